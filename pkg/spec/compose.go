@@ -1,0 +1,219 @@
+package spec
+
+import (
+	"cmp"
+	"slices"
+
+	"gopkg.in/yaml.v3"
+)
+
+// A composer makes our nodes of the YAML parser's: it follows aliases, merges
+// `<<`, and checks what the parser leaves unchecked.
+type composer struct {
+	file string
+	src  *source
+	ds   Diagnostics
+	// active are the anchors whose nodes are being composed.
+	active map[*yaml.Node]bool
+	// alias is the outermost alias that leads to the present node, or nil.
+	alias *Node
+	// budget is how many nodes may still come from aliases.
+	budget int
+}
+
+func compose(file string, src *source, doc *yaml.Node) (*Node, Diagnostics) {
+	c := &composer{
+		file: file, src: src,
+		active: map[*yaml.Node]bool{},
+		budget: min(maxAliased, maxAliasRatio*countNodes(doc)),
+	}
+	root := doc
+	if doc.Kind == yaml.DocumentNode {
+		root = doc.Content[0]
+	}
+	return c.node(root, 1), c.ds
+}
+
+func countNodes(y *yaml.Node) int {
+	n := 1
+	for _, child := range y.Content {
+		n += countNodes(child)
+	}
+	return n
+}
+
+func (c *composer) node(y *yaml.Node, depth int) *Node {
+	n := c.start(y)
+	if y.Kind != yaml.AliasNode && c.alias != nil {
+		if c.budget--; c.budget < 0 {
+			return n
+		}
+	}
+	if depth > maxDepth && y.Kind != yaml.ScalarNode {
+		c.ds = append(c.ds, c.written(n).Errorf("limit", "this is nested more than %d levels deep", maxDepth))
+		return n
+	}
+	if y.Anchor != "" {
+		c.active[y] = true
+		defer delete(c.active, y)
+	}
+	return c.fill(n, y, depth)
+}
+
+// start makes a null scalar at the place of a node.
+func (c *composer) start(y *yaml.Node) *Node {
+	pos := Pos{c.file, y.Line, y.Column}
+	if c.src.behind(pos) {
+		pos = c.src.end(c.file)
+	}
+	return &Node{Pos: pos, Tag: nullTag, style: y.Style, src: c.src}
+}
+
+func (c *composer) fill(n *Node, y *yaml.Node, depth int) *Node {
+	switch y.Kind {
+	case yaml.AliasNode:
+		return c.follow(n, y, depth)
+	case yaml.MappingNode:
+		n.Kind, n.Tag = Mapping, mapTag
+		c.checkTag(n, y)
+		c.mapping(n, y, depth)
+	case yaml.SequenceNode:
+		n.Kind, n.Tag = Sequence, seqTag
+		c.checkTag(n, y)
+		for _, item := range y.Content {
+			n.Items = append(n.Items, c.node(item, depth+1))
+		}
+	default:
+		c.scalar(n, y)
+	}
+	return n
+}
+
+// written is the node that stands where people see the problem: the alias that
+// leads to n, or n.
+func (c *composer) written(n *Node) *Node { return cmp.Or(c.alias, n) }
+
+func (c *composer) follow(n *Node, y *yaml.Node, depth int) *Node {
+	switch {
+	case c.active[y.Alias]:
+		c.ds = append(c.ds, n.Errorf("yaml", "alias *%s stands inside the value that it repeats", y.Value))
+		return n
+	case c.budget < 0:
+		return n
+	case c.alias != nil:
+		return c.node(y.Alias, depth)
+	}
+	c.alias = n
+	target := c.node(y.Alias, depth)
+	c.alias = nil
+	if c.budget < 0 {
+		c.ds = append(c.ds, n.Errorf("limit", "aliases repeat too much: more than %d values or %d times the file", maxAliased, maxAliasRatio))
+	}
+	return target
+}
+
+// checkTag allows a mapping or sequence no tag but its own.
+func (c *composer) checkTag(n *Node, y *yaml.Node) {
+	if y.Tag != n.Tag {
+		c.unknownTag(n, y.Tag)
+	}
+}
+
+func (c *composer) unknownTag(n *Node, tag string) {
+	c.ds = append(c.ds, n.Errorf("yaml", "the tag %s is not known here", tag).
+		WithHint("write the value without a tag; text that starts with ! needs quotes"))
+}
+
+func (c *composer) scalar(n *Node, y *yaml.Node) {
+	n.Tag, n.Value = y.Tag, y.Value
+	if y.Style&yaml.TaggedStyle != 0 {
+		c.taggedScalar(n, y)
+		return
+	}
+	n.Tag = adjustTag(y.Tag, y.Value)
+	if n.Tag == intTag && leadingZero(n.Value) {
+		c.ds = append(c.ds, n.Warnf("yaml", "%s is read as the octal number %v", n.Value, parseWhole(n.Value)).
+			WithHint("quote it to keep it as text, or write it without the leading zero"))
+	}
+}
+
+// taggedScalar checks that a value is what its tag says.
+func (c *composer) taggedScalar(n *Node, y *yaml.Node) {
+	switch y.Tag {
+	case strTag, timestampTag:
+		n.Tag = strTag
+		return
+	case nullTag, boolTag, intTag, floatTag:
+		found := resolveTag(y.Value)
+		if found == y.Tag || y.Tag == floatTag && found == intTag {
+			return
+		}
+		c.ds = append(c.ds, n.Errorf("yaml", "%q is not what the tag %s says", y.Value, y.Tag))
+	default:
+		c.unknownTag(n, y.Tag)
+	}
+	n.Tag = strTag
+}
+
+func (c *composer) mapping(n *Node, y *yaml.Node, depth int) {
+	first := make(map[string]Pos, len(y.Content)/2)
+	var merges []*yaml.Node
+	for pair := range slices.Chunk(y.Content, 2) {
+		key, ok := c.key(pair[0], depth)
+		value := pair[1]
+		if before, twice := first[key.Value]; ok && twice {
+			c.ds = append(c.ds, key.Errorf("duplicate-key", "the key %q is already there, in line %d", key.Value, before.Line))
+			ok = false
+		}
+		switch {
+		case !ok:
+			c.node(value, depth+1)
+		case pair[0].Tag == mergeTag:
+			first[key.Value] = key.Pos
+			merges = append(merges, value)
+		default:
+			first[key.Value] = key.Pos
+			n.Entries = append(n.Entries, Entry{key, c.node(value, depth+1)})
+		}
+	}
+	for _, value := range merges {
+		c.merge(n, first, c.node(value, depth))
+	}
+}
+
+// key composes a key. Numbers, true and false as keys are their text.
+func (c *composer) key(y *yaml.Node, depth int) (*Node, bool) {
+	key := c.node(y, depth+1)
+	if key.Kind == Scalar && key.Tag != nullTag {
+		key.Tag = strTag
+		return key, true
+	}
+	at := c.start(y)
+	c.ds = append(c.ds, at.Errorf("yaml", "a key must be text, got %s", key.describe()).WithHint("put the key in quotes"))
+	return at, false
+}
+
+// merge adds the entries of a mapping, or of a list of mappings, whose keys
+// are not there yet.
+func (c *composer) merge(n *Node, have map[string]Pos, from *Node) {
+	switch from.Kind {
+	case Mapping:
+		for _, e := range from.Entries {
+			if _, ok := have[e.Key.Value]; !ok {
+				have[e.Key.Value] = e.Key.Pos
+				n.Entries = append(n.Entries, e)
+			}
+		}
+		return
+	case Sequence:
+		for _, item := range from.Items {
+			if item.Kind != Mapping {
+				c.ds = append(c.ds, item.Errorf("yaml", "<< wants mappings to merge, got %s", item.describe()))
+				continue
+			}
+			c.merge(n, have, item)
+		}
+		return
+	}
+	c.ds = append(c.ds, from.Errorf("yaml", "<< wants a mapping to merge, got %s", from.describe()))
+}

@@ -1,0 +1,169 @@
+package spec
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// A Decoder is a type with its own YAML form. DecodeSpec is called with what
+// stands in the place of the value; the value of a field is never null.
+type Decoder interface {
+	DecodeSpec(n *Node) Diagnostics
+}
+
+// Decode fills dst, a pointer, from a node; nil is a null node. For a struct the node must be a
+// mapping, whose keys are the [Fields] of the struct. It reports every problem
+// and fills what it can:
+//
+//   - null is as good as an absent key;
+//   - an absent field takes its default, unless dst already holds a value;
+//   - a field for true or false takes also yes, no, on and off;
+//   - what [Interpolate] put into a scalar may be text also where it looks
+//     like a number.
+//
+// Fields may be text, booleans, numbers, slices, maps with string keys,
+// structs, pointers to those, any (as [Node.Any]), *[Node], and types that are
+// a [Decoder]. Bytes are base64 in either alphabet. The DecodeSpec of dst
+// itself is not called, so that it can call Decode.
+func Decode(n *Node, dst any) Diagnostics {
+	if n == nil {
+		n = &Node{Tag: nullTag}
+	}
+	d := &decoder{fields: map[reflect.Type][]Field{}}
+	d.plainValue(n, reflect.ValueOf(dst).Elem(), Field{})
+	d.ds.Sort()
+	return d.ds
+}
+
+type decoder struct {
+	ds     Diagnostics
+	fields map[reflect.Type][]Field
+}
+
+func (d *decoder) add(ds ...Diagnostic) { d.ds = append(d.ds, ds...) }
+
+func (d *decoder) fieldsOf(t reflect.Type) []Field {
+	fields, ok := d.fields[t]
+	if !ok {
+		fields = Fields(t)
+		d.fields[t] = fields
+	}
+	return fields
+}
+
+// structure fills a struct from a mapping.
+func (d *decoder) structure(n *Node, v reflect.Value) {
+	if n.IsNull() {
+		n = &Node{Pos: n.Pos, Kind: Mapping, Tag: mapTag, src: n.src}
+	}
+	if n.Kind != Mapping {
+		d.add(n.want("a mapping"))
+		return
+	}
+	fields := d.fieldsOf(v.Type())
+	found := make([]*Node, len(fields))
+	for _, e := range n.Entries {
+		d.entry(e, fields, found)
+	}
+	for i, f := range fields {
+		switch at := v.FieldByIndex(f.index); {
+		case found[i] != nil && !found[i].IsNull():
+			d.field(found[i], at, f)
+		case f.Required && at.IsZero():
+			d.add(n.Errorf("required", "missing field %q", f.Name))
+		default:
+			d.absent(n, at, f)
+		}
+	}
+}
+
+// entry finds the field of a key.
+func (d *decoder) entry(e Entry, fields []Field, found []*Node) {
+	for i, f := range fields {
+		if !f.is(e.Key.Value) {
+			continue
+		}
+		if found[i] != nil {
+			d.add(e.Key.Errorf("duplicate-key", "%q and %q are the same field", f.Name, f.Alias))
+		}
+		if f.Deprecated != "" {
+			d.add(e.Key.Warnf("deprecated", "the field %q is deprecated: %s", f.Name, f.Deprecated))
+		}
+		found[i] = e.Value
+		return
+	}
+	d.add(unknownField(e.Key, fields))
+}
+
+// maxListed bounds the names that a hint lists.
+const maxListed = 12
+
+func unknownField(key *Node, fields []Field) Diagnostic {
+	names := make([]string, len(fields))
+	for i, f := range fields {
+		names[i] = f.Name
+	}
+	diag := key.Errorf("unknown-field", "unknown field %q", key.Value).withNear(key.Value, names)
+	if diag.Hint == "" && len(names) > 0 && len(names) <= maxListed {
+		diag.Hint = "the fields here are " + strings.Join(names, ", ")
+	}
+	return diag
+}
+
+// field checks a value against the enum of its field and decodes it.
+func (d *decoder) field(n *Node, v reflect.Value, f Field) {
+	if len(f.Enum) > 0 && !d.allowed(n, f) {
+		return
+	}
+	d.value(n, v, f)
+}
+
+// allowed checks a scalar, or the elements of a list or mapping.
+func (d *decoder) allowed(n *Node, f Field) bool {
+	ok := true
+	for _, item := range n.Items {
+		ok = d.allowed(item, f) && ok
+	}
+	if f.Type.Kind() == reflect.Map {
+		for _, e := range n.Entries {
+			ok = d.allowed(e.Value, f) && ok
+		}
+	}
+	if n.Kind != Scalar || slices.Contains(f.Enum, n.Value) {
+		return ok
+	}
+	d.add(n.Errorf("enum", "%q is not one of: %s", n.shown(), strings.Join(f.Enum, ", ")).withNear(n.shown(), f.Enum))
+	return false
+}
+
+// absent gives a field that is not there its default, and a struct that is not
+// there the defaults of its fields.
+func (d *decoder) absent(n *Node, v reflect.Value, f Field) {
+	switch {
+	case !v.IsZero():
+	case f.Default != "":
+		d.value(defaultNode(n, f), v, f)
+	case v.Kind() == reflect.Struct && !isDecoder(v):
+		for _, inner := range d.fieldsOf(v.Type()) {
+			d.absent(n, v.FieldByIndex(inner.index), inner)
+		}
+	}
+}
+
+func defaultNode(n *Node, f Field) *Node {
+	node := &Node{Pos: n.Pos, Tag: resolveTag(f.Default), Value: f.Default, src: n.src}
+	if f.Type.Kind() == reflect.String {
+		node.Tag = strTag
+	}
+	return node
+}
+
+// want says what stands where something else is wanted.
+func (n *Node) want(what string) Diagnostic {
+	d := n.Errorf("type", "want %s, got %s", what, n.describe())
+	if len(n.parts) > 0 && !n.plain() {
+		d.Hint = "a reference in quotes is text: write it without them, on a line of its own"
+	}
+	return d
+}

@@ -1,0 +1,350 @@
+package spec_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"agenthost/pkg/spec"
+)
+
+type inner struct {
+	Codes []int `yaml:"codes"`
+	Tries int   `yaml:"tries" default:"3"`
+}
+
+type common struct {
+	Timeout spec.Duration `yaml:"timeout" default:"5s"`
+}
+
+// A loud is a type with its own form: text, or a mapping with the key text.
+type loud struct {
+	Text string `yaml:"text" required:"true"`
+}
+
+func (l *loud) DecodeSpec(n *spec.Node) spec.Diagnostics {
+	if n.Kind == spec.Scalar {
+		l.Text = n.Value + "!"
+		return nil
+	}
+	return spec.Decode(n, l)
+}
+
+type tone string
+
+type everything struct {
+	Text   string            `yaml:"text"`
+	Bool   bool              `yaml:"bool"`
+	Int    int               `yaml:"int"`
+	Int8   int8              `yaml:"int8"`
+	Uint16 uint16            `yaml:"uint16"`
+	Float  float64           `yaml:"float"`
+	Float4 float32           `yaml:"float4"`
+	Ptr    *int              `yaml:"ptr"`
+	Tone   tone              `yaml:"tone" enum:"warm|dry" default:"warm"`
+	Tones  []tone            `yaml:"tones" enum:"warm|dry"`
+	Texts  []string          `yaml:"texts"`
+	Map    map[string]string `yaml:"map"`
+	Deep   map[string][]*inner
+	Inner  inner            `yaml:"inner"`
+	Other  *inner           `yaml:"other"`
+	Many   map[string]inner `yaml:"many"`
+	Any    any              `yaml:"any"`
+	Node   *spec.Node       `yaml:"node"`
+	Prompt spec.Text        `yaml:"prompt"`
+	When   spec.Expr        `yaml:"when"`
+	Wait   spec.Duration    `yaml:"wait"`
+	Size   spec.Size        `yaml:"size"`
+	Loud   loud             `yaml:"loud"`
+	Louds  []loud           `yaml:"louds"`
+	Bytes  []byte           `yaml:"bytes"`
+	Time   time.Time        `yaml:"time"`
+	Old    string           `yaml:"old" deprecated:"use text"`
+	Go     time.Duration    `yaml:"go"`
+
+	common `yaml:"-"`
+	Common common `yaml:",inline"`
+}
+
+func defaults() everything {
+	return everything{Tone: "warm", Inner: inner{Tries: 3}, Common: common{spec.Duration(5 * time.Second)}}
+}
+
+var compareDecoded = cmp.Options{
+	cmpopts.IgnoreUnexported(spec.Text{}, spec.Node{}, everything{}),
+	cmpopts.IgnoreFields(spec.Text{}, "Pos"),
+}
+
+func TestDecode(t *testing.T) {
+	three := 3
+	tests := []struct {
+		in   string
+		want func(*everything)
+	}{
+		{"{}", func(*everything) {}},
+		{"", func(*everything) {}},
+		{"text: ~\nptr:\ninner: null\nany: null", func(*everything) {}},
+		{"text: hello", func(e *everything) { e.Text = "hello" }},
+		{"text: yes", func(e *everything) { e.Text = "yes" }},
+		{"text: 2026-01-02", func(e *everything) { e.Text = "2026-01-02" }},
+		{"text: '12'", func(e *everything) { e.Text = "12" }},
+		{"bool: true", func(e *everything) { e.Bool = true }},
+		{"bool: yes", func(e *everything) { e.Bool = true }},
+		{"bool: On", func(e *everything) { e.Bool = true }},
+		{"bool: off", func(e *everything) { e.Bool = false }},
+		{"int: 0x10", func(e *everything) { e.Int = 16 }},
+		{"int: 1e3", func(e *everything) { e.Int = 1000 }},
+		{"int: 2.0", func(e *everything) { e.Int = 2 }},
+		{"int8: -128", func(e *everything) { e.Int8 = -128 }},
+		{"uint16: 65535", func(e *everything) { e.Uint16 = 65535 }},
+		{"float: 1", func(e *everything) { e.Float = 1 }},
+		{"float: 0x10", func(e *everything) { e.Float = 16 }},
+		{"float: 36893488147419103232", func(e *everything) { e.Float = 1 << 65 }},
+		{"float4: 0.5", func(e *everything) { e.Float4 = 0.5 }},
+		{"ptr: 3", func(e *everything) { e.Ptr = &three }},
+		{"tone: dry", func(e *everything) { e.Tone = "dry" }},
+		{"tones: [dry, warm]", func(e *everything) { e.Tones = []tone{"dry", "warm"} }},
+		{"texts: [a, 'b']", func(e *everything) { e.Texts = []string{"a", "b"} }},
+		{"texts: []", func(e *everything) { e.Texts = []string{} }},
+		{"map: {a: x, 1: y}", func(e *everything) { e.Map = map[string]string{"a": "x", "1": "y"} }},
+		{"inner: {codes: [429]}", func(e *everything) { e.Inner = inner{[]int{429}, 3} }},
+		{"other: {}", func(e *everything) { e.Other = &inner{Tries: 3} }},
+		{"many: {a: {tries: 1}, b: }", func(e *everything) { e.Many = map[string]inner{"a": {nil, 1}, "b": {nil, 3}} }},
+		{"any: {a: [1, ~]}", func(e *everything) { e.Any = map[string]any{"a": []any{int64(1), nil}} }},
+		{"prompt: hi {x}", func(e *everything) { e.Prompt.Value = "hi {x}" }},
+		{"prompt: 1.50", func(e *everything) { e.Prompt.Value = "1.50" }},
+		{"when: true", func(e *everything) { e.When.Value = "true" }},
+		{"wait: 1h30m", func(e *everything) { e.Wait = spec.Duration(90 * time.Minute) }},
+		{"size: 4KiB", func(e *everything) { e.Size = 4096 }},
+		{"timeout: 1s", func(e *everything) { e.Common.Timeout = spec.Duration(time.Second) }},
+		{"loud: hi", func(e *everything) { e.Loud.Text = "hi!" }},
+		{"loud: {text: hi}", func(e *everything) { e.Loud.Text = "hi" }},
+		{"louds: [a, {text: b}]", func(e *everything) { e.Louds = []loud{{"a!"}, {"b"}} }},
+		{"bytes: aGk=", func(e *everything) { e.Bytes = []byte("hi") }},
+		{"bytes: -_8", func(e *everything) { e.Bytes = []byte{0xfb, 0xff} }},
+		{"bytes: +/8=", func(e *everything) { e.Bytes = []byte{0xfb, 0xff} }},
+		{"time: 2026-01-02T03:04:05Z", func(e *everything) { e.Time = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC) }},
+		{"go: 2s", func(e *everything) { e.Go = 2 * time.Second }},
+		{"go: 1500", func(e *everything) { e.Go = 1500 * time.Millisecond }},
+	}
+	for _, test := range tests {
+		t.Run(test.in, func(t *testing.T) {
+			var got everything
+			want := defaults()
+			test.want(&want)
+			if ds := spec.Decode(parse(t, test.in), &got); ds != nil {
+				t.Fatalf("Decode(%q) = %v", test.in, ds)
+			}
+			if diff := cmp.Diff(want, got, compareDecoded); diff != "" {
+				t.Errorf("Decode(%q) (-want +got):\n%s", test.in, diff)
+			}
+		})
+	}
+}
+
+func TestDecode_Problems(t *testing.T) {
+	tests := []struct{ in, want string }{
+		{"txt: a", `1:1: unknown field "txt" [unknown-field]`},
+		{"[a]", `1:1: want a mapping, got a list [type]`},
+		{"hello", `1:1: want a mapping, got text [type]`},
+		{"text: 1", `1:7: want text, got a whole number [type]`},
+		{"text: 1.5", `1:7: want text, got a number [type]`},
+		{"text: true", `1:7: want text, got true or false [type]`},
+		{"text: [a]", `1:7: want text, got a list [type]`},
+		{"text: {a: b}", `1:7: want text, got a mapping [type]`},
+		{"texts: [~]", `1:9: want text, got nothing [type]`},
+		{"texts: a", `1:8: want a list, got text [type]`},
+		{"map: [a]", `1:6: want a mapping, got a list [type]`},
+		{"map: {a: 1}", `1:10: want text, got a whole number [type]`},
+		{"bool: 1", `1:7: want true or false, got a whole number [type]`},
+		{"bool: 'yes'", `1:7: want true or false, got text [type]`},
+		{"int: abc", `1:6: want a whole number, got text [type]`},
+		{"int: '1'", `1:6: want a whole number, got text [type]`},
+		{"int: 1.5", `1:6: want a whole number, got a number [type]`},
+		{"int: {}", `1:6: want a whole number, got a mapping [type]`},
+		{"int: 99999999999999999999", `1:6: 99999999999999999999 is not between -9223372036854775808 and 9223372036854775807 [limit]`},
+		{"int8: 128", `1:7: 128 is not between -128 and 127 [limit]`},
+		{"uint16: -1", `1:9: -1 is not between 0 and 65535 [limit]`},
+		{"float: abc", `1:8: want a number, got text [type]`},
+		{"float4: 1e300", `1:9: 1e300 is too large [limit]`},
+		{"tone: wrm", `1:7: "wrm" is not one of: warm, dry [enum]`},
+		{"tones: [dry, cold]", `1:14: "cold" is not one of: warm, dry [enum]`},
+		{"inner: {codes: [a]}", `1:17: want a whole number, got text [type]`},
+		{"inner: {cods: []}", `1:9: unknown field "cods" [unknown-field]`},
+		{"prompt: [a]", `1:9: want text, got a list [type]`},
+		{"when: {}", `1:7: want text, got a mapping [type]`},
+		{"wait: soon", `1:7: want a duration, got text [type]`},
+		{"wait: 30", `1:7: want a duration, got a whole number [type]`},
+		{"size: big", `1:7: want a size, got text [type]`},
+		{"loud: {}", `1:7: missing field "text" [required]`},
+		{"louds: [{txt: a, text: b}]", `1:10: unknown field "txt" [unknown-field]`},
+		{"bytes: '*'", `1:8: want base64 text, got text [type]`},
+		{"time: noon", `1:7: "noon" cannot be read [value]`},
+		{"time: [noon]", `1:7: want text, got a list [type]`},
+		{"go: -1s", `1:5: want a duration, got text [type]`},
+		{"old: x", `1:1: warning: the field "old" is deprecated: use text [deprecated]`},
+	}
+	for _, test := range tests {
+		var v everything
+		got := lines(spec.Decode(parse(t, test.in), &v))
+		if diff := cmp.Diff([]string{"f.yaml:" + test.want}, got); diff != "" {
+			t.Errorf("Decode(%q) (-want +got):\n%s", test.in, diff)
+		}
+	}
+}
+
+// TestDecode_AllAtOnce shows that the problems come together, sorted, and that
+// the rest is filled.
+func TestDecode_AllAtOnce(t *testing.T) {
+	type agent struct {
+		Name  string   `yaml:"name" required:"true"`
+		Model string   `yaml:"model"`
+		Tools []string `yaml:"tools"`
+		Mode  string   `yaml:"mode" enum:"default|none" default:"default"`
+		Steps int      `yaml:"steps"`
+	}
+	src := `instrction: hi
+modle: x
+tools:
+  - 1
+  - a
+mode: nome
+steps: many
+`
+	var a agent
+	ds := spec.Decode(parse(t, src), &a)
+	want := `f.yaml:1:1: missing field "name" [required]
+  | instrction: hi
+  | ^
+f.yaml:1:1: unknown field "instrction" [unknown-field]
+  | instrction: hi
+  | ^
+hint: the fields here are name, model, tools, mode, steps
+f.yaml:2:1: unknown field "modle" [unknown-field]
+  | modle: x
+  | ^
+hint: did you mean "model"?
+f.yaml:4:5: want text, got a whole number [type]
+  |   - 1
+  |     ^
+hint: put it in quotes: "1"
+f.yaml:6:7: "nome" is not one of: default, none [enum]
+  | mode: nome
+  |       ^
+hint: did you mean "none"?
+f.yaml:7:8: want a whole number, got text [type]
+  | steps: many
+  |        ^
+`
+	if diff := cmp.Diff(want, printed(t, ds)); diff != "" {
+		t.Errorf("problems (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(agent{Tools: []string{"", "a"}}, a); diff != "" {
+		t.Errorf("what was filled (-want +got):\n%s", diff)
+	}
+}
+
+// TestDecode_KeepsWhatIsThere lets a program fill in its own defaults first.
+func TestDecode_KeepsWhatIsThere(t *testing.T) {
+	v := inner{Codes: []int{1}, Tries: 7}
+	if ds := spec.Decode(parse(t, "{}"), &v); ds != nil {
+		t.Fatalf("Decode = %v", ds)
+	}
+	if diff := cmp.Diff(inner{[]int{1}, 7}, v); diff != "" {
+		t.Errorf("Decode({}) (-want +got):\n%s", diff)
+	}
+}
+
+func TestDecode_OtherThanStructs(t *testing.T) {
+	var list []inner
+	if ds := spec.Decode(parse(t, "[{tries: 1}]"), &list); ds != nil || len(list) != 1 || list[0].Tries != 1 {
+		t.Errorf("Decode into a slice = %v, %v", list, ds)
+	}
+	var node *spec.Node
+	if ds := spec.Decode(parse(t, "[a]"), &node); ds != nil || len(node.Items) != 1 {
+		t.Errorf("Decode into a node = %v, %v", node, ds)
+	}
+}
+
+func TestDecode_Nothing(t *testing.T) {
+	var g greeting
+	ds := spec.Decode(parse(t, "{}").Get("absent"), &g)
+	if diff := cmp.Diff([]string{`missing field "name" [required]`}, lines(ds)); diff != "" {
+		t.Errorf("Decode(nil) (-want +got):\n%s", diff)
+	}
+}
+
+func TestDurations(t *testing.T) {
+	tests := []struct {
+		in   string
+		want time.Duration
+		ok   bool
+	}{
+		{"30s", 30 * time.Second, true},
+		{"5m", 5 * time.Minute, true},
+		{"1h30m", 90 * time.Minute, true},
+		{"30d", 720 * time.Hour, true},
+		{"1d12h", 36 * time.Hour, true},
+		{"0.5d", 12 * time.Hour, true},
+		{"250ms", 250 * time.Millisecond, true},
+		{"0", 0, true},
+		{"'1s'", time.Second, true},
+		{"-5s", 0, false},
+		{"-1d", 0, false},
+		{"5", 0, false},
+		{"5 s", 0, false},
+		{"d", 0, false},
+		{"1d1d", 0, false},
+		{"NaNd", 0, false},
+		{"Infd", 0, false},
+		{"200000d", 0, false},
+		{"[1s]", 0, false},
+		{"1w", 0, false},
+	}
+	for _, test := range tests {
+		var v struct {
+			D spec.Duration `yaml:"d"`
+		}
+		ds := spec.Decode(parse(t, "d: "+test.in), &v)
+		if got := time.Duration(v.D); got != test.want || (ds == nil) != test.ok {
+			t.Errorf("duration %q = %v, %v, want %v", test.in, got, ds, test.want)
+		}
+	}
+	if got, want := spec.Duration(90*time.Second).String(), "1m30s"; got != want {
+		t.Errorf("String() = %s, want %s", got, want)
+	}
+}
+
+func TestSizes(t *testing.T) {
+	tests := []struct {
+		in   string
+		want spec.Size
+		ok   bool
+	}{
+		{"10MiB", 10 << 20, true},
+		{"4KiB", 4 << 10, true},
+		{"1.5GiB", 3 << 29, true},
+		{"2 MB", 2_000_000, true},
+		{"500kB", 500_000, true},
+		{"12B", 12, true},
+		{"4096", 4096, true},
+		{"0", 0, true},
+		{"-1", 0, false},
+		{"MiB", 0, false},
+		{"1.2.3MB", 0, false},
+		{"4 potatoes", 0, false},
+		{"99999999999GiB", 0, false},
+		{"[1]", 0, false},
+	}
+	for _, test := range tests {
+		var v struct {
+			S spec.Size `yaml:"s"`
+		}
+		ds := spec.Decode(parse(t, "s: "+test.in), &v)
+		if v.S != test.want || (ds == nil) != test.ok {
+			t.Errorf("size %q = %v, %v, want %v", test.in, v.S, ds, test.want)
+		}
+	}
+}

@@ -1,0 +1,135 @@
+package spec_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"agenthost/pkg/spec"
+)
+
+func at(line, col int) spec.Pos { return spec.Pos{File: "a.yaml", Line: line, Col: col} }
+
+func TestDiagnostics_WriteText(t *testing.T) {
+	tests := []struct {
+		name string
+		in   spec.Diagnostic
+		want string
+	}{
+		{
+			"all of it",
+			spec.Diagnostic{Pos: at(3, 2), Rule: "type", Message: "no", Hint: "yes", Source: " x: y"},
+			"a.yaml:3:2: no [type]\n  |  x: y\n  |  ^\nhint: yes\n",
+		},
+		{
+			"a warning",
+			spec.Diagnostic{Pos: at(1, 1), Severity: spec.Warning, Rule: "deprecated", Message: "old", Source: "x"},
+			"a.yaml:1:1: warning: old [deprecated]\n  | x\n  | ^\n",
+		},
+		{"a file as a whole", spec.Diagnostic{Pos: spec.Pos{File: "a.yaml"}, Rule: "limit", Message: "large"}, "a.yaml: large [limit]\n"},
+		{"no place, no rule", spec.Diagnostic{Message: "bad"}, "bad\n"},
+		{"no source", spec.Diagnostic{Pos: at(1, 1), Message: "bad"}, "a.yaml:1:1: bad\n"},
+		{"behind the end", spec.Diagnostic{Pos: at(1, 9), Message: "bad", Source: "ab"}, "a.yaml:1:9: bad\n  | ab\n  |   ^\n"},
+		{"tabs", spec.Diagnostic{Pos: at(1, 3), Message: "bad", Source: "\ta\tb"}, "a.yaml:1:3: bad\n  |     a   b\n  |      ^\n"},
+		{"combining marks", spec.Diagnostic{Pos: at(1, 3), Message: "bad", Source: "e\u0301x"}, "a.yaml:1:3: bad\n  | e\u0301x\n  |  ^\n"},
+		{"wide characters", spec.Diagnostic{Pos: at(1, 3), Message: "bad", Source: "日本x"}, "a.yaml:1:3: bad\n  | 日本x\n  |     ^\n"},
+		{"control characters", spec.Diagnostic{Pos: at(1, 2), Message: "bad", Source: "\x1bx"}, "a.yaml:1:2: bad\n  | \uFFFDx\n  |  ^\n"},
+		{
+			"a long line",
+			spec.Diagnostic{Pos: at(1, 501), Message: "bad", Source: strings.Repeat("a", 500) + "B" + strings.Repeat("c", 500)},
+			"a.yaml:1:501: bad\n  | " + strings.Repeat("a", 60) + "B" + strings.Repeat("c", 59) + "\n  | " + strings.Repeat(" ", 60) + "^\n",
+		},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			if diff := cmp.Diff(test.want, printed(t, spec.Diagnostics{test.in})); diff != "" {
+				t.Errorf("WriteText (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+type brokenPipe struct{}
+
+func (brokenPipe) Write([]byte) (int, error) { return 0, errors.New("broken pipe") }
+
+func TestDiagnostics_WriteTextFails(t *testing.T) {
+	if err := (spec.Diagnostics{{Message: "x"}}).WriteText(brokenPipe{}); err == nil {
+		t.Error("WriteText to a broken pipe = nil, want its error")
+	}
+}
+
+func TestDiagnostics_Sort(t *testing.T) {
+	b := spec.Diagnostic{Pos: spec.Pos{File: "b.yaml"}, Message: "whole"}
+	first := spec.Diagnostic{Pos: at(1, 9), Message: "first"}
+	late := spec.Diagnostic{Pos: at(10, 1), Message: "late"}
+	rule := spec.Diagnostic{Pos: at(2, 1), Rule: "a", Message: "z"}
+	other := spec.Diagnostic{Pos: at(2, 1), Rule: "b", Message: "a"}
+	ds := spec.Diagnostics{b, late, other, first, late, rule}
+	ds.Sort()
+	if diff := cmp.Diff(spec.Diagnostics{first, rule, other, late, b}, ds); diff != "" {
+		t.Errorf("Sort() (-want +got):\n%s", diff)
+	}
+}
+
+func TestDiagnostics_Err(t *testing.T) {
+	warning := spec.Diagnostic{Severity: spec.Warning, Message: "w"}
+	if err := (spec.Diagnostics{warning}).Err(); err != nil {
+		t.Errorf("Err() of a warning = %v, want nil", err)
+	}
+	ds := spec.Diagnostics{warning, {Pos: at(1, 2), Rule: "type", Message: "bad"}}
+	err := fmt.Errorf("loading: %w", ds.Err())
+	var found spec.Diagnostics
+	if !errors.As(err, &found) || len(found) != 2 {
+		t.Errorf("errors.As(%v) found %v", err, found)
+	}
+	if got, want := err.Error(), "loading: warning: w\na.yaml:1:2: bad [type]"; got != want {
+		t.Errorf("Error() = %q, want %q", got, want)
+	}
+}
+
+func TestDiagnostics_JSON(t *testing.T) {
+	ds := spec.Diagnostics{
+		{Pos: at(1, 2), Rule: "type", Message: "bad", Hint: "good", Source: "x"},
+		{Pos: spec.Pos{File: "a.yaml"}, Severity: spec.Warning, Rule: "limit", Message: "large"},
+	}
+	got, err := json.Marshal(ds)
+	want := `[{"file":"a.yaml","line":1,"column":2,"severity":"error","rule":"type","message":"bad","hint":"good","source":"x"},` +
+		`{"file":"a.yaml","line":0,"column":0,"severity":"warning","rule":"limit","message":"large"}]`
+	if diff := cmp.Diff(want, string(got)); diff != "" || err != nil {
+		t.Errorf("Marshal, %v (-want +got):\n%s", err, diff)
+	}
+	if got, err := json.Marshal(spec.Diagnostics(nil)); string(got) != "[]" || err != nil {
+		t.Errorf("Marshal(nil) = %s, %v, want []", got, err)
+	}
+}
+
+func TestSuggest(t *testing.T) {
+	names := []string{"model", "mode", "instruction", "sub_agents", "url"}
+	tests := []struct{ in, want string }{
+		{"modle", "model"},
+		{"mod", "mode"},
+		{"Model", "model"},
+		{"instrction", "instruction"},
+		{"subagents", "sub_agents"},
+		{"sub_agnet", "sub_agents"},
+		{"uri", "url"},
+		{"banana", ""},
+		{"", ""},
+		{strings.Repeat("x", 1000), ""},
+	}
+	for _, test := range tests {
+		if got := spec.Suggest(test.in, names); got != test.want {
+			t.Errorf("Suggest(%q) = %q, want %q", test.in, got, test.want)
+		}
+	}
+	for _, order := range [][]string{{"ab", "ac"}, {"ac", "ab"}} {
+		if got := spec.Suggest("aa", order); got != "ab" {
+			t.Errorf("Suggest(aa, %v) = %q, want the first of the alphabet", order, got)
+		}
+	}
+}

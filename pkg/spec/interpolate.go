@@ -1,0 +1,188 @@
+package spec
+
+import (
+	"regexp"
+	"strings"
+)
+
+// Interpolate replaces the references ${env:X} and ${env:X:-default} in every
+// scalar of a tree but keys; any other $ is literal. Lookup is asked for kind
+// (env, secret or file) and name; what it returns is not scanned again, nor by
+// a second call. A plain scalar that is one reference and nothing else takes
+// the type of its new text, so ${env:PORT} may be a number, and nothing when
+// the text is empty; a quoted one stays text.
+//
+// A variable that is not there and has no default is a diagnostic at its
+// place, as is a reference that is not well formed. Its scalar stays as it is.
+func Interpolate(n *Node, lookup func(kind, name string) (string, bool)) Diagnostics {
+	i := interpolator{lookup: lookup, name: regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)}
+	i.node(n)
+	i.ds.Sort()
+	return i.ds
+}
+
+type interpolator struct {
+	lookup func(kind, name string) (string, bool)
+	name   *regexp.Regexp
+	ds     Diagnostics
+}
+
+func (i *interpolator) node(n *Node) {
+	for _, e := range n.Entries {
+		i.node(e.Value)
+	}
+	for _, item := range n.Items {
+		i.node(item)
+	}
+	if n.Kind == Scalar && len(n.parts) == 0 && strings.Contains(n.Value, "${") {
+		i.scalar(n)
+	}
+}
+
+// maxPerScalar bounds the problems that are told of one scalar.
+const maxPerScalar = 100
+
+// A part is a piece of a scalar's value, from start to end, that stands for
+// what was written from from to to.
+type part struct{ start, end, from, to int }
+
+func (i *interpolator) scalar(n *Node) {
+	var value strings.Builder
+	var parts []part
+	done, before := 0, len(i.ds)
+	for _, r := range findReferences(n.Value) {
+		text, ok := i.resolve(n, r)
+		if len(i.ds)-before >= maxPerScalar {
+			break
+		}
+		if !ok {
+			continue
+		}
+		value.WriteString(n.Value[done:r.from])
+		start := value.Len()
+		value.WriteString(text)
+		parts = append(parts, part{start, value.Len(), r.from, r.to})
+		done = r.to
+	}
+	if len(parts) == 0 {
+		return
+	}
+	value.WriteString(n.Value[done:])
+	whole := parts[0].from == 0 && parts[0].to == len(n.Value)
+	n.written, n.Value, n.parts = n.Value, value.String(), parts
+	if whole && n.style == 0 {
+		n.Tag = resolveTag(n.Value)
+	}
+}
+
+// A reference is ${kind:body} at the bytes from from to to of a value.
+type reference struct {
+	kind, body string
+	from, to   int
+	closed     bool
+}
+
+func findReferences(value string) []reference {
+	var found []reference
+	for at := 0; ; {
+		start := strings.Index(value[at:], "${")
+		if start < 0 {
+			return found
+		}
+		start += at
+		r := readReference(value, start)
+		if r.kind != "" {
+			found = append(found, r)
+		}
+		at = r.to
+	}
+}
+
+// readReference reads what follows a "${". The kind is empty when it is not a
+// reference of ours.
+func readReference(value string, start int) reference {
+	rest := value[start+len("${"):]
+	for _, kind := range []string{"env", "secret", "file"} {
+		after, ok := strings.CutPrefix(rest, kind+":")
+		if !ok {
+			continue
+		}
+		body, _, closed := strings.Cut(after, "}")
+		r := reference{kind: kind, body: body, from: start, closed: closed}
+		r.to = start + len("${") + len(kind) + len(":") + len(body)
+		if closed {
+			r.to++
+		}
+		return r
+	}
+	return reference{from: start, to: start + len("${")}
+}
+
+func (i *interpolator) resolve(n *Node, r reference) (string, bool) {
+	name, fallback, hasFallback := r.body, "", false
+	if r.kind == "env" {
+		name, fallback, hasFallback = strings.Cut(r.body, ":-")
+	}
+	text := Text{Value: n.Value, Pos: n.Pos, node: n}
+	if problem := i.malformed(r, name, fallback); problem != "" {
+		i.add(text.Errorf(r.from, "value", "%s", problem).WithHint("write ${env:NAME} or ${env:NAME:-default}"))
+		return "", false
+	}
+	if value, ok := i.lookup(r.kind, name); ok {
+		return value, true
+	}
+	switch {
+	case hasFallback:
+		return fallback, true
+	case r.kind == "env":
+		i.add(text.Errorf(r.from, "env", "the environment variable %s is not set", name).
+			WithHint("set %s, or write ${env:%s:-default}", name, name))
+	default:
+		i.add(text.Errorf(r.from, "value", "${%s:%s} is not supported in this place yet", r.kind, name))
+	}
+	return "", false
+}
+
+func (i *interpolator) add(d Diagnostic) { i.ds = append(i.ds, d) }
+
+func (i *interpolator) malformed(r reference, name, fallback string) string {
+	switch {
+	case !r.closed:
+		return "the reference that starts here has no }"
+	case name == "":
+		return "a reference without a name"
+	case r.kind == "env" && !i.name.MatchString(name):
+		return "\"" + name + "\" cannot be the name of an environment variable"
+	case strings.Contains(fallback, "${"):
+		return "a default cannot hold another reference"
+	}
+	return ""
+}
+
+// shown is a scalar's value for messages: the reference and not what it stands
+// for, which may be a secret.
+func (n *Node) shown() string {
+	if len(n.parts) > 0 {
+		return n.written
+	}
+	return n.Value
+}
+
+// before returns a scalar's value as it is written in the file, and what an
+// offset in the present value is there.
+func (n *Node) before(offset int) (written string, at int) {
+	if len(n.parts) == 0 {
+		return n.Value, offset
+	}
+	shift := 0
+	for _, p := range n.parts {
+		if offset < p.start {
+			break
+		}
+		if offset < p.end {
+			return n.written, p.from
+		}
+		shift = p.to - p.end
+	}
+	return n.written, offset + shift
+}

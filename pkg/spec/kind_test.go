@@ -1,0 +1,71 @@
+package spec_test
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"agenthost/pkg/spec"
+)
+
+type greeting struct {
+	Name string `yaml:"name" required:"true" doc:"Who is greeted."`
+}
+
+// kinds is how an extension point looks: the environment is a text to begin
+// with, and what is built is a text.
+func kinds() spec.Kinds[string, string] {
+	return spec.Kinds[string, string]{
+		spec.NewKind("greet", "Greets somebody.", func(_ context.Context, env string, c *greeting) (string, error) {
+			return env + " " + c.Name, nil
+		}),
+		spec.NewKind("loud", "Has a form of its own.", func(_ context.Context, _ string, c *loud) (string, error) {
+			return "", errors.New("too loud: " + c.Text)
+		}),
+	}
+}
+
+func TestKinds(t *testing.T) {
+	if diff := cmp.Diff([]string{"greet", "loud"}, kinds().Names()); diff != "" {
+		t.Errorf("Names() (-want +got):\n%s", diff)
+	}
+	if _, ok := kinds().Lookup("shout"); ok {
+		t.Error("Lookup(shout) found a kind")
+	}
+	greet, ok := kinds().Lookup("greet")
+	if !ok || greet.ConfigType() != reflect.TypeFor[greeting]() {
+		t.Fatalf("Lookup(greet) = %v, %v", greet.ConfigType(), ok)
+	}
+	plan, ds := greet.Decode(parse(t, "name: Ann"))
+	if ds != nil {
+		t.Fatalf("Decode = %v", ds)
+	}
+	for range 2 {
+		if got, err := plan.Build(t.Context(), "hello"); got != "hello Ann" || err != nil {
+			t.Errorf("Build() = %q, %v", got, err)
+		}
+	}
+	want := "### greet\n\nGreets somebody.\n\n| field | value | default | meaning |\n| --- | --- | --- | --- |\n" +
+		"| `name` | text, required |  | Who is greeted. |\n"
+	if diff := cmp.Diff(want, greet.Reference()); diff != "" {
+		t.Errorf("Reference() (-want +got):\n%s", diff)
+	}
+}
+
+func TestKind_Problems(t *testing.T) {
+	greet, _ := kinds().Lookup("greet")
+	if _, ds := greet.Decode(parse(t, "{}")); len(ds) != 1 || ds[0].Rule != "required" {
+		t.Errorf("Decode({}) = %v, want the missing name", ds)
+	}
+	loud, _ := kinds().Lookup("loud")
+	plan, ds := loud.Decode(parse(t, "hi"))
+	if ds != nil {
+		t.Fatalf("Decode(hi) = %v", ds)
+	}
+	if _, err := plan.Build(t.Context(), ""); err == nil || err.Error() != "too loud: hi!" {
+		t.Errorf("Build() = %v, want the error of the builder", err)
+	}
+}

@@ -1,0 +1,252 @@
+package spec_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"agenthost/pkg/spec"
+)
+
+// parse reads a document that has to be right.
+func parse(t testing.TB, src string) *spec.Node {
+	t.Helper()
+	n, ds := spec.Parse("f.yaml", []byte(src))
+	if len(ds) > 0 {
+		t.Fatalf("Parse(%q) = %v", src, ds)
+	}
+	return n
+}
+
+func TestScalars(t *testing.T) {
+	tests := []struct {
+		in   string
+		want any
+	}{
+		{"text", "text"},
+		{"", nil},
+		{"~", nil},
+		{"null", nil},
+		{"Null", nil},
+		{"true", true},
+		{"FALSE", false},
+		{"yes", "yes"},
+		{"on", "on"},
+		{"n", "n"},
+		{"12", int64(12)},
+		{"-12", int64(-12)},
+		{"+12", int64(12)},
+		{"1_000", int64(1000)},
+		{"0x1F", int64(31)},
+		{"0b101", int64(5)},
+		{"0o17", int64(15)},
+		{"08", "08"},
+		{"-009", "-009"},
+		{"9223372036854775807", int64(math.MaxInt64)},
+		{"9223372036854775808", json.Number("9223372036854775808")},
+		{"-99999999999999999999", json.Number("-99999999999999999999")},
+		{"+99999999999999999999", json.Number("99999999999999999999")},
+		{"0xFFFFFFFFFFFFFFFF", json.Number("18446744073709551615")},
+		{"1.5", 1.5},
+		{"3.10", 3.1},
+		{".5", .5},
+		{"1e3", 1000.0},
+		{"1e999", "1e999"},
+		{".inf", math.Inf(1)},
+		{"-.Inf", math.Inf(-1)},
+		{"12:30:45", "12:30:45"},
+		{"1:30", "1:30"},
+		{"2026-01-02", "2026-01-02"},
+		{"2026-01-02T03:04:05Z", "2026-01-02T03:04:05Z"},
+		{"!!timestamp 2026-01-02", "2026-01-02"},
+		{"!!str 12", "12"},
+		{"!!float 12", 12.0},
+		{"!!int '12'", int64(12)},
+		{`"12"`, "12"},
+		{"'true'", "true"},
+		{`"\u00e9\n"`, "é\n"},
+		{"<<", "<<"},
+		{"=", "="},
+		{"a\n  b", "a b"},
+		{"|\n  a\n  b", "a\nb\n"},
+		{">-\n  a\n  b", "a b"},
+	}
+	for _, test := range tests {
+		got := parse(t, "v: "+test.in+"\n").Get("v").Any()
+		if diff := cmp.Diff(test.want, got); diff != "" {
+			t.Errorf("Parse(%q).Any() (-want +got):\n%s", test.in, diff)
+		}
+	}
+}
+
+func TestDocuments(t *testing.T) {
+	tests := []struct {
+		name, in string
+		want     any
+	}{
+		{"empty", "", nil},
+		{"comment", "# nothing\n", nil},
+		{"marker", "---\n", nil},
+		{"end marker", "a: 1\n...\n", map[string]any{"a": int64(1)}},
+		{"byte order mark", "\uFEFFa: 1", map[string]any{"a": int64(1)}},
+		{"carriage returns", "a: |\r\n  x\r\n  y\r\nb: 1\r\n", map[string]any{"a": "x\ny\n", "b": int64(1)}},
+		{"json", "{\"a\": [1, 2.5, \"x\\ty\", null, true],\n\t\"b\": {}}", map[string]any{
+			"a": []any{int64(1), 2.5, "x\ty", nil, true}, "b": map[string]any{},
+		}},
+		{"keys are text", "1: a\ntrue: b\n2026-01-02: c\n1.50: d", map[string]any{"1": "a", "true": "b", "2026-01-02": "c", "1.50": "d"}},
+		{"alias", "a: &x [1]\nb: *x", map[string]any{"a": []any{int64(1)}, "b": []any{int64(1)}}},
+		{"anchored key", "&k a: 1\nb: *k", map[string]any{"a": int64(1), "b": "a"}},
+		{"merge", "base: &b {x: 1, y: 2}\nv:\n  <<: *b\n  y: 3", map[string]any{
+			"base": map[string]any{"x": int64(1), "y": int64(2)}, "v": map[string]any{"x": int64(1), "y": int64(3)},
+		}},
+		{"merge after the key", "v: {y: 3, <<: {x: 1, y: 2}}", map[string]any{"v": map[string]any{"x": int64(1), "y": int64(3)}}},
+		{"merge a list, first wins", "v: {<<: [{x: 1}, {x: 2, y: 2}]}", map[string]any{"v": map[string]any{"x": int64(1), "y": int64(2)}}},
+		{"merge of a merge", "a: &a {x: 1}\nb: &b {<<: *a, y: 2}\nc: {<<: *b}", map[string]any{
+			"a": map[string]any{"x": int64(1)},
+			"b": map[string]any{"x": int64(1), "y": int64(2)},
+			"c": map[string]any{"x": int64(1), "y": int64(2)},
+		}},
+		{"quoted << is a key", `v: {"<<": {x: 1}}`, map[string]any{"v": map[string]any{"<<": map[string]any{"x": int64(1)}}}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			if diff := cmp.Diff(test.want, parse(t, test.in).Any()); diff != "" {
+				t.Errorf("Parse(%q).Any() (-want +got):\n%s", test.in, diff)
+			}
+		})
+	}
+}
+
+func TestPlacesOfNodes(t *testing.T) {
+	n := parse(t, `名前: x
+list:
+  - a
+  - {k: &anchor v, é: "ü", w: *anchor}
+block: |
+  text
+`)
+	list := n.Get("list")
+	flow := list.Items[1]
+	tests := []struct {
+		name string
+		node *spec.Node
+		want string
+	}{
+		{"document", n, "f.yaml:1:1"},
+		{"after wide characters", n.Get("名前"), "f.yaml:1:5"},
+		{"list", list, "f.yaml:3:3"},
+		{"item", list.Items[0], "f.yaml:3:5"},
+		{"flow mapping", flow, "f.yaml:4:5"},
+		{"anchored", flow.Get("k"), "f.yaml:4:9"},
+		{"quoted", flow.Get("é"), "f.yaml:4:23"},
+		{"alias has the anchor's place", flow.Get("w"), "f.yaml:4:9"},
+		{"block", n.Get("block"), "f.yaml:5:8"},
+	}
+	for _, test := range tests {
+		if got := test.node.Pos.String(); got != test.want {
+			t.Errorf("%s: Pos = %s, want %s", test.name, got, test.want)
+		}
+	}
+	if diff := cmp.Diff([]string{"名前", "list", "block"}, n.Keys()); diff != "" {
+		t.Errorf("Keys() (-want +got):\n%s", diff)
+	}
+}
+
+func TestGetOfNothing(t *testing.T) {
+	var none *spec.Node
+	if got := none.Get("a").Get("b"); got != nil {
+		t.Errorf("Get of a nil node = %v, want nil", got)
+	}
+	if got := parse(t, "[a]").Get("a"); got != nil {
+		t.Errorf("Get of a list = %v, want nil", got)
+	}
+}
+
+func TestBounds(t *testing.T) {
+	bomb := "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n"
+	for i := 1; i < 9; i++ {
+		alias := strings.Repeat(fmt.Sprintf("*a%d, ", i-1), 10)
+		bomb += fmt.Sprintf("a%d: &a%d [%s]\n", i, i, strings.TrimSuffix(alias, ", "))
+	}
+	deepest := strings.Repeat("[", 64) + strings.Repeat("]", 64)
+	tests := []struct {
+		name, in string
+		want     []string
+	}{
+		{"64 levels", deepest, nil},
+		{"65 levels", "[" + deepest + "]", []string{"f.yaml:1:65: this is nested more than 64 levels deep [limit]"}},
+		{"levels of a block", strings.Repeat("- ", 65) + "x", []string{"f.yaml:1:129: this is nested more than 64 levels deep [limit]"}},
+		{"too many levels for the parser", strings.Repeat("[", 20_000), []string{"f.yaml:1:10001: exceeded max depth of 10000 [yaml]"}},
+		{"levels by aliases", nestedAliases(64), []string{"f.yaml:64:12: this is nested more than 64 levels deep [limit]"}},
+		{"a bomb of aliases", bomb, []string{
+			"f.yaml:4:45: aliases repeat too much: more than 10000 values or 100 times the file [limit]",
+		}},
+		{"4 MiB", "a: " + strings.Repeat("x", 4<<20-3), nil},
+		{"more than 4 MiB", strings.Repeat("#", 4<<20+1), []string{"f.yaml: the file has 4194305 bytes; at most 4 MiB are read [limit]"}},
+		{"no UTF-8", "a: 1\nb: \xff", []string{"f.yaml:2:4: this is not UTF-8 text [yaml]"}},
+		{"UTF-16", "\xff\xfea\x00", []string{"f.yaml:1:1: this is not UTF-8 text [yaml]"}},
+		{"cut short", "ä: \xe2\x82", []string{"f.yaml:1:4: this is not UTF-8 text [yaml]"}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			n, ds := spec.Parse("f.yaml", []byte(test.in))
+			if n == nil {
+				t.Fatal("Parse returned no node")
+			}
+			if diff := cmp.Diff(test.want, lines(ds)); diff != "" {
+				t.Errorf("problems (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func lines(ds spec.Diagnostics) []string {
+	if len(ds) == 0 {
+		return nil
+	}
+	return ds.Strings()
+}
+
+// nestedAliases makes each line a list of the line before.
+func nestedAliases(n int) string {
+	doc := "a0: &a0 []\n"
+	for i := 1; i < n; i++ {
+		doc += fmt.Sprintf("a%d: &a%d [*a%d]\n", i, i, i-1)
+	}
+	return doc
+}
+
+// TestCorpus reads every YAML file that people published for ADK.
+func TestCorpus(t *testing.T) {
+	dir := os.Getenv("AGENTHOST_CORPUS")
+	if dir == "" {
+		dir = filepath.Join("..", "..", "..", "shared", "corpus")
+	}
+	if _, err := os.Stat(dir); err != nil {
+		t.Skipf("SKIPPED: there is no corpus: %v", err)
+	}
+	read := 0
+	err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".yaml") {
+			return err
+		}
+		src, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		read++
+		if _, ds := spec.Parse(path, src); ds.HasErrors() {
+			t.Errorf("Parse(%s) = %v", path, ds)
+		}
+		return nil
+	})
+	if err != nil || read == 0 {
+		t.Errorf("read %d files: %v", read, err)
+	}
+}

@@ -1,0 +1,126 @@
+package spec
+
+import (
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"gopkg.in/yaml.v3"
+)
+
+// at returns the place of a byte offset in the value of a scalar.
+func (n *Node) at(offset int) Pos {
+	if n.src == nil || n.Kind != Scalar {
+		return n.Pos
+	}
+	written, offset := n.before(offset)
+	start := n.skipProperties()
+	switch {
+	case n.style&yaml.LiteralStyle != 0:
+		return n.atLiteral(written, offset)
+	case n.style&yaml.FoldedStyle != 0:
+		return n.Pos
+	case n.style&yaml.DoubleQuotedStyle != 0:
+		return n.atQuoted(start, offset, doubleQuoted)
+	case n.style&yaml.SingleQuotedStyle != 0:
+		return n.atQuoted(start, offset, singleQuoted)
+	}
+	if !strings.HasPrefix(n.src.from(start), written) {
+		return start
+	}
+	return start.right(runesBefore(written, offset))
+}
+
+func runesBefore(s string, offset int) int {
+	return utf8.RuneCountInString(s[:min(max(offset, 0), len(s))])
+}
+
+// skipProperties is the place behind an anchor and a tag, which the YAML
+// parser takes as the start of a node.
+func (n *Node) skipProperties() Pos {
+	pos := n.Pos
+	rest := n.src.from(pos)
+	for strings.HasPrefix(rest, "&") || strings.HasPrefix(rest, "!") {
+		end := strings.IndexAny(rest, " \t")
+		if end < 0 {
+			return n.Pos
+		}
+		end += len(rest[end:]) - len(strings.TrimLeft(rest[end:], " \t"))
+		pos = pos.right(utf8.RuneCountInString(rest[:end]))
+		rest = rest[end:]
+	}
+	return pos
+}
+
+// atLiteral finds a place in a block scalar `|`, whose lines stand in the file
+// as they are but for the indentation.
+func (n *Node) atLiteral(value string, offset int) Pos {
+	before := value[:min(max(offset, 0), len(value))]
+	row := strings.Count(before, "\n")
+	column := utf8.RuneCountInString(before[strings.LastIndex(before, "\n")+1:])
+	pos := Pos{n.Pos.File, n.Pos.Line + 1 + row, n.literalIndent(value) + column + 1}
+	return n.src.clamp(pos)
+}
+
+func (n *Node) literalIndent(value string) int {
+	row := n.Pos.Line + 1
+	for line := range strings.Lines(value) {
+		line = strings.TrimSuffix(line, "\n")
+		if indent, ok := strings.CutSuffix(n.src.line(row), line); ok && line != "" {
+			return len(indent)
+		}
+		row++
+	}
+	return 0
+}
+
+// A quoting reads one character of a quoted text: the bytes it takes in the
+// file, and those it gives.
+type quoting func(rest string) (read, written int)
+
+// atQuoted walks along a quoted text. Behind the end of its first line there
+// is no telling: that is the place where the text starts.
+func (n *Node) atQuoted(start Pos, offset int, step quoting) Pos {
+	rest := n.src.from(start)
+	if rest == "" {
+		return start
+	}
+	at, rest := start.right(1), rest[1:]
+	for offset > 0 {
+		if rest == "" {
+			return start
+		}
+		read, written := step(rest)
+		read = min(read, len(rest))
+		at = at.right(utf8.RuneCountInString(rest[:read]))
+		rest = rest[read:]
+		offset -= written
+	}
+	return at
+}
+
+func singleQuoted(rest string) (read, written int) {
+	if strings.HasPrefix(rest, "''") {
+		return 2, 1
+	}
+	_, size := utf8.DecodeRuneInString(rest)
+	return size, size
+}
+
+func doubleQuoted(rest string) (read, written int) {
+	if rest[0] != '\\' || len(rest) < 2 {
+		_, size := utf8.DecodeRuneInString(rest)
+		return size, size
+	}
+	digits := map[byte]int{'x': 2, 'u': 4, 'U': 8}[rest[1]]
+	switch {
+	case digits > 0 && len(rest) >= 2+digits:
+		code, _ := strconv.ParseUint(rest[2:2+digits], 16, 32)
+		return 2 + digits, max(utf8.RuneLen(rune(code)), 1)
+	case rest[1] == 'L' || rest[1] == 'P':
+		return 2, 3
+	case rest[1] == 'N' || rest[1] == '_':
+		return 2, 2
+	}
+	return 2, 1
+}

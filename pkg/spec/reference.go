@@ -1,0 +1,152 @@
+package spec
+
+import (
+	"encoding"
+	"fmt"
+	"reflect"
+	"strings"
+	"time"
+)
+
+// Reference is the Markdown page of a named thing with its sentence and a
+// table of the [Fields] of its config struct. Fields of structs inside it have
+// dotted names; those of lists and mappings [] and * in them.
+func Reference(name, doc string, t reflect.Type) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "### %s\n\n%s\n", name, doc)
+	r := referrer{open: map[reflect.Type]bool{}}
+	r.fields("", t)
+	if len(r.rows) > 0 {
+		b.WriteString("\n| field | value | default | meaning |\n| --- | --- | --- | --- |\n")
+		b.WriteString(strings.Join(r.rows, ""))
+	}
+	return b.String()
+}
+
+type referrer struct {
+	rows []string
+	// open are the structs around the present field: none is explained twice
+	// inside itself.
+	open map[reflect.Type]bool
+}
+
+func (r *referrer) fields(prefix string, t reflect.Type) {
+	if r.open[t] {
+		return
+	}
+	r.open[t] = true
+	defer delete(r.open, t)
+	for _, f := range Fields(t) {
+		r.rows = append(r.rows, row(prefix, f))
+		if inner, suffix := nested(f.Type); inner != nil {
+			r.fields(prefix+f.Name+suffix+".", inner)
+		}
+	}
+}
+
+func row(prefix string, f Field) string {
+	value := noun(f.Type)
+	if len(f.Enum) > 0 {
+		value += ": `" + strings.Join(f.Enum, "`, `") + "`"
+	}
+	if f.Required {
+		value += ", required"
+	}
+	meaning := []string{f.Doc}
+	if f.Secret {
+		meaning = append(meaning, "Never shown.")
+	}
+	if f.Deprecated != "" {
+		meaning = append(meaning, "Deprecated: "+f.Deprecated+".")
+	}
+	fallback := f.Default
+	if fallback != "" {
+		fallback = "`" + fallback + "`"
+	}
+	cells := []string{"`" + prefix + f.Name + "`", value, fallback, strings.TrimSpace(strings.Join(meaning, " "))}
+	for i, c := range cells {
+		cells[i] = strings.ReplaceAll(c, "|", `\|`)
+	}
+	return "| " + strings.Join(cells, " | ") + " |\n"
+}
+
+// nested is the struct whose fields stand inside a field, and what its name
+// gets: [] for a list, .* for a mapping. It is nil for a type with a form of
+// its own and for the API's structs, which are explained elsewhere.
+func nested(t reflect.Type) (inner reflect.Type, suffix string) {
+	switch {
+	case ownForm(t):
+		return nil, ""
+	case t.Kind() == reflect.Pointer:
+		return nested(t.Elem())
+	case t.Kind() == reflect.Slice:
+		inner, suffix = nested(t.Elem())
+		return inner, "[]" + suffix
+	case t.Kind() == reflect.Map:
+		inner, suffix = nested(t.Elem())
+		return inner, ".*" + suffix
+	case t.Kind() == reflect.Struct && !isForeign(t):
+		return t, ""
+	}
+	return nil, ""
+}
+
+func ownForm(t reflect.Type) bool {
+	switch reflect.New(t).Interface().(type) {
+	case Decoder, **Node, *any, *time.Duration, *[]byte, encoding.TextUnmarshaler:
+		return true
+	}
+	return false
+}
+
+// noun is a type in words for people.
+func noun(t reflect.Type) string {
+	if t.Kind() == reflect.Pointer && t != reflect.TypeFor[*Node]() {
+		return noun(t.Elem())
+	}
+	switch zero := reflect.New(t).Interface().(type) {
+	case *Text:
+		return "text"
+	case *Expr:
+		return "expression"
+	case *Duration, *time.Duration:
+		return "duration"
+	case *Size:
+		return "size"
+	case *ShortSchema:
+		return "schema"
+	case *[]byte:
+		return "base64 text"
+	case Schemer:
+		if title, ok := zero.SchemaSpec()["title"].(string); ok {
+			return title
+		}
+		return "see below"
+	case Decoder, **Node, *any:
+		return "any value"
+	case encoding.TextUnmarshaler:
+		return "text"
+	}
+	return kindNoun(t)
+}
+
+func kindNoun(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.String:
+		return "text"
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Float32, reflect.Float64:
+		return "number"
+	case reflect.Slice:
+		return "list of " + noun(t.Elem())
+	case reflect.Map:
+		return "mapping of " + noun(t.Elem())
+	case reflect.Struct:
+		if isForeign(t) {
+			return "mapping (`" + t.String() + "`)"
+		}
+		return "mapping"
+	}
+	return "whole number"
+}

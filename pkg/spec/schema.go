@@ -1,0 +1,201 @@
+package spec
+
+import (
+	"encoding"
+	"fmt"
+	"maps"
+	"net/http"
+	"reflect"
+	"regexp"
+	"strings"
+	"time"
+)
+
+// A Schemer is a type with its own JSON Schema. SchemaSpec is called on the
+// zero value. It may point into "#/$defs/" for what [SchemaSet.Define] names.
+type Schemer interface {
+	SchemaSpec() map[string]any
+}
+
+// Schema is the JSON Schema (draft 7) of the documents that [Decode] reads
+// into a struct type. It is for editors: it also takes ${…} where a number or
+// true and false are wanted. Structs inside it are under $defs.
+func Schema(t reflect.Type) map[string]any {
+	var s SchemaSet
+	return s.Document(s.Object(t))
+}
+
+// A SchemaSet makes schemas that share their definitions. The zero value is
+// ready to use.
+type SchemaSet struct {
+	defs  map[string]any
+	names map[reflect.Type]string
+}
+
+// Define adds a definition and returns the reference to it. A definition of
+// that name that is there is replaced.
+func (s *SchemaSet) Define(name string, schema map[string]any) map[string]any {
+	if s.defs == nil {
+		s.defs = map[string]any{}
+	}
+	s.defs[name] = schema
+	return s.Ref(name)
+}
+
+// Ref is the reference to a definition, which may be made later.
+func (s *SchemaSet) Ref(name string) map[string]any {
+	return map[string]any{"$ref": "#/$defs/" + name}
+}
+
+// Document makes a schema a whole file: root with the definitions.
+func (s *SchemaSet) Document(root map[string]any) map[string]any {
+	doc := maps.Clone(root)
+	doc["$schema"] = "http://json-schema.org/draft-07/schema#"
+	if len(s.defs) > 0 {
+		doc["$defs"] = maps.Clone(s.defs)
+	}
+	return doc
+}
+
+// Object is the schema of a struct type, written out; structs inside it are
+// references.
+func (s *SchemaSet) Object(t reflect.Type) map[string]any {
+	properties := map[string]any{}
+	var required []any
+	var aliases []string
+	for _, f := range Fields(t) {
+		properties[f.Name] = s.field(f)
+		if f.Required {
+			required = append(required, f.Name)
+		}
+		if f.Alias != "" {
+			aliases = append(aliases, f.Alias)
+		}
+	}
+	object := map[string]any{"type": "object", "properties": properties, "additionalProperties": false}
+	if len(required) > 0 {
+		object["required"] = required
+	}
+	if len(aliases) > 0 {
+		object["patternProperties"] = map[string]any{"^(" + strings.Join(aliases, "|") + ")$": true}
+	}
+	return object
+}
+
+// field adds to the schema of a field's type what its tags say.
+func (s *SchemaSet) field(f Field) map[string]any {
+	schema := maps.Clone(s.Of(f.Type))
+	if f.Doc != "" {
+		schema["description"] = f.Doc
+	}
+	if len(f.Enum) > 0 {
+		addEnum(schema, f.Enum)
+	}
+	if f.Default != "" {
+		schema["default"] = defaultNode(&Node{}, f).Any()
+	}
+	if f.Deprecated != "" {
+		schema["deprecated"] = true
+		schema["deprecationMessage"] = f.Deprecated
+	}
+	if f.Secret {
+		schema["writeOnly"] = true
+	}
+	return schema
+}
+
+// addEnum restricts a value, or the elements of a list or mapping.
+func addEnum(schema map[string]any, enum []string) {
+	for _, inner := range []string{"items", "additionalProperties"} {
+		if of, ok := schema[inner].(map[string]any); ok {
+			of = maps.Clone(of)
+			addEnum(of, enum)
+			schema[inner] = of
+			return
+		}
+	}
+	values := make([]any, len(enum))
+	for i, e := range enum {
+		values[i] = e
+	}
+	schema["enum"] = values
+}
+
+// Of is the schema of a type. A struct is defined under its name and referred
+// to, unless it is a [Schemer].
+func (s *SchemaSet) Of(t reflect.Type) map[string]any {
+	if t.Kind() == reflect.Pointer && t != reflect.TypeFor[*Node]() {
+		return s.Of(t.Elem())
+	}
+	switch zero := reflect.New(t).Interface().(type) {
+	case Schemer:
+		return zero.SchemaSpec()
+	case **Node, *any, Decoder:
+		return map[string]any{}
+	case *time.Duration:
+		schema := (*Duration)(nil).SchemaSpec()
+		delete(schema, "maximum")
+		return schema
+	case *http.Header:
+		return map[string]any{"type": "object", "additionalProperties": map[string]any{"type": []any{"string", "array"}}}
+	case *[]byte:
+		return map[string]any{"type": "string", "contentEncoding": "base64"}
+	case encoding.TextUnmarshaler:
+		return map[string]any{"type": "string"}
+	}
+	switch t.Kind() {
+	case reflect.Struct:
+		return s.definition(t)
+	case reflect.Slice:
+		return map[string]any{"type": "array", "items": s.Of(t.Elem())}
+	case reflect.Map:
+		return map[string]any{"type": "object", "additionalProperties": s.Of(t.Elem())}
+	}
+	return scalarSchema(t.Kind())
+}
+
+func scalarSchema(k reflect.Kind) map[string]any {
+	switch k {
+	case reflect.String:
+		return map[string]any{"type": "string"}
+	case reflect.Bool:
+		return orText("boolean", `^(yes|no|on|off)$|^\$\{`)
+	case reflect.Float32, reflect.Float64:
+		return orText("number", `^\$\{`)
+	}
+	return orText("integer", `^\$\{`)
+}
+
+func orText(kind, pattern string) map[string]any {
+	return map[string]any{"type": []any{kind, "string"}, "pattern": pattern}
+}
+
+// definition defines a struct once; a recursive one refers to itself.
+func (s *SchemaSet) definition(t reflect.Type) map[string]any {
+	if t.Name() == "" {
+		return s.Object(t)
+	}
+	name, ok := s.names[t]
+	if !ok {
+		if s.names == nil {
+			s.names = map[reflect.Type]string{}
+		}
+		name = s.freeName(t)
+		s.names[t] = name
+		s.Define(name, nil)
+		s.Define(name, s.Object(t))
+	}
+	return s.Ref(name)
+}
+
+// freeName is package.Type, with a number where two packages share a name.
+func (s *SchemaSet) freeName(t reflect.Type) string {
+	plain := regexp.MustCompile(`[^A-Za-z0-9._-]+`).ReplaceAllString(t.String(), "_")
+	name := plain
+	for i := 2; ; i++ {
+		if _, taken := s.defs[name]; !taken {
+			return name
+		}
+		name = fmt.Sprintf("%s%d", plain, i)
+	}
+}

@@ -1,0 +1,240 @@
+package spec_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"google.golang.org/genai"
+
+	"agenthost/pkg/spec"
+)
+
+type route struct {
+	When  spec.Expr `yaml:"when" doc:"The condition."`
+	Agent *agent    `yaml:"agent" required:"true" doc:"Who answers."`
+}
+
+// An agent has one field of every sort.
+type agent struct {
+	Name     string               `yaml:"name" required:"true" doc:"Its name."`
+	Mode     string               `yaml:"mode" enum:"default|none" default:"default" doc:"What it sees."`
+	Modes    []string             `yaml:"modes" enum:"a|b"`
+	Key      string               `yaml:"key" secret:"true" doc:"A key."`
+	Old      bool                 `yaml:"old" deprecated:"use mode" doc:"Gone."`
+	Steps    int                  `yaml:"steps" default:"3" doc:"How often."`
+	Heat     *float64             `yaml:"heat" default:"0.5"`
+	Text     spec.Text            `yaml:"text"`
+	Wait     spec.Duration        `yaml:"wait" default:"5s"`
+	Size     spec.Size            `yaml:"size"`
+	Params   spec.ShortSchema     `yaml:"params"`
+	Routes   []route              `yaml:"routes"`
+	Models   map[string]*inner    `yaml:"models"`
+	Anything any                  `yaml:"anything"`
+	Raw      *spec.Node           `yaml:"raw"`
+	Own      loud                 `yaml:"own"`
+	Bytes    []byte               `yaml:"bytes"`
+	Go       time.Duration        `yaml:"go"`
+	Time     time.Time            `yaml:"time"`
+	Think    genai.ThinkingConfig `yaml:"think"`
+	Common   common               `yaml:",inline"`
+	Private  struct {
+		A string `yaml:"a"`
+	} `yaml:"private"`
+}
+
+// golden compares with a file of testdata.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	file := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", file, diff)
+	}
+}
+
+func TestSchema(t *testing.T) {
+	got, err := json.MarshalIndent(spec.Schema(reflect.TypeFor[agent]()), "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "schema.json", string(got)+"\n")
+}
+
+// compile makes a validator of a schema, by way of JSON.
+func compile(t testing.TB, schema map[string]any) *jsonschema.Schema {
+	t.Helper()
+	text, err := json.Marshal(schema)
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := jsonschema.NewCompiler()
+	if err := c.AddResource("schema.json", doc); err != nil {
+		t.Fatal(err)
+	}
+	compiled, err := c.Compile("schema.json")
+	if err != nil {
+		t.Fatalf("Compile: %v", err)
+	}
+	return compiled
+}
+
+// TestSchema_AgreesWithDecode holds the two readings of the model together.
+func TestSchema_AgreesWithDecode(t *testing.T) {
+	schema := compile(t, spec.Schema(reflect.TypeFor[agent]()))
+	tests := []struct {
+		in string
+		ok bool
+	}{
+		{"name: a", true},
+		{"{}", false},
+		{"name: 1", false},
+		{"{name: a, nmae: b}", false},
+		{"{name: a, mode: none}", true},
+		{"{name: a, mode: nome}", false},
+		{"{name: a, modes: [a]}", true},
+		{"{name: a, modes: [c]}", false},
+		{"{name: a, steps: 2, heat: 1}", true},
+		{"{name: a, steps: 1.5}", false},
+		{"{name: a, steps: many}", false},
+		{"{name: a, text: 12}", true},
+		{"{name: a, text: []}", false},
+		{"{name: a, wait: 1h30m}", true},
+		{"{name: a, wait: 0}", true},
+		{"{name: a, wait: 5}", false},
+		{"{name: a, wait: soon}", false},
+		{"{name: a, size: 10MiB}", true},
+		{"{name: a, size: 4096}", true},
+		{"{name: a, size: big}", false},
+		{"{name: a, params: {n: integer}}", true},
+		{"{name: a, params: []}", false},
+		{"{name: a, routes: [{when: x > 1, agent: {name: b}}]}", true},
+		{"{name: a, routes: [{agent: {}}]}", false},
+		{"{name: a, models: {fast: {tries: 1}}}", true},
+		{"{name: a, models: {fast: {tires: 1}}}", false},
+		{"{name: a, anything: [1], raw: {a: b}}", true},
+		{"{name: a, think: {thinking_budget: 1}}", true},
+		{"{name: a, think: {thinkingBudget: 1}}", true},
+		{"{name: a, think: {budget: 1}}", false},
+		{"{name: a, timeout: 1s}", true},
+		{"{name: a, old: yes}", true},
+		{"{name: a, old: perhaps}", false},
+		{"{name: a, go: 2s}", true},
+		{"{name: a, go: 1500}", true},
+		{"{name: a, private: {a: b}}", true},
+		{"{name: a, private: {c: b}}", false},
+	}
+	for _, test := range tests {
+		n := parse(t, test.in)
+		var v agent
+		if ds := spec.Decode(n, &v); ds.HasErrors() == test.ok {
+			t.Errorf("Decode(%s) = %v, want ok %v", test.in, ds, test.ok)
+		}
+		if err := schema.Validate(jsonValue(t, n)); (err == nil) != test.ok {
+			t.Errorf("schema of %s: %v, want ok %v", test.in, err, test.ok)
+		}
+	}
+	if err := schema.Validate(jsonValue(t, parse(t, `{name: a, steps: "${env:STEPS}", old: "${env:OLD}"}`))); err != nil {
+		t.Errorf("the schema takes no references: %v", err)
+	}
+}
+
+func jsonValue(t testing.TB, n *spec.Node) any {
+	t.Helper()
+	text, err := json.Marshal(n.Any())
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// TestSchema_API compiles the schema of the largest struct there is.
+func TestSchema_API(t *testing.T) {
+	schema := compile(t, spec.Schema(reflect.TypeFor[genai.GenerateContentConfig]()))
+	good := "{temperature: 0.5, maxOutputTokens: 1, http_options: {timeout: 1000, headers: {a: b}}}"
+	if err := schema.Validate(jsonValue(t, parse(t, good))); err != nil {
+		t.Errorf("schema of %s: %v", good, err)
+	}
+	if err := schema.Validate(jsonValue(t, parse(t, "temprature: 0.5"))); err == nil {
+		t.Error("the schema takes unknown fields")
+	}
+}
+
+// TestSchemaSet assembles the schema of kinds that refer to each other.
+func TestSchemaSet(t *testing.T) {
+	var s spec.SchemaSet
+	s.Define("agent", map[string]any{"anyOf": []any{s.Of(reflect.TypeFor[inner]()), s.Ref("list")}})
+	s.Define("list", map[string]any{"type": "array", "items": s.Ref("agent")})
+	schema := compile(t, s.Document(s.Ref("agent")))
+	for in, ok := range map[string]bool{"{tries: 1}": true, "[[{tries: 1}], {}]": true, "[{tires: 1}]": false, "text": false} {
+		if err := schema.Validate(jsonValue(t, parse(t, in))); (err == nil) != ok {
+			t.Errorf("schema of %s: %v, want ok %v", in, err, ok)
+		}
+	}
+}
+
+func TestReference(t *testing.T) {
+	golden(t, "reference.md", spec.Reference("agent", "Answers questions.", reflect.TypeFor[agent]()))
+}
+
+func TestFields(t *testing.T) {
+	type config struct {
+		Name   string `yaml:"name" required:"true" doc:"Its name."`
+		Mode   string `yaml:"mode" enum:"a|b" default:"a"`
+		Key    string `yaml:"key" secret:"true" deprecated:"use name"`
+		Common common `yaml:",inline"`
+		Hidden string
+		Out    string `yaml:"-"`
+		hidden string `yaml:"hidden"` //nolint:unused // shows that it is no field
+	}
+	want := []spec.Field{
+		{Name: "name", Required: true, Doc: "Its name.", Type: reflect.TypeFor[string]()},
+		{Name: "mode", Enum: []string{"a", "b"}, Default: "a", Type: reflect.TypeFor[string]()},
+		{Name: "key", Secret: true, Deprecated: "use name", Type: reflect.TypeFor[string]()},
+		{Name: "timeout", Default: "5s", Type: reflect.TypeFor[spec.Duration]()},
+	}
+	got := spec.Fields(reflect.TypeFor[config]())
+	same := cmp.FilterPath(func(p cmp.Path) bool { return p.Last().String() == ".index" || p.Last().String() == ".quoted" }, cmp.Ignore())
+	types := cmp.Comparer(func(a, b reflect.Type) bool { return a == b })
+	if diff := cmp.Diff(want, got, same, types, cmp.AllowUnexported(spec.Field{})); diff != "" {
+		t.Errorf("Fields (-want +got):\n%s", diff)
+	}
+}
+
+// TestSchemaSet_Names keeps types apart that share a name.
+func TestSchemaSet_Names(t *testing.T) {
+	var s spec.SchemaSet
+	outer := s.Of(reflect.TypeFor[inner]())
+	type inner struct {
+		A string `yaml:"a"`
+	}
+	local := s.Of(reflect.TypeFor[inner]())
+	if cmp.Equal(outer, local) {
+		t.Errorf("two types are defined as %v", local)
+	}
+	if again := s.Of(reflect.TypeFor[*inner]()); !cmp.Equal(local, again) {
+		t.Errorf("the second time Of = %v, want %v", again, local)
+	}
+}

@@ -1,0 +1,268 @@
+package spec
+
+import (
+	"slices"
+	"strings"
+)
+
+// A ShortSchema describes the fields of an object in few words:
+//
+//	note:  string?                                 # optional
+//	n:     integer
+//	tags:  [string]
+//	tier:  {enum: [free, gold], default: free}
+//	who:   {name: string}
+//	limit: {type: integer, minimum: 1}             # a JSON Schema
+//
+// The types are string, integer, number, boolean, object and any. A field with
+// a default is optional. A mapping that has `type:` or `properties:` is a JSON
+// Schema; the whole may be one too, and is then one of an object.
+type ShortSchema struct {
+	schema map[string]any
+}
+
+// JSON is the JSON Schema of the object, or nil when none was written. The map
+// belongs to the schema and is only read.
+func (s ShortSchema) JSON() map[string]any { return s.schema }
+
+// DecodeSpec reads either form.
+func (s *ShortSchema) DecodeSpec(n *Node) Diagnostics {
+	if n.Kind != Mapping {
+		return Diagnostics{n.want("a mapping of fields to their types").WithHint("write name: string, n: integer, tags: [string]")}
+	}
+	r := &shortReader{}
+	if !isJSONSchema(n) {
+		s.schema = r.object(n)
+		return r.ds
+	}
+	s.schema = r.full(n)
+	if t := n.Get("type"); t == nil {
+		s.schema["type"] = "object"
+	} else if t.Value != "object" && slices.Contains(jsonTypes(), t.Value) {
+		r.add(t.Errorf("type", "want the schema of an object, got %q", t.Value))
+	}
+	return r.ds
+}
+
+// SchemaSpec tells editors only that it is a mapping.
+func (s *ShortSchema) SchemaSpec() map[string]any {
+	return map[string]any{
+		"type": "object",
+		"examples": []any{
+			map[string]any{"note": "string?", "n": "integer", "tags": []any{"string"}},
+		},
+	}
+}
+
+// isJSONSchema tells a JSON Schema from a mapping of fields. A field that is
+// called type, and is not a plain word, does not make one.
+func isJSONSchema(n *Node) bool {
+	kinds := map[string]NodeKind{
+		"type": Scalar, "properties": Mapping, "$ref": Scalar,
+		"anyOf": Sequence, "oneOf": Sequence, "allOf": Sequence,
+	}
+	for _, e := range n.Entries {
+		if kind, ok := kinds[e.Key.Value]; ok && e.Value.Kind == kind && !e.Value.IsNull() {
+			return true
+		}
+	}
+	t := n.Get("type")
+	return t != nil && t.Kind == Sequence && len(t.Items) > 1
+}
+
+type shortReader struct{ ds Diagnostics }
+
+func (r *shortReader) add(ds ...Diagnostic) { r.ds = append(r.ds, ds...) }
+
+func (r *shortReader) full(n *Node) map[string]any {
+	c := newSchemaChecker(n)
+	c.schema(n)
+	r.add(c.ds...)
+	return n.Any().(map[string]any)
+}
+
+// object reads a mapping of fields.
+func (r *shortReader) object(n *Node) map[string]any {
+	properties := map[string]any{}
+	required := []any{}
+	for _, e := range n.Entries {
+		schema, optional := r.field(e.Value)
+		properties[e.Key.Value] = schema
+		if _, hasDefault := schema["default"]; !optional && !hasDefault {
+			required = append(required, e.Key.Value)
+		}
+	}
+	object := map[string]any{"type": "object", "properties": properties}
+	if len(required) > 0 {
+		object["required"] = required
+	}
+	return object
+}
+
+func (r *shortReader) field(n *Node) (schema map[string]any, optional bool) {
+	switch {
+	case n.Kind == Scalar:
+		return r.named(n)
+	case n.Kind == Sequence:
+		return r.list(n), false
+	case isJSONSchema(n):
+		return r.full(n), false
+	case isEnum(n):
+		return r.enum(n), false
+	}
+	return r.object(n), false
+}
+
+// named reads the name of a type, with a question mark when it is optional.
+func (r *shortReader) named(n *Node) (map[string]any, bool) {
+	name, optional := strings.CutSuffix(n.Value, "?")
+	switch {
+	case n.Tag != strTag:
+		r.add(n.want("a type").WithHint("the types are %s", strings.Join(shortTypes(), ", ")))
+		return map[string]any{}, optional
+	case name == "any":
+		return map[string]any{}, optional
+	case !slices.Contains(shortTypes(), name):
+		r.add(unknownType(n, name))
+		return map[string]any{}, optional
+	}
+	return map[string]any{"type": name}, optional
+}
+
+func shortTypes() []string {
+	return []string{"string", "integer", "number", "boolean", "object", "any"}
+}
+
+// unknownType knows the words of other languages.
+func unknownType(n *Node, name string) Diagnostic {
+	d := n.Errorf("type", "%q is no type", name)
+	word := map[string]string{
+		"str": "string", "text": "string", "int": "integer", "int64": "integer", "float": "number",
+		"double": "number", "bool": "boolean", "dict": "object", "map": "object", "mapping": "object",
+	}[strings.ToLower(name)]
+	switch strings.ToLower(name) {
+	case "list", "array":
+		return d.WithHint("write a list of texts as [string]")
+	}
+	if word != "" {
+		return d.WithHint("did you mean %q?", word)
+	}
+	if d = d.withNear(name, shortTypes()); d.Hint == "" {
+		d.Hint = "the types are " + strings.Join(shortTypes(), ", ")
+	}
+	return d
+}
+
+func (r *shortReader) list(n *Node) map[string]any {
+	if len(n.Items) != 1 {
+		r.add(n.Errorf("type", "a list has one type of element, got %d", len(n.Items)).
+			WithHint("write [string], or {enum: [a, b]} for a choice"))
+		return map[string]any{"type": "array"}
+	}
+	items, optional := r.field(n.Items[0])
+	if optional {
+		r.add(n.Items[0].Errorf("type", "an element of a list cannot be optional"))
+	}
+	return map[string]any{"type": "array", "items": items}
+}
+
+func isEnum(n *Node) bool {
+	e := n.Get("enum")
+	return e != nil && e.Kind == Sequence
+}
+
+// enum reads a choice, with a default or a description where they are wanted.
+func (r *shortReader) enum(n *Node) map[string]any {
+	schema := map[string]any{}
+	for _, e := range n.Entries {
+		switch e.Key.Value {
+		case "enum":
+			schema["enum"] = e.Value.Any()
+			if word := r.choices(e.Value); word != "" {
+				schema["type"] = word
+			}
+		case "default":
+			schema["default"] = e.Value.Any()
+			r.checkDefault(n.Get("enum"), e.Value)
+		case "description":
+			schema["description"] = e.Value.Value
+			if e.Value.Tag != strTag {
+				r.add(e.Value.want("text"))
+			}
+		default:
+			r.add(unknownField(e.Key, []Field{{Name: "enum"}, {Name: "default"}, {Name: "description"}}))
+		}
+	}
+	return schema
+}
+
+// choices checks the values of an enum and returns their common type.
+func (r *shortReader) choices(n *Node) string {
+	if len(n.Items) == 0 {
+		r.add(n.Errorf("enum", "an enum needs at least one value"))
+	}
+	common := ""
+	for i, item := range n.Items {
+		if item.Kind != Scalar || item.IsNull() {
+			r.add(item.want("text, a number, true or false"))
+			continue
+		}
+		if slices.ContainsFunc(n.Items[:i], item.same) {
+			r.add(item.Errorf("enum", "%q is there twice", item.shown()))
+		}
+		common = joinTypes(common, jsonType(item))
+	}
+	if common == "mixed" {
+		return ""
+	}
+	return common
+}
+
+func (r *shortReader) checkDefault(enum, value *Node) {
+	if !slices.ContainsFunc(enum.Items, value.same) {
+		r.add(value.Errorf("enum", "the default %q is not one of: %s", value.shown(), listValues(enum)))
+	}
+}
+
+// same says whether two scalars are the same value.
+func (n *Node) same(m *Node) bool {
+	return n.Kind == Scalar && m.Kind == Scalar && n.Tag == m.Tag && n.Value == m.Value
+}
+
+func listValues(n *Node) string {
+	words := make([]string, len(n.Items))
+	for i, item := range n.Items {
+		words[i] = item.shown()
+	}
+	return strings.Join(words, ", ")
+}
+
+// jsonType is JSON Schema's name for what a node holds.
+func jsonType(n *Node) string {
+	switch n.Tag {
+	case mapTag:
+		return "object"
+	case seqTag:
+		return "array"
+	case intTag:
+		return "integer"
+	case floatTag:
+		return "number"
+	case boolTag:
+		return "boolean"
+	case nullTag:
+		return "null"
+	}
+	return "string"
+}
+
+func joinTypes(a, b string) string {
+	numbers := []string{"integer", "number"}
+	switch {
+	case a == "" || a == b:
+		return b
+	case slices.Contains(numbers, a) && slices.Contains(numbers, b):
+		return "number"
+	}
+	return "mixed"
+}

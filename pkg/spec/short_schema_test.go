@@ -1,0 +1,162 @@
+package spec_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"agenthost/pkg/spec"
+)
+
+type params struct {
+	P spec.ShortSchema `yaml:"p"`
+}
+
+type object = map[string]any
+
+func fields(properties object, required ...any) object {
+	o := object{"type": "object", "properties": properties}
+	if len(required) > 0 {
+		o["required"] = required
+	}
+	return o
+}
+
+func TestShortSchema(t *testing.T) {
+	text, whole := object{"type": "string"}, object{"type": "integer"}
+	tests := []struct {
+		in   string
+		want object
+	}{
+		{"{}", fields(object{})},
+		{"{id: string, n: integer, x: number, b: boolean, o: object, a: any}", fields(object{
+			"id": text, "n": whole, "x": object{"type": "number"},
+			"b": object{"type": "boolean"}, "o": object{"type": "object"}, "a": object{},
+		}, "id", "n", "x", "b", "o", "a")},
+		{"{note: 'string?'}", fields(object{"note": text})},
+		{"{tags: [string], rows: [[integer]]}", fields(object{
+			"tags": object{"type": "array", "items": text},
+			"rows": object{"type": "array", "items": object{"type": "array", "items": whole}},
+		}, "tags", "rows")},
+		{"{tier: {enum: [free, gold], default: free}}", fields(object{
+			"tier": object{"type": "string", "enum": []any{"free", "gold"}, "default": "free"},
+		})},
+		{"{n: {enum: [1, 2.5]}, m: {enum: [1, a], description: Either.}}", fields(object{
+			"n": object{"type": "number", "enum": []any{int64(1), 2.5}},
+			"m": object{"enum": []any{int64(1), "a"}, "description": "Either."},
+		}, "n", "m")},
+		{"{who: {name: string, mail: 'string?'}}", fields(object{"who": fields(object{"name": text, "mail": text}, "name")}, "who")},
+		{"{people: [{name: string}]}", fields(object{
+			"people": object{"type": "array", "items": fields(object{"name": text}, "name")},
+		}, "people")},
+		{"{limit: {type: integer, minimum: 1, default: 5}}", fields(object{
+			"limit": object{"type": "integer", "minimum": int64(1), "default": int64(5)},
+		})},
+		{"{type: {enum: [a, b]}, properties: [string]}", fields(object{
+			"type":       object{"type": "string", "enum": []any{"a", "b"}},
+			"properties": object{"type": "array", "items": text},
+		}, "type", "properties")},
+		{"{enum: string}", fields(object{"enum": text}, "enum")},
+		{"{type: object, properties: {a: {type: string}}, required: [a], additionalProperties: false}", object{
+			"type": "object", "properties": object{"a": text}, "required": []any{"a"}, "additionalProperties": false,
+		}},
+		{"{properties: {a: {type: [string, 'null']}}}", object{
+			"type": "object", "properties": object{"a": object{"type": []any{"string", "null"}}},
+		}},
+		{"{$defs: {a: {type: string}}, properties: {b: {$ref: '#/$defs/a'}, c: {items: true}}}", object{
+			"type": "object", "$defs": object{"a": text},
+			"properties": object{"b": object{"$ref": "#/$defs/a"}, "c": object{"items": true}},
+		}},
+		{"{anyOf: [{properties: {a: {x-order: 1}}}, {}], dependentRequired: {a: [b]}}", object{
+			"type": "object", "anyOf": []any{object{"properties": object{"a": object{"x-order": int64(1)}}}, object{}},
+			"dependentRequired": object{"a": []any{"b"}},
+		}},
+	}
+	for _, test := range tests {
+		t.Run(test.in, func(t *testing.T) {
+			var v params
+			if ds := spec.Decode(parse(t, "p: "+test.in), &v); ds != nil {
+				t.Fatalf("Decode(%s) = %v", test.in, ds)
+			}
+			if diff := cmp.Diff(test.want, v.P.JSON()); diff != "" {
+				t.Errorf("JSON() of %s (-want +got):\n%s", test.in, diff)
+			}
+			compile(t, v.P.JSON())
+		})
+	}
+}
+
+func TestShortSchema_Absent(t *testing.T) {
+	var v params
+	if ds := spec.Decode(parse(t, "p:"), &v); ds != nil || v.P.JSON() != nil {
+		t.Errorf("JSON() = %v, %v, want nil", v.P.JSON(), ds)
+	}
+}
+
+// TestShortSchema_Problems lists what is written and the problems, each with
+// its hint behind " -- ".
+func TestShortSchema_Problems(t *testing.T) {
+	types := " -- the types are string, integer, number, boolean, object, any"
+	tests := [][]string{
+		{"string", "1:4: want a mapping of fields to their types, got text [type] -- write name: string, n: integer, tags: [string]"},
+		{"[string]", "1:4: want a mapping of fields to their types, got a list [type] -- write name: string, n: integer, tags: [string]"},
+		{"{a: strng}", `1:8: "strng" is no type [type] -- did you mean "string"?`},
+		{"{a: int}", `1:8: "int" is no type [type] -- did you mean "integer"?`},
+		{"{a: Text}", `1:8: "Text" is no type [type] -- did you mean "string"?`},
+		{"{a: list}", `1:8: "list" is no type [type] -- write a list of texts as [string]`},
+		{"{a: banana}", `1:8: "banana" is no type [type]` + types},
+		{"{a: ''}", `1:8: "" is no type [type]` + types},
+		{"{a: 1}", "1:8: want a type, got a whole number [type]" + types},
+		{"{a: }", "1:8: want a type, got nothing [type]" + types},
+		{"{a: []}", "1:8: a list has one type of element, got 0 [type] -- write [string], or {enum: [a, b]} for a choice"},
+		{"{a: [string, integer]}", "1:8: a list has one type of element, got 2 [type] -- write [string], or {enum: [a, b]} for a choice"},
+		{"{a: ['string?']}", "1:9: an element of a list cannot be optional [type]"},
+		{"{a: {b: [{c: txt}]}}", `1:17: "txt" is no type [type]` + types},
+		{"{a: {enum: []}}", "1:15: an enum needs at least one value [enum]"},
+		{"{a: {enum: [b, ~]}}", "1:19: want text, a number, true or false, got nothing [type]"},
+		{"{a: {enum: [b, c, b]}}", `1:22: "b" is there twice [enum]`},
+		{"{a: {enum: [b], default: c}}", `1:29: the default "c" is not one of: b [enum]`},
+		{"{a: {enum: [b], defualt: b}}", `1:20: unknown field "defualt" [unknown-field] -- did you mean "default"?`},
+		{"{a: {enum: [b], description: 1}}", "1:33: want text, got a whole number [type]"},
+		{"{type: array}", `1:11: want the schema of an object, got "array" [type]`},
+		{"{type: objct}", `1:11: "objct" is not one of: string, integer, number, boolean, object, array, null [enum] -- did you mean "object"?`},
+		{"{type: OBJECT}", `1:11: "OBJECT" is not one of: string, integer, number, boolean, object, array, null [enum] -- did you mean "object"?`},
+		{"{type: string, name: string}", `1:11: want the schema of an object, got "string" [type]`, `1:19: "name" is no keyword of JSON Schema [unknown-field] -- a mapping with "type:" or "properties:" is a JSON Schema; its fields go under properties:`},
+		{"{type: object, requird: []}", `1:19: "requird" is no keyword of JSON Schema [unknown-field] -- did you mean "required"?`},
+		{"{properties: {a: string}}", "1:21: want a JSON Schema, got text [type] -- inside a JSON Schema there are no short forms: write {type: string}"},
+		{"{properties: {a: {type: string, minLength: -1}}}", "1:47: want a whole number from 0, got a whole number [type]"},
+		{"{properties: {a: {minimum: low}}}", "1:31: want a number, got text [type]"},
+		{"{properties: {a: {nullable: 1}}}", "1:32: want true or false, got a whole number [type]"},
+		{"{properties: {a: {title: [x]}}}", "1:29: want text, got a list [type]"},
+		{"{properties: {a: {pattern: '('}}}", "1:31: this is no regular expression: error parsing regexp: missing closing ): `(` [value]"},
+		{"{properties: {a: {enum: b}}}", "1:28: want a list, got text [type]"},
+		{"{properties: {a: {anyOf: {}}}}", "1:29: want a list, got a mapping [type]"},
+		{"{properties: {a: {type: {}}}}", "1:28: want the name of a type, got a mapping [type]"},
+		{"{properties: {a: {type: integer, default: x}}}", "1:46: the default is text, but the type is integer [type]"},
+		{"{properties: {a: {enum: [b], default: c}}}", `1:42: the default "c" is not one of: b [enum]`},
+		{"{properties: {a: {$ref: '#/$defs/x'}}}", `1:28: #/$defs/x leads nowhere: there is no "$defs" [value]`},
+		{"{anyOf: [{}], properties: {a: {$ref: '#/anyOf/0'}, b: {$ref: '#/anyOf/1'}}}", `1:65: #/anyOf/1 leads nowhere: there is no "1" [value]`},
+		{"{properties: {a: {type: object, default: []}}}", "1:45: the default is a list, but the type is object [type]"},
+		{"{properties: {a: {type: boolean, default: 1.5}}}", "1:46: the default is a number, but the type is boolean [type]"},
+		{"{properties: {a: {$ref: 'file:///etc/passwd'}}}", "1:28: a $ref leads to a place in the same schema [value] -- write #/$defs/NAME"},
+		{"{properties: {a: {}}, required: [b]}", `1:37: warning: "b" is required but is not under properties [value]`},
+		{"{properties: {abc: {}}, required: [abd]}", `1:39: warning: "abd" is required but is not under properties [value] -- did you mean "abc"?`},
+		{"{properties: {a: {}}, required: a}", "1:36: want a list, got text [type]"},
+		{"{properties: {a: {properties: []}}}", "1:34: want a mapping, got a list [type]"},
+	}
+	for _, test := range tests {
+		var v params
+		var got []string
+		for _, d := range spec.Decode(parse(t, "p: "+test[0]), &v) {
+			line := strings.TrimPrefix(d.String(), "f.yaml:")
+			if d.Hint != "" {
+				line += " -- " + d.Hint
+			}
+			got = append(got, line)
+		}
+		if diff := cmp.Diff(test[1:], got); diff != "" {
+			t.Errorf("Decode(%s) (-want +got):\n%s", test[0], diff)
+		}
+	}
+}

@@ -1,0 +1,90 @@
+package spec
+
+import (
+	"io"
+	"strings"
+	"unicode"
+)
+
+const (
+	// tabStop is the width of a tab in snippets.
+	tabStop = 4
+	// snippetWidth bounds the printed part of a long line.
+	snippetWidth = 120
+	// maxSnippet is the length of a line from which on there is no snippet:
+	// nobody reads a document in one line.
+	maxSnippet = 16 << 10
+)
+
+// WriteText prints each problem as file:line:col: message [rule], then where
+// they are known the source line, a caret under the column, and the hint.
+func (ds Diagnostics) WriteText(w io.Writer) error {
+	var b strings.Builder
+	for _, d := range ds {
+		b.WriteString(d.String() + "\n")
+		d.writeSnippet(&b)
+		if d.Hint != "" {
+			b.WriteString("hint: " + d.Hint + "\n")
+		}
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func (d Diagnostic) writeSnippet(b *strings.Builder) {
+	if d.Pos.Line == 0 || len(d.Source) > maxSnippet || strings.TrimSpace(d.Source) == "" {
+		return
+	}
+	cells, caret := layout(d.Source, d.Pos.Col)
+	from := 0
+	if caret >= snippetWidth {
+		from = caret - snippetWidth/2
+	}
+	to := min(len(cells), from+snippetWidth)
+	text := strings.TrimRight(strings.Join(cells[from:to], ""), " ")
+	b.WriteString("  | " + text + "\n")
+	b.WriteString("  | " + strings.Repeat(" ", caret-from) + "^\n")
+}
+
+// layout spreads a line over the cells of a terminal and finds the cell of a
+// column. A wide character takes two cells, the second of which is empty.
+func layout(line string, col int) (cells []string, caret int) {
+	n := 1
+	for _, r := range line {
+		if n == col {
+			caret = len(cells)
+		}
+		cells = appendRune(cells, r)
+		n++
+	}
+	if col >= n {
+		caret = len(cells)
+	}
+	return cells, caret
+}
+
+func appendRune(cells []string, r rune) []string {
+	switch {
+	case r == '\t':
+		cells = append(cells, " ")
+		for len(cells)%tabStop != 0 {
+			cells = append(cells, " ")
+		}
+		return cells
+	case unicode.IsControl(r):
+		return append(cells, "\uFFFD")
+	case unicode.In(r, unicode.Mn, unicode.Me, unicode.Cf) && len(cells) > 0:
+		cells[len(cells)-1] += string(r)
+		return cells
+	case isWide(r):
+		return append(cells, string(r), "")
+	}
+	return append(cells, string(r))
+}
+
+// isWide says whether terminals give the character two cells: the East Asian
+// scripts, their punctuation and full-width forms, and pictures.
+func isWide(r rune) bool {
+	return unicode.In(r, unicode.Han, unicode.Hangul, unicode.Hiragana, unicode.Katakana) ||
+		r >= 0x3000 && r <= 0x303E || r >= 0xFF01 && r <= 0xFF60 || r >= 0x1F300 && r <= 0x1FAFF
+}

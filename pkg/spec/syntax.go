@@ -1,0 +1,163 @@
+package spec
+
+import (
+	"fmt"
+	"reflect"
+	"regexp"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"gopkg.in/yaml.v3"
+)
+
+// syntaxProblem puts an error of the YAML parser into words, at its place.
+func syntaxProblem(file string, src *source, dec *yaml.Decoder, err error) Diagnostic {
+	message := strings.TrimPrefix(err.Error(), "yaml: ")
+	pos := Pos{file, 1, 1}
+	if m := regexp.MustCompile(`^line (\d+): `).FindStringSubmatch(message); m != nil {
+		message = message[len(m[0]):]
+		pos.Line, _ = strconv.Atoi(m[1])
+	}
+	if at, ok := parserPlace(dec, message); ok {
+		pos.Line, pos.Col = at.Line, at.Col
+	}
+	pos = src.clamp(pos)
+	d := Diagnostic{Pos: pos, Rule: "yaml", Message: message, Source: src.line(pos.Line)}
+	return explainSyntax(d, src)
+}
+
+// parserPlace reads where the parser stopped from its unexported fields: its
+// errors carry a line that is sometimes missing, sometimes one too low, and no
+// column. The parser is frozen; should a field be gone, the line has to do.
+func parserPlace(dec *yaml.Decoder, message string) (Pos, bool) {
+	outer := member(reflect.ValueOf(dec), "parser")
+	parser := member(outer, "parser")
+	problem, context := markOf(parser, "problem_mark"), markOf(parser, "context_mark")
+	switch {
+	case strings.HasPrefix(message, "unknown anchor"):
+		at := markOf(member(outer, "event"), "start_mark")
+		return at, at.Line > 0
+	case message != member(parser, "problem").String():
+		return Pos{}, false
+	// What has no end is told best where it starts.
+	case strings.HasPrefix(message, "found unexpected"), strings.HasPrefix(message, "could not find expected ':'"):
+		return context, context.Line > 0
+	}
+	return problem, problem.Line > 0
+}
+
+// member is a field of a struct, or of what a pointer points to; the zero
+// Value when there is none.
+func member(v reflect.Value, name string) reflect.Value {
+	if v.Kind() == reflect.Pointer {
+		v = v.Elem()
+	}
+	if v.Kind() != reflect.Struct {
+		return reflect.Value{}
+	}
+	return v.FieldByName(name)
+}
+
+func markOf(v reflect.Value, name string) Pos {
+	mark := member(v, name)
+	line, col := member(mark, "line"), member(mark, "column")
+	if !line.CanInt() || !col.CanInt() {
+		return Pos{}
+	}
+	return Pos{Line: int(line.Int()) + 1, Col: int(col.Int()) + 1}
+}
+
+// explainSyntax puts the parser's words into ordinary ones. What it does not
+// know stays as it is.
+func explainSyntax(d Diagnostic, src *source) Diagnostic {
+	here := src.from(d.Pos)
+	switch message := d.Message; {
+	case strings.HasPrefix(message, "unknown anchor"):
+		name := strings.Split(message, "'")[1]
+		d.Message = "there is no anchor &" + name + " above this alias"
+	case strings.HasPrefix(message, "found character that cannot start any token"):
+		return explainStart(d, here)
+	case strings.HasPrefix(message, "did not find expected ',' or"):
+		return explainFlow(d, here)
+	default:
+		if words, ok := syntaxWords(message); ok {
+			d.Message, d.Hint = words[0], words[1]
+		}
+	}
+	return d
+}
+
+func explainStart(d Diagnostic, here string) Diagnostic {
+	if strings.HasPrefix(here, "\t") {
+		d.Message, d.Hint = "a tab cannot indent", "use spaces"
+		return d
+	}
+	first, _ := utf8.DecodeRuneInString(here)
+	d.Message = fmt.Sprintf("text cannot start with %c", first)
+	return d.WithHint("put it in quotes")
+}
+
+// explainFlow tells of what YAML 1.1 does not take inside [ ] and { }: text
+// with a question mark at its end, and ${…}.
+func explainFlow(d Diagnostic, here string) Diagnostic {
+	end := strings.TrimPrefix(d.Message, "did not find expected ',' or ")
+	d.Message = `want "," or "` + strings.Trim(end, "'") + `" here`
+	before := strings.TrimSuffix(d.Source, here)
+	word := before[strings.LastIndexAny(before, " ,:{[")+1:]
+	switch {
+	case strings.HasPrefix(here, "?"):
+		return d.WithHint(`inside { } and [ ], text with ? needs quotes: "%s?"`, word)
+	case strings.HasPrefix(here, "{") && strings.HasSuffix(word, "$"):
+		reference, _, _ := strings.Cut(here, "}")
+		return d.WithHint(`inside { } and [ ], text with { } needs quotes: "%s%s}"`, word, reference)
+	}
+	return d.WithHint(`close every [ and {, and put text with , [ ] { } or ": " in quotes`)
+}
+
+// syntaxWords has a message and a hint for each message of the parser that
+// people meet.
+func syntaxWords(message string) ([2]string, bool) {
+	words, ok := map[string][2]string{
+		"mapping values are not allowed in this context": {
+			`a ":" is not allowed here`,
+			`check the indentation of this line and the one above; text with ": " in it needs quotes`,
+		},
+		"block sequence entries are not allowed in this context": {
+			`a "- " is not allowed here`, "start a list on a line of its own",
+		},
+		"did not find expected key": {
+			"want a key here", "check the indentation, and the quotes of the text before it",
+		},
+		"did not find expected '-' indicator": {
+			`want "- " here`, "every entry of a list starts in the same column",
+		},
+		"did not find expected node content": {
+			"want a value here", "text that starts with , ] or } needs quotes",
+		},
+		"did not find expected <document start>": {
+			"the document has ended before this", "check the indentation",
+		},
+		"could not find expected ':'": {
+			`want ":" after this key`, "text over several lines is indented, or stands under key: |",
+		},
+		"found unexpected end of stream":      {"the quote that opens here is not closed", ""},
+		"found unexpected document indicator": {"the quote that opens here is not closed", ""},
+		"found unknown escape character":      {"this text has a \\ with a letter that means nothing", `in "…" write \\ for one \, or use '…'`},
+		"found invalid Unicode character escape code": {
+			"this text has a \\u escape that is no character", "write the character itself",
+		},
+		"did not find expected hexdecimal number": {"this text has a \\x or \\u escape without its digits", ""},
+		"found a tab character that violates indentation": {
+			"a tab cannot indent", "use spaces",
+		},
+		"found a tab character where an indentation space is expected": {
+			"a tab cannot indent", "use spaces",
+		},
+		"did not find expected comment or line break": {
+			"only a comment may follow | or > on its line", "start the text on the next line",
+		},
+		"found undefined tag handle": {"this tag is not known here", "text that starts with ! needs quotes"},
+	}[message]
+	return words, ok
+}

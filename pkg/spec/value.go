@@ -1,0 +1,58 @@
+package spec
+
+import "fmt"
+
+// A Text is a scalar for people or templates that remembers its place. It
+// takes text, and numbers, true and false as they are written.
+type Text struct {
+	Value string
+	Pos   Pos
+	node  *Node
+}
+
+// DecodeSpec reads a scalar.
+func (t *Text) DecodeSpec(n *Node) Diagnostics {
+	if n.Kind != Scalar || n.IsNull() {
+		return Diagnostics{n.want("text")}
+	}
+	*t = Text{Value: n.Value, Pos: n.Pos, node: n}
+	return nil
+}
+
+// SchemaSpec allows what DecodeSpec reads.
+func (t *Text) SchemaSpec() map[string]any {
+	return map[string]any{"type": []any{"string", "number", "boolean"}}
+}
+
+// String is the value.
+func (t Text) String() string { return t.Value }
+
+// At returns the place of the byte offset in Value. In a folded block or a
+// plain or quoted text over several lines it is the place where the text
+// starts.
+func (t Text) At(offset int) Pos {
+	if t.node == nil {
+		return t.Pos
+	}
+	return t.node.at(offset)
+}
+
+// Errorf makes an error at a byte offset of the text.
+func (t Text) Errorf(offset int, rule, format string, args ...any) Diagnostic {
+	pos := t.At(offset)
+	d := Diagnostic{Pos: pos, Rule: rule, Message: fmt.Sprintf(format, args...)}
+	if t.node != nil {
+		d.Source = t.node.src.line(pos.Line)
+	}
+	return d
+}
+
+// Warnf makes a warning at a byte offset of the text.
+func (t Text) Warnf(offset int, rule, format string, args ...any) Diagnostic {
+	d := t.Errorf(offset, rule, format, args...)
+	d.Severity = Warning
+	return d
+}
+
+// An Expr is the text of an expression.
+type Expr struct{ Text }
