@@ -1,0 +1,78 @@
+package template
+
+import (
+	"strings"
+)
+
+// A body is a text cut at its placeholders: literals[i] stands before refs[i],
+// and the last literal behind all of them.
+type body struct {
+	literals []string
+	refs     []Ref
+	size     int // bytes of all literals
+}
+
+func (b *body) static() (string, bool) {
+	switch {
+	case len(b.refs) > 0:
+		return "", false
+	case len(b.literals) == 0:
+		return "", true
+	}
+	return b.literals[0], true
+}
+
+// render asks for the values first, so that the result is allocated once and
+// in its final size.
+func (b *body) render(lookup func(Ref) (any, bool, error)) (string, error) {
+	var few [16]any
+	values, size := few[:0], b.size
+	for _, ref := range b.refs {
+		v, ok, err := lookup(ref)
+		if err != nil {
+			return "", err
+		}
+		if !ok && !ref.Optional {
+			return "", &MissingError{Ref: ref}
+		}
+		v = printable(v)
+		size += maxSize(v)
+		values = append(values, v)
+	}
+	return b.join(values, size), nil
+}
+
+func (b *body) join(values []any, size int) string {
+	var out strings.Builder
+	out.Grow(size)
+	for i, v := range values {
+		out.WriteString(b.literals[i])
+		writeValue(&out, v)
+	}
+	out.WriteString(b.literals[len(values)])
+	return out.String()
+}
+
+// A builder collects a body from left to right.
+type builder struct {
+	done    body
+	pending strings.Builder
+}
+
+func (b *builder) literal(s string) { b.pending.WriteString(s) }
+
+func (b *builder) placeholder(ref Ref) {
+	b.cut()
+	b.done.refs = append(b.done.refs, ref)
+}
+
+func (b *builder) cut() {
+	b.done.literals = append(b.done.literals, b.pending.String())
+	b.done.size += b.pending.Len()
+	b.pending.Reset()
+}
+
+func (b *builder) body() body {
+	b.cut()
+	return b.done
+}

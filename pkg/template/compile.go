@@ -1,0 +1,120 @@
+package template
+
+import (
+	"reflect"
+	"time"
+
+	"github.com/expr-lang/expr"
+	"github.com/expr-lang/expr/checker"
+	"github.com/expr-lang/expr/conf"
+	"github.com/expr-lang/expr/types"
+	"github.com/expr-lang/expr/vm"
+)
+
+// compile works twice on the source. The first time checks it as it was
+// written, with the declared types, for the best messages. The second time
+// makes the program: guarded, and with types forgotten, because values that
+// come later may be nil or of another type, and code for certain types would
+// fail on them.
+func compile(src string, env Env, wantBool bool) (_ *Expr, err error) {
+	// A mistake in the compiler must not end the host that loads a file.
+	defer func() {
+		if r := recover(); r != nil {
+			err = &Error{Msg: "the expression cannot be compiled"}
+		}
+	}()
+	if len(src) > maxSource {
+		return nil, &Error{Msg: "the expression is longer than 16 KiB"}
+	}
+	if err := check(src, env, wantBool); err != nil {
+		return nil, compileError(src, env, err)
+	}
+	program, g, err := build(src, env)
+	if err != nil {
+		return nil, err
+	}
+	return &Expr{program: program, names: g.names}, nil
+}
+
+// build makes the program of a checked expression.
+func build(src string, env Env) (*vm.Program, *guard, error) {
+	g := &guard{env: env, metered: meteredFunctions()}
+	program, err := expr.Compile(src, expr.Env(looseType(env)), installFunctions(g.metered), limits, expr.Patch(g))
+	if err == nil {
+		err = g.finish(src)
+	}
+	if err != nil {
+		return nil, nil, asError(src, err)
+	}
+	return program, g, nil
+}
+
+// check reports what is wrong with the expression as it was written.
+func check(src string, env Env, wantBool bool) error {
+	c := conf.New(envType(env))
+	limits(c)
+	newFunctions(c)
+	for name := range c.Disabled {
+		delete(c.Builtins, name)
+	}
+	if wantBool {
+		expr.AsBool()(c)
+	}
+	_, err := checker.ParseCheck(src, c)
+	return err
+}
+
+func limits(c *conf.Config) {
+	c.MaxNodes = maxNodes
+	c.Optimize = false // folds ranges into constants of any size
+	for _, name := range disabledBuiltins() {
+		c.Disabled[name] = true
+	}
+}
+
+// disabledBuiltins depend on the clock or on the machine.
+func disabledBuiltins() []string { return []string{"now", "timezone"} }
+
+func envType(env Env) types.Map {
+	m := make(types.Map, len(env))
+	for name, sample := range env {
+		m[name] = sampleType(sample)
+	}
+	return m
+}
+
+func sampleType(sample any) types.Type {
+	switch s := sample.(type) {
+	case nil:
+		return types.Any
+	case Env:
+		return envType(s)
+	case map[string]any:
+		m := envType(s)
+		m[types.Extra] = types.Any
+		return m
+	case []any:
+		return types.Array(types.Any)
+	default:
+		return types.TypeOf(s)
+	}
+}
+
+// looseType keeps only the types that decide what may be called.
+func looseType(env Env) types.Map {
+	m := make(types.Map, len(env)+1)
+	for name, sample := range env {
+		m[name] = types.Any
+		if t := reflect.TypeOf(sample); t != nil && (t.Kind() == reflect.Func || isTime(t)) {
+			m[name] = types.TypeOf(sample)
+		}
+	}
+	m[meterName] = types.TypeOf(&meter{})
+	m[tickName] = types.TypeOf((&meter{}).tick)
+	return m
+}
+
+// isTime reports whether t is one of the two types whose methods may be called.
+func isTime(t reflect.Type) bool {
+	return t == reflect.TypeFor[time.Time]() || t == reflect.TypeFor[time.Duration]()
+}

@@ -1,0 +1,75 @@
+package template
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// A corpusCase is a template with what the implementations of ADK make of it.
+type corpusCase struct {
+	Name      string
+	Template  string
+	State     map[string]any
+	Artifacts map[string]string
+	Expected  *string
+	Oracles   map[string]struct{ OK, Err *string }
+}
+
+// A decision is what this product prints where it differs from adk-python.
+type decision struct{ want, why string }
+
+func decisions() map[string]decision {
+	const part = "the text of an artifact; Java and Kotlin print the JSON of its part"
+	return map[string]decision{
+		"java/artifact_is_part_json":   {"Include this knowledge: This is a knowledge document..", part},
+		"java-proc/artifact_json":      {"File content: Artifact content", part},
+		"kt/artifact_json":             {"Read this document: Artifact content", part},
+		"kt/optional_present_artifact": {"Read this document: Artifact content", part},
+		"kt/multiple":                  {"Hello Bob, running v2.0. Here is the report: Report content", part},
+		"diff/wholefloat":              {"2", "values are JSON; Python prints 2.0"},
+		"diff/dict":                    {`{"a":1,"b":[2]}`, "values are JSON; Python prints a dict"},
+	}
+}
+
+// The contract is what adk-python really answers, but for the decisions.
+func TestCorpus(t *testing.T) {
+	dir := os.Getenv("AGENTHOST_CORPUS")
+	if dir == "" {
+		dir = "../../../shared/corpus"
+	}
+	src, err := os.ReadFile(filepath.Join(dir, "templating.json"))
+	if err != nil {
+		t.Skipf("SKIPPED, NO CORPUS: %v", err)
+	}
+	var cases []corpusCase
+	if err := json.Unmarshal(src, &cases); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range cases {
+		t.Run(c.Name, func(t *testing.T) {
+			got, err := Parse(c.Template).Render(t.Context(), mapScope{state: c.State, artifacts: c.Artifacts})
+			if err != nil {
+				got = "error: " + err.Error()
+			}
+			if want, why := c.want(); got != want {
+				t.Errorf("Render(%q) = %q, want %q (%s)", c.Template, got, want, why)
+			}
+		})
+	}
+}
+
+func (c *corpusCase) want() (text, why string) {
+	if d, ok := decisions()[c.Name]; ok {
+		return d.want, d.why
+	}
+	py := c.Oracles["py"]
+	if py.Err != nil {
+		return "error: " + *py.Err, "adk-python"
+	}
+	if py.OK != nil {
+		return *py.OK, "adk-python"
+	}
+	return *c.Expected, "as recorded"
+}

@@ -1,0 +1,112 @@
+package template
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/expr-lang/expr/vm"
+)
+
+// An Env declares the names that an expression may use, each with a sample
+// value that gives its type, or nil for any type:
+//
+//   - a map[string]any has any members; those of the sample have its types;
+//   - an Env has exactly its members;
+//   - a function may be called; the variables of an evaluation bring the real
+//     one, and its error is the error of the evaluation.
+type Env map[string]any
+
+// An Expr is a compiled expression. It does not change; many goroutines may
+// evaluate it.
+type Expr struct {
+	program *vm.Program
+	names   []string // of Env, those that the expression reads
+	runs    sync.Pool
+}
+
+// Compile checks and compiles an expression. The error is an [*Error] with the
+// place of the first problem.
+func Compile(src string, env Env) (*Expr, error) {
+	return compile(src, env, false)
+}
+
+// CompileBool is [Compile] for expressions that must be true or false. Nil
+// counts as false, and so does a missing member.
+func CompileBool(src string, env Env) (*Expr, error) {
+	return compile(src, env, true)
+}
+
+// Eval evaluates within the limits of the package. Names of the Env that vars
+// has not are nil. The result is what JSON has, with integers as int64, and
+// shares no map or list with vars. Vars are only read; they must not change
+// meanwhile. The error is an [*Error]; it wraps the context's error, or that of
+// a called function.
+func (e *Expr) Eval(ctx context.Context, vars map[string]any) (any, error) {
+	r := e.acquire()
+	defer e.release(r)
+	r.meter.start(ctx)
+	for _, name := range e.names {
+		r.vars[name] = plain(vars[name])
+	}
+	v, err := r.machine.Run(e.program, r.vars)
+	if err == nil {
+		v, err = normal(v, &r.meter)
+	}
+	if err != nil {
+		return nil, e.failure(ctx, r, err)
+	}
+	return v, nil
+}
+
+// Bool evaluates an expression compiled with [CompileBool]. The errors are
+// those of [Expr.Eval].
+func (e *Expr) Bool(ctx context.Context, vars map[string]any) (bool, error) {
+	v, err := e.Eval(ctx, vars)
+	if err != nil {
+		return false, err
+	}
+	b, ok := v.(bool)
+	if !ok && v != nil {
+		return false, &Error{Msg: fmt.Sprintf("the expression must be true or false, but it is %s", noun(v))}
+	}
+	return b, nil
+}
+
+// A run is the memory of one evaluation.
+type run struct {
+	machine vm.VM
+	vars    map[string]any
+	meter   meter
+}
+
+func (e *Expr) acquire() *run {
+	if r, ok := e.runs.Get().(*run); ok {
+		return r
+	}
+	r := &run{machine: vm.VM{MemoryBudget: maxValues}, vars: make(map[string]any, len(e.names)+2)}
+	r.vars[meterName] = &r.meter
+	r.vars[tickName] = r.meter.tick
+	return r
+}
+
+// release keeps the memory of small runs for the next one.
+func (e *Expr) release(r *run) {
+	if cap(r.machine.Stack) > 1024 {
+		return
+	}
+	clear(r.machine.Stack[:cap(r.machine.Stack)])
+	clear(r.machine.Variables)
+	for _, name := range e.names {
+		r.vars[name] = nil
+	}
+	e.runs.Put(r)
+}
+
+func (e *Expr) failure(ctx context.Context, r *run, err error) error {
+	failed := asError(e.program.Source().String(), err)
+	if r.meter.cancelled {
+		failed.cause = ctx.Err()
+	}
+	return failed
+}

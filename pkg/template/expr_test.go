@@ -1,0 +1,297 @@
+package template
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func world() (Env, map[string]any) {
+	env := Env{
+		"state":  map[string]any{},
+		"args":   map[string]any{},
+		"tool":   Env{"name": "", "args": nil},
+		"user":   "",
+		"now":    time.Time{},
+		"inject": func(string) (string, error) { return "", nil },
+	}
+	vars := map[string]any{
+		"state": map[string]any{
+			"n": int64(3), "intent": "refund", "tags": []any{"a", "b"}, "done": true, "score": nil,
+			"user:name": "Ann", "deep": map[string]any{"z": int64(1), "a": []any{int64(2)}},
+		},
+		"args":   map[string]any{"net": 12.5, "sides": 6.0, "n": 2.0},
+		"tool":   map[string]any{"name": "refund"},
+		"user":   "please refund",
+		"now":    time.Date(2026, 1, 2, 15, 4, 5, 0, time.UTC),
+		"inject": func(s string) (string, error) { return "<" + s + ">", nil },
+	}
+	return env, vars
+}
+
+func TestEval(t *testing.T) {
+	tests := []struct {
+		src  string
+		want any
+	}{
+		// Members.
+		{`state.n`, int64(3)},
+		{`state["user:name"]`, "Ann"},
+		{`state.missing`, nil},
+		{`state.missing.a.b[0].c`, nil},
+		{`(state.missing).a`, nil},
+		{`state?.missing?.a ?? "d"`, "d"},
+		{`(state.score ?? 0) >= 8`, false},
+		{`state.tags[0]`, "a"},
+		{`state.tags[-1]`, "b"},
+		{`get(state.tags, 5)`, nil},
+		{`tool.args.x`, nil},
+
+		// Numbers.
+		{`state.n + 1`, int64(4)},
+		{`state.n == 3`, true},
+		{`state.n == 3.0`, true},
+		{`state.n in [1, 2, 3]`, true},
+		{`round(args.net * 21) / 100`, 2.63},
+		{`state.n % 2`, int64(1)},
+		{`7 % args.n`, int64(1)},
+		{`args.sides % 4 + 1`, int64(3)},
+		{`take(state.tags, args.n - 1)`, []any{"a"}},
+		{`sum([1, 2.5])`, 3.5},
+		{`max(state.n, 5)`, int64(5)},
+		{`-state.n`, int64(-3)},
+		{`state.n / 2`, 1.5},
+		{`state.n ** 2`, 9.0},
+
+		// Truth: nil is false.
+		{`not state.flag`, true},
+		{`state.flag or state.done`, true},
+		{`state.flag ? 1 : 2`, int64(2)},
+		{`if state.done { "y" } else { "n" }`, "y"},
+		{`count([{"on": true}, {}], .on)`, int64(1)},
+		{`state.intent == "refund" and state.tier == "gold"`, false},
+		{`state.draft != nil`, false},
+
+		// Texts.
+		{`user contains "refund"`, true},
+		{`user + "!"`, "please refund!"},
+		{`user matches "^p.*d$"`, true},
+		{`user matches state.intent`, true},
+		{`state.missing matches "x"`, false},
+		{`string(nil) + string(2.0) + string(state.deep)`, `2{"a":[2],"z":1}`},
+		{`join(state.tags, ", ")`, "a, b"},
+		{`repeat("ab", 3)`, "ababab"},
+		{`replace("a.b.c", ".", "")`, "abc"},
+		{`trim(" a ")`, "a"},
+		{`trim("xax", "x")`, "a"},
+		{`split("a b", " ")`, []any{"a", "b"}},
+		{`inject("{x}") + upper("a")`, "<{x}>A"},
+
+		// Lists and maps.
+		{`filter(1..5, # > state.n)`, []any{int64(4), int64(5)}},
+		{`map(state.tags, # + "!")`, []any{"a!", "b!"}},
+		{`reduce(1..4, #acc + #)`, int64(10)},
+		{`any(state.tags, # == "b")`, true},
+		{`"a" in state.tags`, true},
+		{`"n" in state`, true},
+		{`state.tags == ["a", "b"]`, true},
+		{`state.tags != ["a", "b"]`, false},
+		{`[1] in [[1], [2]]`, true},
+		{`keys({"b": 1, "a": 2})`, []any{"a", "b"}},
+		{`values({"b": 1, "a": 2})`, []any{int64(2), int64(1)}},
+		{`toPairs({"b": 1, "a": 2})`, []any{[]any{"a", int64(2)}, []any{"b", int64(1)}}},
+		{`groupBy(1..3, # % 2)`, map[string]any{"0": []any{int64(2)}, "1": []any{int64(1), int64(3)}}},
+		{`sortBy(state.tags, #, "desc")`, []any{"b", "a"}},
+		{`uniq([1, 1, 2])`, []any{int64(1), int64(2)}},
+		{`flatten([[1], [2]])`, []any{int64(1), int64(2)}},
+		{`{"k": [state.n, nil]}`, map[string]any{"k": []any{int64(3), nil}}},
+		{`let a = state.n; a * 2`, int64(6)},
+		{`state.tags | len()`, int64(2)},
+
+		// JSON.
+		{`json(state.deep)`, `{"a":[2],"z":1}`},
+		{`fromJSON('{"a": 7}').a % 4`, int64(3)},
+
+		{`toJSON([1])`, "[\n  1\n]"},
+		{`redact("a@b.c")`, "[email]"},
+
+		// Hashes stay the same, in every version.
+		{`hash("a")`, int64(7464466379372783)},
+		{`hash(2) == hash(2.0)`, true},
+		{`hash({"a": 1, "b": 2}) == hash({"b": 2, "a": 1})`, true},
+		{`hash("x") % args.sides + 1`, int64(3)},
+
+		// Times.
+		{`now.Hour()`, int64(15)},
+		{`now > date("2026-01-01")`, true},
+		{`now - date("2026-01-02")`, "15h4m5s"},
+		{`now`, "2026-01-02T15:04:05Z"},
+	}
+	env, vars := world()
+	for _, tt := range tests {
+		t.Run(tt.src, func(t *testing.T) {
+			e, err := Compile(tt.src, env)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := e.Eval(t.Context(), vars)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("Eval (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestBool(t *testing.T) {
+	env, vars := world()
+	tests := []struct {
+		src     string
+		want    bool
+		wantErr string
+	}{
+		{src: `state.done`, want: true},
+		{src: `state.flag`},
+		{src: `state.n > 2`, want: true},
+		{src: `state.tags == state.tags`, want: true},
+		{src: `state.n`, wantErr: "the expression must be true or false, but it is a number"},
+		{src: `user`, wantErr: "the expression must be true or false, but it is a text"},
+		{src: `1`, wantErr: "the expression must be true or false, but it is a number"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.src, func(t *testing.T) {
+			got, err := evalBool(t.Context(), tt.src, env, vars)
+			if message(err) != tt.wantErr || got != tt.want {
+				t.Errorf("Bool = %v, %v, want %v, %q", got, err, tt.want, tt.wantErr)
+			}
+		})
+	}
+}
+
+func evalBool(ctx context.Context, src string, env Env, vars map[string]any) (bool, error) {
+	e, err := CompileBool(src, env)
+	if err != nil {
+		return false, err
+	}
+	return e.Bool(ctx, vars)
+}
+
+func message(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+// members is a variable that is no map.
+type members map[string]any
+
+func (m members) All() map[string]any { return m }
+
+func (members) Danger() string { return "called" }
+
+func TestVariables(t *testing.T) {
+	env := Env{"v": nil}
+	tests := []struct {
+		name string
+		src  string
+		v    any
+		want any
+	}{
+		{"missing", `v`, nil, nil},
+		{"members", `v.a + 1`, members{"a": int64(1)}, int64(2)},
+		{"no members", `v.a.b`, members(nil), nil},
+		{"whole json.Number", `v + 1`, json.Number("41"), int64(42)},
+		{"json.Number", `v * 2`, json.Number("1.25"), 2.5},
+		{"other map", `v.a`, map[string]string{"a": "b"}, "b"},
+		{"other list", `v[1]`, []string{"a", "b"}, "b"},
+		{"other integer", `v == 3 ? v : 0`, uint8(3), int64(3)},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			e, err := Compile(tt.src, env)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := e.Eval(t.Context(), map[string]any{"v": tt.v, "unknown": 1})
+			if diff := cmp.Diff(tt.want, got); diff != "" || err != nil {
+				t.Errorf("Eval: %v (-want +got):\n%s", err, diff)
+			}
+		})
+	}
+}
+
+// Methods of values are out of reach: only functions can be called.
+func TestMethodsAreNotCallable(t *testing.T) {
+	for _, src := range []string{`v.Danger()`, `let f = v.Danger; f()`, `v?.Danger()`, `get(v, "Danger")()`} {
+		t.Run(src, func(t *testing.T) {
+			_, err := Compile(src, Env{"v": nil})
+			if err == nil {
+				t.Error("Compile succeeded")
+			}
+		})
+	}
+}
+
+func TestResultIsACopy(t *testing.T) {
+	env, vars := world()
+	e, err := Compile(`state.deep`, env)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := e.Eval(t.Context(), vars)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got.(map[string]any)["z"] = "changed"
+	if z, _ := Dig(vars, "state.deep.z"); z != int64(1) {
+		t.Errorf("the variable changed to %v with the result", z)
+	}
+}
+
+func TestFunctionErrorIsWrapped(t *testing.T) {
+	env, vars := world()
+	e, err := Compile(`1 == 2 or inject("x") == ""`, env)
+	if err != nil {
+		t.Fatal(err)
+	}
+	missing := &MissingError{Ref: Ref{Name: "x"}}
+	vars["inject"] = func(string) (string, error) { return "", missing }
+	_, err = e.Eval(t.Context(), vars)
+	if !errors.Is(err, missing) || err.Error() != missing.Error() {
+		t.Errorf("Eval = %v, want the function's error", err)
+	}
+}
+
+func TestConcurrentEval(t *testing.T) {
+	e, err := Compile(`join(map(1..n, string(# * n)), ",")`, Env{"n": 0})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	for n := range 8 {
+		wg.Go(func() {
+			var want []string
+			for i := 1; i <= n; i++ {
+				want = append(want, fmt.Sprint(i*n))
+			}
+			for range 200 {
+				got, err := e.Eval(t.Context(), map[string]any{"n": n})
+				if err != nil || got != strings.Join(want, ",") {
+					t.Errorf("Eval(n=%d) = %v, %v, want %v", n, got, err, want)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+}

@@ -1,0 +1,100 @@
+package template
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/expr-lang/expr/builtin"
+)
+
+// compileError is asError for what the checker finds, with a hint for a name
+// that is nearly right.
+func compileError(src string, env Env, err error) *Error {
+	e := asError(src, err)
+	if strings.TrimSpace(src) == "" {
+		e.Offset, e.Msg = 0, "the expression is empty"
+		return e
+	}
+	if name, ok := strings.CutPrefix(e.Msg, "unknown name "); ok {
+		if strings.HasPrefix(src[e.Offset+len(name):], "(") {
+			e.Msg = "unknown function " + name
+		}
+		e.Msg += hint(name, append(slices.Sorted(maps.Keys(env)), functionNames()...))
+	}
+	if name, ok := strings.CutPrefix(e.Msg, "unknown field "); ok {
+		owner := ownerBefore(src[:e.Offset])
+		e.Msg = "unknown member " + name + hint(name, membersOf(env, owner))
+	}
+	return e
+}
+
+// functionNames are the functions that an expression may call.
+func functionNames() []string {
+	names := []string{"hash", "json", "redact"}
+	for _, fn := range builtin.Builtins {
+		if !slices.Contains(disabledBuiltins(), fn.Name) {
+			names = append(names, fn.Name)
+		}
+	}
+	return names
+}
+
+// ownerBefore is the path that ends s, without its last dot.
+func ownerBefore(s string) string {
+	s = strings.TrimRight(s, ".?")
+	start := strings.LastIndexFunc(s, func(r rune) bool { return r != '.' && !isLetter(r) && !isInner(r) })
+	return s[start+1:]
+}
+
+func membersOf(env Env, path string) []string {
+	for _, name := range strings.Split(path, ".") {
+		inner, ok := env[name].(Env)
+		if !ok {
+			return nil
+		}
+		env = inner
+	}
+	return slices.Sorted(maps.Keys(env))
+}
+
+// hint is a question that names the candidate nearest to name, or nothing.
+func hint(name string, candidates []string) string {
+	switch name {
+	case "null", "None", "undefined":
+		return "; did you mean nil?"
+	case "True", "False":
+		return "; did you mean " + strings.ToLower(name) + "?"
+	}
+	best, least := "", 1+max(1, len(name)/3)
+	for _, c := range candidates {
+		if d := distance(name, c); d < least && d < len(c) {
+			best, least = c, d
+		}
+	}
+	if best == "" {
+		return ""
+	}
+	return "; did you mean " + best + "?"
+}
+
+// distance counts the letters to insert, remove or replace.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0]++
+		for j := range len(b) {
+			cost := diagonal
+			if a[i] != b[j] {
+				cost++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}

@@ -1,0 +1,62 @@
+package template
+
+import (
+	"strings"
+	"unicode"
+)
+
+// parseRef reads the inside of a placeholder. One question mark makes it
+// optional; "artifact." takes any name; all others are keys.
+func parseRef(s string) (Ref, bool) {
+	s, optional := strings.CutSuffix(s, "?")
+	if name, ok := strings.CutPrefix(s, "artifact."); ok {
+		return Ref{Name: name, Artifact: true, Optional: optional}, true
+	}
+	return Ref{Name: s, Optional: optional}, isKey(s)
+}
+
+// isKey reports whether s is an identifier, alone or behind one of ADK's
+// prefixes.
+func isKey(s string) bool {
+	return isIdentifier(cutScope(s))
+}
+
+// cutScope removes one of ADK's state prefixes.
+func cutScope(s string) string {
+	for _, prefix := range [...]string{"app:", "user:", "temp:"} {
+		if rest, ok := strings.CutPrefix(s, prefix); ok {
+			return rest
+		}
+	}
+	return s
+}
+
+// isIdentifier is Python's rule (str.isidentifier).
+func isIdentifier(s string) bool {
+	for i, r := range s {
+		if !isLetter(r) && (i == 0 || !isInner(r)) {
+			return false
+		}
+	}
+	return s != ""
+}
+
+func isLetter(r rune) bool {
+	if r < unicode.MaxASCII {
+		return r == '_' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z'
+	}
+	return unicode.In(r, unicode.L, unicode.Nl, unicode.Other_ID_Start)
+}
+
+func isInner(r rune) bool {
+	if r < unicode.MaxASCII {
+		return '0' <= r && r <= '9'
+	}
+	return unicode.In(r, unicode.Mn, unicode.Mc, unicode.Nd, unicode.Pc, unicode.Other_ID_Continue)
+}
+
+// isSpace is what Python's str.strip removes: Unicode's white space and the
+// four ASCII separators.
+func isSpace(r rune) bool {
+	return unicode.IsSpace(r) || 0x1c <= r && r <= 0x1f
+}

@@ -1,0 +1,212 @@
+package template
+
+import (
+	"math"
+	"reflect"
+	"regexp"
+	"regexp/syntax"
+
+	"github.com/expr-lang/expr/ast"
+	"github.com/expr-lang/expr/vm/runtime"
+)
+
+func operators() map[string]function {
+	return map[string]function{
+		stopName:    stop,
+		truthName:   truth,
+		spendName:   elements,
+		addName:     add,
+		equalName:   equal,
+		inName:      contains,
+		matchesName: matches,
+		moduloName:  modulo,
+	}
+}
+
+// stop ends the evaluation that a tick has refused.
+func stop(m *meter, _ []any) (any, error) { return nil, m.err }
+
+// elements passes a list through that a loop will read.
+func elements(m *meter, args []any) (any, error) {
+	list := args[0]
+	if !isList(list) {
+		return nil, &Error{Msg: "expected a list, but got " + noun(list)}
+	}
+	return list, m.spend(length(list) / 2)
+}
+
+func isList(v any) bool {
+	if _, ok := v.([]any); ok {
+		return true
+	}
+	kind := reflect.ValueOf(v).Kind()
+	return kind == reflect.Slice || kind == reflect.Array
+}
+
+func truth(_ *meter, args []any) (any, error) {
+	switch v := args[0].(type) {
+	case nil:
+		return false, nil
+	case bool:
+		return v, nil
+	default:
+		return nil, &Error{Msg: "expected true or false, but got " + noun(v)}
+	}
+}
+
+func add(m *meter, args []any) (any, error) {
+	l, ok := args[0].(string)
+	r, both := args[1].(string)
+	if !ok || !both {
+		return runtime.Add(args[0], args[1]), nil
+	}
+	if err := m.text(len(l) + len(r)); err != nil {
+		return nil, err
+	}
+	return l + r, nil
+}
+
+// modulo takes whole numbers in either form: JSON from elsewhere has no
+// integers.
+func modulo(_ *meter, args []any) (any, error) {
+	l, r := whole(args[0]), whole(args[1])
+	if n, ok := r.(int); ok && n == 0 {
+		return nil, &Error{Msg: "division by zero"}
+	}
+	if isFraction(l) || isFraction(r) {
+		return nil, &Error{Msg: "% works on whole numbers only"}
+	}
+	return runtime.Modulo(l, r), nil
+}
+
+// whole turns a number without fraction into an int, and leaves all else.
+func whole(v any) any {
+	switch n := v.(type) {
+	case int64:
+		return int(n)
+	case float64:
+		if n == math.Trunc(n) && math.Abs(n) < 1<<53 {
+			return int(n)
+		}
+	}
+	return v
+}
+
+func isFraction(v any) bool {
+	_, ok := v.(float64)
+	return ok
+}
+
+func equal(m *meter, args []any) (any, error) {
+	if length(args[0]) > 0 && length(args[1]) > 0 {
+		if err := m.deep(args...); err != nil {
+			return nil, err
+		}
+	}
+	return runtime.Equal(args[0], args[1]), nil
+}
+
+func contains(m *meter, args []any) (any, error) {
+	var err error
+	if length(args[0]) > 0 {
+		err = m.deep(args...)
+	} else {
+		err = m.spend(length(args[1]) / 8)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return runtime.In(args[0], args[1]), nil
+}
+
+// length is the number of elements of a list or map, and 0 for all else.
+func length(v any) int {
+	switch v := v.(type) {
+	case nil, string, bool, int, int64, float64:
+		return 0
+	case []any:
+		return len(v)
+	case map[string]any:
+		return len(v)
+	}
+	switch r := reflect.ValueOf(v); r.Kind() {
+	case reflect.Slice, reflect.Array, reflect.Map:
+		return r.Len()
+	}
+	return 0
+}
+
+// A compiledPattern is a regular expression with the price of one byte of text.
+type compiledPattern struct {
+	re    *regexp.Regexp
+	price int
+}
+
+// pattern compiles a literal pattern once. The checker has seen that it is
+// good.
+func pattern(n ast.Node) ast.Node {
+	s, ok := n.(*ast.StringNode)
+	if !ok {
+		return n
+	}
+	p, err := compilePattern(s.Value)
+	if err != nil {
+		return n
+	}
+	return &ast.ConstantNode{Value: p}
+}
+
+const maxPattern = 1024
+
+func compilePattern(s string) (*compiledPattern, error) {
+	if len(s) > maxPattern {
+		return nil, &Error{Msg: "the pattern is longer than 1 KiB"}
+	}
+	re, err := regexp.Compile(s)
+	if err != nil {
+		return nil, &Error{Msg: err.Error()}
+	}
+	parsed, err := syntax.Parse(s, syntax.Perl)
+	if err != nil {
+		return nil, &Error{Msg: err.Error()}
+	}
+	prog, err := syntax.Compile(parsed.Simplify())
+	if err != nil {
+		return nil, &Error{Msg: err.Error()}
+	}
+	return &compiledPattern{re: re, price: len(prog.Inst)}, nil
+}
+
+// matches is linear in text and pattern, but nothing stops it, so the price is
+// paid before.
+func matches(m *meter, args []any) (any, error) {
+	if args[0] == nil || args[1] == nil {
+		return false, nil
+	}
+	s, ok := args[0].(string)
+	if !ok {
+		return nil, &Error{Msg: "expected a text, but got " + noun(args[0])}
+	}
+	p, err := patternOf(m, args[1])
+	if err != nil {
+		return nil, err
+	}
+	if err := m.spend(len(s) * p.price / 16); err != nil {
+		return nil, err
+	}
+	return p.re.MatchString(s), nil
+}
+
+func patternOf(m *meter, v any) (*compiledPattern, error) {
+	switch v := v.(type) {
+	case *compiledPattern:
+		return v, nil
+	case string:
+		if err := m.spend(clockEvery); err != nil {
+			return nil, err
+		}
+		return compilePattern(v)
+	default:
+		return nil, &Error{Msg: "expected a pattern, but got " + noun(v)}
+	}
+}

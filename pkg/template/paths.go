@@ -1,0 +1,167 @@
+package template
+
+import (
+	"strconv"
+	"strings"
+)
+
+// Paths is a compiled text whose placeholders are dotted paths into the values
+// of a call: {args.order_id}, {state.tier}, {response.items.0.id}, {user},
+// {user:name?}. It does not change; many goroutines may render it. The zero
+// Paths is empty.
+//
+// Paths is for addresses, headers, bodies and scripts, which hold braces of
+// their own, and so it is stricter than [Text]: one brace on each side, no
+// blanks. {"id": {args.id}} keeps its outer braces, {{x}} prints the value
+// between braces, and { login } stays. {!x} prints {x}.
+type Paths struct {
+	body body
+}
+
+// ParsePaths compiles a text. Braces around anything but a path are literal.
+// The error is an [*Error] for what is nearly a path and so a slip, {args.} or
+// {args..id}; the text is then not usable.
+func ParsePaths(src string) (*Paths, error) {
+	var b builder
+	for pos := 0; pos < len(src); {
+		n, err := stepPath(&b, src, pos)
+		if err != nil {
+			return nil, err
+		}
+		pos += n
+	}
+	return &Paths{body: b.body()}, nil
+}
+
+// Refs lists the placeholders in order; a name is a whole path. The caller
+// must not change the slice.
+func (p *Paths) Refs() []Ref { return p.body.refs }
+
+// Static returns the text and true when it has no placeholders.
+func (p *Paths) Static() (string, bool) { return p.body.static() }
+
+// Render fills the placeholders with what lookup finds, printed as [String]
+// does and passed through escape; a nil escape changes nothing. Literal text is
+// never escaped. A required path that is missing gives a [*MissingError].
+func (p *Paths) Render(lookup func(path string) (any, bool), escape func(string) string) (string, error) {
+	if text, ok := p.body.static(); ok {
+		return text, nil
+	}
+	return p.body.render(func(ref Ref) (any, bool, error) {
+		v, ok := lookup(ref.Name)
+		if ok && escape != nil {
+			v = escape(String(v))
+		}
+		return v, ok, nil
+	})
+}
+
+// Dig follows a dotted path through maps and lists, and reports whether it
+// leads to a value. A number picks from a list, from 0.
+func Dig(root any, path string) (any, bool) {
+	for path != "" {
+		var name string
+		name, path, _ = strings.Cut(path, ".")
+		var ok bool
+		if root, ok = member(root, name); !ok {
+			return nil, false
+		}
+	}
+	return root, root != nil
+}
+
+func member(v any, name string) (any, bool) {
+	switch v := v.(type) {
+	case map[string]any:
+		v2, ok := v[name]
+		return v2, ok
+	case []any:
+		i, err := strconv.Atoi(name)
+		if err != nil || i < 0 || i >= len(v) {
+			return nil, false
+		}
+		return v[i], true
+	default:
+		return nil, false
+	}
+}
+
+// stepPath consumes one placeholder or one stretch of literal text at pos, and
+// returns its length.
+func stepPath(b *builder, src string, pos int) (int, error) {
+	rest := src[pos:]
+	inner, braced := cutBraces(rest)
+	if !braced {
+		n := nextBrace(rest)
+		b.literal(rest[:n])
+		return n, nil
+	}
+	total := len(inner) + 2
+	if bare, ok := strings.CutPrefix(inner, "!"); ok && isPath(strings.TrimLeft(bare, "!")) {
+		b.literal("{" + bare + "}")
+		return total, nil
+	}
+	if isPath(inner) {
+		name, optional := strings.CutSuffix(inner, "?")
+		b.placeholder(Ref{Name: name, Optional: optional, Offset: pos})
+		return total, nil
+	}
+	b.literal(rest[:total])
+	return total, slip(inner, pos)
+}
+
+// cutBraces returns the inside of {inner} at the start of s.
+func cutBraces(s string) (inner string, ok bool) {
+	if s[0] != '{' {
+		return "", false
+	}
+	end := strings.IndexAny(s[1:], "{}")
+	if end < 0 || s[1+end] == '{' {
+		return "", false
+	}
+	return s[1 : 1+end], true
+}
+
+// nextBrace is the length of the literal text at the start of s: at least one
+// byte, up to the next brace.
+func nextBrace(s string) int {
+	if n := strings.IndexByte(s[1:], '{'); n >= 0 {
+		return n + 1
+	}
+	return len(s)
+}
+
+func isPath(s string) bool {
+	s = cutScope(strings.TrimSuffix(s, "?"))
+	first, rest, dotted := strings.Cut(s, ".")
+	if !isIdentifier(first) {
+		return false
+	}
+	for dotted {
+		var name string
+		name, rest, dotted = strings.Cut(rest, ".")
+		if !isIdentifier(name) && !isIndex(name) {
+			return false
+		}
+	}
+	return true
+}
+
+func isIndex(s string) bool {
+	return s != "" && strings.Trim(s, "0123456789") == ""
+}
+
+// slip returns an error for what only a mistyped path looks like: names with
+// a dot too many. All else in braces is somebody's JSON or code.
+func slip(inner string, pos int) error {
+	names := strings.Split(cutScope(strings.TrimSuffix(inner, "?")), ".")
+	if len(names) < 2 || !isIdentifier(names[0]) {
+		return nil
+	}
+	for _, name := range names[1:] {
+		if name != "" && !isIdentifier(name) && !isIndex(name) {
+			return nil
+		}
+	}
+	return &Error{Offset: pos, Msg: "{" + inner + "}: a name is missing beside a dot"}
+}

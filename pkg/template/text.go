@@ -1,0 +1,147 @@
+package template
+
+import (
+	"context"
+	"fmt"
+	"strings"
+)
+
+// A Text is a compiled text with placeholders. It does not change; many
+// goroutines may render it. The zero Text is empty.
+type Text struct {
+	body body
+}
+
+// A Ref is one placeholder of a text.
+type Ref struct {
+	Name     string // with prefix; without "artifact."
+	Artifact bool
+	Optional bool
+	Offset   int // byte offset in the source
+}
+
+// Parse compiles a text. Every string is a valid text: what is no placeholder
+// is left as it is.
+func Parse(src string) *Text {
+	s := textScanner{src: src}
+	for s.pos < len(src) {
+		s.step()
+	}
+	return &Text{body: s.builder.body()}
+}
+
+// Refs lists the placeholders in order. The caller must not change the slice.
+func (t *Text) Refs() []Ref { return t.body.refs }
+
+// Static returns the text and true when it has no placeholders and so is the
+// same for every scope.
+func (t *Text) Static() (string, bool) { return t.body.static() }
+
+// Render fills the placeholders in one pass; a value that looks like a
+// placeholder stays as it is. A required key or artifact that is missing gives
+// a [*MissingError]. An error of the scope comes back wrapped.
+func (t *Text) Render(ctx context.Context, s Scope) (string, error) {
+	if text, ok := t.body.static(); ok {
+		return text, nil
+	}
+	return t.body.render(func(ref Ref) (any, bool, error) {
+		if !ref.Artifact {
+			v, ok := s.Lookup(ref.Name)
+			return v, ok, nil
+		}
+		text, ok, err := s.Artifact(ctx, ref.Name)
+		if err != nil {
+			return nil, false, fmt.Errorf("reading artifact %s: %w", ref.Name, err)
+		}
+		return text, ok, nil
+	})
+}
+
+// A textScanner finds the placeholders of ADK's language: what the regular
+// expression {+[^{}]*}+ matches, tried from left to right.
+type textScanner struct {
+	src     string
+	pos     int
+	builder builder
+}
+
+// step consumes one placeholder or one stretch of literal text.
+func (s *textScanner) step() {
+	rest := s.src[s.pos:]
+	n := strings.IndexAny(rest, "{<")
+	switch {
+	case n < 0:
+		s.literal(len(rest))
+	case n > 0:
+		s.literal(n)
+	case rest[0] == '<':
+		s.angle(rest)
+	default:
+		s.braces(rest)
+	}
+}
+
+func (s *textScanner) literal(n int) {
+	s.builder.literal(s.src[s.pos : s.pos+n])
+	s.pos += n
+}
+
+func (s *textScanner) placeholder(ref Ref, n int) {
+	ref.Offset = s.pos
+	s.builder.placeholder(ref)
+	s.pos += n
+}
+
+// braces consumes {name}. Any number of braces may stand on either side, and
+// they need not be equally many: ADK strips them all.
+func (s *textScanner) braces(rest string) {
+	open := countPrefix(rest, '{')
+	size := strings.IndexAny(rest[open:], "{}")
+	if size < 0 || rest[open+size] == '{' {
+		s.literal(open)
+		return
+	}
+	inner := rest[open : open+size]
+	total := open + size + countPrefix(rest[open+size:], '}')
+	if ref, ok := parseRef(strings.TrimFunc(inner, isSpace)); ok {
+		s.placeholder(ref, total)
+		return
+	}
+	s.literal(open)
+	if isEscaped(inner) {
+		s.pos++ // the exclamation mark
+		s.literal(total - open - 1)
+	}
+}
+
+// isEscaped reports whether {inner} is a placeholder behind exclamation marks,
+// the literal form of one.
+func isEscaped(inner string) bool {
+	bare := strings.TrimLeft(inner, "!")
+	if bare == inner {
+		return false
+	}
+	_, ok := parseRef(strings.TrimFunc(bare, isSpace))
+	return ok
+}
+
+// angle consumes <name?>, the second spelling of {name?}. Blanks and the
+// required form are left alone, so that tags stay tags.
+func (s *textScanner) angle(rest string) {
+	end := strings.IndexAny(rest[1:], "<>{}") + 1
+	if end > 0 && rest[end] == '>' {
+		if ref, ok := parseRef(rest[1:end]); ok && ref.Optional && !strings.ContainsFunc(ref.Name, isSpace) {
+			s.placeholder(ref, end+1)
+			return
+		}
+	}
+	s.literal(1)
+}
+
+func countPrefix(s string, c byte) int {
+	n := 0
+	for n < len(s) && s[n] == c {
+		n++
+	}
+	return n
+}
