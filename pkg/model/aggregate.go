@@ -1,0 +1,108 @@
+package model
+
+import (
+	"cmp"
+	"strings"
+
+	"google.golang.org/genai"
+)
+
+// An Aggregator folds the pieces of one streamed answer into the whole one:
+// parts in order, adjacent texts of the same kind (thought or not) joined.
+// The rule is ADK's progressive SSE (adk-python utils/streaming_utils.py).
+// The zero value is ready; it is for one goroutine.
+type Aggregator struct {
+	last    Response
+	seen    bool
+	parts   []*genai.Part
+	text    strings.Builder
+	thought bool
+	sign    []byte
+	role    string
+}
+
+// Add takes one piece, in the order of arrival. It does not keep r.
+func (a *Aggregator) Add(r *Response) {
+	before := a.last
+	a.last = *r
+	a.last.inherit(&before)
+	a.seen = true
+	if r.Content == nil {
+		return
+	}
+	a.role = cmp.Or(r.Content.Role, a.role)
+	for _, p := range r.Content.Parts {
+		a.addPart(p)
+	}
+}
+
+// inherit takes over what only earlier pieces said.
+func (r *Response) inherit(before *Response) {
+	r.TurnComplete = r.TurnComplete || before.TurnComplete
+	r.Interrupted = r.Interrupted || before.Interrupted
+	r.FinishReason = cmp.Or(r.FinishReason, before.FinishReason)
+	if r.ErrorCode == "" {
+		r.ErrorCode, r.ErrorMessage = before.ErrorCode, before.ErrorMessage
+	}
+	r.ModelVersion = cmp.Or(r.ModelVersion, before.ModelVersion)
+	r.UsageMetadata = cmp.Or(r.UsageMetadata, before.UsageMetadata)
+	r.GroundingMetadata = cmp.Or(r.GroundingMetadata, before.GroundingMetadata)
+	r.CitationMetadata = cmp.Or(r.CitationMetadata, before.CitationMetadata)
+	r.InputTranscription = cmp.Or(r.InputTranscription, before.InputTranscription)
+	r.OutputTranscription = cmp.Or(r.OutputTranscription, before.OutputTranscription)
+	r.AvgLogprobs = cmp.Or(r.AvgLogprobs, before.AvgLogprobs)
+	r.LogprobsResult = cmp.Or(r.LogprobsResult, before.LogprobsResult)
+	if r.CustomMetadata == nil {
+		r.CustomMetadata = before.CustomMetadata
+	}
+}
+
+func (a *Aggregator) addPart(p *genai.Part) {
+	if !isPlainText(p) {
+		a.flush()
+		a.parts = append(a.parts, p)
+		return
+	}
+	if p.Thought != a.thought {
+		a.flush()
+	}
+	a.thought = p.Thought
+	a.text.WriteString(p.Text)
+	if len(p.ThoughtSignature) > 0 {
+		a.sign = p.ThoughtSignature
+	}
+}
+
+func (a *Aggregator) flush() {
+	if a.text.Len() > 0 || len(a.sign) > 0 {
+		a.parts = append(a.parts, &genai.Part{Text: a.text.String(), Thought: a.thought, ThoughtSignature: a.sign})
+	}
+	a.text.Reset()
+	a.sign = nil
+	a.thought = false
+}
+
+// Whole returns the complete answer, not partial: the parts folded, the other
+// fields as the latest piece that had them. Without any piece it is nil.
+func (a *Aggregator) Whole() *Response {
+	if !a.seen {
+		return nil
+	}
+	a.flush()
+	r := a.last
+	r.Partial = false
+	r.Content = nil
+	if len(a.parts) > 0 {
+		r.Content = &genai.Content{Role: cmp.Or(a.role, genai.RoleModel), Parts: a.parts}
+	}
+	return &r
+}
+
+// isPlainText says whether a part is nothing but text, its kind and its
+// signature.
+func isPlainText(p *genai.Part) bool {
+	return p.FunctionCall == nil && p.FunctionResponse == nil && p.InlineData == nil && p.FileData == nil &&
+		p.ExecutableCode == nil && p.CodeExecutionResult == nil && p.ToolCall == nil && p.ToolResponse == nil &&
+		p.AudioTranscription == nil && p.VideoMetadata == nil && p.SpeechMetadata == nil &&
+		p.MediaResolution == nil && p.MediaProcessing == "" && len(p.PartMetadata) == 0
+}

@@ -1,0 +1,63 @@
+package model
+
+import (
+	"strings"
+
+	"google.golang.org/genai"
+)
+
+// TextOf returns the content's text: all parts that are text and not thought,
+// joined without separator. A nil content has none.
+func TextOf(c *genai.Content) string {
+	if c == nil {
+		return ""
+	}
+	if len(c.Parts) == 1 && !c.Parts[0].Thought {
+		return c.Parts[0].Text
+	}
+	var b strings.Builder
+	for _, p := range c.Parts {
+		if !p.Thought {
+			b.WriteString(p.Text)
+		}
+	}
+	return b.String()
+}
+
+// CallsOf returns the content's function calls in order.
+func CallsOf(c *genai.Content) []*genai.FunctionCall {
+	if c == nil {
+		return nil
+	}
+	var calls []*genai.FunctionCall
+	for _, p := range c.Parts {
+		if p.FunctionCall != nil {
+			calls = append(calls, p.FunctionCall)
+		}
+	}
+	return calls
+}
+
+// ResponsesOf returns the content's function responses in order.
+func ResponsesOf(c *genai.Content) []*genai.FunctionResponse {
+	if c == nil {
+		return nil
+	}
+	var rs []*genai.FunctionResponse
+	for _, p := range c.Parts {
+		if p.FunctionResponse != nil {
+			rs = append(rs, p.FunctionResponse)
+		}
+	}
+	return rs
+}
+
+// UserText makes a content of role user with one text part.
+func UserText(text string) *genai.Content {
+	return &genai.Content{Role: genai.RoleUser, Parts: []*genai.Part{{Text: text}}}
+}
+
+// ModelText makes a content of role model with one text part.
+func ModelText(text string) *genai.Content {
+	return &genai.Content{Role: genai.RoleModel, Parts: []*genai.Part{{Text: text}}}
+}

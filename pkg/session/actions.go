@@ -1,0 +1,139 @@
+package session
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"maps"
+	"slices"
+
+	"google.golang.org/genai"
+)
+
+// Actions is what an event does beside its content. The zero value does
+// nothing. JSON keys are those of adk-python events/event_actions.py.
+type Actions struct {
+	// StateDelta holds the state keys that the event sets; a nil value removes
+	// the key.
+	StateDelta map[string]any `json:"stateDelta"`
+	// ArtifactDelta holds the version of each artifact that was saved.
+	ArtifactDelta map[string]int `json:"artifactDelta"`
+
+	RequestedAuthConfigs       map[string]any           `json:"requestedAuthConfigs"`
+	RequestedToolConfirmations map[string]*Confirmation `json:"requestedToolConfirmations"`
+
+	// SkipSummarization: the model is not asked to phrase this response.
+	SkipSummarization bool `json:"skipSummarization,omitempty"`
+	// TransferToAgent names the agent that goes on.
+	TransferToAgent string `json:"transferToAgent,omitempty"`
+	// Escalate ends the loops around the agent.
+	Escalate bool `json:"escalate,omitempty"`
+
+	EndOfAgent               bool            `json:"endOfAgent,omitempty"`
+	AgentState               map[string]any  `json:"agentState,omitzero"`
+	RewindBeforeInvocationID string          `json:"rewindBeforeInvocationId,omitempty"`
+	Compaction               *Compaction     `json:"compaction,omitempty"`
+	Route                    any             `json:"route,omitempty"`
+	RenderUIWidgets          json.RawMessage `json:"renderUiWidgets,omitempty"`
+	SetModelResponse         any             `json:"setModelResponse,omitempty"`
+}
+
+// A Confirmation asks a person to approve a tool call, or holds the answer.
+type Confirmation struct {
+	Hint      string `json:"hint"`
+	Confirmed bool   `json:"confirmed"`
+	Payload   any    `json:"payload,omitempty"`
+}
+
+// A Compaction stands for the events between two times. The times are seconds
+// since the epoch.
+type Compaction struct {
+	StartTimestamp   float64        `json:"startTimestamp"`
+	EndTimestamp     float64        `json:"endTimestamp"`
+	CompactedContent *genai.Content `json:"compactedContent"`
+}
+
+// SetState records a state key to be set; nil removes it.
+func (a *Actions) SetState(key string, value any) {
+	if a.StateDelta == nil {
+		a.StateDelta = map[string]any{}
+	}
+	a.StateDelta[key] = value
+}
+
+// SetArtifact records the version under which an artifact was saved.
+func (a *Actions) SetArtifact(name string, version int) {
+	if a.ArtifactDelta == nil {
+		a.ArtifactDelta = map[string]int{}
+	}
+	a.ArtifactDelta[name] = version
+}
+
+// Merge adds what b does to a, as the answers of parallel calls become one
+// event: maps are merged deeply, the later value wins, flags and widgets add up
+// (adk-python flows/llm_flows/functions.py).
+func (a *Actions) Merge(b *Actions) {
+	a.StateDelta = mergeDeep(a.StateDelta, b.StateDelta)
+	a.ArtifactDelta = mergeFlat(a.ArtifactDelta, b.ArtifactDelta)
+	a.RequestedAuthConfigs = mergeFlat(a.RequestedAuthConfigs, b.RequestedAuthConfigs)
+	a.RequestedToolConfirmations = mergeFlat(a.RequestedToolConfirmations, b.RequestedToolConfirmations)
+	a.SkipSummarization = a.SkipSummarization || b.SkipSummarization
+	a.Escalate = a.Escalate || b.Escalate
+	a.EndOfAgent = a.EndOfAgent || b.EndOfAgent
+	a.AgentState = mergeDeep(a.AgentState, b.AgentState)
+	a.TransferToAgent = cmp.Or(b.TransferToAgent, a.TransferToAgent)
+	a.RewindBeforeInvocationID = cmp.Or(b.RewindBeforeInvocationID, a.RewindBeforeInvocationID)
+	a.Compaction = cmp.Or(b.Compaction, a.Compaction)
+	a.RenderUIWidgets = joinLists(a.RenderUIWidgets, b.RenderUIWidgets)
+	if b.Route != nil {
+		a.Route = b.Route
+	}
+	if b.SetModelResponse != nil {
+		a.SetModelResponse = b.SetModelResponse
+	}
+}
+
+// joinLists makes one JSON list of two; nil is a list without items.
+func joinLists(a, b json.RawMessage) json.RawMessage {
+	head, tail := listItems(a), listItems(b)
+	switch {
+	case len(tail) == 0:
+		return a
+	case len(head) == 0:
+		return b
+	}
+	return slices.Concat(json.RawMessage("["), head, json.RawMessage(","), tail, json.RawMessage("]"))
+}
+
+func listItems(list json.RawMessage) json.RawMessage {
+	list = bytes.TrimSpace(list)
+	list = bytes.TrimSuffix(bytes.TrimPrefix(list, []byte("[")), []byte("]"))
+	return bytes.TrimSpace(list)
+}
+
+func mergeFlat[V any](a, b map[string]V) map[string]V {
+	if len(b) == 0 {
+		return a
+	}
+	if a == nil {
+		return maps.Clone(b)
+	}
+	maps.Copy(a, b)
+	return a
+}
+
+func mergeDeep(a, b map[string]any) map[string]any {
+	if a == nil {
+		return maps.Clone(b)
+	}
+	for k, v := range b {
+		old, ok1 := a[k].(map[string]any)
+		now, ok2 := v.(map[string]any)
+		if ok1 && ok2 {
+			a[k] = mergeDeep(maps.Clone(old), now)
+		} else {
+			a[k] = v
+		}
+	}
+	return a
+}

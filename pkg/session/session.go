@@ -1,0 +1,96 @@
+package session
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+)
+
+// A Key names a session: ids are compared byte by byte.
+type Key struct {
+	App, User, ID string
+}
+
+// String joins the three parts for logs.
+func (k Key) String() string { return fmt.Sprintf("%s/%s/%s", k.App, k.User, k.ID) }
+
+// A Session is one reader's view of a stored session. Its history is shared
+// with every other reader and grows as events are appended; its state is the
+// reader's own.
+type Session struct {
+	Key
+	// Version counts the events ever appended; it is the Seq of the last one.
+	Version int64
+	// History is the session's events, or the part of them that was asked for.
+	History *History
+	// State is the merged view: session keys, and user: and app: keys with
+	// their prefixes.
+	State *State
+	// LastUpdate is the time of the last event, or of the creation.
+	LastUpdate time.Time
+}
+
+// Events returns the session's events in order. The slice must not be changed.
+func (s *Session) Events() []*Event { return s.History.Events() }
+
+// EventsBy returns the events of one author in order.
+func (s *Session) EventsBy(author string) []*Event {
+	var es []*Event
+	for _, e := range s.Events() {
+		if e.Author == author {
+			es = append(es, e)
+		}
+	}
+	return es
+}
+
+// A History is an append-only list of events, with room for values derived
+// from it that grow as it grows. Many goroutines may use it.
+type History struct {
+	mu      sync.Mutex
+	events  []*Event
+	derived map[any]any
+}
+
+// NewHistory makes a history of the given events; it keeps the slice.
+func NewHistory(events []*Event) *History { return &History{events: events} }
+
+// Events returns all events so far, in order. The slice stays as it is when
+// the history grows; it must not be changed.
+func (h *History) Events() []*Event {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clip(h.events)
+}
+
+// Len is the number of events so far.
+func (h *History) Len() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.events)
+}
+
+// Append adds an event at the end. Only a store calls it, after the event is
+// durable.
+func (h *History) Append(e *Event) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.events = append(h.events, e)
+}
+
+// Derive keeps a value that follows from the events, such as the contents that
+// an agent's model sees, so that each turn pays only for what is new. extend
+// gets the value as it was left by the last call with this key (nil at first)
+// and all events so far, and returns the value brought up to date. It runs
+// under the history's lock: it must be quick, and must not use the history.
+func (h *History) Derive(key any, extend func(last any, events []*Event) any) any {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	v := extend(h.derived[key], slices.Clip(h.events))
+	if h.derived == nil {
+		h.derived = map[any]any{}
+	}
+	h.derived[key] = v
+	return v
+}

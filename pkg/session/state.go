@@ -1,0 +1,128 @@
+package session
+
+import (
+	"maps"
+	"strings"
+	"sync"
+)
+
+// A Scope says how far a state key reaches.
+type Scope int
+
+// The scopes, by prefix of the key.
+const (
+	ScopeSession Scope = iota // no prefix: this session
+	ScopeUser                 // "user:": all sessions of the user in this app
+	ScopeApp                  // "app:": everyone who uses the app
+	ScopeTemp                 // "temp:": until the invocation ends, never stored
+)
+
+// The prefixes of the scopes.
+const (
+	UserPrefix = "user:"
+	AppPrefix  = "app:"
+	TempPrefix = "temp:"
+)
+
+// ScopeOf returns a key's scope and its name without the prefix. An unknown
+// prefix is part of the name (adk-python sessions/state.py).
+func ScopeOf(key string) (Scope, string) {
+	i := strings.IndexByte(key, ':')
+	if i < 0 {
+		return ScopeSession, key
+	}
+	switch key[:i+1] {
+	case UserPrefix:
+		return ScopeUser, key[i+1:]
+	case AppPrefix:
+		return ScopeApp, key[i+1:]
+	case TempPrefix:
+		return ScopeTemp, key[i+1:]
+	default:
+		return ScopeSession, key
+	}
+}
+
+// Prefix returns the scope's prefix; the session's is empty.
+func (s Scope) Prefix() string {
+	switch s {
+	case ScopeUser:
+		return UserPrefix
+	case ScopeApp:
+		return AppPrefix
+	case ScopeTemp:
+		return TempPrefix
+	default:
+		return ""
+	}
+}
+
+// A State is the merged view of a session's state, keys with their prefixes.
+// Values are what JSON has, integers as int64. Many goroutines may use it. A
+// nil State is empty and cannot be changed.
+type State struct {
+	mu sync.RWMutex
+	m  map[string]any
+}
+
+// NewState makes a state of the given keys; it keeps the map.
+func NewState(m map[string]any) *State {
+	if m == nil {
+		m = map[string]any{}
+	}
+	return &State{m: m}
+}
+
+// Get returns a key's value. A key with a nil value is absent.
+func (s *State) Get(key string) (any, bool) {
+	if s == nil {
+		return nil, false
+	}
+	s.mu.RLock()
+	v, ok := s.m[key]
+	s.mu.RUnlock()
+	return v, ok && v != nil
+}
+
+// All returns a copy of the keys and values.
+func (s *State) All() map[string]any {
+	if s == nil {
+		return map[string]any{}
+	}
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return maps.Clone(s.m)
+}
+
+// Apply sets the keys of a delta; a nil value removes its key.
+func (s *State) Apply(delta map[string]any) {
+	if len(delta) == 0 {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for k, v := range delta {
+		if v == nil {
+			delete(s.m, k)
+		} else {
+			s.m[k] = v
+		}
+	}
+}
+
+// WithoutTemp returns the delta without its temp: keys. The delta itself stays
+// as it is, and is returned when it has none.
+func WithoutTemp(delta map[string]any) map[string]any {
+	for k := range delta {
+		if strings.HasPrefix(k, TempPrefix) {
+			kept := make(map[string]any, len(delta))
+			for k, v := range delta {
+				if !strings.HasPrefix(k, TempPrefix) {
+					kept[k] = v
+				}
+			}
+			return kept
+		}
+	}
+	return delta
+}

@@ -1,0 +1,142 @@
+package session
+
+import (
+	"bytes"
+	"encoding"
+	"encoding/base64"
+	"encoding/json"
+	"reflect"
+	"strconv"
+	"strings"
+)
+
+// DecodeMap reads a JSON object with free keys, such as a state. Integers are
+// int64, or json.Number when they are too large for that; other numbers are
+// float64. A null is a nil map. A failure is a [FieldError], under the keys
+// that lead to the object, if they are given.
+func DecodeMap(b []byte, keys ...any) (map[string]any, error) {
+	r := reader{b: b}
+	if r.null() {
+		return nil, r.end(keys...)
+	}
+	m := r.freeMap()
+	if err := r.end(keys...); err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+// Normalize returns a value as it would come back from JSON by the rules of
+// [DecodeMap]: integers as int64, floats as float64, slices as []any, bytes as
+// URL-safe base64, structs as map[string]any. It shares no map or slice with
+// v. What JSON cannot say, such as a channel, stays as it is, and is an error
+// when it is written.
+func Normalize(v any) any { return normalize(v, 0) }
+
+func normalize(v any, depth int) any {
+	if depth > maxDepth {
+		return v
+	}
+	switch v := v.(type) {
+	case nil, string, bool, int64, float64:
+		return v
+	case int:
+		return int64(v)
+	case json.Number:
+		return number(string(v))
+	case map[string]any:
+		m := make(map[string]any, len(v))
+		for k, item := range v {
+			m[k] = normalize(item, depth+1)
+		}
+		return m
+	case []any:
+		l := make([]any, len(v))
+		for i, item := range v {
+			l[i] = normalize(item, depth+1)
+		}
+		return l
+	case json.Marshaler, encoding.TextMarshaler:
+		return throughJSON(v)
+	}
+	return normalizeKind(reflect.ValueOf(v), depth)
+}
+
+// normalizeKind is for values of named types and of less common ones.
+func normalizeKind(v reflect.Value, depth int) any {
+	switch v.Kind() {
+	case reflect.String:
+		return v.String()
+	case reflect.Bool:
+		return v.Bool()
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		return v.Int()
+	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64, reflect.Uintptr:
+		return number(strconv.FormatUint(v.Uint(), 10))
+	case reflect.Float32:
+		// The shortest text of a float32 is what its author wrote: 0.1.
+		return number(strconv.FormatFloat(v.Float(), 'e', -1, 32))
+	case reflect.Float64:
+		return v.Float()
+	case reflect.Slice, reflect.Array:
+		return normalizeList(v, depth)
+	case reflect.Map:
+		return normalizeMap(v, depth)
+	default:
+		return throughJSON(v.Interface())
+	}
+}
+
+func normalizeList(v reflect.Value, depth int) any {
+	if v.Kind() == reflect.Slice && v.Type().Elem().Kind() == reflect.Uint8 {
+		return base64.URLEncoding.EncodeToString(v.Bytes())
+	}
+	l := make([]any, v.Len())
+	for i := range l {
+		l[i] = normalize(v.Index(i).Interface(), depth+1)
+	}
+	return l
+}
+
+func normalizeMap(v reflect.Value, depth int) any {
+	if v.Type().Key().Kind() != reflect.String {
+		return throughJSON(v.Interface())
+	}
+	m := make(map[string]any, v.Len())
+	for k, item := range v.Seq2() {
+		m[k.String()] = normalize(item.Interface(), depth+1)
+	}
+	return m
+}
+
+// throughJSON writes v and reads it back.
+func throughJSON(v any) any {
+	var text bytes.Buffer
+	enc := json.NewEncoder(&text)
+	enc.SetEscapeHTML(false)
+	if enc.Encode(v) != nil {
+		return v
+	}
+	r := reader{b: text.Bytes()}
+	back := r.value()
+	if r.end() != nil {
+		return v
+	}
+	return back
+}
+
+// number turns the text of a number into an int64 or a float64, or a
+// json.Number if neither holds it.
+func number(text string) any {
+	if !strings.ContainsAny(text, ".eE") {
+		if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+			return n
+		}
+		return json.Number(text)
+	}
+	f, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		return json.Number(text)
+	}
+	return f
+}

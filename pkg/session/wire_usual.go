@@ -1,0 +1,83 @@
+package session
+
+import "google.golang.org/genai"
+
+// usualField finds the fields that nearly every event has without a search
+// through the tags.
+func usualField(p any, name []byte) any {
+	switch p := p.(type) {
+	case *genai.Part:
+		return usualPartField(p, name)
+	case *genai.FunctionCall:
+		switch string(name) {
+		case "id":
+			return &p.ID
+		case "name":
+			return &p.Name
+		case "args":
+			return &p.Args
+		}
+	case *genai.FunctionResponse:
+		switch string(name) {
+		case "id":
+			return &p.ID
+		case "name":
+			return &p.Name
+		case "response":
+			return &p.Response
+		}
+	case *genai.GenerateContentResponseUsageMetadata:
+		return usualCount(p, name)
+	case *Actions:
+		return usualAction(p, name)
+	}
+	return nil
+}
+
+func usualPartField(p *genai.Part, name []byte) any {
+	switch string(name) {
+	case "text":
+		return &p.Text
+	case "thoughtSignature":
+		return &p.ThoughtSignature
+	case "functionCall":
+		return &p.FunctionCall
+	case "functionResponse":
+		return &p.FunctionResponse
+	default:
+		return nil
+	}
+}
+
+func usualCount(u *genai.GenerateContentResponseUsageMetadata, name []byte) any {
+	switch string(name) {
+	case "promptTokenCount":
+		return &u.PromptTokenCount
+	case "candidatesTokenCount":
+		return &u.CandidatesTokenCount
+	case "totalTokenCount":
+		return &u.TotalTokenCount
+	default:
+		return nil
+	}
+}
+
+// A checkpoint is an agent's state: an empty one is more than none.
+type checkpoint map[string]any
+
+func usualAction(a *Actions, name []byte) any {
+	switch string(name) {
+	case "stateDelta":
+		return &a.StateDelta
+	case "artifactDelta":
+		return &a.ArtifactDelta
+	case "requestedAuthConfigs":
+		return &a.RequestedAuthConfigs
+	case "requestedToolConfirmations":
+		return &a.RequestedToolConfirmations
+	case "agentState":
+		return (*checkpoint)(&a.AgentState)
+	default:
+		return nil
+	}
+}
