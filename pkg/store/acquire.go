@@ -1,0 +1,90 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"agenthost/pkg/session"
+)
+
+// runs is the queue before each session that is in use: first come, first
+// served. A session that nobody uses has no entry.
+type runs struct {
+	mu      sync.Mutex
+	waiting map[session.Key][]chan struct{}
+}
+
+func newRuns() *runs { return &runs{waiting: map[session.Key][]chan struct{}{}} }
+
+// Acquire waits until the caller is the only run of the session, in the order
+// of the calls, and at most for the given time: then it is ErrBusy. The
+// session need not exist. Whoever gets it calls release, once or more.
+func (s *Sessions) Acquire(ctx context.Context, key session.Key, wait time.Duration) (release func(), err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if turn := s.runs.join(key); turn != nil {
+		if err := s.runs.wait(ctx, key, turn, wait); err != nil {
+			return nil, err
+		}
+	}
+	return sync.OnceFunc(func() { s.runs.leave(key) }), nil
+}
+
+// join takes a free session and returns nil, or the end of its queue and
+// returns the channel that is closed when the turn comes.
+func (r *runs) join(key session.Key) chan struct{} {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	waiting, held := r.waiting[key]
+	if !held {
+		r.waiting[key] = nil
+		return nil
+	}
+	turn := make(chan struct{})
+	r.waiting[key] = append(waiting, turn)
+	return turn
+}
+
+func (r *runs) wait(ctx context.Context, key session.Key, turn chan struct{}, most time.Duration) error {
+	timer := time.NewTimer(most)
+	defer timer.Stop()
+	select {
+	case <-turn:
+		return nil
+	case <-timer.C:
+		return r.abandon(key, turn, fmt.Errorf("session %s: %w", key.ID, session.ErrBusy))
+	case <-ctx.Done():
+		return r.abandon(key, turn, ctx.Err())
+	}
+}
+
+// abandon leaves the queue. Whose turn has come in this moment passes it on.
+func (r *runs) abandon(key session.Key, turn chan struct{}, why error) error {
+	r.mu.Lock()
+	i := slices.Index(r.waiting[key], turn)
+	if i >= 0 {
+		r.waiting[key] = slices.Delete(r.waiting[key], i, i+1)
+	}
+	r.mu.Unlock()
+	if i < 0 {
+		r.leave(key)
+	}
+	return why
+}
+
+// leave gives the session to the next in the queue.
+func (r *runs) leave(key session.Key) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	waiting := r.waiting[key]
+	if len(waiting) == 0 {
+		delete(r.waiting, key)
+		return
+	}
+	r.waiting[key] = waiting[1:]
+	close(waiting[0])
+}

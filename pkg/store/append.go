@@ -1,0 +1,114 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"agenthost/pkg/session"
+)
+
+// Append adds an event to a session, and what it does to the state, in one
+// durable step. Only then, the event gets its Seq and is seen in sess: in its
+// history, its state, its version and its time.
+//
+// An event without id gets a new one, and one without time the clock's; both
+// stay when the append fails, so that trying again is the same event. An event
+// whose id the session has already is not added again, and is no error. Times
+// are cut to microseconds. A nil value in the state delta removes its key.
+// temp: keys reach sess.State only: the stored event is ev without them. A
+// partial event is not stored and changes nothing. An event that has a Seq was
+// stored before and is never changed: a copy of it is appended.
+//
+// ErrStale says that the session was changed since sess was read, ErrNotFound
+// that it is gone, ErrInvalid that the state delta cannot be stored. After an
+// error, sess is as it was.
+func (s *Sessions) Append(ctx context.Context, sess *session.Session, ev *session.Event) error {
+	if ev.Partial {
+		return nil
+	}
+	if err := checkSession(sess.Key); err != nil {
+		return err
+	}
+	delta, err := canonical(ev.Actions.StateDelta)
+	if err != nil {
+		return err
+	}
+	if ev, err = s.stamp(ev); err != nil {
+		return err
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	given := ev.Actions.StateDelta
+	ev.Actions.StateDelta = session.WithoutTemp(delta)
+	// The backend may show the event to readers before it returns.
+	ev.Seq = sess.Version + 1
+	rec := &record{key: sess.Key, version: sess.Version, event: ev, cells: cellsOf(ev.Actions.StateDelta)}
+	if e := s.cache.find(sess.Key); e != nil {
+		rec.id = e.id
+	}
+	at, err := s.backend.append(ctx, rec)
+	if err == nil && at.seq > sess.Version+1 {
+		err = errStale(sess.ID, sess.Version, at.seq)
+	}
+	if err != nil {
+		ev.Actions.StateDelta, ev.Seq = given, 0
+		return err
+	}
+	s.show(sess, ev, at, delta)
+	return nil
+}
+
+// stamp gives an event what a stored one must have.
+func (s *Sessions) stamp(ev *session.Event) (*session.Event, error) {
+	if ev.Seq != 0 {
+		c := *ev
+		ev = &c
+	}
+	if ev.ID == "" {
+		ev.ID = s.newID()
+	}
+	if ev.Timestamp.IsZero() {
+		ev.Timestamp = s.clock()
+	}
+	ev.Timestamp = ev.Timestamp.UTC().Truncate(time.Microsecond)
+	return ev, checkText("event id", ev.ID, maxID)
+}
+
+// show makes a durable event visible in the caller's session and in the cache.
+// An event that the session had before is not shown again.
+func (s *Sessions) show(sess *session.Session, ev *session.Event, at placed, delta map[string]any) {
+	if at.seq <= sess.Version {
+		ev.Seq = at.seq
+		return
+	}
+	e := s.cache.find(sess.Key)
+	if e != nil {
+		s.cache.extend(e, []stored{{ev, at.bytes}})
+	}
+	if e == nil || e.history != sess.History {
+		sess.History.Append(ev)
+	}
+	sess.State.Apply(cloneMap(delta))
+	sess.Version = at.seq
+	sess.LastUpdate = ev.Timestamp
+}
+
+// cellsOf splits a canonical delta into the cells to be written, without temp:
+// keys, in an order that is the same for all writers, so that no two of them
+// wait for each other in turn.
+func cellsOf(delta map[string]any) []cell {
+	if len(delta) == 0 {
+		return nil
+	}
+	cells := make([]cell, 0, len(delta))
+	for k, v := range delta {
+		if scope, _ := session.ScopeOf(k); scope != session.ScopeTemp {
+			cells = append(cells, cell{k, scope, v})
+		}
+	}
+	slices.SortFunc(cells, func(a, b cell) int { return cmp.Compare(a.key, b.key) })
+	return cells
+}

@@ -1,0 +1,306 @@
+package store
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"agenthost/pkg/session"
+)
+
+func TestAppendShowsTheEvent(t *testing.T) {
+	eachBackend(t, func(t *testing.T, s *Store) {
+		sess := create(t, s, alice, nil)
+		at := time.Date(2026, 1, 2, 3, 4, 5, 678901999, time.FixedZone("", 3600))
+		ev := said("user", "hi")
+		ev.Timestamp = at
+		appendTo(t, s, sess, ev)
+		if ev.ID == "" || ev.Seq != 1 || sess.Version != 1 || sess.History.Len() != 1 || sess.Events()[0] != ev {
+			t.Errorf("after Append: id %q, seq %d, version %d, %d events", ev.ID, ev.Seq, sess.Version, sess.History.Len())
+		}
+		want := at.Truncate(time.Microsecond)
+		if !ev.Timestamp.Equal(want) || !sess.LastUpdate.Equal(want) {
+			t.Errorf("times = %v, %v, want %v", ev.Timestamp, sess.LastUpdate, want)
+		}
+		again := get(t, s, alice, nil)
+		diff(t, "Get", plain(t, sess), plain(t, again))
+	})
+}
+
+func TestAppendStamps(t *testing.T) {
+	now := time.Date(2026, 1, 2, 3, 4, 5, 600, time.UTC)
+	n := 0
+	o := &Options{
+		Clock: func() time.Time { return now },
+		NewID: func() string { n++; return fmt.Sprint("id", n) },
+	}
+	for _, be := range backends() {
+		t.Run(be.name, func(t *testing.T) {
+			n = 0
+			s := openStore(t, be.url(t), o)
+			sess := create(t, s, session.Key{App: "a", User: "u"}, nil)
+			ev := appendTo(t, s, sess, said("user", "hi"))
+			diff(t, "ids", []string{"id1", "id2"}, []string{sess.ID, ev.ID})
+			diff(t, "time", now.Truncate(time.Microsecond), ev.Timestamp)
+		})
+	}
+}
+
+// The scopes of adk-python sessions/state.py; a null removes, as in adk-java.
+func TestAppendScopes(t *testing.T) {
+	eachBackend(t, func(t *testing.T, s *Store) {
+		sess := create(t, s, alice, map[string]any{"gone": 1, "user:gone": 1, "app:gone": 1})
+		delta := map[string]any{
+			"k": "s", "user:k": "u", "app:k": "a", "temp:k": "t", "other:k": "o",
+			"gone": nil, "user:gone": nil, "app:gone": nil, "never": nil,
+		}
+		ev := appendTo(t, s, sess, change(delta))
+		stored := map[string]any{
+			"k": "s", "user:k": "u", "app:k": "a", "other:k": "o",
+			"gone": nil, "user:gone": nil, "app:gone": nil, "never": nil,
+		}
+		diff(t, "delta of the event", stored, ev.Actions.StateDelta)
+		diff(t, "live state", map[string]any{"k": "s", "user:k": "u", "app:k": "a", "other:k": "o", "temp:k": "t"}, sess.State.All())
+		want := map[string]any{"k": "s", "user:k": "u", "app:k": "a", "other:k": "o"}
+		diff(t, "stored state", want, get(t, s, alice, nil).State.All())
+		diff(t, "stored delta", stored, get(t, s, alice, nil).Events()[0].Actions.StateDelta)
+
+		same := session.Key{App: "app", User: "alice", ID: "t"}
+		diff(t, "another session", map[string]any{"user:k": "u", "app:k": "a"}, create(t, s, same, nil).State.All())
+		other := session.Key{App: "app", User: "bob", ID: "s"}
+		diff(t, "another user", map[string]any{"app:k": "a"}, create(t, s, other, nil).State.All())
+		foreign := session.Key{App: "other", User: "alice", ID: "s"}
+		diff(t, "another app", map[string]any{}, create(t, s, foreign, nil).State.All())
+	})
+}
+
+func TestCreateState(t *testing.T) {
+	eachBackend(t, func(t *testing.T, s *Store) {
+		sess := create(t, s, alice, map[string]any{"k": 1, "user:k": 2, "app:k": 3, "temp:k": 4, "nil": nil})
+		want := map[string]any{"k": int64(1), "user:k": int64(2), "app:k": int64(3)}
+		diff(t, "state of Create", want, sess.State.All())
+		diff(t, "state of Get", want, get(t, s, alice, nil).State.All())
+		second := create(t, s, session.Key{App: "app", User: "alice", ID: "t"}, map[string]any{"app:k": 5})
+		diff(t, "state of a second", map[string]any{"user:k": int64(2), "app:k": int64(5)}, second.State.All())
+	})
+}
+
+func TestValuesSurvive(t *testing.T) {
+	type point struct {
+		X int `json:"x"`
+	}
+	values := map[string]any{
+		"int": 3, "big": int64(1)<<53 + 1, "max": int64(math.MaxInt64), "min": int64(math.MinInt64),
+		"float": 5.0, "tiny": 1e-300, "huge": 1e300, "half": 0.5, "true": true, "text": "a\"b\\c\n<&>語\u2028",
+		"empty": "", "list": []any{1, "x", nil, []any{}}, "map": map[string]any{"z": map[string]any{}, "a": 1.0},
+		"struct": point{7}, "strings": []string{"a"}, "number": json.Number("12"), "uint8": uint8(9),
+		"user:text": "u", "app:list": []any{true}, "": "no key", "user:": "no key either",
+	}
+	want := map[string]any{
+		"int": int64(3), "big": int64(1)<<53 + 1, "max": int64(math.MaxInt64), "min": int64(math.MinInt64),
+		"float": 5.0, "tiny": 1e-300, "huge": 1e300, "half": 0.5, "true": true, "text": "a\"b\\c\n<&>語\u2028",
+		"empty": "", "list": []any{int64(1), "x", nil, []any{}}, "map": map[string]any{"z": map[string]any{}, "a": 1.0},
+		"struct": map[string]any{"x": int64(7)}, "strings": []any{"a"}, "number": int64(12), "uint8": int64(9),
+		"user:text": "u", "app:list": []any{true}, "": "no key", "user:": "no key either",
+	}
+	eachBackend(t, func(t *testing.T, s *Store) {
+		sess := create(t, s, alice, nil)
+		appendTo(t, s, sess, change(values))
+		diff(t, "live state", want, sess.State.All())
+		again := get(t, s, alice, nil)
+		diff(t, "state", want, again.State.All())
+		diff(t, "delta", want, again.Events()[0].Actions.StateDelta)
+		list, err := s.Sessions.List(t.Context(), "app", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		diff(t, "listed state", want, list[0].State.All())
+	})
+}
+
+func TestValuesRefused(t *testing.T) {
+	deep := any("x")
+	for range 200 {
+		deep = []any{deep}
+	}
+	tests := []struct {
+		name  string
+		key   string
+		value any
+		want  string
+	}{
+		{"NaN", "k", math.NaN(), `state key "k": NaN is no JSON number`},
+		{"infinity in a list", "k", []any{math.Inf(1)}, `state key "k": +Inf is no JSON number`},
+		{"channel", "k", make(chan int), `state key "k": a chan int is no JSON value`},
+		{"function in a map", "k", map[string]any{"f": func() {}}, `a func() is no JSON value`},
+		{"too deep", "k", deep, "value is nested deeper than 100"},
+		{"long key", strings.Repeat("k", 256), 1, "state key is longer than 255 characters"},
+		{"NUL in the key", "a\x00", 1, `state key "a\x00" holds a NUL`},
+	}
+	eachBackend(t, func(t *testing.T, s *Store) {
+		sess := create(t, s, alice, nil)
+		for _, tt := range tests {
+			delta := map[string]any{tt.key: tt.value}
+			wantErr(t, "Append of "+tt.name, s.Sessions.Append(t.Context(), sess, change(delta)), session.ErrInvalid, tt.want)
+			_, err := s.Sessions.Create(t.Context(), session.Key{App: "a", User: "u"}, delta)
+			wantErr(t, "Create with "+tt.name, err, session.ErrInvalid, tt.want)
+		}
+		ev := said("user", "hi")
+		ev.ID = strings.Repeat("x", 129)
+		wantErr(t, "long id", s.Sessions.Append(t.Context(), sess, ev), session.ErrInvalid, "event id is longer than 128 characters")
+		if sess.Version != 0 || len(sess.State.All()) != 0 {
+			t.Errorf("after refusals: version %d, state %v", sess.Version, sess.State.All())
+		}
+	})
+}
+
+// Two handles of one session: the first to append wins, the other must read
+// again.
+func TestStale(t *testing.T) {
+	eachBackend(t, func(t *testing.T, s *Store) {
+		old := create(t, s, alice, nil)
+		now := get(t, s, alice, nil)
+		appendTo(t, s, now, change(map[string]any{"k": "new"}))
+		ev := change(map[string]any{"k": "old", "temp:t": 1})
+		err := s.Sessions.Append(t.Context(), old, ev)
+		wantErr(t, "append by the other", err, session.ErrStale, "session s changed since it was read: it was at version 0, now it is at 1")
+		if old.Version != 0 || ev.Seq != 0 || len(old.State.All()) != 0 || ev.Actions.StateDelta["temp:t"] != 1 {
+			t.Errorf("after ErrStale: version %d, seq %d, state %v, delta %v", old.Version, ev.Seq, old.State.All(), ev.Actions.StateDelta)
+		}
+		again := get(t, s, alice, nil)
+		diff(t, "stored state", map[string]any{"k": "new"}, again.State.All())
+		appendTo(t, s, again, ev)
+		diff(t, "history", 2, get(t, s, alice, nil).History.Len())
+	})
+}
+
+func TestAppendOnce(t *testing.T) {
+	eachBackend(t, func(t *testing.T, s *Store) {
+		sess := create(t, s, alice, nil)
+		first := change(map[string]any{"k": 1})
+		first.ID = "one"
+		appendTo(t, s, sess, first)
+		appendTo(t, s, sess, first)
+		second := change(map[string]any{"k": 2})
+		second.ID = "two"
+		appendTo(t, s, sess, second)
+
+		repeat := change(map[string]any{"k": 3})
+		repeat.ID = "one"
+		appendTo(t, s, sess, repeat)
+		if repeat.Seq != 1 || sess.Version != 2 || sess.History.Len() != 2 {
+			t.Errorf("after a repeat: seq %d, version %d, %d events", repeat.Seq, sess.Version, sess.History.Len())
+		}
+		diff(t, "live state", map[string]any{"k": int64(2)}, sess.State.All())
+		diff(t, "Get", plain(t, sess), plain(t, get(t, s, alice, nil)))
+	})
+}
+
+// Whoever heard no answer to an append tries again with what was read before.
+func TestAppendAgainAfterALostAnswer(t *testing.T) {
+	eachBackend(t, func(t *testing.T, s *Store) {
+		create(t, s, alice, nil)
+		a, b := get(t, s, alice, nil), get(t, s, alice, nil)
+		ev, repeat := change(map[string]any{"k": 1}), change(map[string]any{"k": 1})
+		ev.ID, repeat.ID = "one", "one"
+		appendTo(t, s, a, ev)
+		appendTo(t, s, b, repeat)
+		if b.Version != 1 || b.History.Len() != 1 || repeat.Seq != 1 {
+			t.Errorf("second handle: version %d, %d events, seq %d", b.Version, b.History.Len(), repeat.Seq)
+		}
+		diff(t, "state of the second handle", map[string]any{"k": int64(1)}, b.State.All())
+	})
+}
+
+func TestPartial(t *testing.T) {
+	eachBackend(t, func(t *testing.T, s *Store) {
+		sess := create(t, s, alice, nil)
+		ev := change(map[string]any{"k": 1})
+		ev.Partial = true
+		appendTo(t, s, sess, ev)
+		if ev.ID != "" || ev.Seq != 0 || sess.Version != 0 || sess.History.Len() != 0 || len(sess.State.All()) != 0 {
+			t.Errorf("after a partial event: %+v, version %d", ev, sess.Version)
+		}
+	})
+}
+
+func TestAppendToNothing(t *testing.T) {
+	eachBackend(t, func(t *testing.T, s *Store) {
+		sess := create(t, s, alice, nil)
+		if err := s.Sessions.Delete(t.Context(), alice); err != nil {
+			t.Fatal(err)
+		}
+		wantErr(t, "Append to a deleted session", s.Sessions.Append(t.Context(), sess, said("user", "hi")), session.ErrNotFound, "session not found: s")
+	})
+}
+
+// What the caller does to its maps after the append changes nothing that is
+// stored.
+func TestAppendKeepsNoMapOfTheCaller(t *testing.T) {
+	eachBackend(t, func(t *testing.T, s *Store) {
+		sess := create(t, s, alice, nil)
+		inner := []any{"a"}
+		delta := map[string]any{"list": inner}
+		ev := appendTo(t, s, sess, change(delta))
+		inner[0], delta["more"] = "changed", 1
+		v, _ := sess.State.Get("list")
+		v.([]any)[0] = "changed too"
+		want := map[string]any{"list": []any{"a"}}
+		diff(t, "stored state", want, get(t, s, alice, nil).State.All())
+		diff(t, "event", want, ev.Actions.StateDelta)
+	})
+}
+
+// An event with every field that adk-go's suite names, and fields that this
+// version does not know.
+func TestEventSurvives(t *testing.T) {
+	const text = `{"id":"e1","invocationId":"inv","author":"agent","branch":"a.b","timestamp":1700000000.123456,
+		"content":{"role":"model","parts":[{"text":"hi"},{"inlineData":{"mimeType":"image/png","data":"dGVzdA=="}},
+			{"functionCall":{"id":"c","name":"f","args":{"n":9007199254740993,"x":1.0}}}]},
+		"actions":{"stateDelta":{"n":9007199254740993},"artifactDelta":{"file":0},"escalate":true},
+		"longRunningToolIds":["c"],"finishReason":"MAX_TOKENS","modelVersion":"m-1","avgLogprobs":-0.5,
+		"nodeInfo":{"path":"p","outputFor":["x"],"messageAsOutput":true},
+		"requestedInput":{"a":1},"routes":["r"],"isolationScope":"i","customMetadata":{"k":[1,2.0]}}`
+	for _, be := range backends() {
+		t.Run(be.name, func(t *testing.T) {
+			url := be.url(t)
+			s := openStore(t, url, nil)
+			sess := create(t, s, alice, nil)
+			ev := &session.Event{}
+			if err := json.Unmarshal([]byte(text), ev); err != nil {
+				t.Fatal(err)
+			}
+			appendTo(t, s, sess, ev)
+			want := eventText(t, ev)
+			diff(t, "cached", want, eventText(t, get(t, s, alice, nil).Events()[0]))
+			if be.name == "memory" {
+				return
+			}
+			closeStore(t, s)
+			again := get(t, openStore(t, url, nil), alice, nil)
+			diff(t, "stored", want, eventText(t, again.Events()[0]))
+			diff(t, "state", map[string]any{"n": int64(9007199254740993)}, again.State.All())
+		})
+	}
+}
+
+func TestUnwritableFolder(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := Open(t.Context(), "sqlite:///"+filepath.Join(file, "x.db"), nil)
+	if err == nil || !strings.Contains(err.Error(), "making the folder of the database") {
+		t.Errorf("Open below a file = %v", err)
+	}
+	_, err = Open(t.Context(), "memory:", &Options{Artifacts: "dir://" + file})
+	if err == nil || !strings.Contains(err.Error(), `opening artifacts "dir://`+file) {
+		t.Errorf("artifacts in a file = %v", err)
+	}
+}

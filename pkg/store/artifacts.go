@@ -1,0 +1,191 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"google.golang.org/genai"
+
+	"agenthost/pkg/session"
+)
+
+// Artifacts keeps artifacts: named parts with versions. A name belongs to a
+// session; with the prefix user: it belongs to the user, and every session of
+// the user sees it. Many goroutines may use it. Names are checked with
+// [session.CheckArtifactName]; what cannot be stored is ErrInvalid.
+type Artifacts struct {
+	backend artifactStore
+	clock   func() time.Time
+	most    int64
+}
+
+// An artifactBackend keeps the rows of artifacts. Many goroutines use it.
+type artifactBackend interface {
+	// save adds a version after the latest, and returns its number, from 0.
+	save(ctx context.Context, at shelf, rec *artifact) (int, error)
+	// load reads a version, or the latest when it is below 0. What is missing
+	// is ErrNotFound.
+	load(ctx context.Context, at shelf, version int) (*artifact, error)
+	// names lists what a session (or with an empty one, a user) has, in any
+	// order.
+	names(ctx context.Context, app, user, id string) ([]string, error)
+	// versions describes all versions in order, without their bytes.
+	versions(ctx context.Context, at shelf) ([]session.ArtifactVersion, error)
+	// remove takes all versions away. A missing artifact is no error.
+	remove(ctx context.Context, at shelf) error
+}
+
+// An artifactStore is an artifactBackend with its end: calls after close are
+// errClosed.
+type artifactStore interface {
+	artifactBackend
+	close() error
+}
+
+// A shelf is the place of one artifact. Without a session it is the user's;
+// the name has no prefix.
+type shelf struct{ app, user, session, name string }
+
+// Save stores a part as a new version and returns its number, from 0. The part
+// has inline data, a file reference, or text.
+func (a *Artifacts) Save(ctx context.Context, key session.Key, name string, part *genai.Part) (int, error) {
+	at, err := shelfOf(key, name)
+	if err != nil {
+		return 0, err
+	}
+	rec, err := packPart(at.name, part)
+	if err != nil {
+		return 0, fmt.Errorf("artifact %q: %w", name, err)
+	}
+	if n := int64(len(rec.bytes)); n > a.most {
+		return 0, fmt.Errorf("artifact %q has %d bytes, more than the %d allowed: %w", name, n, a.most, session.ErrInvalid)
+	}
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	rec.Created = a.clock().UTC().Truncate(time.Microsecond)
+	return a.backend.save(ctx, at, rec)
+}
+
+// Load reads a version as it was saved; a version below 0 is the latest. What
+// is missing is ErrNotFound.
+func (a *Artifacts) Load(ctx context.Context, key session.Key, name string, version int) (*genai.Part, error) {
+	at, err := shelfOf(key, name)
+	if err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	rec, err := a.backend.load(ctx, at, version)
+	if err != nil {
+		return nil, err
+	}
+	return rec.part()
+}
+
+// Keys returns the names of the session's artifacts and, with their prefix, of
+// the user's, sorted. Without a session id it is the user's alone.
+func (a *Artifacts) Keys(ctx context.Context, key session.Key) ([]string, error) {
+	if err := checkOwner(key.App, key.User); err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	users, err := a.backend.names(ctx, key.App, key.User, "")
+	if err != nil {
+		return nil, err
+	}
+	names := make([]string, len(users))
+	for i, n := range users {
+		names[i] = session.UserPrefix + n
+	}
+	if key.ID != "" {
+		own, err := a.backend.names(ctx, key.App, key.User, key.ID)
+		if err != nil {
+			return nil, err
+		}
+		names = append(names, own...)
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+// Versions describes the stored versions of an artifact in order. A missing
+// artifact has none.
+func (a *Artifacts) Versions(ctx context.Context, key session.Key, name string) ([]session.ArtifactVersion, error) {
+	at, err := shelfOf(key, name)
+	if err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	return a.backend.versions(ctx, at)
+}
+
+// Delete removes all versions of an artifact; a missing one is no error.
+func (a *Artifacts) Delete(ctx context.Context, key session.Key, name string) error {
+	at, err := shelfOf(key, name)
+	if err != nil {
+		return err
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return a.backend.remove(ctx, at)
+}
+
+func shelfOf(key session.Key, name string) (shelf, error) {
+	if err := checkOwner(key.App, key.User); err != nil {
+		return shelf{}, err
+	}
+	if err := session.CheckArtifactName(name); err != nil {
+		return shelf{}, err
+	}
+	if err := checkText("artifact name", name, len(name)); err != nil {
+		return shelf{}, err
+	}
+	if bare, ok := strings.CutPrefix(name, session.UserPrefix); ok {
+		return shelf{key.App, key.User, "", bare}, nil
+	}
+	if err := checkSession(key); err != nil {
+		return shelf{}, fmt.Errorf("artifact %q: %w", name, err)
+	}
+	return shelf{key.App, key.User, key.ID, name}, nil
+}
+
+// visible is the artifact's name as callers know it.
+func (at shelf) visible() string {
+	if at.session == "" {
+		return session.UserPrefix + at.name
+	}
+	return at.name
+}
+
+func (at shelf) errNotFound(version int) error {
+	if version < 0 {
+		return fmt.Errorf("artifact %w: %s", session.ErrNotFound, at.visible())
+	}
+	return fmt.Errorf("artifact %w: %s version %d", session.ErrNotFound, at.visible(), version)
+}
+
+// openArtifacts opens the artifacts of a URL.
+func openArtifacts(url string, o *Options) (*Artifacts, error) {
+	a := &Artifacts{clock: o.Clock, most: o.MaxArtifactBytes}
+	name, rest, _ := strings.Cut(url, ":")
+	var err error
+	switch {
+	case name == "memory" && (rest == "" || rest == "//"):
+		a.backend = newMemArtifacts()
+	case name == "dir":
+		a.backend, err = openDir(rest)
+	default:
+		err = fmt.Errorf("unknown place: there are memory: and dir:///folder")
+	}
+	return a, err
+}

@@ -1,0 +1,315 @@
+package store
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+
+	"agenthost/pkg/session"
+)
+
+// The names below the folder of an artifact:
+//
+//	<root>/<app>/<user>/<session or user>/<name…>/versions/<n>/metadata.json
+//	                                                          /content
+const (
+	versionsName = "versions"
+	metadataName = "metadata.json"
+	contentName  = "content"
+	userScope    = "user"
+	tempPrefix   = ".new-"
+	oldPrefix    = ".old-"
+)
+
+// maxTries bounds how often a save begins anew.
+const maxTries = 100
+
+// dirArtifacts keeps artifacts in a folder, and cannot be led out of it.
+// Several processes may use the folder at once: the rename of a complete
+// version into its place is what decides.
+type dirArtifacts struct {
+	root   *os.Root
+	path   string // absolute
+	closed atomic.Bool
+}
+
+func openDir(rest string) (*dirArtifacts, error) {
+	dir := rest
+	if slashes, ok := strings.CutPrefix(rest, "//"); ok {
+		dir = slashes
+		if !strings.HasPrefix(dir, "/") {
+			return nil, fmt.Errorf("write dir:///%s for an absolute path, dir:%s for one from here", dir, dir)
+		}
+	}
+	switch {
+	case dir == "":
+		return nil, errors.New("a folder is required: dir:///folder")
+	case strings.Contains(dir, "?"):
+		return nil, errors.New("dir: has no parameters")
+	}
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(abs, 0o700); err != nil {
+		return nil, err
+	}
+	root, err := os.OpenRoot(abs)
+	if err != nil {
+		return nil, err
+	}
+	return &dirArtifacts{root: root, path: abs}, nil
+}
+
+func (d *dirArtifacts) save(ctx context.Context, at shelf, rec *artifact) (int, error) {
+	if d.closed.Load() {
+		return 0, errClosed
+	}
+	for try := 1; ; try++ {
+		n, err := d.saveOnce(at.versionsDir(), rec)
+		// The folder was removed, or the number taken, by somebody else.
+		again := errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrExist)
+		if !again || try == maxTries || ctx.Err() != nil {
+			return n, wrapPath(err, "saving artifact %q", at.visible())
+		}
+	}
+}
+
+// saveOnce writes a version beside the others and moves it into its place.
+func (d *dirArtifacts) saveOnce(dir string, rec *artifact) (n int, err error) {
+	if err := d.root.MkdirAll(dir, 0o700); err != nil {
+		return 0, err
+	}
+	temp := path.Join(dir, tempPrefix+rand.Text())
+	if err := d.root.Mkdir(temp, 0o700); err != nil {
+		return 0, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, d.root.RemoveAll(temp))
+		}
+	}()
+	if err := d.writeVersion(temp, rec); err != nil {
+		return 0, err
+	}
+	numbers, err := d.numbers(dir)
+	if err != nil {
+		return 0, err
+	}
+	if len(numbers) > 0 {
+		n = numbers[len(numbers)-1] + 1
+	}
+	if err := d.root.Rename(temp, path.Join(dir, strconv.Itoa(n))); err != nil {
+		return 0, err
+	}
+	return n, d.sync(dir)
+}
+
+func (d *dirArtifacts) writeVersion(dir string, rec *artifact) error {
+	text, err := json.MarshalIndent(rec, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := d.writeFile(path.Join(dir, metadataName), append(text, '\n')); err != nil {
+		return err
+	}
+	if err := d.writeFile(path.Join(dir, contentName), rec.bytes); err != nil {
+		return err
+	}
+	return d.sync(dir)
+}
+
+func (d *dirArtifacts) writeFile(name string, b []byte) error {
+	f, err := d.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(b)
+	return errors.Join(err, f.Sync(), f.Close())
+}
+
+// sync makes the entries of a folder durable.
+func (d *dirArtifacts) sync(dir string) error {
+	f, err := d.root.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
+
+// numbers lists the versions in a folder in order; a missing folder has none.
+func (d *dirArtifacts) numbers(dir string) ([]int, error) {
+	entries, err := d.readDir(dir)
+	var all []int
+	for _, e := range entries {
+		if n, err := strconv.Atoi(e.Name()); err == nil {
+			all = append(all, n)
+		}
+	}
+	slices.Sort(all)
+	return all, err
+}
+
+func (d *dirArtifacts) readDir(dir string) ([]fs.DirEntry, error) {
+	f, err := d.root.Open(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	entries, err := f.ReadDir(-1)
+	return entries, errors.Join(err, f.Close())
+}
+
+func (d *dirArtifacts) load(_ context.Context, at shelf, version int) (*artifact, error) {
+	if d.closed.Load() {
+		return nil, errClosed
+	}
+	dir := at.versionsDir()
+	n := version
+	if n < 0 {
+		numbers, err := d.numbers(dir)
+		if err != nil {
+			return nil, wrapPath(err, "loading artifact %q", at.visible())
+		}
+		if len(numbers) == 0 {
+			return nil, at.errNotFound(version)
+		}
+		n = numbers[len(numbers)-1]
+	}
+	rec, err := d.readVersion(dir, n)
+	if err == nil {
+		rec.bytes, err = d.root.ReadFile(path.Join(dir, strconv.Itoa(n), contentName))
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, at.errNotFound(version)
+	}
+	return rec, wrapPath(err, "loading artifact %q", at.visible())
+}
+
+// readVersion reads what is known of a version, without its bytes.
+func (d *dirArtifacts) readVersion(dir string, n int) (*artifact, error) {
+	text, err := d.root.ReadFile(path.Join(dir, strconv.Itoa(n), metadataName))
+	if err != nil {
+		return nil, err
+	}
+	rec := &artifact{}
+	return rec, json.Unmarshal(text, rec)
+}
+
+func (d *dirArtifacts) names(_ context.Context, app, user, id string) ([]string, error) {
+	if d.closed.Load() {
+		return nil, errClosed
+	}
+	var names []string
+	err := d.walk(scopeDir(app, user, id), func(dir string) error {
+		numbers, err := d.numbers(dir)
+		if err != nil || len(numbers) == 0 {
+			return err
+		}
+		rec, err := d.readVersion(dir, numbers[0])
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // deleted in this moment
+		}
+		if err == nil {
+			names = append(names, rec.Name)
+		}
+		return err
+	})
+	return names, wrapPath(err, "listing artifacts of user %q", user)
+}
+
+// walk visits the versions folders below a folder.
+func (d *dirArtifacts) walk(dir string, visit func(versions string) error) error {
+	entries, err := d.readDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		sub := path.Join(dir, e.Name())
+		switch {
+		case !e.IsDir() || strings.HasPrefix(e.Name(), oldPrefix):
+			continue
+		case e.Name() == versionsName:
+			err = visit(sub)
+		default:
+			err = d.walk(sub, visit)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d *dirArtifacts) versions(_ context.Context, at shelf) ([]session.ArtifactVersion, error) {
+	if d.closed.Load() {
+		return nil, errClosed
+	}
+	dir := at.versionsDir()
+	numbers, err := d.numbers(dir)
+	var all []session.ArtifactVersion
+	for _, n := range numbers {
+		rec, err := d.readVersion(dir, n)
+		if err != nil {
+			return nil, wrapPath(err, "reading the versions of artifact %q", at.visible())
+		}
+		file := url.URL{Scheme: "file", Path: filepath.Join(d.path, dir, strconv.Itoa(n), contentName)}
+		all = append(all, rec.describe(n, file.String()))
+	}
+	return all, wrapPath(err, "reading the versions of artifact %q", at.visible())
+}
+
+// remove takes the versions away in one step, then the folders above them
+// that are empty now.
+func (d *dirArtifacts) remove(_ context.Context, at shelf) error {
+	if d.closed.Load() {
+		return errClosed
+	}
+	dir := at.versionsDir()
+	old := path.Join(path.Dir(dir), oldPrefix+rand.Text())
+	err := d.root.Rename(dir, old)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil {
+		err = d.root.RemoveAll(old)
+	}
+	if err != nil {
+		return wrapPath(err, "deleting artifact %q", at.visible())
+	}
+	top := scopeDir(at.app, at.user, at.session)
+	for dir = path.Dir(dir); dir != top; dir = path.Dir(dir) {
+		if d.root.Remove(dir) != nil {
+			break // not empty
+		}
+	}
+	return nil
+}
+
+func (d *dirArtifacts) close() error {
+	if d.closed.Swap(true) {
+		return nil
+	}
+	return d.root.Close()
+}
+
+// wrapPath says what was being done; nil stays nil.
+func wrapPath(err error, format string, args ...any) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf(format+": %w", append(args, err)...)
+}

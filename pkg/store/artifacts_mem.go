@@ -1,0 +1,100 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"agenthost/pkg/session"
+)
+
+// memArtifacts keeps artifacts as long as the process lives.
+type memArtifacts struct {
+	mu     sync.RWMutex
+	closed bool
+	all    map[shelf][]*artifact
+}
+
+func newMemArtifacts() *memArtifacts { return &memArtifacts{all: map[shelf][]*artifact{}} }
+
+func (m *memArtifacts) save(_ context.Context, at shelf, rec *artifact) (int, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return 0, errClosed
+	}
+	m.all[at] = append(m.all[at], rec)
+	return len(m.all[at]) - 1, nil
+}
+
+func (m *memArtifacts) load(_ context.Context, at shelf, version int) (*artifact, error) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	if m.closed {
+		return nil, errClosed
+	}
+	versions := m.all[at]
+	if len(versions) == 0 || version >= len(versions) {
+		return nil, at.errNotFound(version)
+	}
+	if version < 0 {
+		version = len(versions) - 1
+	}
+	return versions[version], nil
+}
+
+func (m *memArtifacts) names(_ context.Context, app, user, id string) ([]string, error) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	if m.closed {
+		return nil, errClosed
+	}
+	var names []string
+	for at := range m.all {
+		if at.app == app && at.user == user && at.session == id {
+			names = append(names, at.name)
+		}
+	}
+	return names, nil
+}
+
+func (m *memArtifacts) versions(_ context.Context, at shelf) ([]session.ArtifactVersion, error) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	if m.closed {
+		return nil, errClosed
+	}
+	var all []session.ArtifactVersion
+	for i, rec := range m.all[at] {
+		all = append(all, rec.describe(i, at.memoryURI(i)))
+	}
+	return all, nil
+}
+
+// memoryURI is the name that adk-python artifacts/in_memory_artifact_service.py
+// gives to a version.
+func (at shelf) memoryURI(version int) string {
+	place := ""
+	if at.session != "" {
+		place = "sessions/" + at.session + "/"
+	}
+	return fmt.Sprintf("memory://apps/%s/users/%s/%sartifacts/%s/versions/%d", at.app, at.user, place, at.visible(), version)
+}
+
+func (m *memArtifacts) remove(_ context.Context, at shelf) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return errClosed
+	}
+	delete(m.all, at)
+	return nil
+}
+
+func (m *memArtifacts) close() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.closed = true
+	clear(m.all)
+	return nil
+}

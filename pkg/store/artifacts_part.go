@@ -1,0 +1,76 @@
+package store
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"google.golang.org/genai"
+
+	"agenthost/pkg/session"
+)
+
+// An artifact is one version: a part whose bytes are kept apart.
+type artifact struct {
+	Name    string    `json:"name"`
+	Created time.Time `json:"createTime"`
+	MIME    string    `json:"mimeType,omitempty"`
+	// Text says that the bytes are the part's text, not its inline data.
+	Text bool `json:"text,omitempty"`
+	// Part is the JSON form of the part without the bytes.
+	Part  json.RawMessage `json:"part"`
+	bytes []byte
+}
+
+// packPart takes the bytes out of a part.
+func packPart(name string, part *genai.Part) (*artifact, error) {
+	if !storable(part) {
+		return nil, fmt.Errorf("a part with inlineData, fileData or text is required: %w", session.ErrInvalid)
+	}
+	p := *part
+	rec := &artifact{Name: name}
+	switch {
+	case p.InlineData != nil:
+		blob := *p.InlineData
+		rec.MIME, rec.bytes = blob.MIMEType, bytes.Clone(blob.Data)
+		blob.Data = nil
+		p.InlineData = &blob
+	case p.FileData != nil:
+		rec.MIME = p.FileData.MIMEType
+	default:
+		rec.Text, rec.bytes = true, []byte(p.Text)
+		p.Text = ""
+	}
+	var err error
+	if rec.Part, err = json.Marshal(&p); err != nil {
+		return nil, fmt.Errorf("%w: %w", err, session.ErrInvalid)
+	}
+	return rec, nil
+}
+
+// storable tells a part that holds content from one that is a step of a
+// conversation.
+func storable(p *genai.Part) bool {
+	return p != nil && p.FunctionCall == nil && p.FunctionResponse == nil && p.ExecutableCode == nil &&
+		p.CodeExecutionResult == nil && p.ToolCall == nil && p.ToolResponse == nil
+}
+
+// part puts the bytes back.
+func (rec *artifact) part() (*genai.Part, error) {
+	p := &genai.Part{}
+	if err := json.Unmarshal(rec.Part, p); err != nil {
+		return nil, fmt.Errorf("reading artifact %q: %w", rec.Name, err)
+	}
+	switch {
+	case rec.Text:
+		p.Text = string(rec.bytes)
+	case p.InlineData != nil:
+		p.InlineData.Data = bytes.Clone(rec.bytes)
+	}
+	return p, nil
+}
+
+func (rec *artifact) describe(version int, uri string) session.ArtifactVersion {
+	return session.ArtifactVersion{Version: version, CanonicalURI: uri, Created: rec.Created, MIMEType: rec.MIME}
+}

@@ -1,0 +1,129 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"agenthost/pkg/session"
+)
+
+// errClosed is the answer of a store after Close.
+var errClosed = errors.New("store is closed")
+
+// A sessionBackend keeps the rows of sessions. It knows no rule but that of
+// versions: what it is given has been checked, split and made canonical. Keys
+// compare byte by byte. Many goroutines use it.
+type sessionBackend interface {
+	// create adds a session at version 0 and writes cells, in one step.
+	// A key that is there already is ErrExists.
+	create(ctx context.Context, key session.Key, cells []cell, now time.Time) error
+	// read returns a session's head, its state, and the events that the window
+	// asks for, all of one moment. A missing session is ErrNotFound.
+	read(ctx context.Context, key session.Key, w window) (*snapshot, error)
+	// list returns the sessions of a user, or of all users when user is empty,
+	// in order of creation, with state and without events.
+	list(ctx context.Context, app, user string) ([]*listed, error)
+	// remove takes a session away with its events and its own state. A missing
+	// one is no error.
+	remove(ctx context.Context, key session.Key) error
+	// append adds an event and writes its cells in one step that is durable
+	// when it returns. The session must be at the record's version, else it is
+	// ErrStale; a missing one is ErrNotFound. An event id that the session has
+	// already changes nothing and returns the place of the event.
+	append(ctx context.Context, rec *record) (placed, error)
+}
+
+// A backend is a sessionBackend with its life.
+type backend interface {
+	sessionBackend
+	// ping says whether the backend can write.
+	ping(ctx context.Context) error
+	// close waits for writes under way. Calls after it are errClosed.
+	close() error
+}
+
+// A cell is one state key that is written; a nil value takes it away. The key
+// has its prefix.
+type cell struct {
+	key   string
+	scope session.Scope
+	value any
+}
+
+// A window is the part of the events that a read asks for.
+type window struct {
+	// id is the head's id that the caller knows, or 0. When the session's key
+	// belongs to another one by now, since is 0.
+	id int64
+	// since keeps the events with a greater sequence number.
+	since int64
+	// last keeps only so many, the latest; below 0 keeps all.
+	last int
+	// after keeps the events behind the last one that is older; nil keeps all.
+	after *time.Time
+}
+
+// narrow tells a window of chosen events from a whole one.
+func (w window) narrow() bool { return w.last >= 0 || w.after != nil }
+
+// pick keeps the events that a narrow window asks for.
+func (w window) pick(events []*session.Event) []*session.Event {
+	if w.after != nil {
+		for i, e := range slices.Backward(events) {
+			if e.Timestamp.Before(*w.after) {
+				events = events[i+1:]
+				break
+			}
+		}
+	}
+	if w.last >= 0 && len(events) > w.last {
+		events = events[len(events)-w.last:]
+	}
+	return events
+}
+
+// A head is a session's row. The id is never given again, also not when the
+// session's key is.
+type head struct {
+	id      int64
+	version int64
+	updated time.Time
+}
+
+// A snapshot is a session at one moment. The state belongs to the caller; the
+// events are shared and in order.
+type snapshot struct {
+	head
+	state  map[string]any
+	events []stored
+}
+
+// A stored event comes with the bytes that it takes in memory, about.
+type stored struct {
+	event *session.Event
+	bytes int64
+}
+
+// A listed session has a key, a head and its state.
+type listed struct {
+	key session.Key
+	head
+	state map[string]any
+}
+
+// A record is one append.
+type record struct {
+	key session.Key
+	// id is the head's id, or 0 when the caller does not know it.
+	id      int64
+	version int64
+	event   *session.Event
+	cells   []cell
+}
+
+// placed says where an event came to stand, and how many bytes it takes.
+type placed struct {
+	seq, bytes int64
+}

@@ -1,0 +1,193 @@
+package store
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"agenthost/pkg/session"
+)
+
+func TestGetFilters(t *testing.T) {
+	n := func(i int) *int { return &i }
+	at := func(s int64) time.Time { return time.Unix(s, 0) }
+	tests := []struct {
+		name string
+		o    *GetOptions
+		want []int64
+	}{
+		{"nothing said", nil, []int64{1, 2, 3, 4, 5}},
+		{"zero options", &GetOptions{}, []int64{1, 2, 3, 4, 5}},
+		{"the last two", &GetOptions{NumRecentEvents: n(2)}, []int64{4, 5}},
+		{"none", &GetOptions{NumRecentEvents: n(0)}, nil},
+		{"more than there are", &GetOptions{NumRecentEvents: n(9)}, []int64{1, 2, 3, 4, 5}},
+		{"after is inclusive", &GetOptions{After: at(30)}, []int64{3, 4, 5}},
+		{"after a time between", &GetOptions{After: at(31)}, []int64{4, 5}},
+		{"after all", &GetOptions{After: at(99)}, nil},
+		{"before all", &GetOptions{After: at(1)}, []int64{1, 2, 3, 4, 5}},
+		{"both", &GetOptions{NumRecentEvents: n(2), After: at(20)}, []int64{4, 5}},
+		{"both, few after", &GetOptions{NumRecentEvents: n(4), After: at(50)}, []int64{5}},
+	}
+	for _, be := range backends() {
+		for _, kept := range []string{"cached", "not cached"} {
+			t.Run(be.name+"/"+kept, func(t *testing.T) {
+				s := openStore(t, be.url(t), nil)
+				sess := create(t, s, alice, map[string]any{"k": "v"})
+				for i := range 5 {
+					ev := said("user", "hi")
+					ev.Timestamp = at(int64(i+1) * 10)
+					appendTo(t, s, sess, ev)
+				}
+				for _, tt := range tests {
+					if kept == "not cached" {
+						s.Sessions.cache.drop(alice)
+					}
+					sess := get(t, s, alice, tt.o)
+					var got []int64
+					for _, e := range sess.Events() {
+						got = append(got, e.Seq)
+					}
+					diff(t, tt.name, tt.want, got)
+					diff(t, tt.name+": state", map[string]any{"k": "v"}, sess.State.All())
+					diff(t, tt.name+": version", int64(5), sess.Version)
+				}
+				_, err := s.Sessions.Get(t.Context(), alice, &GetOptions{NumRecentEvents: n(-1)})
+				wantErr(t, "a negative number", err, session.ErrInvalid, "number of recent events -1 is below zero")
+				_, err = s.Sessions.Get(t.Context(), session.Key{App: "a", User: "u", ID: "none"}, &GetOptions{NumRecentEvents: n(1)})
+				wantErr(t, "no such session", err, session.ErrNotFound, "session not found: none")
+			})
+		}
+	}
+}
+
+// A run that reads only a part of the history appends like any other.
+func TestAppendAfterAFilteredGet(t *testing.T) {
+	eachBackend(t, func(t *testing.T, s *Store) {
+		sess := create(t, s, alice, nil)
+		appendTo(t, s, sess, said("user", "one"))
+		appendTo(t, s, sess, said("agent", "two"))
+		one := 1
+		part := get(t, s, alice, &GetOptions{NumRecentEvents: &one})
+		ev := appendTo(t, s, part, said("user", "three"))
+		diff(t, "events of the part", 2, part.History.Len())
+		whole := get(t, s, alice, nil)
+		if whole.History.Len() != 3 || whole.Events()[2] != ev {
+			t.Errorf("whole history has %d events", whole.History.Len())
+		}
+	})
+}
+
+func TestHistoryIsShared(t *testing.T) {
+	eachBackend(t, func(t *testing.T, s *Store) {
+		created := create(t, s, alice, nil)
+		a, b := get(t, s, alice, nil), get(t, s, alice, nil)
+		if a.History != b.History || a.History != created.History {
+			t.Error("two readers have two histories")
+		}
+		appendTo(t, s, a, said("user", "hi"))
+		if b.History.Len() != 1 {
+			t.Errorf("the other reader sees %d events, want 1", b.History.Len())
+		}
+	})
+}
+
+func TestGetIsACopy(t *testing.T) {
+	eachBackend(t, func(t *testing.T, s *Store) {
+		want := map[string]any{"k": []any{"v"}, "app:m": map[string]any{"a": "b"}}
+		sess := create(t, s, alice, map[string]any{"k": []any{"v"}, "app:m": map[string]any{"a": "b"}})
+		for range 2 {
+			diff(t, "state", want, sess.State.All())
+			for _, v := range sess.State.All() {
+				switch v := v.(type) {
+				case []any:
+					v[0] = "changed"
+				case map[string]any:
+					v["a"] = "changed"
+				}
+			}
+			sess.State.Apply(map[string]any{"more": 1})
+			sess = get(t, s, alice, nil)
+		}
+		diff(t, "state", want, sess.State.All())
+	})
+}
+
+func TestDeleteAndCreateAgain(t *testing.T) {
+	eachBackend(t, func(t *testing.T, s *Store) {
+		old := create(t, s, alice, map[string]any{"k": 1, "user:k": 2})
+		appendTo(t, s, old, change(map[string]any{"l": 3}))
+		if err := s.Sessions.Delete(t.Context(), alice); err != nil {
+			t.Fatal(err)
+		}
+		_, err := s.Sessions.Get(t.Context(), alice, nil)
+		wantErr(t, "Get", err, session.ErrNotFound, "session not found: s")
+		sess := create(t, s, alice, nil)
+		if sess.Version != 0 || sess.History == old.History || sess.History.Len() != 0 {
+			t.Errorf("new session: version %d, %d events, the old history: %v", sess.Version, sess.History.Len(), sess.History == old.History)
+		}
+		diff(t, "state", map[string]any{"user:k": int64(2)}, sess.State.All())
+		wantErr(t, "Append by the old handle", s.Sessions.Append(t.Context(), old, said("user", "x")), session.ErrStale, "")
+	})
+}
+
+func TestListOrder(t *testing.T) {
+	eachBackend(t, func(t *testing.T, s *Store) {
+		ids := []string{"z", "a", "m", "b"}
+		for _, id := range ids {
+			create(t, s, session.Key{App: "app", User: "u" + id, ID: id}, map[string]any{"k": id, "user:u": id, "app:a": id})
+		}
+		appendTo(t, s, get(t, s, session.Key{App: "app", User: "uz", ID: "z"}, nil), said("user", "hi"))
+		list, err := s.Sessions.List(t.Context(), "app", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, sess := range list {
+			got = append(got, sess.ID)
+			diff(t, "state of "+sess.ID, map[string]any{"k": sess.ID, "user:u": sess.ID, "app:a": "b"}, sess.State.All())
+		}
+		diff(t, "order", ids, got)
+		diff(t, "version", int64(1), list[0].Version)
+	})
+}
+
+// The cache gives up the sessions that were not used for longest, and what it
+// gives up is read again.
+func TestCacheIsBounded(t *testing.T) {
+	for _, be := range backends() {
+		t.Run(be.name, func(t *testing.T) {
+			s := openStore(t, be.url(t), &Options{CacheBytes: 3 * entryBytes})
+			for i := range 10 {
+				key := session.Key{App: "app", User: "u", ID: fmt.Sprint(i)}
+				appendTo(t, s, create(t, s, key, nil), said("user", key.ID))
+			}
+			c := s.Sessions.cache
+			if c.bytes > c.most || c.order.Len() != len(c.byKey) || c.order.Len() == 0 {
+				t.Errorf("cache has %d of %d bytes, %d and %d entries", c.bytes, c.most, c.order.Len(), len(c.byKey))
+			}
+			for i := range 10 {
+				key := session.Key{App: "app", User: "u", ID: fmt.Sprint(i)}
+				sess := get(t, s, key, nil)
+				diff(t, "text", key.ID, sess.Events()[0].Text())
+				appendTo(t, s, sess, said("agent", "yes"))
+				diff(t, "events", 2, get(t, s, key, nil).History.Len())
+			}
+		})
+	}
+}
+
+// A history that the cache gave up still grows for the one who holds it.
+func TestAppendAfterEviction(t *testing.T) {
+	eachBackend(t, func(t *testing.T, s *Store) {
+		held := create(t, s, alice, nil)
+		s.Sessions.cache.drop(alice)
+		other := get(t, s, alice, nil)
+		appendTo(t, s, held, said("user", "hi"))
+		if held.History == other.History || held.History.Len() != 1 || other.History.Len() != 1 {
+			t.Errorf("histories have %d and %d events", held.History.Len(), other.History.Len())
+		}
+		s.Sessions.cache.drop(alice)
+		appendTo(t, s, held, said("agent", "hello"))
+		diff(t, "Get", plain(t, held), plain(t, get(t, s, alice, nil)))
+	})
+}

@@ -1,0 +1,196 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"agenthost/pkg/session"
+)
+
+// memEventBytes is what the cache pays for an event of the memory backend: a
+// place in a slice, since the event itself is held here.
+const memEventBytes = 8
+
+// memory keeps sessions as long as the process lives.
+type memory struct {
+	mu       sync.RWMutex
+	closed   bool
+	lastID   int64
+	sessions map[session.Key]*memSession
+	apps     map[string]map[string]any
+	users    map[owner]map[string]any
+}
+
+// An owner is a user of an app.
+type owner struct{ app, user string }
+
+type memSession struct {
+	head
+	events []*session.Event
+	seqs   map[string]int64 // by event id
+	state  map[string]any
+}
+
+func newMemory() *memory {
+	return &memory{
+		sessions: map[session.Key]*memSession{},
+		apps:     map[string]map[string]any{},
+		users:    map[owner]map[string]any{},
+	}
+}
+
+func (m *memory) create(_ context.Context, key session.Key, cells []cell, now time.Time) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return errClosed
+	}
+	if _, ok := m.sessions[key]; ok {
+		return errExists(key.ID)
+	}
+	m.lastID++
+	m.sessions[key] = &memSession{
+		head:  head{id: m.lastID, updated: now},
+		seqs:  map[string]int64{},
+		state: map[string]any{},
+	}
+	m.write(key, cells)
+	return nil
+}
+
+// write sets the cells of an existing session. The caller holds the lock.
+func (m *memory) write(key session.Key, cells []cell) {
+	for _, c := range cells {
+		state := m.scope(key, c.scope)
+		if c.value == nil {
+			delete(state, c.key)
+		} else {
+			state[c.key] = c.value
+		}
+	}
+}
+
+func (m *memory) scope(key session.Key, s session.Scope) map[string]any {
+	switch s {
+	case session.ScopeApp:
+		return place(m.apps, key.App)
+	case session.ScopeUser:
+		return place(m.users, owner{key.App, key.User})
+	default:
+		return m.sessions[key].state
+	}
+}
+
+func place[K comparable](states map[K]map[string]any, k K) map[string]any {
+	if states[k] == nil {
+		states[k] = map[string]any{}
+	}
+	return states[k]
+}
+
+// merged is the state that a session's reader gets. The caller holds the lock.
+func (m *memory) merged(key session.Key, s *memSession) map[string]any {
+	app, user := m.apps[key.App], m.users[owner{key.App, key.User}]
+	all := make(map[string]any, len(app)+len(user)+len(s.state))
+	for _, scope := range []map[string]any{app, user, s.state} {
+		for k, v := range scope {
+			all[k] = clone(v)
+		}
+	}
+	return all
+}
+
+func (m *memory) read(_ context.Context, key session.Key, w window) (*snapshot, error) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	if m.closed {
+		return nil, errClosed
+	}
+	s, ok := m.sessions[key]
+	if !ok {
+		return nil, errNotFound(key.ID)
+	}
+	events := s.events
+	if w.id == s.id {
+		events = events[min(w.since, s.version):]
+	}
+	events = w.pick(events)
+	snap := &snapshot{head: s.head, state: m.merged(key, s)}
+	if len(events) > 0 {
+		snap.events = make([]stored, len(events))
+		for i, e := range events {
+			snap.events[i] = stored{e, memEventBytes}
+		}
+	}
+	return snap, nil
+}
+
+func (m *memory) list(_ context.Context, app, user string) ([]*listed, error) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	if m.closed {
+		return nil, errClosed
+	}
+	var all []*listed
+	for key, s := range m.sessions {
+		if key.App == app && (user == "" || key.User == user) {
+			all = append(all, &listed{key: key, head: s.head, state: m.merged(key, s)})
+		}
+	}
+	slices.SortFunc(all, func(a, b *listed) int { return cmp.Compare(a.id, b.id) })
+	return all, nil
+}
+
+func (m *memory) remove(_ context.Context, key session.Key) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return errClosed
+	}
+	delete(m.sessions, key)
+	return nil
+}
+
+func (m *memory) append(_ context.Context, rec *record) (placed, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return placed{}, errClosed
+	}
+	s, ok := m.sessions[rec.key]
+	if !ok {
+		return placed{}, errNotFound(rec.key.ID)
+	}
+	if seq, ok := s.seqs[rec.event.ID]; ok {
+		return placed{seq, memEventBytes}, nil
+	}
+	if s.version != rec.version || rec.id != 0 && rec.id != s.id {
+		return placed{}, errStale(rec.key.ID, rec.version, s.version)
+	}
+	s.version++
+	s.updated = rec.event.Timestamp
+	s.events = append(s.events, rec.event)
+	s.seqs[rec.event.ID] = s.version
+	m.write(rec.key, rec.cells)
+	return placed{s.version, memEventBytes}, nil
+}
+
+func (m *memory) ping(context.Context) error {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	if m.closed {
+		return errClosed
+	}
+	return nil
+}
+
+func (m *memory) close() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.closed = true
+	clear(m.sessions)
+	return nil
+}

@@ -1,0 +1,178 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"agenthost/pkg/session"
+)
+
+// Sessions keeps sessions with their events and state. Many goroutines may use
+// it. Beside the errors that its methods name, each returns those of the
+// backend, and the context's when it is cancelled in time.
+type Sessions struct {
+	backend backend
+	clock   func() time.Time
+	newID   func() string
+	cache   *cache
+	runs    *runs
+}
+
+// GetOptions narrow the events of a Get; the state is always whole. Nil and
+// the zero value ask for all events. Together they mean the latest of those
+// after the time.
+type GetOptions struct {
+	// NumRecentEvents keeps only so many events, the latest ones; 0 keeps
+	// none.
+	NumRecentEvents *int
+	// After keeps the events of this time and later, that is, those behind the
+	// last one that is older; the zero time keeps all.
+	After time.Time
+}
+
+// Create makes a session with an initial state. Keys with app: and user: are
+// written to their scopes, temp: keys are left out. The id is trimmed of white
+// space; without one, the session gets a new id. ErrExists says that the id is
+// taken, ErrInvalid that the key or the state cannot be stored.
+func (s *Sessions) Create(ctx context.Context, key session.Key, state map[string]any) (*session.Session, error) {
+	key.ID = strings.TrimSpace(key.ID)
+	if key.ID == "" {
+		key.ID = s.newID()
+	}
+	if err := checkSession(key); err != nil {
+		return nil, err
+	}
+	state, err := canonical(state)
+	if err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if err := s.backend.create(ctx, key, cellsOf(state), s.now()); err != nil {
+		return nil, err
+	}
+	return s.Get(ctx, key, nil)
+}
+
+// Get reads a session. Its history is shared with other readers and grows with
+// what is appended later, unless opts narrow it; its state is the caller's
+// own. ErrNotFound says that there is none.
+func (s *Sessions) Get(ctx context.Context, key session.Key, opts *GetOptions) (*session.Session, error) {
+	w, err := opts.window()
+	if err != nil {
+		return nil, err
+	}
+	if err := checkSession(key); err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if w.narrow() && s.cache.find(key) == nil {
+		return s.readNarrow(ctx, key, w)
+	}
+	sess, err := s.readWhole(ctx, key)
+	if err == nil && w.narrow() {
+		sess.History = session.NewHistory(w.pick(sess.Events()))
+	}
+	return sess, err
+}
+
+func (o *GetOptions) window() (window, error) {
+	w := window{last: -1}
+	if o == nil {
+		return w, nil
+	}
+	if n := o.NumRecentEvents; n != nil {
+		if *n < 0 {
+			return w, fmt.Errorf("number of recent events %d is below zero: %w", *n, session.ErrInvalid)
+		}
+		w.last = *n
+	}
+	if !o.After.IsZero() {
+		w.after = &o.After
+	}
+	return w, nil
+}
+
+// readWhole reads a session with all its events, of which the cache may have
+// the most.
+func (s *Sessions) readWhole(ctx context.Context, key session.Key) (*session.Session, error) {
+	e := s.cache.find(key)
+	w := window{last: -1}
+	if e != nil {
+		w.id, w.since = e.id, e.at()
+	}
+	snap, err := s.backend.read(ctx, key, w)
+	if err != nil {
+		return nil, err
+	}
+	if e == nil || e.id != snap.id {
+		e = s.cache.put(key, snap)
+	} else {
+		s.cache.extend(e, snap.events)
+	}
+	return view(key, snap, e.history), nil
+}
+
+func (s *Sessions) readNarrow(ctx context.Context, key session.Key, w window) (*session.Session, error) {
+	snap, err := s.backend.read(ctx, key, w)
+	if err != nil {
+		return nil, err
+	}
+	events := make([]*session.Event, len(snap.events))
+	for i, st := range snap.events {
+		events[i] = st.event
+	}
+	return view(key, snap, session.NewHistory(events)), nil
+}
+
+func view(key session.Key, snap *snapshot, h *session.History) *session.Session {
+	return &session.Session{
+		Key:        key,
+		Version:    snap.version,
+		History:    h,
+		State:      session.NewState(snap.state),
+		LastUpdate: snap.updated,
+	}
+}
+
+// List returns the sessions of a user, or of all users of the app when user is
+// empty, in the order of their creation. They have their state; their history
+// is empty.
+func (s *Sessions) List(ctx context.Context, app, user string) ([]*session.Session, error) {
+	if app == "" {
+		return nil, fmt.Errorf("app is required: %w", session.ErrInvalid)
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	rows, err := s.backend.list(ctx, app, user)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]*session.Session, len(rows))
+	for i, l := range rows {
+		all[i] = view(l.key, &snapshot{head: l.head, state: l.state}, session.NewHistory(nil))
+	}
+	return all, nil
+}
+
+// Delete removes a session with its events and its own state; app: and user:
+// keys stay. A missing session is no error.
+func (s *Sessions) Delete(ctx context.Context, key session.Key) error {
+	if err := checkSession(key); err != nil {
+		return err
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	defer s.cache.drop(key)
+	return s.backend.remove(ctx, key)
+}
+
+// now is the clock's time as databases keep it.
+func (s *Sessions) now() time.Time { return s.clock().UTC().Truncate(time.Microsecond) }

@@ -1,0 +1,79 @@
+package store
+
+import (
+	"fmt"
+	"time"
+
+	"gorm.io/gorm"
+)
+
+// A migration takes the schema one version forward. Once released it never
+// changes; its row types stay as they were.
+type migration struct {
+	version int64
+	name    string
+	up      func(db *gorm.DB, d dialect) error
+}
+
+// migrations are all versions of the schema in order.
+func migrations() []migration {
+	return []migration{
+		{1, "sessions, events, states", createTables},
+	}
+}
+
+// migrate brings the schema to this program's version. The caller has opened a
+// transaction that no other program can be in at the same time.
+func migrate(db *gorm.DB, d dialect, o *Options) error {
+	m := db.Migrator()
+	if !m.HasTable(&migrationRow{}) {
+		if err := createTable(db, d, &migrationRow{}); err != nil {
+			return err
+		}
+	}
+	var at int64
+	if err := db.Model(&migrationRow{}).Select("coalesce(max(version), 0)").Scan(&at).Error; err != nil {
+		return fmt.Errorf("reading the schema version: %w", err)
+	}
+	all := migrations()
+	if newest := all[len(all)-1].version; at > newest {
+		return fmt.Errorf("the database has schema version %d, this program knows versions up to %d: use a newer agenthost or another database", at, newest)
+	}
+	for _, m := range all {
+		if m.version <= at {
+			continue
+		}
+		if err := m.apply(db, d, o.Clock()); err != nil {
+			return fmt.Errorf("migration %d (%s): %w", m.version, m.name, err)
+		}
+		o.Logger.Info("database schema brought forward", "version", m.version, "name", m.name)
+	}
+	return nil
+}
+
+func (m migration) apply(db *gorm.DB, d dialect, now time.Time) error {
+	if err := m.up(db, d); err != nil {
+		return err
+	}
+	return db.Create(&migrationRow{Version: m.version, Name: m.name, Applied: now.UnixMicro()}).Error
+}
+
+func createTables(db *gorm.DB, d dialect) error {
+	for _, row := range []table{&sessionRow{}, &eventRow{}, &stateRow{}} {
+		if err := createTable(db, d, row); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// A table is a row type that knows its table's name.
+type table interface{ TableName() string }
+
+func createTable(db *gorm.DB, d dialect, row table) error {
+	err := db.Set("gorm:table_options", d.tableOptions(row.TableName())).Migrator().CreateTable(row)
+	if err != nil {
+		return fmt.Errorf("creating table %s: %w", row.TableName(), err)
+	}
+	return nil
+}

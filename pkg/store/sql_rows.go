@@ -1,0 +1,57 @@
+package store
+
+// The tables. Ids are compared byte by byte: a dialect whose default is
+// otherwise says so in its column types or table options. Times are
+// microseconds since the epoch.
+
+// sessionRow is the head of a session.
+type sessionRow struct {
+	ID      int64  `gorm:"column:pk;primaryKey;autoIncrement"`
+	App     string `gorm:"column:app_name;size:128;not null;uniqueIndex:sessions_key,priority:1"`
+	User    string `gorm:"column:user_id;size:255;not null;uniqueIndex:sessions_key,priority:2"`
+	Session string `gorm:"column:id;size:128;not null;uniqueIndex:sessions_key,priority:3"`
+	Version int64  `gorm:"column:version;not null"`
+	Created int64  `gorm:"column:create_time;not null"`
+	Updated int64  `gorm:"column:update_time;not null"`
+}
+
+// TableName is for GORM.
+func (sessionRow) TableName() string { return "sessions" }
+
+// eventRow is one event. Order is Seq; the time is only for filters, and has no
+// index: it grows with Seq but for a clock that was set back.
+type eventRow struct {
+	SessionID  int64      `gorm:"column:session_pk;primaryKey;autoIncrement:false;uniqueIndex:events_id,priority:1"`
+	Seq        int64      `gorm:"column:seq;primaryKey;autoIncrement:false"`
+	ID         string     `gorm:"column:id;size:128;not null;uniqueIndex:events_id,priority:2"`
+	Invocation string     `gorm:"column:invocation_id;size:128;not null"`
+	Time       int64      `gorm:"column:timestamp;not null"`
+	Event      string     `gorm:"column:event;type:text;not null"`
+	Session    sessionRow `gorm:"foreignKey:SessionID;references:ID;constraint:OnDelete:CASCADE"`
+}
+
+// TableName is for GORM.
+func (eventRow) TableName() string { return "events" }
+
+// stateRow is one state key. Without a session it belongs to the user, without
+// a user to the app; the key has no prefix.
+type stateRow struct {
+	App     string `gorm:"column:app_name;size:128;primaryKey"`
+	User    string `gorm:"column:user_id;size:255;primaryKey"`
+	Session string `gorm:"column:session_id;size:128;primaryKey"`
+	Key     string `gorm:"column:key;size:255;primaryKey"`
+	Value   string `gorm:"column:value;type:text;not null"`
+}
+
+// TableName is for GORM.
+func (stateRow) TableName() string { return "states" }
+
+// migrationRow is a migration that was carried out.
+type migrationRow struct {
+	Version int64  `gorm:"column:version;primaryKey;autoIncrement:false"`
+	Name    string `gorm:"column:name;size:128;not null"`
+	Applied int64  `gorm:"column:apply_time;not null"`
+}
+
+// TableName is for GORM.
+func (migrationRow) TableName() string { return "schema_migrations" }

@@ -1,0 +1,155 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"gorm.io/driver/sqlite"
+	"gorm.io/gorm"
+	"gorm.io/gorm/logger"
+	engine "modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+)
+
+// busyMillis is how long a statement waits for another program's lock.
+const busyMillis = "10000"
+
+// A sqliteURL is sqlite:///relative.db or sqlite:////absolute.db, as
+// SQLAlchemy writes them, taken apart.
+type sqliteURL struct {
+	path        string
+	synchronous string
+}
+
+func parseSQLite(rest string) (sqliteURL, error) {
+	u := sqliteURL{synchronous: "FULL"}
+	rest, query, _ := strings.Cut(rest, "?")
+	path, ok := strings.CutPrefix(rest, "///")
+	switch {
+	case !ok:
+		return u, errors.New("write sqlite:///FILE for a path from here, sqlite:////FILE for one from the root")
+	case path == "" || path == ":memory:":
+		return u, errors.New("a database file is required: for sessions in memory write memory:")
+	case strings.HasSuffix(path, "/"):
+		return u, fmt.Errorf("%s is a folder: name the database file in it", path)
+	}
+	u.path = filepath.Clean(path)
+	params, err := url.ParseQuery(query)
+	if err != nil {
+		return u, fmt.Errorf("parameters %q: %w", query, err)
+	}
+	for name, values := range params {
+		if name != "synchronous" {
+			return u, fmt.Errorf("unknown parameter %q: there is only synchronous=full (the default) and synchronous=normal", name)
+		}
+		u.synchronous = strings.ToUpper(values[len(values)-1])
+		if u.synchronous != "FULL" && u.synchronous != "NORMAL" {
+			return u, fmt.Errorf("synchronous=%s: it is full (the default: survives a power cut) or normal", values[len(values)-1])
+		}
+	}
+	return u, nil
+}
+
+// openSQLite opens a database file, and makes it and its folder when missing.
+func openSQLite(ctx context.Context, u sqliteURL, o *Options) (*sqlBackend, error) {
+	if err := makeFile(u.path); err != nil {
+		return nil, err
+	}
+	writers, err := openPool(u, url.Values{"_txlock": {"immediate"}, "_journal_mode": {"WAL"}})
+	if err != nil {
+		return nil, err
+	}
+	readers, err := openPool(u, url.Values{"_query_only": {"1"}})
+	if err != nil {
+		return nil, errors.Join(err, closePool(writers))
+	}
+	b, err := newSQL(ctx, readers, writers, sqliteDialect(), o)
+	if err != nil {
+		return nil, err
+	}
+	n := max(4, runtime.GOMAXPROCS(0))
+	b.reads.SetMaxOpenConns(n)
+	b.reads.SetMaxIdleConns(n)
+	if err := checkWAL(ctx, b); err != nil {
+		return nil, errors.Join(err, b.close())
+	}
+	return b, nil
+}
+
+// makeFile makes an empty file that only its owner can read: it holds what
+// people said.
+func makeFile(path string) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return fmt.Errorf("making the folder of the database: %w", err)
+	}
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return fmt.Errorf("opening the database: %w", err)
+	}
+	return f.Close()
+}
+
+func openPool(u sqliteURL, params url.Values) (*gorm.DB, error) {
+	params.Set("_busy_timeout", busyMillis)
+	params.Set("_foreign_keys", "1")
+	params.Set("_synchronous", u.synchronous)
+	params.Set("_pragma", "journal_size_limit(67108864)")
+	dsn := "file:" + (&url.URL{Path: u.path}).EscapedPath() + "?" + params.Encode()
+	db, err := gorm.Open(sqlite.New(sqlite.Config{DriverName: "sqlite", DSN: dsn}), &gorm.Config{
+		Logger:                 logger.Discard,
+		SkipDefaultTransaction: true,
+		DisableAutomaticPing:   true,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("opening the database %s: %w", u.path, err)
+	}
+	return db, nil
+}
+
+func closePool(db *gorm.DB) error {
+	pool, err := db.DB()
+	if err != nil {
+		return err
+	}
+	return pool.Close()
+}
+
+// checkWAL refuses a place where the journal cannot work: then neither the
+// speed nor the safety that is promised would be there.
+func checkWAL(ctx context.Context, b *sqlBackend) error {
+	var mode string
+	if err := b.reads.QueryRowContext(ctx, "PRAGMA journal_mode").Scan(&mode); err != nil {
+		return fmt.Errorf("reading the journal mode: %w", err)
+	}
+	if mode != "wal" {
+		return fmt.Errorf("the journal mode is %s, not wal: put the database on a local disk", mode)
+	}
+	return nil
+}
+
+func sqliteDialect() dialect {
+	return dialect{
+		begin: "BEGIN IMMEDIATE",
+		upsert: `INSERT INTO states (app_name, user_id, session_id, key, value) VALUES ($1, $2, $3, $4, $5)
+ ON CONFLICT (app_name, user_id, session_id, key) DO UPDATE SET value = excluded.value`,
+		tableOptions: func(table string) string {
+			if table == (sessionRow{}).TableName() {
+				return " STRICT"
+			}
+			// One tree less to write, and a session's rows side by side.
+			return " STRICT, WITHOUT ROWID"
+		},
+		duplicate: func(err error) bool {
+			var e *engine.Error
+			return errors.As(err, &e) &&
+				(e.Code() == sqlite3.SQLITE_CONSTRAINT_UNIQUE || e.Code() == sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY)
+		},
+		parting: "PRAGMA wal_checkpoint(TRUNCATE)",
+	}
+}

@@ -1,0 +1,205 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"gorm.io/gorm"
+
+	"agenthost/pkg/session"
+)
+
+// maxBatch is the most jobs of one transaction.
+const maxBatch = 128
+
+// A writer carries out every write of a database, one transaction after the
+// other on one connection. Whatever is waiting when a transaction begins goes
+// into it, so that many writers share one flush to the disk, and nobody waits
+// for a batch to fill. It has no goroutine of its own: the caller whose job is
+// the first of a batch carries out the whole batch, which spares the lonely
+// writer two switches that cost as much as the statements.
+type writer struct {
+	conn *sql.Conn
+	orm  *gorm.DB // on conn
+	stmt writeStatements
+
+	mu     sync.Mutex
+	closed bool
+	busy   bool // somebody is carrying out a batch
+	queue  []*job
+}
+
+// A job is one write, all or nothing.
+type job struct {
+	run func(w *writer) error
+	err error
+	// turn says to whoever waits in the queue that the job is done, or with
+	// true that it is now the first of a batch.
+	turn chan bool
+}
+
+// do carries out a job and returns when it is durable, or was refused. A
+// context that ends while the job is in the queue takes it back; after that,
+// the outcome is waited for.
+func (w *writer) do(ctx context.Context, run func(w *writer) error) error {
+	j := &job{run: run}
+	first, err := w.join(j, false)
+	if err == nil && !first {
+		first, err = w.wait(ctx, j)
+	}
+	if err != nil {
+		return err
+	}
+	if first {
+		w.lead(j)
+	}
+	return j.err
+}
+
+// join begins a batch when nobody is busy, or else joins the queue. The last
+// job closes the writer to others.
+func (w *writer) join(j *job, last bool) (first bool, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closed {
+		return false, errClosed
+	}
+	w.closed = last
+	if !w.busy {
+		w.busy = true
+		return true, nil
+	}
+	j.turn = make(chan bool, 1)
+	w.queue = append(w.queue, j)
+	return false, nil
+}
+
+func (w *writer) wait(ctx context.Context, j *job) (first bool, err error) {
+	select {
+	case first := <-j.turn:
+		return first, nil
+	case <-ctx.Done():
+		if w.withdraw(j) {
+			return false, ctx.Err()
+		}
+		return <-j.turn, nil
+	}
+}
+
+func (w *writer) withdraw(j *job) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	i := slices.Index(w.queue, j)
+	if i < 0 {
+		return false
+	}
+	w.queue = slices.Delete(w.queue, i, i+1)
+	return true
+}
+
+// lead carries out a job together with those that wait.
+func (w *writer) lead(j *job) {
+	batch := w.take(j)
+	w.commit(batch)
+	w.pass()
+	for _, j := range batch[1:] {
+		j.turn <- false
+	}
+}
+
+func (w *writer) take(j *job) []*job {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n := min(len(w.queue), maxBatch-1)
+	batch := append([]*job{j}, w.queue[:n]...)
+	w.queue = slices.Delete(w.queue, 0, n)
+	return batch
+}
+
+// pass hands over to whoever waits longest.
+func (w *writer) pass() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.queue) == 0 {
+		w.busy = false
+		return
+	}
+	next := w.queue[0]
+	w.queue = slices.Delete(w.queue, 0, 1)
+	next.turn <- true
+}
+
+// close refuses new jobs, and returns when those before it are done.
+func (w *writer) close() error {
+	j := &job{run: func(*writer) error { return nil }}
+	first, err := w.join(j, true)
+	if err != nil {
+		return err
+	}
+	if !first {
+		first = <-j.turn
+	}
+	if first {
+		w.lead(j)
+	}
+	return j.err
+}
+
+func (w *writer) isClosed() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.closed
+}
+
+// commit carries out a batch in one transaction. When one job spoils it, each
+// gets a transaction of its own, so that the others do not suffer.
+func (w *writer) commit(batch []*job) {
+	spoilt, err := w.transact(batch)
+	if spoilt && len(batch) > 1 {
+		for i := range batch {
+			w.commit(batch[i : i+1])
+		}
+		return
+	}
+	if err != nil {
+		for _, j := range batch {
+			j.err = err
+		}
+	}
+}
+
+// transact runs the jobs between BEGIN and COMMIT. An error means that nothing
+// was written; spoilt says that it came from a job.
+func (w *writer) transact(batch []*job) (spoilt bool, err error) {
+	ctx := context.Background()
+	if _, err := w.stmt.begin.ExecContext(ctx); err != nil {
+		return false, fmt.Errorf("beginning a transaction: %w", err)
+	}
+	for _, j := range batch {
+		j.err = j.run(w)
+		if j.err != nil && !refused(j.err) {
+			return true, errors.Join(j.err, w.rollback())
+		}
+	}
+	if _, err := w.stmt.commit.ExecContext(ctx); err != nil {
+		return false, errors.Join(fmt.Errorf("committing: %w", err), w.rollback())
+	}
+	return false, nil
+}
+
+func (w *writer) rollback() error {
+	if _, err := w.stmt.rollback.ExecContext(context.Background()); err != nil {
+		return fmt.Errorf("rolling back: %w", err)
+	}
+	return nil
+}
+
+// refused tells a job that said no before it wrote anything from one that
+// failed half way.
+func refused(err error) bool {
+	return errors.Is(err, session.ErrStale) || errors.Is(err, session.ErrNotFound) || errors.Is(err, session.ErrExists)
+}

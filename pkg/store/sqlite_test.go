@@ -1,0 +1,350 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"gorm.io/gorm"
+
+	"agenthost/pkg/session"
+)
+
+func TestReopenKeepsEverything(t *testing.T) {
+	url := sqliteFile(t)
+	s := openStore(t, url, nil)
+	sess := create(t, s, alice, map[string]any{"k": 1, "user:k": "u", "app:k": []any{true}})
+	for i := range 300 {
+		appendTo(t, s, sess, said("user", fmt.Sprint(i)))
+	}
+	if _, err := s.Artifacts.Save(t.Context(), alice, "a.txt", textPart("kept")); err != nil {
+		t.Fatal(err)
+	}
+	want := plain(t, sess)
+	closeStore(t, s)
+
+	s = openStore(t, url, nil)
+	diff(t, "session", want, plain(t, get(t, s, alice, nil)))
+	part, err := s.Artifacts.Load(t.Context(), alice, "a.txt", -1)
+	if err != nil || part.Text != "kept" {
+		t.Errorf("artifact = %v, %v", part, err)
+	}
+}
+
+// Two programs, or two stores, on one file see what the other writes, and
+// neither mistakes a new session for the one that it remembers.
+func TestTwoStoresOnOneFile(t *testing.T) {
+	url := sqliteFile(t)
+	a, b := openStore(t, url, nil), openStore(t, url, nil)
+	mine := create(t, a, alice, nil)
+	theirs := get(t, b, alice, nil)
+	appendTo(t, b, theirs, change(map[string]any{"k": "b"}))
+	wantErr(t, "stale append", a.Sessions.Append(t.Context(), mine, said("user", "x")), session.ErrStale, "")
+	diff(t, "the first sees", plain(t, theirs), plain(t, get(t, a, alice, nil)))
+
+	if err := b.Sessions.Delete(t.Context(), alice); err != nil {
+		t.Fatal(err)
+	}
+	anew := create(t, b, alice, nil)
+	appendTo(t, b, anew, said("user", "first"))
+	appendTo(t, b, anew, said("user", "second"))
+	diff(t, "the first sees the new one", plain(t, anew), plain(t, get(t, a, alice, nil)))
+	if err := b.Sessions.Delete(t.Context(), alice); err != nil {
+		t.Fatal(err)
+	}
+	_, err := a.Sessions.Get(t.Context(), alice, nil)
+	wantErr(t, "the first", err, session.ErrNotFound, "")
+	var wg sync.WaitGroup
+	for i, s := range []*Store{a, b, a, b} {
+		wg.Go(func() {
+			sess := create(t, s, session.Key{App: "app", User: "u", ID: fmt.Sprint(i)}, nil)
+			for range 50 {
+				appendTo(t, s, sess, said("user", "hi"))
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func TestDeleteLeavesNoRow(t *testing.T) {
+	s := openStore(t, sqliteFile(t), nil)
+	sess := create(t, s, alice, map[string]any{"k": 1, "user:k": 2})
+	appendTo(t, s, sess, change(map[string]any{"l": 1}))
+	if err := s.Sessions.Delete(t.Context(), alice); err != nil {
+		t.Fatal(err)
+	}
+	for table, want := range map[string]int{"sessions": 0, "events": 0, "states": 1} {
+		var got int
+		b := s.Sessions.backend.(*sqlBackend)
+		if err := b.reads.QueryRow("SELECT count(*) FROM " + table).Scan(&got); err != nil || got != want {
+			t.Errorf("%s has %d rows, %v, want %d", table, got, err, want)
+		}
+	}
+}
+
+// One job that fails half way takes no other of its batch with it, and leaves
+// the writer as it was.
+func TestSpoiltBatch(t *testing.T) {
+	s := openStore(t, sqliteFile(t), nil)
+	sess := create(t, s, alice, nil)
+	w := s.Sessions.backend.(*sqlBackend).writer
+	broken := errors.New("disk on fire")
+	write := func(id string) *job {
+		return &job{run: func(w *writer) error {
+			return w.orm.Create(&sessionRow{App: "app", User: "u", Session: id}).Error
+		}}
+	}
+	batch := []*job{
+		write("one"),
+		{run: func(w *writer) error {
+			return errors.Join(w.orm.Create(&sessionRow{App: "app", User: "u", Session: "bad"}).Error, broken)
+		}},
+		{run: func(*writer) error { return errStale("x", 1, 2) }},
+		write("two"),
+	}
+	w.commit(batch)
+	for i, want := range []error{nil, broken, session.ErrStale, nil} {
+		if !errors.Is(batch[i].err, want) {
+			t.Errorf("job %d = %v, want %v", i, batch[i].err, want)
+		}
+	}
+	list, err := s.Sessions.List(t.Context(), "app", "u")
+	if err != nil || len(list) != 2 {
+		t.Errorf("%d sessions, %v, want the two of the good jobs", len(list), err)
+	}
+	appendTo(t, s, sess, said("user", "hi"))
+}
+
+// An event that is there already does not spoil what else is in its batch.
+func TestRepeatInABatch(t *testing.T) {
+	s := openStore(t, sqliteFile(t), nil)
+	sess := create(t, s, alice, nil)
+	ev := said("user", "hi")
+	ev.ID = "one"
+	appendTo(t, s, sess, ev)
+	b := s.Sessions.backend.(*sqlBackend)
+	repeat := &appendJob{record: &record{key: alice, version: 1, event: ev}}
+	other := change(nil)
+	other.ID = "two"
+	next := &appendJob{record: &record{key: alice, version: 1, event: other}}
+	batch := []*job{
+		{run: func(w *writer) error { return w.append(repeat, b.dialect) }},
+		{run: func(w *writer) error { return w.append(next, b.dialect) }},
+	}
+	b.writer.commit(batch)
+	if !errors.Is(batch[0].err, errDuplicate) || batch[1].err != nil || next.seq != 2 {
+		t.Errorf("jobs = %v, %v; seq %d", batch[0].err, batch[1].err, next.seq)
+	}
+}
+
+// Whoever gives up while in the queue leaves nothing behind, and the others go
+// on.
+func TestQueue(t *testing.T) {
+	s := openStore(t, sqliteFile(t), nil)
+	w := s.Sessions.backend.(*sqlBackend).writer
+	started, goOn := make(chan struct{}), make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		err := w.do(t.Context(), func(*writer) error { close(started); <-goOn; return nil })
+		if err != nil {
+			t.Errorf("the first job: %v", err)
+		}
+	})
+	<-started
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	err := w.do(ctx, func(*writer) error { t.Error("a job ran that was taken back"); return nil })
+	wantErr(t, "cancelled job", err, context.Canceled, "")
+	for range 3 * maxBatch {
+		wg.Go(func() {
+			if err := w.do(t.Context(), func(*writer) error { return nil }); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	close(goOn)
+	wg.Wait()
+	if w.busy || len(w.queue) != 0 {
+		t.Errorf("busy %v, %d in the queue", w.busy, len(w.queue))
+	}
+}
+
+func TestCloseWaitsForWrites(t *testing.T) {
+	url := sqliteFile(t)
+	s := openStore(t, url, nil)
+	sess := create(t, s, alice, nil)
+	w := s.Sessions.backend.(*sqlBackend).writer
+	started, goOn := make(chan struct{}), make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() { _ = w.do(t.Context(), func(*writer) error { close(started); <-goOn; return nil }) })
+	<-started
+	wg.Go(func() { appendTo(t, s, sess, said("user", "hi")) })
+	for queued := 0; queued == 0; {
+		w.mu.Lock()
+		queued = len(w.queue)
+		w.mu.Unlock()
+	}
+	closed := make(chan error)
+	go func() { closed <- s.Close() }()
+	for !w.isClosed() {
+	}
+	close(goOn)
+	wg.Wait()
+	if err := <-closed; err != nil {
+		t.Fatal(err)
+	}
+	if n := get(t, openStore(t, url, nil), alice, nil).History.Len(); n != 1 {
+		t.Errorf("%d events after Close, want 1", n)
+	}
+}
+
+func TestNewerSchemaIsRefused(t *testing.T) {
+	url := sqliteFile(t)
+	s := openStore(t, url, nil)
+	row := migrationRow{Version: 99, Name: "future"}
+	err := s.Sessions.backend.(*sqlBackend).writer.do(t.Context(), func(w *writer) error { return w.orm.Create(&row).Error })
+	if err != nil {
+		t.Fatal(err)
+	}
+	closeStore(t, s)
+	_, err = Open(t.Context(), url, nil)
+	if err == nil || !strings.Contains(err.Error(), "the database has schema version 99, this program knows versions up to 1: use a newer agenthost or another database") {
+		t.Errorf("Open = %v", err)
+	}
+}
+
+func TestForeignDatabaseIsRefused(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "x.db")
+	if err := os.WriteFile(file, []byte(strings.Repeat("no database", 1000)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := Open(t.Context(), "sqlite:///"+file, nil)
+	if err == nil || !strings.Contains(err.Error(), "file is not a database") {
+		t.Errorf("Open = %v", err)
+	}
+}
+
+func TestManyOpenAtOnce(t *testing.T) {
+	url := sqliteFile(t)
+	all(t, 4, func(int) error {
+		s, err := Open(t.Context(), url, nil)
+		if err != nil {
+			return err
+		}
+		return s.Close()
+	})
+}
+
+// The migrations lead to the tables that the row types describe.
+func TestSchema(t *testing.T) {
+	s := openStore(t, sqliteFile(t), nil)
+	db := s.Sessions.backend.(*sqlBackend).readers
+	for _, row := range []table{&sessionRow{}, &eventRow{}, &stateRow{}, &migrationRow{}} {
+		stmt := &gorm.Statement{DB: db}
+		if err := stmt.Parse(row); err != nil {
+			t.Fatal(err)
+		}
+		for _, column := range stmt.Schema.DBNames {
+			if !db.Migrator().HasColumn(row, column) {
+				t.Errorf("table %s has no column %s", row.TableName(), column)
+			}
+		}
+	}
+	for _, index := range []string{"sessions_key", "events_id"} {
+		var unique int
+		err := db.Raw("SELECT count(*) FROM sqlite_schema WHERE type = 'index' AND name = ? AND sql LIKE 'CREATE UNIQUE%'", index).Scan(&unique).Error
+		if err != nil || unique != 1 {
+			t.Errorf("unique index %s: %d, %v", index, unique, err)
+		}
+	}
+}
+
+func TestPragmas(t *testing.T) {
+	for query, want := range map[string]string{"": "2", "?synchronous=normal": "1"} {
+		s := openStore(t, sqliteFile(t)+query, nil)
+		b := s.Sessions.backend.(*sqlBackend)
+		for pragma, want := range map[string]string{"journal_mode": "wal", "foreign_keys": "1", "synchronous": want, "busy_timeout": busyMillis} {
+			var got string
+			if err := b.writer.conn.QueryRowContext(t.Context(), "PRAGMA "+pragma).Scan(&got); err != nil || got != want {
+				t.Errorf("%s of the writer%s = %s, %v, want %s", pragma, query, got, err, want)
+			}
+		}
+		if _, err := b.reads.Exec("DELETE FROM sessions"); err == nil {
+			t.Error("a reader can write")
+		}
+	}
+}
+
+// What is asked of a long session is found by an index.
+func TestPlans(t *testing.T) {
+	s := openStore(t, sqliteFile(t), nil)
+	b := s.Sessions.backend.(*sqlBackend)
+	plan := func(query string, args ...any) string {
+		rows, err := b.reads.Query("EXPLAIN QUERY PLAN "+query, args...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer rows.Close()
+		var steps []string
+		for rows.Next() {
+			var id, parent, unused int
+			var step string
+			if err := rows.Scan(&id, &parent, &unused, &step); err != nil {
+				t.Fatal(err)
+			}
+			steps = append(steps, step)
+		}
+		return strings.Join(steps, "\n")
+	}
+	dry := b.readers.Session(&gorm.Session{DryRun: true})
+	old := time.Unix(1, 0)
+	narrow := (&sqlBackend{readers: dry}).narrowQuery(t.Context(), head{id: 1, version: 2}, window{last: 5, after: &old}).Find(&[]eventRow{}).Statement
+	for name, p := range map[string]string{
+		"by key": plan(readByKeySQL, "a", "u", "s", 0),
+		"by id":  plan(readByIDSQL, "a", "u", "s", 0, 1),
+		"narrow": plan(narrow.SQL.String(), narrow.Vars...),
+	} {
+		if strings.Contains(p, "SCAN") || strings.Contains(p, "TEMP B-TREE") {
+			t.Errorf("plan of the read %s:\n%s", name, p)
+		}
+	}
+}
+
+func TestPrivateFile(t *testing.T) {
+	url := sqliteFile(t)
+	openStore(t, url, nil)
+	info, err := os.Stat(strings.TrimPrefix(url, "sqlite:///"))
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("database file: %v, %v, want mode 0600", info.Mode(), err)
+	}
+}
+
+func TestBrokenRow(t *testing.T) {
+	s := openStore(t, sqliteFile(t), nil)
+	sess := create(t, s, alice, map[string]any{"k": 1})
+	appendTo(t, s, sess, said("user", "hi"))
+	b := s.Sessions.backend.(*sqlBackend)
+	for _, tt := range []struct{ statement, want string }{
+		{"UPDATE states SET value = '{'", "reading session s: reading a state value"},
+		{"UPDATE events SET event = '[1]'", "reading session s: reading event 1"},
+	} {
+		err := b.writer.do(t.Context(), func(w *writer) error { _, err := w.conn.ExecContext(context.Background(), tt.statement); return err })
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Sessions.cache.drop(alice)
+		if _, err := s.Sessions.Get(t.Context(), alice, nil); err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("Get after %s = %v, want %q", tt.statement, err, tt.want)
+		}
+		if _, err := b.writer.conn.ExecContext(t.Context(), "DELETE FROM states"); err != nil && !errors.Is(err, sql.ErrConnDone) {
+			t.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,265 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"agenthost/pkg/session"
+)
+
+// A testBackend is a row of the table that the whole suite runs over.
+type testBackend struct {
+	name string
+	url  func(t testing.TB) string
+}
+
+func backends() []testBackend {
+	return []testBackend{
+		{"memory", func(testing.TB) string { return "memory:" }},
+		{"sqlite", sqliteFile},
+	}
+}
+
+func sqliteFile(t testing.TB) string {
+	return "sqlite:///" + filepath.Join(t.TempDir(), "sessions.db")
+}
+
+// eachBackend runs a test of the suite on an empty store of each backend.
+func eachBackend(t *testing.T, test func(t *testing.T, s *Store)) {
+	for _, be := range backends() {
+		t.Run(be.name, func(t *testing.T) { test(t, openStore(t, be.url(t), nil)) })
+	}
+}
+
+func openStore(t testing.TB, url string, o *Options) *Store {
+	t.Helper()
+	s, err := Open(t.Context(), url, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { closeStore(t, s) })
+	return s
+}
+
+func closeStore(t testing.TB, s *Store) {
+	t.Helper()
+	if err := s.Close(); err != nil {
+		t.Errorf("Close() = %v", err)
+	}
+}
+
+var alice = session.Key{App: "app", User: "alice", ID: "s"}
+
+func create(t testing.TB, s *Store, key session.Key, state map[string]any) *session.Session {
+	t.Helper()
+	sess, err := s.Sessions.Create(t.Context(), key, state)
+	if err != nil {
+		t.Fatalf("Create(%v) = %v", key, err)
+	}
+	return sess
+}
+
+func get(t testing.TB, s *Store, key session.Key, o *GetOptions) *session.Session {
+	t.Helper()
+	sess, err := s.Sessions.Get(t.Context(), key, o)
+	if err != nil {
+		t.Fatalf("Get(%v) = %v", key, err)
+	}
+	return sess
+}
+
+func appendTo(t testing.TB, s *Store, sess *session.Session, ev *session.Event) *session.Event {
+	t.Helper()
+	if err := s.Sessions.Append(t.Context(), sess, ev); err != nil {
+		t.Fatalf("Append(%v) = %v", sess.Key, err)
+	}
+	return ev
+}
+
+// change is an event that only changes the state.
+func change(delta map[string]any) *session.Event {
+	ev := &session.Event{InvocationID: "e-1", Author: "agent"}
+	ev.Actions.StateDelta = delta
+	return ev
+}
+
+func wantErr(t testing.TB, what string, err, want error, text string) {
+	t.Helper()
+	if !errors.Is(err, want) || !strings.Contains(err.Error(), text) {
+		t.Errorf("%s = %v, want %v with %q", what, err, want, text)
+	}
+}
+
+func diff(t testing.TB, what string, want, got any) {
+	t.Helper()
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("%s (-want +got):\n%s", what, d)
+	}
+}
+
+func TestOpenRefuses(t *testing.T) {
+	dir := t.TempDir()
+	tests := []struct{ name, url, artifacts, want string }{
+		{"no scheme", "sessions.db", "", `opening store "sessions.db": unknown scheme "sessions.db": there are memory: and sqlite:///file.db`},
+		{"unknown scheme", "redis://host", "", `unknown scheme "redis": there are memory: and sqlite:///file.db`},
+		{"memory with a path", "memory:x", "", `memory: takes nothing after the colon, not "x"`},
+		{"no slashes", "sqlite:x.db", "", "write sqlite:///FILE for a path from here, sqlite:////FILE for one from the root"},
+		{"two slashes", "sqlite://x.db", "", "write sqlite:///FILE"},
+		{"no file", "sqlite:///", "", "a database file is required: for sessions in memory write memory:"},
+		{"sqlite in memory", "sqlite:///:memory:", "", "for sessions in memory write memory:"},
+		{"a folder", "sqlite:////var/", "", "/var/ is a folder: name the database file in it"},
+		{"unknown parameter", "sqlite:///x.db?cache=shared", "", `unknown parameter "cache": there is only synchronous=full (the default) and synchronous=normal`},
+		{"bad value", "sqlite:///x.db?synchronous=off", "", "synchronous=off: it is full"},
+		{"bad escape", "sqlite:///x.db?%zz=1", "", `parameters "%zz=1": invalid URL escape`},
+		{"not a database", "sqlite:///" + dir, "", "opening the database"},
+		{"unknown artifacts", "memory:", "s3://bucket", `opening artifacts "s3://bucket": unknown place: there are memory: and dir:///folder`},
+		{"artifacts without folder", "memory:", "dir:", "a folder is required: dir:///folder"},
+		{"artifacts of a host", "memory:", "dir://tmp/x", "write dir:///tmp/x for an absolute path, dir:tmp/x for one from here"},
+		{"artifacts with parameters", "memory:", "dir:///tmp/x?a=b", "dir: has no parameters"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			s, err := Open(t.Context(), tt.url, &Options{Artifacts: tt.artifacts})
+			if err == nil {
+				closeStore(t, s)
+			}
+			if err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("Open(%q) = %v, want %q", tt.url, err, tt.want)
+			}
+		})
+	}
+}
+
+func TestOpenTakes(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for _, url := range []string{
+		"memory:",
+		"memory://",
+		"sqlite:///relative.db",
+		"sqlite:///new/folder/x.db",
+		"sqlite+aiosqlite:///relative.db",
+		"sqlite:///relative.db?synchronous=NORMAL",
+		"sqlite:///" + filepath.Join(t.TempDir(), "odd name?no", "50%.db#x"),
+	} {
+		t.Run(url, func(t *testing.T) {
+			if strings.Contains(url, "?no") {
+				url = strings.Replace(url, "?no", "", 1)
+			}
+			s := openStore(t, url, nil)
+			create(t, s, session.Key{App: "app", User: "u"}, nil)
+			if err := s.Ping(t.Context()); err != nil {
+				t.Errorf("Ping() = %v", err)
+			}
+		})
+	}
+}
+
+func TestClosed(t *testing.T) {
+	eachBackend(t, func(t *testing.T, s *Store) {
+		sess := create(t, s, alice, nil)
+		closeStore(t, s)
+		closeStore(t, s)
+		ctx := t.Context()
+		calls := map[string]func() error{
+			"Create":        func() error { _, err := s.Sessions.Create(ctx, alice, nil); return err },
+			"Get":           func() error { _, err := s.Sessions.Get(ctx, alice, nil); return err },
+			"List":          func() error { _, err := s.Sessions.List(ctx, "app", ""); return err },
+			"Delete":        func() error { return s.Sessions.Delete(ctx, alice) },
+			"Append":        func() error { return s.Sessions.Append(ctx, sess, said("user", "hi")) },
+			"Ping":          func() error { return s.Ping(ctx) },
+			"Artifacts":     func() error { _, err := s.Artifacts.Keys(ctx, alice); return err },
+			"Save":          func() error { _, err := s.Artifacts.Save(ctx, alice, "a", textPart("x")); return err },
+			"Load":          func() error { _, err := s.Artifacts.Load(ctx, alice, "a", -1); return err },
+			"Versions":      func() error { _, err := s.Artifacts.Versions(ctx, alice, "a"); return err },
+			"DeleteAnother": func() error { return s.Artifacts.Delete(ctx, alice, "a") },
+		}
+		for name, call := range calls {
+			wantErr(t, name+" of a closed store", call(), errClosed, "store is closed")
+		}
+		if sess.Version != 0 || sess.History.Len() != 0 {
+			t.Errorf("after a failed append: version %d, %d events", sess.Version, sess.History.Len())
+		}
+	})
+}
+
+func TestCancelled(t *testing.T) {
+	eachBackend(t, func(t *testing.T, s *Store) {
+		sess := create(t, s, alice, nil)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		calls := map[string]func() error{
+			"Create": func() error { _, err := s.Sessions.Create(ctx, alice, nil); return err },
+			"Get":    func() error { _, err := s.Sessions.Get(ctx, alice, nil); return err },
+			"List":   func() error { _, err := s.Sessions.List(ctx, "app", ""); return err },
+			"Delete": func() error { return s.Sessions.Delete(ctx, alice) },
+			"Append": func() error { return s.Sessions.Append(ctx, sess, change(map[string]any{"k": 1})) },
+			"Save":   func() error { _, err := s.Artifacts.Save(ctx, alice, "a", textPart("x")); return err },
+			"Acquire": func() error {
+				_, err := s.Sessions.Acquire(ctx, alice, 0)
+				return err
+			},
+		}
+		for name, call := range calls {
+			wantErr(t, name+" with a cancelled context", call(), context.Canceled, "")
+		}
+		diff(t, "state after a failed append", map[string]any{}, sess.State.All())
+		if sess.Version != 0 || sess.History.Len() != 0 {
+			t.Errorf("after a failed append: version %d, %d events", sess.Version, sess.History.Len())
+		}
+		if got := get(t, s, alice, nil); got.Version != 0 {
+			t.Errorf("stored version = %d, want 0", got.Version)
+		}
+	})
+}
+
+func TestInvalidKeys(t *testing.T) {
+	long := strings.Repeat("x", 300)
+	tests := []struct {
+		name string
+		key  session.Key
+		want string
+	}{
+		{"no app", session.Key{User: "u", ID: "s"}, "app and user are required"},
+		{"no user", session.Key{App: "a", ID: "s"}, "app and user are required"},
+		{"long app", session.Key{App: long, User: "u", ID: "s"}, "app is longer than 128 characters"},
+		{"long user", session.Key{App: "a", User: long, ID: "s"}, "user id is longer than 255 characters"},
+		{"long id", session.Key{App: "a", User: "u", ID: long}, "session id is longer than 128 characters"},
+		{"not UTF-8", session.Key{App: "a", User: "\xff", ID: "s"}, `user id "\xff" is not UTF-8`},
+		{"NUL", session.Key{App: "a", User: "u", ID: "a\x00b"}, `session id "a\x00b" holds a NUL`},
+	}
+	eachBackend(t, func(t *testing.T, s *Store) {
+		for _, tt := range tests {
+			_, err := s.Sessions.Create(t.Context(), tt.key, nil)
+			wantErr(t, "Create with "+tt.name, err, session.ErrInvalid, tt.want)
+			_, err = s.Sessions.Get(t.Context(), tt.key, nil)
+			wantErr(t, "Get with "+tt.name, err, session.ErrInvalid, tt.want)
+			wantErr(t, "Delete with "+tt.name, s.Sessions.Delete(t.Context(), tt.key), session.ErrInvalid, tt.want)
+		}
+		_, err := s.Sessions.Get(t.Context(), session.Key{App: "a", User: "u"}, nil)
+		wantErr(t, "Get without id", err, session.ErrInvalid, "session id is required")
+		_, err = s.Sessions.List(t.Context(), "", "u")
+		wantErr(t, "List without app", err, session.ErrInvalid, "app is required")
+		create(t, s, session.Key{App: "a", User: strings.Repeat("語", 255), ID: "s"}, nil)
+	})
+}
+
+func TestCreateTrimsAndNames(t *testing.T) {
+	eachBackend(t, func(t *testing.T, s *Store) {
+		if got := create(t, s, session.Key{App: "a", User: "u", ID: " \tx\n"}, nil).ID; got != "x" {
+			t.Errorf("id = %q, want x", got)
+		}
+		a, b := create(t, s, session.Key{App: "a", User: "u", ID: "  "}, nil), create(t, s, session.Key{App: "a", User: "u"}, nil)
+		if a.ID == "" || a.ID == b.ID {
+			t.Errorf("new ids = %q, %q", a.ID, b.ID)
+		}
+		_, err := s.Sessions.Create(t.Context(), session.Key{App: "a", User: "u", ID: "x"}, nil)
+		wantErr(t, "second Create", err, session.ErrExists, "session already exists: x")
+		_, err = s.Sessions.Get(t.Context(), session.Key{App: "a", User: "u", ID: "X"}, nil)
+		wantErr(t, "Get of another case", err, session.ErrNotFound, "session not found: X")
+	})
+}
