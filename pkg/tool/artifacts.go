@@ -1,0 +1,162 @@
+package tool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+
+	"google.golang.org/genai"
+
+	"agenthost/pkg/model"
+	"agenthost/pkg/session"
+	"agenthost/pkg/template"
+)
+
+const loadArtifactsName = "load_artifacts"
+
+// artifactsText tells the model which artifacts there are, %s being a JSON
+// list.
+const artifactsText = "These artifacts are there:\n  %s\n\n" +
+	"Before you answer a question about one of them, call the function `load_artifacts` with its name, " +
+	"and write nothing besides that call. You see an artifact only in the request right after the call: " +
+	"load it again each time you need it, even if you have loaded it before."
+
+// loadedText is the status of an answer.
+const loadedText = "The contents are inserted for the next answer only, and removed after it. " +
+	"To see them again, call load_artifacts again."
+
+// An artifactsTool shows the model what the session's artifacts hold: it lists
+// them in every request, and puts those that the model has just asked for at
+// the end of one. The rules are those of adk-python
+// tools/load_artifacts_tool.py.
+type artifactsTool struct {
+	named
+	log *slog.Logger
+}
+
+func newLoadArtifacts(_ context.Context, env Env, _ *noArgs) (Set, error) {
+	d := fixed(loadArtifactsName, "Shows the contents of artifacts, such as files that the user has sent.",
+		object(map[string]any{"artifact_names": textList("The names of the artifacts.")}))
+	return One(&artifactsTool{named: d, log: env.Logger}), nil
+}
+
+// Run implements [Tool]: it only repeats the names. EditRequest finds them in
+// the answer.
+func (t *artifactsTool) Run(_ context.Context, call *Call) (*Result, error) {
+	args, err := CheckArgs(t.decl, call.Args)
+	if err != nil {
+		return nil, err
+	}
+	names := listOf(args["artifact_names"])
+	if names == nil {
+		names = []any{}
+	}
+	return &Result{Response: map[string]any{"artifact_names": names, "status": loadedText}}, nil
+}
+
+// EditRequest lists the artifacts, if there are any, and appends the contents
+// of those that the answer at the end of the request names.
+func (t *artifactsTool) EditRequest(ctx context.Context, call *Call, req *model.Request) error {
+	keys, err := call.Artifacts.Keys(ctx)
+	if err != nil {
+		return fmt.Errorf("listing artifacts: %w", err)
+	}
+	if len(keys) == 0 {
+		return nil
+	}
+	req.AppendInstruction(fmt.Sprintf(artifactsText, template.String(keys)))
+	loaded, err := t.load(ctx, call.Artifacts, askedFor(req.Contents))
+	if err != nil {
+		return err
+	}
+	// The list may be shared with other requests.
+	req.Contents = append(slices.Clip(req.Contents), loaded...)
+	return nil
+}
+
+// askedFor returns the names in the last content, if its first part is an
+// answer of load_artifacts. Other places do not count, as in ADK.
+func askedFor(contents []*genai.Content) []string {
+	if len(contents) == 0 {
+		return nil
+	}
+	last := contents[len(contents)-1]
+	if last == nil || len(last.Parts) == 0 {
+		return nil
+	}
+	answer := last.Parts[0].FunctionResponse
+	if answer == nil || answer.Name != loadArtifactsName {
+		return nil
+	}
+	if names, ok := answer.Response["artifact_names"].([]string); ok {
+		return names
+	}
+	var names []string
+	for _, v := range listOf(answer.Response["artifact_names"]) {
+		if name, ok := v.(string); ok {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+func (t *artifactsTool) load(ctx context.Context, from Artifacts, names []string) ([]*genai.Content, error) {
+	var contents []*genai.Content
+	for _, name := range names {
+		part, err := loadOne(ctx, from, name)
+		switch {
+		case errors.Is(err, session.ErrNotFound), errors.Is(err, session.ErrInvalid):
+			t.log.WarnContext(ctx, "the model asked for an artifact that is not there", "artifact", name)
+		case err != nil:
+			return nil, fmt.Errorf("loading artifact %s: %w", name, err)
+		default:
+			contents = append(contents, &genai.Content{Role: genai.RoleUser, Parts: []*genai.Part{
+				{Text: "Artifact " + name + " is:"}, readable(name, part),
+			}})
+		}
+	}
+	return contents, nil
+}
+
+// loadOne takes the session's artifact, or else the user's of that name.
+func loadOne(ctx context.Context, from Artifacts, name string) (*genai.Part, error) {
+	part, err := from.Load(ctx, name)
+	if errors.Is(err, session.ErrNotFound) && !strings.HasPrefix(name, session.UserPrefix) {
+		return from.Load(ctx, session.UserPrefix+name)
+	}
+	return part, err
+}
+
+// readable turns bytes that a model cannot take into text.
+func readable(name string, part *genai.Part) *genai.Part {
+	if part.InlineData == nil {
+		return part
+	}
+	kind, _, _ := strings.Cut(part.InlineData.MIMEType, ";")
+	kind = strings.ToLower(strings.TrimSpace(kind))
+	bytes := part.InlineData.Data
+	switch {
+	case isMedia(kind):
+		return part
+	case isTextual(kind) && len(bytes) > 0:
+		return &genai.Part{Text: strings.ToValidUTF8(string(bytes), "\uFFFD")}
+	}
+	if kind == "" {
+		kind = "application/octet-stream"
+	}
+	return &genai.Part{Text: fmt.Sprintf("[Binary artifact: %s, type: %s, size: %.1f KB. Content cannot be displayed inline.]",
+		name, kind, float64(len(bytes))/1024)}
+}
+
+func isMedia(kind string) bool {
+	family, _, _ := strings.Cut(kind, "/")
+	return slices.Contains([]string{"image", "audio", "video"}, family) || kind == "application/pdf"
+}
+
+func isTextual(kind string) bool {
+	return strings.HasPrefix(kind, "text/") ||
+		slices.Contains([]string{"application/csv", "application/json", "application/xml"}, kind)
+}

@@ -1,0 +1,163 @@
+package tool
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"google.golang.org/genai"
+
+	"agenthost/pkg/model"
+)
+
+// A noArgs is the config of a built-in tool: it takes no args in YAML.
+type noArgs struct{}
+
+// A callTool is a built-in tool that only acts on its call.
+type callTool struct {
+	named
+	traits Traits
+	run    func(*Call) *Result
+}
+
+// Traits says whether it is answered later.
+func (t *callTool) Traits() Traits { return t.traits }
+
+// Run implements [Tool]. Only the arguments can be wrong.
+func (t *callTool) Run(_ context.Context, call *Call) (*Result, error) {
+	if _, err := CheckArgs(t.decl, call.Args); err != nil {
+		return nil, err
+	}
+	return t.run(call), nil
+}
+
+func fixed(name, description string, schema map[string]any) named {
+	decl := &genai.FunctionDeclaration{Name: name, Description: description}
+	if schema != nil {
+		decl.ParametersJsonSchema = schema
+	}
+	return named{decl}
+}
+
+// oneSet makes a builder of a set with a single tool from a function without
+// parameters.
+func oneSet(build func() Tool) func(context.Context, Env, *noArgs) (Set, error) {
+	return func(context.Context, Env, *noArgs) (Set, error) { return One(build()), nil }
+}
+
+// newExitLoop ends the loop around the agent, and the model phrases nothing
+// about it (adk-python tools/exit_loop_tool.py).
+func newExitLoop() Tool {
+	d := fixed("exit_loop", "Ends the loop. Call it only when you were told to.", nil)
+	return &callTool{named: d, run: func(call *Call) *Result {
+		call.Actions.Escalate = true
+		call.Actions.SkipSummarization = true
+		return answer(nil)
+	}}
+}
+
+// NewTransfer makes the tool transfer_to_agent, with which a model hands the
+// conversation to one of the targets; without targets it takes any name. It
+// only records the wish (adk-python tools/transfer_to_agent_tool.py).
+func NewTransfer(targets []string) Tool {
+	name := map[string]any{"type": "string", "description": "The agent that is to go on."}
+	if len(targets) > 0 {
+		enum := make([]any, len(targets))
+		for i, target := range targets {
+			enum[i] = target
+		}
+		name["enum"] = enum
+	}
+	d := fixed("transfer_to_agent",
+		"Hands the conversation over to another agent, which answers the user in your place. "+
+			"Use it when that agent fits the question better by its description.",
+		object(map[string]any{"agent_name": name}, "agent_name"))
+	return &callTool{named: d, run: func(call *Call) *Result {
+		call.Actions.TransferToAgent, _ = call.Args["agent_name"].(string)
+		return answer(nil)
+	}}
+}
+
+func newAnyTransfer() Tool { return NewTransfer(nil) }
+
+// newUserChoice asks the user to pick; the client answers later (adk-python
+// tools/get_user_choice_tool.py).
+func newUserChoice() Tool {
+	d := fixed("get_user_choice", "Shows the options to the user and asks for one of them.",
+		object(map[string]any{"options": textList("The options to choose from.")}, "options"))
+	d.addPendingNote()
+	return &callTool{named: d, traits: Traits{LongRunning: true}, run: func(call *Call) *Result {
+		call.Actions.SkipSummarization = true
+		return nil
+	}}
+}
+
+func object(props map[string]any, required ...any) map[string]any {
+	schema := map[string]any{"type": "object", "properties": props}
+	if len(required) > 0 {
+		schema["required"] = required
+	}
+	return schema
+}
+
+func textList(description string) map[string]any {
+	return map[string]any{"type": "array", "items": map[string]any{"type": "string"}, "description": description}
+}
+
+// A modelTool is carried out by the model's own service: it is never called,
+// only switched on in every request.
+type modelTool struct {
+	named
+	on  func(*genai.Tool) bool
+	add func() *genai.Tool
+}
+
+// Traits says that the tool is no function.
+func (t *modelTool) Traits() Traits { return Traits{Builtin: true} }
+
+// Run always fails: the model's service carries the tool out.
+func (t *modelTool) Run(context.Context, *Call) (*Result, error) {
+	return nil, fmt.Errorf("%s is carried out by the model's service and cannot be called", t.decl.Name)
+}
+
+// EditRequest switches the tool on, once.
+func (t *modelTool) EditRequest(_ context.Context, _ *Call, req *model.Request) error {
+	if slices.ContainsFunc(req.Config.Tools, t.on) {
+		return nil
+	}
+	// The list may be shared with other requests.
+	req.Config.Tools = append(slices.Clip(req.Config.Tools), t.add())
+	return nil
+}
+
+func newGoogleSearch() Tool {
+	return &modelTool{
+		named: fixed("google_search", "", nil),
+		on:    func(t *genai.Tool) bool { return t.GoogleSearch != nil },
+		add:   func() *genai.Tool { return &genai.Tool{GoogleSearch: &genai.GoogleSearch{}} },
+	}
+}
+
+func newURLContext() Tool {
+	return &modelTool{
+		named: fixed("url_context", "", nil),
+		on:    func(t *genai.Tool) bool { return t.URLContext != nil },
+		add:   func() *genai.Tool { return &genai.Tool{URLContext: &genai.URLContext{}} },
+	}
+}
+
+func newGoogleMaps() Tool {
+	return &modelTool{
+		named: fixed("google_maps_grounding", "", nil),
+		on:    func(t *genai.Tool) bool { return t.GoogleMaps != nil },
+		add:   func() *genai.Tool { return &genai.Tool{GoogleMaps: &genai.GoogleMaps{}} },
+	}
+}
+
+func newEnterpriseSearch() Tool {
+	return &modelTool{
+		named: fixed("enterprise_web_search", "", nil),
+		on:    func(t *genai.Tool) bool { return t.EnterpriseWebSearch != nil },
+		add:   func() *genai.Tool { return &genai.Tool{EnterpriseWebSearch: &genai.EnterpriseWebSearch{}} },
+	}
+}

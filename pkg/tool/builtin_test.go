@@ -1,0 +1,273 @@
+package tool
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/genai"
+
+	"agenthost/pkg/model"
+	"agenthost/pkg/session"
+	"agenthost/pkg/spec"
+)
+
+func builtin(t *testing.T, name string) Tool {
+	t.Helper()
+	k, ok := Builtins().Lookup(name)
+	if !ok {
+		t.Fatalf("Builtins().Lookup(%q) found nothing", name)
+	}
+	n, _ := spec.Parse("tool.yaml", []byte("{}"))
+	plan, ds := k.Decode(n)
+	if err := ds.Err(); err != nil {
+		t.Fatal(err)
+	}
+	set, err := plan.Build(t.Context(), testEnv())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return only(t, set)
+}
+
+// Each kind builds a tool of its own name, which has a schema that is one.
+func TestBuiltinsDeclareThemselves(t *testing.T) {
+	for _, k := range Builtins() {
+		d := builtin(t, k.Name).Declaration()
+		if d.Name != k.Name {
+			t.Errorf("builtin %s declares %s", k.Name, d.Name)
+		}
+		if _, err := NewParams(d); err != nil {
+			t.Errorf("builtin %s: %v", k.Name, err)
+		}
+	}
+}
+
+func TestBuiltinsTakeNoArgs(t *testing.T) {
+	n, _ := spec.Parse("tool.yaml", []byte("{max: 3}"))
+	for _, k := range Builtins() {
+		_, ds := k.Decode(n)
+		if want := `tool.yaml:1:2: unknown field "max" [unknown-field]`; errorText(ds.Err()) != want {
+			t.Errorf("%s with args = %v, want %s", k.Name, ds.Err(), want)
+		}
+	}
+}
+
+func TestBuiltinCalls(t *testing.T) {
+	null := map[string]any{"result": nil}
+	tests := []struct {
+		name    string
+		tool    Tool
+		args    map[string]any
+		want    map[string]any
+		actions session.Actions
+	}{
+		{"exit_loop", builtin(t, "exit_loop"), nil, null, session.Actions{Escalate: true, SkipSummarization: true}},
+		{
+			"transfer_to_agent", NewTransfer([]string{"billing", "sales"}),
+			map[string]any{"agent_name": "sales"},
+			null,
+			session.Actions{TransferToAgent: "sales"},
+		},
+		{
+			"transfer_to_agent without targets", builtin(t, "transfer_to_agent"),
+			map[string]any{"agent_name": "any"},
+			null,
+			session.Actions{TransferToAgent: "any"},
+		},
+		{
+			"get_user_choice", builtin(t, "get_user_choice"),
+			map[string]any{"options": []any{"a", "b"}},
+			nil,
+			session.Actions{SkipSummarization: true},
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			call := newCall(tt.args, nil)
+			got, err := tt.tool.Run(t.Context(), call)
+			if err != nil {
+				t.Fatalf("Run: %v", err)
+			}
+			if tt.want == nil && got != nil || tt.want != nil && !cmp.Equal(got.Response, tt.want) {
+				t.Errorf("Run = %v, want %v", got, tt.want)
+			}
+			if diff := cmp.Diff(tt.actions, *call.Actions); diff != "" {
+				t.Errorf("actions (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestBuiltinWrongArgs(t *testing.T) {
+	const retry = "\nYou could retry calling this tool with parameters that fit its declaration."
+	tests := []struct {
+		name string
+		tool Tool
+		args map[string]any
+		want string
+	}{
+		{
+			"an agent that is no target", NewTransfer([]string{"billing", "sales"}),
+			map[string]any{"agent_name": "boss"},
+			"Invoking `transfer_to_agent()` failed as the following input parameters are wrong:\n" +
+				"agent_name: value must be one of 'billing', 'sales'" + retry,
+		},
+		{
+			"no agent", NewTransfer(nil), nil,
+			"Invoking `transfer_to_agent()` failed as the following mandatory input parameters are not present:\nagent_name\n" +
+				"You could retry calling this tool, but it is IMPORTANT for you to provide all the mandatory parameters.",
+		},
+		{
+			"options that are no list", builtin(t, "get_user_choice"),
+			map[string]any{"options": "a"},
+			"Invoking `get_user_choice()` failed as the following input parameters are wrong:\noptions: got string, want array" + retry,
+		},
+		{
+			"names that are no list", builtin(t, "load_artifacts"),
+			map[string]any{"artifact_names": "a"},
+			"Invoking `load_artifacts()` failed as the following input parameters are wrong:\nartifact_names: got string, want array" + retry,
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			call := newCall(tt.args, nil)
+			_, err := tt.tool.Run(t.Context(), call)
+			if diff := cmp.Diff(tt.want, errorText(err)); diff != "" {
+				t.Errorf("error (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(session.Actions{}, *call.Actions); diff != "" {
+				t.Errorf("a call that was not made left actions (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestTransferDeclaration(t *testing.T) {
+	got := NewTransfer([]string{"billing", "sales"}).Declaration().ParametersJsonSchema
+	want := map[string]any{
+		"type": "object",
+		"properties": map[string]any{"agent_name": map[string]any{
+			"type": "string", "description": "The agent that is to go on.", "enum": []any{"billing", "sales"},
+		}},
+		"required": []any{"agent_name"},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("parameters (-want +got):\n%s", diff)
+	}
+}
+
+func TestBuiltinTraits(t *testing.T) {
+	want := map[string]Traits{
+		"enterprise_web_search": {Builtin: true}, "google_maps_grounding": {Builtin: true},
+		"google_search": {Builtin: true}, "url_context": {Builtin: true}, "get_user_choice": {LongRunning: true},
+		"exit_loop": {}, "transfer_to_agent": {}, "load_artifacts": {},
+	}
+	got := map[string]Traits{}
+	for _, k := range Builtins() {
+		got[k.Name] = TraitsOf(builtin(t, k.Name))
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("traits (-want +got):\n%s", diff)
+	}
+}
+
+func TestModelTools(t *testing.T) {
+	tests := []struct {
+		name string
+		want *genai.Tool
+	}{
+		{"google_search", &genai.Tool{GoogleSearch: &genai.GoogleSearch{}}},
+		{"url_context", &genai.Tool{URLContext: &genai.URLContext{}}},
+		{"google_maps_grounding", &genai.Tool{GoogleMaps: &genai.GoogleMaps{}}},
+		{"enterprise_web_search", &genai.Tool{EnterpriseWebSearch: &genai.EnterpriseWebSearch{}}},
+	}
+	functions := &genai.Tool{FunctionDeclarations: []*genai.FunctionDeclaration{{Name: "f"}}}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			shared := append(make([]*genai.Tool, 0, 8), functions)
+			tool := builtin(t, tt.name)
+			for range 2 {
+				req := &model.Request{Config: &genai.GenerateContentConfig{Tools: shared}}
+				edit(t, tool, req)
+				edit(t, tool, req)
+				if diff := cmp.Diff([]*genai.Tool{functions, tt.want}, req.Config.Tools); diff != "" {
+					t.Errorf("tools after two edits (-want +got):\n%s", diff)
+				}
+			}
+			if behind := shared[:2][1]; behind != nil {
+				t.Errorf("EditRequest wrote %v into the shared list", behind)
+			}
+			_, err := tool.Run(t.Context(), newCall(nil, nil))
+			if want := tt.name + " is carried out by the model's service and cannot be called"; errorText(err) != want {
+				t.Errorf("Run error = %v, want %s", err, want)
+			}
+		})
+	}
+}
+
+func edit(t *testing.T, tool Tool, req *model.Request) {
+	t.Helper()
+	if err := tool.(RequestEditor).EditRequest(t.Context(), newCall(nil, nil), req); err != nil {
+		t.Fatalf("EditRequest: %v", err)
+	}
+}
+
+// Every name that ADK exports is offered here or in the runtime, or has a
+// reason.
+func TestKnown(t *testing.T) {
+	exported := []string{
+		"AgentTool", "APIHubToolset", "ApiRegistry", "AuthToolArguments", "BaseTool", "DiscoveryEngineSearchTool",
+		"enterprise_web_search", "ExampleTool", "exit_loop", "FunctionTool", "get_user_choice", "google_maps_grounding",
+		"google_search", "load_artifacts", "load_memory", "LongRunningFunctionTool", "McpToolset", "MCPToolset",
+		"preload_memory", "RemoteMcpServer", "request_input", "SearchResultMode", "ToolContext", "transfer_to_agent",
+		"TransferToAgentTool", "url_context", "VertexAiLoadProfilesTool", "VertexAiSearchTool",
+	}
+	got := append(Known(), "AgentTool")
+	for _, k := range Builtins() {
+		got = append(got, k.Name)
+	}
+	slices.Sort(exported)
+	slices.Sort(got)
+	if diff := cmp.Diff(exported, got); diff != "" {
+		t.Errorf("names (-want +got):\n%s", diff)
+	}
+	if !slices.IsSorted(Known()) {
+		t.Errorf("Known() = %v, want them sorted", Known())
+	}
+	for _, name := range Known() {
+		if WhyNot(name) == "" {
+			t.Errorf("WhyNot(%q) is empty", name)
+		}
+	}
+	const want = "is one of ADK's tools that this version does not have: agents have no memory across sessions yet"
+	if got := WhyNot("load_memory"); got != want {
+		t.Errorf("WhyNot(load_memory) = %q, want %q", got, want)
+	}
+	if got := WhyNot("exit_loop"); got != "" {
+		t.Errorf("WhyNot(exit_loop) = %q, want none", got)
+	}
+}
+
+func TestKindsHaveSentences(t *testing.T) {
+	for _, k := range slices.Concat(Kinds(), Builtins()) {
+		if k.Doc == "" || k.Doc[len(k.Doc)-1] != '.' {
+			t.Errorf("kind %s: %q is no sentence", k.Name, k.Doc)
+		}
+	}
+}
+
+func TestTraitsOfPlainTool(t *testing.T) {
+	if got := TraitsOf(plainTool{}); got != (Traits{}) {
+		t.Errorf("TraitsOf = %+v, want none", got)
+	}
+}
+
+type plainTool struct{}
+
+func (plainTool) Declaration() *genai.FunctionDeclaration {
+	return &genai.FunctionDeclaration{Name: "p"}
+}
+
+func (plainTool) Run(context.Context, *Call) (*Result, error) { return nil, nil }

@@ -1,0 +1,73 @@
+package tool
+
+import (
+	"errors"
+	"time"
+
+	"agenthost/pkg/spec"
+	"agenthost/pkg/template"
+)
+
+// A toolConfig is what all kinds have in common.
+type toolConfig struct {
+	Name        spec.Text        `yaml:"name" required:"true" doc:"The name that the model calls."`
+	Description string           `yaml:"description" doc:"What the tool is for; the model reads it."`
+	Params      spec.ShortSchema `yaml:"params" doc:"The parameters, as a short schema or a JSON Schema."`
+	OnError     string           `yaml:"on_error" enum:"return|fail" default:"return" doc:"Whether a failure is told to the model or ends the invocation."`
+	LongRunning bool             `yaml:"long_running" doc:"The answer comes later; null answers nothing yet."`
+}
+
+// declare makes the declaration. The error is a [spec.Diagnostics].
+func (c *toolConfig) declare() (*declared, error) {
+	d, err := declare(c.Name.Value, c.Description, c.Params.JSON())
+	if err != nil {
+		return nil, spec.Diagnostics{c.Name.Errorf(0, "tool", "%s", err)}
+	}
+	if c.LongRunning {
+		d.addPendingNote()
+	}
+	return d, nil
+}
+
+func (c *toolConfig) traits(timeout spec.Duration) Traits {
+	return Traits{
+		LongRunning: c.LongRunning,
+		Timeout:     time.Duration(timeout),
+		FailOnError: c.OnError == "fail",
+	}
+}
+
+// A compiler reads the texts and expressions of one tool, and gathers the
+// mistakes in them.
+type compiler struct {
+	params *Params
+	ds     spec.Diagnostics
+}
+
+func (c *compiler) add(d spec.Diagnostic) { c.ds = append(c.ds, d) }
+
+func (c *compiler) expr(src spec.Expr, env template.Env) *template.Expr {
+	x, err := template.Compile(src.Value, env)
+	if err != nil {
+		c.add(located(src.Text, "expression", err))
+	}
+	return x
+}
+
+// set makes a set of a tool in which there are no mistakes.
+func (c *compiler) set(t Tool) (Set, error) {
+	c.ds.Sort()
+	if err := c.ds.Err(); err != nil {
+		return nil, err
+	}
+	return One(t), nil
+}
+
+// located gives an error of a template its place in the text.
+func located(t spec.Text, rule string, err error) spec.Diagnostic {
+	offset := 0
+	if te := (*template.Error)(nil); errors.As(err, &te) {
+		offset = te.Offset
+	}
+	return t.Errorf(offset, rule, "%s", err)
+}

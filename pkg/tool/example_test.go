@@ -1,0 +1,58 @@
+package tool_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"agenthost/pkg/tool"
+)
+
+type quote struct {
+	Product  string `json:"product" doc:"What is bought."`
+	Quantity int    `json:"quantity,omitempty" doc:"How many; 1 if nothing is said."`
+}
+
+type price struct {
+	Euro float64 `json:"euro"`
+}
+
+func ExampleFromFunc() {
+	t, err := tool.FromFunc("quote", "Says what something costs.",
+		func(_ context.Context, _ *tool.Call, q quote) (price, error) {
+			return price{Euro: 2.5 * float64(max(q.Quantity, 1))}, nil
+		})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	schema, _ := json.MarshalIndent(t.Declaration().ParametersJsonSchema, "", "  ")
+	fmt.Println(string(schema))
+
+	res, err := t.Run(context.Background(), &tool.Call{Args: map[string]any{"product": "tea", "quantity": 4.0}})
+	fmt.Println(res.Response, err)
+	_, err = t.Run(context.Background(), &tool.Call{})
+	fmt.Println(err)
+	// Output:
+	// {
+	//   "additionalProperties": false,
+	//   "properties": {
+	//     "product": {
+	//       "description": "What is bought.",
+	//       "type": "string"
+	//     },
+	//     "quantity": {
+	//       "description": "How many; 1 if nothing is said.",
+	//       "type": "integer"
+	//     }
+	//   },
+	//   "required": [
+	//     "product"
+	//   ],
+	//   "type": "object"
+	// }
+	// map[euro:10] <nil>
+	// Invoking `quote()` failed as the following mandatory input parameters are not present:
+	// product
+	// You could retry calling this tool, but it is IMPORTANT for you to provide all the mandatory parameters.
+}

@@ -1,0 +1,128 @@
+package tool
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+	"google.golang.org/genai"
+
+	"agenthost/pkg/model"
+	"agenthost/pkg/session"
+	"agenthost/pkg/spec"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// memState is a state whose writes go into actions.
+type memState struct {
+	base    *session.State
+	actions *session.Actions
+}
+
+func (s memState) Get(key string) (any, bool) {
+	if v, ok := s.actions.StateDelta[key]; ok {
+		return v, v != nil
+	}
+	return s.base.Get(key)
+}
+
+func (s memState) Set(key string, value any) { s.actions.SetState(key, value) }
+
+func (s memState) All() map[string]any {
+	all := session.NewState(s.base.All())
+	all.Apply(s.actions.StateDelta)
+	return all.All()
+}
+
+// memArtifacts has the latest version of each artifact; fail fails everything.
+type memArtifacts struct {
+	parts map[string]*genai.Part
+	fail  error
+}
+
+func (a memArtifacts) Save(_ context.Context, name string, part *genai.Part) (int, error) {
+	a.parts[name] = part
+	return 0, a.fail
+}
+
+func (a memArtifacts) Load(_ context.Context, name string) (*genai.Part, error) {
+	if part, ok := a.parts[name]; ok {
+		return part, a.fail
+	}
+	return nil, session.ErrNotFound
+}
+
+func (a memArtifacts) Keys(context.Context) ([]string, error) {
+	return slices.Sorted(maps.Keys(a.parts)), a.fail
+}
+
+func newCall(args, state map[string]any) *Call {
+	actions := &session.Actions{}
+	return &Call{
+		ID: "call-1", Args: args, Actions: actions, IdempotencyKey: "inv-1/call-1",
+		Origin: model.Origin{
+			App: "shop", Agent: "clerk", UserID: "ana", SessionID: "s1", InvocationID: "inv-1", User: "hello",
+		},
+		State:     memState{session.NewState(maps.Clone(state)), actions},
+		Artifacts: memArtifacts{},
+	}
+}
+
+// build makes the one tool that a document piece describes.
+func build(t *testing.T, kind, yaml string) (Tool, error) {
+	t.Helper()
+	k, ok := Kinds().Lookup(kind)
+	if !ok {
+		t.Fatalf("Kinds().Lookup(%q) found nothing", kind)
+	}
+	n, ds := spec.Parse("tool.yaml", []byte(yaml))
+	if err := ds.Err(); err != nil {
+		t.Fatalf("Parse: %v", err)
+	}
+	plan, ds := k.Decode(n)
+	if err := ds.Err(); err != nil {
+		return nil, err
+	}
+	set, err := plan.Build(t.Context(), testEnv())
+	if err != nil {
+		return nil, err
+	}
+	return only(t, set), nil
+}
+
+func mustBuild(t *testing.T, kind, yaml string) Tool {
+	t.Helper()
+	tool, err := build(t, kind, yaml)
+	if err != nil {
+		t.Fatalf("building %s: %v", kind, err)
+	}
+	return tool
+}
+
+func only(t *testing.T, set Set) Tool {
+	t.Helper()
+	tools, err := set.Tools(t.Context())
+	if err != nil || len(tools) != 1 {
+		t.Fatalf("Tools() = %v, %v, want one tool", tools, err)
+	}
+	t.Cleanup(func() {
+		if err := set.Close(); err != nil {
+			t.Errorf("Close() = %v", err)
+		}
+	})
+	return tools[0]
+}
+
+func testEnv() Env { return Env{Logger: slog.New(slog.DiscardHandler)} }
+
+func errorText(err error) string {
+	if err == nil {
+		return ""
+	}
+	return strings.TrimSpace(err.Error())
+}

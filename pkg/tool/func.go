@@ -1,0 +1,73 @@
+package tool
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"reflect"
+)
+
+// FromFunc makes a tool of a Go function. In is a struct whose exported fields
+// are the parameters: named by their json tags, explained by their doc tags,
+// optional when they are pointers or have omitempty or omitzero. Fields may be
+// text, booleans, numbers, [time.Time], any, and structs, slices, pointers and
+// string maps of those. A struct without fields takes no parameters.
+//
+// Arguments that In does not have are refused. A result that is a JSON object
+// answers as it is, anything else as {"result": …}; a nil pointer or map
+// answers {"result": null}. Many goroutines may call fn at once. The error of
+// FromFunc says what keeps name or In from being declared.
+func FromFunc[In, Out any](
+	name, description string, fn func(context.Context, *Call, In) (Out, error),
+) (Tool, error) {
+	schema, err := structSchema(reflect.TypeFor[In]())
+	if err != nil {
+		return nil, fmt.Errorf("declaring tool %s: %w", name, err)
+	}
+	d, err := declare(name, description, schema)
+	if err != nil {
+		return nil, fmt.Errorf("declaring tool %s: %w", name, err)
+	}
+	return &funcTool[In, Out]{declared: d, fn: fn}, nil
+}
+
+type funcTool[In, Out any] struct {
+	*declared
+	fn func(context.Context, *Call, In) (Out, error)
+}
+
+// Run implements [Tool].
+func (t *funcTool[In, Out]) Run(ctx context.Context, call *Call) (*Result, error) {
+	call, err := t.checked(call)
+	if err != nil {
+		return nil, err
+	}
+	in, err := decodeArgs[In](call.Args)
+	if err != nil {
+		return nil, fmt.Errorf("%s: reading the arguments: %w", t.decl.Name, err)
+	}
+	out, err := t.fn(ctx, call, in)
+	if err != nil {
+		return nil, err
+	}
+	v, err := plain(out)
+	if err != nil {
+		return nil, fmt.Errorf("%s: writing the result: %w", t.decl.Name, err)
+	}
+	return answer(v), nil
+}
+
+func decodeArgs[In any](args map[string]any) (In, error) {
+	var in In
+	if args == nil {
+		args = map[string]any{}
+	}
+	raw, err := json.Marshal(args)
+	if err != nil {
+		return in, err
+	}
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.DisallowUnknownFields()
+	return in, d.Decode(&in)
+}

@@ -1,0 +1,201 @@
+package tool
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"agenthost/pkg/spec"
+)
+
+func TestHTTPFailures(t *testing.T) {
+	const missing = " has no value; if it may be missing, write "
+	tests := []struct {
+		name, yaml string
+		args       map[string]any
+		answer     http.HandlerFunc
+		want       string
+	}{
+		{"a status", "", nil, say(404, "text/plain", "no such order\n"), "http tool it: 404 Not Found: no such order"},
+		{"a status without text", "", nil, say(503, "", ""), "http tool it: 503 Service Unavailable"},
+		{
+			"a long text is cut", "", nil, say(500, "text/plain", strings.Repeat("é", 200)),
+			"http tool it: 500 Internal Server Error: " + strings.Repeat("é", 100),
+		},
+		{
+			"too large", "max_response: 1KiB", nil, say(200, "text/plain", strings.Repeat("x", 1025)),
+			"http tool it: the answer is larger than 1 KiB",
+		},
+		{
+			"no JSON after all", "", nil, say(200, "application/json", "<html>"),
+			"http tool it: the answer is not JSON as it says: invalid character '<' looking for beginning of value",
+		},
+		{
+			"more after the JSON", "", nil, say(200, "application/json", "{} {}"),
+			"http tool it: the answer is not JSON as it says: more follows after the value",
+		},
+		{
+			"bytes", "", nil, say(200, "image/png", "\x89PNG"),
+			`http tool it: the answer is neither JSON nor text in UTF-8 (content type "image/png")`,
+		},
+		{"cut off", "", nil, cutOff, "http tool it: reading the answer: unexpected EOF"},
+		{
+			"result", "result: 1 / status - 1 / status + 1 / (status - 200)", nil, say(200, "", ""),
+			"http tool it: result: the result is not a finite number; is there a division by zero?",
+		},
+		{
+			"a step up", "url: \"HOST/a/{args.id?}\"",
+			map[string]any{"id": ".."},
+			nil,
+			"http tool it: url: a part of the path is . or ..",
+		},
+		{
+			"an empty part", "url: \"HOST/a/{args.id}\"\nmethod: DELETE",
+			map[string]any{"id": ""},
+			nil,
+			"http tool it: url: args.id is empty",
+		},
+		{"no value in the path", "url: \"HOST/{args.id}\"", nil, nil, "http tool it: url: args.id" + missing + "{args.id?}"},
+		{"no value in the url's query", "url: \"HOST?x={state.x}\"", nil, nil, "http tool it: url: state.x" + missing + "{state.x?}"},
+		{"no value in the query", "query: {x: \"{tier}\"}", nil, nil, "http tool it: query x: tier" + missing + "{tier?}"},
+		{"no value in a header", "headers: {X-A: \"a {user:x}\"}", nil, nil, "http tool it: header X-A: user:x" + missing + "{user:x?}"},
+		{
+			"no value in the body", "method: POST\nbody: {a: [\"{args.id}\"]}", nil, nil,
+			"http tool it: body: args.id" + missing + "{args.id?}",
+		},
+		{
+			"a line break in a header", "headers: {X-A: \"{args.id}\"}",
+			map[string]any{"id": "a\r\nX-B: c"},
+			nil,
+			"http tool it: header X-A: the value has a line break",
+		},
+		{
+			"wrong arguments", "",
+			map[string]any{"id": int64(1)},
+			nil,
+			"Invoking `it()` failed as the following input parameters are wrong:\nid: got number, want string\n" +
+				"You could retry calling this tool with parameters that fit its declaration.",
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			asked := false
+			s := serve(t, func(w http.ResponseWriter, r *http.Request) {
+				if asked = true; tt.answer != nil {
+					tt.answer(w, r)
+				}
+			})
+			yaml := tt.yaml
+			if !strings.Contains(yaml, "url:") {
+				yaml += "\nurl: HOST"
+			}
+			got, err := buildHTTP(t, s, "name: it\nparams: {id: \"string?\"}\n"+yaml).Run(t.Context(), newCall(tt.args, nil))
+			if diff := cmp.Diff(tt.want, errorText(err)); diff != "" || got != nil {
+				t.Errorf("Run = %v, error (-want +got):\n%s", got, diff)
+			}
+			if asked != (tt.answer != nil) {
+				t.Errorf("the server was asked: %v", asked)
+			}
+		})
+	}
+}
+
+func say(status int, kind, body string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", kind)
+		w.WriteHeader(status)
+		io.WriteString(w, body)
+	}
+}
+
+func cutOff(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Length", "10")
+	io.WriteString(w, "half")
+}
+
+// Nothing listens: the error says so without the address, which may hold a key.
+func TestHTTPNoServer(t *testing.T) {
+	s := serve(t, echo)
+	tool := buildHTTP(t, s, "name: it\nurl: HOST/x?key=s3cret\nheaders: {Authorization: Bearer s3cret}")
+	s.Close()
+	_, err := tool.Run(t.Context(), newCall(nil, nil))
+	if !strings.HasSuffix(errorText(err), "connection refused") || strings.Contains(errorText(err), "s3cret") {
+		t.Errorf("Run error = %v", err)
+	}
+}
+
+// silence is a network on which nobody ever answers.
+type silence struct{}
+
+func (silence) RoundTrip(r *http.Request) (*http.Response, error) {
+	<-r.Context().Done()
+	return nil, r.Context().Err()
+}
+
+func TestHTTPTimeout(t *testing.T) {
+	tests := []struct {
+		name, yaml string
+		outer      time.Duration
+		want       string
+		after      time.Duration
+	}{
+		{"its own", "timeout: 5s", time.Hour, "it: no answer within 5s", 5 * time.Second},
+		{"the default", "", time.Hour, "it: no answer within 30s", 30 * time.Second},
+		{"that of the run", "timeout: 1m", time.Second, "http tool it: context deadline exceeded", time.Second},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			k, _ := Kinds().Lookup("http")
+			n, _ := spec.Parse("tool.yaml", []byte("name: it\nurl: https://a\n"+tt.yaml))
+			plan, ds := k.Decode(n)
+			if err := ds.Err(); err != nil {
+				t.Fatal(err)
+			}
+			set, err := plan.Build(t.Context(), Env{HTTP: &http.Client{Transport: silence{}}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			tool := only(t, set)
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithTimeout(t.Context(), tt.outer)
+				defer cancel()
+				start := time.Now()
+				_, err := tool.Run(ctx, newCall(nil, nil))
+				if errorText(err) != tt.want || !errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("Run error = %v, want %s", err, tt.want)
+				}
+				if got := time.Since(start); got != tt.after {
+					t.Errorf("Run took %v, want %v", got, tt.after)
+				}
+			})
+		})
+	}
+}
+
+func TestBrief(t *testing.T) {
+	tests := map[time.Duration]string{
+		5 * time.Second: "5s", time.Minute: "1m", time.Hour: "1h", 90 * time.Minute: "1h30m",
+		10 * time.Second: "10s", 70 * time.Second: "1m10s", 50 * time.Millisecond: "50ms",
+	}
+	for in, want := range tests {
+		if got := brief(in); got != want {
+			t.Errorf("brief(%v) = %q, want %q", int64(in), got, want)
+		}
+	}
+}
+
+func TestSizeText(t *testing.T) {
+	tests := map[int64]string{1000: "1000 bytes", 1024: "1 KiB", 1536: "1536 bytes", 1 << 20: "1 MiB", 3 << 30: "3 GiB"}
+	for in, want := range tests {
+		if got := sizeText(in); got != want {
+			t.Errorf("sizeText(%d) = %q, want %q", in, got, want)
+		}
+	}
+}

@@ -1,0 +1,107 @@
+package tool
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"strings"
+	"unicode/utf8"
+
+	"agenthost/pkg/template"
+)
+
+// A reply is an answer with a status of 2xx, read and decoded.
+type reply struct {
+	status int
+	header http.Header
+	body   any
+}
+
+// replyEnv declares the names that the expression of a result may use.
+func replyEnv() template.Env {
+	return template.Env{"status": int64(0), "headers": map[string]any{}, "body": nil}
+}
+
+// vars has the values under the names of replyEnv. Header names are in lower
+// case.
+func (r *reply) vars() map[string]any {
+	headers := make(map[string]any, len(r.header))
+	for name, values := range r.header {
+		headers[strings.ToLower(name)] = strings.Join(values, ", ")
+	}
+	return map[string]any{"status": int64(r.status), "headers": headers, "body": r.body}
+}
+
+// readReply reads an answer of at most limit bytes. Any status but 2xx is an
+// error.
+func readReply(resp *http.Response, limit int64) (*reply, error) {
+	raw, err := io.ReadAll(io.LimitReader(resp.Body, limit+1))
+	if resp.StatusCode < 200 || resp.StatusCode > 299 {
+		return nil, statusError(resp, raw)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the answer: %w", err)
+	}
+	if int64(len(raw)) > limit {
+		return nil, fmt.Errorf("the answer is larger than %s", sizeText(limit))
+	}
+	body, err := decodeBody(resp.Header.Get("Content-Type"), raw)
+	if err != nil {
+		return nil, err
+	}
+	return &reply{status: resp.StatusCode, header: resp.Header, body: body}, nil
+}
+
+// statusError tells the status and the beginning of the body.
+func statusError(resp *http.Response, raw []byte) error {
+	const most = 200
+	text := strings.TrimSpace(strings.ToValidUTF8(string(raw[:min(len(raw), most)]), ""))
+	status := resp.Status
+	if text != "" {
+		status += ": " + text
+	}
+	return errors.New(status)
+}
+
+// decodeBody reads JSON where the answer says it is JSON or looks like it, and
+// text otherwise. An empty body is nil.
+func decodeBody(contentType string, raw []byte) (any, error) {
+	if len(raw) == 0 {
+		return nil, nil
+	}
+	kind, _, err := mime.ParseMediaType(contentType)
+	if err != nil {
+		kind = ""
+	}
+	if kind == "application/json" || strings.HasSuffix(kind, "+json") {
+		v, err := decodeJSON(raw)
+		if err != nil {
+			return nil, fmt.Errorf("the answer is not JSON as it says: %w", err)
+		}
+		return v, nil
+	}
+	if raw[0] == '{' || raw[0] == '[' {
+		if v, err := decodeJSON(raw); err == nil {
+			return v, nil
+		}
+	}
+	if strings.HasPrefix(kind, "text/") {
+		return strings.ToValidUTF8(string(raw), "\uFFFD"), nil
+	}
+	if !utf8.Valid(raw) {
+		return nil, fmt.Errorf("the answer is neither JSON nor text in UTF-8 (content type %q)", kind)
+	}
+	return string(raw), nil
+}
+
+// sizeText writes a size in the largest unit that is exact.
+func sizeText(n int64) string {
+	units := []string{"bytes", "KiB", "MiB", "GiB"}
+	i := 0
+	for i < len(units)-1 && n >= 1024 && n%1024 == 0 {
+		n, i = n/1024, i+1
+	}
+	return fmt.Sprintf("%d %s", n, units[i])
+}

@@ -1,0 +1,39 @@
+package tool
+
+import (
+	"log/slog"
+	"net/http"
+
+	"agenthost/pkg/spec"
+)
+
+// Env is what building a tool may use.
+type Env struct {
+	// HTTP carries requests of tools; nil is http.DefaultClient. Which
+	// addresses may be reached is decided by its transport.
+	HTTP *http.Client
+	// Logger is never nil.
+	Logger *slog.Logger
+}
+
+// Kinds lists every tool kind that a document may name as a one-key map.
+func Kinds() spec.Kinds[Env, Set] {
+	return spec.Kinds[Env, Set]{
+		spec.NewKind("expr", "Computes its answer with an expression.", newExpr),
+		spec.NewKind("http", "Calls one HTTP endpoint.", newHTTP),
+	}
+}
+
+// Builtins lists ADK's built-in tools, which documents name by `name:`.
+func Builtins() spec.Kinds[Env, Set] {
+	return spec.Kinds[Env, Set]{
+		spec.NewKind("enterprise_web_search", "Lets a model on Vertex AI search the web for enterprises.", oneSet(newEnterpriseSearch)),
+		spec.NewKind("exit_loop", "Lets the model end the loop around its agent.", oneSet(newExitLoop)),
+		spec.NewKind("get_user_choice", "Asks the user to pick one of several options.", oneSet(newUserChoice)),
+		spec.NewKind("google_maps_grounding", "Lets the model ground its answer in Google Maps.", oneSet(newGoogleMaps)),
+		spec.NewKind("google_search", "Lets the model search with Google.", oneSet(newGoogleSearch)),
+		spec.NewKind("load_artifacts", "Shows the session's artifacts to the model on request.", newLoadArtifacts),
+		spec.NewKind("transfer_to_agent", "Hands the conversation to another agent.", oneSet(newAnyTransfer)),
+		spec.NewKind("url_context", "Lets the model read the addresses in the conversation.", oneSet(newURLContext)),
+	}
+}

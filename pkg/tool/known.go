@@ -1,0 +1,57 @@
+package tool
+
+// Known lists the names without a dot that adk-python's google.adk.tools
+// exports and that [Builtins] does not have, sorted. AgentTool, which the
+// runtime offers, is not among them.
+func Known() []string {
+	var names []string
+	for _, a := range absentees() {
+		names = append(names, a.name)
+	}
+	return names
+}
+
+// WhyNot says why a tool that [Known] lists is not offered, as a part of a
+// sentence; for any other name it is empty.
+func WhyNot(name string) string {
+	for _, a := range absentees() {
+		if a.name == name {
+			return a.why
+		}
+	}
+	return ""
+}
+
+type absent struct{ name, why string }
+
+func absentees() []absent {
+	const (
+		class    = "is a Python class to make tools with, not a tool"
+		later    = "is one of ADK's tools that this version does not have"
+		memory   = later + ": agents have no memory across sessions yet"
+		cloud    = later + ": it needs a service of Google Cloud"
+		mcp      = later + ": it does not speak MCP yet"
+		function = "wraps a Python function; write an expr or http tool with long_running: true, or register a Go function"
+	)
+	return []absent{
+		{"APIHubToolset", cloud},
+		{"ApiRegistry", cloud},
+		{"AuthToolArguments", class},
+		{"BaseTool", class},
+		{"DiscoveryEngineSearchTool", cloud},
+		{"ExampleTool", later + ": put the examples into the instruction"},
+		{"FunctionTool", "wraps a Python function; write an expr or http tool, or register a Go function"},
+		{"LongRunningFunctionTool", function},
+		{"MCPToolset", mcp},
+		{"McpToolset", mcp},
+		{"RemoteMcpServer", mcp},
+		{"SearchResultMode", class},
+		{"ToolContext", class},
+		{"TransferToAgentTool", "is made by the runtime for agents that may transfer; name transfer_to_agent"},
+		{"VertexAiLoadProfilesTool", cloud},
+		{"VertexAiSearchTool", cloud},
+		{"load_memory", memory},
+		{"preload_memory", memory},
+		{"request_input", later + ": use get_user_choice"},
+	}
+}

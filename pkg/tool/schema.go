@@ -1,0 +1,135 @@
+package tool
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+)
+
+// structSchema is the JSON Schema of a Go struct, as FromFunc describes it.
+func structSchema(t reflect.Type) (map[string]any, error) {
+	if t.Kind() != reflect.Struct || t == reflect.TypeFor[time.Time]() {
+		return nil, fmt.Errorf("want a struct for the parameters, got %s", t)
+	}
+	return schemaOfStruct(t, nil)
+}
+
+// schemaOfType knows in above the structs that t stands in.
+func schemaOfType(t reflect.Type, above []reflect.Type) (map[string]any, error) {
+	switch t {
+	case reflect.TypeFor[time.Time]():
+		return map[string]any{"type": "string", "format": "date-time"}, nil
+	case reflect.TypeFor[json.RawMessage](), reflect.TypeFor[any]():
+		return map[string]any{}, nil
+	}
+	switch t.Kind() {
+	case reflect.String:
+		return map[string]any{"type": "string"}, nil
+	case reflect.Bool:
+		return map[string]any{"type": "boolean"}, nil
+	case reflect.Float32, reflect.Float64:
+		return map[string]any{"type": "number"}, nil
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		return map[string]any{"type": "integer"}, nil
+	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		return map[string]any{"type": "integer", "minimum": 0}, nil
+	case reflect.Pointer:
+		return schemaOfType(t.Elem(), above)
+	case reflect.Slice, reflect.Array, reflect.Map:
+		return schemaOfMany(t, above)
+	case reflect.Struct:
+		return schemaOfStruct(t, above)
+	}
+	return nil, fmt.Errorf("%s has no JSON Schema", t)
+}
+
+func schemaOfMany(t reflect.Type, above []reflect.Type) (map[string]any, error) {
+	if t.Kind() == reflect.Map && t.Key().Kind() != reflect.String {
+		return nil, fmt.Errorf("%s has no JSON Schema: keys must be text", t)
+	}
+	if t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Uint8 {
+		return map[string]any{"type": "string", "contentEncoding": "base64"}, nil
+	}
+	inner, err := schemaOfType(t.Elem(), above)
+	if err != nil {
+		return nil, err
+	}
+	if t.Kind() == reflect.Map {
+		return map[string]any{"type": "object", "additionalProperties": inner}, nil
+	}
+	return map[string]any{"type": "array", "items": inner}, nil
+}
+
+func schemaOfStruct(t reflect.Type, above []reflect.Type) (map[string]any, error) {
+	if slices.Contains(above, t) {
+		return nil, fmt.Errorf("%s holds itself", t)
+	}
+	above = append(slices.Clip(above), t)
+	schema := object(map[string]any{})
+	schema["additionalProperties"] = false
+	for i := range t.NumField() {
+		if err := addField(schema, t.Field(i), above); err != nil {
+			return nil, fmt.Errorf("field %s: %w", t.Field(i).Name, err)
+		}
+	}
+	return schema, nil
+}
+
+// addField adds a field to the schema of its struct; an embedded struct adds
+// its fields.
+func addField(schema map[string]any, f reflect.StructField, above []reflect.Type) error {
+	name, optional, ok := jsonName(f)
+	if !ok {
+		return nil
+	}
+	inner, err := schemaOfType(f.Type, above)
+	if err != nil {
+		return err
+	}
+	props := mapOf(schema["properties"])
+	if name == "" {
+		maps.Copy(props, mapOf(inner["properties"]))
+		schema["required"] = append(listOf(schema["required"]), listOf(inner["required"])...)
+		return nil
+	}
+	if doc := f.Tag.Get("doc"); doc != "" {
+		inner["description"] = doc
+	}
+	props[name] = inner
+	if !optional {
+		schema["required"] = append(listOf(schema["required"]), name)
+	}
+	return nil
+}
+
+// jsonName follows the rules of encoding/json; ok is false for a field that it
+// leaves out, and the name is empty for an embedded struct.
+func jsonName(f reflect.StructField) (name string, optional, ok bool) {
+	tag := f.Tag.Get("json")
+	name, options, _ := strings.Cut(tag, ",")
+	if f.Anonymous && name == "" && isStruct(f.Type) {
+		return "", false, true
+	}
+	if !f.IsExported() || tag == "-" {
+		return "", false, false
+	}
+	if name == "" {
+		name = f.Name
+	}
+	optional = f.Type.Kind() == reflect.Pointer
+	for option := range strings.SplitSeq(options, ",") {
+		optional = optional || option == "omitempty" || option == "omitzero"
+	}
+	return name, optional, true
+}
+
+func isStruct(t reflect.Type) bool {
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	return t.Kind() == reflect.Struct && t != reflect.TypeFor[time.Time]()
+}

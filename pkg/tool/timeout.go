@@ -1,0 +1,53 @@
+package tool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// A TimeoutError says that a tool took longer than it may.
+type TimeoutError struct {
+	// Tool is the tool's name, Timeout the time that it had.
+	Tool    string
+	Timeout time.Duration
+}
+
+// Error names the tool and the time.
+func (e *TimeoutError) Error() string {
+	return fmt.Sprintf("%s: no answer within %s", e.Tool, brief(e.Timeout))
+}
+
+// Unwrap makes it a [context.DeadlineExceeded].
+func (e *TimeoutError) Unwrap() error { return context.DeadlineExceeded }
+
+// brief is the duration without zero units at its end: 1m, not 1m0s.
+func brief(d time.Duration) string {
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}
+
+// within bounds f by a timeout; 0 is no bound. An error of f that comes from
+// being late becomes a [*TimeoutError].
+func within(
+	ctx context.Context, name string, d time.Duration, f func(context.Context) (*Result, error),
+) (*Result, error) {
+	if d <= 0 {
+		return f(ctx)
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, d, &TimeoutError{Tool: name, Timeout: d})
+	defer cancel()
+	res, err := f(ctx)
+	if late := new(TimeoutError); err != nil && errors.As(context.Cause(ctx), &late) {
+		return nil, late
+	}
+	return res, err
+}
