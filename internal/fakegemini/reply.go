@@ -1,0 +1,226 @@
+package fakegemini
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+
+	"google.golang.org/genai"
+)
+
+// A Reply is one answer of the server. The zero value is an empty answer that
+// finished with STOP.
+type Reply struct {
+	// Parts is the answer. In a stream each part is a chunk of its own; in one
+	// piece, adjacent texts of the same kind are joined.
+	Parts []*genai.Part
+	// Finish is the finish reason of the last chunk; empty is STOP.
+	Finish        genai.FinishReason
+	FinishMessage string
+	// Block, if set, is why the prompt was blocked; there is no answer then.
+	Block genai.BlockedReason
+	// Usage goes with the last chunk.
+	Usage *genai.GenerateContentResponseUsageMetadata
+
+	// Status, if set, makes this a failure with Google's error JSON.
+	Status  int
+	Message string
+	// RetryAfter is the header of that name.
+	RetryAfter string
+	// RetryDelay is the detail google.rpc.RetryInfo, such as "3s".
+	RetryDelay string
+
+	// Raw, if set, is the body as it is, for answers that are not well formed
+	// and failures without Google's JSON. In a stream it follows the parts'
+	// chunks.
+	Raw string
+	// Cut closes the connection in the middle: after the parts' chunks in a
+	// stream, inside the body otherwise.
+	Cut bool
+
+	// Hold, if set, keeps the answer back until the channel is closed or the
+	// caller goes away. A stream sends its first chunk before.
+	Hold <-chan struct{}
+	// Started, if set, is called when the request has arrived.
+	Started func()
+}
+
+// Text answers with text; in a stream each piece is a chunk.
+func Text(pieces ...string) Reply {
+	var r Reply
+	for _, s := range pieces {
+		r.Parts = append(r.Parts, &genai.Part{Text: s})
+	}
+	return r
+}
+
+// Parts answers with parts.
+func Parts(parts ...*genai.Part) Reply { return Reply{Parts: parts} }
+
+// Call answers with one function call.
+func Call(name string, args map[string]any) Reply {
+	return Parts(genai.NewPartFromFunctionCall(name, args))
+}
+
+// Failure answers with an HTTP status and Google's error JSON.
+func Failure(status int, message string) Reply { return Reply{Status: status, Message: message} }
+
+// Blocked answers that the prompt was blocked.
+func Blocked(reason genai.BlockedReason) Reply { return Reply{Block: reason} }
+
+func (r Reply) writeFailure(w http.ResponseWriter) {
+	if r.RetryAfter != "" {
+		w.Header().Set("Retry-After", r.RetryAfter)
+	}
+	if r.Raw != "" {
+		w.WriteHeader(r.Status)
+		fmt.Fprint(w, r.Raw)
+		return
+	}
+	failure := map[string]any{"code": r.Status, "message": r.Message, "status": statusWord(r.Status)}
+	if r.RetryDelay != "" {
+		failure["details"] = []any{map[string]any{
+			"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": r.RetryDelay,
+		}}
+	}
+	writeJSON(w, r.Status, map[string]any{"error": failure})
+}
+
+func (r Reply) writeUnary(w http.ResponseWriter, req *http.Request) {
+	r.start()
+	if !r.wait(req) {
+		return
+	}
+	switch {
+	case r.Status != 0:
+		r.writeFailure(w)
+	case r.Raw != "":
+		fmt.Fprint(w, r.Raw)
+	case r.Cut:
+		w.Header().Set("Content-Length", "1000")
+		fmt.Fprint(w, `{"candidates":[`)
+		cut(w)
+	default:
+		writeJSON(w, http.StatusOK, r.chunk(r.whole(), true))
+	}
+}
+
+func (r Reply) writeStream(w http.ResponseWriter, req *http.Request) {
+	r.start()
+	if r.Status != 0 {
+		if r.wait(req) {
+			r.writeFailure(w)
+		}
+		return
+	}
+	w.Header().Set("Content-Type", "text/event-stream")
+	broken := r.Cut || r.Raw != ""
+	for i, p := range r.Parts {
+		last := i == len(r.Parts)-1 && !broken
+		writeBlock(w, r.chunk([]*genai.Part{p}, last))
+		if i == 0 && !r.wait(req) {
+			return
+		}
+	}
+	if len(r.Parts) == 0 && !broken {
+		writeBlock(w, r.chunk(nil, true))
+	}
+	fmt.Fprint(w, r.Raw)
+	if r.Cut {
+		cut(w)
+	}
+}
+
+func (r Reply) start() {
+	if r.Started != nil {
+		r.Started()
+	}
+}
+
+func (r Reply) wait(req *http.Request) bool {
+	if r.Hold == nil {
+		return true
+	}
+	select {
+	case <-r.Hold:
+		return true
+	case <-req.Context().Done():
+		return false
+	}
+}
+
+// whole joins adjacent texts, as the service does in an answer of one piece.
+func (r Reply) whole() []*genai.Part {
+	var parts []*genai.Part
+	for _, p := range r.Parts {
+		if n := len(parts); n > 0 && p.Text != "" && parts[n-1].Text != "" && p.Thought == parts[n-1].Thought {
+			joined := *parts[n-1]
+			joined.Text += p.Text
+			parts[n-1] = &joined
+			continue
+		}
+		parts = append(parts, p)
+	}
+	return parts
+}
+
+func (r Reply) chunk(parts []*genai.Part, last bool) *genai.GenerateContentResponse {
+	chunk := &genai.GenerateContentResponse{ModelVersion: "fake-gemini"}
+	if r.Block != "" {
+		chunk.PromptFeedback = &genai.GenerateContentResponsePromptFeedback{BlockReason: r.Block}
+		return chunk
+	}
+	candidate := &genai.Candidate{}
+	if len(parts) > 0 {
+		candidate.Content = &genai.Content{Role: genai.RoleModel, Parts: parts}
+	}
+	if last {
+		candidate.FinishReason, candidate.FinishMessage = genai.FinishReasonStop, r.FinishMessage
+		if r.Finish != "" {
+			candidate.FinishReason = r.Finish
+		}
+		chunk.UsageMetadata = r.Usage
+	}
+	chunk.Candidates = []*genai.Candidate{candidate}
+	return chunk
+}
+
+func writeJSON(w http.ResponseWriter, status int, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(v)
+}
+
+func writeBlock(w http.ResponseWriter, v any) {
+	fmt.Fprint(w, "data: ")
+	_ = json.NewEncoder(w).Encode(v)
+	fmt.Fprintln(w)
+	_ = http.NewResponseController(w).Flush()
+}
+
+func cut(w http.ResponseWriter) {
+	rc := http.NewResponseController(w)
+	_ = rc.Flush()
+	if conn, _, err := rc.Hijack(); err == nil {
+		_ = conn.Close()
+	}
+}
+
+func statusWord(code int) string {
+	switch code {
+	case http.StatusBadRequest:
+		return "INVALID_ARGUMENT"
+	case http.StatusUnauthorized:
+		return "UNAUTHENTICATED"
+	case http.StatusForbidden:
+		return "PERMISSION_DENIED"
+	case http.StatusNotFound:
+		return "NOT_FOUND"
+	case http.StatusTooManyRequests:
+		return "RESOURCE_EXHAUSTED"
+	case http.StatusServiceUnavailable:
+		return "UNAVAILABLE"
+	default:
+		return "INTERNAL"
+	}
+}

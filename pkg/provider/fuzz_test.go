@@ -1,0 +1,56 @@
+package provider_test
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"testing"
+
+	"agenthost/pkg/model"
+	"agenthost/pkg/provider"
+)
+
+// FuzzStream feeds any bytes as the body of a streamed answer: there is an
+// error, or partial responses and then a whole one, and never a panic.
+func FuzzStream(f *testing.F) {
+	for _, seed := range []string{
+		"", "\n", ": x\n\n", "data: {}\n\n", "data: null\n\n", "data: []\n\n", "data: 7", "data: {\"error\":{\"code\":503}}\n\n", "{\"error\":7}\n",
+		"data: {\"candidates\":[{\"content\":{\"role\":\"model\",\"parts\":[{\"text\":\"a\"}]},\"finishReason\":\"STOP\"}]}\r\n\r\n",
+		"data: {\"candidates\":[{\"content\":{\"parts\":[null,{\"functionCall\":{\"name\":\"f\",\"args\":{\"a\":1}}}]}}]}\n\ndata: {\"usageMetadata\":{}}\n\n",
+		"data: {\"candidates\":[null]}\n\n", "data: {\"promptFeedback\":{\"blockReason\":\"SAFETY\"}}\n\n",
+	} {
+		f.Add([]byte(seed))
+	}
+	var body []byte
+	client := &http.Client{Transport: answering(func() []byte { return body })}
+	vertex := &provider.GeminiOptions{
+		Lookup: lookup(map[string]string{"GOOGLE_GENAI_USE_VERTEXAI": "1", "GOOGLE_CLOUD_PROJECT": "p"}), HTTP: client,
+		Token: func(context.Context) (string, error) { return "t", nil }, Retry: provider.RetryOptions{Attempts: 1},
+	}
+	models := []model.LLM{
+		provider.NewGemini("m", vertex),
+		provider.NewGemini("m", &provider.GeminiOptions{APIKey: "k", Lookup: lookup(nil), HTTP: client, Retry: vertex.Retry}),
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		body = b
+		for _, llm := range models {
+			got, err := ask(t, llm, true)
+			for i, r := range got {
+				if last := i == len(got)-1 && err == nil; r.Partial == last {
+					t.Errorf("response %d of %d: partial = %v", i, len(got), r.Partial)
+				}
+			}
+			if err == nil && len(got) == 0 {
+				t.Error("neither a response nor an error")
+			}
+		}
+	})
+}
+
+// answering is a network whose every answer has status 200.
+type answering func() []byte
+
+func (a answering) RoundTrip(*http.Request) (*http.Response, error) {
+	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(bytes.NewReader(a()))}, nil
+}

@@ -1,0 +1,254 @@
+package provider
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"net/http"
+	"net/url"
+	"os"
+	"sync"
+
+	"google.golang.org/genai"
+
+	"agenthost/pkg/model"
+)
+
+// GeminiOptions say how to reach Gemini. The zero value reads everything from
+// the process's environment, by the names that Google's SDK reads.
+type GeminiOptions struct {
+	// Lookup reads a variable of the environment; nil is [os.LookupEnv].
+	Lookup func(name string) (string, bool)
+	// APIKey overrides GOOGLE_API_KEY and GEMINI_API_KEY.
+	APIKey string
+	// BaseURL overrides GOOGLE_GEMINI_BASE_URL or GOOGLE_VERTEX_BASE_URL.
+	BaseURL string
+	// Token yields the bearer token for Vertex AI; nil is Google's application
+	// default credentials.
+	Token func(context.Context) (string, error)
+	// HTTP carries the calls; nil is [http.DefaultClient]. Redirects are errors.
+	HTTP *http.Client
+	// Retry says when to ask again.
+	Retry RetryOptions
+}
+
+// NewGemini returns the Gemini model of that name. It reads the environment and
+// connects at the first call, so it never fails here; without a key the first
+// call does, with a [*model.Error] that says what to set. Failed calls are
+// repeated as opts.Retry says. Nil options are the zero options.
+func NewGemini(name string, opts *GeminiOptions) model.LLM {
+	g := &gemini{name: name}
+	if opts != nil {
+		g.opts = *opts
+	}
+	if g.opts.Lookup == nil {
+		g.opts.Lookup = os.LookupEnv
+	}
+	if g.opts.HTTP == nil {
+		g.opts.HTTP = http.DefaultClient
+	}
+	return Retry(g, &g.opts.Retry)
+}
+
+type gemini struct {
+	name string
+	opts GeminiOptions
+
+	mu     sync.Mutex
+	client *genai.Client
+}
+
+func (g *gemini) Name() string { return g.name }
+
+// Generate asks once; see [model.LLM].
+func (g *gemini) Generate(ctx context.Context, req *model.Request) iter.Seq2[*model.Response, error] {
+	return func(yield func(*model.Response, error) bool) {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		client, err := g.connect(ctx)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		c := newGeminiCall(g.name, client, req)
+		if req.Stream {
+			c.stream(ctx, yield)
+			return
+		}
+		yield(c.unary(ctx))
+	}
+}
+
+// connect makes the client at the first call. A failure is not remembered: the
+// next call tries again.
+func (g *gemini) connect(ctx context.Context) (*genai.Client, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.client != nil {
+		return g.client, nil
+	}
+	client, err := g.newClient(ctx)
+	g.client = client
+	return client, err
+}
+
+// A geminiCall is one request in the form that the SDK takes.
+type geminiCall struct {
+	client   *genai.Client
+	model    string
+	contents []*genai.Content
+	config   *genai.GenerateContentConfig
+}
+
+func newGeminiCall(name string, client *genai.Client, req *model.Request) *geminiCall {
+	c := &geminiCall{client: client, model: req.Model, contents: req.Contents, config: ownConfig(req.Config)}
+	if c.model == "" {
+		c.model = name
+	}
+	if client.ClientConfig().Backend == genai.BackendGeminiAPI {
+		c.dropVertexOnly()
+	}
+	return c
+}
+
+// ownConfig copies what the SDK writes into: it fills the instruction's role and
+// the header map of a config that parallel agents may share. It also switches
+// off what would make one call many.
+func ownConfig(shared *genai.GenerateContentConfig) *genai.GenerateContentConfig {
+	var own genai.GenerateContentConfig
+	if shared != nil {
+		own = *shared
+	}
+	own.AutomaticContinuation = genai.Ptr(false)
+	if own.SystemInstruction != nil {
+		instruction := *own.SystemInstruction
+		own.SystemInstruction = &instruction
+	}
+	if own.HTTPOptions != nil {
+		options := *own.HTTPOptions
+		options.Headers = options.Headers.Clone()
+		options.ExtraBody = maps.Clone(options.ExtraBody)
+		options.RetryOptions = nil
+		own.HTTPOptions = &options
+	}
+	return &own
+}
+
+// dropVertexOnly removes what the Gemini API refuses and Vertex AI takes: labels
+// and display names (adk-python models/google_llm.py does the same).
+func (c *geminiCall) dropVertexOnly() {
+	c.config.Labels = nil
+	contents := make([]*genai.Content, len(c.contents))
+	for i, content := range c.contents {
+		contents[i] = withoutDisplayNames(content)
+	}
+	c.contents = contents
+}
+
+func withoutDisplayNames(content *genai.Content) *genai.Content {
+	own := content
+	for i, p := range content.Parts {
+		bare := withoutDisplayName(p)
+		if bare == p {
+			continue
+		}
+		if own == content {
+			own = &genai.Content{Role: content.Role, Parts: append([]*genai.Part(nil), content.Parts...)}
+		}
+		own.Parts[i] = bare
+	}
+	return own
+}
+
+func withoutDisplayName(p *genai.Part) *genai.Part {
+	switch {
+	case p.InlineData != nil && p.InlineData.DisplayName != "":
+		part, blob := *p, *p.InlineData
+		blob.DisplayName = ""
+		part.InlineData = &blob
+		return &part
+	case p.FileData != nil && p.FileData.DisplayName != "":
+		part, file := *p, *p.FileData
+		file.DisplayName = ""
+		part.FileData = &file
+		return &part
+	default:
+		return p
+	}
+}
+
+func (c *geminiCall) unary(ctx context.Context) (*model.Response, error) {
+	answer, err := c.ask(ctx)
+	if err != nil {
+		return nil, c.failure(ctx, err)
+	}
+	r, _ := fromGemini(answer)
+	return complete(r), nil
+}
+
+func (c *geminiCall) ask(ctx context.Context) (answer *genai.GenerateContentResponse, err error) {
+	defer recoverMalformed(&err)
+	return c.client.Models.GenerateContent(ctx, c.model, c.contents, c.config)
+}
+
+func (c *geminiCall) stream(ctx context.Context, yield func(*model.Response, error) bool) {
+	// Pulling keeps the consumer's own panics apart from those of the SDK.
+	next, stop := iter.Pull2(c.client.Models.GenerateContentStream(ctx, c.model, c.contents, c.config))
+	defer stop()
+	var whole model.Aggregator
+	var finish string
+	for {
+		chunk, err, ok := pull(next)
+		if err != nil {
+			yield(nil, c.failure(ctx, err))
+			return
+		}
+		if !ok {
+			break
+		}
+		r, message := fromGemini(chunk)
+		if message != "" {
+			finish = message
+		}
+		whole.Add(r)
+		if !yield(partial(r), nil) {
+			return
+		}
+	}
+	yield(complete(unfinished(whole.Whole(), finish)), nil)
+}
+
+func pull(next func() (*genai.GenerateContentResponse, error, bool)) (r *genai.GenerateContentResponse, err error, ok bool) {
+	defer recoverMalformed(&err)
+	return next()
+}
+
+// recoverMalformed turns a panic of the SDK into an error: it asserts types of
+// the decoded answer without looking, so an odd one ({"candidates":[null]})
+// would end the process.
+func recoverMalformed(err *error) {
+	if p := recover(); p != nil {
+		*err = &model.Error{Message: fmt.Sprintf("malformed answer of Gemini: %.200v", p)}
+	}
+}
+
+// failure names an error of the SDK. What the service or the wire said comes
+// as *model.Error from the transport or as APIError from inside a stream; what
+// is left is the SDK refusing the request.
+func (c *geminiCall) failure(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return fmt.Errorf("calling %s: %w", c.model, ctx.Err())
+	}
+	if named, ok := errors.AsType[*model.Error](err); ok {
+		return named
+	}
+	if said, ok := errors.AsType[genai.APIError](err); ok {
+		return &model.Error{Code: said.Code, Status: said.Status, Message: said.Message, Err: retryDelay(said.Details)}
+	}
+	if lost, ok := errors.AsType[*url.Error](err); ok {
+		return &model.Error{Message: "no answer from Gemini: " + lost.Err.Error(), Err: lost.Err}
+	}
+	return &model.Error{Code: http.StatusBadRequest, Status: "INVALID_ARGUMENT", Message: err.Error(), Err: err}
+}

@@ -1,0 +1,72 @@
+package provider
+
+import (
+	"slices"
+
+	"google.golang.org/genai"
+
+	"agenthost/pkg/model"
+)
+
+// fromGemini translates one answer or chunk, by ADK's rule: the first candidate
+// counts; content with parts, or the finish reason STOP, is a success; anything
+// else is named by the finish reason or the block reason; nothing at all is an
+// empty success. The second result is the finish message.
+func fromGemini(answer *genai.GenerateContentResponse) (*model.Response, string) {
+	r := &model.Response{ModelVersion: answer.ModelVersion, UsageMetadata: answer.UsageMetadata}
+	if len(answer.Candidates) == 0 || answer.Candidates[0] == nil {
+		if f := answer.PromptFeedback; f != nil {
+			r.ErrorCode, r.ErrorMessage = string(f.BlockReason), f.BlockReasonMessage
+		}
+		return r, ""
+	}
+	c := answer.Candidates[0]
+	r.Content = withoutNil(c.Content)
+	r.FinishReason = c.FinishReason
+	r.GroundingMetadata, r.CitationMetadata = c.GroundingMetadata, c.CitationMetadata
+	r.AvgLogprobs, r.LogprobsResult = c.AvgLogprobs, c.LogprobsResult
+	if !hasParts(r.Content) && c.FinishReason != genai.FinishReasonStop {
+		r.ErrorCode, r.ErrorMessage = string(c.FinishReason), c.FinishMessage
+	}
+	return r, c.FinishMessage
+}
+
+// partial is the form in which a chunk is passed on. A failure is told once, on
+// the whole answer.
+func partial(r *model.Response) *model.Response {
+	p := *r
+	p.Partial = true
+	p.ErrorCode, p.ErrorMessage = "", ""
+	return &p
+}
+
+// unfinished names, on the whole of a streamed answer, the reason why it ended
+// other than with STOP, even when there is content. A stream without any chunk
+// is an empty answer.
+func unfinished(whole *model.Response, finishMessage string) *model.Response {
+	if whole == nil {
+		return &model.Response{}
+	}
+	if whole.ErrorCode == "" && whole.FinishReason != genai.FinishReasonStop && whole.FinishReason != "" {
+		whole.ErrorCode, whole.ErrorMessage = string(whole.FinishReason), finishMessage
+	}
+	return whole
+}
+
+// complete gives a success without content an empty one of role model.
+func complete(r *model.Response) *model.Response {
+	if r.Content == nil && r.ErrorCode == "" {
+		r.Content = modelContent()
+	}
+	return r
+}
+
+// withoutNil drops the parts that the service sent as null.
+func withoutNil(c *genai.Content) *genai.Content {
+	if c != nil {
+		c.Parts = slices.DeleteFunc(c.Parts, func(p *genai.Part) bool { return p == nil })
+	}
+	return c
+}
+
+func hasParts(c *genai.Content) bool { return c != nil && len(c.Parts) > 0 }

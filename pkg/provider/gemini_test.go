@@ -1,0 +1,227 @@
+package provider_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/genai"
+
+	"agenthost/internal/fakegemini"
+	"agenthost/pkg/model"
+	"agenthost/pkg/provider"
+)
+
+func TestGeminiMapping(t *testing.T) {
+	cutShort := fakegemini.Text("one ", "two")
+	cutShort.Finish = genai.FinishReasonMaxTokens
+	unsafe := fakegemini.Reply{Finish: genai.FinishReasonSafety}
+	thought := fakegemini.Parts(&genai.Part{Text: "hm", Thought: true}, &genai.Part{Text: "a"}, &genai.Part{Text: "b"})
+	used := fakegemini.Text("a")
+	used.Usage = &genai.GenerateContentResponseUsageMetadata{PromptTokenCount: 3, TotalTokenCount: 4}
+	tests := []struct {
+		name   string
+		reply  fakegemini.Reply
+		stream bool
+		want   []string
+	}{
+		{"empty", fakegemini.Reply{Raw: "{}"}, false, []string{"model: "}},
+		{"empty stream", fakegemini.Reply{Raw: "data: {}\n\n"}, true, []string{"+", "model: "}},
+		{"no chunk", fakegemini.Reply{Raw: "\n"}, true, []string{"model: "}},
+		{"content wins over max tokens", cutShort, false, []string{"model: [one two] MAX_TOKENS"}},
+		{
+			"max tokens names the streamed whole", cutShort, true,
+			[]string{"+model: [one ]", "+model: [two] MAX_TOKENS", "model: [one two] MAX_TOKENS !MAX_TOKENS()"},
+		},
+		{"safety", unsafe, false, []string{"SAFETY !SAFETY()"}},
+		{"safety streamed", unsafe, true, []string{"+SAFETY", "SAFETY !SAFETY()"}},
+		{"blocked", fakegemini.Blocked(genai.BlockedReasonProhibitedContent), false, []string{"!PROHIBITED_CONTENT()"}},
+		{
+			"blocked streamed", fakegemini.Blocked(genai.BlockedReasonProhibitedContent), true,
+			[]string{"+", "!PROHIBITED_CONTENT()"},
+		},
+		{"thoughts apart", thought, false, []string{"model: (hm)[ab] STOP"}},
+		{
+			"thoughts apart streamed", thought, true,
+			[]string{"+model: (hm)", "+model: [a]", "+model: [b] STOP", "model: (hm)[ab] STOP"},
+		},
+		{"usage", used, false, []string{"model: [a] STOP 4 tokens"}},
+		{"usage streamed", used, true, []string{"+model: [a] STOP 4 tokens", "model: [a] STOP 4 tokens"}},
+		{
+			"comments and events are skipped",
+			fakegemini.Reply{Raw: ": hello\nevent: x\n" +
+				`data: {"candidates":[{"content":{"role":"model",` + "\r\n" + `data: "parts":[{"text":"a"}]},"finishReason":"STOP"}]}` + "\r\n\r\n"},
+			true,
+			[]string{"+model: [a] STOP", "model: [a] STOP"},
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			fake := newFake(t)
+			fake.Enqueue(tt.reply)
+			got, err := ask(t, provider.NewGemini("gemini-x", fakeOptions(fake)), tt.stream)
+			if err != nil {
+				t.Fatalf("Generate() = %v", err)
+			}
+			var lines []string
+			for _, r := range got {
+				lines = append(lines, detail(r))
+			}
+			if diff := cmp.Diff(tt.want, lines); diff != "" {
+				t.Errorf("Generate() (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// Only Vertex AI says more than the reason: the SDK drops it from the answers of
+// the Gemini API.
+func TestGeminiFinishMessage(t *testing.T) {
+	reply := fakegemini.Text("one")
+	reply.Finish, reply.FinishMessage = genai.FinishReasonMaxTokens, "too long"
+	unsafe := fakegemini.Reply{Finish: genai.FinishReasonSafety, FinishMessage: "not that"}
+	fake := newFake(t)
+	fake.Enqueue(reply, unsafe, unsafe)
+	llm := provider.NewGemini("gemini-x", vertexOptions(fake))
+	var got []string
+	for _, stream := range []bool{true, false, true} {
+		rs, err := ask(t, llm, stream)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, detail(rs[len(rs)-1]))
+	}
+	want := []string{"model: [one] MAX_TOKENS !MAX_TOKENS(too long)", "SAFETY !SAFETY(not that)", "SAFETY !SAFETY(not that)"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("Generate() (-want +got):\n%s", diff)
+	}
+}
+
+// detail shows a response as "+role: (thought)[text] FINISH n tokens !CODE(message)".
+func detail(r *model.Response) string {
+	var words []string
+	if r.Content != nil {
+		text := r.Content.Role + ": "
+		for _, p := range r.Content.Parts {
+			if p.Thought {
+				text += "(" + p.Text + ")"
+			} else {
+				text += "[" + p.Text + "]"
+			}
+		}
+		words = append(words, text)
+	}
+	if r.FinishReason != "" {
+		words = append(words, string(r.FinishReason))
+	}
+	if r.UsageMetadata != nil {
+		words = append(words, fmt.Sprint(r.UsageMetadata.TotalTokenCount, " tokens"))
+	}
+	if r.ErrorCode != "" {
+		words = append(words, "!"+r.ErrorCode+"("+r.ErrorMessage+")")
+	}
+	if r.Partial {
+		return "+" + strings.Join(words, " ")
+	}
+	return strings.Join(words, " ")
+}
+
+func TestGeminiErrors(t *testing.T) {
+	part := fakegemini.Text("one ")
+	cut, odd, late := part, part, part
+	cut.Cut = true
+	odd.Raw = "data: {\"candidates\": 7}\n\n"
+	late.Raw = `data: {"error":{"code":503,"message":"overloaded","status":"UNAVAILABLE"}}` + "\n\n"
+	bare := part
+	bare.Raw = `{"error":{"code":500,` + "\n" + `"message":"oops","status":"INTERNAL"}}` + "\n"
+	tests := []struct {
+		name      string
+		reply     fakegemini.Reply
+		stream    bool
+		partials  []string
+		want      string
+		retryable bool
+	}{
+		{"refused", fakegemini.Failure(400, "bad schema"), false, nil, "model: 400 INVALID_ARGUMENT: bad schema", false},
+		{"refused streamed", fakegemini.Failure(400, "bad schema"), true, nil, "model: 400 INVALID_ARGUMENT: bad schema", false},
+		{"not found", fakegemini.Failure(404, "no such model"), false, nil, "model: 404 NOT_FOUND: no such model", false},
+		{"failure in a list", fakegemini.Reply{Status: 400, Raw: `[{"error":{"code":400,"message":"bad schema","status":"INVALID_ARGUMENT"}}]`}, true, nil, "model: 400 INVALID_ARGUMENT: bad schema", false},
+		{"failure of a proxy", fakegemini.Reply{Status: 502, Raw: "<h1>" + strings.Repeat("x", 300)}, false, nil, "model: 502: <h1>" + strings.Repeat("x", 196) + "…", true},
+		{"failure without words", fakegemini.Reply{Status: 500, Raw: "[]"}, false, nil, "model: 500 INTERNAL: []", true},
+		{"blank failure", fakegemini.Reply{Status: 500, Raw: "\n"}, false, nil, "model: 500 INTERNAL: Gemini answered 500 Internal Server Error", true},
+		{"key in the message", fakegemini.Failure(400, "bad key test-key-1234"), false, nil, "model: 400 INVALID_ARGUMENT: bad key [redacted]", false},
+		{"cut", fakegemini.Reply{Cut: true}, false, nil, "model: the answer of Gemini was cut: unexpected EOF", true},
+		{"cut streamed", cut, true, []string{"+one "}, "model: the stream of Gemini was cut: unexpected EOF", true},
+		{
+			"malformed",
+			fakegemini.Reply{Raw: "<html>"},
+			false, nil,
+			`model: malformed answer of Gemini: invalid character '<' looking for beginning of value in "<html>"`, true,
+		},
+		{
+			"malformed chunk", odd, true,
+			[]string{"+one "},
+			"model: malformed answer of Gemini: json: cannot unmarshal number into Go struct field .Alias.candidates of type []*genai.Candidate in \"{\\\"candidates\\\": 7}\"", true,
+		},
+		{
+			"candidate is null",
+			fakegemini.Reply{Raw: `{"candidates":[null]}`},
+			false, nil,
+			"model: malformed answer of Gemini: interface conversion: interface {} is nil, not map[string]interface {}", true,
+		},
+		{
+			"candidate is null streamed",
+			fakegemini.Reply{Raw: `data: {"candidates":[null]}` + "\n\n"},
+			true, nil,
+			"model: malformed answer of Gemini: interface conversion: interface {} is nil, not map[string]interface {}", true,
+		},
+		{
+			"malformed unary",
+			fakegemini.Reply{Raw: `{"candidates":7}`},
+			false, nil,
+			"model: malformed answer of Gemini: json: cannot unmarshal number into Go struct field .Alias.candidates of type []*genai.Candidate in \"{\\\"candidates\\\":7}\"", true,
+		},
+		{"late error", late, true, []string{"+one "}, "model: 503 UNAVAILABLE: overloaded", true},
+		{"late bare error", bare, true, []string{"+one "}, "model: 500 INTERNAL: oops", true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			fake := newFake(t)
+			fake.Enqueue(tt.reply)
+			got, err := ask(t, provider.NewGemini("gemini-x", fakeOptions(fake)), tt.stream)
+			failed, ok := errors.AsType[*model.Error](err)
+			if !ok {
+				t.Fatalf("Generate() = %v, want a *model.Error", err)
+			}
+			if diff := cmp.Diff(tt.want, failed.Error()); diff != "" {
+				t.Errorf("error (-want +got):\n%s", diff)
+			}
+			if failed.Retryable() != tt.retryable {
+				t.Errorf("Retryable() = %v, want %v", failed.Retryable(), tt.retryable)
+			}
+			if diff := cmp.Diff(tt.partials, outline(got)); diff != "" {
+				t.Errorf("before the error (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestGeminiNoAnswer(t *testing.T) {
+	fake := newFake(t)
+	opts := fakeOptions(fake)
+	fake.Close()
+	_, err := ask(t, provider.NewGemini("gemini-x", opts), false)
+	failed, ok := errors.AsType[*model.Error](err)
+	if !ok || !failed.Retryable() || !strings.HasPrefix(failed.Error(), "model: no answer from Gemini: dial tcp ") {
+		t.Errorf("Generate() = %v, want a retryable *model.Error that says it could not dial", err)
+	}
+}
+
+func errorText(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}

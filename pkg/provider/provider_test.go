@@ -1,0 +1,246 @@
+package provider_test
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+	"google.golang.org/genai"
+
+	"agenthost/internal/fakegemini"
+	"agenthost/pkg/model"
+	"agenthost/pkg/provider"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// A scenario is what a model shall do at its only call.
+type scenario struct {
+	pieces []string
+	call   *genai.FunctionCall
+	fail   *model.Error
+	// hold, if set, is called when the model was asked, and the answer never
+	// comes.
+	hold func()
+}
+
+// A subject is a provider under the suite.
+type subject struct {
+	name  string
+	build func(t *testing.T, s scenario) model.LLM
+}
+
+func subjects() []subject {
+	return []subject{{"gemini", geminiSubject}, {"scripted", scriptedSubject}}
+}
+
+func geminiSubject(t *testing.T, s scenario) model.LLM {
+	reply := fakegemini.Text(s.pieces...)
+	if s.call != nil {
+		reply.Parts = append(reply.Parts, &genai.Part{FunctionCall: s.call})
+	}
+	if s.fail != nil {
+		reply = fakegemini.Failure(s.fail.Code, s.fail.Message)
+	}
+	if s.hold != nil {
+		reply.Hold, reply.Started = make(chan struct{}), s.hold
+	}
+	fake := newFake(t)
+	fake.Enqueue(reply)
+	return provider.NewGemini("gemini-x", fakeOptions(fake))
+}
+
+func newFake(t *testing.T) *fakegemini.Server {
+	t.Helper()
+	fake := fakegemini.New()
+	t.Cleanup(fake.Close)
+	return fake
+}
+
+// fakeOptions reach the fake, with an environment that holds only a key, and
+// without retries.
+func fakeOptions(fake *fakegemini.Server) *provider.GeminiOptions {
+	return &provider.GeminiOptions{
+		Lookup: lookup(map[string]string{"GOOGLE_API_KEY": "test-key-1234"}), BaseURL: fake.URL(), HTTP: fake.Client(),
+		Retry: provider.RetryOptions{Attempts: 1},
+	}
+}
+
+// vertexOptions reach the fake by the form of Vertex AI.
+func vertexOptions(fake *fakegemini.Server) *provider.GeminiOptions {
+	opts := fakeOptions(fake)
+	opts.Lookup = lookup(map[string]string{"GOOGLE_GENAI_USE_VERTEXAI": "1", "GOOGLE_CLOUD_PROJECT": "p"})
+	opts.Token = func(context.Context) (string, error) { return "test-token", nil }
+	return opts
+}
+
+func lookup(env map[string]string) func(string) (string, bool) {
+	return func(name string) (string, bool) {
+		v, ok := env[name]
+		return v, ok
+	}
+}
+
+// ask calls with the text of one user message.
+func ask(t *testing.T, llm model.LLM, stream bool) ([]*model.Response, error) {
+	t.Helper()
+	return collect(llm.Generate(t.Context(), question("hi", stream)))
+}
+
+func question(text string, stream bool) *model.Request {
+	return &model.Request{
+		Contents: []*genai.Content{model.UserText(text)}, Config: &genai.GenerateContentConfig{}, Stream: stream,
+		Origin: model.Origin{App: "app", Agent: "root", UserID: "u", SessionID: "s", User: text},
+	}
+}
+
+func collect(seq iter.Seq2[*model.Response, error]) ([]*model.Response, error) {
+	var all []*model.Response
+	for r, err := range seq {
+		if err != nil {
+			return all, err
+		}
+		all = append(all, r)
+	}
+	return all, nil
+}
+
+// outline shows responses as texts, partial ones with a leading +, calls as
+// name().
+func outline(rs []*model.Response) []string {
+	var out []string
+	for _, r := range rs {
+		var b strings.Builder
+		if r.Partial {
+			b.WriteByte('+')
+		}
+		b.WriteString(model.TextOf(r.Content))
+		for _, c := range model.CallsOf(r.Content) {
+			b.WriteString(c.Name + "()")
+		}
+		if r.ErrorCode != "" {
+			b.WriteString("!" + r.ErrorCode)
+		}
+		out = append(out, b.String())
+	}
+	return out
+}
+
+func TestSuite(t *testing.T) {
+	call := &genai.FunctionCall{Name: "lookup", Args: map[string]any{"id": "7"}}
+	tests := []struct {
+		name     string
+		scenario scenario
+		stream   bool
+		want     []string
+	}{
+		{"text", scenario{pieces: []string{"one ", "two"}}, false, []string{"one two"}},
+		{"text streamed", scenario{pieces: []string{"one ", "two"}}, true, []string{"+one ", "+two", "one two"}},
+		{"call", scenario{call: call}, false, []string{"lookup()"}},
+		{"call streamed", scenario{call: call}, true, []string{"+lookup()", "lookup()"}},
+		{"text and call streamed", scenario{pieces: []string{"wait"}, call: call}, true, []string{"+wait", "+lookup()", "waitlookup()"}},
+	}
+	for _, p := range subjects() {
+		for _, tt := range tests {
+			t.Run(p.name+"/"+tt.name, func(t *testing.T) {
+				got, err := ask(t, p.build(t, tt.scenario), tt.stream)
+				if err != nil {
+					t.Fatalf("Generate() = %v", err)
+				}
+				if diff := cmp.Diff(tt.want, outline(got)); diff != "" {
+					t.Errorf("Generate() (-want +got):\n%s", diff)
+				}
+				checkWhole(t, got[len(got)-1], tt.scenario.call)
+			})
+		}
+	}
+}
+
+func checkWhole(t *testing.T, whole *model.Response, call *genai.FunctionCall) {
+	t.Helper()
+	if whole.Partial || whole.Content.Role != genai.RoleModel || whole.FinishReason != genai.FinishReasonStop {
+		t.Errorf("the last response is partial=%v role=%s finish=%s, want false, model, STOP",
+			whole.Partial, whole.Content.Role, whole.FinishReason)
+	}
+	if calls := model.CallsOf(whole.Content); call != nil {
+		if diff := cmp.Diff([]*genai.FunctionCall{call}, calls); diff != "" {
+			t.Errorf("calls (-want +got):\n%s", diff)
+		}
+	}
+}
+
+func TestSuiteFailure(t *testing.T) {
+	for _, p := range subjects() {
+		for _, stream := range []bool{false, true} {
+			t.Run(p.name+"/"+mode(stream), func(t *testing.T) {
+				llm := p.build(t, scenario{fail: &model.Error{Code: 503, Message: "overloaded"}})
+				got, err := ask(t, llm, stream)
+				failed, ok := errors.AsType[*model.Error](err)
+				if !ok || len(got) != 0 {
+					t.Fatalf("Generate() = %v, %v, want nothing and a *model.Error", outline(got), err)
+				}
+				if want := "model: 503 UNAVAILABLE: overloaded"; failed.Error() != want || !failed.Retryable() {
+					t.Errorf("Generate() = %q, retryable %v, want %q, true", failed, failed.Retryable(), want)
+				}
+			})
+		}
+	}
+}
+
+func TestSuiteCancel(t *testing.T) {
+	for _, p := range subjects() {
+		for _, stream := range []bool{false, true} {
+			t.Run(p.name+"/"+mode(stream), func(t *testing.T) {
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				llm := p.build(t, scenario{pieces: []string{"a ", "b"}, hold: cancel})
+				_, err := collect(llm.Generate(ctx, question("hi", stream)))
+				if !errors.Is(err, context.Canceled) {
+					t.Errorf("Generate() = %v, want context canceled", err)
+				}
+			})
+		}
+	}
+}
+
+func TestSuiteStopEarly(t *testing.T) {
+	for _, p := range subjects() {
+		t.Run(p.name, func(t *testing.T) {
+			llm := p.build(t, scenario{pieces: []string{"a ", "b ", "c"}})
+			for r, err := range llm.Generate(t.Context(), question("hi", true)) {
+				if err != nil || !r.Partial {
+					t.Errorf("Generate() = %v, %v, want a partial response", r, err)
+				}
+				break
+			}
+		})
+	}
+}
+
+func TestSuiteName(t *testing.T) {
+	for _, p := range subjects() {
+		if got := p.build(t, scenario{}).Name(); got == "" {
+			t.Errorf("%s: Name() is empty", p.name)
+		}
+	}
+}
+
+func mode(stream bool) string {
+	if stream {
+		return "stream"
+	}
+	return "unary"
+}
+
+// waits records the waits it is asked for and passes none of the time.
+type waits []time.Duration
+
+func (w *waits) wait(ctx context.Context, d time.Duration) error {
+	*w = append(*w, d)
+	return ctx.Err()
+}

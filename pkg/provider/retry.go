@@ -1,0 +1,148 @@
+package provider
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"time"
+
+	"agenthost/pkg/model"
+)
+
+// RetryOptions say when a failed call is repeated.
+type RetryOptions struct {
+	// Codes are the HTTP statuses that are worth another try; nil is 429, 500,
+	// 502, 503 and 504. A call that got no usable answer at all (refused, cut,
+	// malformed) is always worth one.
+	Codes []int
+	// Attempts counts all tries, the first included; 0 is 3, 1 is no retry.
+	Attempts int
+	// Initial is the first wait, which doubles from try to try; 0 is 1 s.
+	Initial time.Duration
+	// Max bounds each wait; 0 is 30 s. When the service asks for a longer one,
+	// the call fails at once.
+	Max time.Duration
+	// Wait passes the time, or returns ctx's error; nil waits on a timer for d
+	// and up to a quarter more.
+	Wait func(ctx context.Context, d time.Duration) error
+	// Logger hears of each repetition; nil is silent.
+	Logger *slog.Logger
+}
+
+// Retry repeats failed calls of llm. A wait that the service asks for counts
+// before the options'. Once a response was yielded, nothing is repeated. Nil
+// options are the zero options.
+func Retry(llm model.LLM, opts *RetryOptions) model.LLM {
+	var o RetryOptions
+	if opts != nil {
+		o = *opts
+	}
+	if o.Codes == nil {
+		o.Codes = []int{
+			http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusBadGateway,
+			http.StatusServiceUnavailable, http.StatusGatewayTimeout,
+		}
+	}
+	if o.Attempts == 0 {
+		o.Attempts = 3
+	}
+	if o.Initial == 0 {
+		o.Initial = time.Second
+	}
+	if o.Max == 0 {
+		o.Max = 30 * time.Second
+	}
+	if o.Wait == nil {
+		o.Wait = jitter
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &retrying{LLM: llm, opts: o}
+}
+
+type retrying struct {
+	model.LLM
+	opts RetryOptions
+}
+
+// Generate asks until there is an answer or no more reason to hope.
+func (r *retrying) Generate(ctx context.Context, req *model.Request) iter.Seq2[*model.Response, error] {
+	return func(yield func(*model.Response, error) bool) {
+		for attempt := 1; ; attempt++ {
+			started, err := r.try(ctx, req, yield)
+			if err == nil {
+				return
+			}
+			wait, again := r.next(err, attempt)
+			if started || !again || ctx.Err() != nil {
+				yield(nil, err)
+				return
+			}
+			r.opts.Logger.WarnContext(ctx, "model call failed, asking again",
+				"model", r.Name(), "attempt", attempt, "wait", wait, "error", err)
+			if err := r.opts.Wait(ctx, wait); err != nil {
+				yield(nil, fmt.Errorf("waiting to ask %s again: %w", r.Name(), err))
+				return
+			}
+		}
+	}
+}
+
+// try passes one call through, but for its error. It says whether any response
+// was passed on.
+func (r *retrying) try(ctx context.Context, req *model.Request, yield func(*model.Response, error) bool) (started bool, err error) {
+	for resp, err := range r.LLM.Generate(ctx, req) {
+		if err != nil {
+			return started, err
+		}
+		started = true
+		if !yield(resp, nil) {
+			return started, nil
+		}
+	}
+	return started, nil
+}
+
+// next says how long to wait after the attempt that failed with err, and
+// whether there is a next one.
+func (r *retrying) next(err error, attempt int) (time.Duration, bool) {
+	failed, ok := errors.AsType[*model.Error](err)
+	if !ok || attempt >= r.opts.Attempts {
+		return 0, false
+	}
+	if failed.Code != 0 && !slices.Contains(r.opts.Codes, failed.Code) {
+		return 0, false
+	}
+	if asked, ok := errors.AsType[askedWait](failed.Err); ok {
+		return time.Duration(asked), time.Duration(asked) <= r.opts.Max
+	}
+	wait := r.opts.Initial << min(attempt-1, 20)
+	return min(wait, r.opts.Max), true
+}
+
+// jitter waits for d and up to a quarter more, so that callers that failed
+// together do not come back together.
+func jitter(ctx context.Context, d time.Duration) error {
+	return pause(ctx, d+rand.N(d/4+1))
+}
+
+// pause waits for d, or returns ctx's error.
+func pause(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return ctx.Err()
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

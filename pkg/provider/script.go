@@ -1,0 +1,184 @@
+package provider
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"slices"
+
+	"google.golang.org/genai"
+
+	"agenthost/pkg/spec"
+	"agenthost/pkg/template"
+)
+
+// A ScriptEntry is one answer of a script, as it is written. It says at least
+// one of text, json, calls, thought and parts, or else error.
+type ScriptEntry struct {
+	When    spec.Expr      `yaml:"when" doc:"When the entry answers; without it always."`
+	Text    spec.Text      `yaml:"text" doc:"The reply's text, with {placeholders}."`
+	JSON    *spec.Node     `yaml:"json" doc:"The reply's text is this value as JSON."`
+	Calls   []ScriptCall   `yaml:"calls" doc:"The functions that the model calls."`
+	Thought spec.Text      `yaml:"thought" doc:"A thought before the reply, with {placeholders}."`
+	Parts   []*genai.Part  `yaml:"parts" doc:"Raw parts at the end of the reply."`
+	Error   *ScriptFailure `yaml:"error" doc:"The call fails."`
+	Usage   *ScriptUsage   `yaml:"usage" doc:"The tokens that the answer reports."`
+	Times   int            `yaml:"times" doc:"How often the entry answers in a session; without it always."`
+	Chunks  int            `yaml:"chunks" doc:"In how many pieces the text is streamed; without it a piece for each word, up to 16."`
+	Delay   spec.Duration  `yaml:"delay" doc:"The wait before the first piece and between pieces."`
+}
+
+// A ScriptCall is one function call of an answer.
+type ScriptCall struct {
+	Name string         `yaml:"name" required:"true" doc:"The function's name."`
+	Args map[string]any `yaml:"args" doc:"Its arguments."`
+}
+
+// A ScriptFailure is a failed model call.
+type ScriptFailure struct {
+	Code    int       `yaml:"code" default:"500" doc:"The HTTP status."`
+	Status  string    `yaml:"status" doc:"The service's word for it; without it Google's word for the code."`
+	Message spec.Text `yaml:"message" doc:"What the service says, with {placeholders}."`
+}
+
+// A ScriptUsage is what an answer cost.
+type ScriptUsage struct {
+	Prompt     int32 `yaml:"prompt" doc:"Tokens of the prompt."`
+	Candidates int32 `yaml:"candidates" doc:"Tokens of the answer."`
+}
+
+// A Script is a checked list of entries, compiled. It does not change; many
+// models may use it.
+type Script struct {
+	file    string
+	entries []*scriptEntry
+	// keys are those of the state that the conditions read.
+	keys []string
+}
+
+type scriptEntry struct {
+	ScriptEntry
+	pos                    spec.Pos
+	when                   *template.Expr // nil is always
+	text, thought, message *template.Paths
+}
+
+// DecodeScript reads a script: a list whose items are [ScriptEntry] mappings.
+// It reports every problem; with any the script is not usable.
+func DecodeScript(n *spec.Node) (*Script, spec.Diagnostics) {
+	if n.Kind != spec.Sequence {
+		return nil, spec.Diagnostics{n.Errorf("type", "a script is a list of entries")}
+	}
+	d := &scriptDecoder{script: Script{file: n.Pos.File}}
+	var final *spec.Node
+	for _, item := range n.Items {
+		if final != nil {
+			d.add(item.Errorf("script", "this entry never answers: the one in line %d always does", final.Pos.Line))
+		}
+		if e := d.entry(item); item.Get("when") == nil && e.Times == 0 && final == nil {
+			final = item
+		}
+	}
+	d.ds.Sort()
+	return &d.script, d.ds
+}
+
+type scriptDecoder struct {
+	script Script
+	ds     spec.Diagnostics
+}
+
+func (d *scriptDecoder) add(ds ...spec.Diagnostic) { d.ds = append(d.ds, ds...) }
+
+func (d *scriptDecoder) entry(n *spec.Node) *scriptEntry {
+	e := &scriptEntry{pos: n.Pos}
+	d.add(spec.Decode(n, &e.ScriptEntry)...)
+	d.checkAnswer(n)
+	d.checkNumbers(n, e)
+	e.when = d.condition(e.When)
+	e.text, e.thought = d.paths(e.Text), d.paths(e.Thought)
+	if e.Error != nil {
+		e.message = d.paths(e.Error.Message)
+	}
+	d.script.entries = append(d.script.entries, e)
+	return e
+}
+
+func (d *scriptDecoder) checkAnswer(n *spec.Node) {
+	if n.Kind != spec.Mapping {
+		return
+	}
+	var said []string
+	for _, key := range []string{"text", "json", "calls", "thought", "parts"} {
+		if v := n.Get(key); v != nil && !v.IsNull() {
+			said = append(said, key)
+		}
+	}
+	failure := n.Get("error")
+	switch {
+	case failure == nil && len(said) == 0:
+		d.add(n.Errorf("script", "the entry says nothing: give it text, json, calls, thought, parts or error"))
+	case failure != nil && len(said) > 0:
+		d.add(failure.Errorf("script", "an entry either fails or answers: error and %s exclude each other", said[0]))
+	case slices.Contains(said, "text") && slices.Contains(said, "json"):
+		d.add(n.Get("json").Errorf("script", "an entry has one text: text and json exclude each other"))
+	}
+}
+
+func (d *scriptDecoder) checkNumbers(n *spec.Node, e *scriptEntry) {
+	d.atLeast(n.Get("times"), e.Times, 1)
+	d.atLeast(n.Get("chunks"), e.Chunks, 1)
+	if at := n.Get("error").Get("code"); at != nil && e.Error != nil && (e.Error.Code < 400 || e.Error.Code > 599) {
+		d.add(at.Errorf("value", "%d is no status of a failure: use 400 to 599", e.Error.Code))
+	}
+	if e.Usage != nil {
+		d.atLeast(n.Get("usage").Get("prompt"), int(e.Usage.Prompt), 0)
+		d.atLeast(n.Get("usage").Get("candidates"), int(e.Usage.Candidates), 0)
+	}
+}
+
+func (d *scriptDecoder) atLeast(n *spec.Node, value, least int) {
+	if n != nil && !n.IsNull() && value < least {
+		d.add(n.Errorf("value", "want at least %d", least))
+	}
+}
+
+func (d *scriptDecoder) condition(src spec.Expr) *template.Expr {
+	if src.Value == "" {
+		return nil
+	}
+	compiled, err := template.CompileBool(src.Value, scriptEnv())
+	if err == nil {
+		var keys []string
+		if keys, err = stateKeys(src.Value); err == nil {
+			d.script.keys = append(d.script.keys, keys...)
+			return compiled
+		}
+	}
+	d.add(src.Errorf(offsetOf(err), "expression", "%v", err))
+	return nil
+}
+
+func (d *scriptDecoder) paths(src spec.Text) *template.Paths {
+	compiled, err := template.ParsePaths(src.Value)
+	if err != nil {
+		d.add(src.Errorf(offsetOf(err), "template", "%v", err))
+	}
+	return compiled
+}
+
+func offsetOf(err error) int {
+	if at, ok := errors.AsType[*template.Error](err); ok {
+		return at.Offset
+	}
+	return 0
+}
+
+// jsonText writes a value as one line of JSON, without HTML escapes.
+func jsonText(v any) (string, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	err := enc.Encode(v)
+	return string(bytes.TrimSpace(b.Bytes())), err
+}

@@ -1,0 +1,142 @@
+package provider
+
+import (
+	"fmt"
+	"maps"
+	"strings"
+	"unicode"
+
+	"google.golang.org/genai"
+
+	"agenthost/pkg/model"
+	"agenthost/pkg/template"
+)
+
+// answer makes the parts of a reply, each of them new. When streaming, the text
+// is in pieces.
+func (e *scriptEntry) answer(q *question, stream bool) ([]*genai.Part, error) {
+	if e.Error != nil {
+		return nil, e.failure(q)
+	}
+	var parts []*genai.Part
+	thought, err := e.render("thought", e.thought, q)
+	if err != nil {
+		return nil, err
+	}
+	if thought != "" {
+		parts = append(parts, &genai.Part{Text: thought, Thought: true})
+	}
+	text, err := e.reply(q)
+	if err != nil {
+		return nil, err
+	}
+	for _, piece := range e.split(text, stream) {
+		parts = append(parts, &genai.Part{Text: piece})
+	}
+	for _, c := range e.Calls {
+		parts = append(parts, &genai.Part{FunctionCall: &genai.FunctionCall{Name: c.Name, Args: maps.Clone(c.Args)}})
+	}
+	for _, p := range e.Parts {
+		parts = append(parts, ownPart(p))
+	}
+	return parts, nil
+}
+
+// ownPart copies what the runtime writes into: it gives calls their ids.
+func ownPart(p *genai.Part) *genai.Part {
+	own := *p
+	if p.FunctionCall != nil {
+		call := *p.FunctionCall
+		own.FunctionCall = &call
+	}
+	return &own
+}
+
+func (e *scriptEntry) reply(q *question) (string, error) {
+	if e.JSON != nil {
+		return jsonText(e.JSON.Any())
+	}
+	return e.render("text", e.text, q)
+}
+
+func (e *scriptEntry) failure(q *question) error {
+	message, err := e.render("error.message", e.message, q)
+	if err != nil {
+		return err
+	}
+	failed := &model.Error{Code: e.Error.Code, Status: e.Error.Status, Message: message}
+	if failed.Status == "" {
+		failed.Status = statusWord(failed.Code)
+	}
+	return failed
+}
+
+func (e *scriptEntry) render(field string, text *template.Paths, q *question) (string, error) {
+	out, err := text.Render(q.lookup, nil)
+	if err != nil {
+		return "", e.broken(field, err)
+	}
+	return out, nil
+}
+
+// broken is a field of an entry that fails on the request at hand.
+func (e *scriptEntry) broken(field string, err error) error {
+	return &model.Error{
+		Code: 400, Status: "INVALID_ARGUMENT", Message: fmt.Sprintf("%s of the script entry at %s: %v", field, e.pos, err), Err: err,
+	}
+}
+
+func (e *scriptEntry) usage() *genai.GenerateContentResponseUsageMetadata {
+	if e.Usage == nil {
+		return nil
+	}
+	return &genai.GenerateContentResponseUsageMetadata{
+		PromptTokenCount: e.Usage.Prompt, CandidatesTokenCount: e.Usage.Candidates,
+		TotalTokenCount: e.Usage.Prompt + e.Usage.Candidates,
+	}
+}
+
+const maxPieces = 16
+
+// split cuts a text for streaming: between words while there are enough of
+// them, else between characters.
+func (e *scriptEntry) split(text string, stream bool) []string {
+	switch {
+	case text == "":
+		return nil
+	case !stream || e.Chunks == 1:
+		return []string{text}
+	}
+	atoms, n := words(text), e.Chunks
+	if n == 0 {
+		n = min(len(atoms), maxPieces)
+	}
+	if n > len(atoms) {
+		atoms = strings.Split(text, "")
+		n = min(n, len(atoms))
+	}
+	pieces := make([]string, n)
+	for i := range pieces {
+		pieces[i] = strings.Join(atoms[i*len(atoms)/n:(i+1)*len(atoms)/n], "")
+	}
+	return pieces
+}
+
+// words cuts a text before each word, so that blanks stay with the word that
+// they follow.
+func words(text string) []string {
+	var all []string
+	start, word, blank := 0, false, false
+	for i, r := range text {
+		if unicode.IsSpace(r) {
+			blank = true
+			continue
+		}
+		if blank && word {
+			all = append(all, text[start:i])
+			start = i
+		}
+		word, blank = true, false
+	}
+	return append(all, text[start:])
+}

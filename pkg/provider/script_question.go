@@ -1,0 +1,156 @@
+package provider
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/expr-lang/expr/ast"
+	"github.com/expr-lang/expr/parser"
+	"google.golang.org/genai"
+
+	"agenthost/pkg/model"
+	"agenthost/pkg/template"
+)
+
+// scriptEnv declares what conditions may read.
+func scriptEnv() template.Env {
+	return template.Env{
+		"agent": "", "user": "", "instruction": "", "step": 0, "turn": 0,
+		"state": map[string]any{}, "responses": map[string]any{}, "tools": []any{},
+	}
+}
+
+// A question is what a script looks at in a request.
+type question struct {
+	vars  map[string]any
+	state func(key string) (any, bool)
+}
+
+func newQuestion(req *model.Request, keys []string) *question {
+	q := &question{state: req.Origin.State}
+	if q.state == nil {
+		q.state = func(string) (any, bool) { return nil, false }
+	}
+	state := map[string]any{}
+	for _, key := range keys {
+		if v, ok := q.state(key); ok {
+			state[key] = v
+		}
+	}
+	q.vars = map[string]any{
+		"agent": req.Origin.Agent, "user": userText(req), "instruction": req.Instruction(),
+		"step": req.Origin.Step, "turn": req.Origin.Turn,
+		"state": state, "responses": responsesOf(req.Contents), "tools": toolNames(req.Config),
+	}
+	return q
+}
+
+// lookup finds the value of a placeholder: a variable, or else a key of the
+// state.
+func (q *question) lookup(path string) (any, bool) {
+	name, rest, _ := strings.Cut(path, ".")
+	if v, ok := q.vars[name]; ok && name != "state" {
+		return template.Dig(v, rest)
+	}
+	if name == "state" {
+		name, rest, _ = strings.Cut(rest, ".")
+	}
+	v, ok := q.state(name)
+	if !ok {
+		return nil, false
+	}
+	return template.Dig(v, rest)
+}
+
+// userText is the text of the invocation's user message. A caller that has no
+// invocation is taken at its contents.
+func userText(req *model.Request) string {
+	if req.Origin.User != "" {
+		return req.Origin.User
+	}
+	for _, c := range slices.Backward(req.Contents) {
+		if isUserMessage(c) {
+			return model.TextOf(c)
+		}
+	}
+	return ""
+}
+
+// isUserMessage tells what a user said from the function responses, which have
+// the same role.
+func isUserMessage(c *genai.Content) bool {
+	return c.Role == genai.RoleUser && slices.ContainsFunc(c.Parts, func(p *genai.Part) bool { return p.FunctionResponse == nil })
+}
+
+// responsesOf collects the function responses since the last user message, by
+// name. Of two with one name the later one counts.
+func responsesOf(contents []*genai.Content) map[string]any {
+	start := 0
+	for i, c := range slices.Backward(contents) {
+		if isUserMessage(c) {
+			start = i
+			break
+		}
+	}
+	responses := map[string]any{}
+	for _, c := range contents[start:] {
+		for _, r := range model.ResponsesOf(c) {
+			responses[r.Name] = r.Response
+		}
+	}
+	return responses
+}
+
+func toolNames(config *genai.GenerateContentConfig) []any {
+	names := []any{}
+	if config == nil {
+		return names
+	}
+	for _, tool := range config.Tools {
+		for _, f := range tool.FunctionDeclarations {
+			names = append(names, f.Name)
+		}
+	}
+	return names
+}
+
+// stateKeys lists the keys of the state that an expression reads. A session's
+// state is read by key and cannot be listed, so each must be written out. The
+// error is a [*template.Error].
+func stateKeys(src string) ([]string, error) {
+	tree, err := parser.Parse(src)
+	if err != nil {
+		return nil, &template.Error{Msg: err.Error()}
+	}
+	var r stateReader
+	ast.Walk(&tree.Node, &r)
+	if len(r.whole) > 0 {
+		return nil, &template.Error{
+			Offset: r.whole[0].Location().From, Msg: `name the key of the state that is meant: state.tier or state["user:name"]`,
+		}
+	}
+	return r.keys, nil
+}
+
+// A stateReader walks an expression. Children come before their parents, so a
+// key takes back the whole that its node was first taken for.
+type stateReader struct {
+	keys  []string
+	whole []ast.Node
+}
+
+// Visit looks at one node.
+func (r *stateReader) Visit(node *ast.Node) {
+	switch n := (*node).(type) {
+	case *ast.IdentifierNode:
+		if n.Value == "state" {
+			r.whole = append(r.whole, n)
+		}
+	case *ast.MemberNode:
+		key, fixed := n.Property.(*ast.StringNode)
+		if i := slices.Index(r.whole, n.Node); i >= 0 && fixed {
+			r.whole = slices.Delete(r.whole, i, i+1)
+			r.keys = append(r.keys, key.Value)
+		}
+	}
+}

@@ -1,0 +1,162 @@
+package provider
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"time"
+
+	"google.golang.org/genai"
+
+	"agenthost/pkg/model"
+	"agenthost/pkg/spec"
+	"agenthost/pkg/template"
+)
+
+type scriptedConfig struct {
+	Provider string    `yaml:"provider" doc:"scripted."`
+	Script   spec.Text `yaml:"script" required:"true" doc:"The file with the script, such as demo.script.yaml."`
+	Model    string    `yaml:"model" default:"scripted" doc:"The name that the model goes by."`
+}
+
+func buildScripted(ctx context.Context, env Env, c *scriptedConfig) (model.LLM, error) {
+	if env.File == nil {
+		return nil, spec.Diagnostics{c.Script.Errorf(0, "script", "there are no files to read %s from", c.Script)}
+	}
+	n, ds := env.File(ctx, c.Script)
+	if err := ds.Err(); err != nil {
+		return nil, err
+	}
+	script, ds := DecodeScript(n)
+	if err := ds.Err(); err != nil {
+		return nil, err
+	}
+	return NewScripted(script, &ScriptedOptions{Name: c.Model, Wait: env.Wait}), nil
+}
+
+// ScriptedOptions are those of [NewScripted].
+type ScriptedOptions struct {
+	// Name is the model's name; empty is "scripted".
+	Name string
+	// Wait passes the time of an entry's delay, or returns ctx's error; nil
+	// waits on a timer.
+	Wait func(ctx context.Context, d time.Duration) error
+}
+
+// NewScripted returns a model that answers from a script, which [DecodeScript]
+// found without problems. The first entry that matches a request answers. No
+// match is a [*model.Error] that says what was asked. Each model has its own
+// counts of how often an entry answered in a session; of more than 1024
+// sessions it forgets the one that asked the longest ago. Nil options are the
+// zero options.
+func NewScripted(s *Script, opts *ScriptedOptions) model.LLM {
+	m := &scripted{script: s}
+	if opts != nil {
+		m.opts = *opts
+	}
+	if m.opts.Name == "" {
+		m.opts.Name = "scripted"
+	}
+	if m.opts.Wait == nil {
+		m.opts.Wait = pause
+	}
+	return m
+}
+
+type scripted struct {
+	script *Script
+	opts   ScriptedOptions
+	used   tally
+}
+
+func (m *scripted) Name() string { return m.opts.Name }
+
+// Generate answers from the script; see [model.LLM].
+func (m *scripted) Generate(ctx context.Context, req *model.Request) iter.Seq2[*model.Response, error] {
+	return func(yield func(*model.Response, error) bool) {
+		q := newQuestion(req, m.script.keys)
+		e, err := m.pick(ctx, q, req.Origin)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		if err := m.play(ctx, e, q, req.Stream, yield); err != nil {
+			yield(nil, err)
+		}
+	}
+}
+
+// pick finds the first entry that matches and is not used up.
+func (m *scripted) pick(ctx context.Context, q *question, from model.Origin) (*scriptEntry, error) {
+	for i, e := range m.script.entries {
+		if e.when != nil {
+			match, err := e.when.Bool(ctx, q.vars)
+			if err != nil {
+				return nil, e.broken("when", err)
+			}
+			if !match {
+				continue
+			}
+		}
+		if m.used.take(from, i, e.Times) {
+			return e, nil
+		}
+	}
+	return nil, m.unanswered(q)
+}
+
+func (m *scripted) unanswered(q *question) error {
+	file := m.script.file
+	if file == "" {
+		file = "the script"
+	}
+	return &model.Error{Code: 404, Status: "NOT_FOUND", Message: fmt.Sprintf(
+		"no entry of %s answers agent %q, user %q, step %v, tools %s, responses %s; add one, such as - {when: 'agent == %q', text: …}",
+		file, q.vars["agent"], q.vars["user"], q.vars["step"],
+		template.String(q.vars["tools"]), template.String(q.vars["responses"]), q.vars["agent"],
+	)}
+}
+
+// play yields the answer of an entry, in pieces when streaming. An error is
+// not yielded but returned.
+func (m *scripted) play(ctx context.Context, e *scriptEntry, q *question, stream bool, yield func(*model.Response, error) bool) error {
+	if err := m.wait(ctx, e); err != nil {
+		return err
+	}
+	parts, err := e.answer(q, stream)
+	if err != nil {
+		return err
+	}
+	var whole model.Aggregator
+	whole.Add(&model.Response{ModelVersion: m.opts.Name, FinishReason: genai.FinishReasonStop, UsageMetadata: e.usage()})
+	for i, p := range parts {
+		if stream && i > 0 {
+			if err := m.wait(ctx, e); err != nil {
+				return err
+			}
+		}
+		piece := &model.Response{Content: modelContent(p), Partial: true, ModelVersion: m.opts.Name}
+		whole.Add(piece)
+		if stream && !yield(piece, nil) {
+			return nil
+		}
+	}
+	yield(complete(whole.Whole()), nil)
+	return nil
+}
+
+// wait passes the entry's delay. It ends with ctx also when there is none.
+func (m *scripted) wait(ctx context.Context, e *scriptEntry) error {
+	err := ctx.Err()
+	if err == nil && e.Delay > 0 {
+		err = m.opts.Wait(ctx, time.Duration(e.Delay))
+	}
+	if err != nil {
+		return fmt.Errorf("calling %s: %w", m.opts.Name, err)
+	}
+	return nil
+}
+
+func modelContent(parts ...*genai.Part) *genai.Content {
+	return &genai.Content{Role: genai.RoleModel, Parts: parts}
+}

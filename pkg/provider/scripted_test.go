@@ -1,0 +1,352 @@
+package provider_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/genai"
+
+	"agenthost/pkg/model"
+	"agenthost/pkg/provider"
+	"agenthost/pkg/spec"
+)
+
+// scriptedSubject writes a scenario as a script.
+func scriptedSubject(t *testing.T, s scenario) model.LLM {
+	var b strings.Builder
+	if s.fail != nil {
+		fmt.Fprintf(&b, "- error: {code: %d, message: %s}\n", s.fail.Code, s.fail.Message)
+	} else {
+		fmt.Fprintf(&b, "- text: %q\n", strings.Join(s.pieces, ""))
+		if n := len(s.pieces); n > 0 {
+			fmt.Fprintf(&b, "  chunks: %d\n", n)
+		}
+		if s.call != nil {
+			fmt.Fprintf(&b, "  calls: [{name: %s, args: {id: %q}}]\n", s.call.Name, s.call.Args["id"])
+		}
+	}
+	opts := &provider.ScriptedOptions{}
+	if s.hold != nil {
+		b.WriteString("  delay: 1h\n")
+		opts.Wait = func(ctx context.Context, _ time.Duration) error {
+			s.hold()
+			<-ctx.Done()
+			return ctx.Err()
+		}
+	}
+	return provider.NewScripted(script(t, b.String()), opts)
+}
+
+func script(t *testing.T, src string) *provider.Script {
+	t.Helper()
+	n, ds := spec.Parse("demo.script.yaml", []byte(src))
+	if err := ds.Err(); err != nil {
+		t.Fatal(err)
+	}
+	s, ds := provider.DecodeScript(n)
+	if err := ds.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+const demo = `
+- when: agent == "triage" and user contains "refund"
+  json: {intent: refund, why: "<b>"}
+- when: responses.create_refund != nil
+  text: "Done, {user:name?}: {responses.create_refund.id}"
+- when: agent == "refund"
+  calls: [{name: create_refund, args: {order_id: "7", amount: 300}}]
+  times: 1
+- when: user contains "slow"
+  text: one two three four
+  chunks: 4
+  delay: 50ms
+- when: user contains "boom"
+  error: {code: 503, message: "{user} is too much"}
+- when: state.tier == "gold" and state["user:name"] == "Ann"
+  text: "Welcome, {user:name} of {tier} ({state.tier})"
+- when: '"search" in tools and instruction contains "kind"'
+  thought: "{tools} for {agent}, step {step}, turn {turn}"
+  text: found
+  usage: {prompt: 10, candidates: 5}
+- when: user == "raw"
+  parts: [{text: a}, {function_call: {name: f, args: {n: 1}}}, {inlineData: {mimeType: image/png, data: AQ==}}]
+- when: user == "nothing"
+  text: ""
+- when: user != "unknown"
+  text: "You said: {user}"
+`
+
+func TestScripted(t *testing.T) {
+	answered := []*genai.Content{
+		model.UserText("refund"),
+		{Role: "model", Parts: []*genai.Part{{FunctionCall: &genai.FunctionCall{Name: "create_refund"}}}},
+		{Role: "user", Parts: []*genai.Part{{FunctionResponse: &genai.FunctionResponse{
+			Name: "create_refund", Response: map[string]any{"id": "R1"},
+		}}}},
+	}
+	kind := &genai.GenerateContentConfig{
+		SystemInstruction: &genai.Content{Parts: []*genai.Part{{Text: "be kind"}}},
+		Tools:             []*genai.Tool{{FunctionDeclarations: []*genai.FunctionDeclaration{{Name: "search"}}}},
+	}
+	tests := []struct {
+		name string
+		req  model.Request
+		want string
+	}{
+		{"json", model.Request{Origin: model.Origin{Agent: "triage", User: "a refund"}}, `model: [{"intent":"refund","why":"<b>"}] STOP`},
+		{"responses", model.Request{Contents: answered, Origin: model.Origin{Agent: "refund"}}, "model: [Done, : R1] STOP"},
+		{
+			"optional state",
+			model.Request{Contents: answered, Origin: model.Origin{State: state{"user:name": "Ann"}.get}},
+			"model: [Done, Ann: R1] STOP",
+		},
+		{
+			"responses before the last message",
+			model.Request{Contents: append(answered, model.UserText("thanks"))},
+			"model: [You said: thanks] STOP",
+		},
+		{
+			"state",
+			model.Request{Origin: model.Origin{User: "hi", State: state{"tier": "gold", "user:name": "Ann"}.get}},
+			"model: [Welcome, Ann of gold (gold)] STOP",
+		},
+		{
+			"instruction, tools, thought, usage",
+			model.Request{Config: kind, Origin: model.Origin{Agent: "root", User: "hi", Step: 2, Turn: 3}},
+			`model: (["search"] for root, step 2, turn 3)[found] STOP 15 tokens`,
+		},
+		{"empty text", model.Request{Origin: model.Origin{User: "nothing"}}, "model:  STOP"},
+		{"user from contents", model.Request{Contents: []*genai.Content{model.UserText("hello")}}, "model: [You said: hello] STOP"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got, err := collect(provider.NewScripted(script(t, demo), nil).Generate(t.Context(), &tt.req))
+			if err != nil {
+				t.Fatalf("Generate() = %v", err)
+			}
+			if diff := cmp.Diff(tt.want, detail(got[0])); diff != "" {
+				t.Errorf("Generate() (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+type state map[string]any
+
+func (s state) get(key string) (any, bool) {
+	v, ok := s[key]
+	return v, ok
+}
+
+func TestScriptedParts(t *testing.T) {
+	got, err := ask(t, provider.NewScripted(script(t, strings.ReplaceAll(demo, `"raw"`, `"hi"`)), nil), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []*genai.Part{
+		{Text: "a"},
+		{FunctionCall: &genai.FunctionCall{Name: "f", Args: map[string]any{"n": int64(1)}}},
+		{InlineData: &genai.Blob{MIMEType: "image/png", Data: []byte{1}}},
+	}
+	if diff := cmp.Diff(want, got[0].Content.Parts); diff != "" {
+		t.Errorf("parts (-want +got):\n%s", diff)
+	}
+}
+
+func TestScriptedErrors(t *testing.T) {
+	tests := []struct{ name, src, want string }{
+		{"failed call", demo, "model: 503 UNAVAILABLE: boom is too much"},
+		{"own status", "- error: {code: 429, status: QUOTA, message: enough}", "model: 429 QUOTA: enough"},
+		{"default code", "- error: {message: oops}", "model: 500 INTERNAL: oops"},
+		{
+			"missing value", "- text: \"{order.id}\"",
+			"model: 400 INVALID_ARGUMENT: text of the script entry at demo.script.yaml:1:3: Context variable not found: `order.id`.",
+		},
+		{
+			"no match", "- {when: 'agent == \"triage\"', text: hi}",
+			`model: 404 NOT_FOUND: no entry of demo.script.yaml answers agent "root", user "boom", step 0, tools [], responses {}; ` +
+				`add one, such as - {when: 'agent == "root"', text: …}`,
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := collect(provider.NewScripted(script(t, tt.src), nil).Generate(t.Context(), question("boom", false)))
+			if diff := cmp.Diff(tt.want, errorText(err)); diff != "" {
+				t.Errorf("Generate() (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestScriptedTimes(t *testing.T) {
+	llm := provider.NewScripted(script(t, "- {text: first, times: 2}\n- text: later"), nil)
+	var got []string
+	for _, session := range []string{"a", "a", "b", "a", "b", "b"} {
+		req := question("hi", false)
+		req.Origin.SessionID = session
+		rs, err := collect(llm.Generate(t.Context(), req))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, session+" "+outline(rs)[0])
+	}
+	want := []string{"a first", "a first", "b first", "a later", "b first", "b later"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("Generate() (-want +got):\n%s", diff)
+	}
+}
+
+func TestScriptedForgetsOldSessions(t *testing.T) {
+	llm := provider.NewScripted(script(t, "- {text: first, times: 1}\n- text: later"), nil)
+	say := func(session int) string {
+		req := question("hi", false)
+		req.Origin.SessionID = fmt.Sprint(session)
+		rs, err := collect(llm.Generate(t.Context(), req))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return outline(rs)[0]
+	}
+	for session := range 1025 {
+		say(session)
+	}
+	if got := say(1) + " " + say(0); got != "later first" {
+		t.Errorf("sessions 1 and 0 after 1025 others = %q, want \"later first\"", got)
+	}
+}
+
+func TestScriptedPieces(t *testing.T) {
+	tests := []struct {
+		name, src string
+		want      []string
+	}{
+		{"a piece for each word", "- text: ' one two  three '", []string{"+ one ", "+two  ", "+three ", " one two  three "}},
+		{"one piece", "- {text: one two, chunks: 1}", []string{"+one two", "one two"}},
+		{"fewer than words", "- {text: one two three, chunks: 2}", []string{"+one ", "+two three", "one two three"}},
+		{"more than words", "- {text: día, chunks: 2}", []string{"+d", "+ía", "día"}},
+		{"more than characters", "- {text: ab, chunks: 9}", []string{"+a", "+b", "ab"}},
+		{"json", "- json: {a: 1}", []string{`+{"a":1}`, `{"a":1}`}},
+		{"calls apart", "- {text: hm, calls: [{name: f}, {name: g}]}", []string{"+hm", "+f()", "+g()", "hmf()g()"}},
+		{"empty", "- {text: ''}", []string{""}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got, err := ask(t, provider.NewScripted(script(t, tt.src), nil), true)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tt.want, outline(got)); diff != "" {
+				t.Errorf("Generate() (-want +got):\n%s", diff)
+			}
+		})
+	}
+	many := provider.NewScripted(script(t, "- text: "+strings.Repeat("word ", 50)), nil)
+	if got, err := ask(t, many, true); err != nil || len(got) != 17 {
+		t.Errorf("50 words: %d responses, %v, want 16 pieces and the whole", len(got), err)
+	}
+}
+
+func TestScriptedDelay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		llm := provider.NewScripted(script(t, demo), nil)
+		for stream, want := range map[bool]time.Duration{false: 50 * time.Millisecond, true: 200 * time.Millisecond} {
+			start := time.Now()
+			if _, err := collect(llm.Generate(t.Context(), question("slow", stream))); err != nil {
+				t.Fatal(err)
+			}
+			if took := time.Since(start); took != want {
+				t.Errorf("%s: took %v, want %v", mode(stream), took, want)
+			}
+		}
+	})
+}
+
+func TestScriptedCallsAreFresh(t *testing.T) {
+	llm := provider.NewScripted(script(t, "- {calls: [{name: f}], parts: [{function_call: {name: g}}]}"), nil)
+	for range 2 {
+		got, err := ask(t, llm, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range model.CallsOf(got[0].Content) {
+			if c.ID != "" {
+				t.Errorf("call %s has the id %s of an earlier answer", c.Name, c.ID)
+			}
+			c.ID = "adk-1"
+		}
+	}
+}
+
+func TestDecodeScript(t *testing.T) {
+	tests := []struct {
+		name, src string
+		want      []string
+	}{
+		{"no list", "text: hi", []string{"s.yaml:1:1: a script is a list of entries [type]"}},
+		{"says nothing", "- times: 1", []string{"s.yaml:1:3: the entry says nothing: give it text, json, calls, thought, parts or error [script]"}},
+		{"two texts", "- {text: a, json: {}}", []string{"s.yaml:1:19: an entry has one text: text and json exclude each other [script]"}},
+		{
+			"fails and answers", "- {error: {code: 500}, calls: [{name: f}]}",
+			[]string{"s.yaml:1:11: an entry either fails or answers: error and calls exclude each other [script]"},
+		},
+		{"no failure", "- error: {code: 200}", []string{"s.yaml:1:17: 200 is no status of a failure: use 400 to 599 [value]"}},
+		{
+			"numbers", "- {text: a, times: 0, chunks: -1, usage: {prompt: -1}}",
+			[]string{
+				"s.yaml:1:20: want at least 1 [value]", "s.yaml:1:31: want at least 1 [value]", "s.yaml:1:51: want at least 0 [value]",
+			},
+		},
+		{"unknown", "- {txt: a}", []string{
+			"s.yaml:1:3: the entry says nothing: give it text, json, calls, thought, parts or error [script]",
+			`s.yaml:1:4: unknown field "txt" [unknown-field]`,
+		}},
+		{"no name", "- {calls: [{args: {}}]}", []string{`s.yaml:1:12: missing field "name" [required]`}},
+		{"type", "- {when: xyzzy == 'a', text: hi}", []string{"s.yaml:1:10: unknown name xyzzy [expression]"}},
+		{
+			"state as a whole", "- {when: 'user == \"\" or state != nil', text: hi}",
+			[]string{`s.yaml:1:25: name the key of the state that is meant: state.tier or state["user:name"] [expression]`},
+		},
+		{"placeholder", "- {text: 'a {responses.}'}", []string{"s.yaml:1:13: {responses.}: a name is missing beside a dot [template]"}},
+		{
+			"unreachable", "- {text: a}\n- {text: b}\n- {when: 'false', text: c}",
+			[]string{
+				"s.yaml:2:3: this entry never answers: the one in line 1 always does [script]",
+				"s.yaml:3:3: this entry never answers: the one in line 1 always does [script]",
+			},
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			n, ds := spec.Parse("s.yaml", []byte(tt.src))
+			if err := ds.Err(); err != nil {
+				t.Fatal(err)
+			}
+			_, ds = provider.DecodeScript(n)
+			if diff := cmp.Diff(tt.want, ds.Strings()); diff != "" {
+				t.Errorf("DecodeScript() (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestScriptedCancelWhileWaiting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), 120*time.Millisecond)
+		defer cancel()
+		got, err := collect(provider.NewScripted(script(t, demo), nil).Generate(ctx, question("slow", true)))
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Generate() = %v, want deadline exceeded", err)
+		}
+		if diff := cmp.Diff([]string{"+one ", "+two "}, outline(got)); diff != "" {
+			t.Errorf("Generate() (-want +got):\n%s", diff)
+		}
+	})
+}

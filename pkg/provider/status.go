@@ -1,0 +1,73 @@
+package provider
+
+import (
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// statusWord is Google's word for an HTTP status (google.rpc.Code).
+func statusWord(code int) string {
+	switch code {
+	case http.StatusBadRequest:
+		return "INVALID_ARGUMENT"
+	case http.StatusUnauthorized:
+		return "UNAUTHENTICATED"
+	case http.StatusForbidden:
+		return "PERMISSION_DENIED"
+	case http.StatusNotFound:
+		return "NOT_FOUND"
+	case http.StatusConflict:
+		return "ABORTED"
+	case http.StatusTooManyRequests:
+		return "RESOURCE_EXHAUSTED"
+	case 499:
+		return "CANCELLED"
+	case http.StatusInternalServerError:
+		return "INTERNAL"
+	case http.StatusNotImplemented:
+		return "UNIMPLEMENTED"
+	case http.StatusServiceUnavailable:
+		return "UNAVAILABLE"
+	case http.StatusGatewayTimeout:
+		return "DEADLINE_EXCEEDED"
+	default:
+		return ""
+	}
+}
+
+// An askedWait is the time that a service asks to wait before the next try. It
+// travels as the cause of a [model.Error].
+type askedWait time.Duration
+
+func (w askedWait) Error() string { return "asked to wait " + time.Duration(w).String() }
+
+// retryAfter reads the header of that name: seconds, or a date that is compared
+// with the response's own. Nil is none.
+func retryAfter(h http.Header) error {
+	value := h.Get("Retry-After")
+	if seconds, err := strconv.Atoi(value); err == nil && seconds >= 0 {
+		return askedWait(time.Duration(seconds) * time.Second)
+	}
+	until, err := http.ParseTime(value)
+	if err != nil {
+		return nil
+	}
+	sent, err := http.ParseTime(h.Get("Date"))
+	if err != nil {
+		return nil
+	}
+	return askedWait(max(0, until.Sub(sent)))
+}
+
+// retryDelay reads the wait from Google's error details (google.rpc.RetryInfo).
+// Nil is none.
+func retryDelay(details []map[string]any) error {
+	for _, d := range details {
+		text, _ := d["retryDelay"].(string)
+		if wait, err := time.ParseDuration(text); err == nil && wait >= 0 {
+			return askedWait(wait)
+		}
+	}
+	return nil
+}
