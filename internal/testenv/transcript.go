@@ -1,0 +1,228 @@
+package testenv
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/rogpeppe/go-internal/txtar"
+	"google.golang.org/genai"
+
+	"agenthost/pkg/loader"
+	"agenthost/pkg/model"
+	"agenthost/pkg/runtime"
+	"agenthost/pkg/session"
+)
+
+var update = flag.Bool("update", false, "write what came out into the transcripts")
+
+// Transcripts plays every transcript below a folder. A transcript is a txtar
+// file: prose that names the rule it guards; the app's files; input, a line
+// for each turn (a text, or JSON {"message", "parts", "stateDelta",
+// "streaming", "state"}); and events, what came out: for each turn the events
+// that were seen, then what was stored and the state at the end. Ids and times
+// are left out, as are the parts of an event that say nothing.
+func Transcripts(t *testing.T, dir string, opts func() *loader.Options) {
+	files, err := filepath.Glob(filepath.Join(dir, "*.txtar"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no transcripts in %s: %v", dir, err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
+			playFile(t, file, opts())
+		})
+	}
+}
+
+func playFile(t *testing.T, file string, opts *loader.Options) {
+	ar, err := txtar.ParseFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(bytes.TrimSpace(ar.Comment)) == 0 {
+		t.Error("the transcript has no prose: say which rule it guards")
+	}
+	parts := map[string][]byte{}
+	app := map[string][]byte{}
+	for _, f := range ar.Files {
+		if f.Name == "input" || f.Name == "events" {
+			parts[f.Name] = f.Data
+		} else {
+			app[f.Name] = f.Data
+		}
+	}
+	got := play(t, Files(t, "app", app), string(parts["input"]), opts)
+	if *update {
+		writeEvents(t, file, ar, got)
+		return
+	}
+	if diff := cmp.Diff(string(parts["events"]), got); diff != "" {
+		t.Errorf("events (-want +got):\n%s", diff)
+	}
+}
+
+func writeEvents(t *testing.T, file string, ar *txtar.Archive, got string) {
+	ar.Files = slices.DeleteFunc(ar.Files, func(f txtar.File) bool { return f.Name == "events" })
+	ar.Files = append(ar.Files, txtar.File{Name: "events", Data: []byte(got)})
+	if err := os.WriteFile(file, txtar.Format(ar), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// turn is a line of input.
+type turn struct {
+	Message    string            `json:"message"`
+	Parts      []json.RawMessage `json:"parts"`
+	StateDelta map[string]any    `json:"stateDelta"`
+	Streaming  *bool             `json:"streaming"`
+	// State belongs to the first line: the session begins with it.
+	State map[string]any `json:"state"`
+	// Stop makes the consumer leave after so many events.
+	Stop int `json:"stop"`
+}
+
+func parseTurn(t *testing.T, line string) turn {
+	tu := turn{Message: line}
+	if strings.HasPrefix(line, "{") {
+		tu.Message = ""
+		dec := json.NewDecoder(strings.NewReader(line))
+		dec.DisallowUnknownFields()
+		if err := dec.Decode(&tu); err != nil {
+			t.Fatalf("input %s: %v", line, err)
+		}
+	}
+	return tu
+}
+
+func (tu turn) content(t *testing.T) *genai.Content {
+	if len(tu.Parts) == 0 {
+		return model.UserText(tu.Message)
+	}
+	c := &genai.Content{Role: genai.RoleUser}
+	for _, raw := range tu.Parts {
+		p, err := session.DecodePart(raw)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Parts = append(c.Parts, p)
+	}
+	return c
+}
+
+func play(t *testing.T, dir, input string, opts *loader.Options) string {
+	e := New(t, &Options{Loader: opts})
+	e.Load(t, dir)
+	var out strings.Builder
+	var key session.Key
+	for line := range strings.Lines(input) {
+		line = strings.TrimSpace(line)
+		if line == "" {
+			continue
+		}
+		tu := parseTurn(t, line)
+		if key.ID == "" {
+			key = e.Session(t, "app", "s", tu.State)
+		}
+		fmt.Fprintf(&out, "> %s\n", line)
+		e.playTurn(t, key, tu, &out)
+	}
+	e.writeStored(t, key, &out)
+	return out.String()
+}
+
+func (e *Env) playTurn(t *testing.T, key session.Key, tu turn, out *strings.Builder) {
+	req := &runtime.RunRequest{
+		App: key.App, UserID: key.User, SessionID: key.ID,
+		Message: tu.content(t), StateDelta: tu.StateDelta, Streaming: tu.Streaming,
+	}
+	var lines []string
+	parallel, n := false, 0
+	for ev, err := range e.Host.Run(t.Context(), req) {
+		if err != nil {
+			re := runtime.AsRunError(err)
+			lines = append(lines, fmt.Sprintf("error %s: %s", re.Code, re.Message))
+			break
+		}
+		parallel = parallel || ev.Branch != ""
+		lines = append(lines, Stable(t, ev))
+		if n++; n == tu.Stop {
+			break
+		}
+	}
+	if parallel {
+		slices.Sort(lines)
+	}
+	for _, l := range lines {
+		fmt.Fprintln(out, strings.ReplaceAll(l, os.TempDir(), "TMP"))
+	}
+}
+
+func (e *Env) writeStored(t *testing.T, key session.Key, out *strings.Builder) {
+	sess, err := e.Store.Sessions.Get(t.Context(), key, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	authors := make([]string, 0, len(sess.Events()))
+	parallel := false
+	for _, ev := range sess.Events() {
+		authors = append(authors, ev.Author)
+		parallel = parallel || ev.Branch != ""
+	}
+	if parallel {
+		slices.Sort(authors)
+	}
+	fmt.Fprintf(out, "stored: %s\n", strings.Join(authors, " "))
+	state := sess.State.All()
+	for _, k := range slices.Sorted(maps.Keys(state)) {
+		b, err := json.Marshal(state[k])
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(out, "state %s = %s\n", k, b)
+	}
+}
+
+// Stable is an event as one line of JSON without what differs from run to run
+// and without what says nothing.
+func Stable(t testing.TB, ev *session.Event) string {
+	t.Helper()
+	b, err := json.Marshal(ev)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var m map[string]any
+	if err := json.Unmarshal(b, &m); err != nil {
+		t.Fatal(err)
+	}
+	for _, k := range []string{"id", "invocationId", "timestamp", "nodeInfo", "modelVersion"} {
+		delete(m, k)
+	}
+	if actions, ok := m["actions"].(map[string]any); ok {
+		for k, v := range actions {
+			if inner, ok := v.(map[string]any); ok && len(inner) == 0 {
+				delete(actions, k)
+			}
+		}
+		if len(actions) == 0 {
+			delete(m, "actions")
+		}
+	}
+	if ids, ok := m["longRunningToolIds"].([]any); ok && len(ids) == 0 {
+		delete(m, "longRunningToolIds")
+	}
+	var line strings.Builder
+	enc := json.NewEncoder(&line)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(m); err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(line.String())
+}

@@ -1,0 +1,133 @@
+package loader_test
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"agenthost/internal/testenv"
+	"agenthost/pkg/loader"
+	"agenthost/pkg/model"
+	"agenthost/pkg/provider"
+	"agenthost/pkg/runtime"
+	"agenthost/pkg/spec"
+)
+
+// sample is an app of the corpus of agent config files.
+type sample struct {
+	Root, Verdict string
+	Builtin, Code []string
+}
+
+func samples(t *testing.T) (folder string, all []sample) {
+	t.Helper()
+	corpus := os.Getenv("AGENTHOST_CORPUS")
+	if corpus == "" {
+		corpus = "../../../shared/corpus"
+	}
+	folder = filepath.Join(corpus, "agent-config")
+	b, err := os.ReadFile(filepath.Join(folder, "apps.json"))
+	if err != nil {
+		t.Skipf("THE CORPUS IS MISSING, nothing was tested: %v", err)
+	}
+	if err := json.Unmarshal(b, &all); err != nil {
+		t.Fatal(err)
+	}
+	return folder, all
+}
+
+// TestCorpus loads the agent config apps that people published. Those that
+// need no code run a turn; those that do are told every name that is missing.
+func TestCorpus(t *testing.T) {
+	folder, all := samples(t)
+	for _, s := range all {
+		t.Run(s.Root, func(t *testing.T) {
+			root := filepath.Join(folder, filepath.FromSlash(s.Root))
+			dir := filepath.Join(t.TempDir(), filepath.Base(filepath.Dir(root)))
+			if err := os.CopyFS(dir, os.DirFS(filepath.Dir(root))); err != nil {
+				t.Fatal(err)
+			}
+			if name := filepath.Base(root); name != "root_agent.yaml" {
+				write(t, filepath.Join(dir, "app.yaml"), "root_agent: "+name)
+			}
+			switch s.Verdict {
+			case "pure yaml", "off schema":
+				runSample(t, dir)
+			case "needs code":
+				checkCode(t, dir, s)
+			case "not agent config":
+				if ds := check(t, dir); !ds.HasErrors() {
+					t.Errorf("Check found nothing wrong: %s", printed(t, ds))
+				}
+			default:
+				t.Fatalf("unknown verdict %q", s.Verdict)
+			}
+		})
+	}
+}
+
+func runSample(t *testing.T, dir string) {
+	t.Helper()
+	env := testenv.New(t, &testenv.Options{Loader: &loader.Options{Env: environment, Model: answering(t, "It works.")}})
+	app := env.Load(t, dir)
+	key := env.Session(t, app.Name, "s", nil)
+	req := &runtime.RunRequest{App: key.App, UserID: key.User, SessionID: key.ID, Message: model.UserText("Hello")}
+	var said []string
+	for ev, err := range env.Host.Run(t.Context(), req) {
+		if err != nil {
+			t.Fatalf("Run: %v", err)
+		}
+		said = append(said, model.TextOf(ev.Content))
+	}
+	if !slices.Contains(said, "It works.") {
+		t.Errorf("Run said %q, want the model's answer", said)
+	}
+}
+
+// answering is a scripted model that says one thing. A loop around its agents
+// ends, as it has them call exit_loop where that is offered.
+func answering(t *testing.T, text string) model.LLM {
+	t.Helper()
+	n, ds := spec.Parse("script.yaml", []byte(`
+- when: '"exit_loop" in tools and responses.exit_loop == nil'
+  calls: [{name: exit_loop}]
+- text: `+text))
+	script, more := provider.DecodeScript(n)
+	if ds = append(ds, more...); len(ds) > 0 {
+		t.Fatalf("DecodeScript: %s", ds.Error())
+	}
+	return provider.NewScripted(script, nil)
+}
+
+// checkCode wants an error for every name of code and for nothing else, but
+// for ADK's own tools that are not here.
+func checkCode(t *testing.T, dir string, s sample) {
+	t.Helper()
+	var got []string
+	for _, d := range check(t, dir) {
+		words := strings.Fields(d.Message)
+		switch {
+		case d.Rule == "code":
+			name, _, _ := strings.Cut(d.Message, " is code of")
+			got = append(got, name[strings.LastIndex(name, " ")+1:])
+		case d.Rule == "tool" && slices.Contains(s.Builtin, words[0]):
+		default:
+			t.Errorf("Check: %s", d)
+		}
+	}
+	var want []string
+	for _, name := range s.Code {
+		name = strings.TrimPrefix(strings.TrimPrefix(name, "agent_class:"), "sub_agent code:")
+		want = append(want, name)
+	}
+	slices.Sort(got)
+	slices.Sort(want)
+	if diff := cmp.Diff(slices.Compact(want), slices.Compact(got)); diff != "" {
+		t.Errorf("names of code (-want +got):\n%s", diff)
+	}
+}

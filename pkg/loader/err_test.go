@@ -1,0 +1,123 @@
+package loader_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/rogpeppe/go-internal/txtar"
+
+	"agenthost/pkg/spec"
+)
+
+// TestBrokenApps shows what people see of every kind of broken app: each file
+// has the rule in a sentence, the app's files, and the problems as printed.
+func TestBrokenApps(t *testing.T) {
+	for name, archive := range archives(t, "err") {
+		t.Run(name, func(t *testing.T) {
+			dir := unpack(t, archive)
+			ds := check(t, dir)
+			got := printed(t, ds)
+			want := wanted(archive)
+			if updating() {
+				want.Data = []byte(got)
+				if err := os.WriteFile(filepath.Join("testdata", "err", name+".txtar"), txtar.Format(archive), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if diff := cmp.Diff(string(want.Data), got); diff != "" {
+				t.Errorf("Check (-want +got):\n%s", diff)
+			}
+			if len(ds) == 0 {
+				t.Error("Check found no problem")
+			}
+			checkPlaces(t, filepath.Dir(dir), ds)
+		})
+	}
+}
+
+// wanted is the archive's last file, want.
+func wanted(archive *txtar.Archive) *txtar.File {
+	last := len(archive.Files) - 1
+	if archive.Files[last].Name != "want" {
+		archive.Files = append(archive.Files, txtar.File{Name: "want"})
+		last++
+	}
+	return &archive.Files[last]
+}
+
+// checkPlaces wants every problem in a file that is there, at a line of it, or
+// about a file or folder as a whole.
+func checkPlaces(t *testing.T, above string, ds spec.Diagnostics) {
+	t.Helper()
+	for _, d := range ds {
+		if d.Rule == "" || d.Message == "" || d.Pos.File == "" {
+			t.Errorf("%s: lacks a file, a rule or a message", d)
+		}
+		if d.Pos.Line == 0 {
+			continue
+		}
+		b, err := os.ReadFile(filepath.Join(above, d.Pos.File))
+		if err != nil {
+			t.Errorf("%s: %v", d, err)
+		}
+		lines := strings.Split(strings.ReplaceAll(string(b), "\r\n", "\n"), "\n")
+		if d.Pos.Line > len(lines) {
+			t.Errorf("%s: the file has %d lines", d, len(lines))
+			continue
+		}
+		if line := lines[d.Pos.Line-1]; d.Pos.Col < 1 || d.Pos.Col > len([]rune(line))+1 || d.Source != line {
+			t.Errorf("%s: the source %q and the column are not those of the line %q", d, d.Source, line)
+		}
+	}
+}
+
+// TestLargeProblems has the broken apps that are too large for a file here.
+func TestLargeProblems(t *testing.T) {
+	for _, tt := range []struct{ name, agent, want string }{
+		{
+			"4 MiB and one", "name: a\ninstruction: " + strings.Repeat("x", 4<<20),
+			"app/root_agent.yaml: the file has 4194305 bytes; at most 4 MiB are read [limit]",
+		},
+		{
+			"65 levels", "name: a\ninstruction: x\ngenerate_content_config: " + strings.Repeat("[", 70) + strings.Repeat("]", 70),
+			"app/root_agent.yaml:3:89: this is nested more than 64 levels deep [limit]",
+		},
+		{
+			"agents that double", doubling(20),
+			"the app has more than 10000 agents, counted at every place that uses them [limit]",
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "app")
+			write(t, filepath.Join(dir, "root_agent.yaml"), tt.agent)
+			got := slices.DeleteFunc(check(t, dir), func(d spec.Diagnostic) bool { return d.Severity == spec.Warning })
+			if len(got) != 1 || !strings.HasSuffix(got[0].String(), tt.want) {
+				t.Errorf("Check = %.300q, want %q", got.Strings(), tt.want)
+			}
+		})
+	}
+}
+
+// doubling is an app in which each agent uses the next one twice.
+func doubling(levels int) string {
+	var b strings.Builder
+	b.WriteString("agent_class: SequentialAgent\nname: a\nsub_agents: [{use: a0}]\nagents:\n")
+	for i := range levels {
+		fmt.Fprintf(&b, "  a%d: {agent_class: SequentialAgent, sub_agents: [{use: a%d}, {use: a%d}]}\n", i, i+1, i+1)
+	}
+	fmt.Fprintf(&b, "  a%d: {instruction: x}\n", levels)
+	return b.String()
+}
+
+func TestNoFolder(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "none")
+	want := "none: cannot read the app's folder: there is no such file [file]\n"
+	if got := printed(t, check(t, dir)); got != want {
+		t.Errorf("Check = %q, want %q", got, want)
+	}
+}

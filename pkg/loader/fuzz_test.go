@@ -1,0 +1,94 @@
+package loader_test
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"agenthost/pkg/loader"
+)
+
+// FuzzLoad loads an app of any bytes: no file can end the program, and every
+// problem has its place.
+func FuzzLoad(f *testing.F) {
+	for _, folder := range []string{"err", "ok"} {
+		for _, archive := range archives(f, folder) {
+			files := map[string]string{}
+			for _, file := range archive.Files {
+				files[file.Name] = string(file.Data)
+			}
+			f.Add(files["app.yaml"], files["root_agent.yaml"], files["s.yaml"]+files["demo.script.yaml"]+files["b.yaml"])
+		}
+	}
+	l := loader.New(&loader.Options{Env: environment})
+	f.Fuzz(func(t *testing.T, app, agent, other string) {
+		dir := filepath.Join(t.TempDir(), "app")
+		write(t, filepath.Join(dir, "root_agent.yaml"), agent)
+		if app != "" {
+			write(t, filepath.Join(dir, "app.yaml"), app)
+		}
+		for _, name := range []string{"s.yaml", "demo.script.yaml", "b.yaml"} {
+			write(t, filepath.Join(dir, name), other)
+		}
+		loaded, ds := l.Load(t.Context(), dir)
+		if loaded != nil {
+			loaded.Close()
+		}
+		if ds.HasErrors() != (loaded == nil) {
+			t.Errorf("an app is %v, with problems %s", loaded != nil, ds.Error())
+		}
+		for _, d := range ds {
+			whole := d.Pos.Line == 0 && d.Pos.Col == 0
+			if d.Pos.File == "" || !whole && (d.Pos.Line < 1 || d.Pos.Col < 1) || d.Rule == "" {
+				t.Errorf("%+v has no place or no rule", d)
+			}
+		}
+	})
+}
+
+// BenchmarkCheck1000 checks 100 apps of 10 agents, each agent in its file.
+func BenchmarkCheck1000(b *testing.B) {
+	top := b.TempDir()
+	for i := range 100 {
+		dir := filepath.Join(top, fmt.Sprintf("app%d", i))
+		var root strings.Builder
+		root.WriteString("agent_class: SequentialAgent\nname: root\nsub_agents:\n")
+		for k := range 9 {
+			fmt.Fprintf(&root, "  - config_path: agents/a%d.yaml\n", k)
+			write(b, filepath.Join(dir, fmt.Sprintf("agents/a%d.yaml", k)), fmt.Sprintf(benchAgent, k))
+		}
+		write(b, filepath.Join(dir, "root_agent.yaml"), root.String())
+	}
+	apps, err := loader.Discover(top)
+	if err != nil || len(apps) != 100 {
+		b.Fatalf("Discover: %d apps, %v", len(apps), err)
+	}
+	l := loader.New(&loader.Options{Env: environment})
+	for b.Loop() {
+		for _, dir := range apps {
+			if ds := l.Check(b.Context(), dir); len(ds) > 0 {
+				b.Fatal(ds.Error())
+			}
+		}
+	}
+}
+
+const benchAgent = `name: a%d
+model: gemini-flash-latest
+description: Finds orders and refunds them.
+instruction: |
+  You help {user:name?} with order {order}.
+  Be kind and short.
+output_key: answer
+generate_content_config: {temperature: 0.2, max_output_tokens: 400}
+tools:
+  - name: google_search
+  - http:
+      name: order
+      description: Finds an order.
+      url: https://crm.example/orders/{args.id}
+      params: {id: string, note: "string?"}
+      result: body.id
+  - expr: {name: vat, params: {net: number}, value: round(args.net * 21) / 100}
+`

@@ -1,0 +1,114 @@
+package loader
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"agenthost/pkg/model"
+	"agenthost/pkg/provider"
+	"agenthost/pkg/runtime"
+	"agenthost/pkg/spec"
+	"agenthost/pkg/tool"
+)
+
+// DefaultModel serves agents that name no model and have nobody above that
+// does.
+const DefaultModel = "gemini-flash-latest"
+
+// A Loader turns an app's folder into an app. Many goroutines may use it.
+type Loader struct {
+	opts       Options
+	agentKinds spec.Kinds[runtime.AgentEnv, runtime.Agent]
+	agentTools spec.Kinds[runtime.AgentToolEnv, tool.Set]
+	toolKinds  spec.Kinds[tool.Env, tool.Set]
+	builtins   spec.Kinds[tool.Env, tool.Set]
+	providers  spec.Kinds[provider.Env, model.LLM]
+}
+
+// Options are what a loader may be given. The zero value works.
+type Options struct {
+	// Env reads the environment; nil is os.LookupEnv.
+	Env func(name string) (string, bool)
+	// HTTP carries calls of models and tools; nil is http.DefaultClient.
+	HTTP *http.Client
+	// Model, if set, takes the place of every model of every app.
+	Model model.LLM
+	// Logger gets what models and tools have to say; nil is silent.
+	Logger *slog.Logger
+}
+
+// New makes a loader; nil options are fine.
+func New(opts *Options) *Loader {
+	if opts == nil {
+		opts = &Options{}
+	}
+	l := &Loader{
+		opts:       *opts,
+		agentKinds: runtime.AgentKinds(), agentTools: runtime.AgentToolKinds(),
+		toolKinds: tool.Kinds(), builtins: tool.Builtins(), providers: provider.Kinds(),
+	}
+	if l.opts.Env == nil {
+		l.opts.Env = os.LookupEnv
+	}
+	if l.opts.HTTP == nil {
+		l.opts.HTTP = http.DefaultClient
+	}
+	if l.opts.Logger == nil {
+		l.opts.Logger = slog.New(slog.DiscardHandler)
+	}
+	return l
+}
+
+// Load builds the app of a folder. It returns all problems, sorted by place;
+// with an error among them there is no app. Building connects to nothing. The
+// app is the caller's: give it to a host, or Close it.
+func (l *Loader) Load(ctx context.Context, dir string) (*runtime.App, spec.Diagnostics) {
+	src, err := openSource(dir, l.opts.Env)
+	if err != nil {
+		return nil, spec.Diagnostics{{Pos: spec.Pos{File: filepath.ToSlash(dir)}, Rule: "file", Message: "cannot read the app's folder: " + plain(err)}}
+	}
+	defer src.close()
+	j := newJob(l, src)
+	app := j.run(ctx)
+	j.ds.Sort()
+	if j.ds.HasErrors() {
+		if app != nil {
+			app.Close()
+		}
+		return nil, j.ds
+	}
+	return app, j.ds
+}
+
+// Check reports all problems of a folder's app.
+func (l *Loader) Check(ctx context.Context, dir string) spec.Diagnostics {
+	app, ds := l.Load(ctx, dir)
+	if app != nil {
+		app.Close()
+	}
+	return ds
+}
+
+// AppName is the name of the app in a folder: the folder's own.
+func AppName(dir string) string {
+	full, err := filepath.Abs(dir)
+	if err != nil {
+		full = dir
+	}
+	return filepath.Base(full)
+}
+
+func (l *Loader) checkAppName(src *source) spec.Diagnostics {
+	if appName.MatchString(src.name) && src.name != "user" {
+		return nil
+	}
+	return spec.Diagnostics{{
+		Pos: spec.Pos{File: strings.TrimSuffix(src.shown, "/")}, Rule: "app-name",
+		Message: "an app's name is that of its folder, and \"" + src.name + "\" cannot be one",
+		Hint:    "use a letter first, then letters, digits, _ and -; user is taken",
+	}}
+}

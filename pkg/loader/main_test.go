@@ -1,0 +1,100 @@
+package loader_test
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/txtar"
+	"go.uber.org/goleak"
+
+	"agenthost/pkg/loader"
+	"agenthost/pkg/spec"
+)
+
+// updating says whether the tests write what they get into the golden files:
+// the flag -update, which package testenv has too.
+func updating() bool { return flag.Lookup("update").Value.String() == "true" }
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// environment is all that the tests' apps can see of the environment.
+func environment(name string) (string, bool) {
+	v, ok := map[string]string{"SET": "from the environment", "SIXTY": "60"}[name]
+	return v, ok
+}
+
+// archives are the txtar files of a folder of testdata, by name.
+func archives(t testing.TB, folder string) map[string]*txtar.Archive {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join("testdata", folder, "*.txtar"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no files in testdata/%s: %v", folder, err)
+	}
+	all := make(map[string]*txtar.Archive, len(files))
+	for _, file := range files {
+		archive, err := txtar.ParseFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(strings.TrimSpace(string(archive.Comment))) == 0 {
+			t.Errorf("%s has no prose: say which rule it guards", file)
+		}
+		all[strings.TrimSuffix(filepath.Base(file), ".txtar")] = archive
+	}
+	return all
+}
+
+// unpack writes the files of an archive, but for want, below a new folder. It
+// returns the app's: app, or the first part of the files' names when they are
+// in a folder of apps/.
+func unpack(t testing.TB, archive *txtar.Archive) string {
+	t.Helper()
+	top := t.TempDir()
+	name := "app"
+	for _, f := range archive.Files {
+		if f.Name == "want" {
+			continue
+		}
+		file := filepath.Join("app", f.Name)
+		if rest, ok := strings.CutPrefix(f.Name, "apps/"); ok {
+			name, _, _ = strings.Cut(rest, "/")
+			file = rest
+		}
+		write(t, filepath.Join(top, file), string(f.Data))
+	}
+	return filepath.Join(top, name)
+}
+
+func write(t testing.TB, file, content string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte(content), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// check is Check with the paths of the problems below the app's parent folder.
+func check(t testing.TB, dir string) spec.Diagnostics {
+	t.Helper()
+	ds := loader.New(&loader.Options{Env: environment}).Check(t.Context(), dir)
+	above := filepath.ToSlash(filepath.Dir(dir)) + "/"
+	for i := range ds {
+		ds[i].Pos.File = strings.TrimPrefix(ds[i].Pos.File, above)
+		ds[i].Message = strings.ReplaceAll(ds[i].Message, above, "")
+	}
+	return ds
+}
+
+func printed(t testing.TB, ds spec.Diagnostics) string {
+	t.Helper()
+	var b strings.Builder
+	if err := ds.WriteText(&b); err != nil {
+		t.Fatalf("WriteText: %v", err)
+	}
+	return b.String()
+}

@@ -1,0 +1,113 @@
+package loader
+
+import (
+	"context"
+	"maps"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"agenthost/pkg/model"
+	"agenthost/pkg/provider"
+	"agenthost/pkg/spec"
+)
+
+// geminiName is how names of models that Gemini's service has begin.
+var geminiName = regexp.MustCompile(`^(gemini|gemma|learnlm|models/|projects/|publishers/|tunedModels/)`)
+
+// buildModels builds every model of app.yaml, used or not: building finds the
+// problems of their settings and connects to nothing.
+func (j *job) buildModels(ctx context.Context) {
+	for _, name := range slices.Sorted(maps.Keys(j.doc.Models)) {
+		if m := j.buildModel(ctx, j.doc.Models[name].node); m != nil {
+			j.models[name] = m
+		}
+	}
+}
+
+func (j *job) buildModel(ctx context.Context, n *spec.Node) model.LLM {
+	if n.Kind != spec.Mapping {
+		return nil // told already, when app.yaml was decoded
+	}
+	at := n.Get("provider")
+	if at == nil {
+		j.report(n.Errorf("required", "a model needs a provider: %s", strings.Join(j.loader.providers.Names(), " or ")))
+		return nil
+	}
+	kind, ok := j.loader.providers.Lookup(at.Value)
+	if !ok {
+		j.report(unknown(at, "provider %s", at.Value, j.loader.providers.Names()))
+		return nil
+	}
+	plan, ds := kind.Decode(n)
+	ds = append(ds, checkConfig(plan.Config, n)...)
+	j.report(ds...)
+	if ds.HasErrors() {
+		return nil
+	}
+	m, err := plan.Build(ctx, j.providerEnv())
+	if err != nil {
+		j.reportBuild(n, "model", err)
+		return nil
+	}
+	return m
+}
+
+func (j *job) providerEnv() provider.Env {
+	return provider.Env{Lookup: j.src.peek, File: j.modelFile, HTTP: j.loader.opts.HTTP, Logger: j.loader.opts.Logger}
+}
+
+// modelFile reads a file that a model's settings name, such as a script.
+func (j *job) modelFile(_ context.Context, at spec.Text) (*spec.Node, spec.Diagnostics) {
+	file := path.Clean(at.Value)
+	if path.IsAbs(at.Value) || file == ".." || strings.HasPrefix(file, "../") {
+		return nil, spec.Diagnostics{at.Errorf(0, "path", "%s leads out of the app's folder", at.Value)}
+	}
+	if !j.src.exists(file) {
+		return nil, spec.Diagnostics{at.Errorf(0, "file", "there is no file %s", j.src.display(file))}
+	}
+	return j.src.document(file)
+}
+
+// modelOf finds the model that an agent names: one of models, else
+// provider/model, else a model of Gemini's. It is nil when the agent names
+// none, or names one whose settings are wrong.
+func (j *job) modelOf(_ context.Context, name spec.Text) model.LLM {
+	if j.loader.opts.Model != nil {
+		return j.loader.opts.Model
+	}
+	if name.Value == "" {
+		return nil
+	}
+	if _, ok := j.doc.Models[name.Value]; ok {
+		return j.models[name.Value]
+	}
+	gemini := strings.TrimPrefix(name.Value, "gemini/")
+	if !geminiName.MatchString(gemini) {
+		d := name.Warnf(0, "model", "%s is none of the app's models: it is taken for a model of Gemini's", name.Value)
+		if near := spec.Suggest(name.Value, slices.Collect(maps.Keys(j.doc.Models))); near != "" {
+			d = d.WithHint("did you mean %q?", near)
+		}
+		j.report(d)
+	}
+	return j.gemini(gemini)
+}
+
+func (j *job) gemini(name string) model.LLM {
+	if m, ok := j.models["gemini/"+name]; ok {
+		return m
+	}
+	env := j.providerEnv()
+	m := provider.NewGemini(name, &provider.GeminiOptions{Lookup: env.Lookup, HTTP: env.HTTP})
+	j.models["gemini/"+name] = m
+	return m
+}
+
+// defaultModel serves agents with no model of their own and none above.
+func (j *job) defaultModel() model.LLM {
+	if j.loader.opts.Model != nil {
+		return j.loader.opts.Model
+	}
+	return j.gemini(DefaultModel)
+}

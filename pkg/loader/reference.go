@@ -1,0 +1,80 @@
+package loader
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+
+	"agenthost/pkg/provider"
+	"agenthost/pkg/runtime"
+	"agenthost/pkg/spec"
+)
+
+// Reference is the Markdown page of every field that documents may have. It is
+// made of the same fields that the loader decodes.
+func (l *Loader) Reference() string {
+	var b strings.Builder
+	b.WriteString(referenceTop)
+	chapter(&b, "app.yaml", "An app beside its agents' files; every field may be missing.",
+		spec.Reference("The document", "The fields of app.yaml.", reflect.TypeFor[document]()),
+		spec.Reference("run_config", "How invocations run.", reflect.TypeFor[runtime.RunConfig]()))
+	chapter(&b, "Agents", "An agent is a file, or stands under `sub_agents:`, `agents:` or `root_agent:`.", pages(l.agentKinds)...)
+	adk, short := l.agentToolPages()
+	chapter(&b, "Tools", "Under `tools:`, a tool is a mapping with one of these keys, or `use: NAME`, or the `name:` of a built-in tool.",
+		append(pages(l.toolKinds), short...)...)
+	chapter(&b, "Built-in tools", "Written as `name: exit_loop`, as in ADK; fields, where there are any, stand in `args:`.",
+		append(pages(l.builtins), adk...)...)
+	chapter(&b, "Models", "Under `models:`, a model is a mapping with its `provider:`.", pages(l.providers)...)
+	chapter(&b, "Scripts", "The scripted model's file is a list; the first entry that matches answers.",
+		spec.Reference("An entry", "One answer.", reflect.TypeFor[provider.ScriptEntry]()))
+	return linked().Replace(b.String())
+}
+
+const referenceTop = `# Reference
+
+Every field, as the loader knows it. ` + "`make generate`" + ` writes this page; what the
+fields are for is told in [language.md](language.md).
+`
+
+func chapter(b *strings.Builder, title, about string, pages ...string) {
+	fmt.Fprintf(b, "\n## %s\n\n%s\n\n%s", title, about, strings.Join(pages, "\n"))
+}
+
+// agentToolPages are those of the two ways to name an agent as a tool: by
+// ADK's name, and by a key.
+func (l *Loader) agentToolPages() (adk, short []string) {
+	for _, k := range l.agentTools {
+		if k.Name == "AgentTool" {
+			adk = append(adk, k.Reference())
+		} else {
+			short = append(short, k.Reference())
+		}
+	}
+	return adk, short
+}
+
+// linked puts links where the fields only know that a value is told of
+// elsewhere on the page.
+func linked() *strings.Replacer {
+	const agent, tool = "[agent](#agents)", "[tool](#tools)"
+	return strings.NewReplacer(
+		"`root_agent` | see below", "`root_agent` | text or "+agent,
+		"`models` | mapping of see below", "`models` | mapping of [model](#models)",
+		"`agents` | mapping of see below", "`agents` | mapping of "+agent,
+		"`tools` | mapping of see below", "`tools` | mapping of "+tool,
+		"`run_config` | see below", "`run_config` | [run_config](#run_config)",
+		"`sub_agents` | list of see below", "`sub_agents` | list of "+agent,
+		"`tools` | list of see below", "`tools` | list of "+tool,
+		"`agent` | see below", "`agent` | "+agent,
+		"`static_instruction` | see below", "`static_instruction` | text, or a Content of the API",
+	)
+}
+
+// pages are those of a list of kinds, by name.
+func pages[Env, T any](kinds spec.Kinds[Env, T]) []string {
+	var all []string
+	for _, k := range kinds {
+		all = append(all, k.Reference())
+	}
+	return all
+}

@@ -1,0 +1,45 @@
+package loader
+
+import (
+	"unicode"
+
+	"agenthost/pkg/spec"
+)
+
+// checkName returns an agent's name. It must be an identifier and not "user",
+// which is the author of what the user says (adk-python agents/base_agent.py).
+func (j *job) checkName(n *spec.Node) string {
+	at := n.Get("name")
+	if at == nil || at.Kind != spec.Scalar || at.IsNull() {
+		return ""
+	}
+	switch {
+	case at.Value == "user":
+		j.report(at.Errorf("agent-name", "an agent cannot be named user: that is the author of what the user says"))
+	case !isIdentifier(at.Value):
+		j.report(at.Errorf("agent-name", "agent name %q is no identifier", at.Value).
+			WithHint("use letters, digits and underscores, and begin with a letter"))
+	}
+	return at.Value
+}
+
+func isIdentifier(s string) bool {
+	for i, r := range s {
+		if r != '_' && !unicode.IsLetter(r) && (i == 0 || !unicode.IsDigit(r)) {
+			return false
+		}
+	}
+	return s != ""
+}
+
+// checkSiblings warns of sub-agents with one name: only the first of them can
+// be handed over to. ADK warns too, and goes on.
+func (j *job) checkSiblings(p *placed) {
+	seen := map[string]bool{}
+	for _, sub := range p.subs {
+		if sub.name != "" && seen[sub.name] {
+			j.report(sub.plan.Node.Get("name").Warnf("duplicate-name", "agent %s has another sub-agent named %s", p.name, sub.name))
+		}
+		seen[sub.name] = true
+	}
+}

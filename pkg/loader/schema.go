@@ -1,0 +1,124 @@
+package loader
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"agenthost/pkg/provider"
+	"agenthost/pkg/runtime"
+	"agenthost/pkg/spec"
+)
+
+// SchemaNames are the documents that have a JSON Schema: app is app.yaml,
+// agent is an agent's file, script is a script of the scripted model.
+func SchemaNames() []string { return []string{"app", "agent", "script"} }
+
+// Schema is the JSON Schema of a document, for editors. It is made of the same
+// fields that the loader decodes.
+func (l *Loader) Schema(name string) (map[string]any, error) {
+	var set spec.SchemaSet
+	switch name {
+	case "app":
+		l.define(&set)
+		return set.Document(set.Object(reflect.TypeFor[document]())), nil
+	case "agent":
+		l.define(&set)
+		return set.Document(set.Ref("agent")), nil
+	case "script":
+		return set.Document(map[string]any{"type": "array", "items": set.Of(reflect.TypeFor[provider.ScriptEntry]())}), nil
+	}
+	return nil, fmt.Errorf("there is no schema %s: the schemas are %s", name, strings.Join(SchemaNames(), ", "))
+}
+
+// define makes the definitions that documents refer to: #/$defs/agent,
+// named_agent, tool, model and run_config.
+func (l *Loader) define(set *spec.SchemaSet) {
+	set.Define("agent", oneOf(l.agentSchemas(set, false)))
+	set.Define("named_agent", oneOf(l.agentSchemas(set, true)))
+	set.Define("tool", oneOf(l.toolSchemas(set)))
+	var models []any
+	for _, k := range l.providers {
+		m := set.Object(k.ConfigType())
+		setOneOf(m, "provider", k.Name)
+		require(m, "provider")
+		models = append(models, described(m, k.Doc))
+	}
+	set.Define("model", oneOf(models))
+	set.Define("run_config", set.Object(reflect.TypeFor[runtime.RunConfig]()))
+}
+
+func oneOf(schemas []any) map[string]any { return map[string]any{"anyOf": schemas} }
+
+func described(schema map[string]any, doc string) map[string]any {
+	schema["description"] = doc
+	return schema
+}
+
+func setOneOf(schema map[string]any, key string, values ...any) {
+	schema["properties"].(map[string]any)[key] = map[string]any{"enum": values}
+}
+
+func require(schema map[string]any, key string) {
+	required, _ := schema["required"].([]any)
+	schema["required"] = append([]any{key}, without(required, key)...)
+}
+
+func without(list []any, value any) []any {
+	return slices.DeleteFunc(slices.Clone(list), func(v any) bool { return v == value })
+}
+
+// agentSchemas is a schema for each class. A file may bring named agents, whose
+// names are those of their keys.
+func (l *Loader) agentSchemas(set *spec.SchemaSet, named bool) []any {
+	var all []any
+	for _, k := range l.agentKinds {
+		a := set.Object(k.ConfigType())
+		setOneOf(a, "agent_class", k.Name, "google.adk.agents."+k.Name, "com.google.adk.agents."+k.Name)
+		if k.Name != "LlmAgent" {
+			require(a, "agent_class")
+		}
+		if named {
+			required, _ := a["required"].([]any)
+			a["required"] = without(required, "name")
+		} else {
+			a["properties"].(map[string]any)["agents"] = map[string]any{
+				"type": "object", "additionalProperties": set.Ref("named_agent"),
+				"description": "At the top of a file: agents by name, for {use: NAME}.",
+			}
+		}
+		all = append(all, described(a, k.Doc))
+	}
+	return all
+}
+
+// toolSchemas is a schema for each way to write a tool.
+func (l *Loader) toolSchemas(set *spec.SchemaSet) []any {
+	var names []any
+	for _, n := range append(l.builtins.Names(), "AgentTool") {
+		names = append(names, n)
+	}
+	all := []any{
+		object("name", map[string]any{"anyOf": []any{map[string]any{"enum": names}, map[string]any{"type": "string", "pattern": `\.`}}},
+			"args", map[string]any{"type": []any{"object", "array"}}),
+		object("use", map[string]any{"type": "string", "description": "A tool of tools: in app.yaml."}),
+	}
+	for _, k := range l.toolKinds {
+		all = append(all, object(k.Name, described(set.Object(k.ConfigType()), k.Doc)))
+	}
+	if k, ok := l.agentTools.Lookup("agent"); ok {
+		all = append(all, object(k.Name, described(set.Object(k.ConfigType()), k.Doc)))
+	}
+	return all
+}
+
+// object is a closed mapping whose first key is required. It takes keys and
+// schemas in turn.
+func object(first string, schema any, more ...any) map[string]any {
+	properties := map[string]any{first: schema}
+	for i := 0; i+1 < len(more); i += 2 {
+		properties[more[i].(string)] = more[i+1]
+	}
+	return map[string]any{"type": "object", "properties": properties, "required": []any{first}, "additionalProperties": false}
+}

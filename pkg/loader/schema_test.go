@@ -1,0 +1,151 @@
+package loader_test
+
+import (
+	"encoding/json"
+	"os"
+	"path"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"agenthost/pkg/loader"
+	"agenthost/pkg/spec"
+)
+
+// schemaText is a schema as its file has it.
+func schemaText(t *testing.T, name string) string {
+	t.Helper()
+	schema, err := loader.New(nil).Schema(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := json.MarshalIndent(schema, "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b) + "\n"
+}
+
+// TestSchemasFresh keeps the files for editors as the loader has them.
+func TestSchemasFresh(t *testing.T) {
+	for _, name := range loader.SchemaNames() {
+		file := filepath.Join("..", "..", "schemas", "agenthost."+name+".schema.json")
+		want := schemaText(t, name)
+		if updating() {
+			write(t, file, want)
+		}
+		got, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, string(got)); diff != "" {
+			t.Errorf("%s is old: run go test ./pkg/loader -update (-want +got):\n%s", file, diff)
+		}
+	}
+}
+
+func TestSchemaStable(t *testing.T) {
+	for _, name := range loader.SchemaNames() {
+		if one, two := schemaText(t, name), schemaText(t, name); one != two {
+			t.Errorf("the schema %s differs from itself:\n%s", name, cmp.Diff(one, two))
+		}
+	}
+}
+
+func TestSchemaUnknown(t *testing.T) {
+	_, err := loader.New(nil).Schema("tool")
+	const want = "there is no schema tool: the schemas are app, agent, script"
+	if err == nil || err.Error() != want {
+		t.Errorf("Schema(tool) = %v, want %s", err, want)
+	}
+}
+
+// TestSchemasTake wants every file of every good app to be one for its schema.
+func TestSchemasTake(t *testing.T) {
+	schemas := compiled(t)
+	for name, archive := range archives(t, "ok") {
+		for _, f := range archive.Files {
+			if path.Ext(f.Name) != ".yaml" {
+				continue
+			}
+			if err := schemas[documentKind(f.Name)].Validate(plainJSON(t, f.Data)); err != nil {
+				t.Errorf("%s %s: %v", name, f.Name, err)
+			}
+		}
+	}
+}
+
+// TestSchemasRefuse has mistakes that an editor can show.
+func TestSchemasRefuse(t *testing.T) {
+	schemas := compiled(t)
+	for _, tt := range []struct{ kind, text string }{
+		{"agent", "{name: a}"},
+		{"agent", "{name: a, instruction: x, instructions: y}"},
+		{"agent", "{agent_class: LoopAgnet, name: a}"},
+		{"agent", "{name: a, instruction: x, include_contents: non}"},
+		{"agent", "{name: a, instruction: x, generate_content_config: {temprature: 1}}"},
+		{"agent", "{name: a, instruction: x, tools: [google_search]}"},
+		{"agent", "{name: a, instruction: x, tools: [{htpp: {}}]}"},
+		{"agent", "{agent_class: LoopAgent, name: a, sub_agents: [b.yaml]}"},
+		{"app", "{plugins: []}"},
+		{"app", "{models: {m: {provider: gemni, model: x}}}"},
+		{"app", "{run_config: {streaming_mode: bidi}}"},
+		{"script", "{text: x}"},
+		{"script", "[{txt: x}]"},
+	} {
+		if err := schemas[tt.kind].Validate(plainJSON(t, []byte(tt.text))); err == nil {
+			t.Errorf("the schema %s takes %s", tt.kind, tt.text)
+		}
+	}
+}
+
+func compiled(t *testing.T) map[string]*jsonschema.Schema {
+	t.Helper()
+	all := map[string]*jsonschema.Schema{}
+	for _, name := range loader.SchemaNames() {
+		var doc any
+		if err := json.Unmarshal([]byte(schemaText(t, name)), &doc); err != nil {
+			t.Fatal(err)
+		}
+		c := jsonschema.NewCompiler()
+		if err := c.AddResource(name, doc); err != nil {
+			t.Fatal(err)
+		}
+		s, err := c.Compile(name)
+		if err != nil {
+			t.Fatalf("the schema %s is none: %v", name, err)
+		}
+		all[name] = s
+	}
+	return all
+}
+
+func documentKind(file string) string {
+	switch file {
+	case "app.yaml":
+		return "app"
+	case "demo.script.yaml":
+		return "script"
+	}
+	return "agent"
+}
+
+// plainJSON is a YAML document as a JSON parser would have it.
+func plainJSON(t *testing.T, text []byte) any {
+	t.Helper()
+	n, ds := spec.Parse("file", text)
+	if len(ds) > 0 {
+		t.Fatal(ds.Error())
+	}
+	b, err := json.Marshal(n.Any())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var v any
+	if err := json.Unmarshal(b, &v); err != nil {
+		t.Fatal(err)
+	}
+	return v
+}

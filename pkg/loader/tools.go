@@ -1,0 +1,164 @@
+package loader
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+
+	"agenthost/pkg/runtime"
+	"agenthost/pkg/spec"
+	"agenthost/pkg/tool"
+)
+
+// placedTool is a tool of an agent, checked: built already, or waiting for the
+// agent that it calls.
+type placedTool struct {
+	set   tool.Set
+	plan  spec.Plan[runtime.AgentToolEnv, tool.Set]
+	agent *placed
+}
+
+// resolveTool finds and checks one tool of an agent. Nothing comes back for a
+// tool that cannot be had; its problems are reported.
+func (j *job) resolveTool(ctx context.Context, ref *runtime.ToolRef, t trail) []*placedTool {
+	switch {
+	case ref.Use.Value != "":
+		return j.useTool(ctx, ref, t)
+	case ref.Name.Value != "":
+		return j.namedTool(ctx, ref, t)
+	case ref.Kind.Value != "":
+		return j.kindTool(ctx, ref, t)
+	}
+	return nil
+}
+
+func (j *job) useTool(ctx context.Context, ref *runtime.ToolRef, t trail) []*placedTool {
+	name := ref.Use.Value
+	n, ok := j.doc.Tools[name]
+	if !ok {
+		j.report(unknown(ref.Node.Get("use"), "tool %s under tools in app.yaml", name, slices.Sorted(maps.Keys(j.doc.Tools))))
+		return nil
+	}
+	j.used[n.node] = true
+	return j.declaredTool(ctx, n.node, t)
+}
+
+// declaredTool is a tool under tools: in app.yaml.
+func (j *job) declaredTool(ctx context.Context, n *spec.Node, t trail) []*placedTool {
+	if n.Kind != spec.Mapping {
+		return nil // told already, when app.yaml was decoded
+	}
+	var inner runtime.ToolRef
+	j.report(inner.DecodeSpec(n)...)
+	if inner.Use.Value != "" {
+		j.report(inner.Use.Errorf(0, "use", "a tool under tools: cannot be the use of another"))
+		return nil
+	}
+	return j.resolveTool(ctx, &inner, trail{file: appFile, passed: t.passed})
+}
+
+// namedTool is a tool by ADK's name.
+func (j *job) namedTool(ctx context.Context, ref *runtime.ToolRef, t trail) []*placedTool {
+	name := ref.Name.Value
+	if kind, ok := j.loader.agentTools.Lookup(name); ok && name == "AgentTool" {
+		return j.agentTool(ctx, kind, argsOf(ref), t)
+	}
+	if kind, ok := j.loader.builtins.Lookup(name); ok {
+		return j.buildTool(ctx, kind, argsOf(ref))
+	}
+	if strings.Contains(name, ".") {
+		j.report(needsCode(ref.Node.Get("name"), "tool", name))
+		return nil
+	}
+	j.report(unknownTool(ref, j.loader.builtins.Names()))
+	return nil
+}
+
+func unknownTool(ref *runtime.ToolRef, builtins []string) spec.Diagnostic {
+	name := ref.Name.Value
+	if why := tool.WhyNot(name); why != "" {
+		return ref.Name.Errorf(0, "tool", "%s %s", name, why)
+	}
+	return unknown(ref.Node.Get("name"), "built-in tool %s", name, append(builtins, "AgentTool"))
+}
+
+// argsOf is the args of a named tool as a mapping. The Java dialect writes
+// them as a list of {name, value}; a tool without args has an empty mapping.
+func argsOf(ref *runtime.ToolRef) *spec.Node {
+	empty := *ref.Node
+	empty.Entries = nil
+	if ref.Args == nil || ref.Args.IsNull() {
+		return &empty
+	}
+	if ref.Args.Kind != spec.Sequence {
+		return ref.Args
+	}
+	empty.Pos = ref.Args.Pos
+	for _, item := range ref.Args.Items {
+		if key, value := item.Get("name"), item.Get("value"); key != nil && value != nil {
+			empty.Entries = append(empty.Entries, spec.Entry{Key: key, Value: value})
+		}
+	}
+	return &empty
+}
+
+// kindTool is a tool by our kinds: one key with its settings.
+func (j *job) kindTool(ctx context.Context, ref *runtime.ToolRef, t trail) []*placedTool {
+	name := ref.Kind.Value
+	if kind, ok := j.loader.agentTools.Lookup(name); ok && name == "agent" {
+		return j.agentTool(ctx, kind, ref.Config, t)
+	}
+	if kind, ok := j.loader.toolKinds.Lookup(name); ok {
+		return j.buildTool(ctx, kind, ref.Config)
+	}
+	j.report(unknown(ref.Node.Entries[0].Key, "kind of tool %s", name, append(j.loader.toolKinds.Names(), "agent")))
+	return nil
+}
+
+func (j *job) buildTool(ctx context.Context, kind spec.Kind[tool.Env, tool.Set], n *spec.Node) []*placedTool {
+	plan, ds := kind.Decode(n)
+	ds = append(ds, checkConfig(plan.Config, n)...)
+	j.report(ds...)
+	if ds.HasErrors() {
+		return nil
+	}
+	set, err := plan.Build(ctx, tool.Env{HTTP: j.loader.opts.HTTP, Logger: j.loader.opts.Logger})
+	if err != nil {
+		j.reportBuild(n, "tool", err)
+		return nil
+	}
+	j.closers = append(j.closers, set.Close)
+	return []*placedTool{{set: set}}
+}
+
+func (j *job) agentTool(ctx context.Context, kind spec.Kind[runtime.AgentToolEnv, tool.Set], n *spec.Node, t trail) []*placedTool {
+	plan, ds := kind.Decode(n)
+	ds = append(ds, checkConfig(plan.Config, n)...)
+	j.report(ds...)
+	if ds.HasErrors() {
+		return nil
+	}
+	pt := &placedTool{plan: plan}
+	if refs, ok := plan.Config.(interface{ AgentRefs() []*runtime.AgentRef }); ok {
+		for _, ref := range refs.AgentRefs() {
+			pt.agent = j.resolveRef(ctx, ref, t)
+		}
+	}
+	if pt.agent == nil {
+		return nil
+	}
+	return []*placedTool{pt}
+}
+
+// reportBuild tells why something could not be built, at its own place if the
+// builder knows one.
+func (j *job) reportBuild(n *spec.Node, rule string, err error) {
+	var ds spec.Diagnostics
+	if errors.As(err, &ds) {
+		j.report(ds...)
+		return
+	}
+	j.report(n.Errorf(rule, "%s", err))
+}

@@ -1,0 +1,378 @@
+package loader
+
+import (
+	"context"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"agenthost/pkg/runtime"
+)
+
+// recorder is a host that tells what was published: description for a swap,
+// "-" and the name for a removal.
+type recorder struct {
+	apps   map[string]*runtime.App
+	news   []string
+	notice chan string
+}
+
+func newRecorder() *recorder { return &recorder{apps: map[string]*runtime.App{}} }
+
+func (r *recorder) Swap(app *runtime.App) {
+	if old := r.apps[app.Name]; old != nil {
+		old.Close()
+	}
+	r.apps[app.Name] = app
+	r.tell(app.Name + " " + app.Description)
+}
+
+func (r *recorder) Remove(name string) {
+	if old := r.apps[name]; old != nil {
+		old.Close()
+	}
+	delete(r.apps, name)
+	r.tell("-" + name)
+}
+
+func (r *recorder) tell(news string) {
+	if r.notice != nil {
+		r.notice <- news
+		return
+	}
+	r.news = append(r.news, news)
+}
+
+// stage is a watch over a folder of apps.
+type stage struct {
+	*testing.T
+	top   string
+	host  *recorder
+	watch *Watch
+}
+
+func newStage(t *testing.T, more ...string) *stage {
+	t.Helper()
+	s := &stage{T: t, top: filepath.Join(t.TempDir(), "apps"), host: newRecorder()}
+	s.mkdir(s.top)
+	s.watch = NewWatch(New(nil), s.host, append([]string{s.top}, more...), nil)
+	return s
+}
+
+func (s *stage) must(err error) {
+	s.Helper()
+	if err != nil {
+		s.Fatal(err)
+	}
+}
+
+func (s *stage) mkdir(dir string) {
+	s.Helper()
+	s.must(os.MkdirAll(dir, 0o755))
+}
+
+func (s *stage) path(file string) string {
+	if filepath.IsAbs(file) {
+		return file
+	}
+	return filepath.Join(s.top, file)
+}
+
+// put writes a file below the folder of apps.
+func (s *stage) put(file, content string) {
+	s.Helper()
+	s.mkdir(filepath.Dir(s.path(file)))
+	s.must(os.WriteFile(s.path(file), []byte(content), 0o644))
+}
+
+// agent is a root agent with a description.
+func agent(description string) string {
+	return "name: a\ninstruction: x\ndescription: " + description + "\n"
+}
+
+// looks takes so many looks and wants the news that they made.
+func (s *stage) looks(n int, want ...string) {
+	s.Helper()
+	s.host.news = nil
+	for range n {
+		_, err := s.watch.look(s.Context(), false)
+		s.must(err)
+	}
+	if diff := cmp.Diff(want, s.host.news); diff != "" {
+		s.Errorf("after %d looks (-want +got):\n%s", n, diff)
+	}
+}
+
+// served is a stage whose app x serves "one".
+func served(t *testing.T) *stage {
+	t.Helper()
+	s := newStage(t)
+	s.put("x/root_agent.yaml", agent("one"))
+	s.must(s.watch.Sync(t.Context()))
+	s.looks(2)
+	return s
+}
+
+// TestWatchSaves has the ways in which programs save a file: each is seen at
+// the first look and taken at the second.
+func TestWatchSaves(t *testing.T) {
+	for name, save := range map[string]func(*stage){
+		"truncate and write": func(s *stage) { s.put("x/root_agent.yaml", agent("two")) },
+		"temporary file and rename": func(s *stage) {
+			s.put("x/.root_agent.yaml.swp", agent("two"))
+			s.must(os.Rename(s.path("x/.root_agent.yaml.swp"), s.path("x/root_agent.yaml")))
+		},
+		"delete and create": func(s *stage) {
+			s.must(os.Remove(s.path("x/root_agent.yaml")))
+			s.put("x/root_agent.yaml", agent("two"))
+		},
+		"another folder": func(s *stage) {
+			s.must(os.Rename(s.path("x"), s.path("../old")))
+			s.put("x/root_agent.yaml", agent("two"))
+		},
+		"same size and time": func(s *stage) {
+			info, err := os.Stat(s.path("x/root_agent.yaml"))
+			s.must(err)
+			s.put("x/root_agent.yaml", agent("two"))
+			s.must(os.Chtimes(s.path("x/root_agent.yaml"), info.ModTime(), info.ModTime()))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := served(t)
+			save(s)
+			s.looks(1)
+			s.looks(1, "x two")
+			s.looks(2)
+		})
+	}
+}
+
+// TestWatchConfigMap swaps the link ..data, as Kubernetes does for a mounted
+// volume, for files and for a folder.
+func TestWatchConfigMap(t *testing.T) {
+	s := newStage(t)
+	s.put("x/..v1/root_agent.yaml", agent("one")+"sub_agents: [{config_path: parts/b.yaml}]")
+	s.put("x/..v1/parts/b.yaml", "{name: b, instruction: x}")
+	s.put("x/..v2/root_agent.yaml", agent("two"))
+	s.put("x/..v3/root_agent.yaml", agent("one")+"sub_agents: [{config_path: parts/b.yaml}]")
+	s.put("x/..v3/parts/b.yaml", "{name: c, instruction: x}")
+	for _, v := range []string{"..v1", "..v2", "..v3"} {
+		s.must(os.Symlink(v, s.path("x/..new")))
+		s.must(os.Rename(s.path("x/..new"), s.path("x/..data")))
+		if v == "..v1" {
+			s.must(os.Symlink("..data/root_agent.yaml", s.path("x/root_agent.yaml")))
+			s.must(os.Symlink("..data/parts", s.path("x/parts")))
+		}
+		want := map[string]string{"..v1": "x one", "..v2": "x two", "..v3": "x one"}[v]
+		s.looks(2, want)
+		s.looks(1)
+	}
+	s.put("x/..v3/parts/b.yaml", "{name: d, instruction: x}")
+	s.looks(2, "x one")
+	if got := s.host.apps["x"].AgentNames(); !slices.Equal(got, []string{"a", "d"}) {
+		t.Errorf("AgentNames() = %q, want a and d", got)
+	}
+}
+
+// TestWatchParentLink swaps a link above the apps, as deployments do.
+func TestWatchParentLink(t *testing.T) {
+	base := t.TempDir()
+	current := filepath.Join(base, "current")
+	s := newStage(t)
+	s.watch = NewWatch(New(nil), s.host, []string{current}, nil)
+	s.put(filepath.Join(base, "v1/x/root_agent.yaml"), agent("one"))
+	s.put(filepath.Join(base, "v2/x/root_agent.yaml"), agent("two"))
+	for _, v := range []string{"v1", "v2"} {
+		want := map[string]string{"v1": "x one", "v2": "x two"}[v]
+		s.must(os.Symlink(v, current+"~"))
+		s.must(os.Rename(current+"~", current))
+		s.looks(2, want)
+	}
+}
+
+func TestWatchLinkLoop(t *testing.T) {
+	s := newStage(t)
+	s.put("x/root_agent.yaml", agent("one"))
+	s.must(os.Symlink(".", s.path("x/loop")))
+	s.must(os.Symlink("/", s.path("x/out")))
+	s.must(os.Symlink("none", s.path("x/dangling")))
+	s.looks(2, "x one")
+}
+
+// TestWatchHalfWritten never loads what the next look does not see again.
+func TestWatchHalfWritten(t *testing.T) {
+	s := served(t)
+	s.put("x/root_agent.yaml", "name: a\ninstr")
+	s.looks(1)
+	s.put("x/root_agent.yaml", agent("two"))
+	s.looks(1)
+	if st, _ := s.watch.Status("x"); !st.OK {
+		t.Errorf("the half-written file was loaded: %s", st.Diagnostics.Error())
+	}
+	s.looks(1, "x two")
+}
+
+// TestWatchBroken keeps the last good revision until the folder is mended.
+func TestWatchBroken(t *testing.T) {
+	s := served(t)
+	before, _ := s.watch.Status("x")
+	s.put("x/root_agent.yaml", "name: a\n")
+	s.looks(3)
+	st, _ := s.watch.Status("x")
+	if st.OK || st.Revision != before.Revision || !strings.Contains(s.watch.Diagnostics("x").Error(), `missing field "instruction"`) {
+		t.Errorf("Status = OK %v, revision %s, %s; want the revision %s and the problem", st.OK, st.Revision, st.Diagnostics.Error(), before.Revision)
+	}
+	s.put("x/root_agent.yaml", agent("one"))
+	s.looks(2)
+	if st, _ = s.watch.Status("x"); !st.OK || len(st.Diagnostics) > 0 || st.Revision != before.Revision {
+		t.Errorf("after the old content came back: Status = %+v", st)
+	}
+	s.put("x/root_agent.yaml", agent("two"))
+	s.looks(2, "x two")
+}
+
+// TestWatchBrokenFirst tells of an app that never could serve, and serves it
+// when it can.
+func TestWatchBrokenFirst(t *testing.T) {
+	s := newStage(t)
+	s.put("x/root_agent.yaml", "name: a\n")
+	s.must(s.watch.Sync(t.Context()))
+	if st, ok := s.watch.Status("x"); !ok || st.OK || st.Revision != "" || len(st.Diagnostics) != 1 {
+		t.Errorf("Status = %+v, %v, want one problem and no revision", st, ok)
+	}
+	s.put("x/root_agent.yaml", agent("one"))
+	s.looks(2, "x one")
+}
+
+func TestWatchTouch(t *testing.T) {
+	s := served(t)
+	info, err := os.Stat(s.path("x/root_agent.yaml"))
+	s.must(err)
+	s.must(os.Chtimes(s.path("x/root_agent.yaml"), info.ModTime().Add(time.Minute), info.ModTime().Add(time.Minute)))
+	s.put("x/.git/HEAD", "hidden folders are no part of an app")
+	s.looks(3)
+}
+
+// TestWatchUnread does not swap for a file that the app does not read.
+func TestWatchUnread(t *testing.T) {
+	s := served(t)
+	s.put("x/README.md", "read me")
+	s.looks(3)
+}
+
+func TestWatchNewAndRemoved(t *testing.T) {
+	s := served(t)
+	s.put("y/root_agent.yaml", agent("new"))
+	s.looks(1)
+	s.looks(1, "y new")
+	s.must(os.RemoveAll(s.path("y")))
+	s.looks(1)
+	s.looks(1, "-y")
+	s.looks(1)
+	if all := s.watch.Statuses(); len(all) != 1 || all[0].App != "x" {
+		t.Errorf("Statuses = %+v, want that of x", all)
+	}
+}
+
+// TestWatchGoneForALook keeps an app whose folder is missing at one look only.
+func TestWatchGoneForALook(t *testing.T) {
+	s := served(t)
+	s.must(os.Rename(s.path("x"), s.path("../x")))
+	s.looks(1)
+	s.must(os.Rename(s.path("../x"), s.path("x")))
+	s.looks(3)
+}
+
+// TestWatchUnreadable keeps all apps while the folder of apps cannot be read.
+func TestWatchUnreadable(t *testing.T) {
+	s := served(t)
+	s.must(os.Rename(s.top, s.top+"~"))
+	for range 3 {
+		if _, err := s.watch.look(t.Context(), false); err == nil || !strings.HasPrefix(err.Error(), "looking for apps: ") {
+			t.Errorf("look = %v, want an error", err)
+		}
+	}
+	s.must(os.Rename(s.top+"~", s.top))
+	s.looks(3)
+}
+
+// TestWatchSameName serves the app of the folder that was given first.
+func TestWatchSameName(t *testing.T) {
+	other := t.TempDir()
+	s := newStage(t, other)
+	s.put(filepath.Join(other, "x/root_agent.yaml"), agent("second"))
+	s.put("x/root_agent.yaml", agent("first"))
+	s.looks(3, "x first")
+	s.must(os.RemoveAll(s.path("x")))
+	s.looks(2, "x second")
+}
+
+// TestWatchReload loads again what did not change, and knows its apps only.
+func TestWatchReload(t *testing.T) {
+	s := served(t)
+	s.host.news = nil
+	if ds := s.watch.Reload(t.Context(), "x"); len(ds) > 0 || len(s.host.news) > 0 {
+		t.Errorf("Reload = %s, news %q, want none", ds.Error(), s.host.news)
+	}
+	s.put("x/root_agent.yaml", "name: a\n")
+	if ds := s.watch.Reload(t.Context(), "x"); len(ds) != 1 {
+		t.Errorf("Reload = %q, want one problem", ds.Strings())
+	}
+	if ds := s.watch.Reload(t.Context(), "none"); len(ds) > 0 {
+		t.Errorf("Reload of no app = %s", ds.Error())
+	}
+}
+
+// withDeadline is the test's context with its deadline, some time before all
+// tests are stopped.
+func withDeadline(t *testing.T) (context.Context, context.CancelFunc) {
+	if at, ok := t.Deadline(); ok {
+		return context.WithDeadline(t.Context(), at.Add(-time.Second))
+	}
+	return context.WithCancel(t.Context())
+}
+
+// TestWatchRun goes from a save to the swap through the file system's events:
+// the time between looks without an event is longer than any test.
+func TestWatchRun(t *testing.T) {
+	s := newStage(t)
+	s.put("x/root_agent.yaml", agent("one"))
+	s.host.notice = make(chan string)
+	s.watch = NewWatch(New(nil), s.host, []string{s.top}, &WatchOptions{Settle: time.Millisecond, Poll: time.Hour})
+	ctx, stop := withDeadline(t)
+	ended := make(chan error)
+	go func() { ended <- s.watch.Run(ctx) }()
+	steps := []struct {
+		change func()
+		want   string
+	}{
+		{func() {}, "x one"},
+		{func() { s.put("x/root_agent.yaml", agent("two")) }, "x two"},
+		{func() { s.put("y/root_agent.yaml", agent("new")) }, "y new"},
+		{func() { s.must(os.RemoveAll(s.path("x"))) }, "-x"},
+	}
+	for _, step := range steps {
+		step.change()
+		select {
+		case got := <-s.host.notice:
+			if got != step.want {
+				t.Errorf("the host heard %q, want %q", got, step.want)
+			}
+		case <-ctx.Done():
+			t.Fatalf("the host never heard %q", step.want)
+		}
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Errorf("Run = %v", err)
+	}
+	if got := slices.Collect(maps.Keys(s.host.apps)); !slices.Equal(got, []string{"y"}) {
+		t.Errorf("apps = %q, want y", got)
+	}
+}

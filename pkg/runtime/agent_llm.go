@@ -1,0 +1,199 @@
+package runtime
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"google.golang.org/genai"
+
+	"agenthost/pkg/model"
+	"agenthost/pkg/session"
+	"agenthost/pkg/spec"
+	"agenthost/pkg/tool"
+)
+
+// IncludeContents says how much of the conversation an agent's model sees.
+type IncludeContents string
+
+// What an agent's model sees of the conversation.
+const (
+	IncludeDefault IncludeContents = "default" // all that is visible on its branch
+	IncludeNone    IncludeContents = "none"    // the current turn only
+)
+
+// llmConfig is the YAML of an LlmAgent. Fields and meaning are ADK's
+// (adk-python agents/llm_agent_config.py).
+type llmConfig struct {
+	Common CommonConfig `yaml:",inline"`
+
+	Model             spec.Text      `yaml:"model" doc:"The model: a name from models, provider/model, or a Gemini model. Without one, the nearest agent above that has one decides."`
+	Instruction       spec.Text      `yaml:"instruction" required:"true" doc:"What the model is told; {key} is filled from the session's state."`
+	StaticInstruction *StaticContent `yaml:"static_instruction" doc:"A fixed system instruction, never filled; instruction is then sent as the user's words."`
+	GlobalInstruction spec.Text      `yaml:"global_instruction" doc:"On the root agent: told to every agent of the tree, first of all."`
+	Tools             []ToolRef      `yaml:"tools" doc:"What the agent may call."`
+
+	OutputKey                string          `yaml:"output_key" doc:"The state key that keeps the text of the agent's final answer."`
+	IncludeContents          IncludeContents `yaml:"include_contents" enum:"default|none" default:"default" doc:"What the model sees of the conversation: all of it, or the current turn only."`
+	DisallowTransferToParent bool            `yaml:"disallow_transfer_to_parent" doc:"The agent may not hand over to its parent."`
+	DisallowTransferToPeers  bool            `yaml:"disallow_transfer_to_peers" doc:"The agent may not hand over to its siblings."`
+
+	GenerateContentConfig *genai.GenerateContentConfig `yaml:"generate_content_config" doc:"Settings of the model call, as Gemini's API names them: temperature, max_output_tokens, safety_settings and so on."`
+}
+
+func (c *llmConfig) AgentRefs() []*AgentRef { return c.Common.AgentRefs() }
+
+// ToolRefs returns the tools that the agent names.
+func (c *llmConfig) ToolRefs() []*ToolRef {
+	refs := make([]*ToolRef, len(c.Tools))
+	for i := range c.Tools {
+		refs[i] = &c.Tools[i]
+	}
+	return refs
+}
+
+// ModelName returns the model that the agent names; its Value is empty when
+// it names none.
+func (c *llmConfig) ModelName() spec.Text { return c.Model }
+
+// Instructions returns the texts that are filled from the state.
+func (c *llmConfig) Instructions() []spec.Text {
+	return []spec.Text{c.Instruction, c.GlobalInstruction}
+}
+
+// Check reports settings that ADK refuses inside generate_content_config.
+func (c *llmConfig) Check(n *spec.Node) spec.Diagnostics {
+	var ds spec.Diagnostics
+	gcc := n.Get("generate_content_config")
+	for key, instead := range map[string]string{
+		"tools": "tools", "system_instruction": "instruction", "response_schema": "output_schema", "cached_content": "context_cache_config in app.yaml",
+	} {
+		if v := gcc.Get(key); v != nil {
+			ds = append(ds, v.Errorf("generate-content-config", "%s does not belong in generate_content_config: use %s", key, instead))
+		}
+	}
+	return ds
+}
+
+func newLLM(_ context.Context, env AgentEnv, c *llmConfig) (Agent, error) {
+	opts := &LLMOptions{
+		Description: c.Common.Description,
+		Model:       env.Model, SubAgents: env.SubAgents, Tools: env.Tools,
+		Instruction:       instructionOf(c.Instruction),
+		GlobalInstruction: instructionOf(c.GlobalInstruction),
+		OutputKey:         c.OutputKey, IncludeContents: c.IncludeContents,
+		DisallowTransferToParent: c.DisallowTransferToParent,
+		DisallowTransferToPeers:  c.DisallowTransferToPeers,
+		GenerateContentConfig:    c.GenerateContentConfig,
+	}
+	if c.StaticInstruction != nil {
+		opts.StaticInstruction = c.StaticInstruction.Content
+	}
+	return NewLLM(c.Common.Name.Value, opts), nil
+}
+
+func instructionOf(t spec.Text) *Instruction {
+	return NewInstruction(t.Value, func(offset int) string { return t.At(offset).String() })
+}
+
+// LLMOptions are what an LLM agent may be given.
+type LLMOptions struct {
+	Description string
+	// Model is nil to use that of the nearest agent above.
+	Model             model.LLM
+	Instruction       *Instruction
+	GlobalInstruction *Instruction
+	// StaticInstruction is sent as it is; Instruction then becomes a user content.
+	StaticInstruction *genai.Content
+	Tools             []tool.Tool
+	SubAgents         []Agent
+	// OutputKey is the state key that keeps the text of the final answer.
+	OutputKey                string
+	IncludeContents          IncludeContents
+	DisallowTransferToParent bool
+	DisallowTransferToPeers  bool
+	GenerateContentConfig    *genai.GenerateContentConfig
+}
+
+// An LLMAgent asks a model, carries out the calls that it makes, and goes on
+// until the model has its final say.
+type LLMAgent struct {
+	Base
+	opts     LLMOptions
+	identity string
+}
+
+// NewLLM makes an LLM agent; nil options are fine.
+func NewLLM(name string, opts *LLMOptions) *LLMAgent {
+	if opts == nil {
+		opts = &LLMOptions{}
+	}
+	return &LLMAgent{
+		Base:     Base{AgentName: name, AgentDescription: opts.Description, Children: opts.SubAgents},
+		opts:     *opts,
+		identity: identity(name, opts.Description),
+	}
+}
+
+// Run takes steps until one ends with a final event.
+func (a *LLMAgent) Run(ctx context.Context, inv *Invocation) Events {
+	return func(yield func(*session.Event, error) bool) {
+		for {
+			s := &step{inv: inv, agent: a, yield: yield}
+			if !s.take(ctx) {
+				return
+			}
+		}
+	}
+}
+
+// keepOutput puts the text of a final event under the agent's output key, so
+// that it is stored with the event (adk-python llm_agent.py
+// __maybe_save_output_to_state).
+func (a *LLMAgent) keepOutput(ev *session.Event) {
+	if a.opts.OutputKey == "" || !ev.IsFinal() || ev.Content == nil {
+		return
+	}
+	isSaid := func(p *genai.Part) bool { return p.Text != "" && !p.Thought }
+	if slices.ContainsFunc(ev.Content.Parts, isSaid) {
+		ev.Actions.SetState(a.opts.OutputKey, model.TextOf(ev.Content))
+	}
+}
+
+// StaticContent is the YAML of a static instruction: a text, a part, a list of
+// both, or a content with parts.
+type StaticContent struct{ Content *genai.Content }
+
+// DecodeSpec accepts each of the forms.
+func (s *StaticContent) DecodeSpec(n *spec.Node) spec.Diagnostics {
+	if n.Kind == spec.Mapping && n.Get("parts") != nil {
+		s.Content = &genai.Content{}
+		return spec.Decode(n, s.Content)
+	}
+	s.Content = &genai.Content{}
+	items := []*spec.Node{n}
+	if n.Kind == spec.Sequence {
+		items = n.Items
+	}
+	var ds spec.Diagnostics
+	for _, item := range items {
+		p := &genai.Part{Text: item.Value}
+		if item.Kind != spec.Scalar {
+			ds = append(ds, spec.Decode(item, p)...)
+		}
+		s.Content.Parts = append(s.Content.Parts, p)
+	}
+	return ds
+}
+
+// SchemaSpec describes the forms.
+func (s *StaticContent) SchemaSpec() map[string]any {
+	return map[string]any{"type": []string{"string", "object", "array"}}
+}
+
+func quoteNames(names []string) string {
+	if len(names) == 0 {
+		return "none"
+	}
+	return strings.Join(names, ", ")
+}

@@ -1,0 +1,193 @@
+package runtime
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"google.golang.org/genai"
+
+	"agenthost/pkg/model"
+	"agenthost/pkg/session"
+	"agenthost/pkg/spec"
+	"agenthost/pkg/tool"
+)
+
+// agentToolConfig is the YAML of an agent that is called as a tool: the args
+// of ADK's AgentTool (adk-python tools/agent_tool.py).
+type agentToolConfig struct {
+	Agent             AgentRef `yaml:"agent" required:"true" doc:"The agent: {config_path: file}, {use: name}, or written out."`
+	SkipSummarization bool     `yaml:"skip_summarization" doc:"The agent's answer ends the turn: the calling model does not phrase it again."`
+}
+
+func (c *agentToolConfig) AgentRefs() []*AgentRef { return []*AgentRef{&c.Agent} }
+
+// agentKindConfig is the short form of the same: the agent itself.
+type agentKindConfig struct {
+	Use               spec.Text `yaml:"use" doc:"A named agent of the document."`
+	ConfigPath        spec.Text `yaml:"config_path" doc:"A file with the agent."`
+	Agent             *AgentRef `yaml:"agent" doc:"The agent, written out."`
+	SkipSummarization bool      `yaml:"skip_summarization" doc:"The agent's answer ends the turn: the calling model does not phrase it again."`
+
+	ref *AgentRef
+}
+
+func (c *agentKindConfig) AgentRefs() []*AgentRef {
+	if c.ref == nil {
+		c.ref = c.Agent
+		if c.ref == nil {
+			c.ref = &AgentRef{Use: c.Use, ConfigPath: c.ConfigPath}
+		}
+	}
+	return []*AgentRef{c.ref}
+}
+
+// Check wants exactly one way to name the agent.
+func (c *agentKindConfig) Check(n *spec.Node) spec.Diagnostics {
+	given := 0
+	for _, key := range []string{"use", "config_path", "agent"} {
+		if n.Get(key) != nil {
+			given++
+		}
+	}
+	if given != 1 {
+		return spec.Diagnostics{n.Errorf("tool", "an agent as a tool needs one of use, config_path and agent")}
+	}
+	return nil
+}
+
+func newAgentTool(_ context.Context, env AgentToolEnv, c *agentToolConfig) (tool.Set, error) {
+	return tool.One(NewAgentTool(env.Agent, c.SkipSummarization)), nil
+}
+
+func newAgentKind(_ context.Context, env AgentToolEnv, c *agentKindConfig) (tool.Set, error) {
+	return tool.One(NewAgentTool(env.Agent, c.SkipSummarization)), nil
+}
+
+// An AgentTool lets a model call an agent. The agent runs in a session of its
+// own that begins with the caller's state; what it writes to the state comes
+// back with the answer, and its model calls count against the caller's limit.
+type AgentTool struct {
+	agent             Agent
+	skipSummarization bool
+}
+
+// NewAgentTool makes a tool of an agent. With skipSummarization the answer
+// ends the calling agent's turn.
+func NewAgentTool(agent Agent, skipSummarization bool) *AgentTool {
+	return &AgentTool{agent, skipSummarization}
+}
+
+// Declaration has the agent's name and description and one parameter, the
+// request in words.
+func (t *AgentTool) Declaration() *genai.FunctionDeclaration {
+	return &genai.FunctionDeclaration{
+		Name: t.agent.Name(), Description: t.agent.Description(),
+		ParametersJsonSchema: map[string]any{
+			"type":       "object",
+			"properties": map[string]any{"request": map[string]any{"type": "string"}},
+			"required":   []string{"request"},
+		},
+	}
+}
+
+// Run fails: an agent needs an invocation, which only the runtime has.
+func (t *AgentTool) Run(context.Context, *tool.Call) (*tool.Result, error) {
+	return nil, fmt.Errorf("agent %s can be called by an agent of an app only", t.agent.Name())
+}
+
+// placedAgentTool is an AgentTool at its place in an app, where it is known
+// which model the agent inherits.
+type placedAgentTool struct {
+	*AgentTool
+	app *App
+}
+
+func (t *AgentTool) place(app *App, inherited model.LLM) (*placedAgentTool, error) {
+	inner, err := NewApp(app.Name, t.agent, &AppOptions{Revision: app.Revision, Model: inherited})
+	if err != nil {
+		return nil, err
+	}
+	return &placedAgentTool{t, inner}, nil
+}
+
+func (t *placedAgentTool) runIn(ctx context.Context, inv *Invocation, call *tool.Call) (*tool.Result, error) {
+	args, err := tool.CheckArgs(t.Declaration(), call.Args)
+	if err != nil {
+		return nil, err
+	}
+	request, _ := args["request"].(string)
+	r := t.innerRun(inv, call, request)
+	if err := r.begin(ctx, &RunRequest{}); err != nil {
+		return nil, err
+	}
+	var last *session.Event
+	var failure error
+	root := &Invocation{run: r, node: t.app.top}
+	r.drive(ctx, root.runAgent(ctx), func(ev *session.Event, err error) bool {
+		if err != nil {
+			failure = err
+			return false
+		}
+		for k, v := range ev.Actions.StateDelta {
+			call.State.Set(k, v)
+		}
+		for name, version := range ev.Actions.ArtifactDelta {
+			call.Actions.SetArtifact(name, version)
+		}
+		if ev.Content != nil {
+			last = ev
+		}
+		return true
+	})
+	if failure != nil {
+		return nil, failure
+	}
+	call.Actions.SkipSummarization = t.skipSummarization
+	return &tool.Result{Response: map[string]any{"result": saidBy(last)}}, nil
+}
+
+// innerRun is a run in a session that nothing stores. It shares the caller's
+// budget: an inner run must not evade the limit on model calls.
+func (t *placedAgentTool) innerRun(inv *Invocation, call *tool.Call, request string) *run {
+	state := call.State.All()
+	for k := range state {
+		if strings.HasPrefix(k, "_adk") {
+			delete(state, k)
+		}
+	}
+	outer := inv.run
+	r := &run{
+		id: "e-" + outer.host.newID(), host: outer.host, app: t.app, budget: outer.budget,
+		sess: &session.Session{Key: outer.sess.Key, History: session.NewHistory(nil), State: session.NewState(state)},
+		user: model.UserText(request),
+	}
+	r.config.MaxLLMCalls = outer.config.MaxLLMCalls
+	r.commit = func(_ context.Context, ev *session.Event) error {
+		r.sess.State.Apply(ev.Actions.StateDelta)
+		ev.Actions.StateDelta = session.WithoutTemp(ev.Actions.StateDelta)
+		r.sess.History.Append(ev)
+		return nil
+	}
+	return r
+}
+
+// saidBy is the text of an event, its non-thought texts on lines of their own.
+func saidBy(ev *session.Event) string {
+	if ev == nil {
+		return ""
+	}
+	var texts []string
+	for _, p := range ev.Content.Parts {
+		switch {
+		case p.Thought:
+		case p.Text != "":
+			texts = append(texts, p.Text)
+		case p.CodeExecutionResult != nil && p.CodeExecutionResult.Output != "":
+			texts = append(texts, p.CodeExecutionResult.Output)
+		case p.ExecutableCode != nil && p.ExecutableCode.Code != "":
+			texts = append(texts, p.ExecutableCode.Code)
+		}
+	}
+	return strings.Join(texts, "\n")
+}

@@ -1,0 +1,231 @@
+package runtime
+
+import (
+	"fmt"
+	"slices"
+	"sync/atomic"
+
+	"google.golang.org/genai"
+
+	"agenthost/pkg/model"
+	"agenthost/pkg/tool"
+)
+
+// An App is an immutable snapshot of one deployed app. Runs hold the snapshot
+// that they began with; when a newer one takes its place in the host, the old
+// one closes after its last run.
+type App struct {
+	Name string
+	// Description says what the app is for.
+	Description string
+	// Revision is the content hash of all that the app was built from; empty
+	// for apps that Go code built.
+	Revision string
+	// Root is the agent at the top of the tree.
+	Root Agent
+	// Config is how invocations run unless a request says otherwise.
+	Config RunConfig
+
+	tree  map[Agent]*node
+	top   *node
+	close func()
+	refs  atomic.Int64
+}
+
+// AppOptions are what an app may be given besides its tree.
+type AppOptions struct {
+	// Description is empty for the root agent's.
+	Description string
+	Revision    string
+	// Config is nil for [DefaultRunConfig].
+	Config *RunConfig
+	// Model serves LLM agents that neither name a model nor have an ancestor
+	// that does.
+	Model model.LLM
+	// Close ends what the app holds open. It is called once, after the last run.
+	Close func()
+}
+
+// NewApp makes a snapshot of a tree of agents. It fails when the same agent
+// stands in two places, or an LLM agent has no model to use.
+func NewApp(name string, root Agent, opts *AppOptions) (*App, error) {
+	if opts == nil {
+		opts = &AppOptions{}
+	}
+	a := &App{
+		Name: name, Description: root.Description(), Revision: opts.Revision, Root: root,
+		Config: DefaultRunConfig(), tree: map[Agent]*node{}, close: opts.Close,
+	}
+	if opts.Description != "" {
+		a.Description = opts.Description
+	}
+	if opts.Config != nil {
+		a.Config = *opts.Config
+	}
+	a.refs.Store(1)
+	top, err := a.plant(root, nil, opts.Model)
+	if err != nil {
+		return nil, fmt.Errorf("app %s: %w", name, err)
+	}
+	a.top = top
+	if err := a.furnish(top); err != nil {
+		return nil, fmt.Errorf("app %s: %w", name, err)
+	}
+	return a, nil
+}
+
+// node is an agent's place in the tree, and what follows from that place.
+type node struct {
+	agent    Agent
+	parent   *node
+	children []*node
+
+	llm          model.LLM
+	transferable bool
+	tools        *toolbox
+	targets      []*node
+	transferText string
+}
+
+func (a *App) plant(agent Agent, parent *node, inherited model.LLM) (*node, error) {
+	if a.tree[agent] != nil {
+		return nil, fmt.Errorf("agent %s stands in two places of the tree", agent.Name())
+	}
+	n := &node{agent: agent, parent: parent, llm: inherited}
+	a.tree[agent] = n
+	if l, ok := agent.(*LLMAgent); ok {
+		if l.opts.Model != nil {
+			n.llm = l.opts.Model
+		}
+		if n.llm == nil {
+			return nil, fmt.Errorf("agent %s has no model, and no agent above it has one", agent.Name())
+		}
+		n.transferable = !l.opts.DisallowTransferToParent && (parent == nil || parent.transferable)
+	}
+	for _, sub := range agent.SubAgents() {
+		child, err := a.plant(sub, n, n.llm)
+		if err != nil {
+			return nil, err
+		}
+		n.children = append(n.children, child)
+	}
+	return n, nil
+}
+
+// furnish gives each LLM agent its tools and transfer targets, once the whole
+// tree stands.
+func (a *App) furnish(n *node) error {
+	if l, ok := n.agent.(*LLMAgent); ok {
+		tools, err := a.placeTools(n, l.opts.Tools)
+		if err != nil {
+			return err
+		}
+		n.targets = transferTargets(n, l)
+		if len(n.targets) > 0 {
+			tools = append(tools, tool.NewTransfer(targetNames(n.targets)))
+			n.transferText = transferInstruction(n)
+		}
+		n.tools = newToolbox(tools)
+	}
+	for _, c := range n.children {
+		if err := a.furnish(c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// placeTools makes agents that are called as tools ready to run here.
+func (a *App) placeTools(n *node, tools []tool.Tool) ([]tool.Tool, error) {
+	placed := slices.Clone(tools)
+	for i, t := range placed {
+		if at, ok := t.(*AgentTool); ok {
+			p, err := at.place(a, n.llm)
+			if err != nil {
+				return nil, err
+			}
+			placed[i] = p
+		}
+	}
+	return placed, nil
+}
+
+// find returns the first agent of this name, from the root down, depth first.
+func (a *App) find(name string) *node { return a.top.find(name) }
+
+func (n *node) find(name string) *node {
+	if n.agent.Name() == name {
+		return n
+	}
+	for _, c := range n.children {
+		if hit := c.find(name); hit != nil {
+			return hit
+		}
+	}
+	return nil
+}
+
+// Agent returns the first agent of this name from the root down, or nil.
+func (a *App) Agent(name string) Agent {
+	if n := a.find(name); n != nil {
+		return n.agent
+	}
+	return nil
+}
+
+// acquire takes a hold on the snapshot; false when it is closed already.
+func (a *App) acquire() bool {
+	for {
+		n := a.refs.Load()
+		if n == 0 {
+			return false
+		}
+		if a.refs.CompareAndSwap(n, n+1) {
+			return true
+		}
+	}
+}
+
+func (a *App) release() {
+	if a.refs.Add(-1) == 0 && a.close != nil {
+		a.close()
+	}
+}
+
+// toolbox is what one LLM agent may use, prepared once.
+type toolbox struct {
+	byName  map[string]tool.Tool
+	names   []string
+	offered []*genai.Tool
+	editors []namedEditor
+}
+
+type namedEditor struct {
+	name string
+	edit tool.RequestEditor
+}
+
+func newToolbox(tools []tool.Tool) *toolbox {
+	b := &toolbox{byName: map[string]tool.Tool{}}
+	var decls []*genai.FunctionDeclaration
+	for _, t := range tools {
+		d := t.Declaration()
+		if e, ok := t.(tool.RequestEditor); ok {
+			b.editors = append(b.editors, namedEditor{d.Name, e})
+		}
+		if tool.TraitsOf(t).Builtin || b.byName[d.Name] != nil {
+			continue
+		}
+		b.byName[d.Name] = t
+		b.names = append(b.names, d.Name)
+		decls = append(decls, d)
+	}
+	if len(decls) > 0 {
+		b.offered = []*genai.Tool{{FunctionDeclarations: decls}}
+	}
+	return b
+}
+
+// Close lets go of a snapshot that no host has taken. One that a host has
+// taken closes by itself.
+func (a *App) Close() { a.release() }

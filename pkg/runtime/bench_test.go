@@ -1,0 +1,82 @@
+package runtime_test
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"testing"
+
+	"google.golang.org/genai"
+
+	"agenthost/pkg/model"
+	"agenthost/pkg/runtime"
+	"agenthost/pkg/session"
+	"agenthost/pkg/store"
+)
+
+// instant answers at once.
+type instant struct{ answer *model.Response }
+
+func (instant) Name() string { return "instant" }
+
+func (m instant) Generate(context.Context, *model.Request) iter.Seq2[*model.Response, error] {
+	return func(yield func(*model.Response, error) bool) { yield(m.answer, nil) }
+}
+
+// BenchmarkTurn is one turn, user message in, answer out, in sessions of
+// several lengths.
+func BenchmarkTurn(b *testing.B) {
+	for _, url := range []string{"memory:", "sqlite:///" + b.TempDir() + "/bench.db"} {
+		for _, history := range []int{0, 1000, 5000} {
+			b.Run(fmt.Sprintf("%.6s/history=%d", url, history), func(b *testing.B) {
+				benchTurn(b, url, history)
+			})
+		}
+	}
+}
+
+func benchTurn(b *testing.B, url string, history int) {
+	ctx := b.Context()
+	st, err := store.Open(ctx, url, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer st.Close()
+	host := runtime.NewHost(st, nil)
+	llm := instant{&model.Response{Content: model.ModelText("ok"), FinishReason: genai.FinishReasonStop}}
+	app, err := runtime.NewApp("bench", runtime.NewLLM("bench", &runtime.LLMOptions{Model: llm, Instruction: runtime.NewInstruction("Answer.", nil)}), nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	host.Swap(app)
+	key := fill(b, st, history)
+	req := &runtime.RunRequest{App: key.App, UserID: key.User, SessionID: key.ID, Message: model.UserText("hello")}
+	b.ReportAllocs()
+	b.ResetTimer()
+	for range b.N {
+		for _, err := range host.Run(ctx, req) {
+			if err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+}
+
+func fill(b *testing.B, st *store.Store, n int) session.Key {
+	ctx := context.Background()
+	sess, err := st.Sessions.Create(ctx, session.Key{App: "bench", User: "u"}, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for i := range n {
+		ev := &session.Event{Author: session.UserAuthor, InvocationID: fmt.Sprint(i / 2)}
+		ev.Content = model.UserText("hello")
+		if i%2 == 1 {
+			ev.Author, ev.Content = "bench", model.ModelText("ok")
+		}
+		if err := st.Sessions.Append(ctx, sess, ev); err != nil {
+			b.Fatal(err)
+		}
+	}
+	return sess.Key
+}

@@ -1,0 +1,105 @@
+package runtime
+
+import (
+	"context"
+	"maps"
+	"sync"
+
+	"google.golang.org/genai"
+
+	"agenthost/pkg/session"
+	"agenthost/pkg/store"
+)
+
+// callState is the session's state with one call's own writes on top. The
+// writes ride on the call's event; nobody else sees them before it is stored.
+type callState struct {
+	base    *session.State
+	mu      sync.Mutex
+	actions *session.Actions
+}
+
+func (s *callState) Get(key string) (any, bool) {
+	s.mu.Lock()
+	v, written := s.actions.StateDelta[key]
+	s.mu.Unlock()
+	if written {
+		return v, v != nil
+	}
+	return s.base.Get(key)
+}
+
+func (s *callState) Set(key string, value any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.actions.SetState(key, value)
+}
+
+func (s *callState) All() map[string]any {
+	all := s.base.All()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for k, v := range s.actions.StateDelta {
+		if v == nil {
+			delete(all, k)
+		} else {
+			all[k] = v
+		}
+	}
+	return all
+}
+
+// callArtifacts are the session's artifacts; what a call saves is noted in its
+// actions.
+type callArtifacts struct {
+	store   *store.Artifacts
+	key     session.Key
+	mu      sync.Mutex
+	actions *session.Actions
+}
+
+func (a *callArtifacts) Save(ctx context.Context, name string, part *genai.Part) (int, error) {
+	version, err := a.store.Save(ctx, a.key, name, part)
+	if err != nil {
+		return 0, err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.actions.SetArtifact(name, version)
+	return version, nil
+}
+
+func (a *callArtifacts) Load(ctx context.Context, name string) (*genai.Part, error) {
+	return a.store.Load(ctx, a.key, name, -1)
+}
+
+func (a *callArtifacts) Keys(ctx context.Context) ([]string, error) {
+	return a.store.Keys(ctx, a.key)
+}
+
+// cloneArgs copies arguments deeply: a tool may change its own, and the event
+// keeps the model's.
+func cloneArgs(args map[string]any) map[string]any {
+	if args == nil {
+		return map[string]any{}
+	}
+	c := maps.Clone(args)
+	for k, v := range c {
+		c[k] = cloneValue(v)
+	}
+	return c
+}
+
+func cloneValue(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		return cloneArgs(v)
+	case []any:
+		c := make([]any, len(v))
+		for i, e := range v {
+			c[i] = cloneValue(e)
+		}
+		return c
+	}
+	return v
+}

@@ -1,0 +1,156 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"sync"
+
+	"google.golang.org/genai"
+
+	"agenthost/pkg/session"
+	"agenthost/pkg/tool"
+)
+
+// runCalls carries out the calls of one event side by side and merges their
+// answers, in the order of the calls, into one event. It is nil when every
+// answer comes later.
+func (s *step) runCalls(ctx context.Context, calls []*genai.FunctionCall) (*session.Event, error) {
+	answers := make([]*answer, len(calls))
+	if len(calls) == 1 {
+		answers[0] = s.runCall(ctx, calls[0])
+	} else {
+		s.runSideBySide(ctx, calls, answers)
+	}
+	return s.merge(answers)
+}
+
+func (s *step) runSideBySide(ctx context.Context, calls []*genai.FunctionCall, answers []*answer) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var wg sync.WaitGroup
+	for i, fc := range calls {
+		wg.Go(func() {
+			answers[i] = s.runCall(ctx, fc)
+			if answers[i].err != nil {
+				cancel()
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// merge makes one event of the answers. The first failure that ends the run
+// is returned instead; those that only follow from it are not.
+func (s *step) merge(answers []*answer) (*session.Event, error) {
+	var failure error
+	var merged *session.Event
+	for _, a := range answers {
+		if a.err != nil && (failure == nil || AsRunError(failure).Code == CodeCanceled) {
+			failure = a.err
+		}
+		if a.part == nil {
+			continue
+		}
+		if merged == nil {
+			merged = s.inv.NewEvent()
+			merged.Content = &genai.Content{Role: genai.RoleUser}
+			merged.Actions = a.actions
+		} else {
+			merged.Actions.Merge(&a.actions)
+		}
+		merged.Content.Parts = append(merged.Content.Parts, a.part)
+	}
+	if failure != nil {
+		return nil, failure
+	}
+	return merged, nil
+}
+
+// answer is what came of one call: a part for the model (nil when it comes
+// later), the actions, or an error that ends the run.
+type answer struct {
+	part    *genai.Part
+	actions session.Actions
+	err     error
+}
+
+func (s *step) runCall(ctx context.Context, fc *genai.FunctionCall) *answer {
+	a := &answer{}
+	t := s.inv.node.tools.byName[fc.Name]
+	if t == nil {
+		a.respond(fc, errorResponse(fmt.Errorf("tool %q not found: the available tools are %s", fc.Name, quoteNames(s.inv.node.tools.names))))
+		return a
+	}
+	traits := tool.TraitsOf(t)
+	call := s.inv.newCall(fc, &a.actions)
+	result, err := s.invoke(ctx, t, call, traits)
+	switch {
+	case err != nil && s.ends(ctx, err, traits):
+		a.err = s.toolFailure(ctx, fc.Name, err)
+	case err != nil:
+		a.respond(fc, errorResponse(err))
+	case traits.LongRunning && (result == nil || len(result.Response) == 0):
+	case result == nil || result.Response == nil:
+		a.respond(fc, map[string]any{"result": nil})
+	default:
+		a.respond(fc, result.Response)
+	}
+	return a
+}
+
+func (a *answer) respond(fc *genai.FunctionCall, response map[string]any) {
+	a.part = &genai.Part{FunctionResponse: &genai.FunctionResponse{ID: fc.ID, Name: fc.Name, Response: response}}
+}
+
+func errorResponse(err error) map[string]any { return map[string]any{"error": err.Error()} }
+
+// invocationTool is a tool of the runtime's own, which needs the invocation.
+type invocationTool interface {
+	runIn(ctx context.Context, inv *Invocation, call *tool.Call) (*tool.Result, error)
+}
+
+// invoke runs one tool within its time. A panic of a tool is an error of that
+// tool: one bad tool must not take the host down.
+func (s *step) invoke(ctx context.Context, t tool.Tool, call *tool.Call, traits tool.Traits) (result *tool.Result, err error) {
+	if traits.Timeout > 0 {
+		limit, cancel := context.WithTimeoutCause(ctx, traits.Timeout, &tool.TimeoutError{Tool: call.Name, Timeout: traits.Timeout})
+		defer cancel()
+		outer := ctx
+		defer func() {
+			if err != nil && outer.Err() == nil && limit.Err() != nil {
+				err = context.Cause(limit)
+			}
+		}()
+		ctx = limit
+	}
+	defer func() {
+		if p := recover(); p != nil {
+			s.inv.run.host.logger.Error("a tool panicked", "tool", call.Name, "agent", s.inv.node.agent.Name(),
+				"session", s.inv.run.sess.ID, "invocation", s.inv.run.id, "panic", p, "stack", string(debug.Stack()))
+			err = fmt.Errorf("tool %s broke down", call.Name)
+		}
+	}()
+	if own, ok := t.(invocationTool); ok {
+		return own.runIn(ctx, s.inv, call)
+	}
+	return t.Run(ctx, call)
+}
+
+// ends says whether a tool's failure is more than the model's business. Wrong
+// arguments are the model's own mistake.
+func (s *step) ends(ctx context.Context, err error, traits tool.Traits) bool {
+	var args *tool.ArgsError
+	return traits.FailOnError && !errors.As(err, &args) || ctx.Err() != nil || errors.Is(err, errBudget)
+}
+
+func (s *step) toolFailure(ctx context.Context, name string, err error) error {
+	if errors.Is(err, errBudget) {
+		return err
+	}
+	if ctx.Err() != nil {
+		return AsRunError(ctx.Err())
+	}
+	return failf(CodeToolFailed, err, "tool %s of agent %s failed: %s", name, s.inv.node.agent.Name(), err)
+}

@@ -1,0 +1,371 @@
+package runtime
+
+import (
+	"slices"
+	"strings"
+
+	"google.golang.org/genai"
+
+	"agenthost/pkg/model"
+	"agenthost/pkg/session"
+)
+
+// contents returns what the agent's model sees of the conversation. The rules
+// are those of adk-python flows/llm_flows/contents.py: which events count
+// (visible), how other agents' words are told (foreign.go), and that each
+// function response stands right behind its call. The slice is shared: it is
+// read, never changed.
+func (inv *Invocation) contents(include IncludeContents) ([]*genai.Content, error) {
+	name := inv.node.agent.Name()
+	if include == IncludeNone {
+		v := newView(name, inv.branch)
+		events := inv.run.sess.Events()
+		v.extend(events[currentTurn(events, v):])
+		return v.latest()
+	}
+	type viewKey struct{ agent, branch string }
+	v := inv.run.sess.History.Derive(viewKey{name, inv.branch}, func(last any, events []*session.Event) any {
+		// Each caller gets its own header: another step of the same history
+		// may extend the view while this one's contents are on their way.
+		v := newView(name, inv.branch)
+		if last != nil {
+			*v = *last.(*view)
+		}
+		v.extend(events)
+		return v
+	})
+	return v.(*view).latest()
+}
+
+// currentTurn finds where the current turn begins: at the latest event that is
+// the user's or another agent's (_get_current_turn_contents). An answer to a
+// call of the agent itself only continues the turn of the call.
+func currentTurn(events []*session.Event, v *view) int {
+	for i := len(events) - 1; i >= 0; i-- {
+		ev := events[i]
+		if v.visible(ev) && (v.foreign(ev) || ev.Author == session.UserAuthor && !v.answersOwn(ev, events[:i])) {
+			return i
+		}
+	}
+	return len(events)
+}
+
+// answersOwn says whether an event answers a call that the view's agent made
+// in one of the earlier events.
+func (v *view) answersOwn(ev *session.Event, earlier []*session.Event) bool {
+	responses := ev.Responses()
+	if len(responses) == 0 {
+		return false
+	}
+	isCall := func(c *genai.FunctionCall) bool { return c.ID == responses[0].ID }
+	return slices.ContainsFunc(earlier, func(e *session.Event) bool {
+		return e.Author == v.agent && slices.ContainsFunc(e.Calls(), isCall)
+	})
+}
+
+// A view is the contents of one agent on one branch, brought up to date event
+// by event. Its contents slice is only ever appended to or replaced, so that
+// requests under way keep what they were given.
+type view struct {
+	agent, branch string
+	// seen counts the events taken in.
+	seen     int
+	contents []*genai.Content
+	// calls tells where each function call stands.
+	calls map[string]callSite
+	// last describes the newest event that was taken into the contents.
+	last lastEvent
+}
+
+// callSite is where a function call stands, and its response behind it.
+type callSite struct {
+	author string
+	// at is the index of the content with the call; -1 for another agent's.
+	at int
+	// response is the index of the content with the response, or -1.
+	response int
+	// answer is that response, with the ids it was stored with.
+	answer *genai.Content
+}
+
+type lastEvent struct {
+	responses bool
+	at        int // where the responses stand
+	err       error
+}
+
+func newView(agent, branch string) *view {
+	return &view{agent: agent, branch: branch, calls: map[string]callSite{}}
+}
+
+// extend takes in the events that are new.
+func (v *view) extend(events []*session.Event) {
+	for i := v.seen; i < len(events); i++ {
+		if events[i].Actions.RewindBeforeInvocationID != "" {
+			*v = *newView(v.agent, v.branch)
+			for _, ev := range withoutRewound(events[:i+1]) {
+				v.add(ev)
+			}
+		} else {
+			v.add(events[i])
+		}
+		v.seen = i + 1
+	}
+}
+
+// withoutRewound leaves out what was taken back: from the first event of the
+// rewound invocation up to the rewind itself.
+func withoutRewound(events []*session.Event) []*session.Event {
+	var kept []*session.Event
+	for i := len(events) - 1; i >= 0; i-- {
+		target := events[i].Actions.RewindBeforeInvocationID
+		if target == "" {
+			kept = append(kept, events[i])
+			continue
+		}
+		first := slices.IndexFunc(events[:i], func(ev *session.Event) bool { return ev.InvocationID == target })
+		if first >= 0 {
+			i = first
+		}
+	}
+	slices.Reverse(kept)
+	return kept
+}
+
+// latest is the contents with the rule for a last event that answers calls:
+// what came between the call and the answer is left out
+// (_rearrange_events_for_latest_function_response).
+func (v *view) latest() ([]*genai.Content, error) {
+	if v.last.err != nil {
+		return nil, v.last.err
+	}
+	if v.last.responses {
+		return slices.Clip(v.contents[:v.last.at+1]), nil
+	}
+	return slices.Clip(v.contents), nil
+}
+
+func (v *view) add(ev *session.Event) {
+	if !v.visible(ev) {
+		return
+	}
+	content := ev.Content
+	switch {
+	case v.foreign(ev):
+		v.addForeign(ev)
+	case len(model.ResponsesOf(content)) > 0:
+		v.answer(content)
+	default:
+		v.last = lastEvent{}
+		at := v.push(withoutOwnIDs(content))
+		for _, c := range model.CallsOf(content) {
+			v.calls[c.ID] = callSite{author: ev.Author, at: at, response: -1}
+		}
+	}
+}
+
+func (v *view) addForeign(ev *session.Event) {
+	for _, c := range ev.Calls() {
+		v.calls[c.ID] = callSite{author: ev.Author, at: -1, response: -1}
+	}
+	if told := presentForeign(ev); told != nil {
+		v.last = lastEvent{}
+		v.push(told)
+	}
+}
+
+func (v *view) push(c *genai.Content) int {
+	v.contents = append(v.contents, c)
+	return len(v.contents) - 1
+}
+
+// answer puts a function response right behind its call, merged with the
+// responses that stand there.
+func (v *view) answer(content *genai.Content) {
+	site, err := v.siteOf(content)
+	if err != nil {
+		v.last = lastEvent{err: err}
+		return
+	}
+	switch {
+	case site.response >= 0:
+		content = mergeResponses(site.answer, content)
+		v.contents = slices.Clone(v.contents)
+		v.contents[site.response] = withoutOwnIDs(content)
+	case site.at == len(v.contents)-1:
+		site.response = v.push(withoutOwnIDs(content))
+	default:
+		site.response = site.at + 1
+		v.contents = slices.Insert(slices.Clone(v.contents), site.response, withoutOwnIDs(content))
+		v.shift(site.response)
+	}
+	for id, s := range v.calls {
+		if s.at == site.at {
+			s.response, s.answer = site.response, content
+			v.calls[id] = s
+		}
+	}
+	v.last = lastEvent{responses: true, at: site.response}
+}
+
+// siteOf finds the call event that a response event answers. All of its
+// responses must answer calls of that one event.
+func (v *view) siteOf(content *genai.Content) (callSite, error) {
+	responses := model.ResponsesOf(content)
+	var site callSite
+	found := false
+	for _, r := range slices.Backward(responses) {
+		if s, ok := v.calls[r.ID]; ok && s.at >= 0 {
+			site, found = s, true
+			break
+		}
+	}
+	if !found {
+		return site, failf(CodeInvalidRequest, nil, "function response %s answers no function call of this conversation", responses[0].ID)
+	}
+	for _, r := range responses {
+		if s, ok := v.calls[r.ID]; !ok || s.at != site.at {
+			return site, failf(CodeInvalidRequest, nil, "function response %s does not belong to the same event as the other responses", r.ID)
+		}
+	}
+	return site, nil
+}
+
+// shift moves the sites behind a content that was inserted.
+func (v *view) shift(from int) {
+	moved := make(map[string]callSite, len(v.calls))
+	for id, s := range v.calls {
+		if s.at >= from {
+			s.at++
+		}
+		if s.response >= from {
+			s.response++
+		}
+		moved[id] = s
+	}
+	v.calls = moved
+}
+
+// mergeResponses is the older response content with the newer one's parts: a
+// response with the same id takes the place of the old one, the rest is added.
+func mergeResponses(old, now *genai.Content) *genai.Content {
+	merged := &genai.Content{Role: old.Role, Parts: slices.Clone(old.Parts)}
+	for _, p := range now.Parts {
+		i := -1
+		if p.FunctionResponse != nil {
+			i = slices.IndexFunc(merged.Parts, func(q *genai.Part) bool {
+				return q.FunctionResponse != nil && q.FunctionResponse.ID == p.FunctionResponse.ID && q.FunctionResponse.Name == p.FunctionResponse.Name
+			})
+		}
+		if i >= 0 {
+			merged.Parts[i] = p
+		} else {
+			merged.Parts = append(merged.Parts, p)
+		}
+	}
+	return merged
+}
+
+// visible says whether an event counts for this agent and branch.
+func (v *view) visible(ev *session.Event) bool {
+	return !isEmpty(ev.Content) && onBranch(v.branch, ev.Branch) && !isFrameworkEvent(ev.Content)
+}
+
+// onBranch: children see their ancestors' events, siblings do not see each
+// other, and whoever is on no branch sees all.
+func onBranch(mine, theirs string) bool {
+	return mine == "" || theirs == "" || mine == theirs || strings.HasPrefix(mine, theirs+".")
+}
+
+// isEmpty says whether a content has nothing that a model could read. Calls
+// and responses count even when they are marked as thought.
+func isEmpty(c *genai.Content) bool {
+	if c == nil || c.Role == "" {
+		return true
+	}
+	for _, p := range c.Parts {
+		if p.FunctionCall != nil || p.FunctionResponse != nil {
+			return false
+		}
+		if !p.Thought && (p.Text != "" || p.InlineData != nil || p.FileData != nil || p.ExecutableCode != nil || p.CodeExecutionResult != nil) {
+			return false
+		}
+	}
+	return true
+}
+
+// isFrameworkEvent: requests to people and their answers are not the model's
+// business.
+func isFrameworkEvent(c *genai.Content) bool {
+	for _, p := range c.Parts {
+		var name string
+		switch {
+		case p.FunctionCall != nil:
+			name = p.FunctionCall.Name
+		case p.FunctionResponse != nil:
+			name = p.FunctionResponse.Name
+		default:
+			continue
+		}
+		switch name {
+		case "adk_framework", "adk_request_credential", "adk_request_confirmation":
+			return true
+		}
+	}
+	return false
+}
+
+// ownIDPrefix marks call ids that the runtime made because the model gave none.
+const ownIDPrefix = "adk-"
+
+// withoutOwnIDs is the content as the model knows it: ids that the runtime
+// made are taken off calls and responses. Most contents have none and come
+// back as they are.
+func withoutOwnIDs(c *genai.Content) *genai.Content {
+	var parts []*genai.Part
+	for i, p := range c.Parts {
+		bare := withoutOwnID(p)
+		if bare == p {
+			continue
+		}
+		if parts == nil {
+			parts = slices.Clone(c.Parts)
+		}
+		parts[i] = bare
+	}
+	if parts == nil {
+		return c
+	}
+	return &genai.Content{Role: c.Role, Parts: parts}
+}
+
+func withoutOwnID(p *genai.Part) *genai.Part {
+	switch {
+	case p.FunctionCall != nil && strings.HasPrefix(p.FunctionCall.ID, ownIDPrefix):
+		call := *p.FunctionCall
+		call.ID = ""
+		q := *p
+		q.FunctionCall = &call
+		return &q
+	case p.FunctionResponse != nil && strings.HasPrefix(p.FunctionResponse.ID, ownIDPrefix):
+		resp := *p.FunctionResponse
+		resp.ID = ""
+		q := *p
+		q.FunctionResponse = &resp
+		return &q
+	}
+	return p
+}
+
+// insertBeforeUserTail puts contents before the user contents that the
+// conversation ends with (the place of what goes with a static instruction).
+func insertBeforeUserTail(contents, added []*genai.Content) []*genai.Content {
+	if len(added) == 0 {
+		return contents
+	}
+	i := len(contents)
+	for i > 0 && contents[i-1].Role == genai.RoleUser && len(model.ResponsesOf(contents[i-1])) == 0 {
+		i--
+	}
+	return slices.Concat(contents[:i], added, contents[i:])
+}

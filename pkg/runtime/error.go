@@ -1,0 +1,81 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"agenthost/pkg/model"
+	"agenthost/pkg/session"
+)
+
+// The codes of a [RunError] that are not a model service's own.
+const (
+	CodeAppNotFound     = "APP_NOT_FOUND"
+	CodeSessionNotFound = "SESSION_NOT_FOUND"
+	CodeSessionBusy     = "SESSION_BUSY"
+	CodeInvalidRequest  = "INVALID_REQUEST"
+	CodeMissingValue    = "MISSING_VALUE"
+	CodeLLMCallsLimit   = "LLM_CALLS_LIMIT"
+	CodeToolFailed      = "TOOL_FAILED"
+	CodeModelFailed     = "MODEL_FAILED"
+	CodeTransferFailed  = "TRANSFER_FAILED"
+	CodeCanceled        = "CANCELED"
+	CodeInternal        = "INTERNAL"
+)
+
+// A RunError is a failure of a run in words that may be told to whoever runs
+// it. Causes that may not be told stay in Err.
+type RunError struct {
+	// Code is for programs, Message for people.
+	Code, Message string
+	Err           error
+}
+
+// Error is the message.
+func (e *RunError) Error() string { return e.Message }
+
+// Unwrap returns the cause.
+func (e *RunError) Unwrap() error { return e.Err }
+
+func failf(code string, err error, format string, args ...any) *RunError {
+	return &RunError{Code: code, Message: fmt.Sprintf(format, args...), Err: err}
+}
+
+// AsRunError returns err as a RunError. An error that is none becomes one
+// without its text: internal words are for the log.
+func AsRunError(err error) *RunError {
+	var re *RunError
+	if errors.As(err, &re) {
+		return re
+	}
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return &RunError{Code: CodeCanceled, Message: "the run was stopped", Err: err}
+	}
+	return &RunError{Code: CodeInternal, Message: "internal error: see the host's log", Err: err}
+}
+
+// modelFailure words a failed model call.
+func modelFailure(name string, err error) *RunError {
+	var me *model.Error
+	if errors.As(err, &me) {
+		return failf(me.EventCode(), err, "model %s failed: %s", name, me.Message)
+	}
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return AsRunError(err)
+	}
+	return failf(CodeModelFailed, err, "model %s failed: %s", name, err)
+}
+
+func storeFailure(key session.Key, err error) error {
+	switch {
+	case errors.Is(err, session.ErrNotFound):
+		return failf(CodeSessionNotFound, err, "Session not found: %s", key.ID)
+	case errors.Is(err, session.ErrBusy):
+		return failf(CodeSessionBusy, err, "session %s is busy with another run: try again", key.ID)
+	case errors.Is(err, session.ErrInvalid):
+		return failf(CodeInvalidRequest, err, "%s", err)
+	default:
+		return err
+	}
+}

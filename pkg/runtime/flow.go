@@ -1,0 +1,173 @@
+package runtime
+
+import (
+	"context"
+	"slices"
+
+	"google.golang.org/genai"
+
+	"agenthost/pkg/model"
+	"agenthost/pkg/session"
+	"agenthost/pkg/tool"
+)
+
+// A step is one call of an agent's model and the calls that the model makes.
+type step struct {
+	inv   *Invocation
+	agent *LLMAgent
+	yield func(*session.Event, error) bool
+	// ids are the ids made for calls that came without: the pieces of a stream
+	// and the whole answer hold the same call.
+	ids map[*genai.FunctionCall]string
+}
+
+// take carries the step out, and says whether another one has to follow.
+func (s *step) take(ctx context.Context) bool {
+	req, err := s.inv.request(ctx, s.agent)
+	if err == nil {
+		err = s.inv.run.budget.spend()
+	}
+	if err != nil {
+		s.yield(nil, err)
+		return false
+	}
+	last, ok := s.ask(ctx, req)
+	return ok && last != nil && !last.IsFinal()
+}
+
+// ask yields what the model answers. It returns the step's last event, and
+// false when the agent's run is over.
+func (s *step) ask(ctx context.Context, req *model.Request) (last *session.Event, ok bool) {
+	id := s.inv.run.host.newID()
+	for resp, err := range s.inv.node.llm.Generate(ctx, req) {
+		if err != nil {
+			s.modelFailed(err)
+			return nil, false
+		}
+		if !says(resp) {
+			continue
+		}
+		ev := s.event(resp, id)
+		if !s.yield(ev, nil) {
+			return nil, false
+		}
+		if ev.Partial {
+			continue
+		}
+		last = ev
+		if len(ev.Calls()) > 0 {
+			answer, ok := s.answer(ctx, ev)
+			if !ok {
+				return nil, false
+			}
+			if answer != nil {
+				last = answer
+			}
+		}
+	}
+	return last, true
+}
+
+// says drops answers that hold nothing (adk-python base_llm_flow.py).
+func says(r *model.Response) bool {
+	return r.Content != nil || r.ErrorCode != "" || r.Interrupted || r.GroundingMetadata != nil
+}
+
+// event makes the model's answer an event of the agent. The pieces of a stream
+// and the whole answer share one id.
+func (s *step) event(resp *model.Response, id string) *session.Event {
+	ev := s.inv.NewEvent()
+	ev.ID = id
+	ev.Response = *resp
+	if calls := ev.Calls(); len(calls) > 0 {
+		ev.Content = s.withIDs(ev.Content)
+		ev.LongRunningToolIDs = s.longRunning(ev.Calls())
+	}
+	if !ev.Partial {
+		s.agent.keepOutput(ev)
+	}
+	return ev
+}
+
+// withIDs gives ids to the calls that the model sent without.
+func (s *step) withIDs(c *genai.Content) *genai.Content {
+	parts := slices.Clone(c.Parts)
+	for i, p := range parts {
+		if p.FunctionCall == nil || p.FunctionCall.ID != "" {
+			continue
+		}
+		call := *p.FunctionCall
+		call.ID = s.ids[p.FunctionCall]
+		if call.ID == "" {
+			call.ID = ownIDPrefix + s.inv.run.host.newID()
+			if s.ids == nil {
+				s.ids = map[*genai.FunctionCall]string{}
+			}
+			s.ids[p.FunctionCall] = call.ID
+		}
+		q := *p
+		q.FunctionCall = &call
+		parts[i] = &q
+	}
+	return &genai.Content{Role: c.Role, Parts: parts}
+}
+
+func (s *step) longRunning(calls []*genai.FunctionCall) []string {
+	ids := []string{}
+	for _, c := range calls {
+		if t := s.inv.node.tools.byName[c.Name]; t != nil && tool.TraitsOf(t).LongRunning {
+			ids = append(ids, c.ID)
+		}
+	}
+	return ids
+}
+
+// answer carries out the calls of an event, yields their merged answer, and
+// hands over when a call asks for it. It returns the answer, which is nil when
+// every call is answered later, and false when the agent's run is over.
+func (s *step) answer(ctx context.Context, ev *session.Event) (*session.Event, bool) {
+	answer, err := s.runCalls(ctx, ev.Calls())
+	if err != nil {
+		s.yield(nil, err)
+		return nil, false
+	}
+	if answer == nil {
+		return nil, true
+	}
+	if !s.yield(answer, nil) {
+		return nil, false
+	}
+	if to := answer.Actions.TransferToAgent; to != "" {
+		s.transfer(ctx, to)
+		return nil, false
+	}
+	return answer, true
+}
+
+// transfer runs the agent that takes over, inside this one's run. Nothing of
+// this agent follows.
+func (s *step) transfer(ctx context.Context, name string) {
+	i := slices.IndexFunc(s.inv.node.targets, func(n *node) bool { return n.agent.Name() == name })
+	target := s.inv.run.app.find(name)
+	if i >= 0 {
+		target = s.inv.node.targets[i]
+	}
+	if target == nil {
+		s.yield(nil, failf(CodeTransferFailed, nil, "Agent %s not found in the agent tree.", name))
+		return
+	}
+	forward(s.inv.enter(target, s.inv.branch).runAgent(ctx), s.yield)
+}
+
+// modelFailed tells the history that the model failed, and ends the run.
+func (s *step) modelFailed(err error) {
+	failure := modelFailure(s.inv.node.llm.Name(), err)
+	if failure.Code != CodeCanceled {
+		ev := s.inv.NewEvent()
+		ev.ErrorCode, ev.ErrorMessage = failure.Code, failure.Message
+		if !s.yield(ev, nil) {
+			return
+		}
+	}
+	s.yield(nil, failure)
+}

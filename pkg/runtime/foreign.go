@@ -1,0 +1,73 @@
+package runtime
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"google.golang.org/genai"
+
+	"agenthost/pkg/model"
+	"agenthost/pkg/session"
+)
+
+// foreign says whether an event is another agent's, so that this agent hears
+// of it as of something that was said, not as of its own words. The answer to
+// another agent's call is foreign too, whoever wrote it.
+func (v *view) foreign(ev *session.Event) bool {
+	if ev.Author != session.UserAuthor && ev.Author != v.agent {
+		return true
+	}
+	for _, r := range model.ResponsesOf(ev.Content) {
+		if site, ok := v.calls[r.ID]; ok && site.at < 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// presentForeign tells another agent's event as user content, or nil when
+// nothing of it can be told (adk-python contents.py _present_other_agent_message).
+func presentForeign(ev *session.Event) *genai.Content {
+	parts := []*genai.Part{{Text: "For context:"}}
+	for _, p := range ev.Content.Parts {
+		if q := presentPart(ev.Author, p); q != nil {
+			parts = append(parts, q)
+		}
+	}
+	if len(parts) == 1 {
+		return nil
+	}
+	return &genai.Content{Role: genai.RoleUser, Parts: parts}
+}
+
+func presentPart(author string, p *genai.Part) *genai.Part {
+	switch {
+	case p.Thought:
+		return nil
+	case strings.TrimSpace(p.Text) != "":
+		return &genai.Part{Text: fmt.Sprintf("[%s] said: %s", author, p.Text)}
+	case p.FunctionCall != nil:
+		return &genai.Part{Text: fmt.Sprintf("[%s] called tool `%s` with parameters: %s", author, p.FunctionCall.Name, compactJSON(p.FunctionCall.Args))}
+	case p.FunctionResponse != nil:
+		return &genai.Part{Text: fmt.Sprintf("[%s] `%s` tool returned result: %s", author, p.FunctionResponse.Name, compactJSON(p.FunctionResponse.Response))}
+	case p.InlineData != nil, p.FileData != nil, p.ExecutableCode != nil, p.CodeExecutionResult != nil:
+		return p
+	}
+	return nil
+}
+
+// compactJSON writes a value as the model reads it; values that JSON cannot
+// hold are written as Go would.
+func compactJSON(m map[string]any) string {
+	if m == nil {
+		return "{}"
+	}
+	var b strings.Builder
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(m); err != nil {
+		return fmt.Sprint(m)
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}

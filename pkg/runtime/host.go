@@ -1,0 +1,169 @@
+package runtime
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+	"google.golang.org/genai"
+
+	"agenthost/pkg/session"
+	"agenthost/pkg/store"
+)
+
+// A Host holds all apps and lets runs in. Many goroutines may use it.
+type Host struct {
+	store  *store.Store
+	newID  func() string
+	now    func() time.Time
+	wait   time.Duration
+	logger *slog.Logger
+
+	mu   sync.Mutex // serialises Swap and Remove
+	apps atomic.Pointer[map[string]*App]
+}
+
+// Options are what a host may be given. The zero value works.
+type Options struct {
+	// NewID makes ids of events, invocations and calls; nil is random UUIDs.
+	NewID func() string
+	// Clock tells the time of events; nil is time.Now.
+	Clock func() time.Time
+	// Wait bounds how long a run waits for another run of its session; zero is
+	// 30 seconds.
+	Wait time.Duration
+	// Logger gets what nobody else is told; nil is silent.
+	Logger *slog.Logger
+}
+
+// NewHost makes a host without apps over a store. The store stays the
+// caller's to close, after the last run.
+func NewHost(st *store.Store, opts *Options) *Host {
+	if opts == nil {
+		opts = &Options{}
+	}
+	h := &Host{store: st, newID: opts.NewID, now: opts.Clock, wait: opts.Wait, logger: opts.Logger}
+	if h.newID == nil {
+		h.newID = uuid.NewString
+	}
+	if h.now == nil {
+		h.now = time.Now
+	}
+	if h.wait == 0 {
+		h.wait = 30 * time.Second
+	}
+	if h.logger == nil {
+		h.logger = slog.New(slog.DiscardHandler)
+	}
+	h.apps.Store(&map[string]*App{})
+	return h
+}
+
+// Store is where the host's sessions and artifacts are kept.
+func (h *Host) Store() *store.Store { return h.store }
+
+// Apps returns the current snapshots, sorted by name.
+func (h *Host) Apps() []*App {
+	apps := slices.Collect(maps.Values(*h.apps.Load()))
+	slices.SortFunc(apps, func(a, b *App) int {
+		if a.Name < b.Name {
+			return -1
+		}
+		return 1
+	})
+	return apps
+}
+
+// App returns the current snapshot of an app, or nil.
+func (h *Host) App(name string) *App { return (*h.apps.Load())[name] }
+
+// Swap puts a snapshot in the place of the app's last one. Runs that hold the
+// last one finish on it.
+func (h *Host) Swap(app *App) {
+	h.replace(app.Name, app)
+}
+
+// Remove takes an app away. Runs that hold it finish.
+func (h *Host) Remove(name string) {
+	h.replace(name, nil)
+}
+
+func (h *Host) replace(name string, app *App) {
+	h.mu.Lock()
+	next := maps.Clone(*h.apps.Load())
+	old := next[name]
+	if app == nil {
+		delete(next, name)
+	} else {
+		next[name] = app
+	}
+	h.apps.Store(&next)
+	h.mu.Unlock()
+	if old != nil && old != app {
+		old.release()
+	}
+}
+
+// Close removes every app. It does not wait for runs.
+func (h *Host) Close() {
+	for _, a := range h.Apps() {
+		h.Remove(a.Name)
+	}
+}
+
+func (h *Host) acquire(name string) (*App, error) {
+	for {
+		a := h.App(name)
+		if a != nil && a.acquire() {
+			return a, nil
+		}
+		// A snapshot that closed in between has a successor, or none.
+		if a == h.App(name) {
+			return nil, failf(CodeAppNotFound, session.ErrNotFound, "App not found: %s", name)
+		}
+	}
+}
+
+// A RunRequest asks for one invocation.
+type RunRequest struct {
+	App, UserID, SessionID string
+	// Message is what the user says. It needs parts and may hold no function call.
+	Message *genai.Content
+	// StateDelta is applied with the user's event.
+	StateDelta map[string]any
+	// Streaming asks for partial events; nil leaves it to the app.
+	Streaming *bool
+	// CustomMetadata is added to every event.
+	CustomMetadata map[string]any
+	// CreateSession makes the session when it is not there.
+	CreateSession bool
+}
+
+// Run carries out one invocation and yields its events: each is stored before
+// it is yielded (partial ones are yielded only), and the agent goes on when the
+// consumer asks for the next. The user's own event is stored first and not
+// yielded. A failure is yielded as an error that [AsRunError] words, and ends
+// the run; what was stored stays. A consumer that stops ends the run.
+func (h *Host) Run(ctx context.Context, req *RunRequest) Events {
+	return func(yield func(*session.Event, error) bool) {
+		app, err := h.acquire(req.App)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		defer app.release()
+		key := session.Key{App: req.App, User: req.UserID, ID: req.SessionID}
+		free, err := h.store.Sessions.Acquire(ctx, key, h.wait)
+		if err != nil {
+			yield(nil, storeFailure(key, err))
+			return
+		}
+		defer free()
+		h.carryOut(ctx, app, key, req, yield)
+	}
+}

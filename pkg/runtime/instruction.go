@@ -1,0 +1,173 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"google.golang.org/genai"
+
+	"agenthost/pkg/session"
+	"agenthost/pkg/template"
+)
+
+// An Instruction is a compiled text for a model, with the place it was written
+// at, so that a missing value can be told with its line.
+type Instruction struct {
+	text *template.Text
+	// at words the place of a byte offset, such as support/root_agent.yaml:4:7.
+	at func(offset int) string
+}
+
+// NewInstruction compiles a text. at may be nil for texts that no file holds.
+func NewInstruction(text string, at func(offset int) string) *Instruction {
+	if text == "" {
+		return nil
+	}
+	return &Instruction{text: template.Parse(text), at: at}
+}
+
+// Refs lists the placeholders of the text.
+func (i *Instruction) Refs() []template.Ref {
+	if i == nil {
+		return nil
+	}
+	return i.text.Refs()
+}
+
+func (i *Instruction) render(ctx context.Context, inv *Invocation) (string, error) {
+	if i == nil {
+		return "", nil
+	}
+	s, err := i.text.Render(ctx, scope{inv})
+	var missing *template.MissingError
+	if errors.As(err, &missing) {
+		where := ""
+		if i.at != nil {
+			where = ", " + i.at(missing.Ref.Offset)
+		}
+		name := missing.Ref.Name
+		if missing.Ref.Artifact {
+			name = "artifact." + name
+		}
+		return "", failf(CodeMissingValue, err, "%s (agent %s%s; write {%s?} if it may be missing)",
+			missing.Error(), inv.node.agent.Name(), where, name)
+	}
+	return s, err
+}
+
+// scope is where the placeholders of an agent's texts get their values.
+type scope struct{ inv *Invocation }
+
+func (s scope) Lookup(key string) (any, bool) { return s.inv.run.sess.State.Get(key) }
+
+func (s scope) Artifact(ctx context.Context, name string) (string, bool, error) {
+	part, err := s.inv.run.host.store.Artifacts.Load(ctx, s.inv.run.sess.Key, name, -1)
+	if errors.Is(err, session.ErrNotFound) || errors.Is(err, session.ErrInvalid) {
+		return "", false, nil
+	}
+	if err != nil {
+		return "", false, fmt.Errorf("loading artifact %s: %w", name, err)
+	}
+	if part.InlineData != nil && part.Text == "" {
+		return string(part.InlineData.Data), true, nil
+	}
+	return part.Text, true, nil
+}
+
+// instruct puts the system instruction together, pieces in ADK's order
+// (runtime-semantics 4.3): the root's global instruction, the static one or
+// else the agent's own, who the agent is, and whom it may hand over to. With a
+// static instruction the agent's own text is returned, to be said as the user's.
+func (inv *Invocation) instruct(ctx context.Context, a *LLMAgent) (system string, dynamic *genai.Content, references []*genai.Content, err error) {
+	var pieces []string
+	if root, ok := inv.run.app.Root.(*LLMAgent); ok {
+		global, err := root.opts.GlobalInstruction.render(ctx, inv)
+		if err != nil {
+			return "", nil, nil, err
+		}
+		pieces = append(pieces, global)
+	}
+	own, err := a.opts.Instruction.render(ctx, inv)
+	if err != nil {
+		return "", nil, nil, err
+	}
+	if a.opts.StaticInstruction != nil {
+		text, refs := splitStatic(a.opts.StaticInstruction)
+		pieces, references = append(pieces, text), refs
+		if own != "" {
+			dynamic = &genai.Content{Role: genai.RoleUser, Parts: []*genai.Part{{Text: own}}}
+		}
+	} else {
+		pieces = append(pieces, own)
+	}
+	pieces = append(pieces, a.identity, inv.node.transferText)
+	return joinPieces(pieces), dynamic, references, nil
+}
+
+func joinPieces(pieces []string) string {
+	n, last := 0, ""
+	for _, p := range pieces {
+		if p != "" {
+			n, last = n+1, p
+		}
+	}
+	if n == 1 {
+		return last
+	}
+	var b strings.Builder
+	for _, p := range pieces {
+		if p == "" {
+			continue
+		}
+		if b.Len() > 0 {
+			b.WriteString("\n\n")
+		}
+		b.WriteString(p)
+	}
+	return b.String()
+}
+
+// identity tells an agent who it is, in words that are quoted as they are
+// written (adk-python flows/llm_flows/identity.py).
+func identity(name, description string) string {
+	s := `You are an agent. Your internal name is "` + name + `".`
+	if description != "" {
+		s += ` The description about you is "` + description + `".`
+	}
+	return s
+}
+
+// splitStatic parts a static instruction into its text and, for files, a
+// reference in the text and a user content with the file.
+func splitStatic(c *genai.Content) (string, []*genai.Content) {
+	var texts []string
+	var files []*genai.Content
+	for _, p := range c.Parts {
+		switch {
+		case p.Text != "":
+			texts = append(texts, p.Text)
+		case p.InlineData != nil:
+			id := fmt.Sprintf("inline_data_%d", len(files))
+			texts = append(texts, fmt.Sprintf("[Reference to inline binary data: %s (%s)]", id, describeFile(p.InlineData.DisplayName, p.InlineData.MIMEType)))
+			files = append(files, referenced("inline data", id, p))
+		case p.FileData != nil:
+			id := fmt.Sprintf("file_data_%d", len(files))
+			texts = append(texts, fmt.Sprintf("[Reference to file data: %s (%s)]", id, describeFile(p.FileData.DisplayName, p.FileData.MIMEType)))
+			files = append(files, referenced("file data", id, p))
+		}
+	}
+	return strings.Join(texts, "\n\n"), files
+}
+
+func describeFile(name, mime string) string {
+	if name == "" {
+		return "type: " + mime
+	}
+	return fmt.Sprintf("'%s', type: %s", name, mime)
+}
+
+func referenced(what, id string, p *genai.Part) *genai.Content {
+	return &genai.Content{Role: genai.RoleUser, Parts: []*genai.Part{{Text: fmt.Sprintf("Referenced %s: %s", what, id)}, p}}
+}

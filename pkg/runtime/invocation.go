@@ -1,0 +1,124 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+
+	"google.golang.org/genai"
+
+	"agenthost/pkg/model"
+	"agenthost/pkg/session"
+)
+
+// An Invocation is one agent's view of a run: which agent, on which branch, of
+// which session. Each agent gets its own; what belongs to the run as a whole
+// is shared. It is valid until the run ends, and parallel agents may use theirs
+// at the same time.
+type Invocation struct {
+	run    *run
+	node   *node
+	branch string
+}
+
+// run is what all agents of one invocation share.
+type run struct {
+	id       string
+	host     *Host
+	app      *App
+	sess     *session.Session
+	config   RunConfig
+	user     *genai.Content
+	userText string
+	turn     int
+	budget   *budget
+	// commit stores an event; nil only keeps it in the session at hand, as
+	// for an agent that is called as a tool.
+	commit func(ctx context.Context, ev *session.Event) error
+}
+
+// ID is the invocation's id, on every event of it.
+func (inv *Invocation) ID() string { return inv.run.id }
+
+// App is the snapshot of the app that runs.
+func (inv *Invocation) App() *App { return inv.run.app }
+
+// Session is the session that the run belongs to. Its events and state are
+// those that are committed.
+func (inv *Invocation) Session() *session.Session { return inv.run.sess }
+
+// Agent is the agent that runs.
+func (inv *Invocation) Agent() Agent { return inv.node.agent }
+
+// Branch is the dotted path of parallel branches; empty outside of any.
+func (inv *Invocation) Branch() string { return inv.branch }
+
+// UserContent is the message that began the invocation.
+func (inv *Invocation) UserContent() *genai.Content { return inv.run.user }
+
+// Config is how the invocation runs.
+func (inv *Invocation) Config() RunConfig { return inv.run.config }
+
+// NewEvent makes an event of this agent with a new id and the current time.
+func (inv *Invocation) NewEvent() *session.Event {
+	return &session.Event{
+		ID:           inv.run.host.newID(),
+		InvocationID: inv.run.id,
+		Author:       inv.node.agent.Name(),
+		Branch:       inv.branch,
+		Timestamp:    inv.run.host.now(),
+	}
+}
+
+// RunChild runs one of this agent's children on the same branch.
+func (inv *Invocation) RunChild(ctx context.Context, i int) Events {
+	return inv.enter(inv.node.children[i], inv.branch).runAgent(ctx)
+}
+
+func (inv *Invocation) enter(n *node, branch string) *Invocation {
+	return &Invocation{run: inv.run, node: n, branch: branch}
+}
+
+func (inv *Invocation) runAgent(ctx context.Context) Events {
+	return inv.node.agent.Run(ctx, inv)
+}
+
+// subBranch is the branch of a parallel agent's child
+// (adk-python agents/parallel_agent.py).
+func (inv *Invocation) subBranch(child *node) string {
+	b := inv.node.agent.Name() + "." + child.agent.Name()
+	if inv.branch != "" {
+		b = inv.branch + "." + b
+	}
+	return b
+}
+
+// origin says who asks, for a model call or a tool call.
+func (inv *Invocation) origin() model.Origin {
+	r := inv.run
+	return model.Origin{
+		App: r.app.Name, Agent: inv.node.agent.Name(),
+		UserID: r.sess.User, SessionID: r.sess.ID, InvocationID: r.id,
+		User: r.userText, Step: r.budget.spent(), Turn: r.turn, State: r.sess.State.Get,
+	}
+}
+
+var errBudget = errors.New("no model calls left")
+
+// budget counts the model calls of an invocation, those of agents called as
+// tools included.
+type budget struct {
+	limit int
+	used  atomic.Int64
+}
+
+func (b *budget) spent() int { return int(b.used.Load()) }
+
+// spend takes one call, or fails when the limit is reached; no limit if it is
+// zero or less.
+func (b *budget) spend() error {
+	if used := b.used.Add(1); b.limit > 0 && used > int64(b.limit) {
+		return failf(CodeLLMCallsLimit, errBudget, "Max number of llm calls limit of `%d` exceeded", b.limit)
+	}
+	return nil
+}

@@ -1,0 +1,167 @@
+package runtime_test
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"strings"
+	"testing"
+
+	"google.golang.org/genai"
+
+	"agenthost/internal/testenv"
+	"agenthost/pkg/loader"
+	"agenthost/pkg/model"
+	"agenthost/pkg/runtime"
+	"agenthost/pkg/session"
+	"agenthost/pkg/tool"
+)
+
+// answering is a model made of a function.
+type answering func(ctx context.Context, req *model.Request) (*genai.Content, error)
+
+func (answering) Name() string { return "answering" }
+
+func (f answering) Generate(ctx context.Context, req *model.Request) iter.Seq2[*model.Response, error] {
+	return func(yield func(*model.Response, error) bool) {
+		c, err := f(ctx, req)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		yield(&model.Response{Content: c, FinishReason: genai.FinishReasonStop}, nil)
+	}
+}
+
+// saying answers the same text each time.
+func saying(text string) answering {
+	return func(context.Context, *model.Request) (*genai.Content, error) { return model.ModelText(text), nil }
+}
+
+// calling calls functions once in a run, then says "done".
+func calling(names ...string) answering {
+	return func(_ context.Context, req *model.Request) (*genai.Content, error) {
+		if len(model.ResponsesOf(req.Contents[len(req.Contents)-1])) > 0 {
+			return model.ModelText("done"), nil
+		}
+		c := &genai.Content{Role: genai.RoleModel}
+		for i, name := range names {
+			c.Parts = append(c.Parts, &genai.Part{FunctionCall: &genai.FunctionCall{ID: fmt.Sprint("c", i), Name: name}})
+		}
+		return c, nil
+	}
+}
+
+// telling answers with the conversation that it was sent.
+func telling(_ context.Context, req *model.Request) (*genai.Content, error) {
+	var b strings.Builder
+	for _, c := range req.Contents {
+		fmt.Fprintf(&b, "<%s:", c.Role)
+		for _, p := range c.Parts {
+			switch {
+			case p.InlineData != nil:
+				fmt.Fprintf(&b, " (file %v)", p.InlineData.Data)
+			default:
+				// What was told before is told in brief: it holds all of it again.
+				before, _, told := strings.Cut(p.Text, "<")
+				b.WriteString(" " + before)
+				if told {
+					b.WriteString("…")
+				}
+			}
+		}
+		b.WriteString(">")
+	}
+	return model.ModelText(b.String()), nil
+}
+
+func TestSeen(t *testing.T) {
+	testenv.Transcripts(t, "testdata/seen", func() *loader.Options { return &loader.Options{Model: answering(telling)} })
+}
+
+// action is a tool made of a function.
+type action struct {
+	name   string
+	traits tool.Traits
+	run    func(ctx context.Context, call *tool.Call) (*tool.Result, error)
+}
+
+func (a *action) Declaration() *genai.FunctionDeclaration {
+	return &genai.FunctionDeclaration{Name: a.name}
+}
+
+func (a *action) Traits() tool.Traits { return a.traits }
+
+func (a *action) Run(ctx context.Context, call *tool.Call) (*tool.Result, error) {
+	return a.run(ctx, call)
+}
+
+// custom is an agent made of a function.
+type custom struct {
+	runtime.Base
+	run func(ctx context.Context, inv *runtime.Invocation) runtime.Events
+}
+
+func (c *custom) Run(ctx context.Context, inv *runtime.Invocation) runtime.Events {
+	return c.run(ctx, inv)
+}
+
+// deploy puts an app named app into the environment's host.
+func deploy(t *testing.T, e *testenv.Env, root runtime.Agent, opts *runtime.AppOptions) *runtime.App {
+	t.Helper()
+	app, err := runtime.NewApp("app", root, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.Host.Swap(app)
+	return app
+}
+
+func say(key session.Key, text string) *runtime.RunRequest {
+	return &runtime.RunRequest{App: key.App, UserID: key.User, SessionID: key.ID, Message: model.UserText(text)}
+}
+
+// outline is a run as texts, calls, answers and the error at its end.
+func outline(events runtime.Events) string {
+	var b strings.Builder
+	for ev, err := range events {
+		if err != nil {
+			re := runtime.AsRunError(err)
+			fmt.Fprintf(&b, "error %s: %s\n", re.Code, re.Message)
+			break
+		}
+		b.WriteString(eventOutline(ev) + "\n")
+	}
+	return b.String()
+}
+
+func eventOutline(ev *session.Event) string {
+	s := ev.Author + ":"
+	if ev.Content == nil {
+		return s + " " + ev.ErrorCode
+	}
+	for _, p := range ev.Content.Parts {
+		switch {
+		case p.FunctionCall != nil:
+			s += " call " + p.FunctionCall.Name
+		case p.FunctionResponse != nil:
+			s += fmt.Sprint(" ", p.FunctionResponse.Name, " ", p.FunctionResponse.Response)
+		default:
+			s += " " + p.Text
+		}
+	}
+	return s
+}
+
+func authors(t *testing.T, e *testenv.Env, key session.Key) string {
+	t.Helper()
+	sess, err := e.Store.Sessions.Get(t.Context(), key, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, ev := range sess.Events() {
+		names = append(names, ev.Author)
+	}
+	return strings.Join(names, " ")
+}

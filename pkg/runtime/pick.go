@@ -1,0 +1,65 @@
+package runtime
+
+import (
+	"agenthost/pkg/session"
+)
+
+// pick chooses the agent that answers: the author of the call that the user
+// answers; else the last agent that kept the conversation; else the root
+// (adk-python runners.py _find_agent_to_run; the answer always goes to its
+// caller, docs/decisions/0007).
+func (r *run) pick() *node {
+	events := r.sess.Events()
+	if call := r.answeredCall(); call != nil {
+		if n := r.app.find(call.Author); n != nil {
+			return n
+		}
+	}
+	root := r.app.top
+	if !root.transferable {
+		return root
+	}
+	for i := len(events) - 1; i >= 0; i-- {
+		ev := events[i]
+		if ev.Author == session.UserAuthor || ev.Actions.AgentState != nil || ev.Actions.EndOfAgent {
+			continue
+		}
+		if ev.Author == root.agent.Name() {
+			return root
+		}
+		if n := r.app.find(ev.Author); n != nil && n.transferable {
+			return n
+		}
+	}
+	return root
+}
+
+// answeredCall is the event with the call that the user's message answers, or nil.
+func (r *run) answeredCall() *session.Event {
+	id := ""
+	for _, p := range r.user.Parts {
+		if p.FunctionResponse != nil {
+			id = p.FunctionResponse.ID
+			break
+		}
+	}
+	if id == "" {
+		return nil
+	}
+	events := r.sess.Events()
+	for i := len(events) - 1; i >= 0; i-- {
+		for _, c := range events[i].Calls() {
+			if c.ID == id {
+				return events[i]
+			}
+		}
+	}
+	return nil
+}
+
+func (r *run) answeredBranch() string {
+	if call := r.answeredCall(); call != nil {
+		return call.Branch
+	}
+	return ""
+}

@@ -1,0 +1,152 @@
+package runtime
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+
+	"google.golang.org/genai"
+
+	"agenthost/pkg/model"
+	"agenthost/pkg/session"
+)
+
+// A PreviewRequest asks what a model would be sent.
+type PreviewRequest struct {
+	App string
+	// Agent is empty for the agent whose turn it would be; of a workflow
+	// agent, that is the first LLM agent below it.
+	Agent string
+	// UserID and SessionID name a stored session; without SessionID the
+	// preview is of a session that begins.
+	UserID, SessionID string
+	// State is laid over the session's.
+	State map[string]any
+	// Text is what the user would say; empty shows the session as it stands.
+	Text string
+}
+
+// A Preview is the exact request that an agent's model would get.
+type Preview struct {
+	App               string                       `json:"app"`
+	Agent             string                       `json:"agent"`
+	Model             string                       `json:"model"`
+	SystemInstruction string                       `json:"systemInstruction"`
+	Contents          []json.RawMessage            `json:"contents"`
+	Tools             []*genai.Tool                `json:"tools"`
+	Config            *genai.GenerateContentConfig `json:"config"`
+}
+
+// Preview builds the request that an agent's model would get, and calls
+// nothing. Nothing is stored.
+func (h *Host) Preview(ctx context.Context, req *PreviewRequest) (*Preview, error) {
+	app, err := h.acquire(req.App)
+	if err != nil {
+		return nil, err
+	}
+	defer app.release()
+	sess, err := h.previewSession(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	r := h.previewRun(app, sess, req)
+	n, err := previewed(r, req.Agent)
+	if err != nil {
+		return nil, err
+	}
+	inv := &Invocation{run: r, node: n}
+	built, err := inv.request(ctx, n.agent.(*LLMAgent))
+	if err != nil {
+		return nil, err
+	}
+	return newPreview(app.Name, n, built)
+}
+
+// previewSession is a copy that can be written to without a trace.
+func (h *Host) previewSession(ctx context.Context, req *PreviewRequest) (*session.Session, error) {
+	key := session.Key{App: req.App, User: req.UserID, ID: req.SessionID}
+	sess := &session.Session{Key: key, History: session.NewHistory(nil), State: session.NewState(nil)}
+	if req.SessionID != "" {
+		stored, err := h.store.Sessions.Get(ctx, key, nil)
+		if err != nil {
+			return nil, storeFailure(key, err)
+		}
+		sess.History = session.NewHistory(slices.Clone(stored.Events()))
+		sess.State = stored.State
+	}
+	sess.State.Apply(req.State)
+	return sess, nil
+}
+
+func (h *Host) previewRun(app *App, sess *session.Session, req *PreviewRequest) *run {
+	r := &run{id: "e-preview", host: h, app: app, sess: sess, config: app.Config, user: &genai.Content{}}
+	r.budget = &budget{limit: app.Config.MaxLLMCalls}
+	if req.Text != "" {
+		r.user, r.userText = model.UserText(req.Text), req.Text
+		ev := &session.Event{InvocationID: r.id, Author: session.UserAuthor, Timestamp: h.now()}
+		ev.Content = r.user
+		sess.History.Append(ev)
+	}
+	r.turn = countTurns(sess.History)
+	return r
+}
+
+func previewed(r *run, agent string) (*node, error) {
+	n := r.pick()
+	if agent != "" {
+		if n = r.app.find(agent); n == nil {
+			return nil, failf(CodeInvalidRequest, session.ErrNotFound, "app %s has no agent %s: its agents are %s", r.app.Name, agent, quoteNames(r.app.AgentNames()))
+		}
+	}
+	if llm := n.firstLLM(); llm != nil {
+		return llm, nil
+	}
+	return nil, failf(CodeInvalidRequest, nil, "agent %s asks no model", n.agent.Name())
+}
+
+func (n *node) firstLLM() *node {
+	if _, ok := n.agent.(*LLMAgent); ok {
+		return n
+	}
+	for _, c := range n.children {
+		if llm := c.firstLLM(); llm != nil {
+			return llm
+		}
+	}
+	return nil
+}
+
+// AgentNames lists the agents of the tree, from the root down.
+func (a *App) AgentNames() []string {
+	var names []string
+	var walk func(n *node)
+	walk = func(n *node) {
+		names = append(names, n.agent.Name())
+		for _, c := range n.children {
+			walk(c)
+		}
+	}
+	walk(a.top)
+	return names
+}
+
+func newPreview(app string, n *node, req *model.Request) (*Preview, error) {
+	p := &Preview{
+		App: app, Agent: n.agent.Name(), Model: req.Model,
+		SystemInstruction: req.Instruction(), Contents: []json.RawMessage{}, Tools: req.Config.Tools,
+	}
+	for _, c := range req.Contents {
+		b, err := session.EncodeContent(c)
+		if err != nil {
+			return nil, err
+		}
+		p.Contents = append(p.Contents, b)
+	}
+	if p.Tools == nil {
+		p.Tools = []*genai.Tool{}
+	}
+	config := *req.Config
+	config.SystemInstruction, config.Tools = nil, nil
+	p.Config = &config
+	return p, nil
+}

@@ -1,0 +1,123 @@
+package runtime
+
+import (
+	"agenthost/pkg/spec"
+)
+
+// CommonConfig is the YAML that all agents share.
+type CommonConfig struct {
+	AgentClass  spec.Text  `yaml:"agent_class" doc:"What kind of agent it is; an LlmAgent when nothing is said."`
+	Name        spec.Text  `yaml:"name" required:"true" doc:"The agent's name: letters, digits and underscores, unique among its siblings."`
+	Description string     `yaml:"description" doc:"What the agent is for; other agents decide by it whether to hand over."`
+	SubAgents   []AgentRef `yaml:"sub_agents" doc:"The agents below this one, in order."`
+}
+
+// AgentRefs returns the sub-agents.
+func (c *CommonConfig) AgentRefs() []*AgentRef {
+	refs := make([]*AgentRef, len(c.SubAgents))
+	for i := range c.SubAgents {
+		refs[i] = &c.SubAgents[i]
+	}
+	return refs
+}
+
+// An AgentRef names an agent: by the file it is in, by its name under agents,
+// by the code that makes it, or by writing it out. Exactly one is set.
+type AgentRef struct {
+	ConfigPath, Use, Code spec.Text
+	// Inline is the agent's own mapping.
+	Inline *spec.Node
+	// Node is where the reference stands.
+	Node *spec.Node
+}
+
+// DecodeSpec accepts the four forms.
+func (r *AgentRef) DecodeSpec(n *spec.Node) spec.Diagnostics {
+	r.Node = n
+	if n.Kind != spec.Mapping {
+		return spec.Diagnostics{n.Errorf("type", "an agent is written as {config_path: FILE}, {use: NAME}, or in full with a name")}
+	}
+	for _, form := range []struct {
+		key  string
+		into *spec.Text
+	}{{"config_path", &r.ConfigPath}, {"use", &r.Use}, {"code", &r.Code}} {
+		if len(n.Entries) == 1 && n.Get(form.key) != nil {
+			return form.into.DecodeSpec(n.Get(form.key))
+		}
+	}
+	for _, key := range []string{"config_path", "use", "code"} {
+		if v := n.Get(key); v != nil {
+			return spec.Diagnostics{v.Errorf("agent-ref", "%s stands alone: it names an agent, and other keys beside it would be lost", key)}
+		}
+	}
+	r.Inline = n
+	return nil
+}
+
+// SchemaSpec describes the forms; the agent written out is #/$defs/agent.
+func (r *AgentRef) SchemaSpec() map[string]any {
+	one := func(key, doc string) map[string]any {
+		return map[string]any{
+			"type": "object", "additionalProperties": false, "required": []string{key},
+			"properties": map[string]any{key: map[string]any{"type": "string", "description": doc}},
+		}
+	}
+	return map[string]any{"anyOf": []any{
+		one("config_path", "A file with the agent, below the folder of this file."),
+		one("use", "A named agent of agents:."),
+		one("code", "A dotted name of an agent made by code."),
+		map[string]any{"$ref": "#/$defs/agent"},
+	}}
+}
+
+// A ToolRef names a tool: by ADK's name with args, by its name under tools, or
+// by a kind with its settings.
+type ToolRef struct {
+	// Name is ADK's name of a built-in tool, or a dotted name of code.
+	Name spec.Text
+	// Args are the settings that go with Name; nil when there are none.
+	Args *spec.Node
+	// Use is the name of a tool of the document.
+	Use spec.Text
+	// Kind is the key of a one-key mapping, Config its value.
+	Kind   spec.Text
+	Config *spec.Node
+	// Node is where the reference stands.
+	Node *spec.Node
+}
+
+// DecodeSpec accepts the three forms. ADK's args are a mapping, or, as the
+// Java dialect has it, a list of {name, value}.
+func (r *ToolRef) DecodeSpec(n *spec.Node) spec.Diagnostics {
+	r.Node = n
+	switch {
+	case n.Kind == spec.Scalar && !n.IsNull():
+		d := n.Errorf("type", "a tool is written as a mapping")
+		d.Hint = "write - name: " + n.Value
+		return spec.Diagnostics{d}
+	case n.Kind != spec.Mapping:
+		return spec.Diagnostics{n.Errorf("type", "a tool is written as {name: NAME}, {use: NAME}, or {KIND: {…}}")}
+	case n.Get("name") != nil:
+		return r.decodeNamed(n)
+	case len(n.Entries) != 1:
+		return spec.Diagnostics{n.Errorf("type", "a tool is one key with its settings, such as http: {…}, or name: with args:")}
+	case n.Get("use") != nil:
+		return r.Use.DecodeSpec(n.Get("use"))
+	}
+	e := n.Entries[0]
+	r.Config = e.Value
+	return r.Kind.DecodeSpec(e.Key)
+}
+
+// SchemaSpec refers to the tools' definition, which lists the kinds.
+func (r *ToolRef) SchemaSpec() map[string]any { return map[string]any{"$ref": "#/$defs/tool"} }
+
+func (r *ToolRef) decodeNamed(n *spec.Node) spec.Diagnostics {
+	var c struct {
+		Name spec.Text  `yaml:"name"`
+		Args *spec.Node `yaml:"args"`
+	}
+	ds := spec.Decode(n, &c)
+	r.Name, r.Args = c.Name, c.Args
+	return ds
+}

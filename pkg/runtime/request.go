@@ -1,0 +1,65 @@
+package runtime
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"google.golang.org/genai"
+
+	"agenthost/pkg/model"
+	"agenthost/pkg/session"
+	"agenthost/pkg/tool"
+)
+
+// request builds what the agent's model is asked next, parts in ADK's order:
+// settings, instructions, contents, tools, and what tools add of their own.
+func (inv *Invocation) request(ctx context.Context, a *LLMAgent) (*model.Request, error) {
+	system, dynamic, references, err := inv.instruct(ctx, a)
+	if err != nil {
+		return nil, err
+	}
+	contents, err := inv.contents(a.opts.IncludeContents)
+	if err != nil {
+		return nil, err
+	}
+	if dynamic != nil {
+		references = append(references, dynamic)
+	}
+	contents = insertBeforeUserTail(contents, references)
+	req := &model.Request{
+		Model:    inv.node.llm.Name(),
+		Contents: contents,
+		Config:   &genai.GenerateContentConfig{},
+		Stream:   inv.run.config.StreamingMode == StreamingSSE,
+		Origin:   inv.origin(),
+	}
+	if a.opts.GenerateContentConfig != nil {
+		*req.Config = *a.opts.GenerateContentConfig
+	}
+	req.Config.Tools = slices.Clip(inv.node.tools.offered)
+	req.AppendInstruction(system)
+	return req, inv.letToolsEdit(ctx, req)
+}
+
+func (inv *Invocation) letToolsEdit(ctx context.Context, req *model.Request) error {
+	for _, e := range inv.node.tools.editors {
+		call := inv.newCall(&genai.FunctionCall{Name: e.name}, &session.Actions{})
+		if err := e.edit.EditRequest(ctx, call, req); err != nil {
+			return failf(CodeToolFailed, err, "tool %s of agent %s could not prepare the request: %s", e.name, inv.node.agent.Name(), err)
+		}
+	}
+	return nil
+}
+
+// newCall makes what one tool call sees.
+func (inv *Invocation) newCall(fc *genai.FunctionCall, actions *session.Actions) *tool.Call {
+	return &tool.Call{
+		ID: fc.ID, Name: fc.Name, Args: cloneArgs(fc.Args),
+		Origin:         inv.origin(),
+		State:          &callState{base: inv.run.sess.State, actions: actions},
+		Actions:        actions,
+		Artifacts:      &callArtifacts{store: inv.run.host.store.Artifacts, key: inv.run.sess.Key, actions: actions},
+		IdempotencyKey: fmt.Sprintf("%s/%s", inv.run.id, fc.ID),
+	}
+}

@@ -1,0 +1,427 @@
+package runtime_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/genai"
+
+	"agenthost/internal/testenv"
+	"agenthost/pkg/model"
+	"agenthost/pkg/runtime"
+	"agenthost/pkg/session"
+	"agenthost/pkg/tool"
+)
+
+// gate is a model that tells when it is asked, and answers when it may.
+type gate struct {
+	asked chan struct{}
+	let   chan string
+}
+
+func newGate() *gate { return &gate{make(chan struct{}, 8), make(chan string)} }
+
+func (g *gate) answer(ctx context.Context, _ *model.Request) (*genai.Content, error) {
+	g.asked <- struct{}{}
+	select {
+	case text := <-g.let:
+		return model.ModelText(text), nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// start runs in the background; the outline comes when the run has ended.
+func start(ctx context.Context, e *testenv.Env, req *runtime.RunRequest) <-chan string {
+	out := make(chan string, 1)
+	go func() { out <- outline(e.Host.Run(ctx, req)) }()
+	return out
+}
+
+func TestSwapDuringRun(t *testing.T) {
+	e := testenv.New(t, nil)
+	key := e.Session(t, "app", "s", nil)
+	g := newGate()
+	var closed atomic.Int32
+	deploy(t, e, runtime.NewLLM("old", nil), &runtime.AppOptions{
+		Model: answering(g.answer), Close: func() { closed.Add(1) },
+	})
+	running := start(t.Context(), e, say(key, "one"))
+	<-g.asked
+	deploy(t, e, runtime.NewLLM("new", nil), &runtime.AppOptions{Model: saying("from the new")})
+	if n := closed.Load(); n != 0 {
+		t.Errorf("closed %d times while a run holds the snapshot, want 0", n)
+	}
+	g.let <- "from the old"
+	if diff := cmp.Diff("old: from the old\n", <-running); diff != "" {
+		t.Errorf("run that began before the swap (-want +got):\n%s", diff)
+	}
+	if n := closed.Load(); n != 1 {
+		t.Errorf("closed %d times after the last run, want 1", n)
+	}
+	if diff := cmp.Diff("new: from the new\n", outline(e.Host.Run(t.Context(), say(key, "two")))); diff != "" {
+		t.Errorf("run after the swap (-want +got):\n%s", diff)
+	}
+	if n := closed.Load(); n != 1 {
+		t.Errorf("closed %d times in the end, want 1", n)
+	}
+}
+
+func TestSwapSameApp(t *testing.T) {
+	e := testenv.New(t, nil)
+	key := e.Session(t, "app", "s", nil)
+	var closed atomic.Int32
+	app := deploy(t, e, runtime.NewLLM("a", nil), &runtime.AppOptions{Model: saying("hi"), Close: func() { closed.Add(1) }})
+	e.Host.Swap(app)
+	if got := outline(e.Host.Run(t.Context(), say(key, "x"))); got != "a: hi\n" || closed.Load() != 0 {
+		t.Errorf("after swapping an app for itself: %q, closed %d times", got, closed.Load())
+	}
+	e.Host.Remove("app")
+	if got := outline(e.Host.Run(t.Context(), say(key, "x"))); got != "error APP_NOT_FOUND: App not found: app\n" || closed.Load() != 1 {
+		t.Errorf("after removing it: %q, closed %d times", got, closed.Load())
+	}
+}
+
+func TestSecondRunWaits(t *testing.T) {
+	e := testenv.New(t, nil)
+	key := e.Session(t, "app", "s", nil)
+	g := newGate()
+	deploy(t, e, runtime.NewLLM("a", nil), &runtime.AppOptions{Model: answering(g.answer)})
+	first := start(t.Context(), e, say(key, "one"))
+	<-g.asked
+	second := start(t.Context(), e, say(key, "two"))
+	g.let <- "1"
+	if got := <-first; got != "a: 1\n" {
+		t.Errorf("first run = %q", got)
+	}
+	<-g.asked
+	g.let <- "2"
+	if got := <-second; got != "a: 2\n" {
+		t.Errorf("second run = %q", got)
+	}
+	if diff := cmp.Diff("user a user a", authors(t, e, key)); diff != "" {
+		t.Errorf("stored (-want +got):\n%s", diff)
+	}
+}
+
+func TestSessionBusy(t *testing.T) {
+	e := testenv.New(t, nil)
+	e.Host = runtime.NewHost(e.Store, &runtime.Options{Wait: time.Nanosecond})
+	key := e.Session(t, "app", "s", nil)
+	g := newGate()
+	deploy(t, e, runtime.NewLLM("a", nil), &runtime.AppOptions{Model: answering(g.answer)})
+	first := start(t.Context(), e, say(key, "one"))
+	<-g.asked
+	want := "error SESSION_BUSY: session s is busy with another run: try again\n"
+	if diff := cmp.Diff(want, outline(e.Host.Run(t.Context(), say(key, "two")))); diff != "" {
+		t.Errorf("second run (-want +got):\n%s", diff)
+	}
+	g.let <- "1"
+	<-first
+	if diff := cmp.Diff("user a", authors(t, e, key)); diff != "" {
+		t.Errorf("stored (-want +got):\n%s", diff)
+	}
+}
+
+func TestCancelMidModel(t *testing.T) {
+	e := testenv.New(t, nil)
+	key := e.Session(t, "app", "s", nil)
+	g := newGate()
+	deploy(t, e, runtime.NewLLM("a", nil), &runtime.AppOptions{Model: answering(g.answer)})
+	ctx, cancel := context.WithCancel(t.Context())
+	running := start(ctx, e, say(key, "one"))
+	<-g.asked
+	cancel()
+	if diff := cmp.Diff("error CANCELED: the run was stopped\n", <-running); diff != "" {
+		t.Errorf("canceled run (-want +got):\n%s", diff)
+	}
+	running = start(t.Context(), e, say(key, "two"))
+	<-g.asked
+	g.let <- "fine"
+	if diff := cmp.Diff("a: fine\n", <-running); diff != "" {
+		t.Errorf("next run (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff("user user a", authors(t, e, key)); diff != "" {
+		t.Errorf("stored (-want +got):\n%s", diff)
+	}
+}
+
+func TestCancelIdleLoop(t *testing.T) {
+	e := testenv.New(t, nil)
+	key := e.Session(t, "app", "s", nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	idle := &custom{Base: runtime.Base{AgentName: "idle"}, run: func(context.Context, *runtime.Invocation) runtime.Events {
+		cancel()
+		return func(func(*session.Event, error) bool) {}
+	}}
+	deploy(t, e, runtime.NewLoop("loop", &runtime.LoopOptions{SubAgents: []runtime.Agent{idle}}), nil)
+	if diff := cmp.Diff("error CANCELED: the run was stopped\n", outline(e.Host.Run(ctx, say(key, "go")))); diff != "" {
+		t.Errorf("canceled loop without events (-want +got):\n%s", diff)
+	}
+}
+
+// TestStoredThenSeen: when an agent goes on after a yield, its event is stored
+// and was seen, in this order.
+func TestStoredThenSeen(t *testing.T) {
+	e := testenv.New(t, nil)
+	key := e.Session(t, "app", "s", nil)
+	var order []string
+	note := func(who string) {
+		sess, err := e.Store.Sessions.Get(t.Context(), key, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n, _ := sess.State.Get("n")
+		order = append(order, fmt.Sprintf("%s: %d stored, n=%v", who, len(sess.Events()), n))
+	}
+	agent := &custom{Base: runtime.Base{AgentName: "a"}, run: func(_ context.Context, inv *runtime.Invocation) runtime.Events {
+		return func(yield func(*session.Event, error) bool) {
+			for i := range 2 {
+				ev := inv.NewEvent()
+				ev.Content = model.ModelText("x")
+				ev.Actions.SetState("n", i)
+				ev.Actions.SetState("temp:t", i)
+				note("before")
+				if !yield(ev, nil) {
+					return
+				}
+				note("after")
+				if v, _ := inv.Session().State.Get("temp:t"); v != int64(i) {
+					t.Errorf("temp:t = %v after the yield, want %d", v, i)
+				}
+			}
+		}
+	}}
+	deploy(t, e, agent, nil)
+	for _, err := range e.Host.Run(t.Context(), say(key, "go")) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		note("seen")
+	}
+	want := []string{
+		"before: 1 stored, n=<nil>", "seen: 2 stored, n=0", "after: 2 stored, n=0",
+		"before: 2 stored, n=0", "seen: 3 stored, n=1", "after: 3 stored, n=1",
+	}
+	if diff := cmp.Diff(want, order); diff != "" {
+		t.Errorf("order (-want +got):\n%s", diff)
+	}
+}
+
+func TestToolTrouble(t *testing.T) {
+	late := func(ctx context.Context, _ *tool.Call) (*tool.Result, error) {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	broken := func(context.Context, *tool.Call) (*tool.Result, error) { panic("nil map") }
+	tests := []struct {
+		name string
+		tool *action
+		want string
+	}{
+		{
+			"panic", &action{name: "f", run: broken},
+			"a: call f\na: f map[error:tool f broke down]\na: done\n",
+		},
+		{
+			"panic that ends the run", &action{name: "f", traits: tool.Traits{FailOnError: true}, run: broken},
+			"a: call f\nerror TOOL_FAILED: tool f of agent a failed: tool f broke down\n",
+		},
+		{
+			"timeout", &action{name: "f", traits: tool.Traits{Timeout: time.Millisecond}, run: late},
+			"a: call f\na: f map[error:f: no answer within 1ms]\na: done\n",
+		},
+		{
+			"nothing to say", &action{name: "f", run: func(context.Context, *tool.Call) (*tool.Result, error) { return nil, nil }},
+			"a: call f\na: f map[result:<nil>]\na: done\n",
+		},
+		{
+			"state that cannot be stored", &action{name: "f", run: func(_ context.Context, c *tool.Call) (*tool.Result, error) {
+				c.State.Set("f", func() {})
+				return nil, nil
+			}},
+			"a: call f\nerror INVALID_REQUEST: ",
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			e := testenv.New(t, nil)
+			key := e.Session(t, "app", "s", nil)
+			deploy(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: calling("f"), Tools: []tool.Tool{tt.tool}}), nil)
+			got := outline(e.Host.Run(t.Context(), say(key, "go")))
+			if tt.name == "state that cannot be stored" && len(got) > len(tt.want) {
+				got = got[:len(tt.want)]
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("Run() (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestFailureStopsSiblings: of parallel agents and of parallel calls, the first
+// failure stops the others, and only it is told.
+func TestFailureStopsSiblings(t *testing.T) {
+	waiting := make(chan struct{})
+	stopped := make(chan error, 1)
+	wait := func(ctx context.Context) error {
+		close(waiting)
+		<-ctx.Done()
+		stopped <- ctx.Err()
+		return ctx.Err()
+	}
+	fail := func() error {
+		<-waiting
+		return &model.Error{Code: 503, Status: "UNAVAILABLE", Message: "no"}
+	}
+	agents := runtime.NewParallel("both", "",
+		runtime.NewLLM("slow", &runtime.LLMOptions{Model: answering(func(ctx context.Context, _ *model.Request) (*genai.Content, error) {
+			return nil, wait(ctx)
+		})}),
+		runtime.NewLLM("bad", &runtime.LLMOptions{Model: answering(func(context.Context, *model.Request) (*genai.Content, error) {
+			return nil, fail()
+		})}))
+	calls := runtime.NewLLM("a", &runtime.LLMOptions{Model: calling("slow", "bad"), Tools: []tool.Tool{
+		&action{name: "slow", run: func(ctx context.Context, _ *tool.Call) (*tool.Result, error) { return nil, wait(ctx) }},
+		&action{name: "bad", traits: tool.Traits{FailOnError: true}, run: func(context.Context, *tool.Call) (*tool.Result, error) {
+			<-waiting
+			return nil, errors.New("no")
+		}},
+	}})
+	tests := []struct {
+		name string
+		root runtime.Agent
+		want string
+	}{
+		{"agents", agents, "bad: UNAVAILABLE\nerror UNAVAILABLE: model answering failed: no\n"},
+		{"calls", calls, "a: call slow call bad\nerror TOOL_FAILED: tool bad of agent a failed: no\n"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			waiting = make(chan struct{})
+			e := testenv.New(t, nil)
+			key := e.Session(t, "app", "s", nil)
+			deploy(t, e, tt.root, nil)
+			if diff := cmp.Diff(tt.want, outline(e.Host.Run(t.Context(), say(key, "go")))); diff != "" {
+				t.Errorf("Run() (-want +got):\n%s", diff)
+			}
+			if err := <-stopped; !errors.Is(err, context.Canceled) {
+				t.Errorf("the other one ended with %v, want it canceled", err)
+			}
+		})
+	}
+}
+
+func TestRefusedRequests(t *testing.T) {
+	e := testenv.New(t, nil)
+	key := e.Session(t, "app", "s", nil)
+	deploy(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: saying("hi")}), nil)
+	tests := []struct {
+		name string
+		edit func(*runtime.RunRequest)
+		want string
+	}{
+		{"no app", func(r *runtime.RunRequest) { r.App = "other" }, "error APP_NOT_FOUND: App not found: other\n"},
+		{"no session", func(r *runtime.RunRequest) { r.SessionID = "other" }, "error SESSION_NOT_FOUND: Session not found: other\n"},
+		{"no message", func(r *runtime.RunRequest) { r.Message = nil }, "error INVALID_REQUEST: No parts in the new_message.\n"},
+		{"no parts", func(r *runtime.RunRequest) { r.Message = &genai.Content{} }, "error INVALID_REQUEST: No parts in the new_message.\n"},
+		{
+			"function call", func(r *runtime.RunRequest) {
+				r.Message = &genai.Content{Parts: []*genai.Part{{FunctionCall: &genai.FunctionCall{Name: "f"}}}}
+			},
+			"error INVALID_REQUEST: the new message holds a function call: only agents call functions\n",
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			req := say(key, "go")
+			tt.edit(req)
+			if diff := cmp.Diff(tt.want, outline(e.Host.Run(t.Context(), req))); diff != "" {
+				t.Errorf("Run() (-want +got):\n%s", diff)
+			}
+			if got := authors(t, e, key); got != "" {
+				t.Errorf("stored %q, want nothing", got)
+			}
+		})
+	}
+}
+
+func TestCustomMetadata(t *testing.T) {
+	e := testenv.New(t, nil)
+	key := e.Session(t, "app", "s", nil)
+	agent := &custom{Base: runtime.Base{AgentName: "a"}, run: func(_ context.Context, inv *runtime.Invocation) runtime.Events {
+		return func(yield func(*session.Event, error) bool) {
+			ev := inv.NewEvent()
+			ev.Content = model.ModelText("x")
+			ev.CustomMetadata = map[string]any{"by": "event"}
+			yield(ev, nil)
+		}
+	}}
+	config := runtime.DefaultRunConfig()
+	config.CustomMetadata = map[string]any{"by": "app", "at": "app", "app": "app"}
+	deploy(t, e, agent, &runtime.AppOptions{Config: &config})
+	req := say(key, "go")
+	req.CustomMetadata = map[string]any{"by": "request", "at": "request"}
+	outline(e.Host.Run(t.Context(), req))
+	sess, err := e.Store.Sessions.Get(t.Context(), key, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []map[string]any
+	for _, ev := range sess.Events() {
+		got = append(got, ev.CustomMetadata)
+	}
+	want := []map[string]any{
+		{"by": "request", "at": "request", "app": "app"},
+		{"by": "event", "at": "request", "app": "app"},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("customMetadata of the user's and the agent's event (-want +got):\n%s", diff)
+	}
+}
+
+// TestManyAtOnce: sessions do not touch each other, nor do parallel agents.
+func TestManyAtOnce(t *testing.T) {
+	const sessions, agents = 64, 8
+	e := testenv.New(t, nil)
+	expert := runtime.NewLLM("expert", &runtime.LLMOptions{Model: saying("known"), OutputKey: "expertise"})
+	var subs []runtime.Agent
+	for i := range agents {
+		subs = append(subs, runtime.NewLLM(fmt.Sprint("a", i), &runtime.LLMOptions{
+			Model: calling("expert", "expert"), OutputKey: fmt.Sprint("k", i),
+			Tools: []tool.Tool{runtime.NewAgentTool(expert, false)},
+		}))
+	}
+	deploy(t, e, runtime.NewParallel("all", "", subs...), nil)
+	var wg sync.WaitGroup
+	for i := range sessions {
+		key := e.Session(t, "app", fmt.Sprint("s", i), nil)
+		wg.Go(func() {
+			for range 2 {
+				for _, err := range e.Host.Run(t.Context(), say(key, "go")) {
+					if err != nil {
+						t.Error(err)
+					}
+				}
+			}
+			sess, err := e.Store.Sessions.Get(t.Context(), key, nil)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if got, want := len(sess.Events()), 2*(1+3*agents); got != want {
+				t.Errorf("session %s has %d events, want %d", key.ID, got, want)
+			}
+			if v, _ := sess.State.Get("k7"); v != "done" {
+				t.Errorf("state k7 = %v, want done", v)
+			}
+		})
+	}
+	wg.Wait()
+}

@@ -1,0 +1,168 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+
+	"google.golang.org/genai"
+
+	"agenthost/pkg/model"
+	"agenthost/pkg/session"
+)
+
+// carryOut is the run itself, in ADK's order (adk-python runners.py, classic
+// path): load the session, store the user's event, choose the agent, then
+// store each event before it is seen.
+func (h *Host) carryOut(ctx context.Context, app *App, key session.Key, req *RunRequest, yield func(*session.Event, error) bool) {
+	if err := checkMessage(req.Message); err != nil {
+		yield(nil, err)
+		return
+	}
+	sess, err := h.store.Sessions.Get(ctx, key, nil)
+	if req.CreateSession && errors.Is(err, session.ErrNotFound) {
+		sess, err = h.store.Sessions.Create(ctx, key, nil)
+	}
+	if err != nil {
+		yield(nil, storeFailure(key, err))
+		return
+	}
+	r := h.newRun(app, sess, req)
+	r.commit = func(ctx context.Context, ev *session.Event) error {
+		return h.store.Sessions.Append(ctx, sess, ev)
+	}
+	if err := r.begin(ctx, req); err != nil {
+		yield(nil, storeFailure(key, err))
+		return
+	}
+	inv := &Invocation{run: r, node: r.pick()}
+	r.drive(ctx, inv.runAgent(ctx), yield)
+}
+
+func checkMessage(c *genai.Content) error {
+	if c == nil || len(c.Parts) == 0 {
+		return failf(CodeInvalidRequest, session.ErrInvalid, "No parts in the new_message.")
+	}
+	if len(model.CallsOf(c)) > 0 {
+		return failf(CodeInvalidRequest, session.ErrInvalid, "the new message holds a function call: only agents call functions")
+	}
+	return nil
+}
+
+func (h *Host) newRun(app *App, sess *session.Session, req *RunRequest) *run {
+	r := &run{id: "e-" + h.newID(), host: h, app: app, sess: sess, config: app.Config}
+	if req.Streaming != nil {
+		r.config.StreamingMode = StreamingNone
+		if *req.Streaming {
+			r.config.StreamingMode = StreamingSSE
+		}
+	}
+	if len(req.CustomMetadata) > 0 {
+		merged := maps.Clone(req.CustomMetadata)
+		for k, v := range r.config.CustomMetadata {
+			if _, given := merged[k]; !given {
+				merged[k] = v
+			}
+		}
+		r.config.CustomMetadata = merged
+	}
+	r.budget = &budget{limit: r.config.MaxLLMCalls}
+	r.user = req.Message
+	if r.user.Role == "" {
+		r.user = &genai.Content{Role: genai.RoleUser, Parts: r.user.Parts}
+	}
+	return r
+}
+
+// begin stores the user's event.
+func (r *run) begin(ctx context.Context, req *RunRequest) error {
+	ev := &session.Event{
+		ID: r.host.newID(), InvocationID: r.id, Author: session.UserAuthor,
+		Branch: r.answeredBranch(), Timestamp: r.host.now(),
+	}
+	ev.Actions.StateDelta = req.StateDelta
+	if r.config.SaveInputBlobsAsArtifacts {
+		if err := r.saveBlobs(ctx, ev); err != nil {
+			return err
+		}
+	}
+	ev.Content = r.user
+	r.userText = model.TextOf(r.user)
+	if err := r.store(ctx, ev); err != nil {
+		return err
+	}
+	r.turn = countTurns(r.sess.History)
+	return nil
+}
+
+// saveBlobs keeps the files of the user's message as artifacts and puts a text
+// in their place.
+func (r *run) saveBlobs(ctx context.Context, ev *session.Event) error {
+	parts := make([]*genai.Part, len(r.user.Parts))
+	for i, p := range r.user.Parts {
+		parts[i] = p
+		if p.InlineData == nil {
+			continue
+		}
+		name := fmt.Sprintf("artifact_%s_%d", r.id, i)
+		version, err := r.host.store.Artifacts.Save(ctx, r.sess.Key, name, p)
+		if err != nil {
+			return fmt.Errorf("saving the message's file %d: %w", i, err)
+		}
+		ev.Actions.SetArtifact(name, version)
+		parts[i] = &genai.Part{Text: "Uploaded file: " + name + ". It is saved into artifacts"}
+	}
+	r.user = &genai.Content{Role: r.user.Role, Parts: parts}
+	return nil
+}
+
+// store commits one event, with the run's metadata under the event's own.
+func (r *run) store(ctx context.Context, ev *session.Event) error {
+	if len(r.config.CustomMetadata) > 0 {
+		merged := maps.Clone(r.config.CustomMetadata)
+		maps.Copy(merged, ev.CustomMetadata)
+		ev.CustomMetadata = merged
+	}
+	if ev.Partial {
+		return nil
+	}
+	return r.commit(ctx, ev)
+}
+
+// drive pulls the agent's events through: stored, then seen, and only then
+// does the agent go on.
+func (r *run) drive(ctx context.Context, events Events, yield func(*session.Event, error) bool) {
+	for ev, err := range events {
+		if err == nil {
+			err = storeFailure(r.sess.Key, r.store(ctx, ev))
+		}
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		if !yield(ev, nil) {
+			return
+		}
+	}
+}
+
+type turnsKey struct{}
+
+type turnCount struct{ seen, turns int }
+
+// countTurns counts the user messages of a history; answers to function calls
+// are none. It looks at each event once.
+func countTurns(h *session.History) int {
+	v := h.Derive(turnsKey{}, func(last any, events []*session.Event) any {
+		c, _ := last.(turnCount)
+		for _, ev := range events[c.seen:] {
+			if ev.Author == session.UserAuthor && ev.Content != nil && len(ev.Responses()) == 0 {
+				c.turns++
+			}
+		}
+		c.seen = len(events)
+		return c
+	})
+	return v.(turnCount).turns
+}

@@ -1,0 +1,45 @@
+package runtime
+
+import (
+	"errors"
+
+	"agenthost/pkg/spec"
+	"agenthost/pkg/template"
+)
+
+// conditionEnv declares the names that an agent's conditions may use.
+func conditionEnv() template.Env {
+	return template.Env{
+		"state":      map[string]any{},
+		"user":       "",
+		"session":    map[string]any{},
+		"invocation": map[string]any{},
+		"agent":      "",
+	}
+}
+
+// vars are the values of those names.
+func (inv *Invocation) vars() map[string]any {
+	r := inv.run
+	return map[string]any{
+		"state":      r.sess.State.All(),
+		"user":       r.userText,
+		"session":    map[string]any{"id": r.sess.ID, "user_id": r.sess.User, "app": r.sess.App},
+		"invocation": map[string]any{"id": r.id},
+		"agent":      inv.node.agent.Name(),
+	}
+}
+
+// compileCondition compiles an expression that must be true or false, and puts
+// what is wrong with it in its place.
+func compileCondition(e spec.Expr) (*template.Expr, spec.Diagnostics) {
+	compiled, err := template.CompileBool(e.Value, conditionEnv())
+	var te *template.Error
+	switch {
+	case errors.As(err, &te):
+		return nil, spec.Diagnostics{e.Errorf(te.Offset, "expression", "%s", te.Msg)}
+	case err != nil:
+		return nil, spec.Diagnostics{e.Errorf(0, "expression", "%s", err)}
+	}
+	return compiled, nil
+}
