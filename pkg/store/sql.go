@@ -5,8 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"math"
-	"slices"
 	"sync"
 	"time"
 
@@ -23,8 +21,8 @@ type dialect struct {
 	upsert string
 	// tableOptions follows the closing bracket of CREATE TABLE.
 	tableOptions func(table string) string
-	// duplicate tells the error of a unique index.
-	duplicate func(error) bool
+	// conflict tells the error of a unique index, a foreign key, or a null.
+	conflict func(error) bool
 	// parting is carried out before the writer's connection closes.
 	parting string
 }
@@ -35,8 +33,8 @@ type sqlBackend struct {
 	dialect dialect
 	readers *gorm.DB
 	reads   *sql.DB // the pool of readers
-	byKey   *sql.Stmt
-	byID    *sql.Stmt
+	head    *sql.Stmt
+	events  *sql.Stmt
 	writes  *sql.DB // one connection, which the writer holds
 	writer  *writer
 	closing func() error
@@ -73,10 +71,10 @@ func newSQL(ctx context.Context, readers, writers *gorm.DB, d dialect, o *Option
 		return b, errors.Join(err, conn.Close())
 	}
 	b.writer = &writer{conn: conn, orm: orm, stmt: stmt}
-	if b.byKey, err = b.reads.PrepareContext(ctx, readByKeySQL); err != nil {
+	if b.head, err = b.reads.PrepareContext(ctx, headSQL); err != nil {
 		return b, err
 	}
-	b.byID, err = b.reads.PrepareContext(ctx, readByIDSQL)
+	b.events, err = b.reads.PrepareContext(ctx, eventsSQL)
 	return b, err
 }
 
@@ -98,7 +96,7 @@ func (b *sqlBackend) close() error { return b.closing() }
 
 func (b *sqlBackend) shut() error {
 	var errs []error
-	for _, stmt := range []*sql.Stmt{b.byKey, b.byID} {
+	for _, stmt := range []*sql.Stmt{b.head, b.events} {
 		if stmt != nil {
 			errs = append(errs, stmt.Close())
 		}
@@ -124,47 +122,37 @@ func (b *sqlBackend) ping(ctx context.Context) error {
 	return b.writer.do(ctx, func(*writer) error { return nil })
 }
 
-// The kinds of rows of the read statements, in the order of their parts.
+// The kinds of rows of the head statement, in the order of its parts.
 const (
 	rowHead = iota
 	rowApp
 	rowUser
 	rowSession
-	rowEvent
 )
 
-// The statements that read all of a session at once, so at one moment: its
-// head, its state keys by scope, and its events after a sequence number. The
-// first finds it by its key, the second by the id of its head, which is much
-// quicker.
+// The statements that read a session. The first reads its head, which is its
+// last event's number and time, and its state keys by scope, at one moment.
+// The second reads its events up to that head; they never change, so that it
+// may follow later.
 const (
-	statesSQL = `
+	lastEventSQL = `LEFT JOIN events h ON h.session_pk = s.pk
+ AND h.seq = (SELECT max(m.seq) FROM events m WHERE m.session_pk = s.pk)`
+	headSQL = `
+SELECT 0, s.pk, coalesce(h.seq, 0), coalesce(h.timestamp, s.create_time), '', '' FROM sessions s ` + lastEventSQL + `
+ WHERE s.app_name = $1 AND s.user_id = $2 AND s.id = $3
 UNION ALL SELECT 1, 0, 0, 0, t.key, t.value FROM states t
  WHERE t.app_name = $1 AND t.user_id = '' AND t.session_id = ''
 UNION ALL SELECT 2, 0, 0, 0, t.key, t.value FROM states t
  WHERE t.app_name = $1 AND t.user_id = $2 AND t.session_id = ''
 UNION ALL SELECT 3, 0, 0, 0, t.key, t.value FROM states t
  WHERE t.app_name = $1 AND t.user_id = $2 AND t.session_id = $3`
-	readByKeySQL = `
-SELECT 0, s.pk, s.version, s.update_time, '', '' FROM sessions s
- WHERE s.app_name = $1 AND s.user_id = $2 AND s.id = $3` + statesSQL + `
-UNION ALL SELECT 4, 0, e.seq, 0, '', e.event FROM sessions s JOIN events e ON e.session_pk = s.pk
- WHERE s.app_name = $1 AND s.user_id = $2 AND s.id = $3 AND e.seq > $4`
-	readByIDSQL = `
-SELECT 0, s.pk, s.version, s.update_time, '', '' FROM sessions s WHERE s.pk = $5` + statesSQL + `
-UNION ALL SELECT 4, 0, e.seq, 0, '', e.event FROM events e WHERE e.session_pk = $5 AND e.seq > $4`
+	eventsSQL = `SELECT e.seq, e.event FROM events e WHERE e.session_pk = $1 AND e.seq > $2 AND e.seq <= $3 ORDER BY e.seq`
 )
 
 func (b *sqlBackend) read(ctx context.Context, key session.Key, w window) (*snapshot, error) {
-	var snap *snapshot
-	var err error
-	if w.narrow() {
-		snap, err = b.snapshot(ctx, b.byKey, key, int64(math.MaxInt64))
-		if err == nil && snap.id != 0 {
-			snap.events, err = b.narrow(ctx, snap.head, w)
-		}
-	} else {
-		snap, err = b.readWhole(ctx, key, w)
+	snap, err := b.readHead(ctx, key)
+	if err == nil && snap.id != 0 {
+		snap.events, err = b.readEvents(ctx, snap.head, w)
 	}
 	switch {
 	case err != nil && b.writer.isClosed():
@@ -178,21 +166,18 @@ func (b *sqlBackend) read(ctx context.Context, key session.Key, w window) (*snap
 	}
 }
 
-func (b *sqlBackend) readWhole(ctx context.Context, key session.Key, w window) (*snapshot, error) {
-	if w.id != 0 {
-		snap, err := b.snapshot(ctx, b.byID, key, w.since, w.id)
-		if err != nil || snap.id != 0 {
-			return snap, err
-		}
+// readHead reads a session without its events, on the writer's connection when
+// that is free. Without a session, the head's id is 0.
+func (b *sqlBackend) readHead(ctx context.Context, key session.Key) (snap *snapshot, err error) {
+	if b.writer.borrow(func() { snap, err = queryHead(ctx, b.writer.stmt.head, key) }) {
+		return snap, err
 	}
-	return b.snapshot(ctx, b.byKey, key, int64(0))
+	return queryHead(ctx, b.head, key)
 }
 
-// snapshot carries out one of the read statements. Without a session, the
-// head's id is 0.
-func (b *sqlBackend) snapshot(ctx context.Context, stmt *sql.Stmt, key session.Key, more ...any) (*snapshot, error) {
+func queryHead(ctx context.Context, stmt *sql.Stmt, key session.Key) (*snapshot, error) {
 	// What watches over a context costs more than the statement.
-	rows, err := stmt.QueryContext(context.WithoutCancel(ctx), append([]any{key.App, key.User, key.ID}, more...)...)
+	rows, err := stmt.QueryContext(context.WithoutCancel(ctx), key.App, key.User, key.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -203,12 +188,10 @@ func (b *sqlBackend) snapshot(ctx context.Context, stmt *sql.Stmt, key session.K
 			return nil, err
 		}
 	}
-	// UNION ALL promises no order.
-	slices.SortFunc(snap.events, func(a, b stored) int { return int(a.event.Seq - b.event.Seq) })
 	return snap, rows.Err()
 }
 
-// scan reads one row of the read statements.
+// scan reads one row of the head statement.
 func (s *snapshot) scan(rows *sql.Rows) error {
 	var kind int
 	var id, number, updated int64
@@ -217,22 +200,15 @@ func (s *snapshot) scan(rows *sql.Rows) error {
 	if err := rows.Scan(&kind, &id, &number, &updated, &key, &text); err != nil {
 		return err
 	}
-	switch kind {
-	case rowHead:
+	if kind == rowHead {
 		s.head = head{id: id, version: number, updated: fromMicro(updated)}
-	case rowEvent:
-		ev, err := decodeEvent(text, number)
-		if err != nil {
-			return err
-		}
-		s.events = append(s.events, stored{ev, eventBytes(len(text))})
-	default:
-		v, err := decodeValue(text)
-		if err != nil {
-			return err
-		}
-		s.state[rowScope(kind).Prefix()+key] = v
+		return nil
 	}
+	v, err := decodeValue(text)
+	if err != nil {
+		return err
+	}
+	s.state[rowScope(kind).Prefix()+key] = v
 	return nil
 }
 
@@ -245,6 +221,38 @@ func rowScope(kind int) session.Scope {
 	default:
 		return session.ScopeSession
 	}
+}
+
+// readEvents reads the events that a window asks for, up to a head.
+func (b *sqlBackend) readEvents(ctx context.Context, h head, w window) ([]stored, error) {
+	if w.narrow() {
+		return b.narrow(ctx, h, w)
+	}
+	if w.id != h.id {
+		w.since = 0
+	}
+	if w.since >= h.version {
+		return nil, nil
+	}
+	rows, err := b.events.QueryContext(ctx, h.id, w.since, h.version)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var events []stored
+	for rows.Next() {
+		var seq int64
+		var text sql.RawBytes
+		if err := rows.Scan(&seq, &text); err != nil {
+			return nil, err
+		}
+		ev, err := decodeEvent(text, seq)
+		if err != nil {
+			return nil, err
+		}
+		events = append(events, stored{ev, eventBytes(len(text))})
+	}
+	return events, rows.Err()
 }
 
 // narrowQuery finds a part of the events by the primary key, the latest first.

@@ -11,16 +11,17 @@ import (
 )
 
 func (b *sqlBackend) list(ctx context.Context, app, user string) ([]*listed, error) {
-	var heads []sessionRow
+	var heads []headRow
 	var cells []stateRow
 	err := b.readers.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
 		heads, cells = nil, nil
-		sessions, states := tx.Where("app_name = ?", app), tx.Where("app_name = ?", app)
+		sessions, states := tx.Where("s.app_name = ?", app), tx.Where("app_name = ?", app)
 		if user != "" {
-			sessions = sessions.Where("user_id = ?", user)
+			sessions = sessions.Where("s.user_id = ?", user)
 			states = states.Where("user_id IN ?", []string{"", user})
 		}
-		if err := sessions.Order("pk").Find(&heads).Error; err != nil {
+		sessions = sessions.Table("sessions s").Joins(lastEventSQL).Select("s.*, h.seq AS version, h.timestamp AS update_time")
+		if err := sessions.Order("s.pk").Find(&heads).Error; err != nil {
 			return err
 		}
 		return states.Find(&cells).Error
@@ -38,12 +39,26 @@ func (b *sqlBackend) list(ctx context.Context, app, user string) ([]*listed, err
 	all := make([]*listed, len(heads))
 	for i, h := range heads {
 		all[i] = &listed{
-			key:   session.Key{App: h.App, User: h.User, ID: h.Session},
-			head:  head{id: h.ID, version: h.Version, updated: fromMicro(h.Updated)},
-			state: states.merged(h.User, h.Session),
+			key:   session.Key{App: h.Row.App, User: h.Row.User, ID: h.Row.Session},
+			head:  h.head(),
+			state: states.merged(h.Row.User, h.Row.Session),
 		}
 	}
 	return all, nil
+}
+
+// headRow is a session with the number and the time of its last event.
+type headRow struct {
+	Row     sessionRow `gorm:"embedded"`
+	Version *int64     `gorm:"column:version"`
+	Updated *int64     `gorm:"column:update_time"`
+}
+
+func (h *headRow) head() head {
+	if h.Version == nil {
+		return head{id: h.Row.ID, updated: fromMicro(h.Row.Created)}
+	}
+	return head{id: h.Row.ID, version: *h.Version, updated: fromMicro(*h.Updated)}
 }
 
 // states holds the state keys of one app with their prefixes, by user and

@@ -4,15 +4,14 @@ package store
 // otherwise says so in its column types or table options. Times are
 // microseconds since the epoch.
 
-// sessionRow is the head of a session.
+// sessionRow is a session. How far it is, and when it changed last, is told by
+// its last event.
 type sessionRow struct {
 	ID      int64  `gorm:"column:pk;primaryKey;autoIncrement"`
 	App     string `gorm:"column:app_name;size:128;not null;uniqueIndex:sessions_key,priority:1"`
 	User    string `gorm:"column:user_id;size:255;not null;uniqueIndex:sessions_key,priority:2"`
 	Session string `gorm:"column:id;size:128;not null;uniqueIndex:sessions_key,priority:3"`
-	Version int64  `gorm:"column:version;not null"`
 	Created int64  `gorm:"column:create_time;not null"`
-	Updated int64  `gorm:"column:update_time;not null"`
 }
 
 // TableName is for GORM.
@@ -21,8 +20,8 @@ func (sessionRow) TableName() string { return "sessions" }
 // eventRow is one event. Order is Seq; the time is only for filters, and has no
 // index: it grows with Seq but for a clock that was set back.
 type eventRow struct {
-	SessionID  int64      `gorm:"column:session_pk;primaryKey;autoIncrement:false;uniqueIndex:events_id,priority:1"`
-	Seq        int64      `gorm:"column:seq;primaryKey;autoIncrement:false"`
+	SessionID  int64      `gorm:"column:session_pk;primaryKey;autoIncrement:false;not null;uniqueIndex:events_id,priority:1"`
+	Seq        int64      `gorm:"column:seq;primaryKey;autoIncrement:false;not null"`
 	ID         string     `gorm:"column:id;size:128;not null;uniqueIndex:events_id,priority:2"`
 	Invocation string     `gorm:"column:invocation_id;size:128;not null"`
 	Time       int64      `gorm:"column:timestamp;not null"`

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"time"
 
 	"gorm.io/driver/sqlite"
 	"gorm.io/gorm"
@@ -61,11 +62,11 @@ func openSQLite(ctx context.Context, u sqliteURL, o *Options) (*sqlBackend, erro
 	if err := makeFile(u.path); err != nil {
 		return nil, err
 	}
-	writers, err := openPool(u, url.Values{"_txlock": {"immediate"}, "_journal_mode": {"WAL"}})
+	writers, err := openPool(ctx, u, url.Values{"_txlock": {"immediate"}, "_journal_mode": {"WAL"}})
 	if err != nil {
 		return nil, err
 	}
-	readers, err := openPool(u, url.Values{"_query_only": {"1"}})
+	readers, err := openPool(ctx, u, url.Values{"_query_only": {"1"}})
 	if err != nil {
 		return nil, errors.Join(err, closePool(writers))
 	}
@@ -95,24 +96,52 @@ func makeFile(path string) error {
 	return f.Close()
 }
 
-func openPool(u sqliteURL, params url.Values) (*gorm.DB, error) {
+// openPatience is how long opening waits for another program that sets the
+// same database up.
+const openPatience = 10 * time.Second
+
+// openPool opens a pool. Changing to WAL does not wait for locks as statements
+// do, so opening is tried again for a while.
+func openPool(ctx context.Context, u sqliteURL, params url.Values) (*gorm.DB, error) {
 	params.Set("_busy_timeout", busyMillis)
 	params.Set("_foreign_keys", "1")
 	params.Set("_synchronous", u.synchronous)
 	params.Set("_pragma", "journal_size_limit(67108864)")
 	dsn := "file:" + (&url.URL{Path: u.path}).EscapedPath() + "?" + params.Encode()
-	db, err := gorm.Open(sqlite.New(sqlite.Config{DriverName: "sqlite", DSN: dsn}), &gorm.Config{
-		Logger:                 logger.Discard,
-		SkipDefaultTransaction: true,
-		DisableAutomaticPing:   true,
-	})
-	if err != nil {
-		return nil, fmt.Errorf("opening the database %s: %w", u.path, err)
+	ctx, cancel := context.WithTimeout(ctx, openPatience)
+	defer cancel()
+	again := time.NewTicker(5 * time.Millisecond)
+	defer again.Stop()
+	for {
+		db, err := gorm.Open(sqlite.New(sqlite.Config{DriverName: "sqlite", DSN: dsn}), &gorm.Config{
+			Logger:                 logger.Discard,
+			SkipDefaultTransaction: true,
+			DisableAutomaticPing:   true,
+		})
+		if err == nil {
+			return db, nil
+		}
+		err = fmt.Errorf("opening the database %s: %w", u.path, errors.Join(err, closePool(db)))
+		if !isBusy(err) {
+			return nil, err
+		}
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			return nil, err
+		}
 	}
-	return db, nil
+}
+
+func isBusy(err error) bool {
+	var e *engine.Error
+	return errors.As(err, &e) && e.Code()&0xff == sqlite3.SQLITE_BUSY
 }
 
 func closePool(db *gorm.DB) error {
+	if db == nil || db.ConnPool == nil {
+		return nil
+	}
 	pool, err := db.DB()
 	if err != nil {
 		return err
@@ -145,10 +174,17 @@ func sqliteDialect() dialect {
 			// One tree less to write, and a session's rows side by side.
 			return " STRICT, WITHOUT ROWID"
 		},
-		duplicate: func(err error) bool {
+		conflict: func(err error) bool {
 			var e *engine.Error
-			return errors.As(err, &e) &&
-				(e.Code() == sqlite3.SQLITE_CONSTRAINT_UNIQUE || e.Code() == sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY)
+			if !errors.As(err, &e) {
+				return false
+			}
+			switch e.Code() {
+			case sqlite3.SQLITE_CONSTRAINT_UNIQUE, sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY,
+				sqlite3.SQLITE_CONSTRAINT_FOREIGNKEY, sqlite3.SQLITE_CONSTRAINT_NOTNULL:
+				return true
+			}
+			return false
 		},
 		parting: "PRAGMA wal_checkpoint(TRUNCATE)",
 	}

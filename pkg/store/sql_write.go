@@ -13,24 +13,29 @@ import (
 	"agenthost/pkg/session"
 )
 
-// errDuplicate: the session has an event with this id already.
-var errDuplicate = errors.New("event id is taken")
+// errConflict: an event's row could not be put in. Its place or its id is
+// taken, or its session is gone; explain says which.
+var errConflict = errors.New("event cannot be put in")
 
 // writeStatements are prepared on the writer's connection.
 type writeStatements struct {
 	begin, commit, rollback *sql.Stmt
-	find, advance, insert   *sql.Stmt
-	explain                 *sql.Stmt
+	find, insert, explain   *sql.Stmt
 	upsert, deleteState     *sql.Stmt
+	head                    *sql.Stmt // reads, see borrow
 }
 
-// The statements of an append. The session's head is moved on first: where
-// many may write at once, it is the lock.
+// The statements of an append. An event is put in only right behind the last
+// one, and its primary key, session and number, keeps two writers from putting
+// in the same number. So the head of a session is no row that every append has
+// to write. (A CASE without ELSE is null, which seq refuses; as INSERT … SELECT
+// with a WHERE, SQLite would fill a temporary table first.)
 const (
-	findSQL    = `SELECT s.pk FROM sessions s WHERE s.app_name = $1 AND s.user_id = $2 AND s.id = $3`
-	advanceSQL = `UPDATE sessions SET version = version + 1, update_time = $1 WHERE pk = $2 AND version = $3`
-	insertSQL  = `INSERT INTO events (session_pk, seq, id, invocation_id, timestamp, event) VALUES ($1, $2, $3, $4, $5, $6)`
-	explainSQL = `SELECT s.version, e.seq FROM sessions s LEFT JOIN events e ON e.session_pk = s.pk AND e.id = $4
+	findSQL   = `SELECT s.pk FROM sessions s WHERE s.app_name = $1 AND s.user_id = $2 AND s.id = $3`
+	insertSQL = `INSERT INTO events (session_pk, seq, id, invocation_id, timestamp, event) VALUES ($1,
+ CASE WHEN coalesce((SELECT max(h.seq) FROM events h WHERE h.session_pk = $1), 0) = $2 - 1 THEN $2 END, $3, $4, $5, $6)`
+	explainSQL = `SELECT coalesce((SELECT max(h.seq) FROM events h WHERE h.session_pk = s.pk), 0), e.seq
+ FROM sessions s LEFT JOIN events e ON e.session_pk = s.pk AND e.id = $4
  WHERE s.app_name = $1 AND s.user_id = $2 AND s.id = $3`
 	deleteStateSQL = `DELETE FROM states
  WHERE states.app_name = $1 AND states.user_id = $2 AND states.session_id = $3 AND states.key = $4`
@@ -46,11 +51,11 @@ func prepareWrites(ctx context.Context, conn *sql.Conn, d dialect) (writeStateme
 		{&s.commit, "COMMIT"},
 		{&s.rollback, "ROLLBACK"},
 		{&s.find, findSQL},
-		{&s.advance, advanceSQL},
 		{&s.insert, insertSQL},
 		{&s.explain, explainSQL},
 		{&s.upsert, d.upsert},
 		{&s.deleteState, deleteStateSQL},
+		{&s.head, headSQL},
 	} {
 		var err error
 		if *p.stmt, err = conn.PrepareContext(ctx, p.text); err != nil {
@@ -77,8 +82,9 @@ func (b *sqlBackend) append(ctx context.Context, rec *record) (placed, error) {
 	if a.cells, err = stateRows(rec.key, rec.cells); err != nil {
 		return placed{}, err
 	}
-	err = b.writer.do(ctx, func(w *writer) error { return w.append(a, b.dialect) })
-	if errors.Is(err, errDuplicate) {
+	j := &job{run: func(w *writer) error { return w.append(a, b.dialect) }, single: rec.id != 0 && len(a.cells) == 0}
+	err = b.writer.carry(ctx, j)
+	if errors.Is(err, errConflict) {
 		err = b.writer.do(ctx, func(w *writer) error { return w.explain(a) })
 	}
 	return placed{a.seq, eventBytes(len(text))}, err
@@ -89,18 +95,10 @@ func (w *writer) append(a *appendJob, d dialect) error {
 	if err != nil {
 		return err
 	}
-	ctx, ev := context.Background(), a.event
-	at := ev.Timestamp.UnixMicro()
-	res, err := w.stmt.advance.ExecContext(ctx, at, id, a.version)
-	if err != nil {
-		return fmt.Errorf("appending to session %s: %w", a.key.ID, err)
-	}
-	if n, err := res.RowsAffected(); err != nil || n == 0 {
-		return errors.Join(err, w.explain(a))
-	}
-	_, err = w.stmt.insert.ExecContext(ctx, id, a.version+1, ev.ID, ev.InvocationID, at, a.text)
-	if err != nil && d.duplicate(err) {
-		return errDuplicate
+	ev := a.event
+	_, err = w.stmt.insert.ExecContext(context.Background(), id, a.version+1, ev.ID, ev.InvocationID, ev.Timestamp.UnixMicro(), a.text)
+	if err != nil && d.conflict(err) {
+		return errConflict
 	}
 	if err != nil {
 		return fmt.Errorf("appending to session %s: %w", a.key.ID, err)
@@ -191,7 +189,7 @@ func (b *sqlBackend) create(ctx context.Context, key session.Key, cells []cell, 
 	}
 	return b.writer.do(ctx, func(w *writer) error {
 		at := now.UnixMicro()
-		row := sessionRow{App: key.App, User: key.User, Session: key.ID, Created: at, Updated: at}
+		row := sessionRow{App: key.App, User: key.User, Session: key.ID, Created: at}
 		res := w.orm.Clauses(clause.OnConflict{DoNothing: true}).Create(&row)
 		if res.Error != nil {
 			return fmt.Errorf("creating session %s: %w", key.ID, res.Error)

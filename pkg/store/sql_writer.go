@@ -36,7 +36,10 @@ type writer struct {
 // A job is one write, all or nothing.
 type job struct {
 	run func(w *writer) error
-	err error
+	// single says that the job is one statement, which is a transaction by
+	// itself when no other job shares it.
+	single bool
+	err    error
 	// turn says to whoever waits in the queue that the job is done, or with
 	// true that it is now the first of a batch.
 	turn chan bool
@@ -46,7 +49,10 @@ type job struct {
 // context that ends while the job is in the queue takes it back; after that,
 // the outcome is waited for.
 func (w *writer) do(ctx context.Context, run func(w *writer) error) error {
-	j := &job{run: run}
+	return w.carry(ctx, &job{run: run})
+}
+
+func (w *writer) carry(ctx context.Context, j *job) error {
 	first, err := w.join(j, false)
 	if err == nil && !first {
 		first, err = w.wait(ctx, j)
@@ -133,6 +139,23 @@ func (w *writer) pass() {
 	next.turn <- true
 }
 
+// borrow lets read use the writer's connection when nobody else does, and says
+// whether it did. The pages that were written last are at hand there, while a
+// reader's connection has to fetch them again after each commit. Writers that
+// come meanwhile wait, so read must be short.
+func (w *writer) borrow(read func()) bool {
+	w.mu.Lock()
+	if w.closed || w.busy {
+		w.mu.Unlock()
+		return false
+	}
+	w.busy = true
+	w.mu.Unlock()
+	read()
+	w.pass()
+	return true
+}
+
 // close refuses new jobs, and returns when those before it are done.
 func (w *writer) close() error {
 	j := &job{run: func(*writer) error { return nil }}
@@ -175,6 +198,9 @@ func (w *writer) commit(batch []*job) {
 // transact runs the jobs between BEGIN and COMMIT. An error means that nothing
 // was written; spoilt says that it came from a job.
 func (w *writer) transact(batch []*job) (spoilt bool, err error) {
+	if len(batch) == 1 && batch[0].single {
+		return false, batch[0].run(w)
+	}
 	ctx := context.Background()
 	if _, err := w.stmt.begin.ExecContext(ctx); err != nil {
 		return false, fmt.Errorf("beginning a transaction: %w", err)

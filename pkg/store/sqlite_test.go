@@ -139,7 +139,7 @@ func TestRepeatInABatch(t *testing.T) {
 		{run: func(w *writer) error { return w.append(next, b.dialect) }},
 	}
 	b.writer.commit(batch)
-	if !errors.Is(batch[0].err, errDuplicate) || batch[1].err != nil || next.seq != 2 {
+	if !errors.Is(batch[0].err, errConflict) || batch[1].err != nil || next.seq != 2 {
 		t.Errorf("jobs = %v, %v; seq %d", batch[0].err, batch[1].err, next.seq)
 	}
 }
@@ -307,8 +307,8 @@ func TestPlans(t *testing.T) {
 	old := time.Unix(1, 0)
 	narrow := (&sqlBackend{readers: dry}).narrowQuery(t.Context(), head{id: 1, version: 2}, window{last: 5, after: &old}).Find(&[]eventRow{}).Statement
 	for name, p := range map[string]string{
-		"by key": plan(readByKeySQL, "a", "u", "s", 0),
-		"by id":  plan(readByIDSQL, "a", "u", "s", 0, 1),
+		"head":   plan(headSQL, "a", "u", "s"),
+		"events": plan(eventsSQL, 1, 0, 9),
 		"narrow": plan(narrow.SQL.String(), narrow.Vars...),
 	} {
 		if strings.Contains(p, "SCAN") || strings.Contains(p, "TEMP B-TREE") {
