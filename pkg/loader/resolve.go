@@ -197,9 +197,13 @@ func (j *job) resolveAgent(ctx context.Context, n *spec.Node, t trail) *placed {
 	j.checkSiblings(p)
 	if refs, ok := plan.Config.(interface{ ToolRefs() []*runtime.ToolRef }); ok {
 		for _, ref := range refs.ToolRefs() {
-			p.tools = append(p.tools, j.resolveTool(ctx, ref, t)...)
+			for _, pt := range j.resolveTool(ctx, ref, t) {
+				pt.at = ref.Node
+				p.tools = append(p.tools, pt)
+			}
 		}
 	}
+	j.checkToolNames(ctx, p)
 	return p
 }
 

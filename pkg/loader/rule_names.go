@@ -1,6 +1,7 @@
 package loader
 
 import (
+	"context"
 	"unicode"
 
 	"agenthost/pkg/spec"
@@ -42,4 +43,35 @@ func (j *job) checkSiblings(p *placed) {
 		}
 		seen[sub.name] = true
 	}
+}
+
+// checkToolNames warns of tools with one name: a model can call only one of
+// them, which is the first.
+func (j *job) checkToolNames(ctx context.Context, p *placed) {
+	seen := map[string]bool{}
+	for _, t := range p.tools {
+		for _, name := range t.names(ctx) {
+			if seen[name] {
+				j.report(t.at.Warnf("duplicate-name", "agent %s has another tool named %s: the first one is called", p.name, name))
+			}
+			seen[name] = true
+		}
+	}
+}
+
+// names are the names by which a model knows the tools. A set that cannot list
+// them now has none; the run will tell.
+func (t *placedTool) names(ctx context.Context) []string {
+	if t.agent != nil {
+		return []string{t.agent.name}
+	}
+	tools, err := t.set.Tools(ctx)
+	if err != nil {
+		return nil
+	}
+	names := make([]string, len(tools))
+	for i, one := range tools {
+		names[i] = one.Declaration().Name
+	}
+	return names
 }

@@ -15,6 +15,7 @@ import (
 // placedTool is a tool of an agent, checked: built already, or waiting for the
 // agent that it calls.
 type placedTool struct {
+	at    *spec.Node // where the agent names it
 	set   tool.Set
 	plan  spec.Plan[runtime.AgentToolEnv, tool.Set]
 	agent *placed

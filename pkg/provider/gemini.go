@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"sync"
 
 	"google.golang.org/genai"
@@ -103,7 +104,7 @@ type geminiCall struct {
 }
 
 func newGeminiCall(name string, client *genai.Client, req *model.Request) *geminiCall {
-	c := &geminiCall{client: client, model: req.Model, contents: req.Contents, config: ownConfig(req.Config)}
+	c := &geminiCall{client: client, model: req.Model, contents: endWithUser(req.Contents), config: ownConfig(req.Config)}
 	if c.model == "" {
 		c.model = name
 	}
@@ -251,4 +252,17 @@ func (c *geminiCall) failure(ctx context.Context, err error) error {
 		return &model.Error{Message: "no answer from Gemini: " + lost.Err.Error(), Err: lost.Err}
 	}
 	return &model.Error{Code: http.StatusBadRequest, Status: "INVALID_ARGUMENT", Message: err.Error(), Err: err}
+}
+
+// endWithUser makes sure that the user has the last word: the service refuses
+// anything else. It happens when an agent goes on after its own answer, as in a
+// loop (adk-python models/google_llm.py _maybe_append_user_content).
+func endWithUser(contents []*genai.Content) []*genai.Content {
+	switch n := len(contents); {
+	case n == 0:
+		return []*genai.Content{model.UserText("Do what your instructions ask of you.")}
+	case contents[n-1].Role != genai.RoleUser:
+		return append(slices.Clip(contents), model.UserText("Go on with what you were asked. When nothing is left to be done, say so and sum up."))
+	}
+	return contents
 }

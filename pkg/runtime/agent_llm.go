@@ -61,15 +61,27 @@ func (c *llmConfig) Instructions() []spec.Text {
 	return []spec.Text{c.Instruction, c.GlobalInstruction}
 }
 
+// misplaced are the settings that ADK refuses inside generate_content_config,
+// in both spellings, and where they belong.
+func misplaced() [][3]string {
+	return [][3]string{
+		{"tools", "tools", "the agent's own tools: is the place for them"},
+		{"system_instruction", "systemInstruction", "instruction: or static_instruction: of the agent is the place for it"},
+		{"response_schema", "responseSchema", "an agent has no output schema yet"},
+		{"cached_content", "cachedContent", "contents are not cached yet"},
+	}
+}
+
 // Check reports settings that ADK refuses inside generate_content_config.
 func (c *llmConfig) Check(n *spec.Node) spec.Diagnostics {
 	var ds spec.Diagnostics
-	gcc := n.Get("generate_content_config")
-	for key, instead := range map[string]string{
-		"tools": "tools", "system_instruction": "instruction", "response_schema": "output_schema", "cached_content": "context_cache_config in app.yaml",
-	} {
-		if v := gcc.Get(key); v != nil {
-			ds = append(ds, v.Errorf("generate-content-config", "%s does not belong in generate_content_config: use %s", key, instead))
+	settings := n.Get("generate_content_config")
+	for _, m := range misplaced() {
+		for _, key := range m[:2] {
+			if v := settings.Get(key); v != nil {
+				ds = append(ds, v.Errorf("generate-content-config", "%s does not belong in generate_content_config: %s", key, m[2]))
+				break
+			}
 		}
 	}
 	return ds

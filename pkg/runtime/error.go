@@ -20,6 +20,7 @@ const (
 	CodeToolFailed      = "TOOL_FAILED"
 	CodeModelFailed     = "MODEL_FAILED"
 	CodeTransferFailed  = "TRANSFER_FAILED"
+	CodeEventRefused    = "EVENT_REFUSED"
 	CodeCanceled        = "CANCELED"
 	CodeInternal        = "INTERNAL"
 )
@@ -78,4 +79,13 @@ func storeFailure(key session.Key, err error) error {
 	default:
 		return err
 	}
+}
+
+// eventFailure words why an agent's event could not be stored. What the agent
+// wrote is not the fault of whoever asked.
+func eventFailure(key session.Key, author string, err error) error {
+	if errors.Is(err, session.ErrInvalid) {
+		return failf(CodeEventRefused, nil, "an event of agent %s cannot be stored: %s", author, err)
+	}
+	return storeFailure(key, err)
 }

@@ -157,6 +157,10 @@ func (h *Host) Run(ctx context.Context, req *RunRequest) Events {
 			return
 		}
 		defer app.release()
+		if err := checkMessage(req.Message); err != nil {
+			yield(nil, err)
+			return
+		}
 		key := session.Key{App: req.App, User: req.UserID, ID: req.SessionID}
 		free, err := h.store.Sessions.Acquire(ctx, key, h.wait)
 		if err != nil {

@@ -147,6 +147,8 @@ func newPreview(app string, n *node, req *model.Request) (*Preview, error) {
 	}
 	config := *req.Config
 	config.SystemInstruction, config.Tools = nil, nil
+	// Headers may hold keys, and are not what the model reads.
+	config.HTTPOptions = nil
 	p.Config = &config
 	return p, nil
 }

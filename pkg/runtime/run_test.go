@@ -246,7 +246,7 @@ func TestToolTrouble(t *testing.T) {
 				c.State.Set("f", func() {})
 				return nil, nil
 			}},
-			"a: call f\nerror INVALID_REQUEST: ",
+			"a: call f\nerror EVENT_REFUSED: an",
 		},
 	}
 	for _, tt := range tests {

@@ -16,10 +16,6 @@ import (
 // path): load the session, store the user's event, choose the agent, then
 // store each event before it is seen.
 func (h *Host) carryOut(ctx context.Context, app *App, key session.Key, req *RunRequest, yield func(*session.Event, error) bool) {
-	if err := checkMessage(req.Message); err != nil {
-		yield(nil, err)
-		return
-	}
 	sess, err := h.store.Sessions.Get(ctx, key, nil)
 	if req.CreateSession && errors.Is(err, session.ErrNotFound) {
 		sess, err = h.store.Sessions.Create(ctx, key, nil)
@@ -135,7 +131,7 @@ func (r *run) store(ctx context.Context, ev *session.Event) error {
 func (r *run) drive(ctx context.Context, events Events, yield func(*session.Event, error) bool) {
 	for ev, err := range events {
 		if err == nil {
-			err = storeFailure(r.sess.Key, r.store(ctx, ev))
+			err = eventFailure(r.sess.Key, ev.Author, r.store(ctx, ev))
 		}
 		if err != nil {
 			yield(nil, err)

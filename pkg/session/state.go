@@ -4,6 +4,7 @@ import (
 	"maps"
 	"strings"
 	"sync"
+	"sync/atomic"
 )
 
 // A Scope says how far a state key reaches.
@@ -58,11 +59,12 @@ func (s Scope) Prefix() string {
 }
 
 // A State is the merged view of a session's state, keys with their prefixes.
-// Values are what JSON has, integers as int64. Many goroutines may use it. A
-// nil State is empty and cannot be changed.
+// Values are what JSON has, integers as int64. Many goroutines may use it;
+// reading takes no lock. A nil State is empty and cannot be changed.
 type State struct {
-	mu sync.RWMutex
-	m  map[string]any
+	mu sync.Mutex // serialises writers
+	// m is replaced by a changed copy: reads are many, writes are few.
+	m atomic.Pointer[map[string]any]
 }
 
 // NewState makes a state of the given keys; it keeps the map.
@@ -70,7 +72,9 @@ func NewState(m map[string]any) *State {
 	if m == nil {
 		m = map[string]any{}
 	}
-	return &State{m: m}
+	s := &State{}
+	s.m.Store(&m)
+	return s
 }
 
 // Get returns a key's value. A key with a nil value is absent.
@@ -78,9 +82,7 @@ func (s *State) Get(key string) (any, bool) {
 	if s == nil {
 		return nil, false
 	}
-	s.mu.RLock()
-	v, ok := s.m[key]
-	s.mu.RUnlock()
+	v, ok := (*s.m.Load())[key]
 	return v, ok && v != nil
 }
 
@@ -89,9 +91,7 @@ func (s *State) All() map[string]any {
 	if s == nil {
 		return map[string]any{}
 	}
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	return maps.Clone(s.m)
+	return maps.Clone(*s.m.Load())
 }
 
 // Apply sets the keys of a delta; a nil value removes its key.
@@ -101,13 +101,15 @@ func (s *State) Apply(delta map[string]any) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	next := maps.Clone(*s.m.Load())
 	for k, v := range delta {
 		if v == nil {
-			delete(s.m, k)
+			delete(next, k)
 		} else {
-			s.m[k] = v
+			next[k] = v
 		}
 	}
+	s.m.Store(&next)
 }
 
 // WithoutTemp returns the delta without its temp: keys. The delta itself stays

@@ -24,30 +24,34 @@ func (b *body) static() (string, bool) {
 
 // render asks for the values first, so that the result is allocated once and
 // in its final size.
-func (b *body) render(lookup func(Ref) (any, bool, error)) (string, error) {
-	var few [16]any
+func (b *body) render(lookup func(*Ref) (any, bool, error)) (string, error) {
+	var few [16]string
 	values, size := few[:0], b.size
-	for _, ref := range b.refs {
+	for i := range b.refs {
+		ref := &b.refs[i]
 		v, ok, err := lookup(ref)
 		if err != nil {
 			return "", err
 		}
 		if !ok && !ref.Optional {
-			return "", &MissingError{Ref: ref}
+			return "", &MissingError{Ref: *ref}
 		}
-		v = printable(v)
-		size += maxSize(v)
-		values = append(values, v)
+		text, ok := v.(string)
+		if !ok {
+			text = String(v)
+		}
+		size += len(text)
+		values = append(values, text)
 	}
 	return b.join(values, size), nil
 }
 
-func (b *body) join(values []any, size int) string {
+func (b *body) join(values []string, size int) string {
 	var out strings.Builder
 	out.Grow(size)
 	for i, v := range values {
 		out.WriteString(b.literals[i])
-		writeValue(&out, v)
+		out.WriteString(v)
 	}
 	out.WriteString(b.literals[len(values)])
 	return out.String()

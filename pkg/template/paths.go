@@ -47,7 +47,7 @@ func (p *Paths) Render(lookup func(path string) (any, bool), escape func(string)
 	if text, ok := p.body.static(); ok {
 		return text, nil
 	}
-	return p.body.render(func(ref Ref) (any, bool, error) {
+	return p.body.render(func(ref *Ref) (any, bool, error) {
 		v, ok := lookup(ref.Name)
 		if ok && escape != nil {
 			v = escape(String(v))

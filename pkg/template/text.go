@@ -44,7 +44,7 @@ func (t *Text) Render(ctx context.Context, s Scope) (string, error) {
 	if text, ok := t.body.static(); ok {
 		return text, nil
 	}
-	return t.body.render(func(ref Ref) (any, bool, error) {
+	return t.body.render(func(ref *Ref) (any, bool, error) {
 		if !ref.Artifact {
 			v, ok := s.Lookup(ref.Name)
 			return v, ok, nil

@@ -14,59 +14,26 @@ import (
 // keys and without HTML escapes, nil as nothing. What JSON cannot hold (NaN,
 // infinities, functions) is printed as Go prints it.
 func String(v any) string {
-	v = printable(v)
-	if s, ok := v.(string); ok {
-		return s
-	}
-	var out strings.Builder
-	writeValue(&out, v)
-	return out.String()
-}
-
-// printable leaves the values that writeValue prints without allocating, and
-// turns all others into their text.
-func printable(v any) any {
 	switch v := v.(type) {
-	case nil, string, bool, int, int32, int64, float64:
+	case nil:
+		return ""
+	case string:
 		return v
+	case bool:
+		return strconv.FormatBool(v)
+	case int:
+		return strconv.Itoa(v)
+	case int32:
+		return strconv.FormatInt(int64(v), 10)
+	case int64:
+		return strconv.FormatInt(v, 10)
+	case float64:
+		return string(appendFloat(nil, v))
 	case json.Number:
 		return string(v)
 	default:
 		return compactJSON(v)
 	}
-}
-
-// maxSize is at least the length of a printable value.
-func maxSize(v any) int {
-	switch v := v.(type) {
-	case string:
-		return len(v)
-	case nil:
-		return 0
-	default:
-		return 24
-	}
-}
-
-func writeValue(out *strings.Builder, v any) {
-	var scratch [32]byte
-	buf := scratch[:0]
-	switch v := v.(type) {
-	case string:
-		out.WriteString(v)
-		return
-	case bool:
-		buf = strconv.AppendBool(buf, v)
-	case int:
-		buf = strconv.AppendInt(buf, int64(v), 10)
-	case int32:
-		buf = strconv.AppendInt(buf, int64(v), 10)
-	case int64:
-		buf = strconv.AppendInt(buf, v, 10)
-	case float64:
-		buf = appendFloat(buf, v)
-	}
-	out.Write(buf)
 }
 
 // appendFloat prints as encoding/json does: the shortest digits that read

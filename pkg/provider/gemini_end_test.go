@@ -1,0 +1,31 @@
+package provider
+
+import (
+	"testing"
+
+	"google.golang.org/genai"
+
+	"agenthost/pkg/model"
+)
+
+// The service wants the user to have the last word; an agent that goes on after
+// its own answer gets a word of the user's to go on from.
+func TestEndWithUser(t *testing.T) {
+	user, own := model.UserText("hi"), model.ModelText("hello")
+	for _, tt := range []struct {
+		name     string
+		contents []*genai.Content
+		added    bool
+	}{
+		{"nothing said", nil, true},
+		{"the model spoke last", []*genai.Content{user, own}, true},
+		{"the user spoke last", []*genai.Content{user, own, user}, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got := endWithUser(tt.contents)
+			if (len(got) > len(tt.contents)) != tt.added || got[len(got)-1].Role != genai.RoleUser {
+				t.Errorf("endWithUser(%d contents) = %d contents, the last by %s", len(tt.contents), len(got), got[len(got)-1].Role)
+			}
+		})
+	}
+}
