@@ -1,0 +1,96 @@
+package server
+
+import (
+	"net/http"
+	goruntime "runtime"
+	"strconv"
+	"strings"
+
+	"agenthost/pkg/runtime"
+)
+
+func (s *Server) handleHealth(w http.ResponseWriter, _ *http.Request) error {
+	return writeJSON(w, healthBody{"ok"})
+}
+
+func (s *Server) handleVersion(w http.ResponseWriter, _ *http.Request) error {
+	return writeJSON(w, versionBody{s.opts.Version, "go", strings.TrimPrefix(goruntime.Version(), "go")})
+}
+
+func (s *Server) handleListApps(w http.ResponseWriter, r *http.Request) error {
+	detailed, err := queryFlag(r, "detailed")
+	if err != nil {
+		return err
+	}
+	apps := s.host.Apps()
+	if detailed {
+		return writeJSON(w, appsBody{describe(apps)})
+	}
+	names := make([]string, len(apps))
+	for i, a := range apps {
+		names[i] = a.Name
+	}
+	return writeJSON(w, names)
+}
+
+func queryFlag(r *http.Request, name string) (bool, error) {
+	text := r.URL.Query().Get(name)
+	if text == "" {
+		return false, nil
+	}
+	on, err := strconv.ParseBool(text)
+	if err != nil {
+		return false, &invalidBody{[]fault{{"bool_parsing", []any{"query", name}, "Input should be true or false"}}}
+	}
+	return on, nil
+}
+
+func describe(apps []*runtime.App) []appBody {
+	bodies := make([]appBody, len(apps))
+	for i, a := range apps {
+		bodies[i] = appBody{Name: a.Name, RootAgentName: a.Root.Name(), Description: a.Description, Language: "yaml"}
+	}
+	return bodies
+}
+
+func (s *Server) handleDiagnostics(w http.ResponseWriter, r *http.Request) error {
+	st, ok := s.status(r.PathValue("app"))
+	if !ok {
+		return errNoApp(r.PathValue("app"))
+	}
+	return writeJSON(w, st)
+}
+
+// status is what the reloader says of an app. An app that it does not know,
+// because Go code built it, has no problems.
+func (s *Server) status(app string) (Status, bool) {
+	if s.opts.Reloader != nil {
+		if st, ok := s.opts.Reloader.Status(app); ok {
+			return st, true
+		}
+	}
+	a := s.host.App(app)
+	if a == nil {
+		return Status{}, false
+	}
+	return Status{App: a.Name, Revision: a.Revision, OK: true}, true
+}
+
+func (s *Server) handlePreview(w http.ResponseWriter, r *http.Request) error {
+	b, err := s.readBody(w, r)
+	if err != nil {
+		return err
+	}
+	req := &runtime.PreviewRequest{
+		App: r.PathValue("app"), Agent: b.text("agent"), UserID: b.text("userId"), SessionID: b.text("sessionId"),
+		State: b.values("state"), Text: b.text("text"),
+	}
+	if err := b.err(); err != nil {
+		return err
+	}
+	p, err := s.host.Preview(r.Context(), req)
+	if err != nil {
+		return err
+	}
+	return writeJSON(w, p)
+}

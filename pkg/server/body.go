@@ -1,0 +1,185 @@
+package server
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+
+	"google.golang.org/genai"
+
+	"agenthost/pkg/session"
+)
+
+// A fault is one thing that is wrong with a request body, as adk-python lists
+// it: its kind, the keys that lead to it, and a sentence.
+type fault struct {
+	Type string `json:"type"`
+	Loc  []any  `json:"loc"`
+	Msg  string `json:"msg"`
+}
+
+// invalidBody is the error of a body with faults.
+type invalidBody struct{ faults []fault }
+
+// Error names the first fault.
+func (e *invalidBody) Error() string {
+	return fmt.Sprintf("request body: %v: %s", e.faults[0].Loc, e.faults[0].Msg)
+}
+
+// A body is a JSON object that a client sent. Its methods read one field each,
+// by the camelCase name, and note what is wrong with it; err tells it all.
+// Absent and null are the same.
+type body struct {
+	fields map[string]json.RawMessage
+	faults []fault
+}
+
+// readBody reads a request's body. An empty one is an object without fields.
+// The error is a *[http.MaxBytesError] or an *[invalidBody], or the
+// connection's.
+func (s *Server) readBody(w http.ResponseWriter, r *http.Request) (*body, error) {
+	text, err := s.readText(w, r)
+	if err != nil {
+		return nil, err
+	}
+	b := &body{}
+	if len(text) > 0 {
+		b.open(text)
+	}
+	return b, b.err()
+}
+
+func (s *Server) readText(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, s.opts.MaxBody))
+	if err != nil {
+		return nil, fmt.Errorf("reading the request body: %w", err)
+	}
+	return text, nil
+}
+
+func (b *body) open(text []byte) {
+	err := json.Unmarshal(text, &b.fields)
+	var syntax *json.SyntaxError
+	switch {
+	case errors.As(err, &syntax):
+		b.fault("json_invalid", "JSON decode error: "+syntax.Error(), syntax.Offset)
+	case err != nil:
+		b.fault("model_attributes_type", "Input should be a valid object")
+	}
+}
+
+func (b *body) fault(kind, message string, keys ...any) {
+	b.faults = append(b.faults, fault{kind, append([]any{"body"}, keys...), message})
+}
+
+// reject notes an error of pkg/session about the value under the keys.
+func (b *body) reject(err error, keys ...any) {
+	var fe *session.FieldError
+	if !errors.As(err, &fe) {
+		fe = &session.FieldError{Message: err.Error()}
+	}
+	b.fault("value_error", fe.Message, slices.Concat(keys, fe.Path)...)
+}
+
+func (b *body) err() error {
+	if len(b.faults) == 0 {
+		return nil
+	}
+	return &invalidBody{b.faults}
+}
+
+// find returns a field and its key as the client wrote it; camelCase wins.
+func (b *body) find(name string) (key string, value json.RawMessage) {
+	for _, key := range []string{name, snakeCase(name)} {
+		if v, ok := b.fields[key]; ok && string(v) != "null" {
+			return key, v
+		}
+	}
+	return name, nil
+}
+
+func snakeCase(name string) string {
+	var snake strings.Builder
+	for _, c := range name {
+		if 'A' <= c && c <= 'Z' {
+			snake.WriteByte('_')
+			c += 'a' - 'A'
+		}
+		snake.WriteRune(c)
+	}
+	return snake.String()
+}
+
+// need notes that a field is missing.
+func (b *body) need(name string) {
+	if key, value := b.find(name); value == nil {
+		b.fault("missing", "Field required", key)
+	}
+}
+
+func (b *body) text(name string) (text string) {
+	key, value := b.find(name)
+	if value != nil && json.Unmarshal(value, &text) != nil {
+		b.fault("string_type", "Input should be a valid string", key)
+	}
+	return text
+}
+
+func (b *body) flag(name string) (flag *bool) {
+	key, value := b.find(name)
+	if value != nil && json.Unmarshal(value, &flag) != nil {
+		b.fault("bool_type", "Input should be a valid boolean", key)
+		return nil
+	}
+	return flag
+}
+
+// values reads a free-form map.
+func (b *body) values(name string) map[string]any {
+	key, value := b.find(name)
+	if value == nil {
+		return nil
+	}
+	m, err := session.DecodeMap(value)
+	if err != nil {
+		b.reject(err, key)
+	}
+	return m
+}
+
+func (b *body) content(name string) *genai.Content {
+	key, value := b.find(name)
+	if value == nil {
+		return nil
+	}
+	c, err := session.DecodeContent(value)
+	if err != nil {
+		b.reject(err, key)
+	}
+	return c
+}
+
+func (b *body) events(name string) []*session.Event {
+	key, value := b.find(name)
+	if value == nil {
+		return nil
+	}
+	var items []json.RawMessage
+	if json.Unmarshal(value, &items) != nil {
+		b.fault("list_type", "Input should be a valid list", key)
+	}
+	events := make([]*session.Event, len(items))
+	for i, item := range items {
+		events[i] = new(session.Event)
+		if err := events[i].UnmarshalJSON(item); err != nil {
+			b.reject(err, key, i)
+		} else if events[i].Author == "" {
+			b.fault("missing", "Field required", key, i, "author")
+		}
+	}
+	return events
+}

@@ -1,0 +1,39 @@
+// Package server is HTTP over a [runtime.Host], on the paths and in the JSON
+// of ADK's API server. A handler decodes, asks the host or its store, and
+// encodes; what agents do is not known here.
+//
+//	GET    /health                               is the process there
+//	GET    /version                              version of the host and of Go
+//	GET    /list-apps                            names, or ?detailed=true
+//	GET    /apps/{app}/diagnostics               what is wrong with the app's files
+//	POST   /apps/{app}/preview                   the request that a model would get
+//	GET    /apps/{app}/users/{user}/sessions             list, without events
+//	POST   /apps/{app}/users/{user}/sessions             create
+//	GET    /apps/{app}/users/{user}/sessions/{session}   with events
+//	POST   /apps/{app}/users/{user}/sessions/{session}   create, body is the state (deprecated)
+//	DELETE /apps/{app}/users/{user}/sessions/{session}   also when there is none
+//	PATCH  /apps/{app}/users/{user}/sessions/{session}   change the state
+//	POST   /run                                  one invocation, all events at the end
+//	POST   /run_sse                              one invocation, events as they happen
+//	GET    /demo/orders/{id}                     three orders, if Options.Demo is set
+//
+// Request bodies are JSON whatever their Content-Type says. Keys may be
+// camelCase or snake_case, camelCase wins; unknown keys at the top are ignored,
+// inside a Content they are refused. Answers are camelCase, without empty
+// fields.
+//
+// Errors are {"detail": …} with the statuses of adk-python: a text, or for 422
+// a list of what is wrong and where. Where adk-python has no rule:
+//
+//	400  a request that can never be carried out; invocationId, as long as
+//	     invocations cannot be resumed
+//	404  creating a session of an app that is not there; reading and deleting
+//	     do not ask for the app
+//	409  the session is busy or was changed meanwhile; Retry-After says when to
+//	     come again
+//	413  the body is larger than Options.MaxBody
+//	503  the host is about to stop
+//
+// The stream of /run_sse is written in stream.go. A run ends with its request:
+// a client that leaves, or does not read, stops the model.
+package server

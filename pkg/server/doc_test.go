@@ -1,0 +1,49 @@
+package server
+
+import (
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestDocListsEveryRoute(t *testing.T) {
+	doc, err := os.ReadFile("doc.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var documented, routed []string
+	for _, m := range regexp.MustCompile(`(?m)^//\t([A-Z]+) +(/\S+)`).FindAllSubmatch(doc, -1) {
+		documented = append(documented, string(m[1])+" "+string(m[2]))
+	}
+	for _, r := range New(nil, &Options{Demo: true}).routes() {
+		routed = append(routed, r.pattern)
+	}
+	if diff := cmp.Diff(routed, documented); diff != "" {
+		t.Errorf("routes (-table +doc.go):\n%s", diff)
+	}
+}
+
+func TestSnakeCase(t *testing.T) {
+	for in, want := range map[string]string{"text": "text", "sessionId": "session_id", "functionCallEventId": "function_call_event_id"} {
+		if got := snakeCase(in); got != want {
+			t.Errorf("snakeCase(%q) = %q, want %q", in, got, want)
+		}
+	}
+}
+
+func TestForwarded(t *testing.T) {
+	for _, tc := range []struct{ header, want string }{
+		{"", " "},
+		{"proto=https;host=a.example", "https a.example"},
+		{`for=1.2.3.4; Proto=https; Host="a.example:8443", proto=http;host=b.example`, "https a.example:8443"},
+		{"host=a.example", " a.example"},
+	} {
+		proto, host := forwarded(tc.header)
+		if got := strings.Join([]string{proto, host}, " "); got != tc.want {
+			t.Errorf("forwarded(%q) = %q, want %q", tc.header, got, tc.want)
+		}
+	}
+}

@@ -1,0 +1,71 @@
+package server
+
+import (
+	"context"
+	"sync"
+)
+
+// Drain lets the runs that are under way finish and makes new ones answer 503.
+// Everything else answers as before. There is no way back.
+func (s *Server) Drain() { s.runs.shut() }
+
+// Wait returns when no run is under way, or with ctx's error when that takes
+// too long. Without [Server.Drain] new runs may come at any time.
+func (s *Server) Wait(ctx context.Context) error { return s.runs.wait(ctx) }
+
+// A gate counts who is inside, and can be shut for those who come. The zero
+// value is open.
+type gate struct {
+	mu     sync.Mutex
+	closed bool
+	inside int
+	empty  chan struct{} // closed when the last one leaves
+}
+
+func (g *gate) enter() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closed {
+		return false
+	}
+	if g.inside == 0 {
+		g.empty = make(chan struct{})
+	}
+	g.inside++
+	return true
+}
+
+func (g *gate) leave() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.inside--; g.inside == 0 {
+		close(g.empty)
+	}
+}
+
+func (g *gate) shut() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.closed = true
+}
+
+func (g *gate) open() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return !g.closed
+}
+
+func (g *gate) wait(ctx context.Context) error {
+	g.mu.Lock()
+	inside, empty := g.inside, g.empty
+	g.mu.Unlock()
+	if inside == 0 {
+		return nil
+	}
+	select {
+	case <-empty:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,199 @@
+package server_test
+
+import (
+	"context"
+	"fmt"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	"google.golang.org/genai"
+
+	"agenthost/pkg/model"
+	"agenthost/pkg/provider"
+	"agenthost/pkg/runtime"
+	"agenthost/pkg/server"
+	"agenthost/pkg/session"
+	"agenthost/pkg/spec"
+	"agenthost/pkg/store"
+	"agenthost/pkg/tool"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// env is a server over a memory store, with ids that count up and a clock that
+// stands still.
+type env struct {
+	host   *runtime.Host
+	store  *store.Store
+	server *server.Server
+}
+
+// wait is how long requests of a test wait for a busy session.
+const wait = time.Millisecond
+
+func newEnv(t *testing.T, opts *server.Options) *env {
+	t.Helper()
+	if opts == nil {
+		opts = &server.Options{}
+	}
+	var ids atomic.Int64
+	newID := func() string { return fmt.Sprintf("new-%04d", ids.Add(1)) }
+	clock := func() time.Time { return time.Date(2026, 11, 21, 10, 0, 0, 250_000_000, time.UTC) }
+	st, err := store.Open(context.Background(), "memory:", &store.Options{Clock: clock, NewID: newID})
+	if err != nil {
+		t.Fatal(err)
+	}
+	host := runtime.NewHost(st, &runtime.Options{Clock: clock, NewID: newID, Wait: wait})
+	t.Cleanup(func() {
+		host.Close()
+		if err := st.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	opts.NewID = newID
+	if opts.Wait == 0 {
+		opts.Wait = wait
+	}
+	return &env{host, st, server.New(host, opts)}
+}
+
+// add puts an app into the host whose root is an LLM agent of the app's name.
+func (e *env) add(t *testing.T, name string, opts *runtime.LLMOptions) {
+	t.Helper()
+	app, err := runtime.NewApp(name, runtime.NewLLM(name, opts), &runtime.AppOptions{Revision: "rev-" + name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.host.Swap(app)
+}
+
+// session creates a session of user u.
+func (e *env) session(t *testing.T, app, id string) session.Key {
+	t.Helper()
+	key := session.Key{App: app, User: "u", ID: id}
+	if _, err := e.store.Sessions.Create(t.Context(), key, nil); err != nil {
+		t.Fatal(err)
+	}
+	return key
+}
+
+// authors lists who wrote the stored events.
+func (e *env) authors(t *testing.T, key session.Key) string {
+	t.Helper()
+	sess, err := e.store.Sessions.Get(context.Background(), key, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, ev := range sess.Events() {
+		names = append(names, ev.Author)
+	}
+	return strings.Join(names, " ")
+}
+
+// do sends a request without a network.
+func (e *env) do(method, path, body string) *httptest.ResponseRecorder {
+	w := httptest.NewRecorder()
+	e.server.ServeHTTP(w, httptest.NewRequest(method, path, strings.NewReader(body)))
+	return w
+}
+
+// runBody asks for a run of a session of user u.
+func runBody(app, sess, text string) string {
+	return fmt.Sprintf(`{"appName":%q,"userId":"u","sessionId":%q,"newMessage":{"parts":[{"text":%q}]}}`, app, sess, text)
+}
+
+// scripted is the model of most apps here.
+func scripted(t *testing.T) model.LLM {
+	t.Helper()
+	n, ds := spec.Parse("test.script.yaml", []byte(`
+- when: user == "fail"
+  error: {code: 429, message: "come back later"}
+- when: user == "save" and responses.save_note != nil
+  text: Saved.
+- when: user == "save"
+  calls: [{name: save_note, args: {text: hello}}]
+- when: user == "count"
+  text: one two three
+  chunks: 3
+- text: "Hello <{user}> & friends"
+`))
+	if err := ds.Err(); err != nil {
+		t.Fatal(err)
+	}
+	script, ds := provider.DecodeScript(n)
+	if err := ds.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return provider.NewScripted(script, nil)
+}
+
+func saveNote(t *testing.T) tool.Tool {
+	t.Helper()
+	type note struct {
+		Text string `json:"text"`
+	}
+	save := func(ctx context.Context, call *tool.Call, n note) (map[string]any, error) {
+		call.State.Set("saved", true)
+		version, err := call.Artifacts.Save(ctx, "note.txt", &genai.Part{Text: n.Text})
+		return map[string]any{"version": version}, err
+	}
+	st, err := tool.FromFunc("save_note", "Saves a note.", save)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return st
+}
+
+// say makes an agent in Go say something: false when nobody listens.
+type say func(text string, edit ...func(*session.Event)) bool
+
+func partial(ev *session.Event) { ev.Partial = true }
+
+// act is what an agent in Go does.
+type act func(ctx context.Context, say say) error
+
+type acting struct {
+	runtime.Base
+	act act
+}
+
+func (a *acting) Run(ctx context.Context, inv *runtime.Invocation) runtime.Events {
+	return func(yield func(*session.Event, error) bool) {
+		left := false
+		say := func(text string, edit ...func(*session.Event)) bool {
+			ev := inv.NewEvent()
+			ev.Content = model.ModelText(text)
+			for _, e := range edit {
+				e(ev)
+			}
+			left = !yield(ev, nil)
+			return !left
+		}
+		if err := a.act(ctx, say); err != nil && !left {
+			yield(nil, err)
+		}
+	}
+}
+
+// addActing puts an app into the host whose root is an agent in Go.
+func (e *env) addActing(t *testing.T, name string, act act) {
+	t.Helper()
+	app, err := runtime.NewApp(name, &acting{runtime.Base{AgentName: name}, act}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.host.Swap(app)
+}
+
+// want fails unless the answer has a status and a body.
+func want(t *testing.T, w *httptest.ResponseRecorder, status int, body string) {
+	t.Helper()
+	if w.Code != status || w.Body.String() != body {
+		t.Errorf("answer = %d %s\nwant %d %s", w.Code, w.Body, status, body)
+	}
+}

@@ -1,0 +1,163 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"agenthost/pkg/runtime"
+	"agenthost/pkg/session"
+)
+
+// internalDetail is all that a client hears of what only the log may know.
+const internalDetail = "internal error"
+
+// statusClientGone is nginx's number for an answer that nobody waits for.
+const statusClientGone = 499
+
+var errDraining = errors.New("the host is about to stop: try again")
+
+// An aboutError says which session an error is about, where the path does not
+// name it.
+type aboutError struct {
+	key session.Key
+	err error
+}
+
+func about(key session.Key, err error) error { return &aboutError{key, err} }
+
+// ofRun is about for an error that ended a run. What the runtime did not word
+// for the client is not the client's fault, such as an event that cannot be
+// stored.
+func ofRun(key session.Key, err error) error {
+	var re *runtime.RunError
+	if errors.Is(err, session.ErrInvalid) && !errors.As(err, &re) {
+		err = runtime.AsRunError(err)
+	}
+	return about(key, err)
+}
+
+// Error is the error's own text.
+func (e *aboutError) Error() string { return e.err.Error() }
+
+// Unwrap returns the error.
+func (e *aboutError) Unwrap() error { return e.err }
+
+// A missingError says what is not there.
+type missingError string
+
+func errNoApp(app string) error { return missingError("App not found: " + app) }
+
+// Error is what the client is told.
+func (e missingError) Error() string { return string(e) }
+
+// A failure is an error as clients see it.
+type failure struct {
+	status int
+	// code is for programs that read a stream.
+	code string
+	// detail is a text, or a list of faults.
+	detail any
+	// again says that the same request may succeed soon.
+	again bool
+}
+
+// failureOf is the only map from errors to statuses.
+func failureOf(key session.Key, err error) failure {
+	var (
+		invalid *invalidBody
+		large   *http.MaxBytesError
+		missing missingError
+		re      *runtime.RunError
+	)
+	switch {
+	case errors.As(err, &invalid):
+		return failure{http.StatusUnprocessableEntity, runtime.CodeInvalidRequest, invalid.faults, false}
+	case errors.As(err, &large):
+		detail := fmt.Sprintf("Request body is larger than %d bytes", large.Limit)
+		return failure{http.StatusRequestEntityTooLarge, runtime.CodeInvalidRequest, detail, false}
+	case errors.Is(err, errDraining):
+		return failure{http.StatusServiceUnavailable, runtime.CodeCanceled, errDraining.Error(), true}
+	case errors.As(err, &missing):
+		return failure{http.StatusNotFound, "NOT_FOUND", string(missing), false}
+	case errors.As(err, &re):
+		return runFailure(re)
+	default:
+		return storeFailure(key, err)
+	}
+}
+
+func runFailure(re *runtime.RunError) failure {
+	f := failure{http.StatusInternalServerError, re.Code, re.Message, false}
+	switch re.Code {
+	case runtime.CodeAppNotFound, runtime.CodeSessionNotFound:
+		f.status = http.StatusNotFound
+	case runtime.CodeInvalidRequest:
+		f.status = http.StatusBadRequest
+	case runtime.CodeSessionBusy:
+		f.status, f.again = http.StatusConflict, true
+	case runtime.CodeCanceled:
+		f.status, f.again = http.StatusServiceUnavailable, true
+	case runtime.CodeInternal:
+		f.detail = internalDetail
+	}
+	return f
+}
+
+// storeFailure is for what the store says, also in the middle of a run: the
+// session may be deleted or changed by somebody else at any time.
+func storeFailure(key session.Key, err error) failure {
+	switch {
+	case errors.Is(err, session.ErrNotFound):
+		return failure{http.StatusNotFound, runtime.CodeSessionNotFound, "Session not found", false}
+	case errors.Is(err, session.ErrExists):
+		return failure{http.StatusConflict, "SESSION_EXISTS", "Session already exists: " + key.ID, false}
+	case errors.Is(err, session.ErrBusy):
+		detail := fmt.Sprintf("session %s is busy with another run: try again", key.ID)
+		return failure{http.StatusConflict, runtime.CodeSessionBusy, detail, true}
+	case errors.Is(err, session.ErrStale):
+		detail := fmt.Sprintf("session %s was changed by somebody else: try again", key.ID)
+		return failure{http.StatusConflict, "SESSION_STALE", detail, true}
+	case errors.Is(err, session.ErrInvalid):
+		return failure{http.StatusBadRequest, runtime.CodeInvalidRequest, err.Error(), false}
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return runFailure(runtime.AsRunError(err))
+	default:
+		return failure{http.StatusInternalServerError, runtime.CodeInternal, internalDetail, false}
+	}
+}
+
+// fail answers with what went wrong. A request ends before its answer when its
+// client has left, or when the host gives up waiting for it.
+func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
+	if r.Context().Err() != nil && s.runs.open() {
+		w.WriteHeader(statusClientGone)
+		return
+	}
+	f := s.reported(r, err)
+	if f.again {
+		w.Header().Set("Retry-After", "1")
+	}
+	writeDetail(w, f.status, f.detail)
+}
+
+// reported is failureOf, and tells the log what the client is not told.
+func (s *Server) reported(r *http.Request, err error) failure {
+	key := pathKey(r)
+	var a *aboutError
+	if errors.As(err, &a) {
+		key = a.key
+	}
+	f := failureOf(key, err)
+	if f.status != http.StatusInternalServerError {
+		return f
+	}
+	args := []any{"method", r.Method, "path", r.URL.Path, "app", key.App, "session", key.ID, "code", f.code, "error", err}
+	var re *runtime.RunError
+	if errors.As(err, &re) && re.Err != nil {
+		args = append(args, "cause", re.Err)
+	}
+	s.opts.Logger.ErrorContext(r.Context(), "request failed", args...)
+	return f
+}

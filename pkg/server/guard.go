@@ -1,0 +1,113 @@
+package server
+
+import (
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+)
+
+// refusal says why a request is not let in; empty lets it in. Both rules are
+// those of adk-python's cli/api_server.py: they keep the pages of other sites
+// from using a browser to talk to this host.
+func (s *Server) refusal(r *http.Request) string {
+	switch {
+	case !s.hostAllowed(r.Host):
+		return "Forbidden: host not allowed"
+	case !originAllowed(r):
+		return "Forbidden: origin not allowed"
+	default:
+		return ""
+	}
+}
+
+// hostAllowed stops names that somebody else made point to this machine.
+func (s *Server) hostAllowed(host string) bool {
+	if len(s.opts.AllowedHosts) == 0 {
+		return true
+	}
+	bare := withoutPort(host)
+	for _, allowed := range s.opts.AllowedHosts {
+		if strings.EqualFold(allowed, host) || strings.EqualFold(strings.Trim(allowed, "[]"), bare) {
+			return true
+		}
+	}
+	return false
+}
+
+func withoutPort(host string) string {
+	if bare, _, err := net.SplitHostPort(host); err == nil {
+		return bare
+	}
+	return strings.Trim(host, "[]")
+}
+
+// originAllowed: a request that changes something and names its page's origin
+// must come from a page of this host, and on a loopback address from a page of
+// this machine.
+func originAllowed(r *http.Request) bool {
+	origin := r.Header.Get("Origin")
+	if origin == "" || r.Method == http.MethodGet || r.Method == http.MethodHead || r.Method == http.MethodOptions {
+		return true
+	}
+	if servedOnLoopback(r) {
+		if u, err := url.Parse(origin); err != nil || !isLoopback(u.Hostname()) {
+			return false
+		}
+	}
+	return strings.EqualFold(origin, ownOrigin(r))
+}
+
+func servedOnLoopback(r *http.Request) bool {
+	addr, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
+	return ok && isLoopback(withoutPort(addr.String()))
+}
+
+func isLoopback(host string) bool {
+	if strings.EqualFold(host, "localhost") {
+		return true
+	}
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.IsLoopback()
+}
+
+// ownOrigin is the origin that the client used to reach this host, as a proxy
+// before it says. A page of another site cannot set these headers.
+func ownOrigin(r *http.Request) string {
+	if proto, host := forwarded(r.Header.Get("Forwarded")); proto != "" && host != "" {
+		return proto + "://" + host
+	}
+	scheme := "http"
+	if r.TLS != nil {
+		scheme = "https"
+	}
+	if proto := first(r.Header.Get("X-Forwarded-Proto")); proto != "" {
+		scheme = proto
+	}
+	host := r.Host
+	if h := first(r.Header.Get("X-Forwarded-Host")); h != "" {
+		host = h
+	}
+	return scheme + "://" + host
+}
+
+// forwarded reads the first element of a Forwarded header (RFC 7239).
+func forwarded(header string) (proto, host string) {
+	for pair := range strings.SplitSeq(first(header), ";") {
+		name, value, _ := strings.Cut(pair, "=")
+		value = strings.Trim(strings.TrimSpace(value), `"`)
+		switch strings.ToLower(strings.TrimSpace(name)) {
+		case "proto":
+			proto = value
+		case "host":
+			host = value
+		}
+	}
+	return proto, host
+}
+
+func first(header string) string {
+	item, _, _ := strings.Cut(header, ",")
+	return strings.TrimSpace(item)
+}

@@ -1,0 +1,136 @@
+package server_test
+
+import (
+	"bufio"
+	"bytes"
+	"flag"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	goruntime "runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/rogpeppe/go-internal/txtar"
+
+	"agenthost/pkg/runtime"
+	"agenthost/pkg/server"
+	"agenthost/pkg/spec"
+	"agenthost/pkg/tool"
+)
+
+var update = flag.Bool("update", false, "write the answers into the exchanges")
+
+// Each exchange is a txtar file: prose that names the rules it guards, then
+// requests (method and path, headers, an empty line, body) and the responses
+// to them. New ids are numbered in the order in which they appear.
+func TestExchanges(t *testing.T) {
+	files, err := filepath.Glob("testdata/http/*.txtar")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no exchanges: %v", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) { exchange(t, file) })
+	}
+}
+
+func exchange(t *testing.T, file string) {
+	ar, err := txtar.ParseFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(bytes.TrimSpace(ar.Comment)) == 0 {
+		t.Error("the file has no prose: say which rules it guards")
+	}
+	e := exchangeEnv(t)
+	got := &txtar.Archive{Comment: ar.Comment}
+	for _, f := range ar.Files {
+		if f.Name != "request" {
+			continue
+		}
+		w := httptest.NewRecorder()
+		e.server.ServeHTTP(w, parseRequest(t, f.Data))
+		got.Files = append(got.Files, f, txtar.File{Name: "response", Data: formatResponse(w)})
+	}
+	text := numbered(txtar.Format(got))
+	if *update {
+		if err := os.WriteFile(file, text, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if diff := cmp.Diff(string(txtar.Format(ar)), string(text)); diff != "" {
+		t.Errorf("exchange (-want +got):\n%s", diff)
+	}
+}
+
+// exchangeEnv has the apps hello, noter (which saves a note) and strict (whose
+// instruction needs a state key); broken has problems and never loaded.
+func exchangeEnv(t *testing.T) *env {
+	e := newEnv(t, &server.Options{Version: "1.2.3", Demo: true, Reloader: reloader{
+		"broken": {App: "broken", Diagnostics: spec.Diagnostics{{
+			Pos: spec.Pos{File: "broken/root_agent.yaml", Line: 2, Col: 1}, Rule: "unknown-key", Message: `unknown key "modle"`, Hint: `did you mean "model"?`,
+		}}},
+		"hello": {App: "hello", Revision: "rev-hello", OK: true},
+	}})
+	m := scripted(t)
+	e.add(t, "hello", &runtime.LLMOptions{Model: m, Description: "Says hello."})
+	e.add(t, "noter", &runtime.LLMOptions{Model: m, Instruction: runtime.NewInstruction("Help {name?}.", nil), Tools: []tool.Tool{saveNote(t)}})
+	e.add(t, "strict", &runtime.LLMOptions{Model: m, Instruction: runtime.NewInstruction("Help {name}.", nil)})
+	return e
+}
+
+type reloader map[string]server.Status
+
+func (r reloader) Status(app string) (server.Status, bool) {
+	st, ok := r[app]
+	return st, ok
+}
+
+func parseRequest(t *testing.T, text []byte) *http.Request {
+	t.Helper()
+	head, body, _ := bytes.Cut(append(bytes.Clone(text), '\n'), []byte("\n\n"))
+	lines := bufio.NewScanner(bytes.NewReader(head))
+	lines.Scan()
+	method, path, ok := strings.Cut(lines.Text(), " ")
+	if !ok {
+		t.Fatalf("a request begins with METHOD PATH, not %q", lines.Text())
+	}
+	r := httptest.NewRequest(method, path, bytes.NewReader(bytes.TrimSpace(body)))
+	for lines.Scan() {
+		name, value, _ := strings.Cut(lines.Text(), ": ")
+		r.Header.Set(name, value)
+	}
+	return r
+}
+
+func formatResponse(w *httptest.ResponseRecorder) []byte {
+	var out bytes.Buffer
+	fmt.Fprintf(&out, "%d\n", w.Code)
+	headers := w.Result().Header
+	headers.Del("X-Content-Type-Options")
+	for _, name := range slices.Sorted(maps.Keys(headers)) {
+		fmt.Fprintf(&out, "%s: %s\n", name, headers.Get(name))
+	}
+	body := strings.ReplaceAll(w.Body.String(), strings.TrimPrefix(goruntime.Version(), "go"), "GOVERSION")
+	fmt.Fprintf(&out, "\n%s\n", body)
+	return out.Bytes()
+}
+
+// numbered renames new ids in the order in which they appear, so that it does
+// not matter how many were made in between.
+func numbered(text []byte) []byte {
+	names := map[string]string{}
+	return regexp.MustCompile(`new-\d{4}`).ReplaceAllFunc(text, func(id []byte) []byte {
+		if names[string(id)] == "" {
+			names[string(id)] = fmt.Sprintf("ID%d", len(names)+1)
+		}
+		return []byte(names[string(id)])
+	})
+}

@@ -1,0 +1,140 @@
+package server
+
+import (
+	"context"
+	"net/http"
+
+	"agenthost/pkg/runtime"
+	"agenthost/pkg/session"
+)
+
+// runRequest is a run as /run and /run_sse ask for it.
+type runRequest struct {
+	runtime.RunRequest
+	// whole sends an event that saved artifacts in one frame.
+	whole bool
+}
+
+func (q *runRequest) key() session.Key {
+	return session.Key{App: q.App, User: q.UserID, ID: q.SessionID}
+}
+
+// readRun reads the body of both. The message itself is the host's to judge.
+func (s *Server) readRun(w http.ResponseWriter, r *http.Request) (*runRequest, error) {
+	b, err := s.readBody(w, r)
+	if err != nil {
+		return nil, err
+	}
+	b.need("userId")
+	b.need("sessionId")
+	q := &runRequest{RunRequest: runtime.RunRequest{
+		App: b.text("appName"), UserID: b.text("userId"), SessionID: b.text("sessionId"),
+		Message: b.content("newMessage"), StateDelta: b.values("stateDelta"),
+		Streaming: b.flag("streaming"), CustomMetadata: b.values("customMetadata"),
+		CreateSession: s.opts.AutoCreateSession,
+	}}
+	q.whole = b.text("functionCallEventId") != ""
+	resume := b.text("invocationId")
+	switch err := b.err(); {
+	case err != nil:
+		return nil, err
+	case q.App == "":
+		return nil, refuse("appName is required")
+	case resume != "":
+		return nil, refuse("invocationId is not supported: invocations cannot be resumed yet")
+	}
+	return q, nil
+}
+
+func refuse(message string) error {
+	return &runtime.RunError{Code: runtime.CodeInvalidRequest, Message: message, Err: session.ErrInvalid}
+}
+
+// handleRun answers with all events of an invocation. It never streams,
+// whatever the request or the app says (adk-python cli/api_server.py).
+func (s *Server) handleRun(w http.ResponseWriter, r *http.Request) error {
+	q, err := s.readRun(w, r)
+	if err != nil {
+		return err
+	}
+	if !s.runs.enter() {
+		return errDraining
+	}
+	defer s.runs.leave()
+	q.Streaming = new(bool)
+	text := []byte{'['}
+	for ev, err := range s.host.Run(r.Context(), &q.RunRequest) {
+		if err != nil {
+			return ofRun(q.key(), err)
+		}
+		if text, err = appendItem(text, ev); err != nil {
+			return ofRun(q.key(), err)
+		}
+	}
+	writeText(w, http.StatusOK, append(text, ']'))
+	return nil
+}
+
+// appendItem adds an event to a JSON list. A partial one is no part of the
+// answer.
+func appendItem(list []byte, ev *session.Event) ([]byte, error) {
+	if ev.Partial {
+		return list, nil
+	}
+	if len(list) > 1 {
+		list = append(list, ',')
+	}
+	return session.AppendEvent(list, ev)
+}
+
+// handleRunSSE answers with the events of an invocation as they happen.
+func (s *Server) handleRunSSE(w http.ResponseWriter, r *http.Request) error {
+	q, err := s.readRun(w, r)
+	if err != nil {
+		return err
+	}
+	if !s.runs.enter() {
+		return errDraining
+	}
+	defer s.runs.leave()
+	ctx, stop := context.WithCancel(r.Context())
+	defer stop()
+	st := newStream(w, &s.opts)
+	end := st.keepAlive(stop)
+	defer end()
+	err = s.play(ctx, q, st)
+	end()
+	switch {
+	case err == nil:
+		_ = st.begin() // a run without events
+		return nil
+	case st.lost != nil:
+		return nil // nobody listens
+	default:
+		return s.endFailed(st, r, ofRun(q.key(), err))
+	}
+}
+
+// play writes the events of a run. The error is the run's or the client's.
+func (s *Server) play(ctx context.Context, q *runRequest, st *stream) error {
+	for ev, err := range s.host.Run(ctx, &q.RunRequest) {
+		if err != nil {
+			return err
+		}
+		if err := st.event(ev, q.whole); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// endFailed ends a stream. What is wrong with the request itself becomes the
+// answer's status, as long as nothing was sent; all else is the last frame.
+func (s *Server) endFailed(st *stream, r *http.Request, err error) error {
+	f := s.reported(r, err)
+	if !st.begun && f.status < http.StatusInternalServerError {
+		return err
+	}
+	_ = st.fail(f)
+	return nil
+}

@@ -1,0 +1,105 @@
+package server
+
+import (
+	"io"
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+)
+
+// ServeHTTP answers one request.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	a := &answered{ResponseWriter: w}
+	defer s.logRequest(a, r)()
+	defer s.rescue(a, r)
+	a.Header().Set("X-Content-Type-Options", "nosniff")
+	if why := s.refusal(r); why != "" {
+		a.Header().Set("Content-Type", "text/plain")
+		a.WriteHeader(http.StatusForbidden)
+		_, _ = io.WriteString(a, why)
+		return
+	}
+	if _, pattern := s.mux.Handler(r); pattern == "" {
+		s.mux.ServeHTTP(&unrouted{ResponseWriter: a}, r)
+		return
+	}
+	s.mux.ServeHTTP(a, r)
+}
+
+// logRequest returns what is to be done when the request is answered.
+func (s *Server) logRequest(a *answered, r *http.Request) func() {
+	if !s.opts.Logger.Enabled(r.Context(), slog.LevelDebug) {
+		return func() {}
+	}
+	began := s.opts.Clock()
+	return func() {
+		s.opts.Logger.DebugContext(r.Context(), "request",
+			"method", r.Method, "path", r.URL.Path, "status", a.status, "took", s.opts.Clock().Sub(began))
+	}
+}
+
+// rescue answers for a handler that panicked. An answer that has begun is cut
+// off, so that nobody takes a part of it for the whole.
+func (s *Server) rescue(a *answered, r *http.Request) {
+	reason := recover()
+	if reason == nil {
+		return
+	}
+	if reason != http.ErrAbortHandler {
+		s.opts.Logger.ErrorContext(r.Context(), "a handler panicked",
+			"method", r.Method, "path", r.URL.Path, "reason", reason, "stack", string(debug.Stack()))
+	}
+	if a.status != 0 || reason == http.ErrAbortHandler {
+		panic(http.ErrAbortHandler)
+	}
+	writeDetail(a, http.StatusInternalServerError, internalDetail)
+}
+
+// answered remembers the status that was sent; 0 is none yet.
+type answered struct {
+	http.ResponseWriter
+	status int
+}
+
+// WriteHeader sends the status.
+func (a *answered) WriteHeader(status int) {
+	if a.status == 0 {
+		a.status = status
+	}
+	a.ResponseWriter.WriteHeader(status)
+}
+
+// Write sends a piece of the body.
+func (a *answered) Write(b []byte) (int, error) {
+	if a.status == 0 {
+		a.status = http.StatusOK
+	}
+	return a.ResponseWriter.Write(b)
+}
+
+// Unwrap is for [http.ResponseController].
+func (a *answered) Unwrap() http.ResponseWriter { return a.ResponseWriter }
+
+// unrouted turns the mux's own texts, for paths and methods that have no
+// route, into JSON. Redirects to the clean form of a path pass.
+type unrouted struct {
+	http.ResponseWriter
+	refused bool
+}
+
+// WriteHeader sends the status, and for a refusal the whole answer.
+func (u *unrouted) WriteHeader(status int) {
+	if u.refused = status >= http.StatusBadRequest; u.refused {
+		writeDetail(u.ResponseWriter, status, http.StatusText(status))
+		return
+	}
+	u.ResponseWriter.WriteHeader(status)
+}
+
+// Write drops the text of a refusal.
+func (u *unrouted) Write(b []byte) (int, error) {
+	if u.refused {
+		return len(b), nil
+	}
+	return u.ResponseWriter.Write(b)
+}

@@ -1,0 +1,162 @@
+package server
+
+import (
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/google/uuid"
+
+	"agenthost/pkg/runtime"
+	"agenthost/pkg/session"
+	"agenthost/pkg/spec"
+)
+
+// A Server answers HTTP requests over a host. Many goroutines may use it.
+type Server struct {
+	host *runtime.Host
+	opts Options
+	mux  *http.ServeMux
+	runs gate
+}
+
+// Options are what a server may be given. The zero value works.
+type Options struct {
+	// Version is what /version says; empty is "dev".
+	Version string
+	// Reloader knows the problems of apps; nil knows none.
+	Reloader Reloader
+	// Logger is told of failures that clients are not told of, and at debug
+	// level of each request; nil is silent.
+	Logger *slog.Logger
+	// MaxBody bounds the bytes of a request body; zero is 32 MiB.
+	MaxBody int64
+	// KeepAlive is how long a stream is silent before it gets a comment line;
+	// zero is 15 seconds.
+	KeepAlive time.Duration
+	// WriteTimeout bounds how long a client may take for one frame of a stream;
+	// zero is 30 seconds.
+	WriteTimeout time.Duration
+	// Wait bounds how long a change of a session waits for a run of it; zero
+	// is 30 seconds.
+	Wait time.Duration
+	// AllowedHosts are the Host headers that are answered, with a port or for
+	// any port; empty answers all.
+	AllowedHosts []string
+	// AutoCreateSession makes sessions that a run names and nobody made; else
+	// such a run is answered 404.
+	AutoCreateSession bool
+	// Demo serves the orders of the example app.
+	Demo bool
+	// Clock times requests for the log; nil is time.Now.
+	Clock func() time.Time
+	// NewID makes the ids of invocations that change a state; nil is random
+	// UUIDs.
+	NewID func() string
+}
+
+// A Reloader knows how the loading of apps went.
+type Reloader interface {
+	// Status is what is known of an app, also of one that never loaded; false
+	// when there is no such app.
+	Status(app string) (Status, bool)
+}
+
+// A Status says how the loading of an app went. It is the body of
+// /apps/{app}/diagnostics.
+type Status struct {
+	App string `json:"app"`
+	// Revision is the one that serves; empty when none does.
+	Revision string `json:"revision"`
+	// OK says whether the app's files are what serves.
+	OK bool `json:"ok"`
+	// Diagnostics are the problems of the app's files, warnings too.
+	Diagnostics spec.Diagnostics `json:"diagnostics"`
+}
+
+// New makes a server over a host, which stays the caller's to close. Nil
+// options are the zero options.
+func New(host *runtime.Host, opts *Options) *Server {
+	s := &Server{host: host, mux: http.NewServeMux()}
+	if opts != nil {
+		s.opts = *opts
+	}
+	s.opts.fill()
+	for _, r := range s.routes() {
+		s.mux.HandleFunc(r.pattern, s.answer(r.handle))
+	}
+	return s
+}
+
+func (o *Options) fill() {
+	if o.Version == "" {
+		o.Version = "dev"
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.MaxBody == 0 {
+		o.MaxBody = 32 << 20
+	}
+	if o.KeepAlive == 0 {
+		o.KeepAlive = 15 * time.Second
+	}
+	if o.WriteTimeout == 0 {
+		o.WriteTimeout = 30 * time.Second
+	}
+	if o.Wait == 0 {
+		o.Wait = 30 * time.Second
+	}
+	if o.Clock == nil {
+		o.Clock = time.Now
+	}
+	if o.NewID == nil {
+		o.NewID = uuid.NewString
+	}
+}
+
+// A handler answers a request. An error that it returns becomes the answer.
+type handler func(w http.ResponseWriter, r *http.Request) error
+
+type route struct {
+	pattern string
+	handle  handler
+}
+
+func (s *Server) routes() []route {
+	const sessions = "/apps/{app}/users/{user}/sessions"
+	table := []route{
+		{"GET /health", s.handleHealth},
+		{"GET /version", s.handleVersion},
+		{"GET /list-apps", s.handleListApps},
+		{"GET /apps/{app}/diagnostics", s.handleDiagnostics},
+		{"POST /apps/{app}/preview", s.handlePreview},
+
+		{"GET " + sessions, s.handleListSessions},
+		{"POST " + sessions, s.handleCreateSession},
+		{"GET " + sessions + "/{session}", s.handleSession},
+		{"POST " + sessions + "/{session}", s.handleCreateNamedSession},
+		{"DELETE " + sessions + "/{session}", s.handleDeleteSession},
+		{"PATCH " + sessions + "/{session}", s.handlePatchSession},
+
+		{"POST /run", s.handleRun},
+		{"POST /run_sse", s.handleRunSSE},
+	}
+	if s.opts.Demo {
+		table = append(table, route{"GET /demo/orders/{id}", s.handleDemoOrder})
+	}
+	return table
+}
+
+func (s *Server) answer(h handler) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if err := h(w, r); err != nil {
+			s.fail(w, r, err)
+		}
+	}
+}
+
+// pathKey is the session that the path names; what it does not name is empty.
+func pathKey(r *http.Request) session.Key {
+	return session.Key{App: r.PathValue("app"), User: r.PathValue("user"), ID: r.PathValue("session")}
+}

@@ -1,0 +1,310 @@
+package server_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"agenthost/pkg/runtime"
+	"agenthost/pkg/server"
+	"agenthost/pkg/session"
+)
+
+func TestOversizedBody(t *testing.T) {
+	e := newEnv(t, &server.Options{MaxBody: 64})
+	e.add(t, "hello", &runtime.LLMOptions{Model: scripted(t)})
+	long := `{"state":{"k":"` + strings.Repeat("x", 64) + `"}}`
+	for _, path := range []string{"/run", "/run_sse", "/apps/hello/preview", "/apps/hello/users/u/sessions", "/apps/hello/users/u/sessions/s"} {
+		want(t, e.do("POST", path, long), 413, `{"detail":"Request body is larger than 64 bytes"}`)
+	}
+	want(t, e.do("PATCH", "/apps/hello/users/u/sessions/s", long), 413, `{"detail":"Request body is larger than 64 bytes"}`)
+}
+
+func TestBusySession(t *testing.T) {
+	e := newEnv(t, nil)
+	e.add(t, "hello", &runtime.LLMOptions{Model: scripted(t)})
+	free, err := e.store.Sessions.Acquire(t.Context(), e.session(t, "hello", "s"), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer free()
+	for _, req := range []struct{ method, path, body string }{
+		{"POST", "/run", runBody("hello", "s", "x")},
+		{"POST", "/run_sse", runBody("hello", "s", "x")},
+		{"PATCH", "/apps/hello/users/u/sessions/s", `{"stateDelta":{}}`},
+		{"POST", "/apps/hello/users/u/sessions", `{"sessionId":"s","events":[{"author":"user"}]}`},
+	} {
+		w := e.do(req.method, req.path, req.body)
+		want(t, w, 409, `{"detail":"session s is busy with another run: try again"}`)
+		if got := w.Header().Get("Retry-After"); got != "1" {
+			t.Errorf("%s %s: Retry-After = %q, want 1", req.method, req.path, got)
+		}
+	}
+}
+
+func TestDrain(t *testing.T) {
+	e := newEnv(t, nil)
+	running, goOn := make(chan struct{}), make(chan struct{})
+	e.addActing(t, "slow", func(_ context.Context, say say) error {
+		close(running)
+		<-goOn
+		say("done")
+		return nil
+	})
+	e.session(t, "slow", "s")
+	if err := e.server.Wait(t.Context()); err != nil {
+		t.Errorf("Wait without runs = %v, want nil", err)
+	}
+	answer := make(chan *httptest.ResponseRecorder)
+	go func() { answer <- e.do("POST", "/run", runBody("slow", "s", "x")) }()
+	<-running
+	e.server.Drain()
+	for _, path := range []string{"/run", "/run_sse"} {
+		w := e.do("POST", path, runBody("slow", "s", "x"))
+		want(t, w, 503, `{"detail":"the host is about to stop: try again"}`)
+		if got := w.Header().Get("Retry-After"); got != "1" {
+			t.Errorf("%s: Retry-After = %q, want 1", path, got)
+		}
+	}
+	want(t, e.do("GET", "/health", ""), 200, `{"status":"ok"}`)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := e.server.Wait(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("Wait during a run = %v, want the context's error", err)
+	}
+	close(goOn)
+	if w := <-answer; w.Code != 200 {
+		t.Errorf("the run under way = %d %s, want 200", w.Code, w.Body)
+	}
+	if err := e.server.Wait(t.Context()); err != nil {
+		t.Errorf("Wait after the last run = %v, want nil", err)
+	}
+}
+
+// logged makes a logger and returns what it was told.
+func logged(level slog.Level) (*slog.Logger, *bytes.Buffer) {
+	var out bytes.Buffer
+	return slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: level})), &out
+}
+
+// An internal text is for the log, which also says where it happened.
+func TestInternalErrors(t *testing.T) {
+	logger, log := logged(slog.LevelInfo)
+	e := newEnv(t, &server.Options{Logger: logger})
+	e.addActing(t, "leaky", func(context.Context, say) error { return errors.New("the secret broke") })
+	e.session(t, "leaky", "s")
+
+	want(t, e.do("POST", "/run", runBody("leaky", "s", "x")), 500, `{"detail":"internal error"}`)
+	for _, word := range []string{"method=POST", "path=/run", "app=leaky", "session=s", "the secret broke"} {
+		if !strings.Contains(log.String(), word) {
+			t.Errorf("log = %s, want %s in it", log, word)
+		}
+	}
+	want(t, e.do("POST", "/run_sse", runBody("leaky", "s", "x")), 200, `data: {"error":"internal error","errorCode":"INTERNAL"}`+"\n\n")
+
+	if err := e.store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	want(t, e.do("GET", "/apps/leaky/users/u/sessions/s", ""), 500, `{"detail":"internal error"}`)
+}
+
+func TestStoppedRun(t *testing.T) {
+	e := newEnv(t, nil)
+	e.addActing(t, "late", func(context.Context, say) error { return context.DeadlineExceeded })
+	e.session(t, "late", "s")
+	w := e.do("POST", "/run", runBody("late", "s", "x"))
+	want(t, w, 503, `{"detail":"the run was stopped"}`)
+	if got := w.Header().Get("Retry-After"); got != "1" {
+		t.Errorf("Retry-After = %q, want 1", got)
+	}
+}
+
+// What happens to a session behind a run's back ends the run.
+func TestSessionChangedDuringRun(t *testing.T) {
+	tests := []struct {
+		name          string
+		meanwhile     func(t *testing.T, e *env, key session.Key)
+		status        int
+		message, code string
+	}{
+		{"deleted", func(_ *testing.T, e *env, _ session.Key) {
+			e.do("DELETE", "/apps/hello/users/u/sessions/s", "")
+		}, 404, "Session not found: s", "SESSION_NOT_FOUND"},
+		{"changed", func(t *testing.T, e *env, key session.Key) {
+			sess, err := e.store.Sessions.Get(t.Context(), key, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := e.store.Sessions.Append(t.Context(), sess, &session.Event{Author: "somebody"}); err != nil {
+				t.Fatal(err)
+			}
+		}, 409, "session s was changed by somebody else: try again", "SESSION_STALE"},
+	}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			e := newEnv(t, nil)
+			key := e.session(t, "hello", "s")
+			e.addActing(t, "hello", func(_ context.Context, say say) error {
+				say("one")
+				tc.meanwhile(t, e, key)
+				say("two")
+				return nil
+			})
+			want(t, e.do("POST", "/run", runBody("hello", "s", "x")), tc.status, `{"detail":"`+tc.message+`"}`)
+			if tc.status == 404 {
+				e.session(t, "hello", "s")
+			}
+			w := e.do("POST", "/run_sse", runBody("hello", "s", "x"))
+			if last := `data: {"error":"` + tc.message + `","errorCode":"` + tc.code + `"}` + "\n\n"; !strings.HasSuffix(w.Body.String(), last) {
+				t.Errorf("stream = %s\nwant it to end with %s", w.Body, last)
+			}
+		})
+	}
+}
+
+// An event that JSON cannot say is not the client's fault.
+func TestUnsayableEvent(t *testing.T) {
+	e := newEnv(t, nil)
+	e.addActing(t, "odd", func(_ context.Context, say say) error {
+		odd := func(ev *session.Event) { ev.AvgLogprobs = math.NaN() }
+		if say("one", partial, odd) {
+			say("two", odd)
+		}
+		return nil
+	})
+	e.session(t, "odd", "s")
+	want(t, e.do("POST", "/run", runBody("odd", "s", "x")), 500, `{"detail":"internal error"}`)
+	want(t, e.do("POST", "/run_sse", runBody("odd", "s", "x")), 200, `data: {"error":"internal error","errorCode":"INTERNAL"}`+"\n\n")
+}
+
+func TestPartialEventsStayOutOfRun(t *testing.T) {
+	e := newEnv(t, nil)
+	e.addActing(t, "hello", func(_ context.Context, say say) error {
+		say("on", partial)
+		say("one")
+		return nil
+	})
+	e.session(t, "hello", "s")
+	var events []struct{ Partial bool }
+	if err := json.Unmarshal(e.do("POST", "/run", runBody("hello", "s", "x")).Body.Bytes(), &events); err != nil {
+		t.Fatal(err)
+	}
+	if len(events) != 1 || events[0].Partial {
+		t.Errorf("POST /run = %v, want the whole event only", events)
+	}
+}
+
+func TestRunWithoutEvents(t *testing.T) {
+	e := newEnv(t, nil)
+	e.addActing(t, "mute", func(context.Context, say) error { return nil })
+	e.session(t, "mute", "s")
+	want(t, e.do("POST", "/run", runBody("mute", "s", "x")), 200, "[]")
+	w := e.do("POST", "/run_sse", runBody("mute", "s", "x"))
+	want(t, w, 200, "")
+	if got := w.Header().Get("Content-Type"); got != "text/event-stream; charset=utf-8" {
+		t.Errorf("Content-Type = %q, want an event stream", got)
+	}
+}
+
+func TestPanics(t *testing.T) {
+	logger, log := logged(slog.LevelInfo)
+	e := newEnv(t, &server.Options{Logger: logger})
+	e.addActing(t, "hello", func(_ context.Context, say say) error {
+		say("one")
+		panic("the secret broke")
+	})
+	key := e.session(t, "hello", "s")
+
+	want(t, e.do("POST", "/run", runBody("hello", "s", "x")), 500, `{"detail":"internal error"}`)
+	if text := log.String(); !strings.Contains(text, "the secret broke") || !strings.Contains(text, "server_test.go") {
+		t.Errorf("log = %s, want the reason and the stack", text)
+	}
+
+	// A stream that has begun is cut off.
+	func() {
+		defer func() {
+			if got := recover(); got != http.ErrAbortHandler {
+				t.Errorf("panic after the first frame = %v, want http.ErrAbortHandler", got)
+			}
+		}()
+		e.do("POST", "/run_sse", runBody("hello", "s", "x"))
+	}()
+
+	free, err := e.store.Sessions.Acquire(t.Context(), key, 0)
+	if err != nil {
+		t.Fatalf("the session after a panic: %v", err)
+	}
+	free()
+	if err := e.server.Wait(t.Context()); err != nil {
+		t.Errorf("Wait after a panic = %v, want nil", err)
+	}
+}
+
+func TestRequestLog(t *testing.T) {
+	logger, log := logged(slog.LevelDebug)
+	now := time.Unix(0, 0)
+	clock := func() time.Time {
+		now = now.Add(time.Second)
+		return now
+	}
+	e := newEnv(t, &server.Options{Logger: logger, Clock: clock})
+	w := e.do("GET", "/health", "")
+	if want := "level=DEBUG msg=request method=GET path=/health status=200 took=1s\n"; !strings.HasSuffix(log.String(), want) {
+		t.Errorf("log = %s, want %s", log, want)
+	}
+	if got := w.Header().Get("X-Content-Type-Options"); got != "nosniff" {
+		t.Errorf("X-Content-Type-Options = %q, want nosniff", got)
+	}
+}
+
+func TestDemoIsOffByDefault(t *testing.T) {
+	want(t, newEnv(t, nil).do("GET", "/demo/orders/1001", ""), 404, `{"detail":"Not Found"}`)
+}
+
+// Whatever the body is, the answer is JSON and the server is not to blame.
+func FuzzRunBody(f *testing.F) {
+	for _, seed := range []string{
+		"", "null", "{}", "[", runBody("hello", "s", "x"), runBody("hello", "nope", "x"),
+		`{"app_name":"hello","user_id":"u","session_id":"s","new_message":{"parts":[{"functionCall":{}}]}}`,
+		`{"appName":"hello","userId":"u","sessionId":"s","newMessage":{"parts":[{"inlineData":{"data":"_-8="}}]},"stateDelta":{"a":1e400}}`,
+		`{"userId":"\ud800","sessionId":"\u0000","streaming":1,"customMetadata":[]}`,
+	} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		e := newEnv(t, nil)
+		e.add(t, "hello", &runtime.LLMOptions{Model: scripted(t)})
+		e.session(t, "hello", "s")
+		for _, path := range []string{"/run", "/apps/hello/preview", "/apps/hello/users/u/sessions", "/apps/hello/users/u/sessions/s2"} {
+			w := e.do("POST", path, text)
+			if !json.Valid(w.Body.Bytes()) {
+				t.Errorf("POST %s %q = %d %s, want JSON", path, text, w.Code, w.Body)
+			}
+			if strings.Contains(w.Body.String(), "internal error") {
+				t.Errorf("POST %s %q = %d %s, want no internal error", path, text, w.Code, w.Body)
+			}
+		}
+	})
+}
+
+func TestAutoCreateSession(t *testing.T) {
+	e := newEnv(t, &server.Options{AutoCreateSession: true})
+	e.add(t, "hello", &runtime.LLMOptions{Model: scripted(t)})
+	for _, path := range []string{"/run", "/run_sse"} {
+		id := strings.TrimPrefix(path, "/")
+		if w := e.do("POST", path, runBody("hello", id, "x")); w.Code != 200 {
+			t.Errorf("POST %s = %d %s, want 200", path, w.Code, w.Body)
+		}
+		if got := e.authors(t, session.Key{App: "hello", User: "u", ID: id}); got != "user hello" {
+			t.Errorf("POST %s stored events of %q, want user hello", path, got)
+		}
+	}
+}

@@ -1,0 +1,162 @@
+package server
+
+import (
+	"context"
+	"net/http"
+	"strings"
+
+	"agenthost/pkg/session"
+)
+
+// evalSessionPrefix begins the ids of sessions that evaluations left behind
+// (adk-python cli/cli_eval.py).
+const evalSessionPrefix = "___eval___session___"
+
+func (s *Server) handleListSessions(w http.ResponseWriter, r *http.Request) error {
+	key := pathKey(r)
+	all, err := s.host.Store().Sessions.List(r.Context(), key.App, key.User)
+	if err != nil {
+		return err
+	}
+	heads := []any{}
+	for _, sess := range all {
+		if !strings.HasPrefix(sess.ID, evalSessionPrefix) {
+			heads = append(heads, sess.Head())
+		}
+	}
+	return writeJSON(w, heads)
+}
+
+func (s *Server) handleSession(w http.ResponseWriter, r *http.Request) error {
+	sess, err := s.host.Store().Sessions.Get(r.Context(), pathKey(r), nil)
+	if err != nil {
+		return err
+	}
+	return writeSession(w, sess)
+}
+
+func (s *Server) handleDeleteSession(w http.ResponseWriter, r *http.Request) error {
+	if err := s.host.Store().Sessions.Delete(r.Context(), pathKey(r)); err != nil {
+		return err
+	}
+	return writeJSON(w, nil)
+}
+
+func (s *Server) handleCreateSession(w http.ResponseWriter, r *http.Request) error {
+	b, err := s.readBody(w, r)
+	if err != nil {
+		return err
+	}
+	n := newSession{key: pathKey(r), state: b.values("state"), events: b.events("events")}
+	n.key.ID = strings.TrimSpace(b.text("sessionId"))
+	if err := b.err(); err != nil {
+		return err
+	}
+	sess, err := s.create(r.Context(), n)
+	if err != nil {
+		return about(n.key, err)
+	}
+	return writeSession(w, sess)
+}
+
+// handleCreateNamedSession takes the state as the whole body.
+func (s *Server) handleCreateNamedSession(w http.ResponseWriter, r *http.Request) error {
+	text, err := s.readText(w, r)
+	if err != nil {
+		return err
+	}
+	b := &body{}
+	n := newSession{key: pathKey(r)}
+	if len(text) > 0 {
+		if n.state, err = session.DecodeMap(text); err != nil {
+			b.reject(err)
+		}
+	}
+	if err := b.err(); err != nil {
+		return err
+	}
+	sess, err := s.create(r.Context(), n)
+	if err != nil {
+		return err
+	}
+	return writeSession(w, sess)
+}
+
+type newSession struct {
+	key    session.Key
+	state  map[string]any
+	events []*session.Event
+}
+
+// create makes a session with all its events, or none.
+func (s *Server) create(ctx context.Context, n newSession) (*session.Session, error) {
+	if s.host.App(n.key.App) == nil {
+		return nil, errNoApp(n.key.App)
+	}
+	sessions := s.host.Store().Sessions
+	if len(n.events) == 0 {
+		return sessions.Create(ctx, n.key, n.state)
+	}
+	free, err := sessions.Acquire(ctx, n.key, s.opts.Wait)
+	if err != nil {
+		return nil, err
+	}
+	defer free()
+	sess, err := sessions.Create(ctx, n.key, n.state)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.append(ctx, sess, n.events...); err != nil {
+		_ = sessions.Delete(context.WithoutCancel(ctx), sess.Key)
+		return nil, err
+	}
+	return sessions.Get(ctx, sess.Key, nil)
+}
+
+func (s *Server) append(ctx context.Context, sess *session.Session, events ...*session.Event) error {
+	for _, ev := range events {
+		if err := s.host.Store().Sessions.Append(ctx, sess, ev); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Server) handlePatchSession(w http.ResponseWriter, r *http.Request) error {
+	b, err := s.readBody(w, r)
+	if err != nil {
+		return err
+	}
+	b.need("stateDelta")
+	delta := b.values("stateDelta")
+	if err := b.err(); err != nil {
+		return err
+	}
+	sess, err := s.patch(r.Context(), pathKey(r), delta)
+	if err != nil {
+		return err
+	}
+	return writeSession(w, sess)
+}
+
+// patch changes a session's state between two runs: in the middle of one it
+// would make the run's next event stale.
+func (s *Server) patch(ctx context.Context, key session.Key, delta map[string]any) (*session.Session, error) {
+	sessions := s.host.Store().Sessions
+	free, err := sessions.Acquire(ctx, key, s.opts.Wait)
+	if err != nil {
+		return nil, err
+	}
+	defer free()
+	sess, err := sessions.Get(ctx, key, nil)
+	if err != nil {
+		return nil, err
+	}
+	ev := &session.Event{InvocationID: "p-" + s.opts.NewID(), Author: session.UserAuthor}
+	ev.Actions.StateDelta = delta
+	if err := s.append(ctx, sess, ev); err != nil {
+		return nil, err
+	}
+	// The state at hand also has temp: keys, which end with this event.
+	return sessions.Get(ctx, key, nil)
+}

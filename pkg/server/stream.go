@@ -1,0 +1,143 @@
+package server
+
+import (
+	"errors"
+	"net/http"
+	"sync"
+	"time"
+
+	"agenthost/pkg/session"
+)
+
+// A stream writes server-sent events: for each event an id: line and a data:
+// line, in one write, since ADK's clients read an event that comes in two
+// pieces twice. While there is nothing to say it writes comments, which keep
+// proxies from closing the connection and show whether the client is there.
+type stream struct {
+	w       http.ResponseWriter
+	control *http.ResponseController
+	silence *time.Ticker
+	every   time.Duration
+	patient time.Duration
+	frame   []byte
+
+	mu    sync.Mutex
+	begun bool
+	lost  error // why the client cannot be reached
+}
+
+func newStream(w http.ResponseWriter, opts *Options) *stream {
+	return &stream{
+		w: w, control: http.NewResponseController(w),
+		silence: time.NewTicker(opts.KeepAlive), every: opts.KeepAlive, patient: opts.WriteTimeout,
+	}
+}
+
+// keepAlive writes comments until end is called, and calls lost when the
+// client does not take one.
+func (st *stream) keepAlive(lost func()) (end func()) {
+	quit := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for {
+			select {
+			case <-quit:
+				return
+			case <-st.silence.C:
+				if st.send([]byte(": keep-alive\n\n")) != nil {
+					lost()
+					return
+				}
+			}
+		}
+	})
+	return sync.OnceFunc(func() {
+		st.silence.Stop()
+		close(quit)
+		wg.Wait()
+	})
+}
+
+// event writes an event. One that says something and saved artifacts becomes
+// two frames with the same id, unless it is to be whole: ADK's web client shows
+// either the content or the artifacts of a frame.
+func (st *stream) event(ev *session.Event, whole bool) error {
+	if whole || len(ev.Actions.ArtifactDelta) == 0 || ev.Content == nil || len(ev.Content.Parts) == 0 {
+		return st.sendEvent(ev)
+	}
+	said, saved := *ev, *ev
+	said.Actions.ArtifactDelta = nil
+	saved.Content = nil
+	if err := st.sendEvent(&said); err != nil {
+		return err
+	}
+	return st.sendEvent(&saved)
+}
+
+func (st *stream) sendEvent(ev *session.Event) error {
+	st.frame = append(st.frame[:0], "id: "...)
+	st.frame = append(st.frame, ev.ID...)
+	st.frame = append(st.frame, "\ndata: "...)
+	frame, err := session.AppendEvent(st.frame, ev)
+	if err != nil {
+		return err
+	}
+	st.frame = append(frame, "\n\n"...)
+	return st.send(st.frame)
+}
+
+// fail writes what ended the run.
+func (st *stream) fail(f failure) error {
+	text, err := encodeJSON(frameError{f.detail, f.code})
+	if err != nil {
+		return err
+	}
+	return st.send([]byte("data: " + string(text) + "\n\n"))
+}
+
+// begin sends the header, if nothing was sent yet.
+func (st *stream) begin() error { return st.send(nil) }
+
+// send writes and flushes one frame. Once a client was lost, it is not tried
+// again.
+func (st *stream) send(frame []byte) error {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if st.lost != nil {
+		return st.lost
+	}
+	if !st.begun {
+		st.begun = true
+		h := st.w.Header()
+		h.Set("Content-Type", "text/event-stream; charset=utf-8")
+		h.Set("Cache-Control", "no-cache")
+		h.Set("X-Accel-Buffering", "no")
+		st.w.WriteHeader(http.StatusOK)
+	}
+	st.lost = st.push(frame)
+	st.silence.Reset(st.every)
+	return st.lost
+}
+
+// push writes under a deadline of its own, which is taken back: HTTP/2 resets
+// a stream when its deadline passes, even if nothing is being written.
+func (st *stream) push(frame []byte) error {
+	if err := possible(st.control.SetWriteDeadline(time.Now().Add(st.patient))); err != nil {
+		return err
+	}
+	if _, err := st.w.Write(frame); err != nil {
+		return err
+	}
+	if err := possible(st.control.Flush()); err != nil {
+		return err
+	}
+	return possible(st.control.SetWriteDeadline(time.Time{}))
+}
+
+// possible forgives what a ResponseWriter cannot do.
+func possible(err error) error {
+	if errors.Is(err, http.ErrNotSupported) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,243 @@
+package server_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"agenthost/pkg/server"
+)
+
+// after passes the time of the bubble.
+func after(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// framesOf cuts a stream after each empty line.
+func framesOf(stream string) []string {
+	frames := strings.SplitAfter(stream, "\n\n")
+	return frames[:len(frames)-1]
+}
+
+func TestKeepAlive(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEnv(t, nil)
+		e.addActing(t, "slow", func(ctx context.Context, say say) error {
+			for _, d := range []time.Duration{40 * time.Second, 14 * time.Second, 16 * time.Second} {
+				if err := after(ctx, d); err != nil || !say(d.String()) {
+					return err
+				}
+			}
+			return nil
+		})
+		e.session(t, "slow", "s")
+		frames := framesOf(e.do("POST", "/run_sse", runBody("slow", "s", "x")).Body.String())
+		var got []string
+		for _, f := range frames {
+			if strings.HasPrefix(f, "id: ") {
+				f = "event"
+			}
+			got = append(got, strings.TrimSpace(f))
+		}
+		// Two comments in the first 40 s, none in the 14 s after an event.
+		want := ": keep-alive, : keep-alive, event, event, : keep-alive, event"
+		if text := strings.Join(got, ", "); text != want {
+			t.Errorf("frames = %s, want %s", text, want)
+		}
+	})
+}
+
+func TestKeepAliveBytes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEnv(t, &server.Options{KeepAlive: time.Second})
+		e.addActing(t, "slow", func(ctx context.Context, _ say) error { return after(ctx, 1500*time.Millisecond) })
+		e.session(t, "slow", "s")
+		want(t, e.do("POST", "/run_sse", runBody("slow", "s", "x")), 200, ": keep-alive\n\n")
+	})
+}
+
+// When the first event is slow, the header goes out with the first comment,
+// and what would have been a status is the last frame.
+func TestRefusalAfterKeepAlive(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEnv(t, &server.Options{KeepAlive: time.Second})
+		e.addActing(t, "slow", func(ctx context.Context, say say) error {
+			if err := after(ctx, 1500*time.Millisecond); err != nil {
+				return err
+			}
+			e.do("DELETE", "/apps/slow/users/u/sessions/s", "")
+			say("too late")
+			return nil
+		})
+		e.session(t, "slow", "s")
+		want(t, e.do("POST", "/run_sse", runBody("slow", "s", "x")), 200,
+			": keep-alive\n\n"+`data: {"error":"Session not found: s","errorCode":"SESSION_NOT_FOUND"}`+"\n\n")
+	})
+}
+
+// stuckWriter is a client that takes the first frames and then no more: a
+// write ends at its deadline.
+type stuckWriter struct {
+	*httptest.ResponseRecorder
+	takes    int
+	deadline time.Time
+}
+
+func (w *stuckWriter) SetWriteDeadline(at time.Time) error {
+	w.deadline = at
+	return nil
+}
+
+func (w *stuckWriter) Write(b []byte) (int, error) {
+	if w.takes--; w.takes >= 0 {
+		return w.ResponseRecorder.Write(b)
+	}
+	<-time.After(time.Until(w.deadline))
+	return 0, os.ErrDeadlineExceeded
+}
+
+func TestStuckClientEndsRun(t *testing.T) {
+	tests := []struct {
+		name  string
+		takes int
+		act   act
+		want  time.Duration
+	}{
+		{"at an event", 1, func(_ context.Context, say say) error {
+			for say("more") {
+			}
+			return nil
+		}, 10 * time.Second},
+		{"at a comment", 1, func(ctx context.Context, say say) error {
+			say("one")
+			<-ctx.Done()
+			return ctx.Err()
+		}, 25 * time.Second},
+	}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				e := newEnv(t, &server.Options{WriteTimeout: 10 * time.Second})
+				e.addActing(t, "chatty", tc.act)
+				key := e.session(t, "chatty", "s")
+				began := time.Now()
+				w := &stuckWriter{ResponseRecorder: httptest.NewRecorder(), takes: tc.takes}
+				e.server.ServeHTTP(w, httptest.NewRequest("POST", "/run_sse", strings.NewReader(runBody("chatty", "s", "x"))))
+				if took := time.Since(began); took != tc.want {
+					t.Errorf("the run took %v, want %v", took, tc.want)
+				}
+				if free, err := e.store.Sessions.Acquire(t.Context(), key, 0); err != nil {
+					t.Errorf("the session is not free: %v", err)
+				} else {
+					free()
+				}
+			})
+		})
+	}
+}
+
+// A write deadline must not stay: HTTP/2 would reset the stream.
+func TestDeadlineIsTakenBack(t *testing.T) {
+	e := newEnv(t, nil)
+	e.addActing(t, "hello", func(_ context.Context, say say) error {
+		say("one")
+		return nil
+	})
+	e.session(t, "hello", "s")
+	w := &stuckWriter{ResponseRecorder: httptest.NewRecorder(), takes: 9}
+	e.server.ServeHTTP(w, httptest.NewRequest("POST", "/run_sse", strings.NewReader(runBody("hello", "s", "x"))))
+	if !w.deadline.IsZero() || !w.Flushed {
+		t.Errorf("deadline = %v, flushed = %v, want none and true", w.deadline, w.Flushed)
+	}
+}
+
+// A client that leaves ends the run. What was stored stays, and the session is
+// free.
+func TestClientLeaves(t *testing.T) {
+	e := newEnv(t, nil)
+	stopped := make(chan error, 1)
+	e.addActing(t, "slow", func(ctx context.Context, say say) error {
+		say("one")
+		<-ctx.Done()
+		stopped <- ctx.Err()
+		return ctx.Err()
+	})
+	key := e.session(t, "slow", "s")
+	srv := httptest.NewServer(e.server)
+	defer srv.Close()
+
+	ctx, leave := context.WithCancel(t.Context())
+	defer leave()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, srv.URL+"/run_sse", strings.NewReader(runBody("slow", "s", "x")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := srv.Client().Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if line, err := bufio.NewReader(resp.Body).ReadString('\n'); err != nil || !strings.HasPrefix(line, "id: ") {
+		t.Fatalf("first line = %q, %v, want an id", line, err)
+	}
+	leave()
+	if err := <-stopped; !errors.Is(err, context.Canceled) {
+		t.Errorf("the agent's context ended with %v, want Canceled", err)
+	}
+	if err := e.server.Wait(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	free, err := e.store.Sessions.Acquire(t.Context(), key, 0)
+	if err != nil {
+		t.Fatalf("the session is not free: %v", err)
+	}
+	free()
+	if got := e.authors(t, key); got != "user slow" {
+		t.Errorf("stored events are of %q, want user slow", got)
+	}
+}
+
+// A request that ends before its answer: nobody reads the answer of a client
+// that left, but one whose run the host gave up is told so.
+func TestRequestEnds(t *testing.T) {
+	const frame = `data: {"error":"the run was stopped","errorCode":"CANCELED"}` + "\n\n"
+	for _, tc := range []struct {
+		name, path string
+		drain      bool
+		status     int
+		body       string
+	}{
+		{"run, client left", "/run", false, 499, ""},
+		{"run, host stops", "/run", true, 503, `{"detail":"the run was stopped"}`},
+		{"stream", "/run_sse", false, 200, frame},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			e := newEnv(t, nil)
+			ctx, end := context.WithCancel(t.Context())
+			e.addActing(t, "slow", func(ctx context.Context, _ say) error {
+				if tc.drain {
+					e.server.Drain()
+				}
+				end()
+				<-ctx.Done()
+				return ctx.Err()
+			})
+			e.session(t, "slow", "s")
+			w := httptest.NewRecorder()
+			e.server.ServeHTTP(w, httptest.NewRequestWithContext(ctx, "POST", tc.path, strings.NewReader(runBody("slow", "s", "x"))))
+			want(t, w, tc.status, tc.body)
+		})
+	}
+}

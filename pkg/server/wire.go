@@ -1,0 +1,81 @@
+package server
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+
+	"agenthost/pkg/session"
+)
+
+// Bodies of answers. Those of sessions and events are written by pkg/session.
+type (
+	healthBody struct {
+		Status string `json:"status"`
+	}
+	versionBody struct {
+		Version         string `json:"version"`
+		Language        string `json:"language"`
+		LanguageVersion string `json:"language_version"`
+	}
+	appsBody struct {
+		Apps []appBody `json:"apps"`
+	}
+	appBody struct {
+		Name          string `json:"name"`
+		RootAgentName string `json:"rootAgentName"`
+		Description   string `json:"description"`
+		Language      string `json:"language"`
+		IsComputerUse bool   `json:"isComputerUse"`
+	}
+	detailBody struct {
+		Detail any `json:"detail"`
+	}
+	frameError struct {
+		Error     any    `json:"error"`
+		ErrorCode string `json:"errorCode"`
+	}
+)
+
+func encodeJSON(v any) ([]byte, error) {
+	var text bytes.Buffer
+	enc := json.NewEncoder(&text)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(text.Bytes(), []byte("\n")), nil
+}
+
+func writeJSON(w http.ResponseWriter, v any) error {
+	text, err := encodeJSON(v)
+	if err != nil {
+		return err
+	}
+	writeText(w, http.StatusOK, text)
+	return nil
+}
+
+// writeText sends JSON. That a client did not take it is nobody's concern here.
+func writeText(w http.ResponseWriter, status int, text []byte) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write(text)
+}
+
+func writeDetail(w http.ResponseWriter, status int, detail any) {
+	text, err := encodeJSON(detailBody{detail})
+	if err != nil {
+		text = []byte(`{"detail":"` + internalDetail + `"}`)
+	}
+	writeText(w, status, text)
+}
+
+func writeSession(w http.ResponseWriter, sess *session.Session) error {
+	text, err := session.AppendSession(nil, sess)
+	if err != nil {
+		return err
+	}
+	writeText(w, http.StatusOK, text)
+	return nil
+}
