@@ -1,0 +1,198 @@
+package main
+
+import (
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"agenthost/internal/testenv"
+	"agenthost/pkg/loader"
+	"agenthost/pkg/model"
+	"agenthost/pkg/runtime"
+	"agenthost/pkg/server"
+	"agenthost/pkg/session"
+)
+
+const appsDir = "../../apps"
+
+// environment is all that an app can see of the environment.
+func environment(vars map[string]string) func(string) (string, bool) {
+	return func(name string) (string, bool) {
+		v, ok := vars[name]
+		return v, ok
+	}
+}
+
+func exampleApps(t *testing.T) []string {
+	t.Helper()
+	apps, err := loader.Discover(appsDir)
+	if err != nil || len(apps) < 4 {
+		t.Fatalf("Discover(%s) = %v, %v", appsDir, apps, err)
+	}
+	return apps
+}
+
+// TestAppsAreGoodExamples holds for every app that people copy from.
+func TestAppsAreGoodExamples(t *testing.T) {
+	for _, dir := range exampleApps(t) {
+		t.Run(filepath.Base(dir), func(t *testing.T) {
+			for _, env := range []map[string]string{nil, {"AGENTHOST_MODEL": "gemini-flash-latest"}} {
+				l := loader.New(&loader.Options{Env: environment(env)})
+				if ds := l.Check(t.Context(), dir); len(ds) > 0 {
+					t.Errorf("Check with %v:\n%v", env, ds)
+				}
+			}
+			if n := strings.Count(read(t, filepath.Join(dir, "README.md")), "\n"); n > 20 {
+				t.Errorf("README.md has %d lines, want 20 at most", n)
+			}
+			testNamesSchema(t, dir)
+		})
+	}
+}
+
+// testNamesSchema looks for the line by which editors complete and check.
+func testNamesSchema(t *testing.T, dir string) {
+	files, err := filepath.Glob(filepath.Join(dir, "*.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		first, _, _ := strings.Cut(read(t, file), "\n")
+		schema, ok := strings.CutPrefix(first, "# yaml-language-server: $schema=")
+		if !ok {
+			t.Errorf("%s names no schema in its first line", file)
+			continue
+		}
+		if _, err := os.Stat(filepath.Join(dir, schema)); err != nil {
+			t.Errorf("%s: %v", file, err)
+		}
+	}
+}
+
+func read(t *testing.T, file string) string {
+	t.Helper()
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// TestApps talks to the apps on the scripted model. Each text is said in the
+// session before its colon, and has an answer that ends the turn.
+func TestApps(t *testing.T) {
+	orders := httptest.NewServer(server.New(testenv.New(t, nil).Host, &server.Options{Demo: true}))
+	defer orders.Close()
+	gone := httptest.NewServer(nil)
+	gone.Close()
+	for _, tt := range []struct {
+		name, app string
+		env       map[string]string
+		talk      [][2]string
+		state     map[string]any
+	}{
+		{name: "hello", app: "hello", talk: [][2]string{
+			{"first: good morning", "hello: Hello! What is your name? (Try: my name is Ana)"},
+			{"first: my name is Ana", "hello: Nice to meet you, Ana! I will remember you."},
+			{"first: thanks", "hello: Hello again, Ana! You said: thanks"},
+			{"later: good morning", "hello: Hello again, Ana! You said: good morning"},
+		}, state: map[string]any{"user:name": "Ana"}},
+		{name: "pipeline", app: "pipeline", talk: [][2]string{
+			{"s: why sleep matters", "critic: I give it 9 of 10."},
+		}, state: map[string]any{
+			"outline": "1. What it is 2. Why it matters 3. How to begin (why sleep matters)",
+			"draft":   "A better draft than the one that scored 6.", "score": int64(9),
+		}},
+		{name: "team", app: "team", talk: [][2]string{
+			{"s: hello", "front_desk: Welcome! Is it about an invoice, or is something broken?"},
+			{"s: my invoice is wrong", `billing: Billing here. About "my invoice is wrong": which invoice number is it?`},
+			{"s: it is number 12", `billing: Billing here. About "it is number 12": which invoice number is it?`},
+			{"s: and my tyre is flat", `technician: The workshop here. About "and my tyre is flat": when did it begin?`},
+			{"s: since monday", `technician: The workshop here. About "since monday": when did it begin?`},
+		}, state: map[string]any{}},
+		{name: "tools", app: "tools", env: map[string]string{"ORDERS_URL": orders.URL + "/demo"}, talk: [][2]string{
+			{"s: hi", "clerk: Ask me about an order, a price with tax, or for something in Portuguese."},
+			{"s: what is 100 with tax?", "clerk: With tax that is 121."},
+			{"s: good morning in Portuguese, please", "clerk: In Portuguese: Bom dia (para: Good morning)"},
+			{"s: where is order 1001?", "clerk: Order 1001 is shipped."},
+		}, state: map[string]any{"last_net": int64(100)}},
+		{name: "tools without orders", app: "tools", env: map[string]string{"ORDERS_URL": gone.URL}, talk: [][2]string{
+			{"s: where is order 1001?", "clerk: I cannot look that up now: http tool order_lookup: …"},
+			{"s: what is 100 with tax?", "clerk: With tax that is 121."},
+		}, state: map[string]any{"last_net": int64(100)}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			env := testenv.New(t, &testenv.Options{Loader: &loader.Options{Env: environment(tt.env)}})
+			env.Load(t, filepath.Join(appsDir, tt.app))
+			var key session.Key
+			for _, turn := range tt.talk {
+				id, text, _ := strings.Cut(turn[0], ": ")
+				key = sessionKey(t, env, tt.app, id)
+				got := answerTo(t, env, key, text)
+				if want, open := strings.CutSuffix(turn[1], "…"); got != want && !(open && strings.HasPrefix(got, want)) {
+					t.Errorf("%s = %q, want %q", turn[0], got, turn[1])
+				}
+			}
+			sess, err := env.Store.Sessions.Get(t.Context(), key, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tt.state, sess.State.All()); diff != "" {
+				t.Errorf("state (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestPipelineImprovesTwice has the rounds of the loop, by who spoke.
+func TestPipelineImprovesTwice(t *testing.T) {
+	env := testenv.New(t, &testenv.Options{Loader: &loader.Options{Env: environment(nil)}})
+	env.Load(t, filepath.Join(appsDir, "pipeline"))
+	var spoke []string
+	for ev := range finals(t, env, env.Session(t, "pipeline", "s", nil), "why sleep matters") {
+		spoke = append(spoke, ev.Author)
+	}
+	if diff := cmp.Diff([]string{"outliner", "writer", "critic", "editor", "critic"}, spoke); diff != "" {
+		t.Errorf("final answers (-want +got):\n%s", diff)
+	}
+}
+
+// sessionKey makes the session when it is not there yet.
+func sessionKey(t *testing.T, env *testenv.Env, app, id string) session.Key {
+	t.Helper()
+	key := session.Key{App: app, User: "u", ID: id}
+	if _, err := env.Store.Sessions.Get(t.Context(), key, nil); err == nil {
+		return key
+	}
+	return env.Session(t, app, id, nil)
+}
+
+// answerTo is the last answer of a turn, after its author.
+func answerTo(t *testing.T, env *testenv.Env, key session.Key, text string) string {
+	t.Helper()
+	answer := ""
+	for ev := range finals(t, env, key, text) {
+		answer = ev.Author + ": " + model.TextOf(ev.Content)
+	}
+	return answer
+}
+
+// finals are the final answers of a turn; a failure of it is the test's.
+func finals(t *testing.T, env *testenv.Env, key session.Key, text string) func(func(*session.Event) bool) {
+	t.Helper()
+	return func(yield func(*session.Event) bool) {
+		req := &runtime.RunRequest{App: key.App, UserID: key.User, SessionID: key.ID, Message: model.UserText(text)}
+		for ev, err := range env.Host.Run(t.Context(), req) {
+			if err != nil {
+				t.Fatalf("%s: %v", text, err)
+			}
+			if ev.IsFinal() && !yield(ev) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,81 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"agenthost/pkg/loader"
+	"agenthost/pkg/spec"
+)
+
+func newCheck(io stdio) *cobra.Command {
+	var format string
+	cmd := &cobra.Command{
+		Use:   "check DIR...",
+		Short: "Report all problems of apps",
+		Long: `Check reports all problems of all apps at once, each with its place, and exits
+with status 1 when there are errors. DIR is an app or a folder of apps.`,
+		Args:    cobra.MinimumNArgs(1),
+		PreRunE: fromEnv,
+		RunE: func(cmd *cobra.Command, dirs []string) error {
+			if format != "text" && format != "json" {
+				return fmt.Errorf("--format %q: write text or json", format)
+			}
+			return check(cmd, io, dirs, format)
+		},
+	}
+	cmd.Flags().StringVar(&format, "format", "text", "text or json")
+	return cmd
+}
+
+func check(cmd *cobra.Command, io stdio, dirs []string, format string) error {
+	began := time.Now()
+	apps, err := discover(dirs)
+	if err != nil {
+		return err
+	}
+	l := loader.New(nil)
+	ds := spec.Diagnostics{}
+	for _, app := range apps {
+		ds = append(ds, l.Check(cmd.Context(), app)...)
+	}
+	if format == "json" {
+		err = json.NewEncoder(io.out).Encode(ds)
+	} else {
+		err = ds.WriteText(io.out)
+		fmt.Fprintf(io.err, "%s in %s checked in %s\n", count(len(ds), "problem"), count(len(apps), "app"), time.Since(began).Round(time.Millisecond))
+	}
+	if err != nil {
+		return failed(err)
+	}
+	if ds.HasErrors() {
+		return &codedError{code: exitNo}
+	}
+	return nil
+}
+
+// discover finds the apps of folders; a folder without any is an error.
+func discover(dirs []string) ([]string, error) {
+	var apps []string
+	for _, dir := range dirs {
+		found, err := loader.Discover(dir)
+		if err != nil {
+			return nil, failed(err)
+		}
+		if len(found) == 0 {
+			return nil, failedf("there is no app in %s: an app is a folder with a root_agent.yaml or an app.yaml", dir)
+		}
+		apps = append(apps, found...)
+	}
+	return apps, nil
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}

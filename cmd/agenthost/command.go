@@ -1,0 +1,59 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// newRoot is the whole command line.
+func newRoot(io stdio) *cobra.Command {
+	root := &cobra.Command{
+		Use:           "agenthost",
+		Short:         "Turns folders of YAML into running AI agents",
+		Long:          rootHelp,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+	}
+	root.SetIn(io.in)
+	root.SetOut(io.out)
+	root.SetErr(io.err)
+	root.CompletionOptions.HiddenDefaultCmd = true
+	root.AddCommand(
+		newServe(io), newRun(io), newCheck(io), newPreview(io), newSchema(io), newNew(io), newVersion(io),
+	)
+	return root
+}
+
+const rootHelp = `agenthost turns folders of YAML into running AI agents.
+
+An app is a folder with a root_agent.yaml, as Google's Agent Development Kit
+has it, or with an app.yaml. Any folder of Agent Config files loads as it is.
+
+  agenthost new hello            write an app that runs, offline
+  agenthost run hello "Hi"       talk to it
+  agenthost serve hello          serve it, and take in every change as you save
+`
+
+// setFromEnv gives flags that were not set the values of their variables:
+// --session-db is AGENTHOST_SESSION_DB.
+func setFromEnv(flags *pflag.FlagSet) error {
+	var failure error
+	flags.VisitAll(func(f *pflag.Flag) {
+		name := "AGENTHOST_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
+		v, ok := os.LookupEnv(name)
+		if !ok || f.Changed || failure != nil {
+			return
+		}
+		if err := flags.Set(f.Name, v); err != nil {
+			failure = fmt.Errorf("%s: %w", name, err)
+		}
+	})
+	return failure
+}
+
+// fromEnv is setFromEnv as a step before a verb runs.
+func fromEnv(cmd *cobra.Command, _ []string) error { return setFromEnv(cmd.Flags()) }

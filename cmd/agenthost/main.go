@@ -1,0 +1,82 @@
+// Command agenthost turns folders of YAML into running AI agents.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+// The exit codes.
+const (
+	exitGood  = 0 // it worked
+	exitNo    = 1 // it worked, and the answer is no: problems were found
+	exitUsage = 2 // the command line is wrong
+	exitFail  = 3 // it could not be done
+)
+
+// stdio is where a verb reads and writes.
+type stdio struct {
+	in       io.Reader
+	out, err io.Writer
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	// A second signal ends the process at once.
+	context.AfterFunc(ctx, stop)
+	code := run(ctx, os.Args[1:], stdio{os.Stdin, os.Stdout, os.Stderr})
+	stop()
+	os.Exit(code)
+}
+
+// run carries out a command line and returns the exit code.
+func run(ctx context.Context, args []string, io stdio) int {
+	root := newRoot(io)
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return exitGood
+	}
+	var coded *codedError
+	if !errors.As(err, &coded) {
+		coded = &codedError{exitUsage, err}
+	}
+	if coded.err != nil {
+		fmt.Fprintf(io.err, "agenthost: %s\n", coded.err)
+		if coded.code == exitUsage {
+			fmt.Fprintln(io.err, "See agenthost --help.")
+		}
+	}
+	return coded.code
+}
+
+// codedError is an error with the exit code that it means. Without err,
+// everything there is to say has been said.
+type codedError struct {
+	code int
+	err  error
+}
+
+func (e *codedError) Error() string {
+	if e.err == nil {
+		return fmt.Sprintf("exit status %d", e.code)
+	}
+	return e.err.Error()
+}
+
+func (e *codedError) Unwrap() error { return e.err }
+
+// failed says that something could not be done; nil stays nil.
+func failed(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &codedError{exitFail, err}
+}
+
+func failedf(format string, args ...any) error { return failed(fmt.Errorf(format, args...)) }

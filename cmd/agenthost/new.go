@@ -1,0 +1,93 @@
+package main
+
+import (
+	"embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"agenthost/pkg/loader"
+)
+
+// The files of a new app. In them, NAME is the app's name.
+//
+//go:embed new
+var newFiles embed.FS
+
+func newNew(io stdio) *cobra.Command {
+	return &cobra.Command{
+		Use:   "new DIR",
+		Short: "Write an app that runs",
+		Long: `New writes a small app into a new folder DIR. It answers from a script, without
+a key and without a network, until you name a model.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error { return writeApp(io, args[0]) },
+	}
+}
+
+func writeApp(io stdio, dir string) error {
+	if err := loader.CheckAppName(dir); err != nil {
+		return failed(err)
+	}
+	if err := os.MkdirAll(filepath.Dir(filepath.Clean(dir)), 0o755); err != nil {
+		return failed(err)
+	}
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		if errors.Is(err, fs.ErrExist) {
+			return failedf("%s is there already: new writes into a new folder only", dir)
+		}
+		return failed(err)
+	}
+	files, err := appFiles(loader.AppName(dir))
+	if err != nil {
+		return failed(err)
+	}
+	for file, content := range files {
+		full := filepath.Join(dir, filepath.FromSlash(file))
+		if err := os.MkdirAll(filepath.Dir(full), 0o755); err != nil {
+			return failed(err)
+		}
+		if err := os.WriteFile(full, content, 0o644); err != nil {
+			return failed(err)
+		}
+	}
+	fmt.Fprintf(io.out, "Wrote %s. Talk to it:\n\n  agenthost run %s \"Hello\"\n", dir, dir)
+	return nil
+}
+
+// appFiles are the files of a new app by path, schemas for editors included.
+func appFiles(name string) (map[string][]byte, error) {
+	files := map[string][]byte{}
+	agent := strings.ReplaceAll(name, "-", "_")
+	err := fs.WalkDir(newFiles, "new", func(file string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		b, err := newFiles.ReadFile(file)
+		text := strings.ReplaceAll(string(b), "APPNAME", name)
+		files[strings.TrimPrefix(file, "new/")] = []byte(strings.ReplaceAll(text, "AGENTNAME", agent))
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range loader.SchemaNames() {
+		schema, err := loader.New(nil).Schema(s)
+		if err != nil {
+			return nil, err
+		}
+		b, err := json.MarshalIndent(schema, "", "  ")
+		if err != nil {
+			return nil, err
+		}
+		files[path.Join(".schemas", s+".json")] = append(b, '\n')
+	}
+	return files, nil
+}

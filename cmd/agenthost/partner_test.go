@@ -1,0 +1,271 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// patience bounds everything that a script waits for.
+const patience = 20 * time.Second
+
+// partner is what goes on beside a script: the process that serves, an answer
+// that is being read, and ports that are taken.
+type partner struct {
+	vars   []string // the environment that the script began with
+	host   *exec.Cmd
+	ended  chan struct{} // closed when host has ended
+	answer *bufio.Reader
+	open   []io.Closer
+}
+
+type partnerKey struct{}
+
+func partnerOf(ts *testscript.TestScript) *partner { return ts.Value(partnerKey{}).(*partner) }
+
+// end lets nothing outlive the script.
+func (p *partner) end() {
+	if p.host != nil {
+		_ = p.host.Process.Kill() // it may have ended already
+		<-p.ended
+	}
+	for _, c := range p.open {
+		c.Close()
+	}
+}
+
+type command = func(ts *testscript.TestScript, neg bool, args []string)
+
+func commands() map[string]command {
+	return map[string]command{
+		"exits":     affirmed(exits),
+		"serve-bg":  affirmed(serveBackground),
+		"signal":    affirmed(sendSignal),
+		"end-with":  affirmed(endWith),
+		"kill-9":    affirmed(kill),
+		"exited":    affirmed(exited),
+		"http":      affirmed(ask),
+		"sse":       affirmed(func(ts *testscript.TestScript, args []string) { sseBegin(ts, args); sseEnd(ts, nil) }),
+		"sse-begin": affirmed(sseBegin),
+		"sse-end":   affirmed(sseEnd),
+		"wait-for":  waitFor,
+		"listen":    affirmed(listen),
+	}
+}
+
+// affirmed is a command that has no meaning with a ! before it.
+func affirmed(run func(*testscript.TestScript, []string)) command {
+	return func(ts *testscript.TestScript, neg bool, args []string) {
+		if neg {
+			ts.Fatalf("this command cannot be negated")
+		}
+		run(ts, args)
+	}
+}
+
+func exits(ts *testscript.TestScript, args []string) {
+	got := "0"
+	var failure *exec.ExitError
+	if err := ts.Exec(args[1], args[2:]...); errors.As(err, &failure) {
+		got = strconv.Itoa(failure.ExitCode())
+	} else {
+		ts.Check(err)
+	}
+	if got != args[0] {
+		ts.Fatalf("exit status %s, want %s", got, args[0])
+	}
+}
+
+func serveBackground(ts *testscript.TestScript, args []string) {
+	switch {
+	case slices.Contains(args, "--default-addr"):
+		args = slices.DeleteFunc(slices.Clone(args), func(a string) bool { return a == "--default-addr" })
+	case !slices.Contains(args, "--addr"):
+		args = append(slices.Clone(args), "--addr", "127.0.0.1:0")
+	}
+	p := partnerOf(ts)
+	program, err := exec.LookPath("agenthost")
+	ts.Check(err)
+	p.host = exec.Command(program, append([]string{"serve"}, args...)...)
+	p.host.Dir = ts.MkAbs(".")
+	p.host.Env = p.vars
+	p.host.Stdout, p.host.Stderr = create(ts, "serve.out"), create(ts, "serve.err")
+	ts.Check(p.host.Start())
+	p.ended = make(chan struct{})
+	go func(host *exec.Cmd, ended chan struct{}) {
+		_ = host.Wait() // the status is looked at by exited
+		close(ended)
+	}(p.host, p.ended)
+	p.awaitGreeting(ts)
+}
+
+func create(ts *testscript.TestScript, name string) *os.File {
+	f, err := os.Create(ts.MkAbs(name))
+	ts.Check(err)
+	p := partnerOf(ts)
+	p.open = append(p.open, f)
+	return f
+}
+
+var greeting = regexp.MustCompile(`agenthost serves at (http://\S+)\n`)
+
+func (p *partner) awaitGreeting(ts *testscript.TestScript) {
+	url := ""
+	until(ts, "the greeting", func() bool {
+		select {
+		case <-p.ended:
+			ts.Fatalf("serve ended: %s\n%s", p.host.ProcessState, ts.ReadFile("serve.err"))
+		default:
+		}
+		if m := greeting.FindStringSubmatch(ts.ReadFile("serve.out")); m != nil {
+			url = m[1]
+		}
+		return url != ""
+	})
+	ts.Setenv("URL", url)
+}
+
+// until looks again and again, every few milliseconds, until what is looked
+// for is there.
+func until(ts *testscript.TestScript, what string, there func() bool) {
+	deadline := time.NewTimer(patience)
+	defer deadline.Stop()
+	again := time.NewTicker(5 * time.Millisecond)
+	defer again.Stop()
+	for !there() {
+		select {
+		case <-again.C:
+		case <-deadline.C:
+			ts.Fatalf("no %s after %s", what, patience)
+		}
+	}
+}
+
+func sendSignal(ts *testscript.TestScript, args []string) {
+	signals := map[string]os.Signal{"INT": os.Interrupt, "TERM": syscall.SIGTERM}
+	ts.Check(partnerOf(ts).host.Process.Signal(signals[args[0]]))
+}
+
+func exited(ts *testscript.TestScript, args []string) {
+	p := partnerOf(ts)
+	select {
+	case <-p.ended:
+	case <-time.After(patience):
+		ts.Fatalf("the host still runs after %s", patience)
+	}
+	if got := strconv.Itoa(p.host.ProcessState.ExitCode()); got != args[0] {
+		ts.Fatalf("serve exited with %s, want %s\n%s", got, args[0], ts.ReadFile("serve.err"))
+	}
+}
+
+func endWith(ts *testscript.TestScript, args []string) {
+	sendSignal(ts, args)
+	exited(ts, []string{"0"})
+}
+
+func kill(ts *testscript.TestScript, _ []string) {
+	p := partnerOf(ts)
+	ts.Check(p.host.Process.Kill())
+	<-p.ended
+}
+
+func ask(ts *testscript.TestScript, args []string) {
+	answer, err := exchange(ts, args)
+	ts.Check(err)
+	fmt.Fprint(ts.Stdout(), answer)
+}
+
+func waitFor(ts *testscript.TestScript, neg bool, args []string) {
+	text, last := args[2], ""
+	defer func() { ts.Logf("the last answer: %s", last) }()
+	until(ts, "answer with "+text, func() bool {
+		answer, err := exchange(ts, append([]string{args[0], args[1]}, args[3:]...))
+		ts.Check(err)
+		last = answer
+		return strings.Contains(answer, text) != neg
+	})
+}
+
+// exchange asks METHOD PATH [BODY-FILE] and returns status and body.
+func exchange(ts *testscript.TestScript, args []string) (string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	res, err := send(ctx, ts, args)
+	if err != nil {
+		return "", err
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	return fmt.Sprintf("%d\n%s\n", res.StatusCode, bytes.TrimSpace(body)), err
+}
+
+func send(ctx context.Context, ts *testscript.TestScript, args []string) (*http.Response, error) {
+	var body io.Reader
+	if len(args) > 2 {
+		body = strings.NewReader(ts.ReadFile(args[2]))
+	}
+	req, err := http.NewRequestWithContext(ctx, args[0], ts.Getenv("URL")+args[1], body)
+	if err != nil {
+		return nil, err
+	}
+	req.Close = true
+	return http.DefaultClient.Do(req)
+}
+
+func sseBegin(ts *testscript.TestScript, args []string) {
+	p := partnerOf(ts)
+	res, err := send(context.Background(), ts, []string{http.MethodPost, "/run_sse", args[0]})
+	ts.Check(err)
+	p.open = append(p.open, res.Body)
+	p.answer = bufio.NewReader(res.Body)
+	fmt.Fprint(ts.Stdout(), nextFrame(ts, p.answer))
+}
+
+func sseEnd(ts *testscript.TestScript, _ []string) {
+	p := partnerOf(ts)
+	for frame := nextFrame(ts, p.answer); frame != ""; frame = nextFrame(ts, p.answer) {
+		fmt.Fprint(ts.Stdout(), frame)
+	}
+}
+
+// nextFrame reads up to the next data line; it is empty at the end.
+func nextFrame(ts *testscript.TestScript, r *bufio.Reader) string {
+	for {
+		line, err := r.ReadString('\n')
+		if err == io.EOF {
+			return line
+		}
+		ts.Check(err)
+		if strings.HasPrefix(line, "data: ") {
+			return line
+		}
+	}
+}
+
+func listen(ts *testscript.TestScript, args []string) {
+	addr := append(args[1:], "127.0.0.1:0")[0]
+	ts.Setenv(args[0], addr)
+	l, err := net.Listen("tcp", addr)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return
+	}
+	ts.Check(err)
+	p := partnerOf(ts)
+	p.open = append(p.open, l)
+	ts.Setenv(args[0], l.Addr().String())
+}

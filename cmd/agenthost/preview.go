@@ -1,0 +1,95 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"agenthost/pkg/runtime"
+)
+
+// previewFlags are those of preview.
+type previewFlags struct {
+	storeFlags
+	agent, user, session string
+	state                []string
+	stateFile            string
+}
+
+func newPreview(io stdio) *cobra.Command {
+	var f previewFlags
+	cmd := &cobra.Command{
+		Use:   "preview APPDIR [TEXT]",
+		Short: "Print the exact request that a model would get",
+		Long: `Preview prints, as JSON, the exact request that an agent's model would get: for
+TEXT as the user's next words, or without it for the session as it stands. No
+model is called and nothing is stored.`,
+		Args:    cobra.RangeArgs(1, 2),
+		PreRunE: fromEnv,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return preview(cmd.Context(), io, &f, args)
+		},
+	}
+	flags := cmd.Flags()
+	f.add(flags)
+	flags.StringVar(&f.agent, "agent", "", "the agent whose request it is (default: the one whose turn it is)")
+	flags.StringVar(&f.session, "session", "", "a stored session (default: one that begins)")
+	flags.StringVar(&f.user, "user", "user", "the user of the session")
+	flags.StringArrayVar(&f.state, "state", nil, "a state key, KEY=VALUE; may be given again")
+	flags.StringVar(&f.stateFile, "state-file", "", "a JSON or YAML file with state keys")
+	return cmd
+}
+
+func preview(ctx context.Context, io stdio, f *previewFlags, args []string) error {
+	state, err := f.readState()
+	if err != nil {
+		return err
+	}
+	if f.session == "" {
+		f.sessionDB = "memory:"
+	}
+	host, app, err := f.newHost(ctx, io, args[0])
+	if err != nil {
+		return err
+	}
+	defer host.Store().Close()
+	defer host.Close()
+	p, err := host.Preview(ctx, &runtime.PreviewRequest{
+		App: app, Agent: f.agent, UserID: f.user, SessionID: f.session, State: state,
+		Text: strings.Join(args[1:], " "),
+	})
+	if err != nil {
+		return told(err)
+	}
+	return printJSON(io, p)
+}
+
+func (f *previewFlags) readState() (map[string]any, error) {
+	state := map[string]any{}
+	if f.stateFile != "" {
+		fromFile, err := readState(f.stateFile)
+		if err != nil {
+			return nil, err
+		}
+		state = fromFile
+	}
+	given, err := parseState(f.state)
+	if err != nil {
+		return nil, err
+	}
+	maps.Copy(state, given)
+	return state, nil
+}
+
+// told is a failure of a run in words for people, with the cause behind it
+// where the words do not say enough.
+func told(err error) error {
+	re := runtime.AsRunError(err)
+	if re.Code == runtime.CodeInternal && re.Err != nil {
+		return failed(re.Err)
+	}
+	return failed(errors.New(re.Message))
+}

@@ -1,0 +1,111 @@
+package main
+
+import (
+	"bytes"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+const repo = "../.."
+
+// TestReadmeCommands runs what the READMEs tell people to type, as far as that
+// needs neither a key nor a running host, and looks for what they should see.
+func TestReadmeCommands(t *testing.T) {
+	t.Setenv("AGENTHOST_MODEL", "demo")
+	apps, err := filepath.Abs(appsDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	folders := map[string]string{} // one for each file: its commands follow each other
+	for _, tt := range []struct{ file, command, want string }{
+		{"README.md", "agenthost new hello", "Wrote hello."},
+		{"README.md", "agenthost schema app", `"root_agent"`},
+		{"apps/hello/README.md", `agenthost run apps/hello "my name is Ana"`, "Nice to meet you, Ana!"},
+		{"apps/hello/README.md", `agenthost run apps/hello "good morning"`, "Hello again, Ana!"},
+		{"apps/hello/README.md", `agenthost preview apps/hello --state user:name=Ana "hi"`, "if it is known: Ana"},
+		{"apps/pipeline/README.md", `agenthost run apps/pipeline "why sleep matters"`, "[critic] I give it 9 of 10."},
+		{"apps/pipeline/README.md", `agenthost preview apps/pipeline --agent editor --state draft=… --state score=6`, "It scored 6 of 10"},
+		{"apps/team/README.md", `agenthost run apps/team`, "[technician] The workshop here."},
+		{"apps/tools/README.md", `agenthost run apps/tools "what is 100 with tax?"`, "With tax that is 121."},
+		{"apps/tools/README.md", `agenthost run apps/tools "good morning in Portuguese, please"`, "In Portuguese: Bom dia"},
+	} {
+		if folders[tt.file] == "" {
+			folders[tt.file] = folderWith(t, apps)
+		}
+		t.Run(tt.command, func(t *testing.T) {
+			text := read(t, filepath.Join(repo, tt.file))
+			t.Chdir(folders[tt.file])
+			if !strings.Contains(text, tt.command) {
+				t.Errorf("%s does not have: %s", tt.file, tt.command)
+			}
+			if got := typed(t, tt.command, lines(text)); !strings.Contains(got, tt.want) {
+				t.Errorf("%s prints:\n%s\nwant %q in it", tt.command, got, tt.want)
+			}
+		})
+	}
+}
+
+func folderWith(t *testing.T, apps string) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.Symlink(apps, filepath.Join(dir, "apps")); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// typed carries out a command and returns what it prints.
+func typed(t *testing.T, command, input string) string {
+	t.Helper()
+	var args []string
+	for _, w := range words.FindAllStringSubmatch(command, -1)[1:] {
+		args = append(args, w[1]+w[2])
+	}
+	var out, problems bytes.Buffer
+	if code := run(t.Context(), args, stdio{strings.NewReader(input), &out, &problems}); code != exitGood {
+		t.Fatalf("%s: exit status %d\n%s", command, code, &problems)
+	}
+	return out.String()
+}
+
+// lines are what a README says after a prompt.
+func lines(readme string) string {
+	var b strings.Builder
+	for _, m := range said.FindAllStringSubmatch(readme, -1) {
+		b.WriteString(m[1] + "\n")
+	}
+	return b.String()
+}
+
+// said finds lines after a prompt.
+var said = regexp.MustCompile(`(?m)^    > (.*)$`)
+
+// words splits a command as a shell does, as far as the READMEs need it.
+var words = regexp.MustCompile(`"([^"]*)"|(\S+)`)
+
+func TestNoFileNamesAPlaceOfOneMachine(t *testing.T) {
+	place := regexp.MustCompile(`(^|[^\w.:/])/(work|home|root|Users)/\w`)
+	err := filepath.WalkDir(repo, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			if name := d.Name(); name == ".git" || name == "bin" || name == "data" {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		b, err := os.ReadFile(path)
+		if m := place.Find(b); m != nil && !bytes.ContainsRune(b, 0) {
+			t.Errorf("%s names %q", path, bytes.TrimSpace(m))
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}

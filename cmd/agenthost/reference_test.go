@@ -1,0 +1,12 @@
+package main
+
+import (
+	"testing"
+
+	"agenthost/pkg/loader"
+)
+
+// TestReferenceFresh compares docs/reference.md with what the kinds say.
+func TestReferenceFresh(t *testing.T) {
+	testFresh(t, "../../docs/reference.md", []byte(loader.New(nil).Reference()))
+}

@@ -1,0 +1,28 @@
+package main
+
+import (
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"agenthost/pkg/loader"
+)
+
+func newSchema(io stdio) *cobra.Command {
+	return &cobra.Command{
+		Use:   "schema [app|agent|script]",
+		Short: "Print the JSON Schema of a document",
+		Long: `Schema prints the JSON Schema of app.yaml (app), of an agent's file (agent), or
+of a script of the scripted model (script). Editors complete and check by it.`,
+		Args:      cobra.MaximumNArgs(1),
+		ValidArgs: loader.SchemaNames(),
+		RunE: func(_ *cobra.Command, args []string) error {
+			name := strings.Join(append(args, "app")[:1], "")
+			schema, err := loader.New(nil).Schema(name)
+			if err != nil {
+				return err
+			}
+			return printJSON(io, schema)
+		},
+	}
+}

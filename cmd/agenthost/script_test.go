@@ -1,0 +1,85 @@
+package main
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// updating says whether the tests write what they get into the golden files:
+// the flag -update, which package testenv has too.
+func updating() bool { return flag.Lookup("update").Value.String() == "true" }
+
+// TestScripts carries out command lines as people write them. Each script
+// begins with the verb that it is about in its name, and with prose that says
+// what it shows. Beside testscript's own commands there are:
+//
+//	exits CODE PROGRAM ARG...         exec, and see it end with this status
+//	serve-bg ARG...                   start agenthost serve, set $URL; output in serve.out, serve.err
+//	                                  (at a free port, unless ARG has --addr or is --default-addr)
+//	signal INT|TERM                   send a signal to it
+//	end-with INT|TERM                 the same, and see it end with status 0
+//	kill-9                            end it at once
+//	exited CODE                       wait until it ended, with this status
+//	http METHOD PATH [BODY-FILE]      ask it, print status and body
+//	sse BODY-FILE                     POST it to /run_sse, print the data lines
+//	sse-begin BODY-FILE               the same, but go on after the first of them
+//	sse-end                           print the rest
+//	[!] wait-for METHOD PATH TEXT [BODY-FILE]   ask until the answer has the text
+//	listen VAR [ADDR]                 see that a port is taken (any free one), set VAR to its address
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:                 filepath.Join("testdata", "script"),
+		Setup:               setUp,
+		Cmds:                commands(),
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		Deadline:            time.Now().Add(time.Minute), // ends what was not to run on
+		UpdateScripts:       updating(),
+	})
+}
+
+func setUp(env *testscript.Env) error {
+	for name, path := range map[string]string{"APPS": "../../apps", "USAGE": "usage"} {
+		full, err := filepath.Abs(path)
+		if err != nil {
+			return err
+		}
+		env.Setenv(name, full)
+	}
+	p := &partner{vars: slices.Clone(env.Vars)}
+	env.Values[partnerKey{}] = p
+	env.Defer(p.end)
+	return nil
+}
+
+func TestScriptsSayWhatTheyShow(t *testing.T) {
+	verbs := []string{"help", "usage"}
+	for _, c := range newRoot(stdio{}).Commands() {
+		verbs = append(verbs, c.Name())
+	}
+	files, err := filepath.Glob(filepath.Join("testdata", "script", "*.txtar"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no scripts: %v", err)
+	}
+	for _, file := range files {
+		verb, _, _ := strings.Cut(strings.TrimSuffix(filepath.Base(file), ".txtar"), "-")
+		if !slices.Contains(verbs, verb) {
+			t.Errorf("%s: the name does not begin with a verb", file)
+		}
+		b, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.HasPrefix(b, []byte("# ")) {
+			t.Errorf("%s has no prose: say what it shows", file)
+		}
+	}
+}

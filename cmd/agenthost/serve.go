@@ -1,0 +1,243 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"agenthost/pkg/loader"
+	"agenthost/pkg/runtime"
+	"agenthost/pkg/server"
+	"agenthost/pkg/store"
+)
+
+const (
+	defaultAddr = "127.0.0.1:8000"
+	// moreAddrs is how many further ports are tried when the default one is taken.
+	moreAddrs = 20
+)
+
+// serveFlags are those of serve.
+type serveFlags struct {
+	storeFlags
+	addr          string
+	addrGiven     bool
+	logLevel      string
+	drain         time.Duration
+	createSession bool
+	demo          bool
+	insecure      bool
+}
+
+func newServe(io stdio) *cobra.Command {
+	var f serveFlags
+	cmd := &cobra.Command{
+		Use:   "serve DIR...",
+		Short: "Serve apps over HTTP, and take in changes as files are saved",
+		Long: `Serve answers ADK's requests for every app of the folders: DIR is an app or a
+folder of apps. A saved file is checked and, when nothing is wrong with it, is
+what the next turn runs; a broken one changes nothing. Every flag has a
+variable: --session-db is AGENTHOST_SESSION_DB.`,
+		Args:    cobra.MinimumNArgs(1),
+		PreRunE: fromEnv,
+		RunE: func(cmd *cobra.Command, dirs []string) error {
+			f.addrGiven = cmd.Flags().Changed("addr")
+			return serve(cmd.Context(), io, &f, dirs)
+		},
+	}
+	flags := cmd.Flags()
+	f.add(flags)
+	flags.StringVar(&f.addr, "addr", defaultAddr, "the address to listen on; the next free port when the default one is taken")
+	flags.StringVar(&f.logLevel, "log-level", "info", "debug, info, warn or error")
+	flags.DurationVar(&f.drain, "drain", 30*time.Second, "how long running turns may take to end after a signal")
+	flags.BoolVar(&f.createSession, "auto-create-session", false, "make sessions that a run names and nobody made")
+	flags.BoolVar(&f.demo, "demo", false, "answer GET /demo/orders/{id}, for the example app tools")
+	flags.BoolVar(&f.insecure, "insecure", false, "allow an address that is not of this machine only; there is no authentication")
+	return cmd
+}
+
+// serveMain is all that serve holds while it runs.
+type serveMain struct {
+	flags  *serveFlags
+	io     stdio
+	logger *slog.Logger
+	store  *store.Store
+	host   *runtime.Host
+	watch  *loader.Watch
+	server *server.Server
+}
+
+func serve(ctx context.Context, io stdio, f *serveFlags, dirs []string) error {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(f.logLevel)); err != nil {
+		return fmt.Errorf("--log-level %q: write debug, info, warn or error", f.logLevel)
+	}
+	m := &serveMain{flags: f, io: io, logger: slog.New(slog.NewTextHandler(io.err, &slog.HandlerOptions{Level: level}))}
+	// Libraries that log by themselves must not write over the host's output.
+	log.SetOutput(slog.NewLogLogger(m.logger.Handler(), slog.LevelDebug).Writer())
+	if err := checkAddr(f.addr, f.insecure); err != nil {
+		return err
+	}
+	listener, err := m.listen(ctx)
+	if err != nil {
+		return failed(err)
+	}
+	defer listener.Close()
+	if m.store, err = f.open(ctx, m.logger); err != nil {
+		return err
+	}
+	defer m.store.Close()
+	m.host = runtime.NewHost(m.store, &runtime.Options{Logger: m.logger})
+	defer m.host.Close()
+	m.watch = loader.NewWatch(loader.New(&loader.Options{Logger: m.logger}), m.host, dirs, &loader.WatchOptions{Logger: m.logger})
+	if err := m.watch.Sync(ctx); err != nil {
+		return failed(err)
+	}
+	m.server = server.New(m.host, &server.Options{
+		Reloader: statuses{m.watch}, Version: version(), Logger: m.logger, AllowedHosts: m.allowedHosts(),
+		AutoCreateSession: f.createSession, Demo: f.demo,
+	})
+	return m.run(ctx, listener)
+}
+
+// checkAddr refuses an address that others can reach: there is nobody yet who
+// asks them who they are.
+func checkAddr(addr string, insecure bool) error {
+	name, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return fmt.Errorf("--addr %q: write HOST:PORT, such as %s", addr, defaultAddr)
+	}
+	ip := net.ParseIP(name)
+	if insecure || name == "localhost" || ip != nil && ip.IsLoopback() {
+		return nil
+	}
+	return fmt.Errorf("--addr %s can be reached from other machines, and nobody is asked who they are: "+
+		"listen on 127.0.0.1 behind a proxy that asks, or say --insecure", addr)
+}
+
+// allowedHosts are the Host headers that are answered: a page of another name
+// must not reach a host that only this machine may talk to.
+func (m *serveMain) allowedHosts() []string {
+	if m.flags.insecure {
+		return nil
+	}
+	return []string{"127.0.0.1", "localhost", "[::1]"}
+}
+
+// listen takes the address. When it is the default one and taken, the next
+// free port is.
+func (m *serveMain) listen(ctx context.Context) (net.Listener, error) {
+	var lc net.ListenConfig
+	l, err := lc.Listen(ctx, "tcp", m.flags.addr)
+	if err == nil || !errors.Is(err, syscall.EADDRINUSE) {
+		return l, err
+	}
+	taken := fmt.Errorf("%s is taken by another process: choose another --addr", m.flags.addr)
+	if m.flags.addrGiven {
+		return nil, taken
+	}
+	for port := 8001; port < 8001+moreAddrs; port++ {
+		if l, err := lc.Listen(ctx, "tcp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
+			fmt.Fprintf(m.io.err, "%s is taken: serving at %s\n", m.flags.addr, l.Addr())
+			return l, nil
+		}
+	}
+	return nil, taken
+}
+
+// run serves until ctx ends, then lets running turns end.
+func (m *serveMain) run(ctx context.Context, listener net.Listener) error {
+	watching, stopWatching := context.WithCancel(ctx)
+	defer stopWatching()
+	watched := make(chan error, 1)
+	go func() { watched <- m.watch.Run(watching) }()
+	web := &http.Server{
+		Handler: m.server, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute,
+		ErrorLog: slog.NewLogLogger(m.logger.Handler(), slog.LevelWarn),
+	}
+	served := make(chan error, 1)
+	go func() { served <- web.Serve(listener) }()
+	m.greet("http://" + listener.Addr().String())
+	var err error
+	select {
+	case <-ctx.Done():
+		err = m.stop(web)
+	case err = <-served:
+	}
+	stopWatching()
+	return failed(errors.Join(err, <-watched))
+}
+
+// stop refuses new runs, and gives those under way their time.
+func (m *serveMain) stop(web *http.Server) error {
+	fmt.Fprintln(m.io.err, "stopping: turns under way may end, a second signal stops at once")
+	ctx, cancel := context.WithTimeout(context.Background(), m.flags.drain)
+	defer cancel()
+	m.server.Drain()
+	// Shutdown would close the listener first: who comes now is told to come
+	// again, and not left without an answer.
+	err := m.server.Wait(ctx)
+	if err == nil {
+		err = web.Shutdown(ctx)
+	}
+	if err != nil {
+		web.Close()
+		return fmt.Errorf("turns were still under way after %s: %w", m.flags.drain, err)
+	}
+	return nil
+}
+
+// greet prints the apps, the address, and a request to try.
+func (m *serveMain) greet(url string) {
+	// One write: who waits for the greeting sees all of it.
+	out := new(bytes.Buffer)
+	defer func() { _, _ = out.WriteTo(m.io.out) }()
+	fmt.Fprintf(out, "agenthost serves at %s\n\n", url)
+	example := ""
+	for _, s := range m.watch.Statuses() {
+		state := m.host.App(s.App)
+		if state == nil {
+			fmt.Fprintf(out, "  %-12s has problems: agenthost check %s\n", s.App, s.Dir)
+			continue
+		}
+		if example == "" || s.App == "hello" {
+			example = s.App
+		}
+		fmt.Fprintf(out, "  %-12s %s\n", s.App, firstLine(state.Description))
+	}
+	if example != "" {
+		fmt.Fprintf(out, "\nTry it:\n\n%s\n", m.curl(url, example))
+	}
+}
+
+func (m *serveMain) curl(url, app string) string {
+	create := ""
+	if !m.flags.createSession {
+		create = fmt.Sprintf("  curl -s -X POST %s/apps/%s/users/user/sessions/first\n", url, app)
+	}
+	return create + fmt.Sprintf("  curl -sN %s/run_sse -H 'Content-Type: application/json' -d '{\"appName\":%q,\"userId\":\"user\",\"sessionId\":\"first\",\"streaming\":true,\"newMessage\":{\"parts\":[{\"text\":\"Hello\"}]}}'\n", url, app)
+}
+
+func firstLine(s string) string {
+	line, _, _ := strings.Cut(s, "\n")
+	return line
+}
+
+// statuses lets the server ask the watch how the apps are.
+type statuses struct{ watch *loader.Watch }
+
+// Status tells of one app.
+func (s statuses) Status(app string) (server.Status, bool) {
+	st, ok := s.watch.Status(app)
+	return server.Status{App: st.App, Revision: st.Revision, OK: st.OK, Diagnostics: st.Diagnostics}, ok
+}

@@ -1,0 +1,113 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"agenthost/pkg/loader"
+	"agenthost/pkg/runtime"
+	"agenthost/pkg/session"
+	"agenthost/pkg/spec"
+	"agenthost/pkg/store"
+)
+
+// defaultSessionDB is where sessions are kept unless something else is said.
+const defaultSessionDB = "sqlite:///data/agenthost.db"
+
+// storeFlags say where sessions and artifacts are kept.
+type storeFlags struct {
+	sessionDB, artifacts string
+}
+
+func (f *storeFlags) add(flags *pflag.FlagSet) {
+	flags.StringVar(&f.sessionDB, "session-db", defaultSessionDB, "where sessions are kept: sqlite:///relative.db, sqlite:////absolute.db or memory:")
+	flags.StringVar(&f.artifacts, "artifacts", "", "where artifacts are kept: dir:///folder or memory: (default: beside the session database)")
+}
+
+func (f *storeFlags) open(ctx context.Context, logger *slog.Logger) (*store.Store, error) {
+	st, err := store.Open(ctx, f.sessionDB, &store.Options{Artifacts: f.artifacts, Logger: logger})
+	if err != nil {
+		return nil, failedf("opening the session database: %w", err)
+	}
+	return st, nil
+}
+
+// newHost makes a host with the one app of a folder. Its problems go to
+// stderr; with an error among them there is no host, and no store is opened.
+// The host and its store are the caller's to close, in this order.
+func (f *storeFlags) newHost(ctx context.Context, io stdio, dir string) (*runtime.Host, string, error) {
+	app, ds := loader.New(nil).Load(ctx, dir)
+	if err := writeDiagnostics(io, ds); err != nil {
+		return nil, "", err
+	}
+	if app == nil {
+		return nil, "", &codedError{exitNo, fmt.Errorf("%s has problems", dir)}
+	}
+	st, err := f.open(ctx, nil)
+	if err != nil {
+		app.Close()
+		return nil, "", err
+	}
+	host := runtime.NewHost(st, nil)
+	host.Swap(app)
+	return host, app.Name, nil
+}
+
+func writeDiagnostics(io stdio, ds spec.Diagnostics) error {
+	if err := ds.WriteText(io.err); err != nil {
+		return failed(err)
+	}
+	return nil
+}
+
+// parseState reads k=v pairs; a value that is JSON is taken as such, any other
+// as text.
+func parseState(pairs []string) (map[string]any, error) {
+	state := map[string]any{}
+	for _, p := range pairs {
+		k, v, ok := strings.Cut(p, "=")
+		if !ok || k == "" {
+			return nil, fmt.Errorf("--state %q: write KEY=VALUE", p)
+		}
+		state[k] = parseValue(v)
+	}
+	return state, nil
+}
+
+func parseValue(v string) any {
+	m, err := session.DecodeMap([]byte(`{"v":` + v + `}`))
+	if err != nil {
+		return v
+	}
+	return m["v"]
+}
+
+// readState reads a file with a JSON or YAML mapping.
+func readState(file string) (map[string]any, error) {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return nil, failedf("--state-file: %w", err)
+	}
+	n, ds := spec.Parse(file, b)
+	if err := ds.Err(); err != nil {
+		return nil, failedf("--state-file: %w", err)
+	}
+	state, ok := n.Any().(map[string]any)
+	if !ok {
+		return nil, failedf("--state-file %s holds no mapping", file)
+	}
+	return state, nil
+}
+
+func printJSON(io stdio, v any) error {
+	enc := json.NewEncoder(io.out)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	return failed(enc.Encode(v))
+}

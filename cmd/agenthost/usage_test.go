@@ -1,0 +1,49 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestUsageFresh compares the help of every verb with the file that keeps it.
+func TestUsageFresh(t *testing.T) {
+	for _, c := range newRoot(stdio{}).Commands() {
+		if c.Name() != "help" {
+			t.Run(c.Name(), func(t *testing.T) { testFresh(t, filepath.Join("usage", c.Name()+".txt"), help(t, c.Name())) })
+		}
+	}
+	testFresh(t, filepath.Join("usage", "agenthost.txt"), help(t))
+}
+
+func help(t *testing.T, verb ...string) []byte {
+	t.Helper()
+	var out, problems bytes.Buffer
+	code := run(t.Context(), append([]string{"help"}, verb...), stdio{out: &out, err: &problems})
+	if code != exitGood || problems.Len() > 0 {
+		t.Fatalf("help %v: exit status %d\n%s", verb, code, &problems)
+	}
+	return out.Bytes()
+}
+
+// testFresh compares a generated file with what it would be now; with -update
+// it writes it.
+func testFresh(t *testing.T, file string, want []byte) {
+	t.Helper()
+	if updating() {
+		if err := os.WriteFile(file, want, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	got, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), string(got)); diff != "" {
+		t.Errorf("%s is not fresh: make generate writes it anew (-want +got)\n%s", file, diff)
+	}
+}

@@ -1,0 +1,63 @@
+package house_test
+
+import (
+	"encoding/json"
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+// floors is the house plan: a package imports only packages of lower floors.
+// A package that is not listed here has no place in the house yet.
+var floors = map[string]int{
+	"pkg/spec": 0, "pkg/template": 0, "pkg/model": 0,
+	"pkg/session": 1,
+	"pkg/store":   2, "pkg/provider": 2, "pkg/tool": 2, "internal/a2a": 2,
+	"pkg/runtime": 3,
+	"pkg/loader":  4, "pkg/eval": 4,
+	"pkg/server":    5,
+	"cmd/agenthost": 6, "internal/proof": 6,
+
+	// Test support: only tests import it.
+	"internal/fakegemini": 0, "internal/testenv": 5,
+}
+
+func TestFloors(t *testing.T) {
+	const module = "agenthost/"
+	out, err := exec.Command("go", "list", "-json=ImportPath,Imports", module+"...").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for dec := json.NewDecoder(strings.NewReader(string(out))); dec.More(); {
+		var p struct {
+			ImportPath string
+			Imports    []string
+		}
+		if err := dec.Decode(&p); err != nil {
+			t.Fatal(err)
+		}
+		from := strings.TrimPrefix(p.ImportPath, module)
+		if from == "internal/house" {
+			continue
+		}
+		floor, ok := floors[from]
+		if !ok {
+			t.Errorf("%s is not on the plan", from)
+			continue
+		}
+		for _, imp := range p.Imports {
+			to, ours := strings.CutPrefix(imp, module)
+			if !ours {
+				continue
+			}
+			if floors[to] >= floor {
+				t.Errorf("%s (floor %d) imports %s (floor %d)", from, floor, to, floors[to])
+			}
+			if to == "internal/fakegemini" || to == "internal/testenv" {
+				if from != "internal/testenv" {
+					t.Errorf("%s imports %s, which is for tests only", from, to)
+				}
+			}
+		}
+	}
+}
