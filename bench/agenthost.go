@@ -1,0 +1,140 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+
+	"google.golang.org/genai"
+
+	"agenthost/pkg/model"
+	"agenthost/pkg/runtime"
+	"agenthost/pkg/session"
+	"agenthost/pkg/store"
+	"agenthost/pkg/template"
+)
+
+const (
+	hostApp   = "app"
+	hostUser  = "user-1"
+	hostAgent = "weather"
+)
+
+// agenthost is our side.
+type agenthost struct{}
+
+// Name is agenthost.
+func (agenthost) Name() string { return "agenthost" }
+
+// Open runs an LLM agent on a memory store, or on an SQLite store.
+func (agenthost) Open(ctx context.Context, st Storage) (Chat, error) {
+	url := "memory:"
+	if st.Dir != "" {
+		url = "sqlite:///" + filepath.Join(st.Dir, "agenthost.db") + "?synchronous=" + strings.ToLower(st.Synchronous)
+	}
+	opened, err := store.Open(ctx, url, nil)
+	if err != nil {
+		return nil, fmt.Errorf("opening the store: %w", err)
+	}
+	m := &hostModel{}
+	app, err := runtime.NewApp(hostApp, runtime.NewLLM(hostAgent, &runtime.LLMOptions{
+		Model: m, Instruction: runtime.NewInstruction(Instruction, nil),
+	}), nil)
+	if err != nil {
+		return nil, fmt.Errorf("making the app: %w", err)
+	}
+	c := &hostChat{store: opened, host: runtime.NewHost(opened, nil), model: m}
+	c.host.Swap(app)
+	return c, nil
+}
+
+// Template compiles the text, as loading an agent does, and renders it over a
+// session's state.
+func (agenthost) Template(_ context.Context, text string, state map[string]any) (func(context.Context) (string, error), error) {
+	compiled, over := template.Parse(text), stateScope{session.NewState(state)}
+	return func(ctx context.Context) (string, error) { return compiled.Render(ctx, over) }, nil
+}
+
+// stateScope fills placeholders from a session's state.
+type stateScope struct{ state *session.State }
+
+// Lookup reads the state.
+func (s stateScope) Lookup(key string) (any, bool) { return s.state.Get(key) }
+
+// Artifact has none.
+func (stateScope) Artifact(context.Context, string) (string, bool, error) { return "", false, nil }
+
+// hostModel answers Reply at once.
+type hostModel struct {
+	seen atomic.Int64
+}
+
+// Name is the name of no real model.
+func (*hostModel) Name() string { return "instant" }
+
+// Generate answers Reply and remembers the length of the request.
+func (m *hostModel) Generate(_ context.Context, req *model.Request) iter.Seq2[*model.Response, error] {
+	return func(yield func(*model.Response, error) bool) {
+		m.seen.Store(int64(len(req.Contents)))
+		yield(&model.Response{Content: genai.NewContentFromText(Reply, genai.RoleModel)}, nil)
+	}
+}
+
+// hostChat is agenthost on one storage.
+type hostChat struct {
+	store *store.Store
+	host  *runtime.Host
+	model *hostModel
+}
+
+func hostKey(id string) session.Key { return session.Key{App: hostApp, User: hostUser, ID: id} }
+
+// Create appends n events to a new session.
+func (c *hostChat) Create(ctx context.Context, id string, n int) error {
+	sess, err := c.store.Sessions.Create(ctx, hostKey(id), nil)
+	if err != nil {
+		return err
+	}
+	for i := range n {
+		ev := &session.Event{Author: session.UserAuthor, InvocationID: fmt.Sprintf("e-%d", i/2)}
+		ev.Content = model.UserText(Question)
+		if i%2 == 1 {
+			ev.Author, ev.Content = hostAgent, model.ModelText(Reply)
+		}
+		if err := c.store.Sessions.Append(ctx, sess, ev); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Turn runs one invocation through the host's only door.
+func (c *hostChat) Turn(ctx context.Context, id string) (Answer, error) {
+	var last *genai.Content
+	req := &runtime.RunRequest{App: hostApp, UserID: hostUser, SessionID: id, Message: model.UserText(Question)}
+	for ev, err := range c.host.Run(ctx, req) {
+		if err != nil {
+			return Answer{}, err
+		}
+		last = ev.Content
+	}
+	return Answer{Content: last, Seen: int(c.model.seen.Load())}, nil
+}
+
+// Count reads the session again.
+func (c *hostChat) Count(ctx context.Context, id string) (int, error) {
+	sess, err := c.store.Sessions.Get(ctx, hostKey(id), nil)
+	if err != nil {
+		return 0, err
+	}
+	return len(sess.Events()), nil
+}
+
+// Close ends the host and its store.
+func (c *hostChat) Close() error {
+	c.host.Close()
+	return c.store.Close()
+}

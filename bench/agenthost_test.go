@@ -1,0 +1,5 @@
+package main
+
+import "testing"
+
+func TestAgenthost(t *testing.T) { testSide(t, agenthost{}) }

@@ -1,0 +1,54 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestRunUsage(t *testing.T) {
+	tests := []struct {
+		name string
+		args string
+		code int
+		want string // in what is printed
+	}{
+		{"no such flag", "-fast", exitUsage, "flag provided but not defined: -fast"},
+		{"bad setting", "-synchronous OFF", exitUsage, `invalid value "OFF" for flag -synchronous: want FULL or NORMAL`},
+		{"bad pattern", "-run (", exitUsage, "missing closing )"},
+		{"stray word", "template", exitUsage, `unexpected argument "template"`},
+		{"no such workload", "-run nothing", exitUsage, `no workload matches "nothing"`},
+		{"asked for help", "-h", exitGood, "under 40 s"},
+		{"file in no folder", "-quick -run template -json /no/such/folder/out.json", exitFailed, "bench: open /no/such/folder/out.json"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var out, progress strings.Builder
+			code := run(t.Context(), strings.Fields(tt.args), &out, &progress)
+			if code != tt.code || !strings.Contains(progress.String(), tt.want) {
+				t.Errorf("run(%s) = %d, %q, want %d, %q", tt.args, code, progress.String(), tt.code, tt.want)
+			}
+		})
+	}
+}
+
+func TestRunWritesJSON(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "out.json")
+	var out, progress strings.Builder
+	if code := run(t.Context(), []string{"-quick", "-run", "template", "-json", file}, &out, &progress); code != exitGood {
+		t.Fatalf("run() = %d, %s", code, progress.String())
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rep Report
+	if err := json.Unmarshal(text, &rep); err != nil {
+		t.Fatal(err)
+	}
+	if len(rep.Results) != 1 || rep.Results[0].of(theirs).CPU == 0 {
+		t.Errorf("run() wrote %s, want one workload with adk-go's figures", text)
+	}
+}

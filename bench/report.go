@@ -1,0 +1,165 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"text/tabwriter"
+	"time"
+)
+
+// The columns of the report.
+const (
+	theirs = "adk-go"
+	ours   = "agenthost"
+)
+
+// A Report is the outcome of a run of the program, as -json writes it.
+type Report struct {
+	Go          string   `json:"go"`
+	CPUs        int      `json:"cpus"`
+	Synchronous string   `json:"synchronous"`
+	Quick       bool     `json:"quick"`
+	Results     []Result `json:"results"`
+}
+
+// A Result is the outcome of a workload.
+type Result struct {
+	Workload string     `json:"workload"`
+	Target   float64    `json:"target,omitempty"`
+	Sides    []Measured `json:"sides"`
+	// Ratio is adk-go's CPU over agenthost's; 0 when one of them is not known.
+	Ratio float64 `json:"ratio,omitempty"`
+}
+
+// Measured is what a side took, or why that is not known.
+type Measured struct {
+	Side string `json:"side"`
+	Cost
+	Error string `json:"error,omitempty"`
+}
+
+func newReport(synchronous string, quick bool) *Report {
+	return &Report{Go: runtime.Version(), CPUs: runtime.NumCPU(), Synchronous: synchronous, Quick: quick}
+}
+
+// add takes a result and works out its ratio.
+func (r *Report) add(res Result) {
+	a, b := res.of(theirs), res.of(ours)
+	res.Ratio = ratio(float64(a.CPU), float64(b.CPU))
+	r.Results = append(r.Results, res)
+}
+
+// met says whether every target is reached. One that could not be measured is
+// not.
+func (r *Report) met() bool {
+	for _, res := range r.Results {
+		if res.Target > 0 && res.Ratio < res.Target {
+			return false
+		}
+	}
+	return true
+}
+
+// of returns what a side took; nothing if it did not take part or failed.
+func (r *Result) of(side string) Cost {
+	for _, m := range r.Sides {
+		if m.Side == side {
+			return m.Cost
+		}
+	}
+	return Cost{}
+}
+
+// print writes the tables, and the errors below them.
+func (r *Report) print(w io.Writer) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(t, "workload\t%s CPU\t%s CPU\tratio\ttarget\tok\n", theirs, ours)
+	for _, res := range r.Results {
+		a, b := res.of(theirs), res.of(ours)
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", res.Workload, brief(a.CPU), brief(b.CPU),
+			times(res.Ratio), times(res.Target), res.ok())
+	}
+	fmt.Fprintf(t, "\nworkload\t%s wall\t%s wall\tratio\t%s allocs\t%s allocs\tratio\n", theirs, ours, theirs, ours)
+	for _, res := range r.Results {
+		a, b := res.of(theirs), res.of(ours)
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", res.Workload, brief(a.Wall), brief(b.Wall),
+			times(ratio(float64(a.Wall), float64(b.Wall))), count(a.Allocs), count(b.Allocs),
+			times(ratio(a.Allocs, b.Allocs)))
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	return r.printErrors(w)
+}
+
+func (r *Report) printErrors(w io.Writer) error {
+	for _, res := range r.Results {
+		for _, m := range res.Sides {
+			if m.Error == "" {
+				continue
+			}
+			if _, err := fmt.Fprintf(w, "\n%s: %s failed: %s\n", res.Workload, m.Side, m.Error); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// save writes the report as JSON.
+func (r *Report) save(file string) error {
+	text, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(file, append(text, '\n'), 0o644)
+}
+
+// ok is the last column: a target reached or missed, or none.
+func (r *Result) ok() string {
+	switch {
+	case r.Target == 0 || r.Ratio == 0:
+		return "-"
+	case r.Ratio >= r.Target:
+		return "yes"
+	default:
+		return "NO"
+	}
+}
+
+// ratio is a over b, or 0 when one of them is not known.
+func ratio(a, b float64) float64 {
+	if a == 0 || b == 0 {
+		return 0
+	}
+	return a / b
+}
+
+func times(ratio float64) string {
+	if ratio == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.3g×", ratio)
+}
+
+// brief prints a time to three or four digits.
+func brief(d time.Duration) string {
+	switch {
+	case d == 0:
+		return "-"
+	case d < time.Millisecond:
+		return fmt.Sprintf("%.1f µs", float64(d)/float64(time.Microsecond))
+	default:
+		return fmt.Sprintf("%.2f ms", float64(d)/float64(time.Millisecond))
+	}
+}
+
+func count(n float64) string {
+	if n == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.0f", n)
+}

@@ -1,0 +1,113 @@
+package main
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestBest(t *testing.T) {
+	tests := []struct {
+		name   string
+		rounds []int
+		want   int
+	}{
+		{"none", nil, 0},
+		{"one", []int{7}, 7},
+		{"the median, not the least", []int{9, 1, 5}, 5},
+		{"the least median", []int{9, 8, 7, 4, 5, 6}, 5},
+		{"a short block at the end", []int{9, 8, 7, 1}, 8},
+	}
+	for _, tt := range tests {
+		var rounds []Cost
+		for _, n := range tt.rounds {
+			rounds = append(rounds, Cost{CPU: time.Duration(n)})
+		}
+		if got := best(rounds, 3); got.CPU != time.Duration(tt.want) {
+			t.Errorf("%s: best(%v) = %d, want %d", tt.name, tt.rounds, got.CPU, tt.want)
+		}
+	}
+}
+
+func TestMeasure(t *testing.T) {
+	tests := []struct {
+		name  string
+		limit time.Duration
+		want  int
+	}{
+		{"all", time.Hour, 5},
+		{"no time, but once", 0, 1},
+	}
+	for _, tt := range tests {
+		calls := 0
+		_, n, err := measure(5, tt.limit, func(int) error { calls++; return nil })
+		if n != tt.want || calls != n || err != nil {
+			t.Errorf("%s: measure() = %d operations, %v, %d calls, want %d", tt.name, n, err, calls, tt.want)
+		}
+	}
+	boom := errors.New("boom")
+	if _, _, err := measure(1, 0, func(int) error { return boom }); !errors.Is(err, boom) {
+		t.Errorf("measure() = %v, want %v", err, boom)
+	}
+}
+
+// sample has a target reached, one missed, one that is not known, and none.
+func sample() *Report {
+	cost := func(side string, cpu time.Duration, allocs float64) Measured {
+		return Measured{Side: side, Cost: Cost{CPU: cpu, Wall: 2 * cpu, Allocs: allocs}}
+	}
+	r := &Report{}
+	r.add(Result{Workload: "fast", Target: 6, Sides: []Measured{cost(theirs, 120*time.Microsecond, 400), cost(ours, 10*time.Microsecond, 40)}})
+	r.add(Result{Workload: "slow", Target: 50, Sides: []Measured{cost(theirs, 3*time.Millisecond, 9000), cost(ours, time.Millisecond, 90)}})
+	r.add(Result{Workload: "broken", Target: 5, Sides: []Measured{cost(theirs, 2*time.Millisecond, 100), {Side: ours, Error: "no disk"}}})
+	r.add(Result{Workload: "alone", Sides: []Measured{cost(theirs, 7*time.Microsecond, 49)}})
+	return r
+}
+
+func TestPrint(t *testing.T) {
+	var b strings.Builder
+	if err := sample().print(&b); err != nil {
+		t.Fatal(err)
+	}
+	want := `
+workload  adk-go CPU  agenthost CPU  ratio  target  ok
+fast      120.0 µs    10.0 µs        12×    6×      yes
+slow      3.00 ms     1.00 ms        3×     50×     NO
+broken    2.00 ms     -              -      5×      -
+alone     7.0 µs      -              -      -       -
+
+workload  adk-go wall  agenthost wall  ratio  adk-go allocs  agenthost allocs  ratio
+fast      240.0 µs     20.0 µs         12×    400            40                10×
+slow      6.00 ms      2.00 ms         3×     9000           90                100×
+broken    4.00 ms      -               -      100            -                 -
+alone     14.0 µs      -               -      49             -                 -
+
+broken: agenthost failed: no disk
+`
+	if diff := cmp.Diff(want, "\n"+b.String()); diff != "" {
+		t.Errorf("print() (-want +got):\n%s", diff)
+	}
+}
+
+func TestMet(t *testing.T) {
+	r := sample()
+	tests := []struct {
+		name    string
+		results []Result
+		want    bool
+	}{
+		{"nothing measured", nil, true},
+		{"reached", r.Results[:1], true},
+		{"no target", r.Results[3:], true},
+		{"missed", r.Results[1:2], false},
+		{"not known", r.Results[2:3], false},
+	}
+	for _, tt := range tests {
+		if got := (&Report{Results: tt.results}).met(); got != tt.want {
+			t.Errorf("%s: met() = %v, want %v", tt.name, got, tt.want)
+		}
+	}
+}

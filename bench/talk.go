@@ -1,0 +1,175 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"agenthost/pkg/model"
+)
+
+// A talk measures turns in sessions of a given length.
+type talk struct {
+	durable bool
+	// sessions is how many there are, each with this many earlier events when
+	// its first timed turn begins.
+	sessions, events int
+	// turns are timed in each session. It grows by two events a turn, so they
+	// are few: it ends 2 % longer at most.
+	turns int
+	// limit is the wall time after which no more turns are begun.
+	limit time.Duration
+}
+
+// round opens the side anew, times turns, and counts what is stored afterwards;
+// if that is durable, the side is opened once more for the count.
+func (t talk) round(ctx context.Context, l *lab, s Side) (Cost, error) {
+	st, err := t.storage(ctx, l, s)
+	if err != nil {
+		return Cost{}, err
+	}
+	defer os.RemoveAll(st.Dir)
+	var cost Cost
+	var timed int
+	err = visit(ctx, s, st, func(c Chat) (err error) {
+		cost, timed, err = t.run(ctx, c)
+		if err != nil || t.durable {
+			return err
+		}
+		return t.verify(ctx, c, timed)
+	})
+	if err == nil && t.durable {
+		err = visit(ctx, s, st, func(c Chat) error { return t.verify(ctx, c, timed) })
+	}
+	return cost, err
+}
+
+// visit opens a side and closes it after use.
+func visit(ctx context.Context, s Side, st Storage, use func(Chat) error) error {
+	c, err := s.Open(ctx, st)
+	if err != nil {
+		return fmt.Errorf("opening: %w", err)
+	}
+	return errors.Join(use(c), c.Close())
+}
+
+// storage is memory, or a copy of a database that was filled once. A copy is a
+// new folder, to be removed.
+func (t talk) storage(ctx context.Context, l *lab, s Side) (Storage, error) {
+	if !t.durable {
+		return Storage{}, nil
+	}
+	seed := filepath.Join(l.dir, fmt.Sprintf("%s-%d", s.Name(), t.events))
+	if err := t.plant(ctx, s, seed); err != nil {
+		return Storage{}, fmt.Errorf("filling the database: %w", err)
+	}
+	dir, err := os.MkdirTemp(l.dir, "round-")
+	if err != nil {
+		return Storage{}, err
+	}
+	if err := os.CopyFS(dir, os.DirFS(seed)); err != nil {
+		return Storage{}, fmt.Errorf("copying the database: %w", err)
+	}
+	return Storage{Dir: dir, Synchronous: l.synchronous}, nil
+}
+
+// plant fills a database, unless the folder is there.
+func (t talk) plant(ctx context.Context, s Side, dir string) error {
+	if _, err := os.Stat(dir); err == nil {
+		return nil
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return err
+	}
+	st := Storage{Dir: dir, Synchronous: "NORMAL"}
+	return visit(ctx, s, st, func(c Chat) error { return t.fill(ctx, c) })
+}
+
+// fill makes the sessions. The last turn before the timed ones is left to run.
+func (t talk) fill(ctx context.Context, c Chat) error {
+	for i := range t.sessions {
+		if err := c.Create(ctx, sessionID(i), max(0, t.events-2)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// run makes the untimed turns and then the timed ones, and returns how many of
+// those there were.
+func (t talk) run(ctx context.Context, c Chat) (Cost, int, error) {
+	if !t.durable {
+		if err := t.fill(ctx, c); err != nil {
+			return Cost{}, 0, err
+		}
+	}
+	if err := t.warm(ctx, c); err != nil {
+		return Cost{}, 0, fmt.Errorf("warming up: %w", err)
+	}
+	return measure(t.sessions*t.turns, t.limit, func(i int) error {
+		return turn(ctx, c, sessionID(i/t.turns), t.events+2*(i%t.turns))
+	})
+}
+
+// warm makes a few turns in a session of its own, and one in each session that
+// has a history, as if the conversation had been going on just before.
+func (t talk) warm(ctx context.Context, c Chat) error {
+	if err := c.Create(ctx, "warm", 0); err != nil {
+		return err
+	}
+	for i := range 3 {
+		if err := turn(ctx, c, "warm", 2*i); err != nil {
+			return err
+		}
+	}
+	if t.events == 0 {
+		return nil
+	}
+	for i := range t.sessions {
+		if err := turn(ctx, c, sessionID(i), t.events-2); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// turn makes a turn and checks that the answer came, from a model that was
+// shown the earlier events and the question. As with a request to a server, the
+// context ends with the turn: adk-go hangs children on it that it does not end
+// itself, and they hold the session.
+func turn(ctx context.Context, c Chat, id string, earlier int) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	a, err := c.Turn(ctx, id)
+	if err != nil {
+		return fmt.Errorf("%s, turn after %d events: %w", id, earlier, err)
+	}
+	if text := model.TextOf(a.Content); text != Reply {
+		return fmt.Errorf("%s, turn after %d events: answer %q, want %q", id, earlier, text, Reply)
+	}
+	if a.Seen != earlier+1 {
+		return fmt.Errorf("%s, turn after %d events: the model saw %d contents, want %d", id, earlier, a.Seen, earlier+1)
+	}
+	return nil
+}
+
+// verify counts the events of every session after so many timed turns.
+func (t talk) verify(ctx context.Context, c Chat, timed int) error {
+	for i := range t.sessions {
+		got, err := c.Count(ctx, sessionID(i))
+		if err != nil {
+			return fmt.Errorf("%s: counting events: %w", sessionID(i), err)
+		}
+		made := min(max(timed-i*t.turns, 0), t.turns)
+		if want := t.events + 2*made; got != want {
+			return fmt.Errorf("%s: %d events are stored, want %d", sessionID(i), got, want)
+		}
+	}
+	return nil
+}
+
+func sessionID(i int) string { return "session-" + strconv.Itoa(i) }

@@ -1,0 +1,75 @@
+package main
+
+import (
+	"context"
+	"strings"
+	"testing"
+)
+
+func TestRoundChecksTheWork(t *testing.T) {
+	work := talk{sessions: 2, events: 4, turns: 2, limit: long}.round
+	tests := []struct {
+		name  string
+		side  plain
+		round func(context.Context, *lab, Side) (Cost, error)
+		want  string // start of the error
+	}{
+		{"right", plain{}, work, ""},
+		{"right template", plain{}, renderRound, ""},
+		{"wrong answer", plain{answer: "no"}, work, `warming up: warm, turn after 0 events: answer "no", want "ok"`},
+		{"history not shown", plain{forgotten: 1}, work, "warming up: warm, turn after 0 events: the model saw 0 contents, want 1"},
+		{"event lost", plain{lost: 1}, talk{sessions: 1, turns: 1}.round, "warming up: warm, turn after 2 events: the model saw 2 contents, want 3"},
+		{"template wrong", plain{rendered: "no"}, renderRound, `rendering: got "no", want "\nKeep in mind that value 0 holds`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := tt.round(t.Context(), &lab{dir: t.TempDir()}, tt.side)
+			got := ""
+			if err != nil {
+				got = err.Error()
+			}
+			if !strings.HasPrefix(got, tt.want) || tt.want == "" && got != "" {
+				t.Errorf("round() = %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestVerify(t *testing.T) {
+	work := talk{sessions: 3, events: 4, turns: 2}
+	tests := []struct {
+		name   string
+		stored []int
+		timed  int
+		want   string
+	}{
+		{"all turns", []int{8, 8, 8}, 6, ""},
+		{"stopped early", []int{8, 6, 4}, 3, ""},
+		{"one event too many", []int{8, 7, 4}, 3, "session-1: 7 events are stored, want 6"},
+		{"one event short", []int{7, 6, 4}, 3, "session-0: 7 events are stored, want 8"},
+	}
+	for _, tt := range tests {
+		c := &plainChat{events: map[string]int{}}
+		for i, n := range tt.stored {
+			c.events[sessionID(i)] = n
+		}
+		got := ""
+		if err := work.verify(t.Context(), c, tt.timed); err != nil {
+			got = err.Error()
+		}
+		if got != tt.want {
+			t.Errorf("%s: verify(%d) = %q, want %q", tt.name, tt.timed, got, tt.want)
+		}
+	}
+}
+
+func TestInstruction(t *testing.T) {
+	text, state := instruction()
+	if len(text) != 2048 || len(state) != 100 || strings.Count(text, "{key_") != 10 {
+		t.Errorf("instruction() = %d bytes, %d keys, %d placeholders, want 2048, 100, 10",
+			len(text), len(state), strings.Count(text, "{key_"))
+	}
+	if got := filled(text, state); strings.ContainsAny(got, "{}") {
+		t.Errorf("filled() = %q, want no placeholder left", got)
+	}
+}

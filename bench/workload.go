@@ -1,0 +1,94 @@
+package main
+
+import (
+	"context"
+	"time"
+)
+
+// A workload is a piece of work that both sides do.
+type workload struct {
+	name string
+	// target is how many times less CPU than adk-go agenthost has to take; 0
+	// demands nothing.
+	target float64
+	// round does the work for a while and returns what one operation took. It
+	// fails when the work was not done right. Nothing of it stays in memory.
+	round func(ctx context.Context, l *lab, s Side) (Cost, error)
+}
+
+// How long the timed part of a round lasts at most. With long histories in
+// memory, agenthost could never allocate enough for the collector to come in
+// proportion before the sessions had grown too much. There the time is so short
+// that it seldom comes on either side.
+const (
+	long  = 250 * time.Millisecond
+	short = 50 * time.Millisecond
+)
+
+// workloads lists them in the order of the report.
+func workloads() []workload {
+	return []workload{
+		{"turn in memory, fresh session", 6, talk{sessions: 2000, events: 0, turns: 1, limit: long}.round},
+		{"turn in memory, 10 events", 0, talk{sessions: 1000, events: 10, turns: 1, limit: long}.round},
+		{"turn in memory, 100 events", 0, talk{sessions: 200, events: 100, turns: 1, limit: short}.round},
+		{"turn in memory, 1000 events", 50, talk{sessions: 16, events: 1000, turns: 8, limit: short}.round},
+		{"turn in memory, 5000 events", 100, talk{sessions: 4, events: 5000, turns: 50, limit: short}.round},
+		{"durable turn, fresh session", 5, talk{durable: true, sessions: 1000, events: 0, turns: 1, limit: 4 * time.Second}.round},
+		{"durable turn, 1000 events", 0, talk{durable: true, sessions: 2, events: 1000, turns: 10, limit: long}.round},
+		{"durable turn, 5000 events", 50, talk{durable: true, sessions: 1, events: 5000, turns: 50, limit: long}.round},
+		{"template, 2 KB, 10 of 100 keys", 10, renderRound},
+	}
+}
+
+// A lab is where rounds are made.
+type lab struct {
+	// dir is a folder for databases.
+	dir string
+	// synchronous is SQLite's setting while the clock runs.
+	synchronous string
+}
+
+// A plan is how much is measured.
+type plan struct {
+	blocks, rounds int           // rounds of each block
+	budget         time.Duration // of a workload; but the first block is made in any case
+}
+
+func planFor(quick bool) plan {
+	if quick {
+		return plan{blocks: 8, rounds: 3, budget: 1500 * time.Millisecond}
+	}
+	return plan{blocks: 5, rounds: 5, budget: 30 * time.Second}
+}
+
+// compare lets the sides do a workload in turns: A B A B. A side that fails is
+// not asked again.
+func compare(ctx context.Context, l *lab, p plan, w workload, sides []Side) Result {
+	costs := make([][]Cost, len(sides))
+	errs := make([]error, len(sides))
+	start := time.Now()
+	for i := range p.blocks * p.rounds {
+		if ctx.Err() != nil || i >= p.rounds && time.Since(start) > p.budget {
+			break
+		}
+		for j, s := range sides {
+			if errs[j] != nil {
+				continue
+			}
+			c, err := w.round(ctx, l, s)
+			costs[j], errs[j] = append(costs[j], c), err
+		}
+	}
+	r := Result{Workload: w.name, Target: w.target}
+	for j, s := range sides {
+		r.Sides = append(r.Sides, measured(s.Name(), best(costs[j], p.rounds), errs[j]))
+	}
+	return r
+}
+
+func measured(side string, c Cost, err error) Measured {
+	if err != nil {
+		return Measured{Side: side, Error: err.Error()}
+	}
+	return Measured{Side: side, Cost: c}
+}
