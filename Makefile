@@ -1,0 +1,71 @@
+# agenthost: two commands matter. make run serves the example apps; make test
+# runs everything. Both set up what they need.
+
+GO      ?= go
+BIN     := bin/agenthost
+# The inner loop needs no C compiler; only the race detector does.
+NOCGO   := CGO_ENABLED=0
+TOOLS   := tools/go.mod
+CORPUS  ?= $(abspath ../shared/corpus)
+export AGENTHOST_CORPUS ?= $(CORPUS)
+
+.PHONY: all help build run test unit race lint fmt fmt-check generate fresh apps fuzz bench proof cover clean
+
+all: test ## the same as test
+
+help: ## print this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+build: ## build bin/agenthost
+	$(NOCGO) $(GO) build -trimpath -ldflags='-s -w' -o $(BIN) ./cmd/agenthost
+
+run: build ## build, then serve the example apps on the scripted model
+	$(BIN) serve apps --auto-create-session --demo
+
+test: fmt-check lint unit race apps bench-test ## everything: format, lint, tests, race detector, apps, bench module
+
+unit: ## tests, without the race detector
+	$(NOCGO) $(GO) test -shuffle=on ./...
+
+race: ## tests under the race detector
+	CGO_ENABLED=1 $(GO) test -race -shuffle=on ./pkg/session ./pkg/store ./pkg/runtime ./pkg/loader ./pkg/server ./pkg/provider
+
+lint: ## go vet, staticcheck, a tidy module
+	$(NOCGO) $(GO) vet ./...
+	$(NOCGO) $(GO) tool -modfile=$(TOOLS) staticcheck ./...
+	$(GO) mod tidy -diff
+
+fmt: ## format all Go files
+	$(GO) tool -modfile=$(TOOLS) gofumpt -w cmd internal pkg bench
+
+fmt-check:
+	@out=$$($(GO) tool -modfile=$(TOOLS) gofumpt -l cmd internal pkg bench); \
+	if [ -n "$$out" ]; then echo "not formatted (make fmt repairs it):"; echo "$$out"; exit 1; fi
+
+generate: ## write schemas, reference and usage texts anew
+	$(NOCGO) $(GO) test ./pkg/loader -run 'TestSchemasFresh' -update
+	$(NOCGO) $(GO) test ./cmd/agenthost -run 'TestUsageFresh|TestReferenceFresh' -update
+
+apps: build ## check the example apps
+	$(BIN) check apps
+
+bench-test:
+	cd bench && $(NOCGO) $(GO) vet ./... && $(NOCGO) $(GO) test ./...
+
+bench: ## measure against adk-go, and print ratios
+	cd bench && $(NOCGO) $(GO) run .
+
+proof: build ## print a table of what is promised and shown
+	$(NOCGO) $(GO) run ./internal/proof -bin $(BIN)
+
+fuzz: ## let each fuzz target run for ten seconds
+	@for pkg in $$($(GO) list ./pkg/...); do \
+	  for target in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz'); do \
+	    echo "$$pkg $$target"; $(NOCGO) $(GO) test $$pkg -run '^$$' -fuzz "^$$target\$$" -fuzztime 10s || exit 1; \
+	  done; done
+
+cover: ## print test coverage by package
+	$(NOCGO) $(GO) test -cover ./pkg/... | awk '{print $$2, $$5}'
+
+clean: ## remove what was built
+	rm -rf bin
