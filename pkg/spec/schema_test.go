@@ -207,7 +207,8 @@ func TestFields(t *testing.T) {
 		Common common `yaml:",inline"`
 		Hidden string
 		Out    string `yaml:"-"`
-		hidden string `yaml:"hidden"` //nolint:unused // shows that it is no field
+		//lint:ignore U1000 shows that it is no field
+		hidden string `yaml:"hidden"`
 	}
 	want := []spec.Field{
 		{Name: "name", Required: true, Doc: "Its name.", Type: reflect.TypeFor[string]()},

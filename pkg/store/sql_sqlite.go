@@ -36,7 +36,7 @@ func parseSQLite(rest string) (sqliteURL, error) {
 	case !ok:
 		return u, errors.New("write sqlite:///FILE for a path from here, sqlite:////FILE for one from the root")
 	case path == "" || path == ":memory:":
-		return u, errors.New("a database file is required: for sessions in memory write memory:")
+		return u, errors.New("write memory: for sessions in memory; a database file is required here")
 	case strings.HasSuffix(path, "/"):
 		return u, fmt.Errorf("%s is a folder: name the database file in it", path)
 	}

@@ -31,7 +31,8 @@ type search struct {
 	Exact   bool
 	Score   float32 `json:",omitempty"`
 	Hidden  string  `json:"-"`
-	secret  string
+	//lint:ignore U1000 shows that it is no parameter
+	secret string
 }
 
 type object1 = map[string]any

@@ -54,7 +54,7 @@ func TestHTTPFailures(t *testing.T) {
 			"a step up", "url: \"HOST/a/{args.id?}\"",
 			map[string]any{"id": ".."},
 			nil,
-			"http tool it: url: a part of the path is . or ..",
+			"http tool it: url: the path has a . or .. in it",
 		},
 		{
 			"an empty part", "url: \"HOST/a/{args.id}\"\nmethod: DELETE",

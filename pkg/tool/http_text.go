@@ -171,7 +171,7 @@ func (t *urlText) renderPath(call *Call) (string, error) {
 	}
 	for segment := range strings.SplitSeq(path, "/") {
 		if segment == "." || segment == ".." {
-			return "", errors.New("a part of the path is . or ..")
+			return "", errors.New("the path has a . or .. in it")
 		}
 	}
 	return path, nil
