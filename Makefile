@@ -17,7 +17,7 @@ help: ## print this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
 build: ## build bin/agenthost
-	$(NOCGO) $(GO) build -trimpath -ldflags='-s -w' -o $(BIN) ./cmd/agenthost
+	$(NOCGO) $(GO) build -ldflags='-s -w' -o $(BIN) ./cmd/agenthost
 
 run: build ## build, then serve the example apps on the scripted model
 	$(BIN) serve apps --auto-create-session --demo

@@ -111,7 +111,7 @@ func TestOpenRefuses(t *testing.T) {
 		{"no slashes", "sqlite:x.db", "", "write sqlite:///FILE for a path from here, sqlite:////FILE for one from the root"},
 		{"two slashes", "sqlite://x.db", "", "write sqlite:///FILE"},
 		{"no file", "sqlite:///", "", "write memory: for sessions in memory; a database file is required here"},
-		{"sqlite in memory", "sqlite:///:memory:", "", "for sessions in memory write memory:"},
+		{"sqlite in memory", "sqlite:///:memory:", "", "write memory: for sessions in memory"},
 		{"a folder", "sqlite:////var/", "", "/var/ is a folder: name the database file in it"},
 		{"unknown parameter", "sqlite:///x.db?cache=shared", "", `unknown parameter "cache": there is only synchronous=full (the default) and synchronous=normal`},
 		{"bad value", "sqlite:///x.db?synchronous=off", "", "synchronous=off: it is full"},
