@@ -99,7 +99,7 @@ func serve(ctx context.Context, io stdio, f *serveFlags, dirs []string) error {
 	defer m.store.Close()
 	m.host = runtime.NewHost(m.store, &runtime.Options{Logger: m.logger})
 	defer m.host.Close()
-	m.watch = loader.NewWatch(loader.New(&loader.Options{Logger: m.logger}), m.host, dirs, &loader.WatchOptions{Logger: m.logger})
+	m.watch = loader.NewWatch(loader.New(&loader.Options{Logger: m.logger}), m.host, dirs, &loader.WatchOptions{Logger: m.logger, Problems: io.err})
 	if err := m.watch.Sync(ctx); err != nil {
 		return failed(err)
 	}

@@ -2,6 +2,7 @@ package loader
 
 import (
 	"context"
+	"io"
 	"log/slog"
 	"maps"
 	"os"
@@ -50,6 +51,9 @@ type WatchOptions struct {
 	Clock func() time.Time
 	// Logger is told of every load; nil is silent.
 	Logger *slog.Logger
+	// Problems gets the problems of every load as text for people, with source
+	// lines and carets; nil drops them.
+	Problems io.Writer
 }
 
 // A Status is what a watch knows of an app.
@@ -89,6 +93,9 @@ func NewWatch(l *Loader, host Host, dirs []string, opts *WatchOptions) *Watch {
 	}
 	if w.opts.Clock == nil {
 		w.opts.Clock = time.Now
+	}
+	if w.opts.Problems == nil {
+		w.opts.Problems = io.Discard
 	}
 	if w.opts.Logger == nil {
 		w.opts.Logger = slog.New(slog.DiscardHandler)
@@ -230,6 +237,9 @@ func (w *Watch) load(ctx context.Context, name string, a *watched) {
 		w.host.Swap(app)
 		w.opts.Logger.Info("app loaded", "app", name, "revision", app.Revision, "warnings", len(ds))
 	}
+	if err := ds.WriteText(w.opts.Problems); err != nil {
+		w.opts.Logger.Warn("cannot print the problems of an app", "app", name, "error", err)
+	}
 	w.statusMu.Lock()
 	w.status[name] = s
 	w.statusMu.Unlock()
@@ -240,9 +250,7 @@ func (w *Watch) refused(name string, s Status) {
 	if s.Revision != "" {
 		what = "the app has problems: the last good revision serves on"
 	}
-	var text strings.Builder
-	_ = s.Diagnostics.WriteText(&text)
-	w.opts.Logger.Error(what, "app", name, "revision", s.Revision, "problems", "\n"+text.String())
+	w.opts.Logger.Error(what, "app", name, "revision", s.Revision, "problems", len(s.Diagnostics))
 }
 
 // watchedFolders are all folders in which a change can matter: those of apps,
