@@ -2,7 +2,11 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -18,7 +22,7 @@ func newCheck(io stdio) *cobra.Command {
 		Short: "Report all problems of apps",
 		Long: `Check reports all problems of all apps at once, each with its place, and exits
 with status 1 when there are errors. DIR is an app or a folder of apps.`,
-		Args:    cobra.MinimumNArgs(1),
+		Args:    between(1, -1),
 		PreRunE: fromEnv,
 		RunE: func(cmd *cobra.Command, dirs []string) error {
 			if format != "text" && format != "json" {
@@ -61,6 +65,9 @@ func check(cmd *cobra.Command, io stdio, dirs []string, format string) error {
 func discover(dirs []string) ([]string, error) {
 	var apps []string
 	for _, dir := range dirs {
+		if err := checkFolder(dir); err != nil {
+			return nil, err
+		}
 		found, err := loader.Discover(dir)
 		if err != nil {
 			return nil, failed(err)
@@ -78,4 +85,18 @@ func count(n int, what string) string {
 		return "1 " + what
 	}
 	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// checkFolder says in plain words why a folder cannot be one of apps.
+func checkFolder(dir string) error {
+	info, err := os.Stat(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return failedf("there is no folder %s", dir)
+	case err != nil:
+		return failed(err)
+	case !info.IsDir():
+		return failedf("%s is a file: give the app's folder, %s", dir, filepath.Dir(dir))
+	}
+	return nil
 }

@@ -18,6 +18,8 @@ func newRoot(io stdio) *cobra.Command {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
+	root.Version = version()
+	root.SetVersionTemplate("agenthost {{.Version}}\n")
 	root.SetIn(io.in)
 	root.SetOut(io.out)
 	root.SetErr(io.err)
@@ -31,12 +33,22 @@ func newRoot(io stdio) *cobra.Command {
 const rootHelp = `agenthost turns folders of YAML into running AI agents.
 
 An app is a folder with a root_agent.yaml, as Google's Agent Development Kit
-has it, or with an app.yaml. Any folder of Agent Config files loads as it is.
+has it, or with an app.yaml. A folder of Agent Config files loads as it is.
 
   agenthost new hello            write an app that runs, offline
   agenthost run hello "Hi"       talk to it
   agenthost serve hello          serve it, and take in every change as you save
 `
+
+// between wants so many arguments; at most below 0 is no bound.
+func between(least, most int) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) < least || most >= 0 && len(args) > most {
+			return fmt.Errorf("write %s", strings.TrimSuffix(cmd.UseLine(), " [flags]"))
+		}
+		return nil
+	}
+}
 
 // setFromEnv gives flags that were not set the values of their variables:
 // --session-db is AGENTHOST_SESSION_DB.

@@ -27,7 +27,7 @@ func newNew(io stdio) *cobra.Command {
 		Short: "Write an app that runs",
 		Long: `New writes a small app into a new folder DIR. It answers from a script, without
 a key and without a network, until you name a model.`,
-		Args: cobra.ExactArgs(1),
+		Args: between(1, 1),
 		RunE: func(_ *cobra.Command, args []string) error { return writeApp(io, args[0]) },
 	}
 }

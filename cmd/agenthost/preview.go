@@ -27,7 +27,7 @@ func newPreview(io stdio) *cobra.Command {
 		Long: `Preview prints, as JSON, the exact request that an agent's model would get: for
 TEXT as the user's next words, or without it for the session as it stands. No
 model is called and nothing is stored.`,
-		Args:    cobra.RangeArgs(1, 2),
+		Args:    between(1, 2),
 		PreRunE: fromEnv,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return preview(cmd.Context(), io, &f, args)

@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"os"
 	"strings"
 
 	"github.com/google/uuid"
@@ -34,7 +36,7 @@ conversation. The session is kept, and --session goes on with it.
 
 In a conversation, /state prints the session's state, /session its id, and
 /quit ends it.`,
-		Args:    cobra.RangeArgs(1, 2),
+		Args:    between(1, 2),
 		PreRunE: fromEnv,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return talk(cmd.Context(), io, &f, args)
@@ -61,7 +63,7 @@ func talk(ctx context.Context, io stdio, f *runFlags, args []string) error {
 	defer host.Store().Close()
 	defer host.Close()
 	t := &talker{io: io, host: host, state: state, json: f.json}
-	if t.key, err = f.key(ctx, host.Store(), app); err != nil {
+	if t.key, err = f.key(ctx, io, session.Key{App: app, User: f.user, ID: f.session}, host.Store()); err != nil {
 		return err
 	}
 	if len(args) == 2 {
@@ -73,14 +75,17 @@ func talk(ctx context.Context, io stdio, f *runFlags, args []string) error {
 }
 
 // key names the session, and makes it when it is not there.
-func (f *runFlags) key(ctx context.Context, st *store.Store, app string) (session.Key, error) {
-	key := session.Key{App: app, User: f.user, ID: f.session}
+func (f *runFlags) key(ctx context.Context, io stdio, key session.Key, st *store.Store) (session.Key, error) {
 	if key.ID == "" {
 		key.ID = uuid.NewString()
 	}
 	_, err := st.Sessions.Create(ctx, key, nil)
-	if errors.Is(err, session.ErrExists) {
-		err = nil
+	switch {
+	case errors.Is(err, session.ErrExists):
+		return key, nil
+	case err == nil && f.session != "":
+		// A mistyped id would go unnoticed otherwise.
+		fmt.Fprintf(io.err, "session %s is new\n", key.ID)
 	}
 	return key, failed(err)
 }
@@ -97,6 +102,7 @@ type talker struct {
 // converse reads lines until the end of input, /quit, or ctx's end.
 func (t *talker) converse(ctx context.Context) error {
 	fmt.Fprintf(t.io.err, "Talking to %s, session %s. /quit ends it.\n", t.key.App, t.key.ID)
+	prompted := isTerminal(t.io.in)
 	lines := make(chan string)
 	go func() {
 		defer close(lines)
@@ -109,7 +115,9 @@ func (t *talker) converse(ctx context.Context) error {
 		}
 	}()
 	for {
-		fmt.Fprint(t.io.err, "> ")
+		if prompted {
+			fmt.Fprint(t.io.err, "> ")
+		}
 		select {
 		case <-ctx.Done():
 			return nil
@@ -178,4 +186,14 @@ func (t *talker) show(p *printer, ev *session.Event) error {
 	}
 	_, err = fmt.Fprintf(t.io.out, "%s\n", b)
 	return err
+}
+
+// isTerminal says whether somebody types there.
+func isTerminal(in io.Reader) bool {
+	f, ok := in.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }

@@ -14,7 +14,7 @@ func newSchema(io stdio) *cobra.Command {
 		Short: "Print the JSON Schema of a document",
 		Long: `Schema prints the JSON Schema of app.yaml (app), of an agent's file (agent), or
 of a script of the scripted model (script). Editors complete and check by it.`,
-		Args:      cobra.MaximumNArgs(1),
+		Args:      between(0, 1),
 		ValidArgs: loader.SchemaNames(),
 		RunE: func(_ *cobra.Command, args []string) error {
 			name := strings.Join(append(args, "app")[:1], "")

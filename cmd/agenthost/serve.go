@@ -48,7 +48,7 @@ func newServe(io stdio) *cobra.Command {
 folder of apps. A saved file is checked and, when nothing is wrong with it, is
 what the next turn runs; a broken one changes nothing. Every flag has a
 variable: --session-db is AGENTHOST_SESSION_DB.`,
-		Args:    cobra.MinimumNArgs(1),
+		Args:    between(1, -1),
 		PreRunE: fromEnv,
 		RunE: func(cmd *cobra.Command, dirs []string) error {
 			f.addrGiven = cmd.Flags().Changed("addr")
@@ -88,6 +88,9 @@ func serve(ctx context.Context, io stdio, f *serveFlags, dirs []string) error {
 	if err := checkAddr(f.addr, f.insecure); err != nil {
 		return err
 	}
+	if err := checkFolders(dirs); err != nil {
+		return err
+	}
 	listener, err := m.listen(ctx)
 	if err != nil {
 		return failed(err)
@@ -108,6 +111,15 @@ func serve(ctx context.Context, io stdio, f *serveFlags, dirs []string) error {
 		AutoCreateSession: f.createSession, Demo: f.demo,
 	})
 	return m.run(ctx, listener)
+}
+
+func checkFolders(dirs []string) error {
+	for _, dir := range dirs {
+		if err := checkFolder(dir); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // checkAddr refuses an address that others can reach: there is nobody yet who
@@ -213,7 +225,7 @@ func (m *serveMain) greet(url string) {
 		if example == "" || s.App == "hello" {
 			example = s.App
 		}
-		fmt.Fprintf(out, "  %-12s %s\n", s.App, firstLine(state.Description))
+		fmt.Fprintln(out, strings.TrimRight(fmt.Sprintf("  %-12s %s", s.App, firstLine(state.Description)), " "))
 	}
 	if example != "" {
 		fmt.Fprintf(out, "\nTry it:\n\n%s\n", m.curl(url, example))

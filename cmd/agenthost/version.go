@@ -11,7 +11,7 @@ func newVersion(io stdio) *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Print the version",
-		Args:  cobra.NoArgs,
+		Args:  between(0, 0),
 		RunE: func(*cobra.Command, []string) error {
 			_, err := fmt.Fprintln(io.out, "agenthost", version())
 			return failed(err)

@@ -20,13 +20,13 @@ var geminiName = regexp.MustCompile(`^(gemini|gemma|learnlm|models/|projects/|pu
 // problems of their settings and connects to nothing.
 func (j *job) buildModels(ctx context.Context) {
 	for _, name := range slices.Sorted(maps.Keys(j.doc.Models)) {
-		if m := j.buildModel(ctx, j.doc.Models[name].node); m != nil {
+		if m := j.buildModel(ctx, name, j.doc.Models[name].node); m != nil {
 			j.models[name] = m
 		}
 	}
 }
 
-func (j *job) buildModel(ctx context.Context, n *spec.Node) model.LLM {
+func (j *job) buildModel(ctx context.Context, name string, n *spec.Node) model.LLM {
 	if n.Kind != spec.Mapping {
 		return nil // told already, when app.yaml was decoded
 	}
@@ -46,7 +46,9 @@ func (j *job) buildModel(ctx context.Context, n *spec.Node) model.LLM {
 	if ds.HasErrors() {
 		return nil
 	}
-	m, err := plan.Build(ctx, j.providerEnv())
+	env := j.providerEnv()
+	env.Name = name
+	m, err := plan.Build(ctx, env)
 	if err != nil {
 		j.reportBuild(n, "model", err)
 		return nil
@@ -85,13 +87,28 @@ func (j *job) modelOf(_ context.Context, name spec.Text) model.LLM {
 	}
 	gemini := strings.TrimPrefix(name.Value, "gemini/")
 	if !geminiName.MatchString(gemini) {
-		d := name.Warnf(0, "model", "%s is none of the app's models: it is taken for a model of Gemini's", name.Value)
-		if near := spec.Suggest(name.Value, slices.Collect(maps.Keys(j.doc.Models))); near != "" {
-			d = d.WithHint("did you mean %q?", near)
-		}
-		j.report(d)
+		j.doubtModel(name)
 	}
 	return j.gemini(gemini)
+}
+
+// doubtModel tells of a name that is none of the app's models and does not look
+// like one of Gemini's. It is an error where it is plainly a slip.
+func (j *job) doubtModel(name spec.Text) {
+	if j.appBroken || strings.Contains(name.Value, "${") {
+		return // what is wrong is told already
+	}
+	vendor, _, qualified := strings.Cut(name.Value, "/")
+	near := spec.Suggest(name.Value, slices.Collect(maps.Keys(j.doc.Models)))
+	switch {
+	case qualified:
+		j.report(name.Errorf(0, "model", "there is no provider %s", vendor).
+			WithHint("name the model under models: of app.yaml, with a provider: %s", strings.Join(j.loader.providers.Names(), " or ")))
+	case near != "":
+		j.report(name.Errorf(0, "model", "%s is none of the app's models", name.Value).WithHint("did you mean %q?", near))
+	default:
+		j.report(name.Warnf(0, "model", "%s is none of the app's models: it is taken for a model of Gemini's", name.Value))
+	}
 }
 
 func (j *job) gemini(name string) model.LLM {

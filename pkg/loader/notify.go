@@ -35,13 +35,27 @@ func (w *Watch) Run(ctx context.Context) error {
 		case <-poll.C:
 		}
 		again, err := w.look(ctx, false)
-		if err != nil {
-			w.opts.Logger.Error("cannot look for apps: those that serve go on", "error", err)
-		}
+		w.blind(err)
 		// What happened in a folder before it was watched made no event.
 		if n.follow(w.watchedFolders()) || again {
 			settle.Reset(w.opts.Settle)
 		}
+	}
+}
+
+// blind tells, once, that the folders cannot be read, and that they can again.
+func (w *Watch) blind(err error) {
+	said := w.blindness
+	w.blindness = ""
+	if err != nil {
+		w.blindness = err.Error()
+	}
+	switch {
+	case w.blindness == said:
+	case err != nil:
+		w.opts.Logger.Error("cannot look for apps: those that serve go on", "error", err)
+	default:
+		w.opts.Logger.Info("can look for apps again")
 	}
 }
 

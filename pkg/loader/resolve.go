@@ -11,6 +11,7 @@ import (
 	"agenthost/pkg/model"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/spec"
+	"agenthost/pkg/tool"
 )
 
 // job is one load of one app: it gathers what the files say and every problem
@@ -20,16 +21,23 @@ type job struct {
 	src    *source
 	ds     spec.Diagnostics
 
-	doc     document
-	agents  map[string]declared
-	placed  int
-	models  map[string]model.LLM
-	used    map[*spec.Node]bool
-	closers []func() error
+	doc document
+	// appBroken says that app.yaml could not be read whole: what it would name
+	// is not known.
+	appBroken bool
+	agents    map[string]declared
+	placed    int
+	models    map[string]model.LLM
+	used      map[*spec.Node]bool
+	shared    map[*spec.Node]tool.Set // tools under tools: that are built, for all who use them
+	closers   []func() error
 }
 
 func newJob(l *Loader, src *source) *job {
-	return &job{loader: l, src: src, agents: map[string]declared{}, models: map[string]model.LLM{}, used: map[*spec.Node]bool{}}
+	return &job{
+		loader: l, src: src, agents: map[string]declared{}, models: map[string]model.LLM{},
+		used: map[*spec.Node]bool{}, shared: map[*spec.Node]tool.Set{},
+	}
 }
 
 func (j *job) report(ds ...spec.Diagnostic) { j.ds = append(j.ds, ds...) }
@@ -53,10 +61,13 @@ func (j *job) run(ctx context.Context) *runtime.App {
 func (j *job) readAppFile() {
 	n, ds := j.src.document(appFile)
 	j.report(ds...)
+	j.appBroken = n == nil || ds.HasErrors()
 	if n == nil {
 		return
 	}
-	j.report(spec.Decode(n, &j.doc)...)
+	ds = spec.Decode(n, &j.doc)
+	j.report(ds...)
+	j.appBroken = j.appBroken || ds.HasErrors()
 	if name := j.doc.Name; name.Value != "" && name.Value != j.src.name {
 		d := name.Errorf(0, "app-name", "the app's name is that of its folder, %s", j.src.name)
 		d.Hint = "leave name out, or rename the folder"
@@ -280,6 +291,9 @@ func (j *job) resolveRef(ctx context.Context, ref *runtime.AgentRef, t trail) *p
 func (j *job) resolveUse(ctx context.Context, ref *runtime.AgentRef, t trail) *placed {
 	name := ref.Use.Value
 	d, ok := j.agents[name]
+	if !ok && j.appBroken {
+		return nil // it may well be in what could not be read
+	}
 	if !ok {
 		j.report(unknown(ref.Node.Get("use"), "agent %s under agents", name, slices.Sorted(maps.Keys(j.agents))))
 		return nil
@@ -337,12 +351,16 @@ func circle(passed []string, back string) string {
 // checkUnused looks at named agents and tools that nothing uses: their problems
 // are problems too.
 func (j *job) checkUnused(ctx context.Context) {
+	// Whoever uses it may stand in what is wrong.
+	sure := !j.ds.HasErrors()
 	for _, name := range slices.Sorted(maps.Keys(j.agents)) {
 		d := j.agents[name]
 		if j.used[d.node] {
 			continue
 		}
-		j.report(d.node.Warnf("unused", "agent %s is used nowhere", name))
+		if sure {
+			j.report(d.node.Warnf("unused", "agent %s is used nowhere", name))
+		}
 		j.resolveAgent(ctx, named(d.node, name), trail{file: d.file, passed: []string{"use " + name}})
 	}
 	for _, name := range slices.Sorted(maps.Keys(j.doc.Tools)) {
@@ -350,7 +368,9 @@ func (j *job) checkUnused(ctx context.Context) {
 		if j.used[n] {
 			continue
 		}
-		j.report(n.Warnf("unused", "tool %s is used nowhere", name))
+		if sure {
+			j.report(n.Warnf("unused", "tool %s is used nowhere", name))
+		}
 		j.declaredTool(ctx, n, trail{})
 	}
 }

@@ -38,12 +38,23 @@ func (j *job) resolveTool(ctx context.Context, ref *runtime.ToolRef, t trail) []
 func (j *job) useTool(ctx context.Context, ref *runtime.ToolRef, t trail) []*placedTool {
 	name := ref.Use.Value
 	n, ok := j.doc.Tools[name]
+	if !ok && j.appBroken {
+		return nil
+	}
 	if !ok {
 		j.report(unknown(ref.Node.Get("use"), "tool %s under tools in app.yaml", name, slices.Sorted(maps.Keys(j.doc.Tools))))
 		return nil
 	}
 	j.used[n.node] = true
-	return j.declaredTool(ctx, n.node, t)
+	if set, built := j.shared[n.node]; built {
+		return []*placedTool{{set: set}}
+	}
+	found := j.declaredTool(ctx, n.node, t)
+	// A tool that calls an agent is another one at each place.
+	if len(found) == 1 && found[0].set != nil {
+		j.shared[n.node] = found[0].set
+	}
+	return found
 }
 
 // declaredTool is a tool under tools: in app.yaml.

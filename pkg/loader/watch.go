@@ -33,6 +33,9 @@ type Watch struct {
 	dirs   []string
 	opts   WatchOptions
 
+	// blindness is why the folders cannot be read; only Run uses it.
+	blindness string
+
 	mu   sync.Mutex // serialises looks and loads
 	apps map[string]*watched
 

@@ -20,6 +20,8 @@ import (
 
 // Env is what building a model may use.
 type Env struct {
+	// Name is what the document calls the model; empty leaves it to the kind.
+	Name string
 	// Lookup reads a variable of the environment and the app's .env; nil is
 	// [os.LookupEnv].
 	Lookup func(name string) (string, bool)

@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
@@ -31,7 +32,7 @@ func buildScripted(ctx context.Context, env Env, c *scriptedConfig) (model.LLM, 
 	if err := ds.Err(); err != nil {
 		return nil, err
 	}
-	return NewScripted(script, &ScriptedOptions{Name: c.Model, Wait: env.Wait}), nil
+	return NewScripted(script, &ScriptedOptions{Name: cmp.Or(c.Model, env.Name), Wait: env.Wait}), nil
 }
 
 // ScriptedOptions are those of [NewScripted].

@@ -1,6 +1,8 @@
 package runtime
 
 import (
+	"fmt"
+
 	"agenthost/pkg/spec"
 )
 
@@ -93,7 +95,7 @@ func (r *ToolRef) DecodeSpec(n *spec.Node) spec.Diagnostics {
 	switch {
 	case n.Kind == spec.Scalar && !n.IsNull():
 		d := n.Errorf("type", "a tool is written as a mapping")
-		d.Hint = "write - name: " + n.Value
+		d.Hint = fmt.Sprintf("write - name: %s for a built-in tool, - use: %[1]s for one of tools: in app.yaml", n.Value)
 		return spec.Diagnostics{d}
 	case n.Kind != spec.Mapping:
 		return spec.Diagnostics{n.Errorf("type", "a tool is written as {name: NAME}, {use: NAME}, or {KIND: {…}}")}

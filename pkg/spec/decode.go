@@ -26,11 +26,13 @@ type Decoder interface {
 // structs, pointers to those, any (as [Node.Any]), *[Node], and types that are
 // a [Decoder]. Bytes are base64 in either alphabet. The DecodeSpec of dst
 // itself is not called, so that it can call Decode.
-func Decode(n *Node, dst any) Diagnostics {
+func Decode(n *Node, dst any) Diagnostics { return decode(n, dst, new(fieldTable)) }
+
+func decode(n *Node, dst any, fields *fieldTable) Diagnostics {
 	if n == nil {
 		n = &Node{Tag: nullTag}
 	}
-	d := &decoder{fields: map[reflect.Type][]Field{}}
+	d := &decoder{fields: fields}
 	d.plainValue(n, reflect.ValueOf(dst).Elem(), Field{})
 	d.ds.Sort()
 	return d.ds
@@ -38,19 +40,10 @@ func Decode(n *Node, dst any) Diagnostics {
 
 type decoder struct {
 	ds     Diagnostics
-	fields map[reflect.Type][]Field
+	fields *fieldTable
 }
 
 func (d *decoder) add(ds ...Diagnostic) { d.ds = append(d.ds, ds...) }
-
-func (d *decoder) fieldsOf(t reflect.Type) []Field {
-	fields, ok := d.fields[t]
-	if !ok {
-		fields = Fields(t)
-		d.fields[t] = fields
-	}
-	return fields
-}
 
 // structure fills a struct from a mapping.
 func (d *decoder) structure(n *Node, v reflect.Value) {
@@ -61,7 +54,7 @@ func (d *decoder) structure(n *Node, v reflect.Value) {
 		d.add(n.want("a mapping"))
 		return
 	}
-	fields := d.fieldsOf(v.Type())
+	fields := d.fields.of(v.Type())
 	found := make([]*Node, len(fields))
 	for _, e := range n.Entries {
 		d.entry(e, fields, found)
@@ -145,7 +138,7 @@ func (d *decoder) absent(n *Node, v reflect.Value, f Field) {
 	case f.Default != "":
 		d.value(defaultNode(n, f), v, f)
 	case v.Kind() == reflect.Struct && !isDecoder(v):
-		for _, inner := range d.fieldsOf(v.Type()) {
+		for _, inner := range d.fields.of(v.Type()) {
 			d.absent(n, v.FieldByIndex(inner.index), inner)
 		}
 	}

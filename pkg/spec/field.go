@@ -3,6 +3,7 @@ package spec
 import (
 	"reflect"
 	"strings"
+	"sync"
 	"unicode"
 )
 
@@ -58,6 +59,19 @@ func Fields(t reflect.Type) []Field {
 			fields = append(fields, newField(name, sf))
 		}
 	}
+	return fields
+}
+
+// fieldTable remembers the fields of struct types: reading tags takes longer
+// than decoding. Many goroutines may use it.
+type fieldTable struct{ known sync.Map }
+
+func (t *fieldTable) of(typ reflect.Type) []Field {
+	if fields, ok := t.known.Load(typ); ok {
+		return fields.([]Field)
+	}
+	fields := Fields(typ)
+	t.known.Store(typ, fields)
 	return fields
 }
 

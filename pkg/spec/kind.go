@@ -12,6 +12,7 @@ type Kind[Env, T any] struct {
 	Name, Doc string
 
 	config func() any
+	fields *fieldTable
 	build  func(ctx context.Context, env Env, config any) (T, error)
 }
 
@@ -19,7 +20,7 @@ type Kind[Env, T any] struct {
 func NewKind[C, Env, T any](name, doc string, build func(context.Context, Env, *C) (T, error)) Kind[Env, T] {
 	return Kind[Env, T]{
 		Name: name, Doc: doc,
-		config: func() any { return new(C) },
+		config: func() any { return new(C) }, fields: new(fieldTable),
 		build: func(ctx context.Context, env Env, c any) (T, error) {
 			return build(ctx, env, c.(*C))
 		},
@@ -34,7 +35,7 @@ func (k Kind[Env, T]) Decode(n *Node) (Plan[Env, T], Diagnostics) {
 	if d, ok := config.(Decoder); ok {
 		return plan, d.DecodeSpec(n)
 	}
-	return plan, Decode(n, config)
+	return plan, decode(n, config, k.fields)
 }
 
 // ConfigType is the kind's config struct.

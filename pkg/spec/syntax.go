@@ -121,7 +121,7 @@ func syntaxWords(message string) ([2]string, bool) {
 	words, ok := map[string][2]string{
 		"mapping values are not allowed in this context": {
 			`a ":" is not allowed here`,
-			`check the indentation of this line and the one above; text with ": " in it needs quotes`,
+			`text with ": " in it needs quotes, as an expression with ? and : does; or check the indentation of this line and the one above`,
 		},
 		"block sequence entries are not allowed in this context": {
 			`a "- " is not allowed here`, "start a list on a line of its own",
