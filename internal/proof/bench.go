@@ -1,0 +1,87 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+)
+
+// A ratio is what is read of one workload in the bench's report.
+type ratio struct {
+	Workload string  `json:"workload"`
+	Target   float64 `json:"target"`
+	Ratio    float64 `json:"ratio"`
+	Sides    []struct {
+		Side  string `json:"side"`
+		Error string `json:"error"`
+	} `json:"sides"`
+}
+
+// compareWithADK runs the quick form of the bench. It is built first, so that
+// it is one process, which can be ended.
+func compareWithADK(ctx context.Context, l *lab) ([]row, error) {
+	program, file := filepath.Join(l.dir, "bench"), filepath.Join(l.dir, "bench.json")
+	build := exec.CommandContext(ctx, "go", "build", "-o", program, ".")
+	build.Dir = l.bench
+	if out, err := build.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("building the bench: %w: %s", err, out)
+	}
+	run := exec.CommandContext(ctx, program, "-quick", "-json", file)
+	run.Env = append(os.Environ(), "TMPDIR="+l.dir)
+	if out, err := run.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("running the bench: %w: %s", err, out)
+	}
+	return readRatios(file)
+}
+
+func readRatios(file string) ([]row, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	var report struct {
+		Results []ratio `json:"results"`
+	}
+	if err := json.Unmarshal(text, &report); err != nil {
+		return nil, fmt.Errorf("reading the bench's report: %w", err)
+	}
+	if len(report.Results) == 0 {
+		return nil, errors.New("the bench measured nothing")
+	}
+	var rows []row
+	for _, r := range report.Results {
+		rows = append(rows, r.row())
+	}
+	return rows, nil
+}
+
+// row is a workload's line. One without a target only has to be measured.
+func (r ratio) row() row {
+	promised := r.Workload + ": measured beside adk-go"
+	if r.Target > 0 {
+		promised = fmt.Sprintf("%s: %.3g× less CPU than adk-go", r.Workload, r.Target)
+	}
+	shown := fmt.Sprintf("%.*f×", decimals(r.Ratio), r.Ratio)
+	for _, s := range r.Sides {
+		if s.Error != "" {
+			shown += fmt.Sprintf("; %s failed: %s", s.Side, s.Error)
+		}
+	}
+	return row{promised, shown, r.Ratio > 0 && r.Ratio >= r.Target}
+}
+
+// decimals are those that a ratio is printed with: three digits, so that one
+// just below its target is not printed as if it reached it.
+func decimals(ratio float64) int {
+	switch {
+	case ratio < 10:
+		return 2
+	case ratio < 100:
+		return 1
+	}
+	return 0
+}

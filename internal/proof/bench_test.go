@@ -1,0 +1,45 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestReadRatios(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "bench.json")
+	const report = `{"results": [
+  {"workload": "reached", "target": 6, "ratio": 6.5, "sides": []},
+  {"workload": "missed", "target": 10, "ratio": 9.96, "sides": []},
+  {"workload": "no target", "ratio": 57.7, "sides": []},
+  {"workload": "not known", "sides": [{"side": "adk-go", "error": "no disk"}]}
+]}`
+	if err := os.WriteFile(file, []byte(report), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got, err := readRatios(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []row{
+		{"reached: 6× less CPU than adk-go", "6.50×", true},
+		{"missed: 10× less CPU than adk-go", "9.96×", false},
+		{"no target: measured beside adk-go", "57.7×", true},
+		{"not known: measured beside adk-go", "0.00×; adk-go failed: no disk", false},
+	}
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(row{})); diff != "" {
+		t.Errorf("readRatios() (-want +got):\n%s", diff)
+	}
+}
+
+func TestReadRatiosOfNothing(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "bench.json")
+	if err := os.WriteFile(file, []byte("{}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := readRatios(file); err == nil || err.Error() != "the bench measured nothing" {
+		t.Errorf("readRatios() = %v, want that nothing was measured", err)
+	}
+}

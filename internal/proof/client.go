@@ -1,0 +1,154 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+)
+
+// An event is what a client looks at in one of ADK's events.
+type event struct {
+	ID      string `json:"id"`
+	Partial bool   `json:"partial"`
+	Content struct {
+		Parts []struct {
+			Text string `json:"text"`
+		} `json:"parts"`
+	} `json:"content"`
+	ErrorCode string `json:"errorCode"`
+}
+
+func (e *event) text() string {
+	var b strings.Builder
+	for _, p := range e.Content.Parts {
+		b.WriteString(p.Text)
+	}
+	return b.String()
+}
+
+// A client talks in one session.
+type client struct {
+	url, app, session string
+	http              *http.Client
+}
+
+func newClient(url, app, session string) *client {
+	return &client{url: url, app: app, session: session, http: &http.Client{Transport: new(http.Transport)}}
+}
+
+func (c *client) close() { c.http.CloseIdleConnections() }
+
+// turn says something and returns the text of the last event.
+func (c *client) turn(ctx context.Context, text string) (string, error) {
+	events, err := c.run(ctx, text)
+	if err != nil {
+		return "", err
+	}
+	return lastText(events), nil
+}
+
+func lastText(events []event) string {
+	if len(events) == 0 {
+		return ""
+	}
+	return events[len(events)-1].text()
+}
+
+// run takes a turn at /run: all events come at the end.
+func (c *client) run(ctx context.Context, text string) ([]event, error) {
+	body, err := c.ask(ctx, http.MethodPost, "/run", c.request(text, false))
+	if err != nil {
+		return nil, err
+	}
+	defer body.Close()
+	var events []event
+	err = json.NewDecoder(body).Decode(&events)
+	return events, err
+}
+
+// stream takes a turn at /run_sse. With an error it returns the events that
+// came before it.
+func (c *client) stream(ctx context.Context, text string) ([]event, error) {
+	body, err := c.ask(ctx, http.MethodPost, "/run_sse", c.request(text, true))
+	if err != nil {
+		return nil, err
+	}
+	defer body.Close()
+	var events []event
+	r := bufio.NewReader(body)
+	for {
+		line, err := r.ReadString('\n')
+		if err == io.EOF && line == "" {
+			return events, nil
+		}
+		if err != nil {
+			return events, err
+		}
+		frame, ok := strings.CutPrefix(line, "data: ")
+		if !ok {
+			continue
+		}
+		var ev event
+		if err := json.Unmarshal([]byte(frame), &ev); err != nil {
+			return events, err
+		}
+		if ev.ErrorCode != "" {
+			return events, errors.New("the run failed: " + frame)
+		}
+		events = append(events, ev)
+	}
+}
+
+func (c *client) request(text string, streaming bool) any {
+	return map[string]any{
+		"appName": c.app, "userId": "user", "sessionId": c.session, "streaming": streaming,
+		"newMessage": map[string]any{"parts": []any{map[string]any{"text": text}}},
+	}
+}
+
+// stored reads the events of the session.
+func (c *client) stored(ctx context.Context) ([]event, error) {
+	var s struct {
+		Events []event `json:"events"`
+	}
+	err := c.read(ctx, "/apps/"+c.app+"/users/user/sessions/"+c.session, &s)
+	return s.Events, err
+}
+
+// read gets JSON.
+func (c *client) read(ctx context.Context, path string, into any) error {
+	body, err := c.ask(ctx, http.MethodGet, path, nil)
+	if err != nil {
+		return err
+	}
+	defer body.Close()
+	return json.NewDecoder(body).Decode(into)
+}
+
+// ask sends a request; an answer other than 200 is an error.
+func (c *client) ask(ctx context.Context, method, path string, body any) (io.ReadCloser, error) {
+	text, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	req, err := http.NewRequestWithContext(ctx, method, c.url+path, bytes.NewReader(text))
+	if err != nil {
+		return nil, err
+	}
+	res, err := c.http.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	if res.StatusCode == http.StatusOK {
+		return res.Body, nil
+	}
+	defer res.Body.Close()
+	detail, err := io.ReadAll(res.Body)
+	return nil, errors.Join(fmt.Errorf("%s %s: %s: %s", method, path, res.Status, detail), err)
+}

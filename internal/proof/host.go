@@ -1,0 +1,127 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// patience bounds everything that is waited for.
+const patience = 20 * time.Second
+
+// A host is a running agenthost serve.
+type host struct {
+	cmd  *exec.Cmd
+	log  *bytes.Buffer // its stderr; to be read when it has ended
+	url  string
+	born time.Time
+}
+
+// serve starts the program on a database and waits for its greeting.
+func serve(ctx context.Context, l *lab, db, apps string) (*host, error) {
+	h := &host{log: new(bytes.Buffer)}
+	h.cmd = exec.CommandContext(ctx, l.bin, "serve", "--addr", "127.0.0.1:0", "--auto-create-session",
+		"--session-db", "sqlite:///"+db, "--log-level", "error", apps)
+	h.cmd.Dir, h.cmd.Stderr, h.cmd.WaitDelay = l.dir, h.log, time.Second
+	h.cmd.Env = []string{"HOME=" + l.dir, "PATH=" + os.Getenv("PATH")}
+	out, err := h.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	h.born = time.Now()
+	if err := h.cmd.Start(); err != nil {
+		return nil, fmt.Errorf("starting the program: %w", err)
+	}
+	greeting, err := bufio.NewReader(out).ReadString('\n')
+	url, ok := strings.CutPrefix(strings.TrimSpace(greeting), "agenthost serves at ")
+	if err != nil || !ok {
+		return nil, fmt.Errorf("no greeting, but %q: %w", greeting, errors.Join(err, h.kill()))
+	}
+	h.url = url
+	return h, nil
+}
+
+// kill ends the process with SIGKILL, without any notice.
+func (h *host) kill() error { return h.end(syscall.SIGKILL) }
+
+// end sends a signal and waits until the process is gone. Once it is, nothing
+// happens.
+func (h *host) end(sig syscall.Signal) error {
+	if h.cmd.ProcessState != nil {
+		return nil
+	}
+	if err := h.cmd.Process.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("ending the program: %w", err)
+	}
+	var failure *exec.ExitError
+	if err := h.cmd.Wait(); err != nil && !errors.As(err, &failure) {
+		return fmt.Errorf("waiting for the program's end: %w", err)
+	}
+	return nil
+}
+
+// goroutines ends the process by SIGQUIT, upon which Go prints the stack of
+// each goroutine, and counts them.
+func (h *host) goroutines() (int, error) {
+	if err := h.end(syscall.SIGQUIT); err != nil {
+		return 0, err
+	}
+	return strings.Count(h.log.String(), "\ngoroutine "), nil
+}
+
+// proc is a file or folder of the process below /proc.
+func (h *host) proc(name string) string {
+	return filepath.Join("/proc", strconv.Itoa(h.cmd.Process.Pid), name)
+}
+
+// held counts open file handles and threads.
+func (h *host) held() (handles, threads int, err error) {
+	fds, err := os.ReadDir(h.proc("fd"))
+	if err != nil {
+		return 0, 0, err
+	}
+	tasks, err := os.ReadDir(h.proc("task"))
+	return len(fds), len(tasks), err
+}
+
+// resident is the memory of the process that is in RAM, in MB.
+func (h *host) resident() (float64, error) {
+	status, err := os.ReadFile(h.proc("status"))
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(status)) {
+		if kb, ok := strings.CutPrefix(line, "VmRSS:"); ok {
+			n, err := strconv.Atoi(strings.TrimSuffix(strings.TrimSpace(kb), " kB"))
+			return float64(n) / 1024, err
+		}
+	}
+	return 0, errors.New("/proc tells no VmRSS")
+}
+
+// until looks again and again until what is looked for is there.
+func until(ctx context.Context, what string, there func() (bool, error)) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	again := time.NewTicker(10 * time.Millisecond)
+	defer again.Stop()
+	for {
+		if ok, err := there(); ok || err != nil {
+			return err
+		}
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			return fmt.Errorf("waiting for %s: %w", what, ctx.Err())
+		}
+	}
+}

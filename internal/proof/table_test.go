@@ -1,0 +1,65 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func showing(rows []row, err error) topic {
+	return topic{"speed", func(context.Context, *lab) ([]row, error) { return rows, err }}
+}
+
+func TestTable(t *testing.T) {
+	kept := row{"it starts", "46ms", true}
+	tests := []struct {
+		name  string
+		topic topic
+		ok    bool
+		want  string
+	}{
+		{"kept", showing([]row{kept}, nil), true, `
+| what is promised | what was shown | ok  |
+| ---------------- | -------------- | --- |
+| it starts        | 46ms           | yes |
+`},
+		{"not kept", showing([]row{kept, {"10× less", "6×", false}}, nil), false, `
+| what is promised | what was shown | ok  |
+| ---------------- | -------------- | --- |
+| it starts        | 46ms           | yes |
+| 10× less         | 6×             | NO  |
+`},
+		{"broke off", showing([]row{kept}, errors.New("no greeting,\nbut noise")), false, `
+| what is promised | what was shown                    | ok  |
+| ---------------- | --------------------------------- | --- |
+| it starts        | 46ms                              | yes |
+| speed            | broke off: no greeting, but noise | NO  |
+`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var got table
+			got.add(t.Context(), nil, tt.topic)
+			var b strings.Builder
+			if err := got.print(&b); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tt.want, "\n"+b.String()); diff != "" {
+				t.Errorf("print() (-want +got):\n%s", diff)
+			}
+			if got.ok() != tt.ok {
+				t.Errorf("ok() = %v, want %v", got.ok(), tt.ok)
+			}
+		})
+	}
+}
+
+func TestNewLabWithoutProgram(t *testing.T) {
+	_, err := newLab("no/such/program", "bench")
+	if err == nil || !strings.Contains(err.Error(), "make build makes it") {
+		t.Errorf("newLab() = %v, want how to make the program", err)
+	}
+}
