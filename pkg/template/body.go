@@ -25,7 +25,7 @@ func (b *body) static() (string, bool) {
 // render asks for the values first, so that the result is allocated once and
 // in its final size.
 func (b *body) render(lookup func(*Ref) (any, bool, error)) (string, error) {
-	var few [16]string
+	var few [33]string
 	values, size := few[:0], b.size
 	for i := range b.refs {
 		ref := &b.refs[i]
@@ -41,20 +41,15 @@ func (b *body) render(lookup func(*Ref) (any, bool, error)) (string, error) {
 			text = String(v)
 		}
 		size += len(text)
-		values = append(values, text)
+		values = append(values, b.literals[i], text)
 	}
-	return b.join(values, size), nil
-}
-
-func (b *body) join(values []string, size int) string {
+	values = append(values, b.literals[len(b.refs)])
 	var out strings.Builder
 	out.Grow(size)
-	for i, v := range values {
-		out.WriteString(b.literals[i])
+	for _, v := range values {
 		out.WriteString(v)
 	}
-	out.WriteString(b.literals[len(values)])
-	return out.String()
+	return out.String(), nil
 }
 
 // A builder collects a body from left to right.
