@@ -65,6 +65,7 @@ func commands() map[string]command {
 		"sse-end":   affirmed(sseEnd),
 		"wait-for":  waitFor,
 		"listen":    affirmed(listen),
+		"keep-last": affirmed(keepLast),
 	}
 }
 

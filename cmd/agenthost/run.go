@@ -160,8 +160,13 @@ func (t *talker) say(ctx context.Context, text string) error {
 		Message: model.UserText(text), StateDelta: t.state, Streaming: &streaming,
 	}
 	t.state = nil
+	return t.tell(t.host.Run(ctx, req))
+}
+
+// tell prints the events of a run.
+func (t *talker) tell(events runtime.Events) error {
 	p := &printer{out: t.io.out, root: t.host.App(t.key.App).Root.Name()}
-	for ev, err := range t.host.Run(ctx, req) {
+	for ev, err := range events {
 		if err != nil {
 			p.end()
 			return told(err)

@@ -33,6 +33,7 @@ func updating() bool { return flag.Lookup("update").Value.String() == "true" }
 //	sse-begin BODY-FILE               the same, but go on after the first of them
 //	sse-end                           print the rest
 //	[!] wait-for METHOD PATH TEXT [BODY-FILE]   ask until the answer has the text
+//	keep-last VAR PATTERN             set VAR to the last match in the output of the last exec
 //	listen VAR [ADDR]                 see that a port is taken (any free one), set VAR to its address
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{

@@ -27,7 +27,7 @@ var update = flag.Bool("update", false, "write what came out into the transcript
 // Transcripts plays every transcript below a folder. A transcript is a txtar
 // file: prose that names the rule it guards; the app's files; input, a line
 // for each turn (a text, or JSON {"message", "parts", "stateDelta",
-// "streaming", "state"}); and events, what came out: for each turn the events
+// "streaming", "state", "stop", "rewindBefore", "rewindAfter"}); and events, what came out: for each turn the events
 // that were seen, then what was stored and the state at the end. Ids and times
 // are left out, as are the parts of an event that say nothing.
 func Transcripts(t *testing.T, dir string, opts func() *loader.Options) {
@@ -87,6 +87,10 @@ type turn struct {
 	State map[string]any `json:"state"`
 	// Stop makes the consumer leave after so many events.
 	Stop int `json:"stop"`
+	// RewindBefore takes the session back to before the invocation of the
+	// event of this number, RewindAfter to this event; the message follows.
+	RewindBefore int `json:"rewindBefore"`
+	RewindAfter  int `json:"rewindAfter"`
 }
 
 func parseTurn(t *testing.T, line string) turn {
@@ -145,7 +149,7 @@ func (e *Env) playTurn(t *testing.T, key session.Key, tu turn, out *strings.Buil
 	}
 	var lines []string
 	parallel, n := false, 0
-	for ev, err := range e.Host.Run(t.Context(), req) {
+	for ev, err := range e.events(t, req, tu) {
 		if err != nil {
 			re := runtime.AsRunError(err)
 			lines = append(lines, fmt.Sprintf("error %s: %s", re.Code, re.Message))
@@ -163,6 +167,27 @@ func (e *Env) playTurn(t *testing.T, key session.Key, tu turn, out *strings.Buil
 	for _, l := range lines {
 		fmt.Fprintln(out, strings.ReplaceAll(l, os.TempDir(), "TMP"))
 	}
+}
+
+// events are those of a run, or of a rewind, which need not have a message.
+func (e *Env) events(t *testing.T, req *runtime.RunRequest, tu turn) runtime.Events {
+	if tu.RewindBefore == 0 && tu.RewindAfter == 0 {
+		return e.Host.Run(t.Context(), req)
+	}
+	rewind := &runtime.RewindRequest{App: req.App, UserID: req.UserID, SessionID: req.SessionID, Message: req.Message, Streaming: req.Streaming}
+	if tu.Message == "" && len(tu.Parts) == 0 {
+		rewind.Message = nil
+	}
+	sess, err := e.Store.Sessions.Get(t.Context(), session.Key{App: req.App, User: req.UserID, ID: req.SessionID}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if tu.RewindBefore > 0 {
+		rewind.BeforeInvocationID = sess.Events()[tu.RewindBefore-1].InvocationID
+	} else {
+		rewind.AfterEventID = sess.Events()[tu.RewindAfter-1].ID
+	}
+	return e.Host.Rewind(t.Context(), rewind)
 }
 
 func (e *Env) writeStored(t *testing.T, key session.Key, out *strings.Builder) {

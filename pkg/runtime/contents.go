@@ -19,8 +19,7 @@ func (inv *Invocation) contents(include IncludeContents) ([]*genai.Content, erro
 	name := inv.node.agent.Name()
 	if include == IncludeNone {
 		v := newView(name, inv.branch)
-		events := inv.run.sess.Events()
-		v.extend(events[currentTurn(events, v):])
+		v.extend(currentEvents(inv.run.sess.Events(), v))
 		return v.latest()
 	}
 	type viewKey struct{ agent, branch string }
@@ -35,6 +34,18 @@ func (inv *Invocation) contents(include IncludeContents) ([]*genai.Content, erro
 		return v
 	})
 	return v.(*view).latest()
+}
+
+// currentEvents are the events of the current turn. A rewind among them may
+// have taken the turn itself back: then it is looked for among what stays.
+func currentEvents(events []*session.Event, v *view) []*session.Event {
+	turn := events[currentTurn(events, v):]
+	isRewind := func(ev *session.Event) bool { return ev.Actions.RewindBeforeInvocationID != "" }
+	if slices.ContainsFunc(turn, isRewind) {
+		events = session.WithoutRewound(events)
+		turn = events[currentTurn(events, v):]
+	}
+	return turn
 }
 
 // currentTurn finds where the current turn begins: at the latest event that is
@@ -103,7 +114,7 @@ func (v *view) extend(events []*session.Event) {
 	for i := v.seen; i < len(events); i++ {
 		if events[i].Actions.RewindBeforeInvocationID != "" {
 			*v = *newView(v.agent, v.branch)
-			for _, ev := range withoutRewound(events[:i+1]) {
+			for _, ev := range session.WithoutRewound(events[:i+1]) {
 				v.add(ev)
 			}
 		} else {
@@ -111,25 +122,6 @@ func (v *view) extend(events []*session.Event) {
 		}
 		v.seen = i + 1
 	}
-}
-
-// withoutRewound leaves out what was taken back: from the first event of the
-// rewound invocation up to the rewind itself.
-func withoutRewound(events []*session.Event) []*session.Event {
-	var kept []*session.Event
-	for i := len(events) - 1; i >= 0; i-- {
-		target := events[i].Actions.RewindBeforeInvocationID
-		if target == "" {
-			kept = append(kept, events[i])
-			continue
-		}
-		first := slices.IndexFunc(events[:i], func(ev *session.Event) bool { return ev.InvocationID == target })
-		if first >= 0 {
-			i = first
-		}
-	}
-	slices.Reverse(kept)
-	return kept
 }
 
 // latest is the contents with the rule for a last event that answers calls:

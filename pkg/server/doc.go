@@ -13,6 +13,7 @@
 //	POST   /apps/{app}/users/{user}/sessions/{session}   create, body is the state (deprecated)
 //	DELETE /apps/{app}/users/{user}/sessions/{session}   also when there is none
 //	PATCH  /apps/{app}/users/{user}/sessions/{session}   change the state
+//	POST   /apps/{app}/users/{user}/sessions/{session}/rewind   take back its end, and go on
 //	POST   /run                                  one invocation, all events at the end
 //	POST   /run_sse                              one invocation, events as they happen
 //	GET    /demo/orders/{id}                     three orders, if Options.Demo is set

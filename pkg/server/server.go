@@ -138,6 +138,7 @@ func (s *Server) routes() []route {
 		{"POST " + sessions + "/{session}", s.handleCreateNamedSession},
 		{"DELETE " + sessions + "/{session}", s.handleDeleteSession},
 		{"PATCH " + sessions + "/{session}", s.handlePatchSession},
+		{"POST " + sessions + "/{session}/rewind", s.handleRewind},
 
 		{"POST /run", s.handleRun},
 		{"POST /run_sse", s.handleRunSSE},

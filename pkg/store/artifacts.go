@@ -71,7 +71,7 @@ func (a *Artifacts) Save(ctx context.Context, key session.Key, name string, part
 }
 
 // Load reads a version as it was saved; a version below 0 is the latest. What
-// is missing is ErrNotFound.
+// is missing is ErrNotFound, and so is a version that says so, see [Absence].
 func (a *Artifacts) Load(ctx context.Context, key session.Key, name string, version int) (*genai.Part, error) {
 	at, err := shelfOf(key, name)
 	if err != nil {
@@ -83,6 +83,9 @@ func (a *Artifacts) Load(ctx context.Context, key session.Key, name string, vers
 	rec, err := a.backend.load(ctx, at, version)
 	if err != nil {
 		return nil, err
+	}
+	if rec.isAbsence() {
+		return nil, at.errNotFound(version)
 	}
 	return rec.part()
 }

@@ -23,6 +23,20 @@ type artifact struct {
 	bytes []byte
 }
 
+// absenceMIME is the type of an absence.
+const absenceMIME = "application/octet-stream"
+
+// Absence is a part that says, as a new version of an artifact, that there is
+// none any more: bytes of no known type, and none of them (adk-python
+// runners.py). Its name stays listed.
+func Absence() *genai.Part {
+	return &genai.Part{InlineData: &genai.Blob{MIMEType: absenceMIME}}
+}
+
+func (rec *artifact) isAbsence() bool {
+	return rec.MIME == absenceMIME && !rec.Text && len(rec.bytes) == 0 && !bytes.Contains(rec.Part, []byte(`"fileData"`))
+}
+
 // packPart takes the bytes out of a part.
 func packPart(name string, part *genai.Part) (*artifact, error) {
 	if !storable(part) {

@@ -38,6 +38,9 @@ type sessionBackend interface {
 // A backend is a sessionBackend with its life.
 type backend interface {
 	sessionBackend
+	// initial returns the session's own state as create wrote it. It belongs
+	// to the caller. A missing session is ErrNotFound.
+	initial(ctx context.Context, key session.Key) (map[string]any, error)
 	// ping says whether the backend can write.
 	ping(ctx context.Context) error
 	// close waits for writes under way. Calls after it are errClosed.

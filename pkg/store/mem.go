@@ -32,6 +32,7 @@ type memSession struct {
 	events []*session.Event
 	seqs   map[string]int64 // by event id
 	state  map[string]any
+	first  map[string]any // the state at the creation
 }
 
 func newMemory() *memory {
@@ -56,6 +57,7 @@ func (m *memory) create(_ context.Context, key session.Key, cells []cell, now ti
 		head:  head{id: m.lastID, updated: now},
 		seqs:  map[string]int64{},
 		state: map[string]any{},
+		first: ownOf(cells),
 	}
 	m.write(key, cells)
 	return nil

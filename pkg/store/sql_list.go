@@ -20,7 +20,7 @@ func (b *sqlBackend) list(ctx context.Context, app, user string) ([]*listed, err
 			sessions = sessions.Where("s.user_id = ?", user)
 			states = states.Where("user_id IN ?", []string{"", user})
 		}
-		sessions = sessions.Table("sessions s").Joins(lastEventSQL).Select("s.*, h.seq AS version, h.timestamp AS update_time")
+		sessions = sessions.Table("sessions s").Joins(lastEventSQL).Select("s.pk, s.app_name, s.user_id, s.id, s.create_time, h.seq AS version, h.timestamp AS update_time")
 		if err := sessions.Order("s.pk").Find(&heads).Error; err != nil {
 			return err
 		}

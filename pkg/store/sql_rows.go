@@ -12,6 +12,8 @@ type sessionRow struct {
 	User    string `gorm:"column:user_id;size:255;not null;uniqueIndex:sessions_key,priority:2"`
 	Session string `gorm:"column:id;size:128;not null;uniqueIndex:sessions_key,priority:3"`
 	Created int64  `gorm:"column:create_time;not null"`
+	// Initial is the session's own state at its creation, as a JSON object.
+	Initial string `gorm:"column:initial;type:text;not null"`
 }
 
 // TableName is for GORM.

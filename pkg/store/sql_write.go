@@ -187,9 +187,13 @@ func (b *sqlBackend) create(ctx context.Context, key session.Key, cells []cell, 
 	if err != nil {
 		return err
 	}
+	initial, err := appendMap(nil, ownOf(cells))
+	if err != nil {
+		return err
+	}
 	return b.writer.do(ctx, func(w *writer) error {
 		at := now.UnixMicro()
-		row := sessionRow{App: key.App, User: key.User, Session: key.ID, Created: at}
+		row := sessionRow{App: key.App, User: key.User, Session: key.ID, Created: at, Initial: string(initial)}
 		res := w.orm.Clauses(clause.OnConflict{DoNothing: true}).Create(&row)
 		if res.Error != nil {
 			return fmt.Errorf("creating session %s: %w", key.ID, res.Error)

@@ -1,0 +1,249 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"agenthost/pkg/loader"
+	"agenthost/pkg/model"
+	"agenthost/pkg/runtime"
+	"agenthost/pkg/session"
+)
+
+// sessionFlags are those of the verbs below session.
+type sessionFlags struct {
+	storeFlags
+	user          string
+	before, after string
+	json          bool
+}
+
+func newSession(io stdio) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "session",
+		Short: "List, show, rewind and delete sessions",
+		Long: `Session looks after the stored sessions of an app: list them, show one with its
+events and state, take back the end of one, or delete it. APPDIR is the app's
+folder; only a rewind that goes on with a TEXT loads it.`,
+		Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			return errors.New("session needs one of list, show, rewind and delete")
+		},
+	}
+	cmd.AddCommand(newSessionList(io), newSessionShow(io), newSessionRewind(io), newSessionDelete(io))
+	return cmd
+}
+
+// verb makes a verb below session, with the flags that all of them have.
+func (f *sessionFlags) verb(cmd *cobra.Command, run func(ctx context.Context, args []string) error) *cobra.Command {
+	cmd.PreRunE = fromEnv
+	cmd.RunE = func(cmd *cobra.Command, args []string) error { return run(cmd.Context(), args) }
+	f.add(cmd.Flags())
+	return cmd
+}
+
+func newSessionList(io stdio) *cobra.Command {
+	var f sessionFlags
+	cmd := f.verb(&cobra.Command{
+		Use:   "list APPDIR",
+		Short: "List sessions",
+		Args:  cobra.ExactArgs(1),
+	}, func(ctx context.Context, args []string) error { return listSessions(ctx, io, &f, args[0]) })
+	cmd.Flags().StringVar(&f.user, "user", "", "only the sessions of this user (default: of all)")
+	cmd.Flags().BoolVar(&f.json, "json", false, "print JSON")
+	return cmd
+}
+
+func newSessionShow(io stdio) *cobra.Command {
+	var f sessionFlags
+	cmd := f.verb(&cobra.Command{
+		Use:   "show APPDIR SESSION",
+		Short: "Show the events and the state of a session",
+		Args:  cobra.ExactArgs(2),
+	}, func(ctx context.Context, args []string) error { return showSession(ctx, io, &f, args) })
+	cmd.Flags().StringVar(&f.user, "user", "user", "whose session it is")
+	cmd.Flags().BoolVar(&f.json, "json", false, "print JSON")
+	return cmd
+}
+
+func newSessionRewind(io stdio) *cobra.Command {
+	var f sessionFlags
+	cmd := f.verb(&cobra.Command{
+		Use:   "rewind APPDIR SESSION (--before INVOCATION | --after EVENT) [TEXT]",
+		Short: "Take back the end of a session, and go on with TEXT",
+		Long: `Rewind takes back the end of a session: its state and its artifacts become what
+they were, and models see nothing of what was taken back. It stays stored. What
+belongs to the user or the app does not change.`,
+		Args: cobra.RangeArgs(2, 3),
+	}, func(ctx context.Context, args []string) error { return rewindSession(ctx, io, &f, args) })
+	cmd.Flags().StringVar(&f.user, "user", "user", "whose session it is")
+	cmd.Flags().StringVar(&f.before, "before", "", "take back this invocation and all behind it")
+	cmd.Flags().StringVar(&f.after, "after", "", "take back all behind this event")
+	cmd.Flags().BoolVar(&f.json, "json", false, "print the events that follow as lines of JSON")
+	return cmd
+}
+
+func newSessionDelete(io stdio) *cobra.Command {
+	var f sessionFlags
+	cmd := f.verb(&cobra.Command{
+		Use:   "delete APPDIR SESSION",
+		Short: "Delete a session with its events and state",
+		Args:  cobra.ExactArgs(2),
+	}, func(ctx context.Context, args []string) error { return deleteSession(ctx, io, &f, args) })
+	cmd.Flags().StringVar(&f.user, "user", "user", "whose session it is")
+	return cmd
+}
+
+func listSessions(ctx context.Context, io stdio, f *sessionFlags, dir string) error {
+	st, err := f.open(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer st.Close()
+	all, err := st.Sessions.List(ctx, loader.AppName(dir), f.user)
+	if err != nil {
+		return failed(err)
+	}
+	if f.json {
+		heads := []any{}
+		for _, sess := range all {
+			heads = append(heads, sess.Head())
+		}
+		return printJSON(io, heads)
+	}
+	w := tabwriter.NewWriter(io.out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "SESSION\tUSER\tEVENTS\tLAST")
+	for _, sess := range all {
+		fmt.Fprintf(w, "%s\t%s\t%d\t%s\n", sess.ID, sess.User, sess.Version, sess.LastUpdate.Local().Format("2006-01-02 15:04:05"))
+	}
+	return failed(w.Flush())
+}
+
+func (f *sessionFlags) key(args []string) session.Key {
+	return session.Key{App: loader.AppName(args[0]), User: f.user, ID: args[1]}
+}
+
+func showSession(ctx context.Context, io stdio, f *sessionFlags, args []string) error {
+	st, err := f.open(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer st.Close()
+	sess, err := st.Sessions.Get(ctx, f.key(args), nil)
+	if err != nil {
+		return failed(err)
+	}
+	if f.json {
+		text, err := session.AppendSession(nil, sess)
+		if err != nil {
+			return failed(err)
+		}
+		return printJSON(io, json.RawMessage(text))
+	}
+	w := tabwriter.NewWriter(io.out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "EVENT\tINVOCATION\tAUTHOR\tWHAT")
+	counts := map[*session.Event]bool{}
+	for _, ev := range session.WithoutRewound(sess.Events()) {
+		counts[ev] = true
+	}
+	for _, ev := range sess.Events() {
+		what := eventLine(ev)
+		if ev.Actions.RewindBeforeInvocationID == "" && !counts[ev] {
+			what = "(taken back) " + what
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", ev.ID, ev.InvocationID, ev.Author, what)
+	}
+	if err := w.Flush(); err != nil {
+		return failed(err)
+	}
+	fmt.Fprint(io.out, "\nstate ")
+	return printJSON(io, sess.State.All())
+}
+
+// eventLine is what an event says and does, in brief.
+func eventLine(ev *session.Event) string {
+	var said []string
+	if ev.Actions.RewindBeforeInvocationID != "" {
+		said = append(said, "(rewind)")
+	}
+	if ev.Content != nil {
+		for _, p := range ev.Content.Parts {
+			switch {
+			case p.FunctionCall != nil:
+				said = append(said, "→ "+p.FunctionCall.Name+"("+oneLine(p.FunctionCall.Args)+")")
+			case p.FunctionResponse != nil:
+				said = append(said, "← "+p.FunctionResponse.Name+" "+oneLine(p.FunctionResponse.Response))
+			case p.Text != "" && !p.Thought:
+				said = append(said, strings.Join(strings.Fields(p.Text), " "))
+			}
+		}
+	}
+	if ev.ErrorCode != "" {
+		said = append(said, "! "+ev.ErrorCode)
+	}
+	if len(ev.Actions.StateDelta) > 0 {
+		said = append(said, "state "+oneLine(ev.Actions.StateDelta))
+	}
+	return strings.Join(said, "; ")
+}
+
+func rewindSession(ctx context.Context, io stdio, f *sessionFlags, args []string) error {
+	key := f.key(args)
+	req := &runtime.RewindRequest{
+		App: key.App, UserID: key.User, SessionID: key.ID, BeforeInvocationID: f.before, AfterEventID: f.after,
+	}
+	host, err := f.host(ctx, io, args)
+	if err != nil {
+		return err
+	}
+	defer host.Store().Close()
+	defer host.Close()
+	t := &talker{io: io, host: host, key: key, json: f.json}
+	if len(args) < 3 {
+		for _, err := range host.Rewind(ctx, req) {
+			return told(err)
+		}
+		fmt.Fprintf(io.err, "session %s rewound\n", key.ID)
+		return nil
+	}
+	streaming := !f.json
+	req.Message, req.Streaming = model.UserText(args[2]), &streaming
+	return t.tell(host.Rewind(ctx, req))
+}
+
+// host is one with the app when there is something to say to it, else one
+// without apps.
+func (f *sessionFlags) host(ctx context.Context, io stdio, args []string) (*runtime.Host, error) {
+	if len(args) == 3 {
+		host, _, err := f.newHost(ctx, io, args[0])
+		return host, err
+	}
+	st, err := f.open(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	return runtime.NewHost(st, nil), nil
+}
+
+func deleteSession(ctx context.Context, io stdio, f *sessionFlags, args []string) error {
+	st, err := f.open(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer st.Close()
+	key := f.key(args)
+	if _, err := st.Sessions.Get(ctx, key, nil); err != nil {
+		return failed(err)
+	}
+	if err := st.Sessions.Delete(ctx, key); err != nil {
+		return failed(err)
+	}
+	fmt.Fprintf(io.err, "session %s deleted\n", key.ID)
+	return nil
+}

@@ -1,0 +1,144 @@
+package runtime_test
+
+import (
+	"fmt"
+	"maps"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/genai"
+	"pgregory.net/rapid"
+
+	"agenthost/internal/testenv"
+	"agenthost/pkg/runtime"
+	"agenthost/pkg/session"
+)
+
+// moment is what a session was right after an event.
+type moment struct {
+	state map[string]any
+	note  string
+}
+
+// TestRewindRestores: a rewind to before an invocation, or to an event, brings
+// back the session's own state and its artifact as they were there, whatever
+// came between, earlier rewinds included. What belongs to the user stays.
+func TestRewindRestores(t *testing.T) {
+	for _, url := range []string{"memory:", "sqlite:///" + t.TempDir() + "/r.db"} {
+		e := testenv.New(t, &testenv.Options{URL: url})
+		n := 0
+		rapid.Check(t, func(rt *rapid.T) {
+			n++
+			key := session.Key{App: "app", User: "u", ID: fmt.Sprint("s", n)}
+			initial := drawDelta(rt, "initial", false)
+			sess, err := e.Store.Sessions.Create(t.Context(), key, maps.Clone(initial))
+			if err != nil {
+				rt.Fatal(err)
+			}
+			moments := []moment{momentOf(t, e, key)}
+			for i := range rapid.IntRange(1, 8).Draw(rt, "events") {
+				if i > 1 && rapid.IntRange(0, 3).Draw(rt, "rewind") == 0 {
+					moments = append(moments, rewindSomewhere(t, rt, e, key, moments))
+				} else {
+					ev := &session.Event{InvocationID: fmt.Sprint("i", i/2), Author: "a"}
+					ev.Actions.StateDelta = drawDelta(rt, "delta", true)
+					ev.Actions.StateDelta["user:last"] = int64(i)
+					if rapid.Bool().Draw(rt, "saves") {
+						saveNote(t, e, key, ev, fmt.Sprint("note", i))
+					}
+					if err := e.Store.Sessions.Append(t.Context(), sess, ev); err != nil {
+						rt.Fatal(err)
+					}
+					moments = append(moments, momentOf(t, e, key))
+				}
+				if sess, err = e.Store.Sessions.Get(t.Context(), key, nil); err != nil {
+					rt.Fatal(err)
+				}
+			}
+			rewindSomewhere(t, rt, e, key, moments)
+		})
+	}
+}
+
+// rewindSomewhere draws a place, rewinds to it, and compares with the moment
+// that was there.
+func rewindSomewhere(t *testing.T, rt *rapid.T, e *testenv.Env, key session.Key, moments []moment) moment {
+	sess, err := e.Store.Sessions.Get(t.Context(), key, nil)
+	if err != nil {
+		rt.Fatal(err)
+	}
+	events := sess.Events()
+	req := &runtime.RewindRequest{App: key.App, UserID: key.User, SessionID: key.ID}
+	// After the last event there is nothing to take back.
+	at := rapid.IntRange(0, len(events)-1).Draw(rt, "at")
+	want := moments[at]
+	if at > 0 && rapid.Bool().Draw(rt, "to an event") {
+		req.AfterEventID = events[at-1].ID
+	} else {
+		req.BeforeInvocationID = events[at].InvocationID
+		for i, ev := range events {
+			if ev.InvocationID == req.BeforeInvocationID {
+				want = moments[i]
+				break
+			}
+		}
+	}
+	last := sess.State.All()["user:last"]
+	for _, err := range e.Host.Rewind(t.Context(), req) {
+		rt.Fatal(err)
+	}
+	got := momentOf(t, e, key)
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(moment{})); diff != "" {
+		rt.Fatalf("rewind %+v (-then +now):\n%s", *req, diff)
+	}
+	after, err := e.Store.Sessions.Get(t.Context(), key, nil)
+	if err != nil {
+		rt.Fatal(err)
+	}
+	if now := after.State.All()["user:last"]; now != last {
+		rt.Fatalf("user:last was %v, now %v", last, now)
+	}
+	if got, want := after.Version, sess.Version+1; got != want {
+		rt.Fatalf("a rewind is one event: version %d, want %d", got, want)
+	}
+	return got
+}
+
+func drawDelta(rt *rapid.T, label string, removes bool) map[string]any {
+	delta := map[string]any{}
+	values := []any{int64(1), int64(2), "x", true, 1.5, []any{int64(1), "a"}, map[string]any{"k": int64(3)}}
+	if removes {
+		values = append(values, nil, nil)
+	}
+	for _, k := range []string{"a", "b", "c"} {
+		if rapid.Bool().Draw(rt, label+" "+k) {
+			delta[k] = rapid.SampledFrom(values).Draw(rt, label)
+		}
+	}
+	return delta
+}
+
+func saveNote(t *testing.T, e *testenv.Env, key session.Key, ev *session.Event, text string) {
+	version, err := e.Store.Artifacts.Save(t.Context(), key, "note.txt", &genai.Part{Text: text})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ev.Actions.SetArtifact("note.txt", version)
+}
+
+func momentOf(t *testing.T, e *testenv.Env, key session.Key) moment {
+	sess, err := e.Store.Sessions.Get(t.Context(), key, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := moment{state: map[string]any{}}
+	for k, v := range sess.State.All() {
+		if scope, _ := session.ScopeOf(k); scope == session.ScopeSession {
+			m.state[k] = v
+		}
+	}
+	if part, err := e.Store.Artifacts.Load(t.Context(), key, "note.txt", -1); err == nil {
+		m.note = part.Text
+	}
+	return m
+}

@@ -1,0 +1,69 @@
+package runtime_test
+
+import (
+	"testing"
+
+	"google.golang.org/genai"
+
+	"agenthost/internal/testenv"
+	"agenthost/pkg/model"
+	"agenthost/pkg/runtime"
+)
+
+// TestRewindRefused: what cannot be rewound is told, and changes nothing.
+func TestRewindRefused(t *testing.T) {
+	e := testenv.New(t, nil)
+	deploy(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: saying("hi")}), nil)
+	key := e.Session(t, "app", "s", nil)
+	outline(e.Host.Run(t.Context(), say(key, "one")))
+	tests := []struct {
+		name string
+		req  runtime.RewindRequest
+		want string
+	}{
+		{"neither", runtime.RewindRequest{}, "error INVALID_REQUEST: a rewind needs either the invocation to take back, or the event that is to be the last\n"},
+		{"both", runtime.RewindRequest{BeforeInvocationID: "i", AfterEventID: "e"}, "error INVALID_REQUEST: a rewind needs either the invocation to take back, or the event that is to be the last\n"},
+		{"no such invocation", runtime.RewindRequest{BeforeInvocationID: "i"}, "error INVALID_REQUEST: Invocation ID not found: i\n"},
+		{"no such event", runtime.RewindRequest{AfterEventID: "e"}, "error INVALID_REQUEST: Event not found: e\n"},
+		{"empty message", runtime.RewindRequest{AfterEventID: "e", Message: &genai.Content{}}, "error INVALID_REQUEST: No parts in the new_message.\n"},
+		{"no such session", runtime.RewindRequest{AfterEventID: "e", SessionID: "other"}, "error SESSION_NOT_FOUND: Session not found: other\n"},
+		{"no such app", runtime.RewindRequest{App: "other", AfterEventID: "e", Message: model.UserText("x")}, "error APP_NOT_FOUND: App not found: other\n"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			req := tt.req
+			req.UserID = key.User
+			if req.App == "" {
+				req.App = key.App
+			}
+			if req.SessionID == "" {
+				req.SessionID = key.ID
+			}
+			if got := outline(e.Host.Rewind(t.Context(), &req)); got != tt.want {
+				t.Errorf("Rewind = %q, want %q", got, tt.want)
+			}
+			if got := authors(t, e, key); got != "user a" {
+				t.Errorf("stored: %s, want user a", got)
+			}
+		})
+	}
+}
+
+// TestRewindNothing: the last event is the last already, and no event says so.
+func TestRewindNothing(t *testing.T) {
+	e := testenv.New(t, nil)
+	deploy(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: saying("hi")}), nil)
+	key := e.Session(t, "app", "s", nil)
+	outline(e.Host.Run(t.Context(), say(key, "one")))
+	sess, err := e.Store.Sessions.Get(t.Context(), key, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req := &runtime.RewindRequest{App: key.App, UserID: key.User, SessionID: key.ID, AfterEventID: sess.Events()[1].ID}
+	if got := outline(e.Host.Rewind(t.Context(), req)); got != "" {
+		t.Errorf("Rewind = %q, want nothing", got)
+	}
+	if got := authors(t, e, key); got != "user a" {
+		t.Errorf("stored: %s, want user a", got)
+	}
+}

@@ -1,0 +1,47 @@
+package server
+
+import (
+	"net/http"
+
+	"agenthost/pkg/runtime"
+)
+
+// handleRewind takes back the end of a session. With a message it answers with
+// the events of the run that follows, without one with the session.
+func (s *Server) handleRewind(w http.ResponseWriter, r *http.Request) error {
+	b, err := s.readBody(w, r)
+	if err != nil {
+		return err
+	}
+	key := pathKey(r)
+	req := &runtime.RewindRequest{
+		App: key.App, UserID: key.User, SessionID: key.ID,
+		BeforeInvocationID: b.text("rewindBeforeInvocationId"), AfterEventID: b.text("eventId"),
+		Message: b.content("newMessage"), Streaming: new(bool),
+	}
+	if err := b.err(); err != nil {
+		return err
+	}
+	if !s.runs.enter() {
+		return errDraining
+	}
+	defer s.runs.leave()
+	text := []byte{'['}
+	for ev, err := range s.host.Rewind(r.Context(), req) {
+		if err != nil {
+			return ofRun(key, err)
+		}
+		if text, err = appendItem(text, ev); err != nil {
+			return ofRun(key, err)
+		}
+	}
+	if req.Message != nil {
+		writeText(w, http.StatusOK, append(text, ']'))
+		return nil
+	}
+	sess, err := s.host.Store().Sessions.Get(r.Context(), key, nil)
+	if err != nil {
+		return err
+	}
+	return writeSession(w, sess)
+}

@@ -1,0 +1,62 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"gorm.io/gorm"
+
+	"agenthost/pkg/session"
+)
+
+// Initial returns the keys of its own that a session began with: those that
+// Create was given, without app:, user: and temp: keys. No event tells of them.
+// ErrNotFound says that there is no such session.
+func (s *Sessions) Initial(ctx context.Context, key session.Key) (map[string]any, error) {
+	if err := checkSession(key); err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	return s.backend.initial(ctx, key)
+}
+
+// ownOf are the values of the cells that belong to the session itself.
+func ownOf(cells []cell) map[string]any {
+	own := map[string]any{}
+	for _, c := range cells {
+		if c.scope == session.ScopeSession && c.value != nil {
+			own[c.key] = c.value
+		}
+	}
+	return own
+}
+
+func (m *memory) initial(_ context.Context, key session.Key) (map[string]any, error) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	if m.closed {
+		return nil, errClosed
+	}
+	s, ok := m.sessions[key]
+	if !ok {
+		return nil, errNotFound(key.ID)
+	}
+	return cloneMap(s.first), nil
+}
+
+func (b *sqlBackend) initial(ctx context.Context, key session.Key) (map[string]any, error) {
+	var row sessionRow
+	err := b.readers.WithContext(ctx).Where("app_name = ? AND user_id = ? AND id = ?", key.App, key.User, key.ID).Take(&row).Error
+	switch {
+	case errors.Is(err, gorm.ErrRecordNotFound):
+		return nil, errNotFound(key.ID)
+	case err != nil && b.writer.isClosed():
+		return nil, errClosed
+	case err != nil:
+		return nil, fmt.Errorf("reading session %s: %w", key.ID, err)
+	}
+	return session.DecodeMap([]byte(row.Initial))
+}
