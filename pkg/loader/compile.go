@@ -53,7 +53,13 @@ func (j *job) build(ctx context.Context, p *placed) (runtime.Agent, error) {
 		}
 		env.Tools = append(env.Tools, tools...)
 	}
-	return p.plan.Build(ctx, env)
+	agent, err := p.plan.Build(ctx, env)
+	if at := p.plan.Node.Get("when"); err == nil && !at.IsNull() {
+		when := &runtime.Condition{}
+		err = when.DecodeSpec(at).Err()
+		runtime.OnlyWhen(agent, when)
+	}
+	return agent, err
 }
 
 func (j *job) toolsOf(ctx context.Context, t *placedTool) ([]tool.Tool, error) {

@@ -66,6 +66,7 @@ func linked() *strings.Replacer {
 		"`sub_agents` | list of see below", "`sub_agents` | list of "+agent,
 		"`tools` | list of see below", "`tools` | list of "+tool,
 		"`agent` | see below", "`agent` | "+agent,
+		"`routes[].agent` | see below", "`routes[].agent` | "+agent,
 		"`static_instruction` | see below", "`static_instruction` | text, or a Content of the API",
 	)
 }

@@ -91,7 +91,7 @@ func TestSchemasRefuse(t *testing.T) {
 		{"agent", "{agent_class: LoopAgent, name: a, sub_agents: [b.yaml]}"},
 		{"app", "{plugins: []}"},
 		{"app", "{models: {m: {provider: gemni, model: x}}}"},
-		{"app", "{run_config: {streaming_mode: bidi}}"},
+		{"app", "{run_config: {streaming_mode: duplex}}"},
 		{"script", "{text: x}"},
 		{"script", "[{txt: x}]"},
 	} {

@@ -30,6 +30,8 @@ type Base struct {
 	AgentName        string
 	AgentDescription string
 	Children         []Agent
+
+	when *Condition
 }
 
 // Name returns the agent's name.

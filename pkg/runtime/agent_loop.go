@@ -89,13 +89,18 @@ func (a *LoopAgent) Run(ctx context.Context, inv *Invocation) Events {
 	}
 }
 
-// iterate runs each sub-agent once, and says whether the loop goes on.
+// iterate runs each sub-agent once, and says whether the loop goes on. It does
+// not when all were skipped: then nothing of the next round would be different.
 func (a *LoopAgent) iterate(ctx context.Context, inv *Invocation, yield func(*session.Event, error) bool) bool {
+	seen, skips := 0, 0
 	for i := range a.Children {
 		escalated := false
 		_, ok := forward(inv.RunChild(ctx, i), func(ev *session.Event, err error) bool {
 			if ev != nil && ev.Actions.Escalate {
 				escalated = true
+			}
+			if seen++; ev != nil && isSkip(ev) {
+				skips++
 			}
 			return yield(ev, err)
 		})
@@ -111,7 +116,7 @@ func (a *LoopAgent) iterate(ctx context.Context, inv *Invocation, yield func(*se
 			return false
 		}
 	}
-	return true
+	return seen == 0 || skips < seen
 }
 
 func (a *LoopAgent) done(ctx context.Context, inv *Invocation) (bool, error) {

@@ -163,6 +163,7 @@ func (t *placedAgentTool) innerRun(inv *Invocation, call *tool.Call, request str
 		user: model.UserText(request),
 	}
 	r.config.MaxLLMCalls = outer.config.MaxLLMCalls
+	r.config.ToolThreadPoolConfig = outer.config.ToolThreadPoolConfig
 	r.commit = func(_ context.Context, ev *session.Event) error {
 		r.sess.State.Apply(ev.Actions.StateDelta)
 		ev.Actions.StateDelta = session.WithoutTemp(ev.Actions.StateDelta)

@@ -80,6 +80,7 @@ type node struct {
 	parent   *node
 	children []*node
 
+	when         *Condition
 	llm          model.LLM
 	transferable bool
 	tools        *toolbox
@@ -91,7 +92,7 @@ func (a *App) plant(agent Agent, parent *node, inherited model.LLM) (*node, erro
 	if a.tree[agent] != nil {
 		return nil, fmt.Errorf("agent %s stands in two places of the tree", agent.Name())
 	}
-	n := &node{agent: agent, parent: parent, llm: inherited}
+	n := &node{agent: agent, parent: parent, when: conditionOf(agent), llm: inherited}
 	a.tree[agent] = n
 	if l, ok := agent.(*LLMAgent); ok {
 		if l.opts.Model != nil {

@@ -30,8 +30,11 @@ func (s *step) runSideBySide(ctx context.Context, calls []*genai.FunctionCall, a
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var wg sync.WaitGroup
+	room := s.inv.run.config.ToolThreadPoolConfig.slots()
 	for i, fc := range calls {
+		room.take()
 		wg.Go(func() {
+			defer room.free()
 			answers[i] = s.runCall(ctx, fc)
 			if answers[i].err != nil {
 				cancel()

@@ -29,7 +29,7 @@ func TestRunConfigCheck(t *testing.T) {
 		{"zero", "max_llm_calls: 0", "app.yaml:1:16: warning: max_llm_calls 0 is no limit: a loop of agents can then run up any bill [run-config]"},
 		{"negative", "max_llm_calls: -1", "app.yaml:1:16: warning: max_llm_calls -1 is no limit: a loop of agents can then run up any bill [run-config]"},
 		{"too many", "max_llm_calls: 2147483647", "app.yaml:1:16: max_llm_calls must be less than 2147483647; zero is no limit [run-config]"},
-		{"mode", "streaming_mode: bidi", `app.yaml:1:17: "bidi" is not one of: none, sse [enum]`},
+		{"mode", "streaming_mode: duplex", `app.yaml:1:17: "duplex" is not one of: none, sse, bidi [enum]`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -21,6 +21,7 @@ func AgentKinds() spec.Kinds[AgentEnv, Agent] {
 		spec.NewKind("SequentialAgent", "Runs its sub-agents one after the other.", newSequential),
 		spec.NewKind("ParallelAgent", "Runs its sub-agents side by side, each on its own branch.", newParallel),
 		spec.NewKind("LoopAgent", "Runs its sub-agents again and again until it is told to stop.", newLoop),
+		spec.NewKind("RouterAgent", "Runs one of its agents, chosen by conditions.", newRouter),
 	}
 }
 

@@ -21,7 +21,7 @@ func (r *run) pick() *node {
 	}
 	for i := len(events) - 1; i >= 0; i-- {
 		ev := events[i]
-		if ev.Author == session.UserAuthor || ev.Actions.AgentState != nil || ev.Actions.EndOfAgent {
+		if ev.Author == session.UserAuthor || ev.Actions.AgentState != nil || ev.Actions.EndOfAgent || isSkip(ev) {
 			continue
 		}
 		if ev.Author == root.agent.Name() {

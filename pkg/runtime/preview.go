@@ -45,7 +45,7 @@ func (h *Host) Preview(ctx context.Context, req *PreviewRequest) (*Preview, erro
 		return nil, err
 	}
 	defer app.release()
-	sess, err := h.previewSession(ctx, req)
+	sess, err := h.previewSession(ctx, app, req)
 	if err != nil {
 		return nil, err
 	}
@@ -63,11 +63,11 @@ func (h *Host) Preview(ctx context.Context, req *PreviewRequest) (*Preview, erro
 }
 
 // previewSession is a copy that can be written to without a trace.
-func (h *Host) previewSession(ctx context.Context, req *PreviewRequest) (*session.Session, error) {
+func (h *Host) previewSession(ctx context.Context, app *App, req *PreviewRequest) (*session.Session, error) {
 	key := session.Key{App: req.App, User: req.UserID, ID: req.SessionID}
 	sess := &session.Session{Key: key, History: session.NewHistory(nil), State: session.NewState(nil)}
 	if req.SessionID != "" {
-		stored, err := h.store.Sessions.Get(ctx, key, nil)
+		stored, err := h.store.Sessions.Get(ctx, key, app.Config.SessionWindow.options())
 		if err != nil {
 			return nil, storeFailure(key, err)
 		}

@@ -16,7 +16,7 @@ import (
 // path): load the session, store the user's event, choose the agent, then
 // store each event before it is seen.
 func (h *Host) carryOut(ctx context.Context, app *App, key session.Key, req *RunRequest, yield func(*session.Event, error) bool) {
-	sess, err := h.store.Sessions.Get(ctx, key, nil)
+	sess, err := h.store.Sessions.Get(ctx, key, app.Config.SessionWindow.options())
 	if req.CreateSession && errors.Is(err, session.ErrNotFound) {
 		sess, err = h.store.Sessions.Create(ctx, key, nil)
 	}
@@ -53,6 +53,9 @@ func (h *Host) newRun(app *App, sess *session.Session, req *RunRequest) *run {
 		if *req.Streaming {
 			r.config.StreamingMode = StreamingSSE
 		}
+	}
+	if r.config.StreamingMode == StreamingBidi {
+		r.config.StreamingMode = StreamingSSE
 	}
 	if len(req.CustomMetadata) > 0 {
 		merged := maps.Clone(req.CustomMetadata)

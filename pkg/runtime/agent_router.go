@@ -1,0 +1,144 @@
+package runtime
+
+import (
+	"context"
+
+	"agenthost/pkg/session"
+	"agenthost/pkg/spec"
+)
+
+// routerConfig is the YAML of a RouterAgent.
+type routerConfig struct {
+	Common CommonConfig  `yaml:",inline"`
+	Routes []routeConfig `yaml:"routes" required:"true" doc:"Where to go: the first route whose when is true decides."`
+
+	refs   []*AgentRef
+	chosen []int
+}
+
+// routeConfig is one way that a router can go.
+type routeConfig struct {
+	When  *Condition `yaml:"when" doc:"The route is taken when this is true; the last one may be without, for all else. It sees state, user, session, invocation and agent."`
+	Agent AgentRef   `yaml:"agent" required:"true" doc:"The agent: {config_path: file}, {use: name}, or written out."`
+}
+
+// AgentRefs returns the agents of the routes. One that several routes name is
+// there once.
+func (c *routerConfig) AgentRefs() []*AgentRef {
+	if c.refs != nil {
+		return c.refs
+	}
+	known := map[string]int{}
+	for i := range c.Routes {
+		ref := &c.Routes[i].Agent
+		name := ref.key()
+		at, ok := known[name]
+		if !ok || name == "" {
+			at = len(c.refs)
+			c.refs = append(c.refs, ref)
+			known[name] = at
+		}
+		c.chosen = append(c.chosen, at)
+	}
+	return c.refs
+}
+
+// key is the same for references to one agent; empty for one written out.
+func (r *AgentRef) key() string {
+	switch {
+	case r.Use.Value != "":
+		return "use " + r.Use.Value
+	case r.ConfigPath.Value != "":
+		return "config_path " + r.ConfigPath.Value
+	}
+	return ""
+}
+
+// Check wants routes that can be taken, and warns when none may be.
+func (c *routerConfig) Check(n *spec.Node) spec.Diagnostics {
+	var ds spec.Diagnostics
+	if subs := n.Get("sub_agents"); subs != nil {
+		ds = append(ds, subs.Errorf("route", "the agents of a RouterAgent stand under routes, each with its when"))
+	}
+	routes := n.Get("routes")
+	if routes == nil || routes.Kind != spec.Sequence {
+		return ds
+	}
+	for i, r := range c.Routes {
+		if r.When == nil && i < len(c.Routes)-1 {
+			ds = append(ds, routes.Items[i].Errorf("route", "this route is always taken: those below it never are").
+				WithHint("give it a when, or put it last"))
+		}
+	}
+	switch {
+	case len(c.Routes) == 0:
+		ds = append(ds, routes.Errorf("route", "a RouterAgent needs routes"))
+	case c.Routes[len(c.Routes)-1].When != nil && !ds.HasErrors():
+		ds = append(ds, routes.Warnf("route", "no default route: when no condition is true, nothing is done").
+			WithHint("let the last route have no when"))
+	}
+	return ds
+}
+
+func newRouter(_ context.Context, env AgentEnv, c *routerConfig) (Agent, error) {
+	c.AgentRefs()
+	routes := make([]Route, len(c.Routes))
+	for i, r := range c.Routes {
+		routes[i] = Route{When: r.When, Agent: env.SubAgents[c.chosen[i]]}
+	}
+	return NewRouter(c.Common.Name.Value, c.Common.Description, routes...), nil
+}
+
+// A Route is one way that a router can go.
+type Route struct {
+	// When is nil for a route that is always taken.
+	When  *Condition
+	Agent Agent
+}
+
+// A RouterAgent runs one of its agents: that of the first route whose condition
+// is true. Where none is, it says so in an event without content.
+type RouterAgent struct {
+	Base
+	routes []routeTo
+}
+
+// routeTo is a route with the place of its agent among the children.
+type routeTo struct {
+	when  *Condition
+	child int
+}
+
+// NewRouter makes a router. Routes may share an agent.
+func NewRouter(name, description string, routes ...Route) *RouterAgent {
+	a := &RouterAgent{Base: Base{AgentName: name, AgentDescription: description}}
+	places := map[Agent]int{}
+	for _, r := range routes {
+		at, ok := places[r.Agent]
+		if !ok {
+			at = len(a.Children)
+			places[r.Agent] = at
+			a.Children = append(a.Children, r.Agent)
+		}
+		a.routes = append(a.routes, routeTo{r.When, at})
+	}
+	return a
+}
+
+// Run runs the chosen agent, on the router's own branch.
+func (a *RouterAgent) Run(ctx context.Context, inv *Invocation) Events {
+	return func(yield func(*session.Event, error) bool) {
+		for _, r := range a.routes {
+			ok, err := r.when.holds(ctx, inv, "a route's when")
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if ok {
+				inv.RunChild(ctx, r.child)(yield)
+				return
+			}
+		}
+		yield(inv.skipped("routes: no condition is true"), nil)
+	}
+}

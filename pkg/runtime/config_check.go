@@ -1,0 +1,145 @@
+package runtime
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"google.golang.org/genai"
+
+	"agenthost/pkg/spec"
+	"agenthost/pkg/store"
+)
+
+// A SessionWindow narrows the events of a session that a run sees. With both
+// fields it is the latest of those after the time.
+type SessionWindow struct {
+	NumRecentEvents *int     `yaml:"num_recent_events" doc:"Only so many of the latest events; 0 is none."`
+	AfterTimestamp  *float64 `yaml:"after_timestamp" doc:"Only events of this time and later, in seconds since the epoch; 0 is all."`
+}
+
+// options is the window as the store knows it; nil asks for all events.
+func (w *SessionWindow) options() *store.GetOptions {
+	if w == nil {
+		return nil
+	}
+	o := &store.GetOptions{NumRecentEvents: w.NumRecentEvents}
+	if at := w.AfterTimestamp; at != nil && *at > 0 {
+		whole, part := math.Modf(*at)
+		o.After = time.Unix(int64(whole), int64(part*1e9)).UTC()
+	}
+	return o
+}
+
+// A ToolPool bounds how many calls of one event run side by side.
+type ToolPool struct {
+	MaxWorkers int `yaml:"max_workers" default:"4" doc:"How many calls of one event run at the same time, at least 1."`
+}
+
+// slots lets so many in at once as it has room for; nil lets all in.
+type slots chan struct{}
+
+func (p *ToolPool) slots() slots {
+	if p == nil {
+		return nil
+	}
+	return make(slots, p.MaxWorkers)
+}
+
+func (s slots) take() {
+	if s != nil {
+		s <- struct{}{}
+	}
+}
+
+func (s slots) free() {
+	if s != nil {
+		<-s
+	}
+}
+
+// settle puts what a run says about answers into a request; what the agent
+// itself says wins.
+func (c *RunConfig) settle(g *genai.GenerateContentConfig) {
+	if len(c.ResponseModalities) > 0 && len(g.ResponseModalities) == 0 {
+		g.ResponseModalities = c.ResponseModalities
+	}
+	if c.SpeechConfig != nil && g.SpeechConfig == nil {
+		g.SpeechConfig = c.SpeechConfig
+	}
+}
+
+// checkMore reports what cannot be meant in the settings beside max_llm_calls.
+func (c *RunConfig) checkMore(n *spec.Node) spec.Diagnostics {
+	ds := c.checkNumbers(n)
+	if at := n.Get("support_cfc"); c.SupportCFC {
+		ds = append(ds, at.Errorf("run-config", "support_cfc needs the live API for every answer, which this host does not use for that").
+			WithHint("leave it out: a model calls tools without it"))
+	}
+	if c.RealtimeInputConfig != nil {
+		ds = append(ds, checkRealtime(c.RealtimeInputConfig, n.Get("realtime_input_config"))...)
+	}
+	for key, a := range map[string]*genai.AudioTranscriptionConfig{"output_audio_transcription": c.OutputAudioTranscription, "input_audio_transcription": c.InputAudioTranscription} {
+		if a != nil {
+			ds = append(ds, checkWord(n.Get(key), "mode", string(a.Mode), "VERBATIM", "SMART")...)
+		}
+	}
+	ds.Sort()
+	return ds
+}
+
+func (c *RunConfig) checkNumbers(n *spec.Node) spec.Diagnostics {
+	var ds spec.Diagnostics
+	if p := c.ToolThreadPoolConfig; p != nil && p.MaxWorkers < 1 {
+		ds = append(ds, n.Get("tool_thread_pool_config").Get("max_workers").Errorf("run-config", "max_workers %d lets no call run; at least 1 is needed", p.MaxWorkers))
+	}
+	if w := c.SessionWindow; w != nil {
+		at := n.Get("get_session_config")
+		if w.NumRecentEvents != nil && *w.NumRecentEvents < 0 {
+			ds = append(ds, at.Get("num_recent_events").Errorf("run-config", "num_recent_events %d is less than zero", *w.NumRecentEvents))
+		}
+		if t := w.AfterTimestamp; t != nil && !(*t >= 0 && *t < 1e11) {
+			ds = append(ds, at.Get("after_timestamp").Errorf("run-config", "after_timestamp is no time in seconds since the epoch"))
+		}
+	}
+	return ds
+}
+
+func checkRealtime(c *genai.RealtimeInputConfig, n *spec.Node) spec.Diagnostics {
+	ds := checkWord(n, "activity_handling", string(c.ActivityHandling), "START_OF_ACTIVITY_INTERRUPTS", "NO_INTERRUPTION")
+	ds = append(ds, checkWord(n, "turn_coverage", string(c.TurnCoverage),
+		"TURN_INCLUDES_ONLY_ACTIVITY", "TURN_INCLUDES_ALL_INPUT", "TURN_INCLUDES_AUDIO_ACTIVITY_AND_ALL_VIDEO")...)
+	if d := c.AutomaticActivityDetection; d != nil {
+		at := either(n, "automatic_activity_detection")
+		ds = append(ds, checkWord(at, "start_of_speech_sensitivity", string(d.StartOfSpeechSensitivity), "START_SENSITIVITY_HIGH", "START_SENSITIVITY_LOW")...)
+		ds = append(ds, checkWord(at, "end_of_speech_sensitivity", string(d.EndOfSpeechSensitivity), "END_SENSITIVITY_HIGH", "END_SENSITIVITY_LOW")...)
+	}
+	return ds
+}
+
+// checkWord wants one of the words that the live API knows. The API's own
+// struct takes any text.
+func checkWord(n *spec.Node, key, value string, words ...string) spec.Diagnostics {
+	if value == "" || slices.Contains(words, value) {
+		return nil
+	}
+	d := either(n, key).Errorf("enum", "%q is not one of: %s", value, strings.Join(words, ", "))
+	if near := spec.Suggest(value, words); near != "" {
+		d = d.WithHint("did you mean %q?", near)
+	}
+	return spec.Diagnostics{d}
+}
+
+// either finds a key in either of its spellings, snake_case and camelCase.
+func either(n *spec.Node, key string) *spec.Node {
+	if v := n.Get(key); v != nil {
+		return v
+	}
+	for _, e := range n.Entries {
+		if strings.EqualFold(e.Key.Value, strings.ReplaceAll(key, "_", "")) {
+			return e.Value
+		}
+	}
+	return n
+}

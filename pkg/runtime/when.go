@@ -1,0 +1,101 @@
+package runtime
+
+import (
+	"context"
+
+	"agenthost/pkg/session"
+	"agenthost/pkg/spec"
+	"agenthost/pkg/template"
+)
+
+// A Condition is an expression of YAML that must be true or false. It compiles
+// when it is decoded, so that what is wrong with it is told in its place. It
+// sees state, user, session, invocation and agent.
+type Condition struct {
+	spec.Expr
+	compiled *template.Expr
+}
+
+// DecodeSpec reads and compiles the expression.
+func (c *Condition) DecodeSpec(n *spec.Node) spec.Diagnostics {
+	ds := c.Expr.DecodeSpec(n)
+	if ds.HasErrors() {
+		return ds
+	}
+	c.compiled, ds = compileCondition(c.Expr)
+	return ds
+}
+
+// SchemaSpec is that of an expression.
+func (c *Condition) SchemaSpec() map[string]any {
+	schema := c.Expr.SchemaSpec()
+	schema["title"] = "expression"
+	return schema
+}
+
+// holds says whether the condition is true for the agent that asks; key is the
+// field that it stands in. No condition is true.
+func (c *Condition) holds(ctx context.Context, inv *Invocation, key string) (bool, error) {
+	if c == nil || c.compiled == nil {
+		return true, nil
+	}
+	ok, err := c.compiled.Bool(ctx, inv.vars())
+	if err != nil {
+		return false, failf(CodeInvalidRequest, err, "%s of agent %s: %s", key, inv.node.agent.Name(), err)
+	}
+	return ok, nil
+}
+
+// OnlyWhen makes an agent run only when the condition holds, which its when
+// says; nil is always. It is for agents that are not yet part of an app.
+func OnlyWhen(agent Agent, when *Condition) {
+	if a, ok := agent.(interface{ setWhen(*Condition) }); ok {
+		a.setWhen(when)
+	}
+}
+
+func (b *Base) setWhen(c *Condition) { b.when = c }
+
+func (b *Base) condition() *Condition { return b.when }
+
+// conditionOf is an agent's own condition, or nil.
+func conditionOf(agent Agent) *Condition {
+	if a, ok := agent.(interface{ condition() *Condition }); ok {
+		return a.condition()
+	}
+	return nil
+}
+
+// runWhen runs the agent when its condition holds, and else says that it was
+// skipped.
+func (inv *Invocation) runWhen(ctx context.Context) Events {
+	return func(yield func(*session.Event, error) bool) {
+		when := inv.node.when
+		ok, err := when.holds(ctx, inv, "when")
+		switch {
+		case err != nil:
+			yield(nil, err)
+		case ok:
+			inv.node.agent.Run(ctx, inv)(yield)
+		default:
+			yield(inv.skipped("when: "+when.Value), nil)
+		}
+	}
+}
+
+// skippedKey is the key of customMetadata under which an event says why an
+// agent did nothing.
+const skippedKey = "skipped"
+
+// skipped is an event that says why the agent did nothing.
+func (inv *Invocation) skipped(reason string) *session.Event {
+	ev := inv.NewEvent()
+	ev.CustomMetadata = map[string]any{skippedKey: reason}
+	return ev
+}
+
+// isSkip tells the events of skipped. The metadata of a run may have the same
+// key, so what an event holds counts as well.
+func isSkip(ev *session.Event) bool {
+	return ev.Content == nil && ev.ErrorCode == "" && ev.CustomMetadata[skippedKey] != nil
+}
