@@ -26,6 +26,8 @@ type job struct {
 	models  map[string]model.LLM
 	used    map[*spec.Node]bool
 	closers []func() error
+	// cacheAt is where app.yaml asks for caching; nil when it does not.
+	cacheAt *spec.Node
 }
 
 func newJob(l *Loader, src *source) *job {
@@ -43,6 +45,7 @@ func (j *job) run(ctx context.Context) *runtime.App {
 	j.buildModels(ctx)
 	root := j.resolveRoot(ctx)
 	j.checkUnused(ctx)
+	j.checkCaching(root)
 	if root == nil || j.ds.HasErrors() {
 		j.close()
 		return nil
@@ -56,7 +59,12 @@ func (j *job) readAppFile() {
 	if n == nil {
 		return
 	}
-	j.report(spec.Decode(n, &j.doc)...)
+	ds = spec.Decode(n, &j.doc)
+	j.cacheAt = n.Get("context_cache_config")
+	if j.doc.ContextCache != nil && !ds.HasErrors() {
+		ds = append(ds, j.doc.ContextCache.Check(j.cacheAt)...)
+	}
+	j.report(ds...)
 	if name := j.doc.Name; name.Value != "" && name.Value != j.src.name {
 		d := name.Errorf(0, "app-name", "the app's name is that of its folder, %s", j.src.name)
 		d.Hint = "leave name out, or rename the folder"

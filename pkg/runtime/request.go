@@ -39,6 +39,9 @@ func (inv *Invocation) request(ctx context.Context, a *LLMAgent) (*model.Request
 	}
 	req.Config.Tools = slices.Clip(inv.node.tools.offered)
 	req.AppendInstruction(system)
+	if inv.run.app.ContextCache != nil {
+		req.Cache = inv.cacheRequest()
+	}
 	return req, inv.letToolsEdit(ctx, req)
 }
 
