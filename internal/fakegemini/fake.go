@@ -1,7 +1,7 @@
 // Package fakegemini is a Gemini server for tests. It speaks the real HTTP of
 // the Gemini API and of Vertex AI (generateContent, streamGenerateContent,
-// countTokens), so that the SDK itself is under test. It answers from a queue
-// of [Reply] values, and remembers every [Request].
+// countTokens, cachedContents), so that the SDK itself is under test. It answers
+// from a queue of [Reply] values, and remembers every [Request].
 //
 //	s := fakegemini.New()
 //	defer s.Close()
@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"google.golang.org/genai"
 )
@@ -28,6 +29,7 @@ type Server struct {
 	mu       sync.Mutex
 	replies  []Reply
 	requests []Request
+	caches   caches
 }
 
 // A Request is one call that the server received.
@@ -50,11 +52,12 @@ type Request struct {
 
 // New starts a server. The caller closes it.
 func New() *Server {
-	s := &Server{}
+	s := &Server{caches: caches{clock: time.Now, byName: map[string]*Cache{}, refused: map[string]Reply{}}}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /v1beta/models/{call}", s.answer)
 	mux.HandleFunc("POST /v1beta1/publishers/google/models/{call}", s.answer)
 	mux.HandleFunc("POST /v1beta1/projects/{project}/locations/{location}/publishers/google/models/{call}", s.answer)
+	s.routeCaches(mux)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		Failure(http.StatusNotFound, "no such method: "+r.Method+" "+r.URL.Path).writeFailure(w)
 	})
@@ -96,9 +99,12 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.record(req)
+	refused := s.checkCache(req)
 	switch {
 	case req.Credential == "":
 		Failure(http.StatusForbidden, "Method doesn't allow unregistered callers.").writeFailure(w)
+	case refused != nil:
+		refused.writeFailure(w)
 	case req.Action == "generateContent":
 		s.take(req).writeUnary(w, r)
 	case req.Action == "streamGenerateContent" && r.URL.Query().Get("alt") == "sse":
@@ -132,6 +138,7 @@ func readRequest(r *http.Request) (Request, error) {
 	if err != nil {
 		return Request{}, err
 	}
+	raw = emptyBody(raw)
 	name, action, _ := strings.Cut(r.PathValue("call"), ":")
 	req := Request{
 		Path: r.URL.RequestURI(), Model: name, Action: action,

@@ -14,6 +14,8 @@ type document struct {
 	Agents      map[string]agentNode `yaml:"agents" doc:"Agents by name, for {use: NAME}."`
 	Tools       map[string]toolNode  `yaml:"tools" doc:"Tools by name, for {use: NAME}."`
 	RunConfig   *runConfigNode       `yaml:"run_config" doc:"How invocations run."`
+
+	ContextCache *runtime.ContextCacheConfig `yaml:"context_cache_config" doc:"Have models keep the beginning of a conversation, so that it is not sent and paid for again each time."`
 }
 
 // rootRef is the root agent: a file, or the agent written out.

@@ -116,7 +116,7 @@ func (j *job) gemini(name string) model.LLM {
 		return m
 	}
 	env := j.providerEnv()
-	m := provider.NewGemini(name, &provider.GeminiOptions{Lookup: env.Lookup, HTTP: env.HTTP})
+	m := provider.NewGemini(name, &provider.GeminiOptions{Lookup: env.Lookup, HTTP: env.HTTP, Logger: env.Logger})
 	j.models["gemini/"+name] = m
 	return m
 }

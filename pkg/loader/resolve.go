@@ -31,6 +31,8 @@ type job struct {
 	used      map[*spec.Node]bool
 	shared    map[*spec.Node]tool.Set // tools under tools: that are built, for all who use them
 	closers   []func() error
+	// cacheAt is where app.yaml asks for caching; nil when it does not.
+	cacheAt *spec.Node
 }
 
 func newJob(l *Loader, src *source) *job {
@@ -51,6 +53,7 @@ func (j *job) run(ctx context.Context) *runtime.App {
 	j.buildModels(ctx)
 	root := j.resolveRoot(ctx)
 	j.checkUnused(ctx)
+	j.checkCaching(root)
 	if root == nil || j.ds.HasErrors() {
 		j.close()
 		return nil
@@ -66,6 +69,10 @@ func (j *job) readAppFile() {
 		return
 	}
 	ds = spec.Decode(n, &j.doc)
+	j.cacheAt = n.Get("context_cache_config")
+	if j.doc.ContextCache != nil && !ds.HasErrors() {
+		ds = append(ds, j.doc.ContextCache.Check(j.cacheAt)...)
+	}
 	j.report(ds...)
 	j.appBroken = j.appBroken || ds.HasErrors()
 	if name := j.doc.Name; name.Value != "" && name.Value != j.src.name {

@@ -52,6 +52,7 @@ func (r *Response) inherit(before *Response) {
 	r.OutputTranscription = cmp.Or(r.OutputTranscription, before.OutputTranscription)
 	r.AvgLogprobs = cmp.Or(r.AvgLogprobs, before.AvgLogprobs)
 	r.LogprobsResult = cmp.Or(r.LogprobsResult, before.LogprobsResult)
+	r.CacheMetadata = cmp.Or(r.CacheMetadata, before.CacheMetadata)
 	if r.CustomMetadata == nil {
 		r.CustomMetadata = before.CustomMetadata
 	}

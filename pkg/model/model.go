@@ -45,6 +45,10 @@ type Request struct {
 
 	// Origin says who asks. It is never sent to a remote model.
 	Origin Origin
+
+	// Cache asks for contents to be kept; nil is not to. Models that cannot
+	// (see [CanCache]) pass over it.
+	Cache *CacheRequest
 }
 
 // Instruction is the request's system instruction as one text.
@@ -105,6 +109,8 @@ type Response struct {
 	AvgLogprobs         float64
 	LogprobsResult      *genai.LogprobsResult
 	CustomMetadata      map[string]any
+	// CacheMetadata answers a request's Cache; it stands on whole answers only.
+	CacheMetadata *CacheMetadata
 }
 
 // Clone returns a copy whose CustomMetadata map is its own. Everything else is

@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"log/slog"
 	"maps"
 	"net/http"
 	"net/url"
 	"os"
 	"slices"
 	"sync"
+	"time"
 
 	"google.golang.org/genai"
 
@@ -33,6 +35,11 @@ type GeminiOptions struct {
 	HTTP *http.Client
 	// Retry says when to ask again.
 	Retry RetryOptions
+	// Clock tells when caches of contents end; nil is [time.Now].
+	Clock func() time.Time
+	// Logger hears of caches that could not be made, used or deleted; nil is
+	// silent.
+	Logger *slog.Logger
 }
 
 // NewGemini returns the Gemini model of that name. It reads the environment and
@@ -50,7 +57,13 @@ func NewGemini(name string, opts *GeminiOptions) model.LLM {
 	if g.opts.HTTP == nil {
 		g.opts.HTTP = http.DefaultClient
 	}
-	return Retry(g, &g.opts.Retry)
+	if g.opts.Clock == nil {
+		g.opts.Clock = time.Now
+	}
+	if g.opts.Logger == nil {
+		g.opts.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &caching{LLM: Retry(g, &g.opts.Retry), gemini: g}
 }
 
 type gemini struct {

@@ -50,6 +50,7 @@ func (c *retryConfig) check(n *spec.Node) spec.Diagnostics {
 func buildGemini(_ context.Context, env Env, c *geminiConfig) (model.LLM, error) {
 	return NewGemini(c.Model, &GeminiOptions{
 		Lookup: env.Lookup, APIKey: c.APIKey.Value, BaseURL: c.BaseURL.Value, HTTP: env.HTTP,
-		Retry: RetryOptions{Codes: c.Retry.Codes, Attempts: c.Retry.Attempts, Wait: env.Wait, Logger: env.Logger},
+		Retry:  RetryOptions{Codes: c.Retry.Codes, Attempts: c.Retry.Attempts, Wait: env.Wait, Logger: env.Logger},
+		Logger: env.Logger,
 	}), nil
 }

@@ -68,7 +68,7 @@ func misplaced() [][3]string {
 		{"tools", "tools", "the agent's own tools: is the place for them"},
 		{"system_instruction", "systemInstruction", "instruction: or static_instruction: of the agent is the place for it"},
 		{"response_schema", "responseSchema", "an agent has no output schema yet"},
-		{"cached_content", "cachedContent", "contents are not cached yet"},
+		{"cached_content", "cachedContent", "context_cache_config: of app.yaml is the place for it"},
 	}
 }
 

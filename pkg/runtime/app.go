@@ -25,6 +25,9 @@ type App struct {
 	Root Agent
 	// Config is how invocations run unless a request says otherwise.
 	Config RunConfig
+	// ContextCache has models keep the contents that requests begin with; nil
+	// is not to.
+	ContextCache *ContextCacheConfig
 
 	tree  map[Agent]*node
 	top   *node
@@ -39,6 +42,8 @@ type AppOptions struct {
 	Revision    string
 	// Config is nil for [DefaultRunConfig].
 	Config *RunConfig
+	// ContextCache is nil for no caching.
+	ContextCache *ContextCacheConfig
 	// Model serves LLM agents that neither name a model nor have an ancestor
 	// that does.
 	Model model.LLM
@@ -55,6 +60,7 @@ func NewApp(name string, root Agent, opts *AppOptions) (*App, error) {
 	a := &App{
 		Name: name, Description: root.Description(), Revision: opts.Revision, Root: root,
 		Config: DefaultRunConfig(), tree: map[Agent]*node{}, close: opts.Close,
+		ContextCache: opts.ContextCache,
 	}
 	if opts.Description != "" {
 		a.Description = opts.Description

@@ -40,6 +40,9 @@ func (inv *Invocation) request(ctx context.Context, a *LLMAgent) (*model.Request
 	inv.run.config.settle(req.Config)
 	req.Config.Tools = slices.Clip(inv.node.tools.offered)
 	req.AppendInstruction(system)
+	if inv.run.app.ContextCache != nil {
+		req.Cache = inv.cacheRequest()
+	}
 	return req, inv.letToolsEdit(ctx, req)
 }
 

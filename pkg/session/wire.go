@@ -148,6 +148,9 @@ func (w *writer) response(r *model.Response) {
 		w.floatField("avgLogprobs", r.AvgLogprobs)
 	}
 	w.optional("logprobsResult", r.LogprobsResult)
+	if r.CacheMetadata != nil {
+		w.cacheMetadata(r.CacheMetadata)
+	}
 	w.optional("citationMetadata", r.CitationMetadata)
 }
 
@@ -251,6 +254,8 @@ func (e *Event) place(name string) any {
 		return &e.LogprobsResult
 	case "customMetadata":
 		return &e.CustomMetadata
+	case "cacheMetadata":
+		return &e.CacheMetadata
 	default:
 		return nil
 	}

@@ -1,6 +1,10 @@
 package session
 
-import "google.golang.org/genai"
+import (
+	"google.golang.org/genai"
+
+	"agenthost/pkg/model"
+)
 
 // usualField finds the fields that nearly every event has without a search
 // through the tags.
@@ -30,6 +34,8 @@ func usualField(p any, name []byte) any {
 		return usualCount(p, name)
 	case *Actions:
 		return usualAction(p, name)
+	case *model.CacheMetadata:
+		return cacheField(p, name)
 	}
 	return nil
 }

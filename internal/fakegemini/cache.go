@@ -1,0 +1,233 @@
+package fakegemini
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"google.golang.org/genai"
+)
+
+// A Cache is contents that the server keeps, as it was asked to.
+type Cache struct {
+	// Name is cachedContents/1 and so on; of Vertex AI with the project's path
+	// in front.
+	Name string
+	// Model is models/gemini-x; of Vertex AI the model's path.
+	Model string
+	// Created and Expires are by the server's clock.
+	Created, Expires time.Time
+	// Body is the JSON of the call that made it.
+	Body map[string]any
+}
+
+// caches is what a server keeps.
+type caches struct {
+	clock   func() time.Time
+	made    int
+	byName  map[string]*Cache
+	refused map[string]Reply
+}
+
+// SetClock gives the server the time at which caches end; without it caches
+// live by time.Now.
+func (s *Server) SetClock(now func() time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.caches.clock = now
+}
+
+// RefuseCaches answers calls about caches that have this HTTP method with a
+// failure from now on; nil ends that.
+func (s *Server) RefuseCaches(method string, failure *Reply) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.caches.refused, method)
+	if failure != nil {
+		s.caches.refused[method] = *failure
+	}
+}
+
+// DropCaches forgets every cache, as if somebody else had deleted them.
+func (s *Server) DropCaches() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	clear(s.caches.byName)
+}
+
+// Caches returns the caches that live, by name.
+func (s *Server) Caches() map[string]Cache {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	live := map[string]Cache{}
+	for name, c := range s.caches.byName {
+		if s.caches.lives(c) {
+			live[name] = *c
+		}
+	}
+	return live
+}
+
+func (c *caches) lives(one *Cache) bool { return one != nil && c.clock().Before(one.Expires) }
+
+// routeCaches adds the methods of cachedContents for both backends.
+func (s *Server) routeCaches(mux *http.ServeMux) {
+	for _, prefix := range []string{"/v1beta/", "/v1beta1/projects/{project}/locations/{location}/"} {
+		mux.HandleFunc("POST "+prefix+"cachedContents", s.cached(s.createCache))
+		mux.HandleFunc("GET "+prefix+"cachedContents/{id}", s.cached(s.readCache))
+		mux.HandleFunc("PATCH "+prefix+"cachedContents/{id}", s.cached(s.extendCache))
+		mux.HandleFunc("DELETE "+prefix+"cachedContents/{id}", s.cached(s.deleteCache))
+	}
+}
+
+// cached records a call about caches and answers it, or refuses.
+func (s *Server) cached(answer func(r *http.Request, req Request) (any, *Reply)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		req, err := readRequest(r)
+		if err != nil {
+			Failure(http.StatusBadRequest, "Invalid JSON payload received. "+err.Error()).writeFailure(w)
+			return
+		}
+		req.Action = "cachedContents " + r.Method
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.requests = append(s.requests, req)
+		if req.Credential == "" {
+			Failure(http.StatusForbidden, "Method doesn't allow unregistered callers.").writeFailure(w)
+			return
+		}
+		if failure, refused := s.caches.refused[r.Method]; refused {
+			failure.writeFailure(w)
+			return
+		}
+		body, failure := answer(r, req)
+		if failure != nil {
+			failure.writeFailure(w)
+			return
+		}
+		writeJSON(w, http.StatusOK, body)
+	}
+}
+
+func (s *Server) createCache(r *http.Request, req Request) (any, *Reply) {
+	ttl, err := lifetime(req.Body)
+	if err != nil {
+		return nil, new(Failure(http.StatusBadRequest, err.Error()))
+	}
+	of, _ := req.Body["model"].(string)
+	if of == "" {
+		return nil, new(Failure(http.StatusBadRequest, "model is required"))
+	}
+	s.caches.made++
+	now := s.caches.clock()
+	c := &Cache{
+		Name: fmt.Sprintf("%scachedContents/%d", cacheParent(r), s.caches.made), Model: of,
+		Created: now, Expires: now.Add(ttl), Body: req.Body,
+	}
+	s.caches.byName[c.Name] = c
+	return c.resource(), nil
+}
+
+func lifetime(body map[string]any) (time.Duration, error) {
+	text, _ := body["ttl"].(string)
+	ttl, err := time.ParseDuration(text)
+	if err != nil || ttl <= 0 || !strings.HasSuffix(text, "s") {
+		return 0, fmt.Errorf("ttl %q is no duration such as 3.5s", text)
+	}
+	return ttl, nil
+}
+
+// cacheParent is what stands in front of a cache's name.
+func cacheParent(r *http.Request) string {
+	if r.PathValue("project") == "" {
+		return ""
+	}
+	return "projects/" + r.PathValue("project") + "/locations/" + r.PathValue("location") + "/"
+}
+
+func (s *Server) findCache(r *http.Request) (*Cache, *Reply) {
+	c := s.caches.byName[cacheParent(r)+"cachedContents/"+r.PathValue("id")]
+	if !s.caches.lives(c) {
+		return nil, new(noCache())
+	}
+	return c, nil
+}
+
+func noCache() Reply {
+	return Failure(http.StatusForbidden, "CachedContent not found (or permission denied)")
+}
+
+func (s *Server) readCache(r *http.Request, _ Request) (any, *Reply) {
+	c, failure := s.findCache(r)
+	if failure != nil {
+		return nil, failure
+	}
+	return c.resource(), nil
+}
+
+func (s *Server) extendCache(r *http.Request, req Request) (any, *Reply) {
+	c, failure := s.findCache(r)
+	if failure != nil {
+		return nil, failure
+	}
+	ttl, err := lifetime(req.Body)
+	if err != nil {
+		return nil, new(Failure(http.StatusBadRequest, err.Error()))
+	}
+	c.Expires = s.caches.clock().Add(ttl)
+	return c.resource(), nil
+}
+
+func (s *Server) deleteCache(r *http.Request, _ Request) (any, *Reply) {
+	c, failure := s.findCache(r)
+	if failure != nil {
+		return nil, failure
+	}
+	delete(s.caches.byName, c.Name)
+	return map[string]any{}, nil
+}
+
+func (c *Cache) resource() *genai.CachedContent {
+	title, _ := c.Body["displayName"].(string)
+	return &genai.CachedContent{
+		Name: c.Name, Model: c.Model, DisplayName: title, CreateTime: c.Created, UpdateTime: c.Created, ExpireTime: c.Expires,
+	}
+}
+
+// checkCache refuses a request whose cache is not there, is of another model,
+// or stands beside what only the cache may say.
+func (s *Server) checkCache(req Request) *Reply {
+	name, _ := req.Body["cachedContent"].(string)
+	if name == "" {
+		return nil
+	}
+	for _, key := range []string{"systemInstruction", "tools", "toolConfig"} {
+		if req.Body[key] != nil {
+			return new(Failure(http.StatusBadRequest,
+				"CachedContent can not be used with GenerateContent request setting system_instruction, tools or tool_config."))
+		}
+	}
+	if contents, _ := req.Body["contents"].([]any); len(contents) == 0 {
+		return new(Failure(http.StatusBadRequest, "contents is not specified"))
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := s.caches.byName[name]
+	switch {
+	case !s.caches.lives(c):
+		return new(noCache())
+	case c.Model != req.Model && !strings.HasSuffix(c.Model, "/"+req.Model):
+		return new(Failure(http.StatusBadRequest, "Model used by GenerateContent request ("+req.Model+") and CachedContent ("+c.Model+") has to be the same."))
+	}
+	return nil
+}
+
+// emptyBody lets a request without a body, such as DELETE, have one.
+func emptyBody(raw []byte) []byte {
+	if len(raw) == 0 {
+		return json.RawMessage("{}")
+	}
+	return raw
+}

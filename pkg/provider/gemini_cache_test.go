@@ -1,0 +1,413 @@
+package provider_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/genai"
+
+	"agenthost/internal/fakegemini"
+	"agenthost/pkg/model"
+	"agenthost/pkg/provider"
+)
+
+// clock is a time that the test moves on.
+type clock struct {
+	mu  sync.Mutex
+	now time.Time
+}
+
+func (c *clock) read() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+func (c *clock) pass(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(d)
+}
+
+// talk is a conversation with a model that is asked to cache. It does what the
+// runtime does between the answers: it keeps what they say of caches.
+type talk struct {
+	llm    model.LLM
+	fake   *fakegemini.Server
+	clock  *clock
+	log    bytes.Buffer
+	config model.CacheConfig
+	// instruction and tokens are those of the next request and answer.
+	instruction string
+	tokens      int32
+	stream      bool
+
+	contents []*genai.Content
+	said     *model.CacheMetadata
+	prompt   int
+	shown    int
+}
+
+// newTalk reaches the fake as the given options say.
+func newTalk(t *testing.T, reach func(*fakegemini.Server) *provider.GeminiOptions) *talk {
+	t.Helper()
+	k := &talk{
+		fake: newFake(t), clock: &clock{now: time.Unix(1_800_000_000, 0)}, instruction: "Answer.", tokens: 5000,
+		config: model.CacheConfig{TTL: time.Hour, Intervals: 10},
+	}
+	k.fake.SetClock(k.clock.read)
+	opts := reach(k.fake)
+	opts.Clock = k.clock.read
+	opts.Logger = slog.New(slog.NewTextHandler(&k.log, nil))
+	k.llm = provider.NewGemini("gemini-x", opts)
+	return k
+}
+
+// ask makes the next request of the conversation. The answer is the fake's
+// next reply, or an echo.
+func (k *talk) ask(t *testing.T) (*model.Response, error) {
+	t.Helper()
+	k.contents = append(k.contents, model.UserText(fmt.Sprint("question ", len(k.contents))))
+	req := &model.Request{
+		Contents: k.contents, Stream: k.stream,
+		Config: &genai.GenerateContentConfig{
+			SystemInstruction: &genai.Content{Parts: []*genai.Part{{Text: k.instruction}}},
+			Tools:             []*genai.Tool{{FunctionDeclarations: []*genai.FunctionDeclaration{{Name: "f"}}}},
+		},
+		Cache: &model.CacheRequest{CacheConfig: k.config, Metadata: k.said, PromptTokens: k.prompt},
+	}
+	if k.said.Active() {
+		again := *k.said
+		again.Used++
+		req.Cache.Metadata = &again
+	}
+	answers, err := collect(k.llm.Generate(t.Context(), req))
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range answers[:len(answers)-1] {
+		if r.CacheMetadata != nil {
+			t.Errorf("a piece of a streamed answer tells of the cache: %v", r.CacheMetadata)
+		}
+	}
+	whole := answers[len(answers)-1]
+	k.contents = append(k.contents, whole.Content)
+	k.said, k.prompt = whole.CacheMetadata, int(k.tokens)
+	return whole, nil
+}
+
+// turn makes the next request, and tells what the service was asked and what
+// the answer says of the cache.
+func (k *talk) turn(t *testing.T) string {
+	t.Helper()
+	_, err := k.ask(t)
+	var b strings.Builder
+	reqs := k.fake.Requests()
+	for _, r := range reqs[k.shown:] {
+		b.WriteString(requestOutline(r) + ", ")
+	}
+	k.shown = len(reqs)
+	switch {
+	case err != nil:
+		b.WriteString(err.Error())
+	case k.said.Active():
+		fmt.Fprintf(&b, "%s holds %d, use %d", k.said.Name, k.said.Contents, k.said.Used)
+	default:
+		fmt.Fprintf(&b, "fingerprint of %d", k.said.Contents)
+	}
+	return b.String()
+}
+
+func requestOutline(r fakegemini.Request) string {
+	contents, _ := r.Body["contents"].([]any)
+	switch r.Action {
+	case "cachedContents POST":
+		return fmt.Sprint("keep ", len(contents))
+	case "cachedContents DELETE":
+		return "delete " + r.Path[strings.LastIndex(r.Path, "/")+1:]
+	}
+	if name, ok := r.Body["cachedContent"].(string); ok {
+		return fmt.Sprintf("send %d after %s", len(contents), name[strings.LastIndex(name, "/")+1:])
+	}
+	return fmt.Sprint("send ", len(contents))
+}
+
+func TestCacheLife(t *testing.T) {
+	refused := fakegemini.Failure(429, "no room")
+	tests := []struct {
+		name string
+		// before acts ahead of a turn, by its number from 1.
+		before map[int]func(k *talk)
+		want   []string
+	}{
+		{"fingerprint, then a cache, then its use", nil, []string{
+			"send 1, fingerprint of 1",
+			"keep 1, send 2 after 1, cachedContents/1 holds 1, use 1",
+			"send 4 after 1, cachedContents/1 holds 1, use 2",
+			"send 6 after 1, cachedContents/1 holds 1, use 3",
+		}},
+		{"used often enough", map[int]func(*talk){1: func(k *talk) { k.config.Intervals = 2 }}, []string{
+			"send 1, fingerprint of 1",
+			"keep 1, send 2 after 1, cachedContents/1 holds 1, use 1",
+			"send 4 after 1, cachedContents/1 holds 1, use 2",
+			"delete 1, keep 1, send 6 after 2, cachedContents/2 holds 1, use 1",
+		}},
+		{"its time is over", map[int]func(*talk){3: func(k *talk) { k.clock.pass(time.Hour) }}, []string{
+			"send 1, fingerprint of 1",
+			"keep 1, send 2 after 1, cachedContents/1 holds 1, use 1",
+			"delete 1, keep 1, send 4 after 2, cachedContents/2 holds 1, use 1",
+		}},
+		{"its time is nearly over", map[int]func(*talk){3: func(k *talk) { k.clock.pass(time.Hour - 1) }}, []string{
+			"send 1, fingerprint of 1",
+			"keep 1, send 2 after 1, cachedContents/1 holds 1, use 1",
+			"send 4 after 1, cachedContents/1 holds 1, use 2",
+		}},
+		{"another instruction", map[int]func(*talk){3: func(k *talk) { k.instruction = "Sing." }}, []string{
+			"send 1, fingerprint of 1",
+			"keep 1, send 2 after 1, cachedContents/1 holds 1, use 1",
+			"delete 1, send 5, fingerprint of 5",
+			"keep 5, send 2 after 2, cachedContents/2 holds 5, use 1",
+		}},
+		{"another conversation", map[int]func(*talk){2: func(k *talk) { k.contents = []*genai.Content{model.UserText("anew")} }}, []string{
+			"send 1, fingerprint of 1",
+			"send 2, fingerprint of 2",
+		}},
+		{"nothing after what is kept", map[int]func(*talk){3: func(k *talk) { k.contents = nil }}, []string{
+			"send 1, fingerprint of 1",
+			"keep 1, send 2 after 1, cachedContents/1 holds 1, use 1",
+			"delete 1, send 1, fingerprint of 1",
+		}},
+		{"a small prompt", map[int]func(*talk){
+			1: func(k *talk) { k.tokens = 4095 }, 2: func(k *talk) { k.tokens = 4096 },
+		}, []string{
+			"send 1, fingerprint of 1",
+			"send 3, fingerprint of 1",
+			"keep 1, send 4 after 1, cachedContents/1 holds 1, use 1",
+		}},
+		{"smaller than asked", map[int]func(*talk){1: func(k *talk) { k.config.MinTokens = 5001 }}, []string{
+			"send 1, fingerprint of 1", "send 3, fingerprint of 1",
+		}},
+		{"size not known", map[int]func(*talk){1: func(k *talk) { k.tokens = 0 }}, []string{
+			"send 1, fingerprint of 1", "send 3, fingerprint of 1",
+		}},
+		{"the service keeps nothing", map[int]func(*talk){
+			2: func(k *talk) { k.fake.RefuseCaches("POST", &refused) }, 4: func(k *talk) { k.fake.RefuseCaches("POST", nil) },
+		}, []string{
+			"send 1, fingerprint of 1",
+			"keep 1, send 3, fingerprint of 1",
+			"keep 1, send 5, fingerprint of 1",
+			"keep 1, send 6 after 1, cachedContents/1 holds 1, use 1",
+		}},
+		{"the service deletes nothing", map[int]func(*talk){3: func(k *talk) {
+			k.fake.RefuseCaches("DELETE", &refused)
+			k.instruction = "Sing."
+		}}, []string{
+			"send 1, fingerprint of 1",
+			"keep 1, send 2 after 1, cachedContents/1 holds 1, use 1",
+			"delete 1, send 5, fingerprint of 5",
+		}},
+		{"somebody else deleted it", map[int]func(*talk){3: func(k *talk) { k.fake.DropCaches() }}, []string{
+			"send 1, fingerprint of 1",
+			"keep 1, send 2 after 1, cachedContents/1 holds 1, use 1",
+			"send 4 after 1, send 5, fingerprint of 1",
+			"keep 1, send 6 after 2, cachedContents/2 holds 1, use 1",
+		}},
+		{"the request is at fault", map[int]func(*talk){3: func(k *talk) {
+			k.fake.Enqueue(fakegemini.Failure(400, "bad image"), fakegemini.Failure(400, "bad image"))
+		}}, []string{
+			"send 1, fingerprint of 1",
+			"keep 1, send 2 after 1, cachedContents/1 holds 1, use 1",
+			"send 4 after 1, send 5, model: 400 INVALID_ARGUMENT: bad image",
+		}},
+		{"the service is at fault", map[int]func(*talk){3: func(k *talk) {
+			k.fake.Enqueue(fakegemini.Failure(503, "overloaded"))
+		}}, []string{
+			"send 1, fingerprint of 1",
+			"keep 1, send 2 after 1, cachedContents/1 holds 1, use 1",
+			"send 4 after 1, model: 503 UNAVAILABLE: overloaded",
+		}},
+	}
+	for _, tt := range tests {
+		for _, stream := range []bool{false, true} {
+			t.Run(tt.name+"/"+mode(stream), func(t *testing.T) {
+				k := newTalk(t, fakeOptions)
+				k.stream = stream
+				var got []string
+				for i := range tt.want {
+					if act := tt.before[i+1]; act != nil {
+						act(k)
+					}
+					got = append(got, k.turn(t))
+				}
+				if diff := cmp.Diff(tt.want, got); diff != "" {
+					t.Errorf("the turns (-want +got):\n%s", diff)
+				}
+			})
+		}
+	}
+}
+
+// What goes wrong with a cache is told in the log, and to nobody else.
+func TestCacheLog(t *testing.T) {
+	k := newTalk(t, fakeOptions)
+	refused := fakegemini.Failure(429, "no room")
+	k.fake.RefuseCaches("POST", &refused)
+	k.turn(t)
+	k.turn(t)
+	k.fake.RefuseCaches("POST", nil)
+	k.turn(t)
+	k.fake.RefuseCaches("DELETE", &refused)
+	k.instruction = "Sing."
+	k.turn(t)
+	k.fake.RefuseCaches("DELETE", nil)
+	k.turn(t)
+	k.fake.DropCaches()
+	k.turn(t)
+	k.turn(t)
+	k.clock.pass(time.Hour) // what has ended need not be deleted: no word of it
+	k.turn(t)
+	want := []string{
+		`level=WARN msg="contents could not be cached, sending all of them" model=gemini-x error="model: 429 RESOURCE_EXHAUSTED: no room"`,
+		`level=WARN msg="a cache of contents could not be deleted" model=gemini-x cache=cachedContents/1 error="model: 429 RESOURCE_EXHAUSTED: no room"`,
+		`level=WARN msg="contents in a cache could not be used, sending all of them" model=gemini-x cache=cachedContents/2 ` +
+			`error="model: 403 PERMISSION_DENIED: CachedContent not found (or permission denied)"`,
+	}
+	var got []string
+	for line := range strings.Lines(k.log.String()) {
+		_, said, _ := strings.Cut(strings.TrimSpace(line), " ")
+		got = append(got, said)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("log (-want +got):\n%s", diff)
+	}
+}
+
+// A cache has the settings that its requests then leave out; a file's display
+// name, which the Gemini API refuses, is left out of it too.
+func TestCacheBodies(t *testing.T) {
+	k := newTalk(t, fakeOptions)
+	k.contents = []*genai.Content{{Role: genai.RoleUser, Parts: []*genai.Part{
+		{InlineData: &genai.Blob{DisplayName: "cat.png", MIMEType: "image/png", Data: []byte{1}}},
+	}}}
+	k.turn(t)
+	k.turn(t)
+	got := []any{k.fake.Requests()[1].Body, k.fake.Requests()[2].Body}
+	const want = `[
+		{
+			"model": "models/gemini-x", "ttl": "3600s", "displayName": "adk-cache-1800000000-2contents",
+			"contents": [
+				{"role": "user", "parts": [{"inlineData": {"mimeType": "image/png", "data": "AQ=="}}]},
+				{"role": "user", "parts": [{"text": "question 1"}]}
+			],
+			"systemInstruction": {"parts": [{"text": "Answer."}]},
+			"tools": [{"functionDeclarations": [{"name": "f"}]}]
+		},
+		{
+			"cachedContent": "cachedContents/1", "generationConfig": {},
+			"contents": [{"role": "model", "parts": [{"text": "question 1"}]}, {"role": "user", "parts": [{"text": "question 3"}]}]
+		}
+	]`
+	var wanted []any
+	if err := json.Unmarshal([]byte(want), &wanted); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(wanted, got); diff != "" {
+		t.Errorf("bodies (-want +got):\n%s", diff)
+	}
+	m := &model.CacheMetadata{
+		Name: "cachedContents/1", Expires: k.clock.read().Add(time.Hour), Used: 1, Contents: 2, Created: k.clock.read(),
+		Fingerprint: k.said.Fingerprint,
+	}
+	if diff := cmp.Diff(m, k.said); diff != "" || len(m.Fingerprint) != 16 {
+		t.Errorf("metadata with a fingerprint of 16 digits (-want +got):\n%s", diff)
+	}
+}
+
+// Vertex AI names caches with the project's path.
+func TestCacheVertex(t *testing.T) {
+	k := newTalk(t, vertexOptions)
+	const name = "projects/p/locations/global/cachedContents/1"
+	want := []string{
+		"send 1, fingerprint of 1",
+		"keep 1, send 2 after 1, " + name + " holds 1, use 1",
+		"send 4 after 1, " + name + " holds 1, use 2",
+	}
+	got := []string{k.turn(t), k.turn(t), k.turn(t)}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("the turns (-want +got):\n%s", diff)
+	}
+}
+
+// A call that is repeated uses the cache that was made for it.
+func TestCacheRetry(t *testing.T) {
+	var waited waits
+	k := newTalk(t, func(fake *fakegemini.Server) *provider.GeminiOptions {
+		opts := fakeOptions(fake)
+		opts.Retry = provider.RetryOptions{Wait: waited.wait}
+		return opts
+	})
+	k.turn(t)
+	k.fake.Enqueue(fakegemini.Failure(503, "overloaded"))
+	const want = "keep 1, send 2 after 1, send 2 after 1, cachedContents/1 holds 1, use 1"
+	if got := k.turn(t); got != want {
+		t.Errorf("the turn is %s, want %s", got, want)
+	}
+}
+
+// Conversations side by side each have their own cache.
+func TestCacheSideBySide(t *testing.T) {
+	first := newTalk(t, fakeOptions)
+	var group sync.WaitGroup
+	for i := range 8 {
+		k := *first
+		k.instruction = fmt.Sprint("Agent ", i)
+		group.Go(func() {
+			for range 4 {
+				if _, err := k.ask(t); err != nil {
+					t.Errorf("conversation %d: %v", i, err)
+					return
+				}
+			}
+			if !k.said.Active() || k.said.Used != 3 || k.said.Contents != 1 {
+				t.Errorf("conversation %d ends with %+v, want a cache of one content, used 3 times", i, k.said)
+			}
+		})
+	}
+	group.Wait()
+	if n := len(first.fake.Caches()); n != 8 {
+		t.Errorf("the service keeps %d caches, want 8", n)
+	}
+}
+
+// Without Cache nothing is told of caches.
+func TestCacheNotAsked(t *testing.T) {
+	fake := newFake(t)
+	got, err := ask(t, provider.NewGemini("gemini-x", fakeOptions(fake)), false)
+	if err != nil || got[0].CacheMetadata != nil {
+		t.Errorf("Generate() = %+v, %v, want no metadata", got, err)
+	}
+}
+
+func TestCanCache(t *testing.T) {
+	gemini, scripted := geminiSubject(t, scenario{}), scriptedSubject(t, scenario{})
+	for llm, want := range map[model.LLM]bool{gemini: true, scripted: false, nil: false} {
+		if got := model.CanCache(llm); got != want {
+			t.Errorf("CanCache(%T) = %v, want %v", llm, got, want)
+		}
+	}
+}
+
+func TestCacheActive(t *testing.T) {
+	for _, m := range []*model.CacheMetadata{nil, {}, {Name: "c"}, {Name: "c", Used: 1}, {Used: 1, Expires: time.Unix(1, 0)}} {
+		if m.Active() {
+			t.Errorf("%+v is active: it says only half of a cache", m)
+		}
+	}
+}

@@ -1,0 +1,98 @@
+package runtime
+
+import (
+	"time"
+
+	"agenthost/pkg/model"
+	"agenthost/pkg/session"
+	"agenthost/pkg/spec"
+)
+
+// A ContextCacheConfig has models keep the contents that requests begin with.
+// It is the context_cache_config of app.yaml (adk-python
+// agents/context_cache_config.py), for every LLM agent of the tree. Agents that
+// are called as tools are left out: each call is a session of its own, which
+// nothing goes on with.
+type ContextCacheConfig struct {
+	MinTokens      int `yaml:"min_tokens" default:"0" doc:"How many tokens the agent's last prompt must have had before a cache is made. The service wants 4096 in any case."`
+	TTLSeconds     int `yaml:"ttl_seconds" default:"1800" doc:"How long a cache lives."`
+	CacheIntervals int `yaml:"cache_intervals" default:"10" doc:"How many invocations use a cache before it is made anew, 1 to 100."`
+}
+
+// maxTTLSeconds is a hundred years: three times as much does not fit into a
+// time.Duration.
+const maxTTLSeconds = 100 * 365 * 24 * 60 * 60
+
+// Check reports numbers out of range, at their place in n, the mapping that the
+// config was decoded from.
+func (c *ContextCacheConfig) Check(n *spec.Node) spec.Diagnostics {
+	var ds spec.Diagnostics
+	want := func(key string, ok bool, wanted string) {
+		if !ok {
+			ds = append(ds, n.Get(key).Errorf("value", "%s must be %s", key, wanted))
+		}
+	}
+	want("min_tokens", c.MinTokens >= 0, "0 or more")
+	want("ttl_seconds", 0 < c.TTLSeconds && c.TTLSeconds <= maxTTLSeconds, "more than 0, and at most a hundred years")
+	want("cache_intervals", 1 <= c.CacheIntervals && c.CacheIntervals <= 100, "from 1 to 100")
+	return ds
+}
+
+func (c *ContextCacheConfig) forModel() model.CacheConfig {
+	return model.CacheConfig{MinTokens: c.MinTokens, TTL: time.Duration(c.TTLSeconds) * time.Second, Intervals: c.CacheIntervals}
+}
+
+// cacheRequest tells the model what its agent's last answers said of caches.
+// The first use of a cache in an invocation counts as one more
+// (adk-python flows/llm_flows/context_cache_processor.py).
+func (inv *Invocation) cacheRequest() *model.CacheRequest {
+	said := inv.cacheHistory()
+	req := &model.CacheRequest{
+		CacheConfig: inv.run.app.ContextCache.forModel(), Metadata: said.metadata, PromptTokens: said.promptTokens,
+	}
+	if said.metadata.Active() && said.invocation != inv.run.id {
+		again := *said.metadata
+		again.Used++
+		req.Metadata = &again
+	}
+	return req
+}
+
+type cacheKey struct{ agent string }
+
+// cacheSaid is the newest that an agent's events say of caches. It does not
+// change once it is derived.
+type cacheSaid struct {
+	seen         int
+	metadata     *model.CacheMetadata
+	invocation   string
+	promptTokens int
+}
+
+// cacheHistory looks at each event once.
+func (inv *Invocation) cacheHistory() *cacheSaid {
+	agent := inv.node.agent.Name()
+	said := inv.run.sess.History.Derive(cacheKey{agent}, func(last any, events []*session.Event) any {
+		said := &cacheSaid{}
+		if last != nil {
+			*said = *last.(*cacheSaid)
+		}
+		for _, ev := range events[said.seen:] {
+			if ev.Author == agent {
+				said.take(ev)
+			}
+		}
+		said.seen = len(events)
+		return said
+	})
+	return said.(*cacheSaid)
+}
+
+func (c *cacheSaid) take(ev *session.Event) {
+	if ev.CacheMetadata != nil {
+		c.metadata, c.invocation = ev.CacheMetadata, ev.InvocationID
+	}
+	if u := ev.UsageMetadata; u != nil && u.PromptTokenCount > 0 {
+		c.promptTokens = int(u.PromptTokenCount)
+	}
+}

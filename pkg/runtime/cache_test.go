@@ -1,0 +1,192 @@
+package runtime_test
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"net/http"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/genai"
+
+	"agenthost/internal/fakegemini"
+	"agenthost/internal/testenv"
+	"agenthost/pkg/loader"
+	"agenthost/pkg/model"
+	"agenthost/pkg/runtime"
+	"agenthost/pkg/session"
+	"agenthost/pkg/store"
+	"agenthost/pkg/tool"
+)
+
+// keeping is a model that notes what it is asked to cache, and answers with
+// the metadata of a cache.
+type keeping struct {
+	answering
+	asked *[]string
+	said  func(n int) *model.CacheMetadata
+}
+
+func (k keeping) Generate(ctx context.Context, req *model.Request) iter.Seq2[*model.Response, error] {
+	return func(yield func(*model.Response, error) bool) {
+		*k.asked = append(*k.asked, cacheOutline(req))
+		for r, err := range k.answering.Generate(ctx, req) {
+			if err == nil {
+				r.CacheMetadata = k.said(len(*k.asked))
+				r.UsageMetadata = &genai.GenerateContentResponseUsageMetadata{PromptTokenCount: int32(1000 * len(*k.asked))}
+			}
+			if !yield(r, err) {
+				return
+			}
+		}
+	}
+}
+
+func cacheOutline(req *model.Request) string {
+	c := req.Cache
+	switch {
+	case c == nil:
+		return req.Origin.Agent + " nothing"
+	case c.Metadata == nil:
+		return fmt.Sprintf("%s first, %v", req.Origin.Agent, c.CacheConfig)
+	default:
+		return fmt.Sprintf("%s %s used %d, %d tokens", req.Origin.Agent, c.Metadata.Name, c.Metadata.Used, c.PromptTokens)
+	}
+}
+
+// active is the metadata of a cache that was just made, named by the answer.
+func active(n int) *model.CacheMetadata {
+	return &model.CacheMetadata{Name: fmt.Sprint("cache", n), Expires: time.Unix(2_000_000_000, 0), Used: 1, Fingerprint: "f", Contents: 1}
+}
+
+// TestCacheRequests has the newest metadata and prompt size of the agent's own
+// events; a cache of another invocation counts as used once more, those of the
+// same do not.
+func TestCacheRequests(t *testing.T) {
+	var asked []string
+	llm := keeping{calling("look"), &asked, active}
+	look := &action{name: "look", run: func(context.Context, *tool.Call) (*tool.Result, error) {
+		return &tool.Result{Response: map[string]any{"ok": true}}, nil
+	}}
+	root := runtime.NewSequential("line", "",
+		runtime.NewLLM("one", &runtime.LLMOptions{Model: llm, Tools: []tool.Tool{look}}),
+		runtime.NewLLM("two", &runtime.LLMOptions{Model: keeping{saying("ok"), &asked, active}}),
+	)
+	e := testenv.New(t, nil)
+	deploy(t, e, root, &runtime.AppOptions{ContextCache: &runtime.ContextCacheConfig{MinTokens: 7, TTLSeconds: 60, CacheIntervals: 3}})
+	key := e.Session(t, "app", "s", nil)
+	outline(e.Host.Run(t.Context(), say(key, "hi")))
+	outline(e.Host.Run(t.Context(), say(key, "more")))
+	want := []string{
+		"one first, {7 1m0s 3}",
+		"one cache1 used 1, 1000 tokens",
+		"two first, {7 1m0s 3}",
+		"one cache2 used 2, 2000 tokens",
+		"one cache4 used 1, 4000 tokens",
+		"two cache3 used 2, 3000 tokens",
+	}
+	if diff := cmp.Diff(want, asked); diff != "" {
+		t.Errorf("asked (-want +got):\n%s", diff)
+	}
+}
+
+// TestCacheFingerprintNotCounted: without a cache there is nothing to be used.
+func TestCacheFingerprintNotCounted(t *testing.T) {
+	var asked []string
+	said := func(int) *model.CacheMetadata { return &model.CacheMetadata{Fingerprint: "f", Contents: 1} }
+	e := testenv.New(t, nil)
+	deploy(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: keeping{saying("ok"), &asked, said}}),
+		&runtime.AppOptions{ContextCache: &runtime.ContextCacheConfig{CacheIntervals: 1, TTLSeconds: 1}})
+	key := e.Session(t, "app", "s", nil)
+	outline(e.Host.Run(t.Context(), say(key, "hi")))
+	outline(e.Host.Run(t.Context(), say(key, "more")))
+	if diff := cmp.Diff([]string{"a first, {0 1s 1}", "a  used 0, 1000 tokens"}, asked); diff != "" {
+		t.Errorf("asked (-want +got):\n%s", diff)
+	}
+}
+
+// TestCacheNotForTools: an agent that is called as a tool has a session that
+// ends with the call, and an app without the setting asks for nothing.
+func TestCacheNotForTools(t *testing.T) {
+	var asked []string
+	helper := runtime.NewAgentTool(runtime.NewLLM("helper", &runtime.LLMOptions{Model: keeping{saying("ok"), &asked, active}}), false)
+	helping := answering(func(ctx context.Context, req *model.Request) (*genai.Content, error) {
+		c, err := calling("helper")(ctx, req)
+		if calls := model.CallsOf(c); len(calls) > 0 {
+			calls[0].Args = map[string]any{"request": "help"}
+		}
+		return c, err
+	})
+	root := runtime.NewLLM("root", &runtime.LLMOptions{Model: keeping{helping, &asked, active}, Tools: []tool.Tool{helper}})
+	for _, config := range []*runtime.ContextCacheConfig{{CacheIntervals: 1, TTLSeconds: 1}, nil} {
+		e := testenv.New(t, nil)
+		deploy(t, e, root, &runtime.AppOptions{ContextCache: config})
+		outline(e.Host.Run(t.Context(), say(e.Session(t, "app", "s", nil), "hi")))
+	}
+	want := []string{"root first, {0 1s 1}", "helper nothing", "root cache1 used 1, 1000 tokens", "root nothing", "helper nothing", "root nothing"}
+	if diff := cmp.Diff(want, asked); diff != "" {
+		t.Errorf("asked (-want +got):\n%s", diff)
+	}
+}
+
+// TestCacheAcrossRestart: the history is all that is kept of a cache, so that
+// another host goes on with it.
+func TestCacheAcrossRestart(t *testing.T) {
+	fake := fakegemini.New()
+	defer fake.Close()
+	reply := fakegemini.Text("ok")
+	reply.Usage = &genai.GenerateContentResponseUsageMetadata{PromptTokenCount: 5000}
+	fake.Enqueue(reply, reply, reply)
+	dir := testenv.Files(t, "app", map[string][]byte{
+		"root_agent.yaml": []byte("{name: a, model: gemini-x, instruction: Answer.}"),
+		"app.yaml":        []byte("context_cache_config: {cache_intervals: 2}"),
+		".env":            []byte("GOOGLE_API_KEY=k\nGOOGLE_GEMINI_BASE_URL=" + fake.URL() + "\n"),
+	})
+	url := "sqlite:///" + filepath.Join(t.TempDir(), "s.db")
+	l := loader.New(&loader.Options{HTTP: fake.Client(), Env: func(string) (string, bool) { return "", false }})
+	got := []string{turnOfNewHost(t, l, dir, url), turnOfNewHost(t, l, dir, url), turnOfNewHost(t, l, dir, url)}
+	want := []string{`"" holds 1, use 0`, `"cachedContents/1" holds 1, use 1`, `"cachedContents/1" holds 1, use 2`}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("events (-want +got):\n%s", diff)
+	}
+	made := 0
+	for _, r := range fake.Requests() {
+		if r.Action == "cachedContents "+http.MethodPost {
+			made++
+		}
+	}
+	if made != 1 {
+		t.Errorf("%d caches were made, want 1", made)
+	}
+}
+
+// turnOfNewHost says something to an app on a host that begins and ends with
+// it, and tells of the cache of the answer.
+func turnOfNewHost(t *testing.T, l *loader.Loader, dir, url string) (told string) {
+	t.Helper()
+	st, err := store.Open(t.Context(), url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close()
+	host := runtime.NewHost(st, nil)
+	defer host.Close()
+	app, ds := l.Load(t.Context(), dir)
+	if len(ds) > 0 {
+		t.Fatal(ds)
+	}
+	host.Swap(app)
+	req := say(session.Key{App: "app", User: "u", ID: "s"}, "hi")
+	req.CreateSession = true
+	for ev, err := range host.Run(t.Context(), req) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := ev.CacheMetadata
+		told = fmt.Sprintf("%q holds %d, use %d", m.Name, m.Contents, m.Used)
+	}
+	return told
+}
