@@ -37,6 +37,7 @@ func (inv *Invocation) request(ctx context.Context, a *LLMAgent) (*model.Request
 	if a.opts.GenerateContentConfig != nil {
 		*req.Config = *a.opts.GenerateContentConfig
 	}
+	inv.node.askInShape(req.Config)
 	req.Config.Tools = slices.Clip(inv.node.tools.offered)
 	req.AppendInstruction(system)
 	return req, inv.letToolsEdit(ctx, req)
