@@ -10,7 +10,9 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"path"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -75,6 +77,18 @@ type gemini struct {
 }
 
 func (g *gemini) Name() string { return g.name }
+
+// MixesToolsAndSchema says whether one request may hold both tools and a schema
+// for the answer: Vertex AI takes both from Gemini 2 on
+// (adk-python utils/output_schema_utils.py).
+func (g *gemini) MixesToolsAndSchema() bool { return g.usesVertex() && isGemini2(g.name) }
+
+// isGemini2 says whether a name is that of a Gemini 2 or newer; a name without
+// a version, such as gemini-flash-latest, is that of a new one.
+func isGemini2(name string) bool {
+	version, ok := strings.CutPrefix(path.Base(name), "gemini-")
+	return ok && !strings.HasPrefix(version, "1.")
+}
 
 // Generate asks once; see [model.LLM].
 func (g *gemini) Generate(ctx context.Context, req *model.Request) iter.Seq2[*model.Response, error] {

@@ -256,3 +256,6 @@ func cacheHTTP(config *genai.GenerateContentConfig) *genai.HTTPOptions {
 	options.ExtraBody = nil
 	return &options
 }
+
+// MixesToolsAndSchema says what the model itself says.
+func (c *caching) MixesToolsAndSchema() bool { return c.gemini.MixesToolsAndSchema() }

@@ -71,6 +71,12 @@ type retrying struct {
 	opts RetryOptions
 }
 
+// MixesToolsAndSchema says what the model below says.
+func (r *retrying) MixesToolsAndSchema() bool {
+	m, ok := r.LLM.(interface{ MixesToolsAndSchema() bool })
+	return ok && m.MixesToolsAndSchema()
+}
+
 // Generate asks until there is an answer or no more reason to hope.
 func (r *retrying) Generate(ctx context.Context, req *model.Request) iter.Seq2[*model.Response, error] {
 	return func(yield func(*model.Response, error) bool) {

@@ -33,7 +33,9 @@ type llmConfig struct {
 	GlobalInstruction spec.Text      `yaml:"global_instruction" doc:"On the root agent: told to every agent of the tree, first of all."`
 	Tools             []ToolRef      `yaml:"tools" doc:"What the agent may call."`
 
-	OutputKey                string          `yaml:"output_key" doc:"The state key that keeps the text of the agent's final answer."`
+	OutputKey                string          `yaml:"output_key" doc:"The state key that keeps the text of the agent's final answer; with output_schema the value itself."`
+	OutputSchema             outputSchema    `yaml:"output_schema" doc:"What the final answer must be, as a short schema or a JSON Schema."`
+	InputSchema              inputSchema     `yaml:"input_schema" doc:"The parameters of the agent when it is called as a tool, as a short schema or a JSON Schema."`
 	IncludeContents          IncludeContents `yaml:"include_contents" enum:"default|none" default:"default" doc:"What the model sees of the conversation: all of it, or the current turn only."`
 	DisallowTransferToParent bool            `yaml:"disallow_transfer_to_parent" doc:"The agent may not hand over to its parent."`
 	DisallowTransferToPeers  bool            `yaml:"disallow_transfer_to_peers" doc:"The agent may not hand over to its siblings."`
@@ -67,8 +69,8 @@ func misplaced() [][3]string {
 	return [][3]string{
 		{"tools", "tools", "the agent's own tools: is the place for them"},
 		{"system_instruction", "systemInstruction", "instruction: or static_instruction: of the agent is the place for it"},
-		{"response_schema", "responseSchema", "an agent has no output schema yet"},
 		{"cached_content", "cachedContent", "context_cache_config: of app.yaml is the place for it"},
+		{"response_schema", "responseSchema", "output_schema: of the agent is the place for it"},
 	}
 }
 
@@ -84,6 +86,20 @@ func (c *llmConfig) Check(n *spec.Node) spec.Diagnostics {
 			}
 		}
 	}
+	return append(ds, c.checkShape(settings)...)
+}
+
+// checkShape reports settings that the agent's output_schema decides.
+func (c *llmConfig) checkShape(settings *spec.Node) spec.Diagnostics {
+	var ds spec.Diagnostics
+	if c.OutputSchema.schema == nil {
+		return nil
+	}
+	for _, key := range []string{"response_json_schema", "responseJsonSchema", "response_mime_type", "responseMimeType"} {
+		if v := settings.Get(key); v != nil {
+			ds = append(ds, v.Errorf("generate-content-config", "%s is decided by the agent's output_schema: leave it out", key))
+		}
+	}
 	return ds
 }
 
@@ -94,6 +110,7 @@ func newLLM(_ context.Context, env AgentEnv, c *llmConfig) (Agent, error) {
 		Instruction:       instructionOf(c.Instruction),
 		GlobalInstruction: instructionOf(c.GlobalInstruction),
 		OutputKey:         c.OutputKey, IncludeContents: c.IncludeContents,
+		OutputSchema: c.OutputSchema.schema, InputSchema: c.InputSchema.schema,
 		DisallowTransferToParent: c.DisallowTransferToParent,
 		DisallowTransferToPeers:  c.DisallowTransferToPeers,
 		GenerateContentConfig:    c.GenerateContentConfig,
@@ -120,7 +137,12 @@ type LLMOptions struct {
 	Tools             []tool.Tool
 	SubAgents         []Agent
 	// OutputKey is the state key that keeps the text of the final answer.
-	OutputKey                string
+	OutputKey string
+	// OutputSchema, if set, is what the final answer must be; OutputKey then
+	// keeps the value in place of its text.
+	OutputSchema *tool.Schema
+	// InputSchema has the parameters of the agent as a tool.
+	InputSchema              *tool.Schema
 	IncludeContents          IncludeContents
 	DisallowTransferToParent bool
 	DisallowTransferToPeers  bool
@@ -161,15 +183,29 @@ func (a *LLMAgent) Run(ctx context.Context, inv *Invocation) Events {
 
 // keepOutput puts the text of a final event under the agent's output key, so
 // that it is stored with the event (adk-python llm_agent.py
-// __maybe_save_output_to_state).
-func (a *LLMAgent) keepOutput(ev *session.Event) {
+// __maybe_save_output_to_state). With an output schema it is the value that is
+// kept; the failure is that of a text that does not fit.
+func (a *LLMAgent) keepOutput(ev *session.Event) *RunError {
 	if a.opts.OutputKey == "" || !ev.IsFinal() || ev.Content == nil {
-		return
+		return nil
 	}
 	isSaid := func(p *genai.Part) bool { return p.Text != "" && !p.Thought }
-	if slices.ContainsFunc(ev.Content.Parts, isSaid) {
-		ev.Actions.SetState(a.opts.OutputKey, model.TextOf(ev.Content))
+	if !slices.ContainsFunc(ev.Content.Parts, isSaid) {
+		return nil
 	}
+	text := model.TextOf(ev.Content)
+	if a.opts.OutputSchema == nil {
+		ev.Actions.SetState(a.opts.OutputKey, text)
+		return nil
+	}
+	if strings.TrimSpace(text) == "" {
+		return nil
+	}
+	v, failure := a.structured(ev, text)
+	if failure == nil {
+		ev.Actions.SetState(a.opts.OutputKey, v)
+	}
+	return failure
 }
 
 // StaticContent is the YAML of a static instruction: a text, a part, a list of

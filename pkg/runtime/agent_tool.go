@@ -70,26 +70,29 @@ func newAgentKind(_ context.Context, env AgentToolEnv, c *agentKindConfig) (tool
 type AgentTool struct {
 	agent             Agent
 	skipSummarization bool
+	input, output     *tool.Schema
+	decl              *genai.FunctionDeclaration
 }
 
 // NewAgentTool makes a tool of an agent. With skipSummarization the answer
 // ends the calling agent's turn.
 func NewAgentTool(agent Agent, skipSummarization bool) *AgentTool {
-	return &AgentTool{agent, skipSummarization}
+	t := &AgentTool{agent: agent, skipSummarization: skipSummarization, input: inputSchemaOf(agent), output: outputSchemaOf(agent)}
+	params := map[string]any{
+		"type":       "object",
+		"properties": map[string]any{"request": map[string]any{"type": "string"}},
+		"required":   []string{"request"},
+	}
+	if t.input != nil {
+		params = t.input.JSON()
+	}
+	t.decl = &genai.FunctionDeclaration{Name: agent.Name(), Description: agent.Description(), ParametersJsonSchema: params}
+	return t
 }
 
-// Declaration has the agent's name and description and one parameter, the
-// request in words.
-func (t *AgentTool) Declaration() *genai.FunctionDeclaration {
-	return &genai.FunctionDeclaration{
-		Name: t.agent.Name(), Description: t.agent.Description(),
-		ParametersJsonSchema: map[string]any{
-			"type":       "object",
-			"properties": map[string]any{"request": map[string]any{"type": "string"}},
-			"required":   []string{"request"},
-		},
-	}
-}
+// Declaration has the agent's name and description, and the parameters that its
+// input schema names, or else one: the request in words.
+func (t *AgentTool) Declaration() *genai.FunctionDeclaration { return t.decl }
 
 // Run fails: an agent needs an invocation, which only the runtime has.
 func (t *AgentTool) Run(context.Context, *tool.Call) (*tool.Result, error) {
@@ -100,7 +103,8 @@ func (t *AgentTool) Run(context.Context, *tool.Call) (*tool.Result, error) {
 // which model the agent inherits.
 type placedAgentTool struct {
 	*AgentTool
-	app *App
+	app    *App
+	params *tool.Params
 }
 
 func (t *AgentTool) place(app *App, inherited model.LLM) (*placedAgentTool, error) {
@@ -108,15 +112,18 @@ func (t *AgentTool) place(app *App, inherited model.LLM) (*placedAgentTool, erro
 	if err != nil {
 		return nil, err
 	}
-	return &placedAgentTool{t, inner}, nil
-}
-
-func (t *placedAgentTool) runIn(ctx context.Context, inv *Invocation, call *tool.Call) (*tool.Result, error) {
-	args, err := tool.CheckArgs(t.Declaration(), call.Args)
+	params, err := tool.NewParams(t.decl)
 	if err != nil {
 		return nil, err
 	}
-	request, _ := args["request"].(string)
+	return &placedAgentTool{t, inner, params}, nil
+}
+
+func (t *placedAgentTool) runIn(ctx context.Context, inv *Invocation, call *tool.Call) (*tool.Result, error) {
+	request, err := t.request(call.Args)
+	if err != nil {
+		return nil, err
+	}
 	r := t.innerRun(inv, call, request)
 	if err := r.begin(ctx, &RunRequest{}); err != nil {
 		return nil, err
@@ -144,7 +151,34 @@ func (t *placedAgentTool) runIn(ctx context.Context, inv *Invocation, call *tool
 		return nil, failure
 	}
 	call.Actions.SkipSummarization = t.skipSummarization
-	return &tool.Result{Response: map[string]any{"result": saidBy(last)}}, nil
+	return t.result(saidBy(last))
+}
+
+// request is what the agent is told: with an input schema the arguments as
+// JSON, else the request in words.
+func (t *placedAgentTool) request(args map[string]any) (string, error) {
+	args, err := t.params.Check(args)
+	if err != nil {
+		return "", err
+	}
+	if t.input == nil {
+		request, _ := args["request"].(string)
+		return request, nil
+	}
+	return jsonText(args), nil
+}
+
+// result is what the caller is told: with an output schema the value, else the
+// text.
+func (t *placedAgentTool) result(said string) (*tool.Result, error) {
+	if t.output == nil || strings.TrimSpace(said) == "" {
+		return &tool.Result{Response: map[string]any{"result": said}}, nil
+	}
+	v, err := t.output.Parse(said)
+	if err != nil {
+		return nil, fmt.Errorf("the answer of agent %s does not fit its output_schema: %w", t.agent.Name(), err)
+	}
+	return &tool.Result{Response: asResponse(v)}, nil
 }
 
 // innerRun is a run in a session that nothing stores. It shares the caller's

@@ -91,7 +91,10 @@ type node struct {
 	transferable bool
 	tools        *toolbox
 	targets      []*node
-	transferText string
+	// transferText tells whom the agent may hand over to, behind what else the
+	// system instruction says of the agent's own tools.
+	transferText   string
+	responseSchema map[string]any
 }
 
 func (a *App) plant(agent Agent, parent *node, inherited model.LLM) (*node, error) {
@@ -131,6 +134,9 @@ func (a *App) furnish(n *node) error {
 		if len(n.targets) > 0 {
 			tools = append(tools, tool.NewTransfer(targetNames(n.targets)))
 			n.transferText = transferInstruction(n)
+		}
+		if tools, err = n.shapeOutput(l, tools); err != nil {
+			return err
 		}
 		n.tools = newToolbox(tools)
 	}

@@ -17,6 +17,7 @@ const (
 	CodeInvalidRequest  = "INVALID_REQUEST"
 	CodeMissingValue    = "MISSING_VALUE"
 	CodeLLMCallsLimit   = "LLM_CALLS_LIMIT"
+	CodeOutputInvalid   = "OUTPUT_INVALID"
 	CodeToolFailed      = "TOOL_FAILED"
 	CodeModelFailed     = "MODEL_FAILED"
 	CodeTransferFailed  = "TRANSFER_FAILED"

@@ -48,7 +48,7 @@ func (s *step) ask(ctx context.Context, req *model.Request) (last *session.Event
 			continue
 		}
 		ev := s.event(resp, id)
-		if !s.yield(ev, nil) {
+		if !s.say(ev) {
 			return nil, false
 		}
 		if ev.Partial {
@@ -82,9 +82,6 @@ func (s *step) event(resp *model.Response, id string) *session.Event {
 	if calls := ev.Calls(); len(calls) > 0 {
 		ev.Content = s.withIDs(ev.Content)
 		ev.LongRunningToolIDs = s.longRunning(ev.Calls())
-	}
-	if !ev.Partial {
-		s.agent.keepOutput(ev)
 	}
 	return ev
 }
@@ -141,7 +138,7 @@ func (s *step) answer(ctx context.Context, ev *session.Event) (*session.Event, b
 		s.transfer(ctx, to)
 		return nil, false
 	}
-	return answer, true
+	return s.settle(answer)
 }
 
 // transfer runs the agent that takes over, inside this one's run. Nothing of

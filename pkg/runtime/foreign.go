@@ -63,11 +63,15 @@ func compactJSON(m map[string]any) string {
 	if m == nil {
 		return "{}"
 	}
+	return jsonText(m)
+}
+
+func jsonText(v any) string {
 	var b strings.Builder
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
-	if err := enc.Encode(m); err != nil {
-		return fmt.Sprint(m)
+	if err := enc.Encode(v); err != nil {
+		return fmt.Sprint(v)
 	}
 	return strings.TrimSuffix(b.String(), "\n")
 }

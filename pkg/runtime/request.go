@@ -38,6 +38,7 @@ func (inv *Invocation) request(ctx context.Context, a *LLMAgent) (*model.Request
 		*req.Config = *a.opts.GenerateContentConfig
 	}
 	inv.run.config.settle(req.Config)
+	inv.node.askInShape(req.Config)
 	req.Config.Tools = slices.Clip(inv.node.tools.offered)
 	req.AppendInstruction(system)
 	if inv.run.app.ContextCache != nil {

@@ -204,18 +204,22 @@ func (noLoader) Load(url string) (any, error) {
 	return nil, fmt.Errorf("reference to %s: a schema may only refer to itself", url)
 }
 
-// complaints lists the innermost problems, each with its place.
-func complaints(e *jsonschema.ValidationError) []string {
+// complaints lists the innermost problems of arguments, each with its place.
+func complaints(e *jsonschema.ValidationError) []string { return complaintsOf(e, "arguments") }
+
+// complaintsOf lists the innermost problems, each with its place; whole is what
+// the value at the top is called.
+func complaintsOf(e *jsonschema.ValidationError, whole string) []string {
 	if len(e.Causes) > 0 {
 		var lines []string
 		for _, c := range e.Causes {
-			lines = append(lines, complaints(c)...)
+			lines = append(lines, complaintsOf(c, whole)...)
 		}
 		return lines
 	}
 	place := strings.Join(e.InstanceLocation, ".")
 	if place == "" {
-		place = "arguments"
+		place = whole
 	}
 	return []string{place + ": " + e.BasicOutput().Error.String()}
 }

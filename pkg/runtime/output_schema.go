@@ -1,0 +1,199 @@
+package runtime
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"google.golang.org/genai"
+
+	"agenthost/pkg/model"
+	"agenthost/pkg/session"
+	"agenthost/pkg/tool"
+)
+
+// mixer is what a model implements that knows whether one request may hold
+// both tools and a schema for the answer. A model without the method may not.
+type mixer interface{ MixesToolsAndSchema() bool }
+
+func mixes(llm model.LLM) bool {
+	m, ok := llm.(mixer)
+	return ok && m.MixesToolsAndSchema()
+}
+
+// shapeOutput decides how an agent's model is held to its output schema: by the
+// request, or, where that cannot stand beside tools, by one more tool, which
+// the answer goes through (adk-python flows/llm_flows/_output_schema_processor.py).
+func (n *node) shapeOutput(l *LLMAgent, tools []tool.Tool) ([]tool.Tool, error) {
+	schema := l.opts.OutputSchema
+	if schema == nil {
+		return tools, nil
+	}
+	if len(tools) == 0 || mixes(n.llm) {
+		n.responseSchema = schema.JSON()
+		return tools, nil
+	}
+	hasName := func(t tool.Tool) bool { return t.Declaration().Name == setModelResponse }
+	if slices.ContainsFunc(tools, hasName) {
+		return nil, fmt.Errorf("agent %s has a tool named %s, which is the name of the one that its output_schema needs", l.AgentName, setModelResponse)
+	}
+	n.transferText = joinPieces([]string{setModelResponseText, n.transferText})
+	return append(tools, newResponseTool(schema)), nil
+}
+
+// askInShape adds the schema to a request.
+func (n *node) askInShape(c *genai.GenerateContentConfig) {
+	if n.responseSchema != nil {
+		c.ResponseJsonSchema, c.ResponseMIMEType = n.responseSchema, "application/json"
+	}
+}
+
+const (
+	setModelResponse     = "set_model_response"
+	setModelResponseText = "You have tools, and your final answer must have a fixed structure. Use the other tools as you need them. " +
+		"Then give the final answer by calling `set_model_response` with arguments that fit its declaration. " +
+		"Do not write the final answer as text."
+)
+
+// A responseTool takes the final answer of an agent whose model cannot be held
+// to a schema in another way (adk-python tools/set_model_response_tool.py).
+type responseTool struct {
+	schema *tool.Schema
+	decl   *genai.FunctionDeclaration
+	// wrapped is the parameter that holds the answer; empty when the answer's
+	// fields are the parameters.
+	wrapped string
+}
+
+func newResponseTool(schema *tool.Schema) *responseTool {
+	t := &responseTool{schema: schema}
+	params := schema.JSON()
+	if params["type"] != "object" {
+		t.wrapped = "response"
+		if items, ok := params["items"].(map[string]any); ok && items["type"] == "object" {
+			t.wrapped = "items"
+		}
+		params = wrapSchema(t.wrapped, params)
+	}
+	t.decl = &genai.FunctionDeclaration{
+		Name:                 setModelResponse,
+		Description:          "Sets the final answer. Call it once everything is known; it ends your turn.",
+		ParametersJsonSchema: params,
+	}
+	return t
+}
+
+// wrapSchema is the schema of an object whose one field is of the schema.
+// Definitions move to the top, where references look for them.
+func wrapSchema(name string, schema map[string]any) map[string]any {
+	inner := maps.Clone(schema)
+	outer := map[string]any{"type": "object", "properties": map[string]any{name: inner}, "required": []any{name}}
+	for _, key := range []string{"$defs", "definitions"} {
+		if defs, ok := inner[key]; ok {
+			outer[key] = defs
+			delete(inner, key)
+		}
+	}
+	return outer
+}
+
+// Declaration has the schema's fields as parameters.
+func (t *responseTool) Declaration() *genai.FunctionDeclaration { return t.decl }
+
+// Run checks the answer. What does not fit is told to the model, which may try
+// again.
+func (t *responseTool) Run(_ context.Context, call *tool.Call) (*tool.Result, error) {
+	given := any(call.Args)
+	if t.wrapped != "" {
+		v, ok := call.Args[t.wrapped]
+		if !ok {
+			return nil, &tool.ArgsError{Tool: setModelResponse, Missing: []string{t.wrapped}}
+		}
+		given = v
+	}
+	answer, err := t.schema.Check(given)
+	if err != nil {
+		return nil, &tool.ArgsError{Tool: setModelResponse, Wrong: strings.Split(err.Error(), "; ")}
+	}
+	call.Actions.SetModelResponse = answer
+	return &tool.Result{Response: asResponse(answer)}, nil
+}
+
+// asResponse is a value as a function response: an object as it is, anything
+// else under result.
+func asResponse(v any) map[string]any {
+	if m, ok := v.(map[string]any); ok {
+		return m
+	}
+	return map[string]any{"result": v}
+}
+
+// settle follows an answer of tools that holds the agent's own: the event that
+// says it, as if the model had (semantics 5.3).
+func (s *step) settle(answer *session.Event) (*session.Event, bool) {
+	said := answer.Actions.SetModelResponse
+	if said == nil || s.inv.node.tools.byName[setModelResponse] == nil {
+		return answer, true
+	}
+	ev := s.inv.NewEvent()
+	ev.Content = model.ModelText(jsonText(said))
+	ev.Actions.SetModelResponse = said
+	return ev, s.say(ev)
+}
+
+// say keeps the output of an event of the agent and yields it. An answer that
+// does not fit the agent's schema is stored, and ends the run.
+func (s *step) say(ev *session.Event) bool {
+	var failure *RunError
+	if !ev.Partial {
+		failure = s.agent.keepOutput(ev)
+	}
+	if !s.yield(ev, nil) {
+		return false
+	}
+	if failure != nil {
+		s.yield(nil, failure)
+		return false
+	}
+	return true
+}
+
+// structured is the value of a final text. A text that does not fit the schema
+// makes the event one of an error.
+func (a *LLMAgent) structured(ev *session.Event, text string) (any, *RunError) {
+	v, err := a.opts.OutputSchema.Parse(text)
+	if err == nil {
+		return v, nil
+	}
+	failure := failf(CodeOutputInvalid, err, "the answer of agent %s does not fit its output_schema: %s", a.AgentName, err)
+	if ev.ErrorCode == "" {
+		ev.ErrorCode, ev.ErrorMessage = failure.Code, failure.Message
+	}
+	return nil, failure
+}
+
+// inputSchemaOf is what an agent wants to be given: of a composite agent, what
+// the first of its sub-agents wants (adk-python tools/agent_tool.py).
+func inputSchemaOf(a Agent) *tool.Schema {
+	if l, ok := a.(*LLMAgent); ok {
+		return l.opts.InputSchema
+	}
+	if subs := a.SubAgents(); len(subs) > 0 {
+		return inputSchemaOf(subs[0])
+	}
+	return nil
+}
+
+// outputSchemaOf is how an agent answers: of a composite agent, how the last of
+// its sub-agents does.
+func outputSchemaOf(a Agent) *tool.Schema {
+	if l, ok := a.(*LLMAgent); ok {
+		return l.opts.OutputSchema
+	}
+	if subs := a.SubAgents(); len(subs) > 0 {
+		return outputSchemaOf(subs[len(subs)-1])
+	}
+	return nil
+}

@@ -1,0 +1,97 @@
+package runtime_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/genai"
+
+	"agenthost/internal/testenv"
+	"agenthost/pkg/model"
+	"agenthost/pkg/runtime"
+	"agenthost/pkg/tool"
+)
+
+// mixing is a model that takes tools and a schema in one request.
+type mixing struct{ answering }
+
+func (mixing) MixesToolsAndSchema() bool { return true }
+
+func numberSchema(t *testing.T) *tool.Schema {
+	t.Helper()
+	s, err := tool.NewSchema(map[string]any{"type": "integer"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// TestOutputSchemaRequest has the requests of an agent with an output schema:
+// the schema stands in the request where it may, else there is a tool for it
+// and a sentence about it.
+func TestOutputSchemaRequest(t *testing.T) {
+	noop := &action{name: "noop"}
+	for _, tt := range []struct {
+		name  string
+		tools []tool.Tool
+		subs  []runtime.Agent
+		mixes bool
+		want  string
+	}{
+		{"alone", nil, nil, false, "schema integer application/json"},
+		{"tools", []tool.Tool{noop}, nil, false, "tools noop set_model_response told"},
+		{"hand-over", nil, []runtime.Agent{runtime.NewLLM("sub", nil)}, false, "tools transfer_to_agent set_model_response told"},
+		{"tools, and a model that mixes", []tool.Tool{noop}, nil, true, "schema integer application/json tools noop"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			e := testenv.New(t, nil)
+			key := e.Session(t, "app", "s", nil)
+			var got string
+			listen := answering(func(_ context.Context, req *model.Request) (*genai.Content, error) {
+				got = shapeOf(req)
+				return model.ModelText("7"), nil
+			})
+			llm := model.LLM(listen)
+			if tt.mixes {
+				llm = mixing{listen}
+			}
+			deploy(t, e, runtime.NewLLM("a", &runtime.LLMOptions{
+				Model: llm, Tools: tt.tools, SubAgents: tt.subs, OutputSchema: numberSchema(t),
+			}), nil)
+			outline(e.Host.Run(t.Context(), say(key, "x")))
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("request (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// shapeOf names what a request says about tools and the answer's schema.
+func shapeOf(req *model.Request) string {
+	var words []string
+	if s, ok := req.Config.ResponseJsonSchema.(map[string]any); ok {
+		words = append(words, "schema", s["type"].(string), req.Config.ResponseMIMEType)
+	}
+	for _, group := range req.Config.Tools {
+		words = append(words, "tools")
+		for _, d := range group.FunctionDeclarations {
+			words = append(words, d.Name)
+		}
+	}
+	if strings.Contains(req.Instruction(), "`set_model_response`") {
+		words = append(words, "told")
+	}
+	return strings.Join(words, " ")
+}
+
+func TestOutputSchemaToolTaken(t *testing.T) {
+	_, err := runtime.NewApp("app", runtime.NewLLM("a", &runtime.LLMOptions{
+		Model: saying("7"), OutputSchema: numberSchema(t), Tools: []tool.Tool{&action{name: "set_model_response"}},
+	}), nil)
+	want := "app app: agent a has a tool named set_model_response, which is the name of the one that its output_schema needs"
+	if err == nil || err.Error() != want {
+		t.Errorf("NewApp = %v, want %s", err, want)
+	}
+}

@@ -1,0 +1,72 @@
+package runtime
+
+import (
+	"strings"
+
+	"agenthost/pkg/spec"
+	"agenthost/pkg/tool"
+)
+
+// outputSchema is the YAML of an answer's schema, compiled as it is read.
+type outputSchema struct{ schema *tool.Schema }
+
+// DecodeSpec reads a short schema or a JSON Schema of any value.
+func (s *outputSchema) DecodeSpec(n *spec.Node) (ds spec.Diagnostics) {
+	s.schema, ds = decodeSchema(n, &spec.ValueSchema{})
+	return ds
+}
+
+// SchemaSpec describes the forms.
+func (s *outputSchema) SchemaSpec() map[string]any { return (&spec.ValueSchema{}).SchemaSpec() }
+
+// inputSchema is the YAML of a schema of arguments, compiled as it is read.
+type inputSchema struct{ schema *tool.Schema }
+
+// DecodeSpec reads a short schema or a JSON Schema of an object.
+func (s *inputSchema) DecodeSpec(n *spec.Node) (ds spec.Diagnostics) {
+	s.schema, ds = decodeSchema(n, &spec.ShortSchema{})
+	return ds
+}
+
+// SchemaSpec describes the forms.
+func (s *inputSchema) SchemaSpec() map[string]any {
+	forms := (&spec.ShortSchema{}).SchemaSpec()
+	forms["title"] = "schema"
+	return forms
+}
+
+// writtenSchema is a schema in YAML.
+type writtenSchema interface {
+	spec.Decoder
+	JSON() map[string]any
+}
+
+// decodeSchema reads and compiles. The rule is code for a schema that ADK looks
+// up in Python.
+func decodeSchema(n *spec.Node, into writtenSchema) (*tool.Schema, spec.Diagnostics) {
+	if at := codeRef(n); at != nil {
+		return nil, spec.Diagnostics{at.Errorf("code", "schema %s is code of another program, which this host does not have", at.Value).
+			WithHint("write its fields here, such as {score: integer}, or a JSON Schema")}
+	}
+	if ds := into.DecodeSpec(n); ds.HasErrors() {
+		return nil, ds
+	}
+	schema, err := tool.NewSchema(into.JSON())
+	if err != nil {
+		return nil, spec.Diagnostics{n.Errorf("value", "%s", err)}
+	}
+	return schema, nil
+}
+
+// codeRef is the dotted name of ADK's CodeRef, or nil: {name: my.module.Class},
+// or the name alone. No type of a short schema has a dot.
+func codeRef(n *spec.Node) *spec.Node {
+	at := n
+	if n.Kind == spec.Mapping {
+		at = n.Get("name")
+	}
+	if at == nil || at.Kind != spec.Scalar || !strings.Contains(at.Value, ".") {
+		return nil
+	}
+	return at
+}

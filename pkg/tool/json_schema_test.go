@@ -1,0 +1,67 @@
+package tool
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func scoreSchema() map[string]any {
+	return map[string]any{
+		"type": "object",
+		"properties": map[string]any{
+			"score": map[string]any{"type": "integer", "maximum": int64(10)},
+			"note":  map[string]any{"type": "string"},
+			"tier":  map[string]any{"enum": []any{"free", "gold"}, "default": "free"},
+		},
+		"required": []any{"score"},
+	}
+}
+
+func TestSchemaParse(t *testing.T) {
+	for _, tt := range []struct {
+		name, in string
+		want     any
+		err      string
+	}{
+		{"whole", `{"score": 7, "note": "x", "tier": "gold"}`, map[string]any{"score": int64(7), "note": "x", "tier": "gold"}, ""},
+		{"defaults, null, 7.0", `{"score": 7.0, "note": null}`, map[string]any{"score": int64(7), "tier": "free"}, ""},
+		{"more than is asked", `{"score": 1, "more": 2.5}`, map[string]any{"score": int64(1), "tier": "free", "more": 2.5}, ""},
+		{"missing", `{}`, nil, "the whole: missing property 'score'"},
+		{"wrong", `{"score": 11, "note": 1}`, nil, "note: got number, want string; score: maximum: got 11, want 10"},
+		{"another type", `[1]`, nil, "the whole: got array, want object"},
+		{"no JSON", `seven`, nil, "it is no JSON: invalid character 's' looking for beginning of value"},
+		{"two values", `{} {}`, nil, "it is no JSON: more follows after the value"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s, err := NewSchema(scoreSchema())
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := s.Parse(tt.in)
+			if text := errorText(err); text != tt.err {
+				t.Errorf("Parse(%s): error %q, want %q", tt.in, text, tt.err)
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("Parse(%s) (-want +got):\n%s", tt.in, diff)
+			}
+		})
+	}
+}
+
+func TestNewSchemaRefuses(t *testing.T) {
+	for _, tt := range []struct {
+		schema map[string]any
+		want   string
+	}{
+		{map[string]any{"$ref": "https://example.com/x.json"}, "reference to https://example.com/x.json: a schema may only refer to itself"},
+		{map[string]any{"$ref": "file:///etc/passwd"}, "reference to file:///etc/passwd: a schema may only refer to itself"},
+		{map[string]any{"minLength": "x"}, "not a JSON Schema: minLength: got string, want integer"},
+	} {
+		_, err := NewSchema(tt.schema)
+		if text := errorText(err); !strings.HasSuffix(text, tt.want) {
+			t.Errorf("NewSchema(%v): error %q, want %q", tt.schema, text, tt.want)
+		}
+	}
+}
