@@ -33,14 +33,20 @@ func (f ConfirmFunc) NeedsConfirmation(ctx context.Context, call *Call) (bool, e
 // usual hint; the payload, which may be nil, is what the person may edit.
 func (c *Call) RequestConfirmation(hint string, payload any) {
 	if hint == "" {
-		hint = fmt.Sprintf("Please approve or reject the tool call %s() by responding with a FunctionResponse "+
-			"with an expected ToolConfirmation payload.", c.Name)
+		hint = UsualHint(c.Name)
 	}
 	if c.Actions.RequestedToolConfirmations == nil {
 		c.Actions.RequestedToolConfirmations = map[string]*session.Confirmation{}
 	}
 	c.Actions.RequestedToolConfirmations[c.ID] = &session.Confirmation{Hint: hint, Payload: session.Normalize(payload)}
 	c.Actions.SkipSummarization = true
+}
+
+// UsualHint is what a person is told about a call of a tool that says nothing
+// of its own (adk-python tools/function_tool.py).
+func UsualHint(name string) string {
+	return fmt.Sprintf("Please approve or reject the tool call %s() by responding with a FunctionResponse "+
+		"with an expected ToolConfirmation payload.", name)
 }
 
 // CompileConfirm makes a Confirmer of the confirm of a document: an expression
