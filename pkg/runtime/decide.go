@@ -52,7 +52,7 @@ func idempotencyKey(invocation, call string) string { return invocation + "/" + 
 func (r *run) readDecisions() error {
 	responses := model.ResponsesOf(r.user)
 	if !slices.ContainsFunc(responses, isDecision) {
-		return nil
+		return r.checkTogether(responses)
 	}
 	if len(responses) < len(r.user.Parts) || slices.ContainsFunc(responses, func(f *genai.FunctionResponse) bool { return !isDecision(f) }) {
 		return refused("a message that answers %s holds nothing else", RequestConfirmation)
@@ -69,6 +69,27 @@ func (r *run) readDecisions() error {
 	}
 	d.settled = len(d.open) == 0 && lastSaid(events).IsFinal()
 	r.decisions = d
+	return nil
+}
+
+// checkTogether refuses responses to calls of different events: the model has
+// them behind their calls, and no one place is behind both. Calls that nobody
+// made are told later.
+func (r *run) checkTogether(responses []*genai.FunctionResponse) error {
+	if len(responses) < 2 {
+		return nil
+	}
+	var first *session.Event
+	for _, f := range responses {
+		ev := r.eventOfCall(f.ID)
+		if ev == nil {
+			continue
+		}
+		if first != nil && ev != first {
+			return refused("function response %s answers a call of agent %s that was made apart from the others: send it in a message of its own", f.ID, ev.Author)
+		}
+		first = ev
+	}
 	return nil
 }
 
