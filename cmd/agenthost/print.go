@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/genai"
 
+	"agenthost/pkg/runtime"
 	"agenthost/pkg/session"
 )
 
@@ -44,6 +45,8 @@ func (p *printer) event(ev *session.Event) {
 
 func (p *printer) part(ev *session.Event, part *genai.Part) {
 	switch {
+	case part.FunctionCall != nil && part.FunctionCall.Name == runtime.RequestConfirmation:
+		// The person at the terminal is asked in words.
 	case part.FunctionCall != nil && !ev.Partial:
 		p.end()
 		fmt.Fprintf(p.out, "  %s → %s(%s)\n", ev.Author, part.FunctionCall.Name, oneLine(part.FunctionCall.Args))
@@ -86,13 +89,19 @@ func (p *printer) end() {
 }
 
 func oneLine(v map[string]any) string {
+	const most = 200
+	line := wholeLine(v)
+	if len(line) > most {
+		return line[:most] + "…"
+	}
+	return line
+}
+
+// wholeLine leaves nothing out: a person who approves sees all of it.
+func wholeLine(v map[string]any) string {
 	b, err := json.Marshal(v)
 	if err != nil {
 		return fmt.Sprint(v)
-	}
-	const most = 200
-	if len(b) > most {
-		return string(b[:most]) + "…"
 	}
 	return string(b)
 }

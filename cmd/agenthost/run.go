@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
+	"google.golang.org/genai"
 
 	"agenthost/pkg/model"
 	"agenthost/pkg/runtime"
@@ -33,6 +34,9 @@ func newRun(io stdio) *cobra.Command {
 		Short: "Talk to an app",
 		Long: `Run says TEXT to an app and prints the answer; without TEXT it holds a
 conversation. The session is kept, and --session goes on with it.
+
+A call that a person has to approve is asked for in a conversation, also when
+it was made in an earlier one.
 
 In a conversation, /state prints the session's state, /session its id, and
 /quit ends it.`,
@@ -68,6 +72,7 @@ func talk(ctx context.Context, io stdio, f *runFlags, args []string) error {
 	}
 	if len(args) == 2 {
 		err = t.say(ctx, args[1])
+		t.remind(ctx, args[0])
 		fmt.Fprintf(io.err, "session %s\n", t.key.ID)
 		return err
 	}
@@ -97,38 +102,51 @@ type talker struct {
 	key   session.Key
 	state map[string]any
 	json  bool
+	// lines are those of a conversation.
+	lines chan string
+	// asked has the ids of what a person was asked in it.
+	asked map[string]bool
 }
 
 // converse reads lines until the end of input, /quit, or ctx's end.
 func (t *talker) converse(ctx context.Context) error {
 	fmt.Fprintf(t.io.err, "Talking to %s, session %s. /quit ends it.\n", t.key.App, t.key.ID)
-	prompted := isTerminal(t.io.in)
-	lines := make(chan string)
+	prompt := ""
+	if isTerminal(t.io.in) {
+		prompt = "> "
+	}
+	t.lines, t.asked = make(chan string), map[string]bool{}
 	go func() {
-		defer close(lines)
+		defer close(t.lines)
 		for in := bufio.NewScanner(t.io.in); in.Scan(); {
 			select {
-			case lines <- in.Text():
+			case t.lines <- in.Text():
 			case <-ctx.Done():
 				return
 			}
 		}
 	}()
-	for {
-		if prompted {
-			fmt.Fprint(t.io.err, "> ")
-		}
-		select {
-		case <-ctx.Done():
+	for t.settle(ctx) {
+		line, ok := t.read(ctx, prompt)
+		if !ok {
 			return nil
-		case line, ok := <-lines:
-			if !ok || strings.TrimSpace(line) == "/quit" {
-				return nil
-			}
-			if err := t.answer(ctx, strings.TrimSpace(line)); err != nil {
-				fmt.Fprintf(t.io.err, "%s\n", err)
-			}
 		}
+		if err := t.answer(ctx, line); err != nil {
+			fmt.Fprintf(t.io.err, "%s\n", err)
+		}
+	}
+	return nil
+}
+
+// read reads a line; false at the end of input, at /quit, and at ctx's end.
+func (t *talker) read(ctx context.Context, prompt string) (string, bool) {
+	fmt.Fprint(t.io.err, prompt)
+	select {
+	case <-ctx.Done():
+		return "", false
+	case line, ok := <-t.lines:
+		line = strings.TrimSpace(line)
+		return line, ok && line != "/quit"
 	}
 }
 
@@ -152,12 +170,17 @@ func (t *talker) answer(ctx context.Context, line string) error {
 	return t.say(ctx, line)
 }
 
-// say runs one invocation and prints what comes.
+// say says a text.
 func (t *talker) say(ctx context.Context, text string) error {
+	return t.send(ctx, model.UserText(text))
+}
+
+// send runs one invocation and prints what comes.
+func (t *talker) send(ctx context.Context, message *genai.Content) error {
 	streaming := !t.json
 	req := &runtime.RunRequest{
 		App: t.key.App, UserID: t.key.User, SessionID: t.key.ID,
-		Message: model.UserText(text), StateDelta: t.state, Streaming: &streaming,
+		Message: message, StateDelta: t.state, Streaming: &streaming,
 	}
 	t.state = nil
 	return t.tell(t.host.Run(ctx, req))

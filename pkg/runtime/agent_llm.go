@@ -172,6 +172,12 @@ func NewLLM(name string, opts *LLMOptions) *LLMAgent {
 // Run takes steps until one ends with a final event.
 func (a *LLMAgent) Run(ctx context.Context, inv *Invocation) Events {
 	return func(yield func(*session.Event, error) bool) {
+		if inv.run.decisions != nil {
+			s := &step{inv: inv, agent: a, yield: yield}
+			if !s.resume(ctx) {
+				return
+			}
+		}
 		for {
 			s := &step{inv: inv, agent: a, yield: yield}
 			if !s.take(ctx) {

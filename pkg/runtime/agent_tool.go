@@ -18,6 +18,8 @@ import (
 type agentToolConfig struct {
 	Agent             AgentRef `yaml:"agent" required:"true" doc:"The agent: {config_path: file}, {use: name}, or written out."`
 	SkipSummarization bool     `yaml:"skip_summarization" doc:"The agent's answer ends the turn: the calling model does not phrase it again."`
+
+	Confirm spec.Expr `yaml:"confirm" doc:"Whether a person has to approve a call before it is carried out: true, or an expression that sees args, state, user, session, invocation and agent."`
 }
 
 func (c *agentToolConfig) AgentRefs() []*AgentRef { return []*AgentRef{&c.Agent} }
@@ -28,6 +30,7 @@ type agentKindConfig struct {
 	ConfigPath        spec.Text `yaml:"config_path" doc:"A file with the agent."`
 	Agent             *AgentRef `yaml:"agent" doc:"The agent, written out."`
 	SkipSummarization bool      `yaml:"skip_summarization" doc:"The agent's answer ends the turn: the calling model does not phrase it again."`
+	Confirm           spec.Expr `yaml:"confirm" doc:"Whether a person has to approve a call before it is carried out: true, or an expression that sees args, state, user, session, invocation and agent."`
 
 	ref *AgentRef
 }
@@ -42,7 +45,7 @@ func (c *agentKindConfig) AgentRefs() []*AgentRef {
 	return []*AgentRef{c.ref}
 }
 
-// Check wants exactly one way to name the agent.
+// Check wants exactly one way to name the agent, and a condition in confirm.
 func (c *agentKindConfig) Check(n *spec.Node) spec.Diagnostics {
 	given := 0
 	for _, key := range []string{"use", "config_path", "agent"} {
@@ -50,18 +53,19 @@ func (c *agentKindConfig) Check(n *spec.Node) spec.Diagnostics {
 			given++
 		}
 	}
+	ds := checkConfirm(c.Confirm)
 	if given != 1 {
-		return spec.Diagnostics{n.Errorf("tool", "an agent as a tool needs one of use, config_path and agent")}
+		ds = append(ds, n.Errorf("tool", "an agent as a tool needs one of use, config_path and agent"))
 	}
-	return nil
+	return ds
 }
 
 func newAgentTool(_ context.Context, env AgentToolEnv, c *agentToolConfig) (tool.Set, error) {
-	return tool.One(NewAgentTool(env.Agent, c.SkipSummarization)), nil
+	return NewAgentTool(env.Agent, c.SkipSummarization).confirmedBy(c.Confirm)
 }
 
 func newAgentKind(_ context.Context, env AgentToolEnv, c *agentKindConfig) (tool.Set, error) {
-	return tool.One(NewAgentTool(env.Agent, c.SkipSummarization)), nil
+	return NewAgentTool(env.Agent, c.SkipSummarization).confirmedBy(c.Confirm)
 }
 
 // An AgentTool lets a model call an agent. The agent runs in a session of its
@@ -72,6 +76,7 @@ type AgentTool struct {
 	skipSummarization bool
 	input, output     *tool.Schema
 	decl              *genai.FunctionDeclaration
+	confirm           tool.Confirmer
 }
 
 // NewAgentTool makes a tool of an agent. With skipSummarization the answer
@@ -192,7 +197,8 @@ func (t *placedAgentTool) innerRun(inv *Invocation, call *tool.Call, request str
 	}
 	outer := inv.run
 	r := &run{
-		id: "e-" + outer.host.newID(), host: outer.host, app: t.app, budget: outer.budget,
+		inner: true,
+		id:    "e-" + outer.host.newID(), host: outer.host, app: t.app, budget: outer.budget,
 		sess: &session.Session{Key: outer.sess.Key, History: session.NewHistory(nil), State: session.NewState(state)},
 		user: model.UserText(request),
 	}

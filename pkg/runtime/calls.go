@@ -88,13 +88,22 @@ func (s *step) runCall(ctx context.Context, fc *genai.FunctionCall) *answer {
 	}
 	traits := tool.TraitsOf(t)
 	call := s.inv.newCall(fc, &a.actions)
+	if d := s.decided[fc.ID]; d != nil {
+		d.prepare(call)
+	}
 	result, err := s.invoke(ctx, t, call, traits)
+	if len(a.actions.RequestedToolConfirmations) > 0 {
+		result, err = s.pend(a, result, err)
+	}
 	switch {
 	case err != nil && s.ends(ctx, err, traits):
 		a.err = s.toolFailure(ctx, fc.Name, err)
 	case err != nil:
 		a.respond(fc, errorResponse(err))
 	case traits.LongRunning && (result == nil || len(result.Response) == 0):
+		if call.Confirmation != nil {
+			a.respondPending(fc)
+		}
 	case result == nil || result.Response == nil:
 		a.respond(fc, map[string]any{"result": nil})
 	default:
@@ -135,6 +144,11 @@ func (s *step) invoke(ctx context.Context, t tool.Tool, call *tool.Call, traits 
 			err = fmt.Errorf("tool %s broke down", call.Name)
 		}
 	}()
+	if traits.Confirm != nil || call.Confirmation != nil {
+		if result, err := s.consent(ctx, call, traits); result != nil || err != nil {
+			return result, err
+		}
+	}
 	if own, ok := t.(invocationTool); ok {
 		return own.runIn(ctx, s.inv, call)
 	}

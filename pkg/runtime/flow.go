@@ -19,6 +19,8 @@ type step struct {
 	// ids are the ids made for calls that came without: the pieces of a stream
 	// and the whole answer hold the same call.
 	ids map[*genai.FunctionCall]string
+	// decided has what a person said, by the id of the call.
+	decided map[string]*decision
 }
 
 // take carries the step out, and says whether another one has to follow.
@@ -55,8 +57,8 @@ func (s *step) ask(ctx context.Context, req *model.Request) (last *session.Event
 			continue
 		}
 		last = ev
-		if len(ev.Calls()) > 0 {
-			answer, ok := s.answer(ctx, ev)
+		if calls := ev.Calls(); len(calls) > 0 {
+			answer, ok := s.answer(ctx, calls)
 			if !ok {
 				return nil, false
 			}
@@ -119,11 +121,11 @@ func (s *step) longRunning(calls []*genai.FunctionCall) []string {
 	return ids
 }
 
-// answer carries out the calls of an event, yields their merged answer, and
-// hands over when a call asks for it. It returns the answer, which is nil when
+// answer carries out the calls of an event, yields what they ask of a person
+// and their merged answer, and hands over when a call asks for it. It returns the answer, which is nil when
 // every call is answered later, and false when the agent's run is over.
-func (s *step) answer(ctx context.Context, ev *session.Event) (*session.Event, bool) {
-	answer, err := s.runCalls(ctx, ev.Calls())
+func (s *step) answer(ctx context.Context, calls []*genai.FunctionCall) (*session.Event, bool) {
+	answer, err := s.runCalls(ctx, calls)
 	if err != nil {
 		s.yield(nil, err)
 		return nil, false
@@ -131,7 +133,7 @@ func (s *step) answer(ctx context.Context, ev *session.Event) (*session.Event, b
 	if answer == nil {
 		return nil, true
 	}
-	if !s.yield(answer, nil) {
+	if !s.askPerson(answer, calls) || !s.yield(answer, nil) {
 		return nil, false
 	}
 	if to := answer.Actions.TransferToAgent; to != "" {

@@ -32,6 +32,11 @@ type run struct {
 	userText string
 	turn     int
 	budget   *budget
+	// inner is a run of an agent that is called as a tool.
+	inner bool
+	// decisions are what the user's message says about calls that waited for a
+	// person; nil for any other message.
+	decisions *decisions
 	// commit stores an event; nil only keeps it in the session at hand, as
 	// for an agent that is called as a tool.
 	commit func(ctx context.Context, ev *session.Event) error

@@ -43,6 +43,11 @@ func (r *run) answeredCall() *session.Event {
 			break
 		}
 	}
+	return r.eventOfCall(id)
+}
+
+// eventOfCall is the latest event with the call of this id, or nil.
+func (r *run) eventOfCall(id string) *session.Event {
 	if id == "" {
 		return nil
 	}

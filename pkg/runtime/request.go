@@ -2,7 +2,6 @@ package runtime
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
 	"google.golang.org/genai"
@@ -65,6 +64,6 @@ func (inv *Invocation) newCall(fc *genai.FunctionCall, actions *session.Actions)
 		State:          &callState{base: inv.run.sess.State, actions: actions},
 		Actions:        actions,
 		Artifacts:      &callArtifacts{store: inv.run.host.store.Artifacts, key: inv.run.sess.Key, actions: actions},
-		IdempotencyKey: fmt.Sprintf("%s/%s", inv.run.id, fc.ID),
+		IdempotencyKey: idempotencyKey(inv.run.id, fc.ID),
 	}
 }

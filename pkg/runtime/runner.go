@@ -28,8 +28,12 @@ func (h *Host) carryOut(ctx context.Context, app *App, key session.Key, req *Run
 	r.commit = func(ctx context.Context, ev *session.Event) error {
 		return h.store.Sessions.Append(ctx, sess, ev)
 	}
-	if err := r.begin(ctx, req); err != nil {
-		yield(nil, storeFailure(key, err))
+	err = r.readDecisions()
+	if err == nil {
+		err = storeFailure(key, r.begin(ctx, req))
+	}
+	if err != nil {
+		yield(nil, err)
 		return
 	}
 	inv := &Invocation{run: r, node: r.pick()}

@@ -15,6 +15,7 @@ type toolConfig struct {
 	Params      spec.ShortSchema `yaml:"params" doc:"The parameters, as a short schema or a JSON Schema."`
 	OnError     string           `yaml:"on_error" enum:"return|fail" default:"return" doc:"Whether a failure is told to the model or ends the invocation."`
 	LongRunning bool             `yaml:"long_running" doc:"The answer comes later; null answers nothing yet."`
+	Confirm     spec.Expr        `yaml:"confirm" doc:"Whether a person has to approve a call before it is carried out: true, or an expression that sees args, state, user, session, invocation and agent."`
 }
 
 // declare makes the declaration. The error is a [spec.Diagnostics].

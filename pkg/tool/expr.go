@@ -24,6 +24,7 @@ func newExpr(_ context.Context, _ Env, c *exprConfig) (Set, error) {
 	}
 	t := &exprTool{declared: d, traits: c.Tool.traits(c.Timeout)}
 	read, env := compiler{params: d.params}, envOf(d.params)
+	t.traits.Confirm = read.confirm(c.Tool.Confirm, d.decl.Name)
 	t.value = read.expr(c.Value, env)
 	for _, key := range slices.Sorted(maps.Keys(c.Set)) {
 		t.set = append(t.set, assignment{key, read.expr(c.Set[key], env)})

@@ -43,6 +43,7 @@ func newHTTP(_ context.Context, env Env, c *httpConfig) (Set, error) {
 		body:     read.body(c.Body),
 		limit:    int64(c.MaxResponse),
 	}
+	t.traits.Confirm = read.confirm(c.Tool.Confirm, d.decl.Name)
 	for name, text := range c.Headers {
 		if !validHeader.MatchString(name) {
 			read.add(text.Errorf(0, "header", "%q is no name of a header", name))

@@ -62,6 +62,8 @@ type Traits struct {
 	Timeout time.Duration
 	// FailOnError ends the invocation when the tool fails.
 	FailOnError bool
+	// Confirm says which calls need a person's approval; nil is none.
+	Confirm Confirmer
 }
 
 // TraitsOf returns a tool's traits; a tool without the method Traits has none.
@@ -94,6 +96,9 @@ type Call struct {
 	Actions *session.Actions
 	// Artifacts of the session and its user; never nil.
 	Artifacts Artifacts
+	// Confirmation is a person's approval of this call, with the payload that
+	// came with it; nil before one was given. See [Call.RequestConfirmation].
+	Confirmation *session.Confirmation
 	// IdempotencyKey is the same each time this call is carried out, also
 	// after a crash: a key for services that make a thing only once.
 	IdempotencyKey string

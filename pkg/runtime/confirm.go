@@ -1,0 +1,154 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+
+	"google.golang.org/genai"
+
+	"agenthost/pkg/session"
+	"agenthost/pkg/spec"
+	"agenthost/pkg/tool"
+)
+
+// RequestConfirmation is the name of the function call that asks a person to
+// approve another call. Its arguments are originalFunctionCall and
+// toolConfirmation; it is answered with {"confirmed": true|false, "payload": …}.
+const RequestConfirmation = "adk_request_confirmation"
+
+// What the model is told of a call that no person has approved (adk-python
+// tools/function_tool.py).
+const (
+	awaitsConfirmation = "This tool call requires confirmation, please approve or reject."
+	rejected           = "This tool call is rejected."
+)
+
+var errNobodyToAsk = errors.New("this tool call requires confirmation, but an agent that is called as a tool has nobody to ask: " +
+	"the call that starts the agent is what a person can confirm")
+
+// WithConfirm returns the tool with a say on which of its calls a person has
+// to approve; nil is none.
+func (t *AgentTool) WithConfirm(c tool.Confirmer) *AgentTool {
+	with := *t
+	with.confirm = c
+	return &with
+}
+
+// Traits says which calls a person has to approve.
+func (t *AgentTool) Traits() tool.Traits { return tool.Traits{Confirm: t.confirm} }
+
+func (t *AgentTool) confirmedBy(src spec.Expr) (tool.Set, error) {
+	c, err := tool.CompileConfirm(src, t.Declaration())
+	if err != nil {
+		return nil, err
+	}
+	return tool.One(t.WithConfirm(c)), nil
+}
+
+// Check wants a condition in confirm.
+func (c *agentToolConfig) Check(*spec.Node) spec.Diagnostics { return checkConfirm(c.Confirm) }
+
+// checkConfirm checks all of a confirm but the names of the arguments, which
+// are known once the agent is built.
+func checkConfirm(src spec.Expr) spec.Diagnostics {
+	_, err := tool.CompileConfirm(src, &genai.FunctionDeclaration{
+		ParametersJsonSchema: map[string]any{"type": "object", "additionalProperties": true},
+	})
+	var ds spec.Diagnostics
+	errors.As(err, &ds)
+	return ds
+}
+
+// consent stands before a tool that a person may have a say in. A result is
+// the answer in the tool's place; without one, the tool may run.
+func (s *step) consent(ctx context.Context, call *tool.Call, traits tool.Traits) (*tool.Result, error) {
+	if call.Confirmation != nil {
+		if !call.Confirmation.Confirmed {
+			return &tool.Result{Response: map[string]any{"error": rejected}}, nil
+		}
+		return nil, nil
+	}
+	needed, err := traits.Confirm.NeedsConfirmation(ctx, call)
+	if err != nil || !needed {
+		return nil, err
+	}
+	call.RequestConfirmation("", nil)
+	return &tool.Result{Response: map[string]any{"error": awaitsConfirmation}}, nil
+}
+
+// pend settles the answer of a call that asks a person. A tool that failed
+// asks nothing; one that has said nothing yet is told to be waiting.
+func (s *step) pend(a *answer, result *tool.Result, err error) (*tool.Result, error) {
+	if err == nil && s.inv.run.inner {
+		err = errNobodyToAsk
+	}
+	switch {
+	case err != nil:
+		a.actions.RequestedToolConfirmations, a.actions.SkipSummarization = nil, false
+	case result == nil || len(result.Response) == 0:
+		result = &tool.Result{Response: map[string]any{"error": awaitsConfirmation}}
+	}
+	return result, err
+}
+
+// respondPending takes the place of the answer that the call awaits approval,
+// when it is approved and its own answer comes later.
+func (a *answer) respondPending(fc *genai.FunctionCall) {
+	a.respond(fc, map[string]any{"status": "pending"})
+	a.actions.SkipSummarization = true
+}
+
+// askPerson yields the event that asks a person to approve calls, before the
+// event of their answer (adk-python flows/llm_flows/functions.py
+// generate_request_confirmation_event).
+func (s *step) askPerson(answer *session.Event, calls []*genai.FunctionCall) bool {
+	requested := answer.Actions.RequestedToolConfirmations
+	if len(requested) == 0 {
+		return true
+	}
+	ev := s.inv.NewEvent()
+	ev.Content = &genai.Content{Role: genai.RoleUser}
+	for _, fc := range calls {
+		c := requested[fc.ID]
+		if c == nil {
+			continue
+		}
+		id := ownIDPrefix + s.inv.run.host.newID()
+		ev.LongRunningToolIDs = append(ev.LongRunningToolIDs, id)
+		ev.Content.Parts = append(ev.Content.Parts, &genai.Part{FunctionCall: &genai.FunctionCall{
+			ID: id, Name: RequestConfirmation, Args: confirmationArgs(fc, c),
+		}})
+	}
+	return s.yield(ev, nil)
+}
+
+func confirmationArgs(fc *genai.FunctionCall, c *session.Confirmation) map[string]any {
+	ask := map[string]any{"hint": c.Hint, "confirmed": false}
+	if c.Payload != nil {
+		ask["payload"] = c.Payload
+	}
+	return map[string]any{
+		"originalFunctionCall": map[string]any{"id": fc.ID, "name": fc.Name, "args": cloneArgs(fc.Args)},
+		"toolConfirmation":     ask,
+	}
+}
+
+// resume carries out what the user's message has decided about this agent's
+// calls, and says whether the agent goes on to ask its model.
+func (s *step) resume(ctx context.Context) bool {
+	d := s.inv.run.decisions
+	if d.author != s.inv.node.agent.Name() || d.done.Swap(true) {
+		return true
+	}
+	if len(d.open) == 0 {
+		return !d.settled
+	}
+	var calls []*genai.FunctionCall
+	s.decided = map[string]*decision{}
+	for _, one := range d.open {
+		calls = append(calls, one.call)
+		s.decided[one.call.ID] = one
+	}
+	answer, ok := s.answer(ctx, calls)
+	return ok && answer != nil && !answer.IsFinal()
+}

@@ -1,0 +1,301 @@
+package runtime_test
+
+import (
+	"context"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/genai"
+
+	"agenthost/internal/testenv"
+	"agenthost/pkg/model"
+	"agenthost/pkg/runtime"
+	"agenthost/pkg/session"
+	"agenthost/pkg/tool"
+)
+
+// asker is a tool that asks for itself, and notes how it was called.
+type asker struct{ calls []tool.Call }
+
+func (a *asker) tool(name string) *action {
+	return &action{name: name, run: func(_ context.Context, c *tool.Call) (*tool.Result, error) {
+		a.calls = append(a.calls, *c)
+		if c.Confirmation == nil {
+			c.RequestConfirmation("Really?", map[string]int{"days": 3})
+			return nil, nil
+		}
+		return &tool.Result{Response: map[string]any{"payload": c.Confirmation.Payload}}, nil
+	}}
+}
+
+func always() tool.Confirmer {
+	return tool.ConfirmFunc(func(context.Context, *tool.Call) (bool, error) { return true, nil })
+}
+
+// requests are the ids of the confirmations that a session's agents asked for.
+func requests(t *testing.T, e *testenv.Env, key session.Key) []string {
+	t.Helper()
+	sess, err := e.Store.Sessions.Get(t.Context(), key, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ids []string
+	for _, ev := range sess.Events() {
+		for _, c := range ev.Calls() {
+			if c.Name == runtime.RequestConfirmation {
+				ids = append(ids, c.ID)
+			}
+		}
+	}
+	return ids
+}
+
+func decide(key session.Key, response map[string]any, ids ...string) *runtime.RunRequest {
+	req := say(key, "")
+	req.Message = &genai.Content{}
+	for _, id := range ids {
+		req.Message.Parts = append(req.Message.Parts, &genai.Part{FunctionResponse: &genai.FunctionResponse{
+			ID: id, Name: runtime.RequestConfirmation, Response: response,
+		}})
+	}
+	return req
+}
+
+// TestConfirmAfterRestart: what a person is asked stands in the stored events
+// alone. Another process answers, and the tool gets the payload, the words of
+// the user and the idempotency key of the first time.
+func TestConfirmAfterRestart(t *testing.T) {
+	url := "sqlite:///" + filepath.Join(t.TempDir(), "s.db")
+	var before, after asker
+	e := testenv.New(t, &testenv.Options{URL: url})
+	key := e.Session(t, "app", "s", nil)
+	deploy(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: calling("f"), Tools: []tool.Tool{before.tool("f")}}), nil)
+	want := "a: call f\na: call adk_request_confirmation\n" +
+		"a: f map[error:This tool call requires confirmation, please approve or reject.]\n"
+	if diff := cmp.Diff(want, outline(e.Host.Run(t.Context(), say(key, "a week")))); diff != "" {
+		t.Fatalf("run that asks (-want +got):\n%s", diff)
+	}
+	e.Host.Close()
+	if err := e.Store.Close(); err != nil {
+		t.Fatal(err)
+	}
+
+	e = testenv.New(t, &testenv.Options{URL: url})
+	deploy(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: calling("f"), Tools: []tool.Tool{after.tool("f")}}), nil)
+	// Ids begin anew in this process: a run of another session takes the first.
+	outline(e.Host.Run(t.Context(), say(e.Session(t, "app", "other", nil), "go")))
+	after.calls = nil
+	approval := map[string]any{"confirmed": true, "payload": map[string]any{"days": 2}}
+	got := outline(e.Host.Run(t.Context(), decide(key, approval, requests(t, e, key)...)))
+	if diff := cmp.Diff("a: f map[payload:map[days:2]]\na: done\n", got); diff != "" {
+		t.Fatalf("run that answers (-want +got):\n%s", diff)
+	}
+	first, second := before.calls[0], after.calls[0]
+	if first.IdempotencyKey == "" || first.IdempotencyKey != second.IdempotencyKey {
+		t.Errorf("idempotency keys %q, then %q, want the same", first.IdempotencyKey, second.IdempotencyKey)
+	}
+	if second.Origin.User != "a week" {
+		t.Errorf("the approved call sees the user's words %q, want those of the call", second.Origin.User)
+	}
+	if first.Origin.InvocationID == second.Origin.InvocationID {
+		t.Errorf("both runs are invocation %s", first.Origin.InvocationID)
+	}
+}
+
+// TestConfirmRejected: a call that a person rejects is not run, not even by a
+// tool that asked for itself.
+func TestConfirmRejected(t *testing.T) {
+	var asking asker
+	e := testenv.New(t, nil)
+	key := e.Session(t, "app", "s", nil)
+	deploy(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: calling("f"), Tools: []tool.Tool{asking.tool("f")}}), nil)
+	outline(e.Host.Run(t.Context(), say(key, "go")))
+	got := outline(e.Host.Run(t.Context(), decide(key, map[string]any{"confirmed": false}, requests(t, e, key)...)))
+	if diff := cmp.Diff("a: f map[error:This tool call is rejected.]\na: done\n", got); diff != "" {
+		t.Errorf("Run() (-want +got):\n%s", diff)
+	}
+	if len(asking.calls) != 1 {
+		t.Errorf("the tool ran %d times, want 1", len(asking.calls))
+	}
+}
+
+// TestConfirmAfterCrash: an approval whose run ended before the model spoke is
+// sent again. The tool has run, so only the model is asked.
+func TestConfirmAfterCrash(t *testing.T) {
+	e := testenv.New(t, nil)
+	key := e.Session(t, "app", "s", nil)
+	runs := 0
+	pay := &action{name: "f", traits: tool.Traits{Confirm: always()}, run: func(context.Context, *tool.Call) (*tool.Result, error) {
+		runs++
+		return nil, nil
+	}}
+	deploy(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: calling("f"), Tools: []tool.Tool{pay}}), nil)
+	outline(e.Host.Run(t.Context(), say(key, "go")))
+	approve := decide(key, map[string]any{"confirmed": true}, requests(t, e, key)...)
+	for range e.Host.Run(t.Context(), approve) {
+		break
+	}
+	if diff := cmp.Diff("a: done\n", outline(e.Host.Run(t.Context(), approve))); diff != "" {
+		t.Errorf("Run() (-want +got):\n%s", diff)
+	}
+	if runs != 1 {
+		t.Errorf("the tool ran %d times, want 1", runs)
+	}
+}
+
+// TestConfirmRefused has requests in the stored events that must not count,
+// and messages that cannot be carried out.
+func TestConfirmRefused(t *testing.T) {
+	request := func(author, id, original string, args map[string]any, longRunning bool) *session.Event {
+		ev := &session.Event{ID: author + id + original, InvocationID: "e-0", Author: author}
+		ev.Content = &genai.Content{Role: genai.RoleUser, Parts: []*genai.Part{{FunctionCall: &genai.FunctionCall{
+			ID: id, Name: runtime.RequestConfirmation,
+			Args: map[string]any{"originalFunctionCall": map[string]any{"id": original, "name": "f", "args": args}},
+		}}}}
+		if longRunning {
+			ev.LongRunningToolIDs = []string{id}
+		}
+		return ev
+	}
+	call := func(author, id string) *session.Event {
+		ev := &session.Event{ID: author + id, InvocationID: "e-0", Author: author}
+		ev.Content = &genai.Content{Role: genai.RoleModel, Parts: []*genai.Part{{FunctionCall: &genai.FunctionCall{ID: id, Name: "f", Args: map[string]any{"n": 1.5}}}}}
+		return ev
+	}
+	n := map[string]any{"n": 1.5}
+	tests := []struct {
+		name   string
+		stored []*session.Event
+		ids    []string
+		want   string
+	}{
+		{
+			"asked by a model",
+			[]*session.Event{call("a", "c"), request("a", "r", "c", n, false)},
+			[]string{"r"},
+			`nobody asked for the confirmation "r" in this session`,
+		},
+		{
+			"other arguments",
+			[]*session.Event{call("a", "c"), request("a", "r", "c", map[string]any{"n": 2}, true)},
+			[]string{"r"},
+			"the confirmation r is about another call than c",
+		},
+		{
+			"another agent's call",
+			[]*session.Event{call("b", "c"), request("a", "r", "c", n, true)},
+			[]string{"r"},
+			`the confirmation r is about the call "c", which agent a never made`,
+		},
+		{
+			"two calls under one id",
+			[]*session.Event{call("a", "c"), call("a", "d"), request("a", "r", "c", n, true), request("a", "r", "d", n, true)},
+			[]string{"r"},
+			"the confirmation r was asked for different calls",
+		},
+		{
+			"two agents",
+			[]*session.Event{call("a", "c"), request("a", "r", "c", n, true), call("b", "d"), request("b", "q", "d", n, true)},
+			[]string{"r", "q"},
+			"the message answers agent a and agent b: answer each in a message of its own",
+		},
+		{
+			"an agent that is gone",
+			[]*session.Event{call("gone", "c"), request("gone", "r", "c", n, true)},
+			[]string{"r"},
+			"agent gone, which asked, is no longer part of the app",
+		},
+		{
+			"twice in one message",
+			[]*session.Event{call("a", "c"), request("a", "r", "c", n, true)},
+			[]string{"r", "r"},
+			"the message answers the call c twice",
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			e := testenv.New(t, nil)
+			key := e.Session(t, "app", "s", nil)
+			sess, err := e.Store.Sessions.Get(t.Context(), key, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, ev := range tt.stored {
+				if err := e.Store.Sessions.Append(t.Context(), sess, ev); err != nil {
+					t.Fatal(err)
+				}
+			}
+			b := runtime.NewLLM("b", &runtime.LLMOptions{Model: saying("b")})
+			deploy(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: saying("a"), SubAgents: []runtime.Agent{b}}), nil)
+			got := outline(e.Host.Run(t.Context(), decide(key, map[string]any{"confirmed": true}, tt.ids...)))
+			if diff := cmp.Diff("error INVALID_REQUEST: "+tt.want+"\n", got); diff != "" {
+				t.Errorf("Run() (-want +got):\n%s", diff)
+			}
+			if sess, err = e.Store.Sessions.Get(t.Context(), key, nil); err != nil || len(sess.Events()) != len(tt.stored) {
+				t.Errorf("the refused message left a trace: %d events, %v", len(sess.Events()), err)
+			}
+		})
+	}
+}
+
+// TestConfirmHidden: neither the request nor its answer is the model's business.
+func TestConfirmHidden(t *testing.T) {
+	var seen []*genai.Content
+	e := testenv.New(t, nil)
+	key := e.Session(t, "app", "s", nil)
+	answer := calling("f")
+	deploy(t, e, runtime.NewLLM("a", &runtime.LLMOptions{
+		Model: answering(func(ctx context.Context, req *model.Request) (*genai.Content, error) {
+			seen = req.Contents
+			return answer(ctx, req)
+		}),
+		Tools: []tool.Tool{new(asker).tool("f")},
+	}), nil)
+	outline(e.Host.Run(t.Context(), say(key, "go")))
+	outline(e.Host.Run(t.Context(), decide(key, map[string]any{"confirmed": true, "payload": "p"}, requests(t, e, key)...)))
+	want := []*genai.Content{
+		model.UserText("go"),
+		{Role: genai.RoleModel, Parts: []*genai.Part{{FunctionCall: &genai.FunctionCall{ID: "c0", Name: "f"}}}},
+		{Role: genai.RoleUser, Parts: []*genai.Part{{FunctionResponse: &genai.FunctionResponse{ID: "c0", Name: "f", Response: map[string]any{"payload": "p"}}}}},
+	}
+	if diff := cmp.Diff(want, seen); diff != "" {
+		t.Errorf("contents of the last request (-want +got):\n%s", diff)
+	}
+}
+
+// TestPending: what was asked and not answered, by the event that asked; what
+// was taken back waits no longer.
+func TestPending(t *testing.T) {
+	e := testenv.New(t, nil)
+	key := e.Session(t, "app", "s", nil)
+	deploy(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: calling("f", "g"), Tools: []tool.Tool{new(asker).tool("f"), new(asker).tool("g")}}), nil)
+	outline(e.Host.Run(t.Context(), say(key, "go")))
+	ids := requests(t, e, key)
+	outline(e.Host.Run(t.Context(), decide(key, map[string]any{"confirmed": false}, ids[0])))
+	outline(e.Host.Run(t.Context(), say(key, "again")))
+	ids = append(ids[1:2], requests(t, e, key)[2:]...)
+	sess, err := e.Store.Sessions.Get(t.Context(), key, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got [][]string
+	for _, open := range runtime.Pending(sess.Events()) {
+		var row []string
+		for _, c := range open {
+			row = append(row, c.ID)
+		}
+		got = append(got, row)
+	}
+	if diff := cmp.Diff([][]string{ids[:1], ids[1:]}, got); diff != "" {
+		t.Errorf("Pending (-want +got):\n%s", diff)
+	}
+	first := sess.Events()[0].InvocationID
+	back := &session.Event{ID: "back", InvocationID: "e-back", Author: "user", Actions: session.Actions{RewindBeforeInvocationID: first}}
+	if err := e.Store.Sessions.Append(t.Context(), sess, back); err != nil {
+		t.Fatal(err)
+	}
+	if got := runtime.Pending(sess.Events()); len(got) != 0 {
+		t.Errorf("Pending after the rewind = %v, want none", got)
+	}
+}

@@ -1,0 +1,272 @@
+package runtime
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+	"sync/atomic"
+
+	"google.golang.org/genai"
+
+	"agenthost/pkg/model"
+	"agenthost/pkg/session"
+	"agenthost/pkg/tool"
+)
+
+// decisions are what a user's message says about calls that waited for a
+// person. They are read from the stored events alone: any process may have
+// asked.
+type decisions struct {
+	// author is the agent whose calls they are.
+	author string
+	// open are those that were not carried out before.
+	open []*decision
+	// settled says that there is nothing left to do: all was carried out
+	// before, and the agent has had its final say.
+	settled bool
+	// done says that the agent has taken them up.
+	done atomic.Bool
+}
+
+// decision is a person's word on one call, and what is needed to carry it out
+// as it would have been then.
+type decision struct {
+	call         *genai.FunctionCall
+	confirmation *session.Confirmation
+	// invocation and user are those of the run that made the call.
+	invocation, user string
+}
+
+// prepare gives a call the decision on it. The key stays that of the first
+// time, so that a service makes the thing once.
+func (d *decision) prepare(call *tool.Call) {
+	call.Confirmation = d.confirmation
+	call.IdempotencyKey = idempotencyKey(d.invocation, d.call.ID)
+	call.Origin.User = d.user
+}
+
+func idempotencyKey(invocation, call string) string { return invocation + "/" + call }
+
+// readDecisions finds what the user's message decides, before anything of it
+// is stored: a message that cannot be carried out leaves no trace.
+func (r *run) readDecisions() error {
+	responses := model.ResponsesOf(r.user)
+	if !slices.ContainsFunc(responses, isDecision) {
+		return r.checkTogether(responses)
+	}
+	if len(responses) < len(r.user.Parts) || slices.ContainsFunc(responses, func(f *genai.FunctionResponse) bool { return !isDecision(f) }) {
+		return refused("a message that answers %s holds nothing else", RequestConfirmation)
+	}
+	events := session.WithoutRewound(r.sess.Events())
+	d := &decisions{}
+	for _, resp := range responses {
+		if err := d.read(events, resp); err != nil {
+			return err
+		}
+	}
+	if r.app.find(d.author) == nil {
+		return refused("agent %s, which asked, is no longer part of the app", d.author)
+	}
+	d.settled = len(d.open) == 0 && lastSaid(events).IsFinal()
+	r.decisions = d
+	return nil
+}
+
+// checkTogether refuses responses to calls of different events: the model has
+// them behind their calls, and no one place is behind both. Calls that nobody
+// made are told later.
+func (r *run) checkTogether(responses []*genai.FunctionResponse) error {
+	if len(responses) < 2 {
+		return nil
+	}
+	var first *session.Event
+	for _, f := range responses {
+		ev := r.eventOfCall(f.ID)
+		if ev == nil {
+			continue
+		}
+		if first != nil && ev != first {
+			return refused("function response %s answers a call of agent %s that was made apart from the others: send it in a message of its own", f.ID, ev.Author)
+		}
+		first = ev
+	}
+	return nil
+}
+
+func isDecision(f *genai.FunctionResponse) bool { return f.Name == RequestConfirmation }
+
+func refused(format string, args ...any) error {
+	return failf(CodeInvalidRequest, session.ErrInvalid, format, args...)
+}
+
+// lastSaid is the last event that is an agent's.
+func lastSaid(events []*session.Event) *session.Event {
+	for _, ev := range slices.Backward(events) {
+		if ev.Author != session.UserAuthor {
+			return ev
+		}
+	}
+	return &session.Event{}
+}
+
+// read takes in one answer of the message.
+func (d *decisions) read(events []*session.Event, resp *genai.FunctionResponse) error {
+	at, request, err := findRequest(events, resp.ID)
+	if err != nil {
+		return err
+	}
+	author := events[at].Author
+	if d.author != "" && d.author != author {
+		return refused("the message answers agent %s and agent %s: answer each in a message of its own", d.author, author)
+	}
+	d.author = author
+	confirmation, err := readConfirmation(resp)
+	if err != nil {
+		return err
+	}
+	one, err := findOriginal(events[:at], author, request)
+	if err != nil {
+		return err
+	}
+	if slices.ContainsFunc(d.open, func(other *decision) bool { return other.call.ID == one.call.ID }) {
+		return refused("the message answers the call %s twice", one.call.ID)
+	}
+	if !carriedOut(events[at:], resp.ID, one.call.ID) {
+		one.confirmation = confirmation
+		d.open = append(d.open, one)
+	}
+	return nil
+}
+
+// Pending lists the confirmations that were asked for and that no message has
+// answered, oldest first. Those of one event come together: one message may
+// answer them.
+func Pending(events []*session.Event) [][]*genai.FunctionCall {
+	events = session.WithoutRewound(events)
+	answered := map[string]bool{}
+	for _, ev := range events {
+		if ev.Author == session.UserAuthor {
+			for _, f := range ev.Responses() {
+				answered[f.ID] = true
+			}
+		}
+	}
+	var pending [][]*genai.FunctionCall
+	for _, ev := range events {
+		var open []*genai.FunctionCall
+		for _, c := range ev.Calls() {
+			if isRequest(ev, c) && !answered[c.ID] {
+				open = append(open, c)
+			}
+		}
+		if len(open) > 0 {
+			pending = append(pending, open)
+		}
+	}
+	return pending
+}
+
+// isRequest says whether a call is the runtime's own request: a model cannot
+// ask in its place.
+func isRequest(ev *session.Event, c *genai.FunctionCall) bool {
+	return c.Name == RequestConfirmation && slices.Contains(ev.LongRunningToolIDs, c.ID)
+}
+
+// findRequest finds the event that asked under this id.
+func findRequest(events []*session.Event, id string) (at int, request *genai.FunctionCall, err error) {
+	for i, ev := range events {
+		for _, c := range ev.Calls() {
+			if c.ID != id || !isRequest(ev, c) {
+				continue
+			}
+			if request != nil && (ev.Author != events[at].Author || !sameJSON(c.Args["originalFunctionCall"], request.Args["originalFunctionCall"])) {
+				return 0, nil, refused("the confirmation %s was asked for different calls", id)
+			}
+			at, request = i, c
+		}
+	}
+	if request == nil {
+		return 0, nil, refused("nobody asked for the confirmation %q in this session", id)
+	}
+	return at, request, nil
+}
+
+// findOriginal finds the call that a request is about: the agent's own, as it
+// was stored.
+func findOriginal(events []*session.Event, author string, request *genai.FunctionCall) (*decision, error) {
+	original, _ := request.Args["originalFunctionCall"].(map[string]any)
+	id, _ := original["id"].(string)
+	for _, ev := range slices.Backward(events) {
+		if ev.Author != author {
+			continue
+		}
+		for _, c := range ev.Calls() {
+			if c.ID != id {
+				continue
+			}
+			if c.Name != original["name"] || !sameJSON(cloneArgs(c.Args), original["args"]) {
+				return nil, refused("the confirmation %s is about another call than %s", request.ID, id)
+			}
+			return &decision{call: c, invocation: ev.InvocationID, user: saidIn(events, ev.InvocationID)}, nil
+		}
+	}
+	return nil, refused("the confirmation %s is about the call %q, which agent %s never made", request.ID, id, author)
+}
+
+// sameJSON compares values that may have come from a store, or not yet.
+func sameJSON(a, b any) bool {
+	x, err1 := json.Marshal(a)
+	y, err2 := json.Marshal(b)
+	return err1 == nil && err2 == nil && bytes.Equal(x, y)
+}
+
+// saidIn is what the user said in an invocation.
+func saidIn(events []*session.Event, invocation string) string {
+	for _, ev := range events {
+		if ev.InvocationID == invocation && ev.Author == session.UserAuthor {
+			return ev.Text()
+		}
+	}
+	return ""
+}
+
+// carriedOut says whether an earlier answer to the request was followed by the
+// answer of the call.
+func carriedOut(since []*session.Event, request, call string) bool {
+	answers := func(id string) func(*genai.FunctionResponse) bool {
+		return func(f *genai.FunctionResponse) bool { return f.ID == id }
+	}
+	decided := false
+	for _, ev := range since {
+		responses := ev.Responses()
+		if ev.Author == session.UserAuthor {
+			decided = decided || slices.ContainsFunc(responses, answers(request))
+		} else if decided && slices.ContainsFunc(responses, answers(call)) {
+			return true
+		}
+	}
+	return false
+}
+
+// readConfirmation reads {"confirmed", "payload"}, or the same as JSON text
+// under the key response.
+func readConfirmation(resp *genai.FunctionResponse) (*session.Confirmation, error) {
+	m := resp.Response
+	if text, ok := m["response"].(string); ok && len(m) == 1 {
+		var err error
+		if m, err = session.DecodeMap([]byte(text)); err != nil {
+			return nil, refused("the answer to the confirmation %s is no JSON object: %s", resp.ID, err)
+		}
+	}
+	c := &session.Confirmation{Payload: m["payload"]}
+	var ok bool
+	if c.Confirmed, ok = m["confirmed"].(bool); !ok {
+		return nil, refused(`the answer to the confirmation %s has no "confirmed" that is true or false`, resp.ID)
+	}
+	for key := range m {
+		if key != "confirmed" && key != "payload" && key != "hint" {
+			return nil, refused("the answer to the confirmation %s has the unknown key %q", resp.ID, key)
+		}
+	}
+	return c, nil
+}

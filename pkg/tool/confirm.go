@@ -1,0 +1,97 @@
+package tool
+
+import (
+	"context"
+	"fmt"
+
+	"google.golang.org/genai"
+
+	"agenthost/pkg/session"
+	"agenthost/pkg/spec"
+	"agenthost/pkg/template"
+)
+
+// A Confirmer says which calls of a tool a person has to approve before the
+// tool runs. It is asked once for each call, with the arguments as the model
+// gave them; an error is the tool's, and the tool does not run.
+type Confirmer interface {
+	NeedsConfirmation(ctx context.Context, call *Call) (bool, error)
+}
+
+// A ConfirmFunc is a [Confirmer] made of a function.
+type ConfirmFunc func(ctx context.Context, call *Call) (bool, error)
+
+// NeedsConfirmation implements [Confirmer].
+func (f ConfirmFunc) NeedsConfirmation(ctx context.Context, call *Call) (bool, error) {
+	return f(ctx, call)
+}
+
+// RequestConfirmation asks a person to approve the call, and ends the turn: the
+// tool returns (a nil result will do), and once a person has approved, it is
+// run again with the same arguments and the answer in Confirmation. A call that
+// is rejected is not run again. The hint is for the person, an empty one is the
+// usual hint; the payload, which may be nil, is what the person may edit.
+func (c *Call) RequestConfirmation(hint string, payload any) {
+	if hint == "" {
+		hint = UsualHint(c.Name)
+	}
+	if c.Actions.RequestedToolConfirmations == nil {
+		c.Actions.RequestedToolConfirmations = map[string]*session.Confirmation{}
+	}
+	c.Actions.RequestedToolConfirmations[c.ID] = &session.Confirmation{Hint: hint, Payload: session.Normalize(payload)}
+	c.Actions.SkipSummarization = true
+}
+
+// UsualHint is what a person is told about a call of a tool that says nothing
+// of its own (adk-python tools/function_tool.py).
+func UsualHint(name string) string {
+	return fmt.Sprintf("Please approve or reject the tool call %s() by responding with a FunctionResponse "+
+		"with an expected ToolConfirmation payload.", name)
+}
+
+// CompileConfirm makes a Confirmer of the confirm of a document: an expression
+// that sees what the expressions of tools see. Where none is written it is nil. The error
+// is a [spec.Diagnostics].
+func CompileConfirm(src spec.Expr, decl *genai.FunctionDeclaration) (Confirmer, error) {
+	params, err := NewParams(decl)
+	if err != nil {
+		return nil, spec.Diagnostics{src.Errorf(0, "tool", "%s", err)}
+	}
+	read := compiler{params: params}
+	return read.confirm(src, decl.Name), read.ds.Err()
+}
+
+func (c *compiler) confirm(src spec.Expr, name string) Confirmer {
+	if src.Pos == (spec.Pos{}) {
+		return nil
+	}
+	x, err := template.CompileBool(src.Value, envOf(c.params))
+	if err != nil {
+		c.add(located(src.Text, "expression", err))
+		return nil
+	}
+	return &confirmExpr{name, c.params, x}
+}
+
+// A confirmExpr asks a person when an expression is true.
+type confirmExpr struct {
+	name   string
+	params *Params
+	when   *template.Expr
+}
+
+// NeedsConfirmation implements [Confirmer]. Nobody is asked about arguments
+// that the tool would refuse.
+func (e *confirmExpr) NeedsConfirmation(ctx context.Context, call *Call) (bool, error) {
+	args, err := e.params.Check(call.Args)
+	if err != nil {
+		return false, err
+	}
+	checked := *call
+	checked.Args = args
+	needed, err := e.when.Bool(ctx, varsOf(&checked))
+	if err != nil {
+		return false, fmt.Errorf("%s: confirm: %w", e.name, err)
+	}
+	return needed, nil
+}
