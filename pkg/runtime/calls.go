@@ -92,7 +92,7 @@ func (s *step) runCall(ctx context.Context, fc *genai.FunctionCall) *answer {
 		d.prepare(call)
 	}
 	result, err := s.invoke(ctx, t, call, traits)
-	if len(a.actions.RequestedToolConfirmations) > 0 {
+	if asks(&a.actions) {
 		result, err = s.pend(a, result, err)
 	}
 	switch {
@@ -101,7 +101,7 @@ func (s *step) runCall(ctx context.Context, fc *genai.FunctionCall) *answer {
 	case err != nil:
 		a.respond(fc, errorResponse(err))
 	case traits.LongRunning && (result == nil || len(result.Response) == 0):
-		if call.Confirmation != nil {
+		if s.decided[fc.ID] != nil {
 			a.respondPending(fc)
 		}
 	case result == nil || result.Response == nil:

@@ -16,14 +16,20 @@ import (
 // toolConfirmation; it is answered with {"confirmed": true|false, "payload": …}.
 const RequestConfirmation = "adk_request_confirmation"
 
-// What the model is told of a call that no person has approved (adk-python
-// tools/function_tool.py).
+// RequestCredential is the name of the function call that asks the user for a
+// credential. Its arguments are functionCallId and authConfig; it is answered
+// with the config and its exchangedAuthCredential filled in.
+const RequestCredential = "adk_request_credential"
+
+// What the model is told of a call that waits for a person (the words of
+// adk-python tools/function_tool.py where it has some).
 const (
+	awaitsCredential   = "This tool call requires a credential, which the user is asked for."
 	awaitsConfirmation = "This tool call requires confirmation, please approve or reject."
 	rejected           = "This tool call is rejected."
 )
 
-var errNobodyToAsk = errors.New("this tool call requires confirmation, but an agent that is called as a tool has nobody to ask: " +
+var errNobodyToAsk = errors.New("this tool call has to ask a person, but an agent that is called as a tool has nobody to ask: " +
 	"the call that starts the agent is what a person can confirm")
 
 // WithConfirm returns the tool with a say on which of its calls a person has
@@ -82,44 +88,65 @@ func (s *step) pend(a *answer, result *tool.Result, err error) (*tool.Result, er
 	if err == nil && s.inv.run.inner {
 		err = errNobodyToAsk
 	}
+	waits := awaitsConfirmation
+	if len(a.actions.RequestedToolConfirmations) == 0 {
+		waits = awaitsCredential
+	}
 	switch {
 	case err != nil:
-		a.actions.RequestedToolConfirmations, a.actions.SkipSummarization = nil, false
+		a.actions.RequestedToolConfirmations, a.actions.RequestedAuthConfigs, a.actions.SkipSummarization = nil, nil, false
 	case result == nil || len(result.Response) == 0:
-		result = &tool.Result{Response: map[string]any{"error": awaitsConfirmation}}
+		result = &tool.Result{Response: map[string]any{"error": waits}}
 	}
 	return result, err
 }
 
-// respondPending takes the place of the answer that the call awaits approval,
-// when it is approved and its own answer comes later.
+// asks says whether the answer of a call, or of several, asks a person.
+func asks(a *session.Actions) bool {
+	return len(a.RequestedToolConfirmations) > 0 || len(a.RequestedAuthConfigs) > 0
+}
+
+// respondPending takes the place of the answer that the call waits for a
+// person, when it was carried out and its own answer comes later.
 func (a *answer) respondPending(fc *genai.FunctionCall) {
 	a.respond(fc, map[string]any{"status": "pending"})
 	a.actions.SkipSummarization = true
 }
 
-// askPerson yields the event that asks a person to approve calls, before the
-// event of their answer (adk-python flows/llm_flows/functions.py
-// generate_request_confirmation_event).
+// askPerson yields the events that ask a person for credentials and to approve
+// calls, before the event of their answer (adk-python
+// flows/llm_flows/functions.py).
 func (s *step) askPerson(answer *session.Event, calls []*genai.FunctionCall) bool {
-	requested := answer.Actions.RequestedToolConfirmations
-	if len(requested) == 0 {
+	if !asks(&answer.Actions) {
 		return true
 	}
-	ev := s.inv.NewEvent()
-	ev.Content = &genai.Content{Role: genai.RoleUser}
+	var credentials, confirmations *session.Event
 	for _, fc := range calls {
-		c := requested[fc.ID]
-		if c == nil {
-			continue
+		if config := answer.Actions.RequestedAuthConfigs[fc.ID]; config != nil {
+			credentials = s.addRequest(credentials, RequestCredential, map[string]any{"functionCallId": fc.ID, "authConfig": config})
 		}
-		id := ownIDPrefix + s.inv.run.host.newID()
-		ev.LongRunningToolIDs = append(ev.LongRunningToolIDs, id)
-		ev.Content.Parts = append(ev.Content.Parts, &genai.Part{FunctionCall: &genai.FunctionCall{
-			ID: id, Name: RequestConfirmation, Args: confirmationArgs(fc, c),
-		}})
+		if c := answer.Actions.RequestedToolConfirmations[fc.ID]; c != nil {
+			confirmations = s.addRequest(confirmations, RequestConfirmation, confirmationArgs(fc, c))
+		}
 	}
-	return s.yield(ev, nil)
+	for _, ev := range []*session.Event{credentials, confirmations} {
+		if ev != nil && !s.yield(ev, nil) {
+			return false
+		}
+	}
+	return true
+}
+
+// addRequest adds a call to the event that asks, which is nil at first.
+func (s *step) addRequest(ev *session.Event, name string, args map[string]any) *session.Event {
+	if ev == nil {
+		ev = s.inv.NewEvent()
+		ev.Content = &genai.Content{Role: genai.RoleUser}
+	}
+	id := ownIDPrefix + s.inv.run.host.newID()
+	ev.LongRunningToolIDs = append(ev.LongRunningToolIDs, id)
+	ev.Content.Parts = append(ev.Content.Parts, &genai.Part{FunctionCall: &genai.FunctionCall{ID: id, Name: name, Args: args}})
+	return ev
 }
 
 func confirmationArgs(fc *genai.FunctionCall, c *session.Confirmation) map[string]any {

@@ -3,6 +3,7 @@ package runtime
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
 	"slices"
 	"sync/atomic"
 
@@ -21,6 +22,8 @@ type decisions struct {
 	author string
 	// open are those that were not carried out before.
 	open []*decision
+	// credentials are state keys that hold what the user gave.
+	credentials map[string]any
 	// settled says that there is nothing left to do: all was carried out
 	// before, and the agent has had its final say.
 	settled bool
@@ -55,10 +58,10 @@ func (r *run) readDecisions() error {
 		return r.checkTogether(responses)
 	}
 	if len(responses) < len(r.user.Parts) || slices.ContainsFunc(responses, func(f *genai.FunctionResponse) bool { return !isDecision(f) }) {
-		return refused("a message that answers %s holds nothing else", RequestConfirmation)
+		return refused("a message that answers %s or %s holds nothing else", RequestConfirmation, RequestCredential)
 	}
 	events := session.WithoutRewound(r.sess.Events())
-	d := &decisions{}
+	d := &decisions{credentials: map[string]any{}}
 	for _, resp := range responses {
 		if err := d.read(events, resp); err != nil {
 			return err
@@ -93,7 +96,9 @@ func (r *run) checkTogether(responses []*genai.FunctionResponse) error {
 	return nil
 }
 
-func isDecision(f *genai.FunctionResponse) bool { return f.Name == RequestConfirmation }
+func isDecision(f *genai.FunctionResponse) bool {
+	return f.Name == RequestConfirmation || f.Name == RequestCredential
+}
 
 func refused(format string, args ...any) error {
 	return failf(CodeInvalidRequest, session.ErrInvalid, format, args...)
@@ -111,7 +116,7 @@ func lastSaid(events []*session.Event) *session.Event {
 
 // read takes in one answer of the message.
 func (d *decisions) read(events []*session.Event, resp *genai.FunctionResponse) error {
-	at, request, err := findRequest(events, resp.ID)
+	at, request, err := findRequest(events, resp)
 	if err != nil {
 		return err
 	}
@@ -120,11 +125,12 @@ func (d *decisions) read(events []*session.Event, resp *genai.FunctionResponse) 
 		return refused("the message answers agent %s and agent %s: answer each in a message of its own", d.author, author)
 	}
 	d.author = author
-	confirmation, err := readConfirmation(resp)
-	if err != nil {
-		return err
-	}
 	one, err := findOriginal(events[:at], author, request)
+	if err == nil && request.Name == RequestCredential {
+		err = d.readCredential(request, resp)
+	} else if err == nil {
+		one.confirmation, err = readConfirmation(resp)
+	}
 	if err != nil {
 		return err
 	}
@@ -132,7 +138,6 @@ func (d *decisions) read(events []*session.Event, resp *genai.FunctionResponse) 
 		return refused("the message answers the call %s twice", one.call.ID)
 	}
 	if !carriedOut(events[at:], resp.ID, one.call.ID) {
-		one.confirmation = confirmation
 		d.open = append(d.open, one)
 	}
 	return nil
@@ -155,7 +160,7 @@ func Pending(events []*session.Event) [][]*genai.FunctionCall {
 	for _, ev := range events {
 		var open []*genai.FunctionCall
 		for _, c := range ev.Calls() {
-			if isRequest(ev, c) && !answered[c.ID] {
+			if c.Name == RequestConfirmation && isRequest(ev, c) && !answered[c.ID] {
 				open = append(open, c)
 			}
 		}
@@ -169,24 +174,24 @@ func Pending(events []*session.Event) [][]*genai.FunctionCall {
 // isRequest says whether a call is the runtime's own request: a model cannot
 // ask in its place.
 func isRequest(ev *session.Event, c *genai.FunctionCall) bool {
-	return c.Name == RequestConfirmation && slices.Contains(ev.LongRunningToolIDs, c.ID)
+	return (c.Name == RequestConfirmation || c.Name == RequestCredential) && slices.Contains(ev.LongRunningToolIDs, c.ID)
 }
 
 // findRequest finds the event that asked under this id.
-func findRequest(events []*session.Event, id string) (at int, request *genai.FunctionCall, err error) {
+func findRequest(events []*session.Event, resp *genai.FunctionResponse) (at int, request *genai.FunctionCall, err error) {
 	for i, ev := range events {
 		for _, c := range ev.Calls() {
-			if c.ID != id || !isRequest(ev, c) {
+			if c.ID != resp.ID || c.Name != resp.Name || !isRequest(ev, c) {
 				continue
 			}
-			if request != nil && (ev.Author != events[at].Author || !sameJSON(c.Args["originalFunctionCall"], request.Args["originalFunctionCall"])) {
-				return 0, nil, refused("the confirmation %s was asked for different calls", id)
+			if request != nil && (ev.Author != events[at].Author || !sameJSON(c.Args, request.Args)) {
+				return 0, nil, refused("the %s %s was asked for different calls", noun(resp.Name), resp.ID)
 			}
 			at, request = i, c
 		}
 	}
 	if request == nil {
-		return 0, nil, refused("nobody asked for the confirmation %q in this session", id)
+		return 0, nil, refused("nobody asked for the %s %q in this session", noun(resp.Name), resp.ID)
 	}
 	return at, request, nil
 }
@@ -196,7 +201,10 @@ func findRequest(events []*session.Event, id string) (at int, request *genai.Fun
 func findOriginal(events []*session.Event, author string, request *genai.FunctionCall) (*decision, error) {
 	original, _ := request.Args["originalFunctionCall"].(map[string]any)
 	id, _ := original["id"].(string)
-	for _, ev := range slices.Backward(events) {
+	if request.Name == RequestCredential {
+		id, _ = request.Args["functionCallId"].(string)
+	}
+	for i, ev := range slices.Backward(events) {
 		if ev.Author != author {
 			continue
 		}
@@ -204,13 +212,47 @@ func findOriginal(events []*session.Event, author string, request *genai.Functio
 			if c.ID != id {
 				continue
 			}
-			if c.Name != original["name"] || !sameJSON(cloneArgs(c.Args), original["args"]) {
+			if original != nil && (c.Name != original["name"] || !sameJSON(cloneArgs(c.Args), original["args"])) {
 				return nil, refused("the confirmation %s is about another call than %s", request.ID, id)
 			}
-			return &decision{call: c, invocation: ev.InvocationID, user: saidIn(events, ev.InvocationID)}, nil
+			return &decision{
+				call: c, confirmation: approval(events[i:], id),
+				invocation: ev.InvocationID, user: saidIn(events, ev.InvocationID),
+			}, nil
 		}
 	}
-	return nil, refused("the confirmation %s is about the call %q, which agent %s never made", request.ID, id, author)
+	return nil, refused("the %s %s is about the call %q, which agent %s never made", noun(request.Name), request.ID, id, author)
+}
+
+func noun(request string) string {
+	if request == RequestCredential {
+		return "credential"
+	}
+	return "confirmation"
+}
+
+// approval is that of a call which was approved, and then asked for a
+// credential; nil if there is none.
+func approval(since []*session.Event, call string) *session.Confirmation {
+	asked := map[string]bool{}
+	var given *session.Confirmation
+	for _, ev := range since {
+		for _, c := range ev.Calls() {
+			original, _ := c.Args["originalFunctionCall"].(map[string]any)
+			if isRequest(ev, c) && original["id"] == call {
+				asked[c.ID] = true
+			}
+		}
+		for _, f := range ev.Responses() {
+			if ev.Author != session.UserAuthor || !asked[f.ID] {
+				continue
+			}
+			if c, err := readConfirmation(f); err == nil {
+				given = c
+			}
+		}
+	}
+	return given
 }
 
 // sameJSON compares values that may have come from a store, or not yet.
@@ -251,12 +293,9 @@ func carriedOut(since []*session.Event, request, call string) bool {
 // readConfirmation reads {"confirmed", "payload"}, or the same as JSON text
 // under the key response.
 func readConfirmation(resp *genai.FunctionResponse) (*session.Confirmation, error) {
-	m := resp.Response
-	if text, ok := m["response"].(string); ok && len(m) == 1 {
-		var err error
-		if m, err = session.DecodeMap([]byte(text)); err != nil {
-			return nil, refused("the answer to the confirmation %s is no JSON object: %s", resp.ID, err)
-		}
+	m, err := unwrapped(resp)
+	if err != nil {
+		return nil, err
 	}
 	c := &session.Confirmation{Payload: m["payload"]}
 	var ok bool
@@ -269,4 +308,45 @@ func readConfirmation(resp *genai.FunctionResponse) (*session.Confirmation, erro
 		}
 	}
 	return c, nil
+}
+
+// readCredential takes in a credential, under the key that it was asked for.
+func (d *decisions) readCredential(request *genai.FunctionCall, resp *genai.FunctionResponse) error {
+	m, err := unwrapped(resp)
+	if err != nil {
+		return err
+	}
+	credential, ok := m["exchangedAuthCredential"].(map[string]any)
+	if !ok {
+		return refused("the answer to the credential %s has no exchangedAuthCredential", resp.ID)
+	}
+	config, _ := request.Args["authConfig"].(map[string]any)
+	key, _ := config["credentialKey"].(string)
+	d.credentials[session.TempPrefix+key] = credential
+	return nil
+}
+
+// withCredentials is a state delta and what the user gave. It is of the
+// invocation: nothing of it is kept in the state.
+func (d *decisions) withCredentials(delta map[string]any) map[string]any {
+	if d == nil || len(d.credentials) == 0 {
+		return delta
+	}
+	all := map[string]any{}
+	maps.Copy(all, delta)
+	maps.Copy(all, d.credentials)
+	return all
+}
+
+// unwrapped is what a response says; it may be JSON text under the key response.
+func unwrapped(resp *genai.FunctionResponse) (map[string]any, error) {
+	text, ok := resp.Response["response"].(string)
+	if !ok || len(resp.Response) != 1 {
+		return resp.Response, nil
+	}
+	m, err := session.DecodeMap([]byte(text))
+	if err != nil {
+		return nil, refused("the answer to the %s %s is no JSON object: %s", noun(resp.Name), resp.ID, err)
+	}
+	return m, nil
 }

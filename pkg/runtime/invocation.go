@@ -35,7 +35,7 @@ type run struct {
 	// inner is a run of an agent that is called as a tool.
 	inner bool
 	// decisions are what the user's message says about calls that waited for a
-	// person; nil for any other message.
+	// person, a credential included; nil for any other message.
 	decisions *decisions
 	// commit stores an event; nil only keeps it in the session at hand, as
 	// for an agent that is called as a tool.

@@ -84,7 +84,7 @@ func (r *run) begin(ctx context.Context, req *RunRequest) error {
 		ID: r.host.newID(), InvocationID: r.id, Author: session.UserAuthor,
 		Branch: r.answeredBranch(), Timestamp: r.host.now(),
 	}
-	ev.Actions.StateDelta = req.StateDelta
+	ev.Actions.StateDelta = r.decisions.withCredentials(req.StateDelta)
 	if r.config.SaveInputBlobsAsArtifacts {
 		if err := r.saveBlobs(ctx, ev); err != nil {
 			return err
