@@ -14,6 +14,7 @@ type document struct {
 	Agents      map[string]agentNode `yaml:"agents" doc:"Agents by name, for {use: NAME}."`
 	Tools       map[string]toolNode  `yaml:"tools" doc:"Tools by name, for {use: NAME}."`
 	RunConfig   *runConfigNode       `yaml:"run_config" doc:"How invocations run."`
+	Compaction  *compactionNode      `yaml:"events_compaction_config" doc:"When the older part of a conversation is replaced by a summary."`
 }
 
 // rootRef is the root agent: a file, or the agent written out.

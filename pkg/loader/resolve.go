@@ -26,6 +26,8 @@ type job struct {
 	models  map[string]model.LLM
 	used    map[*spec.Node]bool
 	closers []func() error
+
+	summarizer model.LLM
 }
 
 func newJob(l *Loader, src *source) *job {
@@ -43,6 +45,7 @@ func (j *job) run(ctx context.Context) *runtime.App {
 	j.buildModels(ctx)
 	root := j.resolveRoot(ctx)
 	j.checkUnused(ctx)
+	j.resolveCompaction(ctx, root)
 	if root == nil || j.ds.HasErrors() {
 		j.close()
 		return nil
