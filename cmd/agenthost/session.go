@@ -172,6 +172,9 @@ func eventLine(ev *session.Event) string {
 	if ev.Actions.RewindBeforeInvocationID != "" {
 		said = append(said, "(rewind)")
 	}
+	if c := ev.Actions.Compaction; c != nil {
+		said = append(said, "(summary) "+strings.Join(strings.Fields(model.TextOf(c.CompactedContent)), " "))
+	}
 	if ev.Content != nil {
 		for _, p := range ev.Content.Parts {
 			switch {

@@ -18,6 +18,7 @@ func (j *job) compile(ctx context.Context, root *placed) *runtime.App {
 		app, err = runtime.NewApp(j.src.name, agent, &runtime.AppOptions{
 			Description: j.doc.Description, Revision: j.src.revision(), Config: j.doc.runConfig(), Model: j.defaultModel(), Close: j.close,
 			ContextCache: j.doc.ContextCache,
+			Compaction:   j.doc.compaction(), Summarizer: j.summarizer,
 		})
 		if err == nil {
 			return app

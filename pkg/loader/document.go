@@ -16,6 +16,7 @@ type document struct {
 	RunConfig   *runConfigNode       `yaml:"run_config" doc:"How invocations run."`
 
 	ContextCache *runtime.ContextCacheConfig `yaml:"context_cache_config" doc:"Have models keep the beginning of a conversation, so that it is not sent and paid for again each time."`
+	Compaction   *compactionNode             `yaml:"events_compaction_config" doc:"When the older part of a conversation is replaced by a summary."`
 }
 
 // rootRef is the root agent: a file, or the agent written out.

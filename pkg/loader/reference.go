@@ -17,7 +17,8 @@ func (l *Loader) Reference() string {
 	b.WriteString(referenceTop)
 	chapter(&b, "app.yaml", "An app beside its agents' files; every field may be missing.",
 		spec.Reference("The document", "The fields of app.yaml.", reflect.TypeFor[document]()),
-		spec.Reference("run_config", "How invocations run.", reflect.TypeFor[runtime.RunConfig]()))
+		spec.Reference("run_config", "How invocations run.", reflect.TypeFor[runtime.RunConfig]()),
+		spec.Reference("events_compaction_config", "When the older part of a conversation is replaced by a summary.", reflect.TypeFor[runtime.CompactionConfig]()))
 	chapter(&b, "Agents", "An agent is a file, or stands under `sub_agents:`, `agents:` or `root_agent:`.", pages(l.agentKinds)...)
 	adk, short := l.agentToolPages()
 	chapter(&b, "Tools", "Under `tools:`, a tool is a mapping with one of these keys, or `use: NAME`, or the `name:` of a built-in tool.",
@@ -63,6 +64,7 @@ func linked() *strings.Replacer {
 		"`agents` | mapping of see below", "`agents` | mapping of "+agent,
 		"`tools` | mapping of see below", "`tools` | mapping of "+tool,
 		"`run_config` | see below", "`run_config` | [run_config](#run_config)",
+		"`events_compaction_config` | see below", "`events_compaction_config` | [events_compaction_config](#events_compaction_config)",
 		"`sub_agents` | list of see below", "`sub_agents` | list of "+agent,
 		"`tools` | list of see below", "`tools` | list of "+tool,
 		"`agent` | see below", "`agent` | "+agent,

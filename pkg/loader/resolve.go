@@ -33,6 +33,8 @@ type job struct {
 	closers   []func() error
 	// cacheAt is where app.yaml asks for caching; nil when it does not.
 	cacheAt *spec.Node
+
+	summarizer model.LLM
 }
 
 func newJob(l *Loader, src *source) *job {
@@ -54,6 +56,7 @@ func (j *job) run(ctx context.Context) *runtime.App {
 	root := j.resolveRoot(ctx)
 	j.checkUnused(ctx)
 	j.checkCaching(root)
+	j.resolveCompaction(ctx, root)
 	if root == nil || j.ds.HasErrors() {
 		j.close()
 		return nil

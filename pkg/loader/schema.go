@@ -47,6 +47,7 @@ func (l *Loader) define(set *spec.SchemaSet) {
 	}
 	set.Define("model", oneOf(models))
 	set.Define("run_config", set.Object(reflect.TypeFor[runtime.RunConfig]()))
+	set.Define("events_compaction_config", set.Object(reflect.TypeFor[runtime.CompactionConfig]()))
 }
 
 func oneOf(schemas []any) map[string]any { return map[string]any{"anyOf": schemas} }

@@ -33,6 +33,8 @@ type App struct {
 	top   *node
 	close func()
 	refs  atomic.Int64
+
+	compactor *compactor // nil: nothing is summarised
 }
 
 // AppOptions are what an app may be given besides its tree.
@@ -47,6 +49,11 @@ type AppOptions struct {
 	// Model serves LLM agents that neither name a model nor have an ancestor
 	// that does.
 	Model model.LLM
+	// Compaction replaces the older part of conversations by summaries; nil is
+	// never.
+	Compaction *CompactionConfig
+	// Summarizer writes the summaries; nil is the root agent's model.
+	Summarizer model.LLM
 	// Close ends what the app holds open. It is called once, after the last run.
 	Close func()
 }
@@ -74,6 +81,9 @@ func NewApp(name string, root Agent, opts *AppOptions) (*App, error) {
 		return nil, fmt.Errorf("app %s: %w", name, err)
 	}
 	a.top = top
+	if a.compactor, err = newCompactor(opts, top); err != nil {
+		return nil, fmt.Errorf("app %s: %w", name, err)
+	}
 	if err := a.furnish(top); err != nil {
 		return nil, fmt.Errorf("app %s: %w", name, err)
 	}

@@ -37,15 +37,18 @@ func (inv *Invocation) contents(include IncludeContents) ([]*genai.Content, erro
 }
 
 // currentEvents are the events of the current turn. A rewind among them may
-// have taken the turn itself back: then it is looked for among what stays.
+// have taken the turn itself back: then it is looked for among what stays. A
+// summary of earlier turns is none of this one's.
 func currentEvents(events []*session.Event, v *view) []*session.Event {
 	turn := events[currentTurn(events, v):]
-	isRewind := func(ev *session.Event) bool { return ev.Actions.RewindBeforeInvocationID != "" }
-	if slices.ContainsFunc(turn, isRewind) {
-		events = session.WithoutRewound(events)
-		turn = events[currentTurn(events, v):]
+	if !slices.ContainsFunc(turn, rewritesPast) {
+		return turn
 	}
-	return turn
+	events = session.WithoutRewound(events)
+	turn = events[currentTurn(events, v):]
+	return slices.DeleteFunc(slices.Clone(turn), func(ev *session.Event) bool {
+		return isCompaction(ev) && ev.Actions.Compaction.EndTimestamp < seconds(turn[0])
+	})
 }
 
 // currentTurn finds where the current turn begins: at the latest event that is
@@ -109,18 +112,34 @@ func newView(agent, branch string) *view {
 	return &view{agent: agent, branch: branch, calls: map[string]callSite{}}
 }
 
-// extend takes in the events that are new.
+// extend takes in the events that are new. The last one that changes what is
+// seen of the past makes the view begin again.
 func (v *view) extend(events []*session.Event) {
-	for i := v.seen; i < len(events); i++ {
-		if events[i].Actions.RewindBeforeInvocationID != "" {
-			*v = *newView(v.agent, v.branch)
-			for _, ev := range session.WithoutRewound(events[:i+1]) {
-				v.add(ev)
-			}
-		} else {
-			v.add(events[i])
+	from := v.seen
+	for i := len(events) - 1; i >= from; i-- {
+		if rewritesPast(events[i]) {
+			v.rebuild(events[:i+1])
+			from = i + 1
 		}
-		v.seen = i + 1
+	}
+	for _, ev := range events[from:] {
+		v.add(ev)
+	}
+	v.seen = len(events)
+}
+
+// rebuild makes the view anew of what is seen of the events. Calls that are
+// only in a summary are known still: a late answer to one is told as such.
+func (v *view) rebuild(events []*session.Event) {
+	*v = *newView(v.agent, v.branch)
+	seen, covered := compacted(session.WithoutRewound(events))
+	for _, ev := range covered {
+		for _, c := range ev.Calls() {
+			v.calls[c.ID] = callSite{author: ev.Author, at: -1, response: -1}
+		}
+	}
+	for _, ev := range seen {
+		v.add(ev)
 	}
 }
 

@@ -3,17 +3,19 @@ package runtime
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/genai"
 	"pgregory.net/rapid"
 
+	"agenthost/pkg/model"
 	"agenthost/pkg/session"
 )
 
 // drawEvents makes a conversation of two agents and a user: words, thoughts,
 // calls, answers to some call (now and then to none, or twice), on several
-// branches, with rewinds.
+// branches, with rewinds and summaries.
 func drawEvents(t *rapid.T) []*session.Event {
 	var events []*session.Event
 	var open []*genai.FunctionCall
@@ -34,6 +36,15 @@ func drawEvents(t *rapid.T) []*session.Event {
 		if rapid.IntRange(0, 19).Draw(t, "rewind") == 0 {
 			ev.Content = nil
 			ev.Actions.RewindBeforeInvocationID = fmt.Sprint("i", rapid.IntRange(0, 9).Draw(t, "to"))
+		}
+		ev.Timestamp = time.Unix(int64(i), 0)
+		if rapid.IntRange(0, 9).Draw(t, "compaction") == 0 {
+			ev.Author, ev.Content = session.UserAuthor, nil
+			start := rapid.IntRange(0, 20).Draw(t, "start")
+			ev.Actions.Compaction = &session.Compaction{
+				StartTimestamp: float64(start), EndTimestamp: float64(start + rapid.IntRange(0, 9).Draw(t, "length")),
+				CompactedContent: model.ModelText(fmt.Sprint("summary", i)),
+			}
 		}
 		events = append(events, ev)
 	}

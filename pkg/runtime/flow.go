@@ -25,6 +25,7 @@ type step struct {
 
 // take carries the step out, and says whether another one has to follow.
 func (s *step) take(ctx context.Context) bool {
+	s.inv.compactBefore(ctx)
 	req, err := s.inv.request(ctx, s.agent)
 	if err == nil {
 		err = s.inv.run.budget.spend()

@@ -37,6 +37,10 @@ func (h *Host) carryOut(ctx context.Context, app *App, key session.Key, req *Run
 		return
 	}
 	inv := &Invocation{run: r, node: r.pick()}
+	if app.compactor != nil {
+		inv.driveAndCompact(ctx, yield)
+		return
+	}
 	r.drive(ctx, inv.runAgent(ctx), yield)
 }
 

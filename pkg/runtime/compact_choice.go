@@ -1,0 +1,205 @@
+package runtime
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"agenthost/pkg/model"
+	"agenthost/pkg/session"
+)
+
+// A stretch is what one summary stands for: an earlier summary, if there is
+// one, and events.
+type stretch struct {
+	earlier *session.Compaction
+	events  []*session.Event
+}
+
+// text is the conversation as the summarizing model reads it: a line for each
+// text. (adk-python joins them with a backslash and an n.)
+func (s stretch) text() string {
+	var lines []string
+	if s.earlier != nil {
+		lines = append(lines, summaryAuthor+": "+model.TextOf(s.earlier.CompactedContent))
+	}
+	for _, ev := range s.events {
+		if ev.Content == nil {
+			continue
+		}
+		for _, p := range ev.Content.Parts {
+			if p.Text != "" && !p.Thought {
+				lines = append(lines, ev.Author+": "+p.Text)
+			}
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+// times are the first and the last second of the stretch.
+func (s stretch) times() (start, end float64) {
+	start, end = seconds(s.events[0]), seconds(s.events[0])
+	for _, ev := range s.events {
+		start, end = min(start, seconds(ev)), max(end, seconds(ev))
+	}
+	if s.earlier != nil {
+		start = s.earlier.StartTimestamp
+	}
+	return start, end
+}
+
+// lastCompaction is the one that reaches furthest, or nil.
+func lastCompaction(events []*session.Event) *session.Compaction {
+	var last *session.Compaction
+	for _, ev := range events {
+		if isCompaction(ev) && (last == nil || ev.Actions.Compaction.EndTimestamp >= last.EndTimestamp) {
+			last = ev.Actions.Compaction
+		}
+	}
+	return last
+}
+
+func reach(c *session.Compaction) float64 {
+	if c == nil {
+		return 0
+	}
+	return c.EndTimestamp
+}
+
+// window is the stretch of the sliding window: all invocations since the last
+// summary when there are enough of them, and some before for the overlap.
+func (c *compactor) window(events []*session.Event) stretch {
+	last := reach(lastCompaction(events))
+	fresh := map[string]bool{}
+	for _, ev := range events {
+		if ev.Actions.Compaction == nil && seconds(ev) > last {
+			fresh[ev.InvocationID] = true
+		}
+	}
+	if len(fresh) < c.Interval {
+		return stretch{}
+	}
+	s := stretch{events: c.withOverlap(withoutCompactions(events), fresh)}
+	s.events = s.events[:cut(s.events, len(s.events))]
+	if !slices.ContainsFunc(s.events, func(ev *session.Event) bool { return seconds(ev) > last }) {
+		return stretch{} // nothing new before what is pending
+	}
+	return s
+}
+
+// withOverlap are the events from the first fresh invocation on, and those of
+// the invocations right before it that overlap.
+func (c *compactor) withOverlap(events []*session.Event, fresh map[string]bool) []*session.Event {
+	var starts []int
+	known := map[string]bool{}
+	for i, ev := range events {
+		if known[ev.InvocationID] {
+			continue
+		}
+		known[ev.InvocationID] = true
+		starts = append(starts, i)
+		if fresh[ev.InvocationID] {
+			break
+		}
+	}
+	return events[starts[max(0, len(starts)-1-c.Overlap)]:]
+}
+
+// head is the stretch of the token threshold: the last summary, and all behind
+// it but the latest events.
+func head(events []*session.Event, retain int) stretch {
+	s := stretch{earlier: lastCompaction(events)}
+	for _, ev := range withoutCompactions(events) {
+		if seconds(ev) > reach(s.earlier) {
+			s.events = append(s.events, ev)
+		}
+	}
+	s.events = s.events[:cut(s.events, max(0, len(s.events)-retain))]
+	return s
+}
+
+func withoutCompactions(events []*session.Event) []*session.Event {
+	return slices.DeleteFunc(slices.Clone(events), func(ev *session.Event) bool { return ev.Actions.Compaction != nil })
+}
+
+// cut is the greatest number of events, n at most, that can be summarised: no
+// call among them is pending, or answered behind them only, and all of them are
+// older than those behind.
+func cut(events []*session.Event, n int) int {
+	n = min(n, firstPending(events))
+	for {
+		before := n
+		n = beforeAnswered(events, n)
+		n = beforeYounger(events, n)
+		if n == before {
+			return n
+		}
+	}
+}
+
+// firstPending is the index of the first event that waits: for the answer to a
+// call, or for a person. Without one it is the number of events.
+func firstPending(events []*session.Event) int {
+	answered := map[string]int{}
+	for i, ev := range events {
+		for _, r := range ev.Responses() {
+			answered[r.ID] = i
+		}
+	}
+	waits := func(id string, i int) bool {
+		at, ok := answered[id]
+		return !ok || at <= i
+	}
+	for i, ev := range events {
+		for _, c := range ev.Calls() {
+			if waits(c.ID, i) {
+				return i
+			}
+		}
+		for id := range ev.Actions.RequestedToolConfirmations {
+			if waits(id, i) {
+				return i
+			}
+		}
+		for id := range ev.Actions.RequestedAuthConfigs {
+			if waits(id, i) {
+				return i
+			}
+		}
+	}
+	return len(events)
+}
+
+// beforeAnswered moves n before every call that is answered behind it.
+func beforeAnswered(events []*session.Event, n int) int {
+	calledAt := map[string]int{}
+	for i, ev := range events {
+		for _, c := range ev.Calls() {
+			calledAt[c.ID] = i
+		}
+	}
+	for i := len(events) - 1; i >= n; i-- {
+		for _, r := range events[i].Responses() {
+			if at, ok := calledAt[r.ID]; ok {
+				n = min(n, at)
+			}
+		}
+	}
+	return n
+}
+
+// beforeYounger moves n before events that are as young as one behind it: a
+// compaction names what it stands for by time.
+func beforeYounger(events []*session.Event, n int) int {
+	var oldest time.Time
+	for i := len(events) - 1; i >= 0; i-- {
+		at := events[i].Timestamp
+		if i < n && !oldest.IsZero() && !at.Before(oldest) {
+			n = i
+		}
+		if i >= n && (oldest.IsZero() || at.Before(oldest)) {
+			oldest = at
+		}
+	}
+	return n
+}

@@ -1,0 +1,150 @@
+package runtime
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/genai"
+
+	"agenthost/pkg/model"
+	"agenthost/pkg/session"
+)
+
+// conversation reads events, one a word and a second: t a text, c1 a call, r1
+// its answer, w1 a wait for a person about call 1, S2-4 a summary of the seconds
+// 2 to 4. A / begins an invocation, a = stands before what is as old as the last.
+func conversation(text string) []*session.Event {
+	var events []*session.Event
+	invocation, now := 0, 0
+	for _, word := range strings.Fields(text) {
+		if word == "/" {
+			invocation++
+			continue
+		}
+		bare, same := strings.CutPrefix(word, "=")
+		if !same {
+			now++
+		}
+		ev := &session.Event{ID: bare, InvocationID: fmt.Sprint("i", invocation), Author: "a", Timestamp: time.Unix(int64(now), 0)}
+		part := &genai.Part{Text: fmt.Sprint(bare, now)}
+		switch id := bare[1:]; bare[0] {
+		case 'c':
+			part = &genai.Part{FunctionCall: &genai.FunctionCall{ID: id, Name: "f"}}
+		case 'r':
+			part = &genai.Part{FunctionResponse: &genai.FunctionResponse{ID: id, Name: "f"}}
+		case 'w':
+			ev.Actions.RequestedToolConfirmations = map[string]*session.Confirmation{id: {}}
+		case 'S':
+			ev.Author, ev.InvocationID = session.UserAuthor, "s"
+			c := &session.Compaction{CompactedContent: model.ModelText("sum " + id)}
+			fmt.Sscanf(id, "%f-%f", &c.StartTimestamp, &c.EndTimestamp)
+			ev.Actions.Compaction = c
+		}
+		if bare[0] != 'S' {
+			ev.Content = &genai.Content{Role: genai.RoleModel, Parts: []*genai.Part{part}}
+		}
+		events = append(events, ev)
+	}
+	return events
+}
+
+// ids are the events of a stretch by their words and seconds, after the summary
+// that it begins with.
+func (s stretch) ids() string {
+	var ids []string
+	if s.earlier != nil && len(s.events) > 0 {
+		ids = append(ids, model.TextOf(s.earlier.CompactedContent)+":")
+	}
+	for _, ev := range s.events {
+		ids = append(ids, fmt.Sprint(ev.Timestamp.Unix()))
+	}
+	return strings.Join(ids, " ")
+}
+
+// TestWindow is the sliding window (semantics 10.2).
+func TestWindow(t *testing.T) {
+	tests := []struct {
+		name              string
+		interval, overlap int
+		events, want      string
+	}{
+		{"too few", 2, 0, "/ t t", ""},
+		{"enough", 2, 0, "/ t t / t t", "1 2 3 4"},
+		{"more than enough", 2, 0, "/ t / t / t", "1 2 3"},
+		{"since the last summary", 2, 0, "/ t / t S1-2 / t / t", "4 5"},
+		{"too few since", 2, 0, "/ t / t S1-2 / t", ""},
+		{"overlap", 2, 1, "/ t / t S1-2 / t / t", "2 4 5"},
+		{"overlap beyond the beginning", 2, 9, "/ t / t S1-2 / t / t", "1 2 4 5"},
+		{"a pending call", 2, 0, "/ t / t c1 / t", "1 2"},
+		{"an answered call", 2, 0, "/ t c1 / r1 t", "1 2 3 4"},
+		{"a person is waited for", 2, 0, "/ t c1 r1 w1 / t", "1 2 3"},
+		{"a person has answered", 2, 0, "/ t c1 w1 / r1", "1 2 3 4"},
+		{"nothing new before what waits", 1, 1, "/ t S1-1 / c1 t", ""},
+		{"as young as what waits", 1, 0, "/ t t =c1", "1"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			c := &compactor{CompactionConfig: CompactionConfig{Interval: tt.interval, Overlap: tt.overlap}}
+			if got := c.window(conversation(tt.events)).ids(); got != tt.want {
+				t.Errorf("window(%s) = %q, want %q", tt.events, got, tt.want)
+			}
+		})
+	}
+}
+
+// TestHead is what the token threshold summarises (semantics 10.3).
+func TestHead(t *testing.T) {
+	tests := []struct {
+		name         string
+		retain       int
+		events, want string
+	}{
+		{"all", 0, "/ t t t", "1 2 3"},
+		{"all but the latest", 2, "/ t t t", "1"},
+		{"no more than stay", 3, "/ t t t", ""},
+		{"with the last summary", 1, "/ t t S1-2 / t t", "sum 1-2: 4"},
+		{"a call of an answer that stays", 1, "/ t c1 r1", "1"},
+		{"calls of answers that stay", 1, "/ t c1 c2 r1 r2", "1"},
+		{"an answered call", 1, "/ t c1 r1 t", "1 2 3"},
+		{"a pending call", 1, "/ t c1 t t", "1"},
+		{"the same age", 1, "/ t t =t", "1"},
+		{"all of the same age", 1, "/ t =t =t", ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := head(conversation(tt.events), tt.retain).ids(); got != tt.want {
+				t.Errorf("head(%s) = %q, want %q", tt.events, got, tt.want)
+			}
+		})
+	}
+}
+
+// TestCompacted is what is read instead of a history with summaries (semantics
+// 10.5).
+func TestCompacted(t *testing.T) {
+	tests := []struct{ name, events, want string }{
+		{"none", "/ t t", "t1 t2"},
+		{"a summary", "/ t t S1-2 t", "sum 1-2 t4"},
+		{"events that stay before it", "/ t t t S1-2 t", "sum 1-2 t3 t5"},
+		{"events before its time", "/ t t t S2-3", "t1 sum 2-3"},
+		{"overlap", "/ t t S1-2 t S2-4", "sum 1-2 sum 2-4"},
+		{"within another", "/ t t S1-2 t t S1-5", "sum 1-5"},
+		{"equal times", "/ t t S1-2 S1-2", "sum 1-2"},
+		{"the next invocation within its time", "/ t S1-9 / t", "sum 1-9 t3"},
+		{"of nothing that is there", "/ t S7-9 t", "t1 sum 7-9 t3"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			seen, _ := compacted(conversation(tt.events))
+			var texts []string
+			for _, ev := range seen {
+				texts = append(texts, ev.Text())
+			}
+			if got := strings.Join(texts, " "); got != tt.want {
+				t.Errorf("compacted(%s) = %q, want %q", tt.events, got, tt.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,242 @@
+package runtime_test
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/genai"
+
+	"agenthost/internal/testenv"
+	"agenthost/pkg/model"
+	"agenthost/pkg/runtime"
+	"agenthost/pkg/session"
+	"agenthost/pkg/tool"
+)
+
+// metered is a model that tells how long its prompts are.
+type metered func(req *model.Request) (answer *genai.Content, tokens int32)
+
+func (metered) Name() string { return "metered" }
+
+func (f metered) Generate(_ context.Context, req *model.Request) iter.Seq2[*model.Response, error] {
+	return func(yield func(*model.Response, error) bool) {
+		answer, tokens := f(req)
+		usage := &genai.GenerateContentResponseUsageMetadata{PromptTokenCount: tokens}
+		yield(&model.Response{Content: answer, UsageMetadata: usage}, nil)
+	}
+}
+
+// brief is a summarizer.
+func brief(tokens int32) metered {
+	return func(*model.Request) (*genai.Content, int32) { return model.ModelText("in brief"), tokens }
+}
+
+// TestCompactionEvent: the summary is an event of the user without content, in
+// an invocation of its own; it names the first and the last event by their
+// times, and has the usage of the call that wrote it (semantics 10.4).
+func TestCompactionEvent(t *testing.T) {
+	e := testenv.New(t, nil)
+	deploy(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: saying("hi")}), &runtime.AppOptions{
+		Compaction: &runtime.CompactionConfig{Interval: 1},
+		Summarizer: brief(7),
+	})
+	key := e.Session(t, "app", "s", nil)
+	if got := outline(e.Host.Run(t.Context(), say(key, "one"))); got != "a: hi\n" {
+		t.Errorf("seen: %q, want the answer only", got)
+	}
+	sess, err := e.Store.Sessions.Get(t.Context(), key, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(sess.Events()) != 3 {
+		t.Fatalf("%d events are stored, want 3", len(sess.Events()))
+	}
+	first, last, ev := sess.Events()[0], sess.Events()[1], sess.Events()[2]
+	want := &session.Compaction{
+		StartTimestamp:   float64(first.Timestamp.UnixMicro()) / 1e6,
+		EndTimestamp:     float64(last.Timestamp.UnixMicro()) / 1e6,
+		CompactedContent: model.ModelText("in brief"),
+	}
+	if diff := cmp.Diff(want, ev.Actions.Compaction); diff != "" {
+		t.Errorf("compaction (-want +got):\n%s", diff)
+	}
+	if ev.Author != session.UserAuthor || ev.Content != nil || ev.UsageMetadata.PromptTokenCount != 7 {
+		t.Errorf("event %+v, want one of the user with a usage and no content", ev)
+	}
+	if ev.InvocationID == first.InvocationID || strings.HasPrefix(ev.InvocationID, "e-") {
+		t.Errorf("invocation %s, want one of its own", ev.InvocationID)
+	}
+}
+
+// TestCompactionInRun: the newest prompt that a model told of counts, in the
+// middle of a run too; what the model answers next, and the call that belongs
+// to it, stays.
+func TestCompactionInRun(t *testing.T) {
+	var prompts []string
+	look := func(context.Context, *tool.Call) (*tool.Result, error) {
+		return &tool.Result{Response: map[string]any{"ok": true}}, nil
+	}
+	calls := 0
+	m := metered(func(req *model.Request) (*genai.Content, int32) {
+		prompts = append(prompts, brieflyTold(req.Contents))
+		if calls++; calls <= 3 {
+			return &genai.Content{Role: genai.RoleModel, Parts: []*genai.Part{{FunctionCall: &genai.FunctionCall{ID: fmt.Sprint("c", calls), Name: "look"}}}}, int32(calls * 10)
+		}
+		return model.ModelText("done"), 15
+	})
+	e := testenv.New(t, nil)
+	deploy(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: m, Tools: []tool.Tool{&action{name: "look", run: look}}}), &runtime.AppOptions{
+		Compaction: &runtime.CompactionConfig{TokenThreshold: 20, EventRetention: 1},
+		Summarizer: brief(500),
+	})
+	key := e.Session(t, "app", "s", nil)
+	outline(e.Host.Run(t.Context(), say(key, "go")))
+	want := []string{
+		"go",
+		"go | call c1 | answer c1",
+		"For context: [model] said: in brief | call c2 | answer c2",
+		"For context: [model] said: in brief | call c3 | answer c3",
+	}
+	if diff := cmp.Diff(want, prompts); diff != "" {
+		t.Errorf("prompts (-want +got):\n%s", diff)
+	}
+	if got, want := authors(t, e, key), "user a a a a user a a user a"; got != want {
+		t.Errorf("stored: %s, want %s", got, want)
+	}
+}
+
+// brieflyTold is what contents say, without roles.
+func brieflyTold(contents []*genai.Content) string {
+	var said []string
+	for _, c := range contents {
+		for _, p := range c.Parts {
+			switch {
+			case p.FunctionCall != nil:
+				said = append(said, "call "+p.FunctionCall.ID)
+			case p.FunctionResponse != nil:
+				said = append(said, "answer "+p.FunctionResponse.ID)
+			default:
+				said = append(said, p.Text)
+			}
+		}
+	}
+	return strings.NewReplacer("For context: | ", "For context: ").Replace(strings.Join(said, " | "))
+}
+
+// TestCompactionLateAnswer: an answer to a call that is only in a summary is
+// told as what it is, and does not end the conversation.
+func TestCompactionLateAnswer(t *testing.T) {
+	e := testenv.New(t, nil)
+	deploy(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: answering(telling)}), nil)
+	key := e.Session(t, "app", "s", nil)
+	sess, err := e.Store.Sessions.Get(t.Context(), key, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	call := &session.Event{Author: "a", InvocationID: "i"}
+	call.Content = &genai.Content{Role: genai.RoleModel, Parts: []*genai.Part{{FunctionCall: &genai.FunctionCall{ID: "c", Name: "approve"}}}}
+	summary := &session.Event{Author: session.UserAuthor, InvocationID: "j"}
+	summary.Actions.Compaction = &session.Compaction{EndTimestamp: 1e10, CompactedContent: model.ModelText("in brief")}
+	for _, ev := range []*session.Event{call, summary} {
+		if err := e.Store.Sessions.Append(t.Context(), sess, ev); err != nil {
+			t.Fatal(err)
+		}
+	}
+	req := say(key, "")
+	req.Message = &genai.Content{Role: genai.RoleUser, Parts: []*genai.Part{
+		{FunctionResponse: &genai.FunctionResponse{ID: "c", Name: "approve", Response: map[string]any{"ok": true}}},
+	}}
+	want := "a: <user: For context: [model] said: in brief><user: For context: [user] `approve` tool returned result: {\"ok\":true}>\n"
+	if got := outline(e.Host.Run(t.Context(), req)); got != want {
+		t.Errorf("Run = %q, want %q", got, want)
+	}
+}
+
+// refusing answers with an error of its service.
+type refusing struct{ answering }
+
+func (refusing) Generate(context.Context, *model.Request) iter.Seq2[*model.Response, error] {
+	return func(yield func(*model.Response, error) bool) {
+		yield(&model.Response{ErrorCode: "RESOURCE", ErrorMessage: "gone"}, nil)
+	}
+}
+
+// TestCompactionFails: a model that cannot summarise is told of in the log only.
+func TestCompactionFails(t *testing.T) {
+	for name, summarizer := range map[string]model.LLM{
+		"model answering: RESOURCE":    refusing{},
+		"the model answered no text":   saying(""),
+		"model answering: no thoughts": answering(func(context.Context, *model.Request) (*genai.Content, error) { return nil, fmt.Errorf("no thoughts") }),
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := testenv.New(t, nil)
+			var log strings.Builder
+			host := runtime.NewHost(e.Store, &runtime.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+			app, err := runtime.NewApp("app", runtime.NewLLM("a", &runtime.LLMOptions{Model: saying("hi")}), &runtime.AppOptions{
+				Compaction: &runtime.CompactionConfig{Interval: 1}, Summarizer: summarizer,
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			host.Swap(app)
+			defer host.Close()
+			key := e.Session(t, "app", "s", nil)
+			if got := outline(host.Run(t.Context(), say(key, "one"))); got != "a: hi\n" {
+				t.Errorf("Run = %q, want the answer", got)
+			}
+			if got := authors(t, e, key); got != "user a" {
+				t.Errorf("stored: %s, want user a", got)
+			}
+			if !strings.Contains(log.String(), "the conversation could not be summarised") || !strings.Contains(log.String(), name) {
+				t.Errorf("log:\n%s\nwant %q in it", &log, name)
+			}
+		})
+	}
+}
+
+// TestCompactionNeedsModel: without a summarizer it is the root's model, which
+// a workflow agent has none of.
+func TestCompactionNeedsModel(t *testing.T) {
+	root := &custom{Base: runtime.Base{AgentName: "flow"}}
+	_, err := runtime.NewApp("app", root, &runtime.AppOptions{Compaction: &runtime.CompactionConfig{}, Model: saying("x")})
+	if want := "app app: no model to summarise events: the root agent flow has none"; err == nil || err.Error() != want {
+		t.Errorf("NewApp = %v, want %s", err, want)
+	}
+}
+
+// TestCompactionOfEndedRuns: a run that failed, or whose consumer left, is not
+// summarised; the next one that ends well is, and they with it.
+func TestCompactionOfEndedRuns(t *testing.T) {
+	e := testenv.New(t, nil)
+	fail := true
+	m := answering(func(context.Context, *model.Request) (*genai.Content, error) {
+		if fail {
+			return nil, fmt.Errorf("not now")
+		}
+		return model.ModelText("hi"), nil
+	})
+	deploy(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: m}), &runtime.AppOptions{
+		Compaction: &runtime.CompactionConfig{Interval: 1}, Summarizer: brief(1),
+	})
+	key := e.Session(t, "app", "s", nil)
+	outline(e.Host.Run(t.Context(), say(key, "one")))
+	if got := authors(t, e, key); got != "user a" {
+		t.Errorf("stored after a failure: %s, want user a", got)
+	}
+	fail = false
+	for range e.Host.Run(t.Context(), say(key, "two")) {
+		break
+	}
+	if got := authors(t, e, key); got != "user a user a" {
+		t.Errorf("stored after the consumer left: %s, want user a user a", got)
+	}
+	outline(e.Host.Run(t.Context(), say(key, "three")))
+	if got := authors(t, e, key); got != "user a user a user a user" {
+		t.Errorf("stored: %s, want one summary at the end", got)
+	}
+}

@@ -1,0 +1,108 @@
+package runtime
+
+import (
+	"slices"
+	"time"
+
+	"google.golang.org/genai"
+
+	"agenthost/pkg/session"
+)
+
+// summaryAuthor is who says a summary. No agent is: to every agent it is
+// somebody else's word, for context.
+const summaryAuthor = "model"
+
+// rewritesPast says whether an event changes what is seen of the events before
+// it.
+func rewritesPast(ev *session.Event) bool {
+	return ev.Actions.RewindBeforeInvocationID != "" || isCompaction(ev)
+}
+
+func isCompaction(ev *session.Event) bool {
+	return ev.Actions.Compaction != nil && ev.Actions.Compaction.CompactedContent != nil
+}
+
+// seconds is an event's time as compactions tell it.
+func seconds(ev *session.Event) float64 { return float64(ev.Timestamp.UnixMicro()) / 1e6 }
+
+// compacted puts summaries in the place of the events that they stand for
+// (adk-python contents.py _process_compaction_events). Only events that stand
+// before a compaction are covered by it; its summary stands where the last of
+// them stood. It also returns the events that are covered.
+func compacted(events []*session.Event) (seen, covered []*session.Event) {
+	gone := make([]bool, len(events))
+	summaries := map[int][]*session.Event{}
+	for _, k := range currentCompactions(events) {
+		c, at := events[k].Actions.Compaction, k
+		for i, ev := range events[:k] {
+			if t := seconds(ev); !isCompaction(ev) && c.StartTimestamp <= t && t <= c.EndTimestamp {
+				gone[i], at = true, i
+			}
+		}
+		summaries[at] = append(summaries[at], summaryEvent(events[k]))
+	}
+	for i, ev := range events {
+		switch {
+		case gone[i]:
+			covered = append(covered, ev)
+		case !isCompaction(ev):
+			seen = append(seen, ev)
+		}
+		seen = append(seen, summaries[i]...)
+	}
+	return seen, covered
+}
+
+// currentCompactions are the indexes of the compactions that count: one whose
+// time is within another's is left out, of two with equal times the older.
+func currentCompactions(events []*session.Event) []int {
+	var all []int
+	for i, ev := range events {
+		if isCompaction(ev) {
+			all = append(all, i)
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(all), func(i int) bool {
+		c := events[i].Actions.Compaction
+		return slices.ContainsFunc(all, func(j int) bool {
+			other := events[j].Actions.Compaction
+			within := other.StartTimestamp <= c.StartTimestamp && c.EndTimestamp <= other.EndTimestamp
+			equal := other.StartTimestamp == c.StartTimestamp && c.EndTimestamp == other.EndTimestamp
+			return i != j && within && (!equal || j > i)
+		})
+	})
+}
+
+func summaryEvent(ev *session.Event) *session.Event {
+	c := ev.Actions.Compaction
+	s := &session.Event{
+		ID: ev.ID, InvocationID: ev.InvocationID, Author: summaryAuthor,
+		Timestamp: time.UnixMicro(int64(c.EndTimestamp * 1e6)).UTC(),
+	}
+	s.Content = &genai.Content{Role: genai.RoleModel, Parts: c.CompactedContent.Parts}
+	return s
+}
+
+type liveKey struct{}
+
+// liveEvents are the events that were not taken back, compactions included. It
+// looks at each event once.
+func liveEvents(h *session.History) []*session.Event {
+	type live struct {
+		seen   int
+		events []*session.Event
+	}
+	v := h.Derive(liveKey{}, func(last any, events []*session.Event) any {
+		l, _ := last.(live)
+		for ; l.seen < len(events); l.seen++ {
+			if events[l.seen].Actions.RewindBeforeInvocationID != "" {
+				l.events = session.WithoutRewound(events[:l.seen+1])
+			} else {
+				l.events = append(l.events, events[l.seen])
+			}
+		}
+		return l
+	})
+	return slices.Clip(v.(live).events)
+}
