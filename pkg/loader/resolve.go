@@ -216,6 +216,7 @@ func (j *job) resolveAgent(ctx context.Context, n *spec.Node, t trail) *placed {
 		}
 	}
 	j.checkSiblings(p)
+	j.checkJoins(p)
 	if refs, ok := plan.Config.(interface{ ToolRefs() []*runtime.ToolRef }); ok {
 		for _, ref := range refs.ToolRefs() {
 			for _, pt := range j.resolveTool(ctx, ref, t) {

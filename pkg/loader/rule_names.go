@@ -45,6 +45,18 @@ func (j *job) checkSiblings(p *placed) {
 	}
 }
 
+// checkJoins refuses a JoinNode that is no node of a Workflow.
+func (j *job) checkJoins(p *placed) {
+	if p.plan.Kind.Name == "Workflow" {
+		return
+	}
+	for _, sub := range p.subs {
+		if sub.plan.Kind.Name == "JoinNode" {
+			j.report(sub.plan.Node.Errorf("edges", "the JoinNode %s is no node of a Workflow: there is nothing to join", sub.name))
+		}
+	}
+}
+
 // checkToolNames warns of tools with one name: a model can call only one of
 // them, which is the first.
 func (j *job) checkToolNames(ctx context.Context, p *placed) {

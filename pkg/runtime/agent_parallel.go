@@ -72,7 +72,12 @@ func (a *ParallelAgent) Run(ctx context.Context, inv *Invocation) Events {
 
 // send passes the agent's events on, one at a time.
 func (inv *Invocation) send(ctx context.Context, to chan<- arrival) {
-	for ev, err := range inv.runAgent(ctx) {
+	pass(ctx, inv.runAgent(ctx), to)
+}
+
+// pass sends events to a consumer, each when the one before was seen.
+func pass(ctx context.Context, events Events, to chan<- arrival) {
+	for ev, err := range events {
 		arr := arrival{ev, err, make(chan struct{})}
 		select {
 		case to <- arr:

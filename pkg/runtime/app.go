@@ -111,6 +111,9 @@ func (a *App) plant(agent Agent, parent *node, inherited model.LLM) (*node, erro
 	if a.tree[agent] != nil {
 		return nil, fmt.Errorf("agent %s stands in two places of the tree", agent.Name())
 	}
+	if err := checkJoin(agent, parent); err != nil {
+		return nil, err
+	}
 	n := &node{agent: agent, parent: parent, when: conditionOf(agent), llm: inherited}
 	a.tree[agent] = n
 	if l, ok := agent.(*LLMAgent); ok {

@@ -22,6 +22,8 @@ func AgentKinds() spec.Kinds[AgentEnv, Agent] {
 		spec.NewKind("ParallelAgent", "Runs its sub-agents side by side, each on its own branch.", newParallel),
 		spec.NewKind("LoopAgent", "Runs its sub-agents again and again until it is told to stop.", newLoop),
 		spec.NewKind("RouterAgent", "Runs one of its agents, chosen by conditions.", newRouter),
+		spec.NewKind("Workflow", "Runs a graph of agents along its edges.", newWorkflow),
+		spec.NewKind("JoinNode", "In a Workflow: waits for all nodes before it.", newJoin),
 	}
 }
 

@@ -1,0 +1,141 @@
+package runtime
+
+import (
+	"context"
+	"fmt"
+
+	"agenthost/pkg/session"
+	"agenthost/pkg/spec"
+	"agenthost/pkg/template"
+)
+
+// workflowConfig is the YAML of a Workflow, ADK's graph of agents (adk-go
+// configurable_workflow.go; adk-python has it in samples only).
+type workflowConfig struct {
+	Common         CommonConfig  `yaml:",inline"`
+	Edges          workflowEdges `yaml:"edges" required:"true" doc:"Chains of nodes, each a list: START, files of agents, names under agents, and at the end {route: node}, or {route: EXPR, to: {value: node}}."`
+	MaxConcurrency int           `yaml:"max_concurrency" doc:"How many nodes run at the same time; zero is no limit."`
+}
+
+func (c *workflowConfig) AgentRefs() []*AgentRef { return c.Edges.refs }
+
+// Check looks at the graph as a whole.
+func (c *workflowConfig) Check(n *spec.Node) spec.Diagnostics {
+	var ds spec.Diagnostics
+	if at := n.Get("sub_agents"); at != nil {
+		ds = append(ds, at.Errorf("edges", "the agents of a Workflow stand in its edges, by file or by their name under agents"))
+	}
+	if at := n.Get("max_concurrency"); c.MaxConcurrency < 0 {
+		ds = append(ds, at.Errorf("edges", "max_concurrency %d is less than zero", c.MaxConcurrency))
+	}
+	return append(ds, c.Edges.check(n.Get("edges"))...)
+}
+
+func newWorkflow(_ context.Context, env AgentEnv, c *workflowConfig) (Agent, error) {
+	return NewWorkflow(c.Common.Name.Value, &WorkflowOptions{
+		Description: c.Common.Description, Nodes: env.SubAgents, Edges: c.Edges.plain(), MaxConcurrency: c.MaxConcurrency,
+	})
+}
+
+// Start is where a workflow begins: the From of its first edges.
+const Start = -1
+
+// The conditions of an [Edge].
+const (
+	EdgeAlways  EdgeKind = iota // it is followed whatever the node said
+	EdgeRoute                   // it is followed when the node's route is the edge's
+	EdgeDefault                 // it is followed when no other route of the node is
+)
+
+// An EdgeKind says when an edge is followed.
+type EdgeKind int
+
+// An Edge leads from one node of a workflow to another.
+type Edge struct {
+	// From and To are places in the list of nodes; From may be [Start].
+	From, To int
+	Kind     EdgeKind
+	// Route is the value that an EdgeRoute is for.
+	Route string
+	// By computes the value; nil takes what the node gave as its route, or else
+	// said. Edges of one expression share the pointer.
+	By *template.Expr
+}
+
+// WorkflowOptions are what a workflow may be given.
+type WorkflowOptions struct {
+	Description string
+	Nodes       []Agent
+	Edges       []Edge
+	// MaxConcurrency is zero for no limit.
+	MaxConcurrency int
+}
+
+// A Workflow runs its nodes along its edges: each node when one before it has
+// ended, a [JoinNode] when all before it have. Where the way forks, each side
+// runs on a branch of its own. A node may run many times; a run ends when
+// nothing is left to do.
+type Workflow struct {
+	Base
+	edges   [][]Edge
+	before  []int
+	maximum int
+}
+
+// NewWorkflow makes a workflow. It fails when an edge leads to no node.
+func NewWorkflow(name string, opts *WorkflowOptions) (*Workflow, error) {
+	w := &Workflow{
+		Base:  Base{AgentName: name, AgentDescription: opts.Description, Children: opts.Nodes},
+		edges: make([][]Edge, len(opts.Nodes)+1), before: make([]int, len(opts.Nodes)), maximum: opts.MaxConcurrency,
+	}
+	seen := map[[2]int]bool{}
+	for _, e := range opts.Edges {
+		if e.From < Start || e.From >= len(opts.Nodes) || e.To < 0 || e.To >= len(opts.Nodes) {
+			return nil, fmt.Errorf("workflow %s: an edge leads from %d to %d, and there are %d nodes", name, e.From, e.To, len(opts.Nodes))
+		}
+		w.edges[e.From+1] = append(w.edges[e.From+1], e)
+		if pair := [2]int{e.From, e.To}; !seen[pair] {
+			seen[pair] = true
+			w.before[e.To]++
+		}
+	}
+	return w, nil
+}
+
+// joinConfig is the YAML of a JoinNode.
+type joinConfig struct {
+	AgentClass  spec.Text `yaml:"agent_class" doc:"JoinNode."`
+	Name        spec.Text `yaml:"name" required:"true" doc:"The node's name."`
+	Description string    `yaml:"description" doc:"What is joined here."`
+}
+
+func newJoin(_ context.Context, _ AgentEnv, c *joinConfig) (Agent, error) {
+	return NewJoin(c.Name.Value, c.Description), nil
+}
+
+// A JoinNode is a node of a [Workflow] that waits for all nodes before it, and
+// does nothing itself.
+type JoinNode struct{ Base }
+
+// NewJoin makes a join.
+func NewJoin(name, description string) *JoinNode {
+	return &JoinNode{Base{AgentName: name, AgentDescription: description}}
+}
+
+// Run yields nothing.
+func (j *JoinNode) Run(context.Context, *Invocation) Events {
+	return func(func(*session.Event, error) bool) {}
+}
+
+// checkJoin refuses a join where nothing could be joined.
+func checkJoin(agent Agent, parent *node) error {
+	if _, ok := agent.(*JoinNode); !ok {
+		return nil
+	}
+	if parent != nil {
+		if _, ok := parent.agent.(*Workflow); ok {
+			return nil
+		}
+	}
+	return fmt.Errorf("the JoinNode %s is no node of a Workflow: there is nothing to join", agent.Name())
+}

@@ -1,0 +1,251 @@
+package runtime
+
+import (
+	"errors"
+	"path"
+	"slices"
+	"strings"
+
+	"agenthost/pkg/spec"
+	"agenthost/pkg/template"
+)
+
+// workflowEdges are the edges of a workflow as they are written: a list of
+// chains.
+type workflowEdges struct {
+	refs  []*AgentRef
+	names []string
+	first []*spec.Node // where each node stands first
+	edges []writtenEdge
+	// wrong says that not all edges could be read.
+	wrong bool
+}
+
+// writtenEdge is an edge with its place.
+type writtenEdge struct {
+	Edge
+	at *spec.Node
+}
+
+// SchemaSpec describes the form.
+func (w *workflowEdges) SchemaSpec() map[string]any {
+	target := map[string]any{"type": "string"}
+	return map[string]any{
+		"title": "list of lists", "type": "array",
+		"items": map[string]any{"type": "array", "items": map[string]any{"anyOf": []any{
+			target,
+			map[string]any{"type": "object", "additionalProperties": target},
+			map[string]any{
+				"type": "object", "additionalProperties": false, "required": []string{"route", "to"},
+				"properties": map[string]any{
+					"route": (&spec.Expr{}).SchemaSpec(),
+					"to":    map[string]any{"type": "object", "additionalProperties": target},
+				},
+			},
+		}}},
+	}
+}
+
+// DecodeSpec reads the chains.
+func (w *workflowEdges) DecodeSpec(n *spec.Node) spec.Diagnostics {
+	if n.Kind != spec.Sequence {
+		return spec.Diagnostics{n.Errorf("type", "edges are a list of chains, such as - [START, first.yaml, second.yaml]")}
+	}
+	var ds spec.Diagnostics
+	for _, chain := range n.Items {
+		ds = append(ds, w.chain(chain)...)
+	}
+	w.wrong = ds.HasErrors()
+	return ds
+}
+
+// chain reads the nodes of a list, each an edge on from the one before, and
+// mappings, which are routes on from the last node.
+func (w *workflowEdges) chain(n *spec.Node) spec.Diagnostics {
+	if n.Kind != spec.Sequence || len(n.Items) < 2 {
+		return spec.Diagnostics{n.Errorf("edges", "a chain is a list of two nodes or more, or of a node and its routes")}
+	}
+	var ds spec.Diagnostics
+	last, begun := Start, false
+	for _, item := range n.Items {
+		switch {
+		case item.Kind == spec.Mapping && !begun:
+			ds = append(ds, item.Errorf("edges", "routes stand behind the node that they begin at"))
+		case item.Kind == spec.Mapping:
+			ds = append(ds, w.routes(last, item)...)
+		case item.Value == "START" && !begun:
+			begun = true
+		default:
+			to, found := w.node(item)
+			ds = append(ds, found...)
+			if begun && !found.HasErrors() {
+				ds = append(ds, w.add(Edge{From: last, To: to}, item)...)
+			}
+			last, begun = to, true
+		}
+		if ds.HasErrors() {
+			return ds
+		}
+	}
+	return ds
+}
+
+// routes reads {value: node}, or {route: EXPR, to: {value: node}}.
+func (w *workflowEdges) routes(from int, n *spec.Node) spec.Diagnostics {
+	var by *template.Expr
+	if to := n.Get("to"); len(n.Entries) == 2 && n.Get("route") != nil && to != nil && to.Kind == spec.Mapping {
+		var e spec.Expr
+		ds := e.DecodeSpec(n.Get("route"))
+		if !ds.HasErrors() {
+			by, ds = compileRoute(e)
+		}
+		if ds.HasErrors() {
+			return ds
+		}
+		n = to
+	} else if from == Start {
+		return spec.Diagnostics{n.Errorf("edges", "START says nothing that could be a route").WithHint("write {route: EXPR, to: {value: node}}")}
+	}
+	var ds spec.Diagnostics
+	for _, entry := range n.Entries {
+		to, found := w.node(entry.Value)
+		ds = append(ds, found...)
+		if found.HasErrors() {
+			continue
+		}
+		e := Edge{From: from, To: to, Kind: EdgeRoute, Route: strings.TrimSpace(entry.Key.Value), By: by}
+		if strings.EqualFold(e.Route, "default") {
+			e.Kind, e.Route = EdgeDefault, ""
+		}
+		ds = append(ds, w.add(e, entry.Value)...)
+	}
+	return ds
+}
+
+func compileRoute(e spec.Expr) (*template.Expr, spec.Diagnostics) {
+	compiled, err := template.Compile(e.Value, conditionEnv())
+	var te *template.Error
+	if errors.As(err, &te) {
+		return nil, spec.Diagnostics{e.Errorf(te.Offset, "expression", "%s", te.Msg)}
+	}
+	if err != nil {
+		return nil, spec.Diagnostics{e.Errorf(0, "expression", "%s", err)}
+	}
+	return compiled, nil
+}
+
+// add keeps an edge, once.
+func (w *workflowEdges) add(e Edge, at *spec.Node) spec.Diagnostics {
+	same := func(o writtenEdge) bool { return o.Edge == e }
+	if slices.ContainsFunc(w.edges, same) {
+		return spec.Diagnostics{at.Errorf("edges", "this edge from %s to %s is there already", w.name(e.From), w.name(e.To))}
+	}
+	w.edges = append(w.edges, writtenEdge{e, at})
+	return nil
+}
+
+func (w *workflowEdges) name(i int) string {
+	if i == Start {
+		return "START"
+	}
+	return w.names[i]
+}
+
+// node is the place of a node in the list of nodes. It is one node wherever it
+// is named.
+func (w *workflowEdges) node(n *spec.Node) (int, spec.Diagnostics) {
+	switch {
+	case n.Kind != spec.Scalar || n.IsNull():
+		return 0, spec.Diagnostics{n.Errorf("type", "a node is START, the file of an agent, or the name of one under agents")}
+	case n.Value == "START":
+		return 0, spec.Diagnostics{n.Errorf("edges", "no edge leads to START: a workflow begins there once")}
+	}
+	name, key := n.Value, "use"
+	switch {
+	case strings.HasSuffix(name, ".yaml") || strings.HasSuffix(name, ".yml"):
+		name, key = path.Clean(name), "config_path"
+	case strings.Contains(name, "."):
+		key = "code"
+	}
+	if i := slices.Index(w.names, name); i >= 0 {
+		return i, nil
+	}
+	ref := &AgentRef{}
+	ds := ref.DecodeSpec(keyed(key, n))
+	w.refs, w.names, w.first = append(w.refs, ref), append(w.names, name), append(w.first, n)
+	return len(w.names) - 1, ds
+}
+
+// keyed is the mapping {key: n}, in n's place.
+func keyed(key string, n *spec.Node) *spec.Node {
+	k, m := *n, *n
+	k.Value = key
+	m.Kind, m.Tag, m.Value = spec.Mapping, "!!map", ""
+	m.Entries = []spec.Entry{{Key: &k, Value: n}}
+	return &m
+}
+
+func (w *workflowEdges) plain() []Edge {
+	edges := make([]Edge, len(w.edges))
+	for i, e := range w.edges {
+		edges[i] = e.Edge
+	}
+	return edges
+}
+
+// check looks for a beginning, for nodes that no way leads to, and for circles
+// that no way leads out of.
+func (w *workflowEdges) check(at *spec.Node) spec.Diagnostics {
+	if at == nil || at.Kind != spec.Sequence || w.wrong {
+		return nil
+	}
+	forward := func(e writtenEdge) (int, int) { return e.From, e.To }
+	backward := func(e writtenEdge) (int, int) { return e.To, e.From }
+	reached := w.spread([]int{Start}, forward)
+	if len(reached) == 1 {
+		return spec.Diagnostics{at.Errorf("edges", "no edge begins at START").WithHint("begin a chain with it: - [START, first.yaml]")}
+	}
+	var ends []int
+	for i := range w.names {
+		if w.mayEnd(i) {
+			ends = append(ends, i)
+		}
+	}
+	ending := w.spread(ends, backward)
+	var ds spec.Diagnostics
+	for i, n := range w.first {
+		switch {
+		case !reached[i]:
+			ds = append(ds, n.Warnf("edges", "no way leads from START to %s: it never runs", w.names[i]))
+		case !ending[i]:
+			ds = append(ds, n.Errorf("edges", "no way leads on from %s to an end: it goes round for ever", w.names[i]).
+				WithHint("give a node of the circle routes"))
+		}
+	}
+	return ds
+}
+
+// mayEnd says whether the way may end at a node: none of its edges is always
+// followed, and no default takes what else comes.
+func (w *workflowEdges) mayEnd(i int) bool {
+	return !slices.ContainsFunc(w.edges, func(e writtenEdge) bool { return e.From == i && e.Kind != EdgeRoute })
+}
+
+// spread is all that can be reached along the edges, as along reads them.
+func (w *workflowEdges) spread(from []int, along func(writtenEdge) (int, int)) map[int]bool {
+	reached := map[int]bool{}
+	for len(from) > 0 {
+		next := from[len(from)-1]
+		from = from[:len(from)-1]
+		if reached[next] {
+			continue
+		}
+		reached[next] = true
+		for _, e := range w.edges {
+			if a, b := along(e); a == next {
+				from = append(from, b)
+			}
+		}
+	}
+	return reached
+}

@@ -1,0 +1,318 @@
+package runtime
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+
+	"agenthost/pkg/model"
+	"agenthost/pkg/session"
+)
+
+// CodeNodeRunsLimit is the code of a run that a workflow's circle would not let
+// end.
+const CodeNodeRunsLimit = "NODE_RUNS_LIMIT"
+
+// maxNodeRuns bounds how often the nodes of a workflow run, all together: a
+// circle of nodes that ask no model is not bounded by model calls.
+const maxNodeRuns = 1000
+
+var errNodeRuns = errors.New("no node runs left")
+
+// lane is the branch that a part of a workflow runs on, below the lane that it
+// forked from.
+type lane struct {
+	branch string
+	depth  int
+	up     *lane
+}
+
+// meet is the lane that both forked from.
+func meet(a, b *lane) *lane {
+	for a != b {
+		if a.depth < b.depth {
+			a, b = b, a
+		}
+		a = a.up
+	}
+	return a
+}
+
+// task is a node that is to run.
+type task struct {
+	node int
+	lane *lane
+}
+
+// outcome is what the edges of a node may ask for.
+type outcome struct {
+	task
+	route any
+	said  *session.Event
+}
+
+func (o *outcome) note(ev *session.Event) {
+	if ev.Actions.Route != nil {
+		o.route = ev.Actions.Route
+	}
+	if ev.Content != nil && ev.IsFinal() {
+		o.said = ev
+	}
+}
+
+// walk is one run of a workflow. Its goroutine alone changes it.
+type walk struct {
+	*Workflow
+	inv   *Invocation
+	yield func(*session.Event, error) bool
+	queue []task
+	// joins holds, for each join that waits, the lanes of those that arrived.
+	joins   map[int]map[int]*lane
+	running int
+	runs    int
+
+	wg       sync.WaitGroup
+	arrivals chan arrival
+	ended    chan *outcome
+}
+
+// Run runs the nodes, and yields their events as they arrive.
+func (a *Workflow) Run(ctx context.Context, inv *Invocation) Events {
+	return func(yield func(*session.Event, error) bool) {
+		inner, cancel := context.WithCancel(ctx)
+		w := &walk{
+			Workflow: a, inv: inv, yield: yield, joins: map[int]map[int]*lane{},
+			arrivals: make(chan arrival), ended: make(chan *outcome),
+		}
+		defer w.wg.Wait()
+		defer cancel()
+		start := &outcome{task: task{Start, &lane{branch: inv.branch}}}
+		if !w.follow(ctx, start) || !w.carryOn(inner) {
+			return
+		}
+		if err := ctx.Err(); err != nil {
+			yield(nil, AsRunError(err))
+			return
+		}
+		w.tellWaiting()
+	}
+}
+
+// carryOn runs what is to run until nothing is left. It is false when the run
+// is over before.
+func (w *walk) carryOn(ctx context.Context) bool {
+	for {
+		if !w.launch(ctx) {
+			return false
+		}
+		if w.running == 0 {
+			return true
+		}
+		select {
+		case o := <-w.ended:
+			w.running--
+			if !w.follow(ctx, o) {
+				return false
+			}
+		case arr := <-w.arrivals:
+			if !w.yield(arr.ev, arr.err) || arr.err != nil {
+				return false
+			}
+			close(arr.seen)
+		case <-ctx.Done():
+			return true // Run tells why
+		}
+	}
+}
+
+// launch starts as many nodes as may run at a time.
+func (w *walk) launch(ctx context.Context) bool {
+	for len(w.queue) > 0 && (w.maximum == 0 || w.running < w.maximum) {
+		next := w.queue[0]
+		w.queue = w.queue[1:]
+		if w.runs++; w.runs > maxNodeRuns {
+			w.yield(nil, failf(CodeNodeRunsLimit, errNodeRuns, "the nodes of workflow %s ran %d times: it seems to go round for ever", w.AgentName, maxNodeRuns))
+			return false
+		}
+		w.running++
+		w.wg.Go(func() { w.run(ctx, next) })
+	}
+	return true
+}
+
+// run runs one node, and reports how it ended.
+func (w *walk) run(ctx context.Context, t task) {
+	o := &outcome{task: t}
+	events := w.inv.enter(w.inv.node.children[t.node], t.lane.branch).runAgent(ctx)
+	pass(ctx, func(yield func(*session.Event, error) bool) {
+		forward(events, func(ev *session.Event, err error) bool {
+			if ev != nil {
+				o.note(ev)
+			}
+			return yield(ev, err)
+		})
+	}, w.arrivals)
+	select {
+	case w.ended <- o:
+	case <-ctx.Done():
+	}
+}
+
+// follow takes the edges on from a node that has ended. It is false when the
+// run is over.
+func (w *walk) follow(ctx context.Context, o *outcome) bool {
+	targets, err := w.targets(ctx, o)
+	if err != nil {
+		w.yield(nil, err)
+		return false
+	}
+	if len(targets) == 0 && len(w.edges[o.node+1]) > 0 {
+		return w.tell(o.lane, "route: no edge on from "+w.nodeName(o.node)+" is for what it said")
+	}
+	for _, to := range targets {
+		on := o.lane
+		if len(targets) > 1 {
+			on = &lane{branch: w.inv.enter(w.inv.node, o.lane.branch).subBranch(w.inv.node.children[to]), depth: o.lane.depth + 1, up: o.lane}
+		}
+		w.arrive(o.node, to, on)
+	}
+	return true
+}
+
+// arrive puts a node in line; a join only when the last node before it has
+// ended, and on the lane that all of them forked from.
+func (w *walk) arrive(from, to int, on *lane) {
+	if _, ok := w.Children[to].(*JoinNode); !ok {
+		w.queue = append(w.queue, task{to, on})
+		return
+	}
+	if w.joins[to] == nil {
+		w.joins[to] = map[int]*lane{}
+	}
+	w.joins[to][from] = on
+	if len(w.joins[to]) < w.before[to] {
+		return
+	}
+	for _, other := range w.joins[to] {
+		on = meet(on, other)
+	}
+	delete(w.joins, to)
+	w.queue = append(w.queue, task{to, on})
+}
+
+// tellWaiting tells of the joins that waited in vain.
+func (w *walk) tellWaiting() {
+	for i, c := range w.Children {
+		if w.joins[i] != nil && !w.tell(&lane{branch: w.inv.branch}, "join: "+c.Name()+" did not run, since not all nodes before it have ended") {
+			return
+		}
+	}
+}
+
+func (w *walk) tell(on *lane, reason string) bool {
+	return w.yield(w.inv.enter(w.inv.node, on.branch).skipped(reason), nil)
+}
+
+func (w *walk) nodeName(i int) string {
+	if i == Start {
+		return "START"
+	}
+	return w.Children[i].Name()
+}
+
+// targets are the nodes that follow: those that always do, and those of the
+// routes that match, or else of the default.
+func (w *walk) targets(ctx context.Context, o *outcome) ([]int, error) {
+	var targets []int
+	add := func(to int) {
+		if !slices.Contains(targets, to) {
+			targets = append(targets, to)
+		}
+	}
+	edges := w.edges[o.node+1]
+	for i, e := range edges {
+		switch {
+		case e.Kind == EdgeAlways:
+			add(e.To)
+			continue
+		case slices.ContainsFunc(edges[:i], func(f Edge) bool { return f.Kind != EdgeAlways && f.By == e.By }):
+			continue // the first edge of an expression stands for all
+		}
+		values, err := w.routesOf(ctx, o, e)
+		if err != nil {
+			return nil, err
+		}
+		for _, to := range chosen(edges, e, values) {
+			add(to)
+		}
+	}
+	return targets, nil
+}
+
+// chosen are the targets of the edges that ask the same as e.
+func chosen(edges []Edge, e Edge, values []string) []int {
+	var matched, fallback []int
+	for _, f := range edges {
+		switch {
+		case f.Kind == EdgeAlways || f.By != e.By:
+		case f.Kind == EdgeDefault:
+			fallback = append(fallback, f.To)
+		case slices.Contains(values, f.Route):
+			matched = append(matched, f.To)
+		}
+	}
+	if len(matched) > 0 {
+		return matched
+	}
+	return fallback
+}
+
+// routesOf is what decides between routes: the value of the edge's expression;
+// else the route that an event of the node set; else what the node said, which
+// is what its output_key keeps, where it has one.
+func (w *walk) routesOf(ctx context.Context, o *outcome, e Edge) ([]string, error) {
+	if e.By != nil {
+		v, err := e.By.Eval(ctx, w.inv.vars())
+		if err != nil {
+			return nil, failf(CodeInvalidRequest, err, "route of workflow %s behind %s: %s", w.AgentName, w.nodeName(o.node), err)
+		}
+		return routeTexts(v), nil
+	}
+	switch {
+	case o.route != nil:
+		return routeTexts(o.route), nil
+	case o.said == nil:
+		return nil, nil
+	}
+	if l, ok := w.Children[o.node].(*LLMAgent); ok {
+		if v, kept := o.said.Actions.StateDelta[l.opts.OutputKey]; kept {
+			return routeTexts(v), nil
+		}
+	}
+	return routeTexts(model.TextOf(o.said.Content)), nil
+}
+
+// routeTexts are the routes that a value stands for: a list for each of its
+// elements, a text without the white space around it, anything else as JSON.
+func routeTexts(v any) []string {
+	switch v := v.(type) {
+	case nil:
+		return nil
+	case string:
+		return []string{strings.TrimSpace(v)}
+	case []any:
+		var all []string
+		for _, e := range v {
+			all = append(all, routeTexts(e)...)
+		}
+		return all
+	}
+	b, err := json.Marshal(v)
+	if err != nil {
+		return nil
+	}
+	return []string{string(b)}
+}

@@ -1,0 +1,110 @@
+package runtime_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"agenthost/internal/testenv"
+	"agenthost/pkg/model"
+	"agenthost/pkg/runtime"
+	"agenthost/pkg/session"
+)
+
+// node is an agent that says its name, once.
+func node(name string, edit func(*session.Event)) *custom {
+	return &custom{runtime.Base{AgentName: name}, func(_ context.Context, inv *runtime.Invocation) runtime.Events {
+		return func(yield func(*session.Event, error) bool) {
+			ev := inv.NewEvent()
+			ev.Content = model.ModelText(name)
+			if edit != nil {
+				edit(ev)
+			}
+			yield(ev, nil)
+		}
+	}}
+}
+
+// TestWorkflowRoutes has the forms of a route that an event may set. It wins
+// over what the node says; a list is several routes.
+func TestWorkflowRoutes(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		route any
+		want  string
+	}{
+		{"nothing, so what it says", nil, "first said"},
+		{"text", " b ", "first b"},
+		{"number", 3.0, "first three"},
+		{"true", true, "first yes"},
+		{"list", []any{"b", true}, "first b yes"},
+		{"another", "x", "first other"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			first := node("first", func(ev *session.Event) { ev.Actions.Route = tt.route })
+			route := func(to int, value string) runtime.Edge {
+				return runtime.Edge{From: 0, To: to, Kind: runtime.EdgeRoute, Route: value}
+			}
+			w, err := runtime.NewWorkflow("flow", &runtime.WorkflowOptions{
+				Nodes: []runtime.Agent{first, node("b", nil), node("three", nil), node("yes", nil), node("said", nil), node("other", nil)},
+				Edges: []runtime.Edge{
+					{From: runtime.Start, To: 0},
+					route(1, "b"), route(2, "3"), route(3, "true"), route(4, "first"),
+					{From: 0, To: 5, Kind: runtime.EdgeDefault},
+				},
+				MaxConcurrency: 1,
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			e := testenv.New(t, nil)
+			deploy(t, e, w, nil)
+			var authors []string
+			for ev, err := range e.Host.Run(t.Context(), say(e.Session(t, "app", "s", nil), "go")) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				authors = append(authors, ev.Author)
+			}
+			if got := strings.Join(authors, " "); got != tt.want {
+				t.Errorf("ran %s, want %s", got, tt.want)
+			}
+		})
+	}
+}
+
+// TestWorkflowRefused has the graphs that cannot be built.
+func TestWorkflowRefused(t *testing.T) {
+	_, err := runtime.NewWorkflow("flow", &runtime.WorkflowOptions{Nodes: []runtime.Agent{node("a", nil)}, Edges: []runtime.Edge{{From: 0, To: 1}}})
+	if want := "workflow flow: an edge leads from 0 to 1, and there are 1 nodes"; err == nil || err.Error() != want {
+		t.Errorf("NewWorkflow = %v, want %s", err, want)
+	}
+	_, err = runtime.NewApp("app", runtime.NewJoin("j", ""), nil)
+	if want := "app app: the JoinNode j is no node of a Workflow: there is nothing to join"; err == nil || err.Error() != want {
+		t.Errorf("NewApp = %v, want %s", err, want)
+	}
+}
+
+// TestWorkflowStopped wants a workflow to end with its context, whatever its
+// nodes wait for.
+func TestWorkflowStopped(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	waiting := &custom{runtime.Base{AgentName: "waiting"}, func(ctx context.Context, _ *runtime.Invocation) runtime.Events {
+		return func(func(*session.Event, error) bool) {
+			cancel()
+			<-ctx.Done()
+		}
+	}}
+	w, err := runtime.NewWorkflow("flow", &runtime.WorkflowOptions{
+		Nodes: []runtime.Agent{waiting, node("other", nil)}, Edges: []runtime.Edge{{From: runtime.Start, To: 0}, {From: 0, To: 1}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := testenv.New(t, nil)
+	deploy(t, e, w, nil)
+	key := e.Session(t, "app", "s", nil)
+	if got, want := outline(e.Host.Run(ctx, say(key, "go"))), "error CANCELED: the run was stopped\n"; got != want {
+		t.Errorf("the run was %q, want %q", got, want)
+	}
+}
