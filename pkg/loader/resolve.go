@@ -46,6 +46,7 @@ func (j *job) run(ctx context.Context) *runtime.App {
 	root := j.resolveRoot(ctx)
 	j.checkUnused(ctx)
 	j.checkCaching(root)
+	j.checkCode(root, nil)
 	if root == nil || j.ds.HasErrors() {
 		j.close()
 		return nil

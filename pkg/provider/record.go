@@ -67,6 +67,9 @@ type recorded struct {
 // CachesContents says what the model itself does; see [model.CanCache].
 func (m *recorded) CachesContents() bool { return model.CanCache(m.LLM) }
 
+// RunsCode says what the model itself does; see [model.RunsCode].
+func (m *recorded) RunsCode() bool { return model.RunsCode(m.LLM) }
+
 // Generate asks once; see [model.LLM]. An answer is recorded before it is
 // passed on.
 func (m *recorded) Generate(ctx context.Context, req *model.Request) iter.Seq2[*model.Response, error] {

@@ -211,11 +211,15 @@ func TestRecordSideBySide(t *testing.T) {
 	}
 }
 
-// A recorded model caches when the model itself does.
-func TestRecordCaches(t *testing.T) {
+// A recorded model can what the model itself can.
+func TestRecordCan(t *testing.T) {
 	rec := provider.NewRecorder(full{})
-	if !model.CanCache(rec.Wrap(geminiSubject(t, scenario{}))) || model.CanCache(rec.Wrap(saying{})) {
+	gemini, other := rec.Wrap(geminiSubject(t, scenario{})), rec.Wrap(saying{})
+	if !model.CanCache(gemini) || model.CanCache(other) {
 		t.Error("CanCache of a recorded model is not that of the model")
+	}
+	if !model.RunsCode(gemini) || model.RunsCode(other) || model.RunsCode(nil) {
+		t.Error("RunsCode of a recorded model is not that of the model")
 	}
 }
 

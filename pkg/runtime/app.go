@@ -132,6 +132,7 @@ func (a *App) furnish(n *node) error {
 			n.transferText = transferInstruction(n)
 		}
 		n.tools = newToolbox(tools)
+		n.tools.offered = l.opts.CodeExecutor.offered(n.tools.offered)
 	}
 	for _, c := range n.children {
 		if err := a.furnish(c); err != nil {
