@@ -51,7 +51,7 @@ func preview(ctx context.Context, io stdio, f *previewFlags, args []string) erro
 	if f.session == "" {
 		f.sessionDB = "memory:"
 	}
-	host, app, err := f.newHost(ctx, io, args[0])
+	host, app, err := f.newHost(ctx, io, args[0], nil)
 	if err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/genai"
 
+	"agenthost/pkg/loader"
 	"agenthost/pkg/model"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/session"
@@ -25,6 +26,7 @@ type runFlags struct {
 	user, session string
 	state         []string
 	json          bool
+	record        string
 }
 
 func newRun(io stdio) *cobra.Command {
@@ -52,15 +54,23 @@ In a conversation, /state prints the session's state, /session its id, and
 	flags.StringVar(&f.user, "user", "user", "who is talking")
 	flags.StringArrayVar(&f.state, "state", nil, "a state key, KEY=VALUE, set with the first message; may be given again")
 	flags.BoolVar(&f.json, "json", false, "print each event as a line of JSON")
+	flags.StringVar(&f.record, "record", "", "add what the models answer to this script, for a model of the provider scripted")
 	return cmd
 }
 
 func talk(ctx context.Context, io stdio, f *runFlags, args []string) error {
+	if f.record == "" {
+		return talkWith(ctx, io, f, args, nil)
+	}
+	return recording(f.record, func(opts *loader.Options) error { return talkWith(ctx, io, f, args, opts) })
+}
+
+func talkWith(ctx context.Context, io stdio, f *runFlags, args []string, opts *loader.Options) error {
 	state, err := parseState(f.state)
 	if err != nil {
 		return err
 	}
-	host, app, err := f.newHost(ctx, io, args[0])
+	host, app, err := f.newHost(ctx, io, args[0], opts)
 	if err != nil {
 		return err
 	}

@@ -224,7 +224,7 @@ func rewindSession(ctx context.Context, io stdio, f *sessionFlags, args []string
 // without apps.
 func (f *sessionFlags) host(ctx context.Context, io stdio, args []string) (*runtime.Host, error) {
 	if len(args) == 3 {
-		host, _, err := f.newHost(ctx, io, args[0])
+		host, _, err := f.newHost(ctx, io, args[0], nil)
 		return host, err
 	}
 	st, err := f.open(ctx, nil)

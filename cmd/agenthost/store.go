@@ -41,11 +41,11 @@ func (f *storeFlags) open(ctx context.Context, logger *slog.Logger) (*store.Stor
 // newHost makes a host with the one app of a folder. Its problems go to
 // stderr; with an error among them there is no host, and no store is opened.
 // The host and its store are the caller's to close, in this order.
-func (f *storeFlags) newHost(ctx context.Context, io stdio, dir string) (*runtime.Host, string, error) {
+func (f *storeFlags) newHost(ctx context.Context, io stdio, dir string, opts *loader.Options) (*runtime.Host, string, error) {
 	if err := checkFolder(dir); err != nil {
 		return nil, "", err
 	}
-	app, ds := loader.New(nil).Load(ctx, dir)
+	app, ds := loader.New(opts).Load(ctx, dir)
 	if err := writeDiagnostics(io, ds); err != nil {
 		return nil, "", err
 	}

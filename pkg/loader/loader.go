@@ -37,6 +37,8 @@ type Options struct {
 	HTTP *http.Client
 	// Model, if set, takes the place of every model of every app.
 	Model model.LLM
+	// Wrap, if set, is put around every model, such as [provider.Recorder.Wrap].
+	Wrap func(model.LLM) model.LLM
 	// Logger gets what models and tools have to say; nil is silent.
 	Logger *slog.Logger
 }
@@ -56,6 +58,12 @@ func New(opts *Options) *Loader {
 	}
 	if l.opts.HTTP == nil {
 		l.opts.HTTP = http.DefaultClient
+	}
+	if l.opts.Wrap == nil {
+		l.opts.Wrap = func(m model.LLM) model.LLM { return m }
+	}
+	if l.opts.Model != nil {
+		l.opts.Model = l.opts.Wrap(l.opts.Model)
 	}
 	if l.opts.Logger == nil {
 		l.opts.Logger = slog.New(slog.DiscardHandler)

@@ -53,7 +53,7 @@ func (j *job) buildModel(ctx context.Context, name string, n *spec.Node) model.L
 		j.reportBuild(n, "model", err)
 		return nil
 	}
-	return m
+	return j.loader.opts.Wrap(m)
 }
 
 func (j *job) providerEnv() provider.Env {
@@ -116,7 +116,7 @@ func (j *job) gemini(name string) model.LLM {
 		return m
 	}
 	env := j.providerEnv()
-	m := provider.NewGemini(name, &provider.GeminiOptions{Lookup: env.Lookup, HTTP: env.HTTP, Logger: env.Logger})
+	m := j.loader.opts.Wrap(provider.NewGemini(name, &provider.GeminiOptions{Lookup: env.Lookup, HTTP: env.HTTP, Logger: env.Logger}))
 	j.models["gemini/"+name] = m
 	return m
 }

@@ -57,6 +57,7 @@ func (j *job) run(ctx context.Context) *runtime.App {
 	j.checkUnused(ctx)
 	j.checkCaching(root)
 	j.resolveCompaction(ctx, root)
+	j.checkCode(root, nil)
 	if root == nil || j.ds.HasErrors() {
 		j.close()
 		return nil

@@ -34,6 +34,9 @@ type caching struct {
 // CachesContents says that it does; see [model.CanCache].
 func (c *caching) CachesContents() bool { return true }
 
+// RunsCode says that Gemini does; see [model.RunsCode].
+func (c *caching) RunsCode() bool { return true }
+
 // Generate asks once, with a cache where that is asked for; see [model.LLM].
 func (c *caching) Generate(ctx context.Context, req *model.Request) iter.Seq2[*model.Response, error] {
 	if req.Cache == nil {

@@ -13,7 +13,7 @@ import (
 )
 
 // A ScriptEntry is one answer of a script, as it is written. It says at least
-// one of text, json, calls, thought and parts, or else error.
+// one of text, json, calls, thought, parts and finish, or else error.
 type ScriptEntry struct {
 	When    spec.Expr      `yaml:"when" doc:"When the entry answers; without it always."`
 	Text    spec.Text      `yaml:"text" doc:"The reply's text, with {placeholders}."`
@@ -22,6 +22,7 @@ type ScriptEntry struct {
 	Thought spec.Text      `yaml:"thought" doc:"A thought before the reply, with {placeholders}."`
 	Parts   []*genai.Part  `yaml:"parts" doc:"Raw parts at the end of the reply."`
 	Error   *ScriptFailure `yaml:"error" doc:"The call fails."`
+	Finish  *ScriptFinish  `yaml:"finish" doc:"How the answer ends, when it does not end well. Without anything said, and when streaming, it is an error on the event."`
 	Usage   *ScriptUsage   `yaml:"usage" doc:"The tokens that the answer reports."`
 	Times   int            `yaml:"times" doc:"How often the entry answers in a session; without it always."`
 	Chunks  int            `yaml:"chunks" doc:"In how many pieces the text is streamed; without it a piece for each word, up to 16."`
@@ -38,6 +39,12 @@ type ScriptCall struct {
 type ScriptFailure struct {
 	Code    int       `yaml:"code" default:"500" doc:"The HTTP status."`
 	Status  string    `yaml:"status" doc:"The service's word for it; without it Google's word for the code."`
+	Message spec.Text `yaml:"message" doc:"What the service says, with {placeholders}."`
+}
+
+// A ScriptFinish is an end that the service tells of.
+type ScriptFinish struct {
+	Reason  string    `yaml:"reason" required:"true" doc:"The service's word for it, such as MAX_TOKENS or SAFETY."`
 	Message spec.Text `yaml:"message" doc:"What the service says, with {placeholders}."`
 }
 
@@ -61,6 +68,7 @@ type scriptEntry struct {
 	pos                    spec.Pos
 	when                   *template.Expr // nil is always
 	text, thought, message *template.Paths
+	finish                 *template.Paths
 }
 
 // DecodeScript reads a script: a list whose items are [ScriptEntry] mappings.
@@ -100,6 +108,9 @@ func (d *scriptDecoder) entry(n *spec.Node) *scriptEntry {
 	if e.Error != nil {
 		e.message = d.paths(e.Error.Message)
 	}
+	if e.Finish != nil {
+		e.finish = d.paths(e.Finish.Message)
+	}
 	d.script.entries = append(d.script.entries, e)
 	return e
 }
@@ -109,7 +120,7 @@ func (d *scriptDecoder) checkAnswer(n *spec.Node) {
 		return
 	}
 	var said []string
-	for _, key := range []string{"text", "json", "calls", "thought", "parts"} {
+	for _, key := range []string{"text", "json", "calls", "thought", "parts", "finish"} {
 		if v := n.Get(key); v != nil && !v.IsNull() {
 			said = append(said, key)
 		}
@@ -117,7 +128,7 @@ func (d *scriptDecoder) checkAnswer(n *spec.Node) {
 	failure := n.Get("error")
 	switch {
 	case failure == nil && len(said) == 0:
-		d.add(n.Errorf("script", "the entry says nothing: give it text, json, calls, thought, parts or error"))
+		d.add(n.Errorf("script", "the entry says nothing: give it text, json, calls, thought, parts, finish or error"))
 	case failure != nil && len(said) > 0:
 		d.add(failure.Errorf("script", "an entry either fails or answers: error and %s exclude each other", said[0]))
 	case slices.Contains(said, "text") && slices.Contains(said, "json"):

@@ -86,6 +86,15 @@ func (e *scriptEntry) broken(field string, err error) error {
 	}
 }
 
+// end is the finish reason and its message.
+func (e *scriptEntry) end(q *question) (genai.FinishReason, string, error) {
+	if e.Finish == nil {
+		return genai.FinishReasonStop, "", nil
+	}
+	message, err := e.render("finish.message", e.finish, q)
+	return genai.FinishReason(e.Finish.Reason), message, err
+}
+
 func (e *scriptEntry) usage() *genai.GenerateContentResponseUsageMetadata {
 	if e.Usage == nil {
 		return nil

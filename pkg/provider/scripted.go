@@ -128,8 +128,12 @@ func (m *scripted) play(ctx context.Context, e *scriptEntry, q *question, stream
 	if err != nil {
 		return err
 	}
+	reason, message, err := e.end(q)
+	if err != nil {
+		return err
+	}
 	var whole model.Aggregator
-	whole.Add(&model.Response{ModelVersion: m.opts.Name, FinishReason: genai.FinishReasonStop, UsageMetadata: e.usage()})
+	whole.Add(&model.Response{ModelVersion: m.opts.Name, FinishReason: reason, UsageMetadata: e.usage()})
 	for i, p := range parts {
 		if stream && i > 0 {
 			if err := m.wait(ctx, e); err != nil {
@@ -142,7 +146,11 @@ func (m *scripted) play(ctx context.Context, e *scriptEntry, q *question, stream
 			return nil
 		}
 	}
-	yield(complete(whole.Whole()), nil)
+	answer := whole.Whole()
+	if stream || !hasParts(answer.Content) {
+		answer = unfinished(answer, message)
+	}
+	yield(complete(answer), nil)
 	return nil
 }
 

@@ -291,7 +291,7 @@ func TestDecodeScript(t *testing.T) {
 		want      []string
 	}{
 		{"no list", "text: hi", []string{"s.yaml:1:1: a script is a list of entries [type]"}},
-		{"says nothing", "- times: 1", []string{"s.yaml:1:3: the entry says nothing: give it text, json, calls, thought, parts or error [script]"}},
+		{"says nothing", "- times: 1", []string{"s.yaml:1:3: the entry says nothing: give it text, json, calls, thought, parts, finish or error [script]"}},
 		{"two texts", "- {text: a, json: {}}", []string{"s.yaml:1:19: an entry has one text: text and json exclude each other [script]"}},
 		{
 			"fails and answers", "- {error: {code: 500}, calls: [{name: f}]}",
@@ -305,7 +305,7 @@ func TestDecodeScript(t *testing.T) {
 			},
 		},
 		{"unknown", "- {txt: a}", []string{
-			"s.yaml:1:3: the entry says nothing: give it text, json, calls, thought, parts or error [script]",
+			"s.yaml:1:3: the entry says nothing: give it text, json, calls, thought, parts, finish or error [script]",
 			`s.yaml:1:4: unknown field "txt" [unknown-field]`,
 		}},
 		{"no name", "- {calls: [{args: {}}]}", []string{`s.yaml:1:12: missing field "name" [required]`}},

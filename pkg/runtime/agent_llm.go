@@ -33,6 +33,8 @@ type llmConfig struct {
 	GlobalInstruction spec.Text      `yaml:"global_instruction" doc:"On the root agent: told to every agent of the tree, first of all."`
 	Tools             []ToolRef      `yaml:"tools" doc:"What the agent may call."`
 
+	CodeExecutor CodeExecutor `yaml:"code_executor" enum:"built_in" doc:"Lets the model write code and have it run: built_in is Gemini's own sandbox. Nothing runs on this host."`
+
 	OutputKey                string          `yaml:"output_key" doc:"The state key that keeps the text of the agent's final answer; with output_schema the value itself."`
 	OutputSchema             outputSchema    `yaml:"output_schema" doc:"What the final answer must be, as a short schema or a JSON Schema."`
 	InputSchema              inputSchema     `yaml:"input_schema" doc:"The parameters of the agent when it is called as a tool, as a short schema or a JSON Schema."`
@@ -114,6 +116,7 @@ func newLLM(_ context.Context, env AgentEnv, c *llmConfig) (Agent, error) {
 		DisallowTransferToParent: c.DisallowTransferToParent,
 		DisallowTransferToPeers:  c.DisallowTransferToPeers,
 		GenerateContentConfig:    c.GenerateContentConfig,
+		CodeExecutor:             c.CodeExecutor,
 	}
 	if c.StaticInstruction != nil {
 		opts.StaticInstruction = c.StaticInstruction.Content
@@ -136,6 +139,8 @@ type LLMOptions struct {
 	StaticInstruction *genai.Content
 	Tools             []tool.Tool
 	SubAgents         []Agent
+	// CodeExecutor is empty for no code.
+	CodeExecutor CodeExecutor
 	// OutputKey is the state key that keeps the text of the final answer.
 	OutputKey string
 	// OutputSchema, if set, is what the final answer must be; OutputKey then

@@ -152,6 +152,7 @@ func (a *App) furnish(n *node) error {
 			return err
 		}
 		n.tools = newToolbox(tools)
+		n.tools.offered = l.opts.CodeExecutor.offered(n.tools.offered)
 	}
 	for _, c := range n.children {
 		if err := a.furnish(c); err != nil {

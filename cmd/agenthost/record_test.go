@@ -1,0 +1,83 @@
+package main
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"agenthost/internal/testenv"
+	"agenthost/pkg/loader"
+	"agenthost/pkg/model"
+	"agenthost/pkg/provider"
+	"agenthost/pkg/runtime"
+	"agenthost/pkg/spec"
+)
+
+// TestRecordedAppsReplay records a conversation with each example app, and has
+// it again from the script alone: every event is the same, pieces included.
+func TestRecordedAppsReplay(t *testing.T) {
+	said := map[string][]string{
+		"hello":    {"good morning", "my name is Ana", "thanks", "thanks"},
+		"pipeline": {"why sleep matters", "and dreams"},
+		"team":     {"hello", "my invoice is wrong", "it is number 12", "and my tyre is flat", "since monday"},
+		"tools": {
+			"hi", "what is 100 with tax?", "good morning in Portuguese, please", "good night in Portuguese, please", "where is order 1001?",
+		},
+	}
+	for _, dir := range exampleApps(t) {
+		app := filepath.Base(dir)
+		if len(said[app]) == 0 {
+			t.Errorf("the app %s is not recorded: say something to it", app)
+		}
+		for _, streaming := range []bool{false, true} {
+			t.Run(app, func(t *testing.T) {
+				var script strings.Builder
+				rec := provider.NewRecorder(&script)
+				want := conversation(t, dir, said[app], streaming, &loader.Options{Wrap: rec.Wrap})
+				if rec.Err() != nil {
+					t.Fatal(rec.Err())
+				}
+				replay := provider.NewScripted(decodeScript(t, script.String()), nil)
+				got := conversation(t, dir, said[app], streaming, &loader.Options{Model: replay})
+				if diff := cmp.Diff(want, got); diff != "" {
+					t.Errorf("streaming %v (-recorded +replayed):\n%s\nby\n%s", streaming, diff, &script)
+				}
+			})
+		}
+	}
+}
+
+func decodeScript(t *testing.T, text string) *provider.Script {
+	t.Helper()
+	n, ds := spec.Parse("recorded.script.yaml", []byte(text))
+	if len(ds) > 0 {
+		t.Fatalf("%v in\n%s", ds, text)
+	}
+	script, ds := provider.DecodeScript(n)
+	if len(ds) > 0 {
+		t.Fatalf("%v in\n%s", ds, text)
+	}
+	return script
+}
+
+// conversation has the events of all turns of a new session.
+func conversation(t *testing.T, dir string, said []string, streaming bool, opts *loader.Options) []string {
+	t.Helper()
+	opts.Env = environment(map[string]string{"ORDERS_URL": "http://127.0.0.1:1"})
+	e := testenv.New(t, &testenv.Options{Loader: opts})
+	app := e.Load(t, dir)
+	key := e.Session(t, app.Name, "s", nil)
+	var events []string
+	for _, text := range said {
+		req := &runtime.RunRequest{App: key.App, UserID: key.User, SessionID: key.ID, Message: model.UserText(text), Streaming: &streaming}
+		for ev, err := range e.Host.Run(t.Context(), req) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			events = append(events, testenv.Stable(t, ev))
+		}
+	}
+	return events
+}
