@@ -43,6 +43,7 @@ func (j *job) run(ctx context.Context) *runtime.App {
 	j.buildModels(ctx)
 	root := j.resolveRoot(ctx)
 	j.checkUnused(ctx)
+	j.checkState(root)
 	if root == nil || j.ds.HasErrors() {
 		j.close()
 		return nil

@@ -185,7 +185,7 @@ func (a *LLMAgent) Run(ctx context.Context, inv *Invocation) Events {
 // that it is stored with the event (adk-python llm_agent.py
 // __maybe_save_output_to_state). With an output schema it is the value that is
 // kept; the failure is that of a text that does not fit.
-func (a *LLMAgent) keepOutput(ev *session.Event) *RunError {
+func (a *LLMAgent) keepOutput(s *tool.StateSchema, ev *session.Event) *RunError {
 	if a.opts.OutputKey == "" || !ev.IsFinal() || ev.Content == nil {
 		return nil
 	}
@@ -195,17 +195,16 @@ func (a *LLMAgent) keepOutput(ev *session.Event) *RunError {
 	}
 	text := model.TextOf(ev.Content)
 	if a.opts.OutputSchema == nil {
-		ev.Actions.SetState(a.opts.OutputKey, text)
-		return nil
+		return a.keep(s, ev, text)
 	}
 	if strings.TrimSpace(text) == "" {
 		return nil
 	}
 	v, failure := a.structured(ev, text)
-	if failure == nil {
-		ev.Actions.SetState(a.opts.OutputKey, v)
+	if failure != nil {
+		return failure
 	}
-	return failure
+	return a.keep(s, ev, v)
 }
 
 // StaticContent is the YAML of a static instruction: a text, a part, a list of

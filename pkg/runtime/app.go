@@ -28,6 +28,7 @@ type App struct {
 
 	tree  map[Agent]*node
 	top   *node
+	state *tool.StateSchema
 	close func()
 	refs  atomic.Int64
 }
@@ -42,6 +43,8 @@ type AppOptions struct {
 	// Model serves LLM agents that neither name a model nor have an ancestor
 	// that does.
 	Model model.LLM
+	// StateSchema types the keys of the state; nil types none.
+	StateSchema *tool.StateSchema
 	// Close ends what the app holds open. It is called once, after the last run.
 	Close func()
 }
@@ -54,7 +57,7 @@ func NewApp(name string, root Agent, opts *AppOptions) (*App, error) {
 	}
 	a := &App{
 		Name: name, Description: root.Description(), Revision: opts.Revision, Root: root,
-		Config: DefaultRunConfig(), tree: map[Agent]*node{}, close: opts.Close,
+		Config: DefaultRunConfig(), tree: map[Agent]*node{}, state: opts.StateSchema, close: opts.Close,
 	}
 	if opts.Description != "" {
 		a.Description = opts.Description

@@ -86,6 +86,9 @@ func (s *step) runCall(ctx context.Context, fc *genai.FunctionCall) *answer {
 	traits := tool.TraitsOf(t)
 	call := s.inv.newCall(fc, &a.actions)
 	result, err := s.invoke(ctx, t, call, traits)
+	if err == nil {
+		err = s.checkWrites(&a.actions)
+	}
 	switch {
 	case err != nil && s.ends(ctx, err, traits):
 		a.err = s.toolFailure(ctx, fc.Name, err)
