@@ -184,6 +184,7 @@ func (j *job) resolveAgent(ctx context.Context, n *spec.Node, t trail) *placed {
 	plan, ds := kind.Decode(n)
 	j.report(ds...)
 	j.report(checkConfig(plan.Config, n)...)
+	j.readFiles(plan.Config)
 	p := &placed{plan: plan, name: j.checkName(n)}
 	if m, ok := plan.Config.(interface{ ModelName() spec.Text }); ok {
 		p.model = j.modelOf(ctx, m.ModelName())

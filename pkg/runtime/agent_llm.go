@@ -28,7 +28,7 @@ type llmConfig struct {
 	Common CommonConfig `yaml:",inline"`
 
 	Model             spec.Text      `yaml:"model" doc:"The model: a name from models, provider/model, or a Gemini model. Without one, the nearest agent above that has one decides."`
-	Instruction       spec.Text      `yaml:"instruction" required:"true" doc:"What the model is told; {key} is filled from the session's state."`
+	Instruction       spec.Text      `yaml:"instruction" doc:"What the model is told; {key} is filled from the session's state. Required, unless there is an instruction_provider."`
 	StaticInstruction *StaticContent `yaml:"static_instruction" doc:"A fixed system instruction, never filled; instruction is then sent as the user's words."`
 	GlobalInstruction spec.Text      `yaml:"global_instruction" doc:"On the root agent: told to every agent of the tree, first of all."`
 	Tools             []ToolRef      `yaml:"tools" doc:"What the agent may call."`
@@ -40,7 +40,12 @@ type llmConfig struct {
 	DisallowTransferToParent bool            `yaml:"disallow_transfer_to_parent" doc:"The agent may not hand over to its parent."`
 	DisallowTransferToPeers  bool            `yaml:"disallow_transfer_to_peers" doc:"The agent may not hand over to its siblings."`
 
+	InstructionProvider spec.Expr `yaml:"instruction_provider" doc:"An expression that computes the whole instruction; inject(text) fills placeholders, file(path) is a text of the app."`
+
 	GenerateContentConfig *genai.GenerateContentConfig `yaml:"generate_content_config" doc:"Settings of the model call, as Gemini's API names them: temperature, max_output_tokens, safety_settings and so on."`
+
+	// files are the texts of the files that InstructionProvider names.
+	files map[string]string
 }
 
 func (c *llmConfig) AgentRefs() []*AgentRef { return c.Common.AgentRefs() }
@@ -86,7 +91,8 @@ func (c *llmConfig) Check(n *spec.Node) spec.Diagnostics {
 			}
 		}
 	}
-	return append(ds, c.checkShape(settings)...)
+	ds = append(ds, c.checkShape(settings)...)
+	return append(ds, c.checkInstruction(n)...)
 }
 
 // checkShape reports settings that the agent's output_schema decides.
@@ -104,6 +110,10 @@ func (c *llmConfig) checkShape(settings *spec.Node) spec.Diagnostics {
 }
 
 func newLLM(_ context.Context, env AgentEnv, c *llmConfig) (Agent, error) {
+	provider, err := c.provider()
+	if err != nil {
+		return nil, err
+	}
 	opts := &LLMOptions{
 		Description: c.Common.Description,
 		Model:       env.Model, SubAgents: env.SubAgents, Tools: env.Tools,
@@ -115,6 +125,7 @@ func newLLM(_ context.Context, env AgentEnv, c *llmConfig) (Agent, error) {
 		DisallowTransferToPeers:  c.DisallowTransferToPeers,
 		GenerateContentConfig:    c.GenerateContentConfig,
 	}
+	opts.InstructionProvider = provider
 	if c.StaticInstruction != nil {
 		opts.StaticInstruction = c.StaticInstruction.Content
 	}
@@ -147,6 +158,9 @@ type LLMOptions struct {
 	DisallowTransferToParent bool
 	DisallowTransferToPeers  bool
 	GenerateContentConfig    *genai.GenerateContentConfig
+
+	// InstructionProvider, if set, takes the place of Instruction.
+	InstructionProvider *InstructionProvider
 }
 
 // An LLMAgent asks a model, carries out the calls that it makes, and goes on

@@ -89,7 +89,7 @@ func (inv *Invocation) instruct(ctx context.Context, a *LLMAgent) (system string
 		}
 		pieces = append(pieces, global)
 	}
-	own, err := a.opts.Instruction.render(ctx, inv)
+	own, err := a.ownInstruction(ctx, inv)
 	if err != nil {
 		return "", nil, nil, err
 	}

@@ -44,7 +44,7 @@ func (c *llmConfig) CheckState(n *spec.Node, s *tool.StateSchema) spec.Diagnosti
 	for _, text := range c.Instructions() {
 		ds = append(ds, s.CheckRefs(text, template.Parse(text.Value).Refs())...)
 	}
-	return ds
+	return append(ds, c.checkProviderState(s)...)
 }
 
 // CheckState checks the condition with the types of the state.
