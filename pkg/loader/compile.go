@@ -19,6 +19,7 @@ func (j *job) compile(ctx context.Context, root *placed) *runtime.App {
 			Description: j.doc.Description, Revision: j.src.revision(), Config: j.doc.runConfig(), Model: j.defaultModel(), Close: j.close,
 			ContextCache: j.doc.ContextCache,
 			Compaction:   j.doc.compaction(), Summarizer: j.summarizer,
+			StateSchema: stateSchema(root),
 		})
 		if err == nil {
 			return app

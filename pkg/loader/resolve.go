@@ -58,6 +58,7 @@ func (j *job) run(ctx context.Context) *runtime.App {
 	j.checkCaching(root)
 	j.resolveCompaction(ctx, root)
 	j.checkCode(root, nil)
+	j.checkState(root)
 	if root == nil || j.ds.HasErrors() {
 		j.close()
 		return nil
@@ -205,6 +206,7 @@ func (j *job) resolveAgent(ctx context.Context, n *spec.Node, t trail) *placed {
 	plan, ds := kind.Decode(n)
 	j.report(ds...)
 	j.report(checkConfig(plan.Config, n)...)
+	j.readFiles(plan.Config)
 	p := &placed{plan: plan, name: j.checkName(n)}
 	if m, ok := plan.Config.(interface{ ModelName() spec.Text }); ok {
 		p.model = j.modelOf(ctx, m.ModelName())

@@ -79,6 +79,11 @@ func (l *Loader) agentSchemas(set *spec.SchemaSet, named bool) []any {
 		setOneOf(a, "agent_class", k.Name, "google.adk.agents."+k.Name, "com.google.adk.agents."+k.Name)
 		if k.Name != "LlmAgent" {
 			require(a, "agent_class")
+		} else {
+			a["oneOf"] = []any{
+				map[string]any{"required": []any{"instruction"}},
+				map[string]any{"required": []any{"instruction_provider"}},
+			}
 		}
 		if named {
 			required, _ := a["required"].([]any)

@@ -15,10 +15,13 @@ import (
 // placedTool is a tool of an agent, checked: built already, or waiting for the
 // agent that it calls.
 type placedTool struct {
-	at    *spec.Node // where the agent names it
-	set   tool.Set
-	plan  spec.Plan[runtime.AgentToolEnv, tool.Set]
-	agent *placed
+	at  *spec.Node // where the agent names it
+	set tool.Set
+	// config and node are what the set was built from.
+	config any
+	node   *spec.Node
+	plan   spec.Plan[runtime.AgentToolEnv, tool.Set]
+	agent  *placed
 }
 
 // resolveTool finds and checks one tool of an agent. Nothing comes back for a
@@ -142,7 +145,7 @@ func (j *job) buildTool(ctx context.Context, kind spec.Kind[tool.Env, tool.Set],
 		return nil
 	}
 	j.closers = append(j.closers, set.Close)
-	return []*placedTool{{set: set}}
+	return []*placedTool{{set: set, config: plan.Config, node: n}}
 }
 
 func (j *job) agentTool(ctx context.Context, kind spec.Kind[runtime.AgentToolEnv, tool.Set], n *spec.Node, t trail) []*placedTool {

@@ -28,7 +28,7 @@ type llmConfig struct {
 	Common CommonConfig `yaml:",inline"`
 
 	Model             spec.Text      `yaml:"model" doc:"The model: a name from models, provider/model, or a Gemini model. Without one, the nearest agent above that has one decides."`
-	Instruction       spec.Text      `yaml:"instruction" required:"true" doc:"What the model is told; {key} is filled from the session's state."`
+	Instruction       spec.Text      `yaml:"instruction" doc:"What the model is told; {key} is filled from the session's state. Required, unless there is an instruction_provider."`
 	StaticInstruction *StaticContent `yaml:"static_instruction" doc:"A fixed system instruction, never filled; instruction is then sent as the user's words."`
 	GlobalInstruction spec.Text      `yaml:"global_instruction" doc:"On the root agent: told to every agent of the tree, first of all."`
 	Tools             []ToolRef      `yaml:"tools" doc:"What the agent may call."`
@@ -42,7 +42,12 @@ type llmConfig struct {
 	DisallowTransferToParent bool            `yaml:"disallow_transfer_to_parent" doc:"The agent may not hand over to its parent."`
 	DisallowTransferToPeers  bool            `yaml:"disallow_transfer_to_peers" doc:"The agent may not hand over to its siblings."`
 
+	InstructionProvider spec.Expr `yaml:"instruction_provider" doc:"An expression that computes the whole instruction; inject(text) fills placeholders, file(path) is a text of the app."`
+
 	GenerateContentConfig *genai.GenerateContentConfig `yaml:"generate_content_config" doc:"Settings of the model call, as Gemini's API names them: temperature, max_output_tokens, safety_settings and so on."`
+
+	// files are the texts of the files that InstructionProvider names.
+	files map[string]string
 }
 
 func (c *llmConfig) AgentRefs() []*AgentRef { return c.Common.AgentRefs() }
@@ -88,7 +93,8 @@ func (c *llmConfig) Check(n *spec.Node) spec.Diagnostics {
 			}
 		}
 	}
-	return append(ds, c.checkShape(settings)...)
+	ds = append(ds, c.checkShape(settings)...)
+	return append(ds, c.checkInstruction(n)...)
 }
 
 // checkShape reports settings that the agent's output_schema decides.
@@ -106,6 +112,10 @@ func (c *llmConfig) checkShape(settings *spec.Node) spec.Diagnostics {
 }
 
 func newLLM(_ context.Context, env AgentEnv, c *llmConfig) (Agent, error) {
+	provider, err := c.provider()
+	if err != nil {
+		return nil, err
+	}
 	opts := &LLMOptions{
 		Description: c.Common.Description,
 		Model:       env.Model, SubAgents: env.SubAgents, Tools: env.Tools,
@@ -118,6 +128,7 @@ func newLLM(_ context.Context, env AgentEnv, c *llmConfig) (Agent, error) {
 		GenerateContentConfig:    c.GenerateContentConfig,
 		CodeExecutor:             c.CodeExecutor,
 	}
+	opts.InstructionProvider = provider
 	if c.StaticInstruction != nil {
 		opts.StaticInstruction = c.StaticInstruction.Content
 	}
@@ -152,6 +163,9 @@ type LLMOptions struct {
 	DisallowTransferToParent bool
 	DisallowTransferToPeers  bool
 	GenerateContentConfig    *genai.GenerateContentConfig
+
+	// InstructionProvider, if set, takes the place of Instruction.
+	InstructionProvider *InstructionProvider
 }
 
 // An LLMAgent asks a model, carries out the calls that it makes, and goes on
@@ -196,7 +210,7 @@ func (a *LLMAgent) Run(ctx context.Context, inv *Invocation) Events {
 // that it is stored with the event (adk-python llm_agent.py
 // __maybe_save_output_to_state). With an output schema it is the value that is
 // kept; the failure is that of a text that does not fit.
-func (a *LLMAgent) keepOutput(ev *session.Event) *RunError {
+func (a *LLMAgent) keepOutput(s *tool.StateSchema, ev *session.Event) *RunError {
 	if a.opts.OutputKey == "" || !ev.IsFinal() || ev.Content == nil {
 		return nil
 	}
@@ -206,17 +220,16 @@ func (a *LLMAgent) keepOutput(ev *session.Event) *RunError {
 	}
 	text := model.TextOf(ev.Content)
 	if a.opts.OutputSchema == nil {
-		ev.Actions.SetState(a.opts.OutputKey, text)
-		return nil
+		return a.keep(s, ev, text)
 	}
 	if strings.TrimSpace(text) == "" {
 		return nil
 	}
 	v, failure := a.structured(ev, text)
-	if failure == nil {
-		ev.Actions.SetState(a.opts.OutputKey, v)
+	if failure != nil {
+		return failure
 	}
-	return failure
+	return a.keep(s, ev, v)
 }
 
 // StaticContent is the YAML of a static instruction: a text, a part, a list of

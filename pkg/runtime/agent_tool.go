@@ -113,7 +113,7 @@ type placedAgentTool struct {
 }
 
 func (t *AgentTool) place(app *App, inherited model.LLM) (*placedAgentTool, error) {
-	inner, err := NewApp(app.Name, t.agent, &AppOptions{Revision: app.Revision, Model: inherited})
+	inner, err := NewApp(app.Name, t.agent, &AppOptions{Revision: app.Revision, Model: inherited, StateSchema: app.state})
 	if err != nil {
 		return nil, err
 	}

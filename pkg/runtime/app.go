@@ -31,6 +31,7 @@ type App struct {
 
 	tree  map[Agent]*node
 	top   *node
+	state *tool.StateSchema
 	close func()
 	refs  atomic.Int64
 
@@ -54,6 +55,8 @@ type AppOptions struct {
 	Compaction *CompactionConfig
 	// Summarizer writes the summaries; nil is the root agent's model.
 	Summarizer model.LLM
+	// StateSchema types the keys of the state; nil types none.
+	StateSchema *tool.StateSchema
 	// Close ends what the app holds open. It is called once, after the last run.
 	Close func()
 }
@@ -66,7 +69,7 @@ func NewApp(name string, root Agent, opts *AppOptions) (*App, error) {
 	}
 	a := &App{
 		Name: name, Description: root.Description(), Revision: opts.Revision, Root: root,
-		Config: DefaultRunConfig(), tree: map[Agent]*node{}, close: opts.Close,
+		Config: DefaultRunConfig(), tree: map[Agent]*node{}, state: opts.StateSchema, close: opts.Close,
 		ContextCache: opts.ContextCache,
 	}
 	if opts.Description != "" {

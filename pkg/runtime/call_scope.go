@@ -14,7 +14,7 @@ import (
 // callState is the session's state with one call's own writes on top. The
 // writes ride on the call's event; nobody else sees them before it is stored.
 type callState struct {
-	base    *session.State
+	base    *run
 	mu      sync.Mutex
 	actions *session.Actions
 }
@@ -23,10 +23,13 @@ func (s *callState) Get(key string) (any, bool) {
 	s.mu.Lock()
 	v, written := s.actions.StateDelta[key]
 	s.mu.Unlock()
-	if written {
-		return v, v != nil
+	switch {
+	case !written:
+		return s.base.lookup(key)
+	case v == nil:
+		return s.base.app.state.Default(key)
 	}
-	return s.base.Get(key)
+	return v, true
 }
 
 func (s *callState) Set(key string, value any) {
@@ -36,7 +39,7 @@ func (s *callState) Set(key string, value any) {
 }
 
 func (s *callState) All() map[string]any {
-	all := s.base.All()
+	all := s.base.sess.State.All()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for k, v := range s.actions.StateDelta {
@@ -46,6 +49,7 @@ func (s *callState) All() map[string]any {
 			all[k] = v
 		}
 	}
+	s.base.app.state.AddDefaults(all)
 	return all
 }
 

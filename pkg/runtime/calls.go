@@ -95,6 +95,9 @@ func (s *step) runCall(ctx context.Context, fc *genai.FunctionCall) *answer {
 	if asks(&a.actions) {
 		result, err = s.pend(a, result, err)
 	}
+	if err == nil {
+		err = s.checkWrites(&a.actions)
+	}
 	switch {
 	case err != nil && s.ends(ctx, err, traits):
 		a.err = s.toolFailure(ctx, fc.Name, err)

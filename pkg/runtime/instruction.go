@@ -60,7 +60,7 @@ func (i *Instruction) render(ctx context.Context, inv *Invocation) (string, erro
 // scope is where the placeholders of an agent's texts get their values.
 type scope struct{ inv *Invocation }
 
-func (s scope) Lookup(key string) (any, bool) { return s.inv.run.sess.State.Get(key) }
+func (s scope) Lookup(key string) (any, bool) { return s.inv.run.lookup(key) }
 
 func (s scope) Artifact(ctx context.Context, name string) (string, bool, error) {
 	part, err := s.inv.run.host.store.Artifacts.Load(ctx, s.inv.run.sess.Key, name, -1)
@@ -89,7 +89,7 @@ func (inv *Invocation) instruct(ctx context.Context, a *LLMAgent) (system string
 		}
 		pieces = append(pieces, global)
 	}
-	own, err := a.opts.Instruction.render(ctx, inv)
+	own, err := a.ownInstruction(ctx, inv)
 	if err != nil {
 		return "", nil, nil, err
 	}

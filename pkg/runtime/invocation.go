@@ -107,7 +107,7 @@ func (inv *Invocation) origin() model.Origin {
 	return model.Origin{
 		App: r.app.Name, Agent: inv.node.agent.Name(),
 		UserID: r.sess.User, SessionID: r.sess.ID, InvocationID: r.id,
-		User: r.userText, Step: r.budget.spent(), Turn: r.turn, State: r.sess.State.Get,
+		User: r.userText, Step: r.budget.spent(), Turn: r.turn, State: r.lookup,
 	}
 }
 

@@ -148,7 +148,7 @@ func (s *step) settle(answer *session.Event) (*session.Event, bool) {
 func (s *step) say(ev *session.Event) bool {
 	var failure *RunError
 	if !ev.Partial {
-		failure = s.agent.keepOutput(ev)
+		failure = s.agent.keepOutput(s.inv.run.app.state, ev)
 	}
 	if !s.yield(ev, nil) {
 		return false
@@ -167,11 +167,7 @@ func (a *LLMAgent) structured(ev *session.Event, text string) (any, *RunError) {
 	if err == nil {
 		return v, nil
 	}
-	failure := failf(CodeOutputInvalid, err, "the answer of agent %s does not fit its output_schema: %s", a.AgentName, err)
-	if ev.ErrorCode == "" {
-		ev.ErrorCode, ev.ErrorMessage = failure.Code, failure.Message
-	}
-	return nil, failure
+	return nil, refuseOutput(ev, err, "the answer of agent %s does not fit its output_schema: %s", a.AgentName, err)
 }
 
 // inputSchemaOf is what an agent wants to be given: of a composite agent, what

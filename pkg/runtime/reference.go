@@ -13,6 +13,8 @@ type CommonConfig struct {
 	Description string     `yaml:"description" doc:"What the agent is for; other agents decide by it whether to hand over."`
 	SubAgents   []AgentRef `yaml:"sub_agents" doc:"The agents below this one, in order."`
 	When        *Condition `yaml:"when" doc:"The agent runs only when this is true, and is skipped else; sees state, user, session, invocation and agent."`
+
+	StateSchema StateSchemaConfig `yaml:"state_schema" doc:"On the root agent: the types and defaults of the state's keys, as a short schema or a JSON Schema."`
 }
 
 // AgentRefs returns the sub-agents.

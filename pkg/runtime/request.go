@@ -61,7 +61,7 @@ func (inv *Invocation) newCall(fc *genai.FunctionCall, actions *session.Actions)
 	return &tool.Call{
 		ID: fc.ID, Name: fc.Name, Args: cloneArgs(fc.Args),
 		Origin:         inv.origin(),
-		State:          &callState{base: inv.run.sess.State, actions: actions},
+		State:          &callState{base: inv.run, actions: actions},
 		Actions:        actions,
 		Artifacts:      &callArtifacts{store: inv.run.host.store.Artifacts, key: inv.run.sess.Key, actions: actions},
 		IdempotencyKey: idempotencyKey(inv.run.id, fc.ID),

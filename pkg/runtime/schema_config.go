@@ -45,8 +45,7 @@ type writtenSchema interface {
 // up in Python.
 func decodeSchema(n *spec.Node, into writtenSchema) (*tool.Schema, spec.Diagnostics) {
 	if at := codeRef(n); at != nil {
-		return nil, spec.Diagnostics{at.Errorf("code", "schema %s is code of another program, which this host does not have", at.Value).
-			WithHint("write its fields here, such as {score: integer}, or a JSON Schema")}
+		return nil, spec.Diagnostics{needsFields(at)}
 	}
 	if ds := into.DecodeSpec(n); ds.HasErrors() {
 		return nil, ds
@@ -56,6 +55,11 @@ func decodeSchema(n *spec.Node, into writtenSchema) (*tool.Schema, spec.Diagnost
 		return nil, spec.Diagnostics{n.Errorf("value", "%s", err)}
 	}
 	return schema, nil
+}
+
+func needsFields(at *spec.Node) spec.Diagnostic {
+	return at.Errorf("code", "schema %s is code of another program, which this host does not have", at.Value).
+		WithHint("write its fields here, such as {score: integer}, or a JSON Schema")
 }
 
 // codeRef is the dotted name of ADK's CodeRef, or nil: {name: my.module.Class},

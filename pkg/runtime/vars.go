@@ -22,7 +22,7 @@ func conditionEnv() template.Env {
 func (inv *Invocation) vars() map[string]any {
 	r := inv.run
 	return map[string]any{
-		"state":      r.sess.State.All(),
+		"state":      r.allState(),
 		"user":       r.userText,
 		"session":    map[string]any{"id": r.sess.ID, "user_id": r.sess.User, "app": r.sess.App},
 		"invocation": map[string]any{"id": r.id},
@@ -33,7 +33,11 @@ func (inv *Invocation) vars() map[string]any {
 // compileCondition compiles an expression that must be true or false, and puts
 // what is wrong with it in its place.
 func compileCondition(e spec.Expr) (*template.Expr, spec.Diagnostics) {
-	compiled, err := template.CompileBool(e.Value, conditionEnv())
+	return compileConditionIn(e, conditionEnv())
+}
+
+func compileConditionIn(e spec.Expr, env template.Env) (*template.Expr, spec.Diagnostics) {
+	compiled, err := template.CompileBool(e.Value, env)
 	var te *template.Error
 	switch {
 	case errors.As(err, &te):

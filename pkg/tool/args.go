@@ -2,6 +2,7 @@ package tool
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -208,7 +209,7 @@ func (noLoader) Load(url string) (any, error) {
 func complaints(e *jsonschema.ValidationError) []string { return complaintsOf(e, "arguments") }
 
 // complaintsOf lists the innermost problems, each with its place; whole is what
-// the value at the top is called.
+// the value at the top is called, if it has a name.
 func complaintsOf(e *jsonschema.ValidationError, whole string) []string {
 	if len(e.Causes) > 0 {
 		var lines []string
@@ -217,9 +218,10 @@ func complaintsOf(e *jsonschema.ValidationError, whole string) []string {
 		}
 		return lines
 	}
-	place := strings.Join(e.InstanceLocation, ".")
+	said := e.BasicOutput().Error.String()
+	place := cmp.Or(strings.Join(e.InstanceLocation, "."), whole)
 	if place == "" {
-		place = whole
+		return []string{said}
 	}
-	return []string{place + ": " + e.BasicOutput().Error.String()}
+	return []string{place + ": " + said}
 }

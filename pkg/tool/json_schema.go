@@ -61,7 +61,7 @@ func (s *Schema) Check(v any) (any, error) {
 	case err == nil:
 		return full, nil
 	case errors.As(err, &invalid):
-		lines := complaintsOf(invalid, "the whole")
+		lines := complaintsOf(invalid, "")
 		slices.Sort(lines)
 		return nil, errors.New(strings.Join(lines, "; "))
 	}

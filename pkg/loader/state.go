@@ -1,0 +1,73 @@
+package loader
+
+import (
+	"slices"
+
+	"agenthost/pkg/runtime"
+	"agenthost/pkg/spec"
+	"agenthost/pkg/tool"
+)
+
+// stateReader is a config that uses the state and can be checked by its schema.
+type stateReader interface {
+	CheckState(n *spec.Node, s *tool.StateSchema) spec.Diagnostics
+}
+
+// stateSchema is that of the app: the root agent's.
+func stateSchema(root *placed) *tool.StateSchema {
+	n := root.plan.Node.Get("state_schema")
+	if n.IsNull() {
+		return nil
+	}
+	var c runtime.StateSchemaConfig
+	c.DecodeSpec(n) // its problems were told when the agent was decoded
+	return c.Schema
+}
+
+// checkState checks all agents and tools of the tree by the state's schema.
+func (j *job) checkState(root *placed) {
+	if root == nil {
+		return
+	}
+	schema := stateSchema(root)
+	j.checkStateOf(root, schema)
+	for _, p := range slices.Concat(root.subs, agentsOf(root.tools)) {
+		j.checkStateBelow(p, schema)
+	}
+}
+
+// checkStateBelow checks an agent that is not the root.
+func (j *job) checkStateBelow(p *placed, s *tool.StateSchema) {
+	if at := p.plan.Node.Get("state_schema"); !at.IsNull() {
+		j.report(at.Errorf("state-schema", "agent %s is not the root: the state has one schema, which the root agent has", p.name))
+	}
+	j.checkStateOf(p, s)
+	for _, sub := range slices.Concat(p.subs, agentsOf(p.tools)) {
+		j.checkStateBelow(sub, s)
+	}
+}
+
+// checkStateOf checks an agent and its tools.
+func (j *job) checkStateOf(p *placed, s *tool.StateSchema) {
+	if s == nil {
+		return
+	}
+	if c, ok := p.plan.Config.(stateReader); ok {
+		j.report(c.CheckState(p.plan.Node, s)...)
+	}
+	for _, t := range p.tools {
+		if c, ok := t.config.(stateReader); ok {
+			j.report(c.CheckState(t.node, s)...)
+		}
+	}
+}
+
+func agentsOf(tools []*placedTool) []*placed {
+	var agents []*placed
+	for _, t := range tools {
+		if t.agent != nil {
+			agents = append(agents, t.agent)
+		}
+	}
+	return agents
+}

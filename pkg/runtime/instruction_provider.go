@@ -1,0 +1,142 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"agenthost/pkg/spec"
+	"agenthost/pkg/template"
+	"agenthost/pkg/tool"
+)
+
+// An InstructionProvider computes the whole text of an instruction: ADK's
+// function of that name as an expression. Nothing is injected into the text but
+// what the expression asks for.
+type InstructionProvider struct {
+	expr  *template.Expr
+	files map[string]string
+	at    spec.Expr
+}
+
+// providerEnv declares the names that a provider may use.
+func providerEnv() template.Env {
+	env := conditionEnv()
+	env["inject"] = func(string) (string, error) { return "", nil }
+	env["file"] = func(string) (string, error) { return "", nil }
+	return env
+}
+
+// ReadFiles reads the files that the instruction provider names, so that an
+// app has them as they were when it was loaded.
+func (c *llmConfig) ReadFiles(read func(path string) (string, error)) spec.Diagnostics {
+	var ds spec.Diagnostics
+	c.files = map[string]string{}
+	for _, call := range template.Calls(c.InstructionProvider.Value, "file") {
+		if !call.Literal {
+			ds = append(ds, c.InstructionProvider.Errorf(call.Offset, "file", `file takes a text that stands there, such as file("prompts/pt.md"): files are read when the app is loaded`))
+			continue
+		}
+		text, err := read(call.Text)
+		if err != nil {
+			ds = append(ds, c.InstructionProvider.Errorf(call.Offset, "file", "%s", err))
+		}
+		c.files[call.Text] = text
+	}
+	return ds
+}
+
+// checkInstruction wants one of the two ways to instruct.
+func (c *llmConfig) checkInstruction(n *spec.Node) spec.Diagnostics {
+	at := n.Get("instruction_provider")
+	switch {
+	case at.IsNull() && n.Get("instruction").IsNull():
+		return spec.Diagnostics{n.Errorf("required", "missing field %q", "instruction")}
+	case at.IsNull():
+		return nil
+	case !n.Get("instruction").IsNull():
+		return spec.Diagnostics{at.Errorf("instruction", "an agent has an instruction or an instruction_provider, not both")}
+	}
+	_, ds := compileProvider(c.InstructionProvider, providerEnv())
+	return ds
+}
+
+// checkProviderState checks the expression with the types of the state, and
+// warns of placeholders in what it injects.
+func (c *llmConfig) checkProviderState(s *tool.StateSchema) spec.Diagnostics {
+	p := c.InstructionProvider
+	if p.Value == "" {
+		return nil
+	}
+	env := providerEnv()
+	env["state"] = s.Samples()
+	_, ds := compileProvider(p, env)
+	for _, call := range template.Calls(p.Value, "inject") {
+		refs := template.Parse(call.Text).Refs()
+		for i := range refs {
+			refs[i].Offset = call.Offset
+		}
+		ds = append(ds, s.CheckRefs(p.Text, refs)...)
+	}
+	return ds
+}
+
+func compileProvider(e spec.Expr, env template.Env) (*template.Expr, spec.Diagnostics) {
+	compiled, err := template.Compile(e.Value, env)
+	if err == nil {
+		return compiled, nil
+	}
+	offset := 0
+	if te := (*template.Error)(nil); errors.As(err, &te) {
+		offset = te.Offset
+	}
+	return nil, spec.Diagnostics{e.Errorf(offset, "expression", "%s", err)}
+}
+
+// provider is nil when the agent has an instruction as it is.
+func (c *llmConfig) provider() (*InstructionProvider, error) {
+	if c.InstructionProvider.Value == "" {
+		return nil, nil
+	}
+	compiled, ds := compileProvider(c.InstructionProvider, providerEnv())
+	if err := ds.Err(); err != nil {
+		return nil, err
+	}
+	return &InstructionProvider{expr: compiled, files: c.files, at: c.InstructionProvider}, nil
+}
+
+// ownInstruction is the text of the agent's own instruction.
+func (a *LLMAgent) ownInstruction(ctx context.Context, inv *Invocation) (string, error) {
+	if a.opts.InstructionProvider != nil {
+		return a.opts.InstructionProvider.text(ctx, inv)
+	}
+	return a.opts.Instruction.render(ctx, inv)
+}
+
+// text computes the instruction; nil is none.
+func (p *InstructionProvider) text(ctx context.Context, inv *Invocation) (string, error) {
+	vars := inv.vars()
+	vars["inject"] = func(text string) (string, error) {
+		return NewInstruction(text, func(int) string { return p.at.At(0).String() }).render(ctx, inv)
+	}
+	vars["file"] = func(path string) (string, error) {
+		text, ok := p.files[path]
+		if !ok {
+			return "", fmt.Errorf("file %s was not read when the app was loaded", path)
+		}
+		return text, nil
+	}
+	v, err := p.expr.Eval(ctx, vars)
+	var told *RunError
+	if errors.As(err, &told) {
+		return "", told
+	}
+	if err != nil {
+		return "", failf(CodeInvalidRequest, err, "instruction_provider of agent %s: %s", inv.node.agent.Name(), err)
+	}
+	text, ok := v.(string)
+	if !ok && v != nil {
+		return "", failf(CodeInvalidRequest, nil, "instruction_provider of agent %s must be a text, and is %s", inv.node.agent.Name(), template.String(v))
+	}
+	return text, nil
+}

@@ -1,0 +1,104 @@
+package runtime
+
+import (
+	"agenthost/pkg/session"
+	"agenthost/pkg/spec"
+	"agenthost/pkg/template"
+	"agenthost/pkg/tool"
+)
+
+// StateSchemaConfig is the YAML of a state schema.
+type StateSchemaConfig struct{ Schema *tool.StateSchema }
+
+// DecodeSpec reads a short schema or a JSON Schema of an object.
+func (s *StateSchemaConfig) DecodeSpec(n *spec.Node) spec.Diagnostics {
+	var written spec.ShortSchema
+	if at := codeRef(n); at != nil {
+		return spec.Diagnostics{needsFields(at)}
+	}
+	if ds := written.DecodeSpec(n); ds.HasErrors() {
+		return ds
+	}
+	schema, err := tool.NewStateSchema(written.JSON())
+	if err != nil {
+		return spec.Diagnostics{n.Errorf("state-schema", "%s", err)}
+	}
+	s.Schema = schema
+	return nil
+}
+
+// SchemaSpec describes the forms.
+func (s *StateSchemaConfig) SchemaSpec() map[string]any { return (&inputSchema{}).SchemaSpec() }
+
+// CheckState checks an agent's output key, and warns of placeholders whose keys
+// the schema does not have.
+func (c *llmConfig) CheckState(n *spec.Node, s *tool.StateSchema) spec.Diagnostics {
+	var ds spec.Diagnostics
+	if at := n.Get("output_key"); at != nil {
+		ds = s.CheckKey(at, c.OutputKey)
+		if c.OutputSchema.schema == nil && !s.TakesText(c.OutputKey) {
+			ds = append(ds, at.Errorf("state-schema", "output_key keeps a text, and by the state_schema %s is none", c.OutputKey).
+				WithHint("an agent with an output_schema keeps a value"))
+		}
+	}
+	for _, text := range c.Instructions() {
+		ds = append(ds, s.CheckRefs(text, template.Parse(text.Value).Refs())...)
+	}
+	return append(ds, c.checkProviderState(s)...)
+}
+
+// CheckState checks the condition with the types of the state.
+func (c *loopConfig) CheckState(_ *spec.Node, s *tool.StateSchema) spec.Diagnostics {
+	if c.Until.Value == "" {
+		return nil
+	}
+	env := conditionEnv()
+	env["state"] = s.Samples()
+	_, ds := compileConditionIn(c.Until, env)
+	return ds
+}
+
+// lookup reads a key of the state, or its default.
+func (r *run) lookup(key string) (any, bool) {
+	if v, ok := r.sess.State.Get(key); ok {
+		return v, true
+	}
+	return r.app.state.Default(key)
+}
+
+// allState is a copy of the state with the defaults of what is absent.
+func (r *run) allState() map[string]any {
+	all := r.sess.State.All()
+	r.app.state.AddDefaults(all)
+	return all
+}
+
+// keep puts an answer under the agent's output key. A value that the key does
+// not take makes the event one of an error.
+func (a *LLMAgent) keep(s *tool.StateSchema, ev *session.Event, v any) *RunError {
+	checked, err := s.Check(a.opts.OutputKey, v)
+	if err != nil {
+		return refuseOutput(ev, err, "the answer of agent %s cannot be kept: %s", a.AgentName, err)
+	}
+	ev.Actions.SetState(a.opts.OutputKey, checked)
+	return nil
+}
+
+// refuseOutput makes an answer the event of an error, unless it is one already.
+func refuseOutput(ev *session.Event, err error, format string, args ...any) *RunError {
+	failure := failf(CodeOutputInvalid, err, format, args...)
+	if ev.ErrorCode == "" {
+		ev.ErrorCode, ev.ErrorMessage = failure.Code, failure.Message
+	}
+	return failure
+}
+
+// checkWrites refuses a tool call whose writes the state schema does not have;
+// none of them is made.
+func (s *step) checkWrites(actions *session.Actions) error {
+	err := s.inv.run.app.state.CheckDelta(actions.StateDelta)
+	if err != nil {
+		*actions = session.Actions{ArtifactDelta: actions.ArtifactDelta}
+	}
+	return err
+}
