@@ -125,6 +125,7 @@ type LLMOptions struct {
 	DisallowTransferToParent bool
 	DisallowTransferToPeers  bool
 	GenerateContentConfig    *genai.GenerateContentConfig
+	Callbacks                Callbacks
 }
 
 // An LLMAgent asks a model, carries out the calls that it makes, and goes on
@@ -141,7 +142,7 @@ func NewLLM(name string, opts *LLMOptions) *LLMAgent {
 		opts = &LLMOptions{}
 	}
 	return &LLMAgent{
-		Base:     Base{AgentName: name, AgentDescription: opts.Description, Children: opts.SubAgents},
+		Base:     Base{AgentName: name, AgentDescription: opts.Description, Children: opts.SubAgents, Callbacks: opts.Callbacks},
 		opts:     *opts,
 		identity: identity(name, opts.Description),
 	}

@@ -85,6 +85,8 @@ type node struct {
 	tools        *toolbox
 	targets      []*node
 	transferText string
+	// hooks are nil where no callback applies.
+	hooks *hooks
 }
 
 func (a *App) plant(agent Agent, parent *node, inherited model.LLM) (*node, error) {
@@ -93,6 +95,7 @@ func (a *App) plant(agent Agent, parent *node, inherited model.LLM) (*node, erro
 	}
 	n := &node{agent: agent, parent: parent, llm: inherited}
 	a.tree[agent] = n
+	n.hooks = hooksOf(agent)
 	if l, ok := agent.(*LLMAgent); ok {
 		if l.opts.Model != nil {
 			n.llm = l.opts.Model

@@ -19,27 +19,30 @@ type step struct {
 	// ids are the ids made for calls that came without: the pieces of a stream
 	// and the whole answer hold the same call.
 	ids map[*genai.FunctionCall]string
+	// moment is what callbacks of the model see; nil until one is asked.
+	moment *Moment
 }
 
 // take carries the step out, and says whether another one has to follow.
 func (s *step) take(ctx context.Context) bool {
 	req, err := s.inv.request(ctx, s.agent)
+	var answers responses
 	if err == nil {
-		err = s.inv.run.budget.spend()
+		answers, err = s.generate(ctx, req)
 	}
 	if err != nil {
 		s.yield(nil, err)
 		return false
 	}
-	last, ok := s.ask(ctx, req)
+	last, ok := s.ask(ctx, answers)
 	return ok && last != nil && !last.IsFinal()
 }
 
 // ask yields what the model answers. It returns the step's last event, and
 // false when the agent's run is over.
-func (s *step) ask(ctx context.Context, req *model.Request) (last *session.Event, ok bool) {
+func (s *step) ask(ctx context.Context, answers responses) (last *session.Event, ok bool) {
 	id := s.inv.run.host.newID()
-	for resp, err := range s.inv.node.llm.Generate(ctx, req) {
+	for resp, err := range answers {
 		if err != nil {
 			s.modelFailed(err)
 			return nil, false
@@ -79,6 +82,7 @@ func (s *step) event(resp *model.Response, id string) *session.Event {
 	ev := s.inv.NewEvent()
 	ev.ID = id
 	ev.Response = *resp
+	s.ride(ev)
 	if calls := ev.Calls(); len(calls) > 0 {
 		ev.Content = s.withIDs(ev.Content)
 		ev.LongRunningToolIDs = s.longRunning(ev.Calls())
@@ -161,10 +165,15 @@ func (s *step) transfer(ctx context.Context, name string) {
 
 // modelFailed tells the history that the model failed, and ends the run.
 func (s *step) modelFailed(err error) {
+	if told, ok := asHookFailure(err); ok {
+		s.yield(nil, told)
+		return
+	}
 	failure := modelFailure(s.inv.node.llm.Name(), err)
 	if failure.Code != CodeCanceled {
 		ev := s.inv.NewEvent()
 		ev.ErrorCode, ev.ErrorMessage = failure.Code, failure.Message
+		s.ride(ev)
 		if !s.yield(ev, nil) {
 			return
 		}

@@ -80,6 +80,9 @@ func (inv *Invocation) enter(n *node, branch string) *Invocation {
 }
 
 func (inv *Invocation) runAgent(ctx context.Context) Events {
+	if inv.node.hooks != nil {
+		return inv.runHooked(ctx)
+	}
 	return inv.node.agent.Run(ctx, inv)
 }
 
