@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"fmt"
+	"log/slog"
 	"slices"
 	"sync/atomic"
 
@@ -26,10 +27,11 @@ type App struct {
 	// Config is how invocations run unless a request says otherwise.
 	Config RunConfig
 
-	tree  map[Agent]*node
-	top   *node
-	close func()
-	refs  atomic.Int64
+	tree    map[Agent]*node
+	top     *node
+	plugins []*Plugin
+	close   func()
+	refs    atomic.Int64
 }
 
 // AppOptions are what an app may be given besides its tree.
@@ -44,6 +46,10 @@ type AppOptions struct {
 	Model model.LLM
 	// Close ends what the app holds open. It is called once, after the last run.
 	Close func()
+	// Plugins take part in every run, in this order; their names are unique.
+	Plugins []*Plugin
+	// Logger is told of plugins that cannot be closed; nil is silent.
+	Logger *slog.Logger
 }
 
 // NewApp makes a snapshot of a tree of agents. It fails when the same agent
@@ -55,6 +61,9 @@ func NewApp(name string, root Agent, opts *AppOptions) (*App, error) {
 	a := &App{
 		Name: name, Description: root.Description(), Revision: opts.Revision, Root: root,
 		Config: DefaultRunConfig(), tree: map[Agent]*node{}, close: opts.Close,
+	}
+	if err := a.takePlugins(opts); err != nil {
+		return nil, fmt.Errorf("app %s: %w", name, err)
 	}
 	if opts.Description != "" {
 		a.Description = opts.Description
@@ -95,7 +104,7 @@ func (a *App) plant(agent Agent, parent *node, inherited model.LLM) (*node, erro
 	}
 	n := &node{agent: agent, parent: parent, llm: inherited}
 	a.tree[agent] = n
-	n.hooks = hooksOf(agent)
+	n.hooks = a.hooksAt(agent)
 	if l, ok := agent.(*LLMAgent); ok {
 		if l.opts.Model != nil {
 			n.llm = l.opts.Model

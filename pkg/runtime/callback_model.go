@@ -85,23 +85,24 @@ func (s *step) review(ctx context.Context, resp *model.Response) (*model.Respons
 // at is the moment that the model's callbacks share until an event takes what
 // they wrote.
 func (s *step) at() *Moment {
-	if s.moment == nil {
-		s.moment = s.inv.newMoment(&session.Actions{})
+	k := s.keep()
+	if k.moment == nil {
+		k.moment = s.inv.newMoment(&session.Actions{})
 	}
-	return s.moment
+	return k.moment
 }
 
 // ride puts what the model's callbacks wrote on an event. A piece of a stream
 // shows it; the whole answer takes it along.
 func (s *step) ride(ev *session.Event) {
-	if s.moment == nil {
+	if s.kept == nil || s.kept.moment == nil {
 		return
 	}
-	ev.Actions = *s.moment.Actions
+	ev.Actions = *s.kept.moment.Actions
 	if ev.Partial {
 		ev.Actions.StateDelta = maps.Clone(ev.Actions.StateDelta)
 		ev.Actions.ArtifactDelta = maps.Clone(ev.Actions.ArtifactDelta)
 		return
 	}
-	s.moment = nil
+	s.kept.moment = nil
 }

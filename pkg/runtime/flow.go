@@ -16,11 +16,24 @@ type step struct {
 	inv   *Invocation
 	agent *LLMAgent
 	yield func(*session.Event, error) bool
+	// kept is nil until there is something to keep: most steps have nothing.
+	kept *kept
+}
+
+// kept is what a step keeps from one answer of its model to the next.
+type kept struct {
 	// ids are the ids made for calls that came without: the pieces of a stream
 	// and the whole answer hold the same call.
 	ids map[*genai.FunctionCall]string
 	// moment is what callbacks of the model see; nil until one is asked.
 	moment *Moment
+}
+
+func (s *step) keep() *kept {
+	if s.kept == nil {
+		s.kept = &kept{}
+	}
+	return s.kept
 }
 
 // take carries the step out, and says whether another one has to follow.
@@ -101,13 +114,14 @@ func (s *step) withIDs(c *genai.Content) *genai.Content {
 			continue
 		}
 		call := *p.FunctionCall
-		call.ID = s.ids[p.FunctionCall]
+		k := s.keep()
+		call.ID = k.ids[p.FunctionCall]
 		if call.ID == "" {
 			call.ID = ownIDPrefix + s.inv.run.host.newID()
-			if s.ids == nil {
-				s.ids = map[*genai.FunctionCall]string{}
+			if k.ids == nil {
+				k.ids = map[*genai.FunctionCall]string{}
 			}
-			s.ids[p.FunctionCall] = call.ID
+			k.ids[p.FunctionCall] = call.ID
 		}
 		q := *p
 		q.FunctionCall = &call

@@ -53,15 +53,6 @@ func owning[F any](list []owned[F], by string, fns []F) []owned[F] {
 	return list
 }
 
-// hooksOf are those of an agent's own.
-func hooksOf(agent Agent) *hooks {
-	a, ok := agent.(interface{ callbacks() *Callbacks })
-	if !ok {
-		return nil
-	}
-	return (*hooks)(nil).with("agent "+agent.Name(), a.callbacks())
-}
-
 // firstAnswer asks the callbacks of one list until one answers.
 func firstAnswer[F, A any](ctx context.Context, inv *Invocation, hook string, list []owned[F], ask func(F) (*A, error)) (*A, error) {
 	for _, o := range list {

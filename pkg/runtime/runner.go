@@ -33,7 +33,7 @@ func (h *Host) carryOut(ctx context.Context, app *App, key session.Key, req *Run
 		return
 	}
 	inv := &Invocation{run: r, node: r.pick()}
-	r.drive(ctx, inv.runAgent(ctx), yield)
+	r.conduct(ctx, inv, yield)
 }
 
 func checkMessage(c *genai.Content) error {
@@ -78,6 +78,9 @@ func (r *run) begin(ctx context.Context, req *RunRequest) error {
 		Branch: r.answeredBranch(), Timestamp: r.host.now(),
 	}
 	ev.Actions.StateDelta = req.StateDelta
+	if err := r.hear(ctx, ev); err != nil {
+		return err
+	}
 	if r.config.SaveInputBlobsAsArtifacts {
 		if err := r.saveBlobs(ctx, ev); err != nil {
 			return err
