@@ -42,7 +42,7 @@ func (f *storeFlags) open(ctx context.Context, logger *slog.Logger) (*store.Stor
 // stderr; with an error among them there is no host, and no store is opened.
 // The host and its store are the caller's to close, in this order.
 func (f *storeFlags) newHost(ctx context.Context, io stdio, dir string) (*runtime.Host, string, error) {
-	app, ds := loader.New(nil).Load(ctx, dir)
+	app, ds := loader.New(&loader.Options{Logger: slog.New(slog.NewTextHandler(io.err, nil))}).Load(ctx, dir)
 	if err := writeDiagnostics(io, ds); err != nil {
 		return nil, "", err
 	}

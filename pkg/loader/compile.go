@@ -17,6 +17,7 @@ func (j *job) compile(ctx context.Context, root *placed) *runtime.App {
 		var app *runtime.App
 		app, err = runtime.NewApp(j.src.name, agent, &runtime.AppOptions{
 			Description: j.doc.Description, Revision: j.src.revision(), Config: j.doc.runConfig(), Model: j.defaultModel(), Close: j.close,
+			Plugins: j.plugins, Logger: j.loader.opts.Logger,
 		})
 		if err == nil {
 			return app

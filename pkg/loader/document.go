@@ -14,6 +14,7 @@ type document struct {
 	Agents      map[string]agentNode `yaml:"agents" doc:"Agents by name, for {use: NAME}."`
 	Tools       map[string]toolNode  `yaml:"tools" doc:"Tools by name, for {use: NAME}."`
 	RunConfig   *runConfigNode       `yaml:"run_config" doc:"How invocations run."`
+	Plugins     []pluginRef          `yaml:"plugins" doc:"What takes part in every run, in this order: names, or names with their settings."`
 }
 
 // rootRef is the root agent: a file, or the agent written out.

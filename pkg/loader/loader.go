@@ -27,6 +27,7 @@ type Loader struct {
 	toolKinds  spec.Kinds[tool.Env, tool.Set]
 	builtins   spec.Kinds[tool.Env, tool.Set]
 	providers  spec.Kinds[provider.Env, model.LLM]
+	plugins    spec.Kinds[runtime.PluginEnv, *runtime.Plugin]
 }
 
 // Options are what a loader may be given. The zero value works.
@@ -49,7 +50,7 @@ func New(opts *Options) *Loader {
 	l := &Loader{
 		opts:       *opts,
 		agentKinds: runtime.AgentKinds(), agentTools: runtime.AgentToolKinds(),
-		toolKinds: tool.Kinds(), builtins: tool.Builtins(), providers: provider.Kinds(),
+		toolKinds: tool.Kinds(), builtins: tool.Builtins(), providers: provider.Kinds(), plugins: runtime.PluginKinds(),
 	}
 	if l.opts.Env == nil {
 		l.opts.Env = os.LookupEnv

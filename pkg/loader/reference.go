@@ -25,6 +25,7 @@ func (l *Loader) Reference() string {
 	chapter(&b, "Built-in tools", "Written as `name: exit_loop`, as in ADK; fields, where there are any, stand in `args:`.",
 		append(pages(l.builtins), adk...)...)
 	chapter(&b, "Models", "Under `models:`, a model is a mapping with its `provider:`.", pages(l.providers)...)
+	chapter(&b, "Plugins", "Under `plugins:` in app.yaml, a plugin is its name, or a mapping of its name and its settings.", pages(l.plugins)...)
 	chapter(&b, "Scripts", "The scripted model's file is a list; the first entry that matches answers.",
 		spec.Reference("An entry", "One answer.", reflect.TypeFor[provider.ScriptEntry]()))
 	return linked().Replace(b.String())
@@ -62,6 +63,7 @@ func linked() *strings.Replacer {
 		"`models` | mapping of see below", "`models` | mapping of [model](#models)",
 		"`agents` | mapping of see below", "`agents` | mapping of "+agent,
 		"`tools` | mapping of see below", "`tools` | mapping of "+tool,
+		"`plugins` | list of see below", "`plugins` | list of [plugin](#plugins)",
 		"`run_config` | see below", "`run_config` | [run_config](#run_config)",
 		"`sub_agents` | list of see below", "`sub_agents` | list of "+agent,
 		"`tools` | list of see below", "`tools` | list of "+tool,

@@ -24,6 +24,7 @@ type job struct {
 	agents  map[string]declared
 	placed  int
 	models  map[string]model.LLM
+	plugins []*runtime.Plugin
 	used    map[*spec.Node]bool
 	closers []func() error
 }
@@ -41,6 +42,7 @@ func (j *job) run(ctx context.Context) *runtime.App {
 		j.readAppFile()
 	}
 	j.buildModels(ctx)
+	j.buildPlugins(ctx)
 	root := j.resolveRoot(ctx)
 	j.checkUnused(ctx)
 	if root == nil || j.ds.HasErrors() {
