@@ -54,7 +54,11 @@ func (j *job) build(ctx context.Context, p *placed) (runtime.Agent, error) {
 		}
 		env.Tools = append(env.Tools, tools...)
 	}
-	return p.plan.Build(ctx, env)
+	agent, err := p.plan.Build(ctx, env)
+	if err == nil {
+		runtime.AddCallbacks(agent, p.callbacks)
+	}
+	return agent, err
 }
 
 func (j *job) toolsOf(ctx context.Context, t *placedTool) ([]tool.Tool, error) {

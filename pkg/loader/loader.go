@@ -38,6 +38,9 @@ type Options struct {
 	HTTP *http.Client
 	// Model, if set, takes the place of every model of every app.
 	Model model.LLM
+	// Functions are the callbacks that documents may name, by name; a name
+	// counts in the lists of those hooks that it has functions for.
+	Functions map[string]runtime.Callbacks
 	// Logger gets what models and tools have to say; nil is silent.
 	Logger *slog.Logger
 }

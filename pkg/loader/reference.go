@@ -19,6 +19,8 @@ func (l *Loader) Reference() string {
 		spec.Reference("The document", "The fields of app.yaml.", reflect.TypeFor[document]()),
 		spec.Reference("run_config", "How invocations run.", reflect.TypeFor[runtime.RunConfig]()))
 	chapter(&b, "Agents", "An agent is a file, or stands under `sub_agents:`, `agents:` or `root_agent:`.", pages(l.agentKinds)...)
+	chapter(&b, "Callbacks", "An item of the lists that end in `_callbacks`; which verbs and names a list knows is told in [language.md](language.md#callbacks).",
+		spec.Reference("A callback", "The name of a function, or a rule of one verb.", reflect.TypeFor[runtime.CallbackConfig]()))
 	adk, short := l.agentToolPages()
 	chapter(&b, "Tools", "Under `tools:`, a tool is a mapping with one of these keys, or `use: NAME`, or the `name:` of a built-in tool.",
 		append(pages(l.toolKinds), short...)...)

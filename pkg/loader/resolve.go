@@ -164,6 +164,8 @@ type placed struct {
 	subs  []*placed
 	tools []*placedTool
 	model model.LLM
+
+	callbacks runtime.Callbacks
 }
 
 // resolveAgent checks an agent and all below it. It is nil when the agent
@@ -186,6 +188,8 @@ func (j *job) resolveAgent(ctx context.Context, n *spec.Node, t trail) *placed {
 	j.report(ds...)
 	j.report(checkConfig(plan.Config, n)...)
 	p := &placed{plan: plan, name: j.checkName(n)}
+	p.callbacks, ds = runtime.DecodeCallbacks(n, j.loader.opts.Functions)
+	j.report(ds...)
 	if m, ok := plan.Config.(interface{ ModelName() spec.Text }); ok {
 		p.model = j.modelOf(ctx, m.ModelName())
 	}

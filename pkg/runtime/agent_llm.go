@@ -39,6 +39,8 @@ type llmConfig struct {
 	DisallowTransferToPeers  bool            `yaml:"disallow_transfer_to_peers" doc:"The agent may not hand over to its siblings."`
 
 	GenerateContentConfig *genai.GenerateContentConfig `yaml:"generate_content_config" doc:"Settings of the model call, as Gemini's API names them: temperature, max_output_tokens, safety_settings and so on."`
+
+	Callbacks llmCallbackLists `yaml:",inline"`
 }
 
 func (c *llmConfig) AgentRefs() []*AgentRef { return c.Common.AgentRefs() }

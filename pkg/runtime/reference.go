@@ -10,6 +10,8 @@ type CommonConfig struct {
 	Name        spec.Text  `yaml:"name" required:"true" doc:"The agent's name: letters, digits and underscores, unique among its siblings."`
 	Description string     `yaml:"description" doc:"What the agent is for; other agents decide by it whether to hand over."`
 	SubAgents   []AgentRef `yaml:"sub_agents" doc:"The agents below this one, in order."`
+
+	Callbacks agentCallbackLists `yaml:",inline"`
 }
 
 // AgentRefs returns the sub-agents.
