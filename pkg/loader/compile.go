@@ -20,6 +20,7 @@ func (j *job) compile(ctx context.Context, root *placed) *runtime.App {
 			ContextCache: j.doc.ContextCache,
 			Compaction:   j.doc.compaction(), Summarizer: j.summarizer,
 			StateSchema: stateSchema(root),
+			Plugins:     j.plugins, Logger: j.loader.opts.Logger,
 		})
 		if err == nil {
 			return app
@@ -57,6 +58,9 @@ func (j *job) build(ctx context.Context, p *placed) (runtime.Agent, error) {
 		env.Tools = append(env.Tools, tools...)
 	}
 	agent, err := p.plan.Build(ctx, env)
+	if err == nil {
+		runtime.AddCallbacks(agent, p.callbacks)
+	}
 	if at := p.plan.Node.Get("when"); err == nil && !at.IsNull() {
 		when := &runtime.Condition{}
 		err = when.DecodeSpec(at).Err()

@@ -14,6 +14,7 @@ type document struct {
 	Agents      map[string]agentNode `yaml:"agents" doc:"Agents by name, for {use: NAME}."`
 	Tools       map[string]toolNode  `yaml:"tools" doc:"Tools by name, for {use: NAME}."`
 	RunConfig   *runConfigNode       `yaml:"run_config" doc:"How invocations run."`
+	Plugins     []pluginRef          `yaml:"plugins" doc:"What takes part in every run, in this order: names, or names with their settings."`
 
 	ContextCache *runtime.ContextCacheConfig `yaml:"context_cache_config" doc:"Have models keep the beginning of a conversation, so that it is not sent and paid for again each time."`
 	Compaction   *compactionNode             `yaml:"events_compaction_config" doc:"When the older part of a conversation is replaced by a summary."`

@@ -27,6 +27,7 @@ type Loader struct {
 	toolKinds  spec.Kinds[tool.Env, tool.Set]
 	builtins   spec.Kinds[tool.Env, tool.Set]
 	providers  spec.Kinds[provider.Env, model.LLM]
+	plugins    spec.Kinds[runtime.PluginEnv, *runtime.Plugin]
 }
 
 // Options are what a loader may be given. The zero value works.
@@ -39,6 +40,9 @@ type Options struct {
 	Model model.LLM
 	// Wrap, if set, is put around every model, such as [provider.Recorder.Wrap].
 	Wrap func(model.LLM) model.LLM
+	// Functions are the callbacks that documents may name, by name; a name
+	// counts in the lists of those hooks that it has functions for.
+	Functions map[string]runtime.Callbacks
 	// Logger gets what models and tools have to say; nil is silent.
 	Logger *slog.Logger
 }
@@ -51,7 +55,7 @@ func New(opts *Options) *Loader {
 	l := &Loader{
 		opts:       *opts,
 		agentKinds: runtime.AgentKinds(), agentTools: runtime.AgentToolKinds(),
-		toolKinds: tool.Kinds(), builtins: tool.Builtins(), providers: provider.Kinds(),
+		toolKinds: tool.Kinds(), builtins: tool.Builtins(), providers: provider.Kinds(), plugins: runtime.PluginKinds(),
 	}
 	if l.opts.Env == nil {
 		l.opts.Env = os.LookupEnv

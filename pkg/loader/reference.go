@@ -20,12 +20,15 @@ func (l *Loader) Reference() string {
 		spec.Reference("run_config", "How invocations run.", reflect.TypeFor[runtime.RunConfig]()),
 		spec.Reference("events_compaction_config", "When the older part of a conversation is replaced by a summary.", reflect.TypeFor[runtime.CompactionConfig]()))
 	chapter(&b, "Agents", "An agent is a file, or stands under `sub_agents:`, `agents:` or `root_agent:`.", pages(l.agentKinds)...)
+	chapter(&b, "Callbacks", "An item of the lists that end in `_callbacks`; which verbs and names a list knows is told in [language.md](language.md#callbacks).",
+		spec.Reference("A callback", "The name of a function, or a rule of one verb.", reflect.TypeFor[runtime.CallbackConfig]()))
 	adk, short := l.agentToolPages()
 	chapter(&b, "Tools", "Under `tools:`, a tool is a mapping with one of these keys, or `use: NAME`, or the `name:` of a built-in tool.",
 		append(pages(l.toolKinds), short...)...)
 	chapter(&b, "Built-in tools", "Written as `name: exit_loop`, as in ADK; fields, where there are any, stand in `args:`.",
 		append(pages(l.builtins), adk...)...)
 	chapter(&b, "Models", "Under `models:`, a model is a mapping with its `provider:`.", pages(l.providers)...)
+	chapter(&b, "Plugins", "Under `plugins:` in app.yaml, a plugin is its name, or a mapping of its name and its settings.", pages(l.plugins)...)
 	chapter(&b, "Scripts", "The scripted model's file is a list; the first entry that matches answers.",
 		spec.Reference("An entry", "One answer.", reflect.TypeFor[provider.ScriptEntry]()))
 	return linked().Replace(b.String())
@@ -63,6 +66,7 @@ func linked() *strings.Replacer {
 		"`models` | mapping of see below", "`models` | mapping of [model](#models)",
 		"`agents` | mapping of see below", "`agents` | mapping of "+agent,
 		"`tools` | mapping of see below", "`tools` | mapping of "+tool,
+		"`plugins` | list of see below", "`plugins` | list of [plugin](#plugins)",
 		"`run_config` | see below", "`run_config` | [run_config](#run_config)",
 		"`events_compaction_config` | see below", "`events_compaction_config` | [events_compaction_config](#events_compaction_config)",
 		"`sub_agents` | list of see below", "`sub_agents` | list of "+agent,

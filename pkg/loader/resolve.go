@@ -28,6 +28,7 @@ type job struct {
 	agents    map[string]declared
 	placed    int
 	models    map[string]model.LLM
+	plugins   []*runtime.Plugin
 	used      map[*spec.Node]bool
 	shared    map[*spec.Node]tool.Set // tools under tools: that are built, for all who use them
 	closers   []func() error
@@ -53,6 +54,7 @@ func (j *job) run(ctx context.Context) *runtime.App {
 		j.readAppFile()
 	}
 	j.buildModels(ctx)
+	j.buildPlugins(ctx)
 	root := j.resolveRoot(ctx)
 	j.checkUnused(ctx)
 	j.checkCaching(root)
@@ -185,6 +187,8 @@ type placed struct {
 	subs  []*placed
 	tools []*placedTool
 	model model.LLM
+
+	callbacks runtime.Callbacks
 }
 
 // resolveAgent checks an agent and all below it. It is nil when the agent
@@ -208,6 +212,8 @@ func (j *job) resolveAgent(ctx context.Context, n *spec.Node, t trail) *placed {
 	j.report(checkConfig(plan.Config, n)...)
 	j.readFiles(plan.Config)
 	p := &placed{plan: plan, name: j.checkName(n)}
+	p.callbacks, ds = runtime.DecodeCallbacks(n, j.loader.opts.Functions)
+	j.report(ds...)
 	if m, ok := plan.Config.(interface{ ModelName() spec.Text }); ok {
 		p.model = j.modelOf(ctx, m.ModelName())
 	}

@@ -46,6 +46,8 @@ func (l *Loader) define(set *spec.SchemaSet) {
 		models = append(models, described(m, k.Doc))
 	}
 	set.Define("model", oneOf(models))
+	set.Define("callback", set.Object(reflect.TypeFor[runtime.CallbackConfig]()))
+	set.Define("plugin", l.pluginSchema(set))
 	set.Define("run_config", set.Object(reflect.TypeFor[runtime.RunConfig]()))
 	set.Define("events_compaction_config", set.Object(reflect.TypeFor[runtime.CompactionConfig]()))
 }

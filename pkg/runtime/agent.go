@@ -30,9 +30,14 @@ type Base struct {
 	AgentName        string
 	AgentDescription string
 	Children         []Agent
+	// Callbacks are asked before and after the agent. They are set before the
+	// agent becomes part of an app.
+	Callbacks Callbacks
 
 	when *Condition
 }
+
+func (b *Base) callbacks() *Callbacks { return &b.Callbacks }
 
 // Name returns the agent's name.
 func (b *Base) Name() string { return b.AgentName }

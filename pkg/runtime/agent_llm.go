@@ -46,6 +46,8 @@ type llmConfig struct {
 
 	GenerateContentConfig *genai.GenerateContentConfig `yaml:"generate_content_config" doc:"Settings of the model call, as Gemini's API names them: temperature, max_output_tokens, safety_settings and so on."`
 
+	Callbacks llmCallbackLists `yaml:",inline"`
+
 	// files are the texts of the files that InstructionProvider names.
 	files map[string]string
 }
@@ -163,6 +165,7 @@ type LLMOptions struct {
 	DisallowTransferToParent bool
 	DisallowTransferToPeers  bool
 	GenerateContentConfig    *genai.GenerateContentConfig
+	Callbacks                Callbacks
 
 	// InstructionProvider, if set, takes the place of Instruction.
 	InstructionProvider *InstructionProvider
@@ -182,7 +185,7 @@ func NewLLM(name string, opts *LLMOptions) *LLMAgent {
 		opts = &LLMOptions{}
 	}
 	return &LLMAgent{
-		Base:     Base{AgentName: name, AgentDescription: opts.Description, Children: opts.SubAgents},
+		Base:     Base{AgentName: name, AgentDescription: opts.Description, Children: opts.SubAgents, Callbacks: opts.Callbacks},
 		opts:     *opts,
 		identity: identity(name, opts.Description),
 	}

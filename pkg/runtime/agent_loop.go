@@ -52,6 +52,7 @@ type LoopOptions struct {
 	// Until ends the loop when it is true after a sub-agent.
 	Until     *template.Expr
 	SubAgents []Agent
+	Callbacks Callbacks
 }
 
 // A LoopAgent runs its sub-agents in turn, again and again, until one of them
@@ -66,7 +67,8 @@ func NewLoop(name string, opts *LoopOptions) *LoopAgent {
 	if opts == nil {
 		opts = &LoopOptions{}
 	}
-	return &LoopAgent{Base{AgentName: name, AgentDescription: opts.Description, Children: opts.SubAgents}, *opts}
+	base := Base{AgentName: name, AgentDescription: opts.Description, Children: opts.SubAgents, Callbacks: opts.Callbacks}
+	return &LoopAgent{base, *opts}
 }
 
 // Run loops. A sub-agent that escalates finishes its step first; the rest of

@@ -113,7 +113,9 @@ type placedAgentTool struct {
 }
 
 func (t *AgentTool) place(app *App, inherited model.LLM) (*placedAgentTool, error) {
-	inner, err := NewApp(app.Name, t.agent, &AppOptions{Revision: app.Revision, Model: inherited, StateSchema: app.state})
+	inner, err := NewApp(app.Name, t.agent, &AppOptions{
+		Revision: app.Revision, Model: inherited, StateSchema: app.state, Plugins: app.plugins,
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -136,7 +138,7 @@ func (t *placedAgentTool) runIn(ctx context.Context, inv *Invocation, call *tool
 	var last *session.Event
 	var failure error
 	root := &Invocation{run: r, node: t.app.top}
-	r.drive(ctx, root.runAgent(ctx), func(ev *session.Event, err error) bool {
+	r.conduct(ctx, root, func(ev *session.Event, err error) bool {
 		if err != nil {
 			failure = err
 			return false

@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"fmt"
+	"log/slog"
 	"slices"
 	"sync/atomic"
 
@@ -29,11 +30,12 @@ type App struct {
 	// is not to.
 	ContextCache *ContextCacheConfig
 
-	tree  map[Agent]*node
-	top   *node
-	state *tool.StateSchema
-	close func()
-	refs  atomic.Int64
+	tree    map[Agent]*node
+	top     *node
+	plugins []*Plugin
+	state   *tool.StateSchema
+	close   func()
+	refs    atomic.Int64
 
 	compactor *compactor // nil: nothing is summarised
 }
@@ -59,6 +61,10 @@ type AppOptions struct {
 	StateSchema *tool.StateSchema
 	// Close ends what the app holds open. It is called once, after the last run.
 	Close func()
+	// Plugins take part in every run, in this order; their names are unique.
+	Plugins []*Plugin
+	// Logger is told of plugins that cannot be closed; nil is silent.
+	Logger *slog.Logger
 }
 
 // NewApp makes a snapshot of a tree of agents. It fails when the same agent
@@ -71,6 +77,9 @@ func NewApp(name string, root Agent, opts *AppOptions) (*App, error) {
 		Name: name, Description: root.Description(), Revision: opts.Revision, Root: root,
 		Config: DefaultRunConfig(), tree: map[Agent]*node{}, state: opts.StateSchema, close: opts.Close,
 		ContextCache: opts.ContextCache,
+	}
+	if err := a.takePlugins(opts); err != nil {
+		return nil, fmt.Errorf("app %s: %w", name, err)
 	}
 	if opts.Description != "" {
 		a.Description = opts.Description
@@ -108,6 +117,8 @@ type node struct {
 	// system instruction says of the agent's own tools.
 	transferText   string
 	responseSchema map[string]any
+	// hooks are nil where no callback applies.
+	hooks *hooks
 }
 
 func (a *App) plant(agent Agent, parent *node, inherited model.LLM) (*node, error) {
@@ -119,6 +130,7 @@ func (a *App) plant(agent Agent, parent *node, inherited model.LLM) (*node, erro
 	}
 	n := &node{agent: agent, parent: parent, when: conditionOf(agent), llm: inherited}
 	a.tree[agent] = n
+	n.hooks = a.hooksAt(agent)
 	if l, ok := agent.(*LLMAgent); ok {
 		if l.opts.Model != nil {
 			n.llm = l.opts.Model

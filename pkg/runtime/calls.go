@@ -83,7 +83,7 @@ func (s *step) runCall(ctx context.Context, fc *genai.FunctionCall) *answer {
 	a := &answer{}
 	t := s.inv.node.tools.byName[fc.Name]
 	if t == nil {
-		a.respond(fc, errorResponse(fmt.Errorf("tool %q not found: the available tools are %s", fc.Name, quoteNames(s.inv.node.tools.names))))
+		s.runUnknown(ctx, fc, a)
 		return a
 	}
 	traits := tool.TraitsOf(t)
@@ -91,7 +91,7 @@ func (s *step) runCall(ctx context.Context, fc *genai.FunctionCall) *answer {
 	if d := s.decided[fc.ID]; d != nil {
 		d.prepare(call)
 	}
-	result, err := s.invoke(ctx, t, call, traits)
+	result, err := s.carry(ctx, t, call, traits)
 	if asks(&a.actions) {
 		result, err = s.pend(a, result, err)
 	}
@@ -162,12 +162,18 @@ func (s *step) invoke(ctx context.Context, t tool.Tool, call *tool.Call, traits 
 // arguments are the model's own mistake.
 func (s *step) ends(ctx context.Context, err error, traits tool.Traits) bool {
 	var args *tool.ArgsError
+	if _, ok := asHookFailure(err); ok {
+		return true
+	}
 	return traits.FailOnError && !errors.As(err, &args) || ctx.Err() != nil || errors.Is(err, errBudget)
 }
 
 func (s *step) toolFailure(ctx context.Context, name string, err error) error {
 	if errors.Is(err, errBudget) {
 		return err
+	}
+	if told, ok := asHookFailure(err); ok {
+		return told
 	}
 	if ctx.Err() != nil {
 		return AsRunError(ctx.Err())

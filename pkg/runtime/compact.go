@@ -18,7 +18,7 @@ import (
 // its end: no failure, and nobody left.
 func (inv *Invocation) driveAndCompact(ctx context.Context, yield func(*session.Event, error) bool) {
 	ended := true
-	inv.run.drive(ctx, inv.runAgent(ctx), func(ev *session.Event, err error) bool {
+	inv.run.conduct(ctx, inv, func(ev *session.Event, err error) bool {
 		ended = yield(ev, err) && err == nil
 		return ended
 	})

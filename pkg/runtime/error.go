@@ -22,6 +22,7 @@ const (
 	CodeModelFailed     = "MODEL_FAILED"
 	CodeTransferFailed  = "TRANSFER_FAILED"
 	CodeEventRefused    = "EVENT_REFUSED"
+	CodeCallbackFailed  = "CALLBACK_FAILED"
 	CodeCanceled        = "CANCELED"
 	CodeInternal        = "INTERNAL"
 )

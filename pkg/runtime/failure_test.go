@@ -48,6 +48,14 @@ func TestMissingValues(t *testing.T) {
 			"error MISSING_VALUE: Context variable not found: `user:key`. (agent root, app/root_agent.yaml:3:27; write {user:key?} if it may be missing)\n",
 		},
 		{
+			"in a plugin's instruction",
+			map[string]string{
+				"app.yaml":        demo + "plugins:\n  - global_instruction: {instruction: \"Speak {user:key}.\"}\n",
+				"root_agent.yaml": "name: root\nmodel: demo\ninstruction: x\n",
+			},
+			"error MISSING_VALUE: Context variable not found: `user:key`. (agent root, app/app.yaml:4:46; write {user:key?} if it may be missing)\n",
+		},
+		{
 			"artifact",
 			map[string]string{
 				"app.yaml":        demo,

@@ -16,33 +16,49 @@ type step struct {
 	inv   *Invocation
 	agent *LLMAgent
 	yield func(*session.Event, error) bool
+	// decided has what a person said, by the id of the call.
+	decided map[string]*decision
+	// kept is nil until there is something to keep: most steps have nothing.
+	kept *kept
+}
+
+// kept is what a step keeps from one answer of its model to the next.
+type kept struct {
 	// ids are the ids made for calls that came without: the pieces of a stream
 	// and the whole answer hold the same call.
 	ids map[*genai.FunctionCall]string
-	// decided has what a person said, by the id of the call.
-	decided map[string]*decision
+	// moment is what callbacks of the model see; nil until one is asked.
+	moment *Moment
+}
+
+func (s *step) keep() *kept {
+	if s.kept == nil {
+		s.kept = &kept{}
+	}
+	return s.kept
 }
 
 // take carries the step out, and says whether another one has to follow.
 func (s *step) take(ctx context.Context) bool {
 	s.inv.compactBefore(ctx)
 	req, err := s.inv.request(ctx, s.agent)
+	var answers responses
 	if err == nil {
-		err = s.inv.run.budget.spend()
+		answers, err = s.generate(ctx, req)
 	}
 	if err != nil {
 		s.yield(nil, err)
 		return false
 	}
-	last, ok := s.ask(ctx, req)
+	last, ok := s.ask(ctx, answers)
 	return ok && last != nil && !last.IsFinal()
 }
 
 // ask yields what the model answers. It returns the step's last event, and
 // false when the agent's run is over.
-func (s *step) ask(ctx context.Context, req *model.Request) (last *session.Event, ok bool) {
+func (s *step) ask(ctx context.Context, answers responses) (last *session.Event, ok bool) {
 	id := s.inv.run.host.newID()
-	for resp, err := range s.inv.node.llm.Generate(ctx, req) {
+	for resp, err := range answers {
 		if err != nil {
 			s.modelFailed(err)
 			return nil, false
@@ -82,6 +98,7 @@ func (s *step) event(resp *model.Response, id string) *session.Event {
 	ev := s.inv.NewEvent()
 	ev.ID = id
 	ev.Response = *resp
+	s.ride(ev)
 	if calls := ev.Calls(); len(calls) > 0 {
 		ev.Content = s.withIDs(ev.Content)
 		ev.LongRunningToolIDs = s.longRunning(ev.Calls())
@@ -97,13 +114,14 @@ func (s *step) withIDs(c *genai.Content) *genai.Content {
 			continue
 		}
 		call := *p.FunctionCall
-		call.ID = s.ids[p.FunctionCall]
+		k := s.keep()
+		call.ID = k.ids[p.FunctionCall]
 		if call.ID == "" {
 			call.ID = ownIDPrefix + s.inv.run.host.newID()
-			if s.ids == nil {
-				s.ids = map[*genai.FunctionCall]string{}
+			if k.ids == nil {
+				k.ids = map[*genai.FunctionCall]string{}
 			}
-			s.ids[p.FunctionCall] = call.ID
+			k.ids[p.FunctionCall] = call.ID
 		}
 		q := *p
 		q.FunctionCall = &call
@@ -161,10 +179,15 @@ func (s *step) transfer(ctx context.Context, name string) {
 
 // modelFailed tells the history that the model failed, and ends the run.
 func (s *step) modelFailed(err error) {
+	if told, ok := asHookFailure(err); ok {
+		s.yield(nil, told)
+		return
+	}
 	failure := modelFailure(s.inv.node.llm.Name(), err)
 	if failure.Code != CodeCanceled {
 		ev := s.inv.NewEvent()
 		ev.ErrorCode, ev.ErrorMessage = failure.Code, failure.Message
+		s.ride(ev)
 		if !s.yield(ev, nil) {
 			return
 		}

@@ -88,6 +88,14 @@ func (inv *Invocation) runAgent(ctx context.Context) Events {
 	if inv.node.when != nil {
 		return inv.runWhen(ctx)
 	}
+	return inv.perform(ctx)
+}
+
+// perform runs the agent with its callbacks around it.
+func (inv *Invocation) perform(ctx context.Context) Events {
+	if inv.node.hooks != nil {
+		return inv.runHooked(ctx)
+	}
 	return inv.node.agent.Run(ctx, inv)
 }
 

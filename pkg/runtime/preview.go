@@ -37,8 +37,9 @@ type Preview struct {
 	Config            *genai.GenerateContentConfig `json:"config"`
 }
 
-// Preview builds the request that an agent's model would get, and calls
-// nothing. Nothing is stored.
+// Preview builds the request that an agent's model would get, and calls no
+// model and no tool; callbacks before the model are asked, as they may change
+// it. No event is stored.
 func (h *Host) Preview(ctx context.Context, req *PreviewRequest) (*Preview, error) {
 	app, err := h.acquire(req.App)
 	if err != nil {
@@ -56,10 +57,23 @@ func (h *Host) Preview(ctx context.Context, req *PreviewRequest) (*Preview, erro
 	}
 	inv := &Invocation{run: r, node: n}
 	built, err := inv.request(ctx, n.agent.(*LLMAgent))
+	if err == nil && n.hooks != nil {
+		err = inv.previewCallbacks(ctx, built)
+	}
 	if err != nil {
 		return nil, err
 	}
 	return newPreview(app.Name, n, built)
+}
+
+// previewCallbacks lets callbacks change the request. What they write to the
+// state is lost.
+func (inv *Invocation) previewCallbacks(ctx context.Context, req *model.Request) error {
+	answer, err := inv.beforeModel(ctx, inv.newMoment(&session.Actions{}), req)
+	if err == nil && answer != nil {
+		err = failf(CodeInvalidRequest, nil, "the model of agent %s would not be asked: a callback answers %q", inv.node.agent.Name(), model.TextOf(answer.Content))
+	}
+	return err
 }
 
 // previewSession is a copy that can be written to without a trace.

@@ -15,6 +15,8 @@ type CommonConfig struct {
 	When        *Condition `yaml:"when" doc:"The agent runs only when this is true, and is skipped else; sees state, user, session, invocation and agent."`
 
 	StateSchema StateSchemaConfig `yaml:"state_schema" doc:"On the root agent: the types and defaults of the state's keys, as a short schema or a JSON Schema."`
+
+	Callbacks agentCallbackLists `yaml:",inline"`
 }
 
 // AgentRefs returns the sub-agents.

@@ -41,7 +41,7 @@ func (h *Host) carryOut(ctx context.Context, app *App, key session.Key, req *Run
 		inv.driveAndCompact(ctx, yield)
 		return
 	}
-	r.drive(ctx, inv.runAgent(ctx), yield)
+	r.conduct(ctx, inv, yield)
 }
 
 func checkMessage(c *genai.Content) error {
@@ -89,6 +89,9 @@ func (r *run) begin(ctx context.Context, req *RunRequest) error {
 		Branch: r.answeredBranch(), Timestamp: r.host.now(),
 	}
 	ev.Actions.StateDelta = r.decisions.withCredentials(req.StateDelta)
+	if err := r.hear(ctx, ev); err != nil {
+		return err
+	}
 	if r.config.SaveInputBlobsAsArtifacts {
 		if err := r.saveBlobs(ctx, ev); err != nil {
 			return err

@@ -76,7 +76,7 @@ func (inv *Invocation) runWhen(ctx context.Context) Events {
 		case err != nil:
 			yield(nil, err)
 		case ok:
-			inv.node.agent.Run(ctx, inv)(yield)
+			inv.perform(ctx)(yield)
 		default:
 			yield(inv.skipped("when: "+when.Value), nil)
 		}

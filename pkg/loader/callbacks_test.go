@@ -1,0 +1,57 @@
+package loader_test
+
+import (
+	"context"
+	"path/filepath"
+	"testing"
+
+	"google.golang.org/genai"
+
+	"agenthost/pkg/loader"
+	"agenthost/pkg/model"
+	"agenthost/pkg/runtime"
+	"agenthost/pkg/session"
+	"agenthost/pkg/store"
+)
+
+// TestFunctions: a name in a list of callbacks is a function that the program
+// brings; it counts in the lists of its hooks only.
+func TestFunctions(t *testing.T) {
+	guard := func(_ context.Context, m *runtime.Moment) (*genai.Content, error) {
+		return model.ModelText("guarded " + m.Agent().Name()), nil
+	}
+	opts := &loader.Options{Functions: map[string]runtime.Callbacks{
+		"my_pkg.guard": {BeforeAgent: []runtime.AgentFunc{guard}},
+	}}
+	dir := filepath.Join(t.TempDir(), "app")
+	file := filepath.Join(dir, "root_agent.yaml")
+	write(t, file, "name: a\ninstruction: x\nbefore_agent_callbacks: [{name: my_pkg.guard}]\n")
+	app, ds := loader.New(opts).Load(t.Context(), dir)
+	if app == nil {
+		t.Fatal(ds.Error())
+	}
+	st, err := store.Open(t.Context(), "memory:", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close()
+	host := runtime.NewHost(st, nil)
+	defer host.Close()
+	host.Swap(app)
+	var ev *session.Event
+	for e, err := range host.Run(t.Context(), &runtime.RunRequest{App: "app", UserID: "u", SessionID: "s", Message: model.UserText("x"), CreateSession: true}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		ev = e
+	}
+	if ev.Text() != "guarded a" {
+		t.Errorf("the agent says %q, want the function's answer", ev.Text())
+	}
+
+	write(t, file, "name: a\ninstruction: x\nafter_agent_callbacks: [{name: my_pkg.guard}]\n")
+	ds = loader.New(opts).Check(t.Context(), dir)
+	if len(ds) != 1 || ds[0].Rule != "code" {
+		t.Errorf("in a list of another hook: %s", ds.Error())
+	}
+}

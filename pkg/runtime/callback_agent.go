@@ -1,0 +1,47 @@
+package runtime
+
+import (
+	"context"
+
+	"google.golang.org/genai"
+
+	"agenthost/pkg/session"
+)
+
+// runHooked is an agent's run between its callbacks (adk-python
+// agents/base_agent.py run_async).
+func (inv *Invocation) runHooked(ctx context.Context) Events {
+	return func(yield func(*session.Event, error) bool) {
+		h := inv.node.hooks
+		answered, ok := inv.askAround(ctx, "before_agent", h.beforeAgent, yield)
+		if answered || !ok {
+			return
+		}
+		if _, ok := forward(inv.node.agent.Run(ctx, inv), yield); ok {
+			inv.askAround(ctx, "after_agent", h.afterAgent, yield)
+		}
+	}
+}
+
+// askAround asks the callbacks before or after an agent and yields what comes
+// of it: an answer, or state that was written. It returns whether there was an
+// answer, and false when the run is over.
+func (inv *Invocation) askAround(ctx context.Context, hook string, list []owned[AgentFunc], yield func(*session.Event, error) bool) (answered, ok bool) {
+	if len(list) == 0 {
+		return false, true
+	}
+	actions := &session.Actions{}
+	m := inv.newMoment(actions)
+	content, err := firstAnswer(ctx, inv, hook, list, func(f AgentFunc) (*genai.Content, error) { return f(ctx, m) })
+	if err != nil {
+		told, _ := asHookFailure(err)
+		yield(nil, told)
+		return false, false
+	}
+	if content == nil && len(actions.StateDelta) == 0 {
+		return false, true
+	}
+	ev := inv.NewEvent()
+	ev.Content, ev.Actions = content, *actions
+	return content != nil, yield(ev, nil)
+}

@@ -1,0 +1,301 @@
+package runtime
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+
+	"agenthost/pkg/spec"
+	"agenthost/pkg/template"
+)
+
+// agentCallbackLists are the YAML of the callbacks that all agents have.
+type agentCallbackLists struct {
+	Before callbackList `yaml:"before_agent_callbacks" doc:"Asked before the agent: respond answers in its place, set writes state, fail ends the run."`
+	After  callbackList `yaml:"after_agent_callbacks" doc:"Asked after the agent: emit says one thing more, set writes state, fail ends the run."`
+}
+
+// llmCallbackLists are those that LLM agents have besides.
+type llmCallbackLists struct {
+	BeforeModel  callbackList `yaml:"before_model_callbacks" doc:"Asked before the model: respond and deny answer in its place, set, fail."`
+	AfterModel   callbackList `yaml:"after_model_callbacks" doc:"Asked about each answer of the model, pieces of streams too: replace changes its text, respond the whole answer, set, fail."`
+	OnModelError callbackList `yaml:"on_model_error_callbacks" doc:"Asked when the model fails: respond answers in its place, set, fail."`
+	BeforeTool   callbackList `yaml:"before_tool_callbacks" doc:"Asked before a tool: respond and deny answer in its place, set, fail."`
+	AfterTool    callbackList `yaml:"after_tool_callbacks" doc:"Asked about the answer of a tool: replace and respond change it, set, fail."`
+	OnToolError  callbackList `yaml:"on_tool_error_callbacks" doc:"Asked when a tool fails or is not there: respond answers in its place, set, fail."`
+}
+
+// callbackList stands for a list that [DecodeCallbacks] reads.
+type callbackList struct{}
+
+// DecodeSpec leaves the list to DecodeCallbacks, which knows the functions.
+func (*callbackList) DecodeSpec(*spec.Node) spec.Diagnostics { return nil }
+
+// SchemaSpec refers to the definition of a callback.
+func (*callbackList) SchemaSpec() map[string]any {
+	return map[string]any{"type": "array", "items": map[string]any{"$ref": "#/$defs/callback"}, "title": "list of [callback](#callbacks)"}
+}
+
+// A CallbackConfig is one callback in YAML: the name of a function, or a rule
+// of one verb.
+type CallbackConfig struct {
+	Name    spec.Text            `yaml:"name" doc:"A function that the program has under this name; it stands alone."`
+	When    spec.Expr            `yaml:"when" doc:"The rule counts when this is true; without it always."`
+	Respond *spec.Node           `yaml:"respond" doc:"Answers with a text with placeholders; for tools also a mapping with such texts."`
+	Deny    spec.Text            `yaml:"deny" doc:"Refuses with a text: a tool answers {error: text}; the answer in a model's place has the errorCode DENIED."`
+	Replace spec.Expr            `yaml:"replace" doc:"Puts the value of an expression in the place of the model's text, whose thoughts are left out, or of the tool's answer; null leaves it."`
+	Emit    spec.Text            `yaml:"emit" doc:"Says a text in an event more."`
+	Set     map[string]spec.Expr `yaml:"set" doc:"State keys to write, each with its expression; null removes the key. Later callbacks are asked too."`
+	Fail    spec.Text            `yaml:"fail" doc:"Ends the run with this message."`
+}
+
+// A hookSpec is one moment as YAML knows it.
+type hookSpec struct {
+	name  string
+	verbs []string
+	// env are the names that the hook has besides those of all.
+	env  template.Env
+	pick func(c Callbacks) Callbacks
+}
+
+// hookSpecs are the moments at which an agent's callbacks are asked.
+func hookSpecs() []hookSpec {
+	call := template.Env{"name": "", "args": map[string]any{}}
+	return []hookSpec{
+		{"before_agent", []string{"respond", "set", "fail"}, nil, func(c Callbacks) Callbacks { return Callbacks{BeforeAgent: c.BeforeAgent} }},
+		{"after_agent", []string{"emit", "set", "fail"}, nil, func(c Callbacks) Callbacks { return Callbacks{AfterAgent: c.AfterAgent} }},
+		{"before_model", []string{"respond", "deny", "set", "fail"}, nil, func(c Callbacks) Callbacks { return Callbacks{BeforeModel: c.BeforeModel} }},
+		{
+			"after_model",
+			[]string{"respond", "replace", "set", "fail"},
+			template.Env{"response": template.Env{"text": "", "calls": []any{}, "partial": false, "error_code": ""}},
+			func(c Callbacks) Callbacks { return Callbacks{AfterModel: c.AfterModel} },
+		},
+		{
+			"on_model_error",
+			[]string{"respond", "set", "fail"},
+			template.Env{"error": template.Env{"code": "", "message": ""}},
+			func(c Callbacks) Callbacks { return Callbacks{OnModelError: c.OnModelError} },
+		},
+		{"before_tool", []string{"respond", "deny", "set", "fail"}, template.Env{"tool": call}, func(c Callbacks) Callbacks { return Callbacks{BeforeTool: c.BeforeTool} }},
+		{
+			"after_tool",
+			[]string{"respond", "replace", "set", "fail"},
+			template.Env{"tool": call, "response": map[string]any{}},
+			func(c Callbacks) Callbacks { return Callbacks{AfterTool: c.AfterTool} },
+		},
+		{
+			"on_tool_error",
+			[]string{"respond", "set", "fail"},
+			template.Env{"tool": call, "error": template.Env{"message": ""}},
+			func(c Callbacks) Callbacks { return Callbacks{OnToolError: c.OnToolError} },
+		},
+	}
+}
+
+// DecodeCallbacks reads the callbacks of an agent's mapping. A name is looked
+// up in functions, where it has one or more functions for the hook. It reports
+// every problem, and returns the callbacks that are right.
+func DecodeCallbacks(n *spec.Node, functions map[string]Callbacks) (Callbacks, spec.Diagnostics) {
+	d := callbackDecoder{functions: functions}
+	for _, h := range hookSpecs() {
+		list := n.Get(h.name + "_callbacks")
+		if list.IsNull() {
+			continue
+		}
+		if list.Kind != spec.Sequence {
+			d.add(list.Errorf("type", "%s_callbacks is a list", h.name))
+			continue
+		}
+		for _, item := range list.Items {
+			d.item(item, h)
+		}
+	}
+	return d.all, d.ds
+}
+
+// AddCallbacks puts callbacks behind those that an agent has. It is for agents
+// that are no part of an app yet; an agent that does not embed [Base] has none.
+func AddCallbacks(agent Agent, more Callbacks) {
+	if a, ok := agent.(interface{ callbacks() *Callbacks }); ok {
+		a.callbacks().Add(&more)
+	}
+}
+
+type callbackDecoder struct {
+	functions map[string]Callbacks
+	all       Callbacks
+	ds        spec.Diagnostics
+}
+
+func (d *callbackDecoder) add(ds ...spec.Diagnostic) { d.ds = append(d.ds, ds...) }
+
+func (d *callbackDecoder) item(n *spec.Node, h hookSpec) {
+	if n.Kind != spec.Mapping {
+		d.add(n.Errorf("type", "a callback is {name: NAME}, or a rule of one verb, such as {when: …, %s: …}", h.verbs[0]))
+		return
+	}
+	var c CallbackConfig
+	ds := spec.Decode(n, &c)
+	d.add(ds...)
+	if ds.HasErrors() {
+		return
+	}
+	var found Callbacks
+	if c.Name.Value != "" {
+		found = d.named(n, &c, h)
+	} else {
+		r := d.rule(n, &c, h)
+		found = h.pick(r.callbacks())
+	}
+	d.all.Add(&found)
+}
+
+func (d *callbackDecoder) named(n *spec.Node, c *CallbackConfig, h hookSpec) Callbacks {
+	if len(n.Entries) > 1 {
+		d.add(n.Errorf("callback", "name stands alone: the function decides what follows"))
+	}
+	found := h.pick(d.functions[c.Name.Value])
+	if found.size() == 0 {
+		diag := c.Name.Errorf(0, "code", "%s callback %s is code of another program, which this host does not have", h.name, c.Name.Value)
+		d.add(diag.WithHint("write it as a rule: when, and one of %s", strings.Join(h.verbs, ", ")))
+	}
+	return found
+}
+
+// rule compiles a rule of one verb.
+func (d *callbackDecoder) rule(n *spec.Node, c *CallbackConfig, h hookSpec) *rule {
+	env := h.environment()
+	r := &rule{verb: d.verb(n, h)}
+	if n.Get("when") != nil {
+		r.when = d.expr(c.When, env, template.CompileBool)
+	}
+	switch r.verb {
+	case "set":
+		if len(c.Set) == 0 {
+			d.add(n.Get("set").Errorf("callback", "set has no key to write"))
+		}
+		for _, key := range slices.Sorted(maps.Keys(c.Set)) {
+			r.set = append(r.set, assignment{key, d.expr(c.Set[key], env, template.Compile)})
+		}
+	case "replace":
+		r.replace = d.expr(c.Replace, env, template.Compile)
+	case "respond":
+		d.respond(c.Respond, h, r)
+	case "deny":
+		r.text = d.text(c.Deny, env)
+	case "emit":
+		r.text = d.text(c.Emit, env)
+	case "fail":
+		r.text = d.text(c.Fail, env)
+	}
+	return r
+}
+
+// verb finds the one verb of a rule.
+func (d *callbackDecoder) verb(n *spec.Node, h hookSpec) string {
+	var verbs []*spec.Node
+	for _, e := range n.Entries {
+		if e.Key.Value != "when" && !e.Value.IsNull() {
+			verbs = append(verbs, e.Key)
+		}
+	}
+	allowed := strings.Join(h.verbs, ", ")
+	switch {
+	case len(verbs) == 0:
+		d.add(n.Errorf("callback", "the rule does nothing: it needs one of %s", allowed))
+		return ""
+	case len(verbs) > 1:
+		d.add(verbs[1].Errorf("callback", "a rule has one verb, and %s stands here already: write two rules", verbs[0].Value))
+	case !slices.Contains(h.verbs, verbs[0].Value):
+		d.add(verbs[0].Errorf("callback", "%s has no meaning in %s_callbacks: there is %s", verbs[0].Value, h.name, allowed))
+	}
+	return verbs[0].Value
+}
+
+// environment are all names of a hook.
+func (h hookSpec) environment() template.Env {
+	env := template.Env{
+		"state": map[string]any{}, "user": "", "agent": "",
+		"session":    template.Env{"id": "", "user_id": "", "app": ""},
+		"invocation": template.Env{"id": ""},
+	}
+	maps.Copy(env, h.env)
+	return env
+}
+
+func (d *callbackDecoder) expr(src spec.Expr, env template.Env, compile func(string, template.Env) (*template.Expr, error)) *template.Expr {
+	x, err := compile(src.Value, env)
+	if err != nil {
+		d.add(placed(src.Text, "expression", err))
+	}
+	return x
+}
+
+// respond is a text, or for tools also a mapping with texts in it.
+func (d *callbackDecoder) respond(n *spec.Node, h hookSpec, r *rule) {
+	if n.Kind == spec.Scalar {
+		var t spec.Text
+		d.add(t.DecodeSpec(n)...)
+		r.text = d.text(t, h.environment())
+		return
+	}
+	if n.Kind != spec.Mapping || h.env["tool"] == nil {
+		d.add(n.Errorf("type", "respond is a text here"))
+		return
+	}
+	r.respond = d.texts(n, h.environment())
+}
+
+// texts is the value of a node with its texts compiled.
+func (d *callbackDecoder) texts(n *spec.Node, env template.Env) any {
+	switch {
+	case n.Kind == spec.Mapping:
+		m := map[string]any{}
+		for _, e := range n.Entries {
+			m[e.Key.Value] = d.texts(e.Value, env)
+		}
+		return m
+	case n.Kind == spec.Sequence:
+		var list []any
+		for _, item := range n.Items {
+			list = append(list, d.texts(item, env))
+		}
+		return list
+	case n.Tag == "!!str":
+		var t spec.Text
+		d.add(t.DecodeSpec(n)...)
+		return d.text(t, env)
+	}
+	return n.Any()
+}
+
+// text compiles a text with placeholders: the names of the hook, and else keys
+// of the state.
+func (d *callbackDecoder) text(t spec.Text, env template.Env) *template.Paths {
+	p, err := template.ParsePaths(t.Value)
+	if err != nil {
+		d.add(placed(t, "placeholder", err))
+		return &template.Paths{}
+	}
+	for _, ref := range p.Refs() {
+		root, rest, _ := strings.Cut(ref.Name, ".")
+		known, closed := env[root].(template.Env)
+		name, _, _ := strings.Cut(rest, ".")
+		if _, ok := known[name]; closed && !ok {
+			d.add(t.Errorf(ref.Offset, "placeholder", "{%s}: there is no such value here; %s has %s", ref.Name, root, strings.Join(slices.Sorted(maps.Keys(known)), ", ")))
+		}
+	}
+	return p
+}
+
+// placed gives a template's error its place.
+func placed(t spec.Text, rule string, err error) spec.Diagnostic {
+	offset := 0
+	var te *template.Error
+	if errors.As(err, &te) {
+		offset = te.Offset
+	}
+	return t.Errorf(offset, rule, "%s", err)
+}

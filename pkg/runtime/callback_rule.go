@@ -1,0 +1,269 @@
+package runtime
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"google.golang.org/genai"
+
+	"agenthost/pkg/model"
+	"agenthost/pkg/template"
+	"agenthost/pkg/tool"
+)
+
+// A rule is a callback written in YAML: a condition and one verb.
+type rule struct {
+	verb    string
+	when    *template.Expr
+	replace *template.Expr
+	set     []assignment
+	// respond is a mapping with texts in it, where tools are answered so.
+	respond any
+	text    *template.Paths
+}
+
+type assignment struct {
+	key   string
+	value *template.Expr
+}
+
+// callbacks are the rule at each of the hooks.
+func (r *rule) callbacks() Callbacks {
+	return Callbacks{
+		BeforeAgent: []AgentFunc{r.aroundAgent}, AfterAgent: []AgentFunc{r.aroundAgent},
+		BeforeModel: []BeforeModelFunc{r.beforeModel}, AfterModel: []AfterModelFunc{r.afterModel}, OnModelError: []ModelErrorFunc{r.onModelError},
+		BeforeTool: []BeforeToolFunc{r.beforeTool}, AfterTool: []AfterToolFunc{r.afterTool}, OnToolError: []ToolErrorFunc{r.onToolError},
+	}
+}
+
+// judge says what the rule comes to: the value of its verb, or nil when there
+// is nothing to answer. It writes what set says to the state.
+func (r *rule) judge(ctx context.Context, vars map[string]any, state tool.State) (any, error) {
+	if r.when != nil {
+		if holds, err := r.when.Bool(ctx, vars); err != nil || !holds {
+			return nil, wrapped("when", err)
+		}
+	}
+	switch r.verb {
+	case "set":
+		return nil, r.write(ctx, vars, state)
+	case "replace":
+		v, err := r.replace.Eval(ctx, vars)
+		return v, wrapped("replace", err)
+	case "respond":
+		if r.respond != nil {
+			return filled(r.respond, vars, state)
+		}
+	}
+	text, err := r.text.Render(finder(vars, state), nil)
+	if err == nil && r.verb == "fail" {
+		return nil, &RunError{Code: CodeCallbackFailed, Message: text}
+	}
+	return text, wrapped(r.verb, err)
+}
+
+func wrapped(key string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", key, err)
+}
+
+// write computes all values before it writes the first.
+func (r *rule) write(ctx context.Context, vars map[string]any, state tool.State) error {
+	values := make([]any, len(r.set))
+	for i, a := range r.set {
+		v, err := a.value.Eval(ctx, vars)
+		if err != nil {
+			return fmt.Errorf("set %s: %w", a.key, err)
+		}
+		values[i] = v
+	}
+	for i, a := range r.set {
+		state.Set(a.key, values[i])
+	}
+	return nil
+}
+
+// filled is a value with the texts in it rendered.
+func filled(v any, vars map[string]any, state tool.State) (any, error) {
+	switch v := v.(type) {
+	case *template.Paths:
+		text, err := v.Render(finder(vars, state), nil)
+		return text, wrapped("respond", err)
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for k, inner := range v {
+			f, err := filled(inner, vars, state)
+			if err != nil {
+				return nil, err
+			}
+			out[k] = f
+		}
+		return out, nil
+	case []any:
+		out := make([]any, len(v))
+		for i, inner := range v {
+			f, err := filled(inner, vars, state)
+			if err != nil {
+				return nil, err
+			}
+			out[i] = f
+		}
+		return out, nil
+	}
+	return v, nil
+}
+
+// finder finds the values of placeholders: the names of the hook, and else a
+// key of the state.
+func finder(vars map[string]any, state tool.State) func(path string) (any, bool) {
+	return func(path string) (any, bool) {
+		root, rest, _ := strings.Cut(path, ".")
+		v, named := vars[root]
+		switch {
+		case root == "state":
+			root, rest, _ = strings.Cut(rest, ".")
+		case named:
+			return template.Dig(v, rest)
+		}
+		v, ok := state.Get(root)
+		if !ok {
+			return nil, false
+		}
+		return template.Dig(v, rest)
+	}
+}
+
+func (r *rule) aroundAgent(ctx context.Context, m *Moment) (*genai.Content, error) {
+	v, err := r.judge(ctx, m.vars(), m.State)
+	if v == nil || err != nil {
+		return nil, err
+	}
+	return model.ModelText(template.String(v)), nil
+}
+
+func (r *rule) beforeModel(ctx context.Context, m *Moment, _ *model.Request) (*model.Response, error) {
+	v, err := r.judge(ctx, m.vars(), m.State)
+	if v == nil || err != nil {
+		return nil, err
+	}
+	answer := &model.Response{Content: model.ModelText(template.String(v)), FinishReason: genai.FinishReasonStop}
+	if r.verb == "deny" {
+		answer.ErrorCode, answer.ErrorMessage = "DENIED", template.String(v)
+	}
+	return answer, nil
+}
+
+func (r *rule) afterModel(ctx context.Context, m *Moment, resp *model.Response) (*model.Response, error) {
+	said := model.TextOf(resp.Content)
+	if r.verb == "replace" && !hasText(resp.Content) {
+		return nil, nil
+	}
+	vars := m.vars()
+	calls := []any{}
+	for _, c := range model.CallsOf(resp.Content) {
+		calls = append(calls, c.Name)
+	}
+	vars["response"] = map[string]any{"text": said, "calls": calls, "partial": resp.Partial, "error_code": resp.ErrorCode}
+	v, err := r.judge(ctx, vars, m.State)
+	if v == nil || err != nil {
+		return nil, err
+	}
+	answer := resp.Clone()
+	answer.Content = model.ModelText(template.String(v))
+	if r.verb == "replace" {
+		answer.Content = withText(resp.Content, template.String(v))
+	}
+	return answer, nil
+}
+
+// hasText says whether there is anything to replace, thoughts included.
+func hasText(c *genai.Content) bool {
+	return c != nil && slices.ContainsFunc(c.Parts, func(p *genai.Part) bool { return p.Text != "" })
+}
+
+// withText puts one text in the place of a content's texts. Calls and files
+// stay; thoughts go, as they may hold what the text must not. It is nil when
+// nothing is left.
+func withText(c *genai.Content, text string) *genai.Content {
+	out := &genai.Content{Role: c.Role}
+	put := false
+	for _, p := range c.Parts {
+		switch {
+		case p.Text == "":
+			out.Parts = append(out.Parts, p)
+		case !put && !p.Thought:
+			out.Parts, put = append(out.Parts, &genai.Part{Text: text}), true
+		}
+	}
+	if len(out.Parts) == 0 {
+		return nil
+	}
+	return out
+}
+
+func (r *rule) onModelError(ctx context.Context, m *Moment, _ *model.Request, failure error) (*model.Response, error) {
+	vars := m.vars()
+	told := modelFailure(m.node.llm.Name(), failure)
+	vars["error"] = map[string]any{"code": told.Code, "message": told.Message}
+	v, err := r.judge(ctx, vars, m.State)
+	if v == nil || err != nil {
+		return nil, err
+	}
+	return &model.Response{Content: model.ModelText(template.String(v)), FinishReason: genai.FinishReasonStop}, nil
+}
+
+func (r *rule) beforeTool(ctx context.Context, _ tool.Tool, call *tool.Call) (*tool.Result, error) {
+	return r.answerCall(ctx, call, "", nil)
+}
+
+func (r *rule) afterTool(ctx context.Context, _ tool.Tool, call *tool.Call, result *tool.Result) (*tool.Result, error) {
+	var response map[string]any
+	if result != nil {
+		response = result.Response
+	}
+	return r.answerCall(ctx, call, "response", response)
+}
+
+func (r *rule) onToolError(ctx context.Context, _ tool.Tool, call *tool.Call, failure error) (*tool.Result, error) {
+	return r.answerCall(ctx, call, "error", map[string]any{"message": failure.Error()})
+}
+
+// answerCall judges a call of a tool; name and value are what the hook knows
+// besides it.
+func (r *rule) answerCall(ctx context.Context, call *tool.Call, name string, value map[string]any) (*tool.Result, error) {
+	o := call.Origin
+	vars := map[string]any{
+		"state": call.State, "user": o.User, "agent": o.Agent,
+		"session":    map[string]any{"id": o.SessionID, "user_id": o.UserID, "app": o.App},
+		"invocation": map[string]any{"id": o.InvocationID},
+		"tool":       map[string]any{"name": call.Name, "args": call.Args},
+	}
+	if name != "" {
+		vars[name] = value
+	}
+	v, err := r.judge(ctx, vars, call.State)
+	if v == nil || err != nil {
+		return nil, err
+	}
+	if r.verb == "deny" {
+		return &tool.Result{Response: map[string]any{"error": v}}, nil
+	}
+	if m, ok := v.(map[string]any); ok {
+		return &tool.Result{Response: m}, nil
+	}
+	return &tool.Result{Response: map[string]any{"result": v}}, nil
+}
+
+// vars are the values that rules about agents and models know.
+func (m *Moment) vars() map[string]any {
+	r := m.run
+	return map[string]any{
+		"state": m.State, "user": r.userText, "agent": m.node.agent.Name(),
+		"session":    map[string]any{"id": r.sess.ID, "user_id": r.sess.User, "app": r.sess.App},
+		"invocation": map[string]any{"id": r.id},
+	}
+}

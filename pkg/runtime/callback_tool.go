@@ -1,0 +1,85 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"google.golang.org/genai"
+
+	"agenthost/pkg/tool"
+)
+
+// carry runs one tool between its callbacks (adk-python
+// flows/llm_flows/functions.py).
+func (s *step) carry(ctx context.Context, t tool.Tool, call *tool.Call, traits tool.Traits) (*tool.Result, error) {
+	h := s.inv.node.hooks
+	if h == nil {
+		return s.invoke(ctx, t, call, traits)
+	}
+	result, err := firstAnswer(ctx, s.inv, "before_tool", h.beforeTool, func(f BeforeToolFunc) (*tool.Result, error) {
+		return f(ctx, t, call)
+	})
+	if result == nil && err == nil {
+		if result, err = s.invoke(ctx, t, call, traits); err != nil {
+			result, err = s.rescueTool(ctx, t, call, err)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	replaced, err := firstAnswer(ctx, s.inv, "after_tool", h.afterTool, func(f AfterToolFunc) (*tool.Result, error) {
+		return f(ctx, t, call, result)
+	})
+	if replaced != nil {
+		result = replaced
+	}
+	return result, err
+}
+
+// rescueTool asks for an answer in place of a failed tool's; the failure stays
+// when there is none. What ends the run is no failure of a tool.
+func (s *step) rescueTool(ctx context.Context, t tool.Tool, call *tool.Call, failure error) (*tool.Result, error) {
+	if ctx.Err() != nil || errors.Is(failure, errBudget) {
+		return nil, failure
+	}
+	answer, err := firstAnswer(ctx, s.inv, "on_tool_error", s.inv.node.hooks.onToolError, func(f ToolErrorFunc) (*tool.Result, error) {
+		return f(ctx, t, call, failure)
+	})
+	if answer == nil && err == nil {
+		err = failure
+	}
+	return answer, err
+}
+
+// runUnknown answers a call of a tool that is not there.
+func (s *step) runUnknown(ctx context.Context, fc *genai.FunctionCall, a *answer) {
+	err := fmt.Errorf("tool %q not found: the available tools are %s", fc.Name, quoteNames(s.inv.node.tools.names))
+	if s.inv.node.hooks == nil {
+		a.respond(fc, errorResponse(err))
+		return
+	}
+	result, err := s.rescueTool(ctx, missingTool{fc.Name}, s.inv.newCall(fc, &a.actions), err)
+	told, failed := asHookFailure(err)
+	switch {
+	case failed:
+		a.err = told
+	case ctx.Err() != nil:
+		a.err = AsRunError(ctx.Err())
+	case err != nil:
+		a.respond(fc, errorResponse(err))
+	default:
+		a.respond(fc, result.Response)
+	}
+}
+
+// missingTool stands for a tool that is not there.
+type missingTool struct{ name string }
+
+func (t missingTool) Declaration() *genai.FunctionDeclaration {
+	return &genai.FunctionDeclaration{Name: t.name, Description: "Tool not found"}
+}
+
+func (t missingTool) Run(context.Context, *tool.Call) (*tool.Result, error) {
+	return nil, fmt.Errorf("tool %q not found", t.name)
+}

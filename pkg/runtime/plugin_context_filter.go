@@ -1,0 +1,68 @@
+package runtime
+
+import (
+	"context"
+
+	"google.golang.org/genai"
+
+	"agenthost/pkg/model"
+	"agenthost/pkg/spec"
+)
+
+type contextFilterConfig struct {
+	Keep int `yaml:"num_invocations_to_keep" required:"true" doc:"How many of the last turns models see, the present one included."`
+}
+
+// DecodeSpec wants at least the present turn.
+func (c *contextFilterConfig) DecodeSpec(n *spec.Node) spec.Diagnostics {
+	ds := spec.Decode(n, c)
+	if at := n.Get("num_invocations_to_keep"); !ds.HasErrors() && c.Keep < 1 {
+		ds = append(ds, at.Errorf("value", "num_invocations_to_keep must be at least 1, which is the present turn"))
+	}
+	return ds
+}
+
+// newContextFilter makes ADK's ContextFilterPlugin.
+func newContextFilter(_ context.Context, _ PluginEnv, c *contextFilterConfig) (*Plugin, error) {
+	filter := func(_ context.Context, _ *Moment, req *model.Request) (*model.Response, error) {
+		req.Contents = lastTurns(req.Contents, c.Keep)
+		return nil, nil
+	}
+	return &Plugin{Name: "context_filter", Callbacks: Callbacks{BeforeModel: []BeforeModelFunc{filter}}}, nil
+}
+
+// lastTurns keeps the contents from the n-th last word of the user on. What is
+// said as the user's without a break is one turn; answers to calls begin none.
+func lastTurns(contents []*genai.Content, n int) []*genai.Content {
+	for i := len(contents) - 1; i > 0; i-- {
+		if !userSpeaks(contents[i]) || userSpeaks(contents[i-1]) {
+			continue
+		}
+		if n--; n == 0 {
+			return contents[withCalls(contents, i):]
+		}
+	}
+	return contents
+}
+
+func userSpeaks(c *genai.Content) bool {
+	return c.Role == genai.RoleUser && len(model.ResponsesOf(c)) == 0
+}
+
+// withCalls moves the start of what is kept back to the calls whose answers
+// are kept: a model is never shown an answer without its call.
+func withCalls(contents []*genai.Content, from int) int {
+	open := map[string]bool{}
+	for i := len(contents) - 1; i >= 0; i-- {
+		if i < from && len(open) == 0 {
+			return i + 1
+		}
+		for _, r := range model.ResponsesOf(contents[i]) {
+			open[r.ID] = true
+		}
+		for _, c := range model.CallsOf(contents[i]) {
+			delete(open, c.ID)
+		}
+	}
+	return 0
+}

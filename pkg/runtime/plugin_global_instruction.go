@@ -1,0 +1,29 @@
+package runtime
+
+import (
+	"context"
+
+	"agenthost/pkg/model"
+	"agenthost/pkg/spec"
+)
+
+type globalInstructionConfig struct {
+	Instruction spec.Text `yaml:"instruction" required:"true" doc:"What every model is told before all else; {key} is filled from the session's state."`
+}
+
+// newGlobalInstruction makes ADK's GlobalInstructionPlugin.
+func newGlobalInstruction(_ context.Context, _ PluginEnv, c *globalInstructionConfig) (*Plugin, error) {
+	text := instructionOf(c.Instruction)
+	tell := func(ctx context.Context, m *Moment, req *model.Request) (*model.Response, error) {
+		told, err := text.render(ctx, m.Invocation)
+		if err != nil || told == "" {
+			return nil, err
+		}
+		own := req.Instruction()
+		req.Config.SystemInstruction = nil
+		req.AppendInstruction(told)
+		req.AppendInstruction(own)
+		return nil, nil
+	}
+	return &Plugin{Name: "global_instruction", Callbacks: Callbacks{BeforeModel: []BeforeModelFunc{tell}}}, nil
+}

@@ -1,0 +1,78 @@
+package runtime_test
+
+import (
+	"bytes"
+	"log/slog"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"agenthost/internal/testenv"
+	"agenthost/pkg/loader"
+)
+
+// TestLogging: the plugin logging tells the life of a run, and what was said
+// only when it is asked for.
+func TestLogging(t *testing.T) {
+	for _, tt := range []struct{ name, settings, want string }{
+		{"plain", "logging", `INFO user message
+INFO agent begins
+INFO model is asked
+INFO model answers
+INFO event
+INFO tool is called
+WARN tool fails
+INFO event
+INFO model is asked
+INFO model answers
+INFO event
+INFO agent ends
+INFO run ends`},
+		{"contents", "{logging: {level: debug, contents: true}}", `DEBUG user message secret
+DEBUG agent begins
+DEBUG model is asked
+DEBUG model answers
+DEBUG event
+DEBUG tool is called {"n":7}
+WARN tool fails
+DEBUG event
+DEBUG model is asked
+DEBUG model answers all secret
+DEBUG event
+DEBUG agent ends
+DEBUG run ends`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var log bytes.Buffer
+			logger := slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+			e := testenv.New(t, &testenv.Options{Loader: &loader.Options{Logger: logger}})
+			e.Load(t, testenv.Files(t, "app", map[string][]byte{
+				"root_agent.yaml":  []byte("name: a\nmodel: demo\ninstruction: x\ntools:\n  - expr: {name: pick, params: {n: integer}, value: \"[1][args.n]\"}\n"),
+				"app.yaml":         []byte("models: {demo: {provider: scripted, script: demo.script.yaml}}\nplugins: [" + tt.settings + "]\n"),
+				"demo.script.yaml": []byte("- when: step == 0\n  calls: [{name: pick, args: {n: 7}}]\n- text: \"all {user}\"\n"),
+			}))
+			outline(e.Host.Run(t.Context(), say(e.Session(t, "app", "s", nil), "secret")))
+			if diff := cmp.Diff(tt.want, logged(log.String())); diff != "" {
+				t.Errorf("log (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// logged is level, message and content of each line.
+func logged(log string) string {
+	line := regexp.MustCompile(`level=(\w+) msg="?([\w ]+?)"? app=.*?(?: content=(.*))?$`)
+	var out []string
+	for l := range strings.Lines(log) {
+		m := line.FindStringSubmatch(strings.TrimSpace(l))
+		if m == nil {
+			out = append(out, l)
+			continue
+		}
+		content := strings.ReplaceAll(strings.Trim(m[3], `"`), `\"`, `"`)
+		out = append(out, strings.TrimSpace(m[1]+" "+m[2]+" "+content))
+	}
+	return strings.Join(out, "\n")
+}

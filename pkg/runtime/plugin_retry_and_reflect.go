@@ -1,0 +1,85 @@
+package runtime
+
+import (
+	"context"
+	"fmt"
+
+	"agenthost/pkg/spec"
+	"agenthost/pkg/tool"
+)
+
+type retryAndReflectConfig struct {
+	MaxRetries int  `yaml:"max_retries" default:"3" doc:"How often in a row a tool may fail in one run before the failure counts."`
+	Throw      bool `yaml:"throw_exception_if_retry_exceeded" default:"true" doc:"Whether a tool that fails once more ends the run; else the model is told not to call it again."`
+}
+
+// DecodeSpec refuses a negative count.
+func (c *retryAndReflectConfig) DecodeSpec(n *spec.Node) spec.Diagnostics {
+	ds := spec.Decode(n, c)
+	if at := n.Get("max_retries"); !ds.HasErrors() && c.MaxRetries < 0 {
+		ds = append(ds, at.Errorf("value", "max_retries %d is less than zero", c.MaxRetries))
+	}
+	return ds
+}
+
+// retryAndReflect is ADK's ReflectAndRetryToolPlugin. It counts the failures
+// of each tool under a temp: key of the state, which ends with the run.
+type retryAndReflect struct{ retryAndReflectConfig }
+
+func newRetryAndReflect(_ context.Context, _ PluginEnv, c *retryAndReflectConfig) (*Plugin, error) {
+	p := retryAndReflect{*c}
+	return &Plugin{Name: "retry_and_reflect", Callbacks: Callbacks{
+		OnToolError: []ToolErrorFunc{p.reflect},
+		AfterTool:   []AfterToolFunc{p.reset},
+	}}, nil
+}
+
+// reflectMark is the response_type by which ADK's clients know these answers.
+const reflectMark = "ERROR_HANDLED_BY_REFLECT_AND_RETRY_PLUGIN"
+
+func failuresKey(call *tool.Call) string { return "temp:retry_and_reflect:" + call.Name }
+
+func (p *retryAndReflect) reflect(_ context.Context, _ tool.Tool, call *tool.Call, failure error) (*tool.Result, error) {
+	key := failuresKey(call)
+	v, _ := call.State.Get(key)
+	before, _ := asCount(v)
+	n := before + 1
+	if n > p.MaxRetries {
+		if p.Throw {
+			return nil, failf(CodeToolFailed, failure, "tool %s of agent %s failed once too often (in a row: %d): %s", call.Name, call.Origin.Agent, n, failure)
+		}
+		return reflection(failure, n, fmt.Sprintf("The tool %s failed once too often; failures in a row: %d. Do not call it again in this turn: "+
+			"find another way, or tell the user what cannot be done.", call.Name, n)), nil
+	}
+	call.State.Set(key, n)
+	return reflection(failure, n, fmt.Sprintf("The call of %s failed; this was try %d of %d. Before the next call, think about why: "+
+		"are the arguments complete, of the right kind, and meant for this tool? Do not repeat the same call. "+
+		"If the tool cannot help, find another way.", call.Name, n, p.MaxRetries+1)), nil
+}
+
+func reflection(failure error, n int, guidance string) *tool.Result {
+	return &tool.Result{Response: map[string]any{
+		"response_type": reflectMark, "error_details": failure.Error(), "retry_count": n, "reflection_guidance": guidance,
+	}}
+}
+
+// reset forgets the failures of a tool that answered.
+func (p *retryAndReflect) reset(_ context.Context, _ tool.Tool, call *tool.Call, result *tool.Result) (*tool.Result, error) {
+	if result != nil && result.Response["response_type"] == reflectMark {
+		return nil, nil
+	}
+	if _, failed := call.State.Get(failuresKey(call)); failed {
+		call.State.Set(failuresKey(call), nil)
+	}
+	return nil, nil
+}
+
+func asCount(v any) (int, bool) {
+	switch v := v.(type) {
+	case int:
+		return v, true
+	case int64:
+		return int(v), true
+	}
+	return 0, false
+}

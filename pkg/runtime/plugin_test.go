@@ -1,0 +1,246 @@
+package runtime_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/genai"
+
+	"agenthost/internal/testenv"
+	"agenthost/pkg/model"
+	"agenthost/pkg/runtime"
+	"agenthost/pkg/session"
+	"agenthost/pkg/tool"
+)
+
+// A record is a list that many may write to.
+type record struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+func (r *record) add(format string, args ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.lines = append(r.lines, fmt.Sprintf(format, args...))
+}
+
+// noting is a plugin that notes all that it is asked, and answers nothing.
+func noting(r *record) *runtime.Plugin {
+	around := func(hook string) []runtime.AgentFunc {
+		return []runtime.AgentFunc{func(_ context.Context, m *runtime.Moment) (*genai.Content, error) {
+			r.add("%s %s", hook, m.Agent().Name())
+			return nil, nil
+		}}
+	}
+	return &runtime.Plugin{
+		Name: "noting",
+		Callbacks: runtime.Callbacks{
+			BeforeAgent: around("before_agent"), AfterAgent: around("after_agent"),
+			BeforeModel: []runtime.BeforeModelFunc{func(_ context.Context, m *runtime.Moment, _ *model.Request) (*model.Response, error) {
+				r.add("before_model %s", m.Agent().Name())
+				return nil, nil
+			}},
+			AfterModel: []runtime.AfterModelFunc{func(_ context.Context, m *runtime.Moment, _ *model.Response) (*model.Response, error) {
+				r.add("after_model %s", m.Agent().Name())
+				return nil, nil
+			}},
+			BeforeTool: []runtime.BeforeToolFunc{func(_ context.Context, _ tool.Tool, call *tool.Call) (*tool.Result, error) {
+				r.add("before_tool %s", call.Name)
+				return nil, nil
+			}},
+			AfterTool: []runtime.AfterToolFunc{func(_ context.Context, _ tool.Tool, call *tool.Call, _ *tool.Result) (*tool.Result, error) {
+				r.add("after_tool %s", call.Name)
+				return nil, nil
+			}},
+		},
+		OnUserMessage: func(_ context.Context, m *runtime.Moment, c *genai.Content) (*genai.Content, error) {
+			r.add("on_user_message %s", model.TextOf(c))
+			return nil, nil
+		},
+		BeforeRun: func(_ context.Context, inv *runtime.Invocation) (*genai.Content, error) {
+			r.add("before_run %s", inv.Agent().Name())
+			return nil, nil
+		},
+		OnEvent: func(_ context.Context, _ *runtime.Invocation, ev *session.Event) (*session.Event, error) {
+			r.add("on_event %s", eventOutline(ev))
+			return nil, nil
+		},
+		AfterRun: func(_ context.Context, inv *runtime.Invocation) error {
+			r.add("after_run %s", inv.Agent().Name())
+			return nil
+		},
+		Close: func(context.Context) error { r.add("close"); return nil },
+	}
+}
+
+// TestPluginOrder: a plugin is asked at each of its moments, around the run,
+// and closed once; an agent that is called as a tool has the plugins of its
+// caller, and does not close them.
+func TestPluginOrder(t *testing.T) {
+	e := testenv.New(t, nil)
+	key := e.Session(t, "app", "s", nil)
+	r := &record{}
+	expert := runtime.NewAgentTool(runtime.NewLLM("expert", &runtime.LLMOptions{Model: saying("wise")}), false)
+	ask := answering(func(_ context.Context, req *model.Request) (*genai.Content, error) {
+		if len(model.ResponsesOf(req.Contents[len(req.Contents)-1])) > 0 {
+			return model.ModelText("done"), nil
+		}
+		call := &genai.FunctionCall{ID: "c", Name: "expert", Args: map[string]any{"request": "why"}}
+		return &genai.Content{Role: genai.RoleModel, Parts: []*genai.Part{{FunctionCall: call}}}, nil
+	})
+	deploy(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: ask, Tools: []tool.Tool{expert}}), &runtime.AppOptions{Plugins: []*runtime.Plugin{noting(r)}})
+	outline(e.Host.Run(t.Context(), say(key, "go")))
+	e.Host.Remove("app")
+	want := `on_user_message go
+before_run a
+before_agent a
+before_model a
+after_model a
+on_event a: call expert
+before_tool expert
+on_user_message why
+before_run expert
+before_agent expert
+before_model expert
+after_model expert
+on_event expert: wise
+after_agent expert
+after_run expert
+after_tool expert
+on_event a: expert map[result:wise]
+before_model a
+after_model a
+on_event a: done
+after_agent a
+after_run a
+close`
+	if diff := cmp.Diff(want, strings.Join(r.lines, "\n")); diff != "" {
+		t.Errorf("asked (-want +got):\n%s", diff)
+	}
+}
+
+// TestPluginAnswers is the rest of runtime-semantics 6.12 and 1.2: the first
+// answer is the last.
+func TestPluginAnswers(t *testing.T) {
+	speaks := func(name string) *runtime.Plugin {
+		return &runtime.Plugin{Name: name, Callbacks: runtime.Callbacks{BeforeAgent: []runtime.AgentFunc{agentSays(name)}}}
+	}
+	quiet := &runtime.Plugin{Name: "quiet", Callbacks: runtime.Callbacks{BeforeAgent: []runtime.AgentFunc{agentSays("")}}}
+	replacing := func(with *session.Event) *runtime.Plugin {
+		return &runtime.Plugin{Name: "replacing", OnEvent: func(context.Context, *runtime.Invocation, *session.Event) (*session.Event, error) {
+			return with, nil
+		}}
+	}
+	other := &session.Event{ID: "other", InvocationID: "other", Author: "b"}
+	other.Actions.StateDelta = map[string]any{"n": 1}
+	hushed := &session.Event{}
+	hushed.Content = model.ModelText("hush")
+	broken := errors.New("no disk")
+	tests := []struct {
+		name    string
+		plugins []*runtime.Plugin
+		want    string
+		stored  string
+	}{
+		{"the first answer is the last", []*runtime.Plugin{quiet, speaks("one"), speaks("two")}, "a: one\n", "user a"},
+		{"no answer leaves it to the agent", []*runtime.Plugin{quiet}, "a: own\n", "user a"},
+		{
+			"before_run",
+			[]*runtime.Plugin{{Name: "p", BeforeRun: func(context.Context, *runtime.Invocation) (*genai.Content, error) {
+				return model.ModelText("closed today"), nil
+			}}},
+			"model: closed today\n", "user model",
+		},
+		{"on_event replaces the content", []*runtime.Plugin{replacing(hushed)}, "a: hush\n", "user a"},
+		{"on_event replaces what it names", []*runtime.Plugin{replacing(other)}, "b: own\n", "user b"},
+		{
+			"on_user_message",
+			[]*runtime.Plugin{{Name: "p", OnUserMessage: func(_ context.Context, m *runtime.Moment, c *genai.Content) (*genai.Content, error) {
+				m.State.Set("heard", model.TextOf(c))
+				return model.UserText("nothing"), nil
+			}}},
+			"a: own\n", "user a",
+		},
+		{
+			"after_run fails",
+			[]*runtime.Plugin{{Name: "p", AfterRun: func(context.Context, *runtime.Invocation) error { return broken }}},
+			"a: own\nerror CALLBACK_FAILED: after_run of plugin p failed: no disk\n", "user a",
+		},
+		{
+			"on_event fails",
+			[]*runtime.Plugin{{Name: "p", OnEvent: func(context.Context, *runtime.Invocation, *session.Event) (*session.Event, error) {
+				return nil, broken
+			}}},
+			"error CALLBACK_FAILED: on_event of plugin p failed: no disk\n", "user",
+		},
+		{
+			"a message without parts",
+			[]*runtime.Plugin{{Name: "p", OnUserMessage: func(context.Context, *runtime.Moment, *genai.Content) (*genai.Content, error) {
+				return &genai.Content{}, nil
+			}}},
+			"error CALLBACK_FAILED: on_user_message of a plugin gave a message without parts, or with a function call\n", "",
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			e := testenv.New(t, nil)
+			key := e.Session(t, "app", "s", nil)
+			own := runtime.Callbacks{BeforeAgent: []runtime.AgentFunc{agentSays("own")}}
+			deploy(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: saying("hi"), Callbacks: own}), &runtime.AppOptions{Plugins: tt.plugins})
+			if diff := cmp.Diff(tt.want, outline(e.Host.Run(t.Context(), say(key, "secret")))); diff != "" {
+				t.Errorf("Run() (-want +got):\n%s", diff)
+			}
+			if got := authors(t, e, key); got != tt.stored {
+				t.Errorf("stored = %q, want %q", got, tt.stored)
+			}
+			sess, err := e.Store.Sessions.Get(t.Context(), key, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, ev := range sess.Events() {
+				if ev.ID == "other" || ev.InvocationID == "other" {
+					t.Error("a plugin replaced an event's id")
+				}
+				if tt.name == "on_user_message" && strings.Contains(ev.Text(), "secret") {
+					t.Error("the message that was replaced is stored")
+				}
+			}
+		})
+	}
+}
+
+// TestAfterRunOnlyWhenWell: after an error it is not called.
+func TestAfterRunOnlyWhenWell(t *testing.T) {
+	e := testenv.New(t, nil)
+	key := e.Session(t, "app", "s", nil)
+	r := &record{}
+	deploy(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: answering(failing)}), &runtime.AppOptions{Plugins: []*runtime.Plugin{noting(r)}})
+	outline(e.Host.Run(t.Context(), say(key, "go")))
+	if got := strings.Join(r.lines, "\n"); strings.Contains(got, "after_run") {
+		t.Errorf("after a failure the plugin was asked:\n%s", got)
+	}
+}
+
+func TestPluginNames(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		plugins []*runtime.Plugin
+		want    string
+	}{
+		{"twice", []*runtime.Plugin{{Name: "p"}, {Name: "p"}}, "app x: there are two plugins named p"},
+		{"none", []*runtime.Plugin{{}}, "app x: a plugin has no name"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := runtime.NewApp("x", runtime.NewLLM("a", nil), &runtime.AppOptions{Model: saying("hi"), Plugins: tt.plugins})
+			if err == nil || err.Error() != tt.want {
+				t.Errorf("NewApp() = %v, want %s", err, tt.want)
+			}
+		})
+	}
+}
