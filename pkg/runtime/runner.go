@@ -137,6 +137,13 @@ func (r *run) store(ctx context.Context, ev *session.Event) error {
 	if ev.Partial {
 		return nil
 	}
+	// Tools and answers are checked where they write; this is for callbacks and
+	// for agents written in Go.
+	if ev.Author != session.UserAuthor {
+		if err := r.app.state.CheckDelta(ev.Actions.StateDelta); err != nil {
+			return fmt.Errorf("%w: %w", err, session.ErrInvalid)
+		}
+	}
 	return r.commit(ctx, ev)
 }
 
