@@ -23,11 +23,11 @@ type workload struct {
 const (
 	long  = 250 * time.Millisecond
 	short = 50 * time.Millisecond
-	// journal is long enough for about a thousand durable turns in fresh
+	// journal is long enough for more than a thousand durable turns in fresh
 	// sessions on both sides. SQLite's journal then reaches its working size, and
 	// carrying it over to the database is part of the cost, as in a host that
 	// runs for days. A shorter round would count it on neither side.
-	journal = 4 * time.Second
+	journal = 3 * time.Second
 )
 
 // workloads lists them in the order of the report.
@@ -38,7 +38,7 @@ func workloads() []workload {
 		{"turn in memory, 100 events", 0, talk{sessions: 200, events: 100, turns: 1, limit: short}.round},
 		{"turn in memory, 1000 events", 50, talk{sessions: 16, events: 1000, turns: 8, limit: short}.round},
 		{"turn in memory, 5000 events", 100, talk{sessions: 4, events: 5000, turns: 50, limit: short}.round},
-		{"durable turn, fresh session", 5, talk{durable: true, sessions: 1000, events: 0, turns: 1, limit: journal}.round},
+		{"durable turn, fresh session", 5, talk{durable: true, sessions: 3000, events: 0, turns: 1, limit: journal}.round},
 		{"durable turn, 1000 events", 0, talk{durable: true, sessions: 2, events: 1000, turns: 10, limit: long}.round},
 		{"durable turn, 5000 events", 50, talk{durable: true, sessions: 1, events: 5000, turns: 50, limit: long}.round},
 		{"template, 2 KB, 10 of 100 keys", 10, renderRound},
