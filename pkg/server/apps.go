@@ -1,6 +1,7 @@
 package server
 
 import (
+	"errors"
 	"net/http"
 	goruntime "runtime"
 	"strconv"
@@ -89,6 +90,11 @@ func (s *Server) handlePreview(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	p, err := s.host.Preview(r.Context(), req)
+	var re *runtime.RunError
+	if errors.As(err, &re) && re.Code == runtime.CodeMissingValue {
+		// The state came with the request, so the answer is the asker's to give.
+		return refuse(re.Message)
+	}
 	if err != nil {
 		return err
 	}
