@@ -31,7 +31,7 @@ func newSession(io stdio) *cobra.Command {
 		Long: `Session looks after the stored sessions of an app: list them, show one with its
 events and state, take back the end of one, or delete it. APPDIR is the app's
 folder; only a rewind that goes on with a TEXT loads it.`,
-		Args: cobra.NoArgs,
+		Args: between(0, 0),
 		RunE: func(*cobra.Command, []string) error {
 			return errors.New("session needs one of list, show, rewind and delete")
 		},
@@ -53,7 +53,7 @@ func newSessionList(io stdio) *cobra.Command {
 	cmd := f.verb(&cobra.Command{
 		Use:   "list APPDIR",
 		Short: "List sessions",
-		Args:  cobra.ExactArgs(1),
+		Args:  between(1, 1),
 	}, func(ctx context.Context, args []string) error { return listSessions(ctx, io, &f, args[0]) })
 	cmd.Flags().StringVar(&f.user, "user", "", "only the sessions of this user (default: of all)")
 	cmd.Flags().BoolVar(&f.json, "json", false, "print JSON")
@@ -65,7 +65,7 @@ func newSessionShow(io stdio) *cobra.Command {
 	cmd := f.verb(&cobra.Command{
 		Use:   "show APPDIR SESSION",
 		Short: "Show the events and the state of a session",
-		Args:  cobra.ExactArgs(2),
+		Args:  between(2, 2),
 	}, func(ctx context.Context, args []string) error { return showSession(ctx, io, &f, args) })
 	cmd.Flags().StringVar(&f.user, "user", "user", "whose session it is")
 	cmd.Flags().BoolVar(&f.json, "json", false, "print JSON")
@@ -80,7 +80,7 @@ func newSessionRewind(io stdio) *cobra.Command {
 		Long: `Rewind takes back the end of a session: its state and its artifacts become what
 they were, and models see nothing of what was taken back. It stays stored. What
 belongs to the user or the app does not change.`,
-		Args: cobra.RangeArgs(2, 3),
+		Args: between(2, 3),
 	}, func(ctx context.Context, args []string) error { return rewindSession(ctx, io, &f, args) })
 	cmd.Flags().StringVar(&f.user, "user", "user", "whose session it is")
 	cmd.Flags().StringVar(&f.before, "before", "", "take back this invocation and all behind it")
@@ -94,7 +94,7 @@ func newSessionDelete(io stdio) *cobra.Command {
 	cmd := f.verb(&cobra.Command{
 		Use:   "delete APPDIR SESSION",
 		Short: "Delete a session with its events and state",
-		Args:  cobra.ExactArgs(2),
+		Args:  between(2, 2),
 	}, func(ctx context.Context, args []string) error { return deleteSession(ctx, io, &f, args) })
 	cmd.Flags().StringVar(&f.user, "user", "user", "whose session it is")
 	return cmd

@@ -57,11 +57,6 @@ func Text(pieces ...string) Reply {
 // Parts answers with parts.
 func Parts(parts ...*genai.Part) Reply { return Reply{Parts: parts} }
 
-// Call answers with one function call.
-func Call(name string, args map[string]any) Reply {
-	return Parts(genai.NewPartFromFunctionCall(name, args))
-}
-
 // Failure answers with an HTTP status and Google's error JSON.
 func Failure(status int, message string) Reply { return Reply{Status: status, Message: message} }
 

@@ -87,8 +87,9 @@ func (w window) pick(events []*session.Event) []*session.Event {
 	return events
 }
 
-// A head is a session's row. The id is never given again, also not when the
-// session's key is.
+// A head is a session without its events: its id, and the number and time of
+// its last event. The id is never given again, also not when the session's key
+// is.
 type head struct {
 	id      int64
 	version int64
