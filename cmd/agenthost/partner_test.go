@@ -66,6 +66,7 @@ func commands() map[string]command {
 		"wait-for":  waitFor,
 		"listen":    affirmed(listen),
 		"keep-last": affirmed(keepLast),
+		"sqlite":    affirmed(sqlite),
 	}
 }
 

@@ -20,6 +20,8 @@ import (
 func TestRecordedAppsReplay(t *testing.T) {
 	said := map[string][]string{
 		"hello":    {"good morning", "my name is Ana", "thanks", "thanks"},
+		"files":    {"hello"},
+		"memory":   {"My cat is called Milo.", "What is my cat called?", "look up the cat"},
 		"pipeline": {"why sleep matters", "and dreams"},
 		"team":     {"hello", "my invoice is wrong", "it is number 12", "and my tyre is flat", "since monday"},
 		"tools": {
@@ -35,12 +37,14 @@ func TestRecordedAppsReplay(t *testing.T) {
 			t.Run(app, func(t *testing.T) {
 				var script strings.Builder
 				rec := provider.NewRecorder(&script)
-				want := conversation(t, dir, said[app], streaming, &loader.Options{Wrap: rec.Wrap})
+				want := conversation(t, dir, said[app], streaming, &loader.Options{Wrap: rec.Wrap, WrapTool: loader.RecordTools(rec)})
 				if rec.Err() != nil {
 					t.Fatal(rec.Err())
 				}
-				replay := provider.NewScripted(decodeScript(t, script.String()), nil)
-				got := conversation(t, dir, said[app], streaming, &loader.Options{Model: replay})
+				recorded := decodeScript(t, script.String())
+				got := conversation(t, dir, said[app], streaming, &loader.Options{
+					Model: provider.NewScripted(recorded, nil), WrapTool: loader.ReplayTools(recorded),
+				})
 				if diff := cmp.Diff(want, got); diff != "" {
 					t.Errorf("streaming %v (-recorded +replayed):\n%s\nby\n%s", streaming, diff, &script)
 				}

@@ -27,6 +27,8 @@ type runFlags struct {
 	state         []string
 	json          bool
 	record        string
+	resume        bool
+	replay        string
 }
 
 func newRun(io stdio) *cobra.Command {
@@ -39,6 +41,9 @@ conversation. The session is kept, and --session goes on with it.
 
 A call that a person has to approve is asked for in a conversation, also when
 it was made in an earlier one.
+
+With --resume it says nothing: it goes on with the session's last invocation,
+which was cut off, of an app that is resumable.
 
 In a conversation, /state prints the session's state, /session its id, and
 /quit ends it.`,
@@ -54,12 +59,23 @@ In a conversation, /state prints the session's state, /session its id, and
 	flags.StringVar(&f.user, "user", "user", "who is talking")
 	flags.StringArrayVar(&f.state, "state", nil, "a state key, KEY=VALUE, set with the first message; may be given again")
 	flags.BoolVar(&f.json, "json", false, "print each event as a line of JSON")
-	flags.StringVar(&f.record, "record", "", "add what the models answer to this script, for a model of the provider scripted")
+	flags.BoolVar(&f.resume, "resume", false, "go on with the last invocation of --session, which was cut off")
+	flags.StringVar(&f.record, "record", "", "add what models and tools answer to this script, for --replay and for a model of the provider scripted")
+	flags.StringVar(&f.replay, "replay", "", "let models and tools answer from this record; nothing else is asked")
 	return cmd
 }
 
 func talk(ctx context.Context, io stdio, f *runFlags, args []string) error {
-	if f.record == "" {
+	switch {
+	case f.record != "" && f.replay != "":
+		return errors.New("--record and --replay exclude each other: a record is made of what models and tools answer themselves")
+	case f.replay != "":
+		opts, err := replaying(io, f.replay)
+		if err != nil {
+			return err
+		}
+		return talkWith(ctx, io, f, args, opts)
+	case f.record == "":
 		return talkWith(ctx, io, f, args, nil)
 	}
 	return recording(f.record, func(opts *loader.Options) error { return talkWith(ctx, io, f, args, opts) })
@@ -70,6 +86,9 @@ func talkWith(ctx context.Context, io stdio, f *runFlags, args []string, opts *l
 	if err != nil {
 		return err
 	}
+	if f.resume && (f.session == "" || len(args) == 2) {
+		return errors.New("--resume goes on with what was said in --session: name the session, and leave TEXT out")
+	}
 	host, app, err := f.newHost(ctx, io, args[0], opts)
 	if err != nil {
 		return err
@@ -78,6 +97,11 @@ func talkWith(ctx context.Context, io stdio, f *runFlags, args []string, opts *l
 	defer host.Close()
 	t := &talker{io: io, host: host, state: state, json: f.json}
 	if t.key, err = f.key(ctx, io, session.Key{App: app, User: f.user, ID: f.session}, host.Store()); err != nil {
+		return err
+	}
+	if f.resume {
+		err = t.resume(ctx)
+		t.remind(ctx, args[0])
 		return err
 	}
 	if len(args) == 2 {
@@ -194,6 +218,23 @@ func (t *talker) send(ctx context.Context, message *genai.Content) error {
 	}
 	t.state = nil
 	return t.tell(t.host.Run(ctx, req))
+}
+
+// resume goes on with the invocation that was cut off.
+func (t *talker) resume(ctx context.Context) error {
+	sess, err := t.host.Store().Sessions.Get(ctx, t.key, nil)
+	if err != nil {
+		return failed(err)
+	}
+	id := runtime.Unfinished(sess.Events())
+	if id == "" {
+		fmt.Fprintf(t.io.err, "there is nothing to resume: the last invocation of session %s has ended\n", t.key.ID)
+		return nil
+	}
+	streaming := !t.json
+	return t.tell(t.host.Run(ctx, &runtime.RunRequest{
+		App: t.key.App, UserID: t.key.User, SessionID: t.key.ID, InvocationID: id, Streaming: &streaming,
+	}))
 }
 
 // tell prints the events of a run.

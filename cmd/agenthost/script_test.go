@@ -34,10 +34,13 @@ func updating() bool { return flag.Lookup("update").Value.String() == "true" }
 //	sse-end                           print the rest
 //	[!] wait-for METHOD PATH TEXT [BODY-FILE]   ask until the answer has the text
 //	keep-last VAR PATTERN             set VAR to the last match in the output of the last exec
+//	sqlite DATABASE FILE.sql...       carry out SQL statements in a database file
 //	listen VAR [ADDR]                 see that a port is taken (any free one), set VAR to its address
-func TestScripts(t *testing.T) {
+func TestScripts(t *testing.T) { runScripts(t, filepath.Join("testdata", "script")) }
+
+func runScripts(t *testing.T, dir string) {
 	testscript.Run(t, testscript.Params{
-		Dir:                 filepath.Join("testdata", "script"),
+		Dir:                 dir,
 		Setup:               setUp,
 		Cmds:                commands(),
 		RequireExplicitExec: true,

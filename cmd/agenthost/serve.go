@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -25,6 +26,8 @@ const (
 	defaultAddr = "127.0.0.1:8000"
 	// moreAddrs is how many further ports are tried when the default one is taken.
 	moreAddrs = 20
+	// minLease leaves room for a disk or a machine that is slow for a moment.
+	minLease = time.Second
 )
 
 // serveFlags are those of serve.
@@ -60,6 +63,7 @@ variable: --session-db is AGENTHOST_SESSION_DB.`,
 	flags.StringVar(&f.addr, "addr", defaultAddr, "the address to listen on; the next free port when the default one is taken")
 	flags.StringVar(&f.logLevel, "log-level", "info", "debug, info, warn or error")
 	flags.DurationVar(&f.drain, "drain", 30*time.Second, "how long running turns may take to end after a signal")
+	flags.DurationVar(&f.lease, "lease", 15*time.Second, "how long other processes on the database leave a session to this one when it dies in the middle of a turn")
 	flags.BoolVar(&f.createSession, "auto-create-session", false, "make sessions that a run names and nobody made")
 	flags.BoolVar(&f.demo, "demo", false, "answer GET /demo/orders/{id}, for the example app tools")
 	flags.BoolVar(&f.insecure, "insecure", false, "allow an address that is not of this machine only; there is no authentication")
@@ -81,6 +85,9 @@ func serve(ctx context.Context, io stdio, f *serveFlags, dirs []string) error {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(f.logLevel)); err != nil {
 		return fmt.Errorf("--log-level %q: write debug, info, warn or error", f.logLevel)
+	}
+	if f.lease < minLease {
+		return fmt.Errorf("--lease %s: write %s or more", f.lease, minLease)
 	}
 	m := &serveMain{flags: f, io: io, logger: slog.New(slog.NewTextHandler(io.err, &slog.HandlerOptions{Level: level}))}
 	// Libraries that log by themselves must not write over the host's output.
@@ -170,9 +177,12 @@ func (m *serveMain) listen(ctx context.Context) (net.Listener, error) {
 // run serves until ctx ends, then lets running turns end.
 func (m *serveMain) run(ctx context.Context, listener net.Listener) error {
 	watching, stopWatching := context.WithCancel(ctx)
-	defer stopWatching()
 	watched := make(chan error, 1)
 	go func() { watched <- m.watch.Run(watching) }()
+	var retaining sync.WaitGroup
+	defer retaining.Wait()
+	defer stopWatching()
+	retaining.Go(func() { m.retain(watching) })
 	web := &http.Server{
 		Handler: m.server, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute,
 		ErrorLog: slog.NewLogLogger(m.logger.Handler(), slog.LevelWarn),

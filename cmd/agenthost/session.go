@@ -1,10 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -14,6 +16,7 @@ import (
 	"agenthost/pkg/model"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/session"
+	"agenthost/pkg/store"
 )
 
 // sessionFlags are those of the verbs below session.
@@ -21,22 +24,25 @@ type sessionFlags struct {
 	storeFlags
 	user          string
 	before, after string
+	turns         int
 	json          bool
+	limit         int
+	page          string
 }
 
 func newSession(io stdio) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "session",
-		Short: "List, show, rewind and delete sessions",
+		Short: "List, show, rewind, delete and prune sessions",
 		Long: `Session looks after the stored sessions of an app: list them, show one with its
-events and state, take back the end of one, or delete it. APPDIR is the app's
+events and state, take back the end of one, or delete it or all old ones. APPDIR is the app's
 folder; only a rewind that goes on with a TEXT loads it.`,
 		Args: between(0, 0),
 		RunE: func(*cobra.Command, []string) error {
-			return errors.New("session needs one of list, show, rewind and delete")
+			return errors.New("session needs one of list, show, rewind, delete and prune")
 		},
 	}
-	cmd.AddCommand(newSessionList(io), newSessionShow(io), newSessionRewind(io), newSessionDelete(io))
+	cmd.AddCommand(newSessionList(io), newSessionShow(io), newSessionRewind(io), newSessionDelete(io), newSessionPrune(io))
 	return cmd
 }
 
@@ -56,6 +62,8 @@ func newSessionList(io stdio) *cobra.Command {
 		Args:  between(1, 1),
 	}, func(ctx context.Context, args []string) error { return listSessions(ctx, io, &f, args[0]) })
 	cmd.Flags().StringVar(&f.user, "user", "", "only the sessions of this user (default: of all)")
+	cmd.Flags().IntVar(&f.limit, "limit", 0, "at most so many, and a token for the next ones (default: all)")
+	cmd.Flags().StringVar(&f.page, "page", "", "go on behind a list that was cut, by its token")
 	cmd.Flags().BoolVar(&f.json, "json", false, "print JSON")
 	return cmd
 }
@@ -75,7 +83,7 @@ func newSessionShow(io stdio) *cobra.Command {
 func newSessionRewind(io stdio) *cobra.Command {
 	var f sessionFlags
 	cmd := f.verb(&cobra.Command{
-		Use:   "rewind APPDIR SESSION (--before INVOCATION | --after EVENT) [TEXT]",
+		Use:   "rewind APPDIR SESSION (--turns N | --before INVOCATION | --after EVENT) [TEXT]",
 		Short: "Take back the end of a session, and go on with TEXT",
 		Long: `Rewind takes back the end of a session: its state and its artifacts become what
 they were, and models see nothing of what was taken back. It stays stored. What
@@ -84,6 +92,7 @@ belongs to the user or the app does not change.`,
 	}, func(ctx context.Context, args []string) error { return rewindSession(ctx, io, &f, args) })
 	cmd.Flags().StringVar(&f.user, "user", "user", "whose session it is")
 	cmd.Flags().StringVar(&f.before, "before", "", "take back this invocation and all behind it")
+	cmd.Flags().IntVar(&f.turns, "turns", 0, "take back so many of the user's last messages and what came of them")
 	cmd.Flags().StringVar(&f.after, "after", "", "take back all behind this event")
 	cmd.Flags().BoolVar(&f.json, "json", false, "print the events that follow as lines of JSON")
 	return cmd
@@ -93,7 +102,7 @@ func newSessionDelete(io stdio) *cobra.Command {
 	var f sessionFlags
 	cmd := f.verb(&cobra.Command{
 		Use:   "delete APPDIR SESSION",
-		Short: "Delete a session with its events and state",
+		Short: "Delete a session with its events, state and artifacts",
 		Args:  between(2, 2),
 	}, func(ctx context.Context, args []string) error { return deleteSession(ctx, io, &f, args) })
 	cmd.Flags().StringVar(&f.user, "user", "user", "whose session it is")
@@ -106,9 +115,12 @@ func listSessions(ctx context.Context, io stdio, f *sessionFlags, dir string) er
 		return err
 	}
 	defer st.Close()
-	all, err := st.Sessions.List(ctx, loader.AppName(dir), f.user)
+	all, next, err := f.listed(ctx, st.Sessions, loader.AppName(dir))
 	if err != nil {
 		return failed(err)
+	}
+	if next != "" {
+		defer fmt.Fprintf(io.err, "there are more: --page %s\n", next)
 	}
 	if f.json {
 		heads := []any{}
@@ -123,6 +135,14 @@ func listSessions(ctx context.Context, io stdio, f *sessionFlags, dir string) er
 		fmt.Fprintf(w, "%s\t%s\t%d\t%s\n", sess.ID, sess.User, sess.Version, sess.LastUpdate.Local().Format("2006-01-02 15:04:05"))
 	}
 	return failed(w.Flush())
+}
+
+func (f *sessionFlags) listed(ctx context.Context, s *store.Sessions, app string) (all []*session.Session, next string, err error) {
+	if f.limit == 0 && f.page == "" {
+		all, err = s.List(ctx, app, f.user)
+		return all, "", err
+	}
+	return s.Page(ctx, &store.PageRequest{App: app, User: f.user, Size: cmp.Or(f.limit, 100), Token: f.page})
 }
 
 func (f *sessionFlags) key(args []string) session.Key {
@@ -187,6 +207,12 @@ func eventLine(ev *session.Event) string {
 			}
 		}
 	}
+	if ev.Actions.AgentState != nil {
+		said = append(said, "(at) "+oneLine(ev.Actions.AgentState))
+	}
+	if ev.Actions.EndOfAgent {
+		said = append(said, "(end)")
+	}
 	if ev.ErrorCode != "" {
 		said = append(said, "! "+ev.ErrorCode)
 	}
@@ -207,6 +233,11 @@ func rewindSession(ctx context.Context, io stdio, f *sessionFlags, args []string
 	}
 	defer host.Store().Close()
 	defer host.Close()
+	if f.turns != 0 {
+		if req.BeforeInvocationID, err = f.lastTurns(ctx, host.Store(), key); err != nil {
+			return err
+		}
+	}
 	t := &talker{io: io, host: host, key: key, json: f.json}
 	if len(args) < 3 {
 		for _, err := range host.Rewind(ctx, req) {
@@ -218,6 +249,26 @@ func rewindSession(ctx context.Context, io stdio, f *sessionFlags, args []string
 	streaming := !f.json
 	req.Message, req.Streaming = model.UserText(args[2]), &streaming
 	return t.tell(host.Rewind(ctx, req))
+}
+
+// lastTurns is the invocation that the last turns begin with.
+func (f *sessionFlags) lastTurns(ctx context.Context, st *store.Store, key session.Key) (string, error) {
+	if f.before+f.after != "" || f.turns < 0 {
+		return "", errors.New("--turns is a number above 0, and stands without --before and --after")
+	}
+	sess, err := st.Sessions.Get(ctx, key, nil)
+	if err != nil {
+		return "", failed(err)
+	}
+	left := f.turns
+	for _, ev := range slices.Backward(session.WithoutRewound(sess.Events())) {
+		if ev.Author == session.UserAuthor && ev.Text() != "" && ev.Actions.Compaction == nil {
+			if left--; left == 0 {
+				return ev.InvocationID, nil
+			}
+		}
+	}
+	return "", failedf("session %s has %d turns, not %d", key.ID, f.turns-left, f.turns)
 }
 
 // host is one with the app when there is something to say to it, else one
@@ -244,7 +295,7 @@ func deleteSession(ctx context.Context, io stdio, f *sessionFlags, args []string
 	if _, err := st.Sessions.Get(ctx, key, nil); err != nil {
 		return failed(err)
 	}
-	if err := st.Sessions.Delete(ctx, key); err != nil {
+	if err := st.Delete(ctx, key); err != nil {
 		return failed(err)
 	}
 	fmt.Fprintf(io.err, "session %s deleted\n", key.ID)

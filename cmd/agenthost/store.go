@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
 
@@ -20,18 +21,20 @@ import (
 // defaultSessionDB is where sessions are kept unless something else is said.
 const defaultSessionDB = "sqlite:///data/agenthost.db"
 
-// storeFlags say where sessions and artifacts are kept.
+// storeFlags say where sessions, artifacts and memories are kept.
 type storeFlags struct {
-	sessionDB, artifacts string
+	sessionDB, artifacts, memory string
+	lease                        time.Duration // 0 is the store's own
 }
 
 func (f *storeFlags) add(flags *pflag.FlagSet) {
-	flags.StringVar(&f.sessionDB, "session-db", defaultSessionDB, "where sessions are kept: sqlite:///relative.db, sqlite:////absolute.db or memory:")
-	flags.StringVar(&f.artifacts, "artifacts", "", "where artifacts are kept: dir:///folder or memory: (default: beside the session database)")
+	flags.StringVar(&f.sessionDB, "session-db", defaultSessionDB, "where sessions are kept: sqlite:///relative.db, sqlite:////absolute.db, postgres://user@host/database, mysql://user@host/database or memory:")
+	flags.StringVar(&f.artifacts, "artifacts", "", "where artifacts are kept: dir:///folder, gs://bucket/prefix, s3://bucket/prefix or memory: (default: beside the database file, or in data/)")
+	flags.StringVar(&f.memory, "memory", "", "where memories are kept: a URL as of --session-db (default: in the session database)")
 }
 
 func (f *storeFlags) open(ctx context.Context, logger *slog.Logger) (*store.Store, error) {
-	st, err := store.Open(ctx, f.sessionDB, &store.Options{Artifacts: f.artifacts, Logger: logger})
+	st, err := store.Open(ctx, f.sessionDB, &store.Options{Artifacts: f.artifacts, Memory: f.memory, Lease: f.lease, Logger: logger})
 	if err != nil {
 		return nil, failedf("opening the session database: %w", err)
 	}

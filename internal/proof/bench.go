@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"time"
 )
 
 // A ratio is what is read of one workload in the bench's report.
@@ -15,10 +16,18 @@ type ratio struct {
 	Workload string  `json:"workload"`
 	Target   float64 `json:"target"`
 	Ratio    float64 `json:"ratio"`
+	Limit    cost    `json:"limit"`
 	Sides    []struct {
 		Side  string `json:"side"`
 		Error string `json:"error"`
+		cost
 	} `json:"sides"`
+}
+
+// A cost is what one operation took, or may take.
+type cost struct {
+	CPU    time.Duration `json:"cpuNs"`
+	Allocs float64       `json:"allocs"`
 }
 
 // compareWithADK runs the quick form of the bench. It is built first, so that
@@ -55,6 +64,9 @@ func readRatios(file string) ([]row, error) {
 	var rows []row
 	for _, r := range report.Results {
 		rows = append(rows, r.row())
+		if r.Limit != (cost{}) {
+			rows = append(rows, r.limitRow())
+		}
 	}
 	return rows, nil
 }
@@ -72,6 +84,22 @@ func (r ratio) row() row {
 		}
 	}
 	return row{promised, shown, r.Ratio > 0 && r.Ratio >= r.Target}
+}
+
+// limitRow is the line of what agenthost may take at most.
+func (r ratio) limitRow() row {
+	var took cost
+	for _, s := range r.Sides {
+		if s.Side == "agenthost" {
+			took = s.cost
+		}
+	}
+	micros := func(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
+	return row{
+		fmt.Sprintf("%s: at most %.2g µs of CPU and %.0f allocations", r.Workload, micros(r.Limit.CPU), r.Limit.Allocs),
+		fmt.Sprintf("%.2f µs, %.1f", micros(took.CPU), took.Allocs),
+		took.CPU > 0 && took.CPU <= r.Limit.CPU && took.Allocs <= r.Limit.Allocs,
+	}
 }
 
 // decimals are those that a ratio is printed with: three digits, so that one

@@ -14,6 +14,7 @@ func TestReadRatios(t *testing.T) {
   {"workload": "reached", "target": 6, "ratio": 6.5, "sides": []},
   {"workload": "missed", "target": 10, "ratio": 9.96, "sides": []},
   {"workload": "no target", "ratio": 57.7, "sides": []},
+  {"workload": "bounded", "ratio": 7, "limit": {"cpuNs": 600, "allocs": 4}, "sides": [{"side": "agenthost", "cpuNs": 550, "allocs": 3.5}]},
   {"workload": "not known", "sides": [{"side": "adk-go", "error": "no disk"}]}
 ]}`
 	if err := os.WriteFile(file, []byte(report), 0o600); err != nil {
@@ -27,6 +28,8 @@ func TestReadRatios(t *testing.T) {
 		{"reached: 6× less CPU than adk-go", "6.50×", true},
 		{"missed: 10× less CPU than adk-go", "9.96×", false},
 		{"no target: measured beside adk-go", "57.7×", true},
+		{"bounded: measured beside adk-go", "7.00×", true},
+		{"bounded: at most 0.6 µs of CPU and 4 allocations", "0.55 µs, 3.5", true},
 		{"not known: measured beside adk-go", "0.00×; adk-go failed: no disk", false},
 	}
 	if diff := cmp.Diff(want, got, cmp.AllowUnexported(row{})); diff != "" {

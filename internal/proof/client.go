@@ -14,9 +14,10 @@ import (
 
 // An event is what a client looks at in one of ADK's events.
 type event struct {
-	ID      string `json:"id"`
-	Partial bool   `json:"partial"`
-	Content struct {
+	ID           string `json:"id"`
+	InvocationID string `json:"invocationId"`
+	Partial      bool   `json:"partial"`
+	Content      struct {
 		Parts []struct {
 			Text string `json:"text"`
 		} `json:"parts"`

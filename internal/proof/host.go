@@ -26,11 +26,16 @@ type host struct {
 	born time.Time
 }
 
-// serve starts the program on a database and waits for its greeting.
+// serve starts the program on a database file and waits for its greeting.
 func serve(ctx context.Context, l *lab, db, apps string) (*host, error) {
+	return serveAt(ctx, l, "sqlite:///"+db, apps)
+}
+
+// serveAt is serve for a store's URL.
+func serveAt(ctx context.Context, l *lab, url, apps string) (*host, error) {
 	h := &host{log: new(bytes.Buffer)}
 	h.cmd = exec.CommandContext(ctx, l.bin, "serve", "--addr", "127.0.0.1:0", "--auto-create-session",
-		"--session-db", "sqlite:///"+db, "--log-level", "error", apps)
+		"--session-db", url, "--log-level", "error", apps)
 	h.cmd.Dir, h.cmd.Stderr, h.cmd.WaitDelay = l.dir, h.log, time.Second
 	h.cmd.Env = []string{"HOME=" + l.dir, "PATH=" + os.Getenv("PATH")}
 	out, err := h.cmd.StdoutPipe()
@@ -42,11 +47,11 @@ func serve(ctx context.Context, l *lab, db, apps string) (*host, error) {
 		return nil, fmt.Errorf("starting the program: %w", err)
 	}
 	greeting, err := bufio.NewReader(out).ReadString('\n')
-	url, ok := strings.CutPrefix(strings.TrimSpace(greeting), "agenthost serves at ")
+	at, ok := strings.CutPrefix(strings.TrimSpace(greeting), "agenthost serves at ")
 	if err != nil || !ok {
 		return nil, fmt.Errorf("no greeting, but %q: %w", greeting, errors.Join(err, h.kill()))
 	}
-	h.url = url
+	h.url = at
 	return h, nil
 }
 

@@ -81,6 +81,7 @@ func (t *talker) missing(ctx context.Context) (int, error) {
 
 // A killing is what came of all rounds.
 type killing struct {
+	url, file                       string // of the database; the file is SQLite's
 	rounds, missing, whole, resumed int
 	talkers                         []*talker
 	errs                            []error
@@ -92,10 +93,8 @@ func restart(ctx context.Context, l *lab) ([]row, error) {
 	if err := clerk().write(filepath.Join(dir, "apps")); err != nil {
 		return nil, err
 	}
-	k := &killing{}
-	for i := range talkers {
-		k.talkers = append(k.talkers, &talker{client: newClient("", "clerk", fmt.Sprintf("session-%d", i))})
-	}
+	file := filepath.Join(dir, "sessions.db")
+	k := newKilling("sqlite:///"+file, file)
 	for range killRounds {
 		if err := k.round(ctx, l, dir); err != nil {
 			return k.rows(), err
@@ -104,11 +103,19 @@ func restart(ctx context.Context, l *lab) ([]row, error) {
 	return k.rows(), nil
 }
 
+func newKilling(url, file string) *killing {
+	k := &killing{url: url, file: file}
+	for i := range talkers {
+		k.talkers = append(k.talkers, &talker{client: newClient("", "clerk", fmt.Sprintf("session-%d", i))})
+	}
+	return k
+}
+
 // round lets the sessions talk until a moment that nobody knows before, kills
 // the host, starts it again, and looks what is there.
 func (k *killing) round(ctx context.Context, l *lab, dir string) error {
-	db, apps := filepath.Join(dir, "sessions.db"), filepath.Join(dir, "apps")
-	h, err := k.serve(ctx, l, db, apps)
+	apps := filepath.Join(dir, "apps")
+	h, err := k.serve(ctx, l, apps)
 	if err != nil {
 		return err
 	}
@@ -116,10 +123,10 @@ func (k *killing) round(ctx context.Context, l *lab, dir string) error {
 		return err
 	}
 	k.rounds++
-	if h, err = k.serve(ctx, l, db, apps); err != nil {
+	if h, err = k.serve(ctx, l, apps); err != nil {
 		return fmt.Errorf("starting again: %w", err)
 	}
-	k.look(ctx, db)
+	k.look(ctx)
 	return h.kill()
 }
 
@@ -141,8 +148,8 @@ func (k *killing) talkUntilKilled(ctx context.Context, h *host) error {
 }
 
 // serve starts the host and points all clients to it.
-func (k *killing) serve(ctx context.Context, l *lab, db, apps string) (*host, error) {
-	h, err := serve(ctx, l, db, apps)
+func (k *killing) serve(ctx context.Context, l *lab, apps string) (*host, error) {
+	h, err := serveAt(ctx, l, k.url, apps)
 	if err != nil {
 		return nil, err
 	}
@@ -155,7 +162,7 @@ func (k *killing) serve(ctx context.Context, l *lab, db, apps string) (*host, er
 
 // look compares what is stored with what was seen, and takes a turn in each
 // session.
-func (k *killing) look(ctx context.Context, db string) {
+func (k *killing) look(ctx context.Context) {
 	for _, t := range k.talkers {
 		lost, err := t.missing(ctx)
 		k.missing += lost
@@ -168,7 +175,10 @@ func (k *killing) look(ctx context.Context, db string) {
 		}
 		k.resumed++
 	}
-	if err := integrity(ctx, db); err != nil {
+	if k.file == "" {
+		return
+	}
+	if err := integrity(ctx, k.file); err != nil {
 		k.errs = append(k.errs, err)
 		return
 	}

@@ -2,10 +2,8 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"strings"
-	"unicode/utf8"
 )
 
 // A topic shows some promises. Its error is one of the topic itself: what it
@@ -43,23 +41,9 @@ func (t *table) ok() bool {
 
 // print writes the table as Markdown.
 func (t *table) print(w io.Writer) error {
-	lines := [][3]string{{"what is promised", "what was shown", "ok"}}
+	lines := [][]string{{"what is promised", "what was shown", "ok"}}
 	for _, r := range t.rows {
-		lines = append(lines, [3]string{r.promised, strings.ReplaceAll(r.shown, "\n", " "), map[bool]string{true: "yes", false: "NO"}[r.ok]})
+		lines = append(lines, []string{r.promised, strings.ReplaceAll(r.shown, "\n", " "), map[bool]string{true: "yes", false: "NO"}[r.ok]})
 	}
-	var wide [3]int
-	for _, l := range lines {
-		for i, cell := range l {
-			wide[i] = max(wide[i], utf8.RuneCountInString(cell))
-		}
-	}
-	var b strings.Builder
-	for i, l := range lines {
-		fmt.Fprintf(&b, "| %-*s | %-*s | %-*s |\n", wide[0], l[0], wide[1], l[1], wide[2], l[2])
-		if i == 0 {
-			fmt.Fprintf(&b, "| %s | %s | %s |\n", strings.Repeat("-", wide[0]), strings.Repeat("-", wide[1]), strings.Repeat("-", wide[2]))
-		}
-	}
-	_, err := io.WriteString(w, b.String())
-	return err
+	return printGrid(w, lines)
 }

@@ -58,7 +58,7 @@ func TestTable(t *testing.T) {
 }
 
 func TestNewLabWithoutProgram(t *testing.T) {
-	_, err := newLab("no/such/program", "bench")
+	_, err := newLab(&options{bin: "no/such/program", bench: "bench"})
 	if err == nil || !strings.Contains(err.Error(), "make build makes it") {
 		t.Errorf("newLab() = %v, want how to make the program", err)
 	}

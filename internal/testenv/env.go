@@ -28,8 +28,15 @@ type Env struct {
 // Options are what an Env may be given. The zero value works.
 type Options struct {
 	// URL of the session store; empty is memory:.
-	URL    string
-	Loader *loader.Options
+	URL string
+	// Artifacts is where artifacts are kept; empty is what belongs to the URL.
+	// Buckets take what they need from Env.
+	Artifacts string
+	Env       func(name string) (string, bool)
+	Loader    *loader.Options
+	// FirstID is where the ids begin, for a host that takes up what another
+	// one wrote.
+	FirstID int
 }
 
 // New makes a host over a store. Both end with the test.
@@ -42,8 +49,10 @@ func New(t testing.TB, opts *Options) *Env {
 	if url == "" {
 		url = "memory:"
 	}
-	ids, clock := &counter{}, &Clock{now: time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)}
-	st, err := store.Open(context.Background(), url, &store.Options{Clock: clock.Now, NewID: ids.next})
+	ids, clock := &counter{n: opts.FirstID}, &Clock{now: time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)}
+	st, err := store.Open(context.Background(), url, &store.Options{
+		Artifacts: opts.Artifacts, Lookup: opts.Env, Clock: clock.Now, NewID: ids.next,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

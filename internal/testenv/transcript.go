@@ -2,6 +2,7 @@ package testenv
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -12,7 +13,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/txtar"
 	"google.golang.org/genai"
 
@@ -27,9 +28,9 @@ var update = flag.Bool("update", false, "write what came out into the transcript
 // Transcripts plays every transcript below a folder. A transcript is a txtar
 // file: prose that names the rule it guards; the app's files; input, a line
 // for each turn (a text, or JSON {"message", "parts", "stateDelta",
-// "streaming", "state", "stop", "rewindBefore", "rewindAfter"}); and events, what came out: for each turn the events
-// that were seen, then what was stored and the state at the end. Ids and times
-// are left out, as are the parts of an event that say nothing.
+// "streaming", "state", "session", "stop", "rewindBefore", "rewindAfter"}); and
+// events, what came out: for each turn the events that were seen, then what was
+// stored in the last session and its state at the end. Ids and times are left out, as are the parts of an event that say nothing.
 func Transcripts(t *testing.T, dir string, opts func() *loader.Options) {
 	files, err := filepath.Glob(filepath.Join(dir, "*.txtar"))
 	if err != nil || len(files) == 0 {
@@ -64,7 +65,7 @@ func playFile(t *testing.T, file string, opts *loader.Options) {
 		writeEvents(t, file, ar, got)
 		return
 	}
-	if diff := cmp.Diff(string(parts["events"]), got); diff != "" {
+	if diff := gocmp.Diff(string(parts["events"]), got); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)
 	}
 }
@@ -85,6 +86,8 @@ type turn struct {
 	Streaming  *bool             `json:"streaming"`
 	// State belongs to the first line: the session begins with it.
 	State map[string]any `json:"state"`
+	// Session goes on in a new session of this id, with State.
+	Session string `json:"session"`
 	// Stop makes the consumer leave after so many events.
 	Stop int `json:"stop"`
 	// RewindBefore takes the session back to before the invocation of the
@@ -132,8 +135,8 @@ func play(t *testing.T, dir, input string, opts *loader.Options) string {
 			continue
 		}
 		tu := parseTurn(t, line)
-		if key.ID == "" {
-			key = e.Session(t, "app", "s", tu.State)
+		if id := cmp.Or(tu.Session, "s"); key.ID == "" || tu.Session != "" {
+			key = e.Session(t, "app", id, tu.State)
 		}
 		fmt.Fprintf(&out, "> %s\n", line)
 		e.playTurn(t, key, tu, &out)

@@ -20,10 +20,10 @@ import (
 // docs is the folder of the pages, seen from this package.
 const docs = "../../docs"
 
-// TestLanguagePage loads every app of the page about the language: nothing may
+// TestLanguagePage loads every app of the pages about the language: nothing may
 // be wrong with it, and nothing be warned of.
 func TestLanguagePage(t *testing.T) {
-	page := readPage(t, "language.md")
+	page := readPage(t, "language.md") + readPage(t, "memory.md")
 	apps := map[string][]block{}
 	for _, b := range blocksOf(page, "app") {
 		name, file, ok := strings.Cut(b.mark, "/")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/tool"
@@ -17,10 +18,10 @@ func (j *job) compile(ctx context.Context, root *placed) *runtime.App {
 		var app *runtime.App
 		app, err = runtime.NewApp(j.src.name, agent, &runtime.AppOptions{
 			Description: j.doc.Description, Revision: j.src.revision(), Config: j.doc.runConfig(), Model: j.defaultModel(), Close: j.close,
-			ContextCache: j.doc.ContextCache,
-			Compaction:   j.doc.compaction(), Summarizer: j.summarizer,
-			StateSchema: stateSchema(root),
-			Plugins:     j.plugins, Logger: j.loader.opts.Logger,
+			ContextCache: j.doc.ContextCache, Retention: time.Duration(j.doc.Retention),
+			Compaction: j.doc.compaction(), Summarizer: j.summarizer,
+			StateSchema: stateSchema(root), Resumable: j.resumable(root),
+			Plugins: j.plugins, Logger: j.loader.opts.Logger,
 		})
 		if err == nil {
 			return app

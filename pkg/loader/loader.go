@@ -40,6 +40,10 @@ type Options struct {
 	Model model.LLM
 	// Wrap, if set, is put around every model, such as [provider.Recorder.Wrap].
 	Wrap func(model.LLM) model.LLM
+	// WrapTool, if set, is put around every tool of a kind that documents
+	// declare, such as [RecordTools] and [ReplayTools]; not around the built-in
+	// ones and agents.
+	WrapTool func(tool.Tool) tool.Tool
 	// Functions are the callbacks that documents may name, by name; a name
 	// counts in the lists of those hooks that it has functions for.
 	Functions map[string]runtime.Callbacks

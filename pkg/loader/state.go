@@ -13,6 +13,12 @@ type stateReader interface {
 	CheckState(n *spec.Node, s *tool.StateSchema) spec.Diagnostics
 }
 
+// wayChecker is a config whose ways on can be checked by the state's schema,
+// which is nil where there is none.
+type wayChecker interface {
+	CheckWays(n *spec.Node, s *tool.StateSchema) spec.Diagnostics
+}
+
 // stateSchema is that of the app: the root agent's.
 func stateSchema(root *placed) *tool.StateSchema {
 	n := root.plan.Node.Get("state_schema")
@@ -49,6 +55,9 @@ func (j *job) checkStateBelow(p *placed, s *tool.StateSchema) {
 
 // checkStateOf checks an agent and its tools.
 func (j *job) checkStateOf(p *placed, s *tool.StateSchema) {
+	if c, ok := p.plan.Config.(wayChecker); ok {
+		j.report(c.CheckWays(p.plan.Node, s)...)
+	}
 	if s == nil {
 		return
 	}

@@ -126,7 +126,13 @@ func (j *job) kindTool(ctx context.Context, ref *runtime.ToolRef, t trail) []*pl
 		return j.agentTool(ctx, kind, ref.Config, t)
 	}
 	if kind, ok := j.loader.toolKinds.Lookup(name); ok {
-		return j.buildTool(ctx, kind, ref.Config)
+		found := j.buildTool(ctx, kind, ref.Config)
+		for _, t := range found {
+			if wrap := j.loader.opts.WrapTool; wrap != nil {
+				t.set = wrappedSet{t.set, wrap}
+			}
+		}
+		return found
 	}
 	j.report(unknown(ref.Node.Entries[0].Key, "kind of tool %s", name, append(j.loader.toolKinds.Names(), "agent")))
 	return nil

@@ -13,7 +13,8 @@ import (
 )
 
 // A ScriptEntry is one answer of a script, as it is written. It says at least
-// one of text, json, calls, thought, parts and finish, or else error.
+// one of text, json, calls, thought, parts and finish, or else error, or else
+// tool.
 type ScriptEntry struct {
 	When    spec.Expr      `yaml:"when" doc:"When the entry answers; without it always."`
 	Text    spec.Text      `yaml:"text" doc:"The reply's text, with {placeholders}."`
@@ -23,6 +24,7 @@ type ScriptEntry struct {
 	Parts   []*genai.Part  `yaml:"parts" doc:"Raw parts at the end of the reply."`
 	Error   *ScriptFailure `yaml:"error" doc:"The call fails."`
 	Finish  *ScriptFinish  `yaml:"finish" doc:"How the answer ends, when it does not end well. Without anything said, and when streaming, it is an error on the event."`
+	Tool    *ScriptTool    `yaml:"tool" doc:"Instead of a model's answer: what a call of a tool came to. It counts where a record is played, with run --replay."`
 	Usage   *ScriptUsage   `yaml:"usage" doc:"The tokens that the answer reports."`
 	Times   int            `yaml:"times" doc:"How often the entry answers in a session; without it always."`
 	Chunks  int            `yaml:"chunks" doc:"In how many pieces the text is streamed; without it a piece for each word, up to 16."`
@@ -80,10 +82,10 @@ func DecodeScript(n *spec.Node) (*Script, spec.Diagnostics) {
 	d := &scriptDecoder{script: Script{file: n.Pos.File}}
 	var final *spec.Node
 	for _, item := range n.Items {
-		if final != nil {
+		if final != nil && item.Get("tool") == nil {
 			d.add(item.Errorf("script", "this entry never answers: the one in line %d always does", final.Pos.Line))
 		}
-		if e := d.entry(item); item.Get("when") == nil && e.Times == 0 && final == nil {
+		if e := d.entry(item); item.Get("when") == nil && e.Times == 0 && e.Tool == nil && final == nil {
 			final = item
 		}
 	}
@@ -125,7 +127,11 @@ func (d *scriptDecoder) checkAnswer(n *spec.Node) {
 			said = append(said, key)
 		}
 	}
-	failure := n.Get("error")
+	failure, played := n.Get("error"), n.Get("tool")
+	if played != nil {
+		d.checkTool(n, played, append(said, "error"))
+		return
+	}
 	switch {
 	case failure == nil && len(said) == 0:
 		d.add(n.Errorf("script", "the entry says nothing: give it text, json, calls, thought, parts, finish or error"))
@@ -133,6 +139,19 @@ func (d *scriptDecoder) checkAnswer(n *spec.Node) {
 		d.add(failure.Errorf("script", "an entry either fails or answers: error and %s exclude each other", said[0]))
 	case slices.Contains(said, "text") && slices.Contains(said, "json"):
 		d.add(n.Get("json").Errorf("script", "an entry has one text: text and json exclude each other"))
+	}
+}
+
+// checkTool refuses what a model says beside what a tool answered.
+func (d *scriptDecoder) checkTool(n, at *spec.Node, others []string) {
+	for _, key := range append(others, "usage", "chunks", "delay") {
+		if n.Get(key) != nil {
+			d.add(at.Errorf("script", "an entry is a model's or a tool's: tool and %s exclude each other", key))
+			return
+		}
+	}
+	if at.Get("error") != nil && at.Get("response") != nil {
+		d.add(at.Get("error").Errorf("script", "a call either fails or answers: error and response exclude each other"))
 	}
 }
 

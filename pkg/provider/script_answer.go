@@ -3,6 +3,7 @@ package provider
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -33,6 +34,9 @@ func (e *scriptEntry) answer(q *question, stream bool) ([]*genai.Part, error) {
 	for _, piece := range e.split(text, stream) {
 		parts = append(parts, &genai.Part{Text: piece})
 	}
+	if err := e.againUnknown(q); err != nil {
+		return nil, err
+	}
 	for _, c := range e.Calls {
 		parts = append(parts, &genai.Part{FunctionCall: &genai.FunctionCall{Name: c.Name, Args: maps.Clone(c.Args)}})
 	}
@@ -40,6 +44,30 @@ func (e *scriptEntry) answer(q *question, stream bool) ([]*genai.Part, error) {
 		parts = append(parts, ownPart(p))
 	}
 	return parts, nil
+}
+
+// againUnknown fails for a call of a tool that the agent does not have and that
+// was told so in this turn: the script would call it for ever.
+func (e *scriptEntry) againUnknown(q *question) error {
+	tools, _ := q.vars["tools"].([]any)
+	responses, _ := q.vars["responses"].(map[string]any)
+	for _, c := range e.Calls {
+		if _, told := responses[c.Name]; told && !slices.Contains(tools, any(c.Name)) {
+			return e.broken("calls", fmt.Errorf("%s is none of the agent's tools, and was called before in this turn: its tools are %s", c.Name, listed(tools)))
+		}
+	}
+	return nil
+}
+
+func listed(names []any) string {
+	if len(names) == 0 {
+		return "none"
+	}
+	texts := make([]string, len(names))
+	for i, n := range names {
+		texts[i] = template.String(n)
+	}
+	return strings.Join(texts, ", ")
 }
 
 // ownPart copies what the runtime writes into: it gives calls their ids.

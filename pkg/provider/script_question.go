@@ -15,7 +15,7 @@ import (
 // scriptEnv declares what conditions may read.
 func scriptEnv() template.Env {
 	return template.Env{
-		"agent": "", "user": "", "instruction": "", "step": 0, "turn": 0,
+		"agent": "", "user": "", "instruction": "", "added": "", "step": 0, "turn": 0,
 		"state": map[string]any{}, "responses": map[string]any{}, "tools": []any{},
 	}
 }
@@ -37,10 +37,11 @@ func newQuestion(req *model.Request, keys []string) *question {
 			state[key] = v
 		}
 	}
+	contents, added := splitAdded(req)
 	q.vars = map[string]any{
 		"agent": req.Origin.Agent, "user": userText(req), "instruction": req.Instruction(),
-		"step": req.Origin.Step, "turn": req.Origin.Turn,
-		"state": state, "responses": responsesOf(req.Contents), "tools": toolNames(req.Config),
+		"added": added, "step": req.Origin.Step, "turn": req.Origin.Turn,
+		"state": state, "responses": responsesOf(contents), "tools": toolNames(req.Config),
 	}
 	return q
 }
@@ -80,6 +81,32 @@ func userText(req *model.Request) string {
 // the same role.
 func isUserMessage(c *genai.Content) bool {
 	return c.Role == genai.RoleUser && slices.ContainsFunc(c.Parts, func(p *genai.Part) bool { return p.FunctionResponse == nil })
+}
+
+// splitAdded takes what tools have put behind the answers of functions, such as
+// loaded artifacts, for what it is: nobody said it. Its texts are joined by
+// spaces.
+func splitAdded(req *model.Request) (said []*genai.Content, added string) {
+	said = req.Contents
+	if req.Origin.Step == 0 {
+		return said, ""
+	}
+	answered := len(said)
+	for answered > 0 && isUserMessage(said[answered-1]) {
+		answered--
+	}
+	if answered == 0 || len(model.ResponsesOf(said[answered-1])) == 0 {
+		return said, ""
+	}
+	var texts []string
+	for _, c := range said[answered:] {
+		for _, p := range c.Parts {
+			if p.Text != "" {
+				texts = append(texts, p.Text)
+			}
+		}
+	}
+	return said[:answered], strings.Join(texts, " ")
 }
 
 // responsesOf collects the function responses since the last user message, by

@@ -90,6 +90,9 @@ func (m *scripted) Generate(ctx context.Context, req *model.Request) iter.Seq2[*
 // pick finds the first entry that matches and is not used up.
 func (m *scripted) pick(ctx context.Context, q *question, from model.Origin) (*scriptEntry, error) {
 	for i, e := range m.script.entries {
+		if e.Tool != nil {
+			continue
+		}
 		if e.when != nil {
 			match, err := e.when.Bool(ctx, q.vars)
 			if err != nil {
@@ -107,16 +110,15 @@ func (m *scripted) pick(ctx context.Context, q *question, from model.Origin) (*s
 }
 
 func (m *scripted) unanswered(q *question) error {
-	file := m.script.file
-	if file == "" {
-		file = "the script"
-	}
 	return &model.Error{Code: 404, Status: "NOT_FOUND", Message: fmt.Sprintf(
 		"no entry of %s answers agent %q, user %q, step %v, tools %s, responses %s; add one, such as - {when: 'agent == %q', text: …}",
-		file, q.vars["agent"], q.vars["user"], q.vars["step"],
+		m.script.name(), q.vars["agent"], q.vars["user"], q.vars["step"],
 		template.String(q.vars["tools"]), template.String(q.vars["responses"]), q.vars["agent"],
 	)}
 }
+
+// name is the script's file, or a word for it.
+func (s *Script) name() string { return cmp.Or(s.file, "the script") }
 
 // play yields the answer of an entry, in pieces when streaming. An error is
 // not yielded but returned.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -57,6 +58,8 @@ func script(t *testing.T, src string) *provider.Script {
 }
 
 const demo = `
+- when: user == "read"
+  text: "It says: {added}"
 - when: agent == "triage" and user contains "refund"
   json: {intent: refund, why: "<b>"}
 - when: responses.create_refund != nil
@@ -112,6 +115,16 @@ func TestScripted(t *testing.T) {
 			"responses before the last message",
 			model.Request{Contents: append(answered, model.UserText("thanks"))},
 			"model: [You said: thanks] STOP",
+		},
+		{
+			"what a tool adds behind the answers hides none of them",
+			model.Request{Contents: append(slices.Clip(answered), model.UserText("Artifact a is:")), Origin: model.Origin{Agent: "refund", Step: 1}},
+			"model: [Done, : R1] STOP",
+		},
+		{
+			"added",
+			model.Request{Contents: append(slices.Clip(answered), model.UserText("Artifact a is:"), model.UserText("x")), Origin: model.Origin{User: "read", Step: 1}},
+			"model: [It says: Artifact a is: x] STOP",
 		},
 		{
 			"state",
@@ -296,6 +309,14 @@ func TestDecodeScript(t *testing.T) {
 		{
 			"fails and answers", "- {error: {code: 500}, calls: [{name: f}]}",
 			[]string{"s.yaml:1:11: an entry either fails or answers: error and calls exclude each other [script]"},
+		},
+		{
+			"tool fails and answers", "- tool: {name: f, error: no, response: {a: 1}}",
+			[]string{"s.yaml:1:26: a call either fails or answers: error and response exclude each other [script]"},
+		},
+		{
+			"tool and usage", "- tool: {name: f}\n  usage: {prompt: 1}",
+			[]string{"s.yaml:1:9: an entry is a model's or a tool's: tool and usage exclude each other [script]"},
 		},
 		{"no failure", "- error: {code: 200}", []string{"s.yaml:1:17: 200 is no status of a failure: use 400 to 599 [value]"}},
 		{

@@ -35,6 +35,8 @@ type llmConfig struct {
 
 	CodeExecutor CodeExecutor `yaml:"code_executor" enum:"built_in" doc:"Lets the model write code and have it run: built_in is Gemini's own sandbox. Nothing runs on this host."`
 
+	Planner plannerConfig `yaml:"planner" doc:"Has the model think before it acts: plan_react, or built_in with a thinking_config."`
+
 	OutputKey                string          `yaml:"output_key" doc:"The state key that keeps the text of the agent's final answer; with output_schema the value itself."`
 	OutputSchema             outputSchema    `yaml:"output_schema" doc:"What the final answer must be, as a short schema or a JSON Schema."`
 	InputSchema              inputSchema     `yaml:"input_schema" doc:"The parameters of the agent when it is called as a tool, as a short schema or a JSON Schema."`
@@ -129,6 +131,7 @@ func newLLM(_ context.Context, env AgentEnv, c *llmConfig) (Agent, error) {
 		DisallowTransferToPeers:  c.DisallowTransferToPeers,
 		GenerateContentConfig:    c.GenerateContentConfig,
 		CodeExecutor:             c.CodeExecutor,
+		Planner:                  c.Planner.planner,
 	}
 	opts.InstructionProvider = provider
 	if c.StaticInstruction != nil {
@@ -154,6 +157,8 @@ type LLMOptions struct {
 	SubAgents         []Agent
 	// CodeExecutor is empty for no code.
 	CodeExecutor CodeExecutor
+	// Planner is nil for none.
+	Planner *Planner
 	// OutputKey is the state key that keeps the text of the final answer.
 	OutputKey string
 	// OutputSchema, if set, is what the final answer must be; OutputKey then
@@ -194,6 +199,10 @@ func NewLLM(name string, opts *LLMOptions) *LLMAgent {
 // Run takes steps until one ends with a final event.
 func (a *LLMAgent) Run(ctx context.Context, inv *Invocation) Events {
 	return func(yield func(*session.Event, error) bool) {
+		if inv.frame != nil {
+			a.runResumable(ctx, inv, yield)
+			return
+		}
 		if inv.run.decisions != nil {
 			s := &step{inv: inv, agent: a, yield: yield}
 			if !s.resume(ctx) {
@@ -206,6 +215,29 @@ func (a *LLMAgent) Run(ctx context.Context, inv *Invocation) Events {
 				return
 			}
 		}
+	}
+}
+
+// runResumable takes steps from where the agent was, until one ends with a
+// final event or waits for somebody.
+func (a *LLMAgent) runResumable(ctx context.Context, inv *Invocation, yield func(*session.Event, error) bool) {
+	over, spoke := false, false
+	watching := func(ev *session.Event, err error) bool {
+		if ev != nil && ev.NodePath == inv.frame.path {
+			inv.frame.watch(ev)
+		}
+		spoke = true
+		over = over || !yield(ev, err) || err != nil
+		return !over
+	}
+	s := &step{inv: inv, agent: a, yield: watching}
+	for goOn := s.takeUp(ctx); goOn && !s.waits(); {
+		s = &step{inv: inv, agent: a, yield: watching}
+		goOn = s.take(ctx)
+	}
+	if !over {
+		s.spoke = spoke
+		s.rest()
 	}
 }
 

@@ -78,47 +78,110 @@ func (a *LoopAgent) Run(ctx context.Context, inv *Invocation) Events {
 		if len(a.Children) == 0 {
 			return
 		}
-		for n := 0; a.opts.MaxIterations == 0 || n < a.opts.MaxIterations; n++ {
+		from, marked, err := inv.current()
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		first := timesLooped(inv)
+		for n := first; a.opts.MaxIterations == 0 || n < a.opts.MaxIterations; n++ {
 			// Sub-agents that do nothing would not notice.
 			if ctx.Err() != nil {
 				yield(nil, AsRunError(ctx.Err()))
 				return
 			}
-			if !a.iterate(ctx, inv, yield) {
+			round := &loopRound{LoopAgent: a, inv: inv, n: n, yield: yield}
+			if n == first && marked {
+				round.from, round.marked = from, true
+			}
+			if !round.run(ctx) {
 				return
 			}
 		}
 	}
 }
 
-// iterate runs each sub-agent once, and says whether the loop goes on. It does
-// not when all were skipped: then nothing of the next round would be different.
-func (a *LoopAgent) iterate(ctx context.Context, inv *Invocation, yield func(*session.Event, error) bool) bool {
-	seen, skips := 0, 0
-	for i := range a.Children {
-		escalated := false
-		_, ok := forward(inv.RunChild(ctx, i), func(ev *session.Event, err error) bool {
-			if ev != nil && ev.Actions.Escalate {
-				escalated = true
-			}
-			if seen++; ev != nil && isSkip(ev) {
-				skips++
-			}
-			return yield(ev, err)
-		})
-		if !ok || escalated {
+// timesLoopedKey is the key of a checkpoint that counts the rounds that are
+// over (adk-python agents/loop_agent.py).
+const timesLoopedKey = "times_looped"
+
+func timesLooped(inv *Invocation) int {
+	return number(inv.AgentState()[timesLoopedKey])
+}
+
+// loopRound is one iteration.
+type loopRound struct {
+	*LoopAgent
+	inv *Invocation
+	n   int
+	// from is the sub-agent that a resumed round goes on with, which marked
+	// says is told already.
+	from   int
+	marked bool
+	yield  func(*session.Event, error) bool
+
+	seen, skips int
+	escalated   bool
+}
+
+// run runs each sub-agent once, and says whether the loop goes on. It does not
+// when all were skipped: then nothing of the next round would be different.
+func (r *loopRound) run(ctx context.Context) bool {
+	for i := range r.Children {
+		r.remember(i)
+		if i < r.from {
+			continue
+		}
+		if !r.mark(i) {
 			return false
 		}
-		done, err := a.done(ctx, inv)
+		_, ok := forward(r.inv.RunChildAgain(ctx, i, r.n+1), func(ev *session.Event, err error) bool {
+			if ev != nil {
+				r.note(ev)
+			}
+			return r.yield(ev, err)
+		})
+		if !ok || r.escalated || r.inv.Paused() {
+			return false
+		}
+		done, err := r.done(ctx, r.inv)
 		if err != nil {
-			yield(nil, err)
+			r.yield(nil, err)
 			return false
 		}
 		if done {
 			return false
 		}
 	}
-	return seen == 0 || skips < seen
+	return r.seen == 0 || r.skips < r.seen
+}
+
+// remember takes in what the sub-agent did before the invocation was resumed.
+func (r *loopRound) remember(i int) {
+	if r.inv.run.record == nil || r.inv.frame == nil {
+		return
+	}
+	for _, ev := range r.inv.run.record.under(r.inv.frame.below(nil, r.Children[i].Name(), r.n+1).path) {
+		r.note(ev)
+	}
+}
+
+func (r *loopRound) note(ev *session.Event) {
+	if ev.Actions.EndOfAgent || ev.Actions.AgentState != nil {
+		return
+	}
+	r.escalated = r.escalated || ev.Actions.Escalate
+	if r.seen++; isSkip(ev) {
+		r.skips++
+	}
+}
+
+// mark tells which sub-agent runs next.
+func (r *loopRound) mark(i int) bool {
+	if !r.inv.Resumable() || r.marked && i == r.from {
+		return true
+	}
+	return r.yield(r.inv.Checkpoint(map[string]any{currentKey: r.Children[i].Name(), timesLoopedKey: r.n}), nil)
 }
 
 func (a *LoopAgent) done(ctx context.Context, inv *Invocation) (bool, error) {

@@ -40,6 +40,9 @@ type arrival struct {
 // until its event is stored and seen.
 func (a *ParallelAgent) Run(ctx context.Context, inv *Invocation) Events {
 	return func(yield func(*session.Event, error) bool) {
+		if inv.Resumable() && inv.AgentState() == nil && !yield(inv.Checkpoint(map[string]any{}), nil) {
+			return
+		}
 		inner, cancel := context.WithCancel(ctx)
 		var wg sync.WaitGroup
 		defer wg.Wait()
@@ -47,7 +50,7 @@ func (a *ParallelAgent) Run(ctx context.Context, inv *Invocation) Events {
 		arrivals := make(chan arrival)
 		ended := make(chan struct{}, len(inv.node.children))
 		for _, child := range inv.node.children {
-			branch := inv.enter(child, inv.subBranch(child))
+			branch := inv.enter(child, inv.subBranch(child), 1)
 			wg.Go(func() {
 				branch.send(inner, arrivals)
 				ended <- struct{}{}

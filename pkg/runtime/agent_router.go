@@ -54,7 +54,7 @@ func (r *AgentRef) key() string {
 	return ""
 }
 
-// Check wants routes that can be taken, and warns when none may be.
+// Check wants routes that can be taken.
 func (c *routerConfig) Check(n *spec.Node) spec.Diagnostics {
 	var ds spec.Diagnostics
 	if subs := n.Get("sub_agents"); subs != nil {
@@ -70,12 +70,8 @@ func (c *routerConfig) Check(n *spec.Node) spec.Diagnostics {
 				WithHint("give it a when, or put it last"))
 		}
 	}
-	switch {
-	case len(c.Routes) == 0:
+	if len(c.Routes) == 0 {
 		ds = append(ds, routes.Errorf("route", "a RouterAgent needs routes"))
-	case c.Routes[len(c.Routes)-1].When != nil && !ds.HasErrors():
-		ds = append(ds, routes.Warnf("route", "no default route: when no condition is true, nothing is done").
-			WithHint("let the last route have no when"))
 	}
 	return ds
 }
@@ -128,17 +124,38 @@ func NewRouter(name, description string, routes ...Route) *RouterAgent {
 // Run runs the chosen agent, on the router's own branch.
 func (a *RouterAgent) Run(ctx context.Context, inv *Invocation) Events {
 	return func(yield func(*session.Event, error) bool) {
-		for _, r := range a.routes {
-			ok, err := r.when.holds(ctx, inv, "a route's when")
-			if err != nil {
-				yield(nil, err)
-				return
-			}
-			if ok {
-				inv.RunChild(ctx, r.child)(yield)
+		child, chosen, err := inv.current()
+		if err == nil && !chosen {
+			child, err = a.choose(ctx, inv)
+		}
+		switch {
+		case err != nil:
+			yield(nil, err)
+			return
+		case child < 0 && inv.frame != nil && len(inv.frame.past.all()) > 0:
+			return // that was said before
+		case child < 0:
+			yield(inv.skipped("routes: no condition is true"), nil)
+			return
+		case inv.Resumable() && !chosen:
+			if !yield(inv.Checkpoint(map[string]any{currentKey: a.Children[child].Name()}), nil) {
 				return
 			}
 		}
-		yield(inv.skipped("routes: no condition is true"), nil)
+		inv.RunChild(ctx, child)(yield)
 	}
+}
+
+// choose is the place of the first agent whose condition holds, or -1.
+func (a *RouterAgent) choose(ctx context.Context, inv *Invocation) (int, error) {
+	for _, r := range a.routes {
+		ok, err := r.when.holds(ctx, inv, "a route's when")
+		if err != nil {
+			return -1, err
+		}
+		if ok {
+			return r.child, nil
+		}
+	}
+	return -1, nil
 }

@@ -26,11 +26,21 @@ func NewSequential(name, description string, subs ...Agent) *SequentialAgent {
 	return &SequentialAgent{Base{AgentName: name, AgentDescription: description, Children: subs}}
 }
 
-// Run runs the sub-agents in order.
+// Run runs the sub-agents in order. A resumed one goes on with the sub-agent
+// that ran.
 func (a *SequentialAgent) Run(ctx context.Context, inv *Invocation) Events {
 	return func(yield func(*session.Event, error) bool) {
-		for i := range a.Children {
-			if _, ok := forward(inv.RunChild(ctx, i), yield); !ok {
+		from, marked, err := inv.current()
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		for i := from; i < len(a.Children); i++ {
+			marked = marked && i == from
+			if inv.Resumable() && !marked && !yield(inv.Checkpoint(map[string]any{currentKey: a.Children[i].Name()}), nil) {
+				return
+			}
+			if _, ok := forward(inv.RunChild(ctx, i), yield); !ok || inv.Paused() {
 				return
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"google.golang.org/genai"
 
@@ -29,6 +30,11 @@ type App struct {
 	// ContextCache has models keep the contents that requests begin with; nil
 	// is not to.
 	ContextCache *ContextCacheConfig
+	// Resumable is that of its options.
+	Resumable bool
+	// Retention is how long a session is kept after its last event; 0 is for
+	// ever. Whoever serves the app sees to it.
+	Retention time.Duration
 
 	tree    map[Agent]*node
 	top     *node
@@ -49,6 +55,9 @@ type AppOptions struct {
 	Config *RunConfig
 	// ContextCache is nil for no caching.
 	ContextCache *ContextCacheConfig
+	// Retention is how long a session is kept after its last event; 0 is for
+	// ever.
+	Retention time.Duration
 	// Model serves LLM agents that neither name a model nor have an ancestor
 	// that does.
 	Model model.LLM
@@ -59,6 +68,9 @@ type AppOptions struct {
 	Summarizer model.LLM
 	// StateSchema types the keys of the state; nil types none.
 	StateSchema *tool.StateSchema
+	// Resumable lets invocations be resumed after they were cut off, or pause
+	// until somebody answers. Events then tell how far each agent is.
+	Resumable bool
 	// Close ends what the app holds open. It is called once, after the last run.
 	Close func()
 	// Plugins take part in every run, in this order; their names are unique.
@@ -76,7 +88,7 @@ func NewApp(name string, root Agent, opts *AppOptions) (*App, error) {
 	a := &App{
 		Name: name, Description: root.Description(), Revision: opts.Revision, Root: root,
 		Config: DefaultRunConfig(), tree: map[Agent]*node{}, state: opts.StateSchema, close: opts.Close,
-		ContextCache: opts.ContextCache,
+		ContextCache: opts.ContextCache, Retention: opts.Retention, Resumable: opts.Resumable,
 	}
 	if err := a.takePlugins(opts); err != nil {
 		return nil, fmt.Errorf("app %s: %w", name, err)

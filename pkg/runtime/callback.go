@@ -74,6 +74,8 @@ type Moment struct {
 	Actions *session.Actions
 	// Artifacts of the session and its user.
 	Artifacts tool.Artifacts
+	// Memories of the session's user, to which a callback may add the session.
+	Memories tool.Memories
 }
 
 func (inv *Invocation) newMoment(actions *session.Actions) *Moment {
@@ -82,6 +84,7 @@ func (inv *Invocation) newMoment(actions *session.Actions) *Moment {
 		Invocation: inv, Actions: actions,
 		State:     &callState{base: r, actions: actions},
 		Artifacts: &callArtifacts{store: r.host.store.Artifacts, key: r.sess.Key, actions: actions},
+		Memories:  &callMemories{r},
 	}
 }
 

@@ -17,7 +17,7 @@ func (inv *Invocation) runHooked(ctx context.Context) Events {
 		if answered || !ok {
 			return
 		}
-		if _, ok := forward(inv.node.agent.Run(ctx, inv), yield); ok {
+		if _, ok := forward(inv.play(ctx), yield); ok {
 			inv.askAround(ctx, "after_agent", h.afterAgent, yield)
 		}
 	}

@@ -40,7 +40,8 @@ func (s *step) carry(ctx context.Context, t tool.Tool, call *tool.Call, traits t
 // rescueTool asks for an answer in place of a failed tool's; the failure stays
 // when there is none. What ends the run is no failure of a tool.
 func (s *step) rescueTool(ctx context.Context, t tool.Tool, call *tool.Call, failure error) (*tool.Result, error) {
-	if ctx.Err() != nil || errors.Is(failure, errBudget) {
+	var end *tool.EndError
+	if ctx.Err() != nil || errors.Is(failure, errBudget) || errors.As(failure, &end) {
 		return nil, failure
 	}
 	answer, err := firstAnswer(ctx, s.inv, "on_tool_error", s.inv.node.hooks.onToolError, func(f ToolErrorFunc) (*tool.Result, error) {

@@ -162,7 +162,8 @@ func (s *step) invoke(ctx context.Context, t tool.Tool, call *tool.Call, traits 
 // arguments are the model's own mistake.
 func (s *step) ends(ctx context.Context, err error, traits tool.Traits) bool {
 	var args *tool.ArgsError
-	if _, ok := asHookFailure(err); ok {
+	var end *tool.EndError
+	if _, ok := asHookFailure(err); ok || errors.As(err, &end) {
 		return true
 	}
 	return traits.FailOnError && !errors.As(err, &args) || ctx.Err() != nil || errors.Is(err, errBudget)

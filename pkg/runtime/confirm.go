@@ -122,10 +122,10 @@ func (s *step) askPerson(answer *session.Event, calls []*genai.FunctionCall) boo
 	}
 	var credentials, confirmations *session.Event
 	for _, fc := range calls {
-		if config := answer.Actions.RequestedAuthConfigs[fc.ID]; config != nil {
+		if config := answer.Actions.RequestedAuthConfigs[fc.ID]; config != nil && !s.asked(RequestCredential, fc.ID) {
 			credentials = s.addRequest(credentials, RequestCredential, map[string]any{"functionCallId": fc.ID, "authConfig": config})
 		}
-		if c := answer.Actions.RequestedToolConfirmations[fc.ID]; c != nil {
+		if c := answer.Actions.RequestedToolConfirmations[fc.ID]; c != nil && !s.asked(RequestConfirmation, fc.ID) {
 			confirmations = s.addRequest(confirmations, RequestConfirmation, confirmationArgs(fc, c))
 		}
 	}

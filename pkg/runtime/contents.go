@@ -16,17 +16,16 @@ import (
 // function response stands right behind its call. The slice is shared: it is
 // read, never changed.
 func (inv *Invocation) contents(include IncludeContents) ([]*genai.Content, error) {
-	name := inv.node.agent.Name()
+	who := viewer{agent: inv.node.agent.Name(), branch: inv.branch, keepIDs: keepsIDs(inv.node.llm)}
 	if include == IncludeNone {
-		v := newView(name, inv.branch)
+		v := newView(who)
 		v.extend(currentEvents(inv.run.sess.Events(), v))
 		return v.latest()
 	}
-	type viewKey struct{ agent, branch string }
-	v := inv.run.sess.History.Derive(viewKey{name, inv.branch}, func(last any, events []*session.Event) any {
+	v := inv.run.sess.History.Derive(who, func(last any, events []*session.Event) any {
 		// Each caller gets its own header: another step of the same history
 		// may extend the view while this one's contents are on their way.
-		v := newView(name, inv.branch)
+		v := newView(who)
 		if last != nil {
 			*v = *last.(*view)
 		}
@@ -81,7 +80,7 @@ func (v *view) answersOwn(ev *session.Event, earlier []*session.Event) bool {
 // by event. Its contents slice is only ever appended to or replaced, so that
 // requests under way keep what they were given.
 type view struct {
-	agent, branch string
+	viewer
 	// seen counts the events taken in.
 	seen     int
 	contents []*genai.Content
@@ -89,6 +88,14 @@ type view struct {
 	calls map[string]callSite
 	// last describes the newest event that was taken into the contents.
 	last lastEvent
+	// spoken is the run of transcriptions that the contents end with.
+	spoken spoken
+}
+
+// viewer is who looks, and what its model wants to see.
+type viewer struct {
+	agent, branch string
+	keepIDs       bool
 }
 
 // callSite is where a function call stands, and its response behind it.
@@ -108,9 +115,7 @@ type lastEvent struct {
 	err       error
 }
 
-func newView(agent, branch string) *view {
-	return &view{agent: agent, branch: branch, calls: map[string]callSite{}}
-}
+func newView(who viewer) *view { return &view{viewer: who, calls: map[string]callSite{}} }
 
 // extend takes in the events that are new. The last one that changes what is
 // seen of the past makes the view begin again.
@@ -131,7 +136,7 @@ func (v *view) extend(events []*session.Event) {
 // rebuild makes the view anew of what is seen of the events. Calls that are
 // only in a summary are known still: a late answer to one is told as such.
 func (v *view) rebuild(events []*session.Event) {
-	*v = *newView(v.agent, v.branch)
+	*v = *newView(v.viewer)
 	seen, covered := compacted(session.WithoutRewound(events))
 	for _, ev := range covered {
 		for _, c := range ev.Calls() {
@@ -160,6 +165,9 @@ func (v *view) add(ev *session.Event) {
 	if !v.visible(ev) {
 		return
 	}
+	ev = v.unfold(ev)
+	before := len(v.contents)
+	defer func() { v.spoken.told = len(v.contents) - before }()
 	content := ev.Content
 	switch {
 	case v.foreign(ev):
@@ -168,7 +176,7 @@ func (v *view) add(ev *session.Event) {
 		v.answer(content)
 	default:
 		v.last = lastEvent{}
-		at := v.push(withoutOwnIDs(content))
+		at := v.push(v.bare(content))
 		for _, c := range model.CallsOf(content) {
 			v.calls[c.ID] = callSite{author: ev.Author, at: at, response: -1}
 		}
@@ -202,12 +210,12 @@ func (v *view) answer(content *genai.Content) {
 	case site.response >= 0:
 		content = mergeResponses(site.answer, content)
 		v.contents = slices.Clone(v.contents)
-		v.contents[site.response] = withoutOwnIDs(content)
+		v.contents[site.response] = v.bare(content)
 	case site.at == len(v.contents)-1:
-		site.response = v.push(withoutOwnIDs(content))
+		site.response = v.push(v.bare(content))
 	default:
 		site.response = site.at + 1
-		v.contents = slices.Insert(slices.Clone(v.contents), site.response, withoutOwnIDs(content))
+		v.contents = slices.Insert(slices.Clone(v.contents), site.response, v.bare(content))
 		v.shift(site.response)
 	}
 	for id, s := range v.calls {
@@ -279,7 +287,10 @@ func mergeResponses(old, now *genai.Content) *genai.Content {
 
 // visible says whether an event counts for this agent and branch.
 func (v *view) visible(ev *session.Event) bool {
-	return !isEmpty(ev.Content) && onBranch(v.branch, ev.Branch) && !isFrameworkEvent(ev.Content)
+	if isEmpty(ev.Content) && transcription(ev).text == "" {
+		return false
+	}
+	return !isScoped(ev) && onBranch(v.branch, ev.Branch) && !isFrameworkEvent(ev.Content)
 }
 
 // onBranch: children see their ancestors' events, siblings do not see each
@@ -308,6 +319,9 @@ func isEmpty(c *genai.Content) bool {
 // isFrameworkEvent: requests to people and their answers are not the model's
 // business.
 func isFrameworkEvent(c *genai.Content) bool {
+	if c == nil {
+		return false
+	}
 	for _, p := range c.Parts {
 		var name string
 		switch {

@@ -14,12 +14,14 @@ const (
 	CodeAppNotFound     = "APP_NOT_FOUND"
 	CodeSessionNotFound = "SESSION_NOT_FOUND"
 	CodeSessionBusy     = "SESSION_BUSY"
+	CodeSessionTaken    = "SESSION_TAKEN_OVER"
 	CodeInvalidRequest  = "INVALID_REQUEST"
 	CodeMissingValue    = "MISSING_VALUE"
 	CodeLLMCallsLimit   = "LLM_CALLS_LIMIT"
 	CodeOutputInvalid   = "OUTPUT_INVALID"
 	CodeToolFailed      = "TOOL_FAILED"
 	CodeModelFailed     = "MODEL_FAILED"
+	CodeAgentFailed     = "AGENT_FAILED"
 	CodeTransferFailed  = "TRANSFER_FAILED"
 	CodeEventRefused    = "EVENT_REFUSED"
 	CodeCallbackFailed  = "CALLBACK_FAILED"
@@ -76,6 +78,8 @@ func storeFailure(key session.Key, err error) error {
 		return failf(CodeSessionNotFound, err, "Session not found: %s", key.ID)
 	case errors.Is(err, session.ErrBusy):
 		return failf(CodeSessionBusy, err, "session %s is busy with another run: try again", key.ID)
+	case errors.Is(err, session.ErrFenced):
+		return failf(CodeSessionTaken, err, "session %s was taken over by another host in the middle of this turn: what it stored stays, try again", key.ID)
 	case errors.Is(err, session.ErrInvalid):
 		return failf(CodeInvalidRequest, err, "%s", err)
 	default:

@@ -20,6 +20,8 @@ type step struct {
 	decided map[string]*decision
 	// kept is nil until there is something to keep: most steps have nothing.
 	kept *kept
+	// spoke says that the agent has said something in this run.
+	spoke bool
 }
 
 // kept is what a step keeps from one answer of its model to the next.
@@ -50,7 +52,7 @@ func (s *step) take(ctx context.Context) bool {
 		s.yield(nil, err)
 		return false
 	}
-	last, ok := s.ask(ctx, answers)
+	last, ok := s.ask(ctx, s.agent.opts.Planner.review(answers))
 	return ok && last != nil && !last.IsFinal()
 }
 
@@ -95,8 +97,13 @@ func says(r *model.Response) bool {
 // event makes the model's answer an event of the agent. The pieces of a stream
 // and the whole answer share one id.
 func (s *step) event(resp *model.Response, id string) *session.Event {
-	ev := s.inv.NewEvent()
-	ev.ID = id
+	var ev *session.Event
+	if resp.Partial {
+		ev = s.inv.eventOf(id) // pieces are many: none makes an id that it does not take
+	} else {
+		ev = s.inv.NewEvent()
+		ev.ID = id
+	}
 	ev.Response = *resp
 	s.ride(ev)
 	if calls := ev.Calls(); len(calls) > 0 {
@@ -174,7 +181,7 @@ func (s *step) transfer(ctx context.Context, name string) {
 		s.yield(nil, failf(CodeTransferFailed, nil, "Agent %s not found in the agent tree.", name))
 		return
 	}
-	forward(s.inv.enter(target, s.inv.branch).runAgent(ctx), s.yield)
+	forward(s.inv.enter(target, s.inv.branch, 1).runAgent(ctx), s.yield)
 }
 
 // modelFailed tells the history that the model failed, and ends the run.

@@ -15,7 +15,7 @@ import (
 // of it as of something that was said, not as of its own words. The answer to
 // another agent's call is foreign too, whoever wrote it.
 func (v *view) foreign(ev *session.Event) bool {
-	if ev.Author != session.UserAuthor && ev.Author != v.agent {
+	if ev.Author != session.UserAuthor && (ev.Author != v.agent || isLive(ev)) {
 		return true
 	}
 	for _, r := range model.ResponsesOf(ev.Content) {

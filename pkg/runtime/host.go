@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/google/uuid"
 	"google.golang.org/genai"
 
 	"agenthost/pkg/session"
@@ -49,7 +48,7 @@ func NewHost(st *store.Store, opts *Options) *Host {
 	}
 	h := &Host{store: st, newID: opts.NewID, now: opts.Clock, wait: opts.Wait, logger: opts.Logger}
 	if h.newID == nil {
-		h.newID = uuid.NewString
+		h.newID = randomID
 	}
 	if h.now == nil {
 		h.now = time.Now
@@ -142,6 +141,22 @@ type RunRequest struct {
 	CustomMetadata map[string]any
 	// CreateSession makes the session when it is not there.
 	CreateSession bool
+	// InvocationID resumes an invocation of a resumable app where it was cut
+	// off, without a message or with one that answers a call of it. One that
+	// has ended has no more events. A message that answers a call resumes the
+	// call's invocation without this.
+	InvocationID string
+}
+
+// check wants a message, unless an invocation is resumed.
+func (req *RunRequest) check() error {
+	if req.Message == nil && req.InvocationID != "" {
+		if len(req.StateDelta) > 0 {
+			return refused("a state delta is stored with a message: there is none beside invocationId")
+		}
+		return nil
+	}
+	return checkMessage(req.Message)
 }
 
 // Run carries out one invocation and yields its events: each is stored before
@@ -157,7 +172,7 @@ func (h *Host) Run(ctx context.Context, req *RunRequest) Events {
 			return
 		}
 		defer app.release()
-		if err := checkMessage(req.Message); err != nil {
+		if err := req.check(); err != nil {
 			yield(nil, err)
 			return
 		}

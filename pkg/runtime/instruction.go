@@ -102,7 +102,7 @@ func (inv *Invocation) instruct(ctx context.Context, a *LLMAgent) (system string
 	} else {
 		pieces = append(pieces, own)
 	}
-	pieces = append(pieces, a.identity, inv.node.transferText)
+	pieces = append(pieces, a.identity, a.opts.Planner.instruction(), inv.node.transferText)
 	return joinPieces(pieces), dynamic, references, nil
 }
 

@@ -19,6 +19,8 @@ type Invocation struct {
 	run    *run
 	node   *node
 	branch string
+	// frame is nil where the invocation cannot be resumed.
+	frame *frame
 }
 
 // run is what all agents of one invocation share.
@@ -37,6 +39,9 @@ type run struct {
 	// decisions are what the user's message says about calls that waited for a
 	// person, a credential included; nil for any other message.
 	decisions *decisions
+	// record is what the invocation did before it was resumed; nil if it is
+	// new.
+	record *record
 	// commit stores an event; nil only keeps it in the session at hand, as
 	// for an agent that is called as a tool.
 	commit func(ctx context.Context, ev *session.Event) error
@@ -65,26 +70,50 @@ func (inv *Invocation) UserContent() *genai.Content { return inv.run.user }
 func (inv *Invocation) Config() RunConfig { return inv.run.config }
 
 // NewEvent makes an event of this agent with a new id and the current time.
-func (inv *Invocation) NewEvent() *session.Event {
-	return &session.Event{
-		ID:           inv.run.host.newID(),
+func (inv *Invocation) NewEvent() *session.Event { return inv.eventOf(inv.run.host.newID()) }
+
+func (inv *Invocation) eventOf(id string) *session.Event {
+	ev := &session.Event{
+		ID:           id,
 		InvocationID: inv.run.id,
 		Author:       inv.node.agent.Name(),
 		Branch:       inv.branch,
 		Timestamp:    inv.run.host.now(),
 	}
+	if inv.frame != nil {
+		ev.NodePath = inv.frame.path
+	}
+	return ev
 }
 
-// RunChild runs one of this agent's children on the same branch.
+// RunChild runs one of this agent's children on the same branch, for the first
+// time. See [Invocation.RunChildAgain] for an agent that runs one more often.
 func (inv *Invocation) RunChild(ctx context.Context, i int) Events {
-	return inv.enter(inv.node.children[i], inv.branch).runAgent(ctx)
+	return inv.RunChildAgain(ctx, i, 1)
 }
 
-func (inv *Invocation) enter(n *node, branch string) *Invocation {
-	return &Invocation{run: inv.run, node: n, branch: branch}
+// RunChildAgain runs one of this agent's children on the same branch for the
+// nth time in this run, from 1 on. A resumed invocation tells by the number
+// which of the runs it goes on with.
+func (inv *Invocation) RunChildAgain(ctx context.Context, i, nth int) Events {
+	return inv.enter(inv.node.children[i], inv.branch, nth).runAgent(ctx)
+}
+
+func (inv *Invocation) enter(n *node, branch string, nth int) *Invocation {
+	return &Invocation{run: inv.run, node: n, branch: branch, frame: inv.frame.below(inv.run.record, n.agent.Name(), nth)}
+}
+
+// on is the invocation on another branch.
+func (inv *Invocation) on(branch string) *Invocation {
+	other := *inv
+	other.branch = branch
+	return &other
 }
 
 func (inv *Invocation) runAgent(ctx context.Context) Events {
+	if inv.frame != nil {
+		return inv.runFrame(ctx)
+	}
 	if inv.node.when != nil {
 		return inv.runWhen(ctx)
 	}
@@ -96,7 +125,7 @@ func (inv *Invocation) perform(ctx context.Context) Events {
 	if inv.node.hooks != nil {
 		return inv.runHooked(ctx)
 	}
-	return inv.node.agent.Run(ctx, inv)
+	return inv.play(ctx)
 }
 
 // subBranch is the branch of a parallel agent's child

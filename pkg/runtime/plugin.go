@@ -144,6 +144,10 @@ func (r *run) conduct(ctx context.Context, inv *Invocation, yield func(*session.
 // accompanied are the agent's events as the plugins let them through, or the
 // one event of a plugin in the agent's place.
 func (r *run) accompanied(ctx context.Context, inv *Invocation) (Events, error) {
+	aside := inv.aside(asideBeforeRun)
+	if inv.frame != nil && len(inv.asideEvents(asideBeforeRun)) > 0 {
+		return func(func(*session.Event, error) bool) {}, nil
+	}
 	content, err := askPlugins(ctx, inv, "before_run", func(p *Plugin) func() (*genai.Content, error) {
 		if p.BeforeRun == nil {
 			return nil
@@ -154,7 +158,7 @@ func (r *run) accompanied(ctx context.Context, inv *Invocation) (Events, error) 
 		return nil, err
 	}
 	if content != nil {
-		ev := inv.NewEvent()
+		ev := aside.NewEvent()
 		ev.Author, ev.Content = genai.RoleModel, content
 		return func(yield func(*session.Event, error) bool) { yield(ev, nil) }, nil
 	}

@@ -15,6 +15,7 @@ type PluginEnv struct {
 // PluginKinds lists every plugin that app.yaml may name.
 func PluginKinds() spec.Kinds[PluginEnv, *Plugin] {
 	return spec.Kinds[PluginEnv, *Plugin]{
+		spec.NewKind("add_to_memory", "Remembers what was said, at the end of every run.", newAddToMemory),
 		spec.NewKind("context_filter", "Shows models only the last turns of a conversation.", newContextFilter),
 		spec.NewKind("global_instruction", "Tells something to every agent, first of all.", newGlobalInstruction),
 		spec.NewKind("logging", "Writes what happens in a run to the host's log.", newLogging),

@@ -16,6 +16,8 @@ type CommonConfig struct {
 
 	StateSchema StateSchemaConfig `yaml:"state_schema" doc:"On the root agent: the types and defaults of the state's keys, as a short schema or a JSON Schema."`
 
+	Resumability *ResumabilityConfig `yaml:"resumability_config" doc:"On the root agent: whether invocations go on where they were; also in app.yaml."`
+
 	Callbacks agentCallbackLists `yaml:",inline"`
 }
 

@@ -39,6 +39,7 @@ func (inv *Invocation) request(ctx context.Context, a *LLMAgent) (*model.Request
 	inv.run.config.settle(req.Config)
 	inv.node.askInShape(req.Config)
 	req.Config.Tools = slices.Clip(inv.node.tools.offered)
+	a.opts.Planner.prepare(req)
 	req.AppendInstruction(system)
 	if inv.run.app.ContextCache != nil {
 		req.Cache = inv.cacheRequest()
@@ -64,6 +65,7 @@ func (inv *Invocation) newCall(fc *genai.FunctionCall, actions *session.Actions)
 		State:          &callState{base: inv.run, actions: actions},
 		Actions:        actions,
 		Artifacts:      &callArtifacts{store: inv.run.host.store.Artifacts, key: inv.run.sess.Key, actions: actions},
+		Memories:       &callMemories{inv.run},
 		IdempotencyKey: idempotencyKey(inv.run.id, fc.ID),
 	}
 }

@@ -3,12 +3,14 @@ package runtime_test
 import (
 	"fmt"
 	"maps"
+	"net/http/httptest"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/genai"
 	"pgregory.net/rapid"
 
+	"agenthost/internal/fakebucket"
 	"agenthost/internal/testenv"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/session"
@@ -24,8 +26,13 @@ type moment struct {
 // back the session's own state and its artifact as they were there, whatever
 // came between, earlier rewinds included. What belongs to the user stays.
 func TestRewindRestores(t *testing.T) {
-	for _, url := range []string{"memory:", "sqlite:///" + t.TempDir() + "/r.db"} {
-		e := testenv.New(t, &testenv.Options{URL: url})
+	google := httptest.NewServer(&fakebucket.GCS{})
+	defer google.Close()
+	emulator := func(name string) (string, bool) { return google.URL, name == "STORAGE_EMULATOR_HOST" }
+	for _, opts := range []*testenv.Options{
+		{URL: "memory:"}, {URL: "sqlite:///" + t.TempDir() + "/r.db"}, {Artifacts: "gs://box", Env: emulator},
+	} {
+		e := testenv.New(t, opts)
 		n := 0
 		rapid.Check(t, func(rt *rapid.T) {
 			n++

@@ -28,20 +28,51 @@ func (h *Host) carryOut(ctx context.Context, app *App, key session.Key, req *Run
 	r.commit = func(ctx context.Context, ev *session.Event) error {
 		return h.store.Sessions.Append(ctx, sess, ev)
 	}
-	err = r.readDecisions()
-	if err == nil {
-		err = storeFailure(key, r.begin(ctx, req))
-	}
+	inv, err := h.prepare(ctx, r, req)
 	if err != nil {
 		yield(nil, err)
 		return
 	}
-	inv := &Invocation{run: r, node: r.pick()}
 	if app.compactor != nil {
 		inv.driveAndCompact(ctx, yield)
 		return
 	}
 	r.conduct(ctx, inv, yield)
+}
+
+// prepare makes the run a new invocation, or one that goes on, stores what the
+// user said, and chooses the agent.
+func (h *Host) prepare(ctx context.Context, r *run, req *RunRequest) (*Invocation, error) {
+	events, err := h.wholeHistory(ctx, r, req)
+	if err == nil {
+		err = r.resumed(req, events)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := r.readDecisions(); err != nil {
+		return nil, err
+	}
+	if req.Message == nil {
+		r.restoreCredentials()
+	} else if err := r.begin(ctx, req); err != nil {
+		return nil, storeFailure(r.sess.Key, err)
+	}
+	return r.root()
+}
+
+// wholeHistory are all events of the session where an invocation may be
+// resumed, also when runs of the app see only the latest.
+func (h *Host) wholeHistory(ctx context.Context, r *run, req *RunRequest) ([]*session.Event, error) {
+	answers := len(model.ResponsesOf(r.user)) > 0
+	if !r.app.Resumable || r.app.Config.SessionWindow.options() == nil || req.InvocationID == "" && !answers {
+		return r.sess.Events(), nil
+	}
+	whole, err := h.store.Sessions.Get(ctx, r.sess.Key, nil)
+	if err != nil {
+		return nil, storeFailure(r.sess.Key, err)
+	}
+	return whole.Events(), nil
 }
 
 func checkMessage(c *genai.Content) error {
@@ -76,7 +107,7 @@ func (h *Host) newRun(app *App, sess *session.Session, req *RunRequest) *run {
 	}
 	r.budget = &budget{limit: r.config.MaxLLMCalls}
 	r.user = req.Message
-	if r.user.Role == "" {
+	if r.user != nil && r.user.Role == "" {
 		r.user = &genai.Content{Role: genai.RoleUser, Parts: r.user.Parts}
 	}
 	return r
@@ -103,6 +134,9 @@ func (r *run) begin(ctx context.Context, req *RunRequest) error {
 		return err
 	}
 	r.turn = countTurns(r.sess.History)
+	if r.record != nil {
+		r.record.users = append(r.record.users, ev)
+	}
 	return nil
 }
 

@@ -41,10 +41,10 @@ func meet(a, b *lane) *lane {
 	return a
 }
 
-// task is a node that is to run.
+// task is a node that is to run, for the nth time in this run of the workflow.
 type task struct {
-	node int
-	lane *lane
+	node, nth int
+	lane      *lane
 }
 
 // outcome is what the edges of a node may ask for.
@@ -52,6 +52,8 @@ type outcome struct {
 	task
 	route any
 	said  *session.Event
+	// paused says that the node waits for somebody.
+	paused bool
 }
 
 func (o *outcome) note(ev *session.Event) {
@@ -73,6 +75,10 @@ type walk struct {
 	joins   map[int]map[int]*lane
 	running int
 	runs    int
+	// times counts the runs of each node; live are the tasks that have begun
+	// and not ended.
+	times []int
+	live  []task
 
 	wg       sync.WaitGroup
 	arrivals chan arrival
@@ -85,20 +91,32 @@ func (a *Workflow) Run(ctx context.Context, inv *Invocation) Events {
 		inner, cancel := context.WithCancel(ctx)
 		w := &walk{
 			Workflow: a, inv: inv, yield: yield, joins: map[int]map[int]*lane{},
-			arrivals: make(chan arrival), ended: make(chan *outcome),
+			arrivals: make(chan arrival), ended: make(chan *outcome), times: make([]int, len(a.Children)),
 		}
 		defer w.wg.Wait()
 		defer cancel()
-		start := &outcome{task: task{Start, &lane{branch: inv.branch}}}
-		if !w.follow(ctx, start) || !w.carryOn(inner) {
+		if !w.begin(ctx) || !w.carryOn(inner) {
 			return
 		}
 		if err := ctx.Err(); err != nil {
 			yield(nil, AsRunError(err))
 			return
 		}
-		w.tellWaiting()
+		if !inv.Paused() {
+			w.tellWaiting()
+		}
 	}
+}
+
+// begin takes the first edges, or puts in line what ran when the invocation was
+// cut off.
+func (w *walk) begin(ctx context.Context) bool {
+	restored, err := w.restore()
+	if err != nil {
+		w.yield(nil, err)
+		return false
+	}
+	return restored || w.follow(ctx, &outcome{task: task{node: Start, lane: &lane{branch: w.inv.branch}}})
 }
 
 // carryOn runs what is to run until nothing is left. It is false when the run
@@ -114,6 +132,10 @@ func (w *walk) carryOn(ctx context.Context) bool {
 		select {
 		case o := <-w.ended:
 			w.running--
+			if o.paused {
+				continue
+			}
+			w.live = slices.DeleteFunc(w.live, func(t task) bool { return t == o.task })
 			if !w.follow(ctx, o) {
 				return false
 			}
@@ -138,6 +160,7 @@ func (w *walk) launch(ctx context.Context) bool {
 			return false
 		}
 		w.running++
+		w.live = append(w.live, next)
 		w.wg.Go(func() { w.run(ctx, next) })
 	}
 	return true
@@ -146,7 +169,13 @@ func (w *walk) launch(ctx context.Context) bool {
 // run runs one node, and reports how it ended.
 func (w *walk) run(ctx context.Context, t task) {
 	o := &outcome{task: t}
-	events := w.inv.enter(w.inv.node.children[t.node], t.lane.branch).runAgent(ctx)
+	child := w.inv.enter(w.inv.node.children[t.node], t.lane.branch, t.nth)
+	if child.frame != nil {
+		for _, ev := range w.inv.run.record.under(child.frame.path) {
+			o.note(ev)
+		}
+	}
+	events := child.runAgent(ctx)
 	pass(ctx, func(yield func(*session.Event, error) bool) {
 		forward(events, func(ev *session.Event, err error) bool {
 			if ev != nil {
@@ -155,6 +184,7 @@ func (w *walk) run(ctx context.Context, t task) {
 			return yield(ev, err)
 		})
 	}, w.arrivals)
+	o.paused = child.Paused()
 	select {
 	case w.ended <- o:
 	case <-ctx.Done():
@@ -170,23 +200,33 @@ func (w *walk) follow(ctx context.Context, o *outcome) bool {
 		return false
 	}
 	if len(targets) == 0 && len(w.edges[o.node+1]) > 0 {
-		return w.tell(o.lane, "route: no edge on from "+w.nodeName(o.node)+" is for what it said")
+		ev := w.inv.on(o.lane.branch).skipped("route: no edge on from " + w.nodeName(o.node) + " is for what it said")
+		if w.inv.Resumable() {
+			ev.Actions.AgentState = w.inv.Checkpoint(w.state()).Actions.AgentState
+		}
+		return w.yield(ev, nil)
 	}
 	for _, to := range targets {
 		on := o.lane
 		if len(targets) > 1 {
-			on = &lane{branch: w.inv.enter(w.inv.node, o.lane.branch).subBranch(w.inv.node.children[to]), depth: o.lane.depth + 1, up: o.lane}
+			on = &lane{branch: w.inv.on(o.lane.branch).subBranch(w.inv.node.children[to]), depth: o.lane.depth + 1, up: o.lane}
 		}
 		w.arrive(o.node, to, on)
 	}
-	return true
+	return !w.inv.Resumable() || w.yield(w.inv.Checkpoint(w.state()), nil)
+}
+
+// line puts a node in line.
+func (w *walk) line(node int, on *lane) {
+	w.times[node]++
+	w.queue = append(w.queue, task{node, w.times[node], on})
 }
 
 // arrive puts a node in line; a join only when the last node before it has
 // ended, and on the lane that all of them forked from.
 func (w *walk) arrive(from, to int, on *lane) {
 	if _, ok := w.Children[to].(*JoinNode); !ok {
-		w.queue = append(w.queue, task{to, on})
+		w.line(to, on)
 		return
 	}
 	if w.joins[to] == nil {
@@ -200,20 +240,24 @@ func (w *walk) arrive(from, to int, on *lane) {
 		on = meet(on, other)
 	}
 	delete(w.joins, to)
-	w.queue = append(w.queue, task{to, on})
+	w.line(to, on)
 }
 
 // tellWaiting tells of the joins that waited in vain.
 func (w *walk) tellWaiting() {
 	for i, c := range w.Children {
-		if w.joins[i] != nil && !w.tell(&lane{branch: w.inv.branch}, "join: "+c.Name()+" did not run, since not all nodes before it have ended") {
+		reason := "join: " + c.Name() + " did not run, since not all nodes before it have ended"
+		if w.joins[i] != nil && !w.told(reason) && !w.yield(w.inv.skipped(reason), nil) {
 			return
 		}
 	}
 }
 
-func (w *walk) tell(on *lane, reason string) bool {
-	return w.yield(w.inv.enter(w.inv.node, on.branch).skipped(reason), nil)
+// told says whether that was said before the invocation was resumed.
+func (w *walk) told(reason string) bool {
+	return w.inv.frame != nil && slices.ContainsFunc(w.inv.frame.past.all(), func(ev *session.Event) bool {
+		return ev.CustomMetadata[skippedKey] == reason
+	})
 }
 
 func (w *walk) nodeName(i int) string {

@@ -163,6 +163,18 @@ func (b *body) content(name string) *genai.Content {
 	return c
 }
 
+func (b *body) part(name string) *genai.Part {
+	key, value := b.find(name)
+	if value == nil {
+		return nil
+	}
+	p, err := session.DecodePart(value)
+	if err != nil {
+		b.reject(err, key)
+	}
+	return p
+}
+
 func (b *body) events(name string) []*session.Event {
 	key, value := b.find(name)
 	if value == nil {

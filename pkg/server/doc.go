@@ -14,6 +14,11 @@
 //	DELETE /apps/{app}/users/{user}/sessions/{session}   also when there is none
 //	PATCH  /apps/{app}/users/{user}/sessions/{session}   change the state
 //	POST   /apps/{app}/users/{user}/sessions/{session}/rewind   take back its end, and go on
+//	PATCH  /apps/{app}/users/{user}/memory               remember what was said in a session
+//	GET    /apps/{app}/users/{user}/sessions/{session}/artifacts             names
+//	POST   /apps/{app}/users/{user}/sessions/{session}/artifacts             save
+//	GET    /apps/{app}/users/{user}/sessions/{session}/artifacts/{name...}   a part, or below it its versions
+//	DELETE /apps/{app}/users/{user}/sessions/{session}/artifacts/{name...}   also when there is none
 //	POST   /run                                  one invocation, all events at the end
 //	POST   /run_sse                              one invocation, events as they happen
 //	GET    /demo/orders/{id}                     three orders, if Options.Demo is set
@@ -26,10 +31,9 @@
 // Errors are {"detail": …} with the statuses of adk-python: a text, or for 422
 // a list of what is wrong and where. Where adk-python has no rule:
 //
-//	400  a request that can never be carried out; invocationId, as long as
-//	     invocations cannot be resumed
+//	400  a request that can never be carried out
 //	404  creating a session of an app that is not there; reading and deleting
-//	     do not ask for the app
+//	     do not ask for the app, artifacts not for the session either
 //	409  the session is busy or was changed meanwhile; Retry-After says when to
 //	     come again
 //	413  the body is larger than Options.MaxBody

@@ -3,6 +3,7 @@ package server_test
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"net/http/httptest"
 	"strings"
 	"sync/atomic"
@@ -37,13 +38,19 @@ const wait = time.Millisecond
 
 func newEnv(t *testing.T, opts *server.Options) *env {
 	t.Helper()
+	return newEnvOn(t, "memory:", opts)
+}
+
+// newEnvOn is newEnv with the sessions at a URL.
+func newEnvOn(t *testing.T, url string, opts *server.Options) *env {
+	t.Helper()
 	if opts == nil {
 		opts = &server.Options{}
 	}
 	var ids atomic.Int64
 	newID := func() string { return fmt.Sprintf("new-%04d", ids.Add(1)) }
 	clock := func() time.Time { return time.Date(2026, 11, 21, 10, 0, 0, 250_000_000, time.UTC) }
-	st, err := store.Open(context.Background(), "memory:", &store.Options{Clock: clock, NewID: newID})
+	st, err := store.Open(context.Background(), url, &store.Options{Clock: clock, NewID: newID})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -196,4 +203,38 @@ func want(t *testing.T, w *httptest.ResponseRecorder, status int, body string) {
 	if w.Code != status || w.Body.String() != body {
 		t.Errorf("answer = %d %s\nwant %d %s", w.Code, w.Body, status, body)
 	}
+}
+
+// addLine adds the app line, a resumable line of two agents.
+func (e *env) addLine(t *testing.T, m model.LLM) {
+	t.Helper()
+	opts := &runtime.LLMOptions{Model: m}
+	line := runtime.NewSequential("line", "", runtime.NewLLM("first", opts), runtime.NewLLM("second", opts))
+	app, err := runtime.NewApp("line", line, &runtime.AppOptions{Resumable: true, Revision: "rev-line"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.host.Swap(app)
+}
+
+// preloadMemory shows the model what is remembered.
+func preloadMemory(t *testing.T) tool.Tool {
+	t.Helper()
+	kind, ok := tool.Builtins().Lookup("preload_memory")
+	if !ok {
+		t.Fatal("there is no preload_memory")
+	}
+	plan, ds := kind.Decode(nil)
+	if err := ds.Err(); err != nil {
+		t.Fatal(err)
+	}
+	set, err := plan.Build(t.Context(), tool.Env{Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tools, err := set.Tools(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tools[0]
 }

@@ -74,6 +74,8 @@ func failureOf(key session.Key, err error) failure {
 	switch {
 	case errors.As(err, &invalid):
 		return failure{http.StatusUnprocessableEntity, runtime.CodeInvalidRequest, invalid.faults, false}
+	case errors.As(err, &errVersion{}):
+		return failure{http.StatusUnprocessableEntity, runtime.CodeInvalidRequest, err.Error(), false}
 	case errors.As(err, &large):
 		detail := fmt.Sprintf("Request body is larger than %d bytes", large.Limit)
 		return failure{http.StatusRequestEntityTooLarge, runtime.CodeInvalidRequest, detail, false}
@@ -95,7 +97,7 @@ func runFailure(re *runtime.RunError) failure {
 		f.status = http.StatusNotFound
 	case runtime.CodeInvalidRequest:
 		f.status = http.StatusBadRequest
-	case runtime.CodeSessionBusy:
+	case runtime.CodeSessionBusy, runtime.CodeSessionTaken:
 		f.status, f.again = http.StatusConflict, true
 	case runtime.CodeCanceled:
 		f.status, f.again = http.StatusServiceUnavailable, true
@@ -116,6 +118,9 @@ func storeFailure(key session.Key, err error) failure {
 	case errors.Is(err, session.ErrBusy):
 		detail := fmt.Sprintf("session %s is busy with another run: try again", key.ID)
 		return failure{http.StatusConflict, runtime.CodeSessionBusy, detail, true}
+	case errors.Is(err, session.ErrFenced):
+		detail := fmt.Sprintf("session %s was taken over by another host: try again", key.ID)
+		return failure{http.StatusConflict, runtime.CodeSessionTaken, detail, true}
 	case errors.Is(err, session.ErrStale):
 		detail := fmt.Sprintf("session %s was changed by somebody else: try again", key.ID)
 		return failure{http.StatusConflict, "SESSION_STALE", detail, true}

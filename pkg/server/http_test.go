@@ -70,8 +70,9 @@ func exchange(t *testing.T, file string) {
 	}
 }
 
-// exchangeEnv has the apps hello, noter (which saves a note) and strict (whose
-// instruction needs a state key); broken has problems and never loaded.
+// exchangeEnv has the apps hello, noter (which saves a note, and sees what is
+// remembered), strict (whose instruction needs a state key) and line (which is
+// resumable); broken has problems and never loaded.
 func exchangeEnv(t *testing.T) *env {
 	e := newEnv(t, &server.Options{Version: "1.2.3", Demo: true, Reloader: reloader{
 		"broken": {App: "broken", Diagnostics: spec.Diagnostics{{
@@ -81,8 +82,9 @@ func exchangeEnv(t *testing.T) *env {
 	}})
 	m := scripted(t)
 	e.add(t, "hello", &runtime.LLMOptions{Model: m, Description: "Says hello."})
-	e.add(t, "noter", &runtime.LLMOptions{Model: m, Instruction: runtime.NewInstruction("Help {name?}.", nil), Tools: []tool.Tool{saveNote(t)}})
+	e.add(t, "noter", &runtime.LLMOptions{Model: m, Instruction: runtime.NewInstruction("Help {name?}.", nil), Tools: []tool.Tool{saveNote(t), preloadMemory(t)}})
 	e.add(t, "strict", &runtime.LLMOptions{Model: m, Instruction: runtime.NewInstruction("Help {name}.", nil)})
+	e.addLine(t, m)
 	return e
 }
 

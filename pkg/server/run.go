@@ -34,14 +34,12 @@ func (s *Server) readRun(w http.ResponseWriter, r *http.Request) (*runRequest, e
 		CreateSession: s.opts.AutoCreateSession,
 	}}
 	q.whole = b.text("functionCallEventId") != ""
-	resume := b.text("invocationId")
+	q.InvocationID = b.text("invocationId")
 	switch err := b.err(); {
 	case err != nil:
 		return nil, err
 	case q.App == "":
 		return nil, refuse("appName is required")
-	case resume != "":
-		return nil, refuse("invocationId is not supported: invocations cannot be resumed yet")
 	}
 	return q, nil
 }

@@ -139,6 +139,12 @@ func (s *Server) routes() []route {
 		{"DELETE " + sessions + "/{session}", s.handleDeleteSession},
 		{"PATCH " + sessions + "/{session}", s.handlePatchSession},
 		{"POST " + sessions + "/{session}/rewind", s.handleRewind},
+		{"PATCH /apps/{app}/users/{user}/memory", s.handleMemory},
+
+		{"GET " + sessions + "/{session}/artifacts", s.handleListArtifacts},
+		{"POST " + sessions + "/{session}/artifacts", s.handleSaveArtifact},
+		{"GET " + sessions + "/{session}/artifacts/{name...}", s.handleArtifact},
+		{"DELETE " + sessions + "/{session}/artifacts/{name...}", s.handleDeleteArtifact},
 
 		{"POST /run", s.handleRun},
 		{"POST /run_sse", s.handleRunSSE},

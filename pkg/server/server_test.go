@@ -214,16 +214,46 @@ func TestRunWithoutEvents(t *testing.T) {
 	}
 }
 
+// brittle breaks when it is asked about an app.
+type brittle struct{}
+
+func (brittle) Status(string) (server.Status, bool) { panic("the secret broke") }
+
+// tearing is a writer that breaks at the second frame.
+type tearing struct {
+	*httptest.ResponseRecorder
+	frames int
+}
+
+func (w *tearing) Write(b []byte) (int, error) {
+	if w.frames++; w.frames > 1 {
+		panic("the writer broke")
+	}
+	return w.ResponseRecorder.Write(b)
+}
+
+// TestAgentPanics: an agent that panics is the failure of its run, told without
+// the reason.
+func TestAgentPanics(t *testing.T) {
+	e := newEnv(t, nil)
+	e.addActing(t, "hello", func(_ context.Context, say say) error { panic("the secret broke") })
+	e.session(t, "hello", "s")
+	want(t, e.do("POST", "/run", runBody("hello", "s", "x")), 500, `{"detail":"agent hello failed: it broke down"}`)
+	want(t, e.do("POST", "/run_sse", runBody("hello", "s", "x")), 200,
+		`data: {"error":"agent hello failed: it broke down","errorCode":"AGENT_FAILED"}`+"\n\n")
+}
+
 func TestPanics(t *testing.T) {
 	logger, log := logged(slog.LevelInfo)
-	e := newEnv(t, &server.Options{Logger: logger})
+	e := newEnv(t, &server.Options{Logger: logger, Reloader: brittle{}})
 	e.addActing(t, "hello", func(_ context.Context, say say) error {
 		say("one")
-		panic("the secret broke")
+		say("two")
+		return nil
 	})
 	key := e.session(t, "hello", "s")
 
-	want(t, e.do("POST", "/run", runBody("hello", "s", "x")), 500, `{"detail":"internal error"}`)
+	want(t, e.do("GET", "/apps/hello/diagnostics", ""), 500, `{"detail":"internal error"}`)
 	if text := log.String(); !strings.Contains(text, "the secret broke") || !strings.Contains(text, "server_test.go") {
 		t.Errorf("log = %s, want the reason and the stack", text)
 	}
@@ -235,7 +265,8 @@ func TestPanics(t *testing.T) {
 				t.Errorf("panic after the first frame = %v, want http.ErrAbortHandler", got)
 			}
 		}()
-		e.do("POST", "/run_sse", runBody("hello", "s", "x"))
+		e.server.ServeHTTP(&tearing{ResponseRecorder: httptest.NewRecorder()},
+			httptest.NewRequest("POST", "/run_sse", strings.NewReader(runBody("hello", "s", "x"))))
 	}()
 
 	free, err := e.store.Sessions.Acquire(t.Context(), key, 0)

@@ -2,21 +2,29 @@ package server
 
 import (
 	"context"
+	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 
 	"agenthost/pkg/session"
+	"agenthost/pkg/store"
 )
 
 // evalSessionPrefix begins the ids of sessions that evaluations left behind
 // (adk-python cli/cli_eval.py).
 const evalSessionPrefix = "___eval___session___"
 
+// defaultPage is the size of a page for which none is asked.
+const defaultPage = 100
+
 func (s *Server) handleListSessions(w http.ResponseWriter, r *http.Request) error {
-	key := pathKey(r)
-	all, err := s.host.Store().Sessions.List(r.Context(), key.App, key.User)
+	all, next, err := s.listed(r)
 	if err != nil {
 		return err
+	}
+	if next != "" {
+		w.Header().Set("X-Next-Page-Token", next)
 	}
 	heads := []any{}
 	for _, sess := range all {
@@ -25,6 +33,22 @@ func (s *Server) handleListSessions(w http.ResponseWriter, r *http.Request) erro
 		}
 	}
 	return writeJSON(w, heads)
+}
+
+// listed are all sessions of a user, as in ADK, or the page that is asked for.
+func (s *Server) listed(r *http.Request) (all []*session.Session, next string, err error) {
+	key, sessions, query := pathKey(r), s.host.Store().Sessions, r.URL.Query()
+	if !query.Has("pageSize") && !query.Has("pageToken") {
+		all, err = sessions.List(r.Context(), key.App, key.User)
+		return all, "", err
+	}
+	req := &store.PageRequest{App: key.App, User: key.User, Size: defaultPage, Token: query.Get("pageToken")}
+	if query.Has("pageSize") {
+		if req.Size, err = strconv.Atoi(query.Get("pageSize")); err != nil {
+			return nil, "", fmt.Errorf("page size %q: write a whole number: %w", query.Get("pageSize"), session.ErrInvalid)
+		}
+	}
+	return sessions.Page(r.Context(), req)
 }
 
 func (s *Server) handleSession(w http.ResponseWriter, r *http.Request) error {
@@ -36,7 +60,7 @@ func (s *Server) handleSession(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Server) handleDeleteSession(w http.ResponseWriter, r *http.Request) error {
-	if err := s.host.Store().Sessions.Delete(r.Context(), pathKey(r)); err != nil {
+	if err := s.host.Store().Delete(r.Context(), pathKey(r)); err != nil {
 		return err
 	}
 	return writeJSON(w, nil)

@@ -16,6 +16,9 @@ var (
 	ErrExists = errors.New("already exists")
 	// ErrStale: the session was changed by somebody else since it was read.
 	ErrStale = errors.New("changed since it was read")
+	// ErrFenced: another host has taken the session over in the middle of a run.
+	// It is an ErrStale.
+	ErrFenced = fmt.Errorf("was taken over by another host in the middle of this turn: %w", ErrStale)
 	// ErrInvalid: what was given can never be accepted.
 	ErrInvalid = errors.New("invalid")
 	// ErrBusy: another run holds the session, and waiting took too long.

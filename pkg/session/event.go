@@ -30,6 +30,9 @@ type Event struct {
 	model.Response
 
 	Actions Actions
+	// NodePath is the place in its invocation of the agent's run that the event
+	// is of, such as "pipeline@1/writer@1"; only resumable apps have it.
+	NodePath string
 	// LongRunningToolIDs are the calls of this event that are answered later.
 	// An event with calls has the list even when it is empty.
 	LongRunningToolIDs []string

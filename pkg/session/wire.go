@@ -42,6 +42,16 @@ func (e *Event) UnmarshalJSON(b []byte) error {
 	return r.end()
 }
 
+// Overlooked says which key of an event's JSON form UnmarshalJSON would pass
+// over in silence: the first that is further inside, where this version knows
+// all keys. It is nil when there is none, and a [FieldError] too when the text
+// is no event.
+func Overlooked(b []byte) error {
+	r := reader{b: b, strict: true}
+	r.event(&Event{})
+	return r.end()
+}
+
 // AppendSession appends the session's JSON form with its events to dst. It
 // fails as [AppendEvent] does.
 func AppendSession(dst []byte, s *Session) ([]byte, error) {
@@ -114,9 +124,7 @@ func (w *writer) event(e *Event) {
 	w.field("invocationId").text(e.InvocationID)
 	w.field("author").text(e.Author)
 	w.optional("actions", &e.Actions)
-	if _, ok := e.Extra["nodeInfo"]; !ok {
-		w.field("nodeInfo").literal(emptyNode)
-	}
+	w.nodeInfo(e)
 	// A list without ids says that none of the calls is answered later.
 	if e.LongRunningToolIDs != nil || hasCall(e) {
 		w.field("longRunningToolIds").typed(reflect.ValueOf(e.LongRunningToolIDs))
@@ -126,6 +134,20 @@ func (w *writer) event(e *Event) {
 	w.timeField("timestamp", e.Timestamp)
 	w.extra(e)
 	w.close('}')
+}
+
+// nodeInfo writes the path of the event's node; whatever else another version
+// says of the node is written as it came.
+func (w *writer) nodeInfo(e *Event) {
+	switch _, other := e.Extra["nodeInfo"]; {
+	case other:
+	case e.NodePath == "":
+		w.field("nodeInfo").literal(emptyNode)
+	default:
+		w.field("nodeInfo").open('{')
+		w.field("path").text(e.NodePath)
+		w.close('}')
+	}
 }
 
 func (w *writer) response(r *model.Response) {
@@ -195,13 +217,27 @@ func (r *reader) event(e *Event) {
 // extra keeps a field that this version does not know, unless it says nothing.
 func (r *reader) extra(e *Event, name string) {
 	raw := compact(r.raw())
-	if string(raw) == "null" || name == "nodeInfo" && string(raw) == emptyNode {
+	if string(raw) == "null" || name == "nodeInfo" && e.readNodeInfo(raw) {
 		return
 	}
 	if e.Extra == nil {
 		e.Extra = map[string]json.RawMessage{}
 	}
 	e.Extra[name] = raw
+}
+
+// readNodeInfo takes over a nodeInfo that has nothing but a path.
+func (e *Event) readNodeInfo(raw []byte) bool {
+	if string(raw) == emptyNode {
+		return true
+	}
+	var info map[string]any
+	if err := json.Unmarshal(raw, &info); err != nil || len(info) != 1 {
+		return false
+	}
+	path, ok := info["path"].(string)
+	e.NodePath = path
+	return ok
 }
 
 // place returns where the field of that name in the JSON form is kept, or nil

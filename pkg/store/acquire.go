@@ -19,19 +19,32 @@ type runs struct {
 
 func newRuns() *runs { return &runs{waiting: map[session.Key][]chan struct{}{}} }
 
-// Acquire waits until the caller is the only run of the session, in the order
-// of the calls, and at most for the given time: then it is ErrBusy. The
-// session need not exist. Whoever gets it calls release, once or more.
+// Acquire waits until the caller is the only run of the session, among all
+// stores that share it, and at most for the given time: then it is ErrBusy.
+// Within this store the order is that of the calls. The session need not exist.
+// Whoever gets it calls release, once or more.
+//
+// Others get the session also when this store is not heard of for the time of
+// Options.Lease. Then an Append of the run is ErrFenced.
 func (s *Sessions) Acquire(ctx context.Context, key session.Key, wait time.Duration) (release func(), err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 	if turn := s.runs.join(key); turn != nil {
+		began := time.Now()
 		if err := s.runs.wait(ctx, key, turn, wait); err != nil {
 			return nil, err
 		}
+		wait -= time.Since(began)
 	}
-	return sync.OnceFunc(func() { s.runs.leave(key) }), nil
+	if err := s.leases.take(ctx, key, wait); err != nil {
+		s.runs.leave(key)
+		return nil, err
+	}
+	return sync.OnceFunc(func() {
+		s.leases.idle(key)
+		s.runs.leave(key)
+	}), nil
 }
 
 // join takes a free session and returns nil, or the end of its queue and

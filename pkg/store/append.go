@@ -3,6 +3,7 @@ package store
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -22,8 +23,9 @@ import (
 // stored before and is never changed: a copy of it is appended.
 //
 // ErrStale says that the session was changed since sess was read, ErrNotFound
-// that it is gone, ErrInvalid that the state delta cannot be stored. After an
-// error, sess is as it was.
+// that it is gone, ErrInvalid that the state delta cannot be stored. ErrFenced,
+// which is an ErrStale, says that the session was acquired here and another
+// store has taken it over. After an error, sess is as it was.
 func (s *Sessions) Append(ctx context.Context, sess *session.Session, ev *session.Event) error {
 	if ev.Partial {
 		return nil
@@ -41,11 +43,15 @@ func (s *Sessions) Append(ctx context.Context, sess *session.Session, ev *sessio
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	epoch, err := s.leases.epoch(ctx, sess.Key)
+	if err != nil {
+		return err
+	}
 	given := ev.Actions.StateDelta
 	ev.Actions.StateDelta = session.WithoutTemp(delta)
 	// The backend may show the event to readers before it returns.
 	ev.Seq = sess.Version + 1
-	rec := &record{key: sess.Key, version: sess.Version, event: ev, cells: cellsOf(ev.Actions.StateDelta)}
+	rec := &record{key: sess.Key, version: sess.Version, epoch: epoch, event: ev, cells: cellsOf(ev.Actions.StateDelta)}
 	if e := s.cache.find(sess.Key); e != nil {
 		rec.id = e.id
 	}
@@ -53,9 +59,15 @@ func (s *Sessions) Append(ctx context.Context, sess *session.Session, ev *sessio
 	if err == nil && at.seq > sess.Version+1 {
 		err = errStale(sess.ID, sess.Version, at.seq)
 	}
+	if errors.Is(err, session.ErrFenced) {
+		s.leases.lose(sess.Key, epoch)
+	}
 	if err != nil {
 		ev.Actions.StateDelta, ev.Seq = given, 0
 		return err
+	}
+	if e := s.cache.find(sess.Key); e != nil {
+		e.leased(epoch)
 	}
 	s.show(sess, ev, at, delta)
 	return nil
@@ -74,6 +86,9 @@ func (s *Sessions) stamp(ev *session.Event) (*session.Event, error) {
 		ev.Timestamp = s.clock()
 	}
 	ev.Timestamp = ev.Timestamp.UTC().Truncate(time.Microsecond)
+	if err := checkText("invocation id", ev.InvocationID, maxID); err != nil {
+		return ev, err
+	}
 	return ev, checkText("event id", ev.ID, maxID)
 }
 

@@ -152,6 +152,9 @@ func TestValuesRefused(t *testing.T) {
 		}
 		ev := said("user", "hi")
 		ev.ID = strings.Repeat("x", 129)
+		foreign := said("user", "hi")
+		foreign.InvocationID = strings.Repeat("x", 129)
+		wantErr(t, "long invocation id", s.Sessions.Append(t.Context(), sess, foreign), session.ErrInvalid, "invocation id is longer than 128 characters")
 		wantErr(t, "long id", s.Sessions.Append(t.Context(), sess, ev), session.ErrInvalid, "event id is longer than 128 characters")
 		if sess.Version != 0 || len(sess.State.All()) != 0 {
 			t.Errorf("after refusals: version %d, state %v", sess.Version, sess.State.All())

@@ -24,8 +24,8 @@ type Artifacts struct {
 
 // An artifactBackend keeps the rows of artifacts. Many goroutines use it.
 type artifactBackend interface {
-	// save adds a version after the latest, and returns its number, from 0.
-	save(ctx context.Context, at shelf, rec *artifact) (int, error)
+	// save adds a version after the latest, numbered from 0, and describes it.
+	save(ctx context.Context, at shelf, rec *artifact) (session.ArtifactVersion, error)
 	// load reads a version, or the latest when it is below 0. What is missing
 	// is ErrNotFound.
 	load(ctx context.Context, at shelf, version int) (*artifact, error)
@@ -49,30 +49,60 @@ type artifactStore interface {
 // the name has no prefix.
 type shelf struct{ app, user, session, name string }
 
+// A NewArtifact is what is saved as a version.
+type NewArtifact struct {
+	Name string
+	// Part has inline data, a file reference, or text.
+	Part *genai.Part
+	// CustomMetadata is told with the version; buckets keep values as texts.
+	CustomMetadata map[string]any
+}
+
 // Save stores a part as a new version and returns its number, from 0. The part
 // has inline data, a file reference, or text.
 func (a *Artifacts) Save(ctx context.Context, key session.Key, name string, part *genai.Part) (int, error) {
-	at, err := shelfOf(key, name)
+	v, err := a.Create(ctx, key, &NewArtifact{Name: name, Part: part})
+	return v.Version, err
+}
+
+// Create stores a new version and describes it.
+func (a *Artifacts) Create(ctx context.Context, key session.Key, n *NewArtifact) (session.ArtifactVersion, error) {
+	var none session.ArtifactVersion
+	at, err := shelfOf(key, n.Name)
 	if err != nil {
-		return 0, err
+		return none, err
 	}
-	rec, err := packPart(at.name, part)
+	rec, err := packPart(at.name, n.Part)
 	if err != nil {
-		return 0, fmt.Errorf("artifact %q: %w", name, err)
+		return none, fmt.Errorf("artifact %q: %w", n.Name, err)
 	}
-	if n := int64(len(rec.bytes)); n > a.most {
-		return 0, fmt.Errorf("artifact %q has %d bytes, more than the %d allowed: %w", name, n, a.most, session.ErrInvalid)
+	if n, most := int64(len(rec.bytes)), a.most; n > most {
+		return none, fmt.Errorf("artifact %q has %d bytes, more than the %d allowed: %w", at.visible(), n, most, session.ErrInvalid)
+	}
+	if rec.Custom, err = canonical(n.CustomMetadata); err != nil {
+		return none, fmt.Errorf("artifact %q: custom metadata: %w", n.Name, err)
 	}
 	if err := ctx.Err(); err != nil {
-		return 0, err
+		return none, err
 	}
 	rec.Created = a.clock().UTC().Truncate(time.Microsecond)
 	return a.backend.save(ctx, at, rec)
 }
 
 // Load reads a version as it was saved; a version below 0 is the latest. What
-// is missing is ErrNotFound, and so is a version that says so, see [Absence].
+// is missing is ErrNotFound, and so is a version that says so, see [Absence]. A
+// part that refers to another artifact of the user loads as that one. Buckets
+// keep of a part what adk-python keeps: its text, or its bytes with type and
+// display name, or its file reference.
 func (a *Artifacts) Load(ctx context.Context, key session.Key, name string, version int) (*genai.Part, error) {
+	part, err := a.loadOne(ctx, key, name, version)
+	if err != nil {
+		return nil, err
+	}
+	return a.resolve(ctx, key, name, part)
+}
+
+func (a *Artifacts) loadOne(ctx context.Context, key session.Key, name string, version int) (*genai.Part, error) {
 	at, err := shelfOf(key, name)
 	if err != nil {
 		return nil, err
@@ -131,6 +161,25 @@ func (a *Artifacts) Versions(ctx context.Context, key session.Key, name string) 
 	return a.backend.versions(ctx, at)
 }
 
+// Version describes one version; below 0 it is the latest. What is missing is
+// ErrNotFound.
+func (a *Artifacts) Version(ctx context.Context, key session.Key, name string, version int) (session.ArtifactVersion, error) {
+	all, err := a.Versions(ctx, key, name)
+	if err != nil {
+		return session.ArtifactVersion{}, err
+	}
+	for _, v := range slices.Backward(all) {
+		if version < 0 || v.Version == version {
+			return v, nil
+		}
+	}
+	at, err := shelfOf(key, name)
+	if err != nil {
+		return session.ArtifactVersion{}, err
+	}
+	return session.ArtifactVersion{}, at.errNotFound(version)
+}
+
 // Delete removes all versions of an artifact; a missing one is no error.
 func (a *Artifacts) Delete(ctx context.Context, key session.Key, name string) error {
 	at, err := shelfOf(key, name)
@@ -175,20 +224,4 @@ func (at shelf) errNotFound(version int) error {
 		return fmt.Errorf("artifact %w: %s", session.ErrNotFound, at.visible())
 	}
 	return fmt.Errorf("artifact %w: %s version %d", session.ErrNotFound, at.visible(), version)
-}
-
-// openArtifacts opens the artifacts of a URL.
-func openArtifacts(url string, o *Options) (*Artifacts, error) {
-	a := &Artifacts{clock: o.Clock, most: o.MaxArtifactBytes}
-	name, rest, _ := strings.Cut(url, ":")
-	var err error
-	switch {
-	case name == "memory" && (rest == "" || rest == "//"):
-		a.backend = newMemArtifacts()
-	case name == "dir":
-		a.backend, err = openDir(rest)
-	default:
-		err = fmt.Errorf("unknown place: there are memory: and dir:///folder")
-	}
-	return a, err
 }

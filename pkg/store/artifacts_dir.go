@@ -44,7 +44,7 @@ type dirArtifacts struct {
 	closed atomic.Bool
 }
 
-func openDir(rest string) (*dirArtifacts, error) {
+func openDir(_ context.Context, rest string, _ *Options) (artifactStore, error) {
 	dir := rest
 	if slashes, ok := strings.CutPrefix(rest, "//"); ok {
 		dir = slashes
@@ -72,16 +72,16 @@ func openDir(rest string) (*dirArtifacts, error) {
 	return &dirArtifacts{root: root, path: abs}, nil
 }
 
-func (d *dirArtifacts) save(ctx context.Context, at shelf, rec *artifact) (int, error) {
+func (d *dirArtifacts) save(ctx context.Context, at shelf, rec *artifact) (session.ArtifactVersion, error) {
 	if d.closed.Load() {
-		return 0, errClosed
+		return session.ArtifactVersion{}, errClosed
 	}
 	for try := 1; ; try++ {
 		n, err := d.saveOnce(at.versionsDir(), rec)
 		// The folder was removed, or the number taken, by somebody else.
 		again := errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrExist)
 		if !again || try == maxTries || ctx.Err() != nil {
-			return n, wrapPath(err, "saving artifact %q", at.visible())
+			return rec.describe(n, d.fileURI(at.versionsDir(), n)), wrapPath(err, "saving artifact %q", at.visible())
 		}
 	}
 }
@@ -266,10 +266,14 @@ func (d *dirArtifacts) versions(_ context.Context, at shelf) ([]session.Artifact
 		if err != nil {
 			return nil, wrapPath(err, "reading the versions of artifact %q", at.visible())
 		}
-		file := url.URL{Scheme: "file", Path: filepath.Join(d.path, dir, strconv.Itoa(n), contentName)}
-		all = append(all, rec.describe(n, file.String()))
+		all = append(all, rec.describe(n, d.fileURI(dir, n)))
 	}
 	return all, wrapPath(err, "reading the versions of artifact %q", at.visible())
+}
+
+func (d *dirArtifacts) fileURI(dir string, n int) string {
+	file := url.URL{Scheme: "file", Path: filepath.Join(d.path, dir, strconv.Itoa(n), contentName)}
+	return file.String()
 }
 
 // remove takes the versions away in one step, then the folders above them

@@ -17,14 +17,15 @@ type memArtifacts struct {
 
 func newMemArtifacts() *memArtifacts { return &memArtifacts{all: map[shelf][]*artifact{}} }
 
-func (m *memArtifacts) save(_ context.Context, at shelf, rec *artifact) (int, error) {
+func (m *memArtifacts) save(_ context.Context, at shelf, rec *artifact) (session.ArtifactVersion, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closed {
-		return 0, errClosed
+		return session.ArtifactVersion{}, errClosed
 	}
 	m.all[at] = append(m.all[at], rec)
-	return len(m.all[at]) - 1, nil
+	n := len(m.all[at]) - 1
+	return rec.describe(n, at.memoryURI(n)), nil
 }
 
 func (m *memArtifacts) load(_ context.Context, at shelf, version int) (*artifact, error) {

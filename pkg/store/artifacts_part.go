@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"time"
 
 	"google.golang.org/genai"
@@ -19,8 +20,20 @@ type artifact struct {
 	// Text says that the bytes are the part's text, not its inline data.
 	Text bool `json:"text,omitempty"`
 	// Part is the JSON form of the part without the bytes.
-	Part  json.RawMessage `json:"part"`
-	bytes []byte
+	Part json.RawMessage `json:"part"`
+	// Custom is what the saver says about the version.
+	Custom customMetadata `json:"customMetadata,omitempty"`
+	bytes  []byte
+}
+
+// customMetadata keeps whole numbers whole when it is read.
+type customMetadata map[string]any
+
+// UnmarshalJSON reads as [session.DecodeMap] does.
+func (c *customMetadata) UnmarshalJSON(b []byte) error {
+	m, err := session.DecodeMap(b)
+	*c = m
+	return err
 }
 
 // absenceMIME is the type of an absence.
@@ -86,5 +99,9 @@ func (rec *artifact) part() (*genai.Part, error) {
 }
 
 func (rec *artifact) describe(version int, uri string) session.ArtifactVersion {
-	return session.ArtifactVersion{Version: version, CanonicalURI: uri, Created: rec.Created, MIMEType: rec.MIME}
+	custom := maps.Clone(rec.Custom)
+	for k, v := range custom {
+		custom[k] = clone(v)
+	}
+	return session.ArtifactVersion{Version: version, CanonicalURI: uri, CustomMetadata: custom, Created: rec.Created, MIMEType: rec.MIME}
 }

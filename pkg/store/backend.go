@@ -16,28 +16,32 @@ var errClosed = errors.New("store is closed")
 // versions: what it is given has been checked, split and made canonical. Keys
 // compare byte by byte. Many goroutines use it.
 type sessionBackend interface {
-	// create adds a session at version 0 and writes cells, in one step.
-	// A key that is there already is ErrExists.
-	create(ctx context.Context, key session.Key, cells []cell, now time.Time) error
+	// create adds a session at version 0 and writes cells, in one step, and
+	// leases it when there is a grant, whose id and epoch it sets. A key that is
+	// there already is ErrExists.
+	create(ctx context.Context, key session.Key, cells []cell, now time.Time, g *grant) error
 	// read returns a session's head, its state, and the events that the window
 	// asks for, all of one moment. A missing session is ErrNotFound.
 	read(ctx context.Context, key session.Key, w window) (*snapshot, error)
-	// list returns the sessions of a user, or of all users when user is empty,
-	// in order of creation, with state and without events.
-	list(ctx context.Context, app, user string) ([]*listed, error)
+	// list returns the sessions that are asked for in order of creation, with
+	// state and without events.
+	list(ctx context.Context, q sessionQuery) ([]*listed, error)
 	// remove takes a session away with its events and its own state. A missing
 	// one is no error.
 	remove(ctx context.Context, key session.Key) error
 	// append adds an event and writes its cells in one step that is durable
 	// when it returns. The session must be at the record's version, else it is
-	// ErrStale; a missing one is ErrNotFound. An event id that the session has
-	// already changes nothing and returns the place of the event.
+	// ErrStale, and when the record names an epoch, this must be the session's
+	// last one, else it is ErrFenced; a missing one is ErrNotFound. An event id
+	// that the session has already changes nothing and returns the place of the
+	// event.
 	append(ctx context.Context, rec *record) (placed, error)
 }
 
 // A backend is a sessionBackend with its life.
 type backend interface {
 	sessionBackend
+	leaser
 	// initial returns the session's own state as create wrote it. It belongs
 	// to the caller. A missing session is ErrNotFound.
 	initial(ctx context.Context, key session.Key) (map[string]any, error)
@@ -110,6 +114,19 @@ type stored struct {
 	bytes int64
 }
 
+// A sessionQuery asks for the sessions of an app.
+type sessionQuery struct {
+	app string
+	// user is whose; empty is everybody's.
+	user string
+	// after keeps those with a greater id of the head.
+	after int64
+	// most is how many, the first ones; 0 is all.
+	most int
+	// before keeps those that did not change since; the zero time keeps all.
+	before time.Time
+}
+
 // A listed session has a key, a head and its state.
 type listed struct {
 	key session.Key
@@ -123,8 +140,10 @@ type record struct {
 	// id is the head's id, or 0 when the caller does not know it.
 	id      int64
 	version int64
-	event   *session.Event
-	cells   []cell
+	// epoch is that of the lease under which it is written, or 0.
+	epoch int64
+	event *session.Event
+	cells []cell
 }
 
 // placed says where an event came to stand, and how many bytes it takes.

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"fmt"
 	"sync/atomic"
 	"syscall"
@@ -11,8 +12,8 @@ import (
 	"agenthost/pkg/session"
 )
 
-// BenchmarkTurn is what the store pays for one turn: read the session, append
-// the user's event and the agent's.
+// BenchmarkTurn is what the store pays for one turn: take the session, read it,
+// append the user's event and the agent's.
 func BenchmarkTurn(b *testing.B) {
 	for _, be := range backends() {
 		for _, length := range []int{0, 1000, 5000} {
@@ -41,17 +42,50 @@ func benchmarkTurn(b *testing.B, be testBackend, length int) {
 	b.ReportAllocs()
 	before := cpuTime(b)
 	for b.Loop() {
-		sess, err := s.Get(ctx, key, nil)
-		if err != nil {
+		if err := turn(ctx, s, key); err != nil {
 			b.Fatal(err)
-		}
-		for _, author := range []string{"user", "agent"} {
-			if err := s.Append(ctx, sess, said(author, "hello there, how are you today?")); err != nil {
-				b.Fatal(err)
-			}
 		}
 	}
 	b.ReportMetric(float64(cpuTime(b)-before)/float64(b.N), "cpu-ns/op")
+}
+
+func turn(ctx context.Context, s *Sessions, key session.Key) error {
+	release, err := s.Acquire(ctx, key, time.Minute)
+	if err != nil {
+		return err
+	}
+	defer release()
+	sess, err := s.Get(ctx, key, nil)
+	for _, author := range []string{"user", "agent"} {
+		if err == nil {
+			err = s.Append(ctx, sess, said(author, "hello there, how are you today?"))
+		}
+	}
+	return err
+}
+
+// BenchmarkTurnsApart is one turn when each is of another session, so that none
+// finds the lease of the one before it.
+func BenchmarkTurnsApart(b *testing.B) {
+	for _, be := range backends() {
+		b.Run(be.name, func(b *testing.B) {
+			s := openStore(b, be.url(b), nil).Sessions
+			key := func(i int) session.Key { return session.Key{App: "app", User: "user", ID: fmt.Sprint(i % 1000)} }
+			for i := range 1000 {
+				if _, err := s.Create(b.Context(), key(i), nil); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportAllocs()
+			before := cpuTime(b)
+			for i := 0; b.Loop(); i++ {
+				if err := turn(b.Context(), s, key(i)); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(cpuTime(b)-before)/float64(b.N), "cpu-ns/op")
+		})
+	}
 }
 
 // BenchmarkAppendAtOnce is one append when many sessions are written to at the
@@ -115,4 +149,33 @@ func said(author, text string) *session.Event {
 		content = model.ModelText(text)
 	}
 	return &session.Event{InvocationID: "e-1", Author: author, Response: model.Response{Content: content}}
+}
+
+// BenchmarkMemory is what remembering a turn costs, and a search in 10 000
+// memories of one user.
+func BenchmarkMemory(b *testing.B) {
+	for _, be := range backends() {
+		s := openStore(b, be.url(b), nil)
+		text := func(i int) string {
+			return fmt.Sprintf("Today I told you about subject %d and thing %d, which is the topic of the day.", i%997, i)
+		}
+		var events []*session.Event
+		for i := range 10_000 {
+			events = append(events, spoken(fmt.Sprint(i), "user", text(i), i))
+		}
+		addEvents(b, s, alice, events...)
+		b.Run(be.name+"/add", func(b *testing.B) {
+			for i := 0; b.Loop(); i++ {
+				key := session.Key{App: "app", User: "other", ID: "s"}
+				addEvents(b, s, key, spoken(fmt.Sprint("u", i), "user", text(i), i), spoken(fmt.Sprint("a", i), "agent", text(i+1), i))
+			}
+		})
+		for _, query := range []string{"subject 77", "what did I tell you of the topic and thing 5000"} {
+			b.Run(be.name+"/search/"+fmt.Sprint(len(queryTerms(query))), func(b *testing.B) {
+				for b.Loop() {
+					found(b, s, alice, query)
+				}
+			})
+		}
+	}
 }

@@ -30,6 +30,7 @@ type entry struct {
 
 	mu      sync.Mutex
 	version int64
+	epoch   int64 // of the last lease under which was appended here; 0 is unknown
 }
 
 func newCache(most int64) *cache {
@@ -127,6 +128,19 @@ func (e *entry) at() int64 {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.version
+}
+
+// lease returns the id of the head and the last epoch that is known.
+func (e *entry) lease() (id, epoch int64) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.id, e.epoch
+}
+
+func (e *entry) leased(epoch int64) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.epoch = max(e.epoch, epoch)
 }
 
 // add appends the events that come right after those at hand, and returns

@@ -49,11 +49,13 @@ func (m *memory) initial(_ context.Context, key session.Key) (map[string]any, er
 
 func (b *sqlBackend) initial(ctx context.Context, key session.Key) (map[string]any, error) {
 	var row sessionRow
-	err := b.readers.WithContext(ctx).Where("app_name = ? AND user_id = ? AND id = ?", key.App, key.User, key.ID).Take(&row).Error
+	err := b.reading(func() error {
+		return b.readers.WithContext(ctx).Where("app_name = ? AND user_id = ? AND id = ?", key.App, key.User, key.ID).Take(&row).Error
+	})
 	switch {
 	case errors.Is(err, gorm.ErrRecordNotFound):
 		return nil, errNotFound(key.ID)
-	case err != nil && b.writer.isClosed():
+	case err != nil && b.isClosed():
 		return nil, errClosed
 	case err != nil:
 		return nil, fmt.Errorf("reading session %s: %w", key.ID, err)

@@ -3,8 +3,6 @@ package store
 import (
 	"testing"
 
-	"google.golang.org/genai"
-
 	"agenthost/pkg/session"
 )
 
@@ -30,23 +28,4 @@ func TestInitial(t *testing.T) {
 			wantErr(t, "no such session", err, session.ErrNotFound, "session not found: none")
 		})
 	}
-}
-
-// An absence is a version that loads as missing; what was there before it is
-// there still.
-func TestAbsence(t *testing.T) {
-	eachShelf(t, nil, func(t *testing.T, a *Artifacts, _ string) {
-		for _, p := range []*genai.Part{textPart("x"), Absence()} {
-			if _, err := a.Save(t.Context(), alice, "f", p); err != nil {
-				t.Fatal(err)
-			}
-		}
-		_, err := a.Load(t.Context(), alice, "f", -1)
-		wantErr(t, "the latest", err, session.ErrNotFound, "artifact not found: f")
-		_, err = a.Load(t.Context(), alice, "f", 1)
-		wantErr(t, "by its number", err, session.ErrNotFound, "artifact not found: f version 1")
-		if p, err := a.Load(t.Context(), alice, "f", 0); err != nil || p.Text != "x" {
-			t.Errorf("Load(0) = %v, %v, want x", p, err)
-		}
-	})
 }

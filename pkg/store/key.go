@@ -60,3 +60,5 @@ func errExists(id string) error { return fmt.Errorf("session %w: %s", session.Er
 func errStale(id string, read, now int64) error {
 	return fmt.Errorf("session %s %w: it was at version %d, now it is at %d", id, session.ErrStale, read, now)
 }
+
+func errFenced(id string) error { return fmt.Errorf("session %s %w", id, session.ErrFenced) }

@@ -33,6 +33,7 @@ type memSession struct {
 	seqs   map[string]int64 // by event id
 	state  map[string]any
 	first  map[string]any // the state at the creation
+	lease  memLease
 }
 
 func newMemory() *memory {
@@ -43,7 +44,7 @@ func newMemory() *memory {
 	}
 }
 
-func (m *memory) create(_ context.Context, key session.Key, cells []cell, now time.Time) error {
+func (m *memory) create(_ context.Context, key session.Key, cells []cell, now time.Time, g *grant) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closed {
@@ -60,6 +61,9 @@ func (m *memory) create(_ context.Context, key session.Key, cells []cell, now ti
 		first: ownOf(cells),
 	}
 	m.write(key, cells)
+	if g != nil {
+		m.sessions[key].give(g)
+	}
 	return nil
 }
 
@@ -130,7 +134,7 @@ func (m *memory) read(_ context.Context, key session.Key, w window) (*snapshot, 
 	return snap, nil
 }
 
-func (m *memory) list(_ context.Context, app, user string) ([]*listed, error) {
+func (m *memory) list(_ context.Context, q sessionQuery) ([]*listed, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	if m.closed {
@@ -138,12 +142,23 @@ func (m *memory) list(_ context.Context, app, user string) ([]*listed, error) {
 	}
 	var all []*listed
 	for key, s := range m.sessions {
-		if key.App == app && (user == "" || key.User == user) {
-			all = append(all, &listed{key: key, head: s.head, state: m.merged(key, s)})
+		if q.wants(key, s.head) {
+			all = append(all, &listed{key: key, head: s.head})
 		}
 	}
 	slices.SortFunc(all, func(a, b *listed) int { return cmp.Compare(a.id, b.id) })
+	if q.most > 0 && len(all) > q.most {
+		all = all[:q.most]
+	}
+	for _, l := range all {
+		l.state = m.merged(l.key, m.sessions[l.key])
+	}
 	return all, nil
+}
+
+func (q sessionQuery) wants(key session.Key, h head) bool {
+	return key.App == q.app && (q.user == "" || key.User == q.user) && h.id > q.after &&
+		(q.before.IsZero() || h.updated.Before(q.before))
 }
 
 func (m *memory) remove(_ context.Context, key session.Key) error {
@@ -168,6 +183,9 @@ func (m *memory) append(_ context.Context, rec *record) (placed, error) {
 	}
 	if seq, ok := s.seqs[rec.event.ID]; ok {
 		return placed{seq, memEventBytes}, nil
+	}
+	if rec.epoch != 0 && rec.epoch != s.lease.epoch {
+		return placed{}, errFenced(rec.key.ID)
 	}
 	if s.version != rec.version || rec.id != 0 && rec.id != s.id {
 		return placed{}, errStale(rec.key.ID, rec.version, s.version)

@@ -18,6 +18,7 @@ type Sessions struct {
 	newID   func() string
 	cache   *cache
 	runs    *runs
+	leases  *leases
 }
 
 // GetOptions narrow the events of a Get; the state is always whole. Nil and
@@ -51,8 +52,14 @@ func (s *Sessions) Create(ctx context.Context, key session.Key, state map[string
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if err := s.backend.create(ctx, key, cellsOf(state), s.now()); err != nil {
+	g := s.leases.wish(key)
+	if err := s.backend.create(ctx, key, cellsOf(state), s.now(), g); err != nil {
 		return nil, err
+	}
+	if g != nil {
+		if err := s.leases.keep(g); err != nil {
+			return nil, err
+		}
 	}
 	return s.Get(ctx, key, nil)
 }
@@ -140,27 +147,6 @@ func view(key session.Key, snap *snapshot, h *session.History) *session.Session 
 	}
 }
 
-// List returns the sessions of a user, or of all users of the app when user is
-// empty, in the order of their creation. They have their state; their history
-// is empty.
-func (s *Sessions) List(ctx context.Context, app, user string) ([]*session.Session, error) {
-	if app == "" {
-		return nil, fmt.Errorf("app is required: %w", session.ErrInvalid)
-	}
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	rows, err := s.backend.list(ctx, app, user)
-	if err != nil {
-		return nil, err
-	}
-	all := make([]*session.Session, len(rows))
-	for i, l := range rows {
-		all[i] = view(l.key, &snapshot{head: l.head, state: l.state}, session.NewHistory(nil))
-	}
-	return all, nil
-}
-
 // Delete removes a session with its events and its own state; app: and user:
 // keys stay. A missing session is no error.
 func (s *Sessions) Delete(ctx context.Context, key session.Key) error {
@@ -170,6 +156,7 @@ func (s *Sessions) Delete(ctx context.Context, key session.Key) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	defer s.leases.forget(key)
 	defer s.cache.drop(key)
 	return s.backend.remove(ctx, key)
 }

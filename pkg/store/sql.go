@@ -5,6 +5,8 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"hash/fnv"
+	"slices"
 	"sync"
 	"time"
 
@@ -23,25 +25,44 @@ type dialect struct {
 	tableOptions func(table string) string
 	// conflict tells the error of a unique index, a foreign key, or a null.
 	conflict func(error) bool
+	// now is an expression of the database's clock in microseconds. Empty means
+	// that all who open the database are on one machine, whose clock it is.
+	now string
+	// relax and strict say, between transactions, whether a commit may come back
+	// before it is safe from a power cut. Empty where all are always strict.
+	relax, strict string
 	// parting is carried out before the writer's connection closes.
 	parting string
+	// insert puts in an event when the session is at the version before, and
+	// its lease's epoch is the one that is named, or 0 is: session, number, id,
+	// invocation, time, JSON, epoch. No lease is taken while it does.
+	insert string
+	// snapshot is the isolation in which two reads see one moment.
+	snapshot sql.IsolationLevel
+	// questionMarks says that parameters have no numbers.
+	questionMarks bool
+	// lanes is the number of writers; 0 is one.
+	lanes int
+	// remote is what a server behind a network needs, or nil for a file.
+	remote *remote
 }
 
-// sqlBackend keeps sessions in a database: readers in a pool, all writes by
-// one writer.
+// sqlBackend keeps sessions in a database: readers in a pool, and each session
+// written by one of the writers.
 type sqlBackend struct {
 	dialect dialect
 	readers *gorm.DB
 	reads   *sql.DB // the pool of readers
-	head    *sql.Stmt
-	events  *sql.Stmt
-	writes  *sql.DB // one connection, which the writer holds
-	writer  *writer
+	head    *statement
+	events  *statement
+	leases  *statement // finds one
+	writes  *sql.DB    // the connections of the writers
+	writers []*writer
 	closing func() error
 }
 
 // newSQL makes a backend of two pools on the same database, brings its schema
-// up to date and starts the writer. It owns both pools.
+// up to date and starts the writers. It owns both pools.
 func newSQL(ctx context.Context, readers, writers *gorm.DB, d dialect, o *Options) (b *sqlBackend, err error) {
 	b = &sqlBackend{dialect: d, readers: readers}
 	b.closing = sync.OnceValue(b.shut)
@@ -56,39 +77,90 @@ func newSQL(ctx context.Context, readers, writers *gorm.DB, d dialect, o *Option
 	if b.writes, err = writers.DB(); err != nil {
 		return b, err
 	}
-	b.writes.SetMaxOpenConns(1)
-	conn, err := b.writes.Conn(ctx)
-	if err != nil {
+	b.startWriters(writers)
+	first := b.writers[0]
+	if err := first.open(ctx); err != nil {
 		return b, fmt.Errorf("opening the database: %w", err)
 	}
-	orm := writers.Session(&gorm.Session{NewDB: true, Context: context.Background()})
-	orm.Statement.ConnPool = conn
-	if err := migrateLocked(ctx, conn, orm, d, o); err != nil {
-		return b, errors.Join(err, conn.Close())
-	}
-	stmt, err := prepareWrites(ctx, conn, d)
-	if err != nil {
-		return b, errors.Join(err, conn.Close())
-	}
-	b.writer = &writer{conn: conn, orm: orm, stmt: stmt}
-	if b.head, err = b.reads.PrepareContext(ctx, headSQL); err != nil {
+	if err := migrateLocked(ctx, first.conn, first.orm, d, o); err != nil {
 		return b, err
 	}
-	b.events, err = b.reads.PrepareContext(ctx, eventsSQL)
+	if err := first.prepare(ctx); err != nil {
+		return b, err
+	}
+	if b.head, err = d.ready(ctx, b.reads, headSQL); err != nil {
+		return b, err
+	}
+	if b.events, err = d.ready(ctx, b.reads, eventsSQL); err != nil {
+		return b, err
+	}
+	b.leases, err = d.ready(ctx, b.reads, d.clocked(findLeaseSQL, 3))
 	return b, err
 }
+
+func (b *sqlBackend) startWriters(db *gorm.DB) {
+	n := max(1, b.dialect.lanes)
+	b.writes.SetMaxOpenConns(n)
+	b.writes.SetMaxIdleConns(n)
+	for range n {
+		b.writers = append(b.writers, &writer{pool: b.writes, db: db, dialect: b.dialect})
+	}
+}
+
+// writer returns the writer of a session: always the same one, so that no two
+// of them meet at a session.
+func (b *sqlBackend) writer(key session.Key) *writer {
+	if len(b.writers) == 1 {
+		return b.writers[0]
+	}
+	h := fnv.New32a()
+	for _, part := range []string{key.App, key.User, key.ID} {
+		h.Write([]byte(part))
+		h.Write([]byte{0})
+	}
+	return b.writers[h.Sum32()%uint32(len(b.writers))]
+}
+
+func (b *sqlBackend) isClosed() bool { return b.writers[0].isClosed() }
 
 func migrateLocked(ctx context.Context, conn *sql.Conn, orm *gorm.DB, d dialect, o *Options) error {
 	if _, err := conn.ExecContext(ctx, d.begin); err != nil {
 		return fmt.Errorf("locking the database: %w", err)
 	}
 	end := "COMMIT"
-	err := migrate(orm, d, o)
+	err := d.lockSchema(ctx, conn)
+	if err == nil {
+		err = migrate(orm, d, o)
+	}
 	if err != nil {
 		end = "ROLLBACK"
 	}
 	_, endErr := conn.ExecContext(ctx, end)
-	return errors.Join(err, endErr)
+	return errors.Join(err, endErr, d.unlockSchema(ctx, conn))
+}
+
+// lockSchema waits until no other program changes the schema. Where begin locks
+// the whole database, nothing else is needed.
+func (d dialect) lockSchema(ctx context.Context, conn *sql.Conn) error {
+	if d.remote == nil {
+		return nil
+	}
+	var got int
+	if err := conn.QueryRowContext(ctx, d.remote.lock).Scan(&got); err != nil {
+		return fmt.Errorf("locking the schema: %w", err)
+	}
+	if got != 1 {
+		return errors.New("locking the schema: another program has changed it for a long time: try again")
+	}
+	return nil
+}
+
+func (d dialect) unlockSchema(ctx context.Context, conn *sql.Conn) error {
+	if d.remote == nil || d.remote.unlock == "" {
+		return nil
+	}
+	_, err := conn.ExecContext(ctx, d.remote.unlock)
+	return err
 }
 
 // close lets the writer finish and closes the connections.
@@ -96,22 +168,22 @@ func (b *sqlBackend) close() error { return b.closing() }
 
 func (b *sqlBackend) shut() error {
 	var errs []error
-	for _, stmt := range []*sql.Stmt{b.head, b.events} {
-		if stmt != nil {
-			errs = append(errs, stmt.Close())
-		}
+	for _, stmt := range []*statement{b.head, b.events, b.leases} {
+		errs = append(errs, stmt.Close())
 	}
 	if b.reads != nil {
 		errs = append(errs, b.reads.Close())
 	}
-	if b.writer != nil {
-		errs = append(errs, b.writer.close())
-		_, err := b.writer.conn.ExecContext(context.Background(), b.dialect.parting)
-		errs = append(errs, err, b.writer.conn.Close())
+	for _, w := range b.writers {
+		errs = append(errs, w.close(), w.part())
 	}
 	if b.writes != nil {
 		errs = append(errs, b.writes.Close())
 	}
+	// What is left on a connection that died is nobody's any more.
+	errs = slices.DeleteFunc(errs, func(err error) bool {
+		return err == nil || b.dialect.remote != nil && b.dialect.lost(err)
+	})
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("closing the database: %w", err)
 	}
@@ -119,7 +191,7 @@ func (b *sqlBackend) shut() error {
 }
 
 func (b *sqlBackend) ping(ctx context.Context) error {
-	return b.writer.do(ctx, func(*writer) error { return nil })
+	return b.writers[0].do(ctx, func(*writer) error { return nil })
 }
 
 // The kinds of rows of the head statement, in the order of its parts.
@@ -150,12 +222,16 @@ UNION ALL SELECT 3, 0, 0, 0, t.key, t.value FROM states t
 )
 
 func (b *sqlBackend) read(ctx context.Context, key session.Key, w window) (*snapshot, error) {
-	snap, err := b.readHead(ctx, key)
-	if err == nil && snap.id != 0 {
-		snap.events, err = b.readEvents(ctx, snap.head, w)
-	}
+	var snap *snapshot
+	err := b.reading(func() (err error) {
+		snap, err = b.readHead(ctx, key)
+		if err == nil && snap.id != 0 {
+			snap.events, err = b.readEvents(ctx, snap.head, w)
+		}
+		return err
+	})
 	switch {
-	case err != nil && b.writer.isClosed():
+	case err != nil && b.isClosed():
 		return nil, errClosed
 	case err != nil:
 		return nil, fmt.Errorf("reading session %s: %w", key.ID, err)
@@ -169,13 +245,17 @@ func (b *sqlBackend) read(ctx context.Context, key session.Key, w window) (*snap
 // readHead reads a session without its events, on the writer's connection when
 // that is free. Without a session, the head's id is 0.
 func (b *sqlBackend) readHead(ctx context.Context, key session.Key) (snap *snapshot, err error) {
-	if b.writer.borrow(func() { snap, err = queryHead(ctx, b.writer.stmt.head, key) }) {
+	if b.dialect.remote != nil {
+		return queryHead(ctx, b.head, key)
+	}
+	w := b.writers[0]
+	if w.borrow(func() { snap, err = queryHead(ctx, w.stmt.head, key) }) {
 		return snap, err
 	}
 	return queryHead(ctx, b.head, key)
 }
 
-func queryHead(ctx context.Context, stmt *sql.Stmt, key session.Key) (*snapshot, error) {
+func queryHead(ctx context.Context, stmt *statement, key session.Key) (*snapshot, error) {
 	// What watches over a context costs more than the statement.
 	rows, err := stmt.QueryContext(context.WithoutCancel(ctx), key.App, key.User, key.ID)
 	if err != nil {

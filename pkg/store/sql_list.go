@@ -4,30 +4,30 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"slices"
 
 	"gorm.io/gorm"
 
 	"agenthost/pkg/session"
 )
 
-func (b *sqlBackend) list(ctx context.Context, app, user string) ([]*listed, error) {
+func (b *sqlBackend) list(ctx context.Context, q sessionQuery) ([]*listed, error) {
 	var heads []headRow
 	var cells []stateRow
-	err := b.readers.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
+	read := func(tx *gorm.DB) error {
 		heads, cells = nil, nil
-		sessions, states := tx.Where("s.app_name = ?", app), tx.Where("app_name = ?", app)
-		if user != "" {
-			sessions = sessions.Where("s.user_id = ?", user)
-			states = states.Where("user_id IN ?", []string{"", user})
-		}
-		sessions = sessions.Table("sessions s").Joins(lastEventSQL).Select("s.pk, s.app_name, s.user_id, s.id, s.create_time, h.seq AS version, h.timestamp AS update_time")
-		if err := sessions.Order("s.pk").Find(&heads).Error; err != nil {
+		if err := q.heads(tx).Find(&heads).Error; err != nil {
 			return err
 		}
-		return states.Find(&cells).Error
-	}, &sql.TxOptions{ReadOnly: true})
+		var err error
+		cells, err = q.cells(tx, heads)
+		return err
+	}
+	err := b.reading(func() error {
+		return b.readers.WithContext(ctx).Transaction(read, &sql.TxOptions{ReadOnly: true, Isolation: b.dialect.snapshot})
+	})
 	if err != nil {
-		if b.writer.isClosed() {
+		if b.isClosed() {
 			return nil, errClosed
 		}
 		return nil, fmt.Errorf("listing sessions: %w", err)
@@ -45,6 +45,47 @@ func (b *sqlBackend) list(ctx context.Context, app, user string) ([]*listed, err
 		}
 	}
 	return all, nil
+}
+
+// heads finds sessions by the index of their app, or of their app and user, in
+// which they are in order.
+func (q sessionQuery) heads(tx *gorm.DB) *gorm.DB {
+	db := tx.Table("sessions s").Joins(lastEventSQL).Where("s.app_name = ? AND s.pk > ?", q.app, q.after)
+	if q.user != "" {
+		db = db.Where("s.user_id = ?", q.user)
+	}
+	if !q.before.IsZero() {
+		db = db.Where("coalesce(h.timestamp, s.create_time) < ?", q.before.UnixMicro())
+	}
+	if q.most > 0 {
+		db = db.Limit(q.most)
+	}
+	return db.Select("s.pk, s.app_name, s.user_id, s.id, s.create_time, h.seq AS version, h.timestamp AS update_time").Order("s.pk")
+}
+
+// cells reads the state keys of sessions: those of a page by its sessions, all
+// others by app and user.
+func (q sessionQuery) cells(tx *gorm.DB, heads []headRow) (all []stateRow, err error) {
+	if q.most == 0 {
+		db := tx.Where("app_name = ?", q.app)
+		if q.user != "" {
+			db = db.Where("user_id IN ?", []string{"", q.user})
+		}
+		return all, db.Find(&all).Error
+	}
+	ids, users := make([]int64, len(heads)), []string{""}
+	for i, h := range heads {
+		ids[i] = h.Row.ID
+		users = append(users, h.Row.User)
+	}
+	slices.Sort(users)
+	if err := tx.Where("app_name = ? AND user_id IN ? AND session_id = ''", q.app, slices.Compact(users)).Find(&all).Error; err != nil {
+		return nil, err
+	}
+	var own []stateRow
+	err = tx.Table("sessions s").Joins("JOIN states t ON t.app_name = s.app_name AND t.user_id = s.user_id AND t.session_id = s.id").
+		Where("s.pk IN ?", ids).Select("t.*").Find(&own).Error
+	return append(all, own...), err
 }
 
 // headRow is a session with the number and the time of its last event.

@@ -19,6 +19,9 @@ type migration struct {
 func migrations() []migration {
 	return []migration{
 		{1, "sessions, events, states", createTables},
+		{2, "memories", createMemoryTables},
+		{3, "leases of sessions", addLeases},
+		{4, "sessions in the order of their creation", addOrder},
 	}
 }
 
@@ -27,6 +30,9 @@ func migrations() []migration {
 func migrate(db *gorm.DB, d dialect, o *Options) error {
 	m := db.Migrator()
 	if !m.HasTable(&migrationRow{}) {
+		if m.HasTable(&sessionRow{}) || m.HasTable(&eventRow{}) {
+			return errForeign([]string{"sessions", "events"})
+		}
 		if err := createTable(db, d, &migrationRow{}); err != nil {
 			return err
 		}
@@ -37,7 +43,7 @@ func migrate(db *gorm.DB, d dialect, o *Options) error {
 	}
 	all := migrations()
 	if newest := all[len(all)-1].version; at > newest {
-		return fmt.Errorf("the database has schema version %d, this program knows versions up to %d: use a newer agenthost or another database", at, newest)
+		return errNewer(at, newest)
 	}
 	for _, m := range all {
 		if m.version <= at {
@@ -49,6 +55,10 @@ func migrate(db *gorm.DB, d dialect, o *Options) error {
 		o.Logger.Info("database schema brought forward", "version", m.version, "name", m.name)
 	}
 	return nil
+}
+
+func errNewer(at, newest int64) error {
+	return fmt.Errorf("the database has schema version %d, this program knows versions up to %d: use a newer agenthost or another database", at, newest)
 }
 
 func (m migration) apply(db *gorm.DB, d dialect, now time.Time) error {
@@ -70,10 +80,49 @@ func createTables(db *gorm.DB, d dialect) error {
 // A table is a row type that knows its table's name.
 type table interface{ TableName() string }
 
+// createTable makes a table. Where a table is a transaction by itself, it may be
+// there already; one with other columns is somebody else's.
 func createTable(db *gorm.DB, d dialect, row table) error {
-	err := db.Set("gorm:table_options", d.tableOptions(row.TableName())).Migrator().CreateTable(row)
+	there, err := hasTable(db, row)
+	if there || err != nil {
+		return err
+	}
+	err = db.Set("gorm:table_options", d.tableOptions(row.TableName())).Migrator().CreateTable(row)
 	if err != nil {
 		return fmt.Errorf("creating table %s: %w", row.TableName(), err)
+	}
+	return nil
+}
+
+func hasTable(db *gorm.DB, row table) (bool, error) {
+	m := db.Migrator()
+	if !m.HasTable(row) {
+		return false, nil
+	}
+	stmt := &gorm.Statement{DB: db}
+	if err := stmt.Parse(row); err != nil {
+		return false, err
+	}
+	for _, column := range stmt.Schema.DBNames {
+		if !m.HasColumn(row, column) {
+			return false, errForeign([]string{row.TableName()})
+		}
+	}
+	return true, nil
+}
+
+// addOrder adds the indexes that a page of sessions is read from.
+func addOrder(db *gorm.DB, _ dialect) error {
+	for _, index := range []struct{ name, columns string }{
+		{"sessions_of_app", "app_name, pk"},
+		{"sessions_of_user", "app_name, user_id, pk"},
+	} {
+		if db.Migrator().HasIndex(&sessionRow{}, index.name) {
+			continue // was cut off here, where a change is a transaction by itself
+		}
+		if err := db.Exec("CREATE INDEX " + index.name + " ON sessions (" + index.columns + ")").Error; err != nil {
+			return fmt.Errorf("making the index %s: %w", index.name, err)
+		}
 	}
 	return nil
 }

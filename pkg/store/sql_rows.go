@@ -1,5 +1,12 @@
 package store
 
+import (
+	"cmp"
+	"strings"
+
+	"agenthost/pkg/session"
+)
+
 // The tables. Ids are compared byte by byte: a dialect whose default is
 // otherwise says so in its column types or table options. Times are
 // microseconds since the epoch.
@@ -56,3 +63,15 @@ type migrationRow struct {
 
 // TableName is for GORM.
 func (migrationRow) TableName() string { return "schema_migrations" }
+
+// compare is the order in which rows are written, whatever the batch.
+func (r *stateRow) compare(o *stateRow) int {
+	return cmp.Or(
+		strings.Compare(r.App, o.App), strings.Compare(r.User, o.User),
+		strings.Compare(r.Session, o.Session), strings.Compare(r.Key, o.Key),
+	)
+}
+
+func compareKeys(a, b session.Key) int {
+	return cmp.Or(strings.Compare(a.App, b.App), strings.Compare(a.User, b.User), strings.Compare(a.ID, b.ID))
+}

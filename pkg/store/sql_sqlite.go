@@ -70,7 +70,11 @@ func openSQLite(ctx context.Context, u sqliteURL, o *Options) (*sqlBackend, erro
 	if err != nil {
 		return nil, errors.Join(err, closePool(writers))
 	}
-	b, err := newSQL(ctx, readers, writers, sqliteDialect(), o)
+	d := sqliteDialect()
+	if u.synchronous == "FULL" {
+		d.relax, d.strict = "PRAGMA synchronous = NORMAL", "PRAGMA synchronous = FULL"
+	}
+	b, err := newSQL(ctx, readers, writers, d, o)
 	if err != nil {
 		return nil, err
 	}
@@ -165,10 +169,16 @@ func checkWAL(ctx context.Context, b *sqlBackend) error {
 func sqliteDialect() dialect {
 	return dialect{
 		begin: "BEGIN IMMEDIATE",
+		// A CASE without ELSE is null, which seq refuses; for an INSERT … SELECT
+		// with a WHERE, SQLite would fill a temporary table first.
+		insert: `INSERT INTO events (session_pk, seq, id, invocation_id, timestamp, event) VALUES ($1,
+ CASE WHEN coalesce((SELECT max(h.seq) FROM events h WHERE h.session_pk = $1), 0) = $2 - 1
+ AND EXISTS (SELECT 1 FROM sessions s WHERE s.pk = $1 AND $7 IN (s.lease_epoch, 0)) THEN $2 END, $3, $4, $5, $6)`,
 		upsert: `INSERT INTO states (app_name, user_id, session_id, key, value) VALUES ($1, $2, $3, $4, $5)
  ON CONFLICT (app_name, user_id, session_id, key) DO UPDATE SET value = excluded.value`,
 		tableOptions: func(table string) string {
-			if table == (sessionRow{}).TableName() {
+			switch table {
+			case (sessionRow{}).TableName(), (memoryOwnerRow{}).TableName(), (memoryRow{}).TableName():
 				return " STRICT"
 			}
 			// One tree less to write, and a session's rows side by side.

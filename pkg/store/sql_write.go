@@ -19,22 +19,22 @@ var errConflict = errors.New("event cannot be put in")
 
 // writeStatements are prepared on the writer's connection.
 type writeStatements struct {
-	begin, commit, rollback *sql.Stmt
-	find, insert, explain   *sql.Stmt
-	upsert, deleteState     *sql.Stmt
-	head                    *sql.Stmt // reads, see borrow
+	begin, commit, rollback *statement
+	find, insert, explain   *statement
+	upsert, deleteState     *statement
+	takeLease, renewLease   *statement
+	endLease                *statement
+	head, findLease         *statement // read, see borrow
 }
 
 // The statements of an append. An event is put in only right behind the last
 // one, and its primary key, session and number, keeps two writers from putting
 // in the same number. So the head of a session is no row that every append has
-// to write. (A CASE without ELSE is null, which seq refuses; as INSERT … SELECT
-// with a WHERE, SQLite would fill a temporary table first.)
+// to write. And it is put in only under the last lease of the session, unless
+// it names none. How the insert says so is the dialect's.
 const (
-	findSQL   = `SELECT s.pk FROM sessions s WHERE s.app_name = $1 AND s.user_id = $2 AND s.id = $3`
-	insertSQL = `INSERT INTO events (session_pk, seq, id, invocation_id, timestamp, event) VALUES ($1,
- CASE WHEN coalesce((SELECT max(h.seq) FROM events h WHERE h.session_pk = $1), 0) = $2 - 1 THEN $2 END, $3, $4, $5, $6)`
-	explainSQL = `SELECT coalesce((SELECT max(h.seq) FROM events h WHERE h.session_pk = s.pk), 0), e.seq
+	findSQL    = `SELECT s.pk FROM sessions s WHERE s.app_name = $1 AND s.user_id = $2 AND s.id = $3`
+	explainSQL = `SELECT coalesce((SELECT max(h.seq) FROM events h WHERE h.session_pk = s.pk), 0), s.lease_epoch, e.seq
  FROM sessions s LEFT JOIN events e ON e.session_pk = s.pk AND e.id = $4
  WHERE s.app_name = $1 AND s.user_id = $2 AND s.id = $3`
 	deleteStateSQL = `DELETE FROM states
@@ -44,21 +44,25 @@ const (
 func prepareWrites(ctx context.Context, conn *sql.Conn, d dialect) (writeStatements, error) {
 	var s writeStatements
 	for _, p := range []struct {
-		stmt **sql.Stmt
+		stmt **statement
 		text string
 	}{
 		{&s.begin, d.begin},
 		{&s.commit, "COMMIT"},
 		{&s.rollback, "ROLLBACK"},
 		{&s.find, findSQL},
-		{&s.insert, insertSQL},
+		{&s.insert, d.insert},
 		{&s.explain, explainSQL},
 		{&s.upsert, d.upsert},
 		{&s.deleteState, deleteStateSQL},
 		{&s.head, headSQL},
+		{&s.findLease, d.clocked(findLeaseSQL, 3)},
+		{&s.takeLease, d.clocked(takeLeaseSQL, 4)},
+		{&s.renewLease, d.clocked(renewLeaseSQL, 3)},
+		{&s.endLease, endLeaseSQL},
 	} {
 		var err error
-		if *p.stmt, err = conn.PrepareContext(ctx, p.text); err != nil {
+		if *p.stmt, err = d.ready(ctx, conn, p.text); err != nil {
 			return s, fmt.Errorf("preparing %q: %w", p.text, err)
 		}
 	}
@@ -70,6 +74,7 @@ type appendJob struct {
 	*record
 	text  string
 	cells []stateRow
+	head  int64 // the id of the session's head, once it is known
 	seq   int64 // the outcome
 }
 
@@ -82,10 +87,15 @@ func (b *sqlBackend) append(ctx context.Context, rec *record) (placed, error) {
 	if a.cells, err = stateRows(rec.key, rec.cells); err != nil {
 		return placed{}, err
 	}
-	j := &job{run: func(w *writer) error { return w.append(a, b.dialect) }, single: rec.id != 0 && len(a.cells) == 0}
-	err = b.writer.carry(ctx, j)
+	j := &job{
+		run:    func(w *writer) error { return w.append(a, b.dialect) },
+		single: rec.id != 0 && len(a.cells) == 0,
+		append: a,
+	}
+	w := b.writer(rec.key)
+	err = w.carry(ctx, j)
 	if errors.Is(err, errConflict) {
-		err = b.writer.do(ctx, func(w *writer) error { return w.explain(a) })
+		err = w.do(ctx, func(w *writer) error { return w.explain(a) })
 	}
 	return placed{a.seq, eventBytes(len(text))}, err
 }
@@ -96,12 +106,15 @@ func (w *writer) append(a *appendJob, d dialect) error {
 		return err
 	}
 	ev := a.event
-	_, err = w.stmt.insert.ExecContext(context.Background(), id, a.version+1, ev.ID, ev.InvocationID, ev.Timestamp.UnixMicro(), a.text)
+	res, err := w.stmt.insert.ExecContext(context.Background(), id, a.version+1, ev.ID, ev.InvocationID, ev.Timestamp.UnixMicro(), a.text, a.epoch)
 	if err != nil && d.conflict(err) {
 		return errConflict
 	}
 	if err != nil {
 		return fmt.Errorf("appending to session %s: %w", a.key.ID, err)
+	}
+	if n, err := res.RowsAffected(); err != nil || n == 0 {
+		return errors.Join(errConflict, err)
 	}
 	a.seq = a.version + 1
 	return w.writeStates(a.cells)
@@ -121,17 +134,20 @@ func (w *writer) find(a *appendJob) (id int64, err error) {
 }
 
 // explain says why a session could not be moved on: it has the event already,
-// which is well, or it is at another version, or it is gone.
+// which is well, or another host runs it, or it is at another version, or it is
+// gone.
 func (w *writer) explain(a *appendJob) error {
 	k := a.key
-	var version int64
+	var version, epoch int64
 	var seq sql.NullInt64
-	err := w.stmt.explain.QueryRowContext(context.Background(), k.App, k.User, k.ID, a.event.ID).Scan(&version, &seq)
+	err := w.stmt.explain.QueryRowContext(context.Background(), k.App, k.User, k.ID, a.event.ID).Scan(&version, &epoch, &seq)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return errNotFound(k.ID)
 	case err != nil:
 		return fmt.Errorf("appending to session %s: %w", k.ID, err)
+	case !seq.Valid && a.epoch != 0 && a.epoch != epoch:
+		return errFenced(k.ID)
 	case !seq.Valid:
 		return errStale(k.ID, a.version, version)
 	default:
@@ -182,7 +198,7 @@ func (w *writer) writeStates(rows []stateRow) error {
 	return nil
 }
 
-func (b *sqlBackend) create(ctx context.Context, key session.Key, cells []cell, now time.Time) error {
+func (b *sqlBackend) create(ctx context.Context, key session.Key, cells []cell, now time.Time, g *grant) error {
 	rows, err := stateRows(key, cells)
 	if err != nil {
 		return err
@@ -191,7 +207,8 @@ func (b *sqlBackend) create(ctx context.Context, key session.Key, cells []cell, 
 	if err != nil {
 		return err
 	}
-	return b.writer.do(ctx, func(w *writer) error {
+	j := &job{}
+	j.run = func(w *writer) error {
 		at := now.UnixMicro()
 		row := sessionRow{App: key.App, User: key.User, Session: key.ID, Created: at, Initial: string(initial)}
 		res := w.orm.Clauses(clause.OnConflict{DoNothing: true}).Create(&row)
@@ -199,22 +216,47 @@ func (b *sqlBackend) create(ctx context.Context, key session.Key, cells []cell, 
 			return fmt.Errorf("creating session %s: %w", key.ID, res.Error)
 		}
 		if res.RowsAffected == 0 {
-			return errExists(key.ID)
+			return w.explainExists(key, &row, j.unsure)
+		}
+		if g != nil {
+			g.id, g.epoch = row.ID, 0
+			if _, err := w.takeLease(b.dialect, g); err != nil {
+				return err
+			}
 		}
 		return w.writeStates(rows)
-	})
+	}
+	return b.writer(key).carry(ctx, j)
+}
+
+// explainExists says that a session is there already, unless it is the one that
+// this job made before its connection was lost.
+func (w *writer) explainExists(key session.Key, want *sessionRow, unsure bool) error {
+	if !unsure {
+		return errExists(key.ID)
+	}
+	var got sessionRow
+	err := w.orm.Where("app_name = ? AND user_id = ? AND id = ?", key.App, key.User, key.ID).Take(&got).Error
+	if err != nil {
+		return fmt.Errorf("creating session %s: %w", key.ID, err)
+	}
+	if got.Created != want.Created || got.Initial != want.Initial {
+		return errExists(key.ID)
+	}
+	return nil
 }
 
 func (b *sqlBackend) remove(ctx context.Context, key session.Key) error {
-	return b.writer.do(ctx, func(w *writer) error {
+	return b.writer(key).do(ctx, func(w *writer) error {
 		one := func() *gorm.DB {
 			return w.orm.Where("app_name = ? AND user_id = ? AND id = ?", key.App, key.User, key.ID)
 		}
-		err := errors.Join(
-			w.orm.Where("session_pk IN (?)", one().Model(&sessionRow{}).Select("pk")).Delete(&eventRow{}).Error,
-			w.orm.Where("app_name = ? AND user_id = ? AND session_id = ?", key.App, key.User, key.ID).Delete(&stateRow{}).Error,
-			one().Delete(&sessionRow{}).Error,
-		)
+		// The session's row first, which takes its events along: whoever appends
+		// meanwhile is either waited for, or finds no session.
+		err := one().Delete(&sessionRow{}).Error
+		if err == nil {
+			err = w.orm.Where("app_name = ? AND user_id = ? AND session_id = ?", key.App, key.User, key.ID).Delete(&stateRow{}).Error
+		}
 		if err != nil {
 			return fmt.Errorf("deleting session %s: %w", key.ID, err)
 		}

@@ -16,16 +16,20 @@ import (
 // maxBatch is the most jobs of one transaction.
 const maxBatch = 128
 
-// A writer carries out every write of a database, one transaction after the
+// A writer carries out writes of a database, one transaction after the
 // other on one connection. Whatever is waiting when a transaction begins goes
 // into it, so that many writers share one flush to the disk, and nobody waits
 // for a batch to fill. It has no goroutine of its own: the caller whose job is
 // the first of a batch carries out the whole batch, which spares the lonely
 // writer two switches that cost as much as the statements.
 type writer struct {
-	conn *sql.Conn
-	orm  *gorm.DB // on conn
-	stmt writeStatements
+	pool    *sql.DB
+	db      *gorm.DB // on pool
+	dialect dialect
+	conn    *sql.Conn // nil when it was lost
+	orm     *gorm.DB  // on conn
+	stmt    writeStatements
+	relaxed bool // what the connection was told last, see flush
 
 	mu     sync.Mutex
 	closed bool
@@ -39,6 +43,14 @@ type job struct {
 	// single says that the job is one statement, which is a transaction by
 	// itself when no other job shares it.
 	single bool
+	// light says that the job need not survive a power cut: nobody who could
+	// rely on it does.
+	light bool
+	// append is the event of an append, which may share statements with others.
+	append *appendJob
+	// unsure says that the job may have been carried out already, when the
+	// connection was lost.
+	unsure bool
 	err    error
 	// turn says to whoever waits in the queue that the job is done, or with
 	// true that it is now the first of a batch.
@@ -167,7 +179,7 @@ func (w *writer) close() error {
 		first = <-j.turn
 	}
 	if first {
-		w.lead(j)
+		w.pass()
 	}
 	return j.err
 }
@@ -181,7 +193,7 @@ func (w *writer) isClosed() bool {
 // commit carries out a batch in one transaction. When one job spoils it, each
 // gets a transaction of its own, so that the others do not suffer.
 func (w *writer) commit(batch []*job) {
-	spoilt, err := w.transact(batch)
+	spoilt, err := w.attempt(batch)
 	if spoilt && len(batch) > 1 {
 		for i := range batch {
 			w.commit(batch[i : i+1])
@@ -198,23 +210,72 @@ func (w *writer) commit(batch []*job) {
 // transact runs the jobs between BEGIN and COMMIT. An error means that nothing
 // was written; spoilt says that it came from a job.
 func (w *writer) transact(batch []*job) (spoilt bool, err error) {
+	for _, j := range batch {
+		j.err = nil
+	}
+	if err := w.flush(slices.ContainsFunc(batch, func(j *job) bool { return !j.light })); err != nil {
+		return false, err
+	}
 	if len(batch) == 1 && batch[0].single {
 		return false, batch[0].run(w)
+	}
+	if w.dialect.remote != nil && w.dialect.remote.atomic && appendsOnly(batch) {
+		return w.runAll(batch)
 	}
 	ctx := context.Background()
 	if _, err := w.stmt.begin.ExecContext(ctx); err != nil {
 		return false, fmt.Errorf("beginning a transaction: %w", err)
 	}
-	for _, j := range batch {
-		j.err = j.run(w)
-		if j.err != nil && !refused(j.err) {
-			return true, errors.Join(j.err, w.rollback())
-		}
+	if spoilt, err := w.runAll(batch); err != nil {
+		return spoilt, errors.Join(err, w.rollback())
 	}
 	if _, err := w.stmt.commit.ExecContext(ctx); err != nil {
 		return false, errors.Join(fmt.Errorf("committing: %w", err), w.rollback())
 	}
 	return false, nil
+}
+
+// runAll runs the jobs of a batch. An engine that can put in many events at
+// once gets the appends together, behind the others.
+func (w *writer) runAll(batch []*job) (spoilt bool, err error) {
+	var appends []*job
+	for _, j := range batch {
+		if j.append != nil && w.dialect.remote != nil {
+			appends = append(appends, j)
+			continue
+		}
+		j.err = j.run(w)
+		if j.err != nil && !refused(j.err) {
+			return true, j.err
+		}
+	}
+	if len(appends) == 0 {
+		return false, nil
+	}
+	err = w.appendAll(appends)
+	return err != nil, err
+}
+
+func appendsOnly(batch []*job) bool {
+	return !slices.ContainsFunc(batch, func(j *job) bool { return j.append == nil })
+}
+
+// flush says whether the next transaction has to be on the disk when it ends.
+// (SQLite: https://sqlite.org/pragma.html#pragma_synchronous; a later commit
+// that is flushed takes the earlier ones with it.)
+func (w *writer) flush(whole bool) error {
+	text := w.dialect.relax
+	if whole {
+		text = w.dialect.strict
+	}
+	if w.relaxed == !whole || text == "" {
+		return nil
+	}
+	if _, err := w.conn.ExecContext(context.Background(), text); err != nil {
+		return fmt.Errorf("preparing a transaction: %w", err)
+	}
+	w.relaxed = !whole
+	return nil
 }
 
 func (w *writer) rollback() error {

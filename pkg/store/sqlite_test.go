@@ -94,7 +94,7 @@ func TestDeleteLeavesNoRow(t *testing.T) {
 func TestSpoiltBatch(t *testing.T) {
 	s := openStore(t, sqliteFile(t), nil)
 	sess := create(t, s, alice, nil)
-	w := s.Sessions.backend.(*sqlBackend).writer
+	w := s.Sessions.backend.(*sqlBackend).writers[0]
 	broken := errors.New("disk on fire")
 	write := func(id string) *job {
 		return &job{run: func(w *writer) error {
@@ -138,7 +138,7 @@ func TestRepeatInABatch(t *testing.T) {
 		{run: func(w *writer) error { return w.append(repeat, b.dialect) }},
 		{run: func(w *writer) error { return w.append(next, b.dialect) }},
 	}
-	b.writer.commit(batch)
+	b.writers[0].commit(batch)
 	if !errors.Is(batch[0].err, errConflict) || batch[1].err != nil || next.seq != 2 {
 		t.Errorf("jobs = %v, %v; seq %d", batch[0].err, batch[1].err, next.seq)
 	}
@@ -148,7 +148,7 @@ func TestRepeatInABatch(t *testing.T) {
 // on.
 func TestQueue(t *testing.T) {
 	s := openStore(t, sqliteFile(t), nil)
-	w := s.Sessions.backend.(*sqlBackend).writer
+	w := s.Sessions.backend.(*sqlBackend).writers[0]
 	started, goOn := make(chan struct{}), make(chan struct{})
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -180,7 +180,7 @@ func TestCloseWaitsForWrites(t *testing.T) {
 	url := sqliteFile(t)
 	s := openStore(t, url, nil)
 	sess := create(t, s, alice, nil)
-	w := s.Sessions.backend.(*sqlBackend).writer
+	w := s.Sessions.backend.(*sqlBackend).writers[0]
 	started, goOn := make(chan struct{}), make(chan struct{})
 	var wg sync.WaitGroup
 	wg.Go(func() { _ = w.do(t.Context(), func(*writer) error { close(started); <-goOn; return nil }) })
@@ -209,13 +209,13 @@ func TestNewerSchemaIsRefused(t *testing.T) {
 	url := sqliteFile(t)
 	s := openStore(t, url, nil)
 	row := migrationRow{Version: 99, Name: "future"}
-	err := s.Sessions.backend.(*sqlBackend).writer.do(t.Context(), func(w *writer) error { return w.orm.Create(&row).Error })
+	err := s.Sessions.backend.(*sqlBackend).writers[0].do(t.Context(), func(w *writer) error { return w.orm.Create(&row).Error })
 	if err != nil {
 		t.Fatal(err)
 	}
 	closeStore(t, s)
 	_, err = Open(t.Context(), url, nil)
-	if err == nil || !strings.Contains(err.Error(), "the database has schema version 99, this program knows versions up to 1: use a newer agenthost or another database") {
+	if err == nil || !strings.Contains(err.Error(), "the database has schema version 99, this program knows versions up to 4: use a newer agenthost or another database") {
 		t.Errorf("Open = %v", err)
 	}
 }
@@ -246,7 +246,9 @@ func TestManyOpenAtOnce(t *testing.T) {
 func TestSchema(t *testing.T) {
 	s := openStore(t, sqliteFile(t), nil)
 	db := s.Sessions.backend.(*sqlBackend).readers
-	for _, row := range []table{&sessionRow{}, &eventRow{}, &stateRow{}, &migrationRow{}} {
+	for _, row := range []table{
+		&sessionRow{}, &eventRow{}, &stateRow{}, &memoryOwnerRow{}, &memoryRow{}, &memoryTermRow{}, &migrationRow{},
+	} {
 		stmt := &gorm.Statement{DB: db}
 		if err := stmt.Parse(row); err != nil {
 			t.Fatal(err)
@@ -257,7 +259,7 @@ func TestSchema(t *testing.T) {
 			}
 		}
 	}
-	for _, index := range []string{"sessions_key", "events_id"} {
+	for _, index := range []string{"sessions_key", "events_id", "memory_owners_key", "memories_key"} {
 		var unique int
 		err := db.Raw("SELECT count(*) FROM sqlite_schema WHERE type = 'index' AND name = ? AND sql LIKE 'CREATE UNIQUE%'", index).Scan(&unique).Error
 		if err != nil || unique != 1 {
@@ -272,7 +274,7 @@ func TestPragmas(t *testing.T) {
 		b := s.Sessions.backend.(*sqlBackend)
 		for pragma, want := range map[string]string{"journal_mode": "wal", "foreign_keys": "1", "synchronous": want, "busy_timeout": busyMillis} {
 			var got string
-			if err := b.writer.conn.QueryRowContext(t.Context(), "PRAGMA "+pragma).Scan(&got); err != nil || got != want {
+			if err := b.writers[0].conn.QueryRowContext(t.Context(), "PRAGMA "+pragma).Scan(&got); err != nil || got != want {
 				t.Errorf("%s of the writer%s = %s, %v, want %s", pragma, query, got, err, want)
 			}
 		}
@@ -335,7 +337,7 @@ func TestBrokenRow(t *testing.T) {
 		{"UPDATE states SET value = '{'", "reading session s: reading a state value"},
 		{"UPDATE events SET event = '[1]'", "reading session s: reading event 1"},
 	} {
-		err := b.writer.do(t.Context(), func(w *writer) error { _, err := w.conn.ExecContext(context.Background(), tt.statement); return err })
+		err := b.writers[0].do(t.Context(), func(w *writer) error { _, err := w.conn.ExecContext(context.Background(), tt.statement); return err })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -343,7 +345,7 @@ func TestBrokenRow(t *testing.T) {
 		if _, err := s.Sessions.Get(t.Context(), alice, nil); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("Get after %s = %v, want %q", tt.statement, err, tt.want)
 		}
-		if _, err := b.writer.conn.ExecContext(t.Context(), "DELETE FROM states"); err != nil && !errors.Is(err, sql.ErrConnDone) {
+		if _, err := b.writers[0].conn.ExecContext(t.Context(), "DELETE FROM states"); err != nil && !errors.Is(err, sql.ErrConnDone) {
 			t.Fatal(err)
 		}
 	}

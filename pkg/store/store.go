@@ -5,25 +5,33 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
+	"os"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/google/uuid"
 )
 
-// A Store holds the sessions and artifacts of a host. Many goroutines may use
-// it.
+// A Store holds the sessions, artifacts and memories of a host. Many goroutines
+// may use it.
 type Store struct {
 	Sessions  *Sessions
 	Artifacts *Artifacts
+	Memories  *Memories
 }
 
 // Options change how a store is opened. Nil and the zero value work.
 type Options struct {
-	// Artifacts is the URL of the artifacts: memory:, or dir:///path. Empty is
-	// memory: for sessions in memory, and for a database file a folder beside
-	// it, named like the file with .artifacts added.
+	// Artifacts is the URL of the artifacts: memory:, dir:///path, gs://bucket
+	// or s3://bucket. Empty is memory: for sessions in memory, for a database
+	// file a folder beside it, named like the file with .artifacts added, and
+	// for a database on a server data/DATABASE.artifacts.
 	Artifacts string
+	// Memory is the URL of the memories, one of those of [Open]. Empty is the
+	// place of the sessions.
+	Memory string
 	// Clock tells the time; nil is time.Now.
 	Clock func() time.Time
 	// NewID makes the ids of sessions and events; nil makes random UUIDs.
@@ -32,8 +40,16 @@ type Options struct {
 	Logger *slog.Logger
 	// CacheBytes bounds the memory of recent sessions; 0 is 64 MiB.
 	CacheBytes int64
+	// Lease is how long others leave a session to this store when they do not
+	// hear of it in the middle of a run; 0 is 15 seconds.
+	Lease time.Duration
 	// MaxArtifactBytes bounds one artifact; 0 is 32 MiB.
 	MaxArtifactBytes int64
+	// Lookup reads variables of the environment, for the keys and addresses of
+	// buckets; nil is os.LookupEnv. Google's credentials are the process's.
+	Lookup func(name string) (string, bool)
+	// HTTP asks buckets; nil is a client of the store's own.
+	HTTP *http.Client
 }
 
 // The defaults of Options.
@@ -59,8 +75,14 @@ func (o *Options) withDefaults() *Options {
 	if d.CacheBytes == 0 {
 		d.CacheBytes = defaultCacheBytes
 	}
+	if d.Lease == 0 {
+		d.Lease = defaultLease
+	}
 	if d.MaxArtifactBytes == 0 {
 		d.MaxArtifactBytes = defaultArtifactBytes
+	}
+	if d.Lookup == nil {
+		d.Lookup = os.LookupEnv
 	}
 	return &d
 }
@@ -79,24 +101,47 @@ func schemes() []scheme {
 	return []scheme{
 		{[]string{"memory"}, "memory:", openMemory},
 		{[]string{"sqlite", "sqlite+aiosqlite"}, "sqlite:///file.db", openSQLiteURL},
+		{
+			[]string{"postgres", "postgresql", "postgresql+asyncpg", "postgresql+psycopg", "postgresql+psycopg2"},
+			"postgres://user@host/database", openPostgresURL,
+		},
+		{
+			[]string{
+				"mysql", "mysql+pymysql", "mysql+aiomysql", "mysql+asyncmy", "mysql+mysqldb", "mysql+mysqlconnector",
+				"mariadb", "mariadb+pymysql", "mariadb+aiomysql", "mariadb+asyncmy", "mariadb+mariadbconnector",
+			},
+			"mysql://user@host/database", openMySQLURL,
+		},
 	}
 }
 
 // Open opens a store by URL: memory:, sqlite:///relative.db or
-// sqlite:////absolute.db, also written sqlite+aiosqlite:. A missing database
-// is made, an older one brought up to date, and one that is newer than this
-// program refused. Unknown schemes and parameters are errors.
+// sqlite:////absolute.db, postgres://user:password@host/database or
+// mysql://user:password@host/database, also with the driver names of SQLAlchemy
+// (sqlite+aiosqlite:, postgresql+asyncpg:). A missing file is made, an older
+// schema brought up to date, and one that is newer than this program refused.
+// Unknown schemes and parameters are errors. No error shows a password.
 func Open(ctx context.Context, url string, opts *Options) (*Store, error) {
 	o := opts.withDefaults()
+	if o.Lease < 0 {
+		return nil, fmt.Errorf("opening store %q: lease %s: it cannot be below zero", redact(url), o.Lease)
+	}
+	s, rest, err := schemeOf(url)
+	if err != nil {
+		return nil, fmt.Errorf("opening store %q: %w", redact(url), err)
+	}
+	return s.store(ctx, url, rest, o)
+}
+
+// schemeOf finds the scheme of a URL, and what follows the colon.
+func schemeOf(url string) (s scheme, rest string, err error) {
 	name, rest, _ := strings.Cut(url, ":")
 	for _, s := range schemes() {
-		for _, n := range s.names {
-			if n == name {
-				return s.store(ctx, url, rest, o)
-			}
+		if slices.Contains(s.names, name) {
+			return s, rest, nil
 		}
 	}
-	return nil, fmt.Errorf("opening store %q: unknown scheme %q: there are %s", url, name, forms())
+	return scheme{}, "", fmt.Errorf("unknown scheme %q: there are %s", redact(name), forms())
 }
 
 func forms() string {
@@ -104,23 +149,28 @@ func forms() string {
 	for _, s := range schemes() {
 		all = append(all, s.form)
 	}
-	return strings.Join(all, " and ")
+	return strings.Join(all[:len(all)-1], ", ") + " and " + all[len(all)-1]
 }
 
 func (s scheme) store(ctx context.Context, url, rest string, o *Options) (*Store, error) {
 	b, artifacts, err := s.open(ctx, rest, o)
 	if err != nil {
-		return nil, fmt.Errorf("opening store %q: %w", url, err)
+		return nil, fmt.Errorf("opening store %q: %w", redact(url), err)
 	}
 	if o.Artifacts != "" {
 		artifacts = o.Artifacts
 	}
-	a, err := openArtifacts(artifacts, o)
+	a, err := openArtifacts(ctx, artifacts, o)
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("opening artifacts %q: %w", artifacts, err), b.close())
+		return nil, errors.Join(fmt.Errorf("opening artifacts %q: %w", redact(artifacts), err), b.close())
 	}
-	sessions := &Sessions{backend: b, clock: o.Clock, newID: o.NewID, cache: newCache(o.CacheBytes), runs: newRuns()}
-	return &Store{Sessions: sessions, Artifacts: a}, nil
+	m, err := openMemories(ctx, url, b, o)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("opening memories %q: %w", redact(o.Memory), err), a.backend.close(), b.close())
+	}
+	c := newCache(o.CacheBytes)
+	sessions := &Sessions{backend: b, clock: o.Clock, newID: o.NewID, cache: c, runs: newRuns(), leases: newLeases(b, c, o)}
+	return &Store{Sessions: sessions, Artifacts: a, Memories: m}, nil
 }
 
 func openMemory(_ context.Context, rest string, _ *Options) (backend, string, error) {
@@ -142,15 +192,20 @@ func openSQLiteURL(ctx context.Context, rest string, o *Options) (backend, strin
 	return b, "dir:" + u.path + ".artifacts", nil
 }
 
-// Close waits for writes under way and closes the backends. A store that was
-// closed answers every call with an error. Closing it again is no error.
+// Close waits for writes under way, gives sessions that were acquired free, and
+// closes the backends. A store that was closed answers every call with an error.
+// Closing it again is no error.
 func (s *Store) Close() error {
-	return errors.Join(s.Sessions.backend.close(), s.Artifacts.backend.close())
+	return errors.Join(s.Sessions.leases.close(), s.Memories.close(), s.Sessions.backend.close(), s.Artifacts.backend.close())
 }
 
 // Ping says whether the store can write.
 func (s *Store) Ping(ctx context.Context) error {
-	if err := s.Sessions.backend.ping(ctx); err != nil {
+	err := s.Sessions.backend.ping(ctx)
+	if errors.Is(err, errUnreachable) {
+		return err
+	}
+	if err != nil {
 		return fmt.Errorf("session store: %w", err)
 	}
 	return nil

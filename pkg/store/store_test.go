@@ -22,6 +22,8 @@ func backends() []testBackend {
 	return []testBackend{
 		{"memory", func(testing.TB) string { return "memory:" }},
 		{"sqlite", sqliteFile},
+		{"postgres", postgresSchema},
+		{"mysql", mysqlDatabase},
 	}
 }
 
@@ -38,6 +40,14 @@ func eachBackend(t *testing.T, test func(t *testing.T, s *Store)) {
 
 func openStore(t testing.TB, url string, o *Options) *Store {
 	t.Helper()
+	if o == nil {
+		o = &Options{}
+	}
+	if o.Artifacts == "" && strings.Contains(url, "@") {
+		with := *o
+		with.Artifacts = "dir:" + t.TempDir()
+		o = &with
+	}
 	s, err := Open(t.Context(), url, o)
 	if err != nil {
 		t.Fatal(err)
@@ -105,8 +115,8 @@ func diff(t testing.TB, what string, want, got any) {
 func TestOpenRefuses(t *testing.T) {
 	dir := t.TempDir()
 	tests := []struct{ name, url, artifacts, want string }{
-		{"no scheme", "sessions.db", "", `opening store "sessions.db": unknown scheme "sessions.db": there are memory: and sqlite:///file.db`},
-		{"unknown scheme", "redis://host", "", `unknown scheme "redis": there are memory: and sqlite:///file.db`},
+		{"no scheme", "sessions.db", "", `opening store "sessions.db": unknown scheme "sessions.db": there are memory:, sqlite:///file.db, postgres://user@host/database and mysql://user@host/database`},
+		{"unknown scheme", "redis://host", "", `unknown scheme "redis": there are memory:, sqlite:///file.db, postgres://user@host/database and mysql://user@host/database`},
 		{"memory with a path", "memory:x", "", `memory: takes nothing after the colon, not "x"`},
 		{"no slashes", "sqlite:x.db", "", "write sqlite:///FILE for a path from here, sqlite:////FILE for one from the root"},
 		{"two slashes", "sqlite://x.db", "", "write sqlite:///FILE"},
@@ -117,18 +127,46 @@ func TestOpenRefuses(t *testing.T) {
 		{"bad value", "sqlite:///x.db?synchronous=off", "", "synchronous=off: it is full"},
 		{"bad escape", "sqlite:///x.db?%zz=1", "", `parameters "%zz=1": invalid URL escape`},
 		{"not a database", "sqlite:///" + dir, "", "opening the database"},
-		{"unknown artifacts", "memory:", "s3://bucket", `opening artifacts "s3://bucket": unknown place: there are memory: and dir:///folder`},
+		{"unknown artifacts", "memory:", "ftp://host", `opening artifacts "ftp://host": unknown scheme "ftp": there are memory:, dir:///folder, gs://bucket/prefix and s3://bucket/prefix`},
+		{"artifacts in memory with a path", "memory:", "memory:x", `memory: takes nothing after the colon, not "x"`},
+		{"no bucket", "memory:", "gs://", "a bucket is required: gs://bucket or gs://bucket/prefix"},
+		{"no bucket's slashes", "memory:", "gs:bucket", "a bucket is required: gs://bucket or gs://bucket/prefix"},
+		{"bad bucket", "memory:", "gs://Bucket_", `"Bucket_" is no name of a bucket: small letters, digits, dots and dashes make one`},
+		{"bad prefix", "memory:", "s3://bucket/a/../b", `prefix "a/../b": write it as folders, such as s3://bucket/agents/prod`},
+		{"gs with parameters", "memory:", "gs://bucket?region=x", "gs: has no parameters"},
+		{"s3 with an unknown parameter", "memory:", "s3://bucket?zone=x", `unknown parameter "zone": there are region= and endpoint=`},
+		{"s3 without keys", "memory:", "s3://bucket", "no credentials for S3: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY for the host"},
+		{"server without slashes", "postgres:host", "", `write //USER:PASSWORD@HOST:PORT/DATABASE, with %XX for special characters in user and password`},
+		{"no database", "postgres://u:secret@host", "", `opening store "postgres://***@host": name one database: //HOST/DATABASE`},
+		{"odd password", "postgres://u:se/cr@et@host/db", "", `opening store "postgres://***@host/db": write //USER`},
+		{"odd password with ?", "mysql://u:se?cret@host/db", "", `opening store "mysql://***@host/db": write //USER`},
+		{"unknown scheme with a password", "postgre://u:secret@host/db", "", `opening store "postgre://***@host/db": unknown scheme "postgre"`},
+		{"unknown parameter of postgres", "postgresql+asyncpg://u:secret@host/db?password=secret", "", `opening store "postgresql+asyncpg://***@host/db?…": unknown parameter "password": there are application_name, connect_timeout, default_query_exec_mode, host, pool_size, search_path, sslcert, sslkey, sslmode, sslrootcert, synchronous_commit, target_session_attrs`},
+		{"unknown parameter of mysql", "mysql+pymysql://u:secret@host/db?parseTime=true", "", `unknown parameter "parseTime": there are charset, connect_timeout, pool_size, ssl_ca, tls, unix_socket`},
+		{"parameter twice", "postgres://u@host/db?sslmode=require&ssl=require", "", `parameter "sslmode" is given twice`},
+		{"parameters unreadable", "postgres://u@host/db?a=%zz", "", `the parameters behind ? cannot be read`},
+		{"pool too small", "mysql://u@host/db?pool_size=1", "", "pool_size=1: it is a number of connections from 2 to 1000"},
+		{"no seconds", "mysql://u@host/db?connect_timeout=1s", "", "connect_timeout=1s: it is a number of seconds from 1 to 3600"},
+		{"bad sslmode", "postgres://u:secret@host/db?sslmode=on", "", `opening store "postgres://***@host/db?…": sslmode is invalid`},
+		{"bad mode", "postgres://u:secret@host/db?default_query_exec_mode=fast", "", "default_query_exec_mode=fast: it is one of cache_statement, cache_describe, describe_exec, exec"},
+		{"bad charset", "mysql://u@host/db?charset=latin1", "", "charset=latin1: it is always utf8mb4"},
+		{"bad tls", "mysql://u@host/db?tls=maybe", "", "tls=maybe: it is false (the default), true, skip-verify or preferred"},
+		{"no authority", "mysql://u@host/db?ssl_ca=" + dir + "/none.pem", "", "ssl_ca: open "},
+		{"authority without tls", "mysql://u@host/db?tls=false&ssl_ca=x", "", "ssl_ca has no meaning with tls=false"},
+		{"no server", "postgres://u:secret@127.0.0.1:1/db", "", `opening store "postgres://***@127.0.0.1:1/db": the database cannot be reached: `},
+		{"no server of mysql", "mariadb://u:secret@127.0.0.1:1/db", "", `opening store "mariadb://***@127.0.0.1:1/db": the database cannot be reached: `},
+		{"artifacts with a key", "memory:", "s3://key:secret@bucket", `opening artifacts "s3://***@bucket": keys have no place in the URL: s3://bucket takes those of the host's environment`},
 		{"artifacts without folder", "memory:", "dir:", "a folder is required: dir:///folder"},
 		{"artifacts of a host", "memory:", "dir://tmp/x", "write dir:///tmp/x for an absolute path, dir:tmp/x for one from here"},
 		{"artifacts with parameters", "memory:", "dir:///tmp/x?a=b", "dir: has no parameters"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			s, err := Open(t.Context(), tt.url, &Options{Artifacts: tt.artifacts})
+			s, err := Open(t.Context(), tt.url, &Options{Artifacts: tt.artifacts, Lookup: lookup(nil)})
 			if err == nil {
 				closeStore(t, s)
 			}
-			if err == nil || !strings.Contains(err.Error(), tt.want) {
+			if err == nil || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "secret") {
 				t.Errorf("Open(%q) = %v, want %q", tt.url, err, tt.want)
 			}
 		})
@@ -259,5 +297,35 @@ func TestCreateTrimsAndNames(t *testing.T) {
 		wantErr(t, "second Create", err, session.ErrExists, "session already exists: x")
 		_, err = s.Sessions.Get(t.Context(), session.Key{App: "a", User: "u", ID: "X"}, nil)
 		wantErr(t, "Get of another case", err, session.ErrNotFound, "session not found: X")
+	})
+}
+
+// Ids are bytes: neither case, nor accents, nor blanks at the end, nor the form
+// of a letter make two of them one.
+func TestIDsAreBytes(t *testing.T) {
+	ids := []string{"a", "A", "a ", " a", "ä", "a\u0308", "Ä", "ss", "ß", "a\t", "ａ", "🙂", "🙃"}
+	eachBackend(t, func(t *testing.T, s *Store) {
+		for i, id := range ids {
+			sess := create(t, s, session.Key{App: id, User: "u", ID: "s"}, map[string]any{"app:" + id: i})
+			for _, ev := range ids {
+				e := said("user", "hi")
+				e.ID = ev
+				appendTo(t, s, sess, e)
+			}
+			create(t, s, session.Key{App: "app", User: id, ID: "s"}, map[string]any{"app:" + id: i, "user:k": i})
+		}
+		for i, id := range ids {
+			sess := get(t, s, session.Key{App: id, User: "u", ID: "s"}, nil)
+			diff(t, "state of the app "+id, map[string]any{"app:" + id: int64(i)}, sess.State.All())
+			diff(t, "events", len(ids), sess.History.Len())
+			sess = get(t, s, session.Key{App: "app", User: id, ID: "s"}, nil)
+			v, _ := sess.State.Get("user:k")
+			diff(t, "state of the user "+id, int64(i), v)
+			diff(t, "keys", len(ids)+1, len(sess.State.All()))
+			list, err := s.Sessions.List(t.Context(), "app", id)
+			if err != nil || len(list) != 1 {
+				t.Errorf("user %q has %d sessions, %v", id, len(list), err)
+			}
+		}
 	})
 }

@@ -34,13 +34,18 @@ const loadedText = "The contents are inserted for the next answer only, and remo
 // tools/load_artifacts_tool.py.
 type artifactsTool struct {
 	named
-	log *slog.Logger
+	log     *slog.Logger
+	confirm Confirmer
 }
 
-func newLoadArtifacts(_ context.Context, env Env, _ *noArgs) (Set, error) {
+// Traits says which calls a person approves.
+func (t *artifactsTool) Traits() Traits { return Traits{Confirm: t.confirm} }
+
+func newLoadArtifacts(_ context.Context, env Env, c *callArgs) (Set, error) {
 	d := fixed(loadArtifactsName, "Shows the contents of artifacts, such as files that the user has sent.",
 		object(map[string]any{"artifact_names": textList("The names of the artifacts.")}))
-	return One(&artifactsTool{named: d, log: env.Logger}), nil
+	confirm, err := CompileConfirm(c.Confirm, d.decl)
+	return One(&artifactsTool{named: d, log: env.Logger, confirm: confirm}), err
 }
 
 // Run implements [Tool]: it only repeats the names. EditRequest finds them in

@@ -8,10 +8,26 @@ import (
 	"google.golang.org/genai"
 
 	"agenthost/pkg/model"
+	"agenthost/pkg/spec"
 )
 
-// A noArgs is the config of a built-in tool: it takes no args in YAML.
-type noArgs struct{}
+// A callArgs is the config of a built-in tool that is called here.
+type callArgs struct {
+	Confirm spec.Expr `yaml:"confirm" doc:"Whether a person has to approve a call before it is carried out: true, or an expression that sees args, state, user, session, invocation and agent."`
+}
+
+// A modelArgs is the config of a tool that the model's service carries out: it
+// takes no args in YAML.
+type modelArgs struct{}
+
+// DecodeSpec says why there is no confirm.
+func (a *modelArgs) DecodeSpec(n *spec.Node) spec.Diagnostics {
+	if at := n.Get("confirm"); at != nil {
+		return spec.Diagnostics{at.Errorf("tool", "the model's service carries this tool out by itself: there is no call that a person could approve").
+			WithHint("leave confirm out, or put the tool into an agent of its own and confirm on the tool that calls that agent")}
+	}
+	return spec.Decode(n, a)
+}
 
 // A callTool is a built-in tool that only acts on its call.
 type callTool struct {
@@ -20,7 +36,7 @@ type callTool struct {
 	run    func(*Call) *Result
 }
 
-// Traits says whether it is answered later.
+// Traits says whether it is answered later, and which calls a person approves.
 func (t *callTool) Traits() Traits { return t.traits }
 
 // Run implements [Tool]. Only the arguments can be wrong.
@@ -39,15 +55,24 @@ func fixed(name, description string, schema map[string]any) named {
 	return named{decl}
 }
 
-// oneSet makes a builder of a set with a single tool from a function without
-// parameters.
-func oneSet(build func() Tool) func(context.Context, Env, *noArgs) (Set, error) {
-	return func(context.Context, Env, *noArgs) (Set, error) { return One(build()), nil }
+// called makes a builder of a set with one tool that acts on its calls.
+func called(build func() *callTool) func(context.Context, Env, *callArgs) (Set, error) {
+	return func(_ context.Context, _ Env, c *callArgs) (Set, error) {
+		t := build()
+		var err error
+		t.traits.Confirm, err = CompileConfirm(c.Confirm, t.decl)
+		return One(t), err
+	}
+}
+
+// ofModel makes a builder of a set with one tool of the model's service.
+func ofModel(build func() Tool) func(context.Context, Env, *modelArgs) (Set, error) {
+	return func(context.Context, Env, *modelArgs) (Set, error) { return One(build()), nil }
 }
 
 // newExitLoop ends the loop around the agent, and the model phrases nothing
 // about it (adk-python tools/exit_loop_tool.py).
-func newExitLoop() Tool {
+func newExitLoop() *callTool {
 	d := fixed("exit_loop", "Ends the loop. Call it only when you were told to.", nil)
 	return &callTool{named: d, run: func(call *Call) *Result {
 		call.Actions.Escalate = true
@@ -59,7 +84,9 @@ func newExitLoop() Tool {
 // NewTransfer makes the tool transfer_to_agent, with which a model hands the
 // conversation to one of the targets; without targets it takes any name. It
 // only records the wish (adk-python tools/transfer_to_agent_tool.py).
-func NewTransfer(targets []string) Tool {
+func NewTransfer(targets []string) Tool { return newTransfer(targets) }
+
+func newTransfer(targets []string) *callTool {
 	name := map[string]any{"type": "string", "description": "The agent that is to go on."}
 	if len(targets) > 0 {
 		enum := make([]any, len(targets))
@@ -78,11 +105,11 @@ func NewTransfer(targets []string) Tool {
 	}}
 }
 
-func newAnyTransfer() Tool { return NewTransfer(nil) }
+func newAnyTransfer() *callTool { return newTransfer(nil) }
 
 // newUserChoice asks the user to pick; the client answers later (adk-python
 // tools/get_user_choice_tool.py).
-func newUserChoice() Tool {
+func newUserChoice() *callTool {
 	d := fixed("get_user_choice", "Shows the options to the user and asks for one of them.",
 		object(map[string]any{"options": textList("The options to choose from.")}, "options"))
 	d.addPendingNote()

@@ -163,6 +163,7 @@ func TestBuiltinTraits(t *testing.T) {
 		"enterprise_web_search": {Builtin: true}, "google_maps_grounding": {Builtin: true},
 		"google_search": {Builtin: true}, "url_context": {Builtin: true}, "get_user_choice": {LongRunning: true},
 		"exit_loop": {}, "transfer_to_agent": {}, "load_artifacts": {},
+		"load_memory": {}, "preload_memory": {Builtin: true},
 	}
 	got := map[string]Traits{}
 	for _, k := range Builtins() {
@@ -241,9 +242,9 @@ func TestKnown(t *testing.T) {
 			t.Errorf("WhyNot(%q) is empty", name)
 		}
 	}
-	const want = "is one of ADK's tools that this version does not have: agents have no memory across sessions yet"
-	if got := WhyNot("load_memory"); got != want {
-		t.Errorf("WhyNot(load_memory) = %q, want %q", got, want)
+	const want = "is one of ADK's tools that this version does not have: use get_user_choice"
+	if got := WhyNot("request_input"); got != want {
+		t.Errorf("WhyNot(request_input) = %q, want %q", got, want)
 	}
 	if got := WhyNot("exit_loop"); got != "" {
 		t.Errorf("WhyNot(exit_loop) = %q, want none", got)

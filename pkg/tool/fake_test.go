@@ -61,6 +61,25 @@ func (a memArtifacts) Keys(context.Context) ([]string, error) {
 	return slices.Sorted(maps.Keys(a.parts)), a.fail
 }
 
+// fakeMemories finds the same whatever it is asked, and notes what that was;
+// fail fails everything.
+type fakeMemories struct {
+	Memories
+	found []*session.Memory
+	asked *[]string
+	fail  error
+}
+
+func (m fakeMemories) Search(_ context.Context, query string) ([]*session.Memory, error) {
+	*m.asked = append(*m.asked, query)
+	return m.found, m.fail
+}
+
+func (m fakeMemories) SearchOthers(_ context.Context, query string) ([]*session.Memory, error) {
+	*m.asked = append(*m.asked, "of others: "+query)
+	return m.found, m.fail
+}
+
 func newCall(args, state map[string]any) *Call {
 	actions := &session.Actions{}
 	return &Call{

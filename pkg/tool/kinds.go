@@ -27,13 +27,15 @@ func Kinds() spec.Kinds[Env, Set] {
 // Builtins lists ADK's built-in tools, which documents name by `name:`.
 func Builtins() spec.Kinds[Env, Set] {
 	return spec.Kinds[Env, Set]{
-		spec.NewKind("enterprise_web_search", "Lets a model on Vertex AI search the web for enterprises.", oneSet(newEnterpriseSearch)),
-		spec.NewKind("exit_loop", "Lets the model end the loop around its agent.", oneSet(newExitLoop)),
-		spec.NewKind("get_user_choice", "Asks the user to pick one of several options.", oneSet(newUserChoice)),
-		spec.NewKind("google_maps_grounding", "Lets the model ground its answer in Google Maps.", oneSet(newGoogleMaps)),
-		spec.NewKind("google_search", "Lets the model search with Google.", oneSet(newGoogleSearch)),
+		spec.NewKind("enterprise_web_search", "Lets a model on Vertex AI search the web for enterprises.", ofModel(newEnterpriseSearch)),
+		spec.NewKind("exit_loop", "Lets the model end the loop around its agent.", called(newExitLoop)),
+		spec.NewKind("get_user_choice", "Asks the user to pick one of several options.", called(newUserChoice)),
+		spec.NewKind("google_maps_grounding", "Lets the model ground its answer in Google Maps.", ofModel(newGoogleMaps)),
+		spec.NewKind("google_search", "Lets the model search with Google.", ofModel(newGoogleSearch)),
 		spec.NewKind("load_artifacts", "Shows the session's artifacts to the model on request.", newLoadArtifacts),
-		spec.NewKind("transfer_to_agent", "Hands the conversation to another agent.", oneSet(newAnyTransfer)),
-		spec.NewKind("url_context", "Lets the model read the addresses in the conversation.", oneSet(newURLContext)),
+		spec.NewKind("load_memory", "Lets the model look for what was said in earlier conversations.", newLoadMemory),
+		spec.NewKind("preload_memory", "Shows the model what was said in earlier conversations and fits the user's message.", newPreloadMemory),
+		spec.NewKind("transfer_to_agent", "Hands the conversation to another agent.", called(newAnyTransfer)),
+		spec.NewKind("url_context", "Lets the model read the addresses in the conversation.", ofModel(newURLContext)),
 	}
 }

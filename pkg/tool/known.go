@@ -28,7 +28,6 @@ func absentees() []absent {
 	const (
 		class    = "is a Python class to make tools with, not a tool"
 		later    = "is one of ADK's tools that this version does not have"
-		memory   = later + ": agents have no memory across sessions yet"
 		cloud    = later + ": it needs a service of Google Cloud"
 		mcp      = later + ": it does not speak MCP yet"
 		function = "wraps a Python function; write an expr or http tool with long_running: true, or register a Go function"
@@ -50,8 +49,6 @@ func absentees() []absent {
 		{"TransferToAgentTool", "is made by the runtime for agents that may transfer; name transfer_to_agent"},
 		{"VertexAiLoadProfilesTool", cloud},
 		{"VertexAiSearchTool", cloud},
-		{"load_memory", memory},
-		{"preload_memory", memory},
 		{"request_input", later + ": use get_user_choice"},
 	}
 }

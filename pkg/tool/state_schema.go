@@ -49,7 +49,21 @@ func withDefinitions(part, whole map[string]any) map[string]any {
 }
 
 // Keys are the typed keys, sorted.
-func (s *StateSchema) Keys() []string { return slices.Sorted(maps.Keys(s.keys)) }
+func (s *StateSchema) Keys() []string {
+	if s == nil {
+		return nil
+	}
+	return slices.Sorted(maps.Keys(s.keys))
+}
+
+// Values are all that a key may have, where the schema lists them.
+func (s *StateSchema) Values(key string) []any {
+	if s == nil || s.keys[key] == nil {
+		return nil
+	}
+	values, _ := s.keys[key].schema["enum"].([]any)
+	return values
+}
 
 // Has says whether a key may be used: it is typed, has a colon, or nothing is
 // typed at all.

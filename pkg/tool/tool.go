@@ -96,6 +96,8 @@ type Call struct {
 	Actions *session.Actions
 	// Artifacts of the session and its user; never nil.
 	Artifacts Artifacts
+	// Memories of the session's user; never nil.
+	Memories Memories
 	// Confirmation is a person's approval of this call, with the payload that
 	// came with it; nil before one was given. See [Call.RequestConfirmation].
 	Confirmation *session.Confirmation

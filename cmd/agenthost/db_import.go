@@ -1,0 +1,85 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"agenthost/pkg/adkdb"
+)
+
+func newDBImport(io stdio) *cobra.Command {
+	var f dbFlags
+	var o adkdb.Options
+	cmd := f.verb(&cobra.Command{
+		Use:   "import SOURCE",
+		Short: "Import the sessions of an ADK",
+		Long: `Import takes sessions, events and state out of a database of adk-python or
+adk-go, and writes them into the one of --session-db. SOURCE is a URL like that
+one; it is only read. What is there already is not written again, and a session
+that is there with other events is left out, so that an import can be repeated.
+The exit status is 1 when something was left out; the report says what and why.`,
+		Args: between(1, 1),
+	}, func(ctx context.Context, args []string) error { return dbImport(ctx, io, &f, args[0], &o) })
+	cmd.Flags().StringVar(&o.App, "app", "", "only the sessions and the state of this app")
+	cmd.Flags().BoolVar(&o.DryRun, "dry-run", false, "say what would be done, and write nothing")
+	return cmd
+}
+
+func dbImport(ctx context.Context, io stdio, f *dbFlags, from string, o *adkdb.Options) error {
+	r, err := adkdb.Import(ctx, from, f.sessionDB, o)
+	if r != nil {
+		print := printImport
+		if f.json {
+			print = func(io stdio, r *adkdb.Report) error { return printJSON(io, r) }
+		}
+		if perr := print(io, r); perr != nil {
+			return errors.Join(failed(err), perr)
+		}
+	}
+	switch {
+	case err != nil && r != nil:
+		return failedf("%w: the import is not complete, and can be run again", err)
+	case err != nil:
+		return failed(err)
+	case len(r.LeftOut) > 0:
+		return &codedError{code: exitNo}
+	}
+	return nil
+}
+
+// maxLeft bounds the lines of what was left out; JSON has all.
+const maxLeft = 200
+
+func printImport(io stdio, r *adkdb.Report) error {
+	fmt.Fprintf(io.out, "from %s\n", r.Source)
+	written := "WRITTEN"
+	if r.DryRun {
+		written = "TO WRITE"
+	}
+	w := tabwriter.NewWriter(io.out, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(w, "\tREAD\t%s\tPRESENT\tLEFT OUT\n", written)
+	for _, row := range []struct {
+		name string
+		adkdb.Count
+	}{{"sessions", r.Sessions}, {"events", r.Events}, {"state keys", r.Keys}} {
+		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\n", row.name, row.Read, row.Written, row.Present, row.LeftOut)
+	}
+	if err := w.Flush(); err != nil {
+		return failed(err)
+	}
+	for i, l := range r.LeftOut {
+		if i == maxLeft {
+			fmt.Fprintf(io.out, "and %d more: --json has them all\n", len(r.LeftOut)-i)
+			break
+		}
+		fmt.Fprintf(io.out, "left out: %s: %s\n", l.What, l.Reason)
+	}
+	for _, n := range r.Notes {
+		fmt.Fprintf(io.out, "note: %s\n", n)
+	}
+	return nil
+}

@@ -1,0 +1,88 @@
+package main
+
+import (
+	"net/http/httptest"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/genai"
+
+	"agenthost/internal/fakebucket"
+	"agenthost/internal/testenv"
+	"agenthost/pkg/loader"
+	"agenthost/pkg/model"
+	"agenthost/pkg/runtime"
+	"agenthost/pkg/session"
+)
+
+// TestFilesApp: wherever artifacts are kept, a file that comes with a message is
+// kept under its name, read when it is asked for, gone after a rewind, and the
+// user's own file is in the instruction.
+func TestFilesApp(t *testing.T) {
+	google := httptest.NewServer(&fakebucket.GCS{})
+	defer google.Close()
+	emulator := func(name string) (string, bool) { return google.URL, name == "STORAGE_EMULATOR_HOST" }
+	for _, place := range []string{"memory:", "dir://" + t.TempDir(), "gs://box/files"} {
+		t.Run(place[:2], func(t *testing.T) {
+			env := testenv.New(t, &testenv.Options{Artifacts: place, Env: emulator, Loader: &loader.Options{Env: environment(nil)}})
+			env.Load(t, filepath.Join(appsDir, "files"))
+			key := env.Session(t, "files", "s", nil)
+			say := func(want string, parts ...*genai.Part) {
+				t.Helper()
+				if got := answerToParts(t, env, key, parts); got != want {
+					t.Errorf("%s\nwant %s", got, want)
+				}
+			}
+			say("Send me a file called note.txt, and I keep it.", genai.NewPartFromText("read it"))
+			file := &genai.Part{InlineData: &genai.Blob{DisplayName: "note.txt", MIMEType: "text/plain", Data: []byte("buy milk")}}
+			say("I keep it. Ask me to read note.txt.", genai.NewPartFromText("here: "), file)
+			say("I have read it. Artifact note.txt is: buy milk", genai.NewPartFromText("read it"))
+			kept, err := env.Store.Artifacts.Load(t.Context(), key, "note.txt", 0)
+			if diff := cmp.Diff(file, kept); err != nil || diff != "" {
+				t.Errorf("kept (-want +got): %v\n%s", err, diff)
+			}
+			rewindToFile(t, env, key)
+			if _, err := env.Store.Artifacts.Load(t.Context(), key, "note.txt", -1); err == nil {
+				t.Error("after the rewind the file is there still")
+			}
+			if _, err := env.Store.Artifacts.Save(t.Context(), key, "user:style.txt", &genai.Part{Text: "in rhymes"}); err != nil {
+				t.Fatal(err)
+			}
+			say("Send me a file; I keep it in a pile.", genai.NewPartFromText("hello"))
+		})
+	}
+}
+
+// rewindToFile takes back everything from the invocation on that kept the file.
+func rewindToFile(t *testing.T, env *testenv.Env, key session.Key) {
+	t.Helper()
+	sess, err := env.Store.Sessions.Get(t.Context(), key, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req := &runtime.RewindRequest{App: key.App, UserID: key.User, SessionID: key.ID}
+	for _, ev := range sess.Events() {
+		if len(ev.Actions.ArtifactDelta) > 0 {
+			req.BeforeInvocationID = ev.InvocationID
+			break
+		}
+	}
+	for _, err := range env.Host.Rewind(t.Context(), req) {
+		t.Fatal(err)
+	}
+}
+
+// answerToParts is the last answer of a turn.
+func answerToParts(t *testing.T, env *testenv.Env, key session.Key, parts []*genai.Part) string {
+	t.Helper()
+	answer := ""
+	req := &runtime.RunRequest{App: key.App, UserID: key.User, SessionID: key.ID, Message: genai.NewContentFromParts(parts, genai.RoleUser)}
+	for ev, err := range env.Host.Run(t.Context(), req) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer = model.TextOf(ev.Content)
+	}
+	return answer
+}

@@ -1,0 +1,137 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"agenthost/pkg/loader"
+	"agenthost/pkg/session"
+	"agenthost/pkg/store"
+)
+
+// memoryFlags are those of the verbs below memory.
+type memoryFlags struct {
+	storeFlags
+	user  string
+	limit int
+	json  bool
+	all   bool
+}
+
+func newMemory(io stdio) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "memory",
+		Short: "Add sessions to a user's memory, search and delete it",
+		Long: `Memory looks after what an app remembers of a user: what was said in the sessions
+that were added. Agents find it with the tools load_memory and preload_memory.
+APPDIR is the app's folder; it is not loaded.`,
+		Args: between(0, 0),
+		RunE: func(*cobra.Command, []string) error {
+			return errors.New("memory needs one of add, search and delete")
+		},
+	}
+	cmd.AddCommand(newMemoryAdd(io), newMemorySearch(io), newMemoryDelete(io))
+	return cmd
+}
+
+// verb makes a verb below memory, with the flags that all of them have. The
+// store closes behind it.
+func (f *memoryFlags) verb(cmd *cobra.Command, run func(ctx context.Context, st *store.Store, args []string) error) *cobra.Command {
+	cmd.PreRunE = fromEnv
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		st, err := f.open(cmd.Context(), nil)
+		if err != nil {
+			return err
+		}
+		defer st.Close()
+		return run(cmd.Context(), st, args)
+	}
+	f.add(cmd.Flags())
+	cmd.Flags().StringVar(&f.user, "user", "user", "whose memory it is")
+	return cmd
+}
+
+func newMemoryAdd(io stdio) *cobra.Command {
+	var f memoryFlags
+	return f.verb(&cobra.Command{
+		Use:   "add APPDIR SESSION",
+		Short: "Remember what was said in a session, in the place of what was remembered of it",
+		Args:  between(2, 2),
+	}, func(ctx context.Context, st *store.Store, args []string) error {
+		sess, err := st.Sessions.Get(ctx, f.key(args), nil)
+		if err == nil {
+			err = st.Memories.AddSession(ctx, sess)
+		}
+		if err != nil {
+			return failed(err)
+		}
+		fmt.Fprintf(io.err, "session %s is remembered\n", args[1])
+		return nil
+	})
+}
+
+func newMemorySearch(io stdio) *cobra.Command {
+	var f memoryFlags
+	cmd := f.verb(&cobra.Command{
+		Use:   "search APPDIR TEXT",
+		Short: "Show what is remembered and fits a text, the best first",
+		Args:  between(2, 2),
+	}, func(ctx context.Context, st *store.Store, args []string) error {
+		found, err := st.Memories.Search(ctx, loader.AppName(args[0]), f.user, store.MemoryQuery{Text: args[1], Limit: f.limit})
+		if err != nil {
+			return failed(err)
+		}
+		return f.show(io, found)
+	})
+	cmd.Flags().IntVar(&f.limit, "limit", 10, "how many at most")
+	cmd.Flags().BoolVar(&f.json, "json", false, "print JSON")
+	return cmd
+}
+
+func (f *memoryFlags) show(io stdio, found []*session.Memory) error {
+	if f.json {
+		return printJSON(io, append([]*session.Memory{}, found...))
+	}
+	w := tabwriter.NewWriter(io.out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "TIME\tAUTHOR\tTEXT")
+	for _, m := range found {
+		fmt.Fprintf(w, "%s\t%s\t%s\n", m.Timestamp.Local().Format("2006-01-02 15:04:05"), m.Author, strings.Join(strings.Fields(m.Text()), " "))
+	}
+	return failed(w.Flush())
+}
+
+func newMemoryDelete(io stdio) *cobra.Command {
+	var f memoryFlags
+	cmd := f.verb(&cobra.Command{
+		Use:   "delete APPDIR (SESSION | --all)",
+		Short: "Forget what a session left, or all that is remembered of a user",
+		Args:  between(1, 2),
+	}, func(ctx context.Context, st *store.Store, args []string) error {
+		switch {
+		case f.all == (len(args) == 2):
+			return errors.New("write either the SESSION whose memories are to be deleted, or --all")
+		case f.all:
+			if err := st.Memories.DeleteAll(ctx, loader.AppName(args[0]), f.user); err != nil {
+				return failed(err)
+			}
+			fmt.Fprintf(io.err, "nothing is remembered of %s any more\n", f.user)
+		default:
+			if err := st.Memories.Delete(ctx, f.key(args)); err != nil {
+				return failed(err)
+			}
+			fmt.Fprintf(io.err, "nothing is remembered of session %s any more\n", args[1])
+		}
+		return nil
+	})
+	cmd.Flags().BoolVar(&f.all, "all", false, "all of the user's, of whatever session")
+	return cmd
+}
+
+func (f *memoryFlags) key(args []string) session.Key {
+	return session.Key{App: loader.AppName(args[0]), User: f.user, ID: args[1]}
+}

@@ -1,0 +1,84 @@
+// Package fakebucket answers like Google Cloud Storage and Amazon S3, as far as
+// artifacts need it: lists with prefix, delimiter and pages, reads, uploads that
+// must be the first, deletes. Tests use it; nothing is kept.
+package fakebucket
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// page is how many objects a list has at most: few, so that tests see pages.
+const page = 7
+
+type object struct {
+	kind     string
+	metadata map[string]string
+	made     time.Time
+	bytes    []byte
+}
+
+// objects are those of all buckets, by bucket and name.
+type objects struct {
+	mu  sync.Mutex
+	all map[string]object
+}
+
+func (s *objects) get(name string) (object, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	o, ok := s.all[name]
+	return o, ok
+}
+
+// add says false when there is an object of the name and it must be the first.
+func (s *objects) add(name string, o object, first bool) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, there := s.all[name]; there && first {
+		return false
+	}
+	if s.all == nil {
+		s.all = map[string]object{}
+	}
+	s.all[name] = o
+	return true
+}
+
+func (s *objects) remove(name string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, there := s.all[name]
+	delete(s.all, name)
+	return there
+}
+
+// list returns a page of names behind a name, and whether there are more.
+func (s *objects) list(bucket, prefix, delimiter, behind string) (names []string, more bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, full := range slices.Sorted(maps.Keys(s.all)) {
+		name, ours := strings.CutPrefix(full, bucket+"/")
+		rest, begins := strings.CutPrefix(name, prefix)
+		if !ours || !begins || name <= behind || delimiter != "" && strings.Contains(rest, delimiter) {
+			continue
+		}
+		if len(names) == page {
+			return names, true
+		}
+		names = append(names, name)
+	}
+	return names, false
+}
+
+// badName says what no bucket takes as a name.
+func badName(name string) error {
+	if name == "" || name == "." || name == ".." || len(name) > 1024 || strings.ContainsAny(name, "\r\n") {
+		return fmt.Errorf("invalid object name %q", name)
+	}
+	return nil
+}

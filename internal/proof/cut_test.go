@@ -1,0 +1,102 @@
+package main
+
+import (
+	"errors"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+)
+
+// echo is a server that says what it hears.
+func echo(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer c.Close()
+				_, _ = io.Copy(c, c)
+			}()
+		}
+	}()
+	return l.Addr().String()
+}
+
+// A line carries what is said, until it is cut; after it was mended, new
+// connections work again.
+func TestLine(t *testing.T) {
+	l, err := newLine(&database{url: "x://user@" + echo(t) + "/db"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dial := func() net.Conn {
+		c, err := net.Dial("tcp", l.listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		return c
+	}
+	hears := func(c net.Conn) error {
+		if _, err := c.Write([]byte("hello")); err != nil {
+			return err
+		}
+		_, err := io.ReadFull(c, make([]byte, 5))
+		return err
+	}
+	first := dial()
+	if err := hears(first); err != nil {
+		t.Errorf("before the cut: %v", err)
+	}
+	if err := l.begin(); err != nil {
+		t.Fatal(err)
+	}
+	if err := hears(first); err == nil {
+		t.Error("a connection outlived the cut")
+	}
+	if err := hears(dial()); err == nil {
+		t.Error("a connection was made while the line was down")
+	}
+	if err := l.end(); err != nil {
+		t.Fatal(err)
+	}
+	if err := hears(dial()); err != nil {
+		t.Errorf("after the mending: %v", err)
+	}
+	if err := l.close(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestFullDisk(t *testing.T) {
+	f, err := os.Create(filepath.Join(t.TempDir(), "file"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	var d fullDisk
+	if err := d.begin(); err != nil {
+		t.Fatal(err)
+	}
+	_, full := f.WriteAt([]byte("x"), fullEnough)
+	if err := d.end(); err != nil {
+		t.Fatal(err)
+	}
+	if !errors.Is(full, syscall.EFBIG) {
+		t.Errorf("writing to a full disk = %v", full)
+	}
+	if _, err := f.WriteAt([]byte("x"), fullEnough); err != nil {
+		t.Errorf("writing afterwards = %v", err)
+	}
+}

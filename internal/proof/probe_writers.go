@@ -1,0 +1,304 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"agenthost/pkg/model"
+	"agenthost/pkg/session"
+	"agenthost/pkg/store"
+)
+
+// said is an event of a turn.
+func said(author, text string) *session.Event {
+	return &session.Event{Author: author, InvocationID: "e-1", Response: model.Response{Content: model.UserText(text)}}
+}
+
+// changed is an event that only changes the state.
+func changed(delta map[string]any) *session.Event {
+	ev := &session.Event{Author: "agent", InvocationID: "e-1"}
+	ev.Actions.StateDelta = delta
+	return ev
+}
+
+func keyOf(user, id int) session.Key {
+	return session.Key{App: "app", User: fmt.Sprint("user-", user), ID: fmt.Sprint("s-", id)}
+}
+
+// together calls do at once for each number below n, and joins the errors.
+func together(n int, do func(i int) error) error {
+	errs := make([]error, n)
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() { errs[i] = do(i) })
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+const turnsAtOnce = 100
+
+// turnsOfOneSession lets a host take turns of one session at once. What is
+// counted failed, or is stored between the events of another turn.
+func turnsOfOneSession(ctx context.Context, s *site) (int, error) {
+	apps := s.dir + "/turns"
+	if err := clerk().write(apps); err != nil {
+		return 0, err
+	}
+	h, err := serveAt(ctx, s.lab, s.url, apps)
+	if err != nil {
+		return 0, err
+	}
+	defer h.kill()
+	var failed atomic.Int64
+	_ = together(turnsAtOnce, func(i int) error {
+		c := newClient(h.url, "clerk", "one")
+		defer c.close()
+		if _, err := c.turn(ctx, fmt.Sprint("message ", i)); err != nil {
+			failed.Add(1)
+			return err
+		}
+		return nil
+	})
+	c := newClient(h.url, "clerk", "one")
+	defer c.close()
+	events, err := c.stored(ctx)
+	if err != nil {
+		return 0, err
+	}
+	const perTurn = 4
+	if want := turnsAtOnce * perTurn; len(events) != want && failed.Load() == 0 {
+		return 0, fmt.Errorf("%d events are stored, want %d", len(events), want)
+	}
+	mixed := 0
+	for turn := range slices.Chunk(events, perTurn) {
+		if turn[0].InvocationID != turn[len(turn)-1].InvocationID {
+			mixed++
+		}
+	}
+	return int(failed.Load()) + mixed, nil
+}
+
+// turnsWithoutLine stores turns of one session from what each read before any
+// other was stored. It counts those that were refused.
+func turnsWithoutLine(ctx context.Context, s *site) (int, error) {
+	st, err := s.open(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer st.Close()
+	if _, err := st.Sessions.Create(ctx, keyOf(0, 0), nil); err != nil {
+		return 0, err
+	}
+	var stale atomic.Int64
+	var read sync.WaitGroup
+	read.Add(turnsAtOnce)
+	err = together(turnsAtOnce, func(i int) error {
+		sess, err := st.Sessions.Get(ctx, keyOf(0, 0), nil)
+		read.Done()
+		read.Wait()
+		for n := 0; n < 4 && err == nil; n++ {
+			err = st.Sessions.Append(ctx, sess, said("user", fmt.Sprint(i, n)))
+		}
+		if errors.Is(err, session.ErrStale) {
+			stale.Add(1)
+			return nil
+		}
+		return err
+	})
+	return int(stale.Load()), err
+}
+
+// A sharing is a number of writers that set keys of shared scopes, each in a
+// session of its own, on two stores of one database.
+type sharing struct {
+	writers, users, writes int
+	// whole keeps the keys of a scope in one JSON map, which is read and
+	// written back.
+	whole bool
+}
+
+func lostKeys(ctx context.Context, s *site) (int, error) {
+	return sharing{writers: 32, users: 4, writes: 10}.lost(ctx, s)
+}
+
+func lostKeysOfMap(ctx context.Context, s *site) (int, error) {
+	return sharing{writers: 32, users: 4, writes: 10, whole: true}.lost(ctx, s)
+}
+
+// lost counts the acknowledged keys that are not there in the end.
+func (sh sharing) lost(ctx context.Context, s *site) (n int, err error) {
+	stores, shut, err := s.openMany(ctx, 2)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, shut()) }()
+	first := make([]*session.Session, sh.writers)
+	for i := range first {
+		if first[i], err = stores[i%len(stores)].Sessions.Create(ctx, keyOf(i%sh.users, i), nil); err != nil {
+			return 0, err
+		}
+	}
+	var read sync.WaitGroup
+	read.Add(sh.writers)
+	err = together(sh.writers, func(i int) error {
+		sessions := stores[i%len(stores)].Sessions
+		sess, err := sessions.Get(ctx, first[i].Key, nil)
+		// So all have read before the first one writes.
+		read.Done()
+		read.Wait()
+		for n := 0; n < sh.writes && err == nil; n++ {
+			if n > 0 && sh.whole {
+				sess, err = sessions.Get(ctx, sess.Key, nil)
+			}
+			if err == nil {
+				err = sessions.Append(ctx, sess, changed(sh.delta(sess, fmt.Sprint(i, "-", n))))
+			}
+		}
+		return err
+	})
+	if err != nil {
+		return 0, err
+	}
+	return sh.missing(ctx, stores[0])
+}
+
+// delta sets a key of each scope, or puts it into the map that was read.
+func (sh sharing) delta(sess *session.Session, name string) map[string]any {
+	if !sh.whole {
+		return map[string]any{"app:" + name: 1, "user:" + name: 1, "app:same": name}
+	}
+	delta := map[string]any{}
+	for _, scope := range []string{"app:all", "user:all"} {
+		all, _ := sess.State.Get(scope)
+		keys, _ := all.(map[string]any)
+		if keys == nil {
+			keys = map[string]any{}
+		}
+		keys[name] = 1
+		delta[scope] = keys
+	}
+	return delta
+}
+
+// missing looks for every key, as a user of each of the scopes sees it.
+func (sh sharing) missing(ctx context.Context, st *store.Store) (int, error) {
+	lost := 0
+	for user := range sh.users {
+		sess, err := st.Sessions.Create(ctx, session.Key{App: "app", User: fmt.Sprint("user-", user)}, nil)
+		if err != nil {
+			return 0, err
+		}
+		state := sess.State.All()
+		for i := range sh.writers {
+			for n := range sh.writes {
+				if name := fmt.Sprint(i, "-", n); user == 0 && !sh.has(state, "app:", name) {
+					lost++
+				}
+				if name := fmt.Sprint(i, "-", n); i%sh.users == user && !sh.has(state, "user:", name) {
+					lost++
+				}
+			}
+		}
+	}
+	return lost, nil
+}
+
+func (sh sharing) has(state map[string]any, prefix, name string) bool {
+	if sh.whole {
+		state, _ = state[prefix+"all"].(map[string]any)
+		prefix = ""
+	}
+	_, ok := state[prefix+name]
+	return ok
+}
+
+// lockedAppends writes to many sessions at once through two stores, and counts
+// every error.
+func lockedAppends(ctx context.Context, s *site) (refused int, err error) {
+	stores, shut, err := s.openMany(ctx, 2)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, shut()) }()
+	var failed atomic.Int64
+	why := together(32, func(i int) error {
+		sessions := stores[i%len(stores)].Sessions
+		sess, err := sessions.Create(ctx, keyOf(i%4, i), map[string]any{"app:a": i, "user:u": i, "k": i})
+		for n := 0; n < 10 && err == nil; n++ {
+			err = sessions.Append(ctx, sess, changed(map[string]any{"app:a": i, "app:b": i, "user:u": n, "k": n}))
+		}
+		if err != nil {
+			failed.Add(1)
+		}
+		return err
+	})
+	if why != nil {
+		return int(failed.Load()), ctx.Err()
+	}
+	return 0, nil
+}
+
+// lockedTransactions does what comes to mind first: transactions that read,
+// and then write two shared rows in the order in which they come.
+func lockedTransactions(ctx context.Context, s *site) (int, error) {
+	db, err := s.raw()
+	if err != nil {
+		return 0, err
+	}
+	defer db.Close()
+	for _, text := range []string{"CREATE TABLE shared (id INTEGER PRIMARY KEY, n INTEGER)", "INSERT INTO shared VALUES (0, 0), (1, 0)"} {
+		if _, err := db.ExecContext(ctx, text); err != nil {
+			return 0, err
+		}
+	}
+	var failed atomic.Int64
+	_ = together(16, func(i int) error {
+		for range 20 {
+			tx, err := db.BeginTx(ctx, nil)
+			for n := 0; n < 2 && err == nil; n++ {
+				var now int
+				row := fmt.Sprint((i + n) % 2)
+				if err = tx.QueryRowContext(ctx, "SELECT n FROM shared WHERE id = "+row).Scan(&now); err == nil {
+					_, err = tx.ExecContext(ctx, "UPDATE shared SET n = n + 1 WHERE id = "+row)
+				}
+			}
+			if err == nil {
+				err = tx.Commit()
+			} else if tx != nil {
+				err = errors.Join(err, tx.Rollback())
+			}
+			if err != nil {
+				failed.Add(1)
+			}
+		}
+		return nil
+	})
+	return int(failed.Load()), ctx.Err()
+}
+
+// tornTurns kills a host while sessions talk. It counts the events that a
+// client was shown and that are not stored, and the sessions in which the next
+// turn fails.
+func tornTurns(ctx context.Context, s *site) (int, error) {
+	dir := filepath.Join(s.dir, "torn-"+s.name)
+	if err := clerk().write(filepath.Join(dir, "apps")); err != nil {
+		return 0, err
+	}
+	k := newKilling(s.url, s.file)
+	const rounds = 2
+	for range rounds {
+		if err := k.round(ctx, s.lab, dir); err != nil {
+			return 0, err
+		}
+	}
+	for _, err := range k.errs {
+		fmt.Fprintln(s.progress, err)
+	}
+	return k.missing + rounds*len(k.talkers) - k.resumed, nil
+}

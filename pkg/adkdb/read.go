@@ -1,0 +1,239 @@
+package adkdb
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"agenthost/pkg/session"
+	"agenthost/pkg/store"
+)
+
+// A head is a session without its events and state.
+type head struct {
+	key     session.Key
+	created time.Time
+	err     error // why it cannot be read
+}
+
+// heads are the sessions in the order of their creation.
+func (s *source) heads(ctx context.Context) ([]head, error) {
+	var all []head
+	err := s.Each(ctx, func(rows *sql.Rows) error {
+		var app, user, id sql.NullString
+		var created any
+		if err := rows.Scan(&app, &user, &id, &created); err != nil {
+			return err
+		}
+		h := head{key: session.Key{App: app.String, User: user.String, ID: id.String}}
+		if h.created, h.err = readTime(created, time.UTC); h.err != nil {
+			h.err = fmt.Errorf("column create_time: %w", h.err)
+		}
+		all = append(all, h)
+		return nil
+	}, "SELECT s.app_name, s.user_id, s.id, "+s.Plain("s.create_time")+" FROM sessions s ORDER BY s."+s.Tie())
+	slices.SortStableFunc(all, func(a, b head) int { return a.created.Compare(b.created) })
+	return all, err
+}
+
+// listEvents remembers the ids of all events. A session's events are then
+// found by them: not every kind has an index by session.
+func (s *source) listEvents(ctx context.Context) error {
+	return s.Each(ctx, func(rows *sql.Rows) error {
+		var app, user, id, event sql.NullString
+		if err := rows.Scan(&app, &user, &id, &event); err != nil {
+			return err
+		}
+		key := session.Key{App: app.String, User: user.String, ID: id.String}
+		s.events[key] = append(s.events[key], event.String)
+		return nil
+	}, "SELECT e.app_name, e.user_id, e.session_id, e.id FROM events e ORDER BY e."+s.Tie())
+}
+
+// load reads a session whole. What cannot be read of it is told to the report;
+// nil says that the session itself cannot.
+func (s *source) load(ctx context.Context, h head, r *Report) (*store.Import, error) {
+	var text any
+	err := s.Each(ctx, func(rows *sql.Rows) error { return rows.Scan(&text) },
+		"SELECT s.state FROM sessions s WHERE s.app_name = ? AND s.user_id = ? AND s.id = ?", h.key.App, h.key.User, h.key.ID)
+	if err != nil {
+		return nil, err
+	}
+	state, bad := decodeState(text)
+	if bad = cmp.Or(h.err, bad); bad != nil {
+		n := len(s.events[h.key])
+		r.Events.Read += n
+		r.sessionLeft(h.key, n, 0, bad.Error())
+		return nil, nil
+	}
+	imp := &store.Import{Key: h.key, Created: h.created, State: r.own(h.key, state)}
+	imp.Events, err = s.loadEvents(ctx, h.key, r)
+	return imp, err
+}
+
+func decodeState(v any) (map[string]any, error) {
+	text := bytesOf(v)
+	if len(text) == 0 {
+		return map[string]any{}, nil
+	}
+	state, err := session.DecodeMap(text)
+	if err != nil {
+		return nil, fmt.Errorf("its state is no JSON object: %w", err)
+	}
+	return state, nil
+}
+
+// chunk is how many events one query asks for.
+const chunk = 200
+
+// loadEvents reads the events of a session in their order: by time, and those
+// of one time as they were written.
+func (s *source) loadEvents(ctx context.Context, key session.Key, r *Report) ([]*session.Event, error) {
+	found := map[string]*session.Event{}
+	ids := unique(s.events[key])
+	for part := range slices.Chunk(ids, chunk) {
+		err := s.readEvents(ctx, key, part, func(id string, ev *session.Event, text []byte, err error) {
+			switch {
+			case err != nil:
+				r.eventLeft(key, id, err.Error())
+			case found[id] != nil:
+				r.eventLeft(key, id, "another event of the session has the same id")
+			default:
+				found[id] = ev
+				if err := session.Overlooked(text); err != nil {
+					r.leave("event "+id+" of session "+key.String(), "is there but for a field: "+err.Error())
+				}
+			}
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	all := []*session.Event{}
+	for _, id := range ids {
+		if ev := found[id]; ev != nil {
+			all = append(all, ev)
+		}
+	}
+	slices.SortStableFunc(all, func(a, b *session.Event) int { return a.Timestamp.Compare(b.Timestamp) })
+	return all, nil
+}
+
+func unique(ids []string) []string {
+	var all []string
+	seen := map[string]bool{}
+	for _, id := range ids {
+		if !seen[id] {
+			seen[id] = true
+			all = append(all, id)
+		}
+	}
+	return all
+}
+
+// readEvents reads events by their ids, in any order.
+func (s *source) readEvents(ctx context.Context, key session.Key, ids []string, each func(id string, ev *session.Event, text []byte, err error)) error {
+	columns := []string{"e.id", "e.invocation_id", s.Plain("e.timestamp")}
+	for i, c := range s.kind.columns {
+		if s.present[i] {
+			columns = append(columns, "e."+c)
+		}
+	}
+	args := []any{key.App, key.User, key.ID}
+	for _, id := range ids {
+		args = append(args, id)
+	}
+	query := "SELECT " + strings.Join(columns, ", ") + " FROM events e WHERE e.app_name = ? AND e.user_id = ? AND e.session_id = ? AND e.id IN (?" +
+		strings.Repeat(", ?", len(ids)-1) + ")"
+	return s.Each(ctx, func(rows *sql.Rows) error {
+		values := make([]any, len(columns))
+		into := make([]any, len(columns))
+		for i := range values {
+			into[i] = &values[i]
+		}
+		if err := rows.Scan(into...); err != nil {
+			return err
+		}
+		id := string(bytesOf(values[0]))
+		ev, text, err := s.event(values)
+		each(id, ev, text, err)
+		return nil
+	}, query, args...)
+}
+
+// event makes an event of a row. Its id, invocation and time are those of the
+// columns; but a text that knows its own time is believed more than a column
+// that does not know its zone.
+func (s *source) event(row []any) (*session.Event, []byte, error) {
+	values := make([]any, len(s.kind.columns))
+	next := 3
+	for i := range values {
+		if s.present[i] {
+			values[i] = row[next]
+			next++
+		}
+	}
+	at, err := readTime(row[2], s.kind.zone)
+	if err != nil {
+		return nil, nil, fmt.Errorf("column timestamp: %w", err)
+	}
+	text, err := s.kind.event(values)
+	if err != nil {
+		return nil, nil, err
+	}
+	ev := &session.Event{}
+	if err := ev.UnmarshalJSON(text); err != nil {
+		return nil, nil, err
+	}
+	if s.kind.zone != time.Local {
+		ev.Timestamp = at
+	} else if ev.Timestamp.IsZero() {
+		ev.Timestamp = at
+		s.zoneless++
+	}
+	ev.ID, ev.InvocationID = string(bytesOf(row[0])), string(bytesOf(row[1]))
+	ev.Actions.StateDelta = session.WithoutTemp(ev.Actions.StateDelta)
+	switch {
+	case ev.ID == "":
+		return nil, nil, errors.New("it has no id")
+	case ev.Partial:
+		return nil, nil, errors.New("it is a part of a streamed answer, which is never stored here")
+	}
+	return ev, text, nil
+}
+
+// A shared state is that of an app, or of a user of it.
+type shared struct {
+	app, user string
+	keys      map[string]any
+	err       error
+}
+
+func (s *source) shared(ctx context.Context) ([]shared, error) {
+	var all []shared
+	for _, query := range []string{
+		"SELECT a.app_name, '', a.state FROM app_states a ORDER BY a.app_name",
+		"SELECT u.app_name, u.user_id, u.state FROM user_states u ORDER BY u.app_name, u.user_id",
+	} {
+		err := s.Each(ctx, func(rows *sql.Rows) error {
+			var app, user sql.NullString
+			var text any
+			if err := rows.Scan(&app, &user, &text); err != nil {
+				return err
+			}
+			sh := shared{app: app.String, user: user.String}
+			sh.keys, sh.err = decodeState(text)
+			all = append(all, sh)
+			return nil
+		}, query)
+		if err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}

@@ -1,0 +1,114 @@
+package loader
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"reflect"
+
+	"agenthost/pkg/provider"
+	"agenthost/pkg/tool"
+)
+
+// RecordTools returns what [Options.WrapTool] may be: tools that do as they do,
+// and have their calls recorded.
+func RecordTools(rec *provider.Recorder) func(tool.Tool) tool.Tool {
+	return func(t tool.Tool) tool.Tool { return &recordedTool{wrappedTool{t}, rec} }
+}
+
+// ReplayTools returns what [Options.WrapTool] may be: tools that do nothing, and
+// answer from a record. A call that the record does not have ends the run.
+func ReplayTools(s *provider.Script) func(tool.Tool) tool.Tool {
+	replay := provider.NewToolReplay(s)
+	return func(t tool.Tool) tool.Tool { return &replayedTool{wrappedTool{t}, replay} }
+}
+
+type wrappedTool struct{ tool.Tool }
+
+// Traits are those of the tool itself.
+func (t wrappedTool) Traits() tool.Traits { return tool.TraitsOf(t.Tool) }
+
+type recordedTool struct {
+	wrappedTool
+	rec *provider.Recorder
+}
+
+// Run runs the tool; see [tool.Tool]. A call that is given up is not recorded,
+// and neither are wrong arguments: they are refused again.
+func (t *recordedTool) Run(ctx context.Context, call *tool.Call) (*tool.Result, error) {
+	c := &provider.ToolCall{Origin: call.Origin, Name: call.Name, Args: maps.Clone(call.Args)}
+	before := maps.Clone(call.Actions.StateDelta)
+	result, err := t.Tool.Run(ctx, call)
+	late, wrong := (*tool.TimeoutError)(nil), (*tool.ArgsError)(nil)
+	switch {
+	case errors.As(err, &wrong):
+		return result, err
+	case err != nil && errors.As(context.Cause(ctx), &late):
+		c.Error = late.Error()
+	case err != nil && ctx.Err() != nil:
+		return result, err
+	case err != nil:
+		c.Error = err.Error()
+	case result != nil:
+		c.Response = result.Response
+	}
+	c.State = written(before, call.Actions.StateDelta)
+	t.rec.AddToolCall(c)
+	return result, err
+}
+
+// written are the keys that differ from those before.
+func written(before, after map[string]any) map[string]any {
+	state := map[string]any{}
+	for k, v := range after {
+		if old, ok := before[k]; !ok || !reflect.DeepEqual(old, v) {
+			state[k] = v
+		}
+	}
+	return state
+}
+
+type replayedTool struct {
+	wrappedTool
+	replay *provider.ToolReplay
+}
+
+// Run answers from the record; see [tool.Tool].
+func (t *replayedTool) Run(ctx context.Context, call *tool.Call) (*tool.Result, error) {
+	if _, err := tool.CheckArgs(t.Declaration(), call.Args); err != nil {
+		return nil, err
+	}
+	found, err := t.replay.Answer(ctx, call.Origin, call.Name, call.Args)
+	if err != nil {
+		return nil, &tool.EndError{Err: err}
+	}
+	for k, v := range found.State {
+		call.State.Set(k, v)
+	}
+	switch {
+	case found.Error != "":
+		return nil, errors.New(found.Error)
+	case found.Response == nil:
+		return nil, nil
+	}
+	return &tool.Result{Response: found.Response}, nil
+}
+
+// wrappedSet is a set whose tools are wrapped.
+type wrappedSet struct {
+	tool.Set
+	wrap func(tool.Tool) tool.Tool
+}
+
+// Tools are those of the set, each wrapped.
+func (s wrappedSet) Tools(ctx context.Context) ([]tool.Tool, error) {
+	tools, err := s.Set.Tools(ctx)
+	if err != nil {
+		return nil, err
+	}
+	wrapped := make([]tool.Tool, len(tools))
+	for i, t := range tools {
+		wrapped[i] = s.wrap(t)
+	}
+	return wrapped, nil
+}

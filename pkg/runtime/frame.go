@@ -1,0 +1,301 @@
+package runtime
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync/atomic"
+
+	"agenthost/pkg/session"
+)
+
+// A frame is the run of one agent inside an invocation of a resumable app. Its
+// path has a segment for each agent above it and for itself, with how many
+// times that one has run it: pipeline@1/writer@2. All events of the run hold
+// the path, so that a resumed invocation finds for each agent what it did.
+type frame struct {
+	path   string
+	parent *frame
+	// past is what the agent did before the invocation was resumed; nil if it
+	// had not begun.
+	past *past
+	// paused says that the agent, or one below it, waits for somebody.
+	paused atomic.Bool
+	// waiting are the calls of an LLM agent that are answered later.
+	waiting map[string]bool
+}
+
+// The places beside an agent where its callbacks speak. No agent can have these
+// names.
+const (
+	asideBeforeRun   = "(before_run)"
+	asideWhen        = "(when)"
+	asideBeforeAgent = "(before_agent)"
+	asideAfterAgent  = "(after_agent)"
+)
+
+// below is the frame of an agent that this one runs for the nth time.
+func (f *frame) below(rec *record, name string, nth int) *frame {
+	if f == nil {
+		return nil
+	}
+	path := fmt.Sprintf("%s/%s@%d", f.path, name, nth)
+	return &frame{path: path, parent: f, past: rec.at(path)}
+}
+
+// aside is the invocation as a callback beside the agent has it.
+func (inv *Invocation) aside(name string) *Invocation {
+	if inv.frame == nil {
+		return inv
+	}
+	beside := *inv
+	beside.frame = &frame{path: inv.frame.path + "/" + name, parent: inv.frame}
+	return &beside
+}
+
+// asideEvents are those that a callback beside the agent left.
+func (inv *Invocation) asideEvents(name string) []*session.Event {
+	return inv.run.record.at(inv.frame.path + "/" + name).all()
+}
+
+// pause says that somebody has to answer before this agent, and those that it
+// is a part of, go on.
+func (f *frame) pause() {
+	for ; f != nil; f = f.parent {
+		f.paused.Store(true)
+	}
+}
+
+// Resumable says whether the invocation may be resumed later. Only then are
+// checkpoints worth making.
+func (inv *Invocation) Resumable() bool { return inv.frame != nil }
+
+// Paused says whether an agent that this one has run waits for somebody. The
+// agent then starts nothing new and returns; it runs again when the invocation
+// is resumed.
+func (inv *Invocation) Paused() bool { return inv.frame != nil && inv.frame.paused.Load() }
+
+// AgentState is what the agent's last checkpoint says; nil when there is none.
+func (inv *Invocation) AgentState() map[string]any {
+	if inv.frame == nil || inv.frame.past == nil {
+		return nil
+	}
+	return inv.frame.past.state
+}
+
+// Checkpoint makes an event that says how far the agent is. It is yielded like
+// any other, and only where the invocation is Resumable; no model sees it.
+func (inv *Invocation) Checkpoint(state map[string]any) *session.Event {
+	ev := inv.NewEvent()
+	ev.Actions.AgentState, _ = session.Normalize(state).(map[string]any)
+	return ev
+}
+
+// runFrame runs the agent of a resumable app between its callbacks, from where
+// it was, and says so when it has ended. What was done before is not done
+// again, nor said again.
+func (inv *Invocation) runFrame(ctx context.Context) Events {
+	return func(yield func(*session.Event, error) bool) {
+		if inv.frame.past.hasEnded() {
+			return
+		}
+		goOn, ok := inv.enterFrame(ctx, yield)
+		if ok && goOn {
+			_, ok = forward(inv.play(ctx), yield)
+			ok = ok && !inv.Paused() && inv.askAfter(ctx, yield)
+		}
+		if _, join := inv.node.agent.(*JoinNode); !ok || join {
+			return
+		}
+		ev := inv.NewEvent()
+		ev.Actions.EndOfAgent = true
+		yield(ev, nil)
+	}
+}
+
+// enterFrame asks the agent's condition and its callbacks before it, unless it
+// has begun. goOn is false when the agent has nothing to do, ok is false when
+// the run is over.
+func (inv *Invocation) enterFrame(ctx context.Context, yield func(*session.Event, error) bool) (goOn, ok bool) {
+	if len(inv.asideEvents(asideWhen)) > 0 {
+		return false, true
+	}
+	for _, ev := range inv.asideEvents(asideBeforeAgent) {
+		if ev.Content != nil {
+			return false, true
+		}
+	}
+	if inv.run.record.begun(inv.frame.path) {
+		return true, true
+	}
+	if when := inv.node.when; when != nil {
+		holds, err := when.holds(ctx, inv, "when")
+		if err != nil {
+			yield(nil, err)
+			return false, false
+		}
+		if !holds {
+			return false, yield(inv.aside(asideWhen).skipped("when: "+when.Value), nil)
+		}
+	}
+	if inv.node.hooks == nil {
+		return true, true
+	}
+	answered, ok := inv.aside(asideBeforeAgent).askAround(ctx, "before_agent", inv.node.hooks.beforeAgent, yield)
+	return !answered, ok
+}
+
+// askAfter asks the callbacks behind the agent. It is false when the run is
+// over.
+func (inv *Invocation) askAfter(ctx context.Context, yield func(*session.Event, error) bool) bool {
+	if inv.node.hooks == nil || len(inv.asideEvents(asideAfterAgent)) > 0 {
+		return true
+	}
+	_, ok := inv.aside(asideAfterAgent).askAround(ctx, "after_agent", inv.node.hooks.afterAgent, yield)
+	return ok
+}
+
+// currentKey is the key of a checkpoint that names the sub-agent which runs
+// (adk-python agents/sequential_agent.py).
+const currentKey = "current_sub_agent"
+
+// current is the place of the sub-agent that the last checkpoint names, and
+// whether there was one.
+func (inv *Invocation) current() (i int, found bool, err error) {
+	name, ok := inv.AgentState()[currentKey].(string)
+	if !ok {
+		return 0, false, nil
+	}
+	for i, c := range inv.node.children {
+		if c.agent.Name() == name {
+			return i, true, nil
+		}
+	}
+	return 0, false, inv.lost(name)
+}
+
+// lost says that what ran is not there any more.
+func (inv *Invocation) lost(name string) error {
+	return failf(CodeInvalidRequest, session.ErrInvalid,
+		"the invocation cannot be resumed: it was in %s of agent %s, which is no longer there; begin a new one", name, inv.node.agent.Name())
+}
+
+// A past is what one frame left behind.
+type past struct {
+	events []*session.Event
+	state  map[string]any
+	ended  bool
+}
+
+func (p *past) hasEnded() bool { return p != nil && p.ended }
+
+func (p *past) all() []*session.Event {
+	if p == nil {
+		return nil
+	}
+	return p.events
+}
+
+// A record is what a resumed invocation did before, read from the session's
+// events alone. Nil is that of an invocation that is new.
+type record struct {
+	events []*session.Event // of agents, in order
+	users  []*session.Event // of the user
+	frames map[string]*past
+	starts map[string]bool // paths with an event at or below them
+}
+
+func (rec *record) at(path string) *past {
+	if rec == nil {
+		return nil
+	}
+	return rec.frames[path]
+}
+
+func (rec *record) begun(path string) bool { return rec != nil && rec.starts[path] }
+
+// under are the events of a frame and of those below it.
+func (rec *record) under(path string) []*session.Event {
+	if !rec.begun(path) {
+		return nil
+	}
+	var all []*session.Event
+	for _, ev := range rec.events {
+		if ev.NodePath == path || strings.HasPrefix(ev.NodePath, path+"/") {
+			all = append(all, ev)
+		}
+	}
+	return all
+}
+
+// newRecord reads the events of one invocation.
+func newRecord(events []*session.Event, invocation string) *record {
+	rec := &record{frames: map[string]*past{}, starts: map[string]bool{}}
+	for _, ev := range events {
+		switch {
+		case ev.InvocationID != invocation:
+		case ev.Author == session.UserAuthor:
+			rec.users = append(rec.users, ev)
+		case ev.NodePath != "":
+			rec.add(ev)
+		}
+	}
+	return rec
+}
+
+func (rec *record) add(ev *session.Event) {
+	rec.events = append(rec.events, ev)
+	for i, c := range ev.NodePath {
+		if c == '/' {
+			rec.starts[ev.NodePath[:i]] = true
+		}
+	}
+	rec.starts[ev.NodePath] = true
+	p := rec.frames[ev.NodePath]
+	if p == nil {
+		p = &past{}
+		rec.frames[ev.NodePath] = p
+	}
+	p.events = append(p.events, ev)
+	if ev.Actions.AgentState != nil {
+		p.state = ev.Actions.AgentState
+	}
+	p.ended = p.ended || ev.Actions.EndOfAgent
+}
+
+// root is the frame that the invocation began with; empty when no agent has
+// spoken.
+func (rec *record) root() string {
+	if rec == nil || len(rec.events) == 0 {
+		return ""
+	}
+	path, _, _ := strings.Cut(rec.events[0].NodePath, "/")
+	return path
+}
+
+// answered says whether the user has answered a call.
+func (rec *record) answered(call string) bool {
+	if rec == nil {
+		return false
+	}
+	for _, ev := range rec.users {
+		for _, f := range ev.Responses() {
+			if f.ID == call {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// modelAnswers counts how often models were asked, as far as events tell.
+func (rec *record) modelAnswers() int {
+	n := 0
+	for _, ev := range rec.events {
+		aside := strings.HasSuffix(ev.NodePath, ")") || ev.Actions.SetModelResponse != nil && len(ev.Responses()) == 0
+		if !aside && (ev.Content != nil && ev.Content.Role != "user" || ev.ErrorCode != "") {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,138 @@
+package runtime_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/genai"
+
+	"agenthost/internal/testenv"
+	"agenthost/pkg/model"
+	"agenthost/pkg/runtime"
+	"agenthost/pkg/session"
+	"agenthost/pkg/spec"
+	"agenthost/pkg/store"
+	"agenthost/pkg/tool"
+)
+
+// remembered are the texts that a search finds, joined by bars.
+func remembered(t *testing.T, e *testenv.Env, key session.Key, query string) string {
+	t.Helper()
+	ms, err := e.Store.Memories.Search(t.Context(), key.App, key.User, store.MemoryQuery{Text: query})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var texts []string
+	for _, m := range ms {
+		texts = append(texts, m.Text())
+	}
+	return strings.Join(texts, "|")
+}
+
+func agentRemembers(ctx context.Context, m *runtime.Moment) (*genai.Content, error) {
+	return nil, m.Memories.AddSession(ctx)
+}
+
+// A callback adds the session as far as it is stored, all of it: also what a
+// run with a narrow window does not see. A tool adds what comes from no
+// session.
+func TestCallbackRemembers(t *testing.T) {
+	e := testenv.New(t, nil)
+	key := e.Session(t, "app", "s", nil)
+	note, err := tool.FromFunc("note", "", func(ctx context.Context, call *tool.Call, _ struct{}) (any, error) {
+		err := call.Memories.Add(ctx, &session.Memory{Content: model.UserText("word of the tool")})
+		return nil, errors.Join(err, call.Memories.AddEvents(ctx, nil))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	agent := runtime.NewLLM("keeper", &runtime.LLMOptions{Tools: []tool.Tool{note}})
+	agent.Callbacks.AfterAgent = []runtime.AgentFunc{agentRemembers}
+	one := 1
+	config := runtime.DefaultRunConfig()
+	config.SessionWindow = &runtime.SessionWindow{NumRecentEvents: &one}
+	deploy(t, e, agent, &runtime.AppOptions{Model: calling("note"), Config: &config})
+	outline(e.Host.Run(t.Context(), say(key, "word one")))
+	outline(e.Host.Run(t.Context(), say(key, "word two")))
+	want := "word of the tool|word two|word of the tool|word one"
+	if diff := cmp.Diff(want, remembered(t, e, key, "word")); diff != "" {
+		t.Errorf("remembered (-want +got):\n%s", diff)
+	}
+}
+
+// An agent that is called as a tool finds what its caller finds, but what is
+// said to it is not remembered: it is no conversation with the user.
+func TestInnerRunIsNotRemembered(t *testing.T) {
+	e := testenv.New(t, nil)
+	key := e.Session(t, "app", "s", nil)
+	var found int
+	look := func(ctx context.Context, m *runtime.Moment) (*genai.Content, error) {
+		ms, err := m.Memories.Search(ctx, "word")
+		found = len(ms)
+		return nil, errors.Join(err, m.Memories.AddSession(ctx), m.Memories.AddEvents(ctx, m.Session().Events()))
+	}
+	inner := runtime.NewLLM("helper", &runtime.LLMOptions{Model: saying("inner word")})
+	inner.Callbacks.AfterAgent = []runtime.AgentFunc{look}
+	agentTool := runtime.NewAgentTool(inner, false)
+	root := runtime.NewLLM("root", &runtime.LLMOptions{Tools: []tool.Tool{agentTool}})
+	deploy(t, e, root, &runtime.AppOptions{Model: answering(func(_ context.Context, req *model.Request) (*genai.Content, error) {
+		if len(model.ResponsesOf(req.Contents[len(req.Contents)-1])) > 0 {
+			return model.ModelText("done"), nil
+		}
+		return &genai.Content{Role: genai.RoleModel, Parts: []*genai.Part{{FunctionCall: &genai.FunctionCall{
+			Name: "helper", Args: map[string]any{"request": "say a word"},
+		}}}}, nil
+	}), Plugins: []*runtime.Plugin{addToMemory(t, slog.New(slog.DiscardHandler))}})
+	if err := e.Store.Memories.Add(t.Context(), key.App, key.User, &session.Memory{Content: model.UserText("old word")}); err != nil {
+		t.Fatal(err)
+	}
+	outline(e.Host.Run(t.Context(), say(key, "word one")))
+	if found != 1 {
+		t.Errorf("the inner agent found %d memories, want 1", found)
+	}
+	if diff := cmp.Diff("word one|old word", remembered(t, e, key, "word")); diff != "" {
+		t.Errorf("remembered (-want +got):\n%s", diff)
+	}
+}
+
+func addToMemory(t *testing.T, logger *slog.Logger) *runtime.Plugin {
+	t.Helper()
+	kind, ok := runtime.PluginKinds().Lookup("add_to_memory")
+	if !ok {
+		t.Fatal("there is no plugin add_to_memory")
+	}
+	n, _ := spec.Parse("app.yaml", []byte("{}"))
+	plan, ds := kind.Decode(n)
+	if err := ds.Err(); err != nil {
+		t.Fatal(err)
+	}
+	p, err := plan.Build(t.Context(), runtime.PluginEnv{Logger: logger})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// What cannot be remembered is told to the log: the answer has been given.
+func TestAddToMemoryFails(t *testing.T) {
+	e := testenv.New(t, nil)
+	key := e.Session(t, "app", "s", nil)
+	var log bytes.Buffer
+	ctx, cancel := context.WithCancel(t.Context())
+	deploy(t, e, runtime.NewLLM("keeper", nil), &runtime.AppOptions{
+		Model:   saying("done"),
+		Plugins: []*runtime.Plugin{{Name: "first", AfterRun: func(context.Context, *runtime.Invocation) error { cancel(); return nil }}, addToMemory(t, slog.New(slog.NewTextHandler(&log, nil)))},
+	})
+	if got := outline(e.Host.Run(ctx, say(key, "word"))); got != "keeper: done\n" {
+		t.Errorf("run = %s", got)
+	}
+	const want = `level=WARN msg="adding a run to the memory" app=app session=s invocation=e-`
+	if !strings.Contains(log.String(), want) || !strings.Contains(log.String(), "context canceled") {
+		t.Errorf("log = %s, want %s", &log, want)
+	}
+}

@@ -1,0 +1,293 @@
+package runtime
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"google.golang.org/genai"
+
+	"agenthost/pkg/model"
+	"agenthost/pkg/session"
+)
+
+// resumed finds the invocation that a request goes on with and what it did
+// before: the one that it names, or that of the call which its message answers
+// (adk-python runners.py _resolve_invocation_id). Any other request begins a
+// new one.
+func (r *run) resumed(req *RunRequest, events []*session.Event) error {
+	if req.InvocationID != "" && !r.app.Resumable {
+		return refused("app %s cannot resume the invocation %s: set resumability_config: {is_resumable: true} in its app.yaml", r.app.Name, req.InvocationID)
+	}
+	if !r.app.Resumable {
+		return nil
+	}
+	events = session.WithoutRewound(events)
+	id := req.InvocationID
+	if req.Message != nil {
+		answered := r.answeredIn(events)
+		switch {
+		case answered != "":
+			if id != "" && id != answered {
+				r.host.logger.Warn("the message answers a call of another invocation than the request names: that one is resumed",
+					"session", r.sess.ID, "named", id, "invocation", answered)
+			}
+			id = answered
+		case id != "":
+			return refused("a message beside invocationId has to answer a function call of that invocation; leave invocationId out to say something new")
+		}
+	}
+	if id == "" {
+		return nil
+	}
+	rec := newRecord(events, id)
+	if len(rec.users)+len(rec.events) == 0 {
+		if req.Message != nil {
+			return nil
+		}
+		return failf(CodeInvalidRequest, session.ErrNotFound, "Invocation ID not found: %s", id)
+	}
+	return r.goOnWith(rec, id, req)
+}
+
+// goOnWith makes the run one of an earlier invocation. A message for one that
+// has ended, or that began when the app was not resumable, is a new invocation.
+func (r *run) goOnWith(rec *record, id string, req *RunRequest) error {
+	if req.Message != nil && (rec.root() == "" || rec.at(rec.root()).hasEnded()) {
+		return nil
+	}
+	if req.Message == nil {
+		if len(rec.users) == 0 {
+			return refused("the invocation %s has no message of the user to resume with", id)
+		}
+		r.user = rec.users[0].Content
+		if last := rec.users[len(rec.users)-1]; len(last.Responses()) > 0 {
+			r.user = last.Content
+		}
+		r.userText = model.TextOf(r.user)
+		r.turn = countTurns(r.sess.History)
+	}
+	r.id, r.record = id, rec
+	r.budget.used.Store(int64(rec.modelAnswers()))
+	return nil
+}
+
+// answeredIn is the invocation with the call that the message answers.
+func (r *run) answeredIn(events []*session.Event) string {
+	ids := map[string]bool{}
+	for _, f := range model.ResponsesOf(r.user) {
+		ids[f.ID] = true
+	}
+	if len(ids) == 0 {
+		return ""
+	}
+	for i := len(events) - 1; i >= 0; i-- {
+		for _, c := range events[i].Calls() {
+			if ids[c.ID] {
+				return events[i].InvocationID
+			}
+		}
+	}
+	return ""
+}
+
+// Unfinished is the last invocation that can be resumed: one of a resumable app
+// that was cut off, or that waits for somebody. It is empty when the session's
+// last invocation has ended or cannot be resumed.
+func Unfinished(events []*session.Event) string {
+	events = session.WithoutRewound(events)
+	for _, ev := range slices.Backward(events) {
+		if ev.Actions.Compaction != nil {
+			continue
+		}
+		rec := newRecord(events, ev.InvocationID)
+		if ev.NodePath == "" && ev.Author != session.UserAuthor || rec.at(rec.root()).hasEnded() {
+			return ""
+		}
+		return ev.InvocationID
+	}
+	return ""
+}
+
+// root is the invocation's first agent: that of its record, or a choice.
+func (r *run) root() (*Invocation, error) {
+	if !r.app.Resumable {
+		return &Invocation{run: r, node: r.pick()}, nil
+	}
+	path := r.record.root()
+	if path == "" {
+		n := r.pick()
+		return &Invocation{run: r, node: n, frame: &frame{path: n.agent.Name() + "@1"}}, nil
+	}
+	name := path[:len(path)-len("@1")]
+	n := r.app.find(name)
+	if n == nil {
+		return nil, refused("the invocation cannot be resumed: agent %s, which began it, is no longer part of the app; begin a new one", name)
+	}
+	return &Invocation{run: r, node: n, frame: &frame{path: path, past: r.record.at(path)}}, nil
+}
+
+// restoreCredentials gives a resumed run what the user's message gave before:
+// temp: keys are not stored.
+func (r *run) restoreCredentials() {
+	if r.decisions != nil && len(r.decisions.credentials) > 0 {
+		r.sess.State.Apply(r.decisions.credentials)
+	}
+}
+
+// waitingKey is the key of an LLM agent's checkpoint with the calls that
+// somebody answers later.
+const waitingKey = "waiting_for"
+
+// watch notes the calls that somebody answers later.
+func (f *frame) watch(ev *session.Event) {
+	if f == nil || ev == nil || ev.Partial {
+		return
+	}
+	for _, id := range ev.LongRunningToolIDs {
+		if f.waiting == nil {
+			f.waiting = map[string]bool{}
+		}
+		f.waiting[id] = true
+	}
+}
+
+// recall finds the calls that still wait for an answer when the agent is taken
+// up again.
+func (f *frame) recall(rec *record) {
+	for _, ev := range f.past.all() {
+		f.watch(ev)
+	}
+	for id := range f.waiting {
+		if rec.answered(id) {
+			delete(f.waiting, id)
+		}
+	}
+}
+
+// rest pauses an LLM agent that waits for somebody, and tells so once. It is
+// false when there is nothing to wait for.
+func (s *step) rest() bool {
+	f := s.inv.frame
+	if f == nil || len(f.waiting) == 0 {
+		return false
+	}
+	f.pause()
+	if events := f.past.all(); len(events) > 0 && events[len(events)-1].Actions.AgentState != nil && !s.spoke {
+		return true
+	}
+	ids := []any{}
+	for _, id := range slices.Sorted(maps.Keys(f.waiting)) {
+		ids = append(ids, id)
+	}
+	s.yield(s.inv.Checkpoint(map[string]any{waitingKey: ids}), nil)
+	return true
+}
+
+// takeUp goes on where the agent was when its invocation was cut off or paused,
+// and says whether a model call has to follow.
+func (s *step) takeUp(ctx context.Context) bool {
+	f := s.inv.frame
+	f.recall(s.inv.run.record)
+	if d := s.inv.run.decisions; d != nil && f.made(d) && !d.done.Load() && len(d.open) > 0 {
+		if !s.resume(ctx) {
+			return false
+		}
+		return !s.waits()
+	}
+	if calls := s.unanswered(); len(calls) > 0 {
+		answer, ok := s.answer(ctx, calls)
+		return ok && answer != nil && !answer.IsFinal() && !s.waits()
+	}
+	if s.waits() {
+		return false
+	}
+	last := f.past.last()
+	switch {
+	case last == nil || last.ErrorCode != "":
+		return true
+	case last.Actions.AgentState != nil:
+		return true // all that it waited for is there
+	case last.Actions.TransferToAgent != "":
+		s.transfer(ctx, last.Actions.TransferToAgent)
+		return false
+	case len(last.Calls()) > 0:
+		return true // the user has answered them
+	case len(last.Responses()) == 0:
+		return !last.IsFinal()
+	}
+	last, ok := s.settle(last)
+	return ok && !last.IsFinal()
+}
+
+func (s *step) waits() bool { return len(s.inv.frame.waiting) > 0 }
+
+// made says whether the calls that a person decided on are this frame's.
+func (f *frame) made(d *decisions) bool {
+	for _, ev := range f.past.all() {
+		for _, c := range ev.Calls() {
+			for _, one := range d.open {
+				if one.call.ID == c.ID {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// unanswered are the calls of the model's last answer that were made and not
+// carried out: nothing that came of them was stored.
+func (s *step) unanswered() []*genai.FunctionCall {
+	var calls []*genai.FunctionCall
+	done := map[string]bool{}
+	for _, ev := range s.inv.frame.past.all() {
+		if made := ev.Calls(); len(made) > 0 && !isRequest(ev, made[0]) {
+			calls = made
+		}
+		for _, f := range ev.Responses() {
+			done[f.ID] = true
+		}
+		if ids, ok := ev.Actions.AgentState[waitingKey].([]any); ok {
+			for _, id := range ids {
+				done[id.(string)] = true
+			}
+		}
+	}
+	var open []*genai.FunctionCall
+	for _, c := range calls {
+		if !done[c.ID] && !s.inv.run.record.answered(c.ID) {
+			open = append(open, c)
+		}
+	}
+	return open
+}
+
+// asked says whether a person was asked about a call before the invocation was
+// cut off: asking again would ask twice.
+func (s *step) asked(request, call string) bool {
+	if s.inv.frame == nil {
+		return false
+	}
+	for _, ev := range s.inv.frame.past.all() {
+		for _, c := range ev.Calls() {
+			original, _ := c.Args["originalFunctionCall"].(map[string]any)
+			about := c.Args["functionCallId"]
+			if original != nil {
+				about = original["id"]
+			}
+			if c.Name == request && isRequest(ev, c) && about == call {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// last is the last event that is the agent's own.
+func (p *past) last() *session.Event {
+	if events := p.all(); len(events) > 0 {
+		return events[len(events)-1]
+	}
+	return nil
+}

@@ -1,0 +1,39 @@
+package runtime
+
+import "agenthost/pkg/spec"
+
+// A ResumabilityConfig says whether invocations may be resumed. It is the
+// resumability_config of app.yaml, or of the root agent (adk-python apps/app.py
+// ResumabilityConfig). Both spellings mean the same.
+type ResumabilityConfig struct {
+	IsResumable        bool `yaml:"is_resumable" doc:"Invocations that were cut off go on where they were, and those that wait for somebody pause as a whole."`
+	EnableResumability bool `yaml:"enable_resumability" doc:"The same as is_resumable."`
+}
+
+// DecodeSpec decodes the fields and refuses two answers to one question.
+func (c *ResumabilityConfig) DecodeSpec(n *spec.Node) spec.Diagnostics {
+	type fields ResumabilityConfig
+	ds := spec.Decode(n, (*fields)(c))
+	at := n.Get("enable_resumability")
+	if !ds.HasErrors() && at != nil && n.Get("is_resumable") != nil && c.IsResumable != c.EnableResumability {
+		ds = append(ds, at.Errorf("resumability", "is_resumable and enable_resumability say the same thing, and here they differ").
+			WithHint("leave one of them out"))
+	}
+	return ds
+}
+
+// SchemaSpec describes the fields.
+func (c *ResumabilityConfig) SchemaSpec() map[string]any {
+	return map[string]any{
+		"type": "object", "additionalProperties": false,
+		"properties": map[string]any{
+			"is_resumable":        map[string]any{"type": "boolean"},
+			"enable_resumability": map[string]any{"type": "boolean"},
+		},
+	}
+}
+
+// Resumable says whether either field asks for it; nil does not.
+func (c *ResumabilityConfig) Resumable() bool {
+	return c != nil && (c.IsResumable || c.EnableResumability)
+}

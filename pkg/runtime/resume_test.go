@@ -1,0 +1,203 @@
+package runtime_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/rogpeppe/go-internal/txtar"
+	"google.golang.org/genai"
+
+	"agenthost/internal/testenv"
+	"agenthost/pkg/model"
+	"agenthost/pkg/runtime"
+	"agenthost/pkg/session"
+)
+
+// TestResume cuts a reference conversation off behind each of its events, as a
+// kill of the process does, and resumes it in a new host: the history has to
+// become that of the conversation which was not cut off. What answers a call of
+// the invocation is said again where it was not heard.
+func TestResume(t *testing.T) {
+	files, err := filepath.Glob("testdata/resume/*.txtar")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no conversations", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
+			c := readConversation(t, file)
+			whole := c.play(t, nil)
+			want := c.lines(t, whole)
+			if !slices.ContainsFunc(whole, func(ev *session.Event) bool { return ev.Actions.EndOfAgent }) {
+				t.Fatalf("the conversation never ended:\n%s", strings.Join(want, "\n"))
+			}
+			for cut := 1; cut <= len(whole); cut++ {
+				got := c.play(t, whole[:cut])
+				if diff := cmp.Diff(want, c.lines(t, got)); diff != "" {
+					t.Fatalf("cut off behind event %d of %d (-whole +resumed):\n%s\nwhole:\n%s", cut, len(whole), diff, strings.Join(want, "\n"))
+				}
+				c.service.checkKeys(t, got)
+			}
+		})
+	}
+}
+
+type conversation struct {
+	files map[string][]byte
+	// said are the user's messages: a text, or {"answer": TOOL, "response": …}
+	// for the call of that tool which is open.
+	said []string
+	// unordered is a conversation with parallel branches.
+	unordered bool
+	service   *service
+}
+
+func readConversation(t *testing.T, file string) *conversation {
+	ar, err := txtar.ParseFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &conversation{files: map[string][]byte{}, service: newService(t), unordered: strings.Contains(file, "parallel")}
+	for _, f := range ar.Files {
+		if f.Name == "input" {
+			c.said = strings.Split(strings.TrimSpace(string(f.Data)), "\n")
+			continue
+		}
+		c.files[f.Name] = []byte(strings.ReplaceAll(string(f.Data), "SERVICE", c.service.URL))
+	}
+	return c
+}
+
+// play plays the conversation in a new host, from the events of an earlier one
+// on, and returns all that is stored.
+func (c *conversation) play(t *testing.T, before []*session.Event) []*session.Event {
+	e := testenv.New(t, &testenv.Options{FirstID: 1000 * (len(before) + 1)})
+	e.Load(t, testenv.Files(t, "app", c.files))
+	key := e.Session(t, "app", "s", nil)
+	sess, err := e.Store.Sessions.Get(t.Context(), key, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	heard := 0
+	for _, ev := range before {
+		again := *ev
+		again.Seq = 0
+		if err := e.Store.Sessions.Append(t.Context(), sess, &again); err != nil {
+			t.Fatal(err)
+		}
+		if ev.Author == session.UserAuthor {
+			heard++
+		}
+	}
+	if heard > 0 {
+		c.run(t, e, &runtime.RunRequest{App: "app", UserID: key.User, SessionID: key.ID, InvocationID: before[len(before)-1].InvocationID})
+	}
+	for _, said := range c.said[heard:] {
+		req := &runtime.RunRequest{App: "app", UserID: key.User, SessionID: key.ID}
+		req.Message = model.UserText(said)
+		if strings.HasPrefix(said, "{") {
+			req.Message = answerTo(t, e, key, said)
+		}
+		c.run(t, e, req)
+	}
+	sess, err = e.Store.Sessions.Get(t.Context(), key, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sess.Events()
+}
+
+func (c *conversation) run(t *testing.T, e *testenv.Env, req *runtime.RunRequest) {
+	for _, err := range e.Host.Run(t.Context(), req) {
+		if err != nil {
+			t.Fatalf("running %q: %v", model.TextOf(req.Message), err)
+		}
+	}
+}
+
+// answerTo answers the open call of a tool.
+func answerTo(t *testing.T, e *testenv.Env, key session.Key, said string) *genai.Content {
+	var a struct {
+		Answer   string
+		Response map[string]any
+	}
+	if err := json.Unmarshal([]byte(said), &a); err != nil {
+		t.Fatal(err)
+	}
+	sess, err := e.Store.Sessions.Get(t.Context(), key, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, ev := range slices.Backward(sess.Events()) {
+		for _, call := range ev.Calls() {
+			if call.Name == a.Answer {
+				return &genai.Content{Role: genai.RoleUser, Parts: []*genai.Part{{FunctionResponse: &genai.FunctionResponse{
+					ID: call.ID, Name: call.Name, Response: a.Response,
+				}}}}
+			}
+		}
+	}
+	t.Fatalf("nobody called %s", a.Answer)
+	return nil
+}
+
+// madeID are the ids of calls that the runtime made.
+var madeID = regexp.MustCompile(`adk-[0-9a-z-]+`)
+
+// lines are the events as text, without ids. Those of parallel branches are in
+// no order, and a workflow's own notes on the way depend on it.
+func (c *conversation) lines(t *testing.T, events []*session.Event) []string {
+	var all []string
+	for _, ev := range events {
+		if c.unordered && ev.Actions.AgentState["tasks"] != nil {
+			continue
+		}
+		all = append(all, ev.NodePath+" "+madeID.ReplaceAllString(testenv.Stable(t, ev), "ID"))
+	}
+	if c.unordered {
+		slices.Sort(all)
+	}
+	return all
+}
+
+// A service answers every call and keeps the key that each came with.
+type service struct {
+	*httptest.Server
+	mu   sync.Mutex
+	keys map[string]int
+}
+
+func newService(t *testing.T) *service {
+	s := &service{keys: map[string]int{}}
+	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.mu.Lock()
+		s.keys[r.Header.Get("Idempotency-Key")]++
+		s.mu.Unlock()
+		fmt.Fprint(w, `{"found": true}`)
+	}))
+	t.Cleanup(s.Close)
+	return s
+}
+
+// checkKeys wants every call of the tool lookup to have reached the service
+// with its key.
+func (s *service) checkKeys(t *testing.T, events []*session.Event) {
+	t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, ev := range events {
+		for _, call := range ev.Calls() {
+			if key := ev.InvocationID + "/" + call.ID; call.Name == "lookup" && s.keys[key] == 0 {
+				t.Errorf("the call %s never reached the service under its key", key)
+			}
+		}
+	}
+}

@@ -1,0 +1,78 @@
+package runtime
+
+import (
+	"strings"
+
+	"agenthost/pkg/spec"
+	"agenthost/pkg/template"
+	"agenthost/pkg/tool"
+)
+
+// CheckWays checks the conditions with the types of the state, and warns when
+// there is no default route and none may be taken. It is silent when the routes
+// name every value of a key that the schema knows the values of. A nil schema
+// knows none.
+func (c *routerConfig) CheckWays(n *spec.Node, s *tool.StateSchema) spec.Diagnostics {
+	var ds spec.Diagnostics
+	if s != nil {
+		env := conditionEnv()
+		env["state"] = s.Samples()
+		for _, r := range c.Routes {
+			if r.When != nil && r.When.compiled != nil {
+				_, wrong := compileConditionIn(r.When.Expr, env)
+				ds = append(ds, wrong...)
+			}
+		}
+	}
+	if len(c.Routes) == 0 || c.Routes[len(c.Routes)-1].When == nil || append(ds, c.Check(n)...).HasErrors() {
+		return ds
+	}
+	key, missing := c.uncovered(s)
+	if key != "" && len(missing) == 0 {
+		return ds
+	}
+	d := n.Get("routes").Warnf("route", "no default route: when no condition is true, nothing is done")
+	if key != "" {
+		d = n.Get("routes").Warnf("route", "no default route, and none for %s as state.%s: nothing is done then", strings.Join(missing, ", "), key)
+	}
+	return append(ds, d.WithHint("let the last route have no when"))
+}
+
+// uncovered is the key of which the routes name most of the values, and the
+// values that no route is for; empty where no key has a list of values.
+func (c *routerConfig) uncovered(s *tool.StateSchema) (key string, missing []string) {
+	named := map[string]map[string]bool{}
+	for _, r := range c.Routes {
+		if r.When == nil {
+			continue
+		}
+		same, ok := template.Equalities(r.When.Value)
+		if !ok {
+			continue
+		}
+		for _, e := range same {
+			if e.Of != "state" || len(s.Values(e.Member)) == 0 {
+				continue
+			}
+			if named[e.Member] == nil {
+				named[e.Member] = map[string]bool{}
+			}
+			named[e.Member][jsonText(e.Value)] = true
+		}
+	}
+	for _, k := range s.Keys() {
+		if named[k] == nil {
+			continue
+		}
+		var open []string
+		for _, v := range s.Values(k) {
+			if told := jsonText(v); !named[k][told] {
+				open = append(open, told)
+			}
+		}
+		if key == "" || len(open) < len(missing) {
+			key, missing = k, open
+		}
+	}
+	return key, missing
+}

@@ -1,0 +1,105 @@
+package runtime
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"agenthost/pkg/session"
+)
+
+// seenLines is what an agent sees of events that are written one a line.
+func seenLines(t *testing.T, who viewer, include IncludeContents, lines string) string {
+	t.Helper()
+	var events []*session.Event
+	for line := range strings.Lines(strings.TrimSpace(lines)) {
+		ev := new(session.Event)
+		if err := json.Unmarshal([]byte(line), ev); err != nil {
+			t.Fatal(err)
+		}
+		events = append(events, ev)
+	}
+	return string(seenBy(t, who, include, events))
+}
+
+// TestContentsSpoken: pieces of what one side said in a live conversation are
+// one text, also another agent's and after a blank piece; another speaker, or
+// anything else that is seen, ends it (semantics 2.6).
+func TestContentsSpoken(t *testing.T) {
+	const events = `
+{"author":"user","inputTranscription":{"text":"hel"}}
+{"author":"user","inputTranscription":{"text":"lo"}}
+{"author":"b","outputTranscription":{"text":" "}}
+{"author":"b","outputTranscription":{"text":"I am"}}
+{"author":"b","outputTranscription":{"text":" b"}}
+{"author":"a","outputTranscription":{"text":"I am a"}}
+{"author":"user","content":{"role":"user","parts":[{"text":"typed"}]},"inputTranscription":{"text":"ignored"}}
+{"author":"user","inputTranscription":{"text":""}}
+{"author":"user","inputTranscription":{"text":"bye"}}`
+	for _, c := range []struct {
+		name    string
+		include IncludeContents
+		want    string
+	}{
+		{"all", IncludeDefault, `[{"parts":[{"text":"hello"}],"role":"user"},{"parts":[{"text":"For context:"},{"text":"[b] said:  I am b"}],"role":"user"},{"parts":[{"text":"I am a"}],"role":"model"},{"parts":[{"text":"typed"}],"role":"user"},{"parts":[{"text":"bye"}],"role":"user"}]`},
+		{"turn", IncludeNone, `[{"parts":[{"text":"bye"}],"role":"user"}]`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if diff := cmp.Diff(c.want, seenLines(t, viewer{agent: "a"}, c.include, events)); diff != "" {
+				t.Errorf("contents (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestContentsSpokenShared: contents that were handed out stay as they were
+// when more is said.
+func TestContentsSpokenShared(t *testing.T) {
+	v := newView(viewer{agent: "a"})
+	piece := func(text string) *session.Event {
+		ev := new(session.Event)
+		if err := json.Unmarshal([]byte(`{"author":"user","inputTranscription":{"text":"`+text+`"}}`), ev); err != nil {
+			t.Fatal(err)
+		}
+		return ev
+	}
+	v.add(piece("one"))
+	before, err := v.latest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	v.add(piece(" two"))
+	after, err := v.latest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := before[0].Parts[0].Text + "|" + after[0].Parts[0].Text; got != "one|one two" {
+		t.Errorf("before and after: %s, want one|one two", got)
+	}
+}
+
+// TestContentsLive: what an agent said in a live conversation it hears of as of
+// another's words (semantics 2.6).
+func TestContentsLive(t *testing.T) {
+	const events = `{"author":"a","liveSessionId":"l","content":{"role":"model","parts":[{"text":"hi"}]}}`
+	const want = `[{"parts":[{"text":"For context:"},{"text":"[a] said: hi"}],"role":"user"}]`
+	if diff := cmp.Diff(want, seenLines(t, viewer{agent: "a"}, IncludeDefault, events)); diff != "" {
+		t.Errorf("contents (-want +got):\n%s", diff)
+	}
+}
+
+// TestContentsScoped: an event of a task's scope is seen by nobody outside of
+// the task (semantics 2.6).
+func TestContentsScoped(t *testing.T) {
+	const events = `
+{"author":"user","content":{"role":"user","parts":[{"text":"to all"}]}}
+{"author":"user","isolationScope":"task-1","content":{"role":"user","parts":[{"text":"to the task"}]}}`
+	const want = `[{"parts":[{"text":"to all"}],"role":"user"}]`
+	for _, include := range []IncludeContents{IncludeDefault, IncludeNone} {
+		if diff := cmp.Diff(want, seenLines(t, viewer{agent: "a"}, include, events)); diff != "" {
+			t.Errorf("%s: contents (-want +got):\n%s", include, diff)
+		}
+	}
+}

@@ -1,0 +1,185 @@
+package runtime_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/genai"
+
+	"agenthost/internal/testenv"
+	"agenthost/pkg/model"
+	"agenthost/pkg/runtime"
+	"agenthost/pkg/session"
+	"agenthost/pkg/tool"
+)
+
+// bursting is an agent that says something and then panics.
+func bursting(name string) runtime.Agent {
+	return &custom{Base: runtime.Base{AgentName: name}, run: func(_ context.Context, inv *runtime.Invocation) runtime.Events {
+		return func(yield func(*session.Event, error) bool) {
+			ev := inv.NewEvent()
+			ev.Content = model.ModelText("now")
+			if yield(ev, nil) {
+				panic("nil map")
+			}
+		}
+	}}
+}
+
+// bursts are trees in which somebody's code panics, and how their runs end.
+func bursts() []struct {
+	name string
+	root runtime.Agent
+	want string
+} {
+	broken := answering(func(context.Context, *model.Request) (*genai.Content, error) { panic("nil map") })
+	waiting := func(name string) runtime.Agent {
+		return runtime.NewLLM(name, &runtime.LLMOptions{Model: answering(func(ctx context.Context, _ *model.Request) (*genai.Content, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		})})
+	}
+	early := &custom{Base: runtime.Base{AgentName: "early"}, run: func(context.Context, *runtime.Invocation) runtime.Events { panic("nil map") }}
+	hooked := func(c runtime.Callbacks) runtime.Agent {
+		f := &action{name: "f", run: func(context.Context, *tool.Call) (*tool.Result, error) { return nil, nil }}
+		return runtime.NewLLM("a", &runtime.LLMOptions{Model: calling("f"), Tools: []tool.Tool{f}, Callbacks: c})
+	}
+	type row = struct {
+		name string
+		root runtime.Agent
+		want string
+	}
+	return []row{
+		{"agent", bursting("a"), "a: now\nerror AGENT_FAILED: agent a failed: it broke down\n"},
+		{"agent before its first event", early, "error AGENT_FAILED: agent early failed: it broke down\n"},
+		{"agent in a sequence", runtime.NewSequential("s", "", bursting("a"), waiting("b")), "a: now\nerror AGENT_FAILED: agent a failed: it broke down\n"},
+		{"agent beside others", runtime.NewParallel("p", "", waiting("b"), bursting("a"), waiting("c")), "a: now\nerror AGENT_FAILED: agent a failed: it broke down\n"},
+		{"model", runtime.NewLLM("a", &runtime.LLMOptions{Model: broken}), "a: MODEL_FAILED\nerror MODEL_FAILED: model answering failed: it broke down\n"},
+		{
+			"model beside others", runtime.NewParallel("p", "", waiting("b"), runtime.NewLLM("a", &runtime.LLMOptions{Model: broken})),
+			"a: MODEL_FAILED\nerror MODEL_FAILED: model answering failed: it broke down\n",
+		},
+		{
+			"callback of the agent", hooked(runtime.Callbacks{BeforeAgent: []runtime.AgentFunc{
+				func(context.Context, *runtime.Moment) (*genai.Content, error) { panic("nil map") },
+			}}), "error CALLBACK_FAILED: before_agent of agent a failed: it broke down\n",
+		},
+		{
+			"callback of the tool", hooked(runtime.Callbacks{AfterTool: []runtime.AfterToolFunc{
+				func(context.Context, tool.Tool, *tool.Call, *tool.Result) (*tool.Result, error) { panic("nil map") },
+			}}), "a: call f\nerror CALLBACK_FAILED: after_tool of agent a failed: it broke down\n",
+		},
+		{
+			"tool beside others", runtime.NewLLM("a", &runtime.LLMOptions{Model: calling("f", "g"), Tools: []tool.Tool{
+				&action{name: "f", run: func(context.Context, *tool.Call) (*tool.Result, error) { panic("nil map") }},
+				&action{name: "g", run: func(context.Context, *tool.Call) (*tool.Result, error) { return nil, nil }},
+			}}), "a: call f call g\na: f map[error:tool f broke down] g map[result:<nil>]\na: done\n",
+		},
+	}
+}
+
+// TestPanicIsOneFailure: whatever panics is told as a failure of its own, ends
+// at most its run, and leaves the session free.
+func TestPanicIsOneFailure(t *testing.T) {
+	for _, tt := range bursts() {
+		t.Run(tt.name, func(t *testing.T) {
+			e := testenv.New(t, nil)
+			key := e.Session(t, "app", "s", nil)
+			deploy(t, e, tt.root, nil)
+			if diff := cmp.Diff(tt.want, outline(e.Host.Run(t.Context(), say(key, "go")))); diff != "" {
+				t.Errorf("Run() (-want +got):\n%s", diff)
+			}
+			wantFree(t, e, key)
+		})
+	}
+}
+
+// TestPanicOfTheConsumer: what panics while it is shown an event is not the
+// agent's failure; it goes on up, and the session is free.
+func TestPanicOfTheConsumer(t *testing.T) {
+	e := testenv.New(t, nil)
+	key := e.Session(t, "app", "s", nil)
+	deploy(t, e, bursting("a"), nil)
+	func() {
+		defer func() {
+			if got := recover(); got != "mine" {
+				t.Errorf("recovered %v, want the consumer's own panic", got)
+			}
+		}()
+		for range e.Host.Run(t.Context(), say(key, "go")) {
+			panic("mine")
+		}
+	}()
+	wantFree(t, e, key)
+}
+
+// abandoned are trees with many events of every sort.
+func abandoned(t *testing.T) map[string]runtime.Agent {
+	t.Helper()
+	f := &action{name: "f", run: func(context.Context, *tool.Call) (*tool.Result, error) { return nil, nil }}
+	worker := func(name string) runtime.Agent {
+		return runtime.NewLLM(name, &runtime.LLMOptions{Model: calling("f", "f"), Tools: []tool.Tool{f}, OutputKey: name})
+	}
+	flow, err := runtime.NewWorkflow("flow", &runtime.WorkflowOptions{
+		Nodes: []runtime.Agent{worker("a"), worker("b"), worker("c")},
+		Edges: []runtime.Edge{{From: runtime.Start, To: 0}, {From: runtime.Start, To: 1}, {From: 0, To: 2}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return map[string]runtime.Agent{
+		"llm":      worker("a"),
+		"sequence": runtime.NewSequential("s", "", worker("a"), worker("b")),
+		"parallel": runtime.NewParallel("p", "", worker("a"), worker("b"), runtime.NewParallel("q", "", worker("c"), worker("d"))),
+		"loop":     runtime.NewLoop("l", &runtime.LoopOptions{SubAgents: []runtime.Agent{worker("a")}, MaxIterations: 3}),
+		"workflow": flow,
+	}
+}
+
+// TestAbandonedAtEachEvent: a client may leave at any event. What it saw is
+// stored, and the session is free at once.
+func TestAbandonedAtEachEvent(t *testing.T) {
+	for name, root := range abandoned(t) {
+		t.Run(name, func(t *testing.T) {
+			e := testenv.New(t, nil)
+			deploy(t, e, root, nil)
+			total := len(seeUntil(t, e, e.Session(t, "app", "whole", nil), 1<<20))
+			if total < 3 {
+				t.Fatalf("the run has %d events, want some to leave at", total)
+			}
+			for n := 1; n <= total; n++ {
+				key := e.Session(t, "app", fmt.Sprint("left", n), nil)
+				seen := seeUntil(t, e, key, n)
+				wantFree(t, e, key)
+				sess, err := e.Store.Sessions.Get(t.Context(), key, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				var stored []string
+				for _, ev := range sess.Events()[1:] {
+					stored = append(stored, ev.ID)
+				}
+				if diff := cmp.Diff(seen, stored); diff != "" {
+					t.Errorf("left at event %d (-seen +stored):\n%s", n, diff)
+				}
+			}
+		})
+	}
+}
+
+// seeUntil runs and leaves at the nth event; it returns the ids of those seen.
+func seeUntil(t *testing.T, e *testenv.Env, key session.Key, n int) []string {
+	t.Helper()
+	var ids []string
+	for ev, err := range e.Host.Run(t.Context(), say(key, "go")) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ids = append(ids, ev.ID); len(ids) == n {
+			break
+		}
+	}
+	return ids
+}

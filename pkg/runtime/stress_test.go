@@ -1,0 +1,271 @@
+package runtime_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/genai"
+
+	"agenthost/internal/testenv"
+	"agenthost/pkg/model"
+	"agenthost/pkg/runtime"
+	"agenthost/pkg/session"
+	"agenthost/pkg/tool"
+)
+
+// tree makes agents below each other: each level holds width parents, ten
+// agents in all, and the last of them goes on one level deeper.
+func tree(depth int) runtime.Agent {
+	var subs []runtime.Agent
+	for i := range 9 {
+		subs = append(subs, runtime.NewLLM(fmt.Sprintf("a%d_%d", depth, i), nil))
+	}
+	if depth > 1 {
+		subs = append(subs, tree(depth-1))
+	} else {
+		subs = append(subs, runtime.NewLLM("last", nil))
+	}
+	name := fmt.Sprint("level", depth)
+	if depth%2 == 0 {
+		return runtime.NewSequential(name, "", subs...)
+	}
+	return runtime.NewLoop(name, &runtime.LoopOptions{SubAgents: subs, MaxIterations: 1})
+}
+
+// TestDeepTree: a hundred agents, ten levels deep, each speak once, in order.
+func TestDeepTree(t *testing.T) {
+	e := testenv.New(t, nil)
+	key := e.Session(t, "app", "s", nil)
+	deploy(t, e, tree(10), &runtime.AppOptions{Model: saying("ok")})
+	var want strings.Builder
+	for depth := 10; depth > 0; depth-- {
+		for i := range 9 {
+			fmt.Fprintf(&want, "a%d_%d: ok\n", depth, i)
+		}
+	}
+	want.WriteString("last: ok\n")
+	if diff := cmp.Diff(want.String(), outline(e.Host.Run(t.Context(), say(key, "go")))); diff != "" {
+		t.Errorf("Run() (-want +got):\n%s", diff)
+	}
+}
+
+// TestManyBranchesWrite: what 64 branches write side by side is all there, each
+// value whole, and each branch reads its own.
+func TestManyBranchesWrite(t *testing.T) {
+	const branches, writes = 64, 8
+	e := testenv.New(t, nil)
+	key := e.Session(t, "app", "s", nil)
+	var subs []runtime.Agent
+	for i := range branches {
+		name := fmt.Sprint("b", i)
+		write := &action{name: "write", run: func(_ context.Context, c *tool.Call) (*tool.Result, error) {
+			for j := range writes {
+				c.State.Set(fmt.Sprintf("%s_%d", name, j), j)
+			}
+			c.State.Set("shared", name)
+			c.State.Set("user:"+name, true)
+			v, _ := c.State.Get("shared")
+			return &tool.Result{Response: map[string]any{"read": v}}, nil
+		}}
+		subs = append(subs, runtime.NewLLM(name, &runtime.LLMOptions{
+			Model: calling("write"), Tools: []tool.Tool{write}, OutputKey: "said_" + name,
+		}))
+	}
+	deploy(t, e, runtime.NewParallel("all", "", subs...), nil)
+	for ev, err := range e.Host.Run(t.Context(), say(key, "go")) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range ev.Responses() {
+			if r.Response["read"] != ev.Author {
+				t.Errorf("%s read %v of its own write", ev.Author, r.Response["read"])
+			}
+		}
+	}
+	sess, err := e.Store.Sessions.Get(t.Context(), key, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := len(sess.Events()), 1+3*branches; got != want {
+		t.Errorf("%d events are stored, want %d", got, want)
+	}
+	for i := range branches {
+		name := fmt.Sprint("b", i)
+		for j := range writes {
+			wantState(t, sess, fmt.Sprintf("%s_%d", name, j), int64(j))
+		}
+		wantState(t, sess, "user:"+name, true)
+		wantState(t, sess, "said_"+name, "done")
+	}
+}
+
+func wantState(t *testing.T, sess *session.Session, key string, want any) {
+	t.Helper()
+	if got, _ := sess.State.Get(key); got != want {
+		t.Errorf("state %s = %v, want %v", key, got, want)
+	}
+}
+
+// TestFiftyCalls: the answers of fifty calls of one model answer are one event,
+// in the order of the calls, whichever ended first.
+func TestFiftyCalls(t *testing.T) {
+	const calls = 50
+	e := testenv.New(t, nil)
+	key := e.Session(t, "app", "s", nil)
+	// Each call waits for the one behind it, so that they end in reverse.
+	ended := make([]chan struct{}, calls+1)
+	names, tools := make([]string, calls), make([]tool.Tool, calls)
+	for i := range ended {
+		ended[i] = make(chan struct{})
+	}
+	close(ended[calls])
+	for i := range calls {
+		names[i] = fmt.Sprint("f", i)
+		tools[i] = &action{name: names[i], run: func(_ context.Context, c *tool.Call) (*tool.Result, error) {
+			<-ended[i+1]
+			defer close(ended[i])
+			c.State.Set("last", i)
+			return &tool.Result{Response: map[string]any{"n": i}}, nil
+		}}
+	}
+	deploy(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: calling(names...), Tools: tools}), nil)
+	var want strings.Builder
+	want.WriteString("a: call " + strings.Join(names, " call ") + "\na:")
+	for i := range calls {
+		fmt.Fprintf(&want, " f%d map[n:%d]", i, i)
+	}
+	want.WriteString("\na: done\n")
+	if diff := cmp.Diff(want.String(), outline(e.Host.Run(t.Context(), say(key, "go")))); diff != "" {
+		t.Errorf("Run() (-want +got):\n%s", diff)
+	}
+	sess, err := e.Store.Sessions.Get(t.Context(), key, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantState(t, sess, "last", int64(calls-1))
+}
+
+// handing hands over to the named agent, again and again.
+func handing(to string) answering {
+	return func(context.Context, *model.Request) (*genai.Content, error) {
+		return &genai.Content{Role: genai.RoleModel, Parts: []*genai.Part{{
+			FunctionCall: &genai.FunctionCall{Name: "transfer_to_agent", Args: map[string]any{"agent_name": to}},
+		}}}, nil
+	}
+}
+
+// endless are trees that never end by themselves.
+func endless(t *testing.T) map[string]runtime.Agent {
+	t.Helper()
+	answer := func(name string) runtime.Agent { return runtime.NewLLM(name, &runtime.LLMOptions{Model: saying("on")}) }
+	circle, err := runtime.NewWorkflow("circle", &runtime.WorkflowOptions{
+		Nodes: []runtime.Agent{answer("one"), answer("two")},
+		Edges: []runtime.Edge{{From: runtime.Start, To: 0}, {From: 0, To: 1}, {From: 1, To: 0}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	again := &action{name: "f", run: func(context.Context, *tool.Call) (*tool.Result, error) { return nil, nil }}
+	return map[string]runtime.Agent{
+		"loop":   runtime.NewLoop("loop", &runtime.LoopOptions{SubAgents: []runtime.Agent{answer("a")}}),
+		"circle": circle,
+		"calls for ever": runtime.NewLLM("a", &runtime.LLMOptions{Tools: []tool.Tool{again}, Model: answering(
+			func(context.Context, *model.Request) (*genai.Content, error) {
+				return &genai.Content{Role: genai.RoleModel, Parts: []*genai.Part{{FunctionCall: &genai.FunctionCall{Name: "f"}}}}, nil
+			},
+		)}),
+		"hands over to itself": runtime.NewLLM("a", &runtime.LLMOptions{Model: handing("a"), SubAgents: []runtime.Agent{answer("b")}}),
+		"hand over in a circle": runtime.NewLLM("a", &runtime.LLMOptions{
+			Model: handing("b"), SubAgents: []runtime.Agent{runtime.NewLLM("b", &runtime.LLMOptions{Model: handing("a")})},
+		}),
+	}
+}
+
+// TestEndlessIsBounded: what never ends by itself is ended by the limit of model
+// calls, which is told; the session is free at once.
+func TestEndlessIsBounded(t *testing.T) {
+	for name, root := range endless(t) {
+		t.Run(name, func(t *testing.T) {
+			e := testenv.New(t, nil)
+			key := e.Session(t, "app", "s", nil)
+			config := runtime.DefaultRunConfig()
+			config.MaxLLMCalls = 40
+			deploy(t, e, root, &runtime.AppOptions{Config: &config})
+			wantEnd(t, e, key, "error LLM_CALLS_LIMIT: Max number of llm calls limit of `40` exceeded\n")
+		})
+	}
+}
+
+// TestEndlessIsStopped: without such a limit, whoever asked can stop it.
+func TestEndlessIsStopped(t *testing.T) {
+	for name, root := range endless(t) {
+		t.Run(name, func(t *testing.T) {
+			e := testenv.New(t, nil)
+			key := e.Session(t, "app", "s", nil)
+			config := runtime.DefaultRunConfig()
+			config.MaxLLMCalls = 0
+			deploy(t, e, root, &runtime.AppOptions{Config: &config})
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			seen, end := 0, error(nil)
+			for _, err := range e.Host.Run(ctx, say(key, "go")) {
+				if seen++; seen == 60 {
+					cancel()
+				}
+				end = err
+			}
+			if end == nil || runtime.AsRunError(end).Code != runtime.CodeCanceled {
+				t.Errorf("Run() ended with %v, want %s", end, runtime.CodeCanceled)
+			}
+			wantFree(t, e, key)
+		})
+	}
+}
+
+// TestCircleWithoutModel: a circle that asks no model is bounded by the number
+// of its nodes' runs.
+func TestCircleWithoutModel(t *testing.T) {
+	silent := func(name string) runtime.Agent {
+		return &custom{Base: runtime.Base{AgentName: name}, run: func(context.Context, *runtime.Invocation) runtime.Events {
+			return func(func(*session.Event, error) bool) {}
+		}}
+	}
+	circle, err := runtime.NewWorkflow("circle", &runtime.WorkflowOptions{
+		Nodes: []runtime.Agent{silent("one"), silent("two")},
+		Edges: []runtime.Edge{{From: runtime.Start, To: 0}, {From: 0, To: 1}, {From: 1, To: 0}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := testenv.New(t, nil)
+	key := e.Session(t, "app", "s", nil)
+	deploy(t, e, circle, nil)
+	wantEnd(t, e, key, "error NODE_RUNS_LIMIT: the nodes of workflow circle ran 1000 times: it seems to go round for ever\n")
+}
+
+// wantEnd makes a run that has to end so, and leave the session free.
+func wantEnd(t *testing.T, e *testenv.Env, key session.Key, want string) {
+	t.Helper()
+	got := outline(e.Host.Run(t.Context(), say(key, "go")))
+	if i := strings.LastIndex(got[:max(len(got)-1, 0)], "\n"); i >= 0 {
+		got = got[i+1:]
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("end of Run() (-want +got):\n%s", diff)
+	}
+	wantFree(t, e, key)
+}
+
+// wantFree fails when the session is still held by a run.
+func wantFree(t *testing.T, e *testenv.Env, key session.Key) {
+	t.Helper()
+	free, err := e.Store.Sessions.Acquire(t.Context(), key, 1)
+	if err != nil {
+		t.Errorf("the session is not free after the run: %v", err)
+		return
+	}
+	free()
+}

@@ -1,0 +1,165 @@
+package server
+
+import (
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"agenthost/pkg/session"
+	"agenthost/pkg/store"
+)
+
+// latest is the version of the store that means the newest.
+const latest = -1
+
+const (
+	noArtifact = missingError("Artifact not found")
+	noVersion  = missingError("Artifact version not found")
+)
+
+// As in adk-python, nobody asks here whether the app and the session are there.
+func (s *Server) artifacts() *store.Artifacts { return s.host.Store().Artifacts }
+
+func (s *Server) handleListArtifacts(w http.ResponseWriter, r *http.Request) error {
+	names, err := s.artifacts().Keys(r.Context(), pathKey(r))
+	if err != nil {
+		return err
+	}
+	return writeJSON(w, names)
+}
+
+func (s *Server) handleSaveArtifact(w http.ResponseWriter, r *http.Request) error {
+	b, err := s.readBody(w, r)
+	if err != nil {
+		return err
+	}
+	b.need("filename")
+	b.need("artifact")
+	n := &store.NewArtifact{Name: b.text("filename"), Part: b.part("artifact"), CustomMetadata: b.values("customMetadata")}
+	if err := b.err(); err != nil {
+		return err
+	}
+	made, err := s.artifacts().Create(r.Context(), pathKey(r), n)
+	if err != nil {
+		return err
+	}
+	return writeJSON(w, made)
+}
+
+func (s *Server) handleDeleteArtifact(w http.ResponseWriter, r *http.Request) error {
+	if err := s.artifacts().Delete(r.Context(), pathKey(r), r.PathValue("name")); err != nil {
+		return err
+	}
+	return writeJSON(w, nil)
+}
+
+// handleArtifact tells the paths below a name apart, which may have slashes:
+//
+//	{name}  {name}/versions  {name}/versions/metadata
+//	{name}/versions/{version}  {name}/versions/{version}/metadata
+func (s *Server) handleArtifact(w http.ResponseWriter, r *http.Request) error {
+	path := r.PathValue("name")
+	if name, ok := strings.CutSuffix(path, "/versions"); ok {
+		return s.writeVersions(w, r, name, false)
+	}
+	if name, ok := strings.CutSuffix(path, "/versions/metadata"); ok {
+		return s.writeVersions(w, r, name, true)
+	}
+	bare, described := strings.CutSuffix(path, "/metadata")
+	if i := strings.LastIndex(bare, "/versions/"); i >= 0 && !strings.Contains(bare[i+len("/versions/"):], "/") {
+		version, err := versionOf(bare[i+len("/versions/"):])
+		switch {
+		case err != nil:
+			return err
+		case described:
+			return s.writeVersion(w, r, bare[:i], version)
+		}
+		return s.writeArtifact(w, r, bare[:i], version)
+	}
+	version, err := queryVersion(r)
+	if err != nil {
+		return err
+	}
+	return s.writeArtifact(w, r, path, version)
+}
+
+func (s *Server) writeArtifact(w http.ResponseWriter, r *http.Request, name string, version int) error {
+	part, err := s.artifacts().Load(r.Context(), pathKey(r), name, version)
+	if errors.Is(err, session.ErrNotFound) {
+		return noArtifact
+	}
+	if err != nil {
+		return err
+	}
+	text, err := session.EncodePart(part)
+	if err != nil {
+		return err
+	}
+	writeText(w, http.StatusOK, text)
+	return nil
+}
+
+func (s *Server) writeVersions(w http.ResponseWriter, r *http.Request, name string, described bool) error {
+	all, err := s.artifacts().Versions(r.Context(), pathKey(r), name)
+	if err != nil {
+		return err
+	}
+	if described {
+		return writeJSON(w, append([]session.ArtifactVersion{}, all...))
+	}
+	numbers := make([]int, len(all))
+	for i, v := range all {
+		numbers[i] = v.Version
+	}
+	return writeJSON(w, numbers)
+}
+
+func (s *Server) writeVersion(w http.ResponseWriter, r *http.Request, name string, version int) error {
+	v, err := s.artifacts().Version(r.Context(), pathKey(r), name, version)
+	if errors.Is(err, session.ErrNotFound) {
+		return noVersion
+	}
+	if err != nil {
+		return err
+	}
+	return writeJSON(w, v)
+}
+
+// errVersion is the answer to a version that is no number.
+type errVersion struct{}
+
+// Error is what the client is told.
+func (errVersion) Error() string { return "Invalid version ID" }
+
+// versionOf reads a version of the path.
+func versionOf(text string) (int, error) {
+	if text == "latest" {
+		return latest, nil
+	}
+	n, err := strconv.Atoi(text)
+	switch {
+	case err != nil:
+		return 0, errVersion{}
+	case n < 0:
+		return 0, noArtifact
+	}
+	return n, nil
+}
+
+func queryVersion(r *http.Request) (int, error) {
+	text := r.URL.Query().Get("version")
+	if text == "" {
+		return latest, nil
+	}
+	n, err := strconv.Atoi(text)
+	switch {
+	case err != nil:
+		return 0, &invalidBody{[]fault{{
+			"int_parsing", []any{"query", "version"}, "Input should be a valid integer, unable to parse string as an integer",
+		}}}
+	case n < 0:
+		return 0, noArtifact
+	}
+	return n, nil
+}

@@ -1,0 +1,27 @@
+package server
+
+import "net/http"
+
+// handleMemory remembers what was said in a session, in the place of what was
+// remembered of it before.
+func (s *Server) handleMemory(w http.ResponseWriter, r *http.Request) error {
+	b, err := s.readBody(w, r)
+	if err != nil {
+		return err
+	}
+	b.need("sessionId")
+	key := pathKey(r)
+	key.ID = b.text("sessionId")
+	if err := b.err(); err != nil {
+		return err
+	}
+	st := s.host.Store()
+	sess, err := st.Sessions.Get(r.Context(), key, nil)
+	if err != nil {
+		return about(key, err)
+	}
+	if err := st.Memories.AddSession(r.Context(), sess); err != nil {
+		return about(key, err)
+	}
+	return writeJSON(w, nil)
+}

@@ -1,0 +1,72 @@
+package server_test
+
+import (
+	"context"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"agenthost/pkg/runtime"
+	"agenthost/pkg/store"
+)
+
+func openReplica(t *testing.T, url string, clock func() time.Time) *store.Sessions {
+	t.Helper()
+	st, err := store.Open(t.Context(), url, &store.Options{Clock: clock})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := st.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return st.Sessions
+}
+
+// A session in use by another process is as busy as one in use here.
+func TestBusyElsewhere(t *testing.T) {
+	url := "sqlite:///" + filepath.Join(t.TempDir(), "s.db")
+	e := newEnvOn(t, url, nil)
+	e.add(t, "hello", &runtime.LLMOptions{Model: scripted(t)})
+	key := e.session(t, "hello", "s")
+	free, err := openReplica(t, url, time.Now).Acquire(t.Context(), key, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer free()
+	w := e.do("POST", "/run", runBody("hello", "s", "x"))
+	want(t, w, 409, `{"detail":"session s is busy with another run: try again"}`)
+	if got := w.Header().Get("Retry-After"); got != "1" {
+		t.Errorf("Retry-After = %q, want 1", got)
+	}
+}
+
+// A run whose session was taken over, because its host was not heard of for too
+// long, ends with its next event, and the client may try again.
+func TestTakenOverElsewhere(t *testing.T) {
+	url := "sqlite:///" + filepath.Join(t.TempDir(), "s.db")
+	e := newEnvOn(t, url, nil)
+	key := e.session(t, "hello", "s")
+	later := openReplica(t, url, func() time.Time { return time.Now().Add(time.Hour) })
+	e.addActing(t, "hello", func(_ context.Context, say say) error {
+		say("one")
+		free, err := later.Acquire(t.Context(), key, 0)
+		if err != nil {
+			t.Error(err)
+			return err
+		}
+		defer free()
+		say("two")
+		return nil
+	})
+	const message = "session s was taken over by another host in the middle of this turn: what it stored stays, try again"
+	w := e.do("POST", "/run", runBody("hello", "s", "x"))
+	want(t, w, 409, `{"detail":"`+message+`"}`)
+	if got := w.Header().Get("Retry-After"); got != "1" {
+		t.Errorf("Retry-After = %q, want 1", got)
+	}
+	if got := e.authors(t, key); got != "user hello" {
+		t.Errorf("stored events are by %s, want user hello", got)
+	}
+}

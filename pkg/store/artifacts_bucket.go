@@ -1,0 +1,335 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+
+	"google.golang.org/genai"
+
+	"agenthost/pkg/session"
+)
+
+// The metadata by which adk-python's artifacts/gcs_artifact_service.py tells
+// what a blob is.
+const (
+	keyIsText      = "adkIsText"
+	keyDisplayName = "adkDisplayName"
+	keyFileURI     = "adkFileUri"
+	keyFileMIME    = "adkFileMimeType"
+)
+
+// mostName is the longest name of an object, in bytes, at Google and Amazon.
+const mostName = 1024
+
+// bucketArtifacts keeps artifacts in a bucket, under the names of adk-python:
+//
+//	{app}/{user}/{session}/{name}/{version}
+//	{app}/{user}/user/user:{name}/{version}
+//
+// Several processes may use the bucket at once: who creates the object first
+// has the version.
+type bucketArtifacts struct {
+	bucket bucket
+	at     *bucketURL
+	most   int64
+	closed atomic.Bool
+}
+
+func newObjectArtifacts(b bucket, at *bucketURL, o *Options) *bucketArtifacts {
+	return &bucketArtifacts{bucket: b, at: at, most: o.MaxArtifactBytes}
+}
+
+func (b *bucketArtifacts) save(ctx context.Context, at shelf, rec *artifact) (session.ArtifactVersion, error) {
+	var none session.ArtifactVersion
+	if b.closed.Load() {
+		return none, errClosed
+	}
+	o, err := packObject(rec)
+	if err != nil {
+		return none, fmt.Errorf("artifact %q: %w", at.visible(), err)
+	}
+	for try := 1; ; try++ {
+		numbers, err := b.numbers(ctx, at)
+		if err != nil {
+			return none, b.failed("saving", at, err)
+		}
+		n := 0
+		if len(numbers) > 0 {
+			n = numbers[len(numbers)-1] + 1
+		}
+		if o.name, err = b.objectName(at, n); err != nil {
+			return none, err
+		}
+		err = b.bucket.create(ctx, o)
+		if err == nil {
+			rec.Created = o.created
+			return rec.describe(n, b.uri(o.name)), nil
+		}
+		// Somebody else took the number.
+		if !errors.Is(err, fs.ErrExist) || try == maxTries || ctx.Err() != nil {
+			return none, b.failed("saving", at, err)
+		}
+	}
+}
+
+// numbers lists the versions in order.
+func (b *bucketArtifacts) numbers(ctx context.Context, at shelf) ([]int, error) {
+	found, err := b.list(ctx, at, false)
+	return slices.Sorted(maps.Keys(found)), err
+}
+
+// list finds the objects of an artifact by version.
+func (b *bucketArtifacts) list(ctx context.Context, at shelf, full bool) (map[int]object, error) {
+	prefix := b.place(at) + "/"
+	objects, err := b.bucket.list(ctx, listing{prefix, true, full})
+	found := map[int]object{}
+	for _, o := range objects {
+		if n, ok := versionOf(strings.TrimPrefix(o.name, prefix)); ok {
+			found[n] = o
+		}
+	}
+	return found, err
+}
+
+// versionOf reads the end of an object's name. Others may keep things beside
+// the versions.
+func versionOf(text string) (int, bool) {
+	n, err := strconv.Atoi(text)
+	return n, err == nil && n >= 0 && strconv.Itoa(n) == text
+}
+
+func (b *bucketArtifacts) load(ctx context.Context, at shelf, version int) (*artifact, error) {
+	if b.closed.Load() {
+		return nil, errClosed
+	}
+	n := version
+	if n < 0 {
+		numbers, err := b.numbers(ctx, at)
+		if err != nil {
+			return nil, b.failed("loading", at, err)
+		}
+		if len(numbers) == 0 {
+			return nil, at.errNotFound(version)
+		}
+		n = numbers[len(numbers)-1]
+	}
+	o, err := b.bucket.read(ctx, fmt.Sprintf("%s/%d", b.place(at), n), b.most)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, at.errNotFound(version)
+	case errors.Is(err, errTooLarge):
+		return nil, fmt.Errorf("artifact %q version %d has more than the %d bytes allowed: %w", at.visible(), n, b.most, session.ErrInvalid)
+	case err != nil:
+		return nil, b.failed("loading", at, err)
+	}
+	return unpackObject(at.name, o)
+}
+
+func (b *bucketArtifacts) names(ctx context.Context, app, user, id string) ([]string, error) {
+	if b.closed.Load() {
+		return nil, errClosed
+	}
+	// Names of a user have their prefix in the bucket, so a session with the id
+	// "user" can share their place.
+	folder, begin := b.scope(shelf{app: app, user: user, session: id}), ""
+	if id == "" {
+		begin = session.UserPrefix
+	}
+	objects, err := b.bucket.list(ctx, listing{prefix: folder + begin})
+	if err != nil {
+		return nil, fmt.Errorf("listing artifacts of user %q in %s: %w", user, b.at, err)
+	}
+	seen := map[string]bool{}
+	for _, o := range objects {
+		name := strings.TrimPrefix(o.name, folder)
+		cut := strings.LastIndexByte(name, '/')
+		if cut < 0 || session.CheckArtifactName(name[:cut]) != nil {
+			continue
+		}
+		bare, users := strings.CutPrefix(name[:cut], session.UserPrefix)
+		if _, ok := versionOf(name[cut+1:]); ok && users == (id == "") {
+			seen[bare] = true
+		}
+	}
+	return slices.Collect(maps.Keys(seen)), nil
+}
+
+func (b *bucketArtifacts) versions(ctx context.Context, at shelf) ([]session.ArtifactVersion, error) {
+	if b.closed.Load() {
+		return nil, errClosed
+	}
+	found, err := b.list(ctx, at, true)
+	if err != nil {
+		return nil, b.failed("reading the versions of", at, err)
+	}
+	var all []session.ArtifactVersion
+	for _, n := range slices.Sorted(maps.Keys(found)) {
+		o := found[n]
+		rec, err := unpackObject(at.name, &o)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, rec.describe(n, b.uri(o.name)))
+	}
+	return all, nil
+}
+
+// remove takes the lowest version away first: what is left when it fails is
+// the latest still.
+func (b *bucketArtifacts) remove(ctx context.Context, at shelf) error {
+	if b.closed.Load() {
+		return errClosed
+	}
+	numbers, err := b.numbers(ctx, at)
+	for _, n := range numbers {
+		if err == nil {
+			err = b.bucket.remove(ctx, fmt.Sprintf("%s/%d", b.place(at), n))
+		}
+	}
+	if err != nil {
+		return b.failed("deleting", at, err)
+	}
+	return nil
+}
+
+func (b *bucketArtifacts) close() error {
+	if b.closed.Swap(true) {
+		return nil
+	}
+	return b.bucket.close()
+}
+
+func (b *bucketArtifacts) failed(doing string, at shelf, err error) error {
+	return fmt.Errorf("%s artifact %q in %s: %w", doing, at.visible(), b.at, err)
+}
+
+func (b *bucketArtifacts) uri(name string) string {
+	return b.at.scheme + "://" + b.at.bucket + "/" + name
+}
+
+// scope is what the names of a session's artifacts, or a user's, begin with.
+func (b *bucketArtifacts) scope(at shelf) string {
+	folder := userScope
+	if at.session != "" {
+		folder = objectPart(at.session)
+	}
+	return b.at.prefix + objectPart(at.app) + "/" + objectPart(at.user) + "/" + folder + "/"
+}
+
+// place is the name of an artifact's objects, without the version.
+func (b *bucketArtifacts) place(at shelf) string { return b.scope(at) + at.visible() }
+
+// objectName refuses what no bucket takes.
+func (b *bucketArtifacts) objectName(at shelf, version int) (string, error) {
+	name := fmt.Sprintf("%s/%d", b.place(at), version)
+	switch {
+	case len(name) > mostName:
+		return "", fmt.Errorf("artifact %q: with app, user and session its name has %d bytes, more than the %d of a bucket: %w",
+			at.visible(), len(name), mostName, session.ErrInvalid)
+	case strings.ContainsAny(name, "\r\n"):
+		return "", fmt.Errorf("artifact %q: a bucket takes no line breaks in names: %w", at.visible(), session.ErrInvalid)
+	}
+	return name, nil
+}
+
+// objectPart is an id as it stands in the name of an object: as it is, as
+// adk-python has it, unless that would be the place of another one. Then "/",
+// "." and "%" are escaped, and ids that look so already are too, so that no two
+// ids meet.
+func objectPart(id string) string {
+	dots := id == "." || id == ".."
+	escaped := strings.Contains(id, "%2F") || strings.Contains(id, "%25") || strings.Contains(id, "%2E")
+	if !dots && !escaped && !strings.Contains(id, "/") {
+		return id
+	}
+	id = strings.NewReplacer("%", "%25", "/", "%2F").Replace(id)
+	if dots {
+		id = strings.ReplaceAll(id, ".", "%2E")
+	}
+	return id
+}
+
+// packObject makes an object of an artifact; what adk-python has no place for
+// is left out.
+func packObject(rec *artifact) (*object, error) {
+	part, err := rec.part()
+	if err != nil {
+		return nil, err
+	}
+	o := &object{mime: rec.MIME, created: rec.Created, bytes: rec.bytes, metadata: map[string]string{}}
+	for k, v := range rec.Custom {
+		if isOurs(k) {
+			return nil, fmt.Errorf("custom metadata: the key %q is ADK's own: %w", k, session.ErrInvalid)
+		}
+		if o.metadata[k], err = metadataText(v); err != nil {
+			return nil, fmt.Errorf("custom metadata: %s: %w: %w", k, err, session.ErrInvalid)
+		}
+	}
+	switch {
+	case rec.Text:
+		o.mime, o.metadata[keyIsText] = "text/plain", "true"
+	case part.FileData != nil:
+		o.metadata[keyFileURI] = part.FileData.FileURI
+		if part.FileData.MIMEType != "" {
+			o.metadata[keyFileMIME] = part.FileData.MIMEType
+		}
+	case part.InlineData.DisplayName != "":
+		o.metadata[keyDisplayName] = part.InlineData.DisplayName
+	}
+	if o.mime == "" {
+		o.mime = absenceMIME
+	}
+	if strings.ContainsFunc(o.mime, func(c rune) bool { return c < ' ' || c > '~' }) {
+		return nil, fmt.Errorf("%q is no MIME type: %w", o.mime, session.ErrInvalid)
+	}
+	return o, nil
+}
+
+func isOurs(key string) bool {
+	return slices.Contains([]string{keyIsText, keyDisplayName, keyFileURI, keyFileMIME}, key)
+}
+
+// metadataText is a value as a bucket keeps it: texts only.
+func metadataText(v any) (string, error) {
+	if text, ok := v.(string); ok {
+		return text, nil
+	}
+	text, err := json.Marshal(v)
+	return string(text), err
+}
+
+func unpackObject(name string, o *object) (*artifact, error) {
+	rec := &artifact{Name: name, Created: o.created, MIME: o.mime, bytes: o.bytes}
+	for k, v := range o.metadata {
+		if !isOurs(k) {
+			if rec.Custom == nil {
+				rec.Custom = map[string]any{}
+			}
+			rec.Custom[k] = v
+		}
+	}
+	part := &genai.Part{}
+	switch {
+	case o.metadata[keyFileURI] != "":
+		kind := o.metadata[keyFileMIME]
+		if kind == "" && o.mime != absenceMIME {
+			kind = o.mime
+		}
+		rec.MIME, part.FileData = kind, &genai.FileData{FileURI: o.metadata[keyFileURI], MIMEType: kind}
+	case o.metadata[keyIsText] == "true":
+		rec.Text = true
+	default:
+		part.InlineData = &genai.Blob{MIMEType: o.mime, DisplayName: o.metadata[keyDisplayName]}
+	}
+	var err error
+	rec.Part, err = json.Marshal(part)
+	return rec, err
+}

@@ -1,0 +1,236 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"mime/multipart"
+	"net/http"
+	"net/textproto"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"cloud.google.com/go/auth/credentials"
+)
+
+const (
+	gcsAddress = "https://storage.googleapis.com"
+	gcsScope   = "https://www.googleapis.com/auth/devstorage.read_write"
+	noGCSLogin = "no credentials for Google Cloud Storage: set GOOGLE_APPLICATION_CREDENTIALS for the host, " +
+		"or run gcloud auth application-default login"
+)
+
+// A gcsBucket is a bucket of Google Cloud Storage, by its JSON API.
+type gcsBucket struct {
+	wire *bucketWire
+	// objects is the address of the bucket's objects, upload that of new ones.
+	objects, upload string
+}
+
+// gcsObject is an object as the JSON API has it.
+type gcsObject struct {
+	Name        string            `json:"name"`
+	ContentType string            `json:"contentType,omitempty"`
+	Metadata    map[string]string `json:"metadata,omitempty"`
+	Size        string            `json:"size,omitempty"`
+	TimeCreated string            `json:"timeCreated,omitempty"`
+}
+
+func openGCS(_ context.Context, rest string, o *Options) (artifactStore, error) {
+	at, err := parseBucket("gs", rest)
+	if err != nil {
+		return nil, err
+	}
+	if len(at.query) > 0 {
+		return nil, fmt.Errorf("gs: has no parameters")
+	}
+	b := &gcsBucket{wire: newBucketWire(o)}
+	b.wire.explain = gcsReason
+	address := gcsAddress
+	if host, ok := o.Lookup("STORAGE_EMULATOR_HOST"); ok && host != "" {
+		if address, err = emulator(host); err != nil {
+			return nil, err
+		}
+		b.wire.sign = func(context.Context, *http.Request, []byte) error { return nil }
+	} else if b.wire.sign, err = gcsSigner(o); err != nil {
+		return nil, err
+	}
+	path := "/storage/v1/b/" + url.PathEscape(at.bucket) + "/o"
+	b.objects, b.upload = address+path, address+"/upload"+path
+	return newObjectArtifacts(b, at, o), nil
+}
+
+// emulator reads an address as Google's libraries do: with a scheme or without.
+func emulator(host string) (string, error) {
+	if !strings.Contains(host, "://") {
+		host = "http://" + host
+	}
+	u, err := url.Parse(host)
+	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
+		return "", fmt.Errorf("STORAGE_EMULATOR_HOST must be an address such as http://localhost:4443")
+	}
+	return u.Scheme + "://" + u.Host, nil
+}
+
+// gcsSigner takes the application default credentials, of the process's own
+// environment.
+func gcsSigner(o *Options) (func(context.Context, *http.Request, []byte) error, error) {
+	found, err := credentials.DetectDefault(&credentials.DetectOptions{Scopes: []string{gcsScope}, Client: o.HTTP})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", noGCSLogin, err)
+	}
+	return func(ctx context.Context, r *http.Request, _ []byte) error {
+		token, err := found.Token(ctx)
+		if err != nil {
+			return fmt.Errorf("asking for a token of Google: %w", err)
+		}
+		r.Header.Set("Authorization", "Bearer "+token.Value)
+		if quota, err := found.QuotaProjectID(ctx); err == nil && quota != "" {
+			r.Header.Set("X-Goog-User-Project", quota)
+		}
+		return nil
+	}, nil
+}
+
+func (b *gcsBucket) list(ctx context.Context, l listing) ([]object, error) {
+	query := url.Values{"prefix": {l.prefix}, "fields": {"nextPageToken,items(name)"}}
+	if l.flat {
+		query.Set("delimiter", "/")
+	}
+	if l.full {
+		query.Set("fields", "nextPageToken,items(name,contentType,metadata,size,timeCreated)")
+	}
+	var all []object
+	for {
+		var page struct {
+			Items         []gcsObject `json:"items"`
+			NextPageToken string      `json:"nextPageToken"`
+		}
+		if err := b.json(ctx, b.objects+"?"+query.Encode(), &page); err != nil {
+			return nil, err
+		}
+		for _, o := range page.Items {
+			all = append(all, o.object())
+		}
+		if page.NextPageToken == "" {
+			return all, nil
+		}
+		query.Set("pageToken", page.NextPageToken)
+	}
+}
+
+func (b *gcsBucket) json(ctx context.Context, address string, into any) error {
+	got, err := b.wire.do(ctx, &ask{method: http.MethodGet, url: address, most: maxListing})
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(got.body, into)
+}
+
+// read asks for what is known of an object, then for its bytes. An object is
+// never written twice, so both are of the same.
+func (b *gcsBucket) read(ctx context.Context, name string, most int64) (*object, error) {
+	address := b.objects + "/" + url.PathEscape(name)
+	var found gcsObject
+	err := b.json(ctx, address+"?fields=name,contentType,metadata,size,timeCreated", &found)
+	if err != nil {
+		return nil, gcsMeaning(err)
+	}
+	if size, err := strconv.ParseInt(found.Size, 10, 64); err == nil && size > most {
+		return nil, errTooLarge
+	}
+	got, err := b.wire.do(ctx, &ask{method: http.MethodGet, url: address + "?alt=media", most: most})
+	if err != nil {
+		return nil, gcsMeaning(err)
+	}
+	o := found.object()
+	o.bytes = got.body
+	return &o, nil
+}
+
+// create uploads an object that is not there yet, in one request.
+func (b *gcsBucket) create(ctx context.Context, o *object) error {
+	head, err := json.Marshal(gcsObject{Name: o.name, ContentType: o.mime, Metadata: o.metadata})
+	if err != nil {
+		return err
+	}
+	var body bytes.Buffer
+	parts := multipart.NewWriter(&body)
+	for _, p := range []struct {
+		kind string
+		text []byte
+	}{{"application/json; charset=UTF-8", head}, {o.mime, o.bytes}} {
+		w, err := parts.CreatePart(textproto.MIMEHeader{"Content-Type": {p.kind}})
+		if err == nil {
+			_, err = w.Write(p.text)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if err := parts.Close(); err != nil {
+		return err
+	}
+	got, err := b.wire.do(ctx, &ask{
+		method: http.MethodPost, url: b.upload + "?uploadType=multipart&ifGenerationMatch=0", most: maxListing, body: body.Bytes(),
+		header: http.Header{"Content-Type": {"multipart/related; boundary=" + parts.Boundary()}},
+	})
+	if err != nil {
+		return gcsMeaning(err)
+	}
+	var made gcsObject
+	if err := json.Unmarshal(got.body, &made); err != nil {
+		return err
+	}
+	if at := made.object().created; !at.IsZero() {
+		o.created = at
+	}
+	return nil
+}
+
+func (b *gcsBucket) remove(ctx context.Context, name string) error {
+	_, err := b.wire.do(ctx, &ask{method: http.MethodDelete, url: b.objects + "/" + url.PathEscape(name), most: maxListing})
+	if statusOf(err) == http.StatusNotFound {
+		return nil
+	}
+	return err
+}
+
+func (b *gcsBucket) close() error {
+	b.wire.close()
+	return nil
+}
+
+func (o *gcsObject) object() object {
+	made := object{name: o.Name, mime: o.ContentType, metadata: o.Metadata}
+	if at, err := time.Parse(time.RFC3339Nano, o.TimeCreated); err == nil {
+		made.created = at.UTC().Truncate(time.Microsecond)
+	}
+	return made
+}
+
+func gcsMeaning(err error) error {
+	switch statusOf(err) {
+	case http.StatusNotFound:
+		return fmt.Errorf("%w: %w", fs.ErrNotExist, err)
+	case http.StatusPreconditionFailed:
+		return fmt.Errorf("%w: %w", fs.ErrExist, err)
+	}
+	return err
+}
+
+func gcsReason(body []byte) string {
+	var told struct {
+		Error struct {
+			Message string `json:"message"`
+		} `json:"error"`
+	}
+	if json.Unmarshal(body, &told) != nil {
+		return ""
+	}
+	return told.Error.Message
+}

@@ -1,0 +1,181 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// How often and how long a bucket is asked.
+const (
+	bucketTries   = 5
+	bucketPause   = 200 * time.Millisecond
+	bucketLongest = 10 * time.Second
+	bucketTimeout = 2 * time.Minute // one try, with a body of some megabytes on a slow line
+	maxListing    = 16 << 20        // one page of a list
+)
+
+// A bucketWire asks a bucket's service. What may pass, such as 503 or a lost
+// connection, is asked again a few times.
+type bucketWire struct {
+	client *http.Client
+	// sign proves who asks. Its errors are the answer.
+	sign func(ctx context.Context, r *http.Request, body []byte) error
+	// explain finds the reason in the body of a failure.
+	explain func(body []byte) string
+}
+
+func newBucketWire(o *Options) *bucketWire {
+	w := &bucketWire{client: o.HTTP}
+	if w.client == nil {
+		// Its own connections, so that close can end those that are idle.
+		w.client = &http.Client{Transport: &http.Transport{
+			Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true, MaxIdleConnsPerHost: 16,
+			IdleConnTimeout: 90 * time.Second, TLSHandshakeTimeout: 10 * time.Second,
+		}}
+	}
+	c := *w.client
+	c.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	w.client = &c
+	return w
+}
+
+// An ask is one request.
+type ask struct {
+	method, url string
+	header      http.Header
+	body        []byte
+	// most bounds the body of the answer.
+	most int64
+}
+
+type answer struct {
+	status int
+	header http.Header
+	body   []byte
+}
+
+// A bucketError is a refusal of a bucket's service.
+type bucketError struct {
+	status int
+	reason string
+}
+
+// Error tells the status and the service's reason.
+func (e *bucketError) Error() string {
+	text := strconv.Itoa(e.status) + " " + http.StatusText(e.status)
+	if e.reason != "" {
+		text += ": " + e.reason
+	}
+	return text
+}
+
+// errTooLarge is the error of an object that is larger than what may be read.
+var errTooLarge = errors.New("is larger than allowed")
+
+// errUnsigned is the error of a request that nobody can prove to be his.
+var errUnsigned = errors.New("proving who asks")
+
+// do asks until there is an answer that will not change. One of 400 or more is
+// a *bucketError.
+func (w *bucketWire) do(ctx context.Context, a *ask) (*answer, error) {
+	pause := bucketPause
+	for try := 1; ; try++ {
+		got, err := w.once(ctx, a)
+		wait := pause/2 + rand.N(pause/2)
+		switch {
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		case errors.Is(err, errTooLarge), errors.Is(err, errUnsigned):
+			return nil, err
+		case err == nil && !passing(got.status):
+			return w.judge(got)
+		case try == bucketTries && err != nil:
+			return nil, err
+		case try == bucketTries:
+			return w.judge(got)
+		case err == nil:
+			wait = max(wait, asked(got.header))
+		}
+		if err := sleep(ctx, wait); err != nil {
+			return nil, err
+		}
+		pause = min(2*pause, bucketLongest)
+	}
+}
+
+// once asks once.
+func (w *bucketWire) once(ctx context.Context, a *ask) (*answer, error) {
+	ctx, cancel := context.WithTimeout(ctx, bucketTimeout)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, a.method, a.url, bytes.NewReader(a.body))
+	if err != nil {
+		return nil, err
+	}
+	for name, values := range a.header {
+		r.Header[name] = values
+	}
+	if err := w.sign(ctx, r, a.body); err != nil {
+		return nil, fmt.Errorf("%w: %w", errUnsigned, err)
+	}
+	res, err := w.client.Do(r)
+	if err != nil {
+		return nil, err
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(res.Body, a.most+1))
+	if err == nil && int64(len(body)) > a.most {
+		err = errTooLarge
+	}
+	return &answer{res.StatusCode, res.Header, body}, err
+}
+
+func (w *bucketWire) judge(got *answer) (*answer, error) {
+	if got.status < 300 {
+		return got, nil
+	}
+	reason := []rune(w.explain(got.body))
+	return nil, &bucketError{got.status, string(reason[:min(len(reason), 300)])}
+}
+
+func (w *bucketWire) close() { w.client.CloseIdleConnections() }
+
+// passing says that the same request may be answered otherwise soon.
+func passing(status int) bool {
+	return status == http.StatusRequestTimeout || status == http.StatusTooManyRequests || status >= 500
+}
+
+// asked is how long a service wants to be left alone, as far as that is borne.
+func asked(h http.Header) time.Duration {
+	seconds, err := strconv.Atoi(h.Get("Retry-After"))
+	if err != nil || seconds < 0 {
+		return 0
+	}
+	return min(time.Duration(seconds)*time.Second, bucketLongest)
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}
+
+// statusOf is the status of a refusal, or 0.
+func statusOf(err error) int {
+	var refused *bucketError
+	if errors.As(err, &refused) {
+		return refused.status
+	}
+	return 0
+}

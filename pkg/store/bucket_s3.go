@@ -1,0 +1,226 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf16"
+
+	"agenthost/pkg/session"
+)
+
+const (
+	noS3Keys = "no credentials for S3: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY for the host"
+	// s3Metadata has all metadata as one JSON object, in ASCII: headers have no
+	// case and no other letters.
+	s3Metadata = "X-Amz-Meta-Adk"
+	// mostMetadata is what S3 takes of it.
+	mostMetadata = 2048
+)
+
+// An s3Bucket is a bucket of Amazon S3, or of a service that answers like it.
+type s3Bucket struct {
+	wire *bucketWire
+	// address is that of the bucket, and ends with a slash.
+	address string
+}
+
+func openS3(_ context.Context, rest string, o *Options) (artifactStore, error) {
+	at, err := parseBucket("s3", rest)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range slices.Sorted(maps.Keys(at.query)) {
+		if name != "region" && name != "endpoint" {
+			return nil, fmt.Errorf("unknown parameter %q: there are region= and endpoint=", name)
+		}
+	}
+	env := func(name string) string {
+		v, _ := o.Lookup(name)
+		return v
+	}
+	keys := &s3Keys{
+		id: env("AWS_ACCESS_KEY_ID"), secret: env("AWS_SECRET_ACCESS_KEY"), session: env("AWS_SESSION_TOKEN"),
+		region: cmp.Or(at.query.Get("region"), env("AWS_REGION"), env("AWS_DEFAULT_REGION"), "us-east-1"),
+	}
+	if keys.id == "" || keys.secret == "" {
+		return nil, errors.New(noS3Keys)
+	}
+	b := &s3Bucket{wire: newBucketWire(o)}
+	endpoint := cmp.Or(at.query.Get("endpoint"), env("AWS_ENDPOINT_URL_S3"), env("AWS_ENDPOINT_URL"))
+	if b.address, err = s3Address(endpoint, keys.region, at.bucket); err != nil {
+		return nil, err
+	}
+	b.wire.explain = s3Reason
+	b.wire.sign = func(_ context.Context, r *http.Request, body []byte) error {
+		keys.sign(r, body, o.Clock())
+		return nil
+	}
+	return newObjectArtifacts(b, at, o), nil
+}
+
+// s3Address is that of a bucket. Amazon wants it in the name of the host, other
+// services have it in the path.
+func s3Address(endpoint, region, bucket string) (string, error) {
+	if endpoint == "" {
+		if strings.Contains(bucket, ".") { // the certificates know no dots
+			return "https://s3." + region + ".amazonaws.com/" + bucket + "/", nil
+		}
+		return "https://" + bucket + ".s3." + region + ".amazonaws.com/", nil
+	}
+	u, err := url.Parse(endpoint)
+	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || (u.Scheme != "http" && u.Scheme != "https") {
+		return "", errors.New("endpoint must be an address such as https://minio.example.com, without a user")
+	}
+	return strings.TrimSuffix(u.String(), "/") + "/" + bucket + "/", nil
+}
+
+func (b *s3Bucket) object(name string) string { return b.address + s3Escape(name, "/") }
+
+func (b *s3Bucket) list(ctx context.Context, l listing) ([]object, error) {
+	query := url.Values{"list-type": {"2"}, "prefix": {l.prefix}, "encoding-type": {"url"}}
+	if l.flat {
+		query.Set("delimiter", "/")
+	}
+	var all []object
+	for {
+		var page struct {
+			Contents []struct {
+				Key          string
+				LastModified time.Time
+			}
+			NextContinuationToken string
+			IsTruncated           bool
+		}
+		got, err := b.wire.do(ctx, &ask{method: http.MethodGet, url: b.address + "?" + s3Query(query), most: maxListing})
+		if err != nil {
+			return nil, err
+		}
+		if err := xml.Unmarshal(got.body, &page); err != nil {
+			return nil, err
+		}
+		for _, c := range page.Contents {
+			name, err := url.QueryUnescape(c.Key)
+			if err != nil {
+				return nil, err
+			}
+			o := object{name: name, created: c.LastModified.UTC()}
+			if l.full {
+				if err := b.describe(ctx, &o); errors.Is(err, fs.ErrNotExist) {
+					continue // deleted in this moment
+				} else if err != nil {
+					return nil, err
+				}
+			}
+			all = append(all, o)
+		}
+		if !page.IsTruncated {
+			return all, nil
+		}
+		query.Set("continuation-token", page.NextContinuationToken)
+	}
+}
+
+// describe adds what a list does not tell.
+func (b *s3Bucket) describe(ctx context.Context, o *object) error {
+	got, err := b.wire.do(ctx, &ask{method: http.MethodHead, url: b.object(o.name)})
+	if err != nil {
+		return s3Meaning(err)
+	}
+	return o.take(got.header)
+}
+
+// take reads the headers of an answer.
+func (o *object) take(h http.Header) error {
+	o.mime = h.Get("Content-Type")
+	if at, err := http.ParseTime(h.Get("Last-Modified")); err == nil && o.created.IsZero() {
+		o.created = at.UTC()
+	}
+	if text := h.Get(s3Metadata); text != "" {
+		return json.Unmarshal([]byte(text), &o.metadata)
+	}
+	return nil
+}
+
+func (b *s3Bucket) read(ctx context.Context, name string, most int64) (*object, error) {
+	got, err := b.wire.do(ctx, &ask{method: http.MethodGet, url: b.object(name), most: most})
+	if err != nil {
+		return nil, s3Meaning(err)
+	}
+	o := &object{name: name, bytes: got.body}
+	return o, o.take(got.header)
+}
+
+func (b *s3Bucket) create(ctx context.Context, o *object) error {
+	header := http.Header{"Content-Type": {o.mime}, "If-None-Match": {"*"}}
+	if len(o.metadata) > 0 {
+		text, err := json.Marshal(o.metadata)
+		if err != nil {
+			return err
+		}
+		if text = ascii(text); len(text) > mostMetadata {
+			return fmt.Errorf("its metadata has %d bytes, more than the %d of S3: %w", len(text), mostMetadata, session.ErrInvalid)
+		}
+		header.Set(s3Metadata, string(text))
+	}
+	_, err := b.wire.do(ctx, &ask{method: http.MethodPut, url: b.object(o.name), header: header, body: o.bytes, most: maxListing})
+	return s3Meaning(err)
+}
+
+// ascii escapes all other letters of a JSON text.
+func ascii(text []byte) []byte {
+	var out []byte
+	for _, c := range string(text) {
+		switch {
+		case c < 0x80:
+			out = append(out, byte(c))
+		case c > 0xffff:
+			high, low := utf16.EncodeRune(c)
+			out = fmt.Appendf(out, `\u%04x\u%04x`, high, low)
+		default:
+			out = fmt.Appendf(out, `\u%04x`, c)
+		}
+	}
+	return out
+}
+
+func (b *s3Bucket) remove(ctx context.Context, name string) error {
+	_, err := b.wire.do(ctx, &ask{method: http.MethodDelete, url: b.object(name), most: maxListing})
+	if statusOf(err) == http.StatusNotFound {
+		return nil
+	}
+	return err
+}
+
+func (b *s3Bucket) close() error {
+	b.wire.close()
+	return nil
+}
+
+func s3Meaning(err error) error {
+	switch statusOf(err) {
+	case http.StatusNotFound:
+		return fmt.Errorf("%w: %w", fs.ErrNotExist, err)
+	case http.StatusPreconditionFailed, http.StatusConflict:
+		return fmt.Errorf("%w: %w", fs.ErrExist, err)
+	}
+	return err
+}
+
+func s3Reason(body []byte) string {
+	var told struct{ Code, Message string }
+	if xml.Unmarshal(body, &told) != nil {
+		return ""
+	}
+	return strings.TrimPrefix(told.Code+": "+told.Message, ": ")
+}

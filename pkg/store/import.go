@@ -1,0 +1,299 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"agenthost/pkg/session"
+)
+
+// An Import is a session of another program, as it is to stand here.
+type Import struct {
+	Key     session.Key
+	Created time.Time
+	// State holds the session's own keys as they are now. What the events say
+	// of the state is stored with them, and not applied again.
+	State map[string]any
+	// Events are in their order, with ids and times. They get their numbers.
+	Events []*session.Event
+}
+
+// An Imported says what became of a session, or of state keys.
+type Imported struct {
+	// New says that the session was not there.
+	New bool
+	// Events and Keys count what was written; Present counts the events, or
+	// keys, that were there.
+	Events, Keys, Present int
+	// Refused says why the session was left out, Left which state keys were,
+	// and why.
+	Refused string
+	Left    []string
+}
+
+// An Importer writes the sessions of another program into a database. It is
+// for one goroutine.
+type Importer struct {
+	url     string
+	backend *sqlBackend // nil when nothing is to be written
+	store   *Store
+	found   *ReadOnly // nil when there is no database, or nothing in it
+}
+
+// OpenImporter opens a database to import into, and makes it when it is
+// missing. A rehearsal says what an import would do, and writes nothing.
+func OpenImporter(ctx context.Context, url string, opts *Options, rehearsal bool) (*Importer, error) {
+	i := &Importer{url: url}
+	if strings.HasPrefix(url, "memory:") {
+		return nil, errors.New("importing into memory: would be forgotten at once: name a database")
+	}
+	if rehearsal {
+		return i, i.look(ctx)
+	}
+	// Opening changes a file's journal: that of another program is refused
+	// before.
+	if _, err := ReadStatus(ctx, url); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	o := opts.withDefaults()
+	o.Artifacts = "memory:"
+	var err error
+	if i.store, err = Open(ctx, url, o); err != nil {
+		return nil, err
+	}
+	i.backend = i.store.Sessions.backend.(*sqlBackend)
+	return i, nil
+}
+
+// look opens a view of what is there now.
+func (i *Importer) look(ctx context.Context) error {
+	r, err := OpenReadOnly(ctx, i.url)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	at, err := r.schema(ctx)
+	if err == nil && at > 0 {
+		err = r.wantSchema(ctx)
+	}
+	if err != nil || at == 0 {
+		return errors.Join(err, r.Close())
+	}
+	i.found = r
+	return nil
+}
+
+// Close ends the import.
+func (i *Importer) Close() error {
+	var errs []error
+	if i.found != nil {
+		errs = append(errs, i.found.Close())
+	}
+	if i.store != nil {
+		errs = append(errs, i.store.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// Session writes a session in one step. Where it is already, with a part of
+// its events, the rest is added; where it has other events, it is refused and
+// stays as it is.
+func (i *Importer) Session(ctx context.Context, imp *Import) (Imported, error) {
+	if err := checkImport(imp); err != nil {
+		return Imported{Refused: err.Error()}, nil
+	}
+	state, err := canonical(imp.State)
+	if err != nil {
+		return Imported{Refused: err.Error()}, nil
+	}
+	p := &plan{Import: imp, state: state}
+	err = i.view(ctx, func(r *ReadOnly) error { return p.compare(ctx, r) })
+	if err != nil {
+		return Imported{}, fmt.Errorf("reading session %s: %w", imp.Key, err)
+	}
+	out := Imported{New: p.pk == 0, Present: p.present, Refused: p.refused}
+	if p.refused != "" || p.pk != 0 && p.present == len(imp.Events) {
+		return out, nil
+	}
+	out.Events, out.Keys = len(imp.Events)-p.present, len(state)
+	if i.backend == nil {
+		return out, nil
+	}
+	if err := i.backend.importSession(ctx, p); err != nil {
+		return Imported{}, fmt.Errorf("writing session %s: %w", imp.Key, err)
+	}
+	return out, nil
+}
+
+// view shows the database as it is, if there is one.
+func (i *Importer) view(ctx context.Context, show func(r *ReadOnly) error) error {
+	if i.backend == nil {
+		if i.found == nil {
+			return nil
+		}
+		return show(i.found)
+	}
+	tx, err := i.backend.reads.BeginTx(ctx, &sql.TxOptions{ReadOnly: true, Isolation: sql.LevelRepeatableRead})
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback()
+	name, _, _ := strings.Cut(i.url, ":")
+	for _, e := range readEngines() {
+		if slices.Contains(e.schemes, name) {
+			return show(&ReadOnly{Engine: e.name, engine: e, tx: tx})
+		}
+	}
+	return fmt.Errorf("databases of %s: cannot be imported into", name)
+}
+
+// checkImport says what could not be stored.
+func checkImport(imp *Import) error {
+	if err := checkSession(imp.Key); err != nil {
+		return err
+	}
+	for _, ev := range imp.Events {
+		if err := checkText("event id", ev.ID, maxID); err != nil {
+			return err
+		}
+		if err := checkText("invocation id", ev.InvocationID, maxID); err != nil {
+			return fmt.Errorf("event %s: %w", ev.ID, err)
+		}
+	}
+	return nil
+}
+
+// A plan is an import next to what is there.
+type plan struct {
+	*Import
+	state   map[string]any
+	pk      int64 // of the session that is there, or 0
+	present int   // so many events are there
+	last    int64 // the number of the last one
+	gone    []string
+	refused string
+}
+
+// compare finds out how much of a session is there.
+func (p *plan) compare(ctx context.Context, r *ReadOnly) error {
+	var created int64
+	k := p.Key
+	err := r.Each(ctx, func(rows *sql.Rows) error { return rows.Scan(&p.pk, &created) },
+		"SELECT s.pk, s.create_time FROM sessions s WHERE s.app_name = ? AND s.user_id = ? AND s.id = ?", k.App, k.User, k.ID)
+	if err != nil || p.pk == 0 {
+		return err
+	}
+	var ids []string
+	err = r.Each(ctx, func(rows *sql.Rows) error {
+		var id string
+		err := rows.Scan(&id)
+		ids = append(ids, id)
+		return err
+	}, "SELECT e.id FROM events e WHERE e.session_pk = ? ORDER BY e.seq", p.pk)
+	if err != nil {
+		return err
+	}
+	p.match(ids, created)
+	return r.Each(ctx, func(rows *sql.Rows) error {
+		var key string
+		err := rows.Scan(&key)
+		if _, ok := p.state[key]; !ok {
+			p.gone = append(p.gone, key)
+		}
+		return err
+	}, "SELECT t.key FROM states t WHERE t.app_name = ? AND t.user_id = ? AND t.session_id = ?", k.App, k.User, k.ID)
+}
+
+// match compares events by their ids. A session without events is the same
+// one when it was made at the same time.
+func (p *plan) match(ids []string, created int64) {
+	n := min(len(ids), len(p.Events))
+	for i := range n {
+		if ids[i] != p.Events[i].ID {
+			p.refused = fmt.Sprintf("it is here with other events: number %d is %s, not %s", i+1, ids[i], p.Events[i].ID)
+			return
+		}
+	}
+	if n == 0 && created != p.Created.UnixMicro() {
+		p.refused = "another session of this id is here"
+		return
+	}
+	p.present, p.last = n, int64(n)
+}
+
+// initial are the keys that no event tells of, so that the session must have
+// begun with them.
+func (p *plan) initial() map[string]any {
+	first := map[string]any{}
+	for k, v := range p.state {
+		told := slices.ContainsFunc(p.Events, func(ev *session.Event) bool {
+			_, ok := ev.Actions.StateDelta[k]
+			return ok
+		})
+		if !told && v != nil {
+			first[k] = v
+		}
+	}
+	return first
+}
+
+// States writes keys of an app, or of a user of it when user is not empty; the
+// keys have no prefix. A key that is there stays as it is.
+func (i *Importer) States(ctx context.Context, app, user string, keys map[string]any) (Imported, error) {
+	if err := checkOwner(app, cmp.Or(user, "user")); err != nil {
+		return Imported{Refused: err.Error()}, nil
+	}
+	found := map[string]string{}
+	err := i.view(ctx, func(r *ReadOnly) error {
+		return r.Each(ctx, func(rows *sql.Rows) error {
+			var key, text string
+			err := rows.Scan(&key, &text)
+			found[key] = text
+			return err
+		}, "SELECT t.key, t.value FROM states t WHERE t.app_name = ? AND t.user_id = ? AND t.session_id = ''", app, user)
+	})
+	if err != nil {
+		return Imported{}, fmt.Errorf("reading the state of app %s: %w", app, err)
+	}
+	out, rows, err := newKeys(stateRow{App: app, User: user}, keys, found)
+	if err == nil && i.backend != nil && len(rows) > 0 {
+		err = i.backend.writers[0].do(ctx, func(w *writer) error { return w.writeStates(rows) })
+	}
+	return out, err
+}
+
+// newKeys makes rows of the keys that are not there.
+func newKeys(owner stateRow, keys map[string]any, found map[string]string) (out Imported, rows []stateRow, err error) {
+	for _, k := range slices.Sorted(maps.Keys(keys)) {
+		one, err := canonical(map[string]any{k: keys[k]})
+		if err != nil {
+			out.Left = append(out.Left, err.Error())
+			continue
+		}
+		row := owner
+		row.Key = k
+		if row.Value, err = encodeValue(one[k]); err != nil {
+			return out, nil, err
+		}
+		switch old, ok := found[k]; {
+		case !ok:
+			rows = append(rows, row)
+			out.Keys++
+		case old == row.Value:
+			out.Present++
+		default:
+			out.Left = append(out.Left, fmt.Sprintf("state key %q: has another value here", k))
+		}
+	}
+	return out, rows, nil
+}

@@ -1,0 +1,254 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"agenthost/pkg/session"
+)
+
+const (
+	defaultLease = 15 * time.Second
+	// linger is how long a lease that nobody uses is kept: a turn that follows
+	// soon pays nothing for it, and other hosts hardly wait longer.
+	linger = 100 * time.Millisecond
+	// The pauses between two looks at a session that another host holds.
+	firstPause, longestPause = 5 * time.Millisecond, 100 * time.Millisecond
+)
+
+// A grant is a lease as a backend keeps it. Who holds it is the only one to
+// run the session. Its epoch is greater than that of every grant before it, and
+// an append that names an older one is refused.
+type grant struct {
+	key       session.Key
+	id, epoch int64 // of the session's head, and of the grant
+	owner     string
+	term      time.Duration
+	// now is the time by which a backend without a clock of its own judges.
+	now time.Time
+}
+
+// A leaser keeps the leases of sessions. The clock that it judges by is the
+// same for all who share the sessions.
+type leaser interface {
+	// lease gives the grant's session to its owner and sets the grant's id and
+	// epoch, when it is free, run out, or the owner's already. Else nothing
+	// changes, and it returns who holds the session. A missing session is
+	// ErrNotFound. An id and epoch in the grant are those that the caller saw
+	// last, which may spare a look.
+	lease(ctx context.Context, g *grant) (holder string, err error)
+	// renew makes grants begin their term anew, and returns those that are
+	// gone: taken over, or with their session.
+	renew(ctx context.Context, all []*grant) (gone []*grant, err error)
+	// release ends grants. Those that are gone are left as they are.
+	release(ctx context.Context, all []*grant) error
+}
+
+// leases are what this store holds of sessions that it shares with others, one
+// for each session that is run here or was a moment ago. They have a goroutine
+// as long as there are any.
+type leases struct {
+	backend leaser
+	cache   *cache
+	clock   func() time.Time
+	logger  *slog.Logger
+	owner   string
+	term    time.Duration
+	alone   bool // nobody else can have the sessions
+
+	mu     sync.Mutex
+	held   map[session.Key]*lease
+	quit   chan struct{} // of the keeper; nil without one
+	closed bool
+	keeper sync.WaitGroup
+}
+
+// A lease is a grant, or with the id 0 the wish for one: the session did not
+// exist yet.
+type lease struct {
+	grant
+	idle bool // no run uses it
+	old  bool // idle at the keeper's last look
+	gone bool // somebody else took it over
+}
+
+func newLeases(b leaser, c *cache, o *Options) *leases {
+	_, alone := b.(*memory)
+	return &leases{
+		alone: alone, backend: b, cache: c, clock: o.Clock, logger: o.Logger, term: o.Lease, owner: ownerName(),
+		held: map[session.Key]*lease{},
+	}
+}
+
+// ownerName tells this store from every other, and people where it is.
+func ownerName() string {
+	host, err := os.Hostname()
+	if err != nil || len(host) > 64 {
+		host = "host"
+	}
+	return fmt.Sprintf("%s/%d/%.8s", host, os.Getpid(), uuid.NewString())
+}
+
+// take gets the session for a run of this store, and waits for it as long as
+// another host holds it. The caller is the session's only run here.
+func (l *leases) take(ctx context.Context, key session.Key, most time.Duration) error {
+	if l.alone || l.reuse(key) {
+		return nil
+	}
+	end := time.NewTimer(most)
+	defer end.Stop()
+	for pause := firstPause; ; pause = min(2*pause, longestPause) {
+		holder, err := l.try(ctx, key)
+		if err != nil || holder == "" {
+			return err
+		}
+		busy := fmt.Errorf("session %s: %w, of %s", key.ID, session.ErrBusy, holder)
+		if most <= 0 {
+			return busy
+		}
+		again := time.NewTimer(pause)
+		select {
+		case <-again.C:
+		case <-end.C:
+			again.Stop()
+			return busy
+		case <-ctx.Done():
+			again.Stop()
+			return ctx.Err()
+		}
+	}
+}
+
+// try asks once. A session that does not exist is nobody's: the lease is made
+// with it, or with its first event.
+func (l *leases) try(ctx context.Context, key session.Key) (holder string, err error) {
+	g := l.grant(key)
+	if e := l.cache.find(key); e != nil {
+		g.id, g.epoch = e.lease()
+	}
+	if checkSession(key) == nil {
+		holder, err = l.backend.lease(ctx, g)
+	}
+	if errors.Is(err, session.ErrNotFound) {
+		g.id, g.epoch, err = 0, 0, nil
+	}
+	if err == nil && holder == "" {
+		err = l.keep(g)
+	}
+	return holder, err
+}
+
+func (l *leases) grant(key session.Key) *grant {
+	return &grant{key: key, owner: l.owner, term: l.term, now: l.clock()}
+}
+
+// reuse takes the lease of the last run, when it is surely still ours.
+func (l *leases) reuse(key session.Key) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e := l.held[key]
+	if e == nil || !e.idle {
+		return false
+	}
+	if age := l.clock().Sub(e.now); age < 0 || age >= l.term/2 {
+		return false
+	}
+	e.idle, e.old = false, false
+	return true
+}
+
+func (l *leases) keep(g *grant) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return errClosed
+	}
+	l.held[g.key] = &lease{grant: *g}
+	if l.quit == nil {
+		quit := make(chan struct{})
+		l.quit = quit
+		l.keeper.Go(func() { l.look(quit) })
+	}
+	return nil
+}
+
+// idle says that the run of a session has ended.
+func (l *leases) idle(key session.Key) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e := l.held[key]
+	switch {
+	case e == nil:
+	case e.id == 0 || e.gone:
+		delete(l.held, key)
+	default:
+		e.idle = true
+	}
+}
+
+// lose says that somebody else has taken a session over.
+func (l *leases) lose(key session.Key, epoch int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if e := l.held[key]; e != nil && e.epoch == epoch {
+		e.gone = true
+	}
+}
+
+// forget drops the lease of a session that was deleted, at the latest when its
+// run ends: a new session with its key has nothing to do with it.
+func (l *leases) forget(key session.Key) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch e := l.held[key]; {
+	case e == nil:
+	case e.idle:
+		delete(l.held, key)
+	default:
+		e.gone = true
+	}
+}
+
+// wish returns the grant to be made together with the session, or nil when no
+// run here waits for it.
+func (l *leases) wish(key session.Key) *grant {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if e := l.held[key]; e == nil || e.id != 0 {
+		return nil
+	}
+	return l.grant(key)
+}
+
+// epoch is what an append to the session has to name; 0 is that of a session
+// that is not run here. A session that came to be behind the back of its run is
+// taken now: the append finds out whether it is still as the run knows it.
+func (l *leases) epoch(ctx context.Context, key session.Key) (int64, error) {
+	l.mu.Lock()
+	e := l.held[key]
+	wished := e != nil && e.id == 0
+	var epoch int64
+	if e != nil {
+		epoch = e.epoch
+	}
+	l.mu.Unlock()
+	if !wished {
+		return epoch, nil
+	}
+	if err := l.take(ctx, key, 0); err != nil {
+		return 0, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if e = l.held[key]; e == nil {
+		return 0, nil
+	}
+	return e.epoch, nil
+}

@@ -1,0 +1,117 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+)
+
+// look goes round until no lease is held.
+func (l *leases) look(quit chan struct{}) {
+	round := time.NewTicker(linger)
+	defer round.Stop()
+	for {
+		select {
+		case <-quit:
+			return
+		case <-round.C:
+		}
+		ended, due, more := l.sort()
+		if !more {
+			return
+		}
+		l.end(ended)
+		l.renew(due)
+	}
+}
+
+// sort takes out the leases that were idle for a round, and returns copies of
+// those of runs whose term is a third over. Without any lease the keeper ends.
+func (l *leases) sort() (ended, due []*grant, more bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.held) == 0 {
+		l.quit = nil
+		return nil, nil, false
+	}
+	var now time.Time
+	for key, e := range l.held {
+		switch {
+		case e.old:
+			ended = append(ended, &e.grant)
+			delete(l.held, key)
+		case e.idle:
+			e.old = true
+		case e.id != 0 && !e.gone:
+			if now.IsZero() {
+				now = l.clock()
+			}
+			if now.Sub(e.now) >= l.term/3 {
+				g := e.grant
+				g.now = now
+				due = append(due, &g)
+			}
+		}
+	}
+	return ended, due, true
+}
+
+func (l *leases) end(ended []*grant) {
+	if len(ended) == 0 {
+		return
+	}
+	if err := l.backend.release(context.Background(), ended); err != nil {
+		l.logger.Warn("sessions could not be given free: they are when their lease runs out", "sessions", len(ended), "error", err)
+	}
+}
+
+func (l *leases) renew(due []*grant) {
+	if len(due) == 0 {
+		return
+	}
+	gone, err := l.backend.renew(context.Background(), due)
+	if err != nil {
+		l.logger.Warn("leases of sessions could not be renewed", "sessions", len(due), "error", err)
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, g := range due {
+		e := l.held[g.key]
+		if e == nil || e.id != g.id || e.epoch != g.epoch {
+			continue
+		}
+		e.now = g.now
+		if e.gone = slices.Contains(gone, g); e.gone {
+			l.logger.Warn("a session was taken over in the middle of its turn", "app", g.key.App, "session", g.key.ID)
+		}
+	}
+}
+
+// close gives everything free. Runs that are still under way can store nothing
+// any more.
+func (l *leases) close() error {
+	l.mu.Lock()
+	l.closed = true
+	if l.quit != nil {
+		close(l.quit)
+		l.quit = nil
+	}
+	var all []*grant
+	for _, e := range l.held {
+		if e.id != 0 && !e.gone {
+			all = append(all, &e.grant)
+		}
+	}
+	clear(l.held)
+	l.mu.Unlock()
+	l.keeper.Wait()
+	if len(all) == 0 {
+		return nil
+	}
+	if err := l.backend.release(context.Background(), all); !errors.Is(err, errClosed) {
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,410 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"agenthost/pkg/session"
+)
+
+// replicas opens stores that share their sessions, as hosts on one database do.
+// Those in memory share a backend.
+func replicas(t testing.TB, be testBackend, n int, o *Options) []*Store {
+	url := be.url(t)
+	all := []*Store{openStore(t, url, o)}
+	for range n - 1 {
+		s := openStore(t, url, o)
+		if _, ok := s.Sessions.backend.(*memory); ok {
+			s.Sessions.backend = all[0].Sessions.backend
+			s.Sessions.leases.backend = all[0].Sessions.backend
+		}
+		all = append(all, s)
+	}
+	for _, s := range all {
+		s.Sessions.leases.alone = false
+	}
+	return all
+}
+
+func eachPair(t *testing.T, test func(t *testing.T, a, b *Store)) {
+	for _, be := range backends() {
+		t.Run(be.name, func(t *testing.T) {
+			all := replicas(t, be, 2, nil)
+			test(t, all[0], all[1])
+		})
+	}
+}
+
+// eachTimedPair is eachPair with a clock that goes on when everybody waits.
+func eachTimedPair(t *testing.T, test func(t *testing.T, a, b *Store)) {
+	for _, be := range backends() {
+		if be.name != "memory" && be.name != "sqlite" {
+			continue // has a clock of its own
+		}
+		t.Run(be.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				all := replicas(t, be, 2, nil)
+				test(t, all[0], all[1])
+			})
+		})
+	}
+}
+
+// lease returns the lease of a session as its backend has it: who holds it until
+// when.
+func leaseOf(t *testing.T, s *Store, key session.Key) (l leaseColumns) {
+	t.Helper()
+	switch b := s.Sessions.backend.(type) {
+	case *memory:
+		b.mu.RLock()
+		defer b.mu.RUnlock()
+		m := b.sessions[key].lease
+		l = leaseColumns{Owner: m.owner, Epoch: m.epoch}
+		if !m.until.IsZero() {
+			l.Until = m.until.UnixMicro()
+		}
+	case *sqlBackend:
+		q := b.readers.Where("app_name = ? AND user_id = ? AND id = ?", key.App, key.User, key.ID)
+		if err := q.Take(&l).Error; err != nil {
+			t.Fatal(err)
+		}
+	}
+	return l
+}
+
+// die makes a store renew and release nothing any more, like one whose process
+// has stopped.
+func die(s *Store) {
+	l := s.Sessions.leases
+	l.mu.Lock()
+	close(l.quit)
+	l.quit = make(chan struct{})
+	l.mu.Unlock()
+	l.keeper.Wait()
+}
+
+// One run at a time, whoever else has the database open; and who comes next
+// sees what the one before has stored, though it remembers the session.
+func TestLeaseIsExclusive(t *testing.T) {
+	eachPair(t, func(t *testing.T, a, b *Store) {
+		create(t, a, alice, nil)
+		other := create(t, a, session.Key{App: "app", User: "alice", ID: "other"}, nil)
+		get(t, b, alice, nil)
+		release := acquire(t, a.Sessions, alice)
+		_, err := b.Sessions.Acquire(t.Context(), alice, 0)
+		wantErr(t, "Acquire elsewhere", err, session.ErrBusy, "session s: busy with another run, of "+a.Sessions.leases.owner)
+		acquire(t, b.Sessions, other.Key)()
+
+		appendTo(t, a, get(t, a, alice, nil), said("user", "hi"))
+		release()
+		release = acquire(t, b.Sessions, alice)
+		defer release()
+		sess := get(t, b, alice, nil)
+		if sess.Version != 1 {
+			t.Errorf("the next run is at version %d, want 1", sess.Version)
+		}
+		appendTo(t, b, sess, said("user", "hi"))
+		_, err = a.Sessions.Acquire(t.Context(), alice, 0)
+		wantErr(t, "Acquire of the first", err, session.ErrBusy, "of "+b.Sessions.leases.owner)
+	})
+}
+
+// Who waits gets the session soon after it is released, and is busy when it is
+// not.
+func TestLeaseWaiting(t *testing.T) {
+	eachTimedPair(t, func(t *testing.T, a, b *Store) {
+		create(t, a, alice, nil)
+		release := acquire(t, a.Sessions, alice)
+		start := time.Now()
+		_, err := b.Sessions.Acquire(t.Context(), alice, 40*time.Second)
+		wantErr(t, "Acquire of a session that is long in use", err, session.ErrBusy, "")
+		if d := time.Since(start); d != 40*time.Second {
+			t.Errorf("waited %v, want 40s", d)
+		}
+		appendTo(t, a, get(t, a, alice, nil), said("user", "still mine"))
+		go func() {
+			time.Sleep(10 * time.Second)
+			release()
+		}()
+		start = time.Now()
+		acquire(t, b.Sessions, alice)()
+		if d := time.Since(start); d < 10*time.Second || d > 10*time.Second+2*linger+longestPause {
+			t.Errorf("got the session after %v, want about 10s", d)
+		}
+	})
+}
+
+// A store that is not heard of loses its sessions, and what it writes later is
+// refused and changes nothing.
+func TestLeaseIsTakenOver(t *testing.T) {
+	eachTimedPair(t, func(t *testing.T, a, b *Store) {
+		sess := create(t, a, alice, map[string]any{"k": 1})
+		release := acquire(t, a.Sessions, alice)
+		appendTo(t, a, sess, said("user", "hi"))
+		die(a)
+		start := time.Now()
+		next := acquire(t, b.Sessions, alice)
+		if d := time.Since(start); d < 14*time.Second || d > 16*time.Second {
+			t.Errorf("took over after %v, want about 15s", d)
+		}
+		theirs := get(t, b, alice, nil)
+
+		before := plain(t, sess)
+		late := change(map[string]any{"k": 2, "user:k": 2, "app:k": 2})
+		err := a.Sessions.Append(t.Context(), sess, late)
+		wantErr(t, "late append", err, session.ErrFenced, "session s was taken over by another host in the middle of this turn: changed since it was read")
+		wantErr(t, "late append", err, session.ErrStale, "")
+		diff(t, "the session of the late one", before, plain(t, sess))
+		if late.Seq != 0 {
+			t.Errorf("the refused event has seq %d", late.Seq)
+		}
+		diff(t, "what is stored", plain(t, theirs), plain(t, get(t, b, alice, nil)))
+		appendTo(t, b, theirs, said("user", "mine now"))
+		wantErr(t, "later append", a.Sessions.Append(t.Context(), sess, said("user", "me?")), session.ErrFenced, "")
+
+		release()
+		next()
+		acquire(t, a.Sessions, alice)()
+		appendTo(t, a, get(t, a, alice, nil), said("user", "again"))
+	})
+}
+
+// The same by the clock of the database, where it has one.
+func TestLeaseRunsOut(t *testing.T) {
+	for _, be := range backends() {
+		t.Run(be.name, func(t *testing.T) {
+			stores := replicas(t, be, 2, &Options{Lease: 300 * time.Millisecond})
+			a, b := stores[0], stores[1]
+			sess := create(t, a, alice, nil)
+			defer acquire(t, a.Sessions, alice)()
+			appendTo(t, a, sess, change(map[string]any{"k": 1}))
+			die(a)
+			defer acquire(t, b.Sessions, alice)()
+			for _, late := range []*session.Event{said("user", "hi"), change(map[string]any{"k": 2, "app:k": 2})} {
+				wantErr(t, "late append", a.Sessions.Append(t.Context(), sess, late), session.ErrFenced, "")
+			}
+			theirs := get(t, b, alice, nil)
+			diff(t, "what is stored", plain(t, sess), plain(t, theirs))
+			appendTo(t, b, theirs, said("user", "mine now"))
+		})
+	}
+}
+
+// An event that was stored in time is stored, also when the answer was lost and
+// somebody else has the session by now.
+func TestLeaseAndARepeatedEvent(t *testing.T) {
+	eachTimedPair(t, func(t *testing.T, a, b *Store) {
+		old := create(t, a, alice, nil)
+		defer acquire(t, a.Sessions, alice)()
+		ev := said("user", "hi")
+		appendTo(t, a, get(t, a, alice, nil), ev)
+		die(a)
+		defer acquire(t, b.Sessions, alice)()
+		again := *ev
+		again.Seq = 0
+		if err := a.Sessions.Append(t.Context(), old, &again); err != nil && !errors.Is(err, session.ErrStale) {
+			t.Errorf("repeated append = %v", err)
+		}
+		if n := get(t, b, alice, nil).Version; n != 1 {
+			t.Errorf("%d events, want 1", n)
+		}
+	})
+}
+
+// A session that a run makes is the run's from its first moment.
+func TestLeaseIsMadeWithTheSession(t *testing.T) {
+	eachPair(t, func(t *testing.T, a, b *Store) {
+		release := acquire(t, a.Sessions, alice)
+		sess := create(t, a, alice, nil)
+		_, err := b.Sessions.Acquire(t.Context(), alice, 0)
+		wantErr(t, "Acquire of a session that was just made", err, session.ErrBusy, "")
+		appendTo(t, a, sess, said("user", "hi"))
+		release()
+		acquire(t, b.Sessions, alice)()
+	})
+}
+
+// When somebody else makes the session that a run waits to make, the run has
+// nothing before its first event: then it takes the session, or is told that it
+// is too late.
+func TestLeaseOfASessionMadeByOthers(t *testing.T) {
+	eachTimedPair(t, func(t *testing.T, a, b *Store) {
+		defer acquire(t, a.Sessions, alice)()
+		release := acquire(t, b.Sessions, alice)
+		create(t, b, alice, nil)
+		_, err := a.Sessions.Create(t.Context(), alice, nil)
+		wantErr(t, "Create", err, session.ErrExists, "")
+		sess := get(t, a, alice, nil)
+		wantErr(t, "Append", a.Sessions.Append(t.Context(), sess, said("user", "hi")), session.ErrBusy, "")
+		release()
+		time.Sleep(4 * linger)
+		appendTo(t, a, sess, said("user", "hi"))
+		if l := leaseOf(t, a, alice); l.Owner != a.Sessions.leases.owner {
+			t.Errorf("the lease is %+v, want that of the first store", l)
+		}
+	})
+}
+
+// A turn that soon follows another of the same store finds the lease; nobody
+// who waits elsewhere has to wait for it to run out.
+func TestLeaseLingers(t *testing.T) {
+	eachTimedPair(t, func(t *testing.T, a, _ *Store) {
+		create(t, a, alice, nil)
+		acquire(t, a.Sessions, alice)()
+		first := leaseOf(t, a, alice)
+		acquire(t, a.Sessions, alice)()
+		diff(t, "the lease of the second run", first, leaseOf(t, a, alice))
+		time.Sleep(4 * linger)
+		diff(t, "the lease afterwards", leaseColumns{Owner: first.Owner, Epoch: first.Epoch}, leaseOf(t, a, alice))
+		l := a.Sessions.leases
+		l.mu.Lock()
+		if len(l.held) != 0 || l.quit != nil {
+			t.Errorf("%d leases held, keeper %v", len(l.held), l.quit)
+		}
+		l.mu.Unlock()
+		acquire(t, a.Sessions, alice)()
+		if l := leaseOf(t, a, alice); l.Epoch != first.Epoch+1 {
+			t.Errorf("the next lease is %+v, want epoch %d", l, first.Epoch+1)
+		}
+	})
+}
+
+func TestLeaseOfADeletedSession(t *testing.T) {
+	eachPair(t, func(t *testing.T, a, b *Store) {
+		create(t, a, alice, nil)
+		acquire(t, a.Sessions, alice)()
+		if err := a.Sessions.Delete(t.Context(), alice); err != nil {
+			t.Fatal(err)
+		}
+		create(t, b, alice, nil)
+		defer acquire(t, a.Sessions, alice)()
+		appendTo(t, a, get(t, a, alice, nil), said("user", "hi"))
+		_, err := b.Sessions.Acquire(t.Context(), alice, 0)
+		wantErr(t, "Acquire", err, session.ErrBusy, "")
+	})
+}
+
+func TestCloseGivesSessionsFree(t *testing.T) {
+	url := sqliteFile(t)
+	a, b := openStore(t, url, nil), openStore(t, url, nil)
+	create(t, a, alice, nil)
+	release := acquire(t, a.Sessions, alice)
+	closeStore(t, a)
+	release()
+	_, err := b.Sessions.Acquire(t.Context(), alice, 0)
+	if err != nil {
+		t.Errorf("Acquire after the other store was closed = %v", err)
+	}
+	_, err = a.Sessions.Acquire(t.Context(), alice, 0)
+	wantErr(t, "Acquire of a closed store", err, errClosed, "")
+}
+
+// Eight hosts take turns at one session: no turn has an event of another in its
+// midst, and none is lost.
+func TestLeaseRace(t *testing.T) {
+	const hosts, rounds = 8, 15
+	for _, be := range backends() {
+		t.Run(be.name, func(t *testing.T) {
+			stores := replicas(t, be, hosts, nil)
+			create(t, stores[0], alice, nil)
+			all(t, hosts, func(i int) error {
+				for n := range rounds {
+					if err := raceTurn(t, stores[i].Sessions, fmt.Sprint(i, " ", n)); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+			sess := get(t, stores[0], alice, nil)
+			if sess.Version != 2*hosts*rounds {
+				t.Errorf("%d events, want %d", sess.Version, 2*hosts*rounds)
+			}
+			for i := 0; i+1 < sess.History.Len(); i += 2 {
+				if a, b := sess.Events()[i], sess.Events()[i+1]; a.InvocationID != b.InvocationID || b.Seq != int64(i+2) {
+					t.Fatalf("event %d is of turn %q, the next of %q", i, a.InvocationID, b.InvocationID)
+				}
+			}
+		})
+	}
+}
+
+func raceTurn(t *testing.T, s *Sessions, id string) error {
+	release, err := s.Acquire(t.Context(), alice, time.Minute)
+	if err != nil {
+		return err
+	}
+	defer release()
+	sess, err := s.Get(t.Context(), alice, nil)
+	for range 2 {
+		if err == nil {
+			ev := said("user", "hi")
+			ev.InvocationID = id
+			err = s.Append(t.Context(), sess, ev)
+		}
+	}
+	return err
+}
+
+// Writers that never asked for the session are still kept apart by its version:
+// one of them wins each number.
+func TestAppendRaceWithoutLease(t *testing.T) {
+	const hosts, rounds = 8, 104
+	for _, be := range backends() {
+		t.Run(be.name, func(t *testing.T) {
+			stores := replicas(t, be, hosts, nil)
+			create(t, stores[0], alice, nil)
+			won := make([]int64, hosts)
+			all(t, hosts, func(i int) error {
+				for range rounds / hosts {
+					sess, err := stores[i].Sessions.Get(t.Context(), alice, nil)
+					if err == nil {
+						err = stores[i].Sessions.Append(t.Context(), sess, said("user", "hi"))
+					}
+					if err == nil {
+						won[i]++
+					} else if !errors.Is(err, session.ErrStale) {
+						return err
+					}
+				}
+				return nil
+			})
+			var sum int64
+			for _, n := range won {
+				sum += n
+			}
+			if sess := get(t, stores[0], alice, nil); sess.Version != sum || int64(sess.History.Len()) != sum {
+				t.Errorf("version %d, %d events, want %d", sess.Version, sess.History.Len(), sum)
+			}
+		})
+	}
+}
+
+// A lease costs no flush to the disk; an event always has one.
+func TestLeasesAreNotFlushed(t *testing.T) {
+	for _, tt := range []struct{ query, light, whole string }{{"", "1", "2"}, {"?synchronous=normal", "1", "1"}} {
+		s := openStore(t, sqliteFile(t)+tt.query, nil)
+		create(t, s, alice, nil)
+		level := func() (level string) {
+			conn := s.Sessions.backend.(*sqlBackend).writers[0].conn
+			if err := conn.QueryRowContext(t.Context(), "PRAGMA synchronous").Scan(&level); err != nil {
+				t.Fatal(err)
+			}
+			return level
+		}
+		defer acquire(t, s.Sessions, alice)()
+		diff(t, "synchronous of the lease"+tt.query, tt.light, level())
+		appendTo(t, s, get(t, s, alice, nil), said("user", "hi"))
+		diff(t, "synchronous of the event"+tt.query, tt.whole, level())
+	}
+}
+
+func TestOpenRefusesALeaseBelowZero(t *testing.T) {
+	_, err := Open(t.Context(), "memory:", &Options{Lease: -time.Second})
+	if err == nil || !strings.Contains(err.Error(), "lease -1s: it cannot be below zero") {
+		t.Errorf("Open = %v", err)
+	}
+}

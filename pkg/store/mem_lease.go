@@ -1,0 +1,63 @@
+package store
+
+import (
+	"context"
+	"time"
+)
+
+// memLease is the lease of a session in memory.
+type memLease struct {
+	owner string
+	epoch int64
+	until time.Time
+}
+
+func (m *memory) lease(_ context.Context, g *grant) (string, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return "", errClosed
+	}
+	s, ok := m.sessions[g.key]
+	if !ok {
+		return "", errNotFound(g.key.ID)
+	}
+	if s.lease.until.After(g.now) && s.lease.owner != g.owner {
+		return s.lease.owner, nil
+	}
+	s.give(g)
+	return "", nil
+}
+
+// give leases a session. The caller holds the lock.
+func (s *memSession) give(g *grant) {
+	s.lease = memLease{g.owner, s.lease.epoch + 1, g.now.Add(g.term)}
+	g.id, g.epoch = s.id, s.lease.epoch
+}
+
+func (m *memory) renew(_ context.Context, all []*grant) ([]*grant, error) {
+	return m.extend(all, func(g *grant) time.Time { return g.now.Add(g.term) })
+}
+
+func (m *memory) release(_ context.Context, all []*grant) error {
+	_, err := m.extend(all, func(*grant) time.Time { return time.Time{} })
+	return err
+}
+
+// extend sets the ends of grants, and returns those that are gone.
+func (m *memory) extend(all []*grant, until func(*grant) time.Time) ([]*grant, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return nil, errClosed
+	}
+	var gone []*grant
+	for _, g := range all {
+		if s := m.sessions[g.key]; s != nil && s.id == g.id && s.lease.epoch == g.epoch {
+			s.lease.until = until(g)
+		} else {
+			gone = append(gone, g)
+		}
+	}
+	return gone, nil
+}

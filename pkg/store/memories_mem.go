@@ -1,0 +1,169 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"sync"
+
+	"agenthost/pkg/session"
+)
+
+// memMemories keeps memories as long as the process lives.
+type memMemories struct {
+	mu     sync.RWMutex
+	closed bool
+	last   int64
+	users  map[owner]*memMind
+}
+
+// A memMind is what is remembered of one user.
+type memMind struct {
+	all   map[int64]*memMemory
+	slots map[string]map[string]int64 // by session and id
+	terms map[string]map[int64]bool
+}
+
+type memMemory struct {
+	*memoryRecord
+	number  int64
+	session string
+}
+
+func newMemMemories() *memMemories { return &memMemories{users: map[owner]*memMind{}} }
+
+func (m *memMemories) put(_ context.Context, b *batch) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return errClosed
+	}
+	mind := m.users[b.owner()]
+	if mind == nil {
+		mind = &memMind{map[int64]*memMemory{}, map[string]map[string]int64{}, map[string]map[int64]bool{}}
+		m.users[b.owner()] = mind
+	}
+	write, remove := b.changes(mind.there(b))
+	for _, id := range remove {
+		mind.remove(b.key.ID, id)
+	}
+	for _, rec := range write {
+		m.last++
+		mind.add(&memMemory{rec, m.last, b.key.ID})
+	}
+	return nil
+}
+
+// there are the texts that a batch has to be compared with, by id.
+func (m *memMind) there(b *batch) map[string]string {
+	there, slot := map[string]string{}, m.slots[b.key.ID]
+	if b.prune {
+		for id, number := range slot {
+			there[id] = m.all[number].text
+		}
+		return there
+	}
+	for _, rec := range b.records {
+		if number, ok := slot[rec.id]; ok {
+			there[rec.id] = m.all[number].text
+		}
+	}
+	return there
+}
+
+func (m *memMind) add(mem *memMemory) {
+	m.all[mem.number] = mem
+	if m.slots[mem.session] == nil {
+		m.slots[mem.session] = map[string]int64{}
+	}
+	m.slots[mem.session][mem.id] = mem.number
+	for _, term := range mem.terms {
+		if m.terms[term] == nil {
+			m.terms[term] = map[int64]bool{}
+		}
+		m.terms[term][mem.number] = true
+	}
+}
+
+func (m *memMind) remove(sess, id string) {
+	number := m.slots[sess][id]
+	for _, term := range m.all[number].terms {
+		if delete(m.terms[term], number); len(m.terms[term]) == 0 {
+			delete(m.terms, term)
+		}
+	}
+	delete(m.all, number)
+	if delete(m.slots[sess], id); len(m.slots[sess]) == 0 {
+		delete(m.slots, sess)
+	}
+}
+
+func (m *memMemories) clear(_ context.Context, who owner) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return errClosed
+	}
+	delete(m.users, who)
+	return nil
+}
+
+func (m *memMemories) tally(_ context.Context, who owner, terms []string) (tally, error) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	if m.closed {
+		return tally{}, errClosed
+	}
+	t := tally{of: map[string]int{}}
+	if mind := m.users[who]; mind != nil {
+		t.all = len(mind.all)
+		for _, term := range terms {
+			t.of[term] = min(len(mind.terms[term]), manyMemories+1)
+		}
+	}
+	return t, nil
+}
+
+func (m *memMemories) best(_ context.Context, s *memorySearch) ([]*session.Memory, error) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	if m.closed {
+		return nil, errClosed
+	}
+	mind := m.users[s.owner]
+	if mind == nil {
+		return nil, nil
+	}
+	points := map[int64]int64{}
+	for _, w := range s.weights {
+		for number := range mind.terms[w.term] {
+			points[number] += w.points
+		}
+	}
+	var found []*memMemory
+	for number := range points {
+		if mem := mind.all[number]; s.not == "" || mem.session != s.not {
+			found = append(found, mem)
+		}
+	}
+	slices.SortFunc(found, func(a, b *memMemory) int {
+		return cmp.Or(cmp.Compare(points[b.number], points[a.number]), cmp.Compare(b.time, a.time), cmp.Compare(b.number, a.number))
+	})
+	found = found[:min(len(found), s.limit)]
+	memories := make([]*session.Memory, len(found))
+	for i, mem := range found {
+		var err error
+		if memories[i], err = decodeMemory(mem.text); err != nil {
+			return nil, err
+		}
+	}
+	return memories, nil
+}
+
+func (m *memMemories) close() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.closed = true
+	clear(m.users)
+	return nil
+}

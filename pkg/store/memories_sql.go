@@ -1,0 +1,293 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
+
+	"agenthost/pkg/session"
+)
+
+// The tables of memories. What a memory is found by are rows of terms that this
+// package has cut, and not an engine's own index of its text, so that every
+// engine finds the same, in the same order.
+
+// memoryOwnerRow is a user of an app, of whom something is remembered.
+type memoryOwnerRow struct {
+	ID   int64  `gorm:"column:pk;primaryKey;autoIncrement"`
+	App  string `gorm:"column:app_name;size:128;not null;uniqueIndex:memory_owners_key,priority:1"`
+	User string `gorm:"column:user_id;size:255;not null;uniqueIndex:memory_owners_key,priority:2"`
+}
+
+// TableName is for GORM.
+func (memoryOwnerRow) TableName() string { return "memory_owners" }
+
+// memoryRow is one memory. The session may be deleted, or empty.
+type memoryRow struct {
+	PK      int64  `gorm:"column:pk;primaryKey;autoIncrement"`
+	Owner   int64  `gorm:"column:owner_pk;not null;uniqueIndex:memories_key,priority:1"`
+	Session string `gorm:"column:session_id;size:128;not null;uniqueIndex:memories_key,priority:2"`
+	ID      string `gorm:"column:id;size:128;not null;uniqueIndex:memories_key,priority:3"`
+	Time    int64  `gorm:"column:timestamp;not null"`
+	Memory  string `gorm:"column:memory;type:text;not null"`
+}
+
+// TableName is for GORM.
+func (memoryRow) TableName() string { return "memories" }
+
+// memoryTermRow says that a memory has a term.
+type memoryTermRow struct {
+	Owner  int64  `gorm:"column:owner_pk;primaryKey;autoIncrement:false"`
+	Term   string `gorm:"column:term;size:64;primaryKey"`
+	Memory int64  `gorm:"column:memory_pk;primaryKey;autoIncrement:false;index:memory_terms_memory"`
+}
+
+// TableName is for GORM.
+func (memoryTermRow) TableName() string { return "memory_terms" }
+
+func createMemoryTables(db *gorm.DB, d dialect) error {
+	for _, row := range []table{&memoryOwnerRow{}, &memoryRow{}, &memoryTermRow{}} {
+		if err := createTable(db, d, row); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sqlMemories keeps memories in a database.
+type sqlMemories struct{ b *sqlBackend }
+
+// write carries out a job of one user, one after the other.
+func (m sqlMemories) write(ctx context.Context, who owner, what string, run func(db *gorm.DB) error) error {
+	w := m.b.writer(session.Key{App: who.app, User: who.user})
+	return m.told(what, w.do(ctx, func(w *writer) error { return run(w.orm) }))
+}
+
+// rowsAtOnce bounds the parameters of one statement.
+const rowsAtOnce = 300
+
+func (m sqlMemories) put(ctx context.Context, b *batch) error {
+	return m.write(ctx, b.owner(), "adding memories", func(db *gorm.DB) error { return putMemories(db, b) })
+}
+
+func putMemories(db *gorm.DB, b *batch) error {
+	who, err := memoryOwner(db, b.owner())
+	if err == nil && who == 0 && len(b.records) > 0 {
+		row := memoryOwnerRow{App: b.key.App, User: b.key.User}
+		if err := db.Clauses(clause.OnConflict{DoNothing: true}).Create(&row).Error; err != nil {
+			return err
+		}
+		who, err = memoryOwner(db, b.owner())
+	}
+	if err != nil || who == 0 {
+		return err
+	}
+	there, err := memoriesThere(db, who, b)
+	if err != nil {
+		return err
+	}
+	texts := map[string]string{}
+	for id, row := range there {
+		texts[id] = row.Memory
+	}
+	write, remove := b.changes(texts)
+	var gone []int64
+	for _, id := range remove {
+		gone = append(gone, there[id].PK)
+	}
+	if err := removeMemories(db, gone); err != nil {
+		return err
+	}
+	for _, rec := range write {
+		if err := addMemory(db, who, b.key.ID, rec); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// memoryOwner is 0 when nothing is remembered of the user.
+func memoryOwner(db *gorm.DB, who owner) (pk int64, err error) {
+	q := db.Model(&memoryOwnerRow{}).Select("pk").Where("app_name = ? AND user_id = ?", who.app, who.user)
+	err = q.Limit(1).Scan(&pk).Error
+	return pk, err
+}
+
+// memoriesThere are the rows that a batch has to be compared with, by id: all
+// of its session when it prunes, else those of its own ids.
+func memoriesThere(db *gorm.DB, who int64, b *batch) (map[string]memoryRow, error) {
+	there := map[string]memoryRow{}
+	find := func(ids []string) error {
+		var rows []memoryRow
+		q := db.Select("pk", "id", "memory").Where("owner_pk = ? AND session_id = ?", who, b.key.ID)
+		if ids != nil {
+			q = q.Where("id IN ?", ids)
+		}
+		err := q.Find(&rows).Error
+		for _, row := range rows {
+			there[row.ID] = row
+		}
+		return err
+	}
+	if b.prune {
+		return there, find(nil)
+	}
+	for some := range slices.Chunk(b.records, rowsAtOnce) {
+		ids := make([]string, len(some))
+		for i, rec := range some {
+			ids[i] = rec.id
+		}
+		if err := find(ids); err != nil {
+			return nil, err
+		}
+	}
+	return there, nil
+}
+
+func removeMemories(db *gorm.DB, pks []int64) error {
+	for some := range slices.Chunk(pks, rowsAtOnce) {
+		if err := db.Where("memory_pk IN ?", some).Delete(&memoryTermRow{}).Error; err != nil {
+			return err
+		}
+		if err := db.Where("pk IN ?", some).Delete(&memoryRow{}).Error; err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func addMemory(db *gorm.DB, who int64, id string, rec *memoryRecord) error {
+	row := memoryRow{Owner: who, Session: id, ID: rec.id, Time: rec.time, Memory: rec.text}
+	res := db.Clauses(clause.OnConflict{DoNothing: true}).Create(&row)
+	// Without a row, another program has added the same memory meanwhile.
+	if res.Error != nil || res.RowsAffected == 0 || len(rec.terms) == 0 {
+		return res.Error
+	}
+	for terms := range slices.Chunk(rec.terms, rowsAtOnce) {
+		args := make([]any, 0, 3*len(terms))
+		for _, term := range terms {
+			args = append(args, who, term, row.PK)
+		}
+		values := strings.Repeat(", (?, ?, ?)", len(terms))[2:]
+		if err := db.Exec("INSERT INTO memory_terms (owner_pk, term, memory_pk) VALUES "+values, args...).Error; err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (m sqlMemories) clear(ctx context.Context, who owner) error {
+	return m.write(ctx, who, "deleting memories", func(db *gorm.DB) error {
+		pk, err := memoryOwner(db, who)
+		if err != nil || pk == 0 {
+			return err
+		}
+		for _, row := range []table{&memoryTermRow{}, &memoryRow{}} {
+			if err := db.Where("owner_pk = ?", pk).Delete(row).Error; err != nil {
+				return err
+			}
+		}
+		return db.Where("pk = ?", pk).Delete(&memoryOwnerRow{}).Error
+	})
+}
+
+func (m sqlMemories) tally(ctx context.Context, who owner, terms []string) (tally, error) {
+	var t tally
+	err := m.b.reading(func() (err error) {
+		t, err = tallyMemories(m.b.readers.WithContext(ctx), who, terms)
+		return err
+	})
+	return t, m.told("counting memories", err)
+}
+
+func tallyMemories(db *gorm.DB, who owner, terms []string) (tally, error) {
+	t := tally{of: map[string]int{}}
+	pk, err := memoryOwner(db, who)
+	if err != nil || pk == 0 {
+		return t, err
+	}
+	var all int64
+	if err := db.Model(&memoryRow{}).Where("owner_pk = ?", pk).Count(&all).Error; err != nil {
+		return t, err
+	}
+	t.all = int(all)
+	text, args := tallySQL(pk, terms)
+	var counts []struct{ I, N int }
+	err = db.Raw(text, args...).Scan(&counts).Error
+	for _, c := range counts {
+		t.of[terms[c.I]] = c.N
+	}
+	return t, err
+}
+
+// tallySQL counts no further than it matters.
+func tallySQL(pk int64, terms []string) (text string, args []any) {
+	var counts []string
+	for i, term := range terms {
+		counts = append(counts, fmt.Sprintf("SELECT %d AS i, count(*) AS n FROM (SELECT memory_pk FROM memory_terms WHERE owner_pk = ? AND term = ? LIMIT %d) t",
+			i, manyMemories+1))
+		args = append(args, pk, term)
+	}
+	return strings.Join(counts, " UNION ALL "), args
+}
+
+func (m sqlMemories) best(ctx context.Context, s *memorySearch) ([]*session.Memory, error) {
+	var texts []string
+	err := m.b.reading(func() (err error) {
+		texts, err = bestMemories(m.b.readers.WithContext(ctx), s)
+		return err
+	})
+	if err != nil {
+		return nil, m.told("searching memories", err)
+	}
+	memories := make([]*session.Memory, len(texts))
+	for i, text := range texts {
+		if memories[i], err = decodeMemory(text); err != nil {
+			return nil, err
+		}
+	}
+	return memories, nil
+}
+
+func bestMemories(db *gorm.DB, s *memorySearch) (texts []string, err error) {
+	pk, err := memoryOwner(db, s.owner)
+	if err != nil || pk == 0 {
+		return nil, err
+	}
+	text, args := bestSQL(pk, s)
+	err = db.Raw(text, args...).Scan(&texts).Error
+	return texts, err
+}
+
+// bestSQL adds up points by memory. Each term is a range of the primary key.
+// Points stand in the text: engines differ in the type of a parameter there.
+func bestSQL(pk int64, s *memorySearch) (text string, args []any) {
+	var hits []string
+	for _, w := range s.weights {
+		hits = append(hits, "SELECT memory_pk, "+strconv.FormatInt(w.points, 10)+" AS points FROM memory_terms WHERE owner_pk = ? AND term = ?")
+		args = append(args, pk, w.term)
+	}
+	text = "SELECT m.memory FROM (SELECT h.memory_pk, sum(h.points) AS points FROM (" + strings.Join(hits, " UNION ALL ") +
+		") h GROUP BY h.memory_pk) f JOIN memories m ON m.pk = f.memory_pk"
+	if s.not != "" {
+		text += " WHERE m.session_id <> ?"
+		args = append(args, s.not)
+	}
+	return text + " ORDER BY f.points DESC, m.timestamp DESC, m.pk DESC LIMIT " + strconv.Itoa(s.limit), args
+}
+
+func (m sqlMemories) told(what string, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case m.b.isClosed():
+		return errClosed
+	default:
+		return fmt.Errorf("%s: %w", what, err)
+	}
+}

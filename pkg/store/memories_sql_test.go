@@ -1,0 +1,110 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// A database without memories, as the first version made it, gets them.
+func TestMemoriesComeLater(t *testing.T) {
+	url := sqliteFile(t)
+	s := openStore(t, url, nil)
+	create(t, s, alice, nil)
+	err := s.Sessions.backend.(*sqlBackend).writers[0].do(t.Context(), func(w *writer) error {
+		for _, statement := range []string{
+			"DROP TABLE memories", "DROP TABLE memory_terms", "DROP TABLE memory_owners", "DELETE FROM schema_migrations WHERE version >= 2",
+		} {
+			if _, err := w.conn.ExecContext(context.Background(), statement); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	closeStore(t, s)
+	s = openStore(t, url, nil)
+	addEvents(t, s, alice, spoken("e", "user", "word", 1))
+	diff(t, "memories", "word", found(t, s, alice, "word"))
+	get(t, s, alice, nil)
+}
+
+func TestMemoriesLeaveNoRow(t *testing.T) {
+	s := openStore(t, sqliteFile(t), nil)
+	addEvents(t, s, alice, spoken("e", "user", "two words", 1))
+	remember(t, s, sessionOf(alice, spoken("f", "user", "other words", 1)))
+	count := func(table string) (n int) {
+		b := s.Sessions.backend.(*sqlBackend)
+		if err := b.reads.QueryRow("SELECT count(*) FROM " + table).Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	if n := count("memory_terms"); n != 2 {
+		t.Errorf("%d terms after a replacement, want 2", n)
+	}
+	if err := s.Memories.DeleteAll(t.Context(), "app", "alice"); err != nil {
+		t.Fatal(err)
+	}
+	for _, table := range []string{"memories", "memory_terms", "memory_owners"} {
+		if n := count(table); n != 0 {
+			t.Errorf("%s has %d rows", table, n)
+		}
+	}
+}
+
+// A long session is added and replaced in portions.
+func TestManyMemories(t *testing.T) {
+	eachBackend(t, func(t *testing.T, s *Store) {
+		sess := sessionOf(alice)
+		for i := range 2*rowsAtOnce + 1 {
+			sess.History.Append(spoken(fmt.Sprint(i), "user", fmt.Sprintf("n%d %s", i, strings.Repeat("天地玄黄宇宙洪荒", i%3)), i))
+		}
+		remember(t, s, sess)
+		addEvents(t, s, alice, sess.Events()...)
+		diff(t, "found", "n600 ", found(t, s, alice, "n600"))
+		remember(t, s, sessionOf(alice, spoken("0", "user", "left", 1)))
+		diff(t, "replaced", "left", found(t, s, alice, "left n600 天地"))
+	})
+}
+
+// What a search looks at does not grow with what it does not find.
+func TestMemoryPlan(t *testing.T) {
+	s := openStore(t, sqliteFile(t), nil)
+	text, args := bestSQL(1, &memorySearch{weights: []weight{{"a", 1}, {"b", 2}}, not: "s", limit: 3})
+	rows, err := s.Sessions.backend.(*sqlBackend).reads.Query("EXPLAIN QUERY PLAN "+text, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var id, parent, unused int
+		var step string
+		if err := rows.Scan(&id, &parent, &unused, &step); err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(step, "SCAN memor") || strings.Contains(step, "SCAN m") {
+			t.Errorf("the search has the step %s", step)
+		}
+	}
+}
+
+func TestBrokenMemory(t *testing.T) {
+	s := openStore(t, sqliteFile(t), nil)
+	addEvents(t, s, alice, spoken("e", "user", "word", 1))
+	b := s.Sessions.backend.(*sqlBackend)
+	err := b.writers[0].do(t.Context(), func(w *writer) error {
+		_, err := w.conn.ExecContext(context.Background(), "UPDATE memories SET memory = '['")
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = s.Memories.Search(t.Context(), "app", "alice", MemoryQuery{Text: "word"})
+	if err == nil || !strings.Contains(err.Error(), "reading a memory") {
+		t.Errorf("Search = %v", err)
+	}
+}

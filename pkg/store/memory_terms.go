@@ -1,0 +1,164 @@
+package store
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/text/cases"
+	"golang.org/x/text/unicode/norm"
+)
+
+// The bounds of what is looked at of one text, and of one term in characters.
+const (
+	maxTermText   = 64 << 10
+	maxIndexTerms = 4096
+	maxQueryTerms = 64
+	maxTerm       = 64
+)
+
+// indexTerms are the distinct terms that a text is found by.
+func indexTerms(text string) []string {
+	return (&splitter{most: maxIndexTerms}).split(text)
+}
+
+// queryTerms are the distinct terms that a query looks for. They are among the
+// index terms of the same text.
+func queryTerms(text string) []string {
+	return (&splitter{most: maxQueryTerms, query: true}).split(text)
+}
+
+// fold makes texts comparable: accents, case, and the widths and ligatures of
+// letters do not count.
+func fold(text string) string {
+	if len(text) > maxTermText {
+		text = text[:maxTermText]
+	}
+	text = norm.NFKD.String(strings.ToValidUTF8(text, " "))
+	text = strings.Map(func(r rune) rune {
+		if isAccent(r) {
+			return -1
+		}
+		return r
+	}, text)
+	return norm.NFC.String(cases.Fold().String(text))
+}
+
+// isAccent tells the marks that people leave out when they type: accents,
+// Hebrew and Arabic points, and what is not seen at all. The marks of other
+// scripts, such as Thai vowels and the voicing of kana, make other words.
+func isAccent(r rune) bool {
+	switch {
+	case r < 0xad:
+		return false
+	case r == 0xad, r == 0x640, r == 0x200c, r == 0x200d, r == 0x2060, r == 0xfeff:
+		return true
+	}
+	for _, span := range [][2]rune{
+		{0x300, 0x36f},
+		{0x591, 0x5c7},
+		{0x610, 0x61a},
+		{0x64b, 0x65f},
+		{0x1ab0, 0x1aff},
+		{0x1dc0, 0x1dff},
+		{0x20d0, 0x20ff},
+		{0xfe00, 0xfe2f},
+	} {
+		if r >= span[0] && r <= span[1] {
+			return unicode.Is(unicode.M, r)
+		}
+	}
+	return false
+}
+
+// A splitter cuts a text into terms: words where there are spaces between
+// them, else pairs of neighbouring characters.
+type splitter struct {
+	most  int
+	query bool
+	terms []string
+	seen  map[string]bool
+
+	word  strings.Builder
+	units []string // the characters, with their marks, of a run without spaces
+}
+
+func (s *splitter) split(text string) []string {
+	s.seen = map[string]bool{}
+	for _, r := range fold(text) {
+		if len(s.terms) >= s.most {
+			return s.terms[:s.most]
+		}
+		s.take(r)
+	}
+	s.endWord()
+	s.endRun()
+	return s.terms[:min(len(s.terms), s.most)]
+}
+
+func (s *splitter) take(r rune) {
+	switch {
+	case unicode.Is(unicode.M, r):
+		s.mark(r)
+	case isDense(r):
+		s.endWord()
+		s.units = append(s.units, string(r))
+	case unicode.IsLetter(r), unicode.IsNumber(r):
+		s.endRun()
+		s.word.WriteRune(r)
+	default:
+		s.endWord()
+		s.endRun()
+	}
+}
+
+// mark belongs to what stands before it; alone it is nothing.
+func (s *splitter) mark(r rune) {
+	switch n := len(s.units); {
+	case n > 0:
+		s.units[n-1] += string(r)
+	case s.word.Len() > 0:
+		s.word.WriteRune(r)
+	}
+}
+
+// isDense tells the scripts that put no spaces between words, and Korean, where
+// what is between spaces is more than a word.
+func isDense(r rune) bool {
+	const lengthMark = 'ー' // of no script by itself
+	return r > 0xe00 && (r == lengthMark || unicode.In(r,
+		unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Bopomofo, unicode.Hangul,
+		unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar, unicode.Tibetan, unicode.Yi))
+}
+
+func (s *splitter) endWord() {
+	if s.word.Len() > 0 {
+		s.add(s.word.String())
+		s.word.Reset()
+	}
+}
+
+// endRun adds the pairs of a run, and its single characters: all of them to the
+// index, and to a query those that stand alone or may be words by themselves.
+func (s *splitter) endRun() {
+	for i, unit := range s.units {
+		first, _ := utf8.DecodeRuneInString(unit)
+		if !s.query || len(s.units) == 1 || unicode.Is(unicode.Han, first) {
+			s.add(unit)
+		}
+		if i > 0 {
+			s.add(s.units[i-1] + unit)
+		}
+	}
+	s.units = s.units[:0]
+}
+
+func (s *splitter) add(term string) {
+	if len(term) > maxTerm && utf8.RuneCountInString(term) > maxTerm {
+		term = string([]rune(term)[:maxTerm])
+	}
+	if !s.seen[term] {
+		s.seen[term] = true
+		s.terms = append(s.terms, term)
+	}
+}

@@ -1,0 +1,111 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"agenthost/pkg/session"
+)
+
+const (
+	// pruneBatch is how many sessions are looked for and deleted at once, and
+	// prunePause how long writers are left alone afterwards.
+	pruneBatch = 50
+	prunePause = 50 * time.Millisecond
+)
+
+// A PruneRequest says which sessions are old.
+type PruneRequest struct {
+	App string
+	// Before is the time since which nothing may have happened in a session,
+	// its creation included.
+	Before time.Time
+	// DryRun deletes nothing.
+	DryRun bool
+	// Each hears of every session that is, or would be, deleted; nil is nobody.
+	Each func(session.Key)
+}
+
+// Delete removes a session as [Sessions.Delete] does, and its artifacts. Those
+// of the user stay. A missing session is no error.
+func (s *Store) Delete(ctx context.Context, key session.Key) error {
+	if err := checkSession(key); err != nil {
+		return err
+	}
+	names, err := s.Artifacts.Keys(ctx, key)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if strings.HasPrefix(name, "user:") {
+			continue
+		}
+		if err := s.Artifacts.Delete(ctx, key, name); err != nil {
+			return err
+		}
+	}
+	return s.Sessions.Delete(ctx, key)
+}
+
+// Prune deletes the old sessions of an app with their artifacts, a few at a
+// time, and returns how many. One that is run at the moment, here or elsewhere,
+// is left alone. Several stores may do it at once.
+func (s *Store) Prune(ctx context.Context, req *PruneRequest) (n int, err error) {
+	q := sessionQuery{app: req.App, most: pruneBatch, before: req.Before}
+	pause := time.NewTicker(prunePause)
+	defer pause.Stop()
+	for {
+		rows, err := s.Sessions.rows(ctx, q)
+		if err != nil {
+			return n, err
+		}
+		for _, l := range rows {
+			old, err := s.pruneOne(ctx, l.key, req)
+			if err != nil {
+				return n, err
+			}
+			if old {
+				n++
+			}
+			q.after = l.id
+		}
+		if len(rows) < pruneBatch {
+			return n, nil
+		}
+		select {
+		case <-pause.C:
+		case <-ctx.Done():
+			return n, ctx.Err()
+		}
+	}
+}
+
+// pruneOne takes the session, so that no run begins in the meantime, and looks
+// again.
+func (s *Store) pruneOne(ctx context.Context, key session.Key, req *PruneRequest) (old bool, err error) {
+	release, err := s.Sessions.Acquire(ctx, key, 0)
+	if errors.Is(err, session.ErrBusy) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	defer release()
+	none := 0
+	sess, err := s.Sessions.Get(ctx, key, &GetOptions{NumRecentEvents: &none})
+	if errors.Is(err, session.ErrNotFound) {
+		return false, nil
+	}
+	if err != nil || !sess.LastUpdate.Before(req.Before) {
+		return false, err
+	}
+	if req.Each != nil {
+		req.Each(key)
+	}
+	if req.DryRun {
+		return true, nil
+	}
+	return true, s.Delete(ctx, key)
+}

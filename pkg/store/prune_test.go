@@ -1,0 +1,98 @@
+package store
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"agenthost/pkg/session"
+)
+
+// Old sessions go with all that is theirs, whatever their number; younger ones,
+// those of other apps, those that are run, and what belongs to the user stay.
+func TestPrune(t *testing.T) {
+	const old = 2*pruneBatch + 7
+	day := time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)
+	for _, be := range backends() {
+		t.Run(be.name, func(t *testing.T) {
+			now := day
+			s := openStore(t, be.url(t), &Options{Clock: func() time.Time { return now }})
+			key := func(i int) session.Key { return session.Key{App: "app", User: "u", ID: fmt.Sprint(i)} }
+			for i := range old {
+				create(t, s, key(i), map[string]any{"k": i, "user:k": i})
+				saveText(t, s, key(i), "note.txt")
+			}
+			saveText(t, s, key(0), "user:note.txt")
+			create(t, s, session.Key{App: "other", User: "u", ID: "x"}, nil)
+			running, spoken := key(3), key(5)
+			release := acquire(t, s.Sessions, running)
+			now = day.Add(48 * time.Hour)
+			appendTo(t, s, get(t, s, spoken, nil), said("user", "still here"))
+			young := create(t, s, session.Key{App: "app", User: "u", ID: "young"}, nil)
+
+			var told []session.Key
+			req := &PruneRequest{App: "app", Before: day.Add(24 * time.Hour), DryRun: true, Each: func(k session.Key) { told = append(told, k) }}
+			pruned(t, s, req, old-2)
+			if len(told) != old-2 || slices.Contains(told, running) {
+				t.Errorf("told of %d sessions", len(told))
+			}
+			req.DryRun = false
+			pruned(t, s, req, old-2)
+			pruned(t, s, req, 0)
+			release()
+			pruned(t, s, req, 1)
+
+			list, err := s.Sessions.List(t.Context(), "app", "")
+			if err != nil || len(list) != 2 || list[0].ID != spoken.ID || list[1].ID != young.ID {
+				t.Errorf("%d sessions are left, %v", len(list), err)
+			}
+			for k, want := range map[session.Key]int{key(0): 1, spoken: 2} {
+				if names, err := s.Artifacts.Keys(t.Context(), k); err != nil || len(names) != want {
+					t.Errorf("artifacts of %s = %v, %v, want %d", k.ID, names, err, want)
+				}
+			}
+		})
+	}
+}
+
+func pruned(t *testing.T, s *Store, req *PruneRequest, want int) {
+	t.Helper()
+	if n, err := s.Prune(t.Context(), req); err != nil || n != want {
+		t.Errorf("Prune = %d, %v, want %d", n, err, want)
+	}
+}
+
+func saveText(t *testing.T, s *Store, key session.Key, name string) {
+	t.Helper()
+	if _, err := s.Artifacts.Save(t.Context(), key, name, textPart("text")); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A deleted session leaves no row in any table, and no artifact of its own.
+func TestStoreDeleteLeavesNothing(t *testing.T) {
+	s := openStore(t, sqliteFile(t), nil)
+	sess := create(t, s, alice, map[string]any{"k": 1})
+	release := acquire(t, s.Sessions, alice)
+	appendTo(t, s, sess, change(map[string]any{"l": 1}))
+	release()
+	saveText(t, s, alice, "note.txt")
+	if err := s.Delete(t.Context(), alice); err != nil {
+		t.Fatal(err)
+	}
+	b := s.Sessions.backend.(*sqlBackend)
+	tables, err := b.readers.Migrator().GetTables()
+	if err != nil || len(tables) < 4 {
+		t.Fatalf("tables = %v, %v", tables, err)
+	}
+	for _, table := range tables {
+		var n int
+		if err := b.reads.QueryRow("SELECT count(*) FROM " + table).Scan(&n); err != nil || n != 0 && table != "schema_migrations" && table != "sqlite_sequence" {
+			t.Errorf("%s has %d rows, %v", table, n, err)
+		}
+	}
+	if names, err := s.Artifacts.Keys(t.Context(), alice); err != nil || len(names) != 0 {
+		t.Errorf("artifacts = %v, %v", names, err)
+	}
+}

@@ -1,0 +1,185 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+
+	"gorm.io/gorm"
+)
+
+// leaseColumns are the columns of sessions that version 3 of the schema added.
+// A session that nobody has held has the epoch 0. Until is microseconds since
+// the epoch of time.
+type leaseColumns struct {
+	Owner string `gorm:"column:lease_owner;size:128;not null;default:''"`
+	Epoch int64  `gorm:"column:lease_epoch;not null;default:0"`
+	Until int64  `gorm:"column:lease_until;not null;default:0"`
+}
+
+// TableName is for GORM.
+func (leaseColumns) TableName() string { return "sessions" }
+
+func addLeases(db *gorm.DB, _ dialect) error {
+	for _, field := range []string{"Owner", "Epoch", "Until"} {
+		if db.Migrator().HasColumn(&leaseColumns{}, field) {
+			continue // was cut off here, where a change is a transaction by itself
+		}
+		if err := db.Migrator().AddColumn(&leaseColumns{}, field); err != nil {
+			return fmt.Errorf("adding the column of the lease's %s: %w", strings.ToLower(field), err)
+		}
+	}
+	return nil
+}
+
+// The statements of leases. {now} stands for the clock. Who comes too late for
+// a session changes no row, because the epoch is not the one that was found.
+const (
+	findLeaseSQL = `SELECT s.pk, s.lease_epoch, CASE WHEN s.lease_until > {now} THEN s.lease_owner ELSE '' END
+ FROM sessions s WHERE s.app_name = $1 AND s.user_id = $2 AND s.id = $3`
+	takeLeaseSQL = `UPDATE sessions SET lease_owner = $1, lease_epoch = lease_epoch + 1, lease_until = {now} + $2
+ WHERE pk = $3 AND lease_epoch = $4 AND (lease_owner = $1 OR lease_until <= {now})`
+	renewLeaseSQL = `UPDATE sessions SET lease_until = {now} + $1 WHERE pk = $2 AND lease_epoch = $3`
+	endLeaseSQL   = `UPDATE sessions SET lease_until = 0 WHERE pk = $1 AND lease_epoch = $2`
+)
+
+// clocked puts the clock into a statement with so many parameters: the
+// dialect's, or one parameter more.
+func (d dialect) clocked(text string, params int) string {
+	now := d.now
+	if now == "" {
+		now = fmt.Sprintf("$%d", params+1)
+	}
+	return strings.ReplaceAll(text, "{now}", now)
+}
+
+// timed are the parameters of a clocked statement.
+func (d dialect) timed(g *grant, params ...any) []any {
+	if d.now == "" {
+		return append(params, g.now.UnixMicro())
+	}
+	return params
+}
+
+func (b *sqlBackend) lease(ctx context.Context, g *grant) (holder string, err error) {
+	if g.epoch != 0 {
+		taken, err := b.takeLease(ctx, g)
+		if err != nil || taken {
+			return "", err
+		}
+	}
+	if holder, err = b.findLease(ctx, g); err != nil || holder != "" {
+		return holder, err
+	}
+	taken, err := b.takeLease(ctx, g)
+	if err == nil && !taken {
+		holder = "another host"
+	}
+	return holder, err
+}
+
+// takeLease makes a grant the next one of its session, unless somebody else
+// holds that, or has held it since.
+func (b *sqlBackend) takeLease(ctx context.Context, g *grant) (taken bool, err error) {
+	last := *g
+	err = b.writer(g.key).carry(ctx, &job{single: true, light: true, run: func(w *writer) error {
+		// A batch that is spoilt runs its jobs again.
+		*g = last
+		taken, err = w.takeLease(b.dialect, g)
+		return err
+	}})
+	return taken, err
+}
+
+// findLease sets the id and epoch of a grant to those of its session as it is,
+// and returns who else holds it.
+func (b *sqlBackend) findLease(ctx context.Context, g *grant) (holder string, err error) {
+	find := func(stmt *statement) error {
+		k := g.key
+		// What watches over a context costs more than the statement.
+		row := stmt.QueryRowContext(context.WithoutCancel(ctx), b.dialect.timed(g, k.App, k.User, k.ID)...)
+		return row.Scan(&g.id, &g.epoch, &holder)
+	}
+	w := b.writers[0]
+	if b.dialect.remote != nil || !w.borrow(func() { err = find(w.stmt.findLease) }) {
+		err = b.reading(func() error { return find(b.leases) })
+	}
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return "", errNotFound(g.key.ID)
+	case err != nil && b.isClosed():
+		return "", errClosed
+	case err != nil:
+		return "", fmt.Errorf("reading the lease of session %s: %w", g.key.ID, err)
+	case holder == g.owner:
+		holder = ""
+	}
+	return holder, nil
+}
+
+// takeLease makes a grant that was found the next one, unless somebody else was
+// faster.
+func (w *writer) takeLease(d dialect, g *grant) (taken bool, err error) {
+	n, err := affected(w.stmt.takeLease, d.timed(g, g.owner, g.term.Microseconds(), g.id, g.epoch))
+	if err != nil {
+		return false, fmt.Errorf("leasing session %s: %w", g.key.ID, err)
+	}
+	if n > 0 {
+		g.epoch++
+	}
+	return n > 0, nil
+}
+
+func affected(stmt *statement, params []any) (int64, error) {
+	res, err := stmt.ExecContext(context.Background(), params...)
+	if err != nil {
+		return 0, err
+	}
+	return res.RowsAffected()
+}
+
+func (b *sqlBackend) renew(ctx context.Context, all []*grant) (gone []*grant, err error) {
+	err = b.eachWriter(ctx, all, func(w *writer, mine []*grant) error {
+		var late []*grant
+		for _, g := range mine {
+			n, err := affected(w.stmt.renewLease, b.dialect.timed(g, g.term.Microseconds(), g.id, g.epoch))
+			if err != nil {
+				return fmt.Errorf("renewing the lease of session %s: %w", g.key.ID, err)
+			}
+			if n == 0 {
+				late = append(late, g)
+			}
+		}
+		gone = append(gone, late...)
+		return nil
+	})
+	return gone, err
+}
+
+func (b *sqlBackend) release(ctx context.Context, all []*grant) error {
+	return b.eachWriter(ctx, all, func(w *writer, mine []*grant) error {
+		for _, g := range mine {
+			if _, err := affected(w.stmt.endLease, []any{g.id, g.epoch}); err != nil {
+				return fmt.Errorf("giving session %s free: %w", g.key.ID, err)
+			}
+		}
+		return nil
+	})
+}
+
+// eachWriter carries out a job on the grants of each writer's sessions, one
+// writer after the other. A job may be carried out twice.
+func (b *sqlBackend) eachWriter(ctx context.Context, all []*grant, run func(w *writer, mine []*grant) error) error {
+	byWriter := map[*writer][]*grant{}
+	for _, g := range all {
+		w := b.writer(g.key)
+		byWriter[w] = append(byWriter[w], g)
+	}
+	var errs []error
+	for w, mine := range byWriter {
+		errs = append(errs, w.carry(ctx, &job{light: true, run: func(w *writer) error { return run(w, mine) }}))
+	}
+	return errors.Join(errs...)
+}

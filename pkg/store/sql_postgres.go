@@ -1,0 +1,306 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/stdlib"
+	"gorm.io/driver/postgres"
+	"gorm.io/gorm"
+	"gorm.io/gorm/logger"
+	"gorm.io/gorm/migrator"
+	"gorm.io/gorm/schema"
+)
+
+// postgresParams are the parameters of a PostgreSQL URL. All but pool_size
+// mean what they mean to libpq; ssl is what asyncpg calls sslmode.
+func postgresParams() []parameter {
+	return []parameter{
+		{"sslmode", "ssl"},
+		{"sslrootcert"},
+		{"sslcert"},
+		{"sslkey"},
+		{"connect_timeout"},
+		{"application_name"},
+		{"search_path"},
+		{"synchronous_commit"},
+		{"target_session_attrs"},
+		{"default_query_exec_mode"},
+		{"host"},
+		{"pool_size"},
+	}
+}
+
+// execModes are the ways of pgx to send a statement: the first prepares each
+// once, the last never, as poolers need that lend a connection for one
+// transaction.
+func execModes() []string {
+	return []string{"cache_statement", "cache_describe", "describe_exec", "exec"}
+}
+
+// openPostgresURL opens the database of a URL: postgres://user@host/database.
+func openPostgresURL(ctx context.Context, rest string, o *Options) (backend, string, error) {
+	u, err := parseServer(rest, "5432", postgresParams())
+	if err != nil {
+		return nil, "", err
+	}
+	config, err := postgresConfig(u)
+	if err != nil {
+		return nil, "", err
+	}
+	if err := checkPlace(ctx, config); err != nil {
+		return nil, "", err
+	}
+	b, err := newServer(ctx, postgresDialect(u.lanes()), u, func() (*gorm.DB, error) { return openPostgres(config) }, o)
+	return b, artifactsOf(u), err
+}
+
+func postgresConfig(u *serverURL) (*pgx.ConnConfig, error) {
+	connect, err := u.takeSeconds("connect_timeout", connectPatience)
+	if err != nil {
+		return nil, err
+	}
+	u.take("pool_size")
+	if mode, ok := u.params["default_query_exec_mode"]; ok && !slices.Contains(execModes(), mode) {
+		return nil, fmt.Errorf("default_query_exec_mode=%s: it is one of %s", mode, strings.Join(execModes(), ", "))
+	}
+	values := url.Values{}
+	for name, value := range u.params {
+		values.Set(name, value)
+	}
+	if values.Get("application_name") == "" {
+		values.Set("application_name", "agenthost")
+	}
+	dsn := url.URL{Scheme: "postgres", User: u.user, Path: "/" + u.name, RawQuery: values.Encode()}
+	if u.host != "" {
+		dsn.Host = net.JoinHostPort(u.host, u.port)
+	}
+	config, err := pgx.ParseConfig(dsn.String())
+	var parse *pgconn.ParseConfigError
+	switch {
+	case errors.As(err, &parse) && errors.Unwrap(parse) != nil:
+		// Its own text shows the URL.
+		return nil, errors.Unwrap(parse)
+	case err != nil:
+		return nil, errors.New("a parameter of the URL, or a PG… variable, has a value that PostgreSQL's clients do not know")
+	}
+	config.ConnectTimeout = connect
+	dial := (&net.Dialer{}).DialContext
+	config.DialFunc = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := dial(ctx, network, addr)
+		if err != nil {
+			return nil, err
+		}
+		return answering{conn}, nil
+	}
+	return config, nil
+}
+
+// checkPlace says early that a database cannot be reached, or has no schema for
+// the tables.
+func checkPlace(ctx context.Context, config *pgx.ConnConfig) error {
+	conn, err := pgx.ConnectConfig(ctx, config)
+	if err != nil {
+		return fmt.Errorf("the database cannot be reached: %w", err)
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	var there bool
+	if err := conn.QueryRow(ctx, "SELECT current_schema() IS NOT NULL").Scan(&there); err != nil {
+		return fmt.Errorf("reading the schema's name: %w", err)
+	}
+	if path := config.RuntimeParams["search_path"]; !there {
+		return fmt.Errorf("no schema of search_path %q is there: CREATE SCHEMA, or name one that is", path)
+	}
+	return nil
+}
+
+func openPostgres(config *pgx.ConnConfig) (*gorm.DB, error) {
+	pool := stdlib.OpenDB(*config)
+	db, err := gorm.Open(postgresDialector{postgres.Dialector{Config: &postgres.Config{Conn: pool}}}, gormConfig())
+	if err != nil {
+		return nil, errors.Join(err, pool.Close())
+	}
+	return db, nil
+}
+
+func gormConfig() *gorm.Config {
+	return &gorm.Config{Logger: logger.Discard, SkipDefaultTransaction: true, DisableAutomaticPing: true}
+}
+
+// postgresDialector makes ids compare and sort byte by byte: then an index does
+// not depend on the operating system's collations, which change.
+type postgresDialector struct{ postgres.Dialector }
+
+// DataTypeOf is the type of a column.
+func (d postgresDialector) DataTypeOf(f *schema.Field) string {
+	t := d.Dialector.DataTypeOf(f)
+	if strings.HasPrefix(t, "varchar") {
+		t += ` COLLATE "C"`
+	}
+	return t
+}
+
+// Migrator changes tables with the types of this dialector.
+func (d postgresDialector) Migrator(db *gorm.DB) gorm.Migrator {
+	return postgres.Migrator{Migrator: migrator.Migrator{Config: migrator.Config{
+		DB: db, Dialector: d, CreateIndexAfterCreateTable: true,
+	}}}
+}
+
+func postgresDialect(lanes int) dialect {
+	return dialect{
+		begin: "BEGIN",
+		upsert: `INSERT INTO states (app_name, user_id, session_id, key, value) VALUES ($1, $2, $3, $4, $5)
+ ON CONFLICT (app_name, user_id, session_id, key) DO UPDATE SET value = excluded.value`,
+		insert: `INSERT INTO events (session_pk, seq, id, invocation_id, timestamp, event)
+ SELECT s.pk, $2::bigint, $3, $4, $5::bigint, $6 FROM sessions s
+ WHERE s.pk = $1 AND coalesce((SELECT max(h.seq) FROM events h WHERE h.session_pk = $1), 0) = $2::bigint - 1
+ AND $7::bigint IN (s.lease_epoch, 0) FOR SHARE OF s
+ ON CONFLICT DO NOTHING`,
+		now:          "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint",
+		tableOptions: func(string) string { return "" },
+		conflict: func(err error) bool {
+			code := sqlState(err)
+			return code == "23505" || code == "23503" || code == "23502"
+		},
+		snapshot: sql.LevelRepeatableRead,
+		lanes:    lanes,
+		remote: &remote{
+			lock:      "SELECT 1 FROM pg_advisory_xact_lock(hashtext('agenthost ' || current_schema()))",
+			lost:      lostPostgres,
+			again:     func(err error) bool { code := sqlState(err); return code == "40001" || code == "40P01" },
+			appendAll: appendPostgres,
+			atomic:    true,
+		},
+	}
+}
+
+// sqlState is PostgreSQL's code of an error, or empty.
+func sqlState(err error) string {
+	var e *pgconn.PgError
+	if errors.As(err, &e) {
+		return e.Code
+	}
+	return ""
+}
+
+// lostPostgres: the class of connections, a server that stops or starts, and
+// one that may not write any more, since another has taken over.
+func lostPostgres(err error) bool {
+	var connect *pgconn.ConnectError
+	code := sqlState(err)
+	switch code {
+	case "57P01", "57P02", "57P03", "25006":
+		return true
+	}
+	return errors.As(err, &connect) || errors.Is(err, pgconn.ErrConnClosed) || strings.HasPrefix(code, "08")
+}
+
+// The statements of a batch of appends. Each is a transaction by itself, in one
+// exchange with the server: the events of the sessions that are where they
+// should be, under the lease that they name, and the state of those. While they
+// are put in, nobody else takes a lease.
+const (
+	putEventsSQL = `
+INSERT INTO events (session_pk, seq, id, invocation_id, timestamp, event)
+ SELECT s.pk, g.seq, g.id, g.inv, g.at, g.event
+ FROM unnest($1::bigint[], $2::bigint[], $3::text[], $4::text[], $5::bigint[], $6::text[], $7::bigint[])
+  AS g(pk, seq, id, inv, at, event, epoch)
+ JOIN sessions s ON s.pk = g.pk
+ WHERE coalesce((SELECT h.seq FROM events h WHERE h.session_pk = g.pk ORDER BY h.seq DESC LIMIT 1), 0) = g.seq - 1
+ AND g.epoch IN (s.lease_epoch, 0) FOR SHARE OF s
+ ON CONFLICT DO NOTHING RETURNING session_pk, id`
+	putAllSQL = `WITH put AS (` + putEventsSQL + `), cells AS (
+SELECT DISTINCT ON (c.app, c.usr, c.session, c.key) c.*
+ FROM unnest($8::bigint[], $9::text[], $10::bigint[], $11::text[], $12::text[], $13::text[], $14::text[], $15::text[])
+  AS c(pk, id, place, app, usr, session, key, value)
+ JOIN put ON put.session_pk = c.pk AND put.id = c.id
+ ORDER BY c.app, c.usr, c.session, c.key, c.place DESC
+), gone AS (
+DELETE FROM states t USING cells c
+ WHERE c.value = '' AND t.app_name = c.app AND t.user_id = c.usr AND t.session_id = c.session AND t.key = c.key
+), kept AS (
+INSERT INTO states (app_name, user_id, session_id, key, value)
+ SELECT c.app, c.usr, c.session, c.key, c.value FROM cells c WHERE c.value <> ''
+ ORDER BY c.app, c.usr, c.session, c.key
+ ON CONFLICT (app_name, user_id, session_id, key) DO UPDATE SET value = excluded.value
+)
+SELECT session_pk, id FROM put`
+)
+
+func appendPostgres(w *writer, jobs []*job) error {
+	text, args := putEventsSQL, eventArgs(jobs)
+	if cells := cellRows(jobs); len(cells) > 0 {
+		text, args = putAllSQL, append(args, cellArgs(jobs, cells)...)
+	}
+	rows, err := w.conn.QueryContext(context.Background(), text, args...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	put := map[eventKey]bool{}
+	for rows.Next() {
+		var k eventKey
+		if err := rows.Scan(&k.head, &k.id); err != nil {
+			return err
+		}
+		put[k] = true
+	}
+	if err := rows.Err(); err != nil {
+		return err
+	}
+	settle(jobs, put)
+	return nil
+}
+
+// eventKey is an event by its session's head and its id.
+type eventKey struct {
+	head int64
+	id   string
+}
+
+// settle tells jobs what became of their events. Of two that are the same one,
+// the first put it in.
+func settle(jobs []*job, put map[eventKey]bool) {
+	for _, j := range jobs {
+		k := eventKey{j.append.head, j.append.event.ID}
+		if !put[k] {
+			j.err = errConflict
+			continue
+		}
+		delete(put, k)
+		j.append.seq = j.append.version + 1
+	}
+}
+
+func eventArgs(jobs []*job) []any {
+	var heads, seqs, times, epochs []int64
+	var ids, invocations, texts []string
+	for _, j := range jobs {
+		a := j.append
+		heads, seqs, times = append(heads, a.head), append(seqs, a.version+1), append(times, a.event.Timestamp.UnixMicro())
+		ids, invocations, texts = append(ids, a.event.ID), append(invocations, a.event.InvocationID), append(texts, a.text)
+		epochs = append(epochs, a.epoch)
+	}
+	return []any{heads, seqs, ids, invocations, times, texts, epochs}
+}
+
+func cellArgs(jobs []*job, cells []cellRow) []any {
+	var heads, places []int64
+	var ids, apps, users, sessions, keys, values []string
+	for i, c := range cells {
+		a := jobs[c.job].append
+		heads, ids, places = append(heads, a.head), append(ids, a.event.ID), append(places, int64(i))
+		apps, users, sessions = append(apps, c.App), append(users, c.User), append(sessions, c.Session)
+		keys, values = append(keys, c.Key), append(values, c.Value)
+	}
+	return []any{heads, ids, places, apps, users, sessions, keys, values}
+}

@@ -1,0 +1,140 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+	"time"
+)
+
+// A Step is one migration of the schema.
+type Step struct {
+	Version int64  `json:"version"`
+	Name    string `json:"name"`
+}
+
+// Status says what a database is and how much it holds.
+type Status struct {
+	// Database is the URL without its password.
+	Database string `json:"database"`
+	// Engine is the engine's name and version.
+	Engine string `json:"engine"`
+	// Schema is the version that the database has, 0 when it is empty; Wants
+	// is the one of this program.
+	Schema int64 `json:"schema"`
+	Wants  int64 `json:"wants"`
+	// Pending are the steps from the one to the other.
+	Pending   []Step     `json:"pending"`
+	Sessions  int64      `json:"sessions"`
+	Events    int64      `json:"events"`
+	StateKeys int64      `json:"stateKeys"`
+	LastEvent *time.Time `json:"lastEvent"`
+	Bytes     int64      `json:"bytes"`
+}
+
+// Newer says that a newer program made the schema, so that this one refuses
+// the database.
+func (s *Status) Newer() bool { return s.Schema > s.Wants }
+
+// ReadStatus looks at a database and changes nothing. A database that is not
+// there is [fs.ErrNotExist]; one that holds the tables of another program is
+// refused.
+func ReadStatus(ctx context.Context, url string) (*Status, error) {
+	r, err := OpenReadOnly(ctx, url)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	s := &Status{Database: Redacted(url)}
+	if s.Schema, err = r.schema(ctx); err != nil {
+		return nil, err
+	}
+	all := migrations()
+	s.Wants, s.Pending = all[len(all)-1].version, pendingFrom(s.Schema)
+	return s, s.measure(ctx, r)
+}
+
+func pendingFrom(at int64) []Step {
+	steps := []Step{}
+	for _, m := range migrations() {
+		if m.version > at {
+			steps = append(steps, Step{m.version, m.name})
+		}
+	}
+	return steps
+}
+
+// schema is the version of the database's schema, 0 when there is no table.
+func (r *ReadOnly) schema(ctx context.Context) (at int64, err error) {
+	tables, err := r.Tables(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("listing the tables: %w", err)
+	}
+	if !slices.Contains(tables, migrationRow{}.TableName()) {
+		if len(tables) > 0 {
+			return 0, errForeign(tables)
+		}
+		return 0, nil
+	}
+	err = r.one(ctx, "SELECT coalesce(max(m.version), 0) FROM schema_migrations m", &at)
+	if err != nil {
+		return 0, fmt.Errorf("reading the schema version: %w", err)
+	}
+	return at, nil
+}
+
+// errForeign is the answer to a database that another program made.
+func errForeign(tables []string) error {
+	return fmt.Errorf("the database holds the tables of another program (%s): use a database of its own, and agenthost db import to take over the sessions of an ADK", strings.Join(tables, ", "))
+}
+
+func (s *Status) measure(ctx context.Context, r *ReadOnly) error {
+	var version string
+	var last int64
+	type ask struct {
+		query string
+		into  any
+	}
+	asks := []ask{{r.engine.version, &version}, {r.engine.bytes, &s.Bytes}}
+	if s.Schema > 0 {
+		asks = append(asks,
+			ask{"SELECT count(*) FROM sessions s", &s.Sessions},
+			ask{"SELECT count(*) FROM events e", &s.Events},
+			ask{"SELECT coalesce(max(e.timestamp), 0) FROM events e", &last},
+			ask{"SELECT count(*) FROM states t", &s.StateKeys},
+		)
+	}
+	for _, a := range asks {
+		if err := r.one(ctx, a.query, a.into); err != nil {
+			return fmt.Errorf("measuring the database: %w", err)
+		}
+	}
+	s.Engine = r.Engine + " " + version
+	if s.Events > 0 {
+		at := fromMicro(last)
+		s.LastEvent = &at
+	}
+	return nil
+}
+
+// Migrate brings the schema of a database to this program's version, as [Open]
+// does, and returns the steps that were missing. A missing database is made.
+func Migrate(ctx context.Context, url string, opts *Options) ([]Step, error) {
+	steps := pendingFrom(0)
+	switch before, err := ReadStatus(ctx, url); {
+	case err == nil:
+		steps = before.Pending
+	case !errors.Is(err, fs.ErrNotExist):
+		return nil, err
+	}
+	o := opts.withDefaults()
+	o.Artifacts = "memory:"
+	st, err := Open(ctx, url, o)
+	if err != nil {
+		return nil, err
+	}
+	return steps, st.Close()
+}

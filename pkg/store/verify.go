@@ -1,0 +1,255 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"fmt"
+
+	"agenthost/pkg/session"
+)
+
+// maxPlaces bounds how many places of one rule a report names.
+const maxPlaces = 100
+
+// A Verification is what Verify found.
+type Verification struct {
+	Sessions  int64 `json:"sessions"`
+	Events    int64 `json:"events"`
+	StateKeys int64 `json:"stateKeys"`
+	// Rules are all rules, in the order in which they were tried.
+	Rules []RuleReport `json:"rules"`
+}
+
+// A RuleReport says how often a rule is broken, and where.
+type RuleReport struct {
+	Rule string `json:"rule"`
+	// Broken counts all places; Places names the first hundred.
+	Broken int      `json:"broken"`
+	Places []string `json:"places"`
+}
+
+// Sound says that no rule is broken.
+func (v *Verification) Sound() bool {
+	for _, r := range v.Rules {
+		if r.Broken > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// Verify reads a whole database, changes nothing, and says what is wrong: in
+// the engine's own eyes, in the numbers of events, in rows whose session is
+// gone, and in texts that do not decode. The schema must be this program's.
+func Verify(ctx context.Context, url string) (*Verification, error) {
+	r, err := OpenReadOnly(ctx, url)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	if err := r.wantSchema(ctx); err != nil {
+		return nil, err
+	}
+	v := &verifier{r: r, v: &Verification{}}
+	for _, q := range r.engine.sound {
+		if err := v.engine(ctx, q); err != nil {
+			return nil, err
+		}
+	}
+	for _, q := range rowRules() {
+		if err := v.rows(ctx, q); err != nil {
+			return nil, err
+		}
+	}
+	for _, read := range []func(context.Context) error{v.sessions, v.events, v.states} {
+		if err := read(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return v.v, nil
+}
+
+// wantSchema refuses a database of another version.
+func (r *ReadOnly) wantSchema(ctx context.Context) error {
+	at, err := r.schema(ctx)
+	if err != nil {
+		return err
+	}
+	all := migrations()
+	switch newest := all[len(all)-1].version; {
+	case at > newest:
+		return errNewer(at, newest)
+	case at < newest:
+		return fmt.Errorf("the database has schema version %d, this program wants %d: run agenthost db migrate first", at, newest)
+	}
+	return nil
+}
+
+type verifier struct {
+	r    *ReadOnly
+	v    *Verification
+	rule *RuleReport
+}
+
+func (v *verifier) begin(rule string) {
+	v.v.Rules = append(v.v.Rules, RuleReport{Rule: rule, Places: []string{}})
+	v.rule = &v.v.Rules[len(v.v.Rules)-1]
+}
+
+func (v *verifier) broken(format string, args ...any) {
+	v.rule.Broken++
+	if len(v.rule.Places) < maxPlaces {
+		v.rule.Places = append(v.rule.Places, fmt.Sprintf(format, args...))
+	}
+}
+
+func (v *verifier) engine(ctx context.Context, q soundQuery) error {
+	v.begin(q.rule)
+	err := v.r.Each(ctx, func(rows *sql.Rows) error {
+		var text string
+		err := rows.Scan(&text)
+		if err == nil && text != "ok" {
+			v.broken("%s", text)
+		}
+		return err
+	}, q.query)
+	return v.failed(err)
+}
+
+func (v *verifier) failed(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("checking %q: %w", v.rule.Rule, err)
+}
+
+// A rowRule is a query for what must not be: three texts and two numbers for
+// each, and the words for them.
+type rowRule struct {
+	rule, query string
+	place       func(a, b, c string, n, m int64) string
+}
+
+// rowRules are the rules that the tables themselves cannot keep.
+func rowRules() []rowRule {
+	return []rowRule{
+		{
+			"events are numbered from 1 without a gap", `
+SELECT coalesce(s.app_name, '?'), coalesce(s.user_id, '?'), coalesce(s.id, '?'), count(*), max(e.seq)
+ FROM events e LEFT JOIN sessions s ON s.pk = e.session_pk
+ GROUP BY e.session_pk, s.app_name, s.user_id, s.id HAVING min(e.seq) <> 1 OR max(e.seq) <> count(*)`,
+			func(app, user, id string, n, last int64) string {
+				return fmt.Sprintf("session %s/%s/%s has %d events, and the last of them is number %d", app, user, id, n, last)
+			},
+		},
+		{
+			"each event has a session", `
+SELECT e.id, e.invocation_id, '', e.session_pk, e.seq
+ FROM events e LEFT JOIN sessions s ON s.pk = e.session_pk WHERE s.pk IS NULL`,
+			func(id, invocation, _ string, pk, seq int64) string {
+				return fmt.Sprintf("event %s of invocation %s, number %d of session row %d", id, invocation, seq, pk)
+			},
+		},
+		{
+			"the state of a session has a session", `
+SELECT t.app_name, t.user_id, t.session_id, count(*), 0
+ FROM states t LEFT JOIN sessions s ON s.app_name = t.app_name AND s.user_id = t.user_id AND s.id = t.session_id
+ WHERE t.session_id <> '' AND s.pk IS NULL GROUP BY t.app_name, t.user_id, t.session_id`,
+			func(app, user, id string, n, _ int64) string {
+				return fmt.Sprintf("session %s/%s/%s is not there, but state of it is, %d keys", app, user, id, n)
+			},
+		},
+		{
+			"a state key has one row", `
+SELECT t.app_name, t.user_id, t.key, count(*), 0
+ FROM states t GROUP BY t.app_name, t.user_id, t.session_id, t.key HAVING count(*) > 1`,
+			func(app, user, key string, n, _ int64) string {
+				return fmt.Sprintf("key %s of app %q and user %q has %d rows", key, app, user, n)
+			},
+		},
+	}
+}
+
+func (v *verifier) rows(ctx context.Context, q rowRule) error {
+	v.begin(q.rule)
+	err := v.r.Each(ctx, func(rows *sql.Rows) error {
+		var a, b, c string
+		var n, m int64
+		err := rows.Scan(&a, &b, &c, &n, &m)
+		if err == nil {
+			v.broken("%s", q.place(a, b, c, n, m))
+		}
+		return err
+	}, q.query)
+	return v.failed(err)
+}
+
+func (v *verifier) sessions(ctx context.Context) error {
+	v.begin("the first state of each session decodes")
+	err := v.r.Each(ctx, func(rows *sql.Rows) error {
+		var key session.Key
+		var text sql.RawBytes
+		if err := rows.Scan(&key.App, &key.User, &key.ID, &text); err != nil {
+			return err
+		}
+		v.v.Sessions++
+		if _, err := session.DecodeMap(text); err != nil {
+			v.broken("session %s: %s", key, err)
+		}
+		return nil
+	}, "SELECT s.app_name, s.user_id, s.id, s.initial FROM sessions s")
+	return v.failed(err)
+}
+
+func (v *verifier) events(ctx context.Context) error {
+	v.begin("each event decodes, and says what its columns say")
+	err := v.r.Each(ctx, func(rows *sql.Rows) error {
+		var row eventRow
+		var text sql.RawBytes
+		key := session.Key{}
+		if err := rows.Scan(&key.App, &key.User, &key.ID, &row.Seq, &row.ID, &row.Invocation, &row.Time, &text); err != nil {
+			return err
+		}
+		v.v.Events++
+		if what := wrongEvent(&row, text); what != "" {
+			v.broken("session %s, event %s, number %d: %s", key, row.ID, row.Seq, what)
+		}
+		return nil
+	}, `SELECT coalesce(s.app_name, '?'), coalesce(s.user_id, '?'), coalesce(s.id, '?'), e.seq, e.id, e.invocation_id, e.timestamp, e.event
+ FROM events e LEFT JOIN sessions s ON s.pk = e.session_pk ORDER BY e.session_pk, e.seq`)
+	return v.failed(err)
+}
+
+func wrongEvent(row *eventRow, text []byte) string {
+	ev := &session.Event{}
+	if err := ev.UnmarshalJSON(bytes.Clone(text)); err != nil {
+		return err.Error()
+	}
+	switch {
+	case ev.ID != row.ID:
+		return fmt.Sprintf("its text has the id %q", ev.ID)
+	case ev.InvocationID != row.Invocation:
+		return fmt.Sprintf("its text has the invocation %q, its column %q", ev.InvocationID, row.Invocation)
+	case ev.Timestamp.UnixMicro() != row.Time:
+		return fmt.Sprintf("its text has the time %s, its column %s", ev.Timestamp.UTC(), fromMicro(row.Time))
+	}
+	return ""
+}
+
+func (v *verifier) states(ctx context.Context) error {
+	v.begin("each state value decodes")
+	err := v.r.Each(ctx, func(rows *sql.Rows) error {
+		var row stateRow
+		var text sql.RawBytes
+		if err := rows.Scan(&row.App, &row.User, &row.Session, &row.Key, &text); err != nil {
+			return err
+		}
+		v.v.StateKeys++
+		if _, err := decodeValue(text); err != nil {
+			v.broken("app %q, user %q, session %q, key %s: %s", row.App, row.User, row.Session, row.scope().Prefix()+row.Key, err)
+		}
+		return nil
+	}, "SELECT t.app_name, t.user_id, t.session_id, t.key, t.value FROM states t")
+	return v.failed(err)
+}
