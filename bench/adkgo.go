@@ -4,14 +4,11 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"iter"
 	"path/filepath"
-	"sync/atomic"
 	"time"
 
 	"google.golang.org/adk/v2/agent"
 	"google.golang.org/adk/v2/agent/llmagent"
-	"google.golang.org/adk/v2/model"
 	"google.golang.org/adk/v2/runner"
 	"google.golang.org/adk/v2/session"
 	"google.golang.org/adk/v2/session/database"
@@ -35,16 +32,20 @@ type adkGo struct{}
 // Name is adk-go.
 func (adkGo) Name() string { return "adk-go" }
 
-// Open runs an LLM agent on adk-go's in-memory sessions, or on its database
-// sessions with prepared statements.
-func (adkGo) Open(_ context.Context, st Storage) (Chat, error) {
-	c := &adkChat{sessions: session.InMemoryService(), model: &adkModel{}}
-	if st.Dir != "" {
-		if err := c.openDatabase(st); err != nil {
+// Open runs the scene's agents on adk-go's in-memory sessions, or on its
+// database sessions with prepared statements.
+func (adkGo) Open(_ context.Context, s Setup) (Chat, error) {
+	c := &adkChat{sessions: session.InMemoryService(), model: newADKModel(s.Scene)}
+	if s.Dir != "" {
+		if err := c.openDatabase(s.Storage); err != nil {
 			return nil, fmt.Errorf("opening the database: %w", err)
 		}
 	}
-	run, err := newADKRunner(c.sessions, llmagent.Config{Model: c.model, Instruction: Instruction})
+	root, err := adkTree(s.Scene, c.model)
+	if err != nil {
+		return nil, fmt.Errorf("making the agents: %w", err)
+	}
+	run, err := newADKRunner(c.sessions, root)
 	if err != nil {
 		return nil, fmt.Errorf("making the runner: %w", err)
 	}
@@ -57,13 +58,17 @@ func (adkGo) Open(_ context.Context, st Storage) (Chat, error) {
 func (adkGo) Template(ctx context.Context, text string, state map[string]any) (func(context.Context) (string, error), error) {
 	var inside agent.ReadonlyContext
 	sessions := session.InMemoryService()
-	run, err := newADKRunner(sessions, llmagent.Config{
-		Model: &adkModel{},
+	root, err := llmagent.New(llmagent.Config{
+		Name: adkAgent, Model: newADKModel(Scene{}),
 		InstructionProvider: func(rc agent.ReadonlyContext) (string, error) {
 			inside = rc
 			return "", nil
 		},
 	})
+	if err != nil {
+		return nil, fmt.Errorf("making the agent: %w", err)
+	}
+	run, err := newADKRunner(sessions, root)
 	if err != nil {
 		return nil, fmt.Errorf("making the runner: %w", err)
 	}
@@ -71,7 +76,7 @@ func (adkGo) Template(ctx context.Context, text string, state map[string]any) (f
 	if _, err := sessions.Create(ctx, req); err != nil {
 		return nil, fmt.Errorf("creating the session: %w", err)
 	}
-	if _, err := adkTurn(ctx, run, "template"); err != nil {
+	if _, err := adkTurn(ctx, run, "template", agent.RunConfig{}); err != nil {
 		return nil, fmt.Errorf("making one turn: %w", err)
 	}
 	return func(context.Context) (string, error) {
@@ -79,42 +84,24 @@ func (adkGo) Template(ctx context.Context, text string, state map[string]any) (f
 	}, nil
 }
 
-func newADKRunner(sessions session.Service, c llmagent.Config) (*runner.Runner, error) {
-	c.Name = adkAgent
-	root, err := llmagent.New(c)
-	if err != nil {
-		return nil, err
-	}
+func newADKRunner(sessions session.Service, root agent.Agent) (*runner.Runner, error) {
 	return runner.New(runner.Config{AppName: adkApp, Agent: root, SessionService: sessions})
 }
 
-// adkTurn asks Question and returns the content of the last event.
-func adkTurn(ctx context.Context, run *runner.Runner, id string) (*genai.Content, error) {
+// adkTurn asks Question; what the model saw is not in the answer yet.
+func adkTurn(ctx context.Context, run *runner.Runner, id string, config agent.RunConfig) (Answer, error) {
 	question := genai.NewContentFromText(Question, genai.RoleUser)
-	var last *genai.Content
-	for ev, err := range run.Run(ctx, adkUser, id, question, agent.RunConfig{}) {
+	var a Answer
+	for ev, err := range run.Run(ctx, adkUser, id, question, config) {
 		if err != nil {
-			return nil, err
+			return a, err
 		}
-		last = ev.Content
+		if ev.Partial {
+			a.Pieces++
+		}
+		a.Content = ev.Content
 	}
-	return last, nil
-}
-
-// adkModel answers Reply at once.
-type adkModel struct {
-	seen atomic.Int64
-}
-
-// Name is the name of no real model.
-func (*adkModel) Name() string { return "instant" }
-
-// GenerateContent answers Reply and remembers the length of the request.
-func (m *adkModel) GenerateContent(_ context.Context, req *model.LLMRequest, _ bool) iter.Seq2[*model.LLMResponse, error] {
-	return func(yield func(*model.LLMResponse, error) bool) {
-		m.seen.Store(int64(len(req.Contents)))
-		yield(&model.LLMResponse{Content: genai.NewContentFromText(Reply, genai.RoleModel)}, nil)
-	}
+	return a, nil
 }
 
 // adkChat is adk-go on one storage.
@@ -177,8 +164,13 @@ func earlierEvent(ctx context.Context, i int) *session.Event {
 
 // Turn runs the agent by adk-go's runner.
 func (c *adkChat) Turn(ctx context.Context, id string) (Answer, error) {
-	last, err := adkTurn(ctx, c.runner, id)
-	return Answer{Content: last, Seen: int(c.model.seen.Load())}, err
+	var config agent.RunConfig
+	if len(c.model.pieces) > 0 {
+		config.StreamingMode = agent.StreamingModeSSE
+	}
+	a, err := adkTurn(ctx, c.runner, id, config)
+	a.Seen = int(c.model.seen.Load())
+	return a, err
 }
 
 // Count loads the session.

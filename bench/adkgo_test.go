@@ -6,7 +6,7 @@ func TestADKGo(t *testing.T) { testSide(t, adkGo{}) }
 
 func TestADKGoDatabase(t *testing.T) {
 	for setting, number := range map[string]int{"NORMAL": 1, "FULL": 2} {
-		c, err := adkGo{}.Open(t.Context(), Storage{Dir: t.TempDir(), Synchronous: setting})
+		c, err := adkGo{}.Open(t.Context(), Setup{Storage: Storage{Dir: t.TempDir(), Synchronous: setting}})
 		if err != nil {
 			t.Fatalf("Open(%s) = %v", setting, err)
 		}

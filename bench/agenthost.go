@@ -3,12 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
-	"iter"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
-
-	"google.golang.org/genai"
 
 	"agenthost/pkg/model"
 	"agenthost/pkg/runtime"
@@ -29,20 +25,22 @@ type agenthost struct{}
 // Name is agenthost.
 func (agenthost) Name() string { return "agenthost" }
 
-// Open runs an LLM agent on a memory store, or on an SQLite store.
-func (agenthost) Open(ctx context.Context, st Storage) (Chat, error) {
+// Open runs the scene's agents on a memory store, or on an SQLite store.
+func (agenthost) Open(ctx context.Context, s Setup) (Chat, error) {
 	url := "memory:"
-	if st.Dir != "" {
-		url = "sqlite:///" + filepath.Join(st.Dir, "agenthost.db") + "?synchronous=" + strings.ToLower(st.Synchronous)
+	if s.Dir != "" {
+		url = "sqlite:///" + filepath.Join(s.Dir, "agenthost.db") + "?synchronous=" + strings.ToLower(s.Synchronous)
 	}
 	opened, err := store.Open(ctx, url, nil)
 	if err != nil {
 		return nil, fmt.Errorf("opening the store: %w", err)
 	}
-	m := &hostModel{}
-	app, err := runtime.NewApp(hostApp, runtime.NewLLM(hostAgent, &runtime.LLMOptions{
-		Model: m, Instruction: runtime.NewInstruction(Instruction, nil),
-	}), nil)
+	m := newHostModel(s.Scene)
+	root, err := hostTree(s.Scene, m)
+	if err != nil {
+		return nil, fmt.Errorf("making the agents: %w", err)
+	}
+	app, err := runtime.NewApp(hostApp, root, nil)
 	if err != nil {
 		return nil, fmt.Errorf("making the app: %w", err)
 	}
@@ -66,22 +64,6 @@ func (s stateScope) Lookup(key string) (any, bool) { return s.state.Get(key) }
 
 // Artifact has none.
 func (stateScope) Artifact(context.Context, string) (string, bool, error) { return "", false, nil }
-
-// hostModel answers Reply at once.
-type hostModel struct {
-	seen atomic.Int64
-}
-
-// Name is the name of no real model.
-func (*hostModel) Name() string { return "instant" }
-
-// Generate answers Reply and remembers the length of the request.
-func (m *hostModel) Generate(_ context.Context, req *model.Request) iter.Seq2[*model.Response, error] {
-	return func(yield func(*model.Response, error) bool) {
-		m.seen.Store(int64(len(req.Contents)))
-		yield(&model.Response{Content: genai.NewContentFromText(Reply, genai.RoleModel)}, nil)
-	}
-}
 
 // hostChat is agenthost on one storage.
 type hostChat struct {
@@ -113,15 +95,22 @@ func (c *hostChat) Create(ctx context.Context, id string, n int) error {
 
 // Turn runs one invocation through the host's only door.
 func (c *hostChat) Turn(ctx context.Context, id string) (Answer, error) {
-	var last *genai.Content
-	req := &runtime.RunRequest{App: hostApp, UserID: hostUser, SessionID: id, Message: model.UserText(Question)}
+	var a Answer
+	streaming := len(c.model.pieces) > 0
+	req := &runtime.RunRequest{
+		App: hostApp, UserID: hostUser, SessionID: id, Message: model.UserText(Question), Streaming: &streaming,
+	}
 	for ev, err := range c.host.Run(ctx, req) {
 		if err != nil {
 			return Answer{}, err
 		}
-		last = ev.Content
+		if ev.Partial {
+			a.Pieces++
+		}
+		a.Content = ev.Content
 	}
-	return Answer{Content: last, Seen: int(c.model.seen.Load())}, nil
+	a.Seen = int(c.model.seen.Load())
+	return a, nil
 }
 
 // Count reads the session again.

@@ -74,7 +74,7 @@ func parse(args []string, complaints io.Writer) (*options, error) {
 	o := &options{only: regexp.MustCompile("")}
 	f := flag.NewFlagSet("bench", flag.ContinueOnError)
 	f.SetOutput(complaints)
-	f.BoolVar(&o.quick, "quick", false, "fewer rounds, under 60 s")
+	f.BoolVar(&o.quick, "quick", false, "fewer rounds, about a minute")
 	f.BoolVar(&o.check, "check", false, "exit with 1 when a ratio is below its target")
 	f.StringVar(&o.json, "json", "", "also write the figures to this `file`")
 	f.Func("run", "only the workloads whose name matches this `regexp`", func(s string) (err error) {

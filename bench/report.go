@@ -27,11 +27,24 @@ type Report struct {
 
 // A Result is the outcome of a workload.
 type Result struct {
-	Workload string     `json:"workload"`
-	Target   float64    `json:"target,omitempty"`
-	Sides    []Measured `json:"sides"`
+	Workload string  `json:"workload"`
+	Target   float64 `json:"target,omitempty"`
+	// Limit is what agenthost may take at most; what is zero is not limited.
+	Limit Limit      `json:"limit,omitzero"`
+	Sides []Measured `json:"sides"`
 	// Ratio is adk-go's CPU over agenthost's; 0 when one of them is not known.
 	Ratio float64 `json:"ratio,omitempty"`
+}
+
+// A Limit is the most that one operation of agenthost may take.
+type Limit struct {
+	CPU    time.Duration `json:"cpuNs"`
+	Allocs float64       `json:"allocs"`
+}
+
+// kept says whether a cost is known and within the limit.
+func (l Limit) kept(c Cost) bool {
+	return l == Limit{} || c.CPU > 0 && c.CPU <= l.CPU && c.Allocs <= l.Allocs
 }
 
 // Measured is what a side took, or why that is not known.
@@ -52,11 +65,11 @@ func (r *Report) add(res Result) {
 	r.Results = append(r.Results, res)
 }
 
-// met says whether every target is reached. One that could not be measured is
-// not.
+// met says whether every target is reached and every limit kept. What could not
+// be measured is not.
 func (r *Report) met() bool {
 	for _, res := range r.Results {
-		if res.Target > 0 && res.Ratio < res.Target {
+		if res.Target > 0 && res.Ratio < res.Target || !res.Limit.kept(res.of(ours)) {
 			return false
 		}
 	}
@@ -92,7 +105,28 @@ func (r *Report) print(w io.Writer) error {
 	if err := t.Flush(); err != nil {
 		return err
 	}
+	if err := r.printLimits(w); err != nil {
+		return err
+	}
 	return r.printErrors(w)
+}
+
+// printLimits writes what was allowed beside what was taken.
+func (r *Report) printLimits(w io.Writer) error {
+	for _, res := range r.Results {
+		if res.Limit == (Limit{}) {
+			continue
+		}
+		c, ok := res.of(ours), "yes"
+		if !res.Limit.kept(c) {
+			ok = "NO"
+		}
+		if _, err := fmt.Fprintf(w, "\n%s: %s took %.2f µs of %.2f, %.1f allocations of %.0f: %s\n",
+			res.Workload, ours, micros(c.CPU), micros(res.Limit.CPU), c.Allocs, res.Limit.Allocs, ok); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (r *Report) printErrors(w io.Writer) error {
@@ -156,6 +190,8 @@ func brief(d time.Duration) string {
 		return fmt.Sprintf("%.2f ms", float64(d)/float64(time.Millisecond))
 	}
 }
+
+func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
 
 func count(n float64) string {
 	if n == 0 {

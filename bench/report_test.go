@@ -63,6 +63,14 @@ func sample() *Report {
 	r.add(Result{Workload: "fast", Target: 6, Sides: []Measured{cost(theirs, 120*time.Microsecond, 400), cost(ours, 10*time.Microsecond, 40)}})
 	r.add(Result{Workload: "slow", Target: 50, Sides: []Measured{cost(theirs, 3*time.Millisecond, 9000), cost(ours, time.Millisecond, 90)}})
 	r.add(Result{Workload: "broken", Target: 5, Sides: []Measured{cost(theirs, 2*time.Millisecond, 100), {Side: ours, Error: "no disk"}}})
+	r.add(Result{
+		Workload: "bounded", Limit: Limit{CPU: 600 * time.Nanosecond, Allocs: 4},
+		Sides: []Measured{cost(theirs, 4*time.Microsecond, 15), cost(ours, 550*time.Nanosecond, 3.5)},
+	})
+	r.add(Result{
+		Workload: "unbounded", Limit: Limit{CPU: 600 * time.Nanosecond, Allocs: 4},
+		Sides: []Measured{cost(theirs, 4*time.Microsecond, 15), cost(ours, 500*time.Nanosecond, 4.5)},
+	})
 	r.add(Result{Workload: "alone", Sides: []Measured{cost(theirs, 7*time.Microsecond, 49)}})
 	return r
 }
@@ -73,17 +81,25 @@ func TestPrint(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := `
-workload  adk-go CPU  agenthost CPU  ratio  target  ok
-fast      120.0 µs    10.0 µs        12×    6×      yes
-slow      3.00 ms     1.00 ms        3×     50×     NO
-broken    2.00 ms     -              -      5×      -
-alone     7.0 µs      -              -      -       -
+workload   adk-go CPU  agenthost CPU  ratio  target  ok
+fast       120.0 µs    10.0 µs        12×    6×      yes
+slow       3.00 ms     1.00 ms        3×     50×     NO
+broken     2.00 ms     -              -      5×      -
+bounded    4.0 µs      0.6 µs         7.27×  -       -
+unbounded  4.0 µs      0.5 µs         8×     -       -
+alone      7.0 µs      -              -      -       -
 
-workload  adk-go wall  agenthost wall  ratio  adk-go allocs  agenthost allocs  ratio
-fast      240.0 µs     20.0 µs         12×    400            40                10×
-slow      6.00 ms      2.00 ms         3×     9000           90                100×
-broken    4.00 ms      -               -      100            -                 -
-alone     14.0 µs      -               -      49             -                 -
+workload   adk-go wall  agenthost wall  ratio  adk-go allocs  agenthost allocs  ratio
+fast       240.0 µs     20.0 µs         12×    400            40                10×
+slow       6.00 ms      2.00 ms         3×     9000           90                100×
+broken     4.00 ms      -               -      100            -                 -
+bounded    8.0 µs       1.1 µs          7.27×  15             4                 4.29×
+unbounded  8.0 µs       1.0 µs          8×     15             4                 3.33×
+alone      14.0 µs      -               -      49             -                 -
+
+bounded: agenthost took 0.55 µs of 0.60, 3.5 allocations of 4: yes
+
+unbounded: agenthost took 0.50 µs of 0.60, 4.5 allocations of 4: NO
 
 broken: agenthost failed: no disk
 `
@@ -101,7 +117,9 @@ func TestMet(t *testing.T) {
 	}{
 		{"nothing measured", nil, true},
 		{"reached", r.Results[:1], true},
-		{"no target", r.Results[3:], true},
+		{"no target", r.Results[5:], true},
+		{"within its limit", r.Results[3:4], true},
+		{"over its limit", r.Results[4:5], false},
 		{"missed", r.Results[1:2], false},
 		{"not known", r.Results[2:3], false},
 	}

@@ -19,20 +19,26 @@ const (
 )
 
 // A Side is one of the programs that are compared. Its sessions belong to one
-// app with one agent, which has Instruction and no tools, and whose model
-// answers Reply at once, in a content that is new for each call. Everything
-// else is set up as the program's users would for speed, logs off.
+// app with the agents of a [Scene], which have Instruction, and whose model
+// answers at once as the scene says. Everything else is set up as the program's
+// users would for speed, logs off.
 type Side interface {
 	// Name is the side's column in the report.
 	Name() string
 
-	// Open starts the program on a storage.
-	Open(ctx context.Context, st Storage) (Chat, error)
+	// Open starts the program.
+	Open(ctx context.Context, s Setup) (Chat, error)
 
 	// Template prepares an instruction with {key} placeholders, as the program
 	// does when it loads an agent, over a session that has this state. The
 	// function it returns fills the placeholders in, as each turn does.
 	Template(ctx context.Context, text string, state map[string]any) (func(context.Context) (string, error), error)
+}
+
+// A Setup is a storage and what is played on it.
+type Setup struct {
+	Storage
+	Scene
 }
 
 // A Storage says where sessions are kept.
@@ -51,8 +57,8 @@ type Chat interface {
 	// the user and Reply by the agent. It is never timed.
 	Create(ctx context.Context, id string, n int) error
 
-	// Turn says Question in a session and runs the agent to its end: two events
-	// are stored when it returns. It is what the clock measures, so it must be
+	// Turn says Question in a session and runs the agents to their end: every
+	// event is stored when it returns. It is what the clock measures, so it must be
 	// the way that the program's own server takes.
 	Turn(ctx context.Context, id string) (Answer, error)
 
@@ -67,6 +73,8 @@ type Chat interface {
 type Answer struct {
 	// Content is that of the last event that the run gave out.
 	Content *genai.Content
-	// Seen is how many contents the model was asked with.
+	// Seen is how many contents the model was asked with last.
 	Seen int
+	// Pieces is how many partial events the run gave out.
+	Pieces int
 }

@@ -12,11 +12,11 @@ import (
 // testSide is what every side has to pass to be compared.
 func testSide(t *testing.T, s Side) {
 	t.Run("memory", func(t *testing.T) {
-		visitSide(t, s, Storage{}, func(c Chat) { converse(t, c, 4) })
+		visitSide(t, s, Setup{}, func(c Chat) { converse(t, c, 4) })
 	})
 	for _, synchronous := range []string{"FULL", "NORMAL"} {
 		t.Run("durable "+synchronous, func(t *testing.T) {
-			st := Storage{Dir: t.TempDir(), Synchronous: synchronous}
+			st := Setup{Storage: Storage{Dir: t.TempDir(), Synchronous: synchronous}}
 			visitSide(t, s, st, func(c Chat) { converse(t, c, 4) })
 			visitSide(t, s, st, func(c Chat) {
 				wantCount(t, c, 6)
@@ -36,6 +36,11 @@ func testRounds(t *testing.T, s Side) {
 		"memory, 4":       talk{sessions: 2, events: 4, turns: 2, limit: long}.round,
 		"durable, fresh":  talk{durable: true, sessions: 2, turns: 1, limit: long}.round,
 		"durable, 4":      talk{durable: true, sessions: 2, events: 4, turns: 2, limit: long}.round,
+		"memory, cold":    talk{cold: true, sessions: 2, events: 4, turns: 1, limit: long}.round,
+		"tool":            talk{scene: Scene{Tool: true}, sessions: 2, turns: 2, limit: long}.round,
+		"sequence":        talk{scene: Scene{Sequence: 3}, sessions: 2, turns: 2, limit: long}.round,
+		"parallel":        talk{scene: Scene{Parallel: 4}, sessions: 2, turns: 2, limit: long}.round,
+		"pieces":          talk{scene: Scene{Pieces: 5}, sessions: 2, turns: 2, per: 5, limit: long}.round,
 		"fill a template": renderRound,
 	}
 	for name, round := range tests {
@@ -67,7 +72,7 @@ func testLeavesNothing(t *testing.T, s Side) {
 	}
 }
 
-func visitSide(t *testing.T, s Side, st Storage, use func(Chat)) {
+func visitSide(t *testing.T, s Side, st Setup, use func(Chat)) {
 	t.Helper()
 	if err := visit(t.Context(), s, st, func(c Chat) error { use(c); return nil }); err != nil {
 		t.Fatalf("visit() = %v", err)
@@ -87,7 +92,7 @@ func converse(t *testing.T, c Chat, n int) {
 
 func wantTurn(t *testing.T, c Chat, earlier int) {
 	t.Helper()
-	if err := turn(t.Context(), c, "talk", earlier); err != nil {
+	if err := (talk{}).turn(t.Context(), c, "talk", earlier); err != nil {
 		t.Errorf("turn() = %v", err)
 	}
 }
@@ -105,13 +110,14 @@ type plain struct {
 	answer    string // instead of Reply
 	forgotten int    // contents that the model is not shown
 	lost      int    // events that are not stored
+	swallowed int    // pieces that are not given out
 	rendered  string // instead of the filled template
 }
 
 func (plain) Name() string { return "plain" }
 
-func (p plain) Open(context.Context, Storage) (Chat, error) {
-	return &plainChat{plain: p, events: map[string]int{}}, nil
+func (p plain) Open(_ context.Context, s Setup) (Chat, error) {
+	return &plainChat{plain: p, scene: s.Scene, events: map[string]int{}}, nil
 }
 
 func (p plain) Template(_ context.Context, text string, state map[string]any) (func(context.Context) (string, error), error) {
@@ -124,6 +130,7 @@ func (p plain) Template(_ context.Context, text string, state map[string]any) (f
 
 type plainChat struct {
 	plain
+	scene  Scene
 	events map[string]int
 }
 
@@ -137,12 +144,13 @@ func (c *plainChat) Turn(_ context.Context, id string) (Answer, error) {
 	if !ok {
 		return Answer{}, fmt.Errorf("no session %s", id)
 	}
-	c.events[id] = n + 2 - c.lost
+	left := c.scene.trace()
+	c.events[id] = n + left.stored - c.lost
 	text := Reply
 	if c.answer != "" {
 		text = c.answer
 	}
-	return Answer{Content: genai.NewContentFromText(text, genai.RoleModel), Seen: n + 1 - c.forgotten}, nil
+	return Answer{Content: genai.NewContentFromText(text, genai.RoleModel), Seen: n + left.seen - c.forgotten, Pieces: left.pieces - c.swallowed}, nil
 }
 
 func (c *plainChat) Count(_ context.Context, id string) (int, error) { return c.events[id], nil }

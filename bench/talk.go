@@ -15,10 +15,16 @@ import (
 // A talk measures turns in sessions of a given length.
 type talk struct {
 	durable bool
+	scene   Scene
+	// cold leaves out the turn in each session before the timed ones, so that
+	// the history is met for the first time.
+	cold bool
+	// per, if set, is how many operations a turn counts for.
+	per int
 	// sessions is how many there are, each with this many earlier events when
 	// its first timed turn begins.
 	sessions, events int
-	// turns are timed in each session. It grows by two events a turn, so they
+	// turns are timed in each session. It grows with each turn, so they
 	// are few: it ends 2 % longer at most.
 	turns int
 	// limit is the wall time after which no more turns are begun.
@@ -35,7 +41,8 @@ func (t talk) round(ctx context.Context, l *lab, s Side) (Cost, error) {
 	defer os.RemoveAll(st.Dir)
 	var cost Cost
 	var timed int
-	err = visit(ctx, s, st, func(c Chat) (err error) {
+	setup := Setup{Storage: st, Scene: t.scene}
+	err = visit(ctx, s, setup, func(c Chat) (err error) {
 		cost, timed, err = t.run(ctx, c)
 		if err != nil || t.durable {
 			return err
@@ -43,14 +50,14 @@ func (t talk) round(ctx context.Context, l *lab, s Side) (Cost, error) {
 		return t.verify(ctx, c, timed)
 	})
 	if err == nil && t.durable {
-		err = visit(ctx, s, st, func(c Chat) error { return t.verify(ctx, c, timed) })
+		err = visit(ctx, s, setup, func(c Chat) error { return t.verify(ctx, c, timed) })
 	}
-	return cost, err
+	return cost.over(max(t.per, 1)), err
 }
 
 // visit opens a side and closes it after use.
-func visit(ctx context.Context, s Side, st Storage, use func(Chat) error) error {
-	c, err := s.Open(ctx, st)
+func visit(ctx context.Context, s Side, setup Setup, use func(Chat) error) error {
+	c, err := s.Open(ctx, setup)
 	if err != nil {
 		return fmt.Errorf("opening: %w", err)
 	}
@@ -85,14 +92,19 @@ func (t talk) plant(ctx context.Context, s Side, dir string) error {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return err
 	}
-	st := Storage{Dir: dir, Synchronous: "NORMAL"}
-	return visit(ctx, s, st, func(c Chat) error { return t.fill(ctx, c) })
+	setup := Setup{Storage: Storage{Dir: dir, Synchronous: "NORMAL"}}
+	return visit(ctx, s, setup, func(c Chat) error { return t.fill(ctx, c) })
 }
 
-// fill makes the sessions. The last turn before the timed ones is left to run.
+// fill makes the sessions. The last turn before the timed ones is left to run,
+// unless they are cold.
 func (t talk) fill(ctx context.Context, c Chat) error {
+	events := t.events
+	if !t.cold {
+		events = max(0, events-2)
+	}
 	for i := range t.sessions {
-		if err := c.Create(ctx, sessionID(i), max(0, t.events-2)); err != nil {
+		if err := c.Create(ctx, sessionID(i), events); err != nil {
 			return err
 		}
 	}
@@ -111,7 +123,7 @@ func (t talk) run(ctx context.Context, c Chat) (Cost, int, error) {
 		return Cost{}, 0, fmt.Errorf("warming up: %w", err)
 	}
 	return measure(t.sessions*t.turns, t.limit, func(i int) error {
-		return turn(ctx, c, sessionID(i/t.turns), t.events+2*(i%t.turns))
+		return t.turn(ctx, c, sessionID(i/t.turns), t.events+t.scene.trace().visible*(i%t.turns))
 	})
 }
 
@@ -122,26 +134,26 @@ func (t talk) warm(ctx context.Context, c Chat) error {
 		return err
 	}
 	for i := range 3 {
-		if err := turn(ctx, c, "warm", 2*i); err != nil {
+		if err := t.turn(ctx, c, "warm", t.scene.trace().visible*i); err != nil {
 			return err
 		}
 	}
-	if t.events == 0 {
+	if t.events == 0 || t.cold {
 		return nil
 	}
 	for i := range t.sessions {
-		if err := turn(ctx, c, sessionID(i), t.events-2); err != nil {
+		if err := t.turn(ctx, c, sessionID(i), t.events-2); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// turn makes a turn and checks that the answer came, from a model that was
-// shown the earlier events and the question. As with a request to a server, the
+// turn makes a turn and checks that the answer came with its pieces, from a
+// model that was shown the earlier contents and those of the turn. As with a request to a server, the
 // context ends with the turn: adk-go hangs children on it that it does not end
 // itself, and they hold the session.
-func turn(ctx context.Context, c Chat, id string, earlier int) error {
+func (t talk) turn(ctx context.Context, c Chat, id string, earlier int) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	a, err := c.Turn(ctx, id)
@@ -151,8 +163,12 @@ func turn(ctx context.Context, c Chat, id string, earlier int) error {
 	if text := model.TextOf(a.Content); text != Reply {
 		return fmt.Errorf("%s, turn after %d events: answer %q, want %q", id, earlier, text, Reply)
 	}
-	if a.Seen != earlier+1 {
-		return fmt.Errorf("%s, turn after %d events: the model saw %d contents, want %d", id, earlier, a.Seen, earlier+1)
+	want := t.scene.trace()
+	if a.Seen != earlier+want.seen {
+		return fmt.Errorf("%s, turn after %d events: the model saw %d contents, want %d", id, earlier, a.Seen, earlier+want.seen)
+	}
+	if a.Pieces != want.pieces {
+		return fmt.Errorf("%s, turn after %d events: %d pieces came, want %d", id, earlier, a.Pieces, want.pieces)
 	}
 	return nil
 }
@@ -165,7 +181,7 @@ func (t talk) verify(ctx context.Context, c Chat, timed int) error {
 			return fmt.Errorf("%s: counting events: %w", sessionID(i), err)
 		}
 		made := min(max(timed-i*t.turns, 0), t.turns)
-		if want := t.events + 2*made; got != want {
+		if want := t.events + t.scene.trace().stored*made; got != want {
 			return fmt.Errorf("%s: %d events are stored, want %d", sessionID(i), got, want)
 		}
 	}

@@ -18,6 +18,8 @@ func TestRoundChecksTheWork(t *testing.T) {
 		{"right template", plain{}, renderRound, ""},
 		{"wrong answer", plain{answer: "no"}, work, `warming up: warm, turn after 0 events: answer "no", want "ok"`},
 		{"history not shown", plain{forgotten: 1}, work, "warming up: warm, turn after 0 events: the model saw 0 contents, want 1"},
+		{"piece lost", plain{swallowed: 1}, talk{scene: Scene{Pieces: 3}, sessions: 1, turns: 1}.round, "warming up: warm, turn after 0 events: 2 pieces came, want 3"},
+		{"right tool turn", plain{}, talk{scene: Scene{Tool: true}, sessions: 2, turns: 2, limit: long}.round, ""},
 		{"event lost", plain{lost: 1}, talk{sessions: 1, turns: 1}.round, "warming up: warm, turn after 2 events: the model saw 2 contents, want 3"},
 		{"template wrong", plain{rendered: "no"}, renderRound, `rendering: got "no", want "\nKeep in mind that value 0 holds`},
 	}

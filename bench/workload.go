@@ -11,6 +11,8 @@ type workload struct {
 	// target is how many times less CPU than adk-go agenthost has to take; 0
 	// demands nothing.
 	target float64
+	// limit is what agenthost may take at most; the zero Limit demands nothing.
+	limit Limit
 	// round does the work for a while and returns what one operation took. It
 	// fails when the work was not done right. Nothing of it stays in memory.
 	round func(ctx context.Context, l *lab, s Side) (Cost, error)
@@ -33,15 +35,24 @@ const (
 // workloads lists them in the order of the report.
 func workloads() []workload {
 	return []workload{
-		{"turn in memory, fresh session", 6, talk{sessions: 2000, events: 0, turns: 1, limit: long}.round},
-		{"turn in memory, 10 events", 0, talk{sessions: 1000, events: 10, turns: 1, limit: long}.round},
-		{"turn in memory, 100 events", 0, talk{sessions: 200, events: 100, turns: 1, limit: short}.round},
-		{"turn in memory, 1000 events", 50, talk{sessions: 16, events: 1000, turns: 8, limit: short}.round},
-		{"turn in memory, 5000 events", 100, talk{sessions: 4, events: 5000, turns: 50, limit: short}.round},
-		{"durable turn, fresh session", 5, talk{durable: true, sessions: 3000, events: 0, turns: 1, limit: journal}.round},
-		{"durable turn, 1000 events", 0, talk{durable: true, sessions: 2, events: 1000, turns: 10, limit: long}.round},
-		{"durable turn, 5000 events", 50, talk{durable: true, sessions: 1, events: 5000, turns: 50, limit: long}.round},
-		{"template, 2 KB, 10 of 100 keys", 10, renderRound},
+		{name: "turn in memory, fresh session", target: 6, round: talk{sessions: 2000, events: 0, turns: 1, limit: long}.round},
+		{name: "turn in memory, 10 events", round: talk{sessions: 1000, events: 10, turns: 1, limit: long}.round},
+		{name: "turn in memory, 100 events", round: talk{sessions: 200, events: 100, turns: 1, limit: short}.round},
+		{name: "turn in memory, 1000 events", target: 50, round: talk{sessions: 16, events: 1000, turns: 8, limit: short}.round},
+		{name: "turn in memory, 5000 events", target: 100, round: talk{sessions: 4, events: 5000, turns: 50, limit: short}.round},
+		{name: "durable turn, fresh session", target: 5, round: talk{durable: true, sessions: 3000, events: 0, turns: 1, limit: journal}.round},
+		{name: "durable turn, 1000 events", round: talk{durable: true, sessions: 2, events: 1000, turns: 10, limit: long}.round},
+		{name: "durable turn, 5000 events", target: 50, round: talk{durable: true, sessions: 1, events: 5000, turns: 50, limit: long}.round},
+		{name: "first turn over 5000 events", target: 5, round: talk{cold: true, sessions: 8, events: 5000, turns: 1, limit: long}.round},
+		{name: "turn with a tool call", target: 5, round: talk{scene: Scene{Tool: true}, sessions: 1000, turns: 1, limit: long}.round},
+		{name: "turn of 3 agents in sequence", target: 5, round: talk{scene: Scene{Sequence: 3}, sessions: 1000, turns: 1, limit: long}.round},
+		{name: "turn of 8 agents in parallel", target: 5, round: talk{scene: Scene{Parallel: 8}, sessions: 500, turns: 1, limit: long}.round},
+		{name: "turn with 200 streamed chunks", target: 5, round: talk{scene: Scene{Pieces: 200}, sessions: 400, turns: 1, limit: long}.round},
+		{
+			name: "a streamed chunk", target: 5, limit: Limit{CPU: 600 * time.Nanosecond, Allocs: 4},
+			round: talk{scene: Scene{Pieces: 2000}, sessions: 40, turns: 1, per: 2000, limit: long}.round,
+		},
+		{name: "template, 2 KB, 10 of 100 keys", target: 10, round: renderRound},
 	}
 }
 
@@ -84,7 +95,7 @@ func compare(ctx context.Context, l *lab, p plan, w workload, sides []Side) Resu
 			costs[j], errs[j] = append(costs[j], c), err
 		}
 	}
-	r := Result{Workload: w.name, Target: w.target}
+	r := Result{Workload: w.name, Target: w.target, Limit: w.limit}
 	for j, s := range sides {
 		r.Sides = append(r.Sides, measured(s.Name(), best(costs[j], p.rounds), errs[j]))
 	}

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"sync/atomic"
+
+	"google.golang.org/genai"
+
+	"agenthost/pkg/model"
+	"agenthost/pkg/runtime"
+	"agenthost/pkg/tool"
+)
+
+// hostTree makes the agents of a scene.
+func hostTree(s Scene, m model.LLM) (runtime.Agent, error) {
+	opts := runtime.LLMOptions{Model: m, Instruction: runtime.NewInstruction(Instruction, nil)}
+	if s.Tool {
+		forecast, err := tool.FromFunc(ToolName, ToolHelp, func(context.Context, *tool.Call, Place) (Forecast, error) {
+			return Forecast{toolWords}, nil
+		})
+		if err != nil {
+			return nil, err
+		}
+		opts.Tools = []tool.Tool{forecast}
+	}
+	children := make([]runtime.Agent, s.Sequence+s.Parallel)
+	for i := range children {
+		children[i] = runtime.NewLLM(fmt.Sprintf("%s_%d", hostAgent, i), &opts)
+	}
+	switch {
+	case s.Sequence > 0:
+		return runtime.NewSequential(hostAgent, "", children...), nil
+	case s.Parallel > 0:
+		return runtime.NewParallel(hostAgent, "", children...), nil
+	}
+	return runtime.NewLLM(hostAgent, &opts), nil
+}
+
+// hostModel answers at once.
+type hostModel struct {
+	scene  Scene
+	pieces []*model.Response
+	seen   atomic.Int64
+}
+
+func newHostModel(s Scene) *hostModel {
+	m := &hostModel{scene: s}
+	for _, c := range s.pieces() {
+		m.pieces = append(m.pieces, &model.Response{Content: c, Partial: true})
+	}
+	return m
+}
+
+// Name is the name of no real model.
+func (*hostModel) Name() string { return "instant" }
+
+// Generate answers as the scene says and remembers the length of the request.
+func (m *hostModel) Generate(_ context.Context, req *model.Request) iter.Seq2[*model.Response, error] {
+	return func(yield func(*model.Response, error) bool) {
+		m.seen.Store(int64(len(req.Contents)))
+		for _, p := range m.pieces {
+			if !yield(p, nil) {
+				return
+			}
+		}
+		yield(&model.Response{Content: m.scene.answer(req.Contents), FinishReason: genai.FinishReasonStop}, nil)
+	}
+}

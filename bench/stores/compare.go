@@ -1,0 +1,287 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+)
+
+// A side is a keeper with a database of its own.
+type side struct {
+	name string
+	keeper
+	drop func()
+	// best is the best of the rounds of what is measured at the moment, and err
+	// why there is none.
+	best float64
+	err  error
+}
+
+// compare measures everything at one kind of database.
+func (b *bench) compare(ctx context.Context) ([]line, error) {
+	sides, err := b.sides(ctx)
+	defer func() {
+		for _, s := range sides {
+			if err := s.close(); err != nil {
+				fmt.Fprintln(b.note, s.name, err)
+			}
+			s.drop()
+		}
+	}()
+	if err != nil {
+		return nil, err
+	}
+	var lines []line
+	for _, n := range []int{1, 16, 64} {
+		target := 0.0
+		if n == 64 {
+			target = b.appends
+		}
+		l := b.rates(ctx, sides, fmt.Sprintf("appends a second, %d sessions", n), func(k keeper, round int) (float64, error) {
+			return b.appendAll(ctx, k, fmt.Sprintf("append-%d-%d", n, round), n)
+		})
+		l.target = target
+		lines = append(lines, l)
+	}
+	for _, n := range []int{1, 64} {
+		lines = append(lines, b.rates(ctx, sides, fmt.Sprintf("durable turns a second, %d sessions", n), func(k keeper, round int) (float64, error) {
+			return b.turnAll(ctx, k, fmt.Sprintf("turn-%d-%d", n, round), n)
+		}))
+	}
+	more, err := b.lengths(ctx, sides)
+	if err != nil {
+		return nil, err
+	}
+	idle, err := b.idle(ctx)
+	return append(append(lines, more...), idle), err
+}
+
+// sides opens agenthost and all setups of adk-go, each on its own database.
+func (b *bench) sides(ctx context.Context) (sides []*side, err error) {
+	add := func(name string, open func(*base) (keeper, error)) error {
+		at, drop, err := b.base(ctx, b.dir)
+		if err != nil {
+			return err
+		}
+		k, err := open(at)
+		if err != nil {
+			drop()
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		sides = append(sides, &side{name: name, keeper: k, drop: drop})
+		return nil
+	}
+	if err := add(oursName, func(at *base) (keeper, error) { return openOurs(ctx, at) }); err != nil {
+		return sides, err
+	}
+	for _, s := range b.setups() {
+		if err := add(s.name, func(at *base) (keeper, error) { return openTheirs(at, s) }); err != nil {
+			return sides, err
+		}
+	}
+	return sides, nil
+}
+
+// rates lets the sides do something in turns, and takes the best round of each.
+func (b *bench) rates(ctx context.Context, sides []*side, what string, round func(k keeper, round int) (float64, error)) line {
+	fmt.Fprintln(b.note, b.name, what)
+	for _, s := range sides {
+		s.best, s.err = 0, nil
+	}
+	for n := range b.rounds {
+		for _, s := range sides {
+			if ctx.Err() != nil || s.err != nil {
+				continue
+			}
+			rate, err := round(s.keeper, n)
+			s.best, s.err = max(s.best, rate), err
+		}
+	}
+	return b.line(what, sides)
+}
+
+// line holds agenthost against the best of the others.
+func (b *bench) line(what string, sides []*side) line {
+	l := line{engine: b.name, what: what, ours: sides[0].best}
+	for _, s := range sides {
+		if s.err != nil {
+			fmt.Fprintf(b.note, "%s, %s: %v\n", what, s.name, s.err)
+		}
+		if s != sides[0] && s.err == nil && s.best > l.theirs {
+			l.theirs, l.setup = s.best, s.name
+		}
+	}
+	return l
+}
+
+// together lets so many sessions do something again and again, and returns how
+// often that was in a second.
+func (b *bench) together(ctx context.Context, n int, do func(i int) error) (float64, error) {
+	counts, errs := make([]int, n), make([]error, n)
+	start := time.Now()
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() {
+			for time.Since(start) < b.length && ctx.Err() == nil {
+				if errs[i] = do(i); errs[i] != nil {
+					return
+				}
+				counts[i]++
+			}
+		})
+	}
+	wg.Wait()
+	total := 0
+	for _, c := range counts {
+		total += c
+	}
+	// One error says enough, where many have the same.
+	first := slices.IndexFunc(errs, func(err error) bool { return err != nil })
+	if first >= 0 {
+		return 0, errs[first]
+	}
+	return float64(total) / time.Since(start).Seconds(), nil
+}
+
+func (b *bench) appendAll(ctx context.Context, k keeper, name string, n int) (float64, error) {
+	talks := make([]talk, n)
+	for i := range talks {
+		var err error
+		if talks[i], err = k.create(ctx, fmt.Sprint(name, "-", i)); err != nil {
+			return 0, err
+		}
+	}
+	return b.together(ctx, n, func(i int) error { return talks[i].append(ctx) })
+}
+
+// turnAll reads the session for each turn and appends a question and an answer,
+// as runners do. Every turn has a new session after five.
+func (b *bench) turnAll(ctx context.Context, k keeper, name string, n int) (float64, error) {
+	const turns = 5
+	made := make([]int, n)
+	return b.together(ctx, n, func(i int) error {
+		id := fmt.Sprintf("%s-%d-%d", name, i, made[i]/turns)
+		if made[i]++; made[i]%turns == 1 {
+			if _, err := k.create(ctx, id); err != nil {
+				return err
+			}
+		}
+		return turn(ctx, k, id)
+	})
+}
+
+func turn(ctx context.Context, k keeper, id string) error {
+	t, err := k.open(ctx, id)
+	for n := 0; n < 2 && err == nil; n++ {
+		err = t.append(ctx)
+	}
+	return err
+}
+
+// lengths measures reads of sessions of different lengths, and turns in them.
+func (b *bench) lengths(ctx context.Context, sides []*side) ([]line, error) {
+	fmt.Fprintln(b.note, b.name, "filling sessions")
+	sizes := []int{10, 100, 1000, 5000}
+	for _, s := range []*side{sides[0], sides[1]} {
+		for _, n := range sizes {
+			if err := fill(ctx, s.keeper, fmt.Sprint("long-", n), n); err != nil {
+				return nil, fmt.Errorf("%s: %w", s.name, err)
+			}
+		}
+	}
+	pair := sides[:2]
+	var lines []line
+	for _, n := range sizes {
+		id := fmt.Sprint("long-", n)
+		lines = append(lines, b.rates(ctx, pair, fmt.Sprintf("reads a second of a session with %d events", n), func(k keeper, _ int) (float64, error) {
+			return b.together(ctx, 1, func(int) error {
+				t, err := k.open(ctx, id)
+				if err == nil && t.events() < n {
+					err = fmt.Errorf("%d events were read, want %d", t.events(), n)
+				}
+				return err
+			})
+		}))
+	}
+	// In turns, and the best of some medians: a neighbour disturbs either.
+	var took [2]time.Duration
+	for block := range 5 {
+		for i, n := range []int{10, 5000} {
+			median, err := medianTurn(ctx, sides[0], fmt.Sprint("long-", n))
+			if err != nil {
+				return nil, err
+			}
+			if block == 0 || median < took[i] {
+				took[i] = median
+			}
+		}
+	}
+	return append(lines, line{
+		engine: b.name, what: "turn after 5000 events, in turns after 10 (at most 2)",
+		ours: float64(took[1]) / float64(took[0]), most: 2,
+	}), nil
+}
+
+// medianTurn times turns of one session.
+func medianTurn(ctx context.Context, s *side, id string) (time.Duration, error) {
+	var took []time.Duration
+	for range 50 {
+		began := time.Now()
+		if err := turn(ctx, s.keeper, id); err != nil {
+			return 0, err
+		}
+		took = append(took, time.Since(began))
+	}
+	slices.Sort(took)
+	return took[len(took)/2], nil
+}
+
+const idleSessions = 10_000
+
+// idle measures the memory that agenthost holds for sessions that it has seen
+// and nobody uses.
+func (b *bench) idle(ctx context.Context) (line, error) {
+	fmt.Fprintln(b.note, b.name, "idle sessions")
+	at, drop, err := b.base(ctx, b.dir)
+	if err != nil {
+		return line{}, err
+	}
+	defer drop()
+	k, err := openOurs(ctx, at)
+	if err != nil {
+		return line{}, err
+	}
+	before := resident()
+	errs := make([]error, 64)
+	var wg sync.WaitGroup
+	for i := range errs {
+		wg.Go(func() {
+			for n := i; n < idleSessions && errs[i] == nil; n += len(errs) {
+				id := fmt.Sprint("idle-", n)
+				if _, errs[i] = k.create(ctx, id); errs[i] == nil {
+					errs[i] = errors.Join(turn(ctx, k, id), turn(ctx, k, id), turn(ctx, k, id), turn(ctx, k, id), turn(ctx, k, id))
+				}
+			}
+		})
+	}
+	wg.Wait()
+	held := resident() - before
+	err = errors.Join(append(errs, k.close())...)
+	return line{
+		engine: b.name, what: fmt.Sprintf("MB held for %d idle sessions of 10 events (at most 100)", idleSessions),
+		ours: held, most: 100,
+	}, err
+}
+
+// resident is the memory in use after a collection, in MB.
+func resident() float64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return float64(m.HeapInuse+m.StackInuse) / (1 << 20)
+}

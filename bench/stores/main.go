@@ -1,0 +1,95 @@
+// Command stores keeps sessions with google.golang.org/adk/v2's session/database
+// and with agenthost's store, on the same kind of database with the same
+// settings, one process for both, and prints what each did in a second.
+//
+// On SQLite both write ahead, and each append is on the disk when it returns.
+// adk-go is tried in several configurations, of which the best one counts.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"regexp"
+	"syscall"
+	"time"
+)
+
+// options is what the command line asks for.
+type options struct {
+	quick, check bool
+	only         *regexp.Regexp
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	os.Exit(code)
+}
+
+// run is the program; it returns the exit code.
+func run(ctx context.Context, args []string, out, progress io.Writer) int {
+	o := &options{only: regexp.MustCompile("")}
+	f := flag.NewFlagSet("stores", flag.ContinueOnError)
+	f.SetOutput(progress)
+	f.BoolVar(&o.quick, "quick", false, "shorter rounds")
+	f.BoolVar(&o.check, "check", false, "exit with 1 when a target is missed")
+	f.Func("run", "only the databases whose name matches this `regexp`", func(s string) (err error) {
+		o.only, err = regexp.Compile(s)
+		return err
+	})
+	if f.Parse(args) != nil {
+		return 2
+	}
+	met, err := compareAll(ctx, o, out, progress)
+	switch {
+	case err != nil:
+		fmt.Fprintln(progress, "stores:", err)
+		return 3
+	case o.check && !met:
+		return 1
+	default:
+		return 0
+	}
+}
+
+// A bench is what is measured at one database.
+type bench struct {
+	engine
+	length time.Duration // of a round
+	rounds int
+	dir    string
+	note   io.Writer
+}
+
+func compareAll(ctx context.Context, o *options, out, progress io.Writer) (met bool, err error) {
+	dir, err := os.MkdirTemp("", "agenthost-stores-")
+	if err != nil {
+		return false, err
+	}
+	defer os.RemoveAll(dir)
+	met = true
+	var all []line
+	for _, e := range engines() {
+		if !o.only.MatchString(e.name) {
+			continue
+		}
+		b := &bench{engine: e, length: 2 * time.Second, rounds: 3, dir: dir, note: progress}
+		if o.quick {
+			b.length, b.rounds = time.Second, 1
+		}
+		lines, err := b.compare(ctx)
+		if err != nil {
+			return false, fmt.Errorf("%s: %w", e.name, err)
+		}
+		all = append(all, lines...)
+	}
+	for _, l := range all {
+		met = met && l.met()
+	}
+	return met, printLines(out, all)
+}

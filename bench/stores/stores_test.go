@@ -1,0 +1,69 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// Both sides append, take turns, and read back what they appended.
+func TestSides(t *testing.T) {
+	b := &bench{engine: engines()[0], length: 20 * time.Millisecond, rounds: 1, dir: t.TempDir(), note: t.Output()}
+	sides, err := b.sides(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range sides {
+		t.Run(s.name, func(t *testing.T) {
+			defer s.drop()
+			defer s.close()
+			if rate, err := b.appendAll(t.Context(), s, "append", 1); err != nil || rate <= 0 {
+				t.Errorf("appendAll() = %v, %v", rate, err)
+			}
+			if rate, err := b.turnAll(t.Context(), s, "turn", 1); err != nil || rate <= 0 {
+				t.Errorf("turnAll() = %v, %v", rate, err)
+			}
+			if err := fill(t.Context(), s, "full", 7); err != nil {
+				t.Fatal(err)
+			}
+			if got, err := s.open(t.Context(), "full"); err != nil || got.events() != 7 {
+				t.Errorf("open() = %v, %v, want 7 events", got, err)
+			}
+		})
+	}
+}
+
+func TestLines(t *testing.T) {
+	tests := []struct {
+		name string
+		line line
+		want string
+		met  bool
+	}{
+		{"reached", line{ours: 4000, theirs: 400, setup: "s", target: 10}, "10× yes", true},
+		{"missed", line{ours: 3990, theirs: 400, setup: "s", target: 10}, "10× NO", false},
+		{"no target", line{ours: 1, theirs: 400, setup: "s"}, "- -", true},
+		{"nobody to compare with", line{ours: 4000, target: 10}, "10× NO", false},
+		{"small enough", line{ours: 99, most: 100}, "- yes", true},
+		{"too much", line{ours: 101, most: 100}, "- NO", false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var b strings.Builder
+			if err := printLines(&b, []line{tt.line}); err != nil {
+				t.Fatal(err)
+			}
+			got := strings.Join(strings.Fields(b.String()), " ")
+			if !strings.HasSuffix(got, tt.want) || tt.line.met() != tt.met {
+				t.Errorf("line %q, met %v, want %q, %v", got, tt.line.met(), tt.want, tt.met)
+			}
+		})
+	}
+}
+
+func TestRunUsage(t *testing.T) {
+	var out, progress strings.Builder
+	if code := run(t.Context(), []string{"-fast"}, &out, &progress); code != 2 || !strings.Contains(progress.String(), "-fast") {
+		t.Errorf("run(-fast) = %d, %q", code, progress.String())
+	}
+}
