@@ -6,10 +6,12 @@ BIN     := bin/agenthost
 # The inner loop needs no C compiler; only the race detector does.
 NOCGO   := CGO_ENABLED=0
 TOOLS   := tools/go.mod
+# What proof and probes leave to chance follows from this number.
+SEED    ?= 1
 CORPUS  ?= $(abspath ../shared/corpus)
 export AGENTHOST_CORPUS ?= $(CORPUS)
 
-.PHONY: all help build run test unit race lint fmt fmt-check generate fresh apps fuzz bench proof cover clean
+.PHONY: all help build run test unit race lint fmt fmt-check generate fresh apps gcs-test fuzz bench bench-stores proof proof-full probes cover clean
 
 all: test ## the same as test
 
@@ -22,7 +24,7 @@ build: ## build bin/agenthost
 run: build ## build, then serve the example apps on the scripted model
 	$(BIN) serve apps --auto-create-session --demo
 
-test: fmt-check lint unit race apps bench-test ## everything: format, lint, tests, race detector, apps, bench module
+test: fmt-check lint unit race apps bench-test gcs-test ## everything: format, lint, tests, race detector, apps, bench module
 
 unit: ## tests, without the race detector
 	$(NOCGO) $(GO) test -shuffle=on ./...
@@ -52,11 +54,23 @@ apps: build ## check the example apps
 bench-test:
 	cd bench && $(NOCGO) $(GO) vet ./... && $(NOCGO) $(GO) test ./...
 
+gcs-test: ## artifacts on other people's fake of Google Cloud Storage, a module of its own
+	cd internal/gcscompat && $(GO) mod tidy -diff && $(NOCGO) $(GO) vet ./... && $(NOCGO) $(GO) test ./...
+
 bench: ## measure against adk-go, and print ratios
 	cd bench && $(NOCGO) $(GO) run .
 
+bench-stores: ## the same for the session stores alone; needs a C compiler, for adk-go's best setup
+	cd bench && CGO_ENABLED=1 $(GO) run ./stores
+
 proof: build ## print a table of what is promised and shown
-	$(NOCGO) $(GO) run ./internal/proof -bin $(BIN)
+	$(NOCGO) $(GO) run ./internal/proof -bin $(BIN) -seed $(SEED)
+
+proof-full: build ## the same in its long form, which takes hours
+	$(NOCGO) $(GO) run ./internal/proof -bin $(BIN) -seed $(SEED) -full
+
+probes: build ## print a table of what a session store must never do, which must show zeros
+	$(NOCGO) $(GO) run ./internal/proof probes -bin $(BIN) -seed $(SEED)
 
 fuzz: ## let each fuzz target run for ten seconds
 	@for pkg in $$($(GO) list ./pkg/...); do \
