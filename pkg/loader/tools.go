@@ -49,13 +49,14 @@ func (j *job) useTool(ctx context.Context, ref *runtime.ToolRef, t trail) []*pla
 		return nil
 	}
 	j.used[n.node] = true
-	if set, built := j.shared[n.node]; built {
-		return []*placedTool{{set: set}}
+	if built := j.shared[n.node]; built != nil {
+		again := *built
+		return []*placedTool{&again}
 	}
 	found := j.declaredTool(ctx, n.node, t)
 	// A tool that calls an agent is another one at each place.
 	if len(found) == 1 && found[0].set != nil {
-		j.shared[n.node] = found[0].set
+		j.shared[n.node] = found[0]
 	}
 	return found
 }
@@ -161,7 +162,7 @@ func (j *job) agentTool(ctx context.Context, kind spec.Kind[runtime.AgentToolEnv
 	if ds.HasErrors() {
 		return nil
 	}
-	pt := &placedTool{plan: plan}
+	pt := &placedTool{plan: plan, config: plan.Config, node: n}
 	if refs, ok := plan.Config.(interface{ AgentRefs() []*runtime.AgentRef }); ok {
 		for _, ref := range refs.AgentRefs() {
 			pt.agent = j.resolveRef(ctx, ref, t)
