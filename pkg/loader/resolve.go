@@ -60,6 +60,7 @@ func (j *job) run(ctx context.Context) *runtime.App {
 	j.resolveCompaction(ctx, root)
 	j.checkCode(root, nil)
 	j.checkState(root)
+	j.checkFlow(root)
 	j.checkResumable(root)
 	if root == nil || j.ds.HasErrors() {
 		j.close()

@@ -66,6 +66,9 @@ func (c *routerConfig) stateUse(*spec.Node) tool.StateUse {
 	return u
 }
 
+// Ways are the edges of the workflow; nodes are counted as AgentRefs lists them.
+func (c *workflowConfig) Ways() []Edge { return c.Edges.plain() }
+
 func (c *workflowConfig) stateUse(*spec.Node) tool.StateUse {
 	var u tool.StateUse
 	for _, e := range c.Edges.routed {
@@ -95,7 +98,9 @@ func (h hookSpec) stateUse(list *spec.Node) tool.StateUse {
 		}
 		u.Opaque = u.Opaque || c.Name.Value != ""
 		u.Add(h.ruleUse(item, &c, sure))
-		sure = sure && item.Get("set") != nil
+		onlySets := item.Get("set") != nil
+		u.Guarded = u.Guarded || h.name == "before_agent" && !onlySets
+		sure = sure && onlySets
 	}
 	return u
 }

@@ -13,6 +13,9 @@ import (
 type Member struct {
 	Name   string
 	Offset int // byte offset of the name in the source
+	// Optional says that the expression asks whether the member is there: it
+	// stands before ??, beside nil, or before in.
+	Optional bool
 }
 
 // A Comparison is a member beside a value that stands in the expression:
@@ -75,17 +78,26 @@ func (f *useFinder) Visit(node *ast.Node) {
 
 func (f *useFinder) member(owner ast.Node, key *ast.StringNode) {
 	delete(f.bare, owner)
-	f.uses.Members = append(f.uses.Members, Member{key.Value, byteOffset(f.src, key.Location().From)})
+	f.uses.Members = append(f.uses.Members, Member{Name: key.Value, Offset: byteOffset(f.src, key.Location().From)})
 }
 
 func (f *useFinder) binary(n *ast.BinaryNode) {
 	switch n.Operator {
+	case "??":
+		f.optional(n.Left)
 	case "==", "!=":
+		if _, ok := n.Right.(*ast.NilNode); ok {
+			f.optional(n.Left)
+		}
+		if _, ok := n.Left.(*ast.NilNode); ok {
+			f.optional(n.Right)
+		}
 		f.compare(n.Left, n.Right)
 		f.compare(n.Right, n.Left)
 	case "in":
 		if key, ok := n.Left.(*ast.StringNode); ok && f.bare[n.Right] {
 			f.member(n.Right, key)
+			f.uses.Members[len(f.uses.Members)-1].Optional = true
 			return
 		}
 		if list, ok := n.Right.(*ast.ArrayNode); ok {
@@ -93,6 +105,27 @@ func (f *useFinder) binary(n *ast.BinaryNode) {
 				f.compare(n.Left, item)
 			}
 		}
+	}
+}
+
+// optional marks the member that a path begins with.
+func (f *useFinder) optional(node ast.Node) {
+	for {
+		switch n := node.(type) {
+		case *ast.ChainNode:
+			node = n.Node
+			continue
+		case *ast.MemberNode:
+			if of, ok := n.Node.(*ast.IdentifierNode); !ok || of.Value != f.name {
+				node = n.Node
+				continue
+			}
+			at := byteOffset(f.src, n.Property.Location().From)
+			for i := range f.uses.Members {
+				f.uses.Members[i].Optional = f.uses.Members[i].Optional || f.uses.Members[i].Offset == at
+			}
+		}
+		return
 	}
 }
 

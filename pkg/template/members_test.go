@@ -12,21 +12,22 @@ func TestUsesOf(t *testing.T) {
 		want Uses
 	}{
 		{`user contains "state.x"`, Uses{}},
-		{`"é" + state.a.b`, Uses{Members: []Member{{"a", 13}}}},
-		{`state?.a ?? other.state.b`, Uses{Members: []Member{{"a", 7}}}},
-		{`state["user:name"] + state.a`, Uses{Members: []Member{{"user:name", 6}, {"a", 27}}}},
-		{`"a" in state and not ("b" in state)`, Uses{Members: []Member{{"a", 0}, {"b", 22}}}},
+		{`"é" + state.a.b`, Uses{Members: []Member{{"a", 13, false}}}},
+		{`state?.a ?? other.state.b`, Uses{Members: []Member{{"a", 7, true}}}},
+		{`state["user:name"] + state.a`, Uses{Members: []Member{{"user:name", 6, false}, {"a", 27, false}}}},
+		{`"a" in state and not ("b" in state)`, Uses{Members: []Member{{"a", 0, true}, {"b", 22, true}}}},
 		{`json(state)`, Uses{Whole: true}},
-		{`state[user] + state.a`, Uses{Members: []Member{{"a", 20}}, Whole: true}},
-		{`any(state.list, .state == 1)`, Uses{Members: []Member{{"list", 10}}}},
+		{`state[user] + state.a`, Uses{Members: []Member{{"a", 20, false}}, Whole: true}},
+		{`any(state.list, .state == 1)`, Uses{Members: []Member{{"list", 10, false}}}},
 		{
 			`state.tier == "gold" or 3 != state.n`,
-			Uses{Members: []Member{{"tier", 6}, {"n", 35}}, Comparisons: []Comparison{{"tier", "gold", 14}, {"n", 3, 24}}},
+			Uses{Members: []Member{{"tier", 6, false}, {"n", 35, false}}, Comparisons: []Comparison{{"tier", "gold", 14}, {"n", 3, 24}}},
 		},
 		{
 			`state.tier in ["a", user] and user == "x" and state.a.b == "c"`,
-			Uses{Members: []Member{{"tier", 6}, {"a", 52}}, Comparisons: []Comparison{{"tier", "a", 15}}},
+			Uses{Members: []Member{{"tier", 6, false}, {"a", 52, false}}, Comparisons: []Comparison{{"tier", "a", 15}}},
 		},
+		{`(state.a.b ?? 0) > state.c and nil != state.d`, Uses{Members: []Member{{"a", 7, true}, {"c", 25, false}, {"d", 44, true}}}},
 		{`state.`, Uses{}},
 	} {
 		if diff := cmp.Diff(tt.want, UsesOf(tt.src, "state")); diff != "" {

@@ -17,6 +17,8 @@ type StateUse struct {
 	Opaque bool
 	// ReadsAny says that it is not known which keys are read.
 	ReadsAny bool
+	// Guarded says that a callback may answer before anything is filled.
+	Guarded bool
 }
 
 // A StateText is a text with placeholders.
@@ -59,6 +61,7 @@ func (u *StateUse) Add(more StateUse) {
 	u.Writes = append(u.Writes, more.Writes...)
 	u.Opaque = u.Opaque || more.Opaque
 	u.ReadsAny = u.ReadsAny || more.ReadsAny
+	u.Guarded = u.Guarded || more.Guarded
 }
 
 // AddPaths adds a text whose placeholders are dotted paths. Named are the roots
