@@ -61,6 +61,7 @@ func (j *job) run(ctx context.Context) *runtime.App {
 	j.checkCode(root, nil)
 	j.checkState(root)
 	j.checkFlow(root)
+	j.checkTree(ctx, root)
 	j.checkResumable(root)
 	if root == nil || j.ds.HasErrors() {
 		j.close()

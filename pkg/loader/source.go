@@ -134,6 +134,7 @@ func (s *source) document(file string) (*spec.Node, spec.Diagnostics) {
 	if n == nil || ds.HasErrors() {
 		return nil, ds
 	}
+	ds = append(ds, checkSecrets(n)...) // before values of the environment are in
 	return n, append(ds, spec.Interpolate(n, s.value)...)
 }
 

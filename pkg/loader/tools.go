@@ -15,8 +15,9 @@ import (
 // placedTool is a tool of an agent, checked: built already, or waiting for the
 // agent that it calls.
 type placedTool struct {
-	at  *spec.Node // where the agent names it
-	set tool.Set
+	at   *spec.Node // where the agent names it
+	kind string     // exit_loop, http, AgentTool and so on
+	set  tool.Set
 	// config and node are what the set was built from.
 	config any
 	node   *spec.Node
@@ -152,7 +153,7 @@ func (j *job) buildTool(ctx context.Context, kind spec.Kind[tool.Env, tool.Set],
 		return nil
 	}
 	j.closers = append(j.closers, set.Close)
-	return []*placedTool{{set: set, config: plan.Config, node: n}}
+	return []*placedTool{{kind: kind.Name, set: set, config: plan.Config, node: n}}
 }
 
 func (j *job) agentTool(ctx context.Context, kind spec.Kind[runtime.AgentToolEnv, tool.Set], n *spec.Node, t trail) []*placedTool {
@@ -162,7 +163,7 @@ func (j *job) agentTool(ctx context.Context, kind spec.Kind[runtime.AgentToolEnv
 	if ds.HasErrors() {
 		return nil
 	}
-	pt := &placedTool{plan: plan, config: plan.Config, node: n}
+	pt := &placedTool{kind: kind.Name, plan: plan, config: plan.Config, node: n}
 	if refs, ok := plan.Config.(interface{ AgentRefs() []*runtime.AgentRef }); ok {
 		for _, ref := range refs.AgentRefs() {
 			pt.agent = j.resolveRef(ctx, ref, t)

@@ -15,15 +15,16 @@ func (s *StateSchemaConfig) DecodeSpec(n *spec.Node) spec.Diagnostics {
 	if at := codeRef(n); at != nil {
 		return spec.Diagnostics{needsFields(at)}
 	}
-	if ds := written.DecodeSpec(n); ds.HasErrors() {
+	ds := written.DecodeSpec(n)
+	if ds.HasErrors() {
 		return ds
 	}
 	schema, err := tool.NewStateSchema(written.JSON())
 	if err != nil {
-		return spec.Diagnostics{n.Errorf("state-schema", "%s", err)}
+		return append(ds, n.Errorf("state-schema", "%s", err))
 	}
 	s.Schema = schema
-	return nil
+	return ds
 }
 
 // SchemaSpec describes the forms.

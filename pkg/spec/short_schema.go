@@ -220,7 +220,7 @@ func (r *shortReader) choices(n *Node) string {
 
 func (r *shortReader) checkDefault(enum, value *Node) {
 	if !slices.ContainsFunc(enum.Items, value.same) {
-		r.add(value.Errorf("enum", "the default %q is not one of: %s", value.shown(), listValues(enum)))
+		r.add(value.Errorf("schema-default", "the default %q is not one of: %s", value.shown(), listValues(enum)))
 	}
 }
 
