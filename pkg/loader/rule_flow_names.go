@@ -25,7 +25,7 @@ func (f *stateFlow) checkPlaceholders(t tool.StateText) {
 			f.checkPrefix(t.Text, root+":"+rest, m[2])
 		case root == "state" && !t.Paths && !isCode(src, m[0], m[1]):
 			f.report(t.Text.Warnf(m[0], "placeholder", "%s stays as it is: here a placeholder is the key alone", src[m[0]:m[1]]).
-				WithHint("write {%s}", rest))
+				WithHint("write {%s}", rest).WithFix(src[m[0]:m[7]], "{"+rest))
 		}
 	}
 }
@@ -49,10 +49,10 @@ func (f *stateFlow) checkPrefix(at spec.Text, key string, offset int) {
 	}
 	d := at.Warnf(offset, "state-prefix", "%s: is no prefix of the state: there is app:, user: and temp:", prefix)
 	if own {
-		f.report(d.WithHint("a key of the session has no prefix: write %s", rest))
+		f.report(d.WithHint("a key of the session has no prefix: write %s", rest).WithFix(key, rest))
 		return
 	}
-	f.report(d.WithHint("did you mean %q?", near+":"+rest))
+	f.report(d.WithHint("did you mean %q?", near+":"+rest).WithFix(key, near+":"+rest))
 }
 
 // isKey says whether a placeholder can name the key.

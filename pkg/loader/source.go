@@ -81,7 +81,7 @@ func openSource(dir string, env func(string) (string, bool)) (*source, error) {
 		return nil, err
 	}
 	s := &source{
-		name: filepath.Base(full), root: root, shown: filepath.ToSlash(filepath.Clean(dir)), env: env,
+		name: filepath.Base(full), root: root, shown: showDir(dir), env: env,
 		read: map[string][]byte{}, asked: map[string]string{},
 	}
 	s.dotenv, err = s.readDotenv()
@@ -91,6 +91,9 @@ func openSource(dir string, env func(string) (string, bool)) (*source, error) {
 	}
 	return s, nil
 }
+
+// showDir is how messages call a folder.
+func showDir(dir string) string { return filepath.ToSlash(filepath.Clean(dir)) }
 
 func (s *source) close() { s.root.Close() }
 

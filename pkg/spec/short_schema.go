@@ -145,7 +145,11 @@ func unknownType(n *Node, name string) Diagnostic {
 		return d.WithHint("write a list of texts as [string]")
 	}
 	if word != "" {
-		return d.WithHint("did you mean %q?", word)
+		d = d.WithHint("did you mean %q?", word)
+		if n.plain() {
+			d = d.WithFix(name, word)
+		}
+		return d
 	}
 	if d = d.withNear(name, shortTypes()); d.Hint == "" {
 		d.Hint = "the types are " + strings.Join(shortTypes(), ", ")

@@ -1,0 +1,164 @@
+package loader
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"slices"
+	"strings"
+
+	"agenthost/pkg/spec"
+)
+
+// maxRounds bounds how often an app is looked at again after a repair: a mistake
+// of syntax hides those behind it.
+const maxRounds = 100
+
+// Fix carries out the repairs that are safe in the files of an app, and nothing
+// else: all other bytes stay as they are. It returns the problems that were
+// repaired, and those that are left. A file is written as a whole or not at
+// all. The error tells of a file that could not be written, as when it was
+// changed since it was read; it is then as it was.
+func (l *Loader) Fix(ctx context.Context, dir string) (repaired, left spec.Diagnostics, err error) {
+	for range maxRounds {
+		var read map[string][]byte
+		if left, read = l.look(ctx, dir); ctx.Err() != nil {
+			return repaired, left, ctx.Err()
+		}
+		done, err := repairFiles(dir, left, read)
+		repaired = append(repaired, done...)
+		if err != nil || len(done) == 0 {
+			return repaired, left, err
+		}
+	}
+	return repaired, left, nil
+}
+
+// look is Check with the files that were read.
+func (l *Loader) look(ctx context.Context, dir string) (spec.Diagnostics, map[string][]byte) {
+	src, err := openSource(dir, l.opts.Env)
+	if err != nil {
+		return l.Check(ctx, dir), nil
+	}
+	defer src.close()
+	j := newJob(l, src)
+	if app := j.run(ctx); app != nil {
+		app.Close()
+	}
+	j.ds.Sort()
+	read := map[string][]byte{}
+	for file, text := range src.read {
+		read[src.display(file)] = text
+	}
+	return j.ds, read
+}
+
+// repairFiles repairs each of the files, and stops at one that cannot be
+// written.
+func repairFiles(dir string, ds spec.Diagnostics, read map[string][]byte) (repaired spec.Diagnostics, err error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	for _, file := range slices.Sorted(maps.Keys(read)) {
+		var fixes []spec.Fix
+		of := map[spec.Fix]spec.Diagnostic{}
+		for _, d := range ds {
+			if d.Pos.File == file && d.Fix != (spec.Fix{}) {
+				fixes = append(fixes, d.Fix)
+				of[d.Fix] = d
+			}
+		}
+		text, done := spec.Apply(read[file], slices.Compact(fixes))
+		if len(done) == 0 || !isBetter(read[file], text) {
+			continue
+		}
+		if err := rewrite(root, inside(dir, file), read[file], text); err != nil {
+			return repaired, fmt.Errorf("repairing %s: %w", file, err)
+		}
+		for _, f := range done {
+			repaired = append(repaired, of[f])
+		}
+	}
+	return repaired, nil
+}
+
+// inside is the path of a file below the app's folder, as it is shown.
+func inside(dir, file string) string {
+	if shown := showDir(dir); shown != "." {
+		return strings.TrimPrefix(strings.TrimPrefix(file, shown), "/")
+	}
+	return file
+}
+
+// isBetter says whether a repaired text can be read as far as the one before it
+// and further.
+func isBetter(before, after []byte) bool {
+	_, old := spec.Parse("", before)
+	_, now := spec.Parse("", after)
+	if !now.HasErrors() {
+		return true
+	}
+	return old.HasErrors() && isBehind(firstError(now), firstError(old))
+}
+
+func firstError(ds spec.Diagnostics) spec.Pos {
+	at := slices.IndexFunc(ds, func(d spec.Diagnostic) bool { return d.Severity == spec.Error })
+	return ds[at].Pos
+}
+
+func isBehind(p, q spec.Pos) bool {
+	return p.Line > q.Line || p.Line == q.Line && p.Col > q.Col
+}
+
+var errChanged = errors.New("the file was changed since it was read, and stays as it is: run check again")
+
+// rewrite puts a new text in the place of the one that was read, in one step. A
+// link is not followed: what it leads to may belong to somebody else.
+func rewrite(root *os.Root, file string, read, text []byte) error {
+	info, err := root.Lstat(file)
+	if err != nil {
+		return err
+	}
+	if !info.Mode().IsRegular() {
+		return errors.New("it is a link: repair the file that it leads to")
+	}
+	temp := path.Join(path.Dir(file), "."+path.Base(file)+"."+rand.Text())
+	if err := writeNew(root, temp, info.Mode().Perm(), text); err != nil {
+		return errors.Join(err, discard(root, temp))
+	}
+	now, err := root.ReadFile(file)
+	if err == nil && !bytes.Equal(now, read) {
+		err = errChanged
+	}
+	if err == nil {
+		err = root.Rename(temp, file)
+	}
+	if err != nil {
+		return errors.Join(err, discard(root, temp))
+	}
+	return nil
+}
+
+func writeNew(root *os.Root, file string, mode fs.FileMode, text []byte) error {
+	f, err := root.OpenFile(file, os.O_CREATE|os.O_EXCL|os.O_WRONLY, mode)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	return errors.Join(err, f.Chmod(mode), f.Sync(), f.Close())
+}
+
+func discard(root *os.Root, file string) error {
+	if err := root.Remove(file); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
