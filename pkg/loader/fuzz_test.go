@@ -3,10 +3,12 @@ package loader_test
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"agenthost/pkg/loader"
+	"agenthost/pkg/spec"
 )
 
 // FuzzLoad loads an app of any bytes: no file can end the program, and every
@@ -44,7 +46,22 @@ func FuzzLoad(f *testing.F) {
 				t.Errorf("%+v has no place or no rule", d)
 			}
 		}
+		fixTwice(t, l, dir, ds)
 	})
+}
+
+// fixTwice carries out the repairs of an app: a second time there are none.
+func fixTwice(t *testing.T, l *loader.Loader, dir string, ds spec.Diagnostics) {
+	t.Helper()
+	if !slices.ContainsFunc(ds, func(d spec.Diagnostic) bool { return d.Fix != (spec.Fix{}) }) {
+		return
+	}
+	if _, _, err := l.Fix(t.Context(), dir); err != nil {
+		t.Fatalf("Fix: %v", err)
+	}
+	if again, left, err := l.Fix(t.Context(), dir); len(again) > 0 || err != nil {
+		t.Errorf("Fix found %v once more and left %v: %v", again, left, err)
+	}
 }
 
 // BenchmarkCheck1000 checks 100 apps of 10 agents, each agent in its file.
