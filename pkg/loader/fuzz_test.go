@@ -70,7 +70,7 @@ func BenchmarkCheck1000(b *testing.B) {
 	for i := range 100 {
 		dir := filepath.Join(top, fmt.Sprintf("app%d", i))
 		var root strings.Builder
-		root.WriteString("agent_class: SequentialAgent\nname: root\nsub_agents:\n")
+		root.WriteString("agent_class: SequentialAgent\nname: root\nstate_schema: {order: string, answer: string}\nsub_agents:\n")
 		for k := range 9 {
 			fmt.Fprintf(&root, "  - config_path: agents/a%d.yaml\n", k)
 			write(b, filepath.Join(dir, fmt.Sprintf("agents/a%d.yaml", k)), fmt.Sprintf(benchAgent, k))
@@ -105,6 +105,7 @@ tools:
       name: order
       description: Finds an order.
       url: https://crm.example/orders/{args.id}
+      query: {note: "{args.note?}"}
       params: {id: string, note: "string?"}
       result: body.id
   - expr: {name: vat, params: {net: number}, value: round(args.net * 21) / 100}

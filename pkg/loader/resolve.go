@@ -11,6 +11,7 @@ import (
 	"agenthost/pkg/model"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/spec"
+	"agenthost/pkg/tool"
 )
 
 // job is one load of one app: it gathers what the files say and every problem
@@ -191,6 +192,8 @@ type placed struct {
 	model model.LLM
 
 	callbacks runtime.Callbacks
+	// use is what stateUse has found.
+	use *tool.StateUse
 }
 
 // resolveAgent checks an agent and all below it. It is nil when the agent

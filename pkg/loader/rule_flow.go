@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"agenthost/pkg/runtime"
 	"agenthost/pkg/session"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/template"
@@ -17,8 +16,6 @@ import (
 type stateFlow struct {
 	schema *tool.StateSchema
 	pieces []statePiece
-	// own is what each agent does itself, its callbacks included.
-	own map[*placed]tool.StateUse
 	// writers are the pieces that write a key, in the order of the tree.
 	writers map[string][]statePiece
 	read    map[string]bool
@@ -44,8 +41,7 @@ func (j *job) checkFlow(root *placed) {
 		return
 	}
 	f := &stateFlow{
-		schema: stateSchema(root), own: map[*placed]tool.StateUse{},
-		writers: map[string][]statePiece{}, read: map[string]bool{}, last: map[*placed]bool{},
+		schema: stateSchema(root), writers: map[string][]statePiece{}, read: map[string]bool{}, last: map[*placed]bool{},
 	}
 	f.gather(root)
 	f.markLast(root)
@@ -62,8 +58,7 @@ func (f *stateFlow) report(d spec.Diagnostic) { f.ds = append(f.ds, d) }
 
 // gather reads an agent, its tools, and all below it.
 func (f *stateFlow) gather(p *placed) {
-	f.own[p] = runtime.StateUse(p.plan.Node, p.plan.Config)
-	f.add(statePiece{use: f.own[p], agent: p})
+	f.add(statePiece{use: p.stateUse(), agent: p})
 	for _, t := range p.tools {
 		f.add(statePiece{use: t.stateUse(), agent: p, tool: t})
 		if t.agent != nil {
@@ -204,7 +199,7 @@ func (f *stateFlow) unread(key string) bool {
 
 // checkOverwritten warns of a tool that writes the key of its agent's answer.
 func (f *stateFlow) checkOverwritten(p statePiece) {
-	for _, w := range f.own[p.agent].Writes {
+	for _, w := range p.agent.stateUse().Writes {
 		if w.Verb != "output_key" {
 			continue
 		}

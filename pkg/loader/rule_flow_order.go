@@ -36,7 +36,7 @@ func (f *stateFlow) checkOrder(root *placed) {
 
 // follow walks the tree in the order in which it runs.
 func (f *stateFlow) follow(p *placed, w way) {
-	use := f.own[p]
+	use := p.stateUse()
 	for _, write := range use.Writes {
 		if write.First {
 			w.before = w.before.with(keys{write.Key.Value: true})
@@ -99,7 +99,7 @@ func (f *stateFlow) mayWrite(p *placed) keys {
 }
 
 func (f *stateFlow) addWrites(p *placed, into keys) {
-	for _, w := range f.own[p].Writes {
+	for _, w := range p.stateUse().Writes {
 		into[w.Key.Value] = true
 	}
 	for _, t := range p.tools {

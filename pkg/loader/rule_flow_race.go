@@ -54,7 +54,7 @@ func (f *stateFlow) checkRace(group []*placed) {
 // sureWrites are the writes that are made whenever an agent runs.
 func (f *stateFlow) sureWrites(p *placed) map[string]tool.StateWrite {
 	sure := map[string]tool.StateWrite{}
-	use := f.own[p]
+	use := p.stateUse()
 	if !p.plan.Node.Get("when").IsNull() || use.Guarded {
 		return sure
 	}

@@ -58,7 +58,7 @@ func (j *job) checkStateOf(p *placed, s *tool.StateSchema) {
 	if c, ok := p.plan.Config.(wayChecker); ok {
 		j.report(c.CheckWays(p.plan.Node, s)...)
 	}
-	j.report(s.CheckUse(runtime.StateUse(p.plan.Node, p.plan.Config))...)
+	j.report(s.CheckUse(p.stateUse())...)
 	for _, t := range p.tools {
 		j.report(s.CheckUse(t.stateUse())...)
 	}
@@ -67,10 +67,22 @@ func (j *job) checkStateOf(p *placed, s *tool.StateSchema) {
 // stateUse is what the tool does with the state, but for the agent that it
 // calls.
 func (t *placedTool) stateUse() tool.StateUse {
-	if c, ok := t.config.(stateUser); ok {
-		return c.StateUse(t.node)
+	if t.use == nil {
+		t.use = &tool.StateUse{}
+		if c, ok := t.config.(stateUser); ok {
+			*t.use = c.StateUse(t.node)
+		}
 	}
-	return tool.StateUse{}
+	return *t.use
+}
+
+// stateUse is what the agent itself does with the state, its callbacks included.
+func (p *placed) stateUse() tool.StateUse {
+	if p.use == nil {
+		use := runtime.StateUse(p.plan.Node, p.plan.Config)
+		p.use = &use
+	}
+	return *p.use
 }
 
 func agentsOf(tools []*placedTool) []*placed {

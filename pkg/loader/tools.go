@@ -23,6 +23,8 @@ type placedTool struct {
 	node   *spec.Node
 	plan   spec.Plan[runtime.AgentToolEnv, tool.Set]
 	agent  *placed
+	// use is what stateUse has found.
+	use *tool.StateUse
 }
 
 // resolveTool finds and checks one tool of an agent. Nothing comes back for a

@@ -155,15 +155,16 @@ func (c *exprConfig) StateUse(n *spec.Node) StateUse {
 // StateUse has the texts of the request.
 func (c *httpConfig) StateUse(n *spec.Node) StateUse {
 	var u StateUse
-	d, err := c.Tool.declare()
-	if err != nil {
-		return u // told already
-	}
 	u.AddPaths(c.URL, isNamed)
 	for _, key := range []string{"query", "headers", "body"} {
 		u.AddTexts(n.Get(key), isNamed)
 	}
-	u.addConfirm(c.Tool.Confirm, envOf(d.params))
+	if c.Tool.Confirm.Pos == (spec.Pos{}) {
+		return u
+	}
+	if d, err := c.Tool.declare(); err == nil { // else it is told already
+		u.addConfirm(c.Tool.Confirm, envOf(d.params))
+	}
 	return u
 }
 
