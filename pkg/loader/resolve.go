@@ -279,18 +279,21 @@ func (j *job) agentKind(n *spec.Node) (spec.Kind[runtime.AgentEnv, runtime.Agent
 
 // unknown words a name that is none of a list; what has %s for the name.
 func unknown(at *spec.Node, what, name string, names []string) spec.Diagnostic {
-	d := at.Errorf("unknown-name", "there is no %s: there is %s", fmt.Sprintf(what, name), orNone(names))
+	d := at.Errorf("unknown-name", "there is no %s; %s", fmt.Sprintf(what, name), thereAre(names))
 	if near := spec.Suggest(name, names); near != "" {
 		d = d.WithHint("did you mean %q?", near)
 	}
 	return d
 }
 
-func orNone(names []string) string {
-	if len(names) == 0 {
-		return "none"
+func thereAre(names []string) string {
+	switch len(names) {
+	case 0:
+		return "there are none"
+	case 1:
+		return "there is only " + names[0]
 	}
-	return strings.Join(names, ", ")
+	return "there are " + strings.Join(names, ", ")
 }
 
 // needsCode words a dotted name that only a program could supply.

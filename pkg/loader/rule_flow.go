@@ -180,7 +180,7 @@ func (f *stateFlow) checkWrites(p statePiece) {
 		f.checkPrefix(w.Key, key, 0)
 		switch {
 		case !isKey(key) && !f.read[key] && !f.readsAny:
-			f.report(w.Key.Warnf(0, "state-key", "no placeholder can read the state key %s: its name is no identifier", key).
+			f.report(w.Key.Warnf(0, "state-key", "no placeholder can read the state key %s: its name is not an identifier", key).
 				WithHint("use letters, digits and underscores; in an expression it is state[%q]", key))
 		case p.tool == nil && f.unread(key) && !f.last[p.agent]:
 			d := w.Key.Warnf(0, "state-unread", "nothing in the app reads the state key %s, and agent %s does not have the last word", key, p.agent.name)

@@ -47,7 +47,7 @@ func (f *stateFlow) checkPrefix(at spec.Text, key string, offset int) {
 	if near == prefix || near == "" && !own {
 		return
 	}
-	d := at.Warnf(offset, "state-prefix", "%s: is no prefix of the state: there is app:, user: and temp:", prefix)
+	d := at.Warnf(offset, "state-prefix", "%s: is not a prefix of the state; those are app:, user: and temp:", prefix)
 	if own {
 		f.report(d.WithHint("a key of the session has no prefix: write %s", rest).WithFix(key, rest))
 		return

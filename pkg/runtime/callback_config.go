@@ -226,7 +226,7 @@ func (d *callbackDecoder) verb(n *spec.Node, h hookSpec) string {
 	case len(verbs) > 1:
 		d.add(verbs[1].Errorf("callback", "a rule has one verb, and %s stands here already: write two rules", verbs[0].Value))
 	case !slices.Contains(h.verbs, verbs[0].Value):
-		d.add(verbs[0].Errorf("callback", "%s has no meaning in %s_callbacks: there is %s", verbs[0].Value, h.name, allowed))
+		d.add(verbs[0].Errorf("callback", "%s has no meaning in %s_callbacks; the verbs there are %s", verbs[0].Value, h.name, allowed))
 	}
 	return verbs[0].Value
 }

@@ -91,7 +91,7 @@ func (c *schemaChecker) schema(n *Node) {
 }
 
 func (c *schemaChecker) unknownKeyword(key *Node) {
-	d := key.Errorf("unknown-field", "%q is no keyword of JSON Schema", key.Value)
+	d := key.Errorf("unknown-field", "%q is not a keyword of JSON Schema", key.Value)
 	if d = d.withNear(key.Value, slices.Collect(maps.Keys(c.shapes))); d.Hint == "" {
 		d.Hint = `a mapping with "type:" or "properties:" is a JSON Schema; its fields go under properties:`
 	}
@@ -139,7 +139,7 @@ func (c *schemaChecker) scalar(s shape, n *Node) {
 	case patternShape:
 		c.text(n)
 		if _, err := regexp.Compile(n.Value); err != nil && n.Tag == strTag {
-			c.add(n.Errorf("value", "this is no regular expression: %v", err))
+			c.add(n.Errorf("value", "this is not a regular expression: %v", err))
 		}
 	default:
 		c.text(n)

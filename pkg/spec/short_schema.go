@@ -135,7 +135,7 @@ func shortTypes() []string {
 
 // unknownType knows the words of other languages.
 func unknownType(n *Node, name string) Diagnostic {
-	d := n.Errorf("type", "%q is no type", name)
+	d := n.Errorf("type", "%q is not a type", name)
 	word := map[string]string{
 		"str": "string", "text": "string", "int": "integer", "int64": "integer", "float": "number",
 		"double": "number", "bool": "boolean", "dict": "object", "map": "object", "mapping": "object",
