@@ -17,6 +17,7 @@ import (
 
 func newCheck(io stdio) *cobra.Command {
 	var format string
+	var load loadFlags
 	cmd := &cobra.Command{
 		Use:   "check DIR...",
 		Short: "Report all problems of apps",
@@ -28,20 +29,24 @@ with status 1 when there are errors. DIR is an app or a folder of apps.`,
 			if format != "text" && format != "json" {
 				return fmt.Errorf("--format %q: write text or json", format)
 			}
-			return check(cmd, io, dirs, format)
+			opts, err := load.onto(nil, dirs...)
+			if err != nil {
+				return err
+			}
+			return check(cmd, io, dirs, format, loader.New(opts))
 		},
 	}
+	load.add(cmd.Flags())
 	cmd.Flags().StringVar(&format, "format", "text", "text or json")
 	return cmd
 }
 
-func check(cmd *cobra.Command, io stdio, dirs []string, format string) error {
+func check(cmd *cobra.Command, io stdio, dirs []string, format string, l *loader.Loader) error {
 	began := time.Now()
 	apps, err := discover(dirs)
 	if err != nil {
 		return err
 	}
-	l := loader.New(nil)
 	ds := spec.Diagnostics{}
 	for _, app := range apps {
 		ds = append(ds, l.Check(cmd.Context(), app)...)

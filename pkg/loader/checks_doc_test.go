@@ -13,8 +13,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-
-	"agenthost/pkg/loader"
 )
 
 // docs is the folder of the pages, seen from this package.
@@ -41,7 +39,7 @@ func TestLanguagePage(t *testing.T) {
 			for _, f := range files {
 				write(t, filepath.Join(dir, f.mark), f.text)
 			}
-			load(t, dir, &loader.Options{Env: environment})
+			load(t, dir, options(dir))
 		})
 	}
 }

@@ -34,6 +34,13 @@ type Loader struct {
 type Options struct {
 	// Env reads the environment; nil is os.LookupEnv.
 	Env func(name string) (string, bool)
+	// Secrets is the folder whose files are secrets, by name, as Kubernetes
+	// mounts them. A secret that has no file there, and every secret where this
+	// is empty, is a variable of the environment or of the app's .env.
+	Secrets string
+	// Overlay picks the file app.NAME.yaml that is laid over app.yaml, where an
+	// app has one; empty is none.
+	Overlay string
 	// HTTP carries calls of models and tools; nil is http.DefaultClient.
 	HTTP *http.Client
 	// Model, if set, takes the place of every model of every app.
@@ -83,7 +90,7 @@ func New(opts *Options) *Loader {
 // with an error among them there is no app. Building connects to nothing. The
 // app is the caller's: give it to a host, or Close it.
 func (l *Loader) Load(ctx context.Context, dir string) (*runtime.App, spec.Diagnostics) {
-	src, err := openSource(dir, l.opts.Env)
+	src, err := openSource(dir, &l.opts)
 	if err != nil {
 		return nil, spec.Diagnostics{{Pos: spec.Pos{File: filepath.ToSlash(dir)}, Rule: "file", Message: "cannot read the app's folder: " + plain(err)}}
 	}

@@ -63,7 +63,7 @@ func (j *job) providerEnv() provider.Env {
 // modelFile reads a file that a model's settings name, such as a script.
 func (j *job) modelFile(_ context.Context, at spec.Text) (*spec.Node, spec.Diagnostics) {
 	file := path.Clean(at.Value)
-	if path.IsAbs(at.Value) || file == ".." || strings.HasPrefix(file, "../") {
+	if leadsOut(at.Value) {
 		return nil, spec.Diagnostics{at.Errorf(0, "path", "%s leads out of the app's folder", at.Value)}
 	}
 	if !j.src.exists(file) {

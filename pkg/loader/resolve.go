@@ -50,7 +50,7 @@ func (j *job) report(ds ...spec.Diagnostic) { j.ds = append(j.ds, ds...) }
 // run is the whole load. It returns an app only when nothing stands in the way.
 func (j *job) run(ctx context.Context) *runtime.App {
 	j.report(j.loader.checkAppName(j.src)...)
-	if j.src.exists(appFile) {
+	if j.src.exists(appFile) || j.src.hasOverlay(j.loader.opts.Overlay) {
 		j.readAppFile()
 	}
 	j.buildModels(ctx)
@@ -62,6 +62,7 @@ func (j *job) run(ctx context.Context) *runtime.App {
 	j.checkCode(root, nil)
 	j.checkState(root)
 	j.checkResumable(root)
+	j.checkSecrets()
 	if root == nil || j.ds.HasErrors() {
 		j.close()
 		return nil
@@ -70,7 +71,7 @@ func (j *job) run(ctx context.Context) *runtime.App {
 }
 
 func (j *job) readAppFile() {
-	n, ds := j.src.document(appFile)
+	n, ds := j.src.appDocument(j.loader.opts.Overlay)
 	j.report(ds...)
 	j.appBroken = n == nil || ds.HasErrors()
 	if n == nil {
@@ -351,7 +352,7 @@ func (j *job) resolvePath(ctx context.Context, ref *runtime.AgentRef, t trail) *
 		return nil
 	}
 	rel := path.Clean(strings.TrimPrefix(given, "./"))
-	if path.IsAbs(given) || strings.Contains(given, "\\") || rel == ".." || strings.HasPrefix(rel, "../") {
+	if leadsOut(given) {
 		return fail("path", "config_path %s leads out of the folder of this file", given)
 	}
 	file := path.Join(path.Dir(t.file), rel)

@@ -11,7 +11,7 @@ type geminiConfig struct {
 	Provider string      `yaml:"provider" doc:"gemini."`
 	Model    string      `yaml:"model" required:"true" doc:"The model's name, such as gemini-flash-latest."`
 	BaseURL  spec.Text   `yaml:"base_url" doc:"The address of the service; without it that of Google."`
-	APIKey   spec.Text   `yaml:"api_key" secret:"true" doc:"The key; without it GOOGLE_API_KEY or GEMINI_API_KEY."`
+	APIKey   spec.Secret `yaml:"api_key" secret:"true" doc:"The key; without it GOOGLE_API_KEY or GEMINI_API_KEY."`
 	Retry    retryConfig `yaml:"retry" doc:"When to ask again after a failed call."`
 }
 
@@ -49,7 +49,7 @@ func (c *retryConfig) check(n *spec.Node) spec.Diagnostics {
 
 func buildGemini(_ context.Context, env Env, c *geminiConfig) (model.LLM, error) {
 	return NewGemini(c.Model, &GeminiOptions{
-		Lookup: env.Lookup, APIKey: c.APIKey.Value, BaseURL: c.BaseURL.Value, HTTP: env.HTTP,
+		Lookup: env.Lookup, APIKey: c.APIKey.Reveal(), BaseURL: c.BaseURL.Value, HTTP: env.HTTP,
 		Retry:  RetryOptions{Codes: c.Retry.Codes, Attempts: c.Retry.Attempts, Wait: env.Wait, Logger: env.Logger},
 		Logger: env.Logger,
 	}), nil
