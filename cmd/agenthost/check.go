@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,9 +16,14 @@ import (
 	"agenthost/pkg/spec"
 )
 
+// checkFlags are those of check.
+type checkFlags struct {
+	load   loadFlags
+	format string
+}
+
 func newCheck(io stdio) *cobra.Command {
-	var format string
-	var load loadFlags
+	var f checkFlags
 	cmd := &cobra.Command{
 		Use:   "check DIR...",
 		Short: "Report all problems of apps",
@@ -26,32 +32,33 @@ with status 1 when there are errors. DIR is an app or a folder of apps.`,
 		Args:    between(1, -1),
 		PreRunE: fromEnv,
 		RunE: func(cmd *cobra.Command, dirs []string) error {
-			if format != "text" && format != "json" {
-				return fmt.Errorf("--format %q: write text or json", format)
+			if f.format != "text" && f.format != "json" {
+				return fmt.Errorf("--format %q: write text or json", f.format)
 			}
-			opts, err := load.onto(nil, dirs...)
-			if err != nil {
-				return err
-			}
-			return check(cmd, io, dirs, format, loader.New(opts))
+			return check(cmd.Context(), io, &f, dirs)
 		},
 	}
-	load.add(cmd.Flags())
-	cmd.Flags().StringVar(&format, "format", "text", "text or json")
+	f.load.add(cmd.Flags())
+	cmd.Flags().StringVar(&f.format, "format", "text", "text or json")
 	return cmd
 }
 
-func check(cmd *cobra.Command, io stdio, dirs []string, format string, l *loader.Loader) error {
+func check(ctx context.Context, io stdio, f *checkFlags, dirs []string) error {
 	began := time.Now()
 	apps, err := discover(dirs)
 	if err != nil {
 		return err
 	}
+	opts, err := f.load.onto(nil, apps...)
+	if err != nil {
+		return err
+	}
+	l := loader.New(opts)
 	ds := spec.Diagnostics{}
 	for _, app := range apps {
-		ds = append(ds, l.Check(cmd.Context(), app)...)
+		ds = append(ds, l.Check(ctx, app)...)
 	}
-	if format == "json" {
+	if f.format == "json" {
 		err = json.NewEncoder(io.out).Encode(ds)
 	} else {
 		err = ds.WriteText(io.out)

@@ -90,9 +90,16 @@ func New(opts *Options) *Loader {
 // with an error among them there is no app. Building connects to nothing. The
 // app is the caller's: give it to a host, or Close it.
 func (l *Loader) Load(ctx context.Context, dir string) (*runtime.App, spec.Diagnostics) {
+	app, ds, _ := l.load(ctx, dir)
+	return app, ds
+}
+
+// load is Load, and returns the files outside of the folder that the app
+// depends on.
+func (l *Loader) load(ctx context.Context, dir string) (*runtime.App, spec.Diagnostics, []string) {
 	src, err := openSource(dir, &l.opts)
 	if err != nil {
-		return nil, spec.Diagnostics{{Pos: spec.Pos{File: filepath.ToSlash(dir)}, Rule: "file", Message: "cannot read the app's folder: " + plain(err)}}
+		return nil, spec.Diagnostics{{Pos: spec.Pos{File: filepath.ToSlash(dir)}, Rule: "file", Message: "cannot read the app's folder: " + plain(err)}}, nil
 	}
 	defer src.close()
 	j := newJob(l, src)
@@ -102,9 +109,9 @@ func (l *Loader) Load(ctx context.Context, dir string) (*runtime.App, spec.Diagn
 		if app != nil {
 			app.Close()
 		}
-		return nil, j.ds
+		return nil, j.ds, src.outside
 	}
-	return app, j.ds
+	return app, j.ds, src.outside
 }
 
 // Check reports all problems of a folder's app.

@@ -19,8 +19,8 @@ var geminiName = regexp.MustCompile(`^(gemini|gemma|learnlm|models/|projects/|pu
 // buildModels builds every model of app.yaml, used or not: building finds the
 // problems of their settings and connects to nothing.
 func (j *job) buildModels(ctx context.Context) {
-	for _, name := range slices.Sorted(maps.Keys(j.doc.Models)) {
-		if m := j.buildModel(ctx, name, j.doc.Models[name].node); m != nil {
+	for name, p := range sorted(j.names.models) {
+		if m := j.buildModel(ctx, name, p.node); m != nil {
 			j.models[name] = m
 		}
 	}
@@ -82,7 +82,7 @@ func (j *job) modelOf(_ context.Context, name spec.Text) model.LLM {
 	if name.Value == "" {
 		return nil
 	}
-	if _, ok := j.doc.Models[name.Value]; ok {
+	if _, ok := j.names.models[name.Value]; ok {
 		return j.models[name.Value]
 	}
 	gemini := strings.TrimPrefix(name.Value, "gemini/")
@@ -99,7 +99,7 @@ func (j *job) doubtModel(name spec.Text) {
 		return // what is wrong is told already
 	}
 	vendor, _, qualified := strings.Cut(name.Value, "/")
-	near := spec.Suggest(name.Value, slices.Collect(maps.Keys(j.doc.Models)))
+	near := spec.Suggest(name.Value, slices.Collect(maps.Keys(j.names.models)))
 	switch {
 	case qualified:
 		j.report(name.Errorf(0, "model", "there is no provider %s", vendor).

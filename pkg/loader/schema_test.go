@@ -56,7 +56,7 @@ func TestSchemaStable(t *testing.T) {
 
 func TestSchemaUnknown(t *testing.T) {
 	_, err := loader.New(nil).Schema("tool")
-	const want = "there is no schema tool: the schemas are app, agent, script"
+	const want = "there is no schema tool: the schemas are app, agent, parts, script"
 	if err == nil || err.Error() != want {
 		t.Errorf("Schema(tool) = %v, want %s", err, want)
 	}
@@ -126,9 +126,11 @@ func compiled(t *testing.T) map[string]*jsonschema.Schema {
 
 func documentKind(file string) string {
 	switch file {
-	case "app.yaml":
+	case "app.yaml", "apps/support/app.yaml":
 		return "app"
-	case "demo.script.yaml":
+	case "parts.yaml", "more/parts.yaml", "apps/shared.yaml", "apps/support/more/parts.yaml":
+		return "parts"
+	case "demo.script.yaml", "apps/support/s.yaml":
 		return "script"
 	}
 	return "agent"

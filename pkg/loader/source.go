@@ -61,8 +61,11 @@ func isApp(dir string) bool {
 // source reads one app's files and environment, and remembers what it read:
 // the app's revision is the hash of all of it.
 type source struct {
-	name string // the app's
-	root *os.Root
+	name   string // the app's
+	folder string // its absolute path
+	root   *os.Root
+	// beside is the folder above it, once something there was asked for.
+	beside *os.Root
 	// shown is how the folder is called in messages.
 	shown  string
 	env    func(string) (string, bool)
@@ -87,7 +90,7 @@ func openSource(dir string, opts *Options) (*source, error) {
 		return nil, err
 	}
 	s := &source{
-		name: filepath.Base(full), root: root, shown: filepath.ToSlash(filepath.Clean(dir)),
+		name: filepath.Base(full), folder: full, root: root, shown: filepath.ToSlash(filepath.Clean(dir)),
 		env: opts.Env, secrets: opts.Secrets, read: map[string][]byte{}, asked: map[string]string{},
 	}
 	s.dotenv, err = s.readDotenv()
@@ -98,19 +101,60 @@ func openSource(dir string, opts *Options) (*source, error) {
 	return s, nil
 }
 
-func (s *source) close() { s.root.Close() }
+func (s *source) close() {
+	s.root.Close()
+	if s.beside != nil {
+		s.beside.Close()
+	}
+}
+
+// dependOn remembers a file elsewhere, there or not: when it changes, so may the
+// app.
+func (s *source) dependOn(file string) {
+	if !slices.Contains(s.outside, file) {
+		s.outside = append(s.outside, file)
+	}
+}
+
+// at is the folder that a file is read from, and its name there: the app's, or
+// for a file that apps share the one above it.
+func (s *source) at(file string) (*os.Root, string, error) {
+	if !leadsOut(file) {
+		return s.root, file, nil
+	}
+	if !isBeside(file) {
+		return nil, "", fs.ErrNotExist
+	}
+	s.dependOn(filepath.Join(filepath.Dir(s.folder), path.Base(file)))
+	if s.beside == nil {
+		beside, err := os.OpenRoot(filepath.Dir(s.folder))
+		if err != nil {
+			return nil, "", err
+		}
+		s.beside = beside
+	}
+	return s.beside, path.Base(file), nil
+}
 
 // display is the path of a file as messages show it.
 func (s *source) display(file string) string { return path.Join(s.shown, file) }
 
 func (s *source) exists(file string) bool {
-	info, err := s.root.Stat(file)
+	root, name, err := s.at(file)
+	if err != nil {
+		return false
+	}
+	info, err := root.Stat(name)
 	return err == nil && info.Mode().IsRegular()
 }
 
 // bytes reads a file of the app.
 func (s *source) bytes(file string) ([]byte, error) {
-	f, err := s.root.Open(file)
+	root, name, err := s.at(file)
+	if err != nil {
+		return nil, err
+	}
+	f, err := root.Open(name)
 	if err != nil {
 		return nil, err
 	}

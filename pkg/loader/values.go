@@ -86,7 +86,7 @@ func (s *source) secretFile(name string) (string, error) {
 		return "", fmt.Errorf("cannot read the folder of secrets: %s", plain(err))
 	}
 	defer root.Close()
-	s.outside = append(s.outside, filepath.Join(s.secrets, name))
+	s.dependOn(filepath.Join(s.secrets, name))
 	f, err := root.Open(name)
 	if err != nil {
 		return "", secretError(name, err)

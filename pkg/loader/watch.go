@@ -77,9 +77,10 @@ type Status struct {
 type watched struct {
 	dir     string
 	tree    tree
-	loaded  string // the content that was loaded last
-	pending string // the content seen at the last look, not loaded yet
-	gone    bool   // the folder was missing at the last look
+	loaded  string   // the content that was loaded last
+	pending string   // the content seen at the last look, not loaded yet
+	gone    bool     // the folder was missing at the last look
+	outside []string // files elsewhere that the app was loaded from
 }
 
 // NewWatch makes a watch over folders: folders of apps, or apps themselves.
@@ -209,6 +210,8 @@ func (w *Watch) miss(name string, atOnce bool) (again bool) {
 
 func (w *Watch) compare(ctx context.Context, name string, a *watched, atOnce bool) (again bool) {
 	hash, err := a.tree.hash(a.dir, time.Now())
+	folder := hash
+	hash += hashFiles(a.outside)
 	switch {
 	case err != nil:
 		w.opts.Logger.Warn("cannot read an app's folder: what was loaded serves on", "app", name, "error", err)
@@ -221,13 +224,18 @@ func (w *Watch) compare(ctx context.Context, name string, a *watched, atOnce boo
 		return true
 	}
 	a.loaded, a.pending = hash, ""
+	before := a.outside
 	w.load(ctx, name, a)
+	if !slices.Equal(before, a.outside) {
+		a.loaded = folder + hashFiles(a.outside)
+	}
 	return false
 }
 
 // load builds an app and swaps it in, or keeps the one that serves.
 func (w *Watch) load(ctx context.Context, name string, a *watched) {
-	app, ds := w.loader.Load(ctx, a.dir)
+	app, ds, outside := w.loader.load(ctx, a.dir)
+	a.outside = outside
 	old, _ := w.Status(name)
 	s := Status{App: name, Dir: a.dir, Revision: old.Revision, OK: app != nil, Diagnostics: ds, Loaded: w.opts.Clock()}
 	switch {
