@@ -18,8 +18,9 @@ import (
 
 // checkFlags are those of check.
 type checkFlags struct {
-	load   loadFlags
-	format string
+	load     loadFlags
+	format   string
+	portable bool
 }
 
 func newCheck(io stdio) *cobra.Command {
@@ -39,6 +40,7 @@ with status 1 when there are errors. DIR is an app or a folder of apps.`,
 		},
 	}
 	f.load.add(cmd.Flags())
+	cmd.Flags().BoolVar(&f.portable, "portable", false, "warn of what plain ADK would not understand")
 	cmd.Flags().StringVar(&f.format, "format", "text", "text or json")
 	return cmd
 }
@@ -56,7 +58,11 @@ func check(ctx context.Context, io stdio, f *checkFlags, dirs []string) error {
 	l := loader.New(opts)
 	ds := spec.Diagnostics{}
 	for _, app := range apps {
-		ds = append(ds, l.Check(ctx, app)...)
+		if f.portable {
+			ds = append(ds, l.Portable(ctx, app)...)
+		} else {
+			ds = append(ds, l.Check(ctx, app)...)
+		}
 	}
 	if f.format == "json" {
 		err = json.NewEncoder(io.out).Encode(ds)

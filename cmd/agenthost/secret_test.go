@@ -75,6 +75,9 @@ func TestSecretsStayInside(t *testing.T) {
 	for _, args := range [][]string{
 		{"check", dir},
 		{"check", dir, "--format", "json"},
+		{"check", dir, "--portable"},
+		{"config", dir, "--resolved"},
+		{"config", dir},
 		{"preview", dir, "Hello", "--agent", "asker", "--session-db", "memory:"},
 		{"run", dir, "Hello", "--json", "--session-db", "sqlite:///" + db},
 		{"run", dir, "Hello", "--session-db", "sqlite:///" + db, "--record", filepath.Join(filepath.Dir(db), "record.yaml")},

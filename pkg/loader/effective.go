@@ -8,11 +8,10 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// effective is an agent's mapping with what the app says beside it: the
-// defaults of its class, the schemas that it names, and what stands in the
-// place of its callbacks. Every node keeps the place where it was written.
-func (j *job) effective(n *spec.Node, class string) *spec.Node {
-	n = j.withDefaults(n, class)
+// effective is an agent's mapping with the schemas that it names, and with what
+// stands in the place of its callbacks. Every node keeps the place where it was
+// written.
+func (j *job) effective(n *spec.Node) *spec.Node {
 	for _, key := range []string{"output_schema", "input_schema", "state_schema"} {
 		n = j.withSchema(n, key)
 	}

@@ -97,9 +97,9 @@ func (l *Loader) Load(ctx context.Context, dir string) (*runtime.App, spec.Diagn
 // load is Load, and returns the files outside of the folder that the app
 // depends on.
 func (l *Loader) load(ctx context.Context, dir string) (*runtime.App, spec.Diagnostics, []string) {
-	src, err := openSource(dir, &l.opts)
-	if err != nil {
-		return nil, spec.Diagnostics{{Pos: spec.Pos{File: filepath.ToSlash(dir)}, Rule: "file", Message: "cannot read the app's folder: " + plain(err)}}, nil
+	src, ds := l.open(dir)
+	if src == nil {
+		return nil, ds, nil
 	}
 	defer src.close()
 	j := newJob(l, src)
@@ -112,6 +112,15 @@ func (l *Loader) load(ctx context.Context, dir string) (*runtime.App, spec.Diagn
 		return nil, j.ds, src.outside
 	}
 	return app, j.ds, src.outside
+}
+
+// open opens an app's folder, or says why it cannot be read.
+func (l *Loader) open(dir string) (*source, spec.Diagnostics) {
+	src, err := openSource(dir, &l.opts)
+	if err != nil {
+		return nil, spec.Diagnostics{{Pos: spec.Pos{File: filepath.ToSlash(dir)}, Rule: "file", Message: "cannot read the app's folder: " + plain(err)}}
+	}
+	return src, nil
 }
 
 // Check reports all problems of a folder's app.

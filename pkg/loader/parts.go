@@ -145,6 +145,11 @@ func (j *job) takeParts(n *spec.Node, file string, root bool) *spec.Node {
 	if !slices.ContainsFunc(n.Entries, isPart) {
 		return n
 	}
+	for _, e := range n.Entries {
+		if isPart(e) {
+			j.partKeys = append(j.partKeys, e.Key)
+		}
+	}
 	rest, only := *n, *n
 	rest.Entries = slices.DeleteFunc(slices.Clone(n.Entries), isPart)
 	only.Entries = slices.DeleteFunc(slices.Clone(n.Entries), func(e spec.Entry) bool { return !isPart(e) })

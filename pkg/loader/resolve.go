@@ -21,7 +21,10 @@ type job struct {
 	src    *source
 	ds     spec.Diagnostics
 
-	doc document
+	doc     document
+	appNode *spec.Node // app.yaml with its overlay; nil when there is none
+	// partKeys are the keys of the parts that agents' files declare.
+	partKeys []*spec.Node
 	// appBroken says that app.yaml could not be read whole: what it would name
 	// is not known.
 	appBroken bool
@@ -50,6 +53,16 @@ func (j *job) report(ds ...spec.Diagnostic) { j.ds = append(j.ds, ds...) }
 
 // run is the whole load. It returns an app only when nothing stands in the way.
 func (j *job) run(ctx context.Context) *runtime.App {
+	root := j.resolve(ctx)
+	if root == nil {
+		return nil
+	}
+	return j.compile(ctx, root)
+}
+
+// resolve reads and checks everything. It returns the tree of agents when
+// nothing is wrong; what was opened is then open.
+func (j *job) resolve(ctx context.Context) *placed {
 	j.report(j.loader.checkAppName(j.src)...)
 	if j.src.exists(appFile) || j.src.hasOverlay(j.loader.opts.Overlay) {
 		j.readAppFile()
@@ -74,7 +87,7 @@ func (j *job) run(ctx context.Context) *runtime.App {
 		j.close()
 		return nil
 	}
-	return j.compile(ctx, root)
+	return root
 }
 
 func (j *job) readAppFile() {
@@ -84,6 +97,7 @@ func (j *job) readAppFile() {
 	if n == nil {
 		return
 	}
+	j.appNode = n
 	ds = spec.Decode(n, &j.doc)
 	j.cacheAt = n.Get("context_cache_config")
 	if j.doc.ContextCache != nil && !ds.HasErrors() {
@@ -167,11 +181,14 @@ const maxAgents = 10_000
 
 // placed is an agent at its place in the tree, checked and not yet built.
 type placed struct {
-	plan  spec.Plan[runtime.AgentEnv, runtime.Agent]
-	name  string
-	subs  []*placed
-	tools []*placedTool
-	model model.LLM
+	plan spec.Plan[runtime.AgentEnv, runtime.Agent]
+	name string
+	// at is the reference that leads to the agent, and nil for the root; base is
+	// its mapping as it was written, with the defaults of its class.
+	at, base *spec.Node
+	subs     []*placed
+	tools    []*placedTool
+	model    model.LLM
 
 	callbacks runtime.Callbacks
 }
@@ -192,12 +209,13 @@ func (j *job) resolveAgent(ctx context.Context, n *spec.Node, t trail) *placed {
 	if !ok {
 		return nil
 	}
-	n = j.effective(n, kind.Name)
+	base := j.withDefaults(n, kind.Name)
+	n = j.effective(base)
 	plan, ds := kind.Decode(n)
 	j.report(ds...)
 	j.report(checkConfig(plan.Config, n)...)
 	j.readFiles(plan.Config)
-	p := &placed{plan: plan, name: j.checkName(n)}
+	p := &placed{plan: plan, name: j.checkName(n), base: base}
 	p.callbacks, ds = runtime.DecodeCallbacks(n, j.loader.opts.Functions)
 	j.report(ds...)
 	if m, ok := plan.Config.(interface{ ModelName() spec.Text }); ok {
@@ -206,6 +224,7 @@ func (j *job) resolveAgent(ctx context.Context, n *spec.Node, t trail) *placed {
 	if refs, ok := plan.Config.(interface{ AgentRefs() []*runtime.AgentRef }); ok {
 		for _, ref := range refs.AgentRefs() {
 			if sub := j.resolveRef(ctx, ref, t); sub != nil {
+				sub.at = ref.Node
 				p.subs = append(p.subs, sub)
 			}
 		}

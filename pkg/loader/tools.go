@@ -170,7 +170,9 @@ func (j *job) agentTool(ctx context.Context, kind spec.Kind[runtime.AgentToolEnv
 	pt := &placedTool{plan: plan}
 	if refs, ok := plan.Config.(interface{ AgentRefs() []*runtime.AgentRef }); ok {
 		for _, ref := range refs.AgentRefs() {
-			pt.agent = j.resolveRef(ctx, ref, t)
+			if pt.agent = j.resolveRef(ctx, ref, t); pt.agent != nil {
+				pt.agent.at = ref.Node
+			}
 		}
 	}
 	if pt.agent == nil {

@@ -197,6 +197,9 @@ func (i *interpolator) malformed(r reference, name, fallback string) string {
 	return ""
 }
 
+// HasReference says whether references stood in a scalar.
+func (n *Node) HasReference() bool { return len(n.parts) > 0 }
+
 // shown is a scalar's value for messages: the reference and not what it stands
 // for, which may be a secret.
 func (n *Node) shown() string {

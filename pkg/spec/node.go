@@ -44,6 +44,8 @@ type Node struct {
 	written string
 	// read says that a Secret was decoded from the scalar.
 	read bool
+	// private says that it stands in a field that is never shown.
+	private bool
 }
 
 // An Entry is one key of a mapping with its value. Keys are scalars, and no
