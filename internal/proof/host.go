@@ -31,11 +31,13 @@ func serve(ctx context.Context, l *lab, db, apps string) (*host, error) {
 	return serveAt(ctx, l, "sqlite:///"+db, apps)
 }
 
-// serveAt is serve for a store's URL.
-func serveAt(ctx context.Context, l *lab, url, apps string) (*host, error) {
+// serveAt is serve for a store's URL, and with further flags.
+func serveAt(ctx context.Context, l *lab, url, apps string, flags ...string) (*host, error) {
 	h := &host{log: new(bytes.Buffer)}
-	h.cmd = exec.CommandContext(ctx, l.bin, "serve", "--addr", "127.0.0.1:0", "--auto-create-session",
-		"--session-db", url, "--log-level", "error", apps)
+	h.cmd = exec.CommandContext(ctx, l.bin, append([]string{
+		"serve", "--addr", "127.0.0.1:0", "--auto-create-session",
+		"--session-db", url, "--log-level", "error", apps,
+	}, flags...)...)
 	h.cmd.Dir, h.cmd.Stderr, h.cmd.WaitDelay = l.dir, h.log, time.Second
 	h.cmd.Env = []string{"HOME=" + l.dir, "PATH=" + os.Getenv("PATH")}
 	out, err := h.cmd.StdoutPipe()
