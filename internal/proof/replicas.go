@@ -136,7 +136,7 @@ func (s *site) accounts(r rush, url string) []account {
 		}
 		for range speakers {
 			all[i].speakers = append(all[i].speakers, &speaker{
-				client: newClient(url, "ledger", fmt.Sprint("session-", i)), number: number, blind: r.blind,
+				client: newClient(url, "ledger", fmt.Sprint("session-", i)), number: number, blind: r.blind, shared: speakers > 1,
 				pause: r.pause, patience: r.patience, dice: rand.New(rand.NewPCG(s.seed, uint64(number))),
 			})
 			number++

@@ -36,6 +36,10 @@ type speaker struct {
 	client *client
 	number int
 	dice   *rand.Rand
+	// shared says that others speak in the session too. What was cut off is then
+	// resumed behind what they said, and a model that is asked again there may
+	// call a tool again: so nothing is said that takes one.
+	shared bool
 	// blind does not look, but says it again.
 	blind bool
 	// pause is the longest one between two turns, and patience how long one turn
@@ -62,7 +66,11 @@ func (s *speaker) speak(ctx context.Context, turns int) {
 func (s *speaker) turn(ctx context.Context, n int) bool {
 	ctx, cancel := context.WithTimeout(ctx, s.patience)
 	defer cancel()
-	it := &sentence{text: fmt.Sprintf("%s %d of %d", [...]string{"note", "hear"}[n%2], n, s.number)}
+	verb := "note"
+	if s.shared || n%2 == 1 {
+		verb = "hear"
+	}
+	it := &sentence{text: fmt.Sprintf("%s %d of %d", verb, n, s.number)}
 	s.sentences = append(s.sentences, it)
 	began, invocation := time.Now(), ""
 	for {

@@ -3,8 +3,8 @@
 //
 // The life of an invocation:
 //
-//	Host.Run          take the app's snapshot, wait for the session's turn
-//	carryOut          load the session, store the user's event
+//	Host.Run          take the app's snapshot, wait for the session's turn, load it
+//	carryOut          store the user's event
 //	pick              choose the agent that answers
 //	Agent.Run         yield events; an LLM agent takes steps:
 //	  request           settings, instructions, contents, tools

@@ -2,7 +2,6 @@ package runtime
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 
@@ -13,17 +12,9 @@ import (
 )
 
 // carryOut is the run itself, in ADK's order (adk-python runners.py, classic
-// path): load the session, store the user's event, choose the agent, then
-// store each event before it is seen.
-func (h *Host) carryOut(ctx context.Context, app *App, key session.Key, req *RunRequest, yield func(*session.Event, error) bool) {
-	sess, err := h.store.Sessions.Get(ctx, key, app.Config.SessionWindow.options())
-	if req.CreateSession && errors.Is(err, session.ErrNotFound) {
-		sess, err = h.store.Sessions.Create(ctx, key, nil)
-	}
-	if err != nil {
-		yield(nil, storeFailure(key, err))
-		return
-	}
+// path): store the user's event, choose the agent, then store each event before
+// it is seen.
+func (h *Host) carryOut(ctx context.Context, app *App, sess *session.Session, req *RunRequest, yield func(*session.Event, error) bool) {
 	r := h.newRun(app, sess, req)
 	r.commit = func(ctx context.Context, ev *session.Event) error {
 		return h.store.Sessions.Append(ctx, sess, ev)
