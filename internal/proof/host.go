@@ -115,6 +115,26 @@ func (h *host) resident() (float64, error) {
 	return 0, errors.New("/proc tells no VmRSS")
 }
 
+// ticks is how often a second the kernel counts the time of processors.
+const ticks = 100
+
+// processorTime is what a process of this machine has spent on processors.
+func processorTime(pid int) (time.Duration, error) {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0, err
+	}
+	// The name stands in brackets, and may have any characters.
+	_, rest, _ := strings.Cut(string(stat), ") ")
+	fields := strings.Fields(rest)
+	if len(fields) < 13 {
+		return 0, fmt.Errorf("/proc tells no times of process %d", pid)
+	}
+	user, errUser := strconv.Atoi(fields[11])
+	system, errSystem := strconv.Atoi(fields[12])
+	return time.Duration(user+system) * time.Second / ticks, errors.Join(errUser, errSystem)
+}
+
 // until looks again and again until what is looked for is there.
 func until(ctx context.Context, what string, there func() (bool, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
