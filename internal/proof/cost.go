@@ -109,6 +109,11 @@ func (s *site) load(ctx context.Context, f *fleet) (*costs, error) {
 	if _, err := f.talk(ctx, time.Second); err != nil {
 		return nil, err
 	}
+	// A database that has lived for some minutes knows its tables. One that does
+	// not looks for a session among all that its user has.
+	if _, err := db.ExecContext(ctx, "ANALYZE"); err != nil {
+		return nil, err
+	}
 	before, err := f.usage(ctx, db)
 	if err != nil {
 		return nil, err
