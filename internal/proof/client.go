@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"agenthost/pkg/runtime"
 )
 
 // An event is what a client looks at in one of ADK's events.
@@ -117,7 +119,7 @@ func (c *client) frames(ctx context.Context, request any) ([]event, error) {
 			return events, err
 		}
 		if ev.ErrorCode != "" {
-			return events, errors.New("the run failed: " + frame)
+			return events, failedRun(ev.ErrorCode, frame)
 		}
 		events = append(events, ev)
 	}
@@ -166,6 +168,17 @@ type refusal struct {
 
 // Error says what was asked, and the answer.
 func (r *refusal) Error() string { return r.text }
+
+// failedRun is the refusal in the midst of a stream. Only the code can say that
+// it may be tried again.
+func failedRun(code, frame string) *refusal {
+	r := &refusal{status: http.StatusInternalServerError, text: "the run failed: " + frame}
+	switch code {
+	case runtime.CodeSessionTaken, runtime.CodeSessionBusy, runtime.CodeCanceled:
+		r.after = time.Second
+	}
+	return r
+}
 
 // ask sends a request; an answer other than 200 is a refusal.
 func (c *client) ask(ctx context.Context, method, path string, body any) (io.ReadCloser, error) {
