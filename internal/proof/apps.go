@@ -53,8 +53,8 @@ tools:
 }
 
 // ledger answers each message, and notes some of them with a tool first. What
-// was cut off can be resumed. The model takes a moment for its answer, so
-// that kills come between the events of a turn.
+// was cut off can be resumed. The model takes a moment for its answer, or
+// for each piece of it, so that kills come between the events of a turn.
 func ledger() files {
 	return files{
 		"ledger/app.yaml": "resumability_config: {is_resumable: true}\n" + scripted,
