@@ -33,7 +33,9 @@ type run struct {
 	user     *genai.Content
 	userText string
 	turn     int
-	budget   *budget
+	// state reads the session's state, with its defaults.
+	state  func(key string) (any, bool)
+	budget *budget
 	// inner is a run of an agent that is called as a tool.
 	inner bool
 	// decisions are what the user's message says about calls that waited for a
@@ -152,7 +154,7 @@ func (inv *Invocation) origin() model.Origin {
 	return model.Origin{
 		App: r.app.Name, Agent: inv.node.agent.Name(),
 		UserID: r.sess.User, SessionID: r.sess.ID, InvocationID: r.id,
-		User: r.userText, Step: r.budget.spent(), Turn: r.turn, State: r.lookup,
+		User: r.userText, Step: r.budget.spent(), Turn: r.turn, State: r.state,
 	}
 }
 

@@ -26,13 +26,16 @@ func (inv *Invocation) request(ctx context.Context, a *LLMAgent) (*model.Request
 		references = append(references, dynamic)
 	}
 	contents = insertBeforeUserTail(contents, references)
-	req := &model.Request{
-		Model:    inv.node.llm.Name(),
-		Contents: contents,
-		Config:   &genai.GenerateContentConfig{},
-		Stream:   inv.run.config.StreamingMode == StreamingSSE,
-		Origin:   inv.origin(),
-	}
+	both := &struct {
+		req    model.Request
+		config genai.GenerateContentConfig
+	}{}
+	req := &both.req
+	req.Model = inv.node.llm.Name()
+	req.Contents = contents
+	req.Config = &both.config
+	req.Stream = inv.run.config.StreamingMode == StreamingSSE
+	req.Origin = inv.origin()
 	if a.opts.GenerateContentConfig != nil {
 		*req.Config = *a.opts.GenerateContentConfig
 	}

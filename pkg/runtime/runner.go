@@ -106,6 +106,7 @@ func (h *Host) newRun(app *App, sess *session.Session, req *RunRequest) *run {
 		r.config.CustomMetadata = merged
 	}
 	r.budget = &budget{limit: r.config.MaxLLMCalls}
+	r.state = r.lookup
 	r.user = req.Message
 	if r.user != nil && r.user.Role == "" {
 		r.user = &genai.Content{Role: genai.RoleUser, Parts: r.user.Parts}

@@ -24,19 +24,21 @@ func (inv *Invocation) play(ctx context.Context, yield func(*session.Event, erro
 // askAgent runs an agent that was written elsewhere.
 func (inv *Invocation) askAgent(ctx context.Context) Events {
 	return func(yield func(*session.Event, error) bool) {
-		s := shield[*session.Event]{yield: yield, broke: func(p any) error {
-			inv.panicked("an agent panicked", p)
-			return failf(CodeAgentFailed, errBroke, "agent %s failed: %s", inv.node.agent.Name(), errBroke)
-		}}
+		s := shield[*session.Event]{inv: inv, broke: (*Invocation).agentPanicked, yield: yield}
 		defer s.hold()
 		inv.node.agent.Run(ctx, inv)(s.pass)
 	}
 }
 
+func (inv *Invocation) agentPanicked(p any) error {
+	inv.panicked("an agent panicked", p)
+	return failf(CodeAgentFailed, errBroke, "agent %s failed: %s", inv.node.agent.Name(), errBroke)
+}
+
 // askModel asks the agent's model. Its panic is a failed call.
 func (inv *Invocation) askModel(ctx context.Context, req *model.Request) responses {
 	return func(yield func(*model.Response, error) bool) {
-		s := shield[*model.Response]{yield: yield, broke: inv.modelPanicked}
+		s := shield[*model.Response]{inv: inv, broke: (*Invocation).modelPanicked, yield: yield}
 		defer s.hold()
 		inv.node.llm.Generate(ctx, req)(s.pass)
 	}
@@ -56,9 +58,10 @@ func (inv *Invocation) panicked(what string, p any) {
 // A shield stands between a sequence and whoever consumes it. It makes a panic
 // of the sequence its last error; a panic of the consumer passes through.
 type shield[T any] struct {
+	inv *Invocation
+	// broke makes a panic of the sequence an error.
+	broke func(inv *Invocation, p any) error
 	yield func(T, error) bool
-	// broke makes a panic an error.
-	broke func(p any) error
 
 	outside bool // the consumer is at work
 	over    bool // the consumer wants no more
@@ -81,7 +84,7 @@ func (s *shield[T]) hold() {
 		return
 	}
 	if p := recover(); p != nil {
-		if err := s.broke(p); !s.over {
+		if err := s.broke(s.inv, p); !s.over {
 			var none T
 			s.yield(none, err)
 		}
