@@ -37,6 +37,14 @@ func (i *Instruction) Refs() []template.Ref {
 	return i.text.Refs()
 }
 
+// fixed is the text, and whether there is nothing to fill in.
+func (i *Instruction) fixed() (string, bool) {
+	if i == nil {
+		return "", true
+	}
+	return i.text.Static()
+}
+
 func (i *Instruction) render(ctx context.Context, inv *Invocation) (string, error) {
 	pieces, err := i.appendPieces(ctx, nil, inv)
 	return strings.Join(pieces, ""), err
@@ -91,40 +99,45 @@ func (s scope) Artifact(ctx context.Context, name string) (string, bool, error) 
 	return part.Text, true, nil
 }
 
-// instruct puts the system instruction together, pieces in ADK's order
+// instruct gives the request its system instruction, pieces in ADK's order
 // (runtime-semantics 4.3): the root's global instruction, the static one or
-// else the agent's own, who the agent is, and whom it may hand over to. With a
-// static instruction the agent's own text is returned, to be said as the user's.
-func (inv *Invocation) instruct(ctx context.Context, a *LLMAgent) (system string, dynamic *genai.Content, references []*genai.Content, err error) {
+// else the agent's own, who the agent is, and whom it may hand over to. It
+// returns the contents that go with it: the files of a static instruction, and
+// then the agent's own text is said as the user's.
+func (inv *Invocation) instruct(ctx context.Context, a *LLMAgent, req *model.Request) (beside []*genai.Content, err error) {
+	if inv.node.system != nil && req.Config.SystemInstruction == nil {
+		req.Config.SystemInstruction = inv.node.system
+		return nil, nil
+	}
 	var room [16]string
 	told := prompt(room[:0])
 	if root, ok := inv.run.app.Root.(*LLMAgent); ok {
-		told, err = told.fill(ctx, inv, root.opts.GlobalInstruction)
+		if told, err = told.fill(ctx, inv, root.opts.GlobalInstruction); err != nil {
+			return nil, err
+		}
 	}
-	switch {
-	case err != nil:
-	case a.opts.StaticInstruction == nil:
+	if a.opts.StaticInstruction == nil {
 		told, err = told.own(ctx, inv, a)
-	default:
+	} else {
 		var text string
-		text, references = splitStatic(a.opts.StaticInstruction)
+		text, beside = splitStatic(a.opts.StaticInstruction)
 		told = told.say(text)
-		dynamic, err = inv.dynamic(ctx, a)
+		beside, err = inv.addDynamic(ctx, beside, a)
 	}
 	if err != nil {
-		return "", nil, nil, err
-	}
-	told = told.say(a.identity).say(a.opts.Planner.instruction()).say(inv.node.transferText)
-	return told.String(), dynamic, references, nil
-}
-
-// dynamic is the agent's own instruction as the user's words; nil without any.
-func (inv *Invocation) dynamic(ctx context.Context, a *LLMAgent) (*genai.Content, error) {
-	told, err := prompt(nil).own(ctx, inv, a)
-	if err != nil || len(told) == 0 {
 		return nil, err
 	}
-	return model.UserText(told.String()), nil
+	req.AppendInstruction(told.about(inv.node, a).String())
+	return beside, nil
+}
+
+// addDynamic adds the agent's own instruction as the user's words.
+func (inv *Invocation) addDynamic(ctx context.Context, to []*genai.Content, a *LLMAgent) ([]*genai.Content, error) {
+	told, err := prompt(nil).own(ctx, inv, a)
+	if err != nil || len(told) == 0 {
+		return to, err
+	}
+	return append(to, model.UserText(told.String())), nil
 }
 
 // identity tells an agent who it is, in words that are quoted as they are

@@ -51,7 +51,7 @@ func (s *Sessions) Append(ctx context.Context, sess *session.Session, ev *sessio
 	ev.Actions.StateDelta = session.WithoutTemp(delta)
 	// The backend may show the event to readers before it returns.
 	ev.Seq = sess.Version + 1
-	rec := &record{key: sess.Key, version: sess.Version, epoch: epoch, event: ev, cells: cellsOf(ev.Actions.StateDelta)}
+	rec := record{key: sess.Key, version: sess.Version, epoch: epoch, event: ev, cells: cellsOf(ev.Actions.StateDelta)}
 	e := s.cache.find(sess.Key)
 	if e != nil {
 		rec.id = e.id
