@@ -127,7 +127,10 @@ type node struct {
 	targets      []*node
 	// transferText tells whom the agent may hand over to, behind what else the
 	// system instruction says of the agent's own tools.
-	transferText   string
+	transferText string
+	// system is the agent's system instruction where it is the same in every
+	// run; nil where something has to be filled in.
+	system         *genai.Content
 	responseSchema map[string]any
 	// hooks are nil where no callback applies.
 	hooks *hooks
@@ -180,6 +183,7 @@ func (a *App) furnish(n *node) error {
 		}
 		n.tools = newToolbox(tools)
 		n.tools.offered = l.opts.CodeExecutor.offered(n.tools.offered)
+		n.system = a.standing(n, l)
 	}
 	for _, c := range n.children {
 		if err := a.furnish(c); err != nil {

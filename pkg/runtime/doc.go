@@ -10,7 +10,7 @@
 //	  request           settings, instructions, contents, tools
 //	  Generate          the model answers, in pieces or whole
 //	  runCalls          its calls run side by side, their answers are merged
-//	drive             each event: stored, then seen, then the agent goes on
+//	committing        each event: stored, then seen, then the agent goes on
 //
 // It is a chain of iterators: each level ranges over the one below. Pulling
 // gives the contract of ADK's event loop by itself: an event is stored before

@@ -220,7 +220,7 @@ func (s *step) takeUp(ctx context.Context) bool {
 	return ok && !last.IsFinal()
 }
 
-func (s *step) waits() bool { return len(s.inv.frame.waiting) > 0 }
+func (s *step) waits() bool { return s.inv.frame != nil && len(s.inv.frame.waiting) > 0 }
 
 // made says whether the calls that a person decided on are this frame's.
 func (f *frame) made(d *decisions) bool {
