@@ -81,6 +81,9 @@ func (j *job) readAppFile() {
 	if j.doc.ContextCache != nil && !ds.HasErrors() {
 		ds = append(ds, j.doc.ContextCache.Check(j.cacheAt)...)
 	}
+	if j.doc.Reload != nil && !ds.HasErrors() {
+		ds = append(ds, j.doc.Reload.Check(n.Get("reload"))...)
+	}
 	j.report(ds...)
 	j.appBroken = j.appBroken || ds.HasErrors()
 	if name := j.doc.Name; name.Value != "" && name.Value != j.src.name {
