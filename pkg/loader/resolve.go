@@ -47,8 +47,9 @@ func newJob(l *Loader, src *source) *job {
 
 func (j *job) report(ds ...spec.Diagnostic) { j.ds = append(j.ds, ds...) }
 
-// run is the whole load. It returns an app only when nothing stands in the way.
-func (j *job) run(ctx context.Context) *runtime.App {
+// run is the whole load. It returns an app only when nothing stands in the way,
+// and the tree as far as it is known.
+func (j *job) run(ctx context.Context) (*runtime.App, *placed) {
 	j.report(j.loader.checkAppName(j.src)...)
 	if j.src.exists(appFile) {
 		j.readAppFile()
@@ -64,9 +65,9 @@ func (j *job) run(ctx context.Context) *runtime.App {
 	j.checkResumable(root)
 	if root == nil || j.ds.HasErrors() {
 		j.close()
-		return nil
+		return nil, root
 	}
-	return j.compile(ctx, root)
+	return j.compile(ctx, root), root
 }
 
 func (j *job) readAppFile() {

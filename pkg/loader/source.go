@@ -62,6 +62,7 @@ func isApp(dir string) bool {
 // the app's revision is the hash of all of it.
 type source struct {
 	name string // the app's
+	dir  string
 	root *os.Root
 	// shown is how the folder is called in messages.
 	shown  string
@@ -81,7 +82,7 @@ func openSource(dir string, env func(string) (string, bool)) (*source, error) {
 		return nil, err
 	}
 	s := &source{
-		name: filepath.Base(full), root: root, shown: filepath.ToSlash(filepath.Clean(dir)), env: env,
+		name: filepath.Base(full), dir: dir, root: root, shown: filepath.ToSlash(filepath.Clean(dir)), env: env,
 		read: map[string][]byte{}, asked: map[string]string{},
 	}
 	s.dotenv, err = s.readDotenv()
