@@ -11,7 +11,6 @@ import (
 	"agenthost/pkg/model"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/spec"
-	"agenthost/pkg/tool"
 )
 
 // job is one load of one app: it gathers what the files say and every problem
@@ -30,7 +29,7 @@ type job struct {
 	models    map[string]model.LLM
 	plugins   []*runtime.Plugin
 	used      map[*spec.Node]bool
-	shared    map[*spec.Node]tool.Set // tools under tools: that are built, for all who use them
+	shared    map[*spec.Node]*placedTool // tools under tools: that are built, for all who use them
 	closers   []func() error
 	// cacheAt is where app.yaml asks for caching; nil when it does not.
 	cacheAt *spec.Node
@@ -41,7 +40,7 @@ type job struct {
 func newJob(l *Loader, src *source) *job {
 	return &job{
 		loader: l, src: src, agents: map[string]declared{}, models: map[string]model.LLM{},
-		used: map[*spec.Node]bool{}, shared: map[*spec.Node]tool.Set{},
+		used: map[*spec.Node]bool{}, shared: map[*spec.Node]*placedTool{},
 	}
 }
 

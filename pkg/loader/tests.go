@@ -23,9 +23,13 @@ type Suite struct {
 	App, Revision string
 	// Tests are in the order of their files and places.
 	Tests []*apptest.Test
+	// Own are the tools that do their work in a test as they do it elsewhere:
+	// those that need nothing from outside the session.
+	Own []string
 
 	loader *Loader
 	dir    string
+	names  *apptest.Names
 }
 
 // Suite reads the tests of a folder's app. The problems are those of the app
@@ -39,6 +43,16 @@ func (l *Loader) Suite(ctx context.Context, dir string) (*Suite, spec.Diagnostic
 		return nil, ds
 	}
 	return suite, ds
+}
+
+// Decode checks a text as a file of the suite's tests.
+func (s *Suite) Decode(file string, text []byte) ([]*apptest.Test, spec.Diagnostics) {
+	n, ds := spec.Parse(file, text)
+	if ds.HasErrors() {
+		return nil, ds
+	}
+	tests, more := apptest.Decode(n, s.names)
+	return tests, append(ds, more...)
 }
 
 // Run runs one of the suite's tests, on an app, a store and a host of its own.
@@ -68,11 +82,12 @@ func (s *Suite) open(ctx context.Context, stage *apptest.Stage) (*runtime.App, e
 // known.
 func (j *job) readTests(ctx context.Context, root *placed) *Suite {
 	s := &Suite{App: j.src.name, Revision: j.src.revision(), loader: j.loader, dir: j.src.dir}
-	names := j.testNames(ctx, root)
+	s.names = j.testNames(ctx, root)
+	s.Own = ownTools(ctx, root)
 	for _, file := range j.testFiles() {
 		n, ds := j.src.document(file)
 		if n != nil {
-			tests, more := apptest.Decode(n, names)
+			tests, more := apptest.Decode(n, s.names)
 			s.Tests = append(s.Tests, tests...)
 			ds = append(ds, more...)
 		}
@@ -119,6 +134,25 @@ func (j *job) testNames(ctx context.Context, root *placed) *apptest.Names {
 		}
 	})
 	return names
+}
+
+// ownTools are expressions, the built-in tools but for the search of memories,
+// and what the runtime adds.
+func ownTools(ctx context.Context, root *placed) []string {
+	own := []string{"set_model_response", "transfer_to_agent"}
+	if root == nil {
+		return own
+	}
+	builtins := tool.Builtins()
+	root.each(func(p *placed) {
+		for _, t := range p.tools {
+			_, builtin := builtins.Lookup(t.kind)
+			if t.kind == "expr" || builtin && t.kind != "load_memory" {
+				own = append(own, t.names(ctx)...)
+			}
+		}
+	})
+	return own
 }
 
 // each visits an agent and all below it, those that are called as tools
