@@ -34,6 +34,9 @@ type Loader struct {
 type Options struct {
 	// Env reads the environment; nil is os.LookupEnv.
 	Env func(name string) (string, bool)
+	// Open reads files as an editor has them that is not done yet, by their full
+	// paths; what it does not have is read from the disk.
+	Open func(path string) ([]byte, bool)
 	// HTTP carries calls of models and tools; nil is http.DefaultClient.
 	HTTP *http.Client
 	// Model, if set, takes the place of every model of every app.
@@ -92,7 +95,7 @@ func (l *Loader) Load(ctx context.Context, dir string) (*runtime.App, spec.Diagn
 
 // load builds the app of a folder, and when it stands reads its tests.
 func (l *Loader) load(ctx context.Context, dir string, readTests func(*job, context.Context, *placed) *Suite) (*runtime.App, *Suite, spec.Diagnostics) {
-	src, err := openSource(dir, l.opts.Env)
+	src, err := openSource(dir, &l.opts)
 	if err != nil {
 		return nil, nil, spec.Diagnostics{{Pos: spec.Pos{File: filepath.ToSlash(dir)}, Rule: "file", Message: "cannot read the app's folder: " + plain(err)}}
 	}
