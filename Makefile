@@ -48,8 +48,9 @@ generate: ## write schemas, reference and usage texts anew
 	$(NOCGO) $(GO) test ./pkg/loader -run 'TestSchemasFresh' -update
 	$(NOCGO) $(GO) test ./cmd/agenthost -run 'TestUsageFresh|TestReferenceFresh' -update
 
-apps: build ## check the example apps
+apps: build ## check the example apps, and run their tests
 	$(BIN) check apps
+	$(BIN) test apps
 
 bench-test:
 	cd bench && $(NOCGO) $(GO) vet ./... && $(NOCGO) $(GO) test ./...

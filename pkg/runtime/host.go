@@ -105,7 +105,7 @@ func (h *Host) replace(name string, app *App) {
 	h.apps.Store(&next)
 	h.mu.Unlock()
 	if old != nil && old != app {
-		old.release()
+		old.hold.release()
 	}
 }
 
@@ -119,7 +119,7 @@ func (h *Host) Close() {
 func (h *Host) acquire(name string) (*App, error) {
 	for {
 		a := h.App(name)
-		if a != nil && a.acquire() {
+		if a != nil && a.hold.acquire() {
 			return a, nil
 		}
 		// A snapshot that closed in between has a successor, or none.
@@ -172,7 +172,7 @@ func (h *Host) Run(ctx context.Context, req *RunRequest) Events {
 			yield(nil, err)
 			return
 		}
-		defer app.release()
+		defer app.hold.release()
 		if err := req.check(); err != nil {
 			yield(nil, err)
 			return

@@ -74,7 +74,7 @@ func (a *App) takePlugins(opts *AppOptions) error {
 	if logger == nil {
 		logger = slog.New(slog.DiscardHandler)
 	}
-	a.close = func() {
+	a.hold.end = func() {
 		a.closePlugins(logger)
 		if opts.Close != nil {
 			opts.Close()

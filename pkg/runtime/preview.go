@@ -45,7 +45,7 @@ func (h *Host) Preview(ctx context.Context, req *PreviewRequest) (*Preview, erro
 	if err != nil {
 		return nil, err
 	}
-	defer app.release()
+	defer app.hold.release()
 	sess, err := h.previewSession(ctx, app, req)
 	if err != nil {
 		return nil, err

@@ -51,7 +51,7 @@ func (h *Host) Rewind(ctx context.Context, req *RewindRequest) Events {
 				yield(nil, err)
 				return
 			}
-			defer app.release()
+			defer app.hold.release()
 		}
 		key := session.Key{App: req.App, User: req.UserID, ID: req.SessionID}
 		free, err := h.store.Sessions.Acquire(ctx, key, h.wait)
