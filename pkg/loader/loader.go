@@ -41,6 +41,9 @@ type Options struct {
 	// Overlay picks the file app.NAME.yaml that is laid over app.yaml, where an
 	// app has one; empty is none.
 	Overlay string
+	// Open reads files as an editor has them that is not done yet, by their full
+	// paths; what it does not have is read from the disk.
+	Open func(path string) ([]byte, bool)
 	// HTTP carries calls of models and tools; nil is http.DefaultClient.
 	HTTP *http.Client
 	// Model, if set, takes the place of every model of every app.
@@ -51,6 +54,9 @@ type Options struct {
 	// declare, such as [RecordTools] and [ReplayTools]; not around the built-in
 	// ones and agents.
 	WrapTool func(tool.Tool) tool.Tool
+	// Replace, if set, gives every tool of every agent the one that takes its
+	// place: built-in ones and agents too.
+	Replace func(tool.Tool) tool.Tool
 	// Functions are the callbacks that documents may name, by name; a name
 	// counts in the lists of those hooks that it has functions for.
 	Functions map[string]runtime.Callbacks
@@ -90,28 +96,42 @@ func New(opts *Options) *Loader {
 // with an error among them there is no app. Building connects to nothing. The
 // app is the caller's: give it to a host, or Close it.
 func (l *Loader) Load(ctx context.Context, dir string) (*runtime.App, spec.Diagnostics) {
-	app, ds, _ := l.load(ctx, dir)
-	return app, ds
+	got := l.load(ctx, dir, nil)
+	return got.app, got.ds
 }
 
-// load is Load, and returns the files outside of the folder that the app
-// depends on.
-func (l *Loader) load(ctx context.Context, dir string) (*runtime.App, spec.Diagnostics, []string) {
+// loaded is what became of a folder.
+type loaded struct {
+	app   *runtime.App
+	suite *Suite
+	ds    spec.Diagnostics
+	// outside are the files elsewhere that the app depends on.
+	outside []string
+}
+
+// load builds the app of a folder, and then reads its tests with readTests, which
+// may be nil.
+func (l *Loader) load(ctx context.Context, dir string, readTests func(*job, context.Context, *placed) *Suite) loaded {
 	src, ds := l.open(dir)
 	if src == nil {
-		return nil, ds, nil
+		return loaded{ds: ds}
 	}
 	defer src.close()
 	j := newJob(l, src)
-	app := j.run(ctx)
+	app, root := j.run(ctx)
+	var suite *Suite
+	if readTests != nil {
+		suite = readTests(j, ctx, root)
+		j.checkSecrets()
+	}
 	j.ds.Sort()
 	if j.ds.HasErrors() {
 		if app != nil {
 			app.Close()
 		}
-		return nil, j.ds, src.outside
+		return loaded{ds: j.ds, outside: src.outside}
 	}
-	return app, j.ds, src.outside
+	return loaded{app, suite, j.ds, src.outside}
 }
 
 // open opens an app's folder, or says why it cannot be read.
@@ -123,12 +143,9 @@ func (l *Loader) open(dir string) (*source, spec.Diagnostics) {
 	return src, nil
 }
 
-// Check reports all problems of a folder's app.
+// Check reports all problems of a folder's app and of the tests beside it.
 func (l *Loader) Check(ctx context.Context, dir string) spec.Diagnostics {
-	app, ds := l.Load(ctx, dir)
-	if app != nil {
-		app.Close()
-	}
+	_, ds := l.Suite(ctx, dir)
 	return ds
 }
 

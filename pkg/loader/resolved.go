@@ -45,10 +45,10 @@ func (l *Loader) examine(ctx context.Context, dir string, look func(j *job, root
 	}
 	defer src.close()
 	j := newJob(l, src)
-	if root := j.resolve(ctx); root != nil {
+	if root := j.resolve(ctx); root != nil && !j.ds.HasErrors() {
 		look(j, root)
-		j.close()
 	}
+	j.close()
 	j.ds.Sort()
 	return j.ds
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"agenthost/pkg/apptest"
 	"agenthost/pkg/provider"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/spec"
@@ -14,8 +15,8 @@ import (
 
 // SchemaNames are the documents that have a JSON Schema: app is app.yaml,
 // agent is an agent's file, parts is a file that others include, script is a
-// script of the scripted model.
-func SchemaNames() []string { return []string{"app", "agent", "parts", "script"} }
+// script of the scripted model, test is a file of tests.
+func SchemaNames() []string { return []string{"app", "agent", "parts", "script", "test"} }
 
 // Schema is the JSON Schema of a document, for editors. It is made of the same
 // fields that the loader decodes.
@@ -33,6 +34,8 @@ func (l *Loader) Schema(name string) (map[string]any, error) {
 		return set.Document(set.Object(reflect.TypeFor[parts]())), nil
 	case "script":
 		return set.Document(map[string]any{"type": "array", "items": set.Of(reflect.TypeFor[provider.ScriptEntry]())}), nil
+	case "test":
+		return apptest.Schema(), nil
 	}
 	return nil, fmt.Errorf("there is no schema %s: the schemas are %s", name, strings.Join(SchemaNames(), ", "))
 }

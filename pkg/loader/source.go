@@ -62,6 +62,7 @@ func isApp(dir string) bool {
 // the app's revision is the hash of all of it.
 type source struct {
 	name   string // the app's
+	dir    string // as it was given
 	folder string // its absolute path
 	root   *os.Root
 	// beside is the folder above it, once something there was asked for.
@@ -72,12 +73,16 @@ type source struct {
 	dotenv map[string]string
 	// secrets is the folder whose files are secrets; "" is none.
 	secrets string
-	read    map[string][]byte
-	asked   map[string]string
-	// roots are the documents that were read, and outside the files that do not
-	// stand in the app's folder.
-	roots   []*spec.Node
-	outside []string
+	// open reads files as an editor has them, by their full paths.
+	open  func(path string) ([]byte, bool)
+	read  map[string][]byte
+	asked map[string]string
+	// documents are the YAML files that were read, each for itself; roots are
+	// what they were put together to, and outside the files that do not stand in
+	// the app's folder.
+	documents map[string]*spec.Node
+	roots     []*spec.Node
+	outside   []string
 }
 
 func openSource(dir string, opts *Options) (*source, error) {
@@ -90,8 +95,9 @@ func openSource(dir string, opts *Options) (*source, error) {
 		return nil, err
 	}
 	s := &source{
-		name: filepath.Base(full), folder: full, root: root, shown: filepath.ToSlash(filepath.Clean(dir)),
-		env: opts.Env, secrets: opts.Secrets, read: map[string][]byte{}, asked: map[string]string{},
+		name: filepath.Base(full), dir: dir, folder: full, root: root, shown: filepath.ToSlash(filepath.Clean(dir)),
+		env: opts.Env, secrets: opts.Secrets, open: opts.Open,
+		documents: map[string]*spec.Node{}, read: map[string][]byte{}, asked: map[string]string{},
 	}
 	s.dotenv, err = s.readDotenv()
 	if err != nil {
@@ -153,6 +159,12 @@ func (s *source) bytes(file string) ([]byte, error) {
 	root, name, err := s.at(file)
 	if err != nil {
 		return nil, err
+	}
+	if s.open != nil {
+		if b, ok := s.open(filepath.Join(s.dir, filepath.FromSlash(file))); ok {
+			s.read[file] = b
+			return b, nil
+		}
 	}
 	f, err := root.Open(name)
 	if err != nil {
@@ -223,7 +235,9 @@ func (s *source) parse(file string) (*spec.Node, spec.Diagnostics) {
 	if err != nil {
 		return nil, spec.Diagnostics{{Pos: spec.Pos{File: s.display(file)}, Rule: "file", Message: "cannot read the file: " + plain(err)}}
 	}
-	return spec.Parse(s.display(file), b)
+	n, ds := spec.Parse(s.display(file), b)
+	s.documents[file] = n
+	return n, ds
 }
 
 // plain is an error without the call and the path that os puts in front.
