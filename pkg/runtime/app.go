@@ -124,6 +124,7 @@ type node struct {
 	llm          model.LLM
 	transferable bool
 	tools        *toolbox
+	code         codeWords
 	targets      []*node
 	// transferText tells whom the agent may hand over to, behind what else the
 	// system instruction says of the agent's own tools.
@@ -179,7 +180,7 @@ func (a *App) furnish(n *node) error {
 			return err
 		}
 		n.tools = newToolbox(tools)
-		n.tools.offered = l.opts.CodeExecutor.offered(n.tools.offered)
+		n.tools.offered, n.code = l.opts.Code.offered(n.tools.offered), l.opts.Code.words()
 	}
 	for _, c := range n.children {
 		if err := a.furnish(c); err != nil {

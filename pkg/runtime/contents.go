@@ -16,7 +16,7 @@ import (
 // function response stands right behind its call. The slice is shared: it is
 // read, never changed.
 func (inv *Invocation) contents(include IncludeContents) ([]*genai.Content, error) {
-	who := viewer{agent: inv.node.agent.Name(), branch: inv.branch, keepIDs: keepsIDs(inv.node.llm)}
+	who := viewer{agent: inv.node.agent.Name(), branch: inv.branch, keepIDs: keepsIDs(inv.node.llm), code: inv.node.code}
 	if include == IncludeNone {
 		v := newView(who)
 		v.extend(currentEvents(inv.run.sess.Events(), v))
@@ -96,6 +96,7 @@ type view struct {
 type viewer struct {
 	agent, branch string
 	keepIDs       bool
+	code          codeWords
 }
 
 // callSite is where a function call stands, and its response behind it.
@@ -189,7 +190,7 @@ func (v *view) addForeign(ev *session.Event) {
 	}
 	if told := presentForeign(ev); told != nil {
 		v.last = lastEvent{}
-		v.push(told)
+		v.push(v.bare(told))
 	}
 }
 

@@ -68,6 +68,12 @@ func (s *step) ask(ctx context.Context, answers responses) (last *session.Event,
 		if !says(resp) {
 			continue
 		}
+		if said, code := s.codeIn(resp); said != nil {
+			if last, ok = s.sayCode(ctx, resp, id, said, code); !ok {
+				return nil, false
+			}
+			continue
+		}
 		ev := s.event(resp, id)
 		if !s.say(ev) {
 			return nil, false

@@ -292,7 +292,7 @@ func (rec *record) answered(call string) bool {
 func (rec *record) modelAnswers() int {
 	n := 0
 	for _, ev := range rec.events {
-		aside := strings.HasSuffix(ev.NodePath, ")") || ev.Actions.SetModelResponse != nil && len(ev.Responses()) == 0
+		aside := strings.HasSuffix(ev.NodePath, ")") || isCodeResult(ev.Content) || ev.Actions.SetModelResponse != nil && len(ev.Responses()) == 0
 		if !aside && (ev.Content != nil && ev.Content.Role != "user" || ev.ErrorCode != "") {
 			n++
 		}

@@ -203,6 +203,10 @@ func (s *step) takeUp(ctx context.Context) bool {
 		return false
 	}
 	last := f.past.last()
+	if code := s.openCode(last); code != "" {
+		_, ok := s.carryOut(ctx, code)
+		return ok
+	}
 	switch {
 	case last == nil || last.ErrorCode != "":
 		return true
