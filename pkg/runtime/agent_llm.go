@@ -213,7 +213,7 @@ func NewLLM(name string, opts *LLMOptions) *LLMAgent {
 func (a *LLMAgent) Run(ctx context.Context, inv *Invocation) Events {
 	return func(yield func(*session.Event, error) bool) {
 		if inv.frame != nil {
-			a.runResumable(ctx, inv, yield)
+			inv.runSteps(ctx, a, func(s *step) bool { return s.take(ctx) }, yield)
 			return
 		}
 		if inv.run.decisions != nil {
@@ -231,9 +231,9 @@ func (a *LLMAgent) Run(ctx context.Context, inv *Invocation) Events {
 	}
 }
 
-// runResumable takes steps from where the agent was, until one ends with a
-// final event or waits for somebody.
-func (a *LLMAgent) runResumable(ctx context.Context, inv *Invocation, yield func(*session.Event, error) bool) {
+// runSteps takes steps from where the agent was, until one ends with a final
+// event or waits for somebody. The agent of a ToolNode is nil.
+func (inv *Invocation) runSteps(ctx context.Context, a *LLMAgent, take func(*step) bool, yield func(*session.Event, error) bool) {
 	over, spoke := false, false
 	watching := func(ev *session.Event, err error) bool {
 		if ev != nil && ev.NodePath == inv.frame.path {
@@ -246,7 +246,7 @@ func (a *LLMAgent) runResumable(ctx context.Context, inv *Invocation, yield func
 	s := &step{inv: inv, agent: a, yield: watching}
 	for goOn := s.takeUp(ctx); goOn && !s.waits(); {
 		s = &step{inv: inv, agent: a, yield: watching}
-		goOn = s.take(ctx)
+		goOn = take(s)
 	}
 	if !over {
 		s.spoke = spoke

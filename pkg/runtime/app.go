@@ -182,6 +182,16 @@ func (a *App) furnish(n *node) error {
 		n.tools = newToolbox(tools)
 		n.tools.offered, n.code = l.opts.Code.offered(n.tools.offered), l.opts.Code.words()
 	}
+	if t, ok := n.agent.(*ToolNode); ok {
+		tools, err := a.placeTools(n, []tool.Tool{t.tool})
+		if err != nil {
+			return err
+		}
+		n.tools = newToolbox(tools)
+		if n.tools.byName[t.tool.Declaration().Name] == nil {
+			return fmt.Errorf("node %s cannot call %s: only models use it", t.AgentName, t.tool.Declaration().Name)
+		}
+	}
 	for _, c := range n.children {
 		if err := a.furnish(c); err != nil {
 			return err

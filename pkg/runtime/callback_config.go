@@ -21,9 +21,15 @@ type llmCallbackLists struct {
 	BeforeModel  callbackList `yaml:"before_model_callbacks" doc:"Asked before the model: respond and deny answer in its place, set, fail."`
 	AfterModel   callbackList `yaml:"after_model_callbacks" doc:"Asked about each answer of the model, pieces of streams too: replace changes its text, respond the whole answer, set, fail."`
 	OnModelError callbackList `yaml:"on_model_error_callbacks" doc:"Asked when the model fails: respond answers in its place, set, fail."`
-	BeforeTool   callbackList `yaml:"before_tool_callbacks" doc:"Asked before a tool: respond and deny answer in its place, set, fail."`
-	AfterTool    callbackList `yaml:"after_tool_callbacks" doc:"Asked about the answer of a tool: replace and respond change it, set, fail."`
-	OnToolError  callbackList `yaml:"on_tool_error_callbacks" doc:"Asked when a tool fails or is not there: respond answers in its place, set, fail."`
+
+	Tools toolCallbackLists `yaml:",inline"`
+}
+
+// toolCallbackLists are those of agents that call tools.
+type toolCallbackLists struct {
+	BeforeTool  callbackList `yaml:"before_tool_callbacks" doc:"Asked before a tool: respond and deny answer in its place, set, fail."`
+	AfterTool   callbackList `yaml:"after_tool_callbacks" doc:"Asked about the answer of a tool: replace and respond change it, set, fail."`
+	OnToolError callbackList `yaml:"on_tool_error_callbacks" doc:"Asked when a tool fails or is not there: respond answers in its place, set, fail."`
 }
 
 // callbackList stands for a list that [DecodeCallbacks] reads.

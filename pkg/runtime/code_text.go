@@ -102,7 +102,7 @@ func isCodeResult(c *genai.Content) bool {
 // openCode is the code that an event ends with: it was to be run when the
 // invocation was cut off.
 func (s *step) openCode(ev *session.Event) string {
-	if ev == nil || !s.agent.opts.Code.runs() || ev.Content == nil || len(ev.Content.Parts) == 0 {
+	if ev == nil || s.agent == nil || !s.agent.opts.Code.runs() || ev.Content == nil || len(ev.Content.Parts) == 0 {
 		return ""
 	}
 	if last := ev.Content.Parts[len(ev.Content.Parts)-1]; last.ExecutableCode != nil && s.codeFailures() < s.agent.opts.Code.Attempts {

@@ -288,10 +288,14 @@ func (rec *record) answered(call string) bool {
 	return false
 }
 
-// modelAnswers counts how often models were asked, as far as events tell.
-func (rec *record) modelAnswers() int {
+// modelAnswers counts how often models were asked, as far as events tell. A call
+// that a ToolNode made is no model's.
+func (rec *record) modelAnswers(app *App) int {
 	n := 0
 	for _, ev := range rec.events {
+		if at := app.find(ev.Author); at != nil && at.isNode() {
+			continue
+		}
 		aside := strings.HasSuffix(ev.NodePath, ")") || isCodeResult(ev.Content) || ev.Actions.SetModelResponse != nil && len(ev.Responses()) == 0
 		if !aside && (ev.Content != nil && ev.Content.Role != "user" || ev.ErrorCode != "") {
 			n++

@@ -21,6 +21,8 @@ type Invocation struct {
 	branch string
 	// frame is nil where the invocation cannot be resumed.
 	frame *frame
+	// input is what the node before gave, in a workflow; nil elsewhere.
+	input *value
 }
 
 // run is what all agents of one invocation share.
