@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"agenthost/pkg/spec"
 	"agenthost/pkg/template"
@@ -67,10 +68,12 @@ type hookSpec struct {
 
 // hookSpecs are the moments at which an agent's callbacks are asked.
 func hookSpecs() []hookSpec {
-	call := template.Env{"name": "", "args": map[string]any{}}
+	args := map[string]any{}
+	call := template.Env{"name": "", "args": args}
+	said := template.Env{"event": template.Env{"id": "", "author": "", "branch": "", "text": "", "error_code": ""}}
 	return []hookSpec{
 		{"before_agent", []string{"respond", "set", "fail"}, nil, func(c Callbacks) Callbacks { return Callbacks{BeforeAgent: c.BeforeAgent} }},
-		{"after_agent", []string{"emit", "set", "fail"}, nil, func(c Callbacks) Callbacks { return Callbacks{AfterAgent: c.AfterAgent} }},
+		{"after_agent", []string{"emit", "set", "fail"}, said, func(c Callbacks) Callbacks { return Callbacks{AfterAgent: c.AfterAgent} }},
 		{"before_model", []string{"respond", "deny", "set", "fail"}, nil, func(c Callbacks) Callbacks { return Callbacks{BeforeModel: c.BeforeModel} }},
 		{
 			"after_model",
@@ -84,17 +87,17 @@ func hookSpecs() []hookSpec {
 			template.Env{"error": template.Env{"code": "", "message": ""}},
 			func(c Callbacks) Callbacks { return Callbacks{OnModelError: c.OnModelError} },
 		},
-		{"before_tool", []string{"respond", "deny", "set", "fail"}, template.Env{"tool": call}, func(c Callbacks) Callbacks { return Callbacks{BeforeTool: c.BeforeTool} }},
+		{"before_tool", []string{"respond", "deny", "set", "fail"}, template.Env{"tool": call, "args": args}, func(c Callbacks) Callbacks { return Callbacks{BeforeTool: c.BeforeTool} }},
 		{
 			"after_tool",
 			[]string{"respond", "replace", "set", "fail"},
-			template.Env{"tool": call, "response": map[string]any{}},
+			template.Env{"tool": call, "args": args, "response": map[string]any{}},
 			func(c Callbacks) Callbacks { return Callbacks{AfterTool: c.AfterTool} },
 		},
 		{
 			"on_tool_error",
 			[]string{"respond", "set", "fail"},
-			template.Env{"tool": call, "error": template.Env{"message": ""}},
+			template.Env{"tool": call, "args": args, "error": template.Env{"message": ""}},
 			func(c Callbacks) Callbacks { return Callbacks{OnToolError: c.OnToolError} },
 		},
 	}
@@ -225,7 +228,7 @@ func (h hookSpec) environment() template.Env {
 	env := template.Env{
 		"state": map[string]any{}, "user": "", "agent": "",
 		"session":    template.Env{"id": "", "user_id": "", "app": ""},
-		"invocation": template.Env{"id": ""},
+		"invocation": template.Env{"id": ""}, "now": time.Time{},
 	}
 	maps.Copy(env, h.env)
 	return env

@@ -151,7 +151,7 @@ func (inv *Invocation) askAfter(ctx context.Context, yield func(*session.Event, 
 	if inv.node.hooks == nil || len(inv.asideEvents(asideAfterAgent)) > 0 {
 		return true
 	}
-	_, ok := inv.aside(asideAfterAgent).askAround(ctx, "after_agent", inv.node.hooks.afterAgent, yield)
+	_, ok := inv.aside(asideAfterAgent).askAround(ctx, afterAgent, inv.node.hooks.afterAgent, yield)
 	return ok
 }
 

@@ -146,7 +146,7 @@ func (inv *Invocation) origin() model.Origin {
 	return model.Origin{
 		App: r.app.Name, Agent: inv.node.agent.Name(),
 		UserID: r.sess.User, SessionID: r.sess.ID, InvocationID: r.id,
-		User: r.userText, Step: r.budget.spent(), Turn: r.turn, State: r.lookup,
+		User: r.userText, Step: r.budget.spent(), Turn: r.turn, State: r.lookup, Now: r.host.now,
 	}
 }
 
