@@ -28,7 +28,7 @@ type llmCallbackLists struct {
 
 // toolCallbackLists are those of agents that call tools.
 type toolCallbackLists struct {
-	BeforeTool  callbackList `yaml:"before_tool_callbacks" doc:"Asked before a tool: respond and deny answer in its place, set, fail."`
+	BeforeTool  callbackList `yaml:"before_tool_callbacks" doc:"Asked before a tool: respond and deny answer in its place, confirm asks a person first, set, fail."`
 	AfterTool   callbackList `yaml:"after_tool_callbacks" doc:"Asked about the answer of a tool: replace and respond change it, set, fail."`
 	OnToolError callbackList `yaml:"on_tool_error_callbacks" doc:"Asked when a tool fails or is not there: respond answers in its place, set, fail."`
 }
@@ -51,6 +51,7 @@ type CallbackConfig struct {
 	When    spec.Expr            `yaml:"when" doc:"The rule counts when this is true; without it always."`
 	Respond *spec.Node           `yaml:"respond" doc:"Answers with a text with placeholders; for tools also a mapping with such texts."`
 	Deny    spec.Text            `yaml:"deny" doc:"Refuses with a text: a tool answers {error: text}; the answer in a model's place has the errorCode DENIED."`
+	Confirm spec.Text            `yaml:"confirm" doc:"Has a person approve the call of a tool, who is shown this text."`
 	Replace spec.Expr            `yaml:"replace" doc:"Puts the value of an expression in the place of the model's text, whose thoughts are left out, or of the tool's answer; null leaves it."`
 	Emit    spec.Text            `yaml:"emit" doc:"Says a text in an event more."`
 	Set     map[string]spec.Expr `yaml:"set" doc:"State keys to write, each with its expression; null removes the key. Later callbacks are asked too."`
@@ -87,7 +88,7 @@ func hookSpecs() []hookSpec {
 			template.Env{"error": template.Env{"code": "", "message": ""}},
 			func(c Callbacks) Callbacks { return Callbacks{OnModelError: c.OnModelError} },
 		},
-		{"before_tool", []string{"respond", "deny", "set", "fail"}, template.Env{"tool": call, "args": args}, func(c Callbacks) Callbacks { return Callbacks{BeforeTool: c.BeforeTool} }},
+		{"before_tool", []string{"respond", "deny", "confirm", "set", "fail"}, template.Env{"tool": call, "args": args}, func(c Callbacks) Callbacks { return Callbacks{BeforeTool: c.BeforeTool} }},
 		{
 			"after_tool",
 			[]string{"respond", "replace", "set", "fail"},
@@ -194,6 +195,8 @@ func (d *callbackDecoder) rule(n *spec.Node, c *CallbackConfig, h hookSpec) *rul
 		d.respond(c.Respond, h, r)
 	case "deny":
 		r.text = d.text(c.Deny, env)
+	case "confirm":
+		r.text = d.text(c.Confirm, env)
 	case "emit":
 		r.text = d.text(c.Emit, env)
 	case "fail":

@@ -256,6 +256,9 @@ func (r *rule) answerCall(ctx context.Context, call *tool.Call, name string, val
 	if v == nil || err != nil {
 		return nil, err
 	}
+	if r.verb == "confirm" {
+		return askFirst(call, template.String(v)), nil
+	}
 	if r.verb == "deny" {
 		return &tool.Result{Response: map[string]any{"error": v}}, nil
 	}
