@@ -132,17 +132,19 @@ func (a *ToolNode) Run(ctx context.Context, inv *Invocation) Events {
 			a.give(ev)
 			return yield(ev, err)
 		}
-		call := func(s *step) bool { return a.call(ctx, s) }
-		if inv.frame != nil {
-			inv.runSteps(ctx, nil, call, giving)
-			return
-		}
-		s := &step{inv: inv, yield: giving}
+		s := &step{inv: inv, to: giving}
 		switch d := inv.run.decisions; {
+		case inv.frame != nil:
+			if s.takeUp(ctx) && !s.waits() {
+				a.call(ctx, s)
+			}
 		case d != nil && d.author == a.AgentName && !d.done.Load():
 			s.resume(ctx)
 		case !inv.run.answers(a.AgentName):
 			a.call(ctx, s)
+		}
+		if !s.over {
+			s.rest()
 		}
 	}
 }
@@ -182,13 +184,13 @@ func (a *ToolNode) keep(ev *session.Event, answer *genai.FunctionResponse) {
 }
 
 // call makes the call, or, where it was made before, takes over what the user
-// answered. Nothing follows: it returns false.
-func (a *ToolNode) call(ctx context.Context, s *step) bool {
+// answered.
+func (a *ToolNode) call(ctx context.Context, s *step) {
 	if f := s.inv.frame; f != nil {
 		for _, made := range f.past.all() {
 			for _, c := range made.Calls() {
 				a.takeOver(s, c)
-				return false
+				return
 			}
 		}
 	}
@@ -196,7 +198,7 @@ func (a *ToolNode) call(ctx context.Context, s *step) bool {
 	args, err := a.args(ctx, s.inv.newMoment(&ev.Actions), s.inv.Input())
 	if err != nil {
 		s.yield(nil, s.inv.nodeFailure(ctx, err))
-		return false
+		return
 	}
 	call := &genai.FunctionCall{ID: ownIDPrefix + s.inv.run.host.newID(), Name: a.tool.Declaration().Name, Args: args}
 	ev.Content = &genai.Content{Role: genai.RoleModel, Parts: []*genai.Part{{FunctionCall: call}}}
@@ -204,7 +206,6 @@ func (a *ToolNode) call(ctx context.Context, s *step) bool {
 	if s.yield(ev, nil) {
 		s.answer(ctx, ev.Calls())
 	}
-	return false
 }
 
 // takeOver gives what the user answered a call that is answered later.

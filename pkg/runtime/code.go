@@ -13,7 +13,6 @@ import (
 	"google.golang.org/genai"
 
 	"agenthost/pkg/model"
-	"agenthost/pkg/session"
 )
 
 // A CodeExecutor runs code that a model writes. Many runs use one at once.
@@ -115,25 +114,23 @@ func (c *CodeExecution) runs() bool { return c != nil && c.Executor != nil }
 
 // sayCode yields an answer up to its code, which is no final answer, and what
 // came of the code.
-func (s *step) sayCode(ctx context.Context, resp *model.Response, id string, said *genai.Content, code string) (*session.Event, bool) {
+func (s *step) sayCode(ctx context.Context, resp *model.Response, said *genai.Content, code string) bool {
 	upTo := resp.Clone()
 	upTo.Content = said
-	if !s.yield(s.event(upTo, id), nil) {
-		return nil, false
-	}
-	return s.carryOut(ctx, code)
+	return s.yield(s.event(upTo), nil) && s.carryOut(ctx, code)
 }
 
 // carryOut runs code and yields what came of it.
-func (s *step) carryOut(ctx context.Context, source string) (*session.Event, bool) {
+func (s *step) carryOut(ctx context.Context, source string) bool {
 	ev := s.inv.NewEvent()
 	part, err := s.execute(ctx, s.inv.newMoment(&ev.Actions), source)
 	if err != nil {
 		s.yield(nil, err)
-		return nil, false
+		return false
 	}
 	ev.Content = &genai.Content{Role: genai.RoleModel, Parts: []*genai.Part{part}}
-	return ev, s.yield(ev, nil)
+	s.last = ev
+	return s.yield(ev, nil)
 }
 
 // execute runs code, saves its files, and words the result.
