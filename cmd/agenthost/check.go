@@ -18,6 +18,14 @@ import (
 	"agenthost/pkg/spec"
 )
 
+// checkRun is one run of check, as its flags say.
+type checkRun struct {
+	load     loadFlags
+	format   string
+	portable bool
+	fix      bool
+}
+
 func newCheck(io stdio) *cobra.Command {
 	var c checkRun
 	cmd := &cobra.Command{
@@ -36,9 +44,14 @@ what is left on standard output.`,
 			if !slices.Contains(checkFormats(), c.format) {
 				return fmt.Errorf("--format %q: write %s", c.format, strings.Join(checkFormats(), ", "))
 			}
-			return c.check(cmd, io, dirs)
+			if c.fix && c.portable {
+				return errors.New("--fix and --portable exclude each other: what plain ADK lacks has no repair")
+			}
+			return c.check(cmd.Context(), io, dirs)
 		},
 	}
+	c.load.add(cmd.Flags())
+	cmd.Flags().BoolVar(&c.portable, "portable", false, "warn of what plain ADK would not understand")
 	cmd.Flags().StringVar(&c.format, "format", "text", strings.Join(checkFormats(), ", "))
 	cmd.Flags().BoolVar(&c.fix, "fix", false, "carry out the repairs that are certain")
 	return cmd
@@ -46,22 +59,20 @@ what is left on standard output.`,
 
 func checkFormats() []string { return []string{"text", "json", "sarif", "github"} }
 
-// checkRun is one run of check, as its flags say.
-type checkRun struct {
-	format string
-	fix    bool
-}
-
-func (c *checkRun) check(cmd *cobra.Command, io stdio, dirs []string) error {
+func (c *checkRun) check(ctx context.Context, io stdio, dirs []string) error {
 	began := time.Now()
 	apps, err := discover(dirs)
 	if err != nil {
 		return err
 	}
-	l := loader.New(nil)
+	opts, err := c.load.onto(nil, apps...)
+	if err != nil {
+		return err
+	}
+	l := loader.New(opts)
 	ds := spec.Diagnostics{}
 	for _, app := range apps {
-		found, err := c.look(cmd.Context(), io, l, app)
+		found, err := c.look(ctx, io, l, app)
 		if err != nil {
 			return failed(err)
 		}
@@ -81,7 +92,10 @@ func (c *checkRun) check(cmd *cobra.Command, io stdio, dirs []string) error {
 
 // look is the problems of an app; those that --fix repairs are told at once.
 func (c *checkRun) look(ctx context.Context, io stdio, l *loader.Loader, app string) (spec.Diagnostics, error) {
-	if !c.fix {
+	switch {
+	case c.portable:
+		return l.Portable(ctx, app), nil
+	case !c.fix:
 		return l.Check(ctx, app), nil
 	}
 	repaired, left, err := l.Fix(ctx, app)

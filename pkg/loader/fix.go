@@ -11,7 +11,6 @@ import (
 	"os"
 	"path"
 	"slices"
-	"strings"
 
 	"agenthost/pkg/spec"
 )
@@ -27,11 +26,14 @@ const maxRounds = 100
 // changed since it was read; it is then as it was.
 func (l *Loader) Fix(ctx context.Context, dir string) (repaired, left spec.Diagnostics, err error) {
 	for range maxRounds {
-		var read map[string][]byte
-		if left, read = l.look(ctx, dir); ctx.Err() != nil {
+		got := l.load(ctx, dir, (*job).readTests)
+		if got.app != nil {
+			got.app.Close()
+		}
+		if left = got.ds; ctx.Err() != nil {
 			return repaired, left, ctx.Err()
 		}
-		done, err := repairFiles(dir, left, read)
+		done, err := repairFiles(dir, got)
 		repaired = append(repaired, done...)
 		if err != nil || len(done) == 0 {
 			return repaired, left, err
@@ -40,62 +42,41 @@ func (l *Loader) Fix(ctx context.Context, dir string) (repaired, left spec.Diagn
 	return repaired, left, nil
 }
 
-// look is Check with the files that were read.
-func (l *Loader) look(ctx context.Context, dir string) (spec.Diagnostics, map[string][]byte) {
-	src, err := openSource(dir, l.opts.Env)
-	if err != nil {
-		return l.Check(ctx, dir), nil
+// repairFiles repairs each of the files that were read, and stops at one that
+// cannot be written. Files above the folder, which apps share, are left alone.
+func repairFiles(dir string, got loaded) (repaired spec.Diagnostics, err error) {
+	of := map[string]map[spec.Fix]spec.Diagnostic{}
+	for _, d := range got.ds {
+		if d.Fix == (spec.Fix{}) {
+			continue
+		}
+		if of[d.Pos.File] == nil {
+			of[d.Pos.File] = map[spec.Fix]spec.Diagnostic{}
+		}
+		of[d.Pos.File][d.Fix] = d
 	}
-	defer src.close()
-	j := newJob(l, src)
-	if app := j.run(ctx); app != nil {
-		app.Close()
+	if len(of) == 0 {
+		return nil, nil
 	}
-	j.ds.Sort()
-	read := map[string][]byte{}
-	for file, text := range src.read {
-		read[src.display(file)] = text
-	}
-	return j.ds, read
-}
-
-// repairFiles repairs each of the files, and stops at one that cannot be
-// written.
-func repairFiles(dir string, ds spec.Diagnostics, read map[string][]byte) (repaired spec.Diagnostics, err error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, err
 	}
 	defer root.Close()
-	for _, file := range slices.Sorted(maps.Keys(read)) {
-		var fixes []spec.Fix
-		of := map[spec.Fix]spec.Diagnostic{}
-		for _, d := range ds {
-			if d.Pos.File == file && d.Fix != (spec.Fix{}) {
-				fixes = append(fixes, d.Fix)
-				of[d.Fix] = d
-			}
-		}
-		text, done := spec.Apply(read[file], slices.Compact(fixes))
-		if len(done) == 0 || !isBetter(read[file], text) {
+	for _, file := range slices.Sorted(maps.Keys(got.read)) {
+		shown := path.Join(showDir(dir), file)
+		text, done := spec.Apply(got.read[file], slices.Collect(maps.Keys(of[shown])))
+		if leadsOut(file) || len(done) == 0 || !isBetter(got.read[file], text) {
 			continue
 		}
-		if err := rewrite(root, inside(dir, file), read[file], text); err != nil {
-			return repaired, fmt.Errorf("repairing %s: %w", file, err)
+		if err := rewrite(root, file, got.read[file], text); err != nil {
+			return repaired, fmt.Errorf("repairing %s: %w", shown, err)
 		}
 		for _, f := range done {
-			repaired = append(repaired, of[f])
+			repaired = append(repaired, of[shown][f])
 		}
 	}
 	return repaired, nil
-}
-
-// inside is the path of a file below the app's folder, as it is shown.
-func inside(dir, file string) string {
-	if shown := showDir(dir); shown != "." {
-		return strings.TrimPrefix(strings.TrimPrefix(file, shown), "/")
-	}
-	return file
 }
 
 // isBetter says whether a repaired text can be read as far as the one before it

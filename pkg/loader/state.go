@@ -68,7 +68,7 @@ func (j *job) checkStateOf(p *placed, s *tool.StateSchema) {
 // calls.
 func (t *placedTool) stateUse() tool.StateUse {
 	if t.use == nil {
-		t.use = &tool.StateUse{}
+		t.use = &tool.StateUse{Opaque: t.kind == ""} // a tool of the program
 		if c, ok := t.config.(stateUser); ok {
 			*t.use = c.StateUse(t.node)
 		}

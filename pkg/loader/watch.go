@@ -54,6 +54,8 @@ type WatchOptions struct {
 	Clock func() time.Time
 	// Logger is told of every load; nil is silent.
 	Logger *slog.Logger
+	// Gate is asked before an app is let in; nil is [Loader.Gate].
+	Gate Gate
 	// Problems gets the problems of every load as text for people, with source
 	// lines and carets; nil drops them.
 	Problems io.Writer
@@ -77,9 +79,10 @@ type Status struct {
 type watched struct {
 	dir     string
 	tree    tree
-	loaded  string // the content that was loaded last
-	pending string // the content seen at the last look, not loaded yet
-	gone    bool   // the folder was missing at the last look
+	loaded  string   // the content that was loaded last
+	pending string   // the content seen at the last look, not loaded yet
+	gone    bool     // the folder was missing at the last look
+	outside []string // files elsewhere that the app was loaded from
 }
 
 // NewWatch makes a watch over folders: folders of apps, or apps themselves.
@@ -93,6 +96,9 @@ func NewWatch(l *Loader, host Host, dirs []string, opts *WatchOptions) *Watch {
 	}
 	if w.opts.Poll == 0 {
 		w.opts.Poll = 2 * time.Second
+	}
+	if w.opts.Gate == nil {
+		w.opts.Gate = l.Gate
 	}
 	if w.opts.Clock == nil {
 		w.opts.Clock = time.Now
@@ -209,6 +215,8 @@ func (w *Watch) miss(name string, atOnce bool) (again bool) {
 
 func (w *Watch) compare(ctx context.Context, name string, a *watched, atOnce bool) (again bool) {
 	hash, err := a.tree.hash(a.dir, time.Now())
+	folder := hash
+	hash += hashFiles(a.outside)
 	switch {
 	case err != nil:
 		w.opts.Logger.Warn("cannot read an app's folder: what was loaded serves on", "app", name, "error", err)
@@ -221,13 +229,17 @@ func (w *Watch) compare(ctx context.Context, name string, a *watched, atOnce boo
 		return true
 	}
 	a.loaded, a.pending = hash, ""
+	before := a.outside
 	w.load(ctx, name, a)
+	if !slices.Equal(before, a.outside) {
+		a.loaded = folder + hashFiles(a.outside)
+	}
 	return false
 }
 
 // load builds an app and swaps it in, or keeps the one that serves.
 func (w *Watch) load(ctx context.Context, name string, a *watched) {
-	app, ds := w.loader.Load(ctx, a.dir)
+	app, ds := w.admit(ctx, a)
 	old, _ := w.Status(name)
 	s := Status{App: name, Dir: a.dir, Revision: old.Revision, OK: app != nil, Diagnostics: ds, Loaded: w.opts.Clock()}
 	switch {
@@ -246,6 +258,24 @@ func (w *Watch) load(ctx context.Context, name string, a *watched) {
 	w.statusMu.Lock()
 	w.status[name] = s
 	w.statusMu.Unlock()
+}
+
+// admit loads an app and puts it before the gate. It is nil when it must not
+// serve.
+func (w *Watch) admit(ctx context.Context, a *watched) (*runtime.App, spec.Diagnostics) {
+	got := w.loader.load(ctx, a.dir, nil)
+	app, ds := got.app, got.ds
+	a.outside = got.outside
+	if app == nil {
+		return nil, ds
+	}
+	ds = append(ds, w.opts.Gate(ctx, a.dir, app)...)
+	ds.Sort()
+	if ds.HasErrors() {
+		app.Close()
+		return nil, ds
+	}
+	return app, ds
 }
 
 func (w *Watch) refused(name string, s Status) {

@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"maps"
 	"slices"
@@ -63,6 +64,20 @@ func NewHost(st *store.Store, opts *Options) *Host {
 	return h
 }
 
+// InMemory makes a host with apps over a new store in memory: sessions live as
+// long as the host. It is for tests and for programs that keep nothing.
+func InMemory(apps ...*App) (*Host, error) {
+	st, err := store.Open(context.Background(), "memory:", nil)
+	if err != nil {
+		return nil, err
+	}
+	h := NewHost(st, nil)
+	for _, app := range apps {
+		h.Swap(app)
+	}
+	return h, nil
+}
+
 // Store is where the host's sessions and artifacts are kept.
 func (h *Host) Store() *store.Store { return h.store }
 
@@ -104,7 +119,7 @@ func (h *Host) replace(name string, app *App) {
 	h.apps.Store(&next)
 	h.mu.Unlock()
 	if old != nil && old != app {
-		old.release()
+		old.hold.release()
 	}
 }
 
@@ -118,7 +133,7 @@ func (h *Host) Close() {
 func (h *Host) acquire(name string) (*App, error) {
 	for {
 		a := h.App(name)
-		if a != nil && a.acquire() {
+		if a != nil && a.hold.acquire() {
 			return a, nil
 		}
 		// A snapshot that closed in between has a successor, or none.
@@ -171,18 +186,39 @@ func (h *Host) Run(ctx context.Context, req *RunRequest) Events {
 			yield(nil, err)
 			return
 		}
-		defer app.release()
+		defer app.hold.release()
 		if err := req.check(); err != nil {
 			yield(nil, err)
 			return
 		}
-		key := session.Key{App: req.App, User: req.UserID, ID: req.SessionID}
-		free, err := h.store.Sessions.Acquire(ctx, key, h.wait)
+		sess, free, err := h.enter(ctx, app, req)
 		if err != nil {
-			yield(nil, storeFailure(key, err))
+			yield(nil, err)
 			return
 		}
 		defer free()
-		h.carryOut(ctx, app, key, req, yield)
+		h.carryOut(ctx, app, sess, req, yield)
+	}
+}
+
+// enter waits until the session is this run's, and reads it, or makes it. Where
+// another host was faster in making it, that host has it, and is waited for.
+func (h *Host) enter(ctx context.Context, app *App, req *RunRequest) (sess *session.Session, free func(), err error) {
+	key := session.Key{App: req.App, User: req.UserID, ID: req.SessionID}
+	for {
+		if free, err = h.store.Sessions.Acquire(ctx, key, h.wait); err != nil {
+			return nil, nil, storeFailure(key, err)
+		}
+		sess, err = h.store.Sessions.Get(ctx, key, app.Config.SessionWindow.options())
+		if req.CreateSession && errors.Is(err, session.ErrNotFound) {
+			sess, err = h.store.Sessions.Create(ctx, key, nil)
+		}
+		if err == nil {
+			return sess, free, nil
+		}
+		free()
+		if !errors.Is(err, session.ErrExists) {
+			return nil, nil, storeFailure(key, err)
+		}
 	}
 }

@@ -77,6 +77,33 @@ func (c *workflowConfig) stateUse(*spec.Node) tool.StateUse {
 	return u
 }
 
+// stateUse is the key that a node writes.
+func (c *nodeConfig) stateUse(n *spec.Node) tool.StateUse {
+	at := n.Get("output_key")
+	if at.IsNull() || c.OutputKey == "" {
+		return tool.StateUse{}
+	}
+	return tool.StateUse{Writes: []tool.StateWrite{{Key: at.Text(), Verb: "output_key", Sure: true}}}
+}
+
+// A function of the program may read and write any key.
+func (c *functionNodeConfig) stateUse(n *spec.Node) tool.StateUse {
+	u := c.Node.stateUse(n)
+	u.Opaque = c.FuncCode.Value != ""
+	if c.Expr.Value != "" {
+		u.Exprs = append(u.Exprs, tool.StateExpr{Expr: c.Expr, Env: inputEnv()})
+	}
+	return u
+}
+
+func (c *toolNodeConfig) stateUse(n *spec.Node) tool.StateUse {
+	u := c.Node.stateUse(n)
+	for _, e := range c.Args {
+		u.Exprs = append(u.Exprs, tool.StateExpr{Expr: e, Env: inputEnv()})
+	}
+	return u
+}
+
 // StateUse has the condition of the confirmation.
 func (c *agentToolConfig) StateUse(*spec.Node) tool.StateUse { return tool.ConfirmUse(c.Confirm) }
 
@@ -90,7 +117,7 @@ func (h hookSpec) stateUse(list *spec.Node) tool.StateUse {
 	if list == nil {
 		return u
 	}
-	sure := h.env == nil
+	sure := slices.Contains([]string{"before_agent", "after_agent", "before_model"}, h.name)
 	for _, item := range list.Items {
 		var c CallbackConfig
 		if item.Kind != spec.Mapping || spec.Decode(item, &c).HasErrors() {
@@ -120,7 +147,7 @@ func (h hookSpec) ruleUse(n *spec.Node, c *CallbackConfig, sure bool) tool.State
 		u.Exprs = append(u.Exprs, tool.StateExpr{Expr: e, Env: env})
 	}
 	u.AddSet(n.Get("set"), tool.StateWrite{Sure: sure && c.When.Value == "", First: h.name == "before_agent"})
-	for _, verb := range []string{"respond", "deny", "emit", "fail"} {
+	for _, verb := range []string{"respond", "deny", "confirm", "emit", "fail"} {
 		u.AddTexts(n.Get(verb), named)
 	}
 	return u

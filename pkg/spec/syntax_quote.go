@@ -5,10 +5,10 @@ import (
 	"unicode/utf8"
 )
 
-// quoted gives a problem inside { } or [ ] its repair: quotes around the plain
+// inQuotes gives a problem inside { } or [ ] its repair: quotes around the plain
 // text that it stands in. There is none where it is not certain where that text
 // begins and ends.
-func quoted(d Diagnostic) Diagnostic {
+func inQuotes(d Diagnostic) Diagnostic {
 	at := 0
 	for range d.Pos.Col - 1 {
 		_, size := utf8.DecodeRuneInString(d.Source[at:])

@@ -22,6 +22,7 @@ func migrations() []migration {
 		{2, "memories", createMemoryTables},
 		{3, "leases of sessions", addLeases},
 		{4, "sessions in the order of their creation", addOrder},
+		{5, "revisions of apps", createRevisionTable},
 	}
 }
 
