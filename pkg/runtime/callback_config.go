@@ -169,7 +169,7 @@ func (d *callbackDecoder) named(n *spec.Node, c *CallbackConfig, h hookSpec) Cal
 	found := h.pick(d.functions[c.Name.Value])
 	if found.size() == 0 {
 		diag := c.Name.Errorf(0, "code", "%s callback %s is code of another program, which this host does not have", h.name, c.Name.Value)
-		d.add(diag.WithHint("write it as a rule: when, and one of %s", strings.Join(h.verbs, ", ")))
+		d.add(diag.WithHint("say what stands in its place under functions: in app.yaml, write a rule here (when, and one of %s), or register a Go function of this name", strings.Join(h.verbs, ", ")))
 	}
 	return found
 }
