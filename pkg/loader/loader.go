@@ -83,21 +83,15 @@ func New(opts *Options) *Loader {
 // with an error among them there is no app. Building connects to nothing. The
 // app is the caller's: give it to a host, or Close it.
 func (l *Loader) Load(ctx context.Context, dir string) (*runtime.App, spec.Diagnostics) {
-	src, err := openSource(dir, l.opts.Env)
-	if err != nil {
-		return nil, spec.Diagnostics{{Pos: spec.Pos{File: filepath.ToSlash(dir)}, Rule: "file", Message: "cannot read the app's folder: " + plain(err)}}
+	loaded, ds := l.LoadFiles(ctx, dir)
+	if loaded == nil {
+		return nil, ds
 	}
-	defer src.close()
-	j := newJob(l, src)
-	app := j.run(ctx)
-	j.ds.Sort()
-	if j.ds.HasErrors() {
-		if app != nil {
-			app.Close()
-		}
-		return nil, j.ds
-	}
-	return app, j.ds
+	return loaded.App, ds
+}
+
+func noFolder(dir string, err error) spec.Diagnostics {
+	return spec.Diagnostics{{Pos: spec.Pos{File: filepath.ToSlash(dir)}, Rule: "file", Message: "cannot read the app's folder: " + plain(err)}}
 }
 
 // Check reports all problems of a folder's app.

@@ -21,6 +21,8 @@ import (
 const (
 	appFile   = "app.yaml"
 	agentFile = "root_agent.yaml"
+	// dotenvFile holds variables beside those of the environment.
+	dotenvFile = ".env"
 	// maxFile is the largest file that is read.
 	maxFile = 4 << 20
 )
@@ -62,13 +64,17 @@ func isApp(dir string) bool {
 // the app's revision is the hash of all of it.
 type source struct {
 	name string // the app's
-	root *os.Root
+	// files are those of the folder, or of a revision that was kept.
+	files fs.FS
+	close func() error
 	// shown is how the folder is called in messages.
 	shown  string
 	env    func(string) (string, bool)
 	dotenv map[string]string
 	read   map[string][]byte
 	asked  map[string]string
+	// known is the revision where it is not what was read that tells.
+	known string
 }
 
 func openSource(dir string, env func(string) (string, bool)) (*source, error) {
@@ -80,31 +86,33 @@ func openSource(dir string, env func(string) (string, bool)) (*source, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &source{
-		name: filepath.Base(full), root: root, shown: filepath.ToSlash(filepath.Clean(dir)), env: env,
-		read: map[string][]byte{}, asked: map[string]string{},
-	}
+	s := newSource(filepath.Base(full), dir, root.FS(), env)
+	s.close = root.Close
 	s.dotenv, err = s.readDotenv()
 	if err != nil {
-		root.Close()
-		return nil, err
+		return nil, errors.Join(err, s.close())
 	}
 	return s, nil
 }
 
-func (s *source) close() { s.root.Close() }
+func newSource(name, dir string, files fs.FS, env func(string) (string, bool)) *source {
+	return &source{
+		name: name, files: files, close: func() error { return nil }, shown: filepath.ToSlash(filepath.Clean(dir)), env: env,
+		read: map[string][]byte{}, asked: map[string]string{},
+	}
+}
 
 // display is the path of a file as messages show it.
 func (s *source) display(file string) string { return path.Join(s.shown, file) }
 
 func (s *source) exists(file string) bool {
-	info, err := s.root.Stat(file)
+	info, err := fs.Stat(s.files, file)
 	return err == nil && info.Mode().IsRegular()
 }
 
 // bytes reads a file of the app.
 func (s *source) bytes(file string) ([]byte, error) {
-	f, err := s.root.Open(file)
+	f, err := s.files.Open(file)
 	if err != nil {
 		return nil, err
 	}
@@ -179,6 +187,9 @@ func (s *source) lookup(name string) (string, bool) {
 
 // revision is the hash of every file and every value that was read.
 func (s *source) revision() string {
+	if s.known != "" {
+		return s.known
+	}
 	h := sha256.New()
 	for _, file := range slices.Sorted(maps.Keys(s.read)) {
 		fmt.Fprintf(h, "file %q %x\n", file, sha256.Sum256(s.read[file]))
@@ -192,12 +203,12 @@ func (s *source) revision() string {
 // readDotenv reads the .env beside the app: NAME=value lines, with comments,
 // quotes and a leading export.
 func (s *source) readDotenv() (map[string]string, error) {
-	b, err := s.bytes(".env")
+	b, err := s.bytes(dotenvFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("reading %s: %w", s.display(".env"), err)
+		return nil, fmt.Errorf("reading %s: %w", s.display(dotenvFile), err)
 	}
 	vars := map[string]string{}
 	for line := range strings.Lines(string(b)) {

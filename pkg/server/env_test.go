@@ -71,7 +71,7 @@ func newEnvOn(t *testing.T, url string, opts *server.Options) *env {
 // add puts an app into the host whose root is an LLM agent of the app's name.
 func (e *env) add(t *testing.T, name string, opts *runtime.LLMOptions) {
 	t.Helper()
-	app, err := runtime.NewApp(name, runtime.NewLLM(name, opts), &runtime.AppOptions{Revision: "rev-" + name})
+	app, err := runtime.NewApp(name, runtime.NewLLM(name, opts), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
