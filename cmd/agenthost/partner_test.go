@@ -159,7 +159,7 @@ func until(ts *testscript.TestScript, what string, there func() bool) {
 }
 
 func sendSignal(ts *testscript.TestScript, args []string) {
-	signals := map[string]os.Signal{"INT": os.Interrupt, "TERM": syscall.SIGTERM}
+	signals := map[string]os.Signal{"INT": os.Interrupt, "TERM": syscall.SIGTERM, "HUP": syscall.SIGHUP}
 	ts.Check(partnerOf(ts).host.Process.Signal(signals[args[0]]))
 }
 

@@ -24,7 +24,7 @@ func updating() bool { return flag.Lookup("update").Value.String() == "true" }
 //	exits CODE PROGRAM ARG...         exec, and see it end with this status
 //	serve-bg ARG...                   start agenthost serve, set $URL; output in serve.out, serve.err
 //	                                  (at a free port, unless ARG has --addr or is --default-addr)
-//	signal INT|TERM                   send a signal to it
+//	signal INT|TERM|HUP               send a signal to it
 //	end-with INT|TERM                 the same, and see it end with status 0
 //	kill-9                            end it at once
 //	exited CODE                       wait until it ended, with this status

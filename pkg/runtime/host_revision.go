@@ -89,7 +89,8 @@ func (h *Host) appFor(ctx context.Context, serving *App, sess *session.Session, 
 }
 
 // revisionFor is the revision that a request goes on with; empty for the one
-// that serves. An invocation goes on with the one that it began with.
+// that serves. An invocation that waits or was cut off goes on with the one that
+// it began with.
 func (h *Host) revisionFor(ctx context.Context, serving *App, sess *session.Session, req *RunRequest) (revision string, goesOn bool, err error) {
 	answers := model.ResponsesOf(req.Message)
 	if serving.Revision == "" || req.InvocationID == "" && len(answers) == 0 {
@@ -111,5 +112,19 @@ func (h *Host) revisionFor(ctx context.Context, serving *App, sess *session.Sess
 	if answered := answeredIn(events, answers); answered != "" {
 		invocation = answered
 	}
+	if len(answers) == 0 && failed(events, invocation) {
+		return "", false, nil
+	}
 	return session.RevisionOf(events, invocation), serving.Resumable, nil
+}
+
+// failed says whether an invocation ended in a failure. Whoever resumes it has
+// mended something, and most often the app.
+func failed(events []*session.Event, invocation string) bool {
+	for _, ev := range slices.Backward(events) {
+		if ev.InvocationID == invocation {
+			return ev.ErrorCode != ""
+		}
+	}
+	return false
 }
