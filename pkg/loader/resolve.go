@@ -36,6 +36,8 @@ type job struct {
 	cacheAt *spec.Node
 
 	summarizer model.LLM
+	// outline gathers what the app says; nil when nobody wants to know.
+	outline *Outline
 }
 
 func newJob(l *Loader, src *source) *job {
@@ -76,6 +78,7 @@ func (j *job) readAppFile() {
 	if n == nil {
 		return
 	}
+	j.outline.noteApp(n)
 	ds = spec.Decode(n, &j.doc)
 	j.cacheAt = n.Get("context_cache_config")
 	if j.doc.ContextCache != nil && !ds.HasErrors() {
@@ -207,6 +210,7 @@ func (j *job) resolveAgent(ctx context.Context, n *spec.Node, t trail) *placed {
 	if n.Kind != spec.Mapping {
 		return nil // told already, when the list of agents was decoded
 	}
+	place := j.outline.reserve()
 	kind, ok := j.agentKind(n)
 	if !ok {
 		return nil
@@ -239,6 +243,7 @@ func (j *job) resolveAgent(ctx context.Context, n *spec.Node, t trail) *placed {
 		}
 	}
 	j.checkToolNames(ctx, p)
+	j.outline.noteAgent(place, n, p.subs)
 	return p
 }
 
