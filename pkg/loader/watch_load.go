@@ -99,7 +99,7 @@ func (w *Watch) swap(ctx context.Context, a *watched, loaded *Loaded, s *Status)
 			loaded.App.Close()
 			a.loaded, s.OK = "", false
 			s.Diagnostics = append(slices.Clone(s.Diagnostics), spec.Diagnostic{
-				Pos: spec.Pos{File: filepath.ToSlash(a.dir)}, Rule: "revision", Message: "the app's revision cannot be kept, and does not serve before it is: " + err.Error(),
+				Pos: spec.Pos{File: filepath.ToSlash(a.dir)}, Rule: "file", Message: "the app's revision cannot be kept, and does not serve before it is: " + err.Error(),
 			})
 			w.refused(s.App, *s)
 			return
