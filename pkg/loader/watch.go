@@ -109,7 +109,8 @@ type watched struct {
 type pass struct {
 	// atOnce takes what is there for settled.
 	atOnce bool
-	// letIn is somebody's word that apps which wait for it may serve.
+	// letIn is somebody's word that apps which wait for it may serve, and that
+	// those which are missing are to end.
 	letIn bool
 }
 
@@ -215,10 +216,11 @@ func (w *Watch) discover() (map[string]string, error) {
 // miss ends an app whose folder has been missing for long enough.
 func (w *Watch) miss(name string, p pass) (again bool) {
 	a, now := w.apps[name], w.opts.Clock()
-	if a.gone.IsZero() {
+	first := a.gone.IsZero()
+	if first {
 		a.gone = now
 	}
-	if now.Sub(a.gone) < w.opts.Absence && !p.atOnce {
+	if !p.atOnce && (first || now.Sub(a.gone) < w.opts.Absence && !p.letIn) {
 		return true
 	}
 	w.host.Remove(name)
