@@ -15,7 +15,7 @@ import (
 func newPlan(io stdio) *cobra.Command {
 	var f revisionFlags
 	var live time.Duration
-	cmd := f.addJSON(f.verb(&cobra.Command{
+	cmd := f.addLoad(f.addJSON(f.verb(&cobra.Command{
 		Use:   "plan DIR...",
 		Short: "Say what serving these files would change",
 		Long: `Plan compares the apps of the folders with what served last on the session
@@ -24,18 +24,23 @@ database, and changes nothing. DIR is an app or a folder of apps. It exits with
 has problems, and so would not be taken.`,
 		Args: between(1, -1),
 	}, func(ctx context.Context, st *store.Store, dirs []string) error {
-		p := &planner{io: io, store: st, since: time.Now().Add(-live)}
+		opts, err := f.load.onto(nil, dirs...)
+		if err != nil {
+			return err
+		}
+		p := &planner{io: io, loader: loader.New(opts), store: st, since: time.Now().Add(-live)}
 		return p.run(ctx, dirs, f.json)
-	}))
+	})))
 	cmd.Flags().DurationVar(&live, "live", 24*time.Hour, "count sessions as live in which something happened for so long")
 	return cmd
 }
 
 // A planner compares folders with a database.
 type planner struct {
-	io    stdio
-	store *store.Store
-	since time.Time
+	io     stdio
+	loader *loader.Loader
+	store  *store.Store
+	since  time.Time
 }
 
 // A plan is what serving an app's files would change.
@@ -87,7 +92,7 @@ func (p *planner) run(ctx context.Context, dirs []string, asJSON bool) error {
 
 // plan compares one app; nil when it has problems.
 func (p *planner) plan(ctx context.Context, dir string) (*plan, error) {
-	loaded, ds := loader.New(nil).LoadFiles(ctx, dir)
+	loaded, ds := p.loader.LoadFiles(ctx, dir)
 	if err := writeDiagnostics(p.io, ds); err != nil || loaded == nil {
 		return nil, err
 	}

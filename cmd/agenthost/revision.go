@@ -16,6 +16,7 @@ import (
 // revisionFlags are those of the verbs of revisions.
 type revisionFlags struct {
 	storeFlags
+	load loadFlags
 	json bool
 }
 
@@ -32,6 +33,12 @@ func (f *revisionFlags) verb(cmd *cobra.Command, run func(ctx context.Context, s
 		return run(cmd.Context(), st, args)
 	}
 	f.add(cmd.Flags())
+	return cmd
+}
+
+// addLoad is for the verbs that load a folder.
+func (f *revisionFlags) addLoad(cmd *cobra.Command) *cobra.Command {
+	f.load.add(cmd.Flags())
 	return cmd
 }
 
@@ -82,7 +89,7 @@ func listRevisions(ctx context.Context, io stdio, f *revisionFlags, st *store.St
 
 func newDiff(io stdio) *cobra.Command {
 	var f revisionFlags
-	return f.addJSON(f.verb(&cobra.Command{
+	return f.addLoad(f.addJSON(f.verb(&cobra.Command{
 		Use:   "diff APPDIR REVISION [REVISION]",
 		Short: "Say what another revision of an app says otherwise",
 		Long: `Diff says which agents came, went or changed between two revisions, and in which
@@ -101,21 +108,25 @@ beginning of a revision will do. Variables stand as they are written.`,
 			}
 			return f.printDiff(ctx, io, before, after)
 		}
-		after, err := folderRevision(ctx, io, args[0])
+		after, err := f.folder(ctx, io, args[0])
 		if err != nil {
 			return err
 		}
 		return f.printDiff(ctx, io, before, after)
-	}))
+	})))
 }
 
-// folderRevision is what the files of a folder are now. With problems there is
+// folder is what the files of a folder are now. With problems there is
 // none.
-func folderRevision(ctx context.Context, io stdio, dir string) (*store.Revision, error) {
+func (f *revisionFlags) folder(ctx context.Context, io stdio, dir string) (*store.Revision, error) {
 	if err := checkFolder(dir); err != nil {
 		return nil, err
 	}
-	loaded, ds := loader.New(nil).LoadFiles(ctx, dir)
+	opts, err := f.load.onto(nil, dir)
+	if err != nil {
+		return nil, err
+	}
+	loaded, ds := loader.New(opts).LoadFiles(ctx, dir)
 	if err := writeDiagnostics(io, ds); err != nil {
 		return nil, err
 	}
@@ -137,7 +148,7 @@ type comparison struct {
 func compare(ctx context.Context, before, after *store.Revision) comparison {
 	l := loader.New(nil)
 	c := comparison{From: before.ID, To: after.ID, Changes: []loader.Change{}, Files: loader.ChangedFiles(before.Files, after.Files)}
-	c.Changes = append(c.Changes, loader.Compare(l.Outline(ctx, before), l.Outline(ctx, after))...)
+	c.Changes = append(c.Changes, loader.Compare(l.Sketch(ctx, before), l.Sketch(ctx, after))...)
 	return c
 }
 

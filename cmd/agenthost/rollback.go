@@ -20,7 +20,7 @@ import (
 
 func newRollback(io stdio) *cobra.Command {
 	var f revisionFlags
-	return f.verb(&cobra.Command{
+	return f.addLoad(f.verb(&cobra.Command{
 		Use:   "rollback APPDIR REVISION",
 		Short: "Give an app's folder the files of an earlier revision",
 		Long: `Rollback writes the files of a revision into the app's folder, and takes away
@@ -29,41 +29,49 @@ that in as any other change. What is replaced and is not of the newest revision
 is kept beside it in .replaced. The .env stays as it is.`,
 		Args: between(2, 2),
 	}, func(ctx context.Context, st *store.Store, args []string) error {
-		return rollBack(ctx, io, st, args[0], args[1])
-	})
+		id, err := rollBack(ctx, io, st, args)
+		if err != nil {
+			return err
+		}
+		return f.sayIfOther(ctx, io, args[0], id)
+	}))
 }
 
-func rollBack(ctx context.Context, io stdio, st *store.Store, dir, id string) error {
-	app := loader.AppName(dir)
-	rev, err := st.Revisions.Get(ctx, app, id)
+// rollBack gives the folder the files, and returns the revision's whole id.
+func rollBack(ctx context.Context, io stdio, st *store.Store, args []string) (id string, err error) {
+	dir, app := args[0], loader.AppName(args[0])
+	rev, err := st.Revisions.Get(ctx, app, args[1])
 	if err != nil {
-		return failed(err)
+		return "", failed(err)
 	}
 	newest, err := st.Revisions.List(ctx, app)
 	if err != nil {
-		return failed(err)
+		return "", failed(err)
 	}
 	now, err := st.Revisions.Get(ctx, app, newest[0].ID)
 	if err != nil {
-		return failed(err)
+		return "", failed(err)
 	}
 	root, err := os.OpenRoot(dir)
 	if err != nil {
-		return failed(err)
+		return "", failed(err)
 	}
 	defer root.Close()
 	r := &restorer{root: root, known: now.Files}
 	if err := r.restore(rev.Files); err != nil {
-		return failed(fmt.Errorf("rolling back %s: %w", dir, err))
+		return "", failed(fmt.Errorf("rolling back %s: %w", dir, err))
 	}
 	fmt.Fprintf(io.err, "%s has the files of revision %s: %d written, %d taken away, %d kept in %s\n", dir, rev.ID, r.written, r.removed, r.kept, replacedDir)
-	return sayIfOther(ctx, io, dir, rev.ID)
+	for _, name := range r.shared {
+		fmt.Fprintf(io.err, "%s is for other apps too, and stays as it is\n", filepath.Join(dir, name))
+	}
+	return rev.ID, nil
 }
 
 // sayIfOther tells when the files make another revision: the environment has
 // its part in it.
-func sayIfOther(ctx context.Context, io stdio, dir, want string) error {
-	got, err := folderRevision(ctx, io, dir)
+func (f *revisionFlags) sayIfOther(ctx context.Context, io stdio, dir, want string) error {
+	got, err := f.folder(ctx, io, dir)
 	if err == nil && got.ID != want {
 		fmt.Fprintf(io.err, "with the environment and .env of now it is revision %s\n", got.ID)
 	}
@@ -80,16 +88,22 @@ type restorer struct {
 	// known are the files of the newest revision: those need no other keeping.
 	known                  map[string][]byte
 	written, removed, kept int
+	// shared are files above the folder, which other apps have too: they stay.
+	shared []string
 }
 
 func (r *restorer) restore(files map[string][]byte) error {
 	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if !filepath.IsLocal(name) {
+			r.shared = append(r.shared, name)
+			continue
+		}
 		if err := r.write(name, files[name]); err != nil {
 			return err
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.known)) {
-		if _, wanted := files[name]; wanted {
+		if _, wanted := files[name]; wanted || !filepath.IsLocal(name) {
 			continue
 		}
 		if err := r.keep(name); err != nil {

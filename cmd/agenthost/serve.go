@@ -33,6 +33,7 @@ const (
 // serveFlags are those of serve.
 type serveFlags struct {
 	storeFlags
+	load          loadFlags
 	addr          string
 	addrGiven     bool
 	logLevel      string
@@ -61,6 +62,7 @@ variable: --session-db is AGENTHOST_SESSION_DB.`,
 	}
 	flags := cmd.Flags()
 	f.add(flags)
+	f.load.add(flags)
 	flags.StringVar(&f.addr, "addr", defaultAddr, "the address to listen on; the next free port when the default one is taken")
 	flags.StringVar(&f.logLevel, "log-level", "info", "debug, info, warn or error")
 	flags.DurationVar(&f.drain, "drain", 30*time.Second, "how long running turns may take to end after a signal")
@@ -103,6 +105,10 @@ func serve(ctx context.Context, io stdio, f *serveFlags, dirs []string) error {
 	if err := checkFolders(dirs); err != nil {
 		return err
 	}
+	load, err := f.load.onto(&loader.Options{Logger: m.logger}, dirs...)
+	if err != nil {
+		return err
+	}
 	listener, err := m.listen(ctx)
 	if err != nil {
 		return failed(err)
@@ -114,7 +120,7 @@ func serve(ctx context.Context, io stdio, f *serveFlags, dirs []string) error {
 	defer m.store.Close()
 	m.host = runtime.NewHost(m.store, &runtime.Options{Logger: m.logger, Revive: m.revive})
 	defer m.host.Close()
-	m.watch = loader.NewWatch(loader.New(&loader.Options{Logger: m.logger}), m.host, dirs, &loader.WatchOptions{
+	m.watch = loader.NewWatch(loader.New(load), m.host, dirs, &loader.WatchOptions{
 		Logger: m.logger, Problems: io.err, Revisions: m.store.Revisions, Poll: f.poll, PollOnly: f.poll > 0,
 	})
 	if err := m.watch.Sync(ctx); err != nil {

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -12,8 +11,6 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"agenthost/pkg/loader"
-	"agenthost/pkg/runtime"
 	"agenthost/pkg/session"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/store"
@@ -40,41 +37,6 @@ func (f *storeFlags) open(ctx context.Context, logger *slog.Logger) (*store.Stor
 		return nil, failedf("opening the session database: %w", err)
 	}
 	return st, nil
-}
-
-// newHost makes a host with the one app of a folder. Its problems go to
-// stderr; with an error among them there is no host, and no store is opened.
-// The host and its store are the caller's to close, in this order.
-func (f *storeFlags) newHost(ctx context.Context, io stdio, dir string, opts *loader.Options) (*runtime.Host, string, error) {
-	if err := checkFolder(dir); err != nil {
-		return nil, "", err
-	}
-	l := loader.New(opts)
-	loaded, ds := l.LoadFiles(ctx, dir)
-	if err := writeDiagnostics(io, ds); err != nil {
-		return nil, "", err
-	}
-	if loaded == nil {
-		return nil, "", &codedError{exitNo, fmt.Errorf("%s has problems", dir)}
-	}
-	st, err := f.open(ctx, nil)
-	if err != nil {
-		loaded.App.Close()
-		return nil, "", err
-	}
-	if err := loaded.Keep(ctx, st.Revisions); err != nil {
-		loaded.App.Close()
-		return nil, "", failed(errors.Join(fmt.Errorf("keeping the app's revision: %w", err), st.Close()))
-	}
-	host := runtime.NewHost(st, &runtime.Options{Revive: func(ctx context.Context, app, revision string) (*runtime.App, error) {
-		rev, err := st.Revisions.Get(ctx, app, revision)
-		if err != nil {
-			return nil, err
-		}
-		return l.LoadRevision(ctx, rev, dir)
-	}})
-	host.Swap(loaded.App)
-	return host, loaded.App.Name, nil
 }
 
 func writeDiagnostics(io stdio, ds spec.Diagnostics) error {

@@ -37,13 +37,13 @@ sub_agents:
 	}
 }
 
-// A tally counts turns.
-type tally struct {
+// A turnCount counts turns.
+type turnCount struct {
 	turns, failed, mixed atomic.Int64
 	first                atomic.Pointer[error]
 }
 
-func (t *tally) add(err error, mixed bool) {
+func (t *turnCount) add(err error, mixed bool) {
 	t.turns.Add(1)
 	if mixed {
 		t.mixed.Add(1)
@@ -98,7 +98,7 @@ type loaded struct {
 	holding
 	took []time.Duration
 	// together are turns, apart those that were two requests.
-	together, apart *tally
+	together, apart *turnCount
 }
 
 func (l *loaded) at(percent int) time.Duration {
@@ -119,7 +119,7 @@ func afterLoad(ctx context.Context, l *lab, dir string, reloads int) (*loaded, e
 	}
 	defer h.kill()
 	quit := make(chan struct{})
-	end := &loaded{together: new(tally), apart: new(tally)}
+	end := &loaded{together: new(turnCount), apart: new(turnCount)}
 	var wg sync.WaitGroup
 	for i := range loadClients {
 		wg.Go(func() { talk(ctx, newClient(h.url, "pair", fmt.Sprintf("client-%d", i)), i%2 == 0, end.together, quit) })
@@ -162,7 +162,7 @@ func (l *loaded) reload(ctx context.Context, c *client, apps string, n int) erro
 }
 
 // talk takes turns until it is to quit. A streamed turn that ends early is cut.
-func talk(ctx context.Context, c *client, streaming bool, t *tally, quit <-chan struct{}) {
+func talk(ctx context.Context, c *client, streaming bool, t *turnCount, quit <-chan struct{}) {
 	defer c.close()
 	for {
 		events, err := turnOf(ctx, c, streaming)
@@ -199,7 +199,7 @@ func rules(events []event) []string {
 
 // talkApart takes what is one turn for others as two: nothing keeps a reload
 // from between them.
-func talkApart(ctx context.Context, c *client, t *tally, quit <-chan struct{}) {
+func talkApart(ctx context.Context, c *client, t *turnCount, quit <-chan struct{}) {
 	defer c.close()
 	for {
 		one, err := c.run(ctx, "hi")

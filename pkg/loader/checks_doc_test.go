@@ -13,8 +13,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-
-	"agenthost/pkg/loader"
 )
 
 // docs is the folder of the pages, seen from this package.
@@ -41,7 +39,7 @@ func TestLanguagePage(t *testing.T) {
 			for _, f := range files {
 				write(t, filepath.Join(dir, f.mark), f.text)
 			}
-			load(t, dir, &loader.Options{Env: environment})
+			load(t, dir, options(dir))
 		})
 	}
 }
@@ -101,8 +99,10 @@ func example(t *testing.T, files []block) string {
 func TestChecksPageIsComplete(t *testing.T) {
 	var told []string
 	unplayed := map[string]string{
-		"build":      "found only when a tree that was checked cannot be built",
-		"deprecated": "no field is deprecated yet",
+		"build":       "found only when a tree that was checked cannot be built",
+		"deprecated":  "no field is deprecated yet",
+		"portable":    "asked for by check --portable and export only",
+		"test-failed": "found only when tests are run",
 	}
 	for _, s := range sectionsOf(readPage(t, "checks.md")) {
 		if s.rule == "" {
@@ -124,7 +124,7 @@ func TestChecksPageIsComplete(t *testing.T) {
 func rulesOfCode(t *testing.T) []string {
 	t.Helper()
 	var rules []string
-	for _, pkg := range []string{"loader", "provider", "runtime", "spec", "tool"} {
+	for _, pkg := range []string{"apptest", "loader", "provider", "runtime", "spec", "tool"} {
 		files, err := filepath.Glob(filepath.Join("..", pkg, "*.go"))
 		if err != nil || len(files) == 0 {
 			t.Fatalf("no sources of pkg/%s: %v", pkg, err)

@@ -81,5 +81,5 @@ func (j *job) toolsOf(ctx context.Context, t *placedTool) ([]tool.Tool, error) {
 			return nil, err
 		}
 	}
-	return set.Tools(ctx)
+	return j.replaced(set.Tools(ctx))
 }

@@ -1,230 +1,120 @@
 package loader
 
 import (
-	"bytes"
+	"cmp"
 	"context"
-	"encoding/json"
-	"fmt"
 	"maps"
 	"slices"
 
 	"agenthost/pkg/spec"
-	"agenthost/pkg/store"
 )
 
-// An Outline is what an app says, agent by agent, for comparing. Values of the
-// environment stand in it as they are written: ${env:NAME}.
+// An Outline is what the documents of an app name, for editors. Of an app with
+// problems it has what could be found.
 type Outline struct {
-	agents []string // by name, in the order of the tree; empty ones are none
-	parts  map[string]part
+	// Agents, Tools and Models are sorted by name.
+	Agents, Tools, Models []Named
+	// State are the keys of the state that the documents write or declare.
+	State []string
+	// Documents are the files that were read, by their paths in the app.
+	Documents map[string]*spec.Node
 }
 
-// A part is an agent or app.yaml: its fields as texts. A list of tools has a
-// field for each.
-type part map[string]string
-
-// appPart is the name of the part that is app.yaml; no agent has such a name.
-const appPart = "app.yaml"
-
-// Outline reads what a revision says, also of one that has problems.
-func (l *Loader) Outline(ctx context.Context, rev *store.Revision) *Outline {
-	env := func(name string) (string, bool) { return "${env:" + name + "}", true }
-	j := newJob(l, newSource(rev.App, rev.App, fileSet(rev.Files), env))
-	j.outline = &Outline{parts: map[string]part{}}
-	if app := j.run(ctx); app != nil {
-		app.Close()
-	}
-	return j.outline
+// Named is a thing that a document names.
+type Named struct {
+	Name string
+	// Doc is its description.
+	Doc string
+	// Pos is where it is written.
+	Pos spec.Pos
 }
 
-// noteApp notes what app.yaml says but for its agents, which are noted where
-// they stand in the tree.
-func (o *Outline) noteApp(n *spec.Node) {
-	if o == nil || n.Kind != spec.Mapping {
-		return
-	}
-	p := part{}
-	for _, e := range n.Entries {
-		switch e.Key.Value {
-		case "agents", "root_agent":
-		case "models", "tools":
-			for _, named := range e.Value.Entries {
-				p[e.Key.Value+"."+named.Key.Value] = textOf(named.Value)
-			}
-		default:
-			p[e.Key.Value] = textOf(e.Value)
-		}
-	}
-	o.parts[appPart] = p
-}
-
-// reserve keeps the place of an agent before those below it.
-func (o *Outline) reserve() int {
-	if o == nil {
-		return 0
-	}
-	o.agents = append(o.agents, "")
-	return len(o.agents) - 1
-}
-
-// noteAgent notes what an agent says of itself, at its place. One that stands in
-// several places is noted once.
-func (o *Outline) noteAgent(at int, n *spec.Node, subs []*placed) {
-	if o == nil {
-		return
-	}
-	p := part{}
-	for _, e := range n.Entries {
-		switch e.Key.Value {
-		case "name", "agents", "sub_agents":
-		case "tools":
-			for _, t := range e.Value.Items {
-				p["tool "+toolName(t)] = textOf(t)
-			}
-		default:
-			p[e.Key.Value] = textOf(e.Value)
-		}
-	}
-	for _, sub := range subs {
-		p["sub-agent "+sub.name] = ""
-	}
-	name := "agent " + textOf(n.Get("name"))
-	for i := 2; o.parts[name] != nil; i++ {
-		if maps.Equal(o.parts[name], p) {
-			return
-		}
-		name = fmt.Sprintf("agent %s (%d)", textOf(n.Get("name")), i)
-	}
-	o.agents[at] = name
-	o.parts[name] = p
-}
-
-// toolName is how a tool is called where an agent lists it.
-func toolName(n *spec.Node) string {
-	for _, key := range []string{"use", "name"} {
-		if at := n.Get(key); at != nil {
-			return at.Value
-		}
-	}
-	if len(n.Entries) == 0 {
-		return textOf(n)
-	}
-	if at := n.Entries[0].Value.Get("name"); at != nil {
-		return at.Value
-	}
-	return n.Entries[0].Key.Value
-}
-
-// textOf is a value as text: a scalar's own, else JSON. An agent in it is its
-// name: it is noted by itself.
-func textOf(n *spec.Node) string {
-	if n == nil {
-		return ""
-	}
-	if n.Kind == spec.Scalar {
-		return n.Value
-	}
-	text, err := json.Marshal(withoutAgents(n))
-	if err != nil {
-		return err.Error()
-	}
-	return string(text)
-}
-
-func withoutAgents(n *spec.Node) any {
-	switch {
-	case n.Kind == spec.Mapping && n.Get("name") != nil && (n.Get("instruction") != nil || n.Get("agent_class") != nil):
-		return "agent " + n.Get("name").Value
-	case n.Kind == spec.Mapping:
-		m := map[string]any{}
-		for _, e := range n.Entries {
-			m[e.Key.Value] = withoutAgents(e.Value)
-		}
-		return m
-	case n.Kind == spec.Sequence:
-		all := make([]any, len(n.Items))
-		for i, item := range n.Items {
-			all[i] = withoutAgents(item)
-		}
-		return all
-	}
-	return n.Any()
-}
-
-// A Change is one thing that two outlines say differently.
-type Change struct {
-	// Where is an agent or app.yaml; Field is empty when all of it came or went.
-	Where string `json:"where"`
-	Field string `json:"field,omitempty"`
-	// What is added, removed or changed.
-	What string `json:"what"`
-	// Before and After are the texts.
-	Before string `json:"before,omitempty"`
-	After  string `json:"after,omitempty"`
-}
-
-// The words of Change.What.
-const (
-	Added   = "added"
-	Removed = "removed"
-	Changed = "changed"
-)
-
-// Compare lists what b says otherwise than a, app.yaml first and then agents in
-// the order of b's tree. What means the same to the loader is no change.
-func Compare(a, b *Outline) []Change {
-	names := append([]string{appPart}, b.agents...)
-	for _, name := range a.agents {
-		if !slices.Contains(names, name) {
-			names = append(names, name)
-		}
-	}
-	var all []Change
-	for _, name := range names {
-		was, is := a.parts[name], b.parts[name]
-		switch {
-		case was == nil && is != nil && name != appPart:
-			all = append(all, Change{Where: name, What: Added})
-		case was != nil && is == nil && name != appPart:
-			all = append(all, Change{Where: name, What: Removed})
-		default:
-			all = append(all, was.compare(is, name)...)
-		}
-	}
-	return all
-}
-
-func (p part) compare(q part, where string) []Change {
-	both := maps.Clone(p)
-	if both == nil {
-		both = part{}
-	}
-	maps.Copy(both, q)
-	var all []Change
-	for _, field := range slices.Sorted(maps.Keys(both)) {
-		was, before := p[field]
-		is, after := q[field]
-		c := Change{Where: where, Field: field, What: Changed, Before: was, After: is}
-		switch {
-		case before && after && was == is:
-			continue
-		case !before:
-			c.What = Added
-		case !after:
-			c.What = Removed
-		}
-		all = append(all, c)
-	}
-	return all
-}
-
-// ChangedFiles lists the files that are not the same in both, sorted.
-func ChangedFiles(a, b map[string][]byte) []string {
-	both := maps.Clone(a)
-	maps.Copy(both, b)
-	return slices.DeleteFunc(slices.Sorted(maps.Keys(both)), func(name string) bool {
-		was, before := a[name]
-		is, after := b[name]
-		return before == after && bytes.Equal(was, is)
+// Outline reads an app's folder, with its tests, for editors. The problems are
+// those of [Loader.Check].
+func (l *Loader) Outline(ctx context.Context, dir string) (*Outline, spec.Diagnostics) {
+	var o *Outline
+	got := l.load(ctx, dir, func(j *job, ctx context.Context, root *placed) *Suite {
+		s := j.readTests(ctx, root)
+		o = j.outline(ctx, root)
+		return s
 	})
+	if got.app != nil {
+		got.app.Close()
+	}
+	if o == nil {
+		o = &Outline{}
+	}
+	return o, got.ds
+}
+
+func (j *job) outline(ctx context.Context, root *placed) *Outline {
+	agents, tools, models := map[string]Named{}, map[string]Named{}, map[string]Named{}
+	for name, p := range j.names.agents {
+		agents[name] = namedAt(name, p.node)
+	}
+	for name, p := range j.names.tools {
+		tools[name] = namedAt(name, p.node)
+	}
+	for name, p := range j.names.models {
+		models[name] = namedAt(name, p.node)
+	}
+	if root != nil {
+		root.each(func(p *placed) {
+			agents[p.name] = namedAt(p.name, p.plan.Node)
+			for _, t := range p.tools {
+				for _, name := range t.names(ctx) {
+					if _, known := tools[name]; !known && t.node != nil {
+						tools[name] = namedAt(name, t.node)
+					}
+				}
+			}
+		})
+	}
+	return &Outline{
+		Agents: sortedNames(agents), Tools: sortedNames(tools), Models: sortedNames(models),
+		State: stateKeysOf(j.src.documents), Documents: j.src.documents,
+	}
+}
+
+func namedAt(name string, n *spec.Node) Named {
+	d := Named{Name: name, Pos: n.Pos}
+	for _, key := range []string{"description", "provider", "model"} {
+		if at := n.Get(key); at != nil && at.Kind == spec.Scalar {
+			d.Doc = cmp.Or(d.Doc, at.Value)
+		}
+	}
+	return d
+}
+
+func sortedNames(all map[string]Named) []Named {
+	return slices.SortedFunc(maps.Values(all), func(a, b Named) int { return cmp.Compare(a.Name, b.Name) })
+}
+
+// stateKeysOf are the keys under output_key, set and state_schema.
+func stateKeysOf(documents map[string]*spec.Node) []string {
+	var keys []string
+	var walk func(n *spec.Node)
+	walk = func(n *spec.Node) {
+		for _, e := range n.Entries {
+			switch {
+			case e.Key.Value == "output_key" && e.Value.Kind == spec.Scalar && !e.Value.IsNull():
+				keys = append(keys, e.Value.Value)
+			case e.Key.Value == "set" || e.Key.Value == "state_schema":
+				schema := e.Value
+				if properties := schema.Get("properties"); properties != nil {
+					schema = properties
+				}
+				keys = append(keys, schema.Keys()...)
+			}
+			walk(e.Value)
+		}
+		for _, item := range n.Items {
+			walk(item)
+		}
+	}
+	for _, n := range documents {
+		walk(n)
+	}
+	slices.Sort(keys)
+	return slices.Compact(keys)
 }

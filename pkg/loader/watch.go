@@ -68,6 +68,8 @@ type WatchOptions struct {
 	Clock func() time.Time
 	// Logger is told of every load; nil is silent.
 	Logger *slog.Logger
+	// Gate is asked before an app is let in; nil is [Loader.Gate].
+	Gate Gate
 	// Problems gets the problems of every load as text for people, with source
 	// lines and carets; nil drops them.
 	Problems io.Writer
@@ -92,9 +94,10 @@ type Status struct {
 
 // watched is one app's folder between looks.
 type watched struct {
-	dir    string
-	tree   tree
-	loaded string // the content that was loaded last
+	dir     string
+	tree    tree
+	outside []string // files elsewhere that the app was loaded from
+	loaded  string   // the content that was loaded last
 	// pending is the content seen at the last look, not loaded yet; since is when
 	// it was seen first.
 	pending string
@@ -125,6 +128,9 @@ func NewWatch(l *Loader, host Host, dirs []string, opts *WatchOptions) *Watch {
 	w.opts.Absence = cmp.Or(w.opts.Absence, 2*time.Second)
 	if w.opts.Watcher == nil {
 		w.opts.Watcher = fsnotify.NewWatcher
+	}
+	if w.opts.Gate == nil {
+		w.opts.Gate = l.Gate
 	}
 	if w.opts.Clock == nil {
 		w.opts.Clock = time.Now
@@ -232,7 +238,7 @@ func (w *Watch) miss(name string, p pass) (again bool) {
 
 func (w *Watch) compare(ctx context.Context, name string, p pass) (again bool) {
 	a := w.apps[name]
-	hash, err := a.tree.hash(a.dir, time.Now())
+	hash, err := a.hash()
 	switch {
 	case err != nil:
 		w.opts.Logger.Warn("cannot read an app's folder: what was loaded serves on", "app", name, "error", err)
@@ -247,18 +253,30 @@ func (w *Watch) compare(ctx context.Context, name string, p pass) (again bool) {
 	case w.opts.Clock().Sub(a.since) < w.opts.Settle:
 		return true // somebody else has looked just now
 	}
-	loaded, ds := w.loader.LoadFiles(ctx, a.dir)
+	before := a.outside
+	got := w.loader.load(ctx, a.dir, nil)
 	// What was read in the middle of a change is not what was seen twice.
-	if now, err := a.tree.hash(a.dir, time.Now()); !p.atOnce && (err != nil || now != hash) {
-		if loaded != nil {
-			loaded.App.Close()
+	if now, err := a.hash(); !p.atOnce && (err != nil || now != hash) {
+		if got.app != nil {
+			got.app.Close()
 		}
 		a.pending, a.since = now, w.opts.Clock()
 		return true
 	}
+	if a.outside = got.outside; !slices.Equal(before, a.outside) {
+		if hash, err = a.hash(); err != nil {
+			hash = ""
+		}
+	}
 	a.loaded, a.pending = hash, ""
-	w.take(ctx, a, outcome{name, loaded, ds}, p)
+	w.take(ctx, a, outcome{name, got}, p)
 	return false
+}
+
+// hash is that of the folder, and of the files elsewhere.
+func (a *watched) hash() (string, error) {
+	hash, err := a.tree.hash(a.dir, time.Now())
+	return hash + hashFiles(a.outside), err
 }
 
 // watchedFolders are all folders in which a change can matter: those of apps,

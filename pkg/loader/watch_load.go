@@ -59,31 +59,29 @@ func (w *Watch) Revive(ctx context.Context, app, revision string) (*runtime.App,
 	return w.loader.LoadRevision(ctx, rev, s.Dir)
 }
 
-// An outcome is what came of loading a folder; loaded is nil when the app has
-// problems.
+// An outcome is what came of loading a folder.
 type outcome struct {
-	name   string
-	loaded *Loaded
-	ds     spec.Diagnostics
+	name string
+	loaded
 }
 
 // take swaps a loaded app in, or keeps the one that serves.
 func (w *Watch) take(ctx context.Context, a *watched, o outcome, p pass) {
 	old, _ := w.Status(o.name)
-	s := Status{App: o.name, Dir: a.dir, Revision: old.Revision, OK: o.loaded != nil, Diagnostics: o.ds, Loaded: w.opts.Clock()}
+	s := Status{App: o.name, Dir: a.dir, Revision: old.Revision, OK: o.app != nil, Diagnostics: o.ds, Loaded: w.opts.Clock()}
 	switch {
-	case o.loaded == nil:
+	case o.app == nil:
 		w.refused(o.name, s)
-	case o.loaded.App.Revision == old.Revision:
-		o.loaded.App.Close()
+	case o.app.Revision == old.Revision:
+		o.app.Close()
 	case a.manual && !p.letIn:
-		s.OK, s.Waiting = false, o.loaded.App.Revision
-		o.loaded.App.Close()
+		s.OK, s.Waiting = false, o.app.Revision
+		o.app.Close()
 		w.opts.Logger.Info("the app has changed, and waits to be let in by SIGHUP or POST /-/reload", "app", o.name, "revision", s.Revision, "waiting", s.Waiting)
 	default:
-		w.swap(ctx, a, o.loaded, &s)
+		w.admit(ctx, a, o, &s)
 	}
-	if err := o.ds.WriteText(w.opts.Problems); err != nil {
+	if err := s.Diagnostics.WriteText(w.opts.Problems); err != nil {
 		w.opts.Logger.Warn("cannot print the problems of an app", "app", o.name, "error", err)
 	}
 	w.statusMu.Lock()
@@ -91,24 +89,29 @@ func (w *Watch) take(ctx context.Context, a *watched, o outcome, p pass) {
 	w.statusMu.Unlock()
 }
 
-// swap lets an app serve whose revision is kept: events will name it. One that
-// cannot be kept is tried again at a later look.
-func (w *Watch) swap(ctx context.Context, a *watched, loaded *Loaded, s *Status) {
-	if w.opts.Revisions != nil {
-		if err := loaded.Keep(ctx, w.opts.Revisions); err != nil {
-			loaded.App.Close()
-			a.loaded, s.OK = "", false
-			s.Diagnostics = append(slices.Clone(s.Diagnostics), spec.Diagnostic{
+// admit puts an app before the gate, keeps its revision, since events will name
+// it, and lets it serve. One that cannot be kept is tried again at a later look.
+func (w *Watch) admit(ctx context.Context, a *watched, o outcome, s *Status) {
+	s.Diagnostics = append(slices.Clone(o.ds), w.opts.Gate(ctx, a.dir, o.app)...)
+	if !s.Diagnostics.HasErrors() && w.opts.Revisions != nil {
+		kept := &Loaded{o.app, o.files}
+		if err := kept.Keep(ctx, w.opts.Revisions); err != nil {
+			a.loaded = ""
+			s.Diagnostics = append(s.Diagnostics, spec.Diagnostic{
 				Pos: spec.Pos{File: filepath.ToSlash(a.dir)}, Rule: "file", Message: "the app's revision cannot be kept, and does not serve before it is: " + err.Error(),
 			})
-			w.refused(s.App, *s)
-			return
 		}
 	}
-	s.Revision, a.manual = loaded.App.Revision, loaded.App.Reload.Sessions == runtime.FollowManual
-	warnings := len(s.Diagnostics)
-	w.host.Swap(loaded.App)
-	w.opts.Logger.Info("app loaded", "app", s.App, "revision", s.Revision, "warnings", warnings)
+	s.Diagnostics.Sort()
+	if s.Diagnostics.HasErrors() {
+		s.OK = false
+		o.app.Close()
+		w.refused(s.App, *s)
+		return
+	}
+	s.Revision, a.manual = o.app.Revision, o.app.Reload.Sessions == runtime.FollowManual
+	w.host.Swap(o.app)
+	w.opts.Logger.Info("app loaded", "app", s.App, "revision", s.Revision, "warnings", len(s.Diagnostics))
 }
 
 // refused tells of problems, unless they were told before.

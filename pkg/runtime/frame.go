@@ -94,23 +94,20 @@ func (inv *Invocation) Checkpoint(state map[string]any) *session.Event {
 // runFrame runs the agent of a resumable app between its callbacks, from where
 // it was, and says so when it has ended. What was done before is not done
 // again, nor said again.
-func (inv *Invocation) runFrame(ctx context.Context) Events {
-	return func(yield func(*session.Event, error) bool) {
-		if inv.frame.past.hasEnded() {
-			return
-		}
-		goOn, ok := inv.enterFrame(ctx, yield)
-		if ok && goOn {
-			_, ok = forward(inv.play(ctx), yield)
-			ok = ok && !inv.Paused() && inv.askAfter(ctx, yield)
-		}
-		if _, join := inv.node.agent.(*JoinNode); !ok || join {
-			return
-		}
-		ev := inv.NewEvent()
-		ev.Actions.EndOfAgent = true
-		yield(ev, nil)
+func (inv *Invocation) runFrame(ctx context.Context, yield func(*session.Event, error) bool) bool {
+	if inv.frame.past.hasEnded() {
+		return true
 	}
+	goOn, ok := inv.enterFrame(ctx, yield)
+	if ok && goOn {
+		ok = inv.play(ctx, yield) && (inv.Paused() || inv.askAfter(ctx, yield))
+	}
+	if _, join := inv.node.agent.(*JoinNode); !ok || join || inv.Paused() {
+		return ok
+	}
+	ev := inv.NewEvent()
+	ev.Actions.EndOfAgent = true
+	return yield(ev, nil)
 }
 
 // enterFrame asks the agent's condition and its callbacks before it, unless it
@@ -151,7 +148,7 @@ func (inv *Invocation) askAfter(ctx context.Context, yield func(*session.Event, 
 	if inv.node.hooks == nil || len(inv.asideEvents(asideAfterAgent)) > 0 {
 		return true
 	}
-	_, ok := inv.aside(asideAfterAgent).askAround(ctx, "after_agent", inv.node.hooks.afterAgent, yield)
+	_, ok := inv.aside(asideAfterAgent).askAround(ctx, afterAgent, inv.node.hooks.afterAgent, yield)
 	return ok
 }
 
@@ -288,11 +285,15 @@ func (rec *record) answered(call string) bool {
 	return false
 }
 
-// modelAnswers counts how often models were asked, as far as events tell.
-func (rec *record) modelAnswers() int {
+// modelAnswers counts how often models were asked, as far as events tell. A call
+// that a ToolNode made is no model's.
+func (rec *record) modelAnswers(app *App) int {
 	n := 0
 	for _, ev := range rec.events {
-		aside := strings.HasSuffix(ev.NodePath, ")") || ev.Actions.SetModelResponse != nil && len(ev.Responses()) == 0
+		if at := app.find(ev.Author); at != nil && at.isNode() {
+			continue
+		}
+		aside := strings.HasSuffix(ev.NodePath, ")") || isCodeResult(ev.Content) || ev.Actions.SetModelResponse != nil && len(ev.Responses()) == 0
 		if !aside && (ev.Content != nil && ev.Content.Role != "user" || ev.ErrorCode != "") {
 			n++
 		}

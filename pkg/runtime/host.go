@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"maps"
 	"slices"
@@ -68,6 +69,20 @@ func NewHost(st *store.Store, opts *Options) *Host {
 	h.revived.build = opts.Revive
 	h.apps.Store(&map[string]*App{})
 	return h
+}
+
+// InMemory makes a host with apps over a new store in memory: sessions live as
+// long as the host. It is for tests and for programs that keep nothing.
+func InMemory(apps ...*App) (*Host, error) {
+	st, err := store.Open(context.Background(), "memory:", nil)
+	if err != nil {
+		return nil, err
+	}
+	h := NewHost(st, nil)
+	for _, app := range apps {
+		h.Swap(app)
+	}
+	return h, nil
 }
 
 // Store is where the host's sessions and artifacts are kept.
@@ -186,13 +201,34 @@ func (h *Host) Run(ctx context.Context, req *RunRequest) Events {
 			yield(nil, err)
 			return
 		}
-		key := session.Key{App: req.App, User: req.UserID, ID: req.SessionID}
-		free, err := h.store.Sessions.Acquire(ctx, key, h.wait)
+		sess, free, err := h.enter(ctx, app, req)
 		if err != nil {
-			yield(nil, storeFailure(key, err))
+			yield(nil, err)
 			return
 		}
 		defer free()
-		h.carryOut(ctx, app, key, req, yield)
+		h.carryOut(ctx, app, sess, req, yield)
+	}
+}
+
+// enter waits until the session is this run's, and reads it, or makes it. Where
+// another host was faster in making it, that host has it, and is waited for.
+func (h *Host) enter(ctx context.Context, app *App, req *RunRequest) (sess *session.Session, free func(), err error) {
+	key := session.Key{App: req.App, User: req.UserID, ID: req.SessionID}
+	for {
+		if free, err = h.store.Sessions.Acquire(ctx, key, h.wait); err != nil {
+			return nil, nil, storeFailure(key, err)
+		}
+		sess, err = h.store.Sessions.Get(ctx, key, app.Config.SessionWindow.options())
+		if req.CreateSession && errors.Is(err, session.ErrNotFound) {
+			sess, err = h.store.Sessions.Create(ctx, key, nil)
+		}
+		if err == nil {
+			return sess, free, nil
+		}
+		free()
+		if !errors.Is(err, session.ErrExists) {
+			return nil, nil, storeFailure(key, err)
+		}
 	}
 }

@@ -13,6 +13,9 @@ const (
 	FollowManual      SessionPolicy = "manual"       // the newest that somebody let in
 )
 
+// GateTests is the gate of the tests that stand beside an app.
+const GateTests = "tests"
+
 // DefaultKeepRevisions is how many revisions of an app are kept where nothing
 // is said.
 const DefaultKeepRevisions = 20
@@ -21,6 +24,7 @@ const DefaultKeepRevisions = 20
 // reload of app.yaml.
 type ReloadConfig struct {
 	Sessions      SessionPolicy `yaml:"sessions" enum:"next_turn|new_sessions|manual" default:"next_turn" doc:"Whom a change reaches: every session with its next turn, only sessions that begin after it, or nobody until somebody says so by SIGHUP, POST /-/reload or a new start."`
+	Gate          []string      `yaml:"gate" enum:"tests" doc:"What a change must pass before it is let in: tests is that all tests beside the app pass. What served before serves on when they do not."`
 	KeepRevisions int           `yaml:"keep_revisions" default:"20" doc:"How many revisions of the app the session database keeps with their files, the one that serves included."`
 }
 

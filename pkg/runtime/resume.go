@@ -68,7 +68,7 @@ func (r *run) goOnWith(rec *record, id string, req *RunRequest) error {
 		r.turn = countTurns(r.sess.History)
 	}
 	r.id, r.record = id, rec
-	r.budget.used.Store(int64(rec.modelAnswers()))
+	r.budget.used.Store(int64(rec.modelAnswers(r.app)))
 	return nil
 }
 
@@ -203,6 +203,9 @@ func (s *step) takeUp(ctx context.Context) bool {
 		return false
 	}
 	last := f.past.last()
+	if code := s.openCode(last); code != "" {
+		return s.carryOut(ctx, code)
+	}
 	switch {
 	case last == nil || last.ErrorCode != "":
 		return true
@@ -220,7 +223,7 @@ func (s *step) takeUp(ctx context.Context) bool {
 	return ok && !last.IsFinal()
 }
 
-func (s *step) waits() bool { return len(s.inv.frame.waiting) > 0 }
+func (s *step) waits() bool { return s.inv.frame != nil && len(s.inv.frame.waiting) > 0 }
 
 // made says whether the calls that a person decided on are this frame's.
 func (f *frame) made(d *decisions) bool {
@@ -242,7 +245,7 @@ func (s *step) unanswered() []*genai.FunctionCall {
 	var calls []*genai.FunctionCall
 	done := map[string]bool{}
 	for _, ev := range s.inv.frame.past.all() {
-		if made := ev.Calls(); len(made) > 0 && !isRequest(ev, made[0]) {
+		if made := ev.Calls(); len(made) > 0 && !IsRequest(ev, made[0]) {
 			calls = made
 		}
 		for _, f := range ev.Responses() {
@@ -276,7 +279,7 @@ func (s *step) asked(request, call string) bool {
 			if original != nil {
 				about = original["id"]
 			}
-			if c.Name == request && isRequest(ev, c) && about == call {
+			if c.Name == request && IsRequest(ev, c) && about == call {
 				return true
 			}
 		}

@@ -68,9 +68,15 @@ func (h *Host) Rewind(ctx context.Context, req *RewindRequest) Events {
 			yield(nil, err)
 			return
 		}
-		if app != nil {
-			h.carryOut(ctx, app, key, &RunRequest{Message: req.Message, Streaming: req.Streaming}, yield)
+		if app == nil {
+			return
 		}
+		sess, err := h.store.Sessions.Get(ctx, key, app.Config.SessionWindow.options())
+		if err != nil {
+			yield(nil, storeFailure(key, err))
+			return
+		}
+		h.carryOut(ctx, app, sess, &RunRequest{Message: req.Message, Streaming: req.Streaming}, yield)
 	}
 }
 

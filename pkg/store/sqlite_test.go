@@ -130,10 +130,10 @@ func TestRepeatInABatch(t *testing.T) {
 	ev.ID = "one"
 	appendTo(t, s, sess, ev)
 	b := s.Sessions.backend.(*sqlBackend)
-	repeat := &appendJob{record: &record{key: alice, version: 1, event: ev}}
+	repeat := &appendJob{record: record{key: alice, version: 1, event: ev}}
 	other := change(nil)
 	other.ID = "two"
-	next := &appendJob{record: &record{key: alice, version: 1, event: other}}
+	next := &appendJob{record: record{key: alice, version: 1, event: other}}
 	batch := []*job{
 		{run: func(w *writer) error { return w.append(repeat, b.dialect) }},
 		{run: func(w *writer) error { return w.append(next, b.dialect) }},
