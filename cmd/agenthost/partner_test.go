@@ -187,7 +187,7 @@ func until(ts *testscript.TestScript, what string, there func() bool) {
 }
 
 func sendSignal(ts *testscript.TestScript, args []string) {
-	signals := map[string]os.Signal{"INT": os.Interrupt, "TERM": syscall.SIGTERM}
+	signals := map[string]os.Signal{"INT": os.Interrupt, "TERM": syscall.SIGTERM, "HUP": syscall.SIGHUP}
 	ts.Check(hostOf(ts).Process.Signal(signals[args[0]]))
 }
 

@@ -25,7 +25,7 @@ func updating() bool { return flag.Lookup("update").Value.String() == "true" }
 //	host NAME                         what follows is about the host NAME (before: serve); $URL is its address
 //	serve-bg ARG...                   start agenthost serve, set $URL; output in NAME.out, NAME.err
 //	                                  (at a free port, unless ARG has --addr or is --default-addr)
-//	signal INT|TERM                   send a signal to it
+//	signal INT|TERM|HUP               send a signal to it
 //	end-with INT|TERM                 the same, and see it end with status 0
 //	kill-9                            end it at once
 //	exited CODE                       wait until it ended, with this status

@@ -26,6 +26,8 @@ type Host struct {
 
 	mu   sync.Mutex // serialises Swap and Remove
 	apps atomic.Pointer[map[string]*App]
+
+	revived revived
 }
 
 // Options are what a host may be given. The zero value works.
@@ -37,6 +39,10 @@ type Options struct {
 	// Wait bounds how long a run waits for another run of its session; zero is
 	// 30 seconds.
 	Wait time.Duration
+	// Revive builds an app of a revision that served once, for invocations and
+	// sessions that go on with it; [session.ErrNotFound] is one that is not kept.
+	// Nil has everything go on with the one that serves.
+	Revive func(ctx context.Context, app, revision string) (*App, error)
 	// Logger gets what nobody else is told; nil is silent.
 	Logger *slog.Logger
 }
@@ -60,6 +66,7 @@ func NewHost(st *store.Store, opts *Options) *Host {
 	if h.logger == nil {
 		h.logger = slog.New(slog.DiscardHandler)
 	}
+	h.revived.build = opts.Revive
 	h.apps.Store(&map[string]*App{})
 	return h
 }
@@ -120,6 +127,9 @@ func (h *Host) replace(name string, app *App) {
 	h.mu.Unlock()
 	if old != nil && old != app {
 		old.hold.release()
+	}
+	if app == nil {
+		h.revived.drop(name)
 	}
 }
 
