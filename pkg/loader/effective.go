@@ -126,7 +126,7 @@ func (j *job) rules(list *spec.Node) *spec.Node {
 		name := item.Get("name")
 		f, ok := part{}, false
 		if name != nil && len(item.Entries) == 1 {
-			if _, registered := j.loader.opts.Functions[name.Value]; !registered {
+			if _, registered := j.loader.opts.Functions.Callbacks[name.Value]; !registered {
 				f, ok = j.function(name.Value)
 			}
 		}

@@ -51,15 +51,14 @@ type Options struct {
 	// Wrap, if set, is put around every model, such as [provider.Recorder.Wrap].
 	Wrap func(model.LLM) model.LLM
 	// WrapTool, if set, is put around every tool of a kind that documents
-	// declare, such as [RecordTools] and [ReplayTools]; not around the built-in
-	// ones and agents.
+	// declare and every tool of Functions, such as [RecordTools] and
+	// [ReplayTools]; not around the built-in ones and agents.
 	WrapTool func(tool.Tool) tool.Tool
 	// Replace, if set, gives every tool of every agent the one that takes its
 	// place: built-in ones and agents too.
 	Replace func(tool.Tool) tool.Tool
-	// Functions are the callbacks that documents may name, by name; a name
-	// counts in the lists of those hooks that it has functions for.
-	Functions map[string]runtime.Callbacks
+	// Functions are the program's own that documents may name.
+	Functions runtime.Functions
 	// Logger gets what models and tools have to say; nil is silent.
 	Logger *slog.Logger
 }

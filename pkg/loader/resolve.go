@@ -215,8 +215,9 @@ func (j *job) resolveAgent(ctx context.Context, n *spec.Node, t trail) *placed {
 	j.report(ds...)
 	j.report(checkConfig(plan.Config, n)...)
 	j.readFiles(plan.Config)
+	j.bind(plan.Config)
 	p := &placed{plan: plan, name: j.checkName(n), base: base}
-	p.callbacks, ds = runtime.DecodeCallbacks(n, j.loader.opts.Functions)
+	p.callbacks, ds = runtime.DecodeCallbacks(n, j.loader.opts.Functions.Callbacks)
 	j.report(ds...)
 	if m, ok := plan.Config.(interface{ ModelName() spec.Text }); ok {
 		p.model = j.modelOf(ctx, m.ModelName())
@@ -241,6 +242,15 @@ func (j *job) resolveAgent(ctx context.Context, n *spec.Node, t trail) *placed {
 	}
 	j.checkToolNames(ctx, p)
 	return p
+}
+
+// bind lets a config find the program's functions that it names.
+func (j *job) bind(config any) {
+	if c, ok := config.(interface {
+		Bind(f *runtime.Functions) spec.Diagnostics
+	}); ok {
+		j.report(c.Bind(&j.loader.opts.Functions)...)
+	}
 }
 
 // checkConfig asks a config for the problems that only it can see.

@@ -80,6 +80,9 @@ func (j *job) declaredTool(ctx context.Context, p part, t trail) []*placedTool {
 // namedTool is a tool by ADK's name.
 func (j *job) namedTool(ctx context.Context, ref *runtime.ToolRef, t trail) []*placedTool {
 	name := ref.Name.Value
+	if own, ok := j.loader.opts.Functions.Tools[name]; ok {
+		return j.programTool(ref, own)
+	}
 	if kind, ok := j.loader.agentTools.Lookup(name); ok && name == "AgentTool" {
 		return j.agentTool(ctx, kind, argsOf(ref), t)
 	}
@@ -96,6 +99,28 @@ func (j *job) namedTool(ctx context.Context, ref *runtime.ToolRef, t trail) []*p
 	}
 	j.report(unknownTool(ref, j.loader.builtins.Names()))
 	return nil
+}
+
+// programTool is a tool that the program has under this name. It is built, so
+// there is nothing to set.
+func (j *job) programTool(ref *runtime.ToolRef, t tool.Tool) []*placedTool {
+	if !ref.Args.IsNull() {
+		j.report(ref.Args.Errorf("tool", "tool %s is one of this program, which built it: it takes no args", ref.Name.Value))
+		return nil
+	}
+	set := tool.One(t)
+	if _, agent := t.(*runtime.AgentTool); !agent {
+		set = j.wrapped(set)
+	}
+	return []*placedTool{{set: set}}
+}
+
+// wrapped is a set with what the loader puts around tools.
+func (j *job) wrapped(set tool.Set) tool.Set {
+	if wrap := j.loader.opts.WrapTool; wrap != nil {
+		return wrappedSet{set, wrap}
+	}
+	return set
 }
 
 func unknownTool(ref *runtime.ToolRef, builtins []string) spec.Diagnostic {
@@ -135,9 +160,7 @@ func (j *job) kindTool(ctx context.Context, ref *runtime.ToolRef, t trail) []*pl
 	if kind, ok := j.loader.toolKinds.Lookup(name); ok {
 		found := j.buildTool(ctx, kind, ref.Config)
 		for _, t := range found {
-			if wrap := j.loader.opts.WrapTool; wrap != nil {
-				t.set = wrappedSet{t.set, wrap}
-			}
+			t.set = j.wrapped(t.set)
 		}
 		return found
 	}
