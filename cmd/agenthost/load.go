@@ -28,7 +28,8 @@ func (f *loadFlags) add(flags *pflag.FlagSet) {
 var overlayName = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 
 // onto returns options with what the flags say; nil options are the zero ones.
-// A name that no app has an overlay of is a slip.
+// A name that no app has an overlay of is a slip; without folders there is no
+// telling.
 func (f *loadFlags) onto(opts *loader.Options, dirs ...string) (*loader.Options, error) {
 	if opts == nil {
 		opts = &loader.Options{}
@@ -39,7 +40,7 @@ func (f *loadFlags) onto(opts *loader.Options, dirs ...string) (*loader.Options,
 			return nil, failedf("--secrets %s: there is no such folder", f.secrets)
 		}
 	}
-	if f.env == "" {
+	if f.env == "" || len(dirs) == 0 {
 		return opts, nil
 	}
 	if !overlayName.MatchString(f.env) {
