@@ -112,12 +112,13 @@ func Unfinished(events []*session.Event) string {
 // root is the invocation's first agent: that of its record, or a choice.
 func (r *run) root() (*Invocation, error) {
 	if !r.app.Resumable {
-		return &Invocation{run: r, node: r.pick()}, nil
+		return r.picked(), nil
 	}
 	path := r.record.root()
 	if path == "" {
-		n := r.pick()
-		return &Invocation{run: r, node: n, frame: &frame{path: n.agent.Name() + "@1"}}, nil
+		inv := r.picked()
+		inv.frame = &frame{path: inv.node.agent.Name() + "@1"}
+		return inv, nil
 	}
 	name := path[:len(path)-len("@1")]
 	n := r.app.find(name)
