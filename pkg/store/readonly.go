@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"net/url"
 	"os"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -95,18 +94,6 @@ func OpenReadOnly(ctx context.Context, url string) (*ReadOnly, error) {
 		return nil, errors.Join(fmt.Errorf("opening %q: %w", Redacted(url), err), r.Close())
 	}
 	return r, nil
-}
-
-// Redacted is a URL without its password, for messages.
-func Redacted(text string) string {
-	if !strings.Contains(text, "@") {
-		return text
-	}
-	u, err := url.Parse(text)
-	if err != nil || u.Host == "" {
-		return regexp.MustCompile(`:[^:@/]*@`).ReplaceAllString(text, ":xxxxx@")
-	}
-	return u.Redacted()
 }
 
 func readSQLite(rest string) (*sql.DB, error) {

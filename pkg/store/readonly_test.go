@@ -2,19 +2,6 @@ package store
 
 import "testing"
 
-func TestRedacted(t *testing.T) {
-	for in, want := range map[string]string{
-		"sqlite:///a@b.db":                     "sqlite:///a@b.db",
-		"postgresql+asyncpg://me:secret@h/db":  "postgresql+asyncpg://me:xxxxx@h/db",
-		"postgres://me:se%zzcret@h/db?sslmode": "postgres://me:xxxxx@h/db?sslmode",
-		"mysql://me@h/db":                      "mysql://me@h/db",
-	} {
-		if got := Redacted(in); got != want {
-			t.Errorf("Redacted(%q) = %q, want %q", in, got, want)
-		}
-	}
-}
-
 func TestNumberParameters(t *testing.T) {
 	if got := numberParameters("a = ? AND b IN (?, ?)"); got != "a = $1 AND b IN ($2, $3)" {
 		t.Error(got)

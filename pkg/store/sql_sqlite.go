@@ -43,7 +43,7 @@ func parseSQLite(rest string) (sqliteURL, error) {
 	u.path = filepath.Clean(path)
 	params, err := url.ParseQuery(query)
 	if err != nil {
-		return u, fmt.Errorf("parameters %q: %w", query, err)
+		return u, errUnreadableParams()
 	}
 	for name, values := range params {
 		if name != "synchronous" {
