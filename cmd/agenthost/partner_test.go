@@ -67,6 +67,7 @@ func commands() map[string]command {
 		"listen":    affirmed(listen),
 		"keep-last": affirmed(keepLast),
 		"sqlite":    affirmed(sqlite),
+		"sql":       affirmed(carryOut),
 	}
 }
 

@@ -20,7 +20,7 @@ var floors = map[string]int{
 	"cmd/agenthost": 6, "internal/proof": 6,
 
 	// Test support: only tests import it.
-	"internal/fakegemini": 0, "internal/fakebucket": 0, "internal/artifactsuite": 3, "internal/testenv": 5,
+	"internal/fakegemini": 0, "internal/fakebucket": 0, "internal/testdb": 0, "internal/artifactsuite": 3, "internal/testenv": 5,
 }
 
 func TestFloors(t *testing.T) {
@@ -64,5 +64,5 @@ func TestFloors(t *testing.T) {
 }
 
 func testOnly(pkg string) bool {
-	return slices.Contains([]string{"internal/fakegemini", "internal/fakebucket", "internal/artifactsuite", "internal/testenv"}, pkg)
+	return slices.Contains([]string{"internal/fakegemini", "internal/fakebucket", "internal/testdb", "internal/artifactsuite", "internal/testenv"}, pkg)
 }

@@ -36,9 +36,15 @@ func (s *source) heads(ctx context.Context) ([]head, error) {
 		}
 		all = append(all, h)
 		return nil
-	}, "SELECT s.app_name, s.user_id, s.id, "+s.Plain("s.create_time")+" FROM sessions s ORDER BY s."+s.Tie())
+	}, "SELECT s.app_name, s.user_id, s.id, "+s.Plain("s.create_time")+" FROM sessions s ORDER BY "+s.order("s"))
 	slices.SortStableFunc(all, func(a, b head) int { return a.created.Compare(b.created) })
 	return all, err
+}
+
+// order is that of rows of one time.
+func (s *source) order(table string) string {
+	column, _ := s.Tie()
+	return table + "." + column
 }
 
 // listEvents remembers the ids of all events. A session's events are then
@@ -52,7 +58,7 @@ func (s *source) listEvents(ctx context.Context) error {
 		key := session.Key{App: app.String, User: user.String, ID: id.String}
 		s.events[key] = append(s.events[key], event.String)
 		return nil
-	}, "SELECT e.app_name, e.user_id, e.session_id, e.id FROM events e ORDER BY e."+s.Tie())
+	}, "SELECT e.app_name, e.user_id, e.session_id, e.id FROM events e ORDER BY "+s.order("e"))
 }
 
 // load reads a session whole. What cannot be read of it is told to the report;

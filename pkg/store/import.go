@@ -148,13 +148,11 @@ func (i *Importer) view(ctx context.Context, show func(r *ReadOnly) error) error
 		return err
 	}
 	defer tx.Rollback()
-	name, _, _ := strings.Cut(i.url, ":")
-	for _, e := range readEngines() {
-		if slices.Contains(e.schemes, name) {
-			return show(&ReadOnly{Engine: e.name, engine: e, tx: tx})
-		}
+	e, _, err := readEngineOf(i.url)
+	if err != nil {
+		return err
 	}
-	return fmt.Errorf("databases of %s: cannot be imported into", name)
+	return show(&ReadOnly{engine: e, tx: tx})
 }
 
 // checkImport says what could not be stored.

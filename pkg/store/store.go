@@ -50,6 +50,8 @@ type Options struct {
 	Lookup func(name string) (string, bool)
 	// HTTP asks buckets; nil is a client of the store's own.
 	HTTP *http.Client
+
+	migrated func(Step) // hears of the steps that were carried out
 }
 
 // The defaults of Options.
@@ -83,6 +85,9 @@ func (o *Options) withDefaults() *Options {
 	}
 	if d.Lookup == nil {
 		d.Lookup = os.LookupEnv
+	}
+	if d.migrated == nil {
+		d.migrated = func(Step) {}
 	}
 	return &d
 }

@@ -27,10 +27,6 @@ func backends() []testBackend {
 	}
 }
 
-func sqliteFile(t testing.TB) string {
-	return "sqlite:///" + filepath.Join(t.TempDir(), "sessions.db")
-}
-
 // eachBackend runs a test of the suite on an empty store of each backend.
 func eachBackend(t *testing.T, test func(t *testing.T, s *Store)) {
 	for _, be := range backends() {
