@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"maps"
 	"slices"
@@ -177,12 +178,25 @@ func (h *Host) Run(ctx context.Context, req *RunRequest) Events {
 			return
 		}
 		key := session.Key{App: req.App, User: req.UserID, ID: req.SessionID}
-		free, err := h.store.Sessions.Acquire(ctx, key, h.wait)
+		ctx, free, err := h.store.Sessions.Acquire(ctx, key, h.wait)
 		if err != nil {
 			yield(nil, storeFailure(key, err))
 			return
 		}
 		defer free()
+		yield = tellingWhy(ctx, key, yield)
 		h.carryOut(ctx, app, key, req, yield)
+	}
+}
+
+// tellingWhy says of a run that the store has ended why it did, in the place of
+// whatever came of that.
+func tellingWhy(ctx context.Context, key session.Key, yield func(*session.Event, error) bool) func(*session.Event, error) bool {
+	return func(ev *session.Event, err error) bool {
+		cause := context.Cause(ctx)
+		if err != nil && (errors.Is(cause, session.ErrFenced) || errors.Is(cause, session.ErrNotFound)) {
+			err = storeFailure(key, cause)
+		}
+		return yield(ev, err)
 	}
 }

@@ -234,7 +234,7 @@ func TestCancelled(t *testing.T) {
 			"Append": func() error { return s.Sessions.Append(ctx, sess, change(map[string]any{"k": 1})) },
 			"Save":   func() error { _, err := s.Artifacts.Save(ctx, alice, "a", textPart("x")); return err },
 			"Acquire": func() error {
-				_, err := s.Sessions.Acquire(ctx, alice, 0)
+				_, _, err := s.Sessions.Acquire(ctx, alice, 0)
 				return err
 			},
 		}
