@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -14,15 +15,11 @@ import (
 	"agenthost/pkg/store"
 )
 
-// A head is a session without its events and state.
-type head struct {
-	key     session.Key
-	created time.Time
-	err     error // why it cannot be read
-}
-
-// heads are the sessions in the order of their creation.
+// heads also remembers where the events are.
 func (s *source) heads(ctx context.Context) ([]head, error) {
+	if err := s.listEvents(ctx); err != nil {
+		return nil, err
+	}
 	var all []head
 	err := s.Each(ctx, func(rows *sql.Rows) error {
 		var app, user, id sql.NullString
@@ -127,7 +124,20 @@ func (s *source) loadEvents(ctx context.Context, key session.Key, r *Report) ([]
 		}
 	}
 	slices.SortStableFunc(all, func(a, b *session.Event) int { return a.Timestamp.Compare(b.Timestamp) })
+	if _, known := s.Tie(); !known {
+		s.tied += countTied(all)
+	}
 	return all, nil
+}
+
+// countTied counts the events that have the time of the one before.
+func countTied(events []*session.Event) (n int) {
+	for i := 1; i < len(events); i++ {
+		if events[i].Timestamp.Equal(events[i-1].Timestamp) {
+			n++
+		}
+	}
+	return n
 }
 
 func unique(ids []string) []string {
@@ -213,13 +223,6 @@ func (s *source) event(row []any) (*session.Event, []byte, error) {
 	return ev, text, nil
 }
 
-// A shared state is that of an app, or of a user of it.
-type shared struct {
-	app, user string
-	keys      map[string]any
-	err       error
-}
-
 func (s *source) shared(ctx context.Context) ([]shared, error) {
 	var all []shared
 	for _, query := range []string{
@@ -242,4 +245,34 @@ func (s *source) shared(ctx context.Context) ([]shared, error) {
 		}
 	}
 	return all, nil
+}
+
+// memories: no ADK keeps any here.
+func (s *source) memories(context.Context, func(store.Remembered) error) error { return nil }
+
+// finish tells what holds for the whole source, and of events without a session.
+func (s *source) finish(r *Report, known map[session.Key]bool, wants func(app string) bool) {
+	for _, key := range slices.SortedFunc(maps.Keys(s.events), func(a, b session.Key) int { return cmp.Compare(a.String(), b.String()) }) {
+		if !known[key] && wants(key.App) {
+			n := len(s.events[key])
+			r.Events.Read += n
+			r.Events.LeftOut += n
+			r.leave(fmt.Sprintf("%s of session %s", plural(n, "event"), key), "the source has no such session")
+		}
+	}
+	if s.zoneless > 0 {
+		r.Notes = append(r.Notes, fmt.Sprintf("the times of %s do not tell their zone, and are read as those of %s: set TZ where they were written elsewhere",
+			plural(s.zoneless, "event"), zoneName()))
+	}
+	if s.tied > 0 {
+		r.Notes = append(r.Notes, fmt.Sprintf("%s of the same time as the one before: %s does not tell which was first, they stand by their ids", plural(s.tied, "event"), s.Engine))
+	}
+}
+
+func zoneName() string {
+	name, _ := time.Now().Zone()
+	if l := time.Local.String(); l != "Local" && l != "" {
+		name = l
+	}
+	return name
 }

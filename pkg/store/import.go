@@ -66,9 +66,7 @@ func OpenImporter(ctx context.Context, url string, opts *Options, rehearsal bool
 	if rehearsal {
 		return i, i.look(ctx)
 	}
-	// Opening changes a file's journal: that of another program is refused
-	// before.
-	if _, err := ReadStatus(ctx, url); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := refuseForeignFile(ctx, url); err != nil {
 		return nil, err
 	}
 	o := opts.withDefaults()
@@ -135,7 +133,12 @@ func (i *Importer) Session(ctx context.Context, imp *Import) (Imported, error) {
 }
 
 func (i *Importer) compare(ctx context.Context, p *plan) error {
-	if err := i.view(ctx, func(r *ReadOnly) error { return p.compare(ctx, r) }); err != nil {
+	given := *p
+	err := i.view(ctx, func(r *ReadOnly) error {
+		*p = given
+		return p.compare(ctx, r)
+	})
+	if err != nil {
 		return fmt.Errorf("reading session %s: %w", p.Key, err)
 	}
 	return nil
@@ -170,7 +173,8 @@ func (i *Importer) write(ctx context.Context, p *plan) (Imported, error) {
 	return p.outcome(), nil
 }
 
-// view shows the database as it is, if there is one.
+// view shows the database as it is, if there is one; again when the connection
+// is lost meanwhile.
 func (i *Importer) view(ctx context.Context, show func(r *ReadOnly) error) error {
 	if i.backend == nil {
 		if i.found == nil {
@@ -178,16 +182,18 @@ func (i *Importer) view(ctx context.Context, show func(r *ReadOnly) error) error
 		}
 		return show(i.found)
 	}
-	tx, err := i.backend.reads.BeginTx(ctx, &sql.TxOptions{ReadOnly: true, Isolation: sql.LevelRepeatableRead})
-	if err != nil {
-		return err
-	}
-	defer tx.Rollback()
 	e, _, err := readEngineOf(i.url)
 	if err != nil {
 		return err
 	}
-	return show(&ReadOnly{engine: e, tx: tx})
+	return i.backend.reading(func() error {
+		tx, err := i.backend.reads.BeginTx(ctx, &sql.TxOptions{ReadOnly: true, Isolation: sql.LevelRepeatableRead})
+		if err != nil {
+			return err
+		}
+		defer tx.Rollback()
+		return show(&ReadOnly{engine: e, tx: tx})
+	})
 }
 
 // checkImport says what could not be stored.

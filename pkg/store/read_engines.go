@@ -20,6 +20,8 @@ import (
 type readEngine struct {
 	// of is the name by which the schemes call the engine first.
 	of string
+	// file says that the database is a file.
+	file bool
 	// open gets what follows the colon of the URL.
 	open func(rest string) (*sql.DB, error)
 	// numbered says that parameters are written $1, $2 instead of ?.
@@ -66,6 +68,7 @@ func readEngineOf(url string) (e readEngine, rest string, err error) {
 func sqliteReader() readEngine {
 	return readEngine{
 		of:      "sqlite",
+		file:    true,
 		open:    readSQLite,
 		version: "SELECT 'SQLite ' || sqlite_version()",
 		bytes:   "SELECT c.page_count * s.page_size FROM pragma_page_count() c, pragma_page_size() s",

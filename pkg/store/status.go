@@ -97,8 +97,13 @@ func foreign(there func(table string) bool) error {
 }
 
 // errForeign is the answer to a database that another program made.
-func errForeign(tables []string) error {
-	return fmt.Errorf("the database holds the tables of another program (%s): use a database of its own, and agenthost db import to take over the sessions of an ADK", strings.Join(tables, ", "))
+func errForeign(tables []string) error { return &foreignError{tables} }
+
+// A foreignError names the tables that are another program's.
+type foreignError struct{ tables []string }
+
+func (e *foreignError) Error() string {
+	return fmt.Sprintf("the database holds the tables of another program (%s): use a database of its own, and agenthost db import to take over the sessions of an ADK", strings.Join(e.tables, ", "))
 }
 
 func (s *Status) measure(ctx context.Context, r *ReadOnly) error {
@@ -129,13 +134,29 @@ func (s *Status) measure(ctx context.Context, r *ReadOnly) error {
 	return nil
 }
 
+// refuseForeignFile looks at a file before it is opened, which changes its
+// journal: that of another program is refused. Opening a server's database
+// changes nothing before it is refused.
+func refuseForeignFile(ctx context.Context, url string) error {
+	if e, _, err := readEngineOf(url); err != nil || !e.file {
+		return nil // opening says what is wrong
+	}
+	r, err := OpenReadOnly(ctx, url)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	_, err = r.schema(ctx)
+	return errors.Join(err, r.Close())
+}
+
 // Migrate brings the schema of a database to this program's version, as [Open]
 // does, and returns the steps that were carried out. Of several that do it at
 // once, each step is carried out by one. A missing database file is made.
 func Migrate(ctx context.Context, url string, opts *Options) ([]Step, error) {
-	// Opening changes a file's journal: that of another program is refused
-	// before.
-	if _, err := ReadStatus(ctx, url); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := refuseForeignFile(ctx, url); err != nil {
 		return nil, err
 	}
 	steps := []Step{}
