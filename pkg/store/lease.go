@@ -84,7 +84,7 @@ type lease struct {
 func newLeases(b backend, c *cache, o *Options) *leases {
 	_, alone := b.(*memory)
 	return &leases{
-		alone: alone, backend: b, cache: c, clock: o.Clock, logger: o.Logger, term: o.Lease, owner: ownerName(),
+		alone: alone, backend: b, cache: c, clock: o.Clock, logger: o.Logger, term: o.Lease, owner: o.owner,
 		held: map[session.Key]*lease{},
 	}
 }
@@ -95,7 +95,8 @@ func ownerName() string {
 	if err != nil || len(host) > 64 {
 		host = "host"
 	}
-	return fmt.Sprintf("%s/%d/%.8s", host, os.Getpid(), uuid.NewString())
+	id := uuid.New()
+	return fmt.Sprintf("%s/%d/%x", host, os.Getpid(), id[:ownerDigits/2])
 }
 
 // take gets the session for a run of this store, and waits for it as long as

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -470,4 +471,33 @@ func headOf(t *testing.T, s *Store, key session.Key) int64 {
 		t.Fatal(err)
 	}
 	return snap.id
+}
+
+// A session of a host that was killed is free at once, where hosts can tell; one
+// of a host that is only slow is not, and neither is one whose name says nothing.
+func TestLeaseOfTheDead(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("SKIPPED: only Linux has the locks that tell")
+	}
+	url := sqliteFile(t)
+	o := &Options{Lease: time.Hour}
+	a, b := openStore(t, url, o), openStore(t, url, o)
+	sess := create(t, a, alice, nil)
+	defer acquire(t, a.Sessions, alice)()
+	die(a)
+	_, _, err := b.Sessions.Acquire(t.Context(), alice, 0)
+	wantErr(t, "Acquire while the holder lives", err, session.ErrBusy, "")
+	if err := a.Sessions.backend.(*sqlBackend).presence.close(); err != nil {
+		t.Fatal(err)
+	}
+	a.Sessions.backend.(*sqlBackend).presence = nil
+	release := acquire(t, b.Sessions, alice)
+	wantErr(t, "late append", a.Sessions.Append(t.Context(), sess, said("user", "hi")), session.ErrFenced, "")
+	release()
+	closeStore(t, b)
+
+	c := openStore(t, url, o)
+	carryOut(t, url, fmt.Sprintf("UPDATE sessions SET lease_owner = 'old/1/12345678', lease_until = %d", time.Now().Add(time.Hour).UnixMicro()))
+	_, _, err = c.Sessions.Acquire(t.Context(), alice, 0)
+	wantErr(t, "Acquire of what an older version holds", err, session.ErrBusy, "of old/1/12345678")
 }

@@ -52,6 +52,7 @@ type Options struct {
 	HTTP *http.Client
 
 	migrated func(Step) // hears of the steps that were carried out
+	owner    string     // the store's name in leases
 }
 
 // The defaults of Options.
@@ -89,6 +90,7 @@ func (o *Options) withDefaults() *Options {
 	if d.migrated == nil {
 		d.migrated = func(Step) {}
 	}
+	d.owner = ownerName()
 	return &d
 }
 
