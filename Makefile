@@ -11,7 +11,7 @@ SEED    ?= 1
 CORPUS  ?= $(abspath ../shared/corpus)
 export AGENTHOST_CORPUS ?= $(CORPUS)
 
-.PHONY: all help build run test unit race lint fmt fmt-check generate fresh apps gcs-test fuzz bench bench-stores proof proof-full probes cover clean
+.PHONY: all help build run test unit race lint fmt fmt-check generate fresh apps gcs-test fuzz bench bench-stores bench-replicas proof proof-full probes cover clean
 
 all: test ## the same as test
 
@@ -48,8 +48,9 @@ generate: ## write schemas, reference and usage texts anew
 	$(NOCGO) $(GO) test ./pkg/loader -run 'TestSchemasFresh' -update
 	$(NOCGO) $(GO) test ./cmd/agenthost -run 'TestUsageFresh|TestReferenceFresh' -update
 
-apps: build ## check the example apps
+apps: build ## check the example apps, and run their tests
 	$(BIN) check apps
+	$(BIN) test apps
 
 bench-test:
 	cd bench && $(NOCGO) $(GO) vet ./... && $(NOCGO) $(GO) test ./...
@@ -71,6 +72,9 @@ proof-full: build ## the same in its long form, which takes hours
 
 probes: build ## print a table of what a session store must never do, which must show zeros
 	$(NOCGO) $(GO) run ./internal/proof probes -bin $(BIN) -seed $(SEED)
+
+bench-replicas: build ## measure turns with 1, 2 and 3 replicas on PostgreSQL
+	$(NOCGO) $(GO) run ./internal/proof replicas -bin $(BIN) -seed $(SEED)
 
 fuzz: ## let each fuzz target run for ten seconds
 	@for pkg in $$($(GO) list ./pkg/...); do \

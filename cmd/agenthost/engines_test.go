@@ -34,6 +34,7 @@ func TestEngineScripts(t *testing.T) {
 					return errors.Join(setUp(env), setUpDB(t, env, "DB", e), setUpDB(t, env, "DB2", e), setUpDB(t, env, "OTHER", others[0]))
 				},
 				Cmds:                commands(),
+				Condition:           condition,
 				RequireExplicitExec: true,
 				RequireUniqueNames:  true,
 				Deadline:            time.Now().Add(2 * time.Minute),

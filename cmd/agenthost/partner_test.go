@@ -24,14 +24,21 @@ import (
 // patience bounds everything that a script waits for.
 const patience = 20 * time.Second
 
-// partner is what goes on beside a script: the process that serves, an answer
+// partner is what goes on beside a script: the processes that serve, an answer
 // that is being read, and ports that are taken.
 type partner struct {
 	vars   []string // the environment that the script began with
-	host   *exec.Cmd
-	ended  chan struct{} // closed when host has ended
+	hosts  map[string]*serving
+	name   string // of the host that commands are about
 	answer *bufio.Reader
 	open   []io.Closer
+}
+
+// serving is a process that serves.
+type serving struct {
+	*exec.Cmd
+	url   string
+	ended chan struct{} // closed when it has ended
 }
 
 type partnerKey struct{}
@@ -40,9 +47,9 @@ func partnerOf(ts *testscript.TestScript) *partner { return ts.Value(partnerKey{
 
 // end lets nothing outlive the script.
 func (p *partner) end() {
-	if p.host != nil {
-		_ = p.host.Process.Kill() // it may have ended already
-		<-p.ended
+	for _, h := range p.hosts {
+		_ = h.Process.Kill() // it may have ended already
+		<-h.ended
 	}
 	for _, c := range p.open {
 		c.Close()
@@ -54,6 +61,7 @@ type command = func(ts *testscript.TestScript, neg bool, args []string)
 func commands() map[string]command {
 	return map[string]command{
 		"exits":     affirmed(exits),
+		"host":      affirmed(chooseHost),
 		"serve-bg":  affirmed(serveBackground),
 		"signal":    affirmed(sendSignal),
 		"end-with":  affirmed(endWith),
@@ -68,6 +76,7 @@ func commands() map[string]command {
 		"keep-last": affirmed(keepLast),
 		"sqlite":    affirmed(sqlite),
 		"sql":       affirmed(carryOut),
+		"postgres":  affirmed(postgres),
 	}
 }
 
@@ -104,17 +113,38 @@ func serveBackground(ts *testscript.TestScript, args []string) {
 	p := partnerOf(ts)
 	program, err := exec.LookPath("agenthost")
 	ts.Check(err)
-	p.host = exec.Command(program, append([]string{"serve"}, args...)...)
-	p.host.Dir = ts.MkAbs(".")
-	p.host.Env = p.vars
-	p.host.Stdout, p.host.Stderr = create(ts, "serve.out"), create(ts, "serve.err")
-	ts.Check(p.host.Start())
-	p.ended = make(chan struct{})
-	go func(host *exec.Cmd, ended chan struct{}) {
-		_ = host.Wait() // the status is looked at by exited
-		close(ended)
-	}(p.host, p.ended)
-	p.awaitGreeting(ts)
+	h := &serving{Cmd: exec.Command(program, append([]string{"serve"}, args...)...), ended: make(chan struct{})}
+	h.Dir = ts.MkAbs(".")
+	h.Env = p.vars
+	h.Stdout, h.Stderr = create(ts, p.name+".out"), create(ts, p.name+".err")
+	ts.Check(h.Start())
+	p.hosts[p.name] = h
+	go func() {
+		_ = h.Wait() // the status is looked at by exited
+		close(h.ended)
+	}()
+	p.awaitGreeting(ts, h)
+	ts.Setenv("URL", h.url)
+}
+
+// chooseHost makes what follows be about the host of a name, which may have to
+// be started yet.
+func chooseHost(ts *testscript.TestScript, args []string) {
+	p := partnerOf(ts)
+	p.name = args[0]
+	if h := p.hosts[p.name]; h != nil {
+		ts.Setenv("URL", h.url)
+	}
+}
+
+// hostOf is the host that commands are about.
+func hostOf(ts *testscript.TestScript) *serving {
+	p := partnerOf(ts)
+	h := p.hosts[p.name]
+	if h == nil {
+		ts.Fatalf("no host %s was started", p.name)
+	}
+	return h
 }
 
 func create(ts *testscript.TestScript, name string) *os.File {
@@ -127,20 +157,18 @@ func create(ts *testscript.TestScript, name string) *os.File {
 
 var greeting = regexp.MustCompile(`agenthost serves at (http://\S+)\n`)
 
-func (p *partner) awaitGreeting(ts *testscript.TestScript) {
-	url := ""
+func (p *partner) awaitGreeting(ts *testscript.TestScript, h *serving) {
 	until(ts, "the greeting", func() bool {
 		select {
-		case <-p.ended:
-			ts.Fatalf("serve ended: %s\n%s", p.host.ProcessState, ts.ReadFile("serve.err"))
+		case <-h.ended:
+			ts.Fatalf("serve ended: %s\n%s", h.ProcessState, ts.ReadFile(p.name+".err"))
 		default:
 		}
-		if m := greeting.FindStringSubmatch(ts.ReadFile("serve.out")); m != nil {
-			url = m[1]
+		if m := greeting.FindStringSubmatch(ts.ReadFile(p.name + ".out")); m != nil {
+			h.url = m[1]
 		}
-		return url != ""
+		return h.url != ""
 	})
-	ts.Setenv("URL", url)
 }
 
 // until looks again and again, every few milliseconds, until what is looked
@@ -161,18 +189,18 @@ func until(ts *testscript.TestScript, what string, there func() bool) {
 
 func sendSignal(ts *testscript.TestScript, args []string) {
 	signals := map[string]os.Signal{"INT": os.Interrupt, "TERM": syscall.SIGTERM}
-	ts.Check(partnerOf(ts).host.Process.Signal(signals[args[0]]))
+	ts.Check(hostOf(ts).Process.Signal(signals[args[0]]))
 }
 
 func exited(ts *testscript.TestScript, args []string) {
-	p := partnerOf(ts)
+	h := hostOf(ts)
 	select {
-	case <-p.ended:
+	case <-h.ended:
 	case <-time.After(patience):
 		ts.Fatalf("the host still runs after %s", patience)
 	}
-	if got := strconv.Itoa(p.host.ProcessState.ExitCode()); got != args[0] {
-		ts.Fatalf("serve exited with %s, want %s\n%s", got, args[0], ts.ReadFile("serve.err"))
+	if got := strconv.Itoa(h.ProcessState.ExitCode()); got != args[0] {
+		ts.Fatalf("serve exited with %s, want %s\n%s", got, args[0], ts.ReadFile(partnerOf(ts).name+".err"))
 	}
 }
 
@@ -182,9 +210,9 @@ func endWith(ts *testscript.TestScript, args []string) {
 }
 
 func kill(ts *testscript.TestScript, _ []string) {
-	p := partnerOf(ts)
-	ts.Check(p.host.Process.Kill())
-	<-p.ended
+	h := hostOf(ts)
+	ts.Check(h.Process.Kill())
+	<-h.ended
 }
 
 func ask(ts *testscript.TestScript, args []string) {

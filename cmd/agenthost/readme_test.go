@@ -97,11 +97,15 @@ func TestNoFileNamesAPlaceOfOneMachine(t *testing.T) {
 		if err != nil {
 			return err
 		}
+		name := d.Name()
 		if d.IsDir() {
-			if name := d.Name(); name == ".git" || name == "bin" || name == "data" {
+			if name == ".git" || name == "bin" || name == "data" {
 				return fs.SkipDir
 			}
 			return nil
+		}
+		if name == ".git" {
+			return nil // a worktree's, which says where its repository is
 		}
 		b, err := os.ReadFile(path)
 		if m := place.Find(b); m != nil && !bytes.ContainsRune(b, 0) {

@@ -10,10 +10,11 @@ import (
 
 func newSchema(io stdio) *cobra.Command {
 	return &cobra.Command{
-		Use:   "schema [app|agent|script]",
+		Use:   "schema [app|agent|script|test]",
 		Short: "Print the JSON Schema of a document",
-		Long: `Schema prints the JSON Schema of app.yaml (app), of an agent's file (agent), or
-of a script of the scripted model (script). Editors complete and check by it.`,
+		Long: `Schema prints the JSON Schema of app.yaml (app), of an agent's file (agent), of
+a script of the scripted model (script), or of a file of tests (test). Editors
+complete and check by it.`,
 		Args:      between(0, 1),
 		ValidArgs: loader.SchemaNames(),
 		RunE: func(_ *cobra.Command, args []string) error {

@@ -23,7 +23,8 @@ func updating() bool { return flag.Lookup("update").Value.String() == "true" }
 // what it shows. Beside testscript's own commands there are:
 //
 //	exits CODE PROGRAM ARG...         exec, and see it end with this status
-//	serve-bg ARG...                   start agenthost serve, set $URL; output in serve.out, serve.err
+//	host NAME                         what follows is about the host NAME (before: serve); $URL is its address
+//	serve-bg ARG...                   start agenthost serve, set $URL; output in NAME.out, NAME.err
 //	                                  (at a free port, unless ARG has --addr or is --default-addr)
 //	signal INT|TERM                   send a signal to it
 //	end-with INT|TERM                 the same, and see it end with status 0
@@ -34,10 +35,13 @@ func updating() bool { return flag.Lookup("update").Value.String() == "true" }
 //	sse-begin BODY-FILE               the same, but go on after the first of them
 //	sse-end                           print the rest
 //	[!] wait-for METHOD PATH TEXT [BODY-FILE]   ask until the answer has the text
-//	keep-last VAR PATTERN             set VAR to the last match in the output of the last exec
+//	keep-last VAR PATTERN             set VAR to the last match in the last output, or its group
 //	sqlite DATABASE FILE.sql...       carry out SQL statements in a database file
 //	sql URL FILE.sql...               the same in the database of a URL
+//	postgres VAR                      make a PostgreSQL database for the script, set VAR to its URL
 //	listen VAR [ADDR]                 see that a port is taken (any free one), set VAR to its address
+//
+// The condition [postgres] says whether there is a PostgreSQL server.
 func TestScripts(t *testing.T) { runScripts(t, filepath.Join("testdata", "script")) }
 
 func runScripts(t *testing.T, dir string) {
@@ -45,6 +49,7 @@ func runScripts(t *testing.T, dir string) {
 		Dir:                 dir,
 		Setup:               setUp,
 		Cmds:                commands(),
+		Condition:           condition,
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		Deadline:            time.Now().Add(time.Minute), // ends what was not to run on
@@ -60,7 +65,7 @@ func setUp(env *testscript.Env) error {
 		}
 		env.Setenv(name, full)
 	}
-	p := &partner{vars: slices.Clone(env.Vars)}
+	p := &partner{vars: slices.Clone(env.Vars), hosts: map[string]*serving{}, name: "serve"}
 	env.Values[partnerKey{}] = p
 	env.Defer(p.end)
 	return nil

@@ -15,12 +15,13 @@ var floors = map[string]int{
 	"pkg/session": 1,
 	"pkg/store":   2, "pkg/provider": 2, "pkg/tool": 2, "internal/a2a": 2,
 	"pkg/runtime": 3, "pkg/adkdb": 3,
-	"pkg/loader": 4, "pkg/eval": 4,
-	"pkg/server":    5,
-	"cmd/agenthost": 6, "internal/proof": 6,
+	"pkg/apptest": 4, "pkg/eval": 4,
+	"pkg/loader": 5,
+	"pkg/server": 6, "pkg/lsp": 6,
+	"cmd/agenthost": 7, "internal/proof": 7,
 
 	// Test support: only tests import it.
-	"internal/fakegemini": 0, "internal/fakebucket": 0, "internal/testdb": 0, "internal/artifactsuite": 3, "internal/testenv": 5,
+	"internal/fakegemini": 0, "internal/fakebucket": 0, "internal/testdb": 0, "internal/artifactsuite": 3, "internal/testenv": 6,
 }
 
 func TestFloors(t *testing.T) {

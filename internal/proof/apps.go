@@ -52,6 +52,29 @@ tools:
 	}
 }
 
+// ledger answers each message, and notes some of them with a tool first. What
+// was cut off can be resumed. The model takes a moment for its answer, or
+// for each piece of it, so that kills come between the events of a turn.
+func ledger() files {
+	return files{
+		"ledger/app.yaml": "resumability_config: {is_resumable: true}\n" + scripted,
+		"ledger/root_agent.yaml": `name: ledger
+model: demo
+instruction: Note what is to be noted.
+tools:
+  - expr: {name: note, params: {text: string}, value: args.text, set: {last: args.text}}
+`,
+		"ledger/script.yaml": `- when: responses.note != nil
+  text: "Noted: {user}"
+  delay: 50ms
+- when: user startsWith "note"
+  calls: [{name: note, args: {text: "a message"}}]
+- text: "Heard: {user}"
+  delay: 50ms
+`,
+	}
+}
+
 // guide says what its instruction says. Asked for "slow", it calls a tool
 // after a while, and answers in a second call of the model.
 func guide() files {

@@ -9,20 +9,29 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
+	"time"
+
+	"agenthost/pkg/runtime"
 )
 
 // An event is what a client looks at in one of ADK's events.
 type event struct {
 	ID           string `json:"id"`
 	InvocationID string `json:"invocationId"`
+	Author       string `json:"author"`
 	Partial      bool   `json:"partial"`
 	Content      struct {
-		Parts []struct {
-			Text string `json:"text"`
-		} `json:"parts"`
+		Parts []part `json:"parts"`
 	} `json:"content"`
 	ErrorCode string `json:"errorCode"`
+}
+
+type part struct {
+	Text     string    `json:"text"`
+	Call     *struct{} `json:"functionCall"`
+	Response *struct{} `json:"functionResponse"`
 }
 
 func (e *event) text() string {
@@ -63,7 +72,12 @@ func lastText(events []event) string {
 
 // run takes a turn at /run: all events come at the end.
 func (c *client) run(ctx context.Context, text string) ([]event, error) {
-	body, err := c.ask(ctx, http.MethodPost, "/run", c.request(text, false))
+	return c.list(ctx, c.request(text, false))
+}
+
+// list is run for any request.
+func (c *client) list(ctx context.Context, request any) ([]event, error) {
+	body, err := c.ask(ctx, http.MethodPost, "/run", request)
 	if err != nil {
 		return nil, err
 	}
@@ -76,7 +90,12 @@ func (c *client) run(ctx context.Context, text string) ([]event, error) {
 // stream takes a turn at /run_sse. With an error it returns the events that
 // came before it.
 func (c *client) stream(ctx context.Context, text string) ([]event, error) {
-	body, err := c.ask(ctx, http.MethodPost, "/run_sse", c.request(text, true))
+	return c.frames(ctx, c.request(text, true))
+}
+
+// frames is stream for any request.
+func (c *client) frames(ctx context.Context, request any) ([]event, error) {
+	body, err := c.ask(ctx, http.MethodPost, "/run_sse", request)
 	if err != nil {
 		return nil, err
 	}
@@ -100,7 +119,7 @@ func (c *client) stream(ctx context.Context, text string) ([]event, error) {
 			return events, err
 		}
 		if ev.ErrorCode != "" {
-			return events, errors.New("the run failed: " + frame)
+			return events, failedRun(ev.ErrorCode, frame)
 		}
 		events = append(events, ev)
 	}
@@ -110,6 +129,14 @@ func (c *client) request(text string, streaming bool) any {
 	return map[string]any{
 		"appName": c.app, "userId": "user", "sessionId": c.session, "streaming": streaming,
 		"newMessage": map[string]any{"parts": []any{map[string]any{"text": text}}},
+	}
+}
+
+// resumption asks to go on with an invocation.
+func (c *client) resumption(invocation string, streaming bool) any {
+	return map[string]any{
+		"appName": c.app, "userId": "user", "sessionId": c.session, "streaming": streaming,
+		"invocationId": invocation,
 	}
 }
 
@@ -132,7 +159,28 @@ func (c *client) read(ctx context.Context, path string, into any) error {
 	return json.NewDecoder(body).Decode(into)
 }
 
-// ask sends a request; an answer other than 200 is an error.
+// A refusal is an answer other than 200.
+type refusal struct {
+	status int
+	after  time.Duration // that it asks to wait; 0 without
+	text   string
+}
+
+// Error says what was asked, and the answer.
+func (r *refusal) Error() string { return r.text }
+
+// failedRun is the refusal in the midst of a stream. Only the code can say that
+// it may be tried again.
+func failedRun(code, frame string) *refusal {
+	r := &refusal{status: http.StatusInternalServerError, text: "the run failed: " + frame}
+	switch code {
+	case runtime.CodeSessionTaken, runtime.CodeSessionBusy, runtime.CodeCanceled:
+		r.after = time.Second
+	}
+	return r
+}
+
+// ask sends a request; an answer other than 200 is a refusal.
 func (c *client) ask(ctx context.Context, method, path string, body any) (io.ReadCloser, error) {
 	text, err := json.Marshal(body)
 	if err != nil {
@@ -151,5 +199,8 @@ func (c *client) ask(ctx context.Context, method, path string, body any) (io.Rea
 	}
 	defer res.Body.Close()
 	detail, err := io.ReadAll(res.Body)
-	return nil, errors.Join(fmt.Errorf("%s %s: %s: %s", method, path, res.Status, detail), err)
+	seconds, _ := strconv.Atoi(res.Header.Get("Retry-After"))
+	r := &refusal{status: res.StatusCode, after: time.Duration(seconds) * time.Second}
+	r.text = fmt.Sprintf("%s %s: %s: %s", method, path, res.Status, detail)
+	return nil, errors.Join(r, err)
 }

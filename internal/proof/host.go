@@ -31,11 +31,13 @@ func serve(ctx context.Context, l *lab, db, apps string) (*host, error) {
 	return serveAt(ctx, l, "sqlite:///"+db, apps)
 }
 
-// serveAt is serve for a store's URL.
-func serveAt(ctx context.Context, l *lab, url, apps string) (*host, error) {
+// serveAt is serve for a store's URL, and with further flags.
+func serveAt(ctx context.Context, l *lab, url, apps string, flags ...string) (*host, error) {
 	h := &host{log: new(bytes.Buffer)}
-	h.cmd = exec.CommandContext(ctx, l.bin, "serve", "--addr", "127.0.0.1:0", "--auto-create-session",
-		"--session-db", url, "--log-level", "error", apps)
+	h.cmd = exec.CommandContext(ctx, l.bin, append([]string{
+		"serve", "--addr", "127.0.0.1:0", "--auto-create-session",
+		"--session-db", url, "--log-level", "error", apps,
+	}, flags...)...)
 	h.cmd.Dir, h.cmd.Stderr, h.cmd.WaitDelay = l.dir, h.log, time.Second
 	h.cmd.Env = []string{"HOME=" + l.dir, "PATH=" + os.Getenv("PATH")}
 	out, err := h.cmd.StdoutPipe()
@@ -111,6 +113,26 @@ func (h *host) resident() (float64, error) {
 		}
 	}
 	return 0, errors.New("/proc tells no VmRSS")
+}
+
+// ticks is how often a second the kernel counts the time of processors.
+const ticks = 100
+
+// processorTime is what a process of this machine has spent on processors.
+func processorTime(pid int) (time.Duration, error) {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0, err
+	}
+	// The name stands in brackets, and may have any characters.
+	_, rest, _ := strings.Cut(string(stat), ") ")
+	fields := strings.Fields(rest)
+	if len(fields) < 13 {
+		return 0, fmt.Errorf("/proc tells no times of process %d", pid)
+	}
+	user, errUser := strconv.Atoi(fields[11])
+	system, errSystem := strconv.Atoi(fields[12])
+	return time.Duration(user+system) * time.Second / ticks, errors.Join(errUser, errSystem)
 }
 
 // until looks again and again until what is looked for is there.

@@ -6,6 +6,7 @@
 //	go run ./internal/proof          the table of promises
 //	go run ./internal/proof -full    the same in its long form: hours
 //	go run ./internal/proof probes   a table that must show zeros
+//	go run ./internal/proof replicas what a turn costs with 1, 2 and 3 replicas
 package main
 
 import (
@@ -90,9 +91,11 @@ func run(ctx context.Context, args []string) int {
 		return child(ctx, args, os.Stderr)
 	case "probes":
 		table = probeAll
+	case "replicas":
+		table = measureReplicas
 	case "":
 	default:
-		fmt.Fprintf(os.Stderr, "proof: %q is unknown: there is probes, and nothing for the table of promises\n", verb)
+		fmt.Fprintf(os.Stderr, "proof: %q is unknown: there are probes and replicas, and nothing for the table of promises\n", verb)
 		return 2
 	}
 	o, err := parse(args)

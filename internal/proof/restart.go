@@ -67,8 +67,13 @@ func (t *talker) missing(ctx context.Context) (int, error) {
 	if err != nil {
 		return 0, err
 	}
+	return missing(t.seen, events), nil
+}
+
+// missing counts the ids that are not those of events in that order.
+func missing(seen []string, events []event) int {
 	lost := 0
-	for _, id := range t.seen {
+	for _, id := range seen {
 		at := slices.IndexFunc(events, func(e event) bool { return e.ID == id })
 		if at < 0 {
 			lost++
@@ -76,7 +81,7 @@ func (t *talker) missing(ctx context.Context) (int, error) {
 		}
 		events = events[at+1:]
 	}
-	return lost, nil
+	return lost
 }
 
 // A killing is what came of all rounds.

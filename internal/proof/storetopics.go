@@ -17,6 +17,7 @@ func storeTopics() []topic {
 		{"M16 cost of a long session", atEach(true, longRows)},
 		{"M17 throughput", atEach(true, speedRows)},
 		{"M19 the database is gone, or full", atEach(true, outageRows)},
+		{"replicas that are killed", atEach(true, replicaRows)},
 	}
 }
 

@@ -51,7 +51,7 @@ func Engines() []Engine {
 }
 
 // Server is the URL of the engine's server. One that does not answer is
-// ErrAbsent; files need none.
+// ErrAbsent, unless it was named; files need none.
 func (e Engine) Server(ctx context.Context) (*url.URL, error) {
 	if e.server == "" {
 		return nil, nil
@@ -61,6 +61,9 @@ func (e Engine) Server(ctx context.Context) (*url.URL, error) {
 		return nil, fmt.Errorf("%s is no URL", e.env)
 	}
 	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", u.Host)
+	if err != nil && os.Getenv(e.env) != "" {
+		return nil, fmt.Errorf("%s names a server that does not answer: %w", e.env, err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%w of %s: %w", ErrAbsent, e.env, err)
 	}

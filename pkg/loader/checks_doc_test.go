@@ -101,8 +101,9 @@ func example(t *testing.T, files []block) string {
 func TestChecksPageIsComplete(t *testing.T) {
 	var told []string
 	unplayed := map[string]string{
-		"build":      "found only when a tree that was checked cannot be built",
-		"deprecated": "no field is deprecated yet",
+		"build":       "found only when a tree that was checked cannot be built",
+		"deprecated":  "no field is deprecated yet",
+		"test-failed": "found only when tests are run",
 	}
 	for _, s := range sectionsOf(readPage(t, "checks.md")) {
 		if s.rule == "" {
@@ -124,7 +125,7 @@ func TestChecksPageIsComplete(t *testing.T) {
 func rulesOfCode(t *testing.T) []string {
 	t.Helper()
 	var rules []string
-	for _, pkg := range []string{"loader", "provider", "runtime", "spec", "tool"} {
+	for _, pkg := range []string{"apptest", "loader", "provider", "runtime", "spec", "tool"} {
 		files, err := filepath.Glob(filepath.Join("..", pkg, "*.go"))
 		if err != nil || len(files) == 0 {
 			t.Fatalf("no sources of pkg/%s: %v", pkg, err)

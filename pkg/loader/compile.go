@@ -20,7 +20,7 @@ func (j *job) compile(ctx context.Context, root *placed) *runtime.App {
 			Description: j.doc.Description, Revision: j.src.revision(), Config: j.doc.runConfig(), Model: j.defaultModel(), Close: j.close,
 			ContextCache: j.doc.ContextCache, Retention: time.Duration(j.doc.Retention),
 			Compaction: j.doc.compaction(), Summarizer: j.summarizer,
-			StateSchema: stateSchema(root), Resumable: j.resumable(root),
+			StateSchema: stateSchema(root), Resumable: j.resumable(root), Reload: j.doc.Reload,
 			Plugins: j.plugins, Logger: j.loader.opts.Logger,
 		})
 		if err == nil {
@@ -81,5 +81,5 @@ func (j *job) toolsOf(ctx context.Context, t *placedTool) ([]tool.Tool, error) {
 			return nil, err
 		}
 	}
-	return set.Tools(ctx)
+	return j.replaced(set.Tools(ctx))
 }

@@ -19,6 +19,7 @@ type document struct {
 	ContextCache *runtime.ContextCacheConfig `yaml:"context_cache_config" doc:"Have models keep the beginning of a conversation, so that it is not sent and paid for again each time."`
 	Resumability *runtime.ResumabilityConfig `yaml:"resumability_config" doc:"Whether invocations that were cut off, or that wait for somebody, go on where they were."`
 	Compaction   *compactionNode             `yaml:"events_compaction_config" doc:"When the older part of a conversation is replaced by a summary."`
+	Reload       *runtime.ReloadConfig       `yaml:"reload" doc:"What becomes of changes of the app's files while it serves."`
 	Retention    spec.Duration               `yaml:"retention" doc:"How long a session is kept after its last event, such as 30d; then serve deletes it with its artifacts. Without it, sessions are kept."`
 }
 

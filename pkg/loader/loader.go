@@ -34,6 +34,9 @@ type Loader struct {
 type Options struct {
 	// Env reads the environment; nil is os.LookupEnv.
 	Env func(name string) (string, bool)
+	// Open reads files as an editor has them that is not done yet, by their full
+	// paths; what it does not have is read from the disk.
+	Open func(path string) ([]byte, bool)
 	// HTTP carries calls of models and tools; nil is http.DefaultClient.
 	HTTP *http.Client
 	// Model, if set, takes the place of every model of every app.
@@ -44,6 +47,9 @@ type Options struct {
 	// declare, such as [RecordTools] and [ReplayTools]; not around the built-in
 	// ones and agents.
 	WrapTool func(tool.Tool) tool.Tool
+	// Replace, if set, gives every tool of every agent the one that takes its
+	// place: built-in ones and agents too.
+	Replace func(tool.Tool) tool.Tool
 	// Functions are the callbacks that documents may name, by name; a name
 	// counts in the lists of those hooks that it has functions for.
 	Functions map[string]runtime.Callbacks
@@ -83,29 +89,33 @@ func New(opts *Options) *Loader {
 // with an error among them there is no app. Building connects to nothing. The
 // app is the caller's: give it to a host, or Close it.
 func (l *Loader) Load(ctx context.Context, dir string) (*runtime.App, spec.Diagnostics) {
-	src, err := openSource(dir, l.opts.Env)
+	app, _, ds := l.load(ctx, dir, func(*job, context.Context, *placed) *Suite { return nil })
+	return app, ds
+}
+
+// load builds the app of a folder, and when it stands reads its tests.
+func (l *Loader) load(ctx context.Context, dir string, readTests func(*job, context.Context, *placed) *Suite) (*runtime.App, *Suite, spec.Diagnostics) {
+	src, err := openSource(dir, &l.opts)
 	if err != nil {
-		return nil, spec.Diagnostics{{Pos: spec.Pos{File: filepath.ToSlash(dir)}, Rule: "file", Message: "cannot read the app's folder: " + plain(err)}}
+		return nil, nil, spec.Diagnostics{{Pos: spec.Pos{File: filepath.ToSlash(dir)}, Rule: "file", Message: "cannot read the app's folder: " + plain(err)}}
 	}
 	defer src.close()
 	j := newJob(l, src)
-	app := j.run(ctx)
+	app, root := j.run(ctx)
+	suite := readTests(j, ctx, root)
 	j.ds.Sort()
 	if j.ds.HasErrors() {
 		if app != nil {
 			app.Close()
 		}
-		return nil, j.ds
+		return nil, nil, j.ds
 	}
-	return app, j.ds
+	return app, suite, j.ds
 }
 
-// Check reports all problems of a folder's app.
+// Check reports all problems of a folder's app and of the tests beside it.
 func (l *Loader) Check(ctx context.Context, dir string) spec.Diagnostics {
-	app, ds := l.Load(ctx, dir)
-	if app != nil {
-		app.Close()
-	}
+	_, ds := l.Suite(ctx, dir)
 	return ds
 }
 

@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"strings"
 
+	"agenthost/pkg/apptest"
 	"agenthost/pkg/provider"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/spec"
@@ -31,6 +32,7 @@ func (l *Loader) Reference() string {
 	chapter(&b, "Plugins", "Under `plugins:` in app.yaml, a plugin is its name, or a mapping of its name and its settings.", pages(l.plugins)...)
 	chapter(&b, "Scripts", "The scripted model's file is a list; the first entry that matches answers.",
 		spec.Reference("An entry", "One answer.", reflect.TypeFor[provider.ScriptEntry]()))
+	chapter(&b, "Tests", "A file `*.test.yaml` beside an app is a list of tests; see [testing.md](testing.md).", apptest.Reference()...)
 	return linked().Replace(b.String())
 }
 

@@ -11,7 +11,6 @@ import (
 	"agenthost/pkg/model"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/spec"
-	"agenthost/pkg/tool"
 )
 
 // job is one load of one app: it gathers what the files say and every problem
@@ -30,7 +29,7 @@ type job struct {
 	models    map[string]model.LLM
 	plugins   []*runtime.Plugin
 	used      map[*spec.Node]bool
-	shared    map[*spec.Node]tool.Set // tools under tools: that are built, for all who use them
+	shared    map[*spec.Node]*placedTool // tools under tools: that are built, for all who use them
 	closers   []func() error
 	// cacheAt is where app.yaml asks for caching; nil when it does not.
 	cacheAt *spec.Node
@@ -41,14 +40,15 @@ type job struct {
 func newJob(l *Loader, src *source) *job {
 	return &job{
 		loader: l, src: src, agents: map[string]declared{}, models: map[string]model.LLM{},
-		used: map[*spec.Node]bool{}, shared: map[*spec.Node]tool.Set{},
+		used: map[*spec.Node]bool{}, shared: map[*spec.Node]*placedTool{},
 	}
 }
 
 func (j *job) report(ds ...spec.Diagnostic) { j.ds = append(j.ds, ds...) }
 
-// run is the whole load. It returns an app only when nothing stands in the way.
-func (j *job) run(ctx context.Context) *runtime.App {
+// run is the whole load. It returns an app only when nothing stands in the way,
+// and the tree as far as it is known.
+func (j *job) run(ctx context.Context) (*runtime.App, *placed) {
 	j.report(j.loader.checkAppName(j.src)...)
 	if j.src.exists(appFile) {
 		j.readAppFile()
@@ -64,9 +64,9 @@ func (j *job) run(ctx context.Context) *runtime.App {
 	j.checkResumable(root)
 	if root == nil || j.ds.HasErrors() {
 		j.close()
-		return nil
+		return nil, root
 	}
-	return j.compile(ctx, root)
+	return j.compile(ctx, root), root
 }
 
 func (j *job) readAppFile() {
@@ -80,6 +80,9 @@ func (j *job) readAppFile() {
 	j.cacheAt = n.Get("context_cache_config")
 	if j.doc.ContextCache != nil && !ds.HasErrors() {
 		ds = append(ds, j.doc.ContextCache.Check(j.cacheAt)...)
+	}
+	if j.doc.Reload != nil && !ds.HasErrors() {
+		ds = append(ds, j.doc.Reload.Check(n.Get("reload"))...)
 	}
 	j.report(ds...)
 	j.appBroken = j.appBroken || ds.HasErrors()

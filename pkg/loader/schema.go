@@ -6,14 +6,16 @@ import (
 	"slices"
 	"strings"
 
+	"agenthost/pkg/apptest"
 	"agenthost/pkg/provider"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/spec"
 )
 
 // SchemaNames are the documents that have a JSON Schema: app is app.yaml,
-// agent is an agent's file, script is a script of the scripted model.
-func SchemaNames() []string { return []string{"app", "agent", "script"} }
+// agent is an agent's file, script is a script of the scripted model, test is a
+// file of tests.
+func SchemaNames() []string { return []string{"app", "agent", "script", "test"} }
 
 // Schema is the JSON Schema of a document, for editors. It is made of the same
 // fields that the loader decodes.
@@ -28,6 +30,8 @@ func (l *Loader) Schema(name string) (map[string]any, error) {
 		return set.Document(set.Ref("agent")), nil
 	case "script":
 		return set.Document(map[string]any{"type": "array", "items": set.Of(reflect.TypeFor[provider.ScriptEntry]())}), nil
+	case "test":
+		return apptest.Schema(), nil
 	}
 	return nil, fmt.Errorf("there is no schema %s: the schemas are %s", name, strings.Join(SchemaNames(), ", "))
 }

@@ -62,16 +62,21 @@ func isApp(dir string) bool {
 // the app's revision is the hash of all of it.
 type source struct {
 	name string // the app's
+	dir  string
 	root *os.Root
 	// shown is how the folder is called in messages.
 	shown  string
 	env    func(string) (string, bool)
 	dotenv map[string]string
 	read   map[string][]byte
-	asked  map[string]string
+	// open reads files as an editor has them, by their full paths.
+	open func(path string) ([]byte, bool)
+	// documents are the YAML files that were read.
+	documents map[string]*spec.Node
+	asked     map[string]string
 }
 
-func openSource(dir string, env func(string) (string, bool)) (*source, error) {
+func openSource(dir string, opts *Options) (*source, error) {
 	full, err := filepath.Abs(dir)
 	if err != nil {
 		return nil, err
@@ -81,8 +86,9 @@ func openSource(dir string, env func(string) (string, bool)) (*source, error) {
 		return nil, err
 	}
 	s := &source{
-		name: filepath.Base(full), root: root, shown: filepath.ToSlash(filepath.Clean(dir)), env: env,
-		read: map[string][]byte{}, asked: map[string]string{},
+		name: filepath.Base(full), dir: dir, root: root, shown: filepath.ToSlash(filepath.Clean(dir)), env: opts.Env, open: opts.Open,
+		documents: map[string]*spec.Node{},
+		read:      map[string][]byte{}, asked: map[string]string{},
 	}
 	s.dotenv, err = s.readDotenv()
 	if err != nil {
@@ -104,6 +110,12 @@ func (s *source) exists(file string) bool {
 
 // bytes reads a file of the app.
 func (s *source) bytes(file string) ([]byte, error) {
+	if s.open != nil {
+		if b, ok := s.open(filepath.Join(s.dir, filepath.FromSlash(file))); ok {
+			s.read[file] = b
+			return b, nil
+		}
+	}
 	f, err := s.root.Open(file)
 	if err != nil {
 		return nil, err
@@ -131,6 +143,7 @@ func (s *source) document(file string) (*spec.Node, spec.Diagnostics) {
 		return nil, spec.Diagnostics{{Pos: spec.Pos{File: s.display(file)}, Rule: "file", Message: "cannot read the file: " + plain(err)}}
 	}
 	n, ds := spec.Parse(s.display(file), b)
+	s.documents[file] = n
 	if n == nil || ds.HasErrors() {
 		return nil, ds
 	}

@@ -17,6 +17,8 @@ import (
 type placedTool struct {
 	at  *spec.Node // where the agent names it
 	set tool.Set
+	// kind is the name of its kind, or of the built-in tool.
+	kind string
 	// config and node are what the set was built from.
 	config any
 	node   *spec.Node
@@ -49,13 +51,13 @@ func (j *job) useTool(ctx context.Context, ref *runtime.ToolRef, t trail) []*pla
 		return nil
 	}
 	j.used[n.node] = true
-	if set, built := j.shared[n.node]; built {
-		return []*placedTool{{set: set}}
+	if pt, built := j.shared[n.node]; built {
+		return []*placedTool{{set: pt.set, kind: pt.kind}}
 	}
 	found := j.declaredTool(ctx, n.node, t)
 	// A tool that calls an agent is another one at each place.
 	if len(found) == 1 && found[0].set != nil {
-		j.shared[n.node] = found[0].set
+		j.shared[n.node] = found[0]
 	}
 	return found
 }
@@ -151,7 +153,7 @@ func (j *job) buildTool(ctx context.Context, kind spec.Kind[tool.Env, tool.Set],
 		return nil
 	}
 	j.closers = append(j.closers, set.Close)
-	return []*placedTool{{set: set, config: plan.Config, node: n}}
+	return []*placedTool{{set: set, kind: kind.Name, config: plan.Config, node: n}}
 }
 
 func (j *job) agentTool(ctx context.Context, kind spec.Kind[runtime.AgentToolEnv, tool.Set], n *spec.Node, t trail) []*placedTool {
@@ -161,7 +163,7 @@ func (j *job) agentTool(ctx context.Context, kind spec.Kind[runtime.AgentToolEnv
 	if ds.HasErrors() {
 		return nil
 	}
-	pt := &placedTool{plan: plan}
+	pt := &placedTool{plan: plan, kind: kind.Name}
 	if refs, ok := plan.Config.(interface{ AgentRefs() []*runtime.AgentRef }); ok {
 		for _, ref := range refs.AgentRefs() {
 			pt.agent = j.resolveRef(ctx, ref, t)

@@ -54,6 +54,8 @@ type WatchOptions struct {
 	Clock func() time.Time
 	// Logger is told of every load; nil is silent.
 	Logger *slog.Logger
+	// Gate is asked before an app is let in; nil is [Loader.Gate].
+	Gate Gate
 	// Problems gets the problems of every load as text for people, with source
 	// lines and carets; nil drops them.
 	Problems io.Writer
@@ -93,6 +95,9 @@ func NewWatch(l *Loader, host Host, dirs []string, opts *WatchOptions) *Watch {
 	}
 	if w.opts.Poll == 0 {
 		w.opts.Poll = 2 * time.Second
+	}
+	if w.opts.Gate == nil {
+		w.opts.Gate = l.Gate
 	}
 	if w.opts.Clock == nil {
 		w.opts.Clock = time.Now
@@ -227,7 +232,7 @@ func (w *Watch) compare(ctx context.Context, name string, a *watched, atOnce boo
 
 // load builds an app and swaps it in, or keeps the one that serves.
 func (w *Watch) load(ctx context.Context, name string, a *watched) {
-	app, ds := w.loader.Load(ctx, a.dir)
+	app, ds := w.admit(ctx, a.dir)
 	old, _ := w.Status(name)
 	s := Status{App: name, Dir: a.dir, Revision: old.Revision, OK: app != nil, Diagnostics: ds, Loaded: w.opts.Clock()}
 	switch {
@@ -246,6 +251,22 @@ func (w *Watch) load(ctx context.Context, name string, a *watched) {
 	w.statusMu.Lock()
 	w.status[name] = s
 	w.statusMu.Unlock()
+}
+
+// admit loads an app and puts it before the gate. It is nil when it must not
+// serve.
+func (w *Watch) admit(ctx context.Context, dir string) (*runtime.App, spec.Diagnostics) {
+	app, ds := w.loader.Load(ctx, dir)
+	if app == nil {
+		return nil, ds
+	}
+	ds = append(ds, w.opts.Gate(ctx, dir, app)...)
+	ds.Sort()
+	if ds.HasErrors() {
+		app.Close()
+		return nil, ds
+	}
+	return app, ds
 }
 
 func (w *Watch) refused(name string, s Status) {

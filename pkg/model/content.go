@@ -53,11 +53,21 @@ func ResponsesOf(c *genai.Content) []*genai.FunctionResponse {
 }
 
 // UserText makes a content of role user with one text part.
-func UserText(text string) *genai.Content {
-	return &genai.Content{Role: genai.RoleUser, Parts: []*genai.Part{{Text: text}}}
-}
+func UserText(text string) *genai.Content { return textContent(genai.RoleUser, text) }
 
 // ModelText makes a content of role model with one text part.
-func ModelText(text string) *genai.Content {
-	return &genai.Content{Role: genai.RoleModel, Parts: []*genai.Part{{Text: text}}}
+func ModelText(text string) *genai.Content { return textContent(genai.RoleModel, text) }
+
+// textContent makes the content, its part and the list of it at one go: there
+// are many of them.
+func textContent(role, text string) *genai.Content {
+	all := &struct {
+		content genai.Content
+		part    genai.Part
+		parts   [1]*genai.Part
+	}{}
+	all.part.Text = text
+	all.parts[0] = &all.part
+	all.content.Role, all.content.Parts = role, all.parts[:]
+	return &all.content
 }

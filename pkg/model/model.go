@@ -68,7 +68,7 @@ func (r *Request) AppendInstruction(text string) {
 	if old := r.Instruction(); old != "" {
 		text = old + "\n\n" + text
 	}
-	r.Config.SystemInstruction = &genai.Content{Parts: []*genai.Part{{Text: text}}}
+	r.Config.SystemInstruction = textContent("", text)
 }
 
 // An Origin names the run that a request belongs to. The scripted model

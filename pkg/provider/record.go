@@ -103,27 +103,32 @@ func (m *recorded) failed(ctx context.Context, req *model.Request, err error) {
 		code = http.StatusServiceUnavailable
 	}
 	e := newEntryText(req)
-	e.key("error", fmt.Sprintf("{code: %d, status: %s, message: %s}", code, yamlText(failed.EventCode()), yamlText(withoutPlaceholders(failed.Message))))
+	e.key("error", fmt.Sprintf("{code: %d, status: %s, message: %s}", code, YAMLText(failed.EventCode()), YAMLText(withoutPlaceholders(failed.Message))))
 	m.recorder.add(e.String(), nil)
 }
 
 // answerEntry writes a whole answer, in short form where that says it all.
 func answerEntry(req *model.Request, resp *model.Response, pieces []*genai.Part) (string, error) {
 	e := newEntryText(req)
+	err := e.answer(resp, pieces)
+	return e.String(), err
+}
+
+func (e *entryText) answer(resp *model.Response, pieces []*genai.Part) error {
 	if short := inShort(resp.Content); short != nil {
 		if err := e.short(short, pieces); err != nil {
-			return "", err
+			return err
 		}
 	} else if err := e.raw(resp.Content, pieces); err != nil {
-		return "", err
+		return err
 	}
 	if reason := finishOf(resp); reason != "" {
-		e.key("finish", fmt.Sprintf("{reason: %s, message: %s}", yamlText(reason), yamlText(withoutPlaceholders(resp.ErrorMessage))))
+		e.key("finish", fmt.Sprintf("{reason: %s, message: %s}", YAMLText(reason), YAMLText(withoutPlaceholders(resp.ErrorMessage))))
 	}
 	if u := resp.UsageMetadata; u != nil {
 		e.key("usage", fmt.Sprintf("{prompt: %d, candidates: %d}", u.PromptTokenCount, u.CandidatesTokenCount))
 	}
-	return e.String(), nil
+	return nil
 }
 
 // finishOf is how an answer ended, when not as usual.
@@ -206,28 +211,28 @@ func isPlainCall(p *genai.Part) bool {
 
 // samePart compares parts by what is written of them.
 func samePart(a, b *genai.Part) bool {
-	one, err1 := partJSON(a)
-	two, err2 := partJSON(b)
+	one, err1 := YAMLPart(a)
+	two, err2 := YAMLPart(b)
 	return err1 == nil && err2 == nil && one == two
 }
 
 func (e *entryText) short(s *shortAnswer, pieces []*genai.Part) error {
 	if s.thought != "" {
-		e.key("thought", yamlText(s.thought))
+		e.key("thought", YAMLText(s.thought))
 	}
 	if s.text != "" {
-		e.key("text", yamlText(s.text))
+		e.key("text", YAMLText(s.text))
 		if n := countTexts(pieces); n > 0 {
 			e.key("chunks", strconv.Itoa(n))
 		}
 	}
 	calls := make([]string, len(s.calls))
 	for i, c := range s.calls {
-		args, err := argsJSON(c.Args)
+		args, err := YAMLMapping(c.Args)
 		if err != nil {
 			return err
 		}
-		calls[i] = "{name: " + yamlText(c.Name) + ", args: " + args + "}"
+		calls[i] = "{name: " + YAMLText(c.Name) + ", args: " + args + "}"
 	}
 	if len(calls) > 0 {
 		e.key("calls", "["+strings.Join(calls, ", ")+"]")
@@ -252,7 +257,7 @@ func (e *entryText) raw(c *genai.Content, pieces []*genai.Part) error {
 	}
 	parts := make([]string, len(pieces))
 	for i, p := range pieces {
-		text, err := partJSON(p)
+		text, err := YAMLPart(p)
 		if err != nil {
 			return err
 		}

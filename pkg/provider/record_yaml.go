@@ -13,8 +13,8 @@ import (
 // The values of a recorded script are JSON, which is YAML too, but for
 // characters that YAML does not print or takes for line breaks.
 
-// yamlText writes a text in quotes.
-func yamlText(s string) string {
+// YAMLText writes a text as YAML, in quotes on one line.
+func YAMLText(s string) string {
 	text, err := jsonText(s)
 	if err != nil {
 		return `""`
@@ -22,14 +22,16 @@ func yamlText(s string) string {
 	return yamlSafe(text)
 }
 
-// partJSON writes a part as it stands in an event: whole floats keep their
-// point, so that they are floats when they are read again.
-func partJSON(p *genai.Part) (string, error) {
+// YAMLPart writes a part as YAML on one line, as it stands in an event: whole
+// floats keep their point, so that they are floats when they are read again.
+func YAMLPart(p *genai.Part) (string, error) {
 	b, err := session.EncodePart(p)
 	return yamlSafe(string(b)), err
 }
 
-func argsJSON(args map[string]any) (string, error) {
+// YAMLMapping writes a mapping as YAML on one line, with the floats of
+// [YAMLPart].
+func YAMLMapping(args map[string]any) (string, error) {
 	b, err := session.EncodePart(&genai.Part{FunctionCall: &genai.FunctionCall{Args: args}})
 	if err != nil {
 		return "", err

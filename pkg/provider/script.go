@@ -80,6 +80,27 @@ func DecodeScript(n *spec.Node) (*Script, spec.Diagnostics) {
 		return nil, spec.Diagnostics{n.Errorf("type", "a script is a list of entries")}
 	}
 	d := &scriptDecoder{script: Script{file: n.Pos.File}}
+	return d.decode(n)
+}
+
+// DecodeAnswers reads a list of answers that are given in order: a script whose
+// entries without a condition answer once each.
+func DecodeAnswers(n *spec.Node) (*Script, spec.Diagnostics) {
+	if n.Kind != spec.Sequence {
+		return nil, spec.Diagnostics{n.Errorf("type", "the answers of a model are a list of entries")}
+	}
+	d := &scriptDecoder{script: Script{file: n.Pos.File}, once: true}
+	return d.decode(n)
+}
+
+type scriptDecoder struct {
+	script Script
+	ds     spec.Diagnostics
+	// once says that an entry without a condition answers once.
+	once bool
+}
+
+func (d *scriptDecoder) decode(n *spec.Node) (*Script, spec.Diagnostics) {
 	var final *spec.Node
 	for _, item := range n.Items {
 		if final != nil && item.Get("tool") == nil {
@@ -93,11 +114,6 @@ func DecodeScript(n *spec.Node) (*Script, spec.Diagnostics) {
 	return &d.script, d.ds
 }
 
-type scriptDecoder struct {
-	script Script
-	ds     spec.Diagnostics
-}
-
 func (d *scriptDecoder) add(ds ...spec.Diagnostic) { d.ds = append(d.ds, ds...) }
 
 func (d *scriptDecoder) entry(n *spec.Node) *scriptEntry {
@@ -105,6 +121,9 @@ func (d *scriptDecoder) entry(n *spec.Node) *scriptEntry {
 	d.add(spec.Decode(n, &e.ScriptEntry)...)
 	d.checkAnswer(n)
 	d.checkNumbers(n, e)
+	if d.once && n.Get("when") == nil && e.Times == 0 {
+		e.Times = 1
+	}
 	e.when = d.condition(e.When)
 	e.text, e.thought = d.paths(e.Text), d.paths(e.Thought)
 	if e.Error != nil {

@@ -41,7 +41,7 @@ func (r *Recorder) AddToolCall(c *ToolCall) {
 
 func toolEntry(c *ToolCall) (string, error) {
 	e := newEntryText(&model.Request{Origin: c.Origin})
-	text := "{name: " + yamlText(c.Name)
+	text := "{name: " + YAMLText(c.Name)
 	fields := []struct {
 		name  string
 		value map[string]any
@@ -51,14 +51,14 @@ func toolEntry(c *ToolCall) (string, error) {
 		if !f.given {
 			continue
 		}
-		value, err := argsJSON(f.value)
+		value, err := YAMLMapping(f.value)
 		if err != nil {
 			return "", err
 		}
 		text += ", " + f.name + ": " + value
 	}
 	if c.Error != "" {
-		text += ", error: " + yamlText(c.Error)
+		text += ", error: " + YAMLText(c.Error)
 	}
 	e.key("tool", text+"}")
 	return e.String(), nil
@@ -78,7 +78,7 @@ func NewToolReplay(s *Script) *ToolReplay { return &ToolReplay{script: s} }
 // Answer finds what a call came to. The error says what the script has in its
 // place, and where.
 func (p *ToolReplay) Answer(ctx context.Context, from model.Origin, name string, args map[string]any) (*ScriptTool, error) {
-	given, err := argsJSON(args)
+	given, err := YAMLMapping(args)
 	if err != nil {
 		return nil, err
 	}
@@ -98,7 +98,7 @@ func (p *ToolReplay) Answer(ctx context.Context, from model.Origin, name string,
 				continue
 			}
 		}
-		if wanted, err := argsJSON(e.Tool.Args); err != nil || e.Tool.Args != nil && wanted != given {
+		if wanted, err := YAMLMapping(e.Tool.Args); err != nil || e.Tool.Args != nil && wanted != given {
 			near.offer(e, "has the arguments "+wanted, 3)
 			continue
 		}

@@ -48,18 +48,31 @@ func (b *Base) Description() string { return b.AgentDescription }
 // SubAgents returns the children.
 func (b *Base) SubAgents() []Agent { return b.Children }
 
-// forward yields all events of a sub-agent's run. It returns the last event
-// and false when the run must not go on.
-func forward(events Events, yield func(*session.Event, error) bool) (last *session.Event, ok bool) {
+// An ownAgent is an agent of this package. Events go straight from one to the
+// next that it is a part of: a sequence at every level of the tree would make
+// several functions for each agent.
+type ownAgent interface {
+	// run gives the agent's events to yield, and says whether the run goes on:
+	// it does unless an error was yielded, or yield was false.
+	run(ctx context.Context, inv *Invocation, yield func(*session.Event, error) bool) bool
+}
+
+// eventsOf are the events of an agent as a sequence.
+func eventsOf(ctx context.Context, a ownAgent, inv *Invocation) Events {
+	return func(yield func(*session.Event, error) bool) { a.run(ctx, inv, yield) }
+}
+
+// forward gives the events of a sequence to yield, and says whether the run
+// goes on.
+func forward(events Events, yield func(*session.Event, error) bool) bool {
 	for ev, err := range events {
 		if err != nil {
 			yield(nil, err)
-			return last, false
+			return false
 		}
 		if !yield(ev, nil) {
-			return last, false
+			return false
 		}
-		last = ev
 	}
-	return last, true
+	return true
 }

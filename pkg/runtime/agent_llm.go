@@ -198,47 +198,27 @@ func NewLLM(name string, opts *LLMOptions) *LLMAgent {
 
 // Run takes steps until one ends with a final event.
 func (a *LLMAgent) Run(ctx context.Context, inv *Invocation) Events {
-	return func(yield func(*session.Event, error) bool) {
-		if inv.frame != nil {
-			a.runResumable(ctx, inv, yield)
-			return
-		}
-		if inv.run.decisions != nil {
-			s := &step{inv: inv, agent: a, yield: yield}
-			if !s.resume(ctx) {
-				return
-			}
-		}
-		for {
-			s := &step{inv: inv, agent: a, yield: yield}
-			if !s.take(ctx) {
-				return
-			}
-		}
-	}
+	return eventsOf(ctx, a, inv)
 }
 
-// runResumable takes steps from where the agent was, until one ends with a
-// final event or waits for somebody.
-func (a *LLMAgent) runResumable(ctx context.Context, inv *Invocation, yield func(*session.Event, error) bool) {
-	over, spoke := false, false
-	watching := func(ev *session.Event, err error) bool {
-		if ev != nil && ev.NodePath == inv.frame.path {
-			inv.frame.watch(ev)
-		}
-		spoke = true
-		over = over || !yield(ev, err) || err != nil
-		return !over
+// run goes on where the agent was, if it was cut off, and ends also with a step
+// that waits for somebody.
+func (a *LLMAgent) run(ctx context.Context, inv *Invocation, yield func(*session.Event, error) bool) bool {
+	s := &step{inv: inv, agent: a, to: yield}
+	goOn := true
+	switch {
+	case inv.frame != nil:
+		goOn = s.takeUp(ctx)
+	case inv.run.decisions != nil:
+		goOn = s.resume(ctx)
 	}
-	s := &step{inv: inv, agent: a, yield: watching}
-	for goOn := s.takeUp(ctx); goOn && !s.waits(); {
-		s = &step{inv: inv, agent: a, yield: watching}
+	for goOn && !s.waits() {
 		goOn = s.take(ctx)
 	}
-	if !over {
-		s.spoke = spoke
+	if !s.over {
 		s.rest()
 	}
+	return !s.over
 }
 
 // keepOutput puts the text of a final event under the agent's output key, so

@@ -73,32 +73,33 @@ func NewLoop(name string, opts *LoopOptions) *LoopAgent {
 
 // Run loops. A sub-agent that escalates finishes its step first; the rest of
 // the iteration is left out (adk-python agents/loop_agent.py).
-func (a *LoopAgent) Run(ctx context.Context, inv *Invocation) Events {
-	return func(yield func(*session.Event, error) bool) {
-		if len(a.Children) == 0 {
-			return
+func (a *LoopAgent) Run(ctx context.Context, inv *Invocation) Events { return eventsOf(ctx, a, inv) }
+
+func (a *LoopAgent) run(ctx context.Context, inv *Invocation, yield func(*session.Event, error) bool) bool {
+	if len(a.Children) == 0 {
+		return true
+	}
+	from, marked, err := inv.current()
+	if err != nil {
+		yield(nil, err)
+		return false
+	}
+	first := timesLooped(inv)
+	for n := first; a.opts.MaxIterations == 0 || n < a.opts.MaxIterations; n++ {
+		// Sub-agents that do nothing would not notice.
+		if ctx.Err() != nil {
+			yield(nil, AsRunError(ctx.Err()))
+			return false
 		}
-		from, marked, err := inv.current()
-		if err != nil {
-			yield(nil, err)
-			return
+		round := &loopRound{loop: a, inv: inv, n: n, yield: yield}
+		if n == first && marked {
+			round.from, round.marked = from, true
 		}
-		first := timesLooped(inv)
-		for n := first; a.opts.MaxIterations == 0 || n < a.opts.MaxIterations; n++ {
-			// Sub-agents that do nothing would not notice.
-			if ctx.Err() != nil {
-				yield(nil, AsRunError(ctx.Err()))
-				return
-			}
-			round := &loopRound{LoopAgent: a, inv: inv, n: n, yield: yield}
-			if n == first && marked {
-				round.from, round.marked = from, true
-			}
-			if !round.run(ctx) {
-				return
-			}
+		if again, ok := round.run(ctx); !again {
+			return ok
 		}
 	}
+	return true
 }
 
 // timesLoopedKey is the key of a checkpoint that counts the rounds that are
@@ -111,9 +112,9 @@ func timesLooped(inv *Invocation) int {
 
 // loopRound is one iteration.
 type loopRound struct {
-	*LoopAgent
-	inv *Invocation
-	n   int
+	loop *LoopAgent
+	inv  *Invocation
+	n    int
 	// from is the sub-agent that a resumed round goes on with, which marked
 	// says is told already.
 	from   int
@@ -124,36 +125,39 @@ type loopRound struct {
 	escalated   bool
 }
 
-// run runs each sub-agent once, and says whether the loop goes on. It does not
-// when all were skipped: then nothing of the next round would be different.
-func (r *loopRound) run(ctx context.Context) bool {
-	for i := range r.Children {
+// run runs each sub-agent once, and says whether another round follows, and
+// whether the run goes on. No round follows one in which all were skipped:
+// nothing of it would be different.
+func (r *loopRound) run(ctx context.Context) (again, ok bool) {
+	for i := range r.loop.Children {
 		r.remember(i)
 		if i < r.from {
 			continue
 		}
-		if !r.mark(i) {
-			return false
+		if !r.mark(i) || !r.inv.child(i, r.n+1).runAgent(ctx, r.pass) {
+			return false, false
 		}
-		_, ok := forward(r.inv.RunChildAgain(ctx, i, r.n+1), func(ev *session.Event, err error) bool {
-			if ev != nil {
-				r.note(ev)
-			}
-			return r.yield(ev, err)
-		})
-		if !ok || r.escalated || r.inv.Paused() {
-			return false
+		if r.escalated || r.inv.Paused() {
+			return false, true
 		}
-		done, err := r.done(ctx, r.inv)
+		done, err := r.loop.done(ctx, r.inv)
 		if err != nil {
 			r.yield(nil, err)
-			return false
+			return false, false
 		}
 		if done {
-			return false
+			return false, true
 		}
 	}
-	return r.seen == 0 || r.skips < r.seen
+	return r.seen == 0 || r.skips < r.seen, true
+}
+
+// pass yields what a sub-agent says.
+func (r *loopRound) pass(ev *session.Event, err error) bool {
+	if ev != nil {
+		r.note(ev)
+	}
+	return r.yield(ev, err)
 }
 
 // remember takes in what the sub-agent did before the invocation was resumed.
@@ -161,7 +165,7 @@ func (r *loopRound) remember(i int) {
 	if r.inv.run.record == nil || r.inv.frame == nil {
 		return
 	}
-	for _, ev := range r.inv.run.record.under(r.inv.frame.below(nil, r.Children[i].Name(), r.n+1).path) {
+	for _, ev := range r.inv.run.record.under(r.inv.frame.below(nil, r.loop.Children[i].Name(), r.n+1).path) {
 		r.note(ev)
 	}
 }
@@ -181,7 +185,7 @@ func (r *loopRound) mark(i int) bool {
 	if !r.inv.Resumable() || r.marked && i == r.from {
 		return true
 	}
-	return r.yield(r.inv.Checkpoint(map[string]any{currentKey: r.Children[i].Name(), timesLoopedKey: r.n}), nil)
+	return r.yield(r.inv.Checkpoint(map[string]any{currentKey: r.loop.Children[i].Name(), timesLoopedKey: r.n}), nil)
 }
 
 func (a *LoopAgent) done(ctx context.Context, inv *Invocation) (bool, error) {

@@ -28,72 +28,72 @@ func NewParallel(name, description string, subs ...Agent) *ParallelAgent {
 	return &ParallelAgent{Base{AgentName: name, AgentDescription: description, Children: subs}}
 }
 
-// arrival is an event of a sub-agent on its way to the consumer. The sub-agent
-// goes on when seen is closed.
+// An arrival is an event of a sub-agent on its way to the consumer; the zero
+// value is a sub-agent's end. The sub-agent goes on when it hears of seen.
 type arrival struct {
 	ev   *session.Event
 	err  error
-	seen chan struct{}
+	seen chan<- struct{}
 }
 
 // Run yields the events of all sub-agents as they arrive. Each sub-agent waits
 // until its event is stored and seen.
 func (a *ParallelAgent) Run(ctx context.Context, inv *Invocation) Events {
-	return func(yield func(*session.Event, error) bool) {
-		if inv.Resumable() && inv.AgentState() == nil && !yield(inv.Checkpoint(map[string]any{}), nil) {
-			return
-		}
-		inner, cancel := context.WithCancel(ctx)
-		var wg sync.WaitGroup
-		defer wg.Wait()
-		defer cancel()
-		arrivals := make(chan arrival)
-		ended := make(chan struct{}, len(inv.node.children))
-		for _, child := range inv.node.children {
-			branch := inv.enter(child, inv.subBranch(child), 1)
-			wg.Go(func() {
-				branch.send(inner, arrivals)
-				ended <- struct{}{}
-			})
-		}
-		for running := len(inv.node.children); running > 0; {
-			select {
-			case <-ended:
-				running--
-			case arr := <-arrivals:
-				if !yield(arr.ev, arr.err) || arr.err != nil {
-					return
-				}
-				close(arr.seen)
-			}
-		}
-		if ctx.Err() != nil {
-			yield(nil, AsRunError(ctx.Err()))
-		}
+	return eventsOf(ctx, a, inv)
+}
+
+func (a *ParallelAgent) run(ctx context.Context, inv *Invocation, yield func(*session.Event, error) bool) bool {
+	if inv.Resumable() && inv.AgentState() == nil && !yield(inv.Checkpoint(map[string]any{}), nil) {
+		return false
 	}
+	inner, cancel := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer cancel()
+	running := len(inv.node.children)
+	// There is room for an event and the end of each, so that nobody waits to
+	// hand over.
+	arrivals := make(chan arrival, 2*running)
+	for _, child := range inv.node.children {
+		branch := inv.enter(child, inv.subBranch(child), 1)
+		wg.Go(func() {
+			branch.runAgent(inner, passing(inner, arrivals))
+			arrivals <- arrival{}
+		})
+	}
+	for running > 0 {
+		arr := <-arrivals
+		if arr.seen == nil {
+			running--
+			continue
+		}
+		if !yield(arr.ev, arr.err) || arr.err != nil {
+			return false
+		}
+		arr.seen <- struct{}{}
+	}
+	if err := ctx.Err(); err != nil {
+		yield(nil, AsRunError(err))
+		return false
+	}
+	return true
 }
 
-// send passes the agent's events on, one at a time.
-func (inv *Invocation) send(ctx context.Context, to chan<- arrival) {
-	pass(ctx, inv.runAgent(ctx), to)
-}
-
-// pass sends events to a consumer, each when the one before was seen.
-func pass(ctx context.Context, events Events, to chan<- arrival) {
-	for ev, err := range events {
-		arr := arrival{ev, err, make(chan struct{})}
+// passing hands events to a consumer, each when the one before was seen, until
+// the context ends.
+func passing(ctx context.Context, to chan<- arrival) func(*session.Event, error) bool {
+	done, seen := ctx.Done(), make(chan struct{}, 1)
+	return func(ev *session.Event, err error) bool {
 		select {
-		case to <- arr:
-		case <-ctx.Done():
-			return
-		}
-		if err != nil {
-			return
+		case to <- arrival{ev, err, seen}:
+		case <-done:
+			return false
 		}
 		select {
-		case <-arr.seen:
-		case <-ctx.Done():
-			return
+		case <-seen:
+			return true
+		case <-done:
+			return false
 		}
 	}
 }

@@ -122,28 +122,27 @@ func NewRouter(name, description string, routes ...Route) *RouterAgent {
 }
 
 // Run runs the chosen agent, on the router's own branch.
-func (a *RouterAgent) Run(ctx context.Context, inv *Invocation) Events {
-	return func(yield func(*session.Event, error) bool) {
-		child, chosen, err := inv.current()
-		if err == nil && !chosen {
-			child, err = a.choose(ctx, inv)
-		}
-		switch {
-		case err != nil:
-			yield(nil, err)
-			return
-		case child < 0 && inv.frame != nil && len(inv.frame.past.all()) > 0:
-			return // that was said before
-		case child < 0:
-			yield(inv.skipped("routes: no condition is true"), nil)
-			return
-		case inv.Resumable() && !chosen:
-			if !yield(inv.Checkpoint(map[string]any{currentKey: a.Children[child].Name()}), nil) {
-				return
-			}
-		}
-		inv.RunChild(ctx, child)(yield)
+func (a *RouterAgent) Run(ctx context.Context, inv *Invocation) Events { return eventsOf(ctx, a, inv) }
+
+func (a *RouterAgent) run(ctx context.Context, inv *Invocation, yield func(*session.Event, error) bool) bool {
+	child, chosen, err := inv.current()
+	if err == nil && !chosen {
+		child, err = a.choose(ctx, inv)
 	}
+	switch {
+	case err != nil:
+		yield(nil, err)
+		return false
+	case child < 0 && inv.frame != nil && len(inv.frame.past.all()) > 0:
+		return true // that was said before
+	case child < 0:
+		return yield(inv.skipped("routes: no condition is true"), nil)
+	case inv.Resumable() && !chosen:
+		if !yield(inv.Checkpoint(map[string]any{currentKey: a.Children[child].Name()}), nil) {
+			return false
+		}
+	}
+	return inv.child(child, 1).runAgent(ctx, yield)
 }
 
 // choose is the place of the first agent whose condition holds, or -1.

@@ -29,20 +29,23 @@ func NewSequential(name, description string, subs ...Agent) *SequentialAgent {
 // Run runs the sub-agents in order. A resumed one goes on with the sub-agent
 // that ran.
 func (a *SequentialAgent) Run(ctx context.Context, inv *Invocation) Events {
-	return func(yield func(*session.Event, error) bool) {
-		from, marked, err := inv.current()
-		if err != nil {
-			yield(nil, err)
-			return
+	return eventsOf(ctx, a, inv)
+}
+
+func (a *SequentialAgent) run(ctx context.Context, inv *Invocation, yield func(*session.Event, error) bool) bool {
+	from, marked, err := inv.current()
+	if err != nil {
+		yield(nil, err)
+		return false
+	}
+	for i := from; i < len(a.Children) && !inv.Paused(); i++ {
+		marked = marked && i == from
+		if inv.Resumable() && !marked && !yield(inv.Checkpoint(map[string]any{currentKey: a.Children[i].Name()}), nil) {
+			return false
 		}
-		for i := from; i < len(a.Children); i++ {
-			marked = marked && i == from
-			if inv.Resumable() && !marked && !yield(inv.Checkpoint(map[string]any{currentKey: a.Children[i].Name()}), nil) {
-				return
-			}
-			if _, ok := forward(inv.RunChild(ctx, i), yield); !ok || inv.Paused() {
-				return
-			}
+		if !inv.child(i, 1).runAgent(ctx, yield) {
+			return false
 		}
 	}
+	return true
 }

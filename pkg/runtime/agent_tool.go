@@ -204,6 +204,7 @@ func (t *placedAgentTool) innerRun(inv *Invocation, call *tool.Call, request str
 		sess: &session.Session{Key: outer.sess.Key, History: session.NewHistory(nil), State: session.NewState(state)},
 		user: model.UserText(request),
 	}
+	r.state = r.lookup
 	r.config.MaxLLMCalls = outer.config.MaxLLMCalls
 	r.config.ToolThreadPoolConfig = outer.config.ToolThreadPoolConfig
 	r.commit = func(_ context.Context, ev *session.Event) error {

@@ -123,8 +123,10 @@ func NewJoin(name, description string) *JoinNode {
 }
 
 // Run yields nothing.
-func (j *JoinNode) Run(context.Context, *Invocation) Events {
-	return func(func(*session.Event, error) bool) {}
+func (j *JoinNode) Run(ctx context.Context, inv *Invocation) Events { return eventsOf(ctx, j, inv) }
+
+func (j *JoinNode) run(context.Context, *Invocation, func(*session.Event, error) bool) bool {
+	return true
 }
 
 // checkJoin refuses a join where nothing could be joined.

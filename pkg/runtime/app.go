@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"google.golang.org/genai"
@@ -35,13 +34,14 @@ type App struct {
 	// Retention is how long a session is kept after its last event; 0 is for
 	// ever. Whoever serves the app sees to it.
 	Retention time.Duration
+	// Reload is what becomes of changes of the app's files.
+	Reload ReloadConfig
 
 	tree    map[Agent]*node
 	top     *node
 	plugins []*Plugin
 	state   *tool.StateSchema
-	close   func()
-	refs    atomic.Int64
+	hold    hold
 
 	compactor *compactor // nil: nothing is summarised
 }
@@ -68,6 +68,8 @@ type AppOptions struct {
 	Summarizer model.LLM
 	// StateSchema types the keys of the state; nil types none.
 	StateSchema *tool.StateSchema
+	// Reload is nil for [DefaultReloadConfig].
+	Reload *ReloadConfig
 	// Resumable lets invocations be resumed after they were cut off, or pause
 	// until somebody answers. Events then tell how far each agent is.
 	Resumable bool
@@ -87,7 +89,7 @@ func NewApp(name string, root Agent, opts *AppOptions) (*App, error) {
 	}
 	a := &App{
 		Name: name, Description: root.Description(), Revision: opts.Revision, Root: root,
-		Config: DefaultRunConfig(), tree: map[Agent]*node{}, state: opts.StateSchema, close: opts.Close,
+		Config: DefaultRunConfig(), Reload: DefaultReloadConfig(), tree: map[Agent]*node{}, state: opts.StateSchema, hold: hold{end: opts.Close},
 		ContextCache: opts.ContextCache, Retention: opts.Retention, Resumable: opts.Resumable,
 	}
 	if err := a.takePlugins(opts); err != nil {
@@ -99,7 +101,10 @@ func NewApp(name string, root Agent, opts *AppOptions) (*App, error) {
 	if opts.Config != nil {
 		a.Config = *opts.Config
 	}
-	a.refs.Store(1)
+	if opts.Reload != nil {
+		a.Reload = *opts.Reload
+	}
+	a.hold.count.Store(1)
 	top, err := a.plant(root, nil, opts.Model)
 	if err != nil {
 		return nil, fmt.Errorf("app %s: %w", name, err)
@@ -127,7 +132,10 @@ type node struct {
 	targets      []*node
 	// transferText tells whom the agent may hand over to, behind what else the
 	// system instruction says of the agent's own tools.
-	transferText   string
+	transferText string
+	// system is the agent's system instruction where it is the same in every
+	// run; nil where something has to be filled in.
+	system         *genai.Content
 	responseSchema map[string]any
 	// hooks are nil where no callback applies.
 	hooks *hooks
@@ -180,6 +188,7 @@ func (a *App) furnish(n *node) error {
 		}
 		n.tools = newToolbox(tools)
 		n.tools.offered = l.opts.CodeExecutor.offered(n.tools.offered)
+		n.system = a.standing(n, l)
 	}
 	for _, c := range n.children {
 		if err := a.furnish(c); err != nil {
@@ -227,25 +236,6 @@ func (a *App) Agent(name string) Agent {
 	return nil
 }
 
-// acquire takes a hold on the snapshot; false when it is closed already.
-func (a *App) acquire() bool {
-	for {
-		n := a.refs.Load()
-		if n == 0 {
-			return false
-		}
-		if a.refs.CompareAndSwap(n, n+1) {
-			return true
-		}
-	}
-}
-
-func (a *App) release() {
-	if a.refs.Add(-1) == 0 && a.close != nil {
-		a.close()
-	}
-}
-
 // toolbox is what one LLM agent may use, prepared once.
 type toolbox struct {
 	byName  map[string]tool.Tool
@@ -282,4 +272,4 @@ func newToolbox(tools []tool.Tool) *toolbox {
 
 // Close lets go of a snapshot that no host has taken. One that a host has
 // taken closes by itself.
-func (a *App) Close() { a.release() }
+func (a *App) Close() { a.hold.release() }

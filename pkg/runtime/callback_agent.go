@@ -10,17 +10,17 @@ import (
 
 // runHooked is an agent's run between its callbacks (adk-python
 // agents/base_agent.py run_async).
-func (inv *Invocation) runHooked(ctx context.Context) Events {
-	return func(yield func(*session.Event, error) bool) {
-		h := inv.node.hooks
-		answered, ok := inv.askAround(ctx, "before_agent", h.beforeAgent, yield)
-		if answered || !ok {
-			return
-		}
-		if _, ok := forward(inv.play(ctx), yield); ok {
-			inv.askAround(ctx, "after_agent", h.afterAgent, yield)
-		}
+func (inv *Invocation) runHooked(ctx context.Context, yield func(*session.Event, error) bool) bool {
+	h := inv.node.hooks
+	answered, ok := inv.askAround(ctx, "before_agent", h.beforeAgent, yield)
+	if answered || !ok {
+		return ok
 	}
+	if !inv.play(ctx, yield) {
+		return false
+	}
+	_, ok = inv.askAround(ctx, "after_agent", h.afterAgent, yield)
+	return ok
 }
 
 // askAround asks the callbacks before or after an agent and yields what comes

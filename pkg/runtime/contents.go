@@ -115,7 +115,15 @@ type lastEvent struct {
 	err       error
 }
 
-func newView(who viewer) *view { return &view{viewer: who, calls: map[string]callSite{}} }
+func newView(who viewer) *view { return &view{viewer: who} }
+
+// called keeps where a function call stands.
+func (v *view) called(c *genai.FunctionCall, site callSite) {
+	if v.calls == nil {
+		v.calls = map[string]callSite{}
+	}
+	v.calls[c.ID] = site
+}
 
 // extend takes in the events that are new. The last one that changes what is
 // seen of the past makes the view begin again.
@@ -140,7 +148,7 @@ func (v *view) rebuild(events []*session.Event) {
 	seen, covered := compacted(session.WithoutRewound(events))
 	for _, ev := range covered {
 		for _, c := range ev.Calls() {
-			v.calls[c.ID] = callSite{author: ev.Author, at: -1, response: -1}
+			v.called(c, callSite{author: ev.Author, at: -1, response: -1})
 		}
 	}
 	for _, ev := range seen {
@@ -178,14 +186,14 @@ func (v *view) add(ev *session.Event) {
 		v.last = lastEvent{}
 		at := v.push(v.bare(content))
 		for _, c := range model.CallsOf(content) {
-			v.calls[c.ID] = callSite{author: ev.Author, at: at, response: -1}
+			v.called(c, callSite{author: ev.Author, at: at, response: -1})
 		}
 	}
 }
 
 func (v *view) addForeign(ev *session.Event) {
 	for _, c := range ev.Calls() {
-		v.calls[c.ID] = callSite{author: ev.Author, at: -1, response: -1}
+		v.called(c, callSite{author: ev.Author, at: -1, response: -1})
 	}
 	if told := presentForeign(ev); told != nil {
 		v.last = lastEvent{}
@@ -194,6 +202,9 @@ func (v *view) addForeign(ev *session.Event) {
 }
 
 func (v *view) push(c *genai.Content) int {
+	if v.contents == nil {
+		v.contents = make([]*genai.Content, 0, 4) // what most first turns have
+	}
 	v.contents = append(v.contents, c)
 	return len(v.contents) - 1
 }

@@ -160,7 +160,7 @@ func Pending(events []*session.Event) [][]*genai.FunctionCall {
 	for _, ev := range events {
 		var open []*genai.FunctionCall
 		for _, c := range ev.Calls() {
-			if c.Name == RequestConfirmation && isRequest(ev, c) && !answered[c.ID] {
+			if c.Name == RequestConfirmation && IsRequest(ev, c) && !answered[c.ID] {
 				open = append(open, c)
 			}
 		}
@@ -171,9 +171,9 @@ func Pending(events []*session.Event) [][]*genai.FunctionCall {
 	return pending
 }
 
-// isRequest says whether a call is the runtime's own request: a model cannot
+// IsRequest says whether a call is the runtime's own request: a model cannot
 // ask in its place.
-func isRequest(ev *session.Event, c *genai.FunctionCall) bool {
+func IsRequest(ev *session.Event, c *genai.FunctionCall) bool {
 	return (c.Name == RequestConfirmation || c.Name == RequestCredential) && slices.Contains(ev.LongRunningToolIDs, c.ID)
 }
 
@@ -181,7 +181,7 @@ func isRequest(ev *session.Event, c *genai.FunctionCall) bool {
 func findRequest(events []*session.Event, resp *genai.FunctionResponse) (at int, request *genai.FunctionCall, err error) {
 	for i, ev := range events {
 		for _, c := range ev.Calls() {
-			if c.ID != resp.ID || c.Name != resp.Name || !isRequest(ev, c) {
+			if c.ID != resp.ID || c.Name != resp.Name || !IsRequest(ev, c) {
 				continue
 			}
 			if request != nil && (ev.Author != events[at].Author || !sameJSON(c.Args, request.Args)) {
@@ -239,7 +239,7 @@ func approval(since []*session.Event, call string) *session.Confirmation {
 	for _, ev := range since {
 		for _, c := range ev.Calls() {
 			original, _ := c.Args["originalFunctionCall"].(map[string]any)
-			if isRequest(ev, c) && original["id"] == call {
+			if IsRequest(ev, c) && original["id"] == call {
 				asked[c.ID] = true
 			}
 		}

@@ -3,14 +3,14 @@
 //
 // The life of an invocation:
 //
-//	Host.Run          take the app's snapshot, wait for the session's turn
-//	carryOut          load the session, store the user's event
+//	Host.Run          take the app's snapshot, wait for the session's turn, load it
+//	carryOut          store the user's event
 //	pick              choose the agent that answers
 //	Agent.Run         yield events; an LLM agent takes steps:
 //	  request           settings, instructions, contents, tools
 //	  Generate          the model answers, in pieces or whole
 //	  runCalls          its calls run side by side, their answers are merged
-//	drive             each event: stored, then seen, then the agent goes on
+//	committing        each event: stored, then seen, then the agent goes on
 //
 // It is a chain of iterators: each level ranges over the one below. Pulling
 // gives the contract of ADK's event loop by itself: an event is stored before

@@ -11,17 +11,33 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// A step is one call of an agent's model and the calls that the model makes.
+// A step is one call of an agent's model and the calls that the model makes. An
+// agent takes one after the other.
 type step struct {
 	inv   *Invocation
 	agent *LLMAgent
-	yield func(*session.Event, error) bool
+	to    func(*session.Event, error) bool
 	// decided has what a person said, by the id of the call.
 	decided map[string]*decision
 	// kept is nil until there is something to keep: most steps have nothing.
 	kept *kept
-	// spoke says that the agent has said something in this run.
-	spoke bool
+	// id is that of the events which hold the model's answer, and last the
+	// latest event that is whole.
+	id   string
+	last *session.Event
+	// spoke says that the agent has said something in this run, and over that
+	// it has to end: it failed, or nobody wants more.
+	spoke, over bool
+}
+
+// yield passes an event on, and says whether the agent's run goes on.
+func (s *step) yield(ev *session.Event, err error) bool {
+	if f := s.inv.frame; f != nil && ev != nil && ev.NodePath == f.path {
+		f.watch(ev)
+	}
+	s.spoke = true
+	s.over = s.over || !s.to(ev, err) || err != nil
+	return !s.over
 }
 
 // kept is what a step keeps from one answer of its model to the next.
@@ -42,6 +58,7 @@ func (s *step) keep() *kept {
 
 // take carries the step out, and says whether another one has to follow.
 func (s *step) take(ctx context.Context) bool {
+	s.decided, s.kept, s.last = nil, nil, nil
 	s.inv.compactBefore(ctx)
 	req, err := s.inv.request(ctx, s.agent)
 	var answers responses
@@ -52,41 +69,40 @@ func (s *step) take(ctx context.Context) bool {
 		s.yield(nil, err)
 		return false
 	}
-	last, ok := s.ask(ctx, s.agent.opts.Planner.review(answers))
-	return ok && last != nil && !last.IsFinal()
+	s.id = s.inv.run.host.newID()
+	ok := true
+	s.agent.opts.Planner.review(answers)(func(resp *model.Response, err error) bool {
+		ok = s.hear(ctx, resp, err)
+		return ok
+	})
+	return ok && s.last != nil && !s.last.IsFinal()
 }
 
-// ask yields what the model answers. It returns the step's last event, and
-// false when the agent's run is over.
-func (s *step) ask(ctx context.Context, answers responses) (last *session.Event, ok bool) {
-	id := s.inv.run.host.newID()
-	for resp, err := range answers {
-		if err != nil {
-			s.modelFailed(err)
-			return nil, false
-		}
-		if !says(resp) {
-			continue
-		}
-		ev := s.event(resp, id)
-		if !s.say(ev) {
-			return nil, false
-		}
-		if ev.Partial {
-			continue
-		}
-		last = ev
-		if calls := ev.Calls(); len(calls) > 0 {
-			answer, ok := s.answer(ctx, calls)
-			if !ok {
-				return nil, false
-			}
-			if answer != nil {
-				last = answer
-			}
-		}
+// hear yields what the model answers, and says whether the step goes on.
+func (s *step) hear(ctx context.Context, resp *model.Response, err error) bool {
+	if err != nil {
+		s.modelFailed(err)
+		return false
 	}
-	return last, true
+	if !says(resp) {
+		return true
+	}
+	ev := s.event(resp)
+	if !s.say(ev) {
+		return false
+	}
+	if ev.Partial {
+		return true
+	}
+	s.last = ev
+	if calls := ev.Calls(); len(calls) > 0 {
+		answer, ok := s.answer(ctx, calls)
+		if answer != nil {
+			s.last = answer
+		}
+		return ok
+	}
+	return true
 }
 
 // says drops answers that hold nothing (adk-python base_llm_flow.py).
@@ -96,13 +112,13 @@ func says(r *model.Response) bool {
 
 // event makes the model's answer an event of the agent. The pieces of a stream
 // and the whole answer share one id.
-func (s *step) event(resp *model.Response, id string) *session.Event {
+func (s *step) event(resp *model.Response) *session.Event {
 	var ev *session.Event
 	if resp.Partial {
-		ev = s.inv.eventOf(id) // pieces are many: none makes an id that it does not take
+		ev = s.inv.eventOf(s.id) // pieces are many: none makes an id that it does not take
 	} else {
 		ev = s.inv.NewEvent()
-		ev.ID = id
+		ev.ID = s.id
 	}
 	ev.Response = *resp
 	s.ride(ev)
@@ -181,7 +197,7 @@ func (s *step) transfer(ctx context.Context, name string) {
 		s.yield(nil, failf(CodeTransferFailed, nil, "Agent %s not found in the agent tree.", name))
 		return
 	}
-	forward(s.inv.enter(target, s.inv.branch, 1).runAgent(ctx), s.yield)
+	s.inv.enter(target, s.inv.branch, 1).runAgent(ctx, s.yield)
 }
 
 // modelFailed tells the history that the model failed, and ends the run.

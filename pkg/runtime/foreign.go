@@ -3,6 +3,7 @@ package runtime
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"google.golang.org/genai"
@@ -29,16 +30,17 @@ func (v *view) foreign(ev *session.Event) bool {
 // presentForeign tells another agent's event as user content, or nil when
 // nothing of it can be told (adk-python contents.py _present_other_agent_message).
 func presentForeign(ev *session.Event) *genai.Content {
-	parts := []*genai.Part{{Text: "For context:"}}
+	told := model.UserText("For context:")
+	told.Parts = slices.Grow(told.Parts, len(ev.Content.Parts))
 	for _, p := range ev.Content.Parts {
 		if q := presentPart(ev.Author, p); q != nil {
-			parts = append(parts, q)
+			told.Parts = append(told.Parts, q)
 		}
 	}
-	if len(parts) == 1 {
+	if len(told.Parts) == 1 {
 		return nil
 	}
-	return &genai.Content{Role: genai.RoleUser, Parts: parts}
+	return told
 }
 
 func presentPart(author string, p *genai.Part) *genai.Part {
@@ -46,7 +48,7 @@ func presentPart(author string, p *genai.Part) *genai.Part {
 	case p.Thought:
 		return nil
 	case strings.TrimSpace(p.Text) != "":
-		return &genai.Part{Text: fmt.Sprintf("[%s] said: %s", author, p.Text)}
+		return &genai.Part{Text: "[" + author + "] said: " + p.Text}
 	case p.FunctionCall != nil:
 		return &genai.Part{Text: fmt.Sprintf("[%s] called tool `%s` with parameters: %s", author, p.FunctionCall.Name, compactJSON(p.FunctionCall.Args))}
 	case p.FunctionResponse != nil:

@@ -94,23 +94,20 @@ func (inv *Invocation) Checkpoint(state map[string]any) *session.Event {
 // runFrame runs the agent of a resumable app between its callbacks, from where
 // it was, and says so when it has ended. What was done before is not done
 // again, nor said again.
-func (inv *Invocation) runFrame(ctx context.Context) Events {
-	return func(yield func(*session.Event, error) bool) {
-		if inv.frame.past.hasEnded() {
-			return
-		}
-		goOn, ok := inv.enterFrame(ctx, yield)
-		if ok && goOn {
-			_, ok = forward(inv.play(ctx), yield)
-			ok = ok && !inv.Paused() && inv.askAfter(ctx, yield)
-		}
-		if _, join := inv.node.agent.(*JoinNode); !ok || join {
-			return
-		}
-		ev := inv.NewEvent()
-		ev.Actions.EndOfAgent = true
-		yield(ev, nil)
+func (inv *Invocation) runFrame(ctx context.Context, yield func(*session.Event, error) bool) bool {
+	if inv.frame.past.hasEnded() {
+		return true
 	}
+	goOn, ok := inv.enterFrame(ctx, yield)
+	if ok && goOn {
+		ok = inv.play(ctx, yield) && (inv.Paused() || inv.askAfter(ctx, yield))
+	}
+	if _, join := inv.node.agent.(*JoinNode); !ok || join || inv.Paused() {
+		return ok
+	}
+	ev := inv.NewEvent()
+	ev.Actions.EndOfAgent = true
+	return yield(ev, nil)
 }
 
 // enterFrame asks the agent's condition and its callbacks before it, unless it

@@ -105,7 +105,7 @@ func (h *Host) replace(name string, app *App) {
 	h.apps.Store(&next)
 	h.mu.Unlock()
 	if old != nil && old != app {
-		old.release()
+		old.hold.release()
 	}
 }
 
@@ -119,7 +119,7 @@ func (h *Host) Close() {
 func (h *Host) acquire(name string) (*App, error) {
 	for {
 		a := h.App(name)
-		if a != nil && a.acquire() {
+		if a != nil && a.hold.acquire() {
 			return a, nil
 		}
 		// A snapshot that closed in between has a successor, or none.
@@ -172,20 +172,41 @@ func (h *Host) Run(ctx context.Context, req *RunRequest) Events {
 			yield(nil, err)
 			return
 		}
-		defer app.release()
+		defer app.hold.release()
 		if err := req.check(); err != nil {
 			yield(nil, err)
 			return
 		}
-		key := session.Key{App: req.App, User: req.UserID, ID: req.SessionID}
-		ctx, free, err := h.store.Sessions.Acquire(ctx, key, h.wait)
+		ctx, sess, free, err := h.enter(ctx, app, req)
 		if err != nil {
-			yield(nil, storeFailure(key, err))
+			yield(nil, err)
 			return
 		}
 		defer free()
-		yield = tellingWhy(ctx, key, yield)
-		h.carryOut(ctx, app, key, req, yield)
+		h.carryOut(ctx, app, sess, req, tellingWhy(ctx, sess.Key, yield))
+	}
+}
+
+// enter waits until the session is this run's, and reads it, or makes it. Where
+// another host was faster in making it, that host has it, and is waited for. The
+// context is the run's.
+func (h *Host) enter(ctx context.Context, app *App, req *RunRequest) (run context.Context, sess *session.Session, free func(), err error) {
+	key := session.Key{App: req.App, User: req.UserID, ID: req.SessionID}
+	for {
+		if run, free, err = h.store.Sessions.Acquire(ctx, key, h.wait); err != nil {
+			return nil, nil, nil, storeFailure(key, err)
+		}
+		sess, err = h.store.Sessions.Get(ctx, key, app.Config.SessionWindow.options())
+		if req.CreateSession && errors.Is(err, session.ErrNotFound) {
+			sess, err = h.store.Sessions.Create(ctx, key, nil)
+		}
+		if err == nil {
+			return run, sess, free, nil
+		}
+		free()
+		if !errors.Is(err, session.ErrExists) {
+			return nil, nil, nil, storeFailure(key, err)
+		}
 	}
 }
 

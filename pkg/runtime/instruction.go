@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/genai"
 
+	"agenthost/pkg/model"
 	"agenthost/pkg/session"
 	"agenthost/pkg/template"
 )
@@ -36,11 +37,33 @@ func (i *Instruction) Refs() []template.Ref {
 	return i.text.Refs()
 }
 
-func (i *Instruction) render(ctx context.Context, inv *Invocation) (string, error) {
+// fixed is the text, and whether there is nothing to fill in.
+func (i *Instruction) fixed() (string, bool) {
 	if i == nil {
-		return "", nil
+		return "", true
 	}
-	s, err := i.text.Render(ctx, scope{inv})
+	return i.text.Static()
+}
+
+func (i *Instruction) render(ctx context.Context, inv *Invocation) (string, error) {
+	pieces, err := i.appendPieces(ctx, nil, inv)
+	return strings.Join(pieces, ""), err
+}
+
+// appendPieces adds what the filled text is made of, to be joined.
+func (i *Instruction) appendPieces(ctx context.Context, pieces []string, inv *Invocation) ([]string, error) {
+	if i == nil {
+		return pieces, nil
+	}
+	pieces, err := i.text.AppendPieces(ctx, pieces, scope{inv})
+	if err != nil {
+		return nil, i.told(err, inv)
+	}
+	return pieces, nil
+}
+
+// told is a failure in words, with the place of a value that is missing.
+func (i *Instruction) told(err error, inv *Invocation) error {
 	var missing *template.MissingError
 	if errors.As(err, &missing) {
 		where := ""
@@ -51,10 +74,10 @@ func (i *Instruction) render(ctx context.Context, inv *Invocation) (string, erro
 		if missing.Ref.Artifact {
 			name = "artifact." + name
 		}
-		return "", failf(CodeMissingValue, err, "%s (agent %s%s; write {%s?} if it may be missing)",
+		return failf(CodeMissingValue, err, "%s (agent %s%s; write {%s?} if it may be missing)",
 			missing.Error(), inv.node.agent.Name(), where, name)
 	}
-	return s, err
+	return err
 }
 
 // scope is where the placeholders of an agent's texts get their values.
@@ -76,57 +99,45 @@ func (s scope) Artifact(ctx context.Context, name string) (string, bool, error) 
 	return part.Text, true, nil
 }
 
-// instruct puts the system instruction together, pieces in ADK's order
+// instruct gives the request its system instruction, pieces in ADK's order
 // (runtime-semantics 4.3): the root's global instruction, the static one or
-// else the agent's own, who the agent is, and whom it may hand over to. With a
-// static instruction the agent's own text is returned, to be said as the user's.
-func (inv *Invocation) instruct(ctx context.Context, a *LLMAgent) (system string, dynamic *genai.Content, references []*genai.Content, err error) {
-	var pieces []string
+// else the agent's own, who the agent is, and whom it may hand over to. It
+// returns the contents that go with it: the files of a static instruction, and
+// then the agent's own text is said as the user's.
+func (inv *Invocation) instruct(ctx context.Context, a *LLMAgent, req *model.Request) (beside []*genai.Content, err error) {
+	if inv.node.system != nil && req.Config.SystemInstruction == nil {
+		req.Config.SystemInstruction = inv.node.system
+		return nil, nil
+	}
+	var room [16]string
+	told := prompt(room[:0])
 	if root, ok := inv.run.app.Root.(*LLMAgent); ok {
-		global, err := root.opts.GlobalInstruction.render(ctx, inv)
-		if err != nil {
-			return "", nil, nil, err
+		if told, err = told.fill(ctx, inv, root.opts.GlobalInstruction); err != nil {
+			return nil, err
 		}
-		pieces = append(pieces, global)
 	}
-	own, err := a.ownInstruction(ctx, inv)
-	if err != nil {
-		return "", nil, nil, err
-	}
-	if a.opts.StaticInstruction != nil {
-		text, refs := splitStatic(a.opts.StaticInstruction)
-		pieces, references = append(pieces, text), refs
-		if own != "" {
-			dynamic = &genai.Content{Role: genai.RoleUser, Parts: []*genai.Part{{Text: own}}}
-		}
+	if a.opts.StaticInstruction == nil {
+		told, err = told.own(ctx, inv, a)
 	} else {
-		pieces = append(pieces, own)
+		var text string
+		text, beside = splitStatic(a.opts.StaticInstruction)
+		told = told.say(text)
+		beside, err = inv.addDynamic(ctx, beside, a)
 	}
-	pieces = append(pieces, a.identity, a.opts.Planner.instruction(), inv.node.transferText)
-	return joinPieces(pieces), dynamic, references, nil
+	if err != nil {
+		return nil, err
+	}
+	req.AppendInstruction(told.about(inv.node, a).String())
+	return beside, nil
 }
 
-func joinPieces(pieces []string) string {
-	n, last := 0, ""
-	for _, p := range pieces {
-		if p != "" {
-			n, last = n+1, p
-		}
+// addDynamic adds the agent's own instruction as the user's words.
+func (inv *Invocation) addDynamic(ctx context.Context, to []*genai.Content, a *LLMAgent) ([]*genai.Content, error) {
+	told, err := prompt(nil).own(ctx, inv, a)
+	if err != nil || len(told) == 0 {
+		return to, err
 	}
-	if n == 1 {
-		return last
-	}
-	var b strings.Builder
-	for _, p := range pieces {
-		if p == "" {
-			continue
-		}
-		if b.Len() > 0 {
-			b.WriteString("\n\n")
-		}
-		b.WriteString(p)
-	}
-	return b.String()
+	return append(to, model.UserText(told.String())), nil
 }
 
 // identity tells an agent who it is, in words that are quoted as they are

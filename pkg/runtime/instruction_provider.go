@@ -105,14 +105,6 @@ func (c *llmConfig) provider() (*InstructionProvider, error) {
 	return &InstructionProvider{expr: compiled, files: c.files, at: c.InstructionProvider}, nil
 }
 
-// ownInstruction is the text of the agent's own instruction.
-func (a *LLMAgent) ownInstruction(ctx context.Context, inv *Invocation) (string, error) {
-	if a.opts.InstructionProvider != nil {
-		return a.opts.InstructionProvider.text(ctx, inv)
-	}
-	return a.opts.Instruction.render(ctx, inv)
-}
-
 // text computes the instruction; nil is none.
 func (p *InstructionProvider) text(ctx context.Context, inv *Invocation) (string, error) {
 	vars := inv.vars()

@@ -33,7 +33,9 @@ type run struct {
 	user     *genai.Content
 	userText string
 	turn     int
-	budget   *budget
+	// state reads the session's state, with its defaults.
+	state  func(key string) (any, bool)
+	budget *budget
 	// inner is a run of an agent that is called as a tool.
 	inner bool
 	// decisions are what the user's message says about calls that waited for a
@@ -96,7 +98,13 @@ func (inv *Invocation) RunChild(ctx context.Context, i int) Events {
 // nth time in this run, from 1 on. A resumed invocation tells by the number
 // which of the runs it goes on with.
 func (inv *Invocation) RunChildAgain(ctx context.Context, i, nth int) Events {
-	return inv.enter(inv.node.children[i], inv.branch, nth).runAgent(ctx)
+	child := inv.child(i, nth)
+	return func(yield func(*session.Event, error) bool) { child.runAgent(ctx, yield) }
+}
+
+// child is the invocation of one of this agent's children on the same branch.
+func (inv *Invocation) child(i, nth int) *Invocation {
+	return inv.enter(inv.node.children[i], inv.branch, nth)
 }
 
 func (inv *Invocation) enter(n *node, branch string, nth int) *Invocation {
@@ -110,22 +118,24 @@ func (inv *Invocation) on(branch string) *Invocation {
 	return &other
 }
 
-func (inv *Invocation) runAgent(ctx context.Context) Events {
+// runAgent runs the agent with all that stands around it, and says whether the
+// run goes on.
+func (inv *Invocation) runAgent(ctx context.Context, yield func(*session.Event, error) bool) bool {
 	if inv.frame != nil {
-		return inv.runFrame(ctx)
+		return inv.runFrame(ctx, yield)
 	}
 	if inv.node.when != nil {
-		return inv.runWhen(ctx)
+		return inv.runWhen(ctx, yield)
 	}
-	return inv.perform(ctx)
+	return inv.perform(ctx, yield)
 }
 
 // perform runs the agent with its callbacks around it.
-func (inv *Invocation) perform(ctx context.Context) Events {
+func (inv *Invocation) perform(ctx context.Context, yield func(*session.Event, error) bool) bool {
 	if inv.node.hooks != nil {
-		return inv.runHooked(ctx)
+		return inv.runHooked(ctx, yield)
 	}
-	return inv.play(ctx)
+	return inv.play(ctx, yield)
 }
 
 // subBranch is the branch of a parallel agent's child
@@ -144,7 +154,7 @@ func (inv *Invocation) origin() model.Origin {
 	return model.Origin{
 		App: r.app.Name, Agent: inv.node.agent.Name(),
 		UserID: r.sess.User, SessionID: r.sess.ID, InvocationID: r.id,
-		User: r.userText, Step: r.budget.spent(), Turn: r.turn, State: r.lookup,
+		User: r.userText, Step: r.budget.spent(), Turn: r.turn, State: r.state,
 	}
 }
 

@@ -39,7 +39,7 @@ func (n *node) shapeOutput(l *LLMAgent, tools []tool.Tool) ([]tool.Tool, error) 
 	if slices.ContainsFunc(tools, hasName) {
 		return nil, fmt.Errorf("agent %s has a tool named %s, which is the name of the one that its output_schema needs", l.AgentName, setModelResponse)
 	}
-	n.transferText = joinPieces([]string{setModelResponseText, n.transferText})
+	n.transferText = prompt(nil).say(setModelResponseText).say(n.transferText).String()
 	return append(tools, newResponseTool(schema)), nil
 }
 

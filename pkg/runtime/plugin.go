@@ -74,7 +74,7 @@ func (a *App) takePlugins(opts *AppOptions) error {
 	if logger == nil {
 		logger = slog.New(slog.DiscardHandler)
 	}
-	a.close = func() {
+	a.hold.end = func() {
 		a.closePlugins(logger)
 		if opts.Close != nil {
 			opts.Close()
@@ -113,24 +113,13 @@ func (a *App) closePlugins(logger *slog.Logger) {
 // after it.
 func (r *run) conduct(ctx context.Context, inv *Invocation, yield func(*session.Event, error) bool) {
 	if len(r.app.plugins) == 0 {
-		r.drive(ctx, inv.runAgent(ctx), yield)
+		inv.runAgent(ctx, r.committing(ctx, yield))
 		return
 	}
-	events, err := r.accompanied(ctx, inv)
-	if err != nil {
-		yield(nil, err)
+	if !r.accompany(ctx, inv, r.committing(ctx, yield)) {
 		return
 	}
-	well := true
-	r.drive(ctx, events, func(ev *session.Event, err error) bool {
-		goes := yield(ev, err)
-		well = well && goes && err == nil
-		return goes
-	})
-	if !well {
-		return
-	}
-	_, err = askPlugins(ctx, inv, "after_run", func(p *Plugin) func() (*struct{}, error) {
+	_, err := askPlugins(ctx, inv, "after_run", func(p *Plugin) func() (*struct{}, error) {
 		if p.AfterRun == nil {
 			return nil
 		}
@@ -141,12 +130,12 @@ func (r *run) conduct(ctx context.Context, inv *Invocation, yield func(*session.
 	}
 }
 
-// accompanied are the agent's events as the plugins let them through, or the
-// one event of a plugin in the agent's place.
-func (r *run) accompanied(ctx context.Context, inv *Invocation) (Events, error) {
+// accompany yields the agent's events as the plugins let them through, or the
+// one event of a plugin in the agent's place. It says whether the run goes on.
+func (r *run) accompany(ctx context.Context, inv *Invocation, yield func(*session.Event, error) bool) bool {
 	aside := inv.aside(asideBeforeRun)
 	if inv.frame != nil && len(inv.asideEvents(asideBeforeRun)) > 0 {
-		return func(func(*session.Event, error) bool) {}, nil
+		return true
 	}
 	content, err := askPlugins(ctx, inv, "before_run", func(p *Plugin) func() (*genai.Content, error) {
 		if p.BeforeRun == nil {
@@ -155,23 +144,20 @@ func (r *run) accompanied(ctx context.Context, inv *Invocation) (Events, error) 
 		return func() (*genai.Content, error) { return p.BeforeRun(ctx, inv) }
 	})
 	if err != nil {
-		return nil, err
+		yield(nil, err)
+		return false
 	}
 	if content != nil {
 		ev := aside.NewEvent()
 		ev.Author, ev.Content = genai.RoleModel, content
-		return func(yield func(*session.Event, error) bool) { yield(ev, nil) }, nil
+		return yield(ev, nil)
 	}
-	return func(yield func(*session.Event, error) bool) {
-		for ev, err := range inv.runAgent(ctx) {
-			if err == nil {
-				ev, err = r.overhear(ctx, inv, ev)
-			}
-			if !yield(ev, err) || err != nil {
-				return
-			}
+	return inv.runAgent(ctx, func(ev *session.Event, err error) bool {
+		if err == nil {
+			ev, err = r.overhear(ctx, inv, ev)
 		}
-	}, nil
+		return yield(ev, err) && err == nil
+	})
 }
 
 // overhear lets the plugins replace an event.

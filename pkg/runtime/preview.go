@@ -45,7 +45,7 @@ func (h *Host) Preview(ctx context.Context, req *PreviewRequest) (*Preview, erro
 	if err != nil {
 		return nil, err
 	}
-	defer app.release()
+	defer app.hold.release()
 	sess, err := h.previewSession(ctx, app, req)
 	if err != nil {
 		return nil, err
@@ -94,7 +94,7 @@ func (h *Host) previewSession(ctx context.Context, app *App, req *PreviewRequest
 
 func (h *Host) previewRun(app *App, sess *session.Session, req *PreviewRequest) *run {
 	r := &run{id: "e-preview", host: h, app: app, sess: sess, config: app.Config, user: &genai.Content{}}
-	r.budget = &budget{limit: app.Config.MaxLLMCalls}
+	r.budget, r.state = &budget{limit: app.Config.MaxLLMCalls}, r.lookup
 	if req.Text != "" {
 		r.user, r.userText = model.UserText(req.Text), req.Text
 		ev := &session.Event{InvocationID: r.id, Author: session.UserAuthor, Timestamp: h.now()}

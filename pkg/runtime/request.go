@@ -14,7 +14,8 @@ import (
 // request builds what the agent's model is asked next, parts in ADK's order:
 // settings, instructions, contents, tools, and what tools add of their own.
 func (inv *Invocation) request(ctx context.Context, a *LLMAgent) (*model.Request, error) {
-	system, dynamic, references, err := inv.instruct(ctx, a)
+	req := inv.newRequest(a)
+	beside, err := inv.instruct(ctx, a, req)
 	if err != nil {
 		return nil, err
 	}
@@ -22,29 +23,32 @@ func (inv *Invocation) request(ctx context.Context, a *LLMAgent) (*model.Request
 	if err != nil {
 		return nil, err
 	}
-	if dynamic != nil {
-		references = append(references, dynamic)
+	req.Contents = insertBeforeUserTail(contents, beside)
+	req.Config.Tools = slices.Clip(inv.node.tools.offered)
+	a.opts.Planner.prepare(req)
+	if inv.run.app.ContextCache != nil {
+		req.Cache = inv.cacheRequest()
 	}
-	contents = insertBeforeUserTail(contents, references)
-	req := &model.Request{
-		Model:    inv.node.llm.Name(),
-		Contents: contents,
-		Config:   &genai.GenerateContentConfig{},
-		Stream:   inv.run.config.StreamingMode == StreamingSSE,
-		Origin:   inv.origin(),
-	}
+	return req, inv.letToolsEdit(ctx, req)
+}
+
+// newRequest has the settings only.
+func (inv *Invocation) newRequest(a *LLMAgent) *model.Request {
+	both := &struct {
+		req    model.Request
+		config genai.GenerateContentConfig
+	}{}
+	req := &both.req
+	req.Model = inv.node.llm.Name()
+	req.Config = &both.config
+	req.Stream = inv.run.config.StreamingMode == StreamingSSE
+	req.Origin = inv.origin()
 	if a.opts.GenerateContentConfig != nil {
 		*req.Config = *a.opts.GenerateContentConfig
 	}
 	inv.run.config.settle(req.Config)
 	inv.node.askInShape(req.Config)
-	req.Config.Tools = slices.Clip(inv.node.tools.offered)
-	a.opts.Planner.prepare(req)
-	req.AppendInstruction(system)
-	if inv.run.app.ContextCache != nil {
-		req.Cache = inv.cacheRequest()
-	}
-	return req, inv.letToolsEdit(ctx, req)
+	return req
 }
 
 func (inv *Invocation) letToolsEdit(ctx context.Context, req *model.Request) error {

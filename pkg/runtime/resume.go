@@ -220,7 +220,7 @@ func (s *step) takeUp(ctx context.Context) bool {
 	return ok && !last.IsFinal()
 }
 
-func (s *step) waits() bool { return len(s.inv.frame.waiting) > 0 }
+func (s *step) waits() bool { return s.inv.frame != nil && len(s.inv.frame.waiting) > 0 }
 
 // made says whether the calls that a person decided on are this frame's.
 func (f *frame) made(d *decisions) bool {
@@ -242,7 +242,7 @@ func (s *step) unanswered() []*genai.FunctionCall {
 	var calls []*genai.FunctionCall
 	done := map[string]bool{}
 	for _, ev := range s.inv.frame.past.all() {
-		if made := ev.Calls(); len(made) > 0 && !isRequest(ev, made[0]) {
+		if made := ev.Calls(); len(made) > 0 && !IsRequest(ev, made[0]) {
 			calls = made
 		}
 		for _, f := range ev.Responses() {
@@ -276,7 +276,7 @@ func (s *step) asked(request, call string) bool {
 			if original != nil {
 				about = original["id"]
 			}
-			if c.Name == request && isRequest(ev, c) && about == call {
+			if c.Name == request && IsRequest(ev, c) && about == call {
 				return true
 			}
 		}

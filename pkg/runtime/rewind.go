@@ -51,7 +51,7 @@ func (h *Host) Rewind(ctx context.Context, req *RewindRequest) Events {
 				yield(nil, err)
 				return
 			}
-			defer app.release()
+			defer app.hold.release()
 		}
 		key := session.Key{App: req.App, User: req.UserID, ID: req.SessionID}
 		ctx, free, err := h.store.Sessions.Acquire(ctx, key, h.wait)
@@ -69,9 +69,15 @@ func (h *Host) Rewind(ctx context.Context, req *RewindRequest) Events {
 			yield(nil, err)
 			return
 		}
-		if app != nil {
-			h.carryOut(ctx, app, key, &RunRequest{Message: req.Message, Streaming: req.Streaming}, yield)
+		if app == nil {
+			return
 		}
+		sess, err := h.store.Sessions.Get(ctx, key, app.Config.SessionWindow.options())
+		if err != nil {
+			yield(nil, storeFailure(key, err))
+			return
+		}
+		h.carryOut(ctx, app, sess, &RunRequest{Message: req.Message, Streaming: req.Streaming}, yield)
 	}
 }
 

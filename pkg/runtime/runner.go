@@ -2,7 +2,6 @@ package runtime
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 
@@ -13,17 +12,9 @@ import (
 )
 
 // carryOut is the run itself, in ADK's order (adk-python runners.py, classic
-// path): load the session, store the user's event, choose the agent, then
-// store each event before it is seen.
-func (h *Host) carryOut(ctx context.Context, app *App, key session.Key, req *RunRequest, yield func(*session.Event, error) bool) {
-	sess, err := h.store.Sessions.Get(ctx, key, app.Config.SessionWindow.options())
-	if req.CreateSession && errors.Is(err, session.ErrNotFound) {
-		sess, err = h.store.Sessions.Create(ctx, key, nil)
-	}
-	if err != nil {
-		yield(nil, storeFailure(key, err))
-		return
-	}
+// path): store the user's event, choose the agent, then store each event before
+// it is seen.
+func (h *Host) carryOut(ctx context.Context, app *App, sess *session.Session, req *RunRequest, yield func(*session.Event, error) bool) {
 	r := h.newRun(app, sess, req)
 	r.commit = func(ctx context.Context, ev *session.Event) error {
 		return h.store.Sessions.Append(ctx, sess, ev)
@@ -106,6 +97,7 @@ func (h *Host) newRun(app *App, sess *session.Session, req *RunRequest) *run {
 		r.config.CustomMetadata = merged
 	}
 	r.budget = &budget{limit: r.config.MaxLLMCalls}
+	r.state = r.lookup
 	r.user = req.Message
 	if r.user != nil && r.user.Role == "" {
 		r.user = &genai.Content{Role: genai.RoleUser, Parts: r.user.Parts}
@@ -181,20 +173,18 @@ func (r *run) store(ctx context.Context, ev *session.Event) error {
 	return r.commit(ctx, ev)
 }
 
-// drive pulls the agent's events through: stored, then seen, and only then
-// does the agent go on.
-func (r *run) drive(ctx context.Context, events Events, yield func(*session.Event, error) bool) {
-	for ev, err := range events {
+// committing is what the agent gives its events to: each is stored, then seen,
+// and only then does the agent go on.
+func (r *run) committing(ctx context.Context, yield func(*session.Event, error) bool) func(*session.Event, error) bool {
+	return func(ev *session.Event, err error) bool {
 		if err == nil {
 			err = eventFailure(r.sess.Key, ev.Author, r.store(ctx, ev))
 		}
 		if err != nil {
 			yield(nil, err)
-			return
+			return false
 		}
-		if !yield(ev, nil) {
-			return
-		}
+		return yield(ev, nil)
 	}
 }
 

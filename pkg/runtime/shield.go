@@ -3,7 +3,6 @@ package runtime
 import (
 	"context"
 	"errors"
-	"iter"
 	"runtime/debug"
 
 	"agenthost/pkg/model"
@@ -14,27 +13,40 @@ var errBroke = errors.New("it broke down")
 
 // play runs the agent itself. One that was written elsewhere may panic, which
 // must not take the host down: it is that agent's failure.
-func (inv *Invocation) play(ctx context.Context) Events {
+func (inv *Invocation) play(ctx context.Context, yield func(*session.Event, error) bool) bool {
 	switch a := inv.node.agent.(type) {
 	case *LLMAgent, *SequentialAgent, *ParallelAgent, *LoopAgent, *RouterAgent, *Workflow, *JoinNode:
-		return a.Run(ctx, inv)
+		return a.(ownAgent).run(ctx, inv, yield)
 	}
-	return shielded(func(yield func(*session.Event, error) bool) {
-		inv.node.agent.Run(ctx, inv)(yield)
-	}, func(p any) error {
-		inv.panicked("an agent panicked", p)
-		return failf(CodeAgentFailed, errBroke, "agent %s failed: %s", inv.node.agent.Name(), errBroke)
-	})
+	return forward(inv.askAgent(ctx), yield)
+}
+
+// askAgent runs an agent that was written elsewhere.
+func (inv *Invocation) askAgent(ctx context.Context) Events {
+	return func(yield func(*session.Event, error) bool) {
+		s := shield[*session.Event]{inv: inv, broke: (*Invocation).agentPanicked, yield: yield}
+		defer s.hold()
+		inv.node.agent.Run(ctx, inv)(s.pass)
+	}
+}
+
+func (inv *Invocation) agentPanicked(p any) error {
+	inv.panicked("an agent panicked", p)
+	return failf(CodeAgentFailed, errBroke, "agent %s failed: %s", inv.node.agent.Name(), errBroke)
 }
 
 // askModel asks the agent's model. Its panic is a failed call.
 func (inv *Invocation) askModel(ctx context.Context, req *model.Request) responses {
-	return shielded(func(yield func(*model.Response, error) bool) {
-		inv.node.llm.Generate(ctx, req)(yield)
-	}, func(p any) error {
-		inv.panicked("a model panicked", p)
-		return errBroke
-	})
+	return func(yield func(*model.Response, error) bool) {
+		s := shield[*model.Response]{inv: inv, broke: (*Invocation).modelPanicked, yield: yield}
+		defer s.hold()
+		inv.node.llm.Generate(ctx, req)(s.pass)
+	}
+}
+
+func (inv *Invocation) modelPanicked(p any) error {
+	inv.panicked("a model panicked", p)
+	return errBroke
 }
 
 func (inv *Invocation) panicked(what string, p any) {
@@ -43,27 +55,38 @@ func (inv *Invocation) panicked(what string, p any) {
 		"panic", p, "stack", string(debug.Stack()))
 }
 
-// shielded makes a panic of a sequence its last error. A panic of whoever
-// consumes it passes through.
-func shielded[T any](events iter.Seq2[T, error], broke func(p any) error) iter.Seq2[T, error] {
-	return func(yield func(T, error) bool) {
-		var none T
-		outside, over := false, false
-		defer func() {
-			if outside {
-				return
-			}
-			if p := recover(); p != nil {
-				if err := broke(p); !over {
-					yield(none, err)
-				}
-			}
-		}()
-		events(func(v T, err error) bool {
-			outside = true
-			ok := yield(v, err)
-			outside, over = false, !ok
-			return ok
-		})
+// A shield stands between a sequence and whoever consumes it. It makes a panic
+// of the sequence its last error; a panic of the consumer passes through.
+type shield[T any] struct {
+	inv *Invocation
+	// broke makes a panic of the sequence an error.
+	broke func(inv *Invocation, p any) error
+	yield func(T, error) bool
+
+	outside bool // the consumer is at work
+	over    bool // the consumer wants no more
+}
+
+// pass is what the sequence gives its values to.
+func (s *shield[T]) pass(v T, err error) bool {
+	if s.over {
+		return false
+	}
+	s.outside = true
+	ok := s.yield(v, err)
+	s.outside, s.over = false, !ok
+	return ok
+}
+
+// hold is deferred around the sequence.
+func (s *shield[T]) hold() {
+	if s.outside {
+		return
+	}
+	if p := recover(); p != nil {
+		if err := s.broke(s.inv, p); !s.over {
+			var none T
+			s.yield(none, err)
+		}
 	}
 }

@@ -68,19 +68,17 @@ func conditionOf(agent Agent) *Condition {
 
 // runWhen runs the agent when its condition holds, and else says that it was
 // skipped.
-func (inv *Invocation) runWhen(ctx context.Context) Events {
-	return func(yield func(*session.Event, error) bool) {
-		when := inv.node.when
-		ok, err := when.holds(ctx, inv, "when")
-		switch {
-		case err != nil:
-			yield(nil, err)
-		case ok:
-			inv.perform(ctx)(yield)
-		default:
-			yield(inv.skipped("when: "+when.Value), nil)
-		}
+func (inv *Invocation) runWhen(ctx context.Context, yield func(*session.Event, error) bool) bool {
+	when := inv.node.when
+	ok, err := when.holds(ctx, inv, "when")
+	switch {
+	case err != nil:
+		yield(nil, err)
+		return false
+	case ok:
+		return inv.perform(ctx, yield)
 	}
+	return yield(inv.skipped("when: "+when.Value), nil)
 }
 
 // skippedKey is the key of customMetadata under which an event says why an

@@ -86,26 +86,24 @@ type walk struct {
 }
 
 // Run runs the nodes, and yields their events as they arrive.
-func (a *Workflow) Run(ctx context.Context, inv *Invocation) Events {
-	return func(yield func(*session.Event, error) bool) {
-		inner, cancel := context.WithCancel(ctx)
-		w := &walk{
-			Workflow: a, inv: inv, yield: yield, joins: map[int]map[int]*lane{},
-			arrivals: make(chan arrival), ended: make(chan *outcome), times: make([]int, len(a.Children)),
-		}
-		defer w.wg.Wait()
-		defer cancel()
-		if !w.begin(ctx) || !w.carryOn(inner) {
-			return
-		}
-		if err := ctx.Err(); err != nil {
-			yield(nil, AsRunError(err))
-			return
-		}
-		if !inv.Paused() {
-			w.tellWaiting()
-		}
+func (a *Workflow) Run(ctx context.Context, inv *Invocation) Events { return eventsOf(ctx, a, inv) }
+
+func (a *Workflow) run(ctx context.Context, inv *Invocation, yield func(*session.Event, error) bool) bool {
+	inner, cancel := context.WithCancel(ctx)
+	w := &walk{
+		Workflow: a, inv: inv, yield: yield, joins: map[int]map[int]*lane{},
+		arrivals: make(chan arrival), ended: make(chan *outcome), times: make([]int, len(a.Children)),
 	}
+	defer w.wg.Wait()
+	defer cancel()
+	if !w.begin(ctx) || !w.carryOn(inner) {
+		return false
+	}
+	if err := ctx.Err(); err != nil {
+		yield(nil, AsRunError(err))
+		return false
+	}
+	return inv.Paused() || w.tellWaiting()
 }
 
 // begin takes the first edges, or puts in line what ran when the invocation was
@@ -143,7 +141,7 @@ func (w *walk) carryOn(ctx context.Context) bool {
 			if !w.yield(arr.ev, arr.err) || arr.err != nil {
 				return false
 			}
-			close(arr.seen)
+			arr.seen <- struct{}{}
 		case <-ctx.Done():
 			return true // Run tells why
 		}
@@ -161,13 +159,13 @@ func (w *walk) launch(ctx context.Context) bool {
 		}
 		w.running++
 		w.live = append(w.live, next)
-		w.wg.Go(func() { w.run(ctx, next) })
+		w.wg.Go(func() { w.runTask(ctx, next) })
 	}
 	return true
 }
 
-// run runs one node, and reports how it ended.
-func (w *walk) run(ctx context.Context, t task) {
+// runTask runs one node, and reports how it ended.
+func (w *walk) runTask(ctx context.Context, t task) {
 	o := &outcome{task: t}
 	child := w.inv.enter(w.inv.node.children[t.node], t.lane.branch, t.nth)
 	if child.frame != nil {
@@ -175,15 +173,13 @@ func (w *walk) run(ctx context.Context, t task) {
 			o.note(ev)
 		}
 	}
-	events := child.runAgent(ctx)
-	pass(ctx, func(yield func(*session.Event, error) bool) {
-		forward(events, func(ev *session.Event, err error) bool {
-			if ev != nil {
-				o.note(ev)
-			}
-			return yield(ev, err)
-		})
-	}, w.arrivals)
+	pass := passing(ctx, w.arrivals)
+	child.runAgent(ctx, func(ev *session.Event, err error) bool {
+		if ev != nil {
+			o.note(ev)
+		}
+		return pass(ev, err)
+	})
 	o.paused = child.Paused()
 	select {
 	case w.ended <- o:
@@ -244,13 +240,14 @@ func (w *walk) arrive(from, to int, on *lane) {
 }
 
 // tellWaiting tells of the joins that waited in vain.
-func (w *walk) tellWaiting() {
+func (w *walk) tellWaiting() bool {
 	for i, c := range w.Children {
 		reason := "join: " + c.Name() + " did not run, since not all nodes before it have ended"
 		if w.joins[i] != nil && !w.told(reason) && !w.yield(w.inv.skipped(reason), nil) {
-			return
+			return false
 		}
 	}
+	return true
 }
 
 // told says whether that was said before the invocation was resumed.

@@ -44,12 +44,18 @@ func newEnv(t *testing.T, opts *server.Options) *env {
 // newEnvOn is newEnv with the sessions at a URL.
 func newEnvOn(t *testing.T, url string, opts *server.Options) *env {
 	t.Helper()
+	still := time.Date(2026, 11, 21, 10, 0, 0, 250_000_000, time.UTC)
+	return newEnvAt(t, url, func() time.Time { return still }, opts)
+}
+
+// newEnvAt is newEnvOn with another clock.
+func newEnvAt(t *testing.T, url string, clock func() time.Time, opts *server.Options) *env {
+	t.Helper()
 	if opts == nil {
 		opts = &server.Options{}
 	}
 	var ids atomic.Int64
 	newID := func() string { return fmt.Sprintf("new-%04d", ids.Add(1)) }
-	clock := func() time.Time { return time.Date(2026, 11, 21, 10, 0, 0, 250_000_000, time.UTC) }
 	st, err := store.Open(context.Background(), url, &store.Options{Clock: clock, NewID: newID})
 	if err != nil {
 		t.Fatal(err)

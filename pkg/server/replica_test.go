@@ -3,11 +3,13 @@ package server_test
 import (
 	"context"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/server"
+	"agenthost/pkg/session"
 	"agenthost/pkg/store"
 )
 
@@ -40,6 +42,48 @@ func TestBusyElsewhere(t *testing.T) {
 	want(t, w, 409, `{"detail":"session s is busy with another run: try again"}`)
 	if got := w.Header().Get("Retry-After"); got != "1" {
 		t.Errorf("Retry-After = %q, want 1", got)
+	}
+}
+
+// Two replicas may be asked at once for a session that is to be made with its
+// first message. The one that comes second waits for the other, as for any
+// session; that there is one already is no answer to a run.
+func TestMadeElsewhere(t *testing.T) {
+	url := "sqlite:///" + filepath.Join(t.TempDir(), "s.db")
+	key := session.Key{App: "hello", User: "u", ID: "s"}
+	other := openReplica(t, url, time.Now)
+	free := func() {}
+	first := func() {
+		if _, err := other.Create(t.Context(), key, nil); err != nil {
+			t.Error(err)
+		}
+		var err error
+		if _, free, err = other.Acquire(t.Context(), key, 0); err != nil {
+			t.Error(err)
+		}
+	}
+	// A store looks at the clock when it asks for a session, and again when it
+	// makes the one that it did not find.
+	var looks atomic.Int64
+	clock := func() time.Time {
+		if looks.Add(1) == 2 {
+			first()
+		}
+		return time.Now()
+	}
+	e := newEnvAt(t, url, clock, &server.Options{AutoCreateSession: true})
+	e.add(t, "hello", &runtime.LLMOptions{Model: scripted(t)})
+	w := e.do("POST", "/run", runBody("hello", "s", "x"))
+	want(t, w, 409, `{"detail":"session s is busy with another run: try again"}`)
+	if got := w.Header().Get("Retry-After"); got != "1" {
+		t.Errorf("Retry-After = %q, want 1", got)
+	}
+	free()
+	if err := other.Delete(t.Context(), key); err != nil {
+		t.Fatal(err)
+	}
+	if w := e.do("POST", "/run", runBody("hello", "s", "x")); w.Code != 200 {
+		t.Errorf("status %d, want 200: %s", w.Code, w.Body)
 	}
 }
 

@@ -186,3 +186,7 @@ func (n *Node) before(offset int) (written string, at int) {
 	}
 	return n.written, offset + shift
 }
+
+// Filled returns what a scalar was before ${…} values were filled into it; false
+// when there were none.
+func (n *Node) Filled() (written string, ok bool) { return n.written, len(n.parts) > 0 }

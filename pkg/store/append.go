@@ -51,8 +51,9 @@ func (s *Sessions) Append(ctx context.Context, sess *session.Session, ev *sessio
 	ev.Actions.StateDelta = session.WithoutTemp(delta)
 	// The backend may show the event to readers before it returns.
 	ev.Seq = sess.Version + 1
-	rec := &record{key: sess.Key, version: sess.Version, epoch: epoch, event: ev, cells: cellsOf(ev.Actions.StateDelta)}
-	if e := s.cache.find(sess.Key); e != nil {
+	rec := record{key: sess.Key, version: sess.Version, epoch: epoch, event: ev, cells: cellsOf(ev.Actions.StateDelta)}
+	e := s.cache.find(sess.Key)
+	if e != nil {
 		rec.id = e.id
 	}
 	at, err := s.backend.append(ctx, rec)
@@ -66,10 +67,17 @@ func (s *Sessions) Append(ctx context.Context, sess *session.Session, ev *sessio
 		ev.Actions.StateDelta, ev.Seq = given, 0
 		return err
 	}
-	if e := s.cache.find(sess.Key); e != nil {
+	if e != nil {
 		e.leased(epoch)
 	}
-	s.show(sess, ev, at, delta)
+	if at.seq <= sess.Version {
+		ev.Seq = at.seq // the session had the event before
+		return nil
+	}
+	s.show(sess, e, stored{ev, at.bytes})
+	if len(delta) > 0 {
+		sess.State.Apply(cloneMap(delta))
+	}
 	return nil
 }
 
@@ -92,23 +100,17 @@ func (s *Sessions) stamp(ev *session.Event) (*session.Event, error) {
 	return ev, checkText("event id", ev.ID, maxID)
 }
 
-// show makes a durable event visible in the caller's session and in the cache.
-// An event that the session had before is not shown again.
-func (s *Sessions) show(sess *session.Session, ev *session.Event, at placed, delta map[string]any) {
-	if at.seq <= sess.Version {
-		ev.Seq = at.seq
-		return
-	}
-	e := s.cache.find(sess.Key)
+// show makes a durable event visible in the caller's session and in the cache,
+// which may have an entry of it.
+func (s *Sessions) show(sess *session.Session, e *entry, st stored) {
 	if e != nil {
-		s.cache.extend(e, []stored{{ev, at.bytes}})
+		s.cache.extend(e, []stored{st})
 	}
 	if e == nil || e.history != sess.History {
-		sess.History.Append(ev)
+		sess.History.Append(st.event)
 	}
-	sess.State.Apply(cloneMap(delta))
-	sess.Version = at.seq
-	sess.LastUpdate = ev.Timestamp
+	sess.Version = st.event.Seq
+	sess.LastUpdate = st.event.Timestamp
 }
 
 // cellsOf splits a canonical delta into the cells to be written, without temp:

@@ -35,7 +35,7 @@ type sessionBackend interface {
 	// last one, else it is ErrFenced; a missing one is ErrNotFound. An event id
 	// that the session has already changes nothing and returns the place of the
 	// event.
-	append(ctx context.Context, rec *record) (placed, error)
+	append(ctx context.Context, rec record) (placed, error)
 }
 
 // A backend is a sessionBackend with its life.

@@ -171,7 +171,7 @@ func (m *memory) remove(_ context.Context, key session.Key) error {
 	return nil
 }
 
-func (m *memory) append(_ context.Context, rec *record) (placed, error) {
+func (m *memory) append(_ context.Context, rec record) (placed, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closed {

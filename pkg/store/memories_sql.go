@@ -65,7 +65,7 @@ type sqlMemories struct{ b *sqlBackend }
 // write carries out a job of one user, one after the other.
 func (m sqlMemories) write(ctx context.Context, who owner, what string, run func(db *gorm.DB) error) error {
 	w := m.b.writer(session.Key{App: who.app, User: who.user})
-	return m.told(what, w.do(ctx, func(w *writer) error { return run(w.orm) }))
+	return m.b.told(what, w.do(ctx, func(w *writer) error { return run(w.orm) }))
 }
 
 // rowsAtOnce bounds the parameters of one statement.
@@ -202,7 +202,7 @@ func (m sqlMemories) tally(ctx context.Context, who owner, terms []string) (tall
 		t, err = tallyMemories(m.b.readers.WithContext(ctx), who, terms)
 		return err
 	})
-	return t, m.told("counting memories", err)
+	return t, m.b.told("counting memories", err)
 }
 
 func tallyMemories(db *gorm.DB, who owner, terms []string) (tally, error) {
@@ -243,7 +243,7 @@ func (m sqlMemories) best(ctx context.Context, s *memorySearch) ([]*session.Memo
 		return err
 	})
 	if err != nil {
-		return nil, m.told("searching memories", err)
+		return nil, m.b.told("searching memories", err)
 	}
 	memories := make([]*session.Memory, len(texts))
 	for i, text := range texts {
@@ -279,15 +279,4 @@ func bestSQL(pk int64, s *memorySearch) (text string, args []any) {
 		args = append(args, s.not)
 	}
 	return text + " ORDER BY f.points DESC, m.timestamp DESC, m.pk DESC LIMIT " + strconv.Itoa(s.limit), args
-}
-
-func (m sqlMemories) told(what string, err error) error {
-	switch {
-	case err == nil:
-		return nil
-	case m.b.isClosed():
-		return errClosed
-	default:
-		return fmt.Errorf("%s: %w", what, err)
-	}
 }

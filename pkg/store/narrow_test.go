@@ -26,7 +26,7 @@ func fill(t testing.TB, s *Store, key session.Key, n int) (first time.Time) {
 			if err != nil {
 				return err
 			}
-			a := &appendJob{record: &record{key: key, version: int64(i), event: ev}, text: string(text)}
+			a := &appendJob{record: record{key: key, version: int64(i), event: ev}, text: string(text)}
 			if err := w.append(a, b.dialect); err != nil {
 				return err
 			}

@@ -379,3 +379,15 @@ func decodeEvent(text []byte, seq int64) (*session.Event, error) {
 func eventBytes(text int) int64 { return 1024 + 2*int64(text) }
 
 func fromMicro(t int64) time.Time { return time.UnixMicro(t).UTC() }
+
+// told says what an error was about, and that a closed database is closed.
+func (b *sqlBackend) told(what string, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case b.isClosed():
+		return errClosed
+	default:
+		return fmt.Errorf("%s: %w", what, err)
+	}
+}

@@ -22,6 +22,7 @@ func migrations() []migration {
 		{2, "memories", createMemoryTables},
 		{3, "leases of sessions", addLeases},
 		{4, "sessions in the order of their creation", addOrder},
+		{5, "revisions of apps", createRevisionTable},
 	}
 }
 
@@ -85,11 +86,11 @@ func createTables(db *gorm.DB, d dialect) error {
 	return nil
 }
 
-// tableNames are the tables of sessions and memories; beside them there is that
-// of migrations.
+// tableNames are the tables of sessions, memories and revisions; beside them
+// there is that of migrations.
 func tableNames() []string {
 	var all []string
-	for _, row := range []table{sessionRow{}, eventRow{}, stateRow{}, memoryOwnerRow{}, memoryRow{}, memoryTermRow{}} {
+	for _, row := range []table{sessionRow{}, eventRow{}, stateRow{}, memoryOwnerRow{}, memoryRow{}, memoryTermRow{}, revisionRow{}} {
 		all = append(all, row.TableName())
 	}
 	return all

@@ -71,14 +71,14 @@ func prepareWrites(ctx context.Context, conn *sql.Conn, d dialect) (writeStateme
 
 // An appendJob is a record in the form of its rows.
 type appendJob struct {
-	*record
+	record
 	text  string
 	cells []stateRow
 	head  int64 // the id of the session's head, once it is known
 	seq   int64 // the outcome
 }
 
-func (b *sqlBackend) append(ctx context.Context, rec *record) (placed, error) {
+func (b *sqlBackend) append(ctx context.Context, rec record) (placed, error) {
 	text, err := session.AppendEvent(nil, rec.event)
 	if err != nil {
 		return placed{}, fmt.Errorf("%w: %w", err, session.ErrInvalid)

@@ -130,10 +130,10 @@ func TestRepeatInABatch(t *testing.T) {
 	ev.ID = "one"
 	appendTo(t, s, sess, ev)
 	b := s.Sessions.backend.(*sqlBackend)
-	repeat := &appendJob{record: &record{key: alice, version: 1, event: ev}}
+	repeat := &appendJob{record: record{key: alice, version: 1, event: ev}}
 	other := change(nil)
 	other.ID = "two"
-	next := &appendJob{record: &record{key: alice, version: 1, event: other}}
+	next := &appendJob{record: record{key: alice, version: 1, event: other}}
 	batch := []*job{
 		{run: func(w *writer) error { return w.append(repeat, b.dialect) }},
 		{run: func(w *writer) error { return w.append(next, b.dialect) }},
@@ -215,7 +215,7 @@ func TestNewerSchemaIsRefused(t *testing.T) {
 	}
 	closeStore(t, s)
 	_, err = Open(t.Context(), url, nil)
-	if err == nil || !strings.Contains(err.Error(), "the database has schema version 99, this program knows versions up to 4: use a newer agenthost or another database") {
+	if err == nil || !strings.Contains(err.Error(), "the database has schema version 99, this program knows versions up to 5: use a newer agenthost or another database") {
 		t.Errorf("Open = %v", err)
 	}
 }

@@ -14,12 +14,13 @@ import (
 	"github.com/google/uuid"
 )
 
-// A Store holds the sessions, artifacts and memories of a host. Many goroutines
+// A Store holds the sessions, artifacts, memories and revisions of a host. Many goroutines
 // may use it.
 type Store struct {
 	Sessions  *Sessions
 	Artifacts *Artifacts
 	Memories  *Memories
+	Revisions *Revisions
 }
 
 // Options change how a store is opened. Nil and the zero value work.
@@ -177,7 +178,7 @@ func (s scheme) store(ctx context.Context, url, rest string, o *Options) (*Store
 	}
 	c := newCache(o.CacheBytes)
 	sessions := &Sessions{backend: b, clock: o.Clock, newID: o.NewID, cache: c, runs: newRuns(), leases: newLeases(b, c, o)}
-	return &Store{Sessions: sessions, Artifacts: a, Memories: m}, nil
+	return &Store{Sessions: sessions, Artifacts: a, Memories: m, Revisions: openRevisions(b, o)}, nil
 }
 
 func openMemory(_ context.Context, rest string, _ *Options) (backend, string, error) {

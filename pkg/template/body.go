@@ -1,15 +1,12 @@
 package template
 
-import (
-	"strings"
-)
+import "strings"
 
 // A body is a text cut at its placeholders: literals[i] stands before refs[i],
 // and the last literal behind all of them.
 type body struct {
 	literals []string
 	refs     []Ref
-	size     int // bytes of all literals
 }
 
 func (b *body) static() (string, bool) {
@@ -26,30 +23,31 @@ func (b *body) static() (string, bool) {
 // in its final size.
 func (b *body) render(lookup func(*Ref) (any, bool, error)) (string, error) {
 	var few [33]string
-	values, size := few[:0], b.size
+	pieces, err := b.appendPieces(few[:0], lookup)
+	return strings.Join(pieces, ""), err
+}
+
+// appendPieces adds the literals and values of the text in turn.
+func (b *body) appendPieces(pieces []string, lookup func(*Ref) (any, bool, error)) ([]string, error) {
 	for i := range b.refs {
 		ref := &b.refs[i]
 		v, ok, err := lookup(ref)
 		if err != nil {
-			return "", err
+			return nil, err
 		}
 		if !ok && !ref.Optional {
-			return "", &MissingError{Ref: *ref}
+			return nil, &MissingError{Ref: *ref}
 		}
 		text, ok := v.(string)
 		if !ok {
 			text = String(v)
 		}
-		size += len(text)
-		values = append(values, b.literals[i], text)
+		pieces = append(pieces, b.literals[i], text)
 	}
-	values = append(values, b.literals[len(b.refs)])
-	var out strings.Builder
-	out.Grow(size)
-	for _, v := range values {
-		out.WriteString(v)
+	if len(b.literals) == 0 {
+		return pieces, nil
 	}
-	return out.String(), nil
+	return append(pieces, b.literals[len(b.refs)]), nil
 }
 
 // A builder collects a body from left to right.
@@ -67,7 +65,6 @@ func (b *builder) placeholder(ref Ref) {
 
 func (b *builder) cut() {
 	b.done.literals = append(b.done.literals, b.pending.String())
-	b.done.size += b.pending.Len()
 	b.pending.Reset()
 }
 

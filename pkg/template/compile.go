@@ -94,6 +94,9 @@ func sampleType(sample any) types.Type {
 		m[types.Extra] = types.Any
 		return m
 	case []any:
+		if len(s) == 1 {
+			return types.Array(sampleType(s[0]))
+		}
 		return types.Array(types.Any)
 	default:
 		return types.TypeOf(s)

@@ -13,6 +13,7 @@ import (
 //
 //   - a map[string]any has any members; those of the sample have its types;
 //   - an Env has exactly its members;
+//   - a []any of one element is a list of such elements, any other one of any;
 //   - a function may be called; the variables of an evaluation bring the real
 //     one, and its error is the error of the evaluation.
 type Env map[string]any

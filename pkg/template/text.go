@@ -44,7 +44,17 @@ func (t *Text) Render(ctx context.Context, s Scope) (string, error) {
 	if text, ok := t.body.static(); ok {
 		return text, nil
 	}
-	return t.body.render(func(ref *Ref) (any, bool, error) {
+	return t.body.render(lookupIn(ctx, s))
+}
+
+// AppendPieces renders without joining: it appends the pieces that Render makes
+// one text of, for whoever has more to join with them.
+func (t *Text) AppendPieces(ctx context.Context, pieces []string, s Scope) ([]string, error) {
+	return t.body.appendPieces(pieces, lookupIn(ctx, s))
+}
+
+func lookupIn(ctx context.Context, s Scope) func(*Ref) (any, bool, error) {
+	return func(ref *Ref) (any, bool, error) {
 		if !ref.Artifact {
 			v, ok := s.Lookup(ref.Name)
 			return v, ok, nil
@@ -54,7 +64,7 @@ func (t *Text) Render(ctx context.Context, s Scope) (string, error) {
 			return nil, false, fmt.Errorf("reading artifact %s: %w", ref.Name, err)
 		}
 		return text, ok, nil
-	})
+	}
 }
 
 // A textScanner finds the placeholders of ADK's language: what the regular

@@ -1,0 +1,21 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"agenthost/pkg/lsp"
+)
+
+func newLSP(io stdio) *cobra.Command {
+	return &cobra.Command{
+		Use:   "lsp",
+		Short: "Serve an editor over stdin and stdout",
+		Long: `Lsp speaks the Language Server Protocol over stdin and stdout: the problems of an
+app as its files are typed, completion, hover and definitions. Editors start it;
+docs/editors.md has their settings.`,
+		Args: between(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return failed(lsp.New(&lsp.Options{Version: version()}).Serve(cmd.Context(), io.in, io.out))
+		},
+	}
+}

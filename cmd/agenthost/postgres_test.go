@@ -1,0 +1,37 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"agenthost/internal/testdb"
+)
+
+func postgresEngine() testdb.Engine {
+	i := slices.IndexFunc(testdb.Engines(), func(e testdb.Engine) bool { return e.Name == "postgres" })
+	return testdb.Engines()[i]
+}
+
+// condition knows postgres: there is a server.
+func condition(name string) (bool, error) {
+	if name != "postgres" {
+		return false, fmt.Errorf("unknown condition %q", name)
+	}
+	_, err := postgresEngine().Server(context.Background())
+	if errors.Is(err, testdb.ErrAbsent) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// postgres makes a database that ends with the script.
+func postgres(ts *testscript.TestScript, args []string) {
+	url, drop, err := postgresEngine().Fresh(context.Background(), "")
+	ts.Check(err)
+	ts.Defer(func() { ts.Check(drop()) })
+	ts.Setenv(args[0], url)
+}

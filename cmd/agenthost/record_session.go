@@ -1,0 +1,138 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"agenthost/pkg/apptest"
+	"agenthost/pkg/loader"
+	"agenthost/pkg/session"
+)
+
+// recordFlags are those of record.
+type recordFlags struct {
+	storeFlags
+	user, name, out string
+}
+
+func newRecord(io stdio) *cobra.Command {
+	var f recordFlags
+	cmd := &cobra.Command{
+		Use:   "record APPDIR SESSION",
+		Short: "Make a test of a stored session",
+		Long: `Record prints a stored session as a test: what the user said and decided, the
+answers of the models and of tools that reach out, and expectations of the calls
+and the last text of each turn. The test is run once; when the app does not do
+what it did then, it is told on stderr and the status is 1. --db is short for
+--session-db.
+
+A session holds what was said in it, so a test made of it does too: read it
+before you give it to others.`,
+		Args:    between(2, 2),
+		PreRunE: fromEnv,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return recordSession(cmd.Context(), io, &f, args)
+		},
+	}
+	flags := cmd.Flags()
+	f.add(flags)
+	flags.SetNormalizeFunc(shortDB)
+	flags.StringVar(&f.user, "user", "user", "whose session it is")
+	flags.StringVar(&f.name, "name", "", "what the test is called (default: after the session)")
+	flags.StringVar(&f.out, "out", "", "add the test to this file, such as root_agent.test.yaml")
+	return cmd
+}
+
+// shortDB lets a person write --db for --session-db.
+func shortDB(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+	if name == "db" {
+		name = "session-db"
+	}
+	return pflag.NormalizedName(name)
+}
+
+func recordSession(ctx context.Context, io stdio, f *recordFlags, args []string) error {
+	if err := checkFolder(args[0]); err != nil {
+		return err
+	}
+	suite, ds := loader.New(nil).Suite(ctx, args[0])
+	if err := writeDiagnostics(io, ds); err != nil {
+		return err
+	}
+	if suite == nil {
+		return &codedError{exitNo, fmt.Errorf("%s has problems", args[0])}
+	}
+	record, err := f.read(ctx, session.Key{App: suite.App, User: f.user, ID: args[1]})
+	if err != nil {
+		return err
+	}
+	record.Own = suite.Own
+	text, err := apptest.Make(record)
+	if err != nil {
+		return failedf("session %s cannot be a test: %w", args[1], err)
+	}
+	if err := f.write(io, text); err != nil {
+		return err
+	}
+	return proveTest(ctx, io, suite, text)
+}
+
+// read takes what a test is made of from the store.
+func (f *recordFlags) read(ctx context.Context, key session.Key) (*apptest.Record, error) {
+	st, err := f.open(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer st.Close()
+	r := &apptest.Record{Name: f.name}
+	if r.Session, err = st.Sessions.Get(ctx, key, nil); err != nil {
+		return nil, failed(err)
+	}
+	if r.Initial, err = st.Sessions.Initial(ctx, key); err != nil {
+		return nil, failed(err)
+	}
+	return r, nil
+}
+
+// write prints the test, or adds it to a file.
+func (f *recordFlags) write(io stdio, text string) error {
+	if f.out == "" {
+		_, err := fmt.Fprint(io.out, text)
+		return failed(err)
+	}
+	file, err := os.OpenFile(f.out, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return failedf("--out: %w", err)
+	}
+	if info, err := file.Stat(); err == nil && info.Size() > 0 {
+		text = "\n" + text
+	}
+	if _, err = file.WriteString(text); err != nil {
+		file.Close()
+		return failedf("--out: %w", err)
+	}
+	return failed(file.Close())
+}
+
+// proveTest runs the test that was made.
+func proveTest(ctx context.Context, io stdio, suite *loader.Suite, text string) error {
+	tests, ds := suite.Decode("the test", []byte(text))
+	if ds.HasErrors() {
+		return &codedError{exitNo, fmt.Errorf("the test was made, and does not fit the app as it is now:\n%w", ds.Err())}
+	}
+	for _, t := range tests {
+		if r := suite.Run(ctx, t); !r.Passed() {
+			var out strings.Builder
+			if err := writeResult(&out, r); err != nil {
+				return failed(err)
+			}
+			return &codedError{exitNo, fmt.Errorf("the test was made, and does not pass:\n%s", out.String())}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,163 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	goruntime "runtime"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"agenthost/pkg/apptest"
+	"agenthost/pkg/loader"
+	"agenthost/pkg/spec"
+)
+
+// testFlags are those of test.
+type testFlags struct {
+	run     string
+	format  string
+	verbose bool
+	watch   bool
+	timeout time.Duration
+}
+
+func newTest(io stdio) *cobra.Command {
+	var f testFlags
+	cmd := &cobra.Command{
+		Use:   "test DIR...",
+		Short: "Run the tests that stand beside apps",
+		Long: `Test runs the tests in the files *.test.yaml of apps, side by side and in memory:
+models answer from the tests' scripts, and nothing reaches the network. DIR is
+an app or a folder of apps. It exits with status 1 when a test fails or a file
+has problems, and with 3 when there is no test to run.`,
+		Args:    between(1, -1),
+		PreRunE: fromEnv,
+		RunE: func(cmd *cobra.Command, dirs []string) error {
+			t, err := newTester(io, &f)
+			if err != nil {
+				return err
+			}
+			if f.watch {
+				return t.watch(cmd.Context(), dirs)
+			}
+			return t.once(cmd.Context(), dirs)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.run, "run", "", "only the tests whose names match this regular expression")
+	flags.StringVar(&f.format, "format", "text", "text, json or junit")
+	flags.BoolVarP(&f.verbose, "verbose", "v", false, "tell of every test, with what was said")
+	flags.BoolVar(&f.watch, "watch", false, "run the tests of an app again whenever one of its files is saved")
+	flags.DurationVar(&f.timeout, "timeout", 30*time.Second, "how long a test may take")
+	return cmd
+}
+
+// tester runs tests and reports them.
+type tester struct {
+	io     stdio
+	flags  *testFlags
+	name   *regexp.Regexp
+	loader *loader.Loader
+}
+
+func newTester(io stdio, f *testFlags) (*tester, error) {
+	name, err := regexp.Compile(f.run)
+	if err != nil {
+		return nil, fmt.Errorf("--run %q: %w", f.run, err)
+	}
+	switch f.format {
+	case "text", "json", "junit":
+	default:
+		return nil, fmt.Errorf("--format %q: write text, json or junit", f.format)
+	}
+	if f.watch && f.format != "text" {
+		return nil, fmt.Errorf("--watch goes on and on: it prints text, not %s", f.format)
+	}
+	return &tester{io: io, flags: f, name: name, loader: loader.New(nil)}, nil
+}
+
+// once runs all tests of all apps.
+func (t *tester) once(ctx context.Context, dirs []string) error {
+	began := time.Now()
+	apps, err := discover(dirs)
+	if err != nil {
+		return err
+	}
+	r := &testReport{}
+	for _, dir := range apps {
+		t.app(ctx, dir, r)
+	}
+	r.took = time.Since(began)
+	if err := t.print(r); err != nil {
+		return failed(err)
+	}
+	switch {
+	case r.problems.HasErrors() || r.failed() > 0:
+		return &codedError{code: exitNo}
+	case len(r.results) == 0 && t.flags.run != "":
+		return failedf("no test has a name that matches %s", t.flags.run)
+	case len(r.results) == 0:
+		return failedf("there is no test: write one in a file beside an agent, such as %s/root_agent.test.yaml", apps[0])
+	}
+	return nil
+}
+
+// app runs the tests of an app, as many at once as there are processors.
+func (t *tester) app(ctx context.Context, dir string, r *testReport) {
+	suite, ds := t.loader.Suite(ctx, dir)
+	r.problems = append(r.problems, ds...)
+	if suite == nil {
+		return
+	}
+	var tests []*apptest.Test
+	for _, one := range suite.Tests {
+		if t.name.MatchString(one.Name) {
+			tests = append(tests, one)
+		}
+	}
+	results := make([]*apptest.Result, len(tests))
+	var wg sync.WaitGroup
+	free := make(chan struct{}, goruntime.GOMAXPROCS(0))
+	for i, one := range tests {
+		free <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-free }()
+			ctx, cancel := context.WithTimeoutCause(ctx, t.flags.timeout, fmt.Errorf("the test took longer than %s", t.flags.timeout))
+			defer cancel()
+			results[i] = suite.Run(ctx, one)
+		})
+	}
+	wg.Wait()
+	r.results = append(r.results, results...)
+}
+
+// print writes the report in its format.
+func (t *tester) print(r *testReport) error {
+	switch t.flags.format {
+	case "json":
+		return r.writeJSON(t.io)
+	case "junit":
+		return r.writeJUnit(t.io)
+	}
+	return r.writeText(t.io, t.flags.verbose)
+}
+
+// testReport is what came of the tests of some apps.
+type testReport struct {
+	problems spec.Diagnostics
+	results  []*apptest.Result
+	took     time.Duration
+}
+
+func (r *testReport) failed() int {
+	n := 0
+	for _, one := range r.results {
+		if !one.Passed() {
+			n++
+		}
+	}
+	return n
+}

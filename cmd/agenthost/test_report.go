@@ -1,0 +1,194 @@
+package main
+
+import (
+	"cmp"
+	"encoding/xml"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"agenthost/pkg/apptest"
+	"agenthost/pkg/spec"
+)
+
+// writeText prints failed tests on stdout, each with the place of what was
+// expected, the values of its parts and what was said; passed ones when all is
+// to be told. The problems and the sum go to stderr.
+func (r *testReport) writeText(out stdio, verbose bool) error {
+	if err := r.problems.WriteText(out.err); err != nil {
+		return err
+	}
+	for _, one := range r.results {
+		if one.Passed() && !verbose {
+			continue
+		}
+		if err := writeResult(out.out, one); err != nil {
+			return err
+		}
+	}
+	fmt.Fprintf(out.err, "%s passed, %d failed in %s\n", count(len(r.results)-r.failed(), "test"), r.failed(), r.took.Round(time.Millisecond))
+	return nil
+}
+
+func writeResult(w io.Writer, r *apptest.Result) error {
+	var b strings.Builder
+	word := "ok  "
+	if !r.Passed() {
+		word = "FAIL"
+	}
+	fmt.Fprintf(&b, "%s %s: %s\n", word, r.App, r.Test.Name)
+	for _, f := range r.Failures {
+		if err := (spec.Diagnostics{f.Diagnostic}).WriteText(&b); err != nil {
+			return err
+		}
+		for _, line := range f.Lines() {
+			b.WriteString("  " + line + "\n")
+		}
+	}
+	for _, line := range r.Transcript {
+		b.WriteString("  " + line + "\n")
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// testJSON is a test in --format json.
+type testJSON struct {
+	App        string        `json:"app"`
+	Name       string        `json:"name"`
+	File       string        `json:"file"`
+	Line       int           `json:"line"`
+	Passed     bool          `json:"passed"`
+	Seconds    float64       `json:"seconds"`
+	Failures   []failureJSON `json:"failures,omitempty"`
+	Transcript []string      `json:"transcript"`
+}
+
+// failureJSON is a failure in it.
+type failureJSON struct {
+	Turn       int            `json:"turn"`
+	File       string         `json:"file"`
+	Line       int            `json:"line"`
+	Column     int            `json:"column"`
+	Expression string         `json:"expression,omitempty"`
+	Message    string         `json:"message"`
+	Values     map[string]any `json:"values,omitempty"`
+}
+
+// writeJSON prints an object with the problems and the tests.
+func (r *testReport) writeJSON(out stdio) error {
+	tests := []testJSON{}
+	for _, one := range r.results {
+		t := testJSON{
+			App: one.App, Name: one.Test.Name, File: one.Test.Pos.File, Line: one.Test.Pos.Line,
+			Passed: one.Passed(), Seconds: one.Took.Seconds(), Transcript: one.Transcript,
+		}
+		for _, f := range one.Failures {
+			values := map[string]any{}
+			for _, v := range f.Values {
+				values[v.Part] = v.Value
+			}
+			at := f.Diagnostic.Pos
+			t.Failures = append(t.Failures, failureJSON{f.Turn, at.File, at.Line, at.Col, f.Expression, f.Diagnostic.Message, values})
+		}
+		tests = append(tests, t)
+	}
+	return printJSON(out, map[string]any{"problems": r.problems, "tests": tests})
+}
+
+// The elements of --format junit, as build servers read them.
+type (
+	junitSuites struct {
+		XMLName  xml.Name      `xml:"testsuites"`
+		Tests    int           `xml:"tests,attr"`
+		Failures int           `xml:"failures,attr"`
+		Errors   int           `xml:"errors,attr"`
+		Time     string        `xml:"time,attr"`
+		Suites   []*junitSuite `xml:"testsuite"`
+	}
+	junitSuite struct {
+		Name     string      `xml:"name,attr"`
+		Tests    int         `xml:"tests,attr"`
+		Failures int         `xml:"failures,attr"`
+		Errors   int         `xml:"errors,attr"`
+		Cases    []junitCase `xml:"testcase"`
+	}
+	junitCase struct {
+		Name    string        `xml:"name,attr"`
+		Class   string        `xml:"classname,attr"`
+		File    string        `xml:"file,attr,omitempty"`
+		Line    int           `xml:"line,attr,omitempty"`
+		Time    string        `xml:"time,attr"`
+		Failure *junitFailure `xml:"failure"`
+		Error   *junitFailure `xml:"error"`
+		Out     string        `xml:"system-out,omitempty"`
+	}
+	junitFailure struct {
+		Message string `xml:"message,attr"`
+		Text    string `xml:",chardata"`
+	}
+)
+
+// writeJUnit prints a suite for each app, and one with the problems that kept
+// tests from being run.
+func (r *testReport) writeJUnit(out stdio) error {
+	all := &junitSuites{Time: seconds(r.took)}
+	byApp := map[string]*junitSuite{}
+	suite := func(name string) *junitSuite {
+		if byApp[name] == nil {
+			byApp[name] = &junitSuite{Name: name}
+			all.Suites = append(all.Suites, byApp[name])
+		}
+		return byApp[name]
+	}
+	for _, one := range r.results {
+		suite(one.App).add(junitCase{
+			Name: one.Test.Name, Class: one.App, File: one.Test.Pos.File, Line: one.Test.Pos.Line,
+			Time: seconds(one.Took), Failure: junitFailureOf(one), Out: strings.Join(one.Transcript, "\n"),
+		})
+	}
+	for _, d := range r.problems {
+		if d.Severity == spec.Error {
+			suite("check").add(junitCase{Name: d.Pos.String(), Class: "check", Time: "0", Error: &junitFailure{Message: d.Message, Text: d.String()}})
+		}
+	}
+	for _, s := range all.Suites {
+		all.Tests, all.Failures, all.Errors = all.Tests+s.Tests, all.Failures+s.Failures, all.Errors+s.Errors
+	}
+	if _, err := io.WriteString(out.out, xml.Header); err != nil {
+		return err
+	}
+	enc := xml.NewEncoder(out.out)
+	enc.Indent("", "  ")
+	return cmp.Or(enc.Encode(all), enc.Close(), newline(out.out))
+}
+
+func (s *junitSuite) add(c junitCase) {
+	s.Cases = append(s.Cases, c)
+	s.Tests++
+	if c.Failure != nil {
+		s.Failures++
+	}
+	if c.Error != nil {
+		s.Errors++
+	}
+}
+
+func junitFailureOf(r *apptest.Result) *junitFailure {
+	if r.Passed() {
+		return nil
+	}
+	var text strings.Builder
+	for _, f := range r.Failures {
+		text.WriteString(f.Diagnostic.String() + "\n" + strings.Join(f.Lines(), "\n") + "\n")
+	}
+	return &junitFailure{Message: r.Failures[0].Diagnostic.Message, Text: text.String()}
+}
+
+func seconds(d time.Duration) string { return fmt.Sprintf("%.3f", d.Seconds()) }
+
+func newline(w io.Writer) error {
+	_, err := io.WriteString(w, "\n")
+	return err
+}

@@ -1,0 +1,57 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestTestWatch saves a file while agenthost test --watch looks at its folder.
+func TestTestWatch(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "shop")
+	save := func(file, text string) {
+		t.Helper()
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	save("root_agent.yaml", "name: clerk\ninstruction: Sell.\n")
+	save("root_agent.test.yaml", "- name: sells\n  user: hi\n  model: [{text: Hello}]\n  expect: ['requests[0].instruction contains \"Sell\"']\n")
+
+	ctx, cancel := context.WithCancel(t.Context())
+	told, tell := io.Pipe()
+	ended := make(chan int, 1)
+	go func() {
+		ended <- run(ctx, []string{"test", "--watch", dir}, stdio{out: tell, err: tell})
+		tell.Close()
+	}()
+	lines := bufio.NewScanner(told)
+	wait := func(text string) {
+		t.Helper()
+		for lines.Scan() {
+			if strings.Contains(lines.Text(), text) {
+				return
+			}
+		}
+		t.Errorf("the watch ended before it said %q", text)
+	}
+	wait("1 test passed, 0 failed")
+	save("root_agent.yaml", "name: clerk\ninstruction: Give away.\n")
+	wait("FAIL shop: sells")
+	wait("0 tests passed, 1 failed")
+	save("root_agent.yaml", "name: clerk\ninstruction: Sell all.\n")
+	wait("1 test passed, 0 failed")
+	cancel()
+	for lines.Scan() {
+	}
+	if code := <-ended; code != exitGood {
+		t.Errorf("exit status %d, want 0", code)
+	}
+}

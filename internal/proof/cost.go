@@ -1,0 +1,238 @@
+package main
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+)
+
+const (
+	costSessions = 400
+	costTime     = 10 * time.Second
+	// costRest is how long a session rests at least between two turns, as with
+	// people: longer than a lease that nobody uses any more is kept.
+	costRest = 300 * time.Millisecond
+)
+
+// measureReplicas prints what a turn costs with one, two and three replicas on
+// PostgreSQL, and what it waits for. It judges nothing.
+func measureReplicas(ctx context.Context, o *options, out io.Writer) (ok bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, shortLimit)
+	defer cancel()
+	l, there, err := labOfPostgres(ctx, o)
+	if err != nil {
+		return false, err
+	}
+	defer os.RemoveAll(l.dir)
+	costs, waits := [][]string{{"replicas"}}, [][]string{{"a turn comes to", "half take", "99 in 100 take"}}
+	for n := 1; n <= replicas; n++ {
+		fmt.Fprintln(l.progress, n, "replicas")
+		_, err := l.tryOut(ctx, there, func(ctx context.Context, s *site) (int, error) {
+			f, err := s.costFleet(ctx, n)
+			if err != nil {
+				return 0, err
+			}
+			c, err := s.load(ctx, f)
+			if err == nil {
+				costs = c.column(costs, n)
+			}
+			if err == nil && n == replicas {
+				waits, err = f.waits(ctx, waits)
+			}
+			return 0, errors.Join(err, f.close())
+		})
+		if err != nil {
+			return false, err
+		}
+	}
+	fmt.Fprintf(out, "%s\n\n", l.about())
+	if err := printGrid(out, costs); err != nil {
+		return false, err
+	}
+	fmt.Fprintln(out)
+	return true, printGrid(out, waits)
+}
+
+func labOfPostgres(ctx context.Context, o *options) (*lab, place, error) {
+	there, _, err := reachable(ctx)
+	i := slices.IndexFunc(there, func(p place) bool { return p.driver == "pgx" })
+	if err == nil && i < 0 {
+		err = errors.New("no PostgreSQL server answers: AGENTHOST_TEST_POSTGRES can name one")
+	}
+	if err != nil {
+		return nil, place{}, err
+	}
+	l, err := newLab(o)
+	return l, there[i], err
+}
+
+func (s *site) costFleet(ctx context.Context, hosts int) (*fleet, error) {
+	apps := filepath.Join(s.dir, "cost")
+	if err := clerk().write(apps); err != nil {
+		return nil, err
+	}
+	return newFleet(ctx, &fleet{lab: s.lab, store: s.url, apps: apps}, hosts)
+}
+
+// costs are what some turns took.
+type costs struct {
+	took   []time.Duration
+	whole  time.Duration
+	spent  usage
+	memory float64 // MB of one host
+}
+
+// A usage is what was used up to a moment.
+type usage struct {
+	hosts, server    time.Duration // of processors
+	commits          int64
+	log, tables      int64 // bytes: the server's log, and the database
+	conns, processes int
+}
+
+// load lets many sessions talk for a while, each with rests.
+func (s *site) load(ctx context.Context, f *fleet) (*costs, error) {
+	db, err := s.raw()
+	if err != nil {
+		return nil, err
+	}
+	defer db.Close()
+	// Sessions are made and connections opened before anything is counted.
+	if _, err := f.talk(ctx, time.Second); err != nil {
+		return nil, err
+	}
+	// A database that has lived for some minutes knows its tables. One that does
+	// not looks for a session among all that its user has.
+	if _, err := db.ExecContext(ctx, "ANALYZE"); err != nil {
+		return nil, err
+	}
+	before, err := f.usage(ctx, db)
+	if err != nil {
+		return nil, err
+	}
+	began, c := time.Now(), &costs{}
+	if c.took, err = f.talk(ctx, costTime); err != nil {
+		return nil, err
+	}
+	c.whole = time.Since(began)
+	after, err := f.usage(ctx, db)
+	if err != nil {
+		return nil, err
+	}
+	c.spent = after.since(before)
+	c.memory, err = f.hosts[0].resident()
+	return c, err
+}
+
+// talk takes turns for a time, and returns how long each took.
+func (f *fleet) talk(ctx context.Context, long time.Duration) ([]time.Duration, error) {
+	var mu sync.Mutex
+	var all []time.Duration
+	end := time.Now().Add(long)
+	err := together(costSessions, func(i int) error {
+		c := newClient(f.robin.url, "clerk", fmt.Sprint("session-", i))
+		defer c.close()
+		for {
+			if err := wait(ctx, costRest+rand.N(costRest)); err != nil {
+				return err
+			}
+			began := time.Now()
+			if began.After(end) {
+				return nil
+			}
+			if _, err := c.turn(ctx, "hello"); err != nil {
+				return err
+			}
+			mu.Lock()
+			all = append(all, time.Since(began))
+			mu.Unlock()
+		}
+	})
+	slices.Sort(all)
+	return all, err
+}
+
+func (f *fleet) usage(ctx context.Context, db *sql.DB) (usage, error) {
+	var u usage
+	// What a backend counts is seen a second later.
+	if err := wait(ctx, 1500*time.Millisecond); err != nil {
+		return u, err
+	}
+	for _, h := range f.hosts {
+		spent, err := processorTime(h.cmd.Process.Pid)
+		if err != nil {
+			return u, err
+		}
+		u.hosts += spent
+	}
+	const counted = `SELECT xact_commit, (pg_current_wal_lsn() - '0/0')::bigint, pg_database_size(datname)
+ FROM pg_stat_database WHERE datname = current_database()`
+	if err := db.QueryRowContext(ctx, counted).Scan(&u.commits, &u.log, &u.tables); err != nil {
+		return u, err
+	}
+	rows, err := db.QueryContext(ctx, `SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'agenthost'`)
+	if err != nil {
+		return u, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var pid int
+		if err := rows.Scan(&pid); err != nil {
+			return u, err
+		}
+		u.conns++
+		// A server on another machine has no processes here.
+		if spent, err := processorTime(pid); err == nil {
+			u.server += spent
+			u.processes++
+		}
+	}
+	return u, rows.Err()
+}
+
+func (u usage) since(before usage) usage {
+	u.hosts -= before.hosts
+	u.server -= before.server
+	u.commits -= before.commits
+	u.log -= before.log
+	u.tables -= before.tables
+	return u
+}
+
+// column adds the figures of so many replicas to a table.
+func (c *costs) column(table [][]string, hosts int) [][]string {
+	turns := float64(len(c.took))
+	each := func(d time.Duration) string { return fmt.Sprintf("%.2f", d.Seconds()*1000/turns) }
+	server := "-"
+	if c.spent.processes > 0 {
+		server = each(c.spent.server)
+	}
+	figures := [][2]string{
+		{"replicas", fmt.Sprint(hosts)},
+		{"turns a second", fmt.Sprintf("%.0f", turns/c.whole.Seconds())},
+		{"half of them take", round(share(c.took, 50)).String()},
+		{"99 in 100 take", round(share(c.took, 99)).String()},
+		{"ms of processor a turn, hosts", each(c.spent.hosts)},
+		{"ms of processor a turn, PostgreSQL", server},
+		{"commits a turn", fmt.Sprintf("%.1f", float64(c.spent.commits)/turns)},
+		{"KiB of tables and indexes a turn", fmt.Sprintf("%.2f", float64(c.spent.tables)/1024/turns)},
+		{"KiB of the server's log a turn", fmt.Sprintf("%.2f", float64(c.spent.log)/1024/turns)},
+		{"connections of a host", fmt.Sprintf("%.1f", float64(c.spent.conns)/float64(hosts))},
+		{"MB of a host in memory", fmt.Sprintf("%.0f", c.memory)},
+	}
+	for i, f := range figures {
+		if i == len(table) {
+			table = append(table, []string{f[0]})
+		}
+		table[i] = append(table[i], f[1])
+	}
+	return table
+}

@@ -1,0 +1,60 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+)
+
+const waitTries = 50
+
+// waits measures single turns of a fleet that has nothing else to do: at the
+// host of the last turn and at another one, at once and after a rest.
+func (f *fleet) waits(ctx context.Context, table [][]string) ([][]string, error) {
+	for _, w := range []struct {
+		what  string
+		rest  time.Duration
+		other bool
+	}{
+		{"the same replica, at once", 0, false},
+		{"the same replica, after a rest", costRest, false},
+		{"another replica, after a rest", costRest, true},
+		{"another replica, at once", 0, true},
+	} {
+		took, err := f.single(ctx, w.rest, w.other)
+		if err != nil {
+			return nil, err
+		}
+		table = append(table, []string{w.what, round(share(took, 50)).String(), round(share(took, 99)).String()})
+	}
+	return table, nil
+}
+
+func (f *fleet) single(ctx context.Context, rest time.Duration, other bool) ([]time.Duration, error) {
+	var took []time.Duration
+	clients := make([]*client, len(f.hosts))
+	for i, h := range f.hosts {
+		clients[i] = newClient(h.url, "clerk", fmt.Sprint("single-", rest, other))
+		defer clients[i].close()
+	}
+	// The first turn at each host reads the session, and opens the connection.
+	for n := range waitTries + len(f.hosts) {
+		c := clients[0]
+		if other {
+			c = clients[n%len(clients)]
+		}
+		if err := wait(ctx, rest); err != nil {
+			return nil, err
+		}
+		began := time.Now()
+		if _, err := c.turn(ctx, "hello"); err != nil {
+			return nil, err
+		}
+		if n >= len(f.hosts) {
+			took = append(took, time.Since(began))
+		}
+	}
+	slices.Sort(took)
+	return took, nil
+}

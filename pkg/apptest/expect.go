@@ -1,0 +1,202 @@
+package apptest
+
+import (
+	"context"
+
+	"agenthost/pkg/runtime"
+	"agenthost/pkg/session"
+	"agenthost/pkg/spec"
+	"agenthost/pkg/template"
+)
+
+// expectation is one expression that must be true.
+type expectation struct {
+	src   spec.Expr
+	when  *template.Expr
+	parts []namedExpr
+}
+
+type namedExpr struct {
+	text string
+	expr *template.Expr
+}
+
+// expectEnv declares what expectations may read; docs/testing.md explains it.
+// State has samples of the typed keys.
+func expectEnv(state map[string]any) template.Env {
+	if state == nil {
+		state = map[string]any{}
+	}
+	call := template.Env{"agent": "", "name": "", "args": map[string]any{}, "response": nil}
+	confirmation := template.Env{"tool": "", "args": map[string]any{}, "hint": "", "payload": nil}
+	return template.Env{
+		"text": "", "agent": "", "texts": []any{template.Env{"agent": "", "text": ""}},
+		"calls": []any{call}, "state": state, "artifacts": []any{""},
+		"error": template.Env{"code": "", "message": ""},
+		"pending": template.Env{
+			"confirmation": confirmation, "confirmations": []any{confirmation}, "calls": []any{call},
+		},
+		"usage": template.Env{"llm_calls": 0, "tool_calls": 0, "prompt_tokens": 0, "output_tokens": 0, "total_tokens": 0},
+		"events": []any{template.Env{
+			"author": "", "text": "", "thought": "", "branch": "", "calls": []any{call}, "responses": []any{template.Env{"name": "", "response": nil}},
+			"state": map[string]any{}, "transfer": "", "escalate": false, "final": false, "error": "", "metadata": map[string]any{},
+		}},
+		"requests": []any{template.Env{"agent": "", "instruction": "", "tools": []any{""}}},
+	}
+}
+
+// outcome is what one turn came to, and how the session stands behind it.
+type outcome struct {
+	events    []*session.Event
+	session   *session.Session
+	artifacts []string
+	asked     []asked
+	err       *runtime.RunError
+}
+
+// vars are the values of [expectEnv].
+func (o *outcome) vars() map[string]any {
+	calls := callsOf(o.events)
+	texts, text, agent := []any{}, "", ""
+	for _, ev := range o.events {
+		if said := ev.Text(); said != "" {
+			text, agent = said, ev.Author
+			texts = append(texts, map[string]any{"agent": agent, "text": text})
+		}
+	}
+	vars := map[string]any{
+		"text": text, "texts": texts, "agent": agent, "calls": calls,
+		"events": eventsOf(o.events), "state": o.session.State.All(), "artifacts": list(o.artifacts),
+		"pending": pendingOf(o.session), "usage": o.usage(len(calls)), "requests": requestsOf(o.asked), "error": nil,
+	}
+	if o.err != nil {
+		vars["error"] = map[string]any{"code": o.err.Code, "message": o.err.Message}
+	}
+	return vars
+}
+
+func (o *outcome) usage(calls int) map[string]any {
+	var prompt, output, total int64
+	for _, ev := range o.events {
+		if u := ev.UsageMetadata; u != nil {
+			prompt, output, total = prompt+int64(u.PromptTokenCount), output+int64(u.CandidatesTokenCount), total+int64(u.TotalTokenCount)
+		}
+	}
+	return map[string]any{
+		"llm_calls": len(o.asked), "tool_calls": calls, "prompt_tokens": prompt, "output_tokens": output, "total_tokens": total,
+	}
+}
+
+func list(texts []string) []any {
+	all := make([]any, len(texts))
+	for i, s := range texts {
+		all[i] = s
+	}
+	return all
+}
+
+func requestsOf(asked []asked) []any {
+	all := make([]any, len(asked))
+	for i, a := range asked {
+		all[i] = map[string]any{"agent": a.agent, "instruction": a.instruction, "tools": a.tools}
+	}
+	return all
+}
+
+// callsOf are the calls of agents with their answers, in order. What asks a
+// person is none.
+func callsOf(events []*session.Event) []any {
+	responses := map[string]any{}
+	for _, ev := range events {
+		for _, r := range ev.Responses() {
+			responses[r.ID] = r.Response
+		}
+	}
+	all := []any{}
+	for _, ev := range events {
+		for _, c := range ev.Calls() {
+			if !runtime.IsRequest(ev, c) {
+				all = append(all, map[string]any{"agent": ev.Author, "name": c.Name, "args": orEmpty(c.Args), "response": responses[c.ID]})
+			}
+		}
+	}
+	return all
+}
+
+func orEmpty(m map[string]any) map[string]any {
+	if m == nil {
+		return map[string]any{}
+	}
+	return m
+}
+
+func eventsOf(events []*session.Event) []any {
+	all := make([]any, len(events))
+	for i, ev := range events {
+		responses := []any{}
+		for _, r := range ev.Responses() {
+			responses = append(responses, map[string]any{"name": r.Name, "response": r.Response})
+		}
+		all[i] = map[string]any{
+			"author": ev.Author, "text": ev.Text(), "thought": thoughtOf(ev), "branch": ev.Branch,
+			"calls": callsOf([]*session.Event{ev}), "responses": responses,
+			"state": orEmpty(ev.Actions.StateDelta), "transfer": ev.Actions.TransferToAgent, "escalate": ev.Actions.Escalate,
+			"final": ev.IsFinal(), "error": ev.ErrorCode, "metadata": orEmpty(ev.CustomMetadata),
+		}
+	}
+	return all
+}
+
+func thoughtOf(ev *session.Event) string {
+	thought := ""
+	if ev.Content != nil {
+		for _, p := range ev.Content.Parts {
+			if p.Thought {
+				thought += p.Text
+			}
+		}
+	}
+	return thought
+}
+
+// pendingOf is what the session waits for: approvals, oldest first, and calls
+// that are answered later.
+func pendingOf(sess *session.Session) map[string]any {
+	confirmations := []any{}
+	for _, open := range runtime.Pending(sess.Events()) {
+		for _, request := range open {
+			original, _ := request.Args["originalFunctionCall"].(map[string]any)
+			asked, _ := request.Args["toolConfirmation"].(map[string]any)
+			confirmations = append(confirmations, map[string]any{
+				"tool": original["name"], "args": original["args"], "hint": asked["hint"], "payload": asked["payload"],
+			})
+		}
+	}
+	calls := []any{}
+	for _, w := range waiting(sess) {
+		calls = append(calls, map[string]any{"agent": w.author, "name": w.call.Name, "args": orEmpty(w.call.Args), "response": nil})
+	}
+	pending := map[string]any{"confirmation": nil, "confirmations": confirmations, "calls": calls}
+	if len(confirmations) > 0 {
+		pending["confirmation"] = confirmations[0]
+	}
+	return pending
+}
+
+// check holds a turn against the expectation; nil is that it is met.
+func (e *expectation) check(ctx context.Context, vars map[string]any) *Failure {
+	met, err := e.when.Bool(ctx, vars)
+	if met {
+		return nil
+	}
+	f := &Failure{Expression: e.src.Value, Diagnostic: e.src.Errorf(0, "test-failed", "%s is false", e.src.Value)}
+	if err != nil {
+		f.Diagnostic = e.src.Errorf(0, "test-failed", "%s cannot be computed: %s", e.src.Value, err)
+	}
+	for _, part := range e.parts {
+		if v, err := part.expr.Eval(ctx, vars); err == nil {
+			f.Values = append(f.Values, Value{part.text, v})
+		}
+	}
+	return f
+}

@@ -1,0 +1,268 @@
+package apptest
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"unicode"
+
+	"google.golang.org/genai"
+
+	"agenthost/pkg/provider"
+	"agenthost/pkg/runtime"
+	"agenthost/pkg/session"
+)
+
+// A Record is what a test is made of: a stored session, and what the app has
+// that needs nothing from outside.
+type Record struct {
+	// Name is the test's; empty names the session.
+	Name    string
+	Session *session.Session
+	// Initial is the state that the session began with.
+	Initial map[string]any
+	// Own are the tools that do their work in a test: nothing stands in for
+	// them.
+	Own []string
+}
+
+// Make writes a session as a test, an item of a file of tests: what the user
+// said and decided, the answers of the models by agent, those of the tools, and
+// expectations of the calls and the texts of each turn. What was rewound is
+// left out. A session that a test cannot say is an error.
+func Make(r *Record) (string, error) {
+	m := &maker{record: r, answers: map[string][]string{}, tools: map[string][]string{}, rejected: map[string]bool{}}
+	for _, ev := range session.WithoutRewound(r.Session.Events()) {
+		if ev.Actions.Compaction != nil {
+			continue
+		}
+		if ev.Author == session.UserAuthor {
+			m.turns = append(m.turns, &madeTurn{user: ev})
+		} else if len(m.turns) > 0 {
+			last := m.turns[len(m.turns)-1]
+			last.events = append(last.events, ev)
+		}
+	}
+	if len(m.turns) == 0 {
+		return "", errors.New("nobody has said anything in the session")
+	}
+	return m.text()
+}
+
+// maker gathers a test.
+type maker struct {
+	record *Record
+	turns  []*madeTurn
+	// answers are entries by agent, tools stand-ins by tool.
+	answers, tools map[string][]string
+	// rejected are the ids of calls that the user did not approve.
+	rejected map[string]bool
+	before   []*session.Event
+}
+
+// madeTurn is one turn of the session.
+type madeTurn struct {
+	user   *session.Event
+	events []*session.Event
+}
+
+func (m *maker) text() (string, error) {
+	var turns strings.Builder
+	for i, t := range m.turns {
+		indent, first := "  ", "  "
+		if i == 1 {
+			turns.WriteString("  then:\n")
+		}
+		if i > 0 {
+			indent, first = "      ", "    - "
+		}
+		lines, err := m.turn(i, t)
+		if err != nil {
+			return "", fmt.Errorf("turn %d: %w", i+1, err)
+		}
+		for n, line := range lines {
+			if n == 0 {
+				turns.WriteString(first + line + "\n")
+			} else {
+				turns.WriteString(indent + line + "\n")
+			}
+		}
+	}
+	name := cmp.Or(m.record.Name, "as in session "+m.record.Session.ID)
+	return "- name: " + provider.YAMLText(name) + "\n" + m.models() + m.standIns() + turns.String(), nil
+}
+
+// models are the answers by agent.
+func (m *maker) models() string {
+	if len(m.answers) == 0 {
+		return ""
+	}
+	var b strings.Builder
+	b.WriteString("  model:\n")
+	for _, agent := range slices.Sorted(maps.Keys(m.answers)) {
+		b.WriteString("    " + keyText(agent) + ":\n")
+		for _, entry := range m.answers[agent] {
+			for line := range strings.Lines(entry) {
+				b.WriteString("      " + line)
+			}
+		}
+	}
+	return b.String()
+}
+
+// keyText writes a name as a key, in quotes where YAML may take it for
+// something else.
+func keyText(name string) string {
+	for _, r := range name {
+		if r != '_' && !unicode.IsLetter(r) && !unicode.IsDigit(r) {
+			return provider.YAMLText(name)
+		}
+	}
+	return name
+}
+
+func (m *maker) standIns() string {
+	if len(m.tools) == 0 {
+		return ""
+	}
+	var b strings.Builder
+	b.WriteString("  tools:\n")
+	for _, name := range slices.Sorted(maps.Keys(m.tools)) {
+		b.WriteString("    " + keyText(name) + ":\n")
+		for _, s := range m.tools[name] {
+			b.WriteString("      - " + s + "\n")
+		}
+	}
+	return b.String()
+}
+
+// turn takes in the answers of a turn, and returns its lines.
+func (m *maker) turn(i int, t *madeTurn) ([]string, error) {
+	lines, err := m.userLines(t.user)
+	if err != nil {
+		return nil, err
+	}
+	state := maps.Clone(orEmpty(t.user.Actions.StateDelta))
+	if i == 0 {
+		maps.Copy(state, m.record.Initial)
+		maps.Copy(state, m.shared())
+		maps.Copy(state, t.user.Actions.StateDelta)
+	}
+	if len(state) > 0 {
+		text, err := provider.YAMLMapping(state)
+		if err != nil {
+			return nil, err
+		}
+		lines = append(lines, "state: "+text)
+	}
+	for _, ev := range t.events {
+		if err := m.take(ev); err != nil {
+			return nil, err
+		}
+	}
+	m.before = append(append(m.before, t.user), t.events...)
+	if expect := m.expect(t); len(expect) > 0 {
+		lines = append(lines, "expect:")
+		for _, e := range expect {
+			lines = append(lines, "  - '"+strings.ReplaceAll(e, "'", "''")+"'")
+		}
+	}
+	return lines, nil
+}
+
+// shared is the state of the user and the app that the session did not write,
+// and so may have found.
+func (m *maker) shared() map[string]any {
+	written := map[string]bool{}
+	for _, ev := range m.record.Session.Events() {
+		for k := range ev.Actions.StateDelta {
+			written[k] = true
+		}
+	}
+	found := map[string]any{}
+	for k, v := range m.record.Session.State.All() {
+		if scope, _ := session.ScopeOf(k); scope != session.ScopeSession && !written[k] {
+			found[k] = v
+		}
+	}
+	return found
+}
+
+// userLines say what the user said or decided.
+func (m *maker) userLines(ev *session.Event) ([]string, error) {
+	if responses := ev.Responses(); len(responses) > 0 {
+		return m.decisionLines(responses)
+	}
+	var lines, parts []string
+	if ev.Content != nil {
+		for i, p := range ev.Content.Parts {
+			if i == 0 && p.Text != "" {
+				lines = append(lines, "user: "+provider.YAMLText(p.Text))
+				continue
+			}
+			text, err := provider.YAMLPart(p)
+			if err != nil {
+				return nil, err
+			}
+			parts = append(parts, text)
+		}
+	}
+	if len(parts) > 0 {
+		lines = append(lines, "parts: ["+strings.Join(parts, ", ")+"]")
+	}
+	if len(lines) == 0 {
+		return nil, errors.New("the user says nothing in it")
+	}
+	return lines, nil
+}
+
+// decisionLines say what the user answered to calls.
+func (m *maker) decisionLines(responses []*genai.FunctionResponse) ([]string, error) {
+	answers := map[string]any{}
+	var decided []string
+	for _, r := range responses {
+		if r.Name != runtime.RequestConfirmation {
+			answers[r.Name] = r.Response
+			continue
+		}
+		confirmed, _ := r.Response["confirmed"].(bool)
+		line := fmt.Sprintf("confirm: %t", confirmed)
+		if len(decided) > 0 && decided[0] != line {
+			return nil, errors.New("the user approves one call and rejects another at once, which a test cannot say")
+		}
+		decided = []string{line}
+		if !confirmed {
+			m.reject(r.ID)
+		} else if payload, ok := r.Response["payload"]; ok {
+			text, err := provider.YAMLMapping(map[string]any{"payload": payload})
+			if err != nil {
+				return nil, err
+			}
+			decided = append(decided, strings.Trim(text, "{}"))
+		}
+	}
+	switch {
+	case len(answers) == 0:
+		return decided, nil
+	case len(decided) > 0:
+		return nil, errors.New("the user approves a call and answers another at once, which a test cannot say")
+	}
+	text, err := provider.YAMLMapping(answers)
+	return []string{"respond: " + text}, err
+}
+
+// reject remembers the call that a request was about.
+func (m *maker) reject(id string) {
+	for _, ev := range m.before {
+		for _, c := range ev.Calls() {
+			if c.ID == id {
+				original, _ := c.Args["originalFunctionCall"].(map[string]any)
+				call, _ := original["id"].(string)
+				m.rejected[call] = true
+			}
+		}
+	}
+}

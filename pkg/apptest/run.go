@@ -1,0 +1,347 @@
+package apptest
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/genai"
+
+	"agenthost/pkg/model"
+	"agenthost/pkg/runtime"
+	"agenthost/pkg/session"
+	"agenthost/pkg/spec"
+	"agenthost/pkg/store"
+	"agenthost/pkg/template"
+	"agenthost/pkg/tool"
+)
+
+// A Stage is what a test puts in the place of the world around an app.
+type Stage struct {
+	// Model takes the place of every model, HTTP of the network, and Replace
+	// gives each tool the one that takes its place.
+	Model   model.LLM
+	HTTP    *http.Client
+	Replace func(tool.Tool) tool.Tool
+}
+
+// Open opens the app anew, on a stage. The app is the caller's to close.
+type Open func(ctx context.Context, stage *Stage) (*runtime.App, error)
+
+// A Result is what a run of a test came to.
+type Result struct {
+	Test *Test
+	// App is the app's name.
+	App string
+	// Failures are in the order of the turns; without any the test has passed.
+	Failures []*Failure
+	// Transcript is what was said and done, a line each, with a line before
+	// each turn.
+	Transcript []string
+	Took       time.Duration
+}
+
+// Passed says whether all expectations were met.
+func (r *Result) Passed() bool { return len(r.Failures) == 0 }
+
+// Diagnostics are the failures as problems with places.
+func (r *Result) Diagnostics() spec.Diagnostics {
+	var ds spec.Diagnostics
+	for _, f := range r.Failures {
+		d := f.Diagnostic
+		d.Message = fmt.Sprintf("test %q failed: %s", r.Test.Name, d.Message)
+		if len(f.Values) > 0 {
+			d.Hint = strings.Join(f.Lines(), "; ")
+		}
+		ds = append(ds, d)
+	}
+	return ds
+}
+
+// A Failure is an expectation that was not met, or a turn that failed.
+type Failure struct {
+	// Turn counts from 1.
+	Turn int
+	// Expression is that of the expectation; empty when the turn itself failed.
+	Expression string
+	Diagnostic spec.Diagnostic
+	// Values are those of the expression's parts.
+	Values []Value
+}
+
+// Lines are the values, one a line.
+func (f *Failure) Lines() []string {
+	lines := make([]string, len(f.Values))
+	for i, v := range f.Values {
+		lines[i] = v.String()
+	}
+	return lines
+}
+
+// A Value is a part of an expression and what it was.
+type Value struct {
+	Part  string
+	Value any
+}
+
+// maxShown bounds how much of a value is shown.
+const maxShown = 300
+
+// String is the part, an equals sign, and its value as JSON, shortened.
+func (v Value) String() string {
+	return v.Part + " = " + shorten(shown(v.Value))
+}
+
+func shown(v any) string {
+	if v == nil {
+		return "nil"
+	}
+	if text, ok := v.(string); ok {
+		return fmt.Sprintf("%q", text)
+	}
+	return template.String(v)
+}
+
+func shorten(s string) string {
+	if len(s) > maxShown {
+		return strings.ToValidUTF8(s[:maxShown], "") + "…"
+	}
+	return s
+}
+
+// user is who talks to the app in tests.
+const user = "user"
+
+// Run carries out the test on an app and a store of its own. A failure to open
+// the app is a failure of the test.
+func (t *Test) Run(ctx context.Context, open Open) *Result {
+	began := time.Now()
+	r := &Result{Test: t}
+	if err := t.run(ctx, open, r); err != nil {
+		r.Failures = append(r.Failures, &Failure{Turn: 1, Diagnostic: t.turns[0].node.Errorf("test-failed", "the test was not finished: %s", err)})
+	}
+	r.Took = time.Since(began)
+	return r
+}
+
+func (t *Test) run(ctx context.Context, open Open, r *Result) error {
+	cast := newCast(t.answers)
+	props := &props{tools: t.tools, used: map[*standIn]int{}}
+	app, err := open(ctx, &Stage{Model: cast, HTTP: &http.Client{Transport: noNetwork{}}, Replace: props.replace})
+	if err != nil {
+		return err
+	}
+	r.App = app.Name
+	st, err := store.Open(ctx, "memory:", nil)
+	if err != nil {
+		app.Close()
+		return err
+	}
+	var ids atomic.Int64
+	host := runtime.NewHost(st, &runtime.Options{NewID: func() string { return fmt.Sprintf("test-%d", ids.Add(1)) }})
+	host.Swap(app)
+	defer st.Close()
+	defer host.Close()
+	p := &play{host: host, cast: cast, key: session.Key{App: app.Name, User: user, ID: "test"}, result: r}
+	for i, tu := range t.turns {
+		if err := p.turn(ctx, i+1, tu); err != nil || !r.Passed() {
+			return err
+		}
+	}
+	return nil
+}
+
+// play is a test that is being run.
+type play struct {
+	host   *runtime.Host
+	cast   *cast
+	key    session.Key
+	result *Result
+}
+
+func (p *play) turn(ctx context.Context, n int, tu *turn) error {
+	p.key.ID = cmp.Or(tu.Session, p.key.ID)
+	sess, delta, err := p.session(ctx, tu.State)
+	if err != nil {
+		return err
+	}
+	p.result.Transcript = append(p.result.Transcript, fmt.Sprintf("turn %d", n))
+	message, err := tu.message(sess)
+	if err != nil {
+		p.fail(n, tu, err)
+		return nil
+	}
+	p.result.Transcript = append(p.result.Transcript, heard(message)...)
+	o := &outcome{}
+	before := len(p.cast.since(0))
+	req := &runtime.RunRequest{App: p.key.App, UserID: p.key.User, SessionID: p.key.ID, Message: message, StateDelta: delta}
+	for ev, err := range p.host.Run(ctx, req) {
+		if err != nil {
+			o.err = runtime.AsRunError(err)
+		} else if !ev.Partial {
+			o.events = append(o.events, ev)
+		}
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if err := p.look(ctx, o, before); err != nil {
+		return err
+	}
+	p.result.Transcript = append(p.result.Transcript, said(o)...)
+	p.hold(ctx, n, tu, o)
+	return nil
+}
+
+// session reads the session of the turn. One that is new begins with the state,
+// in one that is there already the state is set with the message.
+func (p *play) session(ctx context.Context, state map[string]any) (*session.Session, map[string]any, error) {
+	sess, err := p.host.Store().Sessions.Get(ctx, p.key, nil)
+	if errors.Is(err, session.ErrNotFound) {
+		sess, err = p.host.Store().Sessions.Create(ctx, p.key, state)
+		state = nil
+	}
+	return sess, state, err
+}
+
+// look reads how the session stands behind a turn.
+func (p *play) look(ctx context.Context, o *outcome, before int) error {
+	var err error
+	if o.session, err = p.host.Store().Sessions.Get(ctx, p.key, nil); err != nil {
+		return err
+	}
+	o.artifacts, err = p.host.Store().Artifacts.Keys(ctx, p.key)
+	o.asked = p.cast.since(before)
+	return err
+}
+
+// hold holds a turn against what is expected. A turn that ends in an error has
+// failed, unless an expectation looks at the error.
+func (p *play) hold(ctx context.Context, n int, tu *turn, o *outcome) {
+	if o.err != nil && !slices.ContainsFunc(tu.expect, (*expectation).readsError) {
+		p.fail(n, tu, told(o.err))
+		return
+	}
+	vars := o.vars()
+	for _, e := range tu.expect {
+		if f := e.check(ctx, vars); f != nil {
+			f.Turn = n
+			p.result.Failures = append(p.result.Failures, f)
+		}
+	}
+}
+
+// readsError says whether the expectation looks at how the turn failed.
+func (e *expectation) readsError() bool {
+	return slices.ContainsFunc(e.parts, func(part namedExpr) bool {
+		return part.text == "error" || strings.HasPrefix(part.text, "error.") || strings.HasPrefix(part.text, "error?.")
+	})
+}
+
+// told is a failure of a run with its cause, where the words do not say it.
+func told(err *runtime.RunError) error {
+	if err.Code == runtime.CodeInternal && err.Err != nil {
+		return err.Err
+	}
+	return err
+}
+
+func (p *play) fail(n int, tu *turn, err error) {
+	at := tu.node
+	for _, key := range []string{"user", "confirm", "respond", "parts"} {
+		if v := tu.node.Get(key); v != nil {
+			at = v
+			break
+		}
+	}
+	p.result.Failures = append(p.result.Failures, &Failure{Turn: n, Diagnostic: at.Errorf("test-failed", "the turn failed: %s", err)})
+}
+
+// message is what the user says or decides in the turn.
+func (tu *turn) message(sess *session.Session) (*genai.Content, error) {
+	c := &genai.Content{Role: genai.RoleUser}
+	switch {
+	case tu.Confirm != nil:
+		return c, tu.decide(c, sess)
+	case tu.Respond != nil:
+		return c, tu.respond(c, sess)
+	}
+	if tu.User != nil {
+		c.Parts = append(c.Parts, &genai.Part{Text: tu.User.Value})
+	}
+	c.Parts = append(c.Parts, tu.Parts...)
+	return c, nil
+}
+
+// decide answers the oldest event that asks for approval.
+func (tu *turn) decide(c *genai.Content, sess *session.Session) error {
+	open := runtime.Pending(sess.Events())
+	if len(open) == 0 {
+		return errors.New("nothing waits for approval")
+	}
+	for _, request := range open[0] {
+		response := map[string]any{"confirmed": *tu.Confirm}
+		asked, _ := request.Args["toolConfirmation"].(map[string]any)
+		if payload, ok := asked["payload"]; ok && *tu.Confirm {
+			response["payload"] = payload
+		}
+		if tu.Payload != nil {
+			response["payload"] = tu.Payload.Any()
+		}
+		c.Parts = append(c.Parts, responsePart(request, response))
+	}
+	return nil
+}
+
+// respond answers calls that wait, by the names of their functions.
+func (tu *turn) respond(c *genai.Content, sess *session.Session) error {
+	open := waiting(sess)
+	for _, e := range tu.node.Get("respond").Entries {
+		i := slices.IndexFunc(open, func(w waitingCall) bool { return w.call.Name == e.Key.Value })
+		if i < 0 {
+			return fmt.Errorf("no call of %s waits for an answer", e.Key.Value)
+		}
+		response, ok := tu.Respond[e.Key.Value].(map[string]any)
+		if !ok {
+			response = map[string]any{"result": tu.Respond[e.Key.Value]}
+		}
+		c.Parts = append(c.Parts, responsePart(open[i].call, response))
+	}
+	return nil
+}
+
+func responsePart(call *genai.FunctionCall, response map[string]any) *genai.Part {
+	return &genai.Part{FunctionResponse: &genai.FunctionResponse{ID: call.ID, Name: call.Name, Response: response}}
+}
+
+// waitingCall is a call that is answered later.
+type waitingCall struct {
+	author string
+	call   *genai.FunctionCall
+}
+
+// waiting are the calls that the user has not answered yet, oldest first; what
+// asks for approval is none of them.
+func waiting(sess *session.Session) []waitingCall {
+	answered := map[string]bool{}
+	for _, ev := range sess.EventsBy(session.UserAuthor) {
+		for _, r := range ev.Responses() {
+			answered[r.ID] = true
+		}
+	}
+	var all []waitingCall
+	for _, ev := range session.WithoutRewound(sess.Events()) {
+		for _, c := range ev.Calls() {
+			if slices.Contains(ev.LongRunningToolIDs, c.ID) && !answered[c.ID] && c.Name != runtime.RequestConfirmation {
+				all = append(all, waitingCall{ev.Author, c})
+			}
+		}
+	}
+	return all
+}

@@ -1,0 +1,120 @@
+package loader
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+
+	"agenthost/pkg/spec"
+)
+
+// An Outline is what the documents of an app name, for editors. Of an app with
+// problems it has what could be found.
+type Outline struct {
+	// Agents, Tools and Models are sorted by name.
+	Agents, Tools, Models []Named
+	// State are the keys of the state that the documents write or declare.
+	State []string
+	// Documents are the files that were read, by their paths in the app.
+	Documents map[string]*spec.Node
+}
+
+// Named is a thing that a document names.
+type Named struct {
+	Name string
+	// Doc is its description.
+	Doc string
+	// Pos is where it is written.
+	Pos spec.Pos
+}
+
+// Outline reads an app's folder, with its tests, for editors. The problems are
+// those of [Loader.Check].
+func (l *Loader) Outline(ctx context.Context, dir string) (*Outline, spec.Diagnostics) {
+	var o *Outline
+	app, _, ds := l.load(ctx, dir, func(j *job, ctx context.Context, root *placed) *Suite {
+		s := j.readTests(ctx, root)
+		o = j.outline(ctx, root)
+		return s
+	})
+	if app != nil {
+		app.Close()
+	}
+	if o == nil {
+		o = &Outline{}
+	}
+	return o, ds
+}
+
+func (j *job) outline(ctx context.Context, root *placed) *Outline {
+	agents, tools, models := map[string]Named{}, map[string]Named{}, map[string]Named{}
+	for name, d := range j.agents {
+		agents[name] = namedAt(name, d.node)
+	}
+	for name, t := range j.doc.Tools {
+		tools[name] = namedAt(name, t.node)
+	}
+	for name, m := range j.doc.Models {
+		models[name] = namedAt(name, m.node)
+	}
+	if root != nil {
+		root.each(func(p *placed) {
+			agents[p.name] = namedAt(p.name, p.plan.Node)
+			for _, t := range p.tools {
+				for _, name := range t.names(ctx) {
+					if _, known := tools[name]; !known && t.node != nil {
+						tools[name] = namedAt(name, t.node)
+					}
+				}
+			}
+		})
+	}
+	return &Outline{
+		Agents: sortedNames(agents), Tools: sortedNames(tools), Models: sortedNames(models),
+		State: stateKeysOf(j.src.documents), Documents: j.src.documents,
+	}
+}
+
+func namedAt(name string, n *spec.Node) Named {
+	d := Named{Name: name, Pos: n.Pos}
+	for _, key := range []string{"description", "provider", "model"} {
+		if at := n.Get(key); at != nil && at.Kind == spec.Scalar {
+			d.Doc = cmp.Or(d.Doc, at.Value)
+		}
+	}
+	return d
+}
+
+func sortedNames(all map[string]Named) []Named {
+	return slices.SortedFunc(maps.Values(all), func(a, b Named) int { return cmp.Compare(a.Name, b.Name) })
+}
+
+// stateKeysOf are the keys under output_key, set and state_schema.
+func stateKeysOf(documents map[string]*spec.Node) []string {
+	var keys []string
+	var walk func(n *spec.Node)
+	walk = func(n *spec.Node) {
+		for _, e := range n.Entries {
+			switch {
+			case e.Key.Value == "output_key" && e.Value.Kind == spec.Scalar && !e.Value.IsNull():
+				keys = append(keys, e.Value.Value)
+			case e.Key.Value == "set" || e.Key.Value == "state_schema":
+				schema := e.Value
+				if properties := schema.Get("properties"); properties != nil {
+					schema = properties
+				}
+				keys = append(keys, schema.Keys()...)
+			}
+			walk(e.Value)
+		}
+		for _, item := range n.Items {
+			walk(item)
+		}
+	}
+	for _, n := range documents {
+		walk(n)
+	}
+	slices.Sort(keys)
+	return slices.Compact(keys)
+}

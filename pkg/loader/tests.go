@@ -1,0 +1,177 @@
+package loader
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"agenthost/pkg/apptest"
+	"agenthost/pkg/runtime"
+	"agenthost/pkg/spec"
+	"agenthost/pkg/tool"
+)
+
+// testSuffix is how the files of tests end.
+const testSuffix = ".test.yaml"
+
+// A Suite is the tests of an app, checked, and how they open it.
+type Suite struct {
+	// App is the app's name, Revision that of the content that was checked.
+	App, Revision string
+	// Tests are in the order of their files and places.
+	Tests []*apptest.Test
+	// Own are the tools that do their work in a test as they do it elsewhere:
+	// those that need nothing from outside the session.
+	Own []string
+
+	loader *Loader
+	dir    string
+	names  *apptest.Names
+}
+
+// Suite reads the tests of a folder's app. The problems are those of the app
+// and of its tests; with an error among them there is no suite.
+func (l *Loader) Suite(ctx context.Context, dir string) (*Suite, spec.Diagnostics) {
+	app, suite, ds := l.load(ctx, dir, (*job).readTests)
+	if app != nil {
+		app.Close()
+	}
+	if ds.HasErrors() {
+		return nil, ds
+	}
+	return suite, ds
+}
+
+// Decode checks a text as a file of the suite's tests.
+func (s *Suite) Decode(file string, text []byte) ([]*apptest.Test, spec.Diagnostics) {
+	n, ds := spec.Parse(file, text)
+	if ds.HasErrors() {
+		return nil, ds
+	}
+	tests, more := apptest.Decode(n, s.names)
+	return tests, append(ds, more...)
+}
+
+// Run runs one of the suite's tests, on an app, a store and a host of its own.
+// Tests may be run side by side.
+func (s *Suite) Run(ctx context.Context, t *apptest.Test) *apptest.Result {
+	r := t.Run(ctx, s.open)
+	r.App = cmp.Or(r.App, s.App)
+	return r
+}
+
+// open loads the app with what a test puts in the place of the world.
+func (s *Suite) open(ctx context.Context, stage *apptest.Stage) (*runtime.App, error) {
+	opts := s.loader.opts
+	opts.Model, opts.HTTP, opts.Replace, opts.WrapTool = stage.Model, stage.HTTP, stage.Replace, nil
+	app, ds := New(&opts).Load(ctx, s.dir)
+	if app == nil {
+		return nil, ds.Err()
+	}
+	if app.Revision != s.Revision {
+		app.Close()
+		return nil, fmt.Errorf("the files of app %s changed while its tests ran", s.App)
+	}
+	return app, nil
+}
+
+// readTests reads the tests beside an app, whose tree is nil when it cannot be
+// known.
+func (j *job) readTests(ctx context.Context, root *placed) *Suite {
+	s := &Suite{App: j.src.name, Revision: j.src.revision(), loader: j.loader, dir: j.src.dir}
+	s.names = j.testNames(ctx, root)
+	s.Own = ownTools(ctx, root)
+	for _, file := range j.testFiles() {
+		n, ds := j.src.document(file)
+		if n != nil {
+			tests, more := apptest.Decode(n, s.names)
+			s.Tests = append(s.Tests, tests...)
+			ds = append(ds, more...)
+		}
+		j.report(ds...)
+	}
+	return s
+}
+
+// testFiles lists the files of tests, in folders that are not hidden.
+func (j *job) testFiles() []string {
+	var files []string
+	err := fs.WalkDir(j.src.root.FS(), ".", func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && path != "." && isPassedOver(d.Name()):
+			return fs.SkipDir
+		case !d.IsDir() && strings.HasSuffix(path, testSuffix) && j.src.exists(path):
+			files = append(files, path)
+		}
+		return nil
+	})
+	if err != nil {
+		j.report(spec.Diagnostic{Pos: spec.Pos{File: j.src.shown}, Rule: "file", Message: "cannot look for tests: " + plain(err)})
+	}
+	return files
+}
+
+func (j *job) testNames(ctx context.Context, root *placed) *apptest.Names {
+	names := &apptest.Names{File: func(at spec.Text) (*spec.Node, spec.Diagnostics) { return j.modelFile(ctx, at) }}
+	if root == nil || j.ds.HasErrors() {
+		return names
+	}
+	names.Agents, names.Tools = []string{}, []string{}
+	if typed := stateSchema(root); typed != nil {
+		names.State = typed.Samples()
+	}
+	root.each(func(p *placed) {
+		if _, ok := p.plan.Config.(interface{ ModelName() spec.Text }); ok {
+			names.Agents = append(names.Agents, p.name)
+		}
+		for _, t := range p.tools {
+			names.Tools = append(names.Tools, t.names(ctx)...)
+		}
+	})
+	return names
+}
+
+// ownTools are expressions, the built-in tools but for the search of memories,
+// and what the runtime adds.
+func ownTools(ctx context.Context, root *placed) []string {
+	own := []string{"set_model_response", "transfer_to_agent"}
+	if root == nil {
+		return own
+	}
+	builtins := tool.Builtins()
+	root.each(func(p *placed) {
+		for _, t := range p.tools {
+			_, builtin := builtins.Lookup(t.kind)
+			if t.kind == "expr" || builtin && t.kind != "load_memory" {
+				own = append(own, t.names(ctx)...)
+			}
+		}
+	})
+	return own
+}
+
+// each visits an agent and all below it, those that are called as tools
+// included.
+func (p *placed) each(visit func(*placed)) {
+	visit(p)
+	for _, sub := range slices.Concat(p.subs, agentsOf(p.tools)) {
+		sub.each(visit)
+	}
+}
+
+// replaced gives each tool the one that takes its place.
+func (j *job) replaced(tools []tool.Tool, err error) ([]tool.Tool, error) {
+	if err != nil || j.loader.opts.Replace == nil {
+		return tools, err
+	}
+	all := make([]tool.Tool, len(tools))
+	for i, t := range tools {
+		all[i] = j.loader.opts.Replace(t)
+	}
+	return all, nil
+}

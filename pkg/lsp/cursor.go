@@ -1,0 +1,283 @@
+package lsp
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// item is the step of a path into a list.
+const item = "[]"
+
+// A cursor is a place in a document as it is typed. It is found by lines and
+// their indentation: while somebody types, there is no document to be parsed.
+type cursor struct {
+	path, dir string
+	lines     []string
+	line      int
+	// before and after are the text of the line on both sides of the place.
+	before, after string
+	// keys lead to the mapping or list that the place is in; key is the one
+	// whose value is at the place, and empty where a key is.
+	keys []string
+	key  string
+	// beside are the other keys of that mapping, with the values on their lines.
+	beside map[string]string
+}
+
+func newCursor(path, text string, at position) *cursor {
+	c := &cursor{path: path, lines: linesOf(text), line: at.Line, beside: map[string]string{}}
+	if at.Line >= len(c.lines) || at.Line < 0 {
+		return c
+	}
+	line := c.lines[at.Line]
+	offset := bytesOf(line, at.Character)
+	c.before, c.after = line[:offset], line[offset:]
+	c.find()
+	return c
+}
+
+// mark is a dash or a key of a block line.
+type mark struct {
+	col   int
+	key   string // empty for a dash
+	value string
+}
+
+// marksOf are the dashes of a line, and its key.
+func marksOf(line string) []mark {
+	var marks []mark
+	rest := strings.TrimLeft(line, " ")
+	col := len(line) - len(rest)
+	for strings.HasPrefix(rest, "- ") || rest == "-" {
+		marks = append(marks, mark{col: col})
+		next := strings.TrimLeft(rest[1:], " ")
+		col += len(rest) - len(next)
+		rest = next
+	}
+	if key, value, ok := keyOf(rest); ok {
+		marks = append(marks, mark{col, key, value})
+	}
+	return marks
+}
+
+// keyOf cuts key: value, when that is what a text begins with.
+func keyOf(text string) (key, value string, ok bool) {
+	if text == "" || strings.ContainsAny(text[:1], "#{[&*!|>%@`") {
+		return "", "", false
+	}
+	key, value, ok = strings.Cut(text, ":")
+	if !ok || value != "" && value[0] != ' ' {
+		return "", "", false
+	}
+	return strings.Trim(key, `"'`), strings.TrimSpace(value), true
+}
+
+// find sets the path of the place.
+func (c *cursor) find() {
+	marks := marksOf(c.before)
+	col := len(c.before) - len(strings.TrimLeft(c.before, " "))
+	if len(marks) > 0 {
+		last := marks[len(marks)-1]
+		col = last.col
+		if last.key != "" {
+			c.key = last.key
+			marks = marks[:len(marks)-1]
+		} else {
+			col = len(c.before) - len(strings.TrimLeft(c.before[last.col+1:], " "))
+		}
+	}
+	c.neighbours(col)
+	at := col
+	for _, m := range slices.Backward(marks) {
+		c.keys = append(c.keys, item)
+		at = m.col
+	}
+	c.above(at, len(marks) > 0)
+	slices.Reverse(c.keys)
+	c.flow()
+}
+
+// above adds what the lines above lead through, innermost first. A list may
+// stand in the column of its key.
+func (c *cursor) above(at int, inList bool) {
+	for n := c.line - 1; n >= 0; n-- {
+		if isVoid(c.lines[n]) {
+			continue
+		}
+		for _, m := range slices.Backward(marksOf(c.lines[n])) {
+			switch {
+			case m.key == "" && m.col < at:
+				c.keys = append(c.keys, item)
+				at, inList = m.col, true
+			case m.key != "" && (m.col < at || inList && m.col == at):
+				c.keys = append(c.keys, m.key)
+				at, inList = m.col, false
+			}
+		}
+	}
+}
+
+func isVoid(line string) bool {
+	text := strings.TrimSpace(line)
+	return text == "" || strings.HasPrefix(text, "#")
+}
+
+// neighbours gathers the other keys of the mapping that is in a column.
+func (c *cursor) neighbours(col int) {
+	look := func(n int) (more bool) {
+		if isVoid(c.lines[n]) {
+			return true
+		}
+		marks := marksOf(c.lines[n])
+		for _, m := range marks {
+			if m.key != "" && m.col == col {
+				c.beside[m.key] = strings.Trim(m.value, `"'`)
+			}
+		}
+		indent := len(c.lines[n]) - len(strings.TrimLeft(c.lines[n], " "))
+		return indent >= col
+	}
+	for n := c.line - 1; n >= 0 && look(n); n-- {
+	}
+	if startsItem(c.lines[c.line], col) {
+		c.beside = map[string]string{} // those above are of another item
+	}
+	for n := c.line + 1; n < len(c.lines) && !startsItem(c.lines[n], col) && look(n); n++ {
+	}
+}
+
+// startsItem says whether a mapping in a column begins on this line, behind a
+// dash.
+func startsItem(line string, col int) bool {
+	marks := marksOf(line)
+	return len(marks) > 1 && marks[0].key == "" && marks[0].col < col || len(marks) == 1 && marks[0].key == "" && marks[0].col < col
+}
+
+// flow follows { and [ between the key of the line and the place.
+func (c *cursor) flow() {
+	open := -1
+	if c.key != "" {
+		open = strings.Index(c.before, ":") + 1
+	} else if trimmed := strings.TrimLeft(c.before, " -"); strings.HasPrefix(trimmed, "{") || strings.HasPrefix(trimmed, "[") {
+		open = len(c.before) - len(trimmed)
+	}
+	if open < 0 || !strings.ContainsAny(c.before[open:], "{[") {
+		return
+	}
+	f := &flowReader{keys: c.keys, key: c.key, beside: c.beside}
+	for _, r := range c.before[open:] {
+		f.read(r)
+	}
+	if len(f.stack) > 0 {
+		f.settle()
+		c.keys, c.key, c.beside = f.keys, f.key, f.beside
+	}
+}
+
+// flowReader reads a text in flow style up to a place.
+type flowReader struct {
+	keys   []string
+	key    string
+	beside map[string]string
+	stack  []flowLevel
+	word   strings.Builder
+	quote  rune
+}
+
+type flowLevel struct {
+	keys   []string
+	key    string
+	beside map[string]string
+	list   bool
+}
+
+func (f *flowReader) read(r rune) {
+	switch {
+	case f.quote != 0:
+		if r == f.quote {
+			f.quote = 0
+		} else {
+			f.word.WriteRune(r)
+		}
+	case (r == '"' || r == '\'') && strings.TrimSpace(f.word.String()) == "":
+		f.quote = r
+	case r == '{' || r == '[':
+		f.enter(r == '[')
+	case (r == '}' || r == ']') && len(f.stack) > 0:
+		last := f.stack[len(f.stack)-1]
+		f.stack = f.stack[:len(f.stack)-1]
+		f.keys, f.key, f.beside = last.keys, last.key, last.beside
+		f.word.Reset()
+	case r == ':' && len(f.stack) > 0 && f.key == "" && !f.inList():
+		f.key = strings.TrimSpace(f.word.String())
+		f.word.Reset()
+	case r == ',':
+		f.settle()
+		f.key = ""
+		f.word.Reset()
+	default:
+		f.word.WriteRune(r)
+	}
+}
+
+func (f *flowReader) inList() bool { return f.stack[len(f.stack)-1].list }
+
+// enter goes into a mapping or a list, which is the value of the key at hand.
+func (f *flowReader) enter(list bool) {
+	inner := slices.Clone(f.keys)
+	if f.key != "" {
+		inner = append(inner, f.key)
+	}
+	if list {
+		inner = append(inner, item)
+	}
+	f.stack = append(f.stack, flowLevel{f.keys, f.key, f.beside, list})
+	f.keys, f.key, f.beside = inner, "", map[string]string{}
+	f.word.Reset()
+}
+
+// settle remembers the key that was read with its value.
+func (f *flowReader) settle() {
+	if f.key != "" && len(f.stack) > 0 {
+		f.beside[f.key] = strings.TrimSpace(f.word.String())
+	}
+}
+
+// word is the name at the place, whole, and its first column.
+func (c *cursor) word() (string, int) {
+	start := strings.LastIndexFunc(c.before, func(r rune) bool { return !isNameRune(r) }) + 1
+	end := strings.IndexFunc(c.after, func(r rune) bool { return !isNameRune(r) })
+	if end < 0 {
+		end = len(c.after)
+	}
+	return c.before[start:] + c.after[:end], start
+}
+
+func isNameRune(r rune) bool {
+	return r == '_' || r == '-' || r == '.' || r == '/' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r > 127
+}
+
+// language is the document that the file is: app, agent, script or test.
+func (c *cursor) language() string {
+	name := filepath.Base(c.path)
+	switch {
+	case strings.HasSuffix(name, ".test.yaml"):
+		return "test"
+	case name == "app.yaml", strings.HasPrefix(name, "app.") && strings.HasSuffix(name, ".yaml"):
+		return "app"
+	case name == "policy.yaml":
+		return "policy"
+	case strings.HasSuffix(name, ".script.yaml"):
+		return "script"
+	}
+	for _, line := range c.lines {
+		if !isVoid(line) {
+			if strings.HasPrefix(line, "- ") {
+				return "script"
+			}
+			break
+		}
+	}
+	return "agent"
+}

@@ -1,0 +1,89 @@
+package lsp
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+
+	"agenthost/pkg/spec"
+)
+
+// check checks one app that has changed, and tells the editor.
+func (s *Server) check(ctx context.Context, dir string) error {
+	delete(s.dirty, dir)
+	outline, ds := s.loader.Outline(ctx, dir)
+	a := s.apps[dir]
+	if a == nil {
+		a = &app{told: map[string]bool{}}
+		s.apps[dir] = a
+	}
+	// What a broken document names is not known: names are then those of before.
+	if a.outline == nil || !ds.HasErrors() || len(outline.Agents) > 0 {
+		a.outline = outline
+	}
+	byFile := map[string]spec.Diagnostics{}
+	for _, d := range ds {
+		byFile[d.Pos.File] = append(byFile[d.Pos.File], d)
+	}
+	for file := range a.told {
+		if byFile[file] == nil {
+			byFile[file] = nil
+		}
+	}
+	a.told = map[string]bool{}
+	for _, file := range slices.Sorted(maps.Keys(byFile)) {
+		a.told[file] = len(byFile[file]) > 0
+		if err := s.publish(file, byFile[file]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Server) publish(file string, ds spec.Diagnostics) error {
+	text, _ := s.files.text(file)
+	lines := linesOf(text)
+	p := publishParams{URI: uriOf(file), Diagnostics: []diagnostic{}}
+	for _, d := range ds {
+		p.Diagnostics = append(p.Diagnostics, diagnosticOf(d, lines))
+	}
+	params, err := json.Marshal(p)
+	if err != nil {
+		return err
+	}
+	return writeMessage(s.out, &message{Method: "textDocument/publishDiagnostics", Params: params})
+}
+
+func diagnosticOf(d spec.Diagnostic, lines []string) diagnostic {
+	out := diagnostic{Range: rangeOf(d.Pos, lines), Severity: severityError, Code: d.Rule, Source: "agenthost", Message: d.Message}
+	if d.Severity == spec.Warning {
+		out.Severity = severityWarning
+	}
+	if d.Hint != "" {
+		out.Message += "\n" + d.Hint
+	}
+	return out
+}
+
+// rangeOf is the word at a place.
+func rangeOf(pos spec.Pos, lines []string) textRange {
+	n := max(pos.Line-1, 0)
+	if n >= len(lines) {
+		return textRange{position{n, 0}, position{n, 0}}
+	}
+	line := lines[n]
+	start := units(line, pos.Col-1)
+	rest := line[bytesOf(line, start):]
+	end := strings.IndexAny(rest, " \t,]}:#")
+	switch {
+	case rest == "":
+		end = 0
+	case end < 0:
+		end = len(rest)
+	case end == 0:
+		end = 1
+	}
+	return textRange{position{n, start}, position{n, start + units(rest[:end], end)}}
+}

@@ -1,0 +1,408 @@
+package lsp_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/textproto"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"agenthost/pkg/loader"
+	"agenthost/pkg/lsp"
+)
+
+// editor is one side of the pipes; the server is on the other.
+type editor struct {
+	*testing.T
+	dir string
+	in  io.Writer
+	// heard are the messages of the server, so that it never waits.
+	heard chan wire
+	ended chan error
+	id    int
+	// told are the diagnostics of files, as they were published last.
+	told map[string][]string
+}
+
+type wire struct {
+	ID     *int            `json:"id"`
+	Method string          `json:"method"`
+	Params json.RawMessage `json:"params"`
+	Result json.RawMessage `json:"result"`
+	Error  *struct {
+		Code    int
+		Message string
+	} `json:"error"`
+}
+
+const shop = `
+models:
+  fast: {provider: scripted, script: s.script.yaml}
+agents:
+  answer: {description: Answers., instruction: Answer., model: fast}
+tools:
+  stock:
+    http: {name: stock, description: Counts things., url: "${env:SHOP:-http://shop.test}/stock"}
+`
+
+// open starts a server over the app shop.
+func open(t *testing.T) *editor {
+	t.Helper()
+	e := &editor{T: t, dir: filepath.Join(t.TempDir(), "shop"), ended: make(chan error, 1), told: map[string][]string{}}
+	for file, text := range map[string]string{
+		"app.yaml":             shop,
+		"root_agent.yaml":      "name: desk\nmodel: fast\ninstruction: Help {tier}.\noutput_key: last\nsub_agents: [{use: answer}]\ntools: [{use: stock}]\n",
+		"s.script.yaml":        "- text: Hello.\n",
+		"more/sub.yaml":        "name: sub\ninstruction: x\n",
+		"root_agent.test.yaml": "",
+	} {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(e.dir, file)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(e.dir, file), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	fromEditor, in := io.Pipe()
+	out, fromServer := io.Pipe()
+	e.in, e.heard = in, make(chan wire, 1024)
+	go e.listen(bufio.NewReader(out))
+	env := func(string) (string, bool) { return "", false }
+	go func() {
+		err := lsp.New(&lsp.Options{Loader: loader.Options{Env: env}, Version: "test"}).Serve(t.Context(), fromEditor, fromServer)
+		fromServer.Close()
+		e.ended <- err
+	}()
+	var answer struct {
+		Capabilities map[string]any
+		ServerInfo   map[string]string
+	}
+	e.call("initialize", map[string]any{}, &answer)
+	if answer.ServerInfo["version"] != "test" || answer.Capabilities["hoverProvider"] != true {
+		t.Errorf("initialize = %+v", answer)
+	}
+	e.tell("initialized", map[string]any{})
+	return e
+}
+
+// close shuts the server down as an editor does.
+func (e *editor) close() {
+	e.Helper()
+	e.call("shutdown", nil, nil)
+	e.tell("exit", nil)
+	if err := <-e.ended; err != nil {
+		e.Errorf("Serve = %v", err)
+	}
+}
+
+func (e *editor) send(m map[string]any) {
+	e.Helper()
+	m["jsonrpc"] = "2.0"
+	body, err := json.Marshal(m)
+	if err != nil {
+		e.Fatal(err)
+	}
+	if _, err := fmt.Fprintf(e.in, "Content-Length: %d\r\n\r\n%s", len(body), body); err != nil {
+		e.Fatal(err)
+	}
+}
+
+func (e *editor) tell(method string, params any) {
+	e.Helper()
+	e.send(map[string]any{"method": method, "params": params})
+}
+
+// listen reads what the server says until it ends.
+func (e *editor) listen(out *bufio.Reader) {
+	defer close(e.heard)
+	for {
+		header, err := textproto.NewReader(out).ReadMIMEHeader()
+		if err != nil {
+			return
+		}
+		size, _ := strconv.Atoi(header.Get("Content-Length"))
+		body := make([]byte, size)
+		var m wire
+		if _, err := io.ReadFull(out, body); err != nil || json.Unmarshal(body, &m) != nil {
+			return
+		}
+		e.heard <- m
+	}
+}
+
+// receive takes one message, and remembers diagnostics.
+func (e *editor) receive() wire {
+	e.Helper()
+	m, ok := <-e.heard
+	if !ok {
+		e.Fatal("the server has ended")
+	}
+	if m.Method == "textDocument/publishDiagnostics" {
+		e.remember(m.Params)
+	}
+	return m
+}
+
+func (e *editor) remember(params json.RawMessage) {
+	e.Helper()
+	var p struct {
+		URI         string
+		Diagnostics []struct {
+			Range struct {
+				Start, End struct{ Line, Character int }
+			}
+			Severity              int
+			Code, Message, Source string
+		}
+	}
+	if err := json.Unmarshal(params, &p); err != nil {
+		e.Fatal(err)
+	}
+	file := strings.TrimPrefix(p.URI, "file://"+e.dir+"/")
+	e.told[file] = []string{}
+	for _, d := range p.Diagnostics {
+		e.told[file] = append(e.told[file], fmt.Sprintf("%d:%d-%d %s [%s]", d.Range.Start.Line, d.Range.Start.Character, d.Range.End.Character, d.Message, d.Code))
+	}
+}
+
+// call asks, and waits for the answer.
+func (e *editor) call(method string, params, into any) *wire {
+	e.Helper()
+	e.id++
+	e.send(map[string]any{"id": e.id, "method": method, "params": params})
+	for {
+		m := e.receive()
+		if m.ID == nil || *m.ID != e.id {
+			continue
+		}
+		if into != nil && m.Error == nil {
+			if err := json.Unmarshal(m.Result, into); err != nil {
+				e.Fatal(err)
+			}
+		}
+		return &m
+	}
+}
+
+func (e *editor) uri(file string) string { return "file://" + e.dir + "/" + file }
+
+// show opens a file with a text, and returns what the server says of the app.
+func (e *editor) show(file, text string) []string {
+	e.Helper()
+	e.tell("textDocument/didOpen", map[string]any{"textDocument": map[string]any{"uri": e.uri(file), "text": text}})
+	return e.wait(file)
+}
+
+// wait reads until diagnostics of a file are published.
+func (e *editor) wait(file string) []string {
+	e.Helper()
+	delete(e.told, file)
+	for e.told[file] == nil {
+		e.receive()
+	}
+	return e.told[file]
+}
+
+// at cuts a text at the place of the cursor, which is ¦.
+func (e *editor) at(file, text string) map[string]any {
+	e.Helper()
+	before, after, ok := strings.Cut(text, "¦")
+	if !ok {
+		e.Fatal("no cursor in the text")
+	}
+	e.tell("textDocument/didOpen", map[string]any{"textDocument": map[string]any{"uri": e.uri(file), "text": before + after}})
+	return map[string]any{
+		"textDocument": map[string]any{"uri": e.uri(file)},
+		"position":     map[string]any{"line": strings.Count(before, "\n"), "character": len(before) - strings.LastIndex(before, "\n") - 1},
+	}
+}
+
+func (e *editor) labels(file, text string) []string {
+	e.Helper()
+	var answer struct{ Items []struct{ Label string } }
+	e.call("textDocument/completion", e.at(file, text), &answer)
+	labels := []string{}
+	for _, item := range answer.Items {
+		labels = append(labels, item.Label)
+	}
+	return labels
+}
+
+// TestDiagnostics has the problems of files as they are typed: nothing is saved.
+func TestDiagnostics(t *testing.T) {
+	e := open(t)
+	defer e.close()
+	got := e.show("root_agent.yaml", "name: desk\nmodel: fsat\ninstruction: Help.\ntols: []\n# é𝄞: x\n")
+	want := []string{
+		"1:7-11 fsat is none of the app's models\ndid you mean \"fast\"? [model]",
+		"3:0-4 unknown field \"tols\"\ndid you mean \"tools\"? [unknown-field]",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("diagnostics (-want +got):\n%s", diff)
+	}
+	change := func(file, text string) {
+		e.tell("textDocument/didChange", map[string]any{
+			"textDocument": map[string]any{"uri": e.uri(file), "version": 2}, "contentChanges": []any{map[string]any{"text": text}},
+		})
+	}
+	change("root_agent.yaml", "name: desk\nmodel: fast\ninstruction: Help.\nsub_agents: [{use: é𝄞z}, {use: x}]\ntools: [{use: stock}]\n")
+	got = e.wait("root_agent.yaml")
+	if len(got) != 2 || !strings.HasPrefix(got[0], "3:19-23 ") || !strings.HasPrefix(got[1], "3:32-33 ") {
+		t.Errorf("diagnostics = %q, want places in UTF-16 units", got)
+	}
+	change("root_agent.yaml", "name: desk\nmodel: fast\ninstruction: Help.\nsub_agents: [{use: answer}]\ntools: [{use: stock}]\n")
+	if got := e.wait("root_agent.yaml"); len(got) != 0 {
+		t.Errorf("diagnostics = %q, want none once it is mended", got)
+	}
+	change("app.yaml", strings.Replace(shop, "answer:", "answers:", 1))
+	if got := e.wait("root_agent.yaml"); len(got) != 1 || !strings.Contains(got[0], "there is no agent answer under agents") {
+		t.Errorf("diagnostics = %q, want what another file made wrong", got)
+	}
+	e.tell("textDocument/didClose", map[string]any{"textDocument": map[string]any{"uri": e.uri("app.yaml")}})
+	if got := e.wait("root_agent.yaml"); len(got) != 0 {
+		t.Errorf("diagnostics = %q, want none: the change was not saved", got)
+	}
+	if got := e.show("root_agent.test.yaml", "- name: a\n  user: hi\n  expect: [txt == '']\n"); len(got) != 1 || !strings.Contains(got[0], "did you mean text?") {
+		t.Errorf("diagnostics = %q, want those of tests", got)
+	}
+}
+
+// TestCompletion has what is offered at the cursor, ¦.
+func TestCompletion(t *testing.T) {
+	e := open(t)
+	defer e.close()
+	for _, tt := range []struct {
+		name, file, text string
+		want, without    []string
+	}{
+		{"fields of an agent", "root_agent.yaml", "name: a\ninstruction: x\n¦", []string{"description", "tools", "output_key", "sub_agents"}, []string{"name", "max_iterations", "instruction"}},
+		{"fields of a class", "root_agent.yaml", "agent_class: LoopAgent\nname: a\nmax¦", []string{"max_iterations", "until"}, []string{"instruction"}},
+		{"classes", "root_agent.yaml", "agent_class: ¦", []string{"LoopAgent", "RouterAgent"}, nil},
+		{"values", "root_agent.yaml", "name: a\ninclude_contents: ¦\n", []string{"default", "none"}, nil},
+		{"models", "root_agent.yaml", "name: a\nmodel: ¦\ninstruction: x\n", []string{"fast"}, []string{"answer"}},
+		{"agents to use", "root_agent.yaml", "name: a\ninstruction: x\nsub_agents:\n  - use: ¦\n", []string{"answer"}, []string{"stock"}},
+		{"tools to use, in flow style", "root_agent.yaml", "name: a\ninstruction: x\ntools: [{use: ¦}]\n", []string{"stock"}, []string{"answer"}},
+		{"kinds of tools", "root_agent.yaml", "name: a\ninstruction: x\ntools:\n- ¦\n", []string{"http", "expr", "use", "name"}, nil},
+		{"fields of a tool", "root_agent.yaml", "name: a\ninstruction: x\ntools:\n  - http:\n      name: f\n      ¦\n", []string{"url", "method", "timeout"}, []string{"name"}},
+		{"built-in tools", "root_agent.yaml", "tools:\n  - name: ¦\n", []string{"exit_loop", "load_memory"}, nil},
+		{"fields of an inner agent", "root_agent.yaml", "agent_class: SequentialAgent\nname: a\nsub_agents:\n  - name: b\n    ¦\n  - agent_class: LoopAgent\n    name: c\n", []string{"instruction", "tools"}, []string{"max_iterations"}},
+		{"files", "root_agent.yaml", "name: a\nsub_agents:\n  - config_path: ¦\n", []string{"more/sub.yaml"}, []string{"app.yaml"}},
+		{"keys of the state in a text", "root_agent.yaml", "name: a\ninstruction: |\n  Help {¦\noutput_key: last\n", []string{"last"}, []string{"name"}},
+		{"keys of the state in an expression", "root_agent.yaml", "name: a\nwhen: state.¦\noutput_key: last\n", []string{"last"}, nil},
+		{"fields of app.yaml", "app.yaml", shop + "¦", []string{"plugins", "run_config"}, []string{"models"}},
+		{"providers", "app.yaml", "models: {fast: {provider: ¦}}", []string{"gemini", "scripted"}, nil},
+		{"fields of a provider", "app.yaml", "models: {fast: {provider: scripted, ¦}}", []string{"script"}, []string{"vertexai", "provider"}},
+		{"fields of a test", "root_agent.test.yaml", "- name: a\n  ¦\n", []string{"user", "expect", "model"}, []string{"name"}},
+		{"agents of a test", "root_agent.test.yaml", "- name: a\n  user: b\n  model:\n    ¦\n", []string{"desk", "answer"}, nil},
+		{"tools of a test", "root_agent.test.yaml", "- name: a\n  tools:\n    ¦\n", []string{"stock"}, nil},
+		{"stand-ins", "root_agent.test.yaml", "- name: a\n  tools:\n    stock: {¦}\n", []string{"return", "fail", "times"}, nil},
+		{"fields of a script", "s.script.yaml", "- when: 'true'\n  ¦\n", []string{"text", "calls"}, []string{"when"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			e.T = t
+			got := e.labels(tt.file, tt.text)
+			for _, want := range tt.want {
+				if !slices.Contains(got, want) {
+					t.Errorf("%s is not offered: %v", want, got)
+				}
+			}
+			for _, not := range tt.without {
+				if slices.Contains(got, not) {
+					t.Errorf("%s is offered: %v", not, got)
+				}
+			}
+			if e.tell("textDocument/didClose", map[string]any{"textDocument": map[string]any{"uri": e.uri(tt.file)}}); t.Failed() {
+				t.Log(tt.text)
+			}
+		})
+	}
+	e.T = t
+}
+
+// TestHover has the docs of fields, what names name, and what a text came to.
+func TestHover(t *testing.T) {
+	e := open(t)
+	defer e.close()
+	for _, tt := range []struct{ name, file, text, want string }{
+		{"a field", "root_agent.yaml", "name: a\noutput_¦key: last\ninstruction: x\n", "**output_key**"},
+		{"a field of a tool", "app.yaml", "tools:\n  stock:\n    http:\n      tim¦eout: 5s\n", "How long a call may take."},
+		{"a value", "root_agent.yaml", "name: a\nmethod: x\ninclude¦_contents: none\n", "One of `default`, `none`."},
+		{"an agent", "root_agent.yaml", "sub_agents: [{use: ans¦wer}]\n", "Answers."},
+		{"a tool", "root_agent.yaml", "tools: [{use: sto¦ck}]\n", "**stock**"},
+		{"a text with a variable", "app.yaml", strings.Replace(shop, "SHOP", "SH¦OP", 1), "http://shop.test/stock"},
+		{"nothing", "root_agent.yaml", "name: a\ninstruction: ¦ x\n", ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			e.T = t
+			var answer struct{ Contents struct{ Kind, Value string } }
+			e.call("textDocument/hover", e.at(tt.file, tt.text), &answer)
+			if !strings.Contains(answer.Contents.Value, tt.want) || tt.want == "" && answer.Contents.Value != "" {
+				t.Errorf("hover = %q, want %q", answer.Contents.Value, tt.want)
+			}
+			e.tell("textDocument/didClose", map[string]any{"textDocument": map[string]any{"uri": e.uri(tt.file)}})
+		})
+	}
+	e.T = t
+}
+
+// TestDefinition goes to files and to what is named.
+func TestDefinition(t *testing.T) {
+	e := open(t)
+	defer e.close()
+	for _, tt := range []struct{ name, file, text, want string }{
+		{"config_path", "root_agent.yaml", "sub_agents:\n  - config_path: more/s¦ub.yaml\n", "more/sub.yaml:0"},
+		{"use of an agent", "root_agent.yaml", "sub_agents: [{use: ans¦wer}]\n", "app.yaml:4"},
+		{"use of a tool", "root_agent.yaml", "tools: [{use: sto¦ck}]\n", "app.yaml:7"},
+		{"model", "root_agent.yaml", "model: fa¦st\n", "app.yaml:2"},
+		{"script", "app.yaml", "models: {fast: {provider: scripted, script: s.scr¦ipt.yaml}}", "s.script.yaml:0"},
+		{"agent of a test", "root_agent.test.yaml", "- name: a\n  model: {de¦sk: [{text: x}]}\n", "root_agent.yaml:0"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			e.T = t
+			var at struct {
+				URI   string
+				Range struct{ Start struct{ Line int } }
+			}
+			e.call("textDocument/definition", e.at(tt.file, tt.text), &at)
+			if got := fmt.Sprintf("%s:%d", strings.TrimPrefix(at.URI, "file://"+e.dir+"/"), at.Range.Start.Line); got != tt.want {
+				t.Errorf("definition = %s, want %s", got, tt.want)
+			}
+			e.tell("textDocument/didClose", map[string]any{"textDocument": map[string]any{"uri": e.uri(tt.file)}})
+		})
+	}
+	e.T = t
+}
+
+// TestProtocol has what editors get wrong, or do not expect to be known.
+func TestProtocol(t *testing.T) {
+	e := open(t)
+	if m := e.call("workspace/symbol", map[string]any{}, nil); m.Error == nil || m.Error.Code != -32601 || m.Error.Message != "there is no method workspace/symbol" {
+		t.Errorf("an unknown method = %+v", m.Error)
+	}
+	if m := e.call("textDocument/hover", 7, nil); m.Error == nil || m.Error.Code != -32602 {
+		t.Errorf("wrong params = %+v", m.Error)
+	}
+	fmt.Fprint(e.in, "Content-Length: 4\r\n\r\n{{{{")
+	if m := e.receive(); m.Error == nil || m.Error.Code != -32700 {
+		t.Errorf("no JSON = %+v", m.Error)
+	}
+	nowhere := map[string]any{"textDocument": map[string]any{"uri": "untitled:one"}, "position": map[string]any{"line": 0, "character": 0}}
+	if m := e.call("textDocument/hover", nowhere, nil); m.Error != nil || string(m.Result) != "null" {
+		t.Errorf("hover in a file that is not saved = %s, %+v", m.Result, m.Error)
+	}
+	e.close()
+
+	e = open(t)
+	e.tell("exit", nil)
+	if err := <-e.ended; err == nil || err.Error() != "the editor left without shutting down" {
+		t.Errorf("Serve = %v", err)
+	}
+}

@@ -1,0 +1,97 @@
+package lsp
+
+// The parts of the protocol that are used, as they are on the wire.
+type (
+	position struct {
+		Line      int `json:"line"`
+		Character int `json:"character"`
+	}
+	textRange struct {
+		Start position `json:"start"`
+		End   position `json:"end"`
+	}
+	location struct {
+		URI   string    `json:"uri"`
+		Range textRange `json:"range"`
+	}
+	document struct {
+		URI     string `json:"uri"`
+		Text    string `json:"text"`
+		Version int    `json:"version"`
+	}
+	// openParams are those of didOpen, didSave and didClose.
+	openParams struct {
+		Document document `json:"textDocument"`
+	}
+	changeParams struct {
+		Document document `json:"textDocument"`
+		Changes  []struct {
+			Text string `json:"text"`
+		} `json:"contentChanges"`
+	}
+	watchedParams struct {
+		Changes []struct {
+			URI string `json:"uri"`
+		} `json:"changes"`
+	}
+	// placeParams are those of completion, hover and definition.
+	placeParams struct {
+		Document document `json:"textDocument"`
+		Position position `json:"position"`
+	}
+	diagnostic struct {
+		Range    textRange `json:"range"`
+		Severity int       `json:"severity"`
+		Code     string    `json:"code"`
+		Source   string    `json:"source"`
+		Message  string    `json:"message"`
+	}
+	publishParams struct {
+		URI         string       `json:"uri"`
+		Diagnostics []diagnostic `json:"diagnostics"`
+	}
+	completionItem struct {
+		Label         string  `json:"label"`
+		Kind          int     `json:"kind"`
+		Detail        string  `json:"detail,omitempty"`
+		Documentation *markup `json:"documentation,omitempty"`
+		InsertText    string  `json:"insertText,omitempty"`
+	}
+	markup struct {
+		Kind  string `json:"kind"`
+		Value string `json:"value"`
+	}
+	hoverResult struct {
+		Contents markup `json:"contents"`
+	}
+)
+
+// The kinds of completions.
+const (
+	kindProperty = 10
+	kindValue    = 12
+	kindFile     = 17
+	kindName     = 18
+	kindVariable = 6
+)
+
+// The severities of diagnostics.
+const (
+	severityError   = 1
+	severityWarning = 2
+)
+
+// capabilities are what the server tells at the beginning.
+func capabilities(version string) map[string]any {
+	return map[string]any{
+		"capabilities": map[string]any{
+			"textDocumentSync":   map[string]any{"openClose": true, "change": 1, "save": true},
+			"completionProvider": map[string]any{"triggerCharacters": []string{":", " ", "{", ".", "-"}},
+			"hoverProvider":      true,
+			"definitionProvider": true,
+		},
+		"serverInfo": map[string]any{"name": "agenthost", "version": version},
+	}
+}
+
+func markdown(text string) *markup { return &markup{"markdown", text} }

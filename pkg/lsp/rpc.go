@@ -1,0 +1,75 @@
+package lsp
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/textproto"
+	"strconv"
+)
+
+// maxMessage bounds a message: files of an app have at most 4 MiB.
+const maxMessage = 32 << 20
+
+// The codes of JSON-RPC errors.
+const (
+	codeParse         = -32700
+	codeUnknownMethod = -32601
+	codeInvalidParams = -32602
+	codeInvalidCall   = -32600
+)
+
+// message is a request, a notification or an answer.
+type message struct {
+	Version string           `json:"jsonrpc"`
+	ID      *json.RawMessage `json:"id,omitempty"`
+	Method  string           `json:"method,omitempty"`
+	Params  json.RawMessage  `json:"params,omitempty"`
+	Result  json.RawMessage  `json:"result,omitempty"`
+	Error   *rpcError        `json:"error,omitempty"`
+}
+
+type rpcError struct {
+	Code    int    `json:"code"`
+	Message string `json:"message"`
+}
+
+// Error is the message.
+func (e *rpcError) Error() string { return e.Message }
+
+// readMessage reads one message. An error that is an *rpcError leaves the
+// stream in order; any other ends it.
+func readMessage(r *bufio.Reader) (*message, error) {
+	header, err := textproto.NewReader(r).ReadMIMEHeader()
+	if err != nil {
+		if errors.Is(err, io.EOF) && len(header) == 0 {
+			return nil, io.EOF
+		}
+		return nil, fmt.Errorf("reading a header: %w", err)
+	}
+	size, err := strconv.Atoi(header.Get("Content-Length"))
+	if err != nil || size < 0 || size > maxMessage {
+		return nil, fmt.Errorf("a message has no good Content-Length: %q", header.Get("Content-Length"))
+	}
+	body := make([]byte, size)
+	if _, err := io.ReadFull(r, body); err != nil {
+		return nil, fmt.Errorf("reading a message: %w", err)
+	}
+	var m message
+	if err := json.Unmarshal(body, &m); err != nil {
+		return nil, &rpcError{codeParse, "the message is no JSON-RPC: " + err.Error()}
+	}
+	return &m, nil
+}
+
+func writeMessage(w io.Writer, m *message) error {
+	m.Version = "2.0"
+	body, err := json.Marshal(m)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(w, "Content-Length: %d\r\n\r\n%s", len(body), body)
+	return err
+}

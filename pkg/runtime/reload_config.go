@@ -1,0 +1,43 @@
+package runtime
+
+import "agenthost/pkg/spec"
+
+// A SessionPolicy says which revision of an app answers a session after the
+// app was changed.
+type SessionPolicy string
+
+// The policies. The empty one is FollowNextTurn.
+const (
+	FollowNextTurn    SessionPolicy = "next_turn"    // the newest, from the next turn on
+	FollowNewSessions SessionPolicy = "new_sessions" // the one that the session began with
+	FollowManual      SessionPolicy = "manual"       // the newest that somebody let in
+)
+
+// GateTests is the gate of the tests that stand beside an app.
+const GateTests = "tests"
+
+// DefaultKeepRevisions is how many revisions of an app are kept where nothing
+// is said.
+const DefaultKeepRevisions = 20
+
+// A ReloadConfig says what becomes of changes of an app's files. It is the
+// reload of app.yaml.
+type ReloadConfig struct {
+	Sessions      SessionPolicy `yaml:"sessions" enum:"next_turn|new_sessions|manual" default:"next_turn" doc:"Whom a change reaches: every session with its next turn, only sessions that begin after it, or nobody until somebody says so by SIGHUP, POST /-/reload or a new start."`
+	Gate          []string      `yaml:"gate" enum:"tests" doc:"What a change must pass before it is let in: tests is that all tests beside the app pass. What served before serves on when they do not."`
+	KeepRevisions int           `yaml:"keep_revisions" default:"20" doc:"How many revisions of the app the session database keeps with their files, the one that serves included."`
+}
+
+// DefaultReloadConfig is what applies to an app that says nothing.
+func DefaultReloadConfig() ReloadConfig {
+	return ReloadConfig{Sessions: FollowNextTurn, KeepRevisions: DefaultKeepRevisions}
+}
+
+// Check reports numbers out of range, at their place in n, the mapping that the
+// config was decoded from.
+func (c *ReloadConfig) Check(n *spec.Node) spec.Diagnostics {
+	if c.KeepRevisions >= 1 {
+		return nil
+	}
+	return spec.Diagnostics{n.Get("keep_revisions").Errorf("value", "keep_revisions must be 1 or more: the revision that serves is kept")}
+}

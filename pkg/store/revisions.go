@@ -1,0 +1,190 @@
+package store
+
+import (
+	"archive/zip"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"agenthost/pkg/session"
+)
+
+// Revisions keeps what apps were built from: the files of each revision that
+// served, under its content hash. They stand in the database of the sessions,
+// whose events name them. Many goroutines may use it.
+type Revisions struct {
+	backend revisionBackend
+	clock   func() time.Time
+}
+
+// A Revision is an app as it once served.
+type Revision struct {
+	App string
+	// ID is the content hash of all that the app was built from.
+	ID string
+	// Served is when it took the place of another one, the last time.
+	Served time.Time
+	// Files are by path from the app's folder; nil in lists.
+	Files map[string][]byte
+}
+
+// A revisionBackend keeps revisions as rows. Many goroutines use it.
+type revisionBackend interface {
+	// put makes a revision the newest of its app, by its time or right behind
+	// the newest one's, and takes away all but so many of the newest.
+	put(ctx context.Context, rev *packedRevision, keep int) error
+	// get is ErrNotFound for a revision that is not there.
+	get(ctx context.Context, app, id string) (*packedRevision, error)
+	// list returns those of an app without files, the newest first.
+	list(ctx context.Context, app string) ([]*packedRevision, error)
+}
+
+// A packedRevision is a row: its files are one archive.
+type packedRevision struct {
+	app, id string
+	served  time.Time
+	files   []byte
+}
+
+func openRevisions(b backend, o *Options) *Revisions {
+	r := &Revisions{clock: o.Clock}
+	switch b := b.(type) {
+	case *sqlBackend:
+		r.backend = sqlRevisions{b}
+	default:
+		r.backend = &memRevisions{sessions: b, apps: map[string][]*packedRevision{}}
+	}
+	return r
+}
+
+// Put keeps a revision as the newest of its app, and only so many of the newest
+// besides. One that is the newest already changes nothing.
+func (r *Revisions) Put(ctx context.Context, rev *Revision, keep int) error {
+	if err := checkRevision(rev); err != nil {
+		return err
+	}
+	files, err := pack(rev.Files)
+	if err != nil {
+		return fmt.Errorf("keeping revision %s of app %s: %w", rev.ID, rev.App, err)
+	}
+	return r.backend.put(ctx, &packedRevision{rev.App, rev.ID, r.clock(), files}, max(1, keep))
+}
+
+func checkRevision(rev *Revision) error {
+	if err := checkText("app name", rev.App, maxID); err != nil {
+		return err
+	}
+	if err := checkText("revision", rev.ID, maxID); err != nil {
+		return err
+	}
+	if rev.App == "" || rev.ID == "" {
+		return fmt.Errorf("a revision has an app and an id: %w", session.ErrInvalid)
+	}
+	return nil
+}
+
+// Get returns a revision with its files, by its id or the beginning of it. When
+// there is none, or more than one begins so, it is ErrNotFound.
+func (r *Revisions) Get(ctx context.Context, app, id string) (*Revision, error) {
+	row, err := r.backend.get(ctx, app, id)
+	if errors.Is(err, session.ErrNotFound) {
+		if row, err = r.begins(ctx, app, id); err == nil {
+			row, err = r.backend.get(ctx, app, row.id)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	files, err := unpack(row.files)
+	if err != nil {
+		return nil, fmt.Errorf("reading revision %s of app %s: %w", row.id, app, err)
+	}
+	return &Revision{App: row.app, ID: row.id, Served: row.served, Files: files}, nil
+}
+
+// begins finds the one revision whose id begins like this.
+func (r *Revisions) begins(ctx context.Context, app, id string) (*packedRevision, error) {
+	all, err := r.backend.list(ctx, app)
+	if err != nil {
+		return nil, err
+	}
+	like := slices.DeleteFunc(all, func(row *packedRevision) bool { return id == "" || !strings.HasPrefix(row.id, id) })
+	switch len(like) {
+	case 1:
+		return like[0], nil
+	case 0:
+		return nil, errNoRevision(app, id)
+	}
+	return nil, fmt.Errorf("%d revisions of app %s begin with %s: write more of it: %w", len(like), app, id, session.ErrNotFound)
+}
+
+func errNoRevision(app, id string) error {
+	return fmt.Errorf("app %s has no revision %s that is kept: %w", app, id, session.ErrNotFound)
+}
+
+// List returns the revisions of an app without their files, the newest first.
+func (r *Revisions) List(ctx context.Context, app string) ([]*Revision, error) {
+	rows, err := r.backend.list(ctx, app)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]*Revision, len(rows))
+	for i, row := range rows {
+		all[i] = &Revision{App: row.app, ID: row.id, Served: row.served}
+	}
+	return all, nil
+}
+
+// following is the time of a revision that takes the place of another one:
+// order must not depend on a clock that was set back.
+func following(newest, now time.Time) time.Time {
+	now = now.UTC().Truncate(time.Microsecond)
+	if !now.After(newest) {
+		return newest.Add(time.Microsecond)
+	}
+	return now
+}
+
+// pack makes an archive of files: the same of the same files.
+func pack(files map[string][]byte) ([]byte, error) {
+	var b bytes.Buffer
+	z := zip.NewWriter(&b)
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		w, err := z.Create(name)
+		if err == nil {
+			_, err = w.Write(files[name])
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	err := z.Close()
+	return b.Bytes(), err
+}
+
+func unpack(archive []byte) (map[string][]byte, error) {
+	z, err := zip.NewReader(bytes.NewReader(archive), int64(len(archive)))
+	if err != nil {
+		return nil, err
+	}
+	files := map[string][]byte{}
+	for _, f := range z.File {
+		r, err := f.Open()
+		if err != nil {
+			return nil, err
+		}
+		if files[f.Name], err = io.ReadAll(r); err != nil {
+			return nil, err
+		}
+		if err := r.Close(); err != nil {
+			return nil, err
+		}
+	}
+	return files, nil
+}

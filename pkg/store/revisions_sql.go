@@ -1,0 +1,91 @@
+package store
+
+import (
+	"context"
+
+	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
+
+	"agenthost/pkg/session"
+)
+
+// revisionRow is a revision of an app, its files one archive.
+type revisionRow struct {
+	App    string `gorm:"column:app_name;size:128;primaryKey"`
+	ID     string `gorm:"column:id;size:128;primaryKey"`
+	Served int64  `gorm:"column:serve_time;not null"`
+	Files  []byte `gorm:"column:files;not null"`
+}
+
+// TableName is for GORM.
+func (revisionRow) TableName() string { return "revisions" }
+
+func createRevisionTable(db *gorm.DB, d dialect) error { return createTable(db, d, &revisionRow{}) }
+
+// sqlRevisions keeps revisions in a database.
+type sqlRevisions struct{ b *sqlBackend }
+
+func (s sqlRevisions) put(ctx context.Context, rev *packedRevision, keep int) error {
+	w := s.b.writer(session.Key{App: rev.app})
+	return s.b.told("keeping a revision", w.do(ctx, func(w *writer) error { return putRevision(w.orm, rev, keep) }))
+}
+
+func putRevision(db *gorm.DB, rev *packedRevision, keep int) error {
+	var newest revisionRow
+	q := db.Select("id", "serve_time").Where("app_name = ?", rev.app).Order("serve_time DESC")
+	if err := q.Limit(1).Find(&newest).Error; err != nil || newest.ID == rev.id {
+		return err
+	}
+	row := revisionRow{App: rev.app, ID: rev.id, Served: following(fromMicro(newest.Served), rev.served).UnixMicro(), Files: rev.files}
+	there := db.Model(&revisionRow{}).Where("app_name = ? AND id = ?", rev.app, rev.id).Update("serve_time", row.Served)
+	if there.Error != nil {
+		return there.Error
+	}
+	if there.RowsAffected == 0 {
+		// Another program may have put the same one meanwhile.
+		if err := db.Clauses(clause.OnConflict{DoNothing: true}).Create(&row).Error; err != nil {
+			return err
+		}
+	}
+	return forgetRevisions(db, rev.app, keep)
+}
+
+// forgetRevisions takes away all but so many of the newest.
+func forgetRevisions(db *gorm.DB, app string, keep int) error {
+	var times []int64
+	err := db.Model(&revisionRow{}).Where("app_name = ?", app).Order("serve_time DESC").Limit(keep).Pluck("serve_time", &times).Error
+	if err != nil || len(times) < keep {
+		return err
+	}
+	return db.Where("app_name = ? AND serve_time < ?", app, times[keep-1]).Delete(&revisionRow{}).Error
+}
+
+func (s sqlRevisions) get(ctx context.Context, app, id string) (*packedRevision, error) {
+	rows, err := s.find(ctx, func(db *gorm.DB) *gorm.DB { return db.Where("app_name = ? AND id = ?", app, id) })
+	if err == nil && len(rows) == 0 {
+		err = errNoRevision(app, id)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return rows[0], nil
+}
+
+func (s sqlRevisions) list(ctx context.Context, app string) ([]*packedRevision, error) {
+	return s.find(ctx, func(db *gorm.DB) *gorm.DB {
+		return db.Select("app_name", "id", "serve_time").Where("app_name = ?", app).Order("serve_time DESC")
+	})
+}
+
+func (s sqlRevisions) find(ctx context.Context, narrow func(*gorm.DB) *gorm.DB) ([]*packedRevision, error) {
+	var rows []revisionRow
+	err := s.b.reading(func() error { return narrow(s.b.readers.WithContext(ctx)).Find(&rows).Error })
+	if err != nil {
+		return nil, s.b.told("reading revisions", err)
+	}
+	all := make([]*packedRevision, len(rows))
+	for i, row := range rows {
+		all[i] = &packedRevision{row.App, row.ID, fromMicro(row.Served), row.Files}
+	}
+	return all, nil
+}

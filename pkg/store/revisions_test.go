@@ -1,0 +1,99 @@
+package store
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"agenthost/pkg/session"
+)
+
+func putRev(t testing.TB, s *Store, app, id string, keep int) {
+	t.Helper()
+	rev := &Revision{App: app, ID: id, Files: map[string][]byte{"root_agent.yaml": []byte("name: " + id), "prompts/x.md": {0, 255}}}
+	if err := s.Revisions.Put(t.Context(), rev, keep); err != nil {
+		t.Fatalf("Put(%s) = %v", id, err)
+	}
+}
+
+// kept are the ids of an app's revisions, the newest first.
+func kept(t testing.TB, s *Store, app string) string {
+	t.Helper()
+	all, err := s.Revisions.List(t.Context(), app)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ids []string
+	for _, rev := range all {
+		ids = append(ids, rev.ID)
+	}
+	return strings.Join(ids, " ")
+}
+
+// A revision comes back byte for byte, by its id or the beginning of it.
+func TestRevisionHolds(t *testing.T) {
+	clock := func() time.Time { return time.Date(2026, 11, 21, 12, 0, 0, 123456789, time.UTC) }
+	for _, be := range backends() {
+		t.Run(be.name, func(t *testing.T) {
+			s := openStore(t, be.url(t), &Options{Clock: clock})
+			putRev(t, s, "app", "abc1", 20)
+			putRev(t, s, "app", "abd2", 20)
+			putRev(t, s, "other", "abc1", 20)
+			got, err := s.Revisions.Get(t.Context(), "app", "abc")
+			if err != nil {
+				t.Fatal(err)
+			}
+			diff(t, "revision", &Revision{
+				App: "app", ID: "abc1", Served: clock().Truncate(time.Microsecond),
+				Files: map[string][]byte{"root_agent.yaml": []byte("name: abc1"), "prompts/x.md": {0, 255}},
+			}, got)
+			_, err = s.Revisions.Get(t.Context(), "app", "ab")
+			wantErr(t, "two that begin so", err, session.ErrNotFound, "2 revisions of app app begin with ab: write more of it")
+			for _, id := range []string{"x", ""} {
+				_, err = s.Revisions.Get(t.Context(), "app", id)
+				wantErr(t, "none that begins so", err, session.ErrNotFound, "app app has no revision "+id+" that is kept")
+			}
+			err = s.Revisions.Put(t.Context(), &Revision{App: "app"}, 1)
+			wantErr(t, "no id", err, session.ErrInvalid, "a revision has an app and an id")
+		})
+	}
+}
+
+// The order is that of serving, whatever the clock says: one that serves again
+// is the newest again. Only so many are kept.
+func TestRevisionOrder(t *testing.T) {
+	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	for _, be := range backends() {
+		t.Run(be.name, func(t *testing.T) {
+			s := openStore(t, be.url(t), &Options{Clock: func() time.Time { now = now.Add(-time.Second); return now }})
+			for _, id := range []string{"a", "b", "c"} {
+				putRev(t, s, "app", id, 3)
+			}
+			diff(t, "three", "c b a", kept(t, s, "app"))
+			putRev(t, s, "app", "a", 3)
+			putRev(t, s, "app", "a", 3)
+			diff(t, "the first again", "a c b", kept(t, s, "app"))
+			putRev(t, s, "other", "z", 1)
+			putRev(t, s, "app", "d", 3)
+			diff(t, "one more than are kept", "d a c", kept(t, s, "app"))
+			putRev(t, s, "app", "e", 1)
+			diff(t, "only one is kept", "e", kept(t, s, "app"))
+			diff(t, "another app", "z", kept(t, s, "other"))
+		})
+	}
+}
+
+func TestRevisionsClosed(t *testing.T) {
+	for _, be := range backends() {
+		t.Run(be.name, func(t *testing.T) {
+			s := openStore(t, be.url(t), nil)
+			closeStore(t, s)
+			if err := s.Revisions.Put(t.Context(), &Revision{App: "app", ID: "a"}, 1); err == nil {
+				t.Error("Put on a closed store = nil")
+			}
+			if _, err := s.Revisions.Get(t.Context(), "app", "a"); err == nil || !strings.Contains(err.Error(), "store is closed") {
+				t.Errorf("Get on a closed store = %v", err)
+			}
+		})
+	}
+}
