@@ -69,12 +69,9 @@ type origin interface {
 	load(ctx context.Context, h head, r *Report) (*store.Import, error)
 	// shared are the states of apps and users.
 	shared(ctx context.Context) ([]shared, error)
-	// memories calls each for each memory, those of one session after each
-	// other.
-	memories(ctx context.Context, each func(store.Remembered) error) error
-	// finish tells the report what holds for the whole, when the known sessions
-	// of the apps that are wanted were read.
-	finish(r *Report, known map[session.Key]bool, wants func(app string) bool)
+	// rest moves what is neither session nor state, and tells the report what
+	// holds for the whole, when the known sessions were read.
+	rest(ctx context.Context, m *mover, known map[session.Key]bool) error
 }
 
 // A head is a session without its events and state.
@@ -143,11 +140,7 @@ func (m *mover) move(ctx context.Context, heads []head) error {
 			}
 		}
 	}
-	if err := m.memories(ctx); err != nil {
-		return err
-	}
-	m.src.finish(m.report, known, m.wants)
-	return nil
+	return m.src.rest(ctx, m, known)
 }
 
 func (m *mover) wants(app string) bool { return m.app == "" || m.app == app }
@@ -210,58 +203,6 @@ func (m *mover) shared(ctx context.Context, sh shared) error {
 	r.Keys.Written += done.Keys
 	r.Keys.Present += done.Present
 	r.Keys.LeftOut += len(done.Left)
-	for _, reason := range done.Left {
-		r.leave(what, reason)
-	}
-	return nil
-}
-
-// memories moves what is remembered, a part of what each session left at a time.
-func (m *mover) memories(ctx context.Context) error {
-	var key session.Key
-	var some []*session.Memory
-	write := func() error {
-		if len(some) == 0 {
-			return nil
-		}
-		err := m.remember(ctx, key, some)
-		some = nil
-		return err
-	}
-	err := m.src.memories(ctx, func(rem store.Remembered) error {
-		if !m.wants(rem.Key.App) {
-			return nil
-		}
-		m.report.Memories.Read++
-		if rem.Err != nil {
-			m.report.Memories.LeftOut++
-			m.report.leave("memory "+rem.ID+" of user "+rem.Key.User+" of app "+rem.Key.App, rem.Err.Error())
-			return nil
-		}
-		if rem.Key != key || len(some) == store.MostMemories {
-			if err := write(); err != nil {
-				return err
-			}
-		}
-		key, some = rem.Key, append(some, rem.Memory)
-		return nil
-	})
-	return cmp.Or(err, write())
-}
-
-func (m *mover) remember(ctx context.Context, key session.Key, some []*session.Memory) error {
-	done, err := m.to.Memories(ctx, key, some)
-	if err != nil {
-		return err
-	}
-	r, what := m.report, "of what is remembered of user "+key.User+" of app "+key.App
-	if done.Refused != "" {
-		done.Left = append(done.Left, done.Refused)
-		r.Memories.LeftOut += len(some) - 1
-	}
-	r.Memories.Written += done.Keys
-	r.Memories.Present += done.Present
-	r.Memories.LeftOut += len(done.Left)
 	for _, reason := range done.Left {
 		r.leave(what, reason)
 	}

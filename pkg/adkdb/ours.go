@@ -1,6 +1,7 @@
 package adkdb
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -46,8 +47,74 @@ func (o *ours) shared(ctx context.Context) ([]shared, error) {
 	return all, err
 }
 
-func (o *ours) memories(ctx context.Context, each func(store.Remembered) error) error {
-	return o.view.Memories(ctx, each)
+// rest moves memories and revisions.
+func (o *ours) rest(ctx context.Context, m *mover, _ map[session.Key]bool) error {
+	if err := o.memories(ctx, m); err != nil {
+		return err
+	}
+	return o.view.Revisions(ctx, func(rev store.PackedRevision) error {
+		if !m.wants(rev.App) {
+			return nil
+		}
+		m.report.Revisions.Read++
+		written, err := m.to.Revision(ctx, rev)
+		if written {
+			m.report.Revisions.Written++
+		} else if err == nil {
+			m.report.Revisions.Present++
+		}
+		return err
+	})
 }
 
-func (o *ours) finish(*Report, map[session.Key]bool, func(string) bool) {}
+// memories moves what is remembered, a part of what each session left at a time.
+func (o *ours) memories(ctx context.Context, m *mover) error {
+	var key session.Key
+	var some []*session.Memory
+	write := func() error {
+		if len(some) == 0 {
+			return nil
+		}
+		err := m.remember(ctx, key, some)
+		some = nil
+		return err
+	}
+	err := o.view.Memories(ctx, func(rem store.Remembered) error {
+		if !m.wants(rem.Key.App) {
+			return nil
+		}
+		m.report.Memories.Read++
+		if rem.Err != nil {
+			m.report.Memories.LeftOut++
+			m.report.leave("memory "+rem.ID+" of user "+rem.Key.User+" of app "+rem.Key.App, rem.Err.Error())
+			return nil
+		}
+		if rem.Key != key || len(some) == store.MostMemories {
+			if err := write(); err != nil {
+				return err
+			}
+		}
+		key, some = rem.Key, append(some, rem.Memory)
+		return nil
+	})
+	return cmp.Or(err, write())
+}
+
+func (m *mover) remember(ctx context.Context, key session.Key, some []*session.Memory) error {
+	done, err := m.to.Memories(ctx, key, some)
+	if err != nil {
+		return err
+	}
+	r, what := m.report, "of what is remembered of user "+key.User+" of app "+key.App
+	if done.Refused != "" {
+		done.Left = append(done.Left, done.Refused)
+		r.Memories.LeftOut += len(some) - 1
+	}
+	r.Memories.Written += done.Keys
+	r.Memories.Present += done.Present
+	r.Memories.LeftOut += len(done.Left)
+	for _, reason := range done.Left {
+		r.leave(what, reason)
+	}
+	return nil
+}

@@ -247,13 +247,11 @@ func (s *source) shared(ctx context.Context) ([]shared, error) {
 	return all, nil
 }
 
-// memories: no ADK keeps any here.
-func (s *source) memories(context.Context, func(store.Remembered) error) error { return nil }
-
-// finish tells what holds for the whole source, and of events without a session.
-func (s *source) finish(r *Report, known map[session.Key]bool, wants func(app string) bool) {
+// rest tells of events without a session; an ADK keeps nothing else here.
+func (s *source) rest(_ context.Context, m *mover, known map[session.Key]bool) error {
+	r := m.report
 	for _, key := range slices.SortedFunc(maps.Keys(s.events), func(a, b session.Key) int { return cmp.Compare(a.String(), b.String()) }) {
-		if !known[key] && wants(key.App) {
+		if !known[key] && m.wants(key.App) {
 			n := len(s.events[key])
 			r.Events.Read += n
 			r.Events.LeftOut += n
@@ -267,6 +265,7 @@ func (s *source) finish(r *Report, known map[session.Key]bool, wants func(app st
 	if s.tied > 0 {
 		r.Notes = append(r.Notes, fmt.Sprintf("%s of the same time as the one before: %s does not tell which was first, they stand by their ids", plural(s.tied, "event"), s.Engine))
 	}
+	return nil
 }
 
 func zoneName() string {

@@ -18,7 +18,9 @@ type Report struct {
 	Sessions Count  `json:"sessions"`
 	Events   Count  `json:"events"`
 	Keys     Count  `json:"stateKeys"`
-	Memories Count  `json:"memories"`
+	// Memories and Revisions are in databases of agenthost only.
+	Memories  Count `json:"memories"`
+	Revisions Count `json:"revisions"`
 	// LeftOut is everything that the source has and the target has not got.
 	LeftOut []Left `json:"leftOut"`
 	// Notes are what is not left out, but was read in a way worth knowing.

@@ -144,3 +144,21 @@ func (r *ReadOnly) Memories(ctx context.Context, each func(Remembered) error) er
 	}, `SELECT o.app_name, o.user_id, m.session_id, m.id, m.memory
  FROM memories m JOIN memory_owners o ON o.pk = m.owner_pk ORDER BY m.owner_pk, m.session_id, m.pk`)
 }
+
+// A PackedRevision is a revision of an app as databases keep it.
+type PackedRevision struct {
+	row revisionRow
+	App string
+}
+
+// Revisions calls each for each revision of one of our databases. While it does,
+// nothing else can be read.
+func (r *ReadOnly) Revisions(ctx context.Context, each func(PackedRevision) error) error {
+	return r.Each(ctx, func(rows *sql.Rows) error {
+		var row revisionRow
+		if err := rows.Scan(&row.App, &row.ID, &row.Served, &row.Files); err != nil {
+			return err
+		}
+		return each(PackedRevision{row, row.App})
+	}, "SELECT v.app_name, v.id, v.serve_time, v.files FROM revisions v ORDER BY v.app_name, v.serve_time")
+}

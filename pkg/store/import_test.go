@@ -146,3 +146,32 @@ func TestImportAndLostAnswers(t *testing.T) {
 		}
 	})
 }
+
+// Revisions of apps come over byte for byte, once.
+func TestImportOfRevisions(t *testing.T) {
+	source := sqliteFile(t)
+	putRev(t, openStore(t, source, nil), "app", "abc1", 20)
+	eachDatabase(t, func(t *testing.T, url string) {
+		host, i := openStore(t, url, nil), openImporter(t, url)
+		for _, written := range []bool{true, false} {
+			r, err := OpenReadOnly(t.Context(), source)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer r.Close()
+			err = r.Revisions(t.Context(), func(rev PackedRevision) error {
+				got, err := i.Revision(t.Context(), rev)
+				diff(t, "written", written, got)
+				return err
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		rev, err := host.Revisions.Get(t.Context(), "app", "abc1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		diff(t, "files", map[string][]byte{"root_agent.yaml": []byte("name: abc1"), "prompts/x.md": {0, 255}}, rev.Files)
+	})
+}

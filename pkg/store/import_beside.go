@@ -5,6 +5,8 @@ import (
 	"database/sql"
 	"fmt"
 
+	"gorm.io/gorm/clause"
+
 	"agenthost/pkg/session"
 )
 
@@ -62,4 +64,24 @@ func (i *Importer) remembered(ctx context.Context, key session.Key, memories []*
  WHERE o.app_name = ? AND o.user_id = ? AND m.session_id = ? AND m.id IN (`+marks("?", len(memories))+")", args...)
 	})
 	return there, err
+}
+
+// Revision writes a revision of an app, and says whether it was not there.
+func (i *Importer) Revision(ctx context.Context, rev PackedRevision) (written bool, err error) {
+	there := false
+	err = i.view(ctx, func(r *ReadOnly) error {
+		return r.Each(ctx, func(rows *sql.Rows) error {
+			there = true
+			return nil
+		}, "SELECT v.id FROM revisions v WHERE v.app_name = ? AND v.id = ?", rev.App, rev.row.ID)
+	})
+	if err == nil && !there && i.backend != nil {
+		err = i.backend.writers[0].do(ctx, func(w *writer) error {
+			return w.orm.Clauses(clause.OnConflict{DoNothing: true}).Create(&rev.row).Error
+		})
+	}
+	if err != nil {
+		return false, fmt.Errorf("writing revision %s of app %s: %w", rev.row.ID, rev.App, err)
+	}
+	return !there, nil
 }
