@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,8 +16,15 @@ import (
 	"agenthost/pkg/spec"
 )
 
+// checkFlags are those of check.
+type checkFlags struct {
+	load     loadFlags
+	format   string
+	portable bool
+}
+
 func newCheck(io stdio) *cobra.Command {
-	var format string
+	var f checkFlags
 	cmd := &cobra.Command{
 		Use:   "check DIR...",
 		Short: "Report all problems of apps",
@@ -25,28 +33,38 @@ with status 1 when there are errors. DIR is an app or a folder of apps.`,
 		Args:    between(1, -1),
 		PreRunE: fromEnv,
 		RunE: func(cmd *cobra.Command, dirs []string) error {
-			if format != "text" && format != "json" {
-				return fmt.Errorf("--format %q: write text or json", format)
+			if f.format != "text" && f.format != "json" {
+				return fmt.Errorf("--format %q: write text or json", f.format)
 			}
-			return check(cmd, io, dirs, format)
+			return check(cmd.Context(), io, &f, dirs)
 		},
 	}
-	cmd.Flags().StringVar(&format, "format", "text", "text or json")
+	f.load.add(cmd.Flags())
+	cmd.Flags().BoolVar(&f.portable, "portable", false, "warn of what plain ADK would not understand")
+	cmd.Flags().StringVar(&f.format, "format", "text", "text or json")
 	return cmd
 }
 
-func check(cmd *cobra.Command, io stdio, dirs []string, format string) error {
+func check(ctx context.Context, io stdio, f *checkFlags, dirs []string) error {
 	began := time.Now()
 	apps, err := discover(dirs)
 	if err != nil {
 		return err
 	}
-	l := loader.New(nil)
+	opts, err := f.load.onto(nil, apps...)
+	if err != nil {
+		return err
+	}
+	l := loader.New(opts)
 	ds := spec.Diagnostics{}
 	for _, app := range apps {
-		ds = append(ds, l.Check(cmd.Context(), app)...)
+		if f.portable {
+			ds = append(ds, l.Portable(ctx, app)...)
+		} else {
+			ds = append(ds, l.Check(ctx, app)...)
+		}
 	}
-	if format == "json" {
+	if f.format == "json" {
 		err = json.NewEncoder(io.out).Encode(ds)
 	} else {
 		err = ds.WriteText(io.out)

@@ -25,7 +25,8 @@ func newRoot(io stdio) *cobra.Command {
 	root.SetErr(io.err)
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(
-		newServe(io), newRun(io), newCheck(io), newTest(io), newRecord(io), newLSP(io), newPreview(io), newSession(io), newMemory(io), newDB(io), newSchema(io), newNew(io), newVersion(io),
+		newServe(io), newRun(io), newCheck(io), newTest(io), newRecord(io), newLSP(io), newPreview(io), newConfig(io), newExport(io),
+		newSession(io), newMemory(io), newDB(io), newSchema(io), newNew(io), newVersion(io),
 	)
 	return root
 }

@@ -14,6 +14,7 @@ import (
 // previewFlags are those of preview.
 type previewFlags struct {
 	storeFlags
+	load                 loadFlags
 	agent, user, session string
 	state                []string
 	stateFile            string
@@ -35,6 +36,7 @@ model is called and nothing is stored.`,
 	}
 	flags := cmd.Flags()
 	f.add(flags)
+	f.load.add(flags)
 	flags.StringVar(&f.agent, "agent", "", "the agent whose request it is (default: the one whose turn it is)")
 	flags.StringVar(&f.session, "session", "", "a stored session (default: one that begins)")
 	flags.StringVar(&f.user, "user", "user", "the user of the session")
@@ -51,7 +53,7 @@ func preview(ctx context.Context, io stdio, f *previewFlags, args []string) erro
 	if f.session == "" {
 		f.sessionDB = "memory:"
 	}
-	host, app, err := f.newHost(ctx, io, args[0], nil)
+	host, app, err := f.load.host(ctx, io, args[0], nil, f.open)
 	if err != nil {
 		return err
 	}

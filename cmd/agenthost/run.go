@@ -23,6 +23,7 @@ import (
 // runFlags are those of run.
 type runFlags struct {
 	storeFlags
+	load          loadFlags
 	user, session string
 	state         []string
 	json          bool
@@ -55,6 +56,7 @@ In a conversation, /state prints the session's state, /session its id, and
 	}
 	flags := cmd.Flags()
 	f.add(flags)
+	f.load.add(flags)
 	flags.StringVar(&f.session, "session", "", "go on with this session, or begin one with this id")
 	flags.StringVar(&f.user, "user", "user", "who is talking")
 	flags.StringArrayVar(&f.state, "state", nil, "a state key, KEY=VALUE, set with the first message; may be given again")
@@ -89,7 +91,7 @@ func talkWith(ctx context.Context, io stdio, f *runFlags, args []string, opts *l
 	if f.resume && (f.session == "" || len(args) == 2) {
 		return errors.New("--resume goes on with what was said in --session: name the session, and leave TEXT out")
 	}
-	host, app, err := f.newHost(ctx, io, args[0], opts)
+	host, app, err := f.load.host(ctx, io, args[0], opts, f.open)
 	if err != nil {
 		return err
 	}

@@ -33,6 +33,7 @@ const (
 // serveFlags are those of serve.
 type serveFlags struct {
 	storeFlags
+	load          loadFlags
 	addr          string
 	addrGiven     bool
 	logLevel      string
@@ -60,6 +61,7 @@ variable: --session-db is AGENTHOST_SESSION_DB.`,
 	}
 	flags := cmd.Flags()
 	f.add(flags)
+	f.load.add(flags)
 	flags.StringVar(&f.addr, "addr", defaultAddr, "the address to listen on; the next free port when the default one is taken")
 	flags.StringVar(&f.logLevel, "log-level", "info", "debug, info, warn or error")
 	flags.DurationVar(&f.drain, "drain", 30*time.Second, "how long running turns may take to end after a signal")
@@ -98,6 +100,10 @@ func serve(ctx context.Context, io stdio, f *serveFlags, dirs []string) error {
 	if err := checkFolders(dirs); err != nil {
 		return err
 	}
+	load, err := f.load.onto(&loader.Options{Logger: m.logger}, dirs...)
+	if err != nil {
+		return err
+	}
 	listener, err := m.listen(ctx)
 	if err != nil {
 		return failed(err)
@@ -109,7 +115,7 @@ func serve(ctx context.Context, io stdio, f *serveFlags, dirs []string) error {
 	defer m.store.Close()
 	m.host = runtime.NewHost(m.store, &runtime.Options{Logger: m.logger})
 	defer m.host.Close()
-	m.watch = loader.NewWatch(loader.New(&loader.Options{Logger: m.logger}), m.host, dirs, &loader.WatchOptions{Logger: m.logger, Problems: io.err})
+	m.watch = loader.NewWatch(loader.New(load), m.host, dirs, &loader.WatchOptions{Logger: m.logger, Problems: io.err})
 	if err := m.watch.Sync(ctx); err != nil {
 		return failed(err)
 	}

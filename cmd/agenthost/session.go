@@ -22,6 +22,7 @@ import (
 // sessionFlags are those of the verbs below session.
 type sessionFlags struct {
 	storeFlags
+	load          loadFlags
 	user          string
 	before, after string
 	turns         int
@@ -91,6 +92,7 @@ belongs to the user or the app does not change.`,
 		Args: between(2, 3),
 	}, func(ctx context.Context, args []string) error { return rewindSession(ctx, io, &f, args) })
 	cmd.Flags().StringVar(&f.user, "user", "user", "whose session it is")
+	f.load.add(cmd.Flags())
 	cmd.Flags().StringVar(&f.before, "before", "", "take back this invocation and all behind it")
 	cmd.Flags().IntVar(&f.turns, "turns", 0, "take back so many of the user's last messages and what came of them")
 	cmd.Flags().StringVar(&f.after, "after", "", "take back all behind this event")
@@ -275,7 +277,7 @@ func (f *sessionFlags) lastTurns(ctx context.Context, st *store.Store, key sessi
 // without apps.
 func (f *sessionFlags) host(ctx context.Context, io stdio, args []string) (*runtime.Host, error) {
 	if len(args) == 3 {
-		host, _, err := f.newHost(ctx, io, args[0], nil)
+		host, _, err := f.load.host(ctx, io, args[0], nil, f.open)
 		return host, err
 	}
 	st, err := f.open(ctx, nil)

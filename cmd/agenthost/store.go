@@ -11,8 +11,6 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"agenthost/pkg/loader"
-	"agenthost/pkg/runtime"
 	"agenthost/pkg/session"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/store"
@@ -39,30 +37,6 @@ func (f *storeFlags) open(ctx context.Context, logger *slog.Logger) (*store.Stor
 		return nil, failedf("opening the session database: %w", err)
 	}
 	return st, nil
-}
-
-// newHost makes a host with the one app of a folder. Its problems go to
-// stderr; with an error among them there is no host, and no store is opened.
-// The host and its store are the caller's to close, in this order.
-func (f *storeFlags) newHost(ctx context.Context, io stdio, dir string, opts *loader.Options) (*runtime.Host, string, error) {
-	if err := checkFolder(dir); err != nil {
-		return nil, "", err
-	}
-	app, ds := loader.New(opts).Load(ctx, dir)
-	if err := writeDiagnostics(io, ds); err != nil {
-		return nil, "", err
-	}
-	if app == nil {
-		return nil, "", &codedError{exitNo, fmt.Errorf("%s has problems", dir)}
-	}
-	st, err := f.open(ctx, nil)
-	if err != nil {
-		app.Close()
-		return nil, "", err
-	}
-	host := runtime.NewHost(st, nil)
-	host.Swap(app)
-	return host, app.Name, nil
 }
 
 func writeDiagnostics(io stdio, ds spec.Diagnostics) error {

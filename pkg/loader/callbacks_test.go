@@ -20,9 +20,9 @@ func TestFunctions(t *testing.T) {
 	guard := func(_ context.Context, m *runtime.Moment) (*genai.Content, error) {
 		return model.ModelText("guarded " + m.Agent().Name()), nil
 	}
-	opts := &loader.Options{Functions: map[string]runtime.Callbacks{
+	opts := &loader.Options{Functions: runtime.Functions{Callbacks: map[string]runtime.Callbacks{
 		"my_pkg.guard": {BeforeAgent: []runtime.AgentFunc{guard}},
-	}}
+	}}}
 	dir := filepath.Join(t.TempDir(), "app")
 	file := filepath.Join(dir, "root_agent.yaml")
 	write(t, file, "name: a\ninstruction: x\nbefore_agent_callbacks: [{name: my_pkg.guard}]\n")

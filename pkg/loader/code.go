@@ -16,9 +16,9 @@ func (j *job) checkCode(p *placed, above model.LLM) {
 		above = p.model
 	}
 	if c, ok := p.plan.Config.(interface {
-		CodeExecutorAt(n *spec.Node) *spec.Node
+		BuiltInCode(n *spec.Node) *spec.Node
 	}); ok {
-		if at := c.CodeExecutorAt(p.plan.Node); at != nil && !model.RunsCode(j.orDefault(above)) {
+		if at := c.BuiltInCode(p.plan.Node); at != nil && !model.RunsCode(j.orDefault(above)) {
 			j.report(at.Warnf("code-executor", "the model of agent %s runs no code: this changes nothing", p.name).
 				WithHint("models of the provider gemini do"))
 		}

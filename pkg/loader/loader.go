@@ -34,6 +34,13 @@ type Loader struct {
 type Options struct {
 	// Env reads the environment; nil is os.LookupEnv.
 	Env func(name string) (string, bool)
+	// Secrets is the folder whose files are secrets, by name, as Kubernetes
+	// mounts them. A secret that has no file there, and every secret where this
+	// is empty, is a variable of the environment or of the app's .env.
+	Secrets string
+	// Overlay picks the file app.NAME.yaml that is laid over app.yaml, where an
+	// app has one; empty is none.
+	Overlay string
 	// Open reads files as an editor has them that is not done yet, by their full
 	// paths; what it does not have is read from the disk.
 	Open func(path string) ([]byte, bool)
@@ -44,15 +51,14 @@ type Options struct {
 	// Wrap, if set, is put around every model, such as [provider.Recorder.Wrap].
 	Wrap func(model.LLM) model.LLM
 	// WrapTool, if set, is put around every tool of a kind that documents
-	// declare, such as [RecordTools] and [ReplayTools]; not around the built-in
-	// ones and agents.
+	// declare and every tool of Functions, such as [RecordTools] and
+	// [ReplayTools]; not around the built-in ones and agents.
 	WrapTool func(tool.Tool) tool.Tool
 	// Replace, if set, gives every tool of every agent the one that takes its
 	// place: built-in ones and agents too.
 	Replace func(tool.Tool) tool.Tool
-	// Functions are the callbacks that documents may name, by name; a name
-	// counts in the lists of those hooks that it has functions for.
-	Functions map[string]runtime.Callbacks
+	// Functions are the program's own that documents may name.
+	Functions runtime.Functions
 	// Logger gets what models and tools have to say; nil is silent.
 	Logger *slog.Logger
 }
@@ -89,28 +95,51 @@ func New(opts *Options) *Loader {
 // with an error among them there is no app. Building connects to nothing. The
 // app is the caller's: give it to a host, or Close it.
 func (l *Loader) Load(ctx context.Context, dir string) (*runtime.App, spec.Diagnostics) {
-	app, _, ds := l.load(ctx, dir, func(*job, context.Context, *placed) *Suite { return nil })
-	return app, ds
+	got := l.load(ctx, dir, nil)
+	return got.app, got.ds
 }
 
-// load builds the app of a folder, and when it stands reads its tests.
-func (l *Loader) load(ctx context.Context, dir string, readTests func(*job, context.Context, *placed) *Suite) (*runtime.App, *Suite, spec.Diagnostics) {
-	src, err := openSource(dir, &l.opts)
-	if err != nil {
-		return nil, nil, spec.Diagnostics{{Pos: spec.Pos{File: filepath.ToSlash(dir)}, Rule: "file", Message: "cannot read the app's folder: " + plain(err)}}
+// loaded is what became of a folder.
+type loaded struct {
+	app   *runtime.App
+	suite *Suite
+	ds    spec.Diagnostics
+	// outside are the files elsewhere that the app depends on.
+	outside []string
+}
+
+// load builds the app of a folder, and then reads its tests with readTests, which
+// may be nil.
+func (l *Loader) load(ctx context.Context, dir string, readTests func(*job, context.Context, *placed) *Suite) loaded {
+	src, ds := l.open(dir)
+	if src == nil {
+		return loaded{ds: ds}
 	}
 	defer src.close()
 	j := newJob(l, src)
 	app, root := j.run(ctx)
-	suite := readTests(j, ctx, root)
+	var suite *Suite
+	if readTests != nil {
+		suite = readTests(j, ctx, root)
+		j.checkSecrets()
+	}
 	j.ds.Sort()
 	if j.ds.HasErrors() {
 		if app != nil {
 			app.Close()
 		}
-		return nil, nil, j.ds
+		return loaded{ds: j.ds, outside: src.outside}
 	}
-	return app, suite, j.ds
+	return loaded{app, suite, j.ds, src.outside}
+}
+
+// open opens an app's folder, or says why it cannot be read.
+func (l *Loader) open(dir string) (*source, spec.Diagnostics) {
+	src, err := openSource(dir, &l.opts)
+	if err != nil {
+		return nil, spec.Diagnostics{{Pos: spec.Pos{File: filepath.ToSlash(dir)}, Rule: "file", Message: "cannot read the app's folder: " + plain(err)}}
+	}
+	return src, nil
 }
 
 // Check reports all problems of a folder's app and of the tests beside it.

@@ -49,7 +49,7 @@ func archives(t testing.TB, folder string) map[string]*txtar.Archive {
 
 // unpack writes the files of an archive, but for want, below a new folder. It
 // returns the app's: app, or the first part of the files' names when they are
-// in a folder of apps/.
+// in a folder of apps/. What stands in secrets/ are the app's secrets.
 func unpack(t testing.TB, archive *txtar.Archive) string {
 	t.Helper()
 	top := t.TempDir()
@@ -60,8 +60,13 @@ func unpack(t testing.TB, archive *txtar.Archive) string {
 		}
 		file := filepath.Join("app", f.Name)
 		if rest, ok := strings.CutPrefix(f.Name, "apps/"); ok {
-			name, _, _ = strings.Cut(rest, "/")
 			file = rest
+			if folder, _, ok := strings.Cut(rest, "/"); ok {
+				name = folder
+			}
+		}
+		if strings.HasPrefix(f.Name, "secrets/") {
+			file = f.Name
 		}
 		write(t, filepath.Join(top, file), string(f.Data))
 	}
@@ -78,10 +83,25 @@ func write(t testing.TB, file, content string) {
 	}
 }
 
+// options are those of the tests: the app.prod.yaml of an app counts, and so
+// does a folder of secrets beside it.
+func options(dir string) *loader.Options {
+	opts := &loader.Options{Env: environment, Overlay: "prod"}
+	if secrets := filepath.Join(filepath.Dir(dir), "secrets"); isFolder(secrets) {
+		opts.Secrets = secrets
+	}
+	return opts
+}
+
+func isFolder(dir string) bool {
+	info, err := os.Stat(dir)
+	return err == nil && info.IsDir()
+}
+
 // check is Check with the paths of the problems below the app's parent folder.
 func check(t testing.TB, dir string) spec.Diagnostics {
 	t.Helper()
-	ds := loader.New(&loader.Options{Env: environment}).Check(t.Context(), dir)
+	ds := loader.New(options(dir)).Check(t.Context(), dir)
 	above := filepath.ToSlash(filepath.Dir(dir)) + "/"
 	for i := range ds {
 		ds[i].Pos.File = strings.TrimPrefix(ds[i].Pos.File, above)

@@ -16,44 +16,74 @@ import (
 // geminiName is how names of models that Gemini's service has begin.
 var geminiName = regexp.MustCompile(`^(gemini|gemma|learnlm|models/|projects/|publishers/|tunedModels/)`)
 
-// buildModels builds every model of app.yaml, used or not: building finds the
+// buildModels builds every model of the app, used or not: building finds the
 // problems of their settings and connects to nothing.
 func (j *job) buildModels(ctx context.Context) {
-	for _, name := range slices.Sorted(maps.Keys(j.doc.Models)) {
-		if m := j.buildModel(ctx, name, j.doc.Models[name].node); m != nil {
-			j.models[name] = m
+	bare := map[string]model.LLM{}
+	fallbacks := map[string][]spec.Text{}
+	for name, p := range sorted(j.names.models) {
+		if m, others := j.buildModel(ctx, name, p.node); m != nil {
+			bare[name], fallbacks[name] = m, others
 		}
+	}
+	for name, m := range bare {
+		others := j.fallbacksOf(ctx, name, fallbacks[name], bare)
+		j.models[name] = j.loader.opts.Wrap(provider.Fallback(m, others, j.loader.opts.Logger))
 	}
 }
 
-func (j *job) buildModel(ctx context.Context, name string, n *spec.Node) model.LLM {
+// fallbacksOf finds the models that are asked when one fails. What a fallback
+// falls back to itself does not count, so there is no circle.
+func (j *job) fallbacksOf(ctx context.Context, name string, refs []spec.Text, bare map[string]model.LLM) []model.LLM {
+	var others []model.LLM
+	for _, ref := range refs {
+		_, named := j.names.models[ref.Value]
+		switch {
+		case ref.Value == name:
+			j.report(ref.Errorf(0, "model", "the model %s cannot be its own fallback", name))
+		case named && bare[ref.Value] != nil:
+			others = append(others, bare[ref.Value])
+		case !named:
+			if m := j.modelNamed(ctx, ref); m != nil {
+				others = append(others, m)
+			}
+		}
+	}
+	return others
+}
+
+func (j *job) buildModel(ctx context.Context, name string, n *spec.Node) (model.LLM, []spec.Text) {
 	if n.Kind != spec.Mapping {
-		return nil // told already, when app.yaml was decoded
+		return nil, nil // told already, when the document was decoded
 	}
 	at := n.Get("provider")
 	if at == nil {
 		j.report(n.Errorf("required", "a model needs a provider: %s", strings.Join(j.loader.providers.Names(), " or ")))
-		return nil
+		return nil, nil
 	}
 	kind, ok := j.loader.providers.Lookup(at.Value)
 	if !ok {
 		j.report(unknown(at, "provider %s", at.Value, j.loader.providers.Names()))
-		return nil
+		return nil, nil
 	}
 	plan, ds := kind.Decode(n)
 	ds = append(ds, checkConfig(plan.Config, n)...)
 	j.report(ds...)
 	if ds.HasErrors() {
-		return nil
+		return nil, nil
 	}
 	env := j.providerEnv()
 	env.Name = name
 	m, err := plan.Build(ctx, env)
 	if err != nil {
 		j.reportBuild(n, "model", err)
-		return nil
+		return nil, nil
 	}
-	return j.loader.opts.Wrap(m)
+	var fallbacks []spec.Text
+	if f, ok := plan.Config.(interface{ Fallbacks() []spec.Text }); ok {
+		fallbacks = f.Fallbacks()
+	}
+	return m, fallbacks
 }
 
 func (j *job) providerEnv() provider.Env {
@@ -63,7 +93,7 @@ func (j *job) providerEnv() provider.Env {
 // modelFile reads a file that a model's settings name, such as a script.
 func (j *job) modelFile(_ context.Context, at spec.Text) (*spec.Node, spec.Diagnostics) {
 	file := path.Clean(at.Value)
-	if path.IsAbs(at.Value) || file == ".." || strings.HasPrefix(file, "../") {
+	if leadsOut(at.Value) {
 		return nil, spec.Diagnostics{at.Errorf(0, "path", "%s leads out of the app's folder", at.Value)}
 	}
 	if !j.src.exists(file) {
@@ -75,21 +105,54 @@ func (j *job) modelFile(_ context.Context, at spec.Text) (*spec.Node, spec.Diagn
 // modelOf finds the model that an agent names: one of models, else
 // provider/model, else a model of Gemini's. It is nil when the agent names
 // none, or names one whose settings are wrong.
-func (j *job) modelOf(_ context.Context, name spec.Text) model.LLM {
+func (j *job) modelOf(ctx context.Context, name spec.Text) model.LLM {
 	if j.loader.opts.Model != nil {
 		return j.loader.opts.Model
 	}
 	if name.Value == "" {
 		return nil
 	}
-	if _, ok := j.doc.Models[name.Value]; ok {
+	if _, ok := j.names.models[name.Value]; ok {
 		return j.models[name.Value]
 	}
-	gemini := strings.TrimPrefix(name.Value, "gemini/")
-	if !geminiName.MatchString(gemini) {
+	if m, ok := j.models[name.Value]; ok {
+		return m
+	}
+	m := j.modelNamed(ctx, name)
+	if m != nil {
+		m = j.loader.opts.Wrap(m)
+		j.models[name.Value] = m
+	}
+	return m
+}
+
+// modelNamed builds a model that is not under models: by its provider and its
+// name, or by its name alone.
+func (j *job) modelNamed(ctx context.Context, name spec.Text) model.LLM {
+	vendor, rest, qualified := strings.Cut(name.Value, "/")
+	if kind, ok := j.loader.providers.Lookup(vendor); ok && qualified && rest != "" {
+		return j.modelOfProvider(ctx, kind, name, rest)
+	}
+	if !geminiName.MatchString(name.Value) {
 		j.doubtModel(name)
 	}
-	return j.gemini(gemini)
+	return j.gemini(name.Value)
+}
+
+// modelOfProvider builds a model that has no settings but its name.
+func (j *job) modelOfProvider(ctx context.Context, kind spec.Kind[provider.Env, model.LLM], name spec.Text, rest string) model.LLM {
+	plan, ds := kind.Decode(name.Mapping("model", rest))
+	if ds.HasErrors() {
+		j.report(name.Errorf(0, "model", "the provider %s needs more than a name", kind.Name).
+			WithHint("write its settings under models: of app.yaml, and name it here"))
+		return nil
+	}
+	m, err := plan.Build(ctx, j.providerEnv())
+	if err != nil {
+		j.report(name.Errorf(0, "model", "%s", err))
+		return nil
+	}
+	return m
 }
 
 // doubtModel tells of a name that is none of the app's models and does not look
@@ -99,7 +162,7 @@ func (j *job) doubtModel(name spec.Text) {
 		return // what is wrong is told already
 	}
 	vendor, _, qualified := strings.Cut(name.Value, "/")
-	near := spec.Suggest(name.Value, slices.Collect(maps.Keys(j.doc.Models)))
+	near := spec.Suggest(name.Value, slices.Collect(maps.Keys(j.names.models)))
 	switch {
 	case qualified:
 		j.report(name.Errorf(0, "model", "there is no provider %s", vendor).
@@ -112,13 +175,8 @@ func (j *job) doubtModel(name spec.Text) {
 }
 
 func (j *job) gemini(name string) model.LLM {
-	if m, ok := j.models["gemini/"+name]; ok {
-		return m
-	}
 	env := j.providerEnv()
-	m := j.loader.opts.Wrap(provider.NewGemini(name, &provider.GeminiOptions{Lookup: env.Lookup, HTTP: env.HTTP, Logger: env.Logger}))
-	j.models["gemini/"+name] = m
-	return m
+	return provider.NewGemini(name, &provider.GeminiOptions{Lookup: env.Lookup, HTTP: env.HTTP, Logger: env.Logger})
 }
 
 // defaultModel serves agents with no model of their own and none above.
@@ -126,5 +184,10 @@ func (j *job) defaultModel() model.LLM {
 	if j.loader.opts.Model != nil {
 		return j.loader.opts.Model
 	}
-	return j.gemini(DefaultModel)
+	if m, ok := j.models[DefaultModel]; ok {
+		return m
+	}
+	m := j.loader.opts.Wrap(j.gemini(DefaultModel))
+	j.models[DefaultModel] = m
+	return m
 }

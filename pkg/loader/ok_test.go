@@ -26,7 +26,8 @@ func load(t testing.TB, dir string, opts *loader.Options) *runtime.App {
 func TestApps(t *testing.T) {
 	for name, archive := range archives(t, "ok") {
 		t.Run(name, func(t *testing.T) {
-			app := load(t, unpack(t, archive), &loader.Options{Env: environment})
+			dir := unpack(t, archive)
+			app := load(t, dir, options(dir))
 			_, agents, ok := strings.Cut(string(archive.Comment), "# agents: ")
 			if !ok {
 				t.Fatal("the prose does not name the agents")
@@ -34,7 +35,8 @@ func TestApps(t *testing.T) {
 			if diff := cmp.Diff(strings.Fields(agents), app.AgentNames()); diff != "" {
 				t.Errorf("AgentNames (-want +got):\n%s", diff)
 			}
-			if again := load(t, unpack(t, archive), &loader.Options{Env: environment}); again.Revision != app.Revision {
+			dir = unpack(t, archive)
+			if again := load(t, dir, options(dir)); again.Revision != app.Revision {
 				t.Errorf("the same files are revision %s, then %s", app.Revision, again.Revision)
 			}
 		})
@@ -45,12 +47,16 @@ func TestApps(t *testing.T) {
 // that do not.
 func TestRevision(t *testing.T) {
 	const (
-		agent  = "name: a\ninstruction: Say ${env:GREETING:-Hello}\nmodel: m"
-		doc    = "models: {m: {provider: scripted, script: s.yaml}}"
+		agent  = "name: a\ninstruction: Say ${env:GREETING:-Hello}\nmodel: m\ndescription: ${file:d.md}"
+		doc    = "models: {m: {provider: scripted, script: s.yaml}, n: {provider: gemini, model: gemini-x, api_key: \"${secret:KEY}\"}}"
 		script = "- text: hi"
 	)
 	files := func(agent, doc, script string) map[string]string {
-		return map[string]string{"root_agent.yaml": agent, "app.yaml": doc, "s.yaml": script}
+		return map[string]string{"root_agent.yaml": agent, "app.yaml": doc, "s.yaml": script, "d.md": "Says."}
+	}
+	with := func(files map[string]string, name, content string) map[string]string {
+		files[name] = content
+		return files
 	}
 	for _, tt := range []struct {
 		name  string
@@ -60,13 +66,15 @@ func TestRevision(t *testing.T) {
 	}{
 		{"nothing", files(agent, doc, script), nil, true},
 		{"a variable that is not read", files(agent, doc, script), map[string]string{"OTHER": "x"}, true},
-		{"a file that is not read", map[string]string{"root_agent.yaml": agent, "app.yaml": doc, "s.yaml": script, "README.md": "x"}, nil, true},
+		{"a file that is not read", with(files(agent, doc, script), "README.md", "x"), nil, true},
 		{"a variable", files(agent, doc, script), map[string]string{"GREETING": "Hi"}, false},
 		{"a variable set to its default", files(agent, doc, script), map[string]string{"GREETING": "Hello"}, false},
 		{"an empty variable", files(agent, doc, script), map[string]string{"GREETING": ""}, false},
 		{"the agent", files(agent+"\n# more", doc, script), nil, false},
 		{"app.yaml", files(agent, doc+"\n", script), nil, false},
 		{"the script", files(agent, doc, script+"!"), nil, false},
+		{"a secret", files(agent, doc, script), map[string]string{"KEY": "other"}, false},
+		{"a text", with(files(agent, doc, script), "d.md", "other"), nil, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			before := revision(t, files(agent, doc, script), nil)
@@ -85,6 +93,9 @@ func revision(t *testing.T, files, env map[string]string) string {
 	}
 	lookup := func(name string) (string, bool) {
 		v, ok := env[name]
+		if !ok && name == "KEY" {
+			return "the key", true
+		}
 		return v, ok
 	}
 	return load(t, dir, &loader.Options{Env: lookup}).Revision

@@ -33,30 +33,30 @@ type Named struct {
 // those of [Loader.Check].
 func (l *Loader) Outline(ctx context.Context, dir string) (*Outline, spec.Diagnostics) {
 	var o *Outline
-	app, _, ds := l.load(ctx, dir, func(j *job, ctx context.Context, root *placed) *Suite {
+	got := l.load(ctx, dir, func(j *job, ctx context.Context, root *placed) *Suite {
 		s := j.readTests(ctx, root)
 		o = j.outline(ctx, root)
 		return s
 	})
-	if app != nil {
-		app.Close()
+	if got.app != nil {
+		got.app.Close()
 	}
 	if o == nil {
 		o = &Outline{}
 	}
-	return o, ds
+	return o, got.ds
 }
 
 func (j *job) outline(ctx context.Context, root *placed) *Outline {
 	agents, tools, models := map[string]Named{}, map[string]Named{}, map[string]Named{}
-	for name, d := range j.agents {
-		agents[name] = namedAt(name, d.node)
+	for name, p := range j.names.agents {
+		agents[name] = namedAt(name, p.node)
 	}
-	for name, t := range j.doc.Tools {
-		tools[name] = namedAt(name, t.node)
+	for name, p := range j.names.tools {
+		tools[name] = namedAt(name, p.node)
 	}
-	for name, m := range j.doc.Models {
-		models[name] = namedAt(name, m.node)
+	for name, p := range j.names.models {
+		models[name] = namedAt(name, p.node)
 	}
 	if root != nil {
 		root.each(func(p *placed) {

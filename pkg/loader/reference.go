@@ -65,6 +65,7 @@ func linked() *strings.Replacer {
 	const agent, tool = "[agent](#agents)", "[tool](#tools)"
 	return strings.NewReplacer(
 		"`root_agent` | see below", "`root_agent` | text or "+agent,
+		"`schemas` | mapping of see below", "`schemas` | mapping of schema",
 		"`models` | mapping of see below", "`models` | mapping of [model](#models)",
 		"`agents` | mapping of see below", "`agents` | mapping of "+agent,
 		"`tools` | mapping of see below", "`tools` | mapping of "+tool,

@@ -20,11 +20,15 @@ type job struct {
 	src    *source
 	ds     spec.Diagnostics
 
-	doc document
+	doc     document
+	appNode *spec.Node // app.yaml with its overlay; nil when there is none
+	// partKeys are the keys of the parts that agents' files declare.
+	partKeys []*spec.Node
 	// appBroken says that app.yaml could not be read whole: what it would name
 	// is not known.
 	appBroken bool
-	agents    map[string]declared
+	names     registry
+	included  map[string]bool
 	placed    int
 	models    map[string]model.LLM
 	plugins   []*runtime.Plugin
@@ -39,7 +43,7 @@ type job struct {
 
 func newJob(l *Loader, src *source) *job {
 	return &job{
-		loader: l, src: src, agents: map[string]declared{}, models: map[string]model.LLM{},
+		loader: l, src: src, names: newRegistry(), included: map[string]bool{}, models: map[string]model.LLM{},
 		used: map[*spec.Node]bool{}, shared: map[*spec.Node]*placedTool{},
 	}
 }
@@ -49,19 +53,7 @@ func (j *job) report(ds ...spec.Diagnostic) { j.ds = append(j.ds, ds...) }
 // run is the whole load. It returns an app only when nothing stands in the way,
 // and the tree as far as it is known.
 func (j *job) run(ctx context.Context) (*runtime.App, *placed) {
-	j.report(j.loader.checkAppName(j.src)...)
-	if j.src.exists(appFile) {
-		j.readAppFile()
-	}
-	j.buildModels(ctx)
-	j.buildPlugins(ctx)
-	root := j.resolveRoot(ctx)
-	j.checkUnused(ctx)
-	j.checkCaching(root)
-	j.resolveCompaction(ctx, root)
-	j.checkCode(root, nil)
-	j.checkState(root)
-	j.checkResumable(root)
+	root := j.resolve(ctx)
 	if root == nil || j.ds.HasErrors() {
 		j.close()
 		return nil, root
@@ -69,13 +61,40 @@ func (j *job) run(ctx context.Context) (*runtime.App, *placed) {
 	return j.compile(ctx, root), root
 }
 
+// resolve reads and checks everything, and returns the tree of agents as far as
+// it is known.
+func (j *job) resolve(ctx context.Context) *placed {
+	j.report(j.loader.checkAppName(j.src)...)
+	if j.src.exists(appFile) || j.src.hasOverlay(j.loader.opts.Overlay) {
+		j.readAppFile()
+	}
+	n, t := j.rootNode()
+	j.buildModels(ctx)
+	j.buildPlugins(ctx)
+	j.checkDefaults()
+	j.checkSchemas()
+	var root *placed
+	if n != nil {
+		root = j.resolveAgent(ctx, n, t)
+	}
+	j.checkUnused(ctx)
+	j.checkCaching(root)
+	j.resolveCompaction(ctx, root)
+	j.checkCode(root, nil)
+	j.checkState(root)
+	j.checkResumable(root)
+	j.checkSecrets()
+	return root
+}
+
 func (j *job) readAppFile() {
-	n, ds := j.src.document(appFile)
+	n, ds := j.src.appDocument(j.loader.opts.Overlay)
 	j.report(ds...)
 	j.appBroken = n == nil || ds.HasErrors()
 	if n == nil {
 		return
 	}
+	j.appNode = n
 	ds = spec.Decode(n, &j.doc)
 	j.cacheAt = n.Get("context_cache_config")
 	if j.doc.ContextCache != nil && !ds.HasErrors() {
@@ -91,33 +110,16 @@ func (j *job) readAppFile() {
 		d.Hint = "leave name out, or rename the folder"
 		j.report(d)
 	}
-	j.declare(j.doc.Agents, appFile)
+	j.includeAll(j.doc.Include, appFile)
+	j.declareParts(&j.doc.Parts, part{file: appFile})
 }
 
-// declared is a named agent and the file that it stands in.
-type declared struct {
-	node *spec.Node
-	file string
-}
-
-// declare makes named agents known. Names belong to the whole app.
-func (j *job) declare(agents map[string]agentNode, file string) {
-	for _, name := range slices.Sorted(maps.Keys(agents)) {
-		n := agents[name].node
-		if old, taken := j.agents[name]; taken {
-			if old.node.Pos != n.Pos {
-				j.report(n.Errorf("clash", "the agent %s is there already, at %s", name, old.node.Pos))
-			}
-			continue
-		}
-		j.agents[name] = declared{n, file}
-	}
-}
-
-func (j *job) resolveRoot(ctx context.Context) *placed {
+// rootNode reads the root agent and declares the parts that its file brings.
+// It is nil when there is none.
+func (j *job) rootNode() (*spec.Node, trail) {
 	ref := j.doc.RootAgent
 	if ref != nil && ref.inline != nil {
-		return j.resolveAgent(ctx, ref.inline, trail{file: appFile})
+		return ref.inline, trail{file: appFile}
 	}
 	file := agentFile
 	if ref != nil && ref.file.Value != "" {
@@ -125,16 +127,16 @@ func (j *job) resolveRoot(ctx context.Context) *placed {
 	}
 	if ref != nil && !j.src.exists(file) {
 		j.report(ref.file.Errorf(0, "file", "there is no file %s in the app's folder", file))
-		return nil
+		return nil, trail{}
 	}
 	if ref == nil && !j.src.exists(file) {
 		j.report(spec.Diagnostic{
 			Pos: spec.Pos{File: j.src.display(appFile)}, Rule: "required",
 			Message: "the app has no agent", Hint: "write a root_agent.yaml beside app.yaml, or the agent under root_agent:",
 		})
-		return nil
+		return nil, trail{}
 	}
-	return j.resolveFile(ctx, file, trail{})
+	return j.agentFile(file, trail{}, true)
 }
 
 // trail is the way from the root to an agent: the file it stands in, and what
@@ -144,40 +146,33 @@ type trail struct {
 	passed []string
 }
 
+func (t trail) has(mark string) bool { return slices.Contains(t.passed, mark) }
+
 func (t trail) into(file, mark string) trail {
 	return trail{file: file, passed: append(slices.Clone(t.passed), mark)}
 }
 
-func (j *job) resolveFile(ctx context.Context, file string, t trail) *placed {
+// agentFile reads a file with an agent, and declares what else is in it. The
+// node is nil when the file holds no agent.
+func (j *job) agentFile(file string, t trail, root bool) (*spec.Node, trail) {
 	n, ds := j.src.document(file)
 	j.report(ds...)
 	if n == nil {
-		return nil
+		return nil, t
 	}
 	if n.Kind != spec.Mapping {
 		j.report(n.Errorf("type", "the file holds no agent: an agent is a mapping with a name"))
-		return nil
+		return nil, t
 	}
-	return j.resolveAgent(ctx, j.takeAgents(n, file), t.into(file, file))
+	return j.takeParts(n, file, root), t.into(file, file)
 }
 
-// takeAgents declares the named agents that a file brings, and returns the
-// file's own agent without them.
-func (j *job) takeAgents(n *spec.Node, file string) *spec.Node {
-	named := n.Get("agents")
-	if named == nil || n.Get("agent_class") == nil && n.Get("name") == nil {
-		return n
+func (j *job) resolveFile(ctx context.Context, file string, t trail) *placed {
+	n, t := j.agentFile(file, t, false)
+	if n == nil {
+		return nil
 	}
-	var c struct {
-		Agents map[string]agentNode `yaml:"agents"`
-	}
-	rest := *n
-	rest.Entries = slices.DeleteFunc(slices.Clone(n.Entries), func(e spec.Entry) bool { return e.Key.Value == "agents" })
-	only := *n
-	only.Entries = slices.DeleteFunc(slices.Clone(n.Entries), func(e spec.Entry) bool { return e.Key.Value != "agents" })
-	j.report(spec.Decode(&only, &c)...)
-	j.declare(c.Agents, file)
-	return &rest
+	return j.resolveAgent(ctx, n, t)
 }
 
 // maxAgents bounds an app's tree: agents that use each other twice, level by
@@ -186,11 +181,14 @@ const maxAgents = 10_000
 
 // placed is an agent at its place in the tree, checked and not yet built.
 type placed struct {
-	plan  spec.Plan[runtime.AgentEnv, runtime.Agent]
-	name  string
-	subs  []*placed
-	tools []*placedTool
-	model model.LLM
+	plan spec.Plan[runtime.AgentEnv, runtime.Agent]
+	name string
+	// at is the reference that leads to the agent, and nil for the root; base is
+	// its mapping as it was written, with the defaults of its class.
+	at, base *spec.Node
+	subs     []*placed
+	tools    []*placedTool
+	model    model.LLM
 
 	callbacks runtime.Callbacks
 }
@@ -211,12 +209,15 @@ func (j *job) resolveAgent(ctx context.Context, n *spec.Node, t trail) *placed {
 	if !ok {
 		return nil
 	}
+	base := j.withDefaults(n, kind.Name)
+	n = j.effective(base)
 	plan, ds := kind.Decode(n)
 	j.report(ds...)
 	j.report(checkConfig(plan.Config, n)...)
 	j.readFiles(plan.Config)
-	p := &placed{plan: plan, name: j.checkName(n)}
-	p.callbacks, ds = runtime.DecodeCallbacks(n, j.loader.opts.Functions)
+	j.bind(plan.Config)
+	p := &placed{plan: plan, name: j.checkName(n), base: base}
+	p.callbacks, ds = runtime.DecodeCallbacks(n, j.loader.opts.Functions.Callbacks)
 	j.report(ds...)
 	if m, ok := plan.Config.(interface{ ModelName() spec.Text }); ok {
 		p.model = j.modelOf(ctx, m.ModelName())
@@ -224,6 +225,7 @@ func (j *job) resolveAgent(ctx context.Context, n *spec.Node, t trail) *placed {
 	if refs, ok := plan.Config.(interface{ AgentRefs() []*runtime.AgentRef }); ok {
 		for _, ref := range refs.AgentRefs() {
 			if sub := j.resolveRef(ctx, ref, t); sub != nil {
+				sub.at = ref.Node
 				p.subs = append(p.subs, sub)
 			}
 		}
@@ -240,6 +242,15 @@ func (j *job) resolveAgent(ctx context.Context, n *spec.Node, t trail) *placed {
 	}
 	j.checkToolNames(ctx, p)
 	return p
+}
+
+// bind lets a config find the program's functions that it names.
+func (j *job) bind(config any) {
+	if c, ok := config.(interface {
+		Bind(f *runtime.Functions) spec.Diagnostics
+	}); ok {
+		j.report(c.Bind(&j.loader.opts.Functions)...)
+	}
 }
 
 // checkConfig asks a config for the problems that only it can see.
@@ -269,7 +280,7 @@ func (j *job) agentKind(n *spec.Node) (spec.Kind[runtime.AgentEnv, runtime.Agent
 		return kind, true
 	}
 	if strings.Contains(name, ".") {
-		j.report(needsCode(class, "agent class", name))
+		j.report(needsCode(class, "agent class", name, "write the agent with one of the classes "+orNone(j.loader.agentKinds.Names())))
 	} else {
 		j.report(unknown(class, "agent class %s", name, j.loader.agentKinds.Names()))
 	}
@@ -292,16 +303,14 @@ func orNone(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// needsCode words a dotted name that only a program could supply.
-func needsCode(at *spec.Node, what, name string) spec.Diagnostic {
-	return at.Errorf("code", "%s %s is code of another program, which this host does not have", what, name).
-		WithHint("replace it by a tool or an agent written in YAML")
-}
-
 func (j *job) resolveRef(ctx context.Context, ref *runtime.AgentRef, t trail) *placed {
 	switch {
 	case ref.Code.Value != "":
-		j.report(needsCode(ref.Node.Get("code"), "agent", ref.Code.Value))
+		if f, ok := j.function(ref.Code.Value); ok {
+			return j.mappedAgent(ctx, f, ref.Code.Value, t)
+		}
+		j.report(needsCode(ref.Node.Get("code"), "agent", ref.Code.Value,
+			"say what stands in its place under functions: in app.yaml, or write an agent here"))
 	case ref.Use.Value != "":
 		return j.resolveUse(ctx, ref, t)
 	case ref.ConfigPath.Value != "":
@@ -314,34 +323,21 @@ func (j *job) resolveRef(ctx context.Context, ref *runtime.AgentRef, t trail) *p
 
 func (j *job) resolveUse(ctx context.Context, ref *runtime.AgentRef, t trail) *placed {
 	name := ref.Use.Value
-	d, ok := j.agents[name]
+	d, ok := j.names.agents[name]
 	if !ok && j.appBroken {
 		return nil // it may well be in what could not be read
 	}
 	if !ok {
-		j.report(unknown(ref.Node.Get("use"), "agent %s under agents", name, slices.Sorted(maps.Keys(j.agents))))
+		j.report(unknown(ref.Node.Get("use"), "agent %s under agents", name, slices.Sorted(maps.Keys(j.names.agents))))
 		return nil
 	}
 	mark := "use " + name
-	if slices.Contains(t.passed, mark) {
+	if t.has(mark) {
 		j.report(ref.Use.Errorf(0, "cycle", "agent %s stands below itself: %s", name, circle(t.passed, mark)))
 		return nil
 	}
 	j.used[d.node] = true
 	return j.resolveAgent(ctx, named(d.node, name), t.into(d.file, mark))
-}
-
-// named gives an agent of agents: the name of its key when it has none.
-func named(n *spec.Node, name string) *spec.Node {
-	if n.Kind != spec.Mapping || n.Get("name") != nil {
-		return n
-	}
-	key, value := *n, *n
-	key.Kind, key.Tag, key.Value, key.Entries = spec.Scalar, "!!str", "name", nil
-	value.Kind, value.Tag, value.Value, value.Entries = spec.Scalar, "!!str", name, nil
-	with := *n
-	with.Entries = append([]spec.Entry{{Key: &key, Value: &value}}, n.Entries...)
-	return &with
 }
 
 // resolvePath follows config_path. As in ADK, a path is relative to the file
@@ -354,11 +350,11 @@ func (j *job) resolvePath(ctx context.Context, ref *runtime.AgentRef, t trail) *
 		return nil
 	}
 	rel := path.Clean(strings.TrimPrefix(given, "./"))
-	if path.IsAbs(given) || strings.Contains(given, "\\") || rel == ".." || strings.HasPrefix(rel, "../") {
+	if leadsOut(given) {
 		return fail("path", "config_path %s leads out of the folder of this file", given)
 	}
 	file := path.Join(path.Dir(t.file), rel)
-	if slices.Contains(t.passed, file) {
+	if t.has(file) {
 		return fail("cycle", "agent file %s stands below itself: %s", given, circle(t.passed, file))
 	}
 	if !j.src.exists(file) {
@@ -370,31 +366,4 @@ func (j *job) resolvePath(ctx context.Context, ref *runtime.AgentRef, t trail) *
 func circle(passed []string, back string) string {
 	from := slices.Index(passed, back)
 	return strings.Join(append(slices.Clone(passed[from:]), back), " → ")
-}
-
-// checkUnused looks at named agents and tools that nothing uses: their problems
-// are problems too.
-func (j *job) checkUnused(ctx context.Context) {
-	// Whoever uses it may stand in what is wrong.
-	sure := !j.ds.HasErrors()
-	for _, name := range slices.Sorted(maps.Keys(j.agents)) {
-		d := j.agents[name]
-		if j.used[d.node] {
-			continue
-		}
-		if sure {
-			j.report(d.node.Warnf("unused", "agent %s is used nowhere", name))
-		}
-		j.resolveAgent(ctx, named(d.node, name), trail{file: d.file, passed: []string{"use " + name}})
-	}
-	for _, name := range slices.Sorted(maps.Keys(j.doc.Tools)) {
-		n := j.doc.Tools[name].node
-		if j.used[n] {
-			continue
-		}
-		if sure {
-			j.report(n.Warnf("unused", "tool %s is used nowhere", name))
-		}
-		j.declaredTool(ctx, n, trail{})
-	}
 }

@@ -2,6 +2,7 @@ package loader
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -13,9 +14,9 @@ import (
 )
 
 // SchemaNames are the documents that have a JSON Schema: app is app.yaml,
-// agent is an agent's file, script is a script of the scripted model, test is a
-// file of tests.
-func SchemaNames() []string { return []string{"app", "agent", "script", "test"} }
+// agent is an agent's file, parts is a file that others include, script is a
+// script of the scripted model, test is a file of tests.
+func SchemaNames() []string { return []string{"app", "agent", "parts", "script", "test"} }
 
 // Schema is the JSON Schema of a document, for editors. It is made of the same
 // fields that the loader decodes.
@@ -28,6 +29,9 @@ func (l *Loader) Schema(name string) (map[string]any, error) {
 	case "agent":
 		l.define(&set)
 		return set.Document(set.Ref("agent")), nil
+	case "parts":
+		l.define(&set)
+		return set.Document(set.Object(reflect.TypeFor[parts]())), nil
 	case "script":
 		return set.Document(map[string]any{"type": "array", "items": set.Of(reflect.TypeFor[provider.ScriptEntry]())}), nil
 	case "test":
@@ -95,10 +99,8 @@ func (l *Loader) agentSchemas(set *spec.SchemaSet, named bool) []any {
 			required, _ := a["required"].([]any)
 			a["required"] = without(required, "name")
 		} else {
-			a["properties"].(map[string]any)["agents"] = map[string]any{
-				"type": "object", "additionalProperties": set.Ref("named_agent"),
-				"description": "At the top of a file: agents by name, for {use: NAME}.",
-			}
+			parts := set.Object(reflect.TypeFor[rootParts]())["properties"].(map[string]any)
+			maps.Copy(a["properties"].(map[string]any), parts)
 		}
 		all = append(all, described(a, k.Doc))
 	}

@@ -61,19 +61,28 @@ func isApp(dir string) bool {
 // source reads one app's files and environment, and remembers what it read:
 // the app's revision is the hash of all of it.
 type source struct {
-	name string // the app's
-	dir  string
-	root *os.Root
+	name   string // the app's
+	dir    string // as it was given
+	folder string // its absolute path
+	root   *os.Root
+	// beside is the folder above it, once something there was asked for.
+	beside *os.Root
 	// shown is how the folder is called in messages.
 	shown  string
 	env    func(string) (string, bool)
 	dotenv map[string]string
-	read   map[string][]byte
+	// secrets is the folder whose files are secrets; "" is none.
+	secrets string
 	// open reads files as an editor has them, by their full paths.
-	open func(path string) ([]byte, bool)
-	// documents are the YAML files that were read.
+	open  func(path string) ([]byte, bool)
+	read  map[string][]byte
+	asked map[string]string
+	// documents are the YAML files that were read, each for itself; roots are
+	// what they were put together to, and outside the files that do not stand in
+	// the app's folder.
 	documents map[string]*spec.Node
-	asked     map[string]string
+	roots     []*spec.Node
+	outside   []string
 }
 
 func openSource(dir string, opts *Options) (*source, error) {
@@ -86,9 +95,9 @@ func openSource(dir string, opts *Options) (*source, error) {
 		return nil, err
 	}
 	s := &source{
-		name: filepath.Base(full), dir: dir, root: root, shown: filepath.ToSlash(filepath.Clean(dir)), env: opts.Env, open: opts.Open,
-		documents: map[string]*spec.Node{},
-		read:      map[string][]byte{}, asked: map[string]string{},
+		name: filepath.Base(full), dir: dir, folder: full, root: root, shown: filepath.ToSlash(filepath.Clean(dir)),
+		env: opts.Env, secrets: opts.Secrets, open: opts.Open,
+		documents: map[string]*spec.Node{}, read: map[string][]byte{}, asked: map[string]string{},
 	}
 	s.dotenv, err = s.readDotenv()
 	if err != nil {
@@ -98,25 +107,66 @@ func openSource(dir string, opts *Options) (*source, error) {
 	return s, nil
 }
 
-func (s *source) close() { s.root.Close() }
+func (s *source) close() {
+	s.root.Close()
+	if s.beside != nil {
+		s.beside.Close()
+	}
+}
+
+// dependOn remembers a file elsewhere, there or not: when it changes, so may the
+// app.
+func (s *source) dependOn(file string) {
+	if !slices.Contains(s.outside, file) {
+		s.outside = append(s.outside, file)
+	}
+}
+
+// at is the folder that a file is read from, and its name there: the app's, or
+// for a file that apps share the one above it.
+func (s *source) at(file string) (*os.Root, string, error) {
+	if !leadsOut(file) {
+		return s.root, file, nil
+	}
+	if !isBeside(file) {
+		return nil, "", fs.ErrNotExist
+	}
+	s.dependOn(filepath.Join(filepath.Dir(s.folder), path.Base(file)))
+	if s.beside == nil {
+		beside, err := os.OpenRoot(filepath.Dir(s.folder))
+		if err != nil {
+			return nil, "", err
+		}
+		s.beside = beside
+	}
+	return s.beside, path.Base(file), nil
+}
 
 // display is the path of a file as messages show it.
 func (s *source) display(file string) string { return path.Join(s.shown, file) }
 
 func (s *source) exists(file string) bool {
-	info, err := s.root.Stat(file)
+	root, name, err := s.at(file)
+	if err != nil {
+		return false
+	}
+	info, err := root.Stat(name)
 	return err == nil && info.Mode().IsRegular()
 }
 
 // bytes reads a file of the app.
 func (s *source) bytes(file string) ([]byte, error) {
+	root, name, err := s.at(file)
+	if err != nil {
+		return nil, err
+	}
 	if s.open != nil {
 		if b, ok := s.open(filepath.Join(s.dir, filepath.FromSlash(file))); ok {
 			s.read[file] = b
 			return b, nil
 		}
 	}
-	f, err := s.root.Open(file)
+	f, err := root.Open(name)
 	if err != nil {
 		return nil, err
 	}
@@ -136,18 +186,58 @@ func (s *source) bytes(file string) ([]byte, error) {
 	return b, nil
 }
 
-// document reads a YAML file of the app, with its ${env:…} filled in.
+// OverlayFile is the name of the file that is laid over app.yaml for the
+// environment of that name.
+func OverlayFile(env string) string { return "app." + env + ".yaml" }
+
+// appDocument reads app.yaml with its overlay, or the one of them that is there.
+// What the overlay takes away is not looked at: it may name variables that only
+// other environments have.
+func (s *source) appDocument(overlay string) (*spec.Node, spec.Diagnostics) {
+	if !s.hasOverlay(overlay) {
+		return s.document(appFile)
+	}
+	patch, ds := s.parse(OverlayFile(overlay))
+	if ds.HasErrors() {
+		return nil, ds
+	}
+	var base *spec.Node
+	if s.exists(appFile) {
+		var more spec.Diagnostics
+		base, more = s.parse(appFile)
+		if ds = append(ds, more...); ds.HasErrors() {
+			return nil, ds
+		}
+	}
+	if patch.Kind != spec.Mapping && !patch.IsNull() {
+		return nil, append(ds, patch.Errorf("type", "an overlay is a mapping: what it says is laid over app.yaml"))
+	}
+	if base == nil || !patch.IsNull() {
+		base = spec.Patch(base, patch)
+	}
+	return base, append(ds, s.fill(base)...)
+}
+
+func (s *source) hasOverlay(name string) bool { return name != "" && s.exists(OverlayFile(name)) }
+
+// document reads a YAML file of the app, with its references filled in.
 func (s *source) document(file string) (*spec.Node, spec.Diagnostics) {
+	n, ds := s.parse(file)
+	if n == nil || ds.HasErrors() {
+		return nil, ds
+	}
+	return n, append(ds, s.fill(n)...)
+}
+
+// parse reads a YAML file of the app as it stands there.
+func (s *source) parse(file string) (*spec.Node, spec.Diagnostics) {
 	b, err := s.bytes(file)
 	if err != nil {
 		return nil, spec.Diagnostics{{Pos: spec.Pos{File: s.display(file)}, Rule: "file", Message: "cannot read the file: " + plain(err)}}
 	}
 	n, ds := spec.Parse(s.display(file), b)
 	s.documents[file] = n
-	if n == nil || ds.HasErrors() {
-		return nil, ds
-	}
-	return n, append(ds, spec.Interpolate(n, s.value)...)
+	return n, ds
 }
 
 // plain is an error without the call and the path that os puts in front.
@@ -162,34 +252,6 @@ func plain(err error) string {
 	return err.Error()
 }
 
-func (s *source) value(kind, name string) (string, bool) {
-	if kind != "env" {
-		return "", false
-	}
-	return s.lookup(name)
-}
-
-// peek reads a variable of the environment, or of .env where that has none. It
-// serves models long after the load, for their keys.
-func (s *source) peek(name string) (string, bool) {
-	if v, ok := s.env(name); ok {
-		return v, true
-	}
-	v, ok := s.dotenv[name]
-	return v, ok
-}
-
-// lookup is peek for values that become part of the app.
-func (s *source) lookup(name string) (string, bool) {
-	v, ok := s.peek(name)
-	if ok {
-		s.asked[name] = "=" + v
-	} else {
-		s.asked[name] = ""
-	}
-	return v, ok
-}
-
 // revision is the hash of every file and every value that was read.
 func (s *source) revision() string {
 	h := sha256.New()
@@ -197,37 +259,7 @@ func (s *source) revision() string {
 		fmt.Fprintf(h, "file %q %x\n", file, sha256.Sum256(s.read[file]))
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.asked)) {
-		fmt.Fprintf(h, "env %q %x\n", name, sha256.Sum256([]byte(s.asked[name])))
+		fmt.Fprintf(h, "%q %x\n", name, sha256.Sum256([]byte(s.asked[name])))
 	}
 	return hex.EncodeToString(h.Sum(nil))[:16]
-}
-
-// readDotenv reads the .env beside the app: NAME=value lines, with comments,
-// quotes and a leading export.
-func (s *source) readDotenv() (map[string]string, error) {
-	b, err := s.bytes(".env")
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("reading %s: %w", s.display(".env"), err)
-	}
-	vars := map[string]string{}
-	for line := range strings.Lines(string(b)) {
-		line = strings.TrimPrefix(strings.TrimSpace(line), "export ")
-		name, value, ok := strings.Cut(line, "=")
-		if !ok || strings.HasPrefix(line, "#") {
-			continue
-		}
-		vars[strings.TrimSpace(name)] = unquote(strings.TrimSpace(value))
-	}
-	return vars, nil
-}
-
-func unquote(v string) string {
-	if len(v) >= 2 && (v[0] == '"' || v[0] == '\'') && v[len(v)-1] == v[0] {
-		return v[1 : len(v)-1]
-	}
-	v, _, _ = strings.Cut(v, " #")
-	return strings.TrimSpace(v)
 }

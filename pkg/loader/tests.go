@@ -35,14 +35,11 @@ type Suite struct {
 // Suite reads the tests of a folder's app. The problems are those of the app
 // and of its tests; with an error among them there is no suite.
 func (l *Loader) Suite(ctx context.Context, dir string) (*Suite, spec.Diagnostics) {
-	app, suite, ds := l.load(ctx, dir, (*job).readTests)
-	if app != nil {
-		app.Close()
+	got := l.load(ctx, dir, (*job).readTests)
+	if got.app != nil {
+		got.app.Close()
 	}
-	if ds.HasErrors() {
-		return nil, ds
-	}
-	return suite, ds
+	return got.suite, got.ds
 }
 
 // Decode checks a text as a file of the suite's tests.

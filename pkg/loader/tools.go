@@ -42,19 +42,19 @@ func (j *job) resolveTool(ctx context.Context, ref *runtime.ToolRef, t trail) []
 
 func (j *job) useTool(ctx context.Context, ref *runtime.ToolRef, t trail) []*placedTool {
 	name := ref.Use.Value
-	n, ok := j.doc.Tools[name]
+	n, ok := j.names.tools[name]
 	if !ok && j.appBroken {
 		return nil
 	}
 	if !ok {
-		j.report(unknown(ref.Node.Get("use"), "tool %s under tools in app.yaml", name, slices.Sorted(maps.Keys(j.doc.Tools))))
+		j.report(unknown(ref.Node.Get("use"), "tool %s under tools in app.yaml", name, slices.Sorted(maps.Keys(j.names.tools))))
 		return nil
 	}
 	j.used[n.node] = true
 	if pt, built := j.shared[n.node]; built {
 		return []*placedTool{{set: pt.set, kind: pt.kind}}
 	}
-	found := j.declaredTool(ctx, n.node, t)
+	found := j.declaredTool(ctx, n, t)
 	// A tool that calls an agent is another one at each place.
 	if len(found) == 1 && found[0].set != nil {
 		j.shared[n.node] = found[0]
@@ -62,8 +62,9 @@ func (j *job) useTool(ctx context.Context, ref *runtime.ToolRef, t trail) []*pla
 	return found
 }
 
-// declaredTool is a tool under tools: in app.yaml.
-func (j *job) declaredTool(ctx context.Context, n *spec.Node, t trail) []*placedTool {
+// declaredTool is a tool under tools:.
+func (j *job) declaredTool(ctx context.Context, p part, t trail) []*placedTool {
+	n := p.node
 	if n.Kind != spec.Mapping {
 		return nil // told already, when app.yaml was decoded
 	}
@@ -73,24 +74,53 @@ func (j *job) declaredTool(ctx context.Context, n *spec.Node, t trail) []*placed
 		j.report(inner.Use.Errorf(0, "use", "a tool under tools: cannot be the use of another"))
 		return nil
 	}
-	return j.resolveTool(ctx, &inner, trail{file: appFile, passed: t.passed})
+	return j.resolveTool(ctx, &inner, trail{file: p.file, passed: t.passed})
 }
 
 // namedTool is a tool by ADK's name.
 func (j *job) namedTool(ctx context.Context, ref *runtime.ToolRef, t trail) []*placedTool {
 	name := ref.Name.Value
+	if own, ok := j.loader.opts.Functions.Tools[name]; ok {
+		return j.programTool(ref, own)
+	}
 	if kind, ok := j.loader.agentTools.Lookup(name); ok && name == "AgentTool" {
 		return j.agentTool(ctx, kind, argsOf(ref), t)
 	}
 	if kind, ok := j.loader.builtins.Lookup(name); ok {
 		return j.buildTool(ctx, kind, argsOf(ref))
 	}
+	if f, ok := j.function(name); ok {
+		return j.mappedTool(ctx, f, name, t)
+	}
 	if strings.Contains(name, ".") {
-		j.report(needsCode(ref.Node.Get("name"), "tool", name))
+		j.report(needsCode(ref.Node.Get("name"), "tool", name,
+			"say what stands in its place under functions: in app.yaml, write a tool here, or register a Go function of this name"))
 		return nil
 	}
 	j.report(unknownTool(ref, j.loader.builtins.Names()))
 	return nil
+}
+
+// programTool is a tool that the program has under this name. It is built, so
+// there is nothing to set.
+func (j *job) programTool(ref *runtime.ToolRef, t tool.Tool) []*placedTool {
+	if !ref.Args.IsNull() {
+		j.report(ref.Args.Errorf("tool", "tool %s is one of this program, which built it: it takes no args", ref.Name.Value))
+		return nil
+	}
+	set := tool.One(t)
+	if _, agent := t.(*runtime.AgentTool); !agent {
+		set = j.wrapped(set)
+	}
+	return []*placedTool{{set: set}}
+}
+
+// wrapped is a set with what the loader puts around tools.
+func (j *job) wrapped(set tool.Set) tool.Set {
+	if wrap := j.loader.opts.WrapTool; wrap != nil {
+		return wrappedSet{set, wrap}
+	}
+	return set
 }
 
 func unknownTool(ref *runtime.ToolRef, builtins []string) spec.Diagnostic {
@@ -130,9 +160,7 @@ func (j *job) kindTool(ctx context.Context, ref *runtime.ToolRef, t trail) []*pl
 	if kind, ok := j.loader.toolKinds.Lookup(name); ok {
 		found := j.buildTool(ctx, kind, ref.Config)
 		for _, t := range found {
-			if wrap := j.loader.opts.WrapTool; wrap != nil {
-				t.set = wrappedSet{t.set, wrap}
-			}
+			t.set = j.wrapped(t.set)
 		}
 		return found
 	}
@@ -141,6 +169,7 @@ func (j *job) kindTool(ctx context.Context, ref *runtime.ToolRef, t trail) []*pl
 }
 
 func (j *job) buildTool(ctx context.Context, kind spec.Kind[tool.Env, tool.Set], n *spec.Node) []*placedTool {
+	n = j.withSchema(n, "params")
 	plan, ds := kind.Decode(n)
 	ds = append(ds, checkConfig(plan.Config, n)...)
 	j.report(ds...)
@@ -166,7 +195,9 @@ func (j *job) agentTool(ctx context.Context, kind spec.Kind[runtime.AgentToolEnv
 	pt := &placedTool{plan: plan, kind: kind.Name}
 	if refs, ok := plan.Config.(interface{ AgentRefs() []*runtime.AgentRef }); ok {
 		for _, ref := range refs.AgentRefs() {
-			pt.agent = j.resolveRef(ctx, ref, t)
+			if pt.agent = j.resolveRef(ctx, ref, t); pt.agent != nil {
+				pt.agent.at = ref.Node
+			}
 		}
 	}
 	if pt.agent == nil {

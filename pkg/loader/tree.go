@@ -54,6 +54,18 @@ func (t *tree) hash(dir string, now time.Time) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), err
 }
 
+// hashFiles is the hash of files elsewhere, such as shared ones and secrets; one
+// that is not there has none.
+func hashFiles(files []string) string {
+	h := sha256.New()
+	for _, file := range files {
+		if b, err := os.ReadFile(file); err == nil {
+			fmt.Fprintf(h, "%q %x\n", file, sha256.Sum256(b))
+		}
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
 func (t *tree) look(path string, info fs.FileInfo, now time.Time) (mark, error) {
 	m := mark{size: info.Size(), modified: info.ModTime(), id: info, read: now}
 	old, known := t.marks[path]

@@ -79,9 +79,10 @@ type Status struct {
 type watched struct {
 	dir     string
 	tree    tree
-	loaded  string // the content that was loaded last
-	pending string // the content seen at the last look, not loaded yet
-	gone    bool   // the folder was missing at the last look
+	loaded  string   // the content that was loaded last
+	pending string   // the content seen at the last look, not loaded yet
+	gone    bool     // the folder was missing at the last look
+	outside []string // files elsewhere that the app was loaded from
 }
 
 // NewWatch makes a watch over folders: folders of apps, or apps themselves.
@@ -214,6 +215,8 @@ func (w *Watch) miss(name string, atOnce bool) (again bool) {
 
 func (w *Watch) compare(ctx context.Context, name string, a *watched, atOnce bool) (again bool) {
 	hash, err := a.tree.hash(a.dir, time.Now())
+	folder := hash
+	hash += hashFiles(a.outside)
 	switch {
 	case err != nil:
 		w.opts.Logger.Warn("cannot read an app's folder: what was loaded serves on", "app", name, "error", err)
@@ -226,13 +229,17 @@ func (w *Watch) compare(ctx context.Context, name string, a *watched, atOnce boo
 		return true
 	}
 	a.loaded, a.pending = hash, ""
+	before := a.outside
 	w.load(ctx, name, a)
+	if !slices.Equal(before, a.outside) {
+		a.loaded = folder + hashFiles(a.outside)
+	}
 	return false
 }
 
 // load builds an app and swaps it in, or keeps the one that serves.
 func (w *Watch) load(ctx context.Context, name string, a *watched) {
-	app, ds := w.admit(ctx, a.dir)
+	app, ds := w.admit(ctx, a)
 	old, _ := w.Status(name)
 	s := Status{App: name, Dir: a.dir, Revision: old.Revision, OK: app != nil, Diagnostics: ds, Loaded: w.opts.Clock()}
 	switch {
@@ -255,12 +262,14 @@ func (w *Watch) load(ctx context.Context, name string, a *watched) {
 
 // admit loads an app and puts it before the gate. It is nil when it must not
 // serve.
-func (w *Watch) admit(ctx context.Context, dir string) (*runtime.App, spec.Diagnostics) {
-	app, ds := w.loader.Load(ctx, dir)
+func (w *Watch) admit(ctx context.Context, a *watched) (*runtime.App, spec.Diagnostics) {
+	got := w.loader.load(ctx, a.dir, nil)
+	app, ds := got.app, got.ds
+	a.outside = got.outside
 	if app == nil {
 		return nil, ds
 	}
-	ds = append(ds, w.opts.Gate(ctx, dir, app)...)
+	ds = append(ds, w.opts.Gate(ctx, a.dir, app)...)
 	ds.Sort()
 	if ds.HasErrors() {
 		app.Close()

@@ -8,6 +8,7 @@ import (
 	"context"
 	"iter"
 	"maps"
+	"time"
 
 	"google.golang.org/genai"
 )
@@ -84,6 +85,8 @@ type Origin struct {
 	Turn int
 	// State reads the session's state; nil reads nothing.
 	State func(key string) (any, bool)
+	// Now is the host's clock; nil where there is none.
+	Now func() time.Time
 }
 
 // A Response is an answer of a model, whole or partial. Inside an event it is

@@ -18,6 +18,8 @@ func FuzzStream(f *testing.F) {
 		"", "\n", ": x\n\n", "data: {}\n\n", "data: null\n\n", "data: []\n\n", "data: 7", "data: {\"error\":{\"code\":503}}\n\n", "{\"error\":7}\n",
 		"data: {\"candidates\":[{\"content\":{\"role\":\"model\",\"parts\":[{\"text\":\"a\"}]},\"finishReason\":\"STOP\"}]}\r\n\r\n",
 		"data: {\"candidates\":[{\"content\":{\"parts\":[null,{\"functionCall\":{\"name\":\"f\",\"args\":{\"a\":1}}}]}}]}\n\ndata: {\"usageMetadata\":{}}\n\n",
+		"data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\ndata: [DONE]\n\n", "data: {\"choices\":[null]}\n\n",
+		"data: {\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":0,\"function\":{\"name\":\"f\",\"arguments\":\"{}\"}}]},\"finish_reason\":\"stop\"}]}\n\n",
 		"data: {\"candidates\":[null]}\n\n", "data: {\"promptFeedback\":{\"blockReason\":\"SAFETY\"}}\n\n",
 	} {
 		f.Add([]byte(seed))
@@ -31,6 +33,7 @@ func FuzzStream(f *testing.F) {
 	models := []model.LLM{
 		provider.NewGemini("m", vertex),
 		provider.NewGemini("m", &provider.GeminiOptions{APIKey: "k", Lookup: lookup(nil), HTTP: client, Retry: vertex.Retry}),
+		provider.NewOpenAI("m", &provider.OpenAIOptions{BaseURL: "http://fake/v1", Lookup: lookup(nil), HTTP: client, Retry: vertex.Retry}),
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		body = b

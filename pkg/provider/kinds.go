@@ -1,9 +1,9 @@
-// Package provider holds the language models that a document may name: gemini
-// and scripted. Each is a kind with a config struct ([Kinds]) and a constructor
-// for Go callers ([NewGemini], [NewScripted]). All of them are a [model.LLM];
+// Package provider holds the language models that a document may name: gemini,
+// openai_compatible and scripted. Each is a kind with a config struct ([Kinds])
+// and a constructor for Go callers ([NewGemini], [NewOpenAI], [NewScripted]). All of them are a [model.LLM];
 // one test suite says what that means.
 //
-// Building a model does no network I/O: gemini connects at its first call, and
+// Building a model does no network I/O: gemini and openai_compatible connect at their calls, and
 // scripted reads and checks its script. So a check of an app builds its models
 // too, and finds every problem that has a place.
 package provider
@@ -42,6 +42,7 @@ type Env struct {
 func Kinds() spec.Kinds[Env, model.LLM] {
 	return spec.Kinds[Env, model.LLM]{
 		spec.NewKind("gemini", "Gemini, through the Gemini API or Vertex AI.", buildGemini),
+		spec.NewKind("openai_compatible", "Any server that has OpenAI's chat completions: OpenAI, and those on your own machine.", buildOpenAI),
 		spec.NewKind("scripted", "Answers from a script: no network, no key.", buildScripted),
 	}
 }

@@ -49,6 +49,9 @@ func TestKinds(t *testing.T) {
 	tests := []struct{ name, src, want string }{
 		{"gemini without a key", "{provider: gemini, model: gemini-x, retry: {codes: [429, 503], attempts: 4}}", "gemini-x"},
 		{"gemini elsewhere", "{provider: gemini, model: gemini-x, base_url: 'http://127.0.0.1:1', api_key: k}", "gemini-x"},
+		{"openai elsewhere", "{provider: openai_compatible, model: qwen, base_url: 'http://127.0.0.1:1/v1', headers: {X-Key: k}, fallback: [a]}", "qwen"},
+		{"openai", "{provider: openai_compatible, model: gpt-x}", "gpt-x"},
+		{"scripted that is asked again", "{provider: scripted, script: demo.yaml, retry: {attempts: 2}}", "scripted"},
 		{"scripted", "{provider: scripted, script: demo.yaml}", "scripted"},
 		{"scripted with a name", "{provider: scripted, script: demo.yaml, model: demo}", "demo"},
 	}
@@ -82,6 +85,14 @@ func TestKindsProblems(t *testing.T) {
 			[]string{
 				"app.yaml:1:46: 200 is no status of a failure: use 400 to 599 [value]",
 				"app.yaml:1:67: attempts must be at least 1, which is no retry [value]",
+			},
+		},
+		{
+			"openai", "{provider: openai_compatible, base_url: x, retry: {attempts: 0}}", files,
+			[]string{
+				`app.yaml:1:1: missing field "model" [required]`,
+				"app.yaml:1:41: base_url must be an address such as https://example.com [value]",
+				"app.yaml:1:62: attempts must be at least 1, which is no retry [value]",
 			},
 		},
 		{"no script", "{provider: scripted}", files, []string{`app.yaml:1:1: missing field "script" [required]`}},

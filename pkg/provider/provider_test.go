@@ -36,7 +36,7 @@ type subject struct {
 }
 
 func subjects() []subject {
-	return []subject{{"gemini", geminiSubject}, {"scripted", scriptedSubject}}
+	return []subject{{"gemini", geminiSubject}, {"openai", openAISubject}, {"scripted", scriptedSubject}}
 }
 
 func geminiSubject(t *testing.T, s scenario) model.LLM {

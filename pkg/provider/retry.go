@@ -81,7 +81,7 @@ func (r *retrying) MixesToolsAndSchema() bool {
 func (r *retrying) Generate(ctx context.Context, req *model.Request) iter.Seq2[*model.Response, error] {
 	return func(yield func(*model.Response, error) bool) {
 		for attempt := 1; ; attempt++ {
-			started, err := r.try(ctx, req, yield)
+			started, err := pass(ctx, r.LLM, req, yield)
 			if err == nil {
 				return
 			}
@@ -100,10 +100,10 @@ func (r *retrying) Generate(ctx context.Context, req *model.Request) iter.Seq2[*
 	}
 }
 
-// try passes one call through, but for its error. It says whether any response
-// was passed on.
-func (r *retrying) try(ctx context.Context, req *model.Request, yield func(*model.Response, error) bool) (started bool, err error) {
-	for resp, err := range r.LLM.Generate(ctx, req) {
+// pass passes one call of llm through, but for its error. It says whether any
+// response was passed on.
+func pass(ctx context.Context, llm model.LLM, req *model.Request, yield func(*model.Response, error) bool) (started bool, err error) {
+	for resp, err := range llm.Generate(ctx, req) {
 		if err != nil {
 			return started, err
 		}

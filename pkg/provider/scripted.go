@@ -18,7 +18,21 @@ type scriptedConfig struct {
 	Provider string    `yaml:"provider" doc:"scripted."`
 	Script   spec.Text `yaml:"script" required:"true" doc:"The file with the script, such as demo.script.yaml."`
 	Model    string    `yaml:"model" default:"scripted" doc:"The name that the model goes by."`
+
+	Retry    *retryConfig `yaml:"retry" doc:"When to ask again after a failed call; without it, never."`
+	Fallback []spec.Text  `yaml:"fallback" doc:"Models of the app that are asked, in this order, when this one fails."`
 }
+
+// Check reports what the fields alone do not say.
+func (c *scriptedConfig) Check(n *spec.Node) spec.Diagnostics {
+	if c.Retry == nil {
+		return nil
+	}
+	return c.Retry.check(n.Get("retry"))
+}
+
+// Fallbacks returns the models that are asked when this one fails.
+func (c *scriptedConfig) Fallbacks() []spec.Text { return c.Fallback }
 
 func buildScripted(ctx context.Context, env Env, c *scriptedConfig) (model.LLM, error) {
 	if env.File == nil {
@@ -32,7 +46,11 @@ func buildScripted(ctx context.Context, env Env, c *scriptedConfig) (model.LLM, 
 	if err := ds.Err(); err != nil {
 		return nil, err
 	}
-	return NewScripted(script, &ScriptedOptions{Name: cmp.Or(c.Model, env.Name), Wait: env.Wait}), nil
+	llm := NewScripted(script, &ScriptedOptions{Name: cmp.Or(c.Model, env.Name), Wait: env.Wait})
+	if c.Retry != nil {
+		llm = Retry(llm, c.Retry.options(env))
+	}
+	return llm, nil
 }
 
 // ScriptedOptions are those of [NewScripted].

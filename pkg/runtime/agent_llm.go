@@ -33,7 +33,7 @@ type llmConfig struct {
 	GlobalInstruction spec.Text      `yaml:"global_instruction" doc:"On the root agent: told to every agent of the tree, first of all."`
 	Tools             []ToolRef      `yaml:"tools" doc:"What the agent may call."`
 
-	CodeExecutor CodeExecutor `yaml:"code_executor" enum:"built_in" doc:"Lets the model write code and have it run: built_in is Gemini's own sandbox. Nothing runs on this host."`
+	CodeExecutor codeConfig `yaml:"code_executor" doc:"Lets the model write code and have it run: by built_in, Gemini's own sandbox, by expr, or by an executor of the program."`
 
 	Planner plannerConfig `yaml:"planner" doc:"Has the model think before it acts: plan_react, or built_in with a thinking_config."`
 
@@ -63,6 +63,17 @@ func (c *llmConfig) ToolRefs() []*ToolRef {
 		refs[i] = &c.Tools[i]
 	}
 	return refs
+}
+
+// Bind finds what the agent names of the program's functions.
+func (c *llmConfig) Bind(f *Functions) spec.Diagnostics { return c.CodeExecutor.bind(f) }
+
+// BuiltInCode is where the agent asks for the model's own sandbox, or nil.
+func (c *llmConfig) BuiltInCode(n *spec.Node) *spec.Node {
+	if x := c.CodeExecutor.execution; x == nil || x.runs() {
+		return nil
+	}
+	return n.Get("code_executor")
 }
 
 // ModelName returns the model that the agent names; its Value is empty when
@@ -130,7 +141,7 @@ func newLLM(_ context.Context, env AgentEnv, c *llmConfig) (Agent, error) {
 		DisallowTransferToParent: c.DisallowTransferToParent,
 		DisallowTransferToPeers:  c.DisallowTransferToPeers,
 		GenerateContentConfig:    c.GenerateContentConfig,
-		CodeExecutor:             c.CodeExecutor,
+		Code:                     c.CodeExecutor.execution,
 		Planner:                  c.Planner.planner,
 	}
 	opts.InstructionProvider = provider
@@ -155,8 +166,8 @@ type LLMOptions struct {
 	StaticInstruction *genai.Content
 	Tools             []tool.Tool
 	SubAgents         []Agent
-	// CodeExecutor is empty for no code.
-	CodeExecutor CodeExecutor
+	// Code is nil when the model's code is text like any other.
+	Code *CodeExecution
 	// Planner is nil for none.
 	Planner *Planner
 	// OutputKey is the state key that keeps the text of the final answer.
@@ -189,11 +200,13 @@ func NewLLM(name string, opts *LLMOptions) *LLMAgent {
 	if opts == nil {
 		opts = &LLMOptions{}
 	}
-	return &LLMAgent{
+	a := &LLMAgent{
 		Base:     Base{AgentName: name, AgentDescription: opts.Description, Children: opts.SubAgents, Callbacks: opts.Callbacks},
 		opts:     *opts,
 		identity: identity(name, opts.Description),
 	}
+	a.opts.Code = opts.Code.settled()
+	return a
 }
 
 // Run takes steps until one ends with a final event.

@@ -13,7 +13,7 @@ import (
 // configurable_workflow.go; adk-python has it in samples only).
 type workflowConfig struct {
 	Common         CommonConfig  `yaml:",inline"`
-	Edges          workflowEdges `yaml:"edges" required:"true" doc:"Chains of nodes, each a list: START, files of agents, names under agents, and at the end {route: node}, or {route: EXPR, to: {value: node}}."`
+	Edges          workflowEdges `yaml:"edges" required:"true" doc:"Chains of nodes, each a list: START, files of agents, names under agents, agents written out, and at the end {route: node}, or {route: EXPR, to: {value: node}}."`
 	MaxConcurrency int           `yaml:"max_concurrency" doc:"How many nodes run at the same time; zero is no limit."`
 }
 

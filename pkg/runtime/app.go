@@ -129,6 +129,7 @@ type node struct {
 	llm          model.LLM
 	transferable bool
 	tools        *toolbox
+	code         codeWords
 	targets      []*node
 	// transferText tells whom the agent may hand over to, behind what else the
 	// system instruction says of the agent's own tools.
@@ -187,8 +188,18 @@ func (a *App) furnish(n *node) error {
 			return err
 		}
 		n.tools = newToolbox(tools)
-		n.tools.offered = l.opts.CodeExecutor.offered(n.tools.offered)
+		n.tools.offered, n.code = l.opts.Code.offered(n.tools.offered), l.opts.Code.words()
 		n.system = a.standing(n, l)
+	}
+	if t, ok := n.agent.(*ToolNode); ok {
+		tools, err := a.placeTools(n, []tool.Tool{t.tool})
+		if err != nil {
+			return err
+		}
+		n.tools = newToolbox(tools)
+		if n.tools.byName[t.tool.Declaration().Name] == nil {
+			return fmt.Errorf("node %s cannot call %s: only models use it", t.AgentName, t.tool.Declaration().Name)
+		}
 	}
 	for _, c := range n.children {
 		if err := a.furnish(c); err != nil {

@@ -76,6 +76,10 @@ type Moment struct {
 	Artifacts tool.Artifacts
 	// Memories of the session's user, to which a callback may add the session.
 	Memories tool.Memories
+	// Event is the last that the agent, or one below it, said in this run: what
+	// callbacks after an agent are asked about. It is nil elsewhere, and where
+	// nothing was said.
+	Event *session.Event
 }
 
 func (inv *Invocation) newMoment(actions *session.Actions) *Moment {

@@ -2,11 +2,29 @@ package runtime
 
 import (
 	"context"
+	"slices"
 
 	"google.golang.org/genai"
 
 	"agenthost/pkg/session"
 )
+
+// afterAgent is the name of the callbacks that are asked about what was said.
+const afterAgent = "after_agent"
+
+// lastSaid is the last event of this run that the agent, or one below it, said;
+// nil when there is none.
+func (inv *Invocation) lastSaid() *session.Event {
+	for _, ev := range slices.Backward(inv.run.sess.Events()) {
+		switch {
+		case ev.InvocationID != inv.run.id || ev.Author == session.UserAuthor:
+			return nil
+		case ev.Content != nil && onBranch(ev.Branch, inv.branch) && inv.node.find(ev.Author) != nil:
+			return ev
+		}
+	}
+	return nil
+}
 
 // runHooked is an agent's run between its callbacks (adk-python
 // agents/base_agent.py run_async).
@@ -19,7 +37,7 @@ func (inv *Invocation) runHooked(ctx context.Context, yield func(*session.Event,
 	if !inv.play(ctx, yield) {
 		return false
 	}
-	_, ok = inv.askAround(ctx, "after_agent", h.afterAgent, yield)
+	_, ok = inv.askAround(ctx, afterAgent, h.afterAgent, yield)
 	return ok
 }
 
@@ -32,6 +50,9 @@ func (inv *Invocation) askAround(ctx context.Context, hook string, list []owned[
 	}
 	actions := &session.Actions{}
 	m := inv.newMoment(actions)
+	if hook == afterAgent {
+		m.Event = inv.lastSaid()
+	}
 	content, err := firstAnswer(ctx, inv, hook, list, func(f AgentFunc) (*genai.Content, error) { return f(ctx, m) })
 	if err != nil {
 		told, _ := asHookFailure(err)

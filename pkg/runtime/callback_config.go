@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"agenthost/pkg/spec"
 	"agenthost/pkg/template"
@@ -21,9 +22,15 @@ type llmCallbackLists struct {
 	BeforeModel  callbackList `yaml:"before_model_callbacks" doc:"Asked before the model: respond and deny answer in its place, set, fail."`
 	AfterModel   callbackList `yaml:"after_model_callbacks" doc:"Asked about each answer of the model, pieces of streams too: replace changes its text, respond the whole answer, set, fail."`
 	OnModelError callbackList `yaml:"on_model_error_callbacks" doc:"Asked when the model fails: respond answers in its place, set, fail."`
-	BeforeTool   callbackList `yaml:"before_tool_callbacks" doc:"Asked before a tool: respond and deny answer in its place, set, fail."`
-	AfterTool    callbackList `yaml:"after_tool_callbacks" doc:"Asked about the answer of a tool: replace and respond change it, set, fail."`
-	OnToolError  callbackList `yaml:"on_tool_error_callbacks" doc:"Asked when a tool fails or is not there: respond answers in its place, set, fail."`
+
+	Tools toolCallbackLists `yaml:",inline"`
+}
+
+// toolCallbackLists are those of agents that call tools.
+type toolCallbackLists struct {
+	BeforeTool  callbackList `yaml:"before_tool_callbacks" doc:"Asked before a tool: respond and deny answer in its place, confirm asks a person first, set, fail."`
+	AfterTool   callbackList `yaml:"after_tool_callbacks" doc:"Asked about the answer of a tool: replace and respond change it, set, fail."`
+	OnToolError callbackList `yaml:"on_tool_error_callbacks" doc:"Asked when a tool fails or is not there: respond answers in its place, set, fail."`
 }
 
 // callbackList stands for a list that [DecodeCallbacks] reads.
@@ -44,6 +51,7 @@ type CallbackConfig struct {
 	When    spec.Expr            `yaml:"when" doc:"The rule counts when this is true; without it always."`
 	Respond *spec.Node           `yaml:"respond" doc:"Answers with a text with placeholders; for tools also a mapping with such texts."`
 	Deny    spec.Text            `yaml:"deny" doc:"Refuses with a text: a tool answers {error: text}; the answer in a model's place has the errorCode DENIED."`
+	Confirm spec.Text            `yaml:"confirm" doc:"Has a person approve the call of a tool, who is shown this text."`
 	Replace spec.Expr            `yaml:"replace" doc:"Puts the value of an expression in the place of the model's text, whose thoughts are left out, or of the tool's answer; null leaves it."`
 	Emit    spec.Text            `yaml:"emit" doc:"Says a text in an event more."`
 	Set     map[string]spec.Expr `yaml:"set" doc:"State keys to write, each with its expression; null removes the key. Later callbacks are asked too."`
@@ -61,10 +69,12 @@ type hookSpec struct {
 
 // hookSpecs are the moments at which an agent's callbacks are asked.
 func hookSpecs() []hookSpec {
-	call := template.Env{"name": "", "args": map[string]any{}}
+	args := map[string]any{}
+	call := template.Env{"name": "", "args": args}
+	said := template.Env{"event": template.Env{"id": "", "author": "", "branch": "", "text": "", "error_code": ""}}
 	return []hookSpec{
 		{"before_agent", []string{"respond", "set", "fail"}, nil, func(c Callbacks) Callbacks { return Callbacks{BeforeAgent: c.BeforeAgent} }},
-		{"after_agent", []string{"emit", "set", "fail"}, nil, func(c Callbacks) Callbacks { return Callbacks{AfterAgent: c.AfterAgent} }},
+		{"after_agent", []string{"emit", "set", "fail"}, said, func(c Callbacks) Callbacks { return Callbacks{AfterAgent: c.AfterAgent} }},
 		{"before_model", []string{"respond", "deny", "set", "fail"}, nil, func(c Callbacks) Callbacks { return Callbacks{BeforeModel: c.BeforeModel} }},
 		{
 			"after_model",
@@ -78,17 +88,17 @@ func hookSpecs() []hookSpec {
 			template.Env{"error": template.Env{"code": "", "message": ""}},
 			func(c Callbacks) Callbacks { return Callbacks{OnModelError: c.OnModelError} },
 		},
-		{"before_tool", []string{"respond", "deny", "set", "fail"}, template.Env{"tool": call}, func(c Callbacks) Callbacks { return Callbacks{BeforeTool: c.BeforeTool} }},
+		{"before_tool", []string{"respond", "deny", "confirm", "set", "fail"}, template.Env{"tool": call, "args": args}, func(c Callbacks) Callbacks { return Callbacks{BeforeTool: c.BeforeTool} }},
 		{
 			"after_tool",
 			[]string{"respond", "replace", "set", "fail"},
-			template.Env{"tool": call, "response": map[string]any{}},
+			template.Env{"tool": call, "args": args, "response": map[string]any{}},
 			func(c Callbacks) Callbacks { return Callbacks{AfterTool: c.AfterTool} },
 		},
 		{
 			"on_tool_error",
 			[]string{"respond", "set", "fail"},
-			template.Env{"tool": call, "error": template.Env{"message": ""}},
+			template.Env{"tool": call, "args": args, "error": template.Env{"message": ""}},
 			func(c Callbacks) Callbacks { return Callbacks{OnToolError: c.OnToolError} },
 		},
 	}
@@ -159,7 +169,7 @@ func (d *callbackDecoder) named(n *spec.Node, c *CallbackConfig, h hookSpec) Cal
 	found := h.pick(d.functions[c.Name.Value])
 	if found.size() == 0 {
 		diag := c.Name.Errorf(0, "code", "%s callback %s is code of another program, which this host does not have", h.name, c.Name.Value)
-		d.add(diag.WithHint("write it as a rule: when, and one of %s", strings.Join(h.verbs, ", ")))
+		d.add(diag.WithHint("say what stands in its place under functions: in app.yaml, write a rule here (when, and one of %s), or register a Go function of this name", strings.Join(h.verbs, ", ")))
 	}
 	return found
 }
@@ -185,6 +195,8 @@ func (d *callbackDecoder) rule(n *spec.Node, c *CallbackConfig, h hookSpec) *rul
 		d.respond(c.Respond, h, r)
 	case "deny":
 		r.text = d.text(c.Deny, env)
+	case "confirm":
+		r.text = d.text(c.Confirm, env)
 	case "emit":
 		r.text = d.text(c.Emit, env)
 	case "fail":
@@ -219,7 +231,7 @@ func (h hookSpec) environment() template.Env {
 	env := template.Env{
 		"state": map[string]any{}, "user": "", "agent": "",
 		"session":    template.Env{"id": "", "user_id": "", "app": ""},
-		"invocation": template.Env{"id": ""},
+		"invocation": template.Env{"id": ""}, "now": time.Time{},
 	}
 	maps.Copy(env, h.env)
 	return env

@@ -138,7 +138,11 @@ func finder(vars map[string]any, state tool.State) func(path string) (any, bool)
 }
 
 func (r *rule) aroundAgent(ctx context.Context, m *Moment) (*genai.Content, error) {
-	v, err := r.judge(ctx, m.vars(), m.State)
+	vars := m.vars()
+	if ev := m.Event; ev != nil {
+		vars["event"] = map[string]any{"id": ev.ID, "author": ev.Author, "branch": ev.Branch, "text": ev.Text(), "error_code": ev.ErrorCode}
+	}
+	v, err := r.judge(ctx, vars, m.State)
 	if v == nil || err != nil {
 		return nil, err
 	}
@@ -240,7 +244,10 @@ func (r *rule) answerCall(ctx context.Context, call *tool.Call, name string, val
 		"state": call.State, "user": o.User, "agent": o.Agent,
 		"session":    map[string]any{"id": o.SessionID, "user_id": o.UserID, "app": o.App},
 		"invocation": map[string]any{"id": o.InvocationID},
-		"tool":       map[string]any{"name": call.Name, "args": call.Args},
+		"tool":       map[string]any{"name": call.Name, "args": call.Args}, "args": call.Args,
+	}
+	if o.Now != nil {
+		vars["now"] = o.Now()
 	}
 	if name != "" {
 		vars[name] = value
@@ -248,6 +255,9 @@ func (r *rule) answerCall(ctx context.Context, call *tool.Call, name string, val
 	v, err := r.judge(ctx, vars, call.State)
 	if v == nil || err != nil {
 		return nil, err
+	}
+	if r.verb == "confirm" {
+		return askFirst(call, template.String(v)), nil
 	}
 	if r.verb == "deny" {
 		return &tool.Result{Response: map[string]any{"error": v}}, nil
@@ -264,6 +274,6 @@ func (m *Moment) vars() map[string]any {
 	return map[string]any{
 		"state": m.State, "user": r.userText, "agent": m.node.agent.Name(),
 		"session":    map[string]any{"id": r.sess.ID, "user_id": r.sess.User, "app": r.sess.App},
-		"invocation": map[string]any{"id": r.id},
+		"invocation": map[string]any{"id": r.id}, "now": r.host.now(),
 	}
 }

@@ -1,19 +1,27 @@
 package runtime_test
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/genai"
 
 	"agenthost/internal/fakegemini"
 	"agenthost/internal/testenv"
 	"agenthost/pkg/loader"
+	"agenthost/pkg/model"
+	"agenthost/pkg/runtime"
 )
 
-// TestCodeExecutor: the service is told that the model may run code, beside the
+// TestCodeBuiltIn: the service is told that the model may run code, beside the
 // agent's own tools (adk-python code_executors/built_in_code_executor.py).
-func TestCodeExecutor(t *testing.T) {
+func TestCodeBuiltIn(t *testing.T) {
 	fake := fakegemini.New()
 	defer fake.Close()
 	e := testenv.New(t, &testenv.Options{Loader: &loader.Options{
@@ -32,4 +40,134 @@ func TestCodeExecutor(t *testing.T) {
 	if diff := cmp.Diff(want, string(got)); diff != "" {
 		t.Errorf("tools (-want +got):\n%s", diff)
 	}
+}
+
+// executing is a code executor made of a function.
+type executing func(ctx context.Context, m *runtime.Moment, code *runtime.Code) (*runtime.CodeResult, error)
+
+func (f executing) ExecuteCode(ctx context.Context, m *runtime.Moment, code *runtime.Code) (*runtime.CodeResult, error) {
+	return f(ctx, m, code)
+}
+
+// TestCodeExecutor has what an executor may do: whatever it is, the model is
+// told, and the run goes on.
+func TestCodeExecutor(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		run  executing
+		edit func(*runtime.CodeExecution)
+		want string
+	}{
+		{
+			"writes on its error output",
+			func(context.Context, *runtime.Moment, *runtime.Code) (*runtime.CodeResult, error) {
+				return &runtime.CodeResult{Stdout: "half", Stderr: "no such name: x"}, nil
+			},
+			nil, "OUTCOME_FAILED no such name: x",
+		},
+		{
+			"fails",
+			func(context.Context, *runtime.Moment, *runtime.Code) (*runtime.CodeResult, error) {
+				return nil, errors.New("the sandbox is gone")
+			},
+			nil, "OUTCOME_FAILED the sandbox is gone",
+		},
+		{
+			"says nothing",
+			func(context.Context, *runtime.Moment, *runtime.Code) (*runtime.CodeResult, error) { return nil, nil },
+			nil, "OUTCOME_OK Code execution result:\n\n",
+		},
+		{
+			"panics",
+			func(context.Context, *runtime.Moment, *runtime.Code) (*runtime.CodeResult, error) { panic("oh") },
+			nil, "OUTCOME_FAILED the code executor broke down",
+		},
+		{
+			"takes too long",
+			func(ctx context.Context, _ *runtime.Moment, _ *runtime.Code) (*runtime.CodeResult, error) {
+				<-ctx.Done()
+				return nil, ctx.Err()
+			},
+			func(c *runtime.CodeExecution) { c.Timeout = time.Millisecond },
+			"OUTCOME_DEADLINE_EXCEEDED the code did not end within 1ms",
+		},
+		{
+			"says too much",
+			func(context.Context, *runtime.Moment, *runtime.Code) (*runtime.CodeResult, error) {
+				return &runtime.CodeResult{Stdout: strings.Repeat("é", 10)}, nil
+			},
+			func(c *runtime.CodeExecution) { c.MaxOutput = 5 },
+			"OUTCOME_OK Code execution result:\néé\n[cut off here: 16 bytes more]\n",
+		},
+		{
+			"makes files",
+			func(_ context.Context, m *runtime.Moment, _ *runtime.Code) (*runtime.CodeResult, error) {
+				m.State.Set("drawn", true)
+				return &runtime.CodeResult{Files: []*genai.Blob{{DisplayName: "plot.png", MIMEType: "image/png", Data: []byte("p")}}}, nil
+			},
+			nil, "OUTCOME_OK Saved artifacts:\n`plot.png` map[plot.png:0] map[drawn:true]",
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			c := &runtime.CodeExecution{Executor: tt.run}
+			if tt.edit != nil {
+				tt.edit(c)
+			}
+			e := testenv.New(t, nil)
+			deploy(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: answering(coding), Code: c}), nil)
+			if diff := cmp.Diff([]string{tt.want}, codeResults(t, e.Host.Run(t.Context(), say(e.Session(t, "app", "s", nil), "go")))); diff != "" {
+				t.Errorf("results (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestCodeStateful: stateful executions of a session share an id, which no other
+// session has.
+func TestCodeStateful(t *testing.T) {
+	counts := map[string]int{}
+	count := executing(func(_ context.Context, _ *runtime.Moment, code *runtime.Code) (*runtime.CodeResult, error) {
+		counts[code.ExecutionID]++
+		return &runtime.CodeResult{Stdout: fmt.Sprint(counts[code.ExecutionID])}, nil
+	})
+	e := testenv.New(t, nil)
+	deploy(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: answering(coding), Code: &runtime.CodeExecution{Executor: count, Stateful: true}}), nil)
+	one, other := e.Session(t, "app", "one", nil), e.Session(t, "app", "other", nil)
+	for i, key := range []struct {
+		req  *runtime.RunRequest
+		want string
+	}{{say(one, "go"), "1"}, {say(one, "go"), "2"}, {say(other, "go"), "1"}} {
+		want := []string{"OUTCOME_OK Code execution result:\n" + key.want + "\n"}
+		if diff := cmp.Diff(want, codeResults(t, e.Host.Run(t.Context(), key.req))); diff != "" {
+			t.Errorf("run %d (-want +got):\n%s", i, diff)
+		}
+	}
+}
+
+// coding writes code once, then is done.
+func coding(_ context.Context, req *model.Request) (*genai.Content, error) {
+	if strings.Contains(model.TextOf(req.Contents[len(req.Contents)-1]), "tool_output") {
+		return model.ModelText("done"), nil
+	}
+	return model.ModelText("```python\ncompute()\n```"), nil
+}
+
+func codeResults(t *testing.T, events runtime.Events) []string {
+	t.Helper()
+	var results []string
+	for ev, err := range events {
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range ev.Content.Parts {
+			if r := p.CodeExecutionResult; r != nil {
+				told := string(r.Outcome) + " " + r.Output
+				if len(ev.Actions.ArtifactDelta) > 0 {
+					told += fmt.Sprint(" ", ev.Actions.ArtifactDelta, " ", ev.Actions.StateDelta)
+				}
+				results = append(results, told)
+			}
+		}
+	}
+	return results
 }

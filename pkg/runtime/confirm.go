@@ -68,18 +68,25 @@ func checkConfirm(src spec.Expr) spec.Diagnostics {
 // consent stands before a tool that a person may have a say in. A result is
 // the answer in the tool's place; without one, the tool may run.
 func (s *step) consent(ctx context.Context, call *tool.Call, traits tool.Traits) (*tool.Result, error) {
-	if call.Confirmation != nil {
-		if !call.Confirmation.Confirmed {
-			return &tool.Result{Response: map[string]any{"error": rejected}}, nil
+	if call.Confirmation == nil {
+		needed, err := traits.Confirm.NeedsConfirmation(ctx, call)
+		if err != nil || !needed {
+			return nil, err
 		}
-		return nil, nil
 	}
-	needed, err := traits.Confirm.NeedsConfirmation(ctx, call)
-	if err != nil || !needed {
-		return nil, err
+	return askFirst(call, ""), nil
+}
+
+// askFirst has a person approve a call, and is nil once one did.
+func askFirst(call *tool.Call, hint string) *tool.Result {
+	switch {
+	case call.Confirmation == nil:
+		call.RequestConfirmation(hint, nil)
+		return &tool.Result{Response: map[string]any{"error": awaitsConfirmation}}
+	case !call.Confirmation.Confirmed:
+		return &tool.Result{Response: map[string]any{"error": rejected}}
 	}
-	call.RequestConfirmation("", nil)
-	return &tool.Result{Response: map[string]any{"error": awaitsConfirmation}}, nil
+	return nil
 }
 
 // pend settles the answer of a call that asks a person. A tool that failed

@@ -16,7 +16,7 @@ import (
 // function response stands right behind its call. The slice is shared: it is
 // read, never changed.
 func (inv *Invocation) contents(include IncludeContents) ([]*genai.Content, error) {
-	who := viewer{agent: inv.node.agent.Name(), branch: inv.branch, keepIDs: keepsIDs(inv.node.llm)}
+	who := viewer{agent: inv.node.agent.Name(), branch: inv.branch, keepIDs: keepsIDs(inv.node.llm), code: inv.node.code}
 	if include == IncludeNone {
 		v := newView(who)
 		v.extend(currentEvents(inv.run.sess.Events(), v))
@@ -33,47 +33,6 @@ func (inv *Invocation) contents(include IncludeContents) ([]*genai.Content, erro
 		return v
 	})
 	return v.(*view).latest()
-}
-
-// currentEvents are the events of the current turn. A rewind among them may
-// have taken the turn itself back: then it is looked for among what stays. A
-// summary of earlier turns is none of this one's.
-func currentEvents(events []*session.Event, v *view) []*session.Event {
-	turn := events[currentTurn(events, v):]
-	if !slices.ContainsFunc(turn, rewritesPast) {
-		return turn
-	}
-	events = session.WithoutRewound(events)
-	turn = events[currentTurn(events, v):]
-	return slices.DeleteFunc(slices.Clone(turn), func(ev *session.Event) bool {
-		return isCompaction(ev) && ev.Actions.Compaction.EndTimestamp < seconds(turn[0])
-	})
-}
-
-// currentTurn finds where the current turn begins: at the latest event that is
-// the user's or another agent's (_get_current_turn_contents). An answer to a
-// call of the agent itself only continues the turn of the call.
-func currentTurn(events []*session.Event, v *view) int {
-	for i := len(events) - 1; i >= 0; i-- {
-		ev := events[i]
-		if v.visible(ev) && (v.foreign(ev) || ev.Author == session.UserAuthor && !v.answersOwn(ev, events[:i])) {
-			return i
-		}
-	}
-	return len(events)
-}
-
-// answersOwn says whether an event answers a call that the view's agent made
-// in one of the earlier events.
-func (v *view) answersOwn(ev *session.Event, earlier []*session.Event) bool {
-	responses := ev.Responses()
-	if len(responses) == 0 {
-		return false
-	}
-	isCall := func(c *genai.FunctionCall) bool { return c.ID == responses[0].ID }
-	return slices.ContainsFunc(earlier, func(e *session.Event) bool {
-		return e.Author == v.agent && slices.ContainsFunc(e.Calls(), isCall)
-	})
 }
 
 // A view is the contents of one agent on one branch, brought up to date event
@@ -96,6 +55,7 @@ type view struct {
 type viewer struct {
 	agent, branch string
 	keepIDs       bool
+	code          codeWords
 }
 
 // callSite is where a function call stands, and its response behind it.
@@ -197,7 +157,7 @@ func (v *view) addForeign(ev *session.Event) {
 	}
 	if told := presentForeign(ev); told != nil {
 		v.last = lastEvent{}
-		v.push(told)
+		v.push(v.bare(told))
 	}
 }
 

@@ -73,7 +73,7 @@ func TestContentsCorpus(t *testing.T) {
 				events = append(events, ev)
 			}
 			_, keeps := c.Model.(map[string]any)
-			got := generic(t, seenBy(t, viewer{c.Agent, c.Branch, keeps}, IncludeContents(c.IncludeContents), events))
+			got := generic(t, seenBy(t, viewer{agent: c.Agent, branch: c.Branch, keepIDs: keeps}, IncludeContents(c.IncludeContents), events))
 			diff := assertsFail(got, c.Asserts)
 			if want := generic(t, c.Expected); want != nil {
 				diff = cmp.Diff(want, got)

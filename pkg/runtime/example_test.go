@@ -6,6 +6,7 @@ import (
 	"log"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"google.golang.org/genai"
 
@@ -60,6 +61,61 @@ func askVAT(_ context.Context, req *model.Request) (*genai.Content, error) {
 	return &genai.Content{Role: genai.RoleModel, Parts: []*genai.Part{{FunctionCall: call}}}, nil
 }
 
+// An app from a folder, with a tool, a callback and a code executor of the
+// program's own, each by the name that the documents use.
+func Example_functions() {
+	ctx := context.Background()
+	type dice struct{ Sides int }
+	roll, err := tool.FromFunc("roll_die", "Rolls a die.", func(_ context.Context, _ *tool.Call, in dice) (int, error) {
+		return in.Sides - 1, nil
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	bye := func(_ context.Context, m *runtime.Moment) (*genai.Content, error) {
+		if model.TextOf(m.UserContent()) == "bye" {
+			return model.ModelText("Bye."), nil
+		}
+		return nil, nil // no answer: the agent itself runs
+	}
+	app, problems := loader.New(&loader.Options{Functions: runtime.Functions{
+		Tools:         map[string]tool.Tool{"my_pkg.tools.roll_die": roll},
+		Callbacks:     map[string]runtime.Callbacks{"my_pkg.bye": {BeforeAgent: []runtime.AgentFunc{bye}}},
+		CodeExecutors: map[string]runtime.CodeExecutor{"upper": upper{}},
+	}}).Load(ctx, "testdata/examples/dice")
+	if app == nil {
+		log.Fatal(problems)
+	}
+	host, err := runtime.InMemory(app)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer host.Close()
+	for _, said := range []string{"roll", "shout", "bye"} {
+		fmt.Print(outline(host.Run(ctx, &runtime.RunRequest{
+			App: "dice", UserID: "ana", SessionID: "s1", CreateSession: true, Message: model.UserText(said),
+		})))
+	}
+	// Output:
+	// croupier: call roll_die
+	// croupier: roll_die map[result:5]
+	// croupier: A 5!
+	// croupier: code hello
+	// croupier: result Code execution result:
+	// HELLO
+	//
+	// croupier: Said it.
+	// croupier: Bye.
+}
+
+// upper is a code executor for the simplest of languages: a program says
+// itself aloud.
+type upper struct{}
+
+func (upper) ExecuteCode(_ context.Context, _ *runtime.Moment, code *runtime.Code) (*runtime.CodeResult, error) {
+	return &runtime.CodeResult{Stdout: strings.ToUpper(code.Source)}, nil
+}
+
 // An app from a folder.
 func Example_folder() {
 	ctx := context.Background()
@@ -85,16 +141,12 @@ func Example_folder() {
 	if app == nil {
 		log.Fatal(problems)
 	}
-	st, err := store.Open(ctx, "memory:", nil)
+	host, err := runtime.InMemory(app)
 	if err != nil {
 		log.Fatal(err)
 	}
-	host := runtime.NewHost(st, nil)
-	host.Swap(app)
-	if _, err := st.Sessions.Create(ctx, session.Key{App: "hello", User: "ana", ID: "s1"}, nil); err != nil {
-		log.Fatal(err)
-	}
-	fmt.Print(outline(host.Run(ctx, &runtime.RunRequest{App: "hello", UserID: "ana", SessionID: "s1", Message: model.UserText("world")})))
+	defer host.Close()
+	fmt.Print(outline(host.Run(ctx, &runtime.RunRequest{App: "hello", UserID: "ana", SessionID: "s1", CreateSession: true, Message: model.UserText("world")})))
 	// Output:
 	// hello: Hello, world!
 }

@@ -14,7 +14,8 @@ import (
 // A step is one call of an agent's model and the calls that the model makes. An
 // agent takes one after the other.
 type step struct {
-	inv   *Invocation
+	inv *Invocation
+	// agent is nil where a ToolNode calls.
 	agent *LLMAgent
 	to    func(*session.Event, error) bool
 	// decided has what a person said, by the id of the call.
@@ -86,6 +87,9 @@ func (s *step) hear(ctx context.Context, resp *model.Response, err error) bool {
 	}
 	if !says(resp) {
 		return true
+	}
+	if said, code := s.codeIn(resp); said != nil {
+		return s.sayCode(ctx, resp, said, code)
 	}
 	ev := s.event(resp)
 	if !s.say(ev) {

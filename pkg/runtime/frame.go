@@ -148,7 +148,7 @@ func (inv *Invocation) askAfter(ctx context.Context, yield func(*session.Event, 
 	if inv.node.hooks == nil || len(inv.asideEvents(asideAfterAgent)) > 0 {
 		return true
 	}
-	_, ok := inv.aside(asideAfterAgent).askAround(ctx, "after_agent", inv.node.hooks.afterAgent, yield)
+	_, ok := inv.aside(asideAfterAgent).askAround(ctx, afterAgent, inv.node.hooks.afterAgent, yield)
 	return ok
 }
 
@@ -285,11 +285,15 @@ func (rec *record) answered(call string) bool {
 	return false
 }
 
-// modelAnswers counts how often models were asked, as far as events tell.
-func (rec *record) modelAnswers() int {
+// modelAnswers counts how often models were asked, as far as events tell. A call
+// that a ToolNode made is no model's.
+func (rec *record) modelAnswers(app *App) int {
 	n := 0
 	for _, ev := range rec.events {
-		aside := strings.HasSuffix(ev.NodePath, ")") || ev.Actions.SetModelResponse != nil && len(ev.Responses()) == 0
+		if at := app.find(ev.Author); at != nil && at.isNode() {
+			continue
+		}
+		aside := strings.HasSuffix(ev.NodePath, ")") || isCodeResult(ev.Content) || ev.Actions.SetModelResponse != nil && len(ev.Responses()) == 0
 		if !aside && (ev.Content != nil && ev.Content.Role != "user" || ev.ErrorCode != "") {
 			n++
 		}

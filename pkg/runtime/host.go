@@ -64,6 +64,20 @@ func NewHost(st *store.Store, opts *Options) *Host {
 	return h
 }
 
+// InMemory makes a host with apps over a new store in memory: sessions live as
+// long as the host. It is for tests and for programs that keep nothing.
+func InMemory(apps ...*App) (*Host, error) {
+	st, err := store.Open(context.Background(), "memory:", nil)
+	if err != nil {
+		return nil, err
+	}
+	h := NewHost(st, nil)
+	for _, app := range apps {
+		h.Swap(app)
+	}
+	return h, nil
+}
+
 // Store is where the host's sessions and artifacts are kept.
 func (h *Host) Store() *store.Store { return h.store }
 

@@ -21,6 +21,8 @@ type Invocation struct {
 	branch string
 	// frame is nil where the invocation cannot be resumed.
 	frame *frame
+	// input is what the node before gave, in a workflow; nil elsewhere.
+	input *value
 }
 
 // run is what all agents of one invocation share.
@@ -154,7 +156,7 @@ func (inv *Invocation) origin() model.Origin {
 	return model.Origin{
 		App: r.app.Name, Agent: inv.node.agent.Name(),
 		UserID: r.sess.User, SessionID: r.sess.ID, InvocationID: r.id,
-		User: r.userText, Step: r.budget.spent(), Turn: r.turn, State: r.state,
+		User: r.userText, Step: r.budget.spent(), Turn: r.turn, State: r.state, Now: r.host.now,
 	}
 }
 

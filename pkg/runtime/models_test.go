@@ -61,6 +61,8 @@ func telling(_ context.Context, req *model.Request) (*genai.Content, error) {
 			switch {
 			case p.InlineData != nil:
 				fmt.Fprintf(&b, " (file %v)", p.InlineData.Data)
+			case p.ExecutableCode != nil, p.CodeExecutionResult != nil:
+				b.WriteString(" (part of code)")
 			default:
 				// What was told before is told in brief: it holds all of it again.
 				before, _, told := strings.Cut(p.Text, "<")
@@ -146,6 +148,10 @@ func eventOutline(ev *session.Event) string {
 			s += " call " + p.FunctionCall.Name
 		case p.FunctionResponse != nil:
 			s += fmt.Sprint(" ", p.FunctionResponse.Name, " ", p.FunctionResponse.Response)
+		case p.ExecutableCode != nil:
+			s += " code " + p.ExecutableCode.Code
+		case p.CodeExecutionResult != nil:
+			s += " result " + p.CodeExecutionResult.Output
 		default:
 			s += " " + p.Text
 		}

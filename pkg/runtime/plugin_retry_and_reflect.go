@@ -4,13 +4,29 @@ import (
 	"context"
 	"fmt"
 
+	"agenthost/pkg/session"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/tool"
 )
 
 type retryAndReflectConfig struct {
-	MaxRetries int  `yaml:"max_retries" default:"3" doc:"How often in a row a tool may fail in one run before the failure counts."`
-	Throw      bool `yaml:"throw_exception_if_retry_exceeded" default:"true" doc:"Whether a tool that fails once more ends the run; else the model is told not to call it again."`
+	MaxRetries int           `yaml:"max_retries" default:"3" doc:"How often in a row a tool may fail before the failure counts."`
+	Throw      bool          `yaml:"throw_exception_if_retry_exceeded" default:"true" doc:"Whether a tool that fails once more ends the run; else the model is told not to call it again."`
+	Scope      trackingScope `yaml:"tracking_scope" enum:"invocation|global" default:"invocation" doc:"What is counted together: the failures of a tool in one run, or those in all runs of the app."`
+}
+
+// trackingScope says which failures of a tool are in a row.
+type trackingScope string
+
+const trackGlobal trackingScope = "global"
+
+// key is where the failures of a tool are counted.
+func (s trackingScope) key(call *tool.Call) string {
+	prefix := session.TempPrefix
+	if s == trackGlobal {
+		prefix = session.AppPrefix
+	}
+	return prefix + "retry_and_reflect:" + call.Name
 }
 
 // DecodeSpec refuses a negative count.
@@ -23,7 +39,8 @@ func (c *retryAndReflectConfig) DecodeSpec(n *spec.Node) spec.Diagnostics {
 }
 
 // retryAndReflect is ADK's ReflectAndRetryToolPlugin. It counts the failures
-// of each tool under a temp: key of the state, which ends with the run.
+// of each tool in the state: under a temp: key, which ends with the run, or under
+// an app: key, which all sessions on all replicas share.
 type retryAndReflect struct{ retryAndReflectConfig }
 
 func newRetryAndReflect(_ context.Context, _ PluginEnv, c *retryAndReflectConfig) (*Plugin, error) {
@@ -37,10 +54,8 @@ func newRetryAndReflect(_ context.Context, _ PluginEnv, c *retryAndReflectConfig
 // reflectMark is the response_type by which ADK's clients know these answers.
 const reflectMark = "ERROR_HANDLED_BY_REFLECT_AND_RETRY_PLUGIN"
 
-func failuresKey(call *tool.Call) string { return "temp:retry_and_reflect:" + call.Name }
-
 func (p *retryAndReflect) reflect(_ context.Context, _ tool.Tool, call *tool.Call, failure error) (*tool.Result, error) {
-	key := failuresKey(call)
+	key := p.Scope.key(call)
 	v, _ := call.State.Get(key)
 	before, _ := asCount(v)
 	n := before + 1
@@ -68,8 +83,8 @@ func (p *retryAndReflect) reset(_ context.Context, _ tool.Tool, call *tool.Call,
 	if result != nil && result.Response["response_type"] == reflectMark {
 		return nil, nil
 	}
-	if _, failed := call.State.Get(failuresKey(call)); failed {
-		call.State.Set(failuresKey(call), nil)
+	if v, _ := call.State.Get(p.Scope.key(call)); v != nil {
+		call.State.Set(p.Scope.key(call), nil)
 	}
 	return nil, nil
 }

@@ -68,7 +68,7 @@ func (r *run) goOnWith(rec *record, id string, req *RunRequest) error {
 		r.turn = countTurns(r.sess.History)
 	}
 	r.id, r.record = id, rec
-	r.budget.used.Store(int64(rec.modelAnswers()))
+	r.budget.used.Store(int64(rec.modelAnswers(r.app)))
 	return nil
 }
 
@@ -203,6 +203,9 @@ func (s *step) takeUp(ctx context.Context) bool {
 		return false
 	}
 	last := f.past.last()
+	if code := s.openCode(last); code != "" {
+		return s.carryOut(ctx, code)
+	}
 	switch {
 	case last == nil || last.ErrorCode != "":
 		return true

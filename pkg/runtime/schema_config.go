@@ -44,7 +44,7 @@ type writtenSchema interface {
 // decodeSchema reads and compiles. The rule is code for a schema that ADK looks
 // up in Python.
 func decodeSchema(n *spec.Node, into writtenSchema) (*tool.Schema, spec.Diagnostics) {
-	if at := codeRef(n); at != nil {
+	if at := CodeRef(n); at != nil {
 		return nil, spec.Diagnostics{needsFields(at)}
 	}
 	if ds := into.DecodeSpec(n); ds.HasErrors() {
@@ -59,12 +59,12 @@ func decodeSchema(n *spec.Node, into writtenSchema) (*tool.Schema, spec.Diagnost
 
 func needsFields(at *spec.Node) spec.Diagnostic {
 	return at.Errorf("code", "schema %s is code of another program, which this host does not have", at.Value).
-		WithHint("write its fields here, such as {score: integer}, or a JSON Schema")
+		WithHint("say what stands in its place under functions: in app.yaml, or write its fields here, such as {score: integer}, or a JSON Schema")
 }
 
-// codeRef is the dotted name of ADK's CodeRef, or nil: {name: my.module.Class},
+// CodeRef is the dotted name of ADK's CodeRef, or nil: {name: my.module.Class},
 // or the name alone. No type of a short schema has a dot.
-func codeRef(n *spec.Node) *spec.Node {
+func CodeRef(n *spec.Node) *spec.Node {
 	at := n
 	if n.Kind == spec.Mapping {
 		at = n.Get("name")

@@ -87,6 +87,7 @@ func keepsIDs(llm model.LLM) bool {
 
 // bare is a content as the view's model knows it.
 func (v *view) bare(c *genai.Content) *genai.Content {
+	c = v.code.told(c)
 	if v.keepIDs {
 		return c
 	}

@@ -13,7 +13,7 @@ type StateSchemaConfig struct{ Schema *tool.StateSchema }
 // DecodeSpec reads a short schema or a JSON Schema of an object.
 func (s *StateSchemaConfig) DecodeSpec(n *spec.Node) spec.Diagnostics {
 	var written spec.ShortSchema
-	if at := codeRef(n); at != nil {
+	if at := CodeRef(n); at != nil {
 		return spec.Diagnostics{needsFields(at)}
 	}
 	if ds := written.DecodeSpec(n); ds.HasErrors() {

@@ -37,7 +37,11 @@ func compileCondition(e spec.Expr) (*template.Expr, spec.Diagnostics) {
 }
 
 func compileConditionIn(e spec.Expr, env template.Env) (*template.Expr, spec.Diagnostics) {
-	compiled, err := template.CompileBool(e.Value, env)
+	return compileIn(e, env, template.CompileBool)
+}
+
+func compileIn(e spec.Expr, env template.Env, compile func(string, template.Env) (*template.Expr, error)) (*template.Expr, spec.Diagnostics) {
+	compiled, err := compile(e.Value, env)
 	var te *template.Error
 	switch {
 	case errors.As(err, &te):

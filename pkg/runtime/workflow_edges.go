@@ -1,7 +1,6 @@
 package runtime
 
 import (
-	"errors"
 	"path"
 	"slices"
 	"strings"
@@ -29,7 +28,7 @@ type writtenEdge struct {
 
 // SchemaSpec describes the form.
 func (w *workflowEdges) SchemaSpec() map[string]any {
-	target := map[string]any{"type": "string"}
+	target := map[string]any{"anyOf": []any{map[string]any{"type": "string"}, map[string]any{"$ref": "#/$defs/agent"}}}
 	return map[string]any{
 		"title": "list of lists", "type": "array",
 		"items": map[string]any{"type": "array", "items": map[string]any{"anyOf": []any{
@@ -68,10 +67,11 @@ func (w *workflowEdges) chain(n *spec.Node) spec.Diagnostics {
 	var ds spec.Diagnostics
 	last, begun := Start, false
 	for _, item := range n.Items {
+		routes := item.Kind == spec.Mapping && !isWrittenOut(item)
 		switch {
-		case item.Kind == spec.Mapping && !begun:
+		case routes && !begun:
 			ds = append(ds, item.Errorf("edges", "routes stand behind the node that they begin at"))
-		case item.Kind == spec.Mapping:
+		case routes:
 			ds = append(ds, w.routes(last, item)...)
 		case item.Value == "START" && !begun:
 			begun = true
@@ -97,7 +97,7 @@ func (w *workflowEdges) routes(from int, n *spec.Node) spec.Diagnostics {
 		var e spec.Expr
 		ds := e.DecodeSpec(n.Get("route"))
 		if !ds.HasErrors() {
-			by, ds = compileRoute(e)
+			by, ds = compileIn(e, conditionEnv(), template.Compile)
 		}
 		if ds.HasErrors() {
 			return ds
@@ -122,18 +122,6 @@ func (w *workflowEdges) routes(from int, n *spec.Node) spec.Diagnostics {
 	return ds
 }
 
-func compileRoute(e spec.Expr) (*template.Expr, spec.Diagnostics) {
-	compiled, err := template.Compile(e.Value, conditionEnv())
-	var te *template.Error
-	if errors.As(err, &te) {
-		return nil, spec.Diagnostics{e.Errorf(te.Offset, "expression", "%s", te.Msg)}
-	}
-	if err != nil {
-		return nil, spec.Diagnostics{e.Errorf(0, "expression", "%s", err)}
-	}
-	return compiled, nil
-}
-
 // add keeps an edge, once.
 func (w *workflowEdges) add(e Edge, at *spec.Node) spec.Diagnostics {
 	same := func(o writtenEdge) bool { return o.Edge == e }
@@ -155,8 +143,10 @@ func (w *workflowEdges) name(i int) string {
 // is named.
 func (w *workflowEdges) node(n *spec.Node) (int, spec.Diagnostics) {
 	switch {
+	case isWrittenOut(n):
+		return w.writtenOut(n)
 	case n.Kind != spec.Scalar || n.IsNull():
-		return 0, spec.Diagnostics{n.Errorf("type", "a node is START, the file of an agent, or the name of one under agents")}
+		return 0, spec.Diagnostics{n.Errorf("type", "a node is START, the file of an agent, the name of one under agents, or an agent written out with its name")}
 	case n.Value == "START":
 		return 0, spec.Diagnostics{n.Errorf("edges", "no edge leads to START: a workflow begins there once")}
 	}
@@ -172,8 +162,36 @@ func (w *workflowEdges) node(n *spec.Node) (int, spec.Diagnostics) {
 	}
 	ref := &AgentRef{}
 	ds := ref.DecodeSpec(keyed(key, n))
-	w.refs, w.names, w.first = append(w.refs, ref), append(w.names, name), append(w.first, n)
-	return len(w.names) - 1, ds
+	return w.take(name, ref, n), ds
+}
+
+func (w *workflowEdges) take(name string, ref *AgentRef, at *spec.Node) int {
+	w.refs, w.names, w.first = append(w.refs, ref), append(w.names, name), append(w.first, at)
+	return len(w.names) - 1
+}
+
+// isWrittenOut tells an agent from routes: it has a name, and what every agent
+// without a file has besides.
+func isWrittenOut(n *spec.Node) bool {
+	has := func(key string) bool { return n.Get(key) != nil }
+	return n.Kind == spec.Mapping && has("name") && (has("agent_class") || has("instruction") || has("instruction_provider"))
+}
+
+// writtenOut is the place of a node that is written out. Other edges name it.
+func (w *workflowEdges) writtenOut(n *spec.Node) (int, spec.Diagnostics) {
+	name := n.Get("name").Value
+	ref := &AgentRef{}
+	ds := ref.DecodeSpec(n)
+	i := slices.Index(w.names, name)
+	switch {
+	case i < 0:
+		i = w.take(name, ref, n)
+	case w.refs[i].Inline != nil:
+		ds = append(ds, n.Errorf("edges", "the node %s is written out already: name it here", name))
+	default:
+		w.refs[i] = ref
+	}
+	return i, ds
 }
 
 // keyed is the mapping {key: n}, in n's place.

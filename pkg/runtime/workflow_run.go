@@ -2,13 +2,10 @@ package runtime
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"slices"
-	"strings"
 	"sync"
 
-	"agenthost/pkg/model"
 	"agenthost/pkg/session"
 )
 
@@ -45,6 +42,17 @@ func meet(a, b *lane) *lane {
 type task struct {
 	node, nth int
 	lane      *lane
+	// input is what the node before gave; nil for nodes that have no use for it.
+	input *value
+}
+
+// value is what a node gives. A pointer, so that tasks can be compared.
+type value struct{ v any }
+
+// arrived is a node that a join need not wait for any more.
+type arrived struct {
+	lane   *lane
+	output any
 }
 
 // outcome is what the edges of a node may ask for.
@@ -52,6 +60,8 @@ type outcome struct {
 	task
 	route any
 	said  *session.Event
+	// output is what a node gave by itself.
+	output any
 	// paused says that the node waits for somebody.
 	paused bool
 }
@@ -61,7 +71,10 @@ func (o *outcome) note(ev *session.Event) {
 		o.route = ev.Actions.Route
 	}
 	if ev.Content != nil && ev.IsFinal() {
-		o.said = ev
+		o.said, o.output = ev, nil
+	}
+	if ev.Output != nil {
+		o.output = ev.Output
 	}
 }
 
@@ -72,7 +85,7 @@ type walk struct {
 	yield func(*session.Event, error) bool
 	queue []task
 	// joins holds, for each join that waits, the lanes of those that arrived.
-	joins   map[int]map[int]*lane
+	joins   map[int]map[int]arrived
 	running int
 	runs    int
 	// times counts the runs of each node; live are the tasks that have begun
@@ -91,7 +104,7 @@ func (a *Workflow) Run(ctx context.Context, inv *Invocation) Events { return eve
 func (a *Workflow) run(ctx context.Context, inv *Invocation, yield func(*session.Event, error) bool) bool {
 	inner, cancel := context.WithCancel(ctx)
 	w := &walk{
-		Workflow: a, inv: inv, yield: yield, joins: map[int]map[int]*lane{},
+		Workflow: a, inv: inv, yield: yield, joins: map[int]map[int]arrived{},
 		arrivals: make(chan arrival), ended: make(chan *outcome), times: make([]int, len(a.Children)),
 	}
 	defer w.wg.Wait()
@@ -114,7 +127,7 @@ func (w *walk) begin(ctx context.Context) bool {
 		w.yield(nil, err)
 		return false
 	}
-	return restored || w.follow(ctx, &outcome{task: task{node: Start, lane: &lane{branch: w.inv.branch}}})
+	return restored || w.follow(ctx, &outcome{task: task{node: Start, lane: &lane{branch: w.inv.branch}}, output: w.inv.Input()})
 }
 
 // carryOn runs what is to run until nothing is left. It is false when the run
@@ -168,6 +181,10 @@ func (w *walk) launch(ctx context.Context) bool {
 func (w *walk) runTask(ctx context.Context, t task) {
 	o := &outcome{task: t}
 	child := w.inv.enter(w.inv.node.children[t.node], t.lane.branch, t.nth)
+	child.input = t.input
+	if _, join := w.Children[t.node].(*JoinNode); join {
+		o.output = child.Input()
+	}
 	if child.frame != nil {
 		for _, ev := range w.inv.run.record.under(child.frame.path) {
 			o.note(ev)
@@ -202,41 +219,48 @@ func (w *walk) follow(ctx context.Context, o *outcome) bool {
 		}
 		return w.yield(ev, nil)
 	}
+	output := w.outputOf(o)
 	for _, to := range targets {
 		on := o.lane
 		if len(targets) > 1 {
 			on = &lane{branch: w.inv.on(o.lane.branch).subBranch(w.inv.node.children[to]), depth: o.lane.depth + 1, up: o.lane}
 		}
-		w.arrive(o.node, to, on)
+		w.arrive(o.node, to, arrived{on, output})
 	}
 	return !w.inv.Resumable() || w.yield(w.inv.Checkpoint(w.state()), nil)
 }
 
 // line puts a node in line.
-func (w *walk) line(node int, on *lane) {
+func (w *walk) line(node int, on *lane, input any) {
 	w.times[node]++
-	w.queue = append(w.queue, task{node, w.times[node], on})
+	t := task{node: node, nth: w.times[node], lane: on}
+	if _, hears := w.Children[node].(*LLMAgent); !hears {
+		t.input = &value{input}
+	}
+	w.queue = append(w.queue, t)
 }
 
 // arrive puts a node in line; a join only when the last node before it has
 // ended, and on the lane that all of them forked from.
-func (w *walk) arrive(from, to int, on *lane) {
+func (w *walk) arrive(from, to int, a arrived) {
 	if _, ok := w.Children[to].(*JoinNode); !ok {
-		w.line(to, on)
+		w.line(to, a.lane, a.output)
 		return
 	}
 	if w.joins[to] == nil {
-		w.joins[to] = map[int]*lane{}
+		w.joins[to] = map[int]arrived{}
 	}
-	w.joins[to][from] = on
+	w.joins[to][from] = a
 	if len(w.joins[to]) < w.before[to] {
 		return
 	}
-	for _, other := range w.joins[to] {
-		on = meet(on, other)
+	on, outputs := a.lane, map[string]any{}
+	for i, other := range w.joins[to] {
+		on = meet(on, other.lane)
+		outputs[w.nodeName(i)] = other.output
 	}
 	delete(w.joins, to)
-	w.line(to, on)
+	w.line(to, on, outputs)
 }
 
 // tellWaiting tells of the joins that waited in vain.
@@ -262,98 +286,4 @@ func (w *walk) nodeName(i int) string {
 		return "START"
 	}
 	return w.Children[i].Name()
-}
-
-// targets are the nodes that follow: those that always do, and those of the
-// routes that match, or else of the default.
-func (w *walk) targets(ctx context.Context, o *outcome) ([]int, error) {
-	var targets []int
-	add := func(to int) {
-		if !slices.Contains(targets, to) {
-			targets = append(targets, to)
-		}
-	}
-	edges := w.edges[o.node+1]
-	for i, e := range edges {
-		switch {
-		case e.Kind == EdgeAlways:
-			add(e.To)
-			continue
-		case slices.ContainsFunc(edges[:i], func(f Edge) bool { return f.Kind != EdgeAlways && f.By == e.By }):
-			continue // the first edge of an expression stands for all
-		}
-		values, err := w.routesOf(ctx, o, e)
-		if err != nil {
-			return nil, err
-		}
-		for _, to := range chosen(edges, e, values) {
-			add(to)
-		}
-	}
-	return targets, nil
-}
-
-// chosen are the targets of the edges that ask the same as e.
-func chosen(edges []Edge, e Edge, values []string) []int {
-	var matched, fallback []int
-	for _, f := range edges {
-		switch {
-		case f.Kind == EdgeAlways || f.By != e.By:
-		case f.Kind == EdgeDefault:
-			fallback = append(fallback, f.To)
-		case slices.Contains(values, f.Route):
-			matched = append(matched, f.To)
-		}
-	}
-	if len(matched) > 0 {
-		return matched
-	}
-	return fallback
-}
-
-// routesOf is what decides between routes: the value of the edge's expression;
-// else the route that an event of the node set; else what the node said, which
-// is what its output_key keeps, where it has one.
-func (w *walk) routesOf(ctx context.Context, o *outcome, e Edge) ([]string, error) {
-	if e.By != nil {
-		v, err := e.By.Eval(ctx, w.inv.vars())
-		if err != nil {
-			return nil, failf(CodeInvalidRequest, err, "route of workflow %s behind %s: %s", w.AgentName, w.nodeName(o.node), err)
-		}
-		return routeTexts(v), nil
-	}
-	switch {
-	case o.route != nil:
-		return routeTexts(o.route), nil
-	case o.said == nil:
-		return nil, nil
-	}
-	if l, ok := w.Children[o.node].(*LLMAgent); ok {
-		if v, kept := o.said.Actions.StateDelta[l.opts.OutputKey]; kept {
-			return routeTexts(v), nil
-		}
-	}
-	return routeTexts(model.TextOf(o.said.Content)), nil
-}
-
-// routeTexts are the routes that a value stands for: a list for each of its
-// elements, a text without the white space around it, anything else as JSON.
-func routeTexts(v any) []string {
-	switch v := v.(type) {
-	case nil:
-		return nil
-	case string:
-		return []string{strings.TrimSpace(v)}
-	case []any:
-		var all []string
-		for _, e := range v {
-			all = append(all, routeTexts(e)...)
-		}
-		return all
-	}
-	b, err := json.Marshal(v)
-	if err != nil {
-		return nil
-	}
-	return []string{string(b)}
 }

@@ -26,13 +26,18 @@ func (w *walk) state() map[string]any {
 	tasks := []any{}
 	for _, t := range slices.Concat(w.live, w.queue) {
 		nodes[w.nodeName(t.node)] = map[string]any{"status": statusRunning, "runs": w.times[t.node]}
-		tasks = append(tasks, map[string]any{"node": w.nodeName(t.node), "run": t.nth, "lane": lanes.place(t.lane)})
+		one := map[string]any{"node": w.nodeName(t.node), "run": t.nth, "lane": lanes.place(t.lane)}
+		if t.input != nil {
+			one["input"] = t.input.v
+		}
+		tasks = append(tasks, one)
 	}
 	joins := map[string]any{}
 	for _, to := range slices.Sorted(maps.Keys(w.joins)) {
 		arrived := map[string]any{}
 		for _, from := range slices.Sorted(maps.Keys(w.joins[to])) {
-			arrived[w.nodeName(from)] = lanes.place(w.joins[to][from])
+			a := w.joins[to][from]
+			arrived[w.nodeName(from)] = map[string]any{"lane": lanes.place(a.lane), "output": a.output}
 		}
 		joins[w.nodeName(to)] = arrived
 		nodes[w.nodeName(to)] = map[string]any{"status": statusWaiting, "runs": w.times[to]}
@@ -83,16 +88,20 @@ func (w *walk) restore() (bool, error) {
 		}
 	}
 	for to, v := range object(saved["joins"]) {
-		arrived := map[int]*lane{}
+		w.joins[r.node(to)] = map[int]arrived{}
 		for from, at := range object(v) {
-			arrived[r.node(from)] = r.lane(at)
+			a := object(at)
+			w.joins[r.node(to)][r.node(from)] = arrived{r.lane(a["lane"]), a["output"]}
 		}
-		w.joins[r.node(to)] = arrived
 	}
 	for _, v := range list(saved["tasks"]) {
 		t := object(v)
 		name, _ := t["node"].(string)
-		w.queue = append(w.queue, task{r.node(name), number(t["run"]), r.lane(t["lane"])})
+		again := task{node: r.node(name), nth: number(t["run"]), lane: r.lane(t["lane"])}
+		if input, has := t["input"]; has {
+			again.input = &value{input}
+		}
+		w.queue = append(w.queue, again)
 		w.runs--
 	}
 	return true, r.err

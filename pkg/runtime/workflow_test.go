@@ -2,6 +2,7 @@ package runtime_test
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 
@@ -106,5 +107,74 @@ func TestWorkflowStopped(t *testing.T) {
 	key := e.Session(t, "app", "s", nil)
 	if got, want := outline(e.Host.Run(ctx, say(key, "go"))), "error CANCELED: the run was stopped\n"; got != want {
 		t.Errorf("the run was %q, want %q", got, want)
+	}
+}
+
+// TestFunctionNode has what a function of the program may do as a node.
+func TestFunctionNode(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		fn   runtime.NodeFunc
+		want string
+	}{
+		{
+			"gives its input back",
+			func(_ context.Context, _ *runtime.Moment, input any) (any, error) {
+				return map[string]any{"was": input}, nil
+			},
+			"first: {\"was\":\"go\"}\nother: other\n",
+		},
+		{
+			"says a content and names the route",
+			func(_ context.Context, m *runtime.Moment, _ any) (any, error) {
+				m.Actions.Route = "b"
+				return model.ModelText("hello"), nil
+			},
+			"first: hello\nb: b\n",
+		},
+		{
+			"gives nothing and writes state",
+			func(_ context.Context, m *runtime.Moment, _ any) (any, error) {
+				m.State.Set("seen", true)
+				return nil, nil
+			},
+			"first: \nother: other\n",
+		},
+		{
+			"fails",
+			func(context.Context, *runtime.Moment, any) (any, error) { return nil, errors.New("no luck") },
+			"error AGENT_FAILED: node first failed: no luck\n",
+		},
+		{
+			"fails in its own words",
+			func(context.Context, *runtime.Moment, any) (any, error) {
+				return nil, &runtime.RunError{Code: "LATE", Message: "too late"}
+			},
+			"error LATE: too late\n",
+		},
+		{
+			"panics",
+			func(context.Context, *runtime.Moment, any) (any, error) { panic("oh") },
+			"error AGENT_FAILED: agent first failed: it broke down\n",
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w, err := runtime.NewWorkflow("flow", &runtime.WorkflowOptions{
+				Nodes: []runtime.Agent{runtime.NewFunctionNode("first", tt.fn, nil), node("b", nil), node("other", nil)},
+				Edges: []runtime.Edge{
+					{From: runtime.Start, To: 0},
+					{From: 0, To: 1, Kind: runtime.EdgeRoute, Route: "b"},
+					{From: 0, To: 2, Kind: runtime.EdgeDefault},
+				},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			e := testenv.New(t, nil)
+			deploy(t, e, w, nil)
+			if got := outline(e.Host.Run(t.Context(), say(e.Session(t, "app", "s", nil), "go"))); got != tt.want {
+				t.Errorf("the run was %q, want %q", got, tt.want)
+			}
+		})
 	}
 }

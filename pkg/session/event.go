@@ -30,6 +30,8 @@ type Event struct {
 	model.Response
 
 	Actions Actions
+	// Output is what a node of a workflow gives to the next; nil for most events.
+	Output any
 	// NodePath is the place in its invocation of the agent's run that the event
 	// is of, such as "pipeline@1/writer@1"; only resumable apps have it.
 	NodePath string

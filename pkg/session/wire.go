@@ -129,6 +129,7 @@ func (w *writer) event(e *Event) {
 	if e.LongRunningToolIDs != nil || hasCall(e) {
 		w.field("longRunningToolIds").typed(reflect.ValueOf(e.LongRunningToolIDs))
 	}
+	w.optionalValue("output", e.Output)
 	w.optionalText("branch", e.Branch)
 	w.field("id").text(e.ID)
 	w.timeField("timestamp", e.Timestamp)
@@ -258,6 +259,8 @@ func (e *Event) place(name string) any {
 		return &e.Actions
 	case "longRunningToolIds":
 		return &e.LongRunningToolIDs
+	case "output":
+		return &e.Output
 	case "content":
 		return &e.Content
 	case "partial":

@@ -12,6 +12,9 @@ import (
 
 // value decodes into a value of any supported type.
 func (d *decoder) value(n *Node, v reflect.Value, f Field) {
+	if f.Secret {
+		n.private = true
+	}
 	if dec, ok := v.Addr().Interface().(Decoder); ok {
 		d.add(dec.DecodeSpec(n)...)
 		return

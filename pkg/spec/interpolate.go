@@ -1,29 +1,44 @@
 package spec
 
 import (
+	"errors"
 	"regexp"
 	"strings"
 )
 
-// Interpolate replaces the references ${env:X} and ${env:X:-default} in every
-// scalar of a tree but keys; any other $ is literal. Lookup is asked for kind
-// (env, secret or file) and name; what it returns is not scanned again, nor by
-// a second call. A plain scalar that is one reference and nothing else takes
-// the type of its new text, so ${env:PORT} may be a number, and nothing when
-// the text is empty; a quoted one stays text.
+// A Lookup returns what a reference stands for, by its kind (env, secret or
+// file) and its name. The error is [ErrUnset], or says in words for people why
+// there is nothing.
+type Lookup func(kind, name string) (string, error)
+
+// ErrUnset says that there is no variable or secret of that name.
+var ErrUnset = errors.New("is not set")
+
+// Interpolate replaces the references ${env:X}, ${env:X:-default}, ${secret:X}
+// and ${file:path} in every scalar of a tree but keys; any other $ is literal.
+// What lookup returns is not scanned again, nor by a second call. A plain
+// scalar that is one variable and nothing else takes the type of its new text,
+// so ${env:PORT} may be a number, and nothing when the text is empty; a quoted
+// one stays text, as do secrets and files. In the place of a secret the value
+// has ***; only a [Secret] reads it.
 //
 // A variable that is not there and has no default is a diagnostic at its
 // place, as is a reference that is not well formed. Its scalar stays as it is.
-func Interpolate(n *Node, lookup func(kind, name string) (string, bool)) Diagnostics {
-	i := interpolator{lookup: lookup, name: regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)}
+func Interpolate(n *Node, lookup Lookup) Diagnostics {
+	i := interpolator{
+		lookup: lookup,
+		names: map[string]*regexp.Regexp{
+			"env": regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`), "secret": regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]*$`),
+		},
+	}
 	i.node(n)
 	i.ds.Sort()
 	return i.ds
 }
 
 type interpolator struct {
-	lookup func(kind, name string) (string, bool)
-	name   *regexp.Regexp
+	lookup Lookup
+	names  map[string]*regexp.Regexp
 	ds     Diagnostics
 }
 
@@ -43,8 +58,11 @@ func (i *interpolator) node(n *Node) {
 const maxPerScalar = 100
 
 // A part is a piece of a scalar's value, from start to end, that stands for
-// what was written from from to to.
-type part struct{ start, end, from, to int }
+// what was written from from to to. Secret is what it hides, or "".
+type part struct {
+	start, end, from, to int
+	secret               string
+}
 
 func (i *interpolator) scalar(n *Node) {
 	var value strings.Builder
@@ -59,16 +77,20 @@ func (i *interpolator) scalar(n *Node) {
 			continue
 		}
 		value.WriteString(n.Value[done:r.from])
-		start := value.Len()
+		p := part{start: value.Len(), from: r.from, to: r.to}
+		if r.kind == "secret" {
+			p.secret, text = text, hidden
+		}
 		value.WriteString(text)
-		parts = append(parts, part{start, value.Len(), r.from, r.to})
+		p.end = value.Len()
+		parts = append(parts, p)
 		done = r.to
 	}
 	if len(parts) == 0 {
 		return
 	}
 	value.WriteString(n.Value[done:])
-	whole := parts[0].from == 0 && parts[0].to == len(n.Value)
+	whole := parts[0].from == 0 && parts[0].to == len(n.Value) && strings.HasPrefix(n.Value, "${env:")
 	n.written, n.Value, n.parts = n.Value, value.String(), parts
 	if whole && n.style == 0 {
 		n.Tag = resolveTag(n.Value)
@@ -125,22 +147,36 @@ func (i *interpolator) resolve(n *Node, r reference) (string, bool) {
 	}
 	text := Text{Value: n.Value, Pos: n.Pos, node: n}
 	if problem := i.malformed(r, name, fallback); problem != "" {
-		i.add(text.Errorf(r.from, "value", "%s", problem).WithHint("write ${env:NAME} or ${env:NAME:-default}"))
+		i.add(text.Errorf(r.from, "value", "%s", problem).WithHint("write %s", r.forms()))
 		return "", false
 	}
-	if value, ok := i.lookup(r.kind, name); ok {
-		return value, true
-	}
+	value, err := i.lookup(r.kind, name)
 	switch {
+	case err == nil && (value != "" || r.kind != "secret"):
+		return value, true
 	case hasFallback:
 		return fallback, true
 	case r.kind == "env":
 		i.add(text.Errorf(r.from, "env", "the environment variable %s is not set", name).
 			WithHint("set %s, or write ${env:%s:-default}", name, name))
+	case r.kind == "secret" && (err == nil || errors.Is(err, ErrUnset)):
+		i.add(text.Errorf(r.from, "secret", "there is no secret %s, or it is empty", name).
+			WithHint("write it to the file %s in the folder of --secrets, or set the environment variable %s", name, name))
 	default:
-		i.add(text.Errorf(r.from, "value", "${%s:%s} is not supported in this place yet", r.kind, name))
+		i.add(text.Errorf(r.from, "file", "%s", err))
 	}
 	return "", false
+}
+
+// forms are the ways to write a reference of this kind.
+func (r reference) forms() string {
+	switch r.kind {
+	case "secret":
+		return "${secret:NAME}"
+	case "file":
+		return "${file:PATH}"
+	}
+	return "${env:NAME} or ${env:NAME:-default}"
 }
 
 func (i *interpolator) add(d Diagnostic) { i.ds = append(i.ds, d) }
@@ -151,13 +187,18 @@ func (i *interpolator) malformed(r reference, name, fallback string) string {
 		return "the reference that starts here has no }"
 	case name == "":
 		return "a reference without a name"
-	case r.kind == "env" && !i.name.MatchString(name):
+	case r.kind == "env" && !i.names["env"].MatchString(name):
 		return "\"" + name + "\" cannot be the name of an environment variable"
+	case r.kind == "secret" && !i.names["secret"].MatchString(name):
+		return "\"" + name + "\" cannot be the name of a secret"
 	case strings.Contains(fallback, "${"):
 		return "a default cannot hold another reference"
 	}
 	return ""
 }
+
+// HasReference says whether references stood in a scalar.
+func (n *Node) HasReference() bool { return len(n.parts) > 0 }
 
 // shown is a scalar's value for messages: the reference and not what it stands
 // for, which may be a secret.

@@ -1,6 +1,10 @@
 package spec_test
 
 import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 
@@ -10,15 +14,18 @@ import (
 )
 
 // environment answers for kind env.
-func environment(kind, name string) (string, bool) {
-	if kind != "env" {
-		return "", false
+func environment(kind, name string) (string, error) {
+	if kind == "file" {
+		return "", errors.New("there is no file " + name)
 	}
 	value, ok := map[string]string{
 		"NAME": "ann", "PORT": "8080", "ON": "yes", "TRUE": "true", "EMPTY": "", "ZIP": "08540",
 		"NESTED": "${env:NAME}", "LIST": "[a]", "MERGE": "<<",
 	}[name]
-	return value, ok
+	if !ok {
+		return "", spec.ErrUnset
+	}
+	return value, nil
 }
 
 func TestInterpolate(t *testing.T) {
@@ -69,6 +76,7 @@ func TestInterpolate(t *testing.T) {
 func TestInterpolate_Problems(t *testing.T) {
 	n := parse(t, `url: http://${env:HOST}:${env:PORT}/
 key: ${secret:TOKEN}
+other: ${secret:../TOKEN}
 text: |
   Hello
   ${env:NAME} and ${env:OTHER}
@@ -83,29 +91,34 @@ nested: ${env:A:-${env:B}}
   | url: http://${env:HOST}:${env:PORT}/
   |             ^
 hint: set HOST, or write ${env:HOST:-default}
-f.yaml:2:6: ${secret:TOKEN} is not supported in this place yet [value]
+f.yaml:2:6: there is no secret TOKEN, or it is empty [secret]
   | key: ${secret:TOKEN}
   |      ^
-f.yaml:5:19: the environment variable OTHER is not set [env]
+hint: write it to the file TOKEN in the folder of --secrets, or set the environment variable TOKEN
+f.yaml:3:8: "../TOKEN" cannot be the name of a secret [value]
+  | other: ${secret:../TOKEN}
+  |        ^
+hint: write ${secret:NAME}
+f.yaml:6:19: the environment variable OTHER is not set [env]
   |   ${env:NAME} and ${env:OTHER}
   |                   ^
 hint: set OTHER, or write ${env:OTHER:-default}
-f.yaml:6:3: ${file:prompts/a.md} is not supported in this place yet [value]
+f.yaml:7:3: there is no file prompts/a.md [file]
   |   ${file:prompts/a.md}
   |   ^
-f.yaml:7:12: a reference without a name [value]
+f.yaml:8:12: a reference without a name [value]
   | quoted: "\t${env:}"
   |            ^
 hint: write ${env:NAME} or ${env:NAME:-default}
-f.yaml:8:7: the reference that starts here has no } [value]
+f.yaml:9:7: the reference that starts here has no } [value]
   | open: ${env:NAME
   |       ^
 hint: write ${env:NAME} or ${env:NAME:-default}
-f.yaml:9:6: "MY-NAME" cannot be the name of an environment variable [value]
+f.yaml:10:6: "MY-NAME" cannot be the name of an environment variable [value]
   | bad: ${env:MY-NAME}
   |      ^
 hint: write ${env:NAME} or ${env:NAME:-default}
-f.yaml:10:9: a default cannot hold another reference [value]
+f.yaml:11:9: a default cannot hold another reference [value]
   | nested: ${env:A:-${env:B}}
   |         ^
 hint: write ${env:NAME} or ${env:NAME:-default}
@@ -118,12 +131,12 @@ hint: write ${env:NAME} or ${env:NAME:-default}
 	}
 }
 
-// TestInterpolate_OtherKinds lets a caller answer for secrets and files.
-func TestInterpolate_OtherKinds(t *testing.T) {
-	n := parse(t, "v: ${secret:a/b-c}")
-	ds := spec.Interpolate(n, func(kind, name string) (string, bool) { return kind + " " + name, true })
-	if got, want := n.Get("v").Value, "secret a/b-c"; got != want || ds != nil {
-		t.Errorf("v = %q, %v, want %q", got, ds, want)
+// TestInterpolate_File takes a file for text, also where it looks like a number.
+func TestInterpolate_File(t *testing.T) {
+	n := parse(t, "v: ${file:a/b.md}")
+	ds := spec.Interpolate(n, func(kind, name string) (string, error) { return "12", nil })
+	if got := n.Get("v").Any(); got != "12" || ds != nil {
+		t.Errorf("v = %q, %v, want the text 12", got, ds)
 	}
 }
 
@@ -146,32 +159,76 @@ func TestInterpolate_ThenDecode(t *testing.T) {
 // TestInterpolate_KeepsSecrets has messages name the reference, and not what it
 // stands for.
 func TestInterpolate_KeepsSecrets(t *testing.T) {
-	n := parse(t, "tone: ${secret:a}\nint8: ${secret:n}\nint: '${secret:n}'\ntime: ${secret:a}\nsize: ${secret:a}\ntexts: [\"${secret:a}\"]\nbool: ${secret:a}\n")
-	spec.Interpolate(n, func(_, name string) (string, bool) { return map[string]string{"a": "wrm", "n": "4711"}[name], true })
+	n := parse(t, "tone: ${secret:a}\nint8: ${secret:n}\ntexts: [\"${secret:a}\"]\n")
+	spec.Interpolate(n, secrets)
 	var v everything
 	want := `f.yaml:1:7: "${secret:a}" is not one of: warm, dry [enum]
   | tone: ${secret:a}
   |       ^
-f.yaml:2:7: ${secret:n} is not between -128 and 127 [limit]
+f.yaml:2:7: want a whole number, got text [type]
   | int8: ${secret:n}
-  |       ^
-f.yaml:3:6: want a whole number, got text [type]
-  | int: '${secret:n}'
-  |      ^
-hint: a reference in quotes is text: write it without them, on a line of its own
-f.yaml:4:7: "${secret:a}" cannot be read [value]
-  | time: ${secret:a}
-  |       ^
-f.yaml:5:7: want a size, got text [type]
-  | size: ${secret:a}
-  |       ^
-hint: write 10MiB, 4KiB, 1GB or a number of bytes
-f.yaml:7:7: want true or false, got text [type]
-  | bool: ${secret:a}
   |       ^
 `
 	if diff := cmp.Diff(want, printed(t, spec.Decode(n, &v))); diff != "" {
 		t.Errorf("Decode (-want +got):\n%s", diff)
+	}
+}
+
+func secrets(_, name string) (string, error) {
+	return map[string]string{"a": "wrm", "n": "4711"}[name], nil
+}
+
+// TestSecret shows that whatever prints a secret prints ***, and that it has
+// its text for those who ask for it.
+func TestSecret(t *testing.T) {
+	n := parse(t, "v: Bearer ${secret:a}-${secret:n}.")
+	if ds := spec.Interpolate(n, secrets); ds != nil {
+		t.Fatalf("Interpolate = %v", ds)
+	}
+	var v struct {
+		V spec.Secret `yaml:"v"`
+	}
+	if ds := spec.Decode(n, &v); ds != nil {
+		t.Fatalf("Decode = %v", ds)
+	}
+	if got, want := v.V.Reveal(), "Bearer wrm-4711."; got != want {
+		t.Errorf("Reveal() = %q, want %q", got, want)
+	}
+	asJSON, err := json.Marshal(v.V)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, got := range []string{
+		fmt.Sprint(v.V), fmt.Sprintf("%v %+v %#v %s", v.V, v.V, v.V, v.V), fmt.Sprintf("%q", v.V), string(asJSON),
+		slog.Any("key", v.V).String(), v.V.Value, n.Get("v").Value, fmt.Sprint(n.Any()),
+	} {
+		if strings.Contains(got, "wrm") || strings.Contains(got, "4711") || !strings.Contains(got, "Bearer ***-***.") {
+			t.Errorf("it is printed as %q", got)
+		}
+	}
+	if got := v.V.At(len("Bearer ***-")); got.Col != 23 {
+		t.Errorf("the second secret stands at %s, want column 23", got)
+	}
+}
+
+// TestCheckSecrets finds the secret that was read as a plain text.
+func TestCheckSecrets(t *testing.T) {
+	n := parse(t, "key: ${secret:a}\ntext: Say ${secret:a}\n")
+	spec.Interpolate(n, secrets)
+	var v struct {
+		Key  spec.Secret `yaml:"key"`
+		Text spec.Text   `yaml:"text"`
+	}
+	if ds := spec.Decode(n, &v); ds != nil {
+		t.Fatalf("Decode = %v", ds)
+	}
+	want := `f.yaml:2:11: a secret cannot stand here, where people or models see it [secret]
+  | text: Say ${secret:a}
+  |           ^
+hint: a secret belongs in the api_key or the headers of a model, or in the headers or the query of an http tool
+`
+	if diff := cmp.Diff(want, printed(t, spec.CheckSecrets(n))); diff != "" {
+		t.Errorf("CheckSecrets (-want +got):\n%s", diff)
 	}
 }
 

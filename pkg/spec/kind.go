@@ -38,6 +38,16 @@ func (k Kind[Env, T]) Decode(n *Node) (Plan[Env, T], Diagnostics) {
 	return plan, decode(n, config, k.fields)
 }
 
+// CheckKeys reports the keys of a mapping that are no fields of the kind.
+func (k Kind[Env, T]) CheckKeys(n *Node) Diagnostics {
+	d := &decoder{fields: k.fields}
+	fields := k.fields.of(k.ConfigType())
+	for _, e := range n.Entries {
+		d.entry(e, fields, make([]*Node, len(fields)))
+	}
+	return d.ds
+}
+
 // ConfigType is the kind's config struct.
 func (k Kind[Env, T]) ConfigType() reflect.Type { return reflect.TypeOf(k.config()).Elem() }
 

@@ -21,8 +21,8 @@ const (
 
 // A Node is a piece of a document with its place. Aliases and merge keys are
 // already resolved; what came from an anchor has the place of the anchor.
-// Nodes are read-only but for [Interpolate], and may then be read by many
-// goroutines.
+// Nodes are read-only but for [Interpolate], and for the note that a [Secret]
+// was decoded from one; then they may be read by many goroutines.
 type Node struct {
 	Pos  Pos
 	Kind NodeKind
@@ -42,6 +42,10 @@ type Node struct {
 	// Value was before.
 	parts   []part
 	written string
+	// read says that a Secret was decoded from the scalar.
+	read bool
+	// private says that it stands in a field that is never shown.
+	private bool
 }
 
 // An Entry is one key of a mapping with its value. Keys are scalars, and no

@@ -105,7 +105,7 @@ func noun(t reflect.Type) string {
 		return noun(t.Elem())
 	}
 	switch zero := reflect.New(t).Interface().(type) {
-	case *Text:
+	case *Text, *Secret:
 		return "text"
 	case *Expr:
 		return "expression"

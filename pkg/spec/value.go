@@ -37,6 +37,20 @@ func (t Text) At(offset int) Pos {
 	return t.node.at(offset)
 }
 
+// Mapping is a mapping of one key with a value, at the place of the text: what
+// the text is short for.
+func (t Text) Mapping(key, value string) *Node {
+	scalar := func(v string) *Node { return &Node{Pos: t.Pos, Tag: strTag, Value: v, src: t.source()} }
+	return &Node{Pos: t.Pos, Kind: Mapping, Tag: mapTag, Entries: []Entry{{scalar(key), scalar(value)}}, src: t.source()}
+}
+
+func (t Text) source() *source {
+	if t.node == nil {
+		return nil
+	}
+	return t.node.src
+}
+
 // Errorf makes an error at a byte offset of the text.
 func (t Text) Errorf(offset int, rule, format string, args ...any) Diagnostic {
 	pos := t.At(offset)

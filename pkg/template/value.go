@@ -7,10 +7,11 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // String returns how a value is printed in a text: strings as they are,
-// numbers and booleans as JSON, maps and lists as compact JSON with sorted
+// numbers and booleans as JSON, times by RFC 3339, maps and lists as compact JSON with sorted
 // keys and without HTML escapes, nil as nothing. What JSON cannot hold (NaN,
 // infinities, functions) is printed as Go prints it.
 func String(v any) string {
@@ -31,6 +32,8 @@ func String(v any) string {
 		return string(appendFloat(nil, v))
 	case json.Number:
 		return string(v)
+	case time.Time:
+		return v.Format(time.RFC3339Nano)
 	default:
 		return compactJSON(v)
 	}

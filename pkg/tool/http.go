@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
+	"strings"
 
 	"agenthost/pkg/spec"
 	"agenthost/pkg/template"
@@ -15,15 +16,15 @@ import (
 var validHeader = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")
 
 type httpConfig struct {
-	Tool        toolConfig           `yaml:",inline"`
-	Method      string               `yaml:"method" enum:"GET|POST|PUT|PATCH|DELETE" default:"GET" doc:"The request method."`
-	URL         spec.Text            `yaml:"url" required:"true" doc:"The address; its path and query may hold {args.x}, {state.key} and {user:name?}."`
-	Query       map[string]spec.Text `yaml:"query" doc:"More query parameters; a list becomes many, an optional one without value is left out."`
-	Headers     map[string]spec.Text `yaml:"headers" doc:"Request headers; an optional one without value is left out."`
-	Body        *spec.Node           `yaml:"body" doc:"The request body: a map or list sent as JSON, or a text. If nothing is said, POST, PUT and PATCH send the arguments that url and query do not use."`
-	Result      spec.Expr            `yaml:"result" doc:"The answer, computed from status, headers and body; if nothing is said, the body."`
-	Timeout     spec.Duration        `yaml:"timeout" default:"30s" doc:"How long a call may take."`
-	MaxResponse spec.Size            `yaml:"max_response" default:"1MiB" doc:"The largest answer that is read."`
+	Tool        toolConfig             `yaml:",inline"`
+	Method      string                 `yaml:"method" enum:"GET|POST|PUT|PATCH|DELETE" default:"GET" doc:"The request method."`
+	URL         spec.Text              `yaml:"url" required:"true" doc:"The address; its path and query may hold {args.x}, {state.key} and {user:name?}."`
+	Query       map[string]spec.Secret `yaml:"query" doc:"More query parameters; a list becomes many, an optional one without value is left out."`
+	Headers     map[string]spec.Secret `yaml:"headers" doc:"Request headers; an optional one without value is left out."`
+	Body        *spec.Node             `yaml:"body" doc:"The request body: a map or list sent as JSON, or a text. If nothing is said, POST, PUT and PATCH send the arguments that url and query do not use."`
+	Result      spec.Expr              `yaml:"result" doc:"The answer, computed from status, headers and body; if nothing is said, the body."`
+	Timeout     spec.Duration          `yaml:"timeout" default:"30s" doc:"How long a call may take."`
+	MaxResponse spec.Size              `yaml:"max_response" default:"1MiB" doc:"The largest answer that is read."`
 }
 
 func newHTTP(_ context.Context, env Env, c *httpConfig) (Set, error) {
@@ -43,6 +44,7 @@ func newHTTP(_ context.Context, env Env, c *httpConfig) (Set, error) {
 		body:     read.body(c.Body),
 		limit:    int64(c.MaxResponse),
 	}
+	t.hide = hiding(c.Headers, c.Query)
 	t.traits.Confirm = read.confirm(c.Tool.Confirm, d.decl.Name)
 	for name, text := range c.Headers {
 		if !validHeader.MatchString(name) {
@@ -70,6 +72,8 @@ type httpTool struct {
 	body   *bodyText
 	result *template.Expr
 	limit  int64
+	// hide takes the secrets out of what is answered.
+	hide *strings.Replacer
 }
 
 // Traits says what the document asked for.
@@ -100,7 +104,7 @@ func (t *httpTool) ask(ctx context.Context, call *Call) (*Result, error) {
 		return nil, withoutURL(err)
 	}
 	defer resp.Body.Close()
-	got, err := readReply(resp, t.limit)
+	got, err := readReply(resp, t.limit, t.hide)
 	if err != nil {
 		return nil, err
 	}

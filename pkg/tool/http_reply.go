@@ -34,24 +34,32 @@ func (r *reply) vars() map[string]any {
 	return map[string]any{"status": int64(r.status), "headers": headers, "body": r.body}
 }
 
-// readReply reads an answer of at most limit bytes. Any status but 2xx is an
-// error.
-func readReply(resp *http.Response, limit int64) (*reply, error) {
+// readReply reads an answer of at most limit bytes, with *** for the secrets
+// that a service repeats. Any status but 2xx is an error.
+func readReply(resp *http.Response, limit int64, hide *strings.Replacer) (*reply, error) {
 	raw, err := io.ReadAll(io.LimitReader(resp.Body, limit+1))
+	tooLarge := int64(len(raw)) > limit
+	raw = []byte(hide.Replace(string(raw)))
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {
 		return nil, statusError(resp, raw)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading the answer: %w", err)
 	}
-	if int64(len(raw)) > limit {
+	if tooLarge {
 		return nil, fmt.Errorf("the answer is larger than %s", sizeText(limit))
 	}
 	body, err := decodeBody(resp.Header.Get("Content-Type"), raw)
 	if err != nil {
 		return nil, err
 	}
-	return &reply{status: resp.StatusCode, header: resp.Header, body: body}, nil
+	header := resp.Header.Clone()
+	for _, values := range header {
+		for i := range values {
+			values[i] = hide.Replace(values[i])
+		}
+	}
+	return &reply{status: resp.StatusCode, header: header, body: body}, nil
 }
 
 // statusError tells the status and the beginning of the body.

@@ -144,7 +144,7 @@ func (t *httpTool) unusedArgs(args map[string]any) map[string]any {
 	}
 	drop(t.url.refs())
 	for _, q := range t.query {
-		drop(q.text.paths.Refs())
+		drop(q.text.refs())
 	}
 	return rest
 }

@@ -1,6 +1,7 @@
 package tool
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -16,8 +17,14 @@ import (
 // A valueText is a text with placeholders. If it is one placeholder and no
 // more, it stands for the value itself: numbers stay numbers.
 type valueText struct {
-	paths *template.Paths
+	parts []textPart
 	alone bool
+}
+
+// A textPart is a piece of text with placeholders, or a secret, which has none.
+type textPart struct {
+	paths  *template.Paths
+	secret string
 }
 
 func parseValue(src string, p *Params) (*valueText, error) {
@@ -28,7 +35,29 @@ func parseValue(src string, p *Params) (*valueText, error) {
 	if err := p.checkRefs(paths.Refs()); err != nil {
 		return nil, err
 	}
-	return &valueText{paths: paths, alone: isAlone(src, paths.Refs())}, nil
+	return &valueText{parts: []textPart{{paths: paths}}, alone: isAlone(src, paths.Refs())}, nil
+}
+
+// parseSecret parses the pieces of a text between its secrets: what is in
+// braces in a secret is no placeholder.
+func parseSecret(src spec.Secret, p *Params) (*valueText, error) {
+	pieces := src.Pieces()
+	if len(pieces) < 2 && src.Value == src.Reveal() {
+		return parseValue(src.Value, p)
+	}
+	t := &valueText{}
+	for _, piece := range pieces {
+		if piece.Hidden {
+			t.parts = append(t.parts, textPart{secret: piece.Text})
+			continue
+		}
+		v, err := parseValue(piece.Text, p)
+		if err != nil {
+			return nil, further(err, piece.Offset)
+		}
+		t.parts = append(t.parts, v.parts...)
+	}
+	return t, nil
 }
 
 func isAlone(src string, refs []template.Ref) bool {
@@ -44,16 +73,52 @@ type namedText struct {
 }
 
 // texts sorts the texts by name, so that requests are always the same.
-func (c *compiler) texts(src map[string]spec.Text) []namedText {
+func (c *compiler) texts(src map[string]spec.Secret) []namedText {
 	texts := make([]namedText, 0, len(src))
 	for _, name := range slices.Sorted(maps.Keys(src)) {
-		v, err := parseValue(src[name].Value, c.params)
+		v, err := parseSecret(src[name], c.params)
 		if err != nil {
-			c.add(located(src[name], "placeholder", err))
+			c.add(located(src[name].Text, "placeholder", err))
 		}
 		texts = append(texts, namedText{name, v})
 	}
 	return texts
+}
+
+// minHidden is the shortest secret that is looked for in answers: a shorter one
+// stands in many texts by chance.
+const minHidden = 4
+
+// hiding puts *** in the place of the secrets of the texts.
+func hiding(all ...map[string]spec.Secret) *strings.Replacer {
+	var secrets []string
+	for _, texts := range all {
+		for _, text := range texts {
+			for _, p := range text.Pieces() {
+				if p.Hidden && len(p.Text) >= minHidden {
+					secrets = append(secrets, p.Text)
+				}
+			}
+		}
+	}
+	// One may be the beginning of another: the longer one goes first.
+	slices.SortFunc(secrets, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) })
+	var pairs []string
+	for _, s := range secrets {
+		pairs = append(pairs, s, "***")
+	}
+	return strings.NewReplacer(pairs...)
+}
+
+// refs are the placeholders.
+func (t *valueText) refs() []template.Ref {
+	var all []template.Ref
+	for _, p := range t.parts {
+		if p.paths != nil {
+			all = append(all, p.paths.Refs()...)
+		}
+	}
+	return all
 }
 
 // value is what the text stands for in a call; false if it is a single
@@ -61,15 +126,31 @@ func (c *compiler) texts(src map[string]spec.Text) []namedText {
 func (t *valueText) value(call *Call) (any, bool, error) {
 	find := lookup(call)
 	if !t.alone {
-		s, err := t.paths.Render(find, nil)
+		s, err := t.render(find)
 		return s, true, plainMissing(err)
 	}
-	ref := t.paths.Refs()[0]
+	ref := t.refs()[0]
 	v, ok := find(ref.Name)
 	if !ok && !ref.Optional {
 		return nil, false, plainMissing(&template.MissingError{Ref: ref})
 	}
 	return v, ok, nil
+}
+
+func (t *valueText) render(find func(string) (any, bool)) (string, error) {
+	var b strings.Builder
+	for _, p := range t.parts {
+		if p.paths == nil {
+			b.WriteString(p.secret)
+			continue
+		}
+		s, err := p.paths.Render(find, nil)
+		if err != nil {
+			return "", err
+		}
+		b.WriteString(s)
+	}
+	return b.String(), nil
 }
 
 // plainMissing says what to write instead, where ADK's text only says that
@@ -116,11 +197,16 @@ func (c *compiler) section(src spec.Text, from, to int) *template.Paths {
 	if err == nil {
 		return paths
 	}
-	if te := (*template.Error)(nil); errors.As(err, &te) {
-		err = &template.Error{Offset: from + te.Offset, Msg: te.Msg}
-	}
-	c.add(located(src, "placeholder", err))
+	c.add(located(src, "placeholder", further(err, from)))
 	return nil
+}
+
+// further is the error of a template that begins at an offset of its text.
+func further(err error, offset int) error {
+	if te := (*template.Error)(nil); errors.As(err, &te) {
+		return &template.Error{Offset: offset + te.Offset, Msg: te.Msg}
+	}
+	return err
 }
 
 // queryStart is where the query or fragment begins; a question mark inside

@@ -1,0 +1,75 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"agenthost/pkg/loader"
+	"agenthost/pkg/spec"
+)
+
+// configFlags are those of config.
+type configFlags struct {
+	load     loadFlags
+	resolved bool
+}
+
+func newConfig(io stdio) *cobra.Command {
+	var f configFlags
+	cmd := &cobra.Command{
+		Use:   "config APPDIR",
+		Short: "Print what an app's files come to",
+		Long: `Config prints the revision that an app's files make, and the files, variables and
+secrets that it was made of. With --resolved it prints the document as it counts:
+overlay, includes, defaults, schemas and values are in it, and all agents stand
+in their places. Each line ends with the file and line that it came from. Secrets
+are ***.`,
+		Args:    between(1, 1),
+		PreRunE: fromEnv,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return config(cmd.Context(), io, &f, args[0])
+		},
+	}
+	f.load.add(cmd.Flags())
+	cmd.Flags().BoolVar(&f.resolved, "resolved", false, "print the document as it counts")
+	return cmd
+}
+
+func config(ctx context.Context, io stdio, f *configFlags, dir string) error {
+	l, err := f.load.loader(dir)
+	if err != nil {
+		return err
+	}
+	app, ds := l.Effective(ctx, dir)
+	if err := writeDiagnostics(io, ds); err != nil {
+		return err
+	}
+	if app == nil {
+		return &codedError{exitNo, fmt.Errorf("%s has problems", dir)}
+	}
+	if f.resolved {
+		return failed(spec.Print(io.out, app.Document, true))
+	}
+	fmt.Fprintf(io.out, "revision %s\n", app.Revision)
+	for _, file := range app.Files {
+		fmt.Fprintf(io.out, "file %s\n", file)
+	}
+	for _, value := range app.Values {
+		fmt.Fprintln(io.out, value)
+	}
+	return nil
+}
+
+// loader makes a loader for the one app of a folder.
+func (f *loadFlags) loader(dir string) (*loader.Loader, error) {
+	if err := checkFolder(dir); err != nil {
+		return nil, err
+	}
+	opts, err := f.onto(nil, dir)
+	if err != nil {
+		return nil, err
+	}
+	return loader.New(opts), nil
+}

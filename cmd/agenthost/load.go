@@ -1,0 +1,90 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"regexp"
+
+	"github.com/spf13/pflag"
+
+	"agenthost/pkg/loader"
+	"agenthost/pkg/runtime"
+	"agenthost/pkg/store"
+)
+
+// loadFlags say how apps are loaded.
+type loadFlags struct{ env, secrets string }
+
+func (f *loadFlags) add(flags *pflag.FlagSet) {
+	flags.StringVar(&f.env, "env", "", "lay app.NAME.yaml over the app.yaml of every app that has one")
+	flags.StringVar(&f.secrets, "secrets", "", "a folder whose files are secrets, by name (default: secrets are variables of the environment)")
+}
+
+// overlayName is what may stand between app. and .yaml.
+var overlayName = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
+
+// onto returns options with what the flags say; nil options are the zero ones.
+// A name that no app has an overlay of is a slip.
+func (f *loadFlags) onto(opts *loader.Options, dirs ...string) (*loader.Options, error) {
+	if opts == nil {
+		opts = &loader.Options{}
+	}
+	opts.Overlay, opts.Secrets = f.env, f.secrets
+	if f.secrets != "" {
+		if info, err := os.Stat(f.secrets); err != nil || !info.IsDir() {
+			return nil, failedf("--secrets %s: there is no such folder", f.secrets)
+		}
+	}
+	if f.env == "" {
+		return opts, nil
+	}
+	if !overlayName.MatchString(f.env) {
+		return nil, fmt.Errorf("--env %q: write a name of letters, digits, _ and -", f.env)
+	}
+	for _, dir := range dirs {
+		apps, err := loader.Discover(dir)
+		if err != nil {
+			return nil, failed(err)
+		}
+		for _, app := range apps {
+			if _, err := os.Stat(filepath.Join(app, loader.OverlayFile(f.env))); err == nil {
+				return opts, nil
+			}
+		}
+	}
+	return nil, failedf("--env %s: no app has a file %s", f.env, loader.OverlayFile(f.env))
+}
+
+// host makes a host with the one app of a folder. Its problems go to stderr;
+// with an error among them there is no host, and no store is opened. The host
+// and its store are the caller's to close, in this order.
+func (f *loadFlags) host(ctx context.Context, io stdio, dir string, opts *loader.Options, open opening) (*runtime.Host, string, error) {
+	if err := checkFolder(dir); err != nil {
+		return nil, "", err
+	}
+	opts, err := f.onto(opts, dir)
+	if err != nil {
+		return nil, "", err
+	}
+	app, ds := loader.New(opts).Load(ctx, dir)
+	if err := writeDiagnostics(io, ds); err != nil {
+		return nil, "", err
+	}
+	if app == nil {
+		return nil, "", &codedError{exitNo, fmt.Errorf("%s has problems", dir)}
+	}
+	st, err := open(ctx, nil)
+	if err != nil {
+		app.Close()
+		return nil, "", err
+	}
+	host := runtime.NewHost(st, nil)
+	host.Swap(app)
+	return host, app.Name, nil
+}
+
+// opening opens the store of a host.
+type opening func(ctx context.Context, logger *slog.Logger) (*store.Store, error)

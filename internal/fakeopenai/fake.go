@@ -1,0 +1,153 @@
+// Package fakeopenai is a server for tests that has OpenAI's chat completions.
+// It speaks the real HTTP, in one piece and as a stream, and refuses what OpenAI
+// refuses: a call without an answer, an answer without a call, a role that there
+// is not. It answers from a queue of [Reply] values, and remembers every
+// [Request].
+package fakeopenai
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// A Server is a fake OpenAI on a loopback port. It is safe for use by many
+// goroutines.
+type Server struct {
+	http *httptest.Server
+
+	mu       sync.Mutex
+	replies  []Reply
+	requests []Request
+}
+
+// A Request is one call that the server received.
+type Request struct {
+	// Key is the bearer token.
+	Key    string
+	Header http.Header
+	// Body is the decoded JSON.
+	Body map[string]any
+}
+
+// New starts a server. The caller closes it.
+func New() *Server {
+	s := &Server{}
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /v1/chat/completions", s.answer)
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		writeFailure(w, Reply{Status: http.StatusNotFound, Message: "Invalid URL (" + r.Method + " " + r.URL.Path + ")"})
+	})
+	s.http = httptest.NewServer(mux)
+	return s
+}
+
+// URL is the base URL, with its version.
+func (s *Server) URL() string { return s.http.URL + "/v1" }
+
+// Client is an HTTP client whose idle connections Close ends.
+func (s *Server) Client() *http.Client { return s.http.Client() }
+
+// Close cuts open connections and stops the server.
+func (s *Server) Close() {
+	s.http.CloseClientConnections()
+	s.http.Close()
+}
+
+// Enqueue appends replies. Each call takes one; when none is left, the server
+// says "ok".
+func (s *Server) Enqueue(replies ...Reply) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.replies = append(s.replies, replies...)
+}
+
+// Requests returns what was received so far, in order.
+func (s *Server) Requests() []Request {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.requests)
+}
+
+func (s *Server) answer(w http.ResponseWriter, r *http.Request) {
+	req := Request{Header: r.Header.Clone()}
+	req.Key, _ = strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	err := json.NewDecoder(r.Body).Decode(&req.Body)
+	if err == nil {
+		err = check(req.Body)
+	}
+	reply := s.take(req)
+	if err != nil {
+		writeFailure(w, Reply{Status: http.StatusBadRequest, Message: err.Error()})
+		return
+	}
+	if streaming, _ := req.Body["stream"].(bool); streaming {
+		options, _ := req.Body["stream_options"].(map[string]any)
+		reply.stream(w, r, options["include_usage"] == true)
+		return
+	}
+	reply.write(w, r)
+}
+
+func (s *Server) take(req Request) Reply {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.requests = append(s.requests, req)
+	if len(s.replies) == 0 {
+		return Reply{Pieces: []string{"ok"}}
+	}
+	reply := s.replies[0]
+	s.replies = s.replies[1:]
+	return reply
+}
+
+// check refuses what OpenAI refuses.
+func check(body map[string]any) error {
+	messages, _ := body["messages"].([]any)
+	if body["model"] == nil || len(messages) == 0 {
+		return fmt.Errorf("you must provide a model and messages")
+	}
+	open := map[string]bool{}
+	for i, m := range messages {
+		if err := checkMessage(m.(map[string]any), open); err != nil {
+			return fmt.Errorf("messages.[%d]: %w", i, err)
+		}
+	}
+	if len(open) > 0 {
+		return fmt.Errorf("an assistant message with 'tool_calls' must be followed by tool messages responding to each 'tool_call_id'")
+	}
+	return nil
+}
+
+func checkMessage(m map[string]any, open map[string]bool) error {
+	role, _ := m["role"].(string)
+	calls, _ := m["tool_calls"].([]any)
+	switch {
+	case !slices.Contains([]string{"system", "user", "assistant", "tool"}, role):
+		return fmt.Errorf("invalid role %q", role)
+	case role != "tool" && len(open) > 0:
+		return fmt.Errorf("tool_call_ids did not have response messages: %v", open)
+	case role != "assistant" && m["content"] == nil, m["content"] == nil && len(calls) == 0:
+		return fmt.Errorf("invalid content: expected a string or a list, got null")
+	case role == "tool":
+		id, _ := m["tool_call_id"].(string)
+		if !open[id] {
+			return fmt.Errorf("messages with role 'tool' must be a response to a preceding message with 'tool_calls'")
+		}
+		delete(open, id)
+	}
+	for _, c := range calls {
+		call := c.(map[string]any)
+		function, _ := call["function"].(map[string]any)
+		arguments, ok := function["arguments"].(string)
+		if !ok || !json.Valid([]byte(arguments)) || call["type"] != "function" || call["id"] == nil {
+			return fmt.Errorf("invalid tool call %v", call)
+		}
+		open[call["id"].(string)] = true
+	}
+	return nil
+}

@@ -1,0 +1,170 @@
+package fakeopenai
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+)
+
+// A Reply is one answer of the server.
+type Reply struct {
+	// Pieces are the text; in a stream each is a chunk.
+	Pieces []string
+	// Thought comes before the text, as reasoning_content.
+	Thought string
+	Refusal string
+	Calls   []Call
+	// Finish is the finish reason; empty is stop, or tool_calls.
+	Finish string
+	// Usage is the object of that name.
+	Usage map[string]any
+
+	// Status, if set, makes this a failure with OpenAI's error JSON.
+	Status     int
+	Message    string
+	RetryAfter string
+	// Raw, if set, is the body as it is; in a stream it follows the chunks of
+	// the text, and nothing follows it.
+	Raw string
+	// Hold, if set, keeps the answer back until the channel is closed or the
+	// caller goes away. A stream sends its first chunk before.
+	Hold <-chan struct{}
+	// Started, if set, is called when the request has arrived.
+	Started func()
+}
+
+// A Call is a tool call of a reply.
+type Call struct{ ID, Name, Arguments string }
+
+func (r Reply) finish() string {
+	switch {
+	case r.Finish != "":
+		return r.Finish
+	case len(r.Calls) > 0:
+		return "tool_calls"
+	}
+	return "stop"
+}
+
+// begin says whether there is an answer to write.
+func (r Reply) begin(w http.ResponseWriter) bool {
+	if r.Started != nil {
+		r.Started()
+	}
+	if r.Status != 0 {
+		writeFailure(w, r)
+	}
+	return r.Status == 0
+}
+
+func (r Reply) wait(req *http.Request) bool {
+	if r.Hold == nil {
+		return true
+	}
+	select {
+	case <-r.Hold:
+		return true
+	case <-req.Context().Done():
+		return false
+	}
+}
+
+func (r Reply) write(w http.ResponseWriter, req *http.Request) {
+	if !r.begin(w) || !r.wait(req) {
+		return
+	}
+	if r.Raw != "" {
+		fmt.Fprint(w, r.Raw)
+		return
+	}
+	message := map[string]any{"role": "assistant", "content": nil, "refusal": nil}
+	if text := strings.Join(r.Pieces, ""); text != "" {
+		message["content"] = text
+	}
+	if r.Thought != "" {
+		message["reasoning_content"] = r.Thought
+	}
+	if r.Refusal != "" {
+		message["refusal"] = r.Refusal
+	}
+	if len(r.Calls) > 0 {
+		var calls []any
+		for _, c := range r.Calls {
+			calls = append(calls, map[string]any{"id": c.ID, "type": "function", "function": map[string]any{"name": c.Name, "arguments": c.Arguments}})
+		}
+		message["tool_calls"] = calls
+	}
+	answer := chunk(map[string]any{"index": 0, "message": message, "finish_reason": r.finish()})
+	answer["object"] = "chat.completion"
+	if r.Usage != nil {
+		answer["usage"] = r.Usage
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(answer)
+}
+
+func chunk(choices ...any) map[string]any {
+	return map[string]any{"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": "fake-openai", "choices": append([]any{}, choices...)}
+}
+
+func (r Reply) stream(w http.ResponseWriter, req *http.Request, usage bool) {
+	if !r.begin(w) {
+		return
+	}
+	w.Header().Set("Content-Type", "text/event-stream")
+	delta := func(d map[string]any) {
+		writeEvent(w, chunk(map[string]any{"index": 0, "delta": d, "finish_reason": nil}))
+	}
+	delta(map[string]any{"role": "assistant", "content": ""})
+	if r.Thought != "" {
+		delta(map[string]any{"reasoning_content": r.Thought})
+	}
+	for i, piece := range r.Pieces {
+		delta(map[string]any{"content": piece})
+		if i == 0 && !r.wait(req) {
+			return
+		}
+	}
+	if r.Refusal != "" {
+		delta(map[string]any{"refusal": r.Refusal})
+	}
+	for i, c := range r.Calls {
+		half := len(c.Arguments) / 2
+		delta(map[string]any{"tool_calls": []any{map[string]any{"index": i, "id": c.ID, "type": "function", "function": map[string]any{"name": c.Name, "arguments": ""}}}})
+		for _, piece := range []string{c.Arguments[:half], c.Arguments[half:]} {
+			delta(map[string]any{"tool_calls": []any{map[string]any{"index": i, "function": map[string]any{"arguments": piece}}}})
+		}
+	}
+	if r.Raw != "" {
+		fmt.Fprint(w, r.Raw)
+		return
+	}
+	writeEvent(w, chunk(map[string]any{"index": 0, "delta": map[string]any{}, "finish_reason": r.finish()}))
+	if usage {
+		last := chunk()
+		last["usage"] = r.Usage
+		writeEvent(w, last)
+	}
+	fmt.Fprint(w, "data: [DONE]\n\n")
+}
+
+func writeEvent(w http.ResponseWriter, v any) {
+	fmt.Fprint(w, "data: ")
+	_ = json.NewEncoder(w).Encode(v)
+	fmt.Fprintln(w)
+	_ = http.NewResponseController(w).Flush()
+}
+
+func writeFailure(w http.ResponseWriter, r Reply) {
+	w.Header().Set("Content-Type", "application/json")
+	if r.RetryAfter != "" {
+		w.Header().Set("Retry-After", r.RetryAfter)
+	}
+	w.WriteHeader(r.Status)
+	if r.Raw != "" {
+		fmt.Fprint(w, r.Raw)
+		return
+	}
+	_ = json.NewEncoder(w).Encode(map[string]any{"error": map[string]any{"message": r.Message, "type": "error", "param": nil, "code": nil}})
+}

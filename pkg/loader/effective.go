@@ -1,0 +1,143 @@
+package loader
+
+import (
+	"slices"
+	"strings"
+
+	"agenthost/pkg/runtime"
+	"agenthost/pkg/spec"
+)
+
+// effective is an agent's mapping with the schemas that it names, and with what
+// stands in the place of its callbacks. Every node keeps the place where it was
+// written.
+func (j *job) effective(n *spec.Node) *spec.Node {
+	for _, key := range []string{"output_schema", "input_schema", "state_schema"} {
+		n = j.withSchema(n, key)
+	}
+	return j.withCallbacks(n)
+}
+
+// withDefaults adds the keys that the agent does not have.
+func (j *job) withDefaults(n *spec.Node, class string) *spec.Node {
+	defaults := j.names.defaults[class].node
+	if defaults == nil {
+		return n
+	}
+	j.used[defaults] = true
+	with := *n
+	with.Entries = slices.Clone(n.Entries)
+	for _, e := range defaults.Entries {
+		if n.Get(e.Key.Value) == nil {
+			with.Entries = append(with.Entries, e)
+		}
+	}
+	return &with
+}
+
+// checkDefaults looks at the defaults as such: their classes and their keys.
+func (j *job) checkDefaults() {
+	own := []string{"name", "agent_class", "sub_agents", "instruction", "instruction_provider"}
+	for class, d := range sorted(j.names.defaults) {
+		kind, ok := j.loader.agentKinds.Lookup(class)
+		if !ok {
+			j.report(unknown(d.node, "agent class %s", class, j.loader.agentKinds.Names()))
+			continue
+		}
+		for _, e := range d.node.Entries {
+			if slices.Contains(own, e.Key.Value) {
+				j.report(e.Key.Errorf("defaults", "%s is each agent's own: it has no default", e.Key.Value))
+			}
+		}
+		j.report(kind.CheckKeys(d.node)...)
+	}
+}
+
+// withSchema puts a schema in the place of its name, and in that of a class of
+// code that functions: has a schema for.
+func (j *job) withSchema(n *spec.Node, key string) *spec.Node {
+	at := n.Get(key)
+	if at.IsNull() {
+		return n
+	}
+	schema := at
+	if ref := runtime.CodeRef(at); ref != nil {
+		if f, ok := j.function(ref.Value); ok {
+			schema = f.node
+		}
+	}
+	schema, ds := spec.NameSchemas(schema, func(name string) *spec.Node {
+		s, ok := j.names.schemas[name]
+		if ok {
+			j.used[s.node] = true
+		}
+		return s.node
+	})
+	j.report(ds...)
+	return with(n, key, schema)
+}
+
+// with is a mapping in which a key has another value.
+func with(n *spec.Node, key string, value *spec.Node) *spec.Node {
+	changed := *n
+	changed.Entries = slices.Clone(n.Entries)
+	for i, e := range changed.Entries {
+		if e.Key.Value == key {
+			changed.Entries[i].Value = value
+		}
+	}
+	return &changed
+}
+
+// checkSchemas looks at the schemas as such, used or not.
+func (j *job) checkSchemas() {
+	for name, s := range sorted(j.names.schemas) {
+		if isType(name) {
+			j.report(s.node.Errorf("clash", "the schema %s has the name of a type", name))
+			continue
+		}
+		schema, ds := spec.NameSchemas(s.node, func(name string) *spec.Node { return j.names.schemas[name].node })
+		j.report(ds...)
+		if !ds.HasErrors() {
+			j.report((&spec.ValueSchema{}).DecodeSpec(schema)...)
+		}
+	}
+}
+
+func isType(name string) bool {
+	return slices.Contains([]string{"string", "integer", "number", "boolean", "object", "any"}, name)
+}
+
+// withCallbacks puts the rules of functions: in the place of their names. A Go
+// function of that name comes first.
+func (j *job) withCallbacks(n *spec.Node) *spec.Node {
+	for _, e := range n.Entries {
+		if strings.HasSuffix(e.Key.Value, "_callbacks") && e.Value.Kind == spec.Sequence {
+			n = with(n, e.Key.Value, j.rules(e.Value))
+		}
+	}
+	return n
+}
+
+func (j *job) rules(list *spec.Node) *spec.Node {
+	all := *list
+	all.Items = nil
+	for _, item := range list.Items {
+		name := item.Get("name")
+		f, ok := part{}, false
+		if name != nil && len(item.Entries) == 1 {
+			if _, registered := j.loader.opts.Functions.Callbacks[name.Value]; !registered {
+				f, ok = j.function(name.Value)
+			}
+		}
+		switch {
+		case !ok:
+			all.Items = append(all.Items, item)
+		case f.node.Kind == spec.Sequence:
+			all.Items = append(all.Items, f.node.Items...)
+		default:
+			all.Items = append(all.Items, f.node)
+		}
+	}
+	return &all
+}

@@ -1,0 +1,145 @@
+package loader_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"agenthost/internal/testenv"
+	"agenthost/pkg/loader"
+	"agenthost/pkg/runtime"
+)
+
+// TestExportLoadsAgain exports every good app that ADK could have, here and in
+// the corpus: what was written has nothing foreign in it, and the same agents,
+// which send their models the same.
+func TestExportLoadsAgain(t *testing.T) {
+	dirs := map[string]string{}
+	for name, archive := range archives(t, "ok") {
+		dirs[name] = unpack(t, archive)
+	}
+	if folder, all := corpusOf(t); folder != "" {
+		for _, s := range all {
+			if filepath.Base(s.Root) == "root_agent.yaml" && s.Verdict == "pure yaml" {
+				dirs[s.Root] = filepath.Join(folder, filepath.FromSlash(filepath.Dir(s.Root)))
+			}
+		}
+	}
+	exported := 0
+	for name, dir := range dirs {
+		opts := options(dir)
+		opts.Model = answering(t, "It works.")
+		files, ds := loader.New(opts).Export(t.Context(), dir)
+		if ds.HasErrors() {
+			continue
+		}
+		exported++
+		t.Run(name, func(t *testing.T) {
+			again := filepath.Join(t.TempDir(), filepath.Base(dir))
+			for file, text := range files {
+				write(t, filepath.Join(again, file), string(text))
+			}
+			l := loader.New(&loader.Options{Env: environment, Model: opts.Model})
+			if ds := l.Portable(t.Context(), again); len(ds) > 0 {
+				t.Errorf("Portable:\n%s", printed(t, ds))
+			}
+			if diff := cmp.Diff(previews(t, dir, opts), previews(t, again, &loader.Options{Env: environment, Model: opts.Model})); diff != "" {
+				t.Errorf("what models are sent (-app +exported):\n%s", diff)
+			}
+		})
+	}
+	if exported < 5 {
+		t.Errorf("only %d apps can be exported", exported)
+	}
+}
+
+// previews are the requests of all agents of an app's tree.
+func previews(t *testing.T, dir string, opts *loader.Options) map[string]*runtime.Preview {
+	t.Helper()
+	env := testenv.New(t, &testenv.Options{Loader: opts})
+	app := env.Load(t, dir)
+	all := map[string]*runtime.Preview{}
+	for _, name := range app.AgentNames() {
+		p, err := env.Host.Preview(t.Context(), &runtime.PreviewRequest{
+			App: app.Name, Agent: name, UserID: "u", Text: "Hello",
+			State: map[string]any{"name": "Ana", "topic": "x", "current_document": "x", "criticism": "x"},
+		})
+		if err != nil && !strings.Contains(err.Error(), "LLM agent") {
+			t.Fatalf("Preview(%s): %v", name, err)
+		}
+		all[name] = p
+	}
+	return all
+}
+
+// corpusOf is samples where the corpus is, and nothing elsewhere.
+func corpusOf(t *testing.T) (string, []sample) {
+	t.Helper()
+	corpus := os.Getenv("AGENTHOST_CORPUS")
+	if corpus == "" {
+		return "", nil
+	}
+	return samples(t)
+}
+
+// TestCorpusMapped gives the corpus' apps that need code what stands in the
+// place of each name: then they load, and run a turn.
+func TestCorpusMapped(t *testing.T) {
+	folder, all := samples(t)
+	mapped := 0
+	for _, s := range all {
+		if s.Verdict != "needs code" {
+			continue
+		}
+		root := filepath.Join(folder, filepath.FromSlash(s.Root))
+		dir := filepath.Join(t.TempDir(), filepath.Base(filepath.Dir(root)))
+		if err := os.CopyFS(dir, os.DirFS(filepath.Dir(root))); err != nil {
+			t.Fatal(err)
+		}
+		functions, ok := mapping(t, dir)
+		if !ok {
+			continue // a class of agents, or a tool that this host does not have
+		}
+		mapped++
+		t.Run(s.Root, func(t *testing.T) {
+			doc := "functions:\n" + functions
+			if name := filepath.Base(root); name != "root_agent.yaml" {
+				doc += "root_agent: " + name + "\n"
+			}
+			write(t, filepath.Join(dir, "app.yaml"), doc)
+			runSample(t, dir)
+		})
+	}
+	if mapped < 5 {
+		t.Errorf("only %d apps can be mapped", mapped)
+	}
+}
+
+// mapping has an entry for each name of code that an app needs.
+func mapping(t *testing.T, dir string) (string, bool) {
+	t.Helper()
+	var b strings.Builder
+	seen := map[string]bool{}
+	for _, d := range check(t, dir) {
+		what, _, isCode := strings.Cut(d.Message, " is code of")
+		words := strings.Fields(what)
+		if !isCode || strings.HasPrefix(what, "agent class") {
+			return "", false
+		}
+		name := words[len(words)-1]
+		stands := map[string]string{
+			"tool": `{expr: {value: '"done"'}}`, "schema": "{answer: string}", "agent": "{instruction: Help.}",
+		}[words[0]]
+		if stands == "" {
+			stands = `{set: {seen: "true"}}`
+		}
+		if !seen[name] {
+			b.WriteString("  " + name + ": " + stands + "\n")
+		}
+		seen[name] = true
+	}
+	return b.String(), b.Len() > 0
+}

@@ -1,0 +1,163 @@
+package loader
+
+import (
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"agenthost/pkg/spec"
+)
+
+// parts are what documents declare by name. Names belong to the whole app,
+// whichever document has them.
+type parts struct {
+	Models    map[string]modelNode    `yaml:"models" doc:"Models by the names that agents use, each with its provider."`
+	Agents    map[string]agentNode    `yaml:"agents" doc:"Agents by name, for {use: NAME}."`
+	Tools     map[string]toolNode     `yaml:"tools" doc:"Tools by name, for {use: NAME}."`
+	Functions map[string]functionNode `yaml:"functions" doc:"What stands in the place of a name of code: a tool, a callback's rule or a list of them, a schema, or an agent."`
+	Schemas   map[string]schemaNode   `yaml:"schemas" doc:"Schemas by name, for output_schema, input_schema, state_schema and params."`
+	Defaults  map[string]defaultsNode `yaml:"defaults" doc:"By class, what agents have that do not say it themselves."`
+}
+
+// rootParts are the parts that the root agent's file may declare beside the
+// agent; models and tools have another meaning there.
+type rootParts struct {
+	Include   []spec.Text             `yaml:"include" doc:"At the top of the root agent's file: files whose parts belong to the app too."`
+	Agents    map[string]agentNode    `yaml:"agents" doc:"At the top of a file: agents by name, for {use: NAME}."`
+	Functions map[string]functionNode `yaml:"functions" doc:"At the top of the root agent's file: what stands in the place of names of code."`
+	Schemas   map[string]schemaNode   `yaml:"schemas" doc:"At the top of the root agent's file: schemas by name."`
+	Defaults  map[string]defaultsNode `yaml:"defaults" doc:"At the top of the root agent's file: by class, what agents have that do not say it themselves."`
+}
+
+// agentParts are those that any other agent's file may declare.
+type agentParts struct {
+	Agents map[string]agentNode `yaml:"agents" doc:"At the top of a file: agents by name, for {use: NAME}."`
+}
+
+// A part is declared: its node, and the file that it stands in.
+type part struct {
+	node *spec.Node
+	file string
+	// shared says that it was included: it need not be used.
+	shared bool
+}
+
+// registry has the parts of an app, by what they are and by name.
+type registry struct {
+	models, agents, tools, functions, schemas, defaults map[string]part
+}
+
+func newRegistry() registry {
+	return registry{
+		models: map[string]part{}, agents: map[string]part{}, tools: map[string]part{},
+		functions: map[string]part{}, schemas: map[string]part{}, defaults: map[string]part{},
+	}
+}
+
+// A shelf has the parts of one sort, and what messages call them.
+type shelf struct {
+	what  string
+	parts map[string]part
+}
+
+// node is a part in a document, of whatever kind.
+type node interface{ at() *spec.Node }
+
+// declare makes the parts of a document known. A name that is taken is an
+// error that names both places.
+func declare[N node](j *job, into shelf, found map[string]N, from part) {
+	for _, name := range slices.Sorted(maps.Keys(found)) {
+		n := found[name].at()
+		old, taken := into.parts[name]
+		switch {
+		case n == nil || taken && old.node.Pos == n.Pos:
+		case taken:
+			j.report(n.Errorf("clash", "the %s %s is there already, at %s", into.what, name, old.node.Pos))
+		default:
+			into.parts[name] = part{n, from.file, from.shared}
+		}
+	}
+}
+
+func (j *job) declareParts(p *parts, from part) {
+	declare(j, shelf{"model", j.names.models}, p.Models, from)
+	declare(j, shelf{"agent", j.names.agents}, p.Agents, from)
+	declare(j, shelf{"tool", j.names.tools}, p.Tools, from)
+	declare(j, shelf{"function", j.names.functions}, p.Functions, from)
+	declare(j, shelf{"schema", j.names.schemas}, p.Schemas, from)
+	declare(j, shelf{"default of", j.names.defaults}, p.Defaults, from)
+}
+
+// includeAll takes in the parts of other files.
+func (j *job) includeAll(files []spec.Text, from string) {
+	for _, at := range files {
+		file := path.Join(path.Dir(from), at.Value)
+		switch {
+		case j.included[file]:
+		case path.IsAbs(at.Value) || strings.Contains(at.Value, "\\") || leadsOut(file) && !isBeside(file):
+			j.report(at.Errorf(0, "path", "include %s leads out of the app's folder", at.Value).
+				WithHint("an include is a file of the app, or one beside the app's folder: ../NAME.yaml"))
+		case !j.src.exists(file):
+			j.report(at.Errorf(0, "file", "there is no file %s", j.src.display(file)))
+		default:
+			j.included[file] = true
+			j.include(file)
+		}
+	}
+}
+
+func (j *job) include(file string) {
+	n, ds := j.src.document(file)
+	j.report(ds...)
+	if n == nil {
+		j.appBroken = true
+		return
+	}
+	var p parts
+	ds = spec.Decode(n, &p)
+	j.report(ds...)
+	j.appBroken = j.appBroken || ds.HasErrors()
+	j.declareParts(&p, part{file: file, shared: true})
+}
+
+// isBeside says whether a path is that of a YAML file beside the app's folder,
+// which several apps may include.
+func isBeside(file string) bool {
+	name, ok := strings.CutPrefix(file, "../")
+	return ok && !strings.ContainsAny(name, `/\`) && !strings.HasPrefix(name, ".") && (path.Ext(name) == ".yaml" || path.Ext(name) == ".yml")
+}
+
+// takeParts declares the parts that an agent's file brings, and returns the
+// file's own agent without them. Only the root agent's file has more than
+// agents.
+func (j *job) takeParts(n *spec.Node, file string, root bool) *spec.Node {
+	if n.Get("agent_class") == nil && n.Get("name") == nil {
+		return n
+	}
+	var some agentParts
+	var all rootParts
+	keys, into := []string{"agents"}, any(&some)
+	if root {
+		keys, into = []string{"include", "agents", "functions", "schemas", "defaults"}, &all
+	}
+	isPart := func(e spec.Entry) bool { return slices.Contains(keys, e.Key.Value) }
+	if !slices.ContainsFunc(n.Entries, isPart) {
+		return n
+	}
+	for _, e := range n.Entries {
+		if isPart(e) {
+			j.partKeys = append(j.partKeys, e.Key)
+		}
+	}
+	rest, only := *n, *n
+	rest.Entries = slices.DeleteFunc(slices.Clone(n.Entries), isPart)
+	only.Entries = slices.DeleteFunc(slices.Clone(n.Entries), func(e spec.Entry) bool { return !isPart(e) })
+	j.report(spec.Decode(&only, into)...)
+	if !root {
+		all.Agents = some.Agents
+	}
+	j.includeAll(all.Include, file)
+	j.declareParts(&parts{Agents: all.Agents, Functions: all.Functions, Schemas: all.Schemas, Defaults: all.Defaults}, part{file: file})
+	return &rest
+}

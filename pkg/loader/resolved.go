@@ -1,0 +1,114 @@
+package loader
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+
+	"agenthost/pkg/spec"
+)
+
+// An Effective app is what its files come to.
+type Effective struct {
+	// Document is app.yaml as it counts: overlay, includes and values are in it,
+	// and the whole tree of agents, with their defaults and schemas, stands under
+	// root_agent. Each node has the place where it was written. It is printed by
+	// [spec.Print], which hides secrets.
+	Document *spec.Node
+	// Files are all that were read, and Values the variables and secrets that
+	// were asked for, such as "env MODEL"; sorted.
+	Files, Values []string
+	// Revision is that of the app that would be built.
+	Revision string
+}
+
+// Effective puts an app's files together. With an error among the problems
+// there is none.
+func (l *Loader) Effective(ctx context.Context, dir string) (*Effective, spec.Diagnostics) {
+	var e *Effective
+	ds := l.examine(ctx, dir, func(j *job, root *placed) {
+		e = &Effective{
+			Document: j.effectiveDocument(root), Revision: j.src.revision(),
+			Files: slices.Sorted(maps.Keys(j.src.read)), Values: slices.Sorted(maps.Keys(j.src.asked)),
+		}
+	})
+	return e, ds
+}
+
+// examine resolves an app and shows it, when nothing is wrong with it, before
+// it is closed again.
+func (l *Loader) examine(ctx context.Context, dir string, look func(j *job, root *placed)) spec.Diagnostics {
+	src, ds := l.open(dir)
+	if src == nil {
+		return ds
+	}
+	defer src.close()
+	j := newJob(l, src)
+	if root := j.resolve(ctx); root != nil && !j.ds.HasErrors() {
+		look(j, root)
+	}
+	j.close()
+	j.ds.Sort()
+	return j.ds
+}
+
+// effectiveDocument is app.yaml without what was taken into the agents.
+func (j *job) effectiveDocument(root *placed) *spec.Node {
+	doc := &spec.Node{Kind: spec.Mapping, Tag: "!!map"}
+	if j.appNode != nil {
+		*doc = *j.appNode
+	}
+	parts := []string{"include", "models", "agents", "tools", "functions", "schemas", "defaults", "root_agent"}
+	doc.Entries = slices.DeleteFunc(slices.Clone(doc.Entries), func(e spec.Entry) bool { return slices.Contains(parts, e.Key.Value) })
+	for _, s := range []shelf{{"models", j.names.models}, {"tools", j.names.tools}, {"functions", j.names.functions}, {"schemas", j.names.schemas}} {
+		section := &spec.Node{Kind: spec.Mapping, Tag: "!!map"}
+		for name, p := range sorted(s.parts) {
+			section.Entries = append(section.Entries, spec.Entry{Key: word(name), Value: p.node})
+		}
+		if len(section.Entries) > 0 {
+			doc.Entries = append(doc.Entries, spec.Entry{Key: word(s.what), Value: section})
+		}
+	}
+	doc.Entries = append(doc.Entries, spec.Entry{Key: word("root_agent"), Value: root.whole()})
+	return doc
+}
+
+// word is a text that was written nowhere.
+func word(text string) *spec.Node { return &spec.Node{Kind: spec.Scalar, Tag: "!!str", Value: text} }
+
+// whole is the agent's mapping with those below it written out in the place of
+// their references.
+func (p *placed) whole() *spec.Node {
+	at := map[*spec.Node]*placed{}
+	for _, sub := range p.subs {
+		at[sub.at] = sub
+	}
+	for _, t := range p.tools {
+		if t.agent != nil {
+			at[t.agent.at] = t.agent
+		}
+	}
+	return writtenOut(p.plan.Node, at)
+}
+
+func writtenOut(n *spec.Node, at map[*spec.Node]*placed) *spec.Node {
+	if sub := at[n]; sub != nil && n.Kind == spec.Mapping {
+		return sub.whole()
+	}
+	if n.Kind == spec.Scalar {
+		return n
+	}
+	out := *n
+	out.Entries, out.Items = nil, nil
+	for _, e := range n.Entries {
+		out.Entries = append(out.Entries, spec.Entry{Key: e.Key, Value: writtenOut(e.Value, at)})
+	}
+	for _, item := range n.Items {
+		out.Items = append(out.Items, writtenOut(item, at))
+	}
+	return &out
+}
+
+// isCodeName says whether a name is one of code, and not of a kind.
+func isCodeName(name string) bool { return strings.Contains(name, ".") }

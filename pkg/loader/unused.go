@@ -1,0 +1,67 @@
+package loader
+
+import (
+	"context"
+	"iter"
+	"maps"
+	"slices"
+
+	"agenthost/pkg/spec"
+)
+
+// sorted yields parts by their names, in order.
+func sorted(parts map[string]part) iter.Seq2[string, part] {
+	return func(yield func(string, part) bool) {
+		for _, name := range slices.Sorted(maps.Keys(parts)) {
+			if !yield(name, parts[name]) {
+				return
+			}
+		}
+	}
+}
+
+// checkUnused looks at parts that nothing uses: their problems are problems
+// too. What was included need not be used.
+func (j *job) checkUnused(ctx context.Context) {
+	// Whoever uses it may stand in what is wrong.
+	sure := !j.ds.HasErrors()
+	unused := func(what, name string, p part) bool {
+		if j.used[p.node] {
+			return false
+		}
+		if sure && !p.shared {
+			j.report(p.node.Warnf("unused", "%s %s is used nowhere", what, name))
+		}
+		return true
+	}
+	for name, p := range sorted(j.names.agents) {
+		if unused("agent", name, p) {
+			j.resolveAgent(ctx, named(p.node, name), trail{file: p.file, passed: []string{"use " + name}})
+		}
+	}
+	for name, p := range sorted(j.names.tools) {
+		if unused("tool", name, p) {
+			j.declaredTool(ctx, p, trail{})
+		}
+	}
+	for name, p := range sorted(j.names.functions) {
+		if unused("function", name, p) && j.isTool(p.node) {
+			j.mappedTool(ctx, p, name, trail{})
+		}
+	}
+	for name, p := range sorted(j.names.schemas) {
+		unused("schema", name, p)
+	}
+	for class, p := range sorted(j.names.defaults) {
+		unused("the default of", class, p)
+	}
+}
+
+// isTool says whether a function that nothing uses is plainly a tool.
+func (j *job) isTool(n *spec.Node) bool {
+	if n.Kind != spec.Mapping || len(n.Entries) != 1 {
+		return false
+	}
+	_, ok := j.loader.toolKinds.Lookup(n.Entries[0].Key.Value)
+	return ok
+}

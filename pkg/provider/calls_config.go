@@ -1,0 +1,37 @@
+package provider
+
+import "agenthost/pkg/spec"
+
+// callsConfig is the YAML of what happens when calls fail.
+type callsConfig struct {
+	Retry    retryConfig `yaml:"retry" doc:"When to ask again after a failed call."`
+	Fallback []spec.Text `yaml:"fallback" doc:"Models of the app that are asked, in this order, when this one fails and asking again did not help."`
+}
+
+type retryConfig struct {
+	Codes    []int `yaml:"codes" doc:"The HTTP statuses that are worth another try; without it 429, 500, 502, 503 and 504."`
+	Attempts int   `yaml:"attempts" default:"3" doc:"How often to try in all, the first time included."`
+}
+
+func (c *callsConfig) check(n *spec.Node) spec.Diagnostics {
+	return c.Retry.check(n.Get("retry"))
+}
+
+// options are what [Retry] takes.
+func (c *retryConfig) options(env Env) *RetryOptions {
+	return &RetryOptions{Codes: c.Codes, Attempts: c.Attempts, Wait: env.Wait, Logger: env.Logger}
+}
+
+func (c *retryConfig) check(n *spec.Node) spec.Diagnostics {
+	var ds spec.Diagnostics
+	if at := n.Get("attempts"); at != nil && c.Attempts < 1 {
+		ds = append(ds, at.Errorf("value", "attempts must be at least 1, which is no retry"))
+	}
+	codes := n.Get("codes")
+	for i, code := range c.Codes {
+		if code < 400 || code > 599 {
+			ds = append(ds, codes.Items[i].Errorf("value", "%d is no status of a failure: use 400 to 599", code))
+		}
+	}
+	return ds
+}

@@ -1,0 +1,80 @@
+package provider
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"log/slog"
+
+	"agenthost/pkg/model"
+)
+
+// Fallback asks others when llm fails: in their order, as long as the failure
+// is one that may be of the service and not of the request, and nothing of an
+// answer was yielded. Its name, and what it can do, is what all of them can; a
+// nil logger is silent.
+func Fallback(llm model.LLM, others []model.LLM, logger *slog.Logger) model.LLM {
+	if len(others) == 0 {
+		return llm
+	}
+	if logger == nil {
+		logger = slog.New(slog.DiscardHandler)
+	}
+	return &fallingBack{LLM: llm, others: others, logger: logger}
+}
+
+type fallingBack struct {
+	model.LLM
+	others []model.LLM
+	logger *slog.Logger
+}
+
+// MixesToolsAndSchema says whether all of them do.
+func (f *fallingBack) MixesToolsAndSchema() bool {
+	return f.all(func(m model.LLM) bool {
+		mixer, ok := m.(interface{ MixesToolsAndSchema() bool })
+		return ok && mixer.MixesToolsAndSchema()
+	})
+}
+
+// CachesContents says what the first one does: the others are sent everything.
+func (f *fallingBack) CachesContents() bool { return model.CanCache(f.LLM) }
+
+// RunsCode says whether all of them do; see [model.RunsCode].
+func (f *fallingBack) RunsCode() bool { return f.all(model.RunsCode) }
+
+func (f *fallingBack) all(can func(model.LLM) bool) bool {
+	for _, m := range f.others {
+		if !can(m) {
+			return false
+		}
+	}
+	return can(f.LLM)
+}
+
+// Generate asks until one answers or none is left; see [model.LLM]. The failure
+// that is told is the last one.
+func (f *fallingBack) Generate(ctx context.Context, req *model.Request) iter.Seq2[*model.Response, error] {
+	return func(yield func(*model.Response, error) bool) {
+		asked := f.LLM
+		for _, next := range f.others {
+			started, err := pass(ctx, asked, req, yield)
+			if err == nil {
+				return
+			}
+			failed, ok := errors.AsType[*model.Error](err)
+			if started || !ok || !failed.Retryable() || ctx.Err() != nil {
+				yield(nil, err)
+				return
+			}
+			f.logger.WarnContext(ctx, "model failed, asking its fallback", "model", asked.Name(), "fallback", next.Name(), "error", err)
+			// The name and the cache are those of another service.
+			own := *req
+			own.Model, own.Cache = "", nil
+			asked, req = next, &own
+		}
+		if _, err := pass(ctx, asked, req, yield); err != nil {
+			yield(nil, err)
+		}
+	}
+}

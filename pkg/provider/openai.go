@@ -1,0 +1,221 @@
+package provider
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+
+	"agenthost/pkg/model"
+)
+
+const (
+	openAIURL   = "https://api.openai.com/v1"
+	noOpenAIKey = "no key for OpenAI: set OPENAI_API_KEY in the environment or in the app's .env, " +
+		"or give the model an api_key or a base_url under models: in app.yaml"
+)
+
+// OpenAIOptions say how to reach a server that has OpenAI's chat completions.
+// The zero value is OpenAI itself, with the key of the process's environment.
+type OpenAIOptions struct {
+	// Lookup reads a variable of the environment; nil is [os.LookupEnv].
+	Lookup func(name string) (string, bool)
+	// BaseURL is what stands before /chat/completions; empty is OPENAI_BASE_URL,
+	// else OpenAI's own.
+	BaseURL string
+	// APIKey is the bearer token. Empty is OPENAI_API_KEY, unless BaseURL is
+	// set: a key is not sent to whoever the document names.
+	APIKey string
+	// Header is sent with each call.
+	Header http.Header
+	// HTTP carries the calls; nil is [http.DefaultClient]. Redirects are errors.
+	HTTP *http.Client
+	// Retry says when to ask again.
+	Retry RetryOptions
+	// Logger hears of settings that the service does not have; nil is silent.
+	Logger *slog.Logger
+}
+
+// NewOpenAI returns a model of a server that has OpenAI's chat completions. It
+// reads the environment at each call, so it never fails here. Failed calls are
+// repeated as opts.Retry says. Nil options are the zero options.
+func NewOpenAI(name string, opts *OpenAIOptions) model.LLM {
+	o := &openAI{name: name}
+	if opts != nil {
+		o.opts = *opts
+	}
+	if o.opts.Lookup == nil {
+		o.opts.Lookup = os.LookupEnv
+	}
+	if o.opts.HTTP == nil {
+		o.opts.HTTP = http.DefaultClient
+	}
+	if o.opts.Logger == nil {
+		o.opts.Logger = slog.New(slog.DiscardHandler)
+	}
+	return Retry(o, &o.opts.Retry)
+}
+
+type openAI struct {
+	name string
+	opts OpenAIOptions
+}
+
+func (o *openAI) Name() string { return o.name }
+
+// MixesToolsAndSchema says whether one request may hold both tools and a schema
+// for the answer: OpenAI takes both, of other servers nobody knows.
+func (o *openAI) MixesToolsAndSchema() bool { return o.isOpenAI() }
+
+func (o *openAI) env(name string) string {
+	v, _ := o.opts.Lookup(name)
+	return v
+}
+
+func (o *openAI) baseURL() string {
+	return strings.TrimSuffix(first(o.opts.BaseURL, o.env("OPENAI_BASE_URL"), openAIURL), "/")
+}
+
+// isOpenAI says whether the server is OpenAI's own, which has newer names for
+// some settings than those who do as it did.
+func (o *openAI) isOpenAI() bool {
+	u, err := url.Parse(o.baseURL())
+	return err == nil && (u.Hostname() == "api.openai.com" || strings.HasSuffix(u.Hostname(), ".openai.azure.com"))
+}
+
+func (o *openAI) key() string {
+	if o.opts.APIKey != "" || o.opts.BaseURL != "" {
+		return o.opts.APIKey
+	}
+	return o.env("OPENAI_API_KEY")
+}
+
+// Generate asks once; see [model.LLM].
+func (o *openAI) Generate(ctx context.Context, req *model.Request) iter.Seq2[*model.Response, error] {
+	return func(yield func(*model.Response, error) bool) {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		resp, err := o.ask(ctx, req)
+		if err != nil {
+			yield(nil, o.failure(ctx, err))
+			return
+		}
+		defer resp.Body.Close()
+		if req.Stream {
+			o.stream(ctx, resp.Body, yield)
+			return
+		}
+		yield(o.unary(ctx, resp.Body))
+	}
+}
+
+// ask sends the request. Any status but 2xx is an error.
+func (o *openAI) ask(ctx context.Context, req *model.Request) (*http.Response, error) {
+	body, err := o.request(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	if problem := badBaseURL(o.baseURL()); problem != "" {
+		return nil, unusable(http.StatusBadRequest, problem)
+	}
+	call, err := http.NewRequestWithContext(ctx, http.MethodPost, o.baseURL()+"/chat/completions", bytes.NewReader(body))
+	if err != nil {
+		return nil, unusable(http.StatusBadRequest, "base_url is no address")
+	}
+	o.setHeaders(call.Header, req)
+	if o.isOpenAI() && call.Header.Get("Authorization") == "" && call.Header.Get("Api-Key") == "" {
+		return nil, unusable(http.StatusUnauthorized, noOpenAIKey)
+	}
+	client := *o.opts.HTTP
+	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	resp, err := client.Do(call)
+	if err != nil {
+		return nil, err
+	}
+	if resp.StatusCode < 200 || resp.StatusCode > 299 {
+		defer resp.Body.Close()
+		return nil, o.refusal(resp)
+	}
+	return resp, nil
+}
+
+func (o *openAI) setHeaders(h http.Header, req *model.Request) {
+	h.Set("Content-Type", "application/json")
+	h.Set("User-Agent", "agenthost")
+	if key := o.key(); key != "" {
+		h.Set("Authorization", "Bearer "+key)
+	}
+	for name, values := range o.opts.Header {
+		h[name] = values
+	}
+	if req.Config != nil && req.Config.HTTPOptions != nil {
+		for name, values := range req.Config.HTTPOptions.Headers {
+			h[http.CanonicalHeaderKey(name)] = values
+		}
+	}
+}
+
+// refusal reads the error of a service: OpenAI's form, and those of servers
+// that do it their own way.
+func (o *openAI) refusal(resp *http.Response) *model.Error {
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxFailure))
+	if err != nil {
+		body = nil
+	}
+	e := &model.Error{Code: resp.StatusCode, Status: statusWord(resp.StatusCode), Message: o.hide(messageIn(body)), Err: retryAfter(resp.Header)}
+	if e.Message == "" {
+		e.Message = fmt.Sprintf("%s answered %s", o.name, resp.Status)
+	}
+	return e
+}
+
+// messageIn is the text of an error body: {"error": {"message": …}}, {"error":
+// …}, {"message": …}, {"detail": …}, or else the body itself.
+func messageIn(body []byte) string {
+	var said map[string]any
+	if json.Unmarshal(body, &said) != nil {
+		return clip(bytes.TrimSpace(body))
+	}
+	if inner, ok := said["error"].(map[string]any); ok {
+		said = inner
+	}
+	for _, key := range []string{"message", "error", "detail"} {
+		if text, ok := said[key].(string); ok && text != "" {
+			return text
+		}
+	}
+	return clip(bytes.TrimSpace(body))
+}
+
+// hide takes the key and the headers of the document out of a text.
+func (o *openAI) hide(text string) string {
+	text = redact(o.key(), text)
+	for _, values := range o.opts.Header {
+		for _, v := range values {
+			text = redact(v, text)
+		}
+	}
+	return text
+}
+
+// failure names an error of the wire.
+func (o *openAI) failure(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return fmt.Errorf("calling %s: %w", o.name, ctx.Err())
+	}
+	if named, ok := errors.AsType[*model.Error](err); ok {
+		return named
+	}
+	if lost, ok := errors.AsType[*url.Error](err); ok {
+		err = lost.Err
+	}
+	return &model.Error{Message: fmt.Sprintf("no answer from %s: %s", o.name, o.hide(err.Error())), Err: err}
+}

@@ -1,0 +1,45 @@
+package provider
+
+import (
+	"context"
+	"net/http"
+
+	"agenthost/pkg/model"
+	"agenthost/pkg/spec"
+)
+
+type openAIConfig struct {
+	Provider string                 `yaml:"provider" doc:"openai_compatible."`
+	Model    string                 `yaml:"model" required:"true" doc:"The model's name, as the server knows it."`
+	BaseURL  spec.Text              `yaml:"base_url" doc:"The address of the server, up to what stands before /chat/completions; without it OPENAI_BASE_URL, or OpenAI's own."`
+	APIKey   spec.Secret            `yaml:"api_key" secret:"true" doc:"The key; without it and without base_url OPENAI_API_KEY. A server on this machine may need none."`
+	Headers  map[string]spec.Secret `yaml:"headers" doc:"Headers that are sent with each call."`
+	Calls    callsConfig            `yaml:",inline"`
+}
+
+// DecodeSpec checks also what the fields alone do not say.
+func (c *openAIConfig) DecodeSpec(n *spec.Node) spec.Diagnostics {
+	ds := spec.Decode(n, c)
+	if base := c.BaseURL; base.Value != "" {
+		if problem := badBaseURL(base.Value); problem != "" {
+			ds = append(ds, base.Errorf(0, "value", "%s", problem))
+		}
+	}
+	ds = append(ds, c.Calls.check(n)...)
+	ds.Sort()
+	return ds
+}
+
+// Fallbacks returns the models that are asked when this one fails.
+func (c *openAIConfig) Fallbacks() []spec.Text { return c.Calls.Fallback }
+
+func buildOpenAI(_ context.Context, env Env, c *openAIConfig) (model.LLM, error) {
+	header := http.Header{}
+	for name, value := range c.Headers {
+		header.Set(name, value.Reveal())
+	}
+	return NewOpenAI(c.Model, &OpenAIOptions{
+		Lookup: env.Lookup, BaseURL: c.BaseURL.Value, APIKey: c.APIKey.Reveal(), Header: header, HTTP: env.HTTP,
+		Retry: *c.Calls.Retry.options(env), Logger: env.Logger,
+	}), nil
+}

@@ -1,0 +1,169 @@
+package provider
+
+import (
+	"cmp"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"google.golang.org/genai"
+
+	"agenthost/pkg/model"
+)
+
+// chatMessages is the conversation: the system instruction first, and the
+// answer of each call right behind the message that made it.
+func chatMessages(req *model.Request) ([]chatMessage, error) {
+	w := &chatWriter{open: map[string][]string{}}
+	if instruction := req.Instruction(); instruction != "" {
+		w.messages = append(w.messages, chatMessage{Role: "system", Content: instruction})
+	}
+	for _, c := range endWithUser(req.Contents) {
+		if err := w.content(c); err != nil {
+			return nil, err
+		}
+	}
+	return w.messages, nil
+}
+
+// A chatWriter makes messages of contents.
+type chatWriter struct {
+	messages []chatMessage
+	// open are the ids of calls without an answer yet, by the function's name,
+	// and made how many ids were made up: Gemini's calls need none.
+	open map[string][]string
+	made int
+}
+
+func (w *chatWriter) content(c *genai.Content) error {
+	if c.Role == genai.RoleModel {
+		return w.assistant(c)
+	}
+	var parts []chatPart
+	for _, p := range c.Parts {
+		switch {
+		case p == nil:
+		case p.FunctionResponse != nil:
+			if err := w.answer(p.FunctionResponse); err != nil {
+				return err
+			}
+		default:
+			part, err := userPart(p)
+			if err != nil {
+				return err
+			}
+			if part != nil {
+				parts = append(parts, *part)
+			}
+		}
+	}
+	switch {
+	case len(parts) == 1 && parts[0].Type == "text":
+		w.messages = append(w.messages, chatMessage{Role: "user", Content: parts[0].Text})
+	case len(parts) > 0:
+		w.messages = append(w.messages, chatMessage{Role: "user", Content: parts})
+	}
+	return nil
+}
+
+// assistant is what the model said and called. Its thoughts are not told again.
+func (w *chatWriter) assistant(c *genai.Content) error {
+	m := chatMessage{Role: "assistant"}
+	var text strings.Builder
+	for _, p := range c.Parts {
+		switch {
+		case p == nil || p.Thought:
+		case p.FunctionCall != nil:
+			call, err := w.call(p.FunctionCall)
+			if err != nil {
+				return err
+			}
+			m.ToolCalls = append(m.ToolCalls, call)
+		case p.ExecutableCode != nil:
+			text.WriteString(p.ExecutableCode.Code)
+		case p.CodeExecutionResult != nil:
+			text.WriteString(p.CodeExecutionResult.Output)
+		default:
+			text.WriteString(p.Text)
+		}
+	}
+	if text.Len() > 0 {
+		m.Content = text.String()
+	}
+	if m.Content != nil || len(m.ToolCalls) > 0 {
+		w.messages = append(w.messages, m)
+	}
+	return nil
+}
+
+func (w *chatWriter) call(c *genai.FunctionCall) (chatCall, error) {
+	args := c.Args
+	if args == nil {
+		args = map[string]any{}
+	}
+	raw, err := json.Marshal(args)
+	if err != nil {
+		return chatCall{}, unusable(http.StatusBadRequest, fmt.Sprintf("the arguments of %s cannot be written as JSON: %s", c.Name, err))
+	}
+	id := c.ID
+	if id == "" {
+		w.made++
+		id = fmt.Sprintf("call_%d", w.made)
+		w.open[c.Name] = append(w.open[c.Name], id)
+	}
+	return chatCall{ID: id, Type: "function", Function: chatFunction{Name: c.Name, Arguments: string(raw)}}, nil
+}
+
+// answer goes to the call of its id, or to the first open one of its name.
+func (w *chatWriter) answer(r *genai.FunctionResponse) error {
+	raw, err := json.Marshal(r.Response)
+	if err != nil {
+		return unusable(http.StatusBadRequest, fmt.Sprintf("the answer of %s cannot be written as JSON: %s", r.Name, err))
+	}
+	id := r.ID
+	if open := w.open[r.Name]; id == "" && len(open) > 0 {
+		id, w.open[r.Name] = open[0], open[1:]
+	}
+	if id == "" {
+		// Nobody called it that the model still sees: it is told as a fact.
+		w.messages = append(w.messages, chatMessage{Role: "user", Content: fmt.Sprintf("%s answered: %s", r.Name, raw)})
+		return nil
+	}
+	w.messages = append(w.messages, chatMessage{Role: "tool", ToolCallID: id, Content: string(raw)})
+	return nil
+}
+
+// userPart is a text, an image, a sound or a file; nil for a part that holds
+// nothing.
+func userPart(p *genai.Part) (*chatPart, error) {
+	switch {
+	case p.InlineData != nil:
+		return inlinePart(p.InlineData)
+	case p.FileData != nil && strings.HasPrefix(p.FileData.MIMEType, "image/") && strings.HasPrefix(p.FileData.FileURI, "http"):
+		return &chatPart{Type: "image_url", ImageURL: &chatImage{p.FileData.FileURI}}, nil
+	case p.FileData != nil:
+		return nil, unusable(http.StatusBadRequest, fmt.Sprintf("a file of type %s by its address cannot be sent to this provider: only images on the web can", cmp.Or(p.FileData.MIMEType, "unknown")))
+	case p.Text == "":
+		return nil, nil
+	}
+	return &chatPart{Type: "text", Text: p.Text}, nil
+}
+
+func inlinePart(b *genai.Blob) (*chatPart, error) {
+	kind, _, _ := strings.Cut(b.MIMEType, ";")
+	data := base64.StdEncoding.EncodeToString(b.Data)
+	sounds := map[string]string{"audio/wav": "wav", "audio/x-wav": "wav", "audio/mpeg": "mp3", "audio/mp3": "mp3"}
+	switch {
+	case strings.HasPrefix(kind, "image/"):
+		return &chatPart{Type: "image_url", ImageURL: &chatImage{"data:" + kind + ";base64," + data}}, nil
+	case strings.HasPrefix(kind, "text/"), kind == "application/json":
+		return &chatPart{Type: "text", Text: strings.ToValidUTF8(string(b.Data), "\uFFFD")}, nil
+	case sounds[kind] != "":
+		return &chatPart{Type: "input_audio", Audio: &chatAudio{data, sounds[kind]}}, nil
+	case kind == "application/pdf":
+		return &chatPart{Type: "file", File: &chatFile{cmp.Or(b.DisplayName, "file.pdf"), "data:" + kind + ";base64," + data}}, nil
+	}
+	return nil, unusable(http.StatusBadRequest, fmt.Sprintf("data of type %s cannot be sent to this provider: images, texts, PDF, WAV and MP3 can", cmp.Or(kind, "unknown")))
+}

@@ -1,0 +1,129 @@
+package provider
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+
+	"google.golang.org/genai"
+
+	"agenthost/pkg/model"
+)
+
+// unary reads an answer of one piece.
+func (o *openAI) unary(ctx context.Context, body io.Reader) (*model.Response, error) {
+	raw, err := io.ReadAll(io.LimitReader(body, maxAnswer))
+	if err != nil {
+		return nil, o.failure(ctx, fmt.Errorf("the answer was cut: %w", err))
+	}
+	var answer chatAnswer
+	if err := json.Unmarshal(raw, &answer); err != nil {
+		return nil, o.malformed(raw, err)
+	}
+	if failed := o.failureIn(&answer); failed != nil {
+		return nil, failed
+	}
+	r := &model.Response{ModelVersion: answer.Model, UsageMetadata: answer.Usage.metadata()}
+	if len(answer.Choices) == 0 || answer.Choices[0].Message == nil {
+		return nil, o.malformed(raw, fmt.Errorf("it holds no message"))
+	}
+	choice := answer.Choices[0]
+	r.Content = modelContent(textParts(choice.Message)...)
+	for _, call := range choice.Message.ToolCalls {
+		part, bad := callPart(call)
+		if bad != nil {
+			return bad.of(r), nil
+		}
+		r.Content.Parts = append(r.Content.Parts, part)
+	}
+	r.FinishReason = finishReason(choice.FinishReason)
+	if choice.Message.Refusal != "" {
+		r.FinishReason, r.ErrorMessage = genai.FinishReasonSafety, choice.Message.Refusal
+	}
+	if len(r.Content.Parts) == 0 && r.FinishReason != genai.FinishReasonStop {
+		r.Content, r.ErrorCode = nil, string(r.FinishReason)
+	}
+	return r, nil
+}
+
+func (o *openAI) malformed(answer []byte, err error) *model.Error {
+	return &model.Error{Message: fmt.Sprintf("malformed answer of %s: %v in %q", o.name, err, o.hide(clip(answer))), Err: err}
+}
+
+// failureIn is an error that came with a good status, as some servers and
+// streams have it.
+func (o *openAI) failureIn(answer *chatAnswer) *model.Error {
+	if len(answer.Error) == 0 || string(answer.Error) == "null" {
+		return nil
+	}
+	var said struct {
+		Code any `json:"code"`
+	}
+	e := &model.Error{Message: o.hide(messageIn([]byte(`{"error":` + string(answer.Error) + `}`)))}
+	if json.Unmarshal(answer.Error, &said) == nil {
+		if code, ok := said.Code.(float64); ok && code >= 400 && code <= 599 {
+			e.Code, e.Status = int(code), statusWord(int(code))
+		}
+	}
+	return e
+}
+
+// textParts are what the model thought and what it said.
+func textParts(m *chatReply) []*genai.Part {
+	var parts []*genai.Part
+	if thought := first(m.ReasoningContent, m.Reasoning); thought != "" {
+		parts = append(parts, &genai.Part{Text: thought, Thought: true})
+	}
+	if m.Content != "" {
+		parts = append(parts, &genai.Part{Text: m.Content})
+	}
+	return parts
+}
+
+// A badCall is a call whose arguments are no JSON object.
+type badCall struct{ name, args string }
+
+// of makes an answer that says so in place of one that cannot be carried out.
+func (b *badCall) of(r *model.Response) *model.Response {
+	r.Content, r.FinishReason = nil, genai.FinishReasonMalformedFunctionCall
+	r.ErrorCode = string(r.FinishReason)
+	r.ErrorMessage = fmt.Sprintf("the arguments of %s are no JSON object: %s", b.name, clip([]byte(b.args)))
+	return r
+}
+
+func callPart(c chatCall) (*genai.Part, *badCall) {
+	args := map[string]any{}
+	if text := strings.TrimSpace(c.Function.Arguments); text != "" && text != "null" {
+		if json.Unmarshal([]byte(text), &args) != nil || args == nil {
+			return nil, &badCall{c.Function.Name, text}
+		}
+	}
+	return &genai.Part{FunctionCall: &genai.FunctionCall{ID: c.ID, Name: c.Function.Name, Args: args}}, nil
+}
+
+// finishReason is Gemini's word for why an answer ended.
+func finishReason(reason string) genai.FinishReason {
+	switch reason {
+	case "length":
+		return genai.FinishReasonMaxTokens
+	case "content_filter":
+		return genai.FinishReasonSafety
+	case "", "stop", "tool_calls", "function_call":
+		return genai.FinishReasonStop
+	}
+	return genai.FinishReasonOther
+}
+
+// metadata counts thoughts apart from the answer, as Gemini does.
+func (u *chatUsage) metadata() *genai.GenerateContentResponseUsageMetadata {
+	if u == nil {
+		return nil
+	}
+	thoughts := min(u.CompletionDetails.Reasoning, u.Completion)
+	return &genai.GenerateContentResponseUsageMetadata{
+		PromptTokenCount: u.Prompt, CandidatesTokenCount: u.Completion - thoughts, ThoughtsTokenCount: thoughts,
+		CachedContentTokenCount: u.PromptDetails.Cached, TotalTokenCount: max(u.Total, u.Prompt+u.Completion),
+	}
+}

@@ -1,0 +1,241 @@
+package runtime
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"google.golang.org/genai"
+
+	"agenthost/pkg/session"
+	"agenthost/pkg/spec"
+	"agenthost/pkg/template"
+	"agenthost/pkg/tool"
+)
+
+// toolNodeConfig is the YAML of a ToolNode.
+type toolNodeConfig struct {
+	Node     nodeConfig           `yaml:",inline"`
+	ToolCode toolCode             `yaml:"tool_code" required:"true" doc:"The tool: a name, or a tool as in an agent's tools."`
+	Args     map[string]spec.Expr `yaml:"args" doc:"The arguments, each an expression that sees input, state, user, session, invocation and agent; without them the input is the arguments."`
+
+	Tools toolCallbackLists `yaml:",inline"`
+
+	args map[string]*template.Expr
+}
+
+// ToolRefs returns the tool.
+func (c *toolNodeConfig) ToolRefs() []*ToolRef { return []*ToolRef{&c.ToolCode.ToolRef} }
+
+// Check looks at what all nodes have.
+func (c *toolNodeConfig) Check(n *spec.Node) spec.Diagnostics { return c.Node.check(n) }
+
+// Bind compiles the arguments.
+func (c *toolNodeConfig) Bind(*Functions) spec.Diagnostics {
+	var ds spec.Diagnostics
+	if c.Args != nil {
+		c.args = map[string]*template.Expr{}
+	}
+	for _, key := range slices.Sorted(maps.Keys(c.Args)) {
+		x, found := compileInput(c.Args[key], map[string]any{})
+		ds = append(ds, found...)
+		c.args[key] = x
+	}
+	return ds
+}
+
+// CheckState checks the output key, and the arguments with the types of the
+// state.
+func (c *toolNodeConfig) CheckState(n *spec.Node, s *tool.StateSchema) spec.Diagnostics {
+	ds := c.Node.checkState(n, s)
+	for _, key := range slices.Sorted(maps.Keys(c.Args)) {
+		_, found := compileInput(c.Args[key], s.Samples())
+		ds = append(ds, found...)
+	}
+	return ds
+}
+
+// toolCode is a tool by its name, or as in a list of tools.
+type toolCode struct{ ToolRef }
+
+// DecodeSpec accepts both forms.
+func (t *toolCode) DecodeSpec(n *spec.Node) spec.Diagnostics {
+	if n.Kind == spec.Scalar {
+		t.Node = keyed("name", n)
+		return t.Name.DecodeSpec(n)
+	}
+	return t.ToolRef.DecodeSpec(n)
+}
+
+// SchemaSpec describes both forms.
+func (*toolCode) SchemaSpec() map[string]any {
+	return map[string]any{"title": "name, or [tool](#tools)", "anyOf": []any{
+		map[string]any{"type": "string"}, map[string]any{"$ref": "#/$defs/tool"},
+	}}
+}
+
+func newToolNodeOf(_ context.Context, env AgentEnv, c *toolNodeConfig) (Agent, error) {
+	if len(env.Tools) != 1 {
+		return nil, fmt.Errorf("node %s calls one tool, and %d go by that name", c.Node.Name.Value, len(env.Tools))
+	}
+	opts := &ToolNodeOptions{Description: c.Node.Description, OutputKey: c.Node.OutputKey}
+	if c.args != nil {
+		opts.Args = c.argsOf
+	}
+	return NewToolNode(c.Node.Name.Value, env.Tools[0], opts), nil
+}
+
+func (c *toolNodeConfig) argsOf(ctx context.Context, m *Moment, input any) (any, error) {
+	args := map[string]any{}
+	vars := m.inputVars(input)
+	for key, x := range c.args {
+		v, err := x.Eval(ctx, vars)
+		if err != nil {
+			return nil, fmt.Errorf("args: %s: %w", key, err)
+		}
+		args[key] = v
+	}
+	return args, nil
+}
+
+// ToolNodeOptions are what a tool node may be given.
+type ToolNodeOptions struct {
+	Description string
+	// Args computes the arguments, a mapping; nil takes the input as it is.
+	Args NodeFunc
+	// OutputKey is the state key that keeps what the tool answers.
+	OutputKey string
+}
+
+// A ToolNode is a node of a [Workflow] that calls a tool, as a model would: the
+// call is an event and its answer is, and a person may have to confirm it. What
+// it gives is the answer, of {"result": …} the value.
+type ToolNode struct {
+	Base
+	tool tool.Tool
+	opts ToolNodeOptions
+}
+
+// NewToolNode makes a tool node; nil options are fine.
+func NewToolNode(name string, t tool.Tool, opts *ToolNodeOptions) *ToolNode {
+	if opts == nil {
+		opts = &ToolNodeOptions{}
+	}
+	return &ToolNode{Base{AgentName: name, AgentDescription: opts.Description}, t, *opts}
+}
+
+// Run calls the tool. A resumed node goes on where it was.
+func (a *ToolNode) Run(ctx context.Context, inv *Invocation) Events {
+	return func(yield func(*session.Event, error) bool) {
+		giving := func(ev *session.Event, err error) bool {
+			a.give(ev)
+			return yield(ev, err)
+		}
+		s := &step{inv: inv, to: giving}
+		switch d := inv.run.decisions; {
+		case inv.frame != nil:
+			if s.takeUp(ctx) && !s.waits() {
+				a.call(ctx, s)
+			}
+		case d != nil && d.author == a.AgentName && !d.done.Load():
+			s.resume(ctx)
+		case !inv.run.answers(a.AgentName):
+			a.call(ctx, s)
+		}
+		if !s.over {
+			s.rest()
+		}
+	}
+}
+
+// isNode says whether what stands here calls tools or functions by itself.
+func (n *node) isNode() bool {
+	switch n.agent.(type) {
+	case *ToolNode, *FunctionNode:
+		return true
+	}
+	return false
+}
+
+// answers says whether the user's message answers a call of the agent.
+func (r *run) answers(agent string) bool {
+	call := r.answeredCall()
+	return call != nil && call.Author == agent
+}
+
+// give makes the answer of the tool what the node gives, unless a person has to
+// say something first.
+func (a *ToolNode) give(ev *session.Event) {
+	if ev == nil || asks(&ev.Actions) || len(ev.Responses()) == 0 {
+		return
+	}
+	a.keep(ev, ev.Responses()[0])
+}
+
+func (a *ToolNode) keep(ev *session.Event, answer *genai.FunctionResponse) {
+	ev.Output = answer.Response
+	if v, sole := answer.Response["result"]; sole && len(answer.Response) == 1 {
+		ev.Output = v
+	}
+	if a.opts.OutputKey != "" {
+		ev.Actions.SetState(a.opts.OutputKey, ev.Output)
+	}
+}
+
+// call makes the call, or, where it was made before, takes over what the user
+// answered.
+func (a *ToolNode) call(ctx context.Context, s *step) {
+	if f := s.inv.frame; f != nil {
+		for _, made := range f.past.all() {
+			for _, c := range made.Calls() {
+				a.takeOver(s, c)
+				return
+			}
+		}
+	}
+	ev := s.inv.NewEvent()
+	args, err := a.args(ctx, s.inv.newMoment(&ev.Actions), s.inv.Input())
+	if err != nil {
+		s.yield(nil, s.inv.nodeFailure(ctx, err))
+		return
+	}
+	call := &genai.FunctionCall{ID: ownIDPrefix + s.inv.run.host.newID(), Name: a.tool.Declaration().Name, Args: args}
+	ev.Content = &genai.Content{Role: genai.RoleModel, Parts: []*genai.Part{{FunctionCall: call}}}
+	ev.LongRunningToolIDs = s.longRunning(ev.Calls())
+	if s.yield(ev, nil) {
+		s.answer(ctx, ev.Calls())
+	}
+}
+
+// takeOver gives what the user answered a call that is answered later.
+func (a *ToolNode) takeOver(s *step, c *genai.FunctionCall) {
+	for _, said := range slices.Backward(s.inv.run.record.users) {
+		for _, answer := range said.Responses() {
+			if answer.ID == c.ID {
+				ev := s.inv.NewEvent()
+				a.keep(ev, answer)
+				s.yield(ev, nil)
+				return
+			}
+		}
+	}
+}
+
+func (a *ToolNode) args(ctx context.Context, m *Moment, input any) (map[string]any, error) {
+	if a.opts.Args != nil {
+		v, err := a.opts.Args(ctx, m, input)
+		if err != nil {
+			return nil, err
+		}
+		input = v
+	}
+	switch v := session.Normalize(input).(type) {
+	case nil:
+		return map[string]any{}, nil
+	case map[string]any:
+		return v, nil
+	default:
+		return nil, fmt.Errorf("its input is no mapping, and so cannot be the arguments of %s: write args", a.tool.Declaration().Name)
+	}
+}

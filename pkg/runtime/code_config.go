@@ -1,0 +1,142 @@
+package runtime
+
+import (
+	"maps"
+	"reflect"
+	"slices"
+	"time"
+
+	"agenthost/pkg/spec"
+)
+
+// CodeBuiltIn is the name, in documents, of the model's own sandbox.
+const CodeBuiltIn = "built_in"
+
+// codeConfig is the YAML of a code executor: a name, or {name, args}.
+type codeConfig struct {
+	name      spec.Text
+	execution *CodeExecution
+}
+
+// codeArgs are the args of an executor that is not the model's own, named as
+// those of adk-python code_executors/base_code_executor.py.
+type codeArgs struct {
+	Stateful   bool          `yaml:"stateful" doc:"Later code goes on with what earlier code of the session left, if the executor can."`
+	Attempts   int           `yaml:"error_retry_attempts" default:"2" doc:"How often in a row code may fail in one invocation, from 1 on."`
+	Delimiters []codePair    `yaml:"code_block_delimiters" doc:"Pairs of texts before and behind code; the first shows code to the model."`
+	Result     codePair      `yaml:"execution_result_delimiters" doc:"The texts before and behind what came of the code."`
+	Timeout    spec.Duration `yaml:"timeout" default:"30s" doc:"How long code may run."`
+	MaxOutput  spec.Size     `yaml:"max_output" default:"64KiB" doc:"How much of each output is told."`
+}
+
+type namedCode struct {
+	Name spec.Text  `yaml:"name" required:"true" doc:"built_in, expr, or an executor of the program."`
+	Args *spec.Node `yaml:"args" doc:"Its settings."`
+}
+
+// DecodeSpec accepts both forms. The executor itself is found when the
+// functions of the program are known.
+func (c *codeConfig) DecodeSpec(n *spec.Node) spec.Diagnostics {
+	c.execution = &CodeExecution{}
+	if n.Kind == spec.Scalar {
+		return c.name.DecodeSpec(n)
+	}
+	var named namedCode
+	ds := spec.Decode(n, &named)
+	c.name = named.Name
+	if ds.HasErrors() || named.Args.IsNull() {
+		return ds
+	}
+	if c.name.Value == CodeBuiltIn {
+		return append(ds, named.Args.Errorf("code-executor", "built_in has no args: it is the model's own"))
+	}
+	var args codeArgs
+	ds = append(ds, spec.Decode(named.Args, &args)...)
+	if !ds.HasErrors() {
+		ds = append(ds, args.check(named.Args)...)
+	}
+	c.execution = args.execution()
+	return ds
+}
+
+func (a *codeArgs) check(n *spec.Node) spec.Diagnostics {
+	var ds spec.Diagnostics
+	if a.Attempts < 1 {
+		ds = append(ds, n.Get("error_retry_attempts").Errorf("value", "error_retry_attempts %d is less than 1: no code would run", a.Attempts))
+	}
+	if a.Timeout <= 0 {
+		ds = append(ds, n.Get("timeout").Errorf("value", "the timeout is not above zero: no code could end in it"))
+	}
+	if a.MaxOutput <= 0 {
+		ds = append(ds, n.Get("max_output").Errorf("value", "max_output is not above zero: nothing could be told"))
+	}
+	return ds
+}
+
+func (a *codeArgs) execution() *CodeExecution {
+	c := &CodeExecution{
+		Stateful: a.Stateful, Attempts: a.Attempts, Result: CodeMarks(a.Result),
+		Timeout: time.Duration(a.Timeout), MaxOutput: int(a.MaxOutput),
+	}
+	for _, p := range a.Delimiters {
+		c.Blocks = append(c.Blocks, CodeMarks(p))
+	}
+	return c
+}
+
+// codePair is a list of two texts.
+type codePair CodeMarks
+
+// DecodeSpec reads the list.
+func (p *codePair) DecodeSpec(n *spec.Node) spec.Diagnostics {
+	var both []string
+	ds := spec.Decode(n, &both)
+	if !ds.HasErrors() && (len(both) != 2 || both[0] == "" || both[1] == "") {
+		ds = append(ds, n.Errorf("value", "delimiters are two texts: what stands before, and what stands behind"))
+	}
+	if !ds.HasErrors() {
+		p.Before, p.Behind = both[0], both[1]
+	}
+	return ds
+}
+
+// SchemaSpec describes the list.
+func (*codePair) SchemaSpec() map[string]any {
+	return map[string]any{"type": "array", "items": map[string]any{"type": "string", "minLength": 1}, "minItems": 2, "maxItems": 2, "title": "two texts"}
+}
+
+// SchemaSpec describes both forms.
+func (*codeConfig) SchemaSpec() map[string]any {
+	set := new(spec.SchemaSet)
+	return map[string]any{"title": "a name, or [a name with args](language.md#code-that-the-model-runs)", "anyOf": []any{
+		map[string]any{"type": "string"},
+		map[string]any{
+			"type": "object", "additionalProperties": false, "required": []string{"name"},
+			"properties": map[string]any{
+				"name": map[string]any{"type": "string"},
+				"args": set.Object(reflect.TypeFor[codeArgs]()),
+			},
+		},
+	}}
+}
+
+// bind finds the executor that a document names: one of the program, or ours.
+func (c *codeConfig) bind(f *Functions) spec.Diagnostics {
+	if c.name.Value == "" {
+		return nil
+	}
+	if found := f.CodeExecutors[c.name.Value]; found != nil {
+		c.execution.Executor = found
+		return nil
+	}
+	switch c.name.Value {
+	case CodeBuiltIn:
+	case CodeExpr:
+		c.execution.Executor = ExprExecutor{}
+	default:
+		known := append(slices.Sorted(maps.Keys(f.CodeExecutors)), CodeBuiltIn, CodeExpr)
+		return spec.Diagnostics{c.name.Errorf(0, "code-executor", "there is no code executor %s: there is %s", c.name.Value, quoteNames(known)).
+			WithHint("a program that embeds this host registers others under Functions.CodeExecutors")}
+	}
+	return nil
+}

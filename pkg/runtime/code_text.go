@@ -1,0 +1,146 @@
+package runtime
+
+import (
+	"slices"
+	"strings"
+
+	"google.golang.org/genai"
+
+	"agenthost/pkg/model"
+	"agenthost/pkg/session"
+)
+
+// codeIn finds the code that an answer of the agent's model ends with, if it is
+// to be run, and the answer up to it: what the model says behind code is made
+// up, since it has not seen the result. Calls of tools come first: an answer
+// with some is no code.
+func (s *step) codeIn(resp *model.Response) (said *genai.Content, code string) {
+	c := s.agent.opts.Code
+	if !c.runs() || resp.Partial || resp.Content == nil || len(model.CallsOf(resp.Content)) > 0 {
+		return nil, ""
+	}
+	if said, code = c.extract(resp.Content); code == "" || s.codeFailures() >= c.Attempts {
+		return nil, ""
+	}
+	return said, code
+}
+
+// extract finds the first code of a content: a part of code without its result,
+// else what stands between marks in the text (adk-python
+// code_execution_utils.py extract_code_and_truncate_content). Thoughts are not
+// looked at.
+func (c *CodeExecution) extract(content *genai.Content) (*genai.Content, string) {
+	parts := content.Parts
+	for i, p := range parts {
+		if p.ExecutableCode != nil && (i == len(parts)-1 || parts[i+1].CodeExecutionResult == nil) {
+			return &genai.Content{Role: content.Role, Parts: parts[:i+1]}, p.ExecutableCode.Code
+		}
+	}
+	said := &genai.Content{Role: content.Role}
+	for _, p := range parts {
+		before, code, found := "", "", false
+		if p.Text != "" && !p.Thought {
+			before, code, found = c.between(p.Text)
+		}
+		if !found {
+			said.Parts = append(said.Parts, p)
+			continue
+		}
+		if before != "" {
+			said.Parts = append(said.Parts, &genai.Part{Text: before})
+		}
+		said.Parts = append(said.Parts, codePart(code))
+		return said, code
+	}
+	return nil, ""
+}
+
+// between finds the first text between marks.
+func (c *CodeExecution) between(text string) (before, code string, found bool) {
+	first := len(text)
+	for _, m := range c.Blocks {
+		at := strings.Index(text, m.Before)
+		if at < 0 || at >= first {
+			continue
+		}
+		inner, _, closed := strings.Cut(text[at+len(m.Before):], m.Behind)
+		if closed && strings.TrimSpace(inner) != "" {
+			first, before, code, found = at, text[:at], inner, true
+		}
+	}
+	return before, code, found
+}
+
+func codePart(code string) *genai.Part {
+	return &genai.Part{ExecutableCode: &genai.ExecutableCode{Language: genai.LanguagePython, Code: code}}
+}
+
+// codeFailures counts how often in a row code of the agent failed in this
+// invocation. The history tells, also after a restart.
+func (s *step) codeFailures() int {
+	n := 0
+	for _, ev := range slices.Backward(s.inv.run.sess.Events()) {
+		if ev.InvocationID != s.inv.run.id {
+			break
+		}
+		if ev.Author != s.inv.node.agent.Name() || !isCodeResult(ev.Content) {
+			continue
+		}
+		if ev.Content.Parts[0].CodeExecutionResult.Outcome == genai.OutcomeOK {
+			break
+		}
+		n++
+	}
+	return n
+}
+
+// isCodeResult says whether a content is what an executor told.
+func isCodeResult(c *genai.Content) bool {
+	return c != nil && len(c.Parts) == 1 && c.Parts[0].CodeExecutionResult != nil
+}
+
+// openCode is the code that an event ends with: it was to be run when the
+// invocation was cut off.
+func (s *step) openCode(ev *session.Event) string {
+	if ev == nil || s.agent == nil || !s.agent.opts.Code.runs() || ev.Content == nil || len(ev.Content.Parts) == 0 {
+		return ""
+	}
+	if last := ev.Content.Parts[len(ev.Content.Parts)-1]; last.ExecutableCode != nil && s.codeFailures() < s.agent.opts.Code.Attempts {
+		return last.ExecutableCode.Code
+	}
+	return ""
+}
+
+// codeWords are the marks with which a model is shown code and results; the zero
+// value is for models that know parts of code.
+type codeWords struct{ code, result CodeMarks }
+
+func (c *CodeExecution) words() codeWords {
+	if !c.runs() {
+		return codeWords{}
+	}
+	return codeWords{c.Blocks[0], c.Result}
+}
+
+// told is a content as a model that knows no parts of code reads it: code and
+// results are texts between the marks, and a result by itself is told by the
+// user. Other contents come back as they are.
+func (w codeWords) told(content *genai.Content) *genai.Content {
+	isCode := func(p *genai.Part) bool { return p.ExecutableCode != nil || p.CodeExecutionResult != nil }
+	if w == (codeWords{}) || !slices.ContainsFunc(content.Parts, isCode) {
+		return content
+	}
+	as := &genai.Content{Role: content.Role, Parts: slices.Clone(content.Parts)}
+	for i, p := range as.Parts {
+		switch {
+		case p.ExecutableCode != nil:
+			as.Parts[i] = &genai.Part{Text: w.code.Before + p.ExecutableCode.Code + w.code.Behind}
+		case p.CodeExecutionResult != nil:
+			as.Parts[i] = &genai.Part{Text: w.result.Before + p.CodeExecutionResult.Output + w.result.Behind}
+		}
+	}
+	if isCodeResult(content) {
+		as.Role = genai.RoleUser
+	}
+	return as
+}

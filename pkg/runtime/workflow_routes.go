@@ -1,0 +1,115 @@
+package runtime
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"agenthost/pkg/model"
+)
+
+// targets are the nodes that follow: those that always do, and those of the
+// routes that match, or else of the default.
+func (w *walk) targets(ctx context.Context, o *outcome) ([]int, error) {
+	var targets []int
+	add := func(to int) {
+		if !slices.Contains(targets, to) {
+			targets = append(targets, to)
+		}
+	}
+	edges := w.edges[o.node+1]
+	for i, e := range edges {
+		switch {
+		case e.Kind == EdgeAlways:
+			add(e.To)
+			continue
+		case slices.ContainsFunc(edges[:i], func(f Edge) bool { return f.Kind != EdgeAlways && f.By == e.By }):
+			continue // the first edge of an expression stands for all
+		}
+		values, err := w.routesOf(ctx, o, e)
+		if err != nil {
+			return nil, err
+		}
+		for _, to := range chosen(edges, e, values) {
+			add(to)
+		}
+	}
+	return targets, nil
+}
+
+// chosen are the targets of the edges that ask the same as e.
+func chosen(edges []Edge, e Edge, values []string) []int {
+	var matched, fallback []int
+	for _, f := range edges {
+		switch {
+		case f.Kind == EdgeAlways || f.By != e.By:
+		case f.Kind == EdgeDefault:
+			fallback = append(fallback, f.To)
+		case slices.Contains(values, f.Route):
+			matched = append(matched, f.To)
+		}
+	}
+	if len(matched) > 0 {
+		return matched
+	}
+	return fallback
+}
+
+// routesOf is what decides between routes: the value of the edge's expression;
+// else the route that an event of the node set; else what the node said, which
+// is what its output_key keeps, where it has one.
+func (w *walk) routesOf(ctx context.Context, o *outcome, e Edge) ([]string, error) {
+	if e.By != nil {
+		v, err := e.By.Eval(ctx, w.inv.vars())
+		if err != nil {
+			return nil, failf(CodeInvalidRequest, err, "route of workflow %s behind %s: %s", w.AgentName, w.nodeName(o.node), err)
+		}
+		return routeTexts(v), nil
+	}
+	if o.route != nil {
+		return routeTexts(o.route), nil
+	}
+	return routeTexts(w.outputOf(o)), nil
+}
+
+// outputOf is what a node gave, or else said: what its output_key keeps, where
+// it has one.
+func (w *walk) outputOf(o *outcome) any {
+	switch {
+	case o.output != nil || o.said == nil:
+		return o.output
+	case o.node != Start:
+		if l, ok := w.Children[o.node].(*LLMAgent); ok {
+			if v, kept := o.said.Actions.StateDelta[l.opts.OutputKey]; kept {
+				return v
+			}
+		}
+	}
+	if text := model.TextOf(o.said.Content); text != "" {
+		return text
+	}
+	return nil
+}
+
+// routeTexts are the routes that a value stands for: a list for each of its
+// elements, a text without the white space around it, anything else as JSON.
+func routeTexts(v any) []string {
+	switch v := v.(type) {
+	case nil:
+		return nil
+	case string:
+		return []string{strings.TrimSpace(v)}
+	case []any:
+		var all []string
+		for _, e := range v {
+			all = append(all, routeTexts(e)...)
+		}
+		return all
+	}
+	b, err := json.Marshal(v)
+	if err != nil {
+		return nil
+	}
+	return []string{string(b)}
+}

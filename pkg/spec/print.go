@@ -1,0 +1,148 @@
+package spec
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+)
+
+// Print writes a tree as YAML. Values of secrets, and what references put into
+// fields that may hold secrets, are ***. With origins, each line ends with a
+// comment that names the place it came from.
+func Print(w io.Writer, n *Node, origins bool) error {
+	p := &treePrinter{origins: origins}
+	switch {
+	case n.isBlock():
+		p.block(n, 0)
+	default:
+		p.line(p.flow(n), n)
+	}
+	_, err := w.Write(p.out.Bytes())
+	return err
+}
+
+type treePrinter struct {
+	out     bytes.Buffer
+	origins bool
+}
+
+// isBlock says whether a node takes lines of its own.
+func (n *Node) isBlock() bool { return len(n.Entries) > 0 || len(n.Items) > 0 }
+
+// line ends a line, with the origin of a node.
+func (p *treePrinter) line(text string, n *Node) {
+	p.out.WriteString(text)
+	if p.origins && n.Pos.Line > 0 {
+		fmt.Fprintf(&p.out, "  # %s:%d", n.Pos.File, n.Pos.Line)
+	}
+	p.out.WriteByte('\n')
+}
+
+func (p *treePrinter) block(n *Node, depth int) {
+	indent := strings.Repeat("  ", depth)
+	for _, e := range n.Entries {
+		p.out.WriteString(indent)
+		p.value(plainText(e.Key.Value)+":", e.Value, depth)
+	}
+	for _, item := range n.Items {
+		p.out.WriteString(indent)
+		if len(item.Entries) == 0 {
+			p.value("-", item, depth)
+			continue
+		}
+		// A mapping begins on the line of its dash.
+		inner := &treePrinter{origins: p.origins}
+		inner.block(item, depth+1)
+		p.out.WriteString("- ")
+		p.out.Write(inner.out.Bytes()[len(indent)+2:])
+	}
+}
+
+// value writes what stands behind a key or a dash.
+func (p *treePrinter) value(head string, n *Node, depth int) {
+	text := n.display()
+	switch {
+	case n.isBlock():
+		p.line(head, n)
+		p.block(n, depth+1)
+	case n.Kind == Scalar && n.Tag == strTag && isLiteral(text):
+		p.literal(head, text, n, depth)
+	default:
+		p.line(head+" "+p.flow(n), n)
+	}
+}
+
+// isLiteral says whether a text is written as a block of lines.
+func isLiteral(text string) bool {
+	return strings.Contains(strings.TrimSuffix(text, "\n"), "\n") && !strings.HasPrefix(text, " ") && !strings.HasPrefix(text, "\n") &&
+		!strings.HasSuffix(text, "\n\n") && !strings.ContainsAny(text, "\t\r\u0085\u2028\u2029\uFEFF") && !strings.Contains(text, " \n")
+}
+
+func (p *treePrinter) literal(head, text string, n *Node, depth int) {
+	mark := " |-"
+	if strings.HasSuffix(text, "\n") {
+		mark = " |"
+	}
+	p.line(head+mark, n)
+	for line := range strings.SplitSeq(strings.TrimSuffix(text, "\n"), "\n") {
+		if line != "" {
+			p.out.WriteString(strings.Repeat("  ", depth+1) + line)
+		}
+		p.out.WriteByte('\n')
+	}
+}
+
+func (p *treePrinter) flow(n *Node) string {
+	switch {
+	case n.Kind == Mapping:
+		return "{}"
+	case n.Kind == Sequence:
+		return "[]"
+	case n.Tag != strTag:
+		if n.Value == "" {
+			return "null"
+		}
+		return n.Value
+	}
+	return plainText(n.display())
+}
+
+// plainText is a text as a scalar of one line, in quotes where it needs them.
+func plainText(text string) string {
+	if strings.ContainsAny(text, "\n\r") || resolveTag(text) != strTag || strings.ContainsAny(text, "{}[]#:,&*!|>'\"%@`") {
+		return quoted(text)
+	}
+	raw, err := yaml.Marshal(text)
+	if out := strings.TrimSuffix(string(raw), "\n"); err == nil && !strings.Contains(out, "\n") {
+		return out
+	}
+	return quoted(text)
+}
+
+func quoted(text string) string {
+	raw, err := yaml.Marshal(&yaml.Node{Kind: yaml.ScalarNode, Tag: strTag, Value: text, Style: yaml.DoubleQuotedStyle})
+	if out := strings.TrimSuffix(string(raw), "\n"); err == nil && !strings.Contains(out, "\n") {
+		return out
+	}
+	return fmt.Sprintf("%q", text)
+}
+
+// display is a scalar's value without what may be secret.
+func (n *Node) display() string {
+	switch {
+	case n.private && n.Value != "":
+		return hidden
+	case !n.read || len(n.parts) == 0:
+		return n.Value
+	}
+	var b strings.Builder
+	done := 0
+	for _, p := range n.parts {
+		b.WriteString(n.Value[done:p.start] + hidden)
+		done = p.end
+	}
+	return b.String() + n.Value[done:]
+}

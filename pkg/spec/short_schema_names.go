@@ -1,0 +1,61 @@
+package spec
+
+import "slices"
+
+// NameSchemas puts schemas in the place of their names: where a short schema
+// has a word that is no type, find may return the schema of that name. What it
+// returns has names of its own; a schema that holds itself is a diagnostic.
+// The tree is not changed: what differs is new.
+func NameSchemas(n *Node, find func(name string) *Node) (*Node, Diagnostics) {
+	s := schemaNames{find: find}
+	n = s.field(n)
+	return n, s.ds
+}
+
+type schemaNames struct {
+	find func(name string) *Node
+	// inside are the names of the schemas around the present place.
+	inside []string
+	ds     Diagnostics
+}
+
+func (s *schemaNames) field(n *Node) *Node {
+	switch {
+	case n.Kind == Scalar:
+		return s.name(n)
+	case n.Kind == Sequence:
+		with := *n
+		with.Items = make([]*Node, len(n.Items))
+		for i, item := range n.Items {
+			with.Items[i] = s.field(item)
+		}
+		return &with
+	case isJSONSchema(n) || isEnum(n):
+		return n
+	}
+	with := *n
+	with.Entries = make([]Entry, len(n.Entries))
+	for i, e := range n.Entries {
+		with.Entries[i] = Entry{e.Key, s.field(e.Value)}
+	}
+	return &with
+}
+
+func (s *schemaNames) name(n *Node) *Node {
+	if n.Tag != strTag || slices.Contains(shortTypes(), n.Value) {
+		return n
+	}
+	found := s.find(n.Value)
+	switch {
+	case found == nil:
+		return n
+	case slices.Contains(s.inside, n.Value):
+		s.ds = append(s.ds, n.Errorf("cycle", "the schema %s holds itself", n.Value).
+			WithHint("a JSON Schema may: with $defs and $ref"))
+		return &Node{Pos: n.Pos, Tag: strTag, Value: "any", src: n.src}
+	}
+	s.inside = append(s.inside, n.Value)
+	whole := s.field(found)
+	s.inside = s.inside[:len(s.inside)-1]
+	return whole
+}
