@@ -75,6 +75,7 @@ func commands() map[string]command {
 		"listen":    affirmed(listen),
 		"keep-last": affirmed(keepLast),
 		"sqlite":    affirmed(sqlite),
+		"sql":       affirmed(carryOut),
 		"postgres":  affirmed(postgres),
 	}
 }

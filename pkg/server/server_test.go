@@ -31,7 +31,7 @@ func TestOversizedBody(t *testing.T) {
 func TestBusySession(t *testing.T) {
 	e := newEnv(t, nil)
 	e.add(t, "hello", &runtime.LLMOptions{Model: scripted(t)})
-	free, err := e.store.Sessions.Acquire(t.Context(), e.session(t, "hello", "s"), 0)
+	_, free, err := e.store.Sessions.Acquire(t.Context(), e.session(t, "hello", "s"), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -269,7 +269,7 @@ func TestPanics(t *testing.T) {
 			httptest.NewRequest("POST", "/run_sse", strings.NewReader(runBody("hello", "s", "x"))))
 	}()
 
-	free, err := e.store.Sessions.Acquire(t.Context(), key, 0)
+	_, free, err := e.store.Sessions.Acquire(t.Context(), key, 0)
 	if err != nil {
 		t.Fatalf("the session after a panic: %v", err)
 	}
