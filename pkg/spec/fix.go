@@ -28,7 +28,9 @@ func (d Diagnostic) WithFix(old, now string) Diagnostic {
 // the file.
 func Apply(text []byte, fixes []Fix) (fixed []byte, done []Fix) {
 	fixes = slices.Clone(fixes)
-	slices.SortFunc(fixes, func(a, b Fix) int { return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Col, b.Col), cmp.Compare(a.New, b.New)) })
+	slices.SortFunc(fixes, func(a, b Fix) int {
+		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Col, b.Col), cmp.Compare(a.New, b.New))
+	})
 	starts := lineStarts(text)
 	var out bytes.Buffer
 	end := 0
