@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -70,21 +71,32 @@ func (f *loadFlags) host(ctx context.Context, io stdio, dir string, opts *loader
 	if err != nil {
 		return nil, "", err
 	}
-	app, ds := loader.New(opts).Load(ctx, dir)
+	l := loader.New(opts)
+	loaded, ds := l.LoadFiles(ctx, dir)
 	if err := writeDiagnostics(io, ds); err != nil {
 		return nil, "", err
 	}
-	if app == nil {
+	if loaded == nil {
 		return nil, "", &codedError{exitNo, fmt.Errorf("%s has problems", dir)}
 	}
 	st, err := open(ctx, nil)
 	if err != nil {
-		app.Close()
+		loaded.App.Close()
 		return nil, "", err
 	}
-	host := runtime.NewHost(st, nil)
-	host.Swap(app)
-	return host, app.Name, nil
+	if err := loaded.Keep(ctx, st.Revisions); err != nil {
+		loaded.App.Close()
+		return nil, "", failed(errors.Join(fmt.Errorf("keeping the app's revision: %w", err), st.Close()))
+	}
+	host := runtime.NewHost(st, &runtime.Options{Revive: func(ctx context.Context, app, revision string) (*runtime.App, error) {
+		rev, err := st.Revisions.Get(ctx, app, revision)
+		if err != nil {
+			return nil, err
+		}
+		return l.LoadRevision(ctx, rev, dir)
+	}})
+	host.Swap(loaded.App)
+	return host, loaded.App.Name, nil
 }
 
 // opening opens the store of a host.

@@ -11,6 +11,7 @@ import (
 	"agenthost/pkg/model"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/spec"
+	"agenthost/pkg/tool"
 )
 
 // job is one load of one app: it gathers what the files say and every problem
@@ -39,6 +40,8 @@ type job struct {
 	cacheAt *spec.Node
 
 	summarizer model.LLM
+	// sketch gathers what the app says; nil when nobody wants to know.
+	sketch *Sketch
 }
 
 func newJob(l *Loader, src *source) *job {
@@ -82,6 +85,8 @@ func (j *job) resolve(ctx context.Context) *placed {
 	j.resolveCompaction(ctx, root)
 	j.checkCode(root, nil)
 	j.checkState(root)
+	j.checkFlow(root)
+	j.checkTree(ctx, root)
 	j.checkResumable(root)
 	j.checkSecrets()
 	return root
@@ -95,6 +100,7 @@ func (j *job) readAppFile() {
 		return
 	}
 	j.appNode = n
+	j.sketch.noteApp(n)
 	ds = spec.Decode(n, &j.doc)
 	j.cacheAt = n.Get("context_cache_config")
 	if j.doc.ContextCache != nil && !ds.HasErrors() {
@@ -191,6 +197,8 @@ type placed struct {
 	model    model.LLM
 
 	callbacks runtime.Callbacks
+	// use is what stateUse has found.
+	use *tool.StateUse
 }
 
 // resolveAgent checks an agent and all below it. It is nil when the agent
@@ -205,6 +213,7 @@ func (j *job) resolveAgent(ctx context.Context, n *spec.Node, t trail) *placed {
 	if n.Kind != spec.Mapping {
 		return nil // told already, when the list of agents was decoded
 	}
+	place := j.sketch.reserve()
 	kind, ok := j.agentKind(n)
 	if !ok {
 		return nil
@@ -241,6 +250,7 @@ func (j *job) resolveAgent(ctx context.Context, n *spec.Node, t trail) *placed {
 		}
 	}
 	j.checkToolNames(ctx, p)
+	j.sketch.noteAgent(place, n, p.subs)
 	return p
 }
 
@@ -280,7 +290,7 @@ func (j *job) agentKind(n *spec.Node) (spec.Kind[runtime.AgentEnv, runtime.Agent
 		return kind, true
 	}
 	if strings.Contains(name, ".") {
-		j.report(needsCode(class, "agent class", name, "write the agent with one of the classes "+orNone(j.loader.agentKinds.Names())))
+		j.report(needsCode(class, "agent class", name, "write the agent with one of the classes "+strings.Join(j.loader.agentKinds.Names(), ", ")))
 	} else {
 		j.report(unknown(class, "agent class %s", name, j.loader.agentKinds.Names()))
 	}
@@ -289,18 +299,21 @@ func (j *job) agentKind(n *spec.Node) (spec.Kind[runtime.AgentEnv, runtime.Agent
 
 // unknown words a name that is none of a list; what has %s for the name.
 func unknown(at *spec.Node, what, name string, names []string) spec.Diagnostic {
-	d := at.Errorf("unknown-name", "there is no %s: there is %s", fmt.Sprintf(what, name), orNone(names))
+	d := at.Errorf("unknown-name", "there is no %s; %s", fmt.Sprintf(what, name), thereAre(names))
 	if near := spec.Suggest(name, names); near != "" {
 		d = d.WithHint("did you mean %q?", near)
 	}
 	return d
 }
 
-func orNone(names []string) string {
-	if len(names) == 0 {
-		return "none"
+func thereAre(names []string) string {
+	switch len(names) {
+	case 0:
+		return "there are none"
+	case 1:
+		return "there is only " + names[0]
 	}
-	return strings.Join(names, ", ")
+	return "there are " + strings.Join(names, ", ")
 }
 
 func (j *job) resolveRef(ctx context.Context, ref *runtime.AgentRef, t trail) *placed {
