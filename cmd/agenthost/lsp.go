@@ -7,15 +7,23 @@ import (
 )
 
 func newLSP(io stdio) *cobra.Command {
-	return &cobra.Command{
+	var f loadFlags
+	cmd := &cobra.Command{
 		Use:   "lsp",
 		Short: "Serve an editor over stdin and stdout",
 		Long: `Lsp speaks the Language Server Protocol over stdin and stdout: the problems of an
 app as its files are typed, completion, hover and definitions. Editors start it;
 docs/editors.md has their settings.`,
-		Args: between(0, 0),
+		Args:    between(0, 0),
+		PreRunE: fromEnv,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return failed(lsp.New(&lsp.Options{Version: version()}).Serve(cmd.Context(), io.in, io.out))
+			opts, err := f.onto(nil, ".")
+			if err != nil {
+				return err
+			}
+			return failed(lsp.New(&lsp.Options{Loader: *opts, Version: version()}).Serve(cmd.Context(), io.in, io.out))
 		},
 	}
+	f.add(cmd.Flags())
+	return cmd
 }

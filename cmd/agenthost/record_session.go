@@ -17,6 +17,7 @@ import (
 // recordFlags are those of record.
 type recordFlags struct {
 	storeFlags
+	load            loadFlags
 	user, name, out string
 }
 
@@ -41,6 +42,7 @@ before you give it to others.`,
 	}
 	flags := cmd.Flags()
 	f.add(flags)
+	f.load.add(flags)
 	flags.SetNormalizeFunc(shortDB)
 	flags.StringVar(&f.user, "user", "user", "whose session it is")
 	flags.StringVar(&f.name, "name", "", "what the test is called (default: after the session)")
@@ -60,7 +62,11 @@ func recordSession(ctx context.Context, io stdio, f *recordFlags, args []string)
 	if err := checkFolder(args[0]); err != nil {
 		return err
 	}
-	suite, ds := loader.New(nil).Suite(ctx, args[0])
+	opts, err := f.load.onto(nil, args[0])
+	if err != nil {
+		return err
+	}
+	suite, ds := loader.New(opts).Suite(ctx, args[0])
 	if err := writeDiagnostics(io, ds); err != nil {
 		return err
 	}

@@ -22,6 +22,7 @@ type testFlags struct {
 	verbose bool
 	watch   bool
 	timeout time.Duration
+	load    loadFlags
 }
 
 func newTest(io stdio) *cobra.Command {
@@ -36,7 +37,7 @@ has problems, and with 3 when there is no test to run.`,
 		Args:    between(1, -1),
 		PreRunE: fromEnv,
 		RunE: func(cmd *cobra.Command, dirs []string) error {
-			t, err := newTester(io, &f)
+			t, err := newTester(io, &f, dirs)
 			if err != nil {
 				return err
 			}
@@ -47,6 +48,7 @@ has problems, and with 3 when there is no test to run.`,
 		},
 	}
 	flags := cmd.Flags()
+	f.load.add(flags)
 	flags.StringVar(&f.run, "run", "", "only the tests whose names match this regular expression")
 	flags.StringVar(&f.format, "format", "text", "text, json or junit")
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "tell of every test, with what was said")
@@ -63,7 +65,7 @@ type tester struct {
 	loader *loader.Loader
 }
 
-func newTester(io stdio, f *testFlags) (*tester, error) {
+func newTester(io stdio, f *testFlags, dirs []string) (*tester, error) {
 	name, err := regexp.Compile(f.run)
 	if err != nil {
 		return nil, fmt.Errorf("--run %q: %w", f.run, err)
@@ -76,7 +78,11 @@ func newTester(io stdio, f *testFlags) (*tester, error) {
 	if f.watch && f.format != "text" {
 		return nil, fmt.Errorf("--watch goes on and on: it prints text, not %s", f.format)
 	}
-	return &tester{io: io, flags: f, name: name, loader: loader.New(nil)}, nil
+	opts, err := f.load.onto(nil, dirs...)
+	if err != nil {
+		return nil, err
+	}
+	return &tester{io: io, flags: f, name: name, loader: loader.New(opts)}, nil
 }
 
 // once runs all tests of all apps.

@@ -172,11 +172,12 @@ func (j *job) buildTool(ctx context.Context, kind spec.Kind[tool.Env, tool.Set],
 	n = j.withSchema(n, "params")
 	plan, ds := kind.Decode(n)
 	ds = append(ds, checkConfig(plan.Config, n)...)
+	ds = append(ds, j.checkReach(plan.Config)...)
 	j.report(ds...)
 	if ds.HasErrors() {
 		return nil
 	}
-	set, err := plan.Build(ctx, tool.Env{HTTP: j.loader.opts.HTTP, Logger: j.loader.opts.Logger})
+	set, err := plan.Build(ctx, tool.Env{HTTP: j.http, Logger: j.loader.opts.Logger})
 	if err != nil {
 		j.reportBuild(n, "tool", err)
 		return nil
