@@ -30,7 +30,7 @@ unit: ## tests, without the race detector
 	$(NOCGO) $(GO) test -shuffle=on ./...
 
 race: ## tests under the race detector
-	CGO_ENABLED=1 $(GO) test -race -shuffle=on ./pkg/session ./pkg/store ./pkg/runtime ./pkg/loader ./pkg/server ./pkg/provider
+	CGO_ENABLED=1 $(GO) test -race -shuffle=on ./pkg/session ./pkg/store ./pkg/adkdb ./pkg/runtime ./pkg/loader ./pkg/server ./pkg/provider
 
 lint: ## go vet, staticcheck, a tidy module
 	$(NOCGO) $(GO) vet ./...

@@ -38,7 +38,7 @@ ADKs. URL is written as for --session-db, which counts where it is not given.`,
 func (f *dbFlags) verb(cmd *cobra.Command, run func(ctx context.Context, args []string) error) *cobra.Command {
 	cmd.PreRunE = fromEnv
 	cmd.RunE = func(cmd *cobra.Command, args []string) error { return run(cmd.Context(), args) }
-	cmd.Flags().StringVar(&f.sessionDB, "session-db", defaultSessionDB, "where sessions are kept: sqlite:///relative.db or sqlite:////absolute.db")
+	cmd.Flags().StringVar(&f.sessionDB, "session-db", defaultSessionDB, "where sessions are kept: sqlite:///relative.db, sqlite:////absolute.db, postgres://user@host/database or mysql://user@host/database")
 	cmd.Flags().BoolVar(&f.json, "json", false, "print JSON")
 	return cmd
 }
@@ -58,7 +58,7 @@ func newDBStatus(io stdio) *cobra.Command {
 		Short: "Say what the database is, and how much it holds",
 		Long: `Status says which engine and which version of the schema a database has, what
 this program wants, which steps are missing, and how much is stored. It writes
-nothing. The exit status is 1 when a newer program made the schema, which this
+nothing, and makes no database. The exit status is 1 when a newer program made the schema, which this
 one refuses.`,
 		Args: between(0, 1),
 	}, func(ctx context.Context, args []string) error { return dbStatus(ctx, io, &f, f.url(args)) })
@@ -113,7 +113,8 @@ func newDBMigrate(io stdio) *cobra.Command {
 		Use:   "migrate [URL]",
 		Short: "Bring the schema up to date",
 		Long: `Migrate carries out the steps that a database lacks, and says which. A missing
-database is made. Serve and run do the same when they start.`,
+file is made; a server's database has to be there. Serve and run do the same when
+they start. Many may do it at once: each step is carried out by one of them.`,
 		Args: between(0, 1),
 	}, func(ctx context.Context, args []string) error { return dbMigrate(ctx, io, &f, f.url(args)) })
 }

@@ -16,11 +16,14 @@ func newDBImport(io stdio) *cobra.Command {
 	var o adkdb.Options
 	cmd := f.verb(&cobra.Command{
 		Use:   "import SOURCE",
-		Short: "Import the sessions of an ADK",
+		Short: "Import the sessions of an ADK, or of another database of agenthost",
 		Long: `Import takes sessions, events and state out of a database of adk-python or
-adk-go, and writes them into the one of --session-db. SOURCE is a URL like that
-one; it is only read. What is there already is not written again, and a session
-that is there with other events is left out, so that an import can be repeated.
+adk-go, or these, memories and the revisions of apps out of another one of
+agenthost, and writes them into the one of --session-db. SOURCE is a URL like
+that one, of any engine; it is only read. Hosts may use both meanwhile: a session
+that one of them runs is left out. What is there already is not written again,
+and a session that is there with other events is left out, so that an import can
+be repeated.
 The exit status is 1 when something was left out; the report says what and why.`,
 		Args: between(1, 1),
 	}, func(ctx context.Context, args []string) error { return dbImport(ctx, io, &f, args[0], &o) })
@@ -65,7 +68,10 @@ func printImport(io stdio, r *adkdb.Report) error {
 	for _, row := range []struct {
 		name string
 		adkdb.Count
-	}{{"sessions", r.Sessions}, {"events", r.Events}, {"state keys", r.Keys}} {
+	}{{"sessions", r.Sessions}, {"events", r.Events}, {"state keys", r.Keys}, {"memories", r.Memories}, {"revisions", r.Revisions}} {
+		if (row.name == "memories" || row.name == "revisions") && row.Read == 0 {
+			continue // ADKs keep none
+		}
 		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\n", row.name, row.Read, row.Written, row.Present, row.LeftOut)
 	}
 	if err := w.Flush(); err != nil {

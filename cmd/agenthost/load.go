@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -28,7 +29,8 @@ func (f *loadFlags) add(flags *pflag.FlagSet) {
 var overlayName = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 
 // onto returns options with what the flags say; nil options are the zero ones.
-// A name that no app has an overlay of is a slip.
+// A name that no app has an overlay of is a slip; without folders there is no
+// telling.
 func (f *loadFlags) onto(opts *loader.Options, dirs ...string) (*loader.Options, error) {
 	if opts == nil {
 		opts = &loader.Options{}
@@ -42,7 +44,7 @@ func (f *loadFlags) onto(opts *loader.Options, dirs ...string) (*loader.Options,
 			return nil, failedf("--secrets %s: there is no such folder", f.secrets)
 		}
 	}
-	if f.env == "" {
+	if f.env == "" || len(dirs) == 0 {
 		return opts, nil
 	}
 	if !overlayName.MatchString(f.env) {
@@ -73,21 +75,32 @@ func (f *loadFlags) host(ctx context.Context, io stdio, dir string, opts *loader
 	if err != nil {
 		return nil, "", err
 	}
-	app, ds := loader.New(opts).Load(ctx, dir)
+	l := loader.New(opts)
+	loaded, ds := l.LoadFiles(ctx, dir)
 	if err := writeDiagnostics(io, ds); err != nil {
 		return nil, "", err
 	}
-	if app == nil {
+	if loaded == nil {
 		return nil, "", &codedError{exitNo, fmt.Errorf("%s has problems", dir)}
 	}
 	st, err := open(ctx, nil)
 	if err != nil {
-		app.Close()
+		loaded.App.Close()
 		return nil, "", err
 	}
-	host := runtime.NewHost(st, nil)
-	host.Swap(app)
-	return host, app.Name, nil
+	if err := loaded.Keep(ctx, st.Revisions); err != nil {
+		loaded.App.Close()
+		return nil, "", failed(errors.Join(fmt.Errorf("keeping the app's revision: %w", err), st.Close()))
+	}
+	host := runtime.NewHost(st, &runtime.Options{Revive: func(ctx context.Context, app, revision string) (*runtime.App, error) {
+		rev, err := st.Revisions.Get(ctx, app, revision)
+		if err != nil {
+			return nil, err
+		}
+		return l.LoadRevision(ctx, rev, dir)
+	}})
+	host.Swap(loaded.App)
+	return host, loaded.App.Name, nil
 }
 
 // opening opens the store of a host.

@@ -7,7 +7,7 @@ import (
 )
 
 func newLSP(io stdio) *cobra.Command {
-	var f loadFlags
+	var load loadFlags
 	cmd := &cobra.Command{
 		Use:   "lsp",
 		Short: "Serve an editor over stdin and stdout",
@@ -17,13 +17,13 @@ docs/editors.md has their settings.`,
 		Args:    between(0, 0),
 		PreRunE: fromEnv,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			opts, err := f.onto(nil, ".")
+			opts, err := load.onto(nil)
 			if err != nil {
 				return err
 			}
-			return failed(lsp.New(&lsp.Options{Loader: *opts, Version: version()}).Serve(cmd.Context(), io.in, io.out))
+			return failed(lsp.New(&lsp.Options{Version: version(), Loader: *opts}).Serve(cmd.Context(), io.in, io.out))
 		},
 	}
-	f.add(cmd.Flags())
+	load.add(cmd.Flags())
 	return cmd
 }

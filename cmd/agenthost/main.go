@@ -17,6 +17,8 @@ const (
 	exitNo    = 1 // it worked, and the answer is no: problems were found
 	exitUsage = 2 // the command line is wrong
 	exitFail  = 3 // it could not be done
+	// it worked, and something would change
+	exitChange = 4
 )
 
 // stdio is where a verb reads and writes.

@@ -75,6 +75,7 @@ func commands() map[string]command {
 		"listen":    affirmed(listen),
 		"keep-last": affirmed(keepLast),
 		"sqlite":    affirmed(sqlite),
+		"sql":       affirmed(carryOut),
 		"postgres":  affirmed(postgres),
 	}
 }
@@ -187,7 +188,7 @@ func until(ts *testscript.TestScript, what string, there func() bool) {
 }
 
 func sendSignal(ts *testscript.TestScript, args []string) {
-	signals := map[string]os.Signal{"INT": os.Interrupt, "TERM": syscall.SIGTERM}
+	signals := map[string]os.Signal{"INT": os.Interrupt, "TERM": syscall.SIGTERM, "HUP": syscall.SIGHUP}
 	ts.Check(hostOf(ts).Process.Signal(signals[args[0]]))
 }
 

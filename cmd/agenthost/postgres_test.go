@@ -1,61 +1,37 @@
 package main
 
 import (
-	"cmp"
-	"crypto/rand"
-	"database/sql"
+	"context"
+	"errors"
 	"fmt"
-	"net"
-	"net/url"
-	"os"
-	"strings"
+	"slices"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"agenthost/internal/testdb"
 )
 
-// postgresVariable names the server that scripts make databases on, unless it
-// is the one at the usual port of this machine.
-const postgresVariable = "AGENTHOST_TEST_POSTGRES"
-
-func postgresServer() (*url.URL, error) {
-	return url.Parse(cmp.Or(os.Getenv(postgresVariable), "postgres://postgres@127.0.0.1:5432/test"))
+func postgresEngine() testdb.Engine {
+	i := slices.IndexFunc(testdb.Engines(), func(e testdb.Engine) bool { return e.Name == "postgres" })
+	return testdb.Engines()[i]
 }
 
-// condition knows postgres: there is a server. One that was named and does not
-// answer is an error.
+// condition knows postgres: there is a server.
 func condition(name string) (bool, error) {
 	if name != "postgres" {
 		return false, fmt.Errorf("unknown condition %q", name)
 	}
-	server, err := postgresServer()
-	if err != nil {
-		return false, err
-	}
-	conn, err := net.DialTimeout("tcp", server.Host, patience)
-	if err != nil {
-		if os.Getenv(postgresVariable) != "" {
-			return false, fmt.Errorf("%s names a server that does not answer: %w", postgresVariable, err)
-		}
+	_, err := postgresEngine().Server(context.Background())
+	if errors.Is(err, testdb.ErrAbsent) {
 		return false, nil
 	}
-	return true, conn.Close()
+	return err == nil, err
 }
 
 // postgres makes a database that ends with the script.
 func postgres(ts *testscript.TestScript, args []string) {
-	server, err := postgresServer()
+	url, drop, err := postgresEngine().Fresh(context.Background(), "")
 	ts.Check(err)
-	db, err := sql.Open("pgx", server.String())
-	ts.Check(err)
-	name := "agenthost_script_" + strings.ToLower(rand.Text()[:10])
-	_, err = db.Exec("CREATE DATABASE " + name)
-	ts.Check(err)
-	ts.Defer(func() {
-		_, err := db.Exec("DROP DATABASE " + name + " WITH (FORCE)")
-		db.Close()
-		ts.Check(err)
-	})
-	server.Path = "/" + name
-	server.RawQuery = "pool_size=4" // other tests need connections too
-	ts.Setenv(args[0], server.String())
+	ts.Defer(func() { ts.Check(drop()) })
+	ts.Setenv(args[0], url)
 }

@@ -59,14 +59,11 @@ func shortDB(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 }
 
 func recordSession(ctx context.Context, io stdio, f *recordFlags, args []string) error {
-	if err := checkFolder(args[0]); err != nil {
-		return err
-	}
-	opts, err := f.load.onto(nil, args[0])
+	l, err := f.load.loader(args[0])
 	if err != nil {
 		return err
 	}
-	suite, ds := loader.New(opts).Suite(ctx, args[0])
+	suite, ds := l.Suite(ctx, args[0])
 	if err := writeDiagnostics(io, ds); err != nil {
 		return err
 	}

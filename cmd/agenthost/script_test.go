@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"flag"
 	"os"
 	"path/filepath"
@@ -25,7 +26,7 @@ func updating() bool { return flag.Lookup("update").Value.String() == "true" }
 //	host NAME                         what follows is about the host NAME (before: serve); $URL is its address
 //	serve-bg ARG...                   start agenthost serve, set $URL; output in NAME.out, NAME.err
 //	                                  (at a free port, unless ARG has --addr or is --default-addr)
-//	signal INT|TERM                   send a signal to it
+//	signal INT|TERM|HUP               send a signal to it
 //	end-with INT|TERM                 the same, and see it end with status 0
 //	kill-9                            end it at once
 //	exited CODE                       wait until it ended, with this status
@@ -36,6 +37,7 @@ func updating() bool { return flag.Lookup("update").Value.String() == "true" }
 //	[!] wait-for METHOD PATH TEXT [BODY-FILE]   ask until the answer has the text
 //	keep-last VAR PATTERN             set VAR to the last match in the last output, or its group
 //	sqlite DATABASE FILE.sql...       carry out SQL statements in a database file
+//	sql URL FILE.sql...               the same in the database of a URL
 //	postgres VAR                      make a PostgreSQL database for the script, set VAR to its URL
 //	listen VAR [ADDR]                 see that a port is taken (any free one), set VAR to its address
 //
@@ -75,9 +77,11 @@ func TestScriptsSayWhatTheyShow(t *testing.T) {
 		verbs = append(verbs, c.Name())
 	}
 	files, err := filepath.Glob(filepath.Join("testdata", "script", "*.txtar"))
-	if err != nil || len(files) == 0 {
+	each, eachErr := filepath.Glob(filepath.Join("testdata", "script", "engines", "*.txtar"))
+	if err = errors.Join(err, eachErr); err != nil || len(files) == 0 || len(each) == 0 {
 		t.Fatalf("no scripts: %v", err)
 	}
+	files = append(files, each...)
 	for _, file := range files {
 		verb, _, _ := strings.Cut(strings.TrimSuffix(filepath.Base(file), ".txtar"), "-")
 		if !slices.Contains(verbs, verb) {

@@ -38,6 +38,7 @@ type serveFlags struct {
 	addrGiven     bool
 	logLevel      string
 	drain         time.Duration
+	poll          time.Duration
 	createSession bool
 	demo          bool
 	insecure      bool
@@ -65,6 +66,7 @@ variable: --session-db is AGENTHOST_SESSION_DB.`,
 	flags.StringVar(&f.addr, "addr", defaultAddr, "the address to listen on; the next free port when the default one is taken")
 	flags.StringVar(&f.logLevel, "log-level", "info", "debug, info, warn or error")
 	flags.DurationVar(&f.drain, "drain", 30*time.Second, "how long running turns may take to end after a signal")
+	flags.DurationVar(&f.poll, "poll", 0, "look for changes this often, and do not rely on the system to tell of them (default: it tells, and every 2s)")
 	flags.DurationVar(&f.lease, "lease", 15*time.Second, "how long other processes on the database leave a session to this one when it dies in the middle of a turn")
 	flags.BoolVar(&f.createSession, "auto-create-session", false, "make sessions that a run names and nobody made")
 	flags.BoolVar(&f.demo, "demo", false, "answer GET /demo/orders/{id}, for the example app tools")
@@ -91,6 +93,9 @@ func serve(ctx context.Context, io stdio, f *serveFlags, dirs []string) error {
 	if f.lease < minLease {
 		return fmt.Errorf("--lease %s: write %s or more", f.lease, minLease)
 	}
+	if f.poll < 0 {
+		return fmt.Errorf("--poll %s: write a time above 0, such as 2s", f.poll)
+	}
 	m := &serveMain{flags: f, io: io, logger: slog.New(slog.NewTextHandler(io.err, &slog.HandlerOptions{Level: level}))}
 	// Libraries that log by themselves must not write over the host's output.
 	log.SetOutput(slog.NewLogLogger(m.logger.Handler(), slog.LevelDebug).Writer())
@@ -113,9 +118,11 @@ func serve(ctx context.Context, io stdio, f *serveFlags, dirs []string) error {
 		return err
 	}
 	defer m.store.Close()
-	m.host = runtime.NewHost(m.store, &runtime.Options{Logger: m.logger})
+	m.host = runtime.NewHost(m.store, &runtime.Options{Logger: m.logger, Revive: m.revive})
 	defer m.host.Close()
-	m.watch = loader.NewWatch(loader.New(load), m.host, dirs, &loader.WatchOptions{Logger: m.logger, Problems: io.err})
+	m.watch = loader.NewWatch(loader.New(load), m.host, dirs, &loader.WatchOptions{
+		Logger: m.logger, Problems: io.err, Revisions: m.store.Revisions, Poll: f.poll, PollOnly: f.poll > 0,
+	})
 	if err := m.watch.Sync(ctx); err != nil {
 		return failed(err)
 	}
@@ -185,10 +192,11 @@ func (m *serveMain) run(ctx context.Context, listener net.Listener) error {
 	watching, stopWatching := context.WithCancel(ctx)
 	watched := make(chan error, 1)
 	go func() { watched <- m.watch.Run(watching) }()
-	var retaining sync.WaitGroup
-	defer retaining.Wait()
+	var background sync.WaitGroup
+	defer background.Wait()
 	defer stopWatching()
-	retaining.Go(func() { m.retain(watching) })
+	background.Go(func() { m.retain(watching) })
+	background.Go(func() { m.reloadOnSignal(watching) })
 	web := &http.Server{
 		Handler: m.server, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute,
 		ErrorLog: slog.NewLogLogger(m.logger.Handler(), slog.LevelWarn),
@@ -259,13 +267,4 @@ func (m *serveMain) curl(url, app string) string {
 func firstLine(s string) string {
 	line, _, _ := strings.Cut(s, "\n")
 	return line
-}
-
-// statuses lets the server ask the watch how the apps are.
-type statuses struct{ watch *loader.Watch }
-
-// Status tells of one app.
-func (s statuses) Status(app string) (server.Status, bool) {
-	st, ok := s.watch.Status(app)
-	return server.Status{App: st.App, Revision: st.Revision, OK: st.OK, Diagnostics: st.Diagnostics}, ok
 }

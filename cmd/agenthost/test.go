@@ -17,12 +17,12 @@ import (
 
 // testFlags are those of test.
 type testFlags struct {
+	load    loadFlags
 	run     string
 	format  string
 	verbose bool
 	watch   bool
 	timeout time.Duration
-	load    loadFlags
 }
 
 func newTest(io stdio) *cobra.Command {

@@ -23,7 +23,7 @@ const eventFields = `{"id":"fields","invocationId":"e-1","author":"agent","branc
  "topCandidates":[{"candidates":[{"logProbability":-0.75,"token":"u","tokenId":6}]}],"logProbabilitySum":-1.5},
 "cacheMetadata":{"cache_name":"cachedContents/c","expire_time":1785314101.25,"fingerprint":"00ff","invocations_used":3,"contents_count":4,"created_at":1785312301.5},
 "citationMetadata":{"citations":[{"endIndex":9,"license":"l","publicationDate":{"year":2026,"month":7,"day":29},"startIndex":3,"title":"t","uri":"u"}]},
-"interactionId":"i-1","environmentId":"env-1","output":{"b":1.50,"a":"<x>","list":[null,true]},
+"interactionId":"i-1","environmentId":"env-1","unheardOf":{"b":1.50},"output":{"b":1.5,"a":"<x>","list":[null,true]},
 "nodeInfo":{"path":"wf@1/step@2","outputFor":["wf@1"],"messageAsOutput":true},
 "longRunningToolIds":["c1"],"isolationScope":"scope",
 "requestedInput":{"a":1},"routes":["r"],"notYetThought":{"of":[9007199254740993,1.0,"é 日本 😀"]},"X-Weird__key":true}`

@@ -20,6 +20,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -56,12 +57,12 @@ func (l *lab) about() string {
 
 // topics are made one after the other: they would disturb each other's times.
 func topics() []topic {
-	return append([]topic{
+	return slices.Concat([]topic{
 		{"restart after kill -9", restart},
 		{"reload under a running conversation", reload},
 		{"cold start", coldStart},
 		{"check of 1000 agents", checkMany},
-	}, append(storeTopics(), topic{"the same work as adk-go", compareWithADK})...)
+	}, watchTopics(), storeTopics(), []topic{{"the same work as adk-go", compareWithADK}})
 }
 
 // options is what the command line asks for.

@@ -31,9 +31,8 @@ type field struct {
 	form         form
 }
 
-// commonFields are the columns that adk-go and the first schema of adk-python
-// share.
-func commonFields() []field {
+// goFields are the columns of adk-go beside the keys and the time.
+func goFields() []field {
 	return []field{
 		{"author", "author", formText},
 		{"branch", "branch", formText},
@@ -48,25 +47,13 @@ func commonFields() []field {
 		{"error_code", "errorCode", formText},
 		{"error_message", "errorMessage", formText},
 		{"interrupted", "interrupted", formFlag},
+		{"actions", "actions", formJSON},
+		{"routes_json", "routes", formJSON},
+		{"output_json", "output", formJSON},
+		{"node_info_json", "nodeInfo", formJSON},
+		{"requested_input_json", "requestedInput", formJSON},
+		{"isolation_scope", "isolationScope", formText},
 	}
-}
-
-func v0Fields() []field {
-	return append(commonFields(),
-		field{"input_transcription", "inputTranscription", formJSON},
-		field{"output_transcription", "outputTranscription", formJSON},
-	)
-}
-
-func goFields() []field {
-	return append(commonFields(),
-		field{"actions", "actions", formJSON},
-		field{"routes_json", "routes", formJSON},
-		field{"output_json", "output", formJSON},
-		field{"node_info_json", "nodeInfo", formJSON},
-		field{"requested_input_json", "requestedInput", formJSON},
-		field{"isolation_scope", "isolationScope", formText},
-	)
 }
 
 func columnNames(fields []field) []string {

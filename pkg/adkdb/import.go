@@ -22,55 +22,32 @@ type Options struct {
 	DryRun bool
 }
 
-// A Report says what an import did.
-type Report struct {
-	// Source says which program wrote the source, Target is the URL of the
-	// target without its password.
-	Source   string `json:"source"`
-	Target   string `json:"target"`
-	DryRun   bool   `json:"dryRun"`
-	Sessions Count  `json:"sessions"`
-	Events   Count  `json:"events"`
-	Keys     Count  `json:"stateKeys"`
-	// LeftOut is everything that the source has and the target has not got.
-	LeftOut []Left `json:"leftOut"`
-	// Notes are what is not left out, but was read in a way worth knowing.
-	Notes []string `json:"notes"`
-}
-
-// A Count says what became of what was read.
-type Count struct {
-	Read    int `json:"read"`
-	Written int `json:"written"`
-	// Present were there already.
-	Present int `json:"present"`
-	LeftOut int `json:"leftOut"`
-}
-
-// A Left is something left out, and why.
-type Left struct {
-	What   string `json:"what"`
-	Reason string `json:"reason"`
-}
-
-// Import takes the sessions and the state of a database of adk-python or
-// adk-go over into one of agenthost, which is made when it is missing. The
-// source is only read. Each session is written in one step, so that an import
-// that was interrupted can be run again; what is there already is not written
-// again, and nothing that is there is changed, but for a session that has
-// grown in the source and not here. The report is there also with an error,
-// and says how far it came.
+// Import takes the sessions and the state of a database of adk-python or adk-go,
+// or those and the memories of another one of agenthost, over into one of
+// agenthost, which is made when it is missing. The source is only read. Each
+// session is written in one step and as its only run, so that hosts may go on,
+// and an import that was interrupted can be run again. What is there already is
+// not written again, and nothing that is there is changed, but for a session
+// that has grown in the source and not here. The report is there also with an
+// error, and says how far it came.
 func Import(ctx context.Context, from, to string, o *Options) (*Report, error) {
 	if o == nil {
 		o = &Options{}
 	}
-	src, err := openSource(ctx, from)
+	view, err := store.OpenReadOnly(ctx, from)
 	if err != nil {
 		return nil, err
 	}
-	defer src.Close()
+	defer view.Close()
+	if from == to {
+		return nil, fmt.Errorf("reading %s: it is the target itself: name another database with --session-db", store.Redacted(from))
+	}
+	src, name, err := openOrigin(ctx, view)
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", store.Redacted(from), err)
+	}
 	m := &mover{src: src, app: o.App, report: &Report{
-		Source: src.String(), Target: store.Redacted(to), DryRun: o.DryRun, LeftOut: []Left{}, Notes: []string{},
+		Source: name + ", in " + view.Engine, Target: store.Redacted(to), DryRun: o.DryRun, LeftOut: []Left{}, Notes: []string{},
 	}}
 	heads, err := m.heads(ctx)
 	if err != nil {
@@ -80,12 +57,49 @@ func Import(ctx context.Context, from, to string, o *Options) (*Report, error) {
 		return nil, err
 	}
 	err = m.move(ctx, heads)
-	m.report.tellOf(src)
 	return m.report, errors.Join(err, m.to.Close())
 }
 
+// An origin is a database to import from, read at one moment.
+type origin interface {
+	// heads are the sessions in the order of their creation.
+	heads(ctx context.Context) ([]head, error)
+	// load reads a session whole. What cannot be read of it is told to the
+	// report; nil says that the session itself cannot.
+	load(ctx context.Context, h head, r *Report) (*store.Import, error)
+	// shared are the states of apps and users.
+	shared(ctx context.Context) ([]shared, error)
+	// rest moves what is neither session nor state, and tells the report what
+	// holds for the whole, when the known sessions were read.
+	rest(ctx context.Context, m *mover, known map[session.Key]bool) error
+}
+
+// A head is a session without its events and state.
+type head struct {
+	key     session.Key
+	created time.Time
+	err     error // why it cannot be read
+}
+
+// A shared state is that of an app, or of a user of it.
+type shared struct {
+	app, user string
+	keys      map[string]any
+	err       error
+}
+
+// openOrigin finds out which program's database it is.
+func openOrigin(ctx context.Context, view *store.ReadOnly) (o origin, name string, err error) {
+	mine, err := view.Ours(ctx)
+	if err != nil || mine {
+		return &ours{view}, "agenthost", err
+	}
+	s, err := newSource(ctx, view)
+	return s, s.kind.name, err
+}
+
 type mover struct {
-	src    *source
+	src    origin
 	to     *store.Importer
 	app    string
 	report *Report
@@ -94,9 +108,6 @@ type mover struct {
 // heads lists what is to be moved. An app that is not there is a mistake.
 func (m *mover) heads(ctx context.Context) ([]head, error) {
 	all, err := m.src.heads(ctx)
-	if err == nil {
-		err = m.src.listEvents(ctx)
-	}
 	if err != nil || m.app == "" {
 		return all, err
 	}
@@ -118,14 +129,6 @@ func (m *mover) move(ctx context.Context, heads []head) error {
 			return err
 		}
 	}
-	for _, key := range slices.SortedFunc(maps.Keys(m.src.events), func(a, b session.Key) int { return cmp.Compare(a.String(), b.String()) }) {
-		if !known[key] && m.wants(key.App) {
-			n := len(m.src.events[key])
-			m.report.Events.Read += n
-			m.report.Events.LeftOut += n
-			m.report.leave(fmt.Sprintf("%s of session %s", plural(n, "event"), key), "the source has no such session")
-		}
-	}
 	all, err := m.src.shared(ctx)
 	if err != nil {
 		return fmt.Errorf("reading the state of apps and users: %w", err)
@@ -137,7 +140,7 @@ func (m *mover) move(ctx context.Context, heads []head) error {
 			}
 		}
 	}
-	return nil
+	return m.src.rest(ctx, m, known)
 }
 
 func (m *mover) wants(app string) bool { return m.app == "" || m.app == app }
@@ -204,67 +207,4 @@ func (m *mover) shared(ctx context.Context, sh shared) error {
 		r.leave(what, reason)
 	}
 	return nil
-}
-
-func (r *Report) leave(what, reason string) { r.LeftOut = append(r.LeftOut, Left{what, reason}) }
-
-func (r *Report) sessionLeft(key session.Key, events, keys int, reason string) {
-	r.Sessions.LeftOut++
-	r.Events.LeftOut += events
-	r.Keys.LeftOut += keys
-	r.leave("session "+key.String(), reason)
-}
-
-func (r *Report) eventLeft(key session.Key, id, reason string) {
-	r.Events.Read++
-	r.Events.LeftOut++
-	r.leave("event "+id+" of session "+key.String(), reason)
-}
-
-// own are the keys of a session's state that belong to it alone.
-func (r *Report) own(key session.Key, state map[string]any) map[string]any {
-	own := r.withoutNull(state)
-	for _, k := range slices.Sorted(maps.Keys(own)) {
-		if scope, _ := session.ScopeOf(k); scope != session.ScopeSession {
-			r.Keys.LeftOut++
-			r.leave("state key "+k+" of session "+key.String(), "a session's own state has no keys with this prefix")
-			delete(own, k)
-		}
-	}
-	return own
-}
-
-// withoutNull drops keys without a value: here, they are absent.
-func (r *Report) withoutNull(state map[string]any) map[string]any {
-	r.Keys.Read += len(state)
-	kept := maps.Clone(state)
-	maps.DeleteFunc(kept, func(_ string, v any) bool { return v == nil })
-	r.Keys.Read -= len(state) - len(kept)
-	return kept
-}
-
-// tellOf adds what holds for a whole source.
-func (r *Report) tellOf(s *source) {
-	if n := r.Events.Written + r.Events.Present; s.kind.pickled && n > 0 {
-		r.leave(plural(n, "event"), "there but for the column actions, a pickled Python object, which is not read: the state is whole, but not which event set it; artifact versions, transfers, rewinds and summaries are lost")
-	}
-	if s.zoneless > 0 {
-		r.Notes = append(r.Notes, fmt.Sprintf("the times of %s do not tell their zone, and are read as those of %s: set TZ where they were written elsewhere",
-			plural(s.zoneless, "event"), zoneName()))
-	}
-}
-
-func zoneName() string {
-	name, _ := time.Now().Zone()
-	if l := time.Local.String(); l != "Local" && l != "" {
-		name = l
-	}
-	return name
-}
-
-func plural(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }

@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -14,15 +15,11 @@ import (
 	"agenthost/pkg/store"
 )
 
-// A head is a session without its events and state.
-type head struct {
-	key     session.Key
-	created time.Time
-	err     error // why it cannot be read
-}
-
-// heads are the sessions in the order of their creation.
+// heads also remembers where the events are.
 func (s *source) heads(ctx context.Context) ([]head, error) {
+	if err := s.listEvents(ctx); err != nil {
+		return nil, err
+	}
 	var all []head
 	err := s.Each(ctx, func(rows *sql.Rows) error {
 		var app, user, id sql.NullString
@@ -36,9 +33,15 @@ func (s *source) heads(ctx context.Context) ([]head, error) {
 		}
 		all = append(all, h)
 		return nil
-	}, "SELECT s.app_name, s.user_id, s.id, "+s.Plain("s.create_time")+" FROM sessions s ORDER BY s."+s.Tie())
+	}, "SELECT s.app_name, s.user_id, s.id, "+s.Plain("s.create_time")+" FROM sessions s ORDER BY "+s.order("s"))
 	slices.SortStableFunc(all, func(a, b head) int { return a.created.Compare(b.created) })
 	return all, err
+}
+
+// order is that of rows of one time.
+func (s *source) order(table string) string {
+	column, _ := s.Tie()
+	return table + "." + column
 }
 
 // listEvents remembers the ids of all events. A session's events are then
@@ -52,7 +55,7 @@ func (s *source) listEvents(ctx context.Context) error {
 		key := session.Key{App: app.String, User: user.String, ID: id.String}
 		s.events[key] = append(s.events[key], event.String)
 		return nil
-	}, "SELECT e.app_name, e.user_id, e.session_id, e.id FROM events e ORDER BY e."+s.Tie())
+	}, "SELECT e.app_name, e.user_id, e.session_id, e.id FROM events e ORDER BY "+s.order("e"))
 }
 
 // load reads a session whole. What cannot be read of it is told to the report;
@@ -121,7 +124,20 @@ func (s *source) loadEvents(ctx context.Context, key session.Key, r *Report) ([]
 		}
 	}
 	slices.SortStableFunc(all, func(a, b *session.Event) int { return a.Timestamp.Compare(b.Timestamp) })
+	if _, known := s.Tie(); !known {
+		s.tied += countTied(all)
+	}
 	return all, nil
+}
+
+// countTied counts the events that have the time of the one before.
+func countTied(events []*session.Event) (n int) {
+	for i := 1; i < len(events); i++ {
+		if events[i].Timestamp.Equal(events[i-1].Timestamp) {
+			n++
+		}
+	}
+	return n
 }
 
 func unique(ids []string) []string {
@@ -207,13 +223,6 @@ func (s *source) event(row []any) (*session.Event, []byte, error) {
 	return ev, text, nil
 }
 
-// A shared state is that of an app, or of a user of it.
-type shared struct {
-	app, user string
-	keys      map[string]any
-	err       error
-}
-
 func (s *source) shared(ctx context.Context) ([]shared, error) {
 	var all []shared
 	for _, query := range []string{
@@ -236,4 +245,33 @@ func (s *source) shared(ctx context.Context) ([]shared, error) {
 		}
 	}
 	return all, nil
+}
+
+// rest tells of events without a session; an ADK keeps nothing else here.
+func (s *source) rest(_ context.Context, m *mover, known map[session.Key]bool) error {
+	r := m.report
+	for _, key := range slices.SortedFunc(maps.Keys(s.events), func(a, b session.Key) int { return cmp.Compare(a.String(), b.String()) }) {
+		if !known[key] && m.wants(key.App) {
+			n := len(s.events[key])
+			r.Events.Read += n
+			r.Events.LeftOut += n
+			r.leave(fmt.Sprintf("%s of session %s", plural(n, "event"), key), "the source has no such session")
+		}
+	}
+	if s.zoneless > 0 {
+		r.Notes = append(r.Notes, fmt.Sprintf("the times of %s do not tell their zone, and are read as those of %s: set TZ where they were written elsewhere",
+			plural(s.zoneless, "event"), zoneName()))
+	}
+	if s.tied > 0 {
+		r.Notes = append(r.Notes, fmt.Sprintf("%s of the same time as the one before: %s does not tell which was first, they stand by their ids", plural(s.tied, "event"), s.Engine))
+	}
+	return nil
+}
+
+func zoneName() string {
+	name, _ := time.Now().Zone()
+	if l := time.Local.String(); l != "Local" && l != "" {
+		name = l
+	}
+	return name
 }

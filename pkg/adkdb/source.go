@@ -24,17 +24,15 @@ type kind struct {
 	zone *time.Location
 	// event makes the JSON form of an event of the values in columns.
 	event func(values []any) ([]byte, error)
-	// pickled says that what an event does is a Python object.
-	pickled bool
 }
+
+// errPickled is the answer to adk-python's first schema. What could be read of it
+// would keep the whole of it away afterwards: its events would be there already.
+var errPickled = errors.New("it is of adk-python's first schema, whose events are pickled Python objects, and to unpickle is to run a program: bring it to schema 1 with adk migrate session, and import that")
 
 // The databases that can be read.
 func pythonV1() kind {
 	return kind{name: "adk-python, DatabaseSessionService, schema 1", columns: []string{"invocation_id", "event_data"}, zone: time.Local, event: dataEvent}
-}
-
-func pythonV0() kind {
-	return kind{name: "adk-python, DatabaseSessionService, schema 0", columns: columnNames(v0Fields()), zone: time.Local, event: columnEvent(v0Fields()), pickled: true}
 }
 
 func pythonSQLite() kind {
@@ -56,20 +54,16 @@ type source struct {
 	tables map[string][]string
 	// events are the ids of each session's events, as they were written.
 	events map[session.Key][]string
-	// zoneless counts the events whose time does not tell its zone.
-	zoneless int
+	// zoneless counts the events whose time does not tell its zone, and tied
+	// those of a time that another of their session has, where rows do not tell
+	// their order.
+	zoneless, tied int
 }
 
-func openSource(ctx context.Context, url string) (*source, error) {
-	r, err := store.OpenReadOnly(ctx, url)
-	if err != nil {
-		return nil, err
-	}
+// newSource finds out which ADK's it is.
+func newSource(ctx context.Context, r *store.ReadOnly) (*source, error) {
 	s := &source{ReadOnly: r, tables: map[string][]string{}, events: map[session.Key][]string{}}
-	if err := s.detect(ctx); err != nil {
-		return nil, errors.Join(fmt.Errorf("reading %s: %w", store.Redacted(url), err), r.Close())
-	}
-	return s, nil
+	return s, s.detect(ctx)
 }
 
 // detect finds the kind by the tables and their columns.
@@ -78,15 +72,12 @@ func (s *source) detect(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, name := range []string{"sessions", "events", "app_states", "user_states", metadataTable, "schema_migrations"} {
+	for _, name := range []string{"sessions", "events", "app_states", "user_states", metadataTable} {
 		if slices.Contains(names, name) {
 			if s.tables[name], err = s.Columns(ctx, name); err != nil {
 				return fmt.Errorf("table %s: %w", name, err)
 			}
 		}
-	}
-	if s.has("schema_migrations", "version") && s.has("events", "session_pk") {
-		return errors.New("it is a database of agenthost already: name it with --session-db")
 	}
 	if err := s.want(); err != nil {
 		return err
@@ -145,7 +136,7 @@ func (s *source) kindOf(ctx context.Context) (kind, error) {
 	case s.has("events", "node_info_json"), s.has("events", "routes_json"):
 		return golang(), nil
 	case s.has("events", "input_transcription"):
-		return pythonV0(), nil
+		return kind{}, errPickled
 	}
 	// Early versions of both have the same columns.
 	pickled := false
@@ -155,8 +146,8 @@ func (s *source) kindOf(ctx context.Context) (kind, error) {
 		pickled = pickled || isPickle(actions)
 		return err
 	}, "SELECT e.actions FROM events e WHERE e.actions IS NOT NULL LIMIT 1")
-	if pickled {
-		return pythonV0(), err
+	if err == nil && pickled {
+		err = errPickled
 	}
 	return golang(), err
 }
@@ -217,5 +208,3 @@ func bytesOf(v any) []byte {
 		return nil
 	}
 }
-
-func (s *source) String() string { return s.kind.name + ", in " + s.Engine }

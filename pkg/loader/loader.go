@@ -29,6 +29,7 @@ type Loader struct {
 	builtins   spec.Kinds[tool.Env, tool.Set]
 	providers  spec.Kinds[provider.Env, model.LLM]
 	plugins    spec.Kinds[runtime.PluginEnv, *runtime.Plugin]
+	pool       *pool
 }
 
 // Options are what a loader may be given. The zero value works.
@@ -76,6 +77,7 @@ func New(opts *Options) *Loader {
 		opts:       *opts,
 		agentKinds: runtime.AgentKinds(), agentTools: runtime.AgentToolKinds(),
 		toolKinds: tool.Kinds(), builtins: tool.Builtins(), providers: provider.Kinds(), plugins: runtime.PluginKinds(),
+		pool: &pool{sets: map[poolKey]*lent{}},
 	}
 	if l.opts.Env == nil {
 		l.opts.Env = os.LookupEnv
@@ -107,6 +109,8 @@ type loaded struct {
 	ds    spec.Diagnostics
 	// outside are the files elsewhere that the app depends on.
 	outside []string
+	// files are those that the app was built from.
+	files map[string][]byte
 }
 
 // load builds the app of a folder, and then reads its tests with readTests, which
@@ -117,6 +121,11 @@ func (l *Loader) load(ctx context.Context, dir string, readTests func(*job, cont
 		return loaded{ds: ds}
 	}
 	defer src.close()
+	return l.build(ctx, src, readTests)
+}
+
+// build is the whole load of a source.
+func (l *Loader) build(ctx context.Context, src *source, readTests func(*job, context.Context, *placed) *Suite) loaded {
 	j := newJob(l, src)
 	app, root := j.run(ctx)
 	var suite *Suite
@@ -131,7 +140,7 @@ func (l *Loader) load(ctx context.Context, dir string, readTests func(*job, cont
 		}
 		return loaded{ds: j.ds, outside: src.outside}
 	}
-	return loaded{app, suite, j.ds, src.outside}
+	return loaded{app, suite, j.ds, src.outside, src.files()}
 }
 
 // open opens an app's folder, or says why it cannot be read.

@@ -2,6 +2,8 @@ package loader
 
 import (
 	"context"
+	"errors"
+	"io/fs"
 	"slices"
 	"time"
 
@@ -19,7 +21,7 @@ func (w *Watch) Run(ctx context.Context) error {
 	defer settle.Stop()
 	n := &notifier{watch: w}
 	defer n.close()
-	n.follow(w.watchedFolders())
+	n.follow()
 	for {
 		select {
 		case <-ctx.Done():
@@ -30,14 +32,14 @@ func (w *Watch) Run(ctx context.Context) error {
 			continue
 		case err, ok := <-n.errors():
 			n.brokenUnless(ok)
-			w.opts.Logger.Warn("the file watcher had an error: looking at all folders", "error", err)
+			n.hear(err)
 		case <-settle.C:
 		case <-poll.C:
 		}
-		again, err := w.look(ctx, false)
+		again, err := w.look(ctx, pass{})
 		w.blind(err)
 		// What happened in a folder before it was watched made no event.
-		if n.follow(w.watchedFolders()) || again {
+		if n.follow() || again {
 			settle.Reset(w.opts.Settle)
 		}
 	}
@@ -63,34 +65,69 @@ func (w *Watch) blind(err error) {
 type notifier struct {
 	watch   *Watch
 	watcher *fsnotify.Watcher
+	// deafness is why changes are found by looking alone.
+	deafness string
 }
 
-// follow watches exactly these folders. Those that are watched are added again:
-// another folder may stand under the path by now. It returns whether there is
-// one that was not watched before.
-func (n *notifier) follow(dirs []string) (more bool) {
+// follow watches exactly the folders in which a change can matter. Those that
+// are watched are added again: another folder may stand under the path by now.
+// It returns whether there is one that was not watched before.
+func (n *notifier) follow() (more bool) {
+	if n.watch.opts.PollOnly {
+		return false
+	}
 	if n.watcher == nil {
-		watcher, err := fsnotify.NewWatcher()
+		watcher, err := n.watch.opts.Watcher()
 		if err != nil {
-			n.watch.opts.Logger.Warn("no file watcher to be had: changes are found by looking", "every", n.watch.opts.Poll, "error", err)
+			n.deaf(err)
 			return false
 		}
 		n.watcher = watcher
 	}
-	before := n.watcher.WatchList()
+	dirs, before := n.watch.watchedFolders(), n.watcher.WatchList()
 	for _, dir := range before {
 		if !slices.Contains(dirs, dir) {
 			_ = n.watcher.Remove(dir) // fails when the folder went away, which is as good
 		}
 	}
+	var failure error
 	for _, dir := range dirs {
-		if err := n.watcher.Add(dir); err != nil {
-			n.watch.opts.Logger.Debug("cannot watch a folder: its changes are found by looking", "dir", dir, "error", err)
-			continue
+		err := n.watcher.Add(dir)
+		switch {
+		case errors.Is(err, fs.ErrNotExist): // it went away meanwhile
+		case err != nil:
+			failure = err
+		default:
+			more = more || !slices.Contains(before, dir)
 		}
-		more = more || !slices.Contains(before, dir)
 	}
+	n.deaf(failure)
 	return more
+}
+
+// deaf tells, once, that changes are found by looking alone, and that they are
+// told of again.
+func (n *notifier) deaf(err error) {
+	said := n.deafness
+	n.deafness = ""
+	if err != nil {
+		n.deafness = err.Error()
+	}
+	switch {
+	case (n.deafness == "") == (said == ""):
+	case err != nil:
+		n.watch.opts.Logger.Warn("the system does not tell of all changes of files: they are found by looking", "every", n.watch.opts.Poll, "error", err)
+	default:
+		n.watch.opts.Logger.Info("the system tells of changes of files again")
+	}
+}
+
+// hear takes an error of the watcher: whatever it was, a look follows. Too many
+// changes at once are nothing to tell.
+func (n *notifier) hear(err error) {
+	if err != nil && !errors.Is(err, fsnotify.ErrEventOverflow) {
+		n.watch.opts.Logger.Warn("the file watcher had an error: looking at all folders", "error", err)
+	}
 }
 
 func (n *notifier) events() <-chan fsnotify.Event {

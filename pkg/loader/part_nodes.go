@@ -54,7 +54,9 @@ func (f *functionNode) SchemaSpec() map[string]any {
 	return map[string]any{
 		"title": "a tool, a callback, a schema or an agent",
 		"anyOf": []any{
-			map[string]any{"$ref": "#/$defs/tool"}, map[string]any{"$ref": "#/$defs/callback"}, map[string]any{"$ref": "#/$defs/named_agent"},
+			map[string]any{"$ref": "#/$defs/tool"},
+			map[string]any{"$ref": "#/$defs/callback"},
+			map[string]any{"$ref": "#/$defs/named_agent"},
 			map[string]any{"type": []any{"object", "array", "string"}},
 		},
 	}

@@ -44,6 +44,8 @@ type job struct {
 	// guard says which addresses the app may reach, and http keeps to it.
 	guard *policy.Guard
 	http  *http.Client
+	// sketch gathers what the app says; nil when nobody wants to know.
+	sketch *Sketch
 }
 
 func newJob(l *Loader, src *source) *job {
@@ -102,6 +104,7 @@ func (j *job) readAppFile() {
 		return
 	}
 	j.appNode = n
+	j.sketch.noteApp(n)
 	ds = spec.Decode(n, &j.doc)
 	j.cacheAt = n.Get("context_cache_config")
 	if j.doc.ContextCache != nil && !ds.HasErrors() {
@@ -212,6 +215,7 @@ func (j *job) resolveAgent(ctx context.Context, n *spec.Node, t trail) *placed {
 	if n.Kind != spec.Mapping {
 		return nil // told already, when the list of agents was decoded
 	}
+	place := j.sketch.reserve()
 	kind, ok := j.agentKind(n)
 	if !ok {
 		return nil
@@ -248,6 +252,7 @@ func (j *job) resolveAgent(ctx context.Context, n *spec.Node, t trail) *placed {
 		}
 	}
 	j.checkToolNames(ctx, p)
+	j.sketch.noteAgent(place, n, p.subs)
 	return p
 }
 

@@ -16,11 +16,14 @@ import (
 	"strings"
 
 	"agenthost/pkg/spec"
+	"agenthost/pkg/store"
 )
 
 const (
 	appFile   = "app.yaml"
 	agentFile = "root_agent.yaml"
+	// dotenvFile holds variables beside those of the environment.
+	dotenvFile = ".env"
 	// maxFile is the largest file that is read.
 	maxFile = 4 << 20
 )
@@ -61,10 +64,11 @@ func isApp(dir string) bool {
 // source reads one app's files and environment, and remembers what it read:
 // the app's revision is the hash of all of it.
 type source struct {
-	name   string // the app's
-	dir    string // as it was given
-	folder string // its absolute path
-	root   *os.Root
+	name string // the app's
+	dir  string // as it was given
+	root *os.Root
+	// kept is the revision that is read in the place of the folder, or nil.
+	kept *store.Revision
 	// beside is the folder above it, once something there was asked for.
 	beside *os.Root
 	// shown is how the folder is called in messages.
@@ -94,23 +98,29 @@ func openSource(dir string, opts *Options) (*source, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &source{
-		name: filepath.Base(full), dir: dir, folder: full, root: root, shown: filepath.ToSlash(filepath.Clean(dir)),
-		env: opts.Env, secrets: opts.Secrets, open: opts.Open,
-		documents: map[string]*spec.Node{}, read: map[string][]byte{}, asked: map[string]string{},
-	}
+	s := newSource(filepath.Base(full), dir, opts)
+	s.root, s.open = root, opts.Open
 	s.dotenv, err = s.readDotenv()
 	if err != nil {
-		root.Close()
+		s.close()
 		return nil, err
 	}
 	return s, nil
 }
 
+// newSource is a source without files.
+func newSource(name, dir string, opts *Options) *source {
+	return &source{
+		name: name, dir: dir, shown: filepath.ToSlash(filepath.Clean(dir)), env: opts.Env, secrets: opts.Secrets,
+		documents: map[string]*spec.Node{}, read: map[string][]byte{}, asked: map[string]string{},
+	}
+}
+
 func (s *source) close() {
-	s.root.Close()
-	if s.beside != nil {
-		s.beside.Close()
+	for _, root := range []*os.Root{s.root, s.beside} {
+		if root != nil {
+			root.Close()
+		}
 	}
 }
 
@@ -122,41 +132,46 @@ func (s *source) dependOn(file string) {
 	}
 }
 
-// at is the folder that a file is read from, and its name there: the app's, or
-// for a file that apps share the one above it.
-func (s *source) at(file string) (*os.Root, string, error) {
+// at is where a file is read from, and its name there: the app's folder, for a
+// file that apps share the one above it, or the revision that is kept.
+func (s *source) at(file string) (fs.FS, string, error) {
+	if s.kept != nil {
+		return fileSet(s.kept.Files), file, nil
+	}
 	if !leadsOut(file) {
-		return s.root, file, nil
+		return s.root.FS(), file, nil
 	}
 	if !isBeside(file) {
 		return nil, "", fs.ErrNotExist
 	}
-	s.dependOn(filepath.Join(filepath.Dir(s.folder), path.Base(file)))
+	above, err := filepath.Abs(filepath.Join(s.dir, ".."))
+	if err != nil {
+		return nil, "", err
+	}
+	s.dependOn(filepath.Join(above, path.Base(file)))
 	if s.beside == nil {
-		beside, err := os.OpenRoot(filepath.Dir(s.folder))
-		if err != nil {
+		if s.beside, err = os.OpenRoot(above); err != nil {
 			return nil, "", err
 		}
-		s.beside = beside
 	}
-	return s.beside, path.Base(file), nil
+	return s.beside.FS(), path.Base(file), nil
 }
 
 // display is the path of a file as messages show it.
 func (s *source) display(file string) string { return path.Join(s.shown, file) }
 
 func (s *source) exists(file string) bool {
-	root, name, err := s.at(file)
+	folder, name, err := s.at(file)
 	if err != nil {
 		return false
 	}
-	info, err := root.Stat(name)
+	info, err := fs.Stat(folder, name)
 	return err == nil && info.Mode().IsRegular()
 }
 
 // bytes reads a file of the app.
 func (s *source) bytes(file string) ([]byte, error) {
-	root, name, err := s.at(file)
+	folder, name, err := s.at(file)
 	if err != nil {
 		return nil, err
 	}
@@ -166,7 +181,7 @@ func (s *source) bytes(file string) ([]byte, error) {
 			return b, nil
 		}
 	}
-	f, err := root.Open(name)
+	f, err := folder.Open(name)
 	if err != nil {
 		return nil, err
 	}
@@ -254,6 +269,9 @@ func plain(err error) string {
 
 // revision is the hash of every file and every value that was read.
 func (s *source) revision() string {
+	if s.kept != nil {
+		return s.kept.ID
+	}
 	h := sha256.New()
 	for _, file := range slices.Sorted(maps.Keys(s.read)) {
 		fmt.Fprintf(h, "file %q %x\n", file, sha256.Sum256(s.read[file]))
@@ -262,4 +280,12 @@ func (s *source) revision() string {
 		fmt.Fprintf(h, "%q %x\n", name, sha256.Sum256([]byte(s.asked[name])))
 	}
 	return hex.EncodeToString(h.Sum(nil))[:16]
+}
+
+// files are those that were read, but for .env: its values are secrets of this
+// machine.
+func (s *source) files() map[string][]byte {
+	files := maps.Clone(s.read)
+	delete(files, dotenvFile)
+	return files
 }

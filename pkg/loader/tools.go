@@ -177,12 +177,14 @@ func (j *job) buildTool(ctx context.Context, kind spec.Kind[tool.Env, tool.Set],
 	if ds.HasErrors() {
 		return nil
 	}
-	set, err := plan.Build(ctx, tool.Env{HTTP: j.http, Logger: j.loader.opts.Logger})
+	set, giveBack, err := j.loader.pool.take(poolKeyOf(j.src.name, kind.Name, n), func() (tool.Set, error) {
+		return plan.Build(ctx, tool.Env{HTTP: j.http, Logger: j.loader.opts.Logger})
+	})
 	if err != nil {
 		j.reportBuild(n, "tool", err)
 		return nil
 	}
-	j.closers = append(j.closers, set.Close)
+	j.closers = append(j.closers, giveBack)
 	return []*placedTool{{set: set, kind: kind.Name, config: plan.Config, node: n}}
 }
 

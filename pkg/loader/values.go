@@ -141,12 +141,12 @@ func leadsOut(given string) bool {
 // readDotenv reads the .env beside the app: NAME=value lines, with comments,
 // quotes and a leading export.
 func (s *source) readDotenv() (map[string]string, error) {
-	b, err := s.bytes(".env")
+	b, err := s.bytes(dotenvFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("reading %s: %w", s.display(".env"), err)
+		return nil, fmt.Errorf("reading %s: %w", s.display(dotenvFile), err)
 	}
 	vars := map[string]string{}
 	for line := range strings.Lines(string(b)) {

@@ -1,6 +1,7 @@
 package loader
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"log/slog"
@@ -12,8 +13,11 @@ import (
 	"sync"
 	"time"
 
+	"github.com/fsnotify/fsnotify"
+
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/spec"
+	"agenthost/pkg/store"
 )
 
 // A Host is what a [Watch] publishes apps to; *runtime.Host is one.
@@ -50,7 +54,17 @@ type WatchOptions struct {
 	// Poll is how often folders are looked at when nothing tells of a change;
 	// zero is 2 s.
 	Poll time.Duration
-	// Clock is for the times of a status; nil is time.Now.
+	// PollOnly has nothing but the looks find changes: some file systems tell of
+	// none, or of a part.
+	PollOnly bool
+	// Watcher makes what tells of changes; nil is fsnotify's own.
+	Watcher func() (*fsnotify.Watcher, error)
+	// Absence is how long a folder must be missing for its app to end; zero is
+	// 2 s. It may come back.
+	Absence time.Duration
+	// Revisions keeps every revision before it serves; nil keeps none.
+	Revisions *store.Revisions
+	// Clock tells the time; nil is time.Now.
 	Clock func() time.Time
 	// Logger is told of every load; nil is silent.
 	Logger *slog.Logger
@@ -69,6 +83,9 @@ type Status struct {
 	Revision string
 	// OK says whether the folder's content is what serves.
 	OK bool
+	// Waiting is the revision of the folder's content where the app wants to be
+	// told before it serves; empty when none waits.
+	Waiting string
 	// Diagnostics are the problems of the folder's content, warnings too.
 	Diagnostics spec.Diagnostics
 	// Loaded is when the content was last looked at by the loader.
@@ -79,23 +96,38 @@ type Status struct {
 type watched struct {
 	dir     string
 	tree    tree
-	loaded  string   // the content that was loaded last
-	pending string   // the content seen at the last look, not loaded yet
-	gone    bool     // the folder was missing at the last look
 	outside []string // files elsewhere that the app was loaded from
+	loaded  string   // the content that was loaded last
+	// pending is the content seen at the last look, not loaded yet; since is when
+	// it was seen first.
+	pending string
+	since   time.Time
+	// gone is since when the folder is missing; zero when it is there.
+	gone time.Time
+	// manual says that the app that serves wants to be told of a change.
+	manual bool
+}
+
+// A pass is what a look is for.
+type pass struct {
+	// atOnce takes what is there for settled.
+	atOnce bool
+	// letIn is somebody's word that apps which wait for it may serve, and that
+	// those which are missing are to end.
+	letIn bool
 }
 
 // NewWatch makes a watch over folders: folders of apps, or apps themselves.
 func NewWatch(l *Loader, host Host, dirs []string, opts *WatchOptions) *Watch {
-	if opts == nil {
-		opts = &WatchOptions{}
+	w := &Watch{loader: l, host: host, dirs: dirs, apps: map[string]*watched{}, status: map[string]Status{}}
+	if opts != nil {
+		w.opts = *opts
 	}
-	w := &Watch{loader: l, host: host, dirs: dirs, opts: *opts, apps: map[string]*watched{}, status: map[string]Status{}}
-	if w.opts.Settle == 0 {
-		w.opts.Settle = 100 * time.Millisecond
-	}
-	if w.opts.Poll == 0 {
-		w.opts.Poll = 2 * time.Second
+	w.opts.Settle = cmp.Or(w.opts.Settle, 100*time.Millisecond)
+	w.opts.Poll = cmp.Or(w.opts.Poll, 2*time.Second)
+	w.opts.Absence = cmp.Or(w.opts.Absence, 2*time.Second)
+	if w.opts.Watcher == nil {
+		w.opts.Watcher = fsnotify.NewWatcher
 	}
 	if w.opts.Gate == nil {
 		w.opts.Gate = l.Gate
@@ -112,48 +144,37 @@ func NewWatch(l *Loader, host Host, dirs []string, opts *WatchOptions) *Watch {
 	return w
 }
 
-// Status returns what is known of an app, and whether there is such an app.
-func (w *Watch) Status(app string) (Status, bool) {
-	w.statusMu.RLock()
-	defer w.statusMu.RUnlock()
-	s, ok := w.status[app]
-	return s, ok
-}
-
-// Statuses returns what is known of every app, sorted by name.
-func (w *Watch) Statuses() []Status {
-	w.statusMu.RLock()
-	defer w.statusMu.RUnlock()
-	return slices.SortedFunc(maps.Values(w.status), func(a, b Status) int { return strings.Compare(a.App, b.App) })
-}
-
-// Diagnostics returns the problems of an app's folder as it was last loaded.
-func (w *Watch) Diagnostics(app string) spec.Diagnostics {
-	s, _ := w.Status(app)
-	return s.Diagnostics
-}
-
 // Sync loads every app whose content differs from what was loaded, now. It
 // fails when a folder cannot be read; apps already there stay.
 func (w *Watch) Sync(ctx context.Context) error {
-	_, err := w.look(ctx, true)
+	_, err := w.look(ctx, pass{atOnce: true, letIn: true})
 	return err
 }
 
-// Reload loads one app again, changed or not, and returns its problems.
-func (w *Watch) Reload(ctx context.Context, app string) spec.Diagnostics {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if a, ok := w.apps[app]; ok {
-		w.load(ctx, app, a)
+// Reload looks until nothing changes any more, loads what differs, and lets in
+// what waited for it. It is for whoever has changed files and wants to know
+// what came of it: the statuses tell. It fails when a folder cannot be read.
+func (w *Watch) Reload(ctx context.Context) error {
+	settle := time.NewTimer(0)
+	defer settle.Stop()
+	for {
+		select {
+		case <-settle.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		again, err := w.look(ctx, pass{letIn: true})
+		if err != nil || !again {
+			return err
+		}
+		settle.Reset(w.opts.Settle)
 	}
-	return w.Diagnostics(app)
 }
 
-// look compares the folders with what was loaded. At once loads what differs;
-// else a difference is loaded when it was there at the last look too. It
+// look compares the folders with what was loaded. A difference is loaded when
+// it was there at the last look too, or at once where that is asked for. It
 // returns whether another look should follow soon.
-func (w *Watch) look(ctx context.Context, atOnce bool) (again bool, err error) {
+func (w *Watch) look(ctx context.Context, p pass) (again bool, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	found, err := w.discover()
@@ -162,7 +183,7 @@ func (w *Watch) look(ctx context.Context, atOnce bool) (again bool, err error) {
 	}
 	for name := range w.apps {
 		if _, ok := found[name]; !ok {
-			again = w.miss(name, atOnce) || again
+			again = w.miss(name, p) || again
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(found)) {
@@ -171,8 +192,8 @@ func (w *Watch) look(ctx context.Context, atOnce bool) (again bool, err error) {
 			a = &watched{dir: found[name]}
 			w.apps[name] = a
 		}
-		a.dir, a.gone = found[name], false
-		again = w.compare(ctx, name, a, atOnce) || again
+		a.dir, a.gone = found[name], time.Time{}
+		again = w.compare(ctx, name, p) || again
 	}
 	return again, nil
 }
@@ -198,92 +219,64 @@ func (w *Watch) discover() (map[string]string, error) {
 	return found, nil
 }
 
-func (w *Watch) miss(name string, atOnce bool) (again bool) {
-	a := w.apps[name]
-	if !a.gone && !atOnce {
-		a.gone = true
+// miss ends an app whose folder has been missing for long enough.
+func (w *Watch) miss(name string, p pass) (again bool) {
+	a, now := w.apps[name], w.opts.Clock()
+	first := a.gone.IsZero()
+	if first {
+		a.gone = now
+	}
+	if !p.atOnce && (first || now.Sub(a.gone) < w.opts.Absence && !p.letIn) {
 		return true
 	}
 	w.host.Remove(name)
 	delete(w.apps, name)
-	w.statusMu.Lock()
-	delete(w.status, name)
-	w.statusMu.Unlock()
+	w.forget(name)
 	w.opts.Logger.Info("app removed", "app", name)
 	return false
 }
 
-func (w *Watch) compare(ctx context.Context, name string, a *watched, atOnce bool) (again bool) {
-	hash, err := a.tree.hash(a.dir, time.Now())
-	folder := hash
-	hash += hashFiles(a.outside)
+func (w *Watch) compare(ctx context.Context, name string, p pass) (again bool) {
+	a := w.apps[name]
+	hash, err := a.hash()
 	switch {
 	case err != nil:
 		w.opts.Logger.Warn("cannot read an app's folder: what was loaded serves on", "app", name, "error", err)
 		return false
-	case hash == a.loaded:
+	case hash == a.loaded && !(p.letIn && w.waits(name)):
 		a.pending = ""
 		return false
-	case !atOnce && hash != a.pending:
-		a.pending = hash
+	case hash == a.loaded || p.atOnce:
+	case hash != a.pending:
+		a.pending, a.since = hash, w.opts.Clock()
+		return true
+	case w.opts.Clock().Sub(a.since) < w.opts.Settle:
+		return true // somebody else has looked just now
+	}
+	before := a.outside
+	got := w.loader.load(ctx, a.dir, nil)
+	// What was read in the middle of a change is not what was seen twice.
+	if now, err := a.hash(); !p.atOnce && (err != nil || now != hash) {
+		if got.app != nil {
+			got.app.Close()
+		}
+		a.pending, a.since = now, w.opts.Clock()
 		return true
 	}
-	a.loaded, a.pending = hash, ""
-	before := a.outside
-	w.load(ctx, name, a)
-	if !slices.Equal(before, a.outside) {
-		a.loaded = folder + hashFiles(a.outside)
+	if a.outside = got.outside; !slices.Equal(before, a.outside) {
+		if hash, err = a.hash(); err != nil {
+			hash = ""
+		}
 	}
+	a.loaded, a.pending = hash, ""
+	w.take(ctx, a, outcome{name, got}, p)
 	return false
 }
 
-// load builds an app and swaps it in, or keeps the one that serves.
-func (w *Watch) load(ctx context.Context, name string, a *watched) {
-	app, ds := w.admit(ctx, a)
-	old, _ := w.Status(name)
-	s := Status{App: name, Dir: a.dir, Revision: old.Revision, OK: app != nil, Diagnostics: ds, Loaded: w.opts.Clock()}
-	switch {
-	case app == nil:
-		w.refused(name, s)
-	case app.Revision == old.Revision:
-		app.Close()
-	default:
-		s.Revision = app.Revision
-		w.host.Swap(app)
-		w.opts.Logger.Info("app loaded", "app", name, "revision", app.Revision, "warnings", len(ds))
-	}
-	if err := ds.WriteText(w.opts.Problems); err != nil {
-		w.opts.Logger.Warn("cannot print the problems of an app", "app", name, "error", err)
-	}
-	w.statusMu.Lock()
-	w.status[name] = s
-	w.statusMu.Unlock()
-}
-
-// admit loads an app and puts it before the gate. It is nil when it must not
-// serve.
-func (w *Watch) admit(ctx context.Context, a *watched) (*runtime.App, spec.Diagnostics) {
-	got := w.loader.load(ctx, a.dir, nil)
-	app, ds := got.app, got.ds
-	a.outside = got.outside
-	if app == nil {
-		return nil, ds
-	}
-	ds = append(ds, w.opts.Gate(ctx, a.dir, app)...)
-	ds.Sort()
-	if ds.HasErrors() {
-		app.Close()
-		return nil, ds
-	}
-	return app, ds
-}
-
-func (w *Watch) refused(name string, s Status) {
-	what := "the app has problems and does not serve"
-	if s.Revision != "" {
-		what = "the app has problems: the last good revision serves on"
-	}
-	w.opts.Logger.Error(what, "app", name, "revision", s.Revision, "problems", len(s.Diagnostics))
+// hash is that of the folder, and of the files elsewhere.
+func (a *watched) hash() (string, error) {
+	hash, err := a.tree.hash(a.dir, time.Now())
+	return hash + hashFiles(a.outside), err
 }
 
 // watchedFolders are all folders in which a change can matter: those of apps,

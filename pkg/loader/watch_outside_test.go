@@ -40,7 +40,7 @@ func TestWatchSecret(t *testing.T) {
 	s.put("../secrets/..v2/KEY", "two")
 	s.must(os.Symlink("..v1", s.path("../secrets/..data")))
 	s.must(os.Symlink("..data/KEY", s.path("../secrets/KEY")))
-	s.watch = NewWatch(New(&Options{Secrets: s.path("../secrets")}), s.host, []string{s.top}, nil)
+	s.watch = NewWatch(New(&Options{Secrets: s.path("../secrets")}), s.host, []string{s.top}, &WatchOptions{Clock: s.clock})
 	s.put("x/root_agent.yaml", "{name: a, instruction: x, model: m}")
 	s.put("x/app.yaml", "models: {m: {provider: gemini, model: gemini-x, api_key: '${secret:KEY}'}}")
 	s.looks(2, "x ")

@@ -2,6 +2,7 @@ package loader
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -55,14 +56,21 @@ type stage struct {
 	top   string
 	host  *recorder
 	watch *Watch
+	now   time.Time
 }
 
 func newStage(t *testing.T, more ...string) *stage {
 	t.Helper()
 	s := &stage{T: t, top: filepath.Join(t.TempDir(), "apps"), host: newRecorder()}
 	s.mkdir(s.top)
-	s.watch = NewWatch(New(nil), s.host, append([]string{s.top}, more...), nil)
+	s.watch = NewWatch(New(nil), s.host, append([]string{s.top}, more...), &WatchOptions{Clock: s.clock})
 	return s
+}
+
+// clock goes on by more than an absence may last each time it is read.
+func (s *stage) clock() time.Time {
+	s.now = s.now.Add(3 * time.Second)
+	return s.now
 }
 
 func (s *stage) must(err error) {
@@ -101,7 +109,7 @@ func (s *stage) looks(n int, want ...string) {
 	s.Helper()
 	s.host.news = nil
 	for range n {
-		_, err := s.watch.look(s.Context(), false)
+		_, err := s.watch.look(s.Context(), pass{})
 		s.must(err)
 	}
 	if diff := cmp.Diff(want, s.host.news); diff != "" {
@@ -117,40 +125,6 @@ func served(t *testing.T) *stage {
 	s.must(s.watch.Sync(t.Context()))
 	s.looks(2)
 	return s
-}
-
-// TestWatchSaves has the ways in which programs save a file: each is seen at
-// the first look and taken at the second.
-func TestWatchSaves(t *testing.T) {
-	for name, save := range map[string]func(*stage){
-		"truncate and write": func(s *stage) { s.put("x/root_agent.yaml", agent("two")) },
-		"temporary file and rename": func(s *stage) {
-			s.put("x/.root_agent.yaml.swp", agent("two"))
-			s.must(os.Rename(s.path("x/.root_agent.yaml.swp"), s.path("x/root_agent.yaml")))
-		},
-		"delete and create": func(s *stage) {
-			s.must(os.Remove(s.path("x/root_agent.yaml")))
-			s.put("x/root_agent.yaml", agent("two"))
-		},
-		"another folder": func(s *stage) {
-			s.must(os.Rename(s.path("x"), s.path("../old")))
-			s.put("x/root_agent.yaml", agent("two"))
-		},
-		"same size and time": func(s *stage) {
-			info, err := os.Stat(s.path("x/root_agent.yaml"))
-			s.must(err)
-			s.put("x/root_agent.yaml", agent("two"))
-			s.must(os.Chtimes(s.path("x/root_agent.yaml"), info.ModTime(), info.ModTime()))
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := served(t)
-			save(s)
-			s.looks(1)
-			s.looks(1, "x two")
-			s.looks(2)
-		})
-	}
 }
 
 // TestWatchConfigMap swaps the link ..data, as Kubernetes does for a mounted
@@ -185,7 +159,7 @@ func TestWatchParentLink(t *testing.T) {
 	base := t.TempDir()
 	current := filepath.Join(base, "current")
 	s := newStage(t)
-	s.watch = NewWatch(New(nil), s.host, []string{current}, nil)
+	s.watch = NewWatch(New(nil), s.host, []string{current}, &WatchOptions{Clock: s.clock})
 	s.put(filepath.Join(base, "v1/x/root_agent.yaml"), agent("one"))
 	s.put(filepath.Join(base, "v2/x/root_agent.yaml"), agent("two"))
 	for _, v := range []string{"v1", "v2"} {
@@ -294,7 +268,7 @@ func TestWatchUnreadable(t *testing.T) {
 	s := served(t)
 	s.must(os.Rename(s.top, s.top+"~"))
 	for range 3 {
-		if _, err := s.watch.look(t.Context(), false); err == nil || !strings.HasPrefix(err.Error(), "looking for apps: ") {
+		if _, err := s.watch.look(t.Context(), pass{}); err == nil || !strings.HasPrefix(err.Error(), "looking for apps: ") {
 			t.Errorf("look = %v, want an error", err)
 		}
 	}
@@ -313,22 +287,6 @@ func TestWatchSameName(t *testing.T) {
 	s.looks(2, "x second")
 }
 
-// TestWatchReload loads again what did not change, and knows its apps only.
-func TestWatchReload(t *testing.T) {
-	s := served(t)
-	s.host.news = nil
-	if ds := s.watch.Reload(t.Context(), "x"); len(ds) > 0 || len(s.host.news) > 0 {
-		t.Errorf("Reload = %s, news %q, want none", ds.Error(), s.host.news)
-	}
-	s.put("x/root_agent.yaml", "name: a\n")
-	if ds := s.watch.Reload(t.Context(), "x"); len(ds) != 1 {
-		t.Errorf("Reload = %q, want one problem", ds.Strings())
-	}
-	if ds := s.watch.Reload(t.Context(), "none"); len(ds) > 0 {
-		t.Errorf("Reload of no app = %s", ds.Error())
-	}
-}
-
 // withDeadline is the test's context with its deadline, some time before all
 // tests are stopped.
 func withDeadline(t *testing.T) (context.Context, context.CancelFunc) {
@@ -344,7 +302,7 @@ func TestWatchRun(t *testing.T) {
 	s := newStage(t)
 	s.put("x/root_agent.yaml", agent("one"))
 	s.host.notice = make(chan string)
-	s.watch = NewWatch(New(nil), s.host, []string{s.top}, &WatchOptions{Settle: time.Millisecond, Poll: time.Hour})
+	s.watch = NewWatch(New(nil), s.host, []string{s.top}, &WatchOptions{Settle: time.Millisecond, Poll: time.Hour, Absence: time.Millisecond})
 	ctx, stop := withDeadline(t)
 	ended := make(chan error)
 	go func() { ended <- s.watch.Run(ctx) }()
@@ -376,3 +334,53 @@ func TestWatchRun(t *testing.T) {
 		t.Errorf("apps = %q, want y", got)
 	}
 }
+
+// BenchmarkReload1000 changes one agent of an app of 1000, each in its file.
+func BenchmarkReload1000(b *testing.B) {
+	dir := filepath.Join(b.TempDir(), "big")
+	put := func(file, text string) {
+		if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600); err != nil {
+			b.Fatal(err)
+		}
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		b.Fatal(err)
+	}
+	var root strings.Builder
+	root.WriteString("agent_class: SequentialAgent\nname: root\nsub_agents:\n")
+	for i := range 1000 {
+		fmt.Fprintf(&root, "  - config_path: a%d.yaml\n", i)
+		put(fmt.Sprintf("a%d.yaml", i), fmt.Sprintf(officeAgent, i, 0))
+	}
+	put("root_agent.yaml", root.String())
+	host := newRecorder()
+	w := NewWatch(New(nil), host, []string{dir}, nil)
+	if err := w.Sync(b.Context()); err != nil {
+		b.Fatal(err)
+	}
+	for n := 1; b.Loop(); n++ {
+		put("a500.yaml", fmt.Sprintf(officeAgent, 500, n))
+		if err := w.Sync(b.Context()); err != nil {
+			b.Fatal(err)
+		}
+	}
+	if st, _ := w.Status("big"); !st.OK {
+		b.Fatal(st.Diagnostics.Error())
+	}
+}
+
+const officeAgent = `name: a%d
+model: gemini-flash-latest
+description: Finds orders and refunds them.
+instruction: |
+  You help {user:name?} with order {order?}, and never more than %d times.
+output_key: answer
+tools:
+  - http:
+      name: order
+      description: Finds an order.
+      url: https://crm.example/orders/{args.id}
+      params: {id: string, note: "string?"}
+      result: body.id
+  - expr: {name: vat, params: {net: number}, value: round(args.net * 21) / 100}
+`

@@ -108,6 +108,7 @@ func (inv *Invocation) summarise(ctx context.Context, s stretch) bool {
 	r := inv.run
 	ev, err := inv.summary(ctx, s)
 	if err == nil && ev != nil {
+		r.stamp(ev)
 		err = r.commit(ctx, ev)
 	}
 	if err != nil {

@@ -26,6 +26,8 @@ type Host struct {
 
 	mu   sync.Mutex // serialises Swap and Remove
 	apps atomic.Pointer[map[string]*App]
+
+	revived revived
 }
 
 // Options are what a host may be given. The zero value works.
@@ -37,6 +39,10 @@ type Options struct {
 	// Wait bounds how long a run waits for another run of its session; zero is
 	// 30 seconds.
 	Wait time.Duration
+	// Revive builds an app of a revision that served once, for invocations and
+	// sessions that go on with it; [session.ErrNotFound] is one that is not kept.
+	// Nil has everything go on with the one that serves.
+	Revive func(ctx context.Context, app, revision string) (*App, error)
 	// Logger gets what nobody else is told; nil is silent.
 	Logger *slog.Logger
 }
@@ -60,6 +66,7 @@ func NewHost(st *store.Store, opts *Options) *Host {
 	if h.logger == nil {
 		h.logger = slog.New(slog.DiscardHandler)
 	}
+	h.revived.build = opts.Revive
 	h.apps.Store(&map[string]*App{})
 	return h
 }
@@ -120,6 +127,9 @@ func (h *Host) replace(name string, app *App) {
 	h.mu.Unlock()
 	if old != nil && old != app {
 		old.hold.release()
+	}
+	if app == nil {
+		h.revived.drop(name)
 	}
 }
 
@@ -191,34 +201,47 @@ func (h *Host) Run(ctx context.Context, req *RunRequest) Events {
 			yield(nil, err)
 			return
 		}
-		sess, free, err := h.enter(ctx, app, req)
+		ctx, sess, free, err := h.enter(ctx, app, req)
 		if err != nil {
 			yield(nil, err)
 			return
 		}
 		defer free()
-		h.carryOut(ctx, app, sess, req, yield)
+		h.carryOut(ctx, app, sess, req, tellingWhy(ctx, sess.Key, yield))
 	}
 }
 
 // enter waits until the session is this run's, and reads it, or makes it. Where
-// another host was faster in making it, that host has it, and is waited for.
-func (h *Host) enter(ctx context.Context, app *App, req *RunRequest) (sess *session.Session, free func(), err error) {
+// another host was faster in making it, that host has it, and is waited for. The
+// context is the run's.
+func (h *Host) enter(ctx context.Context, app *App, req *RunRequest) (run context.Context, sess *session.Session, free func(), err error) {
 	key := session.Key{App: req.App, User: req.UserID, ID: req.SessionID}
 	for {
-		if free, err = h.store.Sessions.Acquire(ctx, key, h.wait); err != nil {
-			return nil, nil, storeFailure(key, err)
+		if run, free, err = h.store.Sessions.Acquire(ctx, key, h.wait); err != nil {
+			return nil, nil, nil, storeFailure(key, err)
 		}
 		sess, err = h.store.Sessions.Get(ctx, key, app.Config.SessionWindow.options())
 		if req.CreateSession && errors.Is(err, session.ErrNotFound) {
 			sess, err = h.store.Sessions.Create(ctx, key, nil)
 		}
 		if err == nil {
-			return sess, free, nil
+			return run, sess, free, nil
 		}
 		free()
 		if !errors.Is(err, session.ErrExists) {
-			return nil, nil, storeFailure(key, err)
+			return nil, nil, nil, storeFailure(key, err)
 		}
+	}
+}
+
+// tellingWhy says of a run that the store has ended why it did, in the place of
+// whatever came of that.
+func tellingWhy(ctx context.Context, key session.Key, yield func(*session.Event, error) bool) func(*session.Event, error) bool {
+	return func(ev *session.Event, err error) bool {
+		cause := context.Cause(ctx)
+		if err != nil && (errors.Is(cause, session.ErrFenced) || errors.Is(cause, session.ErrNotFound)) {
+			err = storeFailure(key, cause)
+		}
+		return yield(ev, err)
 	}
 }

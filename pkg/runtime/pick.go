@@ -34,6 +34,16 @@ func (r *run) pick() *node {
 	return root
 }
 
+// picked is the run of the agent that answers. One whose call the user answers
+// goes on where it made the call: on its branch, beside its siblings.
+func (r *run) picked() *Invocation {
+	inv := &Invocation{run: r, node: r.pick()}
+	if call := r.answeredCall(); call != nil && call.Author == inv.node.agent.Name() {
+		inv.branch = call.Branch
+	}
+	return inv
+}
+
 // answeredCall is the event with the call that the user's message answers, or nil.
 func (r *run) answeredCall() *session.Event {
 	id := ""

@@ -25,7 +25,7 @@ func (r *run) resumed(req *RunRequest, events []*session.Event) error {
 	events = session.WithoutRewound(events)
 	id := req.InvocationID
 	if req.Message != nil {
-		answered := r.answeredIn(events)
+		answered := answeredIn(events, model.ResponsesOf(r.user))
 		switch {
 		case answered != "":
 			if id != "" && id != answered {
@@ -72,19 +72,19 @@ func (r *run) goOnWith(rec *record, id string, req *RunRequest) error {
 	return nil
 }
 
-// answeredIn is the invocation with the call that the message answers.
-func (r *run) answeredIn(events []*session.Event) string {
+// answeredIn is the invocation with a call that is answered.
+func answeredIn(events []*session.Event, answers []*genai.FunctionResponse) string {
 	ids := map[string]bool{}
-	for _, f := range model.ResponsesOf(r.user) {
+	for _, f := range answers {
 		ids[f.ID] = true
 	}
 	if len(ids) == 0 {
 		return ""
 	}
-	for i := len(events) - 1; i >= 0; i-- {
-		for _, c := range events[i].Calls() {
+	for _, ev := range slices.Backward(events) {
+		for _, c := range ev.Calls() {
 			if ids[c.ID] {
-				return events[i].InvocationID
+				return ev.InvocationID
 			}
 		}
 	}
@@ -112,12 +112,13 @@ func Unfinished(events []*session.Event) string {
 // root is the invocation's first agent: that of its record, or a choice.
 func (r *run) root() (*Invocation, error) {
 	if !r.app.Resumable {
-		return &Invocation{run: r, node: r.pick()}, nil
+		return r.picked(), nil
 	}
 	path := r.record.root()
 	if path == "" {
-		n := r.pick()
-		return &Invocation{run: r, node: n, frame: &frame{path: n.agent.Name() + "@1"}}, nil
+		inv := r.picked()
+		inv.frame = &frame{path: inv.node.agent.Name() + "@1"}
+		return inv, nil
 	}
 	name := path[:len(path)-len("@1")]
 	n := r.app.find(name)

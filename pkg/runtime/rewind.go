@@ -54,12 +54,13 @@ func (h *Host) Rewind(ctx context.Context, req *RewindRequest) Events {
 			defer app.hold.release()
 		}
 		key := session.Key{App: req.App, User: req.UserID, ID: req.SessionID}
-		free, err := h.store.Sessions.Acquire(ctx, key, h.wait)
+		ctx, free, err := h.store.Sessions.Acquire(ctx, key, h.wait)
 		if err != nil {
 			yield(nil, storeFailure(key, err))
 			return
 		}
 		defer free()
+		yield = tellingWhy(ctx, key, yield)
 		if err := h.rewind(ctx, key, req); err != nil {
 			var told *RunError
 			if !errors.As(err, &told) {

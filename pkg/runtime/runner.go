@@ -15,6 +15,12 @@ import (
 // path): store the user's event, choose the agent, then store each event before
 // it is seen.
 func (h *Host) carryOut(ctx context.Context, app *App, sess *session.Session, req *RunRequest, yield func(*session.Event, error) bool) {
+	app, err := h.appFor(ctx, app, sess, req)
+	if err != nil {
+		yield(nil, err)
+		return
+	}
+	defer app.hold.release()
 	r := h.newRun(app, sess, req)
 	r.commit = func(ctx context.Context, ev *session.Event) error {
 		return h.store.Sessions.Append(ctx, sess, ev)
@@ -88,13 +94,7 @@ func (h *Host) newRun(app *App, sess *session.Session, req *RunRequest) *run {
 		r.config.StreamingMode = StreamingSSE
 	}
 	if len(req.CustomMetadata) > 0 {
-		merged := maps.Clone(req.CustomMetadata)
-		for k, v := range r.config.CustomMetadata {
-			if _, given := merged[k]; !given {
-				merged[k] = v
-			}
-		}
-		r.config.CustomMetadata = merged
+		r.config.CustomMetadata = with(r.config.CustomMetadata, req.CustomMetadata)
 	}
 	r.budget = &budget{limit: r.config.MaxLLMCalls}
 	r.state = r.lookup
@@ -153,13 +153,28 @@ func (r *run) saveBlobs(ctx context.Context, ev *session.Event) error {
 	return nil
 }
 
-// store commits one event, with the run's metadata under the event's own.
-func (r *run) store(ctx context.Context, ev *session.Event) error {
-	if len(r.config.CustomMetadata) > 0 {
-		merged := maps.Clone(r.config.CustomMetadata)
-		maps.Copy(merged, ev.CustomMetadata)
-		ev.CustomMetadata = merged
+// stamp puts the run's metadata under the event's own, and on what is stored
+// the revision that made it.
+func (r *run) stamp(ev *session.Event) {
+	if !ev.Partial && r.app.Revision != "" {
+		ev.CustomMetadata = with(ev.CustomMetadata, map[string]any{session.RevisionKey: r.app.Revision})
 	}
+	if len(r.config.CustomMetadata) > 0 {
+		ev.CustomMetadata = with(r.config.CustomMetadata, ev.CustomMetadata)
+	}
+}
+
+// with is a map of both, the second one's values where both have a key.
+func with(a, b map[string]any) map[string]any {
+	merged := make(map[string]any, len(a)+len(b))
+	maps.Copy(merged, a)
+	maps.Copy(merged, b)
+	return merged
+}
+
+// store commits one event.
+func (r *run) store(ctx context.Context, ev *session.Event) error {
+	r.stamp(ev)
 	if ev.Partial {
 		return nil
 	}

@@ -262,7 +262,7 @@ func wantEnd(t *testing.T, e *testenv.Env, key session.Key, want string) {
 // wantFree fails when the session is still held by a run.
 func wantFree(t *testing.T, e *testenv.Env, key session.Key) {
 	t.Helper()
-	free, err := e.Store.Sessions.Acquire(t.Context(), key, 1)
+	_, free, err := e.Store.Sessions.Acquire(t.Context(), key, 1)
 	if err != nil {
 		t.Errorf("the session is not free after the run: %v", err)
 		return

@@ -3,6 +3,9 @@
 // encodes; what agents do is not known here.
 //
 //	GET    /health                               is the process there
+//	GET    /livez                                the same
+//	GET    /readyz                               should runs be sent here, and why not
+//	POST   /-/reload                             load what was changed
 //	GET    /version                              version of the host and of Go
 //	GET    /list-apps                            names, or ?detailed=true
 //	GET    /apps/{app}/diagnostics               what is wrong with the app's files

@@ -77,7 +77,7 @@ func newEnvAt(t *testing.T, url string, clock func() time.Time, opts *server.Opt
 // add puts an app into the host whose root is an LLM agent of the app's name.
 func (e *env) add(t *testing.T, name string, opts *runtime.LLMOptions) {
 	t.Helper()
-	app, err := runtime.NewApp(name, runtime.NewLLM(name, opts), &runtime.AppOptions{Revision: "rev-" + name})
+	app, err := runtime.NewApp(name, runtime.NewLLM(name, opts), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,6 +3,7 @@ package server_test
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"flag"
 	"fmt"
 	"maps"
@@ -78,7 +79,8 @@ func exchangeEnv(t *testing.T) *env {
 		"broken": {App: "broken", Diagnostics: spec.Diagnostics{{
 			Pos: spec.Pos{File: "broken/root_agent.yaml", Line: 2, Col: 1}, Rule: "unknown-key", Message: `unknown key "modle"`, Hint: `did you mean "model"?`,
 		}}},
-		"hello": {App: "hello", Revision: "rev-hello", OK: true},
+		"hello":   {App: "hello", Revision: "rev-hello", OK: true},
+		"waiting": {App: "waiting", Revision: "rev-old", Waiting: "rev-new"},
 	}})
 	m := scripted(t)
 	e.add(t, "hello", &runtime.LLMOptions{Model: m, Description: "Says hello."})
@@ -93,6 +95,17 @@ type reloader map[string]server.Status
 func (r reloader) Status(app string) (server.Status, bool) {
 	st, ok := r[app]
 	return st, ok
+}
+
+func (r reloader) Statuses() []server.Status {
+	return slices.SortedFunc(maps.Values(r), func(a, b server.Status) int { return strings.Compare(a.App, b.App) })
+}
+
+// Reload finds hello changed, and waiting gone.
+func (r reloader) Reload(context.Context) error {
+	r["hello"] = server.Status{App: "hello", Revision: "rev-next", OK: true}
+	delete(r, "waiting")
+	return nil
 }
 
 func parseRequest(t *testing.T, text []byte) *http.Request {

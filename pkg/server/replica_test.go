@@ -33,7 +33,7 @@ func TestBusyElsewhere(t *testing.T) {
 	e := newEnvOn(t, url, nil)
 	e.add(t, "hello", &runtime.LLMOptions{Model: scripted(t)})
 	key := e.session(t, "hello", "s")
-	free, err := openReplica(t, url, time.Now).Acquire(t.Context(), key, 0)
+	_, free, err := openReplica(t, url, time.Now).Acquire(t.Context(), key, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +58,7 @@ func TestMadeElsewhere(t *testing.T) {
 			t.Error(err)
 		}
 		var err error
-		if free, err = other.Acquire(t.Context(), key, 0); err != nil {
+		if _, free, err = other.Acquire(t.Context(), key, 0); err != nil {
 			t.Error(err)
 		}
 	}
@@ -96,7 +96,7 @@ func TestTakenOverElsewhere(t *testing.T) {
 	later := openReplica(t, url, func() time.Time { return time.Now().Add(time.Hour) })
 	e.addActing(t, "hello", func(_ context.Context, say say) error {
 		say("one")
-		free, err := later.Acquire(t.Context(), key, 0)
+		_, free, err := later.Acquire(t.Context(), key, 0)
 		if err != nil {
 			t.Error(err)
 			return err
@@ -114,4 +114,46 @@ func TestTakenOverElsewhere(t *testing.T) {
 	if got := e.authors(t, key); got != "user hello" {
 		t.Errorf("stored events are by %s, want user hello", got)
 	}
+}
+
+// A run that has nothing to store for a while hears of it all the same: what it
+// waits for is called off, and the client is told why.
+func TestTakenOverWhileItWaits(t *testing.T) {
+	url := "sqlite:///" + filepath.Join(t.TempDir(), "s.db")
+	e := newLeasedEnv(t, url, 300*time.Millisecond)
+	key := e.session(t, "hello", "s")
+	later := openReplica(t, url, func() time.Time { return time.Now().Add(time.Hour) })
+	e.addActing(t, "hello", func(ctx context.Context, say say) error {
+		say("one")
+		_, free, err := later.Acquire(t.Context(), key, 0)
+		if err != nil {
+			t.Error(err)
+			return err
+		}
+		defer free()
+		<-ctx.Done()
+		return ctx.Err()
+	})
+	w := e.do("POST", "/run", runBody("hello", "s", "x"))
+	want(t, w, 409, `{"detail":"session s was taken over by another host in the middle of this turn: what it stored stays, try again"}`)
+	if got := e.authors(t, key); got != "user hello" {
+		t.Errorf("stored events are by %s, want user hello", got)
+	}
+}
+
+// newLeasedEnv is an environment by the clock on the wall.
+func newLeasedEnv(t *testing.T, url string, lease time.Duration) *env {
+	t.Helper()
+	st, err := store.Open(t.Context(), url, &store.Options{Lease: lease})
+	if err != nil {
+		t.Fatal(err)
+	}
+	host := runtime.NewHost(st, nil)
+	t.Cleanup(func() {
+		host.Close()
+		if err := st.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return &env{host, st, server.New(host, nil)}
 }

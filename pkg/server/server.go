@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"log/slog"
 	"net/http"
 	"time"
@@ -55,11 +56,16 @@ type Options struct {
 	NewID func() string
 }
 
-// A Reloader knows how the loading of apps went.
+// A Reloader loads apps when their files change, and knows how that went.
 type Reloader interface {
 	// Status is what is known of an app, also of one that never loaded; false
 	// when there is no such app.
 	Status(app string) (Status, bool)
+	// Statuses is what is known of every app, sorted by name.
+	Statuses() []Status
+	// Reload loads what was changed, now, and lets in what waited for it. It
+	// fails when that cannot be found out.
+	Reload(ctx context.Context) error
 }
 
 // A Status says how the loading of an app went. It is the body of
@@ -70,6 +76,9 @@ type Status struct {
 	Revision string `json:"revision"`
 	// OK says whether the app's files are what serves.
 	OK bool `json:"ok"`
+	// Waiting is the revision of the app's files where it serves only when
+	// somebody says so.
+	Waiting string `json:"waiting,omitempty"`
 	// Diagnostics are the problems of the app's files, warnings too.
 	Diagnostics spec.Diagnostics `json:"diagnostics"`
 }
@@ -127,6 +136,9 @@ func (s *Server) routes() []route {
 	const sessions = "/apps/{app}/users/{user}/sessions"
 	table := []route{
 		{"GET /health", s.handleHealth},
+		{"GET /livez", s.handleLive},
+		{"GET /readyz", s.handleReady},
+		{"POST /-/reload", s.handleReload},
 		{"GET /version", s.handleVersion},
 		{"GET /list-apps", s.handleListApps},
 		{"GET /apps/{app}/diagnostics", s.handleDiagnostics},

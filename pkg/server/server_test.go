@@ -31,7 +31,7 @@ func TestOversizedBody(t *testing.T) {
 func TestBusySession(t *testing.T) {
 	e := newEnv(t, nil)
 	e.add(t, "hello", &runtime.LLMOptions{Model: scripted(t)})
-	free, err := e.store.Sessions.Acquire(t.Context(), e.session(t, "hello", "s"), 0)
+	_, free, err := e.store.Sessions.Acquire(t.Context(), e.session(t, "hello", "s"), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -215,7 +215,7 @@ func TestRunWithoutEvents(t *testing.T) {
 }
 
 // brittle breaks when it is asked about an app.
-type brittle struct{}
+type brittle struct{ server.Reloader }
 
 func (brittle) Status(string) (server.Status, bool) { panic("the secret broke") }
 
@@ -269,7 +269,7 @@ func TestPanics(t *testing.T) {
 			httptest.NewRequest("POST", "/run_sse", strings.NewReader(runBody("hello", "s", "x"))))
 	}()
 
-	free, err := e.store.Sessions.Acquire(t.Context(), key, 0)
+	_, free, err := e.store.Sessions.Acquire(t.Context(), key, 0)
 	if err != nil {
 		t.Fatalf("the session after a panic: %v", err)
 	}
@@ -338,4 +338,21 @@ func TestAutoCreateSession(t *testing.T) {
 			t.Errorf("POST %s stored events of %q, want user hello", path, got)
 		}
 	}
+}
+
+// TestReady: a host without an app that serves, or one that is about to stop,
+// wants no runs, and says why.
+func TestReady(t *testing.T) {
+	e := newEnv(t, nil)
+	want(t, e.do("GET", "/readyz", ""), 503, `{"ready":false,"reasons":["no app serves"]}`)
+	e.add(t, "hello", &runtime.LLMOptions{Model: scripted(t)})
+	want(t, e.do("GET", "/readyz", ""), 200, `{"ready":true,"reasons":[]}`)
+	want(t, e.do("POST", "/-/reload", ""), 200, `{"changed":[],"failed":[],"removed":[]}`)
+	e.server.Drain()
+	want(t, e.do("GET", "/readyz", ""), 503, `{"ready":false,"reasons":["the host is about to stop"]}`)
+	want(t, e.do("GET", "/livez", ""), 200, `{"status":"ok"}`)
+	if err := e.store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	want(t, e.do("GET", "/readyz", ""), 503, `{"ready":false,"reasons":["the host is about to stop","the session store cannot write"]}`)
 }

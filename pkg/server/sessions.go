@@ -121,7 +121,7 @@ func (s *Server) create(ctx context.Context, n newSession) (*session.Session, er
 	if len(n.events) == 0 {
 		return sessions.Create(ctx, n.key, n.state)
 	}
-	free, err := sessions.Acquire(ctx, n.key, s.opts.Wait)
+	ctx, free, err := sessions.Acquire(ctx, n.key, s.opts.Wait)
 	if err != nil {
 		return nil, err
 	}
@@ -167,7 +167,7 @@ func (s *Server) handlePatchSession(w http.ResponseWriter, r *http.Request) erro
 // would make the run's next event stale.
 func (s *Server) patch(ctx context.Context, key session.Key, delta map[string]any) (*session.Session, error) {
 	sessions := s.host.Store().Sessions
-	free, err := sessions.Acquire(ctx, key, s.opts.Wait)
+	ctx, free, err := sessions.Acquire(ctx, key, s.opts.Wait)
 	if err != nil {
 		return nil, err
 	}

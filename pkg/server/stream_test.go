@@ -138,7 +138,7 @@ func TestStuckClientEndsRun(t *testing.T) {
 				if took := time.Since(began); took != tc.want {
 					t.Errorf("the run took %v, want %v", took, tc.want)
 				}
-				if free, err := e.store.Sessions.Acquire(t.Context(), key, 0); err != nil {
+				if _, free, err := e.store.Sessions.Acquire(t.Context(), key, 0); err != nil {
 					t.Errorf("the session is not free: %v", err)
 				} else {
 					free()
@@ -199,7 +199,7 @@ func TestClientLeaves(t *testing.T) {
 	if err := e.server.Wait(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	free, err := e.store.Sessions.Acquire(t.Context(), key, 0)
+	_, free, err := e.store.Sessions.Acquire(t.Context(), key, 0)
 	if err != nil {
 		t.Fatalf("the session is not free: %v", err)
 	}

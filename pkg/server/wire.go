@@ -28,6 +28,15 @@ type (
 		Language      string `json:"language"`
 		IsComputerUse bool   `json:"isComputerUse"`
 	}
+	readyBody struct {
+		Ready   bool     `json:"ready"`
+		Reasons []string `json:"reasons"`
+	}
+	reloadBody struct {
+		Changed []Status `json:"changed"`
+		Failed  []Status `json:"failed"`
+		Removed []string `json:"removed"`
+	}
 	detailBody struct {
 		Detail any `json:"detail"`
 	}

@@ -25,24 +25,29 @@ func newRuns() *runs { return &runs{waiting: map[session.Key][]chan struct{}{}} 
 // Whoever gets it calls release, once or more.
 //
 // Others get the session also when this store is not heard of for the time of
-// Options.Lease. Then an Append of the run is ErrFenced.
-func (s *Sessions) Acquire(ctx context.Context, key session.Key, wait time.Duration) (release func(), err error) {
+// Options.Lease. Then an Append of the run is ErrFenced; and the context of the
+// run, which is made of ctx, ends as soon as this store hears of it, with
+// ErrFenced as its cause, or ErrNotFound when the session was deleted.
+func (s *Sessions) Acquire(ctx context.Context, key session.Key, wait time.Duration) (run context.Context, release func(), err error) {
 	if err := ctx.Err(); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if turn := s.runs.join(key); turn != nil {
 		began := time.Now()
 		if err := s.runs.wait(ctx, key, turn, wait); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		wait -= time.Since(began)
 	}
 	if err := s.leases.take(ctx, key, wait); err != nil {
 		s.runs.leave(key)
-		return nil, err
+		return nil, nil, err
 	}
-	return sync.OnceFunc(func() {
+	run, end := context.WithCancelCause(ctx)
+	s.leases.begin(key, end)
+	return run, sync.OnceFunc(func() {
 		s.leases.idle(key)
+		end(nil)
 		s.runs.leave(key)
 	}), nil
 }

@@ -12,7 +12,7 @@ import (
 
 func acquire(t *testing.T, s *Sessions, key session.Key) func() {
 	t.Helper()
-	release, err := s.Acquire(t.Context(), key, time.Minute)
+	_, release, err := s.Acquire(t.Context(), key, time.Minute)
 	if err != nil {
 		t.Fatalf("Acquire(%v) = %v", key, err)
 	}
@@ -66,7 +66,7 @@ func TestAcquireIsBounded(t *testing.T) {
 		release := acquire(t, s, alice)
 		for _, wait := range []time.Duration{-1, 0, 30 * time.Second} {
 			start := time.Now()
-			_, err := s.Acquire(t.Context(), alice, wait)
+			_, _, err := s.Acquire(t.Context(), alice, wait)
 			wantErr(t, "Acquire of a held session", err, session.ErrBusy, "session s: busy with another run")
 			if d := time.Since(start); d != max(wait, 0) {
 				t.Errorf("waited %v, want %v", d, wait)
@@ -85,7 +85,7 @@ func TestAcquireCancelled(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		failed := make(chan error, 1)
 		go func() {
-			_, err := s.Acquire(ctx, alice, time.Hour)
+			_, _, err := s.Acquire(ctx, alice, time.Hour)
 			failed <- err
 		}()
 		synctest.Wait()
@@ -114,7 +114,7 @@ func TestAcquireTurnAndTimeoutAtOnce(t *testing.T) {
 			var wg sync.WaitGroup
 			for range 3 {
 				wg.Go(func() {
-					if next, err := s.Acquire(t.Context(), alice, time.Second); err == nil {
+					if _, next, err := s.Acquire(t.Context(), alice, time.Second); err == nil {
 						next()
 					}
 				})

@@ -50,7 +50,7 @@ func benchmarkTurn(b *testing.B, be testBackend, length int) {
 }
 
 func turn(ctx context.Context, s *Sessions, key session.Key) error {
-	release, err := s.Acquire(ctx, key, time.Minute)
+	_, release, err := s.Acquire(ctx, key, time.Minute)
 	if err != nil {
 		return err
 	}

@@ -12,13 +12,21 @@ import (
 	"strings"
 	"time"
 
+	"gorm.io/gorm/clause"
+
 	"agenthost/pkg/session"
 )
 
-// An Import is a session of another program, as it is to stand here.
+// importPatience is how long an import waits for a session that a host runs.
+const importPatience = time.Second
+
+// An Import is a session of another database, as it is to stand here.
 type Import struct {
 	Key     session.Key
 	Created time.Time
+	// Initial holds the session's own keys as it began. Nil says that nobody
+	// knows: those that no event tells of are taken for it.
+	Initial map[string]any
 	// State holds the session's own keys as they are now. What the events say
 	// of the state is stored with them, and not applied again.
 	State map[string]any
@@ -39,8 +47,8 @@ type Imported struct {
 	Left    []string
 }
 
-// An Importer writes the sessions of another program into a database. It is
-// for one goroutine.
+// An Importer writes the sessions of another database into one, while hosts may
+// use it. It is for one goroutine.
 type Importer struct {
 	url     string
 	backend *sqlBackend // nil when nothing is to be written
@@ -58,9 +66,7 @@ func OpenImporter(ctx context.Context, url string, opts *Options, rehearsal bool
 	if rehearsal {
 		return i, i.look(ctx)
 	}
-	// Opening changes a file's journal: that of another program is refused
-	// before.
-	if _, err := ReadStatus(ctx, url); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := refuseForeignFile(ctx, url); err != nil {
 		return nil, err
 	}
 	o := opts.withDefaults()
@@ -105,9 +111,9 @@ func (i *Importer) Close() error {
 	return errors.Join(errs...)
 }
 
-// Session writes a session in one step. Where it is already, with a part of
-// its events, the rest is added; where it has other events, it is refused and
-// stays as it is.
+// Session writes a session in one step, and as its only run: one that a host
+// runs is refused. Where it is already, with a part of its events, the rest is
+// added; where it has other events, it is refused and stays as it is.
 func (i *Importer) Session(ctx context.Context, imp *Import) (Imported, error) {
 	if err := checkImport(imp); err != nil {
 		return Imported{Refused: err.Error()}, nil
@@ -117,25 +123,58 @@ func (i *Importer) Session(ctx context.Context, imp *Import) (Imported, error) {
 		return Imported{Refused: err.Error()}, nil
 	}
 	p := &plan{Import: imp, state: state}
-	err = i.view(ctx, func(r *ReadOnly) error { return p.compare(ctx, r) })
-	if err != nil {
-		return Imported{}, fmt.Errorf("reading session %s: %w", imp.Key, err)
+	if err := i.compare(ctx, p); err != nil {
+		return Imported{}, err
 	}
-	out := Imported{New: p.pk == 0, Present: p.present, Refused: p.refused}
-	if p.refused != "" || p.pk != 0 && p.present == len(imp.Events) {
-		return out, nil
+	if p.done() || i.backend == nil {
+		return p.outcome(), nil
 	}
-	out.Events, out.Keys = len(imp.Events)-p.present, len(state)
-	if i.backend == nil {
-		return out, nil
-	}
-	if err := i.backend.importSession(ctx, p); err != nil {
-		return Imported{}, fmt.Errorf("writing session %s: %w", imp.Key, err)
-	}
-	return out, nil
+	return i.write(ctx, p)
 }
 
-// view shows the database as it is, if there is one.
+func (i *Importer) compare(ctx context.Context, p *plan) error {
+	given := *p
+	err := i.view(ctx, func(r *ReadOnly) error {
+		*p = given
+		return p.compare(ctx, r)
+	})
+	if err != nil {
+		return fmt.Errorf("reading session %s: %w", p.Key, err)
+	}
+	return nil
+}
+
+// write carries out a plan under the session's lease, and makes the plan anew
+// first: who had the session before may have changed it.
+func (i *Importer) write(ctx context.Context, p *plan) (Imported, error) {
+	_, release, err := i.store.Sessions.Acquire(ctx, p.Key, importPatience)
+	if errors.Is(err, session.ErrBusy) {
+		return Imported{Refused: "a host runs it at the moment: import it again later"}, nil
+	}
+	if err != nil {
+		return Imported{}, fmt.Errorf("writing session %s: %w", p.Key, err)
+	}
+	defer release()
+	p = &plan{Import: p.Import, state: p.state}
+	if err := i.compare(ctx, p); err != nil || p.done() {
+		return p.outcome(), err
+	}
+	p.lease = *i.store.Sessions.leases.grant(p.Key)
+	p.lease.id = p.pk
+	if p.lease.epoch, err = i.store.Sessions.leases.epoch(ctx, p.Key); err == nil {
+		err = i.backend.importSession(ctx, p)
+	}
+	switch {
+	case errors.Is(err, session.ErrStale), errors.Is(err, session.ErrExists), errors.Is(err, session.ErrBusy):
+		return Imported{Refused: "it was changed here in the meantime: import it again"}, nil
+	case err != nil:
+		return Imported{}, fmt.Errorf("writing session %s: %w", p.Key, err)
+	}
+	return p.outcome(), nil
+}
+
+// view shows the database as it is, if there is one; again when the connection
+// is lost meanwhile.
 func (i *Importer) view(ctx context.Context, show func(r *ReadOnly) error) error {
 	if i.backend == nil {
 		if i.found == nil {
@@ -143,18 +182,18 @@ func (i *Importer) view(ctx context.Context, show func(r *ReadOnly) error) error
 		}
 		return show(i.found)
 	}
-	tx, err := i.backend.reads.BeginTx(ctx, &sql.TxOptions{ReadOnly: true, Isolation: sql.LevelRepeatableRead})
+	e, _, err := readEngineOf(i.url)
 	if err != nil {
 		return err
 	}
-	defer tx.Rollback()
-	name, _, _ := strings.Cut(i.url, ":")
-	for _, e := range readEngines() {
-		if slices.Contains(e.schemes, name) {
-			return show(&ReadOnly{Engine: e.name, engine: e, tx: tx})
+	return i.backend.reading(func() error {
+		tx, err := i.backend.reads.BeginTx(ctx, &sql.TxOptions{ReadOnly: true, Isolation: sql.LevelRepeatableRead})
+		if err != nil {
+			return err
 		}
-	}
-	return fmt.Errorf("databases of %s: cannot be imported into", name)
+		defer tx.Rollback()
+		return show(&ReadOnly{engine: e, tx: tx})
+	})
 }
 
 // checkImport says what could not be stored.
@@ -171,80 +210,6 @@ func checkImport(imp *Import) error {
 		}
 	}
 	return nil
-}
-
-// A plan is an import next to what is there.
-type plan struct {
-	*Import
-	state   map[string]any
-	pk      int64 // of the session that is there, or 0
-	present int   // so many events are there
-	last    int64 // the number of the last one
-	gone    []string
-	refused string
-}
-
-// compare finds out how much of a session is there.
-func (p *plan) compare(ctx context.Context, r *ReadOnly) error {
-	var created int64
-	k := p.Key
-	err := r.Each(ctx, func(rows *sql.Rows) error { return rows.Scan(&p.pk, &created) },
-		"SELECT s.pk, s.create_time FROM sessions s WHERE s.app_name = ? AND s.user_id = ? AND s.id = ?", k.App, k.User, k.ID)
-	if err != nil || p.pk == 0 {
-		return err
-	}
-	var ids []string
-	err = r.Each(ctx, func(rows *sql.Rows) error {
-		var id string
-		err := rows.Scan(&id)
-		ids = append(ids, id)
-		return err
-	}, "SELECT e.id FROM events e WHERE e.session_pk = ? ORDER BY e.seq", p.pk)
-	if err != nil {
-		return err
-	}
-	p.match(ids, created)
-	return r.Each(ctx, func(rows *sql.Rows) error {
-		var key string
-		err := rows.Scan(&key)
-		if _, ok := p.state[key]; !ok {
-			p.gone = append(p.gone, key)
-		}
-		return err
-	}, "SELECT t.key FROM states t WHERE t.app_name = ? AND t.user_id = ? AND t.session_id = ?", k.App, k.User, k.ID)
-}
-
-// match compares events by their ids. A session without events is the same
-// one when it was made at the same time.
-func (p *plan) match(ids []string, created int64) {
-	n := min(len(ids), len(p.Events))
-	for i := range n {
-		if ids[i] != p.Events[i].ID {
-			p.refused = fmt.Sprintf("it is here with other events: number %d is %s, not %s", i+1, ids[i], p.Events[i].ID)
-			return
-		}
-	}
-	if n == 0 && created != p.Created.UnixMicro() {
-		p.refused = "another session of this id is here"
-		return
-	}
-	p.present, p.last = n, int64(n)
-}
-
-// initial are the keys that no event tells of, so that the session must have
-// begun with them.
-func (p *plan) initial() map[string]any {
-	first := map[string]any{}
-	for k, v := range p.state {
-		told := slices.ContainsFunc(p.Events, func(ev *session.Event) bool {
-			_, ok := ev.Actions.StateDelta[k]
-			return ok
-		})
-		if !told && v != nil {
-			first[k] = v
-		}
-	}
-	return first
 }
 
 // States writes keys of an app, or of a user of it when user is not empty; the
@@ -267,7 +232,10 @@ func (i *Importer) States(ctx context.Context, app, user string, keys map[string
 	}
 	out, rows, err := newKeys(stateRow{App: app, User: user}, keys, found)
 	if err == nil && i.backend != nil && len(rows) > 0 {
-		err = i.backend.writers[0].do(ctx, func(w *writer) error { return w.writeStates(rows) })
+		// A key that a host writes in the meantime stays as well.
+		err = i.backend.writers[0].do(ctx, func(w *writer) error {
+			return w.orm.Clauses(clause.OnConflict{DoNothing: true}).CreateInBatches(&rows, rowsAtOnce).Error
+		})
 	}
 	return out, err
 }

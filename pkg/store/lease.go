@@ -55,7 +55,7 @@ type leaser interface {
 // for each session that is run here or was a moment ago. They have a goroutine
 // as long as there are any.
 type leases struct {
-	backend leaser
+	backend backend
 	cache   *cache
 	clock   func() time.Time
 	logger  *slog.Logger
@@ -77,12 +77,14 @@ type lease struct {
 	idle bool // no run uses it
 	old  bool // idle at the keeper's last look
 	gone bool // somebody else took it over
+	// end ends the run that uses it, and says why.
+	end context.CancelCauseFunc
 }
 
-func newLeases(b leaser, c *cache, o *Options) *leases {
+func newLeases(b backend, c *cache, o *Options) *leases {
 	_, alone := b.(*memory)
 	return &leases{
-		alone: alone, backend: b, cache: c, clock: o.Clock, logger: o.Logger, term: o.Lease, owner: ownerName(),
+		alone: alone, backend: b, cache: c, clock: o.Clock, logger: o.Logger, term: o.Lease, owner: o.owner,
 		held: map[session.Key]*lease{},
 	}
 }
@@ -93,7 +95,8 @@ func ownerName() string {
 	if err != nil || len(host) > 64 {
 		host = "host"
 	}
-	return fmt.Sprintf("%s/%d/%.8s", host, os.Getpid(), uuid.NewString())
+	id := uuid.New()
+	return fmt.Sprintf("%s/%d/%x", host, os.Getpid(), id[:ownerDigits/2])
 }
 
 // take gets the session for a run of this store, and waits for it as long as
@@ -170,13 +173,26 @@ func (l *leases) keep(g *grant) error {
 	if l.closed {
 		return errClosed
 	}
-	l.held[g.key] = &lease{grant: *g}
+	e := &lease{grant: *g}
+	if wish := l.held[g.key]; wish != nil {
+		e.end = wish.end // the run goes on with what it wished for
+	}
+	l.held[g.key] = e
 	if l.quit == nil {
 		quit := make(chan struct{})
 		l.quit = quit
 		l.keeper.Go(func() { l.look(quit) })
 	}
 	return nil
+}
+
+// begin says how the run of a session is ended.
+func (l *leases) begin(key session.Key, end context.CancelCauseFunc) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if e := l.held[key]; e != nil {
+		e.end = end
+	}
 }
 
 // idle says that the run of a session has ended.
@@ -189,7 +205,7 @@ func (l *leases) idle(key session.Key) {
 	case e.id == 0 || e.gone:
 		delete(l.held, key)
 	default:
-		e.idle = true
+		e.idle, e.end = true, nil
 	}
 }
 
@@ -198,7 +214,15 @@ func (l *leases) lose(key session.Key, epoch int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if e := l.held[key]; e != nil && e.epoch == epoch {
-		e.gone = true
+		e.lose(errFenced(key.ID))
+	}
+}
+
+// lose ends the run.
+func (e *lease) lose(why error) {
+	e.gone = true
+	if e.end != nil {
+		e.end(why)
 	}
 }
 
@@ -212,7 +236,7 @@ func (l *leases) forget(key session.Key) {
 	case e.idle:
 		delete(l.held, key)
 	default:
-		e.gone = true
+		e.lose(errNotFound(key.ID))
 	}
 }
 

@@ -3,8 +3,9 @@ package store
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
+
+	"agenthost/pkg/session"
 )
 
 // look goes round until no lease is held.
@@ -75,6 +76,10 @@ func (l *leases) renew(due []*grant) {
 		l.logger.Warn("leases of sessions could not be renewed", "sessions", len(due), "error", err)
 		return
 	}
+	why := map[*grant]error{}
+	for _, g := range gone {
+		why[g] = l.why(g.key)
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, g := range due {
@@ -83,10 +88,20 @@ func (l *leases) renew(due []*grant) {
 			continue
 		}
 		e.now = g.now
-		if e.gone = slices.Contains(gone, g); e.gone {
-			l.logger.Warn("a session was taken over in the middle of its turn", "app", g.key.App, "session", g.key.ID)
+		if err := why[g]; err != nil {
+			l.logger.Warn("a turn ends early", "app", g.key.App, "session", g.key.ID, "error", err)
+			e.lose(err)
 		}
 	}
+}
+
+// why says what became of a lease that is gone.
+func (l *leases) why(key session.Key) error {
+	_, err := l.backend.read(context.Background(), key, window{})
+	if errors.Is(err, session.ErrNotFound) {
+		return err
+	}
+	return errFenced(key.ID)
 }
 
 // close gives everything free. Runs that are still under way can store nothing

@@ -1,8 +1,10 @@
 package store
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -95,7 +97,7 @@ func TestLeaseIsExclusive(t *testing.T) {
 		other := create(t, a, session.Key{App: "app", User: "alice", ID: "other"}, nil)
 		get(t, b, alice, nil)
 		release := acquire(t, a.Sessions, alice)
-		_, err := b.Sessions.Acquire(t.Context(), alice, 0)
+		_, _, err := b.Sessions.Acquire(t.Context(), alice, 0)
 		wantErr(t, "Acquire elsewhere", err, session.ErrBusy, "session s: busy with another run, of "+a.Sessions.leases.owner)
 		acquire(t, b.Sessions, other.Key)()
 
@@ -108,7 +110,7 @@ func TestLeaseIsExclusive(t *testing.T) {
 			t.Errorf("the next run is at version %d, want 1", sess.Version)
 		}
 		appendTo(t, b, sess, said("user", "hi"))
-		_, err = a.Sessions.Acquire(t.Context(), alice, 0)
+		_, _, err = a.Sessions.Acquire(t.Context(), alice, 0)
 		wantErr(t, "Acquire of the first", err, session.ErrBusy, "of "+b.Sessions.leases.owner)
 	})
 }
@@ -120,7 +122,7 @@ func TestLeaseWaiting(t *testing.T) {
 		create(t, a, alice, nil)
 		release := acquire(t, a.Sessions, alice)
 		start := time.Now()
-		_, err := b.Sessions.Acquire(t.Context(), alice, 40*time.Second)
+		_, _, err := b.Sessions.Acquire(t.Context(), alice, 40*time.Second)
 		wantErr(t, "Acquire of a session that is long in use", err, session.ErrBusy, "")
 		if d := time.Since(start); d != 40*time.Second {
 			t.Errorf("waited %v, want 40s", d)
@@ -220,7 +222,7 @@ func TestLeaseIsMadeWithTheSession(t *testing.T) {
 	eachPair(t, func(t *testing.T, a, b *Store) {
 		release := acquire(t, a.Sessions, alice)
 		sess := create(t, a, alice, nil)
-		_, err := b.Sessions.Acquire(t.Context(), alice, 0)
+		_, _, err := b.Sessions.Acquire(t.Context(), alice, 0)
 		wantErr(t, "Acquire of a session that was just made", err, session.ErrBusy, "")
 		appendTo(t, a, sess, said("user", "hi"))
 		release()
@@ -283,7 +285,7 @@ func TestLeaseOfADeletedSession(t *testing.T) {
 		create(t, b, alice, nil)
 		defer acquire(t, a.Sessions, alice)()
 		appendTo(t, a, get(t, a, alice, nil), said("user", "hi"))
-		_, err := b.Sessions.Acquire(t.Context(), alice, 0)
+		_, _, err := b.Sessions.Acquire(t.Context(), alice, 0)
 		wantErr(t, "Acquire", err, session.ErrBusy, "")
 	})
 }
@@ -295,11 +297,11 @@ func TestCloseGivesSessionsFree(t *testing.T) {
 	release := acquire(t, a.Sessions, alice)
 	closeStore(t, a)
 	release()
-	_, err := b.Sessions.Acquire(t.Context(), alice, 0)
+	_, _, err := b.Sessions.Acquire(t.Context(), alice, 0)
 	if err != nil {
 		t.Errorf("Acquire after the other store was closed = %v", err)
 	}
-	_, err = a.Sessions.Acquire(t.Context(), alice, 0)
+	_, _, err = a.Sessions.Acquire(t.Context(), alice, 0)
 	wantErr(t, "Acquire of a closed store", err, errClosed, "")
 }
 
@@ -333,7 +335,7 @@ func TestLeaseRace(t *testing.T) {
 }
 
 func raceTurn(t *testing.T, s *Sessions, id string) error {
-	release, err := s.Acquire(t.Context(), alice, time.Minute)
+	_, release, err := s.Acquire(t.Context(), alice, time.Minute)
 	if err != nil {
 		return err
 	}
@@ -407,4 +409,95 @@ func TestOpenRefusesALeaseBelowZero(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "lease -1s: it cannot be below zero") {
 		t.Errorf("Open = %v", err)
 	}
+}
+
+// A run whose session is not its own any more ends soon, and not only at its
+// next event, which may be long in coming; its context says why.
+func TestLostRunEnds(t *testing.T) {
+	for _, be := range backends() {
+		t.Run(be.name, func(t *testing.T) {
+			stores := replicas(t, be, 2, &Options{Lease: 300 * time.Millisecond})
+			a, b := stores[0], stores[1]
+			create(t, a, alice, nil)
+			run, release, err := a.Sessions.Acquire(t.Context(), alice, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			takeAway(t, b, alice)
+			<-run.Done()
+			wantErr(t, "the end of a run that was taken over", context.Cause(run), session.ErrFenced, "session s was taken over by another host in the middle of this turn")
+			release()
+
+			other := create(t, a, session.Key{App: "app", User: "alice", ID: "other"}, nil)
+			run, release, err = a.Sessions.Acquire(t.Context(), other.Key, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := b.Sessions.Delete(t.Context(), other.Key); err != nil {
+				t.Fatal(err)
+			}
+			<-run.Done()
+			wantErr(t, "the end of a run whose session was deleted", context.Cause(run), session.ErrNotFound, "")
+			release()
+
+			run, release, err = a.Sessions.Acquire(t.Context(), session.Key{App: "app", User: "alice", ID: "third"}, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			release()
+			wantErr(t, "the end of a run that was released", context.Cause(run), context.Canceled, "")
+		})
+	}
+}
+
+// takeAway gives a session to a store, whoever holds it, as time does in the end.
+func takeAway(t *testing.T, s *Store, key session.Key) {
+	t.Helper()
+	l := leaseOf(t, s, key)
+	if err := s.Sessions.backend.release(t.Context(), []*grant{{key: key, id: headOf(t, s, key), epoch: l.Epoch}}); err != nil {
+		t.Fatal(err)
+	}
+	_, release, err := s.Sessions.Acquire(t.Context(), key, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(release)
+}
+
+func headOf(t *testing.T, s *Store, key session.Key) int64 {
+	t.Helper()
+	snap, err := s.Sessions.backend.read(t.Context(), key, window{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return snap.id
+}
+
+// A session of a host that was killed is free at once, where hosts can tell; one
+// of a host that is only slow is not, and neither is one whose name says nothing.
+func TestLeaseOfTheDead(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("SKIPPED: only Linux has the locks that tell")
+	}
+	url := sqliteFile(t)
+	o := &Options{Lease: time.Hour}
+	a, b := openStore(t, url, o), openStore(t, url, o)
+	sess := create(t, a, alice, nil)
+	defer acquire(t, a.Sessions, alice)()
+	die(a)
+	_, _, err := b.Sessions.Acquire(t.Context(), alice, 0)
+	wantErr(t, "Acquire while the holder lives", err, session.ErrBusy, "")
+	if err := a.Sessions.backend.(*sqlBackend).presence.close(); err != nil {
+		t.Fatal(err)
+	}
+	a.Sessions.backend.(*sqlBackend).presence = nil
+	release := acquire(t, b.Sessions, alice)
+	wantErr(t, "late append", a.Sessions.Append(t.Context(), sess, said("user", "hi")), session.ErrFenced, "")
+	release()
+	closeStore(t, b)
+
+	c := openStore(t, url, o)
+	carryOut(t, url, fmt.Sprintf("UPDATE sessions SET lease_owner = 'old/1/12345678', lease_until = %d", time.Now().Add(time.Hour).UnixMicro()))
+	_, _, err = c.Sessions.Acquire(t.Context(), alice, 0)
+	wantErr(t, "Acquire of what an older version holds", err, session.ErrBusy, "of old/1/12345678")
 }

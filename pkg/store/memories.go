@@ -124,13 +124,18 @@ func (m *Memories) record(mem *session.Memory) (*memoryRecord, error) {
 	if mem.ID == "" {
 		mem.ID = m.newID()
 	}
-	if err := checkText("memory id", mem.ID, maxID); err != nil {
-		return nil, err
-	}
 	if mem.Timestamp.IsZero() {
 		mem.Timestamp = m.clock()
 	}
 	mem.Timestamp = mem.Timestamp.UTC().Truncate(time.Microsecond)
+	return recordOf(mem)
+}
+
+// recordOf makes the record of a memory that is complete.
+func recordOf(mem *session.Memory) (*memoryRecord, error) {
+	if err := checkText("memory id", mem.ID, maxID); err != nil {
+		return nil, err
+	}
 	text, err := mem.MarshalJSON()
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", err, session.ErrInvalid)

@@ -85,7 +85,7 @@ func (s *Store) Prune(ctx context.Context, req *PruneRequest) (n int, err error)
 // pruneOne takes the session, so that no run begins in the meantime, and looks
 // again.
 func (s *Store) pruneOne(ctx context.Context, key session.Key, req *PruneRequest) (old bool, err error) {
-	release, err := s.Sessions.Acquire(ctx, key, 0)
+	_, release, err := s.Sessions.Acquire(ctx, key, 0)
 	if errors.Is(err, session.ErrBusy) {
 		return false, nil
 	}

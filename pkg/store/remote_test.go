@@ -369,7 +369,7 @@ func TestParametersOfServers(t *testing.T) {
 
 // Without a schema to put the tables in, the error says what is missing.
 func TestMissingSchema(t *testing.T) {
-	url := serverOf(t, "AGENTHOST_TEST_POSTGRES", postgresServer)
+	url := serverOf(t, "postgres")
 	url.RawQuery = "search_path=nowhere"
 	_, err := Open(t.Context(), url.String(), nil)
 	if err == nil || !strings.Contains(err.Error(), `no schema of search_path "nowhere" is there: CREATE SCHEMA, or name one that is`) {

@@ -1,96 +1,61 @@
 package store
 
 import (
-	"cmp"
-	"context"
-	"database/sql"
-	"net"
+	"errors"
 	"net/url"
-	"os"
-	"strings"
+	"slices"
 	"testing"
 
-	driver "github.com/go-sql-driver/mysql"
-	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5/stdlib"
+	"agenthost/internal/testdb"
 )
 
-// The servers that the suite runs on, unless AGENTHOST_TEST_POSTGRES and
-// AGENTHOST_TEST_MYSQL name others. A test has a schema or a database of its
-// own there.
-const (
-	postgresServer = "postgres://postgres@127.0.0.1:5432/test"
-	mysqlServer    = "mysql://root@127.0.0.1:3306/test"
-)
+func engineOf(name string) testdb.Engine {
+	i := slices.IndexFunc(testdb.Engines(), func(e testdb.Engine) bool { return e.Name == name })
+	return testdb.Engines()[i]
+}
 
 // serverOf is the URL of a server that answers; without one the test is
 // skipped.
-func serverOf(t testing.TB, variable, otherwise string) *url.URL {
+func serverOf(t testing.TB, engine string) *url.URL {
 	t.Helper()
-	u, err := url.Parse(cmp.Or(os.Getenv(variable), otherwise))
-	if err != nil {
-		t.Fatalf("%s is no URL", variable)
-	}
-	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", u.Host)
-	if err != nil {
-		t.Skipf("SKIPPED: no server of %s: %v", variable, err)
-	}
-	conn.Close()
+	u, err := engineOf(engine).Server(t.Context())
+	skipAbsent(t, err)
 	return u
 }
 
-func freshName() string { return "t" + strings.ReplaceAll(uuid.NewString(), "-", "") }
-
-// fresh makes something on a server and drops it when the test ends.
-func fresh(t testing.TB, db *sql.DB, create, drop string) {
+func skipAbsent(t testing.TB, err error) {
 	t.Helper()
-	ctx := context.WithoutCancel(t.Context())
-	if _, err := db.ExecContext(ctx, create); err != nil {
+	if errors.Is(err, testdb.ErrAbsent) {
+		t.Skip(err)
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// fresh is the URL of a database that is dropped when the test ends.
+func fresh(t testing.TB, engine string) string {
+	t.Helper()
+	at, drop, err := engineOf(engine).Fresh(t.Context(), t.TempDir())
+	skipAbsent(t, err)
 	t.Cleanup(func() {
-		if _, err := db.ExecContext(ctx, drop); err != nil {
+		if err := drop(); err != nil {
 			t.Error(err)
 		}
-		db.Close()
 	})
+	return at
 }
 
-func postgresSchema(t testing.TB) string {
-	u := serverOf(t, "AGENTHOST_TEST_POSTGRES", postgresServer)
-	server, err := parseServer("//"+strings.SplitN(u.String(), "://", 2)[1], "5432", postgresParams())
-	if err != nil {
-		t.Fatal(err)
-	}
-	config, err := postgresConfig(server)
-	if err != nil {
-		t.Fatal(err)
-	}
-	name := freshName()
-	fresh(t, stdlib.OpenDB(*config), "CREATE SCHEMA "+name, "DROP SCHEMA "+name+" CASCADE")
-	q := u.Query()
-	q.Set("search_path", name)
-	q.Set("pool_size", "8") // other tests need connections too
-	u.RawQuery = q.Encode()
-	return u.String()
-}
+func sqliteFile(t testing.TB) string { return fresh(t, "sqlite") }
 
-func mysqlDatabase(t testing.TB) string {
-	u := serverOf(t, "AGENTHOST_TEST_MYSQL", mysqlServer)
-	server, err := parseServer("//"+strings.SplitN(u.String(), "://", 2)[1], "3306", mysqlParams())
-	if err != nil {
+func postgresSchema(t testing.TB) string { return fresh(t, "postgres") }
+
+func mysqlDatabase(t testing.TB) string { return fresh(t, "mysql") }
+
+// carryOut carries out SQL statements behind a store's back.
+func carryOut(t testing.TB, url, text string) {
+	t.Helper()
+	if err := testdb.Exec(t.Context(), url, text); err != nil {
 		t.Fatal(err)
 	}
-	config, err := mysqlConfig(server)
-	if err != nil {
-		t.Fatal(err)
-	}
-	connector, err := driver.NewConnector(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	name := freshName()
-	fresh(t, sql.OpenDB(connector), "CREATE DATABASE "+name, "DROP DATABASE "+name)
-	u.Path = "/" + name
-	return u.String()
 }

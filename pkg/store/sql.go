@@ -59,6 +59,8 @@ type sqlBackend struct {
 	writes  *sql.DB    // the connections of the writers
 	writers []*writer
 	closing func() error
+	// presence tells who else has a database file open; nil for a server.
+	presence *presence
 }
 
 // newSQL makes a backend of two pools on the same database, brings its schema
@@ -180,6 +182,7 @@ func (b *sqlBackend) shut() error {
 	if b.writes != nil {
 		errs = append(errs, b.writes.Close())
 	}
+	errs = append(errs, b.presence.close())
 	// What is left on a connection that died is nobody's any more.
 	errs = slices.DeleteFunc(errs, func(err error) bool {
 		return err == nil || b.dialect.remote != nil && b.dialect.lost(err)

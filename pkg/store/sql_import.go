@@ -15,7 +15,7 @@ func (b *sqlBackend) importSession(ctx context.Context, p *plan) error {
 	for _, k := range p.gone {
 		cells = append(cells, cell{k, session.ScopeSession, nil})
 	}
-	rows, err := stateRows(p.Key, cells)
+	states, err := stateRows(p.Key, cells)
 	if err != nil {
 		return err
 	}
@@ -23,41 +23,96 @@ func (b *sqlBackend) importSession(ctx context.Context, p *plan) error {
 	if err != nil {
 		return err
 	}
-	j := &job{}
-	j.run = func(w *writer) error {
-		pk := p.pk
-		if pk == 0 {
-			row := sessionRow{App: p.Key.App, User: p.Key.User, Session: p.Key.ID, Created: p.Created.UnixMicro(), Initial: string(initial)}
-			res := w.orm.Clauses(clause.OnConflict{DoNothing: true}).Create(&row)
-			if res.Error == nil && res.RowsAffected == 0 && j.unsure {
-				return nil // was written before the connection was lost
-			}
-			if res.Error == nil && res.RowsAffected == 0 {
-				return errExists(p.Key.ID)
-			}
-			if res.Error != nil {
-				return res.Error
-			}
-			pk = row.ID
-		}
-		for i, ev := range p.Events[p.present:] {
-			if err := w.importEvent(pk, p.last+int64(i)+1, ev); err != nil {
-				return err
-			}
-		}
-		return w.writeStates(rows)
-	}
-	return b.writer(p.Key).carry(ctx, j)
-}
-
-func (w *writer) importEvent(pk, seq int64, ev *session.Event) error {
-	text, err := session.AppendEvent(nil, ev)
+	events, err := eventRows(p)
 	if err != nil {
 		return err
 	}
-	_, err = w.stmt.insert.ExecContext(context.Background(), pk, seq, ev.ID, ev.InvocationID, ev.Timestamp.UnixMicro(), string(text), 0)
-	if err != nil {
-		return fmt.Errorf("event %s: %w", ev.ID, err)
+	j := &job{}
+	j.run = func(w *writer) error {
+		// Written before the connection was lost?
+		if done, err := w.wasImported(j, p); done || err != nil {
+			return err
+		}
+		pk, err := w.importHead(b.dialect, p, string(initial))
+		if err == nil {
+			err = w.importEvents(pk, events)
+		}
+		if err == nil {
+			err = w.writeStates(states)
+		}
+		return err
+	}
+	err = b.writer(p.Key).carry(ctx, j)
+	if err != nil && b.dialect.conflict(err) {
+		err = fmt.Errorf("%w: %w", session.ErrStale, err)
+	}
+	return err
+}
+
+// importHead makes the session, or sees that the lease on it still holds, and
+// keeps others from taking it until the transaction ends.
+func (w *writer) importHead(d dialect, p *plan, initial string) (pk int64, err error) {
+	if p.pk != 0 {
+		g := &p.lease
+		n, err := affected(w.stmt.renewLease, d.timed(g, g.term.Microseconds(), g.id, g.epoch))
+		if err == nil && n == 0 {
+			err = errFenced(p.Key.ID)
+		}
+		return p.pk, err
+	}
+	row := sessionRow{App: p.Key.App, User: p.Key.User, Session: p.Key.ID, Created: p.Created.UnixMicro(), Initial: initial}
+	res := w.orm.Clauses(clause.OnConflict{DoNothing: true}).Create(&row)
+	if res.Error == nil && res.RowsAffected == 0 {
+		return 0, errExists(p.Key.ID)
+	}
+	return row.ID, res.Error
+}
+
+// wasImported says whether an earlier try of a job was carried out after all.
+func (w *writer) wasImported(j *job, p *plan) (bool, error) {
+	if !j.unsure {
+		return false, nil
+	}
+	var head sessionRow
+	k := p.Key
+	res := w.orm.Where("app_name = ? AND user_id = ? AND id = ?", k.App, k.User, k.ID).Limit(1).Find(&head)
+	if res.Error != nil || res.RowsAffected == 0 || len(p.Events) == 0 {
+		return res.RowsAffected > 0, res.Error
+	}
+	var n int64
+	last := p.Events[len(p.Events)-1]
+	err := w.orm.Model(&eventRow{}).Where("session_pk = ? AND seq = ? AND id = ?", head.ID, len(p.Events), last.ID).Count(&n).Error
+	return n > 0, err
+}
+
+// eventRows are those of the events that are missing, but for their session.
+func eventRows(p *plan) ([]eventRow, error) {
+	rows := make([]eventRow, 0, len(p.Events)-p.present)
+	for i, ev := range p.Events[p.present:] {
+		text, err := session.AppendEvent(nil, ev)
+		if err != nil {
+			return nil, fmt.Errorf("event %s: %w", ev.ID, err)
+		}
+		rows = append(rows, eventRow{
+			Seq: int64(p.present + i + 1), ID: ev.ID, Invocation: ev.InvocationID, Time: ev.Timestamp.UnixMicro(), Event: string(text),
+		})
+	}
+	return rows, nil
+}
+
+// importEvents puts in events, as many at once as a server's packet takes.
+func (w *writer) importEvents(pk int64, rows []eventRow) error {
+	bytes, from := 0, 0
+	for i := range rows {
+		rows[i].SessionID = pk
+		bytes += len(rows[i].Event)
+		if i+1 == len(rows) || i+1-from == rowsAtOnce || bytes+len(rows[i+1].Event) > packetBytes {
+			some := rows[from : i+1]
+			if err := w.orm.Omit(clause.Associations).Create(&some).Error; err != nil {
+				return err
+			}
+			bytes, from = 0, i+1
+		}
 	}
 	return nil
 }

@@ -70,14 +70,20 @@ func (b *sqlBackend) lease(ctx context.Context, g *grant) (holder string, err er
 			return "", err
 		}
 	}
-	if holder, err = b.findLease(ctx, g); err != nil || holder != "" {
+	if holder, err = b.findLease(ctx, g); err != nil || holder != "" && !b.presence.gone(holder) {
 		return holder, err
 	}
-	taken, err := b.takeLease(ctx, g)
-	if err == nil && !taken {
-		holder = "another host"
+	if holder != "" {
+		// Its epoch goes on being refused, as if it had run out.
+		if err := b.release(ctx, []*grant{g}); err != nil {
+			return holder, err
+		}
 	}
-	return holder, err
+	taken, err := b.takeLease(ctx, g)
+	if err != nil || taken {
+		return "", err
+	}
+	return "another host", nil
 }
 
 // takeLease makes a grant the next one of its session, unless somebody else

@@ -29,14 +29,8 @@ func migrations() []migration {
 // migrate brings the schema to this program's version. The caller has opened a
 // transaction that no other program can be in at the same time.
 func migrate(db *gorm.DB, d dialect, o *Options) error {
-	m := db.Migrator()
-	if !m.HasTable(&migrationRow{}) {
-		if m.HasTable(&sessionRow{}) || m.HasTable(&eventRow{}) {
-			return errForeign([]string{"sessions", "events"})
-		}
-		if err := createTable(db, d, &migrationRow{}); err != nil {
-			return err
-		}
+	if err := makeMigrations(db, d); err != nil {
+		return err
 	}
 	var at int64
 	if err := db.Model(&migrationRow{}).Select("coalesce(max(version), 0)").Scan(&at).Error; err != nil {
@@ -54,8 +48,22 @@ func migrate(db *gorm.DB, d dialect, o *Options) error {
 			return fmt.Errorf("migration %d (%s): %w", m.version, m.name, err)
 		}
 		o.Logger.Info("database schema brought forward", "version", m.version, "name", m.name)
+		o.migrated(Step{m.version, m.name})
 	}
 	return nil
+}
+
+// makeMigrations makes the table of migrations in a database that has none of
+// another program's tables.
+func makeMigrations(db *gorm.DB, d dialect) error {
+	there, err := hasTable(db, &migrationRow{})
+	if there || err != nil {
+		return err
+	}
+	if err := foreign(func(name string) bool { return db.Migrator().HasTable(name) }); err != nil {
+		return err
+	}
+	return createTable(db, d, &migrationRow{})
 }
 
 func errNewer(at, newest int64) error {
@@ -76,6 +84,16 @@ func createTables(db *gorm.DB, d dialect) error {
 		}
 	}
 	return nil
+}
+
+// tableNames are the tables of sessions, memories and revisions; beside them
+// there is that of migrations.
+func tableNames() []string {
+	var all []string
+	for _, row := range []table{sessionRow{}, eventRow{}, stateRow{}, memoryOwnerRow{}, memoryRow{}, memoryTermRow{}, revisionRow{}} {
+		all = append(all, row.TableName())
+	}
+	return all
 }
 
 // A table is a row type that knows its table's name.

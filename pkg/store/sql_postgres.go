@@ -93,15 +93,18 @@ func postgresConfig(u *serverURL) (*pgx.ConnConfig, error) {
 		return nil, errors.New("a parameter of the URL, or a PG… variable, has a value that PostgreSQL's clients do not know")
 	}
 	config.ConnectTimeout = connect
-	dial := (&net.Dialer{}).DialContext
 	config.DialFunc = func(ctx context.Context, network, addr string) (net.Conn, error) {
-		conn, err := dial(ctx, network, addr)
+		conn, err := plainDial(ctx, network, addr)
 		if err != nil {
 			return nil, err
 		}
 		return answering{conn}, nil
 	}
 	return config, nil
+}
+
+func plainDial(ctx context.Context, network, addr string) (net.Conn, error) {
+	return (&net.Dialer{}).DialContext(ctx, network, addr)
 }
 
 // checkPlace says early that a database cannot be reached, or has no schema for

@@ -43,7 +43,7 @@ func parseSQLite(rest string) (sqliteURL, error) {
 	u.path = filepath.Clean(path)
 	params, err := url.ParseQuery(query)
 	if err != nil {
-		return u, fmt.Errorf("parameters %q: %w", query, err)
+		return u, errUnreadableParams()
 	}
 	for name, values := range params {
 		if name != "synchronous" {
@@ -81,7 +81,11 @@ func openSQLite(ctx context.Context, u sqliteURL, o *Options) (*sqlBackend, erro
 	n := max(4, runtime.GOMAXPROCS(0))
 	b.reads.SetMaxOpenConns(n)
 	b.reads.SetMaxIdleConns(n)
-	if err := checkWAL(ctx, b); err != nil {
+	err = checkWAL(ctx, b)
+	if err == nil {
+		b.presence, err = attend(u.path, o.owner)
+	}
+	if err != nil {
 		return nil, errors.Join(err, b.close())
 	}
 	return b, nil

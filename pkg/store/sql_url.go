@@ -40,7 +40,7 @@ func (u *serverURL) lanes() int { return min(mostLanes, u.size/2) }
 // URL, which may hold a password.
 func parseServer(rest, port string, known []parameter) (*serverURL, error) {
 	parsed, err := url.Parse("db:" + rest)
-	if err != nil || parsed.Opaque != "" || !strings.HasPrefix(rest, "//") {
+	if err != nil || parsed.Opaque != "" || !strings.HasPrefix(rest, "//") || strayAt(rest) {
 		return nil, errors.New("write //USER:PASSWORD@HOST:PORT/DATABASE, with %XX for special characters in user and password")
 	}
 	u := &serverURL{user: parsed.User, host: parsed.Hostname(), port: parsed.Port(), name: strings.TrimPrefix(parsed.Path, "/"), size: defaultPool}
@@ -52,12 +52,25 @@ func parseServer(rest, port string, known []parameter) (*serverURL, error) {
 	}
 	values, err := url.ParseQuery(parsed.RawQuery)
 	if err != nil {
-		return nil, errors.New("the parameters behind ? cannot be read: write name=value, with %XX for special characters, and & between them")
+		return nil, errUnreadableParams()
 	}
 	if u.params, err = readParams(values, known); err != nil {
 		return nil, err
 	}
 	return u, u.readPool()
+}
+
+// errUnreadableParams does not show what was written, as the parser's own does.
+func errUnreadableParams() error {
+	return errors.New("the parameters behind ? cannot be read: write name=value, with %XX for special characters, and & between them")
+}
+
+// strayAt finds an @ behind the host: then the password holds a sign that ends
+// it too early, and what follows would be taken for something to show.
+func strayAt(rest string) bool {
+	rest = strings.TrimPrefix(rest, "//")
+	end := strings.IndexAny(rest, "/?#")
+	return end >= 0 && strings.Contains(rest[end:], "@")
 }
 
 func readParams(values url.Values, known []parameter) (map[string]string, error) {
@@ -115,23 +128,6 @@ func (u *serverURL) takeSeconds(name string, otherwise time.Duration) (time.Dura
 		return 0, fmt.Errorf("%s=%s: it is a number of seconds from 1 to 3600", name, text)
 	}
 	return time.Duration(n) * time.Second, nil
-}
-
-// redact is a URL as errors and logs may show it: without user, password and
-// parameters. It takes texts that are no URLs, too.
-func redact(text string) string {
-	scheme, rest, ok := strings.Cut(text, "://")
-	if !ok || strings.HasPrefix(rest, "/") && !strings.Contains(rest, "@") || strings.HasPrefix(scheme, "sqlite") {
-		return text
-	}
-	// A password may hold any sign, also unescaped: the last @ ends it.
-	if i := strings.LastIndex(rest, "@"); i >= 0 {
-		rest = "***@" + rest[i+1:]
-	}
-	if where, _, ok := strings.Cut(rest, "?"); ok {
-		rest = where + "?…"
-	}
-	return scheme + "://" + rest
 }
 
 // The patience with a server: how long a connection may take to come about,

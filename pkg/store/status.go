@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -74,10 +75,10 @@ func (r *ReadOnly) schema(ctx context.Context) (at int64, err error) {
 		return 0, fmt.Errorf("listing the tables: %w", err)
 	}
 	if !slices.Contains(tables, migrationRow{}.TableName()) {
-		if len(tables) > 0 {
-			return 0, errForeign(tables)
-		}
-		return 0, nil
+		return 0, foreign(func(name string) bool { return slices.Contains(tables, name) })
+	}
+	if columns, err := r.Columns(ctx, migrationRow{}.TableName()); err != nil || !slices.Contains(columns, "apply_time") {
+		return 0, cmp.Or(err, errForeign([]string{migrationRow{}.TableName()}))
 	}
 	err = r.one(ctx, "SELECT coalesce(max(m.version), 0) FROM schema_migrations m", &at)
 	if err != nil {
@@ -86,19 +87,32 @@ func (r *ReadOnly) schema(ctx context.Context) (at int64, err error) {
 	return at, nil
 }
 
+// foreign refuses tables that have the names of ours, and are another
+// program's, since ours come with a version. Others may share the database.
+func foreign(there func(table string) bool) error {
+	if taken := slices.DeleteFunc(tableNames(), func(name string) bool { return !there(name) }); len(taken) > 0 {
+		return errForeign(taken)
+	}
+	return nil
+}
+
 // errForeign is the answer to a database that another program made.
-func errForeign(tables []string) error {
-	return fmt.Errorf("the database holds the tables of another program (%s): use a database of its own, and agenthost db import to take over the sessions of an ADK", strings.Join(tables, ", "))
+func errForeign(tables []string) error { return &foreignError{tables} }
+
+// A foreignError names the tables that are another program's.
+type foreignError struct{ tables []string }
+
+func (e *foreignError) Error() string {
+	return fmt.Sprintf("the database holds the tables of another program (%s): use a database of its own, and agenthost db import to take over the sessions of an ADK", strings.Join(e.tables, ", "))
 }
 
 func (s *Status) measure(ctx context.Context, r *ReadOnly) error {
-	var version string
 	var last int64
 	type ask struct {
 		query string
 		into  any
 	}
-	asks := []ask{{r.engine.version, &version}, {r.engine.bytes, &s.Bytes}}
+	asks := []ask{{r.engine.bytes, &s.Bytes}}
 	if s.Schema > 0 {
 		asks = append(asks,
 			ask{"SELECT count(*) FROM sessions s", &s.Sessions},
@@ -112,7 +126,7 @@ func (s *Status) measure(ctx context.Context, r *ReadOnly) error {
 			return fmt.Errorf("measuring the database: %w", err)
 		}
 	}
-	s.Engine = r.Engine + " " + version
+	s.Engine = r.Engine + " " + r.Version
 	if s.Events > 0 {
 		at := fromMicro(last)
 		s.LastEvent = &at
@@ -120,18 +134,35 @@ func (s *Status) measure(ctx context.Context, r *ReadOnly) error {
 	return nil
 }
 
+// refuseForeignFile looks at a file before it is opened, which changes its
+// journal: that of another program is refused. Opening a server's database
+// changes nothing before it is refused.
+func refuseForeignFile(ctx context.Context, url string) error {
+	if e, _, err := readEngineOf(url); err != nil || !e.file {
+		return nil // opening says what is wrong
+	}
+	r, err := OpenReadOnly(ctx, url)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	_, err = r.schema(ctx)
+	return errors.Join(err, r.Close())
+}
+
 // Migrate brings the schema of a database to this program's version, as [Open]
-// does, and returns the steps that were missing. A missing database is made.
+// does, and returns the steps that were carried out. Of several that do it at
+// once, each step is carried out by one. A missing database file is made.
 func Migrate(ctx context.Context, url string, opts *Options) ([]Step, error) {
-	steps := pendingFrom(0)
-	switch before, err := ReadStatus(ctx, url); {
-	case err == nil:
-		steps = before.Pending
-	case !errors.Is(err, fs.ErrNotExist):
+	if err := refuseForeignFile(ctx, url); err != nil {
 		return nil, err
 	}
+	steps := []Step{}
 	o := opts.withDefaults()
 	o.Artifacts = "memory:"
+	o.migrated = func(s Step) { steps = append(steps, s) }
 	st, err := Open(ctx, url, o)
 	if err != nil {
 		return nil, err

@@ -51,6 +51,9 @@ type Options struct {
 	Lookup func(name string) (string, bool)
 	// HTTP asks buckets; nil is a client of the store's own.
 	HTTP *http.Client
+
+	migrated func(Step) // hears of the steps that were carried out
+	owner    string     // the store's name in leases
 }
 
 // The defaults of Options.
@@ -85,6 +88,10 @@ func (o *Options) withDefaults() *Options {
 	if d.Lookup == nil {
 		d.Lookup = os.LookupEnv
 	}
+	if d.migrated == nil {
+		d.migrated = func(Step) {}
+	}
+	d.owner = ownerName()
 	return &d
 }
 
@@ -125,11 +132,11 @@ func schemes() []scheme {
 func Open(ctx context.Context, url string, opts *Options) (*Store, error) {
 	o := opts.withDefaults()
 	if o.Lease < 0 {
-		return nil, fmt.Errorf("opening store %q: lease %s: it cannot be below zero", redact(url), o.Lease)
+		return nil, fmt.Errorf("opening store %q: lease %s: it cannot be below zero", Redacted(url), o.Lease)
 	}
 	s, rest, err := schemeOf(url)
 	if err != nil {
-		return nil, fmt.Errorf("opening store %q: %w", redact(url), err)
+		return nil, fmt.Errorf("opening store %q: %w", Redacted(url), err)
 	}
 	return s.store(ctx, url, rest, o)
 }
@@ -142,7 +149,7 @@ func schemeOf(url string) (s scheme, rest string, err error) {
 			return s, rest, nil
 		}
 	}
-	return scheme{}, "", fmt.Errorf("unknown scheme %q: there are %s", redact(name), forms())
+	return scheme{}, "", fmt.Errorf("unknown scheme %q: there are %s", Redacted(name), forms())
 }
 
 func forms() string {
@@ -156,18 +163,18 @@ func forms() string {
 func (s scheme) store(ctx context.Context, url, rest string, o *Options) (*Store, error) {
 	b, artifacts, err := s.open(ctx, rest, o)
 	if err != nil {
-		return nil, fmt.Errorf("opening store %q: %w", redact(url), err)
+		return nil, fmt.Errorf("opening store %q: %w", Redacted(url), err)
 	}
 	if o.Artifacts != "" {
 		artifacts = o.Artifacts
 	}
 	a, err := openArtifacts(ctx, artifacts, o)
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("opening artifacts %q: %w", redact(artifacts), err), b.close())
+		return nil, errors.Join(fmt.Errorf("opening artifacts %q: %w", Redacted(artifacts), err), b.close())
 	}
 	m, err := openMemories(ctx, url, b, o)
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("opening memories %q: %w", redact(o.Memory), err), a.backend.close(), b.close())
+		return nil, errors.Join(fmt.Errorf("opening memories %q: %w", Redacted(o.Memory), err), a.backend.close(), b.close())
 	}
 	c := newCache(o.CacheBytes)
 	sessions := &Sessions{backend: b, clock: o.Clock, newID: o.NewID, cache: c, runs: newRuns(), leases: newLeases(b, c, o)}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"strings"
 
 	"agenthost/pkg/session"
 )
@@ -106,15 +107,30 @@ func (v *verifier) broken(format string, args ...any) {
 
 func (v *verifier) engine(ctx context.Context, q soundQuery) error {
 	v.begin(q.rule)
-	err := v.r.Each(ctx, func(rows *sql.Rows) error {
-		var text string
-		err := rows.Scan(&text)
-		if err == nil && text != "ok" {
-			v.broken("%s", text)
+	query := v.r.Each
+	if q.apart {
+		query = v.r.beside
+	}
+	err := query(ctx, func(rows *sql.Rows) error {
+		answer, err := scanTexts(rows)
+		if err == nil && !strings.EqualFold(answer[len(answer)-1], "ok") {
+			v.broken("%s", strings.Join(answer, " "))
 		}
 		return err
 	}, q.query)
 	return v.failed(err)
+}
+
+func scanTexts(rows *sql.Rows) ([]string, error) {
+	columns, err := rows.Columns()
+	if err != nil {
+		return nil, err
+	}
+	texts, into := make([]string, len(columns)), make([]any, len(columns))
+	for i := range texts {
+		into[i] = &texts[i]
+	}
+	return texts, rows.Scan(into...)
 }
 
 func (v *verifier) failed(err error) error {

@@ -1,0 +1,166 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"agenthost/pkg/loader"
+	"agenthost/pkg/runtime"
+	"agenthost/pkg/store"
+)
+
+func newPlan(io stdio) *cobra.Command {
+	var f revisionFlags
+	var live time.Duration
+	cmd := f.addLoad(f.addJSON(f.verb(&cobra.Command{
+		Use:   "plan DIR...",
+		Short: "Say what serving these files would change",
+		Long: `Plan compares the apps of the folders with what served last on the session
+database, and changes nothing. DIR is an app or a folder of apps. It exits with
+0 when nothing would change, with 4 when something would, and with 1 when an app
+has problems, and so would not be taken.`,
+		Args: between(1, -1),
+	}, func(ctx context.Context, st *store.Store, dirs []string) error {
+		opts, err := f.load.onto(nil, dirs...)
+		if err != nil {
+			return err
+		}
+		p := &planner{io: io, loader: loader.New(opts), store: st, since: time.Now().Add(-live)}
+		return p.run(ctx, dirs, f.json)
+	})))
+	cmd.Flags().DurationVar(&live, "live", 24*time.Hour, "count sessions as live in which something happened for so long")
+	return cmd
+}
+
+// A planner compares folders with a database.
+type planner struct {
+	io     stdio
+	loader *loader.Loader
+	store  *store.Store
+	since  time.Time
+}
+
+// A plan is what serving an app's files would change.
+type plan struct {
+	App string `json:"app"`
+	comparison
+	// Reach is whom it reaches, a policy of reload.
+	Reach    runtime.SessionPolicy `json:"reach"`
+	Sessions int                   `json:"sessions"`
+	Live     int                   `json:"live"`
+}
+
+func (p *planner) run(ctx context.Context, dirs []string, asJSON bool) error {
+	plans, broken := []*plan{}, false
+	for _, dir := range dirs {
+		apps, err := loader.Discover(dir)
+		if err != nil {
+			return failed(err)
+		}
+		if len(apps) == 0 {
+			return failedf("%s holds no app: an app is a folder with a root_agent.yaml or an app.yaml", dir)
+		}
+		for _, app := range apps {
+			one, err := p.plan(ctx, app)
+			if err != nil {
+				return err
+			}
+			broken = broken || one == nil
+			if one != nil && one.From != one.To {
+				plans = append(plans, one)
+			}
+		}
+	}
+	if asJSON {
+		if err := printJSON(p.io, plans); err != nil {
+			return err
+		}
+	} else {
+		p.print(plans)
+	}
+	switch {
+	case broken:
+		return &codedError{exitNo, nil}
+	case len(plans) > 0:
+		return &codedError{exitChange, nil}
+	}
+	return nil
+}
+
+// plan compares one app; nil when it has problems.
+func (p *planner) plan(ctx context.Context, dir string) (*plan, error) {
+	loaded, ds := p.loader.LoadFiles(ctx, dir)
+	if err := writeDiagnostics(p.io, ds); err != nil || loaded == nil {
+		return nil, err
+	}
+	defer loaded.App.Close()
+	after := &store.Revision{App: loaded.App.Name, ID: loaded.App.Revision, Files: loaded.Files}
+	served, err := p.store.Revisions.List(ctx, after.App)
+	if err != nil {
+		return nil, failed(err)
+	}
+	one := &plan{App: after.App, Reach: loaded.App.Reload.Sessions, comparison: comparison{To: after.ID, Changes: []loader.Change{}, Files: []string{}}}
+	if len(served) == 0 || served[0].ID == after.ID {
+		if len(served) > 0 {
+			one.From = after.ID
+		}
+		return one, nil
+	}
+	before, err := p.store.Revisions.Get(ctx, after.App, served[0].ID)
+	if err != nil {
+		return nil, failed(err)
+	}
+	one.comparison = compare(ctx, before, after)
+	return one, p.count(ctx, one)
+}
+
+// count counts the sessions of the app.
+func (p *planner) count(ctx context.Context, one *plan) error {
+	for token := ""; ; {
+		page, next, err := p.store.Sessions.Page(ctx, &store.PageRequest{App: one.App, Size: 1000, Token: token})
+		if err != nil {
+			return failed(err)
+		}
+		for _, sess := range page {
+			one.Sessions++
+			if sess.LastUpdate.After(p.since) {
+				one.Live++
+			}
+		}
+		if token = next; token == "" {
+			return nil
+		}
+	}
+}
+
+func (p *planner) print(plans []*plan) {
+	if len(plans) == 0 {
+		fmt.Fprintln(p.io.out, "nothing would change")
+	}
+	for i, one := range plans {
+		if i > 0 {
+			fmt.Fprintln(p.io.out)
+		}
+		if one.From == "" {
+			fmt.Fprintf(p.io.out, "app %s is new: revision %s\n", one.App, one.To)
+			continue
+		}
+		fmt.Fprintf(p.io.out, "app %s: revision %s → %s\n", one.App, one.From, one.To)
+		one.print(p.io)
+		fmt.Fprintf(p.io.out, "reaches %s: %d, %d of them live\n", one.reach(), one.Sessions, one.Live)
+	}
+}
+
+func (one *plan) reach() string {
+	switch one.Reach {
+	case runtime.FollowNewSessions:
+		return "new sessions; these stay with their revision"
+	case runtime.FollowManual:
+		return "nobody before somebody lets it in, then every session"
+	default:
+		return "every session with its next turn"
+	}
+}

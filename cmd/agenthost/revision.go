@@ -1,0 +1,214 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"agenthost/pkg/loader"
+	"agenthost/pkg/store"
+)
+
+// revisionFlags are those of the verbs of revisions.
+type revisionFlags struct {
+	storeFlags
+	load loadFlags
+	json bool
+}
+
+// verb makes a verb with the flags that all of them have. The store closes
+// behind it.
+func (f *revisionFlags) verb(cmd *cobra.Command, run func(ctx context.Context, st *store.Store, args []string) error) *cobra.Command {
+	cmd.PreRunE = fromEnv
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		st, err := f.open(cmd.Context(), nil)
+		if err != nil {
+			return err
+		}
+		defer st.Close()
+		return run(cmd.Context(), st, args)
+	}
+	f.add(cmd.Flags())
+	return cmd
+}
+
+// addLoad is for the verbs that load a folder.
+func (f *revisionFlags) addLoad(cmd *cobra.Command) *cobra.Command {
+	f.load.add(cmd.Flags())
+	return cmd
+}
+
+func (f *revisionFlags) addJSON(cmd *cobra.Command) *cobra.Command {
+	cmd.Flags().BoolVar(&f.json, "json", false, "print JSON")
+	return cmd
+}
+
+func newRevisions(io stdio) *cobra.Command {
+	var f revisionFlags
+	return f.addJSON(f.verb(&cobra.Command{
+		Use:   "revisions APPDIR",
+		Short: "List the revisions of an app that are kept, the newest first",
+		Long: `Revisions lists what the app was when it served: each content of its files has a
+revision, which every event of it names. How many are kept is reload:
+keep_revisions of app.yaml. APPDIR is the app's folder; it is not loaded.`,
+		Args: between(1, 1),
+	}, func(ctx context.Context, st *store.Store, args []string) error {
+		return listRevisions(ctx, io, &f, st, loader.AppName(args[0]))
+	}))
+}
+
+// revisionLine is a revision in the list of revisions.
+type revisionLine struct {
+	Revision string `json:"revision"`
+	Served   string `json:"served"`
+}
+
+func listRevisions(ctx context.Context, io stdio, f *revisionFlags, st *store.Store, app string) error {
+	all, err := st.Revisions.List(ctx, app)
+	if err != nil {
+		return failed(err)
+	}
+	lines := []revisionLine{}
+	for _, rev := range all {
+		lines = append(lines, revisionLine{rev.ID, rev.Served.Local().Format("2006-01-02 15:04:05")})
+	}
+	if f.json {
+		return printJSON(io, lines)
+	}
+	w := tabwriter.NewWriter(io.out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "REVISION\tSERVED SINCE")
+	for _, l := range lines {
+		fmt.Fprintf(w, "%s\t%s\n", l.Revision, l.Served)
+	}
+	return failed(w.Flush())
+}
+
+func newDiff(io stdio) *cobra.Command {
+	var f revisionFlags
+	return f.addLoad(f.addJSON(f.verb(&cobra.Command{
+		Use:   "diff APPDIR REVISION [REVISION]",
+		Short: "Say what another revision of an app says otherwise",
+		Long: `Diff says which agents came, went or changed between two revisions, and in which
+of their fields; with one revision, between that and the files of APPDIR. The
+beginning of a revision will do. Variables stand as they are written.`,
+		Args: between(2, 3),
+	}, func(ctx context.Context, st *store.Store, args []string) error {
+		before, err := st.Revisions.Get(ctx, loader.AppName(args[0]), args[1])
+		if err != nil {
+			return failed(err)
+		}
+		if len(args) == 3 {
+			after, err := st.Revisions.Get(ctx, before.App, args[2])
+			if err != nil {
+				return failed(err)
+			}
+			return f.printDiff(ctx, io, before, after)
+		}
+		after, err := f.folder(ctx, io, args[0])
+		if err != nil {
+			return err
+		}
+		return f.printDiff(ctx, io, before, after)
+	})))
+}
+
+// folder is what the files of a folder are now. With problems there is
+// none.
+func (f *revisionFlags) folder(ctx context.Context, io stdio, dir string) (*store.Revision, error) {
+	if err := checkFolder(dir); err != nil {
+		return nil, err
+	}
+	opts, err := f.load.onto(nil, dir)
+	if err != nil {
+		return nil, err
+	}
+	loaded, ds := loader.New(opts).LoadFiles(ctx, dir)
+	if err := writeDiagnostics(io, ds); err != nil {
+		return nil, err
+	}
+	if loaded == nil {
+		return nil, &codedError{exitNo, fmt.Errorf("%s has problems", dir)}
+	}
+	defer loaded.App.Close()
+	return &store.Revision{App: loaded.App.Name, ID: loaded.App.Revision, Files: loaded.Files}, nil
+}
+
+// A comparison is the difference between two revisions.
+type comparison struct {
+	From    string          `json:"from,omitempty"`
+	To      string          `json:"to"`
+	Changes []loader.Change `json:"changes"`
+	Files   []string        `json:"files"`
+}
+
+func compare(ctx context.Context, before, after *store.Revision) comparison {
+	l := loader.New(nil)
+	c := comparison{From: before.ID, To: after.ID, Changes: []loader.Change{}, Files: loader.ChangedFiles(before.Files, after.Files)}
+	c.Changes = append(c.Changes, loader.Compare(l.Sketch(ctx, before), l.Sketch(ctx, after))...)
+	return c
+}
+
+func (f *revisionFlags) printDiff(ctx context.Context, io stdio, before, after *store.Revision) error {
+	c := compare(ctx, before, after)
+	if f.json {
+		return printJSON(io, c)
+	}
+	c.print(io)
+	return nil
+}
+
+// print writes the changes for people, agent by agent.
+func (c *comparison) print(io stdio) {
+	where := ""
+	for _, ch := range c.Changes {
+		if ch.Field == "" {
+			fmt.Fprintf(io.out, "%s %s\n", ch.Where, ch.What)
+			continue
+		}
+		if ch.Where != where {
+			where = ch.Where
+			fmt.Fprintln(io.out, where)
+		}
+		fmt.Fprintf(io.out, "  %s\n", changeLine(ch))
+	}
+	switch {
+	case len(c.Changes) == 0 && len(c.Files) > 0:
+		fmt.Fprintln(io.out, "no agent says anything else: comments, order, and files that tools and models read")
+	case len(c.Changes) == 0 && c.From != c.To:
+		fmt.Fprintln(io.out, "the files are the same: a variable of the environment or .env is another")
+	}
+	if len(c.Files) > 0 {
+		fmt.Fprintf(io.out, "files: %s\n", strings.Join(c.Files, ", "))
+	}
+}
+
+func changeLine(ch loader.Change) string {
+	if ch.What != loader.Changed {
+		return ch.Field + " " + ch.What
+	}
+	was, is := differing(ch.Before, ch.After)
+	return fmt.Sprintf("%s: %s → %s", ch.Field, was, is)
+}
+
+// differing are the first lines of two texts that differ, cut to a width that
+// can be read.
+func differing(a, b string) (was, is string) {
+	as, bs := strings.Split(a, "\n"), strings.Split(b, "\n")
+	i := 0
+	for i < len(as)-1 && i < len(bs)-1 && as[i] == bs[i] {
+		i++
+	}
+	return quoted(as[i]), quoted(bs[i])
+}
+
+func quoted(line string) string {
+	const width = 60
+	if runes := []rune(line); len(runes) > width {
+		line = string(runes[:width-1]) + "…"
+	}
+	return cmp.Or(strings.TrimSpace(line), `""`)
+}

@@ -1,0 +1,61 @@
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"agenthost/pkg/loader"
+	"agenthost/pkg/runtime"
+	"agenthost/pkg/server"
+)
+
+// statuses lets the server ask the watch how the apps are.
+type statuses struct{ watch *loader.Watch }
+
+// Status tells of one app.
+func (s statuses) Status(app string) (server.Status, bool) {
+	st, ok := s.watch.Status(app)
+	return statusOf(st), ok
+}
+
+// Statuses tells of all apps.
+func (s statuses) Statuses() []server.Status {
+	var all []server.Status
+	for _, st := range s.watch.Statuses() {
+		all = append(all, statusOf(st))
+	}
+	return all
+}
+
+// Reload loads what was changed.
+func (s statuses) Reload(ctx context.Context) error { return s.watch.Reload(ctx) }
+
+func statusOf(st loader.Status) server.Status {
+	return server.Status{App: st.App, Revision: st.Revision, OK: st.OK, Waiting: st.Waiting, Diagnostics: st.Diagnostics}
+}
+
+// reloadOnSignal loads what was changed at each SIGHUP, until ctx ends.
+func (m *serveMain) reloadOnSignal(ctx context.Context) {
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGHUP)
+	defer signal.Stop(signals)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-signals:
+		}
+		m.logger.Info("reloading", "trigger", "SIGHUP")
+		if err := m.watch.Reload(ctx); err != nil && ctx.Err() == nil {
+			m.logger.Error("reloading", "error", err)
+		}
+	}
+}
+
+// revive builds an app of a revision that served once. The watch is there
+// before the first run.
+func (m *serveMain) revive(ctx context.Context, app, revision string) (*runtime.App, error) {
+	return m.watch.Revive(ctx, app, revision)
+}

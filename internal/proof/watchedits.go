@@ -1,0 +1,222 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/rogpeppe/go-internal/txtar"
+
+	"agenthost/pkg/loader"
+	"agenthost/pkg/model"
+	"agenthost/pkg/runtime"
+)
+
+// depth is how far below the root the agents of a tree stand.
+const depth = 5
+
+// tower has an agent on each of its floors, one file each. The lowest answers.
+func tower() files {
+	fs := files{"tower/app.yaml": scripted, "tower/script.yaml": "- text: \"{instruction}\"\n"}
+	for floor := range depth + 1 {
+		fs["tower/"+floorFile(floor)] = floorAgent(floor, 0)
+	}
+	return fs
+}
+
+func floorFile(floor int) string {
+	if floor == 0 {
+		return "root_agent.yaml"
+	}
+	return fmt.Sprintf("floor%d.yaml", floor)
+}
+
+func floorAgent(floor, rule int) string {
+	if floor == depth {
+		return fmt.Sprintf("name: floor%d\nmodel: demo\ninstruction: Rule %d.\n", floor, rule)
+	}
+	return fmt.Sprintf("name: floor%d\nagent_class: SequentialAgent\ndescription: Rule %d.\nsub_agents: [{config_path: %s}]\n", floor, rule, floorFile(floor+1))
+}
+
+// randomEdits changes agents on all floors: each edit is what the next turn
+// runs, and what a fresh process would load.
+func randomEdits(ctx context.Context, l *lab) ([]row, error) {
+	top := filepath.Join(l.dir, "edits")
+	if err := tower().write(top); err != nil {
+		return nil, err
+	}
+	s, err := newStand(ctx, top, &loader.WatchOptions{Settle: time.Millisecond})
+	if err != nil {
+		return nil, err
+	}
+	first := s.revision("tower")
+	random := rand.New(rand.NewPCG(l.seed, 9))
+	n, other, stale, control, lowest := l.times(200, 1000), 0, 0, 0, 0
+	for i := 1; i <= n; i++ {
+		floor := random.IntN(depth + 1)
+		if floor == depth {
+			lowest = i
+		}
+		if err := save(filepath.Join(top, "tower", floorFile(floor)), floorAgent(floor, i)); err != nil {
+			return nil, errors.Join(err, s.close())
+		}
+		if err := s.watch.Reload(ctx); err != nil {
+			return nil, errors.Join(err, s.close())
+		}
+		fresh, ds := loader.New(nil).Load(ctx, filepath.Join(top, "tower"))
+		if fresh == nil {
+			return nil, errors.Join(ds.Err(), s.close())
+		}
+		if fresh.Revision != s.revision("tower") {
+			other++
+		}
+		if fresh.Revision != first {
+			control++
+		}
+		fresh.Close()
+		said, err := s.says(ctx, "tower", fmt.Sprint(i))
+		if err != nil {
+			return nil, errors.Join(err, s.close())
+		}
+		if !strings.HasPrefix(said, fmt.Sprintf("Rule %d.", lowest)) {
+			stale++
+		}
+	}
+	return []row{{
+		"M9: an edit of any agent of a tree is what the next turn runs, and what a fresh load has",
+		fmt.Sprintf("%d edits on %d floors: %d revisions unlike a fresh one, %d answers of an older text; control, agents kept from the first load: %d unlike", n, depth+1, other, stale, control),
+		other == 0 && stale == 0 && control == n,
+	}}, s.close()
+}
+
+// says takes a turn in a new session, and returns the last text.
+func (s *stand) says(ctx context.Context, app, session string) (string, error) {
+	text := ""
+	for ev, err := range s.host.Run(ctx, &runtime.RunRequest{App: app, UserID: "user", SessionID: session, Message: model.UserText("hi"), CreateSession: true}) {
+		if err != nil {
+			return "", err
+		}
+		text = ev.Text()
+	}
+	return text, nil
+}
+
+// broken are the folders of apps that must not load, from the loader's tests.
+func broken() (map[string]files, error) {
+	names, err := filepath.Glob(filepath.Join("pkg", "loader", "testdata", "err", "*.txtar"))
+	if err != nil {
+		return nil, err
+	}
+	all := map[string]files{}
+	for _, name := range names {
+		archive, err := txtar.ParseFile(name)
+		if err != nil {
+			return nil, err
+		}
+		app := files{}
+		for _, f := range archive.Files {
+			if f.Name != "want" && f.Name != "env" {
+				app[f.Name] = string(f.Data)
+			}
+		}
+		if app["root_agent.yaml"]+app["app.yaml"] != "" {
+			all[name] = app // what has neither is no app, and ends one
+		}
+	}
+	return all, nil
+}
+
+// failingBuilds puts everything that can be wrong into the folder of an app that
+// serves; nothing of it may change, and the next good save is taken.
+func failingBuilds(ctx context.Context, l *lab) ([]row, error) {
+	all, err := broken()
+	if err != nil {
+		return nil, err
+	}
+	top := filepath.Join(l.dir, "failing")
+	good := files{"root_agent.yaml": "name: a\nmodel: demo\ninstruction: Good.\n", "app.yaml": scripted, "script.yaml": "- text: \"{instruction}\"\n"}
+	dir := filepath.Join(top, "app")
+	if err := good.write(dir); err != nil {
+		return nil, err
+	}
+	s, err := newStand(ctx, top, &loader.WatchOptions{Settle: time.Millisecond})
+	if err != nil {
+		return nil, err
+	}
+	t := failures{stand: s, good: s.revision("app")}
+	for name, app := range all {
+		if err := t.try(ctx, name, dir, app); err != nil {
+			return nil, fmt.Errorf("%s: %w", name, errors.Join(err, s.close()))
+		}
+		if err := replace(dir, good); err != nil {
+			return nil, errors.Join(err, s.close())
+		}
+		if _, err := s.reloaded(ctx); err != nil || s.revision("app") != t.good {
+			t.stuck++
+		}
+	}
+	return []row{{
+		"M4: a build that fails changes nothing, says why, and is over with the next good save",
+		fmt.Sprintf("%d kinds of failure: %d changed what serves, %d were not told, %d kept a good save out; control, good saves that are another revision: %d of 1 taken", t.tried, t.changed, t.silent, t.stuck, s.takes(ctx, dir)),
+		t.tried >= 40 && t.changed == 0 && t.silent == 0 && t.stuck == 0,
+	}}, s.close()
+}
+
+// failures counts what came of builds that fail.
+type failures struct {
+	*stand
+	good                          string // the revision that must go on serving
+	tried, changed, silent, stuck int
+}
+
+// try puts files into the app's folder. Those that are only warned of are no
+// failure.
+func (t *failures) try(ctx context.Context, name, dir string, app files) error {
+	if err := replace(dir, app); err != nil {
+		return err
+	}
+	if loads, err := t.reloaded(ctx); loads || err != nil {
+		return err
+	}
+	t.tried++
+	st, _ := t.watch.Status("app")
+	said, err := t.says(ctx, "app", name)
+	if err != nil || !strings.HasPrefix(said, "Good.") || st.Revision != t.good || t.host.App("app").Revision != t.good {
+		t.changed++
+	}
+	if st.OK || len(st.Diagnostics) == 0 {
+		t.silent++
+	}
+	return nil
+}
+
+// reloaded looks until all is quiet, and says whether another revision serves.
+func (s *stand) reloaded(ctx context.Context) (bool, error) {
+	before := s.revision("app")
+	err := s.watch.Reload(ctx)
+	return s.revision("app") != before, err
+}
+
+// takes counts a good change as 1 when it is taken.
+func (s *stand) takes(ctx context.Context, dir string) int {
+	if err := save(filepath.Join(dir, "root_agent.yaml"), "name: a\nmodel: demo\ninstruction: Better.\n"); err != nil {
+		return 0
+	}
+	if changed, err := s.reloaded(ctx); err != nil || !changed {
+		return 0
+	}
+	return 1
+}
+
+// replace gives a folder these files and no others.
+func replace(dir string, fs files) error {
+	if err := os.RemoveAll(dir); err != nil {
+		return err
+	}
+	return fs.write(dir)
+}

@@ -1,0 +1,124 @@
+package loader
+
+import (
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+)
+
+// watching runs a watch over app x until the test ends; next waits for the news
+// of the host.
+func watching(t *testing.T, opts *WatchOptions) (s *stage, next func(want string)) {
+	s = newStage(t)
+	write("one")(s)
+	s.host.notice = make(chan string)
+	opts.Settle = time.Millisecond
+	s.watch = NewWatch(New(nil), s.host, []string{s.top}, opts)
+	ctx, stop := withDeadline(t)
+	ended := make(chan error, 1)
+	go func() { ended <- s.watch.Run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Errorf("Run = %v", err)
+		}
+	})
+	next = func(want string) {
+		t.Helper()
+		select {
+		case got := <-s.host.notice:
+			if got != want {
+				t.Errorf("the host heard %q, want %q", got, want)
+			}
+		case <-ctx.Done():
+			t.Fatalf("the host never heard %q", want)
+		}
+	}
+	next("x one")
+	return s, next
+}
+
+// TestWatcherKilled: a watcher that dies is made anew, and what was saved
+// meanwhile is seen, though nobody looks by himself.
+func TestWatcherKilled(t *testing.T) {
+	made := make(chan *fsnotify.Watcher, 100)
+	s, next := watching(t, &WatchOptions{Poll: time.Hour, Watcher: func() (*fsnotify.Watcher, error) {
+		w, err := fsnotify.NewWatcher()
+		made <- w
+		return w, err
+	}})
+	for range 20 {
+		for _, description := range []string{"two", "one"} {
+			s.must((<-made).Close())
+			write(description)(s)
+			next("x " + description)
+		}
+	}
+}
+
+// lines is a log that many goroutines write.
+type lines struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+// Write adds to the log.
+func (l *lines) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(b)
+}
+
+func (l *lines) count(what string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Count(l.text.String(), what)
+}
+
+// TestWatcherNotToBeHad: when inotify is exhausted, changes are found by
+// looking, which is told once, as is the day when it is back.
+func TestWatcherNotToBeHad(t *testing.T) {
+	log := &lines{}
+	had := make(chan bool, 1)
+	s, next := watching(t, &WatchOptions{
+		Poll: 5 * time.Millisecond, Logger: slog.New(slog.NewTextHandler(log, nil)),
+		Watcher: func() (*fsnotify.Watcher, error) {
+			select {
+			case <-had:
+				return fsnotify.NewWatcher()
+			default:
+				return nil, errors.New("too many open files")
+			}
+		},
+	})
+	for _, description := range []string{"two", "one", "three"} {
+		write(description)(s)
+		next("x " + description)
+	}
+	if n := log.count("they are found by looking"); n != 1 {
+		t.Errorf("told %d times that changes are found by looking, want once", n)
+	}
+	had <- true
+	write("four")(s)
+	next("x four")
+	write("five")(s)
+	next("x five")
+	if n := log.count("the system tells of changes of files again"); n != 1 {
+		t.Errorf("told %d times that it is over, want once", n)
+	}
+}
+
+// TestWatchPollOnly asks the system for nothing.
+func TestWatchPollOnly(t *testing.T) {
+	s, next := watching(t, &WatchOptions{Poll: 5 * time.Millisecond, PollOnly: true, Watcher: func() (*fsnotify.Watcher, error) {
+		t.Error("a watcher was made")
+		return nil, errors.New("not wanted")
+	}})
+	write("two")(s)
+	next("x two")
+}

@@ -1,0 +1,50 @@
+package loader
+
+import (
+	"context"
+	"fmt"
+
+	"agenthost/pkg/runtime"
+	"agenthost/pkg/spec"
+	"agenthost/pkg/store"
+)
+
+// A Loaded is an app with the files that it was built from.
+type Loaded struct {
+	App *runtime.App
+	// Files are by path from the app's folder. A .env is not among them: its
+	// values are secrets of this machine.
+	Files map[string][]byte
+}
+
+// Keep puts the app's revision into a store. An event may name it from then on.
+func (a *Loaded) Keep(ctx context.Context, revisions *store.Revisions) error {
+	return revisions.Put(ctx, &store.Revision{App: a.App.Name, ID: a.App.Revision, Files: a.Files}, a.App.Reload.KeepRevisions)
+}
+
+// LoadFiles is [Loader.Load] and the files that were read. Without an app there
+// is nothing.
+func (l *Loader) LoadFiles(ctx context.Context, dir string) (*Loaded, spec.Diagnostics) {
+	got := l.load(ctx, dir, nil)
+	if got.app == nil {
+		return nil, got.ds
+	}
+	return &Loaded{got.app, got.files}, got.ds
+}
+
+// LoadRevision builds the app of a revision from its files, with the present
+// environment and the .env of the app's folder. The app has the revision's id,
+// whatever that environment says by now.
+func (l *Loader) LoadRevision(ctx context.Context, rev *store.Revision, dir string) (*runtime.App, error) {
+	src := newSource(rev.App, dir, &l.opts)
+	src.kept = rev
+	if now, _ := l.open(dir); now != nil {
+		src.dotenv = now.dotenv
+		now.close()
+	}
+	got := l.build(ctx, src, nil)
+	if got.app == nil {
+		return nil, fmt.Errorf("building revision %s of app %s: %w", rev.ID, rev.App, got.ds.Err())
+	}
+	return got.app, nil
+}

@@ -1,0 +1,231 @@
+package loader
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	"agenthost/pkg/spec"
+	"agenthost/pkg/store"
+)
+
+// A Sketch is what an app says, agent by agent, for comparing. Values of the
+// environment stand in it as they are written: ${env:NAME}.
+type Sketch struct {
+	agents []string // by name, in the order of the tree; empty ones are none
+	parts  map[string]saying
+}
+
+// A saying is an agent or app.yaml: its fields as texts. A list of tools has a
+// field for each.
+type saying map[string]string
+
+// appPart is the name of the part that is app.yaml; no agent has such a name.
+const appPart = "app.yaml"
+
+// Sketch reads what a revision says, also of one that has problems.
+func (l *Loader) Sketch(ctx context.Context, rev *store.Revision) *Sketch {
+	src := newSource(rev.App, rev.App, &Options{Env: func(name string) (string, bool) { return "${env:" + name + "}", true }})
+	src.kept = rev
+	j := newJob(l, src)
+	j.sketch = &Sketch{parts: map[string]saying{}}
+	if app, _ := j.run(ctx); app != nil {
+		app.Close()
+	}
+	return j.sketch
+}
+
+// noteApp notes what app.yaml says but for its agents, which are noted where
+// they stand in the tree.
+func (s *Sketch) noteApp(n *spec.Node) {
+	if s == nil || n.Kind != spec.Mapping {
+		return
+	}
+	p := saying{}
+	for _, e := range n.Entries {
+		switch e.Key.Value {
+		case "agents", "root_agent":
+		case "models", "tools":
+			for _, named := range e.Value.Entries {
+				p[e.Key.Value+"."+named.Key.Value] = textOf(named.Value)
+			}
+		default:
+			p[e.Key.Value] = textOf(e.Value)
+		}
+	}
+	s.parts[appPart] = p
+}
+
+// reserve keeps the place of an agent before those below it.
+func (s *Sketch) reserve() int {
+	if s == nil {
+		return 0
+	}
+	s.agents = append(s.agents, "")
+	return len(s.agents) - 1
+}
+
+// noteAgent notes what an agent says of itself, at its place. One that stands in
+// several places is noted once.
+func (s *Sketch) noteAgent(at int, n *spec.Node, subs []*placed) {
+	if s == nil {
+		return
+	}
+	p := saying{}
+	for _, e := range n.Entries {
+		switch e.Key.Value {
+		case "name", "agents", "sub_agents":
+		case "tools":
+			for _, t := range e.Value.Items {
+				p["tool "+toolName(t)] = textOf(t)
+			}
+		default:
+			p[e.Key.Value] = textOf(e.Value)
+		}
+	}
+	for _, sub := range subs {
+		p["sub-agent "+sub.name] = ""
+	}
+	name := "agent " + textOf(n.Get("name"))
+	for i := 2; s.parts[name] != nil; i++ {
+		if maps.Equal(s.parts[name], p) {
+			return
+		}
+		name = fmt.Sprintf("agent %s (%d)", textOf(n.Get("name")), i)
+	}
+	s.agents[at] = name
+	s.parts[name] = p
+}
+
+// toolName is how a tool is called where an agent lists it.
+func toolName(n *spec.Node) string {
+	for _, key := range []string{"use", "name"} {
+		if at := n.Get(key); at != nil {
+			return at.Value
+		}
+	}
+	if len(n.Entries) == 0 {
+		return textOf(n)
+	}
+	if at := n.Entries[0].Value.Get("name"); at != nil {
+		return at.Value
+	}
+	return n.Entries[0].Key.Value
+}
+
+// textOf is a value as text: a scalar's own, else JSON. An agent in it is its
+// name: it is noted by itself.
+func textOf(n *spec.Node) string {
+	if n == nil {
+		return ""
+	}
+	if n.Kind == spec.Scalar {
+		return n.Value
+	}
+	text, err := json.Marshal(withoutAgents(n))
+	if err != nil {
+		return err.Error()
+	}
+	return string(text)
+}
+
+func withoutAgents(n *spec.Node) any {
+	switch {
+	case n.Kind == spec.Mapping && n.Get("name") != nil && (n.Get("instruction") != nil || n.Get("agent_class") != nil):
+		return "agent " + n.Get("name").Value
+	case n.Kind == spec.Mapping:
+		m := map[string]any{}
+		for _, e := range n.Entries {
+			m[e.Key.Value] = withoutAgents(e.Value)
+		}
+		return m
+	case n.Kind == spec.Sequence:
+		all := make([]any, len(n.Items))
+		for i, item := range n.Items {
+			all[i] = withoutAgents(item)
+		}
+		return all
+	}
+	return n.Any()
+}
+
+// A Change is one thing that two sketches say differently.
+type Change struct {
+	// Where is an agent or app.yaml; Field is empty when all of it came or went.
+	Where string `json:"where"`
+	Field string `json:"field,omitempty"`
+	// What is added, removed or changed.
+	What string `json:"what"`
+	// Before and After are the texts.
+	Before string `json:"before,omitempty"`
+	After  string `json:"after,omitempty"`
+}
+
+// The words of Change.What.
+const (
+	Added   = "added"
+	Removed = "removed"
+	Changed = "changed"
+)
+
+// Compare lists what b says otherwise than a, app.yaml first and then agents in
+// the order of b's tree. What means the same to the loader is no change.
+func Compare(a, b *Sketch) []Change {
+	names := append([]string{appPart}, b.agents...)
+	for _, name := range a.agents {
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	var all []Change
+	for _, name := range names {
+		was, is := a.parts[name], b.parts[name]
+		switch {
+		case was == nil && is != nil && name != appPart:
+			all = append(all, Change{Where: name, What: Added})
+		case was != nil && is == nil && name != appPart:
+			all = append(all, Change{Where: name, What: Removed})
+		default:
+			all = append(all, was.compare(is, name)...)
+		}
+	}
+	return all
+}
+
+func (p saying) compare(q saying, where string) []Change {
+	both := maps.Clone(p)
+	if both == nil {
+		both = saying{}
+	}
+	maps.Copy(both, q)
+	var all []Change
+	for _, field := range slices.Sorted(maps.Keys(both)) {
+		was, before := p[field]
+		is, after := q[field]
+		c := Change{Where: where, Field: field, What: Changed, Before: was, After: is}
+		switch {
+		case before && after && was == is:
+			continue
+		case !before:
+			c.What = Added
+		case !after:
+			c.What = Removed
+		}
+		all = append(all, c)
+	}
+	return all
+}
+
+// ChangedFiles lists the files that are not the same in both, sorted.
+func ChangedFiles(a, b map[string][]byte) []string {
+	both := maps.Clone(a)
+	maps.Copy(both, b)
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(both)), func(name string) bool {
+		was, before := a[name]
+		is, after := b[name]
+		return before == after && bytes.Equal(was, is)
+	})
+}

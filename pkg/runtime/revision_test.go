@@ -1,0 +1,151 @@
+package runtime_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"google.golang.org/genai"
+
+	"agenthost/internal/testenv"
+	"agenthost/pkg/model"
+	"agenthost/pkg/runtime"
+	"agenthost/pkg/session"
+)
+
+// shelf builds apps of any revision but those named gone and broken; each says
+// its revision and how many calls it has heard answers of.
+type shelf struct {
+	*testing.T
+	policy        runtime.SessionPolicy
+	keep          int
+	resumable     bool
+	built, closed atomic.Int32
+}
+
+func (s *shelf) app(_ context.Context, name, revision string) (*runtime.App, error) {
+	switch revision {
+	case "gone":
+		return nil, fmt.Errorf("revision gone: %w", session.ErrNotFound)
+	case "broken":
+		return nil, errors.New("a variable is missing")
+	}
+	s.built.Add(1)
+	return runtime.NewApp(name, runtime.NewLLM("a", nil), &runtime.AppOptions{
+		Model: answering(func(_ context.Context, req *model.Request) (*genai.Content, error) {
+			return model.ModelText("revision " + revision), nil
+		}),
+		Revision: revision, Reload: &runtime.ReloadConfig{Sessions: s.policy, KeepRevisions: s.keep}, Resumable: s.resumable,
+		Close: func() { s.closed.Add(1) },
+	})
+}
+
+func newShelf(t *testing.T, policy runtime.SessionPolicy) (*shelf, *testenv.Env) {
+	s := &shelf{T: t, policy: policy, keep: 2}
+	e := testenv.New(t, nil)
+	e.Host = runtime.NewHost(e.Store, &runtime.Options{Revive: s.app})
+	t.Cleanup(e.Host.Close)
+	return s, e
+}
+
+func (s *shelf) swap(e *testenv.Env, revision string) {
+	s.Helper()
+	app, err := s.app(s.Context(), "app", revision)
+	if err != nil {
+		s.Fatal(err)
+	}
+	e.Host.Swap(app)
+}
+
+func (s *shelf) says(e *testenv.Env, key session.Key, want string) {
+	s.Helper()
+	if got := outline(e.Host.Run(s.Context(), say(key, "hi"))); !strings.HasPrefix(got, "a: revision "+want+"\n") {
+		s.Errorf("session %s hears %q, want revision %s", key.ID, got, want)
+	}
+}
+
+// TestSessionPolicies: a change reaches every session with its next turn, or
+// only those that begin after it.
+func TestSessionPolicies(t *testing.T) {
+	for policy, want := range map[runtime.SessionPolicy]string{runtime.FollowNextTurn: "two", runtime.FollowNewSessions: "one"} {
+		t.Run(string(policy), func(t *testing.T) {
+			s, e := newShelf(t, policy)
+			old := e.Session(t, "app", "old", nil)
+			s.swap(e, "one")
+			s.says(e, old, "one")
+			s.swap(e, "two")
+			s.says(e, old, want)
+			s.says(e, e.Session(t, "app", "new", nil), "two")
+			sess, err := e.Store.Sessions.Get(t.Context(), old, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, ev := range sess.Events() {
+				if made := map[bool]string{true: "one", false: want}[i < 2]; ev.Revision() != made {
+					t.Errorf("event %d names revision %q, want %q", i, ev.Revision(), made)
+				}
+			}
+			e.Host.Remove("app")
+			if built, closed := s.built.Load(), s.closed.Load(); built != closed {
+				t.Errorf("%d apps were built and %d closed", built, closed)
+			}
+		})
+	}
+}
+
+// TestRevisionsAreBounded: only so many old revisions are held, those used last.
+func TestRevisionsAreBounded(t *testing.T) {
+	s, e := newShelf(t, runtime.FollowNewSessions)
+	var keys []session.Key
+	for i, revision := range []string{"r0", "r1", "r2", "r3"} {
+		keys = append(keys, e.Session(t, "app", fmt.Sprint("s", i), nil))
+		s.swap(e, revision)
+		s.says(e, keys[i], revision)
+	}
+	before := s.built.Load()
+	for range 2 {
+		s.says(e, keys[1], "r1")
+		s.says(e, keys[2], "r2")
+	}
+	if n := s.built.Load() - before; n != 2 {
+		t.Errorf("%d apps were built for two revisions, want 2", n)
+	}
+	s.says(e, keys[0], "r0")
+	s.says(e, keys[2], "r2")
+	if n := s.built.Load() - before; n != 3 {
+		t.Errorf("%d apps were built, want 3: the one used last is still there", n)
+	}
+}
+
+// TestRevisionLost: a session whose revision cannot be had goes on with the one
+// that serves; an invocation that waits does not.
+func TestRevisionLost(t *testing.T) {
+	for _, lost := range []struct{ revision, why string }{{"gone", "is not kept any more"}, {"broken", "cannot be built any more"}} {
+		t.Run(lost.revision, func(t *testing.T) {
+			s, e := newShelf(t, runtime.FollowNewSessions)
+			s.resumable = true
+			key := e.Session(t, "app", "s", nil)
+			sess, err := e.Store.Sessions.Get(t.Context(), key, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ev := &session.Event{ID: "1", InvocationID: "e-1", Author: session.UserAuthor}
+			ev.Content = model.UserText("hi")
+			ev.CustomMetadata = map[string]any{session.RevisionKey: lost.revision}
+			if err := e.Store.Sessions.Append(t.Context(), sess, ev); err != nil {
+				t.Fatal(err)
+			}
+			s.swap(e, "two")
+			req := say(key, "")
+			req.Message, req.InvocationID = nil, "e-1"
+			want := "error INVALID_REQUEST: the invocation cannot be resumed: revision " + lost.revision + " of app app, which began it, " + lost.why + "; begin a new one\n"
+			if got := outline(e.Host.Run(t.Context(), req)); got != want {
+				t.Errorf("resumed: %q, want %q", got, want)
+			}
+			s.says(e, key, "two")
+		})
+	}
+}

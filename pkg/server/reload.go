@@ -1,0 +1,98 @@
+package server
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+)
+
+// handleLive says that the process is there; it asks nobody.
+func (s *Server) handleLive(w http.ResponseWriter, _ *http.Request) error {
+	return writeJSON(w, healthBody{"ok"})
+}
+
+// handleReady says whether runs should be sent here. An app whose files have
+// problems is a reason to look, and none to stay away: its last good revision
+// serves.
+func (s *Server) handleReady(w http.ResponseWriter, r *http.Request) error {
+	body := readyBody{Ready: true, Reasons: []string{}}
+	hinder := func(reason string) { body.Ready, body.Reasons = false, append(body.Reasons, reason) }
+	if !s.runs.open() {
+		hinder("the host is about to stop")
+	}
+	if err := s.host.Store().Ping(r.Context()); err != nil {
+		s.opts.Logger.WarnContext(r.Context(), "the store cannot write", "error", err)
+		hinder("the session store cannot write")
+	}
+	if len(s.host.Apps()) == 0 {
+		hinder("no app serves")
+	}
+	for _, st := range s.statuses() {
+		body.Reasons = append(body.Reasons, st.reasons()...)
+	}
+	return writeStatus(w, body.Ready, http.StatusServiceUnavailable, body)
+}
+
+// reasons are what a person should look at.
+func (st *Status) reasons() []string {
+	switch {
+	case st.OK:
+		return nil
+	case st.Waiting != "":
+		return []string{fmt.Sprintf("app %s: revision %s waits to be let in, revision %s serves on", st.App, st.Waiting, st.Revision)}
+	case st.Revision != "":
+		return []string{fmt.Sprintf("app %s: its files have problems, revision %s serves on", st.App, st.Revision)}
+	default:
+		return []string{fmt.Sprintf("app %s: its files have problems, and it does not serve", st.App)}
+	}
+}
+
+// handleReload loads what was changed, and tells what came of it.
+func (s *Server) handleReload(w http.ResponseWriter, r *http.Request) error {
+	before := map[string]Status{}
+	for _, st := range s.statuses() {
+		before[st.App] = st
+	}
+	if s.opts.Reloader != nil {
+		if err := s.opts.Reloader.Reload(r.Context()); err != nil {
+			return fmt.Errorf("reloading: %w", err)
+		}
+	}
+	body := reloadBody{Changed: []Status{}, Failed: []Status{}, Removed: []string{}}
+	for _, st := range s.statuses() {
+		old := before[st.App]
+		delete(before, st.App)
+		switch {
+		case !st.OK:
+			body.Failed = append(body.Failed, st)
+		case st.Revision != old.Revision:
+			body.Changed = append(body.Changed, st)
+		}
+	}
+	body.Removed = slices.AppendSeq(body.Removed, maps.Keys(before))
+	slices.Sort(body.Removed)
+	return writeStatus(w, len(body.Failed) == 0, http.StatusConflict, body)
+}
+
+// statuses are those that the reloader knows, sorted by name.
+func (s *Server) statuses() []Status {
+	if s.opts.Reloader == nil {
+		return nil
+	}
+	return s.opts.Reloader.Statuses()
+}
+
+// writeStatus answers 200 when all is well, else with the status given.
+func writeStatus(w http.ResponseWriter, well bool, otherwise int, v any) error {
+	text, err := encodeJSON(v)
+	if err != nil {
+		return err
+	}
+	status := http.StatusOK
+	if !well {
+		status = otherwise
+	}
+	writeText(w, status, text)
+	return nil
+}

@@ -1,0 +1,98 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+
+	"agenthost/pkg/session"
+)
+
+// A plan is an import next to what is there.
+type plan struct {
+	*Import
+	state   map[string]any
+	pk      int64 // of the session that is there, or 0
+	present int   // so many events are there
+	lease   grant // on it
+	gone    []string
+	refused string
+}
+
+// done says that there is nothing to write.
+func (p *plan) done() bool { return p.refused != "" || p.pk != 0 && p.present == len(p.Events) }
+
+// outcome is what becomes of the session when the plan is carried out.
+func (p *plan) outcome() Imported {
+	out := Imported{New: p.pk == 0, Present: p.present, Refused: p.refused}
+	if !p.done() {
+		out.Events, out.Keys = len(p.Events)-p.present, len(p.state)
+	}
+	return out
+}
+
+// compare finds out how much of a session is there.
+func (p *plan) compare(ctx context.Context, r *ReadOnly) error {
+	var created int64
+	k := p.Key
+	err := r.Each(ctx, func(rows *sql.Rows) error { return rows.Scan(&p.pk, &created) },
+		"SELECT s.pk, s.create_time FROM sessions s WHERE s.app_name = ? AND s.user_id = ? AND s.id = ?", k.App, k.User, k.ID)
+	if err != nil || p.pk == 0 {
+		return err
+	}
+	var ids []string
+	err = r.Each(ctx, func(rows *sql.Rows) error {
+		var id string
+		err := rows.Scan(&id)
+		ids = append(ids, id)
+		return err
+	}, "SELECT e.id FROM events e WHERE e.session_pk = ? ORDER BY e.seq", p.pk)
+	if err != nil {
+		return err
+	}
+	p.match(ids, created)
+	return r.Each(ctx, func(rows *sql.Rows) error {
+		var key string
+		err := rows.Scan(&key)
+		if _, ok := p.state[key]; !ok {
+			p.gone = append(p.gone, key)
+		}
+		return err
+	}, "SELECT t.key FROM states t WHERE t.app_name = ? AND t.user_id = ? AND t.session_id = ?", k.App, k.User, k.ID)
+}
+
+// match compares events by their ids. A session without events is the same
+// one when it was made at the same time.
+func (p *plan) match(ids []string, created int64) {
+	n := min(len(ids), len(p.Events))
+	for i := range n {
+		if ids[i] != p.Events[i].ID {
+			p.refused = fmt.Sprintf("it is here with other events: number %d is %s, not %s", i+1, ids[i], p.Events[i].ID)
+			return
+		}
+	}
+	if n == 0 && created != p.Created.UnixMicro() {
+		p.refused = "another session of this id is here"
+		return
+	}
+	p.present = n
+}
+
+// initial are the keys that the session began with.
+func (p *plan) initial() map[string]any {
+	if p.Initial != nil {
+		return p.Initial
+	}
+	first := map[string]any{}
+	for k, v := range p.state {
+		told := slices.ContainsFunc(p.Events, func(ev *session.Event) bool {
+			_, ok := ev.Actions.StateDelta[k]
+			return ok
+		})
+		if !told && v != nil {
+			first[k] = v
+		}
+	}
+	return first
+}

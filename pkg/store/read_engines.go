@@ -1,0 +1,176 @@
+package store
+
+import (
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+
+	driver "github.com/go-sql-driver/mysql"
+	"github.com/jackc/pgx/v5/stdlib"
+	_ "modernc.org/sqlite" // the driver "sqlite"
+)
+
+// A readEngine is what one SQL engine says otherwise than the others to those
+// who only read. The first column of a query's first row is its answer.
+type readEngine struct {
+	// of is the name by which the schemes call the engine first.
+	of string
+	// file says that the database is a file.
+	file bool
+	// open gets what follows the colon of the URL.
+	open func(rest string) (*sql.DB, error)
+	// numbered says that parameters are written $1, $2 instead of ?.
+	numbered bool
+	version  string // query: the engine's name and version
+	bytes    string // query: what the database takes on the disk
+	tables   string // query: the names of all tables, a row each
+	// sound are queries that each return a row for each thing that is wrong in
+	// the database itself; a row that ends with "ok" says that nothing is.
+	sound []soundQuery
+	// tie is the order in which rows of one time were written, or else one that
+	// is always the same.
+	tie string
+	// untold says that it is only that: rows do not tell the order in which
+	// they were written.
+	untold bool
+	// plain is put before a column whose values are wanted as they are stored.
+	plain string
+}
+
+// A soundQuery asks the engine itself.
+type soundQuery struct {
+	rule, query string
+	// apart says that it would end the view, and is asked beside it.
+	apart bool
+}
+
+// readEngines lists every engine that can be read.
+func readEngines() []readEngine { return []readEngine{sqliteReader(), postgresReader(), mysqlReader()} }
+
+// readEngineOf finds the engine of a URL, and what follows the colon.
+func readEngineOf(url string) (e readEngine, rest string, err error) {
+	s, rest, err := schemeOf(url)
+	if err != nil {
+		return e, "", err
+	}
+	i := slices.IndexFunc(readEngines(), func(e readEngine) bool { return e.of == s.names[0] })
+	if i < 0 {
+		return e, "", fmt.Errorf("%s holds nothing that another program could see: name a database", s.form)
+	}
+	return readEngines()[i], rest, nil
+}
+
+func sqliteReader() readEngine {
+	return readEngine{
+		of:      "sqlite",
+		file:    true,
+		open:    readSQLite,
+		version: "SELECT 'SQLite ' || sqlite_version()",
+		bytes:   "SELECT c.page_count * s.page_size FROM pragma_page_count() c, pragma_page_size() s",
+		tables:  "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'",
+		sound: []soundQuery{
+			{rule: "integrity", query: "SELECT integrity_check FROM pragma_integrity_check"},
+			{rule: "foreign keys", query: "SELECT 'a row of ' || \"table\" || ' has no partner in ' || parent FROM pragma_foreign_key_check"},
+		},
+		tie:   "rowid",
+		plain: "+",
+	}
+}
+
+func readSQLite(rest string) (*sql.DB, error) {
+	u, err := parseSQLite(rest)
+	if err != nil {
+		return nil, err
+	}
+	switch info, err := os.Stat(u.path); {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, missingFile(u.path)
+	case err != nil:
+		return nil, err
+	case info.IsDir():
+		return nil, fmt.Errorf("%s is a folder: name the database file in it", u.path)
+	}
+	params := url.Values{"mode": {"ro"}, "_query_only": {"1"}, "_busy_timeout": {busyMillis}}
+	return sql.Open("sqlite", "file:"+(&url.URL{Path: u.path}).EscapedPath()+"?"+params.Encode())
+}
+
+// A missingFile is a database that is not there.
+type missingFile string
+
+func (f missingFile) Error() string { return "there is no file " + string(f) }
+
+func (missingFile) Unwrap() error { return fs.ErrNotExist }
+
+func postgresReader() readEngine {
+	return readEngine{
+		of:       "postgres",
+		open:     readPostgres,
+		numbered: true,
+		version:  "SELECT 'PostgreSQL ' || split_part(current_setting('server_version'), ' ', 1)",
+		bytes: `SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint FROM pg_class c
+ JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = current_schema() AND c.relkind = 'r'`,
+		tables: "SELECT t.tablename FROM pg_tables t WHERE t.schemaname = current_schema()",
+		sound: []soundQuery{
+			{rule: "indexes", query: `SELECT 'index ' || c.relname || ' is not valid' FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
+ JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = current_schema() AND NOT (i.indisvalid AND i.indisready)`},
+			{rule: "constraints", query: `SELECT 'constraint ' || c.conname || ' was never validated' FROM pg_constraint c
+ JOIN pg_namespace n ON n.oid = c.connamespace WHERE n.nspname = current_schema() AND NOT c.convalidated`},
+			{rule: "checksums of pages", query: `SELECT d.checksum_failures || ' failed, the last at ' || d.checksum_last_failure
+ FROM pg_stat_database d WHERE d.datname = current_database() AND d.checksum_failures > 0`},
+		},
+		tie: "ctid",
+	}
+}
+
+// readPostgres opens a pool without the patience of a host: one answer may be a
+// whole table.
+func readPostgres(rest string) (*sql.DB, error) {
+	u, err := parseServer(rest, "5432", postgresParams())
+	if err != nil {
+		return nil, err
+	}
+	config, err := postgresConfig(u)
+	if err != nil {
+		return nil, err
+	}
+	config.DialFunc = plainDial
+	return stdlib.OpenDB(*config), nil
+}
+
+func mysqlReader() readEngine {
+	return readEngine{
+		of:   "mysql",
+		open: readMySQL,
+		version: `SELECT CASE WHEN version() LIKE '%MariaDB%' THEN concat('MariaDB ', substring_index(version(), '-', 1))
+ ELSE concat('MySQL ', version()) END`,
+		bytes:  "SELECT cast(coalesce(sum(t.data_length + t.index_length), 0) AS signed) FROM information_schema.tables t WHERE t.table_schema = database()",
+		tables: "SELECT t.table_name FROM information_schema.tables t WHERE t.table_schema = database() AND t.table_type = 'BASE TABLE'",
+		sound: []soundQuery{
+			{rule: "integrity", query: "CHECK TABLE " + strings.Join(append(tableNames(), migrationRow{}.TableName()), ", "), apart: true},
+		},
+		tie:    "id",
+		untold: true,
+	}
+}
+
+func readMySQL(rest string) (*sql.DB, error) {
+	u, err := parseServer(rest, "3306", mysqlParams())
+	if err != nil {
+		return nil, err
+	}
+	config, err := mysqlConfig(u)
+	if err != nil {
+		return nil, err
+	}
+	config.ReadTimeout = 0
+	connector, err := driver.NewConnector(config)
+	if err != nil {
+		return nil, err
+	}
+	return sql.OpenDB(connector), nil
+}
