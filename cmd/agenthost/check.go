@@ -8,6 +8,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -16,67 +18,104 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// checkFlags are those of check.
-type checkFlags struct {
+// checkRun is one run of check, as its flags say.
+type checkRun struct {
 	load     loadFlags
 	format   string
 	portable bool
+	fix      bool
 }
 
 func newCheck(io stdio) *cobra.Command {
-	var f checkFlags
+	var c checkRun
 	cmd := &cobra.Command{
 		Use:   "check DIR...",
 		Short: "Report all problems of apps",
 		Long: `Check reports all problems of all apps at once, each with its place, and exits
-with status 1 when there are errors. DIR is an app or a folder of apps.`,
+with status 1 when there are errors. DIR is an app or a folder of apps.
+
+With --fix, problems with one certain repair are repaired in the files: misspelt
+fields, missing quotes inside { } and [ ], misspelt prefixes of the state. All
+else in the files stays as it is. What was repaired is told on standard error,
+what is left on standard output.`,
 		Args:    between(1, -1),
 		PreRunE: fromEnv,
 		RunE: func(cmd *cobra.Command, dirs []string) error {
-			if f.format != "text" && f.format != "json" {
-				return fmt.Errorf("--format %q: write text or json", f.format)
+			if !slices.Contains(checkFormats(), c.format) {
+				return fmt.Errorf("--format %q: write %s", c.format, strings.Join(checkFormats(), ", "))
 			}
-			return check(cmd.Context(), io, &f, dirs)
+			if c.fix && c.portable {
+				return errors.New("--fix and --portable exclude each other: what plain ADK lacks has no repair")
+			}
+			return c.check(cmd.Context(), io, dirs)
 		},
 	}
-	f.load.add(cmd.Flags())
-	cmd.Flags().BoolVar(&f.portable, "portable", false, "warn of what plain ADK would not understand")
-	cmd.Flags().StringVar(&f.format, "format", "text", "text or json")
+	c.load.add(cmd.Flags())
+	cmd.Flags().BoolVar(&c.portable, "portable", false, "warn of what plain ADK would not understand")
+	cmd.Flags().StringVar(&c.format, "format", "text", strings.Join(checkFormats(), ", "))
+	cmd.Flags().BoolVar(&c.fix, "fix", false, "carry out the repairs that are certain")
 	return cmd
 }
 
-func check(ctx context.Context, io stdio, f *checkFlags, dirs []string) error {
+func checkFormats() []string { return []string{"text", "json", "sarif", "github"} }
+
+func (c *checkRun) check(ctx context.Context, io stdio, dirs []string) error {
 	began := time.Now()
 	apps, err := discover(dirs)
 	if err != nil {
 		return err
 	}
-	opts, err := f.load.onto(nil, apps...)
+	opts, err := c.load.onto(nil, apps...)
 	if err != nil {
 		return err
 	}
 	l := loader.New(opts)
 	ds := spec.Diagnostics{}
 	for _, app := range apps {
-		if f.portable {
-			ds = append(ds, l.Portable(ctx, app)...)
-		} else {
-			ds = append(ds, l.Check(ctx, app)...)
+		found, err := c.look(ctx, io, l, app)
+		if err != nil {
+			return failed(err)
 		}
+		ds = append(ds, found...)
 	}
-	if f.format == "json" {
-		err = json.NewEncoder(io.out).Encode(ds)
-	} else {
-		err = ds.WriteText(io.out)
-		fmt.Fprintf(io.err, "%s in %s checked in %s\n", count(len(ds), "problem"), count(len(apps), "app"), time.Since(began).Round(time.Millisecond))
-	}
-	if err != nil {
+	if err := c.print(io, ds); err != nil {
 		return failed(err)
+	}
+	if c.format == "text" {
+		fmt.Fprintf(io.err, "%s in %s checked in %s\n", count(len(ds), "problem"), count(len(apps), "app"), time.Since(began).Round(time.Millisecond))
 	}
 	if ds.HasErrors() {
 		return &codedError{code: exitNo}
 	}
 	return nil
+}
+
+// look is the problems of an app; those that --fix repairs are told at once.
+func (c *checkRun) look(ctx context.Context, io stdio, l *loader.Loader, app string) (spec.Diagnostics, error) {
+	switch {
+	case c.portable:
+		return l.Portable(ctx, app), nil
+	case !c.fix:
+		return l.Check(ctx, app), nil
+	}
+	repaired, left, err := l.Fix(ctx, app)
+	for _, d := range repaired {
+		at := spec.Pos{File: d.Pos.File, Line: d.Fix.Line, Col: d.Fix.Col}
+		fmt.Fprintf(io.err, "%s: %s → %s [%s]\n", at, d.Fix.Old, d.Fix.New, d.Rule)
+	}
+	return left, err
+}
+
+func (c *checkRun) print(io stdio, ds spec.Diagnostics) error {
+	switch c.format {
+	case "json":
+		return json.NewEncoder(io.out).Encode(ds)
+	case "sarif":
+		return ds.WriteSARIF(io.out, version())
+	case "github":
+		return ds.WriteGitHub(io.out)
+	}
+	return ds.WriteText(io.out)
 }
 
 // discover finds the apps of folders; a folder without any is an error.

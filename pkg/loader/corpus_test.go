@@ -73,6 +73,9 @@ func TestCorpus(t *testing.T) {
 
 func runSample(t *testing.T, dir string) {
 	t.Helper()
+	if ds := check(t, dir); len(ds) > 0 {
+		t.Errorf("a published app is warned of:\n%s", printed(t, ds))
+	}
 	env := testenv.New(t, &testenv.Options{Loader: &loader.Options{Env: environment, Model: answering(t, "It works.")}})
 	app := env.Load(t, dir)
 	key := env.Session(t, app.Name, "s", nil)

@@ -3,10 +3,12 @@ package loader_test
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"agenthost/pkg/loader"
+	"agenthost/pkg/spec"
 )
 
 // FuzzLoad loads an app of any bytes: no file can end the program, and every
@@ -44,7 +46,22 @@ func FuzzLoad(f *testing.F) {
 				t.Errorf("%+v has no place or no rule", d)
 			}
 		}
+		fixTwice(t, l, dir, ds)
 	})
+}
+
+// fixTwice carries out the repairs of an app: a second time there are none.
+func fixTwice(t *testing.T, l *loader.Loader, dir string, ds spec.Diagnostics) {
+	t.Helper()
+	if !slices.ContainsFunc(ds, func(d spec.Diagnostic) bool { return d.Fix != (spec.Fix{}) }) {
+		return
+	}
+	if _, _, err := l.Fix(t.Context(), dir); err != nil {
+		t.Fatalf("Fix: %v", err)
+	}
+	if again, left, err := l.Fix(t.Context(), dir); len(again) > 0 || err != nil {
+		t.Errorf("Fix found %v once more and left %v: %v", again, left, err)
+	}
 }
 
 // BenchmarkCheck1000 checks 100 apps of 10 agents, each agent in its file.
@@ -53,7 +70,7 @@ func BenchmarkCheck1000(b *testing.B) {
 	for i := range 100 {
 		dir := filepath.Join(top, fmt.Sprintf("app%d", i))
 		var root strings.Builder
-		root.WriteString("agent_class: SequentialAgent\nname: root\nsub_agents:\n")
+		root.WriteString("agent_class: SequentialAgent\nname: root\nstate_schema: {order: string, answer: string}\nsub_agents:\n")
 		for k := range 9 {
 			fmt.Fprintf(&root, "  - config_path: agents/a%d.yaml\n", k)
 			write(b, filepath.Join(dir, fmt.Sprintf("agents/a%d.yaml", k)), fmt.Sprintf(benchAgent, k))
@@ -88,6 +105,7 @@ tools:
       name: order
       description: Finds an order.
       url: https://crm.example/orders/{args.id}
+      query: {note: "{args.note?}"}
       params: {id: string, note: "string?"}
       result: body.id
   - expr: {name: vat, params: {net: number}, value: round(args.net * 21) / 100}

@@ -109,8 +109,9 @@ type loaded struct {
 	ds    spec.Diagnostics
 	// outside are the files elsewhere that the app depends on.
 	outside []string
-	// files are those that the app was built from.
-	files map[string][]byte
+	// files are those that the app was built from, and read those of the folder
+	// as they were read, also when there is no app.
+	files, read map[string][]byte
 }
 
 // load builds the app of a folder, and then reads its tests with readTests, which
@@ -138,9 +139,9 @@ func (l *Loader) build(ctx context.Context, src *source, readTests func(*job, co
 		if app != nil {
 			app.Close()
 		}
-		return loaded{ds: j.ds, outside: src.outside}
+		return loaded{ds: j.ds, outside: src.outside, read: src.read}
 	}
-	return loaded{app, suite, j.ds, src.outside, src.files()}
+	return loaded{app, suite, j.ds, src.outside, src.files(), src.read}
 }
 
 // open opens an app's folder, or says why it cannot be read.

@@ -106,6 +106,7 @@ func check(t testing.TB, dir string) spec.Diagnostics {
 	for i := range ds {
 		ds[i].Pos.File = strings.TrimPrefix(ds[i].Pos.File, above)
 		ds[i].Message = strings.ReplaceAll(ds[i].Message, above, "")
+		ds[i].Hint = strings.ReplaceAll(ds[i].Hint, above, "")
 	}
 	return ds
 }

@@ -13,6 +13,7 @@ import (
 	"agenthost/pkg/policy"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/spec"
+	"agenthost/pkg/tool"
 )
 
 // job is one load of one app: it gathers what the files say and every problem
@@ -91,6 +92,8 @@ func (j *job) resolve(ctx context.Context) *placed {
 	j.resolveCompaction(ctx, root)
 	j.checkCode(root, nil)
 	j.checkState(root)
+	j.checkFlow(root)
+	j.checkTree(ctx, root)
 	j.checkResumable(root)
 	j.checkSecrets()
 	return root
@@ -201,6 +204,8 @@ type placed struct {
 	model    model.LLM
 
 	callbacks runtime.Callbacks
+	// use is what stateUse has found.
+	use *tool.StateUse
 }
 
 // resolveAgent checks an agent and all below it. It is nil when the agent
@@ -292,7 +297,7 @@ func (j *job) agentKind(n *spec.Node) (spec.Kind[runtime.AgentEnv, runtime.Agent
 		return kind, true
 	}
 	if strings.Contains(name, ".") {
-		j.report(needsCode(class, "agent class", name, "write the agent with one of the classes "+orNone(j.loader.agentKinds.Names())))
+		j.report(needsCode(class, "agent class", name, "write the agent with one of the classes "+strings.Join(j.loader.agentKinds.Names(), ", ")))
 	} else {
 		j.report(unknown(class, "agent class %s", name, j.loader.agentKinds.Names()))
 	}
@@ -301,18 +306,21 @@ func (j *job) agentKind(n *spec.Node) (spec.Kind[runtime.AgentEnv, runtime.Agent
 
 // unknown words a name that is none of a list; what has %s for the name.
 func unknown(at *spec.Node, what, name string, names []string) spec.Diagnostic {
-	d := at.Errorf("unknown-name", "there is no %s: there is %s", fmt.Sprintf(what, name), orNone(names))
+	d := at.Errorf("unknown-name", "there is no %s; %s", fmt.Sprintf(what, name), thereAre(names))
 	if near := spec.Suggest(name, names); near != "" {
 		d = d.WithHint("did you mean %q?", near)
 	}
 	return d
 }
 
-func orNone(names []string) string {
-	if len(names) == 0 {
-		return "none"
+func thereAre(names []string) string {
+	switch len(names) {
+	case 0:
+		return "there are none"
+	case 1:
+		return "there is only " + names[0]
 	}
-	return strings.Join(names, ", ")
+	return "there are " + strings.Join(names, ", ")
 }
 
 func (j *job) resolveRef(ctx context.Context, ref *runtime.AgentRef, t trail) *placed {

@@ -18,7 +18,7 @@ func (j *job) checkName(n *spec.Node) string {
 	case at.Value == "user":
 		j.report(at.Errorf("agent-name", "an agent cannot be named user: that is the author of what the user says"))
 	case !isIdentifier(at.Value):
-		j.report(at.Errorf("agent-name", "agent name %q is no identifier", at.Value).
+		j.report(at.Errorf("agent-name", "agent name %q is not an identifier", at.Value).
 			WithHint("use letters, digits and underscores, and begin with a letter"))
 	}
 	return at.Value

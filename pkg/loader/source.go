@@ -108,10 +108,13 @@ func openSource(dir string, opts *Options) (*source, error) {
 	return s, nil
 }
 
+// showDir is how messages call a folder.
+func showDir(dir string) string { return filepath.ToSlash(filepath.Clean(dir)) }
+
 // newSource is a source without files.
 func newSource(name, dir string, opts *Options) *source {
 	return &source{
-		name: name, dir: dir, shown: filepath.ToSlash(filepath.Clean(dir)), env: opts.Env, secrets: opts.Secrets,
+		name: name, dir: dir, shown: showDir(dir), env: opts.Env, secrets: opts.Secrets,
 		documents: map[string]*spec.Node{}, read: map[string][]byte{}, asked: map[string]string{},
 	}
 }
@@ -251,6 +254,9 @@ func (s *source) parse(file string) (*spec.Node, spec.Diagnostics) {
 		return nil, spec.Diagnostics{{Pos: spec.Pos{File: s.display(file)}, Rule: "file", Message: "cannot read the file: " + plain(err)}}
 	}
 	n, ds := spec.Parse(s.display(file), b)
+	if n != nil && !ds.HasErrors() {
+		ds = append(ds, checkKeys(n)...) // before values of the environment are in
+	}
 	s.documents[file] = n
 	return n, ds
 }

@@ -8,9 +8,9 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// stateReader is a config that uses the state and can be checked by its schema.
-type stateReader interface {
-	CheckState(n *spec.Node, s *tool.StateSchema) spec.Diagnostics
+// stateUser is the config of a tool that uses the state.
+type stateUser interface {
+	StateUse(n *spec.Node) tool.StateUse
 }
 
 // wayChecker is a config whose ways on can be checked by the state's schema,
@@ -58,17 +58,31 @@ func (j *job) checkStateOf(p *placed, s *tool.StateSchema) {
 	if c, ok := p.plan.Config.(wayChecker); ok {
 		j.report(c.CheckWays(p.plan.Node, s)...)
 	}
-	if s == nil {
-		return
-	}
-	if c, ok := p.plan.Config.(stateReader); ok {
-		j.report(c.CheckState(p.plan.Node, s)...)
-	}
+	j.report(s.CheckUse(p.stateUse())...)
 	for _, t := range p.tools {
-		if c, ok := t.config.(stateReader); ok {
-			j.report(c.CheckState(t.node, s)...)
+		j.report(s.CheckUse(t.stateUse())...)
+	}
+}
+
+// stateUse is what the tool does with the state, but for the agent that it
+// calls.
+func (t *placedTool) stateUse() tool.StateUse {
+	if t.use == nil {
+		t.use = &tool.StateUse{Opaque: t.kind == ""} // a tool of the program
+		if c, ok := t.config.(stateUser); ok {
+			*t.use = c.StateUse(t.node)
 		}
 	}
+	return *t.use
+}
+
+// stateUse is what the agent itself does with the state, its callbacks included.
+func (p *placed) stateUse() tool.StateUse {
+	if p.use == nil {
+		use := runtime.StateUse(p.plan.Node, p.plan.Config)
+		p.use = &use
+	}
+	return *p.use
 }
 
 func agentsOf(tools []*placedTool) []*placed {

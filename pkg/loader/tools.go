@@ -24,6 +24,8 @@ type placedTool struct {
 	node   *spec.Node
 	plan   spec.Plan[runtime.AgentToolEnv, tool.Set]
 	agent  *placed
+	// use is what stateUse has found.
+	use *tool.StateUse
 }
 
 // resolveTool finds and checks one tool of an agent. Nothing comes back for a
@@ -51,8 +53,9 @@ func (j *job) useTool(ctx context.Context, ref *runtime.ToolRef, t trail) []*pla
 		return nil
 	}
 	j.used[n.node] = true
-	if pt, built := j.shared[n.node]; built {
-		return []*placedTool{{set: pt.set, kind: pt.kind}}
+	if built := j.shared[n.node]; built != nil {
+		again := *built
+		return []*placedTool{&again}
 	}
 	found := j.declaredTool(ctx, n, t)
 	// A tool that calls an agent is another one at each place.
@@ -195,7 +198,7 @@ func (j *job) agentTool(ctx context.Context, kind spec.Kind[runtime.AgentToolEnv
 	if ds.HasErrors() {
 		return nil
 	}
-	pt := &placedTool{plan: plan, kind: kind.Name}
+	pt := &placedTool{plan: plan, kind: kind.Name, config: plan.Config, node: n}
 	if refs, ok := plan.Config.(interface{ AgentRefs() []*runtime.AgentRef }); ok {
 		for _, ref := range refs.AgentRefs() {
 			if pt.agent = j.resolveRef(ctx, ref, t); pt.agent != nil {

@@ -13,7 +13,6 @@ import (
 	"agenthost/pkg/session"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/template"
-	"agenthost/pkg/tool"
 )
 
 // A NodeFunc is the work of a [FunctionNode]. It gets what the node before it
@@ -73,7 +72,7 @@ func (c *functionNodeConfig) Check(n *spec.Node) spec.Diagnostics {
 // Bind finds the function, or compiles the expression.
 func (c *functionNodeConfig) Bind(f *Functions) spec.Diagnostics {
 	if c.Expr.Value != "" {
-		x, ds := compileInput(c.Expr, map[string]any{})
+		x, ds := compileIn(c.Expr, inputEnv(), template.Compile)
 		c.fn = func(ctx context.Context, m *Moment, input any) (any, error) { return x.Eval(ctx, m.inputVars(input)) }
 		return ds
 	}
@@ -81,24 +80,6 @@ func (c *functionNodeConfig) Bind(f *Functions) spec.Diagnostics {
 		return spec.Diagnostics{c.FuncCode.Errorf(0, "code", "function %s is code of another program: of this one, a FunctionNode may name %s",
 			c.FuncCode.Value, quoteNames(slices.Sorted(maps.Keys(f.Nodes)))).
 			WithHint("write the node as an expression (expr), or register the function under Functions.Nodes")}
-	}
-	return nil
-}
-
-// CheckState checks the output key, and the expression with the types of the
-// state.
-func (c *functionNodeConfig) CheckState(n *spec.Node, s *tool.StateSchema) spec.Diagnostics {
-	ds := c.Node.checkState(n, s)
-	if c.Expr.Value != "" {
-		_, found := compileInput(c.Expr, s.Samples())
-		ds = append(ds, found...)
-	}
-	return ds
-}
-
-func (c *nodeConfig) checkState(n *spec.Node, s *tool.StateSchema) spec.Diagnostics {
-	if at := n.Get("output_key"); at != nil {
-		return s.CheckKey(at, c.OutputKey)
 	}
 	return nil
 }
@@ -219,9 +200,9 @@ func (inv *Invocation) inputVars(input any) map[string]any {
 	return vars
 }
 
-// compileInput compiles an expression of a node; state has the types of its keys.
-func compileInput(e spec.Expr, state any) (*template.Expr, spec.Diagnostics) {
+// inputEnv declares the names that the expressions of a node may use.
+func inputEnv() template.Env {
 	env := conditionEnv()
-	env["input"], env["state"] = nil, state
-	return compileIn(e, env, template.Compile)
+	env["input"] = nil
+	return env
 }

@@ -109,6 +109,7 @@ func (c *llmConfig) Check(n *spec.Node) spec.Diagnostics {
 		}
 	}
 	ds = append(ds, c.checkShape(settings)...)
+	ds = append(ds, checkRanges(settings)...)
 	return append(ds, c.checkInstruction(n)...)
 }
 

@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"context"
+	"strings"
 
 	"agenthost/pkg/session"
 	"agenthost/pkg/spec"
@@ -70,8 +71,27 @@ func (c *routerConfig) Check(n *spec.Node) spec.Diagnostics {
 				WithHint("give it a when, or put it last"))
 		}
 	}
+	ds = append(ds, c.checkTwice(routes)...)
 	if len(c.Routes) == 0 {
 		ds = append(ds, routes.Errorf("route", "a RouterAgent needs routes"))
+	}
+	return ds
+}
+
+// checkTwice warns of a condition that a route above has too: that one is taken.
+func (c *routerConfig) checkTwice(routes *spec.Node) spec.Diagnostics {
+	var ds spec.Diagnostics
+	seen := map[string]spec.Pos{}
+	for i, r := range c.Routes {
+		if r.When == nil {
+			continue
+		}
+		words := strings.Join(strings.Fields(r.When.Value), " ")
+		if first, ok := seen[words]; ok {
+			ds = append(ds, routes.Items[i].Get("when").Warnf("route-twice", "this route is never taken: the one in line %d has the same condition", first.Line))
+			continue
+		}
+		seen[words] = r.When.Pos
 	}
 	return ds
 }

@@ -38,20 +38,9 @@ func (c *toolNodeConfig) Bind(*Functions) spec.Diagnostics {
 		c.args = map[string]*template.Expr{}
 	}
 	for _, key := range slices.Sorted(maps.Keys(c.Args)) {
-		x, found := compileInput(c.Args[key], map[string]any{})
+		x, found := compileIn(c.Args[key], inputEnv(), template.Compile)
 		ds = append(ds, found...)
 		c.args[key] = x
-	}
-	return ds
-}
-
-// CheckState checks the output key, and the arguments with the types of the
-// state.
-func (c *toolNodeConfig) CheckState(n *spec.Node, s *tool.StateSchema) spec.Diagnostics {
-	ds := c.Node.checkState(n, s)
-	for _, key := range slices.Sorted(maps.Keys(c.Args)) {
-		_, found := compileInput(c.Args[key], s.Samples())
-		ds = append(ds, found...)
 	}
 	return ds
 }

@@ -121,6 +121,7 @@ func DecodeCallbacks(n *spec.Node, functions map[string]Callbacks) (Callbacks, s
 		for _, item := range list.Items {
 			d.item(item, h)
 		}
+		d.checkReached(list)
 	}
 	return d.all, d.ds
 }
@@ -130,6 +131,22 @@ func DecodeCallbacks(n *spec.Node, functions map[string]Callbacks) (Callbacks, s
 func AddCallbacks(agent Agent, more Callbacks) {
 	if a, ok := agent.(interface{ callbacks() *Callbacks }); ok {
 		a.callbacks().Add(&more)
+	}
+}
+
+// checkReached warns of callbacks below a rule that always answers: they are
+// never asked. It is silent about replace, which may leave an answer as it is.
+func (d *callbackDecoder) checkReached(list *spec.Node) {
+	for i, item := range list.Items[:max(len(list.Items)-1, 0)] {
+		if d.ds.HasErrors() {
+			return
+		}
+		always := item.Get("when").IsNull() && len(item.Entries) == 1
+		if verb := item.Keys(); always && slices.Contains([]string{"respond", "deny", "emit", "fail"}, verb[0]) {
+			d.add(list.Items[i+1].Warnf("callback-order", "this callback is never asked: the one above, in line %d, always answers", item.Pos.Line).
+				WithHint("give that one a when, or put it last"))
+			return
+		}
 	}
 }
 
@@ -221,7 +238,7 @@ func (d *callbackDecoder) verb(n *spec.Node, h hookSpec) string {
 	case len(verbs) > 1:
 		d.add(verbs[1].Errorf("callback", "a rule has one verb, and %s stands here already: write two rules", verbs[0].Value))
 	case !slices.Contains(h.verbs, verbs[0].Value):
-		d.add(verbs[0].Errorf("callback", "%s has no meaning in %s_callbacks: there is %s", verbs[0].Value, h.name, allowed))
+		d.add(verbs[0].Errorf("callback", "%s has no meaning in %s_callbacks; the verbs there are %s", verbs[0].Value, h.name, allowed))
 	}
 	return verbs[0].Value
 }

@@ -61,24 +61,23 @@ func (c *llmConfig) checkInstruction(n *spec.Node) spec.Diagnostics {
 	return ds
 }
 
-// checkProviderState checks the expression with the types of the state, and
-// warns of placeholders in what it injects.
-func (c *llmConfig) checkProviderState(s *tool.StateSchema) spec.Diagnostics {
+// providerUse is the expression, and the placeholders of what it injects.
+func (c *llmConfig) providerUse() tool.StateUse {
+	var u tool.StateUse
 	p := c.InstructionProvider
 	if p.Value == "" {
-		return nil
+		return u
 	}
-	env := providerEnv()
-	env["state"] = s.Samples()
-	_, ds := compileProvider(p, env)
+	u.Exprs = []tool.StateExpr{{Expr: p, Env: providerEnv()}}
 	for _, call := range template.Calls(p.Value, "inject") {
-		refs := template.Parse(call.Text).Refs()
+		u.ReadsAny = u.ReadsAny || !call.Literal
+		refs := keysOf(template.Parse(call.Text))
 		for i := range refs {
 			refs[i].Offset = call.Offset
 		}
-		ds = append(ds, s.CheckRefs(p.Text, refs)...)
+		u.Texts = append(u.Texts, tool.StateText{Text: p.Text, Refs: refs})
 	}
-	return ds
+	return u
 }
 
 func compileProvider(e spec.Expr, env template.Env) (*template.Expr, spec.Diagnostics) {

@@ -8,34 +8,22 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// CheckWays checks the conditions with the types of the state, and warns when
-// there is no default route and none may be taken. It is silent when the routes
-// name every value of a key that the schema knows the values of. A nil schema
-// knows none.
+// CheckWays warns when there is no default route and none may be taken. It is
+// silent when the routes name every value of a key that the schema knows the
+// values of. A nil schema knows none.
 func (c *routerConfig) CheckWays(n *spec.Node, s *tool.StateSchema) spec.Diagnostics {
-	var ds spec.Diagnostics
-	if s != nil {
-		env := conditionEnv()
-		env["state"] = s.Samples()
-		for _, r := range c.Routes {
-			if r.When != nil && r.When.compiled != nil {
-				_, wrong := compileConditionIn(r.When.Expr, env)
-				ds = append(ds, wrong...)
-			}
-		}
-	}
-	if len(c.Routes) == 0 || c.Routes[len(c.Routes)-1].When == nil || append(ds, c.Check(n)...).HasErrors() {
-		return ds
+	if len(c.Routes) == 0 || c.Routes[len(c.Routes)-1].When == nil || c.Check(n).HasErrors() {
+		return nil
 	}
 	key, missing := c.uncovered(s)
 	if key != "" && len(missing) == 0 {
-		return ds
+		return nil
 	}
 	d := n.Get("routes").Warnf("route", "no default route: when no condition is true, nothing is done")
 	if key != "" {
 		d = n.Get("routes").Warnf("route", "no default route, and none for %s as state.%s: nothing is done then", strings.Join(missing, ", "), key)
 	}
-	return append(ds, d.WithHint("let the last route have no when"))
+	return spec.Diagnostics{d.WithHint("let the last route have no when")}
 }
 
 // uncovered is the key of which the routes name most of the values, and the

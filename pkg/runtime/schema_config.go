@@ -47,14 +47,15 @@ func decodeSchema(n *spec.Node, into writtenSchema) (*tool.Schema, spec.Diagnost
 	if at := CodeRef(n); at != nil {
 		return nil, spec.Diagnostics{needsFields(at)}
 	}
-	if ds := into.DecodeSpec(n); ds.HasErrors() {
+	ds := into.DecodeSpec(n)
+	if ds.HasErrors() {
 		return nil, ds
 	}
 	schema, err := tool.NewSchema(into.JSON())
 	if err != nil {
-		return nil, spec.Diagnostics{n.Errorf("value", "%s", err)}
+		return nil, append(ds, n.Errorf("value", "%s", err))
 	}
-	return schema, nil
+	return schema, ds
 }
 
 func needsFields(at *spec.Node) spec.Diagnostic {

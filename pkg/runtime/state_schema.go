@@ -3,7 +3,6 @@ package runtime
 import (
 	"agenthost/pkg/session"
 	"agenthost/pkg/spec"
-	"agenthost/pkg/template"
 	"agenthost/pkg/tool"
 )
 
@@ -16,47 +15,20 @@ func (s *StateSchemaConfig) DecodeSpec(n *spec.Node) spec.Diagnostics {
 	if at := CodeRef(n); at != nil {
 		return spec.Diagnostics{needsFields(at)}
 	}
-	if ds := written.DecodeSpec(n); ds.HasErrors() {
+	ds := written.DecodeSpec(n)
+	if ds.HasErrors() {
 		return ds
 	}
 	schema, err := tool.NewStateSchema(written.JSON())
 	if err != nil {
-		return spec.Diagnostics{n.Errorf("state-schema", "%s", err)}
+		return append(ds, n.Errorf("state-schema", "%s", err))
 	}
 	s.Schema = schema
-	return nil
+	return ds
 }
 
 // SchemaSpec describes the forms.
 func (s *StateSchemaConfig) SchemaSpec() map[string]any { return (&inputSchema{}).SchemaSpec() }
-
-// CheckState checks an agent's output key, and warns of placeholders whose keys
-// the schema does not have.
-func (c *llmConfig) CheckState(n *spec.Node, s *tool.StateSchema) spec.Diagnostics {
-	var ds spec.Diagnostics
-	if at := n.Get("output_key"); at != nil {
-		ds = s.CheckKey(at, c.OutputKey)
-		if c.OutputSchema.schema == nil && !s.TakesText(c.OutputKey) {
-			ds = append(ds, at.Errorf("state-schema", "output_key keeps a text, and by the state_schema %s is none", c.OutputKey).
-				WithHint("an agent with an output_schema keeps a value"))
-		}
-	}
-	for _, text := range c.Instructions() {
-		ds = append(ds, s.CheckRefs(text, template.Parse(text.Value).Refs())...)
-	}
-	return append(ds, c.checkProviderState(s)...)
-}
-
-// CheckState checks the condition with the types of the state.
-func (c *loopConfig) CheckState(_ *spec.Node, s *tool.StateSchema) spec.Diagnostics {
-	if c.Until.Value == "" {
-		return nil
-	}
-	env := conditionEnv()
-	env["state"] = s.Samples()
-	_, ds := compileConditionIn(c.Until, env)
-	return ds
-}
 
 // lookup reads a key of the state, or its default.
 func (r *run) lookup(key string) (any, bool) {

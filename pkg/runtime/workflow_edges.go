@@ -16,6 +16,8 @@ type workflowEdges struct {
 	names []string
 	first []*spec.Node // where each node stands first
 	edges []writtenEdge
+	// routed are the expressions that routes go by.
+	routed []spec.Expr
 	// wrong says that not all edges could be read.
 	wrong bool
 }
@@ -98,6 +100,7 @@ func (w *workflowEdges) routes(from int, n *spec.Node) spec.Diagnostics {
 		ds := e.DecodeSpec(n.Get("route"))
 		if !ds.HasErrors() {
 			by, ds = compileIn(e, conditionEnv(), template.Compile)
+			w.routed = append(w.routed, e)
 		}
 		if ds.HasErrors() {
 			return ds

@@ -56,8 +56,12 @@ func (d *decoder) structure(n *Node, v reflect.Value) {
 	}
 	fields := d.fields.of(v.Type())
 	found := make([]*Node, len(fields))
+	told := len(d.ds)
 	for _, e := range n.Entries {
 		d.entry(e, fields, found)
+	}
+	if slices.ContainsFunc(d.ds[told:], func(diag Diagnostic) bool { return diag.Rule == "unknown-field" }) {
+		d.repairFields(n, fields)
 	}
 	for i, f := range fields {
 		switch at := v.FieldByIndex(f.index); {
@@ -87,6 +91,38 @@ func (d *decoder) entry(e Entry, fields []Field, found []*Node) {
 		return
 	}
 	d.add(unknownField(e.Key, fields))
+}
+
+// repairFields gives an unknown field its repair: the one field that it must
+// have been meant for, when nothing else of the mapping is that field.
+func (d *decoder) repairFields(n *Node, fields []Field) {
+	names := make([]string, len(fields))
+	for i, f := range fields {
+		names[i] = f.Name
+	}
+	meant := map[string]int{}
+	for _, e := range n.Entries {
+		meant[fieldOf(e.Key.Value, fields)]++
+		meant[only(e.Key.Value, names)]++
+	}
+	for i, diag := range d.ds {
+		for _, e := range n.Entries {
+			near := only(e.Key.Value, names)
+			if diag.Rule == "unknown-field" && diag.Pos == e.Key.Pos && near != "" && meant[near] == 1 && e.Key.plain() {
+				d.ds[i] = diag.WithFix(e.Key.Value, near)
+			}
+		}
+	}
+}
+
+// fieldOf is the name of the field that a key stands for, or "".
+func fieldOf(key string, fields []Field) string {
+	for _, f := range fields {
+		if f.is(key) {
+			return f.Name
+		}
+	}
+	return ""
 }
 
 // maxListed bounds the names that a hint lists.

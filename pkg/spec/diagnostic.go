@@ -38,6 +38,8 @@ type Diagnostic struct {
 	Hint string
 	// Source is the line of the file that Pos points into, without line feed.
 	Source string
+	// Fix repairs the problem, where that is safe.
+	Fix Fix
 }
 
 // String is file:line:col: message [rule], with "warning: " before the message
@@ -72,7 +74,7 @@ func (d Diagnostic) withNear(name string, names []string) Diagnostic {
 }
 
 // MarshalJSON writes file, line, column, severity, rule and message, and where
-// there are any hint and source.
+// there are any hint, source and fix.
 func (d Diagnostic) MarshalJSON() ([]byte, error) {
 	return json.Marshal(struct {
 		File     string `json:"file"`
@@ -83,7 +85,8 @@ func (d Diagnostic) MarshalJSON() ([]byte, error) {
 		Message  string `json:"message"`
 		Hint     string `json:"hint,omitempty"`
 		Source   string `json:"source,omitempty"`
-	}{d.Pos.File, d.Pos.Line, d.Pos.Col, d.Severity.String(), d.Rule, d.Message, d.Hint, d.Source})
+		Fix      Fix    `json:"fix,omitzero"`
+	}{d.Pos.File, d.Pos.Line, d.Pos.Col, d.Severity.String(), d.Rule, d.Message, d.Hint, d.Source, d.Fix})
 }
 
 // Diagnostics is a list of problems. All problems are reported at once.

@@ -87,10 +87,11 @@ func (c *schemaChecker) schema(n *Node) {
 	}
 	c.checkRequired(n)
 	c.checkDefault(n)
+	c.checkRanges(n)
 }
 
 func (c *schemaChecker) unknownKeyword(key *Node) {
-	d := key.Errorf("unknown-field", "%q is no keyword of JSON Schema", key.Value)
+	d := key.Errorf("unknown-field", "%q is not a keyword of JSON Schema", key.Value)
 	if d = d.withNear(key.Value, slices.Collect(maps.Keys(c.shapes))); d.Hint == "" {
 		d.Hint = `a mapping with "type:" or "properties:" is a JSON Schema; its fields go under properties:`
 	}
@@ -138,7 +139,7 @@ func (c *schemaChecker) scalar(s shape, n *Node) {
 	case patternShape:
 		c.text(n)
 		if _, err := regexp.Compile(n.Value); err != nil && n.Tag == strTag {
-			c.add(n.Errorf("value", "this is no regular expression: %v", err))
+			c.add(n.Errorf("value", "this is not a regular expression: %v", err))
 		}
 	default:
 		c.text(n)
@@ -226,7 +227,7 @@ func (c *schemaChecker) checkRequired(n *Node) {
 	}
 	for _, item := range required.Items {
 		if properties.Get(item.Value) == nil {
-			c.add(item.Warnf("value", "%q is required but is not under properties", item.Value).
+			c.add(item.Warnf("schema-required", "%q is required but is not under properties", item.Value).
 				withNear(item.Value, properties.Keys()))
 		}
 	}
@@ -239,9 +240,27 @@ func (c *schemaChecker) checkDefault(n *Node) {
 		return
 	}
 	if kind != nil && kind.Kind == Scalar && joinTypes(kind.Value, jsonType(value)) != kind.Value {
-		c.add(value.Errorf("type", "the default is %s, but the type is %s", value.describe(), kind.Value))
+		c.add(value.Errorf("schema-default", "the default is %s, but the type is %s", value.describe(), kind.Value))
 	}
 	if enum != nil && value.Kind == Scalar && enum.Kind == Sequence && !slices.ContainsFunc(enum.Items, value.same) {
-		c.add(value.Errorf("enum", "the default %q is not one of: %s", value.shown(), listValues(enum)))
+		c.add(value.Errorf("schema-default", "the default %q is not one of: %s", value.shown(), listValues(enum)))
+	}
+}
+
+// checkRanges warns of a least value that is above the greatest one: nothing
+// goes with it.
+func (c *schemaChecker) checkRanges(n *Node) {
+	for _, pair := range [][2]string{
+		{"minimum", "maximum"}, {"minLength", "maxLength"}, {"minItems", "maxItems"}, {"minProperties", "maxProperties"},
+	} {
+		least, most := n.Get(pair[0]), n.Get(pair[1])
+		if least == nil || most == nil {
+			continue
+		}
+		low, okLow := parseFloat(least.Value)
+		high, okHigh := parseFloat(most.Value)
+		if okLow && okHigh && low > high {
+			c.add(least.Warnf("schema-range", "%s %s is more than %s %s: no value fits", pair[0], least.Value, pair[1], most.Value))
+		}
 	}
 }

@@ -135,7 +135,7 @@ func shortTypes() []string {
 
 // unknownType knows the words of other languages.
 func unknownType(n *Node, name string) Diagnostic {
-	d := n.Errorf("type", "%q is no type", name)
+	d := n.Errorf("type", "%q is not a type", name)
 	word := map[string]string{
 		"str": "string", "text": "string", "int": "integer", "int64": "integer", "float": "number",
 		"double": "number", "bool": "boolean", "dict": "object", "map": "object", "mapping": "object",
@@ -145,7 +145,11 @@ func unknownType(n *Node, name string) Diagnostic {
 		return d.WithHint("write a list of texts as [string]")
 	}
 	if word != "" {
-		return d.WithHint("did you mean %q?", word)
+		d = d.WithHint("did you mean %q?", word)
+		if n.plain() {
+			d = d.WithFix(name, word)
+		}
+		return d
 	}
 	if d = d.withNear(name, shortTypes()); d.Hint == "" {
 		d.Hint = "the types are " + strings.Join(shortTypes(), ", ")
@@ -220,7 +224,7 @@ func (r *shortReader) choices(n *Node) string {
 
 func (r *shortReader) checkDefault(enum, value *Node) {
 	if !slices.ContainsFunc(enum.Items, value.same) {
-		r.add(value.Errorf("enum", "the default %q is not one of: %s", value.shown(), listValues(enum)))
+		r.add(value.Errorf("schema-default", "the default %q is not one of: %s", value.shown(), listValues(enum)))
 	}
 }
 

@@ -22,6 +22,17 @@ func Suggest(name string, names []string) string {
 	return best
 }
 
+// only is what Suggest says, or "" when another name is as near.
+func only(name string, names []string) string {
+	best := Suggest(name, names)
+	for _, n := range names {
+		if n != best && distance(strings.ToLower(name), strings.ToLower(n)) <= distance(strings.ToLower(name), strings.ToLower(best)) {
+			return ""
+		}
+	}
+	return best
+}
+
 func nearer(a, b string, length int) bool {
 	return cmp.Or(cmp.Compare(abs(len(a)-length), abs(len(b)-length)), cmp.Compare(a, b)) < 0
 }

@@ -106,11 +106,13 @@ func explainFlow(d Diagnostic, here string) Diagnostic {
 	before := strings.TrimSuffix(d.Source, here)
 	word := before[strings.LastIndexAny(before, " ,:{[")+1:]
 	switch {
+	case strings.HasPrefix(here, "??") || strings.HasPrefix(here, "? "):
+		return inQuotes(d.WithHint("inside { } and [ ], an expression with ? needs quotes"))
 	case strings.HasPrefix(here, "?"):
-		return d.WithHint(`inside { } and [ ], text with ? needs quotes: "%s?"`, word)
+		return inQuotes(d.WithHint(`inside { } and [ ], text with ? needs quotes: "%s?"`, word))
 	case strings.HasPrefix(here, "{") && strings.HasSuffix(word, "$"):
 		reference, _, _ := strings.Cut(here, "}")
-		return d.WithHint(`inside { } and [ ], text with { } needs quotes: "%s%s}"`, word, reference)
+		return inQuotes(d.WithHint(`inside { } and [ ], text with { } needs quotes: "%s%s}"`, word, reference))
 	}
 	return d.WithHint(`close every [ and {, and put text with , [ ] { } or ": " in quotes`)
 }

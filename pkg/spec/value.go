@@ -19,6 +19,14 @@ func (t *Text) DecodeSpec(n *Node) Diagnostics {
 	return nil
 }
 
+// Text is the scalar with its place; what is no scalar is an empty text.
+func (n *Node) Text() Text {
+	if n.Kind != Scalar {
+		return Text{Pos: n.Pos, node: n}
+	}
+	return Text{Value: n.Value, Pos: n.Pos, node: n}
+}
+
 // SchemaSpec allows what DecodeSpec reads.
 func (t *Text) SchemaSpec() map[string]any {
 	return map[string]any{"type": []any{"string", "number", "boolean"}}

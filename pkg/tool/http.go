@@ -48,7 +48,7 @@ func newHTTP(_ context.Context, env Env, c *httpConfig) (Set, error) {
 	t.traits.Confirm = read.confirm(c.Tool.Confirm, d.decl.Name)
 	for name, text := range c.Headers {
 		if !validHeader.MatchString(name) {
-			read.add(text.Errorf(0, "header", "%q is no name of a header", name))
+			read.add(text.Errorf(0, "header", "%q cannot be the name of a header", name))
 		}
 	}
 	if t.body != nil && t.method == http.MethodGet {

@@ -194,7 +194,7 @@ func TestHTTPMistakes(t *testing.T) {
 		},
 		{"a slip", "url: https://a/{args..x}", "tool.yaml:2:16: {args..x}: a name is missing beside a dot [placeholder]"},
 		{"GET with a body", "url: https://a\nbody: {a: 1}", "tool.yaml:3:7: a GET request has no body [body]"},
-		{"a header's name", "url: https://a\nheaders: {\"X Y\": 1}", `tool.yaml:3:18: "X Y" is no name of a header [header]`},
+		{"a header's name", "url: https://a\nheaders: {\"X Y\": 1}", `tool.yaml:3:18: "X Y" cannot be the name of a header [header]`},
 		{"a method", "url: https://a\nmethod: HEAD", `tool.yaml:3:9: "HEAD" is not one of: GET, POST, PUT, PATCH, DELETE [enum]`},
 		{"a result", "url: https://a\nresult: reply.id", `tool.yaml:3:9: unknown name reply [expression]`},
 		{"a timeout", "url: https://a\ntimeout: soon", `tool.yaml:3:10: want a duration, got text [type]`},

@@ -175,8 +175,8 @@ var urlBase = regexp.MustCompile(`^https?://[^/?#{}\\]+`)
 func (c *compiler) url(src spec.Text) *urlText {
 	base := urlBase.FindString(src.Value)
 	rest := src.Value[len(base):]
-	_, err := url.Parse(base)
-	if base == "" || err != nil || rest != "" && !strings.ContainsRune("/?#", rune(rest[0])) {
+	parsed, err := url.Parse(base)
+	if base == "" || err != nil || parsed.Hostname() == "" || rest != "" && !strings.ContainsRune("/?#", rune(rest[0])) {
 		c.add(src.Errorf(0, "url",
 			"want http:// or https:// and a fixed host; placeholders may stand in the path and the query"))
 		return nil

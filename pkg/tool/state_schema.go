@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"agenthost/pkg/spec"
-	"agenthost/pkg/template"
 )
 
 // A StateSchema types the keys of a session's state that have no prefix, and
@@ -135,26 +134,6 @@ func (s *StateSchema) Samples() map[string]any {
 	return samples
 }
 
-// CheckKey is the problem of a key that a document writes and the schema does
-// not have; at is its place.
-func (s *StateSchema) CheckKey(at *spec.Node, key string) spec.Diagnostics {
-	if s.Has(key) {
-		return nil
-	}
-	return spec.Diagnostics{s.hinted(at.Errorf("state-schema", "the state key %s is not in the state_schema", key), key)}
-}
-
-// CheckRefs warns of placeholders whose keys the schema does not have.
-func (s *StateSchema) CheckRefs(text spec.Text, refs []template.Ref) spec.Diagnostics {
-	var ds spec.Diagnostics
-	for _, ref := range refs {
-		if !ref.Artifact && !s.Has(ref.Name) {
-			ds = append(ds, s.hinted(text.Warnf(ref.Offset, "state-schema", "the state key %s is not in the state_schema", ref.Name), ref.Name))
-		}
-	}
-	return ds
-}
-
 func (s *StateSchema) hinted(d spec.Diagnostic, key string) spec.Diagnostic {
 	if near := spec.Suggest(key, s.Keys()); near != "" {
 		return d.WithHint("did you mean %q?", near)
@@ -162,8 +141,8 @@ func (s *StateSchema) hinted(d spec.Diagnostic, key string) spec.Diagnostic {
 	return d.WithHint("the keys are %s; keys with a prefix, such as user:%s, need not be there", orNone(s.Keys()), key)
 }
 
-// TakesText says whether a key may hold any text, as far as its type tells.
-func (s *StateSchema) TakesText(key string) bool {
+// takesText says whether a key may hold any text, as far as its type tells.
+func (s *StateSchema) takesText(key string) bool {
 	if s == nil || s.keys[key] == nil {
 		return true
 	}
@@ -177,27 +156,4 @@ func orNone(names []string) string {
 		return "none"
 	}
 	return strings.Join(names, ", ")
-}
-
-// CheckState checks what the tool writes, and its expressions with the types of
-// the state.
-func (c *exprConfig) CheckState(n *spec.Node, s *StateSchema) spec.Diagnostics {
-	var ds spec.Diagnostics
-	if set := n.Get("set"); set != nil {
-		for _, e := range set.Entries {
-			ds = append(ds, s.CheckKey(e.Key, e.Key.Value)...)
-		}
-	}
-	d, err := c.Tool.declare()
-	if err != nil {
-		return ds // told already
-	}
-	env := envOf(d.params)
-	env["state"] = s.Samples()
-	read := compiler{params: d.params}
-	read.expr(c.Value, env)
-	for _, key := range slices.Sorted(maps.Keys(c.Set)) {
-		read.expr(c.Set[key], env)
-	}
-	return append(ds, read.ds...)
 }

@@ -54,7 +54,7 @@ func TestStateSchemaDefaults(t *testing.T) {
 // TestNoStateSchema: a nil schema types nothing.
 func TestNoStateSchema(t *testing.T) {
 	var s *StateSchema
-	if v, err := s.Check("any", 1); v != 1 || err != nil || !s.Has("any") || !s.TakesText("any") {
+	if v, err := s.Check("any", 1); v != 1 || err != nil || !s.Has("any") || !s.takesText("any") {
 		t.Errorf("Check(any, 1) = %v, %v", v, err)
 	}
 	if _, ok := s.Default("any"); ok || s.CheckDelta(map[string]any{"any": 1}) != nil {

@@ -1,0 +1,145 @@
+package loader
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"slices"
+
+	"agenthost/pkg/spec"
+)
+
+// maxRounds bounds how often an app is looked at again after a repair: a mistake
+// of syntax hides those behind it.
+const maxRounds = 100
+
+// Fix carries out the repairs that are safe in the files of an app, and nothing
+// else: all other bytes stay as they are. It returns the problems that were
+// repaired, and those that are left. A file is written as a whole or not at
+// all. The error tells of a file that could not be written, as when it was
+// changed since it was read; it is then as it was.
+func (l *Loader) Fix(ctx context.Context, dir string) (repaired, left spec.Diagnostics, err error) {
+	for range maxRounds {
+		got := l.load(ctx, dir, (*job).readTests)
+		if got.app != nil {
+			got.app.Close()
+		}
+		if left = got.ds; ctx.Err() != nil {
+			return repaired, left, ctx.Err()
+		}
+		done, err := repairFiles(dir, got)
+		repaired = append(repaired, done...)
+		if err != nil || len(done) == 0 {
+			return repaired, left, err
+		}
+	}
+	return repaired, left, nil
+}
+
+// repairFiles repairs each of the files that were read, and stops at one that
+// cannot be written. Files above the folder, which apps share, are left alone.
+func repairFiles(dir string, got loaded) (repaired spec.Diagnostics, err error) {
+	of := map[string]map[spec.Fix]spec.Diagnostic{}
+	for _, d := range got.ds {
+		if d.Fix == (spec.Fix{}) {
+			continue
+		}
+		if of[d.Pos.File] == nil {
+			of[d.Pos.File] = map[spec.Fix]spec.Diagnostic{}
+		}
+		of[d.Pos.File][d.Fix] = d
+	}
+	if len(of) == 0 {
+		return nil, nil
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	for _, file := range slices.Sorted(maps.Keys(got.read)) {
+		shown := path.Join(showDir(dir), file)
+		text, done := spec.Apply(got.read[file], slices.Collect(maps.Keys(of[shown])))
+		if leadsOut(file) || len(done) == 0 || !isBetter(got.read[file], text) {
+			continue
+		}
+		if err := rewrite(root, file, got.read[file], text); err != nil {
+			return repaired, fmt.Errorf("repairing %s: %w", shown, err)
+		}
+		for _, f := range done {
+			repaired = append(repaired, of[shown][f])
+		}
+	}
+	return repaired, nil
+}
+
+// isBetter says whether a repaired text can be read as far as the one before it
+// and further.
+func isBetter(before, after []byte) bool {
+	_, old := spec.Parse("", before)
+	_, now := spec.Parse("", after)
+	if !now.HasErrors() {
+		return true
+	}
+	return old.HasErrors() && isBehind(firstError(now), firstError(old))
+}
+
+func firstError(ds spec.Diagnostics) spec.Pos {
+	at := slices.IndexFunc(ds, func(d spec.Diagnostic) bool { return d.Severity == spec.Error })
+	return ds[at].Pos
+}
+
+func isBehind(p, q spec.Pos) bool {
+	return p.Line > q.Line || p.Line == q.Line && p.Col > q.Col
+}
+
+var errChanged = errors.New("the file was changed since it was read, and stays as it is: run check again")
+
+// rewrite puts a new text in the place of the one that was read, in one step. A
+// link is not followed: what it leads to may belong to somebody else.
+func rewrite(root *os.Root, file string, read, text []byte) error {
+	info, err := root.Lstat(file)
+	if err != nil {
+		return err
+	}
+	if !info.Mode().IsRegular() {
+		return errors.New("it is a link: repair the file that it leads to")
+	}
+	temp := path.Join(path.Dir(file), "."+path.Base(file)+"."+rand.Text())
+	if err := writeNew(root, temp, info.Mode().Perm(), text); err != nil {
+		return errors.Join(err, discard(root, temp))
+	}
+	now, err := root.ReadFile(file)
+	if err == nil && !bytes.Equal(now, read) {
+		err = errChanged
+	}
+	if err == nil {
+		err = root.Rename(temp, file)
+	}
+	if err != nil {
+		return errors.Join(err, discard(root, temp))
+	}
+	return nil
+}
+
+func writeNew(root *os.Root, file string, mode fs.FileMode, text []byte) error {
+	f, err := root.OpenFile(file, os.O_CREATE|os.O_EXCL|os.O_WRONLY, mode)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	return errors.Join(err, f.Chmod(mode), f.Sync(), f.Close())
+}
+
+func discard(root *os.Root, file string) error {
+	if err := root.Remove(file); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,213 @@
+package loader
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"agenthost/pkg/session"
+	"agenthost/pkg/spec"
+	"agenthost/pkg/template"
+	"agenthost/pkg/tool"
+)
+
+// stateFlow is what all agents and tools of an app do with the state, to find
+// keys that nobody writes, that are read too early, or that nobody reads.
+type stateFlow struct {
+	schema *tool.StateSchema
+	pieces []statePiece
+	// writers are the pieces that write a key, in the order of the tree.
+	writers map[string][]statePiece
+	read    map[string]bool
+	// opaque says that code may write any key; readsAny, that any key may be
+	// read.
+	opaque, readsAny bool
+	last             map[*placed]bool
+	ds               spec.Diagnostics
+}
+
+// statePiece is an agent, or a tool of an agent.
+type statePiece struct {
+	use   tool.StateUse
+	agent *placed
+	// tool is nil for the agent itself.
+	tool *placedTool
+}
+
+// checkFlow follows the keys of the state through the tree. It looks at apps
+// that have no errors: what is missing could be anybody's.
+func (j *job) checkFlow(root *placed) {
+	if root == nil || j.ds.HasErrors() {
+		return
+	}
+	f := &stateFlow{
+		schema: stateSchema(root), writers: map[string][]statePiece{}, read: map[string]bool{}, last: map[*placed]bool{},
+	}
+	f.gather(root)
+	f.markLast(root)
+	for _, p := range f.pieces {
+		f.checkReads(p)
+		f.checkWrites(p)
+	}
+	f.checkOrder(root)
+	f.checkRaces(root)
+	j.report(f.ds...)
+}
+
+func (f *stateFlow) report(d spec.Diagnostic) { f.ds = append(f.ds, d) }
+
+// gather reads an agent, its tools, and all below it.
+func (f *stateFlow) gather(p *placed) {
+	f.add(statePiece{use: p.stateUse(), agent: p})
+	for _, t := range p.tools {
+		f.add(statePiece{use: t.stateUse(), agent: p, tool: t})
+		if t.agent != nil {
+			f.gather(t.agent)
+			f.markLast(t.agent)
+		}
+	}
+	for _, sub := range p.subs {
+		f.gather(sub)
+	}
+}
+
+func (f *stateFlow) add(p statePiece) {
+	f.pieces = append(f.pieces, p)
+	f.opaque = f.opaque || p.use.Opaque
+	f.readsAny = f.readsAny || p.use.ReadsAny
+	for _, w := range p.use.Writes {
+		f.writers[w.Key.Value] = append(f.writers[w.Key.Value], p)
+	}
+	for _, t := range p.use.Texts {
+		for _, ref := range t.Refs {
+			f.read[ref.Name] = true
+		}
+	}
+	for _, e := range p.use.Exprs {
+		uses := template.UsesOf(e.Expr.Value, "state")
+		f.readsAny = f.readsAny || uses.Whole
+		for _, m := range uses.Members {
+			f.read[m.Name] = true
+		}
+	}
+}
+
+// markLast marks the agents that may have the last word below an agent: what
+// they write may be for whoever asked.
+func (f *stateFlow) markLast(p *placed) {
+	f.last[p] = true
+	subs := p.subs
+	if p.plan.Kind.Name == "SequentialAgent" {
+		for len(subs) > 1 && !mayBeSkipped(subs[len(subs)-1]) {
+			subs = subs[len(subs)-1:]
+		}
+	}
+	for _, sub := range subs {
+		f.markLast(sub)
+	}
+}
+
+func mayBeSkipped(p *placed) bool {
+	return !p.plan.Node.Get("when").IsNull() || p.plan.Kind.Name == "RouterAgent"
+}
+
+// known says that a key need not be looked for: the schema has it, or code may
+// write it.
+func (f *stateFlow) known(key string) bool {
+	typed := f.schema != nil && !strings.Contains(key, ":")
+	return typed || f.opaque || f.writers[key] != nil || strings.HasPrefix(key, "_adk")
+}
+
+// lives says that a key outlives its session, so that another may have written
+// it.
+func lives(key string) bool {
+	return strings.HasPrefix(key, session.AppPrefix) || strings.HasPrefix(key, session.UserPrefix)
+}
+
+// stateRead is one use of a key, and the way out where it may be missing.
+type stateRead struct {
+	at     spec.Text
+	offset int
+	key    string
+	needed bool
+	out    string
+}
+
+// checkReads warns of keys that nothing writes. A placeholder that may be
+// missing, or whose key outlives the session, is only held against the keys
+// that are written: it may be a slip of one.
+func (f *stateFlow) checkReads(p statePiece) {
+	for _, t := range p.use.Texts {
+		f.checkPlaceholders(t)
+		for _, ref := range t.Refs {
+			f.checkRead(stateRead{t.Text, ref.Offset, ref.Name, !ref.Optional && !lives(ref.Name), "write {" + ref.Name + "?} if it may be missing"})
+		}
+	}
+	for _, e := range p.use.Exprs {
+		for _, m := range template.UsesOf(e.Expr.Value, "state").Members {
+			f.checkPrefix(e.Expr.Text, m.Name, m.Offset)
+			f.checkRead(stateRead{e.Expr.Text, m.Offset, m.Name, !m.Optional && !strings.Contains(m.Name, ":"), ""})
+		}
+	}
+}
+
+// checkRead warns of a key that nothing writes, when it must be there or is near
+// to one that is written.
+func (f *stateFlow) checkRead(r stateRead) {
+	near := spec.Suggest(r.key, slices.Sorted(maps.Keys(f.writers)))
+	if f.known(r.key) || near == "" && !r.needed {
+		return
+	}
+	d := r.at.Warnf(r.offset, "state-unwritten", "nothing in the app writes the state key %s", r.key)
+	switch declare := "if sessions begin with it, declare it in the state_schema of the root agent"; {
+	case near != "":
+		d = d.WithHint("did you mean %q?", near)
+	case strings.Contains(r.key, ":"):
+		d.Hint = r.out
+	case r.out != "":
+		d.Hint = r.out + "; " + declare
+	default:
+		d.Hint = declare
+	}
+	f.report(d)
+}
+
+// checkWrites warns of keys that nothing reads, that no placeholder can read,
+// and that one agent writes twice.
+func (f *stateFlow) checkWrites(p statePiece) {
+	for _, w := range p.use.Writes {
+		key := w.Key.Value
+		f.checkPrefix(w.Key, key, 0)
+		switch {
+		case !isKey(key) && !f.read[key] && !f.readsAny:
+			f.report(w.Key.Warnf(0, "state-key", "no placeholder can read the state key %s: its name is not an identifier", key).
+				WithHint("use letters, digits and underscores; in an expression it is state[%q]", key))
+		case p.tool == nil && f.unread(key) && !f.last[p.agent]:
+			d := w.Key.Warnf(0, "state-unread", "nothing in the app reads the state key %s, and agent %s does not have the last word", key, p.agent.name)
+			f.report(d.WithHint("leave it out, or declare it in the state_schema of the root agent if clients read it"))
+		}
+	}
+	if p.tool != nil {
+		f.checkOverwritten(p)
+	}
+}
+
+func (f *stateFlow) unread(key string) bool {
+	typed := f.schema != nil && f.schema.Has(key)
+	return !f.read[key] && !f.readsAny && !f.opaque && !typed && !strings.Contains(key, ":")
+}
+
+// checkOverwritten warns of a tool that writes the key of its agent's answer.
+func (f *stateFlow) checkOverwritten(p statePiece) {
+	for _, w := range p.agent.stateUse().Writes {
+		if w.Verb != "output_key" {
+			continue
+		}
+		for _, by := range p.use.Writes {
+			if by.Key.Value == w.Key.Value {
+				f.report(w.Key.Warnf(0, "output-key", "a tool of agent %s writes the state key %s too, at %s: the answer takes the place of what it wrote",
+					p.agent.name, w.Key.Value, by.Key.Pos).WithHint("give the answer a key of its own"))
+			}
+		}
+	}
+}

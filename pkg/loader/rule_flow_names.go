@@ -1,0 +1,65 @@
+package loader
+
+import (
+	"regexp"
+	"strings"
+
+	"agenthost/pkg/spec"
+	"agenthost/pkg/tool"
+)
+
+// nearlyKey finds what looks like a placeholder with a prefix or a path.
+var nearlyKey = regexp.MustCompile(`\{\s*([A-Za-z_]\w*)([:.])([A-Za-z_]\w*)\??\s*\}`)
+
+// prefixes are those of the state, without their colons.
+func prefixes() []string { return []string{"app", "temp", "user"} }
+
+// checkPlaceholders warns of what looks like a placeholder and is none, so that
+// a model would read it as it stands.
+func (f *stateFlow) checkPlaceholders(t tool.StateText) {
+	src := t.Text.Value
+	for _, m := range nearlyKey.FindAllStringSubmatchIndex(src, -1) {
+		root, sign, rest := src[m[2]:m[3]], src[m[4]:m[5]], src[m[6]:m[7]]
+		switch {
+		case sign == ":":
+			f.checkPrefix(t.Text, root+":"+rest, m[2])
+		case root == "state" && !t.Paths && !isCode(src, m[0], m[1]):
+			f.report(t.Text.Warnf(m[0], "placeholder", "%s stays as it is: here a placeholder is the key alone", src[m[0]:m[1]]).
+				WithHint("write {%s}", rest).WithFix(src[m[0]:m[7]], "{"+rest))
+		}
+	}
+}
+
+// isCode says that braces belong to a template of another language, as in
+// ${state.x} and {{state.x}}.
+func isCode(src string, from, to int) bool {
+	return strings.HasSuffix(src[:from], "$") || strings.HasSuffix(src[:from], "{") || strings.HasPrefix(src[to:], "}")
+}
+
+// checkPrefix warns of a key whose prefix is nearly one of the state's.
+func (f *stateFlow) checkPrefix(at spec.Text, key string, offset int) {
+	prefix, rest, ok := strings.Cut(key, ":")
+	if !ok || !isIdentifier(prefix) || rest == "" {
+		return
+	}
+	near := spec.Suggest(prefix, prefixes())
+	own := prefix == "session" || prefix == "state"
+	if near == prefix || near == "" && !own {
+		return
+	}
+	d := at.Warnf(offset, "state-prefix", "%s: is not a prefix of the state; those are app:, user: and temp:", prefix)
+	if own {
+		f.report(d.WithHint("a key of the session has no prefix: write %s", rest).WithFix(key, rest))
+		return
+	}
+	f.report(d.WithHint("did you mean %q?", near+":"+rest).WithFix(key, near+":"+rest))
+}
+
+// isKey says whether a placeholder can name the key.
+func isKey(key string) bool {
+	prefix, rest, ok := strings.Cut(key, ":")
+	if !ok {
+		return isIdentifier(key)
+	}
+	return isIdentifier(prefix) && isIdentifier(rest)
+}

@@ -1,0 +1,73 @@
+package loader
+
+import (
+	"maps"
+	"slices"
+
+	"agenthost/pkg/runtime"
+	"agenthost/pkg/tool"
+)
+
+// checkRaces warns of agents that run side by side and are certain to write the
+// same key.
+func (f *stateFlow) checkRaces(p *placed) {
+	for _, group := range sideBySide(p) {
+		f.checkRace(group)
+	}
+	for _, sub := range slices.Concat(p.subs, agentsOf(p.tools)) {
+		f.checkRaces(sub)
+	}
+}
+
+// sideBySide are the groups of agents that an agent begins at the same time.
+func sideBySide(p *placed) [][]*placed {
+	if p.plan.Kind.Name == "ParallelAgent" {
+		return [][]*placed{p.subs}
+	}
+	begun := map[int][]*placed{}
+	for _, e := range ways(p) {
+		if e.Kind == runtime.EdgeAlways && e.To < len(p.subs) && !slices.Contains(begun[e.From], p.subs[e.To]) {
+			begun[e.From] = append(begun[e.From], p.subs[e.To])
+		}
+	}
+	var groups [][]*placed
+	for _, from := range slices.Sorted(maps.Keys(begun)) {
+		groups = append(groups, begun[from])
+	}
+	return groups
+}
+
+func (f *stateFlow) checkRace(group []*placed) {
+	taken := map[string]*placed{}
+	for _, p := range group {
+		sure := f.sureWrites(p)
+		for _, key := range slices.Sorted(maps.Keys(sure)) {
+			if by := taken[key]; by != nil {
+				f.report(sure[key].Key.Warnf(0, "state-race", "agents %s and %s run side by side, and both write the state key %s: the one that ends last wins", by.name, p.name, key).
+					WithHint("give each a key of its own"))
+			}
+			taken[key] = p
+		}
+	}
+}
+
+// sureWrites are the writes that are made whenever an agent runs.
+func (f *stateFlow) sureWrites(p *placed) map[string]tool.StateWrite {
+	sure := map[string]tool.StateWrite{}
+	use := p.stateUse()
+	if !p.plan.Node.Get("when").IsNull() || use.Guarded {
+		return sure
+	}
+	for _, w := range use.Writes {
+		if w.Sure {
+			sure[w.Key.Value] = w
+		}
+	}
+	switch p.plan.Kind.Name {
+	case "SequentialAgent", "ParallelAgent", "LoopAgent":
+		for _, sub := range p.subs {
+			maps.Copy(sure, f.sureWrites(sub))
+		}
+	}
+	return sure
+}

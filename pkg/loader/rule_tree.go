@@ -1,0 +1,175 @@
+package loader
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"agenthost/pkg/spec"
+	"agenthost/pkg/tool"
+)
+
+// treeCheck looks for agents that cannot do what they are there for. Like
+// stateFlow, it looks at trees that have no errors.
+type treeCheck struct {
+	ctx context.Context
+	// agents and tools are the names of all, those of built-in tools included.
+	agents, tools map[string]bool
+	ds            spec.Diagnostics
+}
+
+func (j *job) checkTree(ctx context.Context, root *placed) {
+	if root == nil || j.ds.HasErrors() {
+		return
+	}
+	c := &treeCheck{ctx: ctx, agents: map[string]bool{}, tools: map[string]bool{}}
+	for _, name := range j.loader.builtins.Names() {
+		c.tools[name] = true
+	}
+	c.gather(root)
+	c.visit(root, nil)
+	j.report(c.ds...)
+}
+
+func (c *treeCheck) report(d spec.Diagnostic) { c.ds = append(c.ds, d) }
+
+func (c *treeCheck) gather(p *placed) {
+	c.agents[p.name] = true
+	for _, t := range p.tools {
+		for _, name := range t.names(c.ctx) {
+			c.tools[name] = true
+		}
+	}
+	for _, sub := range slices.Concat(p.subs, agentsOf(p.tools)) {
+		c.gather(sub)
+	}
+}
+
+// visit looks at an agent and all below it; above are the agents that it stands
+// below, from the root down.
+func (c *treeCheck) visit(p *placed, above []*placed) {
+	switch p.plan.Kind.Name {
+	case "LlmAgent":
+		c.checkSteps(p, above)
+	case "LoopAgent":
+		c.checkEnd(p)
+	}
+	c.checkEmpty(p)
+	inner := append(slices.Clip(above), p)
+	for _, sub := range p.subs {
+		c.visit(sub, inner)
+	}
+	for _, sub := range agentsOf(p.tools) {
+		c.visit(sub, nil)
+	}
+}
+
+// checkEmpty warns of a workflow agent that has nothing to run.
+func (c *treeCheck) checkEmpty(p *placed) {
+	runs := []string{"SequentialAgent", "ParallelAgent", "LoopAgent"}
+	if len(p.subs) == 0 && slices.Contains(runs, p.plan.Kind.Name) {
+		c.report(p.plan.Node.Warnf("no-agents", "the %s %s has no sub_agents: it does nothing", p.plan.Kind.Name, p.name).
+			WithHint("list the agents that it runs under sub_agents"))
+	}
+}
+
+// checkSteps looks at an agent that asks a model.
+func (c *treeCheck) checkSteps(p *placed, above []*placed) {
+	c.checkTargets(p)
+	c.checkToolNames(p)
+	c.checkMentions(p)
+	if at := p.plan.Node.Get("global_instruction"); !at.IsNull() && len(above) > 0 {
+		c.report(at.Warnf("global-instruction", "agent %s is not the root: its global_instruction is told to nobody", p.name).
+			WithHint("move it to the root agent, or write it into instruction"))
+	}
+	inLoop := slices.ContainsFunc(above, func(a *placed) bool { return a.plan.Kind.Name == "LoopAgent" })
+	for _, t := range p.tools {
+		switch {
+		case t.kind == "exit_loop" && !inLoop:
+			c.report(t.at.Warnf("exit-loop", "agent %s has exit_loop, and there is no LoopAgent above it to end", p.name).
+				WithHint("put the agent into a LoopAgent, or leave the tool out"))
+		case t.kind == "transfer_to_agent" && len(c.agents) == 1:
+			c.report(t.at.Warnf("transfer", "agent %s has transfer_to_agent, and the app has no other agent", p.name).
+				WithHint("agents with sub_agents can hand over without this tool"))
+		}
+	}
+}
+
+// checkTargets looks at what the model knows of the agents that it may hand over
+// to.
+func (c *treeCheck) checkTargets(p *placed) {
+	seen := map[string]*placed{}
+	for _, sub := range p.subs {
+		at := sub.plan.Node.Get("description")
+		if at.IsNull() || strings.TrimSpace(at.Value) == "" {
+			c.report(sub.plan.Node.Warnf("no-description", "agent %s has no description: the model of agent %s cannot tell when to hand over to it", sub.name, p.name).
+				WithHint("say in its description what it is for"))
+			continue
+		}
+		words := strings.ToLower(strings.Join(strings.Fields(at.Value), " "))
+		if other := seen[words]; other != nil && other.plan.Node.Pos != sub.plan.Node.Pos {
+			c.report(at.Warnf("same-description", "agents %s and %s have the same description: the model of agent %s cannot choose between them", other.name, sub.name, p.name).
+				WithHint("say in each what the other is not for"))
+		}
+		seen[words] = sub
+	}
+}
+
+// ownNames are tools and calls that the runtime makes; a tool of that name would
+// stand in their place.
+func ownNames() []string {
+	return []string{"adk_request_confirmation", "adk_request_credential", "set_model_response", "transfer_to_agent"}
+}
+
+// checkToolNames warns of tools that hide those of the runtime.
+func (c *treeCheck) checkToolNames(p *placed) {
+	for _, t := range p.tools {
+		for _, name := range t.names(c.ctx) {
+			if slices.Contains(ownNames(), name) && t.kind != name {
+				c.report(t.at.Warnf("tool-name", "the tool %s has the name of one that the runtime itself makes", name).
+					WithHint("give it another name"))
+			}
+		}
+	}
+}
+
+// checkEnd warns of a loop that nothing can end but the limit on model calls.
+func (c *treeCheck) checkEnd(p *placed) {
+	n := p.plan.Node
+	if number := n.Get("max_iterations"); !number.IsNull() && number.Value != "0" || !n.Get("until").IsNull() || len(p.subs) == 0 {
+		return
+	}
+	if slices.ContainsFunc(p.subs, mayBeSkipped) || c.mayEnd(p) {
+		return
+	}
+	c.report(n.Warnf("endless-loop", "nothing ends the loop %s: it goes on until the limit of model calls", p.name).
+		WithHint("give it max_iterations or until, or an agent in it the tool exit_loop"))
+}
+
+// mayEnd says whether something below an agent may end the run or the loop: a
+// tool that escalates or waits for a person, or any callback.
+func (c *treeCheck) mayEnd(p *placed) bool {
+	for _, e := range p.plan.Node.Entries {
+		if strings.HasSuffix(e.Key.Value, "_callbacks") && len(e.Value.Items) > 0 {
+			return true
+		}
+	}
+	return slices.ContainsFunc(p.tools, c.toolMayEnd) || slices.ContainsFunc(p.subs, c.mayEnd)
+}
+
+func (c *treeCheck) toolMayEnd(t *placedTool) bool {
+	if t.kind == "exit_loop" || t.kind == "transfer_to_agent" {
+		return true
+	}
+	if t.set == nil {
+		return false
+	}
+	tools, err := t.set.Tools(c.ctx)
+	if err != nil {
+		return true // it is not known what it can do
+	}
+	return slices.ContainsFunc(tools, func(one tool.Tool) bool {
+		traits := tool.TraitsOf(one)
+		return traits.LongRunning || traits.Confirm != nil || traits.FailOnError
+	})
+}

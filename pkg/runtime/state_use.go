@@ -1,0 +1,154 @@
+package runtime
+
+import (
+	"slices"
+
+	"agenthost/pkg/spec"
+	"agenthost/pkg/template"
+	"agenthost/pkg/tool"
+)
+
+// StateUse is what an agent's mapping does with the state, its callbacks
+// included, its tools and sub-agents not. Config is what was decoded from it.
+func StateUse(n *spec.Node, config any) tool.StateUse {
+	var u tool.StateUse
+	if when := n.Get("when"); !when.IsNull() {
+		u.Exprs = append(u.Exprs, condition(spec.Expr{Text: when.Text()}))
+	}
+	for _, h := range hookSpecs() {
+		u.Add(h.stateUse(n.Get(h.name + "_callbacks")))
+	}
+	if c, ok := config.(interface {
+		stateUse(n *spec.Node) tool.StateUse
+	}); ok {
+		u.Add(c.stateUse(n))
+	}
+	return u
+}
+
+func condition(e spec.Expr) tool.StateExpr {
+	return tool.StateExpr{Expr: e, Env: conditionEnv(), Bool: true}
+}
+
+// keysOf are the placeholders of a text that are keys of the state.
+func keysOf(t *template.Text) []template.Ref {
+	refs := slices.Clone(t.Refs())
+	return slices.DeleteFunc(refs, func(r template.Ref) bool { return r.Artifact })
+}
+
+func (c *llmConfig) stateUse(n *spec.Node) tool.StateUse {
+	u := c.providerUse()
+	for _, text := range []spec.Text{c.Instruction, c.GlobalInstruction} {
+		u.Texts = append(u.Texts, tool.StateText{Text: text, Refs: keysOf(template.Parse(text.Value)), Begins: true})
+	}
+	if at := n.Get("output_key"); !at.IsNull() && c.OutputKey != "" {
+		u.Writes = append(u.Writes, tool.StateWrite{
+			Key: at.Text(), Verb: "output_key", Text: c.OutputSchema.schema == nil, Sure: len(c.Common.SubAgents) == 0,
+		})
+	}
+	return u
+}
+
+func (c *loopConfig) stateUse(*spec.Node) tool.StateUse {
+	if c.Until.Value == "" {
+		return tool.StateUse{}
+	}
+	return tool.StateUse{Exprs: []tool.StateExpr{condition(c.Until)}}
+}
+
+func (c *routerConfig) stateUse(*spec.Node) tool.StateUse {
+	var u tool.StateUse
+	for _, r := range c.Routes {
+		if r.When != nil {
+			u.Exprs = append(u.Exprs, condition(r.When.Expr))
+		}
+	}
+	return u
+}
+
+// Ways are the edges of the workflow; nodes are counted as AgentRefs lists them.
+func (c *workflowConfig) Ways() []Edge { return c.Edges.plain() }
+
+func (c *workflowConfig) stateUse(*spec.Node) tool.StateUse {
+	var u tool.StateUse
+	for _, e := range c.Edges.routed {
+		u.Exprs = append(u.Exprs, tool.StateExpr{Expr: e, Env: conditionEnv()})
+	}
+	return u
+}
+
+// stateUse is the key that a node writes.
+func (c *nodeConfig) stateUse(n *spec.Node) tool.StateUse {
+	at := n.Get("output_key")
+	if at.IsNull() || c.OutputKey == "" {
+		return tool.StateUse{}
+	}
+	return tool.StateUse{Writes: []tool.StateWrite{{Key: at.Text(), Verb: "output_key", Sure: true}}}
+}
+
+// A function of the program may read and write any key.
+func (c *functionNodeConfig) stateUse(n *spec.Node) tool.StateUse {
+	u := c.Node.stateUse(n)
+	u.Opaque = c.FuncCode.Value != ""
+	if c.Expr.Value != "" {
+		u.Exprs = append(u.Exprs, tool.StateExpr{Expr: c.Expr, Env: inputEnv()})
+	}
+	return u
+}
+
+func (c *toolNodeConfig) stateUse(n *spec.Node) tool.StateUse {
+	u := c.Node.stateUse(n)
+	for _, e := range c.Args {
+		u.Exprs = append(u.Exprs, tool.StateExpr{Expr: e, Env: inputEnv()})
+	}
+	return u
+}
+
+// StateUse has the condition of the confirmation.
+func (c *agentToolConfig) StateUse(*spec.Node) tool.StateUse { return tool.ConfirmUse(c.Confirm) }
+
+// StateUse has the condition of the confirmation.
+func (c *agentKindConfig) StateUse(*spec.Node) tool.StateUse { return tool.ConfirmUse(c.Confirm) }
+
+// stateUse is that of a list of callbacks. A rule is sure to be asked when none
+// above it may have answered.
+func (h hookSpec) stateUse(list *spec.Node) tool.StateUse {
+	var u tool.StateUse
+	if list == nil {
+		return u
+	}
+	sure := slices.Contains([]string{"before_agent", "after_agent", "before_model"}, h.name)
+	for _, item := range list.Items {
+		var c CallbackConfig
+		if item.Kind != spec.Mapping || spec.Decode(item, &c).HasErrors() {
+			continue
+		}
+		u.Opaque = u.Opaque || c.Name.Value != ""
+		u.Add(h.ruleUse(item, &c, sure))
+		onlySets := item.Get("set") != nil
+		u.Guarded = u.Guarded || h.name == "before_agent" && !onlySets
+		sure = sure && onlySets
+	}
+	return u
+}
+
+// ruleUse is that of one rule.
+func (h hookSpec) ruleUse(n *spec.Node, c *CallbackConfig, sure bool) tool.StateUse {
+	var u tool.StateUse
+	env := h.environment()
+	named := func(root string) bool { _, ok := env[root]; return ok }
+	if c.When.Value != "" {
+		u.Exprs = append(u.Exprs, tool.StateExpr{Expr: c.When, Env: env, Bool: true})
+	}
+	if c.Replace.Value != "" {
+		u.Exprs = append(u.Exprs, tool.StateExpr{Expr: c.Replace, Env: env})
+	}
+	for _, e := range c.Set {
+		u.Exprs = append(u.Exprs, tool.StateExpr{Expr: e, Env: env})
+	}
+	u.AddSet(n.Get("set"), tool.StateWrite{Sure: sure && c.When.Value == "", First: h.name == "before_agent"})
+	for _, verb := range []string{"respond", "deny", "confirm", "emit", "fail"} {
+		u.AddTexts(n.Get(verb), named)
+	}
+	return u
+}

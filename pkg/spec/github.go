@@ -1,0 +1,32 @@
+package spec
+
+import (
+	"fmt"
+	"io"
+	"strings"
+)
+
+// WriteGitHub writes the problems as workflow commands of GitHub Actions, which
+// shows each beside its line.
+func (ds Diagnostics) WriteGitHub(w io.Writer) error {
+	var b strings.Builder
+	for _, d := range ds {
+		fmt.Fprintf(&b, "::%s file=%s", d.Severity, commandProperty(d.Pos.File))
+		if d.Pos.Line > 0 {
+			fmt.Fprintf(&b, ",line=%d,col=%d", d.Pos.Line, d.Pos.Col)
+		}
+		fmt.Fprintf(&b, ",title=%s::%s\n", commandProperty(d.Rule), commandText(d.told()))
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// commandText escapes what would end a command.
+func commandText(s string) string {
+	return strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A").Replace(s)
+}
+
+// commandProperty escapes what would end a property, too.
+func commandProperty(s string) string {
+	return strings.NewReplacer(":", "%3A", ",", "%2C").Replace(commandText(s))
+}

@@ -1,0 +1,91 @@
+package tool
+
+import (
+	"slices"
+	"strings"
+
+	"agenthost/pkg/spec"
+	"agenthost/pkg/template"
+)
+
+// CheckUse checks a use of the state by the schema: a key that is written must
+// be one of the schema's, expressions are checked with its types, and of other
+// keys that are read, and values that no key can have, it warns. A nil schema
+// finds nothing.
+func (s *StateSchema) CheckUse(u StateUse) spec.Diagnostics {
+	if s == nil {
+		return nil
+	}
+	var ds spec.Diagnostics
+	for _, w := range u.Writes {
+		ds = append(ds, s.checkWrite(w)...)
+	}
+	for _, t := range u.Texts {
+		for _, ref := range t.Refs {
+			ds = append(ds, s.checkRead(t.Text, ref.Name, ref.Offset)...)
+		}
+	}
+	for _, e := range u.Exprs {
+		ds = append(ds, s.checkExpr(e)...)
+	}
+	return ds
+}
+
+func (s *StateSchema) checkWrite(w StateWrite) spec.Diagnostics {
+	key := w.Key.Value
+	if !s.Has(key) {
+		return spec.Diagnostics{s.hinted(w.Key.Errorf(0, "state-schema", "the state key %s is not in the state_schema", key), key)}
+	}
+	if w.Text && !s.takesText(key) {
+		return spec.Diagnostics{w.Key.Errorf(0, "state-schema", "%s keeps a text, and by the state_schema %s is none", w.Verb, key).
+			WithHint("an agent with an output_schema keeps a value")}
+	}
+	return nil
+}
+
+func (s *StateSchema) checkRead(at spec.Text, key string, offset int) spec.Diagnostics {
+	if s.Has(key) {
+		return nil
+	}
+	return spec.Diagnostics{s.hinted(at.Warnf(offset, "state-schema", "the state key %s is not in the state_schema", key), key)}
+}
+
+// checkExpr compiles the expression once more, with the types of the state.
+func (s *StateSchema) checkExpr(e StateExpr) spec.Diagnostics {
+	var ds spec.Diagnostics
+	e.Env["state"] = s.Samples()
+	compile := template.Compile
+	if e.Bool {
+		compile = template.CompileBool
+	}
+	if _, err := compile(e.Expr.Value, e.Env); err != nil {
+		return spec.Diagnostics{located(e.Expr.Text, "expression", err)}
+	}
+	uses := template.UsesOf(e.Expr.Value, "state")
+	for _, m := range uses.Members {
+		ds = append(ds, s.checkRead(e.Expr.Text, m.Name, m.Offset)...)
+	}
+	for _, c := range uses.Comparisons {
+		ds = append(ds, s.checkComparison(e.Expr, c)...)
+	}
+	return ds
+}
+
+// checkComparison warns of a value that is none of those that the schema lists
+// for the key.
+func (s *StateSchema) checkComparison(e spec.Expr, c template.Comparison) spec.Diagnostics {
+	values := s.Values(c.Member)
+	known := make([]string, len(values))
+	for i, v := range values {
+		known[i] = template.String(v)
+	}
+	value := template.String(c.Value)
+	if len(known) == 0 || slices.Contains(known, value) {
+		return nil
+	}
+	d := e.Warnf(c.Offset, "state-value", "the state key %s is never %q: its values are %s", c.Member, value, strings.Join(known, ", "))
+	if near := spec.Suggest(value, known); near != "" {
+		d = d.WithHint("did you mean %q?", near)
+	}
+	return spec.Diagnostics{d}
+}
