@@ -17,10 +17,11 @@ import (
 )
 
 // loadFlags say how apps are loaded.
-type loadFlags struct{ env, secrets string }
+type loadFlags struct{ env, secrets, policy string }
 
 func (f *loadFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.env, "env", "", "lay app.NAME.yaml over the app.yaml of every app that has one")
+	flags.StringVar(&f.policy, "policy", "", "the file with what the host grants to apps (default: loopback addresses that apps name)")
 	flags.StringVar(&f.secrets, "secrets", "", "a folder whose files are secrets, by name (default: secrets are variables of the environment)")
 }
 
@@ -35,6 +36,9 @@ func (f *loadFlags) onto(opts *loader.Options, dirs ...string) (*loader.Options,
 		opts = &loader.Options{}
 	}
 	opts.Overlay, opts.Secrets = f.env, f.secrets
+	if err := f.grant(opts); err != nil {
+		return nil, err
+	}
 	if f.secrets != "" {
 		if info, err := os.Stat(f.secrets); err != nil || !info.IsDir() {
 			return nil, failedf("--secrets %s: there is no such folder", f.secrets)

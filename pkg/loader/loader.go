@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"agenthost/pkg/model"
+	"agenthost/pkg/policy"
 	"agenthost/pkg/provider"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/spec"
@@ -45,8 +46,11 @@ type Options struct {
 	// Open reads files as an editor has them that is not done yet, by their full
 	// paths; what it does not have is read from the disk.
 	Open func(path string) ([]byte, bool)
-	// HTTP carries calls of models and tools; nil is http.DefaultClient.
+	// HTTP carries calls of models and tools, and decides which addresses may be
+	// reached; nil makes a client for each app, which Policy guards.
 	HTTP *http.Client
+	// Policy is what the host grants to apps; nil is a host without a policy.
+	Policy *policy.Policy
 	// Model, if set, takes the place of every model of every app.
 	Model model.LLM
 	// Wrap, if set, is put around every model, such as [provider.Recorder.Wrap].
@@ -77,9 +81,6 @@ func New(opts *Options) *Loader {
 	}
 	if l.opts.Env == nil {
 		l.opts.Env = os.LookupEnv
-	}
-	if l.opts.HTTP == nil {
-		l.opts.HTTP = http.DefaultClient
 	}
 	if l.opts.Wrap == nil {
 		l.opts.Wrap = func(m model.LLM) model.LLM { return m }

@@ -68,6 +68,7 @@ func (j *job) buildModel(ctx context.Context, name string, n *spec.Node) (model.
 	}
 	plan, ds := kind.Decode(n)
 	ds = append(ds, checkConfig(plan.Config, n)...)
+	ds = append(ds, j.checkReach(plan.Config)...)
 	j.report(ds...)
 	if ds.HasErrors() {
 		return nil, nil
@@ -87,7 +88,7 @@ func (j *job) buildModel(ctx context.Context, name string, n *spec.Node) (model.
 }
 
 func (j *job) providerEnv() provider.Env {
-	return provider.Env{Lookup: j.src.peek, File: j.modelFile, HTTP: j.loader.opts.HTTP, Logger: j.loader.opts.Logger}
+	return provider.Env{Lookup: j.src.peek, File: j.modelFile, HTTP: j.http, Logger: j.loader.opts.Logger}
 }
 
 // modelFile reads a file that a model's settings name, such as a script.

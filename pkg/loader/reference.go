@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"agenthost/pkg/apptest"
+	"agenthost/pkg/policy"
 	"agenthost/pkg/provider"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/spec"
@@ -33,6 +34,7 @@ func (l *Loader) Reference() string {
 	chapter(&b, "Scripts", "The scripted model's file is a list; the first entry that matches answers.",
 		spec.Reference("An entry", "One answer.", reflect.TypeFor[provider.ScriptEntry]()))
 	chapter(&b, "Tests", "A file `*.test.yaml` beside an app is a list of tests; see [testing.md](testing.md).", apptest.Reference()...)
+	chapter(&b, "Policy", "The file that `--policy` names; see [policy.md](policy.md).", policy.Reference())
 	return linked().Replace(b.String())
 }
 

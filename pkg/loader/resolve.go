@@ -4,11 +4,13 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"net/http"
 	"path"
 	"slices"
 	"strings"
 
 	"agenthost/pkg/model"
+	"agenthost/pkg/policy"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/tool"
@@ -40,15 +42,20 @@ type job struct {
 	cacheAt *spec.Node
 
 	summarizer model.LLM
+	// guard says which addresses the app may reach, and http keeps to it.
+	guard *policy.Guard
+	http  *http.Client
 	// sketch gathers what the app says; nil when nobody wants to know.
 	sketch *Sketch
 }
 
 func newJob(l *Loader, src *source) *job {
-	return &job{
+	j := &job{
 		loader: l, src: src, names: newRegistry(), included: map[string]bool{}, models: map[string]model.LLM{},
 		used: map[*spec.Node]bool{}, shared: map[*spec.Node]*placedTool{},
 	}
+	j.guardHTTP()
+	return j
 }
 
 func (j *job) report(ds ...spec.Diagnostic) { j.ds = append(j.ds, ds...) }

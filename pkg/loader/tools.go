@@ -175,12 +175,13 @@ func (j *job) buildTool(ctx context.Context, kind spec.Kind[tool.Env, tool.Set],
 	n = j.withSchema(n, "params")
 	plan, ds := kind.Decode(n)
 	ds = append(ds, checkConfig(plan.Config, n)...)
+	ds = append(ds, j.checkReach(plan.Config)...)
 	j.report(ds...)
 	if ds.HasErrors() {
 		return nil
 	}
 	set, giveBack, err := j.loader.pool.take(poolKeyOf(j.src.name, kind.Name, n), func() (tool.Set, error) {
-		return plan.Build(ctx, tool.Env{HTTP: j.loader.opts.HTTP, Logger: j.loader.opts.Logger})
+		return plan.Build(ctx, tool.Env{HTTP: j.http, Logger: j.loader.opts.Logger})
 	})
 	if err != nil {
 		j.reportBuild(n, "tool", err)

@@ -1,0 +1,120 @@
+package policy
+
+import (
+	"encoding/binary"
+	"net/netip"
+	"strconv"
+	"strings"
+)
+
+// ParseAddr reads an address in every form that some resolver takes for one:
+// besides the usual ones, numbers of one to four parts, each decimal, octal or
+// hexadecimal (127.1, 0x7f000001, 0177.0.0.1), in brackets, and with a zone.
+func ParseAddr(host string) (netip.Addr, bool) {
+	host = strings.TrimSuffix(strings.TrimSuffix(strings.TrimPrefix(host, "["), "]"), ".")
+	if addr, err := netip.ParseAddr(host); err == nil {
+		return plain(addr), true
+	}
+	parts := strings.Split(host, ".")
+	if len(parts) > 4 {
+		return netip.Addr{}, false
+	}
+	var value uint64
+	for i, part := range parts {
+		n, ok := parsePart(part)
+		bits := 8
+		if i == len(parts)-1 {
+			bits = 8 * (5 - len(parts)) // the last part takes what is left
+		}
+		if !ok || n >= 1<<bits {
+			return netip.Addr{}, false
+		}
+		value = value<<bits | n
+	}
+	var b [4]byte
+	binary.BigEndian.PutUint32(b[:], uint32(value))
+	return netip.AddrFrom4(b), true
+}
+
+// parsePart reads a number as C does: 0x is hexadecimal, 0 octal.
+func parsePart(part string) (uint64, bool) {
+	if part == "" || strings.ContainsAny(part, "_+-bBoO") {
+		return 0, false
+	}
+	base := 10
+	switch {
+	case strings.HasPrefix(part, "0x"), strings.HasPrefix(part, "0X"):
+		part, base = part[2:], 16
+	case len(part) > 1 && part[0] == '0':
+		base = 8
+	}
+	n, err := strconv.ParseUint(part, base, 32)
+	return n, err == nil
+}
+
+// plain is the address without its zone, as IPv4 where it is one.
+func plain(addr netip.Addr) netip.Addr { return addr.WithZone("").Unmap() }
+
+// Private says whether an address is not one of the public internet: those of
+// this machine and its networks, of the link, of metadata services, and those
+// that are set apart. An IPv6 address that carries one of IPv4 is judged by that.
+func Private(addr netip.Addr) bool {
+	addr = plain(addr)
+	if inner, ok := carried(addr); ok {
+		return Private(inner)
+	}
+	for _, p := range apart() {
+		if p.Contains(addr) {
+			return true
+		}
+	}
+	return !addr.IsGlobalUnicast()
+}
+
+// carried is the IPv4 address inside of an IPv6 one: NAT64, 6to4, and the old
+// compatible form.
+func carried(addr netip.Addr) (netip.Addr, bool) {
+	if !addr.Is6() {
+		return netip.Addr{}, false
+	}
+	b := addr.As16()
+	switch {
+	case netip.MustParsePrefix("64:ff9b::/96").Contains(addr):
+		return netip.AddrFrom4([4]byte(b[12:])), true
+	case netip.MustParsePrefix("2002::/16").Contains(addr):
+		return netip.AddrFrom4([4]byte(b[2:6])), true
+	case netip.MustParsePrefix("::/96").Contains(addr) && binary.BigEndian.Uint32(b[12:]) > 1:
+		return netip.AddrFrom4([4]byte(b[12:])), true
+	}
+	return netip.Addr{}, false
+}
+
+// apart are the ranges that are not of the public internet (the registries of
+// special addresses for IPv4 and IPv6).
+func apart() []netip.Prefix {
+	texts := []string{
+		"0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.0.0.0/24",
+		"192.0.2.0/24", "192.88.99.0/24", "192.168.0.0/16", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/4", "240.0.0.0/4",
+		"::/127", "64:ff9b:1::/48", "100::/64", "2001::/23", "2001:db8::/32", "3fff::/20", "5f00::/16", "fc00::/7", "fe80::/10", "fec0::/10", "ff00::/8",
+	}
+	all := make([]netip.Prefix, len(texts))
+	for i, text := range texts {
+		all[i] = netip.MustParsePrefix(text)
+	}
+	return all
+}
+
+// localName says whether a name is that of this machine.
+func localName(host string) bool { return host == "localhost" || strings.HasSuffix(host, ".localhost") }
+
+// canonical is the name of a host as names are compared.
+func canonical(host string) string { return strings.TrimSuffix(strings.ToLower(host), ".") }
+
+// cutPort takes the port off a host, if there is one.
+func cutPort(text string) (host, port string) {
+	i := strings.LastIndexByte(text, ':')
+	if i < 0 || strings.Count(text, ":") > 1 && !strings.HasPrefix(text, "[") || strings.HasSuffix(text, "]") {
+		return text, ""
+	}
+	return text[:i], text[i+1:]
+}

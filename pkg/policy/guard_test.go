@@ -1,0 +1,243 @@
+package policy
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// home is a server on a loopback address that counts who comes.
+type home struct {
+	*httptest.Server
+	port string
+	came atomic.Int64
+}
+
+func newHome(t *testing.T) *home {
+	t.Helper()
+	h := &home{}
+	h.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if to := req.URL.Query().Get("to"); to != "" {
+			http.Redirect(w, req, to, http.StatusFound)
+		}
+	}))
+	h.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateNew {
+			h.came.Add(1)
+		}
+	}
+	h.Start()
+	t.Cleanup(h.Close)
+	_, h.port, _ = net.SplitHostPort(h.Listener.Addr().String())
+	return h
+}
+
+// resolver answers for every name, with one address after the other; the last
+// one stays.
+func resolver(t *testing.T, addrs ...string) *net.Resolver {
+	t.Helper()
+	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	go func() {
+		for buf := make([]byte, 512); ; {
+			n, from, err := conn.ReadFrom(buf)
+			if err != nil {
+				return
+			}
+			reply, isA := answer(buf[:n], addrs[0])
+			if isA && len(addrs) > 1 {
+				addrs = addrs[1:]
+			}
+			_, _ = conn.WriteTo(reply, from)
+		}
+	}()
+	return &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "udp", conn.LocalAddr().String())
+	}}
+}
+
+// answer is a DNS answer to a question: the address for A, nothing for others.
+func answer(question []byte, addr string) (reply []byte, isA bool) {
+	end := 12
+	for question[end] != 0 {
+		end += int(question[end]) + 1
+	}
+	isA = binary.BigEndian.Uint16(question[end+1:]) == 1
+	reply = append(reply, question[:end+5]...)
+	binary.BigEndian.PutUint16(reply[2:], 0x8180)
+	for i := 6; i < 12; i++ {
+		reply[i] = 0
+	}
+	if isA {
+		reply[7] = 1
+		reply = append(reply, 0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 0, 0, 4)
+		reply = append(reply, net.ParseIP(addr).To4()...)
+	}
+	return reply, isA
+}
+
+func get(c *http.Client, address string) error {
+	resp, err := c.Get(address)
+	if err == nil {
+		resp.Body.Close()
+	}
+	return err
+}
+
+// hosts are ways to write a loopback address, or to come to one.
+func hosts() []string {
+	return []string{
+		"127.0.0.1", "127.0.0.2", "127.255.255.254", "127.1", "127.0.1", "2130706433", "0x7f000001", "0x7f.0.0.1", "0177.0.0.1", "017700000001",
+		"0.0.0.0", "0", "localhost", "LOCALHOST", "localhost.", "a.localhost", "[::1]", "[::]", "[::ffff:127.0.0.1]", "[::ffff:7f00:1]",
+		"[0:0:0:0:0:ffff:7f00:1]", "[::127.0.0.1]", "rebound.test", "127.0.0.1.nip.test", "metadata.google.internal",
+	}
+}
+
+// TestGuard asks for a server on a loopback address in every way, and by
+// redirects. None may come to it; the control, the same without a guard, does.
+func TestGuard(t *testing.T) {
+	h := newHome(t)
+	control := &http.Client{Transport: &http.Transport{DialContext: (&net.Dialer{Resolver: resolver(t, "127.0.0.1"), Timeout: 200 * time.Millisecond}).DialContext, DisableKeepAlives: true}}
+	reached := 0
+	for _, host := range hosts() {
+		if get(control, "http://"+host+":"+h.port) == nil {
+			reached++
+		}
+	}
+	if reached < 10 {
+		t.Fatalf("the control reached the server in %d ways, want 10 or more", reached)
+	}
+	policies := map[string]*Policy{"none": nil, "empty": {}}
+	policies["others"], _ = decode(t, "grants:\n- {apps: [other], network: [127.0.0.0/8, '::1']}\n- {network: ['127.0.0.1:1', 10.0.0.0/8]}")
+	for name, p := range policies {
+		g := p.Guard("shop")
+		g.resolve = resolver(t, "127.0.0.1")
+		c := &http.Client{Transport: g.Transport()}
+		h.came.Store(0)
+		for _, host := range hosts() {
+			err := get(c, "http://"+host+":"+h.port)
+			if err == nil {
+				t.Errorf("policy %s: %s was reached", name, host)
+			}
+		}
+		if n := h.came.Load(); n != 0 {
+			t.Errorf("policy %s: %d connections came through", name, n)
+		}
+	}
+	t.Logf("%d ways, %d of them work without a guard, 0 connections with it", len(hosts()), reached)
+}
+
+// TestGuardRedirects lets a first server be reached and looks at where it sends
+// its client; the control follows.
+func TestGuardRedirects(t *testing.T) {
+	first, second := newHome(t), newHome(t)
+	g := (*Policy)(nil).Guard("shop")
+	g.resolve = resolver(t, "127.0.0.1")
+	if err := g.Check(first.URL); err != nil {
+		t.Fatal(err)
+	}
+	c := &http.Client{Transport: g.Transport()}
+	for _, host := range hosts() {
+		to := first.URL + "/?to=" + url.QueryEscape("http://"+host+":"+second.port+"/")
+		if err := get(c, to); err == nil {
+			t.Errorf("a redirect to %s was followed", host)
+		}
+	}
+	if first.came.Load() == 0 || second.came.Load() != 0 {
+		t.Errorf("%d connections to the first server, %d to the second, want some and none", first.came.Load(), second.came.Load())
+	}
+	if err := get(http.DefaultClient, first.URL+"/?to="+url.QueryEscape(second.URL)); err != nil || second.came.Load() != 1 {
+		t.Errorf("the control: %v, %d connections, want 1", err, second.came.Load())
+	}
+}
+
+// TestGuardRebinding has a name that is public when it is asked for first, and
+// then is not.
+func TestGuardRebinding(t *testing.T) {
+	h := newHome(t)
+	g := (&Policy{}).Guard("shop")
+	g.resolve = resolver(t, "127.0.0.1")
+	address := "http://rebound.test:" + h.port
+	if err := g.Check(address); err != nil {
+		t.Errorf("Check = %v: a name is judged when it is resolved", err)
+	}
+	err := get(&http.Client{Transport: g.Transport()}, address)
+	want := fmt.Sprintf("rebound.test:%s is a private address, which the host does not let app shop reach; "+
+		"a grant in policy.yaml does: - {apps: [shop], network: [\"rebound.test:%s\"]}", h.port, h.port)
+	if refused := (*Refused)(nil); !errors.As(err, &refused) || refused.Error() != want {
+		t.Errorf("Get = %v, want %s", err, want)
+	}
+	if strings.Contains(fmt.Sprint(err), "127.0.0.1") {
+		t.Errorf("Get = %v: it tells what is behind the name", err)
+	}
+}
+
+// TestGrants lets apps reach what is granted to them, and no more.
+func TestGrants(t *testing.T) {
+	h := newHome(t)
+	for _, tt := range []struct {
+		name, policy, app, host string
+		want                    bool
+	}{
+		{"a range", "{network: [127.0.0.0/8]}", "shop", "127.0.0.1", true},
+		{"an address", "{network: [127.0.0.1]}", "shop", "127.0.0.1", true},
+		{"another address", "{network: [127.0.0.2]}", "shop", "127.0.0.1", false},
+		{"its port", "{network: ['127.0.0.1:" + h.port + "']}", "shop", "127.0.0.1", true},
+		{"another port", "{network: ['127.0.0.1:1']}", "shop", "127.0.0.1", false},
+		{"a name", "{network: [crm.internal]}", "shop", "crm.internal", true},
+		{"a name is no address", "{network: [crm.internal]}", "shop", "127.0.0.1", false},
+		{"an address by any name", "{network: [127.0.0.1]}", "shop", "crm.internal", true},
+		{"its app", "{apps: [shop], network: [127.0.0.1]}", "shop", "127.0.0.1", true},
+		{"another app", "{apps: [shop], network: [127.0.0.1]}", "desk", "127.0.0.1", false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			p, ds := decode(t, "grants:\n- "+tt.policy)
+			if len(ds) > 0 {
+				t.Fatal(ds)
+			}
+			g := p.Guard(tt.app)
+			g.resolve = resolver(t, "127.0.0.1")
+			if err := get(&http.Client{Transport: g.Transport()}, "http://"+tt.host+":"+h.port); (err == nil) != tt.want {
+				t.Errorf("Get = %v, want granted %v", err, tt.want)
+			}
+		})
+	}
+}
+
+// TestCheck looks at what documents name, before anything is asked.
+func TestCheck(t *testing.T) {
+	strict, open := (&Policy{}).Guard("shop"), (*Policy)(nil).Guard("shop")
+	for _, tt := range []struct{ address, strict, open string }{
+		{"https://example.com/x", "", ""},
+		{"https://8.8.8.8", "", ""},
+		{"http://10.0.0.5/x", "10.0.0.5", "10.0.0.5"},
+		{"http://169.254.169.254/latest", "169.254.169.254", "169.254.169.254"},
+		{"http://0xa9fea9fe/latest", "0xa9fea9fe", "0xa9fea9fe"},
+		{"http://[fd00::1]:81/", "[fd00::1]:81", "[fd00::1]:81"},
+		{"http://127.0.0.1:8000", "127.0.0.1:8000", ""},
+		{"http://localhost", "localhost", ""},
+		{"", "", ""},
+	} {
+		for guard, want := range map[*Guard]string{strict: tt.strict, open: tt.open} {
+			got := ""
+			if refused := (*Refused)(nil); errors.As(guard.Check(tt.address), &refused) {
+				got = refused.Target
+			}
+			if got != want {
+				t.Errorf("Check(%s) with a policy %v = %q, want %q", tt.address, guard == strict, got, want)
+			}
+		}
+	}
+}

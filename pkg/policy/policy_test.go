@@ -1,0 +1,96 @@
+package policy
+
+import (
+	"net/netip"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"agenthost/pkg/spec"
+)
+
+func decode(t *testing.T, text string) (*Policy, []string) {
+	t.Helper()
+	n, ds := spec.Parse("policy.yaml", []byte(text))
+	if err := ds.Err(); err != nil {
+		t.Fatal(err)
+	}
+	p, ds := Decode(n)
+	return p, ds.Strings()
+}
+
+func TestDecode(t *testing.T) {
+	for _, tt := range []struct {
+		name, text string
+		want       []string
+	}{
+		{"empty", "", []string{}},
+		{"all forms", "grants:\n- {apps: [a], network: [10.0.0.0/8, 10.1.2.3, '10.1.2.3:80', crm.internal, 'crm.internal:8443', '[fd00::1]:443', 'fd00::/8', '::1']}", []string{}},
+		{"no entries", "grants:\n- {network: ['http://10.0.0.1', '', 'a b', '10.0.0.0/99', '*.internal']}", []string{
+			`policy.yaml:2:15: "http://10.0.0.1" is no address, range or name of a host [grant]`,
+			`policy.yaml:2:34: "" is no address, range or name of a host [grant]`,
+			`policy.yaml:2:38: "a b" is no address, range or name of a host [grant]`,
+			`policy.yaml:2:45: "10.0.0.0/99" is no address, range or name of a host [grant]`,
+			`policy.yaml:2:60: "*.internal" is no address, range or name of a host [grant]`,
+		}},
+		{"unknown", "grant: []\ngrants:\n- {app: [a]}", []string{
+			`policy.yaml:1:1: unknown field "grant" [unknown-field]`,
+			`policy.yaml:3:3: missing field "network" [required]`,
+			`policy.yaml:3:4: unknown field "app" [unknown-field]`,
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			_, got := decode(t, tt.text)
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("Decode (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestPrivate has an address of each range that is not of the public internet,
+// and the neighbours that are.
+func TestPrivate(t *testing.T) {
+	for _, private := range []string{
+		"0.0.0.0", "0.1.2.3", "10.0.0.1", "10.255.255.255", "100.64.0.1", "100.127.255.255", "127.0.0.1", "127.255.0.9", "169.254.169.254",
+		"172.16.0.1", "172.31.255.255", "192.0.0.1", "192.0.2.1", "192.88.99.1", "192.168.0.1", "198.18.0.1", "198.51.100.7", "203.0.113.9",
+		"224.0.0.1", "239.255.255.255", "240.0.0.1", "255.255.255.255",
+		"::", "::1", "::ffff:127.0.0.1", "::ffff:7f00:1", "::ffff:10.0.0.1", "::127.0.0.1", "::a00:1", "64:ff9b::7f00:1", "64:ff9b::10.0.0.1",
+		"64:ff9b:1::1", "2002:7f00:1::", "2002:a00:1::1", "2001::1", "2001:db8::1", "3fff::1", "100::1", "fc00::1", "fd12:3456::1", "fe80::1",
+		"fe80::1%eth0", "febf::1", "fec0::1", "ff02::1", "fd00:ec2::254", "5f00::1",
+	} {
+		if !Private(netip.MustParseAddr(private)) {
+			t.Errorf("Private(%s) = false", private)
+		}
+	}
+	for _, public := range []string{
+		"1.1.1.1", "8.8.8.8", "9.255.255.255", "11.0.0.0", "100.63.255.255", "100.128.0.0", "126.255.255.255", "128.0.0.0", "169.253.255.255",
+		"169.255.0.0", "172.15.255.255", "172.32.0.0", "192.167.255.255", "192.169.0.0", "198.17.255.255", "198.20.0.0", "223.255.255.255",
+		"::ffff:8.8.8.8", "64:ff9b::8.8.8.8", "2002:808:808::1", "2606:4700:4700::1111", "2a00:1450::1",
+	} {
+		if Private(netip.MustParseAddr(public)) {
+			t.Errorf("Private(%s) = true", public)
+		}
+	}
+}
+
+// TestParseAddr has the forms in which some resolver takes a host for an
+// address.
+func TestParseAddr(t *testing.T) {
+	for host, want := range map[string]string{
+		"127.0.0.1": "127.0.0.1", "127.0.0.1.": "127.0.0.1", "2130706433": "127.0.0.1", "0x7f000001": "127.0.0.1", "0X7F.1": "127.0.0.1",
+		"017700000001": "127.0.0.1", "0177.0.0.1": "127.0.0.1", "127.1": "127.0.0.1", "127.0.1": "127.0.0.1", "0": "0.0.0.0", "0x0": "0.0.0.0",
+		"2852039166": "169.254.169.254", "0xa9fea9fe": "169.254.169.254", "169.254.43518": "169.254.169.254", "10.257": "10.0.1.1",
+		"[::1]": "::1", "::ffff:127.0.0.1": "127.0.0.1", "0:0:0:0:0:ffff:7f00:1": "127.0.0.1", "fe80::1%25eth0": "fe80::1", "fe80::1%eth0": "fe80::1",
+	} {
+		got, ok := ParseAddr(host)
+		if !ok || got.String() != want {
+			t.Errorf("ParseAddr(%s) = %v, %v, want %s", host, got, ok, want)
+		}
+	}
+	for _, host := range []string{"example.com", "", "1.2.3.4.5", "256.0.0.1", "0x", "1.2.3.256", "4294967296", "08.0.0.1", "127.0.0.-1", "1_2.0.0.1", "a.1"} {
+		if got, ok := ParseAddr(host); ok {
+			t.Errorf("ParseAddr(%q) = %v, want no address", host, got)
+		}
+	}
+}
