@@ -131,7 +131,7 @@ func mapping(t *testing.T, dir string) (string, bool) {
 		}
 		name := words[len(words)-1]
 		stands := map[string]string{
-			"tool": `{expr: {value: '"done"'}}`, "schema": "{answer: string}", "agent": "{instruction: Help.}",
+			"tool": `{expr: {value: '"done"'}}`, "schema": "{answer: string}", "agent": "{description: Helps., instruction: Help.}",
 		}[words[0]]
 		if stands == "" {
 			stands = `{set: {seen: "true"}}`
