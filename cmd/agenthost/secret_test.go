@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"agenthost/internal/testenv"
@@ -21,11 +22,11 @@ const canary = "c4n4ry-v4lue-{x}"
 
 // repeating is a service that says all that it was told, in its answers and in
 // its failures, and counts who knew the secret.
-func repeating(t *testing.T) (url string, knew *int) {
-	knew = new(int)
+func repeating(t *testing.T) (url string, knew *atomic.Int64) {
+	knew = new(atomic.Int64)
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") == "Bearer "+canary || r.Header.Get("X-Goog-Api-Key") == canary {
-			*knew++
+			knew.Add(1)
 		}
 		w.Header().Set("X-Said", r.Header.Get("Authorization"))
 		if r.URL.Path != "/good" {
@@ -84,8 +85,8 @@ func TestSecretsStayInside(t *testing.T) {
 	} {
 		run(t.Context(), append(args, "--secrets", secrets), stdio{strings.NewReader(""), all, all})
 	}
-	if *knew != 6 {
-		t.Errorf("the service was told the secret %d times, want 6:\n%s", *knew, all)
+	if knew.Load() != 6 {
+		t.Errorf("the service was told the secret %d times, want 6:\n%s", knew.Load(), all)
 	}
 	if strings.Count(all.String(), "you said Bearer ***") < 2 {
 		t.Errorf("the answers are not there:\n%s", all)

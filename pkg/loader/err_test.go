@@ -114,6 +114,34 @@ func doubling(levels int) string {
 	return b.String()
 }
 
+// TestDoublingSchemas has schemas that use each other twice, level by level: each
+// that is too large is told, and nothing else.
+func TestDoublingSchemas(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "app")
+	write(t, filepath.Join(dir, "root_agent.yaml"), doublingSchemas(30))
+	ds := check(t, dir)
+	if want := "app/root_agent.yaml:3:16: the schemas that are used here have more than 10000 values [limit]"; len(ds) == 0 || ds[0].String() != want {
+		t.Errorf("Check = %.300q, want %q first", ds.Strings(), want)
+	}
+	for _, d := range ds {
+		if d.Rule != "limit" {
+			t.Errorf("Check also says %s", d)
+		}
+	}
+}
+
+// doublingSchemas is an app whose answer has a schema in which each uses the next
+// one twice.
+func doublingSchemas(levels int) string {
+	var b strings.Builder
+	b.WriteString("name: a\ninstruction: x\noutput_schema: S0\nschemas:\n")
+	for i := range levels {
+		fmt.Fprintf(&b, "  S%d: {a: S%d, b: S%d}\n", i, i+1, i+1)
+	}
+	fmt.Fprintf(&b, "  S%d: {a: string}\n", levels)
+	return b.String()
+}
+
 func TestNoFolder(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "none")
 	want := "none: cannot read the app's folder: there is no such file [file]\n"

@@ -142,8 +142,8 @@ func (s *step) invoke(ctx context.Context, t tool.Tool, call *tool.Call, traits 
 	}
 	defer func() {
 		if p := recover(); p != nil {
-			s.inv.run.host.logger.Error("a tool panicked", "tool", call.Name, "agent", s.inv.node.agent.Name(),
-				"session", s.inv.run.sess.ID, "invocation", s.inv.run.id, "panic", p, "stack", string(debug.Stack()))
+			s.inv.run.log().Error("a tool panicked", "tool", call.Name, "agent", s.inv.node.agent.Name(),
+				"panic", p, "stack", string(debug.Stack()))
 			err = fmt.Errorf("tool %s broke down", call.Name)
 		}
 	}()

@@ -173,8 +173,8 @@ func (s *step) executeWithin(ctx context.Context, m *Moment, code *Code) (result
 	defer func() {
 		switch p := recover(); {
 		case p != nil:
-			s.inv.run.host.logger.Error("a code executor panicked", "agent", s.inv.node.agent.Name(),
-				"session", s.inv.run.sess.ID, "invocation", s.inv.run.id, "panic", p, "stack", string(debug.Stack()))
+			s.inv.run.log().Error("a code executor panicked", "agent", s.inv.node.agent.Name(),
+				"panic", p, "stack", string(debug.Stack()))
 			err = errors.New("the code executor broke down")
 		case outer.Err() == nil && ctx.Err() != nil && err != nil:
 			err = fmt.Errorf("%w %s", errCodeTime, c.Timeout)

@@ -112,8 +112,7 @@ func (inv *Invocation) summarise(ctx context.Context, s stretch) bool {
 		err = r.commit(ctx, ev)
 	}
 	if err != nil {
-		r.host.logger.WarnContext(ctx, "the conversation could not be summarised", "app", r.app.Name,
-			"session", r.sess.ID, "invocation", r.id, "error", err)
+		r.log().WarnContext(ctx, "the conversation could not be summarised", "error", err)
 		return false
 	}
 	return ev != nil

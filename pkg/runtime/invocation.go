@@ -3,6 +3,7 @@ package runtime
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"sync/atomic"
 
 	"google.golang.org/genai"
@@ -49,6 +50,15 @@ type run struct {
 	// commit stores an event; nil only keeps it in the session at hand, as
 	// for an agent that is called as a tool.
 	commit func(ctx context.Context, ev *session.Event) error
+}
+
+// log is the host's, with what the run is.
+func (r *run) log() *slog.Logger { return r.about(r.host.logger) }
+
+// about is a log that says of every line which run it is about, and which
+// revision of the app.
+func (r *run) about(logger *slog.Logger) *slog.Logger {
+	return logger.With("app", r.app.Name, "revision", r.app.Revision, "session", r.sess.ID, "invocation", r.id)
 }
 
 // ID is the invocation's id, on every event of it.

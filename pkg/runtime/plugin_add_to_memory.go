@@ -25,8 +25,7 @@ func newAddToMemory(_ context.Context, env PluginEnv, _ *addToMemoryConfig) (*Pl
 func (inv *Invocation) remember(ctx context.Context, logger *slog.Logger) {
 	err := (&callMemories{inv.run}).AddEvents(ctx, lastRun(inv.run.sess.Events(), inv.run.id))
 	if err != nil {
-		logger.WarnContext(ctx, "adding a run to the memory", "app", inv.run.app.Name,
-			"session", inv.run.sess.ID, "invocation", inv.run.id, "error", err)
+		inv.run.about(logger).WarnContext(ctx, "adding a run to the memory", "error", err)
 	}
 }
 

@@ -60,7 +60,7 @@ func shortened(s string) string {
 }
 
 func of(inv *Invocation) []any {
-	return []any{"app", inv.App().Name, "session", inv.Session().ID, "invocation", inv.ID(), "agent", inv.Agent().Name()}
+	return []any{"app", inv.App().Name, "revision", inv.App().Revision, "session", inv.Session().ID, "invocation", inv.ID(), "agent", inv.Agent().Name()}
 }
 
 func ofCall(call *tool.Call) []any {

@@ -29,8 +29,8 @@ func (r *run) resumed(req *RunRequest, events []*session.Event) error {
 		switch {
 		case answered != "":
 			if id != "" && id != answered {
-				r.host.logger.Warn("the message answers a call of another invocation than the request names: that one is resumed",
-					"session", r.sess.ID, "named", id, "invocation", answered)
+				r.log().Warn("the message answers a call of another invocation than the request names: that one is resumed",
+					"named", id, "answered", answered)
 			}
 			id = answered
 		case id != "":

@@ -51,7 +51,7 @@ func (inv *Invocation) modelPanicked(p any) error {
 
 func (inv *Invocation) panicked(what string, p any) {
 	r := inv.run
-	r.host.logger.Error(what, "agent", inv.node.agent.Name(), "session", r.sess.ID, "invocation", r.id,
+	r.log().Error(what, "agent", inv.node.agent.Name(),
 		"panic", p, "stack", string(debug.Stack()))
 }
 

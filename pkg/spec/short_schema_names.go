@@ -4,23 +4,35 @@ import "slices"
 
 // NameSchemas puts schemas in the place of their names: where a short schema
 // has a word that is no type, find may return the schema of that name. What it
-// returns has names of its own; a schema that holds itself is a diagnostic.
+// returns has names of its own; a schema that holds itself is a diagnostic, and
+// so is one that grows beyond 10 000 values by schemas that use others twice.
 // The tree is not changed: what differs is new.
 func NameSchemas(n *Node, find func(name string) *Node) (*Node, Diagnostics) {
-	s := schemaNames{find: find}
-	n = s.field(n)
-	return n, s.ds
+	s := schemaNames{find: find, budget: maxAliased}
+	whole := s.field(n)
+	if s.budget < 0 {
+		s.ds = append(s.ds, n.Errorf("limit", "the schemas that are used here have more than %d values", maxAliased))
+		whole = anySchema(n)
+	}
+	return whole, s.ds
 }
 
 type schemaNames struct {
 	find func(name string) *Node
+	// budget is how many values may still come from names.
+	budget int
 	// inside are the names of the schemas around the present place.
 	inside []string
 	ds     Diagnostics
 }
 
 func (s *schemaNames) field(n *Node) *Node {
+	if len(s.inside) > 0 {
+		s.budget--
+	}
 	switch {
+	case s.budget < 0:
+		return n
 	case n.Kind == Scalar:
 		return s.name(n)
 	case n.Kind == Sequence:
@@ -41,6 +53,9 @@ func (s *schemaNames) field(n *Node) *Node {
 	return &with
 }
 
+// anySchema takes the place of a schema that cannot be had.
+func anySchema(n *Node) *Node { return &Node{Pos: n.Pos, Tag: strTag, Value: "any", src: n.src} }
+
 func (s *schemaNames) name(n *Node) *Node {
 	if n.Tag != strTag || slices.Contains(shortTypes(), n.Value) {
 		return n
@@ -52,7 +67,7 @@ func (s *schemaNames) name(n *Node) *Node {
 	case slices.Contains(s.inside, n.Value):
 		s.ds = append(s.ds, n.Errorf("cycle", "the schema %s holds itself", n.Value).
 			WithHint("a JSON Schema may: with $defs and $ref"))
-		return &Node{Pos: n.Pos, Tag: strTag, Value: "any", src: n.src}
+		return anySchema(n)
 	}
 	s.inside = append(s.inside, n.Value)
 	whole := s.field(found)
