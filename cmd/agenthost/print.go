@@ -27,7 +27,8 @@ type printer struct {
 
 func (p *printer) event(ev *session.Event) {
 	p.complain()
-	if ev.ErrorCode != "" {
+	// A refusal that the event itself says is not told twice.
+	if ev.ErrorCode != "" && (ev.ErrorMessage == "" || ev.ErrorMessage != ev.Text()) {
 		p.end()
 		p.problem = cmp.Or(ev.ErrorMessage, ev.ErrorCode)
 	}
