@@ -131,7 +131,7 @@ type geminiCall struct {
 }
 
 func newGeminiCall(name string, client *genai.Client, req *model.Request) *geminiCall {
-	c := &geminiCall{client: client, model: req.Model, contents: endWithUser(req.Contents), config: ownConfig(req.Config)}
+	c := &geminiCall{client: client, model: req.Model, contents: endWithUser(answered(req.Contents)), config: ownConfig(req.Config)}
 	if c.model == "" {
 		c.model = name
 	}
