@@ -100,6 +100,9 @@ func oneLine(v map[string]any) string {
 
 // wholeLine leaves nothing out: a person who approves sees all of it.
 func wholeLine(v map[string]any) string {
+	if v == nil {
+		return "{}"
+	}
 	b, err := json.Marshal(v)
 	if err != nil {
 		return fmt.Sprint(v)
