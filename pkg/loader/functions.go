@@ -12,7 +12,7 @@ import (
 func (j *job) function(name string) (part, bool) {
 	f, ok := j.names.functions[name]
 	if ok {
-		j.used[f.node] = true
+		j.use(f)
 	}
 	return f, ok
 }

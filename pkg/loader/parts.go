@@ -108,9 +108,9 @@ func (j *job) includeAll(files []spec.Text, from string) {
 }
 
 func (j *job) include(file string) {
-	n, ds := j.src.document(file)
+	n, ds := j.src.parse(file)
 	j.report(ds...)
-	if n == nil {
+	if n == nil || ds.HasErrors() {
 		j.appBroken = true
 		return
 	}

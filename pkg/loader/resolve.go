@@ -34,6 +34,7 @@ type job struct {
 	included  map[string]bool
 	placed    int
 	models    map[string]model.LLM
+	bare      map[string]bareModel
 	plugins   []*runtime.Plugin
 	used      map[*spec.Node]bool
 	shared    map[*spec.Node]*placedTool // tools under tools: that are built, for all who use them
@@ -51,7 +52,7 @@ type job struct {
 
 func newJob(l *Loader, src *source) *job {
 	j := &job{
-		loader: l, src: src, names: newRegistry(), included: map[string]bool{}, models: map[string]model.LLM{},
+		loader: l, src: src, names: newRegistry(), included: map[string]bool{}, models: map[string]model.LLM{}, bare: map[string]bareModel{},
 		used: map[*spec.Node]bool{}, shared: map[*spec.Node]*placedTool{},
 	}
 	j.guardHTTP()
@@ -356,7 +357,7 @@ func (j *job) resolveUse(ctx context.Context, ref *runtime.AgentRef, t trail) *p
 		j.report(ref.Use.Errorf(0, "cycle", "agent %s stands below itself: %s", name, circle(t.passed, mark)))
 		return nil
 	}
-	j.used[d.node] = true
+	j.use(d)
 	return j.resolveAgent(ctx, named(d.node, name), t.into(d.file, mark))
 }
 

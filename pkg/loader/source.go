@@ -87,6 +87,10 @@ type source struct {
 	documents map[string]*spec.Node
 	roots     []*spec.Node
 	outside   []string
+	// unfilled are the scalars that could not be filled in, and toldOf what was
+	// told of them.
+	unfilled []unfilled
+	toldOf   spec.Diagnostics
 }
 
 func openSource(dir string, opts *Options) (*source, error) {

@@ -52,7 +52,7 @@ func (j *job) useTool(ctx context.Context, ref *runtime.ToolRef, t trail) []*pla
 		j.report(unknown(ref.Node.Get("use"), "tool %s under tools in app.yaml", name, slices.Sorted(maps.Keys(j.names.tools))))
 		return nil
 	}
-	j.used[n.node] = true
+	j.use(n)
 	if built := j.shared[n.node]; built != nil {
 		again := *built
 		return []*placedTool{&again}

@@ -20,16 +20,29 @@ func sorted(parts map[string]part) iter.Seq2[string, part] {
 	}
 }
 
+// use notes that something uses a part. The references in one that was included
+// are filled in only then: what they name need not be there for an app that does
+// without the part.
+func (j *job) use(p part) {
+	if j.used[p.node] {
+		return
+	}
+	j.used[p.node] = true
+	if p.shared {
+		j.report(j.src.fill(p.node)...)
+	}
+}
+
 // checkUnused looks at parts that nothing uses: their problems are problems
-// too. What was included need not be used.
+// too. What was included need not be used, and is not looked at then.
 func (j *job) checkUnused(ctx context.Context) {
 	// Whoever uses it may stand in what is wrong.
 	sure := !j.ds.HasErrors()
 	unused := func(what, name string, p part) bool {
-		if j.used[p.node] {
+		if j.used[p.node] || p.shared {
 			return false
 		}
-		if sure && !p.shared {
+		if sure {
 			j.report(p.node.Warnf("unused", "%s %s is used nowhere", what, name))
 		}
 		return true

@@ -20,7 +20,12 @@ const maxSecret = 64 << 10
 // fill puts in what the references of a document stand for.
 func (s *source) fill(root *spec.Node) spec.Diagnostics {
 	s.roots = append(s.roots, root)
-	return spec.Interpolate(root, s.value)
+	ds := spec.Interpolate(root, s.value)
+	if len(ds) > 0 {
+		s.toldOf = append(s.toldOf, ds...)
+		s.noteUnfilled(root, ds)
+	}
+	return ds
 }
 
 // value is what a reference stands for. All of it counts for the revision.
