@@ -130,6 +130,7 @@ func (j *job) rules(list *spec.Node) *spec.Node {
 	all := *list
 	all.Items = nil
 	for _, item := range list.Items {
+		item = j.withoutCodeArgs(item)
 		name := item.Get("name")
 		f, ok := part{}, false
 		if name != nil && len(item.Entries) == 1 {

@@ -30,10 +30,14 @@ func (j *job) buildModels(ctx context.Context) {
 // modelUnder is one of models:, with what it falls back to. It is nil when its
 // settings are wrong.
 func (j *job) modelUnder(ctx context.Context, name string) model.LLM {
+	return j.modelOfPart(ctx, name, j.names.models[name])
+}
+
+func (j *job) modelOfPart(ctx context.Context, name string, p part) model.LLM {
 	if m, ok := j.models[name]; ok {
 		return m
 	}
-	b := j.bareModel(ctx, name)
+	b := j.bareModel(ctx, name, p)
 	if b.model == nil {
 		return nil
 	}
@@ -48,10 +52,9 @@ type bareModel struct {
 	fallbacks []spec.Text
 }
 
-func (j *job) bareModel(ctx context.Context, name string) bareModel {
+func (j *job) bareModel(ctx context.Context, name string, p part) bareModel {
 	b, ok := j.bare[name]
 	if !ok {
-		p := j.names.models[name]
 		j.use(p)
 		b.model, b.fallbacks = j.buildModel(ctx, name, p.node)
 		j.bare[name] = b
@@ -64,12 +67,12 @@ func (j *job) bareModel(ctx context.Context, name string) bareModel {
 func (j *job) fallbacksOf(ctx context.Context, name string, refs []spec.Text) []model.LLM {
 	var others []model.LLM
 	for _, ref := range refs {
-		_, named := j.names.models[ref.Value]
+		p, named := j.names.models[ref.Value]
 		switch {
 		case ref.Value == name:
 			j.report(ref.Errorf(0, "model", "the model %s cannot be its own fallback", name))
 		case named:
-			if b := j.bareModel(ctx, ref.Value); b.model != nil {
+			if b := j.bareModel(ctx, ref.Value, p); b.model != nil {
 				others = append(others, b.model)
 			}
 		default:

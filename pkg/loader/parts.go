@@ -15,7 +15,7 @@ type parts struct {
 	Models    map[string]modelNode    `yaml:"models" doc:"Models by the names that agents use, each with its provider."`
 	Agents    map[string]agentNode    `yaml:"agents" doc:"Agents by name, for {use: NAME}."`
 	Tools     map[string]toolNode     `yaml:"tools" doc:"Tools by name, for {use: NAME}."`
-	Functions map[string]functionNode `yaml:"functions" doc:"What stands in the place of a name of code: a tool, a callback's rule or a list of them, a schema, or an agent."`
+	Functions map[string]functionNode `yaml:"functions" doc:"What stands in the place of a name of code: a tool, a callback's rule or a list of them, a schema, an agent, or a model."`
 	Schemas   map[string]schemaNode   `yaml:"schemas" doc:"Schemas by name, for output_schema, input_schema, state_schema and params."`
 	Defaults  map[string]defaultsNode `yaml:"defaults" doc:"By class, what agents have that do not say it themselves."`
 }

@@ -222,6 +222,9 @@ func (j *job) resolveAgent(ctx context.Context, n *spec.Node, t trail) *placed {
 		return nil // told already, when the list of agents was decoded
 	}
 	place := j.sketch.reserve()
+	if n = j.withClass(n); n == nil {
+		return nil
+	}
 	kind, ok := j.agentKind(n)
 	if !ok {
 		return nil
@@ -238,6 +241,9 @@ func (j *job) resolveAgent(ctx context.Context, n *spec.Node, t trail) *placed {
 	j.report(ds...)
 	if m, ok := plan.Config.(interface{ ModelName() spec.Text }); ok {
 		p.model = j.modelOf(ctx, m.ModelName())
+	}
+	if m, ok := plan.Config.(interface{ CodeOfModel() *spec.Node }); ok && !m.CodeOfModel().IsNull() {
+		p.model = j.codedModel(ctx, n)
 	}
 	if refs, ok := plan.Config.(interface{ AgentRefs() []*runtime.AgentRef }); ok {
 		for _, ref := range refs.AgentRefs() {
@@ -281,8 +287,7 @@ func checkConfig(config any, n *spec.Node) spec.Diagnostics {
 	return nil
 }
 
-// agentKind finds an agent's class. ADK allows the class with its package in
-// front, in Python and in Java.
+// agentKind finds an agent's class.
 func (j *job) agentKind(n *spec.Node) (spec.Kind[runtime.AgentEnv, runtime.Agent], bool) {
 	class := n.Get("agent_class")
 	name := "LlmAgent"
@@ -291,14 +296,15 @@ func (j *job) agentKind(n *spec.Node) (spec.Kind[runtime.AgentEnv, runtime.Agent
 		return spec.Kind[runtime.AgentEnv, runtime.Agent]{}, false
 	}
 	if class != nil && !class.IsNull() {
-		name = strings.TrimPrefix(strings.TrimPrefix(class.Value, "com."), "google.adk.agents.")
+		name = adkClass(class.Value)
 	}
 	kind, ok := j.loader.agentKinds.Lookup(name)
 	if ok {
 		return kind, true
 	}
 	if strings.Contains(name, ".") {
-		j.report(needsCode(class, "agent class", name, "write the agent with one of the classes "+strings.Join(j.loader.agentKinds.Names(), ", ")))
+		j.report(needsCode(class, "agent class", name,
+			"say under functions: in app.yaml which agent stands in its place, or write this one with one of the classes "+strings.Join(j.loader.agentKinds.Names(), ", ")))
 	} else {
 		j.report(unknown(class, "agent class %s", name, j.loader.agentKinds.Names()))
 	}

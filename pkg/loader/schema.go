@@ -90,7 +90,7 @@ func (l *Loader) agentSchemas(set *spec.SchemaSet, named bool) []any {
 	var all []any
 	for _, k := range l.agentKinds {
 		a := set.Object(k.ConfigType())
-		setOneOf(a, "agent_class", k.Name, "google.adk.agents."+k.Name, "com.google.adk.agents."+k.Name)
+		a["properties"].(map[string]any)["agent_class"] = classSchema(k.Name)
 		if k.Name != "LlmAgent" {
 			require(a, "agent_class")
 		} else {
@@ -108,13 +108,38 @@ func (l *Loader) agentSchemas(set *spec.SchemaSet, named bool) []any {
 		}
 		all = append(all, described(a, k.Doc))
 	}
-	return all
+	return append(all, map[string]any{
+		"type": "object", "required": []any{"agent_class"}, "description": "An agent of a class of code, which functions: has.",
+		"properties": map[string]any{"agent_class": map[string]any{
+			"type": "string", "pattern": `\.`, "not": map[string]any{"pattern": `^(com\.)?google\.adk\.`},
+		}},
+	})
+}
+
+// classSchema takes ADK's names of a class, with and without a package.
+func classSchema(class string) map[string]any {
+	names := []any{class}
+	if class == "LlmAgent" {
+		names = append(names, "Agent")
+	}
+	return map[string]any{"anyOf": []any{
+		map[string]any{"enum": names},
+		map[string]any{"type": "string", "pattern": `^(com\.)?google\.adk\.agents\.(\w+\.)*` + alternatives(names) + `$`},
+	}}
+}
+
+func alternatives(names []any) string {
+	words := make([]string, len(names))
+	for i, n := range names {
+		words[i] = n.(string)
+	}
+	return "(" + strings.Join(words, "|") + ")"
 }
 
 // toolSchemas is a schema for each way to write a tool.
 func (l *Loader) toolSchemas(set *spec.SchemaSet) []any {
 	var names []any
-	for _, n := range append(l.builtins.Names(), "AgentTool") {
+	for _, n := range append(l.builtins.Names(), "AgentTool", "FunctionTool", "LongRunningFunctionTool") {
 		names = append(names, n)
 	}
 	all := []any{

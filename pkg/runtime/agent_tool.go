@@ -24,6 +24,8 @@ type agentToolConfig struct {
 
 // agentCallConfig is how calls of an agent are made.
 type agentCallConfig struct {
+	IncludePlugins bool `yaml:"include_plugins" default:"true" doc:"Whether the app's plugins take part in the agent's runs too."`
+
 	LongRunning bool            `yaml:"long_running" doc:"The answer comes later, from the client; what the agent says is told at once, and nothing when it says nothing."`
 	Call        tool.CallConfig `yaml:",inline"`
 }
@@ -84,6 +86,7 @@ type AgentTool struct {
 	input, output     *tool.Schema
 	decl              *genai.FunctionDeclaration
 	traits            tool.Traits
+	withoutPlugins    bool
 }
 
 // NewAgentTool makes a tool of an agent. With skipSummarization the answer
@@ -120,9 +123,11 @@ type placedAgentTool struct {
 }
 
 func (t *AgentTool) place(app *App, inherited model.LLM) (*placedAgentTool, error) {
-	inner, err := NewApp(app.Name, t.agent, &AppOptions{
-		Revision: app.Revision, Model: inherited, StateSchema: app.state, Plugins: app.plugins,
-	})
+	opts := &AppOptions{Revision: app.Revision, Model: inherited, StateSchema: app.state, Plugins: app.plugins}
+	if t.withoutPlugins {
+		opts.Plugins = nil
+	}
+	inner, err := NewApp(app.Name, t.agent, opts)
 	if err != nil {
 		return nil, err
 	}

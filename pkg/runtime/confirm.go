@@ -51,7 +51,7 @@ func (t *AgentTool) calledAs(c *agentCallConfig) (tool.Set, error) {
 	}
 	traits.LongRunning = c.LongRunning
 	with := *t
-	with.traits = traits
+	with.traits, with.withoutPlugins = traits, !c.IncludePlugins
 	if c.LongRunning {
 		decl := *t.decl
 		decl.Description = tool.WithPendingNote(decl.Description)
@@ -61,7 +61,9 @@ func (t *AgentTool) calledAs(c *agentCallConfig) (tool.Set, error) {
 }
 
 // Check wants a condition in confirm.
-func (c *agentToolConfig) Check(*spec.Node) spec.Diagnostics { return checkConfirm(c.Call.Call.Confirm) }
+func (c *agentToolConfig) Check(*spec.Node) spec.Diagnostics {
+	return checkConfirm(c.Call.Call.Confirm)
+}
 
 // checkConfirm checks all of a confirm but the names of the arguments, which
 // are known once the agent is built.
