@@ -90,7 +90,7 @@ func (l *Loader) agentSchemas(set *spec.SchemaSet, named bool) []any {
 	var all []any
 	for _, k := range l.agentKinds {
 		a := set.Object(k.ConfigType())
-		a["properties"].(map[string]any)["agent_class"] = classSchema(k.Name)
+		setOneOf(a, "agent_class", classNames(k.Name)...)
 		if k.Name != "LlmAgent" {
 			require(a, "agent_class")
 		} else {
@@ -116,24 +116,14 @@ func (l *Loader) agentSchemas(set *spec.SchemaSet, named bool) []any {
 	})
 }
 
-// classSchema takes ADK's names of a class, with and without a package.
-func classSchema(class string) map[string]any {
-	names := []any{class}
+// classNames are ADK's names of a class, with and without package and module.
+func classNames(class string) []any {
+	module := strings.ToLower(strings.TrimSuffix(class, "Agent")) + "_agent"
+	names := []any{class, "google.adk.agents." + class, "com.google.adk.agents." + class, "google.adk.agents." + module + "." + class}
 	if class == "LlmAgent" {
-		names = append(names, "Agent")
+		names = append(names, "Agent", "google.adk.agents.Agent")
 	}
-	return map[string]any{"anyOf": []any{
-		map[string]any{"enum": names},
-		map[string]any{"type": "string", "pattern": `^(com\.)?google\.adk\.agents\.(\w+\.)*` + alternatives(names) + `$`},
-	}}
-}
-
-func alternatives(names []any) string {
-	words := make([]string, len(names))
-	for i, n := range names {
-		words[i] = n.(string)
-	}
-	return "(" + strings.Join(words, "|") + ")"
+	return names
 }
 
 // toolSchemas is a schema for each way to write a tool.

@@ -27,10 +27,10 @@ type absent struct{ name, why string }
 
 func absentees() []absent {
 	const (
-		class    = "is a Python class to make tools with, not a tool"
-		later    = "is one of ADK's tools that this version does not have"
-		cloud    = later + ": it needs a service of Google Cloud"
-		mcp      = later + ": it does not speak MCP yet"
+		class = "is a Python class to make tools with, not a tool"
+		later = "is one of ADK's tools that this version does not have"
+		cloud = later + ": it needs a service of Google Cloud"
+		mcp   = later + ": it does not speak MCP yet"
 	)
 	return []absent{
 		{"APIHubToolset", cloud},
