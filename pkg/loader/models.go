@@ -130,7 +130,7 @@ func (j *job) modelFile(_ context.Context, at spec.Text) (*spec.Node, spec.Diagn
 		return nil, spec.Diagnostics{at.Errorf(0, "path", "%s leads out of the app's folder", at.Value)}
 	}
 	if !j.src.exists(file) {
-		return nil, spec.Diagnostics{at.Errorf(0, "file", "there is no file %s", j.src.display(file))}
+		return nil, spec.Diagnostics{at.Errorf(0, "file", "%s", j.src.missing(file))}
 	}
 	return j.src.document(file)
 }

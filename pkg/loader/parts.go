@@ -99,7 +99,7 @@ func (j *job) includeAll(files []spec.Text, from string) {
 			j.report(at.Errorf(0, "path", "include %s leads out of the app's folder", at.Value).
 				WithHint("an include is a file of the app, or one beside the app's folder: ../NAME.yaml"))
 		case !j.src.exists(file):
-			j.report(at.Errorf(0, "file", "there is no file %s", j.src.display(file)))
+			j.report(at.Errorf(0, "file", "%s", j.src.missing(file)))
 		default:
 			j.included[file] = true
 			j.include(file)

@@ -79,6 +79,7 @@ func (j *job) resolve(ctx context.Context) *placed {
 	if j.src.exists(appFile) || j.src.hasOverlay(j.loader.opts.Overlay) {
 		j.readAppFile()
 	}
+	j.checkOdd()
 	n, t := j.rootNode()
 	j.buildModels(ctx)
 	j.buildPlugins(ctx)
@@ -385,7 +386,7 @@ func (j *job) resolvePath(ctx context.Context, ref *runtime.AgentRef, t trail) *
 		return fail("cycle", "agent file %s stands below itself: %s", given, circle(t.passed, file))
 	}
 	if !j.src.exists(file) {
-		return fail("file", "there is no file %s", j.src.display(file))
+		return fail("file", "%s", j.src.missing(file))
 	}
 	return j.resolveFile(ctx, file, t)
 }

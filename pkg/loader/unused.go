@@ -33,6 +33,23 @@ func (j *job) use(p part) {
 	}
 }
 
+// checkOdd tells of files that an app need not have, where something of the name
+// is there that cannot be read: it would be passed over as if it were not.
+func (j *job) checkOdd() {
+	files := []string{appFile}
+	if overlay := j.loader.opts.Overlay; overlay != "" {
+		files = append(files, OverlayFile(overlay))
+	}
+	for _, file := range files {
+		if j.src.isOdd(file) {
+			j.report(spec.Diagnostic{
+				Pos: spec.Pos{File: j.src.display(file)}, Rule: "file",
+				Message: "this is no file of the app: a folder, a pipe, a device, or a link that leads out of its folder",
+			})
+		}
+	}
+}
+
 // checkUnused looks at parts that nothing uses: their problems are problems
 // too. What was included need not be used, and is not looked at then.
 func (j *job) checkUnused(ctx context.Context) {

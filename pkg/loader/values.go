@@ -92,7 +92,7 @@ func (s *source) secretFile(name string) (string, error) {
 	}
 	defer root.Close()
 	s.dependOn(filepath.Join(s.secrets, name))
-	f, err := root.Open(name)
+	f, err := openPlain(root.OpenFile, name)
 	if err != nil {
 		return "", secretError(name, err)
 	}
@@ -123,7 +123,7 @@ func (s *source) text(given string) (string, error) {
 		return "", fmt.Errorf("%s leads out of the app's folder", given)
 	}
 	if !s.exists(file) {
-		return "", fmt.Errorf("there is no file %s", s.display(file))
+		return "", errors.New(s.missing(file))
 	}
 	b, err := s.bytes(file)
 	switch {
