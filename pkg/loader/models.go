@@ -203,7 +203,8 @@ func (j *job) doubtModel(name spec.Text) {
 	case near != "":
 		j.report(name.Errorf(0, "model", "%s is none of the app's models", name.Value).WithHint("did you mean %q?", near))
 	default:
-		j.report(name.Warnf(0, "model", "%s is none of the app's models: it is taken for a model of Gemini's", name.Value))
+		j.report(name.Warnf(0, "model", "%s is none of the app's models: it is taken for a model of Gemini's", name.Value).
+			WithHint("one of another vendor is named under models: of app.yaml, or as openai_compatible/%s", name.Value))
 	}
 }
 

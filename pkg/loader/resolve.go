@@ -110,7 +110,7 @@ func (j *job) readAppFile() {
 	}
 	j.appNode = n
 	j.sketch.noteApp(n)
-	ds = spec.Decode(n, &j.doc)
+	ds = withAdvice(spec.Decode(n, &j.doc), n, appAdvice())
 	j.cacheAt = n.Get("context_cache_config")
 	if j.doc.ContextCache != nil && !ds.HasErrors() {
 		ds = append(ds, j.doc.ContextCache.Check(j.cacheAt)...)
@@ -233,7 +233,7 @@ func (j *job) resolveAgent(ctx context.Context, n *spec.Node, t trail) *placed {
 	base := j.withDefaults(n, kind.Name)
 	n = j.effective(base)
 	plan, ds := kind.Decode(n)
-	j.report(ds...)
+	j.report(withAdvice(ds, n, agentAdvice())...)
 	j.report(checkConfig(plan.Config, n)...)
 	j.readFiles(plan.Config)
 	j.bind(plan.Config)
@@ -315,7 +315,11 @@ func (j *job) agentKind(n *spec.Node) (spec.Kind[runtime.AgentEnv, runtime.Agent
 // unknown words a name that is none of a list; what has %s for the name.
 func unknown(at *spec.Node, what, name string, names []string) spec.Diagnostic {
 	d := at.Errorf("unknown-name", "there is no %s; %s", fmt.Sprintf(what, name), thereAre(names))
-	if near := spec.Suggest(name, names); near != "" {
+	near := spec.Suggest(name, names)
+	if i := slices.IndexFunc(names, func(n string) bool { return strings.HasPrefix(n, name+"_") }); near == "" && i >= 0 {
+		near = names[i]
+	}
+	if near != "" {
 		d = d.WithHint("did you mean %q?", near)
 	}
 	return d

@@ -153,6 +153,10 @@ func (j *job) kindTool(ctx context.Context, ref *runtime.ToolRef, t trail) []*pl
 		}
 		return found
 	}
+	if slices.Contains([]string{"mcp", "openapi", "command"}, name) {
+		j.report(ref.Kind.Errorf(0, "tool", "this version does not have tools of the kind %s yet; %s", name, thereAre(append(j.loader.toolKinds.Names(), "agent"))))
+		return nil
+	}
 	j.report(unknown(ref.Node.Entries[0].Key, "kind of tool %s", name, append(j.loader.toolKinds.Names(), "agent")))
 	return nil
 }
