@@ -29,7 +29,7 @@ type Loader struct {
 	builtins   spec.Kinds[tool.Env, tool.Set]
 	providers  spec.Kinds[provider.Env, model.LLM]
 	plugins    spec.Kinds[runtime.PluginEnv, *runtime.Plugin]
-	pool       *pool
+	resources  *resources
 }
 
 // Options are what a loader may be given. The zero value works.
@@ -77,7 +77,7 @@ func New(opts *Options) *Loader {
 		opts:       *opts,
 		agentKinds: runtime.AgentKinds(), agentTools: runtime.AgentToolKinds(),
 		toolKinds: tool.Kinds(), builtins: tool.Builtins(), providers: provider.Kinds(), plugins: runtime.PluginKinds(),
-		pool: &pool{sets: map[poolKey]*lent{}},
+		resources: &resources{held: map[resourceKey]*resource{}},
 	}
 	if l.opts.Env == nil {
 		l.opts.Env = os.LookupEnv

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"net/http"
 	"path"
 	"slices"
 	"strings"
@@ -42,20 +41,17 @@ type job struct {
 	cacheAt *spec.Node
 
 	summarizer model.LLM
-	// guard says which addresses the app may reach, and http keeps to it.
+	// guard says which addresses the app may name.
 	guard *policy.Guard
-	http  *http.Client
 	// sketch gathers what the app says; nil when nobody wants to know.
 	sketch *Sketch
 }
 
 func newJob(l *Loader, src *source) *job {
-	j := &job{
+	return &job{
 		loader: l, src: src, names: newRegistry(), included: map[string]bool{}, models: map[string]model.LLM{},
-		used: map[*spec.Node]bool{}, shared: map[*spec.Node]*placedTool{},
+		used: map[*spec.Node]bool{}, shared: map[*spec.Node]*placedTool{}, guard: l.opts.Policy.Guard(src.name),
 	}
-	j.guardHTTP()
-	return j
 }
 
 func (j *job) report(ds ...spec.Diagnostic) { j.ds = append(j.ds, ds...) }
@@ -88,9 +84,9 @@ func (j *job) resolve(ctx context.Context) *placed {
 		root = j.resolveAgent(ctx, n, t)
 	}
 	j.checkUnused(ctx)
-	j.checkCaching(root)
+	j.checkCaching(ctx, root)
 	j.resolveCompaction(ctx, root)
-	j.checkCode(root, nil)
+	j.checkCode(ctx, root, nil)
 	j.checkState(root)
 	j.checkFlow(root)
 	j.checkTree(ctx, root)

@@ -180,15 +180,30 @@ func (j *job) buildTool(ctx context.Context, kind spec.Kind[tool.Env, tool.Set],
 	if ds.HasErrors() {
 		return nil
 	}
-	set, giveBack, err := j.loader.pool.take(poolKeyOf(j.src.name, kind.Name, n), func() (tool.Set, error) {
-		return plan.Build(ctx, tool.Env{HTTP: j.http, Logger: j.loader.opts.Logger})
-	})
+	set, err := j.toolSet(ctx, plan, n)
 	if err != nil {
 		j.reportBuild(n, "tool", err)
 		return nil
 	}
-	j.closers = append(j.closers, giveBack)
 	return []*placedTool{{set: set, kind: kind.Name, config: plan.Config, node: n}}
+}
+
+// toolSet is what the settings of a tool come to: a new set, or that of the
+// revision before.
+func (j *job) toolSet(ctx context.Context, plan spec.Plan[tool.Env, tool.Set], n *spec.Node) (tool.Set, error) {
+	key := resourceKeyOf("tool", j.src.name, plan.Kind.Name, textOf(n))
+	set, giveBack, err := borrow(j.loader.resources, key, func() (tool.Set, func() error, error) {
+		client, end := j.client(plan.Config)
+		set, err := plan.Build(ctx, tool.Env{HTTP: client, Logger: j.loader.opts.Logger})
+		if err != nil {
+			return nil, nil, errors.Join(err, end())
+		}
+		return set, both(set.Close, end), nil
+	})
+	if err == nil {
+		j.closers = append(j.closers, giveBack)
+	}
+	return set, err
 }
 
 func (j *job) agentTool(ctx context.Context, kind spec.Kind[runtime.AgentToolEnv, tool.Set], n *spec.Node, t trail) []*placedTool {
