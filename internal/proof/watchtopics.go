@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/fsnotify/fsnotify"
@@ -41,46 +42,57 @@ func (l *lab) times(short, full int) int {
 }
 
 // waysOfSaving saves a file in twelve ways, and sees each save loaded, and
-// nothing else.
+// nothing else. The ways have an app each, and are taken side by side.
 func waysOfSaving(ctx context.Context, l *lab) ([]row, error) {
-	n, late, partial := l.times(5, 1000), 0, 0
+	n := l.times(5, 1000)
+	var late, partial atomic.Int64
+	var wg sync.WaitGroup
+	errs := make([]error, len(ways()))
 	for i, w := range ways() {
-		top := filepath.Join(l.dir, "ways", fmt.Sprint(i))
-		dir := filepath.Join(top, "app")
-		if err := (files{"root_agent.yaml": saidAgent("first")}).write(dir); err != nil {
-			return nil, err
-		}
-		s, err := newStand(ctx, top, &loader.WatchOptions{})
-		if err != nil {
-			return nil, err
-		}
-		s.forget()
-		s.run(ctx)
-		for k := range n {
-			want := fmt.Sprintf("save-%d", k)
-			if err := w.save(dir, saidAgent(want)); err != nil {
-				return nil, fmt.Errorf("%s: %w", w.name, errors.Join(err, s.close()))
-			}
-			switch got, ok := s.next(ctx, seenWithin); {
-			case !ok:
-				late++
-				fmt.Fprintf(l.progress, "%s: save %d was not loaded\n", w.name, k)
-			case got != want:
-				partial++
-			}
-		}
-		partial += len(s.loads)
-		if err := s.close(); err != nil {
-			return nil, err
-		}
+		wg.Go(func() {
+			errs[i] = l.savedThisWay(ctx, filepath.Join(l.dir, "ways", fmt.Sprint(i)), w, n, &late, &partial)
+		})
+	}
+	wg.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
 	}
 	taken, err := takenAtOnce(ctx, filepath.Join(l.dir, "ways", "control"))
 	return []row{{
 		"M5: every way of saving is seen within 3 s, and no part of a save is loaded",
 		fmt.Sprintf("%d ways × %d saves: %d not loaded, %d loads of something else; control, loaded at the first look: %d parts of files were",
-			len(ways()), n, late, partial, taken),
-		late == 0 && partial == 0 && taken > 0,
+			len(ways()), n, late.Load(), partial.Load(), taken),
+		late.Load() == 0 && partial.Load() == 0 && taken > 0,
 	}}, err
+}
+
+// savedThisWay saves the file of an app n times in one way.
+func (l *lab) savedThisWay(ctx context.Context, top string, w way, n int, late, partial *atomic.Int64) error {
+	dir := filepath.Join(top, "app")
+	if err := (files{"root_agent.yaml": saidAgent("first")}).write(dir); err != nil {
+		return err
+	}
+	s, err := newStand(ctx, top, &loader.WatchOptions{})
+	if err != nil {
+		return err
+	}
+	s.forget()
+	s.run(ctx)
+	for k := range n {
+		want := fmt.Sprintf("save-%d", k)
+		if err := w.save(dir, saidAgent(want)); err != nil {
+			return fmt.Errorf("%s: %w", w.name, errors.Join(err, s.close()))
+		}
+		switch got, ok := s.next(ctx, seenWithin); {
+		case !ok:
+			late.Add(1)
+			fmt.Fprintf(l.progress, "%s: save %d was not loaded\n", w.name, k)
+		case got != want:
+			partial.Add(1)
+		}
+	}
+	partial.Add(int64(len(s.loads)))
+	return s.close()
 }
 
 // takenAtOnce writes a file in pieces, and counts how many of them a watch takes
