@@ -45,7 +45,7 @@ func (c *client) reaches(ctx context.Context, what string, there func(s configSt
 func answerableConfig(ctx context.Context, l *lab) ([]row, error) {
 	const revisions = 20
 	dir := filepath.Join(l.dir, "config")
-	app, db := filepath.Join(dir, "apps", "said"), filepath.Join(dir, "config.db")
+	app, db := configPaths(dir)
 	if err := (files{"root_agent.yaml": saidAgent("first")}).write(app); err != nil {
 		return nil, err
 	}
@@ -78,7 +78,7 @@ func answerableConfig(ctx context.Context, l *lab) ([]row, error) {
 	if err != nil {
 		return nil, err
 	}
-	took, err := rollBack(ctx, l, c, app, db, all)
+	took, err := rollBack(ctx, l, c, all)
 	if err != nil {
 		return nil, err
 	}
@@ -93,9 +93,15 @@ func answerableConfig(ctx context.Context, l *lab) ([]row, error) {
 	}}, nil
 }
 
+// configPaths are the app and the database in the folder of the topic.
+func configPaths(dir string) (app, db string) {
+	return filepath.Join(dir, "apps", "said"), filepath.Join(dir, "config.db")
+}
+
 // rollBack goes back to each revision, and returns how long it took until the
 // host said that it serves.
-func rollBack(ctx context.Context, l *lab, c *client, app, db string, all []string) ([]time.Duration, error) {
+func rollBack(ctx context.Context, l *lab, c *client, all []string) ([]time.Duration, error) {
+	app, db := configPaths(filepath.Join(l.dir, "config"))
 	var took []time.Duration
 	for _, rev := range all {
 		began := time.Now()
