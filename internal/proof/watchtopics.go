@@ -19,6 +19,7 @@ import (
 func watchTopics() []topic {
 	return []topic{
 		{"M1 M2 reload under load", reloadUnderLoad},
+		{"M20 soak", soakUnderReload},
 		{"M4 builds that fail", failingBuilds},
 		{"M5 ways of saving", waysOfSaving},
 		{"M6 a watcher that is killed", killedWatcher},
