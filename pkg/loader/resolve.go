@@ -33,6 +33,7 @@ type job struct {
 	names     registry
 	included  map[string]bool
 	placed    int
+	handOvers int
 	models    map[string]model.LLM
 	plugins   []*runtime.Plugin
 	used      map[*spec.Node]bool
@@ -248,6 +249,7 @@ func (j *job) resolveAgent(ctx context.Context, n *spec.Node, t trail) *placed {
 	}
 	j.checkSiblings(p)
 	j.checkJoins(p)
+	j.countHandOvers(p)
 	if refs, ok := plan.Config.(interface{ ToolRefs() []*runtime.ToolRef }); ok {
 		for _, ref := range refs.ToolRefs() {
 			for _, pt := range j.resolveTool(ctx, ref, t) {
@@ -313,12 +315,18 @@ func unknown(at *spec.Node, what, name string, names []string) spec.Diagnostic {
 	return d
 }
 
+// maxListed is how many names a message lists.
+const maxListed = 50
+
 func thereAre(names []string) string {
 	switch len(names) {
 	case 0:
 		return "there are none"
 	case 1:
 		return "there is only " + names[0]
+	}
+	if len(names) > maxListed {
+		return fmt.Sprintf("there are %s and %d more", strings.Join(names[:maxListed], ", "), len(names)-maxListed)
 	}
 	return "there are " + strings.Join(names, ", ")
 }

@@ -18,7 +18,10 @@ type stateFlow struct {
 	pieces []statePiece
 	// writers are the pieces that write a key, in the order of the tree.
 	writers map[string][]statePiece
+	keys    []string // of writers, sorted
 	read    map[string]bool
+	// unwritten is how many reads were told.
+	unwritten int
 	// opaque says that code may write any key; readsAny, that any key may be
 	// read.
 	opaque, readsAny bool
@@ -44,6 +47,7 @@ func (j *job) checkFlow(root *placed) {
 		schema: stateSchema(root), writers: map[string][]statePiece{}, read: map[string]bool{}, last: map[*placed]bool{},
 	}
 	f.gather(root)
+	f.keys = slices.Sorted(maps.Keys(f.writers))
 	f.markLast(root)
 	for _, p := range f.pieces {
 		f.checkReads(p)
@@ -151,13 +155,21 @@ func (f *stateFlow) checkReads(p statePiece) {
 	}
 }
 
+// maxUnwritten is how many reads of keys that nothing writes are told: one text
+// may have any number of them.
+const maxUnwritten = 1000
+
 // checkRead warns of a key that nothing writes, when it must be there or is near
 // to one that is written.
 func (f *stateFlow) checkRead(r stateRead) {
-	near := spec.Suggest(r.key, slices.Sorted(maps.Keys(f.writers)))
-	if f.known(r.key) || near == "" && !r.needed {
+	if f.known(r.key) || f.unwritten >= maxUnwritten {
 		return
 	}
+	near := spec.Suggest(r.key, f.keys)
+	if near == "" && !r.needed {
+		return
+	}
+	f.unwritten++
 	d := r.at.Warnf(r.offset, "state-unwritten", "nothing in the app writes the state key %s", r.key)
 	switch declare := "if sessions begin with it, declare it in the state_schema of the root agent"; {
 	case near != "":
