@@ -161,7 +161,7 @@ func damages() []damage {
 			})
 		}},
 		{"much more of it", func(d *damager, text string) string {
-			return d.line(text, func(line string) string { return strings.Repeat(line, 1<<d.random.IntN(11)) })
+			return d.line(text, func(line string) string { return strings.Repeat(line, 1<<d.random.IntN(9)) })
 		}},
 	}
 }

@@ -6,9 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	goruntime "runtime"
-	"runtime/metrics"
-	"syscall"
 	"time"
 
 	"agenthost/pkg/loader"
@@ -95,10 +92,10 @@ func (m *malformed) damage(ctx context.Context, l *lab, d *damager, n int) (err 
 // try loads what is there, and looks at what it was.
 func (m *malformed) try(ctx context.Context, s *stand, how string) {
 	before := s.serves()
-	spent := m.spend(func() error { return s.watch.Sync(ctx) })
+	spent := spend(func() error { return s.watch.Sync(ctx) })
 	for range 2 { // others use the processor's caches too: the cheapest of three counts
 		if spent.err == nil && (spent.time > treeTime || spent.memory > treeMemory) {
-			again := m.spend(func() error {
+			again := spend(func() error {
 				app, _ := loader.New(nil).Load(ctx, filepath.Join(s.dir, "app"))
 				if app != nil {
 					app.Close()
@@ -138,41 +135,4 @@ func (s *stand) serves() string {
 		return ""
 	}
 	return app.Revision
-}
-
-// spending is what something took.
-type spending struct {
-	time   time.Duration
-	memory uint64
-	err    error
-}
-
-// spend measures what is done on one thread; a panic is an error.
-func (m *malformed) spend(do func() error) (s spending) {
-	goruntime.LockOSThread()
-	defer goruntime.UnlockOSThread()
-	timeBefore, memoryBefore := threadTime(), allocated()
-	defer func() {
-		s.time, s.memory = threadTime()-timeBefore, allocated()-memoryBefore
-		if r := recover(); r != nil {
-			s.err = fmt.Errorf("panic: %v", r)
-		}
-	}()
-	return spending{err: do()}
-}
-
-// threadTime is what the thread has spent on processors.
-func threadTime() time.Duration {
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_THREAD, &u); err != nil {
-		return 0
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
-}
-
-// allocated is all memory that was ever asked for, which no collector takes back.
-func allocated() uint64 {
-	sample := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
-	metrics.Read(sample)
-	return sample[0].Value.Uint64()
 }

@@ -105,7 +105,7 @@ func TestLargeProblems(t *testing.T) {
 		},
 		{
 			"agents that double", doubling(20),
-			"the app has more than 10000 agents, counted at every place that uses them [limit]",
+			"the app has more than 4000 agents, counted at every place that uses them [limit]",
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -137,6 +137,21 @@ func TestManyProblems(t *testing.T) {
 				t.Errorf("Check found %d problems, want %d: %.300q", len(got), tt.want, got.Strings())
 			}
 		})
+	}
+}
+
+// TestFileOfMany has a file that many name: it is read once, and what is wrong
+// with it is told once.
+func TestFileOfMany(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "app")
+	write(t, filepath.Join(dir, "root_agent.yaml"), "name: a\nagent_class: SequentialAgent\nsub_agents:\n"+strings.Repeat("- config_path: b.yaml\n", 1000))
+	write(t, filepath.Join(dir, "b.yaml"), "name: b\ninstruction: x\ndescription: "+strings.Repeat("x", 1<<19)+"\nnaem: c\n")
+	if got := check(t, dir); len(got) != 2 || got[1].Rule != "unknown-field" {
+		t.Errorf("Check = %.300q, want one unknown field, and that all have one name", got.Strings())
+	}
+	write(t, filepath.Join(dir, "b.yaml"), "name: [")
+	if got := check(t, dir); len(got) != 1 || got[0].Rule != "yaml" {
+		t.Errorf("Check = %.300q, want one problem of YAML", got.Strings())
 	}
 }
 

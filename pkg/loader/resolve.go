@@ -191,7 +191,7 @@ func (j *job) resolveFile(ctx context.Context, file string, t trail) *placed {
 
 // maxAgents bounds an app's tree: agents that use each other twice, level by
 // level, would otherwise grow beyond any machine.
-const maxAgents = 10_000
+const maxAgents = 4000
 
 // placed is an agent at its place in the tree, checked and not yet built.
 type placed struct {
