@@ -79,6 +79,9 @@ func (m *malformed) damage(ctx context.Context, l *lab, d *damager, n int) (err 
 	defer func() { err = errors.Join(err, s.close()) }()
 	base := d.pick()
 	for range n {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		tree, how := d.damaged(base)
 		if err := replace(dir, tree); err != nil {
 			return err
