@@ -167,7 +167,7 @@ func (e *endurance) attend(ctx context.Context, held *sync.WaitGroup) error {
 // change saves the agent, unless the last save is still to be seen.
 func (e *endurance) change(ctx context.Context, held *sync.WaitGroup) error {
 	if e.rule.Load() < int64(e.saves) {
-		if time.Since(e.saved) < seenWithin {
+		if time.Since(e.saved) < max(seenWithin, e.reload) {
 			return nil
 		}
 		e.unseen++

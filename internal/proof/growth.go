@@ -12,10 +12,10 @@ const windows = 40
 // A growth is how a host's memory moves, in MB, with each reload.
 type growth struct{ mean, slope, doubt float64 }
 
-// growth fits a line to the memory, after a third of the time in which it
-// settles.
+// growth fits a line to the memory, after half of the time, in which the cache
+// of sessions fills and the collector settles.
 func (e *endurance) growth() growth {
-	settled := e.memory[len(e.memory)/3:]
+	settled := e.memory[len(e.memory)/2:]
 	size := max(1, len(settled)/windows)
 	var at, mb []float64
 	for window := range slices.Chunk(settled, size) {
