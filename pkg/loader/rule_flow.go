@@ -22,6 +22,8 @@ type stateFlow struct {
 	read    map[string]bool
 	// unwritten is how many reads were told.
 	unwritten int
+	// near has what nearest has found.
+	near map[string]string
 	// opaque says that code may write any key; readsAny, that any key may be
 	// read.
 	opaque, readsAny bool
@@ -44,7 +46,7 @@ func (j *job) checkFlow(root *placed) {
 		return
 	}
 	f := &stateFlow{
-		schema: stateSchema(root), writers: map[string][]statePiece{}, read: map[string]bool{}, last: map[*placed]bool{},
+		schema: stateSchema(root), writers: map[string][]statePiece{}, read: map[string]bool{}, near: map[string]string{}, last: map[*placed]bool{},
 	}
 	f.gather(root)
 	f.keys = slices.Sorted(maps.Keys(f.writers))
@@ -159,13 +161,23 @@ func (f *stateFlow) checkReads(p statePiece) {
 // may have any number of them.
 const maxUnwritten = 1000
 
+// nearest is the key that is written and most like one that is not, or "".
+func (f *stateFlow) nearest(key string) string {
+	near, asked := f.near[key]
+	if !asked {
+		near = spec.Suggest(key, f.keys)
+		f.near[key] = near
+	}
+	return near
+}
+
 // checkRead warns of a key that nothing writes, when it must be there or is near
 // to one that is written.
 func (f *stateFlow) checkRead(r stateRead) {
 	if f.known(r.key) || f.unwritten >= maxUnwritten {
 		return
 	}
-	near := spec.Suggest(r.key, f.keys)
+	near := f.nearest(r.key)
 	if near == "" && !r.needed {
 		return
 	}
