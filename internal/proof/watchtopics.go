@@ -20,6 +20,9 @@ import (
 func watchTopics() []topic {
 	return []topic{
 		{"M1 M2 reload under load", reloadUnderLoad},
+		{"M20 soak", soakUnderReload},
+		{"M3 trees that are damaged", malformedTrees},
+		{"M27 bombs", resourceBombs},
 		{"M4 builds that fail", failingBuilds},
 		{"M5 ways of saving", waysOfSaving},
 		{"M6 a watcher that is killed", killedWatcher},

@@ -99,8 +99,24 @@ func checkPlaces(t *testing.T, above string, ds spec.Diagnostics) {
 func TestLargeProblems(t *testing.T) {
 	for _, tt := range []struct{ name, agent, want string }{
 		{
-			"4 MiB and one", "name: a\ninstruction: " + strings.Repeat("x", 4<<20),
-			"app/root_agent.yaml: the file has 4194305 bytes; at most 4 MiB are read [limit]",
+			"1 MiB and some", "name: a\ninstruction: " + strings.Repeat("x", 1<<20),
+			"app/root_agent.yaml: the file has 1048597 bytes; at most 1 MiB is read [limit]",
+		},
+		{
+			"items", "name: a\ninstruction: x\nlabels: [" + strings.Repeat("a,", 50_000) + "]",
+			"app/root_agent.yaml: the file has about 50006 lines, keys and items; at most 50000 are read [limit]",
+		},
+		{
+			"agents that may all hand over to each other", "name: a\ninstruction: x\nsub_agents:\n" + numbered(400, "- {name: a%d, instruction: x}\n"),
+			"app/root_agent.yaml:1:1: the app's agents may hand over to each other in more than 100000 ways [limit]",
+		},
+		{
+			"parameters", "name: a\ninstruction: x\ntools:\n- expr:\n    name: t\n    value: '1'\n    params:\n" + numbered(2500, "      k%d: string\n"),
+			"app/root_agent.yaml:5:11: parameters of t: the schema has 2503 parts; at most 2000 are read [tool]",
+		},
+		{
+			"state keys", "name: a\ninstruction: x\nstate_schema:\n" + numbered(2500, "  k%d: string\n"),
+			"app/root_agent.yaml:4:3: the keys and their definitions have 2501 parts; at most 2000 are read [state-schema]",
 		},
 		{
 			"65 levels", "name: a\ninstruction: x\ngenerate_content_config: " + strings.Repeat("[", 70) + strings.Repeat("]", 70),
@@ -108,7 +124,7 @@ func TestLargeProblems(t *testing.T) {
 		},
 		{
 			"agents that double", doubling(20),
-			"the app has more than 10000 agents, counted at every place that uses them [limit]",
+			"the app has more than 4000 agents, counted at every place that uses them [limit]",
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -120,6 +136,51 @@ func TestLargeProblems(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestManyProblems has apps with more mistakes than anybody reads: all are told,
+// and no load takes the square of their number.
+func TestManyProblems(t *testing.T) {
+	for _, tt := range []struct {
+		name, agent string
+		want        int
+	}{
+		{"unknown fields", "name: a\ninstruction: x\n" + numbered(9000, "instruction%d: x\n"), 9000},
+		{"unknown tools", "name: a\ninstruction: x\ntools:\n" + numbered(4000, "- {name: tool_%d}\n"), 4000},
+		{"keys that nothing writes", "name: a\ninstruction: |\n" + numbered(9000, "  {k%d}\n"), 1000},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "app")
+			write(t, filepath.Join(dir, "root_agent.yaml"), tt.agent)
+			if got := check(t, dir); len(got) != tt.want {
+				t.Errorf("Check found %d problems, want %d: %.300q", len(got), tt.want, got.Strings())
+			}
+		})
+	}
+}
+
+// TestFileOfMany has a file that many name: it is read once, and what is wrong
+// with it is told once.
+func TestFileOfMany(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "app")
+	write(t, filepath.Join(dir, "root_agent.yaml"), "name: a\nagent_class: SequentialAgent\nsub_agents:\n"+strings.Repeat("- config_path: b.yaml\n", 1000))
+	write(t, filepath.Join(dir, "b.yaml"), "name: b\ninstruction: x\ndescription: "+strings.Repeat("x", 1<<19)+"\nnaem: c\n")
+	if got := check(t, dir); len(got) != 2 || got[1].Rule != "unknown-field" {
+		t.Errorf("Check = %.300q, want one unknown field, and that all have one name", got.Strings())
+	}
+	write(t, filepath.Join(dir, "b.yaml"), "name: [")
+	if got := check(t, dir); len(got) != 1 || got[0].Rule != "yaml" {
+		t.Errorf("Check = %.300q, want one problem of YAML", got.Strings())
+	}
+}
+
+// numbered repeats a text with the numbers from 0 on.
+func numbered(n int, format string) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, format, i)
+	}
+	return b.String()
 }
 
 // doubling is an app in which each agent uses the next one twice.

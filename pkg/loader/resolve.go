@@ -32,6 +32,7 @@ type job struct {
 	names     registry
 	included  map[string]bool
 	placed    int
+	handOvers int
 	models    map[string]model.LLM
 	bare      map[string]bareModel
 	plugins   []*runtime.Plugin
@@ -188,7 +189,7 @@ func (j *job) resolveFile(ctx context.Context, file string, t trail) *placed {
 
 // maxAgents bounds an app's tree: agents that use each other twice, level by
 // level, would otherwise grow beyond any machine.
-const maxAgents = 10_000
+const maxAgents = 4000
 
 // placed is an agent at its place in the tree, checked and not yet built.
 type placed struct {
@@ -247,6 +248,7 @@ func (j *job) resolveAgent(ctx context.Context, n *spec.Node, t trail) *placed {
 	}
 	j.checkSiblings(p)
 	j.checkJoins(p)
+	j.countHandOvers(p)
 	if refs, ok := plan.Config.(interface{ ToolRefs() []*runtime.ToolRef }); ok {
 		for _, ref := range refs.ToolRefs() {
 			for _, pt := range j.resolveTool(ctx, ref, t) {
@@ -346,12 +348,18 @@ func unknown(at *spec.Node, what, name string, names []string) spec.Diagnostic {
 	return d
 }
 
+// maxListed is how many names a message lists.
+const maxListed = 50
+
 func thereAre(names []string) string {
 	switch len(names) {
 	case 0:
 		return "there are none"
 	case 1:
 		return "there is only " + names[0]
+	}
+	if len(names) > maxListed {
+		return fmt.Sprintf("there are %s and %d more", strings.Join(names[:maxListed], ", "), len(names)-maxListed)
 	}
 	return "there are " + strings.Join(names, ", ")
 }

@@ -18,7 +18,10 @@ type stateFlow struct {
 	pieces []statePiece
 	// writers are the pieces that write a key, in the order of the tree.
 	writers map[string][]statePiece
+	keys    []string // of writers, sorted
 	read    map[string]bool
+	// unwritten is how many reads were told.
+	unwritten int
 	// near has what nearest has found.
 	near map[string]string
 	// opaque says that code may write any key; readsAny, that any key may be
@@ -46,6 +49,7 @@ func (j *job) checkFlow(root *placed) {
 		schema: stateSchema(root), writers: map[string][]statePiece{}, read: map[string]bool{}, near: map[string]string{}, last: map[*placed]bool{},
 	}
 	f.gather(root)
+	f.keys = slices.Sorted(maps.Keys(f.writers))
 	f.markLast(root)
 	for _, p := range f.pieces {
 		f.checkReads(p)
@@ -153,11 +157,15 @@ func (f *stateFlow) checkReads(p statePiece) {
 	}
 }
 
+// maxUnwritten is how many reads of keys that nothing writes are told: one text
+// may have any number of them.
+const maxUnwritten = 1000
+
 // nearest is the key that is written and most like one that is not, or "".
 func (f *stateFlow) nearest(key string) string {
 	near, asked := f.near[key]
 	if !asked {
-		near = spec.Suggest(key, slices.Collect(maps.Keys(f.writers)))
+		near = spec.Suggest(key, f.keys)
 		f.near[key] = near
 	}
 	return near
@@ -166,13 +174,14 @@ func (f *stateFlow) nearest(key string) string {
 // checkRead warns of a key that nothing writes, when it must be there or is near
 // to one that is written.
 func (f *stateFlow) checkRead(r stateRead) {
-	if f.known(r.key) {
+	if f.known(r.key) || f.unwritten >= maxUnwritten {
 		return
 	}
 	near := f.nearest(r.key)
 	if near == "" && !r.needed {
 		return
 	}
+	f.unwritten++
 	d := r.at.Warnf(r.offset, "state-unwritten", "nothing in the app writes the state key %s", r.key)
 	switch declare := "if sessions begin with it, declare it in the state_schema of the root agent"; {
 	case near != "":

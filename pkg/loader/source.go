@@ -85,13 +85,22 @@ type source struct {
 	// what they were put together to, and outside the files that do not stand in
 	// the app's folder.
 	documents map[string]*spec.Node
-	roots     []*spec.Node
-	outside   []string
+	// filled are those of them that were asked for whole.
+	filled  map[string]filled
+	roots   []*spec.Node
+	outside []string
 	// unfilled are the scalars that could not be filled in, and toldOf what was
 	// told of them.
 	unfilled []unfilled
 	toldOf   spec.Diagnostics
 	recall   *recall
+}
+
+// filled is a document with its references filled in, or without one the first of
+// its problems.
+type filled struct {
+	node *spec.Node
+	ds   spec.Diagnostics
 }
 
 func openSource(dir string, opts *Options) (*source, error) {
@@ -120,7 +129,7 @@ func showDir(dir string) string { return filepath.ToSlash(filepath.Clean(dir)) }
 func newSource(name, dir string, opts *Options) *source {
 	return &source{
 		name: name, dir: dir, shown: showDir(dir), env: opts.Env, secrets: opts.Secrets,
-		documents: map[string]*spec.Node{}, read: map[string][]byte{}, asked: map[string]string{},
+		documents: map[string]*spec.Node{}, filled: map[string]filled{}, read: map[string][]byte{}, asked: map[string]string{},
 	}
 }
 
@@ -256,12 +265,18 @@ func (s *source) appDocument(overlay string) (*spec.Node, spec.Diagnostics) {
 
 func (s *source) hasOverlay(name string) bool { return name != "" && s.exists(OverlayFile(name)) }
 
-// document reads a YAML file of the app, with its references filled in.
+// document reads a YAML file of the app, with its references filled in. A file
+// that many agents name is read once, and its warnings are told once.
 func (s *source) document(file string) (*spec.Node, spec.Diagnostics) {
+	if d, ok := s.filled[file]; ok {
+		return d.node, d.ds
+	}
 	n, ds := s.parse(file)
 	if n == nil || ds.HasErrors() {
+		s.filled[file] = filled{nil, ds[:1:1]}
 		return nil, ds
 	}
+	s.filled[file] = filled{node: n}
 	return n, append(ds, s.fill(n)...)
 }
 

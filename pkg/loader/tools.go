@@ -1,6 +1,7 @@
 package loader
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -224,6 +225,7 @@ func (j *job) agentTool(ctx context.Context, kind spec.Kind[runtime.AgentToolEnv
 	pt := &placedTool{plan: plan, kind: kind.Name, config: plan.Config, node: n, use: useOf(plan.Config, n)}
 	if refs, ok := plan.Config.(interface{ AgentRefs() []*runtime.AgentRef }); ok {
 		for _, ref := range refs.AgentRefs() {
+			ref.Node = cmp.Or(ref.Node, n) // the tool names the agent itself
 			if pt.agent = j.resolveRef(ctx, ref, t); pt.agent != nil {
 				pt.agent.at = ref.Node
 			}

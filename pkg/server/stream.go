@@ -23,6 +23,10 @@ type stream struct {
 
 	mu    sync.Mutex
 	begun bool
+	// ended says that no comments are written any more. The ticker must not be
+	// reset then: one that was stopped while somebody waited for it would tick
+	// for ever, with nobody left to stop it.
+	ended bool
 	lost  error // why the client cannot be reached
 }
 
@@ -52,7 +56,10 @@ func (st *stream) keepAlive(lost func()) (end func()) {
 		}
 	})
 	return sync.OnceFunc(func() {
+		st.mu.Lock()
+		st.ended = true
 		st.silence.Stop()
+		st.mu.Unlock()
 		close(quit)
 		wg.Wait()
 	})
@@ -115,7 +122,9 @@ func (st *stream) send(frame []byte) error {
 		st.w.WriteHeader(http.StatusOK)
 	}
 	st.lost = st.push(frame)
-	st.silence.Reset(st.every)
+	if !st.ended {
+		st.silence.Reset(st.every)
+	}
 	return st.lost
 }
 

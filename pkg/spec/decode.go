@@ -100,17 +100,23 @@ func (d *decoder) repairFields(n *Node, fields []Field) {
 	for i, f := range fields {
 		names[i] = f.Name
 	}
-	meant := map[string]int{}
+	type mistake struct {
+		key  *Node
+		near string
+	}
+	meant, mistakes := map[string]int{}, map[Pos]mistake{}
 	for _, e := range n.Entries {
-		meant[fieldOf(e.Key.Value, fields)]++
-		meant[only(e.Key.Value, names)]++
+		if field := fieldOf(e.Key.Value, fields); field != "" {
+			meant[field]++
+		} else if field = only(e.Key.Value, names); field != "" {
+			meant[field]++
+			mistakes[e.Key.Pos] = mistake{e.Key, field}
+		}
 	}
 	for i, diag := range d.ds {
-		for _, e := range n.Entries {
-			near := only(e.Key.Value, names)
-			if diag.Rule == "unknown-field" && diag.Pos == e.Key.Pos && near != "" && meant[near] == 1 && e.Key.plain() {
-				d.ds[i] = diag.WithFix(e.Key.Value, near)
-			}
+		m, ok := mistakes[diag.Pos]
+		if ok && diag.Rule == "unknown-field" && meant[m.near] == 1 && m.key.plain() {
+			d.ds[i] = diag.WithFix(m.key.Value, m.near)
 		}
 	}
 }

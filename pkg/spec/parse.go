@@ -12,7 +12,8 @@ import (
 
 // The bounds of a document.
 const (
-	maxBytes      = 4 << 20
+	maxBytes      = 1 << 20
+	maxPieces     = 50_000
 	maxDepth      = 64
 	maxAliased    = 10_000
 	maxAliasRatio = 100
@@ -21,15 +22,23 @@ const (
 // Parse reads one YAML document, or one of JSON without the escapes \/ and
 // surrogate pairs, which YAML does not have. It reports bad syntax, duplicate
 // keys, keys that are no text, tags that are not YAML's own, aliases without
-// end, a second document, and documents beyond the bounds: 4 MiB, 64 levels,
-// 10 000 nodes by aliases or 100 times those written. The node is never nil:
-// an empty document, or one that cannot be read at all, is a null scalar.
+// end, a second document, and documents beyond the bounds: 1 MiB, 50 000 lines,
+// keys and items, 64 levels, 10 000 nodes by aliases or 100 times those written.
+// The node is never nil: an empty document, or one that cannot be read at all,
+// is a null scalar.
 func Parse(file string, src []byte) (*Node, Diagnostics) {
 	src = bytes.TrimPrefix(src, []byte("\uFEFF"))
 	if len(src) > maxBytes {
 		return emptyDocument(file, nil), Diagnostics{{
 			Pos: Pos{File: file}, Rule: "limit",
-			Message: fmt.Sprintf("the file has %d bytes; at most 4 MiB are read", len(src)),
+			Message: fmt.Sprintf("the file has %d bytes; at most 1 MiB is read", len(src)),
+		}}
+	}
+	if n := Pieces(src); n > maxPieces {
+		return emptyDocument(file, nil), Diagnostics{{
+			Pos: Pos{File: file}, Rule: "limit",
+			Message: fmt.Sprintf("the file has about %d lines, keys and items; at most %d are read", n, maxPieces),
+			Hint:    "cut it in several files, or keep long texts in files of their own: ${file:PATH}",
 		}}
 	}
 	text := newSource(string(src))
@@ -46,6 +55,26 @@ func Parse(file string, src []byte) (*Node, Diagnostics) {
 	ds = append(ds, found...)
 	ds.Sort()
 	return root, ds
+}
+
+// Pieces counts what may begin a line, a key or an item, which is what reading a
+// document costs: there are at most twice as many nodes. Commas and colons of
+// texts count too, since only a parser could tell them apart.
+func Pieces(src []byte) int {
+	n := 0
+	for i, b := range src {
+		switch b {
+		case '\n', '\r', ',', ':', '[', '{', '?':
+			n++
+		case '-':
+			if i+1 < len(src) && (src[i+1] == ' ' || src[i+1] == '\t') {
+				n++
+			}
+		case 0x85, 0xA8, 0xA9: // the last bytes of the other line breaks
+			n++
+		}
+	}
+	return n
 }
 
 func emptyDocument(file string, src *source) *Node {

@@ -187,8 +187,9 @@ func TestBounds(t *testing.T) {
 		{"a bomb of aliases", bomb, []string{
 			"f.yaml:4:45: aliases repeat too much: more than 10000 values or 100 times the file [limit]",
 		}},
-		{"4 MiB", "a: " + strings.Repeat("x", 4<<20-3), nil},
-		{"more than 4 MiB", strings.Repeat("#", 4<<20+1), []string{"f.yaml: the file has 4194305 bytes; at most 4 MiB are read [limit]"}},
+		{"1 MiB", "a: " + strings.Repeat("x", 1<<20-3), nil},
+		{"more than 1 MiB", strings.Repeat("#", 1<<20+1), []string{"f.yaml: the file has 1048577 bytes; at most 1 MiB is read [limit]"}},
+		{"more than 50 000 items", strings.Repeat("- a\n", 25_001), []string{"f.yaml: the file has about 50002 lines, keys and items; at most 50000 are read [limit]"}},
 		{"no UTF-8", "a: 1\nb: \xff", []string{"f.yaml:2:4: this is not UTF-8 text [yaml]"}},
 		{"UTF-16", "\xff\xfea\x00", []string{"f.yaml:1:1: this is not UTF-8 text [yaml]"}},
 		{"cut short", "ä: \xe2\x82", []string{"f.yaml:1:4: this is not UTF-8 text [yaml]"}},

@@ -5,10 +5,21 @@ import (
 	"strings"
 )
 
+// longestName and mostNames bound what is compared letter by letter: a file may
+// have thousands of names that are not known.
+const (
+	longestName = 64
+	mostNames   = 500
+)
+
 // Suggest returns the name that is nearest to a mistyped one, for "did you mean
 // …?", or "" when none is near. Upper and lower case are the same; of equally
 // near names it is the one nearest in length, then the first of the alphabet.
+// Nothing is near to a name of more than 64 bytes, or among more than 500 names.
 func Suggest(name string, names []string) string {
+	if len(name) > longestName || len(names) > mostNames {
+		return ""
+	}
 	best, bound := "", max(len(name)/3, min(len(name)-1, 1))
 	lower := strings.ToLower(name)
 	for _, n := range names {
@@ -30,8 +41,12 @@ func Suggest(name string, names []string) string {
 // only is what Suggest says, or "" when another name is as near.
 func only(name string, names []string) string {
 	best := Suggest(name, names)
+	if best == "" {
+		return ""
+	}
+	bound := distance(strings.ToLower(name), strings.ToLower(best))
 	for _, n := range names {
-		if n != best && distance(strings.ToLower(name), strings.ToLower(n)) <= distance(strings.ToLower(name), strings.ToLower(best)) {
+		if n != best && abs(len(n)-len(name)) <= bound && distance(strings.ToLower(name), strings.ToLower(n)) <= bound {
 			return ""
 		}
 	}
@@ -60,9 +75,11 @@ func missing(word, other string) int {
 }
 
 // distance counts the letters to insert, drop, replace or swap with their
-// neighbour to make one word of the other.
+// neighbour to make one word of the other. The words are near in length, and one
+// of them is at most longestName long.
 func distance(a, b string) int {
-	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
+	var rows [3][longestName + longestName/3 + 1]int
+	before, last, row := rows[0][:len(b)+1], rows[1][:len(b)+1], rows[2][:len(b)+1]
 	for j := range last {
 		last[j] = j
 	}

@@ -27,8 +27,13 @@ func (b *body) render(lookup func(*Ref) (any, bool, error)) (string, error) {
 	return strings.Join(pieces, ""), err
 }
 
+// maxFilled bounds what the values of a text come to: a text may name a large
+// one any number of times.
+const maxFilled = 16 << 20
+
 // appendPieces adds the literals and values of the text in turn.
 func (b *body) appendPieces(pieces []string, lookup func(*Ref) (any, bool, error)) ([]string, error) {
+	filled := 0
 	for i := range b.refs {
 		ref := &b.refs[i]
 		v, ok, err := lookup(ref)
@@ -41,6 +46,9 @@ func (b *body) appendPieces(pieces []string, lookup func(*Ref) (any, bool, error
 		text, ok := v.(string)
 		if !ok {
 			text = String(v)
+		}
+		if filled += len(text); filled > maxFilled {
+			return nil, &Error{Offset: ref.Offset, Msg: "the values of the text come to more than 16 MiB"}
 		}
 		pieces = append(pieces, b.literals[i], text)
 	}

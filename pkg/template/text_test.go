@@ -313,3 +313,13 @@ func echoOf(inner string) (string, bool) {
 	}
 	return "{" + name + "}<" + name + "?>", true
 }
+
+// A text may name a large value any number of times.
+func TestRenderBomb(t *testing.T) {
+	scope := mapScope{state: map[string]any{"doc": strings.Repeat("a", 1<<20)}}
+	_, err := Parse(strings.Repeat("{doc}", 20)).Render(t.Context(), scope)
+	var refused *Error
+	if !errors.As(err, &refused) || refused.Msg != "the values of the text come to more than 16 MiB" || refused.Offset != 16*len("{doc}") {
+		t.Errorf("Render = %v, want a refusal of the seventeenth", err)
+	}
+}

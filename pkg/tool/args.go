@@ -179,8 +179,33 @@ func schemaOf(decl *genai.FunctionDeclaration) (map[string]any, error) {
 	return schema, nil
 }
 
+// maxSchema bounds the mappings and lists of one schema: compiling each takes
+// some twenty microseconds and as many KiB.
+const maxSchema = 2000
+
+// partsOf counts the mappings and lists of a schema.
+func partsOf(v any) int {
+	n := 0
+	switch v := v.(type) {
+	case map[string]any:
+		n = 1
+		for _, inner := range v {
+			n += partsOf(inner)
+		}
+	case []any:
+		n = 1
+		for _, inner := range v {
+			n += partsOf(inner)
+		}
+	}
+	return n
+}
+
 func compileSchema(schema map[string]any) (*jsonschema.Schema, error) {
 	const at = "params:///schema"
+	if n := partsOf(schema); n > maxSchema {
+		return nil, fmt.Errorf("the schema has %d parts; at most %d are read", n, maxSchema)
+	}
 	c := jsonschema.NewCompiler()
 	c.UseLoader(noLoader{})
 	if err := c.AddResource(at, schema); err != nil {

@@ -20,6 +20,11 @@ type StateSchema struct {
 // are the keys. The error says what is wrong with it.
 func NewStateSchema(schema map[string]any) (*StateSchema, error) {
 	s := &StateSchema{keys: map[string]*Schema{}}
+	// Each key's schema has the definitions of all.
+	all := partsOf(schema["properties"]) + len(mapOf(schema["properties"]))*(partsOf(schema["$defs"])+partsOf(schema["definitions"]))
+	if all > maxSchema {
+		return nil, fmt.Errorf("the keys and their definitions have %d parts; at most %d are read", all, maxSchema)
+	}
 	for key, prop := range mapOf(schema["properties"]) {
 		if strings.Contains(key, ":") {
 			return nil, fmt.Errorf("the key %s has a colon: only keys without a prefix are typed", key)

@@ -1,0 +1,201 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/expr-lang/expr"
+
+	"agenthost/pkg/loader"
+	"agenthost/pkg/template"
+	"agenthost/pkg/tool"
+)
+
+// What one bomb may cost, in time of the processor and in memory.
+const (
+	bombTime   = 250 * time.Millisecond
+	bombMemory = 64 << 20
+)
+
+// A bomb is small to write and wants to be large.
+type bomb struct {
+	name string
+	// set off returns an error when it is refused.
+	setOff func(ctx context.Context) error
+}
+
+// resourceBombs is M27.
+func resourceBombs(ctx context.Context, l *lab) ([]row, error) {
+	all, err := yamlBombs(filepath.Join(l.dir, "bombs"))
+	if err != nil {
+		return nil, err
+	}
+	all = append(append(all, expressionBombs()...), valueBombs()...)
+	refused, worst, dear := 0, spending{}, []string{}
+	largest, longest := "", ""
+	for _, b := range all {
+		s := spend(func() error { return b.setOff(ctx) })
+		for range l.times(2, 9) { // others use the processor's caches too: the cheapest counts
+			again := spend(func() error { return b.setOff(ctx) })
+			s.time, s.memory = min(s.time, again.time), min(s.memory, again.memory)
+		}
+		if s.err != nil {
+			refused++
+		}
+		if s.time > bombTime || s.memory > bombMemory {
+			dear = append(dear, fmt.Sprintf("%s: %s, %d MiB", b.name, round(s.time), s.memory>>20))
+		}
+		if s.time > worst.time {
+			worst.time, longest = s.time, b.name
+		}
+		if s.memory > worst.memory {
+			worst.memory, largest = s.memory, b.name
+		}
+	}
+	control := spend(func() error {
+		program, err := expr.Compile(`reduce(1..23, #acc + #acc, "aaaaaaaaaa")`)
+		if err == nil {
+			_, err = expr.Run(program, nil)
+		}
+		return err
+	})
+	if control.err != nil {
+		return nil, control.err
+	}
+	return []row{{
+		"M27: no bomb of a file, an expression or a value takes 250 ms of the processor or 64 MiB",
+		fmt.Sprintf("%d bombs: %d refused, the others harmless, %d too dear%s; at most %s (%s) and %.1f MiB allocated (%s); control, the library of expressions alone: %d MiB, and no error",
+			len(all), refused, len(dear), strings.Join(append([]string{""}, dear...), ": "), round(worst.time), longest, float64(worst.memory)/(1<<20), largest, control.memory>>20),
+		len(dear) == 0 && refused > len(all)/2 && control.memory > bombMemory,
+	}}, nil
+}
+
+// yamlBombs are apps, each in a folder.
+func yamlBombs(dir string) ([]bomb, error) {
+	const head = "name: a\ninstruction: x\n"
+	var all []bomb
+	for name, text := range map[string]string{
+		"laughs":               head + "x: " + laughs(9),
+		"brackets":             strings.Repeat("[", 40_000),
+		"closed brackets":      head + "x: " + strings.Repeat("[", 9_000) + strings.Repeat("]", 9_000),
+		"braces":               strings.Repeat("{a: ", 20_000),
+		"dashes":               strings.Repeat("- ", 40_000),
+		"questions":            strings.Repeat("? ", 40_000),
+		"half a million items": head + "x: [" + strings.Repeat("a,", 1<<19-100) + "]",
+		"items":                head + "x: [" + strings.Repeat("a,", 49_000) + "]",
+		"pairs":                head + "x: [" + strings.Repeat("\"a\":1,", 24_000) + "]",
+		"merges":               head + "<<: [" + count(10_000, "{a%d: 1},") + "{}]",
+		"a long text":          head + "description: " + strings.Repeat("a", 1<<20-100),
+		"escapes":              head + "description: \"" + strings.Repeat("\\u00e9", 170_000) + "\"",
+		"digits":               head + "max_iterations: " + strings.Repeat("9", 1<<19),
+		"a long key":           strings.Repeat("a", 1<<19) + ": 1\n",
+		"unknown fields":       head + count(5_000, "instruction%d: x\n"),
+		"unknown tools":        head + "tools:\n" + count(3_000, "- {name: tool_%d}\n"),
+		"peers":                head + "sub_agents:\n" + count(2_000, "- {name: s%d, instruction: x}\n"),
+		"agents that double":   doubled("sub_agents: [{use: a%[2]d}, {use: a%[2]d}], agent_class: SequentialAgent", "agent_class: SequentialAgent\nname: a\nsub_agents: [{use: a0}]\nagents:\n  a25: {instruction: x}\n"),
+		"schemas that double":  doubled("x: a%[2]d, y: a%[2]d", head+"output_schema: a0\nschemas:\n  a25: {x: string}\n"),
+		"a wide schema":        head + "output_schema:\n" + count(5_000, "  k%d: string\n"),
+		"many keys of state":   head + "state_schema:\n" + count(5_000, "  k%d: string\n"),
+		"placeholders":         "name: a\ninstruction: \"" + strings.Repeat("{a}", 100_000) + "\"\n",
+		"open placeholders":    "name: a\ninstruction: \"" + strings.Repeat("{<", 20_000) + "\"\n",
+		"parentheses":          head + "tools: [{expr: {name: t, value: \"" + strings.Repeat("(", 100_000) + "\"}}]\n",
+		"a sum":                head + "tools: [{expr: {name: t, value: \"" + strings.Repeat("1+", 8_000) + "1\"}}]\n",
+		"a folded pattern":     head + "tools: [{expr: {name: t, value: '\"a\" matches \"((a{1000}){1000}){1000}\"'}}]\n",
+		"references":           "name: a\ninstruction: \"" + strings.Repeat("${env:A:-b}", 20_000) + "\"\n",
+	} {
+		app := filepath.Join(dir, strings.ReplaceAll(name, " ", "_"))
+		if err := (files{"root_agent.yaml": text}).write(app); err != nil {
+			return nil, err
+		}
+		all = append(all, bomb{name, func(ctx context.Context) error {
+			got, ds := loader.New(nil).Load(ctx, app)
+			if got != nil {
+				got.Close()
+			}
+			return ds.Err()
+		}})
+	}
+	return all, nil
+}
+
+// count repeats a text with the numbers from 0 on.
+func count(n int, format string) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, format, i)
+	}
+	return b.String()
+}
+
+// doubled adds to a document 25 parts, each of which uses the next one twice.
+func doubled(part, text string) string {
+	for i := range 25 {
+		text += fmt.Sprintf("  a%[1]d: {"+part+"}\n", i, i+1)
+	}
+	return text
+}
+
+// expressionBombs are evaluated, with a text of a mebibyte and a deep list.
+func expressionBombs() []bomb {
+	deep := any("x")
+	for range 5_000 {
+		deep = []any{deep}
+	}
+	vars := map[string]any{"doc": strings.Repeat("a", 1<<20), "json": strings.Repeat("[", 1<<20), "deep": deep}
+	var all []bomb
+	for _, src := range []string{
+		`reduce(1..24, #acc + #acc, "aaaaaaaaaaaaaaaa")`, `map(1..999999, # * 2)`, `sum(1..9999, sum(1..9999, 1))`, `repeat("a", 9223372036854775807)`,
+		`join(map(1..999, repeat("a", 9999)), ",")`, `reduce(1..60, [#acc, #acc], 0)`, `toJSON(reduce(1..60, [#acc, #acc], 0))`, `len(1..1000000000)`,
+		`doc matches "(a?){200}b"`, `doc matches "((a{30}){30})b"`, `doc matches ("(a|a)*" + "b")`, `count(1..200000, doc contains "b")`, `replace(doc, "", doc)`, `split(doc, "")`,
+		`fromJSON(json)`, `toJSON(deep)`, `deep == [deep]`, `flatten(deep)`, `sort(split(doc, ""))`, `groupBy(1..999999, #)`,
+	} {
+		all = append(all, bomb{src, func(ctx context.Context) error {
+			e, err := template.Compile(src, template.Env{"doc": "", "json": "", "deep": nil})
+			if err == nil {
+				_, err = e.Eval(ctx, vars)
+			}
+			return err
+		}})
+	}
+	return all
+}
+
+// valueBombs come from models and from the state.
+func valueBombs() []bomb {
+	large := heavy{strings.Repeat("a", 1<<20)}
+	text := template.Parse(strings.Repeat("{a}", 1<<18))
+	return []bomb{
+		{"a value in many places", func(ctx context.Context) error { _, err := text.Render(ctx, large); return err }},
+		{"a schema that refers to itself", func(context.Context) error {
+			s, err := tool.NewSchema(map[string]any{"$ref": "#"})
+			if err == nil {
+				_, err = s.Parse("{}")
+			}
+			return err
+		}},
+		{"JSON in JSON", func(context.Context) error {
+			s, err := tool.NewSchema(map[string]any{"type": "array", "items": map[string]any{"$ref": "#"}})
+			if err == nil {
+				_, err = s.Parse(strings.Repeat("[", 1<<20))
+			}
+			return err
+		}},
+		{"JSON in JSON, closed", func(context.Context) error {
+			var v any
+			return json.Unmarshal([]byte(strings.Repeat("[", 9_999)+strings.Repeat("]", 9_999)), &v)
+		}},
+	}
+}
+
+// heavy is a state in which every key has a large value.
+type heavy struct{ value string }
+
+// Lookup finds every key.
+func (h heavy) Lookup(string) (any, bool) { return h.value, true }
+
+// Artifact finds none.
+func (h heavy) Artifact(context.Context, string) (string, bool, error) { return "", false, nil }

@@ -1,0 +1,25 @@
+package main
+
+import (
+	"math"
+	"testing"
+	"time"
+)
+
+// A leak shows as what it is, whatever a collector's work adds and takes away,
+// and however the memory rose before it settled.
+func TestGrowth(t *testing.T) {
+	for _, leak := range []float64{0, 0.5} {
+		e := &endurance{regime: regime{look: time.Second, reload: 10 * time.Second}}
+		for i := range 1200 {
+			mb := 80 + leak*float64(i)/10 + 5*math.Sin(float64(i)/3)
+			if i < 400 {
+				mb -= float64(400-i) / 10
+			}
+			e.memory = append(e.memory, mb)
+		}
+		if g := e.growth(); math.Abs(g.slope-leak) > 4*g.doubt || g.doubt > 0.05 {
+			t.Errorf("growth with a leak of %v = %+v", leak, g)
+		}
+	}
+}

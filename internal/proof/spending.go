@@ -1,0 +1,46 @@
+package main
+
+import (
+	"fmt"
+	goruntime "runtime"
+	"runtime/metrics"
+	"syscall"
+	"time"
+)
+
+// spending is what something took.
+type spending struct {
+	time   time.Duration
+	memory uint64
+	err    error
+}
+
+// spend measures what is done on one thread; a panic is an error.
+func spend(do func() error) (s spending) {
+	goruntime.LockOSThread()
+	defer goruntime.UnlockOSThread()
+	timeBefore, memoryBefore := threadTime(), allocated()
+	defer func() {
+		s.time, s.memory = threadTime()-timeBefore, allocated()-memoryBefore
+		if r := recover(); r != nil {
+			s.err = fmt.Errorf("panic: %v", r)
+		}
+	}()
+	return spending{err: do()}
+}
+
+// threadTime is what the thread has spent on processors.
+func threadTime() time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_THREAD, &u); err != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// allocated is all memory that was ever asked for, which no collector takes back.
+func allocated() uint64 {
+	sample := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
+	metrics.Read(sample)
+	return sample[0].Value.Uint64()
+}
