@@ -25,6 +25,7 @@ func (s *step) runCalls(ctx context.Context, calls []*genai.FunctionCall) (merge
 		s.runSideBySide(ctx, calls, answers)
 	}
 	merged = s.merge(answers)
+	tellOf(answers, merged)
 	if err = failureOf(answers); err != nil {
 		failed = s.failed(calls, answers, AsRunError(err))
 	}
@@ -120,6 +121,8 @@ type answer struct {
 	part    *genai.Part
 	actions session.Actions
 	err     error
+	// span is nil where nobody observes.
+	span *Span
 }
 
 func (s *step) runCall(ctx context.Context, fc *genai.FunctionCall) *answer {
@@ -134,7 +137,7 @@ func (s *step) runCall(ctx context.Context, fc *genai.FunctionCall) *answer {
 	if d := s.decided[fc.ID]; d != nil {
 		d.prepare(call)
 	}
-	result, err := s.carry(ctx, t, call, traits)
+	result, err := s.carryObserved(ctx, t, call, a)
 	if asks(&a.actions) {
 		result, err = s.pend(a, result, err)
 	}
