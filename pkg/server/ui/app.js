@@ -172,7 +172,9 @@ async function request(event) {
   return JSON.parse(trace['gcp.vertex.agent.llm_request']);
 }
 
-const artifact = (name, version) => get(`${talk.address}/${path(talk.id, 'artifacts')}/${path(...name.split('/'))}/versions/${version}`);
+function artifact(name, version) {
+  return get(`${talk.address}/${path(talk.id, 'artifacts', ...name.split('/'), 'versions')}/${version}`);
+}
 
 // The address names the app and the session, so that the page can be reloaded.
 

@@ -33,10 +33,10 @@ export function drawApps(nav, apps, chosen, choose) {
     type: 'button', 'data-app': app.app, 'aria-current': app.app === chosen ? 'page' : null, onclick: () => choose(app.app),
   }, mark(app), el('span', { class: 'name' }, app.app), problemCount(app)))));
   const narrow = () => {
-    const text = field?.value.toLowerCase() ?? '';
+    const text = (field?.value ?? '').toLowerCase();
     for (const item of list.children) item.hidden = !item.textContent.toLowerCase().includes(text);
   };
-  const field = apps.length > 8 && el('input', { type: 'search', placeholder: `${apps.length} apps`, 'aria-label': 'Filter the apps', oninput: narrow });
+  const field = apps.length > 8 ? el('input', { type: 'search', placeholder: `${apps.length} apps`, 'aria-label': 'Filter the apps', oninput: narrow }) : null;
   if (field) field.value = filter;
   nav.replaceChildren(...[field, list].filter(Boolean));
   if (!apps.length) nav.append(el('p', { class: 'dim' }, 'No app yet.'));
