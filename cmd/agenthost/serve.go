@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log"
 	"log/slog"
 	"net"
@@ -42,6 +43,7 @@ type serveFlags struct {
 	createSession bool
 	demo          bool
 	insecure      bool
+	dev           devFlags
 }
 
 func newServe(io stdio) *cobra.Command {
@@ -71,6 +73,7 @@ variable: --session-db is AGENTHOST_SESSION_DB.`,
 	flags.BoolVar(&f.createSession, "auto-create-session", false, "make sessions that a run names and nobody made")
 	flags.BoolVar(&f.demo, "demo", false, "answer GET /demo/orders/{id}, for the example app tools")
 	flags.BoolVar(&f.insecure, "insecure", false, "allow an address that is not of this machine only; there is no authentication")
+	f.dev.add(flags)
 	return cmd
 }
 
@@ -83,6 +86,8 @@ type serveMain struct {
 	host   *runtime.Host
 	watch  *loader.Watch
 	server *server.Server
+	traces *server.Traces
+	ui     fs.FS
 }
 
 func serve(ctx context.Context, io stdio, f *serveFlags, dirs []string) error {
@@ -105,6 +110,12 @@ func serve(ctx context.Context, io stdio, f *serveFlags, dirs []string) error {
 	if err := checkFolders(dirs); err != nil {
 		return err
 	}
+	var closeUI func() error
+	var err error
+	if m.ui, closeUI, err = f.dev.files(); err != nil {
+		return err
+	}
+	defer closeUI()
 	load, err := f.load.onto(&loader.Options{Logger: m.logger}, dirs...)
 	if err != nil {
 		return err
@@ -118,7 +129,8 @@ func serve(ctx context.Context, io stdio, f *serveFlags, dirs []string) error {
 		return err
 	}
 	defer m.store.Close()
-	m.host = runtime.NewHost(m.store, &runtime.Options{Logger: m.logger, Revive: m.revive})
+	m.traces = server.NewTraces(f.dev.on())
+	m.host = runtime.NewHost(m.store, &runtime.Options{Logger: m.logger, Revive: m.revive, Observe: m.traces.Observe})
 	defer m.host.Close()
 	m.watch = loader.NewWatch(loader.New(load), m.host, dirs, &loader.WatchOptions{
 		Logger: m.logger, Problems: io.err, Revisions: m.store.Revisions, Poll: f.poll, PollOnly: f.poll > 0,
@@ -126,10 +138,10 @@ func serve(ctx context.Context, io stdio, f *serveFlags, dirs []string) error {
 	if err := m.watch.Sync(ctx); err != nil {
 		return failed(err)
 	}
-	m.server = server.New(m.host, &server.Options{
+	m.server = server.New(m.host, m.devOptions(&server.Options{
 		Reloader: statuses{m.watch}, Version: version(), Logger: m.logger, AllowedHosts: m.allowedHosts(),
 		AutoCreateSession: f.createSession, Demo: f.demo,
-	})
+	}))
 	return m.run(ctx, listener)
 }
 

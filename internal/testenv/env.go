@@ -37,6 +37,8 @@ type Options struct {
 	// FirstID is where the ids begin, for a host that takes up what another
 	// one wrote.
 	FirstID int
+	// Observe is that of the host.
+	Observe func(*runtime.Span)
 }
 
 // New makes a host over a store. Both end with the test.
@@ -56,7 +58,7 @@ func New(t testing.TB, opts *Options) *Env {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := runtime.NewHost(st, &runtime.Options{Clock: clock.Now, NewID: ids.next})
+	h := runtime.NewHost(st, &runtime.Options{Clock: clock.Now, NewID: ids.next, Observe: opts.Observe})
 	t.Cleanup(func() {
 		h.Close()
 		if err := st.Close(); err != nil {

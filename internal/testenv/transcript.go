@@ -30,7 +30,9 @@ var update = flag.Bool("update", false, "write what came out into the transcript
 // for each turn (a text, or JSON {"message", "parts", "stateDelta",
 // "streaming", "state", "session", "stop", "rewindBefore", "rewindAfter"}); and
 // events, what came out: for each turn the events that were seen, then what was
-// stored in the last session and its state at the end. Ids and times are left out, as are the parts of an event that say nothing.
+// stored in the last session and its state at the end. Ids and times are left
+// out, as are the parts of an event that say nothing. A transcript may have
+// spans: those that the host told of, inner ones below outer ones.
 func Transcripts(t *testing.T, dir string, opts func() *loader.Options) {
 	files, err := filepath.Glob(filepath.Join(dir, "*.txtar"))
 	if err != nil || len(files) == 0 {
@@ -54,26 +56,45 @@ func playFile(t *testing.T, file string, opts *loader.Options) {
 	parts := map[string][]byte{}
 	app := map[string][]byte{}
 	for _, f := range ar.Files {
-		if f.Name == "input" || f.Name == "events" {
+		if f.Name == "input" || f.Name == "events" || f.Name == "spans" {
 			parts[f.Name] = f.Data
 		} else {
 			app[f.Name] = f.Data
 		}
 	}
-	got := play(t, Files(t, "app", app), string(parts["input"]), opts)
-	if *update {
-		writeEvents(t, file, ar, got)
-		return
+	env := &Options{Loader: opts}
+	var told spans
+	if parts["spans"] != nil {
+		env.Observe = told.observe
 	}
-	if diff := gocmp.Diff(string(parts["events"]), got); diff != "" {
-		t.Errorf("events (-want +got):\n%s", diff)
+	g := golden{file, ar}
+	g.compare(t, "events", play(t, Files(t, "app", app), string(parts["input"]), env))
+	if parts["spans"] != nil {
+		g.compare(t, "spans", told.text())
 	}
 }
 
-func writeEvents(t *testing.T, file string, ar *txtar.Archive, got string) {
-	ar.Files = slices.DeleteFunc(ar.Files, func(f txtar.File) bool { return f.Name == "events" })
-	ar.Files = append(ar.Files, txtar.File{Name: "events", Data: []byte(got)})
-	if err := os.WriteFile(file, txtar.Format(ar), 0o644); err != nil {
+// golden is a file whose parts say what is to come out.
+type golden struct {
+	file string
+	*txtar.Archive
+}
+
+// compare wants a part to be as it came out, or writes it.
+func (g golden) compare(t *testing.T, part, got string) {
+	t.Helper()
+	i := slices.IndexFunc(g.Files, func(f txtar.File) bool { return f.Name == part })
+	if i < 0 {
+		i, g.Files = len(g.Files), append(g.Files, txtar.File{Name: part})
+	}
+	if !*update {
+		if diff := gocmp.Diff(string(g.Files[i].Data), got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", part, diff)
+		}
+		return
+	}
+	g.Files[i].Data = []byte(got)
+	if err := os.WriteFile(g.file, txtar.Format(g.Archive), 0o644); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -124,8 +145,8 @@ func (tu turn) content(t *testing.T) *genai.Content {
 	return c
 }
 
-func play(t *testing.T, dir, input string, opts *loader.Options) string {
-	e := New(t, &Options{Loader: opts})
+func play(t *testing.T, dir, input string, opts *Options) string {
+	e := New(t, opts)
 	e.Load(t, dir)
 	var out strings.Builder
 	var key session.Key

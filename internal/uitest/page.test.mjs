@@ -119,7 +119,7 @@ see('a slip shows its caret within a second, and its mending what changed', asyn
   await page.waitForSelector('#problems .snippet .at');
   assert.ok(Date.now() - began < 1000, `the caret took ${Date.now() - began} ms`);
   assert.match(await page.textContent('#problems'), /unknown field "instuction"/);
-  assert.equal(await page.textContent('#problems .snippet .at'), 'i');
+  assert.equal(await page.textContent('#problems li:has-text("unknown field") .snippet .at'), 'i');
   assert.match(await page.textContent('#problems .hint'), /did you mean "instruction"/);
   assert.match(await page.textContent('#head'), /the last good revision serves on/);
   await shot(page, 'broken');
@@ -146,11 +146,13 @@ see('a new folder is a new app, and a removed one is none', async (page) => {
 for (const width of [360, 820, 1600]) {
   for (const colorScheme of ['light', 'dark']) {
     see(`it fits ${width} pixels, ${colorScheme}`, async (page) => {
-      await page.waitForSelector('#head h1:text("tools")');
+      await page.waitForSelector('#head h1:text("desk")');
       if (width === 360) await page.click('#panes [data-pane=talk]');
-      await say(page, 'How much is order 1001?');
+      await say(page, 'a little, please');
       await idle(page);
-      await page.waitForTimeout(100);
+      await say(page, 'refund it all');
+      await page.waitForSelector('.question');
+      await idle(page);
       await shot(page, `${width} ${colorScheme}`);
       if (width === 360) {
         await page.click('#panes [data-pane=app]');
@@ -158,6 +160,6 @@ for (const width of [360, 820, 1600]) {
       }
       const over = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
       assert.ok(over <= 0, `the page is ${over} pixels too wide`);
-    }, { hash: '/#tools', colorScheme, viewport: { width, height: width === 360 ? 760 : 1000 } });
+    }, { hash: '/#desk', colorScheme, viewport: { width, height: width === 360 ? 760 : 1000 } });
   }
 }

@@ -99,7 +99,9 @@ func (w *Watch) tell(ctx context.Context, a *watched, o outcome, old, now Status
 	}
 	if old.Revision != "" && (r.What == ReportLoaded || r.What == ReportWaiting) {
 		was, is := &store.Revision{App: r.App, Files: a.serves}, &store.Revision{App: r.App, Files: o.files}
-		r.Changes = Compare(w.loader.Sketch(ctx, was), w.loader.Sketch(ctx, is))
+		// A loader of its own: what apps hold open is not lent for reading.
+		l := New(nil)
+		r.Changes = Compare(l.Sketch(ctx, was), l.Sketch(ctx, is))
 		r.Files = ChangedFiles(was.Files, is.Files)
 	}
 	if r.What == ReportLoaded {

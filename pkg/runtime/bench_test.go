@@ -29,20 +29,25 @@ func BenchmarkTurn(b *testing.B) {
 	for _, url := range []string{"memory:", "sqlite:///" + b.TempDir() + "/bench.db"} {
 		for _, history := range []int{0, 1000, 5000} {
 			b.Run(fmt.Sprintf("%.6s/history=%d", url, history), func(b *testing.B) {
-				benchTurn(b, url, history)
+				benchTurn(b, url, history, nil)
 			})
 		}
 	}
 }
 
-func benchTurn(b *testing.B, url string, history int) {
+// BenchmarkTurnObserved is the price of spans that somebody is told of.
+func BenchmarkTurnObserved(b *testing.B) {
+	benchTurn(b, "memory:", 0, func(*runtime.Span) {})
+}
+
+func benchTurn(b *testing.B, url string, history int, observe func(*runtime.Span)) {
 	ctx := b.Context()
 	st, err := store.Open(ctx, url, nil)
 	if err != nil {
 		b.Fatal(err)
 	}
 	defer st.Close()
-	host := runtime.NewHost(st, nil)
+	host := runtime.NewHost(st, &runtime.Options{Observe: observe})
 	llm := instant{&model.Response{Content: model.ModelText("ok"), FinishReason: genai.FinishReasonStop}}
 	app, err := runtime.NewApp("bench", runtime.NewLLM("bench", &runtime.LLMOptions{Model: llm, Instruction: runtime.NewInstruction("Answer.", nil)}), nil)
 	if err != nil {

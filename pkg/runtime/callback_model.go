@@ -31,7 +31,12 @@ func (s *step) generate(ctx context.Context, req *model.Request) (responses, err
 	if n.hooks != nil {
 		return s.reviewed(ctx, req), nil
 	}
-	return s.inv.askModel(ctx, req), nil
+	return s.ask(ctx, req), nil
+}
+
+// ask is the call of the model itself.
+func (s *step) ask(ctx context.Context, req *model.Request) responses {
+	return s.inv.run.host.observed(ctx, req, &s.id, s.inv.askModel)
 }
 
 func (inv *Invocation) beforeModel(ctx context.Context, m *Moment, req *model.Request) (*model.Response, error) {
@@ -43,7 +48,7 @@ func (inv *Invocation) beforeModel(ctx context.Context, m *Moment, req *model.Re
 // reviewed is what the model answers, as the callbacks let it through.
 func (s *step) reviewed(ctx context.Context, req *model.Request) responses {
 	return func(yield func(*model.Response, error) bool) {
-		for resp, err := range s.inv.askModel(ctx, req) {
+		for resp, err := range s.ask(ctx, req) {
 			if err != nil {
 				resp, err = s.rescue(ctx, req, err)
 			}

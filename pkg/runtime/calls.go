@@ -23,7 +23,9 @@ func (s *step) runCalls(ctx context.Context, calls []*genai.FunctionCall) (*sess
 	} else {
 		s.runSideBySide(ctx, calls, answers)
 	}
-	return s.merge(answers)
+	merged, err := s.merge(answers)
+	tellOf(answers, merged)
+	return merged, err
 }
 
 func (s *step) runSideBySide(ctx context.Context, calls []*genai.FunctionCall, answers []*answer) {
@@ -77,6 +79,8 @@ type answer struct {
 	part    *genai.Part
 	actions session.Actions
 	err     error
+	// span is nil where nobody observes.
+	span *Span
 }
 
 func (s *step) runCall(ctx context.Context, fc *genai.FunctionCall) *answer {
@@ -91,7 +95,7 @@ func (s *step) runCall(ctx context.Context, fc *genai.FunctionCall) *answer {
 	if d := s.decided[fc.ID]; d != nil {
 		d.prepare(call)
 	}
-	result, err := s.carry(ctx, t, call, traits)
+	result, err := s.carryObserved(ctx, t, call, a)
 	if asks(&a.actions) {
 		result, err = s.pend(a, result, err)
 	}

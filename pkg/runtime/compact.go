@@ -127,7 +127,7 @@ func (inv *Invocation) summary(ctx context.Context, s stretch) (*session.Event, 
 		return nil, nil
 	}
 	prompt := strings.ReplaceAll(r.app.compactor.Summarizer.Prompt.Value, historyMark, text)
-	resp, err := r.app.compactor.ask(ctx, prompt, inv.summaryOrigin(prompt))
+	resp, err := r.app.compactor.ask(ctx, r.host, prompt, inv.summaryOrigin(prompt))
 	if err != nil {
 		return nil, err
 	}
@@ -149,14 +149,18 @@ func (inv *Invocation) summaryOrigin(prompt string) model.Origin {
 	return o
 }
 
+func (c *compactor) generate(ctx context.Context, req *model.Request) responses {
+	return c.llm.Generate(ctx, req)
+}
+
 // ask returns the model's answer, which has text.
-func (c *compactor) ask(ctx context.Context, prompt string, origin model.Origin) (*model.Response, error) {
+func (c *compactor) ask(ctx context.Context, h *Host, prompt string, origin model.Origin) (*model.Response, error) {
 	req := &model.Request{
 		Model: c.llm.Name(), Contents: []*genai.Content{model.UserText(prompt)},
 		Config: &genai.GenerateContentConfig{}, Origin: origin,
 	}
 	var last *model.Response
-	for resp, err := range c.llm.Generate(ctx, req) {
+	for resp, err := range h.observed(ctx, req, nil, c.generate) {
 		if err != nil {
 			return nil, fmt.Errorf("model %s: %w", c.llm.Name(), err)
 		}

@@ -23,6 +23,8 @@ type Host struct {
 	now    func() time.Time
 	wait   time.Duration
 	logger *slog.Logger
+	// observe is nil where nobody does.
+	observe func(*Span)
 
 	mu   sync.Mutex // serialises Swap and Remove
 	apps atomic.Pointer[map[string]*App]
@@ -45,6 +47,9 @@ type Options struct {
 	Revive func(ctx context.Context, app, revision string) (*App, error)
 	// Logger gets what nobody else is told; nil is silent.
 	Logger *slog.Logger
+	// Observe is told of each span of a run when it has ended, in the run's
+	// goroutines: what takes long is to be done elsewhere. Nil observes nothing.
+	Observe func(*Span)
 }
 
 // NewHost makes a host without apps over a store. The store stays the
@@ -53,7 +58,7 @@ func NewHost(st *store.Store, opts *Options) *Host {
 	if opts == nil {
 		opts = &Options{}
 	}
-	h := &Host{store: st, newID: opts.NewID, now: opts.Clock, wait: opts.Wait, logger: opts.Logger}
+	h := &Host{store: st, newID: opts.NewID, now: opts.Clock, wait: opts.Wait, logger: opts.Logger, observe: opts.Observe}
 	if h.newID == nil {
 		h.newID = randomID
 	}
@@ -191,6 +196,9 @@ func (req *RunRequest) check() error {
 // the run; what was stored stays. A consumer that stops ends the run.
 func (h *Host) Run(ctx context.Context, req *RunRequest) Events {
 	return func(yield func(*session.Event, error) bool) {
+		ctx, span := h.beginRun(ctx, req)
+		defer span.end(h.now)
+		yield = span.watching(yield)
 		app, err := h.acquire(req.App)
 		if err != nil {
 			yield(nil, err)
@@ -207,6 +215,7 @@ func (h *Host) Run(ctx context.Context, req *RunRequest) Events {
 			return
 		}
 		defer free()
+		span.entered(h.now)
 		h.carryOut(ctx, app, sess, req, tellingWhy(ctx, sess.Key, yield))
 	}
 }

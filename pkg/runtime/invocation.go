@@ -133,6 +133,9 @@ func (inv *Invocation) on(branch string) *Invocation {
 // runAgent runs the agent with all that stands around it, and says whether the
 // run goes on.
 func (inv *Invocation) runAgent(ctx context.Context, yield func(*session.Event, error) bool) bool {
+	ctx, span := inv.run.host.beginSpan(ctx, SpanAgent, inv.node.agent.Name())
+	defer span.end(inv.run.host.now)
+	yield = span.watching(yield)
 	if inv.frame != nil {
 		return inv.runFrame(ctx, yield)
 	}

@@ -45,7 +45,11 @@ func (h *Host) Rewind(ctx context.Context, req *RewindRequest) Events {
 			return
 		}
 		var app *App
+		var span *Span
 		if req.Message != nil {
+			ctx, span = h.beginRun(ctx, &RunRequest{App: req.App, UserID: req.UserID, SessionID: req.SessionID})
+			defer span.end(h.now)
+			yield = span.watching(yield)
 			var err error
 			if app, err = h.acquire(req.App); err != nil {
 				yield(nil, err)
@@ -60,6 +64,7 @@ func (h *Host) Rewind(ctx context.Context, req *RewindRequest) Events {
 			return
 		}
 		defer free()
+		span.entered(h.now)
 		yield = tellingWhy(ctx, key, yield)
 		if err := h.rewind(ctx, key, req); err != nil {
 			var told *RunError

@@ -26,6 +26,7 @@ func (h *Host) carryOut(ctx context.Context, app *App, sess *session.Session, re
 		return h.store.Sessions.Append(ctx, sess, ev)
 	}
 	inv, err := h.prepare(ctx, r, req)
+	spanOf(ctx).isOf(r)
 	if err != nil {
 		yield(nil, err)
 		return

@@ -40,7 +40,9 @@ type Difference struct {
 // changesBody is one frame of /-/changes: how all apps are, and what was told
 // since the frame before.
 type changesBody struct {
-	Version string   `json:"version"`
+	Version string `json:"version"`
+	// DevUI says whether ADK's web client is served too.
+	DevUI   bool     `json:"devUI,omitempty"`
 	Apps    []Status `json:"apps"`
 	Reports []Report `json:"reports"`
 }
@@ -62,7 +64,7 @@ func (s *Server) handleChanges(w http.ResponseWriter, r *http.Request) error {
 		if len(reports) > 0 {
 			told = reports[len(reports)-1].Number
 		}
-		frame, err := encodeJSON(changesBody{s.opts.Version, s.allApps(), append([]Report{}, reports...)})
+		frame, err := encodeJSON(changesBody{s.opts.Version, s.opts.UI != nil, s.allApps(), append([]Report{}, reports...)})
 		if err != nil {
 			return err
 		}

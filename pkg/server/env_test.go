@@ -60,7 +60,11 @@ func newEnvAt(t *testing.T, url string, clock func() time.Time, opts *server.Opt
 	if err != nil {
 		t.Fatal(err)
 	}
-	host := runtime.NewHost(st, &runtime.Options{Clock: clock, NewID: newID, Wait: wait})
+	hostOpts := &runtime.Options{Clock: clock, NewID: newID, Wait: wait}
+	if opts.Traces != nil {
+		hostOpts.Observe = opts.Traces.Observe
+	}
+	host := runtime.NewHost(st, hostOpts)
 	t.Cleanup(func() {
 		host.Close()
 		if err := st.Close(); err != nil {

@@ -69,6 +69,8 @@ func failureOf(key session.Key, err error) failure {
 		invalid *invalidBody
 		large   *http.MaxBytesError
 		missing missingError
+		forbid  forbiddenError
+		unable  unsupportedError
 		re      *runtime.RunError
 	)
 	switch {
@@ -83,6 +85,10 @@ func failureOf(key session.Key, err error) failure {
 		return failure{http.StatusServiceUnavailable, runtime.CodeCanceled, errDraining.Error(), true}
 	case errors.As(err, &missing):
 		return failure{http.StatusNotFound, "NOT_FOUND", string(missing), false}
+	case errors.As(err, &forbid):
+		return failure{http.StatusForbidden, runtime.CodeInvalidRequest, string(forbid), false}
+	case errors.As(err, &unable):
+		return failure{http.StatusNotImplemented, runtime.CodeInvalidRequest, string(unable), false}
 	case errors.As(err, &re):
 		return runFailure(re)
 	default:

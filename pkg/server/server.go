@@ -2,8 +2,10 @@ package server
 
 import (
 	"context"
+	"io/fs"
 	"log/slog"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -23,6 +25,8 @@ type Server struct {
 	// stopping is closed when the host is about to stop; stop closes it.
 	stopping chan struct{}
 	stop     func()
+
+	drafts drafts
 }
 
 // Options are what a server may be given. The zero value works.
@@ -51,6 +55,14 @@ type Options struct {
 	// AutoCreateSession makes sessions that a run names and nobody made; else
 	// such a run is answered 404.
 	AutoCreateSession bool
+	// Traces are what developers see of runs; nil shows none.
+	Traces *Traces
+	// Folders are the files of apps, which developers see; nil shows none.
+	Folders Folders
+	// Dev lets whoever talks to the host write the files of Folders.
+	Dev bool
+	// UI is a built ADK Web bundle, served at /dev-ui/; nil is none.
+	UI fs.FS
 	// Demo serves the orders of the example app.
 	Demo bool
 	// Clock times requests for the log; nil is time.Now.
@@ -100,7 +112,7 @@ func New(host *runtime.Host, opts *Options) *Server {
 		s.opts = *opts
 	}
 	s.opts.fill()
-	for _, r := range s.routes() {
+	for _, r := range slices.Concat(s.routes(), s.devRoutes(), s.uiRoutes()) {
 		s.mux.HandleFunc(r.pattern, s.answer(r.handle))
 	}
 	return s
@@ -154,6 +166,7 @@ func (s *Server) routes() []route {
 		{"GET /version", s.handleVersion},
 		{"GET /list-apps", s.handleListApps},
 		{"GET /apps/{app}/diagnostics", s.handleDiagnostics},
+		{"GET /apps/{app}/app-info", s.handleAppInfo},
 		{"POST /apps/{app}/preview", s.handlePreview},
 
 		{"GET " + sessions, s.handleListSessions},

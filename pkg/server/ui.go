@@ -1,45 +1,62 @@
 package server
 
 import (
-	"bytes"
-	"crypto/sha256"
-	"embed"
-	"fmt"
+	"io/fs"
 	"net/http"
-	"time"
 )
 
-// pageFiles are the first page: three files, as they were written.
-//
-//go:embed ui
-var pageFiles embed.FS
+// runtimeConfig is what ADK's web client reads before it starts: requests go to
+// where it came from, and nobody is asked about telemetry.
+const runtimeConfig = `{"backendUrl":"","telemetry":false}`
 
-// pagePolicy lets the page have what comes from this host, and nothing else: no
-// inline script or style, no other site, no frame around it.
-const pagePolicy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; " +
-	"img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-
-// handlePage answers with the page that shows apps to who writes them.
-func (s *Server) handlePage(w http.ResponseWriter, r *http.Request) error {
-	return sendPageFile(w, r, "index.html")
-}
-
-func (s *Server) handlePageFile(w http.ResponseWriter, r *http.Request) error {
-	return sendPageFile(w, r, r.PathValue("file"))
-}
-
-// sendPageFile sends a file of the page. Browsers ask each time whether it is
-// another one: the page must be that of the binary that serves.
-func sendPageFile(w http.ResponseWriter, r *http.Request, name string) error {
-	text, err := pageFiles.ReadFile("ui/" + name)
-	if err != nil {
-		return missingError("Not Found")
+// uiRoutes serve a built ADK Web bundle.
+func (s *Server) uiRoutes() []route {
+	if s.opts.UI == nil {
+		return nil
 	}
-	h := w.Header()
-	h.Set("Content-Security-Policy", pagePolicy)
-	h.Set("Referrer-Policy", "no-referrer")
-	h.Set("Cache-Control", "no-cache")
-	h.Set("ETag", fmt.Sprintf(`"%x"`, sha256.Sum256(text)))
-	http.ServeContent(w, r, name, time.Time{}, bytes.NewReader(text))
+	files := http.StripPrefix("/dev-ui/", http.FileServerFS(s.opts.UI))
+	return []route{
+		{"GET /dev-ui", toUI},
+		{"GET /dev-ui/config", s.handleUIConfig},
+		{"GET /dev-ui/assets/config/runtime-config.json", func(w http.ResponseWriter, _ *http.Request) error {
+			writeText(w, http.StatusOK, []byte(runtimeConfig))
+			return nil
+		}},
+		{"GET /dev-ui/{file...}", func(w http.ResponseWriter, r *http.Request) error {
+			if !s.isUIFile(r.PathValue("file")) {
+				return missingError("Not Found")
+			}
+			w.Header().Set("Cache-Control", "no-cache")
+			files.ServeHTTP(w, r)
+			return nil
+		}},
+	}
+}
+
+// toUI keeps the query, which names an app or a session.
+func toUI(w http.ResponseWriter, r *http.Request) error {
+	to := "/dev-ui/"
+	if r.URL.RawQuery != "" {
+		to += "?" + r.URL.RawQuery
+	}
+	w.Header().Set("Location", to)
+	w.WriteHeader(http.StatusTemporaryRedirect)
 	return nil
+}
+
+// isUIFile says whether there is such a file; the empty name is the page. Folders
+// are not listed.
+func (s *Server) isUIFile(name string) bool {
+	if name == "" {
+		return true
+	}
+	info, err := fs.Stat(s.opts.UI, name)
+	return err == nil && info.Mode().IsRegular()
+}
+
+func (s *Server) handleUIConfig(w http.ResponseWriter, _ *http.Request) error {
+	return writeJSON(w, struct {
+		Text  *string `json:"logo_text"`
+		Image *string `json:"logo_image_url"`
+	}{})
 }

@@ -21,6 +21,7 @@ const transcript = new Transcript(byId('events'), { answer, request, artifact })
 
 function onFrame(frame, first) {
   byId('version').textContent = frame.version;
+  byId('devui').hidden = !frame.devUI;
   view.apps = frame.apps;
   view.reports = [...(first ? [] : view.reports), ...frame.reports].slice(-MOST_REPORTS);
   if (!here()) choose((view.apps.find((a) => a.app === fromAddress().app) ?? view.apps[0])?.app ?? '');
