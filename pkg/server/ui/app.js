@@ -1,7 +1,7 @@
 // The page that who writes an app keeps open beside its files: how the apps are,
 // what they are made of, and a conversation with one of them.
 
-import { el, byId } from './dom.js';
+import { el, byId, when } from './dom.js';
 import { ask, get, follow, path } from './wire.js';
 import { drawApps, drawHead, drawProblems, drawChanges, headline } from './apps.js';
 import { drawTree, lightUp, find } from './tree.js';
@@ -33,7 +33,7 @@ function onFrame(frame, first) {
 function onReports(reports) {
   for (const r of reports) {
     if (r.what === 'loaded') view.changed = new Set((r.changes ?? []).map((c) => c.where.replace(/^agent /, '')));
-    if (byId('events').childElementCount) transcript.say(headline(r), `notice ${r.what}`);
+    if (byId('events').querySelector('.turn')) transcript.say(headline(r), `notice ${r.what}`);
     byId('said').textContent = `${r.app} ${headline(r)}`;
   }
   if (reports.some((r) => r.what === 'loaded')) loadInfo();
@@ -94,7 +94,7 @@ async function preview() {
 
 async function openSession(id) {
   talk.id = id;
-  transcript.clear();
+  transcript.clear(!id && view.chosen && `Say something to ${view.chosen}. A saved file is what the next answer is made with.`);
   sight.clear();
   drawState(byId('state'), sight);
   drawSession();
@@ -103,9 +103,8 @@ async function openSession(id) {
   try {
     const session = await talk.open(id);
     if (session.id !== talk.id) return;
-    for (const event of session.events) transcript.add(event);
+    transcript.show(session.events);
     sight.set(session.state);
-    transcript.toEnd();
   } catch (error) {
     talk.id = '';
     transcript.say(error.message, 'bad');
@@ -114,7 +113,7 @@ async function openSession(id) {
 }
 
 function drawSession() {
-  const label = (s) => `${new Date(s.lastUpdateTime * 1000).toLocaleString([], { dateStyle: 'short', timeStyle: 'short' })} · ${s.id.slice(0, 12)}`;
+  const label = (s) => `${when(s.lastUpdateTime * 1000)} · ${s.id.slice(0, 12)}`;
   const known = talk.sessions.some((s) => s.id === talk.id);
   const choice = el('select', { 'aria-label': 'Session', onchange: (e) => openSession(e.target.value) },
     el('option', { value: '' }, 'a new session'),
@@ -169,8 +168,12 @@ async function answer(event, call, response) {
 }
 
 async function request(event) {
-  const trace = await get(path('dev', 'apps', view.chosen, 'debug', 'trace', event.id));
-  return JSON.parse(trace['gcp.vertex.agent.llm_request']);
+  const trace = await get(path('dev', 'apps', view.chosen, 'debug', 'trace', event.id)).catch((error) => {
+    throw error.status === 404 ? new Error('The host remembers the latest requests only, and this one no more.') : error;
+  });
+  const asked = trace['gcp.vertex.agent.llm_request'];
+  if (!asked) throw new Error('Requests are kept where the host serves with --dev.');
+  return JSON.parse(asked);
 }
 
 function artifact(name, version) {

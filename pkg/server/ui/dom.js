@@ -19,7 +19,7 @@ function filled(node, attrs, children) {
     if (name.startsWith('on')) node.addEventListener(name.slice(2), value);
     else node.setAttribute(name, value === true ? '' : value);
   }
-  node.append(...children.flat().filter((c) => c != null && c !== false));
+  node.append(...children.flat(Infinity).filter((c) => c != null && c !== false));
   return node;
 }
 
@@ -61,6 +61,13 @@ export const short = (revision) => (revision ?? '').slice(0, 10);
 
 /** clock is the time of day. */
 export const clock = (time) => new Date(time).toLocaleTimeString([], { hour12: false });
+
+/** when is the time of day, and the day where it is another one. */
+export function when(time) {
+  const at = new Date(time);
+  const today = at.toDateString() === new Date().toDateString();
+  return at.toLocaleString([], today ? { hour: '2-digit', minute: '2-digit', hour12: false } : { dateStyle: 'short' });
+}
 
 /** count is a number with its word. */
 export const count = (n, word) => `${n} ${word}${n === 1 ? '' : 's'}`;

@@ -18,8 +18,9 @@ export class Transcript {
     this.clear();
   }
 
-  clear() {
-    this.root.replaceChildren();
+  /** clear is a session without events; hint says what to do with it. */
+  clear(hint = '') {
+    this.root.replaceChildren(...(hint ? [el('p', { class: 'empty' }, hint)] : []));
     this.rows = new Map();
     this.calls = new Map();
     this.turn = null;
@@ -27,8 +28,7 @@ export class Transcript {
   }
 
   /** add draws an event, or goes on with one that comes in pieces. */
-  add(event) {
-    const follow = this.atEnd();
+  add(event, follow = this.atEnd()) {
     if (this.answers(event)) return;
     let row = this.rows.get(event.id);
     if (!row) {
@@ -40,12 +40,25 @@ export class Transcript {
     if (follow) this.toEnd();
   }
 
+  /** show draws what a session holds, and ends at its end. */
+  show(events) {
+    for (const event of events) this.add(event, false);
+    this.toEnd();
+    // What comes into sight only now has its height only now.
+    requestAnimationFrame(() => this.toEnd());
+  }
+
   /** say puts in a line that is no event. */
   say(text, cls = 'notice') {
     const follow = this.atEnd();
-    this.root.append(el('p', { class: cls }, text));
+    this.put(el('p', { class: cls }, text));
     this.turn = null;
     if (follow) this.toEnd();
+  }
+
+  put(node) {
+    this.root.querySelector('.empty')?.remove();
+    this.root.append(node);
   }
 
   // answers takes in what a person answered: it stands where the question was.
@@ -60,7 +73,7 @@ export class Transcript {
     const mine = event.author === 'user';
     if (mine || this.turn?.dataset.invocation !== event.invocationId) {
       this.turn = el('div', { class: 'turn', 'data-invocation': event.invocationId });
-      this.root.append(this.turn);
+      this.put(this.turn);
       this.last = null;
     }
     const said = el('div', { class: 'parts' });
@@ -120,8 +133,9 @@ export class Transcript {
     const known = this.calls.get(response.id);
     if (!known) return fold([el('b', {}, `${response.name} ←`), ` ${inline(response.response)}`], () => json(response.response), { class: 'call' });
     known.response = response.response;
-    const failed = response.response && typeof response.response === 'object' && 'error' in response.response;
-    known.result.textContent = ` ← ${inline(response.response)}`;
+    const waits = response.id in (event.actions?.requestedToolConfirmations ?? {});
+    const failed = !waits && response.response && typeof response.response === 'object' && 'error' in response.response;
+    known.result.textContent = ` ← ${waits ? 'waits for approval' : inline(response.response)}`;
     known.result.classList.toggle('bad', failed);
     known.body?.replaceChildren(json(response.response));
     if (known.question && event.author === 'user') known.question.replaceWith(known.question = settled(response));

@@ -1,4 +1,5 @@
-// The state of the session, by how far its keys reach.
+// The state of the session, by how far its keys reach. Those that begin with
+// temp: are never told: they end with the run, and no event has them.
 
 import { el, fold, json, inline } from './dom.js';
 
@@ -6,7 +7,6 @@ const SCOPES = [
   ['', 'session', 'this session'],
   ['user:', 'user:', 'all sessions of this user'],
   ['app:', 'app:', 'everyone'],
-  ['temp:', 'temp:', 'this run only'],
 ];
 
 /** A Sight is the state as it is seen, and what of it has changed of late. */
@@ -20,16 +20,14 @@ export class Sight {
     this.changed = new Map(); // key → what it was; undefined where it was not
   }
 
-  /** begin forgets what has changed, and what ended with the run before. */
+  /** begin forgets what has changed. */
   begin() {
     this.changed.clear();
-    for (const key of Object.keys(this.values)) if (key.startsWith('temp:')) delete this.values[key];
   }
 
-  /** set is what is stored now; what ends with the run stays in sight. */
+  /** set is what is stored now. */
   set(values) {
-    const temp = Object.fromEntries(Object.entries(this.values).filter(([key]) => key.startsWith('temp:')));
-    this.values = { ...values, ...temp };
+    this.values = { ...values };
   }
 
   /** apply takes in what an event changed. */

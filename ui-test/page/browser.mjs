@@ -3,15 +3,13 @@
 import { spawn } from 'node:child_process';
 import { cpSync, mkdirSync, mkdtempSync, rmSync, existsSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
-import { fileURLToPath } from 'node:url';
+import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { chromium } from 'playwright-core';
 
-const here = dirname(fileURLToPath(import.meta.url));
-
 /** root is the repository. */
-export const root = join(here, '..', '..');
+export const root = join(import.meta.dirname, '..', '..');
+const shots = join(import.meta.dirname, '..', 'screenshots');
 
 /** apps makes a folder of copies of apps, by their paths from the repository. */
 export function apps(...paths) {
@@ -22,7 +20,7 @@ export function apps(...paths) {
 
 /** serve starts the host, and says where it serves. */
 export async function serve(dir, ...flags) {
-  const host = spawn(join(root, 'bin', 'agenthost'), ['serve', dir, '--addr', '127.0.0.1:0', '--session-db', 'memory:', '--drain', '1s', '--demo', ...flags]);
+  const host = spawn(join(root, 'bin', 'agenthost'), ['serve', dir, '--addr', '127.0.0.1:0', '--session-db', 'memory:', '--drain', '1s', '--dev', '--demo', ...flags]);
   let log = '';
   host.stderr.on('data', (text) => { log += text; });
   const ended = new Promise((done) => host.on('exit', done));
@@ -60,6 +58,6 @@ export async function tab(chrome, url, options = {}) {
 
 /** shot keeps what the page looks like, for people to look at. */
 export async function shot(page, name) {
-  mkdirSync(join(here, 'shots'), { recursive: true });
-  await page.screenshot({ path: join(here, 'shots', `${name}.png`) });
+  mkdirSync(shots, { recursive: true });
+  await page.screenshot({ path: join(shots, `page ${name}.png`) });
 }
