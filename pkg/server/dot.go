@@ -8,18 +8,19 @@ import (
 	"agenthost/pkg/runtime"
 )
 
-// inks are the colours of a drawing: those of adk-python's cli/agent_graph.py.
-type inks struct{ back, line, text, mark, markLine string }
+// inks are the colours of a drawing, and the sign of an agent: those of
+// adk-python's cli/agent_graph.py. The legend of ADK's web client has the signs.
+type inks struct{ back, line, text, mark, markLine, agentSign string }
 
 func inksFor(dark bool) inks {
 	if dark {
-		return inks{"#0F172A", "#94A3B8", "#F8FAFC", "#0F5223", "#69CB87"}
+		return inks{"#0F172A", "#94A3B8", "#F8FAFC", "#0F5223", "#69CB87", "✦ "}
 	}
-	return inks{"#F8FAFC", "#64748B", "#0F172A", "#C4EBD0", "#0F5223"}
+	return inks{"#F8FAFC", "#64748B", "#0F172A", "#C4EBD0", "#0F5223", "✦ "}
 }
 
 // eventInks are those of the drawings of events, which have one background.
-func eventInks() inks { return inks{"#333537", "#cccccc", "#cccccc", "#0F5223", "#69CB87"} }
+func eventInks() inks { return inks{"#333537", "#cccccc", "#cccccc", "#0F5223", "#69CB87", "🤖 "} }
 
 // A way is a pair of names that an event went: from an agent to a tool, or back.
 // With one name only, it stayed there.
@@ -56,10 +57,12 @@ func (d *drawing) agent(p *runtime.Portrait) {
 		d.group(p)
 	case p.Kind == "ToolNode":
 		d.node(p.Name, "🔧 "+p.Name, "box")
-	case p.Kind == "FunctionNode", p.Kind == "JoinNode":
+	case p.Kind == "FunctionNode":
 		d.node(p.Name, "ƒ "+p.Name, "box")
+	case p.Kind == "JoinNode":
+		d.node(p.Name, "⌵ "+p.Name, "box")
 	default:
-		d.node(p.Name, "🤖 "+p.Name, "ellipse")
+		d.node(p.Name, d.agentSign+p.Name, "ellipse")
 		d.below(p)
 	}
 }

@@ -64,3 +64,10 @@ func (d *drafts) drop(app string) {
 	delete(d.apps, app)
 	d.order = slices.DeleteFunc(d.order, func(name string) bool { return name == app })
 }
+
+// names are the apps that have drafts.
+func (d *drafts) names() []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Clone(d.order)
+}
