@@ -44,8 +44,6 @@ export class Transcript {
   show(events) {
     for (const event of events) this.add(event, false);
     this.toEnd();
-    // What comes into sight only now has its height only now.
-    requestAnimationFrame(() => this.toEnd());
   }
 
   /** say puts in a line that is no event. */
