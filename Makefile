@@ -22,7 +22,7 @@ build: ## build bin/agenthost
 	$(NOCGO) $(GO) build -ldflags='-s -w' -o $(BIN) ./cmd/agenthost
 
 run: build ## build, then serve the example apps on the scripted model
-	$(BIN) serve apps --auto-create-session --demo
+	$(BIN) serve apps --auto-create-session --demo --dev
 
 test: fmt-check lint unit race apps bench-test gcs-test ## everything: format, lint, tests, race detector, apps, bench module
 

@@ -64,10 +64,17 @@ see('a conversation, with its call and what it changed', async (page) => {
 }, { hash: '/#hello' });
 
 see('an answer that is streamed, and nothing moves when it is whole', async (page) => {
+  await page.waitForSelector('.node');
+  await page.evaluate(() => {
+    window.moved = 0;
+    new PerformanceObserver((list) => list.getEntries().forEach((e) => { window.moved += e.hadRecentInput ? 0 : e.value; })).observe({ type: 'layout-shift' });
+  });
   await say(page, 'Tell me a story');
   await page.waitForSelector('.text:text("the whole street listened to the answer.")');
   await idle(page);
   assert.equal(await page.locator('.event:not(.mine) .text').count(), 1);
+  const moved = await page.evaluate(() => window.moved);
+  assert.ok(moved < 0.01, `the page moved by ${moved}`);
 }, { hash: '/#desk' });
 
 see('a call that waits for approval, denied and then approved', async (page) => {
@@ -140,6 +147,28 @@ see('a slip shows its caret within a second, and its mending what changed', asyn
   await page.waitForSelector('#changes li[data-what=loaded]:nth-child(1) >> text=agent front_desk: instruction changed');
 }, { hash: '/#team' });
 
+see('an app that wants to be told is let in', async (page) => {
+  writeFileSync(file('hello', 'app.yaml'), readFileSync(file('hello', 'app.yaml'), 'utf8') + 'reload: {sessions: manual}\n');
+  await page.waitForSelector('#changes li[data-what=loaded] >> text=reload added');
+  save(readFileSync(file('hello', 'root_agent.yaml'), 'utf8').replace('one friendly sentence', 'two friendly sentences'), 'hello', 'root_agent.yaml');
+  await page.waitForSelector('#head >> text=wait to be let in');
+  await shot(page, 'waiting');
+  await page.click('#head >> text=Let it in');
+  await page.waitForSelector('#head >> text=serves its files');
+  await page.waitForSelector('.node[data-changed]');
+}, { hash: '/#hello' });
+
+see('an answer that nobody wants is stopped, by the keyboard alone', async (page) => {
+  await page.waitForSelector('.node');
+  await page.keyboard.press('/');
+  await page.keyboard.type('wait for it');
+  await page.keyboard.press('Enter');
+  await page.waitForSelector('#send:text("Stop")');
+  await page.keyboard.press('Escape');
+  await page.waitForSelector('.notice:text("stopped")');
+  await idle(page);
+}, { hash: '/#desk' });
+
 see('a new folder is a new app, and a removed one is none', async (page) => {
   await page.waitForSelector('#head h1:text("hello")');
   mkdirSync(file('fresh'));
@@ -206,6 +235,23 @@ test('a host without apps, and the first one that comes', async () => {
     await close();
     await empty.stop();
     none.remove();
+  }
+});
+
+test('a host that goes away, and comes back', async () => {
+  const some = apps('apps/hello');
+  const first = await serve(some.dir);
+  const { page, close } = await tab(chrome, first.url);
+  try {
+    await page.waitForSelector('#link:text("live")');
+    await first.stop();
+    await page.waitForSelector('#link:text("the host is away")');
+    const again = await serve(some.dir, '--addr', new URL(first.url).host);
+    await page.waitForSelector('#link:text("live")', { timeout: 15_000 });
+    await again.stop();
+  } finally {
+    await close();
+    some.remove();
   }
 });
 

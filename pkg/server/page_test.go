@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"agenthost/pkg/server"
 )
 
 // The page is there, may have nothing from elsewhere and nothing inline, and is
@@ -31,6 +33,19 @@ func TestPage(t *testing.T) {
 	}
 	want(t, e.do("GET", "/ui/nosuch.js", ""), 404, `{"detail":"Not Found"}`)
 	want(t, e.do("POST", "/", ""), 405, `{"detail":"Method Not Allowed"}`)
+}
+
+// The page and its stream are for this machine, under the rule of all routes: a
+// name that somebody else made point here gets neither.
+func TestPageIsGuarded(t *testing.T) {
+	e := newEnv(t, &server.Options{AllowedHosts: []string{"localhost"}})
+	for _, path := range []string{"/", "/ui/app.js", "/-/changes"} {
+		r := httptest.NewRequest("GET", path, nil)
+		r.Host = "evil.example"
+		w := httptest.NewRecorder()
+		e.server.ServeHTTP(w, r)
+		want(t, w, 403, "Forbidden: host not allowed")
+	}
 }
 
 // What people, tools and models say is never HTML, and nothing is fetched from

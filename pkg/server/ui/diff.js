@@ -2,8 +2,8 @@
 
 /** hunks are lines with what became of them: 'same', 'was' or 'is'. */
 export function hunks(before, after) {
-  const a = before.split('\n');
-  const b = after.split('\n');
+  const [a, b] = [before, after].map((text) => text.replace(/\n$/, '').split('\n'));
+  if (a.join('\n') === b.join('\n')) return [['was', before], ['is', after]];
   let head = 0;
   while (head < a.length && head < b.length && a[head] === b[head]) head++;
   let tail = 0;

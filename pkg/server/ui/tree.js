@@ -2,11 +2,13 @@
 
 import { el, svg } from './dom.js';
 
-const WIDTH = 188;
-const GAP = { x: 52, y: 14 };
+const WIDTH = 184;
+const GAP = { x: 46, y: 14 };
 const LINE = 17;
 const HEAD = 44;
 const MOST_TOOLS = 4;
+// What is smaller than this cannot be read; then it is scrolled.
+const SMALLEST = 0.8;
 
 const KINDS = {
   LlmAgent: 'llm', SequentialAgent: 'sequence', ParallelAgent: 'parallel', LoopAgent: 'loop', RouterAgent: 'router',
@@ -39,11 +41,12 @@ export function drawTree(section, root, { chosen, changed, choose }) {
   const focused = section.contains(document.activeElement);
   const top = place(root, 0, { y: 1 });
   const nodes = flat(top);
-  const right = Math.max(...nodes.map((n) => n.x + WIDTH)) + (nodes.some((n) => n.agent.graph || isLoop(n.agent)) ? 46 : 1);
-  const bottom = Math.max(...nodes.map((n) => n.y + n.height)) + 1;
+  const right = Math.max(...nodes.map((n) => n.x + WIDTH + room(n.agent))) + 2;
+  const bottom = Math.max(...nodes.map((n) => n.y + n.height)) + 2;
   const drawing = svg('svg', { width: right, height: bottom, viewBox: `0 0 ${right} ${bottom}`, role: 'tree', 'aria-label': 'Agents' },
     svg('defs', {}, svg('marker', { id: 'tip', viewBox: '0 0 8 8', refX: 7, refY: 4, markerWidth: 7, markerHeight: 7, orient: 'auto-start-reverse' }, svg('path', { d: 'M0 0.5 7 4 0 7.5z' }))),
     nodes.flatMap(edges), nodes.map((n) => box(n, { chosen, changed, choose, first: n === top })));
+  drawing.style.minWidth = `${right * SMALLEST}px`;
   drawing.addEventListener('keydown', walk);
   const frame = el('div', { class: 'tree' }, drawing);
   section.replaceChildren(title, frame);
@@ -58,6 +61,13 @@ export function lightUp(section, name) {
 
 const size = (agent) => 1 + below(agent).reduce((n, child) => n + size(child), 0);
 const isLoop = (agent) => agent.agent_class === 'LoopAgent';
+// room is what the ways around the agents below one take on their right side.
+function room(agent) {
+  if (!agent.graph && !isLoop(agent)) return 0;
+  const labels = (agent.graph?.edges ?? []).map((e) => String(e.route ?? '').length);
+  return WIDTH + GAP.x + 34 + Math.max(4, ...labels) * 6.5;
+}
+
 const inOrder = (agent) => ['SequentialAgent', 'LoopAgent'].includes(agent.agent_class);
 
 // place finds a place for an agent and those below it: each column is a level,
