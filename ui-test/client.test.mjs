@@ -23,7 +23,7 @@ async function run(sessionId, newMessage, streaming = false, stateDelta = undefi
 }
 
 test('apps and sessions', async () => {
-  assert.deepEqual(await client.listApps(), ['desk']);
+  assert.deepEqual(await client.listApps(), ['desk', 'plain']);
   const made = await client.createSession({ ...user, sessionId: 's1' });
   assert.equal(made.id, 's1');
   assert.deepEqual((await client.listSessions(user)).map((s) => s.id), ['s1']);

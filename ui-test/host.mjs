@@ -16,7 +16,7 @@ export async function start(...flags) {
   cpSync(join(here, 'apps'), apps, { recursive: true });
   const port = await freePort();
   const child = spawn(binary, ['serve', apps, '--addr', `127.0.0.1:${port}`, '--session-db', 'memory:', ...flags],
-    { cwd: dir, env: { PATH: process.env.PATH, HOME: dir }, stdio: ['ignore', 'pipe', 'pipe'] });
+    { cwd: dir, env: { PATH: process.env.PATH, HOME: dir, GOOGLE_API_KEY: 'none' }, stdio: ['ignore', 'pipe', 'pipe'] });
   let log = '';
   const ended = new Promise((resolve) => child.once('exit', resolve));
   child.stderr.on('data', (text) => { log += text; });
