@@ -61,11 +61,30 @@ export function lightUp(section, name) {
 
 const size = (agent) => 1 + below(agent).reduce((n, child) => n + size(child), 0);
 const isLoop = (agent) => agent.agent_class === 'LoopAgent';
-// room is what the ways around the agents below one take on their right side.
+// ways are the edges of a workflow between the agents below it, and the way back
+// of a loop: from where to where, and by which routes.
+function ways(agent) {
+  const all = below(agent);
+  if (isLoop(agent) && all.length) return [{ from: all.length - 1, to: 0, label: agent.max_iterations ? `≤ ${agent.max_iterations}` : '' }];
+  const found = new Map();
+  for (const e of agent.graph?.edges ?? []) {
+    const [from, to] = [e.from_node, e.to_node].map((n) => all.findIndex((c) => c.name === n.name));
+    if (from < 0 || to < 0) continue;
+    const way = found.get(`${from} ${to}`) ?? { from, to, label: '' };
+    way.label = [way.label, e.route].filter(Boolean).join(', ');
+    found.set(`${from} ${to}`, way);
+  }
+  return [...found.values()];
+}
+
+// A way is short and straight, or leads around what stands between.
+const isStraight = (way) => way.to === way.from + 1 && !way.label;
+const reach = (way) => 18 + 15 * Math.max(1, Math.abs(way.to - way.from));
+
+// room is what the ways between the agents below one take on their right side.
 function room(agent) {
-  if (!agent.graph && !isLoop(agent)) return 0;
-  const labels = (agent.graph?.edges ?? []).map((e) => String(e.route ?? '').length);
-  return WIDTH + GAP.x + 34 + Math.max(4, ...labels) * 6.5;
+  const around = ways(agent).filter((w) => !isStraight(w)).map((w) => reach(w) * 0.75 + 8 + w.label.length * 6.5);
+  return around.length ? WIDTH + GAP.x + Math.max(...around) : 0;
 }
 
 const inOrder = (agent) => ['SequentialAgent', 'LoopAgent'].includes(agent.agent_class);
@@ -99,11 +118,9 @@ function edges(node) {
     all.push(svg('path', { class: 'edge', d: `M${x1} ${y1}C${mid} ${y1} ${mid} ${y2} ${x2} ${y2}` }));
     if (i > 0 && inOrder(agent)) all.push(between(children[i - 1], child));
   }
-  if (isLoop(agent) && children.length) all.push(around(children.at(-1), children[0], agent.max_iterations ? `≤ ${agent.max_iterations}` : ''));
-  for (const e of agent.graph?.edges ?? []) {
-    const from = children.find((c) => c.agent.name === e.from_node.name);
-    const to = children.find((c) => c.agent.name === e.to_node.name);
-    if (from && to) all.push(around(from, to, e.route ?? ''));
+  for (const way of ways(agent)) {
+    const [from, to] = [children[way.from], children[way.to]];
+    all.push(isStraight(way) ? between(from, to) : around(from, to, way));
   }
   return all;
 }
@@ -111,12 +128,13 @@ function edges(node) {
 const between = (a, b) => svg('path', { class: 'flow', d: `M${a.x + 20} ${a.y + a.height}V${b.y - 1}`, 'marker-end': 'url(#tip)' });
 
 // around leads from one agent to another of its column, on their right side.
-function around(a, b, label) {
-  const [x, y1, y2] = [a.x + WIDTH, a.y + HEAD / 2, b.y + HEAD / 2 + (a === b ? 12 : 0)];
-  const far = x + 14 + Math.min(24, Math.abs(y2 - y1) / 10);
+function around(a, b, way) {
+  const aside = a === b ? 8 : 4;
+  const [x, y1, y2] = [a.x + WIDTH, a.y + HEAD / 2 + aside, b.y + HEAD / 2 - aside];
+  const far = x + reach(way);
   return svg('g', {},
     svg('path', { class: 'flow', d: `M${x} ${y1}C${far} ${y1} ${far} ${y2} ${x + 2} ${y2}`, 'marker-end': 'url(#tip)' }),
-    label && svg('text', { class: 'route', x: far - 6, y: (y1 + y2) / 2 + 4 }, label));
+    way.label && svg('text', { class: 'route', x: x + reach(way) * 0.75 + 4, y: (y1 + y2) / 2 + 4 }, way.label));
 }
 
 function box(node, { chosen, changed, choose, first }) {
