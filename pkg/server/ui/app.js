@@ -2,8 +2,8 @@
 // what they are made of, and a conversation with one of them.
 
 import { el, byId, when } from './dom.js';
-import { ask, get, follow, path } from './wire.js';
-import { drawApps, drawHead, drawProblems, drawChanges, headline } from './apps.js';
+import { ask, get, follow, keepToken, path } from './wire.js';
+import { drawApps, drawDoor, drawHead, drawProblems, drawChanges, headline } from './apps.js';
 import { drawTree, lightUp, find } from './tree.js';
 import { drawAgent } from './agent.js';
 import { Sight, drawState } from './state.js';
@@ -237,7 +237,9 @@ window.addEventListener('hashchange', () => {
   if (app !== view.chosen || id !== talk.id) choose(app, id);
 });
 
-follow(onFrame, (live) => {
+follow(onFrame, (live, status) => {
+  const asks = status === 401 || status === 403;
   byId('link').dataset.live = live ? 'yes' : 'no';
-  byId('link').textContent = live ? 'live' : 'the host is away';
+  byId('link').textContent = live ? 'live' : asks ? 'the host asks who you are' : 'the host is away';
+  if (asks && !byId('head').querySelector('form')) drawDoor(byId('head'), status, (token) => (keepToken(token), location.reload()));
 });

@@ -67,6 +67,15 @@ export function drawHead(section, app, info, letIn) {
     info?.description ? el('p', { class: 'dim' }, info.description) : '');
 }
 
+/** drawDoor asks who looks, where the host wants to know. */
+export function drawDoor(section, status, enter) {
+  const field = el('input', { type: 'password', 'aria-label': 'Token', placeholder: 'token', autocomplete: 'off', required: true });
+  section.replaceChildren(el('h1', {}, 'Who are you?'),
+    el('p', {}, status === 403 ? 'That token is no administrator’s, and this page is theirs.' : 'This host knows its callers by a token, and shows this page to administrators.'),
+    el('form', { class: 'bar', onsubmit: (event) => (event.preventDefault(), enter(field.value.trim())) }, field, el('button', { type: 'submit' }, 'Enter')));
+  field.focus();
+}
+
 /** drawProblems shows each problem with its line, its caret and its way out. */
 export function drawProblems(section, app) {
   const all = app?.diagnostics ?? [];

@@ -8,12 +8,19 @@ export class Refused extends Error {
   }
 }
 
+const TOKEN = 'agenthost.token';
+
+/** keepToken is what the host is told of who asks, until the tab closes. */
+export const keepToken = (token) => sessionStorage.setItem(TOKEN, token);
+
 /** path puts parts into a path. */
 export const path = (...parts) => parts.map(encodeURIComponent).join('/');
 
 /** ask sends a request; an answer that is no 2xx is a Refused. */
 export async function ask(method, url, body, signal) {
   const headers = body === undefined ? {} : { 'Content-Type': 'application/json' };
+  const token = sessionStorage.getItem(TOKEN);
+  if (token) headers.Authorization = `Bearer ${token}`;
   const answer = await fetch(url, { method, headers, body: body === undefined ? undefined : JSON.stringify(body), signal });
   if (answer.ok) return answer;
   const text = await answer.text();
@@ -58,6 +65,7 @@ export async function follow(onFrame, onLink) {
     const hide = () => document.hidden && end.abort();
     document.addEventListener('visibilitychange', hide);
     let first = true;
+    let status = 0;
     try {
       for await (const frame of frames(await ask('GET', '-/changes', undefined, end.signal))) {
         wait = 500;
@@ -65,10 +73,13 @@ export async function follow(onFrame, onLink) {
         show(onFrame, frame, first);
         first = false;
       }
-    } catch { /* the host is away, or nobody looks: it is asked again */ }
+    } catch (error) {
+      // The host is away, refuses, or nobody looks: it is asked again.
+      status = error.status ?? 0;
+    }
     document.removeEventListener('visibilitychange', hide);
     if (!document.hidden) {
-      onLink(false);
+      onLink(false, status);
       await new Promise((done) => setTimeout(done, wait));
     }
   }
