@@ -171,7 +171,8 @@ func (j *job) doubtModel(name spec.Text) {
 	case near != "":
 		j.report(name.Errorf(0, "model", "%s is none of the app's models", name.Value).WithHint("did you mean %q?", near))
 	default:
-		j.report(name.Warnf(0, "model", "%s is none of the app's models: it is taken for a model of Gemini's", name.Value))
+		j.report(name.Warnf(0, "model", "%s is none of the app's models: it is taken for a model of Gemini's", name.Value).
+			WithHint("write PROVIDER/%s for a model of another provider; names of the app's own stand under models: in app.yaml", name.Value))
 	}
 }
 

@@ -78,6 +78,9 @@ type WatchOptions struct {
 	// Problems gets the problems of every load as text for people, with source
 	// lines and carets; nil drops them.
 	Problems io.Writer
+	// Told is told what came of every load, one after the other; nil is told
+	// nothing.
+	Told func(Status)
 }
 
 // A Status is what a watch knows of an app.
@@ -144,6 +147,9 @@ func NewWatch(l *Loader, host Host, dirs []string, opts *WatchOptions) *Watch {
 	}
 	if w.opts.Problems == nil {
 		w.opts.Problems = io.Discard
+	}
+	if w.opts.Told == nil {
+		w.opts.Told = func(Status) {}
 	}
 	if w.opts.Logger == nil {
 		w.opts.Logger = slog.New(slog.DiscardHandler)

@@ -87,6 +87,7 @@ func (w *Watch) take(ctx context.Context, a *watched, o outcome, p pass) {
 	w.statusMu.Lock()
 	w.status[o.name] = s
 	w.statusMu.Unlock()
+	w.opts.Told(s)
 	w.tell(ctx, a, o, old, s)
 }
 

@@ -18,6 +18,7 @@ import (
 type agentToolConfig struct {
 	Agent             AgentRef `yaml:"agent" required:"true" doc:"The agent: {config_path: file}, {use: name}, or written out."`
 	SkipSummarization bool     `yaml:"skip_summarization" doc:"The agent's answer ends the turn: the calling model does not phrase it again."`
+	IncludePlugins    bool     `yaml:"include_plugins" default:"true" doc:"Whether the plugins of the app are asked in the agent's run too."`
 
 	Confirm spec.Expr `yaml:"confirm" doc:"Whether a person has to approve a call before it is carried out: true, or an expression that sees args, state, user, session, invocation and agent."`
 }
@@ -30,6 +31,7 @@ type agentKindConfig struct {
 	ConfigPath        spec.Text `yaml:"config_path" doc:"A file with the agent."`
 	Agent             *AgentRef `yaml:"agent" doc:"The agent, written out."`
 	SkipSummarization bool      `yaml:"skip_summarization" doc:"The agent's answer ends the turn: the calling model does not phrase it again."`
+	IncludePlugins    bool      `yaml:"include_plugins" default:"true" doc:"Whether the plugins of the app are asked in the agent's run too."`
 	Confirm           spec.Expr `yaml:"confirm" doc:"Whether a person has to approve a call before it is carried out: true, or an expression that sees args, state, user, session, invocation and agent."`
 
 	ref *AgentRef
@@ -61,11 +63,19 @@ func (c *agentKindConfig) Check(n *spec.Node) spec.Diagnostics {
 }
 
 func newAgentTool(_ context.Context, env AgentToolEnv, c *agentToolConfig) (tool.Set, error) {
-	return NewAgentTool(env.Agent, c.SkipSummarization).confirmedBy(c.Confirm)
+	return newAgentToolOf(env.Agent, c.SkipSummarization, c.IncludePlugins).confirmedBy(c.Confirm)
 }
 
 func newAgentKind(_ context.Context, env AgentToolEnv, c *agentKindConfig) (tool.Set, error) {
-	return NewAgentTool(env.Agent, c.SkipSummarization).confirmedBy(c.Confirm)
+	return newAgentToolOf(env.Agent, c.SkipSummarization, c.IncludePlugins).confirmedBy(c.Confirm)
+}
+
+func newAgentToolOf(agent Agent, skipSummarization, includePlugins bool) *AgentTool {
+	t := NewAgentTool(agent, skipSummarization)
+	if !includePlugins {
+		t = t.WithoutPlugins()
+	}
+	return t
 }
 
 // An AgentTool lets a model call an agent. The agent runs in a session of its
@@ -77,6 +87,7 @@ type AgentTool struct {
 	input, output     *tool.Schema
 	decl              *genai.FunctionDeclaration
 	confirm           tool.Confirmer
+	withoutPlugins    bool
 }
 
 // NewAgentTool makes a tool of an agent. With skipSummarization the answer
@@ -93,6 +104,14 @@ func NewAgentTool(agent Agent, skipSummarization bool) *AgentTool {
 	}
 	t.decl = &genai.FunctionDeclaration{Name: agent.Name(), Description: agent.Description(), ParametersJsonSchema: params}
 	return t
+}
+
+// WithoutPlugins returns the tool with the app's plugins left out of the
+// agent's run.
+func (t *AgentTool) WithoutPlugins() *AgentTool {
+	alone := *t
+	alone.withoutPlugins = true
+	return &alone
 }
 
 // Declaration has the agent's name and description, and the parameters that its
@@ -113,9 +132,11 @@ type placedAgentTool struct {
 }
 
 func (t *AgentTool) place(app *App, inherited model.LLM) (*placedAgentTool, error) {
-	inner, err := NewApp(app.Name, t.agent, &AppOptions{
-		Revision: app.Revision, Model: inherited, StateSchema: app.state, Plugins: app.plugins,
-	})
+	opts := &AppOptions{Revision: app.Revision, Model: inherited, StateSchema: app.state, Plugins: app.plugins}
+	if t.withoutPlugins {
+		opts.Plugins = nil
+	}
+	inner, err := NewApp(app.Name, t.agent, opts)
 	if err != nil {
 		return nil, err
 	}

@@ -99,6 +99,9 @@ func NewApp(name string, root Agent, opts *AppOptions) (*App, error) {
 		a.Description = opts.Description
 	}
 	if opts.Config != nil {
+		if err := opts.Config.validate(); err != nil {
+			return nil, fmt.Errorf("app %s: %w", name, err)
+		}
 		a.Config = *opts.Config
 	}
 	if opts.Reload != nil {

@@ -194,5 +194,8 @@ func (n *Node) want(what string) Diagnostic {
 	if len(n.parts) > 0 && !n.plain() {
 		d.Hint = "a reference in quotes is text: write it without them, on a line of its own"
 	}
+	if what == "text" && n.Kind == Mapping && n.src != nil && strings.HasPrefix(n.src.from(n.Pos), "{") {
+		d.Hint = "put text that begins with { in quotes"
+	}
 	return d
 }
