@@ -134,6 +134,7 @@ func (l *Loader) build(ctx context.Context, src *source, readTests func(*job, co
 		suite = readTests(j, ctx, root)
 		j.checkSecrets()
 	}
+	j.ds = src.withoutFollowers(j.ds)
 	j.ds.Sort()
 	if j.ds.HasErrors() {
 		if app != nil {

@@ -17,33 +17,65 @@ import (
 var geminiName = regexp.MustCompile(`^(gemini|gemma|learnlm|models/|projects/|publishers/|tunedModels/)`)
 
 // buildModels builds every model of the app, used or not: building finds the
-// problems of their settings and connects to nothing.
+// problems of their settings and connects to nothing. Those that were included
+// are built when they are used.
 func (j *job) buildModels(ctx context.Context) {
-	bare := map[string]model.LLM{}
-	fallbacks := map[string][]spec.Text{}
 	for name, p := range sorted(j.names.models) {
-		if m, others := j.buildModel(ctx, name, p.node); m != nil {
-			bare[name], fallbacks[name] = m, others
+		if !p.shared {
+			j.modelUnder(ctx, name)
 		}
 	}
-	for name, m := range bare {
-		others := j.fallbacksOf(ctx, name, fallbacks[name], bare)
-		j.models[name] = j.loader.opts.Wrap(provider.Fallback(m, others, j.loader.opts.Logger))
+}
+
+// modelUnder is one of models:, with what it falls back to. It is nil when its
+// settings are wrong.
+func (j *job) modelUnder(ctx context.Context, name string) model.LLM {
+	return j.modelOfPart(ctx, name, j.names.models[name])
+}
+
+func (j *job) modelOfPart(ctx context.Context, name string, p part) model.LLM {
+	if m, ok := j.models[name]; ok {
+		return m
 	}
+	b := j.bareModel(ctx, name, p)
+	if b.model == nil {
+		return nil
+	}
+	others := j.fallbacksOf(ctx, name, b.fallbacks)
+	j.models[name] = j.loader.opts.Wrap(provider.Fallback(b.model, others, j.loader.opts.Logger))
+	return j.models[name]
+}
+
+// A bareModel is one of models: by itself.
+type bareModel struct {
+	model     model.LLM
+	fallbacks []spec.Text
+}
+
+func (j *job) bareModel(ctx context.Context, name string, p part) bareModel {
+	b, ok := j.bare[name]
+	if !ok {
+		j.use(p)
+		b.model, b.fallbacks = j.buildModel(ctx, name, p.node)
+		j.bare[name] = b
+	}
+	return b
 }
 
 // fallbacksOf finds the models that are asked when one fails. What a fallback
 // falls back to itself does not count, so there is no circle.
-func (j *job) fallbacksOf(ctx context.Context, name string, refs []spec.Text, bare map[string]model.LLM) []model.LLM {
+func (j *job) fallbacksOf(ctx context.Context, name string, refs []spec.Text) []model.LLM {
 	var others []model.LLM
 	for _, ref := range refs {
-		_, named := j.names.models[ref.Value]
+		p, named := j.names.models[ref.Value]
 		switch {
 		case ref.Value == name:
 			j.report(ref.Errorf(0, "model", "the model %s cannot be its own fallback", name))
-		case named && bare[ref.Value] != nil:
-			others = append(others, bare[ref.Value])
-		case !named:
+		case named:
+			if b := j.bareModel(ctx, ref.Value, p); b.model != nil {
+				others = append(others, b.model)
+			}
+		default:
 			if m := j.modelNamed(ctx, ref); m != nil {
 				others = append(others, m)
 			}
@@ -98,7 +130,7 @@ func (j *job) modelFile(_ context.Context, at spec.Text) (*spec.Node, spec.Diagn
 		return nil, spec.Diagnostics{at.Errorf(0, "path", "%s leads out of the app's folder", at.Value)}
 	}
 	if !j.src.exists(file) {
-		return nil, spec.Diagnostics{at.Errorf(0, "file", "there is no file %s", j.src.display(file))}
+		return nil, spec.Diagnostics{at.Errorf(0, "file", "%s", j.src.missing(file))}
 	}
 	return j.src.document(file)
 }
@@ -114,7 +146,7 @@ func (j *job) modelOf(ctx context.Context, name spec.Text) model.LLM {
 		return nil
 	}
 	if _, ok := j.names.models[name.Value]; ok {
-		return j.models[name.Value]
+		return j.modelUnder(ctx, name.Value)
 	}
 	if m, ok := j.models[name.Value]; ok {
 		return m

@@ -34,6 +34,7 @@ type job struct {
 	included  map[string]bool
 	placed    int
 	models    map[string]model.LLM
+	bare      map[string]bareModel
 	plugins   []*runtime.Plugin
 	used      map[*spec.Node]bool
 	shared    map[*spec.Node]*placedTool // tools under tools: that are built, for all who use them
@@ -51,7 +52,7 @@ type job struct {
 
 func newJob(l *Loader, src *source) *job {
 	j := &job{
-		loader: l, src: src, names: newRegistry(), included: map[string]bool{}, models: map[string]model.LLM{},
+		loader: l, src: src, names: newRegistry(), included: map[string]bool{}, models: map[string]model.LLM{}, bare: map[string]bareModel{},
 		used: map[*spec.Node]bool{}, shared: map[*spec.Node]*placedTool{},
 	}
 	j.guardHTTP()
@@ -78,6 +79,7 @@ func (j *job) resolve(ctx context.Context) *placed {
 	if j.src.exists(appFile) || j.src.hasOverlay(j.loader.opts.Overlay) {
 		j.readAppFile()
 	}
+	j.checkOdd()
 	n, t := j.rootNode()
 	j.buildModels(ctx)
 	j.buildPlugins(ctx)
@@ -108,7 +110,7 @@ func (j *job) readAppFile() {
 	}
 	j.appNode = n
 	j.sketch.noteApp(n)
-	ds = spec.Decode(n, &j.doc)
+	ds = withAdvice(spec.Decode(n, &j.doc), n, appAdvice())
 	j.cacheAt = n.Get("context_cache_config")
 	if j.doc.ContextCache != nil && !ds.HasErrors() {
 		ds = append(ds, j.doc.ContextCache.Check(j.cacheAt)...)
@@ -221,6 +223,9 @@ func (j *job) resolveAgent(ctx context.Context, n *spec.Node, t trail) *placed {
 		return nil // told already, when the list of agents was decoded
 	}
 	place := j.sketch.reserve()
+	if n = j.withClass(n); n == nil {
+		return nil
+	}
 	kind, ok := j.agentKind(n)
 	if !ok {
 		return nil
@@ -228,7 +233,7 @@ func (j *job) resolveAgent(ctx context.Context, n *spec.Node, t trail) *placed {
 	base := j.withDefaults(n, kind.Name)
 	n = j.effective(base)
 	plan, ds := kind.Decode(n)
-	j.report(ds...)
+	j.report(withAdvice(ds, n, agentAdvice())...)
 	j.report(checkConfig(plan.Config, n)...)
 	j.readFiles(plan.Config)
 	j.bind(plan.Config)
@@ -237,6 +242,9 @@ func (j *job) resolveAgent(ctx context.Context, n *spec.Node, t trail) *placed {
 	j.report(ds...)
 	if m, ok := plan.Config.(interface{ ModelName() spec.Text }); ok {
 		p.model = j.modelOf(ctx, m.ModelName())
+	}
+	if m, ok := plan.Config.(interface{ CodeOfModel() *spec.Node }); ok && !m.CodeOfModel().IsNull() {
+		p.model = j.codedModel(ctx, n)
 	}
 	if refs, ok := plan.Config.(interface{ AgentRefs() []*runtime.AgentRef }); ok {
 		for _, ref := range refs.AgentRefs() {
@@ -280,8 +288,7 @@ func checkConfig(config any, n *spec.Node) spec.Diagnostics {
 	return nil
 }
 
-// agentKind finds an agent's class. ADK allows the class with its package in
-// front, in Python and in Java.
+// agentKind finds an agent's class.
 func (j *job) agentKind(n *spec.Node) (spec.Kind[runtime.AgentEnv, runtime.Agent], bool) {
 	class := n.Get("agent_class")
 	name := "LlmAgent"
@@ -290,14 +297,15 @@ func (j *job) agentKind(n *spec.Node) (spec.Kind[runtime.AgentEnv, runtime.Agent
 		return spec.Kind[runtime.AgentEnv, runtime.Agent]{}, false
 	}
 	if class != nil && !class.IsNull() {
-		name = strings.TrimPrefix(strings.TrimPrefix(class.Value, "com."), "google.adk.agents.")
+		name = adkClass(class.Value)
 	}
 	kind, ok := j.loader.agentKinds.Lookup(name)
 	if ok {
 		return kind, true
 	}
 	if strings.Contains(name, ".") {
-		j.report(needsCode(class, "agent class", name, "write the agent with one of the classes "+strings.Join(j.loader.agentKinds.Names(), ", ")))
+		j.report(needsCode(class, "agent class", name,
+			"say under functions: in app.yaml which agent stands in its place, or write this one with one of the classes "+strings.Join(j.loader.agentKinds.Names(), ", ")))
 	} else {
 		j.report(unknown(class, "agent class %s", name, j.loader.agentKinds.Names()))
 	}
@@ -307,7 +315,11 @@ func (j *job) agentKind(n *spec.Node) (spec.Kind[runtime.AgentEnv, runtime.Agent
 // unknown words a name that is none of a list; what has %s for the name.
 func unknown(at *spec.Node, what, name string, names []string) spec.Diagnostic {
 	d := at.Errorf("unknown-name", "there is no %s; %s", fmt.Sprintf(what, name), thereAre(names))
-	if near := spec.Suggest(name, names); near != "" {
+	near := spec.Suggest(name, names)
+	if i := slices.IndexFunc(names, func(n string) bool { return strings.HasPrefix(n, name+"_") }); near == "" && i >= 0 {
+		near = names[i]
+	}
+	if near != "" {
 		d = d.WithHint("did you mean %q?", near)
 	}
 	return d
@@ -356,7 +368,7 @@ func (j *job) resolveUse(ctx context.Context, ref *runtime.AgentRef, t trail) *p
 		j.report(ref.Use.Errorf(0, "cycle", "agent %s stands below itself: %s", name, circle(t.passed, mark)))
 		return nil
 	}
-	j.used[d.node] = true
+	j.use(d)
 	return j.resolveAgent(ctx, named(d.node, name), t.into(d.file, mark))
 }
 
@@ -378,7 +390,7 @@ func (j *job) resolvePath(ctx context.Context, ref *runtime.AgentRef, t trail) *
 		return fail("cycle", "agent file %s stands below itself: %s", given, circle(t.passed, file))
 	}
 	if !j.src.exists(file) {
-		return fail("file", "there is no file %s", j.src.display(file))
+		return fail("file", "%s", j.src.missing(file))
 	}
 	return j.resolveFile(ctx, file, t)
 }

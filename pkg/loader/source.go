@@ -87,6 +87,10 @@ type source struct {
 	documents map[string]*spec.Node
 	roots     []*spec.Node
 	outside   []string
+	// unfilled are the scalars that could not be filled in, and toldOf what was
+	// told of them.
+	unfilled []unfilled
+	toldOf   spec.Diagnostics
 }
 
 func openSource(dir string, opts *Options) (*source, error) {
@@ -142,7 +146,7 @@ func (s *source) at(file string) (fs.FS, string, error) {
 		return fileSet(s.kept.Files), file, nil
 	}
 	if !leadsOut(file) {
-		return s.root.FS(), file, nil
+		return plainFS{s.root}, file, nil
 	}
 	if !isBeside(file) {
 		return nil, "", fs.ErrNotExist
@@ -157,7 +161,7 @@ func (s *source) at(file string) (fs.FS, string, error) {
 			return nil, "", err
 		}
 	}
-	return s.beside.FS(), path.Base(file), nil
+	return plainFS{s.beside}, path.Base(file), nil
 }
 
 // display is the path of a file as messages show it.
@@ -175,6 +179,26 @@ func (s *source) exists(file string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
+// isOdd says whether something of this name is there that cannot be read as a
+// file of the app: a pipe, a folder, or a link that leads out or nowhere.
+func (s *source) isOdd(file string) bool {
+	folder, name, err := s.at(file)
+	plain, ok := folder.(plainFS)
+	if err != nil || !ok || s.exists(file) {
+		return false
+	}
+	_, err = plain.root.Lstat(name)
+	return err == nil
+}
+
+// missing says why a file cannot be had.
+func (s *source) missing(file string) string {
+	if s.isOdd(file) {
+		return s.display(file) + " is no file of the app: a folder, a pipe, a device, or a link that leads out of its folder"
+	}
+	return "there is no file " + s.display(file)
+}
+
 // bytes reads a file of the app.
 func (s *source) bytes(file string) ([]byte, error) {
 	folder, name, err := s.at(file)
@@ -190,13 +214,6 @@ func (s *source) bytes(file string) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	switch {
-	case err != nil:
-		return nil, err
-	case !info.Mode().IsRegular():
-		return nil, errors.New("not a regular file")
-	}
 	b, err := io.ReadAll(io.LimitReader(f, maxFile+1))
 	if err != nil {
 		return nil, err

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"maps"
 	"slices"
-	"strings"
 
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/spec"
@@ -52,7 +51,7 @@ func (j *job) useTool(ctx context.Context, ref *runtime.ToolRef, t trail) []*pla
 		j.report(unknown(ref.Node.Get("use"), "tool %s under tools in app.yaml", name, slices.Sorted(maps.Keys(j.names.tools))))
 		return nil
 	}
-	j.used[n.node] = true
+	j.use(n)
 	if built := j.shared[n.node]; built != nil {
 		again := *built
 		return []*placedTool{&again}
@@ -86,22 +85,30 @@ func (j *job) namedTool(ctx context.Context, ref *runtime.ToolRef, t trail) []*p
 	if own, ok := j.loader.opts.Functions.Tools[name]; ok {
 		return j.programTool(ref, own)
 	}
+	if f, ok := j.function(name); ok {
+		return j.mappedTool(ctx, f, name, t)
+	}
+	name = adkTool(name)
 	if kind, ok := j.loader.agentTools.Lookup(name); ok && name == "AgentTool" {
-		return j.agentTool(ctx, kind, argsOf(ref), t)
+		return j.agentTool(ctx, kind, agentToolArgs(argsOf(ref)), t)
 	}
 	if kind, ok := j.loader.builtins.Lookup(name); ok {
 		return j.buildTool(ctx, kind, argsOf(ref))
 	}
-	if f, ok := j.function(name); ok {
-		return j.mappedTool(ctx, f, name, t)
+	if name == "FunctionTool" || name == "LongRunningFunctionTool" {
+		return j.functionTool(ctx, ref, t)
 	}
-	if strings.Contains(name, ".") {
-		j.report(needsCode(ref.Node.Get("name"), "tool", name,
-			"say what stands in its place under functions: in app.yaml, write a tool here, or register a Go function of this name"))
+	if isCodeName(name) {
+		j.report(toolNeedsCode(ref.Node.Get("name"), name))
 		return nil
 	}
-	j.report(unknownTool(ref, j.loader.builtins.Names()))
+	j.report(unknownTool(ref, name, j.loader.builtins.Names()))
 	return nil
+}
+
+func toolNeedsCode(at *spec.Node, name string) spec.Diagnostic {
+	return needsCode(at, "tool", name,
+		"say what stands in its place under functions: in app.yaml, write a tool here, or register a Go function of this name")
 }
 
 // programTool is a tool that the program has under this name. It is built, so
@@ -126,32 +133,11 @@ func (j *job) wrapped(set tool.Set) tool.Set {
 	return set
 }
 
-func unknownTool(ref *runtime.ToolRef, builtins []string) spec.Diagnostic {
-	name := ref.Name.Value
+func unknownTool(ref *runtime.ToolRef, name string, builtins []string) spec.Diagnostic {
 	if why := tool.WhyNot(name); why != "" {
-		return ref.Name.Errorf(0, "tool", "%s %s", name, why)
+		return ref.Name.Errorf(0, "tool", "%s %s", ref.Name.Value, why)
 	}
 	return unknown(ref.Node.Get("name"), "built-in tool %s", name, append(builtins, "AgentTool"))
-}
-
-// argsOf is the args of a named tool as a mapping. The Java dialect writes
-// them as a list of {name, value}; a tool without args has an empty mapping.
-func argsOf(ref *runtime.ToolRef) *spec.Node {
-	empty := *ref.Node
-	empty.Entries = nil
-	if ref.Args == nil || ref.Args.IsNull() {
-		return &empty
-	}
-	if ref.Args.Kind != spec.Sequence {
-		return ref.Args
-	}
-	empty.Pos = ref.Args.Pos
-	for _, item := range ref.Args.Items {
-		if key, value := item.Get("name"), item.Get("value"); key != nil && value != nil {
-			empty.Entries = append(empty.Entries, spec.Entry{Key: key, Value: value})
-		}
-	}
-	return &empty
 }
 
 // kindTool is a tool by our kinds: one key with its settings.
@@ -166,6 +152,10 @@ func (j *job) kindTool(ctx context.Context, ref *runtime.ToolRef, t trail) []*pl
 			t.set = j.wrapped(t.set)
 		}
 		return found
+	}
+	if slices.Contains([]string{"mcp", "openapi", "command"}, name) {
+		j.report(ref.Kind.Errorf(0, "tool", "this version does not have tools of the kind %s yet; %s", name, thereAre(append(j.loader.toolKinds.Names(), "agent"))))
+		return nil
 	}
 	j.report(unknown(ref.Node.Entries[0].Key, "kind of tool %s", name, append(j.loader.toolKinds.Names(), "agent")))
 	return nil

@@ -20,7 +20,12 @@ const maxSecret = 64 << 10
 // fill puts in what the references of a document stand for.
 func (s *source) fill(root *spec.Node) spec.Diagnostics {
 	s.roots = append(s.roots, root)
-	return spec.Interpolate(root, s.value)
+	ds := spec.Interpolate(root, s.value)
+	if len(ds) > 0 {
+		s.toldOf = append(s.toldOf, ds...)
+		s.noteUnfilled(root, ds)
+	}
+	return ds
 }
 
 // value is what a reference stands for. All of it counts for the revision.
@@ -87,7 +92,7 @@ func (s *source) secretFile(name string) (string, error) {
 	}
 	defer root.Close()
 	s.dependOn(filepath.Join(s.secrets, name))
-	f, err := root.Open(name)
+	f, err := openPlain(root.OpenFile, name)
 	if err != nil {
 		return "", secretError(name, err)
 	}
@@ -118,7 +123,7 @@ func (s *source) text(given string) (string, error) {
 		return "", fmt.Errorf("%s leads out of the app's folder", given)
 	}
 	if !s.exists(file) {
-		return "", fmt.Errorf("there is no file %s", s.display(file))
+		return "", errors.New(s.missing(file))
 	}
 	b, err := s.bytes(file)
 	switch {

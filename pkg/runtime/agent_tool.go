@@ -18,9 +18,16 @@ import (
 type agentToolConfig struct {
 	Agent             AgentRef `yaml:"agent" required:"true" doc:"The agent: {config_path: file}, {use: name}, or written out."`
 	SkipSummarization bool     `yaml:"skip_summarization" doc:"The agent's answer ends the turn: the calling model does not phrase it again."`
-	IncludePlugins    bool     `yaml:"include_plugins" default:"true" doc:"Whether the plugins of the app are asked in the agent's run too."`
 
-	Confirm spec.Expr `yaml:"confirm" doc:"Whether a person has to approve a call before it is carried out: true, or an expression that sees args, state, user, session, invocation and agent."`
+	Call agentCallConfig `yaml:",inline"`
+}
+
+// agentCallConfig is how calls of an agent are made.
+type agentCallConfig struct {
+	IncludePlugins bool `yaml:"include_plugins" default:"true" doc:"Whether the app's plugins take part in the agent's runs too."`
+
+	LongRunning bool            `yaml:"long_running" doc:"The answer comes later, from the client; what the agent says is told at once, and nothing when it says nothing."`
+	Call        tool.CallConfig `yaml:",inline"`
 }
 
 func (c *agentToolConfig) AgentRefs() []*AgentRef { return []*AgentRef{&c.Agent} }
@@ -31,8 +38,8 @@ type agentKindConfig struct {
 	ConfigPath        spec.Text `yaml:"config_path" doc:"A file with the agent."`
 	Agent             *AgentRef `yaml:"agent" doc:"The agent, written out."`
 	SkipSummarization bool      `yaml:"skip_summarization" doc:"The agent's answer ends the turn: the calling model does not phrase it again."`
-	IncludePlugins    bool      `yaml:"include_plugins" default:"true" doc:"Whether the plugins of the app are asked in the agent's run too."`
-	Confirm           spec.Expr `yaml:"confirm" doc:"Whether a person has to approve a call before it is carried out: true, or an expression that sees args, state, user, session, invocation and agent."`
+
+	Call agentCallConfig `yaml:",inline"`
 
 	ref *AgentRef
 }
@@ -55,7 +62,7 @@ func (c *agentKindConfig) Check(n *spec.Node) spec.Diagnostics {
 			given++
 		}
 	}
-	ds := checkConfirm(c.Confirm)
+	ds := checkConfirm(c.Call.Call.Confirm)
 	if given != 1 {
 		ds = append(ds, n.Errorf("tool", "an agent as a tool needs one of use, config_path and agent"))
 	}
@@ -63,19 +70,11 @@ func (c *agentKindConfig) Check(n *spec.Node) spec.Diagnostics {
 }
 
 func newAgentTool(_ context.Context, env AgentToolEnv, c *agentToolConfig) (tool.Set, error) {
-	return newAgentToolOf(env.Agent, c.SkipSummarization, c.IncludePlugins).confirmedBy(c.Confirm)
+	return NewAgentTool(env.Agent, c.SkipSummarization).calledAs(&c.Call)
 }
 
 func newAgentKind(_ context.Context, env AgentToolEnv, c *agentKindConfig) (tool.Set, error) {
-	return newAgentToolOf(env.Agent, c.SkipSummarization, c.IncludePlugins).confirmedBy(c.Confirm)
-}
-
-func newAgentToolOf(agent Agent, skipSummarization, includePlugins bool) *AgentTool {
-	t := NewAgentTool(agent, skipSummarization)
-	if !includePlugins {
-		t = t.WithoutPlugins()
-	}
-	return t
+	return NewAgentTool(env.Agent, c.SkipSummarization).calledAs(&c.Call)
 }
 
 // An AgentTool lets a model call an agent. The agent runs in a session of its
@@ -86,7 +85,7 @@ type AgentTool struct {
 	skipSummarization bool
 	input, output     *tool.Schema
 	decl              *genai.FunctionDeclaration
-	confirm           tool.Confirmer
+	traits            tool.Traits
 	withoutPlugins    bool
 }
 
@@ -199,6 +198,9 @@ func (t *placedAgentTool) request(args map[string]any) (string, error) {
 // result is what the caller is told: with an output schema the value, else the
 // text.
 func (t *placedAgentTool) result(said string) (*tool.Result, error) {
+	if t.traits.LongRunning && said == "" {
+		return nil, nil
+	}
 	if t.output == nil || strings.TrimSpace(said) == "" {
 		return &tool.Result{Response: map[string]any{"result": said}}, nil
 	}

@@ -105,10 +105,14 @@ func (c *toolNodeConfig) stateUse(n *spec.Node) tool.StateUse {
 }
 
 // StateUse has the condition of the confirmation.
-func (c *agentToolConfig) StateUse(*spec.Node) tool.StateUse { return tool.ConfirmUse(c.Confirm) }
+func (c *agentToolConfig) StateUse(*spec.Node) tool.StateUse {
+	return tool.ConfirmUse(c.Call.Call.Confirm)
+}
 
 // StateUse has the condition of the confirmation.
-func (c *agentKindConfig) StateUse(*spec.Node) tool.StateUse { return tool.ConfirmUse(c.Confirm) }
+func (c *agentKindConfig) StateUse(*spec.Node) tool.StateUse {
+	return tool.ConfirmUse(c.Call.Call.Confirm)
+}
 
 // stateUse is that of a list of callbacks. A rule is sure to be asked when none
 // above it may have answered.
