@@ -169,6 +169,19 @@ see('an answer that nobody wants is stopped, by the keyboard alone', async (page
   await idle(page);
 }, { hash: '/#desk' });
 
+see('a host that knows its callers is told a token', async (page) => {
+  await page.route('**/-/changes', (route) => {
+    if (route.request().headers().authorization === 'Bearer a-long-secret') return route.continue();
+    return route.fulfill({ status: 401, json: { detail: 'the caller is not known' } });
+  });
+  await page.reload();
+  await page.waitForSelector('#link:text("the host asks who you are")');
+  await shot(page, 'door');
+  await page.fill('#head input', 'a-long-secret');
+  await page.press('#head input', 'Enter');
+  await page.waitForSelector('#head h1:text("tools")');
+}, { hash: '/#tools', forgive: /401/ });
+
 see('a new folder is a new app, and a removed one is none', async (page) => {
   await page.waitForSelector('#head h1:text("hello")');
   mkdirSync(file('fresh'));
