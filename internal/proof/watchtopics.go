@@ -24,6 +24,7 @@ func watchTopics() []topic {
 		{"M5 ways of saving", waysOfSaving},
 		{"M6 a watcher that is killed", killedWatcher},
 		{"M7 trees that are half written", halfWritten},
+		{"M8 a config that answers", answerableConfig},
 		{"M9 random edits", randomEdits},
 		{"a save among 100 apps", saveAmongMany},
 	}

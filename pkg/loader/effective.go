@@ -78,6 +78,9 @@ func (j *job) withSchema(n *spec.Node, key string) *spec.Node {
 		return s.node
 	})
 	j.report(ds...)
+	if schema == at {
+		return n
+	}
 	return with(n, key, schema)
 }
 

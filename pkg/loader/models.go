@@ -2,6 +2,8 @@ package loader
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"maps"
 	"path"
 	"regexp"
@@ -105,9 +107,7 @@ func (j *job) buildModel(ctx context.Context, name string, n *spec.Node) (model.
 	if ds.HasErrors() {
 		return nil, nil
 	}
-	env := j.providerEnv()
-	env.Name = name
-	m, err := plan.Build(ctx, env)
+	m, err := j.llm(ctx, plan, name)
 	if err != nil {
 		j.reportBuild(n, "model", err)
 		return nil, nil
@@ -119,8 +119,29 @@ func (j *job) buildModel(ctx context.Context, name string, n *spec.Node) (model.
 	return m, fallbacks
 }
 
-func (j *job) providerEnv() provider.Env {
-	return provider.Env{Lookup: j.src.peek, File: j.modelFile, HTTP: j.http, Logger: j.loader.opts.Logger}
+// llm is what the settings of a model come to. One that reaches a server is that
+// of the revision before, when settings and .env are the same, with its
+// connections, its login and its caches.
+func (j *job) llm(ctx context.Context, plan spec.Plan[provider.Env, model.LLM], name string) (model.LLM, error) {
+	env := provider.Env{Name: name, Lookup: j.src.variables(), Logger: j.loader.opts.Logger}
+	if addressesOf(plan.Config) == nil {
+		env.File = j.modelFile
+		return plan.Build(ctx, env)
+	}
+	key := resourceKeyOf("model", j.src.name, name, plan.Kind.Name, textOf(plan.Node), fmt.Sprint(j.src.dotenv))
+	m, giveBack, err := borrow(j.loader.resources, key, func() (model.LLM, func() error, error) {
+		client, end := j.client(plan.Config)
+		env.HTTP = client
+		m, err := plan.Build(ctx, env)
+		if err != nil {
+			return nil, nil, errors.Join(err, end())
+		}
+		return m, end, nil
+	})
+	if err == nil {
+		j.closers = append(j.closers, giveBack)
+	}
+	return m, err
 }
 
 // modelFile reads a file that a model's settings name, such as a script.
@@ -169,7 +190,7 @@ func (j *job) modelNamed(ctx context.Context, name spec.Text) model.LLM {
 	if !geminiName.MatchString(name.Value) {
 		j.doubtModel(name)
 	}
-	return j.gemini(name.Value)
+	return j.gemini(ctx, name)
 }
 
 // modelOfProvider builds a model that has no settings but its name.
@@ -180,7 +201,7 @@ func (j *job) modelOfProvider(ctx context.Context, kind spec.Kind[provider.Env, 
 			WithHint("write its settings under models: of app.yaml, and name it here"))
 		return nil
 	}
-	m, err := plan.Build(ctx, j.providerEnv())
+	m, err := j.llm(ctx, plan, "")
 	if err != nil {
 		j.report(name.Errorf(0, "model", "%s", err))
 		return nil
@@ -208,20 +229,20 @@ func (j *job) doubtModel(name spec.Text) {
 	}
 }
 
-func (j *job) gemini(name string) model.LLM {
-	env := j.providerEnv()
-	return provider.NewGemini(name, &provider.GeminiOptions{Lookup: env.Lookup, HTTP: env.HTTP, Logger: env.Logger})
+func (j *job) gemini(ctx context.Context, name spec.Text) model.LLM {
+	kind, _ := j.loader.providers.Lookup("gemini")
+	return j.modelOfProvider(ctx, kind, name, name.Value)
 }
 
 // defaultModel serves agents with no model of their own and none above.
-func (j *job) defaultModel() model.LLM {
+func (j *job) defaultModel(ctx context.Context) model.LLM {
 	if j.loader.opts.Model != nil {
 		return j.loader.opts.Model
 	}
 	if m, ok := j.models[DefaultModel]; ok {
 		return m
 	}
-	m := j.loader.opts.Wrap(j.gemini(DefaultModel))
+	m := j.loader.opts.Wrap(j.gemini(ctx, spec.Text{Value: DefaultModel}))
 	j.models[DefaultModel] = m
 	return m
 }

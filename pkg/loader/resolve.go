@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"net/http"
 	"path"
 	"slices"
 	"strings"
@@ -43,20 +42,17 @@ type job struct {
 	cacheAt *spec.Node
 
 	summarizer model.LLM
-	// guard says which addresses the app may reach, and http keeps to it.
+	// guard says which addresses the app may name.
 	guard *policy.Guard
-	http  *http.Client
 	// sketch gathers what the app says; nil when nobody wants to know.
 	sketch *Sketch
 }
 
 func newJob(l *Loader, src *source) *job {
-	j := &job{
+	return &job{
 		loader: l, src: src, names: newRegistry(), included: map[string]bool{}, models: map[string]model.LLM{}, bare: map[string]bareModel{},
-		used: map[*spec.Node]bool{}, shared: map[*spec.Node]*placedTool{},
+		used: map[*spec.Node]bool{}, shared: map[*spec.Node]*placedTool{}, guard: l.opts.Policy.Guard(src.name),
 	}
-	j.guardHTTP()
-	return j
 }
 
 func (j *job) report(ds ...spec.Diagnostic) { j.ds = append(j.ds, ds...) }
@@ -90,9 +86,9 @@ func (j *job) resolve(ctx context.Context) *placed {
 		root = j.resolveAgent(ctx, n, t)
 	}
 	j.checkUnused(ctx)
-	j.checkCaching(root)
+	j.checkCaching(ctx, root)
 	j.resolveCompaction(ctx, root)
-	j.checkCode(root, nil)
+	j.checkCode(ctx, root, nil)
 	j.checkState(root)
 	j.checkFlow(root)
 	j.checkTree(ctx, root)
@@ -206,8 +202,7 @@ type placed struct {
 	model    model.LLM
 
 	callbacks runtime.Callbacks
-	// use is what stateUse has found.
-	use *tool.StateUse
+	use       *lazyUse
 }
 
 // resolveAgent checks an agent and all below it. It is nil when the agent
@@ -232,14 +227,10 @@ func (j *job) resolveAgent(ctx context.Context, n *spec.Node, t trail) *placed {
 	}
 	base := j.withDefaults(n, kind.Name)
 	n = j.effective(base)
-	plan, ds := kind.Decode(n)
-	j.report(withAdvice(ds, n, agentAdvice())...)
-	j.report(checkConfig(plan.Config, n)...)
-	j.readFiles(plan.Config)
-	j.bind(plan.Config)
-	p := &placed{plan: plan, name: j.checkName(n), base: base}
-	p.callbacks, ds = runtime.DecodeCallbacks(n, j.loader.opts.Functions.Callbacks)
-	j.report(ds...)
+	d := j.decoded(kind, n)
+	plan := d.plan
+	j.report(d.ds...)
+	p := &placed{plan: plan, name: j.checkName(n), base: base, callbacks: d.callbacks, use: d.use}
 	if m, ok := plan.Config.(interface{ ModelName() spec.Text }); ok {
 		p.model = j.modelOf(ctx, m.ModelName())
 	}
@@ -269,13 +260,43 @@ func (j *job) resolveAgent(ctx context.Context, n *spec.Node, t trail) *placed {
 	return p
 }
 
+// decodedAgent is what an agent's mapping says by itself.
+type decodedAgent struct {
+	plan      spec.Plan[runtime.AgentEnv, runtime.Agent]
+	callbacks runtime.Callbacks
+	use       *lazyUse
+	ds        spec.Diagnostics
+}
+
+type agentKey struct {
+	class string
+	node  *spec.Node
+}
+
+// decoded reads an agent's mapping. What has files that are no documents is read
+// each time.
+func (j *job) decoded(kind spec.Kind[runtime.AgentEnv, runtime.Agent], n *spec.Node) *decodedAgent {
+	return recalled(j.src.recall, agentKey{kind.Name, n}, func() (*decodedAgent, bool) {
+		d := &decodedAgent{}
+		d.plan, d.ds = kind.Decode(n)
+		d.ds = append(withAdvice(d.ds, n, agentAdvice()), checkConfig(d.plan.Config, n)...)
+		alone := j.readFiles(d.plan.Config, &d.ds)
+		d.ds = append(d.ds, j.bind(d.plan.Config)...)
+		callbacks, ds := runtime.DecodeCallbacks(n, j.loader.opts.Functions.Callbacks)
+		d.callbacks, d.ds = callbacks, append(d.ds, ds...)
+		d.use = &lazyUse{find: func() tool.StateUse { return runtime.StateUse(n, d.plan.Config) }}
+		return d, alone
+	})
+}
+
 // bind lets a config find the program's functions that it names.
-func (j *job) bind(config any) {
+func (j *job) bind(config any) spec.Diagnostics {
 	if c, ok := config.(interface {
 		Bind(f *runtime.Functions) spec.Diagnostics
 	}); ok {
-		j.report(c.Bind(&j.loader.opts.Functions)...)
+		return c.Bind(&j.loader.opts.Functions)
 	}
+	return nil
 }
 
 // checkConfig asks a config for the problems that only it can see.

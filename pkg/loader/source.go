@@ -91,6 +91,7 @@ type source struct {
 	// told of them.
 	unfilled []unfilled
 	toldOf   spec.Diagnostics
+	recall    *recall
 }
 
 func openSource(dir string, opts *Options) (*source, error) {
@@ -279,12 +280,33 @@ func (s *source) parse(file string) (*spec.Node, spec.Diagnostics) {
 	if err != nil {
 		return nil, spec.Diagnostics{{Pos: spec.Pos{File: s.display(file)}, Rule: "file", Message: "cannot read the file: " + plain(err)}}
 	}
-	n, ds := spec.Parse(s.display(file), b)
-	if n != nil && !ds.HasErrors() {
-		ds = append(ds, checkKeys(n)...) // before values of the environment are in
-	}
-	s.documents[file] = n
-	return n, ds
+	got := recalled(s.recall, parsedKey{file, sha256.Sum256(b)}, func() (parsed, bool) {
+		n, ds := spec.Parse(s.display(file), b)
+		if n != nil && !ds.HasErrors() {
+			ds = append(ds, checkKeys(n)...) // before values of the environment are in
+		}
+		// A reference is filled in where it stands.
+		return parsed{n, ds}, n != nil && !hasReferences(n)
+	})
+	s.documents[file] = got.node
+	return got.node, slices.Clip(got.ds)
+}
+
+// parsed is a document and its problems.
+type parsed struct {
+	node *spec.Node
+	ds   spec.Diagnostics
+}
+
+// hasReferences says whether there may be something to fill in.
+func hasReferences(n *spec.Node) bool {
+	return strings.Contains(n.Value, "${") || slices.ContainsFunc(n.Items, hasReferences) ||
+		slices.ContainsFunc(n.Entries, func(e spec.Entry) bool { return hasReferences(e.Value) })
+}
+
+type parsedKey struct {
+	file string
+	sum  [sha256.Size]byte
 }
 
 // plain is an error without the call and the path that os puts in front.

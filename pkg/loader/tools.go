@@ -23,8 +23,7 @@ type placedTool struct {
 	node   *spec.Node
 	plan   spec.Plan[runtime.AgentToolEnv, tool.Set]
 	agent  *placed
-	// use is what stateUse has found.
-	use *tool.StateUse
+	use    *lazyUse
 }
 
 // resolveTool finds and checks one tool of an agent. Nothing comes back for a
@@ -163,22 +162,56 @@ func (j *job) kindTool(ctx context.Context, ref *runtime.ToolRef, t trail) []*pl
 
 func (j *job) buildTool(ctx context.Context, kind spec.Kind[tool.Env, tool.Set], n *spec.Node) []*placedTool {
 	n = j.withSchema(n, "params")
-	plan, ds := kind.Decode(n)
-	ds = append(ds, checkConfig(plan.Config, n)...)
-	ds = append(ds, j.checkReach(plan.Config)...)
+	d := j.decodedTool(kind, n)
+	ds := append(slices.Clip(d.ds), j.checkReach(d.plan.Config)...)
 	j.report(ds...)
 	if ds.HasErrors() {
 		return nil
 	}
-	set, giveBack, err := j.loader.pool.take(poolKeyOf(j.src.name, kind.Name, n), func() (tool.Set, error) {
-		return plan.Build(ctx, tool.Env{HTTP: j.http, Logger: j.loader.opts.Logger})
-	})
+	set, err := j.toolSet(ctx, d)
 	if err != nil {
 		j.reportBuild(n, "tool", err)
 		return nil
 	}
-	j.closers = append(j.closers, giveBack)
-	return []*placedTool{{set: set, kind: kind.Name, config: plan.Config, node: n}}
+	return []*placedTool{{set: set, kind: kind.Name, config: d.plan.Config, node: n, use: d.use}}
+}
+
+// decodedTool is what a tool's mapping says by itself; key is that of its set.
+type decodedTool struct {
+	plan spec.Plan[tool.Env, tool.Set]
+	key  resourceKey
+	use  *lazyUse
+	ds   spec.Diagnostics
+}
+
+type toolKey struct {
+	kind string
+	node *spec.Node
+}
+
+func (j *job) decodedTool(kind spec.Kind[tool.Env, tool.Set], n *spec.Node) *decodedTool {
+	return recalled(j.src.recall, toolKey{kind.Name, n}, func() (*decodedTool, bool) {
+		plan, ds := kind.Decode(n)
+		ds = append(ds, checkConfig(plan.Config, n)...)
+		return &decodedTool{plan, resourceKeyOf("tool", j.src.name, kind.Name, textOf(n)), useOf(plan.Config, n), ds}, true
+	})
+}
+
+// toolSet is what the settings of a tool come to: a new set, or that of the
+// revision before.
+func (j *job) toolSet(ctx context.Context, d *decodedTool) (tool.Set, error) {
+	set, giveBack, err := borrow(j.loader.resources, d.key, func() (tool.Set, func() error, error) {
+		client, end := j.client(d.plan.Config)
+		set, err := d.plan.Build(ctx, tool.Env{HTTP: client, Logger: j.loader.opts.Logger})
+		if err != nil {
+			return nil, nil, errors.Join(err, end())
+		}
+		return set, both(set.Close, end), nil
+	})
+	if err == nil {
+		j.closers = append(j.closers, giveBack)
+	}
+	return set, err
 }
 
 func (j *job) agentTool(ctx context.Context, kind spec.Kind[runtime.AgentToolEnv, tool.Set], n *spec.Node, t trail) []*placedTool {
@@ -188,7 +221,7 @@ func (j *job) agentTool(ctx context.Context, kind spec.Kind[runtime.AgentToolEnv
 	if ds.HasErrors() {
 		return nil
 	}
-	pt := &placedTool{plan: plan, kind: kind.Name, config: plan.Config, node: n}
+	pt := &placedTool{plan: plan, kind: kind.Name, config: plan.Config, node: n, use: useOf(plan.Config, n)}
 	if refs, ok := plan.Config.(interface{ AgentRefs() []*runtime.AgentRef }); ok {
 		for _, ref := range refs.AgentRefs() {
 			if pt.agent = j.resolveRef(ctx, ref, t); pt.agent != nil {

@@ -42,14 +42,20 @@ func (s *source) value(kind, name string) (string, error) {
 	return "", spec.ErrUnset
 }
 
-// peek reads a variable of the environment, or of .env where that has none. It
-// serves models long after the load, for their keys.
-func (s *source) peek(name string) (string, bool) {
-	if v, ok := s.env(name); ok {
-		return v, true
+// peek reads a variable of the environment, or of .env where that has none.
+func (s *source) peek(name string) (string, bool) { return s.variables()(name) }
+
+// variables is peek for models, which ask for their keys long after the load: it
+// keeps nothing else of the source.
+func (s *source) variables() func(name string) (string, bool) {
+	env, dotenv := s.env, s.dotenv
+	return func(name string) (string, bool) {
+		if v, ok := env(name); ok {
+			return v, true
+		}
+		v, ok := dotenv[name]
+		return v, ok
 	}
-	v, ok := s.dotenv[name]
-	return v, ok
 }
 
 // lookup is peek for values that become part of the app.

@@ -111,7 +111,8 @@ type watched struct {
 	pending string
 	since   time.Time
 	// gone is since when the folder is missing; zero when it is there.
-	gone time.Time
+	gone   time.Time
+	recall recall
 	// manual says that the app that serves wants to be told of a change.
 	manual bool
 	// serves are the files of the revision that serves.
@@ -272,7 +273,7 @@ func (w *Watch) compare(ctx context.Context, name string, p pass) (again bool) {
 		return true // somebody else has looked just now
 	}
 	before := a.outside
-	got := w.loader.load(ctx, a.dir, nil)
+	got := w.loader.load(ctx, a.dir, &a.recall, nil)
 	// What was read in the middle of a change is not what was seen twice.
 	if now, err := a.hash(); !p.atOnce && (err != nil || now != hash) {
 		if got.app != nil {
