@@ -22,7 +22,7 @@ build: ## build bin/agenthost
 	$(NOCGO) $(GO) build -ldflags='-s -w' -o $(BIN) ./cmd/agenthost
 
 run: build ## build, then serve the example apps on the scripted model
-	$(BIN) serve apps --auto-create-session --demo
+	$(BIN) serve apps --auto-create-session --demo --dev
 
 test: fmt-check lint unit race apps bench-test gcs-test ## everything: format, lint, tests, race detector, apps, bench module
 
@@ -79,7 +79,7 @@ probes: build ## print a table of what a session store must never do, which must
 bench-replicas: build ## measure turns with 1, 2 and 3 replicas on PostgreSQL
 	$(NOCGO) $(GO) run ./internal/proof replicas -bin $(BIN) -seed $(SEED)
 
-ui-test: build ## the official Dev UI in a browser, and ADK's own client; sets up what it needs but Chromium and npm
+ui-test: build ## the page and the official Dev UI in a browser, and ADK's own client; sets up what it needs but Chromium and npm
 	ui-test/run.sh
 
 fuzz: ## let each fuzz target run for ten seconds

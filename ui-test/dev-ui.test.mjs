@@ -57,7 +57,7 @@ async function requestOf(act) {
 }
 
 test('an app is picked', async () => {
-  await page.goto(`${host.url}/`, { timeout: patience });
+  await page.goto(`${host.url}/dev-ui/`, { timeout: patience });
   await page.locator('.selector-button').first().click();
   await page.getByText('desk', { exact: true }).last().click();
   await page.waitForURL(/\/dev-ui\/\?app=desk/);

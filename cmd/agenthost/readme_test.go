@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -99,7 +100,7 @@ func TestNoFileNamesAPlaceOfOneMachine(t *testing.T) {
 		}
 		name := d.Name()
 		if d.IsDir() {
-			if name == ".git" || name == "bin" || name == "data" {
+			if slices.Contains([]string{".git", "bin", "data", "node_modules", ".bundle", "screenshots"}, name) {
 				return fs.SkipDir
 			}
 			return nil

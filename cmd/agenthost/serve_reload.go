@@ -32,6 +32,20 @@ func (s statuses) Statuses() []server.Status {
 // Reload loads what was changed.
 func (s statuses) Reload(ctx context.Context) error { return s.watch.Reload(ctx) }
 
+// Reports tells what came of changes.
+func (s statuses) Reports(after int) ([]server.Report, <-chan struct{}) {
+	reports, more := s.watch.Reports(after)
+	var all []server.Report
+	for _, r := range reports {
+		told := server.Report{Number: r.Number, App: r.App, Time: r.Time, What: r.What, From: r.From, To: r.To, Files: r.Files}
+		for _, c := range r.Changes {
+			told.Changes = append(told.Changes, server.Difference(c))
+		}
+		all = append(all, told)
+	}
+	return all, more
+}
+
 func statusOf(st loader.Status) server.Status {
 	return server.Status{App: st.App, Revision: st.Revision, OK: st.OK, Waiting: st.Waiting, Diagnostics: st.Diagnostics}
 }

@@ -48,6 +48,8 @@ type Watch struct {
 
 	statusMu sync.RWMutex
 	status   map[string]Status
+
+	journal *journal
 }
 
 // WatchOptions are what a watch may be given. The zero value works.
@@ -113,6 +115,8 @@ type watched struct {
 	recall recall
 	// manual says that the app that serves wants to be told of a change.
 	manual bool
+	// serves are the files of the revision that serves.
+	serves map[string][]byte
 }
 
 // A pass is what a look is for.
@@ -126,7 +130,7 @@ type pass struct {
 
 // NewWatch makes a watch over folders: folders of apps, or apps themselves.
 func NewWatch(l *Loader, host Host, dirs []string, opts *WatchOptions) *Watch {
-	w := &Watch{loader: l, host: host, dirs: dirs, apps: map[string]*watched{}, status: map[string]Status{}}
+	w := &Watch{loader: l, host: host, dirs: dirs, apps: map[string]*watched{}, status: map[string]Status{}, journal: newJournal()}
 	if opts != nil {
 		w.opts = *opts
 	}
@@ -244,8 +248,10 @@ func (w *Watch) miss(name string, p pass) (again bool) {
 	}
 	w.host.Remove(name)
 	delete(w.apps, name)
+	was, _ := w.Status(name)
 	w.forget(name)
 	w.opts.Logger.Info("app removed", "app", name)
+	w.journal.add(Report{App: name, Time: now, What: ReportRemoved, From: was.Revision})
 	return false
 }
 

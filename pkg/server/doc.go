@@ -2,10 +2,13 @@
 // of ADK's API server. A handler decodes, asks the host or its store, and
 // encodes; what agents do is not known here.
 //
+//	GET    /{$}                                  the page for who writes apps
+//	GET    /ui/{file}                            what the page is made of
 //	GET    /health                               is the process there
 //	GET    /livez                                the same
 //	GET    /readyz                               should runs be sent here, and why not
 //	POST   /-/reload                             load what was changed
+//	GET    /-/changes                            how the apps are, as it changes, as a stream
 //	GET    /version                              version of the host and of Go
 //	GET    /list-apps                            names, or ?detailed=true
 //	GET    /apps/{app}/diagnostics               what is wrong with the app's files

@@ -6,8 +6,12 @@ import (
 )
 
 // Drain lets the runs that are under way finish and makes new ones answer 503.
-// Everything else answers as before. There is no way back.
-func (s *Server) Drain() { s.runs.shut() }
+// Streams of changes end, as they would never; everything else answers as
+// before. There is no way back.
+func (s *Server) Drain() {
+	s.runs.shut()
+	s.stop()
+}
 
 // Wait returns when no run is under way, or with ctx's error when that takes
 // too long. Without [Server.Drain] new runs may come at any time.

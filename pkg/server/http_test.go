@@ -151,6 +151,9 @@ func (r reloader) Reload(context.Context) error {
 	return nil
 }
 
+// Reports tells nothing.
+func (r reloader) Reports(int) ([]server.Report, <-chan struct{}) { return nil, nil }
+
 func parseRequest(t *testing.T, text []byte) *http.Request {
 	t.Helper()
 	head, body, _ := bytes.Cut(append(bytes.Clone(text), '\n'), []byte("\n\n"))

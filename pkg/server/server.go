@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -21,6 +22,9 @@ type Server struct {
 	opts Options
 	mux  *http.ServeMux
 	runs gate
+	// stopping is closed when the host is about to stop; stop closes it.
+	stopping chan struct{}
+	stop     func()
 
 	drafts drafts
 }
@@ -78,6 +82,10 @@ type Reloader interface {
 	// Reload loads what was changed, now, and lets in what waited for it. It
 	// fails when that cannot be found out.
 	Reload(ctx context.Context) error
+	// Reports returns what was told after the report of a number, the oldest
+	// first, as far as it is remembered, and a channel that closes when there is
+	// more. Statuses that are asked for later are at least as new.
+	Reports(after int) ([]Report, <-chan struct{})
 }
 
 // A Status says how the loading of an app went. It is the body of
@@ -98,7 +106,8 @@ type Status struct {
 // New makes a server over a host, which stays the caller's to close. Nil
 // options are the zero options.
 func New(host *runtime.Host, opts *Options) *Server {
-	s := &Server{host: host, mux: http.NewServeMux()}
+	s := &Server{host: host, mux: http.NewServeMux(), stopping: make(chan struct{})}
+	s.stop = sync.OnceFunc(func() { close(s.stopping) })
 	if opts != nil {
 		s.opts = *opts
 	}
@@ -147,10 +156,13 @@ type route struct {
 func (s *Server) routes() []route {
 	const sessions = "/apps/{app}/users/{user}/sessions"
 	table := []route{
+		{"GET /{$}", s.handlePage},
+		{"GET /ui/{file}", s.handlePageFile},
 		{"GET /health", s.handleHealth},
 		{"GET /livez", s.handleLive},
 		{"GET /readyz", s.handleReady},
 		{"POST /-/reload", s.handleReload},
+		{"GET /-/changes", s.handleChanges},
 		{"GET /version", s.handleVersion},
 		{"GET /list-apps", s.handleListApps},
 		{"GET /apps/{app}/diagnostics", s.handleDiagnostics},

@@ -16,7 +16,6 @@ func (s *Server) uiRoutes() []route {
 	}
 	files := http.StripPrefix("/dev-ui/", http.FileServerFS(s.opts.UI))
 	return []route{
-		{"GET /{$}", toUI},
 		{"GET /dev-ui", toUI},
 		{"GET /dev-ui/config", s.handleUIConfig},
 		{"GET /dev-ui/assets/config/runtime-config.json", func(w http.ResponseWriter, _ *http.Request) error {

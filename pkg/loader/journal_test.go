@@ -1,0 +1,91 @@
+package loader
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// story are the reports after one of a number, a line each.
+func (s *stage) story(after int) string {
+	var b strings.Builder
+	reports, _ := s.watch.Reports(after)
+	for _, r := range reports {
+		fmt.Fprintf(&b, "%d %s %s", r.Number, r.App, r.What)
+		if (r.From == r.To) != (r.What == ReportMended || r.What == ReportRefused) {
+			b.WriteString(", the wrong revisions")
+		}
+		for _, c := range r.Changes {
+			fmt.Fprintf(&b, "; %s %s %s", c.Where, c.Field, c.What)
+		}
+		b.WriteString(strings.Join(append([]string{""}, r.Files...), " "))
+		b.WriteString("\n")
+	}
+	return b.String()
+}
+
+// TestReports tells what each save came to: a change by agent and field, a slip
+// once, its mending, and the end of the folder.
+func TestReports(t *testing.T) {
+	s := served(t)
+	_, more := s.watch.Reports(1)
+	s.put("x/root_agent.yaml", "name: a\ninstruction: y\ndescription: one\n")
+	s.looks(2, "x one")
+	select {
+	case <-more:
+	default:
+		t.Error("nobody was told that there is more")
+	}
+	s.put("x/root_agent.yaml", "name: a\ninstuction: y\n")
+	s.looks(4)
+	s.put("x/root_agent.yaml", "name: a\ninstruction: y\ndescription: one\n")
+	s.looks(2)
+	s.put("x/root_agent.yaml", "# why\nname: a\ninstruction: y\ndescription: one\n")
+	s.looks(2, "x one")
+	s.must(os.RemoveAll(s.path("x")))
+	s.looks(2, "-x")
+	want := `2 x loaded; agent a instruction changed root_agent.yaml
+3 x refused
+4 x mended
+5 x loaded root_agent.yaml
+6 x removed
+`
+	if diff := cmp.Diff(want, s.story(1)); diff != "" {
+		t.Errorf("reports (-want +got):\n%s", diff)
+	}
+}
+
+// TestReportsOfManual tells of an app that waits, and of what it would change.
+func TestReportsOfManual(t *testing.T) {
+	s := newStage(t)
+	s.put("x/app.yaml", "reload: {sessions: manual}\n")
+	s.put("x/root_agent.yaml", agent("one"))
+	s.must(s.watch.Sync(t.Context()))
+	s.put("x/root_agent.yaml", agent("two"))
+	s.looks(3)
+	s.must(s.watch.Sync(t.Context()))
+	want := `2 x waiting; agent a description changed root_agent.yaml
+3 x loaded; agent a description changed root_agent.yaml
+`
+	if diff := cmp.Diff(want, s.story(1)); diff != "" {
+		t.Errorf("reports (-want +got):\n%s", diff)
+	}
+}
+
+// TestReportsAreBounded forgets the oldest, and goes on counting.
+func TestReportsAreBounded(t *testing.T) {
+	j := newJournal()
+	for range maxReports + 3 {
+		j.add(Report{})
+	}
+	last, _ := j.after(0)
+	if len(last) != maxReports || last[0].Number != 4 {
+		t.Errorf("%d reports from number %d, want %d from 4", len(last), last[0].Number, maxReports)
+	}
+	if none, _ := j.after(maxReports + 3); none != nil {
+		t.Errorf("reports after the last one: %v", none)
+	}
+}

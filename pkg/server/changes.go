@@ -1,0 +1,103 @@
+package server
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+)
+
+// A Report tells what came of one change of an app's files.
+type Report struct {
+	// Number counts the reports of a process, from 1.
+	Number int       `json:"number"`
+	App    string    `json:"app"`
+	Time   time.Time `json:"time"`
+	// What is loaded, refused, waiting, mended (the files are again what serves)
+	// or removed.
+	What string `json:"what"`
+	// From is the revision that served before, To the one that serves now or
+	// waits; empty where there is none.
+	From string `json:"from"`
+	To   string `json:"to"`
+	// Changes are what agents say otherwise, and Files those that differ.
+	Changes []Difference `json:"changes,omitempty"`
+	Files   []string     `json:"files,omitempty"`
+}
+
+// A Difference is one thing that two revisions of an app say differently.
+type Difference struct {
+	// Where is an agent or app.yaml; Field is empty when all of it came or went.
+	Where string `json:"where"`
+	Field string `json:"field,omitempty"`
+	// What is added, removed or changed.
+	What   string `json:"what"`
+	Before string `json:"before,omitempty"`
+	After  string `json:"after,omitempty"`
+}
+
+// changesBody is one frame of /-/changes: how all apps are, and what was told
+// since the frame before.
+type changesBody struct {
+	Version string `json:"version"`
+	// DevUI says whether ADK's web client is served too.
+	DevUI   bool     `json:"devUI,omitempty"`
+	Apps    []Status `json:"apps"`
+	Reports []Report `json:"reports"`
+}
+
+// handleChanges streams how the apps are: at once, and whenever a change of
+// files came to something. Each frame is the whole picture, so that a client
+// that comes late, or comes back, needs no other. The stream ends when the host
+// is about to stop.
+func (s *Server) handleChanges(w http.ResponseWriter, r *http.Request) error {
+	if !s.runs.open() {
+		return errDraining
+	}
+	ctx, stop := context.WithCancel(r.Context())
+	defer stop()
+	st := newStream(w, &s.opts)
+	defer st.keepAlive(stop)()
+	for told := 0; ; {
+		reports, more := s.reports(told)
+		if len(reports) > 0 {
+			told = reports[len(reports)-1].Number
+		}
+		frame, err := encodeJSON(changesBody{s.opts.Version, s.opts.UI != nil, s.allApps(), append([]Report{}, reports...)})
+		if err != nil {
+			return err
+		}
+		if st.send([]byte("data: "+string(frame)+"\n\n")) != nil {
+			return nil // nobody listens
+		}
+		select {
+		case <-more:
+		case <-ctx.Done():
+			return nil
+		case <-s.stopping:
+			return nil
+		}
+	}
+}
+
+// reports are those of the reloader; without one there will never be any.
+func (s *Server) reports(after int) ([]Report, <-chan struct{}) {
+	if s.opts.Reloader == nil {
+		return nil, nil
+	}
+	return s.opts.Reloader.Reports(after)
+}
+
+// allApps are the statuses of the reloader's apps and of those that Go code
+// built, sorted by name.
+func (s *Server) allApps() []Status {
+	all := append([]Status{}, s.statuses()...)
+	for _, a := range s.host.Apps() {
+		if !slices.ContainsFunc(all, func(st Status) bool { return st.App == a.Name }) {
+			all = append(all, Status{App: a.Name, Revision: a.Revision, OK: true})
+		}
+	}
+	slices.SortFunc(all, func(a, b Status) int { return strings.Compare(a.App, b.App) })
+	return all
+}

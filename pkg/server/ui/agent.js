@@ -1,0 +1,35 @@
+// The agent that was chosen in the tree.
+
+import { el, fold } from './dom.js';
+import { kindOf } from './tree.js';
+import { drawRequest } from './request.js';
+
+/** drawAgent shows what an agent says, and what its model would be sent. */
+export function drawAgent(section, agent, { preview, close }) {
+  section.hidden = !agent;
+  if (!agent) {
+    section.replaceChildren();
+    return;
+  }
+  const facts = [kindOf(agent), agent.model, agent.output_key && `writes ${agent.output_key}`,
+    agent.include_contents === 'none' && 'sees no history', agent.max_iterations && `at most ${agent.max_iterations} rounds`];
+  section.replaceChildren(
+    el('h2', {}, agent.name, el('button', { type: 'button', class: 'quiet', 'aria-label': 'Close', onclick: close }, '×')),
+    el('p', { class: 'facts' }, facts.filter(Boolean).join(' · ')),
+    agent.description ? el('p', {}, agent.description) : '',
+    agent.instruction ? el('pre', { class: 'instruction' }, withKeys(agent.instruction)) : '',
+    agent.tools?.length ? el('p', { class: 'chips' }, 'Tools ', agent.tools.map((t) => el('code', {}, t.name))) : '',
+    agent.model ? fold('What its model would be sent now', () => fetched(preview)) : '');
+}
+
+/** fetched is what a promise brings, once it is there. */
+export function fetched(load) {
+  const node = el('div', {}, el('p', { class: 'dim' }, 'asking …'));
+  load().then((request) => node.replaceChildren(drawRequest(request)), (error) => node.replaceChildren(el('p', { class: 'bad' }, error.message)));
+  return node;
+}
+
+// Placeholders stand out from the text around them.
+function withKeys(text) {
+  return text.split(/(\{[^{}\n]{1,80}\})/).map((piece, i) => (i % 2 ? el('mark', {}, piece) : piece));
+}

@@ -1,0 +1,68 @@
+// What waits for a person: calls to approve, and calls that are answered later.
+
+import { el, fold, json, callText } from './dom.js';
+
+const CONFIRM = 'adk_request_confirmation';
+const INPUT = 'adk_request_input';
+
+/** isQuestion says whether a call is put to a person, and to nobody else. */
+export const isQuestion = (call) => [CONFIRM, INPUT, 'adk_request_credential'].includes(call.name);
+
+/** question is a form that answers a call once. */
+export function question(call, answer) {
+  const form = call.name === CONFIRM ? confirmation(call) : call.args?.options?.every?.((o) => typeof o === 'string') ? choice(call) : reply(call);
+  const node = el('form', { class: 'question', 'data-question': call.id }, form);
+  node.addEventListener('submit', async (event) => {
+    event.preventDefault();
+    const said = node.querySelector('.bad');
+    try {
+      const response = read(node, event.submitter, call);
+      for (const field of node.elements) field.disabled = true;
+      await answer(response);
+    } catch (error) {
+      for (const field of node.elements) field.disabled = false;
+      said.textContent = error.message;
+    }
+  });
+  return node;
+}
+
+const failure = () => el('p', { class: 'bad', role: 'alert' });
+const button = (value, text, cls) => el('button', { type: 'submit', value, class: cls }, text);
+
+function confirmation({ args = {} }) {
+  const { originalFunctionCall: asked = {}, toolConfirmation = {} } = args;
+  return [
+    el('p', {}, el('b', {}, `${asked.name ?? 'A call'} waits for approval`)),
+    el('p', {}, el('code', {}, callText(asked.name ?? '', asked.args))),
+    usual(toolConfirmation.hint, asked.name) ? null : el('p', {}, toolConfirmation.hint),
+    toolConfirmation.payload != null && fold('payload', () => json(toolConfirmation.payload)),
+    el('div', { class: 'bar' }, button('yes', 'Approve'), button('no', 'Deny', 'quiet')), failure(),
+  ];
+}
+
+// The sentence that ADK says when nobody said anything tells people nothing.
+const usual = (hint, name) => !hint || hint.startsWith(`Please approve or reject the tool call ${name}()`);
+
+function choice({ name, args }) {
+  return [el('p', {}, el('b', {}, `${name} asks`)), el('div', { class: 'bar' }, args.options.map((o) => button(o, o))), failure()];
+}
+
+function reply({ name, args = {} }) {
+  const message = name === INPUT && args.message;
+  return [
+    el('p', {}, el('b', {}, message || `${name} waits for its answer`)),
+    el('div', { class: 'bar' }, el('input', { name: 'answer', 'aria-label': 'Answer', placeholder: 'a text, or JSON: {"status": "done"}', required: true, autocomplete: 'off' }), button('', 'Answer')), failure(),
+  ];
+}
+
+function read(form, pressed, call) {
+  if (call.name === CONFIRM) {
+    const payload = call.args?.toolConfirmation?.payload;
+    return { confirmed: pressed?.value === 'yes', ...(pressed?.value === 'yes' && payload != null ? { payload } : {}) };
+  }
+  if (!form.elements.answer) return { result: pressed.value };
+  const text = form.elements.answer.value.trim();
+  if (!text.startsWith('{')) return { result: text };
+  return JSON.parse(text);
+}
