@@ -118,7 +118,8 @@ func serve(ctx context.Context, io stdio, f *serveFlags, dirs []string) error {
 		return err
 	}
 	defer m.store.Close()
-	m.host = runtime.NewHost(m.store, &runtime.Options{Logger: m.logger, Revive: m.revive})
+	metrics := server.NewMetrics(version())
+	m.host = runtime.NewHost(m.store, &runtime.Options{Logger: m.logger, Revive: m.revive, Observe: observing(metrics.Observe)})
 	defer m.host.Close()
 	m.watch = loader.NewWatch(loader.New(load), m.host, dirs, &loader.WatchOptions{
 		Logger: m.logger, Problems: io.err, Revisions: m.store.Revisions, Poll: f.poll, PollOnly: f.poll > 0,
@@ -128,7 +129,7 @@ func serve(ctx context.Context, io stdio, f *serveFlags, dirs []string) error {
 	}
 	m.server = server.New(m.host, &server.Options{
 		Reloader: statuses{m.watch}, Version: version(), Logger: m.logger, AllowedHosts: m.allowedHosts(),
-		AutoCreateSession: f.createSession, Demo: f.demo,
+		AutoCreateSession: f.createSession, Demo: f.demo, Metrics: metrics,
 	})
 	return m.run(ctx, listener)
 }

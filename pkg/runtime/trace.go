@@ -79,7 +79,7 @@ type TracedModel struct {
 	Request *model.Request
 	// Response is the whole answer; nil if there was none.
 	Response *model.Response
-	// First is when the first piece came, or the whole answer.
+	// First is when the first piece came, or the whole answer; zero if none did.
 	First time.Time
 }
 
@@ -88,6 +88,14 @@ type TracedTool struct {
 	Call *tool.Call
 	// Result is nil if the tool failed, or answers later.
 	Result *tool.Result
+}
+
+// App is the name of the app that runs.
+func (s *Span) App() string {
+	if s.Run == nil {
+		return ""
+	}
+	return s.Run.App
 }
 
 // beginSpan makes a span inside that of the context, or inside the caller's; nil
@@ -180,7 +188,7 @@ func (s *Span) heard(now func() time.Time, resp *model.Response, err error) {
 	if !s.Ended.IsZero() {
 		return
 	}
-	if s.Model.First.IsZero() {
+	if err == nil && s.Model.First.IsZero() {
 		s.Model.First = now()
 	}
 	if err == nil && resp.Partial {

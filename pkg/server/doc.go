@@ -24,6 +24,7 @@
 //	DELETE /apps/{app}/users/{user}/sessions/{session}/artifacts/{name...}   also when there is none
 //	POST   /run                                  one invocation, all events at the end
 //	POST   /run_sse                              one invocation, events as they happen
+//	GET    /metrics                              for Prometheus, if Options.Metrics is set
 //	GET    /demo/orders/{id}                     three orders, if Options.Demo is set
 //
 // Request bodies are JSON whatever their Content-Type says. Keys may be

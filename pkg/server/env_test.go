@@ -60,7 +60,11 @@ func newEnvAt(t *testing.T, url string, clock func() time.Time, opts *server.Opt
 	if err != nil {
 		t.Fatal(err)
 	}
-	host := runtime.NewHost(st, &runtime.Options{Clock: clock, NewID: newID, Wait: wait})
+	told := &runtime.Options{Clock: clock, NewID: newID, Wait: wait}
+	if opts.Metrics != nil {
+		told.Observe = opts.Metrics.Observe
+	}
+	host := runtime.NewHost(st, told)
 	t.Cleanup(func() {
 		host.Close()
 		if err := st.Close(); err != nil {
@@ -68,6 +72,9 @@ func newEnvAt(t *testing.T, url string, clock func() time.Time, opts *server.Opt
 		}
 	})
 	opts.NewID = newID
+	if opts.Metrics != nil {
+		opts.Clock = clock
+	}
 	if opts.Wait == 0 {
 		opts.Wait = wait
 	}
@@ -133,6 +140,7 @@ func scripted(t *testing.T) model.LLM {
 - when: user == "count"
   text: one two three
   chunks: 3
+  usage: {prompt: 7, candidates: 3}
 - text: "Hello <{user}> & friends"
 `))
 	if err := ds.Err(); err != nil {

@@ -48,6 +48,11 @@ func (st *Status) reasons() []string {
 	}
 }
 
+func (s *Server) handleMetrics(w http.ResponseWriter, r *http.Request) error {
+	s.opts.Metrics.handler().ServeHTTP(w, r)
+	return nil
+}
+
 // handleReload loads what was changed, and tells what came of it.
 func (s *Server) handleReload(w http.ResponseWriter, r *http.Request) error {
 	before := map[string]Status{}

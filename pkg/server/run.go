@@ -98,6 +98,7 @@ func (s *Server) handleRunSSE(w http.ResponseWriter, r *http.Request) error {
 	ctx, stop := context.WithCancel(r.Context())
 	defer stop()
 	st := newStream(w, &s.opts)
+	defer s.opts.Metrics.stream(st)()
 	end := st.keepAlive(stop)
 	defer end()
 	err = s.play(ctx, q, st)

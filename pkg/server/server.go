@@ -47,6 +47,8 @@ type Options struct {
 	// AutoCreateSession makes sessions that a run names and nobody made; else
 	// such a run is answered 404.
 	AutoCreateSession bool
+	// Metrics are what GET /metrics answers with; nil has no such path.
+	Metrics *Metrics
 	// Demo serves the orders of the example app.
 	Demo bool
 	// Clock times requests for the log; nil is time.Now.
@@ -81,6 +83,16 @@ type Status struct {
 	Waiting string `json:"waiting,omitempty"`
 	// Diagnostics are the problems of the app's files, warnings too.
 	Diagnostics spec.Diagnostics `json:"diagnostics"`
+	// Loads is for the metrics.
+	Loads Loads `json:"-"`
+}
+
+// Loads are the times that the files of an app were loaded.
+type Loads struct {
+	// Last is when that was, Good when it went well for the last time.
+	Last, Good time.Time
+	// All counts them, Failed those that went wrong.
+	All, Failed int
 }
 
 // New makes a server over a host, which stays the caller's to close. Nil
@@ -91,6 +103,9 @@ func New(host *runtime.Host, opts *Options) *Server {
 		s.opts = *opts
 	}
 	s.opts.fill()
+	if s.opts.Metrics != nil {
+		s.opts.Metrics.registry.MustRegister(newStateCollector(s))
+	}
 	for _, r := range s.routes() {
 		s.mux.HandleFunc(r.pattern, s.answer(r.handle))
 	}
@@ -160,6 +175,9 @@ func (s *Server) routes() []route {
 
 		{"POST /run", s.handleRun},
 		{"POST /run_sse", s.handleRunSSE},
+	}
+	if s.opts.Metrics != nil {
+		table = append(table, route{"GET /metrics", s.handleMetrics})
 	}
 	if s.opts.Demo {
 		table = append(table, route{"GET /demo/orders/{id}", s.handleDemoOrder})

@@ -3,6 +3,7 @@ package server
 import (
 	"errors"
 	"net/http"
+	"os"
 	"sync"
 	"time"
 
@@ -117,6 +118,14 @@ func (st *stream) send(frame []byte) error {
 	st.lost = st.push(frame)
 	st.silence.Reset(st.every)
 	return st.lost
+}
+
+// lostBy says who is to blame for a client that was lost.
+func (st *stream) lostBy() string {
+	if errors.Is(st.lost, os.ErrDeadlineExceeded) {
+		return "slow"
+	}
+	return "gone"
 }
 
 // push writes under a deadline of its own, which is taken back: HTTP/2 resets
