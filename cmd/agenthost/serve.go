@@ -19,6 +19,7 @@ import (
 	"agenthost/pkg/loader"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/server"
+	"agenthost/pkg/spec"
 	"agenthost/pkg/store"
 )
 
@@ -42,6 +43,15 @@ type serveFlags struct {
 	createSession bool
 	demo          bool
 	insecure      bool
+	allowedHosts  []string
+
+	// config is a file with flags, auth one with callers; authNode and dirs are
+	// what the config file says of callers and folders.
+	config, auth string
+	authNode     *spec.Node
+	dirs         []string
+
+	runsPerUser, runsPerApp string
 }
 
 func newServe(io stdio) *cobra.Command {
@@ -52,11 +62,16 @@ func newServe(io stdio) *cobra.Command {
 		Long: `Serve answers ADK's requests for every app of the folders: DIR is an app or a
 folder of apps. A saved file is checked and, when nothing is wrong with it, is
 what the next turn runs; a broken one changes nothing. Every flag has a
-variable: --session-db is AGENTHOST_SESSION_DB.`,
-		Args:    between(1, -1),
+variable, --session-db is AGENTHOST_SESSION_DB, and a key in the file of --config,
+session_db; the command line counts before the environment, and both before the
+file.`,
+		Args:    between(0, -1),
 		PreRunE: fromEnv,
 		RunE: func(cmd *cobra.Command, dirs []string) error {
-			f.addrGiven = cmd.Flags().Changed("addr")
+			dirs, err := f.settle(cmd, dirs)
+			if err != nil {
+				return err
+			}
 			return serve(cmd.Context(), io, &f, dirs)
 		},
 	}
@@ -70,7 +85,12 @@ variable: --session-db is AGENTHOST_SESSION_DB.`,
 	flags.DurationVar(&f.lease, "lease", 15*time.Second, "how long other processes on the database leave a session to this one when it dies in the middle of a turn")
 	flags.BoolVar(&f.createSession, "auto-create-session", false, "make sessions that a run names and nobody made")
 	flags.BoolVar(&f.demo, "demo", false, "answer GET /demo/orders/{id}, for the example app tools")
-	flags.BoolVar(&f.insecure, "insecure", false, "allow an address that is not of this machine only; there is no authentication")
+	flags.BoolVar(&f.insecure, "insecure", false, "allow an address that is not of this machine only, though nobody is asked who they are")
+	flags.StringVar(&f.config, "config", "", "a file with these flags, by their names with _ for -, with dirs: and auth:")
+	flags.StringVar(&f.auth, "auth", "", "the file that says who may call, by tokens or JWTs (default: nobody is asked who they are)")
+	flags.StringSliceVar(&f.allowedHosts, "allowed-hosts", nil, "the Host headers that are answered, with a port or for any (default: those of this machine; all, where --auth or --insecure allows an address that others can reach)")
+	flags.StringVar(&f.runsPerUser, "runs-per-user", "", "how many runs a user may begin, such as 60/1m (default: no bound)")
+	flags.StringVar(&f.runsPerApp, "runs-per-app", "", "how many runs an app may begin, such as 600/1m (default: no bound)")
 	return cmd
 }
 
@@ -99,9 +119,11 @@ func serve(ctx context.Context, io stdio, f *serveFlags, dirs []string) error {
 	m := &serveMain{flags: f, io: io, logger: slog.New(slog.NewTextHandler(io.err, &slog.HandlerOptions{Level: level}))}
 	// Libraries that log by themselves must not write over the host's output.
 	log.SetOutput(slog.NewLogLogger(m.logger.Handler(), slog.LevelDebug).Writer())
-	if err := checkAddr(f.addr, f.insecure); err != nil {
+	opts, err := f.guard()
+	if err != nil {
 		return err
 	}
+	opts.Logger, opts.Version = m.logger, version()
 	if err := checkFolders(dirs); err != nil {
 		return err
 	}
@@ -118,8 +140,8 @@ func serve(ctx context.Context, io stdio, f *serveFlags, dirs []string) error {
 		return err
 	}
 	defer m.store.Close()
-	metrics := server.NewMetrics(version())
-	m.host = runtime.NewHost(m.store, &runtime.Options{Logger: m.logger, Revive: m.revive, Observe: observing(metrics.Observe)})
+	opts.Metrics = server.NewMetrics(version())
+	m.host = runtime.NewHost(m.store, &runtime.Options{Logger: m.logger, Revive: m.revive, Observe: observing(opts.Metrics.Observe)})
 	defer m.host.Close()
 	m.watch = loader.NewWatch(loader.New(load), m.host, dirs, &loader.WatchOptions{
 		Logger: m.logger, Problems: io.err, Revisions: m.store.Revisions, Poll: f.poll, PollOnly: f.poll > 0,
@@ -127,10 +149,8 @@ func serve(ctx context.Context, io stdio, f *serveFlags, dirs []string) error {
 	if err := m.watch.Sync(ctx); err != nil {
 		return failed(err)
 	}
-	m.server = server.New(m.host, &server.Options{
-		Reloader: statuses{m.watch}, Version: version(), Logger: m.logger, AllowedHosts: m.allowedHosts(),
-		AutoCreateSession: f.createSession, Demo: f.demo, Metrics: metrics,
-	})
+	opts.Reloader, opts.AutoCreateSession, opts.Demo = statuses{m.watch}, f.createSession, f.demo
+	m.server = server.New(m.host, opts)
 	return m.run(ctx, listener)
 }
 
@@ -141,30 +161,6 @@ func checkFolders(dirs []string) error {
 		}
 	}
 	return nil
-}
-
-// checkAddr refuses an address that others can reach: there is nobody yet who
-// asks them who they are.
-func checkAddr(addr string, insecure bool) error {
-	name, _, err := net.SplitHostPort(addr)
-	if err != nil {
-		return fmt.Errorf("--addr %q: write HOST:PORT, such as %s", addr, defaultAddr)
-	}
-	ip := net.ParseIP(name)
-	if insecure || name == "localhost" || ip != nil && ip.IsLoopback() {
-		return nil
-	}
-	return fmt.Errorf("--addr %s can be reached from other machines, and nobody is asked who they are: "+
-		"listen on 127.0.0.1 behind a proxy that asks, or say --insecure", addr)
-}
-
-// allowedHosts are the Host headers that are answered: a page of another name
-// must not reach a host that only this machine may talk to.
-func (m *serveMain) allowedHosts() []string {
-	if m.flags.insecure {
-		return nil
-	}
-	return []string{"127.0.0.1", "localhost", "[::1]"}
 }
 
 // listen takes the address. When it is the default one and taken, the next

@@ -31,6 +31,9 @@ func (s *Server) handleReady(w http.ResponseWriter, r *http.Request) error {
 	for _, st := range s.statuses() {
 		body.Reasons = append(body.Reasons, st.reasons()...)
 	}
+	if !s.seesAll(r) {
+		body.Reasons = []string{}
+	}
 	return writeStatus(w, body.Ready, http.StatusServiceUnavailable, body)
 }
 

@@ -25,7 +25,9 @@ func (s *Server) readRun(w http.ResponseWriter, r *http.Request) (*runRequest, e
 	if err != nil {
 		return nil, err
 	}
-	b.need("userId")
+	if s.opts.Auth == nil {
+		b.need("userId")
+	}
 	b.need("sessionId")
 	q := &runRequest{RunRequest: runtime.RunRequest{
 		App: b.text("appName"), UserID: b.text("userId"), SessionID: b.text("sessionId"),
@@ -41,7 +43,13 @@ func (s *Server) readRun(w http.ResponseWriter, r *http.Request) (*runRequest, e
 	case q.App == "":
 		return nil, refuse("appName is required")
 	}
-	return q, nil
+	if q.UserID, err = s.actAs(r, q.App, q.UserID); err != nil {
+		return nil, err
+	}
+	if err := s.mayWrite(r, q.StateDelta); err != nil {
+		return nil, err
+	}
+	return q, s.limit(q.App, q.UserID)
 }
 
 func refuse(message string) error {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"agenthost/pkg/auth"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/session"
 	"agenthost/pkg/spec"
@@ -19,6 +20,8 @@ type Server struct {
 	opts Options
 	mux  *http.ServeMux
 	runs gate
+
+	byUser, byApp limits
 }
 
 // Options are what a server may be given. The zero value works.
@@ -44,6 +47,11 @@ type Options struct {
 	// AllowedHosts are the Host headers that are answered, with a port or for
 	// any port; empty answers all.
 	AllowedHosts []string
+	// Auth knows callers; nil asks nobody who they are, and believes them.
+	Auth *auth.Auth
+	// RunsPerUser and RunsPerApp bound how many runs are let in; the zero Rate is
+	// no bound.
+	RunsPerUser, RunsPerApp Rate
 	// AutoCreateSession makes sessions that a run names and nobody made; else
 	// such a run is answered 404.
 	AutoCreateSession bool
@@ -103,11 +111,13 @@ func New(host *runtime.Host, opts *Options) *Server {
 		s.opts = *opts
 	}
 	s.opts.fill()
+	s.byUser = limits{rate: s.opts.RunsPerUser, clock: s.opts.Clock}
+	s.byApp = limits{rate: s.opts.RunsPerApp, clock: s.opts.Clock}
 	if s.opts.Metrics != nil {
 		s.opts.Metrics.registry.MustRegister(newStateCollector(s))
 	}
 	for _, r := range s.routes() {
-		s.mux.HandleFunc(r.pattern, s.answer(r.handle))
+		s.mux.HandleFunc(r.pattern, s.answer(r))
 	}
 	return s
 }
@@ -185,9 +195,13 @@ func (s *Server) routes() []route {
 	return table
 }
 
-func (s *Server) answer(h handler) http.HandlerFunc {
+func (s *Server) answer(rt route) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		if err := h(w, r); err != nil {
+		err := s.admit(r, rt.pattern)
+		if err == nil {
+			err = rt.handle(w, r)
+		}
+		if err != nil {
 			s.fail(w, r, err)
 		}
 	}
