@@ -11,7 +11,7 @@ SEED    ?= 1
 CORPUS  ?= $(abspath ../shared/corpus)
 export AGENTHOST_CORPUS ?= $(CORPUS)
 
-.PHONY: all help build run test unit race lint fmt fmt-check generate fresh apps gcs-test fuzz bench bench-stores bench-replicas proof proof-full probes cover clean
+.PHONY: all help build run test unit race lint fmt fmt-check generate fresh apps gcs-test ui-test fuzz bench bench-stores bench-replicas proof proof-full probes cover clean
 
 all: test ## the same as test
 
@@ -75,6 +75,9 @@ probes: build ## print a table of what a session store must never do, which must
 
 bench-replicas: build ## measure turns with 1, 2 and 3 replicas on PostgreSQL
 	$(NOCGO) $(GO) run ./internal/proof replicas -bin $(BIN) -seed $(SEED)
+
+ui-test: build ## the official Dev UI in a browser, and ADK's own client; sets up what it needs but Chromium and npm
+	ui-test/run.sh
 
 fuzz: ## let each fuzz target run for ten seconds
 	@for pkg in $$($(GO) list ./pkg/...); do \

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log"
 	"log/slog"
 	"net"
@@ -52,6 +53,7 @@ type serveFlags struct {
 	dirs         []string
 
 	runsPerUser, runsPerApp string
+	dev                     devFlags
 }
 
 func newServe(io stdio) *cobra.Command {
@@ -91,6 +93,7 @@ file.`,
 	flags.StringSliceVar(&f.allowedHosts, "allowed-hosts", nil, "the Host headers that are answered, with a port or for any (default: those of this machine; all, where --auth or --insecure allows an address that others can reach)")
 	flags.StringVar(&f.runsPerUser, "runs-per-user", "", "how many runs a user may begin, such as 60/1m (default: no bound)")
 	flags.StringVar(&f.runsPerApp, "runs-per-app", "", "how many runs an app may begin, such as 600/1m (default: no bound)")
+	f.dev.add(flags)
 	return cmd
 }
 
@@ -103,6 +106,8 @@ type serveMain struct {
 	host   *runtime.Host
 	watch  *loader.Watch
 	server *server.Server
+	traces *server.Traces
+	ui     fs.FS
 }
 
 func serve(ctx context.Context, io stdio, f *serveFlags, dirs []string) error {
@@ -127,6 +132,11 @@ func serve(ctx context.Context, io stdio, f *serveFlags, dirs []string) error {
 	if err := checkFolders(dirs); err != nil {
 		return err
 	}
+	var closeUI func() error
+	if m.ui, closeUI, err = f.dev.files(); err != nil {
+		return err
+	}
+	defer closeUI()
 	load, err := f.load.onto(&loader.Options{Logger: m.logger}, dirs...)
 	if err != nil {
 		return err
@@ -141,7 +151,10 @@ func serve(ctx context.Context, io stdio, f *serveFlags, dirs []string) error {
 	}
 	defer m.store.Close()
 	opts.Metrics = server.NewMetrics(version())
-	m.host = runtime.NewHost(m.store, &runtime.Options{Logger: m.logger, Revive: m.revive, Observe: observing(opts.Metrics.Observe)})
+	m.traces = server.NewTraces(f.dev.on())
+	m.host = runtime.NewHost(m.store, &runtime.Options{
+		Logger: m.logger, Revive: m.revive, Observe: observing(opts.Metrics.Observe, m.traces.Observe),
+	})
 	defer m.host.Close()
 	m.watch = loader.NewWatch(loader.New(load), m.host, dirs, &loader.WatchOptions{
 		Logger: m.logger, Problems: io.err, Revisions: m.store.Revisions, Poll: f.poll, PollOnly: f.poll > 0,
@@ -150,7 +163,7 @@ func serve(ctx context.Context, io stdio, f *serveFlags, dirs []string) error {
 		return failed(err)
 	}
 	opts.Reloader, opts.AutoCreateSession, opts.Demo = statuses{m.watch}, f.createSession, f.demo
-	m.server = server.New(m.host, opts)
+	m.server = server.New(m.host, m.devOptions(opts))
 	return m.run(ctx, listener)
 }
 

@@ -164,6 +164,9 @@ func (s *source) at(file string) (fs.FS, string, error) {
 func (s *source) display(file string) string { return path.Join(s.shown, file) }
 
 func (s *source) exists(file string) bool {
+	if _, ok := s.opened(file); ok {
+		return true
+	}
 	folder, name, err := s.at(file)
 	if err != nil {
 		return false
@@ -178,11 +181,9 @@ func (s *source) bytes(file string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if s.open != nil {
-		if b, ok := s.open(filepath.Join(s.dir, filepath.FromSlash(file))); ok {
-			s.read[file] = b
-			return b, nil
-		}
+	if b, ok := s.opened(file); ok {
+		s.read[file] = b
+		return b, nil
 	}
 	f, err := folder.Open(name)
 	if err != nil {
@@ -202,6 +203,14 @@ func (s *source) bytes(file string) ([]byte, error) {
 	}
 	s.read[file] = b
 	return b, nil
+}
+
+// opened is a file as an editor has it.
+func (s *source) opened(file string) ([]byte, bool) {
+	if s.open == nil {
+		return nil, false
+	}
+	return s.open(filepath.Join(s.dir, filepath.FromSlash(file)))
 }
 
 // OverlayFile is the name of the file that is laid over app.yaml for the

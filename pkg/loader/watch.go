@@ -40,6 +40,9 @@ type Watch struct {
 	// blindness is why the folders cannot be read; only Run uses it.
 	blindness string
 
+	// saving is held while somebody writes files through the watch.
+	saving sync.Mutex
+
 	mu   sync.Mutex // serialises looks and loads
 	apps map[string]*watched
 
@@ -157,7 +160,10 @@ func (w *Watch) Sync(ctx context.Context) error {
 // Reload looks until nothing changes any more, loads what differs, and lets in
 // what waited for it. It is for whoever has changed files and wants to know
 // what came of it: the statuses tell. It fails when a folder cannot be read.
-func (w *Watch) Reload(ctx context.Context) error {
+func (w *Watch) Reload(ctx context.Context) error { return w.settle(ctx, pass{letIn: true}) }
+
+// settle looks until nothing changes any more.
+func (w *Watch) settle(ctx context.Context, p pass) error {
 	settle := time.NewTimer(0)
 	defer settle.Stop()
 	for {
@@ -166,7 +172,7 @@ func (w *Watch) Reload(ctx context.Context) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		}
-		again, err := w.look(ctx, pass{letIn: true})
+		again, err := w.look(ctx, p)
 		if err != nil || !again {
 			return err
 		}

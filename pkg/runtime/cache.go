@@ -14,9 +14,9 @@ import (
 // are called as tools are left out: each call is a session of its own, which
 // nothing goes on with.
 type ContextCacheConfig struct {
-	MinTokens      int `yaml:"min_tokens" default:"0" doc:"How many tokens the agent's last prompt must have had before a cache is made. The service wants 4096 in any case."`
-	TTLSeconds     int `yaml:"ttl_seconds" default:"1800" doc:"How long a cache lives."`
-	CacheIntervals int `yaml:"cache_intervals" default:"10" doc:"How many invocations use a cache before it is made anew, 1 to 100."`
+	MinTokens      int `json:"min_tokens" yaml:"min_tokens" default:"0" doc:"How many tokens the agent's last prompt must have had before a cache is made. The service wants 4096 in any case."`
+	TTLSeconds     int `json:"ttl_seconds" yaml:"ttl_seconds" default:"1800" doc:"How long a cache lives."`
+	CacheIntervals int `json:"cache_intervals" yaml:"cache_intervals" default:"10" doc:"How many invocations use a cache before it is made anew, 1 to 100."`
 }
 
 // maxTTLSeconds is a hundred years: three times as much does not fit into a

@@ -16,7 +16,8 @@ import (
 // An Instruction is a compiled text for a model, with the place it was written
 // at, so that a missing value can be told with its line.
 type Instruction struct {
-	text *template.Text
+	written string
+	text    *template.Text
 	// at words the place of a byte offset, such as support/root_agent.yaml:4:7.
 	at func(offset int) string
 }
@@ -26,7 +27,15 @@ func NewInstruction(text string, at func(offset int) string) *Instruction {
 	if text == "" {
 		return nil
 	}
-	return &Instruction{text: template.Parse(text), at: at}
+	return &Instruction{written: text, text: template.Parse(text), at: at}
+}
+
+// source is the text as it was written.
+func (i *Instruction) source() string {
+	if i == nil {
+		return ""
+	}
+	return i.written
 }
 
 // Refs lists the placeholders of the text.

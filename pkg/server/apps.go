@@ -32,7 +32,10 @@ func (s *Server) handleListApps(w http.ResponseWriter, r *http.Request) error {
 	for i, a := range apps {
 		names[i] = a.Name
 	}
-	return writeJSON(w, names)
+	// The visual builder opens what it has made anew if it finds it here.
+	names = append(names, s.drafts.names()...)
+	slices.Sort(names)
+	return writeJSON(w, slices.Compact(names))
 }
 
 func queryFlag(r *http.Request, name string) (bool, error) {

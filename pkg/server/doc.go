@@ -9,6 +9,7 @@
 //	GET    /version                              version of the host and of Go
 //	GET    /list-apps                            names, or ?detailed=true
 //	GET    /apps/{app}/diagnostics               what is wrong with the app's files
+//	GET    /apps/{app}/app-info                  the LLM agents of the app
 //	POST   /apps/{app}/preview                   the request that a model would get
 //	GET    /apps/{app}/users/{user}/sessions             list, without events
 //	POST   /apps/{app}/users/{user}/sessions             create
@@ -26,6 +27,9 @@
 //	POST   /run_sse                              one invocation, events as they happen
 //	GET    /metrics                              for Prometheus, if Options.Metrics is set
 //	GET    /demo/orders/{id}                     three orders, if Options.Demo is set
+//
+// Behind them come the paths for developers, which are in dev.go, and those of
+// ADK's web client, in ui.go.
 //
 // Request bodies are JSON whatever their Content-Type says. Keys may be
 // camelCase or snake_case, camelCase wins; unknown keys at the top are ignored,

@@ -60,11 +60,16 @@ func newEnvAt(t *testing.T, url string, clock func() time.Time, opts *server.Opt
 	if err != nil {
 		t.Fatal(err)
 	}
-	told := &runtime.Options{Clock: clock, NewID: newID, Wait: wait}
-	if opts.Metrics != nil {
-		told.Observe = opts.Metrics.Observe
+	hostOpts := &runtime.Options{Clock: clock, NewID: newID, Wait: wait}
+	hostOpts.Observe = func(s *runtime.Span) {
+		if opts.Metrics != nil {
+			opts.Metrics.Observe(s)
+		}
+		if opts.Traces != nil {
+			opts.Traces.Observe(s)
+		}
 	}
-	host := runtime.NewHost(st, told)
+	host := runtime.NewHost(st, hostOpts)
 	t.Cleanup(func() {
 		host.Close()
 		if err := st.Close(); err != nil {

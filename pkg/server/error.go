@@ -70,6 +70,8 @@ func failureOf(key session.Key, err error) failure {
 		invalid *invalidBody
 		large   *http.MaxBytesError
 		missing missingError
+		forbid  forbiddenError
+		unable  unsupportedError
 		re      *runtime.RunError
 		limited *limitedError
 	)
@@ -93,6 +95,10 @@ func failureOf(key session.Key, err error) failure {
 		return failure{http.StatusServiceUnavailable, runtime.CodeCanceled, errDraining.Error(), 1}
 	case errors.As(err, &missing):
 		return failure{http.StatusNotFound, "NOT_FOUND", string(missing), 0}
+	case errors.As(err, &forbid):
+		return failure{http.StatusForbidden, runtime.CodeInvalidRequest, string(forbid), 0}
+	case errors.As(err, &unable):
+		return failure{http.StatusNotImplemented, runtime.CodeInvalidRequest, string(unable), 0}
 	case errors.As(err, &re):
 		return runFailure(re)
 	default:

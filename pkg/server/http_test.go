@@ -14,12 +14,15 @@ import (
 	"regexp"
 	goruntime "runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/txtar"
 
+	"agenthost/pkg/loader"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/server"
 	"agenthost/pkg/spec"
@@ -30,7 +33,9 @@ var update = flag.Bool("update", false, "write the answers into the exchanges")
 
 // Each exchange is a txtar file: prose that names the rules it guards, then
 // requests (method and path, headers, an empty line, body) and the responses
-// to them. New ids are numbered in the order in which they appear.
+// to them. New ids are numbered in the order in which they appear, also in requests. A file apps/…
+// is there from the beginning, in the folder that the host serves; options may say
+// "dev: false".
 func TestExchanges(t *testing.T) {
 	files, err := filepath.Glob("testdata/http/*.txtar")
 	if err != nil || len(files) == 0 {
@@ -49,17 +54,20 @@ func exchange(t *testing.T, file string) {
 	if len(bytes.TrimSpace(ar.Comment)) == 0 {
 		t.Error("the file has no prose: say which rules it guards")
 	}
-	e := exchangeEnv(t)
-	got := &txtar.Archive{Comment: ar.Comment}
+	e, dir := exchangeEnv(t, ar)
+	got, ids := &txtar.Archive{Comment: ar.Comment}, numbers{}
 	for _, f := range ar.Files {
-		if f.Name != "request" {
-			continue
+		switch f.Name {
+		case "response":
+		case "request":
+			w := httptest.NewRecorder()
+			e.server.ServeHTTP(w, parseRequest(t, ids.restore(f.Data)))
+			got.Files = append(got.Files, f, txtar.File{Name: "response", Data: ids.replace(formatResponse(w))})
+		default:
+			got.Files = append(got.Files, f)
 		}
-		w := httptest.NewRecorder()
-		e.server.ServeHTTP(w, parseRequest(t, f.Data))
-		got.Files = append(got.Files, f, txtar.File{Name: "response", Data: formatResponse(w)})
 	}
-	text := numbered(txtar.Format(got))
+	text := bytes.ReplaceAll(txtar.Format(got), []byte(dir), []byte("APPS"))
 	if *update {
 		if err := os.WriteFile(file, text, 0o644); err != nil {
 			t.Fatal(err)
@@ -73,21 +81,56 @@ func exchange(t *testing.T, file string) {
 
 // exchangeEnv has the apps hello, noter (which saves a note, and sees what is
 // remembered), strict (whose instruction needs a state key) and line (which is
-// resumable); broken has problems and never loaded.
-func exchangeEnv(t *testing.T) *env {
+// resumable); broken has problems and never loaded. The apps of the archive come
+// to them, from the folder that it returns.
+func exchangeEnv(t *testing.T, ar *txtar.Archive) (*env, string) {
+	folders := &watched{}
 	e := newEnv(t, &server.Options{Version: "1.2.3", Demo: true, Reloader: reloader{
 		"broken": {App: "broken", Diagnostics: spec.Diagnostics{{
 			Pos: spec.Pos{File: "broken/root_agent.yaml", Line: 2, Col: 1}, Rule: "unknown-key", Message: `unknown key "modle"`, Hint: `did you mean "model"?`,
 		}}},
 		"hello":   {App: "hello", Revision: "rev-hello", OK: true},
 		"waiting": {App: "waiting", Revision: "rev-old", Waiting: "rev-new"},
-	}})
+	}, Traces: server.NewTraces(true), Folders: folders, Dev: !hasOption(ar, "dev: false")})
 	m := scripted(t)
 	e.add(t, "hello", &runtime.LLMOptions{Model: m, Description: "Says hello."})
 	e.add(t, "noter", &runtime.LLMOptions{Model: m, Instruction: runtime.NewInstruction("Help {name?}.", nil), Tools: []tool.Tool{saveNote(t), preloadMemory(t)}})
 	e.add(t, "strict", &runtime.LLMOptions{Model: m, Instruction: runtime.NewInstruction("Help {name}.", nil)})
 	e.addLine(t, m)
-	return e
+	dir := t.TempDir()
+	folders.serve(t, e, ar, dir)
+	return e, dir
+}
+
+func hasOption(ar *txtar.Archive, option string) bool {
+	return slices.ContainsFunc(ar.Files, func(f txtar.File) bool {
+		return f.Name == "options" && strings.TrimSpace(string(f.Data)) == option
+	})
+}
+
+// watched are folders that a real watch looks after, once the host is there.
+type watched struct{ *loader.Watch }
+
+func (w *watched) serve(t *testing.T, e *env, ar *txtar.Archive, dir string) {
+	t.Helper()
+	for _, f := range ar.Files {
+		name, ok := strings.CutPrefix(f.Name, "apps/")
+		if !ok {
+			continue
+		}
+		file := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, f.Data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	none := func(string) (string, bool) { return "", false }
+	w.Watch = loader.NewWatch(loader.New(&loader.Options{Env: none}), e.host, []string{dir}, &loader.WatchOptions{Settle: time.Millisecond})
+	if err := w.Sync(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 }
 
 type reloader map[string]server.Status
@@ -138,14 +181,28 @@ func formatResponse(w *httptest.ResponseRecorder) []byte {
 	return out.Bytes()
 }
 
-// numbered renames new ids in the order in which they appear, so that it does
-// not matter how many were made in between.
-func numbered(text []byte) []byte {
-	names := map[string]string{}
+// numbers renames new ids in the order in which they appear, so that it does not
+// matter how many were made in between.
+type numbers []string
+
+func (n *numbers) replace(text []byte) []byte {
+	text = regexp.MustCompile(`("(?:trace|span|parent_span)_id":)"[0-9a-f]{16,32}"`).ReplaceAll(text, []byte(`$1"HEX"`))
 	return regexp.MustCompile(`new-\d{4}`).ReplaceAllFunc(text, func(id []byte) []byte {
-		if names[string(id)] == "" {
-			names[string(id)] = fmt.Sprintf("ID%d", len(names)+1)
+		at := slices.Index(*n, string(id))
+		if at < 0 {
+			at, *n = len(*n), append(*n, string(id))
 		}
-		return []byte(names[string(id)])
+		return fmt.Appendf(nil, "ID%d", at+1)
+	})
+}
+
+// restore puts the ids themselves into a request.
+func (n numbers) restore(text []byte) []byte {
+	return regexp.MustCompile(`\bID\d+\b`).ReplaceAllFunc(text, func(name []byte) []byte {
+		at, err := strconv.Atoi(string(name[len("ID"):]))
+		if err != nil || at > len(n) {
+			return name
+		}
+		return []byte(n[at-1])
 	})
 }

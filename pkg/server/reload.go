@@ -51,7 +51,7 @@ func (st *Status) reasons() []string {
 	}
 }
 
-func (s *Server) handleMetrics(w http.ResponseWriter, r *http.Request) error {
+func (s *Server) handlePrometheus(w http.ResponseWriter, r *http.Request) error {
 	s.opts.Metrics.handler().ServeHTTP(w, r)
 	return nil
 }

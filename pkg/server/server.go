@@ -2,8 +2,10 @@ package server
 
 import (
 	"context"
+	"io/fs"
 	"log/slog"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -22,6 +24,7 @@ type Server struct {
 	runs gate
 
 	byUser, byApp limits
+	drafts        drafts
 }
 
 // Options are what a server may be given. The zero value works.
@@ -57,6 +60,14 @@ type Options struct {
 	AutoCreateSession bool
 	// Metrics are what GET /metrics answers with; nil has no such path.
 	Metrics *Metrics
+	// Traces are what developers see of runs; nil shows none.
+	Traces *Traces
+	// Folders are the files of apps, which developers see; nil shows none.
+	Folders Folders
+	// Dev lets whoever talks to the host write the files of Folders.
+	Dev bool
+	// UI is a built ADK Web bundle, served at /dev-ui/; nil is none.
+	UI fs.FS
 	// Demo serves the orders of the example app.
 	Demo bool
 	// Clock times requests for the log; nil is time.Now.
@@ -116,7 +127,7 @@ func New(host *runtime.Host, opts *Options) *Server {
 	if s.opts.Metrics != nil {
 		s.opts.Metrics.registry.MustRegister(newStateCollector(s))
 	}
-	for _, r := range s.routes() {
+	for _, r := range s.table() {
 		s.mux.HandleFunc(r.pattern, s.answer(r))
 	}
 	return s
@@ -157,6 +168,9 @@ type route struct {
 	handle  handler
 }
 
+// table has every route.
+func (s *Server) table() []route { return slices.Concat(s.routes(), s.devRoutes(), s.uiRoutes()) }
+
 func (s *Server) routes() []route {
 	const sessions = "/apps/{app}/users/{user}/sessions"
 	table := []route{
@@ -167,6 +181,7 @@ func (s *Server) routes() []route {
 		{"GET /version", s.handleVersion},
 		{"GET /list-apps", s.handleListApps},
 		{"GET /apps/{app}/diagnostics", s.handleDiagnostics},
+		{"GET /apps/{app}/app-info", s.handleAppInfo},
 		{"POST /apps/{app}/preview", s.handlePreview},
 
 		{"GET " + sessions, s.handleListSessions},
@@ -187,7 +202,7 @@ func (s *Server) routes() []route {
 		{"POST /run_sse", s.handleRunSSE},
 	}
 	if s.opts.Metrics != nil {
-		table = append(table, route{"GET /metrics", s.handleMetrics})
+		table = append(table, route{"GET /metrics", s.handlePrometheus})
 	}
 	if s.opts.Demo {
 		table = append(table, route{"GET /demo/orders/{id}", s.handleDemoOrder})

@@ -10,9 +10,10 @@ import (
 	"agenthost/pkg/session"
 )
 
-// A stream writes server-sent events: for each event an id: line and a data:
-// line, in one write, since ADK's clients read an event that comes in two
-// pieces twice. While there is nothing to say it writes comments, which keep
+// A stream writes server-sent events: for each event a data: line and then, if
+// that was all of it, its id: line, in one write, since ADK's clients read an event that
+// comes in two pieces twice. The id has a block of its own: ADK's JavaScript
+// client wants data: first in a block and nothing behind it. While there is nothing to say it writes comments, which keep
 // proxies from closing the connection and show whether the client is there.
 type stream struct {
 	w       http.ResponseWriter
@@ -64,24 +65,27 @@ func (st *stream) keepAlive(lost func()) (end func()) {
 // either the content or the artifacts of a frame.
 func (st *stream) event(ev *session.Event, whole bool) error {
 	if whole || len(ev.Actions.ArtifactDelta) == 0 || ev.Content == nil || len(ev.Content.Parts) == 0 {
-		return st.sendEvent(ev)
+		return st.sendEvent(ev, !ev.Partial)
 	}
 	said, saved := *ev, *ev
 	said.Actions.ArtifactDelta = nil
 	saved.Content = nil
-	if err := st.sendEvent(&said); err != nil {
+	if err := st.sendEvent(&said, false); err != nil {
 		return err
 	}
-	return st.sendEvent(&saved)
+	return st.sendEvent(&saved, true)
 }
 
-func (st *stream) sendEvent(ev *session.Event) error {
-	st.frame = append(st.frame[:0], "id: "...)
-	st.frame = append(st.frame, ev.ID...)
-	st.frame = append(st.frame, "\ndata: "...)
-	frame, err := session.AppendEvent(st.frame, ev)
+// sendEvent writes a frame. The id: line says that the event was seen to its end:
+// the pieces before have the same id.
+func (st *stream) sendEvent(ev *session.Event, ends bool) error {
+	frame, err := session.AppendEvent(append(st.frame[:0], "data: "...), ev)
 	if err != nil {
 		return err
+	}
+	if ends {
+		frame = append(frame, "\n\nid: "...)
+		frame = append(frame, ev.ID...)
 	}
 	st.frame = append(frame, "\n\n"...)
 	return st.send(st.frame)

@@ -46,10 +46,12 @@ func TestKeepAlive(t *testing.T) {
 		frames := framesOf(e.do("POST", "/run_sse", runBody("slow", "s", "x")).Body.String())
 		var got []string
 		for _, f := range frames {
-			if strings.HasPrefix(f, "id: ") {
+			if strings.HasPrefix(f, "data: ") {
 				f = "event"
 			}
-			got = append(got, strings.TrimSpace(f))
+			if !strings.HasPrefix(f, "id: ") {
+				got = append(got, strings.TrimSpace(f))
+			}
 		}
 		// Two comments in the first 40 s, none in the 14 s after an event.
 		want := ": keep-alive, : keep-alive, event, event, : keep-alive, event"
@@ -189,8 +191,8 @@ func TestClientLeaves(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer resp.Body.Close()
-	if line, err := bufio.NewReader(resp.Body).ReadString('\n'); err != nil || !strings.HasPrefix(line, "id: ") {
-		t.Fatalf("first line = %q, %v, want an id", line, err)
+	if line, err := bufio.NewReader(resp.Body).ReadString('\n'); err != nil || !strings.HasPrefix(line, "data: ") {
+		t.Fatalf("first line = %q, %v, want an event", line, err)
 	}
 	leave()
 	if err := <-stopped; !errors.Is(err, context.Canceled) {

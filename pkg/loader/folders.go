@@ -1,0 +1,158 @@
+package loader
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"agenthost/pkg/session"
+	"agenthost/pkg/spec"
+)
+
+// Open opens the folder of an app that the watch knows, for reading. The error
+// is [session.ErrNotFound] when there is no such app.
+func (w *Watch) Open(app string) (*os.Root, error) {
+	s, ok := w.Status(app)
+	if !ok {
+		return nil, fmt.Errorf("app %s: %w", app, session.ErrNotFound)
+	}
+	return os.OpenRoot(s.Dir)
+}
+
+// Save writes YAML files into an app's folder, by their paths in it, and returns
+// when the watch has taken them in. An app that there is not yet is made in the
+// first folder of apps. Nothing is written when the app would have errors with
+// these files: the diagnostics tell them. The error of a name that no file of an
+// app may have is [session.ErrInvalid].
+func (w *Watch) Save(ctx context.Context, app string, files map[string][]byte) (spec.Diagnostics, error) {
+	if err := checkSaved(app, files); err != nil {
+		return nil, err
+	}
+	w.saving.Lock()
+	defer w.saving.Unlock()
+	dir, made, err := w.folderFor(app)
+	if err != nil {
+		return nil, err
+	}
+	got := w.loader.with(dir, files).load(ctx, dir, nil)
+	if got.app == nil {
+		if made {
+			err = os.Remove(dir)
+		}
+		return got.ds, err
+	}
+	got.app.Close()
+	if err := writeAll(dir, files); err != nil {
+		return nil, err
+	}
+	return got.ds, w.settle(ctx, pass{})
+}
+
+// checkSaved refuses names that lead out of the app, or that no document has.
+func checkSaved(app string, files map[string][]byte) error {
+	if !appName.MatchString(app) || app == "user" {
+		return fmt.Errorf("an app cannot be called %q: use a letter first, then letters, digits, _ and -; user is taken: %w", app, session.ErrInvalid)
+	}
+	for name, text := range files {
+		hidden := slices.ContainsFunc(strings.Split(name, "/"), func(step string) bool { return strings.HasPrefix(step, ".") })
+		ext := path.Ext(name)
+		switch {
+		case !fs.ValidPath(name) || hidden || strings.ContainsAny(name, `\:`) || ext != ".yaml" && ext != ".yml":
+			return fmt.Errorf("a file of an app cannot be called %q: it is a .yaml or .yml below the app's folder: %w", name, session.ErrInvalid)
+		case len(text) > maxFile:
+			return fmt.Errorf("file %s has %d bytes, and may have %d: %w", name, len(text), maxFile, session.ErrInvalid)
+		}
+	}
+	return nil
+}
+
+// folderFor is an app's folder, which may have to be made.
+func (w *Watch) folderFor(app string) (dir string, made bool, err error) {
+	if s, ok := w.Status(app); ok {
+		return s.Dir, false, nil
+	}
+	i := slices.IndexFunc(w.dirs, func(dir string) bool { return !isApp(dir) })
+	if i < 0 {
+		return "", false, fmt.Errorf("app %s: new apps need a folder of apps to stand in, and this host serves single apps: %w", app, session.ErrInvalid)
+	}
+	dir = filepath.Join(w.dirs[i], app)
+	err = os.Mkdir(dir, 0o755)
+	if errors.Is(err, fs.ErrExist) {
+		return dir, false, nil
+	}
+	return dir, err == nil, err
+}
+
+// with is a loader that finds these files in a folder.
+func (l *Loader) with(dir string, files map[string][]byte) *Loader {
+	opts := l.opts
+	open := opts.Open
+	opts.Open = func(file string) ([]byte, bool) {
+		rel, err := filepath.Rel(dir, file)
+		if text, ok := files[filepath.ToSlash(rel)]; ok && err == nil {
+			return text, true
+		}
+		if open == nil {
+			return nil, false
+		}
+		return open(file)
+	}
+	return New(&opts)
+}
+
+// writeAll writes each file whole or not at all, the agent at the root last: what
+// is seen before that is the app as it was.
+func writeAll(dir string, files map[string][]byte) error {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	names := slices.Sorted(maps.Keys(files))
+	slices.SortStableFunc(names, func(a, b string) int { return rank(a) - rank(b) })
+	for _, name := range names {
+		if err := writeFile(root, name, files[name]); err != nil {
+			return fmt.Errorf("writing %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+func rank(name string) int {
+	if name == agentFile {
+		return 1
+	}
+	return 0
+}
+
+func writeFile(root *os.Root, name string, text []byte) error {
+	if old, err := root.ReadFile(name); err == nil && bytes.Equal(old, text) {
+		return nil
+	}
+	if err := root.MkdirAll(path.Dir(name), 0o755); err != nil {
+		return err
+	}
+	// Folders that begin with a dot are not looked at, nor are such files read.
+	draft := path.Join(path.Dir(name), "."+path.Base(name)+".new")
+	f, err := root.OpenFile(draft, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(f, bytes.NewReader(text))
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = root.Rename(draft, name)
+	}
+	if err != nil {
+		_ = root.Remove(draft)
+	}
+	return err
+}

@@ -1,0 +1,134 @@
+package loader_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"agenthost/pkg/loader"
+	"agenthost/pkg/runtime"
+	"agenthost/pkg/session"
+)
+
+// saving is a watch over one folder, with one app.
+func saving(t *testing.T, dir string) (*loader.Watch, *runtime.Host) {
+	t.Helper()
+	host, err := runtime.InMemory()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		host.Close()
+		if err := host.Store().Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	w := loader.NewWatch(loader.New(nil), host, []string{dir}, &loader.WatchOptions{Settle: time.Millisecond})
+	if err := w.Sync(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return w, host
+}
+
+const pause = "name: shop\nagent_class: SequentialAgent\n"
+
+func writeShop(t *testing.T) (apps, shop string) {
+	t.Helper()
+	apps = t.TempDir()
+	shop = filepath.Join(apps, "shop")
+	if err := os.Mkdir(shop, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(shop, "root_agent.yaml"), []byte(pause), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return apps, shop
+}
+
+// What is saved serves when Save returns, sub-agents in folders of their own too.
+func TestSaveServes(t *testing.T) {
+	apps, shop := writeShop(t)
+	w, host := saving(t, apps)
+	before := host.App("shop").Revision
+	ds, err := w.Save(t.Context(), "shop", map[string][]byte{
+		"root_agent.yaml":  []byte(pause + "sub_agents: [{config_path: ./parts/step.yaml}]\n"),
+		"parts/step.yaml":  []byte("name: step\nagent_class: SequentialAgent\n"),
+		"parts/spare.yaml": []byte("name: spare\n"),
+	})
+	if err != nil || ds.HasErrors() {
+		t.Fatalf("Save = %v, %v", ds, err)
+	}
+	if app := host.App("shop"); app.Revision == before || app.Agent("step") == nil {
+		t.Errorf("revision %s with agents %v serves, want the saved one", app.Revision, app.AgentNames())
+	}
+	left, err := filepath.Glob(filepath.Join(shop, "*", ".*"))
+	if err != nil || len(left) > 0 {
+		t.Errorf("left over: %v, %v", left, err)
+	}
+}
+
+// Nothing is written when the app would have problems: not a file, and of an app
+// that was not there not its folder.
+func TestSaveRefusesProblems(t *testing.T) {
+	apps, shop := writeShop(t)
+	w, _ := saving(t, apps)
+	bad := map[string][]byte{"root_agent.yaml": []byte("name: shop\nagent_class: SequentialAgent\nsub_agents: [{config_path: ./step.yaml}]\n")}
+	for _, app := range []string{"shop", "fresh"} {
+		ds, err := w.Save(t.Context(), app, bad)
+		if err != nil || !ds.HasErrors() {
+			t.Errorf("Save(%s) = %v, %v, want problems", app, ds, err)
+		}
+	}
+	text, err := os.ReadFile(filepath.Join(shop, "root_agent.yaml"))
+	if err != nil || string(text) != pause {
+		t.Errorf("root_agent.yaml = %q, %v, want it as it was", text, err)
+	}
+	if _, err := os.Stat(filepath.Join(apps, "fresh")); err == nil {
+		t.Error("the folder of the app with problems is there")
+	}
+}
+
+func TestSaveRefusesNames(t *testing.T) {
+	apps, shop := writeShop(t)
+	w, _ := saving(t, apps)
+	if err := os.Symlink(t.TempDir(), filepath.Join(shop, "out")); err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct{ app, file, text, want string }{
+		{"user", "a.yaml", "", `an app cannot be called "user": use a letter first, then letters, digits, _ and -; user is taken: invalid`},
+		{"../shop", "a.yaml", "", `an app cannot be called "../shop"`},
+		{"shop", "../a.yaml", "", `a file of an app cannot be called "../a.yaml": it is a .yaml or .yml below the app's folder: invalid`},
+		{"shop", "/a.yaml", "", `cannot be called "/a.yaml"`},
+		{"shop", `a\b.yaml`, "", `cannot be called "a\\b.yaml"`},
+		{"shop", "C:a.yaml", "", `cannot be called "C:a.yaml"`},
+		{"shop", ".env", "", `cannot be called ".env"`},
+		{"shop", "x/.hid/a.yaml", "", `cannot be called "x/.hid/a.yaml"`},
+		{"shop", "run.py", "", `cannot be called "run.py"`},
+		{"shop", "a.yaml", strings.Repeat(" ", 4<<20+1), `file a.yaml has 4194305 bytes, and may have 4194304: invalid`},
+	} {
+		_, err := w.Save(t.Context(), tc.app, map[string][]byte{tc.file: []byte(tc.text)})
+		if !errors.Is(err, session.ErrInvalid) || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("Save(%s, %s) = %v, want %q", tc.app, tc.file, err, tc.want)
+		}
+	}
+	if _, err := w.Save(t.Context(), "shop", map[string][]byte{"out/a.yaml": nil}); err == nil {
+		t.Error("Save followed a link out of the app's folder")
+	}
+}
+
+// Where the host serves single apps, there is no place for new ones.
+func TestSaveNeedsAPlace(t *testing.T) {
+	_, shop := writeShop(t)
+	w, _ := saving(t, shop)
+	_, err := w.Save(t.Context(), "fresh", map[string][]byte{"root_agent.yaml": []byte(pause)})
+	want := "app fresh: new apps need a folder of apps to stand in, and this host serves single apps: invalid"
+	if !errors.Is(err, session.ErrInvalid) || err.Error() != want {
+		t.Errorf("Save = %v, want %s", err, want)
+	}
+	if _, err := w.Open("fresh"); !errors.Is(err, session.ErrNotFound) {
+		t.Errorf("Open = %v, want session.ErrNotFound", err)
+	}
+}

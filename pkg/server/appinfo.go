@@ -1,0 +1,74 @@
+package server
+
+import (
+	"net/http"
+
+	"google.golang.org/genai"
+
+	"agenthost/pkg/runtime"
+)
+
+// Bodies of /apps/{app}/app-info. The sub_agents are written so by
+// adk-python too.
+type (
+	appInfoBody struct {
+		appBody
+		Agents map[string]*agentInfoBody `json:"agents"`
+	}
+	agentInfoBody struct {
+		Name        string        `json:"name"`
+		Description string        `json:"description"`
+		Instruction string        `json:"instruction"`
+		Tools       []*genai.Tool `json:"tools"`
+		SubAgents   []string      `json:"sub_agents"`
+	}
+)
+
+// served is the snapshot of the app that the path names.
+func (s *Server) served(r *http.Request) (*runtime.App, error) {
+	app := s.host.App(r.PathValue("app"))
+	if app == nil {
+		return nil, errNoApp(r.PathValue("app"))
+	}
+	return app, nil
+}
+
+// handleAppInfo tells of the LLM agents of an app. As in adk-python, there must
+// be one at the top.
+func (s *Server) handleAppInfo(w http.ResponseWriter, r *http.Request) error {
+	app, err := s.served(r)
+	if err != nil {
+		return err
+	}
+	if _, ok := app.Root.(*runtime.LLMAgent); !ok {
+		return refuse("Root agent is not an LlmAgent")
+	}
+	body := appInfoBody{appBody: describe([]*runtime.App{app})[0], Agents: map[string]*agentInfoBody{}}
+	body.add(app.Portrait())
+	return writeJSON(w, body)
+}
+
+func (b *appInfoBody) add(p *runtime.Portrait) {
+	if p.Kind == "LlmAgent" {
+		b.Agents[p.Name] = newAgentInfo(p)
+	}
+	for _, child := range p.Agents {
+		b.add(child)
+	}
+}
+
+func newAgentInfo(p *runtime.Portrait) *agentInfoBody {
+	info := &agentInfoBody{
+		Name: p.Name, Description: p.Description, Instruction: p.Instruction,
+		Tools: []*genai.Tool{}, SubAgents: []string{},
+	}
+	for _, t := range p.Tools {
+		if !t.Builtin {
+			info.Tools = append(info.Tools, &genai.Tool{FunctionDeclarations: []*genai.FunctionDeclaration{t.Declaration}})
+		}
+	}
+	for _, child := range p.Agents {
+		info.SubAgents = append(info.SubAgents, child.Name)
+	}
+	return info
+}

@@ -1,0 +1,198 @@
+package server
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"maps"
+	"mime"
+	"mime/multipart"
+	"net/http"
+	"path"
+	"strings"
+
+	"agenthost/pkg/session"
+	"agenthost/pkg/spec"
+)
+
+const rootAgentFile = "root_agent.yaml"
+
+// noDeveloper refuses what only developers may do.
+const noDeveloper = forbiddenError("This host does not let anyone write the files of its apps: start it with --dev")
+
+// A forbiddenError says what nobody may do here.
+type forbiddenError string
+
+// Error is what the client is told.
+func (e forbiddenError) Error() string { return string(e) }
+
+// handleBuilderFile answers with a YAML file of an app as text, its draft if
+// that is asked for, and with an empty text when there is none: ADK's web client
+// takes an app without one for one that it cannot edit.
+func (s *Server) handleBuilderFile(w http.ResponseWriter, r *http.Request) error {
+	tmp, err := queryFlag(r, "tmp")
+	if err != nil {
+		return err
+	}
+	name := r.URL.Query().Get("file_path")
+	if name == "" {
+		name = rootAgentFile
+	}
+	text, err := s.builderFile(r.PathValue("app"), path.Clean(name), tmp)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	h := w.Header()
+	h.Set("Content-Type", "application/x-yaml")
+	h.Set("Cache-Control", "no-store")
+	h.Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": path.Base(name)}))
+	_, _ = w.Write(text)
+	return nil
+}
+
+func (s *Server) builderFile(app, name string, tmp bool) ([]byte, error) {
+	if ext := path.Ext(name); ext != ".yaml" && ext != ".yml" {
+		return nil, fs.ErrNotExist
+	}
+	if text, ok := s.drafts.files(app)[name]; ok && tmp {
+		return text, nil
+	}
+	return s.readFile(app, name)
+}
+
+// handleBuilderSave keeps files as the app's draft, or writes them with its draft
+// into the app's folder.
+func (s *Server) handleBuilderSave(w http.ResponseWriter, r *http.Request) error {
+	return s.builderSave(w, r, r.PathValue("app"))
+}
+
+// handleBuilderSaveAny is the same for a path without an app: the names of the
+// files begin with it.
+func (s *Server) handleBuilderSaveAny(w http.ResponseWriter, r *http.Request) error {
+	return s.builderSave(w, r, "")
+}
+
+func (s *Server) builderSave(w http.ResponseWriter, r *http.Request, app string) error {
+	tmp, err := queryFlag(r, "tmp")
+	if err != nil {
+		return err
+	}
+	if !s.opts.Dev || s.opts.Folders == nil {
+		return noDeveloper
+	}
+	u := &upload{app: app, files: map[string][]byte{}}
+	r.Body = http.MaxBytesReader(w, r.Body, s.opts.MaxBody)
+	if err := u.read(r); err != nil {
+		return err
+	}
+	if tmp {
+		if !s.drafts.put(u.app, u.files) {
+			return refuse("The draft of the app is too large")
+		}
+		return writeJSON(w, true)
+	}
+	return s.saveDraft(w, r, u)
+}
+
+func (s *Server) saveDraft(w http.ResponseWriter, r *http.Request, u *upload) error {
+	files := map[string][]byte{}
+	maps.Copy(files, s.drafts.files(u.app))
+	maps.Copy(files, u.files)
+	ds, err := s.opts.Folders.Save(r.Context(), u.app, files)
+	switch {
+	case err != nil:
+		return about(session.Key{App: u.app}, err)
+	case ds.HasErrors():
+		return refuse("Nothing was saved, since the app would have problems:\n" + strings.Join(ds.Strings(), "\n"))
+	}
+	s.drafts.drop(u.app)
+	return writeJSON(w, true)
+}
+
+func (s *Server) handleBuilderCancel(w http.ResponseWriter, r *http.Request) error {
+	if !s.opts.Dev {
+		return noDeveloper
+	}
+	s.drafts.drop(r.PathValue("app"))
+	return writeJSON(w, true)
+}
+
+// An upload is the files of a form, by their paths in the app's folder.
+type upload struct {
+	app   string
+	files map[string][]byte
+}
+
+// read reads the form's files, which are YAML. Each may be named with the app in
+// front; of a path without an app each is.
+func (u *upload) read(r *http.Request) error {
+	form, err := r.MultipartReader()
+	if err != nil {
+		return refuse("The request has no form with files")
+	}
+	for {
+		part, err := form.NextRawPart()
+		switch {
+		case errors.Is(err, io.EOF):
+			return u.check()
+		case err != nil:
+			return badForm(err)
+		case part.FormName() != "files":
+			continue
+		}
+		text, err := io.ReadAll(part)
+		if err != nil {
+			return badForm(err)
+		}
+		if err := u.add(fileName(part), text); err != nil {
+			return err
+		}
+	}
+}
+
+// badForm keeps the error of a body that is too large.
+func badForm(err error) error {
+	var large *http.MaxBytesError
+	if errors.As(err, &large) {
+		return err
+	}
+	return refuse("The form cannot be read")
+}
+
+// fileName is a part's whole file name: FileName of the standard library drops the
+// folders.
+func fileName(p *multipart.Part) string {
+	_, params, err := mime.ParseMediaType(p.Header.Get("Content-Disposition"))
+	if err != nil {
+		return ""
+	}
+	return strings.ReplaceAll(params["filename"], `\`, "/")
+}
+
+func (u *upload) add(name string, text []byte) error {
+	app, rest, nested := strings.Cut(name, "/")
+	switch {
+	case u.app == "" && nested && app != "":
+		u.app = app
+		name = rest
+	case nested && app == u.app:
+		name = rest
+	case u.app == "":
+		return refuse("The file " + name + " does not say whose it is: write app/" + name)
+	}
+	if !fs.ValidPath(name) || strings.Contains(name, ":") || path.Ext(name) != ".yaml" && path.Ext(name) != ".yml" {
+		return refuse("The file " + name + " is no .yaml or .yml below the app's folder")
+	}
+	if _, ds := spec.Parse(name, text); ds.HasErrors() {
+		return refuse(ds.Error())
+	}
+	u.files[name] = text
+	return nil
+}
+
+func (u *upload) check() error {
+	if len(u.files) == 0 {
+		return refuse("The form has no files")
+	}
+	return nil
+}

@@ -1,0 +1,83 @@
+package server
+
+import (
+	"net/http"
+	"strings"
+)
+
+// devRoutes are the paths for developers, which ADK's web client uses. Each is
+// at /dev/apps/{app}, as in ADK 2, and at /apps/{app}, as in ADK 1 and in its
+// servers in Go and Java.
+func (s *Server) devRoutes() []route {
+	table := []route{
+		{"GET /debug/trace/{event}", s.handleEventTrace},
+		{"GET /debug/trace/session/{session}", s.handleSessionTrace},
+		{"POST /builder/save", s.handleBuilderSaveAny},
+		{"GET /builder/app/{app}", s.handleBuilderFile},
+		{"POST /builder/app/{app}/cancel", s.handleBuilderCancel},
+		{"GET /config/telemetry", s.handleTelemetry},
+		{"POST /config/telemetry", s.handleTelemetry},
+	}
+	for _, r := range append(s.devTails(), s.evalTails()...) {
+		method, tail, _ := strings.Cut(r.pattern, " ")
+		for _, prefix := range []string{"/dev/apps/{app}", "/apps/{app}"} {
+			table = append(table, route{method + " " + prefix + tail, r.handle})
+		}
+	}
+	return table
+}
+
+func (s *Server) devTails() []route {
+	return []route{
+		{"GET /build_graph", s.handleBuildGraph},
+		{"GET /build_graph_image", s.handleGraphImages},
+		{"GET /graph", s.handleGraph},
+		{"GET /users/{user}/sessions/{session}/events/{event}/graph", s.handleEventGraph},
+		{"GET /debug/trace/{event}", s.handleEventTrace},
+		{"GET /debug/trace/session/{session}", s.handleSessionTrace},
+		{"GET /builder", s.handleBuilderFile},
+		{"POST /builder/save", s.handleBuilderSave},
+		{"POST /builder/cancel", s.handleBuilderCancel},
+
+		{"GET /tests", s.handleTests},
+		{"GET /tests/{name}", s.handleTest},
+		{"PUT /tests/{name}", unsupported(noTesting)},
+		{"DELETE /tests/{name}", unsupported(noTesting)},
+		{"POST /tests/rebuild", unsupported(noTesting)},
+		{"POST /tests/run", unsupported(noTesting)},
+	}
+}
+
+func (s *Server) evalTails() []route {
+	table := []route{
+		{"GET /metrics-info", s.handleMetrics},
+		{"GET /eval_sets", s.listedFiles(".", evalSetSuffix, "")},
+		{"GET /eval-sets", s.listedFiles(".", evalSetSuffix, "evalSetIds")},
+		{"GET /eval_sets/{name}/evals", s.handleEvalCases},
+		{"GET /eval_sets/{name}/evals/{case}", s.handleEvalCase},
+		{"GET /eval-sets/{name}/eval-cases/{case}", s.handleEvalCase},
+		{"GET /eval_results", s.listedFiles(evalHistory, evalResultSuffix, "")},
+		{"GET /eval-results", s.listedFiles(evalHistory, evalResultSuffix, "evalResultIds")},
+		{"GET /eval_results/{name}", s.shownFile(evalHistory, evalResultSuffix, "Eval result not found")},
+		{"GET /eval-results/{name}", s.shownFile(evalHistory, evalResultSuffix, "Eval result not found")},
+	}
+	for _, pattern := range []string{
+		"POST /eval-sets", "POST /eval_sets/{name}", "DELETE /eval-sets/{name}", "DELETE /eval_sets/{name}",
+		"POST /eval-sets/{name}/add-session", "POST /eval_sets/{name}/add_session",
+		"PUT /eval-sets/{name}/eval-cases/{case}", "PUT /eval_sets/{name}/evals/{case}",
+		"DELETE /eval-sets/{name}/eval-cases/{case}", "DELETE /eval_sets/{name}/evals/{case}",
+		"POST /eval-sets/{name}/run", "POST /eval_sets/{name}/run_eval",
+	} {
+		table = append(table, route{pattern, unsupported(noEvals)})
+	}
+	for _, path := range []string{"/eval_sets/{name}", "/eval-sets/{name}"} {
+		table = append(table, route{"GET " + path, s.handleEvalSet})
+	}
+	return table
+}
+
+// handleTelemetry says that nobody is told anything, whatever was answered when
+// ADK's web client asked for it.
+func (s *Server) handleTelemetry(w http.ResponseWriter, _ *http.Request) error {
+	return writeJSON(w, map[string]bool{"telemetry": false})
+}

@@ -1,0 +1,224 @@
+package server
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"path"
+	"slices"
+	"strings"
+)
+
+// What ADK keeps of evaluations in an app's folder.
+const (
+	evalSetSuffix    = ".evalset.json"
+	evalHistory      = ".adk/eval_history"
+	evalResultSuffix = ".evalset_result.json"
+	testFolder       = "tests"
+	testSuffix       = ".json"
+)
+
+// Refusals of what this host does not do.
+const (
+	noEvals   = unsupportedError("This host carries out no evaluations: it lists and shows the eval sets and results of an app's folder")
+	noTesting = unsupportedError("This host neither writes nor runs ADK's recorded tests: agenthost test runs the *.test.yaml of an app")
+)
+
+// An unsupportedError says what this host does not do.
+type unsupportedError string
+
+// Error is what the client is told.
+func (e unsupportedError) Error() string { return string(e) }
+
+func unsupported(err error) handler {
+	return func(http.ResponseWriter, *http.Request) error { return err }
+}
+
+// An evalSet is as much of an eval set as is looked at. Its own keys are in
+// snake_case, those of its cases in either form.
+type evalSet struct {
+	Cases []json.RawMessage `json:"eval_cases"`
+}
+
+func evalIDOf(c json.RawMessage) string {
+	var head struct {
+		Snake string `json:"eval_id"`
+		Camel string `json:"evalId"`
+	}
+	_ = json.Unmarshal(c, &head) // what is no case has no id
+	if head.Snake != "" {
+		return head.Snake
+	}
+	return head.Camel
+}
+
+// handleTests lists the tests that were recorded with ADK's web client.
+func (s *Server) handleTests(w http.ResponseWriter, r *http.Request) error {
+	names, err := s.listFiles(r.PathValue("app"), testFolder, testSuffix)
+	if err != nil {
+		return err
+	}
+	for i := range names {
+		names[i] += testSuffix
+	}
+	return writeJSON(w, names)
+}
+
+func (s *Server) handleTest(w http.ResponseWriter, r *http.Request) error {
+	name := strings.TrimSuffix(r.PathValue("name"), testSuffix)
+	text, err := s.readFile(r.PathValue("app"), path.Join(testFolder, name+testSuffix))
+	if strings.Contains(name, "/") || err != nil || !json.Valid(text) {
+		return missingError("Test file not found")
+	}
+	writeText(w, http.StatusOK, text)
+	return nil
+}
+
+// listedFiles answers with names as they are, or as the one field of an object.
+func (s *Server) listedFiles(dir, suffix, field string) handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		names, err := s.listFiles(r.PathValue("app"), dir, suffix)
+		if err != nil {
+			return err
+		}
+		if field == "" {
+			return writeJSON(w, names)
+		}
+		return writeJSON(w, map[string][]string{field: names})
+	}
+}
+
+// shownFile answers with a JSON file of an app's folder. Files of evaluations may
+// hold their JSON as a text.
+func (s *Server) shownFile(dir, suffix, missing string) handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		name := r.PathValue("name")
+		var text json.RawMessage
+		var inner string
+		if strings.Contains(name, "/") || !s.readJSON(r.PathValue("app"), path.Join(dir, strings.TrimSuffix(name, suffix)+suffix), &text) {
+			return missingError(missing)
+		}
+		if json.Unmarshal(text, &inner) == nil && json.Valid([]byte(inner)) {
+			text = json.RawMessage(inner)
+		}
+		writeText(w, http.StatusOK, camelKeys(text))
+		return nil
+	}
+}
+
+func (s *Server) evalSet(r *http.Request) (*evalSet, error) {
+	set := &evalSet{}
+	name := r.PathValue("name")
+	if strings.Contains(name, "/") || !s.readJSON(r.PathValue("app"), name+evalSetSuffix, set) {
+		return nil, refuse("Eval set `" + name + "` not found.")
+	}
+	return set, nil
+}
+
+// handleEvalSet answers with a whole eval set, whose own keys stay as they are in
+// ADK's API.
+func (s *Server) handleEvalSet(w http.ResponseWriter, r *http.Request) error {
+	name := r.PathValue("name")
+	var set map[string]json.RawMessage
+	var cases []json.RawMessage
+	if strings.Contains(name, "/") || !s.readJSON(r.PathValue("app"), name+evalSetSuffix, &set) || json.Unmarshal(set["eval_cases"], &cases) != nil {
+		return missingError("Eval set `" + name + "` not found.")
+	}
+	for i, c := range cases {
+		cases[i] = camelKeys(c)
+	}
+	text, err := encodeJSON(cases)
+	if err != nil {
+		return err
+	}
+	set["eval_cases"] = text
+	return writeJSON(w, set)
+}
+
+func (s *Server) handleEvalCases(w http.ResponseWriter, r *http.Request) error {
+	set, err := s.evalSet(r)
+	if err != nil {
+		return err
+	}
+	ids := []string{}
+	for _, c := range set.Cases {
+		ids = append(ids, evalIDOf(c))
+	}
+	slices.Sort(ids)
+	return writeJSON(w, ids)
+}
+
+func (s *Server) handleEvalCase(w http.ResponseWriter, r *http.Request) error {
+	set, err := s.evalSet(r)
+	if err != nil {
+		return err
+	}
+	for _, c := range set.Cases {
+		if evalIDOf(c) == r.PathValue("case") {
+			writeText(w, http.StatusOK, camelKeys(c))
+			return nil
+		}
+	}
+	return missingError("Eval set `" + r.PathValue("name") + "` or Eval `" + r.PathValue("case") + "` not found.")
+}
+
+// handleMetrics lists the metrics that cases can be judged by here: none.
+func (s *Server) handleMetrics(w http.ResponseWriter, _ *http.Request) error {
+	return writeJSON(w, struct {
+		MetricsInfo []any `json:"metricsInfo"`
+	}{[]any{}})
+}
+
+// camelKeys writes the keys of ADK's files as its clients read them. What stands
+// under a key of freeForm is nobody's to rename.
+func camelKeys(text []byte) []byte {
+	var v any
+	dec := json.NewDecoder(bytes.NewReader(text))
+	dec.UseNumber()
+	if dec.Decode(&v) != nil {
+		return text
+	}
+	renamed, err := encodeJSON(renameKeys(v))
+	if err != nil {
+		return text
+	}
+	return renamed
+}
+
+func freeForm(key string) bool {
+	switch key {
+	case "state", "args", "response", "final_session_state", "stateDelta", "state_delta", "tool_input", "session_data":
+		return true
+	}
+	return false
+}
+
+func renameKeys(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		renamed := make(map[string]any, len(v))
+		for key, value := range v {
+			if !freeForm(key) {
+				value = renameKeys(value)
+			}
+			renamed[camelKey(key)] = value
+		}
+		return renamed
+	case []any:
+		for i := range v {
+			v[i] = renameKeys(v[i])
+		}
+	}
+	return v
+}
+
+// camelKey is snakeCase the other way.
+func camelKey(key string) string {
+	words := strings.Split(key, "_")
+	for i, word := range words[1:] {
+		if word != "" {
+			words[i+1] = strings.ToUpper(word[:1]) + word[1:]
+		}
+	}
+	return strings.Join(words, "")
+}

@@ -1,0 +1,212 @@
+package server
+
+import (
+	"encoding/json"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/otel/trace"
+	"google.golang.org/genai"
+
+	"agenthost/pkg/model"
+	"agenthost/pkg/runtime"
+	"agenthost/pkg/session"
+)
+
+// Bounds of what is kept of runs.
+const (
+	maxSpans = 4096
+	// maxSaid bounds the bytes of what models and tools were told and said.
+	maxSaid = 32 << 20
+)
+
+// Traces keep the latest spans of runs, for developers: as many as there is room
+// for, the oldest go first. Give Observe to the host. Many goroutines may use
+// them.
+type Traces struct {
+	contents bool
+
+	mu    sync.Mutex
+	spans []*keptSpan // oldest first
+	// bare are so many of the oldest whose contents are gone, and said the bytes
+	// of all others.
+	bare, said int
+}
+
+// NewTraces makes traces. With contents they keep what models and tools were
+// told and said; else only what it was, when, and how much.
+func NewTraces(contents bool) *Traces { return &Traces{contents: contents} }
+
+// keptSpan is what is kept of a span. It holds on to nothing of its run.
+type keptSpan struct {
+	kind         runtime.SpanKind
+	name, agent  string
+	trace        trace.TraceID
+	span, parent trace.SpanID
+	began, ended time.Time
+	run          runtime.TracedRun
+	event        string
+
+	requested, finish string
+	tokensIn          int32
+	tokensOut         int32
+	call              string
+	// asked and answered are JSON: the request and the answer of a model, or the
+	// arguments and the response of a tool.
+	asked, answered string
+}
+
+// Observe keeps a span.
+func (t *Traces) Observe(s *runtime.Span) {
+	k := &keptSpan{
+		kind: s.Kind, name: s.Name, agent: s.Agent, event: s.Event, began: s.Began, ended: s.Ended,
+		trace: s.IDs.TraceID(), span: s.IDs.SpanID(), parent: s.Parent.SpanID(),
+	}
+	if s.Run != nil {
+		k.run = *s.Run
+	}
+	if s.Model != nil {
+		k.noteModel(s.Model, t.contents)
+	}
+	if s.Tool != nil {
+		k.noteTool(s.Tool, t.contents)
+	}
+	t.keep(k)
+}
+
+func (t *Traces) keep(k *keptSpan) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.spans = append(t.spans, k)
+	t.said += k.said()
+	for ; t.said > maxSaid; t.bare++ {
+		// Readers may hold the span: another one takes its place.
+		bare := *t.spans[t.bare]
+		t.said -= bare.said()
+		bare.asked, bare.answered = "", ""
+		t.spans[t.bare] = &bare
+	}
+	if len(t.spans) > maxSpans {
+		if t.bare--; t.bare < 0 {
+			t.said -= t.spans[0].said()
+			t.bare = 0
+		}
+		t.spans = t.spans[1:]
+	}
+}
+
+func (k *keptSpan) said() int { return len(k.asked) + len(k.answered) }
+
+// those are the spans that are wanted, oldest first.
+func (t *Traces) those(wanted func(*keptSpan) bool) []*keptSpan {
+	if t == nil {
+		return nil
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var found []*keptSpan
+	for _, k := range t.spans {
+		if wanted(k) {
+			found = append(found, k)
+		}
+	}
+	return found
+}
+
+func (k *keptSpan) noteModel(m *runtime.TracedModel, contents bool) {
+	if m.Request != nil {
+		k.requested = m.Request.Model
+	}
+	if r := m.Response; r != nil {
+		k.finish = string(r.FinishReason)
+		if u := r.UsageMetadata; u != nil {
+			k.tokensIn, k.tokensOut = u.PromptTokenCount, u.CandidatesTokenCount+u.ThoughtsTokenCount
+		}
+	}
+	if contents {
+		k.asked, k.answered = requestText(m.Request), responseText(m.Response)
+	}
+}
+
+func (k *keptSpan) noteTool(c *runtime.TracedTool, contents bool) {
+	if c.Call == nil {
+		return
+	}
+	k.call = c.Call.ID
+	if !contents {
+		return
+	}
+	k.asked = jsonText(c.Call.Args)
+	if c.Result != nil {
+		k.answered = jsonText(c.Result.Response)
+	}
+}
+
+// askedConfig is the settings of a request, its system instruction as a text.
+type askedConfig struct {
+	*genai.GenerateContentConfig
+	SystemInstruction string `json:"systemInstruction,omitempty"`
+}
+
+// requestText is a request as ADK's clients show it (adk-python
+// telemetry/tracing.py). Files are left out, and headers, which may hold keys.
+func requestText(req *model.Request) string {
+	if req == nil {
+		return ""
+	}
+	config := genai.GenerateContentConfig{}
+	if req.Config != nil {
+		config = *req.Config
+	}
+	config.HTTPOptions = nil
+	contents := make([]json.RawMessage, 0, len(req.Contents))
+	for _, c := range req.Contents {
+		contents = append(contents, contentText(c))
+	}
+	return jsonText(struct {
+		Model    string            `json:"model"`
+		Config   askedConfig       `json:"config"`
+		Contents []json.RawMessage `json:"contents"`
+	}{req.Model, askedConfig{&config, req.Instruction()}, contents})
+}
+
+func responseText(r *model.Response) string {
+	if r == nil {
+		return ""
+	}
+	return jsonText(struct {
+		Content       json.RawMessage                             `json:"content,omitempty"`
+		FinishReason  genai.FinishReason                          `json:"finishReason,omitempty"`
+		ErrorCode     string                                      `json:"errorCode,omitempty"`
+		ErrorMessage  string                                      `json:"errorMessage,omitempty"`
+		ModelVersion  string                                      `json:"modelVersion,omitempty"`
+		UsageMetadata *genai.GenerateContentResponseUsageMetadata `json:"usageMetadata,omitempty"`
+	}{contentText(r.Content), r.FinishReason, r.ErrorCode, r.ErrorMessage, r.ModelVersion, r.UsageMetadata})
+}
+
+// contentText is a content without its files.
+func contentText(c *genai.Content) json.RawMessage {
+	if c == nil {
+		return nil
+	}
+	bare := &genai.Content{Role: c.Role}
+	for _, p := range c.Parts {
+		if p != nil && p.InlineData == nil {
+			bare.Parts = append(bare.Parts, p)
+		}
+	}
+	text, err := session.EncodeContent(bare)
+	if err != nil {
+		return json.RawMessage(`{}`)
+	}
+	return text
+}
+
+// jsonText is a value as JSON; empty if it is no such value.
+func jsonText(v any) string {
+	text, err := encodeJSON(v)
+	if err != nil {
+		return ""
+	}
+	return string(text)
+}

@@ -1,0 +1,110 @@
+package server
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"go.opentelemetry.io/otel/trace"
+	"google.golang.org/genai"
+
+	"agenthost/pkg/model"
+	"agenthost/pkg/runtime"
+	"agenthost/pkg/tool"
+)
+
+// asked is the span of a model call.
+func asked(event, text string) *runtime.Span {
+	return &runtime.Span{
+		Kind: runtime.SpanModel, Event: event, Began: time.Unix(1, 0), Ended: time.Unix(2, 0),
+		IDs: trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{1}, SpanID: trace.SpanID{2}}),
+		Run: &runtime.TracedRun{App: "a", SessionID: "s"},
+		Model: &runtime.TracedModel{
+			Request: &model.Request{Model: "m", Contents: []*genai.Content{{Role: "user", Parts: []*genai.Part{
+				{Text: text}, {InlineData: &genai.Blob{MIMEType: "image/png", Data: []byte("png")}},
+			}}}, Config: &genai.GenerateContentConfig{
+				SystemInstruction: &genai.Content{Parts: []*genai.Part{{Text: "Be kind."}}},
+				HTTPOptions:       &genai.HTTPOptions{Headers: map[string][]string{"Authorization": {"key-1234"}}},
+			}},
+			Response: &model.Response{FinishReason: genai.FinishReasonStop, UsageMetadata: &genai.GenerateContentResponseUsageMetadata{PromptTokenCount: 3, CandidatesTokenCount: 4}},
+		},
+	}
+}
+
+func (t *Traces) all() []*keptSpan { return t.those(func(*keptSpan) bool { return true }) }
+
+// Requests are shown without files and without headers, which may hold keys.
+func TestTracesShowRequests(t *testing.T) {
+	traces := NewTraces(true)
+	traces.Observe(asked("e", "hello"))
+	got := traces.all()[0].attributes()
+	want := `{"model":"m","config":{"systemInstruction":"Be kind."},"contents":[{"parts":[{"text":"hello"}],"role":"user"}]}`
+	if got["gcp.vertex.agent.llm_request"] != want {
+		t.Errorf("llm_request = %s\nwant %s", got["gcp.vertex.agent.llm_request"], want)
+	}
+	if got["gen_ai.usage.input_tokens"] != int32(3) || got["gen_ai.usage.output_tokens"] != int32(4) {
+		t.Errorf("tokens = %v and %v, want 3 and 4", got["gen_ai.usage.input_tokens"], got["gen_ai.usage.output_tokens"])
+	}
+}
+
+// Without contents, nothing of what was said is kept.
+func TestTracesWithoutContents(t *testing.T) {
+	traces := NewTraces(false)
+	traces.Observe(asked("e", "secret words"))
+	traces.Observe(&runtime.Span{Kind: runtime.SpanTool, Name: "look_up", Tool: &runtime.TracedTool{
+		Call: &tool.Call{ID: "c", Args: map[string]any{"q": "secret words"}}, Result: &tool.Result{Response: map[string]any{"a": "secret words"}},
+	}})
+	for _, k := range traces.all() {
+		if text := fmt.Sprintf("%+v", k); strings.Contains(text, "secret words") || strings.Contains(text, "Be kind") {
+			t.Errorf("a span without contents keeps %s", text)
+		}
+	}
+}
+
+// Both bounds hold: as many spans, and as many bytes of what was said, oldest
+// first.
+func TestTracesAreBounded(t *testing.T) {
+	traces := NewTraces(true)
+	long := strings.Repeat("x", 1<<20)
+	for i := range 40 {
+		traces.Observe(asked(fmt.Sprintf("long-%d", i), long))
+	}
+	kept := traces.all()
+	if kept[0].asked != "" || kept[39].asked == "" || traces.said > maxSaid || len(kept) != 40 {
+		t.Errorf("%d spans keep %d bytes, the first one %d, the last one %d", len(kept), traces.said, len(kept[0].asked), len(kept[39].asked))
+	}
+	for i := range maxSpans + 10 {
+		traces.Observe(asked(fmt.Sprintf("short-%d", i), "hello"))
+	}
+	kept = traces.all()
+	if len(kept) != maxSpans || kept[0].event != "short-10" {
+		t.Errorf("%d spans from %s on, want %d from short-10 on", len(kept), kept[0].event, maxSpans)
+	}
+	sum := 0
+	for _, k := range kept {
+		sum += k.said()
+	}
+	if sum != traces.said || traces.bare != 0 {
+		t.Errorf("the spans keep %d bytes, %d are counted, %d are bare", sum, traces.said, traces.bare)
+	}
+}
+
+// Drafts are bounded in number and size, and the oldest is forgotten.
+func TestDraftsAreBounded(t *testing.T) {
+	var d drafts
+	for i := range maxDrafts + 1 {
+		if !d.put(fmt.Sprintf("app%d", i), map[string][]byte{"a.yaml": nil}) {
+			t.Fatalf("draft %d was refused", i)
+		}
+	}
+	if d.files("app0") != nil || d.files("app1") == nil {
+		t.Error("the oldest draft is there, or the second one is not")
+	}
+	if d.put("app1", map[string][]byte{"b.yaml": make([]byte, maxDraftBytes+1)}) {
+		t.Error("a draft may be larger than its bound")
+	}
+	if len(d.files("app1")) != 1 {
+		t.Error("a refused draft has changed the one before it")
+	}
+}
