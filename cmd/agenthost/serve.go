@@ -53,6 +53,7 @@ type serveFlags struct {
 	dirs         []string
 
 	runsPerUser, runsPerApp string
+	maxRunTime              time.Duration
 	dev                     devFlags
 }
 
@@ -92,6 +93,7 @@ file.`,
 	flags.StringVar(&f.auth, "auth", "", "the file that says who may call, by tokens or JWTs (default: nobody is asked who they are)")
 	flags.StringSliceVar(&f.allowedHosts, "allowed-hosts", nil, "the Host headers that are answered, with a port or for any (default: those of this machine; all, where --auth or --insecure allows an address that others can reach)")
 	flags.StringVar(&f.runsPerUser, "runs-per-user", "", "how many runs a user may begin, such as 60/1m (default: no bound)")
+	flags.DurationVar(&f.maxRunTime, "max-run-time", 0, "end turns that take longer (default: no bound)")
 	flags.StringVar(&f.runsPerApp, "runs-per-app", "", "how many runs an app may begin, such as 600/1m (default: no bound)")
 	f.dev.add(flags)
 	return cmd
@@ -128,7 +130,7 @@ func serve(ctx context.Context, io stdio, f *serveFlags, dirs []string) error {
 	if err != nil {
 		return err
 	}
-	opts.Logger, opts.Version = m.logger, version()
+	opts.Logger, opts.Version, opts.MaxRunTime = m.logger, version(), f.maxRunTime
 	if err := checkFolders(dirs); err != nil {
 		return err
 	}
@@ -208,7 +210,7 @@ func (m *serveMain) run(ctx context.Context, listener net.Listener) error {
 	background.Go(func() { m.retain(watching) })
 	background.Go(func() { m.reloadOnSignal(watching) })
 	web := &http.Server{
-		Handler: m.server, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute,
+		Handler: m.server, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
 		ErrorLog: slog.NewLogLogger(m.logger.Handler(), slog.LevelWarn),
 	}
 	served := make(chan error, 1)
@@ -237,6 +239,7 @@ func (m *serveMain) stop(web *http.Server) error {
 		err = web.Shutdown(ctx)
 	}
 	if err != nil {
+		m.server.Abort()
 		web.Close()
 		return fmt.Errorf("turns were still under way after %s: %w", m.flags.drain, err)
 	}

@@ -74,6 +74,7 @@ func failureOf(key session.Key, err error) failure {
 		unable  unsupportedError
 		re      *runtime.RunError
 		limited *limitedError
+		unread  *unreadBody
 	)
 	switch {
 	case errors.Is(err, errNotKnown):
@@ -91,6 +92,8 @@ func failureOf(key session.Key, err error) failure {
 	case errors.As(err, &large):
 		detail := fmt.Sprintf("Request body is larger than %d bytes", large.Limit)
 		return failure{http.StatusRequestEntityTooLarge, runtime.CodeInvalidRequest, detail, 0}
+	case errors.As(err, &unread):
+		return unread.failure()
 	case errors.Is(err, errDraining):
 		return failure{http.StatusServiceUnavailable, runtime.CodeCanceled, errDraining.Error(), 1}
 	case errors.As(err, &missing):
@@ -152,7 +155,8 @@ func storeFailure(key session.Key, err error) failure {
 // fail answers with what went wrong. A request ends before its answer when its
 // client has left, or when the host gives up waiting for it.
 func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
-	if r.Context().Err() != nil && s.runs.open() {
+	var unread *unreadBody // whose request has ended too, and who may still read
+	if r.Context().Err() != nil && s.runs.open() && !errors.As(err, &unread) {
 		w.WriteHeader(statusClientGone)
 		return
 	}

@@ -24,6 +24,7 @@ type Server struct {
 	runs gate
 
 	byUser, byApp limits
+	aborts        aborting
 	drafts        drafts
 }
 
@@ -44,6 +45,11 @@ type Options struct {
 	// WriteTimeout bounds how long a client may take for one frame of a stream;
 	// zero is 30 seconds.
 	WriteTimeout time.Duration
+	// ReadTimeout bounds how long a client may take for the body of a request;
+	// zero is a minute.
+	ReadTimeout time.Duration
+	// MaxRunTime ends runs that take longer; zero ends none.
+	MaxRunTime time.Duration
 	// Wait bounds how long a change of a session waits for a run of it; zero
 	// is 30 seconds.
 	Wait time.Duration
@@ -148,6 +154,9 @@ func (o *Options) fill() {
 	}
 	if o.WriteTimeout == 0 {
 		o.WriteTimeout = 30 * time.Second
+	}
+	if o.ReadTimeout == 0 {
+		o.ReadTimeout = time.Minute
 	}
 	if o.Wait == 0 {
 		o.Wait = 30 * time.Second

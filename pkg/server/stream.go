@@ -22,6 +22,8 @@ type stream struct {
 	every   time.Duration
 	patient time.Duration
 	frame   []byte
+	// alone says that what is told goes on without the client.
+	alone bool
 
 	mu    sync.Mutex
 	begun bool
@@ -47,7 +49,9 @@ func (st *stream) keepAlive(lost func()) (end func()) {
 				return
 			case <-st.silence.C:
 				if st.send([]byte(": keep-alive\n\n")) != nil {
-					lost()
+					if !st.alone {
+						lost()
+					}
 					return
 				}
 			}
