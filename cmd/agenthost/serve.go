@@ -38,7 +38,6 @@ type serveFlags struct {
 	load          loadFlags
 	addr          string
 	addrGiven     bool
-	logLevel      string
 	drain         time.Duration
 	poll          time.Duration
 	createSession bool
@@ -54,6 +53,7 @@ type serveFlags struct {
 
 	runsPerUser, runsPerApp string
 	maxRunTime              time.Duration
+	watched                 watchedFlags
 	dev                     devFlags
 }
 
@@ -82,7 +82,6 @@ file.`,
 	f.add(flags)
 	f.load.add(flags)
 	flags.StringVar(&f.addr, "addr", defaultAddr, "the address to listen on; the next free port when the default one is taken")
-	flags.StringVar(&f.logLevel, "log-level", "info", "debug, info, warn or error")
 	flags.DurationVar(&f.drain, "drain", 30*time.Second, "how long running turns may take to end after a signal")
 	flags.DurationVar(&f.poll, "poll", 0, "look for changes this often, and do not rely on the system to tell of them (default: it tells, and every 2s)")
 	flags.DurationVar(&f.lease, "lease", 15*time.Second, "how long other processes on the database leave a session to this one when it dies in the middle of a turn")
@@ -96,6 +95,7 @@ file.`,
 	flags.DurationVar(&f.maxRunTime, "max-run-time", 0, "end turns that take longer (default: no bound)")
 	flags.StringVar(&f.runsPerApp, "runs-per-app", "", "how many runs an app may begin, such as 600/1m (default: no bound)")
 	f.dev.add(flags)
+	f.watched.add(flags)
 	return cmd
 }
 
@@ -113,17 +113,17 @@ type serveMain struct {
 }
 
 func serve(ctx context.Context, io stdio, f *serveFlags, dirs []string) error {
-	var level slog.Level
-	if err := level.UnmarshalText([]byte(f.logLevel)); err != nil {
-		return fmt.Errorf("--log-level %q: write debug, info, warn or error", f.logLevel)
-	}
 	if f.lease < minLease {
 		return fmt.Errorf("--lease %s: write %s or more", f.lease, minLease)
 	}
 	if f.poll < 0 {
 		return fmt.Errorf("--poll %s: write a time above 0, such as 2s", f.poll)
 	}
-	m := &serveMain{flags: f, io: io, logger: slog.New(slog.NewTextHandler(io.err, &slog.HandlerOptions{Level: level}))}
+	logger, err := f.watched.logger(io)
+	if err != nil {
+		return err
+	}
+	m := &serveMain{flags: f, io: io, logger: logger}
 	// Libraries that log by themselves must not write over the host's output.
 	log.SetOutput(slog.NewLogLogger(m.logger.Handler(), slog.LevelDebug).Writer())
 	opts, err := f.guard()
@@ -154,9 +154,12 @@ func serve(ctx context.Context, io stdio, f *serveFlags, dirs []string) error {
 	defer m.store.Close()
 	opts.Metrics = server.NewMetrics(version())
 	m.traces = server.NewTraces(f.dev.on())
-	m.host = runtime.NewHost(m.store, &runtime.Options{
-		Logger: m.logger, Revive: m.revive, Observe: observing(opts.Metrics.Observe, m.traces.Observe),
-	})
+	observe, finish, err := f.watched.observe(ctx, m.logger, opts.Metrics.Observe, m.traces.Observe)
+	if err != nil {
+		return err
+	}
+	defer finish()
+	m.host = runtime.NewHost(m.store, &runtime.Options{Logger: m.logger, Revive: m.revive, Observe: observe})
 	defer m.host.Close()
 	m.watch = loader.NewWatch(loader.New(load), m.host, dirs, &loader.WatchOptions{
 		Logger: m.logger, Problems: io.err, Revisions: m.store.Revisions, Poll: f.poll, PollOnly: f.poll > 0,
@@ -210,7 +213,7 @@ func (m *serveMain) run(ctx context.Context, listener net.Listener) error {
 	background.Go(func() { m.retain(watching) })
 	background.Go(func() { m.reloadOnSignal(watching) })
 	web := &http.Server{
-		Handler: m.server, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
+		Handler: m.flags.watched.profiled(m.server), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
 		ErrorLog: slog.NewLogLogger(m.logger.Handler(), slog.LevelWarn),
 	}
 	served := make(chan error, 1)

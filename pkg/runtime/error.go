@@ -60,9 +60,6 @@ func AsRunError(err error) *RunError {
 	return &RunError{Code: CodeInternal, Message: "internal error: see the host's log", Err: err}
 }
 
-// ModelErrorCode is the code of a failed call of a model.
-func ModelErrorCode(err error) string { return modelFailure("", err).Code }
-
 // modelFailure words a failed model call.
 func modelFailure(name string, err error) *RunError {
 	var me *model.Error

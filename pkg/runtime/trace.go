@@ -98,6 +98,21 @@ func (s *Span) App() string {
 	return s.Run.App
 }
 
+// Code is the code of the error that ended it; empty if none did.
+func (s *Span) Code() string {
+	switch {
+	case s.Err == nil && s.Model != nil && s.Model.Response != nil:
+		return s.Model.Response.ErrorCode
+	case s.Err == nil:
+		return ""
+	case s.Kind == SpanModel:
+		return modelFailure(s.Name, s.Err).Code
+	case s.Kind == SpanTool:
+		return CodeToolFailed
+	}
+	return AsRunError(s.Err).Code
+}
+
 // beginSpan makes a span inside that of the context, or inside the caller's; nil
 // if nobody observes. All methods of a nil span do nothing.
 func (h *Host) beginSpan(ctx context.Context, kind SpanKind, name string) (context.Context, *Span) {

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"net/http"
 	"strconv"
 	"time"
@@ -43,7 +44,7 @@ func NewMetrics(version string) *Metrics {
 	m.modelTime = m.histogram("model_call_duration_seconds", "How long models took for their whole answer.", "app", "model")
 	m.firstPiece = m.histogram("model_first_piece_seconds", "How long models took for the first piece of their answer.", "app", "model")
 	m.tokens = m.counter("model_tokens_total", "Tokens that models told of; those of the kind cached are also in input.", "app", "model", "kind")
-	m.toolCalls = m.counter("tool_calls_total", "Calls of tools, by how they ended: OK or ERROR.", "app", "tool", "code")
+	m.toolCalls = m.counter("tool_calls_total", "Calls of tools, by how they ended: OK or TOOL_FAILED.", "app", "tool", "code")
 	m.toolTime = m.histogram("tool_call_duration_seconds", "How long tools took.", "app", "tool")
 	m.requests = m.counter("http_requests_total", "Requests that were answered.", "route", "status")
 	m.requestTime = m.histogram("http_request_duration_seconds", "How long answers took, streams until their end.", "route")
@@ -92,11 +93,7 @@ func (m *Metrics) Observe(s *runtime.Span) {
 			m.observeTokens(app, s.Name, r.UsageMetadata)
 		}
 	case runtime.SpanTool:
-		code := codeOK
-		if s.Err != nil {
-			code = "ERROR"
-		}
-		m.toolCalls.WithLabelValues(s.App(), s.Name, code).Inc()
+		m.toolCalls.WithLabelValues(s.App(), s.Name, codeOf(s)).Inc()
 		m.toolTime.WithLabelValues(s.App(), s.Name).Observe(took)
 	}
 }
@@ -113,17 +110,7 @@ func (m *Metrics) observeRun(s *runtime.Span, took float64) {
 	m.wait.WithLabelValues(app).Observe(s.Run.Wait.Seconds())
 }
 
-func codeOf(s *runtime.Span) string {
-	switch {
-	case s.Err != nil && s.Kind == runtime.SpanModel:
-		return runtime.ModelErrorCode(s.Err)
-	case s.Err != nil:
-		return runtime.AsRunError(s.Err).Code
-	case s.Model != nil && s.Model.Response != nil && s.Model.Response.ErrorCode != "":
-		return s.Model.Response.ErrorCode
-	}
-	return codeOK
-}
+func codeOf(s *runtime.Span) string { return cmp.Or(s.Code(), codeOK) }
 
 func (m *Metrics) observeTokens(app, model string, u *genai.GenerateContentResponseUsageMetadata) {
 	for _, t := range [...]struct {

@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"regexp"
 	"strings"
@@ -82,5 +83,34 @@ func BenchmarkObserve(b *testing.B) {
 		for _, s := range spans {
 			m.Observe(s)
 		}
+	}
+}
+
+// TestCallersTrace: the spans of a run belong to the trace of its caller, if a
+// header tells of one, and to one of their own if not.
+func TestCallersTrace(t *testing.T) {
+	var parents []string
+	opts := &server.Options{AutoCreateSession: true}
+	e := newEnv(t, opts)
+	host := runtime.NewHost(e.store, &runtime.Options{Observe: func(s *runtime.Span) {
+		if s.Kind == runtime.SpanRun {
+			parents = append(parents, s.Parent.SpanID().String()+" "+s.Parent.TraceID().String())
+		}
+	}})
+	defer host.Close()
+	app, err := runtime.NewApp("hello", runtime.NewLLM("hello", &runtime.LLMOptions{Model: scripted(t)}), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	host.Swap(app)
+	srv := server.New(host, opts)
+	for _, header := range []string{"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "", "nonsense"} {
+		r := httptest.NewRequest("POST", "/run", strings.NewReader(runBody("hello", "s", "hi")))
+		r.Header.Set("Traceparent", header)
+		srv.ServeHTTP(httptest.NewRecorder(), r)
+	}
+	const none = "0000000000000000 00000000000000000000000000000000"
+	if diff := cmp.Diff([]string{"b7ad6b7169203331 0af7651916cd43dd8448eb211c80319c", none, none}, parents); diff != "" {
+		t.Errorf("parents (-want +got):\n%s", diff)
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"log/slog"
 	"net/http"
 	"runtime/debug"
+
+	"go.opentelemetry.io/otel/propagation"
 )
 
 // ServeHTTP answers one request.
@@ -28,7 +30,16 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.mux.ServeHTTP(&unrouted{ResponseWriter: a}, r)
 		return
 	}
-	s.mux.ServeHTTP(a, r)
+	s.mux.ServeHTTP(a, inCallersTrace(r))
+}
+
+// inCallersTrace has the spans of a run go on with the trace of its caller, which a
+// header tells (W3C Trace Context).
+func inCallersTrace(r *http.Request) *http.Request {
+	if r.Header.Get("Traceparent") == "" {
+		return r
+	}
+	return r.WithContext(propagation.TraceContext{}.Extract(r.Context(), propagation.HeaderCarrier(r.Header)))
 }
 
 // account returns what is to be done when the request is answered: to count it,
