@@ -11,7 +11,7 @@ SEED    ?= 1
 CORPUS  ?= $(abspath ../shared/corpus)
 export AGENTHOST_CORPUS ?= $(CORPUS)
 
-.PHONY: all help build run test unit race lint fmt fmt-check generate fresh apps gcs-test ui-test fuzz bench bench-stores bench-replicas proof proof-full probes cover clean
+.PHONY: all help build run test unit race lint fmt fmt-check generate film fresh apps gcs-test ui-test fuzz bench bench-stores bench-replicas proof proof-full probes cover clean
 
 all: test ## the same as test
 
@@ -47,6 +47,9 @@ fmt-check:
 generate: ## write schemas, reference and usage texts anew
 	$(NOCGO) $(GO) test ./pkg/loader -run 'TestSchemasFresh' -update
 	$(NOCGO) $(GO) test ./cmd/agenthost -run 'TestUsageFresh|TestReferenceFresh' -update
+
+film: ## play the film of the README anew, and draw it
+	$(NOCGO) $(GO) test ./cmd/agenthost -run 'TestFilmFresh' -update
 
 apps: build ## check the example apps, and run their tests
 	$(BIN) check apps

@@ -137,6 +137,15 @@ func discover(dirs []string) ([]string, error) {
 	return apps, nil
 }
 
+// checkApp says in plain words why a folder cannot be the one of an app.
+func checkApp(dir string) error {
+	apps, err := discover([]string{dir})
+	if err == nil && apps[0] != dir {
+		return failedf("%s holds several apps: name one of them, such as %s", dir, apps[0])
+	}
+	return err
+}
+
 func count(n int, what string) string {
 	if n == 1 {
 		return "1 " + what

@@ -64,7 +64,7 @@ func config(ctx context.Context, io stdio, f *configFlags, dir string) error {
 
 // loader makes a loader for the one app of a folder.
 func (f *loadFlags) loader(dir string) (*loader.Loader, error) {
-	if err := checkFolder(dir); err != nil {
+	if err := checkApp(dir); err != nil {
 		return nil, err
 	}
 	opts, err := f.onto(nil, dir)

@@ -68,7 +68,7 @@ func (f *loadFlags) onto(opts *loader.Options, dirs ...string) (*loader.Options,
 // with an error among them there is no host, and no store is opened. The host
 // and its store are the caller's to close, in this order.
 func (f *loadFlags) host(ctx context.Context, io stdio, dir string, opts *loader.Options, open opening) (*runtime.Host, string, error) {
-	if err := checkFolder(dir); err != nil {
+	if err := checkApp(dir); err != nil {
 		return nil, "", err
 	}
 	opts, err := f.onto(opts, dir)

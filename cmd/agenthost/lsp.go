@@ -12,8 +12,8 @@ func newLSP(io stdio) *cobra.Command {
 		Use:   "lsp",
 		Short: "Serve an editor over stdin and stdout",
 		Long: `Lsp speaks the Language Server Protocol over stdin and stdout: the problems of an
-app as its files are typed, completion, hover and definitions. Editors start it;
-docs/editors.md has their settings.`,
+app as its files are typed and their repairs, completion, hover and definitions.
+Editors start it; docs/editors.md has their settings.`,
 		Args:    between(0, 0),
 		PreRunE: fromEnv,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -58,7 +58,7 @@ func writeApp(io stdio, dir string) error {
 			return failed(err)
 		}
 	}
-	fmt.Fprintf(io.out, "Wrote %s. Talk to it:\n\n  agenthost run %s \"Hello\"\n", dir, dir)
+	fmt.Fprintf(io.out, "Wrote %s. Talk to it:\n\n  agenthost run %s\n\nWhat you save in its files meanwhile, the next answer has.\n", dir, dir)
 	return nil
 }
 

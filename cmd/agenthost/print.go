@@ -27,7 +27,8 @@ type printer struct {
 
 func (p *printer) event(ev *session.Event) {
 	p.complain()
-	if ev.ErrorCode != "" {
+	// A refusal that the event itself says is not told twice.
+	if ev.ErrorCode != "" && (ev.ErrorMessage == "" || ev.ErrorMessage != ev.Text()) {
 		p.end()
 		p.problem = cmp.Or(ev.ErrorMessage, ev.ErrorCode)
 	}
@@ -99,6 +100,9 @@ func oneLine(v map[string]any) string {
 
 // wholeLine leaves nothing out: a person who approves sees all of it.
 func wholeLine(v map[string]any) string {
+	if v == nil {
+		return "{}"
+	}
 	b, err := json.Marshal(v)
 	if err != nil {
 		return fmt.Sprint(v)

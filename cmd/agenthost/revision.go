@@ -119,7 +119,7 @@ beginning of a revision will do. Variables stand as they are written.`,
 // folder is what the files of a folder are now. With problems there is
 // none.
 func (f *revisionFlags) folder(ctx context.Context, io stdio, dir string) (*store.Revision, error) {
-	if err := checkFolder(dir); err != nil {
+	if err := checkApp(dir); err != nil {
 		return nil, err
 	}
 	opts, err := f.load.onto(nil, dir)

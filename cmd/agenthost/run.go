@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"sync"
 
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
@@ -45,6 +46,9 @@ it was made in an earlier one.
 
 With --resume it says nothing: it goes on with the session's last invocation,
 which was cut off, of an app that is resumable.
+
+A file that is saved during a conversation counts from the next answer on; a
+broken one is told and changes nothing.
 
 In a conversation, /state prints the session's state, /session its id, and
 /quit ends it.`,
@@ -112,7 +116,10 @@ func talkWith(ctx context.Context, io stdio, f *runFlags, args []string, opts *l
 		fmt.Fprintf(io.err, "session %s\n", t.key.ID)
 		return err
 	}
-	return t.converse(ctx)
+	if opts, err = f.load.onto(opts, args[0]); err != nil {
+		return err
+	}
+	return t.converse(ctx, loader.New(opts), args[0])
 }
 
 // key names the session, and makes it when it is not there.
@@ -142,10 +149,24 @@ type talker struct {
 	lines chan string
 	// asked has the ids of what a person was asked in it.
 	asked map[string]bool
+	// news is the last of what became of files that were saved, until it is told.
+	news chan loader.Status
+	// serving is the revision that was told of last.
+	serving string
+	// broken says that the last news was of problems.
+	broken bool
 }
 
-// converse reads lines until the end of input, /quit, or ctx's end.
-func (t *talker) converse(ctx context.Context) error {
+// converse reads lines until the end of input, /quit, or ctx's end. Meanwhile
+// it takes in what is saved in dir.
+func (t *talker) converse(ctx context.Context, l *loader.Loader, dir string) error {
+	ctx, cancel := context.WithCancel(ctx)
+	var watching sync.WaitGroup
+	defer watching.Wait()
+	defer cancel()
+	t.news = make(chan loader.Status, 1)
+	t.serving = t.host.App(t.key.App).Revision
+	watching.Go(func() { t.follow(ctx, l, dir) })
 	fmt.Fprintf(t.io.err, "Talking to %s, session %s. /quit ends it.\n", t.key.App, t.key.ID)
 	prompt := ""
 	if isTerminal(t.io.in) {
@@ -177,12 +198,23 @@ func (t *talker) converse(ctx context.Context) error {
 // read reads a line; false at the end of input, at /quit, and at ctx's end.
 func (t *talker) read(ctx context.Context, prompt string) (string, bool) {
 	fmt.Fprint(t.io.err, prompt)
-	select {
-	case <-ctx.Done():
-		return "", false
-	case line, ok := <-t.lines:
-		line = strings.TrimSpace(line)
-		return line, ok && line != "/quit"
+	for {
+		select {
+		case <-ctx.Done():
+			return "", false
+		case s := <-t.news:
+			before := ""
+			if prompt != "" {
+				before = "\n"
+			}
+			if t.tellNews(s, before) {
+				fmt.Fprint(t.io.err, prompt)
+			}
+		case line, ok := <-t.lines:
+			t.tellKept()
+			line = strings.TrimSpace(line)
+			return line, ok && line != "/quit"
+		}
 	}
 }
 

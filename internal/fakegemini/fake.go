@@ -47,7 +47,8 @@ type Request struct {
 	// Body is the decoded JSON.
 	Body map[string]any
 
-	user string
+	user     string
+	contents []*genai.Content
 }
 
 // New starts a server. The caller closes it.
@@ -100,6 +101,9 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request) {
 	}
 	s.record(req)
 	refused := s.checkCache(req)
+	if refused == nil {
+		refused = checkCalls(req.contents)
+	}
 	switch {
 	case req.Credential == "":
 		Failure(http.StatusForbidden, "Method doesn't allow unregistered callers.").writeFailure(w)
@@ -148,7 +152,7 @@ func readRequest(r *http.Request) (Request, error) {
 	if err := json.Unmarshal(raw, &typed); err != nil {
 		return Request{}, err
 	}
-	req.user = lastUserText(typed.Contents)
+	req.user, req.contents = lastUserText(typed.Contents), typed.Contents
 	return req, json.Unmarshal(raw, &req.Body)
 }
 
@@ -180,4 +184,28 @@ func lastUserText(contents []*genai.Content) string {
 		}
 	}
 	return ""
+}
+
+// checkCalls refuses calls that are not answered right behind them.
+func checkCalls(contents []*genai.Content) *Reply {
+	for i, c := range contents {
+		calls, answers := 0, 0
+		for _, p := range c.Parts {
+			if p.FunctionCall != nil {
+				calls++
+			}
+		}
+		if i+1 < len(contents) {
+			for _, p := range contents[i+1].Parts {
+				if p.FunctionResponse != nil {
+					answers++
+				}
+			}
+		}
+		if calls > 0 && calls != answers {
+			refused := Failure(http.StatusBadRequest, "Please ensure that the number of function response parts is equal to the number of function call parts of the function call turn.")
+			return &refused
+		}
+	}
+	return nil
 }

@@ -161,10 +161,16 @@ func (l *loaded) reload(ctx context.Context, c *client, apps string, n int) erro
 	return nil
 }
 
+// turnsEach is after how many turns a client begins a new session: what long
+// sessions cost is no matter here.
+const turnsEach = 100
+
 // talk takes turns until it is to quit. A streamed turn that ends early is cut.
 func talk(ctx context.Context, c *client, streaming bool, t *turnCount, quit <-chan struct{}) {
 	defer c.close()
-	for {
+	name := c.session
+	for n := 0; ; n++ {
+		c.session = fmt.Sprint(name, "-", n/turnsEach)
 		events, err := turnOf(ctx, c, streaming)
 		said := rules(events)
 		if err == nil && len(said) != 2 {

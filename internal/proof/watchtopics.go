@@ -24,6 +24,7 @@ func watchTopics() []topic {
 		{"M5 ways of saving", waysOfSaving},
 		{"M6 a watcher that is killed", killedWatcher},
 		{"M7 trees that are half written", halfWritten},
+		{"M8 a config that answers", answerableConfig},
 		{"M9 random edits", randomEdits},
 		{"a save among 100 apps", saveAmongMany},
 	}
@@ -43,14 +44,11 @@ func (l *lab) times(short, full int) int {
 // waysOfSaving saves a file in twelve ways, and sees each save loaded, and
 // nothing else. The ways have an app each, and are taken side by side.
 func waysOfSaving(ctx context.Context, l *lab) ([]row, error) {
-	n := l.times(5, 1000)
-	var late, partial atomic.Int64
+	c := &saveCount{lab: l, saves: l.times(5, 1000)}
 	var wg sync.WaitGroup
 	errs := make([]error, len(ways()))
 	for i, w := range ways() {
-		wg.Go(func() {
-			errs[i] = l.savedThisWay(ctx, filepath.Join(l.dir, "ways", fmt.Sprint(i)), w, n, &late, &partial)
-		})
+		wg.Go(func() { errs[i] = c.try(ctx, filepath.Join(l.dir, "ways", fmt.Sprint(i)), w) })
 	}
 	wg.Wait()
 	if err := errors.Join(errs...); err != nil {
@@ -60,13 +58,20 @@ func waysOfSaving(ctx context.Context, l *lab) ([]row, error) {
 	return []row{{
 		"M5: every way of saving is seen within 3 s, and no part of a save is loaded",
 		fmt.Sprintf("%d ways × %d saves: %d not loaded, %d loads of something else; control, loaded at the first look: %d parts of files were",
-			len(ways()), n, late.Load(), partial.Load(), taken),
-		late.Load() == 0 && partial.Load() == 0 && taken > 0,
+			len(ways()), c.saves, c.late.Load(), c.partial.Load(), taken),
+		c.late.Load() == 0 && c.partial.Load() == 0 && taken > 0,
 	}}, err
 }
 
-// savedThisWay saves the file of an app n times in one way.
-func (l *lab) savedThisWay(ctx context.Context, top string, w way, n int, late, partial *atomic.Int64) error {
+// A saveCount counts what became of saves.
+type saveCount struct {
+	lab           *lab
+	saves         int // in each way
+	late, partial atomic.Int64
+}
+
+// try saves the file of an app in one way, again and again.
+func (c *saveCount) try(ctx context.Context, top string, w way) error {
 	dir := filepath.Join(top, "app")
 	if err := (files{"root_agent.yaml": saidAgent("first")}).write(dir); err != nil {
 		return err
@@ -77,20 +82,20 @@ func (l *lab) savedThisWay(ctx context.Context, top string, w way, n int, late, 
 	}
 	s.forget()
 	s.run(ctx)
-	for k := range n {
+	for k := range c.saves {
 		want := fmt.Sprintf("save-%d", k)
 		if err := w.save(dir, saidAgent(want)); err != nil {
 			return fmt.Errorf("%s: %w", w.name, errors.Join(err, s.close()))
 		}
 		switch got, ok := s.next(ctx, seenWithin); {
 		case !ok:
-			late.Add(1)
-			fmt.Fprintf(l.progress, "%s: save %d was not loaded\n", w.name, k)
+			c.late.Add(1)
+			fmt.Fprintf(c.lab.progress, "%s: save %d was not loaded\n", w.name, k)
 		case got != want:
-			partial.Add(1)
+			c.partial.Add(1)
 		}
 	}
-	partial.Add(int64(len(s.loads)))
+	c.partial.Add(int64(len(s.loads)))
 	return s.close()
 }
 

@@ -1,6 +1,8 @@
 package loader
 
 import (
+	"context"
+
 	"agenthost/pkg/model"
 	"agenthost/pkg/spec"
 )
@@ -8,11 +10,11 @@ import (
 // checkCaching warns when an app asks for contents to be cached and none of
 // its agents has a model that can. Agents that are called as tools do not
 // count: their sessions end with the call, so that nothing could use a cache.
-func (j *job) checkCaching(root *placed) {
+func (j *job) checkCaching(ctx context.Context, root *placed) {
 	if j.doc.ContextCache == nil || root == nil || j.ds.HasErrors() {
 		return
 	}
-	if !j.caches(root, j.defaultModel()) {
+	if !j.caches(root, j.defaultModel(ctx)) {
 		j.report(j.cacheAt.Warnf("context-cache", "no model of the app can cache contents: this changes nothing").
 			WithHint("models of the provider gemini can"))
 	}

@@ -17,7 +17,7 @@ func (j *job) compile(ctx context.Context, root *placed) *runtime.App {
 	if err == nil {
 		var app *runtime.App
 		app, err = runtime.NewApp(j.src.name, agent, &runtime.AppOptions{
-			Description: j.doc.Description, Revision: j.src.revision(), Config: j.doc.runConfig(), Model: j.defaultModel(), Close: j.close,
+			Description: j.doc.Description, Revision: j.src.revision(), Config: j.doc.runConfig(), Model: j.defaultModel(ctx), Close: j.close,
 			ContextCache: j.doc.ContextCache, Retention: time.Duration(j.doc.Retention),
 			Compaction: j.doc.compaction(), Summarizer: j.summarizer,
 			StateSchema: stateSchema(root), Resumable: j.resumable(root), Reload: j.doc.Reload,

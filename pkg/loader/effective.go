@@ -20,11 +20,12 @@ func (j *job) effective(n *spec.Node) *spec.Node {
 
 // withDefaults adds the keys that the agent does not have.
 func (j *job) withDefaults(n *spec.Node, class string) *spec.Node {
-	defaults := j.names.defaults[class].node
-	if defaults == nil {
+	p, ok := j.names.defaults[class]
+	if !ok {
 		return n
 	}
-	j.used[defaults] = true
+	j.use(p)
+	defaults := p.node
 	with := *n
 	with.Entries = slices.Clone(n.Entries)
 	for _, e := range defaults.Entries {
@@ -39,6 +40,9 @@ func (j *job) withDefaults(n *spec.Node, class string) *spec.Node {
 func (j *job) checkDefaults() {
 	own := []string{"name", "agent_class", "sub_agents", "instruction", "instruction_provider"}
 	for class, d := range sorted(j.names.defaults) {
+		if d.shared {
+			j.use(d)
+		}
 		kind, ok := j.loader.agentKinds.Lookup(class)
 		if !ok {
 			j.report(unknown(d.node, "agent class %s", class, j.loader.agentKinds.Names()))
@@ -69,11 +73,14 @@ func (j *job) withSchema(n *spec.Node, key string) *spec.Node {
 	schema, ds := spec.NameSchemas(schema, func(name string) *spec.Node {
 		s, ok := j.names.schemas[name]
 		if ok {
-			j.used[s.node] = true
+			j.use(s)
 		}
 		return s.node
 	})
 	j.report(ds...)
+	if schema == at {
+		return n
+	}
 	return with(n, key, schema)
 }
 
@@ -92,6 +99,9 @@ func with(n *spec.Node, key string, value *spec.Node) *spec.Node {
 // checkSchemas looks at the schemas as such, used or not.
 func (j *job) checkSchemas() {
 	for name, s := range sorted(j.names.schemas) {
+		if s.shared {
+			continue // is looked at where it is used
+		}
 		if isType(name) {
 			j.report(s.node.Errorf("clash", "the schema %s has the name of a type", name))
 			continue
@@ -123,6 +133,7 @@ func (j *job) rules(list *spec.Node) *spec.Node {
 	all := *list
 	all.Items = nil
 	for _, item := range list.Items {
+		item = j.withoutCodeArgs(item)
 		name := item.Get("name")
 		f, ok := part{}, false
 		if name != nil && len(item.Entries) == 1 {

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/txtar"
 
+	"agenthost/pkg/loader"
 	"agenthost/pkg/spec"
 )
 
@@ -36,7 +37,22 @@ func TestBrokenApps(t *testing.T) {
 				t.Error("Check found no problem")
 			}
 			checkPlaces(t, filepath.Dir(dir), ds)
+			checkOneVerdict(t, dir, ds)
 		})
+	}
+}
+
+// checkOneVerdict wants that an app is loaded when check finds no error in it, and
+// only then.
+func checkOneVerdict(t *testing.T, dir string, ds spec.Diagnostics) {
+	t.Helper()
+	app, more := loader.New(options(dir)).Load(t.Context(), dir)
+	if app != nil {
+		app.Close()
+	}
+	testsOnly := !more.HasErrors() // errors in tests do not keep an app from being loaded
+	if ds.HasErrors() != (app == nil) && !testsOnly {
+		t.Errorf("check has errors: %v, and there is an app: %v", ds.HasErrors(), app != nil)
 	}
 }
 
@@ -50,8 +66,8 @@ func wanted(archive *txtar.Archive) *txtar.File {
 	return &archive.Files[last]
 }
 
-// checkPlaces wants every problem in a file that is there, at a line of it, or
-// about a file or folder as a whole.
+// checkPlaces wants every problem in a file that is there, at a line of it. Only
+// what is about a file or folder as a whole has no line.
 func checkPlaces(t *testing.T, above string, ds spec.Diagnostics) {
 	t.Helper()
 	for _, d := range ds {
@@ -59,6 +75,9 @@ func checkPlaces(t *testing.T, above string, ds spec.Diagnostics) {
 			t.Errorf("%s: lacks a file, a rule or a message", d)
 		}
 		if d.Pos.Line == 0 {
+			if !slices.Contains([]string{"app-name", "file", "limit", "required"}, d.Rule) {
+				t.Errorf("%s: lacks a line", d)
+			}
 			continue
 		}
 		b, err := os.ReadFile(filepath.Join(above, d.Pos.File))
@@ -147,5 +166,30 @@ func TestNoFolder(t *testing.T) {
 	want := "none: cannot read the app's folder: there is no such file [file]\n"
 	if got := printed(t, check(t, dir)); got != want {
 		t.Errorf("Check = %q, want %q", got, want)
+	}
+}
+
+// TestElsewhere has what goes wrong, silently or at another place, in other
+// programs that read agents from YAML. Each file says the rule in a sentence, and
+// wants what is printed here, which is nothing where nothing is wrong.
+func TestElsewhere(t *testing.T) {
+	for name, archive := range archives(t, "elsewhere") {
+		t.Run(name, func(t *testing.T) {
+			dir := unpack(t, archive)
+			ds := check(t, dir)
+			got := printed(t, ds)
+			want := wanted(archive)
+			if updating() {
+				want.Data = []byte(got)
+				if err := os.WriteFile(filepath.Join("testdata", "elsewhere", name+".txtar"), txtar.Format(archive), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if diff := cmp.Diff(string(want.Data), got); diff != "" {
+				t.Errorf("Check (-want +got):\n%s", diff)
+			}
+			checkPlaces(t, filepath.Dir(dir), ds)
+			checkOneVerdict(t, dir, ds)
+		})
 	}
 }

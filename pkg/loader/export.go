@@ -114,8 +114,10 @@ func (x *exporter) tools(p *placed) []*spec.Node {
 			continue
 		}
 		args := mapping("agent", x.ref(t.agent))
-		if skip := t.plan.Node.Get("skip_summarization"); skip != nil {
-			args.Entries = append(args.Entries, spec.Entry{Key: word("skip_summarization"), Value: skip})
+		for _, key := range []string{"skip_summarization", "include_plugins"} {
+			if v := t.plan.Node.Get(key); v != nil {
+				args.Entries = append(args.Entries, spec.Entry{Key: word(key), Value: v})
+			}
 		}
 		tool := mapping("name", word("AgentTool"))
 		tool.Entries = append(tool.Entries, spec.Entry{Key: word("args"), Value: args})

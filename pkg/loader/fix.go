@@ -26,7 +26,7 @@ const maxRounds = 100
 // changed since it was read; it is then as it was.
 func (l *Loader) Fix(ctx context.Context, dir string) (repaired, left spec.Diagnostics, err error) {
 	for range maxRounds {
-		got := l.load(ctx, dir, (*job).readTests)
+		got := l.load(ctx, dir, nil, (*job).readTests)
 		if got.app != nil {
 			got.app.Close()
 		}

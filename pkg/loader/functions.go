@@ -12,7 +12,7 @@ import (
 func (j *job) function(name string) (part, bool) {
 	f, ok := j.names.functions[name]
 	if ok {
-		j.used[f.node] = true
+		j.use(f)
 	}
 	return f, ok
 }
@@ -78,10 +78,5 @@ func named(n *spec.Node, name string) *spec.Node {
 	if n.Kind != spec.Mapping || n.Get("name") != nil {
 		return n
 	}
-	key, value := *n, *n
-	key.Kind, key.Tag, key.Value, key.Entries = spec.Scalar, "!!str", "name", nil
-	value.Kind, value.Tag, value.Value, value.Entries = spec.Scalar, "!!str", name, nil
-	with := *n
-	with.Entries = append([]spec.Entry{{Key: &key, Value: &value}}, n.Entries...)
-	return &with
+	return n.Adding("name", name)
 }

@@ -29,7 +29,7 @@ type Loader struct {
 	builtins   spec.Kinds[tool.Env, tool.Set]
 	providers  spec.Kinds[provider.Env, model.LLM]
 	plugins    spec.Kinds[runtime.PluginEnv, *runtime.Plugin]
-	pool       *pool
+	resources  *resources
 }
 
 // Options are what a loader may be given. The zero value works.
@@ -77,7 +77,7 @@ func New(opts *Options) *Loader {
 		opts:       *opts,
 		agentKinds: runtime.AgentKinds(), agentTools: runtime.AgentToolKinds(),
 		toolKinds: tool.Kinds(), builtins: tool.Builtins(), providers: provider.Kinds(), plugins: runtime.PluginKinds(),
-		pool: &pool{sets: map[poolKey]*lent{}},
+		resources: &resources{held: map[resourceKey]*resource{}},
 	}
 	if l.opts.Env == nil {
 		l.opts.Env = os.LookupEnv
@@ -98,7 +98,7 @@ func New(opts *Options) *Loader {
 // with an error among them there is no app. Building connects to nothing. The
 // app is the caller's: give it to a host, or Close it.
 func (l *Loader) Load(ctx context.Context, dir string) (*runtime.App, spec.Diagnostics) {
-	got := l.load(ctx, dir, nil)
+	got := l.load(ctx, dir, nil, nil)
 	return got.app, got.ds
 }
 
@@ -114,14 +114,17 @@ type loaded struct {
 	files, read map[string][]byte
 }
 
-// load builds the app of a folder, and then reads its tests with readTests, which
-// may be nil.
-func (l *Loader) load(ctx context.Context, dir string, readTests func(*job, context.Context, *placed) *Suite) loaded {
+// load builds the app of a folder with what the load before it has left, and then
+// reads its tests with readTests; both may be nil.
+func (l *Loader) load(ctx context.Context, dir string, r *recall, readTests func(*job, context.Context, *placed) *Suite) loaded {
 	src, ds := l.open(dir)
 	if src == nil {
 		return loaded{ds: ds}
 	}
 	defer src.close()
+	if src.recall = r; r != nil {
+		r.begin()
+	}
 	return l.build(ctx, src, readTests)
 }
 
@@ -134,6 +137,7 @@ func (l *Loader) build(ctx context.Context, src *source, readTests func(*job, co
 		suite = readTests(j, ctx, root)
 		j.checkSecrets()
 	}
+	j.ds = src.withoutFollowers(j.ds)
 	j.ds.Sort()
 	if j.ds.HasErrors() {
 		if app != nil {

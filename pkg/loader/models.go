@@ -2,6 +2,8 @@ package loader
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"maps"
 	"path"
 	"regexp"
@@ -17,33 +19,65 @@ import (
 var geminiName = regexp.MustCompile(`^(gemini|gemma|learnlm|models/|projects/|publishers/|tunedModels/)`)
 
 // buildModels builds every model of the app, used or not: building finds the
-// problems of their settings and connects to nothing.
+// problems of their settings and connects to nothing. Those that were included
+// are built when they are used.
 func (j *job) buildModels(ctx context.Context) {
-	bare := map[string]model.LLM{}
-	fallbacks := map[string][]spec.Text{}
 	for name, p := range sorted(j.names.models) {
-		if m, others := j.buildModel(ctx, name, p.node); m != nil {
-			bare[name], fallbacks[name] = m, others
+		if !p.shared {
+			j.modelUnder(ctx, name)
 		}
 	}
-	for name, m := range bare {
-		others := j.fallbacksOf(ctx, name, fallbacks[name], bare)
-		j.models[name] = j.loader.opts.Wrap(provider.Fallback(m, others, j.loader.opts.Logger))
+}
+
+// modelUnder is one of models:, with what it falls back to. It is nil when its
+// settings are wrong.
+func (j *job) modelUnder(ctx context.Context, name string) model.LLM {
+	return j.modelOfPart(ctx, name, j.names.models[name])
+}
+
+func (j *job) modelOfPart(ctx context.Context, name string, p part) model.LLM {
+	if m, ok := j.models[name]; ok {
+		return m
 	}
+	b := j.bareModel(ctx, name, p)
+	if b.model == nil {
+		return nil
+	}
+	others := j.fallbacksOf(ctx, name, b.fallbacks)
+	j.models[name] = j.loader.opts.Wrap(provider.Fallback(b.model, others, j.loader.opts.Logger))
+	return j.models[name]
+}
+
+// A bareModel is one of models: by itself.
+type bareModel struct {
+	model     model.LLM
+	fallbacks []spec.Text
+}
+
+func (j *job) bareModel(ctx context.Context, name string, p part) bareModel {
+	b, ok := j.bare[name]
+	if !ok {
+		j.use(p)
+		b.model, b.fallbacks = j.buildModel(ctx, name, p.node)
+		j.bare[name] = b
+	}
+	return b
 }
 
 // fallbacksOf finds the models that are asked when one fails. What a fallback
 // falls back to itself does not count, so there is no circle.
-func (j *job) fallbacksOf(ctx context.Context, name string, refs []spec.Text, bare map[string]model.LLM) []model.LLM {
+func (j *job) fallbacksOf(ctx context.Context, name string, refs []spec.Text) []model.LLM {
 	var others []model.LLM
 	for _, ref := range refs {
-		_, named := j.names.models[ref.Value]
+		p, named := j.names.models[ref.Value]
 		switch {
 		case ref.Value == name:
 			j.report(ref.Errorf(0, "model", "the model %s cannot be its own fallback", name))
-		case named && bare[ref.Value] != nil:
-			others = append(others, bare[ref.Value])
-		case !named:
+		case named:
+			if b := j.bareModel(ctx, ref.Value, p); b.model != nil {
+				others = append(others, b.model)
+			}
+		default:
 			if m := j.modelNamed(ctx, ref); m != nil {
 				others = append(others, m)
 			}
@@ -73,9 +107,7 @@ func (j *job) buildModel(ctx context.Context, name string, n *spec.Node) (model.
 	if ds.HasErrors() {
 		return nil, nil
 	}
-	env := j.providerEnv()
-	env.Name = name
-	m, err := plan.Build(ctx, env)
+	m, err := j.llm(ctx, plan, name)
 	if err != nil {
 		j.reportBuild(n, "model", err)
 		return nil, nil
@@ -87,8 +119,29 @@ func (j *job) buildModel(ctx context.Context, name string, n *spec.Node) (model.
 	return m, fallbacks
 }
 
-func (j *job) providerEnv() provider.Env {
-	return provider.Env{Lookup: j.src.peek, File: j.modelFile, HTTP: j.http, Logger: j.loader.opts.Logger}
+// llm is what the settings of a model come to. One that reaches a server is that
+// of the revision before, when settings and .env are the same, with its
+// connections, its login and its caches.
+func (j *job) llm(ctx context.Context, plan spec.Plan[provider.Env, model.LLM], name string) (model.LLM, error) {
+	env := provider.Env{Name: name, Lookup: j.src.variables(), Logger: j.loader.opts.Logger}
+	if addressesOf(plan.Config) == nil {
+		env.File = j.modelFile
+		return plan.Build(ctx, env)
+	}
+	key := resourceKeyOf("model", j.src.name, name, plan.Kind.Name, textOf(plan.Node), fmt.Sprint(j.src.dotenv))
+	m, giveBack, err := borrow(j.loader.resources, key, func() (model.LLM, func() error, error) {
+		client, end := j.client(plan.Config)
+		env.HTTP = client
+		m, err := plan.Build(ctx, env)
+		if err != nil {
+			return nil, nil, errors.Join(err, end())
+		}
+		return m, end, nil
+	})
+	if err == nil {
+		j.closers = append(j.closers, giveBack)
+	}
+	return m, err
 }
 
 // modelFile reads a file that a model's settings name, such as a script.
@@ -98,7 +151,7 @@ func (j *job) modelFile(_ context.Context, at spec.Text) (*spec.Node, spec.Diagn
 		return nil, spec.Diagnostics{at.Errorf(0, "path", "%s leads out of the app's folder", at.Value)}
 	}
 	if !j.src.exists(file) {
-		return nil, spec.Diagnostics{at.Errorf(0, "file", "there is no file %s", j.src.display(file))}
+		return nil, spec.Diagnostics{at.Errorf(0, "file", "%s", j.src.missing(file))}
 	}
 	return j.src.document(file)
 }
@@ -114,7 +167,7 @@ func (j *job) modelOf(ctx context.Context, name spec.Text) model.LLM {
 		return nil
 	}
 	if _, ok := j.names.models[name.Value]; ok {
-		return j.models[name.Value]
+		return j.modelUnder(ctx, name.Value)
 	}
 	if m, ok := j.models[name.Value]; ok {
 		return m
@@ -137,7 +190,7 @@ func (j *job) modelNamed(ctx context.Context, name spec.Text) model.LLM {
 	if !geminiName.MatchString(name.Value) {
 		j.doubtModel(name)
 	}
-	return j.gemini(name.Value)
+	return j.gemini(ctx, name)
 }
 
 // modelOfProvider builds a model that has no settings but its name.
@@ -148,7 +201,7 @@ func (j *job) modelOfProvider(ctx context.Context, kind spec.Kind[provider.Env, 
 			WithHint("write its settings under models: of app.yaml, and name it here"))
 		return nil
 	}
-	m, err := plan.Build(ctx, j.providerEnv())
+	m, err := j.llm(ctx, plan, "")
 	if err != nil {
 		j.report(name.Errorf(0, "model", "%s", err))
 		return nil
@@ -171,24 +224,25 @@ func (j *job) doubtModel(name spec.Text) {
 	case near != "":
 		j.report(name.Errorf(0, "model", "%s is none of the app's models", name.Value).WithHint("did you mean %q?", near))
 	default:
-		j.report(name.Warnf(0, "model", "%s is none of the app's models: it is taken for a model of Gemini's", name.Value))
+		j.report(name.Warnf(0, "model", "%s is none of the app's models: it is taken for a model of Gemini's", name.Value).
+			WithHint("write PROVIDER/%s for a model of another provider; names of the app's own stand under models: in app.yaml", name.Value))
 	}
 }
 
-func (j *job) gemini(name string) model.LLM {
-	env := j.providerEnv()
-	return provider.NewGemini(name, &provider.GeminiOptions{Lookup: env.Lookup, HTTP: env.HTTP, Logger: env.Logger})
+func (j *job) gemini(ctx context.Context, name spec.Text) model.LLM {
+	kind, _ := j.loader.providers.Lookup("gemini")
+	return j.modelOfProvider(ctx, kind, name, name.Value)
 }
 
 // defaultModel serves agents with no model of their own and none above.
-func (j *job) defaultModel() model.LLM {
+func (j *job) defaultModel(ctx context.Context) model.LLM {
 	if j.loader.opts.Model != nil {
 		return j.loader.opts.Model
 	}
 	if m, ok := j.models[DefaultModel]; ok {
 		return m
 	}
-	m := j.loader.opts.Wrap(j.gemini(DefaultModel))
+	m := j.loader.opts.Wrap(j.gemini(ctx, spec.Text{Value: DefaultModel}))
 	j.models[DefaultModel] = m
 	return m
 }

@@ -33,7 +33,7 @@ type Named struct {
 // those of [Loader.Check].
 func (l *Loader) Outline(ctx context.Context, dir string) (*Outline, spec.Diagnostics) {
 	var o *Outline
-	got := l.load(ctx, dir, func(j *job, ctx context.Context, root *placed) *Suite {
+	got := l.load(ctx, dir, nil, func(j *job, ctx context.Context, root *placed) *Suite {
 		s := j.readTests(ctx, root)
 		o = j.outline(ctx, root)
 		return s

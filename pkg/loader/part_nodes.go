@@ -44,7 +44,7 @@ func (t *toolNode) SchemaSpec() map[string]any { return map[string]any{"$ref": "
 func (f *functionNode) DecodeSpec(n *spec.Node) spec.Diagnostics {
 	f.node = n
 	if n.IsNull() {
-		return spec.Diagnostics{n.Errorf("type", "a function is a tool, the rule of a callback, a schema or an agent")}
+		return spec.Diagnostics{n.Errorf("type", "a function is a tool, the rule of a callback, a schema, an agent or a model")}
 	}
 	return nil
 }
@@ -52,11 +52,12 @@ func (f *functionNode) DecodeSpec(n *spec.Node) spec.Diagnostics {
 // SchemaSpec describes what may stand in the place of a name.
 func (f *functionNode) SchemaSpec() map[string]any {
 	return map[string]any{
-		"title": "a tool, a callback, a schema or an agent",
+		"title": "a tool, a callback, a schema, an agent or a model",
 		"anyOf": []any{
 			map[string]any{"$ref": "#/$defs/tool"},
 			map[string]any{"$ref": "#/$defs/callback"},
 			map[string]any{"$ref": "#/$defs/named_agent"},
+			map[string]any{"$ref": "#/$defs/model"},
 			map[string]any{"type": []any{"object", "array", "string"}},
 		},
 	}

@@ -15,7 +15,7 @@ type parts struct {
 	Models    map[string]modelNode    `yaml:"models" doc:"Models by the names that agents use, each with its provider."`
 	Agents    map[string]agentNode    `yaml:"agents" doc:"Agents by name, for {use: NAME}."`
 	Tools     map[string]toolNode     `yaml:"tools" doc:"Tools by name, for {use: NAME}."`
-	Functions map[string]functionNode `yaml:"functions" doc:"What stands in the place of a name of code: a tool, a callback's rule or a list of them, a schema, or an agent."`
+	Functions map[string]functionNode `yaml:"functions" doc:"What stands in the place of a name of code: a tool, a callback's rule or a list of them, a schema, an agent, or a model."`
 	Schemas   map[string]schemaNode   `yaml:"schemas" doc:"Schemas by name, for output_schema, input_schema, state_schema and params."`
 	Defaults  map[string]defaultsNode `yaml:"defaults" doc:"By class, what agents have that do not say it themselves."`
 }
@@ -99,7 +99,7 @@ func (j *job) includeAll(files []spec.Text, from string) {
 			j.report(at.Errorf(0, "path", "include %s leads out of the app's folder", at.Value).
 				WithHint("an include is a file of the app, or one beside the app's folder: ../NAME.yaml"))
 		case !j.src.exists(file):
-			j.report(at.Errorf(0, "file", "there is no file %s", j.src.display(file)))
+			j.report(at.Errorf(0, "file", "%s", j.src.missing(file)))
 		default:
 			j.included[file] = true
 			j.include(file)
@@ -108,9 +108,9 @@ func (j *job) includeAll(files []spec.Text, from string) {
 }
 
 func (j *job) include(file string) {
-	n, ds := j.src.document(file)
+	n, ds := j.src.parse(file)
 	j.report(ds...)
-	if n == nil {
+	if n == nil || ds.HasErrors() {
 		j.appBroken = true
 		return
 	}

@@ -37,7 +37,7 @@ type finding struct {
 func adkFields() map[string][]string {
 	common := []string{"agent_class", "name", "description", "sub_agents", "before_agent_callbacks", "after_agent_callbacks"}
 	llm := []string{
-		"model", "instruction", "static_instruction", "disallow_transfer_to_parent", "disallow_transfer_to_peers", "input_schema", "output_schema",
+		"model", "model_code", "instruction", "static_instruction", "disallow_transfer_to_parent", "disallow_transfer_to_peers", "input_schema", "output_schema",
 		"output_key", "include_contents", "tools", "generate_content_config",
 		"before_model_callbacks", "after_model_callbacks", "before_tool_callbacks", "after_tool_callbacks",
 	}

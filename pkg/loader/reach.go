@@ -13,39 +13,65 @@ func baseURLs() []string {
 	return []string{"GOOGLE_GEMINI_BASE_URL", "GOOGLE_VERTEX_BASE_URL", "OPENAI_BASE_URL"}
 }
 
-// guardHTTP gives the app a client that reaches what the host lets it reach.
-// What the host's own environment names it may reach; what the app's .env names
-// counts as named by its documents.
-func (j *job) guardHTTP() {
-	j.guard = j.loader.opts.Policy.Guard(j.src.name)
-	j.http = j.loader.opts.HTTP
-	if j.http != nil {
-		return
-	}
+// trust lets the app reach what the host's own environment names. What the
+// app's .env names counts as named by its documents.
+func (j *job) trust(guard *policy.Guard) {
 	for _, name := range baseURLs() {
 		if address, ok := j.loader.opts.Env(name); ok {
-			j.guard.Trust(address)
+			guard.Trust(address)
 		} else if address, ok := j.src.dotenv[name]; ok {
-			_ = j.guard.Check(address) // what is refused is told when it is asked for
+			_ = guard.Check(address) // what is refused is told when it is asked for
 		}
 	}
-	transport := j.guard.Transport()
-	j.http = &http.Client{Transport: transport}
-	j.closers = append(j.closers, func() error {
-		transport.CloseIdleConnections()
-		return nil
+}
+
+// addressesOf are those that a config names.
+func addressesOf(config any) []spec.Text {
+	if c, ok := config.(interface{ Addresses() []spec.Text }); ok {
+		return c.Addresses()
+	}
+	return nil
+}
+
+// client is one for a tool or a model: it reaches what the host lets the app
+// reach, and what the config itself names. Those that name the same share their
+// connections, also with other revisions.
+func (j *job) client(config any) (*http.Client, func() error) {
+	if j.loader.opts.HTTP != nil {
+		return j.loader.opts.HTTP, func() error { return nil }
+	}
+	addresses := addressesOf(config)
+	words := []string{"client", j.src.name}
+	for _, name := range baseURLs() {
+		address, _ := j.src.peek(name)
+		words = append(words, address)
+	}
+	for _, text := range addresses {
+		words = append(words, text.Value)
+	}
+	client, end, _ := borrow(j.loader.resources, resourceKeyOf(words...), func() (*http.Client, func() error, error) {
+		guard := j.loader.opts.Policy.Guard(j.src.name)
+		j.trust(guard)
+		for _, text := range addresses {
+			_ = guard.Check(text.Value) // what is refused was told when it was decoded
+		}
+		transport := guard.Transport()
+		return &http.Client{Transport: transport}, func() error {
+			transport.CloseIdleConnections()
+			return nil
+		}, nil
 	})
+	return client, end
 }
 
 // checkReach refuses the addresses of a config that the host does not let the
 // app reach. A caller's own client decides by itself.
 func (j *job) checkReach(config any) spec.Diagnostics {
-	c, ok := config.(interface{ Addresses() []spec.Text })
-	if !ok || j.loader.opts.HTTP != nil {
+	if j.loader.opts.HTTP != nil {
 		return nil
 	}
 	var ds spec.Diagnostics
-	for _, text := range c.Addresses() {
+	for _, text := range addressesOf(config) {
 		refused := (*policy.Refused)(nil)
 		if errors.As(j.guard.Check(text.Value), &refused) {
 			ds = append(ds, text.Errorf(0, "grant", "%s is a private address, which the host does not let app %s reach", refused.Target, refused.App).

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"net/http"
 	"path"
 	"slices"
 	"strings"
@@ -34,6 +33,7 @@ type job struct {
 	included  map[string]bool
 	placed    int
 	models    map[string]model.LLM
+	bare      map[string]bareModel
 	plugins   []*runtime.Plugin
 	used      map[*spec.Node]bool
 	shared    map[*spec.Node]*placedTool // tools under tools: that are built, for all who use them
@@ -42,20 +42,17 @@ type job struct {
 	cacheAt *spec.Node
 
 	summarizer model.LLM
-	// guard says which addresses the app may reach, and http keeps to it.
+	// guard says which addresses the app may name.
 	guard *policy.Guard
-	http  *http.Client
 	// sketch gathers what the app says; nil when nobody wants to know.
 	sketch *Sketch
 }
 
 func newJob(l *Loader, src *source) *job {
-	j := &job{
-		loader: l, src: src, names: newRegistry(), included: map[string]bool{}, models: map[string]model.LLM{},
-		used: map[*spec.Node]bool{}, shared: map[*spec.Node]*placedTool{},
+	return &job{
+		loader: l, src: src, names: newRegistry(), included: map[string]bool{}, models: map[string]model.LLM{}, bare: map[string]bareModel{},
+		used: map[*spec.Node]bool{}, shared: map[*spec.Node]*placedTool{}, guard: l.opts.Policy.Guard(src.name),
 	}
-	j.guardHTTP()
-	return j
 }
 
 func (j *job) report(ds ...spec.Diagnostic) { j.ds = append(j.ds, ds...) }
@@ -78,6 +75,7 @@ func (j *job) resolve(ctx context.Context) *placed {
 	if j.src.exists(appFile) || j.src.hasOverlay(j.loader.opts.Overlay) {
 		j.readAppFile()
 	}
+	j.checkOdd()
 	n, t := j.rootNode()
 	j.buildModels(ctx)
 	j.buildPlugins(ctx)
@@ -88,9 +86,9 @@ func (j *job) resolve(ctx context.Context) *placed {
 		root = j.resolveAgent(ctx, n, t)
 	}
 	j.checkUnused(ctx)
-	j.checkCaching(root)
+	j.checkCaching(ctx, root)
 	j.resolveCompaction(ctx, root)
-	j.checkCode(root, nil)
+	j.checkCode(ctx, root, nil)
 	j.checkState(root)
 	j.checkFlow(root)
 	j.checkTree(ctx, root)
@@ -108,7 +106,7 @@ func (j *job) readAppFile() {
 	}
 	j.appNode = n
 	j.sketch.noteApp(n)
-	ds = spec.Decode(n, &j.doc)
+	ds = withAdvice(spec.Decode(n, &j.doc), n, appAdvice())
 	j.cacheAt = n.Get("context_cache_config")
 	if j.doc.ContextCache != nil && !ds.HasErrors() {
 		ds = append(ds, j.doc.ContextCache.Check(j.cacheAt)...)
@@ -204,8 +202,7 @@ type placed struct {
 	model    model.LLM
 
 	callbacks runtime.Callbacks
-	// use is what stateUse has found.
-	use *tool.StateUse
+	use       *lazyUse
 }
 
 // resolveAgent checks an agent and all below it. It is nil when the agent
@@ -221,22 +218,24 @@ func (j *job) resolveAgent(ctx context.Context, n *spec.Node, t trail) *placed {
 		return nil // told already, when the list of agents was decoded
 	}
 	place := j.sketch.reserve()
+	if n = j.withClass(n); n == nil {
+		return nil
+	}
 	kind, ok := j.agentKind(n)
 	if !ok {
 		return nil
 	}
 	base := j.withDefaults(n, kind.Name)
 	n = j.effective(base)
-	plan, ds := kind.Decode(n)
-	j.report(ds...)
-	j.report(checkConfig(plan.Config, n)...)
-	j.readFiles(plan.Config)
-	j.bind(plan.Config)
-	p := &placed{plan: plan, name: j.checkName(n), base: base}
-	p.callbacks, ds = runtime.DecodeCallbacks(n, j.loader.opts.Functions.Callbacks)
-	j.report(ds...)
+	d := j.decoded(kind, n)
+	plan := d.plan
+	j.report(d.ds...)
+	p := &placed{plan: plan, name: j.checkName(n), base: base, callbacks: d.callbacks, use: d.use}
 	if m, ok := plan.Config.(interface{ ModelName() spec.Text }); ok {
 		p.model = j.modelOf(ctx, m.ModelName())
+	}
+	if m, ok := plan.Config.(interface{ CodeOfModel() *spec.Node }); ok && !m.CodeOfModel().IsNull() {
+		p.model = j.codedModel(ctx, n)
 	}
 	if refs, ok := plan.Config.(interface{ AgentRefs() []*runtime.AgentRef }); ok {
 		for _, ref := range refs.AgentRefs() {
@@ -261,13 +260,43 @@ func (j *job) resolveAgent(ctx context.Context, n *spec.Node, t trail) *placed {
 	return p
 }
 
+// decodedAgent is what an agent's mapping says by itself.
+type decodedAgent struct {
+	plan      spec.Plan[runtime.AgentEnv, runtime.Agent]
+	callbacks runtime.Callbacks
+	use       *lazyUse
+	ds        spec.Diagnostics
+}
+
+type agentKey struct {
+	class string
+	node  *spec.Node
+}
+
+// decoded reads an agent's mapping. What has files that are no documents is read
+// each time.
+func (j *job) decoded(kind spec.Kind[runtime.AgentEnv, runtime.Agent], n *spec.Node) *decodedAgent {
+	return recalled(j.src.recall, agentKey{kind.Name, n}, func() (*decodedAgent, bool) {
+		d := &decodedAgent{}
+		d.plan, d.ds = kind.Decode(n)
+		d.ds = append(withAdvice(d.ds, n, agentAdvice()), checkConfig(d.plan.Config, n)...)
+		alone := j.readFiles(d.plan.Config, &d.ds)
+		d.ds = append(d.ds, j.bind(d.plan.Config)...)
+		callbacks, ds := runtime.DecodeCallbacks(n, j.loader.opts.Functions.Callbacks)
+		d.callbacks, d.ds = callbacks, append(d.ds, ds...)
+		d.use = &lazyUse{find: func() tool.StateUse { return runtime.StateUse(n, d.plan.Config) }}
+		return d, alone
+	})
+}
+
 // bind lets a config find the program's functions that it names.
-func (j *job) bind(config any) {
+func (j *job) bind(config any) spec.Diagnostics {
 	if c, ok := config.(interface {
 		Bind(f *runtime.Functions) spec.Diagnostics
 	}); ok {
-		j.report(c.Bind(&j.loader.opts.Functions)...)
+		return c.Bind(&j.loader.opts.Functions)
 	}
+	return nil
 }
 
 // checkConfig asks a config for the problems that only it can see.
@@ -280,8 +309,7 @@ func checkConfig(config any, n *spec.Node) spec.Diagnostics {
 	return nil
 }
 
-// agentKind finds an agent's class. ADK allows the class with its package in
-// front, in Python and in Java.
+// agentKind finds an agent's class.
 func (j *job) agentKind(n *spec.Node) (spec.Kind[runtime.AgentEnv, runtime.Agent], bool) {
 	class := n.Get("agent_class")
 	name := "LlmAgent"
@@ -290,14 +318,15 @@ func (j *job) agentKind(n *spec.Node) (spec.Kind[runtime.AgentEnv, runtime.Agent
 		return spec.Kind[runtime.AgentEnv, runtime.Agent]{}, false
 	}
 	if class != nil && !class.IsNull() {
-		name = strings.TrimPrefix(strings.TrimPrefix(class.Value, "com."), "google.adk.agents.")
+		name = adkClass(class.Value)
 	}
 	kind, ok := j.loader.agentKinds.Lookup(name)
 	if ok {
 		return kind, true
 	}
 	if strings.Contains(name, ".") {
-		j.report(needsCode(class, "agent class", name, "write the agent with one of the classes "+strings.Join(j.loader.agentKinds.Names(), ", ")))
+		j.report(needsCode(class, "agent class", name,
+			"say under functions: in app.yaml which agent stands in its place, or write this one with one of the classes "+strings.Join(j.loader.agentKinds.Names(), ", ")))
 	} else {
 		j.report(unknown(class, "agent class %s", name, j.loader.agentKinds.Names()))
 	}
@@ -307,7 +336,11 @@ func (j *job) agentKind(n *spec.Node) (spec.Kind[runtime.AgentEnv, runtime.Agent
 // unknown words a name that is none of a list; what has %s for the name.
 func unknown(at *spec.Node, what, name string, names []string) spec.Diagnostic {
 	d := at.Errorf("unknown-name", "there is no %s; %s", fmt.Sprintf(what, name), thereAre(names))
-	if near := spec.Suggest(name, names); near != "" {
+	near := spec.Suggest(name, names)
+	if i := slices.IndexFunc(names, func(n string) bool { return strings.HasPrefix(n, name+"_") }); near == "" && i >= 0 {
+		near = names[i]
+	}
+	if near != "" {
 		d = d.WithHint("did you mean %q?", near)
 	}
 	return d
@@ -356,7 +389,7 @@ func (j *job) resolveUse(ctx context.Context, ref *runtime.AgentRef, t trail) *p
 		j.report(ref.Use.Errorf(0, "cycle", "agent %s stands below itself: %s", name, circle(t.passed, mark)))
 		return nil
 	}
-	j.used[d.node] = true
+	j.use(d)
 	return j.resolveAgent(ctx, named(d.node, name), t.into(d.file, mark))
 }
 
@@ -378,7 +411,7 @@ func (j *job) resolvePath(ctx context.Context, ref *runtime.AgentRef, t trail) *
 		return fail("cycle", "agent file %s stands below itself: %s", given, circle(t.passed, file))
 	}
 	if !j.src.exists(file) {
-		return fail("file", "there is no file %s", j.src.display(file))
+		return fail("file", "%s", j.src.missing(file))
 	}
 	return j.resolveFile(ctx, file, t)
 }

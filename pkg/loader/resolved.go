@@ -49,6 +49,7 @@ func (l *Loader) examine(ctx context.Context, dir string, look func(j *job, root
 		look(j, root)
 	}
 	j.close()
+	j.ds = j.src.withoutFollowers(j.ds)
 	j.ds.Sort()
 	return j.ds
 }
@@ -64,7 +65,9 @@ func (j *job) effectiveDocument(root *placed) *spec.Node {
 	for _, s := range []shelf{{"models", j.names.models}, {"tools", j.names.tools}, {"functions", j.names.functions}, {"schemas", j.names.schemas}} {
 		section := &spec.Node{Kind: spec.Mapping, Tag: "!!map"}
 		for name, p := range sorted(s.parts) {
-			section.Entries = append(section.Entries, spec.Entry{Key: word(name), Value: p.node})
+			if !p.shared || j.used[p.node] {
+				section.Entries = append(section.Entries, spec.Entry{Key: word(name), Value: p.node})
+			}
 		}
 		if len(section.Entries) > 0 {
 			doc.Entries = append(doc.Entries, spec.Entry{Key: word(s.what), Value: section})

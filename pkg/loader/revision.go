@@ -25,7 +25,7 @@ func (a *Loaded) Keep(ctx context.Context, revisions *store.Revisions) error {
 // LoadFiles is [Loader.Load] and the files that were read. Without an app there
 // is nothing.
 func (l *Loader) LoadFiles(ctx context.Context, dir string) (*Loaded, spec.Diagnostics) {
-	got := l.load(ctx, dir, nil)
+	got := l.load(ctx, dir, nil, nil)
 	if got.app == nil {
 		return nil, got.ds
 	}

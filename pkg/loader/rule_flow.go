@@ -19,6 +19,8 @@ type stateFlow struct {
 	// writers are the pieces that write a key, in the order of the tree.
 	writers map[string][]statePiece
 	read    map[string]bool
+	// near has what nearest has found.
+	near map[string]string
 	// opaque says that code may write any key; readsAny, that any key may be
 	// read.
 	opaque, readsAny bool
@@ -41,7 +43,7 @@ func (j *job) checkFlow(root *placed) {
 		return
 	}
 	f := &stateFlow{
-		schema: stateSchema(root), writers: map[string][]statePiece{}, read: map[string]bool{}, last: map[*placed]bool{},
+		schema: stateSchema(root), writers: map[string][]statePiece{}, read: map[string]bool{}, near: map[string]string{}, last: map[*placed]bool{},
 	}
 	f.gather(root)
 	f.markLast(root)
@@ -151,11 +153,24 @@ func (f *stateFlow) checkReads(p statePiece) {
 	}
 }
 
+// nearest is the key that is written and most like one that is not, or "".
+func (f *stateFlow) nearest(key string) string {
+	near, asked := f.near[key]
+	if !asked {
+		near = spec.Suggest(key, slices.Collect(maps.Keys(f.writers)))
+		f.near[key] = near
+	}
+	return near
+}
+
 // checkRead warns of a key that nothing writes, when it must be there or is near
 // to one that is written.
 func (f *stateFlow) checkRead(r stateRead) {
-	near := spec.Suggest(r.key, slices.Sorted(maps.Keys(f.writers)))
-	if f.known(r.key) || near == "" && !r.needed {
+	if f.known(r.key) {
+		return
+	}
+	near := f.nearest(r.key)
+	if near == "" && !r.needed {
 		return
 	}
 	d := r.at.Warnf(r.offset, "state-unwritten", "nothing in the app writes the state key %s", r.key)

@@ -90,7 +90,7 @@ func (l *Loader) agentSchemas(set *spec.SchemaSet, named bool) []any {
 	var all []any
 	for _, k := range l.agentKinds {
 		a := set.Object(k.ConfigType())
-		setOneOf(a, "agent_class", k.Name, "google.adk.agents."+k.Name, "com.google.adk.agents."+k.Name)
+		setOneOf(a, "agent_class", classNames(k.Name)...)
 		if k.Name != "LlmAgent" {
 			require(a, "agent_class")
 		} else {
@@ -108,13 +108,28 @@ func (l *Loader) agentSchemas(set *spec.SchemaSet, named bool) []any {
 		}
 		all = append(all, described(a, k.Doc))
 	}
-	return all
+	return append(all, map[string]any{
+		"type": "object", "required": []any{"agent_class"}, "description": "An agent of a class of code, which functions: has.",
+		"properties": map[string]any{"agent_class": map[string]any{
+			"type": "string", "pattern": `\.`, "not": map[string]any{"pattern": `^(com\.)?google\.adk\.`},
+		}},
+	})
+}
+
+// classNames are ADK's names of a class, with and without package and module.
+func classNames(class string) []any {
+	module := strings.ToLower(strings.TrimSuffix(class, "Agent")) + "_agent"
+	names := []any{class, "google.adk.agents." + class, "com.google.adk.agents." + class, "google.adk.agents." + module + "." + class}
+	if class == "LlmAgent" {
+		names = append(names, "Agent", "google.adk.agents.Agent")
+	}
+	return names
 }
 
 // toolSchemas is a schema for each way to write a tool.
 func (l *Loader) toolSchemas(set *spec.SchemaSet) []any {
 	var names []any
-	for _, n := range append(l.builtins.Names(), "AgentTool") {
+	for _, n := range append(l.builtins.Names(), "AgentTool", "FunctionTool", "LongRunningFunctionTool") {
 		names = append(names, n)
 	}
 	all := []any{

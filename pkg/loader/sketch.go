@@ -28,9 +28,7 @@ const appPart = "app.yaml"
 
 // Sketch reads what a revision says, also of one that has problems.
 func (l *Loader) Sketch(ctx context.Context, rev *store.Revision) *Sketch {
-	src := newSource(rev.App, rev.App, &Options{Env: func(name string) (string, bool) { return "${env:" + name + "}", true }})
-	src.kept = rev
-	j := newJob(l, src)
+	j := l.kept(rev, func(name string) string { return "${env:" + name + "}" })
 	j.sketch = &Sketch{parts: map[string]saying{}}
 	if app, _ := j.run(ctx); app != nil {
 		app.Close()

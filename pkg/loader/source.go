@@ -87,6 +87,11 @@ type source struct {
 	documents map[string]*spec.Node
 	roots     []*spec.Node
 	outside   []string
+	// unfilled are the scalars that could not be filled in, and toldOf what was
+	// told of them.
+	unfilled []unfilled
+	toldOf   spec.Diagnostics
+	recall    *recall
 }
 
 func openSource(dir string, opts *Options) (*source, error) {
@@ -142,7 +147,7 @@ func (s *source) at(file string) (fs.FS, string, error) {
 		return fileSet(s.kept.Files), file, nil
 	}
 	if !leadsOut(file) {
-		return s.root.FS(), file, nil
+		return plainFS{s.root}, file, nil
 	}
 	if !isBeside(file) {
 		return nil, "", fs.ErrNotExist
@@ -157,7 +162,7 @@ func (s *source) at(file string) (fs.FS, string, error) {
 			return nil, "", err
 		}
 	}
-	return s.beside.FS(), path.Base(file), nil
+	return plainFS{s.beside}, path.Base(file), nil
 }
 
 // display is the path of a file as messages show it.
@@ -175,6 +180,26 @@ func (s *source) exists(file string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
+// isOdd says whether something of this name is there that cannot be read as a
+// file of the app: a pipe, a folder, or a link that leads out or nowhere.
+func (s *source) isOdd(file string) bool {
+	folder, name, err := s.at(file)
+	plain, ok := folder.(plainFS)
+	if err != nil || !ok || s.exists(file) {
+		return false
+	}
+	_, err = plain.root.Lstat(name)
+	return err == nil
+}
+
+// missing says why a file cannot be had.
+func (s *source) missing(file string) string {
+	if s.isOdd(file) {
+		return s.display(file) + " is no file of the app: a folder, a pipe, a device, or a link that leads out of its folder"
+	}
+	return "there is no file " + s.display(file)
+}
+
 // bytes reads a file of the app.
 func (s *source) bytes(file string) ([]byte, error) {
 	folder, name, err := s.at(file)
@@ -190,13 +215,6 @@ func (s *source) bytes(file string) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	switch {
-	case err != nil:
-		return nil, err
-	case !info.Mode().IsRegular():
-		return nil, errors.New("not a regular file")
-	}
 	b, err := io.ReadAll(io.LimitReader(f, maxFile+1))
 	if err != nil {
 		return nil, err
@@ -262,12 +280,33 @@ func (s *source) parse(file string) (*spec.Node, spec.Diagnostics) {
 	if err != nil {
 		return nil, spec.Diagnostics{{Pos: spec.Pos{File: s.display(file)}, Rule: "file", Message: "cannot read the file: " + plain(err)}}
 	}
-	n, ds := spec.Parse(s.display(file), b)
-	if n != nil && !ds.HasErrors() {
-		ds = append(ds, checkKeys(n)...) // before values of the environment are in
-	}
-	s.documents[file] = n
-	return n, ds
+	got := recalled(s.recall, parsedKey{file, sha256.Sum256(b)}, func() (parsed, bool) {
+		n, ds := spec.Parse(s.display(file), b)
+		if n != nil && !ds.HasErrors() {
+			ds = append(ds, checkKeys(n)...) // before values of the environment are in
+		}
+		// A reference is filled in where it stands.
+		return parsed{n, ds}, n != nil && !hasReferences(n)
+	})
+	s.documents[file] = got.node
+	return got.node, slices.Clip(got.ds)
+}
+
+// parsed is a document and its problems.
+type parsed struct {
+	node *spec.Node
+	ds   spec.Diagnostics
+}
+
+// hasReferences says whether there may be something to fill in.
+func hasReferences(n *spec.Node) bool {
+	return strings.Contains(n.Value, "${") || slices.ContainsFunc(n.Items, hasReferences) ||
+		slices.ContainsFunc(n.Entries, func(e spec.Entry) bool { return hasReferences(e.Value) })
+}
+
+type parsedKey struct {
+	file string
+	sum  [sha256.Size]byte
 }
 
 // plain is an error without the call and the path that os puts in front.

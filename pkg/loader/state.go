@@ -68,21 +68,36 @@ func (j *job) checkStateOf(p *placed, s *tool.StateSchema) {
 // calls.
 func (t *placedTool) stateUse() tool.StateUse {
 	if t.use == nil {
-		t.use = &tool.StateUse{Opaque: t.kind == ""} // a tool of the program
-		if c, ok := t.config.(stateUser); ok {
-			*t.use = c.StateUse(t.node)
-		}
+		return tool.StateUse{Opaque: t.kind == ""} // a tool of the program
 	}
-	return *t.use
+	return t.use.get()
 }
 
 // stateUse is what the agent itself does with the state, its callbacks included.
-func (p *placed) stateUse() tool.StateUse {
-	if p.use == nil {
-		use := runtime.StateUse(p.plan.Node, p.plan.Config)
-		p.use = &use
+func (p *placed) stateUse() tool.StateUse { return p.use.get() }
+
+// A lazyUse is found when it is asked for.
+type lazyUse struct {
+	find  func() tool.StateUse
+	found *tool.StateUse
+}
+
+func (u *lazyUse) get() tool.StateUse {
+	if u.found == nil {
+		use := u.find()
+		u.found = &use
 	}
-	return *p.use
+	return *u.found
+}
+
+// useOf is what a tool of this config does with the state.
+func useOf(config any, n *spec.Node) *lazyUse {
+	return &lazyUse{find: func() tool.StateUse {
+		if c, ok := config.(stateUser); ok {
+			return c.StateUse(n)
+		}
+		return tool.StateUse{}
+	}}
 }
 
 func agentsOf(tools []*placedTool) []*placed {

@@ -35,7 +35,7 @@ type Suite struct {
 // Suite reads the tests of a folder's app. The problems are those of the app
 // and of its tests; with an error among them there is no suite.
 func (l *Loader) Suite(ctx context.Context, dir string) (*Suite, spec.Diagnostics) {
-	got := l.load(ctx, dir, (*job).readTests)
+	got := l.load(ctx, dir, nil, (*job).readTests)
 	if got.app != nil {
 		got.app.Close()
 	}

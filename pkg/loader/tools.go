@@ -5,7 +5,6 @@ import (
 	"errors"
 	"maps"
 	"slices"
-	"strings"
 
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/spec"
@@ -24,8 +23,7 @@ type placedTool struct {
 	node   *spec.Node
 	plan   spec.Plan[runtime.AgentToolEnv, tool.Set]
 	agent  *placed
-	// use is what stateUse has found.
-	use *tool.StateUse
+	use    *lazyUse
 }
 
 // resolveTool finds and checks one tool of an agent. Nothing comes back for a
@@ -52,7 +50,7 @@ func (j *job) useTool(ctx context.Context, ref *runtime.ToolRef, t trail) []*pla
 		j.report(unknown(ref.Node.Get("use"), "tool %s under tools in app.yaml", name, slices.Sorted(maps.Keys(j.names.tools))))
 		return nil
 	}
-	j.used[n.node] = true
+	j.use(n)
 	if built := j.shared[n.node]; built != nil {
 		again := *built
 		return []*placedTool{&again}
@@ -86,22 +84,30 @@ func (j *job) namedTool(ctx context.Context, ref *runtime.ToolRef, t trail) []*p
 	if own, ok := j.loader.opts.Functions.Tools[name]; ok {
 		return j.programTool(ref, own)
 	}
+	if f, ok := j.function(name); ok {
+		return j.mappedTool(ctx, f, name, t)
+	}
+	name = adkTool(name)
 	if kind, ok := j.loader.agentTools.Lookup(name); ok && name == "AgentTool" {
-		return j.agentTool(ctx, kind, argsOf(ref), t)
+		return j.agentTool(ctx, kind, agentToolArgs(argsOf(ref)), t)
 	}
 	if kind, ok := j.loader.builtins.Lookup(name); ok {
 		return j.buildTool(ctx, kind, argsOf(ref))
 	}
-	if f, ok := j.function(name); ok {
-		return j.mappedTool(ctx, f, name, t)
+	if name == "FunctionTool" || name == "LongRunningFunctionTool" {
+		return j.functionTool(ctx, ref, t)
 	}
-	if strings.Contains(name, ".") {
-		j.report(needsCode(ref.Node.Get("name"), "tool", name,
-			"say what stands in its place under functions: in app.yaml, write a tool here, or register a Go function of this name"))
+	if isCodeName(name) {
+		j.report(toolNeedsCode(ref.Node.Get("name"), name))
 		return nil
 	}
-	j.report(unknownTool(ref, j.loader.builtins.Names()))
+	j.report(unknownTool(ref, name, j.loader.builtins.Names()))
 	return nil
+}
+
+func toolNeedsCode(at *spec.Node, name string) spec.Diagnostic {
+	return needsCode(at, "tool", name,
+		"say what stands in its place under functions: in app.yaml, write a tool here, or register a Go function of this name")
 }
 
 // programTool is a tool that the program has under this name. It is built, so
@@ -126,32 +132,11 @@ func (j *job) wrapped(set tool.Set) tool.Set {
 	return set
 }
 
-func unknownTool(ref *runtime.ToolRef, builtins []string) spec.Diagnostic {
-	name := ref.Name.Value
+func unknownTool(ref *runtime.ToolRef, name string, builtins []string) spec.Diagnostic {
 	if why := tool.WhyNot(name); why != "" {
-		return ref.Name.Errorf(0, "tool", "%s %s", name, why)
+		return ref.Name.Errorf(0, "tool", "%s %s", ref.Name.Value, why)
 	}
 	return unknown(ref.Node.Get("name"), "built-in tool %s", name, append(builtins, "AgentTool"))
-}
-
-// argsOf is the args of a named tool as a mapping. The Java dialect writes
-// them as a list of {name, value}; a tool without args has an empty mapping.
-func argsOf(ref *runtime.ToolRef) *spec.Node {
-	empty := *ref.Node
-	empty.Entries = nil
-	if ref.Args == nil || ref.Args.IsNull() {
-		return &empty
-	}
-	if ref.Args.Kind != spec.Sequence {
-		return ref.Args
-	}
-	empty.Pos = ref.Args.Pos
-	for _, item := range ref.Args.Items {
-		if key, value := item.Get("name"), item.Get("value"); key != nil && value != nil {
-			empty.Entries = append(empty.Entries, spec.Entry{Key: key, Value: value})
-		}
-	}
-	return &empty
 }
 
 // kindTool is a tool by our kinds: one key with its settings.
@@ -167,28 +152,66 @@ func (j *job) kindTool(ctx context.Context, ref *runtime.ToolRef, t trail) []*pl
 		}
 		return found
 	}
+	if slices.Contains([]string{"mcp", "openapi", "command"}, name) {
+		j.report(ref.Kind.Errorf(0, "tool", "this version does not have tools of the kind %s yet; %s", name, thereAre(append(j.loader.toolKinds.Names(), "agent"))))
+		return nil
+	}
 	j.report(unknown(ref.Node.Entries[0].Key, "kind of tool %s", name, append(j.loader.toolKinds.Names(), "agent")))
 	return nil
 }
 
 func (j *job) buildTool(ctx context.Context, kind spec.Kind[tool.Env, tool.Set], n *spec.Node) []*placedTool {
 	n = j.withSchema(n, "params")
-	plan, ds := kind.Decode(n)
-	ds = append(ds, checkConfig(plan.Config, n)...)
-	ds = append(ds, j.checkReach(plan.Config)...)
+	d := j.decodedTool(kind, n)
+	ds := append(slices.Clip(d.ds), j.checkReach(d.plan.Config)...)
 	j.report(ds...)
 	if ds.HasErrors() {
 		return nil
 	}
-	set, giveBack, err := j.loader.pool.take(poolKeyOf(j.src.name, kind.Name, n), func() (tool.Set, error) {
-		return plan.Build(ctx, tool.Env{HTTP: j.http, Logger: j.loader.opts.Logger})
-	})
+	set, err := j.toolSet(ctx, d)
 	if err != nil {
 		j.reportBuild(n, "tool", err)
 		return nil
 	}
-	j.closers = append(j.closers, giveBack)
-	return []*placedTool{{set: set, kind: kind.Name, config: plan.Config, node: n}}
+	return []*placedTool{{set: set, kind: kind.Name, config: d.plan.Config, node: n, use: d.use}}
+}
+
+// decodedTool is what a tool's mapping says by itself; key is that of its set.
+type decodedTool struct {
+	plan spec.Plan[tool.Env, tool.Set]
+	key  resourceKey
+	use  *lazyUse
+	ds   spec.Diagnostics
+}
+
+type toolKey struct {
+	kind string
+	node *spec.Node
+}
+
+func (j *job) decodedTool(kind spec.Kind[tool.Env, tool.Set], n *spec.Node) *decodedTool {
+	return recalled(j.src.recall, toolKey{kind.Name, n}, func() (*decodedTool, bool) {
+		plan, ds := kind.Decode(n)
+		ds = append(ds, checkConfig(plan.Config, n)...)
+		return &decodedTool{plan, resourceKeyOf("tool", j.src.name, kind.Name, textOf(n)), useOf(plan.Config, n), ds}, true
+	})
+}
+
+// toolSet is what the settings of a tool come to: a new set, or that of the
+// revision before.
+func (j *job) toolSet(ctx context.Context, d *decodedTool) (tool.Set, error) {
+	set, giveBack, err := borrow(j.loader.resources, d.key, func() (tool.Set, func() error, error) {
+		client, end := j.client(d.plan.Config)
+		set, err := d.plan.Build(ctx, tool.Env{HTTP: client, Logger: j.loader.opts.Logger})
+		if err != nil {
+			return nil, nil, errors.Join(err, end())
+		}
+		return set, both(set.Close, end), nil
+	})
+	if err == nil {
+		j.closers = append(j.closers, giveBack)
+	}
+	return set, err
 }
 
 func (j *job) agentTool(ctx context.Context, kind spec.Kind[runtime.AgentToolEnv, tool.Set], n *spec.Node, t trail) []*placedTool {
@@ -198,7 +221,7 @@ func (j *job) agentTool(ctx context.Context, kind spec.Kind[runtime.AgentToolEnv
 	if ds.HasErrors() {
 		return nil
 	}
-	pt := &placedTool{plan: plan, kind: kind.Name, config: plan.Config, node: n}
+	pt := &placedTool{plan: plan, kind: kind.Name, config: plan.Config, node: n, use: useOf(plan.Config, n)}
 	if refs, ok := plan.Config.(interface{ AgentRefs() []*runtime.AgentRef }); ok {
 		for _, ref := range refs.AgentRefs() {
 			if pt.agent = j.resolveRef(ctx, ref, t); pt.agent != nil {

@@ -59,7 +59,7 @@ func (t *tree) hash(dir string, now time.Time) (string, error) {
 func hashFiles(files []string) string {
 	h := sha256.New()
 	for _, file := range files {
-		if b, err := os.ReadFile(file); err == nil {
+		if b, err := readPlain(file); err == nil {
 			fmt.Fprintf(h, "%q %x\n", file, sha256.Sum256(b))
 		}
 	}
@@ -75,7 +75,7 @@ func (t *tree) look(path string, info fs.FileInfo, now time.Time) (mark, error) 
 	if info.Size() > maxFile {
 		return m, nil
 	}
-	b, err := os.ReadFile(path)
+	b, err := readPlain(path)
 	m.sum = sha256.Sum256(b)
 	return m, err
 }

@@ -20,16 +20,46 @@ func sorted(parts map[string]part) iter.Seq2[string, part] {
 	}
 }
 
+// use notes that something uses a part. The references in one that was included
+// are filled in only then: what they name need not be there for an app that does
+// without the part.
+func (j *job) use(p part) {
+	if j.used[p.node] {
+		return
+	}
+	j.used[p.node] = true
+	if p.shared {
+		j.report(j.src.fill(p.node)...)
+	}
+}
+
+// checkOdd tells of files that an app need not have, where something of the name
+// is there that cannot be read: it would be passed over as if it were not.
+func (j *job) checkOdd() {
+	files := []string{appFile}
+	if overlay := j.loader.opts.Overlay; overlay != "" {
+		files = append(files, OverlayFile(overlay))
+	}
+	for _, file := range files {
+		if j.src.isOdd(file) {
+			j.report(spec.Diagnostic{
+				Pos: spec.Pos{File: j.src.display(file)}, Rule: "file",
+				Message: "this is no file of the app: a folder, a pipe, a device, or a link that leads out of its folder",
+			})
+		}
+	}
+}
+
 // checkUnused looks at parts that nothing uses: their problems are problems
-// too. What was included need not be used.
+// too. What was included need not be used, and is not looked at then.
 func (j *job) checkUnused(ctx context.Context) {
 	// Whoever uses it may stand in what is wrong.
 	sure := !j.ds.HasErrors()
 	unused := func(what, name string, p part) bool {
-		if j.used[p.node] {
+		if j.used[p.node] || p.shared {
 			return false
 		}
-		if sure && !p.shared {
+		if sure {
 			j.report(p.node.Warnf("unused", "%s %s is used nowhere", what, name))
 		}
 		return true

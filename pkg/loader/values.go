@@ -20,7 +20,12 @@ const maxSecret = 64 << 10
 // fill puts in what the references of a document stand for.
 func (s *source) fill(root *spec.Node) spec.Diagnostics {
 	s.roots = append(s.roots, root)
-	return spec.Interpolate(root, s.value)
+	ds := spec.Interpolate(root, s.value)
+	if len(ds) > 0 {
+		s.toldOf = append(s.toldOf, ds...)
+		s.noteUnfilled(root, ds)
+	}
+	return ds
 }
 
 // value is what a reference stands for. All of it counts for the revision.
@@ -37,14 +42,20 @@ func (s *source) value(kind, name string) (string, error) {
 	return "", spec.ErrUnset
 }
 
-// peek reads a variable of the environment, or of .env where that has none. It
-// serves models long after the load, for their keys.
-func (s *source) peek(name string) (string, bool) {
-	if v, ok := s.env(name); ok {
-		return v, true
+// peek reads a variable of the environment, or of .env where that has none.
+func (s *source) peek(name string) (string, bool) { return s.variables()(name) }
+
+// variables is peek for models, which ask for their keys long after the load: it
+// keeps nothing else of the source.
+func (s *source) variables() func(name string) (string, bool) {
+	env, dotenv := s.env, s.dotenv
+	return func(name string) (string, bool) {
+		if v, ok := env(name); ok {
+			return v, true
+		}
+		v, ok := dotenv[name]
+		return v, ok
 	}
-	v, ok := s.dotenv[name]
-	return v, ok
 }
 
 // lookup is peek for values that become part of the app.
@@ -87,7 +98,7 @@ func (s *source) secretFile(name string) (string, error) {
 	}
 	defer root.Close()
 	s.dependOn(filepath.Join(s.secrets, name))
-	f, err := root.Open(name)
+	f, err := openPlain(root.OpenFile, name)
 	if err != nil {
 		return "", secretError(name, err)
 	}
@@ -118,7 +129,7 @@ func (s *source) text(given string) (string, error) {
 		return "", fmt.Errorf("%s leads out of the app's folder", given)
 	}
 	if !s.exists(file) {
-		return "", fmt.Errorf("there is no file %s", s.display(file))
+		return "", errors.New(s.missing(file))
 	}
 	b, err := s.bytes(file)
 	switch {

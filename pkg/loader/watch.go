@@ -76,6 +76,9 @@ type WatchOptions struct {
 	// Problems gets the problems of every load as text for people, with source
 	// lines and carets; nil drops them.
 	Problems io.Writer
+	// Told is told what came of every load, one after the other; nil is told
+	// nothing.
+	Told func(Status)
 }
 
 // A Status is what a watch knows of an app.
@@ -109,7 +112,8 @@ type watched struct {
 	pending string
 	since   time.Time
 	// gone is since when the folder is missing; zero when it is there.
-	gone time.Time
+	gone   time.Time
+	recall recall
 	// manual says that the app that serves wants to be told of a change.
 	manual bool
 }
@@ -143,6 +147,9 @@ func NewWatch(l *Loader, host Host, dirs []string, opts *WatchOptions) *Watch {
 	}
 	if w.opts.Problems == nil {
 		w.opts.Problems = io.Discard
+	}
+	if w.opts.Told == nil {
+		w.opts.Told = func(Status) {}
 	}
 	if w.opts.Logger == nil {
 		w.opts.Logger = slog.New(slog.DiscardHandler)
@@ -263,7 +270,7 @@ func (w *Watch) compare(ctx context.Context, name string, p pass) (again bool) {
 		return true // somebody else has looked just now
 	}
 	before := a.outside
-	got := w.loader.load(ctx, a.dir, nil)
+	got := w.loader.load(ctx, a.dir, &a.recall, nil)
 	// What was read in the middle of a change is not what was seen twice.
 	if now, err := a.hash(); !p.atOnce && (err != nil || now != hash) {
 		if got.app != nil {

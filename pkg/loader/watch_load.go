@@ -93,6 +93,7 @@ func (w *Watch) take(ctx context.Context, a *watched, o outcome, p pass) {
 	w.statusMu.Lock()
 	w.status[o.name] = s
 	w.statusMu.Unlock()
+	w.opts.Told(s)
 }
 
 // admit puts an app before the gate, keeps its revision, since events will name

@@ -2,7 +2,6 @@ package loader
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -334,53 +333,3 @@ func TestWatchRun(t *testing.T) {
 		t.Errorf("apps = %q, want y", got)
 	}
 }
-
-// BenchmarkReload1000 changes one agent of an app of 1000, each in its file.
-func BenchmarkReload1000(b *testing.B) {
-	dir := filepath.Join(b.TempDir(), "big")
-	put := func(file, text string) {
-		if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600); err != nil {
-			b.Fatal(err)
-		}
-	}
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		b.Fatal(err)
-	}
-	var root strings.Builder
-	root.WriteString("agent_class: SequentialAgent\nname: root\nsub_agents:\n")
-	for i := range 1000 {
-		fmt.Fprintf(&root, "  - config_path: a%d.yaml\n", i)
-		put(fmt.Sprintf("a%d.yaml", i), fmt.Sprintf(officeAgent, i, 0))
-	}
-	put("root_agent.yaml", root.String())
-	host := newRecorder()
-	w := NewWatch(New(nil), host, []string{dir}, nil)
-	if err := w.Sync(b.Context()); err != nil {
-		b.Fatal(err)
-	}
-	for n := 1; b.Loop(); n++ {
-		put("a500.yaml", fmt.Sprintf(officeAgent, 500, n))
-		if err := w.Sync(b.Context()); err != nil {
-			b.Fatal(err)
-		}
-	}
-	if st, _ := w.Status("big"); !st.OK {
-		b.Fatal(st.Diagnostics.Error())
-	}
-}
-
-const officeAgent = `name: a%d
-model: gemini-flash-latest
-description: Finds orders and refunds them.
-instruction: |
-  You help {user:name?} with order {order?}, and never more than %d times.
-output_key: answer
-tools:
-  - http:
-      name: order
-      description: Finds an order.
-      url: https://crm.example/orders/{args.id}
-      params: {id: string, note: "string?"}
-      result: body.id
-  - expr: {name: vat, params: {net: number}, value: round(args.net * 21) / 100}
-`

@@ -23,6 +23,7 @@ func (s *Server) check(ctx context.Context, dir string) error {
 	if a.outline == nil || !ds.HasErrors() || len(outline.Agents) > 0 {
 		a.outline = outline
 	}
+	a.problems = ds
 	byFile := map[string]spec.Diagnostics{}
 	for _, d := range ds {
 		byFile[d.Pos.File] = append(byFile[d.Pos.File], d)

@@ -275,6 +275,54 @@ func TestDiagnostics(t *testing.T) {
 	}
 }
 
+// TestCodeActions offers the repairs of check --fix, in the lines that are asked
+// about and of the kind that is asked for.
+func TestCodeActions(t *testing.T) {
+	e := open(t)
+	defer e.close()
+	e.show("root_agent.yaml", "name: desk\nmodel: fast\ninstruction: é𝄞 {usr:name?} {tmp:x?}.\n")
+	ask := func(first, last int, only ...string) []string {
+		t.Helper()
+		var actions []struct {
+			Title, Kind string
+			Edit        struct {
+				Changes map[string][]struct {
+					Range struct{ Start, End struct{ Line, Character int } }
+					Text  string `json:"newText"`
+				}
+			}
+		}
+		e.call("textDocument/codeAction", map[string]any{
+			"textDocument": map[string]any{"uri": e.uri("root_agent.yaml")},
+			"range":        map[string]any{"start": map[string]int{"line": first, "character": 0}, "end": map[string]int{"line": last, "character": 0}},
+			"context":      map[string]any{"diagnostics": []any{}, "only": only},
+		}, &actions)
+		got := []string{}
+		for _, a := range actions {
+			for _, edit := range a.Edit.Changes[e.uri("root_agent.yaml")] {
+				got = append(got, fmt.Sprintf("%s: %s, %d:%d-%d %s", a.Kind, a.Title, edit.Range.Start.Line, edit.Range.Start.Character, edit.Range.End.Character, edit.Text))
+			}
+		}
+		return got
+	}
+	user := "quickfix: Change usr:name to user:name, 2:18-26 user:name"
+	temp := "quickfix: Change tmp:x to temp:x, 2:30-35 temp:x"
+	for _, tt := range []struct {
+		name      string
+		got, want []string
+	}{
+		{"a line", ask(2, 2), []string{user, temp}},
+		{"all lines", ask(0, 9), []string{user, temp}},
+		{"no repair is certain", ask(3, 3), []string{}},
+		{"only repairs", ask(2, 2, "quickfix"), []string{user, temp}},
+		{"only others", ask(2, 2, "refactor"), []string{}},
+	} {
+		if diff := cmp.Diff(tt.want, tt.got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", tt.name, diff)
+		}
+	}
+}
+
 // TestCompletion has what is offered at the cursor, ¦.
 func TestCompletion(t *testing.T) {
 	e := open(t)

@@ -39,6 +39,27 @@ type (
 		Document document `json:"textDocument"`
 		Position position `json:"position"`
 	}
+	actParams struct {
+		Document document  `json:"textDocument"`
+		Range    textRange `json:"range"`
+		Context  struct {
+			Only []string `json:"only"`
+		} `json:"context"`
+	}
+	codeAction struct {
+		Title       string        `json:"title"`
+		Kind        string        `json:"kind"`
+		Diagnostics []diagnostic  `json:"diagnostics"`
+		IsPreferred bool          `json:"isPreferred"`
+		Edit        workspaceEdit `json:"edit"`
+	}
+	workspaceEdit struct {
+		Changes map[string][]textEdit `json:"changes"`
+	}
+	textEdit struct {
+		Range   textRange `json:"range"`
+		NewText string    `json:"newText"`
+	}
 	diagnostic struct {
 		Range    textRange `json:"range"`
 		Severity int       `json:"severity"`
@@ -75,6 +96,9 @@ const (
 	kindVariable = 6
 )
 
+// quickFix is the kind of the actions that repair something.
+const quickFix = "quickfix"
+
 // The severities of diagnostics.
 const (
 	severityError   = 1
@@ -89,6 +113,7 @@ func capabilities(version string) map[string]any {
 			"completionProvider": map[string]any{"triggerCharacters": []string{":", " ", "{", ".", "-"}},
 			"hoverProvider":      true,
 			"definitionProvider": true,
+			"codeActionProvider": map[string]any{"codeActionKinds": []string{quickFix}},
 		},
 		"serverInfo": map[string]any{"name": "agenthost", "version": version},
 	}

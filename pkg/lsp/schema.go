@@ -91,10 +91,13 @@ func fits(found []map[string]any, beside map[string]string) []map[string]any {
 		for _, key := range []string{"agent_class", "provider"} {
 			p, _ := properties[key].(map[string]any)
 			allowed, _ := p["enum"].([]any)
+			value, written := beside[key]
+			if _, code := p["pattern"]; code && !written {
+				return true
+			}
 			if allowed == nil {
 				continue
 			}
-			value, written := beside[key]
 			required, _ := one["required"].([]any)
 			if written && !slices.Contains(allowed, any(value)) || !written && key == "agent_class" && slices.Contains(required, any(key)) {
 				return true

@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"agenthost/pkg/loader"
+	"agenthost/pkg/spec"
 )
 
 // A Server answers one editor.
@@ -37,6 +38,8 @@ type Options struct {
 // app is what is known of an app's folder.
 type app struct {
 	outline *loader.Outline
+	// problems are those that were found last.
+	problems spec.Diagnostics
 	// told are the files that the editor was told problems of.
 	told map[string]bool
 }
@@ -175,6 +178,8 @@ func (s *Server) answer(ctx context.Context, m *message) (any, error) {
 		return s.ask(ctx, m, s.hover)
 	case "textDocument/definition":
 		return s.ask(ctx, m, s.define)
+	case "textDocument/codeAction":
+		return s.act(ctx, m)
 	case "initialized", "$/cancelRequest", "$/setTrace", "workspace/didChangeConfiguration":
 		return nil, nil
 	}

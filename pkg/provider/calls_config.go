@@ -13,8 +13,18 @@ type retryConfig struct {
 	Attempts int   `yaml:"attempts" default:"3" doc:"How often to try in all, the first time included."`
 }
 
-func (c *callsConfig) check(n *spec.Node) spec.Diagnostics {
-	return c.Retry.check(n.Get("retry"))
+// decodeService decodes the settings of a service, and checks also what the
+// fields alone do not say: base and calls are fields of dst.
+func decodeService(n *spec.Node, dst any, base *spec.Text, calls *callsConfig) spec.Diagnostics {
+	ds := spec.Decode(n, dst)
+	if base.Value != "" {
+		if problem := badBaseURL(base.Value); problem != "" {
+			ds = append(ds, base.Errorf(0, "value", "%s", problem))
+		}
+	}
+	ds = append(ds, calls.Retry.check(n.Get("retry"))...)
+	ds.Sort()
+	return ds
 }
 
 // options are what [Retry] takes.

@@ -131,14 +131,33 @@ type geminiCall struct {
 }
 
 func newGeminiCall(name string, client *genai.Client, req *model.Request) *geminiCall {
-	c := &geminiCall{client: client, model: req.Model, contents: endWithUser(req.Contents), config: ownConfig(req.Config)}
+	c := &geminiCall{client: client, model: req.Model, contents: endWithUser(answered(req.Contents)), config: ownConfig(req.Config)}
 	if c.model == "" {
 		c.model = name
 	}
 	if client.ClientConfig().Backend == genai.BackendGeminiAPI {
 		c.dropVertexOnly()
+	} else {
+		c.label(req.Origin.Agent)
 	}
 	return c
+}
+
+// agentLabel is the label that tells bills apart by agent (adk-python
+// flows/llm_flows/base_llm_flow.py).
+const agentLabel = "adk_agent_name"
+
+// label names the agent that asks. A label has lower case only.
+func (c *geminiCall) label(agent string) {
+	if c.config.Labels[agentLabel] != "" || agent == "" {
+		return
+	}
+	labels := maps.Clone(c.config.Labels)
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	labels[agentLabel] = strings.ToLower(agent)
+	c.config.Labels = labels
 }
 
 // ownConfig copies what the SDK writes into: it fills the instruction's role and

@@ -43,7 +43,8 @@ func (c *caching) Generate(ctx context.Context, req *model.Request) iter.Seq2[*m
 		return c.LLM.Generate(ctx, req)
 	}
 	return func(yield func(*model.Response, error) bool) {
-		if err := c.answer(ctx, &keeper{gemini: c.gemini, req: req, config: req.Cache}, yield); err != nil {
+		// What a cache holds is counted in contents, so that none may come later.
+		if err := c.answer(ctx, &keeper{gemini: c.gemini, req: answeredRequest(req), config: req.Cache}, yield); err != nil {
 			yield(nil, err)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/genai"
 
+	"agenthost/internal/fakegemini"
 	"agenthost/pkg/model"
 	"agenthost/pkg/provider"
 )
@@ -230,5 +231,35 @@ func TestGeminiWithoutCredentials(t *testing.T) {
 		"or run gcloud auth application-default login: "
 	if got := errorText(err); !strings.HasPrefix(got, want) {
 		t.Errorf("Generate() = %q, want %q and the cause", got, want)
+	}
+}
+
+// TestGeminiLabels: on Vertex AI each request names its agent, so that bills can
+// be told apart; a label of the agent's own stays. The Gemini API has no labels.
+func TestGeminiLabels(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		options func(*fakegemini.Server) *provider.GeminiOptions
+		own     map[string]string
+		want    any
+	}{
+		{"vertex", vertexOptions, map[string]string{"team": "x"}, map[string]any{"team": "x", "adk_agent_name": "billing"}},
+		{"vertex, its own", vertexOptions, map[string]string{"adk_agent_name": "mine"}, map[string]any{"adk_agent_name": "mine"}},
+		{"gemini", fakeOptions, nil, nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			fake := newFake(t)
+			req := question("hi", false)
+			req.Origin.Agent, req.Config.Labels = "Billing", tt.own
+			if _, err := collect(provider.NewGemini("gemini-x", tt.options(fake)).Generate(t.Context(), req)); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tt.want, fake.Requests()[0].Body["labels"]); diff != "" {
+				t.Errorf("labels (-want +got):\n%s", diff)
+			}
+			if len(tt.own) != len(req.Config.Labels) {
+				t.Error("the request's own labels were changed")
+			}
+		})
 	}
 }

@@ -19,15 +19,7 @@ type openAIConfig struct {
 
 // DecodeSpec checks also what the fields alone do not say.
 func (c *openAIConfig) DecodeSpec(n *spec.Node) spec.Diagnostics {
-	ds := spec.Decode(n, c)
-	if base := c.BaseURL; base.Value != "" {
-		if problem := badBaseURL(base.Value); problem != "" {
-			ds = append(ds, base.Errorf(0, "value", "%s", problem))
-		}
-	}
-	ds = append(ds, c.Calls.check(n)...)
-	ds.Sort()
-	return ds
+	return decodeService(n, c, &c.BaseURL, &c.Calls)
 }
 
 // Fallbacks returns the models that are asked when this one fails.

@@ -28,6 +28,7 @@ type llmConfig struct {
 	Common CommonConfig `yaml:",inline"`
 
 	Model             spec.Text      `yaml:"model" doc:"The model: a name from models, provider/model, or a Gemini model. Without one, the nearest agent above that has one decides."`
+	ModelCode         *spec.Node     `yaml:"model_code" doc:"ADK's name of a model that is code, in the place of model; functions: has the model that stands for it."`
 	Instruction       spec.Text      `yaml:"instruction" doc:"What the model is told; {key} is filled from the session's state. Required, unless there is an instruction_provider."`
 	StaticInstruction *StaticContent `yaml:"static_instruction" doc:"A fixed system instruction, never filled; instruction is then sent as the user's words."`
 	GlobalInstruction spec.Text      `yaml:"global_instruction" doc:"On the root agent: told to every agent of the tree, first of all."`
@@ -79,6 +80,9 @@ func (c *llmConfig) BuiltInCode(n *spec.Node) *spec.Node {
 // ModelName returns the model that the agent names; its Value is empty when
 // it names none.
 func (c *llmConfig) ModelName() spec.Text { return c.Model }
+
+// CodeOfModel is what stands under model_code, or nil.
+func (c *llmConfig) CodeOfModel() *spec.Node { return c.ModelCode }
 
 // Instructions returns the texts that are filled from the state.
 func (c *llmConfig) Instructions() []spec.Text {

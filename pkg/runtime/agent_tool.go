@@ -19,7 +19,15 @@ type agentToolConfig struct {
 	Agent             AgentRef `yaml:"agent" required:"true" doc:"The agent: {config_path: file}, {use: name}, or written out."`
 	SkipSummarization bool     `yaml:"skip_summarization" doc:"The agent's answer ends the turn: the calling model does not phrase it again."`
 
-	Confirm spec.Expr `yaml:"confirm" doc:"Whether a person has to approve a call before it is carried out: true, or an expression that sees args, state, user, session, invocation and agent."`
+	Call agentCallConfig `yaml:",inline"`
+}
+
+// agentCallConfig is how calls of an agent are made.
+type agentCallConfig struct {
+	IncludePlugins bool `yaml:"include_plugins" default:"true" doc:"Whether the app's plugins take part in the agent's runs too."`
+
+	LongRunning bool            `yaml:"long_running" doc:"The answer comes later, from the client; what the agent says is told at once, and nothing when it says nothing."`
+	Call        tool.CallConfig `yaml:",inline"`
 }
 
 func (c *agentToolConfig) AgentRefs() []*AgentRef { return []*AgentRef{&c.Agent} }
@@ -30,7 +38,8 @@ type agentKindConfig struct {
 	ConfigPath        spec.Text `yaml:"config_path" doc:"A file with the agent."`
 	Agent             *AgentRef `yaml:"agent" doc:"The agent, written out."`
 	SkipSummarization bool      `yaml:"skip_summarization" doc:"The agent's answer ends the turn: the calling model does not phrase it again."`
-	Confirm           spec.Expr `yaml:"confirm" doc:"Whether a person has to approve a call before it is carried out: true, or an expression that sees args, state, user, session, invocation and agent."`
+
+	Call agentCallConfig `yaml:",inline"`
 
 	ref *AgentRef
 }
@@ -53,7 +62,7 @@ func (c *agentKindConfig) Check(n *spec.Node) spec.Diagnostics {
 			given++
 		}
 	}
-	ds := checkConfirm(c.Confirm)
+	ds := checkConfirm(c.Call.Call.Confirm)
 	if given != 1 {
 		ds = append(ds, n.Errorf("tool", "an agent as a tool needs one of use, config_path and agent"))
 	}
@@ -61,11 +70,11 @@ func (c *agentKindConfig) Check(n *spec.Node) spec.Diagnostics {
 }
 
 func newAgentTool(_ context.Context, env AgentToolEnv, c *agentToolConfig) (tool.Set, error) {
-	return NewAgentTool(env.Agent, c.SkipSummarization).confirmedBy(c.Confirm)
+	return NewAgentTool(env.Agent, c.SkipSummarization).calledAs(&c.Call)
 }
 
 func newAgentKind(_ context.Context, env AgentToolEnv, c *agentKindConfig) (tool.Set, error) {
-	return NewAgentTool(env.Agent, c.SkipSummarization).confirmedBy(c.Confirm)
+	return NewAgentTool(env.Agent, c.SkipSummarization).calledAs(&c.Call)
 }
 
 // An AgentTool lets a model call an agent. The agent runs in a session of its
@@ -76,7 +85,8 @@ type AgentTool struct {
 	skipSummarization bool
 	input, output     *tool.Schema
 	decl              *genai.FunctionDeclaration
-	confirm           tool.Confirmer
+	traits            tool.Traits
+	withoutPlugins    bool
 }
 
 // NewAgentTool makes a tool of an agent. With skipSummarization the answer
@@ -93,6 +103,14 @@ func NewAgentTool(agent Agent, skipSummarization bool) *AgentTool {
 	}
 	t.decl = &genai.FunctionDeclaration{Name: agent.Name(), Description: agent.Description(), ParametersJsonSchema: params}
 	return t
+}
+
+// WithoutPlugins returns the tool with the app's plugins left out of the
+// agent's run.
+func (t *AgentTool) WithoutPlugins() *AgentTool {
+	alone := *t
+	alone.withoutPlugins = true
+	return &alone
 }
 
 // Declaration has the agent's name and description, and the parameters that its
@@ -113,9 +131,11 @@ type placedAgentTool struct {
 }
 
 func (t *AgentTool) place(app *App, inherited model.LLM) (*placedAgentTool, error) {
-	inner, err := NewApp(app.Name, t.agent, &AppOptions{
-		Revision: app.Revision, Model: inherited, StateSchema: app.state, Plugins: app.plugins,
-	})
+	opts := &AppOptions{Revision: app.Revision, Model: inherited, StateSchema: app.state, Plugins: app.plugins}
+	if t.withoutPlugins {
+		opts.Plugins = nil
+	}
+	inner, err := NewApp(app.Name, t.agent, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -178,6 +198,9 @@ func (t *placedAgentTool) request(args map[string]any) (string, error) {
 // result is what the caller is told: with an output schema the value, else the
 // text.
 func (t *placedAgentTool) result(said string) (*tool.Result, error) {
+	if t.traits.LongRunning && said == "" {
+		return nil, nil
+	}
 	if t.output == nil || strings.TrimSpace(said) == "" {
 		return &tool.Result{Response: map[string]any{"result": said}}, nil
 	}

@@ -156,7 +156,7 @@ func (r *run) answers(agent string) bool {
 // give makes the answer of the tool what the node gives, unless a person has to
 // say something first.
 func (a *ToolNode) give(ev *session.Event) {
-	if ev == nil || asks(&ev.Actions) || len(ev.Responses()) == 0 {
+	if ev == nil || asks(&ev.Actions) || len(ev.Responses()) == 0 || failsCalls(ev) {
 		return
 	}
 	a.keep(ev, ev.Responses()[0])

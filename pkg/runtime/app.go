@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"sync"
 	"time"
 
 	"google.golang.org/genai"
@@ -99,6 +100,9 @@ func NewApp(name string, root Agent, opts *AppOptions) (*App, error) {
 		a.Description = opts.Description
 	}
 	if opts.Config != nil {
+		if err := opts.Config.validate(); err != nil {
+			return nil, fmt.Errorf("app %s: %w", name, err)
+		}
 		a.Config = *opts.Config
 	}
 	if opts.Reload != nil {
@@ -132,11 +136,12 @@ type node struct {
 	code         codeWords
 	targets      []*node
 	// transferText tells whom the agent may hand over to, behind what else the
-	// system instruction says of the agent's own tools.
-	transferText string
+	// system instruction says of the agent's own tools. Where many are peers it
+	// is long, and so it is made when it is first asked for.
+	transferText func() string
 	// system is the agent's system instruction where it is the same in every
 	// run; nil where something has to be filled in.
-	system         *genai.Content
+	system         func() *genai.Content
 	responseSchema map[string]any
 	// hooks are nil where no callback applies.
 	hooks *hooks
@@ -182,14 +187,14 @@ func (a *App) furnish(n *node) error {
 		n.targets = transferTargets(n, l)
 		if len(n.targets) > 0 {
 			tools = append(tools, tool.NewTransfer(targetNames(n.targets)))
-			n.transferText = transferInstruction(n)
 		}
+		n.transferText = sync.OnceValue(func() string { return transferInstruction(n) })
 		if tools, err = n.shapeOutput(l, tools); err != nil {
 			return err
 		}
 		n.tools = newToolbox(tools)
 		n.tools.offered, n.code = l.opts.Code.offered(n.tools.offered), l.opts.Code.words()
-		n.system = a.standing(n, l)
+		n.system = sync.OnceValue(func() *genai.Content { return a.standing(n, l) })
 	}
 	if t, ok := n.agent.(*ToolNode); ok {
 		tools, err := a.placeTools(n, []tool.Tool{t.tool})

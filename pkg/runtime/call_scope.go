@@ -25,11 +25,12 @@ func (s *callState) Get(key string) (any, bool) {
 	s.mu.Unlock()
 	switch {
 	case !written:
-		return s.base.lookup(key)
+		v, ok := s.base.lookup(key)
+		return cloneValue(v), ok
 	case v == nil:
 		return s.base.app.state.Default(key)
 	}
-	return v, true
+	return cloneValue(v), true
 }
 
 func (s *callState) Set(key string, value any) {
@@ -38,7 +39,10 @@ func (s *callState) Set(key string, value any) {
 	s.actions.SetState(key, value)
 }
 
-func (s *callState) All() map[string]any {
+func (s *callState) All() map[string]any { return cloneArgs(s.shared()) }
+
+// shared is All with the values of the session itself, which are only read.
+func (s *callState) shared() map[string]any {
 	all := s.base.sess.State.All()
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -219,12 +219,12 @@ func TestCallbackFails(t *testing.T) {
 			}}},
 			"error QUOTA: come back tomorrow\n",
 		},
-		{"before_tool", calling("good"), runtime.Callbacks{BeforeTool: []runtime.BeforeToolFunc{fails(broken)}}, "a: call good\nerror CALLBACK_FAILED: before_tool of agent a failed: no database\n"},
-		{"before_tool in its own words", calling("good", "bad"), runtime.Callbacks{BeforeTool: []runtime.BeforeToolFunc{fails(told)}}, "a: call good call bad\nerror QUOTA: come back tomorrow\n"},
+		{"before_tool", calling("good"), runtime.Callbacks{BeforeTool: []runtime.BeforeToolFunc{fails(broken)}}, "a: call good\na: good map[error:before_tool of agent a failed: no database]\nerror CALLBACK_FAILED: before_tool of agent a failed: no database\n"},
+		{"before_tool in its own words", calling("good"), runtime.Callbacks{BeforeTool: []runtime.BeforeToolFunc{fails(told)}}, "a: call good\na: good map[error:come back tomorrow]\nerror QUOTA: come back tomorrow\n"},
 		{
 			"of an unknown tool", calling("none"),
 			runtime.Callbacks{OnToolError: []runtime.ToolErrorFunc{func(context.Context, tool.Tool, *tool.Call, error) (*tool.Result, error) { return nil, broken }}},
-			"a: call none\nerror CALLBACK_FAILED: on_tool_error of agent a failed: no database\n",
+			"a: call none\na: none map[error:on_tool_error of agent a failed: no database]\nerror CALLBACK_FAILED: on_tool_error of agent a failed: no database\n",
 		},
 		{
 			"a panic", saying("hi"),

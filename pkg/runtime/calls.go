@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,17 +16,21 @@ import (
 
 // runCalls carries out the calls of one event side by side and merges their
 // answers, in the order of the calls, into one event. It is nil when every
-// answer comes later.
-func (s *step) runCalls(ctx context.Context, calls []*genai.FunctionCall) (*session.Event, error) {
+// answer comes later. An error is that of a call which ends the run, and
+// failed is then the event that tells of it.
+func (s *step) runCalls(ctx context.Context, calls []*genai.FunctionCall) (merged, failed *session.Event, err error) {
 	answers := make([]*answer, len(calls))
 	if len(calls) == 1 {
 		answers[0] = s.runCall(ctx, calls[0])
 	} else {
 		s.runSideBySide(ctx, calls, answers)
 	}
-	merged, err := s.merge(answers)
-	tellOf(answers, merged)
-	return merged, err
+	merged = s.merge(answers)
+	if err = failureOf(answers); err != nil {
+		failed = s.failed(calls, answers, AsRunError(err))
+	}
+	tellOf(answers, cmp.Or(merged, failed))
+	return merged, failed, err
 }
 
 func (s *step) runSideBySide(ctx context.Context, calls []*genai.FunctionCall, answers []*answer) {
@@ -37,6 +42,10 @@ func (s *step) runSideBySide(ctx context.Context, calls []*genai.FunctionCall, a
 		room.take()
 		wg.Go(func() {
 			defer room.free()
+			if err := ctx.Err(); err != nil {
+				answers[i] = &answer{err: AsRunError(err)}
+				return
+			}
 			answers[i] = s.runCall(ctx, fc)
 			if answers[i].err != nil {
 				cancel()
@@ -46,15 +55,10 @@ func (s *step) runSideBySide(ctx context.Context, calls []*genai.FunctionCall, a
 	wg.Wait()
 }
 
-// merge makes one event of the answers. The first failure that ends the run
-// is returned instead; those that only follow from it are not.
-func (s *step) merge(answers []*answer) (*session.Event, error) {
-	var failure error
+// merge makes one event of the answers that there are.
+func (s *step) merge(answers []*answer) *session.Event {
 	var merged *session.Event
 	for _, a := range answers {
-		if a.err != nil && (failure == nil || AsRunError(failure).Code == CodeCanceled) {
-			failure = a.err
-		}
 		if a.part == nil {
 			continue
 		}
@@ -67,11 +71,50 @@ func (s *step) merge(answers []*answer) (*session.Event, error) {
 		}
 		merged.Content.Parts = append(merged.Content.Parts, a.part)
 	}
-	if failure != nil {
-		return nil, failure
-	}
-	return merged, nil
+	return merged
 }
+
+// failureOf is the first failure that ends the run, or nil; those that only
+// follow from it do not count.
+func failureOf(answers []*answer) (failure error) {
+	for _, a := range answers {
+		if a.err != nil && (failure == nil || AsRunError(failure).Code == CodeCanceled) {
+			failure = a.err
+		}
+	}
+	return failure
+}
+
+// stopped is what the model is told of a call that another one ended.
+const stopped = "This call was stopped: another one ended the run."
+
+// failed is the event of a failure that ends the run: it answers the calls that
+// have no other answer, so that none is left open in the history. A run that
+// was stopped from outside has nobody to tell.
+func (s *step) failed(calls []*genai.FunctionCall, answers []*answer, failure *RunError) *session.Event {
+	if failure.Code == CodeCanceled {
+		return nil
+	}
+	ev := s.inv.NewEvent()
+	ev.ErrorCode, ev.ErrorMessage = failure.Code, failure.Message
+	ev.Content = &genai.Content{Role: genai.RoleUser}
+	for i, a := range answers {
+		if a.err == nil {
+			continue
+		}
+		told := AsRunError(a.err)
+		if told.Code == CodeCanceled {
+			told = &RunError{Message: stopped}
+		}
+		a.respond(calls[i], errorResponse(told))
+		ev.Content.Parts = append(ev.Content.Parts, a.part)
+	}
+	return ev
+}
+
+// failsCalls says whether an event tells of a failure in the place of answers:
+// a resumed run carries the calls out again.
+func failsCalls(ev *session.Event) bool { return ev.ErrorCode != "" && len(ev.Responses()) > 0 }
 
 // answer is what came of one call: a part for the model (nil when it comes
 // later), the actions, or an error that ends the run.

@@ -34,7 +34,7 @@ type RunConfig struct {
 	SessionWindow        *SessionWindow `yaml:"get_session_config" doc:"The events of the session that a run sees; all of them when nothing is said."`
 	ToolThreadPoolConfig *ToolPool      `yaml:"tool_thread_pool_config" doc:"Bounds the calls of one event that run side by side; without it all do."`
 	ResponseModalities   []string       `yaml:"response_modalities" enum:"TEXT|IMAGE|AUDIO" doc:"What answers are made of; an agent's generate_content_config wins."`
-	SupportCFC           bool           `yaml:"support_cfc" default:"false" doc:"ADK's calls of tools by code over the live API: refused, since answers do not come over it."`
+	SupportCFC           bool           `yaml:"support_cfc" default:"false" doc:"ADK's calls of tools by code over the live API; it needs streaming_mode: sse. Answers do not come over that API here: tools are called without it, which check says."`
 
 	SpeechConfig             *genai.SpeechConfig                   `yaml:"speech_config" doc:"The voice of spoken answers; an agent's generate_content_config wins."`
 	OutputAudioTranscription *genai.AudioTranscriptionConfig       `yaml:"output_audio_transcription" doc:"Live runs: how what the model says is written down."`
@@ -44,13 +44,22 @@ type RunConfig struct {
 	Proactivity              *genai.ProactivityConfig              `yaml:"proactivity" doc:"Live runs: whether the model may speak, or stay silent, of its own accord."`
 	SessionResumption        *genai.SessionResumptionConfig        `yaml:"session_resumption" doc:"Live runs: how a connection that broke is taken up again."`
 	ContextWindowCompression *genai.ContextWindowCompressionConfig `yaml:"context_window_compression" doc:"Live runs: how the model's service shortens a long conversation."`
+	AvatarConfig             *genai.AvatarConfig                   `yaml:"avatar_config" doc:"Live runs: who is seen to speak."`
 	SaveLiveBlob             bool                                  `yaml:"save_live_blob" default:"false" doc:"Live runs: keep what is spoken as artifacts."`
+	SaveLiveAudio            bool                                  `yaml:"save_live_audio" default:"false" deprecated:"use save_live_blob" doc:"ADK's old name of save_live_blob."`
 }
 
 // DefaultRunConfig is what applies to an app that says nothing.
 func DefaultRunConfig() RunConfig {
 	return RunConfig{StreamingMode: StreamingNone, MaxLLMCalls: DefaultMaxLLMCalls}
 }
+
+// What is wrong with a config, wherever it was made.
+const (
+	tooManyCalls = "max_llm_calls must be less than %d; zero is no limit"
+	noWorkers    = "max_workers %d lets no call run; at least 1 is needed"
+	cfcNeedsSSE  = "support_cfc needs streaming_mode: sse"
+)
 
 // Check reports values that cannot be meant, at their place in n, the mapping
 // that the config was decoded from.
@@ -64,7 +73,7 @@ func (c *RunConfig) checkCalls(n *spec.Node) spec.Diagnostics {
 	case at == nil:
 		return nil
 	case c.MaxLLMCalls >= math.MaxInt32:
-		return spec.Diagnostics{at.Errorf("run-config", "max_llm_calls must be less than %d; zero is no limit", math.MaxInt32)}
+		return spec.Diagnostics{at.Errorf("run-config", tooManyCalls, math.MaxInt32)}
 	case c.MaxLLMCalls <= 0:
 		d := at.Errorf("run-config", "max_llm_calls %d is no limit: a loop of agents can then run up any bill", c.MaxLLMCalls)
 		d.Severity = spec.Warning

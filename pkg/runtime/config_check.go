@@ -73,9 +73,11 @@ func (c *RunConfig) settle(g *genai.GenerateContentConfig) {
 // checkMore reports what cannot be meant in the settings beside max_llm_calls.
 func (c *RunConfig) checkMore(n *spec.Node) spec.Diagnostics {
 	ds := c.checkNumbers(n)
-	if at := n.Get("support_cfc"); c.SupportCFC {
-		ds = append(ds, at.Errorf("run-config", "support_cfc needs the live API for every answer, which this host does not use for that").
-			WithHint("leave it out: a model calls tools without it"))
+	switch at := n.Get("support_cfc"); {
+	case c.SupportCFC && c.StreamingMode != StreamingSSE:
+		ds = append(ds, at.Errorf("run-config", cfcNeedsSSE))
+	case c.SupportCFC:
+		ds = append(ds, at.Warnf("run-config", "support_cfc changes nothing: answers do not come over the live API here, and models call tools without it"))
 	}
 	if c.RealtimeInputConfig != nil {
 		ds = append(ds, checkRealtime(c.RealtimeInputConfig, n.Get("realtime_input_config"))...)
@@ -92,7 +94,7 @@ func (c *RunConfig) checkMore(n *spec.Node) spec.Diagnostics {
 func (c *RunConfig) checkNumbers(n *spec.Node) spec.Diagnostics {
 	var ds spec.Diagnostics
 	if p := c.ToolThreadPoolConfig; p != nil && p.MaxWorkers < 1 {
-		ds = append(ds, n.Get("tool_thread_pool_config").Get("max_workers").Errorf("run-config", "max_workers %d lets no call run; at least 1 is needed", p.MaxWorkers))
+		ds = append(ds, n.Get("tool_thread_pool_config").Get("max_workers").Errorf("run-config", noWorkers, p.MaxWorkers))
 	}
 	if w := c.SessionWindow; w != nil {
 		at := n.Get("get_session_config")

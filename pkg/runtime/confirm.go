@@ -36,23 +36,34 @@ var errNobodyToAsk = errors.New("this tool call has to ask a person, but an agen
 // to approve; nil is none.
 func (t *AgentTool) WithConfirm(c tool.Confirmer) *AgentTool {
 	with := *t
-	with.confirm = c
+	with.traits.Confirm = c
 	return &with
 }
 
-// Traits says which calls a person has to approve.
-func (t *AgentTool) Traits() tool.Traits { return tool.Traits{Confirm: t.confirm} }
+// Traits says what the document asked for.
+func (t *AgentTool) Traits() tool.Traits { return t.traits }
 
-func (t *AgentTool) confirmedBy(src spec.Expr) (tool.Set, error) {
-	c, err := tool.CompileConfirm(src, t.Declaration())
+// calledAs returns a set of the tool that is called as a document asks for.
+func (t *AgentTool) calledAs(c *agentCallConfig) (tool.Set, error) {
+	traits, err := c.Call.Traits(t.decl)
 	if err != nil {
 		return nil, err
 	}
-	return tool.One(t.WithConfirm(c)), nil
+	traits.LongRunning = c.LongRunning
+	with := *t
+	with.traits, with.withoutPlugins = traits, !c.IncludePlugins
+	if c.LongRunning {
+		decl := *t.decl
+		decl.Description = tool.WithPendingNote(decl.Description)
+		with.decl = &decl
+	}
+	return tool.One(&with), nil
 }
 
 // Check wants a condition in confirm.
-func (c *agentToolConfig) Check(*spec.Node) spec.Diagnostics { return checkConfirm(c.Confirm) }
+func (c *agentToolConfig) Check(*spec.Node) spec.Diagnostics {
+	return checkConfirm(c.Call.Call.Confirm)
+}
 
 // checkConfirm checks all of a confirm but the names of the arguments, which
 // are known once the agent is built.

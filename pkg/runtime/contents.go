@@ -244,7 +244,8 @@ func mergeResponses(old, now *genai.Content) *genai.Content {
 		i := -1
 		if p.FunctionResponse != nil {
 			i = slices.IndexFunc(merged.Parts, func(q *genai.Part) bool {
-				return q.FunctionResponse != nil && q.FunctionResponse.ID == p.FunctionResponse.ID && q.FunctionResponse.Name == p.FunctionResponse.Name
+				r := q.FunctionResponse
+				return r != nil && r.ID == p.FunctionResponse.ID && (r.ID != "" || r.Name == p.FunctionResponse.Name)
 			})
 		}
 		if i >= 0 {

@@ -283,7 +283,7 @@ func carriedOut(since []*session.Event, request, call string) bool {
 		responses := ev.Responses()
 		if ev.Author == session.UserAuthor {
 			decided = decided || slices.ContainsFunc(responses, answers(request))
-		} else if decided && slices.ContainsFunc(responses, answers(call)) {
+		} else if decided && !failsCalls(ev) && slices.ContainsFunc(responses, answers(call)) {
 			return true
 		}
 	}

@@ -168,19 +168,22 @@ func (s *step) longRunning(calls []*genai.FunctionCall) []string {
 }
 
 // answer carries out the calls of an event, yields what they ask of a person
-// and their merged answer, and hands over when a call asks for it. It returns the answer, which is nil when
-// every call is answered later, and false when the agent's run is over.
+// and their merged answer, and hands over when a call asks for it. It returns
+// the answer, which is nil when every call is answered later, and false when
+// the agent's run is over.
 func (s *step) answer(ctx context.Context, calls []*genai.FunctionCall) (*session.Event, bool) {
-	answer, err := s.runCalls(ctx, calls)
+	answer, failed, err := s.runCalls(ctx, calls)
+	if answer != nil && (!s.askPerson(answer, calls) || !s.yield(answer, nil)) {
+		return nil, false
+	}
 	if err != nil {
-		s.yield(nil, err)
+		if failed == nil || s.yield(failed, nil) {
+			s.yield(nil, err)
+		}
 		return nil, false
 	}
 	if answer == nil {
 		return nil, true
-	}
-	if !s.askPerson(answer, calls) || !s.yield(answer, nil) {
-		return nil, false
 	}
 	if to := answer.Actions.TransferToAgent; to != "" {
 		s.transfer(ctx, to)

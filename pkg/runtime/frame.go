@@ -294,7 +294,7 @@ func (rec *record) modelAnswers(app *App) int {
 			continue
 		}
 		aside := strings.HasSuffix(ev.NodePath, ")") || isCodeResult(ev.Content) || ev.Actions.SetModelResponse != nil && len(ev.Responses()) == 0
-		if !aside && (ev.Content != nil && ev.Content.Role != "user" || ev.ErrorCode != "") {
+		if !aside && (ev.Content != nil && ev.Content.Role != "user" || ev.ErrorCode != "" && !failsCalls(ev)) {
 			n++
 		}
 	}

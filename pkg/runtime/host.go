@@ -169,6 +169,9 @@ type RunRequest struct {
 	Streaming *bool
 	// CustomMetadata is added to every event.
 	CustomMetadata map[string]any
+	// Config takes the place of the app's; nil is the app's. See
+	// [RunConfig.Override] for a part of one.
+	Config *RunConfig
 	// CreateSession makes the session when it is not there.
 	CreateSession bool
 	// InvocationID resumes an invocation of a resumable app where it was cut
@@ -205,7 +208,11 @@ func (h *Host) Run(ctx context.Context, req *RunRequest) Events {
 			return
 		}
 		defer app.hold.release()
-		if err := req.check(); err != nil {
+		err = req.check()
+		if err == nil {
+			err = req.checkConfig(h)
+		}
+		if err != nil {
 			yield(nil, err)
 			return
 		}
@@ -229,7 +236,7 @@ func (h *Host) enter(ctx context.Context, app *App, req *RunRequest) (run contex
 		if run, free, err = h.store.Sessions.Acquire(ctx, key, h.wait); err != nil {
 			return nil, nil, nil, storeFailure(key, err)
 		}
-		sess, err = h.store.Sessions.Get(ctx, key, app.Config.SessionWindow.options())
+		sess, err = h.store.Sessions.Get(ctx, key, req.settled(app).SessionWindow.options())
 		if req.CreateSession && errors.Is(err, session.ErrNotFound) {
 			sess, err = h.store.Sessions.Create(ctx, key, nil)
 		}

@@ -100,7 +100,7 @@ func (h *Host) revisionFor(ctx context.Context, serving *App, sess *session.Sess
 		return revision, false, nil
 	}
 	events := sess.Events()
-	if serving.Config.SessionWindow.options() != nil {
+	if req.settled(serving).SessionWindow.options() != nil {
 		whole, err := h.store.Sessions.Get(ctx, sess.Key, nil)
 		if err != nil {
 			return "", false, storeFailure(sess.Key, err)

@@ -14,10 +14,30 @@ import (
 // function of that name as an expression. Nothing is injected into the text but
 // what the expression asks for.
 type InstructionProvider struct {
+	fn    InstructionFunc
 	expr  *template.Expr
 	files map[string]string
 	at    spec.Expr
 }
+
+// An InstructionFunc computes an instruction in Go. It reads the invocation, and
+// may call its Inject; it is called by many goroutines at once. A [*RunError] is
+// told as it is.
+type InstructionFunc func(ctx context.Context, inv *Invocation) (string, error)
+
+// NewInstructionProvider makes a provider of a function.
+func NewInstructionProvider(fn InstructionFunc) *InstructionProvider {
+	return &InstructionProvider{fn: fn}
+}
+
+// Inject fills the placeholders of a text as those of an instruction are filled.
+func (inv *Invocation) Inject(ctx context.Context, text string) (string, error) {
+	return NewInstruction(text, nil).render(ctx, inv)
+}
+
+// Lookup reads a key of the session's state, or the default that the app's
+// state schema gives it.
+func (inv *Invocation) Lookup(key string) (any, bool) { return inv.run.lookup(key) }
 
 // providerEnv declares the names that a provider may use.
 func providerEnv() template.Env {
@@ -106,6 +126,18 @@ func (c *llmConfig) provider() (*InstructionProvider, error) {
 
 // text computes the instruction; nil is none.
 func (p *InstructionProvider) text(ctx context.Context, inv *Invocation) (string, error) {
+	if p.fn != nil {
+		own := []owned[InstructionFunc]{{"agent " + inv.node.agent.Name(), p.fn}}
+		text, err := firstAnswer(ctx, inv, "instruction_provider", own, func(f InstructionFunc) (*string, error) {
+			text, err := f(ctx, inv)
+			return &text, err
+		})
+		if err != nil {
+			told, _ := asHookFailure(err)
+			return "", told
+		}
+		return *text, nil
+	}
 	vars := inv.vars()
 	vars["inject"] = func(text string) (string, error) {
 		return NewInstruction(text, func(int) string { return p.at.At(0).String() }).render(ctx, inv)

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 
 	"google.golang.org/genai"
 
@@ -39,7 +40,8 @@ func (n *node) shapeOutput(l *LLMAgent, tools []tool.Tool) ([]tool.Tool, error) 
 	if slices.ContainsFunc(tools, hasName) {
 		return nil, fmt.Errorf("agent %s has a tool named %s, which is the name of the one that its output_schema needs", l.AgentName, setModelResponse)
 	}
-	n.transferText = prompt(nil).say(setModelResponseText).say(n.transferText).String()
+	transfer := n.transferText
+	n.transferText = sync.OnceValue(func() string { return prompt(nil).say(setModelResponseText).say(transfer()).String() })
 	return append(tools, newResponseTool(schema)), nil
 }
 

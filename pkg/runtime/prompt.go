@@ -29,7 +29,7 @@ func (a *App) standing(n *node, l *LLMAgent) *genai.Content {
 
 // about tells the agent who it is and what it may do.
 func (p prompt) about(n *node, l *LLMAgent) prompt {
-	return p.say(l.identity).say(l.opts.Planner.instruction()).say(n.transferText)
+	return p.say(l.identity).say(l.opts.Planner.instruction()).say(n.transferText())
 }
 
 // say adds a paragraph; an empty text is none.

@@ -241,7 +241,7 @@ func (f *frame) made(d *decisions) bool {
 }
 
 // unanswered are the calls of the model's last answer that were made and not
-// carried out: nothing that came of them was stored.
+// carried out, or ended the run: no answer of theirs was stored.
 func (s *step) unanswered() []*genai.FunctionCall {
 	var calls []*genai.FunctionCall
 	done := map[string]bool{}
@@ -250,7 +250,7 @@ func (s *step) unanswered() []*genai.FunctionCall {
 			calls = made
 		}
 		for _, f := range ev.Responses() {
-			done[f.ID] = true
+			done[f.ID] = done[f.ID] || !failsCalls(ev)
 		}
 		if ids, ok := ev.Actions.AgentState[waitingKey].([]any); ok {
 			for _, id := range ids {

@@ -3,6 +3,7 @@ package runtime_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -72,5 +73,84 @@ func TestToolPool(t *testing.T) {
 				t.Errorf("%d calls ran at a time, want at most %d", got, workers)
 			}
 		})
+	}
+}
+
+// TestOverride: a request may say any field of the run config, in either
+// spelling. What cannot be meant is told, and the app's limit stays.
+func TestOverride(t *testing.T) {
+	app := runtime.DefaultRunConfig()
+	app.MaxLLMCalls, app.ResponseModalities = 20, []string{"TEXT"}
+	unlimited := app
+	unlimited.MaxLLMCalls = 0
+	for _, tt := range []struct {
+		text string
+		app  runtime.RunConfig
+		want string
+	}{
+		{`{}`, app, "none 20 [TEXT]"},
+		{`{"maxLlmCalls": 5, "streaming_mode": "sse"}`, app, "sse 5 [TEXT]"},
+		{`{"responseModalities": ["AUDIO"], "maxLlmCalls": null}`, app, "none 20 [AUDIO]"},
+		{`{"getSessionConfig": {"numRecentEvents": 3}, "streamingMode": "sse", "supportCfc": true}`, unlimited, "sse 0 [TEXT] run_config:1:84: warning: support_cfc changes nothing: answers do not come over the live API here, and models call tools without it [run-config]"},
+		{`{"max_llm_calls": 0}`, unlimited, "none 0 [TEXT] run_config:1:19: warning: max_llm_calls 0 is no limit: a loop of agents can then run up any bill [run-config]"},
+		{`{"max_llm_calls": 21}`, app, "run_config:1:19: max_llm_calls 21 is more than the app allows, which is 20 [run-config]"},
+		{`{"max_llm_calls": 0}`, app, "run_config:1:19: warning: max_llm_calls 0 is no limit: a loop of agents can then run up any bill [run-config] run_config:1:19: max_llm_calls 0 is more than the app allows, which is 20 [run-config]"},
+		{`{"max_llm_calls": 2147483647}`, unlimited, "run_config:1:19: max_llm_calls must be less than 2147483647; zero is no limit [run-config]"},
+		{`{"support_cfc": true}`, app, "run_config:1:17: support_cfc needs streaming_mode: sse [run-config]"},
+		{`{"streamingMode": "see"}`, app, `run_config:1:19: "see" is not one of: none, sse, bidi [enum]`},
+		{`{"maxCalls": 3}`, app, `run_config:1:2: unknown field "max_calls" [unknown-field]`},
+	} {
+		got, problems := tt.app.Override([]byte(tt.text))
+		said := strings.Join(problems.Strings(), " ")
+		if got != nil {
+			said = strings.TrimSpace(fmt.Sprintf("%s %d %v %s", got.StreamingMode, got.MaxLLMCalls, got.ResponseModalities, said))
+		}
+		if said != tt.want {
+			t.Errorf("Override(%s) = %s\nwant %s", tt.text, said, tt.want)
+		}
+	}
+	if app.MaxLLMCalls != 20 || len(app.ResponseModalities) != 1 {
+		t.Error("the app's own config was changed")
+	}
+}
+
+// TestRunConfigOfRequest: a request of Go code runs with its own config, and
+// one that cannot be is refused before anything is stored.
+func TestRunConfigOfRequest(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		change func(*runtime.RunConfig)
+		want   string
+	}{
+		{"a limit", func(c *runtime.RunConfig) { c.MaxLLMCalls = 1 }, "a: call f\na: f map[result:<nil>]\nerror LLM_CALLS_LIMIT: Max number of llm calls limit of `1` exceeded\n"},
+		{"no limit", func(c *runtime.RunConfig) { c.MaxLLMCalls = 0 }, "a: call f\na: f map[result:<nil>]\na: done\n"},
+		{"too large a limit", func(c *runtime.RunConfig) { c.MaxLLMCalls = 1<<31 - 1 }, "error INVALID_REQUEST: max_llm_calls must be less than 2147483647; zero is no limit\n"},
+		{"no workers", func(c *runtime.RunConfig) { c.ToolThreadPoolConfig = &runtime.ToolPool{} }, "error INVALID_REQUEST: max_workers 0 lets no call run; at least 1 is needed\n"},
+		{"calls by code", func(c *runtime.RunConfig) { c.SupportCFC = true }, "error INVALID_REQUEST: support_cfc needs streaming_mode: sse\n"},
+		{"another mode", func(c *runtime.RunConfig) { c.StreamingMode = "fast" }, "error INVALID_REQUEST: streaming_mode \"fast\" is not one of: none, sse, bidi\n"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			e := testenv.New(t, nil)
+			f := &action{name: "f", run: func(context.Context, *tool.Call) (*tool.Result, error) { return nil, nil }}
+			deploy(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: calling("f"), Tools: []tool.Tool{f}}), nil)
+			config := runtime.DefaultRunConfig()
+			tt.change(&config)
+			key := e.Session(t, "app", "s", nil)
+			req := say(key, "hi")
+			req.Config = &config
+			got := outline(e.Host.Run(t.Context(), req))
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("Run() (-want +got):\n%s", diff)
+			}
+			if stored := authors(t, e, key); strings.HasPrefix(got, "error") && stored != "" {
+				t.Errorf("stored: %q, want nothing", stored)
+			}
+		})
+	}
+	config := runtime.DefaultRunConfig()
+	config.MaxLLMCalls = 1<<31 - 1
+	_, err := runtime.NewApp("x", runtime.NewLLM("a", &runtime.LLMOptions{Model: saying("hi")}), &runtime.AppOptions{Config: &config})
+	if want := "app x: max_llm_calls must be less than 2147483647; zero is no limit"; err == nil || err.Error() != want {
+		t.Errorf("NewApp() = %v, want %s", err, want)
 	}
 }

@@ -231,7 +231,7 @@ func TestToolTrouble(t *testing.T) {
 		},
 		{
 			"panic that ends the run", &action{name: "f", traits: tool.Traits{FailOnError: true}, run: broken},
-			"a: call f\nerror TOOL_FAILED: tool f of agent a failed: tool f broke down\n",
+			"a: call f\na: f map[error:tool f of agent a failed: tool f broke down]\nerror TOOL_FAILED: tool f of agent a failed: tool f broke down\n",
 		},
 		{
 			"timeout", &action{name: "f", traits: tool.Traits{Timeout: time.Millisecond}, run: late},
@@ -300,7 +300,9 @@ func TestFailureStopsSiblings(t *testing.T) {
 		want string
 	}{
 		{"agents", agents, "bad: UNAVAILABLE\nerror UNAVAILABLE: model answering failed: no\n"},
-		{"calls", calls, "a: call slow call bad\nerror TOOL_FAILED: tool bad of agent a failed: no\n"},
+		{"calls", calls, "a: call slow call bad\n" +
+			"a: slow map[error:This call was stopped: another one ended the run.] bad map[error:tool bad of agent a failed: no]\n" +
+			"error TOOL_FAILED: tool bad of agent a failed: no\n"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -63,7 +63,7 @@ func (h *Host) prepare(ctx context.Context, r *run, req *RunRequest) (*Invocatio
 // resumed, also when runs of the app see only the latest.
 func (h *Host) wholeHistory(ctx context.Context, r *run, req *RunRequest) ([]*session.Event, error) {
 	answers := len(model.ResponsesOf(r.user)) > 0
-	if !r.app.Resumable || r.app.Config.SessionWindow.options() == nil || req.InvocationID == "" && !answers {
+	if !r.app.Resumable || r.config.SessionWindow.options() == nil || req.InvocationID == "" && !answers {
 		return r.sess.Events(), nil
 	}
 	whole, err := h.store.Sessions.Get(ctx, r.sess.Key, nil)
@@ -84,7 +84,7 @@ func checkMessage(c *genai.Content) error {
 }
 
 func (h *Host) newRun(app *App, sess *session.Session, req *RunRequest) *run {
-	r := &run{id: "e-" + h.newID(), host: h, app: app, sess: sess, config: app.Config}
+	r := &run{id: "e-" + h.newID(), host: h, app: app, sess: sess, config: req.settled(app)}
 	if req.Streaming != nil {
 		r.config.StreamingMode = StreamingNone
 		if *req.Streaming {

@@ -12,11 +12,18 @@ import (
 // included, its tools and sub-agents not. Config is what was decoded from it.
 func StateUse(n *spec.Node, config any) tool.StateUse {
 	var u tool.StateUse
+	for _, c := range CallbackUses(n) {
+		u.Add(c.Use)
+	}
+	u.Add(AgentUse(n, config))
+	return u
+}
+
+// AgentUse is [StateUse] without the callbacks.
+func AgentUse(n *spec.Node, config any) tool.StateUse {
+	var u tool.StateUse
 	if when := n.Get("when"); !when.IsNull() {
 		u.Exprs = append(u.Exprs, condition(spec.Expr{Text: when.Text()}))
-	}
-	for _, h := range hookSpecs() {
-		u.Add(h.stateUse(n.Get(h.name + "_callbacks")))
 	}
 	if c, ok := config.(interface {
 		stateUse(n *spec.Node) tool.StateUse
@@ -105,31 +112,55 @@ func (c *toolNodeConfig) stateUse(n *spec.Node) tool.StateUse {
 }
 
 // StateUse has the condition of the confirmation.
-func (c *agentToolConfig) StateUse(*spec.Node) tool.StateUse { return tool.ConfirmUse(c.Confirm) }
+func (c *agentToolConfig) StateUse(*spec.Node) tool.StateUse {
+	return tool.ConfirmUse(c.Call.Call.Confirm)
+}
 
 // StateUse has the condition of the confirmation.
-func (c *agentKindConfig) StateUse(*spec.Node) tool.StateUse { return tool.ConfirmUse(c.Confirm) }
+func (c *agentKindConfig) StateUse(*spec.Node) tool.StateUse {
+	return tool.ConfirmUse(c.Call.Call.Confirm)
+}
 
-// stateUse is that of a list of callbacks. A rule is sure to be asked when none
-// above it may have answered.
-func (h hookSpec) stateUse(list *spec.Node) tool.StateUse {
-	var u tool.StateUse
-	if list == nil {
-		return u
+// A CallbackUse is a callback of an agent's mapping.
+type CallbackUse struct {
+	// Hook is the moment that it belongs to, such as before_model.
+	Hook string
+	Node *spec.Node
+	// Use is what it does with the state.
+	Use tool.StateUse
+}
+
+// CallbackUses are the callbacks of an agent's mapping, hook by hook. What is
+// wrongly written is left out.
+func CallbackUses(n *spec.Node) []CallbackUse {
+	var all []CallbackUse
+	for _, h := range hookSpecs() {
+		all = append(all, h.uses(n.Get(h.name+"_callbacks"))...)
 	}
+	return all
+}
+
+// uses are those of a list of callbacks. A rule is sure to be asked when none
+// above it may have answered.
+func (h hookSpec) uses(list *spec.Node) []CallbackUse {
+	if list == nil {
+		return nil
+	}
+	var all []CallbackUse
 	sure := slices.Contains([]string{"before_agent", "after_agent", "before_model"}, h.name)
 	for _, item := range list.Items {
 		var c CallbackConfig
 		if item.Kind != spec.Mapping || spec.Decode(item, &c).HasErrors() {
 			continue
 		}
-		u.Opaque = u.Opaque || c.Name.Value != ""
-		u.Add(h.ruleUse(item, &c, sure))
+		u := h.ruleUse(item, &c, sure)
+		u.Opaque = c.Name.Value != ""
 		onlySets := item.Get("set") != nil
-		u.Guarded = u.Guarded || h.name == "before_agent" && !onlySets
+		u.Guarded = h.name == "before_agent" && !onlySets
 		sure = sure && onlySets
+		all = append(all, CallbackUse{h.name, item, u})
 	}
-	return u
+	return all
 }
 
 // ruleUse is that of one rule.

@@ -69,7 +69,7 @@ func bursts() []struct {
 		{
 			"callback of the tool", hooked(runtime.Callbacks{AfterTool: []runtime.AfterToolFunc{
 				func(context.Context, tool.Tool, *tool.Call, *tool.Result) (*tool.Result, error) { panic("nil map") },
-			}}), "a: call f\nerror CALLBACK_FAILED: after_tool of agent a failed: it broke down\n",
+			}}), "a: call f\na: f map[error:after_tool of agent a failed: it broke down]\nerror CALLBACK_FAILED: after_tool of agent a failed: it broke down\n",
 		},
 		{
 			"tool beside others", runtime.NewLLM("a", &runtime.LLMOptions{Model: calling("f", "g"), Tools: []tool.Tool{

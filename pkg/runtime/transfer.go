@@ -38,8 +38,12 @@ func targetNames(targets []*node) []string {
 	return names
 }
 
-// transferInstruction tells a model whom it may hand over to.
+// transferInstruction tells a model whom it may hand over to; nothing when there
+// is nobody.
 func transferInstruction(n *node) string {
+	if len(n.targets) == 0 {
+		return ""
+	}
 	var b strings.Builder
 	b.WriteString("Other agents can take over the conversation:\n")
 	for _, t := range n.targets {

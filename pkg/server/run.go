@@ -6,6 +6,7 @@ import (
 
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/session"
+	"agenthost/pkg/spec"
 )
 
 // runRequest is a run as /run and /run_sse ask for it.
@@ -35,6 +36,7 @@ func (s *Server) readRun(w http.ResponseWriter, r *http.Request) (*runRequest, e
 		Streaming: b.flag("streaming"), CustomMetadata: b.values("customMetadata"),
 		CreateSession: s.opts.AutoCreateSession,
 	}}
+	q.Config = s.readConfig(b, q.App)
 	q.whole = b.text("functionCallEventId") != ""
 	q.InvocationID = b.text("invocationId")
 	switch err := b.err(); {
@@ -50,6 +52,23 @@ func (s *Server) readRun(w http.ResponseWriter, r *http.Request) (*runRequest, e
 		return nil, err
 	}
 	return q, nil
+}
+
+// readConfig is the app's run config with what the request says in its place;
+// nil when it says nothing, or there is no such app.
+func (s *Server) readConfig(b *body, name string) *runtime.RunConfig {
+	key, value := b.find("runConfig")
+	app := s.host.App(name)
+	if value == nil || app == nil {
+		return nil
+	}
+	config, problems := app.Config.Override(value)
+	for _, p := range problems {
+		if p.Severity == spec.Error {
+			b.fault("value_error", p.Message, key)
+		}
+	}
+	return config
 }
 
 func refuse(message string) error {

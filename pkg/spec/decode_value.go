@@ -68,7 +68,7 @@ func (d *decoder) plainValue(n *Node, v reflect.Value, f Field) {
 
 func (d *decoder) slice(n *Node, v reflect.Value, f Field) {
 	if n.Kind != Sequence {
-		d.add(n.want("a list"))
+		d.add(n.want("a list").WithHint("write [a, b], or each element on a line of its own, behind a -"))
 		return
 	}
 	s := reflect.MakeSlice(v.Type(), len(n.Items), len(n.Items))

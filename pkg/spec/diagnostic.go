@@ -126,7 +126,7 @@ func (ds Diagnostics) MarshalJSON() ([]byte, error) {
 // twice.
 func (ds *Diagnostics) Sort() {
 	slices.SortStableFunc(*ds, Diagnostic.compare)
-	*ds = slices.Compact(*ds)
+	*ds = slices.CompactFunc(*ds, func(d, e Diagnostic) bool { return d.compare(e) == 0 })
 }
 
 func (d Diagnostic) compare(e Diagnostic) int {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"regexp"
 	"strings"
+	"sync"
 )
 
 // A Lookup returns what a reference stands for, by its kind (env, secret or
@@ -25,12 +26,11 @@ var ErrUnset = errors.New("is not set")
 // A variable that is not there and has no default is a diagnostic at its
 // place, as is a reference that is not well formed. Its scalar stays as it is.
 func Interpolate(n *Node, lookup Lookup) Diagnostics {
-	i := interpolator{
-		lookup: lookup,
-		names: map[string]*regexp.Regexp{
+	i := interpolator{lookup: lookup, names: sync.OnceValue(func() map[string]*regexp.Regexp {
+		return map[string]*regexp.Regexp{
 			"env": regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`), "secret": regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]*$`),
-		},
-	}
+		}
+	})}
 	i.node(n)
 	i.ds.Sort()
 	return i.ds
@@ -38,7 +38,7 @@ func Interpolate(n *Node, lookup Lookup) Diagnostics {
 
 type interpolator struct {
 	lookup Lookup
-	names  map[string]*regexp.Regexp
+	names  func() map[string]*regexp.Regexp
 	ds     Diagnostics
 }
 
@@ -187,9 +187,9 @@ func (i *interpolator) malformed(r reference, name, fallback string) string {
 		return "the reference that starts here has no }"
 	case name == "":
 		return "a reference without a name"
-	case r.kind == "env" && !i.names["env"].MatchString(name):
+	case r.kind == "env" && !i.names()["env"].MatchString(name):
 		return "\"" + name + "\" cannot be the name of an environment variable"
-	case r.kind == "secret" && !i.names["secret"].MatchString(name):
+	case r.kind == "secret" && !i.names()["secret"].MatchString(name):
 		return "\"" + name + "\" cannot be the name of a secret"
 	case strings.Contains(fallback, "${"):
 		return "a default cannot hold another reference"

@@ -66,6 +66,15 @@ func (n *Node) Get(key string) *Node {
 	return nil
 }
 
+// Adding is a mapping with one key more, whose value is as if it were written
+// without quotes, at the place of the mapping. The mapping itself stays.
+func (n *Node) Adding(key, value string) *Node {
+	scalar := func(v string) *Node { return &Node{Pos: n.Pos, Tag: strTag, Value: v, src: n.src} }
+	with := *n
+	with.Entries = append([]Entry{{scalar(key), scalar(value)}}, n.Entries...)
+	return &with
+}
+
 // Keys lists the keys of a mapping in order.
 func (n *Node) Keys() []string {
 	keys := make([]string, len(n.Entries))

@@ -41,6 +41,9 @@ func (s *schemaNames) field(n *Node) *Node {
 		for i, item := range n.Items {
 			with.Items[i] = s.field(item)
 		}
+		if slices.Equal(with.Items, n.Items) {
+			return n
+		}
 		return &with
 	case isJSONSchema(n) || isEnum(n):
 		return n
@@ -49,6 +52,9 @@ func (s *schemaNames) field(n *Node) *Node {
 	with.Entries = make([]Entry, len(n.Entries))
 	for i, e := range n.Entries {
 		with.Entries[i] = Entry{e.Key, s.field(e.Value)}
+	}
+	if slices.Equal(with.Entries, n.Entries) {
+		return n
 	}
 	return &with
 }

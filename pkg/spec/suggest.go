@@ -10,11 +10,16 @@ import (
 // near names it is the one nearest in length, then the first of the alphabet.
 func Suggest(name string, names []string) string {
 	best, bound := "", max(len(name)/3, min(len(name)-1, 1))
+	lower := strings.ToLower(name)
 	for _, n := range names {
 		if abs(len(n)-len(name)) > bound {
 			continue
 		}
-		d := distance(strings.ToLower(name), strings.ToLower(n))
+		other := strings.ToLower(n)
+		if missing(lower, other) > bound {
+			continue
+		}
+		d := distance(lower, other)
 		if d < bound || d == bound && (best == "" || nearer(n, best, len(name))) {
 			best, bound = n, d
 		}
@@ -35,6 +40,23 @@ func only(name string, names []string) string {
 
 func nearer(a, b string, length int) bool {
 	return cmp.Or(cmp.Compare(abs(len(a)-length), abs(len(b)-length)), cmp.Compare(a, b)) < 0
+}
+
+// missing counts the letters of a word that another one does not have: it is
+// never more than their distance, and found sooner.
+func missing(word, other string) int {
+	var count [256]int8
+	for i := range len(other) {
+		count[other[i]] = min(count[other[i]], 100) + 1
+	}
+	n := 0
+	for i := range len(word) {
+		if count[word[i]]--; count[word[i]] < 0 {
+			n++
+			count[word[i]] = 0
+		}
+	}
+	return n
 }
 
 // distance counts the letters to insert, drop, replace or swap with their

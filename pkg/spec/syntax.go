@@ -78,6 +78,9 @@ func explainSyntax(d Diagnostic, src *source) Diagnostic {
 		d.Message = "there is no anchor &" + name + " above this alias"
 	case strings.HasPrefix(message, "found character that cannot start any token"):
 		return explainStart(d, here)
+	case braceFirst.MatchString(d.Source):
+		d.Message, d.Pos.Col = "text cannot start with {", strings.Index(d.Source, "{")+1
+		return d.WithHint("put it in quotes, or on a line of its own under %s: |", braceFirst.FindStringSubmatch(d.Source)[1])
 	case strings.HasPrefix(message, "did not find expected ',' or"):
 		return explainFlow(d, here)
 	default:
@@ -87,6 +90,10 @@ func explainSyntax(d Diagnostic, src *source) Diagnostic {
 	}
 	return d
 }
+
+// braceFirst finds a text that begins with a placeholder, which YAML takes for
+// a mapping with something behind it.
+var braceFirst = regexp.MustCompile(`^[ -]*([\w-]+): *\{[^{}]*\} *[^ #,}\]]`)
 
 func explainStart(d Diagnostic, here string) Diagnostic {
 	if strings.HasPrefix(here, "\t") {

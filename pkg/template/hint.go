@@ -2,10 +2,17 @@ package template
 
 import (
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/expr-lang/expr/builtin"
+)
+
+// What stands behind these is a text, or a value that may well be one.
+var (
+	beforeText  = regexp.MustCompile(`\b(contains|startsWith|endsWith|matches)\s*$`)
+	beforeValue = regexp.MustCompile(`[=!]=\s*$`)
 )
 
 // compileError is asError for what the checker finds, with a hint for a name
@@ -20,7 +27,11 @@ func compileError(src string, env Env, err error) *Error {
 		if strings.HasPrefix(src[e.Offset+len(name):], "(") {
 			e.Msg = "unknown function " + name
 		}
-		e.Msg += hint(name, append(slices.Sorted(maps.Keys(env)), functionNames()...))
+		near := hint(name, append(slices.Sorted(maps.Keys(env)), functionNames()...))
+		if beforeText.MatchString(src[:e.Offset]) || near == "" && beforeValue.MatchString(src[:e.Offset]) {
+			near = "; a text stands in quotes: \"" + name + "\""
+		}
+		e.Msg += near
 	}
 	if name, ok := strings.CutPrefix(e.Msg, "unknown field "); ok {
 		owner := ownerBefore(src[:e.Offset])

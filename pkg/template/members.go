@@ -3,6 +3,7 @@ package template
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	"github.com/expr-lang/expr/ast"
 	"github.com/expr-lang/expr/parser"
@@ -40,6 +41,9 @@ type Uses struct {
 // UsesOf lists how an expression uses a name. An expression that cannot be
 // parsed uses nothing.
 func UsesOf(src, name string) Uses {
+	if !strings.Contains(src, name) {
+		return Uses{}
+	}
 	tree, err := parser.Parse(src)
 	if err != nil {
 		return Uses{}

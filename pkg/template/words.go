@@ -63,6 +63,7 @@ type phrase struct{ pattern, text string }
 
 func phrases() []phrase {
 	return []phrase{
+		{"Operator (*) and coalesce expressions (??) cannot be mixed. Wrap either by parentheses.", "?? beside $1 needs parentheses, as in (a ?? b) $1 c"},
 		{"unexpected token EOF", "the expression ends too early"},
 		{`unexpected token Operator("=")`, "= does not compare; write =="},
 		{`unexpected token *("*")`, "unexpected $2"},

@@ -34,18 +34,18 @@ const loadedText = "The contents are inserted for the next answer only, and remo
 // tools/load_artifacts_tool.py.
 type artifactsTool struct {
 	named
-	log     *slog.Logger
-	confirm Confirmer
+	log    *slog.Logger
+	traits Traits
 }
 
-// Traits says which calls a person approves.
-func (t *artifactsTool) Traits() Traits { return Traits{Confirm: t.confirm} }
+// Traits says what the document asked for.
+func (t *artifactsTool) Traits() Traits { return t.traits }
 
 func newLoadArtifacts(_ context.Context, env Env, c *callArgs) (Set, error) {
 	d := fixed(loadArtifactsName, "Shows the contents of artifacts, such as files that the user has sent.",
 		object(map[string]any{"artifact_names": textList("The names of the artifacts.")}))
-	confirm, err := CompileConfirm(c.Confirm, d.decl)
-	return One(&artifactsTool{named: d, log: env.Logger, confirm: confirm}), err
+	traits, err := c.Call.Traits(d.decl)
+	return One(&artifactsTool{named: d, log: env.Logger, traits: traits}), err
 }
 
 // Run implements [Tool]: it only repeats the names. EditRequest finds them in

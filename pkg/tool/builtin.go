@@ -13,7 +13,7 @@ import (
 
 // A callArgs is the config of a built-in tool that is called here.
 type callArgs struct {
-	Confirm spec.Expr `yaml:"confirm" doc:"Whether a person has to approve a call before it is carried out: true, or an expression that sees args, state, user, session, invocation and agent."`
+	Call CallConfig `yaml:",inline"`
 }
 
 // A modelArgs is the config of a tool that the model's service carries out: it
@@ -59,8 +59,9 @@ func fixed(name, description string, schema map[string]any) named {
 func called(build func() *callTool) func(context.Context, Env, *callArgs) (Set, error) {
 	return func(_ context.Context, _ Env, c *callArgs) (Set, error) {
 		t := build()
-		var err error
-		t.traits.Confirm, err = CompileConfirm(c.Confirm, t.decl)
+		traits, err := c.Call.Traits(t.decl)
+		traits.LongRunning = t.traits.LongRunning
+		t.traits = traits
 		return One(t), err
 	}
 }

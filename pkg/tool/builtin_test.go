@@ -225,7 +225,7 @@ func TestKnown(t *testing.T) {
 		"preload_memory", "RemoteMcpServer", "request_input", "SearchResultMode", "ToolContext", "transfer_to_agent",
 		"TransferToAgentTool", "url_context", "VertexAiLoadProfilesTool", "VertexAiSearchTool",
 	}
-	got := append(Known(), "AgentTool")
+	got := append(Known(), "AgentTool", "FunctionTool", "LongRunningFunctionTool")
 	for _, k := range Builtins() {
 		got = append(got, k.Name)
 	}

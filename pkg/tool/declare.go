@@ -25,12 +25,15 @@ type named struct{ decl *genai.FunctionDeclaration }
 func (n named) Declaration() *genai.FunctionDeclaration { return n.decl }
 
 // addPendingNote tells the model that the tool is answered later.
-func (n named) addPendingNote() {
-	if n.decl.Description == "" {
-		n.decl.Description = pendingNote
-		return
+func (n named) addPendingNote() { n.decl.Description = WithPendingNote(n.decl.Description) }
+
+// WithPendingNote is the description of a tool that is answered later: it tells
+// the model not to call it twice.
+func WithPendingNote(description string) string {
+	if description == "" {
+		return pendingNote
 	}
-	n.decl.Description += "\n\n" + pendingNote
+	return description + "\n\n" + pendingNote
 }
 
 // A declared is a named tool that has its parameters at hand.

@@ -2,7 +2,8 @@ package tool
 
 // Known lists the names without a dot that adk-python's google.adk.tools
 // exports and that [Builtins] does not have, sorted. AgentTool, which the
-// runtime offers, is not among them.
+// runtime offers, and the classes around functions, which the loader knows, are
+// not among them.
 func Known() []string {
 	var names []string
 	for _, a := range absentees() {
@@ -26,11 +27,10 @@ type absent struct{ name, why string }
 
 func absentees() []absent {
 	const (
-		class    = "is a Python class to make tools with, not a tool"
-		later    = "is one of ADK's tools that this version does not have"
-		cloud    = later + ": it needs a service of Google Cloud"
-		mcp      = later + ": it does not speak MCP yet"
-		function = "wraps a Python function; write an expr or http tool with long_running: true, or register a Go function"
+		class = "is a Python class to make tools with, not a tool"
+		later = "is one of ADK's tools that this version does not have"
+		cloud = later + ": it needs a service of Google Cloud"
+		mcp   = later + ": it does not speak MCP yet"
 	)
 	return []absent{
 		{"APIHubToolset", cloud},
@@ -39,8 +39,6 @@ func absentees() []absent {
 		{"BaseTool", class},
 		{"DiscoveryEngineSearchTool", cloud},
 		{"ExampleTool", later + ": put the examples into the instruction"},
-		{"FunctionTool", "wraps a Python function; write an expr or http tool, or register a Go function"},
-		{"LongRunningFunctionTool", function},
 		{"MCPToolset", mcp},
 		{"McpToolset", mcp},
 		{"RemoteMcpServer", mcp},

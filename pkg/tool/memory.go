@@ -37,18 +37,18 @@ const loadMemoryText = "You have a memory of what was said in earlier conversati
 // tools/load_memory_tool.py).
 type loadMemory struct {
 	named
-	confirm Confirmer
+	traits Traits
 }
 
 func newLoadMemory(_ context.Context, _ Env, c *callArgs) (Set, error) {
 	d := fixed("load_memory", "Looks for what was said in earlier conversations with the user.",
 		object(map[string]any{"query": map[string]any{"type": "string", "description": "The words to look for."}}, "query"))
-	confirm, err := CompileConfirm(c.Confirm, d.decl)
-	return One(&loadMemory{d, confirm}), err
+	traits, err := c.Call.Traits(d.decl)
+	return One(&loadMemory{d, traits}), err
 }
 
-// Traits says which calls a person approves.
-func (t *loadMemory) Traits() Traits { return Traits{Confirm: t.confirm} }
+// Traits says what the document asked for.
+func (t *loadMemory) Traits() Traits { return t.traits }
 
 // Run implements [Tool]: it answers with a list of memories, as ADK has them.
 func (t *loadMemory) Run(ctx context.Context, call *Call) (*Result, error) {

@@ -169,4 +169,4 @@ func (c *httpConfig) StateUse(n *spec.Node) StateUse {
 }
 
 // StateUse has the condition of the confirmation.
-func (c *callArgs) StateUse(*spec.Node) StateUse { return ConfirmUse(c.Confirm) }
+func (c *callArgs) StateUse(*spec.Node) StateUse { return ConfirmUse(c.Call.Confirm) }

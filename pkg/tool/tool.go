@@ -106,11 +106,14 @@ type Call struct {
 	IdempotencyKey string
 }
 
-// State is the session's state as one call sees it.
+// State is the session's state as one call sees it. Values that it gives are the
+// caller's own: changing one changes nothing, only Set writes.
 type State interface {
+	// Get returns a key's value, or its default.
 	Get(key string) (any, bool)
 	// Set records a write; nil removes the key.
 	Set(key string, value any)
+	// All returns all keys and values, those with a default included.
 	All() map[string]any
 }
 

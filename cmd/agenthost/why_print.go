@@ -1,0 +1,94 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"agenthost/pkg/session"
+	"agenthost/pkg/template"
+)
+
+// print writes it for people: a heading for each sort of cause.
+func (w *why) print(io stdio) {
+	fmt.Fprintf(io.out, "event %s of session %s: %s\n", w.Event, w.Session, w.Made)
+	p := &whyPrinter{io}
+	p.list("made by", w.makers())
+	if w.Agent != nil {
+		p.list("its lines", strings.Split(strings.TrimSuffix(w.Agent.YAML, "\n"), "\n"))
+	}
+	for _, t := range w.Told {
+		p.list(t.Field+", "+t.At, strings.Split(strings.TrimSuffix(t.Text, "\n"), "\n"))
+	}
+	p.list("read", keyLines(w.Read))
+	p.list("wrote", keyLines(w.Wrote))
+	var asked []string
+	for _, c := range w.Callbacks {
+		asked = append(asked, fmt.Sprintf("%s (%s), %s", c.Name, c.Does, c.At))
+	}
+	p.list("callbacks", asked)
+	p.list("not known", w.Unknown)
+}
+
+type whyPrinter struct{ io stdio }
+
+// list writes lines under a heading; without lines it writes nothing.
+func (p *whyPrinter) list(heading string, lines []string) {
+	if len(lines) == 0 {
+		return
+	}
+	fmt.Fprintln(p.io.out, heading)
+	for _, line := range lines {
+		fmt.Fprintln(p.io.out, strings.TrimRight("  "+line, " "))
+	}
+}
+
+// makers are the author, its model, and the tools.
+func (w *why) makers() []string {
+	if w.Author == session.UserAuthor {
+		return []string{"the user, in invocation " + w.Invocation}
+	}
+	lines := []string{fmt.Sprintf("agent %s, in invocation %s", w.Author, w.Invocation)}
+	if w.Agent == nil {
+		return lines
+	}
+	lines[0] = fmt.Sprintf("agent %s (%s), %s of revision %s, in invocation %s", w.Author, w.Agent.Class, w.Agent.At, w.Revision, w.Invocation)
+	if m := w.Agent.Model; m != nil && !w.answers {
+		line := "model " + m.Name + ", " + m.At
+		if m.Does != "" {
+			line += ", set up at " + m.Does
+		}
+		if w.ModelVersion != "" {
+			line += "; it answered as " + w.ModelVersion
+		}
+		lines = append(lines, line)
+	}
+	for _, t := range w.Tools {
+		line := "tool " + t.Name
+		if t.At != "" {
+			line += ", " + t.At
+		}
+		if t.Asked != "" {
+			line += ", asked for in event " + t.Asked
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+func keyLines(keys []*whyKey) []string {
+	var lines []string
+	for _, k := range keys {
+		line := k.Key
+		if k.Value != nil {
+			line += " = " + quoted(template.String(k.Value))
+		}
+		for _, at := range k.At {
+			line += ", " + at
+		}
+		if k.By != "" {
+			line += ": " + k.By
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}

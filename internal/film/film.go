@@ -1,0 +1,74 @@
+// Package film records what agenthost prints while an app is edited, and draws
+// it as one animated picture for the README. What is printed is what the
+// program printed, and so is the time that it took; the typing is made up.
+package film
+
+import (
+	"context"
+	"embed"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// The app that is edited.
+//
+//go:embed shop
+var shop embed.FS
+
+const (
+	app  = "shop"
+	file = app + "/root_agent.yaml"
+	// look is how long a reader has for what is new.
+	look = 1600 * time.Millisecond
+)
+
+// story is what a person does: talks, edits, goes on talking, makes a mistake,
+// and mends it.
+func story(r *recorder) {
+	r.run("agenthost run "+app, "Talking to")
+	r.say("How much is the blue lamp?", "That is 121 euro.")
+
+	r.edit("args.net * ", "1.21", "1.25")
+	r.save("was changed")
+	r.say("And now?", "That is 125 euro.")
+
+	r.edit("1.25)", "", " + arg.net / 20")
+	r.save("goes on as it was")
+	r.pause(2 * look)
+	r.say("Still there?", "That is 125 euro.")
+
+	r.edit("+ arg", "", "s")
+	r.save("was changed")
+	r.say("With shipping?", "That is 130 euro.")
+	r.pause(2 * look)
+}
+
+// Record plays the story with the program agenthost that stands at path bin,
+// in a folder that is removed behind it, and returns the picture as SVG.
+func Record(ctx context.Context, bin string) ([]byte, error) {
+	dir, err := os.MkdirTemp("", "film")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	if err := os.CopyFS(dir, shop); err != nil {
+		return nil, err
+	}
+	text, err := fs.ReadFile(shop, file)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	r := newRecorder(ctx, bin, dir, string(text))
+	defer r.end()
+	story(r)
+	if r.err != nil {
+		return nil, r.err
+	}
+	return r.draw(), nil
+}
+
+func (r *recorder) path() string { return filepath.Join(r.dir, filepath.FromSlash(file)) }

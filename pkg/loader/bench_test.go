@@ -1,0 +1,106 @@
+package loader_test
+
+import (
+	"fmt"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"agenthost/pkg/loader"
+	"agenthost/pkg/runtime"
+)
+
+// agents is how many agents the benchmarks have.
+const agents = 1000
+
+// helper is the file of one agent.
+func helper(i int, instruction string) string {
+	return fmt.Sprintf(`name: helper_%d
+description: Helps with part %[1]d.
+instruction: |
+  %[2]s
+  You help {user:name?} with part %[1]d of {topic?}.
+output_key: part_%[1]d
+tools:
+  - expr: {name: note, description: Keeps a note., params: {text: string}, value: '{"kept": args.text}', set: {note_%[1]d: args.text}}
+before_model_callbacks:
+  - {when: 'state.stop_%[1]d == true', respond: Stopped.}
+`, i, instruction)
+}
+
+// desk is how many agents have one agent above them.
+const desk = 40
+
+// writeApps writes the agents into so many apps, each agent into its file, and
+// returns where the file of one is.
+func writeApps(b *testing.B, top string, apps int) func(i int) string {
+	file := func(i int) string {
+		return filepath.Join(top, fmt.Sprintf("app_%d", i%apps), fmt.Sprintf("h_%d.yaml", i))
+	}
+	for app := range apps {
+		root := "name: root\ninstruction: Ask the right one.\nsub_agents:\n"
+		for n, i := 0, app; i < agents; n, i = n+1, i+apps {
+			write(b, file(i), helper(i, "Be kind."))
+			if n%desk == 0 {
+				root += fmt.Sprintf("  - name: desk_%d\n    instruction: Ask one.\n    sub_agents:\n", n/desk)
+			}
+			root += fmt.Sprintf("      - config_path: h_%d.yaml\n", i)
+		}
+		write(b, filepath.Join(top, fmt.Sprintf("app_%d", app), "root_agent.yaml"), root)
+	}
+	return file
+}
+
+// BenchmarkReload is what the change of one file costs among 1000 agents that are
+// one app, 100 or 1000: full is the start of a host, quiet a look that finds
+// nothing, and one-file a change. cpu-ms is what the process computed; time says
+// little on a machine that has more to do.
+func BenchmarkReload(b *testing.B) {
+	for _, apps := range []int{1, 100, agents} {
+		top := b.TempDir()
+		file := writeApps(b, top, apps)
+		host := runtime.NewHost(nil, nil)
+		measure := func(name string, prepare func(b *testing.B) func()) {
+			b.Run(fmt.Sprintf("%d-apps/%s", apps, name), func(b *testing.B) {
+				op := prepare(b)
+				b.ReportAllocs()
+				before := cpuTime(b)
+				for b.Loop() {
+					op()
+				}
+				b.ReportMetric(float64((cpuTime(b)-before).Microseconds())/1000/float64(b.N), "cpu-ms/op")
+			})
+		}
+		sync := func(b *testing.B, w *loader.Watch) {
+			if err := w.Sync(b.Context()); err != nil {
+				b.Fatal(err)
+			}
+		}
+		watch := func() *loader.Watch { return loader.NewWatch(loader.New(nil), host, []string{top}, nil) }
+		measure("full", func(b *testing.B) func() { return func() { sync(b, watch()) } })
+		measure("quiet", func(b *testing.B) func() {
+			w := watch()
+			sync(b, w)
+			return func() { sync(b, w) }
+		})
+		measure("one-file", func(b *testing.B) func() {
+			w, n := watch(), 0
+			sync(b, w)
+			return func() {
+				n++
+				write(b, file(7), helper(7, fmt.Sprintf("Rule %d.", n)))
+				sync(b, w)
+			}
+		})
+	}
+}
+
+// cpuTime is what the process has computed so far.
+func cpuTime(b *testing.B) time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}

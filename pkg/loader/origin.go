@@ -1,0 +1,227 @@
+package loader
+
+import (
+	"bytes"
+	"context"
+	"path"
+	"slices"
+	"strings"
+
+	"agenthost/pkg/runtime"
+	"agenthost/pkg/spec"
+	"agenthost/pkg/store"
+	"agenthost/pkg/template"
+	"agenthost/pkg/tool"
+)
+
+// An Origin is what a revision says of an agent. Places are those of the
+// revision's files, as file:line:column.
+type Origin struct {
+	Agent string `json:"agent"`
+	Class string `json:"class"`
+	At    string `json:"at"`
+	// YAML is the agent as it counts, without the agents below it; each line ends
+	// with the place where it was written.
+	YAML string `json:"yaml"`
+	// Model is what the agent names, or the next one above it that names one;
+	// nil is the host's default.
+	Model *OriginPart `json:"model,omitempty"`
+	// Texts are what a model is told, to be filled: the root's global instruction
+	// and the agent's own.
+	Texts []OriginText `json:"-"`
+	// Provider is where an expression computes the instruction; empty is nowhere.
+	Provider string `json:"-"`
+	// Variables are those that its lines name.
+	Variables []string `json:"variables,omitempty"`
+	// Own is what the agent itself does with the state.
+	Own       OriginPart   `json:"-"`
+	Callbacks []OriginPart `json:"callbacks"`
+	Tools     []OriginPart `json:"tools"`
+}
+
+// An OriginText is a text with placeholders.
+type OriginText struct{ Field, Source, At string }
+
+// An OriginPart is a model, a tool or a callback of an agent.
+type OriginPart struct {
+	// Name is that of a model or a tool, or the hook of a callback.
+	Name string `json:"name"`
+	// Does is the kind of a tool, what a callback does, or where a model's
+	// settings stand.
+	Does string `json:"does,omitempty"`
+	At   string `json:"at"`
+	// Reads and Writes are the keys of the state that it names.
+	Reads  []OriginKey `json:"reads,omitempty"`
+	Writes []OriginKey `json:"writes,omitempty"`
+	// ReadsAny says that it may read any key.
+	ReadsAny bool `json:"readsAny,omitempty"`
+}
+
+// An OriginKey is a key of the state, where it is named.
+type OriginKey struct {
+	Key string `json:"key"`
+	At  string `json:"at"`
+}
+
+// Origins finds an agent in a revision: at each place where one of that name is
+// written, mostly one. Values of the environment, which no revision keeps, stand
+// in it as $NAME.
+func (l *Loader) Origins(ctx context.Context, rev *store.Revision, agent string) []*Origin {
+	j := l.kept(rev, func(name string) string { return "$" + name })
+	defer j.close()
+	root := j.resolve(ctx)
+	var all []*Origin
+	if root == nil {
+		return nil
+	}
+	j.eachBelow(root, spec.Text{}, func(p *placed, model spec.Text) {
+		if p.name != agent {
+			return
+		}
+		o := j.origin(ctx, root, p, model)
+		if !slices.ContainsFunc(all, func(known *Origin) bool { return known.At == o.At }) {
+			all = append(all, o)
+		}
+	})
+	return all
+}
+
+// kept is the load of a revision without what its host had: variables stand for
+// their names.
+func (l *Loader) kept(rev *store.Revision, variable func(name string) string) *job {
+	bare := *l
+	bare.opts.Env = func(name string) (string, bool) { return variable(name), true }
+	bare.opts.Overlay, bare.opts.Secrets = overlayIn(rev.Files), ""
+	src := newSource(rev.App, "", &bare.opts)
+	src.kept = rev
+	return newJob(&bare, src)
+}
+
+// overlayIn is the environment whose overlay is among the files of a revision;
+// they were all read.
+func overlayIn(files map[string][]byte) string {
+	for file := range files {
+		if name, ok := strings.CutPrefix(file, "app."); ok && path.Ext(name) == ".yaml" {
+			return strings.TrimSuffix(name, ".yaml")
+		}
+	}
+	return ""
+}
+
+// eachBelow visits an agent and all below it, each with the model that counts
+// for it.
+func (j *job) eachBelow(p *placed, inherited spec.Text, visit func(p *placed, model spec.Text)) {
+	if m, ok := p.plan.Config.(interface{ ModelName() spec.Text }); ok && m.ModelName().Value != "" {
+		inherited = m.ModelName()
+	}
+	visit(p, inherited)
+	for _, sub := range slices.Concat(p.subs, agentsOf(p.tools)) {
+		j.eachBelow(sub, inherited, visit)
+	}
+}
+
+func (j *job) origin(ctx context.Context, root, p *placed, model spec.Text) *Origin {
+	n := p.plan.Node
+	o := &Origin{
+		Agent: p.name, Class: p.plan.Kind.Name, At: n.Pos.String(), YAML: printed(withoutKey(n, "sub_agents")),
+		Texts: textsOf(root, p), Own: partOf(p.name, "", n, ownUse(root, p)),
+		Callbacks: []OriginPart{}, Tools: []OriginPart{},
+	}
+	if at := n.Get("instruction_provider"); !at.IsNull() {
+		o.Provider = at.Pos.String()
+	}
+	for asked := range j.src.asked {
+		if _, name, _ := strings.Cut(asked, " "); strings.Contains(o.YAML, "$"+name) {
+			o.Variables = append(o.Variables, name)
+		}
+	}
+	slices.Sort(o.Variables)
+	if model.Value != "" {
+		o.Model = &OriginPart{Name: model.Value, At: model.Pos.String()}
+		if m, ok := j.names.models[model.Value]; ok {
+			o.Model.Does = m.node.Pos.String()
+		}
+	}
+	for _, c := range runtime.CallbackUses(n) {
+		o.Callbacks = append(o.Callbacks, partOf(c.Hook, strings.Join(c.Node.Keys(), ", "), c.Node, c.Use))
+	}
+	for _, t := range p.tools {
+		at := t.node
+		if at == nil {
+			at = t.at
+		}
+		for _, name := range t.names(ctx) {
+			o.Tools = append(o.Tools, partOf(name, t.kind, at, t.stateUse()))
+		}
+	}
+	return o
+}
+
+// ownUse is what the agent itself does with the state, and the global
+// instruction, which is the root's.
+func ownUse(root, p *placed) tool.StateUse {
+	use := runtime.AgentUse(p.plan.Node, p.plan.Config)
+	global := func(of *placed) func(t tool.StateText) bool {
+		at := of.plan.Node.Get("global_instruction")
+		return func(t tool.StateText) bool { return at != nil && t.Text.Pos == at.Pos }
+	}
+	if p != root {
+		use.Texts = slices.DeleteFunc(use.Texts, global(p))
+		for _, t := range root.stateUse().Texts {
+			if global(root)(t) {
+				use.Texts = append(use.Texts, t)
+			}
+		}
+	}
+	return use
+}
+
+// textsOf are the texts that the agent's model is told.
+func textsOf(root, p *placed) []OriginText {
+	var all []OriginText
+	for _, text := range []struct {
+		of    *placed
+		field string
+	}{{root, "global_instruction"}, {p, "instruction"}} {
+		if at := text.of.plan.Node.Get(text.field); !at.IsNull() && at.Kind == spec.Scalar {
+			all = append(all, OriginText{text.field, at.Value, at.Pos.String()})
+		}
+	}
+	return all
+}
+
+func partOf(name, does string, at *spec.Node, use tool.StateUse) OriginPart {
+	part := OriginPart{Name: name, Does: does, At: at.Pos.String(), ReadsAny: use.ReadsAny || use.Opaque}
+	read := func(key string, at spec.Text, offset int) {
+		part.Reads = append(part.Reads, OriginKey{key, at.At(offset).String()})
+	}
+	for _, t := range use.Texts {
+		for _, ref := range t.Refs {
+			read(ref.Name, t.Text, ref.Offset)
+		}
+	}
+	for _, e := range use.Exprs {
+		uses := template.UsesOf(e.Expr.Value, "state")
+		part.ReadsAny = part.ReadsAny || uses.Whole
+		for _, m := range uses.Members {
+			read(m.Name, e.Expr.Text, m.Offset)
+		}
+	}
+	for _, w := range use.Writes {
+		part.Writes = append(part.Writes, OriginKey{w.Key.Value, w.Key.Pos.String()})
+	}
+	return part
+}
+
+// withoutKey is a mapping without a key.
+func withoutKey(n *spec.Node, key string) *spec.Node {
+	rest := *n
+	rest.Entries = slices.DeleteFunc(slices.Clone(n.Entries), func(e spec.Entry) bool { return e.Key.Value == key })
+	return &rest
+}
+
+func printed(n *spec.Node) string {
+	var b bytes.Buffer
+	_ = spec.Print(&b, n, true) // a buffer takes all
+	return b.String()
+}

@@ -1,0 +1,60 @@
+package loader_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"agenthost/pkg/loader"
+	"agenthost/pkg/store"
+)
+
+// TestOrigins finds an agent in a revision at each of its places, with what
+// counts for it there: the model above it, the root's global instruction, and
+// the overlay that the revision was built with.
+func TestOrigins(t *testing.T) {
+	rev := &store.Revision{App: "desk", ID: "r", Files: map[string][]byte{
+		"app.yaml":        []byte("models: {demo: {provider: gemini, model: x}}\ndefaults:\n  LlmAgent: {description: Ours.}\n"),
+		"app.prod.yaml":   []byte("models: {demo: {model: y}}\n"),
+		"sub/helper.yaml": []byte("name: helper\ninstruction: Help {who}.\nglobal_instruction: Not {mine}.\n"),
+		"root_agent.yaml": []byte(`name: desk
+model: demo
+instruction: Ask.
+global_instruction: Be {tone}.
+sub_agents:
+  - config_path: sub/helper.yaml
+  - name: clerk
+    model: ${env:CLERK}
+    instruction: File.
+    sub_agents:
+      - {name: helper, instruction: Help here.}
+`),
+	}}
+	found := loader.New(nil).Origins(t.Context(), rev, "helper")
+	want := []*loader.Origin{{
+		Agent: "helper", Class: "LlmAgent", At: "sub/helper.yaml:1:1",
+		YAML: "name: helper  # sub/helper.yaml:1\n" +
+			"instruction: \"Help {who}.\"  # sub/helper.yaml:2\n" +
+			"global_instruction: \"Not {mine}.\"  # sub/helper.yaml:3\n" +
+			"description: Ours.  # app.yaml:3\n",
+		Model:     &loader.OriginPart{Name: "demo", Does: "app.yaml:1:16", At: "root_agent.yaml:2:8"},
+		Texts:     []loader.OriginText{{Field: "global_instruction", Source: "Be {tone}.", At: "root_agent.yaml:4:21"}, {Field: "instruction", Source: "Help {who}.", At: "sub/helper.yaml:2:14"}},
+		Own:       loader.OriginPart{Name: "helper", At: "sub/helper.yaml:1:1", Reads: []loader.OriginKey{{Key: "who", At: "sub/helper.yaml:2:19"}, {Key: "tone", At: "root_agent.yaml:4:24"}}},
+		Callbacks: []loader.OriginPart{}, Tools: []loader.OriginPart{},
+	}, {
+		Agent: "helper", Class: "LlmAgent", At: "root_agent.yaml:11:9",
+		YAML: "name: helper  # root_agent.yaml:11\n" +
+			"instruction: Help here.  # root_agent.yaml:11\n" +
+			"description: Ours.  # app.yaml:3\n",
+		Model:     &loader.OriginPart{Name: "$CLERK", At: "root_agent.yaml:8:12"},
+		Texts:     []loader.OriginText{{Field: "global_instruction", Source: "Be {tone}.", At: "root_agent.yaml:4:21"}, {Field: "instruction", Source: "Help here.", At: "root_agent.yaml:11:37"}},
+		Own:       loader.OriginPart{Name: "helper", At: "root_agent.yaml:11:9", Reads: []loader.OriginKey{{Key: "tone", At: "root_agent.yaml:4:24"}}},
+		Callbacks: []loader.OriginPart{}, Tools: []loader.OriginPart{},
+	}}
+	if diff := cmp.Diff(want, found); diff != "" {
+		t.Errorf("Origins (-want +got)\n%s", diff)
+	}
+	if none := loader.New(nil).Origins(t.Context(), rev, "nobody"); len(none) != 0 {
+		t.Errorf("Origins of nobody = %v", none)
+	}
+}

@@ -1,0 +1,124 @@
+package loader
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"agenthost/pkg/spec"
+)
+
+// TestRecall: a load that knows what the one before it has made says the same as
+// one that knows nothing, whatever was edited between them: in problems, the
+// revision, and the document as it counts.
+func TestRecall(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "app")
+	put := func(file, text string) {
+		t.Helper()
+		file = filepath.Join(dir, file)
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	edits := map[string][]string{
+		"app.yaml": {
+			"models: {m: {provider: scripted, script: s.yaml}}\n",
+			"models: {m: {provider: scripted, script: s.yaml}}\ndefaults: {LlmAgent: {description: Ours.}}\n",
+			"models: {m: {provider: scripted, script: s.yaml}}\nschemas: {note: {text: string}}\ntools: {vat: {expr: {name: vat, params: {net: number}, value: args.net * 2}}}\n",
+			"models: {m: {provider: scripted, script: s.yaml}}\nschemas: {note: {text: number}}\nfunctions: {pkg.check: {when: 'state.x == 1', respond: No.}}\n",
+			"models: {m: {provider: scripted}}\n",
+		},
+		"root_agent.yaml": {
+			"name: a\nmodel: m\ninstruction: Ask {x?}.\nsub_agents: [{config_path: b/b.yaml}, {config_path: c.yaml}]\n",
+			"name: a\nmodel: m\ninstruction: Ask {x?}.\nstate_schema: {x: integer}\nsub_agents: [{config_path: c.yaml}, {config_path: b/b.yaml}]\n",
+			"name: a\nmodel: m\ninstruction: Ask {y}.\nsub_agents: [{config_path: c.yaml}]\n",
+			"name: a\nmodel: none\n  instruction: x\n",
+		},
+		"b/b.yaml": {
+			"name: b\ninstruction: Help {x?}.\ntools: [{use: vat}]\n",
+			"name: b\ninstruction: ${env:WHOM:-All}, help.\noutput_key: x\ntools: [{expr: {name: note, params: note, value: args.text}}]\n",
+			"name: b\ninstruction_provider: file('p.md')\nbefore_agent_callbacks: [{name: pkg.check}]\n",
+			"name: b\ninstructon: slip\n",
+		},
+		"c.yaml": {
+			"name: c\ninstruction: File.\noutput_key: x\n",
+			"name: c\ninstruction: File {x}.\nbefore_model_callbacks: [{set: {x: '2'}}]\n",
+			"name: b\nagent_class: LoopAgent\nmax_iterations: 2\nsub_agents: [{name: d, instruction: x, output_key: x}]\n",
+		},
+		"p.md":   {"Be kind.", "Be quick."},
+		"s.yaml": {"- text: hi\n", "- text: ho\n"},
+	}
+	files := []string{"app.yaml", "root_agent.yaml", "b/b.yaml", "c.yaml", "p.md", "s.yaml"}
+	for _, file := range files {
+		put(file, edits[file][0])
+	}
+	l, rnd := New(nil), rand.New(rand.NewPCG(1, 2))
+	said := func(r *recall) string {
+		src, _ := l.open(dir)
+		defer src.close()
+		if src.recall = r; r != nil {
+			r.begin()
+		}
+		j := newJob(l, src)
+		app, root := j.run(t.Context())
+		j.ds.Sort()
+		text := fmt.Sprintln(src.revision(), j.ds.Strings())
+		if app != nil {
+			text += printed(j.effectiveDocument(root))
+			app.Close()
+		}
+		return text
+	}
+	r, good := &recall{}, 0
+	for i := range 300 {
+		file := files[rnd.IntN(len(files))]
+		put(file, edits[file][rnd.IntN(len(edits[file]))])
+		want, got := said(nil), said(r)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Fatalf("edit %d, of %s (-alone +recalled):\n%s", i, file, diff)
+		}
+		if len(want) > 300 {
+			good++
+		}
+	}
+	if good < 30 {
+		t.Errorf("%d loads were good: too few to show anything", good)
+	}
+	if n := len(l.resources.held); n != 0 {
+		t.Errorf("%d resources are left", n)
+	}
+}
+
+// TestRecallForgets: what a load does not ask for is not kept for ever, and a
+// load that got nowhere loses nothing.
+func TestRecallForgets(t *testing.T) {
+	r, made := &recall{}, 0
+	ask := func(keys ...string) {
+		r.begin()
+		for _, key := range keys {
+			recalled(r, key, func() (*spec.Node, bool) { made++; return &spec.Node{}, key != "passing" })
+		}
+	}
+	for _, step := range []struct {
+		keys []string
+		made int
+	}{
+		{[]string{"a", "b"}, 2},
+		{[]string{"a", "b", "b"}, 2},
+		{nil, 2},
+		{[]string{"a", "passing"}, 3},
+		{[]string{"a", "passing"}, 4},
+		{[]string{"b"}, 5},
+	} {
+		if ask(step.keys...); made != step.made {
+			t.Errorf("after %q, %d were made, want %d", step.keys, made, step.made)
+		}
+	}
+}

@@ -1,0 +1,184 @@
+package loader
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"agenthost/pkg/model"
+	"agenthost/pkg/runtime"
+	"agenthost/pkg/spec"
+	"agenthost/pkg/store"
+	"agenthost/pkg/tool"
+)
+
+// doors is a kind of tool that opens and closes, and keeps a diary of both.
+type doors struct {
+	mu    sync.Mutex
+	diary []string
+}
+
+type doorConfig struct {
+	Name string `yaml:"name" required:"true" doc:"Which door."`
+}
+
+type door struct {
+	tool.Set
+	close func()
+}
+
+// Close closes the door.
+func (d door) Close() error { d.close(); return nil }
+
+func (d *doors) note(format string, args ...any) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.diary = append(d.diary, fmt.Sprintf(format, args...))
+}
+
+// wrote is the diary since the last time.
+func (d *doors) wrote() string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	said := strings.Join(d.diary, ", ")
+	d.diary = nil
+	return said
+}
+
+func (d *doors) kind() spec.Kind[tool.Env, tool.Set] {
+	return spec.NewKind("door", "A door.", func(_ context.Context, _ tool.Env, c *doorConfig) (tool.Set, error) {
+		if c.Name == "stuck" {
+			return nil, fmt.Errorf("door %s does not open", c.Name)
+		}
+		d.note("open %s", c.Name)
+		t, err := tool.FromFunc(c.Name, "A door.", func(context.Context, *tool.Call, struct{}) (string, error) { return "", nil })
+		return door{tool.One(t), func() { d.note("close %s", c.Name) }}, err
+	})
+}
+
+// TestResources: what is asked for in the same words stays open across a reload, what
+// is new opens before the swap, and what nobody has any more closes after the
+// last run.
+func TestResources(t *testing.T) {
+	d := &doors{}
+	s := newStage(t)
+	host := runtime.NewHost(nil, nil)
+	l := New(nil)
+	l.toolKinds = append(slices.Clone(l.toolKinds), d.kind())
+	s.watch = NewWatch(l, host, []string{s.top}, &WatchOptions{Clock: s.clock})
+	for _, step := range []struct{ does, file, diary string }{
+		{"two doors, one of them twice", "tools: [{door: {name: front}}, {door: {name: back}}]\nsub_agents: [{name: b, model: m, instruction: x, tools: [{door: {name: back}}]}]", "open front, open back"},
+		{"another text, and the tools in another place", "description: d\n\ntools:\n  - door:\n      name: back # the same\n  - {door: {name: front}}", ""},
+		{"one door for another", "tools: [{door: {name: back}}, {door: {name: side}}]", "open side, close front"},
+		{"a door that does not open", "tools: [{door: {name: new}}, {door: {name: stuck}}]", "open new, close new"},
+		{"no door", "", "close back, close side"},
+	} {
+		s.put("x/root_agent.yaml", "name: a\nmodel: m\ninstruction: "+step.does+"\n"+step.file)
+		s.put("x/app.yaml", "models: {m: {provider: scripted, script: s.yaml}}")
+		s.put("x/s.yaml", "- text: hi")
+		s.must(s.watch.Sync(t.Context()))
+		got := strings.Split(d.wrote(), ", ")
+		slices.Sort(got)
+		want := strings.Split(step.diary, ", ")
+		slices.Sort(want)
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: the doors did %q, want %q", step.does, got, want)
+		}
+	}
+	host.Remove("x")
+	if n := len(l.resources.held); n != 0 {
+		t.Errorf("%d resources are left", n)
+	}
+}
+
+// A switchboard is a model's server that counts its connections.
+type switchboard struct {
+	*httptest.Server
+	mu           sync.Mutex
+	made, closed int
+	changed      chan struct{}
+}
+
+func newSwitchboard(t *testing.T) *switchboard {
+	s := &switchboard{changed: make(chan struct{}, 1000)}
+	s.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, `{"choices": [{"message": {"role": "assistant", "content": "hi"}, "finish_reason": "stop"}]}`)
+	}))
+	s.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		switch state {
+		case http.StateNew:
+			s.made++
+		case http.StateClosed:
+			s.closed++
+		}
+		s.changed <- struct{}{}
+	}
+	s.Start()
+	t.Cleanup(s.Close)
+	return s
+}
+
+func (s *switchboard) counts() (made, closed int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.made, s.closed
+}
+
+// TestConnectionsOutliveReloads: a model that says the same in the next revision
+// keeps its client and its connections; one that says otherwise has new ones,
+// and the old ones close after the last run. Nothing is left when the app goes.
+func TestConnectionsOutliveReloads(t *testing.T) {
+	server, s := newSwitchboard(t), newStage(t)
+	st, err := store.Open(t.Context(), "memory:", nil)
+	s.must(err)
+	defer st.Close()
+	host, l := runtime.NewHost(st, nil), New(nil)
+	s.watch = NewWatch(l, host, []string{s.top}, &WatchOptions{Clock: s.clock})
+	turn := func(base, instruction string) {
+		t.Helper()
+		s.put("x/app.yaml", "models: {m: {provider: openai_compatible, model: m, base_url: "+server.URL+base+", api_key: '${secret:KEY}'}}")
+		s.put("x/.env", "KEY=k")
+		s.put("x/root_agent.yaml", "name: a\nmodel: m\ninstruction: "+instruction)
+		s.must(s.watch.Sync(t.Context()))
+		for _, err := range host.Run(t.Context(), &runtime.RunRequest{App: "x", UserID: "u", SessionID: "s", Message: model.UserText("x"), CreateSession: true}) {
+			s.must(err)
+		}
+	}
+	const reloads = 30
+	for i := range reloads {
+		turn("/v1", fmt.Sprint("rule ", i))
+	}
+	if made, closed := server.counts(); made != 1 || closed != 0 {
+		t.Errorf("%d reloads made %d connections and closed %d, want 1 and 0", reloads, made, closed)
+	}
+	held := len(l.resources.held)
+	for i := range reloads {
+		turn(fmt.Sprint("/v1/", i), "rule")
+	}
+	if made, _ := server.counts(); made != 1+reloads {
+		t.Errorf("%d new addresses made %d connections more, want one for each", reloads, made-1)
+	}
+	if now := len(l.resources.held); now != held {
+		t.Errorf("%d resources are held after reloads with new addresses, want %d as before", now, held)
+	}
+	host.Remove("x")
+	if n := len(l.resources.held); n != 0 {
+		t.Errorf("%d resources are left", n)
+	}
+	for made, closed := server.counts(); closed < made; made, closed = server.counts() {
+		select {
+		case <-server.changed:
+		case <-time.After(10 * time.Second):
+			t.Fatalf("%d of %d connections are still open", made-closed, made)
+		}
+	}
+}

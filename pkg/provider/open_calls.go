@@ -1,0 +1,72 @@
+package provider
+
+import (
+	"slices"
+
+	"google.golang.org/genai"
+
+	"agenthost/pkg/model"
+)
+
+// openCall is what a model is told of a call that has no answer.
+const openCall = "No answer to this call is known: it may still come, or the call was cut off."
+
+// answered puts an answer behind each call that has none: services refuse a
+// conversation with a call that nobody answered, for ever. Such calls stay
+// where a run was cut off in the middle of them, and where an answer comes
+// later. The contents themselves are only read.
+func answered(contents []*genai.Content) []*genai.Content {
+	whole := contents
+	for i := 0; i < len(whole); i++ {
+		calls := callsOf(whole[i])
+		if len(calls) == 0 {
+			continue
+		}
+		var next *genai.Content
+		if i+1 < len(whole) && len(model.ResponsesOf(whole[i+1])) > 0 {
+			next = whole[i+1]
+		}
+		open := unanswered(calls, next)
+		if len(open) == 0 {
+			continue
+		}
+		whole = slices.Clone(whole)
+		if next == nil {
+			whole = slices.Insert(whole, i+1, &genai.Content{Role: genai.RoleUser, Parts: open})
+		} else {
+			whole[i+1] = &genai.Content{Role: next.Role, Parts: slices.Concat(next.Parts, open)}
+		}
+	}
+	return whole
+}
+
+func callsOf(c *genai.Content) []*genai.FunctionCall {
+	if c == nil || c.Role != genai.RoleModel {
+		return nil
+	}
+	return model.CallsOf(c)
+}
+
+// unanswered are answers to the calls that next does not answer. Calls without
+// an id are told from each other by name.
+func unanswered(calls []*genai.FunctionCall, next *genai.Content) []*genai.Part {
+	open := slices.Clone(calls)
+	for _, r := range model.ResponsesOf(next) {
+		i := slices.IndexFunc(open, func(c *genai.FunctionCall) bool { return c.ID == r.ID && (r.ID != "" || c.Name == r.Name) })
+		if i >= 0 {
+			open = slices.Delete(open, i, i+1)
+		}
+	}
+	parts := make([]*genai.Part, len(open))
+	for i, c := range open {
+		parts[i] = &genai.Part{FunctionResponse: &genai.FunctionResponse{ID: c.ID, Name: c.Name, Response: map[string]any{"status": openCall}}}
+	}
+	return parts
+}
+
+// answeredRequest is the request with an answer to each call.
+func answeredRequest(req *model.Request) *model.Request {
+	whole := *req
+	whole.Contents = answered(req.Contents)
+	return &whole
+}

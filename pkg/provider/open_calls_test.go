@@ -1,0 +1,91 @@
+package provider_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/genai"
+
+	"agenthost/internal/fakegemini"
+	"agenthost/internal/fakeopenai"
+	"agenthost/pkg/model"
+	"agenthost/pkg/provider"
+)
+
+// calling is a model's content with calls, each ID:NAME.
+func calling(calls ...string) *genai.Content {
+	c := &genai.Content{Role: genai.RoleModel}
+	for _, call := range calls {
+		id, name, _ := strings.Cut(call, ":")
+		c.Parts = append(c.Parts, &genai.Part{FunctionCall: &genai.FunctionCall{ID: id, Name: name}})
+	}
+	return c
+}
+
+func replying(calls ...string) *genai.Content {
+	c := &genai.Content{Role: genai.RoleUser}
+	for _, call := range calls {
+		id, name, _ := strings.Cut(call, ":")
+		c.Parts = append(c.Parts, &genai.Part{FunctionResponse: &genai.FunctionResponse{ID: id, Name: name, Response: map[string]any{"ok": true}}})
+	}
+	return c
+}
+
+// openCalls are conversations in which calls have no answer, as they are left by
+// runs that were cut off and by answers that come later.
+var openCalls = []struct {
+	name     string
+	contents []*genai.Content
+}{
+	{"none is answered", []*genai.Content{model.UserText("a"), calling("1:f", "2:g"), model.UserText("b")}},
+	{"the last word", []*genai.Content{model.UserText("a"), calling("1:f")}},
+	{"one of two", []*genai.Content{model.UserText("a"), calling("1:f", "2:g"), replying("2:g"), model.UserText("b")}},
+	{"without ids", []*genai.Content{model.UserText("a"), calling(":f", ":g", ":f"), replying(":f", ":g"), model.UserText("b")}},
+	{"two turns", []*genai.Content{model.UserText("a"), calling("1:f"), model.UserText("b"), calling("2:f"), replying("2:f")}},
+}
+
+// TestOpenCalls: services refuse a conversation with a call that nobody
+// answered (semantics 22, trap 28), so that one cut off there would be over.
+func TestOpenCalls(t *testing.T) {
+	for _, tt := range openCalls {
+		t.Run(tt.name, func(t *testing.T) {
+			req := question("b", false)
+			req.Contents = tt.contents
+			before := len(tt.contents)
+			gemini := newFake(t)
+			gemini.Enqueue(fakegemini.Text("fine"))
+			openai, _ := fakeOpenAI(t, fakeopenai.Reply{Pieces: []string{"fine"}})
+			for name, llm := range map[string]model.LLM{
+				"gemini": provider.NewGemini("gemini-x", fakeOptions(gemini)),
+				"openai": openai,
+			} {
+				got, err := collect(llm.Generate(t.Context(), req))
+				if err != nil || cmp.Diff([]string{"fine"}, outline(got)) != "" {
+					t.Errorf("%s: Generate() = %v, %v, want fine", name, outline(got), err)
+				}
+			}
+			if len(tt.contents) != before || len(req.Contents) != before {
+				t.Error("the conversation itself was changed")
+			}
+		})
+	}
+}
+
+// TestOpenCallsAreTold: the model reads of a call without an answer that there
+// is none.
+func TestOpenCallsAreTold(t *testing.T) {
+	fake := newFake(t)
+	req := question("b", false)
+	req.Contents = openCalls[2].contents
+	if _, err := collect(provider.NewGemini("gemini-x", fakeOptions(fake)).Generate(t.Context(), req)); err != nil {
+		t.Fatal(err)
+	}
+	contents := fake.Requests()[0].Body["contents"].([]any)
+	parts := contents[2].(map[string]any)["parts"].([]any)
+	told := parts[1].(map[string]any)["functionResponse"]
+	want := map[string]any{"id": "1", "name": "f", "response": map[string]any{"status": "No answer to this call is known: it may still come, or the call was cut off."}}
+	if diff := cmp.Diff(any(want), told); diff != "" || len(parts) != 2 {
+		t.Errorf("%d parts; the open call (-want +got):\n%s", len(parts), diff)
+	}
+}

@@ -1,0 +1,100 @@
+package runtime
+
+import (
+	"math"
+	"reflect"
+	"strings"
+
+	"agenthost/pkg/spec"
+)
+
+// Override returns the config with what one request says in the place of its
+// fields: a JSON object with the fields of run_config, in snake_case or
+// camelCase. It is checked as the YAML is. More model calls than c allows are
+// refused: whoever may ask an app may not lift its limits.
+func (c RunConfig) Override(text []byte) (*RunConfig, spec.Diagnostics) {
+	n, ds := spec.Parse("run_config", text)
+	if ds.HasErrors() {
+		return nil, ds
+	}
+	snakeKeys(n)
+	for _, key := range []string{"get_session_config", "tool_thread_pool_config"} {
+		if v := n.Get(key); v != nil {
+			snakeKeys(v)
+		}
+	}
+	asked := &RunConfig{}
+	if ds = spec.Decode(n, asked); !ds.HasErrors() {
+		if n.Get("streaming_mode").IsNull() {
+			asked.StreamingMode = c.StreamingMode
+		}
+		ds = append(ds, asked.Check(n)...)
+	}
+	if ds.HasErrors() {
+		return nil, ds
+	}
+	if at := n.Get("max_llm_calls"); !at.IsNull() && c.MaxLLMCalls > 0 && (asked.MaxLLMCalls <= 0 || asked.MaxLLMCalls > c.MaxLLMCalls) {
+		return nil, append(ds, at.Errorf("run-config", "max_llm_calls %d is more than the app allows, which is %d", asked.MaxLLMCalls, c.MaxLLMCalls))
+	}
+	from, to := reflect.ValueOf(asked).Elem(), reflect.ValueOf(&c).Elem()
+	for i := range from.NumField() {
+		if !n.Get(from.Type().Field(i).Tag.Get("yaml")).IsNull() {
+			to.Field(i).Set(from.Field(i))
+		}
+	}
+	return &c, ds
+}
+
+// snakeKeys writes the keys of a mapping in the way of YAML.
+func snakeKeys(n *spec.Node) {
+	for _, e := range n.Entries {
+		var snake strings.Builder
+		for _, c := range e.Key.Value {
+			if 'A' <= c && c <= 'Z' {
+				snake.WriteByte('_')
+				c += 'a' - 'A'
+			}
+			snake.WriteRune(c)
+		}
+		e.Key.Value = snake.String()
+	}
+}
+
+// validate refuses what no run can have. Configs of YAML are checked when they
+// are read, those that Go code makes here.
+func (c *RunConfig) validate() error {
+	switch {
+	case c.MaxLLMCalls >= math.MaxInt32:
+		return refused(tooManyCalls, math.MaxInt32)
+	case c.SupportCFC && c.StreamingMode != StreamingSSE:
+		return refused("%s", cfcNeedsSSE)
+	case c.ToolThreadPoolConfig != nil && c.ToolThreadPoolConfig.MaxWorkers < 1:
+		return refused(noWorkers, c.ToolThreadPoolConfig.MaxWorkers)
+	case c.StreamingMode != "" && c.StreamingMode != StreamingNone && c.StreamingMode != StreamingSSE && c.StreamingMode != StreamingBidi:
+		return refused("streaming_mode %q is not one of: none, sse, bidi", c.StreamingMode)
+	}
+	return nil
+}
+
+// settled is the config that a request runs with.
+func (req *RunRequest) settled(app *App) RunConfig {
+	if req.Config != nil {
+		return *req.Config
+	}
+	return app.Config
+}
+
+// checkConfig wants a config that can be, and says so where it has no limit.
+func (req *RunRequest) checkConfig(h *Host) error {
+	if req.Config == nil {
+		return nil
+	}
+	if err := req.Config.validate(); err != nil {
+		return err
+	}
+	if req.Config.MaxLLMCalls <= 0 {
+		h.logger.Warn("a request has no limit of model calls",
+			"app", req.App, "session", req.SessionID, "max_llm_calls", req.Config.MaxLLMCalls)
+	}
+	return nil
+}
