@@ -13,4 +13,4 @@ done
 export CHROMIUM
 [ -d node_modules ] && [ node_modules -nt package-lock.json ] || npm ci --ignore-scripts --no-audit --no-fund
 # One after the other: each has a browser and a host.
-node --test --test-concurrency=1 ./*.test.mjs
+node --test --test-concurrency=1 --test-timeout=900000 ./*.test.mjs

@@ -43,7 +43,7 @@ func (w *Watch) Save(ctx context.Context, app string, files map[string][]byte) (
 	if err != nil {
 		return nil, err
 	}
-	got := w.loader.with(dir, files).load(ctx, dir, nil)
+	got := w.loader.with(dir, files).load(ctx, dir, nil, nil)
 	if got.app == nil {
 		if made {
 			err = os.Remove(dir)

@@ -26,6 +26,22 @@ func TestDocListsEveryRoute(t *testing.T) {
 	}
 }
 
+// The page for developers has each path that answers with more than a refusal.
+func TestPageListsEveryDeveloperPath(t *testing.T) {
+	page, err := os.ReadFile("../../docs/dev-ui.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := New(nil, nil)
+	for _, r := range append(s.devTails(), s.evalTails()...) {
+		method, tail, _ := strings.Cut(r.pattern, " ")
+		older := strings.NewReplacer("/eval-sets", "/eval_sets", "/eval-cases", "/evals", "/eval-results", "/eval_results").Replace(tail)
+		if method == "GET" && !strings.Contains(string(page), "…"+older+"`") {
+			t.Errorf("docs/dev-ui.md has no %s", r.pattern)
+		}
+	}
+}
+
 func TestSnakeCase(t *testing.T) {
 	for in, want := range map[string]string{"text": "text", "sessionId": "session_id", "functionCallEventId": "function_call_event_id"} {
 		if got := snakeCase(in); got != want {

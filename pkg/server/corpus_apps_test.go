@@ -1,0 +1,142 @@
+package server_test
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"strings"
+	"testing"
+
+	"google.golang.org/genai"
+
+	"agenthost/pkg/model"
+	"agenthost/pkg/runtime"
+	"agenthost/pkg/server"
+	"agenthost/pkg/tool"
+)
+
+// echo is the model that other servers were recorded with: it says what it was
+// told last, and calls the tool whose word is in it.
+type echo struct{}
+
+func (echo) Name() string { return "fake-model" }
+
+func (echo) Generate(_ context.Context, req *model.Request) iter.Seq2[*model.Response, error] {
+	return func(yield func(*model.Response, error) bool) {
+		last := req.Contents[len(req.Contents)-1]
+		for _, p := range last.Parts {
+			if r := p.FunctionResponse; r != nil {
+				text, _ := json.Marshal(r.Response)
+				yield(answer(&genai.Part{Text: fmt.Sprintf("tool %s said %s", r.Name, text)}), nil)
+				return
+			}
+		}
+		text := model.TextOf(last)
+		said := func(word string) bool { return strings.Contains(text, word) }
+		switch {
+		case said("boom"):
+			yield(nil, &model.Error{Status: "UNKNOWN_ERROR", Message: "fake model failure"})
+		case said("quota"):
+			yield(&model.Response{ErrorCode: "RESOURCE_EXHAUSTED", ErrorMessage: "fake quota"}, nil)
+		default:
+			yield(answer(called(req, text)...), nil)
+		}
+	}
+}
+
+func answer(parts ...*genai.Part) *model.Response {
+	return &model.Response{Content: &genai.Content{Role: genai.RoleModel, Parts: parts}, FinishReason: genai.FinishReasonStop}
+}
+
+// called are the calls that a text asks for, if the agent has the tool.
+func called(req *model.Request, text string) []*genai.Part {
+	calls := map[string][]*genai.Part{
+		"roll twice": {genai.NewPartFromFunctionCall("roll_die", map[string]any{"sides": 6}), genai.NewPartFromFunctionCall("roll_die", map[string]any{"sides": 20})},
+		"roll":       {genai.NewPartFromFunctionCall("roll_die", map[string]any{"sides": 6})},
+		"save":       {genai.NewPartFromFunctionCall("save_note", map[string]any{"name": "note.txt", "text": "hello artifact"})},
+		"helper":     {genai.NewPartFromFunctionCall("transfer_to_agent", map[string]any{"agent_name": "helper_agent"})},
+		"approve":    {genai.NewPartFromFunctionCall("ask_approval", map[string]any{"amount": 100})},
+		"delete":     {genai.NewPartFromFunctionCall("delete_file", map[string]any{"path": "/x"})},
+	}
+	for _, word := range []string{"roll twice", "roll", "save", "helper", "approve", "delete"} {
+		if strings.Contains(text, word) && len(req.Config.Tools) > 0 && req.Origin.Agent == "hello_app" {
+			return calls[word]
+		}
+	}
+	return []*genai.Part{{Text: "Echo: " + text}}
+}
+
+// recordedApps are the apps that other servers were recorded with.
+func recordedApps(t *testing.T) *env {
+	t.Helper()
+	e := newEnv(t, &server.Options{Traces: server.NewTraces(true)})
+	hello := runtime.NewLLM("hello_app", &runtime.LLMOptions{
+		Model: echo{}, Description: "Says hello.", OutputKey: "last_reply",
+		Instruction: runtime.NewInstruction("You are hello. Mood: {mood?}", nil), Tools: recordedTools(t),
+		SubAgents: []runtime.Agent{runtime.NewLLM("helper_agent", &runtime.LLMOptions{Description: "Helps."})},
+	})
+	e.swap(t, hello)
+	says := func(name, key string) runtime.Agent {
+		return runtime.NewLLM(name, &runtime.LLMOptions{Model: echo{}, OutputKey: key})
+	}
+	e.swap(t, runtime.NewSequential("seq_app", "", says("writer", "draft"), says("reviewer", "review")))
+	e.swap(t, runtime.NewParallel("par_app", "", says("left", "l"), says("right", "r")))
+	e.swap(t, runtime.NewLoop("loop_app", &runtime.LoopOptions{MaxIterations: 2, SubAgents: []runtime.Agent{says("worker", "w")}}))
+	return e
+}
+
+func (e *env) swap(t *testing.T, root runtime.Agent) {
+	t.Helper()
+	app, err := runtime.NewApp(root.Name(), root, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.host.Swap(app)
+}
+
+func recordedTools(t *testing.T) []tool.Tool {
+	t.Helper()
+	type die struct {
+		Sides int `json:"sides"`
+	}
+	type note struct {
+		Name string `json:"name"`
+		Text string `json:"text"`
+	}
+	type approval struct {
+		Amount float64 `json:"amount"`
+	}
+	type file struct {
+		Path string `json:"path"`
+	}
+	roll, err1 := tool.FromFunc("roll_die", "Rolls a die.", func(_ context.Context, call *tool.Call, _ die) (int, error) {
+		call.State.Set("last_roll", 4)
+		call.State.Set("user:rolls", 1)
+		return 4, nil
+	})
+	save, err2 := tool.FromFunc("save_note", "Saves a note as an artifact.", func(ctx context.Context, call *tool.Call, n note) (map[string]any, error) {
+		version, err := call.Artifacts.Save(ctx, n.Name, &genai.Part{Text: n.Text})
+		return map[string]any{"version": version}, err
+	})
+	ask, err3 := tool.FromFunc("ask_approval", "Asks a human.", func(_ context.Context, _ *tool.Call, a approval) (map[string]any, error) {
+		return map[string]any{"status": "pending", "amount": a.Amount}, nil
+	})
+	remove, err4 := tool.FromFunc("delete_file", "Deletes a file.", func(_ context.Context, call *tool.Call, f file) (map[string]any, error) {
+		if call.Confirmation == nil {
+			call.RequestConfirmation("", nil)
+			return nil, nil
+		}
+		return map[string]any{"deleted": f.Path}, nil
+	})
+	if err := cmp.Or(err1, err2, err3, err4); err != nil {
+		t.Fatal(err)
+	}
+	return []tool.Tool{roll, save, longRunning{ask}, remove}
+}
+
+// longRunning is a tool whose answer comes later.
+type longRunning struct{ tool.Tool }
+
+func (longRunning) Traits() tool.Traits { return tool.Traits{LongRunning: true} }

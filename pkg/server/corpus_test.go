@@ -1,0 +1,265 @@
+package server_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"agenthost/pkg/session"
+)
+
+// Requests that were sent to other servers of ADK are sent here, in their order
+// and with ids translated, to apps that do the same. Where the answer differs, in
+// its status or in what was said, called, answered and kept, it is listed in
+// testdata/rest, with a reason. -update writes the list; a reason that is missing
+// is a question mark, which fails.
+func TestOtherServers(t *testing.T) {
+	dir := os.Getenv("AGENTHOST_CORPUS")
+	for _, name := range []string{"adk-go", "adk-js"} {
+		t.Run(name, func(t *testing.T) {
+			files, err := filepath.Glob(filepath.Join(dir, "rest", name, "[0-9]*.txt"))
+			if dir == "" || err != nil || len(files) == 0 {
+				t.Skip("SKIPPED: no corpus: set AGENTHOST_CORPUS")
+			}
+			compareWith(t, name, files)
+		})
+	}
+}
+
+func compareWith(t *testing.T, name string, files []string) {
+	golden := filepath.Join("testdata", "rest", name+".txt")
+	listed, err := os.ReadFile(golden)
+	if err != nil && !*update {
+		t.Fatal(err)
+	}
+	whys := reasons(string(listed))
+	r := &replay{env: recordedApps(t), ids: map[string]string{}}
+	var out strings.Builder
+	same := 0
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		theirs, ours, line := r.exchange(text)
+		if theirs == ours {
+			same++
+			continue
+		}
+		step := strings.TrimSuffix(filepath.Base(file), ".txt")
+		why := whys[step]
+		if why == "" {
+			why = "?"
+			t.Errorf("%s differs, and nobody says why: %s\ntheirs: %s\nours:   %s", step, line, theirs, ours)
+		}
+		fmt.Fprintf(&out, "%s: %s\n  theirs: %s\n  ours:   %s\n  why:    %s\n", step, line, theirs, ours, why)
+	}
+	got := fmt.Sprintf("%d of %d answers are the same. The others:\n\n%s", same, len(files), out.String())
+	if *update {
+		if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if diff := cmp.Diff(string(listed), got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", golden, diff)
+	}
+}
+
+// reasons are those of a list, by step.
+func reasons(list string) map[string]string {
+	whys := map[string]string{}
+	for _, m := range regexp.MustCompile(`(?m)^(\d{3}[^:]*): .*\n.*\n.*\n  why:    (.*)$`).FindAllStringSubmatch(list, -1) {
+		if m[2] != "?" {
+			whys[m[1]] = m[2]
+		}
+	}
+	return whys
+}
+
+// replay sends recorded requests to a server, with our ids in the place of theirs.
+type replay struct {
+	env *env
+	ids map[string]string
+}
+
+func (r *replay) exchange(text []byte) (theirs, ours, line string) {
+	text = bytes.ReplaceAll(text, []byte("\r\n"), []byte("\n"))
+	request, answer, _ := bytes.Cut(text, []byte("\n=====\n"))
+	head, body, _ := strings.Cut(r.translate(string(request)), "\n\n")
+	line, _, _ = strings.Cut(head, "\n")
+	method, path, _ := strings.Cut(strings.TrimSuffix(line, " HTTP/1.1"), " ")
+	path = strings.TrimPrefix(path, "/api")
+	w := r.env.do(method, path, strings.TrimSpace(body))
+
+	answerHead, answerBody, _ := strings.Cut(string(answer), "\n\n")
+	theirStatus := strings.Fields(answerHead)[1]
+	r.learn([]byte(answerBody), w)
+	theirs = theirStatus + " " + summary([]byte(r.translate(answerBody)))
+	ours = fmt.Sprintf("%d %s", w.Code, summary(w.Body.Bytes()))
+	return strings.TrimSpace(theirs), strings.TrimSpace(ours), method + " " + shortIDs(path)
+}
+
+func shortIDs(text string) string {
+	return regexp.MustCompile(`new-\d{4}`).ReplaceAllString(text, "ID")
+}
+
+func (r *replay) translate(text string) string {
+	for theirs, ours := range r.ids {
+		text = strings.ReplaceAll(text, theirs, ours)
+	}
+	return text
+}
+
+// learn notes the ids that both answers made: of a session, of events in their
+// order, and of calls by their names.
+func (r *replay) learn(theirs []byte, w *httptest.ResponseRecorder) {
+	ours := idsOf(w.Body.Bytes())
+	for what, id := range idsOf(theirs) {
+		// Names that a person chose are the same.
+		if own := ours[what]; own != "" && own != id && id != "" {
+			r.ids[id] = own
+		}
+	}
+}
+
+// answered is as much of an answer as is compared.
+type answered struct {
+	ID     string
+	State  map[string]any
+	Events []*told
+}
+
+// told is as much of an event.
+type told struct {
+	ID, InvocationID, Author, Branch, ErrorCode string
+	Partial                                     bool
+	Content                                     struct {
+		Parts []struct {
+			Text         string
+			FunctionCall *struct {
+				ID, Name string
+				Args     map[string]any
+			}
+			FunctionResponse *struct {
+				Name     string
+				Response map[string]any
+			}
+		}
+	}
+	Actions struct {
+		StateDelta, ArtifactDelta map[string]any
+	}
+}
+
+// eventsOf are the events of an answer, of a list, or of a stream.
+func eventsOf(body []byte) []*told {
+	var events []*told
+	if json.Unmarshal(body, &events) == nil {
+		return slices.DeleteFunc(events, func(ev *told) bool { return ev == nil || ev.Partial || ev.Author == "" })
+	}
+	events = nil
+	for line := range strings.Lines(string(body)) {
+		ev := &told{}
+		if data, ok := strings.CutPrefix(line, "data: "); ok && json.Unmarshal([]byte(data), ev) == nil && !ev.Partial && ev.Author != "" {
+			events = append(events, ev)
+		}
+	}
+	return events
+}
+
+func idsOf(body []byte) map[string]string {
+	var sess answered
+	if json.Unmarshal(body, &sess) == nil && sess.ID != "" && sess.Events != nil {
+		return map[string]string{"session": sess.ID}
+	}
+	ids, calls := map[string]string{}, 0
+	for i, ev := range eventsOf(body) {
+		ids[fmt.Sprint("event ", i)], ids["invocation"] = ev.ID, ev.InvocationID
+		for _, p := range ev.Content.Parts {
+			if c := p.FunctionCall; c != nil {
+				calls++
+				ids[fmt.Sprint("call ", calls, c.Name)] = c.ID
+			}
+		}
+	}
+	return ids
+}
+
+// summary is what an answer says, without what servers word and order as they
+// like: the state and the number of events of a session, what was said in a run,
+// names, or the keys of an object.
+func summary(body []byte) string {
+	if text := strings.TrimSpace(string(body)); text == "null" || text == "[]" {
+		return text
+	}
+	var sess answered
+	if json.Unmarshal(body, &sess) == nil && sess.ID != "" && sess.Events != nil {
+		return fmt.Sprintf("session %s, %d events", asText(sess.State), len(sess.Events))
+	}
+	if events := eventsOf(body); len(events) > 0 {
+		var all []string
+		for _, ev := range events {
+			all = append(all, ev.summary())
+		}
+		if events[0].Branch != "" { // agents side by side come as they come
+			slices.Sort(all)
+		}
+		return strings.Join(all, "; ")
+	}
+	var names []string
+	if json.Unmarshal(body, &names) == nil && names != nil {
+		slices.Sort(names)
+		return asText(names)
+	}
+	var list []answered
+	if json.Unmarshal(body, &list) == nil {
+		return fmt.Sprintf("a list of %d", len(list))
+	}
+	var object map[string]any
+	if json.Unmarshal(body, &object) == nil && object["detail"] == nil && object["error"] == nil && object != nil {
+		return "an object"
+	}
+	return ""
+}
+
+func (ev *told) summary() string {
+	text := ev.Author + ":"
+	for _, p := range ev.Content.Parts {
+		switch {
+		case p.FunctionCall != nil:
+			text += " calls " + p.FunctionCall.Name + shortIDs(asText(p.FunctionCall.Args))
+		case p.FunctionResponse != nil:
+			text += " answers " + p.FunctionResponse.Name + asText(p.FunctionResponse.Response)
+		default:
+			text += " says " + fmt.Sprintf("%q", p.Text)
+		}
+	}
+	if ev.ErrorCode != "" {
+		text += " fails " + ev.ErrorCode
+	}
+	if len(ev.Actions.StateDelta) > 0 {
+		text += " keeps " + asText(ev.Actions.StateDelta)
+	}
+	if len(ev.Actions.ArtifactDelta) > 0 {
+		text += " saves " + asText(ev.Actions.ArtifactDelta)
+	}
+	return text
+}
+
+func asText(v any) string {
+	text, err := json.Marshal(session.Normalize(v))
+	if err != nil {
+		return err.Error()
+	}
+	return string(text)
+}
