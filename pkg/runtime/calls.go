@@ -26,7 +26,6 @@ func (s *step) runCalls(ctx context.Context, calls []*genai.FunctionCall) (merge
 		s.runSideBySide(ctx, calls, answers)
 	}
 	merged = s.merge(answers)
-	tellOf(answers, merged)
 	if err = failureOf(answers); err != nil {
 		failed = s.failed(calls, answers, AsRunError(err))
 	}
