@@ -88,7 +88,12 @@ func (s signer) jwk() map[string]any {
 	case *rsa.PublicKey:
 		k["kty"], k["n"], k["e"] = "RSA", b64(p.N.Bytes()), b64(big.NewInt(int64(p.E)).Bytes())
 	case *ecdsa.PublicKey:
-		k["kty"], k["crv"], k["x"], k["y"] = "EC", p.Params().Name, b64(p.X.Bytes()), b64(p.Y.Bytes())
+		point, err := p.Bytes()
+		if err != nil {
+			panic(err) // it was made a moment ago
+		}
+		half := len(point) / 2
+		k["kty"], k["crv"], k["x"], k["y"] = "EC", p.Params().Name, b64(point[1:1+half]), b64(point[1+half:])
 	case ed25519.PublicKey:
 		k["kty"], k["crv"], k["x"] = "OKP", "Ed25519", b64(p)
 	}

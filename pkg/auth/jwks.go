@@ -165,11 +165,7 @@ func (j *jwk) public() crypto.PublicKey {
 		if curve == nil {
 			return nil
 		}
-		k := &ecdsa.PublicKey{Curve: curve, X: number(j.X), Y: number(j.Y)}
-		if _, err := k.ECDH(); err != nil { // no point of the curve
-			return nil
-		}
-		return k
+		return onCurvePoint(curve, number(j.X), number(j.Y))
 	case "OKP":
 		x, err := base64.RawURLEncoding.DecodeString(j.X)
 		if j.Crv != "Ed25519" || err != nil || len(x) != ed25519.PublicKeySize {
@@ -178,6 +174,20 @@ func (j *jwk) public() crypto.PublicKey {
 		return ed25519.PublicKey(x)
 	}
 	return nil
+}
+
+// onCurvePoint is nil for what is no point of the curve.
+func onCurvePoint(curve elliptic.Curve, x, y *big.Int) crypto.PublicKey {
+	size := (curve.Params().BitSize + 7) / 8
+	if max(x.BitLen(), y.BitLen()) > 8*size {
+		return nil
+	}
+	point := append([]byte{4}, x.FillBytes(make([]byte, size))...)
+	k, err := ecdsa.ParseUncompressedPublicKey(curve, append(point, y.FillBytes(make([]byte, size))...))
+	if err != nil {
+		return nil
+	}
+	return k
 }
 
 func number(text string) *big.Int {

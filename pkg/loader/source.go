@@ -91,7 +91,7 @@ type source struct {
 	// told of them.
 	unfilled []unfilled
 	toldOf   spec.Diagnostics
-	recall    *recall
+	recall   *recall
 }
 
 func openSource(dir string, opts *Options) (*source, error) {
