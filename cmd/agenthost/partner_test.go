@@ -255,6 +255,9 @@ func send(ctx context.Context, ts *testscript.TestScript, args []string) (*http.
 		return nil, err
 	}
 	req.Close = true
+	if token := ts.Getenv("TOKEN"); token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
 	return http.DefaultClient.Do(req)
 }
 

@@ -41,6 +41,8 @@ func updating() bool { return flag.Lookup("update").Value.String() == "true" }
 //	postgres VAR                      make a PostgreSQL database for the script, set VAR to its URL
 //	listen VAR [ADDR]                 see that a port is taken (any free one), set VAR to its address
 //
+// Requests have the bearer token $TOKEN, if it is set.
+//
 // The condition [postgres] says whether there is a PostgreSQL server.
 func TestScripts(t *testing.T) { runScripts(t, filepath.Join("testdata", "script")) }
 

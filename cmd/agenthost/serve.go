@@ -20,6 +20,7 @@ import (
 	"agenthost/pkg/loader"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/server"
+	"agenthost/pkg/spec"
 	"agenthost/pkg/store"
 )
 
@@ -37,13 +38,23 @@ type serveFlags struct {
 	load          loadFlags
 	addr          string
 	addrGiven     bool
-	logLevel      string
 	drain         time.Duration
 	poll          time.Duration
 	createSession bool
 	demo          bool
 	insecure      bool
-	dev           devFlags
+	allowedHosts  []string
+
+	// config is a file with flags, auth one with callers; authNode and dirs are
+	// what the config file says of callers and folders.
+	config, auth string
+	authNode     *spec.Node
+	dirs         []string
+
+	runsPerUser, runsPerApp string
+	maxRunTime              time.Duration
+	watched                 watchedFlags
+	dev                     devFlags
 }
 
 func newServe(io stdio) *cobra.Command {
@@ -54,11 +65,16 @@ func newServe(io stdio) *cobra.Command {
 		Long: `Serve answers ADK's requests for every app of the folders: DIR is an app or a
 folder of apps. A saved file is checked and, when nothing is wrong with it, is
 what the next turn runs; a broken one changes nothing. Every flag has a
-variable: --session-db is AGENTHOST_SESSION_DB.`,
-		Args:    between(1, -1),
+variable, --session-db is AGENTHOST_SESSION_DB, and a key in the file of --config,
+session_db; the command line counts before the environment, and both before the
+file.`,
+		Args:    between(0, -1),
 		PreRunE: fromEnv,
 		RunE: func(cmd *cobra.Command, dirs []string) error {
-			f.addrGiven = cmd.Flags().Changed("addr")
+			dirs, err := f.settle(cmd, dirs)
+			if err != nil {
+				return err
+			}
 			return serve(cmd.Context(), io, &f, dirs)
 		},
 	}
@@ -66,14 +82,20 @@ variable: --session-db is AGENTHOST_SESSION_DB.`,
 	f.add(flags)
 	f.load.add(flags)
 	flags.StringVar(&f.addr, "addr", defaultAddr, "the address to listen on; the next free port when the default one is taken")
-	flags.StringVar(&f.logLevel, "log-level", "info", "debug, info, warn or error")
 	flags.DurationVar(&f.drain, "drain", 30*time.Second, "how long running turns may take to end after a signal")
 	flags.DurationVar(&f.poll, "poll", 0, "look for changes this often, and do not rely on the system to tell of them (default: it tells, and every 2s)")
 	flags.DurationVar(&f.lease, "lease", 15*time.Second, "how long other processes on the database leave a session to this one when it dies in the middle of a turn")
 	flags.BoolVar(&f.createSession, "auto-create-session", false, "make sessions that a run names and nobody made")
 	flags.BoolVar(&f.demo, "demo", false, "answer GET /demo/orders/{id}, for the example app tools")
-	flags.BoolVar(&f.insecure, "insecure", false, "allow an address that is not of this machine only; there is no authentication")
+	flags.BoolVar(&f.insecure, "insecure", false, "allow an address that is not of this machine only, though nobody is asked who they are")
+	flags.StringVar(&f.config, "config", "", "a file with these flags, by their names with _ for -, with dirs: and auth:")
+	flags.StringVar(&f.auth, "auth", "", "the file that says who may call, by tokens or JWTs (default: nobody is asked who they are)")
+	flags.StringSliceVar(&f.allowedHosts, "allowed-hosts", nil, "the Host headers that are answered, with a port or for any (default: those of this machine; all, where --auth or --insecure allows an address that others can reach)")
+	flags.StringVar(&f.runsPerUser, "runs-per-user", "", "how many runs a user may begin, such as 60/1m (default: no bound)")
+	flags.DurationVar(&f.maxRunTime, "max-run-time", 0, "end turns that take longer (default: no bound)")
+	flags.StringVar(&f.runsPerApp, "runs-per-app", "", "how many runs an app may begin, such as 600/1m (default: no bound)")
 	f.dev.add(flags)
+	f.watched.add(flags)
 	return cmd
 }
 
@@ -91,27 +113,28 @@ type serveMain struct {
 }
 
 func serve(ctx context.Context, io stdio, f *serveFlags, dirs []string) error {
-	var level slog.Level
-	if err := level.UnmarshalText([]byte(f.logLevel)); err != nil {
-		return fmt.Errorf("--log-level %q: write debug, info, warn or error", f.logLevel)
-	}
 	if f.lease < minLease {
 		return fmt.Errorf("--lease %s: write %s or more", f.lease, minLease)
 	}
 	if f.poll < 0 {
 		return fmt.Errorf("--poll %s: write a time above 0, such as 2s", f.poll)
 	}
-	m := &serveMain{flags: f, io: io, logger: slog.New(slog.NewTextHandler(io.err, &slog.HandlerOptions{Level: level}))}
-	// Libraries that log by themselves must not write over the host's output.
-	log.SetOutput(slog.NewLogLogger(m.logger.Handler(), slog.LevelDebug).Writer())
-	if err := checkAddr(f.addr, f.insecure); err != nil {
+	logger, err := f.watched.logger(io)
+	if err != nil {
 		return err
 	}
+	m := &serveMain{flags: f, io: io, logger: logger}
+	// Libraries that log by themselves must not write over the host's output.
+	log.SetOutput(slog.NewLogLogger(m.logger.Handler(), slog.LevelDebug).Writer())
+	opts, err := f.guard()
+	if err != nil {
+		return err
+	}
+	opts.Logger, opts.Version, opts.MaxRunTime = m.logger, version(), f.maxRunTime
 	if err := checkFolders(dirs); err != nil {
 		return err
 	}
 	var closeUI func() error
-	var err error
 	if m.ui, closeUI, err = f.dev.files(); err != nil {
 		return err
 	}
@@ -129,8 +152,14 @@ func serve(ctx context.Context, io stdio, f *serveFlags, dirs []string) error {
 		return err
 	}
 	defer m.store.Close()
+	opts.Metrics = server.NewMetrics(version())
 	m.traces = server.NewTraces(f.dev.on())
-	m.host = runtime.NewHost(m.store, &runtime.Options{Logger: m.logger, Revive: m.revive, Observe: m.traces.Observe})
+	observe, finish, err := f.watched.observe(ctx, m.logger, opts.Metrics.Observe, m.traces.Observe)
+	if err != nil {
+		return err
+	}
+	defer finish()
+	m.host = runtime.NewHost(m.store, &runtime.Options{Logger: m.logger, Revive: m.revive, Observe: observe})
 	defer m.host.Close()
 	m.watch = loader.NewWatch(loader.New(load), m.host, dirs, &loader.WatchOptions{
 		Logger: m.logger, Problems: io.err, Revisions: m.store.Revisions, Poll: f.poll, PollOnly: f.poll > 0,
@@ -138,10 +167,8 @@ func serve(ctx context.Context, io stdio, f *serveFlags, dirs []string) error {
 	if err := m.watch.Sync(ctx); err != nil {
 		return failed(err)
 	}
-	m.server = server.New(m.host, m.devOptions(&server.Options{
-		Reloader: statuses{m.watch}, Version: version(), Logger: m.logger, AllowedHosts: m.allowedHosts(),
-		AutoCreateSession: f.createSession, Demo: f.demo,
-	}))
+	opts.Reloader, opts.AutoCreateSession, opts.Demo = statuses{m.watch}, f.createSession, f.demo
+	m.server = server.New(m.host, m.devOptions(opts))
 	return m.run(ctx, listener)
 }
 
@@ -152,30 +179,6 @@ func checkFolders(dirs []string) error {
 		}
 	}
 	return nil
-}
-
-// checkAddr refuses an address that others can reach: there is nobody yet who
-// asks them who they are.
-func checkAddr(addr string, insecure bool) error {
-	name, _, err := net.SplitHostPort(addr)
-	if err != nil {
-		return fmt.Errorf("--addr %q: write HOST:PORT, such as %s", addr, defaultAddr)
-	}
-	ip := net.ParseIP(name)
-	if insecure || name == "localhost" || ip != nil && ip.IsLoopback() {
-		return nil
-	}
-	return fmt.Errorf("--addr %s can be reached from other machines, and nobody is asked who they are: "+
-		"listen on 127.0.0.1 behind a proxy that asks, or say --insecure", addr)
-}
-
-// allowedHosts are the Host headers that are answered: a page of another name
-// must not reach a host that only this machine may talk to.
-func (m *serveMain) allowedHosts() []string {
-	if m.flags.insecure {
-		return nil
-	}
-	return []string{"127.0.0.1", "localhost", "[::1]"}
 }
 
 // listen takes the address. When it is the default one and taken, the next
@@ -210,7 +213,7 @@ func (m *serveMain) run(ctx context.Context, listener net.Listener) error {
 	background.Go(func() { m.retain(watching) })
 	background.Go(func() { m.reloadOnSignal(watching) })
 	web := &http.Server{
-		Handler: m.server, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute,
+		Handler: m.flags.watched.profiled(m.server), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
 		ErrorLog: slog.NewLogLogger(m.logger.Handler(), slog.LevelWarn),
 	}
 	served := make(chan error, 1)
@@ -239,6 +242,7 @@ func (m *serveMain) stop(web *http.Server) error {
 		err = web.Shutdown(ctx)
 	}
 	if err != nil {
+		m.server.Abort()
 		web.Close()
 		return fmt.Errorf("turns were still under way after %s: %w", m.flags.drain, err)
 	}

@@ -47,7 +47,10 @@ func (s statuses) Reports(after int) ([]server.Report, <-chan struct{}) {
 }
 
 func statusOf(st loader.Status) server.Status {
-	return server.Status{App: st.App, Revision: st.Revision, OK: st.OK, Waiting: st.Waiting, Diagnostics: st.Diagnostics}
+	return server.Status{
+		App: st.App, Revision: st.Revision, OK: st.OK, Waiting: st.Waiting, Diagnostics: st.Diagnostics,
+		Loads: server.Loads{Last: st.Loaded, Good: st.Good, All: st.Loads, Failed: st.Failed},
+	}
 }
 
 // reloadOnSignal loads what was changed at each SIGHUP, until ctx ends.

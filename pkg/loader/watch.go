@@ -96,8 +96,11 @@ type Status struct {
 	Waiting string
 	// Diagnostics are the problems of the folder's content, warnings too.
 	Diagnostics spec.Diagnostics
-	// Loaded is when the content was last looked at by the loader.
-	Loaded time.Time
+	// Loaded is when the content was last looked at by the loader, Good when that
+	// went well for the last time.
+	Loaded, Good time.Time
+	// Loads counts how often it was looked at, Failed how often that went wrong.
+	Loads, Failed int
 }
 
 // watched is one app's folder between looks.

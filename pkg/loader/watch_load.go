@@ -69,6 +69,7 @@ type outcome struct {
 func (w *Watch) take(ctx context.Context, a *watched, o outcome, p pass) {
 	old, _ := w.Status(o.name)
 	s := Status{App: o.name, Dir: a.dir, Revision: old.Revision, OK: o.app != nil, Diagnostics: o.ds, Loaded: w.opts.Clock()}
+	s.Good, s.Loads, s.Failed = old.Good, old.Loads+1, old.Failed
 	switch {
 	case o.app == nil:
 		w.refused(o.name, s)
@@ -80,6 +81,11 @@ func (w *Watch) take(ctx context.Context, a *watched, o outcome, p pass) {
 		w.opts.Logger.Info("the app has changed, and waits to be let in by SIGHUP or POST /-/reload", "app", o.name, "revision", s.Revision, "waiting", s.Waiting)
 	default:
 		w.admit(ctx, a, o, &s)
+	}
+	if s.OK || s.Waiting != "" {
+		s.Good = s.Loaded
+	} else {
+		s.Failed++
 	}
 	if err := s.Diagnostics.WriteText(w.opts.Problems); err != nil {
 		w.opts.Logger.Warn("cannot print the problems of an app", "app", o.name, "error", err)

@@ -35,7 +35,7 @@ func BenchmarkTurn(b *testing.B) {
 	}
 }
 
-// BenchmarkTurnObserved is the price of spans that somebody is told of.
+// BenchmarkTurnObserved is the same where somebody is told of spans.
 func BenchmarkTurnObserved(b *testing.B) {
 	benchTurn(b, "memory:", 0, func(*runtime.Span) {})
 }

@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,10 +26,10 @@ func (s *step) runCalls(ctx context.Context, calls []*genai.FunctionCall) (merge
 		s.runSideBySide(ctx, calls, answers)
 	}
 	merged = s.merge(answers)
-	tellOf(answers, merged)
 	if err = failureOf(answers); err != nil {
 		failed = s.failed(calls, answers, AsRunError(err))
 	}
+	tellOf(answers, cmp.Or(merged, failed))
 	return merged, failed, err
 }
 

@@ -79,7 +79,7 @@ type TracedModel struct {
 	Request *model.Request
 	// Response is the whole answer; nil if there was none.
 	Response *model.Response
-	// First is when the first piece came, or the whole answer.
+	// First is when the first piece came, or the whole answer; zero if none did.
 	First time.Time
 }
 
@@ -88,6 +88,29 @@ type TracedTool struct {
 	Call *tool.Call
 	// Result is nil if the tool failed, or answers later.
 	Result *tool.Result
+}
+
+// App is the name of the app that runs.
+func (s *Span) App() string {
+	if s.Run == nil {
+		return ""
+	}
+	return s.Run.App
+}
+
+// Code is the code of the error that ended it; empty if none did.
+func (s *Span) Code() string {
+	switch {
+	case s.Err == nil && s.Model != nil && s.Model.Response != nil:
+		return s.Model.Response.ErrorCode
+	case s.Err == nil:
+		return ""
+	case s.Kind == SpanModel:
+		return modelFailure(s.Name, s.Err).Code
+	case s.Kind == SpanTool:
+		return CodeToolFailed
+	}
+	return AsRunError(s.Err).Code
 }
 
 // beginSpan makes a span inside that of the context, or inside the caller's; nil
@@ -180,7 +203,7 @@ func (s *Span) heard(now func() time.Time, resp *model.Response, err error) {
 	if !s.Ended.IsZero() {
 		return
 	}
-	if s.Model.First.IsZero() {
+	if err == nil && s.Model.First.IsZero() {
 		s.Model.First = now()
 	}
 	if err == nil && resp.Partial {

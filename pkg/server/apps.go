@@ -24,7 +24,7 @@ func (s *Server) handleListApps(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	apps := s.host.Apps()
+	apps := slices.DeleteFunc(s.host.Apps(), func(a *runtime.App) bool { return !s.mayUse(r, a.Name) })
 	if detailed {
 		return writeJSON(w, appsBody{describe(apps)})
 	}

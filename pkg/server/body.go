@@ -6,11 +6,14 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"google.golang.org/genai"
 
+	"agenthost/pkg/runtime"
 	"agenthost/pkg/session"
 )
 
@@ -28,6 +31,23 @@ type invalidBody struct{ faults []fault }
 // Error names the first fault.
 func (e *invalidBody) Error() string {
 	return fmt.Sprintf("request body: %v: %s", e.faults[0].Loc, e.faults[0].Msg)
+}
+
+// unreadBody is the error of a body that did not come whole.
+type unreadBody struct{ err error }
+
+// Error is for the log.
+func (e *unreadBody) Error() string { return "reading the request body: " + e.err.Error() }
+
+// Unwrap returns the connection's error.
+func (e *unreadBody) Unwrap() error { return e.err }
+
+// failure blames the client: it was too slow, or gave up.
+func (e *unreadBody) failure() failure {
+	if errors.Is(e.err, os.ErrDeadlineExceeded) {
+		return failure{http.StatusRequestTimeout, runtime.CodeInvalidRequest, "The request body came too slowly", 0}
+	}
+	return failure{http.StatusBadRequest, runtime.CodeInvalidRequest, "The request body did not come whole", 0}
 }
 
 // A body is a JSON object that a client sent. Its methods read one field each,
@@ -54,11 +74,15 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request) (*body, error)
 }
 
 func (s *Server) readText(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, s.opts.MaxBody))
-	if err != nil {
+	control := http.NewResponseController(w)
+	if err := possible(control.SetReadDeadline(time.Now().Add(s.opts.ReadTimeout))); err != nil {
 		return nil, fmt.Errorf("reading the request body: %w", err)
 	}
-	return text, nil
+	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, s.opts.MaxBody))
+	if err != nil {
+		return nil, &unreadBody{err}
+	}
+	return text, possible(control.SetReadDeadline(time.Time{}))
 }
 
 func (b *body) open(text []byte) {

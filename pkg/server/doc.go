@@ -28,6 +28,7 @@
 //	DELETE /apps/{app}/users/{user}/sessions/{session}/artifacts/{name...}   also when there is none
 //	POST   /run                                  one invocation, all events at the end
 //	POST   /run_sse                              one invocation, events as they happen
+//	GET    /metrics                              for Prometheus, if Options.Metrics is set
 //	GET    /demo/orders/{id}                     three orders, if Options.Demo is set
 //
 // Behind them come the paths for developers, which are in dev.go, and those of
@@ -46,9 +47,13 @@
 //	     do not ask for the app, artifacts not for the session either
 //	409  the session is busy or was changed meanwhile; Retry-After says when to
 //	     come again
+//	401  nobody knows the caller; 403 it may not do this (caller.go)
+//	408  the body came too slowly
 //	413  the body is larger than Options.MaxBody
+//	429  too many runs of a user or an app (limit.go)
 //	503  the host is about to stop
 //
 // The stream of /run_sse is written in stream.go. A run ends with its request:
-// a client that leaves, or does not read, stops the model.
+// a client that leaves, or does not read, stops the model, unless it has said
+// ?detach=true. With Last-Event-ID it comes back to a run (catchup.go).
 package server

@@ -59,6 +59,13 @@ func (g *gate) open() bool {
 	return !g.closed
 }
 
+// count is how many are inside.
+func (g *gate) count() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.inside
+}
+
 func (g *gate) wait(ctx context.Context) error {
 	g.mu.Lock()
 	inside, empty := g.inside, g.empty

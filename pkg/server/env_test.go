@@ -61,8 +61,13 @@ func newEnvAt(t *testing.T, url string, clock func() time.Time, opts *server.Opt
 		t.Fatal(err)
 	}
 	hostOpts := &runtime.Options{Clock: clock, NewID: newID, Wait: wait}
-	if opts.Traces != nil {
-		hostOpts.Observe = opts.Traces.Observe
+	hostOpts.Observe = func(s *runtime.Span) {
+		if opts.Metrics != nil {
+			opts.Metrics.Observe(s)
+		}
+		if opts.Traces != nil {
+			opts.Traces.Observe(s)
+		}
 	}
 	host := runtime.NewHost(st, hostOpts)
 	t.Cleanup(func() {
@@ -72,6 +77,9 @@ func newEnvAt(t *testing.T, url string, clock func() time.Time, opts *server.Opt
 		}
 	})
 	opts.NewID = newID
+	if opts.Metrics != nil {
+		opts.Clock = clock
+	}
 	if opts.Wait == 0 {
 		opts.Wait = wait
 	}
@@ -137,6 +145,7 @@ func scripted(t *testing.T) model.LLM {
 - when: user == "count"
   text: one two three
   chunks: 3
+  usage: {prompt: 7, candidates: 3}
 - text: "Hello <{user}> & friends"
 `))
 	if err := ds.Err(); err != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
 
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/session"
@@ -59,8 +60,8 @@ type failure struct {
 	code string
 	// detail is a text, or a list of faults.
 	detail any
-	// again says that the same request may succeed soon.
-	again bool
+	// again is after how many seconds the same request may succeed; 0 is never.
+	again int
 }
 
 // failureOf is the only map from errors to statuses.
@@ -72,23 +73,35 @@ func failureOf(key session.Key, err error) failure {
 		forbid  forbiddenError
 		unable  unsupportedError
 		re      *runtime.RunError
+		limited *limitedError
+		unread  *unreadBody
 	)
 	switch {
+	case errors.Is(err, errNotKnown):
+		return failure{http.StatusUnauthorized, "UNAUTHENTICATED", "Not authenticated", 0}
+	case errors.Is(err, errNotAllowed):
+		return failure{http.StatusForbidden, "FORBIDDEN", "Forbidden", 0}
+	case errors.Is(err, errCannotBeSeen):
+		return failure{http.StatusServiceUnavailable, "UNAVAILABLE", "Try again", 5}
+	case errors.As(err, &limited):
+		return failure{http.StatusTooManyRequests, "RATE_LIMITED", limited.Error(), limited.seconds()}
 	case errors.As(err, &invalid):
-		return failure{http.StatusUnprocessableEntity, runtime.CodeInvalidRequest, invalid.faults, false}
+		return failure{http.StatusUnprocessableEntity, runtime.CodeInvalidRequest, invalid.faults, 0}
 	case errors.As(err, &errVersion{}):
-		return failure{http.StatusUnprocessableEntity, runtime.CodeInvalidRequest, err.Error(), false}
+		return failure{http.StatusUnprocessableEntity, runtime.CodeInvalidRequest, err.Error(), 0}
 	case errors.As(err, &large):
 		detail := fmt.Sprintf("Request body is larger than %d bytes", large.Limit)
-		return failure{http.StatusRequestEntityTooLarge, runtime.CodeInvalidRequest, detail, false}
+		return failure{http.StatusRequestEntityTooLarge, runtime.CodeInvalidRequest, detail, 0}
+	case errors.As(err, &unread):
+		return unread.failure()
 	case errors.Is(err, errDraining):
-		return failure{http.StatusServiceUnavailable, runtime.CodeCanceled, errDraining.Error(), true}
+		return failure{http.StatusServiceUnavailable, runtime.CodeCanceled, errDraining.Error(), 1}
 	case errors.As(err, &missing):
-		return failure{http.StatusNotFound, "NOT_FOUND", string(missing), false}
+		return failure{http.StatusNotFound, "NOT_FOUND", string(missing), 0}
 	case errors.As(err, &forbid):
-		return failure{http.StatusForbidden, runtime.CodeInvalidRequest, string(forbid), false}
+		return failure{http.StatusForbidden, runtime.CodeInvalidRequest, string(forbid), 0}
 	case errors.As(err, &unable):
-		return failure{http.StatusNotImplemented, runtime.CodeInvalidRequest, string(unable), false}
+		return failure{http.StatusNotImplemented, runtime.CodeInvalidRequest, string(unable), 0}
 	case errors.As(err, &re):
 		return runFailure(re)
 	default:
@@ -97,16 +110,16 @@ func failureOf(key session.Key, err error) failure {
 }
 
 func runFailure(re *runtime.RunError) failure {
-	f := failure{http.StatusInternalServerError, re.Code, re.Message, false}
+	f := failure{http.StatusInternalServerError, re.Code, re.Message, 0}
 	switch re.Code {
 	case runtime.CodeAppNotFound, runtime.CodeSessionNotFound:
 		f.status = http.StatusNotFound
 	case runtime.CodeInvalidRequest:
 		f.status = http.StatusBadRequest
 	case runtime.CodeSessionBusy, runtime.CodeSessionTaken:
-		f.status, f.again = http.StatusConflict, true
+		f.status, f.again = http.StatusConflict, 1
 	case runtime.CodeCanceled:
-		f.status, f.again = http.StatusServiceUnavailable, true
+		f.status, f.again = http.StatusServiceUnavailable, 1
 	case runtime.CodeInternal:
 		f.detail = internalDetail
 	}
@@ -118,37 +131,41 @@ func runFailure(re *runtime.RunError) failure {
 func storeFailure(key session.Key, err error) failure {
 	switch {
 	case errors.Is(err, session.ErrNotFound):
-		return failure{http.StatusNotFound, runtime.CodeSessionNotFound, "Session not found", false}
+		return failure{http.StatusNotFound, runtime.CodeSessionNotFound, "Session not found", 0}
 	case errors.Is(err, session.ErrExists):
-		return failure{http.StatusConflict, "SESSION_EXISTS", "Session already exists: " + key.ID, false}
+		return failure{http.StatusConflict, "SESSION_EXISTS", "Session already exists: " + key.ID, 0}
 	case errors.Is(err, session.ErrBusy):
 		detail := fmt.Sprintf("session %s is busy with another run: try again", key.ID)
-		return failure{http.StatusConflict, runtime.CodeSessionBusy, detail, true}
+		return failure{http.StatusConflict, runtime.CodeSessionBusy, detail, 1}
 	case errors.Is(err, session.ErrFenced):
 		detail := fmt.Sprintf("session %s was taken over by another host: try again", key.ID)
-		return failure{http.StatusConflict, runtime.CodeSessionTaken, detail, true}
+		return failure{http.StatusConflict, runtime.CodeSessionTaken, detail, 1}
 	case errors.Is(err, session.ErrStale):
 		detail := fmt.Sprintf("session %s was changed by somebody else: try again", key.ID)
-		return failure{http.StatusConflict, "SESSION_STALE", detail, true}
+		return failure{http.StatusConflict, "SESSION_STALE", detail, 1}
 	case errors.Is(err, session.ErrInvalid):
-		return failure{http.StatusBadRequest, runtime.CodeInvalidRequest, err.Error(), false}
+		return failure{http.StatusBadRequest, runtime.CodeInvalidRequest, err.Error(), 0}
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return runFailure(runtime.AsRunError(err))
 	default:
-		return failure{http.StatusInternalServerError, runtime.CodeInternal, internalDetail, false}
+		return failure{http.StatusInternalServerError, runtime.CodeInternal, internalDetail, 0}
 	}
 }
 
 // fail answers with what went wrong. A request ends before its answer when its
 // client has left, or when the host gives up waiting for it.
 func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
-	if r.Context().Err() != nil && s.runs.open() {
+	var unread *unreadBody // whose request has ended too, and who may still read
+	if r.Context().Err() != nil && s.runs.open() && !errors.As(err, &unread) {
 		w.WriteHeader(statusClientGone)
 		return
 	}
 	f := s.reported(r, err)
-	if f.again {
-		w.Header().Set("Retry-After", "1")
+	if f.again > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(f.again))
+	}
+	if f.status == http.StatusUnauthorized {
+		w.Header().Set("WWW-Authenticate", "Bearer")
 	}
 	writeDetail(w, f.status, f.detail)
 }

@@ -45,10 +45,19 @@ func withoutPort(host string) string {
 
 // originAllowed: a request that changes something and names its page's origin
 // must come from a page of this host, and on a loopback address from a page of
-// this machine.
+// this machine. A browser that names no origin says at least whether it is this
+// one. Where an answer is not all that comes of it, as with a WebSocket, reading
+// is changing: pages of any site may open those.
 func originAllowed(r *http.Request) bool {
+	reads := r.Method == http.MethodGet || r.Method == http.MethodHead || r.Method == http.MethodOptions
+	if reads && r.Header.Get("Upgrade") == "" {
+		return true
+	}
+	if site := r.Header.Get("Sec-Fetch-Site"); site != "" && site != "same-origin" && site != "none" {
+		return false
+	}
 	origin := r.Header.Get("Origin")
-	if origin == "" || r.Method == http.MethodGet || r.Method == http.MethodHead || r.Method == http.MethodOptions {
+	if origin == "" {
 		return true
 	}
 	if servedOnLoopback(r) {

@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
@@ -77,6 +78,45 @@ func TestOrigins(t *testing.T) {
 				want(t, w, 403, "Forbidden: origin not allowed")
 			}
 		})
+	}
+}
+
+// TestBrowserAttacks: of all that a browser may send, with names that others made
+// point here, from pages of other sites, and from frames without an origin, only a
+// page of this host gets through with what changes something, and nobody under
+// another name.
+func TestBrowserAttacks(t *testing.T) {
+	own := []string{"127.0.0.1:8000", "localhost:8000", "[::1]:8000"}
+	e := newEnv(t, &server.Options{AllowedHosts: []string{"127.0.0.1", "localhost", "[::1]"}})
+	passed, refused := 0, 0
+	for _, host := range append(own, "evil.example", "evil.example:8000", "localhost.evil.example:8000", "127.0.0.1.nip.io:8000", "0.0.0.0:8000", "192.0.2.1:8000", "") {
+		for _, origin := range []string{"", "null", "http://" + host, "https://" + host, "https://evil.example", "http://localhost:4200", "http://localhost:8000.evil.example", "file://"} {
+			for _, site := range []string{"", "none", "same-origin", "same-site", "cross-site"} {
+				for _, kind := range []string{"GET", "POST", "DELETE", "WebSocket"} {
+					method, headers := kind, "Origin: "+origin+"\nSec-Fetch-Site: "+site
+					if kind == "WebSocket" {
+						method, headers = "GET", headers+"\nUpgrade: websocket\nConnection: Upgrade"
+					}
+					r := boundRequest(t, "127.0.0.1:8000", method, host, headers)
+					w := httptest.NewRecorder()
+					e.server.ServeHTTP(w, r)
+					let := w.Code != http.StatusForbidden
+					known := slices.Contains(own, host)
+					page := (origin == "" || origin == "http://"+host) && (site == "" || site == "none" || site == "same-origin")
+					if want := known && (kind == "GET" || page); let != want {
+						t.Errorf("%s with Host %q, Origin %q, Sec-Fetch-Site %q = %d, want let in: %v", kind, host, origin, site, w.Code, want)
+					}
+					if let {
+						passed++
+					} else {
+						refused++
+					}
+				}
+			}
+		}
+	}
+	if passed < 100 || refused < 1000 {
+		t.Errorf("%d were let in, and %d refused: the matrix says little", passed, refused)
 	}
 }
 

@@ -31,6 +31,9 @@ func (s *Server) handleReady(w http.ResponseWriter, r *http.Request) error {
 	for _, st := range s.statuses() {
 		body.Reasons = append(body.Reasons, st.reasons()...)
 	}
+	if !s.seesAll(r) {
+		body.Reasons = []string{}
+	}
 	return writeStatus(w, body.Ready, http.StatusServiceUnavailable, body)
 }
 
@@ -46,6 +49,11 @@ func (st *Status) reasons() []string {
 	default:
 		return []string{fmt.Sprintf("app %s: its files have problems, and it does not serve", st.App)}
 	}
+}
+
+func (s *Server) handlePrometheus(w http.ResponseWriter, r *http.Request) error {
+	s.opts.Metrics.handler().ServeHTTP(w, r)
+	return nil
 }
 
 // handleReload loads what was changed, and tells what came of it.

@@ -22,6 +22,11 @@ func (s *Server) handleRewind(w http.ResponseWriter, r *http.Request) error {
 	if err := b.err(); err != nil {
 		return err
 	}
+	if req.Message != nil {
+		if err := s.limit(key.App, key.User); err != nil {
+			return err
+		}
+	}
 	if !s.runs.enter() {
 		return errDraining
 	}

@@ -26,7 +26,9 @@ func (s *Server) readRun(w http.ResponseWriter, r *http.Request) (*runRequest, e
 	if err != nil {
 		return nil, err
 	}
-	b.need("userId")
+	if s.opts.Auth == nil {
+		b.need("userId")
+	}
 	b.need("sessionId")
 	q := &runRequest{RunRequest: runtime.RunRequest{
 		App: b.text("appName"), UserID: b.text("userId"), SessionID: b.text("sessionId"),
@@ -42,6 +44,12 @@ func (s *Server) readRun(w http.ResponseWriter, r *http.Request) (*runRequest, e
 		return nil, err
 	case q.App == "":
 		return nil, refuse("appName is required")
+	}
+	if q.UserID, err = s.actAs(r, q.App, q.UserID); err != nil {
+		return nil, err
+	}
+	if err := s.mayWrite(r, q.StateDelta); err != nil {
+		return nil, err
 	}
 	return q, nil
 }
@@ -71,6 +79,9 @@ func refuse(message string) error {
 // whatever the request or the app says (adk-python cli/api_server.py).
 func (s *Server) handleRun(w http.ResponseWriter, r *http.Request) error {
 	q, err := s.readRun(w, r)
+	if err == nil {
+		err = s.limit(q.App, q.UserID)
+	}
 	if err != nil {
 		return err
 	}
@@ -78,9 +89,14 @@ func (s *Server) handleRun(w http.ResponseWriter, r *http.Request) error {
 		return errDraining
 	}
 	defer s.runs.leave()
+	ctx, _, end, err := s.runContext(r)
+	if err != nil {
+		return err
+	}
+	defer end()
 	q.Streaming = new(bool)
 	text := []byte{'['}
-	for ev, err := range s.host.Run(r.Context(), &q.RunRequest) {
+	for ev, err := range s.host.Run(ctx, &q.RunRequest) {
 		if err != nil {
 			return ofRun(q.key(), err)
 		}
@@ -107,6 +123,12 @@ func appendItem(list []byte, ev *session.Event) ([]byte, error) {
 // handleRunSSE answers with the events of an invocation as they happen.
 func (s *Server) handleRunSSE(w http.ResponseWriter, r *http.Request) error {
 	q, err := s.readRun(w, r)
+	if err == nil && r.Header.Get("Last-Event-ID") != "" {
+		return s.handleCatchUp(w, r, q)
+	}
+	if err == nil {
+		err = s.limit(q.App, q.UserID)
+	}
 	if err != nil {
 		return err
 	}
@@ -114,9 +136,16 @@ func (s *Server) handleRunSSE(w http.ResponseWriter, r *http.Request) error {
 		return errDraining
 	}
 	defer s.runs.leave()
-	ctx, stop := context.WithCancel(r.Context())
+	ctx, detached, free, err := s.runContext(r)
+	if err != nil {
+		return err
+	}
+	defer free()
+	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	st := newStream(w, &s.opts)
+	defer s.leaves(r, st, q.key())()
+	st.alone = detached
 	end := st.keepAlive(stop)
 	defer end()
 	err = s.play(ctx, q, st)
@@ -138,7 +167,7 @@ func (s *Server) play(ctx context.Context, q *runRequest, st *stream) error {
 		if err != nil {
 			return err
 		}
-		if err := st.event(ev, q.whole); err != nil {
+		if err := st.event(ev, q.whole); err != nil && !st.alone {
 			return err
 		}
 	}

@@ -5,12 +5,15 @@ import (
 	"log/slog"
 	"net/http"
 	"runtime/debug"
+
+	"go.opentelemetry.io/otel/propagation"
 )
 
 // ServeHTTP answers one request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a := &answered{ResponseWriter: w}
-	defer s.logRequest(a, r)()
+	_, pattern := s.mux.Handler(r)
+	defer s.account(a, r, pattern)()
 	defer s.rescue(a, r)
 	a.Header().Set("X-Content-Type-Options", "nosniff")
 	if why := s.refusal(r); why != "" {
@@ -19,22 +22,42 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(a, why)
 		return
 	}
-	if _, pattern := s.mux.Handler(r); pattern == "" {
+	if pattern == "" {
+		if _, err := s.caller(r); err != nil {
+			s.fail(a, r, err)
+			return
+		}
 		s.mux.ServeHTTP(&unrouted{ResponseWriter: a}, r)
 		return
 	}
-	s.mux.ServeHTTP(a, r)
+	s.mux.ServeHTTP(a, inCallersTrace(r))
 }
 
-// logRequest returns what is to be done when the request is answered.
-func (s *Server) logRequest(a *answered, r *http.Request) func() {
-	if !s.opts.Logger.Enabled(r.Context(), slog.LevelDebug) {
+// inCallersTrace has the spans of a run go on with the trace of its caller, which a
+// header tells (W3C Trace Context).
+func inCallersTrace(r *http.Request) *http.Request {
+	if r.Header.Get("Traceparent") == "" {
+		return r
+	}
+	return r.WithContext(propagation.TraceContext{}.Extract(r.Context(), propagation.HeaderCarrier(r.Header)))
+}
+
+// account returns what is to be done when the request is answered: to count it,
+// and to write it into the log.
+func (s *Server) account(a *answered, r *http.Request, pattern string) func() {
+	logs := s.opts.Logger.Enabled(r.Context(), slog.LevelDebug)
+	if !logs && s.opts.Metrics == nil {
 		return func() {}
 	}
 	began := s.opts.Clock()
 	return func() {
-		s.opts.Logger.DebugContext(r.Context(), "request",
-			"method", r.Method, "path", r.URL.Path, "status", a.status, "took", s.opts.Clock().Sub(began))
+		took := s.opts.Clock().Sub(began)
+		if s.opts.Metrics != nil {
+			s.opts.Metrics.observeRequest(pattern, a.status, took)
+		}
+		if logs {
+			s.opts.Logger.DebugContext(r.Context(), "request", "method", r.Method, "path", r.URL.Path, "status", a.status, "took", took)
+		}
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"agenthost/pkg/auth"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/session"
 	"agenthost/pkg/spec"
@@ -26,7 +27,9 @@ type Server struct {
 	stopping chan struct{}
 	stop     func()
 
-	drafts drafts
+	byUser, byApp limits
+	aborts        aborting
+	drafts        drafts
 }
 
 // Options are what a server may be given. The zero value works.
@@ -46,15 +49,27 @@ type Options struct {
 	// WriteTimeout bounds how long a client may take for one frame of a stream;
 	// zero is 30 seconds.
 	WriteTimeout time.Duration
+	// ReadTimeout bounds how long a client may take for the body of a request;
+	// zero is a minute.
+	ReadTimeout time.Duration
+	// MaxRunTime ends runs that take longer; zero ends none.
+	MaxRunTime time.Duration
 	// Wait bounds how long a change of a session waits for a run of it; zero
 	// is 30 seconds.
 	Wait time.Duration
 	// AllowedHosts are the Host headers that are answered, with a port or for
 	// any port; empty answers all.
 	AllowedHosts []string
+	// Auth knows callers; nil asks nobody who they are, and believes them.
+	Auth *auth.Auth
+	// RunsPerUser and RunsPerApp bound how many runs are let in; the zero Rate is
+	// no bound.
+	RunsPerUser, RunsPerApp Rate
 	// AutoCreateSession makes sessions that a run names and nobody made; else
 	// such a run is answered 404.
 	AutoCreateSession bool
+	// Metrics are what GET /metrics answers with; nil has no such path.
+	Metrics *Metrics
 	// Traces are what developers see of runs; nil shows none.
 	Traces *Traces
 	// Folders are the files of apps, which developers see; nil shows none.
@@ -101,6 +116,16 @@ type Status struct {
 	Waiting string `json:"waiting,omitempty"`
 	// Diagnostics are the problems of the app's files, warnings too.
 	Diagnostics spec.Diagnostics `json:"diagnostics"`
+	// Loads is for the metrics.
+	Loads Loads `json:"-"`
+}
+
+// Loads are the times that the files of an app were loaded.
+type Loads struct {
+	// Last is when that was, Good when it went well for the last time.
+	Last, Good time.Time
+	// All counts them, Failed those that went wrong.
+	All, Failed int
 }
 
 // New makes a server over a host, which stays the caller's to close. Nil
@@ -112,8 +137,13 @@ func New(host *runtime.Host, opts *Options) *Server {
 		s.opts = *opts
 	}
 	s.opts.fill()
-	for _, r := range slices.Concat(s.routes(), s.devRoutes(), s.uiRoutes()) {
-		s.mux.HandleFunc(r.pattern, s.answer(r.handle))
+	s.byUser = limits{rate: s.opts.RunsPerUser, clock: s.opts.Clock}
+	s.byApp = limits{rate: s.opts.RunsPerApp, clock: s.opts.Clock}
+	if s.opts.Metrics != nil {
+		s.opts.Metrics.registry.MustRegister(newStateCollector(s))
+	}
+	for _, r := range s.table() {
+		s.mux.HandleFunc(r.pattern, s.answer(r))
 	}
 	return s
 }
@@ -134,6 +164,9 @@ func (o *Options) fill() {
 	if o.WriteTimeout == 0 {
 		o.WriteTimeout = 30 * time.Second
 	}
+	if o.ReadTimeout == 0 {
+		o.ReadTimeout = time.Minute
+	}
 	if o.Wait == 0 {
 		o.Wait = 30 * time.Second
 	}
@@ -152,6 +185,9 @@ type route struct {
 	pattern string
 	handle  handler
 }
+
+// table has every route.
+func (s *Server) table() []route { return slices.Concat(s.routes(), s.devRoutes(), s.uiRoutes()) }
 
 func (s *Server) routes() []route {
 	const sessions = "/apps/{app}/users/{user}/sessions"
@@ -186,15 +222,22 @@ func (s *Server) routes() []route {
 		{"POST /run", s.handleRun},
 		{"POST /run_sse", s.handleRunSSE},
 	}
+	if s.opts.Metrics != nil {
+		table = append(table, route{"GET /metrics", s.handlePrometheus})
+	}
 	if s.opts.Demo {
 		table = append(table, route{"GET /demo/orders/{id}", s.handleDemoOrder})
 	}
 	return table
 }
 
-func (s *Server) answer(h handler) http.HandlerFunc {
+func (s *Server) answer(rt route) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		if err := h(w, r); err != nil {
+		err := s.admit(r, rt.pattern)
+		if err == nil {
+			err = rt.handle(w, r)
+		}
+		if err != nil {
 			s.fail(w, r, err)
 		}
 	}

@@ -76,6 +76,9 @@ func (s *Server) handleCreateSession(w http.ResponseWriter, r *http.Request) err
 	if err := b.err(); err != nil {
 		return err
 	}
+	if err := s.mayWrite(r, n.writes()...); err != nil {
+		return err
+	}
 	sess, err := s.create(r.Context(), n)
 	if err != nil {
 		return about(n.key, err)
@@ -99,6 +102,9 @@ func (s *Server) handleCreateNamedSession(w http.ResponseWriter, r *http.Request
 	if err := b.err(); err != nil {
 		return err
 	}
+	if err := s.mayWrite(r, n.writes()...); err != nil {
+		return err
+	}
 	sess, err := s.create(r.Context(), n)
 	if err != nil {
 		return err
@@ -110,6 +116,15 @@ type newSession struct {
 	key    session.Key
 	state  map[string]any
 	events []*session.Event
+}
+
+// writes are what it writes to the state.
+func (n *newSession) writes() []map[string]any {
+	all := []map[string]any{n.state}
+	for _, ev := range n.events {
+		all = append(all, ev.Actions.StateDelta)
+	}
+	return all
 }
 
 // create makes a session with all its events, or none.
@@ -154,6 +169,9 @@ func (s *Server) handlePatchSession(w http.ResponseWriter, r *http.Request) erro
 	b.need("stateDelta")
 	delta := b.values("stateDelta")
 	if err := b.err(); err != nil {
+		return err
+	}
+	if err := s.mayWrite(r, delta); err != nil {
 		return err
 	}
 	sess, err := s.patch(r.Context(), pathKey(r), delta)

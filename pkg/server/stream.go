@@ -3,6 +3,7 @@ package server
 import (
 	"errors"
 	"net/http"
+	"os"
 	"sync"
 	"time"
 
@@ -21,6 +22,8 @@ type stream struct {
 	every   time.Duration
 	patient time.Duration
 	frame   []byte
+	// alone says that what is told goes on without the client.
+	alone bool
 
 	mu    sync.Mutex
 	begun bool
@@ -50,7 +53,9 @@ func (st *stream) keepAlive(lost func()) (end func()) {
 				return
 			case <-st.silence.C:
 				if st.send([]byte(": keep-alive\n\n")) != nil {
-					lost()
+					if !st.alone {
+						lost()
+					}
 					return
 				}
 			}
@@ -130,6 +135,14 @@ func (st *stream) send(frame []byte) error {
 		st.silence.Reset(st.every)
 	}
 	return st.lost
+}
+
+// lostBy says who is to blame for a client that was lost.
+func (st *stream) lostBy() string {
+	if errors.Is(st.lost, os.ErrDeadlineExceeded) {
+		return "slow"
+	}
+	return "gone"
 }
 
 // push writes under a deadline of its own, which is taken back: HTTP/2 resets

@@ -15,6 +15,8 @@ import (
 type runs struct {
 	mu      sync.Mutex
 	waiting map[session.Key][]chan struct{}
+
+	waits meter
 }
 
 func newRuns() *runs { return &runs{waiting: map[session.Key][]chan struct{}{}} }
@@ -68,6 +70,7 @@ func (r *runs) join(key session.Key) chan struct{} {
 }
 
 func (r *runs) wait(ctx context.Context, key session.Key, turn chan struct{}, most time.Duration) error {
+	defer r.waits.begin()()
 	timer := time.NewTimer(most)
 	defer timer.Stop()
 	select {

@@ -3,6 +3,7 @@ package store
 import (
 	"container/list"
 	"sync"
+	"sync/atomic"
 
 	"agenthost/pkg/session"
 )
@@ -13,7 +14,8 @@ const entryBytes = 1024
 // A cache holds the histories of recent sessions, bounded by bytes; the latest
 // one stays whatever its size.
 type cache struct {
-	most int64
+	most         int64
+	hits, misses atomic.Int64
 
 	mu    sync.Mutex
 	bytes int64

@@ -68,6 +68,8 @@ type leases struct {
 	quit   chan struct{} // of the keeper; nil without one
 	closed bool
 	keeper sync.WaitGroup
+
+	waits meter
 }
 
 // A lease is a grant, or with the id 0 the wish for one: the session did not
@@ -105,13 +107,14 @@ func (l *leases) take(ctx context.Context, key session.Key, most time.Duration) 
 	if l.alone || l.reuse(key) {
 		return nil
 	}
+	holder, err := l.try(ctx, key)
+	if err != nil || holder == "" {
+		return err
+	}
+	defer l.waits.begin()()
 	end := time.NewTimer(most)
 	defer end.Stop()
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
-		holder, err := l.try(ctx, key)
-		if err != nil || holder == "" {
-			return err
-		}
 		busy := fmt.Errorf("session %s: %w, of %s", key.ID, session.ErrBusy, holder)
 		if most <= 0 {
 			return busy
@@ -125,6 +128,9 @@ func (l *leases) take(ctx context.Context, key session.Key, most time.Duration) 
 		case <-ctx.Done():
 			again.Stop()
 			return ctx.Err()
+		}
+		if holder, err = l.try(ctx, key); err != nil || holder == "" {
+			return err
 		}
 	}
 }

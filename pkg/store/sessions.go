@@ -112,6 +112,9 @@ func (s *Sessions) readWhole(ctx context.Context, key session.Key) (*session.Ses
 	w := window{last: -1}
 	if e != nil {
 		w.id, w.since = e.id, e.at()
+		s.cache.hits.Add(1)
+	} else {
+		s.cache.misses.Add(1)
 	}
 	snap, err := s.backend.read(ctx, key, w)
 	if err != nil {

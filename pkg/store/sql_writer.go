@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"gorm.io/gorm"
 
@@ -35,6 +36,8 @@ type writer struct {
 	closed bool
 	busy   bool // somebody is carrying out a batch
 	queue  []*job
+
+	jobs, batches atomic.Int64
 }
 
 // A job is one write, all or nothing.
@@ -122,6 +125,8 @@ func (w *writer) withdraw(j *job) bool {
 // lead carries out a job together with those that wait.
 func (w *writer) lead(j *job) {
 	batch := w.take(j)
+	w.jobs.Add(int64(len(batch)))
+	w.batches.Add(1)
 	w.commit(batch)
 	w.pass()
 	for _, j := range batch[1:] {

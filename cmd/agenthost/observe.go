@@ -1,0 +1,111 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"net/netip"
+	"strings"
+
+	"github.com/spf13/pflag"
+	"go.opentelemetry.io/otel"
+
+	"agenthost/pkg/runtime"
+)
+
+// watchedFlags say how a host is watched.
+type watchedFlags struct {
+	logLevel, logFormat string
+	otlp                string
+	traceContents       bool
+	pprof               bool
+}
+
+func (f *watchedFlags) add(flags *pflag.FlagSet) {
+	flags.StringVar(&f.logLevel, "log-level", "info", "debug, info, warn or error")
+	flags.StringVar(&f.logFormat, "log-format", "text", "text or json")
+	flags.StringVar(&f.otlp, "otlp", "", "send traces to the OpenTelemetry collector of this URL, such as http://localhost:4318")
+	flags.BoolVar(&f.traceContents, "trace-contents", false, "let what is said, and what tools are asked and answer, into the traces of --otlp")
+	flags.BoolVar(&f.pprof, "pprof", false, "answer Go's profiler at /debug/pprof/, for callers on this machine")
+}
+
+// logger is the host's log.
+func (f *watchedFlags) logger(io stdio) (*slog.Logger, error) {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(f.logLevel)); err != nil {
+		return nil, fmt.Errorf("--log-level %q: write debug, info, warn or error", f.logLevel)
+	}
+	opts := &slog.HandlerOptions{Level: level}
+	switch f.logFormat {
+	case "text":
+		return slog.New(slog.NewTextHandler(io.err, opts)), nil
+	case "json":
+		return slog.New(slog.NewJSONHandler(io.err, opts)), nil
+	}
+	return nil, fmt.Errorf("--log-format %q: write text or json", f.logFormat)
+}
+
+// observe is told of the spans of runs, and tells all who want to know; finish
+// sends what has not been sent yet.
+func (f *watchedFlags) observe(ctx context.Context, logger *slog.Logger, all ...func(*runtime.Span)) (observe func(*runtime.Span), finish func(), err error) {
+	finish = func() {}
+	if f.otlp != "" {
+		otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { logger.Warn("traces cannot be sent", "error", err) }))
+		e, err := newExporter(ctx, f.otlp, f.traceContents)
+		if err != nil {
+			return nil, nil, err
+		}
+		all = append(all, e.Observe)
+		finish = func() {
+			if err := e.close(); err != nil {
+				logger.Warn("the last traces cannot be sent", "error", err)
+			}
+		}
+	}
+	return observing(all...), finish, nil
+}
+
+// observing tells several who want to hear of the spans of runs.
+func observing(all ...func(*runtime.Span)) func(*runtime.Span) {
+	return func(s *runtime.Span) {
+		for _, observe := range all {
+			observe(s)
+		}
+	}
+}
+
+// profiled puts Go's profiler before a handler, where it is wanted. Whoever can use
+// it can slow the host down and read what is in its memory.
+func (f *watchedFlags) profiled(h http.Handler) http.Handler {
+	if !f.pprof {
+		return h
+	}
+	mux := http.NewServeMux()
+	for path, handle := range map[string]http.HandlerFunc{
+		"": pprof.Index, "cmdline": pprof.Cmdline, "profile": pprof.Profile, "symbol": pprof.Symbol, "trace": pprof.Trace,
+	} {
+		mux.HandleFunc("/debug/pprof/"+path, handle)
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, "/debug/pprof/") && fromHere(r) {
+			mux.ServeHTTP(w, r)
+			return
+		}
+		h.ServeHTTP(w, r)
+	})
+}
+
+// fromHere says whether a request is from this machine and for it: not through a
+// proxy, and not of a page whose name somebody made point here.
+func fromHere(r *http.Request) bool {
+	from, err := netip.ParseAddrPort(r.RemoteAddr)
+	host, _, splitErr := net.SplitHostPort(r.Host)
+	if err != nil || splitErr != nil || r.Header.Get("X-Forwarded-For") != "" || r.Header.Get("Forwarded") != "" {
+		return false
+	}
+	addr, err := netip.ParseAddr(host)
+	return from.Addr().IsLoopback() && (host == "localhost" || err == nil && addr.IsLoopback())
+}

@@ -1,0 +1,133 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/rogpeppe/go-internal/txtar"
+	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	common "go.opentelemetry.io/proto/otlp/common/v1"
+	traced "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/proto"
+
+	"agenthost/internal/testenv"
+	"agenthost/pkg/model"
+	"agenthost/pkg/runtime"
+)
+
+// TestTracesAreSent: a collector gets the spans of a run with the ids that they
+// have, by the names of the GenAI conventions, inner ones inside outer ones; what
+// was said only where that is allowed, and who said it never.
+func TestTracesAreSent(t *testing.T) {
+	for _, contents := range []bool{false, true} {
+		t.Run(fmt.Sprint("contents=", contents), func(t *testing.T) {
+			file := fmt.Sprintf("testdata/otlp/contents-%v.txtar", contents)
+			ar, err := txtar.ParseFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := tracesOf(t, ar, contents)
+			at := slices.IndexFunc(ar.Files, func(f txtar.File) bool { return f.Name == "spans" })
+			if updating() {
+				ar.Files[at].Data = []byte(got)
+				if err := os.WriteFile(file, txtar.Format(ar), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if diff := gocmp.Diff(string(ar.Files[at].Data), got); diff != "" {
+				t.Errorf("spans (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// tracesOf plays the app of an archive, and writes down what a collector gets.
+func tracesOf(t *testing.T, ar *txtar.Archive, contents bool) string {
+	t.Helper()
+	var spans []*traced.Span
+	collecting := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		var req collector.ExportTraceServiceRequest
+		body, err := io.ReadAll(r.Body)
+		if err == nil {
+			err = proto.Unmarshal(body, &req)
+		}
+		if err != nil || r.URL.Path != "/v1/traces" {
+			t.Errorf("%s: %v", r.URL, err)
+		}
+		for _, rs := range req.ResourceSpans {
+			for _, ss := range rs.ScopeSpans {
+				spans = append(spans, ss.Spans...)
+			}
+		}
+	}))
+	defer collecting.Close()
+	e, err := newExporter(t.Context(), collecting.URL, contents)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := map[string][]byte{}
+	for _, f := range ar.Files {
+		files[f.Name] = f.Data
+	}
+	env := testenv.New(t, &testenv.Options{Observe: e.Observe})
+	env.Load(t, testenv.Files(t, "app", files))
+	req := &runtime.RunRequest{App: "app", UserID: "ana", SessionID: "s", CreateSession: true, Message: model.UserText("hi")}
+	for _, err := range env.Host.Run(t.Context(), req) {
+		if err != nil {
+			break // the spans tell
+		}
+	}
+	if err := e.close(); err != nil {
+		t.Fatal(err)
+	}
+	slices.SortFunc(spans, func(a, b *traced.Span) int { return cmp.Compare(a.StartTimeUnixNano, b.StartTimeUnixNano) })
+	var out strings.Builder
+	writeSpans(&out, spans, "", "")
+	return out.String()
+}
+
+func writeSpans(out *strings.Builder, spans []*traced.Span, parent, indent string) {
+	for _, s := range spans {
+		if string(s.ParentSpanId) != parent {
+			continue
+		}
+		status := ""
+		if s.Status.GetCode() == traced.Status_STATUS_CODE_ERROR {
+			status = " fails: " + s.Status.Message
+		}
+		fmt.Fprintf(out, "%s%s%s\n", indent, s.Name, status)
+		for _, a := range s.Attributes {
+			// The revision is the hash of the files.
+			if a.Key != "agenthost.revision" {
+				fmt.Fprintf(out, "%s    %s = %s\n", indent, a.Key, valueOf(a.Value))
+			}
+		}
+		writeSpans(out, spans, string(s.SpanId), indent+"  ")
+	}
+}
+
+func valueOf(v *common.AnyValue) string {
+	switch v := v.Value.(type) {
+	case *common.AnyValue_StringValue:
+		return v.StringValue
+	case *common.AnyValue_IntValue:
+		return fmt.Sprint(v.IntValue)
+	case *common.AnyValue_DoubleValue:
+		return fmt.Sprint(v.DoubleValue)
+	case *common.AnyValue_ArrayValue:
+		var all []string
+		for _, item := range v.ArrayValue.Values {
+			all = append(all, valueOf(item))
+		}
+		return strings.Join(all, " ")
+	}
+	return fmt.Sprint(v)
+}

@@ -1,0 +1,172 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"agenthost/pkg/auth"
+	"agenthost/pkg/spec"
+)
+
+// The keys of a config file that are no flags, or more than a flag.
+const (
+	keyDirs = "dirs"
+	keyAuth = "auth"
+)
+
+// fromFile gives flags that neither the command line nor the environment has set
+// the values of the config file: session_db is --session-db. The folders and what
+// auth: says are the file's own.
+func (f *serveFlags) fromFile(flags *pflag.FlagSet) error {
+	if f.config == "" {
+		return nil
+	}
+	root, err := readDocument("--config", f.config)
+	if err != nil {
+		return err
+	}
+	ds := spec.Interpolate(root, f.reference)
+	if !ds.HasErrors() {
+		ds = f.takeFile(flags, root)
+	}
+	return problemsOf("--config", f.config, ds)
+}
+
+func (f *serveFlags) takeFile(flags *pflag.FlagSet, root *spec.Node) (ds spec.Diagnostics) {
+	if root.IsNull() {
+		return nil
+	}
+	if root.Kind != spec.Mapping {
+		return spec.Diagnostics{root.Errorf("config", "want a mapping: the names of flags, with their values")}
+	}
+	for _, e := range root.Entries {
+		key := e.Key.Value
+		flag := flags.Lookup(strings.ReplaceAll(key, "_", "-"))
+		switch {
+		case key == keyDirs:
+			ds = append(ds, spec.Decode(e.Value, &f.dirs)...)
+		case key == keyAuth && e.Value.Kind == spec.Mapping:
+			if flags.Lookup(keyAuth).Changed {
+				continue
+			}
+			f.authNode = e.Value
+		case flag == nil || strings.Contains(key, "-") || key == "config" || key == "help":
+			ds = append(ds, e.Key.Errorf("config", "there is no flag --%s", strings.ReplaceAll(key, "_", "-")))
+		case flag.Changed || e.Value.IsNull():
+		default:
+			ds = append(ds, setFromNode(flags, flag, e.Value)...)
+		}
+	}
+	return ds
+}
+
+// setFromNode sets a flag to a scalar, or to a list of them.
+func setFromNode(flags *pflag.FlagSet, flag *pflag.Flag, n *spec.Node) spec.Diagnostics {
+	value := n.Value
+	if n.Kind == spec.Sequence && flag.Value.Type() == "stringSlice" {
+		var items []string
+		if ds := spec.Decode(n, &items); ds != nil {
+			return ds
+		}
+		value = strings.Join(items, ",")
+	} else if n.Kind != spec.Scalar {
+		return spec.Diagnostics{n.Errorf("config", "want one value of type %s", flag.Value.Type())}
+	}
+	if err := flags.Set(flag.Name, value); err != nil {
+		var invalid *pflag.InvalidValueError
+		if errors.As(err, &invalid) {
+			err = invalid.Unwrap()
+		}
+		return spec.Diagnostics{n.Errorf("config", "%s: %s", flag.Name, err)}
+	}
+	return nil
+}
+
+// callers are those that the host knows; nil asks nobody who they are.
+func (f *serveFlags) callers() (*auth.Auth, error) {
+	n := f.authNode
+	if n == nil && f.auth == "" {
+		return nil, nil
+	}
+	name := f.config
+	if n == nil {
+		var err error
+		if n, err = readDocument("--auth", f.auth); err != nil {
+			return nil, err
+		}
+		name = f.auth
+	}
+	if ds := spec.Interpolate(n, f.reference); ds.HasErrors() {
+		return nil, problemsOf("--auth", name, ds)
+	}
+	a, ds := auth.Decode(n, nil)
+	return a, problemsOf("--auth", name, ds)
+}
+
+// reference is what ${env:X} and ${secret:X} stand for in the document of callers.
+func (f *serveFlags) reference(kind, name string) (string, error) {
+	switch {
+	case kind == "file":
+		return "", errors.New("cannot be used here")
+	case kind == "secret" && f.load.secrets != "":
+		root, err := os.OpenRoot(f.load.secrets)
+		if err != nil {
+			return "", err
+		}
+		defer root.Close()
+		text, err := root.ReadFile(filepath.Clean(name))
+		if errors.Is(err, os.ErrNotExist) {
+			return "", spec.ErrUnset
+		}
+		return strings.TrimRight(string(text), "\r\n"), err
+	}
+	v, ok := os.LookupEnv(name)
+	if !ok {
+		return "", spec.ErrUnset
+	}
+	return v, nil
+}
+
+func readDocument(flag, file string) (*spec.Node, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, failedf("%s: %w", flag, err)
+	}
+	n, ds := spec.Parse(file, text)
+	return n, problemsOf(flag, file, ds)
+}
+
+// problemsOf is the error of a file with problems that a flag names.
+func problemsOf(flag, file string, ds spec.Diagnostics) error {
+	if !ds.HasErrors() {
+		return nil
+	}
+	var problems strings.Builder
+	if err := ds.WriteText(&problems); err != nil {
+		return failed(err)
+	}
+	return &codedError{exitNo, fmt.Errorf("%s: %s has problems:\n%s", flag, file, strings.TrimSuffix(problems.String(), "\n"))}
+}
+
+// settle fills the flags from the environment and the config file, in this order,
+// and says which folders are served.
+func (f *serveFlags) settle(cmd *cobra.Command, dirs []string) ([]string, error) {
+	f.addrGiven = cmd.Flags().Changed("addr")
+	if err := f.fromFile(cmd.Flags()); err != nil {
+		return nil, err
+	}
+	f.addrGiven = cmd.Flags().Changed("addr")
+	if len(dirs) == 0 {
+		dirs = f.dirs
+	}
+	if len(dirs) == 0 {
+		return nil, fmt.Errorf("write %s, or dirs: in a --config", strings.TrimSuffix(cmd.UseLine(), " [flags]"))
+	}
+	return dirs, nil
+}

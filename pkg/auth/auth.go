@@ -1,0 +1,238 @@
+package auth
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"agenthost/pkg/session"
+	"agenthost/pkg/template"
+)
+
+// What a failure means to whoever answers the request. The text of the error is
+// for the log only.
+var (
+	// ErrUnknown: nobody knows who that is.
+	ErrUnknown = errors.New("the caller is not known")
+	// ErrUnavailable: it cannot be found out now.
+	ErrUnavailable = errors.New("the keys of the issuer cannot be read")
+)
+
+// maxRemembered bounds the callers that are remembered, so that a token is not
+// verified for each request.
+const maxRemembered = 10_000
+
+// maxToken bounds a token.
+const maxToken = 16 << 10
+
+// Options are what an Auth may be given. The zero value works.
+type Options struct {
+	// Client fetches keys; nil is a client with a timeout of 5 seconds.
+	Client *http.Client
+	// Clock tells the time; nil is time.Now.
+	Clock func() time.Time
+}
+
+// An Auth knows callers. Many goroutines may use it.
+type Auth struct {
+	opts    Options
+	tokens  map[[sha256.Size]byte]map[string]any // claims
+	issuers map[string]*issuer
+
+	userID, admin, apps *template.Expr
+
+	mu         sync.Mutex
+	remembered map[[sha256.Size]byte]*Principal
+}
+
+func newAuth(opts *Options) *Auth {
+	a := &Auth{
+		tokens: map[[sha256.Size]byte]map[string]any{}, issuers: map[string]*issuer{},
+		remembered: map[[sha256.Size]byte]*Principal{},
+	}
+	if opts != nil {
+		a.opts = *opts
+	}
+	if a.opts.Client == nil {
+		a.opts.Client = &http.Client{Timeout: 5 * time.Second}
+	}
+	if a.opts.Clock == nil {
+		a.opts.Clock = time.Now
+	}
+	return a
+}
+
+// A Principal is a caller that is known. It does not change.
+type Principal struct {
+	// UserID is the only user that the caller may act for, unless it is an
+	// administrator.
+	UserID string
+	Admin  bool
+
+	auth   *Auth
+	claims map[string]any
+	// until is when the token is no longer believed; zero is never.
+	until time.Time
+}
+
+// MayUse says whether the caller may use an app.
+func (p *Principal) MayUse(ctx context.Context, app string) bool {
+	ok, err := p.auth.apps.Bool(ctx, map[string]any{"claims": p.claims, "app": app})
+	return p.Admin || err == nil && ok
+}
+
+// Authenticate finds out whose an Authorization header is. The error is an
+// [ErrUnknown] or an [ErrUnavailable], or the context's.
+func (a *Auth) Authenticate(ctx context.Context, header string) (*Principal, error) {
+	scheme, token, _ := strings.Cut(header, " ")
+	token = strings.TrimSpace(token)
+	if !strings.EqualFold(scheme, "Bearer") || token == "" || len(token) > maxToken {
+		return nil, fmt.Errorf("%w: there is no bearer token", ErrUnknown)
+	}
+	sum := sha256.Sum256([]byte(token))
+	if p := a.recall(sum); p != nil {
+		return p, nil
+	}
+	claims, static := a.tokens[sum]
+	var until time.Time
+	if !static {
+		var err error
+		if claims, until, err = a.verify(ctx, token); err != nil {
+			return nil, err
+		}
+	}
+	p, err := a.principal(ctx, claims)
+	if err != nil {
+		return nil, err
+	}
+	p.until = until
+	a.remember(sum, p)
+	return p, nil
+}
+
+func (a *Auth) principal(ctx context.Context, claims map[string]any) (*Principal, error) {
+	vars := map[string]any{"claims": claims}
+	v, err := a.userID.Eval(ctx, vars)
+	if err != nil {
+		return nil, fmt.Errorf("%w: user_id: %w", ErrUnknown, err)
+	}
+	id, ok := v.(string)
+	if !ok || id == "" {
+		return nil, fmt.Errorf("%w: user_id gives no text", ErrUnknown)
+	}
+	admin, err := a.admin.Bool(ctx, vars)
+	if err != nil {
+		return nil, fmt.Errorf("%w: admin: %w", ErrUnknown, err)
+	}
+	return &Principal{UserID: id, Admin: admin, auth: a, claims: claims}, nil
+}
+
+func (a *Auth) recall(sum [sha256.Size]byte) *Principal {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	p := a.remembered[sum]
+	if p != nil && !p.until.IsZero() && !a.opts.Clock().Before(p.until) {
+		delete(a.remembered, sum)
+		return nil
+	}
+	return p
+}
+
+// remember makes room by forgetting anyone: it costs them one verification.
+func (a *Auth) remember(sum [sha256.Size]byte, p *Principal) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for other := range a.remembered {
+		if len(a.remembered) < maxRemembered {
+			break
+		}
+		delete(a.remembered, other)
+	}
+	a.remembered[sum] = p
+}
+
+// An issuer is one whose tokens are believed.
+type issuer struct {
+	name, audience string
+	algorithms     []string
+	leeway         time.Duration
+	keys           *keySet
+}
+
+// longestBelief is how long a verified token is believed at most without another
+// look at the issuer's keys, which may have been taken back.
+const longestBelief = 10 * time.Minute
+
+// accepts checks the claims of a verified token, and says until when they hold.
+func (in *issuer) accepts(claims map[string]any, now time.Time) (until time.Time, err error) {
+	expires, ok := moment(claims["exp"])
+	if !ok {
+		return until, fmt.Errorf("%w: the token has no exp", ErrUnknown)
+	}
+	if until = expires.Add(in.leeway); !now.Before(until) {
+		return until, fmt.Errorf("%w: the token ran out at %s", ErrUnknown, expires)
+	}
+	for _, name := range []string{"nbf", "iat"} {
+		at, ok := moment(claims[name])
+		if claims[name] != nil && (!ok || now.Add(in.leeway).Before(at)) {
+			return until, fmt.Errorf("%w: by its %s the token does not hold yet", ErrUnknown, name)
+		}
+	}
+	if !holds(claims["aud"], in.audience) {
+		return until, fmt.Errorf("%w: the token is for the audience %v", ErrUnknown, claims["aud"])
+	}
+	if most := now.Add(longestBelief); most.Before(until) {
+		until = most
+	}
+	return until, nil
+}
+
+// moment reads a NumericDate.
+func moment(v any) (time.Time, bool) {
+	switch v := v.(type) {
+	case int64:
+		return time.Unix(v, 0), v > 0 && v < 1<<40
+	case float64:
+		return time.UnixMilli(int64(v * 1000)), v > 0 && v < 1<<40
+	}
+	return time.Time{}, false
+}
+
+// holds says whether a claim is a text, or a list with it.
+func holds(claim any, text string) bool {
+	if list, ok := claim.([]any); ok {
+		for _, v := range list {
+			if v == text {
+				return true
+			}
+		}
+		return false
+	}
+	return claim == text
+}
+
+// verify believes a JWT that one of the issuers has signed.
+func (a *Auth) verify(ctx context.Context, token string) (claims map[string]any, until time.Time, err error) {
+	t, err := parseJWT(token)
+	if err != nil {
+		return nil, until, fmt.Errorf("%w: %w", ErrUnknown, err)
+	}
+	if claims, err = session.DecodeMap(t.payload); err != nil {
+		return nil, until, fmt.Errorf("%w: the claims: %w", ErrUnknown, err)
+	}
+	name, _ := claims["iss"].(string)
+	in := a.issuers[name]
+	if in == nil {
+		return nil, until, fmt.Errorf("%w: the issuer %q is not known", ErrUnknown, name)
+	}
+	if err := in.signed(ctx, t); err != nil {
+		return nil, until, err
+	}
+	until, err = in.accepts(claims, a.opts.Clock())
+	return claims, until, err
+}

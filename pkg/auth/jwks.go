@@ -1,0 +1,208 @@
+package auth
+
+import (
+	"context"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/rsa"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/big"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"os"
+	"strings"
+	"sync"
+	"time"
+)
+
+const (
+	// maxKeys bounds a JWK set, in bytes.
+	maxKeys = 1 << 20
+	// freshness is how long keys are used before they are read anew, and patience
+	// how soon a token with an unknown key may have them read again: anybody can
+	// make up such tokens.
+	freshness, patience = 15 * time.Minute, 10 * time.Second
+)
+
+// A keySet holds the keys of an issuer, as they were read last.
+type keySet struct {
+	where  string
+	client *http.Client
+	clock  func() time.Time
+
+	mu    sync.Mutex
+	keys  []key
+	tried time.Time // the last time that somebody read them
+	read  time.Time // the last time that it went well
+}
+
+// A key verifies what the issuer signs.
+type key struct {
+	id, alg string // alg is empty for any that fits
+	public  crypto.PublicKey
+}
+
+func newKeySet(where string, opts Options) *keySet {
+	return &keySet{where: where, client: opts.Client, clock: opts.Clock}
+}
+
+// find returns the keys of an id, or all if it is empty. Keys that cannot be read
+// anew are used as they are.
+func (ks *keySet) find(ctx context.Context, id string) ([]key, error) {
+	ks.mu.Lock()
+	defer ks.mu.Unlock()
+	now := ks.clock()
+	found := ks.with(id)
+	if now.Sub(ks.read) < freshness && (len(found) > 0 || now.Sub(ks.tried) < patience) {
+		return found, nil
+	}
+	if ks.tried.IsZero() || now.Sub(ks.tried) >= patience {
+		ks.tried = now
+		keys, err := ks.load(ctx)
+		if err == nil {
+			ks.keys, ks.read = keys, now
+			return ks.with(id), nil
+		}
+		if len(ks.keys) == 0 {
+			return nil, fmt.Errorf("%w: %s: %w", ErrUnavailable, ks.where, err)
+		}
+	}
+	if len(ks.keys) == 0 {
+		return nil, ErrUnavailable
+	}
+	return found, nil
+}
+
+func (ks *keySet) with(id string) []key {
+	var found []key
+	for _, k := range ks.keys {
+		if id == "" || k.id == id {
+			found = append(found, k)
+		}
+	}
+	return found
+}
+
+func (ks *keySet) load(ctx context.Context) ([]key, error) {
+	text, err := ks.text(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return parseKeys(text)
+}
+
+func (ks *keySet) text(ctx context.Context) ([]byte, error) {
+	if !strings.Contains(ks.where, "://") {
+		return os.ReadFile(ks.where)
+	}
+	// Whoever asks may leave; the keys are everybody's.
+	req, err := http.NewRequestWithContext(context.WithoutCancel(ctx), http.MethodGet, ks.where, nil)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := ks.client.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("status %d", resp.StatusCode)
+	}
+	text, err := io.ReadAll(io.LimitReader(resp.Body, maxKeys+1))
+	if len(text) > maxKeys {
+		return nil, fmt.Errorf("more than %d bytes", maxKeys)
+	}
+	return text, err
+}
+
+// jwk is a key of RFC 7517, as far as it verifies.
+type jwk struct {
+	Kty, Use, Kid, Alg, Crv string
+	N, E, X, Y              string
+}
+
+// parseKeys reads a JWK set. A key of another kind or use is left out.
+func parseKeys(text []byte) ([]key, error) {
+	var set struct{ Keys []jwk }
+	if err := json.Unmarshal(text, &set); err != nil {
+		return nil, fmt.Errorf("no JWK set: %w", err)
+	}
+	var keys []key
+	for _, j := range set.Keys {
+		if j.Use != "" && j.Use != "sig" {
+			continue
+		}
+		if public := j.public(); public != nil {
+			keys = append(keys, key{j.Kid, j.Alg, public})
+		}
+	}
+	if len(keys) == 0 {
+		return nil, errors.New("no key of a kind that verifies: RSA, EC or OKP with Ed25519")
+	}
+	return keys, nil
+}
+
+// minRSA is the length below which RSA is not safe, in bits.
+const minRSA = 2048
+
+func (j *jwk) public() crypto.PublicKey {
+	switch j.Kty {
+	case "RSA":
+		n, e := number(j.N), number(j.E)
+		if n.BitLen() < minRSA || n.BitLen() > 16*1024 || !e.IsInt64() || e.Int64() < 3 || e.Int64() > 1<<31-1 {
+			return nil
+		}
+		return &rsa.PublicKey{N: n, E: int(e.Int64())}
+	case "EC":
+		curve := map[string]elliptic.Curve{"P-256": elliptic.P256(), "P-384": elliptic.P384(), "P-521": elliptic.P521()}[j.Crv]
+		if curve == nil {
+			return nil
+		}
+		return onCurvePoint(curve, number(j.X), number(j.Y))
+	case "OKP":
+		x, err := base64.RawURLEncoding.DecodeString(j.X)
+		if j.Crv != "Ed25519" || err != nil || len(x) != ed25519.PublicKeySize {
+			return nil
+		}
+		return ed25519.PublicKey(x)
+	}
+	return nil
+}
+
+// onCurvePoint is nil for what is no point of the curve.
+func onCurvePoint(curve elliptic.Curve, x, y *big.Int) crypto.PublicKey {
+	size := (curve.Params().BitSize + 7) / 8
+	if max(x.BitLen(), y.BitLen()) > 8*size {
+		return nil
+	}
+	point := append([]byte{4}, x.FillBytes(make([]byte, size))...)
+	k, err := ecdsa.ParseUncompressedPublicKey(curve, append(point, y.FillBytes(make([]byte, size))...))
+	if err != nil {
+		return nil
+	}
+	return k
+}
+
+func number(text string) *big.Int {
+	b, err := base64.RawURLEncoding.DecodeString(text)
+	if err != nil {
+		return new(big.Int)
+	}
+	return new(big.Int).SetBytes(b)
+}
+
+func isLoopbackURL(text string) bool {
+	u, err := url.Parse(text)
+	if err != nil {
+		return false
+	}
+	addr, err := netip.ParseAddr(u.Hostname())
+	return u.Hostname() == "localhost" || err == nil && addr.IsLoopback()
+}

@@ -1,0 +1,110 @@
+package server
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+
+	"agenthost/pkg/auth"
+	"agenthost/pkg/session"
+)
+
+// What a caller is told is no more than the status says: not whether a user, a
+// session or a path is there.
+var (
+	errNotKnown     = errors.New("the caller is not known")
+	errNotAllowed   = errors.New("the caller may not do this")
+	errCannotBeSeen = errors.New("who calls cannot be found out")
+)
+
+// openRoutes answer anybody. They say that the process is there, and whether runs
+// should be sent to it; the page holds nothing but itself, and asks for a token.
+func openRoutes() []string {
+	return []string{"GET /health", "GET /livez", "GET /readyz", "GET /{$}", "GET /ui/{file}"}
+}
+
+// callerRoutes answer every caller that is known; the handlers see to it that it
+// names no other user. So do all routes with a {user}, which is compared here. Any
+// other route is for administrators, so that a new one is not open by mistake.
+func callerRoutes() []string {
+	return []string{"GET /version", "GET /list-apps", "POST /run", "POST /run_sse"}
+}
+
+// caller is who asks; nil where nobody is asked who they are.
+func (s *Server) caller(r *http.Request) (*auth.Principal, error) {
+	if s.opts.Auth == nil {
+		return nil, nil
+	}
+	p, err := s.opts.Auth.Authenticate(r.Context(), r.Header.Get("Authorization"))
+	switch {
+	case errors.Is(err, auth.ErrUnavailable):
+		s.opts.Logger.WarnContext(r.Context(), "a caller cannot be known", "error", err)
+		return nil, errCannotBeSeen
+	case err != nil:
+		s.opts.Logger.DebugContext(r.Context(), "a caller is not known", "path", r.URL.Path, "error", err)
+		return nil, errNotKnown
+	}
+	return p, nil
+}
+
+// admit lets a request in whose path matched the pattern, if its caller may.
+func (s *Server) admit(r *http.Request, pattern string) error {
+	if s.opts.Auth == nil || slices.Contains(openRoutes(), pattern) {
+		return nil
+	}
+	p, err := s.caller(r)
+	if err != nil || p.Admin {
+		return err
+	}
+	own := strings.Contains(pattern, "{user}")
+	if !own && !slices.Contains(callerRoutes(), pattern) ||
+		own && r.PathValue("user") != p.UserID ||
+		strings.Contains(pattern, "{app}") && !p.MayUse(r.Context(), r.PathValue("app")) {
+		return errNotAllowed
+	}
+	return nil
+}
+
+// actAs is the user that a request acts for: the one that it names, if that is the
+// caller. A caller need not say who it is.
+func (s *Server) actAs(r *http.Request, app, user string) (string, error) {
+	p, err := s.caller(r)
+	switch {
+	case p == nil:
+		return user, err
+	case user == "":
+		user = p.UserID
+	case user != p.UserID && !p.Admin:
+		return "", errNotAllowed
+	}
+	if !p.MayUse(r.Context(), app) {
+		return "", errNotAllowed
+	}
+	return user, nil
+}
+
+// mayWrite refuses keys of the state that are everybody's, unless the caller is an
+// administrator: agents write those, and all users are told of them.
+func (s *Server) mayWrite(r *http.Request, deltas ...map[string]any) error {
+	for _, delta := range deltas {
+		for key := range delta {
+			if strings.HasPrefix(key, session.AppPrefix) && !s.seesAll(r) {
+				return errNotAllowed
+			}
+		}
+	}
+	return nil
+}
+
+// seesAll says whether the caller may know what is the host's, not its own.
+func (s *Server) seesAll(r *http.Request) bool {
+	p, err := s.caller(r)
+	return err == nil && (p == nil || p.Admin)
+}
+
+// mayUse says whether the caller may use an app.
+func (s *Server) mayUse(r *http.Request, app string) bool {
+	p, err := s.caller(r)
+	return err == nil && (p == nil || p.MayUse(r.Context(), app))
+}

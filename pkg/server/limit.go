@@ -1,0 +1,134 @@
+package server
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// A Rate is so many runs in a time. The zero Rate is no limit.
+type Rate struct {
+	Runs int
+	Per  time.Duration
+}
+
+// ParseRate reads 60/1m, and 60/m, which is the same. An empty text is no limit.
+func ParseRate(text string) (Rate, error) {
+	if text == "" {
+		return Rate{}, nil
+	}
+	runs, per, _ := strings.Cut(text, "/")
+	if per != "" && strings.Trim(per, "hms") == "" {
+		per = "1" + per
+	}
+	n, err := strconv.Atoi(runs)
+	d, wrong := time.ParseDuration(per)
+	if err != nil || wrong != nil || n < 1 || d <= 0 {
+		return Rate{}, fmt.Errorf("%q: write RUNS/TIME, such as 60/1m", text)
+	}
+	return Rate{n, d}, nil
+}
+
+// String is what ParseRate reads.
+func (r Rate) String() string {
+	if r.Runs == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d/%s", r.Runs, r.Per)
+}
+
+// A limitedError says when to come again.
+type limitedError struct{ after time.Duration }
+
+// Error is what the client is told.
+func (e *limitedError) Error() string {
+	return fmt.Sprintf("too many runs: try again in %d s", e.seconds())
+}
+
+func (e *limitedError) seconds() int { return max(1, int(math.Ceil(e.after.Seconds()))) }
+
+// maxLimited bounds the names that are remembered. Those that have all of their
+// runs left are forgotten first; nobody gains by that.
+const maxLimited = 100_000
+
+// limits counts the runs of each name. A name has as many at once as the rate
+// has in its time, and gets them back evenly. The zero value has no limit.
+type limits struct {
+	rate  Rate
+	clock func() time.Time
+
+	mu sync.Mutex
+	// full is when a name has all of its runs again.
+	full map[string]time.Time
+}
+
+// take is one run of a name, or says how long there is none.
+func (l *limits) take(name string) error {
+	if l.rate.Runs == 0 {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now, each := l.clock(), l.rate.Per/time.Duration(l.rate.Runs)
+	full := l.full[name]
+	if full.Before(now) {
+		full = now
+	}
+	// With a run more, it must not take longer than the whole time to be full.
+	full = full.Add(each)
+	if over := full.Sub(now) - l.rate.Per; over > 0 {
+		return &limitedError{over}
+	}
+	if l.full == nil {
+		l.full = map[string]time.Time{}
+	}
+	if len(l.full) >= maxLimited {
+		l.forget(now)
+	}
+	l.full[name] = full
+	return nil
+}
+
+// forget drops the names that have all of their runs, or else all: a limit that
+// is let go for once is better than memory without end.
+func (l *limits) forget(now time.Time) {
+	for name, full := range l.full {
+		if full.Before(now) {
+			delete(l.full, name)
+		}
+	}
+	if len(l.full) >= maxLimited {
+		clear(l.full)
+	}
+}
+
+// back gives back the last run of a name.
+func (l *limits) back(name string) {
+	if l.rate.Runs == 0 {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if full, ok := l.full[name]; ok {
+		l.full[name] = full.Add(-l.rate.Per / time.Duration(l.rate.Runs))
+	}
+}
+
+// limit counts a run for its user and its app. A run that one of them refuses
+// counts for neither.
+func (s *Server) limit(app, user string) error {
+	if s.host.App(app) == nil {
+		return nil // it fails at once, and names that are made up need no memory
+	}
+	if err := s.byUser.take(user); err != nil {
+		return err
+	}
+	if err := s.byApp.take(app); err != nil {
+		s.byUser.back(user)
+		return err
+	}
+	return nil
+}

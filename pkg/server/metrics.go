@@ -1,0 +1,156 @@
+package server
+
+import (
+	"cmp"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"google.golang.org/genai"
+
+	"agenthost/pkg/runtime"
+)
+
+// codeOK stands for no error in the label code.
+const codeOK = "OK"
+
+// Metrics count what a host does, for Prometheus. They are made before the host,
+// which tells them of its runs ([runtime.Options.Observe]), and given to
+// one server, which answers GET /metrics with them. Many goroutines may use them.
+type Metrics struct {
+	registry *prometheus.Registry
+
+	runs, modelCalls, tokens, toolCalls *prometheus.CounterVec
+	runTime, wait                       *prometheus.HistogramVec
+	modelTime, firstPiece, toolTime     *prometheus.HistogramVec
+	requests, dropped                   *prometheus.CounterVec
+	requestTime                         *prometheus.HistogramVec
+	streams                             prometheus.Gauge
+}
+
+// NewMetrics makes metrics of a program of this version.
+func NewMetrics(version string) *Metrics {
+	m := &Metrics{registry: prometheus.NewRegistry()}
+	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.gauge("build_info", "Always 1; the label tells the version.", prometheus.Labels{"version": version}).Set(1)
+
+	m.runs = m.counter("runs_total", "Turns that have ended, by how: OK or the code of their error.", "app", "code")
+	m.runTime = m.histogram("run_duration_seconds", "How long turns took, waiting included.", "app")
+	m.wait = m.histogram("session_wait_seconds", "How long turns waited for other turns of their session.", "app")
+	m.modelCalls = m.counter("model_calls_total", "Calls of models (steps), by how they ended.", "app", "model", "code")
+	m.modelTime = m.histogram("model_call_duration_seconds", "How long models took for their whole answer.", "app", "model")
+	m.firstPiece = m.histogram("model_first_piece_seconds", "How long models took for the first piece of their answer.", "app", "model")
+	m.tokens = m.counter("model_tokens_total", "Tokens that models told of; those of the kind cached are also in input.", "app", "model", "kind")
+	m.toolCalls = m.counter("tool_calls_total", "Calls of tools, by how they ended: OK or TOOL_FAILED.", "app", "tool", "code")
+	m.toolTime = m.histogram("tool_call_duration_seconds", "How long tools took.", "app", "tool")
+	m.requests = m.counter("http_requests_total", "Requests that were answered.", "route", "status")
+	m.requestTime = m.histogram("http_request_duration_seconds", "How long answers took, streams until their end.", "route")
+	m.streams = m.gauge("http_streams_open", "Streams of events that are open.", nil)
+	m.dropped = m.counter("http_streams_dropped_total", "Streams that ended early, by why: the client left, or was too slow.", "reason")
+	return m
+}
+
+func (m *Metrics) counter(name, help string, labels ...string) *prometheus.CounterVec {
+	c := prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "agenthost", Name: name, Help: help}, labels)
+	m.registry.MustRegister(c)
+	return c
+}
+
+func (m *Metrics) gauge(name, help string, labels prometheus.Labels) prometheus.Gauge {
+	g := prometheus.NewGauge(prometheus.GaugeOpts{Namespace: "agenthost", Name: name, Help: help, ConstLabels: labels})
+	m.registry.MustRegister(g)
+	return g
+}
+
+// histogram has buckets from a millisecond to five minutes: turns with tools
+// take long.
+func (m *Metrics) histogram(name, help string, labels ...string) *prometheus.HistogramVec {
+	h := prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Namespace: "agenthost", Name: name, Help: help,
+		Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120, 300},
+	}, labels)
+	m.registry.MustRegister(h)
+	return h
+}
+
+// Observe takes a span in.
+func (m *Metrics) Observe(s *runtime.Span) {
+	took := s.Ended.Sub(s.Began).Seconds()
+	switch s.Kind {
+	case runtime.SpanRun:
+		m.observeRun(s, took)
+	case runtime.SpanModel:
+		app := s.App()
+		m.modelCalls.WithLabelValues(app, s.Name, codeOf(s)).Inc()
+		m.modelTime.WithLabelValues(app, s.Name).Observe(took)
+		if first := s.Model.First; !first.IsZero() {
+			m.firstPiece.WithLabelValues(app, s.Name).Observe(first.Sub(s.Began).Seconds())
+		}
+		if r := s.Model.Response; r != nil && r.UsageMetadata != nil {
+			m.observeTokens(app, s.Name, r.UsageMetadata)
+		}
+	case runtime.SpanTool:
+		m.toolCalls.WithLabelValues(s.App(), s.Name, codeOf(s)).Inc()
+		m.toolTime.WithLabelValues(s.App(), s.Name).Observe(took)
+	}
+}
+
+// observeRun leaves out the names of apps that are not there: anybody can make
+// those up, and each would be a series for ever.
+func (m *Metrics) observeRun(s *runtime.Span, took float64) {
+	app, code := s.Name, codeOf(s)
+	if code == runtime.CodeAppNotFound {
+		app = ""
+	}
+	m.runs.WithLabelValues(app, code).Inc()
+	m.runTime.WithLabelValues(app).Observe(took)
+	m.wait.WithLabelValues(app).Observe(s.Run.Wait.Seconds())
+}
+
+func codeOf(s *runtime.Span) string { return cmp.Or(s.Code(), codeOK) }
+
+func (m *Metrics) observeTokens(app, model string, u *genai.GenerateContentResponseUsageMetadata) {
+	for _, t := range [...]struct {
+		kind string
+		n    int32
+	}{
+		{"input", u.PromptTokenCount},
+		{"cached", u.CachedContentTokenCount},
+		{"output", u.CandidatesTokenCount},
+		{"thoughts", u.ThoughtsTokenCount},
+		{"tool_input", u.ToolUsePromptTokenCount},
+	} {
+		if t.n > 0 {
+			m.tokens.WithLabelValues(app, model, t.kind).Add(float64(t.n))
+		}
+	}
+}
+
+// observeRequest takes an answer in. A path without a route has none in the
+// metrics either.
+func (m *Metrics) observeRequest(route string, status int, took time.Duration) {
+	m.requests.WithLabelValues(route, strconv.Itoa(status)).Inc()
+	m.requestTime.WithLabelValues(route).Observe(took.Seconds())
+}
+
+// stream counts a stream until the end is called.
+func (m *Metrics) stream(st *stream) (end func()) {
+	if m == nil {
+		return func() {}
+	}
+	m.streams.Inc()
+	return func() {
+		m.streams.Dec()
+		if st.lost != nil {
+			m.dropped.WithLabelValues(st.lostBy()).Inc()
+		}
+	}
+}
+
+// handler answers GET /metrics.
+func (m *Metrics) handler() http.Handler {
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4})
+}
