@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -123,5 +124,10 @@ func askAbout(pattern, user string, caller int) *http.Request {
 	body := fmt.Sprintf(`{"appName":"hello","userId":%q,"sessionId":"s","stateDelta":{"k":1},"newMessage":{"parts":[{"text":"hi"}]},"eventId":"x"}`, user)
 	r := httptest.NewRequest(method, path, strings.NewReader(body))
 	r.Header.Set("Authorization", fmt.Sprintf("Bearer token-of-the-user-%04d", caller))
+	if path == "/-/changes" { // a feed lasts as long as who asks
+		ctx, leave := context.WithCancel(r.Context())
+		leave()
+		r = r.WithContext(ctx)
+	}
 	return r
 }
