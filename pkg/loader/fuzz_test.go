@@ -23,15 +23,20 @@ func FuzzLoad(f *testing.F) {
 			f.Add(files["app.yaml"], files["root_agent.yaml"], files["s.yaml"]+files["demo.script.yaml"]+files["b.yaml"])
 		}
 	}
-	l := loader.New(&loader.Options{Env: environment})
+	with, without := emptyApp(f, "app.yaml"), emptyApp(f)
+	var unsaved map[string]string
+	l := loader.New(&loader.Options{Env: environment, Open: func(path string) ([]byte, bool) {
+		text, ok := unsaved[filepath.Base(path)]
+		return []byte(text), ok
+	}})
 	f.Fuzz(func(t *testing.T, app, agent, other string) {
-		dir := filepath.Join(t.TempDir(), "app")
-		write(t, filepath.Join(dir, "root_agent.yaml"), agent)
+		dir := without
+		unsaved = map[string]string{"root_agent.yaml": agent}
 		if app != "" {
-			write(t, filepath.Join(dir, "app.yaml"), app)
+			dir, unsaved["app.yaml"] = with, app
 		}
-		for _, name := range []string{"s.yaml", "demo.script.yaml", "b.yaml"} {
-			write(t, filepath.Join(dir, name), other)
+		for _, name := range others() {
+			unsaved[name] = other
 		}
 		loaded, ds := l.Load(t.Context(), dir)
 		if loaded != nil {
@@ -46,16 +51,33 @@ func FuzzLoad(f *testing.F) {
 				t.Errorf("%+v has no place or no rule", d)
 			}
 		}
-		fixTwice(t, l, dir, ds)
+		if slices.ContainsFunc(ds, func(d spec.Diagnostic) bool { return d.Fix != (spec.Fix{}) }) {
+			fixTwice(t, unsaved)
+		}
 	})
 }
 
-// fixTwice carries out the repairs of an app: a second time there are none.
-func fixTwice(t *testing.T, l *loader.Loader, dir string, ds spec.Diagnostics) {
-	t.Helper()
-	if !slices.ContainsFunc(ds, func(d spec.Diagnostic) bool { return d.Fix != (spec.Fix{}) }) {
-		return
+// others are the files that have the same text.
+func others() []string { return []string{"s.yaml", "demo.script.yaml", "b.yaml"} }
+
+// emptyApp is a folder of files whose texts are not saved: a disk would make the
+// loads slow.
+func emptyApp(f *testing.F, more ...string) string {
+	dir := filepath.Join(f.TempDir(), "app")
+	for _, name := range append(append(others(), "root_agent.yaml"), more...) {
+		write(f, filepath.Join(dir, name), "")
 	}
+	return dir
+}
+
+// fixTwice carries out the repairs of an app: a second time there are none.
+func fixTwice(t *testing.T, files map[string]string) {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "app")
+	for name, text := range files {
+		write(t, filepath.Join(dir, name), text)
+	}
+	l := loader.New(&loader.Options{Env: environment})
 	if _, _, err := l.Fix(t.Context(), dir); err != nil {
 		t.Fatalf("Fix: %v", err)
 	}
