@@ -60,13 +60,15 @@ func (d *decoder) structure(n *Node, v reflect.Value) {
 	for _, e := range n.Entries {
 		d.entry(e, fields, found)
 	}
+	var meant map[string]int
 	if slices.ContainsFunc(d.ds[told:], func(diag Diagnostic) bool { return diag.Rule == "unknown-field" }) {
-		d.repairFields(n, fields)
+		meant = d.repairFields(n, fields)
 	}
 	for i, f := range fields {
 		switch at := v.FieldByIndex(f.index); {
 		case found[i] != nil && !found[i].IsNull():
 			d.field(found[i], at, f)
+		case f.Required && at.IsZero() && meant[f.Name] > 0: // told already: it is misspelt
 		case f.Required && at.IsZero():
 			d.add(n.Errorf("required", "missing field %q", f.Name))
 		default:
@@ -94,8 +96,9 @@ func (d *decoder) entry(e Entry, fields []Field, found []*Node) {
 }
 
 // repairFields gives an unknown field its repair: the one field that it must
-// have been meant for, when nothing else of the mapping is that field.
-func (d *decoder) repairFields(n *Node, fields []Field) {
+// have been meant for, when nothing else of the mapping is that field. It returns
+// how many keys were meant for each field.
+func (d *decoder) repairFields(n *Node, fields []Field) map[string]int {
 	names := make([]string, len(fields))
 	for i, f := range fields {
 		names[i] = f.Name
@@ -119,6 +122,7 @@ func (d *decoder) repairFields(n *Node, fields []Field) {
 			d.ds[i] = diag.WithFix(m.key.Value, m.near)
 		}
 	}
+	return meant
 }
 
 // fieldOf is the name of the field that a key stands for, or "".

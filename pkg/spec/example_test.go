@@ -32,9 +32,6 @@ func ExampleDiagnostics_WriteText() {
 		fmt.Println(err)
 	}
 	// Output:
-	// greeter.yaml:1:1: missing field "name" [required]
-	//   | nmae: Ann
-	//   | ^
 	// greeter.yaml:1:1: unknown field "nmae" [unknown-field]
 	//   | nmae: Ann
 	//   | ^
