@@ -45,8 +45,14 @@ const panel = () => page.locator('app-side-panel');
 const icon = (name) => panel().locator('button.mat-mdc-icon-button', { hasText: new RegExp(`^\\s*${name}\\s*$`) }).first();
 const escape = async () => { await page.keyboard.press('Escape'); await page.locator('.cdk-overlay-backdrop').waitFor({ state: 'detached' }); };
 
+// open goes to an app. Where the page is about to load anew by itself, as after a
+// save of the builder, that may cut the first try off.
 async function open(app) {
-  await page.goto(`${host.url}/dev-ui/?app=${app}`, { timeout: patience });
+  const go = () => page.goto(`${host.url}/dev-ui/?app=${app}`, { timeout: patience });
+  await go().catch((err) => {
+    if (!err.message.includes('ERR_ABORTED')) throw err;
+    return go();
+  });
   await box().waitFor();
 }
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Sets up what the tests of user interfaces need, and runs them. Without Chromium
-# or npm it says so, and skips: .ci/run has both.
+# or npm it says so, and skips.
 set -euo pipefail
 cd "$(dirname "$0")"
 skip() { echo "SKIPPED: $1" >&2; exit 0; }
