@@ -31,11 +31,15 @@ func agentAdvice() map[string]string {
 
 // withAdvice adds to unknown fields of a mapping what stands in their place.
 func withAdvice(ds spec.Diagnostics, n *spec.Node, advice map[string]string) spec.Diagnostics {
+	known := map[spec.Pos]string{}
+	for _, e := range n.Entries {
+		if text := advice[e.Key.Value]; text != "" {
+			known[e.Key.Pos] = text
+		}
+	}
 	for i, d := range ds {
-		for _, e := range n.Entries {
-			if known := advice[e.Key.Value]; known != "" && d.Rule == "unknown-field" && d.Pos == e.Key.Pos {
-				ds[i] = d.WithHint("%s", known)
-			}
+		if text := known[d.Pos]; text != "" && d.Rule == "unknown-field" {
+			ds[i] = d.WithHint("%s", text)
 		}
 	}
 	return ds
