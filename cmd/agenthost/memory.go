@@ -39,21 +39,10 @@ APPDIR is the app's folder; it is not loaded.`,
 	return cmd
 }
 
-// verb makes a verb below memory, with the flags that all of them have. The
-// store closes behind it.
+// verb makes a verb below memory, with the flags that all of them have.
 func (f *memoryFlags) verb(cmd *cobra.Command, run func(ctx context.Context, st *store.Store, args []string) error) *cobra.Command {
-	cmd.PreRunE = fromEnv
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		st, err := f.open(cmd.Context(), nil)
-		if err != nil {
-			return err
-		}
-		defer st.Close()
-		return run(cmd.Context(), st, args)
-	}
-	f.add(cmd.Flags())
 	cmd.Flags().StringVar(&f.user, "user", "user", "whose memory it is")
-	return cmd
+	return f.storeFlags.verb(cmd, run)
 }
 
 func newMemoryAdd(io stdio) *cobra.Command {

@@ -20,22 +20,6 @@ type revisionFlags struct {
 	json bool
 }
 
-// verb makes a verb with the flags that all of them have. The store closes
-// behind it.
-func (f *revisionFlags) verb(cmd *cobra.Command, run func(ctx context.Context, st *store.Store, args []string) error) *cobra.Command {
-	cmd.PreRunE = fromEnv
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		st, err := f.open(cmd.Context(), nil)
-		if err != nil {
-			return err
-		}
-		defer st.Close()
-		return run(cmd.Context(), st, args)
-	}
-	f.add(cmd.Flags())
-	return cmd
-}
-
 // addLoad is for the verbs that load a folder.
 func (f *revisionFlags) addLoad(cmd *cobra.Command) *cobra.Command {
 	f.load.add(cmd.Flags())

@@ -14,15 +14,7 @@ import (
 // that goes away ends nothing.
 func TestRunFollows(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "guide")
-	save := func(file, text string) {
-		t.Helper()
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
+	save := func(file, text string) { t.Helper(); saveIn(t, dir, file, text) }
 	save("app.yaml", "models: {demo: {provider: scripted, script: s.yaml}}\n")
 	save("s.yaml", "- text: \"Turn {turn}: {instruction}\"\n")
 	save("root_agent.yaml", "name: guide\nmodel: demo\ninstruction: be kind.\n")
@@ -35,15 +27,7 @@ func TestRunFollows(t *testing.T) {
 		tell.Close()
 	}()
 	lines := bufio.NewScanner(heard)
-	wait := func(text string) {
-		t.Helper()
-		for lines.Scan() {
-			if strings.Contains(lines.Text(), text) {
-				return
-			}
-		}
-		t.Fatalf("the conversation ended before it said %q", text)
-	}
+	wait := func(text string) { t.Helper(); readTo(t, lines, text) }
 	ask := func(want string) {
 		t.Helper()
 		if _, err := io.WriteString(say, "hi\n"); err != nil {
@@ -77,4 +61,26 @@ func TestRunFollows(t *testing.T) {
 	if code := <-ended; code != exitGood {
 		t.Errorf("exit status %d, want 0", code)
 	}
+}
+
+// saveIn writes a file of a folder, which is made where it is missing.
+func saveIn(t *testing.T, dir, file, text string) {
+	t.Helper()
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// readTo reads what a program prints up to a line with the text.
+func readTo(t *testing.T, lines *bufio.Scanner, text string) {
+	t.Helper()
+	for lines.Scan() {
+		if strings.Contains(lines.Text(), text) {
+			return
+		}
+	}
+	t.Fatalf("the program ended before it said %q", text)
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"agenthost/pkg/session"
@@ -37,6 +38,22 @@ func (f *storeFlags) open(ctx context.Context, logger *slog.Logger) (*store.Stor
 		return nil, failedf("opening the session database: %w", err)
 	}
 	return st, nil
+}
+
+// verb makes a verb that works on a store, with the flags that all of them have.
+// The store closes behind it.
+func (f *storeFlags) verb(cmd *cobra.Command, run func(ctx context.Context, st *store.Store, args []string) error) *cobra.Command {
+	cmd.PreRunE = fromEnv
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		st, err := f.open(cmd.Context(), nil)
+		if err != nil {
+			return err
+		}
+		defer st.Close()
+		return run(cmd.Context(), st, args)
+	}
+	f.add(cmd.Flags())
+	return cmd
 }
 
 func writeDiagnostics(io stdio, ds spec.Diagnostics) error {

@@ -4,24 +4,14 @@ import (
 	"bufio"
 	"context"
 	"io"
-	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 )
 
 // TestTestWatch saves a file while agenthost test --watch looks at its folder.
 func TestTestWatch(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "shop")
-	save := func(file, text string) {
-		t.Helper()
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
+	save := func(file, text string) { t.Helper(); saveIn(t, dir, file, text) }
 	save("root_agent.yaml", "name: clerk\ninstruction: Sell.\n")
 	save("root_agent.test.yaml", "- name: sells\n  user: hi\n  model: [{text: Hello}]\n  expect: ['requests[0].instruction contains \"Sell\"']\n")
 
@@ -33,15 +23,7 @@ func TestTestWatch(t *testing.T) {
 		tell.Close()
 	}()
 	lines := bufio.NewScanner(told)
-	wait := func(text string) {
-		t.Helper()
-		for lines.Scan() {
-			if strings.Contains(lines.Text(), text) {
-				return
-			}
-		}
-		t.Errorf("the watch ended before it said %q", text)
-	}
+	wait := func(text string) { t.Helper(); readTo(t, lines, text) }
 	wait("1 test passed, 0 failed")
 	save("root_agent.yaml", "name: clerk\ninstruction: Give away.\n")
 	wait("FAIL shop: sells")

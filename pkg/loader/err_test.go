@@ -20,26 +20,33 @@ import (
 func TestBrokenApps(t *testing.T) {
 	for name, archive := range archives(t, "err") {
 		t.Run(name, func(t *testing.T) {
-			dir := unpack(t, archive)
-			ds := check(t, dir)
-			got := printed(t, ds)
-			want := wanted(archive)
-			if updating() {
-				want.Data = []byte(got)
-				if err := os.WriteFile(filepath.Join("testdata", "err", name+".txtar"), txtar.Format(archive), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if diff := cmp.Diff(string(want.Data), got); diff != "" {
-				t.Errorf("Check (-want +got):\n%s", diff)
-			}
-			if len(ds) == 0 {
+			if len(told(t, "err", name, archive)) == 0 {
 				t.Error("Check found no problem")
 			}
-			checkPlaces(t, filepath.Dir(dir), ds)
-			checkOneVerdict(t, dir, ds)
 		})
 	}
+}
+
+// told checks the app of an archive, and holds what is printed against what the
+// archive wants.
+func told(t *testing.T, folder, name string, archive *txtar.Archive) spec.Diagnostics {
+	t.Helper()
+	dir := unpack(t, archive)
+	ds := check(t, dir)
+	got := printed(t, ds)
+	want := wanted(archive)
+	if updating() {
+		want.Data = []byte(got)
+		if err := os.WriteFile(filepath.Join("testdata", folder, name+".txtar"), txtar.Format(archive), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if diff := cmp.Diff(string(want.Data), got); diff != "" {
+		t.Errorf("Check (-want +got):\n%s", diff)
+	}
+	checkPlaces(t, filepath.Dir(dir), ds)
+	checkOneVerdict(t, dir, ds)
+	return ds
 }
 
 // checkOneVerdict wants that an app is loaded when check finds no error in it, and
@@ -235,22 +242,6 @@ func TestNoFolder(t *testing.T) {
 // wants what is printed here, which is nothing where nothing is wrong.
 func TestElsewhere(t *testing.T) {
 	for name, archive := range archives(t, "elsewhere") {
-		t.Run(name, func(t *testing.T) {
-			dir := unpack(t, archive)
-			ds := check(t, dir)
-			got := printed(t, ds)
-			want := wanted(archive)
-			if updating() {
-				want.Data = []byte(got)
-				if err := os.WriteFile(filepath.Join("testdata", "elsewhere", name+".txtar"), txtar.Format(archive), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if diff := cmp.Diff(string(want.Data), got); diff != "" {
-				t.Errorf("Check (-want +got):\n%s", diff)
-			}
-			checkPlaces(t, filepath.Dir(dir), ds)
-			checkOneVerdict(t, dir, ds)
-		})
+		t.Run(name, func(t *testing.T) { told(t, "elsewhere", name, archive) })
 	}
 }

@@ -105,14 +105,6 @@ func NewAgentTool(agent Agent, skipSummarization bool) *AgentTool {
 	return t
 }
 
-// WithoutPlugins returns the tool with the app's plugins left out of the
-// agent's run.
-func (t *AgentTool) WithoutPlugins() *AgentTool {
-	alone := *t
-	alone.withoutPlugins = true
-	return &alone
-}
-
 // Declaration has the agent's name and description, and the parameters that its
 // input schema names, or else one: the request in words.
 func (t *AgentTool) Declaration() *genai.FunctionDeclaration { return t.decl }
