@@ -77,11 +77,12 @@ func addTrees(all map[string]files, top string) error {
 type damager struct {
 	seeds  []files
 	lines  []string // of all of them
+	marks  []string // what it puts in
 	random *rand.Rand
 }
 
-func newDamager(seeds []files, seed uint64) *damager {
-	d := &damager{seeds: seeds, random: rand.New(rand.NewPCG(seed, 3))}
+func newDamager(seeds []files, seed uint64, marks []string) *damager {
+	d := &damager{seeds: seeds, marks: marks, random: rand.New(rand.NewPCG(seed, 3))}
 	for _, tree := range seeds {
 		for _, name := range slices.Sorted(maps.Keys(tree)) {
 			d.lines = append(d.lines, strings.SplitAfter(tree[name], "\n")...)
@@ -99,8 +100,7 @@ func (d *damager) damaged(tree files) (files, string) {
 	for range 1 + d.random.IntN(4) {
 		names := slices.Sorted(maps.Keys(tree))
 		name := names[d.random.IntN(len(names))]
-		all := damages()
-		one := all[d.random.IntN(len(all))]
+		one := damages[d.random.IntN(len(damages))]
 		tree[name] = one.do(d, tree[name])
 		how = append(how, one.name+" in "+name)
 		if other := names[d.random.IntN(len(names))]; d.random.IntN(20) == 0 {
@@ -121,53 +121,54 @@ type damage struct {
 	do   func(d *damager, text string) string
 }
 
-func damages() []damage {
-	return []damage{
-		{"cut off", func(d *damager, text string) string { return text[:d.in(text)] }},
-		{"a piece left out", func(d *damager, text string) string {
-			from := d.in(text)
-			return text[:from] + text[from+d.random.IntN(len(text)-from+1):]
-		}},
-		{"a byte changed", func(d *damager, text string) string {
-			if text == "" {
-				return text
+var damages = []damage{
+	{"cut off", func(d *damager, text string) string { return text[:d.in(text)] }},
+	{"a piece left out", func(d *damager, text string) string {
+		from := d.in(text)
+		return text[:from] + text[from+d.random.IntN(len(text)-from+1):]
+	}},
+	{"a byte changed", func(d *damager, text string) string {
+		if text == "" {
+			return text
+		}
+		b := []byte(text)
+		b[d.random.IntN(len(b))] = byte(d.random.IntN(256))
+		return string(b)
+	}},
+	{"a mark put in", func(d *damager, text string) string {
+		at := d.in(text)
+		return text[:at] + d.mark() + text[at:]
+	}},
+	{"another's line", (*damager).alien},
+	{"a line twice", func(d *damager, text string) string {
+		return d.line(text, func(line string) string { return line + line })
+	}},
+	{"a line left out", func(d *damager, text string) string { return d.line(text, func(string) string { return "" }) }},
+	{"a line moved in", func(d *damager, text string) string {
+		return d.line(text, func(line string) string { return strings.Repeat(" ", 1+d.random.IntN(4)) + line })
+	}},
+	{"a line moved out", func(d *damager, text string) string {
+		return d.line(text, func(line string) string { return strings.TrimPrefix(line, "  ") })
+	}},
+	{"another value", func(d *damager, text string) string {
+		return d.line(text, func(line string) string {
+			key, _, ok := strings.Cut(line, ":")
+			if !ok {
+				return line
 			}
-			b := []byte(text)
-			b[d.random.IntN(len(b))] = byte(d.random.IntN(256))
-			return string(b)
-		}},
-		{"a mark put in", func(d *damager, text string) string {
-			at := d.in(text)
-			return text[:at] + marks()[d.random.IntN(len(marks()))] + text[at:]
-		}},
-		{"another's line", (*damager).alien},
-		{"a line twice", func(d *damager, text string) string {
-			return d.line(text, func(line string) string { return line + line })
-		}},
-		{"a line left out", func(d *damager, text string) string { return d.line(text, func(string) string { return "" }) }},
-		{"a line moved in", func(d *damager, text string) string {
-			return d.line(text, func(line string) string { return strings.Repeat(" ", 1+d.random.IntN(4)) + line })
-		}},
-		{"a line moved out", func(d *damager, text string) string {
-			return d.line(text, func(line string) string { return strings.TrimPrefix(line, "  ") })
-		}},
-		{"another value", func(d *damager, text string) string {
-			return d.line(text, func(line string) string {
-				key, _, ok := strings.Cut(line, ":")
-				if !ok {
-					return line
-				}
-				return key + ": " + marks()[d.random.IntN(len(marks()))] + "\n"
-			})
-		}},
-		{"much more of it", func(d *damager, text string) string {
-			return d.line(text, func(line string) string { return strings.Repeat(line, 1<<d.random.IntN(9)) })
-		}},
-	}
+			return key + ": " + d.mark() + "\n"
+		})
+	}},
+	{"much more of it", func(d *damager, text string) string {
+		return d.line(text, func(line string) string { return strings.Repeat(line, 1<<d.random.IntN(9)) })
+	}},
 }
 
 // in is a place in a text.
 func (d *damager) in(text string) int { return d.random.IntN(len(text) + 1) }
+
+// mark is something to be put in.
+func (d *damager) mark() string { return d.marks[d.random.IntN(len(d.marks))] }
 
 // line changes one line of a text.
 func (d *damager) line(text string, change func(string) string) string {
@@ -185,12 +186,12 @@ func (d *damager) alien(text string) string {
 
 // marks are what means something to somebody who reads files.
 func marks() []string {
-	return append([]string{
+	return []string{
 		"*a", "&a ", "<<: *a\n", "!!binary ", "!!python/object:os.system ", "${env:HOME}", "${file:/etc/passwd}", "${", "{", "}", "[", "]",
 		"{{", "\"", "'", "|\n", ">-\n", "? ", ": ", "- ", "\t", "\r", "\x00", "\uFEFF", "\u2028", "\xff", "---\n", "...\n", "%YAML 9.9\n", "#",
 		"null", "~", "yes", "1e999", ".nan", "-.inf", "0x", "9223372036854775808", "2001-02-30", "12:30:45", "../../../../etc/passwd",
 		"{a: {b: {c: [1, [2, [3]]]}}}", "{artifact.x}", "{user:x?}", "state.x ? 1 :", "filter(1..9999999, true)", "a.b.c.d()", "(a+)+$",
-	}, bombs()...)
+	}
 }
 
 // bombs are small and want to be large.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"agenthost/pkg/loader"
@@ -35,7 +36,8 @@ func malformedTrees(ctx context.Context, l *lab) ([]row, error) {
 		return nil, err
 	}
 	var m, control malformed
-	d := newDamager(seeds, l.seed)
+	marks := slices.Concat(marks(), bombs())
+	d := newDamager(seeds, l.seed, marks)
 	for n := l.times(4000, 1_000_000); m.trees < n; {
 		if err := m.damage(ctx, l, d, min(n-m.trees, 200)); err != nil {
 			return nil, err
@@ -44,7 +46,7 @@ func malformedTrees(ctx context.Context, l *lab) ([]row, error) {
 			fmt.Fprintln(l.progress, m.shown())
 		}
 	}
-	control.naively(newDamager(seeds, l.seed), 500)
+	control.naively(newDamager(seeds, l.seed, marks), 500)
 	return []row{{
 		"M3: no tree that is damaged ends the program, changes what serves, or costs 100 ms or 64 MiB",
 		fmt.Sprintf("%s, of %d apps; control, a loader of forty lines: %d panics, %d of %d wrong trees served", m.shown(), len(seeds), control.panics, control.changed, control.trees),

@@ -22,6 +22,7 @@ func watchTopics() []topic {
 		{"M1 M2 reload under load", reloadUnderLoad},
 		{"M20 soak", soakUnderReload},
 		{"M3 trees that are damaged", malformedTrees},
+		{"fuzz the loader", fuzzLoader},
 		{"M27 bombs", resourceBombs},
 		{"M4 builds that fail", failingBuilds},
 		{"M5 ways of saving", waysOfSaving},
