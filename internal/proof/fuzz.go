@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	goruntime "runtime"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -22,8 +24,10 @@ type fuzzer struct {
 	want  int64
 
 	executions, refused, loaded, panics, wrong atomic.Int64
-	// first is the first one that was not as it must be.
-	first atomic.Pointer[string]
+
+	mu sync.Mutex
+	// trouble is what was not as it must be, with the damage that did it.
+	trouble map[string]string
 }
 
 // fuzzLoader has the loader read what nobody meant, as often as can be.
@@ -32,7 +36,7 @@ func fuzzLoader(ctx context.Context, l *lab) ([]row, error) {
 	if err != nil {
 		return nil, err
 	}
-	z := &fuzzer{seeds: seeds, want: int64(l.times(20_000, 10_000_000))}
+	z := &fuzzer{seeds: seeds, want: int64(l.times(20_000, 10_000_000)), trouble: map[string]string{}}
 	for i, tree := range seeds {
 		z.dirs = append(z.dirs, filepath.Join(l.dir, "fuzz", strconv.Itoa(i), "app"))
 		if err := tree.write(z.dirs[i]); err != nil {
@@ -58,9 +62,11 @@ func fuzzLoader(ctx context.Context, l *lab) ([]row, error) {
 }
 
 func (z *fuzzer) shown() string {
+	z.mu.Lock()
+	defer z.mu.Unlock()
 	first := ""
-	if what := z.first.Load(); what != nil {
-		first = ": " + *what
+	for _, what := range slices.Sorted(maps.Keys(z.trouble)) {
+		first += "; " + what + " (" + z.trouble[what] + ")"
 	}
 	return fmt.Sprintf("%d executions over %d apps: %d refused, %d loaded, %d panics, %d without a place or a rule%s",
 		z.executions.Load(), len(z.seeds), z.refused.Load(), z.loaded.Load(), z.panics.Load(), z.wrong.Load(), first)
@@ -89,8 +95,9 @@ func (z *fuzzer) work(ctx context.Context, l *lab, d *damager) error {
 			open[filepath.Join(z.dirs[i], filepath.FromSlash(name))] = tree[name]
 		}
 		if err := z.try(ctx, load, z.dirs[i]); err != nil {
-			what := fmt.Sprintf("%s: %v", how, err)
-			z.first.CompareAndSwap(nil, &what)
+			z.mu.Lock()
+			z.trouble[err.Error()] = how
+			z.mu.Unlock()
 		}
 		if n%100_000 == 0 && l.full {
 			fmt.Fprintln(l.progress, z.shown())

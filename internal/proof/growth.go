@@ -7,7 +7,7 @@ import (
 
 // windows are the pieces of time of which each has one look at the memory: the
 // median of many, since a collector's work comes and goes.
-const windows = 40
+const windows = 20
 
 // A growth is how a host's memory moves, in MB, with each reload.
 type growth struct{ mean, slope, doubt float64 }
@@ -15,7 +15,7 @@ type growth struct{ mean, slope, doubt float64 }
 // growth fits a line to the memory, after half of the time, in which the cache
 // of sessions fills and the collector settles.
 func (e *endurance) growth() growth {
-	settled := e.memory[len(e.memory)/2:]
+	settled := e.looks[len(e.looks)/2:]
 	size := max(1, len(settled)/windows)
 	var at, mb []float64
 	for window := range slices.Chunk(settled, size) {

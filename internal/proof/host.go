@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -113,6 +115,24 @@ func (h *host) resident() (float64, error) {
 		}
 	}
 	return 0, errors.New("/proc tells no VmRSS")
+}
+
+// live is what a collection leaves of the memory that Go gave out, in MB. The
+// host collects for it, and has to serve with --pprof.
+func (h *host) live() (float64, error) {
+	resp, err := http.Get(h.url + "/debug/pprof/heap?gc=1&debug=1")
+	if err != nil {
+		return 0, err
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return 0, err
+	}
+	_, rest, _ := strings.Cut(string(text), "# HeapAlloc = ")
+	number, _, _ := strings.Cut(rest, "\n")
+	n, err := strconv.Atoi(number)
+	return float64(n) / (1 << 20), err
 }
 
 // ticks is how often a second the kernel counts the time of processors.

@@ -77,7 +77,10 @@ func (c *llmConfig) checkInstruction(n *spec.Node) spec.Diagnostics {
 	case !n.Get("instruction").IsNull():
 		return spec.Diagnostics{at.Errorf("instruction", "an agent has an instruction or an instruction_provider, not both")}
 	}
-	_, ds := compileProvider(c.InstructionProvider, providerEnv())
+	if c.InstructionProvider.Pos.Line == 0 { // it is not a text, as has been said
+		return nil
+	}
+	_, ds := compileIn(c.InstructionProvider, providerEnv(), template.Compile)
 	return ds
 }
 
@@ -100,24 +103,12 @@ func (c *llmConfig) providerUse() tool.StateUse {
 	return u
 }
 
-func compileProvider(e spec.Expr, env template.Env) (*template.Expr, spec.Diagnostics) {
-	compiled, err := template.Compile(e.Value, env)
-	if err == nil {
-		return compiled, nil
-	}
-	offset := 0
-	if te := (*template.Error)(nil); errors.As(err, &te) {
-		offset = te.Offset
-	}
-	return nil, spec.Diagnostics{e.Errorf(offset, "expression", "%s", err)}
-}
-
 // provider is nil when the agent has an instruction as it is.
 func (c *llmConfig) provider() (*InstructionProvider, error) {
 	if c.InstructionProvider.Value == "" {
 		return nil, nil
 	}
-	compiled, ds := compileProvider(c.InstructionProvider, providerEnv())
+	compiled, ds := compileIn(c.InstructionProvider, providerEnv(), template.Compile)
 	if err := ds.Err(); err != nil {
 		return nil, err
 	}
