@@ -2,7 +2,7 @@ package runtime
 
 import (
 	"context"
-	"sync"
+	goruntime "runtime"
 
 	"agenthost/pkg/session"
 )
@@ -29,11 +29,12 @@ func NewParallel(name, description string, subs ...Agent) *ParallelAgent {
 }
 
 // An arrival is an event of a sub-agent on its way to the consumer; the zero
-// value is a sub-agent's end. The sub-agent goes on when it hears of seen.
+// value is a sub-agent's end. The sub-agent goes on, or does not, when it hears
+// so of seen.
 type arrival struct {
 	ev   *session.Event
 	err  error
-	seen chan<- struct{}
+	seen chan<- bool
 }
 
 // Run yields the events of all sub-agents as they arrive. Each sub-agent waits
@@ -47,53 +48,53 @@ func (a *ParallelAgent) run(ctx context.Context, inv *Invocation, yield func(*se
 		return false
 	}
 	inner, cancel := context.WithCancel(ctx)
-	var wg sync.WaitGroup
-	defer wg.Wait()
 	defer cancel()
+	// There is room for what each has to hand over: an event or its end.
 	running := len(inv.node.children)
-	// There is room for an event and the end of each, so that nobody waits to
-	// hand over.
-	arrivals := make(chan arrival, 2*running)
+	arrivals := make(chan arrival, running)
 	for _, child := range inv.node.children {
 		branch := inv.enter(child, inv.subBranch(child), 1)
-		wg.Go(func() {
-			branch.runAgent(inner, passing(inner, arrivals))
+		go func() {
+			growStack()
+			branch.runAgent(inner, passing(arrivals))
 			arrivals <- arrival{}
-		})
+		}()
 	}
+	goOn := true
 	for running > 0 {
 		arr := <-arrivals
 		if arr.seen == nil {
 			running--
 			continue
 		}
-		if !yield(arr.ev, arr.err) || arr.err != nil {
-			return false
+		if goOn && (!yield(arr.ev, arr.err) || arr.err != nil) {
+			goOn = false
+			cancel()
 		}
-		arr.seen <- struct{}{}
+		arr.seen <- goOn
 	}
-	if err := ctx.Err(); err != nil {
+	if err := ctx.Err(); goOn && err != nil {
 		yield(nil, AsRunError(err))
 		return false
 	}
-	return true
+	return goOn
 }
 
-// passing hands events to a consumer, each when the one before was seen, until
-// the context ends.
-func passing(ctx context.Context, to chan<- arrival) func(*session.Event, error) bool {
-	done, seen := ctx.Done(), make(chan struct{}, 1)
+// passing hands events to a consumer, each when the one before was seen. The
+// consumer answers to each, also when it wants no more.
+func passing(to chan<- arrival) func(*session.Event, error) bool {
+	seen := make(chan bool, 1)
 	return func(ev *session.Event, err error) bool {
-		select {
-		case to <- arrival{ev, err, seen}:
-		case <-done:
-			return false
-		}
-		select {
-		case <-seen:
-			return true
-		case <-done:
-			return false
-		}
+		to <- arrival{ev, err, seen}
+		return <-seen
 	}
+}
+
+// growStack makes room for an agent's run while the stack of a new goroutine is
+// empty. Later it would be copied twice, with all that stands on it.
+//
+//go:noinline
+func growStack() {
+	var room [6 << 10]byte
+	goruntime.KeepAlive(&room)
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 	"time"
+	"unique"
 
 	"google.golang.org/genai"
 
@@ -133,7 +134,7 @@ type node struct {
 	llm          model.LLM
 	transferable bool
 	tools        *toolbox
-	code         codeWords
+	code         unique.Handle[codeWords]
 	targets      []*node
 	// transferText tells whom the agent may hand over to, behind what else the
 	// system instruction says of the agent's own tools. Where many are peers it

@@ -195,7 +195,7 @@ func (d *callbackDecoder) named(n *spec.Node, c *CallbackConfig, h hookSpec) Cal
 func (d *callbackDecoder) rule(n *spec.Node, c *CallbackConfig, h hookSpec) *rule {
 	env := h.environment()
 	r := &rule{verb: d.verb(n, h)}
-	if n.Get("when") != nil {
+	if !n.Get("when").IsNull() {
 		r.when = d.expr(c.When, env, template.CompileBool)
 	}
 	switch r.verb {
@@ -255,6 +255,9 @@ func (h hookSpec) environment() template.Env {
 }
 
 func (d *callbackDecoder) expr(src spec.Expr, env template.Env, compile func(string, template.Env) (*template.Expr, error)) *template.Expr {
+	if src.Pos.Line == 0 { // it is not a text, as has been said
+		return nil
+	}
 	x, err := compile(src.Value, env)
 	if err != nil {
 		d.add(placed(src.Text, "expression", err))

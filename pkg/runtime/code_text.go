@@ -3,6 +3,7 @@ package runtime
 import (
 	"slices"
 	"strings"
+	"unique"
 
 	"google.golang.org/genai"
 
@@ -111,15 +112,16 @@ func (s *step) openCode(ev *session.Event) string {
 	return ""
 }
 
-// codeWords are the marks with which a model is shown code and results; the zero
-// value is for models that know parts of code.
+// codeWords are the marks with which a model is shown code and results.
 type codeWords struct{ code, result CodeMarks }
 
-func (c *CodeExecution) words() codeWords {
+// words are one handle for all agents with the same marks, since each session
+// keeps them for each agent. It is zero when the model is shown code as it is.
+func (c *CodeExecution) words() (none unique.Handle[codeWords]) {
 	if !c.runs() {
-		return codeWords{}
+		return none
 	}
-	return codeWords{c.Blocks[0], c.Result}
+	return unique.Make(codeWords{c.Blocks[0], c.Result})
 }
 
 // told is a content as a model that knows no parts of code reads it: code and
@@ -127,7 +129,7 @@ func (c *CodeExecution) words() codeWords {
 // user. Other contents come back as they are.
 func (w codeWords) told(content *genai.Content) *genai.Content {
 	isCode := func(p *genai.Part) bool { return p.ExecutableCode != nil || p.CodeExecutionResult != nil }
-	if w == (codeWords{}) || !slices.ContainsFunc(content.Parts, isCode) {
+	if !slices.ContainsFunc(content.Parts, isCode) {
 		return content
 	}
 	as := &genai.Content{Role: content.Role, Parts: slices.Clone(content.Parts)}

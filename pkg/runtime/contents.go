@@ -3,6 +3,7 @@ package runtime
 import (
 	"slices"
 	"strings"
+	"unique"
 
 	"google.golang.org/genai"
 
@@ -55,7 +56,7 @@ type view struct {
 type viewer struct {
 	agent, branch string
 	keepIDs       bool
-	code          codeWords
+	code          unique.Handle[codeWords]
 }
 
 // callSite is where a function call stands, and its response behind it.

@@ -58,8 +58,8 @@ func TestCredential(t *testing.T) {
 	key := e.Session(t, "app", "s", nil)
 	deploy(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: calling("f"), Tools: []tool.Tool{caller(tool.Traits{}, &keys)}}), nil)
 	const asked = `{"author":"a","content":{"parts":[{"functionCall":{"args":{"authConfig":{"authScheme":{"type":"apiKey"},"credentialKey":"crm"},` +
-		`"functionCallId":"c0"},"id":"adk-00000007-0000-4000-8000-000000000000","name":"adk_request_credential"}}],"role":"user"},` +
-		`"longRunningToolIds":["adk-00000007-0000-4000-8000-000000000000"]}`
+		`"functionCallId":"c0"},"id":"adk-00000006-0000-4000-8000-000000000000","name":"adk_request_credential"}}],"role":"user"},` +
+		`"longRunningToolIds":["adk-00000006-0000-4000-8000-000000000000"]}`
 	var lines []string
 	for ev, err := range e.Host.Run(t.Context(), say(key, "go")) {
 		if err != nil {
@@ -71,7 +71,7 @@ func TestCredential(t *testing.T) {
 		t.Fatalf("run that asks:\n%q\nwant as the second of three:\n%q", lines, asked)
 	}
 	got := outline(e.Host.Run(t.Context(), answerRequest(t, e, key, map[string]any{})))
-	want := "error INVALID_REQUEST: the answer to the credential adk-00000007-0000-4000-8000-000000000000 has no exchangedAuthCredential\n"
+	want := "error INVALID_REQUEST: the answer to the credential adk-00000006-0000-4000-8000-000000000000 has no exchangedAuthCredential\n"
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("answer without a credential (-want +got):\n%s", diff)
 	}

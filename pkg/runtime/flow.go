@@ -117,13 +117,7 @@ func says(r *model.Response) bool {
 // event makes the model's answer an event of the agent. The pieces of a stream
 // and the whole answer share one id.
 func (s *step) event(resp *model.Response) *session.Event {
-	var ev *session.Event
-	if resp.Partial {
-		ev = s.inv.eventOf(s.id) // pieces are many: none makes an id that it does not take
-	} else {
-		ev = s.inv.NewEvent()
-		ev.ID = s.id
-	}
+	ev := s.inv.eventOf(s.id)
 	ev.Response = *resp
 	s.ride(ev)
 	if calls := ev.Calls(); len(calls) > 0 {

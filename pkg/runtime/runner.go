@@ -194,7 +194,9 @@ func (r *run) store(ctx context.Context, ev *session.Event) error {
 func (r *run) committing(ctx context.Context, yield func(*session.Event, error) bool) func(*session.Event, error) bool {
 	return func(ev *session.Event, err error) bool {
 		if err == nil {
-			err = eventFailure(r.sess.Key, ev.Author, r.store(ctx, ev))
+			if err = r.store(ctx, ev); err != nil {
+				err = eventFailure(r.sess.Key, ev.Author, err)
+			}
 		}
 		if err != nil {
 			yield(nil, err)

@@ -3,6 +3,7 @@ package runtime
 import (
 	"encoding/json"
 	"slices"
+	"unique"
 
 	"google.golang.org/genai"
 
@@ -87,7 +88,9 @@ func keepsIDs(llm model.LLM) bool {
 
 // bare is a content as the view's model knows it.
 func (v *view) bare(c *genai.Content) *genai.Content {
-	c = v.code.told(c)
+	if v.code != (unique.Handle[codeWords]{}) {
+		c = v.code.Value().told(c)
+	}
 	if v.keepIDs {
 		return c
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"sync"
 
 	"agenthost/pkg/session"
 )
@@ -93,7 +92,6 @@ type walk struct {
 	times []int
 	live  []task
 
-	wg       sync.WaitGroup
 	arrivals chan arrival
 	ended    chan *outcome
 }
@@ -107,7 +105,7 @@ func (a *Workflow) run(ctx context.Context, inv *Invocation, yield func(*session
 		Workflow: a, inv: inv, yield: yield, joins: map[int]map[int]arrived{},
 		arrivals: make(chan arrival), ended: make(chan *outcome), times: make([]int, len(a.Children)),
 	}
-	defer w.wg.Wait()
+	defer w.leave()
 	defer cancel()
 	if !w.begin(ctx) || !w.carryOn(inner) {
 		return false
@@ -152,11 +150,25 @@ func (w *walk) carryOn(ctx context.Context) bool {
 			}
 		case arr := <-w.arrivals:
 			if !w.yield(arr.ev, arr.err) || arr.err != nil {
+				arr.seen <- false
 				return false
 			}
-			arr.seen <- struct{}{}
+			arr.seen <- true
 		case <-ctx.Done():
 			return true // Run tells why
+		}
+	}
+}
+
+// leave waits for the nodes that still run when the run is over; nobody hears
+// what they say.
+func (w *walk) leave() {
+	for w.running > 0 {
+		select {
+		case <-w.ended:
+			w.running--
+		case arr := <-w.arrivals:
+			arr.seen <- false
 		}
 	}
 }
@@ -172,7 +184,7 @@ func (w *walk) launch(ctx context.Context) bool {
 		}
 		w.running++
 		w.live = append(w.live, next)
-		w.wg.Go(func() { w.runTask(ctx, next) })
+		go w.runTask(ctx, next)
 	}
 	return true
 }
@@ -190,7 +202,7 @@ func (w *walk) runTask(ctx context.Context, t task) {
 			o.note(ev)
 		}
 	}
-	pass := passing(ctx, w.arrivals)
+	pass := passing(w.arrivals)
 	child.runAgent(ctx, func(ev *session.Event, err error) bool {
 		if ev != nil {
 			o.note(ev)
@@ -198,10 +210,7 @@ func (w *walk) runTask(ctx context.Context, t task) {
 		return pass(ev, err)
 	})
 	o.paused = child.Paused()
-	select {
-	case w.ended <- o:
-	case <-ctx.Done():
-	}
+	w.ended <- o
 }
 
 // follow takes the edges on from a node that has ended. It is false when the
