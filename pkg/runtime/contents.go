@@ -18,9 +18,12 @@ import (
 // read, never changed.
 func (inv *Invocation) contents(include IncludeContents) ([]*genai.Content, error) {
 	who := viewer{agent: inv.node.agent.Name(), branch: inv.branch, keepIDs: keepsIDs(inv.node.llm), code: inv.node.code}
-	if include == IncludeNone {
-		v := newView(who)
-		v.extend(currentEvents(inv.run.sess.Events(), v))
+	if events := inv.run.sess.Events(); include == IncludeNone || len(events) <= shortHistory {
+		v := view{viewer: who}
+		if include == IncludeNone {
+			events = currentEvents(events, &v)
+		}
+		v.extend(events)
 		return v.latest()
 	}
 	v := inv.run.sess.History.Derive(who, func(last any, events []*session.Event) any {
@@ -35,6 +38,10 @@ func (inv *Invocation) contents(include IncludeContents) ([]*genai.Content, erro
 	})
 	return v.(*view).latest()
 }
+
+// shortHistory is the number of events up to which a view is sooner made than
+// found.
+const shortHistory = 8
 
 // A view is the contents of one agent on one branch, brought up to date event
 // by event. Its contents slice is only ever appended to or replaced, so that
