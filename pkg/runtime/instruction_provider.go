@@ -77,9 +77,6 @@ func (c *llmConfig) checkInstruction(n *spec.Node) spec.Diagnostics {
 	case !n.Get("instruction").IsNull():
 		return spec.Diagnostics{at.Errorf("instruction", "an agent has an instruction or an instruction_provider, not both")}
 	}
-	if c.InstructionProvider.Pos.Line == 0 { // it is not a text, as has been said
-		return nil
-	}
 	_, ds := compileIn(c.InstructionProvider, providerEnv(), template.Compile)
 	return ds
 }

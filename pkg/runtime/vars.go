@@ -40,7 +40,12 @@ func compileConditionIn(e spec.Expr, env template.Env) (*template.Expr, spec.Dia
 	return compileIn(e, env, template.CompileBool)
 }
 
+// compileIn compiles an expression. It is nil when there is none that is a text:
+// the decoder tells of that.
 func compileIn(e spec.Expr, env template.Env, compile func(string, template.Env) (*template.Expr, error)) (*template.Expr, spec.Diagnostics) {
+	if e.Pos.Line == 0 {
+		return nil, nil
+	}
 	compiled, err := compile(e.Value, env)
 	var te *template.Error
 	switch {

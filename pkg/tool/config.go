@@ -47,7 +47,12 @@ type compiler struct {
 
 func (c *compiler) add(d spec.Diagnostic) { c.ds = append(c.ds, d) }
 
+// expr is nil when there is nothing, or nothing that is a text: the decoder tells
+// of that.
 func (c *compiler) expr(src spec.Expr, env template.Env) *template.Expr {
+	if src.Pos.Line == 0 {
+		return nil
+	}
 	x, err := template.Compile(src.Value, env)
 	if err != nil {
 		c.add(located(src.Text, "expression", err))

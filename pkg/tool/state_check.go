@@ -53,6 +53,9 @@ func (s *StateSchema) checkRead(at spec.Text, key string, offset int) spec.Diagn
 // checkExpr compiles the expression once more, with the types of the state.
 func (s *StateSchema) checkExpr(e StateExpr) spec.Diagnostics {
 	var ds spec.Diagnostics
+	if e.Expr.Pos.Line == 0 {
+		return nil
+	}
 	e.Env["state"] = s.Samples()
 	compile := template.Compile
 	if e.Bool {
