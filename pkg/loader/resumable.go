@@ -37,7 +37,7 @@ func (j *job) checkResumable(root *placed) {
 	below = func(p *placed) {
 		seen := map[string]bool{}
 		for _, sub := range p.subs {
-			if resumable && seen[sub.name] {
+			if resumable && sub.name != "" && seen[sub.name] {
 				j.report(sub.plan.Node.Get("name").Errorf(resumabilityRule,
 					"agent %s has two sub-agents named %s: a resumed invocation could not tell which of them ran", p.name, sub.name))
 			}
