@@ -92,7 +92,7 @@ type walk struct {
 	times []int
 	live  []task
 
-	arrivals chan arrival
+	arrivals chan *side
 	ended    chan *outcome
 }
 
@@ -103,7 +103,7 @@ func (a *Workflow) run(ctx context.Context, inv *Invocation, yield func(*session
 	inner, cancel := context.WithCancel(ctx)
 	w := &walk{
 		Workflow: a, inv: inv, yield: yield, joins: map[int]map[int]arrived{},
-		arrivals: make(chan arrival), ended: make(chan *outcome), times: make([]int, len(a.Children)),
+		arrivals: make(chan *side), ended: make(chan *outcome), times: make([]int, len(a.Children)),
 	}
 	defer w.leave()
 	defer cancel()
@@ -148,12 +148,12 @@ func (w *walk) carryOn(ctx context.Context) bool {
 			if !w.follow(ctx, o) {
 				return false
 			}
-		case arr := <-w.arrivals:
-			if !w.yield(arr.ev, arr.err) || arr.err != nil {
-				arr.seen <- false
+		case s := <-w.arrivals:
+			goOn := w.yield(s.ev, s.err) && s.err == nil
+			s.answer(goOn)
+			if !goOn {
 				return false
 			}
-			arr.seen <- true
 		case <-ctx.Done():
 			return true // Run tells why
 		}
@@ -167,8 +167,8 @@ func (w *walk) leave() {
 		select {
 		case <-w.ended:
 			w.running--
-		case arr := <-w.arrivals:
-			arr.seen <- false
+		case s := <-w.arrivals:
+			s.answer(false)
 		}
 	}
 }
@@ -202,12 +202,12 @@ func (w *walk) runTask(ctx context.Context, t task) {
 			o.note(ev)
 		}
 	}
-	pass := passing(w.arrivals)
+	s := side{to: w.arrivals}
 	child.runAgent(ctx, func(ev *session.Event, err error) bool {
 		if ev != nil {
 			o.note(ev)
 		}
-		return pass(ev, err)
+		return s.pass(ev, err)
 	})
 	o.paused = child.Paused()
 	w.ended <- o

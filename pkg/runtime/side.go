@@ -1,0 +1,50 @@
+package runtime
+
+import (
+	goruntime "runtime"
+	"sync"
+
+	"agenthost/pkg/session"
+)
+
+// A side is an agent that runs beside others, on a goroutine of its own. It hands
+// over its events one by one, and then its end.
+type side struct {
+	to    chan<- *side
+	ev    *session.Event
+	err   error
+	ended bool
+
+	seen sync.WaitGroup
+	goOn bool
+}
+
+// pass hands over an event, and waits until it is answered.
+func (s *side) pass(ev *session.Event, err error) bool {
+	s.ev, s.err = ev, err
+	s.seen.Add(1)
+	s.to <- s
+	s.seen.Wait()
+	return s.goOn
+}
+
+// answer says that the event was seen, and whether the agent goes on. It has to
+// be called for each event, also when nobody wants more.
+func (s *side) answer(goOn bool) {
+	s.goOn = goOn
+	s.seen.Done()
+}
+
+func (s *side) end() {
+	s.ended = true
+	s.to <- s
+}
+
+// growStack makes room for an agent's run while the stack of a new goroutine is
+// empty. Later it would be copied twice, with all that stands on it.
+//
+//go:noinline
+func growStack() {
+	var room [6 << 10]byte
+	goruntime.KeepAlive(&room)
+}
