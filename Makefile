@@ -46,7 +46,7 @@ fmt-check:
 
 generate: ## write schemas, reference and usage texts anew
 	$(NOCGO) $(GO) test ./pkg/loader -run 'TestSchemasFresh' -update
-	$(NOCGO) $(GO) test ./cmd/agenthost -run 'TestUsageFresh|TestReferenceFresh' -update
+	$(NOCGO) $(GO) test ./cmd/agenthost -run 'TestUsageFresh|TestReferenceFresh|TestHostSchemaFresh' -update
 
 film: ## play the film of the README anew, and draw it
 	$(NOCGO) $(GO) test ./cmd/agenthost -run 'TestFilmFresh' -update

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -19,6 +20,9 @@ const (
 	keyDirs = "dirs"
 	keyAuth = "auth"
 )
+
+// noKeys are flags that a config file cannot set.
+func noKeys() []string { return []string{"config", "help"} }
 
 // fromFile gives flags that neither the command line nor the environment has set
 // the values of the config file: session_db is --session-db. The folders and what
@@ -56,7 +60,7 @@ func (f *serveFlags) takeFile(flags *pflag.FlagSet, root *spec.Node) (ds spec.Di
 				continue
 			}
 			f.authNode = e.Value
-		case flag == nil || strings.Contains(key, "-") || key == "config" || key == "help":
+		case flag == nil || strings.Contains(key, "-") || slices.Contains(noKeys(), key):
 			ds = append(ds, e.Key.Errorf("config", "there is no flag --%s", strings.ReplaceAll(key, "_", "-")))
 		case flag.Changed || e.Value.IsNull():
 		default:
