@@ -130,6 +130,7 @@ func serve(ctx context.Context, io stdio, f *serveFlags, dirs []string) error {
 	if err != nil {
 		return err
 	}
+	defer opts.Auth.Close()
 	opts.Logger, opts.Version, opts.MaxRunTime = m.logger, version(), f.maxRunTime
 	if err := checkFolders(dirs); err != nil {
 		return err
