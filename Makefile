@@ -11,7 +11,7 @@ SEED    ?= 1
 CORPUS  ?= $(abspath ../shared/corpus)
 export AGENTHOST_CORPUS ?= $(CORPUS)
 
-.PHONY: all help build run test unit race lint fmt fmt-check generate film fresh apps gcs-test ui-test fuzz bench bench-stores bench-replicas proof proof-full probes cover clean
+.PHONY: all help build run test unit race lint fmt fmt-check generate film fresh apps gcs-test kube-test ui-test fuzz bench bench-stores bench-replicas proof proof-full probes cover clean
 
 all: test ## the same as test
 
@@ -24,7 +24,7 @@ build: ## build bin/agenthost
 run: build ## build, then serve the example apps on the scripted model
 	$(BIN) serve apps --auto-create-session --demo --dev
 
-test: fmt-check lint unit race apps bench-test gcs-test ## everything: format, lint, tests, race detector, apps, bench module
+test: fmt-check lint unit race apps bench-test gcs-test kube-test ## everything: format, lint, tests, race detector, apps, bench module
 
 unit: ## tests, without the race detector
 	$(NOCGO) $(GO) test -shuffle=on ./...
@@ -46,7 +46,7 @@ fmt-check:
 
 generate: ## write schemas, reference and usage texts anew
 	$(NOCGO) $(GO) test ./pkg/loader -run 'TestSchemasFresh' -update
-	$(NOCGO) $(GO) test ./cmd/agenthost -run 'TestUsageFresh|TestReferenceFresh' -update
+	$(NOCGO) $(GO) test ./cmd/agenthost -run 'TestUsageFresh|TestReferenceFresh|TestHostSchemaFresh' -update
 
 film: ## play the film of the README anew, and draw it
 	$(NOCGO) $(GO) test ./cmd/agenthost -run 'TestFilmFresh' -update
@@ -60,6 +60,9 @@ bench-test:
 
 gcs-test: ## artifacts on other people's fake of Google Cloud Storage, a module of its own
 	cd internal/gcscompat && $(GO) mod tidy -diff && $(NOCGO) $(GO) vet ./... && $(NOCGO) $(GO) test ./...
+
+kube-test: ## the manifests of deploy/ by Kubernetes' own types, a module of its own
+	cd internal/kubecompat && $(GO) mod tidy -diff && $(NOCGO) $(GO) vet ./... && $(NOCGO) $(GO) test ./...
 
 bench: ## measure against adk-go, and print ratios
 	cd bench && $(NOCGO) $(GO) run .

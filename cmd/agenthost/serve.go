@@ -102,6 +102,7 @@ file.`,
 // serveMain is all that serve holds while it runs.
 type serveMain struct {
 	flags  *serveFlags
+	dirs   []string
 	io     stdio
 	logger *slog.Logger
 	store  *store.Store
@@ -123,13 +124,14 @@ func serve(ctx context.Context, io stdio, f *serveFlags, dirs []string) error {
 	if err != nil {
 		return err
 	}
-	m := &serveMain{flags: f, io: io, logger: logger}
+	m := &serveMain{flags: f, dirs: dirs, io: io, logger: logger}
 	// Libraries that log by themselves must not write over the host's output.
 	log.SetOutput(slog.NewLogLogger(m.logger.Handler(), slog.LevelDebug).Writer())
 	opts, err := f.guard()
 	if err != nil {
 		return err
 	}
+	defer opts.Auth.Close()
 	opts.Logger, opts.Version, opts.MaxRunTime = m.logger, version(), f.maxRunTime
 	if err := checkFolders(dirs); err != nil {
 		return err
@@ -266,6 +268,9 @@ func (m *serveMain) greet(url string) {
 			example = s.App
 		}
 		fmt.Fprintln(out, strings.TrimRight(fmt.Sprintf("  %-12s %s", s.App, firstLine(state.Description)), " "))
+	}
+	if len(m.watch.Statuses()) == 0 {
+		m.greetEmpty(out)
 	}
 	if example != "" {
 		fmt.Fprintf(out, "\nTry it:\n\n%s\n", m.curl(url, example))

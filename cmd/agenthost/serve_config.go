@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -19,6 +20,9 @@ const (
 	keyDirs = "dirs"
 	keyAuth = "auth"
 )
+
+// noKeys are flags that a config file cannot set.
+func noKeys() []string { return []string{"config", "help"} }
 
 // fromFile gives flags that neither the command line nor the environment has set
 // the values of the config file: session_db is --session-db. The folders and what
@@ -56,14 +60,29 @@ func (f *serveFlags) takeFile(flags *pflag.FlagSet, root *spec.Node) (ds spec.Di
 				continue
 			}
 			f.authNode = e.Value
-		case flag == nil || strings.Contains(key, "-") || key == "config" || key == "help":
-			ds = append(ds, e.Key.Errorf("config", "there is no flag --%s", strings.ReplaceAll(key, "_", "-")))
+		case flag == nil || strings.Contains(key, "-") || slices.Contains(noKeys(), key):
+			ds = append(ds, noFlag(e.Key, flags))
 		case flag.Changed || e.Value.IsNull():
 		default:
 			ds = append(ds, setFromNode(flags, flag, e.Value)...)
 		}
 	}
 	return ds
+}
+
+// noFlag says that a key names no flag, and which one it may have meant.
+func noFlag(key *spec.Node, flags *pflag.FlagSet) spec.Diagnostic {
+	keys := []string{keyDirs}
+	flags.VisitAll(func(f *pflag.Flag) {
+		if !slices.Contains(noKeys(), f.Name) {
+			keys = append(keys, strings.ReplaceAll(f.Name, "-", "_"))
+		}
+	})
+	d := key.Errorf("config", "there is no flag --%s", strings.ReplaceAll(key.Value, "_", "-"))
+	if near := spec.Suggest(key.Value, keys); near != "" {
+		d = d.WithHint("did you mean %q?", near)
+	}
+	return d
 }
 
 // setFromNode sets a flag to a scalar, or to a list of them.

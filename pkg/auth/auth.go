@@ -38,7 +38,7 @@ type Options struct {
 	Clock func() time.Time
 }
 
-// An Auth knows callers. Many goroutines may use it.
+// An Auth knows callers. Many goroutines may use it. Whoever has made it closes it.
 type Auth struct {
 	opts    Options
 	tokens  map[[sha256.Size]byte]map[string]any // claims
@@ -65,6 +65,16 @@ func newAuth(opts *Options) *Auth {
 		a.opts.Clock = time.Now
 	}
 	return a
+}
+
+// Close ends what reads keys in the background. A nil Auth has nothing to end.
+func (a *Auth) Close() {
+	if a == nil {
+		return
+	}
+	for _, in := range a.issuers {
+		in.keys.close()
+	}
 }
 
 // A Principal is a caller that is known. It does not change.

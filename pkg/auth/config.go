@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -28,14 +29,6 @@ type tokenConfig struct {
 	Token  spec.Secret    `yaml:"token" doc:"The token, of at least 16 letters."`
 	SHA256 spec.Text      `yaml:"sha256" doc:"In its place the SHA-256 of the token, in hexadecimal digits."`
 	Claims map[string]any `yaml:"claims" required:"true" doc:"What is known of the caller."`
-
-	at *spec.Node
-}
-
-// DecodeSpec reads the entry, and remembers where it stands.
-func (c *tokenConfig) DecodeSpec(n *spec.Node) spec.Diagnostics {
-	c.at = n
-	return spec.Decode(n, c)
 }
 
 type issuerConfig struct {
@@ -60,13 +53,37 @@ func Decode(n *spec.Node, opts *Options) (*Auth, spec.Diagnostics) {
 	a.admin = compiled(&ds, c.Admin, claims, template.CompileBool)
 	a.apps = compiled(&ds, c.Apps, withApp, template.CompileBool)
 	for i := range c.Tokens {
-		a.addToken(&ds, &c.Tokens[i])
+		a.addToken(&ds, &c.Tokens[i], itemOf(n, "tokens", i))
 	}
 	for i := range c.JWT {
 		a.addIssuer(&ds, &c.JWT[i])
 	}
 	ds.Sort()
 	return a, ds
+}
+
+// itemOf is where an entry of a list stands.
+func itemOf(n *spec.Node, key string, i int) *spec.Node {
+	if list := n.Get(key); list != nil && i < len(list.Items) {
+		return list.Items[i]
+	}
+	return n
+}
+
+// SchemaIn is the JSON Schema of the document, for one that holds it.
+func SchemaIn(set *spec.SchemaSet) map[string]any {
+	return set.Object(reflect.TypeFor[fileConfig]())
+}
+
+// Schema is the JSON Schema of auth.yaml, for editors.
+func Schema() map[string]any {
+	var set spec.SchemaSet
+	return set.Document(SchemaIn(&set))
+}
+
+// Reference is the page of the fields of auth.yaml.
+func Reference() string {
+	return spec.Reference("Callers", "Who may call the host, and what is known of them.", reflect.TypeFor[fileConfig]())
 }
 
 func compiled(ds *spec.Diagnostics, e spec.Expr, env template.Env, compile func(string, template.Env) (*template.Expr, error)) *template.Expr {
@@ -78,12 +95,12 @@ func compiled(ds *spec.Diagnostics, e spec.Expr, env template.Env, compile func(
 	return x
 }
 
-func (a *Auth) addToken(ds *spec.Diagnostics, c *tokenConfig) {
+func (a *Auth) addToken(ds *spec.Diagnostics, c *tokenConfig, at *spec.Node) {
 	token := c.Token.Reveal()
 	sum := sha256.Sum256([]byte(token))
 	switch {
 	case (token == "") == (c.SHA256.Value == ""):
-		*ds = append(*ds, c.at.Errorf("auth", "write either token or sha256, and not an empty one"))
+		*ds = append(*ds, at.Errorf("auth", "write either token or sha256, and not an empty one"))
 		return
 	case token != "" && len(token) < minToken:
 		*ds = append(*ds, c.Token.Errorf(0, "auth", "a token of less than %d letters can be guessed", minToken))
@@ -95,7 +112,7 @@ func (a *Auth) addToken(ds *spec.Diagnostics, c *tokenConfig) {
 		}
 	}
 	if _, twice := a.tokens[sum]; twice {
-		*ds = append(*ds, c.at.Errorf("auth", "this token stands here twice"))
+		*ds = append(*ds, at.Errorf("auth", "this token stands here twice"))
 		return
 	}
 	a.tokens[sum] = c.Claims

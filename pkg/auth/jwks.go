@@ -18,76 +18,15 @@ import (
 	"net/url"
 	"os"
 	"strings"
-	"sync"
-	"time"
 )
 
-const (
-	// maxKeys bounds a JWK set, in bytes.
-	maxKeys = 1 << 20
-	// freshness is how long keys are used before they are read anew, and patience
-	// how soon a token with an unknown key may have them read again: anybody can
-	// make up such tokens.
-	freshness, patience = 15 * time.Minute, 10 * time.Second
-)
-
-// A keySet holds the keys of an issuer, as they were read last.
-type keySet struct {
-	where  string
-	client *http.Client
-	clock  func() time.Time
-
-	mu    sync.Mutex
-	keys  []key
-	tried time.Time // the last time that somebody read them
-	read  time.Time // the last time that it went well
-}
+// maxKeys bounds a JWK set, in bytes.
+const maxKeys = 1 << 20
 
 // A key verifies what the issuer signs.
 type key struct {
 	id, alg string // alg is empty for any that fits
 	public  crypto.PublicKey
-}
-
-func newKeySet(where string, opts Options) *keySet {
-	return &keySet{where: where, client: opts.Client, clock: opts.Clock}
-}
-
-// find returns the keys of an id, or all if it is empty. Keys that cannot be read
-// anew are used as they are.
-func (ks *keySet) find(ctx context.Context, id string) ([]key, error) {
-	ks.mu.Lock()
-	defer ks.mu.Unlock()
-	now := ks.clock()
-	found := ks.with(id)
-	if now.Sub(ks.read) < freshness && (len(found) > 0 || now.Sub(ks.tried) < patience) {
-		return found, nil
-	}
-	if ks.tried.IsZero() || now.Sub(ks.tried) >= patience {
-		ks.tried = now
-		keys, err := ks.load(ctx)
-		if err == nil {
-			ks.keys, ks.read = keys, now
-			return ks.with(id), nil
-		}
-		if len(ks.keys) == 0 {
-			return nil, fmt.Errorf("%w: %s: %w", ErrUnavailable, ks.where, err)
-		}
-	}
-	if len(ks.keys) == 0 {
-		return nil, ErrUnavailable
-	}
-	return found, nil
-}
-
-func (ks *keySet) with(id string) []key {
-	var found []key
-	for _, k := range ks.keys {
-		if id == "" || k.id == id {
-			found = append(found, k)
-		}
-	}
-	return found
 }
 
 func (ks *keySet) load(ctx context.Context) ([]key, error) {
@@ -102,8 +41,7 @@ func (ks *keySet) text(ctx context.Context) ([]byte, error) {
 	if !strings.Contains(ks.where, "://") {
 		return os.ReadFile(ks.where)
 	}
-	// Whoever asks may leave; the keys are everybody's.
-	req, err := http.NewRequestWithContext(context.WithoutCancel(ctx), http.MethodGet, ks.where, nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, ks.where, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -60,14 +60,19 @@ func TestNothingOutside(t *testing.T) {
 	}
 }
 
-// TestNoPlainFile has the files of an app that it need not have, as what is no
-// file: they are told, and not taken for missing.
+// TestNoPlainFile has the files of an app that it need not have, those of tests too,
+// as what is no file: they are told, and not taken for missing. An editor's lock is
+// nobody's file.
 func TestNoPlainFile(t *testing.T) {
 	const message = "this is no file of the app: a folder, a pipe, a device, or a link that leads out of its folder [file]"
 	for _, tt := range []struct{ from, to, want string }{
 		{"pipe", "app.yaml", "app/app.yaml: " + message},
 		{"folder", "app.yaml", "app/app.yaml: " + message},
 		{"link", "app.prod.yaml", "app/app.prod.yaml: " + message},
+		{"pipe", "root_agent.test.yaml", "app/root_agent.test.yaml: " + message},
+		{"zero", "folder/more.test.yaml", "app/folder/more.test.yaml: " + message},
+		{"link", "root_agent.test.yaml", "app/root_agent.test.yaml: " + message},
+		{"round", ".#root_agent.test.yaml", ""},
 		{"pipe", ".env", "app: cannot read the app's folder: reading app/.env: not a regular file [file]"},
 	} {
 		t.Run(tt.from+" "+tt.to, func(t *testing.T) {
@@ -77,7 +82,7 @@ func TestNoPlainFile(t *testing.T) {
 				t.Fatal(err)
 			}
 			ds := loader.New(&loader.Options{Env: environment, Overlay: "prod"}).Check(t.Context(), dir)
-			if len(ds) != 1 || strings.ReplaceAll(ds[0].String(), filepath.ToSlash(filepath.Dir(dir))+"/", "") != tt.want {
+			if strings.ReplaceAll(strings.Join(ds.Strings(), "\n"), filepath.ToSlash(filepath.Dir(dir))+"/", "") != tt.want {
 				t.Errorf("Check = %q, want %q", ds.Strings(), tt.want)
 			}
 		})

@@ -56,7 +56,7 @@ func (j *job) client(config any) (*http.Client, func() error) {
 			_ = guard.Check(text.Value) // what is refused was told when it was decoded
 		}
 		transport := guard.Transport()
-		return &http.Client{Transport: transport}, func() error {
+		return &http.Client{Transport: tracing{transport}}, func() error {
 			transport.CloseIdleConnections()
 			return nil
 		}, nil

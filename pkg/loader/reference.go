@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"agenthost/pkg/apptest"
+	"agenthost/pkg/auth"
 	"agenthost/pkg/policy"
 	"agenthost/pkg/provider"
 	"agenthost/pkg/runtime"
@@ -35,6 +36,7 @@ func (l *Loader) Reference() string {
 		spec.Reference("An entry", "One answer.", reflect.TypeFor[provider.ScriptEntry]()))
 	chapter(&b, "Tests", "A file `*.test.yaml` beside an app is a list of tests; see [testing.md](testing.md).", apptest.Reference()...)
 	chapter(&b, "Policy", "The file that `--policy` names; see [policy.md](policy.md).", policy.Reference())
+	chapter(&b, "Callers", "The file that `--auth` names, or `auth:` in that of `--config`; see [security.md](security.md).", auth.Reference())
 	return linked().Replace(b.String())
 }
 

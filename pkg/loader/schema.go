@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"agenthost/pkg/apptest"
+	"agenthost/pkg/auth"
 	"agenthost/pkg/policy"
 	"agenthost/pkg/provider"
 	"agenthost/pkg/runtime"
@@ -17,8 +18,10 @@ import (
 // SchemaNames are the documents that have a JSON Schema: app is app.yaml,
 // agent is an agent's file, parts is a file that others include, script is a
 // script of the scripted model, test is a file of tests, policy is
-// policy.yaml.
-func SchemaNames() []string { return []string{"app", "agent", "parts", "script", "test", "policy"} }
+// policy.yaml, auth the file of callers.
+func SchemaNames() []string {
+	return []string{"app", "agent", "parts", "script", "test", "policy", "auth"}
+}
 
 // Schema is the JSON Schema of a document, for editors. It is made of the same
 // fields that the loader decodes.
@@ -40,6 +43,8 @@ func (l *Loader) Schema(name string) (map[string]any, error) {
 		return apptest.Schema(), nil
 	case "policy":
 		return policy.Schema(), nil
+	case "auth":
+		return auth.Schema(), nil
 	}
 	return nil, fmt.Errorf("there is no schema %s: the schemas are %s", name, strings.Join(SchemaNames(), ", "))
 }

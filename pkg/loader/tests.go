@@ -93,7 +93,8 @@ func (j *job) readTests(ctx context.Context, root *placed) *Suite {
 	return s
 }
 
-// testFiles lists the files of tests, in folders that are not hidden.
+// testFiles lists the files of tests, in folders that are not hidden. What has the
+// name of one and cannot be read is a problem: its tests would be missed by nobody.
 func (j *job) testFiles() []string {
 	var files []string
 	err := fs.WalkDir(j.src.root.FS(), ".", func(path string, d fs.DirEntry, err error) error {
@@ -102,8 +103,11 @@ func (j *job) testFiles() []string {
 			return err
 		case d.IsDir() && path != "." && isPassedOver(d.Name()):
 			return fs.SkipDir
-		case !d.IsDir() && strings.HasSuffix(path, testSuffix) && j.src.exists(path):
+		case d.IsDir() || !strings.HasSuffix(path, testSuffix):
+		case j.src.exists(path):
 			files = append(files, path)
+		case !isPassedOver(d.Name()): // an editor's lock is a hidden link to nowhere
+			j.reportOdd(path)
 		}
 		return nil
 	})

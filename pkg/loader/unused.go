@@ -42,12 +42,16 @@ func (j *job) checkOdd() {
 	}
 	for _, file := range files {
 		if j.src.isOdd(file) {
-			j.report(spec.Diagnostic{
-				Pos: spec.Pos{File: j.src.display(file)}, Rule: "file",
-				Message: "this is no file of the app: a folder, a pipe, a device, or a link that leads out of its folder",
-			})
+			j.reportOdd(file)
 		}
 	}
+}
+
+func (j *job) reportOdd(file string) {
+	j.report(spec.Diagnostic{
+		Pos: spec.Pos{File: j.src.display(file)}, Rule: "file",
+		Message: "this is no file of the app: a folder, a pipe, a device, or a link that leads out of its folder",
+	})
 }
 
 // checkUnused looks at parts that nothing uses: their problems are problems

@@ -258,7 +258,7 @@ func isNameRune(r rune) bool {
 	return r == '_' || r == '-' || r == '.' || r == '/' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r > 127
 }
 
-// language is the document that the file is: app, agent, script or test.
+// language is the document that the file is: app, agent, script, test, policy or auth.
 func (c *cursor) language() string {
 	name := filepath.Base(c.path)
 	switch {
@@ -268,6 +268,8 @@ func (c *cursor) language() string {
 		return "app"
 	case name == "policy.yaml":
 		return "policy"
+	case name == "auth.yaml":
+		return "auth"
 	case strings.HasSuffix(name, ".script.yaml"):
 		return "script"
 	}

@@ -21,7 +21,7 @@ var (
 // openRoutes answer anybody. They say that the process is there, and whether runs
 // should be sent to it; the page holds nothing but itself, and asks for a token.
 func openRoutes() []string {
-	return []string{"GET /health", "GET /livez", "GET /readyz", "GET /{$}", "GET /ui/{file}"}
+	return append(probeRoutes(), "GET /{$}", "GET /ui/{file}")
 }
 
 // callerRoutes answer every caller that is known; the handlers see to it that it

@@ -50,10 +50,17 @@ type changesBody struct {
 // handleChanges streams how the apps are: at once, and whenever a change of
 // files came to something. Each frame is the whole picture, so that a client
 // that comes late, or comes back, needs no other. The stream ends when the host
-// is about to stop.
+// is about to stop. Only so many are open at a time: each of them holds a connection,
+// and has the whole picture made anew whenever something changes.
 func (s *Server) handleChanges(w http.ResponseWriter, r *http.Request) error {
 	if !s.runs.open() {
 		return errDraining
+	}
+	select {
+	case s.feeds <- struct{}{}:
+		defer func() { <-s.feeds }()
+	default:
+		return errFeedsTaken
 	}
 	ctx, stop := context.WithCancel(r.Context())
 	defer stop()

@@ -94,6 +94,33 @@ func TestChanges(t *testing.T) {
 	want(t, e.do("GET", "/-/changes", ""), 503, `{"detail":"the host is about to stop: try again"}`)
 }
 
+// Only so many streams are open at a time. Whoever comes then is told to come again,
+// and has the place of one that has left.
+func TestChangesAreBounded(t *testing.T) {
+	e := newEnv(t, &server.Options{MaxFeeds: 2})
+	srv := httptest.NewServer(e.server)
+	defer srv.Close()
+	first, second := openFeed(t, srv.URL), openFeed(t, srv.URL)
+	defer second.body.Close()
+	w := e.do("GET", "/-/changes", "")
+	want(t, w, 503, `{"detail":"as many streams of changes are open as the host has: close a page of it, or try again"}`)
+	if got := w.Header().Get("Retry-After"); got != "5" {
+		t.Errorf("Retry-After = %q, want 5", got)
+	}
+	first.body.Close()
+	ctx, leave := context.WithCancel(t.Context())
+	leave()
+	for deadline := time.After(10 * time.Second); w.Code != 200; {
+		select {
+		case <-deadline:
+			t.Fatalf("the place of one that has left is not free: %d", w.Code)
+		default:
+			w = httptest.NewRecorder()
+			e.server.ServeHTTP(w, httptest.NewRequestWithContext(ctx, "GET", "/-/changes", nil))
+		}
+	}
+}
+
 // A host without files has a page too.
 func TestChangesWithoutReloader(t *testing.T) {
 	e := newEnv(t, nil)

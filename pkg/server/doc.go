@@ -51,7 +51,7 @@
 //	408  the body came too slowly
 //	413  the body is larger than Options.MaxBody
 //	429  too many runs of a user or an app (limit.go)
-//	503  the host is about to stop
+//	503  the host is about to stop, or has no place for another stream of changes
 //
 // The stream of /run_sse is written in stream.go. A run ends with its request:
 // a client that leaves, or does not read, stops the model, unless it has said

@@ -17,7 +17,10 @@ const internalDetail = "internal error"
 // statusClientGone is nginx's number for an answer that nobody waits for.
 const statusClientGone = 499
 
-var errDraining = errors.New("the host is about to stop: try again")
+var (
+	errDraining   = errors.New("the host is about to stop: try again")
+	errFeedsTaken = errors.New("as many streams of changes are open as the host has: close a page of it, or try again")
+)
 
 // An aboutError says which session an error is about, where the path does not
 // name it.
@@ -96,6 +99,8 @@ func failureOf(key session.Key, err error) failure {
 		return unread.failure()
 	case errors.Is(err, errDraining):
 		return failure{http.StatusServiceUnavailable, runtime.CodeCanceled, errDraining.Error(), 1}
+	case errors.Is(err, errFeedsTaken):
+		return failure{http.StatusServiceUnavailable, "UNAVAILABLE", errFeedsTaken.Error(), 5}
 	case errors.As(err, &missing):
 		return failure{http.StatusNotFound, "NOT_FOUND", string(missing), 0}
 	case errors.As(err, &forbid):

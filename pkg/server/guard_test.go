@@ -32,17 +32,33 @@ func TestHosts(t *testing.T) {
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
 			e := newEnv(t, &server.Options{AllowedHosts: tc.allowed})
-			r := httptest.NewRequest(http.MethodGet, "/health", nil)
+			r := httptest.NewRequest(http.MethodGet, "/version", nil)
 			r.Host = tc.host
 			w := httptest.NewRecorder()
 			e.server.ServeHTTP(w, r)
 			if w.Code != tc.want {
-				t.Errorf("GET /health with Host %q, allowed %q = %d, want %d", tc.host, tc.allowed, w.Code, tc.want)
+				t.Errorf("GET /version with Host %q, allowed %q = %d, want %d", tc.host, tc.allowed, w.Code, tc.want)
 			}
 			if w.Code == 403 {
 				want(t, w, 403, "Forbidden: host not allowed")
 			}
 		})
+	}
+}
+
+// Probes come by an address that no list has: they are answered, and a page whose
+// name somebody made point here learns nothing of the apps.
+func TestProbesComeByAnyName(t *testing.T) {
+	e := newEnv(t, &server.Options{AllowedHosts: []string{"agents.example"}})
+	for path, body := range map[string]string{"/health": `{"status":"ok"}`, "/livez": `{"status":"ok"}`, "/readyz": `{"ready":false,"reasons":[]}`} {
+		e.server.Drain()
+		r := httptest.NewRequest(http.MethodGet, path, nil)
+		r.Host = "10.1.2.3:8000"
+		w := httptest.NewRecorder()
+		e.server.ServeHTTP(w, r)
+		if got := strings.TrimSpace(w.Body.String()); got != body {
+			t.Errorf("GET %s by the pod's address = %d %s, want %s", path, w.Code, got, body)
+		}
 	}
 }
 

@@ -84,6 +84,7 @@ func authOf(t *testing.T, text string) *auth.Auth {
 	if ds = append(ds, more...); ds.HasErrors() {
 		t.Fatal(ds)
 	}
+	t.Cleanup(a.Close)
 	return a
 }
 

@@ -31,7 +31,7 @@ func (s *Server) handleReady(w http.ResponseWriter, r *http.Request) error {
 	for _, st := range s.statuses() {
 		body.Reasons = append(body.Reasons, st.reasons()...)
 	}
-	if !s.seesAll(r) {
+	if !s.seesAll(r) || !s.hostAllowed(r.Host) {
 		body.Reasons = []string{}
 	}
 	return writeStatus(w, body.Ready, http.StatusServiceUnavailable, body)

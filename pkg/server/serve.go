@@ -16,7 +16,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer s.account(a, r, pattern)()
 	defer s.rescue(a, r)
 	a.Header().Set("X-Content-Type-Options", "nosniff")
-	if why := s.refusal(r); why != "" {
+	if why := s.refusal(r, pattern); why != "" {
 		a.Header().Set("Content-Type", "text/plain")
 		a.WriteHeader(http.StatusForbidden)
 		_, _ = io.WriteString(a, why)

@@ -26,6 +26,8 @@ type Server struct {
 	// stopping is closed when the host is about to stop; stop closes it.
 	stopping chan struct{}
 	stop     func()
+	// feeds has a place for each stream of changes that may be open.
+	feeds chan struct{}
 
 	byUser, byApp limits
 	aborts        aborting
@@ -54,6 +56,8 @@ type Options struct {
 	ReadTimeout time.Duration
 	// MaxRunTime ends runs that take longer; zero ends none.
 	MaxRunTime time.Duration
+	// MaxFeeds bounds the streams of changes that are open; zero is 64.
+	MaxFeeds int
 	// Wait bounds how long a change of a session waits for a run of it; zero
 	// is 30 seconds.
 	Wait time.Duration
@@ -137,6 +141,7 @@ func New(host *runtime.Host, opts *Options) *Server {
 		s.opts = *opts
 	}
 	s.opts.fill()
+	s.feeds = make(chan struct{}, s.opts.MaxFeeds)
 	s.byUser = limits{rate: s.opts.RunsPerUser, clock: s.opts.Clock}
 	s.byApp = limits{rate: s.opts.RunsPerApp, clock: s.opts.Clock}
 	if s.opts.Metrics != nil {
@@ -166,6 +171,9 @@ func (o *Options) fill() {
 	}
 	if o.ReadTimeout == 0 {
 		o.ReadTimeout = time.Minute
+	}
+	if o.MaxFeeds == 0 {
+		o.MaxFeeds = 64
 	}
 	if o.Wait == 0 {
 		o.Wait = 30 * time.Second

@@ -118,6 +118,7 @@ func TestSuggest(t *testing.T) {
 		{"subagents", "sub_agents"},
 		{"sub_agnet", "sub_agents"},
 		{"uri", "url"},
+		{"rul", "url"},
 		{"banana", ""},
 		{"", ""},
 		{strings.Repeat("x", 1000), ""},

@@ -21,6 +21,8 @@ func TestCompileErrors(t *testing.T) {
 		{`"abc`, "the text has no closing quote", 4},
 		{`stat.n`, "unknown name stat; did you mean state?", 0},
 		{`"é" + usr`, "unknown name usr; did you mean user?", 7},
+		{`suer`, "unknown name suer; did you mean user?", 0},
+		{`nwo()`, "unknown function nwo; did you mean now?", 0},
 		{`user contains refund`, `unknown name refund; a text stands in quotes: "refund"`, 14},
 		{`state.x == gold`, `unknown name gold; a text stands in quotes: "gold"`, 11},
 		{`state.x == usr`, "unknown name usr; did you mean user?", 11},

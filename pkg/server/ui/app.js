@@ -240,6 +240,6 @@ window.addEventListener('hashchange', () => {
 follow(onFrame, (live, status) => {
   const asks = status === 401 || status === 403;
   byId('link').dataset.live = live ? 'yes' : 'no';
-  byId('link').textContent = live ? 'live' : asks ? 'the host asks who you are' : 'the host is away';
+  byId('link').textContent = live ? 'live' : asks ? 'the host asks who you are' : status === 503 ? 'the host has no place, or stops' : 'the host is away';
   if (asks && !byId('head').querySelector('form')) drawDoor(byId('head'), status, (token) => (keepToken(token), location.reload()));
 });

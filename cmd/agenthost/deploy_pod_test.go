@@ -1,0 +1,216 @@
+package main
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// labels are what selectors go by.
+type labels map[string]string
+
+func (l labels) within(others labels) bool {
+	for k, v := range l {
+		if others[k] != v {
+			return false
+		}
+	}
+	return len(l) > 0
+}
+
+// manifest is what the tests read of a file of deploy/kubernetes.
+type manifest struct {
+	Metadata struct{ Name string }
+	Spec     struct {
+		Replicas     int
+		MinAvailable int `yaml:"minAvailable"`
+		Template     struct {
+			Metadata struct{ Labels, Annotations labels }
+			Spec     pod
+		}
+		Selector    any
+		PodSelector struct {
+			MatchLabels labels `yaml:"matchLabels"`
+		} `yaml:"podSelector"`
+		Ports   []port
+		Ingress []struct{ Ports []port }
+	}
+	StringData map[string]string `yaml:"stringData"`
+}
+
+type port struct {
+	Name       string
+	Port       any
+	TargetPort string `yaml:"targetPort"`
+}
+
+// pod is that of the Deployment.
+type pod struct {
+	Grace        int   `yaml:"terminationGracePeriodSeconds"`
+	ServiceLinks *bool `yaml:"enableServiceLinks"`
+	Security     struct {
+		User  int `yaml:"runAsUser"`
+		Group int `yaml:"runAsGroup"`
+	} `yaml:"securityContext"`
+	Containers []container
+	Volumes    []struct {
+		Name      string
+		ConfigMap *struct{ Name string } `yaml:"configMap"`
+	}
+}
+
+func (p *pod) container() *container { return &p.Containers[0] }
+
+type container struct {
+	Args    []string
+	EnvFrom []struct {
+		SecretRef struct{ Name string } `yaml:"secretRef"`
+	} `yaml:"envFrom"`
+	Env   []struct{ Name, Value string }
+	Ports []struct {
+		Name string
+		Port int `yaml:"containerPort"`
+	}
+	Startup   probe `yaml:"startupProbe"`
+	Liveness  probe `yaml:"livenessProbe"`
+	Readiness probe `yaml:"readinessProbe"`
+	Lifecycle struct {
+		PreStop struct{ Sleep struct{ Seconds int } } `yaml:"preStop"`
+	}
+	Mounts []struct {
+		Name, SubPath string
+		Path          string `yaml:"mountPath"`
+	} `yaml:"volumeMounts"`
+	Resources struct{ Limits map[string]string }
+}
+
+type probe struct {
+	HTTP struct{ Path, Port string } `yaml:"httpGet"`
+}
+
+func (c *container) variables() map[string]string {
+	all := map[string]string{}
+	for _, v := range c.Env {
+		all[v.Name] = v.Value
+	}
+	return all
+}
+
+func readManifest(t *testing.T, file string) *manifest {
+	t.Helper()
+	m := &manifest{}
+	decodeYAML(t, read(t, kubeDir+"/"+file), m)
+	return m
+}
+
+func readPod(t *testing.T) *pod {
+	t.Helper()
+	return &readManifest(t, "deployment.yaml").Spec.Template.Spec
+}
+
+func readSecret(t *testing.T) map[string]string {
+	t.Helper()
+	return readManifest(t, "secret.example.yaml").StringData
+}
+
+// The ports, the labels and the names by which the parts of a deployment find each
+// other are the same on both sides.
+func TestDeployedPartsFindEachOther(t *testing.T) {
+	d := readManifest(t, "deployment.yaml")
+	p, c := &d.Spec.Template.Spec, d.Spec.Template.Spec.container()
+	_, listens, _ := strings.Cut(readImage(t).env["AGENTHOST_ADDR"], ":")
+	if listens != strconv.Itoa(c.Ports[0].Port) || listens != d.Spec.Template.Metadata.Annotations["prometheus.io/port"] {
+		t.Errorf("the host listens on %s, its container has port %d", listens, c.Ports[0].Port)
+	}
+	service, budget, network := readManifest(t, "service.yaml"), readManifest(t, "disruption.yaml"), readManifest(t, "network.yaml")
+	for what, name := range map[string]any{
+		"startupProbe": c.Startup.HTTP.Port, "livenessProbe": c.Liveness.HTTP.Port, "readinessProbe": c.Readiness.HTTP.Port,
+		"service.yaml": service.Spec.Ports[0].TargetPort, "network.yaml": network.Spec.Ingress[0].Ports[0].Port,
+	} {
+		if name != c.Ports[0].Name {
+			t.Errorf("%s goes to the port %v, which is called %s", what, name, c.Ports[0].Name)
+		}
+	}
+	for what, chosen := range map[string]labels{
+		"deployment.yaml": selector(d), "service.yaml": selector(service), "disruption.yaml": selector(budget), "network.yaml": network.Spec.PodSelector.MatchLabels,
+	} {
+		if !chosen.within(d.Spec.Template.Metadata.Labels) {
+			t.Errorf("%s is for pods with %v, the pods have %v", what, chosen, d.Spec.Template.Metadata.Labels)
+		}
+	}
+	if budget.Spec.MinAvailable >= d.Spec.Replicas {
+		t.Errorf("%d of %d replicas have to stay: no node could be emptied", budget.Spec.MinAvailable, d.Spec.Replicas)
+	}
+	if c.EnvFrom[0].SecretRef.Name != readManifest(t, "secret.example.yaml").Metadata.Name {
+		t.Errorf("the pods take the Secret %s", c.EnvFrom[0].SecretRef.Name)
+	}
+	if p.ServiceLinks == nil || *p.ServiceLinks {
+		t.Error("variables of the Service come into the pods, and begin as those of flags do")
+	}
+}
+
+func selector(m *manifest) labels {
+	found := labels{}
+	chosen, _ := m.Spec.Selector.(map[string]any)
+	if inner, ok := chosen["matchLabels"].(map[string]any); ok {
+		chosen = inner
+	}
+	for k, v := range chosen {
+		found[k], _ = v.(string)
+	}
+	return found
+}
+
+// kustomization says of which files the ConfigMaps are made.
+type kustomization struct {
+	Maps []struct {
+		Name    string
+		Files   []string
+		Options struct {
+			NoHash bool `yaml:"disableNameSuffixHash"`
+		}
+	} `yaml:"configMapGenerator"`
+}
+
+// mounted are the files of the pod's ConfigMaps by the folder that they come to.
+func mounted(t *testing.T) map[string][]string {
+	t.Helper()
+	var k kustomization
+	decodeYAML(t, read(t, kubeDir+"/kustomization.yaml"), &k)
+	p, files := readPod(t), map[string][]string{}
+	for _, m := range p.container().Mounts {
+		for _, v := range p.Volumes {
+			if v.Name != m.Name || v.ConfigMap == nil {
+				continue
+			}
+			for _, made := range k.Maps {
+				if made.Name == v.ConfigMap.Name {
+					files[m.Path] = made.Files
+				}
+			}
+		}
+	}
+	return files
+}
+
+// A change of an app comes to the pods that run; one of the host's settings makes
+// new ones.
+func TestDeployedFilesCanChange(t *testing.T) {
+	var k kustomization
+	decodeYAML(t, read(t, kubeDir+"/kustomization.yaml"), &k)
+	for _, m := range k.Maps {
+		if app := strings.HasPrefix(m.Files[0], "apps/"); app != m.Options.NoHash {
+			t.Errorf("ConfigMap %s, of an app %v, has a fixed name %v", m.Name, app, m.Options.NoHash)
+		}
+	}
+	for _, m := range readPod(t).container().Mounts {
+		if m.SubPath != "" {
+			t.Errorf("%s is mounted by subPath: it never changes", m.Path)
+		}
+	}
+	if got, want := slices.Sorted(maps.Keys(mounted(t))), []string{"/apps/desk", "/etc/agenthost"}; !slices.Equal(got, want) {
+		t.Errorf("ConfigMaps are mounted at %q, want %q", got, want)
+	}
+}

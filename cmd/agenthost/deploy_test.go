@@ -1,0 +1,232 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/pflag"
+	"gopkg.in/yaml.v3"
+
+	"agenthost/pkg/loader"
+)
+
+const (
+	deployDir = repo + "/deploy"
+	kubeDir   = deployDir + "/kubernetes"
+	// endsIn is what a host may take to end beside its drain: to tell of traces,
+	// to close its database.
+	endsIn = 5 * time.Second
+)
+
+// image is what deploy/Dockerfile says of the container.
+type image struct {
+	user             string
+	env              map[string]string
+	build            string
+	entrypoint, args []string
+	health           []string
+}
+
+func readImage(t *testing.T) *image {
+	t.Helper()
+	m := &image{env: map[string]string{}}
+	for line := range strings.Lines(read(t, deployDir+"/Dockerfile")) {
+		word, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
+		switch word {
+		case "ENV":
+			name, value, _ := strings.Cut(rest, "=")
+			m.env[name] = value
+		case "USER":
+			m.user = rest
+		case "RUN":
+			if strings.Contains(rest, "go build") {
+				m.build = rest
+			}
+		case "HEALTHCHECK":
+			_, rest, _ = strings.Cut(rest, "CMD ")
+			decodeYAML(t, rest, &m.health)
+		case "ENTRYPOINT":
+			decodeYAML(t, rest, &m.entrypoint)
+		case "CMD":
+			decodeYAML(t, rest, &m.args)
+		}
+	}
+	return m
+}
+
+// unit is what deploy/agenthost.service says, by its keys.
+type unit map[string][]string
+
+func readUnit(t *testing.T) unit {
+	t.Helper()
+	u := unit{}
+	for line := range strings.Lines(read(t, deployDir+"/agenthost.service")) {
+		if key, value, ok := strings.Cut(strings.TrimSpace(line), "="); ok && !strings.HasPrefix(key, "#") {
+			u[key] = append(u[key], value)
+		}
+	}
+	return u
+}
+
+// A setting that a deployment names is one that serve has, and its value one that
+// serve takes.
+func TestDeployedSettingsAreKnown(t *testing.T) {
+	m, pod := readImage(t), readPod(t)
+	container := pod.container()
+	variables := []map[string]string{m.env, container.variables(), readSecret(t)}
+	flags := newServe(stdio{}).Flags()
+	for _, set := range variables {
+		for name, value := range set {
+			if flag, ours := strings.CutPrefix(name, "AGENTHOST_"); ours {
+				setFlag(t, flags, name, strings.ReplaceAll(strings.ToLower(flag), "_", "-"), value)
+			}
+		}
+	}
+	for name, value := range readSecret(t) {
+		t.Setenv(name, value)
+	}
+	for _, started := range []struct {
+		args []string
+		host string // the file that is its /etc/agenthost/host.yaml
+	}{
+		{m.args, ""},
+		{container.Args, kubeDir + "/host.yaml"},
+		{strings.Fields(readUnit(t)["ExecStart"][0])[1:], deployDir + "/host.yaml"},
+	} {
+		if started.args[0] != "serve" {
+			t.Fatalf("%q does not serve", started.args)
+		}
+		words := slices.Clone(started.args[1:])
+		for i, w := range words {
+			words[i] = strings.Replace(w, "/etc/agenthost/host.yaml", started.host, 1)
+		}
+		settled(t, words)
+	}
+}
+
+func setFlag(t *testing.T, flags *pflag.FlagSet, variable, name, value string) {
+	t.Helper()
+	if flags.Lookup(name) == nil {
+		t.Errorf("%s: serve has no flag --%s", variable, name)
+	} else if err := flags.Set(name, value); err != nil {
+		t.Errorf("%s: %v", variable, err)
+	}
+}
+
+// settled is what serve makes of its words and of the file that they name.
+func settled(t *testing.T, words []string) *serveFlags {
+	t.Helper()
+	cmd := newServe(stdio{})
+	if err := cmd.ParseFlags(words); err != nil {
+		t.Errorf("serve %q: %v", words, err)
+	}
+	flag := func(name string) string { return cmd.Flags().Lookup(name).Value.String() }
+	f := serveFlags{config: flag("config")}
+	if err := f.fromFile(cmd.Flags()); err != nil {
+		t.Errorf("serve %q: %v", words, err)
+	}
+	if _, err := f.callers(); err != nil {
+		t.Errorf("serve %q: %v", words, err)
+	}
+	if len(f.dirs) == 0 && cmd.Flags().NArg() == 0 {
+		t.Errorf("serve %q names no folder", words)
+	}
+	f.drain = duration(t, flag("drain"))
+	return &f
+}
+
+// Who stops a host gives its turns the time that they have, and some to end in.
+func TestDeployedHostsHaveTimeToEnd(t *testing.T) {
+	t.Setenv("OPS_TOKEN", readSecret(t)["OPS_TOKEN"])
+	pod := readPod(t)
+	drain := settled(t, []string{"--config", kubeDir + "/host.yaml"}).drain
+	before := time.Duration(pod.container().Lifecycle.PreStop.Sleep.Seconds) * time.Second
+	if grace := time.Duration(pod.Grace) * time.Second; grace < before+drain+endsIn {
+		t.Errorf("terminationGracePeriodSeconds is %s: preStop takes %s, drain: %s, ending %s", grace, before, drain, endsIn)
+	}
+	drain = settled(t, []string{"--config", deployDir + "/host.yaml"}).drain
+	if stop := duration(t, readUnit(t)["TimeoutStopSec"][0]); stop < drain+endsIn {
+		t.Errorf("TimeoutStopSec is %s: drain: %s, ending %s", stop, drain, endsIn)
+	}
+}
+
+// The apps that are deployed load without a problem.
+func TestDeployedAppsAreWell(t *testing.T) {
+	apps, err := loader.Discover(kubeDir + "/apps")
+	if err != nil || len(apps) == 0 {
+		t.Fatalf("no apps: %v", err)
+	}
+	for _, app := range apps {
+		if ds := loader.New(nil).Check(t.Context(), app); len(ds) > 0 {
+			t.Errorf("%s: %v", app, ds)
+		}
+	}
+}
+
+// The container is built with the version of Go that the module asks for, and runs
+// as nobody.
+func TestDeployedImage(t *testing.T) {
+	module, file := read(t, repo+"/go.mod"), read(t, deployDir+"/Dockerfile")
+	_, version, _ := strings.Cut(file, "ARG GO=")
+	version, _, _ = strings.Cut(version, "\n")
+	if !strings.Contains(module, "\ngo "+version+".") {
+		t.Errorf("the Dockerfile builds with Go %s, go.mod asks for another", version)
+	}
+	if m := readImage(t); m.user == "" || strings.HasPrefix(m.user, "0") || !strings.HasPrefix(m.build, "CGO_ENABLED=0 ") {
+		t.Errorf("the image runs as %q and is built by %q", m.user, m.build)
+	}
+}
+
+// systemd itself finds nothing wrong with the unit, and little that it leaves open.
+func TestDeployedUnit(t *testing.T) {
+	u := readUnit(t)
+	if u["ExecReload"][0] != "/bin/kill -HUP $MAINPID" || u["DynamicUser"][0] != "yes" || u["WorkingDirectory"][0] != "/var/lib/"+u["StateDirectory"][0] {
+		t.Errorf("the unit says %v", u)
+	}
+	program, err := exec.LookPath("systemd-analyze")
+	if err != nil {
+		t.Skip("systemd-analyze is not there")
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// It looks for the binary, which is not installed here.
+	file := filepath.Join(t.TempDir(), "agenthost.service")
+	text := strings.Replace(read(t, deployDir+"/agenthost.service"), "ExecStart=/usr/local/bin/agenthost", "ExecStart="+self, 1)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"verify", file}, {"security", "--offline=true", "--threshold=15", file}} {
+		out, err := exec.CommandContext(t.Context(), program, args...).CombinedOutput()
+		if err != nil || args[0] == "verify" && len(bytes.TrimSpace(out)) > 0 {
+			t.Errorf("systemd-analyze %s: %v\n%s", args[0], err, out)
+		}
+	}
+}
+
+func decodeYAML(t *testing.T, text string, v any) {
+	t.Helper()
+	if err := yaml.Unmarshal([]byte(text), v); err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+}
+
+func duration(t *testing.T, text string) time.Duration {
+	t.Helper()
+	if n, err := strconv.Atoi(text); err == nil {
+		return time.Duration(n) * time.Second
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}

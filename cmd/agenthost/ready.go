@@ -1,0 +1,92 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+const (
+	// maxReady bounds what is read of a host's answer.
+	maxReady = 64 << 10
+	// readyPatience is how long a host may take to say whether it is ready.
+	readyPatience = 3 * time.Second
+)
+
+func newReady(io stdio) *cobra.Command {
+	var addr string
+	cmd := &cobra.Command{
+		Use:   "ready",
+		Short: "Say whether a host takes runs",
+		Long: `Ready asks the host that listens at --addr whether runs should be sent to it. It
+says why not, and exits with status 1 then. It is the health check of a container,
+which holds no other program that could ask.`,
+		Args:    between(0, 0),
+		PreRunE: fromEnv,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return ready(cmd.Context(), io, addr) },
+	}
+	cmd.Flags().StringVar(&addr, "addr", defaultAddr, "the address that serve listens on")
+	return cmd
+}
+
+func ready(ctx context.Context, std stdio, addr string) error {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return fmt.Errorf("--addr %q: write HOST:PORT, such as %s", addr, defaultAddr)
+	}
+	ctx, cancel := context.WithTimeout(ctx, readyPatience)
+	defer cancel()
+	at := net.JoinHostPort(fromThisMachine(host), port)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+at+"/readyz", nil)
+	if err != nil {
+		return fmt.Errorf("--addr %q: %w", addr, err)
+	}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	res, err := client.Do(req)
+	if err != nil {
+		return notReady("no host answers at %s", at)
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(res.Body, maxReady))
+	var body struct {
+		Ready   *bool    `json:"ready"`
+		Reasons []string `json:"reasons"`
+	}
+	if err != nil || json.Unmarshal(text, &body) != nil || body.Ready == nil {
+		return notReady("what answers at %s is no agenthost: status %d", at, res.StatusCode)
+	}
+	for _, reason := range body.Reasons {
+		fmt.Fprintln(std.err, reason)
+	}
+	if !*body.Ready {
+		return notReady("the host at %s is not ready", at)
+	}
+	fmt.Fprintln(std.out, "ready")
+	return nil
+}
+
+func notReady(format string, args ...any) error {
+	return &codedError{exitNo, fmt.Errorf(format, args...)}
+}
+
+// fromThisMachine is where a host is found that listens on every address.
+func fromThisMachine(host string) string {
+	ip, err := netip.ParseAddr(strings.Trim(host, "[]"))
+	switch {
+	case host == "":
+		return "127.0.0.1"
+	case err == nil && ip.IsUnspecified() && ip.Is4():
+		return "127.0.0.1"
+	case err == nil && ip.IsUnspecified():
+		return "::1"
+	}
+	return host
+}

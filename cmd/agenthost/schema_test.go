@@ -1,0 +1,73 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/spf13/pflag"
+
+	"agenthost/pkg/spec"
+)
+
+// TestHostSchemaFresh keeps the file for editors as the flags of serve are.
+func TestHostSchemaFresh(t *testing.T) {
+	var out bytes.Buffer
+	if err := printJSON(stdio{out: &out}, hostSchema()); err != nil {
+		t.Fatal(err)
+	}
+	testFresh(t, "../../schemas/agenthost.host.schema.json", out.Bytes())
+}
+
+// The schema of the host's file lets in what serve takes, and refuses what serve
+// refuses.
+func TestHostSchemaIsWhatServeTakes(t *testing.T) {
+	compiler := jsonschema.NewCompiler()
+	doc, err := jsonschema.UnmarshalJSON(strings.NewReader(read(t, "../../schemas/agenthost.host.schema.json")))
+	if err == nil {
+		err = compiler.AddResource("host", doc)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	schema := compiler.MustCompile("host")
+	for _, tt := range []struct {
+		name, text string
+		want       bool
+	}{
+		{"the unit's", read(t, deployDir+"/host.yaml"), true},
+		{"the Deployment's", read(t, kubeDir+"/host.yaml"), true},
+		{"nothing", "", true},
+		{"callers in another file", "auth: auth.yaml", true},
+		{"a variable", "drain: ${env:DRAIN}\ndev: ${env:DEV}", true},
+		{"one host", "allowed_hosts: a.example", true},
+		{"several", "allowed_hosts: [a.example, b.example]", true},
+		{"nothing said of a flag", "drain:", true},
+		{"no flag", "drian: 5s", false},
+		{"a flag's name as it is typed", "log-level: info", false},
+		{"a time without a unit", "drain: 30", false},
+		{"what is no yes or no", "dev: often", false},
+		{"a mapping", "addr: {port: 80}", false},
+		{"callers of no kind", "auth: {tokens: [{tokn: x}]}", false},
+		{"the file itself", "config: host.yaml", false},
+	} {
+		n, ds := spec.Parse("host.yaml", []byte(tt.text))
+		if err := ds.Err(); err != nil {
+			t.Fatal(err)
+		}
+		if err := schema.Validate(n.Any()); (err == nil) != tt.want {
+			t.Errorf("%s: the schema says %v, want it in: %v", tt.name, err, tt.want)
+		}
+	}
+}
+
+// Every flag of serve is told of on the page about it.
+func TestServingHasEveryFlag(t *testing.T) {
+	page := read(t, repo+"/docs/serving.md")
+	newServe(stdio{}).Flags().VisitAll(func(f *pflag.Flag) {
+		if f.Name != "help" && !strings.Contains(page, "`--"+f.Name+"`") {
+			t.Errorf("docs/serving.md has nothing of --%s", f.Name)
+		}
+	})
+}

@@ -1,0 +1,89 @@
+// Package kubecompat decodes the manifests of deploy/kubernetes by Kubernetes' own
+// types. It is a module of its own: those bring some fifty modules with them.
+package kubecompat
+
+import (
+	"os"
+	"slices"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/kyaml/filesys"
+	"sigs.k8s.io/yaml"
+)
+
+const manifests = "../../deploy/kubernetes"
+
+// kinds are the types of what is deployed.
+func kinds() map[string]any {
+	return map[string]any{
+		"Deployment": &appsv1.Deployment{}, "Service": &corev1.Service{}, "ConfigMap": &corev1.ConfigMap{}, "Secret": &corev1.Secret{},
+		"PodDisruptionBudget": &policyv1.PodDisruptionBudget{}, "NetworkPolicy": &networkingv1.NetworkPolicy{},
+	}
+}
+
+// What kustomize makes of the folder has only fields that Kubernetes knows, with
+// values of their types, and so has the Secret beside it.
+func TestManifestsDecode(t *testing.T) {
+	made, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), manifests)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, r := range made.Resources() {
+		text, err := r.AsYAML()
+		if err != nil {
+			t.Fatal(err)
+		}
+		decode(t, r.GetKind(), text)
+		names = append(names, r.GetKind())
+	}
+	slices.Sort(names)
+	want := []string{"ConfigMap", "ConfigMap", "Deployment", "NetworkPolicy", "PodDisruptionBudget", "Service"}
+	if !slices.Equal(names, want) {
+		t.Errorf("kustomize makes %q, want %q", names, want)
+	}
+	secret, err := os.ReadFile(manifests + "/secret.example.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	decode(t, "Secret", secret)
+}
+
+// kustomize gives the pods the names of the ConfigMaps that it makes.
+func TestPodsMountWhatIsMade(t *testing.T) {
+	made, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), manifests)
+	if err != nil {
+		t.Fatal(err)
+	}
+	maps := map[string]bool{}
+	var deployment appsv1.Deployment
+	for _, r := range made.Resources() {
+		if r.GetKind() == "ConfigMap" {
+			maps[r.GetName()] = true
+		}
+		if text, err := r.AsYAML(); r.GetKind() == "Deployment" && (err != nil || yaml.UnmarshalStrict(text, &deployment) != nil) {
+			t.Fatal("the Deployment does not decode")
+		}
+	}
+	for _, v := range deployment.Spec.Template.Spec.Volumes {
+		if v.ConfigMap != nil && !maps[v.ConfigMap.Name] {
+			t.Errorf("the volume %s is of the ConfigMap %s, which is not made", v.Name, v.ConfigMap.Name)
+		}
+	}
+}
+
+func decode(t *testing.T, kind string, text []byte) {
+	t.Helper()
+	into := kinds()[kind]
+	if into == nil {
+		t.Fatalf("nothing of the kind %s is expected", kind)
+	}
+	if err := yaml.UnmarshalStrict(text, into); err != nil {
+		t.Errorf("%s: %v\n%s", kind, err, text)
+	}
+}

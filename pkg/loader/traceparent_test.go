@@ -1,0 +1,96 @@
+package loader_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"go.opentelemetry.io/otel/trace"
+	"google.golang.org/genai"
+
+	"agenthost/internal/fakegemini"
+	"agenthost/internal/fakeopenai"
+	"agenthost/internal/testenv"
+	"agenthost/pkg/loader"
+	"agenthost/pkg/model"
+	"agenthost/pkg/runtime"
+)
+
+// Whoever a run asks by HTTP is told of the span that asks it, in the trace of the
+// caller: models and tools, but a tool whose document has a header of its own. What
+// else the caller's trace carries stays here.
+func TestWhoIsAskedHearsOfTheTrace(t *testing.T) {
+	var mu sync.Mutex
+	heard := map[string]string{}
+	shop := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		heard[r.URL.Path] = r.Header.Get("Traceparent") + r.Header.Get("Tracestate")
+	}))
+	defer shop.Close()
+	gemini, openai := fakegemini.New(), fakeopenai.New()
+	defer gemini.Close()
+	defer openai.Close()
+	gemini.Enqueue(fakegemini.Parts(calling("price"), calling("stock"), calling("helper")))
+	variables := map[string]string{"GOOGLE_API_KEY": "key", "GOOGLE_GEMINI_BASE_URL": gemini.URL(), "OPENAI_API_KEY": "key", "OPENAI_BASE_URL": openai.URL()}
+	spans := map[string]*runtime.Span{}
+	env := testenv.New(t, &testenv.Options{
+		Loader: &loader.Options{Env: func(name string) (string, bool) { v, ok := variables[name]; return v, ok }},
+		Observe: func(s *runtime.Span) {
+			mu.Lock()
+			defer mu.Unlock()
+			if spans[string(s.Kind)+" "+s.Name] == nil { // the first, which calls
+				spans[string(s.Kind)+" "+s.Name] = s
+			}
+		},
+	})
+	env.Load(t, testenv.Files(t, "shop", map[string][]byte{"root_agent.yaml": fmt.Appendf(nil, `name: desk
+model: gemini-x
+instruction: Help.
+tools:
+  - http: {name: price, url: "%[1]s/price"}
+  - http: {name: stock, url: "%[1]s/stock", headers: {traceparent: mine}}
+  - agent: {agent: {name: helper, description: Helps., model: openai_compatible/gpt-x, instruction: Help.}}
+`, shop.URL)}))
+
+	id, err := trace.TraceIDFromHex("0af7651916cd43dd8448eb211c80319c")
+	if err != nil {
+		t.Fatal(err)
+	}
+	state, err := trace.ParseTraceState("vendor=secret")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := trace.ContextWithRemoteSpanContext(t.Context(), trace.NewSpanContext(trace.SpanContextConfig{
+		TraceID: id, SpanID: trace.SpanID{7}, TraceFlags: trace.FlagsSampled, TraceState: state,
+	}))
+	for _, err := range env.Host.Run(ctx, &runtime.RunRequest{App: "shop", UserID: "u", SessionID: "s", CreateSession: true, Message: model.UserText("hi")}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	first := gemini.Requests()[0].Header
+	heard["gemini"] = first.Get("Traceparent") + first.Get("Tracestate")
+	heard["openai"] = openai.Requests()[0].Header.Get("Traceparent")
+	of := func(name string) string {
+		if spans[name] == nil {
+			t.Fatalf("no span %s of %v", name, spans)
+		}
+		return "00-" + id.String() + "-" + spans[name].IDs.SpanID().String() + "-01"
+	}
+	want := map[string]string{"gemini": of("model gemini-x"), "/price": of("tool price"), "/stock": "mine", "openai": of("model gpt-x")}
+	if diff := cmp.Diff(want, heard); diff != "" {
+		t.Errorf("traceparent (-want +got):\n%s", diff)
+	}
+}
+
+func calling(name string) *genai.Part {
+	args := map[string]any{}
+	if name == "helper" {
+		args["request"] = "help"
+	}
+	return &genai.Part{FunctionCall: &genai.FunctionCall{Name: name, Args: args}}
+}
