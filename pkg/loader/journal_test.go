@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"agenthost/pkg/store"
 )
 
 // story are the reports after one of a number, a line each.
@@ -79,7 +81,7 @@ func TestReportsOfManual(t *testing.T) {
 func TestReportsAreBounded(t *testing.T) {
 	j := newJournal()
 	for range maxReports + 3 {
-		j.add(Report{})
+		j.add(Report{}, nil, nil)
 	}
 	last, _ := j.after(0)
 	if len(last) != maxReports || last[0].Number != 4 {
@@ -87,5 +89,28 @@ func TestReportsAreBounded(t *testing.T) {
 	}
 	if none, _ := j.after(maxReports + 3); none != nil {
 		t.Errorf("reports after the last one: %v", none)
+	}
+}
+
+// TestReportsNobodyRead keeps the files of the last reports only: what has
+// changed is found out when somebody asks, and an asked report keeps it.
+func TestReportsNobodyRead(t *testing.T) {
+	j := newJournal()
+	says := func(n int) *store.Revision {
+		return &store.Revision{App: "x", Files: map[string][]byte{"root_agent.yaml": fmt.Appendf(nil, "name: a\ninstruction: i%d\n", n)}}
+	}
+	tell := func(from, to int) {
+		for n := from; n < to; n++ {
+			j.add(Report{}, says(n), says(n+1))
+		}
+	}
+	tell(0, 1)
+	j.after(0)
+	tell(1, 3+maxCompared)
+	reports, _ := j.after(0)
+	for i, r := range reports {
+		if want := i == 0 || i > 2; (len(r.Changes) == 1) != want {
+			t.Errorf("report %d has the changes %v, want some: %v", r.Number, r.Changes, want)
+		}
 	}
 }

@@ -254,7 +254,7 @@ func (w *Watch) miss(name string, p pass) (again bool) {
 	was, _ := w.Status(name)
 	w.forget(name)
 	w.opts.Logger.Info("app removed", "app", name)
-	w.journal.add(Report{App: name, Time: now, What: ReportRemoved, From: was.Revision})
+	w.journal.add(Report{App: name, Time: now, What: ReportRemoved, From: was.Revision}, nil, nil)
 	return false
 }
 

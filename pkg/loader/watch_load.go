@@ -94,7 +94,7 @@ func (w *Watch) take(ctx context.Context, a *watched, o outcome, p pass) {
 	w.status[o.name] = s
 	w.statusMu.Unlock()
 	w.opts.Told(s)
-	w.tell(ctx, a, o, old, s)
+	w.tell(a, o, old, s)
 }
 
 // admit puts an app before the gate, keeps its revision, since events will name
