@@ -25,15 +25,33 @@ func (j *job) withDefaults(n *spec.Node, class string) *spec.Node {
 		return n
 	}
 	j.use(p)
-	defaults := p.node
-	with := *n
-	with.Entries = slices.Clone(n.Entries)
-	for _, e := range defaults.Entries {
-		if n.Get(e.Key.Value) == nil {
-			with.Entries = append(with.Entries, e)
+	return recalled(j.src.recall, composedKey{n, "", p.node}, func() (*spec.Node, bool) {
+		with := *n
+		with.Entries = slices.Clone(n.Entries)
+		for _, e := range p.node.Entries {
+			if n.Get(e.Key.Value) == nil {
+				with.Entries = append(with.Entries, e)
+			}
 		}
+		return &with, true
+	})
+}
+
+// composedKey is what a mapping is put together of: one, and the value that a
+// key of it has instead, or a mapping of defaults.
+type composedKey struct {
+	of    *spec.Node
+	key   string
+	value *spec.Node
+}
+
+// with is a mapping in which a key has another value: the same one for the same
+// value, so that it is known again.
+func (j *job) with(n *spec.Node, key string, value *spec.Node) *spec.Node {
+	if n.Get(key) == value {
+		return n
 	}
-	return &with
+	return recalled(j.src.recall, composedKey{n, key, value}, func() (*spec.Node, bool) { return with(n, key, value), true })
 }
 
 // checkDefaults looks at the defaults as such: their classes and their keys.
@@ -78,10 +96,7 @@ func (j *job) withSchema(n *spec.Node, key string) *spec.Node {
 		return s.node
 	})
 	j.report(ds...)
-	if schema == at {
-		return n
-	}
-	return with(n, key, schema)
+	return j.with(n, key, schema)
 }
 
 // with is a mapping in which a key has another value.
@@ -123,7 +138,7 @@ func isType(name string) bool {
 func (j *job) withCallbacks(n *spec.Node) *spec.Node {
 	for _, e := range n.Entries {
 		if strings.HasSuffix(e.Key.Value, "_callbacks") && e.Value.Kind == spec.Sequence {
-			n = with(n, e.Key.Value, j.rules(e.Value))
+			n = j.with(n, e.Key.Value, j.rules(e.Value))
 		}
 	}
 	return n
@@ -149,6 +164,9 @@ func (j *job) rules(list *spec.Node) *spec.Node {
 		default:
 			all.Items = append(all.Items, f.node)
 		}
+	}
+	if slices.Equal(all.Items, list.Items) {
+		return list
 	}
 	return &all
 }
