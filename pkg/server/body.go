@@ -73,16 +73,13 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request) (*body, error)
 	return b, b.err()
 }
 
+// readText reads a request's body, in the time that ServeHTTP sets.
 func (s *Server) readText(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	control := http.NewResponseController(w)
-	if err := possible(control.SetReadDeadline(time.Now().Add(s.opts.ReadTimeout))); err != nil {
-		return nil, fmt.Errorf("reading the request body: %w", err)
-	}
 	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, s.opts.MaxBody))
 	if err != nil {
 		return nil, &unreadBody{err}
 	}
-	return text, possible(control.SetReadDeadline(time.Time{}))
+	return text, possible(http.NewResponseController(w).SetReadDeadline(time.Time{}))
 }
 
 func (b *body) open(text []byte) {

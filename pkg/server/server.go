@@ -46,11 +46,11 @@ type Options struct {
 	// KeepAlive is how long a stream is silent before it gets a comment line;
 	// zero is 15 seconds.
 	KeepAlive time.Duration
-	// WriteTimeout bounds how long a client may take for one frame of a stream;
-	// zero is 30 seconds.
+	// WriteTimeout bounds how long a client may take for one frame of a stream, or
+	// for 64 KiB of another answer; zero is 30 seconds.
 	WriteTimeout time.Duration
-	// ReadTimeout bounds how long a client may take for the body of a request;
-	// zero is a minute.
+	// ReadTimeout bounds how long a client may take for the body of a request, also
+	// of one that needs none; zero is a minute.
 	ReadTimeout time.Duration
 	// MaxRunTime ends runs that take longer; zero ends none.
 	MaxRunTime time.Duration
