@@ -189,6 +189,15 @@ type route struct {
 // table has every route.
 func (s *Server) table() []route { return slices.Concat(s.routes(), s.devRoutes(), s.uiRoutes()) }
 
+// Patterns are those of every route, as [http.ServeMux] reads them.
+func (s *Server) Patterns() []string {
+	var all []string
+	for _, r := range s.table() {
+		all = append(all, r.pattern)
+	}
+	return all
+}
+
 func (s *Server) routes() []route {
 	const sessions = "/apps/{app}/users/{user}/sessions"
 	table := []route{

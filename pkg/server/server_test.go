@@ -356,3 +356,17 @@ func TestReady(t *testing.T) {
 	}
 	want(t, e.do("GET", "/readyz", ""), 503, `{"ready":false,"reasons":["the host is about to stop","the session store cannot write"]}`)
 }
+
+// A client that leaves while it asks whether the host is ready is no trouble of the
+// store's: neither the answer nor the log says so.
+func TestReadyIsAskedAndLeft(t *testing.T) {
+	var log bytes.Buffer
+	e := newEnv(t, &server.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	ctx, leave := context.WithCancel(t.Context())
+	leave()
+	w := httptest.NewRecorder()
+	e.server.ServeHTTP(w, httptest.NewRequestWithContext(ctx, "GET", "/readyz", nil))
+	if want(t, w, 499, ""); log.Len() > 0 {
+		t.Errorf("the log says: %s", &log)
+	}
+}
