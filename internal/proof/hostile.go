@@ -78,19 +78,19 @@ func (g *siege) judge(fresh holding, control *reckoning) row {
 		log = log[:at]
 	}
 	panics, errs := strings.Count(log, "a handler panicked"), strings.Count(log, "level=ERROR")
-	trouble := strings.Join(g.found.first, "; ")
+	trouble := slices.Clone(g.found.first)
 	if first := g.honest.first.Load(); first != nil {
-		trouble += "; an honest turn: " + (*first).Error()
+		trouble = append(trouble, "an honest turn: "+(*first).Error())
 	}
 	if errs > 0 {
-		trouble += "; the log: " + log[:min(len(log), 1000)]
+		trouble = append(trouble, "the log: "+log[:min(len(log), 1000)])
 	}
 	return row{
 		fmt.Sprintf("hostile clients, %s: a host tells them nothing, breaks for none, keeps nothing of them, and others notice nothing", g.site.name),
 		fmt.Sprintf("%d requests: %d answers of 5xx, %d with internal words, %d without an end, %d slow ones kept; %d panics, %d errors in the log%s; "+
 			"%d honest turns meanwhile, %d failed, %d honest sessions or files changed, %d sessions stuck; a turn took %.2f ms of the processor before and %.2f after; "+
 			"%d → %d file handles, %d → %d goroutines; control, a server of thirty lines: %d answers of 5xx, %d with internal words",
-			g.found.shots, g.found.broken, g.found.telling, g.found.hanging, g.slow, panics, errs, trouble,
+			g.found.shots, g.found.broken, g.found.telling, g.found.hanging, g.slow, panics, errs, told(trouble),
 			g.honest.turns.Load(), g.honest.failed.Load(), g.changed, g.stuck, millis(g.before), millis(g.after),
 			fresh.handles, g.left.handles, fresh.goroutines, g.left.goroutines, control.broken, control.telling),
 		g.found.broken+g.found.telling+g.found.hanging+g.slow+panics+errs+g.changed+g.stuck == 0 &&
@@ -98,6 +98,14 @@ func (g *siege) judge(fresh holding, control *reckoning) row {
 			g.left.handles <= fresh.handles+moreHandles && g.left.goroutines <= fresh.goroutines+moreGoroutines &&
 			control.broken > 0 && control.telling > 0,
 	}
+}
+
+// told is what went wrong, for a row.
+func told(trouble []string) string {
+	if len(trouble) == 0 {
+		return ""
+	}
+	return " (" + strings.Join(trouble, "; ") + ")"
 }
 
 func millis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
