@@ -3,6 +3,7 @@ package main
 // clientTopics are what a host promises whoever talks to it.
 func clientTopics() []topic {
 	return []topic{
+		{"M22 a host that is told to stop", drainRows},
 		{"hostile clients", atEach(false, hostileRows)},
 	}
 }
