@@ -126,7 +126,7 @@ func TestSecretsStayInside(t *testing.T) {
 			ways, heard = ways+n, heard+size
 		})
 	}
-	t.Logf("shown: verbs: %d outputs and files, %d KiB, %d of them with a secret", ways, heard>>10, 0)
+	t.Logf("shown: %d outputs and files of verbs searched, %d KiB", ways, heard>>10)
 }
 
 func everyVerb(t *testing.T, asker string) (ways, size int) {
@@ -221,17 +221,20 @@ func TestLeaksAreHeard(t *testing.T) {
 		"base64": base64.StdEncoding.EncodeToString([]byte(canary)), "base64 for URLs": base64.URLEncoding.EncodeToString([]byte("x" + canary)),
 		"Basic": base64.StdEncoding.EncodeToString([]byte("me:" + canary)), "hexadecimal": hex.EncodeToString([]byte(canary)), "a struct": fmt.Sprintf("%+v", struct{ Key string }{canary}),
 	}
+	caught := 0
 	for name, form := range forms {
 		var log bytes.Buffer
 		slog.New(slog.NewTextHandler(&log, nil)).Info("asking", "header", form)
-		if tells(log.Bytes()) < 0 {
+		if tells(log.Bytes()) >= 0 {
+			caught++
+		} else {
 			t.Errorf("%s: %s is not heard", name, &log)
 		}
 	}
 	if tells([]byte("Bearer ***")) >= 0 {
 		t.Error("what is hidden is heard")
 	}
-	t.Logf("shown: control, a logger that leaks: heard in %d of %d forms", len(forms), len(forms))
+	t.Logf("shown: control, a logger that leaks: heard in %d of %d forms", caught, len(forms))
 }
 
 // TestSecretsStayInsideServe is the same for serve, with its log at its loudest, its
@@ -241,7 +244,7 @@ func TestSecretsStayInsideServe(t *testing.T) {
 	for _, asker := range askers() {
 		t.Run(asker, func(t *testing.T) { ways += everyAnswer(t, asker) })
 	}
-	t.Logf("shown: serve: %d answers, logs and traces, 0 of them with a secret", ways)
+	t.Logf("shown: %d answers, logs and traces of serve searched", ways)
 }
 
 func everyAnswer(t *testing.T, asker string) (ways int) {
