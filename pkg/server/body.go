@@ -59,8 +59,8 @@ type body struct {
 }
 
 // readBody reads a request's body. An empty one is an object without fields.
-// The error is a *[http.MaxBytesError] or an *[invalidBody], or the
-// connection's.
+// The error is a *[http.MaxBytesError], a [crowdedBody] or an *[invalidBody], or
+// the connection's.
 func (s *Server) readBody(w http.ResponseWriter, r *http.Request) (*body, error) {
 	text, err := s.readText(w, r)
 	if err != nil {
@@ -78,6 +78,9 @@ func (s *Server) readText(w http.ResponseWriter, r *http.Request) ([]byte, error
 	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, s.opts.MaxBody))
 	if err != nil {
 		return nil, &unreadBody{err}
+	}
+	if crowded(text) {
+		return nil, crowdedBody{}
 	}
 	return text, possible(http.NewResponseController(w).SetReadDeadline(time.Time{}))
 }
