@@ -16,6 +16,7 @@ import (
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/server"
 	"agenthost/pkg/session"
+	"agenthost/pkg/tool"
 )
 
 func TestOversizedBody(t *testing.T) {
@@ -368,5 +369,14 @@ func TestReadyIsAskedAndLeft(t *testing.T) {
 	e.server.ServeHTTP(w, httptest.NewRequestWithContext(ctx, "GET", "/readyz", nil))
 	if want(t, w, 499, ""); log.Len() > 0 {
 		t.Errorf("the log says: %s", &log)
+	}
+}
+
+// A preview that names no user is of one who begins, whatever tools want to know.
+func TestPreviewOfNobody(t *testing.T) {
+	e := newEnv(t, nil)
+	e.add(t, "filing", &runtime.LLMOptions{Model: scripted(t), Tools: []tool.Tool{builtin(t, "load_artifacts")}})
+	if w := e.do("POST", "/apps/filing/preview", `{"text":"hi"}`); w.Code != 200 || !strings.Contains(w.Body.String(), `"name":"load_artifacts"`) {
+		t.Errorf("preview without a user = %d %s", w.Code, w.Body)
 	}
 }
