@@ -24,13 +24,24 @@ func honestBody(app, user, sess string) []member {
 	state := []member{{"k", "1"}, {"user:k", `"x"`}, {"temp:k", "null"}, {"deep", []member{{"list", []any{"1", "2.5", "true"}}}}}
 	actions := []member{{"stateDelta", state}, {"artifactDelta", []member{{"a.txt", "1"}}}, {"transferToAgent", `"x"`}, {"escalate", "true"}}
 	return []member{
-		{"appName", quoted(app)}, {"userId", quoted(user)}, {"sessionId", quoted(sess)},
-		{"newMessage", content}, {"stateDelta", state}, {"streaming", "true"}, {"customMetadata", []member{{"a", "1"}}},
+		{"appName", quoted(app)},
+		{"userId", quoted(user)},
+		{"sessionId", quoted(sess)},
+		{"newMessage", content},
+		{"stateDelta", state},
+		{"streaming", "true"},
+		{"customMetadata", []member{{"a", "1"}}},
 		{"runConfig", []member{{"maxLlmCalls", "3"}, {"streamingMode", `"sse"`}, {"speechConfig", []member{{"languageCode", `"en"`}}}}},
-		{"invocationId", `"i"`}, {"functionCallEventId", `"e"`},
-		{"state", state}, {"events", []any{[]member{{"author", `"user"`}, {"content", content}, {"actions", actions}, {"timestamp", "1.5"}, {"invocationId", `"i"`}}}},
-		{"filename", `"a.txt"`}, {"artifact", []member{{"text", `"x"`}}},
-		{"rewindBeforeInvocationId", `"i"`}, {"eventId", `"e"`}, {"agent", `"a"`}, {"text", `"hi"`},
+		{"invocationId", `"i"`},
+		{"functionCallEventId", `"e"`},
+		{"state", state},
+		{"events", []any{[]member{{"author", `"user"`}, {"content", content}, {"actions", actions}, {"timestamp", "1.5"}, {"invocationId", `"i"`}}}},
+		{"filename", `"a.txt"`},
+		{"artifact", []member{{"text", `"x"`}}},
+		{"rewindBeforeInvocationId", `"i"`},
+		{"eventId", `"e"`},
+		{"agent", `"a"`},
+		{"text", `"hi"`},
 	}
 }
 

@@ -9,8 +9,8 @@ import (
 
 // The app and the user that hostile clients talk of.
 const (
-	preyApp     = "prey"
-	hostileUser = "mallory"
+	preyApp      = "prey"
+	hostileUser  = "mallory"
 	preySessions = 20
 )
 
@@ -49,9 +49,15 @@ func (a *armoury) shot() shot {
 		// whole says that a server need not wait for more.
 		whole bool
 	}{
-		{"body", a.body, true}, {"body", a.body, true}, {"body", a.body, true},
-		{"path", a.path, true}, {"path", a.path, true},
-		{"header", a.header, false}, {"framing", a.framing, false}, {"form", a.form, true}, {"junk", a.junk, false},
+		{"body", a.body, true},
+		{"body", a.body, true},
+		{"body", a.body, true},
+		{"path", a.path, true},
+		{"path", a.path, true},
+		{"header", a.header, false},
+		{"framing", a.framing, false},
+		{"form", a.form, true},
+		{"junk", a.junk, false},
 		{"pipeline", a.pipeline, false},
 	}
 	k := kinds[a.dice.IntN(len(kinds))]
