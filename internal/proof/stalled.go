@@ -115,7 +115,6 @@ func (s *standstill) show(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	began := time.Now()
 	look := newClient(s.host.url, "torrent", "none")
 	defer look.close()
 	err = until(ctx, "all streams to be under way", func() (bool, error) {
@@ -125,10 +124,10 @@ func (s *standstill) show(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	// What they wait for is made in a moment; turns of others need memory too.
-	if err := wait(ctx, 2*time.Second); err != nil {
+	if err := s.rests(ctx); err != nil {
 		return err
 	}
+	began := time.Now() // the last one has just stalled
 	now, err := s.host.resident()
 	if err != nil {
 		return err
@@ -151,6 +150,18 @@ func (s *standstill) show(ctx context.Context) (err error) {
 	}
 	s.left, err = s.host.holding(ctx)
 	return err
+}
+
+// rests waits until the host does next to nothing: until then some streams are still
+// told things.
+func (s *standstill) rests(ctx context.Context) error {
+	var spent time.Duration
+	return until(ctx, "all streams to stall", func() (bool, error) {
+		now, err := processorTime(s.host.cmd.Process.Pid)
+		before := spent
+		spent = now
+		return now-before < 30*time.Millisecond, errors.Join(err, wait(ctx, time.Second))
+	})
 }
 
 // turns are some of others: the best of three times, since the machine does other
