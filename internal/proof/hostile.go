@@ -24,6 +24,9 @@ const (
 	slowedBy = 1.5
 	// moreGoroutines are those that a host may have beyond a fresh one's.
 	moreGoroutines = 5
+	// stuckAfter is when a session counts as held by somebody who left: a lease
+	// that nobody gives back takes 15 s, a busy machine a second.
+	stuckAfter = 5 * time.Second
 )
 
 // A siege is a host with honest clients, which others attack.
@@ -210,9 +213,9 @@ func (g *siege) tryPrey(ctx context.Context) (stuck int) {
 		c := newClient(g.host.url, preyApp, fmt.Sprint("prey-", i))
 		c.user = hostileUser
 		began := time.Now()
-		if _, err := c.turn(ctx, "hi"); err != nil || time.Since(began) > soon {
+		if _, err := c.turn(ctx, "hi"); err != nil || time.Since(began) > stuckAfter {
 			stuck++
-			fmt.Fprintln(g.site.progress, c.session, err)
+			fmt.Fprintf(g.site.progress, "%s, %s: a turn took %s: %v\n", g.site.name, c.session, round(time.Since(began)), err)
 		}
 		c.close()
 	}
