@@ -3,51 +3,92 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
+	"compress/gzip"
 	"context"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
 	"io"
 	"io/fs"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
 	"agenthost/internal/testenv"
 )
 
-// canary is a secret that must not come out anywhere.
-const canary = "c4n4ry-v4lue-{x}"
+// Secrets that must not come out anywhere: one of apps, with letters that URLs, JSON
+// and shells write in other ways, and one of a caller.
+const (
+	canary       = `c4n4ry/v4lue<&"+{x}`
+	callersToken = "c4n4ry-of-a-caller-0001"
+)
 
-// repeating is a service that says all that it was told, in its answers and in
-// its failures, and counts who knew the secret.
+// repeating is a service that says all that it was told, in its answers and in its
+// failures, as it is and as URLs, JSON and base64 have it, and counts who knew the
+// secret.
 func repeating(t *testing.T) (url string, knew *atomic.Int64) {
 	knew = new(atomic.Int64)
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Header.Get("Authorization") == "Bearer "+canary || r.Header.Get("X-Goog-Api-Key") == canary {
+		key := cmp.Or(r.Header.Get("X-Goog-Api-Key"), strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "))
+		if key == canary {
 			knew.Add(1)
 		}
+		inJSON, _ := json.Marshal(key)
+		said := fmt.Sprintf("you said %s%s, %s, %q, %s, %s at %s", r.Header.Get("Authorization"), r.Header.Get("X-Goog-Api-Key"),
+			r.URL.Query().Get("key"), key, inJSON, base64.StdEncoding.EncodeToString([]byte(key)), r.URL)
+		whole, _ := json.Marshal(map[string]any{"said": said, key: []string{key}})
 		w.Header().Set("X-Said", r.Header.Get("Authorization"))
-		if r.URL.Path != "/good" {
+		switch r.URL.Path {
+		case "/good":
+			_, _ = io.WriteString(w, said)
+		case "/json":
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = w.Write(bytes.ReplaceAll(whole, []byte("/"), []byte(`\/`))) // as PHP writes it
+		case "/away":
+			w.Header().Set("Location", "http://[::1"+key)
+			w.WriteHeader(http.StatusFound)
+		case "/phrase":
+			conn, _, err := http.NewResponseController(w).Hijack()
+			if err == nil {
+				fmt.Fprintf(conn, "HTTP/1.1 400 you said %s\r\nContent-Length: 0\r\nConnection: close\r\n\r\n", key)
+				conn.Close()
+			}
+		case "/garbled/v1beta/models/m:generateContent", "/garbled/chat/completions":
+			_, _ = io.WriteString(w, "{"+said)
+		default:
 			w.WriteHeader(http.StatusBadRequest)
+			_, _ = io.WriteString(w, said)
 		}
-		_, _ = w.Write([]byte("you said " + r.Header.Get("Authorization") + r.Header.Get("X-Goog-Api-Key") + r.URL.Query().Get("key")))
 	}))
 	t.Cleanup(s.Close)
 	return s.URL, knew
 }
 
-// guarded is an app that uses the secret wherever it may: it calls a tool that
-// answers, one that fails, and a model that fails.
-func guarded(t *testing.T, url string) (dir, secrets string) {
+// askers are models that fail and tell the key, each in its way.
+func askers() []string { return []string{"real", "garbled", "other", "othergarbled", "lost"} }
+
+// guarded is an app that uses the secret wherever it may: it calls tools that
+// answer, tools that fail, and a model that fails.
+func guarded(t *testing.T, url, asker string) (dir, secrets string) {
 	t.Helper()
-	top := testenv.Files(t, "top", map[string][]byte{
-		"secrets/TOKEN": []byte(canary + "\n"),
-		"app/app.yaml": []byte(`
+	text := `
 models:
   demo: {provider: scripted, script: s.yaml}
-  real: {provider: gemini, model: gemini-x, api_key: "${secret:TOKEN}", base_url: "` + url + `"}
+  real: {provider: gemini, model: m, api_key: "${secret:TOKEN}", retry: {attempts: 1}, base_url: "URL"}
+  garbled: {provider: gemini, model: m, api_key: "${secret:TOKEN}", retry: {attempts: 1}, base_url: "URL/garbled"}
+  other: {provider: openai_compatible, model: m, api_key: "${secret:TOKEN}", retry: {attempts: 1}, base_url: "URL", headers: {X-Key: "${secret:TOKEN}"}}
+  othergarbled: {provider: openai_compatible, model: m, api_key: "${secret:TOKEN}", retry: {attempts: 1}, base_url: "URL/garbled"}
+  lost: {provider: openai_compatible, model: m, api_key: "${secret:TOKEN}", retry: {attempts: 1}, base_url: "http://127.0.0.1:1"}
 plugins: [logging: {level: debug, contents: true}]
 root_agent:
   agent_class: SequentialAgent
@@ -57,11 +98,20 @@ root_agent:
       model: demo
       instruction: Call.
       tools:
-        - http: {name: good, url: "` + url + `/good", headers: {Authorization: "Bearer ${secret:TOKEN}"}, query: {key: "${secret:TOKEN}"}, result: '{"body": body, "said": headers["x-said"]}'}
-        - http: {name: bad, url: "` + url + `/bad", headers: {Authorization: "Bearer ${secret:TOKEN}"}}
-    - {name: asker, model: real, instruction: Answer.}
-`),
-		"app/s.yaml": []byte("- {when: responses.good == nil, calls: [{name: good}, {name: bad}]}\n- text: \"{responses}\"\n"),
+        - http: {name: good, url: "URL/good", headers: {Authorization: "Bearer ${secret:TOKEN}"}, query: {key: "${secret:TOKEN}"}, result: '{"body": body, "said": headers["x-said"]}'}
+        - http: {name: as_json, url: "URL/json", headers: {Authorization: "Bearer ${secret:TOKEN}"}, query: {key: "${secret:TOKEN}"}}
+        - http: {name: bad, url: "URL/bad", headers: {Authorization: "Bearer ${secret:TOKEN}"}, query: {key: "${secret:TOKEN}"}}
+        - http: {name: phrase, url: "URL/phrase", headers: {Authorization: "Bearer ${secret:TOKEN}"}}
+        - http: {name: away, url: "URL/away", headers: {Authorization: "Bearer ${secret:TOKEN}"}}
+        - http: {name: gone, url: "http://127.0.0.1:1/gone", query: {key: "${secret:TOKEN}"}}
+    - {name: asker, model: ASKER, instruction: Answer.}
+`
+	top := testenv.Files(t, "top", map[string][]byte{
+		"secrets/TOKEN":  []byte(canary + "\n"),
+		"secrets/CALLER": []byte(callersToken + "\n"),
+		"auth.yaml":      []byte("tokens: [{token: \"${secret:CALLER}\", claims: {sub: u}}]\nadmin: \"true\"\n"),
+		"app/app.yaml":   []byte(strings.NewReplacer("URL", url, "ASKER", asker).Replace(text)),
+		"app/s.yaml":     []byte("- {when: responses.good == nil, calls: [{name: good}, {name: as_json}, {name: bad}, {name: phrase}, {name: away}, {name: gone}]}\n- text: \"{responses}\"\n"),
 	})
 	return filepath.Join(top, "app"), filepath.Join(top, "secrets")
 }
@@ -69,24 +119,44 @@ root_agent:
 // TestSecretsStayInside lets every way out of the program speak, and listens for
 // the secret: output, logs, events, answers over HTTP, and what is stored.
 func TestSecretsStayInside(t *testing.T) {
+	ways, heard := 0, 0
+	for _, asker := range askers() {
+		t.Run(asker, func(t *testing.T) {
+			n, size := everyVerb(t, asker)
+			ways, heard = ways+n, heard+size
+		})
+	}
+	t.Logf("shown: %d outputs and files of verbs searched, %d KiB", ways, heard>>10)
+}
+
+func everyVerb(t *testing.T, asker string) (ways, size int) {
 	url, knew := repeating(t)
-	dir, secrets := guarded(t, url)
+	dir, secrets := guarded(t, url, asker)
 	db := filepath.Join(t.TempDir(), "s.db")
+	at := []string{"--session-db", "sqlite:///" + db}
 	all := new(bytes.Buffer)
 	for _, args := range [][]string{
-		{"check", dir},
-		{"check", dir, "--format", "json"},
-		{"check", dir, "--portable"},
-		{"config", dir, "--resolved"},
-		{"config", dir},
-		{"preview", dir, "Hello", "--agent", "asker", "--session-db", "memory:"},
-		{"run", dir, "Hello", "--json", "--session-db", "sqlite:///" + db},
-		{"run", dir, "Hello", "--session-db", "sqlite:///" + db, "--record", filepath.Join(filepath.Dir(db), "record.yaml")},
+		{"check", dir, "--secrets", secrets},
+		{"check", dir, "--format", "json", "--secrets", secrets},
+		{"check", dir, "--portable", "--secrets", secrets},
+		{"config", dir, "--resolved", "--secrets", secrets},
+		{"config", dir, "--secrets", secrets},
+		{"preview", dir, "Hello", "--agent", "asker", "--session-db", "memory:", "--secrets", secrets},
+		append([]string{"run", dir, "Hello", "--json", "--session", "s", "--secrets", secrets}, at...),
+		append([]string{"run", dir, "Hello", "--secrets", secrets, "--record", filepath.Join(filepath.Dir(db), "record.yaml")}, at...),
+		append([]string{"session", "list", dir}, at...),
+		append([]string{"session", "show", dir, "s"}, at...),
+		append([]string{"why", dir, "s"}, at...),
+		append([]string{"revisions", dir}, at...),
+		append([]string{"plan", dir, "--secrets", secrets}, at...),
+		append([]string{"record", dir, "s", "--out", filepath.Join(filepath.Dir(db), "case.yaml"), "--secrets", secrets}, at...),
+		{"export", dir, "--adk", filepath.Join(filepath.Dir(db), "adk"), "--secrets", secrets},
 	} {
-		run(t.Context(), append(args, "--secrets", secrets), stdio{strings.NewReader(""), all, all})
+		run(t.Context(), args, stdio{strings.NewReader(""), all, all})
+		ways++
 	}
-	if knew.Load() != 6 {
-		t.Errorf("the service was told the secret %d times, want 6:\n%s", knew.Load(), all)
+	if want := int64(12); asker != "lost" && knew.Load() < want {
+		t.Errorf("the service was told the secret %d times, want %d:\n%s", knew.Load(), want, all)
 	}
 	if strings.Count(all.String(), "you said Bearer ***") < 2 {
 		t.Errorf("the answers are not there:\n%s", all)
@@ -101,57 +171,153 @@ func TestSecretsStayInside(t *testing.T) {
 	hearken(t, "the output", all.Bytes())
 	err := filepath.WalkDir(filepath.Dir(db), func(path string, d fs.DirEntry, err error) error {
 		if err == nil && d.Type().IsRegular() {
-			hearken(t, path, []byte(read(t, path)))
+			text := []byte(read(t, path))
+			hearken(t, path, text)
+			ways, size = ways+1, size+len(text)
 		}
 		return err
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
+	return ways, size + all.Len()
 }
 
-// hearken looks for the secret, and for it without what a template could change.
+// tells is where a text tells a secret, as it is or in another form; -1 if nowhere.
+// It looks for what a template, a shell or a URL cannot change, and for base64 of
+// it, wherever in three letters it begins.
+func tells(text []byte) int {
+	const tell = "c4n4ry"
+	forms := []string{tell, hex.EncodeToString([]byte(tell))}
+	for before := range 3 {
+		code := base64.RawStdEncoding.EncodeToString([]byte("xx"[:before] + tell))
+		// The letters at both ends have bits of what stands beside.
+		forms = append(forms, code[(before*8+5)/6:len(code)-1])
+	}
+	for _, form := range forms {
+		if at := bytes.Index(text, []byte(form)); at >= 0 {
+			return at
+		}
+	}
+	return -1
+}
+
 func hearken(t *testing.T, where string, b []byte) {
 	t.Helper()
-	if at := bytes.Index(b, []byte("c4n4ry")); at >= 0 {
-		t.Errorf("%s tells the secret: …%s…", where, b[max(0, at-80):min(len(b), at+80)])
+	if at := tells(b); at >= 0 {
+		t.Errorf("%s tells the secret: …%s…", where, b[max(0, at-200):min(len(b), at+80)])
 	}
 }
 
-// TestSecretsStayInsideServe is the same for serve, with its log at its loudest.
+// TestLeaksAreHeard is the control: a logger that leaks is caught, in whichever form
+// it does.
+func TestLeaksAreHeard(t *testing.T) {
+	inJSON, err := json.Marshal(canary)
+	if err != nil {
+		t.Fatal(err)
+	}
+	forms := map[string]string{
+		"plain": canary, "in a header": "Bearer " + canary, "quoted": fmt.Sprintf("%q", canary), "JSON": string(inJSON), "query": url.QueryEscape(canary), "path": url.PathEscape(canary),
+		"base64": base64.StdEncoding.EncodeToString([]byte(canary)), "base64 for URLs": base64.URLEncoding.EncodeToString([]byte("x" + canary)),
+		"Basic": base64.StdEncoding.EncodeToString([]byte("me:" + canary)), "hexadecimal": hex.EncodeToString([]byte(canary)), "a struct": fmt.Sprintf("%+v", struct{ Key string }{canary}),
+	}
+	caught := 0
+	for name, form := range forms {
+		var log bytes.Buffer
+		slog.New(slog.NewTextHandler(&log, nil)).Info("asking", "header", form)
+		if tells(log.Bytes()) >= 0 {
+			caught++
+		} else {
+			t.Errorf("%s: %s is not heard", name, &log)
+		}
+	}
+	if tells([]byte("Bearer ***")) >= 0 {
+		t.Error("what is hidden is heard")
+	}
+	t.Logf("shown: control, a logger that leaks: heard in %d of %d forms", caught, len(forms))
+}
+
+// TestSecretsStayInsideServe is the same for serve, with its log at its loudest, its
+// developers' tools, and its traces sent: every answer, the log and the traces.
 func TestSecretsStayInsideServe(t *testing.T) {
+	ways := 0
+	for _, asker := range askers() {
+		t.Run(asker, func(t *testing.T) { ways += everyAnswer(t, asker) })
+	}
+	t.Logf("shown: %d answers, logs and traces of serve searched", ways)
+}
+
+func everyAnswer(t *testing.T, asker string) (ways int) {
 	url, _ := repeating(t)
-	dir, secrets := guarded(t, url)
+	dir, secrets := guarded(t, url, asker)
+	traces, told := collecting(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	log := new(bytes.Buffer)
 	out, in := io.Pipe()
 	ended := make(chan int)
 	go func() {
 		ended <- run(ctx, []string{
-			"serve", dir, "--addr", "127.0.0.1:0", "--session-db", "memory:", "--artifacts", "memory:",
+			"serve", dir, "--addr", "127.0.0.1:0", "--session-db", "memory:", "--artifacts", "memory:", "--dev",
+			"--otlp", traces, "--trace-contents", "--auth", filepath.Join(filepath.Dir(dir), "auth.yaml"),
 			"--secrets", secrets, "--log-level", "debug", "--auto-create-session",
-		}, stdio{nil, in, log})
+		}, stdio{strings.NewReader(""), in, log})
+		in.Close()
 	}()
 	greeting := bufio.NewReader(out)
 	line, err := greeting.ReadString('\n')
 	if err != nil {
-		t.Fatal(err)
+		t.Fatal(err, log)
 	}
 	go func() { _, _ = io.Copy(io.Discard, greeting) }()
 	base := strings.TrimSpace(strings.TrimPrefix(line, "agenthost serves at "))
-	said := askPlainly(t, http.MethodPost, base+"/run_sse", `{"appName":"app","userId":"u","sessionId":"s","newMessage":{"parts":[{"text":"Hello"}]}}`)
-	said += askPlainly(t, http.MethodGet, base+"/apps/app/users/u/sessions/s", "")
-	said += askPlainly(t, http.MethodGet, base+"/apps/app/diagnostics", "")
+	const message = `{"appName":"app","userId":"u","sessionId":"s","streaming":true,"newMessage":{"parts":[{"text":"Hello"}]}}`
+	answers := []string{
+		askPlainly(t, http.MethodPost, base+"/run_sse", message),
+		askPlainly(t, http.MethodPost, base+"/run", message),
+		askPlainly(t, http.MethodPost, base+"/apps/app/preview", `{"agent":"asker","text":"hi","userId":"u"}`),
+		askPlainly(t, http.MethodPost, base+"/-/reload", ""),
+	}
+	if err := os.WriteFile(filepath.Join(dir, "s.yaml"), []byte("- texts: ${secret:TOKEN}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	answers = append(answers, askPlainly(t, http.MethodPost, base+"/-/reload", ""))
+	for _, path := range []string{
+		"/apps/app/users/u/sessions/s", "/apps/app/users/u/sessions", "/apps/app/diagnostics", "/apps/app/app-info", "/list-apps?detailed=true", "/metrics", "/readyz",
+		"/debug/trace/session/s", "/apps/app/builder", "/apps/app/builder?file_path=app.yaml", "/apps/app/graph", "/apps/app/build_graph", "/apps/app/tests", "/nowhere",
+	} {
+		answers = append(answers, askPlainly(t, http.MethodGet, base+path, ""))
+	}
 	cancel()
 	if code := <-ended; code != exitGood {
 		t.Errorf("serve: exit status %d\n%s", code, log)
 	}
-	in.Close()
-	if !strings.Contains(said, "you said Bearer ***") {
-		t.Errorf("the answers are not there:\n%s", said)
+	said := strings.Join(answers, "\n")
+	if !strings.Contains(said, "you said Bearer ***") || !strings.Contains(told.String(), "Hello") {
+		t.Errorf("the answers or the traces are not there:\n%s\n%s", said, told)
 	}
-	hearken(t, "the answer", []byte(said))
+	for _, answer := range answers {
+		hearken(t, "an answer", []byte(answer))
+	}
 	hearken(t, "the log", log.Bytes())
+	hearken(t, "the traces", told.Bytes())
+	return len(answers) + 2
+}
+
+// collecting is a collector of traces, and what it was told.
+func collecting(t *testing.T) (url string, told *bytes.Buffer) {
+	told = new(bytes.Buffer)
+	var mu sync.Mutex
+	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		body := io.Reader(r.Body)
+		if zipped, err := gzip.NewReader(r.Body); r.Header.Get("Content-Encoding") == "gzip" && err == nil {
+			body = zipped
+		}
+		_, _ = io.Copy(told, body)
+	}))
+	t.Cleanup(s.Close)
+	return s.URL, told
 }
 
 func askPlainly(t *testing.T, method, url, body string) string {
@@ -161,6 +327,7 @@ func askPlainly(t *testing.T, method, url, body string) string {
 		t.Fatal(err)
 	}
 	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Authorization", "Bearer "+callersToken)
 	// A client of its own leaves no connection open.
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	resp, err := client.Do(req)
@@ -172,5 +339,5 @@ func askPlainly(t *testing.T, method, url, body string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return string(b)
+	return fmt.Sprint(resp.Header, string(b))
 }

@@ -154,3 +154,23 @@ tools:
       set: {last_net: args.net}
 `, "NAME", name)
 }
+
+// prey answers, notes what it is told, and tells what it knows: an app that
+// hostile clients talk with.
+func prey() files {
+	return files{
+		"prey/root_agent.yaml": `name: prey
+model: demo
+instruction: "Answer. {k?} {user:k?} {artifact.a.txt?}"
+tools:
+  - expr: {name: note, params: {text: string}, value: args.text, set: {k: args.text}}
+  - name: load_artifacts
+`,
+		"prey/app.yaml": "resumability_config: {is_resumable: true}\n" + scripted,
+		"prey/script.yaml": `- when: responses.note != nil
+  text: "Noted: {user}"
+  chunks: 3
+- calls: [{name: note, args: {text: "a message"}}]
+`,
+	}
+}

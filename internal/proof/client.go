@@ -44,12 +44,12 @@ func (e *event) text() string {
 
 // A client talks in one session.
 type client struct {
-	url, app, session string
-	http              *http.Client
+	url, app, user, session string
+	http                    *http.Client
 }
 
 func newClient(url, app, session string) *client {
-	return &client{url: url, app: app, session: session, http: &http.Client{Transport: new(http.Transport)}}
+	return &client{url: url, app: app, user: "user", session: session, http: &http.Client{Transport: new(http.Transport)}}
 }
 
 func (c *client) close() { c.http.CloseIdleConnections() }
@@ -127,7 +127,7 @@ func (c *client) frames(ctx context.Context, request any) ([]event, error) {
 
 func (c *client) request(text string, streaming bool) any {
 	return map[string]any{
-		"appName": c.app, "userId": "user", "sessionId": c.session, "streaming": streaming,
+		"appName": c.app, "userId": c.user, "sessionId": c.session, "streaming": streaming,
 		"newMessage": map[string]any{"parts": []any{map[string]any{"text": text}}},
 	}
 }
@@ -135,7 +135,7 @@ func (c *client) request(text string, streaming bool) any {
 // resumption asks to go on with an invocation.
 func (c *client) resumption(invocation string, streaming bool) any {
 	return map[string]any{
-		"appName": c.app, "userId": "user", "sessionId": c.session, "streaming": streaming,
+		"appName": c.app, "userId": c.user, "sessionId": c.session, "streaming": streaming,
 		"invocationId": invocation,
 	}
 }
@@ -145,7 +145,7 @@ func (c *client) stored(ctx context.Context) ([]event, error) {
 	var s struct {
 		Events []event `json:"events"`
 	}
-	err := c.read(ctx, "/apps/"+c.app+"/users/user/sessions/"+c.session, &s)
+	err := c.read(ctx, "/apps/"+c.app+"/users/"+c.user+"/sessions/"+c.session, &s)
 	return s.Events, err
 }
 

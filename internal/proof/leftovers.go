@@ -22,9 +22,9 @@ const (
 // A holding is what a process holds when nobody talks with it.
 type holding struct{ handles, threads, goroutines int }
 
-// freshHolding is that of a host that reloaded nothing.
-func freshHolding(ctx context.Context, l *lab, db, apps string) (holding, error) {
-	h, err := serve(ctx, l, db, apps)
+// freshHolding is that of a host on a store that reloaded nothing.
+func freshHolding(ctx context.Context, l *lab, url, apps string) (holding, error) {
+	h, err := serveAt(ctx, l, url, apps)
 	if err != nil {
 		return holding{}, err
 	}

@@ -62,7 +62,7 @@ func topics() []topic {
 		{"reload under a running conversation", reload},
 		{"cold start", coldStart},
 		{"check of 1000 agents", checkMany},
-	}, watchTopics(), storeTopics(), []topic{{"the same work as adk-go", compareWithADK}})
+	}, watchTopics(), storeTopics(), clientTopics(), []topic{{"the same work as adk-go", compareWithADK}})
 }
 
 // options is what the command line asks for.

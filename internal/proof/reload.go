@@ -38,7 +38,7 @@ func reload(ctx context.Context, l *lab) ([]row, error) {
 	if err := guide().write(apps); err != nil {
 		return nil, err
 	}
-	fresh, err := freshHolding(ctx, l, filepath.Join(dir, "idle.db"), apps)
+	fresh, err := freshHolding(ctx, l, "sqlite:///"+filepath.Join(dir, "idle.db"), apps)
 	if err != nil {
 		return nil, err
 	}

@@ -31,7 +31,7 @@ func (w *Watch) Open(app string) (*os.Root, error) {
 // Save writes YAML files into an app's folder, by their paths in it, and returns
 // when the watch has taken them in. An app that there is not yet is made in the
 // first folder of apps. Nothing is written when the app would have errors with
-// these files: the diagnostics tell them. The error of a name that no file of an
+// these files: the diagnostics tell them, with files named from the app on. The error of a name that no file of an
 // app may have is [session.ErrInvalid].
 func (w *Watch) Save(ctx context.Context, app string, files map[string][]byte) (spec.Diagnostics, error) {
 	if err := checkSaved(app, files); err != nil {
@@ -48,13 +48,25 @@ func (w *Watch) Save(ctx context.Context, app string, files map[string][]byte) (
 		if made {
 			err = os.Remove(dir)
 		}
-		return got.ds, err
+		return belowApps(dir, got.ds), err
 	}
 	got.app.Close()
 	if err := writeAll(dir, files); err != nil {
 		return nil, err
 	}
-	return got.ds, w.settle(ctx, pass{})
+	return belowApps(dir, got.ds), w.settle(ctx, pass{})
+}
+
+// belowApps names the files of an app's folder as who writes them does: with the
+// app, and without where the folder lies on this machine.
+func belowApps(dir string, ds spec.Diagnostics) spec.Diagnostics {
+	named := slices.Clone(ds)
+	for i, d := range named {
+		if rel, err := filepath.Rel(filepath.Dir(dir), d.Pos.File); err == nil && filepath.IsLocal(rel) {
+			named[i].Pos.File = filepath.ToSlash(rel)
+		}
+	}
+	return named
 }
 
 // checkSaved refuses names that lead out of the app, or that no document has.

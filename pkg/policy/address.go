@@ -63,6 +63,9 @@ func Private(addr netip.Addr) bool {
 	if inner, ok := carried(addr); ok {
 		return Private(inner)
 	}
+	if inner, ok := tunnelled(addr); ok && Private(inner) {
+		return true
+	}
 	for _, p := range apart() {
 		if p.Contains(addr) {
 			return true
@@ -72,7 +75,7 @@ func Private(addr netip.Addr) bool {
 }
 
 // carried is the IPv4 address inside of an IPv6 one: NAT64, 6to4, and the old
-// compatible form.
+// translated and compatible forms.
 func carried(addr netip.Addr) (netip.Addr, bool) {
 	if !addr.Is6() {
 		return netip.Addr{}, false
@@ -81,12 +84,24 @@ func carried(addr netip.Addr) (netip.Addr, bool) {
 	switch {
 	case netip.MustParsePrefix("64:ff9b::/96").Contains(addr):
 		return netip.AddrFrom4([4]byte(b[12:])), true
+	case netip.MustParsePrefix("::ffff:0:0:0/96").Contains(addr):
+		return netip.AddrFrom4([4]byte(b[12:])), true
 	case netip.MustParsePrefix("2002::/16").Contains(addr):
 		return netip.AddrFrom4([4]byte(b[2:6])), true
 	case netip.MustParsePrefix("::/96").Contains(addr) && binary.BigEndian.Uint32(b[12:]) > 1:
 		return netip.AddrFrom4([4]byte(b[12:])), true
 	}
 	return netip.Addr{}, false
+}
+
+// tunnelled is the IPv4 address at the end of one of ISATAP, which may be of any
+// network.
+func tunnelled(addr netip.Addr) (netip.Addr, bool) {
+	b := addr.As16()
+	if !addr.Is6() || binary.BigEndian.Uint32(b[8:])&^0x02000000 != 0x5efe {
+		return netip.Addr{}, false
+	}
+	return netip.AddrFrom4([4]byte(b[12:])), true
 }
 
 // apart are the ranges that are not of the public internet (the registries of

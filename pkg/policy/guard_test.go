@@ -136,7 +136,7 @@ func TestGuard(t *testing.T) {
 			t.Errorf("policy %s: %d connections came through", name, n)
 		}
 	}
-	t.Logf("%d ways, %d of them work without a guard, 0 connections with it", len(hosts()), reached)
+	t.Logf("shown: %d ways to a server of this machine: %d of them work without a guard", len(hosts()), reached)
 }
 
 // TestGuardRedirects lets a first server be reached and looks at where it sends

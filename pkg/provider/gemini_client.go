@@ -10,6 +10,7 @@ import (
 	"google.golang.org/genai"
 
 	"agenthost/pkg/model"
+	"agenthost/pkg/spec"
 )
 
 const (
@@ -30,7 +31,7 @@ func (g *gemini) newClient(ctx context.Context) (*genai.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	wire := &geminiTransport{base: g.opts.HTTP.Transport, secret: config.APIKey}
+	wire := &geminiTransport{base: g.opts.HTTP.Transport, hide: spec.NewVeil(config.APIKey)}
 	if err := g.authorize(ctx, config, wire); err != nil {
 		return nil, err
 	}
@@ -40,7 +41,7 @@ func (g *gemini) newClient(ctx context.Context) (*genai.Client, error) {
 	made, err := genai.NewClient(ctx, config)
 	if err != nil {
 		// The cause is not kept: the SDK prints its config, with the key.
-		return nil, unusable(http.StatusBadRequest, redact(config.APIKey, err.Error()))
+		return nil, unusable(http.StatusBadRequest, spec.NewVeil(config.APIKey).Text(err.Error()))
 	}
 	return made, nil
 }
@@ -159,11 +160,4 @@ func first(values ...string) string {
 		}
 	}
 	return ""
-}
-
-func redact(secret, text string) string {
-	if secret == "" {
-		return text
-	}
-	return strings.ReplaceAll(text, secret, "[redacted]")
 }

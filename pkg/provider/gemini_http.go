@@ -12,6 +12,7 @@ import (
 	"google.golang.org/genai"
 
 	"agenthost/pkg/model"
+	"agenthost/pkg/spec"
 )
 
 const (
@@ -24,9 +25,9 @@ const (
 // (the SDK drops headers), and passes on only well-formed answers: on others
 // the SDK logs, hides the cause, or panics.
 type geminiTransport struct {
-	base   http.RoundTripper // nil is http.DefaultTransport
-	token  func(context.Context) (string, error)
-	secret string
+	base  http.RoundTripper // nil is http.DefaultTransport
+	token func(context.Context) (string, error)
+	hide  *spec.Veil
 }
 
 // RoundTrip carries one request. Any status but 2xx is an error.
@@ -48,10 +49,10 @@ func (t *geminiTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, t.failure(resp)
 	}
 	if req.URL.Query().Get("alt") == "sse" {
-		resp.Body = newBlocks(resp.Body)
+		resp.Body = newBlocks(resp.Body, t.hide)
 		return resp, nil
 	}
-	if err := bufferAnswer(resp); err != nil {
+	if err := bufferAnswer(resp, t.hide); err != nil {
 		return nil, err
 	}
 	return resp, nil
@@ -75,8 +76,8 @@ func (t *geminiTransport) failure(resp *http.Response) *model.Error {
 	if err != nil {
 		body = nil
 	}
-	said := parseFailure(body)
-	e := &model.Error{Code: resp.StatusCode, Status: said.Status, Message: redact(t.secret, said.Message)}
+	said := parseFailure([]byte(t.hide.Text(string(body))))
+	e := &model.Error{Code: resp.StatusCode, Status: said.Status, Message: t.hide.Text(said.Message)}
 	if e.Status == "" {
 		e.Status = statusWord(e.Code)
 	}
@@ -104,14 +105,14 @@ func parseFailure(body []byte) genai.APIError {
 	return genai.APIError{Message: clip(bytes.TrimSpace(body))}
 }
 
-func bufferAnswer(resp *http.Response) error {
+func bufferAnswer(resp *http.Response, hide *spec.Veil) error {
 	defer resp.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 	if err != nil {
 		return &model.Error{Message: "the answer of Gemini was cut: " + err.Error(), Err: err}
 	}
 	if err := wellFormed(body); err != nil {
-		return &model.Error{Message: malformed(body, err), Err: err}
+		return &model.Error{Message: malformed(hide, body, err), Err: err}
 	}
 	resp.Body = io.NopCloser(bytes.NewReader(body))
 	return nil
@@ -128,8 +129,8 @@ func wellFormed(answer []byte) error {
 	return json.Unmarshal(answer, &failed)
 }
 
-func malformed(answer []byte, err error) string {
-	return fmt.Sprintf("malformed answer of Gemini: %v in %q", err, clip(answer))
+func malformed(hide *spec.Veil, answer []byte, err error) string {
+	return fmt.Sprintf("malformed answer of Gemini: %v in %q", err, clip([]byte(hide.Text(string(answer)))))
 }
 
 func clip(text []byte) string {
@@ -147,12 +148,13 @@ func clip(text []byte) string {
 type blocks struct {
 	lines *bufio.Scanner
 	body  io.Closer
+	hide  *spec.Veil
 	ready bytes.Buffer
 	ended bool
 }
 
-func newBlocks(body io.ReadCloser) *blocks {
-	b := &blocks{lines: bufio.NewScanner(body), body: body}
+func newBlocks(body io.ReadCloser, hide *spec.Veil) *blocks {
+	b := &blocks{lines: bufio.NewScanner(body), body: body, hide: hide}
 	b.lines.Buffer(nil, maxAnswer)
 	return b
 }
@@ -184,7 +186,7 @@ func (b *blocks) advance() {
 		return
 	}
 	if err := wellFormed(data); err != nil {
-		b.fail(malformed(data, err))
+		b.fail(malformed(b.hide, data, err))
 		return
 	}
 	b.write(data)

@@ -151,7 +151,7 @@ func TestGeminiErrors(t *testing.T) {
 		{"failure of a proxy", fakegemini.Reply{Status: 502, Raw: "<h1>" + strings.Repeat("x", 300)}, false, nil, "model: 502: <h1>" + strings.Repeat("x", 196) + "…", true},
 		{"failure without words", fakegemini.Reply{Status: 500, Raw: "[]"}, false, nil, "model: 500 INTERNAL: []", true},
 		{"blank failure", fakegemini.Reply{Status: 500, Raw: "\n"}, false, nil, "model: 500 INTERNAL: Gemini answered 500 Internal Server Error", true},
-		{"key in the message", fakegemini.Failure(400, "bad key test-key-1234"), false, nil, "model: 400 INVALID_ARGUMENT: bad key [redacted]", false},
+		{"key in the message", fakegemini.Failure(400, "bad key test-key-1234"), false, nil, "model: 400 INVALID_ARGUMENT: bad key ***", false},
 		{"cut", fakegemini.Reply{Cut: true}, false, nil, "model: the answer of Gemini was cut: unexpected EOF", true},
 		{"cut streamed", cut, true, []string{"+one "}, "model: the stream of Gemini was cut: unexpected EOF", true},
 		{

@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"agenthost/pkg/model"
+	"agenthost/pkg/spec"
 )
 
 const (
@@ -170,7 +171,7 @@ func (o *openAI) refusal(resp *http.Response) *model.Error {
 	if err != nil {
 		body = nil
 	}
-	e := &model.Error{Code: resp.StatusCode, Status: statusWord(resp.StatusCode), Message: o.hide(messageIn(body)), Err: retryAfter(resp.Header)}
+	e := &model.Error{Code: resp.StatusCode, Status: statusWord(resp.StatusCode), Message: o.hide(messageIn([]byte(o.hide(string(body))))), Err: retryAfter(resp.Header)}
 	if e.Message == "" {
 		e.Message = fmt.Sprintf("%s answered %s", o.name, resp.Status)
 	}
@@ -197,13 +198,11 @@ func messageIn(body []byte) string {
 
 // hide takes the key and the headers of the document out of a text.
 func (o *openAI) hide(text string) string {
-	text = redact(o.key(), text)
+	secrets := []string{o.key()}
 	for _, values := range o.opts.Header {
-		for _, v := range values {
-			text = redact(v, text)
-		}
+		secrets = append(secrets, values...)
 	}
-	return text
+	return spec.NewVeil(secrets...).Text(text)
 }
 
 // failure names an error of the wire.

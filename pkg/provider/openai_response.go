@@ -49,7 +49,7 @@ func (o *openAI) unary(ctx context.Context, body io.Reader) (*model.Response, er
 }
 
 func (o *openAI) malformed(answer []byte, err error) *model.Error {
-	return &model.Error{Message: fmt.Sprintf("malformed answer of %s: %v in %q", o.name, err, o.hide(clip(answer))), Err: err}
+	return &model.Error{Message: fmt.Sprintf("malformed answer of %s: %v in %q", o.name, err, clip([]byte(o.hide(string(answer))))), Err: err}
 }
 
 // failureIn is an error that came with a good status, as some servers and

@@ -229,7 +229,7 @@ func TestOpenAIFailures(t *testing.T) {
 		again  bool
 	}{
 		{"overloaded", fakeopenai.Reply{Status: 429, Message: "Slow down."}, false, "model: 429 RESOURCE_EXHAUSTED: Slow down.", true},
-		{"a wrong key, repeated", fakeopenai.Reply{Status: 401, Message: "Incorrect API key: " + key}, false, "model: 401 UNAUTHENTICATED: Incorrect API key: [redacted]", false},
+		{"a wrong key, repeated", fakeopenai.Reply{Status: 401, Message: "Incorrect API key: " + key}, false, "model: 401 UNAUTHENTICATED: Incorrect API key: ***", false},
 		{"an error that is a text", fakeopenai.Reply{Status: 500, Raw: `{"error": "out of memory"}`}, false, "model: 500 INTERNAL: out of memory", true},
 		{"an error with a detail", fakeopenai.Reply{Status: 404, Raw: `{"detail": "no such model"}`}, false, "model: 404 NOT_FOUND: no such model", false},
 		{"a page", fakeopenai.Reply{Status: 502, Raw: "<html>Bad gateway</html>"}, false, "model: 502: <html>Bad gateway</html>", true},

@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"slices"
@@ -18,7 +19,8 @@ type PreviewRequest struct {
 	// agent, that is the first LLM agent below it.
 	Agent string
 	// UserID and SessionID name a stored session; without SessionID the
-	// preview is of a session that begins.
+	// preview is of a session that begins, and without UserID then of the user
+	// "user".
 	UserID, SessionID string
 	// State is laid over the session's.
 	State map[string]any
@@ -80,7 +82,9 @@ func (inv *Invocation) previewCallbacks(ctx context.Context, req *model.Request)
 func (h *Host) previewSession(ctx context.Context, app *App, req *PreviewRequest) (*session.Session, error) {
 	key := session.Key{App: req.App, User: req.UserID, ID: req.SessionID}
 	sess := &session.Session{Key: key, History: session.NewHistory(nil), State: session.NewState(nil)}
-	if req.SessionID != "" {
+	if req.SessionID == "" {
+		sess.User = cmp.Or(req.UserID, "user")
+	} else {
 		stored, err := h.store.Sessions.Get(ctx, key, app.Config.SessionWindow.options())
 		if err != nil {
 			return nil, storeFailure(key, err)

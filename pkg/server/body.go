@@ -59,8 +59,8 @@ type body struct {
 }
 
 // readBody reads a request's body. An empty one is an object without fields.
-// The error is a *[http.MaxBytesError] or an *[invalidBody], or the
-// connection's.
+// The error is a *[http.MaxBytesError], a [crowdedBody] or an *[invalidBody], or
+// the connection's.
 func (s *Server) readBody(w http.ResponseWriter, r *http.Request) (*body, error) {
 	text, err := s.readText(w, r)
 	if err != nil {
@@ -73,16 +73,16 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request) (*body, error)
 	return b, b.err()
 }
 
+// readText reads a request's body, in the time that ServeHTTP sets.
 func (s *Server) readText(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	control := http.NewResponseController(w)
-	if err := possible(control.SetReadDeadline(time.Now().Add(s.opts.ReadTimeout))); err != nil {
-		return nil, fmt.Errorf("reading the request body: %w", err)
-	}
 	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, s.opts.MaxBody))
 	if err != nil {
 		return nil, &unreadBody{err}
 	}
-	return text, possible(control.SetReadDeadline(time.Time{}))
+	if crowded(text) {
+		return nil, crowdedBody{}
+	}
+	return text, possible(http.NewResponseController(w).SetReadDeadline(time.Time{}))
 }
 
 func (b *body) open(text []byte) {

@@ -8,6 +8,7 @@ import (
 	"mime"
 	"mime/multipart"
 	"net/http"
+	"os"
 	"path"
 	"strings"
 
@@ -150,11 +151,14 @@ func (u *upload) read(r *http.Request) error {
 	}
 }
 
-// badForm keeps the error of a body that is too large.
+// badForm keeps the error of a body that is too large, or too slow.
 func badForm(err error) error {
 	var large *http.MaxBytesError
 	if errors.As(err, &large) {
 		return err
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return &unreadBody{err}
 	}
 	return refuse("The form cannot be read")
 }

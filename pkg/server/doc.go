@@ -49,7 +49,7 @@
 //	     come again
 //	401  nobody knows the caller; 403 it may not do this (caller.go)
 //	408  the body came too slowly
-//	413  the body is larger than Options.MaxBody
+//	413  the body is larger than Options.MaxBody, or holds too many values
 //	429  too many runs of a user or an app (limit.go)
 //	503  the host is about to stop, or has no place for another stream of changes
 //

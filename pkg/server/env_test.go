@@ -237,11 +237,13 @@ func (e *env) addLine(t *testing.T, m model.LLM) {
 }
 
 // preloadMemory shows the model what is remembered.
-func preloadMemory(t *testing.T) tool.Tool {
+func preloadMemory(t *testing.T) tool.Tool { return builtin(t, "preload_memory") }
+
+func builtin(t *testing.T, name string) tool.Tool {
 	t.Helper()
-	kind, ok := tool.Builtins().Lookup("preload_memory")
+	kind, ok := tool.Builtins().Lookup(name)
 	if !ok {
-		t.Fatal("there is no preload_memory")
+		t.Fatalf("there is no %s", name)
 	}
 	plan, ds := kind.Decode(nil)
 	if err := ds.Err(); err != nil {

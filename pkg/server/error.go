@@ -78,6 +78,7 @@ func failureOf(key session.Key, err error) failure {
 		re      *runtime.RunError
 		limited *limitedError
 		unread  *unreadBody
+		crowded crowdedBody
 	)
 	switch {
 	case errors.Is(err, errNotKnown):
@@ -95,6 +96,8 @@ func failureOf(key session.Key, err error) failure {
 	case errors.As(err, &large):
 		detail := fmt.Sprintf("Request body is larger than %d bytes", large.Limit)
 		return failure{http.StatusRequestEntityTooLarge, runtime.CodeInvalidRequest, detail, 0}
+	case errors.As(err, &crowded):
+		return crowded.failure()
 	case errors.As(err, &unread):
 		return unread.failure()
 	case errors.Is(err, errDraining):

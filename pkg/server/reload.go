@@ -21,7 +21,11 @@ func (s *Server) handleReady(w http.ResponseWriter, r *http.Request) error {
 	if !s.runs.open() {
 		hinder("the host is about to stop")
 	}
-	if err := s.host.Store().Ping(r.Context()); err != nil {
+	err := s.host.Store().Ping(r.Context())
+	if gone := r.Context().Err(); gone != nil {
+		return gone // it is the asker who gave up, not the store
+	}
+	if err != nil {
 		s.opts.Logger.WarnContext(r.Context(), "the store cannot write", "error", err)
 		hinder("the session store cannot write")
 	}

@@ -11,7 +11,8 @@ import (
 
 // ServeHTTP answers one request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	a := &answered{ResponseWriter: w}
+	a := &answered{ResponseWriter: w, control: http.NewResponseController(w), patient: s.opts.WriteTimeout}
+	a.begin(r, s.opts.ReadTimeout)
 	_, pattern := s.mux.Handler(r)
 	defer s.account(a, r, pattern)()
 	defer s.rescue(a, r)
@@ -77,31 +78,6 @@ func (s *Server) rescue(a *answered, r *http.Request) {
 	}
 	writeDetail(a, http.StatusInternalServerError, internalDetail)
 }
-
-// answered remembers the status that was sent; 0 is none yet.
-type answered struct {
-	http.ResponseWriter
-	status int
-}
-
-// WriteHeader sends the status.
-func (a *answered) WriteHeader(status int) {
-	if a.status == 0 {
-		a.status = status
-	}
-	a.ResponseWriter.WriteHeader(status)
-}
-
-// Write sends a piece of the body.
-func (a *answered) Write(b []byte) (int, error) {
-	if a.status == 0 {
-		a.status = http.StatusOK
-	}
-	return a.ResponseWriter.Write(b)
-}
-
-// Unwrap is for [http.ResponseController].
-func (a *answered) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
 // unrouted turns the mux's own texts, for paths and methods that have no
 // route, into JSON. Redirects to the clean form of a path pass.

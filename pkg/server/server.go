@@ -48,11 +48,11 @@ type Options struct {
 	// KeepAlive is how long a stream is silent before it gets a comment line;
 	// zero is 15 seconds.
 	KeepAlive time.Duration
-	// WriteTimeout bounds how long a client may take for one frame of a stream;
-	// zero is 30 seconds.
+	// WriteTimeout bounds how long a client may take for one frame of a stream, or
+	// for 64 KiB of another answer; zero is 30 seconds.
 	WriteTimeout time.Duration
-	// ReadTimeout bounds how long a client may take for the body of a request;
-	// zero is a minute.
+	// ReadTimeout bounds how long a client may take for the body of a request, also
+	// of one that needs none; zero is a minute.
 	ReadTimeout time.Duration
 	// MaxRunTime ends runs that take longer; zero ends none.
 	MaxRunTime time.Duration
@@ -196,6 +196,15 @@ type route struct {
 
 // table has every route.
 func (s *Server) table() []route { return slices.Concat(s.routes(), s.devRoutes(), s.uiRoutes()) }
+
+// Patterns are those of every route, as [http.ServeMux] reads them.
+func (s *Server) Patterns() []string {
+	var all []string
+	for _, r := range s.table() {
+		all = append(all, r.pattern)
+	}
+	return all
+}
 
 func (s *Server) routes() []route {
 	const sessions = "/apps/{app}/users/{user}/sessions"

@@ -16,6 +16,7 @@ import (
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/server"
 	"agenthost/pkg/session"
+	"agenthost/pkg/tool"
 )
 
 func TestOversizedBody(t *testing.T) {
@@ -355,4 +356,27 @@ func TestReady(t *testing.T) {
 		t.Fatal(err)
 	}
 	want(t, e.do("GET", "/readyz", ""), 503, `{"ready":false,"reasons":["the host is about to stop","the session store cannot write"]}`)
+}
+
+// A client that leaves while it asks whether the host is ready is no trouble of the
+// store's: neither the answer nor the log says so.
+func TestReadyIsAskedAndLeft(t *testing.T) {
+	var log bytes.Buffer
+	e := newEnv(t, &server.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	ctx, leave := context.WithCancel(t.Context())
+	leave()
+	w := httptest.NewRecorder()
+	e.server.ServeHTTP(w, httptest.NewRequestWithContext(ctx, "GET", "/readyz", nil))
+	if want(t, w, 499, ""); log.Len() > 0 {
+		t.Errorf("the log says: %s", &log)
+	}
+}
+
+// A preview that names no user is of one who begins, whatever tools want to know.
+func TestPreviewOfNobody(t *testing.T) {
+	e := newEnv(t, nil)
+	e.add(t, "filing", &runtime.LLMOptions{Model: scripted(t), Tools: []tool.Tool{builtin(t, "load_artifacts")}})
+	if w := e.do("POST", "/apps/filing/preview", `{"text":"hi"}`); w.Code != 200 || !strings.Contains(w.Body.String(), `"name":"load_artifacts"`) {
+		t.Errorf("preview without a user = %d %s", w.Code, w.Body)
+	}
 }

@@ -24,7 +24,7 @@ type PageRequest struct {
 
 // List returns the sessions of a user, or of all users of the app when user is
 // empty, in the order of their creation. They have their state; their history
-// is empty.
+// is empty. ErrInvalid says that no session can have this app or user.
 func (s *Sessions) List(ctx context.Context, app, user string) ([]*session.Session, error) {
 	return s.list(ctx, sessionQuery{app: app, user: user})
 }
@@ -64,6 +64,12 @@ func (s *Sessions) list(ctx context.Context, q sessionQuery) ([]*session.Session
 func (s *Sessions) rows(ctx context.Context, q sessionQuery) ([]*listed, error) {
 	if q.app == "" {
 		return nil, fmt.Errorf("app is required: %w", session.ErrInvalid)
+	}
+	if err := checkText("app", q.app, maxApp); err != nil {
+		return nil, err
+	}
+	if err := checkText("user id", q.user, maxUser); err != nil {
+		return nil, err
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, err

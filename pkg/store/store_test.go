@@ -278,6 +278,10 @@ func TestInvalidKeys(t *testing.T) {
 		wantErr(t, "Get without id", err, session.ErrInvalid, "session id is required")
 		_, err = s.Sessions.List(t.Context(), "", "u")
 		wantErr(t, "List without app", err, session.ErrInvalid, "app is required")
+		_, err = s.Sessions.List(t.Context(), "a\x00b", "u")
+		wantErr(t, "List of an app with a NUL", err, session.ErrInvalid, `app "a\x00b" holds a NUL`)
+		_, err = s.Sessions.List(t.Context(), "a", "\xff")
+		wantErr(t, "List of a user that is not UTF-8", err, session.ErrInvalid, `user id "\xff" is not UTF-8`)
 		create(t, s, session.Key{App: "a", User: strings.Repeat("語", 255), ID: "s"}, nil)
 	})
 }

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
-	"strings"
 
 	"agenthost/pkg/spec"
 	"agenthost/pkg/template"
@@ -73,7 +72,7 @@ type httpTool struct {
 	result *template.Expr
 	limit  int64
 	// hide takes the secrets out of what is answered.
-	hide *strings.Replacer
+	hide *spec.Veil
 }
 
 // Traits says what the document asked for.
@@ -101,14 +100,23 @@ func (t *httpTool) ask(ctx context.Context, call *Call) (*Result, error) {
 	}
 	resp, err := t.client.Do(req)
 	if err != nil {
-		return nil, withoutURL(err)
+		return nil, t.hidden(withoutURL(err))
 	}
 	defer resp.Body.Close()
 	got, err := readReply(resp, t.limit, t.hide)
 	if err != nil {
-		return nil, err
+		return nil, t.hidden(err)
 	}
 	return t.answer(ctx, got)
+}
+
+// hidden is an error without the secrets that a service has put into it: into its
+// status, or into an address that nobody can read.
+func (t *httpTool) hidden(err error) error {
+	if text := t.hide.Text(err.Error()); text != err.Error() {
+		return errors.New(text)
+	}
+	return err
 }
 
 func (t *httpTool) answer(ctx context.Context, got *reply) (*Result, error) {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"agenthost/pkg/spec"
 	"agenthost/pkg/template"
 )
 
@@ -36,10 +37,10 @@ func (r *reply) vars() map[string]any {
 
 // readReply reads an answer of at most limit bytes, with *** for the secrets
 // that a service repeats. Any status but 2xx is an error.
-func readReply(resp *http.Response, limit int64, hide *strings.Replacer) (*reply, error) {
+func readReply(resp *http.Response, limit int64, hide *spec.Veil) (*reply, error) {
 	raw, err := io.ReadAll(io.LimitReader(resp.Body, limit+1))
 	tooLarge := int64(len(raw)) > limit
-	raw = []byte(hide.Replace(string(raw)))
+	raw = []byte(hide.Text(string(raw)))
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {
 		return nil, statusError(resp, raw)
 	}
@@ -56,10 +57,10 @@ func readReply(resp *http.Response, limit int64, hide *strings.Replacer) (*reply
 	header := resp.Header.Clone()
 	for _, values := range header {
 		for i := range values {
-			values[i] = hide.Replace(values[i])
+			values[i] = hide.Text(values[i])
 		}
 	}
-	return &reply{status: resp.StatusCode, header: header, body: body}, nil
+	return &reply{status: resp.StatusCode, header: header, body: hide.Value(body)}, nil
 }
 
 // statusError tells the status and the beginning of the body.

@@ -1,7 +1,6 @@
 package tool
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -85,29 +84,19 @@ func (c *compiler) texts(src map[string]spec.Secret) []namedText {
 	return texts
 }
 
-// minHidden is the shortest secret that is looked for in answers: a shorter one
-// stands in many texts by chance.
-const minHidden = 4
-
-// hiding puts *** in the place of the secrets of the texts.
-func hiding(all ...map[string]spec.Secret) *strings.Replacer {
+// hiding hides the secrets of the texts.
+func hiding(all ...map[string]spec.Secret) *spec.Veil {
 	var secrets []string
 	for _, texts := range all {
 		for _, text := range texts {
 			for _, p := range text.Pieces() {
-				if p.Hidden && len(p.Text) >= minHidden {
+				if p.Hidden {
 					secrets = append(secrets, p.Text)
 				}
 			}
 		}
 	}
-	// One may be the beginning of another: the longer one goes first.
-	slices.SortFunc(secrets, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) })
-	var pairs []string
-	for _, s := range secrets {
-		pairs = append(pairs, s, "***")
-	}
-	return strings.NewReplacer(pairs...)
+	return spec.NewVeil(secrets...)
 }
 
 // refs are the placeholders.

@@ -1,0 +1,19 @@
+package main
+
+// clientTopics are what a host promises whoever talks to it, and those whom it
+// talks to.
+func clientTopics() []topic {
+	isolation := tested{"M23: nobody reads or changes what another user has, whatever the route and however alike the names", "pkg/server", "TestIsolation", true}
+	browsers := tested{"M24: no page of another site gets through, and nobody under another name", "pkg/server", "TestBrowserAttacks", false}
+	addresses := tested{"M25: no connection is tried to a private address that was not granted, in whatever disguise", "pkg/policy", "TestDisguises|TestGuard|TestGuardRebinding", false}
+	secrets := tested{"M26: no output, log, trace, answer or file tells a secret, in whatever form", "cmd/agenthost", "TestSecretsStayInside|TestSecretsStayInsideServe|TestLeaksAreHeard|TestNoVerbPrintsAPassword", false}
+	return []topic{
+		{"M22 a host that is told to stop", drainRows},
+		{"M23 isolation", isolation.rows},
+		{"M24 browsers", browsers.rows},
+		{"M25 addresses", addresses.rows},
+		{"M26 secrets", secrets.rows},
+		{"M28 clients that do not read", stalledRows},
+		{"hostile clients", atEach(false, hostileRows)},
+	}
+}

@@ -1,0 +1,62 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"time"
+
+	"agenthost/pkg/server"
+)
+
+// naiveHost is a host such as one writes in a quarter of an hour: it tells its
+// errors, and takes each for its own.
+func naiveHost(w http.ResponseWriter, r *http.Request) {
+	var body struct {
+		AppName    string `json:"appName"`
+		NewMessage struct {
+			Parts []struct {
+				Text string `json:"text"`
+			} `json:"parts"`
+		} `json:"newMessage"`
+		StateDelta map[string]string `json:"stateDelta"`
+	}
+	if r.Method != http.MethodGet {
+		if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		w.Write([]byte(body.NewMessage.Parts[0].Text))
+		return
+	}
+	text, err := os.ReadFile(os.TempDir() + "/apps" + r.URL.Path)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Write(text)
+}
+
+// attackNaive is the control: the same requests for a naive host.
+func attackNaive(ctx context.Context, shots int) (found *reckoning, err error) {
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	web := &http.Server{Handler: http.HandlerFunc(naiveHost), ReadTimeout: time.Second, ErrorLog: log.New(io.Discard, "", 0)}
+	ended := make(chan error, 1)
+	go func() { ended <- web.Serve(l) }()
+	a := &armoury{dice: rand.New(rand.NewPCG(1, 0)), patterns: server.New(nil, nil).Patterns()}
+	found, err = fire(ctx, l.Addr().String(), a, shots)
+	err = errors.Join(err, web.Close())
+	if failure := <-ended; !errors.Is(failure, http.ErrServerClosed) {
+		err = errors.Join(err, failure)
+	}
+	return found, err
+}

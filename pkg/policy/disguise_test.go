@@ -1,0 +1,105 @@
+package policy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// insides are addresses of machines, their networks, and metadata services.
+func insides() []string {
+	return []string{"127.0.0.1", "127.8.8.8", "10.0.0.5", "172.16.3.4", "192.168.1.1", "169.254.169.254", "100.100.100.200", "192.0.0.192", "0.0.0.0"}
+}
+
+// disguises are ways to write an address of IPv4 as the host of a URL.
+func disguises(text string) []string {
+	b := netip.MustParseAddr(text).As4()
+	n := uint32(b[0])<<24 | uint32(b[1])<<16 | uint32(b[2])<<8 | uint32(b[3])
+	high, low := n>>16, n&0xffff
+	wide := strings.NewReplacer("0", "０", "1", "１", "2", "２", "5", "５", "9", "９", ".", "。").Replace(text)
+	all := []string{
+		text, text + ".", "8.8.8.8@" + text, "example.com:80@" + text, wide, url.PathEscape(wide), strings.ReplaceAll(text, ".", "%2e"), fmt.Sprintf("%%3%c%s", text[0], text[1:]),
+		fmt.Sprint(n), fmt.Sprintf("0x%x", n), fmt.Sprintf("0%o", n), fmt.Sprintf("0x%x.0x%x.0x%x.0x%x", b[0], b[1], b[2], b[3]), fmt.Sprintf("0%o.0%o.0%o.0%o", b[0], b[1], b[2], b[3]),
+		fmt.Sprintf("%d.%d", b[0], n&0xffffff), fmt.Sprintf("%d.%d.%d", b[0], b[1], low), fmt.Sprintf("0x%x.%d.0%o", b[0], b[1], low),
+		"name-of-" + strings.ReplaceAll(text, ".", "-") + ".test", strings.ReplaceAll(text, ".", "-") + ".nip.test",
+	}
+	for _, form := range []string{"::ffff:%s", "::%s", "0:0:0:0:0:ffff:%s", "64:ff9b::%s", "64:ff9b:1::%s", "::ffff:0:%s", "fd00::%s", "2606:4700::5efe:%s", "2606:4700::200:5efe:%s"} {
+		all = append(all, "["+fmt.Sprintf(form, text)+"]", "["+fmt.Sprintf(form, fmt.Sprintf("%x:%x", high, low))+"]")
+	}
+	return append(all, fmt.Sprintf("[2002:%x:%x::1]", high, low), fmt.Sprintf("[2001:0:808:808:0:0:%x:%x]", ^high&0xffff, ^low&0xffff), "[::ffff:"+text+"%25lo]", "[::1]", "[fe80::1%25lo]")
+}
+
+// TestDisguises asks for private addresses in some hundred disguises, directly and by
+// redirects, and with names that stand for them. No connection is tried: a refused
+// one is refused before the system is asked. The control notes what a client without
+// a guard would connect to.
+func TestDisguises(t *testing.T) {
+	first := newHome(t)
+	asked, tried, refused, control := 0, 0, 0, 0
+	for _, inside := range insides() {
+		names := resolver(t, inside)
+		g := (*Policy)(nil).Guard("shop")
+		g.resolve = names
+		if err := g.Check(first.URL); err != nil {
+			t.Fatal(err)
+		}
+		transport := g.Transport()
+		transport.DialContext = counted(&tried, first.port, transport.DialContext)
+		guarded, open := &http.Client{Transport: transport}, &http.Client{Transport: noting(&control, names)}
+		for _, host := range disguises(inside) {
+			target := "http://" + host + ":81/latest/meta-data"
+			for _, address := range []string{target, first.URL + "/?to=" + url.QueryEscape(target)} {
+				asked++
+				err := get(guarded, address)
+				if err == nil {
+					t.Errorf("%s was reached", address)
+				}
+				if attempt := (*os.SyscallError)(nil); errors.As(err, &attempt) {
+					tried++
+					t.Errorf("%s: a connection was tried: %v", address, err)
+				}
+				if no := (*Refused)(nil); errors.As(err, &no) {
+					refused++
+				}
+			}
+			_ = get(open, target)
+		}
+		transport.CloseIdleConnections()
+	}
+	if asked < 300 || refused < asked/2 || control < 150 {
+		t.Errorf("%d asked for, %d refused as private, %d without a guard: the test says little", asked, refused, control)
+	}
+	t.Logf("shown: %d URLs, half of them behind a redirect: %d refused as private, the others no addresses, %d connections tried; control, half of them without a guard: %d connections begun", asked, refused, tried, control)
+}
+
+// counted counts connections that come about, but to the port of a server that may
+// be reached.
+func counted(n *int, port string, dial func(context.Context, string, string) (net.Conn, error)) func(context.Context, string, string) (net.Conn, error) {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := dial(ctx, network, address)
+		if err == nil && !strings.HasSuffix(address, ":"+port) {
+			*n++
+		}
+		return conn, err
+	}
+}
+
+// noting is a transport without a guard, which counts the private addresses that it
+// is about to connect to, and does not.
+func noting(n *int, names *net.Resolver) *http.Transport {
+	d := &net.Dialer{Resolver: names, Control: func(_, address string, _ syscall.RawConn) error {
+		if at, err := netip.ParseAddrPort(address); err == nil && Private(at.Addr()) {
+			*n++
+		}
+		return errors.New("noted")
+	}}
+	return &http.Transport{DialContext: d.DialContext}
+}
