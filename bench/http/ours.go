@@ -12,6 +12,7 @@ import (
 
 	"google.golang.org/genai"
 
+	"agenthost/internal/pace"
 	"agenthost/pkg/model"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/server"
@@ -20,6 +21,7 @@ import (
 
 // ours is agenthost's server as the verb serve makes it, with metrics and traces.
 func ours(ctx context.Context, at *serving) (http.Handler, io.Closer, error) {
+	pace.Keep()
 	st, err := store.Open(ctx, cmp.Or(at.URL, "memory:"), &store.Options{Artifacts: "memory:"})
 	if err != nil {
 		return nil, nil, err

@@ -17,6 +17,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"agenthost/internal/pace"
 	"agenthost/pkg/loader"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/server"
@@ -123,6 +124,7 @@ func serve(ctx context.Context, io stdio, f *serveFlags, dirs []string) error {
 	if err != nil {
 		return err
 	}
+	pace.Keep()
 	m := &serveMain{flags: f, io: io, logger: logger}
 	// Libraries that log by themselves must not write over the host's output.
 	log.SetOutput(slog.NewLogLogger(m.logger.Handler(), slog.LevelDebug).Writer())
