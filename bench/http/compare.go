@@ -52,14 +52,16 @@ type work struct {
 }
 
 func (w *work) name() string {
+	what := fmt.Sprintf("%d clients", w.clients)
 	switch {
 	case w.over > 0:
-		return fmt.Sprintf("%s %s, %d open streams", w.storage.name, w.path, w.clients)
+		what = fmt.Sprintf("%d open streams", w.clients)
 	case w.script.Pieces > 0:
-		return fmt.Sprintf("%s %s, %d clients, %d pieces", w.storage.name, w.path, w.clients, w.script.Pieces)
-	default:
-		return fmt.Sprintf("%s %s, %d clients", w.storage.name, w.path, w.clients)
+		what += fmt.Sprintf(", %d pieces", w.script.Pieces)
+	case w.clients == 1:
+		what = "1 client"
 	}
+	return fmt.Sprintf("%s %s, %s", w.storage.name, w.path, what)
 }
 
 // streamMemory is what agenthost may have for all open streams.

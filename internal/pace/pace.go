@@ -1,7 +1,8 @@
 // Package pace sets how much garbage a server carries. Go's collector comes when
 // there is as much of it as there is memory in use, however long that takes: a host
-// of thousands of open streams that say little would hold twice what it needs. Here
-// it comes about as often as costs next to nothing, and never later than Go's.
+// of thousands of open streams that say little would hold twice what it needs, and a
+// small one that is busy would be collected many times in a second. Here it comes
+// about as often as costs next to nothing.
 package pace
 
 import (
@@ -16,8 +17,10 @@ import (
 const (
 	// every is how often a collection costs next to nothing.
 	every = 2 * time.Second
-	// The bounds of the garbage, in percent of what is in use. Go's own is 100.
+	// The bounds of the garbage, in percent of what is in use. Go's own is 100,
+	// which is too little only for a host that uses less than room.
 	least, most = 25, 100
+	room        = 64 << 20
 )
 
 // Keep sets the pace from now on, for as long as the process lives. It leaves a
@@ -71,5 +74,6 @@ func share(used, made uint64, took time.Duration) int {
 		return most
 	}
 	percent := 100 * float64(made) * float64(every) / float64(took) / float64(used)
-	return int(math.Round(min(max(percent, least), most)))
+	bound := max(most, 100*room/float64(used))
+	return int(math.Round(min(max(percent, least), bound)))
 }

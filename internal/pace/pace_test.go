@@ -22,6 +22,8 @@ func TestShare(t *testing.T) {
 		{"hardly anything is made", 100 * mega, mega, 4 * time.Second, 25},
 		{"nothing is known yet", 0, mega, time.Second, 100},
 		{"no time has passed", mega, mega, 0, 100},
+		{"much is made of little", 16 * mega, 100 * mega, time.Second, 400},
+		{"something is made of little", 16 * mega, 8 * mega, time.Second, 100},
 	}
 	for _, tt := range tests {
 		if got := share(tt.used, tt.made, tt.took); got != tt.want {
@@ -43,8 +45,8 @@ func TestAdjust(t *testing.T) {
 	}
 	p.made = 0
 	p.adjust(p.seen.Add(time.Nanosecond))
-	if p.percent != most {
-		t.Errorf("after much in no time the collector is at %d, want %d", p.percent, most)
+	if p.percent < most {
+		t.Errorf("after much in no time the collector is at %d, want %d or more", p.percent, most)
 	}
 }
 
