@@ -101,6 +101,9 @@ func (st *stream) sendEvent(ev *session.Event, ends bool) error {
 		frame = append(frame, ev.ID...)
 	}
 	*buffer = append(frame, "\n\n"...)
+	if !ends {
+		return st.sendPiece(*buffer)
+	}
 	return st.send(*buffer)
 }
 
@@ -114,7 +117,14 @@ func (st *stream) fail(f failure) error {
 }
 
 // begin sends the header, if nothing was sent yet.
-func (st *stream) begin() error { return st.send(nil) }
+func (st *stream) begin() error {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if st.begun {
+		return st.lost
+	}
+	return st.write(nil)
+}
 
 // send writes and flushes one frame. Once a client was lost, it is not tried
 // again.
@@ -124,35 +134,39 @@ func (st *stream) send(frame []byte) error {
 	return st.write(frame)
 }
 
+// sendPiece is send for a frame that more will follow. If it is the first one, it
+// is written with the header on a goroutine for it alone: what net/http does for a
+// header needs a stack twice as large as everything else, and that of a stream
+// would stay as large as long as the stream is open.
+func (st *stream) sendPiece(frame []byte) error {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if st.begun {
+		return st.write(frame)
+	}
+	written := make(chan error)
+	go func() { written <- st.write(frame) }()
+	return <-written
+}
+
 // write is send for who has the lock.
 func (st *stream) write(frame []byte) error {
-	switch {
-	case st.lost != nil:
+	if st.lost != nil {
 		return st.lost
-	case st.begun:
-		st.lost = st.push(frame)
-	default:
-		st.begun = true
-		st.lost = st.open(frame)
 	}
+	if !st.begun {
+		st.begun = true
+		h := st.w.Header()
+		h.Set("Content-Type", "text/event-stream; charset=utf-8")
+		h.Set("Cache-Control", "no-cache")
+		h.Set("X-Accel-Buffering", "no")
+		st.w.WriteHeader(http.StatusOK)
+	}
+	st.lost = st.push(frame)
 	if st.silence != nil && !st.ended && st.lost == nil {
 		st.silence.Reset(st.every)
 	}
 	return st.lost
-}
-
-// open writes the header and the first frame, on a goroutine for it alone: what
-// net/http does for a header needs a stack twice as large as everything else, and
-// that of a stream would stay as large as long as the stream is open.
-func (st *stream) open(frame []byte) error {
-	h := st.w.Header()
-	h.Set("Content-Type", "text/event-stream; charset=utf-8")
-	h.Set("Cache-Control", "no-cache")
-	h.Set("X-Accel-Buffering", "no")
-	st.w.WriteHeader(http.StatusOK)
-	pushed := make(chan error)
-	go func() { pushed <- st.push(frame) }()
-	return <-pushed
 }
 
 // lostBy says who is to blame for a client that was lost.
