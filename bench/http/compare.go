@@ -73,18 +73,22 @@ func works(quick bool) []*work {
 	for _, s := range storages() {
 		for _, path := range []string{pathRun, pathStream} {
 			for _, n := range []int{1, 32, 256} {
-				all = append(all, turns(s, path, n, script{}, quick))
+				all = append(all, turns(s, path, n, script{}))
 			}
 		}
 	}
 	memory, lite := storages()[0], storages()[1]
-	return append(all,
-		turns(memory, pathStream, 32, script{Pieces: 20}, quick),
-		streams(memory, 5000, quick), streams(lite, 1000, quick))
+	all = append(all, turns(memory, pathStream, 32, script{Pieces: 20}), streams(memory, 5000), streams(lite, 1000))
+	if quick {
+		for _, w := range all {
+			w.shorten()
+		}
+	}
+	return all
 }
 
 // turns are as many turns as the faster side makes in about a second and a half.
-func turns(s storage, path string, clients int, sc script, quick bool) *work {
+func turns(s storage, path string, clients int, sc script) *work {
 	w := &work{storage: s, load: load{path: path, clients: clients, script: sc, limit: 4 * time.Second}}
 	memory := s.engine == nil
 	switch {
@@ -103,22 +107,25 @@ func turns(s storage, path string, clients int, sc script, quick bool) *work {
 	if !memory && clients == 256 {
 		w.rate = 10
 	}
-	if quick {
-		w.turns, w.limit = max(w.turns/4, clients), 2*time.Second
-	}
 	return w
 }
 
 // streams are open side by side; each gets a piece every second.
-func streams(s storage, n int, quick bool) *work {
+func streams(s storage, n int) *work {
 	l := load{
 		path: pathStream, clients: n, turns: n, script: script{Pieces: 19, Every: time.Second},
 		over: 10 * time.Second, limit: time.Minute,
 	}
-	if quick {
-		l.clients, l.turns, l.script.Pieces, l.over = n/10, n/10, 4, 2*time.Second
-	}
 	return &work{storage: s, load: l, memory: streamMemory}
+}
+
+// shorten makes it quick.
+func (w *work) shorten() {
+	if w.over > 0 {
+		w.clients, w.turns, w.script.Pieces, w.over = w.clients/10, w.turns/10, 4, 2*time.Second
+		return
+	}
+	w.turns, w.limit = max(w.turns/4, w.clients), 2*time.Second
 }
 
 // A bench is how it is measured.

@@ -19,12 +19,12 @@ func made(rate int, took time.Duration) *outcome {
 // against, and an error in any round is one.
 func TestReport(t *testing.T) {
 	memory, lite := storages()[0], storages()[1]
-	fast := &line{work: turns(memory, pathRun, 32, script{}, false), ours: &result{}, theirs: []*result{{}}}
+	fast := &line{work: turns(memory, pathRun, 32, script{}), ours: &result{}, theirs: []*result{{}}}
 	fast.ours.add(made(3000, time.Millisecond), nil)
 	fast.ours.add(made(2000, 2*time.Millisecond), nil)
 	fast.theirs[0].add(made(1000, 4*time.Millisecond), nil)
 
-	slow := &line{work: turns(lite, pathStream, 256, script{}, false), ours: &result{}, theirs: []*result{{setup: "one"}, {setup: "many"}}}
+	slow := &line{work: turns(lite, pathStream, 256, script{}), ours: &result{}, theirs: []*result{{setup: "one"}, {setup: "many"}}}
 	slow.ours.add(made(900, 10*time.Millisecond), nil)
 	failed := made(800, 10*time.Millisecond)
 	failed.failed, failed.why = 2, errors.New("status 409: busy")
@@ -32,7 +32,7 @@ func TestReport(t *testing.T) {
 	slow.theirs[0].add(made(100, 90*time.Millisecond), nil)
 	slow.theirs[1].add(nil, errors.New("no disk"))
 
-	open := &line{work: streams(memory, 5000, false), ours: &result{}, theirs: []*result{{}}}
+	open := &line{work: streams(memory, 5000), ours: &result{}, theirs: []*result{{}}}
 	open.ours.add(made(5000, time.Second), nil)
 	open.ours.peak = 251e6
 	open.theirs[0].add(made(5000, time.Second), nil)
