@@ -21,7 +21,6 @@ import (
 
 // ours is agenthost's server as the verb serve makes it, with metrics and traces.
 func ours(ctx context.Context, at *serving) (http.Handler, io.Closer, error) {
-	pace.Keep()
 	st, err := store.Open(ctx, cmp.Or(at.URL, "memory:"), &store.Options{Artifacts: "memory:"})
 	if err != nil {
 		return nil, nil, err
@@ -40,6 +39,7 @@ func ours(ctx context.Context, at *serving) (http.Handler, io.Closer, error) {
 		traces.Observe(s)
 	}})
 	host.Swap(a)
+	pace.Keep()
 	return server.New(host, &server.Options{Logger: logger, Metrics: metrics, Traces: traces}), closing{host, st}, nil
 }
 

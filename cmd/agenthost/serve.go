@@ -124,7 +124,6 @@ func serve(ctx context.Context, io stdio, f *serveFlags, dirs []string) error {
 	if err != nil {
 		return err
 	}
-	pace.Keep()
 	m := &serveMain{flags: f, io: io, logger: logger}
 	// Libraries that log by themselves must not write over the host's output.
 	log.SetOutput(slog.NewLogLogger(m.logger.Handler(), slog.LevelDebug).Writer())
@@ -218,6 +217,7 @@ func (m *serveMain) run(ctx context.Context, listener net.Listener) error {
 		Handler: m.flags.watched.profiled(m.server), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
 		ErrorLog: slog.NewLogLogger(m.logger.Handler(), slog.LevelWarn),
 	}
+	pace.Keep() // not before: what loading leaves behind would stay
 	served := make(chan error, 1)
 	go func() { served <- web.Serve(listener) }()
 	m.greet("http://" + listener.Addr().String())
