@@ -11,7 +11,7 @@ SEED    ?= 1
 CORPUS  ?= $(abspath ../shared/corpus)
 export AGENTHOST_CORPUS ?= $(CORPUS)
 
-.PHONY: all help build run test unit race lint fmt fmt-check generate film fresh apps gcs-test kube-test ui-test fuzz bench bench-stores bench-replicas proof proof-full probes cover clean
+.PHONY: all help build run test unit race lint fmt fmt-check generate film fresh apps gcs-test kube-test ui-test fuzz bench bench-stores bench-http bench-replicas proof proof-full probes cover clean
 
 all: test ## the same as test
 
@@ -78,6 +78,9 @@ proof-full: build ## the same in its long form, which takes hours
 
 probes: build ## print a table of what a session store must never do, which must show zeros
 	$(NOCGO) $(GO) run ./internal/proof probes -bin $(BIN) -seed $(SEED)
+
+bench-http: ## the same for both HTTP servers, each a process of its own; some twenty minutes
+	cd bench && CGO_ENABLED=1 $(GO) run ./http
 
 bench-replicas: build ## measure turns with 1, 2 and 3 replicas on PostgreSQL
 	$(NOCGO) $(GO) run ./internal/proof replicas -bin $(BIN) -seed $(SEED)

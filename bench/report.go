@@ -8,6 +8,8 @@ import (
 	"runtime"
 	"text/tabwriter"
 	"time"
+
+	"agenthost/bench/internal/figure"
 )
 
 // The columns of the report.
@@ -61,7 +63,7 @@ func newReport(synchronous string, quick bool) *Report {
 // add takes a result and works out its ratio.
 func (r *Report) add(res Result) {
 	a, b := res.of(theirs), res.of(ours)
-	res.Ratio = ratio(float64(a.CPU), float64(b.CPU))
+	res.Ratio = figure.Ratio(float64(a.CPU), float64(b.CPU))
 	r.Results = append(r.Results, res)
 }
 
@@ -92,15 +94,15 @@ func (r *Report) print(w io.Writer) error {
 	fmt.Fprintf(t, "workload\t%s CPU\t%s CPU\tratio\ttarget\tok\n", theirs, ours)
 	for _, res := range r.Results {
 		a, b := res.of(theirs), res.of(ours)
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", res.Workload, brief(a.CPU), brief(b.CPU),
-			times(res.Ratio), times(res.Target), res.ok())
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", res.Workload, figure.Time(a.CPU), figure.Time(b.CPU),
+			figure.Times(res.Ratio), figure.Times(res.Target), res.ok())
 	}
 	fmt.Fprintf(t, "\nworkload\t%s wall\t%s wall\tratio\t%s allocs\t%s allocs\tratio\n", theirs, ours, theirs, ours)
 	for _, res := range r.Results {
 		a, b := res.of(theirs), res.of(ours)
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", res.Workload, brief(a.Wall), brief(b.Wall),
-			times(ratio(float64(a.Wall), float64(b.Wall))), count(a.Allocs), count(b.Allocs),
-			times(ratio(a.Allocs, b.Allocs)))
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", res.Workload, figure.Time(a.Wall), figure.Time(b.Wall),
+			figure.Times(figure.Ratio(float64(a.Wall), float64(b.Wall))), count(a.Allocs), count(b.Allocs),
+			figure.Times(figure.Ratio(a.Allocs, b.Allocs)))
 	}
 	if err := t.Flush(); err != nil {
 		return err
@@ -161,33 +163,6 @@ func (r *Result) ok() string {
 		return "yes"
 	default:
 		return "NO"
-	}
-}
-
-// ratio is a over b, or 0 when one of them is not known.
-func ratio(a, b float64) float64 {
-	if a == 0 || b == 0 {
-		return 0
-	}
-	return a / b
-}
-
-func times(ratio float64) string {
-	if ratio == 0 {
-		return "-"
-	}
-	return fmt.Sprintf("%.3g×", ratio)
-}
-
-// brief prints a time to three or four digits.
-func brief(d time.Duration) string {
-	switch {
-	case d == 0:
-		return "-"
-	case d < time.Millisecond:
-		return fmt.Sprintf("%.1f µs", float64(d)/float64(time.Microsecond))
-	default:
-		return fmt.Sprintf("%.2f ms", float64(d)/float64(time.Millisecond))
 	}
 }
 

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"agenthost/bench/internal/engine"
 )
 
 // A side is a keeper with a database of its own.
@@ -62,8 +64,8 @@ func (b *bench) compare(ctx context.Context) ([]line, error) {
 
 // sides opens agenthost and all setups of adk-go, each on its own database.
 func (b *bench) sides(ctx context.Context) (sides []*side, err error) {
-	add := func(name string, open func(*base) (keeper, error)) error {
-		at, drop, err := b.base(ctx, b.dir)
+	add := func(name string, open func(*engine.Database) (keeper, error)) error {
+		at, drop, err := b.Create(ctx, b.dir)
 		if err != nil {
 			return err
 		}
@@ -75,11 +77,11 @@ func (b *bench) sides(ctx context.Context) (sides []*side, err error) {
 		sides = append(sides, &side{name: name, keeper: k, drop: drop})
 		return nil
 	}
-	if err := add(oursName, func(at *base) (keeper, error) { return openOurs(ctx, at) }); err != nil {
+	if err := add(oursName, func(at *engine.Database) (keeper, error) { return openOurs(ctx, at) }); err != nil {
 		return sides, err
 	}
-	for _, s := range b.setups() {
-		if err := add(s.name, func(at *base) (keeper, error) { return openTheirs(at, s) }); err != nil {
+	for _, s := range b.Setups() {
+		if err := add(s.Name, func(at *engine.Database) (keeper, error) { return openTheirs(at, s) }); err != nil {
 			return sides, err
 		}
 	}
@@ -88,7 +90,7 @@ func (b *bench) sides(ctx context.Context) (sides []*side, err error) {
 
 // rates lets the sides do something in turns, and takes the best round of each.
 func (b *bench) rates(ctx context.Context, sides []*side, what string, round func(k keeper, round int) (float64, error)) line {
-	fmt.Fprintln(b.note, b.name, what)
+	fmt.Fprintln(b.note, b.Name, what)
 	for _, s := range sides {
 		s.best, s.err = 0, nil
 	}
@@ -106,7 +108,7 @@ func (b *bench) rates(ctx context.Context, sides []*side, what string, round fun
 
 // line holds agenthost against the best of the others.
 func (b *bench) line(what string, sides []*side) line {
-	l := line{engine: b.name, what: what, ours: sides[0].best}
+	l := line{engine: b.Name, what: what, ours: sides[0].best}
 	for _, s := range sides {
 		if s.err != nil {
 			fmt.Fprintf(b.note, "%s, %s: %v\n", what, s.name, s.err)
@@ -184,7 +186,7 @@ func turn(ctx context.Context, k keeper, id string) error {
 
 // lengths measures reads of sessions of different lengths, and turns in them.
 func (b *bench) lengths(ctx context.Context, sides []*side) ([]line, error) {
-	fmt.Fprintln(b.note, b.name, "filling sessions")
+	fmt.Fprintln(b.note, b.Name, "filling sessions")
 	sizes := []int{10, 100, 1000, 5000}
 	for _, s := range []*side{sides[0], sides[1]} {
 		for _, n := range sizes {
@@ -221,7 +223,7 @@ func (b *bench) lengths(ctx context.Context, sides []*side) ([]line, error) {
 		}
 	}
 	return append(lines, line{
-		engine: b.name, what: "turn after 5000 events, in turns after 10 (at most 2)",
+		engine: b.Name, what: "turn after 5000 events, in turns after 10 (at most 2)",
 		ours: float64(took[1]) / float64(took[0]), most: 2,
 	}), nil
 }
@@ -245,8 +247,8 @@ const idleSessions = 10_000
 // idle measures the memory that agenthost holds for sessions that it has seen
 // and nobody uses.
 func (b *bench) idle(ctx context.Context) (line, error) {
-	fmt.Fprintln(b.note, b.name, "idle sessions")
-	at, drop, err := b.base(ctx, b.dir)
+	fmt.Fprintln(b.note, b.Name, "idle sessions")
+	at, drop, err := b.Create(ctx, b.dir)
 	if err != nil {
 		return line{}, err
 	}
@@ -272,7 +274,7 @@ func (b *bench) idle(ctx context.Context) (line, error) {
 	held := resident() - before
 	err = errors.Join(append(errs, k.close())...)
 	return line{
-		engine: b.name, what: fmt.Sprintf("MB held for %d idle sessions of 10 events (at most 100)", idleSessions),
+		engine: b.Name, what: fmt.Sprintf("MB held for %d idle sessions of 10 events (at most 100)", idleSessions),
 		ours: held, most: 100,
 	}, err
 }

@@ -3,16 +3,13 @@ package main
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"time"
 
 	adk "google.golang.org/adk/v2/session"
-	"google.golang.org/adk/v2/session/database"
 	"google.golang.org/genai"
-	"gorm.io/gorm"
-	"gorm.io/gorm/logger"
 
+	"agenthost/bench/internal/engine"
 	"agenthost/pkg/model"
 	"agenthost/pkg/session"
 	"agenthost/pkg/store"
@@ -45,8 +42,8 @@ type talk interface {
 // ours is agenthost.
 type ours struct{ store *store.Store }
 
-func openOurs(ctx context.Context, b *base) (keeper, error) {
-	st, err := store.Open(ctx, b.ourURL(), &store.Options{Artifacts: "memory:"})
+func openOurs(ctx context.Context, d *engine.Database) (keeper, error) {
+	st, err := store.Open(ctx, d.URL(), &store.Options{Artifacts: "memory:"})
 	if err != nil {
 		return nil, err
 	}
@@ -83,21 +80,10 @@ type theirs struct {
 	service adk.Service
 }
 
-func openTheirs(b *base, s setup) (keeper, error) {
-	pool, err := b.pool(s.driver)
+func openTheirs(d *engine.Database, s engine.Setup) (keeper, error) {
+	service, pool, err := d.Open(s)
 	if err != nil {
 		return nil, err
-	}
-	pool.SetMaxOpenConns(s.conns)
-	pool.SetMaxIdleConns(max(s.conns, 64))
-	// A server has only so many, and others wait for their rounds.
-	pool.SetConnMaxIdleTime(time.Second)
-	service, err := database.NewSessionService(b.dialector(pool), &gorm.Config{PrepareStmt: true, Logger: logger.Discard})
-	if err == nil {
-		err = database.AutoMigrate(service)
-	}
-	if err != nil {
-		return nil, errors.Join(err, pool.Close())
 	}
 	return &theirs{pool, service}, nil
 }

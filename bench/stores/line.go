@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"io"
 	"text/tabwriter"
+
+	"agenthost/bench/internal/figure"
 )
 
 const oursName = "agenthost"
@@ -18,10 +20,7 @@ type line struct {
 }
 
 func (l line) ratio() float64 {
-	if l.theirs == 0 {
-		return 0
-	}
-	return l.ours / l.theirs
+	return figure.Ratio(l.ours, l.theirs)
 }
 
 func (l line) met() bool {
@@ -40,25 +39,7 @@ func printLines(w io.Writer, lines []line) error {
 		if setup == "" {
 			setup = "-"
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", l.engine, l.what, number(l.theirs), setup, number(l.ours), times(l.ratio()), times(l.target), ok)
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", l.engine, l.what, figure.Number(l.theirs), setup, figure.Number(l.ours), figure.Times(l.ratio()), figure.Times(l.target), ok)
 	}
 	return t.Flush()
-}
-
-func number(n float64) string {
-	switch {
-	case n == 0:
-		return "-"
-	case n < 100:
-		return fmt.Sprintf("%.2f", n)
-	default:
-		return fmt.Sprintf("%.0f", n)
-	}
-}
-
-func times(n float64) string {
-	if n == 0 {
-		return "-"
-	}
-	return fmt.Sprintf("%.3g×", n)
 }

@@ -4,11 +4,13 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"agenthost/bench/internal/engine"
 )
 
 // Both sides append, take turns, and read back what they appended.
 func TestSides(t *testing.T) {
-	b := &bench{engine: engines()[0], length: 20 * time.Millisecond, rounds: 1, dir: t.TempDir(), note: t.Output()}
+	b := &bench{Engine: engine.SQLite(), length: 20 * time.Millisecond, rounds: 1, dir: t.TempDir(), note: t.Output()}
 	sides, err := b.sides(t.Context())
 	if err != nil {
 		t.Fatal(err)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"agenthost/internal/pace"
 	"agenthost/pkg/loader"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/server"
@@ -218,6 +219,7 @@ func (m *serveMain) run(ctx context.Context, listener net.Listener) error {
 		Handler: m.flags.watched.profiled(m.server), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
 		ErrorLog: slog.NewLogLogger(m.logger.Handler(), slog.LevelWarn),
 	}
+	pace.Keep() // not before: what loading leaves behind would stay
 	served := make(chan error, 1)
 	go func() { served <- web.Serve(listener) }()
 	m.greet("http://" + listener.Addr().String())

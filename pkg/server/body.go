@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -8,7 +9,6 @@ import (
 	"net/http"
 	"os"
 	"slices"
-	"strings"
 	"time"
 
 	"google.golang.org/genai"
@@ -54,7 +54,7 @@ func (e *unreadBody) failure() failure {
 // by the camelCase name, and note what is wrong with it; err tells it all.
 // Absent and null are the same.
 type body struct {
-	fields map[string]json.RawMessage
+	fields []field
 	faults []fault
 }
 
@@ -86,9 +86,12 @@ func (s *Server) readText(w http.ResponseWriter, r *http.Request) ([]byte, error
 }
 
 func (b *body) open(text []byte) {
-	err := json.Unmarshal(text, &b.fields)
+	if json.Valid(text) && bytes.HasPrefix(bytes.TrimLeft(text, jsonSpace), []byte("{")) {
+		b.fields = fieldsOf(text)
+		return
+	}
 	var syntax *json.SyntaxError
-	switch {
+	switch err := json.Unmarshal(text, &map[string]json.RawMessage{}); {
 	case errors.As(err, &syntax):
 		b.fault("json_invalid", "JSON decode error: "+syntax.Error(), syntax.Offset)
 	case err != nil:
@@ -118,24 +121,17 @@ func (b *body) err() error {
 
 // find returns a field and its key as the client wrote it; camelCase wins.
 func (b *body) find(name string) (key string, value json.RawMessage) {
-	for _, key := range []string{name, snakeCase(name)} {
-		if v, ok := b.fields[key]; ok && string(v) != "null" {
-			return key, v
+	key = name
+	for _, f := range b.fields {
+		switch {
+		case string(f.value) == "null":
+		case f.key == name:
+			return f.key, f.value
+		case isSnakeCase(f.key, name):
+			key, value = f.key, f.value
 		}
 	}
-	return name, nil
-}
-
-func snakeCase(name string) string {
-	var snake strings.Builder
-	for _, c := range name {
-		if 'A' <= c && c <= 'Z' {
-			snake.WriteByte('_')
-			c += 'a' - 'A'
-		}
-		snake.WriteRune(c)
-	}
-	return snake.String()
+	return key, value
 }
 
 // need notes that a field is missing.
@@ -147,6 +143,9 @@ func (b *body) need(name string) {
 
 func (b *body) text(name string) (text string) {
 	key, value := b.find(name)
+	if text, ok := plainText(value); ok {
+		return text
+	}
 	if value != nil && json.Unmarshal(value, &text) != nil {
 		b.fault("string_type", "Input should be a valid string", key)
 	}

@@ -64,7 +64,7 @@ func (s *Server) handleChanges(w http.ResponseWriter, r *http.Request) error {
 	}
 	ctx, stop := context.WithCancel(r.Context())
 	defer stop()
-	st := newStream(w, &s.opts)
+	st := s.newStream(w)
 	defer st.keepAlive(stop)()
 	for told := 0; ; {
 		reports, more := s.reports(told)

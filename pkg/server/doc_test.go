@@ -42,14 +42,6 @@ func TestPageListsEveryDeveloperPath(t *testing.T) {
 	}
 }
 
-func TestSnakeCase(t *testing.T) {
-	for in, want := range map[string]string{"text": "text", "sessionId": "session_id", "functionCallEventId": "function_call_event_id"} {
-		if got := snakeCase(in); got != want {
-			t.Errorf("snakeCase(%q) = %q, want %q", in, got, want)
-		}
-	}
-}
-
 func TestForwarded(t *testing.T) {
 	for _, tc := range []struct{ header, want string }{
 		{"", " "},

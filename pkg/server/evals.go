@@ -212,7 +212,7 @@ func renameKeys(v any) any {
 	return v
 }
 
-// camelKey is snakeCase the other way.
+// camelKey is a key in snake_case as a camelCase name.
 func camelKey(key string) string {
 	words := strings.Split(key, "_")
 	for i, word := range words[1:] {

@@ -143,7 +143,7 @@ func (s *Server) handleRunSSE(w http.ResponseWriter, r *http.Request) error {
 	defer free()
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	st := newStream(w, &s.opts)
+	st := s.newStream(w)
 	defer s.leaves(r, st, q.key())()
 	st.alone = detached
 	end := st.keepAlive(stop)

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net/http"
 	"runtime/debug"
+	"strings"
 
 	"go.opentelemetry.io/otel/propagation"
 )
@@ -13,7 +14,7 @@ import (
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a := &answered{ResponseWriter: w, control: http.NewResponseController(w), patient: s.opts.WriteTimeout}
 	a.begin(r, s.opts.ReadTimeout)
-	_, pattern := s.mux.Handler(r)
+	h, pattern := s.mux.Handler(r)
 	defer s.account(a, r, pattern)()
 	defer s.rescue(a, r)
 	a.Header().Set("X-Content-Type-Options", "nosniff")
@@ -31,7 +32,10 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.mux.ServeHTTP(&unrouted{ResponseWriter: a}, r)
 		return
 	}
-	s.mux.ServeHTTP(a, inCallersTrace(r))
+	if strings.Contains(pattern, "{") {
+		h = s.mux // which looks once more, and takes the path apart
+	}
+	h.ServeHTTP(a, inCallersTrace(r))
 }
 
 // inCallersTrace has the spans of a run go on with the trace of its caller, which a

@@ -18,57 +18,53 @@ import (
 type stream struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
-	silence *time.Ticker
 	every   time.Duration
 	patient time.Duration
-	frame   []byte
+	frames  *sync.Pool
 	// alone says that what is told goes on without the client.
 	alone bool
 
-	mu    sync.Mutex
-	begun bool
-	// ended says that no comments are written any more. The ticker must not be
-	// reset then: one that was stopped while somebody waited for it would tick
-	// for ever, with nobody left to stop it.
-	ended bool
-	lost  error // why the client cannot be reached
+	mu sync.Mutex
+	// silence is over when a comment is due. It has no goroutine: there may be
+	// thousands of streams.
+	silence *time.Timer
+	begun   bool
+	ended   bool  // no comments are written any more
+	lost    error // why the client cannot be reached
 }
 
-func newStream(w http.ResponseWriter, opts *Options) *stream {
-	return &stream{
-		w: w, control: http.NewResponseController(w),
-		silence: time.NewTicker(opts.KeepAlive), every: opts.KeepAlive, patient: opts.WriteTimeout,
-	}
+func (s *Server) newStream(w http.ResponseWriter) *stream {
+	return &stream{w: w, control: http.NewResponseController(w), every: s.opts.KeepAlive, patient: s.opts.WriteTimeout, frames: &s.frames}
 }
 
 // keepAlive writes comments until end is called, and calls lost when the
 // client does not take one.
 func (st *stream) keepAlive(lost func()) (end func()) {
-	quit := make(chan struct{})
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		for {
-			select {
-			case <-quit:
-				return
-			case <-st.silence.C:
-				if st.send([]byte(": keep-alive\n\n")) != nil {
-					if !st.alone {
-						lost()
-					}
-					return
-				}
-			}
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	st.silence = time.AfterFunc(st.every, func() {
+		if st.comment() != nil && !st.alone {
+			lost()
 		}
 	})
-	return sync.OnceFunc(func() {
-		st.mu.Lock()
-		st.ended = true
-		st.silence.Stop()
-		st.mu.Unlock()
-		close(quit)
-		wg.Wait()
-	})
+	return st.end
+}
+
+func (st *stream) comment() error {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if st.ended {
+		return nil
+	}
+	return st.write([]byte(": keep-alive\n\n"))
+}
+
+// end returns when no comment is being written, and none will be.
+func (st *stream) end() {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	st.ended = true
+	st.silence.Stop()
 }
 
 // event writes an event. One that says something and saved artifacts becomes
@@ -90,7 +86,13 @@ func (st *stream) event(ev *session.Event, whole bool) error {
 // sendEvent writes a frame. The id: line says that the event was seen to its end:
 // the pieces before have the same id.
 func (st *stream) sendEvent(ev *session.Event, ends bool) error {
-	frame, err := session.AppendEvent(append(st.frame[:0], "data: "...), ev)
+	// Most streams have nothing to say at most times: their frames share memory.
+	buffer, ok := st.frames.Get().(*[]byte)
+	if !ok {
+		buffer = new([]byte)
+	}
+	defer st.frames.Put(buffer)
+	frame, err := session.AppendEvent(append((*buffer)[:0], "data: "...), ev)
 	if err != nil {
 		return err
 	}
@@ -98,8 +100,11 @@ func (st *stream) sendEvent(ev *session.Event, ends bool) error {
 		frame = append(frame, "\n\nid: "...)
 		frame = append(frame, ev.ID...)
 	}
-	st.frame = append(frame, "\n\n"...)
-	return st.send(st.frame)
+	*buffer = append(frame, "\n\n"...)
+	if !ends {
+		return st.sendPiece(*buffer)
+	}
+	return st.send(*buffer)
 }
 
 // fail writes what ended the run.
@@ -112,13 +117,40 @@ func (st *stream) fail(f failure) error {
 }
 
 // begin sends the header, if nothing was sent yet.
-func (st *stream) begin() error { return st.send(nil) }
+func (st *stream) begin() error {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if st.begun {
+		return st.lost
+	}
+	return st.write(nil)
+}
 
 // send writes and flushes one frame. Once a client was lost, it is not tried
 // again.
 func (st *stream) send(frame []byte) error {
 	st.mu.Lock()
 	defer st.mu.Unlock()
+	return st.write(frame)
+}
+
+// sendPiece is send for a frame that more will follow. If it is the first one, it
+// is written with the header on a goroutine for it alone: what net/http does for a
+// header needs a stack twice as large as everything else, and that of a stream
+// would stay as large as long as the stream is open.
+func (st *stream) sendPiece(frame []byte) error {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if st.begun {
+		return st.write(frame)
+	}
+	written := make(chan error)
+	go func() { written <- st.write(frame) }()
+	return <-written
+}
+
+// write is send for who has the lock.
+func (st *stream) write(frame []byte) error {
 	if st.lost != nil {
 		return st.lost
 	}
@@ -131,7 +163,7 @@ func (st *stream) send(frame []byte) error {
 		st.w.WriteHeader(http.StatusOK)
 	}
 	st.lost = st.push(frame)
-	if !st.ended {
+	if st.silence != nil && !st.ended && st.lost == nil {
 		st.silence.Reset(st.every)
 	}
 	return st.lost

@@ -54,6 +54,7 @@ type sqlBackend struct {
 	readers *gorm.DB
 	reads   *sql.DB // the pool of readers
 	head    *statement
+	heads   *heads // nil reads each by itself
 	events  *statement
 	leases  *statement // finds one
 	writes  *sql.DB    // the connections of the writers
@@ -92,6 +93,9 @@ func newSQL(ctx context.Context, readers, writers *gorm.DB, d dialect, o *Option
 	}
 	if b.head, err = d.ready(ctx, b.reads, headSQL); err != nil {
 		return b, err
+	}
+	if d.remote != nil && d.remote.heads != "" {
+		b.heads = &heads{most: max(1, d.lanes), read: b.queryHeads}
 	}
 	if b.events, err = d.ready(ctx, b.reads, eventsSQL); err != nil {
 		return b, err
@@ -248,7 +252,10 @@ func (b *sqlBackend) read(ctx context.Context, key session.Key, w window) (*snap
 // readHead reads a session without its events, on the writer's connection when
 // that is free. Without a session, the head's id is 0.
 func (b *sqlBackend) readHead(ctx context.Context, key session.Key) (snap *snapshot, err error) {
-	if b.dialect.remote != nil {
+	switch {
+	case b.heads != nil:
+		return b.heads.head(key)
+	case b.dialect.remote != nil:
 		return queryHead(ctx, b.head, key)
 	}
 	w := b.writers[0]
@@ -267,31 +274,41 @@ func queryHead(ctx context.Context, stmt *statement, key session.Key) (*snapshot
 	defer rows.Close()
 	snap := &snapshot{state: map[string]any{}}
 	for rows.Next() {
-		if err := snap.scan(rows); err != nil {
+		if err := scanHead(rows, snap.take); err != nil {
 			return nil, err
 		}
 	}
 	return snap, rows.Err()
 }
 
-// scan reads one row of the head statement.
-func (s *snapshot) scan(rows *sql.Rows) error {
-	var kind int
-	var id, number, updated int64
-	var key string
-	var text sql.RawBytes
-	if err := rows.Scan(&kind, &id, &number, &updated, &key, &text); err != nil {
+// A snapRow is a row of the head statement: the head, or a key of the state.
+type snapRow struct {
+	kind                int
+	id, number, updated int64
+	key                 string
+	text                sql.RawBytes
+}
+
+// scanHead reads a row, of which the first columns may be something else, and hands
+// it on before the next one takes its bytes.
+func scanHead(rows *sql.Rows, take func(snapRow) error, before ...any) error {
+	var r snapRow
+	if err := rows.Scan(append(before, &r.kind, &r.id, &r.number, &r.updated, &r.key, &r.text)...); err != nil {
 		return err
 	}
-	if kind == rowHead {
-		s.head = head{id: id, version: number, updated: fromMicro(updated)}
+	return take(r)
+}
+
+func (s *snapshot) take(r snapRow) error {
+	if r.kind == rowHead {
+		s.head = head{id: r.id, version: r.number, updated: fromMicro(r.updated)}
 		return nil
 	}
-	v, err := decodeValue(text)
+	v, err := decodeValue(r.text)
 	if err != nil {
 		return err
 	}
-	s.state[rowScope(kind).Prefix()+key] = v
+	s.state[rowScope(r.kind).Prefix()+r.key] = v
 	return nil
 }
 

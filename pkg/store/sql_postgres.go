@@ -181,10 +181,24 @@ func postgresDialect(lanes int) dialect {
 			lost:      lostPostgres,
 			again:     func(err error) bool { code := sqlState(err); return code == "40001" || code == "40P01" },
 			appendAll: appendPostgres,
+			heads:     headsPostgresSQL,
 			atomic:    true,
 		},
 	}
 }
+
+// headsPostgresSQL is headSQL of many sessions.
+const headsPostgresSQL = `
+WITH k AS MATERIALIZED (SELECT * FROM unnest($1::text[], $2::text[], $3::text[]) WITH ORDINALITY AS k(app, usr, id, n))
+SELECT k.n, 0, s.pk, coalesce(h.seq, 0), coalesce(h.timestamp, s.create_time), '', '' FROM k
+ JOIN sessions s ON s.app_name = k.app AND s.user_id = k.usr AND s.id = k.id
+ LEFT JOIN LATERAL (SELECT e.seq, e.timestamp FROM events e WHERE e.session_pk = s.pk ORDER BY e.seq DESC LIMIT 1) h ON true
+UNION ALL SELECT k.n, 1, 0, 0, 0, t.key, t.value FROM k
+ JOIN states t ON t.app_name = k.app AND t.user_id = '' AND t.session_id = ''
+UNION ALL SELECT k.n, 2, 0, 0, 0, t.key, t.value FROM k
+ JOIN states t ON t.app_name = k.app AND t.user_id = k.usr AND t.session_id = ''
+UNION ALL SELECT k.n, 3, 0, 0, 0, t.key, t.value FROM k
+ JOIN states t ON t.app_name = k.app AND t.user_id = k.usr AND t.session_id = k.id`
 
 // sqlState is PostgreSQL's code of an error, or empty.
 func sqlState(err error) string {

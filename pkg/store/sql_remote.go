@@ -33,6 +33,10 @@ type remote struct {
 	// appendAll carries out appends with ids of heads. Each gets its seq, or
 	// its job errConflict; an error means that all must be undone.
 	appendAll func(w *writer, jobs []*job) error
+	// heads is the head statement for many sessions at once, each row behind the
+	// number of its session: apps, users and ids are lists. Empty where there is
+	// none.
+	heads string
 	// atomic says that appendAll is a transaction by itself.
 	atomic bool
 }

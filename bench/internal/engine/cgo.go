@@ -1,6 +1,6 @@
 //go:build cgo
 
-package main
+package engine
 
 // cgo says whether the program has SQLite's engine in C.
 const cgo = true

@@ -1,0 +1,159 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"time"
+)
+
+// The test program is also the server process, as the program is.
+func TestMain(m *testing.M) {
+	if len(os.Args) == 3 && os.Args[1] == serveVerb {
+		os.Exit(run(context.Background(), os.Args[1:], os.Stdout, os.Stderr))
+	}
+	os.Exit(m.Run())
+}
+
+// Both sides, in every setup on memory and SQLite, answer and store every turn
+// that a few clients ask for, and tell what it took.
+func TestSides(t *testing.T) {
+	memory, lite := storages()[0], storages()[1]
+	works := []*work{
+		{storage: memory, load: load{path: pathRun, clients: 2, turns: 14, limit: time.Minute}},
+		{storage: memory, load: load{path: pathStream, clients: 2, turns: 14, script: script{Pieces: 3}, limit: time.Minute}},
+		{storage: memory, load: load{path: pathStream, clients: 3, turns: 3, script: script{Pieces: 1, Every: time.Millisecond}, over: time.Millisecond, limit: time.Minute}},
+		{storage: lite, load: load{path: pathRun, clients: 2, turns: 6, limit: time.Minute}},
+		{storage: lite, load: load{path: pathStream, clients: 2, turns: 6, limit: time.Minute}},
+	}
+	for _, w := range works {
+		t.Run(w.name(), func(t *testing.T) {
+			b := &bench{dir: t.TempDir(), rounds: 1, note: t.Output()}
+			l := b.compare(t.Context(), w)
+			for _, r := range append([]*result{l.ours}, l.theirs...) {
+				if r.err != nil || r.failures > 0 || r.answered != w.turns || r.cpu <= 0 || r.peak <= 0 || len(r.event) != w.turns {
+					t.Errorf("%q: %+v, %v", r.setup, r.outcome, r.err)
+				}
+			}
+		})
+	}
+}
+
+// A server process that cannot begin says why, and leaves nothing behind.
+func TestServeRefuses(t *testing.T) {
+	tests := []struct{ text, want string }{
+		{`{"side":"nobody"}`, "http: opening nobody: there is no such side\n"},
+		{`{"side":"adk-go","url":"sqlite:////tmp/x.db","setup":"none"}`, "http: opening adk-go: no setup is called \"none\"\n"},
+		{`{`, "http: unexpected end of JSON input\n"},
+	}
+	for _, tt := range tests {
+		var out, progress strings.Builder
+		if code := run(t.Context(), []string{serveVerb, tt.text}, &out, &progress); code != 3 || progress.String() != tt.want {
+			t.Errorf("serve %s = %d, %q, want %q", tt.text, code, progress.String(), tt.want)
+		}
+	}
+}
+
+// A client knows where an answer ends, by its length or its last chunk, wherever
+// the connection cuts it.
+func TestClient(t *testing.T) {
+	tests := []struct {
+		name   string
+		pieces []string
+		status int
+		end    string // of the text
+		err    error
+	}{
+		{"length", []string{"HTTP/1.1 200 OK\r\nContent-Len", "gth: 4\r\n\r\nab", "cd"}, 200, "abcd", nil},
+		{"chunks", []string{"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", "4\r\nabcd\r\n", "0\r\n", "\r\n"}, 200, "abcd\r\n0\r\n\r\n", nil},
+		{"no body in chunks", []string{"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"}, 200, "\r\n0\r\n\r\n", nil},
+		{"refusal", []string{"HTTP/1.1 404 Not Found\r\nContent-Length: 2\r\n\r\n{}"}, 404, "{}", nil},
+		{"broken off", []string{"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nab"}, 0, "", errBroken},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			c := &client{addr: speaker(t, tt.pieces)}
+			defer c.close()
+			r, err := c.ask(get("/"))
+			if r.status != tt.status || !strings.HasSuffix(string(r.text), tt.end) || !errors.Is(err, tt.err) {
+				t.Errorf("ask() = %d, %q, %v, want %d, %q, %v", r.status, r.text, err, tt.status, tt.end, tt.err)
+			}
+		})
+	}
+}
+
+// speaker answers one request with these pieces, and hangs up.
+func speaker(t *testing.T, pieces []string) (addr string) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		conn, err := l.Accept()
+		if err != nil {
+			return
+		}
+		defer conn.Close()
+		if _, err := http.ReadRequest(bufio.NewReader(conn)); err != nil {
+			return
+		}
+		for _, p := range pieces {
+			if _, err := conn.Write([]byte(p)); err != nil {
+				return
+			}
+		}
+	}()
+	t.Cleanup(func() { l.Close(); <-done })
+	return l.Addr().String()
+}
+
+// An answer counts only when it is the model's, with all of its events.
+func TestAnswers(t *testing.T) {
+	event := `data: {"content":{"parts":[{"text":"sunny all day"}]}}` + "\n\n"
+	tests := []struct {
+		name, path, text string
+		status, pieces   int
+		want             string
+	}{
+		{"whole", pathRun, `[{"text":"sunny all day"}]`, 200, 0, ""},
+		{"refused", pathRun, "stale session", 500, 0, "status 500: stale session"},
+		{"stream", pathStream, event, 200, 0, ""},
+		{"piece lost", pathStream, event, 200, 1, "1 events came, want 2"},
+		{"failed at the end", pathStream, event + `data: {"error":"locked"}`, 200, 0, `status 200: data: {"content":{"parts":[{"text":"sunny all day"}]}} data: {"error":"locked"}`},
+	}
+	for _, tt := range tests {
+		got := ""
+		if err := (script{Pieces: tt.pieces}).answers(reply{status: tt.status, text: []byte(tt.text)}, tt.path); err != nil {
+			got = err.Error()
+		}
+		if got != tt.want {
+			t.Errorf("%s: answers() = %q, want %q", tt.name, got, tt.want)
+		}
+	}
+}
+
+func TestRunUsage(t *testing.T) {
+	tests := []struct {
+		args, want string
+		code       int
+	}{
+		{"-fast", "flag provided but not defined: -fast", 2},
+		{"-run (", "missing closing )", 2},
+		{"memory", `unexpected argument "memory"`, 2},
+		{"-run nothing", `nothing matches "nothing"`, 2},
+	}
+	for _, tt := range tests {
+		var out, progress strings.Builder
+		if code := run(t.Context(), strings.Fields(tt.args), &out, &progress); code != tt.code || !strings.Contains(progress.String(), tt.want) {
+			t.Errorf("run(%s) = %d, %q, want %d, %q", tt.args, code, progress.String(), tt.code, tt.want)
+		}
+	}
+}

@@ -1,0 +1,81 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"iter"
+	"log/slog"
+	"net/http"
+	"os"
+
+	"google.golang.org/genai"
+
+	"agenthost/internal/pace"
+	"agenthost/pkg/model"
+	"agenthost/pkg/runtime"
+	"agenthost/pkg/server"
+	"agenthost/pkg/store"
+)
+
+// ours is agenthost's server as the verb serve makes it, with metrics and traces.
+func ours(ctx context.Context, at *serving) (http.Handler, io.Closer, error) {
+	st, err := store.Open(ctx, cmp.Or(at.URL, "memory:"), &store.Options{Artifacts: "memory:"})
+	if err != nil {
+		return nil, nil, err
+	}
+	root := runtime.NewLLM(app, &runtime.LLMOptions{
+		Model: ourModel{at.Script}, Instruction: runtime.NewInstruction(instruction, nil),
+	})
+	a, err := runtime.NewApp(app, root, nil)
+	if err != nil {
+		return nil, nil, errors.Join(err, st.Close())
+	}
+	logger := slog.New(slog.NewTextHandler(os.Stderr, nil))
+	metrics, traces := server.NewMetrics("bench"), server.NewTraces(false)
+	host := runtime.NewHost(st, &runtime.Options{Logger: logger, Observe: func(s *runtime.Span) {
+		metrics.Observe(s)
+		traces.Observe(s)
+	}})
+	host.Swap(a)
+	pace.Keep()
+	return server.New(host, &server.Options{Logger: logger, Metrics: metrics, Traces: traces}), closing{host, st}, nil
+}
+
+// closing ends a host and its store.
+type closing struct {
+	host  *runtime.Host
+	store *store.Store
+}
+
+// Close closes both.
+func (c closing) Close() error {
+	c.host.Close()
+	return c.store.Close()
+}
+
+// ourModel plays a script.
+type ourModel struct{ script script }
+
+// Name is the name of no real model.
+func (ourModel) Name() string { return "script" }
+
+// Generate plays it; pieces come only to who asks for a stream.
+func (m ourModel) Generate(ctx context.Context, req *model.Request) iter.Seq2[*model.Response, error] {
+	return func(yield func(*model.Response, error) bool) {
+		err := m.script.play(ctx, func(text string, partial bool) bool {
+			if partial && !req.Stream {
+				return true
+			}
+			r := &model.Response{Content: model.ModelText(text), Partial: partial}
+			if !partial {
+				r.FinishReason = genai.FinishReasonStop
+			}
+			return yield(r, nil)
+		})
+		if err != nil {
+			yield(nil, err)
+		}
+	}
+}

@@ -1,0 +1,125 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"runtime/pprof"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// serveVerb makes the program a server process. It prints its address, then what
+// it has used for every line that it reads, and ends with its input.
+const serveVerb = "serve"
+
+// serving says what a server process is.
+type serving struct {
+	// Side is adk-go or agenthost.
+	Side string `json:"side"`
+	// URL is that of its database; empty is memory. Setup says how adk-go opens it.
+	URL    string `json:"url"`
+	Setup  string `json:"setup"`
+	Script script `json:"script"`
+	// Profile is a file for where its time went; empty is none.
+	Profile string `json:"profile"`
+}
+
+func serve(ctx context.Context, text string, in io.Reader, out io.Writer) error {
+	at := &serving{}
+	if err := json.Unmarshal([]byte(text), at); err != nil {
+		return err
+	}
+	profiled, err := profile(at.Profile)
+	if err != nil {
+		return err
+	}
+	handler, closer, err := open(ctx, at)
+	if err != nil {
+		return fmt.Errorf("opening %s: %w", at.Side, err)
+	}
+	var lc net.ListenConfig
+	listener, err := lc.Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return errors.Join(err, closer.Close())
+	}
+	web := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute}
+	served := make(chan error, 1)
+	go func() { served <- web.Serve(listener) }()
+	err = json.NewEncoder(out).Encode(listener.Addr().String())
+	for lines := bufio.NewScanner(in); err == nil && lines.Scan(); {
+		var u usage
+		if u, err = used(); err == nil {
+			err = json.NewEncoder(out).Encode(u)
+		}
+	}
+	err = errors.Join(err, web.Close())
+	<-served
+	return errors.Join(err, closer.Close(), profiled())
+}
+
+// profile writes where the process spends its time into a file, until it is told to
+// end.
+func profile(file string) (end func() error, err error) {
+	if file == "" {
+		return func() error { return nil }, nil
+	}
+	f, err := os.Create(file)
+	if err != nil {
+		return nil, err
+	}
+	if err := pprof.StartCPUProfile(f); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return func() error {
+		pprof.StopCPUProfile()
+		return f.Close()
+	}, nil
+}
+
+func open(ctx context.Context, at *serving) (http.Handler, io.Closer, error) {
+	switch at.Side {
+	case oursName:
+		return ours(ctx, at)
+	case theirsName:
+		return theirs(ctx, at)
+	}
+	return nil, nil, fmt.Errorf("there is no such side")
+}
+
+// usage is what a process has used so far.
+type usage struct {
+	CPU time.Duration `json:"cpu"`
+	// Peak is the most memory that it had, in bytes.
+	Peak int64 `json:"peak"`
+}
+
+// used is what this process has used.
+func used() (usage, error) {
+	var r syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &r); err != nil {
+		return usage{}, err
+	}
+	u := usage{CPU: time.Duration(r.Utime.Nano() + r.Stime.Nano())}
+	// Maxrss is of no use: it begins with what the parent had.
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return usage{}, err
+	}
+	for line := range strings.Lines(string(status)) {
+		if kb, ok := strings.CutPrefix(line, "VmHWM:"); ok {
+			n, err := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(kb), "kB")), 10, 64)
+			u.Peak = n << 10
+			return u, err
+		}
+	}
+	return u, nil
+}

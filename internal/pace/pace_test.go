@@ -1,0 +1,64 @@
+package pace
+
+import (
+	"runtime"
+	"runtime/debug"
+	"testing"
+	"time"
+)
+
+// Garbage may be what comes together in two seconds, but at least a quarter of what
+// is in use, and at most all of it.
+func TestShare(t *testing.T) {
+	const mega = 1 << 20
+	tests := []struct {
+		name       string
+		used, made uint64
+		took       time.Duration
+		want       int
+	}{
+		{"much is made", 100 * mega, 100 * mega, time.Second, 100},
+		{"half of it in two seconds", 100 * mega, 100 * mega, 4 * time.Second, 50},
+		{"hardly anything is made", 100 * mega, mega, 4 * time.Second, 25},
+		{"nothing is known yet", 0, mega, time.Second, 100},
+		{"no time has passed", mega, mega, 0, 100},
+		{"much is made of little", 16 * mega, 100 * mega, time.Second, 400},
+		{"something is made of little", 16 * mega, 8 * mega, time.Second, 100},
+	}
+	for _, tt := range tests {
+		if got := share(tt.used, tt.made, tt.took); got != tt.want {
+			t.Errorf("%s: share() = %d, want %d", tt.name, got, tt.want)
+		}
+	}
+}
+
+// The collector of a process that made next to nothing for a long time comes
+// sooner, and one that makes much gets its garbage back.
+func TestAdjust(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(most))
+	runtime.GC()
+	p := &pacer{percent: most}
+	p.read()
+	p.adjust(p.seen.Add(time.Hour))
+	if got := debug.SetGCPercent(most); got != least {
+		t.Errorf("after an hour of nothing the collector is at %d, want %d", got, least)
+	}
+	p.made = 0
+	p.adjust(p.seen.Add(time.Nanosecond))
+	if p.percent < most {
+		t.Errorf("after much in no time the collector is at %d, want %d or more", p.percent, most)
+	}
+}
+
+// Whoever sets the collector has set it.
+func TestKeepLeavesUsersAlone(t *testing.T) {
+	for _, name := range []string{"GOGC", "GOMEMLIMIT"} {
+		t.Setenv(name, "100")
+		defer debug.SetGCPercent(debug.SetGCPercent(70))
+		Keep()
+		runtime.GC()
+		if got := debug.SetGCPercent(70); got != 70 {
+			t.Errorf("with %s the collector is at %d, want 70", name, got)
+		}
+	}
+}

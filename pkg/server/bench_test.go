@@ -1,0 +1,172 @@
+package server_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"iter"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	goruntime "runtime"
+	"sync"
+	"testing"
+
+	"google.golang.org/genai"
+
+	"agenthost/pkg/model"
+	"agenthost/pkg/runtime"
+	"agenthost/pkg/server"
+	"agenthost/pkg/session"
+	"agenthost/pkg/store"
+)
+
+// instant answers at once; gated says a piece, and the rest when it is let.
+type (
+	instant struct{}
+	gated   struct{ open chan struct{} }
+)
+
+func (instant) Name() string { return "instant" }
+
+func (instant) Generate(context.Context, *model.Request) iter.Seq2[*model.Response, error] {
+	return func(yield func(*model.Response, error) bool) {
+		yield(&model.Response{Content: model.ModelText("ok"), FinishReason: genai.FinishReasonStop}, nil)
+	}
+}
+
+func (gated) Name() string { return "gated" }
+
+func (g gated) Generate(ctx context.Context, req *model.Request) iter.Seq2[*model.Response, error] {
+	return func(yield func(*model.Response, error) bool) {
+		if !yield(&model.Response{Content: model.ModelText("o"), Partial: true}, nil) {
+			return
+		}
+		<-g.open
+		instant{}.Generate(ctx, req)(yield)
+	}
+}
+
+// benched is a server as the verb serve makes it, and where it listens.
+func benched(b *testing.B, m model.LLM) (*store.Store, *httptest.Server) {
+	st, err := store.Open(b.Context(), "memory:", nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	metrics, traces := server.NewMetrics("bench"), server.NewTraces(false)
+	host := runtime.NewHost(st, &runtime.Options{Observe: func(s *runtime.Span) {
+		metrics.Observe(s)
+		traces.Observe(s)
+	}})
+	app, err := runtime.NewApp("bench", runtime.NewLLM("bench", &runtime.LLMOptions{Model: m, Instruction: runtime.NewInstruction("Answer.", nil)}), nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	host.Swap(app)
+	web := httptest.NewServer(server.New(host, &server.Options{Metrics: metrics, Traces: traces}))
+	b.Cleanup(func() {
+		web.Close()
+		host.Close()
+		if err := st.Close(); err != nil {
+			b.Error(err)
+		}
+	})
+	return st, web
+}
+
+func benchSession(b *testing.B, st *store.Store, n int) (id string) {
+	id = fmt.Sprintf("s%d", n)
+	if _, err := st.Sessions.Create(b.Context(), session.Key{App: "bench", User: "u", ID: id}, nil); err != nil {
+		b.Fatal(err)
+	}
+	return id
+}
+
+func benchRequest(path, id string) []byte {
+	body := `{"appName":"bench","userId":"u","sessionId":"` + id + `","streaming":true,"newMessage":{"role":"user","parts":[{"text":"hello"}]}}`
+	return fmt.Appendf(nil, "POST %s HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: %d\r\n\r\n%s", path, len(body), body)
+}
+
+// BenchmarkRequest is a turn over a connection that stays open, in sessions of
+// five turns. What its client costs is in it.
+func BenchmarkRequest(b *testing.B) {
+	for _, path := range []string{"/run", "/run_sse"} {
+		b.Run(path[1:], func(b *testing.B) {
+			st, web := benched(b, instant{})
+			conn, err := net.Dial("tcp", web.Listener.Addr().String())
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer conn.Close()
+			answers := bufio.NewReader(conn)
+			var request []byte
+			b.ReportAllocs()
+			for n := 0; b.Loop(); n++ {
+				if n%5 == 0 {
+					request = benchRequest(path, benchSession(b, st, n))
+				}
+				if _, err := conn.Write(request); err != nil {
+					b.Fatal(err)
+				}
+				resp, err := http.ReadResponse(answers, nil)
+				if err != nil {
+					b.Fatal(err)
+				}
+				if _, err := io.Copy(io.Discard, resp.Body); err != nil || resp.StatusCode != http.StatusOK {
+					b.Fatal(resp.Status, err)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkOpenStreams is the memory of streams that are open and have had their
+// first piece: heap and stacks, the little of their clients included.
+func BenchmarkOpenStreams(b *testing.B) {
+	const streams = 1000
+	for b.Loop() {
+		open := make(chan struct{})
+		st, web := benched(b, gated{open})
+		requests := make([][]byte, streams)
+		for i := range requests {
+			requests[i] = benchRequest("/run_sse", benchSession(b, st, i))
+		}
+		before := inUse()
+		conns := make([]net.Conn, streams)
+		for i := range conns {
+			conn, err := net.Dial("tcp", web.Listener.Addr().String())
+			if err != nil {
+				b.Fatal(err)
+			}
+			conns[i] = conn
+			if _, err := conn.Write(requests[i]); err != nil {
+				b.Fatal(err)
+			}
+			if _, err := conn.Read(make([]byte, 64)); err != nil {
+				b.Fatal(err)
+			}
+		}
+		after := inUse()
+		b.ReportMetric(float64(after.HeapInuse-before.HeapInuse)/streams, "heap-B/stream")
+		b.ReportMetric(float64(after.StackInuse-before.StackInuse)/streams, "stack-B/stream")
+		b.ReportMetric(float64(goruntime.NumGoroutine())/streams, "goroutines/stream")
+		close(open)
+		var ended sync.WaitGroup
+		for _, conn := range conns {
+			ended.Go(func() {
+				defer conn.Close()
+				_, _ = io.ReadFull(conn, make([]byte, 700)) // more than its last event
+			})
+		}
+		ended.Wait()
+	}
+}
+
+// inUse is the memory that is in use after a collection.
+func inUse() (m goruntime.MemStats) {
+	goruntime.GC()
+	goruntime.GC()
+	goruntime.ReadMemStats(&m)
+	return m
+}

@@ -1,0 +1,70 @@
+package server
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// The fields of an object are those that encoding/json finds, whatever stands
+// between them and however they are written.
+func FuzzFieldsOf(f *testing.F) {
+	for _, text := range []string{
+		`{}`, ` { } `, `{"a":1}`, "\n{ \"a\" :\t1 , \"b\":null}\r\n", `{"a":"}","b":[{"c":"]"},[]],"d":{"e":{}}}`,
+		`{"a":"\"","b":"\\\\","\u0063":true}`, `{"a":1,"b":2,"a":3}`, `{"":-1.5e3}`, "{\"\xff\":\"\xff\"}", `null`, `[1]`, `{"a"}`, ``,
+	} {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		var want map[string]json.RawMessage
+		if json.Unmarshal(text, &want) != nil || want == nil {
+			return
+		}
+		got := map[string]json.RawMessage{}
+		for _, field := range fieldsOf(text) {
+			got[field.key] = field.value
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("fieldsOf(%q) (-want +got):\n%s", text, diff)
+		}
+	})
+}
+
+// A text is what encoding/json reads, also where it has to be mended.
+func TestBodyText(t *testing.T) {
+	b := &body{}
+	b.open([]byte("{\"plain\":\"a b\",\"escaped\":\"a\\nb\",\"broken\":\"a\xffb\",\"snake_case\":\"s\",\"bothWays\":\"camel\",\"both_ways\":\"snake\",\"gone\":null}"))
+	for name, want := range map[string]string{
+		"plain": "a b", "escaped": "a\nb", "broken": "a\ufffdb", "snakeCase": "s", "bothWays": "camel", "gone": "", "absent": "",
+	} {
+		if got := b.text(name); got != want {
+			t.Errorf("text(%s) = %q, want %q", name, got, want)
+		}
+	}
+	if err := b.err(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestIsSnakeCase(t *testing.T) {
+	tests := []struct {
+		key, name string
+		want      bool
+	}{
+		{"app_name", "appName", true},
+		{"function_call_event_id", "functionCallEventId", true},
+		{"appName", "appName", false},
+		{"app_nam", "appName", false},
+		{"app_names", "appName", false},
+		{"app", "appName", false},
+		{"app_", "appName", false},
+		{"parts", "parts", true},
+		{"", "parts", false},
+	}
+	for _, tt := range tests {
+		if got := isSnakeCase(tt.key, tt.name); got != tt.want {
+			t.Errorf("isSnakeCase(%q, %q) = %v", tt.key, tt.name, got)
+		}
+	}
+}

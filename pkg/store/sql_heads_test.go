@@ -1,0 +1,104 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"agenthost/pkg/session"
+)
+
+// What is asked for while readings are under way goes into the next one together,
+// and each asker gets the head of its own session, or the error of its reading.
+func TestHeadsShareAReading(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		var sizes []int
+		gate, broken := make(chan struct{}), errors.New("broken")
+		h := &heads{most: 2, read: func(keys []session.Key) ([]*snapshot, error) {
+			mu.Lock()
+			sizes = append(sizes, len(keys))
+			n := len(sizes)
+			mu.Unlock()
+			<-gate
+			if n == 4 {
+				return nil, broken
+			}
+			snaps := make([]*snapshot, len(keys))
+			for i, k := range keys {
+				snaps[i] = &snapshot{head: head{version: int64(len(k.ID))}}
+			}
+			return snaps, nil
+		}}
+		failed := 0
+		var askers sync.WaitGroup
+		ask := func(n int) {
+			askers.Go(func() {
+				snap, err := h.head(session.Key{ID: fmt.Sprintf("%0*d", n, 0)})
+				mu.Lock()
+				defer mu.Unlock()
+				if err != nil {
+					failed++
+				} else if snap.version != int64(n) {
+					t.Errorf("asker %d got the head of session %d", n, snap.version)
+				}
+			})
+			synctest.Wait()
+		}
+		for n := 1; n <= 12; n++ {
+			ask(n)
+		}
+		gate <- struct{}{} // the first one, whose place is taken by the ten that wait
+		synctest.Wait()
+		close(gate)
+		askers.Wait()
+		ask(13)
+		askers.Wait()
+		if got, want := fmt.Sprint(sizes), "[1 1 10 1]"; got != want || failed != 1 {
+			t.Errorf("readings had %s sessions, want %s; %d failed, want 1", got, want, failed)
+		}
+		if h.busy != 0 || len(h.queue) != 0 {
+			t.Errorf("%d readings are under way and %d wait at the end", h.busy, len(h.queue))
+		}
+	})
+}
+
+// Many sessions that are read at once are as each is alone: head, the state of all
+// scopes, and that one is missing.
+func TestManyHeadsAreAsEachAlone(t *testing.T) {
+	st, err := Open(t.Context(), fresh(t, "postgres"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close()
+	var keys []session.Key
+	for n := range 9 {
+		key := session.Key{App: fmt.Sprintf("app-%d", n%2), User: fmt.Sprintf("user-%d", n%3), ID: fmt.Sprintf("s-%d", n)}
+		keys = append(keys, key, session.Key{App: key.App, User: "nobody", ID: key.ID})
+		sess, err := st.Sessions.Create(t.Context(), key, map[string]any{"app:a": n, "user:u": n, "own": n})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range n {
+			if err := st.Sessions.Append(t.Context(), sess, &session.Event{Author: "a", InvocationID: fmt.Sprint(i)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	b := st.Sessions.backend.(*sqlBackend)
+	together, err := b.queryHeads(keys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, key := range keys {
+		alone, err := b.queryHeads(keys[i : i+1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, want := fmt.Sprint(*together[i]), fmt.Sprint(*alone[0]); got != want {
+			t.Errorf("%v is %s, alone %s", key, got, want)
+		}
+	}
+}
