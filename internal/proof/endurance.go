@@ -43,7 +43,7 @@ type endurance struct {
 	rule   atomic.Int64 // the latest one that was answered
 	saves  int
 	saved  time.Time
-	unseen int // saves that were not answered in time
+	unseen int       // saves that were not answered in time
 	looks  []float64 // at the memory that lives, in MB
 	most   []float64 // at what is in RAM
 }
