@@ -13,6 +13,7 @@ import (
 	"net/url"
 	"os"
 	"strings"
+	"time"
 
 	"agenthost/pkg/model"
 	"agenthost/pkg/spec"
@@ -111,11 +112,20 @@ func (o *openAI) Generate(ctx context.Context, req *model.Request) iter.Seq2[*mo
 		}
 		defer resp.Body.Close()
 		if req.Stream {
-			o.stream(ctx, resp.Body, yield)
+			if o.stream(ctx, resp.Body, yield) {
+				readOut(resp.Body, cancel)
+			}
 			return
 		}
 		yield(o.unary(ctx, resp.Body))
 	}
+}
+
+// readOut reads what follows the last word of a stream, which is its end: only a
+// connection that was read out is used again. It waits for a second at most.
+func readOut(body io.Reader, cancel func()) {
+	defer time.AfterFunc(time.Second, cancel).Stop()
+	_, _ = io.CopyN(io.Discard, body, 4<<10)
 }
 
 // ask sends the request. Any status but 2xx is an error.

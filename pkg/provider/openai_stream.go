@@ -30,8 +30,9 @@ type chatStream struct {
 	left bool
 }
 
-// stream passes the answer on, and ends with the whole of it.
-func (o *openAI) stream(ctx context.Context, body io.Reader, yield func(*model.Response, error) bool) {
+// stream passes the answer on, and ends with the whole of it. It says whether that
+// was heard.
+func (o *openAI) stream(ctx context.Context, body io.Reader, yield func(*model.Response, error) bool) (whole bool) {
 	s := &chatStream{llm: o, yield: yield}
 	err := s.read(body)
 	switch {
@@ -41,6 +42,7 @@ func (o *openAI) stream(ctx context.Context, body io.Reader, yield func(*model.R
 	default:
 		s.end()
 	}
+	return err == nil && !s.left
 }
 
 // read takes the events of the stream. It ends well with [DONE], or after a

@@ -4,9 +4,13 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -46,6 +50,39 @@ func fakeOpenAI(t *testing.T, replies ...fakeopenai.Reply) (model.LLM, *fakeopen
 	return provider.NewOpenAI("gpt-x", &provider.OpenAIOptions{
 		BaseURL: fake.URL(), APIKey: "test-key-1234", HTTP: fake.Client(), Retry: provider.RetryOptions{Attempts: 1},
 	}), fake
+}
+
+// TestOpenAIKeepsConnections: the next question takes the connection of the last
+// one, also behind a stream, whose last word is not the end of what is sent.
+func TestOpenAIKeepsConnections(t *testing.T) {
+	var made atomic.Int64
+	heard := make(chan struct{}, 1)
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprint(w, "data: {\"choices\": [{\"delta\": {\"content\": \"hi\"}, \"finish_reason\": \"stop\"}]}\n\ndata: [DONE]\n\n")
+		_ = http.NewResponseController(w).Flush()
+		<-heard
+	}))
+	server.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateNew {
+			made.Add(1)
+		}
+	}
+	server.Start()
+	defer server.Close()
+	llm := provider.NewOpenAI("gpt-x", &provider.OpenAIOptions{BaseURL: server.URL, HTTP: server.Client()})
+	for range 5 {
+		for resp, err := range llm.Generate(t.Context(), question("Hello", true)) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !resp.Partial {
+				heard <- struct{}{}
+			}
+		}
+	}
+	if n := made.Load(); n != 1 {
+		t.Errorf("5 streams made %d connections, want 1", n)
+	}
 }
 
 // TestOpenAIRequest sends all that both APIs have, and compares the JSON.
