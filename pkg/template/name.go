@@ -45,15 +45,25 @@ func isLetter(r rune) bool {
 	if r < unicode.MaxASCII {
 		return r == '_' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z'
 	}
-	return unicode.In(r, unicode.L, unicode.Nl, unicode.Other_ID_Start)
+	return unicode.In(r, unicode.L, unicode.Nl, unicode.Other_ID_Start) && !unicode.In(r, neverInside, neverFirst)
 }
 
 func isInner(r rune) bool {
 	if r < unicode.MaxASCII {
 		return '0' <= r && r <= '9'
 	}
-	return unicode.In(r, unicode.Mn, unicode.Mc, unicode.Nd, unicode.Pc, unicode.Other_ID_Continue)
+	return unicode.In(r, unicode.L, unicode.Nl, unicode.Other_ID_Start, unicode.Mn, unicode.Mc, unicode.Nd, unicode.Pc, unicode.Other_ID_Continue) &&
+		!unicode.Is(neverInside, r)
 }
+
+// What normal forms make into something else than a letter is none in XID_Start and
+// XID_Continue, by which Python goes (Unicode Standard Annex 31, chapter 5.1).
+var (
+	neverInside = &unicode.RangeTable{R16: []unicode.Range16{
+		{0x037a, 0x037a, 1}, {0x2e2f, 0x2e2f, 1}, {0x309b, 0x309c, 1}, {0xfc5e, 0xfc63, 1}, {0xfdfa, 0xfdfb, 1}, {0xfe70, 0xfe7e, 2},
+	}}
+	neverFirst = &unicode.RangeTable{R16: []unicode.Range16{{0x0e33, 0x0eb3, 0x80}, {0xff9e, 0xff9f, 1}}}
+)
 
 // isSpace is what Python's str.strip removes: Unicode's white space and the
 // four ASCII separators.

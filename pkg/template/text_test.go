@@ -62,6 +62,7 @@ func TestRender(t *testing.T) {
 		{"prefix alone", "{user:}", "{user:}"},
 		{"empty", "{} {{}} {?}", "{} {{}} {?}"},
 		{"JSON", `{"a": 1} {"b": {"c": 2}}`, `{"a": 1} {"b": {"c": 2}}`},
+		{"no identifier for Python", "{\u309b} {a\u037a} {\uff9ea?}", "{\u309b} {a\u037a} {\uff9ea?}"},
 		{"no identifier", "{a-b} {a.b} {1x} {a b} {$x}", "{a-b} {a.b} {1x} {a b} {$x}"},
 		{"inside open braces", "a {b {name} c}", "a {b Bob c}"},
 		{"never closed", "{name", "{name"},
@@ -264,7 +265,7 @@ var (
 
 // isOddLetter reports letters of identifiers that are in no category of letters.
 func isOddLetter(r rune) bool {
-	return unicode.In(r, unicode.Other_ID_Start, unicode.Other_ID_Continue)
+	return unicode.In(r, unicode.Other_ID_Start, unicode.Other_ID_Continue, neverInside, neverFirst)
 }
 
 // renderByRegexp is Render with echo, written with regular expressions.
