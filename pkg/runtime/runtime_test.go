@@ -2,6 +2,8 @@ package runtime_test
 
 import (
 	"context"
+	"slices"
+	"strings"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -42,6 +44,29 @@ func functions(t *testing.T) runtime.Functions {
 				m.EndInvocation()
 				return nil, nil
 			}},
-		}},
+		}, "test.seen": {BeforeModel: []runtime.BeforeModelFunc{noteContents}}},
+		ContentFilters: map[string]runtime.ContentFilter{
+			"test.user": func(_ context.Context, _ *runtime.Moment, contents []*genai.Content) ([]*genai.Content, error) {
+				return slices.DeleteFunc(slices.Clone(contents), func(c *genai.Content) bool { return c.Role != genai.RoleUser }), nil
+			},
+			"test.nothing": func(context.Context, *runtime.Moment, []*genai.Content) ([]*genai.Content, error) { return nil, nil },
+		},
 	}
+}
+
+// noteContents writes down what the model is shown.
+func noteContents(_ context.Context, m *runtime.Moment, req *model.Request) (*model.Response, error) {
+	var seen []string
+	for _, c := range req.Contents {
+		switch {
+		case len(model.CallsOf(c)) > 0:
+			seen = append(seen, "call "+model.CallsOf(c)[0].Name)
+		case len(model.ResponsesOf(c)) > 0:
+			seen = append(seen, "answer of "+model.ResponsesOf(c)[0].Name)
+		default:
+			seen = append(seen, c.Role+" "+model.TextOf(c))
+		}
+	}
+	m.State.Set("seen", strings.Join(seen, ", "))
+	return nil, nil
 }
