@@ -6,6 +6,7 @@ package testenv
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"sync"
@@ -37,8 +38,9 @@ type Options struct {
 	// FirstID is where the ids begin, for a host that takes up what another
 	// one wrote.
 	FirstID int
-	// Observe is that of the host.
+	// Observe and Logger are those of the host.
 	Observe func(*runtime.Span)
+	Logger  *slog.Logger
 }
 
 // New makes a host over a store. Both end with the test.
@@ -58,7 +60,7 @@ func New(t testing.TB, opts *Options) *Env {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := runtime.NewHost(st, &runtime.Options{Clock: clock.Now, NewID: ids.next, Observe: opts.Observe})
+	h := runtime.NewHost(st, &runtime.Options{Clock: clock.Now, NewID: ids.next, Observe: opts.Observe, Logger: opts.Logger})
 	t.Cleanup(func() {
 		h.Close()
 		if err := st.Close(); err != nil {

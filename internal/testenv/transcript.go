@@ -28,8 +28,8 @@ var update = flag.Bool("update", false, "write what came out into the transcript
 // Transcripts plays every transcript below a folder. A transcript is a txtar
 // file: prose that names the rule it guards; the app's files; input, a line
 // for each turn (a text, or JSON {"message", "parts", "stateDelta",
-// "streaming", "state", "session", "stop", "rewindBefore", "rewindAfter"}); and
-// events, what came out: for each turn the events that were seen, then what was
+// "streaming", "state", "session", "stop", "rewindBefore", "rewindAfter"}, where
+// the id of a call is written as its name in braces); and events, what came out: for each turn the events that were seen, then what was
 // stored in the last session and its state at the end. Ids and times are left
 // out, as are the parts of an event that say nothing. A transcript may have
 // spans: those that the host told of, inner ones below outer ones.
@@ -160,7 +160,7 @@ func play(t *testing.T, dir, input string, opts *Options) string {
 			key = e.Session(t, "app", id, tu.State)
 		}
 		fmt.Fprintf(&out, "> %s\n", line)
-		e.playTurn(t, key, tu, &out)
+		e.playTurn(t, key, parseTurn(t, e.withIDs(t, key, line)), &out)
 	}
 	e.writeStored(t, key, &out)
 	return out.String()

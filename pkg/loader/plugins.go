@@ -59,6 +59,7 @@ func (j *job) buildPlugins(ctx context.Context) {
 
 func (j *job) buildPlugin(ctx context.Context, kind spec.Kind[runtime.PluginEnv, *runtime.Plugin], n *spec.Node) *runtime.Plugin {
 	plan, ds := kind.Decode(n)
+	ds = append(ds, j.bind(plan.Config)...)
 	j.report(ds...)
 	if ds.HasErrors() {
 		return nil

@@ -230,7 +230,7 @@ func (a *LLMAgent) run(ctx context.Context, inv *Invocation, yield func(*session
 	case inv.run.decisions != nil:
 		goOn = s.resume(ctx)
 	}
-	for goOn && !s.waits() {
+	for goOn && !s.waits() && !inv.hasEnded() {
 		goOn = s.take(ctx)
 	}
 	if !s.over {

@@ -37,6 +37,9 @@ func (inv *Invocation) runHooked(ctx context.Context, yield func(*session.Event,
 	if !inv.play(ctx, yield) {
 		return false
 	}
+	if inv.hasEnded() {
+		return true
+	}
 	_, ok = inv.askAround(ctx, afterAgent, h.afterAgent, yield)
 	return ok
 }

@@ -48,9 +48,10 @@ func (inv *Invocation) aside(name string) *Invocation {
 	if inv.frame == nil {
 		return inv
 	}
-	beside := *inv
-	beside.frame = &frame{path: inv.frame.path + "/" + name, parent: inv.frame}
-	return &beside
+	return &Invocation{
+		run: inv.run, node: inv.node, branch: inv.branch, input: inv.input, beside: inv,
+		frame: &frame{path: inv.frame.path + "/" + name, parent: inv.frame},
+	}
 }
 
 // asideEvents are those that a callback beside the agent left.
@@ -100,7 +101,7 @@ func (inv *Invocation) runFrame(ctx context.Context, yield func(*session.Event, 
 	}
 	goOn, ok := inv.enterFrame(ctx, yield)
 	if ok && goOn {
-		ok = inv.play(ctx, yield) && (inv.Paused() || inv.askAfter(ctx, yield))
+		ok = inv.play(ctx, yield) && (inv.Paused() || inv.hasEnded() || inv.askAfter(ctx, yield))
 	}
 	if _, join := inv.node.agent.(*JoinNode); !ok || join || inv.Paused() {
 		return ok

@@ -17,4 +17,6 @@ type Functions struct {
 	Nodes map[string]NodeFunc
 	// CodeExecutors are named in code_executor.
 	CodeExecutors map[string]CodeExecutor
+	// ContentFilters are named in custom_filter of the plugin context_filter.
+	ContentFilters map[string]ContentFilter
 }

@@ -24,6 +24,10 @@ type Invocation struct {
 	frame *frame
 	// input is what the node before gave, in a workflow; nil elsewhere.
 	input *value
+	// beside is the agent's own invocation where this one is a callback's; nil
+	// for the agent itself.
+	beside *Invocation
+	ended  atomic.Bool
 }
 
 // run is what all agents of one invocation share.
@@ -124,16 +128,33 @@ func (inv *Invocation) child(i, nth int) *Invocation {
 	return inv.enter(inv.node.children[i], inv.branch, nth)
 }
 
+// enter is the invocation of an agent below this one. What has ended begins
+// nothing more.
 func (inv *Invocation) enter(n *node, branch string, nth int) *Invocation {
-	return &Invocation{run: inv.run, node: n, branch: branch, frame: inv.frame.below(inv.run.record, n.agent.Name(), nth)}
+	below := &Invocation{run: inv.run, node: n, branch: branch, frame: inv.frame.below(inv.run.record, n.agent.Name(), nth)}
+	if inv.hasEnded() {
+		below.EndInvocation()
+	}
+	return below
 }
 
 // on is the invocation on another branch.
 func (inv *Invocation) on(branch string) *Invocation {
-	other := *inv
-	other.branch = branch
-	return &other
+	return &Invocation{run: inv.run, node: inv.node, branch: branch, frame: inv.frame, input: inv.input}
 }
+
+// EndInvocation ends the run of this agent, as ADK's end_invocation does: its
+// model is not asked again, no agent below it begins, and the callbacks after it
+// are not asked. What is under way is told: an answer of the model, and the calls
+// that it makes. Agents around it go on.
+func (inv *Invocation) EndInvocation() {
+	if inv.beside != nil {
+		inv = inv.beside
+	}
+	inv.ended.Store(true)
+}
+
+func (inv *Invocation) hasEnded() bool { return inv.ended.Load() }
 
 // runAgent runs the agent with all that stands around it, and says whether the
 // run goes on.

@@ -10,23 +10,34 @@ import (
 )
 
 type contextFilterConfig struct {
-	Keep int `yaml:"num_invocations_to_keep" required:"true" doc:"How many of the last turns models see, the present one included."`
+	Keep   int          `yaml:"num_invocations_to_keep" doc:"How many of the last turns models see, the present one included; without it, all."`
+	Custom filterConfig `yaml:"custom_filter" doc:"What models see of those: an expression that is true for a content to show, and sees content (role, text, calls, responses), index, count, state, user, session, invocation and agent; or {name: NAME}, a function of the program."`
 }
 
-// DecodeSpec wants at least the present turn.
+// DecodeSpec wants at least the present turn, and something to do.
 func (c *contextFilterConfig) DecodeSpec(n *spec.Node) spec.Diagnostics {
 	ds := spec.Decode(n, c)
-	if at := n.Get("num_invocations_to_keep"); !ds.HasErrors() && c.Keep < 1 {
+	switch at := n.Get("num_invocations_to_keep"); {
+	case ds.HasErrors():
+	case at.IsNull() && n.Get("custom_filter").IsNull():
+		ds = append(ds, n.Errorf("required", "context_filter filters nothing: it needs num_invocations_to_keep, or custom_filter"))
+	case !at.IsNull() && c.Keep < 1:
 		ds = append(ds, at.Errorf("value", "num_invocations_to_keep must be at least 1, which is the present turn"))
 	}
 	return ds
 }
 
+// Bind finds the function that custom_filter names.
+func (c *contextFilterConfig) Bind(f *Functions) spec.Diagnostics { return c.Custom.bind(f) }
+
 // newContextFilter makes ADK's ContextFilterPlugin.
 func newContextFilter(_ context.Context, _ PluginEnv, c *contextFilterConfig) (*Plugin, error) {
-	filter := func(_ context.Context, _ *Moment, req *model.Request) (*model.Response, error) {
-		req.Contents = lastTurns(req.Contents, c.Keep)
-		return nil, nil
+	filter := func(ctx context.Context, m *Moment, req *model.Request) (_ *model.Response, err error) {
+		if c.Keep > 0 {
+			req.Contents = lastTurns(req.Contents, c.Keep)
+		}
+		req.Contents, err = c.Custom.apply(ctx, m, req.Contents)
+		return nil, err
 	}
 	return &Plugin{Name: "context_filter", Callbacks: Callbacks{BeforeModel: []BeforeModelFunc{filter}}}, nil
 }

@@ -71,5 +71,6 @@ func (inv *Invocation) newCall(fc *genai.FunctionCall, actions *session.Actions)
 		Artifacts:      &callArtifacts{store: inv.run.host.store.Artifacts, key: inv.run.sess.Key, actions: actions},
 		Memories:       &callMemories{inv.run},
 		IdempotencyKey: idempotencyKey(inv.run.id, fc.ID),
+		EndInvocation:  inv.EndInvocation,
 	}
 }

@@ -197,17 +197,14 @@ func (h *Host) restoreArtifacts(ctx context.Context, key session.Key, events []*
 		if strings.HasPrefix(name, session.UserPrefix) || had && old == version {
 			continue
 		}
-		part := store.Absence()
+		parts[name] = store.Absence()
 		if had {
-			loaded, err := h.store.Artifacts.Load(ctx, key, name, old)
-			if err != nil && !errors.Is(err, session.ErrNotFound) {
+			part, err := h.formerArtifact(ctx, key, name, old)
+			if err != nil {
 				return nil, fmt.Errorf("restoring artifact %s: %w", name, err)
 			}
-			if err == nil {
-				part = loaded
-			}
+			parts[name] = part
 		}
-		parts[name] = part
 	}
 	saved := map[string]int{}
 	for _, name := range slices.Sorted(maps.Keys(parts)) {
@@ -218,6 +215,21 @@ func (h *Host) restoreArtifacts(ctx context.Context, key session.Key, events []*
 		saved[name] = version
 	}
 	return saved, nil
+}
+
+// formerArtifact is an artifact as it was. Nothing is left of one whose version
+// was deleted, or was itself an absence: only the first is worth a word.
+func (h *Host) formerArtifact(ctx context.Context, key session.Key, name string, version int) (*genai.Part, error) {
+	part, err := h.store.Artifacts.Load(ctx, key, name, version)
+	if !errors.Is(err, session.ErrNotFound) {
+		return part, err
+	}
+	if _, err = h.store.Artifacts.Version(ctx, key, name, version); errors.Is(err, session.ErrNotFound) {
+		err = nil
+		h.logger.WarnContext(ctx, "an artifact cannot be restored: the version that it had is lost",
+			"app", key.App, "session", key.ID, "artifact", name, "version", version)
+	}
+	return store.Absence(), err
 }
 
 // savedVersions are the latest versions of the artifacts that events saved.

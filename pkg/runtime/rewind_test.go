@@ -1,6 +1,11 @@
 package runtime_test
 
 import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
 	"testing"
 
 	"google.golang.org/genai"
@@ -8,6 +13,7 @@ import (
 	"agenthost/internal/testenv"
 	"agenthost/pkg/model"
 	"agenthost/pkg/runtime"
+	"agenthost/pkg/session"
 )
 
 // TestRewindRefused: what cannot be rewound is told, and changes nothing.
@@ -65,5 +71,40 @@ func TestRewindNothing(t *testing.T) {
 	}
 	if got := authors(t, e, key); got != "user a" {
 		t.Errorf("stored: %s, want user a", got)
+	}
+}
+
+// TestRewindLostArtifact: an artifact whose old version is gone is empty after
+// the rewind, as in ADK, and the log says so (semantics 11).
+func TestRewindLostArtifact(t *testing.T) {
+	var log bytes.Buffer
+	e := testenv.New(t, &testenv.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	note := func(ctx context.Context, m *runtime.Moment) (*genai.Content, error) {
+		m.State.Set("noted", m.ID())
+		_, err := m.Artifacts.Save(ctx, "note.txt", &genai.Part{Text: m.ID()})
+		return nil, err
+	}
+	deploy(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: saying("hi"), Callbacks: runtime.Callbacks{BeforeAgent: []runtime.AgentFunc{note}}}), nil)
+	key := e.Session(t, "app", "s", nil)
+	outline(e.Host.Run(t.Context(), say(key, "one")))
+	outline(e.Host.Run(t.Context(), say(key, "two")))
+	sess, err := e.Store.Sessions.Get(t.Context(), key, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := sess.Events()[sess.History.Len()-1].InvocationID
+	if err := e.Store.Artifacts.Delete(t.Context(), key, "note.txt"); err != nil {
+		t.Fatal(err)
+	}
+	req := &runtime.RewindRequest{App: key.App, UserID: key.User, SessionID: key.ID, BeforeInvocationID: last}
+	if got := outline(e.Host.Rewind(t.Context(), req)); got != "" {
+		t.Errorf("Rewind = %q, want nothing", got)
+	}
+	if _, err := e.Store.Artifacts.Load(t.Context(), key, "note.txt", -1); !errors.Is(err, session.ErrNotFound) {
+		t.Errorf("Load after the rewind = %v, want not found", err)
+	}
+	const want = `level=WARN msg="an artifact cannot be restored: the version that it had is lost" app=app session=s artifact=note.txt version=0`
+	if !strings.Contains(log.String(), want) {
+		t.Errorf("log = %q, want %q in it", log.String(), want)
 	}
 }

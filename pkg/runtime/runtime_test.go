@@ -1,16 +1,72 @@
 package runtime_test
 
 import (
+	"context"
+	"slices"
+	"strings"
 	"testing"
 
 	"go.uber.org/goleak"
+	"google.golang.org/genai"
 
 	"agenthost/internal/testenv"
 	"agenthost/pkg/loader"
+	"agenthost/pkg/model"
+	"agenthost/pkg/runtime"
+	"agenthost/pkg/tool"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestTranscripts(t *testing.T) {
-	testenv.Transcripts(t, "testdata/transcripts", func() *loader.Options { return nil })
+	testenv.Transcripts(t, "testdata/transcripts", func() *loader.Options {
+		return &loader.Options{Functions: functions(t)}
+	})
+}
+
+// functions are the code that transcripts name.
+func functions(t *testing.T) runtime.Functions {
+	stop, err := tool.FromFunc("stop", "Ends the agent's run.", func(_ context.Context, call *tool.Call, _ struct{}) (string, error) {
+		call.EndInvocation()
+		return "stopped", nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return runtime.Functions{
+		Tools: map[string]tool.Tool{"test.stop": stop},
+		Callbacks: map[string]runtime.Callbacks{"test.end": {
+			BeforeAgent: []runtime.AgentFunc{func(_ context.Context, m *runtime.Moment) (*genai.Content, error) {
+				m.EndInvocation()
+				return nil, nil
+			}},
+			AfterModel: []runtime.AfterModelFunc{func(_ context.Context, m *runtime.Moment, _ *model.Response) (*model.Response, error) {
+				m.EndInvocation()
+				return nil, nil
+			}},
+		}, "test.seen": {BeforeModel: []runtime.BeforeModelFunc{noteContents}}},
+		ContentFilters: map[string]runtime.ContentFilter{
+			"test.user": func(_ context.Context, _ *runtime.Moment, contents []*genai.Content) ([]*genai.Content, error) {
+				return slices.DeleteFunc(slices.Clone(contents), func(c *genai.Content) bool { return c.Role != genai.RoleUser }), nil
+			},
+			"test.nothing": func(context.Context, *runtime.Moment, []*genai.Content) ([]*genai.Content, error) { return nil, nil },
+		},
+	}
+}
+
+// noteContents writes down what the model is shown.
+func noteContents(_ context.Context, m *runtime.Moment, req *model.Request) (*model.Response, error) {
+	var seen []string
+	for _, c := range req.Contents {
+		switch {
+		case len(model.CallsOf(c)) > 0:
+			seen = append(seen, "call "+model.CallsOf(c)[0].Name)
+		case len(model.ResponsesOf(c)) > 0:
+			seen = append(seen, "answer of "+model.ResponsesOf(c)[0].Name)
+		default:
+			seen = append(seen, c.Role+" "+model.TextOf(c))
+		}
+	}
+	m.State.Set("seen", strings.Join(seen, ", "))
+	return nil, nil
 }

@@ -12,8 +12,12 @@ import (
 var errBroke = errors.New("it broke down")
 
 // play runs the agent itself. One that was written elsewhere may panic, which
-// must not take the host down: it is that agent's failure.
+// must not take the host down: it is that agent's failure. One that was ended
+// before does not begin.
 func (inv *Invocation) play(ctx context.Context, yield func(*session.Event, error) bool) bool {
+	if inv.hasEnded() {
+		return true
+	}
 	switch a := inv.node.agent.(type) {
 	case *LLMAgent, *SequentialAgent, *ParallelAgent, *LoopAgent, *RouterAgent, *Workflow, *JoinNode:
 		return a.(ownAgent).run(ctx, inv, yield)

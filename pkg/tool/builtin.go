@@ -120,6 +120,19 @@ func newUserChoice() *callTool {
 	}}
 }
 
+// newInputRequest asks the user in free words; the client answers later. Clients
+// know its calls by their name, which is not the tool's (adk-python
+// tools/_request_input_tool.py).
+func newInputRequest() *callTool {
+	d := fixed("adk_request_input", "Asks the user a question. Use it when something that you need is missing or unclear.",
+		object(map[string]any{
+			"message":         map[string]any{"type": "string", "description": "The question."},
+			"response_schema": map[string]any{"type": "object", "description": `A JSON Schema of the answer, such as {"type": "string"} or {"type": "boolean"}.`},
+		}, "message"))
+	d.addPendingNote()
+	return &callTool{named: d, traits: Traits{LongRunning: true}, run: func(*Call) *Result { return nil }}
+}
+
 func object(props map[string]any, required ...any) map[string]any {
 	schema := map[string]any{"type": "object", "properties": props}
 	if len(required) > 0 {

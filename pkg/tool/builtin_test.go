@@ -31,12 +31,16 @@ func builtin(t *testing.T, name string) Tool {
 	return only(t, set)
 }
 
-// Each kind builds a tool of its own name, which has a schema that is one.
+// Each kind builds a tool of its own name, which has a schema that is one. The
+// calls of request_input have a name by which clients know them.
 func TestBuiltinsDeclareThemselves(t *testing.T) {
 	for _, k := range Builtins() {
-		d := builtin(t, k.Name).Declaration()
-		if d.Name != k.Name {
-			t.Errorf("builtin %s declares %s", k.Name, d.Name)
+		d, want := builtin(t, k.Name).Declaration(), k.Name
+		if want == "request_input" {
+			want = "adk_request_input"
+		}
+		if d.Name != want {
+			t.Errorf("builtin %s declares %s, want %s", k.Name, d.Name, want)
 		}
 		if _, err := NewParams(d); err != nil {
 			t.Errorf("builtin %s: %v", k.Name, err)
@@ -82,6 +86,12 @@ func TestBuiltinCalls(t *testing.T) {
 			nil,
 			session.Actions{SkipSummarization: true},
 		},
+		{
+			"request_input", builtin(t, "request_input"),
+			map[string]any{"message": "Where to?", "response_schema": map[string]any{"type": "string"}},
+			nil,
+			session.Actions{},
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -113,6 +123,11 @@ func TestBuiltinWrongArgs(t *testing.T) {
 			map[string]any{"agent_name": "boss"},
 			"Invoking `transfer_to_agent()` failed as the following input parameters are wrong:\n" +
 				"agent_name: value must be one of 'billing', 'sales'" + retry,
+		},
+		{
+			"no question", builtin(t, "request_input"), nil,
+			"Invoking `adk_request_input()` failed as the following mandatory input parameters are not present:\nmessage\n" +
+				"You could retry calling this tool, but it is IMPORTANT for you to provide all the mandatory parameters.",
 		},
 		{
 			"no agent", NewTransfer(nil), nil,
@@ -163,7 +178,7 @@ func TestBuiltinTraits(t *testing.T) {
 		"enterprise_web_search": {Builtin: true}, "google_maps_grounding": {Builtin: true},
 		"google_search": {Builtin: true}, "url_context": {Builtin: true}, "get_user_choice": {LongRunning: true},
 		"exit_loop": {}, "transfer_to_agent": {}, "load_artifacts": {},
-		"load_memory": {}, "preload_memory": {Builtin: true},
+		"load_memory": {}, "preload_memory": {Builtin: true}, "request_input": {LongRunning: true},
 	}
 	got := map[string]Traits{}
 	for _, k := range Builtins() {
@@ -242,9 +257,9 @@ func TestKnown(t *testing.T) {
 			t.Errorf("WhyNot(%q) is empty", name)
 		}
 	}
-	const want = "is one of ADK's tools that this version does not have: use get_user_choice"
-	if got := WhyNot("request_input"); got != want {
-		t.Errorf("WhyNot(request_input) = %q, want %q", got, want)
+	const want = "is one of ADK's tools that this version does not have: put the examples into the instruction"
+	if got := WhyNot("ExampleTool"); got != want {
+		t.Errorf("WhyNot(ExampleTool) = %q, want %q", got, want)
 	}
 	if got := WhyNot("exit_loop"); got != "" {
 		t.Errorf("WhyNot(exit_loop) = %q, want none", got)

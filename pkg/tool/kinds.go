@@ -35,6 +35,7 @@ func Builtins() spec.Kinds[Env, Set] {
 		spec.NewKind("load_artifacts", "Shows the session's artifacts to the model on request.", newLoadArtifacts),
 		spec.NewKind("load_memory", "Lets the model look for what was said in earlier conversations.", newLoadMemory),
 		spec.NewKind("preload_memory", "Shows the model what was said in earlier conversations and fits the user's message.", newPreloadMemory),
+		spec.NewKind("request_input", "Asks the user a question, which is answered in free words or as a schema has it; models know it as adk_request_input.", called(newInputRequest)),
 		spec.NewKind("transfer_to_agent", "Hands the conversation to another agent.", called(newAnyTransfer)),
 		spec.NewKind("url_context", "Lets the model read the addresses in the conversation.", ofModel(newURLContext)),
 	}

@@ -47,6 +47,5 @@ func absentees() []absent {
 		{"TransferToAgentTool", "is made by the runtime for agents that may transfer; name transfer_to_agent"},
 		{"VertexAiLoadProfilesTool", cloud},
 		{"VertexAiSearchTool", cloud},
-		{"request_input", later + ": use get_user_choice"},
 	}
 }

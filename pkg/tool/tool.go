@@ -104,6 +104,10 @@ type Call struct {
 	// IdempotencyKey is the same each time this call is carried out, also
 	// after a crash: a key for services that make a thing only once.
 	IdempotencyKey string
+	// EndInvocation ends the run of the agent that calls, behind the calls of
+	// this step: its model is not asked again, and no callback after the agent.
+	// Agents around it go on. The runtime always sets it.
+	EndInvocation func()
 }
 
 // State is the session's state as one call sees it. Values that it gives are the

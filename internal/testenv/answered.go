@@ -1,0 +1,49 @@
+package testenv
+
+import (
+	"regexp"
+	"strconv"
+	"testing"
+
+	"agenthost/pkg/session"
+)
+
+// named is the id of a call in a line of input: {ship} is that of the last call
+// of ship, {ship#1} that of the first one in the session.
+var named = regexp.MustCompile(`"id": "\{(\w+)(?:#(\d+))?\}"`)
+
+// withIDs puts the ids of calls in the place of their names. Ids are made in an
+// order that nobody promises: a line that had one would one day answer nothing.
+func (e *Env) withIDs(t *testing.T, key session.Key, line string) string {
+	t.Helper()
+	return named.ReplaceAllStringFunc(line, func(found string) string {
+		m := named.FindStringSubmatch(found)
+		ids := e.idsOf(t, key, m[1])
+		n := len(ids)
+		if m[2] != "" {
+			n, _ = strconv.Atoi(m[2])
+		}
+		if n < 1 || n > len(ids) {
+			t.Fatalf("input %s: the session has %d calls of %s", line, len(ids), m[1])
+		}
+		return `"id": "` + ids[n-1] + `"`
+	})
+}
+
+// idsOf are the ids of all calls of a name, oldest first.
+func (e *Env) idsOf(t *testing.T, key session.Key, name string) []string {
+	t.Helper()
+	sess, err := e.Store.Sessions.Get(t.Context(), key, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ids []string
+	for _, ev := range sess.Events() {
+		for _, c := range ev.Calls() {
+			if c.Name == name {
+				ids = append(ids, c.ID)
+			}
+		}
+	}
+	return ids
+}

@@ -1,0 +1,132 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+
+	"google.golang.org/genai"
+
+	"agenthost/pkg/model"
+	"agenthost/pkg/spec"
+	"agenthost/pkg/template"
+)
+
+// A ContentFilter says which contents of a request a model is shown, and how;
+// those that it is given are only read. It must leave some.
+type ContentFilter func(ctx context.Context, m *Moment, contents []*genai.Content) ([]*genai.Content, error)
+
+// filterConfig is a filter in YAML: an expression that is true for a content to
+// show, or {name: NAME} of a function.
+type filterConfig struct {
+	name   spec.Text
+	filter ContentFilter
+}
+
+// DecodeSpec reads both forms, and compiles the expression.
+func (c *filterConfig) DecodeSpec(n *spec.Node) spec.Diagnostics {
+	if n.Kind == spec.Mapping {
+		var named struct {
+			Name spec.Text `yaml:"name" required:"true"`
+		}
+		ds := spec.Decode(n, &named)
+		c.name = named.Name
+		return ds
+	}
+	var src spec.Expr
+	if ds := src.DecodeSpec(n); ds.HasErrors() {
+		return ds
+	}
+	x, ds := compileConditionIn(src, contentEnv())
+	if x != nil {
+		c.filter = exprFilter(x)
+	}
+	return ds
+}
+
+// SchemaSpec describes both forms.
+func (*filterConfig) SchemaSpec() map[string]any {
+	schema := nameOrMapping()
+	schema["title"] = "expression, or name of a function"
+	return schema
+}
+
+// bind finds the function that a document names.
+func (c *filterConfig) bind(f *Functions) spec.Diagnostics {
+	if c.name.Value == "" {
+		return nil
+	}
+	if c.filter = f.ContentFilters[c.name.Value]; c.filter != nil {
+		return nil
+	}
+	return spec.Diagnostics{c.name.Errorf(0, "code", "filter %s is code of another program: of this one, custom_filter may name %s",
+		c.name.Value, quoteNames(slices.Sorted(maps.Keys(f.ContentFilters)))).
+		WithHint("write an expression that is true for what models see, or register the function under Functions.ContentFilters")}
+}
+
+// contentEnv are the names that the expression of a filter sees.
+func contentEnv() template.Env {
+	env := conditionEnv()
+	env["content"] = template.Env{"role": "", "text": "", "calls": []any{}, "responses": []any{}}
+	env["index"], env["count"] = 0, 0
+	return env
+}
+
+// exprFilter shows the contents that an expression is true for. The last one,
+// which the model answers, is always shown, and calls are shown with their
+// answers, which stand right behind them.
+func exprFilter(x *template.Expr) ContentFilter {
+	return func(ctx context.Context, m *Moment, contents []*genai.Content) ([]*genai.Content, error) {
+		vars := m.Invocation.vars()
+		vars["count"] = len(contents)
+		shown := make([]bool, len(contents))
+		for i, c := range contents {
+			vars["index"], vars["content"] = i, contentVars(c)
+			ok, err := x.Bool(ctx, vars)
+			if err != nil {
+				return nil, err
+			}
+			shown[i] = ok || i == len(contents)-1
+			if i > 0 && len(model.ResponsesOf(c)) > 0 {
+				shown[i] = shown[i] || shown[i-1]
+				shown[i-1] = shown[i]
+			}
+		}
+		var rest []*genai.Content
+		for i, c := range contents {
+			if shown[i] {
+				rest = append(rest, c)
+			}
+		}
+		return rest, nil
+	}
+}
+
+func contentVars(c *genai.Content) map[string]any {
+	calls, responses := []any{}, []any{}
+	for _, f := range model.CallsOf(c) {
+		calls = append(calls, map[string]any{"name": f.Name, "args": f.Args})
+	}
+	for _, f := range model.ResponsesOf(c) {
+		responses = append(responses, map[string]any{"name": f.Name, "response": f.Response})
+	}
+	return map[string]any{"role": c.Role, "text": model.TextOf(c), "calls": calls, "responses": responses}
+}
+
+var errNothingLeft = errors.New("custom_filter leaves nothing for the model to answer")
+
+// apply is the filter on the contents of a request.
+func (c *filterConfig) apply(ctx context.Context, m *Moment, contents []*genai.Content) ([]*genai.Content, error) {
+	if c.filter == nil || len(contents) == 0 {
+		return contents, nil
+	}
+	rest, err := c.filter(ctx, m, contents)
+	switch {
+	case err != nil:
+		return nil, wrapped("custom_filter", err)
+	case len(rest) == 0:
+		return nil, errNothingLeft
+	}
+	return rest, nil
+}
