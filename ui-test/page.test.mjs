@@ -269,6 +269,27 @@ test('a host that goes away, and comes back', async () => {
   }
 });
 
+test('a host that has as many pages open as it may', async () => {
+  const some = apps('apps/hello');
+  const host = await serve(some.dir);
+  const full = new AbortController();
+  const feeds = await Promise.all(Array.from({ length: 64 }, () => fetch(`${host.url}/-/changes`, { signal: full.signal })));
+  assert.deepEqual([...new Set(feeds.map((f) => f.status))], [200]);
+  const { page, close } = await tab(chrome, host.url, { viewport: { width: 360, height: 760 } });
+  try {
+    await page.waitForSelector('#link:text("as many streams of changes are open as the host has")');
+    assert.match(await page.getAttribute('#link', 'title'), /close a page of it, or try again$/);
+    await shot(page, 'page full');
+    full.abort();
+    await page.waitForSelector('#link:text("live")');
+  } finally {
+    full.abort();
+    await close();
+    await host.stop();
+    some.remove();
+  }
+});
+
 test('fifty apps, a long instruction and 500 events', async () => {
   const many = apps();
   for (let i = 0; i < 50; i++) {

@@ -145,6 +145,7 @@ func (m *merging) value(old, now *yaml.Node, at string) *yaml.Node {
 		return old
 	case at == "tools":
 		m.tools(old, now)
+		now.Style = old.Style
 	case strings.HasPrefix(at, "tools[AgentTool ") && old.Kind == yaml.MappingNode:
 		// The builder writes these args anew, with the two that it knows.
 		m.mapping(old, now, at+".", func(string) bool { return true })
@@ -158,15 +159,21 @@ func (m *merging) value(old, now *yaml.Node, at string) *yaml.Node {
 }
 
 // tools merges the tools that have the same name. To the builder, a tool of ours
-// has none: it sends an empty one for each, which tells which is which as long as
-// none of them was taken away.
+// has none: it sends none of them, or an empty one for each. Were there fewer, who
+// could say which?
 func (m *merging) tools(old, now *yaml.Node) {
+	nameless := func(t *yaml.Node) bool { return toolName(t) == "" }
+	silent := !slices.ContainsFunc(items(now), nameless)
 	before := map[string][]*yaml.Node{}
-	for _, tool := range items(old) {
-		before[toolName(tool)] = append(before[toolName(tool)], tool)
+	for i, tool := range items(old) {
+		name := toolName(tool)
+		before[name] = append(before[name], tool)
+		if silent && name == "" {
+			at := min(i, len(now.Content))
+			now.Content = slices.Insert(now.Content, at, &yaml.Node{Kind: yaml.MappingNode})
+		}
 	}
-	nameless := slices.DeleteFunc(slices.Clone(items(now)), func(t *yaml.Node) bool { return toolName(t) != "" })
-	if len(nameless) != len(before[""]) {
+	if sent := slices.DeleteFunc(slices.Clone(items(now)), func(t *yaml.Node) bool { return !nameless(t) }); len(sent) != len(before[""]) {
 		delete(before, "")
 	}
 	for i, tool := range items(now) {
