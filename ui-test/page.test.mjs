@@ -280,6 +280,9 @@ test('a host that has as many pages open as it may', async () => {
     await page.waitForSelector('#link:text("as many streams of changes are open as the host has")');
     assert.match(await page.getAttribute('#link', 'title'), /close a page of it, or try again$/);
     await shot(page, 'page full');
+    const top = await page.locator('#top').boundingBox();
+    assert.ok(top.height < 110, `the line at the top is ${top.height} pixels high`);
+    assert.equal(await page.evaluate(() => document.documentElement.scrollWidth - innerWidth), 0);
     full.abort();
     await page.waitForSelector('#link:text("live")');
   } finally {
