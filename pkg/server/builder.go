@@ -16,7 +16,10 @@ import (
 	"agenthost/pkg/spec"
 )
 
-const rootAgentFile = "root_agent.yaml"
+const (
+	rootAgentFile = "root_agent.yaml"
+	appFile       = "app.yaml"
+)
 
 // noDeveloper refuses what only developers may do.
 const noDeveloper = forbiddenError("This host does not let anyone write the files of its apps: start it with --dev")

@@ -31,14 +31,17 @@ func (s *Server) keep(app string, files map[string][]byte) (map[string][]byte, [
 	merged := make(map[string][]byte, len(files))
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		k.file(name)
-		merged[name] = k.merge(name, files[name])
+		merged[name] = files[name]
+		if name != appFile {
+			merged[name] = k.merge(name, files[name])
+		}
 	}
 	return merged, k.kept
 }
 
 // file finds the agents of a file of the app, and of those that it names.
 func (k *keeper) file(name string) {
-	if k.seen[name] || path.Base(name) == "app.yaml" {
+	if k.seen[name] || name == appFile {
 		return
 	}
 	k.seen[name] = true
