@@ -85,7 +85,7 @@ bench-http: ## the same for both HTTP servers, each a process of its own; some t
 bench-replicas: build ## measure turns with 1, 2 and 3 replicas on PostgreSQL
 	$(NOCGO) $(GO) run ./internal/proof replicas -bin $(BIN) -seed $(SEED)
 
-ui-test: build ## the page and the official Dev UI in a browser, and ADK's own client; sets up what it needs but Chromium and npm
+ui-test: build ## the page and the official Dev UI in a browser, and ADK's own client; sets up what it needs but npm, and as root Chromium too
 	ui-test/run.sh
 
 fuzz: ## let each fuzz target run for ten seconds

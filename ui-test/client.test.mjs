@@ -3,16 +3,20 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { apiClient } from './bundle.mjs';
-import { start } from './host.mjs';
+import { apps, serve } from './host.mjs';
 
+const folders = apps('ui-test/apps/desk', 'ui-test/apps/plain');
 let host, client;
 const user = { appName: 'desk', userId: 'ana' };
 
 before(async () => {
-  host = await start();
+  host = await serve(folders.dir);
   client = new (await apiClient())({ backendUrl: host.url });
 });
-after(() => host?.stop());
+after(async () => {
+  await host?.stop();
+  folders.remove();
+});
 
 const textOf = (ev) => (ev.content?.parts ?? []).map((p) => p.text ?? '').join('');
 

@@ -1,25 +1,21 @@
 // The official Dev UI in a browser without a screen: each test does what a person
 // does with it, and looks at what it shows. Screenshots are in screenshots/.
 import assert from 'node:assert/strict';
-import { mkdirSync, readFileSync, existsSync } from 'node:fs';
+import { readFileSync, existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { after, before, test } from 'node:test';
-import { chromium } from 'playwright-core';
+import { after, before, test as node } from 'node:test';
 import { devUI } from './bundle.mjs';
-import { start } from './host.mjs';
+import { apps, serve } from './host.mjs';
+import { blank, browser, shot as shotOf } from './page/browser.mjs';
 
-const shots = join(import.meta.dirname, 'screenshots');
-// A machine that is busy with other tests takes its time.
-const patience = 180_000;
-let host, browser, page;
+const folders = apps('ui-test/apps/desk', 'ui-test/apps/plain');
+let host, chrome, page;
 const refused = [];
 
 before(async () => {
-  mkdirSync(shots, { recursive: true });
-  host = await start('--ui-dir', devUI());
-  browser = await chromium.launch({ executablePath: process.env.CHROMIUM, args: ['--no-sandbox', '--disable-gpu'] });
-  page = await browser.newPage({ viewport: { width: 1500, height: 950 } });
-  page.setDefaultTimeout(patience);
+  host = await serve(folders.dir, '--ui-dir', devUI());
+  chrome = await browser();
+  page = await blank(chrome, { viewport: { width: 1500, height: 950 } });
   // Its fonts come from elsewhere: without them, icons are words.
   await page.route((url) => url.hostname !== '127.0.0.1', (route) => route.abort());
   page.on('response', (r) => {
@@ -28,8 +24,9 @@ before(async () => {
   });
 });
 after(async () => {
-  await browser?.close();
+  await chrome?.close();
   await host?.stop();
+  folders.remove();
 });
 
 // What the bundle asks for and nobody has: a style sheet that it does not bring,
@@ -37,7 +34,18 @@ after(async () => {
 const expected = (path) => path.endsWith('/prism-dark.css') || path.includes('/__adk_agent_builder_assistant/')
   || path.startsWith('/dev/apps/fresh/build_graph');
 
-const shot = (name) => page.screenshot({ path: join(shots, `${name}.png`) });
+const shot = (name) => shotOf(page, `dev-ui ${name}`);
+
+// test is a step of the one conversation that all of them hold.
+const test = (name, act) => node(name, async () => {
+  try {
+    await act();
+  } catch (error) {
+    await shot(`failed ${name.slice(0, 60).replaceAll('/', ' ')}`).catch(() => {});
+    throw error;
+  }
+});
+
 const box = () => page.locator('textarea.chat-input-box');
 const sees = (text) => page.getByText(text, { exact: false }).last().waitFor();
 const say = async (text) => { await box().fill(text); await box().press('Enter'); };
@@ -45,15 +53,21 @@ const panel = () => page.locator('app-side-panel');
 const icon = (name) => panel().locator('button.mat-mdc-icon-button', { hasText: new RegExp(`^\\s*${name}\\s*$`) }).first();
 const escape = async () => { await page.keyboard.press('Escape'); await page.locator('.cdk-overlay-backdrop').waitFor({ state: 'detached' }); };
 
-// open goes to an app. Where the page is about to load anew by itself, as after a
-// save of the builder, that may cut the first try off.
+// open goes to an app.
 async function open(app) {
-  const go = () => page.goto(`${host.url}/dev-ui/?app=${app}`, { timeout: patience });
-  await go().catch((err) => {
-    if (!err.message.includes('ERR_ABORTED')) throw err;
-    return go();
-  });
+  await page.goto(`${host.url}/dev-ui/?app=${app}`);
   await box().waitFor();
+}
+
+// The page loads anew by itself once a new app is made or a save is answered: what
+// is done before that is lost.
+const loadedAnew = (act) => Promise.all([page.waitForEvent('load'), act()]);
+
+// The builder opens before it has read the agent, and then those below it: what is
+// written before that is written over, and what is saved lacks them.
+async function inBuilder(instruction, ...below) {
+  await page.waitForFunction((text) => [...document.querySelectorAll('textarea')].some((area) => area.checkVisibility() && area.value === text), instruction);
+  for (const name of below) await page.locator('.node-title', { hasText: name }).waitFor();
 }
 
 // requestOf is the body of the next run that the page asks for, while act is done.
@@ -63,7 +77,7 @@ async function requestOf(act) {
 }
 
 test('an app is picked', async () => {
-  await page.goto(`${host.url}/dev-ui/`, { timeout: patience });
+  await page.goto(`${host.url}/dev-ui/`);
   await page.locator('.selector-button').first().click();
   await page.getByText('desk', { exact: true }).last().click();
   await page.waitForURL(/\/dev-ui\/\?app=desk/);
@@ -147,7 +161,7 @@ test('state and artifacts', async () => {
   await say('keep it');
   await page.getByText('Hello! What can I do for you?').nth(2).waitFor();
   // The page hears of the files of the user's own message when it reads the session.
-  await page.reload({ timeout: patience });
+  await page.reload();
   await page.getByText('Hello! What can I do for you?').nth(2).waitFor();
   await page.getByRole('tab', { name: 'State' }).click();
   await panel().getByText('last_answer').waitFor();
@@ -182,20 +196,22 @@ test('sessions: a new one, back to the first one, and one is deleted', async () 
 async function saved(app) {
   const [answer] = await Promise.all([
     page.waitForResponse((r) => r.url().endsWith(`/dev/apps/${app}/builder/save`)),
-    page.locator('button.save-button').click(),
+    loadedAnew(() => page.locator('button.save-button').click()),
   ]);
   assert.equal(answer.status(), 200);
 }
 
 test('the visual builder changes an app, and the next turn has it', async () => {
+  const file = () => readFileSync(join(folders.dir, 'plain', 'root_agent.yaml'), 'utf8');
+  const before = file();
   await open('plain');
   await page.locator('span.mat-mdc-tooltip-trigger', { hasText: /^\s*edit\s*$/ }).first().click();
-  const instruction = page.locator('textarea').filter({ visible: true }).first();
   await page.getByText('Configuration', { exact: true }).waitFor();
-  await instruction.fill('Be brief and kind.');
+  await inBuilder('Be brief.', 'helping');
+  await page.locator('textarea').filter({ visible: true }).first().fill('Be brief and kind.');
   await shot('builder');
   await saved('plain');
-  assert.match(readFileSync(join(host.apps, 'plain', 'root_agent.yaml'), 'utf8'), /Be brief and kind\./);
+  assert.deepEqual(file().split('\n'), before.replace('Be brief.', 'Be brief and kind.').split('\n'), 'nothing else changed');
   await open('plain');
   await say('what?');
   await sees('I was told: Be brief and kind.');
@@ -206,12 +222,13 @@ test('the visual builder makes an app', async () => {
   await page.locator('.selector-button').first().click();
   await page.getByText('add', { exact: true }).first().click();
   await page.locator('app-add-item-dialog input').fill('fresh');
-  await page.locator('app-add-item-dialog').getByText('Create', { exact: true }).click();
+  await loadedAnew(() => page.locator('app-add-item-dialog').getByText('Create', { exact: true }).click());
   await page.waitForURL(/app=fresh.*mode=builder/);
-  await page.getByText('Configuration', { exact: true }).waitFor();
+  await inBuilder('You are the root agent that coordinates other agents.');
   await saved('fresh');
-  assert.ok(existsSync(join(host.apps, 'fresh', 'root_agent.yaml')));
+  assert.ok(existsSync(join(folders.dir, 'fresh', 'root_agent.yaml')));
   assert.ok((await (await fetch(`${host.url}/list-apps`)).json()).includes('fresh'));
+  await box().waitFor();
   await shot('built-anew');
 });
 

@@ -1,46 +1,33 @@
-// A host of its own for each test: the apps are a copy that the test may change,
-// sessions are in memory, and the port is whatever is free.
+// Hosts for tests: each serves copies of apps that the test may change, with its
+// sessions in memory, at whatever port is free.
+
 import { spawn } from 'node:child_process';
 import { cpSync, mkdtempSync, rmSync } from 'node:fs';
-import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { createInterface } from 'node:readline';
 
-const here = import.meta.dirname;
-const binary = join(here, '..', 'bin', 'agenthost');
+const root = join(import.meta.dirname, '..');
 
-// start serves a copy of the apps, and returns when it does.
-export async function start(...flags) {
+/** apps makes a folder of copies of apps, by their paths from the repository. */
+export function apps(...paths) {
   const dir = mkdtempSync(join(tmpdir(), 'agenthost-ui-'));
-  const apps = join(dir, 'apps');
-  cpSync(join(here, 'apps'), apps, { recursive: true });
-  const port = await freePort();
-  const child = spawn(binary, ['serve', apps, '--addr', `127.0.0.1:${port}`, '--session-db', 'memory:', ...flags],
-    { cwd: dir, env: { PATH: process.env.PATH, HOME: dir, GOOGLE_API_KEY: 'none' }, stdio: ['ignore', 'pipe', 'pipe'] });
-  let log = '';
-  const ended = new Promise((resolve) => child.once('exit', resolve));
-  child.stderr.on('data', (text) => { log += text; });
-  const served = new Promise((resolve) => child.stdout.once('data', () => resolve(true)));
-  if (!await Promise.race([served, ended.then(() => false)])) throw new Error(`serve ended:\n${log}`);
-  return {
-    url: `http://127.0.0.1:${port}`,
-    apps,
-    log: () => log,
-    async stop() {
-      child.kill('SIGTERM');
-      await ended;
-      rmSync(dir, { recursive: true, force: true });
-    },
-  };
+  for (const path of paths) cpSync(join(root, path), join(dir, path.split('/').pop()), { recursive: true });
+  return { dir, remove: () => rmSync(dir, { recursive: true, force: true }) };
 }
 
-function freePort() {
-  return new Promise((resolve, reject) => {
-    const probe = createServer();
-    probe.once('error', reject);
-    probe.listen(0, '127.0.0.1', () => {
-      const { port } = probe.address();
-      probe.close(() => resolve(port));
-    });
-  });
+/** serve starts a host, and says where it serves. No key of whoever tests reaches it. */
+export async function serve(dir, ...flags) {
+  const host = spawn(join(root, 'bin', 'agenthost'), ['serve', dir, '--addr', '127.0.0.1:0', '--session-db', 'memory:', '--drain', '1s', '--dev', '--demo', ...flags],
+    { env: { PATH: process.env.PATH, HOME: dir } });
+  const kill = () => host.kill('SIGKILL');
+  process.once('exit', kill);
+  let log = '';
+  host.stderr.on('data', (text) => { log += text; });
+  const ended = new Promise((done) => host.once('exit', done)).then(() => process.off('exit', kill));
+  for await (const line of createInterface(host.stdout)) {
+    const url = /serves at (\S+)/.exec(line)?.[1];
+    if (url) return { url, stop: () => (host.kill('SIGTERM'), ended), log: () => log };
+  }
+  throw new Error(`the host did not start:\n${log}`);
 }

@@ -5,7 +5,8 @@ import test from 'node:test';
 import assert from 'node:assert/strict';
 import { mkdirSync, readFileSync, writeFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { apps, serve, browser, tab, shot } from './page/browser.mjs';
+import { apps, serve } from './host.mjs';
+import { browser, shot, tab } from './page/browser.mjs';
 
 const folders = apps('apps/hello', 'apps/pipeline', 'apps/team', 'apps/tools', 'apps/memory', 'ui-test/page/apps/desk');
 const host = await serve(folders.dir);
@@ -28,7 +29,7 @@ function see(name, steps, options = {}) {
       await steps(page);
       assert.deepEqual(complaints.filter((c) => !(options.forgive ?? /$^/).test(c)), []);
     } catch (error) {
-      await shot(page, `failed ${name}`);
+      await shot(page, `page failed ${name}`);
       throw new Error([error.message, ...complaints].join('\n'), { cause: error });
     } finally {
       await close();
@@ -82,7 +83,7 @@ see('a call that waits for approval, denied and then approved', async (page) => 
   await page.waitForSelector('.question');
   assert.match(await page.textContent('.question'), /refund waits for approval.*refund\(amount: 500\)/);
   await idle(page);
-  await shot(page, 'approval');
+  await shot(page, 'page approval');
   await page.click('.question >> text=Deny');
   await page.waitForSelector('.answered:text("denied")');
   await idle(page);
@@ -121,9 +122,9 @@ see('a slip shows its caret within a second, and its mending what changed', asyn
   await page.waitForSelector('#head h1:text("team")');
   const good = readFileSync(file('team', 'root_agent.yaml'), 'utf8');
   const slip = good.replace('instruction: Find', 'instuction: Find');
-  // A machine that does much besides is given three tries.
+  // A machine that does much besides is given ten tries.
   const took = [];
-  for (let i = 0; i < 3 && !took.some((ms) => ms < 1000); i++) {
+  for (let i = 0; i < 10 && !took.some((ms) => ms < 1000); i++) {
     save(good, 'team', 'root_agent.yaml');
     await page.waitForSelector('#problems', { state: 'hidden' });
     const began = Date.now();
@@ -136,13 +137,13 @@ see('a slip shows its caret within a second, and its mending what changed', asyn
   assert.equal(await page.textContent('#problems li:has-text("unknown field") .snippet .at'), 'i');
   assert.match(await page.textContent('#problems .hint'), /did you mean "instruction"/);
   assert.match(await page.textContent('#head'), /the last good revision serves on/);
-  await shot(page, 'broken');
+  await shot(page, 'page broken');
   save(good.replace('hand over to whom it concerns', 'hand over to whom it concerns.\n  Be kind'), 'team', 'root_agent.yaml');
   await page.waitForSelector('#problems', { state: 'hidden' });
   await page.waitForSelector('#changes li[data-what=loaded] >> text=agent front_desk: instruction changed');
   await page.click('#changes li[data-what=loaded] summary');
   assert.match(await page.textContent('#changes .diff .is'), /Be kind/);
-  await shot(page, 'mended');
+  await shot(page, 'page mended');
   save(good, 'team', 'root_agent.yaml');
   await page.waitForSelector('#changes li[data-what=loaded]:nth-child(1) >> text=agent front_desk: instruction changed');
 }, { hash: '/#team' });
@@ -152,7 +153,7 @@ see('an app that wants to be told is let in', async (page) => {
   await page.waitForSelector('#changes li[data-what=loaded] >> text=reload added');
   save(readFileSync(file('hello', 'root_agent.yaml'), 'utf8').replace('one friendly sentence', 'two friendly sentences'), 'hello', 'root_agent.yaml');
   await page.waitForSelector('#head >> text=wait to be let in');
-  await shot(page, 'waiting');
+  await shot(page, 'page waiting');
   await page.click('#head >> text=Let it in');
   await page.waitForSelector('#head >> text=serves its files');
   await page.waitForSelector('.node[data-changed]');
@@ -176,7 +177,7 @@ see('a host that knows its callers is told a token', async (page) => {
   });
   await page.reload();
   await page.waitForSelector('#link:text("the host asks who you are")');
-  await shot(page, 'door');
+  await shot(page, 'page door');
   await page.fill('#head input', 'a-long-secret');
   await page.press('#head input', 'Enter');
   await page.waitForSelector('#head h1:text("tools")');
@@ -202,10 +203,10 @@ for (const width of [360, 820, 1600]) {
       await say(page, 'refund it all');
       await page.waitForSelector('.question');
       await idle(page);
-      await shot(page, `${width} ${colorScheme}`);
+      await shot(page, `page ${width} ${colorScheme}`);
       if (width === 360) {
         await page.click('#panes [data-pane=app]');
-        await shot(page, `${width} ${colorScheme} app`);
+        await shot(page, `page ${width} ${colorScheme} app`);
       }
       const over = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
       assert.ok(over <= 0, `the page is ${over} pixels too wide`);
@@ -228,7 +229,7 @@ see('the tree, an agent of it, and what its model was sent', async (page) => {
   await page.click('.event[data-author=writer] summary:has-text("request")');
   await page.waitForSelector('.event[data-author=writer] .request');
   assert.match(await page.textContent('.event[data-author=writer] .request'), /Write one short paragraph/);
-  await shot(page, 'pipeline');
+  await shot(page, 'page pipeline');
   await page.keyboard.press('Escape');
   await page.waitForSelector('#agent', { state: 'hidden' });
 }, { hash: '/#pipeline' });
@@ -239,7 +240,7 @@ test('a host without apps, and the first one that comes', async () => {
   const { page, complaints, close } = await tab(chrome, empty.url);
   try {
     await page.waitForSelector('h1:text("No app here yet")');
-    await shot(page, 'empty');
+    await shot(page, 'page empty');
     mkdirSync(join(none.dir, 'first'));
     writeFileSync(join(none.dir, 'first', 'root_agent.yaml'), 'name: first\nmodel: gemini-flash-latest\ninstruction: Be brief.\n');
     await page.waitForSelector('#head h1:text("first")');
@@ -260,10 +261,34 @@ test('a host that goes away, and comes back', async () => {
     await first.stop();
     await page.waitForSelector('#link:text("the host is away")');
     const again = await serve(some.dir, '--addr', new URL(first.url).host);
-    await page.waitForSelector('#link:text("live")', { timeout: 15_000 });
+    await page.waitForSelector('#link:text("live")');
     await again.stop();
   } finally {
     await close();
+    some.remove();
+  }
+});
+
+test('a host that has as many pages open as it may', async () => {
+  const some = apps('apps/hello');
+  const host = await serve(some.dir);
+  const full = new AbortController();
+  const feeds = await Promise.all(Array.from({ length: 64 }, () => fetch(`${host.url}/-/changes`, { signal: full.signal })));
+  assert.deepEqual([...new Set(feeds.map((f) => f.status))], [200]);
+  const { page, close } = await tab(chrome, host.url, { viewport: { width: 360, height: 760 } });
+  try {
+    await page.waitForSelector('#link:text("as many streams of changes are open as the host has")');
+    assert.match(await page.getAttribute('#link', 'title'), /close a page of it, or try again$/);
+    await shot(page, 'page full');
+    const top = await page.locator('#top').boundingBox();
+    assert.ok(top.height < 110, `the line at the top is ${top.height} pixels high`);
+    assert.equal(await page.evaluate(() => document.documentElement.scrollWidth - innerWidth), 0);
+    full.abort();
+    await page.waitForSelector('#link:text("live")');
+  } finally {
+    full.abort();
+    await close();
+    await host.stop();
     some.remove();
   }
 });
@@ -293,7 +318,7 @@ test('fifty apps, a long instruction and 500 events', async () => {
     await page.click('.node[data-agent=agent0]');
     await page.fill('#apps input', 'app4');
     assert.equal(await page.locator('#apps li:visible').count(), 11);
-    await shot(page, 'many');
+    await shot(page, 'page many');
     assert.deepEqual(complaints, []);
   } finally {
     await close();

@@ -1,16 +1,31 @@
 #!/usr/bin/env bash
-# Sets up what the tests of user interfaces need, and runs them. Without Chromium
-# or npm it says so, and skips.
+# Sets up what the tests of user interfaces need, and runs them; Chromium too,
+# where that takes no password. Without it, or without npm, it says so, and skips.
+# Screenshots go to CI_ARTIFACTS, or to ui-test/screenshots.
 set -euo pipefail
 cd "$(dirname "$0")"
 skip() { echo "SKIPPED: $1" >&2; exit 0; }
+browser() {
+  local name
+  for name in "${CHROMIUM:-}" chromium chromium-browser google-chrome; do
+    if [ -n "$name" ] && command -v "$name"; then return; fi
+  done
+  return 1
+}
+may_install() { [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; }
+install() { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium; }
+
 command -v npm >/dev/null || skip "ui-test needs Node.js 20 or newer, with npm"
-for name in "${CHROMIUM:-}" chromium chromium-browser google-chrome; do
-  if [ -n "$name" ] && CHROMIUM=$(command -v "$name"); then break; fi
-  CHROMIUM=
-done
-[ -n "$CHROMIUM" ] || skip "ui-test needs Chromium: apt-get install chromium, or name it in CHROMIUM"
+if ! browser >/dev/null && may_install; then
+  echo "installing Chromium" >&2
+  install >&2 || skip "ui-test needs Chromium, and it could not be installed"
+fi
+CHROMIUM=$(browser) || skip "ui-test needs Chromium: apt-get install chromium, or name it in CHROMIUM"
 export CHROMIUM
 [ -d node_modules ] && [ node_modules -nt package-lock.json ] || npm ci --ignore-scripts --no-audit --no-fund
-# One after the other: each has a browser and a host.
-node --test --test-concurrency=1 --test-timeout=900000 ./*.test.mjs
+shots=${CI_ARTIFACTS:-$PWD/screenshots}
+mkdir -p "$shots"
+rm -f "$shots/"{page,dev-ui}' '*.png
+trap 'echo "screenshots are in $shots"' EXIT
+# One after the other: each has a browser and a host. Spec prints a line a test.
+timeout -k 10 300 node --test --test-concurrency=1 --test-reporter=spec ./*.test.mjs

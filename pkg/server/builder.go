@@ -16,7 +16,10 @@ import (
 	"agenthost/pkg/spec"
 )
 
-const rootAgentFile = "root_agent.yaml"
+const (
+	rootAgentFile = "root_agent.yaml"
+	appFile       = "app.yaml"
+)
 
 // noDeveloper refuses what only developers may do.
 const noDeveloper = forbiddenError("This host does not let anyone write the files of its apps: start it with --dev")
@@ -62,7 +65,7 @@ func (s *Server) builderFile(app, name string, tmp bool) ([]byte, error) {
 }
 
 // handleBuilderSave keeps files as the app's draft, or writes them with its draft
-// into the app's folder.
+// into the app's folder; what the builder cannot know stays.
 func (s *Server) handleBuilderSave(w http.ResponseWriter, r *http.Request) error {
 	return s.builderSave(w, r, r.PathValue("app"))
 }
@@ -99,6 +102,7 @@ func (s *Server) saveDraft(w http.ResponseWriter, r *http.Request, u *upload) er
 	files := map[string][]byte{}
 	maps.Copy(files, s.drafts.files(u.app))
 	maps.Copy(files, u.files)
+	files, kept := s.keep(u.app, files)
 	ds, err := s.opts.Folders.Save(r.Context(), u.app, files)
 	switch {
 	case err != nil:
@@ -107,6 +111,10 @@ func (s *Server) saveDraft(w http.ResponseWriter, r *http.Request, u *upload) er
 		return refuse("Nothing was saved, since the app would have problems:\n" + strings.Join(ds.Strings(), "\n"))
 	}
 	s.drafts.drop(u.app)
+	if len(kept) > 0 {
+		s.opts.Logger.Info("kept what the visual builder does not know", "app", u.app, "fields", kept)
+		w.Header().Set("X-Kept-Fields", strings.Join(kept, ", "))
+	}
 	return writeJSON(w, true)
 }
 

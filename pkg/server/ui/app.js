@@ -237,9 +237,10 @@ window.addEventListener('hashchange', () => {
   if (app !== view.chosen || id !== talk.id) choose(app, id);
 });
 
-follow(onFrame, (live, status) => {
-  const asks = status === 401 || status === 403;
+follow(onFrame, (live, refused) => {
+  const asks = refused?.status === 401 || refused?.status === 403;
   byId('link').dataset.live = live ? 'yes' : 'no';
-  byId('link').textContent = live ? 'live' : asks ? 'the host asks who you are' : status === 503 ? 'the host has no place, or stops' : 'the host is away';
-  if (asks && !byId('head').querySelector('form')) drawDoor(byId('head'), status, (token) => (keepToken(token), location.reload()));
+  byId('link').textContent = live ? 'live' : asks ? 'the host asks who you are' : refused?.message ?? 'the host is away';
+  byId('link').title = byId('link').textContent;
+  if (asks && !byId('head').querySelector('form')) drawDoor(byId('head'), refused.status, (token) => (keepToken(token), location.reload()));
 });

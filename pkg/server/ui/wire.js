@@ -65,7 +65,7 @@ export async function follow(onFrame, onLink) {
     const hide = () => document.hidden && end.abort();
     document.addEventListener('visibilitychange', hide);
     let first = true;
-    let status = 0;
+    let refused;
     try {
       for await (const frame of frames(await ask('GET', '-/changes', undefined, end.signal))) {
         wait = 500;
@@ -75,11 +75,11 @@ export async function follow(onFrame, onLink) {
       }
     } catch (error) {
       // The host is away, refuses, or nobody looks: it is asked again.
-      status = error.status ?? 0;
+      if (error instanceof Refused) refused = error;
     }
     document.removeEventListener('visibilitychange', hide);
     if (!document.hidden) {
-      onLink(false, status);
+      onLink(false, refused);
       await new Promise((done) => setTimeout(done, wait));
     }
   }
