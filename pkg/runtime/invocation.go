@@ -24,6 +24,8 @@ type Invocation struct {
 	frame *frame
 	// input is what the node before gave, in a workflow; nil elsewhere.
 	input *value
+	// stocked are the agent's tools with those of its sets, once they were asked.
+	stocked *toolbox
 }
 
 // run is what all agents of one invocation share.
