@@ -7,12 +7,14 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 	"go.uber.org/goleak"
+
+	"agenthost/internal/testmcp"
 )
 
-// TestMain makes the test binary an agenthost as well: a script that runs
-// agenthost starts a process of its own.
+// TestMain makes the test binary an agenthost as well, and the MCP server of the
+// pages: a script that runs one starts a process of its own.
 func TestMain(m *testing.M) {
-	testscript.Main(leakless{m}, map[string]func(){"agenthost": main})
+	testscript.Main(leakless{m}, map[string]func(){"agenthost": main, "sums-mcp": testmcp.Serve})
 }
 
 // leakless runs the tests, then looks for goroutines that they left behind.

@@ -84,8 +84,9 @@ func (f *watchedFlags) profiled(h http.Handler) http.Handler {
 		return h
 	}
 	mux := http.NewServeMux()
+	// There is no cmdline: flags may have the password of a database.
 	for path, handle := range map[string]http.HandlerFunc{
-		"": pprof.Index, "cmdline": pprof.Cmdline, "profile": pprof.Profile, "symbol": pprof.Symbol, "trace": pprof.Trace,
+		"": pprof.Index, "profile": pprof.Profile, "symbol": pprof.Symbol, "trace": pprof.Trace,
 	} {
 		mux.HandleFunc("/debug/pprof/"+path, handle)
 	}

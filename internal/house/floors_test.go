@@ -21,7 +21,7 @@ var floors = map[string]int{
 	"cmd/agenthost": 7, "internal/proof": 7,
 
 	// Test support: only tests import it.
-	"internal/fakegemini": 0, "internal/fakeopenai": 0, "internal/fakebucket": 0, "internal/testdb": 0, "internal/film": 0, "internal/artifactsuite": 3, "internal/testenv": 6,
+	"internal/fakegemini": 0, "internal/fakeopenai": 0, "internal/fakebucket": 0, "internal/testdb": 0, "internal/film": 0, "internal/testmcp": 0, "internal/artifactsuite": 3, "internal/testenv": 6,
 }
 
 func TestFloors(t *testing.T) {
@@ -65,5 +65,5 @@ func TestFloors(t *testing.T) {
 }
 
 func testOnly(pkg string) bool {
-	return slices.Contains([]string{"internal/fakegemini", "internal/fakeopenai", "internal/fakebucket", "internal/testdb", "internal/film", "internal/artifactsuite", "internal/testenv"}, pkg)
+	return slices.Contains([]string{"internal/fakegemini", "internal/fakeopenai", "internal/fakebucket", "internal/testdb", "internal/film", "internal/artifactsuite", "internal/testmcp", "internal/testenv"}, pkg)
 }

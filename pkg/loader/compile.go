@@ -52,6 +52,10 @@ func (j *job) build(ctx context.Context, p *placed) (runtime.Agent, error) {
 		env.SubAgents = append(env.SubAgents, a)
 	}
 	for _, t := range p.tools {
+		if t.isLate() {
+			env.Toolsets = append(env.Toolsets, j.replacedSet(t.set))
+			continue
+		}
 		tools, err := j.toolsOf(ctx, t)
 		if err != nil {
 			return nil, err

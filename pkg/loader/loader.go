@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"agenthost/pkg/model"
@@ -76,7 +77,7 @@ func New(opts *Options) *Loader {
 	l := &Loader{
 		opts:       *opts,
 		agentKinds: runtime.AgentKinds(), agentTools: runtime.AgentToolKinds(),
-		toolKinds: tool.Kinds(), builtins: tool.Builtins(), providers: provider.Kinds(), plugins: runtime.PluginKinds(),
+		toolKinds: tool.Kinds(), builtins: slices.Concat(tool.Builtins(), tool.Toolsets()), providers: provider.Kinds(), plugins: runtime.PluginKinds(),
 		resources: &resources{held: map[resourceKey]*resource{}},
 	}
 	if l.opts.Env == nil {

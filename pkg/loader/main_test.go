@@ -10,6 +10,7 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 	"go.uber.org/goleak"
 
+	"agenthost/internal/testmcp"
 	"agenthost/pkg/loader"
 	"agenthost/pkg/spec"
 )
@@ -18,7 +19,11 @@ import (
 // the flag -update, which package testenv has too.
 func updating() bool { return flag.Lookup("update").Value.String() == "true" }
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// TestMain makes the test binary an MCP server as well.
+func TestMain(m *testing.M) {
+	testmcp.ServeIfAsked()
+	goleak.VerifyTestMain(m)
+}
 
 // environment is all that the tests' apps can see of the environment.
 func environment(name string) (string, bool) {

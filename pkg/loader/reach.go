@@ -3,9 +3,11 @@ package loader
 import (
 	"errors"
 	"net/http"
+	"strings"
 
 	"agenthost/pkg/policy"
 	"agenthost/pkg/spec"
+	"agenthost/pkg/tool"
 )
 
 // baseURLs are the variables that name where models are.
@@ -64,13 +66,14 @@ func (j *job) client(config any) (*http.Client, func() error) {
 	return client, end
 }
 
-// checkReach refuses the addresses of a config that the host does not let the
-// app reach. A caller's own client decides by itself.
+// checkReach refuses the programs of a config that the host does not let the app
+// run, and the addresses that it does not let it reach. Of addresses, a caller's
+// own client decides by itself.
 func (j *job) checkReach(config any) spec.Diagnostics {
+	ds := j.checkProgram(config)
 	if j.loader.opts.HTTP != nil {
-		return nil
+		return ds
 	}
-	var ds spec.Diagnostics
 	for _, text := range addressesOf(config) {
 		refused := (*policy.Refused)(nil)
 		if errors.As(j.guard.Check(text.Value), &refused) {
@@ -79,4 +82,18 @@ func (j *job) checkReach(config any) spec.Diagnostics {
 		}
 	}
 	return ds
+}
+
+func (j *job) checkProgram(config any) spec.Diagnostics {
+	c, ok := config.(interface{ Program() *tool.Program })
+	if !ok || c.Program() == nil {
+		return nil
+	}
+	asked := c.Program()
+	refused := (*policy.RefusedProgram)(nil)
+	if !errors.As(j.loader.opts.Policy.CheckProgram(j.src.name, asked.Program), &refused) {
+		return nil
+	}
+	return spec.Diagnostics{asked.At.Errorf(0, "grant", "the host does not let app %s run %s", refused.App, strings.Join(asked.Args, " ")).
+		WithHint("the host's policy.yaml grants it with this line under grants: %s", refused.Line())}
 }

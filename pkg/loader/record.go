@@ -100,6 +100,9 @@ type wrappedSet struct {
 	wrap func(tool.Tool) tool.Tool
 }
 
+// Late is that of the set itself.
+func (s wrappedSet) Late() bool { return tool.Late(s.Set) }
+
 // Tools are those of the set, each wrapped.
 func (s wrappedSet) Tools(ctx context.Context) ([]tool.Tool, error) {
 	tools, err := s.Set.Tools(ctx)

@@ -5,6 +5,7 @@ import (
 	"unicode"
 
 	"agenthost/pkg/spec"
+	"agenthost/pkg/tool"
 )
 
 // checkName returns an agent's name. It must be an identifier and not "user",
@@ -71,9 +72,15 @@ func (j *job) checkToolNames(ctx context.Context, p *placed) {
 	}
 }
 
+// isLate says whether the tools are not known before a run asks for them.
+func (t *placedTool) isLate() bool { return t.set != nil && tool.Late(t.set) }
+
 // names are the names by which a model knows the tools. A set that cannot list
 // them now has none; the run will tell.
 func (t *placedTool) names(ctx context.Context) []string {
+	if t.isLate() {
+		return nil
+	}
 	if t.agent != nil {
 		return []string{t.agent.name}
 	}

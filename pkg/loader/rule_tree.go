@@ -164,6 +164,9 @@ func (c *treeCheck) toolMayEnd(t *placedTool) bool {
 	if t.set == nil {
 		return false
 	}
+	if t.isLate() {
+		return true
+	}
 	tools, err := t.set.Tools(c.ctx)
 	if err != nil {
 		return true // it is not known what it can do

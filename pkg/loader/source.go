@@ -122,6 +122,15 @@ func openSource(dir string, opts *Options) (*source, error) {
 	return s, nil
 }
 
+// folder is the app's, by its full path.
+func (s *source) folder() string {
+	full, err := filepath.Abs(s.dir)
+	if err != nil {
+		return s.dir
+	}
+	return full
+}
+
 // showDir is how messages call a folder.
 func showDir(dir string) string { return filepath.ToSlash(filepath.Clean(dir)) }
 

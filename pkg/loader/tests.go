@@ -122,6 +122,7 @@ func (j *job) testNames(ctx context.Context, root *placed) *apptest.Names {
 	if root == nil || j.ds.HasErrors() {
 		return names
 	}
+	late := false
 	names.Agents, names.Tools = []string{}, []string{}
 	if typed := stateSchema(root); typed != nil {
 		names.State = typed.Samples()
@@ -132,8 +133,12 @@ func (j *job) testNames(ctx context.Context, root *placed) *apptest.Names {
 		}
 		for _, t := range p.tools {
 			names.Tools = append(names.Tools, t.names(ctx)...)
+			late = late || t.isLate()
 		}
 	})
+	if late {
+		names.Tools = nil
+	}
 	return names
 }
 
@@ -163,6 +168,14 @@ func (p *placed) each(visit func(*placed)) {
 	for _, sub := range slices.Concat(p.subs, agentsOf(p.tools)) {
 		sub.each(visit)
 	}
+}
+
+// replacedSet is a set whose tools are replaced when they are known.
+func (j *job) replacedSet(set tool.Set) tool.Set {
+	if replace := j.loader.opts.Replace; replace != nil {
+		return wrappedSet{set, replace}
+	}
+	return set
 }
 
 // replaced gives each tool the one that takes its place.

@@ -93,7 +93,13 @@ func (j *job) namedTool(ctx context.Context, ref *runtime.ToolRef, t trail) []*p
 		return j.agentTool(ctx, kind, agentToolArgs(argsOf(ref)), t)
 	}
 	if kind, ok := j.loader.builtins.Lookup(name); ok {
-		return j.buildTool(ctx, kind, argsOf(ref))
+		found := j.buildTool(ctx, kind, argsOf(ref))
+		for _, t := range found {
+			if t.isLate() { // the tools are a server's, and built in only by name
+				t.set = j.wrapped(t.set)
+			}
+		}
+		return found
 	}
 	if name == "FunctionTool" || name == "LongRunningFunctionTool" {
 		return j.functionTool(ctx, ref, t)
@@ -153,7 +159,7 @@ func (j *job) kindTool(ctx context.Context, ref *runtime.ToolRef, t trail) []*pl
 		}
 		return found
 	}
-	if slices.Contains([]string{"mcp", "openapi", "command"}, name) {
+	if slices.Contains([]string{"openapi", "command"}, name) {
 		j.report(ref.Kind.Errorf(0, "tool", "this version does not have tools of the kind %s yet; %s", name, thereAre(append(j.loader.toolKinds.Names(), "agent"))))
 		return nil
 	}
@@ -203,7 +209,9 @@ func (j *job) decodedTool(kind spec.Kind[tool.Env, tool.Set], n *spec.Node) *dec
 func (j *job) toolSet(ctx context.Context, d *decodedTool) (tool.Set, error) {
 	set, giveBack, err := borrow(j.loader.resources, d.key, func() (tool.Set, func() error, error) {
 		client, end := j.client(d.plan.Config)
-		set, err := d.plan.Build(ctx, tool.Env{HTTP: client, Logger: j.loader.opts.Logger})
+		set, err := d.plan.Build(ctx, tool.Env{
+			HTTP: client, Dir: j.src.folder(), Offline: j.loader.opts.Replace != nil, Logger: j.loader.opts.Logger,
+		})
 		if err != nil {
 			return nil, nil, errors.Join(err, end())
 		}

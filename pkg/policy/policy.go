@@ -11,12 +11,14 @@ import (
 
 // fileConfig is policy.yaml.
 type fileConfig struct {
-	Grants []grantConfig `yaml:"grants" doc:"What apps may do that reaches into the network of the host."`
+	Grants []grantConfig `yaml:"grants" doc:"What apps may do that reaches into the host and its network."`
 }
 
 type grantConfig struct {
-	Apps    []string    `yaml:"apps" doc:"The apps that the grant is for, by name; without it all."`
-	Network []spec.Text `yaml:"network" required:"true" doc:"The private addresses that tools and models may reach: an address, a range such as 10.0.0.0/8, or the name of a host, each also with :PORT."`
+	Apps     []string      `yaml:"apps" doc:"The apps that the grant is for, by name; without it all."`
+	Network  []spec.Text   `yaml:"network" doc:"The private addresses that tools and models may reach: an address, a range such as 10.0.0.0/8, or the name of a host, each also with :PORT."`
+	Commands [][]spec.Text `yaml:"commands" doc:"The programs that tools may run, each with all of its arguments, as the app has them."`
+	Env      []string      `yaml:"env" doc:"The variables that an app may set for the commands."`
 }
 
 // A Policy says what is granted. It does not change; many goroutines may use
@@ -27,8 +29,10 @@ type Policy struct {
 }
 
 type grant struct {
-	apps    []string
-	targets []target
+	apps     []string
+	targets  []target
+	commands [][]string
+	env      []string
 }
 
 // target is one entry of a network grant.
@@ -46,8 +50,9 @@ func Decode(n *spec.Node) (*Policy, spec.Diagnostics) {
 		return p, nil
 	}
 	ds := spec.Decode(n, &c)
-	for _, g := range c.Grants {
-		made := grant{apps: g.Apps}
+	for i, g := range c.Grants {
+		ds = append(ds, g.check(n.Get("grants").Items[i])...)
+		made := grant{apps: g.Apps, commands: g.commands(), env: g.Env}
 		for _, text := range g.Network {
 			t, ok := parseTarget(text.Value)
 			if !ok {
@@ -91,13 +96,15 @@ func parseTarget(text string) (target, bool) {
 	return target{host: canonical(host), port: port}, true
 }
 
+func (g *grant) isFor(app string) bool { return len(g.apps) == 0 || slices.Contains(g.apps, app) }
+
 // allows says whether an app may reach an address by the name of a host.
 func (p *Policy) allows(app, host, port string, addr netip.Addr) bool {
 	if p == nil {
 		return false
 	}
 	return slices.ContainsFunc(p.grants, func(g grant) bool {
-		return (len(g.apps) == 0 || slices.Contains(g.apps, app)) && slices.ContainsFunc(g.targets, func(t target) bool {
+		return g.isFor(app) && slices.ContainsFunc(g.targets, func(t target) bool {
 			return (t.port == "" || t.port == port) && (t.host == "" && t.prefix.Contains(addr) || t.host != "" && t.host == host)
 		})
 	})

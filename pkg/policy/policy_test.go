@@ -33,9 +33,16 @@ func TestDecode(t *testing.T) {
 			`policy.yaml:2:45: "10.0.0.0/99" is no address, range or name of a host [grant]`,
 			`policy.yaml:2:60: "*.internal" is no address, range or name of a host [grant]`,
 		}},
+		{"commands", "grants:\n- {apps: [a], commands: [[npx, -y, server], [ls]], env: [TOKEN]}", []string{}},
+		{"no commands", "grants:\n- {commands: [ls, []]}\n- {network: [10.0.0.1], env: [TOKEN]}\n- x", []string{
+			`policy.yaml:2:15: want a list, got text [type]`,
+			`policy.yaml:2:19: a command is the program and its arguments: [npx, -y, server] [grant]`,
+			`policy.yaml:3:30: env is for commands, and this grant has none [grant]`,
+			`policy.yaml:4:3: want a mapping, got text [type]`,
+		}},
 		{"unknown", "grant: []\ngrants:\n- {app: [a]}", []string{
 			`policy.yaml:1:1: unknown field "grant" [unknown-field]`,
-			`policy.yaml:3:3: missing field "network" [required]`,
+			`policy.yaml:3:3: a grant has network or commands [required]`,
 			`policy.yaml:3:4: unknown field "app" [unknown-field]`,
 		}},
 	} {

@@ -138,7 +138,7 @@ func newLLM(_ context.Context, env AgentEnv, c *llmConfig) (Agent, error) {
 	}
 	opts := &LLMOptions{
 		Description: c.Common.Description,
-		Model:       env.Model, SubAgents: env.SubAgents, Tools: env.Tools,
+		Model:       env.Model, SubAgents: env.SubAgents, Tools: env.Tools, Toolsets: env.Toolsets,
 		Instruction:       instructionOf(c.Instruction),
 		GlobalInstruction: instructionOf(c.GlobalInstruction),
 		OutputKey:         c.OutputKey, IncludeContents: c.IncludeContents,
@@ -170,7 +170,10 @@ type LLMOptions struct {
 	// StaticInstruction is sent as it is; Instruction then becomes a user content.
 	StaticInstruction *genai.Content
 	Tools             []tool.Tool
-	SubAgents         []Agent
+	// Toolsets have more tools, which are asked for in each run of the agent. Who
+	// made them closes them.
+	Toolsets  []tool.Set
+	SubAgents []Agent
 	// Code is nil when the model's code is text like any other.
 	Code *CodeExecution
 	// Planner is nil for none.

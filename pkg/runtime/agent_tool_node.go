@@ -65,6 +65,9 @@ func (*toolCode) SchemaSpec() map[string]any {
 }
 
 func newToolNodeOf(_ context.Context, env AgentEnv, c *toolNodeConfig) (Agent, error) {
+	if len(env.Toolsets) > 0 {
+		return nil, fmt.Errorf("node %s calls one tool, and which tools this set has is not known before it is asked", c.Node.Name.Value)
+	}
 	if len(env.Tools) != 1 {
 		return nil, fmt.Errorf("node %s calls one tool, and %d go by that name", c.Node.Name.Value, len(env.Tools))
 	}

@@ -133,9 +133,12 @@ type node struct {
 	when         *Condition
 	llm          model.LLM
 	transferable bool
-	tools        *toolbox
-	code         unique.Handle[codeWords]
-	targets      []*node
+	// tools are those that are always the same, fixed, and sets have more of them.
+	tools   *toolbox
+	fixed   []tool.Tool
+	sets    []tool.Set
+	code    unique.Handle[codeWords]
+	targets []*node
 	// transferText tells whom the agent may hand over to, behind what else the
 	// system instruction says of the agent's own tools. Where many are peers it
 	// is long, and so it is made when it is first asked for.
@@ -193,8 +196,8 @@ func (a *App) furnish(n *node) error {
 		if tools, err = n.shapeOutput(l, tools); err != nil {
 			return err
 		}
-		n.tools = newToolbox(tools)
-		n.tools.offered, n.code = l.opts.Code.offered(n.tools.offered), l.opts.Code.words()
+		n.fixed, n.sets = tools, l.opts.Toolsets
+		n.tools, n.code = l.stocked(tools), l.opts.Code.words()
 		n.system = sync.OnceValue(func() *genai.Content { return a.standing(n, l) })
 	}
 	if t, ok := n.agent.(*ToolNode); ok {
@@ -251,40 +254,6 @@ func (a *App) Agent(name string) Agent {
 		return n.agent
 	}
 	return nil
-}
-
-// toolbox is what one LLM agent may use, prepared once.
-type toolbox struct {
-	byName  map[string]tool.Tool
-	names   []string
-	offered []*genai.Tool
-	editors []namedEditor
-}
-
-type namedEditor struct {
-	name string
-	edit tool.RequestEditor
-}
-
-func newToolbox(tools []tool.Tool) *toolbox {
-	b := &toolbox{byName: map[string]tool.Tool{}}
-	var decls []*genai.FunctionDeclaration
-	for _, t := range tools {
-		d := t.Declaration()
-		if e, ok := t.(tool.RequestEditor); ok {
-			b.editors = append(b.editors, namedEditor{d.Name, e})
-		}
-		if tool.TraitsOf(t).Builtin || b.byName[d.Name] != nil {
-			continue
-		}
-		b.byName[d.Name] = t
-		b.names = append(b.names, d.Name)
-		decls = append(decls, d)
-	}
-	if len(decls) > 0 {
-		b.offered = []*genai.Tool{{FunctionDeclarations: decls}}
-	}
-	return b
 }
 
 // Close lets go of a snapshot that no host has taken. One that a host has

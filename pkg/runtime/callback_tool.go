@@ -55,7 +55,7 @@ func (s *step) rescueTool(ctx context.Context, t tool.Tool, call *tool.Call, fai
 
 // runUnknown answers a call of a tool that is not there.
 func (s *step) runUnknown(ctx context.Context, fc *genai.FunctionCall, a *answer) {
-	err := fmt.Errorf("tool %q not found: the available tools are %s", fc.Name, quoteNames(s.inv.node.tools.names))
+	err := fmt.Errorf("tool %q not found: the available tools are %s", fc.Name, quoteNames(s.inv.tools().names))
 	if s.inv.node.hooks == nil {
 		a.respond(fc, errorResponse(err))
 		return

@@ -19,6 +19,9 @@ import (
 // answer comes later. An error is that of a call which ends the run, and
 // failed is then the event that tells of it.
 func (s *step) runCalls(ctx context.Context, calls []*genai.FunctionCall) (merged, failed *session.Event, err error) {
+	if err := s.inv.stock(ctx); err != nil {
+		return nil, nil, err
+	}
 	answers := make([]*answer, len(calls))
 	if len(calls) == 1 {
 		answers[0] = s.runCall(ctx, calls[0])
@@ -128,7 +131,7 @@ type answer struct {
 
 func (s *step) runCall(ctx context.Context, fc *genai.FunctionCall) *answer {
 	a := &answer{}
-	t := s.inv.node.tools.byName[fc.Name]
+	t := s.inv.tools().byName[fc.Name]
 	if t == nil {
 		s.runUnknown(ctx, fc, a)
 		return a

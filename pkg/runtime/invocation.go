@@ -28,6 +28,8 @@ type Invocation struct {
 	// for the agent itself.
 	beside *Invocation
 	ended  atomic.Bool
+	// stocked are the agent's tools with those of its sets, once they were asked.
+	stocked *toolbox
 }
 
 // run is what all agents of one invocation share.

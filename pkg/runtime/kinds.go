@@ -10,6 +10,8 @@ import (
 type AgentEnv struct {
 	SubAgents []Agent
 	Tools     []tool.Tool
+	// Toolsets are tools that are not known before a run asks for them.
+	Toolsets []tool.Set
 	// Model is nil when the agent names none.
 	Model model.LLM
 }

@@ -32,7 +32,7 @@ func (n *node) shapeOutput(l *LLMAgent, tools []tool.Tool) ([]tool.Tool, error) 
 	if schema == nil {
 		return tools, nil
 	}
-	if len(tools) == 0 || mixes(n.llm) {
+	if len(tools)+len(l.opts.Toolsets) == 0 || mixes(n.llm) {
 		n.responseSchema = schema.JSON()
 		return tools, nil
 	}

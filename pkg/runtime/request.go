@@ -14,6 +14,9 @@ import (
 // request builds what the agent's model is asked next, parts in ADK's order:
 // settings, instructions, contents, tools, and what tools add of their own.
 func (inv *Invocation) request(ctx context.Context, a *LLMAgent) (*model.Request, error) {
+	if err := inv.stock(ctx); err != nil {
+		return nil, err
+	}
 	req := inv.newRequest(a)
 	beside, err := inv.instruct(ctx, a, req)
 	if err != nil {
@@ -24,7 +27,7 @@ func (inv *Invocation) request(ctx context.Context, a *LLMAgent) (*model.Request
 		return nil, err
 	}
 	req.Contents = insertBeforeUserTail(contents, beside)
-	req.Config.Tools = slices.Clip(inv.node.tools.offered)
+	req.Config.Tools = slices.Clip(inv.tools().offered)
 	a.opts.Planner.prepare(req)
 	if inv.run.app.ContextCache != nil {
 		req.Cache = inv.cacheRequest()
@@ -52,7 +55,7 @@ func (inv *Invocation) newRequest(a *LLMAgent) *model.Request {
 }
 
 func (inv *Invocation) letToolsEdit(ctx context.Context, req *model.Request) error {
-	for _, e := range inv.node.tools.editors {
+	for _, e := range inv.tools().editors {
 		call := inv.newCall(&genai.FunctionCall{Name: e.name}, &session.Actions{})
 		if err := e.edit.EditRequest(ctx, call, req); err != nil {
 			return failf(CodeToolFailed, err, "tool %s of agent %s could not prepare the request: %s", e.name, inv.node.agent.Name(), err)

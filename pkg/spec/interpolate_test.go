@@ -225,7 +225,7 @@ func TestCheckSecrets(t *testing.T) {
 	want := `f.yaml:2:11: a secret cannot stand here, where people or models see it [secret]
   | text: Say ${secret:a}
   |           ^
-hint: a secret belongs in the api_key or the headers of a model, or in the headers or the query of an http tool
+hint: a secret belongs in the api_key or the headers of a model, in the headers or the query of an http tool, or in the headers or the env of an mcp tool
 `
 	if diff := cmp.Diff(want, printed(t, spec.CheckSecrets(n))); diff != "" {
 		t.Errorf("CheckSecrets (-want +got):\n%s", diff)

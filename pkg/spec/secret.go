@@ -102,7 +102,7 @@ func CheckSecrets(n *Node) Diagnostics {
 		}
 		text := Text{Value: n.Value, Pos: n.Pos, node: n}
 		return append(ds, text.Errorf(p.start, "secret", "a secret cannot stand here, where people or models see it").
-			WithHint("a secret belongs in the api_key or the headers of a model, or in the headers or the query of an http tool"))
+			WithHint("a secret belongs in the api_key or the headers of a model, in the headers or the query of an http tool, or in the headers or the env of an mcp tool"))
 	}
 	return ds
 }

@@ -241,7 +241,7 @@ func TestKnown(t *testing.T) {
 		"TransferToAgentTool", "url_context", "VertexAiLoadProfilesTool", "VertexAiSearchTool",
 	}
 	got := append(Known(), "AgentTool", "FunctionTool", "LongRunningFunctionTool")
-	for _, k := range Builtins() {
+	for _, k := range slices.Concat(Builtins(), Toolsets()) {
 		got = append(got, k.Name)
 	}
 	slices.Sort(exported)

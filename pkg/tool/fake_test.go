@@ -11,12 +11,17 @@ import (
 	"go.uber.org/goleak"
 	"google.golang.org/genai"
 
+	"agenthost/internal/testmcp"
 	"agenthost/pkg/model"
 	"agenthost/pkg/session"
 	"agenthost/pkg/spec"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// TestMain makes the test binary an MCP server as well.
+func TestMain(m *testing.M) {
+	testmcp.ServeIfAsked()
+	goleak.VerifyTestMain(m)
+}
 
 // memState is a state whose writes go into actions.
 type memState struct {

@@ -12,6 +12,10 @@ type Env struct {
 	// HTTP carries requests of tools; nil is http.DefaultClient. Which
 	// addresses may be reached is decided by its transport.
 	HTTP *http.Client
+	// Dir is the app's folder, where programs run.
+	Dir string
+	// Offline tools ask no server and run no program, as in tests of an app.
+	Offline bool
 	// Logger is never nil.
 	Logger *slog.Logger
 }
@@ -21,6 +25,7 @@ func Kinds() spec.Kinds[Env, Set] {
 	return spec.Kinds[Env, Set]{
 		spec.NewKind("expr", "Computes its answer with an expression.", newExpr),
 		spec.NewKind("http", "Calls one HTTP endpoint.", newHTTP),
+		spec.NewKind("mcp", "Offers the tools of an MCP server.", newMCP),
 	}
 }
 
@@ -38,5 +43,13 @@ func Builtins() spec.Kinds[Env, Set] {
 		spec.NewKind("request_input", "Asks the user a question, which is answered in free words or as a schema has it; models know it as adk_request_input.", called(newInputRequest)),
 		spec.NewKind("transfer_to_agent", "Hands the conversation to another agent.", called(newAnyTransfer)),
 		spec.NewKind("url_context", "Lets the model read the addresses in the conversation.", ofModel(newURLContext)),
+	}
+}
+
+// Toolsets lists ADK's sets of tools, which documents name by `name:` too.
+func Toolsets() spec.Kinds[Env, Set] {
+	return spec.Kinds[Env, Set]{
+		spec.NewKind("MCPToolset", "ADK's older name of McpToolset.", newADKMCP),
+		spec.NewKind("McpToolset", "Offers the tools of an MCP server, as ADK writes it.", newADKMCP),
 	}
 }

@@ -1,7 +1,7 @@
 package tool
 
 // Known lists the names without a dot that adk-python's google.adk.tools
-// exports and that [Builtins] does not have, sorted. AgentTool, which the
+// exports and that [Builtins] and [Toolsets] do not have, sorted. AgentTool, which the
 // runtime offers, and the classes around functions, which the loader knows, are
 // not among them.
 func Known() []string {
@@ -30,7 +30,6 @@ func absentees() []absent {
 		class = "is a Python class to make tools with, not a tool"
 		later = "is one of ADK's tools that this version does not have"
 		cloud = later + ": it needs a service of Google Cloud"
-		mcp   = later + ": it does not speak MCP yet"
 	)
 	return []absent{
 		{"APIHubToolset", cloud},
@@ -39,9 +38,7 @@ func absentees() []absent {
 		{"BaseTool", class},
 		{"DiscoveryEngineSearchTool", cloud},
 		{"ExampleTool", later + ": put the examples into the instruction"},
-		{"MCPToolset", mcp},
-		{"McpToolset", mcp},
-		{"RemoteMcpServer", mcp},
+		{"RemoteMcpServer", later + ": name its url with McpToolset or mcp"},
 		{"SearchResultMode", class},
 		{"ToolContext", class},
 		{"TransferToAgentTool", "is made by the runtime for agents that may transfer; name transfer_to_agent"},

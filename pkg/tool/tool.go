@@ -44,6 +44,13 @@ type Set interface {
 	Close() error
 }
 
+// Late says whether the tools of a set are not known before a run asks for
+// them: the set has a method Late that says so.
+func Late(s Set) bool {
+	l, ok := s.(interface{ Late() bool })
+	return ok && l.Late()
+}
+
 // One makes a set of a single tool with nothing to close.
 func One(t Tool) Set { return single{t} }
 

@@ -1,0 +1,91 @@
+// Package testmcp is an MCP server for tests, made with the official SDK. [New]
+// is one to be served over HTTP; as a program it is the test binary itself, which
+// calls [ServeIfAsked] before its tests.
+package testmcp
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// Asked is the variable of the environment that makes a test binary a server:
+// "serve" serves, "quit" ends at once, and "deaf" never answers.
+const Asked = "AGENTHOST_TEST_MCP"
+
+// ServeIfAsked serves on standard input and output, and ends the process, if the
+// environment asks for it.
+func ServeIfAsked() {
+	switch os.Getenv(Asked) {
+	case "serve":
+		Serve()
+	case "deaf":
+		time.Sleep(time.Hour)
+	case "quit":
+	default:
+		return
+	}
+	os.Exit(0)
+}
+
+// Serve serves on standard input and output, until the input ends.
+func Serve() { _ = New("a program").Run(context.Background(), &mcp.StdioTransport{}) }
+
+type numbers struct {
+	A int `json:"a" jsonschema:"the first"`
+	B int `json:"b" jsonschema:"the second"`
+}
+
+type sum struct {
+	Sum int `json:"sum"`
+}
+
+type name struct {
+	Name string `json:"name"`
+}
+
+type who struct {
+	Name string `json:"name"`
+	PID  int    `json:"pid"`
+	Dir  string `json:"dir"`
+	// Env are the names of the environment.
+	Env []string `json:"env"`
+}
+
+// New is a server that says it is of this name. Its tools are add, echo (which is read
+// only), who, fail and die, which ends the process without an answer.
+func New(title string) *mcp.Server {
+	s := mcp.NewServer(&mcp.Implementation{Name: title, Version: "1"}, nil)
+	mcp.AddTool(s, &mcp.Tool{Name: "add", Description: "Adds two numbers."}, func(_ context.Context, _ *mcp.CallToolRequest, in numbers) (*mcp.CallToolResult, sum, error) {
+		return nil, sum{in.A + in.B}, nil
+	})
+	readOnly := &mcp.ToolAnnotations{ReadOnlyHint: true}
+	mcp.AddTool(s, &mcp.Tool{Name: "echo", Description: "Says what a variable is.", Annotations: readOnly}, func(_ context.Context, _ *mcp.CallToolRequest, in name) (*mcp.CallToolResult, any, error) {
+		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: in.Name + "=" + os.Getenv(in.Name)}}}, nil, nil
+	})
+	mcp.AddTool(s, &mcp.Tool{Name: "who", Description: "Says who serves."}, func(context.Context, *mcp.CallToolRequest, struct{}) (*mcp.CallToolResult, who, error) {
+		return nil, whoIs(title), nil
+	})
+	mcp.AddTool(s, &mcp.Tool{Name: "fail", Description: "Fails."}, func(context.Context, *mcp.CallToolRequest, struct{}) (*mcp.CallToolResult, any, error) {
+		return nil, nil, errors.New("there is no such order")
+	})
+	mcp.AddTool(s, &mcp.Tool{Name: "die", Description: "Ends the server."}, func(context.Context, *mcp.CallToolRequest, struct{}) (*mcp.CallToolResult, any, error) {
+		os.Exit(3)
+		return nil, nil, nil
+	})
+	return s
+}
+
+func whoIs(title string) who {
+	dir, _ := os.Getwd()
+	w := who{Name: title, PID: os.Getpid(), Dir: dir}
+	for _, variable := range os.Environ() {
+		n, _, _ := strings.Cut(variable, "=")
+		w.Env = append(w.Env, n)
+	}
+	return w
+}

@@ -1,0 +1,150 @@
+package loader
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"agenthost/internal/testmcp"
+	"agenthost/pkg/model"
+	"agenthost/pkg/policy"
+	"agenthost/pkg/runtime"
+	"agenthost/pkg/spec"
+	"agenthost/pkg/store"
+)
+
+// children counts the processes that this one has started and that are not gone,
+// the dead ones that nobody has looked after included.
+func children(t *testing.T) int {
+	t.Helper()
+	files, err := filepath.Glob("/proc/[0-9]*/stat")
+	if err != nil {
+		t.Fatal(err)
+	}
+	count := 0
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			continue // it has ended meanwhile
+		}
+		_, rest, _ := strings.Cut(string(text), ") ")
+		var state string
+		var parent int
+		if _, err := fmt.Sscan(rest, &state, &parent); err == nil && parent == os.Getpid() {
+			count++
+		}
+	}
+	return count
+}
+
+// granting is a policy that lets all apps run this program.
+func granting(t *testing.T) *policy.Policy {
+	t.Helper()
+	n, ds := spec.Parse("policy.yaml", fmt.Appendf(nil, "grants: [{commands: [[%q]], env: [%s, MOOD]}]", os.Args[0], testmcp.Asked))
+	p, more := policy.Decode(n)
+	if err := append(ds, more...).Err(); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// TestProgramsOutliveReloads: an MCP server that is a program starts with the first
+// run that needs it, and is the same process after each reload that leaves its
+// words alone. One with other words takes its place, and the old one ends; none is
+// left when the app goes.
+func TestProgramsOutliveReloads(t *testing.T) {
+	s := newStage(t)
+	st, err := store.Open(t.Context(), "memory:", nil)
+	s.must(err)
+	defer st.Close()
+	host, l := runtime.NewHost(st, nil), New(&Options{Policy: granting(t)})
+	s.watch = NewWatch(l, host, []string{s.top}, &WatchOptions{Clock: s.clock})
+	before := children(t)
+	reload := func(mood, description string) {
+		t.Helper()
+		s.put("x/app.yaml", "models: {m: {provider: scripted, script: s.yaml}}")
+		s.put("x/s.yaml", "- {when: responses.who == nil, calls: [{name: who}]}\n- text: done\n")
+		s.put("x/root_agent.yaml", fmt.Sprintf("name: a\nmodel: m\ndescription: about %s\ninstruction: x\ntools:\n- mcp: {command: [%q], env: {%s: serve, MOOD: %s}}",
+			description, os.Args[0], testmcp.Asked, mood))
+		s.must(s.watch.Sync(t.Context()))
+	}
+	turns := 0
+	pid := func() int {
+		t.Helper()
+		turns++
+		req := &runtime.RunRequest{App: "x", UserID: "u", SessionID: fmt.Sprint(turns), Message: model.UserText("x"), CreateSession: true}
+		for ev, err := range host.Run(t.Context(), req) {
+			s.must(err)
+			for _, answer := range ev.Responses() {
+				who, _ := answer.Response["structuredContent"].(map[string]any)
+				if id, ok := who["pid"].(int64); ok {
+					return int(id)
+				}
+				t.Fatalf("who has answered %v", answer.Response)
+			}
+		}
+		t.Fatal("who was not called")
+		return 0
+	}
+	reload("calm", "0")
+	if n := children(t); n != before {
+		t.Errorf("loading has started %d programs", n-before)
+	}
+	first := pid()
+	for i := range 100 {
+		reload("calm", fmt.Sprint(i))
+		if i%20 == 0 && pid() != first {
+			t.Fatalf("reload %d has started the program again", i)
+		}
+	}
+	if n := children(t); n != before+1 {
+		t.Errorf("after 100 reloads there are %d programs, want 1", n-before)
+	}
+	for i := range 10 {
+		last := pid()
+		reload(fmt.Sprint("mood", i), "1")
+		if err := syscall.Kill(last, 0); !errors.Is(err, syscall.ESRCH) {
+			t.Fatalf("the program of other words is still there: %v", err)
+		}
+		if pid() == last {
+			t.Fatal("the old program still answers")
+		}
+	}
+	if n := children(t); n != before+1 {
+		t.Errorf("after 10 other programs there are %d, want 1", n-before)
+	}
+	host.Close()
+	if n := children(t); n != before {
+		t.Errorf("%d programs have outlived the host", n-before)
+	}
+}
+
+// TestToolsOfADownServer: an app whose server is down loads and talks; what needs
+// the server fails, and says which server it is and what to look at.
+func TestToolsOfADownServer(t *testing.T) {
+	s := newStage(t)
+	st, err := store.Open(t.Context(), "memory:", nil)
+	s.must(err)
+	defer st.Close()
+	host := runtime.NewHost(st, nil)
+	defer host.Close()
+	s.watch = NewWatch(New(nil), host, []string{s.top}, &WatchOptions{Clock: s.clock})
+	s.put("x/app.yaml", "models: {m: {provider: scripted, script: s.yaml}}")
+	s.put("x/s.yaml", "- text: done\n")
+	s.put("x/root_agent.yaml", "name: a\nmodel: m\ninstruction: x\ntools:\n- mcp: {url: 'http://127.0.0.1:1/mcp?key=k'}")
+	s.must(s.watch.Sync(t.Context()))
+	for _, err = range host.Run(t.Context(), &runtime.RunRequest{App: "x", UserID: "u", SessionID: "s", Message: model.UserText("x"), CreateSession: true}) {
+		if err != nil {
+			break
+		}
+	}
+	want := "the tools of agent a cannot be listed: mcp server 127.0.0.1:1 (root_agent.yaml:5:14): it cannot be reached: " +
+		"dial tcp 127.0.0.1:1: connect: connection refused; look whether it runs, and at url, transport and headers"
+	if err == nil || err.Error() != want {
+		t.Errorf("Run: %v\nwant %s", err, want)
+	}
+}

@@ -1,0 +1,70 @@
+package policy
+
+import (
+	"errors"
+	"testing"
+)
+
+// TestCheckProgram: a program runs where a grant has it with exactly its
+// arguments and with all the variables that the app sets. Nothing is granted by a
+// host without a policy, and nothing is put together from two grants.
+func TestCheckProgram(t *testing.T) {
+	p, problems := decode(t, `grants:
+- {apps: [a], commands: [[npx, -y, server], [ls]]}
+- {apps: [b], commands: [[npx, -y, server]], env: [TOKEN, HOME]}
+- {apps: [c], commands: [[ls]]}
+- {apps: [c], commands: [[pwd]], env: [TOKEN]}
+`)
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	for _, tt := range []struct {
+		name   string
+		policy *Policy
+		app    string
+		args   []string
+		env    []string
+		runs   bool
+	}{
+		{"granted", p, "a", []string{"npx", "-y", "server"}, nil, true},
+		{"another app", p, "x", []string{"npx", "-y", "server"}, nil, false},
+		{"more arguments", p, "a", []string{"npx", "-y", "server", "/"}, nil, false},
+		{"fewer arguments", p, "a", []string{"npx", "-y"}, nil, false},
+		{"another program", p, "a", []string{"/tmp/npx", "-y", "server"}, nil, false},
+		{"a variable", p, "a", []string{"npx", "-y", "server"}, []string{"NODE_OPTIONS"}, false},
+		{"granted variables", p, "b", []string{"npx", "-y", "server"}, []string{"TOKEN"}, true},
+		{"one variable too many", p, "b", []string{"npx", "-y", "server"}, []string{"PATH", "TOKEN"}, false},
+		{"two grants", p, "c", []string{"ls"}, []string{"TOKEN"}, false},
+		{"no policy", nil, "a", []string{"ls"}, nil, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			err := tt.policy.CheckProgram(tt.app, Program{tt.args, tt.env})
+			if runs := err == nil; runs != tt.runs {
+				t.Errorf("CheckProgram = %v, want it to be granted: %v", err, tt.runs)
+			}
+		})
+	}
+}
+
+// TestRefusedProgram: the refusal has the line that would grant the program, and
+// with that line it is granted.
+func TestRefusedProgram(t *testing.T) {
+	asked := Program{[]string{"npx", "a: b", `"x"`, "<y>", "1"}, []string{"A", "ON"}}
+	var p *Policy
+	refused := (*RefusedProgram)(nil)
+	if !errors.As(p.CheckProgram("shop", asked), &refused) {
+		t.Fatal("it is granted")
+	}
+	const want = `the host does not let app shop run npx a: b "x" <y> 1; a grant in policy.yaml does: ` +
+		`- {apps: [shop], commands: [["npx", "a: b", "\"x\"", "<y>", "1"]], env: ["A", "ON"]}`
+	if got := refused.Error(); got != want {
+		t.Errorf("the refusal is\n%s\nwant\n%s", got, want)
+	}
+	p, problems := decode(t, "grants:\n"+refused.Line())
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	if err := p.CheckProgram("shop", asked); err != nil {
+		t.Errorf("with its line it is refused: %s", err)
+	}
+}

@@ -1,0 +1,98 @@
+package tool
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"agenthost/pkg/spec"
+)
+
+// patience is how long a program has to end by itself, and again when it was told.
+const patience = 2 * time.Second
+
+func (s *mcpServer) dialer(env Env) dialer {
+	switch {
+	case len(s.command) > 0:
+		return func(ctx context.Context) (mcp.Transport, func()) {
+			cmd := s.process(ctx, env.Dir)
+			return &mcp.CommandTransport{Command: cmd, TerminateDuration: patience}, func() { endGroup(cmd) }
+		}
+	case s.sse:
+		client := s.client(env.HTTP)
+		return func(context.Context) (mcp.Transport, func()) {
+			return &mcp.SSEClientTransport{Endpoint: s.url.Value, HTTPClient: client}, func() {}
+		}
+	}
+	client := s.client(env.HTTP)
+	return func(context.Context) (mcp.Transport, func()) {
+		// The list is asked for in each run, so that nothing has to be heard between.
+		return &mcp.StreamableClientTransport{Endpoint: s.url.Value, HTTPClient: client, DisableStandaloneSSE: true}, func() {}
+	}
+}
+
+// process is the program, in a group of its own, which ends with the context.
+func (s *mcpServer) process(ctx context.Context, dir string) *exec.Cmd {
+	argv := s.argv()
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	cmd.Dir = filepath.Join(dir, filepath.FromSlash(s.cwd.Value))
+	cmd.Env = usualEnv()
+	for name, value := range s.env {
+		cmd.Env = append(cmd.Env, name+"="+value.Reveal())
+	}
+	cmd.WaitDelay = patience
+	ownGroup(cmd)
+	return cmd
+}
+
+// usualEnv is what a program has of the host's environment: what it needs to run,
+// and nothing that may be a secret (as ADK has it: mcp client/stdio get_default_environment).
+func usualEnv() []string {
+	var env []string
+	for _, name := range []string{
+		"HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER",
+		"APPDATA", "LOCALAPPDATA", "PATHEXT", "SYSTEMROOT", "TEMP", "USERPROFILE",
+	} {
+		if value, ok := os.LookupEnv(name); ok {
+			env = append(env, name+"="+value)
+		}
+	}
+	return env
+}
+
+// client sends the headers of the document along, to the server and nobody else.
+func (s *mcpServer) client(c *http.Client) *http.Client {
+	client := guardRedirects(c)
+	home, _ := url.Parse(s.url.Value)
+	client.Transport = &headered{next: client.Transport, home: home, headers: s.headers}
+	return client
+}
+
+// A headered transport adds headers to requests to one host.
+type headered struct {
+	next    http.RoundTripper
+	home    *url.URL
+	headers map[string]spec.Secret
+}
+
+// RoundTrip implements [http.RoundTripper].
+func (h *headered) RoundTrip(req *http.Request) (*http.Response, error) {
+	next := h.next
+	if next == nil {
+		next = http.DefaultTransport
+	}
+	if h.home == nil || req.URL.Host != h.home.Host || req.URL.Scheme != h.home.Scheme {
+		return next.RoundTrip(req)
+	}
+	req = req.Clone(req.Context())
+	for name, value := range h.headers {
+		req.Header.Set(name, value.Reveal())
+	}
+	return next.RoundTrip(req)
+}

@@ -1,0 +1,20 @@
+package tool
+
+import (
+	"os/exec"
+	"syscall"
+)
+
+// ownGroup puts the program into a group of its own, and has the system end it
+// should the host be killed.
+func ownGroup(cmd *exec.Cmd) {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+}
+
+// endGroup ends what a program has started and left behind.
+func endGroup(cmd *exec.Cmd) {
+	if cmd.Process != nil {
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // mostly there is nobody
+	}
+}

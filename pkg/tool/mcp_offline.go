@@ -1,0 +1,45 @@
+package tool
+
+import (
+	"context"
+	"fmt"
+
+	"google.golang.org/genai"
+)
+
+// An offlineSet asks no server: it has the tools that the document names, which
+// take any arguments.
+type offlineSet struct{ *mcpSet }
+
+// Tools are those of tool_filter.
+func (s offlineSet) Tools(context.Context) ([]Tool, error) {
+	var tools []Tool
+	for _, name := range s.server.offer.ToolFilter {
+		decl := anyArguments(s.server.prefixed(name))
+		tools = append(tools, offlineTool{named{decl}, s.mcpSet})
+	}
+	if len(tools) == 0 {
+		return nil, fmt.Errorf("%s is not asked in a test: name its tools with tool_filter, and say what they answer under tools", s.server.name())
+	}
+	return tools, nil
+}
+
+// anyArguments declares a tool of which it is not known what it takes.
+func anyArguments(name string) *genai.FunctionDeclaration {
+	schema := object(map[string]any{})
+	schema["additionalProperties"] = true
+	return &genai.FunctionDeclaration{Name: name, Description: "A tool of an MCP server.", ParametersJsonSchema: schema}
+}
+
+type offlineTool struct {
+	named
+	set *mcpSet
+}
+
+// Traits say what the document asked for.
+func (t offlineTool) Traits() Traits { return t.set.traits }
+
+// Run says that there is nobody to ask.
+func (t offlineTool) Run(context.Context, *Call) (*Result, error) {
+	return nil, &EndError{Err: fmt.Errorf("a test asks no mcp server: say what the tool answers, with tools: {%s: {return: {…}}}", t.decl.Name)}
+}

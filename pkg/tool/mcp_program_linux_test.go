@@ -1,0 +1,54 @@
+package tool
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// TestMCPProgram: the program runs in the app's folder, with the variables of the
+// document and of the host's only those that it needs; what it says of a secret is
+// hidden; and it ends when the set closes.
+func TestMCPProgram(t *testing.T) {
+	t.Setenv("DATABASE_PASSWORD", "hidden")
+	set := buildSet(t, "mcp", self("serve"))
+	who := whoServes(t, set)
+	pid := int(who["pid"].(int64))
+	if pid == os.Getpid() {
+		t.Fatal("the server is no process of its own")
+	}
+	if dir, _ := filepath.EvalSymlinks(who["dir"].(string)); dir == "" || !strings.HasPrefix(filepath.Base(filepath.Dir(dir)), "TestMCPProgram") {
+		t.Errorf("it runs in %s", dir)
+	}
+	env := listOf(who["env"])
+	if slices.Contains(env, any("DATABASE_PASSWORD")) || !slices.Contains(env, any("TOKEN")) || !slices.Contains(env, any("PATH")) {
+		t.Errorf("its environment has %v", env)
+	}
+	if err := set.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(pid, 0); !errors.Is(err, syscall.ESRCH) {
+		t.Errorf("after Close the program %d is still there: %v", pid, err)
+	}
+	if _, err := set.Tools(t.Context()); err == nil || !strings.HasSuffix(err.Error(), "is closed") {
+		t.Errorf("Tools of a closed set: %v", err)
+	}
+}
+
+// TestMCPKilled: a program that was killed between two calls is started again,
+// and nobody notices.
+func TestMCPKilled(t *testing.T) {
+	set := buildSet(t, "mcp", self("serve"))
+	before := int(whoServes(t, set)["pid"].(int64))
+	if err := syscall.Kill(before, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	<-set.(*mcpSet).conn.gone
+	if after := int(whoServes(t, set)["pid"].(int64)); after == before {
+		t.Error("the server that was killed still answers")
+	}
+}

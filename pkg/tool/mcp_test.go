@@ -1,0 +1,308 @@
+package tool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"agenthost/internal/testmcp"
+	"agenthost/pkg/spec"
+)
+
+// An mcpHost is an MCP server over HTTP that can be restarted, and counts the
+// requests that carry the right key.
+type mcpHost struct {
+	*httptest.Server
+	now     atomic.Pointer[http.Handler]
+	serving *mcp.Server
+}
+
+func serveMCP(t *testing.T, sse bool) *mcpHost {
+	h := &mcpHost{}
+	h.restart(sse, "the first")
+	h.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("X-Key") != "k3y" {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		(*h.now.Load()).ServeHTTP(w, r)
+	}))
+	t.Cleanup(h.Close)
+	return h
+}
+
+// restart puts a new server in the place of the old one, whose sessions it does
+// not know.
+func (h *mcpHost) restart(sse bool, title string) {
+	h.forget()
+	server := testmcp.New(title)
+	h.serving = server
+	of := func(*http.Request) *mcp.Server { return server }
+	var handler http.Handler = mcp.NewStreamableHTTPHandler(of, nil)
+	if sse {
+		handler = mcp.NewSSEHandler(of, nil)
+	}
+	h.now.Store(&handler)
+}
+
+// forget ends all sessions.
+func (h *mcpHost) forget() {
+	if h.serving == nil {
+		return
+	}
+	for session := range h.serving.Sessions() {
+		_ = session.Close()
+	}
+}
+
+// buildSet builds a set of a kind, which closes with the test.
+func buildSet(t *testing.T, kind, yaml string) Set {
+	t.Helper()
+	k, ok := slices.Concat(Kinds(), Toolsets()).Lookup(kind)
+	if !ok {
+		t.Fatalf("no kind %s", kind)
+	}
+	n, ds := spec.Parse("root_agent.yaml", []byte(yaml))
+	if err := ds.Err(); err != nil {
+		t.Fatal(err)
+	}
+	plan, ds := k.Decode(n)
+	ds = append(ds, plan.Config.(interface {
+		Check(*spec.Node) spec.Diagnostics
+	}).Check(n)...)
+	if err := ds.Err(); err != nil {
+		t.Fatal(err)
+	}
+	set, err := plan.Build(t.Context(), Env{Dir: t.TempDir(), HTTP: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = set.Close() })
+	return set
+}
+
+// self is the test binary as the command of a server, in the given mood.
+func self(mood string) string {
+	return fmt.Sprintf("command: [%q]\nenv: {%s: %s, TOKEN: t0ken}\n", os.Args[0], testmcp.Asked, mood)
+}
+
+func namesOf(t *testing.T, set Set) []string {
+	t.Helper()
+	tools, err := set.Tools(t.Context())
+	if err != nil {
+		t.Fatalf("Tools: %v", err)
+	}
+	var names []string
+	for _, one := range tools {
+		names = append(names, one.Declaration().Name)
+	}
+	return names
+}
+
+// callOf calls a tool of a set by its name.
+func callOf(t *testing.T, set Set, name string, args map[string]any) (map[string]any, error) {
+	t.Helper()
+	tools, err := set.Tools(t.Context())
+	if err != nil {
+		return nil, err
+	}
+	i := slices.IndexFunc(tools, func(one Tool) bool { return one.Declaration().Name == name })
+	if i < 0 {
+		t.Fatalf("there is no tool %s", name)
+	}
+	res, err := tools[i].Run(t.Context(), newCall(args, nil))
+	if err != nil {
+		return nil, err
+	}
+	return res.Response, nil
+}
+
+func whoServes(t *testing.T, set Set) map[string]any {
+	t.Helper()
+	said, err := callOf(t, set, "who", nil)
+	if err != nil {
+		t.Fatalf("who: %v", err)
+	}
+	return mapOf(said["structuredContent"])
+}
+
+// TestMCP: the tools of a server are offered and called in the same way whatever
+// it speaks, and in ADK's words as in ours.
+func TestMCP(t *testing.T) {
+	http, sse := serveMCP(t, false), serveMCP(t, true)
+	const key = "headers: {X-Key: k3y}"
+	program := fmt.Sprintf("command: %q, env: {%s: serve}", os.Args[0], testmcp.Asked)
+	for _, tt := range []struct{ name, kind, yaml string }{
+		{"program", "mcp", self("serve")},
+		{"http", "mcp", "url: " + http.URL + "/mcp\n" + key},
+		{"sse", "mcp", "transport: sse\nurl: " + sse.URL + "\n" + key},
+		{"ADK's program", "McpToolset", "stdio_connection_params: {server_params: {" + program + "}, timeout: 20}"},
+		{"ADK's program without timeout", "McpToolset", "stdio_server_params: {" + program + "}"},
+		{"ADK's http", "McpToolset", "streamable_http_connection_params: {url: '" + http.URL + "', " + key + "}"},
+		{"ADK's sse", "MCPToolset", "sse_connection_params: {url: '" + sse.URL + "', " + key + "}"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			set := buildSet(t, tt.kind, tt.yaml+"\ntool_filter: [add, fail]\ntool_name_prefix: calc\n")
+			if !Late(set) {
+				t.Error("the tools are said to be known before a run")
+			}
+			if diff := cmp.Diff([]string{"calc_add", "calc_fail"}, namesOf(t, set)); diff != "" {
+				t.Fatalf("tools (-want +got):\n%s", diff)
+			}
+			said, err := callOf(t, set, "calc_add", map[string]any{"a": 2, "b": 3})
+			want := map[string]any{
+				"content":           []any{map[string]any{"type": "text", "text": `{"sum":5}`}},
+				"structuredContent": map[string]any{"sum": int64(5)},
+			}
+			if diff := cmp.Diff(want, said); diff != "" || err != nil {
+				t.Errorf("add: %v (-want +got):\n%s", err, diff)
+			}
+			_, err = callOf(t, set, "calc_add", map[string]any{"a": 2})
+			if wrong := (*ArgsError)(nil); !errors.As(err, &wrong) || !slices.Equal(wrong.Missing, []string{"b"}) {
+				t.Errorf("add without b: %v", err)
+			}
+			if _, err = callOf(t, set, "calc_fail", nil); errorText(err) != "tool calc_fail: there is no such order" {
+				t.Errorf("fail: %v", err)
+			}
+		})
+	}
+}
+
+// TestMCPSecrets: what a server says never has the secrets that it was given.
+func TestMCPSecrets(t *testing.T) {
+	set := buildSet(t, "mcp", self("serve"))
+	set.(*mcpSet).hide = spec.NewVeil("t0ken")
+	said, err := callOf(t, set, "echo", map[string]any{"name": "TOKEN"})
+	if text := fmt.Sprint(said, err); strings.Contains(text, "t0ken") || !strings.Contains(text, "TOKEN=***") {
+		t.Errorf("echo = %s", text)
+	}
+}
+
+// TestMCPDied: a server that dies during a call fails that call, since it may have
+// been carried out; the next one finds it started again.
+func TestMCPDied(t *testing.T) {
+	set := buildSet(t, "mcp", self("serve"))
+	before := whoServes(t, set)["pid"]
+	_, err := callOf(t, set, "die", nil)
+	want := "tool die: the connection to mcp server " + filepath.Base(os.Args[0]) + " (root_agent.yaml:1:11) ended during the call: whether it was carried out is not known"
+	if errorText(err) != want {
+		t.Errorf("die: %v\nwant %s", err, want)
+	}
+	if after := whoServes(t, set)["pid"]; after == before {
+		t.Error("the server that died still answers")
+	}
+}
+
+// TestMCPRestarted: a server that has forgotten its sessions has not heard the
+// call, which is made again.
+func TestMCPRestarted(t *testing.T) {
+	h := serveMCP(t, false)
+	set := buildSet(t, "mcp", "url: "+h.URL+"\nheaders: {X-Key: k3y}")
+	tools, err := set.Tools(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.restart(false, "the second")
+	i := slices.IndexFunc(tools, func(one Tool) bool { return one.Declaration().Name == "who" })
+	res, err := tools[i].Run(t.Context(), newCall(nil, nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if name := mapOf(res.Response["structuredContent"])["name"]; name != "the second" {
+		t.Errorf("%s has answered", name)
+	}
+}
+
+// TestMCPErrors: what keeps a server from being used is told with the server, its
+// place and the way out, and without its whole address.
+func TestMCPErrors(t *testing.T) {
+	h := serveMCP(t, false)
+	gone := httptest.NewServer(nil)
+	gone.Close()
+	program := filepath.Base(os.Args[0])
+	for _, tt := range []struct{ name, yaml, want string }{
+		{
+			"no program", "command: [no-such-program-here, -y]",
+			"mcp server no-such-program-here (root_agent.yaml:1:11): there is no program no-such-program-here: install it where the host runs, or write its whole path",
+		},
+		{
+			"a program that ends", self("quit"),
+			"mcp server " + program + " (root_agent.yaml:1:11): the program does not serve: ",
+		},
+		{
+			"a deaf program", self("deaf") + "connect_timeout: 200ms",
+			"mcp server " + program + " (root_agent.yaml:1:11): no answer within 200ms; connect_timeout gives it more time",
+		},
+		{
+			"nobody there", "url: " + gone.URL + "/mcp?key=s3cret",
+			"mcp server " + strings.TrimPrefix(gone.URL, "http://") + " (root_agent.yaml:1:6): it cannot be reached: ",
+		},
+		{
+			"no key", "url: " + h.URL,
+			"mcp server " + strings.TrimPrefix(h.URL, "http://") + " (root_agent.yaml:1:6): it cannot be reached: ",
+		},
+		{
+			"a filter that nothing passes", "url: " + h.URL + "\nheaders: {X-Key: k3y}\ntool_filter: [ad]",
+			"mcp server " + strings.TrimPrefix(h.URL, "http://") + " (root_agent.yaml:1:6) has none of the tools that tool_filter names; it has: add, die, echo, fail, who",
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := buildSet(t, "mcp", tt.yaml).Tools(t.Context())
+			text := errorText(err)
+			if !strings.HasPrefix(text, tt.want) || strings.Contains(text, "s3cret") {
+				t.Errorf("Tools: %s\nwant %s", text, tt.want)
+			}
+			t.Log(text)
+		})
+	}
+}
+
+// TestMCPGivenUp: who stops waiting for a server gets an answer at once, and
+// leaves no program behind.
+func TestMCPGivenUp(t *testing.T) {
+	set := buildSet(t, "mcp", self("deaf"))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := set.Tools(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("Tools: %v", err)
+	}
+}
+
+// TestMCPOffline: in a test of an app no server is asked. The tools are those that
+// the document names, and stand-ins answer for them.
+func TestMCPOffline(t *testing.T) {
+	k, _ := Kinds().Lookup("mcp")
+	for _, tt := range []struct{ yaml, want string }{
+		{"url: http://127.0.0.1:1\ntool_filter: [find]\ntool_name_prefix: docs", "docs_find: a test asks no mcp server: say what the tool answers, with tools: {docs_find: {return: {…}}}"},
+		{"url: http://127.0.0.1:1", "mcp server 127.0.0.1:1 (root_agent.yaml:1:6) is not asked in a test: name its tools with tool_filter, and say what they answer under tools"},
+	} {
+		n, _ := spec.Parse("root_agent.yaml", []byte(tt.yaml))
+		plan, _ := k.Decode(n)
+		set, err := plan.Build(t.Context(), Env{Offline: true, Logger: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		tools, err := set.Tools(t.Context())
+		got := errorText(err)
+		for _, one := range tools {
+			_, err := one.Run(t.Context(), newCall(nil, nil))
+			got += one.Declaration().Name + ": " + errorText(err)
+		}
+		if got != tt.want {
+			t.Errorf("%s\ngot  %s\nwant %s", strconv.Quote(tt.yaml), got, tt.want)
+		}
+	}
+}

@@ -1,0 +1,94 @@
+package tool
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// An mcpTool is one tool of a server.
+type mcpTool struct {
+	*declared
+	set *mcpSet
+	// name is the server's, and listed what it said of the tool.
+	name, listed string
+	// repeatable is a tool that the server says may be called twice.
+	repeatable bool
+}
+
+// Traits say what the document asked for.
+func (t *mcpTool) Traits() Traits { return t.set.traits }
+
+// Run implements [Tool].
+func (t *mcpTool) Run(ctx context.Context, call *Call) (*Result, error) {
+	call, err := t.checked(call)
+	if err != nil {
+		return nil, err
+	}
+	return within(ctx, t.decl.Name, t.set.traits.Timeout, func(ctx context.Context) (*Result, error) {
+		var res *mcp.CallToolResult
+		err := t.set.ask(ctx, t.repeatable, func(session *mcp.ClientSession) (err error) {
+			res, err = session.CallTool(ctx, &mcp.CallToolParams{Name: t.name, Arguments: call.Args})
+			return err
+		})
+		if err != nil {
+			return nil, t.failed(ctx, err)
+		}
+		return t.result(res)
+	})
+}
+
+// failed is the error of a call that the server has not answered.
+func (t *mcpTool) failed(ctx context.Context, err error) error {
+	broken, unreached := (brokenError{}), (connectError{})
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case errors.As(err, &unreached):
+		return fmt.Errorf("tool %s: %w", t.decl.Name, unreached.error)
+	case errors.As(err, &broken) && !broken.harmless:
+		return fmt.Errorf("tool %s: the connection to %s ended during the call: whether it was carried out is not known", t.decl.Name, t.set.server.name())
+	}
+	return fmt.Errorf("tool %s: %s: %s", t.decl.Name, t.set.server.name(), t.set.hide.Text(withoutAddress(err)))
+}
+
+// result has what the server says as ADK has it: {"content": […]}, and
+// structuredContent where there is some (adk-python tools/mcp_tool/mcp_tool.py).
+func (t *mcpTool) result(res *mcp.CallToolResult) (*Result, error) {
+	if res.IsError {
+		return nil, fmt.Errorf("tool %s: %s", t.decl.Name, t.set.hide.Text(textOf(res.Content)))
+	}
+	raw, err := json.Marshal(res)
+	if err != nil {
+		return nil, fmt.Errorf("tool %s: reading the answer: %w", t.decl.Name, err)
+	}
+	v, err := decodeJSON(raw)
+	if err != nil {
+		return nil, fmt.Errorf("tool %s: reading the answer: %w", t.decl.Name, err)
+	}
+	told := map[string]any{"content": []any{}}
+	for _, key := range []string{"content", "structuredContent"} {
+		if part, ok := mapOf(v)[key]; ok && part != nil {
+			told[key] = t.set.hide.Value(part)
+		}
+	}
+	return &Result{Response: told}, nil
+}
+
+// textOf is the texts of a content.
+func textOf(content []mcp.Content) string {
+	var texts []string
+	for _, c := range content {
+		if text, ok := c.(*mcp.TextContent); ok {
+			texts = append(texts, text.Text)
+		}
+	}
+	if len(texts) == 0 {
+		return "it failed without a word"
+	}
+	return strings.Join(texts, "\n")
+}
