@@ -48,7 +48,7 @@ func (s statuses) Reports(after int) ([]server.Report, <-chan struct{}) {
 
 func statusOf(st loader.Status) server.Status {
 	return server.Status{
-		App: st.App, Revision: st.Revision, OK: st.OK, Waiting: st.Waiting, Diagnostics: st.Diagnostics,
+		App: st.App, Revision: st.Revision, OK: st.OK, Waiting: st.Waiting, Diagnostics: st.Problems(), Loaded: st.Loaded,
 		Loads: server.Loads{Last: st.Loaded, Good: st.Good, All: st.Loads, Failed: st.Failed},
 	}
 }

@@ -6,6 +6,7 @@ package testmcp
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"strings"
 	"time"
@@ -14,7 +15,7 @@ import (
 )
 
 // Asked is the variable of the environment that makes a test binary a server:
-// "serve" serves, "quit" ends at once, and "deaf" never answers.
+// "serve" serves, "quit" complains and ends, and "deaf" never answers.
 const Asked = "AGENTHOST_TEST_MCP"
 
 // ServeIfAsked serves on standard input and output, and ends the process, if the
@@ -26,6 +27,7 @@ func ServeIfAsked() {
 	case "deaf":
 		time.Sleep(time.Hour)
 	case "quit":
+		fmt.Fprintf(os.Stderr, "starting\nno account for %s\n\n", os.Getenv("TOKEN"))
 	default:
 		return
 	}

@@ -103,6 +103,10 @@ type Status struct {
 	Loads, Failed int
 }
 
+// Problems are the diagnostics for those who do not see this machine: files are
+// named with the app, and not with where its folder lies.
+func (s Status) Problems() spec.Diagnostics { return belowApps(s.Dir, s.Diagnostics) }
+
 // watched is one app's folder between looks.
 type watched struct {
 	dir     string

@@ -121,6 +121,8 @@ type Status struct {
 	Waiting string `json:"waiting,omitempty"`
 	// Diagnostics are the problems of the app's files, warnings too.
 	Diagnostics spec.Diagnostics `json:"diagnostics"`
+	// Loaded is when the files were last loaded, or tried to.
+	Loaded time.Time `json:"loaded,omitzero"`
 	// Loads is for the metrics.
 	Loads Loads `json:"-"`
 }

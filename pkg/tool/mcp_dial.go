@@ -17,11 +17,12 @@ import (
 // patience is how long a program has to end by itself, and again when it was told.
 const patience = 2 * time.Second
 
-func (s *mcpServer) dialer(env Env) dialer {
+func (s *mcpServer) dialer(env Env, words *lastWords) dialer {
 	switch {
 	case len(s.command) > 0:
 		return func(ctx context.Context) (mcp.Transport, func()) {
 			cmd := s.process(ctx, env.Dir)
+			cmd.Stderr = words
 			return &mcp.CommandTransport{Command: cmd, TerminateDuration: patience}, func() { endGroup(cmd) }
 		}
 	case s.sse:

@@ -51,7 +51,11 @@ func (s *mcpSet) reason(ctx context.Context, err error) string {
 	case errors.Is(err, exec.ErrNotFound):
 		return fmt.Sprintf("there is no program %s: install it where the host runs, or write its whole path", s.server.command[0].Value)
 	case len(s.server.command) > 0:
-		return fmt.Sprintf("the program does not serve: %s; run it by hand to see what it says", withoutAddress(err))
+		if said := s.words.line(); said != "" {
+			s.logger.Warn("an mcp server does not serve", "server", s.server.name(), "says", s.hide.Text(said))
+			return fmt.Sprintf("the program does not serve: %s; the host's log has the last that it said", withoutAddress(err))
+		}
+		return fmt.Sprintf("the program does not serve: %s; run it by hand to see why", withoutAddress(err))
 	}
 	return fmt.Sprintf("it cannot be reached: %s; look whether it runs, and at url, transport and headers", withoutAddress(err))
 }

@@ -22,6 +22,7 @@ type mcpSet struct {
 	traits Traits
 	dial   dialer
 	hide   *spec.Veil
+	words  *lastWords
 	logger *slog.Logger
 
 	// turn is held by whoever looks at what follows; waiting for it can be given up.
@@ -37,8 +38,9 @@ func (s *mcpServer) set(env Env) (Set, error) {
 	if err != nil {
 		return nil, err
 	}
+	words := &lastWords{}
 	set := &mcpSet{
-		server: s, dial: s.dialer(env), hide: hiding(s.headers, s.env), logger: env.Logger,
+		server: s, dial: s.dialer(env, words), words: words, hide: hiding(s.headers, s.env), logger: env.Logger,
 		traits: Traits{Timeout: s.call, FailOnError: s.offer.OnError == "fail", Confirm: confirm},
 		turn:   make(chan struct{}, 1), known: map[string]*mcpTool{},
 	}

@@ -240,7 +240,7 @@ func TestMCPErrors(t *testing.T) {
 		},
 		{
 			"a program that ends", self("quit"),
-			"mcp server " + program + " (root_agent.yaml:1:11): the program does not serve: ",
+			"mcp server " + program + " (root_agent.yaml:1:11): the program does not serve: calling \"initialize\": EOF; the host's log has the last that it said",
 		},
 		{
 			"a deaf program", self("deaf") + "connect_timeout: 200ms",
@@ -267,6 +267,21 @@ func TestMCPErrors(t *testing.T) {
 			}
 			t.Log(text)
 		})
+	}
+}
+
+// TestMCPLastWords: the last line that a program wrote before it ended is in the
+// host's log, without secrets, and not in what users are told.
+func TestMCPLastWords(t *testing.T) {
+	var log strings.Builder
+	set := buildSet(t, "mcp", self("quit")).(*mcpSet)
+	set.logger, set.hide = slog.New(slog.NewTextHandler(&log, nil)), spec.NewVeil("t0ken")
+	_, err := set.Tools(t.Context())
+	if text := errorText(err); strings.Contains(text, "account") {
+		t.Errorf("users are told %s", text)
+	}
+	if !strings.Contains(log.String(), `says="no account for ***"`) {
+		t.Errorf("the log has %s", log.String())
 	}
 }
 
