@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"syscall"
@@ -219,10 +220,11 @@ func (m *serveMain) run(ctx context.Context, listener net.Listener) error {
 		Handler: m.flags.watched.profiled(m.server), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
 		ErrorLog: slog.NewLogLogger(m.logger.Handler(), slog.LevelWarn),
 	}
-	pace.Keep() // not before: what loading leaves behind would stay
 	served := make(chan error, 1)
 	go func() { served <- web.Serve(listener) }()
 	m.greet("http://" + listener.Addr().String())
+	debug.FreeOSMemory() // what loading has left behind
+	pace.Keep()
 	var err error
 	select {
 	case <-ctx.Done():

@@ -130,7 +130,7 @@ func (s *mcpServer) check() spec.Diagnostics {
 			ds = append(ds, text.Errorf(0, "placeholder", "headers of an mcp tool have no placeholders: all sessions share one connection"))
 		}
 	}
-	if len(s.command) > 0 && s.command[0].Value == "" {
+	if len(s.command) > 0 && s.command[0].Pos.Line > 0 && s.command[0].Value == "" {
 		ds = append(ds, s.command[0].Errorf(0, "tool", "a command begins with the program that is run"))
 	}
 	if s.cwd.Value != "" && !isInside(s.cwd.Value) {
