@@ -26,10 +26,6 @@ type step struct {
 	// latest event that is whole.
 	id   string
 	last *session.Event
-	// room is for pieces of a streamed answer that have not come yet; pieces
-	// counts those that have.
-	room   []session.Event
-	pieces int
 	// spoke says that the agent has said something in this run, and over that
 	// it has to end: it failed, or nobody wants more.
 	spoke, over bool
@@ -121,30 +117,13 @@ func says(r *model.Response) bool {
 // event makes the model's answer an event of the agent. The pieces of a stream
 // and the whole answer share one id.
 func (s *step) event(resp *model.Response) *session.Event {
-	var ev *session.Event
-	if resp.Partial {
-		ev = s.piece()
-	} else {
-		ev = new(session.Event)
-	}
-	s.inv.fill(ev, s.id)
+	ev := s.inv.eventOf(s.id)
 	ev.Response = *resp
 	s.ride(ev)
 	if calls := ev.Calls(); len(calls) > 0 {
 		ev.Content = s.withIDs(ev.Content)
 		ev.LongRunningToolIDs = s.longRunning(ev.Calls())
 	}
-	return ev
-}
-
-// piece is room for an event of a stream. There are many of them, and none is
-// kept: the room is made for some at a time, more each time.
-func (s *step) piece() *session.Event {
-	if len(s.room) == 0 {
-		s.room = make([]session.Event, min(2*s.pieces+1, 17))
-	}
-	ev := &s.room[0]
-	s.room, s.pieces = s.room[1:], s.pieces+1
 	return ev
 }
 

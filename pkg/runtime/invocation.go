@@ -96,19 +96,17 @@ func (inv *Invocation) Config() RunConfig { return inv.run.config }
 func (inv *Invocation) NewEvent() *session.Event { return inv.eventOf(inv.run.host.newID()) }
 
 func (inv *Invocation) eventOf(id string) *session.Event {
-	ev := new(session.Event)
-	inv.fill(ev, id)
-	return ev
-}
-
-// fill makes an empty event one of this agent.
-func (inv *Invocation) fill(ev *session.Event, id string) {
-	ev.ID, ev.InvocationID = id, inv.run.id
-	ev.Author, ev.Branch = inv.node.agent.Name(), inv.branch
-	ev.Timestamp = inv.run.host.now()
+	ev := &session.Event{
+		ID:           id,
+		InvocationID: inv.run.id,
+		Author:       inv.node.agent.Name(),
+		Branch:       inv.branch,
+		Timestamp:    inv.run.host.now(),
+	}
 	if inv.frame != nil {
 		ev.NodePath = inv.frame.path
 	}
+	return ev
 }
 
 // RunChild runs one of this agent's children on the same branch, for the first
