@@ -38,10 +38,18 @@ func (a *ParallelAgent) run(ctx context.Context, inv *Invocation, yield func(*se
 		return false
 	}
 	inner, cancel := context.WithCancel(ctx)
-	defer cancel()
 	sides := make([]side, len(inv.node.children))
 	// There is room for what each has to hand over: an event or its end.
-	arrivals := make(chan *side, len(sides))
+	arrivals, running := make(chan *side, len(sides)), len(sides)
+	defer func() { // nobody hears what is said from now on
+		for cancel(); running > 0; {
+			if s := <-arrivals; s.ended {
+				running--
+			} else {
+				s.answer(false)
+			}
+		}
+	}()
 	for i, child := range inv.node.children {
 		s, branch := &sides[i], inv.enter(child, inv.subBranch(child), 1)
 		s.to = arrivals
@@ -51,22 +59,17 @@ func (a *ParallelAgent) run(ctx context.Context, inv *Invocation, yield func(*se
 			s.end()
 		}()
 	}
-	running, goOn := len(sides), true
 	for running > 0 {
-		s := <-arrivals
-		if s.ended {
+		switch s := <-arrivals; {
+		case s.ended:
 			running--
-			continue
+		case !s.show(yield):
+			return false
 		}
-		if goOn && (!yield(s.ev, s.err) || s.err != nil) {
-			goOn = false
-			cancel()
-		}
-		s.answer(goOn)
 	}
-	if err := ctx.Err(); goOn && err != nil {
+	if err := ctx.Err(); err != nil {
 		yield(nil, AsRunError(err))
 		return false
 	}
-	return goOn
+	return true
 }

@@ -28,6 +28,13 @@ func (s *side) pass(ev *session.Event, err error) bool {
 	return s.goOn
 }
 
+// show gives the event to its consumer, and says whether the run goes on. The
+// agent hears of it also when the consumer panics: it would wait for ever.
+func (s *side) show(yield func(*session.Event, error) bool) (goOn bool) {
+	defer func() { s.answer(goOn) }()
+	return yield(s.ev, s.err) && s.err == nil
+}
+
 // answer says that the event was seen, and whether the agent goes on. It has to
 // be called for each event, also when nobody wants more.
 func (s *side) answer(goOn bool) {

@@ -97,22 +97,29 @@ func TestPanicIsOneFailure(t *testing.T) {
 }
 
 // TestPanicOfTheConsumer: what panics while it is shown an event is not the
-// agent's failure; it goes on up, and the session is free.
+// agent's failure; it goes on up, the session is free, and no agent that runs
+// beside others stays behind.
 func TestPanicOfTheConsumer(t *testing.T) {
-	e := testenv.New(t, nil)
-	key := e.Session(t, "app", "s", nil)
-	deploy(t, e, bursting("a"), nil)
-	func() {
-		defer func() {
-			if got := recover(); got != "mine" {
-				t.Errorf("recovered %v, want the consumer's own panic", got)
-			}
-		}()
-		for range e.Host.Run(t.Context(), say(key, "go")) {
-			panic("mine")
-		}
-	}()
-	wantFree(t, e, key)
+	trees := abandoned(t)
+	trees["one of another kind"] = bursting("a")
+	for name, root := range trees {
+		t.Run(name, func(t *testing.T) {
+			e := testenv.New(t, nil)
+			key := e.Session(t, "app", "s", nil)
+			deploy(t, e, root, nil)
+			func() {
+				defer func() {
+					if got := recover(); got != "mine" {
+						t.Errorf("recovered %v, want the consumer's own panic", got)
+					}
+				}()
+				for range e.Host.Run(t.Context(), say(key, "go")) {
+					panic("mine")
+				}
+			}()
+			wantFree(t, e, key)
+		})
+	}
 }
 
 // abandoned are trees with many events of every sort.

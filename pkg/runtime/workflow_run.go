@@ -149,9 +149,7 @@ func (w *walk) carryOn(ctx context.Context) bool {
 				return false
 			}
 		case s := <-w.arrivals:
-			goOn := w.yield(s.ev, s.err) && s.err == nil
-			s.answer(goOn)
-			if !goOn {
+			if !s.show(w.yield) {
 				return false
 			}
 		case <-ctx.Done():
