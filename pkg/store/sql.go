@@ -254,7 +254,7 @@ func (b *sqlBackend) read(ctx context.Context, key session.Key, w window) (*snap
 func (b *sqlBackend) readHead(ctx context.Context, key session.Key) (snap *snapshot, err error) {
 	switch {
 	case b.heads != nil:
-		return b.heads.head(key)
+		return b.heads.head(ctx, key)
 	case b.dialect.remote != nil:
 		return queryHead(ctx, b.head, key)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"slices"
 	"sync"
 
 	"agenthost/pkg/session"
@@ -12,10 +13,9 @@ import (
 // heads reads the heads of sessions from a server. Up to most readings are under
 // way at a time; whatever is asked for meanwhile goes into the next one, so that
 // many runs share an exchange with the server, and nobody waits for others to come.
-// As with a [writer], the caller whose question is the first carries it out.
 type heads struct {
 	most int
-	read func(keys []session.Key) ([]*snapshot, error)
+	read func(ctx context.Context, keys []session.Key) ([]*snapshot, error)
 
 	mu    sync.Mutex
 	busy  int
@@ -27,82 +27,103 @@ type question struct {
 	key  session.Key
 	snap *snapshot
 	err  error
-	// turn says that the answer is there, or with true that the question is now
-	// the first of a reading.
-	turn chan bool
+	// answered is closed when snap or err is there.
+	answered chan struct{}
+	// reading is the one that it went into; nil while it waits.
+	reading *reading
+}
+
+// A reading ends early when all who asked have given up.
+type reading struct {
+	askers int
+	cancel context.CancelFunc
 }
 
 // mostHeads is the most sessions of one reading.
 const mostHeads = 128
 
-// head is that of one session; a missing one has the id 0.
-func (h *heads) head(key session.Key) (*snapshot, error) {
-	q := &question{key: key}
-	if h.join(q) || <-q.turn {
-		h.lead(q)
+// head is that of one session; a missing one has the id 0. Nobody waits longer
+// than its context.
+func (h *heads) head(ctx context.Context, key session.Key) (*snapshot, error) {
+	q := &question{key: key, answered: make(chan struct{})}
+	h.ask(q)
+	select {
+	case <-q.answered:
+		return q.snap, q.err
+	case <-ctx.Done():
+		h.leave(q)
+		return nil, ctx.Err()
 	}
-	return q.snap, q.err
 }
 
-// join begins a reading when there may be one more, or else joins the queue.
-func (h *heads) join(q *question) (first bool) {
+func (h *heads) ask(q *question) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.queue = append(h.queue, q)
 	if h.busy < h.most {
 		h.busy++
-		return true
-	}
-	q.turn = make(chan bool, 1)
-	h.queue = append(h.queue, q)
-	return false
-}
-
-func (h *heads) lead(q *question) {
-	all := h.take(q)
-	keys := make([]session.Key, len(all))
-	for i, q := range all {
-		keys[i] = q.key
-	}
-	snaps, err := h.read(keys)
-	for i, q := range all {
-		if q.err = err; err == nil {
-			q.snap = snaps[i]
-		}
-	}
-	h.pass()
-	for _, q := range all[1:] {
-		q.turn <- false
+		go h.work()
 	}
 }
 
-func (h *heads) take(q *question) []*question {
+func (h *heads) leave(q *question) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	n := min(len(h.queue), mostHeads-1)
-	all := append([]*question{q}, h.queue[:n]...)
-	h.queue = h.queue[n:]
-	return all
-}
-
-// pass hands over to whoever waits longest.
-func (h *heads) pass() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if len(h.queue) == 0 {
-		h.queue = nil
-		h.busy--
+	if q.reading == nil {
+		h.queue = slices.DeleteFunc(h.queue, func(other *question) bool { return other == q })
 		return
 	}
-	next := h.queue[0]
-	h.queue = h.queue[1:]
-	next.turn <- true
+	if q.reading.askers--; q.reading.askers == 0 {
+		q.reading.cancel()
+	}
+}
+
+// work reads for as long as somebody asks.
+func (h *heads) work() {
+	for {
+		ctx, cancel := context.WithCancel(context.Background())
+		all := h.take(cancel)
+		if len(all) == 0 {
+			cancel()
+			return
+		}
+		keys := make([]session.Key, len(all))
+		for i, q := range all {
+			keys[i] = q.key
+		}
+		snaps, err := h.read(ctx, keys)
+		cancel()
+		for i, q := range all {
+			if q.err = err; err == nil {
+				q.snap = snaps[i]
+			}
+			close(q.answered)
+		}
+	}
+}
+
+// take puts those that wait into one reading. Without any, the work is over.
+func (h *heads) take(cancel context.CancelFunc) []*question {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	n := min(len(h.queue), mostHeads)
+	all := h.queue[:n:n]
+	h.queue = h.queue[n:]
+	if n == 0 {
+		h.busy--
+	}
+	r := &reading{n, cancel}
+	for _, q := range all {
+		q.reading = r
+	}
+	return all
 }
 
 // queryHeads reads the heads of sessions. One alone has a statement of its own,
 // which is cheaper.
-func (b *sqlBackend) queryHeads(keys []session.Key) ([]*snapshot, error) {
+func (b *sqlBackend) queryHeads(ctx context.Context, keys []session.Key) ([]*snapshot, error) {
 	if len(keys) == 1 {
-		snap, err := queryHead(context.Background(), b.head, keys[0])
+		snap, err := queryHead(ctx, b.head, keys[0])
 		return []*snapshot{snap}, err
 	}
 	apps, users, ids := make([]string, len(keys)), make([]string, len(keys)), make([]string, len(keys))
@@ -111,7 +132,7 @@ func (b *sqlBackend) queryHeads(keys []session.Key) ([]*snapshot, error) {
 		apps[i], users[i], ids[i] = k.App, k.User, k.ID
 		snaps[i] = &snapshot{state: map[string]any{}}
 	}
-	rows, err := b.reads.QueryContext(context.Background(), b.dialect.remote.heads, apps, users, ids)
+	rows, err := b.reads.QueryContext(ctx, b.dialect.remote.heads, apps, users, ids)
 	if err != nil {
 		return nil, err
 	}

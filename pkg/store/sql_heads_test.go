@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync"
@@ -17,7 +18,7 @@ func TestHeadsShareAReading(t *testing.T) {
 		var mu sync.Mutex
 		var sizes []int
 		gate, broken := make(chan struct{}), errors.New("broken")
-		h := &heads{most: 2, read: func(keys []session.Key) ([]*snapshot, error) {
+		h := &heads{most: 2, read: func(_ context.Context, keys []session.Key) ([]*snapshot, error) {
 			mu.Lock()
 			sizes = append(sizes, len(keys))
 			n := len(sizes)
@@ -36,7 +37,7 @@ func TestHeadsShareAReading(t *testing.T) {
 		var askers sync.WaitGroup
 		ask := func(n int) {
 			askers.Go(func() {
-				snap, err := h.head(session.Key{ID: fmt.Sprintf("%0*d", n, 0)})
+				snap, err := h.head(t.Context(), session.Key{ID: fmt.Sprintf("%0*d", n, 0)})
 				mu.Lock()
 				defer mu.Unlock()
 				if err != nil {
@@ -55,12 +56,52 @@ func TestHeadsShareAReading(t *testing.T) {
 		close(gate)
 		askers.Wait()
 		ask(13)
-		askers.Wait()
+		synctest.Wait()
 		if got, want := fmt.Sprint(sizes), "[1 1 10 1]"; got != want || failed != 1 {
 			t.Errorf("readings had %s sessions, want %s; %d failed, want 1", got, want, failed)
 		}
 		if h.busy != 0 || len(h.queue) != 0 {
 			t.Errorf("%d readings are under way and %d wait at the end", h.busy, len(h.queue))
+		}
+	})
+}
+
+// Nobody waits for a server longer than they want to: who gives up while others
+// wait leaves them their answer, and a reading that nobody waits for ends.
+func TestHeadsAreGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gate, ended := make(chan struct{}), 0
+		h := &heads{most: 1, read: func(ctx context.Context, keys []session.Key) ([]*snapshot, error) {
+			select {
+			case <-gate:
+				return make([]*snapshot, len(keys)), nil
+			case <-ctx.Done():
+				ended++
+				return nil, ctx.Err()
+			}
+		}}
+		var askers sync.WaitGroup
+		ask := func() (giveUp context.CancelFunc, failed *error) {
+			ctx, cancel := context.WithCancel(t.Context())
+			failed = new(error)
+			askers.Go(func() { _, *failed = h.head(ctx, session.Key{}) })
+			synctest.Wait()
+			return cancel, failed
+		}
+		alone, failedAlone := ask()
+		inLine, failedInLine := ask()
+		_, stays := ask()
+		inLine()
+		synctest.Wait()
+		alone() // its reading ends, and the one who stays has the next
+		synctest.Wait()
+		if ended != 1 || !errors.Is(*failedAlone, context.Canceled) || !errors.Is(*failedInLine, context.Canceled) {
+			t.Errorf("%d readings ended early, with %v and %v, want one and that they were given up", ended, *failedAlone, *failedInLine)
+		}
+		close(gate)
+		synctest.Wait()
+		if *stays != nil || h.busy != 0 || len(h.queue) != 0 {
+			t.Errorf("who stayed has %v; %d readings are under way and %d wait", *stays, h.busy, len(h.queue))
 		}
 	})
 }
@@ -88,12 +129,12 @@ func TestManyHeadsAreAsEachAlone(t *testing.T) {
 		}
 	}
 	b := st.Sessions.backend.(*sqlBackend)
-	together, err := b.queryHeads(keys)
+	together, err := b.queryHeads(t.Context(), keys)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i, key := range keys {
-		alone, err := b.queryHeads(keys[i : i+1])
+		alone, err := b.queryHeads(t.Context(), keys[i:i+1])
 		if err != nil {
 			t.Fatal(err)
 		}
