@@ -44,8 +44,8 @@ type endurance struct {
 	saves  int
 	saved  time.Time
 	unseen int       // saves that were not answered in time
-	looks  []float64 // at the memory that lives, in MB
-	most   []float64 // at what is in RAM
+	alive  []float64 // the memory that lives, in MB, at each look
+	ram    []float64 // what is in RAM then
 }
 
 // soakUnderReload is M20.
@@ -81,12 +81,12 @@ func (e *endurance) judge(control *endurance) row {
 		hours := e.reload.Hours()
 		stays, figure = grown.slope-2*grown.doubt < slopeLimit*hours, fmt.Sprintf("%.2f ± %.2f MB more in an hour", grown.slope/hours, grown.doubt/hours)
 	}
-	half := len(e.most) / 2
+	half := len(e.ram) / 2
 	return row{
 		"M20: turns and reloads for a long time: none fails, and the memory that lives stays",
 		fmt.Sprintf("%d turns in %s, %d failed%s; %d reloads of 50 agents, %d not seen; %.0f MB alive, %s; in RAM %.0f MB at most in the first half, %.0f in the second; control, turns that do not end hold their revisions: %.3f ± %.3f MB with each reload",
 			e.turns.turns.Load(), e.length, e.turns.failed.Load(), trouble, e.saves, e.unseen, grown.mean, figure,
-			slices.Max(e.most[:half]), slices.Max(e.most[half:]), held.slope, held.doubt),
+			slices.Max(e.ram[:half]), slices.Max(e.ram[half:]), held.slope, held.doubt),
 		e.turns.turns.Load() > 0 && e.turns.failed.Load() == 0 && e.saves > 0 && e.unseen == 0 && stays && held.slope > 2*held.doubt,
 	}
 }
@@ -174,7 +174,7 @@ func (e *endurance) see() error {
 		return err
 	}
 	alive, err := e.host.live()
-	e.most, e.looks = append(e.most, ram), append(e.looks, alive)
+	e.ram, e.alive = append(e.ram, ram), append(e.alive, alive)
 	return err
 }
 

@@ -15,7 +15,7 @@ type growth struct{ mean, slope, doubt float64 }
 // growth fits a line to the memory, after half of the time, in which the cache
 // of sessions fills and the collector settles.
 func (e *endurance) growth() growth {
-	settled := e.looks[len(e.looks)/2:]
+	settled := e.alive[len(e.alive)/2:]
 	size := max(1, len(settled)/windows)
 	var at, mb []float64
 	for window := range slices.Chunk(settled, size) {

@@ -16,7 +16,7 @@ func TestGrowth(t *testing.T) {
 			if i < 400 {
 				mb -= float64(400-i) / 10
 			}
-			e.looks = append(e.looks, mb)
+			e.alive = append(e.alive, mb)
 		}
 		if g := e.growth(); math.Abs(g.slope-leak) > 4*g.doubt || g.doubt > 0.05 {
 			t.Errorf("growth with a leak of %v = %+v", leak, g)

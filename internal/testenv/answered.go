@@ -18,7 +18,7 @@ func (e *Env) withIDs(t *testing.T, key session.Key, line string) string {
 	t.Helper()
 	return named.ReplaceAllStringFunc(line, func(found string) string {
 		m := named.FindStringSubmatch(found)
-		ids := e.idsOf(t, key, m[1])
+		ids := e.CallIDs(t, key, m[1])
 		n := len(ids)
 		if m[2] != "" {
 			n, _ = strconv.Atoi(m[2])
@@ -30,8 +30,8 @@ func (e *Env) withIDs(t *testing.T, key session.Key, line string) string {
 	})
 }
 
-// idsOf are the ids of all calls of a name, oldest first.
-func (e *Env) idsOf(t *testing.T, key session.Key, name string) []string {
+// CallIDs are the ids of all calls of a name in a session, oldest first.
+func (e *Env) CallIDs(t *testing.T, key session.Key, name string) []string {
 	t.Helper()
 	sess, err := e.Store.Sessions.Get(t.Context(), key, nil)
 	if err != nil {

@@ -36,19 +36,7 @@ func always() tool.Confirmer {
 // requests are the ids of the confirmations that a session's agents asked for.
 func requests(t *testing.T, e *testenv.Env, key session.Key) []string {
 	t.Helper()
-	sess, err := e.Store.Sessions.Get(t.Context(), key, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var ids []string
-	for _, ev := range sess.Events() {
-		for _, c := range ev.Calls() {
-			if c.Name == runtime.RequestConfirmation {
-				ids = append(ids, c.ID)
-			}
-		}
-	}
-	return ids
+	return e.CallIDs(t, key, runtime.RequestConfirmation)
 }
 
 func decide(key session.Key, response map[string]any, ids ...string) *runtime.RunRequest {

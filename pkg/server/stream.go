@@ -11,10 +11,11 @@ import (
 )
 
 // A stream writes server-sent events: for each event a data: line and then, if
-// that was all of it, its id: line, in one write, since ADK's clients read an event that
-// comes in two pieces twice. The id has a block of its own: ADK's JavaScript
-// client wants data: first in a block and nothing behind it. While there is nothing to say it writes comments, which keep
-// proxies from closing the connection and show whether the client is there.
+// that was all of it, its id: line, in one write, since ADK's clients read an event
+// that comes in two pieces twice. The id has a block of its own: ADK's JavaScript
+// client wants data: first in a block and nothing behind it. While there is nothing
+// to say it writes comments, which keep proxies from closing the connection and show
+// whether the client is there.
 type stream struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
