@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"context"
+	"sync/atomic"
 
 	"agenthost/pkg/session"
 )
@@ -39,31 +40,33 @@ func (a *ParallelAgent) run(ctx context.Context, inv *Invocation, yield func(*se
 	}
 	inner, cancel := context.WithCancel(ctx)
 	sides := make([]side, len(inv.node.children))
-	// There is room for what each has to hand over: an event or its end.
-	arrivals, running := make(chan *side, len(sides)), len(sides)
+	// There is room for an event of each. Who is the last to end closes it.
+	arrivals := make(chan *side, len(sides))
+	var running atomic.Int64
+	end := func() {
+		if running.Add(-1) == 0 {
+			close(arrivals)
+		}
+	}
 	defer func() { // nobody hears what is said from now on
-		for cancel(); running > 0; {
-			if s := <-arrivals; s.ended {
-				running--
-			} else {
-				s.answer(false)
-			}
+		cancel()
+		for s := range arrivals {
+			s.answer(false)
 		}
 	}()
+	running.Store(int64(len(sides)) + 1)
 	for i, child := range inv.node.children {
 		s, branch := &sides[i], inv.enter(child, inv.subBranch(child), 1)
 		s.to = arrivals
 		go func() {
 			growStack()
 			branch.runAgent(inner, s.pass)
-			s.end()
+			end()
 		}()
 	}
-	for running > 0 {
-		switch s := <-arrivals; {
-		case s.ended:
-			running--
-		case !s.show(yield):
+	end()
+	for s := range arrivals {
+		if !s.show(yield) {
 			return false
 		}
 	}

@@ -2,44 +2,42 @@ package runtime
 
 import (
 	"context"
-	"iter"
 	"maps"
 
 	"agenthost/pkg/model"
 	"agenthost/pkg/session"
 )
 
-// responses is what a model answers, or an error that ends the call.
-type responses = iter.Seq2[*model.Response, error]
+// hearing is told what a model answers, piece by piece, or the error that ends the
+// call. It says whether it wants more.
+type hearing = func(*model.Response, error) bool
 
-// generate asks the model, or the callbacks in its place and about its
-// answers. Only a real call is counted.
-func (s *step) generate(ctx context.Context, req *model.Request) (responses, error) {
-	n := s.inv.node
-	if n.hooks != nil {
+// ask asks the model, or the callbacks in its place and about its answers, and says
+// whether all was heard. Only a real call is counted. The error is of what came
+// before it.
+func (s *step) ask(ctx context.Context, req *model.Request, hear hearing) (whole bool, err error) {
+	host, hooked := s.inv.run.host, s.inv.node.hooks != nil
+	if hooked {
 		answer, err := s.inv.beforeModel(ctx, s.at(), req)
 		if err != nil {
-			return nil, err
+			return false, err
 		}
 		if answer != nil {
-			return func(yield func(*model.Response, error) bool) { yield(answer, nil) }, nil
+			s.id = host.newID()
+			return hear(answer, nil), nil
 		}
 	}
 	if err := s.inv.run.budget.spend(); err != nil {
-		return nil, err
+		return false, err
 	}
-	if n.hooks != nil {
-		return s.reviewed(ctx, req), nil
+	s.id = host.newID()
+	if hooked {
+		hear = s.reviewed(ctx, req, hear)
 	}
-	return s.ask(ctx, req), nil
-}
-
-// ask is the call of the model itself.
-func (s *step) ask(ctx context.Context, req *model.Request) responses {
-	if s.inv.run.host.observe == nil {
-		return s.inv.askModel(ctx, req) // spares making a function of the method
+	if host.observe == nil {
+		return s.inv.askModel(ctx, req, hear), nil // spares making a function of the method
 	}
-	return s.inv.run.host.observed(ctx, req, &s.id, s.inv.askModel)
+	return host.observed(ctx, req, &s.id, s.inv.askModel, hear), nil
 }
 
 func (inv *Invocation) beforeModel(ctx context.Context, m *Moment, req *model.Request) (*model.Response, error) {
@@ -48,20 +46,16 @@ func (inv *Invocation) beforeModel(ctx context.Context, m *Moment, req *model.Re
 	})
 }
 
-// reviewed is what the model answers, as the callbacks let it through.
-func (s *step) reviewed(ctx context.Context, req *model.Request) responses {
-	return func(yield func(*model.Response, error) bool) {
-		for resp, err := range s.ask(ctx, req) {
-			if err != nil {
-				resp, err = s.rescue(ctx, req, err)
-			}
-			if err == nil {
-				resp, err = s.review(ctx, resp)
-			}
-			if !yield(resp, err) || err != nil {
-				return
-			}
+// reviewed is told what the callbacks let through.
+func (s *step) reviewed(ctx context.Context, req *model.Request, hear hearing) hearing {
+	return func(resp *model.Response, err error) bool {
+		if err != nil {
+			resp, err = s.rescue(ctx, req, err)
 		}
+		if err == nil {
+			resp, err = s.review(ctx, resp)
+		}
+		return hear(resp, err) && err == nil
 	}
 }
 

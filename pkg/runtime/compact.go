@@ -149,8 +149,14 @@ func (inv *Invocation) summaryOrigin(prompt string) model.Origin {
 	return o
 }
 
-func (c *compactor) generate(ctx context.Context, req *model.Request) responses {
-	return c.llm.Generate(ctx, req)
+// generate asks the model, and says whether all was heard.
+func (c *compactor) generate(ctx context.Context, req *model.Request, hear hearing) (whole bool) {
+	for resp, err := range c.llm.Generate(ctx, req) {
+		if !hear(resp, err) {
+			return false
+		}
+	}
+	return true
 }
 
 // ask returns the model's answer, which has text.
@@ -160,15 +166,16 @@ func (c *compactor) ask(ctx context.Context, h *Host, prompt string, origin mode
 		Config: &genai.GenerateContentConfig{}, Origin: origin,
 	}
 	var last *model.Response
-	for resp, err := range h.observed(ctx, req, nil, c.generate) {
-		if err != nil {
-			return nil, fmt.Errorf("model %s: %w", c.llm.Name(), err)
-		}
-		if !resp.Partial {
+	var failure error
+	h.observed(ctx, req, nil, c.generate, func(resp *model.Response, err error) bool {
+		if failure = err; err == nil && !resp.Partial {
 			last = resp
 		}
-	}
+		return err == nil
+	})
 	switch {
+	case failure != nil:
+		return nil, fmt.Errorf("model %s: %w", c.llm.Name(), failure)
 	case last != nil && last.ErrorCode != "":
 		return nil, fmt.Errorf("model %s: %s %s", c.llm.Name(), last.ErrorCode, last.ErrorMessage)
 	case last == nil || model.TextOf(last.Content) == "":

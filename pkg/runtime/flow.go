@@ -62,21 +62,17 @@ func (s *step) take(ctx context.Context) bool {
 	s.decided, s.kept, s.last = nil, nil, nil
 	s.inv.compactBefore(ctx)
 	req, err := s.inv.request(ctx, s.agent)
-	var answers responses
+	whole := false
 	if err == nil {
-		answers, err = s.generate(ctx, req)
+		whole, err = s.ask(ctx, req, s.agent.opts.Planner.review(func(resp *model.Response, err error) bool {
+			return s.hear(ctx, resp, err)
+		}))
 	}
 	if err != nil {
 		s.yield(nil, err)
 		return false
 	}
-	s.id = s.inv.run.host.newID()
-	ok := true
-	s.agent.opts.Planner.review(answers)(func(resp *model.Response, err error) bool {
-		ok = s.hear(ctx, resp, err)
-		return ok
-	})
-	return ok && s.last != nil && !s.last.IsFinal()
+	return whole && s.last != nil && !s.last.IsFinal()
 }
 
 // hear yields what the model answers, and says whether the step goes on.

@@ -85,28 +85,24 @@ func withoutThoughtMarks(contents []*genai.Content) []*genai.Content {
 
 // review tells plan from answer in what the model says (adk-python
 // planners/plan_re_act_planner.py process_planning_response).
-func (p *Planner) review(answers responses) responses {
+func (p *Planner) review(hear hearing) hearing {
 	if p == nil || !p.PlanReact {
-		return answers
+		return hear
 	}
-	return func(yield func(*model.Response, error) bool) {
-		var streamed planText
-		for resp, err := range answers {
-			if resp != nil && resp.Content != nil {
-				told := *resp
-				told.Content = &genai.Content{Role: resp.Content.Role}
-				if resp.Partial {
-					told.Content.Parts = streamed.mark(resp.Content.Parts)
-				} else {
-					streamed = planText{}
-					told.Content.Parts = planned(resp.Content.Parts)
-				}
-				resp = &told
+	var streamed planText
+	return func(resp *model.Response, err error) bool {
+		if resp != nil && resp.Content != nil {
+			told := *resp
+			told.Content = &genai.Content{Role: resp.Content.Role}
+			if resp.Partial {
+				told.Content.Parts = streamed.mark(resp.Content.Parts)
+			} else {
+				streamed = planText{}
+				told.Content.Parts = planned(resp.Content.Parts)
 			}
-			if !yield(resp, err) {
-				return
-			}
+			resp = &told
 		}
+		return hear(resp, err)
 	}
 }
 

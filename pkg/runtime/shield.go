@@ -39,13 +39,13 @@ func (inv *Invocation) agentPanicked(p any) error {
 	return failf(CodeAgentFailed, errBroke, "agent %s failed: %s", inv.node.agent.Name(), errBroke)
 }
 
-// askModel asks the agent's model. Its panic is a failed call.
-func (inv *Invocation) askModel(ctx context.Context, req *model.Request) responses {
-	return func(yield func(*model.Response, error) bool) {
-		s := shield[*model.Response]{inv: inv, broke: (*Invocation).modelPanicked, yield: yield}
-		defer s.hold()
-		inv.node.llm.Generate(ctx, req)(s.pass)
-	}
+// askModel asks the agent's model, and says whether all was heard. Its panic is a
+// failed call.
+func (inv *Invocation) askModel(ctx context.Context, req *model.Request, hear hearing) (whole bool) {
+	s := shield[*model.Response]{inv: inv, broke: (*Invocation).modelPanicked, yield: hear}
+	defer s.hold()
+	inv.node.llm.Generate(ctx, req)(s.pass)
+	return !s.over
 }
 
 func (inv *Invocation) modelPanicked(p any) error {

@@ -8,12 +8,11 @@ import (
 )
 
 // A side is an agent that runs beside others, on a goroutine of its own. It hands
-// over its events one by one, and then its end.
+// over its events one by one.
 type side struct {
-	to    chan<- *side
-	ev    *session.Event
-	err   error
-	ended bool
+	to  chan<- *side
+	ev  *session.Event
+	err error
 
 	seen sync.WaitGroup
 	goOn bool
@@ -40,11 +39,6 @@ func (s *side) show(yield func(*session.Event, error) bool) (goOn bool) {
 func (s *side) answer(goOn bool) {
 	s.goOn = goOn
 	s.seen.Done()
-}
-
-func (s *side) end() {
-	s.ended = true
-	s.to <- s
 }
 
 // growStack makes room for an agent's run while the stack of a new goroutine is

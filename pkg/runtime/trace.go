@@ -213,29 +213,28 @@ func (s *Span) heard(now func() time.Time, resp *model.Response, err error) {
 	s.end(now)
 }
 
-// observed is what a model answers, in a span of its own. event has the id of the
-// answer's event when the model is asked; nil if there is none.
-func (h *Host) observed(ctx context.Context, req *model.Request, event *string, ask func(context.Context, *model.Request) responses) responses {
+// observed asks a model, in a span of its own if anybody observes, and says whether
+// all was heard. event has the id of the answer's event when the model is asked; nil
+// if there is none.
+func (h *Host) observed(ctx context.Context, req *model.Request, event *string, ask func(context.Context, *model.Request, hearing) bool, hear hearing) (whole bool) {
 	if h.observe == nil {
-		return ask(ctx, req)
+		return ask(ctx, req, hear)
 	}
-	return func(yield func(*model.Response, error) bool) {
-		ctx, span := h.beginSpan(ctx, SpanModel, req.Model)
-		span.Agent, span.Model = req.Origin.Agent, &TracedModel{Request: req}
-		if event != nil {
-			span.Event = *event
+	ctx, span := h.beginSpan(ctx, SpanModel, req.Model)
+	span.Agent, span.Model = req.Origin.Agent, &TracedModel{Request: req}
+	if event != nil {
+		span.Event = *event
+	}
+	defer func() {
+		if span.Ended.IsZero() {
+			span.Err = ctx.Err()
+			span.end(h.now)
 		}
-		defer func() {
-			if span.Ended.IsZero() {
-				span.Err = ctx.Err()
-				span.end(h.now)
-			}
-		}()
-		ask(ctx, req)(func(resp *model.Response, err error) bool {
-			span.heard(h.now, resp, err)
-			return yield(resp, err)
-		})
-	}
+	}()
+	return ask(ctx, req, func(resp *model.Response, err error) bool {
+		span.heard(h.now, resp, err)
+		return hear(resp, err)
+	})
 }
 
 // carryObserved is carry in a span of its own. It is told of when the event with
