@@ -18,9 +18,9 @@ const (
 	// every is how often a collection costs next to nothing.
 	every = 2 * time.Second
 	// The bounds of the garbage, in percent of what is in use. Go's own is 100,
-	// which is too little only for a host that uses less than room.
+	// which is too little only as long as both together are less than room.
 	least, most = 25, 100
-	room        = 64 << 20
+	room        = 160 << 20
 )
 
 // Keep sets the pace from now on, for as long as the process lives. It leaves a
@@ -74,6 +74,6 @@ func share(used, made uint64, took time.Duration) int {
 		return most
 	}
 	percent := 100 * float64(made) * float64(every) / float64(took) / float64(used)
-	bound := max(most, 100*room/float64(used))
+	bound := max(most, 100*room/float64(used)-100)
 	return int(math.Round(min(max(percent, least), bound)))
 }

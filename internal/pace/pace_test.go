@@ -8,7 +8,7 @@ import (
 )
 
 // Garbage may be what comes together in two seconds, but at least a quarter of what
-// is in use, and at most all of it.
+// is in use, and at most as much as that, or what makes 160 MB with it.
 func TestShare(t *testing.T) {
 	const mega = 1 << 20
 	tests := []struct {
@@ -22,7 +22,8 @@ func TestShare(t *testing.T) {
 		{"hardly anything is made", 100 * mega, mega, 4 * time.Second, 25},
 		{"nothing is known yet", 0, mega, time.Second, 100},
 		{"no time has passed", mega, mega, 0, 100},
-		{"much is made of little", 16 * mega, 100 * mega, time.Second, 400},
+		{"much is made of little", 16 * mega, 100 * mega, time.Second, 900},
+		{"much is made of some", 64 * mega, 100 * mega, time.Second, 150},
 		{"something is made of little", 16 * mega, 8 * mega, time.Second, 100},
 	}
 	for _, tt := range tests {
