@@ -14,7 +14,7 @@ const maxPiece = 64 << 10
 // for each frame.
 type answered struct {
 	http.ResponseWriter
-	control *http.ResponseController
+	control http.ResponseController
 	patient time.Duration
 	status  int
 }

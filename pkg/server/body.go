@@ -56,6 +56,8 @@ func (e *unreadBody) failure() failure {
 type body struct {
 	fields []field
 	faults []fault
+	// room is for the fields of most bodies.
+	room [8]field
 }
 
 // readBody reads a request's body. An empty one is an object without fields.
@@ -74,8 +76,13 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request) (*body, error)
 }
 
 // readText reads a request's body, in the time that ServeHTTP sets.
-func (s *Server) readText(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, s.opts.MaxBody))
+func (s *Server) readText(w http.ResponseWriter, r *http.Request) (text []byte, err error) {
+	if n := r.ContentLength; 0 <= n && n <= min(maxRoom, s.opts.MaxBody) {
+		text = make([]byte, n)
+		_, err = io.ReadFull(r.Body, text)
+	} else {
+		text, err = io.ReadAll(http.MaxBytesReader(w, r.Body, s.opts.MaxBody))
+	}
 	if err != nil {
 		return nil, &unreadBody{err}
 	}
@@ -85,9 +92,12 @@ func (s *Server) readText(w http.ResponseWriter, r *http.Request) ([]byte, error
 	return text, possible(http.NewResponseController(w).SetReadDeadline(time.Time{}))
 }
 
+// maxRoom is how many bytes of a body there is room for before they come.
+const maxRoom = 64 << 10
+
 func (b *body) open(text []byte) {
 	if json.Valid(text) && bytes.HasPrefix(bytes.TrimLeft(text, jsonSpace), []byte("{")) {
-		b.fields = fieldsOf(text)
+		b.fields = appendFields(b.room[:0], text)
 		return
 	}
 	var syntax *json.SyntaxError
@@ -119,92 +129,85 @@ func (b *body) err() error {
 	return &invalidBody{b.faults}
 }
 
-// find returns a field and its key as the client wrote it; camelCase wins.
-func (b *body) find(name string) (key string, value json.RawMessage) {
-	key = name
-	for _, f := range b.fields {
-		switch {
+// find returns a field, or nil; camelCase wins.
+func (b *body) find(name string) (found *field) {
+	for i := range b.fields {
+		switch f := &b.fields[i]; {
 		case string(f.value) == "null":
-		case f.key == name:
-			return f.key, f.value
+		case string(f.key) == name:
+			return f
 		case isSnakeCase(f.key, name):
-			key, value = f.key, f.value
+			found = f
 		}
 	}
-	return key, value
+	return found
 }
 
 // need notes that a field is missing.
 func (b *body) need(name string) {
-	if key, value := b.find(name); value == nil {
-		b.fault("missing", "Field required", key)
+	if b.find(name) == nil {
+		b.fault("missing", "Field required", name)
 	}
 }
 
-func (b *body) text(name string) (text string) {
-	key, value := b.find(name)
-	if text, ok := plainText(value); ok {
-		return text
+func (b *body) text(name string) string {
+	f := b.find(name)
+	if f == nil {
+		return ""
 	}
-	if value != nil && json.Unmarshal(value, &text) != nil {
-		b.fault("string_type", "Input should be a valid string", key)
+	if text, ok := plain(f.value); ok {
+		return string(text)
+	}
+	var text string
+	if json.Unmarshal(f.value, &text) != nil {
+		b.fault("string_type", "Input should be a valid string", string(f.key))
 	}
 	return text
 }
 
-func (b *body) flag(name string) (flag *bool) {
-	key, value := b.find(name)
-	if value != nil && json.Unmarshal(value, &flag) != nil {
-		b.fault("bool_type", "Input should be a valid boolean", key)
+func (b *body) flag(name string) *bool {
+	f := b.find(name)
+	if f == nil {
 		return nil
 	}
-	return flag
+	switch string(f.value) {
+	case "true":
+		return new(true)
+	case "false":
+		return new(false)
+	}
+	b.fault("bool_type", "Input should be a valid boolean", string(f.key))
+	return nil
+}
+
+// decode reads a field with a function of pkg/session; absent is the zero value.
+func decode[T any](b *body, name string, read func(text []byte, keys ...any) (T, error)) (value T) {
+	f := b.find(name)
+	if f == nil {
+		return value
+	}
+	value, err := read(f.value)
+	if err != nil {
+		b.reject(err, string(f.key))
+	}
+	return value
 }
 
 // values reads a free-form map.
-func (b *body) values(name string) map[string]any {
-	key, value := b.find(name)
-	if value == nil {
-		return nil
-	}
-	m, err := session.DecodeMap(value)
-	if err != nil {
-		b.reject(err, key)
-	}
-	return m
-}
+func (b *body) values(name string) map[string]any { return decode(b, name, session.DecodeMap) }
 
-func (b *body) content(name string) *genai.Content {
-	key, value := b.find(name)
-	if value == nil {
-		return nil
-	}
-	c, err := session.DecodeContent(value)
-	if err != nil {
-		b.reject(err, key)
-	}
-	return c
-}
+func (b *body) content(name string) *genai.Content { return decode(b, name, session.DecodeContent) }
 
-func (b *body) part(name string) *genai.Part {
-	key, value := b.find(name)
-	if value == nil {
-		return nil
-	}
-	p, err := session.DecodePart(value)
-	if err != nil {
-		b.reject(err, key)
-	}
-	return p
-}
+func (b *body) part(name string) *genai.Part { return decode(b, name, session.DecodePart) }
 
 func (b *body) events(name string) []*session.Event {
-	key, value := b.find(name)
-	if value == nil {
+	f := b.find(name)
+	if f == nil {
 		return nil
 	}
 	var items []json.RawMessage
-	if json.Unmarshal(value, &items) != nil {
+	key := string(f.key)
+	if json.Unmarshal(f.value, &items) != nil {
 		b.fault("list_type", "Input should be a valid list", key)
 	}
 	events := make([]*session.Event, len(items))

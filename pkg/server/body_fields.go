@@ -10,16 +10,17 @@ import (
 // jsonSpace is what may stand between the parts of a JSON text.
 const jsonSpace = " \t\r\n"
 
-// A field is a key of a JSON object with its value as it was written.
+// A field is a key of a JSON object, without escapes, with its value as it was
+// written.
 type field struct {
-	key   string
+	key   []byte
 	value json.RawMessage
 }
 
-// fieldsOf cuts an object, which is valid JSON, into its fields. The last of those
-// with the same key counts. Each request is cut once, and most of its values are
-// read by somebody who knows what they are: encoding/json would copy them all.
-func fieldsOf(text []byte) (all []field) {
+// appendFields cuts an object, which is valid JSON, into its fields. The last of
+// those with the same key counts. Each request is cut once, and most of its values
+// are read by somebody who knows what they are: encoding/json would copy them all.
+func appendFields(all []field, text []byte) []field {
 	text = bytes.TrimLeft(text, jsonSpace)[1:]
 	for {
 		text = bytes.TrimLeft(text, jsonSpace+",")
@@ -31,7 +32,7 @@ func fieldsOf(text []byte) (all []field) {
 		text = bytes.TrimLeft(text[end:], jsonSpace+":")
 		end = valueEnd(text)
 		f := field{key, text[:end:end]}
-		if i := slices.IndexFunc(all, func(f field) bool { return f.key == key }); i >= 0 {
+		if i := slices.IndexFunc(all, func(f field) bool { return bytes.Equal(f.key, key) }); i >= 0 {
 			all[i] = f
 		} else {
 			all = append(all, f)
@@ -80,28 +81,26 @@ func stringEnd(text []byte) int {
 	}
 }
 
-func keyOf(text []byte) string {
-	key, ok := plainText(text)
-	if !ok {
-		_ = json.Unmarshal(text, &key) // it is valid
+func keyOf(text []byte) []byte {
+	if key, ok := plain(text); ok {
+		return key
 	}
-	return key
+	var key string
+	_ = json.Unmarshal(text, &key) // it is valid
+	return []byte(key)
 }
 
-// plainText is what a JSON string says, if it says it without an escape.
-func plainText(value []byte) (text string, ok bool) {
+// plain is what a JSON string says, if it says it without an escape.
+func plain(value []byte) (text []byte, ok bool) {
 	if len(value) < 2 || value[0] != '"' {
-		return "", false
+		return nil, false
 	}
-	inner := value[1 : len(value)-1]
-	if bytes.IndexByte(inner, '\\') >= 0 || !utf8.Valid(inner) {
-		return "", false
-	}
-	return string(inner), true
+	text = value[1 : len(value)-1]
+	return text, bytes.IndexByte(text, '\\') < 0 && utf8.Valid(text)
 }
 
 // isSnakeCase says whether a key is a camelCase name in snake_case.
-func isSnakeCase(key, name string) bool {
+func isSnakeCase(key []byte, name string) bool {
 	i := 0
 	next := func(c byte) bool {
 		i++

@@ -23,7 +23,7 @@ type gate struct {
 	mu     sync.Mutex
 	closed bool
 	inside int
-	empty  chan struct{} // closed when the last one leaves
+	empty  chan struct{} // closed when the last one leaves; nil where nobody waits for it
 }
 
 func (g *gate) enter() bool {
@@ -32,9 +32,6 @@ func (g *gate) enter() bool {
 	if g.closed {
 		return false
 	}
-	if g.inside == 0 {
-		g.empty = make(chan struct{})
-	}
 	g.inside++
 	return true
 }
@@ -42,8 +39,9 @@ func (g *gate) enter() bool {
 func (g *gate) leave() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.inside--; g.inside == 0 {
+	if g.inside--; g.inside == 0 && g.empty != nil {
 		close(g.empty)
+		g.empty = nil
 	}
 }
 
@@ -68,11 +66,15 @@ func (g *gate) count() int {
 
 func (g *gate) wait(ctx context.Context) error {
 	g.mu.Lock()
-	inside, empty := g.inside, g.empty
-	g.mu.Unlock()
-	if inside == 0 {
+	if g.inside == 0 {
+		g.mu.Unlock()
 		return nil
 	}
+	if g.empty == nil {
+		g.empty = make(chan struct{})
+	}
+	empty := g.empty
+	g.mu.Unlock()
 	select {
 	case <-empty:
 		return nil

@@ -57,15 +57,15 @@ func (s *Server) readRun(w http.ResponseWriter, r *http.Request) (*runRequest, e
 // readConfig is the app's run config with what the request says in its place;
 // nil when it says nothing, or there is no such app.
 func (s *Server) readConfig(b *body, name string) *runtime.RunConfig {
-	key, value := b.find("runConfig")
+	f := b.find("runConfig")
 	app := s.host.App(name)
-	if value == nil || app == nil {
+	if f == nil || app == nil {
 		return nil
 	}
-	config, problems := app.Config.Override(value)
+	config, problems := app.Config.Override(f.value)
 	for _, p := range problems {
 		if p.Severity == spec.Error {
-			b.fault("value_error", p.Message, key)
+			b.fault("value_error", p.Message, string(f.key))
 		}
 	}
 	return config
@@ -95,7 +95,9 @@ func (s *Server) handleRun(w http.ResponseWriter, r *http.Request) error {
 	}
 	defer end()
 	q.Streaming = new(bool)
-	text := []byte{'['}
+	buffer := s.buffers.take()
+	defer s.buffers.giveBack(buffer)
+	text := append((*buffer)[:0], '[')
 	for ev, err := range s.host.Run(ctx, &q.RunRequest) {
 		if err != nil {
 			return ofRun(q.key(), err)
@@ -104,7 +106,8 @@ func (s *Server) handleRun(w http.ResponseWriter, r *http.Request) error {
 			return ofRun(q.key(), err)
 		}
 	}
-	writeText(w, http.StatusOK, append(text, ']'))
+	*buffer = append(text, ']')
+	writeText(w, http.StatusOK, *buffer)
 	return nil
 }
 

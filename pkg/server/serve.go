@@ -6,16 +6,17 @@ import (
 	"net/http"
 	"runtime/debug"
 	"strings"
+	"time"
 
 	"go.opentelemetry.io/otel/propagation"
 )
 
 // ServeHTTP answers one request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	a := &answered{ResponseWriter: w, control: http.NewResponseController(w), patient: s.opts.WriteTimeout}
+	a := &answered{ResponseWriter: w, control: *http.NewResponseController(w), patient: s.opts.WriteTimeout}
 	a.begin(r, s.opts.ReadTimeout)
 	h, pattern := s.mux.Handler(r)
-	defer s.account(a, r, pattern)()
+	defer s.account(a, r, pattern, s.opts.Clock())
 	defer s.rescue(a, r)
 	a.Header().Set("X-Content-Type-Options", "nosniff")
 	if why := s.refusal(r, pattern); why != "" {
@@ -47,22 +48,14 @@ func inCallersTrace(r *http.Request) *http.Request {
 	return r.WithContext(propagation.TraceContext{}.Extract(r.Context(), propagation.HeaderCarrier(r.Header)))
 }
 
-// account returns what is to be done when the request is answered: to count it,
-// and to write it into the log.
-func (s *Server) account(a *answered, r *http.Request, pattern string) func() {
-	logs := s.opts.Logger.Enabled(r.Context(), slog.LevelDebug)
-	if !logs && s.opts.Metrics == nil {
-		return func() {}
+// account counts a request that is answered, and writes it into the log.
+func (s *Server) account(a *answered, r *http.Request, pattern string, began time.Time) {
+	took := s.opts.Clock().Sub(began)
+	if s.opts.Metrics != nil {
+		s.opts.Metrics.observeRequest(pattern, a.status, took)
 	}
-	began := s.opts.Clock()
-	return func() {
-		took := s.opts.Clock().Sub(began)
-		if s.opts.Metrics != nil {
-			s.opts.Metrics.observeRequest(pattern, a.status, took)
-		}
-		if logs {
-			s.opts.Logger.DebugContext(r.Context(), "request", "method", r.Method, "path", r.URL.Path, "status", a.status, "took", took)
-		}
+	if s.opts.Logger.Enabled(r.Context(), slog.LevelDebug) {
+		s.opts.Logger.DebugContext(r.Context(), "request", "method", r.Method, "path", r.URL.Path, "status", a.status, "took", took)
 	}
 }
 

@@ -32,7 +32,7 @@ type Server struct {
 	byUser, byApp limits
 	aborts        aborting
 	drafts        drafts
-	frames        sync.Pool // of *[]byte, for streams
+	buffers       buffers
 }
 
 // Options are what a server may be given. The zero value works.

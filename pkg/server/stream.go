@@ -21,7 +21,7 @@ type stream struct {
 	control *http.ResponseController
 	every   time.Duration
 	patient time.Duration
-	frames  *sync.Pool
+	frames  *buffers
 	// alone says that what is told goes on without the client.
 	alone bool
 
@@ -35,7 +35,7 @@ type stream struct {
 }
 
 func (s *Server) newStream(w http.ResponseWriter) *stream {
-	return &stream{w: w, control: http.NewResponseController(w), every: s.opts.KeepAlive, patient: s.opts.WriteTimeout, frames: &s.frames}
+	return &stream{w: w, control: http.NewResponseController(w), every: s.opts.KeepAlive, patient: s.opts.WriteTimeout, frames: &s.buffers}
 }
 
 // keepAlive writes comments until end is called, and calls lost when the
@@ -88,11 +88,8 @@ func (st *stream) event(ev *session.Event, whole bool) error {
 // the pieces before have the same id.
 func (st *stream) sendEvent(ev *session.Event, ends bool) error {
 	// Most streams have nothing to say at most times: their frames share memory.
-	buffer, ok := st.frames.Get().(*[]byte)
-	if !ok {
-		buffer = new([]byte)
-	}
-	defer st.frames.Put(buffer)
+	buffer := st.frames.take()
+	defer st.frames.giveBack(buffer)
 	frame, err := session.AppendEvent(append((*buffer)[:0], "data: "...), ev)
 	if err != nil {
 		return err

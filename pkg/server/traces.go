@@ -26,8 +26,10 @@ const (
 type Traces struct {
 	contents bool
 
-	mu    sync.Mutex
-	spans []*keptSpan // oldest first
+	mu sync.Mutex
+	// spans is a ring, once it has all its room: the oldest is at next.
+	spans []keptSpan
+	next  int
 	// bare are so many of the oldest whose contents are gone, and said the bytes
 	// of all others.
 	bare, said int
@@ -58,7 +60,7 @@ type keptSpan struct {
 
 // Observe keeps a span.
 func (t *Traces) Observe(s *runtime.Span) {
-	k := &keptSpan{
+	k := keptSpan{
 		kind: s.Kind, name: s.Name, agent: s.Agent, event: s.Event, began: s.Began, ended: s.Ended,
 		trace: s.IDs.TraceID(), span: s.IDs.SpanID(), parent: s.Parent.SpanID(),
 	}
@@ -74,40 +76,48 @@ func (t *Traces) Observe(s *runtime.Span) {
 	t.keep(k)
 }
 
-func (t *Traces) keep(k *keptSpan) {
+func (t *Traces) keep(k keptSpan) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.spans = append(t.spans, k)
-	t.said += k.said()
-	for ; t.said > maxSaid; t.bare++ {
-		// Readers may hold the span: another one takes its place.
-		bare := *t.spans[t.bare]
+	if len(t.spans) < maxSpans {
+		t.spans = append(t.spans, k)
+	} else {
+		t.forget()
+		t.spans[t.next] = k
+		t.next = (t.next + 1) % maxSpans
+	}
+	for t.said += k.said(); t.said > maxSaid; t.bare++ {
+		bare := t.oldest(t.bare)
 		t.said -= bare.said()
 		bare.asked, bare.answered = "", ""
-		t.spans[t.bare] = &bare
-	}
-	if len(t.spans) > maxSpans {
-		if t.bare--; t.bare < 0 {
-			t.said -= t.spans[0].said()
-			t.bare = 0
-		}
-		t.spans = t.spans[1:]
 	}
 }
+
+// forget makes room for one more.
+func (t *Traces) forget() {
+	if t.bare > 0 {
+		t.bare--
+		return
+	}
+	t.said -= t.oldest(0).said()
+}
+
+// oldest is the oldest span but n.
+func (t *Traces) oldest(n int) *keptSpan { return &t.spans[(t.next+n)%len(t.spans)] }
 
 func (k *keptSpan) said() int { return len(k.asked) + len(k.answered) }
 
 // those are the spans that are wanted, oldest first.
-func (t *Traces) those(wanted func(*keptSpan) bool) []*keptSpan {
+func (t *Traces) those(wanted func(*keptSpan) bool) []keptSpan {
 	if t == nil {
 		return nil
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	var found []*keptSpan
-	for _, k := range t.spans {
-		if wanted(k) {
-			found = append(found, k)
+	var found []keptSpan
+	for n := range t.spans {
+		if k := t.oldest(n); wanted(k) {
+			found = append(found, *k)
 		}
 	}
 	return found

@@ -32,7 +32,7 @@ func asked(event, text string) *runtime.Span {
 	}
 }
 
-func (t *Traces) all() []*keptSpan { return t.those(func(*keptSpan) bool { return true }) }
+func (t *Traces) all() []keptSpan { return t.those(func(*keptSpan) bool { return true }) }
 
 // Requests are shown without files and without headers, which may hold keys.
 func TestTracesShowRequests(t *testing.T) {

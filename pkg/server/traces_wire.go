@@ -26,7 +26,7 @@ func (s *Server) handleSessionTrace(w http.ResponseWriter, r *http.Request) erro
 	found := s.opts.Traces.those(func(k *keptSpan) bool {
 		return k.run.SessionID == key.ID && (key.App == "" || k.run.App == key.App)
 	})
-	slices.SortStableFunc(found, func(a, b *keptSpan) int { return a.began.Compare(b.began) })
+	slices.SortStableFunc(found, func(a, b keptSpan) int { return a.began.Compare(b.began) })
 	bodies := []spanBody{}
 	for _, k := range found {
 		bodies = append(bodies, k.body())

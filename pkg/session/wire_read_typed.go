@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"time"
 
+	"google.golang.org/genai"
+
 	"agenthost/pkg/spec"
 )
 
@@ -46,6 +48,8 @@ func (r *reader) into(p any) {
 		*p = r.freeMap()
 	case *any:
 		*p = r.value()
+	case *[]*genai.Part:
+		*p = r.parts()
 	default:
 		r.typedKind(reflect.ValueOf(p).Elem())
 	}
@@ -111,6 +115,17 @@ func (r *reader) typedList(v reflect.Value) {
 		l = reflect.Append(l, item.Elem())
 	})
 	v.Set(l)
+}
+
+// parts is what typedList would do: nearly every event has one.
+func (r *reader) parts() []*genai.Part {
+	l := make([]*genai.Part, 0, 1)
+	r.list(func(int) {
+		p := new(genai.Part)
+		r.into(p)
+		l = append(l, p)
+	})
+	return l
 }
 
 func (r *reader) typedMap(v reflect.Value) {

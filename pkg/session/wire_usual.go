@@ -10,6 +10,13 @@ import (
 // through the tags.
 func usualField(p any, name []byte) any {
 	switch p := p.(type) {
+	case *genai.Content:
+		switch string(name) {
+		case "role":
+			return &p.Role
+		case "parts":
+			return &p.Parts
+		}
 	case *genai.Part:
 		return usualPartField(p, name)
 	case *genai.FunctionCall:
