@@ -41,8 +41,11 @@ func newRun(io stdio) *cobra.Command {
 		Long: `Run says TEXT to an app and prints the answer; without TEXT it holds a
 conversation. The session is kept, and --session goes on with it.
 
-A call that a person has to approve is asked for in a conversation, also when
-it was made in an earlier one.
+A call that a person has to approve, or to answer, is asked for in a conversation,
+also when it was made in an earlier one. Calls are answered as those of
+request_input, get_user_choice and long-running tools are: with a text, or with
+JSON, as the call asks for it. An empty line leaves one open, and /answer asks
+again.
 
 With --resume it says nothing: it goes on with the session's last invocation,
 which was cut off, of an app that is resumable.
@@ -50,8 +53,8 @@ which was cut off, of an app that is resumable.
 A file that is saved during a conversation counts from the next answer on; a
 broken one is told and changes nothing.
 
-In a conversation, /state prints the session's state, /session its id, and
-/quit ends it.`,
+In a conversation, /state prints the session's state, /session its id, /answer
+asks again for what was left open, and /quit ends it.`,
 		Args:    between(1, 2),
 		PreRunE: fromEnv,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -226,6 +229,9 @@ func (t *talker) answer(ctx context.Context, line string) error {
 	case line == "/session":
 		fmt.Fprintln(t.io.out, t.key.ID)
 		return nil
+	case line == "/answer":
+		clear(t.asked) // settle asks
+		return nil
 	case line == "/state":
 		sess, err := t.host.Store().Sessions.Get(ctx, t.key, nil)
 		if err != nil {
@@ -233,7 +239,7 @@ func (t *talker) answer(ctx context.Context, line string) error {
 		}
 		return printJSON(t.io, sess.State.All())
 	case strings.HasPrefix(line, "/"):
-		return fmt.Errorf("there is no command %s: the commands are /state, /session and /quit", line)
+		return fmt.Errorf("there is no command %s: the commands are /state, /session, /answer and /quit", line)
 	}
 	return t.say(ctx, line)
 }
