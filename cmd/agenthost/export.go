@@ -25,8 +25,9 @@ func newExport(io stdio) *cobra.Command {
 		Short: "Write an app as plain files of ADK",
 		Long: `Export writes an app into a new folder, as files of ADK's Agent Config that need
 nothing of this host: a file for each agent, models by their names, values in the
-place of their references. What ADK cannot say is an error at its place, and then
-nothing is written; "agenthost check --portable" lists it all.`,
+place of their references. A model that answers from a script is left out, with a
+warning: ADK then asks its default. What ADK cannot say is an error at its place,
+and then nothing is written; "agenthost check --portable" lists it all.`,
 		Args:    between(1, 1),
 		PreRunE: fromEnv,
 		RunE: func(cmd *cobra.Command, args []string) error {

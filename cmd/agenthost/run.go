@@ -1,14 +1,9 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
-	"strings"
-	"sync"
 
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
@@ -41,8 +36,11 @@ func newRun(io stdio) *cobra.Command {
 		Long: `Run says TEXT to an app and prints the answer; without TEXT it holds a
 conversation. The session is kept, and --session goes on with it.
 
-A call that a person has to approve is asked for in a conversation, also when
-it was made in an earlier one.
+A call that a person has to approve, or to answer, is asked for in a conversation,
+also when it was made in an earlier one. Calls are answered as those of
+request_input, get_user_choice and long-running tools are: with a text, or with
+JSON, as the call asks for it. An empty line leaves one open, and /answer asks
+again.
 
 With --resume it says nothing: it goes on with the session's last invocation,
 which was cut off, of an app that is resumable.
@@ -50,8 +48,8 @@ which was cut off, of an app that is resumable.
 A file that is saved during a conversation counts from the next answer on; a
 broken one is told and changes nothing.
 
-In a conversation, /state prints the session's state, /session its id, and
-/quit ends it.`,
+In a conversation, /state prints the session's state, /session its id, /answer
+asks again for what was left open, and /quit ends it.`,
 		Args:    between(1, 2),
 		PreRunE: fromEnv,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -157,87 +155,6 @@ type talker struct {
 	broken bool
 }
 
-// converse reads lines until the end of input, /quit, or ctx's end. Meanwhile
-// it takes in what is saved in dir.
-func (t *talker) converse(ctx context.Context, l *loader.Loader, dir string) error {
-	ctx, cancel := context.WithCancel(ctx)
-	var watching sync.WaitGroup
-	defer watching.Wait()
-	defer cancel()
-	t.news = make(chan loader.Status, 1)
-	t.serving = t.host.App(t.key.App).Revision
-	watching.Go(func() { t.follow(ctx, l, dir) })
-	fmt.Fprintf(t.io.err, "Talking to %s, session %s. /quit ends it.\n", t.key.App, t.key.ID)
-	prompt := ""
-	if isTerminal(t.io.in) {
-		prompt = "> "
-	}
-	t.lines, t.asked = make(chan string), map[string]bool{}
-	go func() {
-		defer close(t.lines)
-		for in := bufio.NewScanner(t.io.in); in.Scan(); {
-			select {
-			case t.lines <- in.Text():
-			case <-ctx.Done():
-				return
-			}
-		}
-	}()
-	for t.settle(ctx) {
-		line, ok := t.read(ctx, prompt)
-		if !ok {
-			return nil
-		}
-		if err := t.answer(ctx, line); err != nil {
-			fmt.Fprintf(t.io.err, "%s\n", err)
-		}
-	}
-	return nil
-}
-
-// read reads a line; false at the end of input, at /quit, and at ctx's end.
-func (t *talker) read(ctx context.Context, prompt string) (string, bool) {
-	fmt.Fprint(t.io.err, prompt)
-	for {
-		select {
-		case <-ctx.Done():
-			return "", false
-		case s := <-t.news:
-			before := ""
-			if prompt != "" {
-				before = "\n"
-			}
-			if t.tellNews(s, before) {
-				fmt.Fprint(t.io.err, prompt)
-			}
-		case line, ok := <-t.lines:
-			t.tellKept()
-			line = strings.TrimSpace(line)
-			return line, ok && line != "/quit"
-		}
-	}
-}
-
-// answer carries out a command or says a line.
-func (t *talker) answer(ctx context.Context, line string) error {
-	switch {
-	case line == "":
-		return nil
-	case line == "/session":
-		fmt.Fprintln(t.io.out, t.key.ID)
-		return nil
-	case line == "/state":
-		sess, err := t.host.Store().Sessions.Get(ctx, t.key, nil)
-		if err != nil {
-			return err
-		}
-		return printJSON(t.io, sess.State.All())
-	case strings.HasPrefix(line, "/"):
-		return fmt.Errorf("there is no command %s: the commands are /state, /session and /quit", line)
-	}
-	return t.say(ctx, line)
-}
-
 // say says a text.
 func (t *talker) say(ctx context.Context, text string) error {
 	return t.send(ctx, model.UserText(text))
@@ -299,14 +216,4 @@ func (t *talker) show(p *printer, ev *session.Event) error {
 	}
 	_, err = fmt.Fprintf(t.io.out, "%s\n", b)
 	return err
-}
-
-// isTerminal says whether somebody types there.
-func isTerminal(in io.Reader) bool {
-	f, ok := in.(*os.File)
-	if !ok {
-		return false
-	}
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }

@@ -159,30 +159,6 @@ func thoughtOf(ev *session.Event) string {
 	return thought
 }
 
-// pendingOf is what the session waits for: approvals, oldest first, and calls
-// that are answered later.
-func pendingOf(sess *session.Session) map[string]any {
-	confirmations := []any{}
-	for _, open := range runtime.Pending(sess.Events()) {
-		for _, request := range open {
-			original, _ := request.Args["originalFunctionCall"].(map[string]any)
-			asked, _ := request.Args["toolConfirmation"].(map[string]any)
-			confirmations = append(confirmations, map[string]any{
-				"tool": original["name"], "args": original["args"], "hint": asked["hint"], "payload": asked["payload"],
-			})
-		}
-	}
-	calls := []any{}
-	for _, w := range waiting(sess) {
-		calls = append(calls, map[string]any{"agent": w.author, "name": w.call.Name, "args": orEmpty(w.call.Args), "response": nil})
-	}
-	pending := map[string]any{"confirmation": nil, "confirmations": confirmations, "calls": calls}
-	if len(confirmations) > 0 {
-		pending["confirmation"] = confirmations[0]
-	}
-	return pending
-}
-
 // check holds a turn against the expectation; nil is that it is met.
 func (e *expectation) check(ctx context.Context, vars map[string]any) *Failure {
 	met, err := e.when.Bool(ctx, vars)

@@ -128,7 +128,7 @@ func (m *maker) expect(t *madeTurn) []string {
 	if failed != "" {
 		expect = append(expect, "(error?.code ?? last(events).error) == "+strconv.Quote(failed))
 	}
-	if open := runtime.Pending(m.before); len(open) > 0 {
+	if open := approvals(m.before); len(open) > 0 {
 		original, _ := open[0][0].Args["originalFunctionCall"].(map[string]any)
 		expect = append(expect, fmt.Sprintf("pending.confirmation.tool == %q", original["name"]))
 	}

@@ -281,7 +281,7 @@ func (tu *turn) message(sess *session.Session) (*genai.Content, error) {
 
 // decide answers the oldest event that asks for approval.
 func (tu *turn) decide(c *genai.Content, sess *session.Session) error {
-	open := runtime.Pending(sess.Events())
+	open := approvals(sess.Events())
 	if len(open) == 0 {
 		return errors.New("nothing waits for approval")
 	}
@@ -318,30 +318,4 @@ func (tu *turn) respond(c *genai.Content, sess *session.Session) error {
 
 func responsePart(call *genai.FunctionCall, response map[string]any) *genai.Part {
 	return &genai.Part{FunctionResponse: &genai.FunctionResponse{ID: call.ID, Name: call.Name, Response: response}}
-}
-
-// waitingCall is a call that is answered later.
-type waitingCall struct {
-	author string
-	call   *genai.FunctionCall
-}
-
-// waiting are the calls that the user has not answered yet, oldest first; what
-// asks for approval is none of them.
-func waiting(sess *session.Session) []waitingCall {
-	answered := map[string]bool{}
-	for _, ev := range sess.EventsBy(session.UserAuthor) {
-		for _, r := range ev.Responses() {
-			answered[r.ID] = true
-		}
-	}
-	var all []waitingCall
-	for _, ev := range session.WithoutRewound(sess.Events()) {
-		for _, c := range ev.Calls() {
-			if slices.Contains(ev.LongRunningToolIDs, c.ID) && !answered[c.ID] && c.Name != runtime.RequestConfirmation {
-				all = append(all, waitingCall{ev.Author, c})
-			}
-		}
-	}
-	return all
 }

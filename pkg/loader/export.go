@@ -50,6 +50,10 @@ func (x *exporter) agent(p *placed, file string) {
 		case "tools":
 			e.Value = x.list(e.Value, x.tools(p))
 		case "model":
+			if x.job.isScripted(e.Value.Value) {
+				x.job.report(e.Value.Warnf("portable", "%s", scriptedForADK(e.Value.Value)).WithHint("%s", modelHint(e.Value)))
+				continue
+			}
 			if gemini, lowered, _ := x.job.plainModel(e.Value.Value); lowered {
 				e.Value = word(gemini)
 			}
@@ -61,6 +65,14 @@ func (x *exporter) agent(p *placed, file string) {
 	var text bytes.Buffer
 	_ = spec.Print(&text, &out, false) // a buffer takes all
 	x.files[file] = text.Bytes()
+}
+
+// modelHint says how the file would name a model.
+func modelHint(n *spec.Node) string {
+	if n.HasReference() {
+		return "to have a model written, set its variable to the name of one of Gemini's"
+	}
+	return "to have a model written, name one of Gemini's, also in an overlay (--env)"
 }
 
 // retold is a scalar with another text.

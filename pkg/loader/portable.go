@@ -101,6 +101,8 @@ func (j *job) foreignField(p *placed, e spec.Entry) []finding {
 		if runtime.CodeRef(e.Value) == nil {
 			all = append(all, finding{e.Value, "ADK takes the name of a Python class here, and no schema", false})
 		}
+	case key == "model" && j.isScripted(e.Value.Value):
+		return []finding{{e.Value, scriptedForADK(e.Value.Value), true}}
 	case key == "model":
 		if _, lowered, plain := j.plainModel(e.Value.Value); !plain {
 			all = append(all, finding{e.Value, "ADK knows models of Gemini by their names only", lowered})
@@ -146,6 +148,21 @@ func foreignText(n *spec.Node) []finding {
 		all = append(all, finding{n, "ADK has no literal form {!key}", false})
 	}
 	return all
+}
+
+// isScripted says whether a model of the app answers from a script. ADK has no
+// such model: an agent without one asks that of the agent above, or ADK's own.
+func (j *job) isScripted(name string) bool {
+	p, ours := j.names.models[name]
+	if !ours {
+		return false
+	}
+	provider := p.node.Get("provider")
+	return !provider.IsNull() && provider.Value == "scripted"
+}
+
+func scriptedForADK(name string) string {
+	return "the model " + name + " answers from a script, which ADK cannot: an export leaves it out, and ADK asks the model of the agent above, or its default"
 }
 
 // plainModel is the name of Gemini's that a model goes by in ADK. Plain says

@@ -30,7 +30,7 @@ func (c *treeCheck) checkMentions(p *placed) {
 	for _, text := range config.Instructions() {
 		for _, m := range quoted.FindAllStringSubmatchIndex(text.Value, -1) {
 			name := text.Value[m[2]:m[3]]
-			if !slices.Contains(own, name) && !c.agents[name] && !slices.Contains(ownNames(), name) {
+			if !slices.Contains(own, name) && !c.agents[name] && takenBy(name) == "" {
 				c.checkMention(p, mention{text, m[0], name}, own)
 			}
 		}

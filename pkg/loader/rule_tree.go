@@ -55,6 +55,7 @@ func (c *treeCheck) visit(p *placed, above []*placed) {
 		c.checkEnd(p)
 	}
 	c.checkEmpty(p)
+	c.checkToolNames(p)
 	inner := append(slices.Clip(above), p)
 	for _, sub := range p.subs {
 		c.visit(sub, inner)
@@ -76,7 +77,6 @@ func (c *treeCheck) checkEmpty(p *placed) {
 // checkSteps looks at an agent that asks a model.
 func (c *treeCheck) checkSteps(p *placed, above []*placed) {
 	c.checkTargets(p)
-	c.checkToolNames(p)
 	c.checkMentions(p)
 	if at := p.plan.Node.Get("global_instruction"); !at.IsNull() && len(above) > 0 {
 		c.report(at.Warnf("global-instruction", "agent %s is not the root: its global_instruction is told to nobody", p.name).
@@ -112,24 +112,6 @@ func (c *treeCheck) checkTargets(p *placed) {
 				WithHint("say in each what the other is not for"))
 		}
 		seen[words] = sub
-	}
-}
-
-// ownNames are tools and calls that the runtime makes; a tool of that name would
-// stand in their place.
-func ownNames() []string {
-	return []string{"adk_request_confirmation", "adk_request_credential", "set_model_response", "transfer_to_agent"}
-}
-
-// checkToolNames warns of tools that hide those of the runtime.
-func (c *treeCheck) checkToolNames(p *placed) {
-	for _, t := range p.tools {
-		for _, name := range t.names(c.ctx) {
-			if slices.Contains(ownNames(), name) && t.kind != name {
-				c.report(t.at.Warnf("tool-name", "the tool %s has the name of one that the runtime itself makes", name).
-					WithHint("give it another name"))
-			}
-		}
 	}
 }
 

@@ -251,39 +251,3 @@ func TestConfirmHidden(t *testing.T) {
 		t.Errorf("contents of the last request (-want +got):\n%s", diff)
 	}
 }
-
-// TestPending: what was asked and not answered, by the event that asked; what
-// was taken back waits no longer.
-func TestPending(t *testing.T) {
-	e := testenv.New(t, nil)
-	key := e.Session(t, "app", "s", nil)
-	deploy(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: calling("f", "g"), Tools: []tool.Tool{new(asker).tool("f"), new(asker).tool("g")}}), nil)
-	outline(e.Host.Run(t.Context(), say(key, "go")))
-	ids := requests(t, e, key)
-	outline(e.Host.Run(t.Context(), decide(key, map[string]any{"confirmed": false}, ids[0])))
-	outline(e.Host.Run(t.Context(), say(key, "again")))
-	ids = append(ids[1:2], requests(t, e, key)[2:]...)
-	sess, err := e.Store.Sessions.Get(t.Context(), key, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var got [][]string
-	for _, open := range runtime.Pending(sess.Events()) {
-		var row []string
-		for _, c := range open {
-			row = append(row, c.ID)
-		}
-		got = append(got, row)
-	}
-	if diff := cmp.Diff([][]string{ids[:1], ids[1:]}, got); diff != "" {
-		t.Errorf("Pending (-want +got):\n%s", diff)
-	}
-	first := sess.Events()[0].InvocationID
-	back := &session.Event{ID: "back", InvocationID: "e-back", Author: "user", Actions: session.Actions{RewindBeforeInvocationID: first}}
-	if err := e.Store.Sessions.Append(t.Context(), sess, back); err != nil {
-		t.Fatal(err)
-	}
-	if got := runtime.Pending(sess.Events()); len(got) != 0 {
-		t.Errorf("Pending after the rewind = %v, want none", got)
-	}
-}

@@ -143,40 +143,6 @@ func (d *decisions) read(events []*session.Event, resp *genai.FunctionResponse) 
 	return nil
 }
 
-// Pending lists the confirmations that were asked for and that no message has
-// answered, oldest first. Those of one event come together: one message may
-// answer them.
-func Pending(events []*session.Event) [][]*genai.FunctionCall {
-	events = session.WithoutRewound(events)
-	answered := map[string]bool{}
-	for _, ev := range events {
-		if ev.Author == session.UserAuthor {
-			for _, f := range ev.Responses() {
-				answered[f.ID] = true
-			}
-		}
-	}
-	var pending [][]*genai.FunctionCall
-	for _, ev := range events {
-		var open []*genai.FunctionCall
-		for _, c := range ev.Calls() {
-			if c.Name == RequestConfirmation && IsRequest(ev, c) && !answered[c.ID] {
-				open = append(open, c)
-			}
-		}
-		if len(open) > 0 {
-			pending = append(pending, open)
-		}
-	}
-	return pending
-}
-
-// IsRequest says whether a call is the runtime's own request: a model cannot
-// ask in its place.
-func IsRequest(ev *session.Event, c *genai.FunctionCall) bool {
-	return (c.Name == RequestConfirmation || c.Name == RequestCredential) && slices.Contains(ev.LongRunningToolIDs, c.ID)
-}
-
 // findRequest finds the event that asked under this id.
 func findRequest(events []*session.Event, resp *genai.FunctionResponse) (at int, request *genai.FunctionCall, err error) {
 	for i, ev := range events {

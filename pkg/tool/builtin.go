@@ -111,7 +111,7 @@ func newAnyTransfer() *callTool { return newTransfer(nil) }
 // newUserChoice asks the user to pick; the client answers later (adk-python
 // tools/get_user_choice_tool.py).
 func newUserChoice() *callTool {
-	d := fixed("get_user_choice", "Shows the options to the user and asks for one of them.",
+	d := fixed(UserChoice, "Shows the options to the user and asks for one of them.",
 		object(map[string]any{"options": textList("The options to choose from.")}, "options"))
 	d.addPendingNote()
 	return &callTool{named: d, traits: Traits{LongRunning: true}, run: func(call *Call) *Result {
@@ -120,11 +120,19 @@ func newUserChoice() *callTool {
 	}}
 }
 
+// RequestInput is the name of the calls of ADK's tool request_input. Their
+// arguments are message and, if the model wants, response_schema.
+const RequestInput = "adk_request_input"
+
+// UserChoice is the tool with which a model has the user pick one of its
+// argument options.
+const UserChoice = "get_user_choice"
+
 // newInputRequest asks the user in free words; the client answers later. Clients
 // know its calls by their name, which is not the tool's (adk-python
 // tools/_request_input_tool.py).
 func newInputRequest() *callTool {
-	d := fixed("adk_request_input", "Asks the user a question. Use it when something that you need is missing or unclear.",
+	d := fixed(RequestInput, "Asks the user a question. Use it when something that you need is missing or unclear.",
 		object(map[string]any{
 			"message":         map[string]any{"type": "string", "description": "The question."},
 			"response_schema": map[string]any{"type": "object", "description": `A JSON Schema of the answer, such as {"type": "string"} or {"type": "boolean"}.`},

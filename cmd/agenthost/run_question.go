@@ -1,0 +1,121 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"google.golang.org/genai"
+
+	"agenthost/pkg/runtime"
+	"agenthost/pkg/session"
+	"agenthost/pkg/tool"
+)
+
+// A question is a call that waits, as it is put to a person.
+type question struct {
+	// waits says in one line that the call waits.
+	waits string
+	// before stands above the prompt; it may be empty.
+	before, prompt string
+	// mayWait says that an empty line leaves the call open.
+	mayWait bool
+	// read makes the response of a line. Without one the line is no answer, and
+	// the problem, if it has words, says why.
+	read func(line string) (response map[string]any, problem string)
+}
+
+func questionOf(call *genai.FunctionCall) *question {
+	if call.Name == runtime.RequestConfirmation {
+		return approvalOf(call)
+	}
+	whole := fmt.Sprintf("%s(%s)", call.Name, wholeLine(call.Args))
+	q := &question{waits: whole + " waits for an answer", prompt: "answer " + whole + " [Enter: later] ", mayWait: true}
+	written := schemaOf(call)
+	if message, ok := call.Args["message"].(string); ok && call.Name == tool.RequestInput {
+		q.before, q.prompt = message, "answer [Enter: later] "
+		if written != nil {
+			q.prompt = "answer as " + wholeLine(written) + " [Enter: later] "
+		}
+	}
+	var schema *tool.Schema
+	if written != nil {
+		// A model may write what is no schema: then anything answers.
+		schema, _ = tool.NewSchema(written)
+	}
+	q.read = func(line string) (map[string]any, string) { return readAnswer(schema, line) }
+	return q
+}
+
+// schemaOf is what the answer of a call has to be; nil where nothing is said.
+func schemaOf(call *genai.FunctionCall) map[string]any {
+	switch call.Name {
+	case tool.RequestInput:
+		schema, _ := call.Args["response_schema"].(map[string]any)
+		return schema
+	case tool.UserChoice:
+		if options, ok := call.Args["options"].([]any); ok && len(options) > 0 {
+			return map[string]any{"enum": options}
+		}
+	case runtime.RequestCredential:
+		return map[string]any{"type": "object", "required": []any{"exchangedAuthCredential"}}
+	}
+	return nil
+}
+
+// readAnswer reads a line as JSON where the schema takes that, else as a text.
+// Without a schema only an object is JSON. An object is the response as it is;
+// anything else is its result, as in ADK.
+func readAnswer(schema *tool.Schema, line string) (response map[string]any, problem string) {
+	if schema == nil {
+		if !strings.HasPrefix(line, "{") {
+			return map[string]any{"result": line}, ""
+		}
+		m, err := session.DecodeMap([]byte(line))
+		if err != nil {
+			return nil, "the answer begins as a JSON object, and is none: " + err.Error()
+		}
+		return m, ""
+	}
+	v, err := schema.Parse(line)
+	if err != nil {
+		var asText error
+		if v, asText = schema.Check(line); asText != nil {
+			if !json.Valid([]byte(line)) {
+				err = asText
+			}
+			return nil, "the answer does not fit: " + err.Error()
+		}
+	}
+	if m, ok := v.(map[string]any); ok {
+		return m, ""
+	}
+	return map[string]any{"result": v}, ""
+}
+
+// approvalOf asks for a yes or a no.
+func approvalOf(request *genai.FunctionCall) *question {
+	confirmation, _ := request.Args["toolConfirmation"].(map[string]any)
+	original, _ := request.Args["originalFunctionCall"].(map[string]any)
+	name, _ := original["name"].(string)
+	args, _ := original["args"].(map[string]any)
+	call := fmt.Sprintf("%s(%s)", name, wholeLine(args))
+	q := &question{waits: call + " waits for approval", prompt: "approve " + call + "? [y/n] "}
+	if hint, ok := confirmation["hint"].(string); ok && hint != tool.UsualHint(name) {
+		q.before = hint
+	}
+	q.read = func(line string) (map[string]any, string) {
+		switch line {
+		case "y", "yes":
+			response := map[string]any{"confirmed": true}
+			if payload, ok := confirmation["payload"]; ok {
+				response["payload"] = payload
+			}
+			return response, ""
+		case "n", "no":
+			return map[string]any{"confirmed": false}, ""
+		}
+		return nil, ""
+	}
+	return q
+}

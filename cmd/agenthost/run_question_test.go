@@ -1,0 +1,61 @@
+package main
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"google.golang.org/genai"
+
+	"agenthost/pkg/runtime"
+	"agenthost/pkg/tool"
+)
+
+// TestQuestion reads lines as answers: as JSON where the schema takes that, else
+// as a text.
+func TestQuestion(t *testing.T) {
+	input := func(schema any) *genai.FunctionCall {
+		return &genai.FunctionCall{Name: tool.RequestInput, Args: map[string]any{"message": "Well?", "response_schema": schema}}
+	}
+	text := input(map[string]any{"type": "string"})
+	choice := &genai.FunctionCall{Name: tool.UserChoice, Args: map[string]any{"options": []any{"1", "two"}}}
+	credential := &genai.FunctionCall{Name: runtime.RequestCredential, Args: map[string]any{"authConfig": map[string]any{}}}
+	other := &genai.FunctionCall{Name: "order"}
+	for _, c := range []struct {
+		call       *genai.FunctionCall
+		line, want string
+	}{
+		{other, `at sea`, `{"result":"at sea"}`},
+		{other, `12`, `{"result":"12"}`},
+		{other, `["a"]`, `{"result":"[\"a\"]"}`},
+		{other, `{"at": "sea"}`, `{"at":"sea"}`},
+		{other, `{"at"`, `the answer begins as a JSON object, and is none: `},
+		{input(nil), `true`, `{"result":"true"}`},
+		{input(map[string]any{"type": "boolean"}), `true`, `{"result":true}`},
+		{input(map[string]any{"type": "boolean"}), `yes`, `the answer does not fit: got string, want boolean`},
+		{input(map[string]any{"type": "array", "items": map[string]any{"type": "integer"}}), `[1, 2]`, `{"result":[1,2]}`},
+		{input(map[string]any{"type": "object"}), `{"a": 1}`, `{"a":1}`},
+		{input(map[string]any{}), `12`, `{"result":12}`},
+		{input(map[string]any{"type": "OBJECT"}), `so`, `{"result":"so"}`},
+		{text, `12`, `{"result":"12"}`},
+		{text, `"12"`, `{"result":"12"}`},
+		{text, `{"a": 1}`, `{"result":"{\"a\": 1}"}`},
+		{choice, `1`, `{"result":"1"}`},
+		{choice, `3`, `the answer does not fit: value must be one of '1', 'two'`},
+		{credential, `key`, `the answer does not fit: got string, want object`},
+		{credential, `{"apiKey": "k"}`, `the answer does not fit: missing property 'exchangedAuthCredential'`},
+		{credential, `{"exchangedAuthCredential": {"apiKey": "k"}}`, `{"exchangedAuthCredential":{"apiKey":"k"}}`},
+	} {
+		response, got := questionOf(c.call).read(c.line)
+		if response != nil {
+			b, err := json.Marshal(response)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = string(b)
+		}
+		if !strings.HasPrefix(got, c.want) || response != nil && got != c.want {
+			t.Errorf("%s: answer %s is read as %s, want %s", wholeLine(c.call.Args), c.line, got, c.want)
+		}
+	}
+}

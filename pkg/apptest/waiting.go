@@ -1,0 +1,63 @@
+package apptest
+
+import (
+	"google.golang.org/genai"
+
+	"agenthost/pkg/runtime"
+	"agenthost/pkg/session"
+)
+
+// pendingOf is what the session waits for: approvals, oldest first, and calls
+// that are answered later.
+func pendingOf(sess *session.Session) map[string]any {
+	confirmations := []any{}
+	for _, open := range approvals(sess.Events()) {
+		for _, request := range open {
+			original, _ := request.Args["originalFunctionCall"].(map[string]any)
+			asked, _ := request.Args["toolConfirmation"].(map[string]any)
+			confirmations = append(confirmations, map[string]any{
+				"tool": original["name"], "args": original["args"], "hint": asked["hint"], "payload": asked["payload"],
+			})
+		}
+	}
+	calls := []any{}
+	for _, w := range waiting(sess) {
+		calls = append(calls, map[string]any{"agent": w.author, "name": w.call.Name, "args": orEmpty(w.call.Args), "response": nil})
+	}
+	pending := map[string]any{"confirmation": nil, "confirmations": confirmations, "calls": calls}
+	if len(confirmations) > 0 {
+		pending["confirmation"] = confirmations[0]
+	}
+	return pending
+}
+
+// waitingCall is a call that waits for the user.
+type waitingCall struct {
+	author string
+	call   *genai.FunctionCall
+}
+
+// waiting are the calls that are answered later, oldest first; what asks for
+// approval is none of them.
+func waiting(sess *session.Session) []waitingCall {
+	var all []waitingCall
+	for _, w := range runtime.Pending(sess.Events()) {
+		for _, c := range w.Calls {
+			if c.Name != runtime.RequestConfirmation {
+				all = append(all, waitingCall{w.Event.Author, c})
+			}
+		}
+	}
+	return all
+}
+
+// approvals are the requests for approval, oldest first, by their events.
+func approvals(events []*session.Event) [][]*genai.FunctionCall {
+	var all [][]*genai.FunctionCall
+	for _, w := range runtime.Pending(events) {
+		if c := w.Calls[0]; c.Name == runtime.RequestConfirmation && runtime.IsRequest(w.Event, c) {
+			all = append(all, w.Calls)
+		}
+	}
+	return all
+}

@@ -1,0 +1,81 @@
+package runtime
+
+import (
+	"slices"
+
+	"google.golang.org/genai"
+
+	"agenthost/pkg/session"
+)
+
+// Waiting is an event with calls that wait for the user. One message may answer
+// all of them; those of two events need two.
+type Waiting struct {
+	Event *session.Event
+	Calls []*genai.FunctionCall
+}
+
+// Pending lists what the user has not answered, oldest first: the runtime's
+// requests, which [IsRequest] tells, and the calls of long-running tools. A call
+// whose own answer is a failure does not wait: it was not carried out, or a
+// person is asked about it by a request, or has rejected it.
+func Pending(events []*session.Event) []Waiting {
+	events = session.WithoutRewound(events)
+	open := openCalls(events)
+	var pending []Waiting
+	for i, ev := range events {
+		w := Waiting{Event: ev}
+		for _, c := range ev.Calls() {
+			if o, ok := open[c.ID]; ok && o.at == i && !o.failed {
+				w.Calls = append(w.Calls, c)
+			}
+		}
+		if len(w.Calls) > 0 {
+			pending = append(pending, w)
+		}
+	}
+	return pending
+}
+
+// openCall is a call that the user has not answered.
+type openCall struct {
+	// at is the index of its event.
+	at int
+	// failed says that its last answer is a failure.
+	failed bool
+}
+
+// openCalls are by their ids. An id that a model uses again is that of the last
+// call.
+func openCalls(events []*session.Event) map[string]openCall {
+	open := map[string]openCall{}
+	for i, ev := range events {
+		for _, c := range ev.Calls() {
+			if slices.Contains(ev.LongRunningToolIDs, c.ID) {
+				open[c.ID] = openCall{at: i}
+			}
+		}
+		for _, f := range ev.Responses() {
+			o, ok := open[f.ID]
+			switch {
+			case ok && ev.Author == session.UserAuthor:
+				delete(open, f.ID)
+			case ok:
+				open[f.ID] = openCall{o.at, isFailure(f.Response)}
+			}
+		}
+	}
+	return open
+}
+
+// isFailure says whether a call answered with {"error": …} alone.
+func isFailure(response map[string]any) bool {
+	_, failed := response["error"]
+	return failed && len(response) == 1
+}
+
+// IsRequest says whether a call is the runtime's own request: a model cannot
+// ask in its place.
+func IsRequest(ev *session.Event, c *genai.FunctionCall) bool {
+	return (c.Name == RequestConfirmation || c.Name == RequestCredential) && slices.Contains(ev.LongRunningToolIDs, c.ID)
+}
