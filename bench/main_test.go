@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"agenthost/bench/internal/command"
 )
 
 func TestRunUsage(t *testing.T) {
@@ -15,13 +17,13 @@ func TestRunUsage(t *testing.T) {
 		code int
 		want string // in what is printed
 	}{
-		{"no such flag", "-fast", exitUsage, "flag provided but not defined: -fast"},
-		{"bad setting", "-synchronous OFF", exitUsage, `invalid value "OFF" for flag -synchronous: want FULL or NORMAL`},
-		{"bad pattern", "-run (", exitUsage, "missing closing )"},
-		{"stray word", "template", exitUsage, `unexpected argument "template"`},
-		{"no such workload", "-run nothing", exitUsage, `no workload matches "nothing"`},
-		{"asked for help", "-h", exitGood, "about a minute"},
-		{"file in no folder", "-quick -run template -json /no/such/folder/out.json", exitFailed, "bench: open /no/such/folder/out.json"},
+		{"no such flag", "-fast", command.Usage, "flag provided but not defined: -fast"},
+		{"bad setting", "-synchronous OFF", command.Usage, `invalid value "OFF" for flag -synchronous: want FULL or NORMAL`},
+		{"bad pattern", "-run (", command.Usage, "missing closing )"},
+		{"stray word", "template", command.Usage, `unexpected argument "template"`},
+		{"no such workload", "-run nothing", command.Usage, `nothing matches "nothing"`},
+		{"asked for help", "-h", command.Good, "about a minute"},
+		{"file in no folder", "-quick -run template -json /no/such/folder/out.json", command.Failed, "bench: open /no/such/folder/out.json"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -37,7 +39,7 @@ func TestRunUsage(t *testing.T) {
 func TestRunWritesJSON(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "out.json")
 	var out, progress strings.Builder
-	if code := run(t.Context(), []string{"-quick", "-run", "template", "-json", file}, &out, &progress); code != exitGood {
+	if code := run(t.Context(), []string{"-quick", "-run", "template", "-json", file}, &out, &progress); code != command.Good {
 		t.Fatalf("run() = %d, %s", code, progress.String())
 	}
 	text, err := os.ReadFile(file)

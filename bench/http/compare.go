@@ -8,6 +8,7 @@ import (
 	"os"
 	"time"
 
+	"agenthost/bench/internal/command"
 	"agenthost/bench/internal/engine"
 )
 
@@ -137,17 +138,21 @@ type bench struct {
 }
 
 func compareAll(ctx context.Context, o *options, out, progress io.Writer) (met bool, err error) {
+	chosen, err := command.Chosen(o.Flags, works(o.Quick), (*work).name)
+	if err != nil {
+		return false, err
+	}
 	dir, err := os.MkdirTemp("", "agenthost-http-")
 	if err != nil {
 		return false, err
 	}
 	defer os.RemoveAll(dir)
 	b := &bench{dir: dir, rounds: 3, note: progress, profile: o.profile}
-	if o.quick {
+	if o.Quick {
 		b.rounds = 1
 	}
 	rep := &report{}
-	for _, w := range o.works() {
+	for _, w := range chosen {
 		fmt.Fprintln(progress, w.name())
 		rep.lines = append(rep.lines, b.compare(ctx, w))
 		if err := ctx.Err(); err != nil {

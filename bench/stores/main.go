@@ -8,55 +8,21 @@ package main
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
-	"regexp"
-	"syscall"
 	"time"
 
+	"agenthost/bench/internal/command"
 	"agenthost/bench/internal/engine"
 )
 
-// options is what the command line asks for.
-type options struct {
-	quick, check bool
-	only         *regexp.Regexp
-}
-
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
-	stop()
-	os.Exit(code)
-}
+func main() { command.Main(run) }
 
 // run is the program; it returns the exit code.
 func run(ctx context.Context, args []string, out, progress io.Writer) int {
-	o := &options{only: regexp.MustCompile("")}
-	f := flag.NewFlagSet("stores", flag.ContinueOnError)
-	f.SetOutput(progress)
-	f.BoolVar(&o.quick, "quick", false, "shorter rounds")
-	f.BoolVar(&o.check, "check", false, "exit with 1 when a target is missed")
-	f.Func("run", "only the databases whose name matches this `regexp`", func(s string) (err error) {
-		o.only, err = regexp.Compile(s)
-		return err
-	})
-	if f.Parse(args) != nil {
-		return 2
-	}
-	met, err := compareAll(ctx, o, out, progress)
-	switch {
-	case err != nil:
-		fmt.Fprintln(progress, "stores:", err)
-		return 3
-	case o.check && !met:
-		return 1
-	default:
-		return 0
-	}
+	f := command.New("stores", "shorter rounds", "only the databases whose name matches this `regexp`")
+	return f.Run(args, progress, func() (bool, error) { return compareAll(ctx, f, out, progress) })
 }
 
 // A bench is what is measured at one kind of database.
@@ -80,7 +46,11 @@ func benches() []*bench {
 	}
 }
 
-func compareAll(ctx context.Context, o *options, out, progress io.Writer) (met bool, err error) {
+func compareAll(ctx context.Context, f *command.Flags, out, progress io.Writer) (met bool, err error) {
+	chosen, err := command.Chosen(f, benches(), func(b *bench) string { return b.Name })
+	if err != nil {
+		return false, err
+	}
 	dir, err := os.MkdirTemp("", "agenthost-stores-")
 	if err != nil {
 		return false, err
@@ -88,12 +58,9 @@ func compareAll(ctx context.Context, o *options, out, progress io.Writer) (met b
 	defer os.RemoveAll(dir)
 	met = true
 	var all []line
-	for _, b := range benches() {
-		if !o.only.MatchString(b.Name) {
-			continue
-		}
+	for _, b := range chosen {
 		b.length, b.rounds, b.dir, b.note = 2*time.Second, 3, dir, progress
-		if o.quick {
+		if f.Quick {
 			b.length, b.rounds = time.Second, 1
 		}
 		lines, err := b.compare(ctx)

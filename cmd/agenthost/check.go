@@ -47,7 +47,7 @@ what is left on standard output.`,
 			if c.fix && c.portable {
 				return errors.New("--fix and --portable exclude each other: what plain ADK lacks has no repair")
 			}
-			return untilSignal(cmd.Context(), func() error { return c.check(cmd.Context(), io, dirs) })
+			return c.check(cmd.Context(), io, dirs)
 		},
 	}
 	c.load.add(cmd.Flags())
@@ -55,19 +55,6 @@ what is left on standard output.`,
 	cmd.Flags().StringVar(&c.format, "format", "text", strings.Join(checkFormats(), ", "))
 	cmd.Flags().BoolVar(&c.fix, "fix", false, "carry out the repairs that are certain")
 	return cmd
-}
-
-// untilSignal ends with the context, though the work may hang: a file on a disk that
-// is away is waited for without end. What was left is ended with the process.
-func untilSignal(ctx context.Context, work func() error) error {
-	done := make(chan error, 1)
-	go func() { done <- work() }()
-	select {
-	case err := <-done:
-		return err
-	case <-ctx.Done():
-		return failedf("stopped by a signal before all was checked")
-	}
 }
 
 func checkFormats() []string { return []string{"text", "json", "sarif", "github"} }
@@ -90,6 +77,9 @@ func (c *checkRun) check(ctx context.Context, io stdio, dirs []string) error {
 			return failed(err)
 		}
 		ds = append(ds, found...)
+	}
+	if ctx.Err() != nil {
+		return failedf("stopped by a signal before all was checked")
 	}
 	if err := c.print(io, ds); err != nil {
 		return failed(err)

@@ -29,6 +29,7 @@ func newRoot(io stdio) *cobra.Command {
 		newSession(io), newMemory(io), newDB(io), newRevisions(io), newDiff(io), newPlan(io), newRollback(io), newWhy(io),
 		newSchema(io), newNew(io), newVersion(io),
 	)
+	endWithSignal(root)
 	return root
 }
 

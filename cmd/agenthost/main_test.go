@@ -11,10 +11,10 @@ import (
 	"agenthost/internal/testmcp"
 )
 
-// TestMain makes the test binary an agenthost as well, and the MCP server of the
-// pages: a script that runs one starts a process of its own.
+// TestMain makes the test binary an agenthost as well, the MCP server of the pages,
+// and one that hears nothing: a script that runs one starts a process of its own.
 func TestMain(m *testing.M) {
-	testscript.Main(leakless{m}, map[string]func(){"agenthost": main, "sums-mcp": testmcp.Serve})
+	testscript.Main(leakless{m}, map[string]func(){"agenthost": main, "sums-mcp": testmcp.Serve, "stays-mcp": testmcp.Stay})
 }
 
 // leakless runs the tests, then looks for goroutines that they left behind.

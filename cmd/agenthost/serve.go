@@ -223,7 +223,9 @@ func (m *serveMain) run(ctx context.Context, listener net.Listener) error {
 	served := make(chan error, 1)
 	go func() { served <- web.Serve(listener) }()
 	m.greet("http://" + listener.Addr().String())
-	debug.FreeOSMemory() // what loading has left behind
+	for range 2 { // what loading has left behind; what pools keep goes with the second
+		debug.FreeOSMemory()
+	}
 	pace.Keep()
 	var err error
 	select {

@@ -103,18 +103,25 @@ func (h *host) held() (handles, threads int, err error) {
 }
 
 // resident is the memory of the process that is in RAM, in MB.
-func (h *host) resident() (float64, error) {
+func (h *host) resident() (float64, error) { return h.memory("VmRSS") }
+
+// own is what of it no file holds: heap, stacks, changed variables. The rest is
+// pages of the program, of which the kernel maps more or fewer at once as they
+// happen to lie in its cache.
+func (h *host) own() (float64, error) { return h.memory("RssAnon") }
+
+func (h *host) memory(kind string) (float64, error) {
 	status, err := os.ReadFile(h.proc("status"))
 	if err != nil {
 		return 0, err
 	}
 	for line := range strings.Lines(string(status)) {
-		if kb, ok := strings.CutPrefix(line, "VmRSS:"); ok {
+		if kb, ok := strings.CutPrefix(line, kind+":"); ok {
 			n, err := strconv.Atoi(strings.TrimSuffix(strings.TrimSpace(kb), " kB"))
 			return float64(n) / 1024, err
 		}
 	}
-	return 0, errors.New("/proc tells no VmRSS")
+	return 0, fmt.Errorf("/proc tells no %s", kind)
 }
 
 // live is what a collection leaves of the memory that Go gave out, in MB. The

@@ -37,6 +37,17 @@ func ServeIfAsked() {
 // Serve serves on standard input and output, until the input ends.
 func Serve() { _ = New("a program").Run(context.Background(), &mcp.StdioTransport{}) }
 
+// Stay never answers and never ends, and has the pipe of the variable HELD open as
+// long as its process lives.
+func Stay() {
+	held, err := os.OpenFile(os.Getenv("HELD"), os.O_WRONLY, 0)
+	if err != nil {
+		os.Exit(1)
+	}
+	defer held.Close()
+	time.Sleep(time.Hour)
+}
+
 type numbers struct {
 	A int `json:"a" jsonschema:"the first"`
 	B int `json:"b" jsonschema:"the second"`

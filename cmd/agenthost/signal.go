@@ -1,0 +1,42 @@
+package main
+
+import (
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// cleanup is how long a verb has after a signal to put away what it holds.
+const cleanup = 2 * time.Second
+
+// endWithSignal has every verb below cmd end with a signal. A verb that hears of it
+// ends by itself; one that waits for a file on a disk that is away never does, and is
+// ended with the process.
+func endWithSignal(cmd *cobra.Command) {
+	for _, verb := range cmd.Commands() {
+		endWithSignal(verb)
+	}
+	work := cmd.RunE
+	if work == nil {
+		return
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		done := make(chan error, 1)
+		go func() { done <- work(cmd, args) }()
+		select {
+		case err := <-done:
+			return err
+		case <-cmd.Context().Done():
+		}
+		allowed := cleanup
+		if drain, err := cmd.Flags().GetDuration("drain"); err == nil {
+			allowed += drain // turns under way may end
+		}
+		select {
+		case err := <-done:
+			return err
+		case <-time.After(allowed):
+			return failedf("stopped by a signal while waiting for a file or another program")
+		}
+	}
+}
