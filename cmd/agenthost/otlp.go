@@ -41,9 +41,12 @@ func newExporter(ctx context.Context, base string, contents bool) (*exporter, er
 	return &exporter{p, p.Tracer("agenthost"), contents}, nil
 }
 
+// flushing is how long a collector has for what is left when the host stops.
+const flushing = 5 * time.Second
+
 // close sends what is left.
 func (e *exporter) close() error {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), flushing)
 	defer cancel()
 	return e.provider.Shutdown(ctx)
 }

@@ -30,7 +30,7 @@ func endWithSignal(cmd *cobra.Command) {
 		}
 		allowed := cleanup
 		if drain, err := cmd.Flags().GetDuration("drain"); err == nil {
-			allowed += drain // turns under way may end
+			allowed += drain + flushing // turns under way may end, and be told of
 		}
 		select {
 		case err := <-done:
