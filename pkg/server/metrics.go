@@ -23,12 +23,12 @@ const codeOK = "OK"
 type Metrics struct {
 	registry *prometheus.Registry
 
-	runs, modelCalls, tokens, toolCalls *prometheus.CounterVec
-	runTime, wait                       *prometheus.HistogramVec
-	modelTime, firstPiece, toolTime     *prometheus.HistogramVec
-	requests, dropped                   *prometheus.CounterVec
-	requestTime                         *prometheus.HistogramVec
-	streams                             prometheus.Gauge
+	runs            series[labels, timedRuns]
+	models, tools   series[labels, timed]
+	firstPiece      series[labels, prometheus.Observer]
+	requests        series[answerLabels, timed]
+	tokens, dropped *prometheus.CounterVec
+	streams         prometheus.Gauge
 }
 
 // NewMetrics makes metrics of a program of this version.
@@ -37,17 +37,22 @@ func NewMetrics(version string) *Metrics {
 	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.gauge("build_info", "Always 1; the label tells the version.", prometheus.Labels{"version": version}).Set(1)
 
-	m.runs = m.counter("runs_total", "Turns that have ended, by how: OK or the code of their error.", "app", "code")
-	m.runTime = m.histogram("run_duration_seconds", "How long turns took, waiting included.", "app")
-	m.wait = m.histogram("session_wait_seconds", "How long turns waited for other turns of their session.", "app")
-	m.modelCalls = m.counter("model_calls_total", "Calls of models (steps), by how they ended.", "app", "model", "code")
-	m.modelTime = m.histogram("model_call_duration_seconds", "How long models took for their whole answer.", "app", "model")
-	m.firstPiece = m.histogram("model_first_piece_seconds", "How long models took for the first piece of their answer.", "app", "model")
+	runs := m.counter("runs_total", "Turns that have ended, by how: OK or the code of their error.", "app", "code")
+	runTime := m.histogram("run_duration_seconds", "How long turns took, waiting included.", "app")
+	wait := m.histogram("session_wait_seconds", "How long turns waited for other turns of their session.", "app")
+	m.runs.find = func(l labels) timedRuns {
+		return timedRuns{timed{runs.WithLabelValues(l.app, l.code), runTime.WithLabelValues(l.app)}, wait.WithLabelValues(l.app)}
+	}
+	m.models.find = m.calls("model", "Calls of models (steps), by how they ended.", "How long models took for their whole answer.")
+	m.tools.find = m.calls("tool", "Calls of tools, by how they ended: OK or TOOL_FAILED.", "How long tools took.")
+	firstPiece := m.histogram("model_first_piece_seconds", "How long models took for the first piece of their answer.", "app", "model")
+	m.firstPiece.find = func(l labels) prometheus.Observer { return firstPiece.WithLabelValues(l.app, l.name) }
 	m.tokens = m.counter("model_tokens_total", "Tokens that models told of; those of the kind cached are also in input.", "app", "model", "kind")
-	m.toolCalls = m.counter("tool_calls_total", "Calls of tools, by how they ended: OK or TOOL_FAILED.", "app", "tool", "code")
-	m.toolTime = m.histogram("tool_call_duration_seconds", "How long tools took.", "app", "tool")
-	m.requests = m.counter("http_requests_total", "Requests that were answered.", "route", "status")
-	m.requestTime = m.histogram("http_request_duration_seconds", "How long answers took, streams until their end.", "route")
+	requests := m.counter("http_requests_total", "Requests that were answered.", "route", "status")
+	requestTime := m.histogram("http_request_duration_seconds", "How long answers took, streams until their end.", "route")
+	m.requests.find = func(l answerLabels) timed {
+		return timed{requests.WithLabelValues(l.route, strconv.Itoa(l.status)), requestTime.WithLabelValues(l.route)}
+	}
 	m.streams = m.gauge("http_streams_open", "Streams of events that are open.", nil)
 	m.dropped = m.counter("http_streams_dropped_total", "Streams that ended early, by why: the client left, or was too slow.", "reason")
 	return m
@@ -76,6 +81,15 @@ func (m *Metrics) histogram(name, help string, labels ...string) *prometheus.His
 	return h
 }
 
+// calls makes the metrics of what agents call.
+func (m *Metrics) calls(what, calls, time string) (find func(labels) timed) {
+	all := m.counter(what+"_calls_total", calls, "app", what, "code")
+	took := m.histogram(what+"_call_duration_seconds", time, "app", what)
+	return func(l labels) timed {
+		return timed{all.WithLabelValues(l.app, l.name, l.code), took.WithLabelValues(l.app, l.name)}
+	}
+}
+
 // Observe takes a span in.
 func (m *Metrics) Observe(s *runtime.Span) {
 	took := s.Ended.Sub(s.Began).Seconds()
@@ -84,30 +98,28 @@ func (m *Metrics) Observe(s *runtime.Span) {
 		m.observeRun(s, took)
 	case runtime.SpanModel:
 		app := s.App()
-		m.modelCalls.WithLabelValues(app, s.Name, codeOf(s)).Inc()
-		m.modelTime.WithLabelValues(app, s.Name).Observe(took)
+		m.models.of(labels{app, s.Name, codeOf(s)}).observe(took)
 		if first := s.Model.First; !first.IsZero() {
-			m.firstPiece.WithLabelValues(app, s.Name).Observe(first.Sub(s.Began).Seconds())
+			m.firstPiece.of(labels{app: app, name: s.Name}).Observe(first.Sub(s.Began).Seconds())
 		}
 		if r := s.Model.Response; r != nil && r.UsageMetadata != nil {
 			m.observeTokens(app, s.Name, r.UsageMetadata)
 		}
 	case runtime.SpanTool:
-		m.toolCalls.WithLabelValues(s.App(), s.Name, codeOf(s)).Inc()
-		m.toolTime.WithLabelValues(s.App(), s.Name).Observe(took)
+		m.tools.of(labels{s.App(), s.Name, codeOf(s)}).observe(took)
 	}
 }
 
 // observeRun leaves out the names of apps that are not there: anybody can make
 // those up, and each would be a series for ever.
 func (m *Metrics) observeRun(s *runtime.Span, took float64) {
-	app, code := s.Name, codeOf(s)
-	if code == runtime.CodeAppNotFound {
-		app = ""
+	l := labels{app: s.Name, code: codeOf(s)}
+	if l.code == runtime.CodeAppNotFound {
+		l.app = ""
 	}
-	m.runs.WithLabelValues(app, code).Inc()
-	m.runTime.WithLabelValues(app).Observe(took)
-	m.wait.WithLabelValues(app).Observe(s.Run.Wait.Seconds())
+	r := m.runs.of(l)
+	r.observe(took)
+	r.waited.Observe(s.Run.Wait.Seconds())
 }
 
 func codeOf(s *runtime.Span) string { return cmp.Or(s.Code(), codeOK) }
@@ -132,8 +144,7 @@ func (m *Metrics) observeTokens(app, model string, u *genai.GenerateContentRespo
 // observeRequest takes an answer in. A path without a route has none in the
 // metrics either.
 func (m *Metrics) observeRequest(route string, status int, took time.Duration) {
-	m.requests.WithLabelValues(route, strconv.Itoa(status)).Inc()
-	m.requestTime.WithLabelValues(route).Observe(took.Seconds())
+	m.requests.of(answerLabels{route, status}).observe(took.Seconds())
 }
 
 // stream counts a stream until the end is called.
