@@ -26,13 +26,18 @@ type stream struct {
 	alone bool
 
 	mu sync.Mutex
-	// silence is over when a comment is due. It has no goroutine: there may be
-	// thousands of streams.
+	// silence is over when a comment is due, or what is held. It has no goroutine:
+	// there may be thousands of streams.
 	silence *time.Timer
 	begun   bool
+	held    bool  // an event is written and not sent off
 	ended   bool  // no comments are written any more
 	lost    error // why the client cannot be reached
 }
+
+// soon is how long an event is held. Most are the last ones of their stream, which
+// ends within that time, and go with its end; the piece of an answer is not held.
+const soon = time.Millisecond
 
 func (s *Server) newStream(w http.ResponseWriter) *stream {
 	return &stream{w: w, control: http.NewResponseController(w), every: s.opts.KeepAlive, patient: s.opts.WriteTimeout, frames: &s.buffers}
@@ -44,23 +49,29 @@ func (st *stream) keepAlive(lost func()) (end func()) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	st.silence = time.AfterFunc(st.every, func() {
-		if st.comment() != nil && !st.alone {
+		if st.speak() != nil && !st.alone {
 			lost()
 		}
 	})
 	return st.end
 }
 
-func (st *stream) comment() error {
+// speak sends off what is held, or else a comment.
+func (st *stream) speak() error {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	if st.ended {
+	switch {
+	case st.ended:
 		return nil
+	case st.held:
+		return st.flush()
+	default:
+		return st.write([]byte(": keep-alive\n\n"))
 	}
-	return st.write([]byte(": keep-alive\n\n"))
 }
 
-// end returns when no comment is being written, and none will be.
+// end returns when no comment is being written, and none will be. What is held goes
+// with the end of the answer.
 func (st *stream) end() {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -102,7 +113,7 @@ func (st *stream) sendEvent(ev *session.Event, ends bool) error {
 	if !ends {
 		return st.sendPiece(*buffer)
 	}
-	return st.send(*buffer)
+	return st.sendSoon(*buffer)
 }
 
 // fail writes what ended the run.
@@ -111,7 +122,7 @@ func (st *stream) fail(f failure) error {
 	if err != nil {
 		return err
 	}
-	return st.send([]byte("data: " + string(text) + "\n\n"))
+	return st.sendSoon([]byte("data: " + string(text) + "\n\n"))
 }
 
 // begin sends the header, if nothing was sent yet.
@@ -132,6 +143,20 @@ func (st *stream) send(frame []byte) error {
 	return st.write(frame)
 }
 
+// sendSoon is send for a frame that may be the last one. Frames are sent off one by
+// one all the same.
+func (st *stream) sendSoon(frame []byte) error {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if st.held {
+		_ = st.flush()
+	}
+	st.put(frame)
+	st.held = true
+	st.rest(soon)
+	return st.lost
+}
+
 // sendPiece is send for a frame that more will follow. If it is the first one, it
 // is written with the header on a goroutine for it alone: what net/http does for a
 // header needs a stack twice as large as everything else, and that of a stream
@@ -149,8 +174,14 @@ func (st *stream) sendPiece(frame []byte) error {
 
 // write is send for who has the lock.
 func (st *stream) write(frame []byte) error {
+	st.put(frame)
+	return st.flush()
+}
+
+// put writes a frame, for who has the lock, under a deadline of its own.
+func (st *stream) put(frame []byte) {
 	if st.lost != nil {
-		return st.lost
+		return
 	}
 	if !st.begun {
 		st.begun = true
@@ -160,11 +191,30 @@ func (st *stream) write(frame []byte) error {
 		h.Set("X-Accel-Buffering", "no")
 		st.w.WriteHeader(http.StatusOK)
 	}
-	st.lost = st.push(frame)
-	if st.silence != nil && !st.ended && st.lost == nil {
-		st.silence.Reset(st.every)
+	if st.lost = possible(st.control.SetWriteDeadline(time.Now().Add(st.patient))); st.lost == nil {
+		_, st.lost = st.w.Write(frame)
 	}
+}
+
+// flush sends off what was put, for who has the lock, and takes the deadline back:
+// HTTP/2 resets a stream when its deadline passes, even if nothing is being written.
+func (st *stream) flush() error {
+	st.held = false
+	if st.lost == nil {
+		st.lost = possible(st.control.Flush())
+	}
+	if st.lost == nil {
+		st.lost = possible(st.control.SetWriteDeadline(time.Time{}))
+	}
+	st.rest(st.every)
 	return st.lost
+}
+
+// rest has the timer come after so long a silence.
+func (st *stream) rest(silence time.Duration) {
+	if st.silence != nil && !st.ended && st.lost == nil {
+		st.silence.Reset(silence)
+	}
 }
 
 // lostBy says who is to blame for a client that was lost.
@@ -173,21 +223,6 @@ func (st *stream) lostBy() string {
 		return "slow"
 	}
 	return "gone"
-}
-
-// push writes under a deadline of its own, which is taken back: HTTP/2 resets
-// a stream when its deadline passes, even if nothing is being written.
-func (st *stream) push(frame []byte) error {
-	if err := possible(st.control.SetWriteDeadline(time.Now().Add(st.patient))); err != nil {
-		return err
-	}
-	if _, err := st.w.Write(frame); err != nil {
-		return err
-	}
-	if err := possible(st.control.Flush()); err != nil {
-		return err
-	}
-	return possible(st.control.SetWriteDeadline(time.Time{}))
 }
 
 // possible forgives what a ResponseWriter cannot do.

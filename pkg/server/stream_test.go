@@ -126,7 +126,7 @@ func TestStuckClientEndsRun(t *testing.T) {
 			say("one")
 			<-ctx.Done()
 			return ctx.Err()
-		}, 25 * time.Second},
+		}, 25*time.Second + time.Millisecond}, // the event was held so long
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
@@ -150,19 +150,53 @@ func TestStuckClientEndsRun(t *testing.T) {
 	}
 }
 
-// A write deadline must not stay: HTTP/2 would reset the stream.
-func TestDeadlineIsTakenBack(t *testing.T) {
-	e := newEnv(t, nil)
-	e.addActing(t, "hello", func(_ context.Context, say say) error {
-		say("one")
-		return nil
+// An event is sent off within a moment, whatever the agent does then, and its write
+// deadline does not stay: HTTP/2 would reset the stream.
+func TestEventIsSentOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEnv(t, nil)
+		w := &stuckWriter{ResponseRecorder: httptest.NewRecorder(), takes: 9}
+		e.addActing(t, "hello", func(_ context.Context, say say) error {
+			say("one")
+			<-time.After(time.Millisecond)
+			synctest.Wait()
+			if !w.deadline.IsZero() || !w.Flushed {
+				t.Errorf("deadline = %v, flushed = %v, want none and true", w.deadline, w.Flushed)
+			}
+			return nil
+		})
+		e.session(t, "hello", "s")
+		e.server.ServeHTTP(w, httptest.NewRequest("POST", "/run_sse", strings.NewReader(runBody("hello", "s", "x"))))
 	})
-	e.session(t, "hello", "s")
-	w := &stuckWriter{ResponseRecorder: httptest.NewRecorder(), takes: 9}
-	e.server.ServeHTTP(w, httptest.NewRequest("POST", "/run_sse", strings.NewReader(runBody("hello", "s", "x"))))
-	if !w.deadline.IsZero() || !w.Flushed {
-		t.Errorf("deadline = %v, flushed = %v, want none and true", w.deadline, w.Flushed)
-	}
+}
+
+// A counted writer counts what is sent off before the answer ends.
+type counted struct {
+	*httptest.ResponseRecorder
+	flushes int
+}
+
+func (w *counted) Flush() {
+	w.flushes++
+	w.ResponseRecorder.Flush()
+}
+
+// Events are sent off one by one; the last one goes with the end of its stream.
+func TestLastEventGoesWithTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // no moment passes
+		e := newEnv(t, &server.Options{AutoCreateSession: true})
+		e.addActing(t, "hello", func(_ context.Context, say say) error {
+			for _, text := range []string{"one", "two", "three"} {
+				say(text)
+			}
+			return nil
+		})
+		w := &counted{ResponseRecorder: httptest.NewRecorder()}
+		e.server.ServeHTTP(w, httptest.NewRequest("POST", "/run_sse", strings.NewReader(runBody("hello", "s", "x"))))
+		if got := len(framesOf(w.Body.String())); got != 6 || w.flushes != 2 {
+			t.Errorf("%d blocks came, and %d times some were sent off, want 6 and 2", got, w.flushes)
+		}
+	})
 }
 
 // A client that leaves ends the run. What was stored stays, and the session is
