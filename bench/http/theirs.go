@@ -2,43 +2,62 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"iter"
 	"log"
 	"net/http"
 	"slices"
-	"time"
 
 	"google.golang.org/adk/v2/agent"
 	"google.golang.org/adk/v2/agent/llmagent"
+	"google.golang.org/adk/v2/cmd/launcher"
+	"google.golang.org/adk/v2/cmd/launcher/web"
+	"google.golang.org/adk/v2/cmd/launcher/web/api"
 	"google.golang.org/adk/v2/model"
-	"google.golang.org/adk/v2/server/adkrest"
 	"google.golang.org/adk/v2/session"
+	"google.golang.org/adk/v2/telemetry"
 	"google.golang.org/genai"
 
 	"agenthost/bench/internal/engine"
 )
 
-// patience is adk-go's time for a whole stream, longer than any here.
-const patience = time.Hour
-
-// theirs is adk-go's REST server, without what its launcher puts around it: no
-// log of requests, no telemetry.
-func theirs(_ context.Context, at *serving) (http.Handler, io.Closer, error) {
+// theirs is adk-go's REST server as its command "web api" serves it: with a log of
+// requests, which goes nowhere, and with traces for developers. Only a stream may
+// take longer there.
+func theirs(ctx context.Context, at *serving) (http.Handler, io.Closer, error) {
 	log.SetOutput(io.Discard)
 	sessions, closer, err := adkSessions(at)
 	if err != nil {
 		return nil, nil, err
 	}
+	h, err := launched(ctx, at, sessions)
+	if err != nil {
+		return nil, nil, errors.Join(err, closer.Close())
+	}
+	return h, closer, nil
+}
+
+func launched(ctx context.Context, at *serving, sessions session.Service) (http.Handler, error) {
 	root, err := llmagent.New(llmagent.Config{Name: app, Model: adkModel{at.Script}, Instruction: instruction})
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	h, err := adkrest.NewServer(adkrest.ServerConfig{
-		SessionService: sessions, AgentLoader: agent.NewSingleLoader(root), SSEWriteTimeout: patience,
-	})
-	return h, closer, err
+	launch := api.NewLauncher()
+	if _, err := launch.Parse([]string{"--path_prefix=", "--sse-write-timeout=1h"}); err != nil {
+		return nil, err
+	}
+	router, config := web.BuildBaseRouter(), &launcher.Config{SessionService: sessions, AgentLoader: agent.NewSingleLoader(root)}
+	if err := launch.SetupSubrouters(router, config); err != nil {
+		return nil, err
+	}
+	providers, err := telemetry.New(ctx, config.TelemetryOptions...)
+	if err != nil {
+		return nil, err
+	}
+	providers.SetGlobalOtelProviders()
+	return router, nil
 }
 
 func adkSessions(at *serving) (session.Service, io.Closer, error) {
