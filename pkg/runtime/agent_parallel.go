@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"context"
+	goruntime "runtime"
 	"sync/atomic"
 
 	"agenthost/pkg/session"
@@ -65,6 +66,9 @@ func (a *ParallelAgent) run(ctx context.Context, inv *Invocation, yield func(*se
 		}()
 	}
 	end()
+	// Those that are quick have then arrived together: each that is waited for by
+	// itself costs two more switches.
+	goruntime.Gosched()
 	for s := range arrivals {
 		if !s.show(yield) {
 			return false
