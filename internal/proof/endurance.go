@@ -173,7 +173,7 @@ func (e *endurance) see() error {
 	if err != nil {
 		return err
 	}
-	alive, err := e.host.live()
+	alive, _, err := e.host.live()
 	e.ram, e.alive = append(e.ram, ram), append(e.alive, alive)
 	return err
 }

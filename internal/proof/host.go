@@ -126,20 +126,23 @@ func (h *host) memory(kind string) (float64, error) {
 
 // live is what a collection leaves of the memory that Go gave out, in MB. The
 // host collects for it, and has to serve with --pprof.
-func (h *host) live() (float64, error) {
+func (h *host) live() (heap, stacks float64, err error) {
 	resp, err := http.Get(h.url + "/debug/pprof/heap?gc=1&debug=1")
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	defer resp.Body.Close()
 	text, err := io.ReadAll(resp.Body)
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
-	_, rest, _ := strings.Cut(string(text), "# HeapAlloc = ")
-	number, _, _ := strings.Cut(rest, "\n")
-	n, err := strconv.Atoi(number)
-	return float64(n) / (1 << 20), err
+	mega := func(name string) float64 {
+		_, rest, _ := strings.Cut(string(text), "# "+name+" = ")
+		n, wrong := strconv.Atoi(rest[:max(strings.IndexAny(rest, " \n"), 0)])
+		err = errors.Join(err, wrong)
+		return float64(n) / (1 << 20)
+	}
+	return mega("HeapAlloc"), mega("Stack"), err
 }
 
 // ticks is how often a second the kernel counts the time of processors.

@@ -156,15 +156,15 @@ func (o *outage) write(ctx context.Context, i int, quit <-chan struct{}) {
 		began := time.Now()
 		err := o.try(ctx, i, n, &sess)
 		o.note(err, time.Since(began))
-		switch {
-		case err == nil || o.early:
+		if err == nil || o.early {
 			o.acked[i] = n
 			n++
-		default:
-			sess = nil
 		}
-		if err != nil && wait(ctx, 20*time.Millisecond) != nil {
-			return
+		if err != nil {
+			sess = nil
+			if wait(ctx, 20*time.Millisecond) != nil {
+				return
+			}
 		}
 		select {
 		case <-quit:

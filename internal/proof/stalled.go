@@ -67,7 +67,7 @@ func stalledRows(ctx context.Context, l *lab) (rows []row, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if s.host, err = serve(ctx, l, filepath.Join(l.dir, "stalled.db"), apps); err != nil {
+	if s.host, err = serveAt(ctx, l, "sqlite:///"+filepath.Join(l.dir, "stalled.db"), apps, "--pprof"); err != nil {
 		return nil, err
 	}
 	defer s.host.kill()
@@ -93,6 +93,12 @@ func stalledRows(ctx context.Context, l *lab) (rows []row, err error) {
 	}}, nil
 }
 
+// keeps is the memory of the host that is no garbage, in MB.
+func (s *standstill) keeps() (float64, error) {
+	heap, stacks, err := s.host.live()
+	return heap + stacks, err
+}
+
 // show measures turns, lets clients stall, and measures again until they are gone.
 func (s *standstill) show(ctx context.Context) (err error) {
 	if s.before, err = s.turns(ctx, "before"); err != nil {
@@ -102,7 +108,7 @@ func (s *standstill) show(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	resident, err := s.host.resident()
+	before, err := s.keeps()
 	if err != nil {
 		return err
 	}
@@ -128,11 +134,11 @@ func (s *standstill) show(ctx context.Context) (err error) {
 		return err
 	}
 	began := time.Now() // the last one has just stalled
-	now, err := s.host.resident()
+	now, err := s.keeps()
 	if err != nil {
 		return err
 	}
-	s.memory = (now - resident) * 1024 / float64(s.clients)
+	s.memory = (now - before) * 1024 / float64(s.clients)
 	if s.beside, err = s.turns(ctx, "beside"); err != nil {
 		return err
 	}
