@@ -21,6 +21,8 @@ const (
 	// which is too little only as long as both together are less than room.
 	least, most = 25, 100
 	room        = 160 << 20
+	// smallest is the heap that Go takes a share of where there is less.
+	smallest = 4 << 20
 )
 
 // Keep sets the pace from now on, for as long as the process lives. It leaves a
@@ -38,8 +40,8 @@ func Keep() {
 type pacer struct {
 	percent int
 	seen    time.Time // the last collection
-	// used is what is left of the heap and stacks, and made all that was ever
-	// allocated, in bytes.
+	// used is what GOGC is a share of: what is left of the heap, stacks and
+	// variables. made is all that was ever allocated. Both are bytes.
 	used, made uint64
 }
 
@@ -62,9 +64,14 @@ func (p *pacer) adjust(now time.Time) {
 }
 
 func (p *pacer) read() {
-	found := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/gc/scan/stack:bytes"}, {Name: "/gc/heap/allocs:bytes"}}
+	found := []metrics.Sample{
+		{Name: "/gc/heap/allocs:bytes"}, {Name: "/gc/heap/live:bytes"}, {Name: "/gc/scan/stack:bytes"}, {Name: "/gc/scan/globals:bytes"},
+	}
 	metrics.Read(found)
-	p.used, p.made = found[0].Value.Uint64()+found[1].Value.Uint64(), found[2].Value.Uint64()
+	p.made, p.used = found[0].Value.Uint64(), 0
+	for _, sample := range found[1:] {
+		p.used += sample.Value.Uint64()
+	}
 }
 
 // share is how much garbage, in percent of what is used, comes together in the time
@@ -74,6 +81,6 @@ func share(used, made uint64, took time.Duration) int {
 		return most
 	}
 	percent := 100 * float64(made) * float64(every) / float64(took) / float64(used)
-	bound := max(most, 100*room/float64(used)-100)
+	bound := max(most, 100*room/float64(max(used, smallest))-100)
 	return int(math.Round(min(max(percent, least), bound)))
 }

@@ -23,6 +23,7 @@ func TestShare(t *testing.T) {
 		{"nothing is known yet", 0, mega, time.Second, 100},
 		{"no time has passed", mega, mega, 0, 100},
 		{"much is made of little", 16 * mega, 100 * mega, time.Second, 900},
+		{"much is made of next to nothing", mega, 100 * mega, time.Second, 3900},
 		{"much is made of some", 64 * mega, 100 * mega, time.Second, 150},
 		{"something is made of little", 16 * mega, 8 * mega, time.Second, 100},
 	}
