@@ -19,8 +19,8 @@ const (
 	every = 2 * time.Second
 	// The bounds of the garbage, in percent of what is in use. Go's own is 100,
 	// which is too little only as long as both together are less than room.
-	least, most = 25, 100
-	room        = 160 << 20
+	least, most = 20, 100
+	room        = 128 << 20
 	// smallest is the heap that Go takes a share of where there is less.
 	smallest = 4 << 20
 )
