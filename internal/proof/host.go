@@ -131,6 +131,7 @@ func (h *host) live() (heap, stacks float64, err error) {
 	if err != nil {
 		return 0, 0, err
 	}
+	defer http.DefaultClient.CloseIdleConnections() // the host's file handles are counted
 	defer resp.Body.Close()
 	text, err := io.ReadAll(resp.Body)
 	if err != nil {
