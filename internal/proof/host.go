@@ -143,7 +143,8 @@ func (h *host) live() (heap, stacks float64, err error) {
 		err = errors.Join(err, wrong)
 		return float64(n) / (1 << 20)
 	}
-	return mega("HeapAlloc"), mega("Stack"), err
+	heap, stacks = mega("HeapAlloc"), mega("Stack")
+	return heap, stacks, err
 }
 
 // ticks is how often a second the kernel counts the time of processors.

@@ -143,14 +143,10 @@ func (st *stream) send(frame []byte) error {
 	return st.write(frame)
 }
 
-// sendSoon is send for a frame that may be the last one. Frames are sent off one by
-// one all the same.
+// sendSoon is send for a frame that may be the last one.
 func (st *stream) sendSoon(frame []byte) error {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	if st.held {
-		_ = st.flush()
-	}
 	st.put(frame)
 	st.held = true
 	st.rest(soon)
@@ -178,8 +174,12 @@ func (st *stream) write(frame []byte) error {
 	return st.flush()
 }
 
-// put writes a frame, for who has the lock, under a deadline of its own.
+// put writes a frame, for who has the lock, under a deadline of its own. What was
+// held goes before, by itself.
 func (st *stream) put(frame []byte) {
+	if st.held {
+		_ = st.flush()
+	}
 	if st.lost != nil {
 		return
 	}
