@@ -37,8 +37,9 @@ type Request struct {
 	Contents []*genai.Content
 
 	// Config holds system instruction, tools and generation settings. It is
-	// never nil and belongs to this request, though what it points to may be
-	// shared.
+	// never nil. Where a callback or a tool is shown the request, it is this
+	// request's own, though what it points to may be shared; anywhere else it may
+	// be shared, too.
 	Config *genai.GenerateContentConfig
 
 	// Stream asks for partial responses.

@@ -40,7 +40,11 @@ func (a *ParallelAgent) run(ctx context.Context, inv *Invocation, yield func(*se
 		return false
 	}
 	inner, cancel := context.WithCancel(ctx)
-	sides := make([]side, len(inv.node.children))
+	type parallel struct {
+		side
+		inv Invocation
+	}
+	sides := make([]parallel, len(inv.node.children))
 	// There is room for an event of each. Who is the last to end closes it.
 	arrivals := make(chan *side, len(sides))
 	var running atomic.Int64
@@ -57,11 +61,12 @@ func (a *ParallelAgent) run(ctx context.Context, inv *Invocation, yield func(*se
 	}()
 	running.Store(int64(len(sides)) + 1)
 	for i, child := range inv.node.children {
-		s, branch := &sides[i], inv.enter(child, inv.subBranch(child), 1)
+		s := &sides[i]
 		s.to = arrivals
+		inv.enterAs(&s.inv, child, inv.subBranch(child), 1)
 		go func() {
-			growStack()
-			branch.runAgent(inner, s.pass)
+			growStack(false)
+			s.inv.runAgent(inner, s.pass)
 			end()
 		}()
 	}

@@ -8,8 +8,6 @@ import (
 	"time"
 	"unique"
 
-	"google.golang.org/genai"
-
 	"agenthost/pkg/model"
 	"agenthost/pkg/tool"
 )
@@ -129,6 +127,8 @@ type node struct {
 	agent    Agent
 	parent   *node
 	children []*node
+	// branch is where the agent runs beside its siblings, below no branch.
+	branch string
 
 	when         *Condition
 	llm          model.LLM
@@ -143,9 +143,8 @@ type node struct {
 	// system instruction says of the agent's own tools. Where many are peers it
 	// is long, and so it is made when it is first asked for.
 	transferText func() string
-	// system is the agent's system instruction where it is the same in every
-	// run; nil where something has to be filled in.
-	system         func() *genai.Content
+	// standing is made when it is first asked for, too.
+	standing       func() *standing
 	responseSchema map[string]any
 	// hooks are nil where no callback applies.
 	hooks *hooks
@@ -159,6 +158,9 @@ func (a *App) plant(agent Agent, parent *node, inherited model.LLM) (*node, erro
 		return nil, err
 	}
 	n := &node{agent: agent, parent: parent, when: conditionOf(agent), llm: inherited}
+	if parent != nil {
+		n.branch = parent.agent.Name() + "." + agent.Name()
+	}
 	a.tree[agent] = n
 	n.hooks = a.hooksAt(agent)
 	if l, ok := agent.(*LLMAgent); ok {
@@ -198,7 +200,7 @@ func (a *App) furnish(n *node) error {
 		}
 		n.fixed, n.sets = tools, l.opts.Toolsets
 		n.tools, n.code = l.stocked(tools), l.opts.Code.words()
-		n.system = sync.OnceValue(func() *genai.Content { return a.standing(n, l) })
+		n.standing = sync.OnceValue(func() *standing { return a.standing(n, l) })
 	}
 	if t, ok := n.agent.(*ToolNode); ok {
 		tools, err := a.placeTools(n, []tool.Tool{t.tool})

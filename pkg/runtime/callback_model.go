@@ -35,9 +35,9 @@ func (s *step) ask(ctx context.Context, req *model.Request, hear hearing) (whole
 		hear = s.reviewed(ctx, req, hear)
 	}
 	if host.observe == nil {
-		return s.inv.askModel(ctx, req, hear), nil // spares making a function of the method
+		return s.askModel(ctx, req, hear), nil // spares making a function of the method
 	}
-	return host.observed(ctx, req, &s.id, s.inv.askModel, hear), nil
+	return host.observed(ctx, req, &s.id, s.askModel, hear), nil
 }
 
 func (inv *Invocation) beforeModel(ctx context.Context, m *Moment, req *model.Request) (*model.Response, error) {

@@ -70,6 +70,9 @@ func (c *RunConfig) settle(g *genai.GenerateContentConfig) {
 	}
 }
 
+// settles says whether a run has anything to put into requests.
+func (c *RunConfig) settles() bool { return len(c.ResponseModalities) > 0 || c.SpeechConfig != nil }
+
 // checkMore reports what cannot be meant in the settings beside max_llm_calls.
 func (c *RunConfig) checkMore(n *spec.Node) spec.Diagnostics {
 	ds := c.checkNumbers(n)

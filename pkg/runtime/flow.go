@@ -26,6 +26,8 @@ type step struct {
 	// latest event that is whole.
 	id   string
 	last *session.Event
+	// heard stands between the model and whoever hears it.
+	heard shield[*model.Response]
 	// spoke says that the agent has said something in this run, and over that
 	// it has to end: it failed, or nobody wants more.
 	spoke, over bool

@@ -114,7 +114,7 @@ func (s scope) Artifact(ctx context.Context, name string) (string, bool, error) 
 // returns the contents that go with it: the files of a static instruction, and
 // then the agent's own text is said as the user's.
 func (inv *Invocation) instruct(ctx context.Context, a *LLMAgent, req *model.Request) (beside []*genai.Content, err error) {
-	if standing := inv.node.system(); standing != nil && req.Config.SystemInstruction == nil {
+	if standing := inv.node.standing().system; standing != nil && req.Config.SystemInstruction == nil {
 		req.Config.SystemInstruction = standing
 		return nil, nil
 	}

@@ -131,11 +131,18 @@ func (inv *Invocation) child(i, nth int) *Invocation {
 // enter is the invocation of an agent below this one. What has ended begins
 // nothing more.
 func (inv *Invocation) enter(n *node, branch string, nth int) *Invocation {
-	below := &Invocation{run: inv.run, node: n, branch: branch, frame: inv.frame.below(inv.run.record, n.agent.Name(), nth)}
+	below := &Invocation{}
+	inv.enterAs(below, n, branch, nth)
+	return below
+}
+
+// enterAs makes an empty invocation that of an agent below this one.
+func (inv *Invocation) enterAs(below *Invocation, n *node, branch string, nth int) {
+	below.run, below.node, below.branch = inv.run, n, branch
+	below.frame = inv.frame.below(inv.run.record, n.agent.Name(), nth)
 	if inv.hasEnded() {
 		below.EndInvocation()
 	}
-	return below
 }
 
 // on is the invocation on another branch.
@@ -182,11 +189,10 @@ func (inv *Invocation) perform(ctx context.Context, yield func(*session.Event, e
 // subBranch is the branch of a parallel agent's child
 // (adk-python agents/parallel_agent.py).
 func (inv *Invocation) subBranch(child *node) string {
-	b := inv.node.agent.Name() + "." + child.agent.Name()
-	if inv.branch != "" {
-		b = inv.branch + "." + b
+	if inv.branch == "" {
+		return child.branch
 	}
-	return b
+	return inv.branch + "." + child.branch
 }
 
 // origin says who asks, for a model call or a tool call.

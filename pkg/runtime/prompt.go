@@ -3,29 +3,11 @@ package runtime
 import (
 	"context"
 	"strings"
-
-	"google.golang.org/genai"
 )
 
 // A prompt is a system instruction in the making: pieces, in paragraphs. They
 // are joined once, at the end, since texts may be long.
 type prompt []string
-
-// standing is the system instruction of an agent for which there is nothing to
-// fill in; nil for any other.
-func (a *App) standing(n *node, l *LLMAgent) *genai.Content {
-	var global *Instruction
-	if root, ok := a.Root.(*LLMAgent); ok {
-		global = root.opts.GlobalInstruction
-	}
-	first, fixed := global.fixed()
-	own, alsoFixed := l.opts.Instruction.fixed()
-	if !fixed || !alsoFixed || l.opts.InstructionProvider != nil || l.opts.StaticInstruction != nil {
-		return nil
-	}
-	told := prompt(nil).say(first).say(own).about(n, l)
-	return &genai.Content{Parts: []*genai.Part{{Text: told.String()}}}
-}
 
 // about tells the agent who it is and what it may do.
 func (p prompt) about(n *node, l *LLMAgent) prompt {

@@ -17,8 +17,7 @@ func (inv *Invocation) request(ctx context.Context, a *LLMAgent) (*model.Request
 	if err := inv.stock(ctx); err != nil {
 		return nil, err
 	}
-	req := inv.newRequest(a)
-	beside, err := inv.instruct(ctx, a, req)
+	req, beside, err := inv.furnished(ctx, a)
 	if err != nil {
 		return nil, err
 	}
@@ -27,7 +26,6 @@ func (inv *Invocation) request(ctx context.Context, a *LLMAgent) (*model.Request
 		return nil, err
 	}
 	req.Contents = insertBeforeUserTail(contents, beside)
-	req.Config.Tools = slices.Clip(inv.tools().offered)
 	a.opts.Planner.prepare(req)
 	if inv.run.app.ContextCache != nil {
 		req.Cache = inv.cacheRequest()
@@ -35,23 +33,35 @@ func (inv *Invocation) request(ctx context.Context, a *LLMAgent) (*model.Request
 	return req, inv.letToolsEdit(ctx, req)
 }
 
-// newRequest has the settings only.
-func (inv *Invocation) newRequest(a *LLMAgent) *model.Request {
+// furnished is a request with all but its contents, and the contents that go with
+// its instruction.
+func (inv *Invocation) furnished(ctx context.Context, a *LLMAgent) (req *model.Request, beside []*genai.Content, err error) {
+	if c := inv.node.standing().config; c != nil && !inv.run.config.settles() {
+		req = &model.Request{Config: c}
+		inv.address(req)
+		return req, nil, nil
+	}
 	both := &struct {
 		req    model.Request
 		config genai.GenerateContentConfig
 	}{}
-	req := &both.req
-	req.Model = inv.node.llm.Name()
+	req = &both.req
 	req.Config = &both.config
+	inv.address(req)
+	inv.node.settle(req.Config, a)
+	inv.run.config.settle(req.Config)
+	if beside, err = inv.instruct(ctx, a, req); err != nil {
+		return nil, nil, err
+	}
+	req.Config.Tools = slices.Clip(inv.tools().offered)
+	return req, beside, nil
+}
+
+// address says who asks whom.
+func (inv *Invocation) address(req *model.Request) {
+	req.Model = inv.node.llm.Name()
 	req.Stream = inv.run.config.StreamingMode == StreamingSSE
 	req.Origin = inv.origin()
-	if a.opts.GenerateContentConfig != nil {
-		*req.Config = *a.opts.GenerateContentConfig
-	}
-	inv.run.config.settle(req.Config)
-	inv.node.askInShape(req.Config)
-	return req
 }
 
 func (inv *Invocation) letToolsEdit(ctx context.Context, req *model.Request) error {

@@ -41,11 +41,11 @@ func (inv *Invocation) agentPanicked(p any) error {
 
 // askModel asks the agent's model, and says whether all was heard. Its panic is a
 // failed call.
-func (inv *Invocation) askModel(ctx context.Context, req *model.Request, hear hearing) (whole bool) {
-	s := shield[*model.Response]{inv: inv, broke: (*Invocation).modelPanicked, yield: hear}
-	defer s.hold()
-	inv.node.llm.Generate(ctx, req)(s.pass)
-	return !s.over
+func (s *step) askModel(ctx context.Context, req *model.Request, hear hearing) (whole bool) {
+	s.heard = shield[*model.Response]{inv: s.inv, broke: (*Invocation).modelPanicked, yield: hear}
+	defer s.heard.hold()
+	s.inv.node.llm.Generate(ctx, req)(s.heard.pass)
+	return !s.heard.over
 }
 
 func (inv *Invocation) modelPanicked(p any) error {

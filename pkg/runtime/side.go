@@ -42,10 +42,14 @@ func (s *side) answer(goOn bool) {
 }
 
 // growStack makes room for an agent's run while the stack of a new goroutine is
-// empty. Later it would be copied twice, with all that stands on it.
+// empty. Later it would be copied twice, with all that stands on it. What a
+// function may need of the stack is there when it begins, so that nobody has to
+// use it: the room would have to be cleared.
 //
 //go:noinline
-func growStack() {
-	var room [6 << 10]byte
-	goruntime.KeepAlive(&room)
+func growStack(use bool) {
+	if use {
+		var room [6 << 10]byte
+		goruntime.KeepAlive(&room)
+	}
 }

@@ -76,6 +76,9 @@ func (h *History) Len() int {
 func (h *History) Append(e *Event) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if cap(h.events) == 0 {
+		h.events = make([]*Event, 0, 8) // what most first turns have
+	}
 	h.events = append(h.events, e)
 }
 

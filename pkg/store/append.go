@@ -30,7 +30,8 @@ func (s *Sessions) Append(ctx context.Context, sess *session.Session, ev *sessio
 	if ev.Partial {
 		return nil
 	}
-	if err := checkSession(sess.Key); err != nil {
+	e, err := s.known(sess.Key)
+	if err != nil {
 		return err
 	}
 	delta, err := canonical(ev.Actions.StateDelta)
@@ -52,7 +53,6 @@ func (s *Sessions) Append(ctx context.Context, sess *session.Session, ev *sessio
 	// The backend may show the event to readers before it returns.
 	ev.Seq = sess.Version + 1
 	rec := record{key: sess.Key, version: sess.Version, epoch: epoch, event: ev, cells: cellsOf(ev.Actions.StateDelta)}
-	e := s.cache.find(sess.Key)
 	if e != nil {
 		rec.id = e.id
 	}
@@ -79,6 +79,15 @@ func (s *Sessions) Append(ctx context.Context, sess *session.Session, ev *sessio
 		sess.State.Apply(cloneMap(delta))
 	}
 	return nil
+}
+
+// known is the cache's entry of a session, or nil. A key that has one was checked
+// when it was made.
+func (s *Sessions) known(key session.Key) (*entry, error) {
+	if e := s.cache.find(key); e != nil {
+		return e, nil
+	}
+	return nil, checkSession(key)
 }
 
 // stamp gives an event what a stored one must have.

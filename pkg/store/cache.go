@@ -28,7 +28,9 @@ type entry struct {
 	key     session.Key
 	id      int64 // of the head
 	history *session.History
-	bytes   int64 // guarded by the cache
+	// The cache guards these: its bytes, and whether it has the entry still.
+	bytes int64
+	kept  bool
 
 	mu      sync.Mutex
 	version int64
@@ -69,7 +71,7 @@ func (c *cache) insert(key session.Key, s *snapshot) (e *entry, fresh bool) {
 	}
 	c.remove(key)
 	e = newEntry(key, s)
-	c.byKey[key] = c.order.PushFront(e)
+	c.byKey[key], e.kept = c.order.PushFront(e), true
 	c.bytes += e.bytes
 	c.shrink()
 	return e, true
@@ -101,7 +103,7 @@ func (c *cache) extend(e *entry, events []stored) {
 	bytes := e.add(events)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if el, ok := c.byKey[e.key]; ok && el.Value.(*entry) == e {
+	if e.kept {
 		e.bytes += bytes
 		c.bytes += bytes
 		c.shrink()
@@ -121,8 +123,9 @@ func (c *cache) remove(key session.Key) {
 		return
 	}
 	delete(c.byKey, key)
-	c.order.Remove(el)
-	c.bytes -= el.Value.(*entry).bytes
+	e := c.order.Remove(el).(*entry)
+	e.kept = false
+	c.bytes -= e.bytes
 }
 
 // at is the version that the entry's history reaches.

@@ -30,7 +30,7 @@ type owner struct{ app, user string }
 type memSession struct {
 	head
 	events []*session.Event
-	seqs   map[string]int64 // by event id
+	seqs   map[string]int64 // by event id; nil of a short session
 	state  map[string]any
 	first  map[string]any // the state at the creation
 	lease  memLease
@@ -56,7 +56,6 @@ func (m *memory) create(_ context.Context, key session.Key, cells []cell, now ti
 	m.lastID++
 	m.sessions[key] = &memSession{
 		head:  head{id: m.lastID, updated: now},
-		seqs:  map[string]int64{},
 		state: map[string]any{},
 		first: ownOf(cells),
 	}
@@ -181,7 +180,7 @@ func (m *memory) append(_ context.Context, rec record) (placed, error) {
 	if !ok {
 		return placed{}, errNotFound(rec.key.ID)
 	}
-	if seq, ok := s.seqs[rec.event.ID]; ok {
+	if seq := s.seqOf(rec.event.ID); seq != 0 {
 		return placed{seq, memEventBytes}, nil
 	}
 	if rec.epoch != 0 && rec.epoch != s.lease.epoch {
@@ -190,12 +189,38 @@ func (m *memory) append(_ context.Context, rec record) (placed, error) {
 	if s.version != rec.version || rec.id != 0 && rec.id != s.id {
 		return placed{}, errStale(rec.key.ID, rec.version, s.version)
 	}
-	s.version++
-	s.updated = rec.event.Timestamp
-	s.events = append(s.events, rec.event)
-	s.seqs[rec.event.ID] = s.version
+	s.add(rec.event)
 	m.write(rec.key, rec.cells)
 	return placed{s.version, memEventBytes}, nil
+}
+
+// shortSession is the number of events up to which one is sooner looked for than
+// looked up.
+const shortSession = 16
+
+// seqOf is the place of an event that the session has; 0 if it has not.
+func (s *memSession) seqOf(id string) int64 {
+	if s.seqs != nil {
+		return s.seqs[id]
+	}
+	return 1 + int64(slices.IndexFunc(s.events, func(ev *session.Event) bool { return ev.ID == id }))
+}
+
+func (s *memSession) add(ev *session.Event) {
+	if s.events == nil {
+		s.events = make([]*session.Event, 0, shortSession)
+	}
+	s.events = append(s.events, ev)
+	s.version, s.updated = s.version+1, ev.Timestamp
+	switch {
+	case s.seqs != nil:
+		s.seqs[ev.ID] = s.version
+	case len(s.events) > shortSession:
+		s.seqs = make(map[string]int64, 2*shortSession)
+		for i, ev := range s.events {
+			s.seqs[ev.ID] = int64(i) + 1
+		}
+	}
 }
 
 func (m *memory) ping(context.Context) error {
