@@ -39,8 +39,8 @@ func (inv *Invocation) contents(include IncludeContents) ([]*genai.Content, erro
 	return v.(*view).latest()
 }
 
-// shortHistory is the number of events up to which a view is sooner made than
-// found.
+// shortHistory is the number of events up to which what follows from them is
+// sooner made than found.
 const shortHistory = 8
 
 // A view is the contents of one agent on one branch, brought up to date event
@@ -51,8 +51,9 @@ type view struct {
 	// seen counts the events taken in.
 	seen     int
 	contents []*genai.Content
-	// calls tells where each function call stands.
-	calls map[string]callSite
+	// sites are where function calls stand, and calls has the site of each.
+	sites []callSite
+	calls map[string]int
 	// last describes the newest event that was taken into the contents.
 	last lastEvent
 	// spoken is the run of transcriptions that the contents end with.
@@ -66,10 +67,11 @@ type viewer struct {
 	code          unique.Handle[codeWords]
 }
 
-// callSite is where a function call stands, and its response behind it.
+// callSite is where the function calls of one event stand, and their response
+// behind them.
 type callSite struct {
 	author string
-	// at is the index of the content with the call; -1 for another agent's.
+	// at is the index of the content with the calls; -1 for another agent's.
 	at int
 	// response is the index of the content with the response, or -1.
 	response int
@@ -85,12 +87,19 @@ type lastEvent struct {
 
 func newView(who viewer) *view { return &view{viewer: who} }
 
-// called keeps where a function call stands.
-func (v *view) called(c *genai.FunctionCall, site callSite) {
-	if v.calls == nil {
-		v.calls = map[string]callSite{}
+// called keeps where the function calls of an event stand.
+func (v *view) called(ev *session.Event, at int) {
+	calls := ev.Calls()
+	if len(calls) == 0 {
+		return
 	}
-	v.calls[c.ID] = site
+	if v.calls == nil {
+		v.calls = map[string]int{}
+	}
+	for _, c := range calls {
+		v.calls[c.ID] = len(v.sites)
+	}
+	v.sites = append(v.sites, callSite{author: ev.Author, at: at, response: -1})
 }
 
 // extend takes in the events that are new. The last one that changes what is
@@ -115,9 +124,7 @@ func (v *view) rebuild(events []*session.Event) {
 	*v = *newView(v.viewer)
 	seen, covered := compacted(session.WithoutRewound(events))
 	for _, ev := range covered {
-		for _, c := range ev.Calls() {
-			v.called(c, callSite{author: ev.Author, at: -1, response: -1})
-		}
+		v.called(ev, -1)
 	}
 	for _, ev := range seen {
 		v.add(ev)
@@ -152,17 +159,12 @@ func (v *view) add(ev *session.Event) {
 		v.answer(content)
 	default:
 		v.last = lastEvent{}
-		at := v.push(v.bare(content))
-		for _, c := range model.CallsOf(content) {
-			v.called(c, callSite{author: ev.Author, at: at, response: -1})
-		}
+		v.called(ev, v.push(v.bare(content)))
 	}
 }
 
 func (v *view) addForeign(ev *session.Event) {
-	for _, c := range ev.Calls() {
-		v.called(c, callSite{author: ev.Author, at: -1, response: -1})
-	}
+	v.called(ev, -1)
 	if told := presentForeign(ev); told != nil {
 		v.last = lastEvent{}
 		v.push(v.bare(told))
@@ -193,37 +195,32 @@ func (v *view) answer(content *genai.Content) {
 	case site.at == len(v.contents)-1:
 		site.response = v.push(v.bare(content))
 	default:
-		site.response = site.at + 1
-		v.contents = slices.Insert(slices.Clone(v.contents), site.response, v.bare(content))
-		v.shift(site.response)
+		behind := site.at + 1
+		v.contents = slices.Insert(slices.Clone(v.contents), behind, v.bare(content))
+		v.shift(behind)
+		site.response = behind
 	}
-	for id, s := range v.calls {
-		if s.at == site.at {
-			s.response, s.answer = site.response, content
-			v.calls[id] = s
-		}
-	}
+	site.answer = content
 	v.last = lastEvent{responses: true, at: site.response}
 }
 
 // siteOf finds the call event that a response event answers. All of its
 // responses must answer calls of that one event.
-func (v *view) siteOf(content *genai.Content) (callSite, error) {
+func (v *view) siteOf(content *genai.Content) (*callSite, error) {
 	responses := model.ResponsesOf(content)
-	var site callSite
-	found := false
+	var site *callSite
 	for _, r := range slices.Backward(responses) {
-		if s, ok := v.calls[r.ID]; ok && s.at >= 0 {
-			site, found = s, true
+		if i, ok := v.calls[r.ID]; ok && v.sites[i].at >= 0 {
+			site = &v.sites[i]
 			break
 		}
 	}
-	if !found {
-		return site, failf(CodeInvalidRequest, nil, "function response %s answers no function call of this conversation", responses[0].ID)
+	if site == nil {
+		return nil, failf(CodeInvalidRequest, nil, "function response %s answers no function call of this conversation", responses[0].ID)
 	}
 	for _, r := range responses {
-		if s, ok := v.calls[r.ID]; !ok || s.at != site.at {
-			return site, failf(CodeInvalidRequest, nil, "function response %s does not belong to the same event as the other responses", r.ID)
+		if i, ok := v.calls[r.ID]; !ok || &v.sites[i] != site {
+			return nil, failf(CodeInvalidRequest, nil, "function response %s does not belong to the same event as the other responses", r.ID)
 		}
 	}
 	return site, nil
@@ -231,17 +228,15 @@ func (v *view) siteOf(content *genai.Content) (callSite, error) {
 
 // shift moves the sites behind a content that was inserted.
 func (v *view) shift(from int) {
-	moved := make(map[string]callSite, len(v.calls))
-	for id, s := range v.calls {
+	for i := range v.sites {
+		s := &v.sites[i]
 		if s.at >= from {
 			s.at++
 		}
 		if s.response >= from {
 			s.response++
 		}
-		moved[id] = s
 	}
-	v.calls = moved
 }
 
 // mergeResponses is the older response content with the newer one's parts: a

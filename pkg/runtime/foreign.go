@@ -20,7 +20,7 @@ func (v *view) foreign(ev *session.Event) bool {
 		return true
 	}
 	for _, r := range model.ResponsesOf(ev.Content) {
-		if site, ok := v.calls[r.ID]; ok && site.at < 0 {
+		if i, ok := v.calls[r.ID]; ok && v.sites[i].at < 0 {
 			return true
 		}
 	}

@@ -232,15 +232,22 @@ type turnCount struct{ seen, turns int }
 // countTurns counts the user messages of a history; answers to function calls
 // are none. It looks at each event once.
 func countTurns(h *session.History) int {
+	if events := h.Events(); len(events) <= shortHistory {
+		return turnCount{}.with(events).turns
+	}
 	v := h.Derive(turnsKey{}, func(last any, events []*session.Event) any {
 		c, _ := last.(turnCount)
-		for _, ev := range events[c.seen:] {
-			if ev.Author == session.UserAuthor && ev.Content != nil && len(ev.Responses()) == 0 {
-				c.turns++
-			}
-		}
-		c.seen = len(events)
-		return c
+		return c.with(events)
 	})
 	return v.(turnCount).turns
+}
+
+func (c turnCount) with(events []*session.Event) turnCount {
+	for _, ev := range events[c.seen:] {
+		if ev.Author == session.UserAuthor && ev.Content != nil && len(ev.Responses()) == 0 {
+			c.turns++
+		}
+	}
+	c.seen = len(events)
+	return c
 }

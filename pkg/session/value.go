@@ -26,6 +26,13 @@ func DecodeMap(b []byte, keys ...any) (map[string]any, error) {
 	return m, nil
 }
 
+// DecodeValue reads a JSON value of any kind, by the rules of [DecodeMap].
+func DecodeValue(b []byte) (any, error) {
+	r := reader{b: b}
+	v := r.value()
+	return v, r.end()
+}
+
 // Normalize returns a value as it would come back from JSON by the rules of
 // [DecodeMap]: integers as int64, floats as float64, slices as []any, bytes as
 // URL-safe base64, structs as map[string]any. It shares no map or slice with

@@ -134,6 +134,22 @@ func TestDecodeMap(t *testing.T) {
 	}
 }
 
+// TestDecodeValue: a value of any kind is read by the rules of an object's.
+func TestDecodeValue(t *testing.T) {
+	for in, want := range map[string]any{
+		`null`: nil, ` true `: true, `"a"`: "a", `1`: int64(1), `1.0`: 1.0,
+		`[1,{"a":[]}]`: []any{int64(1), map[string]any{"a": []any{}}},
+	} {
+		got, err := DecodeValue([]byte(in))
+		if diff := cmp.Diff(want, got); err != nil || diff != "" {
+			t.Errorf("DecodeValue(%s): %v (-want +got):\n%s", in, err, diff)
+		}
+	}
+	if _, err := DecodeValue([]byte(`1 2`)); err == nil || err.Error() != "want the end of the text, got a number" {
+		t.Errorf("DecodeValue of two: %v", err)
+	}
+}
+
 func TestDecodeMapErrors(t *testing.T) {
 	for in, want := range map[string]string{
 		``:               "stateDelta: want an object, got the end of the text",

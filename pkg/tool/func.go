@@ -1,7 +1,6 @@
 package tool
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -67,7 +66,6 @@ func decodeArgs[In any](args map[string]any) (In, error) {
 	if err != nil {
 		return in, err
 	}
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.DisallowUnknownFields()
-	return in, d.Decode(&in)
+	err = json.Unmarshal(raw, &in) // the schema has refused what In does not have
+	return in, err
 }

@@ -7,6 +7,8 @@ import (
 	"io"
 	"math"
 	"slices"
+
+	"agenthost/pkg/session"
 )
 
 // normal brings a value into the form that its schema asks for: defaults in,
@@ -123,7 +125,7 @@ func plain(v any) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return decodeJSON(raw)
+	return session.DecodeValue(raw)
 }
 
 // answer makes a result of a value: an object as it is, anything else under
