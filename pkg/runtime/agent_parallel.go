@@ -40,41 +40,18 @@ func (a *ParallelAgent) run(ctx context.Context, inv *Invocation, yield func(*se
 		return false
 	}
 	inner, cancel := context.WithCancel(ctx)
-	type parallel struct {
-		side
-		inv Invocation
-	}
-	sides := make([]parallel, len(inv.node.children))
-	// There is room for an event of each. Who is the last to end closes it.
-	arrivals := make(chan *side, len(sides))
-	var running atomic.Int64
-	end := func() {
-		if running.Add(-1) == 0 {
-			close(arrivals)
-		}
-	}
+	p := newParallelRun(inv)
 	defer func() { // nobody hears what is said from now on
 		cancel()
-		for s := range arrivals {
+		for s := range p.arrivals {
 			s.answer(false)
 		}
 	}()
-	running.Store(int64(len(sides)) + 1)
-	for i, child := range inv.node.children {
-		s := &sides[i]
-		s.to = arrivals
-		inv.enterAs(&s.inv, child, inv.subBranch(child), 1)
-		go func() {
-			growStack(false)
-			s.inv.runAgent(inner, s.pass)
-			end()
-		}()
-	}
-	end()
+	p.begin(inner, 0)
 	// Those that are quick have then arrived together: each that is waited for by
 	// itself costs two more switches.
 	goruntime.Gosched()
-	for s := range arrivals {
+	for s := range p.arrivals {
 		if !s.show(yield) {
 			return false
 		}
@@ -84,4 +61,50 @@ func (a *ParallelAgent) run(ctx context.Context, inv *Invocation, yield func(*se
 		return false
 	}
 	return true
+}
+
+// parallelRun is one run of a parallel agent.
+type parallelRun struct {
+	sides   []parallelSide
+	running atomic.Int64
+	// arrivals has room for an event of each side. Who is the last to end closes it.
+	arrivals chan *side
+}
+
+type parallelSide struct {
+	side
+	inv Invocation
+}
+
+func newParallelRun(inv *Invocation) *parallelRun {
+	children := inv.node.children
+	p := &parallelRun{sides: make([]parallelSide, len(children)), arrivals: make(chan *side, len(children))}
+	for i, child := range children {
+		s := &p.sides[i]
+		s.to = p.arrivals
+		inv.enterAs(&s.inv, child, inv.subBranch(child), 1)
+	}
+	p.running.Store(int64(len(children)))
+	if len(children) == 0 {
+		close(p.arrivals)
+	}
+	return p
+}
+
+// begin has the sides run from the ith on. Each starts the next one before it does
+// anything itself, so that only one at a time is there to be taken by another
+// processor: those that are quick run one after the other where they were started.
+func (p *parallelRun) begin(ctx context.Context, i int) {
+	if i == len(p.sides) {
+		return
+	}
+	go func() {
+		growStack(false)
+		p.begin(ctx, i+1)
+		s := &p.sides[i]
+		s.inv.runAgent(ctx, s.pass)
+		if p.running.Add(-1) == 0 {
+			close(p.arrivals)
+		}
+	}()
 }

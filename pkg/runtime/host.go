@@ -254,9 +254,10 @@ func (h *Host) enter(ctx context.Context, app *App, req *RunRequest) (run contex
 // whatever came of that.
 func tellingWhy(ctx context.Context, key session.Key, yield func(*session.Event, error) bool) func(*session.Event, error) bool {
 	return func(ev *session.Event, err error) bool {
-		cause := context.Cause(ctx)
-		if err != nil && (errors.Is(cause, session.ErrFenced) || errors.Is(cause, session.ErrNotFound)) {
-			err = storeFailure(key, cause)
+		if err != nil {
+			if cause := context.Cause(ctx); errors.Is(cause, session.ErrFenced) || errors.Is(cause, session.ErrNotFound) {
+				err = storeFailure(key, cause)
+			}
 		}
 		return yield(ev, err)
 	}

@@ -60,38 +60,47 @@ func (s Scope) Prefix() string {
 
 // A State is the merged view of a session's state, keys with their prefixes.
 // Values are what JSON has, integers as int64. Many goroutines may use it;
-// reading takes no lock. A nil State is empty and cannot be changed.
+// reading takes no lock. The zero State is empty; a nil one, too, and it cannot be
+// changed.
 type State struct {
 	mu sync.Mutex // serialises writers
-	// m is replaced by a changed copy: reads are many, writes are few.
+	// m is replaced by a changed copy: reads are many, writes are few. It is nil
+	// until there is a key.
 	m atomic.Pointer[map[string]any]
 }
 
 // NewState makes a state of the given keys; it keeps the map.
 func NewState(m map[string]any) *State {
-	if m == nil {
-		m = map[string]any{}
-	}
 	s := &State{}
-	s.m.Store(&m)
+	if len(m) > 0 {
+		s.m.Store(&m)
+	}
 	return s
+}
+
+// load is the map as it is; it is only read.
+func (s *State) load() map[string]any {
+	if s == nil {
+		return nil
+	}
+	if m := s.m.Load(); m != nil {
+		return *m
+	}
+	return nil
 }
 
 // Get returns a key's value. A key with a nil value is absent.
 func (s *State) Get(key string) (any, bool) {
-	if s == nil {
-		return nil, false
-	}
-	v, ok := (*s.m.Load())[key]
+	v, ok := s.load()[key]
 	return v, ok && v != nil
 }
 
 // All returns a copy of the keys and values.
 func (s *State) All() map[string]any {
-	if s == nil {
-		return map[string]any{}
-	}
-	return maps.Clone(*s.m.Load())
+	m := s.load()
+	all := make(map[string]any, len(m))
+	maps.Copy(all, m)
+	return all
 }
 
 // Apply sets the keys of a delta; a nil value removes its key.
@@ -101,7 +110,9 @@ func (s *State) Apply(delta map[string]any) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	next := maps.Clone(*s.m.Load())
+	m := s.load()
+	next := make(map[string]any, len(m)+len(delta))
+	maps.Copy(next, m)
 	for k, v := range delta {
 		if v == nil {
 			delete(next, k)

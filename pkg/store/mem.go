@@ -99,7 +99,11 @@ func place[K comparable](states map[K]map[string]any, k K) map[string]any {
 // merged is the state that a session's reader gets. The caller holds the lock.
 func (m *memory) merged(key session.Key, s *memSession) map[string]any {
 	app, user := m.apps[key.App], m.users[owner{key.App, key.User}]
-	all := make(map[string]any, len(app)+len(user)+len(s.state))
+	keys := len(app) + len(user) + len(s.state)
+	if keys == 0 {
+		return nil
+	}
+	all := make(map[string]any, keys)
 	for _, scope := range []map[string]any{app, user, s.state} {
 		for k, v := range scope {
 			all[k] = clone(v)
