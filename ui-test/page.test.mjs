@@ -110,6 +110,13 @@ see('calls that are answered later', async (page) => {
   await idle(page);
 }, { hash: '/#desk' });
 
+see('a call that failed has no answer later', async (page) => {
+  await say(page, 'order nothing');
+  await page.waitForSelector('.text:text("The order says {\\"error\\"")');
+  await idle(page);
+  assert.equal(await page.locator('.question:visible').count(), 0);
+}, { hash: '/#desk' });
+
 see('what people say is text', async (page) => {
   const text = '<img src=x onerror=alert(1)> <b>bold</b>';
   await say(page, text);

@@ -21,7 +21,8 @@ type frame struct {
 	past *past
 	// paused says that the agent, or one below it, waits for somebody.
 	paused atomic.Bool
-	// waiting are the calls of an LLM agent that are answered later.
+	// waiting are the calls of an LLM agent that may be answered later, and whether
+	// they are.
 	waiting map[string]bool
 }
 

@@ -140,10 +140,17 @@ func (r *run) restoreCredentials() {
 // somebody answers later.
 const waitingKey = "waiting_for"
 
-// watch notes the calls that somebody answers later.
+// watch notes the calls that somebody answers later. One whose own answer is a
+// failure is none: it was not carried out, or a person is asked about it by a
+// request, which is a call of its own.
 func (f *frame) watch(ev *session.Event) {
 	if f == nil || ev == nil || ev.Partial {
 		return
+	}
+	for _, r := range ev.Responses() {
+		if _, later := f.waiting[r.ID]; later {
+			f.waiting[r.ID] = !isFailure(r.Response)
+		}
 	}
 	for _, id := range ev.LongRunningToolIDs {
 		if f.waiting == nil {
@@ -170,7 +177,7 @@ func (f *frame) recall(rec *record) {
 // false when there is nothing to wait for.
 func (s *step) rest() bool {
 	f := s.inv.frame
-	if f == nil || len(f.waiting) == 0 {
+	if !s.waits() {
 		return false
 	}
 	f.pause()
@@ -179,7 +186,9 @@ func (s *step) rest() bool {
 	}
 	ids := []any{}
 	for _, id := range slices.Sorted(maps.Keys(f.waiting)) {
-		ids = append(ids, id)
+		if f.waiting[id] {
+			ids = append(ids, id)
+		}
 	}
 	s.yield(s.inv.Checkpoint(map[string]any{waitingKey: ids}), nil)
 	return true
@@ -224,7 +233,16 @@ func (s *step) takeUp(ctx context.Context) bool {
 	return ok && !last.IsFinal()
 }
 
-func (s *step) waits() bool { return s.inv.frame != nil && len(s.inv.frame.waiting) > 0 }
+func (s *step) waits() bool {
+	if s.inv.frame != nil {
+		for _, waits := range s.inv.frame.waiting {
+			if waits {
+				return true
+			}
+		}
+	}
+	return false
+}
 
 // made says whether the calls that a person decided on are this frame's.
 func (f *frame) made(d *decisions) bool {

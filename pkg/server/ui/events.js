@@ -137,6 +137,7 @@ export class Transcript {
     known.result.classList.toggle('bad', failed);
     known.body?.replaceChildren(json(response.response));
     if (known.question && event.author === 'user') known.question.replaceWith(known.question = settled(response));
+    else if (known.question) known.question.hidden = isFailure(response.response); // nobody answers it later
     return [];
   }
 
@@ -167,6 +168,9 @@ export class Transcript {
     this.root.scrollTop = this.root.scrollHeight;
   }
 }
+
+// A call whose answer is an error and nothing else was not carried out.
+const isFailure = (response) => !!response && typeof response === 'object' && Object.keys(response).join() === 'error';
 
 const fromModel = (event) => event.author !== 'user' && (event.usageMetadata || event.finishReason || event.modelVersion
   || (event.content?.role === 'model' && !event.content.parts?.some((p) => p.functionCall && isQuestion(p.functionCall))));
