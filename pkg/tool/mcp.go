@@ -78,6 +78,8 @@ type mcpServer struct {
 	url     spec.Text
 	sse     bool
 	headers map[string]spec.Secret
+	// silent keeps from the server that its session is over.
+	silent bool
 	// command is empty for a server with a url.
 	command []spec.Text
 	env     map[string]spec.Secret

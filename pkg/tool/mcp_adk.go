@@ -39,7 +39,7 @@ type adkHTTPServer struct {
 
 type adkStreamServer struct {
 	Server           adkHTTPServer `yaml:",inline"`
-	TerminateOnClose bool          `yaml:"terminate_on_close" default:"true" doc:"The server is told when the connection is not used any more, which is always so here."`
+	TerminateOnClose bool          `yaml:"terminate_on_close" default:"true" doc:"The server is told when the connection is not used any more."`
 }
 
 // Addresses are those that the tools ask.
@@ -75,6 +75,7 @@ func (c *adkMCPConfig) server() *mcpServer {
 		s.sse = true
 	case c.StreamableConnectionParams != nil:
 		c.StreamableConnectionParams.Server.fill(s)
+		s.silent = !c.StreamableConnectionParams.TerminateOnClose
 	}
 	return s
 }

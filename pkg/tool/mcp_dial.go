@@ -32,6 +32,9 @@ func (s *mcpServer) dialer(env Env, words *lastWords) dialer {
 		}
 	}
 	client := s.client(env.HTTP)
+	if s.silent {
+		client.Transport = &silent{client.Transport}
+	}
 	return func(context.Context) (mcp.Transport, func()) {
 		// The list is asked for in each run, so that nothing has to be heard between.
 		return &mcp.StreamableClientTransport{Endpoint: s.url.Value, HTTPClient: client, DisableStandaloneSSE: true}, func() {}
@@ -96,4 +99,16 @@ func (h *headered) RoundTrip(req *http.Request) (*http.Response, error) {
 		req.Header.Set(name, value.Reveal())
 	}
 	return next.RoundTrip(req)
+}
+
+// A silent transport does not tell the server that a session is over: that is what
+// DELETE is for (MCP, streamable HTTP, session management).
+type silent struct{ next http.RoundTripper }
+
+// RoundTrip implements [http.RoundTripper].
+func (s *silent) RoundTrip(req *http.Request) (*http.Response, error) {
+	if req.Method == http.MethodDelete {
+		return &http.Response{StatusCode: http.StatusNoContent, ProtoMajor: 1, ProtoMinor: 1, Header: http.Header{}, Body: http.NoBody, Request: req}, nil
+	}
+	return s.next.RoundTrip(req)
 }

@@ -181,6 +181,34 @@ func TestMCP(t *testing.T) {
 	}
 }
 
+// TestMCPFarewell: a server hears that its session is over, unless ADK's
+// terminate_on_close says that it is not to.
+func TestMCPFarewell(t *testing.T) {
+	for _, tt := range []struct {
+		said string
+		want int64
+	}{{"", 1}, {", terminate_on_close: true", 1}, {", terminate_on_close: false", 0}} {
+		h := serveMCP(t, false)
+		handler, ended := *h.now.Load(), atomic.Int64{}
+		var counting http.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodDelete {
+				ended.Add(1)
+			}
+			handler.ServeHTTP(w, r)
+		})
+		h.now.Store(&counting)
+		set := buildSet(t, "McpToolset", "streamable_http_connection_params: {url: '"+h.URL+"', headers: {X-Key: k3y}"+tt.said+"}")
+		namesOf(t, set)
+		if err := set.Close(); err != nil {
+			t.Error(err)
+		}
+		if got := ended.Load(); got != tt.want {
+			t.Errorf("with %q the server was told %d times that the session is over, want %d", tt.said, got, tt.want)
+		}
+		h.forget()
+	}
+}
+
 // TestMCPSecrets: what a server says never has the secrets that it was given.
 func TestMCPSecrets(t *testing.T) {
 	set := buildSet(t, "mcp", self("serve"))
