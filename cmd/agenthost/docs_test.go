@@ -72,7 +72,7 @@ func readPage(text string) *docPage {
 			continue
 		}
 		first, rest, _ := strings.Cut(block, "\n")
-		if path, ok := strings.CutPrefix(first, "# "); ok && lang == "yaml" && strings.HasSuffix(path, ".yaml") {
+		if path, ok := strings.CutPrefix(first, "# "); ok && (lang == "yaml" && strings.HasSuffix(path, ".yaml") || lang == "sh" && strings.HasSuffix(path, "/.env")) {
 			p.add(path, rest+"\n")
 		}
 		if lang == "console" {

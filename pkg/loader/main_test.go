@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 
 // environment is all that the tests' apps can see of the environment.
 func environment(name string) (string, bool) {
-	v, ok := map[string]string{"SET": "from the environment", "SIXTY": "60"}[name]
+	v, ok := map[string]string{"SET": "from the environment", "SIXTY": "60", "ORDERS_KEY": "key", "OTHER_KEY": "key"}[name]
 	return v, ok
 }
 
