@@ -1,0 +1,93 @@
+package runtime_test
+
+import (
+	"context"
+	"testing"
+
+	"google.golang.org/genai"
+
+	"agenthost/pkg/model"
+	"agenthost/pkg/runtime"
+)
+
+// TestSettingsOfARequest: what one is shown of a request is that request's own: the
+// next one knows nothing of what a callback has changed, a run's own settings are
+// not the next run's, and what nobody may change is made once.
+func TestSettingsOfARequest(t *testing.T) {
+	cold := genai.Ptr[float32](0)
+	freezes := func(_ context.Context, _ *runtime.Moment, req *model.Request) (*model.Response, error) {
+		if req.Config.Temperature == nil {
+			req.Config.Temperature = cold
+			req.AppendInstruction("Be brief.")
+		}
+		return nil, nil
+	}
+	failing := func(context.Context, *runtime.Moment, *model.Request, error) (*model.Response, error) {
+		return nil, nil
+	}
+	for _, tt := range []struct {
+		name, instruction string
+		callbacks         runtime.Callbacks
+		planner           *runtime.Planner
+		shared            bool
+		told              string // behind the agent's identity
+		temperature       *float32
+	}{
+		{name: "plain", instruction: "Answer.", shared: true},
+		{name: "filled", instruction: "Answer{name?}."},
+		{
+			name: "changed by a callback", instruction: "Answer.",
+			callbacks: runtime.Callbacks{BeforeModel: []runtime.BeforeModelFunc{freezes}},
+			told:      "\n\nBe brief.", temperature: cold,
+		},
+		{
+			name: "shown to a callback", instruction: "Answer.",
+			callbacks: runtime.Callbacks{OnModelError: []runtime.ModelErrorFunc{failing}},
+		},
+		{
+			name: "planned", instruction: "Answer.",
+			planner: &runtime.Planner{Thinking: &genai.ThinkingConfig{IncludeThoughts: true}},
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var asked []*genai.GenerateContentConfig
+			llm := answering(func(_ context.Context, req *model.Request) (*genai.Content, error) {
+				asked = append(asked, req.Config)
+				return model.ModelText("ok"), nil
+			})
+			opts := &runtime.LLMOptions{
+				Model: llm, Instruction: runtime.NewInstruction(tt.instruction, nil), Callbacks: tt.callbacks, Planner: tt.planner,
+			}
+			app, err := runtime.NewApp("a", runtime.NewLLM("clerk", opts), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			host, err := runtime.InMemory(app)
+			if err != nil {
+				t.Fatal(err)
+			}
+			spoken := app.Config
+			spoken.ResponseModalities = []string{"AUDIO"}
+			for _, config := range []*runtime.RunConfig{nil, &spoken, nil} {
+				req := &runtime.RunRequest{App: "a", UserID: "u", SessionID: "s", CreateSession: true, Message: model.UserText("hello"), Config: config}
+				for _, err := range host.Run(t.Context(), req) {
+					if err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			if first, last := asked[0], asked[2]; (first == last) != tt.shared {
+				t.Errorf("settings are shared: %v, want %v", first == last, tt.shared)
+			}
+			if len(asked[0].ResponseModalities) != 0 || len(asked[1].ResponseModalities) != 1 || len(asked[2].ResponseModalities) != 0 {
+				t.Errorf("modalities %v, %v, %v", asked[0].ResponseModalities, asked[1].ResponseModalities, asked[2].ResponseModalities)
+			}
+			want := "Answer.\n\nYou are an agent. Your internal name is \"clerk\"." + tt.told
+			for i, c := range asked {
+				if got := model.TextOf(c.SystemInstruction); got != want || c.Temperature != tt.temperature {
+					t.Errorf("request %d: temperature %v, instruction %q, want %v, %q", i+1, c.Temperature, got, tt.temperature, want)
+				}
+			}
+		})
+	}
+}
