@@ -8,6 +8,7 @@ import (
 	"os"
 
 	"agenthost/bench/internal/command"
+	"agenthost/internal/pace"
 )
 
 // sides are those that take part.
@@ -18,7 +19,10 @@ func sides() []Side {
 	}
 }
 
-func main() { command.Main(run) }
+func main() {
+	pace.Keep() // for both sides
+	command.Main(run)
+}
 
 // options is what the command line asks for.
 type options struct {
