@@ -42,6 +42,7 @@ type serveFlags struct {
 	addrGiven     bool
 	drain         time.Duration
 	poll          time.Duration
+	keepAlive     time.Duration
 	createSession bool
 	demo          bool
 	insecure      bool
@@ -96,6 +97,7 @@ file.`,
 	flags.StringVar(&f.runsPerUser, "runs-per-user", "", "how many runs a user may begin, such as 60/1m (default: no bound)")
 	flags.DurationVar(&f.maxRunTime, "max-run-time", 0, "end turns that take longer (default: no bound)")
 	flags.StringVar(&f.runsPerApp, "runs-per-app", "", "how many runs an app may begin, such as 600/1m (default: no bound)")
+	flags.DurationVar(&f.keepAlive, "keep-alive", 0, "send a comment on event streams after this silence, for proxies that close idle connections (default: only to clients that ask for event ids, after 15s)")
 	f.dev.add(flags)
 	f.watched.add(flags)
 	return cmd
@@ -122,6 +124,9 @@ func serve(ctx context.Context, io stdio, f *serveFlags, dirs []string) error {
 	if f.poll < 0 {
 		return fmt.Errorf("--poll %s: write a time above 0, such as 2s", f.poll)
 	}
+	if f.keepAlive < 0 {
+		return fmt.Errorf("--keep-alive must be 0 or more, got %s", f.keepAlive)
+	}
 	logger, err := f.watched.logger(io)
 	if err != nil {
 		return err
@@ -134,7 +139,7 @@ func serve(ctx context.Context, io stdio, f *serveFlags, dirs []string) error {
 		return err
 	}
 	defer opts.Auth.Close()
-	opts.Logger, opts.Version, opts.MaxRunTime = m.logger, version(), f.maxRunTime
+	opts.Logger, opts.Version, opts.MaxRunTime, opts.KeepAlive = m.logger, version(), f.maxRunTime, f.keepAlive
 	if err := checkFolders(dirs); err != nil {
 		return err
 	}

@@ -26,7 +26,7 @@ func (s *Server) handleCatchUp(w http.ResponseWriter, r *http.Request, q *runReq
 	}
 	ctx, stop := context.WithCancel(r.Context())
 	defer stop()
-	st := s.newStream(w)
+	st := s.newStream(w, true)
 	defer s.leaves(r, st, q.key())()
 	end := st.keepAlive(stop)
 	defer end()

@@ -64,7 +64,7 @@ func (s *Server) handleChanges(w http.ResponseWriter, r *http.Request) error {
 	}
 	ctx, stop := context.WithCancel(r.Context())
 	defer stop()
-	st := s.newStream(w)
+	st := s.newStream(w, true)
 	defer st.keepAlive(stop)()
 	for told := 0; ; {
 		reports, more := s.reports(told)

@@ -125,6 +125,10 @@ func appendItem(list []byte, ev *session.Event) ([]byte, error) {
 
 // handleRunSSE answers with the events of an invocation as they happen.
 func (s *Server) handleRunSSE(w http.ResponseWriter, r *http.Request) error {
+	ids, err := wantsEventIDs(r)
+	if err != nil {
+		return err
+	}
 	q, err := s.readRun(w, r)
 	if err == nil && r.Header.Get("Last-Event-ID") != "" {
 		return s.handleCatchUp(w, r, q)
@@ -146,7 +150,7 @@ func (s *Server) handleRunSSE(w http.ResponseWriter, r *http.Request) error {
 	defer free()
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	st := s.newStream(w)
+	st := s.newStream(w, ids)
 	defer s.leaves(r, st, q.key())()
 	st.alone = detached
 	end := st.keepAlive(stop)

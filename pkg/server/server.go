@@ -46,8 +46,8 @@ type Options struct {
 	Logger *slog.Logger
 	// MaxBody bounds the bytes of a request body; zero is 32 MiB.
 	MaxBody int64
-	// KeepAlive is how long a stream is silent before it gets a comment line;
-	// zero is 15 seconds.
+	// KeepAlive is how long a stream is silent before it gets a comment line; zero
+	// writes comments only to clients that ask for event ids, after 15 seconds.
 	KeepAlive time.Duration
 	// WriteTimeout bounds how long a client may take for one frame of a stream, or
 	// for 64 KiB of another answer; zero is 30 seconds.
@@ -165,9 +165,6 @@ func (o *Options) fill() {
 	}
 	if o.MaxBody == 0 {
 		o.MaxBody = 32 << 20
-	}
-	if o.KeepAlive == 0 {
-		o.KeepAlive = 15 * time.Second
 	}
 	if o.WriteTimeout == 0 {
 		o.WriteTimeout = 30 * time.Second

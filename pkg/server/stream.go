@@ -10,15 +10,18 @@ import (
 	"agenthost/pkg/session"
 )
 
-// A stream writes server-sent events: for each event a data: line and then, if
-// that was all of it, its id: line, in one write, since ADK's clients read an event
-// that comes in two pieces twice. The id has a block of its own: ADK's JavaScript
-// client wants data: first in a block and nothing behind it. While there is nothing
-// to say it writes comments, which keep proxies from closing the connection and show
-// whether the client is there.
+// A stream writes server-sent events: a data: line for each event, in one write,
+// since ADK's clients read an event that comes in two chunks twice. That is all that
+// ADK sends, and public clients parse every line as JSON. A client that asks for event
+// ids also gets an id: line after each complete event, in a block of its own: ADK's
+// JavaScript client wants data: first in a block and nothing after it. Comments keep
+// proxies from closing a silent connection.
 type stream struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
+	// ids says that the client asked for event ids.
+	ids bool
+	// every is how long the stream is silent before a comment; 0 writes none.
 	every   time.Duration
 	patient time.Duration
 	frames  *buffers
@@ -39,20 +42,38 @@ type stream struct {
 // ends within that time, and go with its end; the piece of an answer is not held.
 const soon = time.Millisecond
 
-func (s *Server) newStream(w http.ResponseWriter) *stream {
-	return &stream{w: w, control: http.NewResponseController(w), every: s.opts.KeepAlive, patient: s.opts.WriteTimeout, frames: &s.buffers}
+// defaultKeepAlive is how long a stream is silent before a client that knows comments
+// gets one.
+const defaultKeepAlive = 15 * time.Second
+
+// newStream makes the stream of an answer. extended is for clients that know more of
+// server-sent events than ADK sends: they get event ids, and comments in any case.
+func (s *Server) newStream(w http.ResponseWriter, extended bool) *stream {
+	every := s.opts.KeepAlive
+	if extended && every == 0 {
+		every = defaultKeepAlive
+	}
+	return &stream{w: w, control: http.NewResponseController(w), ids: extended, every: every, patient: s.opts.WriteTimeout, frames: &s.buffers}
 }
 
-// keepAlive writes comments until end is called, and calls lost when the
-// client does not take one.
+// wantsEventIDs says whether the client asked for event ids: with ?eventIds=true, or
+// by resuming a stream.
+func wantsEventIDs(r *http.Request) (bool, error) {
+	asked, err := queryFlag(r, "eventIds")
+	return asked || r.Header.Get("Last-Event-ID") != "", err
+}
+
+// keepAlive flushes what is held and writes comments until end is called, and calls
+// lost when the client does not take one.
 func (st *stream) keepAlive(lost func()) (end func()) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	st.silence = time.AfterFunc(st.every, func() {
+	st.silence = time.AfterFunc(max(st.every, soon), func() {
 		if st.speak() != nil && !st.alone {
 			lost()
 		}
 	})
+	st.rest(st.every)
 	return st.end
 }
 
@@ -65,6 +86,8 @@ func (st *stream) speak() error {
 		return nil
 	case st.held:
 		return st.flush()
+	case st.every == 0:
+		return nil
 	default:
 		return st.write([]byte(": keep-alive\n\n"))
 	}
@@ -105,7 +128,7 @@ func (st *stream) sendEvent(ev *session.Event, ends bool) error {
 	if err != nil {
 		return err
 	}
-	if ends {
+	if ends && st.ids {
 		frame = append(frame, "\n\nid: "...)
 		frame = append(frame, ev.ID...)
 	}
@@ -210,9 +233,13 @@ func (st *stream) flush() error {
 	return st.lost
 }
 
-// rest has the timer come after so long a silence.
+// rest has the timer come after so long a silence, or not at all after 0.
 func (st *stream) rest(silence time.Duration) {
-	if st.silence != nil && !st.ended && st.lost == nil {
+	switch {
+	case st.silence == nil || st.ended || st.lost != nil:
+	case silence == 0:
+		st.silence.Stop()
+	default:
 		st.silence.Reset(silence)
 	}
 }

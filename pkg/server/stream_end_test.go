@@ -18,7 +18,7 @@ func TestEndedStreamIsSilent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := httptest.NewRecorder()
 		s := &Server{opts: Options{KeepAlive: time.Second, WriteTimeout: time.Second}}
-		st := s.newStream(w)
+		st := s.newStream(w, true)
 		end := st.keepAlive(func() {})
 		<-time.After(1500 * time.Millisecond)
 		end()
@@ -52,7 +52,7 @@ func TestFramesAreSentOffOneByOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // no moment passes
 		w := &sent{ResponseRecorder: httptest.NewRecorder()}
 		s := &Server{opts: Options{KeepAlive: time.Hour, WriteTimeout: time.Second}}
-		st := s.newStream(w)
+		st := s.newStream(w, true)
 		end := st.keepAlive(func() {})
 		whole, piece := &session.Event{ID: "whole"}, &session.Event{ID: "piece"}
 		piece.Partial = true

@@ -3,6 +3,7 @@ package server_test
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"net/http/httptest"
@@ -31,19 +32,44 @@ func framesOf(stream string) []string {
 	return frames[:len(frames)-1]
 }
 
+// slowly says something after 40, 14 and 16 seconds.
+func slowly(ctx context.Context, say say) error {
+	for _, d := range []time.Duration{40 * time.Second, 14 * time.Second, 16 * time.Second} {
+		if err := after(ctx, d); err != nil || !say(d.String()) {
+			return err
+		}
+	}
+	return nil
+}
+
+// Each line of a stream is an event's data or empty, as in ADK, however long nothing
+// happens: public clients parse every line as JSON. What differs is asked for.
+func TestStreamWithoutEventIDs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEnv(t, nil)
+		e.addActing(t, "slow", slowly)
+		e.session(t, "slow", "s")
+		w := e.do("POST", "/run_sse", runBody("slow", "s", "x"))
+		for _, frame := range framesOf(w.Body.String()) {
+			event, ok := strings.CutPrefix(frame, "data: ")
+			if !ok || !json.Valid([]byte(event)) {
+				t.Errorf("frame %q is no event", frame)
+			}
+		}
+		if got := len(framesOf(w.Body.String())); got != 3 {
+			t.Errorf("%d frames, want 3", got)
+		}
+		want(t, e.do("POST", "/run_sse?eventIds=perhaps", runBody("slow", "s", "x")), 422,
+			`{"detail":[{"type":"bool_parsing","loc":["query","eventIds"],"msg":"Input should be true or false"}]}`)
+	})
+}
+
 func TestKeepAlive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEnv(t, nil)
-		e.addActing(t, "slow", func(ctx context.Context, say say) error {
-			for _, d := range []time.Duration{40 * time.Second, 14 * time.Second, 16 * time.Second} {
-				if err := after(ctx, d); err != nil || !say(d.String()) {
-					return err
-				}
-			}
-			return nil
-		})
+		e.addActing(t, "slow", slowly)
 		e.session(t, "slow", "s")
-		frames := framesOf(e.do("POST", "/run_sse", runBody("slow", "s", "x")).Body.String())
+		frames := framesOf(e.do("POST", "/run_sse?eventIds=true", runBody("slow", "s", "x")).Body.String())
 		var got []string
 		for _, f := range frames {
 			if strings.HasPrefix(f, "data: ") {
@@ -131,7 +157,7 @@ func TestStuckClientEndsRun(t *testing.T) {
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				e := newEnv(t, &server.Options{WriteTimeout: 10 * time.Second})
+				e := newEnv(t, &server.Options{WriteTimeout: 10 * time.Second, KeepAlive: 15 * time.Second})
 				e.addActing(t, "chatty", tc.act)
 				key := e.session(t, "chatty", "s")
 				began := time.Now()
@@ -193,8 +219,8 @@ func TestLastEventGoesWithTheEnd(t *testing.T) {
 		})
 		w := &counted{ResponseRecorder: httptest.NewRecorder()}
 		e.server.ServeHTTP(w, httptest.NewRequest("POST", "/run_sse", strings.NewReader(runBody("hello", "s", "x"))))
-		if got := len(framesOf(w.Body.String())); got != 6 || w.flushes != 2 {
-			t.Errorf("%d blocks came, and %d times some were sent off, want 6 and 2", got, w.flushes)
+		if got := len(framesOf(w.Body.String())); got != 3 || w.flushes != 2 {
+			t.Errorf("%d frames came, and %d times some were sent off, want 3 and 2", got, w.flushes)
 		}
 	})
 }
