@@ -24,6 +24,9 @@ func openRoutes() []string {
 	return append(probeRoutes(), "GET /{$}", "GET /ui/{file}")
 }
 
+// isOpen says whether a route answers anybody.
+func isOpen(pattern string) bool { return slices.Contains(openRoutes(), pattern) }
+
 // callerRoutes answer every caller that is known; the handlers see to it that it
 // names no other user. So do all routes with a {user}, which is compared here. Any
 // other route is for administrators, so that a new one is not open by mistake.
@@ -50,7 +53,7 @@ func (s *Server) caller(r *http.Request) (*auth.Principal, error) {
 
 // admit lets a request in whose path matched the pattern, if its caller may.
 func (s *Server) admit(r *http.Request, pattern string) error {
-	if s.opts.Auth == nil || slices.Contains(openRoutes(), pattern) {
+	if s.opts.Auth == nil || isOpen(pattern) {
 		return nil
 	}
 	p, err := s.caller(r)

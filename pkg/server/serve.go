@@ -26,11 +26,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if pattern == "" {
-		if _, err := s.caller(r); err != nil {
-			s.fail(a, r, err)
-			return
-		}
-		s.mux.ServeHTTP(&unrouted{ResponseWriter: a}, r)
+		s.serveUnrouted(a, r)
 		return
 	}
 	if strings.Contains(pattern, "{") {

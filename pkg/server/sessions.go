@@ -86,7 +86,9 @@ func (s *Server) handleCreateSession(w http.ResponseWriter, r *http.Request) err
 	return writeSession(w, sess)
 }
 
-// handleCreateNamedSession takes the state as the whole body.
+// handleCreateNamedSession takes the state as the whole body, as adk-python does. A
+// body whose only key is state and holds an object is {"state": {…}}, as ADK's
+// JavaScript client and adk-js write it.
 func (s *Server) handleCreateNamedSession(w http.ResponseWriter, r *http.Request) error {
 	text, err := s.readText(w, r)
 	if err != nil {
@@ -97,6 +99,9 @@ func (s *Server) handleCreateNamedSession(w http.ResponseWriter, r *http.Request
 	if len(text) > 0 {
 		if n.state, err = session.DecodeMap(text); err != nil {
 			b.reject(err)
+		}
+		if inner, ok := n.state["state"].(map[string]any); ok && len(n.state) == 1 {
+			n.state = inner
 		}
 	}
 	if err := b.err(); err != nil {

@@ -39,8 +39,7 @@ func toUI(w http.ResponseWriter, r *http.Request) error {
 	if r.URL.RawQuery != "" {
 		to += "?" + r.URL.RawQuery
 	}
-	w.Header().Set("Location", to)
-	w.WriteHeader(http.StatusTemporaryRedirect)
+	redirect(w, to)
 	return nil
 }
 

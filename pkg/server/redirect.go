@@ -1,0 +1,54 @@
+package server
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+)
+
+// withoutSlash is the address of a request without the slashes that its path ends
+// with, if that path has a route; as FastAPI redirects (Starlette's redirect_slashes).
+// The path of the address begins with one slash, so that it never names another host.
+func (s *Server) withoutSlash(r *http.Request) (to *url.URL, pattern string) {
+	escaped := r.URL.EscapedPath()
+	if !strings.HasSuffix(escaped, "/") {
+		return nil, ""
+	}
+	to, err := url.Parse("/" + strings.Trim(escaped, "/"))
+	if err != nil || to.Path == "/" {
+		return nil, ""
+	}
+	to.RawQuery = r.URL.RawQuery
+	// A route of another method counts as well: its answer is 405, not 404.
+	for _, method := range []string{r.Method, "GET", "POST", "PUT", "PATCH", "DELETE"} {
+		bare := &http.Request{Method: method, Host: r.Host, URL: &url.URL{Path: to.Path, RawPath: to.RawPath}}
+		if _, pattern = s.mux.Handler(bare); pattern != "" {
+			return to, pattern
+		}
+	}
+	return nil, ""
+}
+
+// serveUnrouted answers a request without a route. Callers who are not known are not
+// told whether there is one for a similar path.
+func (s *Server) serveUnrouted(w http.ResponseWriter, r *http.Request) {
+	to, pattern := s.withoutSlash(r)
+	if to == nil || !isOpen(pattern) {
+		if _, err := s.caller(r); err != nil {
+			s.fail(w, r, err)
+			return
+		}
+	}
+	if to != nil {
+		redirect(w, to.String())
+		return
+	}
+	s.mux.ServeHTTP(&unrouted{ResponseWriter: w}, r)
+}
+
+// redirect sends the client to another path of this server, with the same method and
+// body.
+func redirect(w http.ResponseWriter, to string) {
+	w.Header().Set("Location", to)
+	w.WriteHeader(http.StatusTemporaryRedirect)
+}
