@@ -19,9 +19,11 @@ var (
 )
 
 // openRoutes answer anybody. They say that the process is there, and whether runs
-// should be sent to it; the page holds nothing but itself, and asks for a token.
+// should be sent to it; the page holds nothing but itself, and asks for a token. The
+// OpenAPI document is the same for every server; ADK's clients poll /docs to find out
+// whether a server is up.
 func openRoutes() []string {
-	return append(probeRoutes(), "GET /{$}", "GET /ui/{file}")
+	return append(probeRoutes(), "GET /{$}", "GET /ui/{file}", "GET /docs", "GET /openapi.json")
 }
 
 // isOpen says whether a route answers anybody.

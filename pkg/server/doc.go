@@ -4,6 +4,8 @@
 //
 //	GET    /{$}                                  the page for who writes apps
 //	GET    /ui/{file}                            what the page is made of
+//	GET    /docs                                 the OpenAPI document as a page
+//	GET    /openapi.json                         the OpenAPI document of all routes
 //	GET    /health                               is the process there
 //	GET    /livez                                the same
 //	GET    /readyz                               should runs be sent here, and why not
@@ -55,5 +57,9 @@
 //
 // The stream of /run_sse is written in stream.go. A run ends with its request:
 // a client that leaves, or does not read, stops the model, unless it has said
-// ?detach=true. With Last-Event-ID it comes back to a run (catchup.go).
+// ?detach=true. With Last-Event-ID it comes back to a run (catchup.go). Event ids are
+// sent to clients that ask with ?eventIds=true.
+//
+// The OpenAPI document is made of the table of routes, operations (openapi_operations.go)
+// and schemas (openapi.yaml).
 package server

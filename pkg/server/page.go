@@ -36,10 +36,15 @@ func sendPageFile(w http.ResponseWriter, r *http.Request, name string) error {
 		return missingError("Not Found")
 	}
 	h := w.Header()
-	h.Set("Content-Security-Policy", pagePolicy)
-	h.Set("Referrer-Policy", "no-referrer")
-	h.Set("Cache-Control", "no-cache")
+	setPageHeaders(h)
 	h.Set("ETag", fmt.Sprintf(`"%x"`, sha256.Sum256(text)))
 	http.ServeContent(w, r, name, time.Time{}, bytes.NewReader(text))
 	return nil
+}
+
+// setPageHeaders are the headers of every page of ours.
+func setPageHeaders(h http.Header) {
+	h.Set("Content-Security-Policy", pagePolicy)
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Cache-Control", "no-cache")
 }

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -33,6 +34,9 @@ type Server struct {
 	aborts        aborting
 	drafts        drafts
 	buffers       buffers
+
+	// openAPI and docsPage make both documents once, when they are first asked for.
+	openAPI, docsPage func() ([]byte, error)
 }
 
 // Options are what a server may be given. The zero value works.
@@ -147,10 +151,12 @@ func New(host *runtime.Host, opts *Options) *Server {
 	s.feeds = make(chan struct{}, s.opts.MaxFeeds)
 	s.byUser = limits{rate: s.opts.RunsPerUser, clock: s.opts.Clock}
 	s.byApp = limits{rate: s.opts.RunsPerApp, clock: s.opts.Clock}
+	s.openAPI = sync.OnceValues(func() ([]byte, error) { return encodeOpenAPI(s.table()) })
+	s.docsPage = sync.OnceValues(encodeDocsPage)
 	if s.opts.Metrics != nil {
 		s.opts.Metrics.registry.MustRegister(newStateCollector(s))
 	}
-	for _, r := range s.table() {
+	for _, r := range slices.DeleteFunc(s.table(), s.leavesOut) {
 		s.mux.HandleFunc(r.pattern, s.answer(r))
 	}
 	return s
@@ -194,13 +200,26 @@ type route struct {
 	handle  handler
 }
 
-// table has every route.
+// table has every route, also those that the options of this server leave out.
 func (s *Server) table() []route { return slices.Concat(s.routes(), s.devRoutes(), s.uiRoutes()) }
 
-// Patterns are those of every route, as [http.ServeMux] reads them.
+// leavesOut says whether the options of this server leave a route out.
+func (s *Server) leavesOut(r route) bool {
+	switch {
+	case r.pattern == "GET /metrics":
+		return s.opts.Metrics == nil
+	case strings.HasPrefix(r.pattern, "GET /demo/"):
+		return !s.opts.Demo
+	default:
+		return s.opts.UI == nil && strings.HasPrefix(r.pattern, "GET /dev-ui")
+	}
+}
+
+// Patterns are those of the routes that this server answers, as [http.ServeMux] reads
+// them.
 func (s *Server) Patterns() []string {
 	var all []string
-	for _, r := range s.table() {
+	for _, r := range slices.DeleteFunc(s.table(), s.leavesOut) {
 		all = append(all, r.pattern)
 	}
 	return all
@@ -208,9 +227,11 @@ func (s *Server) Patterns() []string {
 
 func (s *Server) routes() []route {
 	const sessions = "/apps/{app}/users/{user}/sessions"
-	table := []route{
+	return []route{
 		{"GET /{$}", s.handlePage},
 		{"GET /ui/{file}", s.handlePageFile},
+		{"GET /docs", s.handleDocs},
+		{"GET /openapi.json", s.handleOpenAPI},
 		{"GET /health", s.handleHealth},
 		{"GET /livez", s.handleLive},
 		{"GET /readyz", s.handleReady},
@@ -238,14 +259,10 @@ func (s *Server) routes() []route {
 
 		{"POST /run", s.handleRun},
 		{"POST /run_sse", s.handleRunSSE},
+
+		{"GET /metrics", s.handlePrometheus},
+		{"GET /demo/orders/{id}", s.handleDemoOrder},
 	}
-	if s.opts.Metrics != nil {
-		table = append(table, route{"GET /metrics", s.handlePrometheus})
-	}
-	if s.opts.Demo {
-		table = append(table, route{"GET /demo/orders/{id}", s.handleDemoOrder})
-	}
-	return table
 }
 
 func (s *Server) answer(rt route) http.HandlerFunc {

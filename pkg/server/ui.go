@@ -9,11 +9,8 @@ import (
 // where it came from, and nobody is asked about telemetry.
 const runtimeConfig = `{"backendUrl":"","telemetry":false}`
 
-// uiRoutes serve a built ADK Web bundle.
+// uiRoutes serve a built ADK Web bundle, where there is one.
 func (s *Server) uiRoutes() []route {
-	if s.opts.UI == nil {
-		return nil
-	}
 	files := http.StripPrefix("/dev-ui/", http.FileServerFS(s.opts.UI))
 	return []route{
 		{"GET /dev-ui", toUI},

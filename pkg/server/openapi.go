@@ -1,0 +1,164 @@
+package server
+
+import (
+	_ "embed"
+	"net/http"
+	"regexp"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+)
+
+// openAPIBase is the document without its paths.
+//
+//go:embed openapi.yaml
+var openAPIBase []byte
+
+// encodeOpenAPI is the OpenAPI document of all routes. It is the same whatever a server
+// is started with: it is read without a token.
+func encodeOpenAPI(table []route) ([]byte, error) {
+	var doc map[string]any
+	if err := yaml.Unmarshal(openAPIBase, &doc); err != nil {
+		return nil, err
+	}
+	described := map[string]pathItem{}
+	for _, g := range operations() {
+		for _, op := range g.operations {
+			for _, item := range op.items(g.tag) {
+				described[item.pattern] = item
+			}
+		}
+	}
+	paths := map[string]map[string]any{}
+	for _, r := range table {
+		method, path := splitPattern(r.pattern)
+		if paths[path] == nil {
+			paths[path] = map[string]any{}
+		}
+		paths[path][strings.ToLower(method)] = described[r.pattern].json
+	}
+	doc["paths"] = paths
+	return encodeJSON(doc)
+}
+
+// handleOpenAPI answers with the document.
+func (s *Server) handleOpenAPI(w http.ResponseWriter, _ *http.Request) error {
+	text, err := s.openAPI()
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Cache-Control", "no-cache")
+	writeText(w, http.StatusOK, text)
+	return nil
+}
+
+// splitPattern is the method and the path of a route as OpenAPI writes it.
+func splitPattern(pattern string) (method, path string) {
+	method, path, _ = strings.Cut(pattern, " ")
+	return method, strings.NewReplacer("{$}", "", "...}", "}").Replace(path)
+}
+
+// A pathItem is the operation of one route.
+type pathItem struct {
+	pattern string
+	json    map[string]any
+}
+
+// items are those of the operation's routes: a path of developers has two.
+func (op operation) items(tag string) []pathItem {
+	if !strings.Contains(op.pattern, "…") {
+		return []pathItem{{op.pattern, op.encode(op.pattern, tag)}}
+	}
+	first, older := strings.Replace(op.pattern, "…", "/dev/apps/{app}", 1), strings.Replace(op.pattern, "…", "/apps/{app}", 1)
+	old := op
+	old.id += "Old"
+	items := []pathItem{{first, op.encode(first, tag)}, {older, old.encode(older, tag)}}
+	items[1].json["deprecated"] = true
+	return items
+}
+
+// encode is the operation as OpenAPI writes it.
+func (op operation) encode(pattern, tag string) map[string]any {
+	o := map[string]any{"operationId": op.id, "summary": op.summary, "tags": []string{tag}, "responses": op.responses()}
+	if op.answer == notDone {
+		o["summary"] = "Not supported by this server"
+	}
+	if isOpen(pattern) {
+		o["security"] = []any{} // no token needed
+	}
+	if params := op.parameters(pattern); len(params) > 0 {
+		o["parameters"] = params
+	}
+	if op.body != "" {
+		o["requestBody"] = map[string]any{"content": contentOf(op.body)}
+	}
+	return o
+}
+
+var pathParam = regexp.MustCompile(`\{(\w+)\}`)
+
+func (op operation) parameters(pattern string) []any {
+	var all []any
+	_, path := splitPattern(pattern)
+	for _, m := range pathParam.FindAllStringSubmatch(path, -1) {
+		all = append(all, map[string]any{"name": m[1], "in": "path", "required": true, "schema": map[string]any{"type": "string"}})
+	}
+	for _, name := range op.params {
+		all = append(all, ref("parameters", name))
+	}
+	return all
+}
+
+func (op operation) responses() map[string]any {
+	all := map[string]any{"default": ref("responses", "Error")}
+	switch op.answer {
+	case notDone:
+		return map[string]any{notDone: ref("responses", "Error")}
+	case "307":
+		all["307"] = map[string]any{"description": "Redirect"}
+		return all
+	}
+	for _, status := range []string{"200", op.also} {
+		if status != "" {
+			all[status] = map[string]any{"description": "The answer.", "content": contentOf(op.answer)}
+		}
+	}
+	return all
+}
+
+// contentOf is the content that a schema of an operation stands for.
+func contentOf(schema string) map[string]any {
+	media, inner, text := strings.Cut(schema, ":")
+	switch {
+	case !strings.Contains(media, "/"):
+		return map[string]any{"application/json": map[string]any{"schema": schemaOf(schema)}}
+	case strings.HasPrefix(media, "multipart/"):
+		return map[string]any{media: map[string]any{"schema": schemaOf(inner)}}
+	case text:
+		return map[string]any{media: map[string]any{"schema": map[string]any{
+			"type": "string", "contentMediaType": "application/json", "contentSchema": schemaOf(inner),
+			"description": "Each `data:` line is a " + inner + ".",
+		}}}
+	default:
+		return map[string]any{media: map[string]any{"schema": map[string]any{"type": "string"}}}
+	}
+}
+
+func schemaOf(name string) map[string]any {
+	switch item, isList := strings.CutPrefix(name, "["); {
+	case isList:
+		return map[string]any{"type": "array", "items": schemaOf(strings.TrimSuffix(item, "]"))}
+	case name == "":
+		return map[string]any{"type": "null"}
+	case name == "any":
+		return map[string]any{}
+	case name == "string", name == "boolean":
+		return map[string]any{"type": name}
+	default:
+		return ref("schemas", name)
+	}
+}
+
+func ref(kind, name string) map[string]any {
+	return map[string]any{"$ref": "#/components/" + kind + "/" + name}
+}

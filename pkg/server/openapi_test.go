@@ -1,0 +1,280 @@
+package server
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/rogpeppe/go-internal/txtar"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"google.golang.org/genai"
+)
+
+// The OpenAPI document has each route of the table, and no other.
+func TestOpenAPIListsEveryRoute(t *testing.T) {
+	var routed, described []string
+	for _, r := range New(nil, nil).table() {
+		routed = append(routed, r.pattern)
+	}
+	for _, g := range operations() {
+		for _, op := range g.operations {
+			for _, item := range op.items(g.tag) {
+				described = append(described, item.pattern)
+			}
+		}
+	}
+	slices.Sort(routed)
+	slices.Sort(described)
+	if diff := cmp.Diff(routed, described); diff != "" {
+		t.Errorf("routes (-table +operations):\n%s", diff)
+	}
+}
+
+// readOpenAPI is the document as a client gets it.
+func readOpenAPI(t *testing.T) map[string]any {
+	t.Helper()
+	w := httptest.NewRecorder()
+	New(nil, nil).ServeHTTP(w, httptest.NewRequest("GET", "/openapi.json", nil))
+	doc, err := jsonschema.UnmarshalJSON(w.Body)
+	if err != nil || w.Code != 200 {
+		t.Fatalf("GET /openapi.json = %d: %v", w.Code, err)
+	}
+	return doc.(map[string]any)
+}
+
+// A client generator can read the document: operations have unique ids, every
+// reference leads somewhere, and each part of a path is declared once.
+func TestOpenAPIIsSound(t *testing.T) {
+	doc := readOpenAPI(t)
+	ids := map[string]string{}
+	for path, item := range doc["paths"].(map[string]any) {
+		for method, v := range item.(map[string]any) {
+			op, _ := v.(map[string]any)
+			id := fmt.Sprint(op["operationId"])
+			if ids[id] != "" {
+				t.Errorf("%s and %s %s have the id %s", ids[id], method, path, id)
+			}
+			ids[id] = method + " " + path
+			var declared []string
+			params, _ := op["parameters"].([]any)
+			for _, p := range params {
+				if p := p.(map[string]any); p["in"] == "path" {
+					declared = append(declared, "{"+p["name"].(string)+"}")
+				}
+			}
+			if want := regexp.MustCompile(`\{[^}]*\}`).FindAllString(path, -1); !slices.Equal(declared, want) {
+				t.Errorf("%s %s declares %v", method, path, declared)
+			}
+		}
+	}
+	checkReferences(t, doc, doc)
+}
+
+func checkReferences(t *testing.T, doc map[string]any, v any) {
+	switch v := v.(type) {
+	case map[string]any:
+		if to, ok := v["$ref"].(string); ok {
+			at := any(doc)
+			for _, key := range strings.Split(strings.TrimPrefix(to, "#/"), "/") {
+				at = at.(map[string]any)[key]
+			}
+			if at == nil {
+				t.Errorf("%s leads nowhere", to)
+			}
+		}
+		for _, inner := range v {
+			checkReferences(t, doc, inner)
+		}
+	case []any:
+		for _, inner := range v {
+			checkReferences(t, doc, inner)
+		}
+	}
+}
+
+// A part and what is in it has the fields that Gemini's SDK knows.
+func TestOpenAPIPartHasEveryField(t *testing.T) {
+	schemas := readOpenAPI(t)["components"].(map[string]any)["schemas"].(map[string]any)
+	for name, of := range map[string]any{
+		"Content": genai.Content{}, "Part": genai.Part{}, "Blob": genai.Blob{}, "FileData": genai.FileData{},
+		"FunctionCall": genai.FunctionCall{}, "FunctionResponse": genai.FunctionResponse{},
+	} {
+		var want []string
+		for _, f := range reflect.VisibleFields(reflect.TypeOf(of)) {
+			key, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+			want = append(want, key)
+		}
+		slices.Sort(want)
+		got := slices.Sorted(maps.Keys(schemas[name].(map[string]any)["properties"].(map[string]any)))
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-genai +openapi.yaml):\n%s", name, diff)
+		}
+	}
+}
+
+// Requests that are accepted and all answers of the exchanges in testdata/http are
+// what the document says, without a key that it does not name.
+func TestOpenAPIDescribesExchanges(t *testing.T) {
+	checker := newChecker(t, readOpenAPI(t))
+	files, err := filepath.Glob("testdata/http/*.txtar")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no exchanges: %v", err)
+	}
+	for _, file := range files {
+		ar, err := txtar.ParseFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var request []byte
+		for _, f := range ar.Files {
+			switch f.Name {
+			case "request":
+				request = f.Data
+			case "response":
+				for _, problem := range checker.check(request, f.Data) {
+					t.Errorf("%s: %s: %v", filepath.Base(file), firstLine(request), problem)
+				}
+			}
+		}
+	}
+	if checker.checked < 100 {
+		t.Errorf("only %d bodies were checked", checker.checked)
+	}
+}
+
+// The check finds an answer that is not what the document says.
+func TestOpenAPICheckFindsFaults(t *testing.T) {
+	checker := newChecker(t, readOpenAPI(t))
+	for _, answer := range []string{`{"status":"fine"}`, `{"status":"ok","more":1}`, `[]`} {
+		if len(checker.check([]byte("GET /health\n"), []byte("200\nContent-Type: application/json\n\n"+answer+"\n"))) == 0 {
+			t.Errorf("%s passes as the answer of /health", answer)
+		}
+	}
+}
+
+func firstLine(text []byte) string {
+	line, _, _ := strings.Cut(string(text), "\n")
+	return line
+}
+
+// A checker compares bodies with the schemas of a document.
+type checker struct {
+	doc      map[string]any
+	compiler *jsonschema.Compiler
+	routes   *Server
+	checked  int
+}
+
+func newChecker(t *testing.T, doc map[string]any) *checker {
+	for _, schema := range doc["components"].(map[string]any)["schemas"].(map[string]any) {
+		if s := schema.(map[string]any); s["properties"] != nil && s["additionalProperties"] == nil {
+			s["additionalProperties"] = false // no key goes unnamed
+		}
+	}
+	c := jsonschema.NewCompiler()
+	c.DefaultDraft(jsonschema.Draft2020)
+	if err := c.AddResource("openapi.json", doc); err != nil {
+		t.Fatal(err)
+	}
+	return &checker{doc: doc, compiler: c, routes: New(nil, &Options{Demo: true, Metrics: NewMetrics("")})}
+}
+
+// check is what is wrong with an exchange.
+func (c *checker) check(request, response []byte) (problems []error) {
+	method, target, _ := strings.Cut(firstLine(request), " ")
+	_, pattern := c.routes.mux.Handler(httptest.NewRequest(method, target, nil))
+	status, err := strconv.Atoi(firstLine(response))
+	if err != nil || pattern == "" || !strings.Contains(string(response), "\nContent-Type: application/json\n") {
+		return nil
+	}
+	_, path := splitPattern(pattern)
+	at := []string{"paths", path, strings.ToLower(method)}
+	responses := c.at(at...)["responses"].(map[string]any)
+	answer := []string{"components", "responses", "Error"}
+	if responses[strconv.Itoa(status)] != nil && status != 501 {
+		answer = append(slices.Clone(at), "responses", strconv.Itoa(status))
+	}
+	problems = append(problems, c.validate(append(answer, "content", "application/json", "schema"), bodyOf(response)))
+	if body := asDocumented(bodyOf(request)); status == 200 && body != nil && c.at(at...)["requestBody"] != nil {
+		problems = append(problems, c.validate(append(at, "requestBody", "content", "application/json", "schema"), body))
+	}
+	return slices.DeleteFunc(problems, func(err error) bool { return err == nil })
+}
+
+// asDocumented is a request body in camelCase without nulls, which are as absent; nil
+// for a body that is no object.
+func asDocumented(body []byte) []byte {
+	var fields map[string]any
+	if json.Unmarshal(camelKeys(body), &fields) != nil || fields == nil {
+		return nil
+	}
+	maps.DeleteFunc(fields, func(_ string, v any) bool { return v == nil })
+	text, _ := json.Marshal(fields)
+	return text
+}
+
+func (c *checker) at(keys ...string) map[string]any {
+	at := c.doc
+	for _, key := range keys {
+		at, _ = at[key].(map[string]any)
+	}
+	return at
+}
+
+func (c *checker) validate(at []string, body []byte) error {
+	escape := strings.NewReplacer("~", "~0", "/", "~1", "{", "%7B", "}", "%7D")
+	for i := range at {
+		at[i] = escape.Replace(at[i])
+	}
+	schema, err := c.compiler.Compile("openapi.json#/" + strings.Join(at, "/"))
+	if err != nil {
+		return err
+	}
+	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	c.checked++
+	return schema.Validate(v)
+}
+
+func bodyOf(message []byte) []byte {
+	_, body, _ := bytes.Cut(message, []byte("\n\n"))
+	return body
+}
+
+// The page lists every operation, and has neither script nor style in it.
+func TestDocsPage(t *testing.T) {
+	w := httptest.NewRecorder()
+	New(nil, nil).ServeHTTP(w, httptest.NewRequest("GET", "/docs", nil))
+	page := w.Body.String()
+	for _, g := range operations() {
+		for _, op := range g.operations {
+			if !strings.Contains(page, `<details id="`+op.id+`">`) {
+				t.Errorf("the page does not have %s", op.pattern)
+			}
+		}
+	}
+	for _, m := range regexp.MustCompile(`href="#(\w+)"`).FindAllStringSubmatch(page, -1) {
+		if !strings.Contains(page, `id="`+m[1]+`"`) {
+			t.Errorf("the link to %s leads nowhere", m[1])
+		}
+	}
+	if policy := w.Header().Get("Content-Security-Policy"); policy != pagePolicy || strings.Contains(page, "<script") || strings.Contains(page, "style=") {
+		t.Errorf("policy = %q", policy)
+	}
+	if _, err := os.Stat("ui/docs.css"); err != nil {
+		t.Error(err)
+	}
+}
