@@ -165,7 +165,7 @@ func (t *talker) send(ctx context.Context, message *genai.Content) error {
 	streaming := !t.json
 	req := &runtime.RunRequest{
 		App: t.key.App, UserID: t.key.User, SessionID: t.key.ID,
-		Message: message, StateDelta: t.state, Streaming: &streaming,
+		Message: message, StateDelta: t.state, Writer: session.WriterAdmin, Streaming: &streaming,
 	}
 	t.state = nil
 	return t.tell(t.host.Run(ctx, req))

@@ -228,6 +228,7 @@ func rewindSession(ctx context.Context, io stdio, f *sessionFlags, args []string
 	key := f.key(args)
 	req := &runtime.RewindRequest{
 		App: key.App, UserID: key.User, SessionID: key.ID, BeforeInvocationID: f.before, AfterEventID: f.after,
+		Writer: session.WriterAdmin,
 	}
 	host, err := f.host(ctx, io, args)
 	if err != nil {

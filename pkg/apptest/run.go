@@ -180,7 +180,7 @@ func (p *play) turn(ctx context.Context, n int, tu *turn) error {
 	p.result.Transcript = append(p.result.Transcript, heard(message)...)
 	o := &outcome{}
 	before := len(p.cast.since(0))
-	req := &runtime.RunRequest{App: p.key.App, UserID: p.key.User, SessionID: p.key.ID, Message: message, StateDelta: delta}
+	req := &runtime.RunRequest{App: p.key.App, UserID: p.key.User, SessionID: p.key.ID, Message: message, StateDelta: delta, Writer: session.WriterAdmin}
 	for ev, err := range p.host.Run(ctx, req) {
 		if err != nil {
 			o.err = runtime.AsRunError(err)

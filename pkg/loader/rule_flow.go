@@ -28,7 +28,11 @@ type stateFlow struct {
 	// read.
 	opaque, readsAny bool
 	last             map[*placed]bool
-	ds               spec.Diagnostics
+	// guarded are the guards that were checked, and warned the keys that one
+	// was warned of.
+	guarded map[spec.Pos]bool
+	warned  keys
+	ds      spec.Diagnostics
 }
 
 // statePiece is an agent, or a tool of an agent.
@@ -47,6 +51,7 @@ func (j *job) checkFlow(root *placed) {
 	}
 	f := &stateFlow{
 		schema: stateSchema(root), writers: map[string][]statePiece{}, read: map[string]bool{}, near: map[string]string{}, last: map[*placed]bool{},
+		guarded: map[spec.Pos]bool{}, warned: keys{},
 	}
 	f.gather(root)
 	f.keys = slices.Sorted(maps.Keys(f.writers))
@@ -56,6 +61,7 @@ func (j *job) checkFlow(root *placed) {
 		f.checkWrites(p)
 	}
 	f.checkOrder(root)
+	f.checkGuards(root, keys{})
 	f.checkRaces(root)
 	j.report(f.ds...)
 }
@@ -120,8 +126,8 @@ func mayBeSkipped(p *placed) bool {
 // known says that a key need not be looked for: the schema has it, or code may
 // write it.
 func (f *stateFlow) known(key string) bool {
-	typed := f.schema != nil && !strings.Contains(key, ":")
-	return typed || f.opaque || f.writers[key] != nil || strings.HasPrefix(key, "_adk")
+	typed := f.schema.Closed() && !strings.Contains(key, ":")
+	return typed || f.schema.Declares(key) || f.opaque || f.writers[key] != nil || strings.HasPrefix(key, "_adk")
 }
 
 // lives says that a key outlives its session, so that another may have written
@@ -217,7 +223,7 @@ func (f *stateFlow) checkWrites(p statePiece) {
 }
 
 func (f *stateFlow) unread(key string) bool {
-	typed := f.schema != nil && f.schema.Has(key)
+	typed := f.schema.Declares(key)
 	return !f.read[key] && !f.readsAny && !f.opaque && !typed && !strings.Contains(key, ":")
 }
 

@@ -72,7 +72,7 @@ func (f *stateFlow) checkBegins(p *placed, t tool.StateText, w way) {
 	}
 	for _, ref := range t.Refs {
 		writers := f.writers[ref.Name]
-		typed := f.schema != nil && !strings.Contains(ref.Name, ":")
+		typed := f.schema.Closed() && !strings.Contains(ref.Name, ":") || f.schema.Declares(ref.Name)
 		if ref.Optional || typed || w.before[ref.Name] || lives(ref.Name) || writers == nil {
 			continue
 		}

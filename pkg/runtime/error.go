@@ -16,6 +16,7 @@ const (
 	CodeSessionBusy     = "SESSION_BUSY"
 	CodeSessionTaken    = "SESSION_TAKEN_OVER"
 	CodeInvalidRequest  = "INVALID_REQUEST"
+	CodeForbidden       = "FORBIDDEN"
 	CodeMissingValue    = "MISSING_VALUE"
 	CodeLLMCallsLimit   = "LLM_CALLS_LIMIT"
 	CodeOutputInvalid   = "OUTPUT_INVALID"

@@ -165,6 +165,8 @@ type RunRequest struct {
 	Message *genai.Content
 	// StateDelta is applied with the user's event.
 	StateDelta map[string]any
+	// Writer is the party that StateDelta is of; the zero value is a client.
+	Writer session.Writer
 	// Streaming asks for partial events; nil leaves it to the app.
 	Streaming *bool
 	// CustomMetadata is added to every event.

@@ -26,11 +26,14 @@ type RewindRequest struct {
 	Message *genai.Content
 	// Streaming asks for partial events; nil leaves it to the app.
 	Streaming *bool
+	// Writer is the party that asks; the zero value is a client. Keys of the
+	// state that it may not write stay as they are.
+	Writer session.Writer
 }
 
 // Rewind takes back the end of a session. The session's own state and its
-// artifacts become what they were at that point, user: and app: keys and files
-// stay; it is one event of the user, stored with the state in one step. Nothing
+// artifacts become what they were at that point; user: and app: keys and files
+// stay, and so do keys that the state_schema does not let the caller write. It is one event of the user, stored with the state in one step. Nothing
 // is deleted: the events that were taken back stay listed, and models see them
 // no more. Where the event that is to be the last is the last already, there is
 // nothing to take back, and no event.
@@ -138,6 +141,12 @@ func (h *Host) rewind(ctx context.Context, key session.Key, req *RewindRequest) 
 		ev.CustomMetadata = map[string]any{session.RewindAfterKey: req.AfterEventID}
 	}
 	ev.Actions.StateDelta = wayBack(replayState(initial, events[:from]), ownState(sess.State.All()))
+	if app := h.App(key.App); app != nil {
+		maps.DeleteFunc(ev.Actions.StateDelta, func(key string, _ any) bool {
+			by, _ := app.Writable(key)
+			return req.Writer < by
+		})
+	}
 	if ev.Actions.ArtifactDelta, err = h.restoreArtifacts(ctx, key, events, from); err != nil {
 		return err
 	}

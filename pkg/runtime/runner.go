@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -15,12 +16,18 @@ import (
 // path): store the user's event, choose the agent, then store each event before
 // it is seen.
 func (h *Host) carryOut(ctx context.Context, app *App, sess *session.Session, req *RunRequest, yield func(*session.Event, error) bool) {
+	current := app
 	app, err := h.appFor(ctx, app, sess, req)
 	if err != nil {
 		yield(nil, err)
 		return
 	}
 	defer app.hold.release()
+	// An older revision does not bring back what the current one forbids.
+	if err := cmp.Or(current.CheckWriter(req.Writer, req.StateDelta), app.CheckWriter(req.Writer, req.StateDelta)); err != nil {
+		yield(nil, err)
+		return
+	}
 	r := h.newRun(app, sess, req)
 	r.commit = func(ctx context.Context, ev *session.Event) error {
 		return h.store.Sessions.Append(ctx, sess, ev)

@@ -1,6 +1,8 @@
 package runtime
 
 import (
+	"strings"
+
 	"agenthost/pkg/session"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/tool"
@@ -9,9 +11,10 @@ import (
 // StateSchemaConfig is the YAML of a state schema.
 type StateSchemaConfig struct{ Schema *tool.StateSchema }
 
-// DecodeSpec reads a short schema or a JSON Schema of an object.
+// DecodeSpec reads a short schema or a JSON Schema of an object, whose keys may
+// say who writes them.
 func (s *StateSchemaConfig) DecodeSpec(n *spec.Node) spec.Diagnostics {
-	var written spec.ShortSchema
+	var written spec.StateSchema
 	if at := CodeRef(n); at != nil {
 		return spec.Diagnostics{needsFields(at)}
 	}
@@ -19,7 +22,21 @@ func (s *StateSchemaConfig) DecodeSpec(n *spec.Node) spec.Diagnostics {
 	if ds.HasErrors() {
 		return ds
 	}
-	schema, err := tool.NewStateSchema(written.JSON())
+	whole := written.JSON()
+	properties, _ := whole["properties"].(map[string]any)
+	for key, at := range written.Writers() {
+		if _, known := session.ParseWriter(at.Value); !known {
+			ds = append(ds, unknownWriter(at))
+			continue
+		}
+		if prop, ok := properties[key].(map[string]any); ok {
+			prop["writable"] = at.Value
+		}
+	}
+	if ds.HasErrors() {
+		return ds
+	}
+	schema, err := tool.NewStateSchema(whole)
 	if err != nil {
 		return append(ds, n.Errorf("state-schema", "%s", err))
 	}
@@ -27,8 +44,40 @@ func (s *StateSchemaConfig) DecodeSpec(n *spec.Node) spec.Diagnostics {
 	return ds
 }
 
+func unknownWriter(at *spec.Node) spec.Diagnostic {
+	d := at.Errorf("state-schema", "writable must be one of %s, got %q", strings.Join(session.WriterNames(), ", "), at.Value)
+	if near := spec.Suggest(at.Value, session.WriterNames()); near != "" {
+		d = d.WithHint("did you mean %q?", near)
+	}
+	return d
+}
+
 // SchemaSpec describes the forms.
-func (s *StateSchemaConfig) SchemaSpec() map[string]any { return (&inputSchema{}).SchemaSpec() }
+func (s *StateSchemaConfig) SchemaSpec() map[string]any {
+	forms := (&inputSchema{}).SchemaSpec()
+	var names []any
+	for _, name := range session.WriterNames() {
+		names = append(names, name)
+	}
+	forms["additionalProperties"] = map[string]any{"properties": map[string]any{"writable": map[string]any{
+		"enum":        names,
+		"description": "Who writes the key: client (the default) is everyone, agent the app's agents, tools and callbacks and administrators, admin administrators only.",
+	}}}
+	return forms
+}
+
+// CheckWriter returns an error for the first key of a delta that the
+// state_schema does not let the writer write.
+func (a *App) CheckWriter(w session.Writer, delta map[string]any) error {
+	if err := a.state.CheckWriter(w, delta); err != nil {
+		return failf(CodeForbidden, err, "%s", err)
+	}
+	return nil
+}
+
+// Writable is the least trusted writer of a state key, and whether the app's
+// state_schema says so.
+func (a *App) Writable(key string) (by session.Writer, declared bool) { return a.state.Writable(key) }
 
 // lookup reads a key of the state, or its default.
 func (r *run) lookup(key string) (any, bool) {

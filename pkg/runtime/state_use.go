@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"slices"
+	"strings"
 
 	"agenthost/pkg/spec"
 	"agenthost/pkg/template"
@@ -23,7 +24,7 @@ func StateUse(n *spec.Node, config any) tool.StateUse {
 func AgentUse(n *spec.Node, config any) tool.StateUse {
 	var u tool.StateUse
 	if when := n.Get("when"); !when.IsNull() {
-		u.Exprs = append(u.Exprs, condition(spec.Expr{Text: when.Text()}))
+		u.Exprs = append(u.Exprs, condition(spec.Expr{Text: when.Text()}, "when"))
 	}
 	if c, ok := config.(interface {
 		stateUse(n *spec.Node) tool.StateUse
@@ -33,8 +34,8 @@ func AgentUse(n *spec.Node, config any) tool.StateUse {
 	return u
 }
 
-func condition(e spec.Expr) tool.StateExpr {
-	return tool.StateExpr{Expr: e, Env: conditionEnv(), Bool: true}
+func condition(e spec.Expr, guard string) tool.StateExpr {
+	return tool.StateExpr{Expr: e, Env: conditionEnv(), Bool: true, Guard: guard}
 }
 
 // keysOf are the placeholders of a text that are keys of the state.
@@ -60,14 +61,14 @@ func (c *loopConfig) stateUse(*spec.Node) tool.StateUse {
 	if c.Until.Value == "" {
 		return tool.StateUse{}
 	}
-	return tool.StateUse{Exprs: []tool.StateExpr{condition(c.Until)}}
+	return tool.StateUse{Exprs: []tool.StateExpr{condition(c.Until, "until")}}
 }
 
 func (c *routerConfig) stateUse(*spec.Node) tool.StateUse {
 	var u tool.StateUse
 	for _, r := range c.Routes {
 		if r.When != nil {
-			u.Exprs = append(u.Exprs, condition(r.When.Expr))
+			u.Exprs = append(u.Exprs, condition(r.When.Expr, "route"))
 		}
 	}
 	return u
@@ -79,7 +80,7 @@ func (c *workflowConfig) Ways() []Edge { return c.Edges.plain() }
 func (c *workflowConfig) stateUse(*spec.Node) tool.StateUse {
 	var u tool.StateUse
 	for _, e := range c.Edges.routed {
-		u.Exprs = append(u.Exprs, tool.StateExpr{Expr: e, Env: conditionEnv()})
+		u.Exprs = append(u.Exprs, tool.StateExpr{Expr: e, Env: conditionEnv(), Guard: "route"})
 	}
 	return u
 }
@@ -163,13 +164,24 @@ func (h hookSpec) uses(list *spec.Node) []CallbackUse {
 	return all
 }
 
+// guard is the verb of a rule that prevents something; empty for one that only
+// changes an answer or writes.
+func (h hookSpec) guard(n *spec.Node) string {
+	for _, verb := range []string{"deny", "confirm", "fail", "respond"} {
+		if n.Get(verb) != nil && (verb != "respond" || strings.HasPrefix(h.name, "before_")) {
+			return verb
+		}
+	}
+	return ""
+}
+
 // ruleUse is that of one rule.
 func (h hookSpec) ruleUse(n *spec.Node, c *CallbackConfig, sure bool) tool.StateUse {
 	var u tool.StateUse
 	env := h.environment()
 	named := func(root string) bool { _, ok := env[root]; return ok }
 	if c.When.Value != "" {
-		u.Exprs = append(u.Exprs, tool.StateExpr{Expr: c.When, Env: env, Bool: true})
+		u.Exprs = append(u.Exprs, tool.StateExpr{Expr: c.When, Env: env, Bool: true, Guard: h.guard(n)})
 	}
 	if c.Replace.Value != "" {
 		u.Exprs = append(u.Exprs, tool.StateExpr{Expr: c.Replace, Env: env})

@@ -2,11 +2,14 @@ package server
 
 import (
 	"errors"
+	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
 
 	"agenthost/pkg/auth"
+	"agenthost/pkg/runtime"
 	"agenthost/pkg/session"
 )
 
@@ -89,17 +92,46 @@ func (s *Server) actAs(r *http.Request, app, user string) (string, error) {
 	return user, nil
 }
 
-// mayWrite refuses keys of the state that are everybody's, unless the caller is an
-// administrator: agents write those, and all users are told of them.
-func (s *Server) mayWrite(r *http.Request, deltas ...map[string]any) error {
+// writer is the party of the caller that writes state. Without authentication
+// nobody is an administrator.
+func (s *Server) writer(r *http.Request) session.Writer {
+	if p, err := s.caller(r); err == nil && p != nil && p.Admin {
+		return session.WriterAdmin
+	}
+	return session.WriterClient
+}
+
+// checkWrites refuses state keys that the caller may not write: those that the
+// app's state_schema reserves, and with authentication app: keys, which all users
+// read, unless the state_schema opens them.
+func (s *Server) checkWrites(r *http.Request, name string, deltas ...map[string]any) error {
+	app, w := s.host.App(name), s.writer(r)
 	for _, delta := range deltas {
-		for key := range delta {
-			if strings.HasPrefix(key, session.AppPrefix) && !s.seesAll(r) {
-				return errNotAllowed
+		if len(delta) == 0 {
+			continue
+		}
+		if app == nil {
+			return errNoApp(name) // nothing says what may be written
+		}
+		if err := app.CheckWriter(w, delta); err != nil {
+			return err
+		}
+		if s.opts.Auth == nil || w == session.WriterAdmin {
+			continue
+		}
+		for _, key := range slices.Sorted(maps.Keys(delta)) {
+			if strings.HasPrefix(key, session.AppPrefix) && !isOpen(app, key) {
+				return forbiddenError(fmt.Sprintf("permission denied: the state key %q is written by agents and administrators only", key))
 			}
 		}
 	}
 	return nil
+}
+
+// isOpen says whether an app lets clients write a key by name.
+func isOpen(app *runtime.App, key string) bool {
+	by, declared := app.Writable(key)
+	return declared && by == session.WriterClient
 }
 
 // seesAll says whether the caller may know what is the host's, not its own.

@@ -122,6 +122,8 @@ func runFailure(re *runtime.RunError) failure {
 	switch re.Code {
 	case runtime.CodeAppNotFound, runtime.CodeSessionNotFound:
 		f.status = http.StatusNotFound
+	case runtime.CodeForbidden:
+		f.status = http.StatusForbidden
 	case runtime.CodeInvalidRequest:
 		f.status = http.StatusBadRequest
 	case runtime.CodeSessionBusy, runtime.CodeSessionTaken:

@@ -19,7 +19,7 @@ import (
 
 // TestGuarded plays exchanges with a server that asks callers who they are, or
 // bounds their runs: the part auth is its document, and limits says RUNS/TIME for
-// a user, and behind it for an app.
+// a user, and behind it for an app. A file apps/… is an app of the host.
 func TestGuarded(t *testing.T) {
 	files, err := filepath.Glob("testdata/guarded/*.txtar")
 	if err != nil || len(files) == 0 {
@@ -74,6 +74,7 @@ func guardedEnv(t *testing.T, ar *txtar.Archive) *env {
 	e := newEnv(t, opts)
 	e.add(t, "hello", &runtime.LLMOptions{Model: scripted(t)})
 	e.add(t, "other", &runtime.LLMOptions{Model: scripted(t)})
+	(&watched{}).serve(t, e, ar, t.TempDir())
 	return e
 }
 

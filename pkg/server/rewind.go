@@ -17,7 +17,7 @@ func (s *Server) handleRewind(w http.ResponseWriter, r *http.Request) error {
 	req := &runtime.RewindRequest{
 		App: key.App, UserID: key.User, SessionID: key.ID,
 		BeforeInvocationID: b.text("rewindBeforeInvocationId"), AfterEventID: b.text("eventId"),
-		Message: b.content("newMessage"), Streaming: new(bool),
+		Message: b.content("newMessage"), Streaming: new(bool), Writer: s.writer(r),
 	}
 	if err := b.err(); err != nil {
 		return err

@@ -34,7 +34,7 @@ func (s *Server) readRun(w http.ResponseWriter, r *http.Request) (*runRequest, e
 		App: b.text("appName"), UserID: b.text("userId"), SessionID: b.text("sessionId"),
 		Message: b.content("newMessage"), StateDelta: b.values("stateDelta"),
 		Streaming: b.flag("streaming"), CustomMetadata: b.values("customMetadata"),
-		CreateSession: s.opts.AutoCreateSession,
+		CreateSession: s.opts.AutoCreateSession, Writer: s.writer(r),
 	}}
 	q.Config = s.readConfig(b, q.App)
 	q.whole = b.text("functionCallEventId") != ""
@@ -48,7 +48,7 @@ func (s *Server) readRun(w http.ResponseWriter, r *http.Request) (*runRequest, e
 	if q.UserID, err = s.actAs(r, q.App, q.UserID); err != nil {
 		return nil, err
 	}
-	if err := s.mayWrite(r, q.StateDelta); err != nil {
+	if err := s.checkWrites(r, q.App, q.StateDelta); err != nil {
 		return nil, err
 	}
 	return q, nil

@@ -76,7 +76,7 @@ func (s *Server) handleCreateSession(w http.ResponseWriter, r *http.Request) err
 	if err := b.err(); err != nil {
 		return err
 	}
-	if err := s.mayWrite(r, n.writes()...); err != nil {
+	if err := s.checkWrites(r, n.key.App, n.writes()...); err != nil {
 		return err
 	}
 	sess, err := s.create(r.Context(), n)
@@ -107,7 +107,7 @@ func (s *Server) handleCreateNamedSession(w http.ResponseWriter, r *http.Request
 	if err := b.err(); err != nil {
 		return err
 	}
-	if err := s.mayWrite(r, n.writes()...); err != nil {
+	if err := s.checkWrites(r, n.key.App, n.writes()...); err != nil {
 		return err
 	}
 	sess, err := s.create(r.Context(), n)
@@ -176,7 +176,7 @@ func (s *Server) handlePatchSession(w http.ResponseWriter, r *http.Request) erro
 	if err := b.err(); err != nil {
 		return err
 	}
-	if err := s.mayWrite(r, delta); err != nil {
+	if err := s.checkWrites(r, pathKey(r).App, delta); err != nil {
 		return err
 	}
 	sess, err := s.patch(r.Context(), pathKey(r), delta)

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"agenthost/pkg/session"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/template"
 )
@@ -33,6 +34,10 @@ func (s *StateSchema) CheckUse(u StateUse) spec.Diagnostics {
 
 func (s *StateSchema) checkWrite(w StateWrite) spec.Diagnostics {
 	key := w.Key.Value
+	if by, _ := s.Writable(key); by > session.WriterAgent {
+		return spec.Diagnostics{w.Key.Errorf(0, "state-schema", "the state key %s is written by administrators only (writable: %s)", key, by).
+			WithHint("write another key, or declare it writable: agent")}
+	}
 	if !s.Has(key) {
 		return spec.Diagnostics{s.hinted(w.Key.Errorf(0, "state-schema", "the state key %s is not in the state_schema", key), key)}
 	}

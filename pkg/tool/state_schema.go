@@ -6,37 +6,109 @@ import (
 	"slices"
 	"strings"
 
+	"agenthost/pkg/session"
 	"agenthost/pkg/spec"
 )
 
-// A StateSchema types the keys of a session's state that have no prefix, and
-// gives them defaults. Keys with a colon are nobody's business here, as in
-// adk-python. Many goroutines may use it. A nil StateSchema types nothing.
+// A StateSchema types keys of a session's state, gives them defaults, and says
+// who writes them. When it types a key without a prefix, it has all of those that
+// the app uses; keys with a prefix need not be there, as in adk-python. Many
+// goroutines may use it. A nil StateSchema types nothing.
 type StateSchema struct {
-	keys map[string]*Schema
+	keys    map[string]*Schema
+	writers map[string]session.Writer
+	// closed says that every key without a prefix is typed.
+	closed bool
 }
 
 // NewStateSchema reads the JSON Schema of the state, an object whose properties
-// are the keys. The error says what is wrong with it.
+// are the keys; a property may say in `writable` who writes its key. The error
+// says what is wrong with it.
 func NewStateSchema(schema map[string]any) (*StateSchema, error) {
-	s := &StateSchema{keys: map[string]*Schema{}}
+	s := &StateSchema{keys: map[string]*Schema{}, writers: map[string]session.Writer{}}
 	// Each key's schema has the definitions of all.
 	all := partsOf(schema["properties"]) + len(mapOf(schema["properties"]))*(partsOf(schema["$defs"])+partsOf(schema["definitions"]))
 	if all > maxSchema {
 		return nil, fmt.Errorf("the keys and their definitions have %d parts; at most %d are read", all, maxSchema)
 	}
 	for key, prop := range mapOf(schema["properties"]) {
-		if strings.Contains(key, ":") {
-			return nil, fmt.Errorf("the key %s has a colon: only keys without a prefix are typed", key)
+		if err := s.add(key, withDefinitions(mapOf(prop), schema)); err != nil {
+			return nil, err
 		}
-		typed, err := NewSchema(withDefinitions(mapOf(prop), schema))
-		if err != nil {
-			return nil, fmt.Errorf("the key %s: %w", key, err)
-		}
-		s.keys[key] = typed
 	}
 	return s, nil
 }
+
+// add reads the schema of one key.
+func (s *StateSchema) add(key string, prop map[string]any) error {
+	scope, _ := session.ScopeOf(key)
+	if scope == session.ScopeSession && strings.Contains(key, ":") {
+		return fmt.Errorf("the key %s has a prefix that is not user:, app: or temp:", key)
+	}
+	if name, ok := prop["writable"]; ok {
+		w, known := session.ParseWriter(fmt.Sprint(name))
+		if !known {
+			return fmt.Errorf("the key %s: writable must be one of %s, got %v", key, strings.Join(session.WriterNames(), ", "), name)
+		}
+		s.writers[key] = w
+		delete(prop, "writable")
+		if len(prop) == 0 {
+			s.keys[key] = nil // who writes it is all that is known
+			return nil
+		}
+	}
+	s.closed = s.closed || scope == session.ScopeSession
+	typed, err := NewSchema(prop)
+	if err != nil {
+		return fmt.Errorf("the key %s: %w", key, err)
+	}
+	s.keys[key] = typed
+	return nil
+}
+
+// Writable is the least trusted writer of a key, and whether the schema says so.
+// By default clients write every key, as in ADK.
+func (s *StateSchema) Writable(key string) (by session.Writer, declared bool) {
+	if s == nil {
+		return session.WriterClient, false
+	}
+	by, declared = s.writers[key]
+	return by, declared
+}
+
+// CheckWriter returns an error for the first key of a delta that the writer may
+// not write.
+func (s *StateSchema) CheckWriter(w session.Writer, delta map[string]any) error {
+	if s == nil || len(s.writers) == 0 {
+		return nil
+	}
+	for _, key := range slices.Sorted(maps.Keys(delta)) {
+		if by, _ := s.Writable(key); w < by {
+			return &WriterError{Key: key, By: by}
+		}
+	}
+	return nil
+}
+
+// A WriterError says that a key of the state was written by a party that may
+// not write it.
+type WriterError struct {
+	Key string
+	// By is the least trusted party that may.
+	By session.Writer
+}
+
+// Error names the key and the rule.
+func (e *WriterError) Error() string {
+	by := "agents and administrators"
+	if e.By == session.WriterAdmin {
+		by = "administrators"
+	}
+	return fmt.Sprintf("permission denied: the state key %q is written by %s only (state_schema: writable: %s)", e.Key, by, e.By)
+}
+
+// Unwrap returns ErrInvalid: the same write can never be accepted.
+func (e *WriterError) Unwrap() error { return session.ErrInvalid }
 
 // withDefinitions is a part of a schema with the definitions of the whole.
 func withDefinitions(part, whole map[string]any) map[string]any {
@@ -69,10 +141,23 @@ func (s *StateSchema) Values(key string) []any {
 	return values
 }
 
-// Has says whether a key may be used: it is typed, has a colon, or nothing is
-// typed at all.
+// Closed says whether the schema has every key without a prefix that the app
+// may use. One that only says who writes its keys leaves all others free.
+func (s *StateSchema) Closed() bool { return s != nil && s.closed }
+
+// Declares says whether the schema has an entry for a key.
+func (s *StateSchema) Declares(key string) bool {
+	if s == nil {
+		return false
+	}
+	_, ok := s.keys[key]
+	return ok
+}
+
+// Has says whether a key may be used: it is declared, has a colon, or the schema
+// is not closed.
 func (s *StateSchema) Has(key string) bool {
-	return s == nil || strings.Contains(key, ":") || s.keys[key] != nil
+	return !s.Closed() || strings.Contains(key, ":") || s.Declares(key)
 }
 
 // Default is what a key is read as while nothing is written there.
@@ -99,9 +184,12 @@ func (s *StateSchema) AddDefaults(all map[string]any) {
 	}
 }
 
-// Check returns the value in the form that is to be written, or says why it
-// cannot be. Nil, which removes a key, always can.
+// Check returns the value in the form in which an agent writes it, or says why
+// it cannot be written. Nil, which removes a key, has every type.
 func (s *StateSchema) Check(key string, v any) (any, error) {
+	if by, _ := s.Writable(key); by > session.WriterAgent {
+		return nil, &WriterError{Key: key, By: by}
+	}
 	if !s.Has(key) {
 		return nil, fmt.Errorf("the state key %s is not in the state_schema: its keys are %s", key, orNone(s.Keys()))
 	}
@@ -134,7 +222,10 @@ func (s *StateSchema) CheckDelta(delta map[string]any) error {
 func (s *StateSchema) Samples() map[string]any {
 	samples := make(map[string]any, len(s.keys))
 	for key, typed := range s.keys {
-		samples[key] = sampleOf(typed.schema)
+		samples[key] = nil
+		if typed != nil {
+			samples[key] = sampleOf(typed.schema)
+		}
 	}
 	return samples
 }

@@ -39,6 +39,9 @@ type StateExpr struct {
 	Env  template.Env
 	// Bool says that it must be true or false.
 	Bool bool
+	// Guard is the field that the expression decides about, such as confirm,
+	// deny or when; empty where it only makes a value.
+	Guard string
 }
 
 // A StateWrite is a key that is written.
@@ -115,7 +118,7 @@ func (u *StateUse) AddSet(set *spec.Node, write StateWrite) {
 // addConfirm adds the condition of a confirmation, where there is one.
 func (u *StateUse) addConfirm(e spec.Expr, env template.Env) {
 	if e.Pos != (spec.Pos{}) {
-		u.Exprs = append(u.Exprs, StateExpr{e, env, true})
+		u.Exprs = append(u.Exprs, StateExpr{Expr: e, Env: env, Bool: true, Guard: "confirm"})
 	}
 }
 

@@ -1,0 +1,102 @@
+package loader
+
+import (
+	"fmt"
+	"maps"
+	"strings"
+
+	"agenthost/pkg/session"
+	"agenthost/pkg/template"
+	"agenthost/pkg/tool"
+)
+
+// checkGuards warns of conditions that decide what is carried out, and read a
+// key that any client may write: a client switches them off with a stateDelta.
+// Settled are the keys that are certain to be replaced by an agent's answer
+// before the agent runs.
+func (f *stateFlow) checkGuards(p *placed, settled keys) {
+	use := p.stateUse()
+	own := settled
+	if p.plan.Kind.Name == "LoopAgent" {
+		own = maps.Clone(settled) // until is evaluated after the sub-agents
+		for _, sub := range p.subs {
+			f.addAnswers(sub, own)
+		}
+	}
+	for _, e := range use.Exprs {
+		known := settled
+		if e.Guard == "until" {
+			known = own
+		}
+		f.checkGuard(e, known)
+	}
+	for _, t := range p.tools {
+		for _, e := range t.stateUse().Exprs {
+			f.checkGuard(e, settled)
+		}
+		if t.agent != nil {
+			f.checkGuards(t.agent, settled)
+		}
+	}
+	inOrder := p.plan.Kind.Name == "SequentialAgent" || p.plan.Kind.Name == "LoopAgent"
+	before := maps.Clone(settled)
+	for _, sub := range p.subs {
+		f.checkGuards(sub, before)
+		if inOrder {
+			before = maps.Clone(before)
+			f.addAnswers(sub, before)
+		}
+	}
+}
+
+// addAnswers adds the keys that an agent is certain to replace by an answer. A
+// key that `set` computes may still follow from what a client wrote.
+func (f *stateFlow) addAnswers(p *placed, into keys) {
+	for key, w := range f.sureWrites(p) {
+		if w.Verb == "output_key" {
+			into[key] = true
+		}
+	}
+}
+
+func (f *stateFlow) checkGuard(e tool.StateExpr, settled keys) {
+	if e.Guard == "" || f.guarded[e.Expr.Pos] {
+		return
+	}
+	f.guarded[e.Expr.Pos] = true
+	for _, m := range template.UsesOf(e.Expr.Value, "state").Members {
+		if f.warned[m.Name] || settled[m.Name] || !f.writtenByClients(m.Name) {
+			continue
+		}
+		f.warned[m.Name] = true // one line repairs all of its guards
+		d := e.Expr.Warnf(m.Offset, "state-guard", "%s reads the state key %s, which clients may write", e.Guard, m.Name)
+		f.report(d.WithHint("%s", f.declaration(m.Name)))
+	}
+}
+
+// writtenByClients says whether clients may write a key, and the document does
+// not say that this is meant. Clients do not write app: keys of a server with
+// authentication. A key that is misspelt has a warning of its own.
+func (f *stateFlow) writtenByClients(key string) bool {
+	if !f.schema.Has(key) || !f.known(key) && f.nearest(key) != "" {
+		return false
+	}
+	_, declared := f.schema.Writable(key)
+	return !declared && !strings.HasPrefix(key, session.AppPrefix)
+}
+
+// declaration is the way to reserve a key for agents.
+func (f *stateFlow) declaration(key string) string {
+	line := key + ": {writable: agent}"
+	if strings.Contains(key, ":") {
+		line = fmt.Sprintf("%q: {writable: agent}", key)
+	}
+	switch {
+	case f.schema == nil:
+		return "add to the root agent: state_schema: {" + line + "}"
+	case f.schema.Declares(key):
+		return "add writable: agent to " + key + " in the state_schema of the root agent"
+	default:
+		return "add to the state_schema of the root agent: " + line
+	}
+}

@@ -1,0 +1,63 @@
+package spec
+
+import "slices"
+
+// A StateSchema is a [ShortSchema] of the keys of a session's state. A key may
+// also say who writes it:
+//
+//	note:  string?
+//	limit: {type: number, default: 50, writable: agent}
+//	plan:  {writable: admin}                             # of any type
+type StateSchema struct {
+	ShortSchema
+	// writers are the values of writable, by key.
+	writers map[string]*Node
+}
+
+// Writers are the values of `writable`, by key.
+func (s StateSchema) Writers() map[string]*Node { return s.writers }
+
+// DecodeSpec reads either form of a [ShortSchema].
+func (s *StateSchema) DecodeSpec(n *Node) Diagnostics {
+	s.writers = map[string]*Node{}
+	if n.Kind == Mapping {
+		n = s.withoutWriters(n)
+	}
+	return s.ShortSchema.DecodeSpec(n)
+}
+
+// withoutWriters takes `writable` out of the keys, and notes it.
+func (s *StateSchema) withoutWriters(n *Node) *Node {
+	if !isJSONSchema(n) {
+		return s.fieldsOf(n, anySchema)
+	}
+	with := *n
+	with.Entries = slices.Clone(n.Entries)
+	for i, e := range with.Entries {
+		if e.Key.Value == "properties" && e.Value.Kind == Mapping {
+			with.Entries[i].Value = s.fieldsOf(e.Value, func(at *Node) *Node { return at })
+		}
+	}
+	return &with
+}
+
+// fieldsOf is a mapping of keys without their writers; empty makes a field of
+// which nothing is left.
+func (s *StateSchema) fieldsOf(n *Node, empty func(*Node) *Node) *Node {
+	with := *n
+	with.Entries = slices.Clone(n.Entries)
+	for i, e := range with.Entries {
+		at := e.Value.Get("writable")
+		if at == nil || at.Kind != Scalar || slices.Contains(shortTypes(), at.Value) && !isJSONSchema(e.Value) && !isEnum(e.Value) {
+			continue // a field of an object that is called writable
+		}
+		s.writers[e.Key.Value] = at
+		field := *e.Value
+		field.Entries = slices.DeleteFunc(slices.Clone(field.Entries), func(f Entry) bool { return f.Key.Value == "writable" })
+		with.Entries[i].Value = &field
+		if len(field.Entries) == 0 {
+			with.Entries[i].Value = empty(&field)
+		}
+	}
+	return &with
+}
