@@ -120,7 +120,7 @@ func (s *Server) checkWrites(r *http.Request, name string, deltas ...map[string]
 			continue
 		}
 		for _, key := range slices.Sorted(maps.Keys(delta)) {
-			if strings.HasPrefix(key, session.AppPrefix) && !isOpen(app, key) {
+			if strings.HasPrefix(key, session.AppPrefix) && !isClientKey(app, key) {
 				return forbiddenError(fmt.Sprintf("permission denied: the state key %q is written by agents and administrators only", key))
 			}
 		}
@@ -128,8 +128,8 @@ func (s *Server) checkWrites(r *http.Request, name string, deltas ...map[string]
 	return nil
 }
 
-// isOpen says whether an app lets clients write a key by name.
-func isOpen(app *runtime.App, key string) bool {
+// isClientKey says whether an app lets clients write a key by name.
+func isClientKey(app *runtime.App, key string) bool {
 	by, declared := app.Writable(key)
 	return declared && by == session.WriterClient
 }
