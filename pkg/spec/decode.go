@@ -152,28 +152,41 @@ func unknownField(key *Node, fields []Field) Diagnostic {
 
 // field checks a value against the enum of its field and decodes it.
 func (d *decoder) field(n *Node, v reflect.Value, f Field) {
-	if len(f.Enum) > 0 && !d.allowed(n, f) {
-		return
+	if len(f.Enum) > 0 {
+		var ok bool
+		if n, ok = d.allowed(n, f); !ok {
+			return
+		}
 	}
 	d.value(n, v, f)
 }
 
-// allowed checks a scalar, or the elements of a list or mapping.
-func (d *decoder) allowed(n *Node, f Field) bool {
-	ok := true
-	for _, item := range n.Items {
-		ok = d.allowed(item, f) && ok
+// allowed checks a scalar, or the elements of a list or mapping. It returns the node
+// with the values that the enum's names stand for.
+func (d *decoder) allowed(n *Node, f Field) (*Node, bool) {
+	settled, ok := *n, true
+	settled.Items = make([]*Node, len(n.Items))
+	for i, item := range n.Items {
+		inner, fits := d.allowed(item, f)
+		settled.Items[i], ok = inner, ok && fits
 	}
 	if f.Type.Kind() == reflect.Map {
-		for _, e := range n.Entries {
-			ok = d.allowed(e.Value, f) && ok
+		settled.Entries = make([]Entry, len(n.Entries))
+		for i, e := range n.Entries {
+			inner, fits := d.allowed(e.Value, f)
+			settled.Entries[i], ok = Entry{e.Key, inner}, ok && fits
 		}
 	}
-	if n.Kind != Scalar || slices.Contains(f.Enum, n.Value) {
-		return ok
+	if n.Kind != Scalar {
+		return &settled, ok
 	}
-	d.add(n.Errorf("enum", "%q is not one of: %s", n.shown(), strings.Join(f.Enum, ", ")).withNear(n.shown(), f.Enum))
-	return false
+	value, known := f.enumValue(n.Value)
+	if !known {
+		d.add(n.Errorf("enum", "%q is not one of: %s", n.shown(), strings.Join(f.Enum, ", ")).withNear(n.shown(), f.Enum))
+		return n, false
+	}
+	settled.Value = value
+	return &settled, ok
 }
 
 // absent gives a field that is not there its default, and a struct that is not

@@ -97,6 +97,9 @@ func (d *decoder) scalar(n *Node, v reflect.Value, f Field) {
 	switch k := v.Kind(); {
 	case k == reflect.String:
 		d.text(n, v)
+		if f.isForeignEnum(v.Type()) {
+			v.SetString(foreignEnum(v.Type(), v.String()))
+		}
 	case k == reflect.Bool:
 		d.boolean(n, v)
 	case v.CanInt():

@@ -30,6 +30,8 @@ type Field struct {
 	index []int
 	// quoted numbers may be written in quotes, as JSON APIs do for int64.
 	quoted bool
+	// foreign fields are of a struct that was written for JSON.
+	foreign bool
 }
 
 // Fields lists the fields of a struct type in order. Fields have the tags
@@ -118,7 +120,7 @@ func appendForeign(fields []Field, sf reflect.StructField) []Field {
 	case name == "" || name == "-":
 		return fields
 	}
-	f := Field{Name: snakeCase(name), Type: sf.Type, index: sf.Index, quoted: strings.Contains(options, "string")}
+	f := Field{Name: snakeCase(name), Type: sf.Type, index: sf.Index, quoted: strings.Contains(options, "string"), foreign: true}
 	if f.Name != name {
 		f.Alias = name
 	}

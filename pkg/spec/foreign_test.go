@@ -37,6 +37,10 @@ func TestDecode_API(t *testing.T) {
 		{"enums are texts", "safety_settings: [{category: HARM_CATEGORY_HARASSMENT, threshold: BLOCK_NONE}]", genai.GenerateContentConfig{
 			SafetySettings: []*genai.SafetySetting{{Category: genai.HarmCategoryHarassment, Threshold: genai.HarmBlockThresholdBlockNone}},
 		}},
+		{"enums in other spellings", "{thinking_config: {thinking_level: high}, safety_settings: [{category: types.HarmCategory.HARM_CATEGORY_HARASSMENT, threshold: block_none}], service_tier: ServiceTier.FLEX}", genai.GenerateContentConfig{
+			ThinkingConfig: &genai.ThinkingConfig{ThinkingLevel: genai.ThinkingLevelHigh}, ServiceTier: genai.ServiceTierFlex,
+			SafetySettings: []*genai.SafetySetting{{Category: genai.HarmCategoryHarassment, Threshold: genai.HarmBlockThresholdBlockNone}},
+		}},
 		{"nested", "thinking_config: {include_thoughts: true, thinking_budget: 100}", genai.GenerateContentConfig{
 			ThinkingConfig: &genai.ThinkingConfig{IncludeThoughts: true, ThinkingBudget: &budget},
 		}},
