@@ -14,7 +14,7 @@ SEED    ?= 1
 CORPUS  ?= $(abspath ../shared/corpus)
 export AGENTHOST_CORPUS ?= $(CORPUS)
 
-.PHONY: all help build run test unit race lint fmt fmt-check generate film fresh apps gcs-test kube-test ui-test fuzz bench bench-stores bench-http bench-replicas proof proof-full probes cover clean
+.PHONY: all help build run test pgbouncer unit race lint fmt fmt-check generate film fresh apps gcs-test kube-test ui-test fuzz bench bench-stores bench-http bench-replicas proof proof-full probes cover clean
 
 all: test ## the same as test
 
@@ -27,7 +27,10 @@ build: ## build bin/agenthost
 run: build ## build, then serve the example apps on the scripted model
 	$(BIN) serve apps --auto-create-session --demo --dev
 
-test: fmt-check lint unit race apps bench-test gcs-test kube-test ## everything: format, lint, tests, race detector, apps, bench module
+test: fmt-check lint pgbouncer unit race apps bench-test gcs-test kube-test ## everything: format, lint, tests, race detector, apps, bench module
+
+pgbouncer: ## install PgBouncer for the tests, as root on Debian
+	tools/install-pgbouncer.sh
 
 unit: ## tests, without the race detector
 	$(NOCGO) $(GO) test -shuffle=on ./...

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"strings"
 
 	driver "github.com/go-sql-driver/mysql"
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/stdlib"
 	_ "modernc.org/sqlite" // the driver "sqlite"
 )
@@ -24,6 +26,9 @@ type readEngine struct {
 	file bool
 	// open gets what follows the colon of the URL.
 	open func(rest string) (*sql.DB, error)
+	// enter carries out what the URL asks for in the transaction of a view; nil
+	// is nothing.
+	enter func(ctx context.Context, tx *sql.Tx, rest string) error
 	// numbered says that parameters are written $1, $2 instead of ?.
 	numbered bool
 	version  string // query: the engine's name and version
@@ -110,6 +115,7 @@ func postgresReader() readEngine {
 	return readEngine{
 		of:       "postgres",
 		open:     readPostgres,
+		enter:    enterSearchPath,
 		numbered: true,
 		version:  "SELECT 'PostgreSQL ' || split_part(current_setting('server_version'), ' ', 1)",
 		bytes: `SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint FROM pg_class c
@@ -134,12 +140,30 @@ func readPostgres(rest string) (*sql.DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	config, err := postgresConfig(u)
+	p, err := parsePostgres(u)
 	if err != nil {
 		return nil, err
 	}
-	config.DialFunc = plainDial
-	return stdlib.OpenDB(*config), nil
+	p.config.DialFunc = plainDial
+	if !p.modeGiven {
+		// One view asks each thing once.
+		p.config.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
+	}
+	return stdlib.OpenDB(*p.config), nil
+}
+
+// enterSearchPath makes the search_path of a URL that of a transaction.
+func enterSearchPath(ctx context.Context, tx *sql.Tx, rest string) error {
+	u, err := parseServer(rest, "5432", postgresParams())
+	if err != nil {
+		return err
+	}
+	path, ok := u.take("search_path")
+	if !ok {
+		return nil
+	}
+	_, err = tx.ExecContext(ctx, setSearchPath, path)
+	return err
 }
 
 func mysqlReader() readEngine {

@@ -35,16 +35,21 @@ func OpenReadOnly(ctx context.Context, url string) (*ReadOnly, error) {
 		return nil, fmt.Errorf("opening %q: %w", Redacted(url), err)
 	}
 	r := &ReadOnly{engine: e, db: db}
-	if err := r.begin(ctx); err != nil {
+	if err := r.begin(ctx, rest); err != nil {
 		return nil, errors.Join(fmt.Errorf("opening %q: %w", Redacted(url), err), r.Close())
 	}
 	return r, nil
 }
 
 // begin takes the moment, and the first look.
-func (r *ReadOnly) begin(ctx context.Context) (err error) {
+func (r *ReadOnly) begin(ctx context.Context, rest string) (err error) {
 	if r.tx, err = r.db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true, Isolation: sql.LevelRepeatableRead}); err != nil {
 		return err
+	}
+	if r.engine.enter != nil {
+		if err = r.engine.enter(ctx, r.tx, rest); err != nil {
+			return err
+		}
 	}
 	var version string
 	if err = r.one(ctx, r.engine.version, &version); err != nil {

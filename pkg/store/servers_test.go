@@ -50,6 +50,9 @@ func sqliteFile(t testing.TB) string { return fresh(t, "sqlite") }
 
 func postgresSchema(t testing.TB) string { return fresh(t, "postgres") }
 
+// poolerSchema is a schema behind a pooler with few connections to its server.
+func poolerSchema(t testing.TB) string { return pooled(t, postgresSchema(t), 3) }
+
 func mysqlDatabase(t testing.TB) string { return fresh(t, "mysql") }
 
 // carryOut carries out SQL statements behind a store's back.
@@ -58,4 +61,27 @@ func carryOut(t testing.TB, url, text string) {
 	if err := testdb.Exec(t.Context(), url, text); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// pooled is the URL of a PostgreSQL database behind a PgBouncer that pools by
+// transaction.
+func pooled(t testing.TB, at string, size int) string {
+	t.Helper()
+	p, err := testdb.StartPooler(t.Context(), serverOf(t, "postgres"), t.TempDir(), size)
+	if errors.Is(err, testdb.ErrNoPooler) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := p.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	through, err := p.Through(at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return through
 }

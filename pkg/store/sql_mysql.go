@@ -120,7 +120,7 @@ func mysqlCollation(ctx context.Context, config *driver.Config) (string, error) 
 	defer db.Close()
 	var version string
 	if err := db.QueryRowContext(ctx, "SELECT version()").Scan(&version); err != nil {
-		return "", fmt.Errorf("the database cannot be reached: %w", err)
+		return "", unreachable(err)
 	}
 	if strings.Contains(strings.ToLower(version), "mariadb") {
 		return "utf8mb4_nopad_bin", nil

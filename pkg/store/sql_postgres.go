@@ -3,16 +3,17 @@ package store
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"net"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/stdlib"
 	"gorm.io/driver/postgres"
 	"gorm.io/gorm"
 	"gorm.io/gorm/logger"
@@ -34,16 +35,16 @@ func postgresParams() []parameter {
 		{"synchronous_commit"},
 		{"target_session_attrs"},
 		{"default_query_exec_mode"},
+		{"statement_cache_capacity"},
 		{"host"},
 		{"pool_size"},
 	}
 }
 
-// execModes are the ways of pgx to send a statement: the first prepares each
-// once, the last never, as poolers need that lend a connection for one
-// transaction.
+// execModes are the ways of pgx to send a statement. Only the first one relies on
+// the session of the server, in which it prepares statements by name.
 func execModes() []string {
-	return []string{"cache_statement", "cache_describe", "describe_exec", "exec"}
+	return []string{"cache_statement", "cache_describe", "describe_exec", "exec", "simple_protocol"}
 }
 
 // openPostgresURL opens the database of a URL: postgres://user@host/database.
@@ -52,25 +53,38 @@ func openPostgresURL(ctx context.Context, rest string, o *Options) (backend, str
 	if err != nil {
 		return nil, "", err
 	}
-	config, err := postgresConfig(u)
+	place, err := parsePostgres(u)
 	if err != nil {
 		return nil, "", err
 	}
-	if err := checkPlace(ctx, config); err != nil {
+	schema, err := findSchema(ctx, place)
+	if err != nil {
 		return nil, "", err
 	}
-	b, err := newServer(ctx, postgresDialect(u.lanes()), u, func() (*gorm.DB, error) { return openPostgres(config) }, o)
+	connector := newPostgresConnector(place, schema)
+	b, err := newServer(ctx, postgresDialect(u.lanes()), u, func() (*gorm.DB, error) { return openPostgres(connector) }, o)
 	return b, artifactsOf(u), err
 }
 
-func postgresConfig(u *serverURL) (*pgx.ConnConfig, error) {
+// A postgresPlace is what a URL says of a PostgreSQL database.
+type postgresPlace struct {
+	config *pgx.ConnConfig
+	// searchPath lists schemas; empty is the server's setting.
+	searchPath string
+	// modeGiven says that the URL has named how statements are sent.
+	modeGiven bool
+}
+
+func parsePostgres(u *serverURL) (*postgresPlace, error) {
 	connect, err := u.takeSeconds("connect_timeout", connectPatience)
 	if err != nil {
 		return nil, err
 	}
 	u.take("pool_size")
-	if mode, ok := u.params["default_query_exec_mode"]; ok && !slices.Contains(execModes(), mode) {
-		return nil, fmt.Errorf("default_query_exec_mode=%s: it is one of %s", mode, strings.Join(execModes(), ", "))
+	p := &postgresPlace{}
+	p.searchPath, _ = u.take("search_path")
+	if err := p.readMode(u); err != nil {
+		return nil, err
 	}
 	values := url.Values{}
 	for name, value := range u.params {
@@ -83,7 +97,7 @@ func postgresConfig(u *serverURL) (*pgx.ConnConfig, error) {
 	if u.host != "" {
 		dsn.Host = net.JoinHostPort(u.host, u.port)
 	}
-	config, err := pgx.ParseConfig(dsn.String())
+	p.config, err = pgx.ParseConfig(dsn.String())
 	var parse *pgconn.ParseConfigError
 	switch {
 	case errors.As(err, &parse) && errors.Unwrap(parse) != nil:
@@ -92,41 +106,47 @@ func postgresConfig(u *serverURL) (*pgx.ConnConfig, error) {
 	case err != nil:
 		return nil, errors.New("a parameter of the URL, or a PG… variable, has a value that PostgreSQL's clients do not know")
 	}
-	config.ConnectTimeout = connect
-	config.DialFunc = func(ctx context.Context, network, addr string) (net.Conn, error) {
+	p.config.ConnectTimeout = connect
+	p.config.DialFunc = func(ctx context.Context, network, addr string) (net.Conn, error) {
 		conn, err := plainDial(ctx, network, addr)
 		if err != nil {
 			return nil, err
 		}
 		return answering{conn}, nil
 	}
-	return config, nil
+	return p, nil
+}
+
+// readMode reads how statements are sent. A cache of no statements, which pgx
+// takes for a mistake, means that none is prepared.
+func (p *postgresPlace) readMode(u *serverURL) error {
+	mode, given := u.params["default_query_exec_mode"]
+	if given && !slices.Contains(execModes(), mode) {
+		return fmt.Errorf("default_query_exec_mode=%s: it is one of %s", mode, strings.Join(execModes(), ", "))
+	}
+	p.modeGiven = given
+	text, ok := u.params["statement_cache_capacity"]
+	if !ok {
+		return nil
+	}
+	n, err := strconv.Atoi(text)
+	switch {
+	case err != nil || n < 0 || n > 100_000:
+		return fmt.Errorf("statement_cache_capacity=%s: it must be a number of statements from 0 to 100000", text)
+	case n == 0 && mode == "cache_statement":
+		return errors.New("statement_cache_capacity=0 contradicts default_query_exec_mode=cache_statement")
+	case n == 0 && !given:
+		u.params["default_query_exec_mode"], p.modeGiven = "cache_describe", true
+	}
+	return nil
 }
 
 func plainDial(ctx context.Context, network, addr string) (net.Conn, error) {
 	return (&net.Dialer{}).DialContext(ctx, network, addr)
 }
 
-// checkPlace says early that a database cannot be reached, or has no schema for
-// the tables.
-func checkPlace(ctx context.Context, config *pgx.ConnConfig) error {
-	conn, err := pgx.ConnectConfig(ctx, config)
-	if err != nil {
-		return fmt.Errorf("the database cannot be reached: %w", err)
-	}
-	defer conn.Close(context.WithoutCancel(ctx))
-	var there bool
-	if err := conn.QueryRow(ctx, "SELECT current_schema() IS NOT NULL").Scan(&there); err != nil {
-		return fmt.Errorf("reading the schema's name: %w", err)
-	}
-	if path := config.RuntimeParams["search_path"]; !there {
-		return fmt.Errorf("no schema of search_path %q is there: CREATE SCHEMA, or name one that is", path)
-	}
-	return nil
-}
-
-func openPostgres(config *pgx.ConnConfig) (*gorm.DB, error) {
-	pool := stdlib.OpenDB(*config)
+func openPostgres(connector driver.Connector) (*gorm.DB, error) {
+	pool := sql.OpenDB(connector)
 	db, err := gorm.Open(postgresDialector{postgres.Dialector{Config: &postgres.Config{Conn: pool}}}, gormConfig())
 	if err != nil {
 		return nil, errors.Join(err, pool.Close())

@@ -24,6 +24,7 @@ func backends() []testBackend {
 		{"sqlite", sqliteFile},
 		{"postgres", postgresSchema},
 		{"mysql", mysqlDatabase},
+		{"pgbouncer", poolerSchema},
 	}
 }
 
@@ -110,6 +111,11 @@ func diff(t testing.TB, what string, want, got any) {
 
 func TestOpenRefuses(t *testing.T) {
 	dir := t.TempDir()
+	nameless := func(engine string) string {
+		u := serverOf(t, engine)
+		u.Path = "/nameless"
+		return u.String()
+	}
 	tests := []struct{ name, url, artifacts, want string }{
 		{"no scheme", "sessions.db", "", `opening store "sessions.db": unknown scheme "sessions.db": there are memory:, sqlite:///file.db, postgres://user@host/database and mysql://user@host/database`},
 		{"unknown scheme", "redis://host", "", `unknown scheme "redis": there are memory:, sqlite:///file.db, postgres://user@host/database and mysql://user@host/database`},
@@ -139,20 +145,24 @@ func TestOpenRefuses(t *testing.T) {
 		{"odd password", "postgres://u:se/cr@et@host/db", "", `opening store "postgres://***@host/db": write //USER`},
 		{"odd password with ?", "mysql://u:se?cret@host/db", "", `opening store "mysql://***@host/db": write //USER`},
 		{"unknown scheme with a password", "postgre://u:secret@host/db", "", `opening store "postgre://***@host/db": unknown scheme "postgre"`},
-		{"unknown parameter of postgres", "postgresql+asyncpg://u:secret@host/db?password=secret", "", `opening store "postgresql+asyncpg://***@host/db?…": unknown parameter "password": there are application_name, connect_timeout, default_query_exec_mode, host, pool_size, search_path, sslcert, sslkey, sslmode, sslrootcert, synchronous_commit, target_session_attrs`},
+		{"unknown parameter of postgres", "postgresql+asyncpg://u:secret@host/db?password=secret", "", `opening store "postgresql+asyncpg://***@host/db?…": unknown parameter "password": there are application_name, connect_timeout, default_query_exec_mode, host, pool_size, search_path, sslcert, sslkey, sslmode, sslrootcert, statement_cache_capacity, synchronous_commit, target_session_attrs`},
 		{"unknown parameter of mysql", "mysql+pymysql://u:secret@host/db?parseTime=true", "", `unknown parameter "parseTime": there are charset, connect_timeout, pool_size, ssl_ca, tls, unix_socket`},
 		{"parameter twice", "postgres://u@host/db?sslmode=require&ssl=require", "", `parameter "sslmode" is given twice`},
 		{"parameters unreadable", "postgres://u@host/db?a=%zz", "", `the parameters behind ? cannot be read`},
 		{"pool too small", "mysql://u@host/db?pool_size=1", "", "pool_size=1: it is a number of connections from 2 to 1000"},
 		{"no seconds", "mysql://u@host/db?connect_timeout=1s", "", "connect_timeout=1s: it is a number of seconds from 1 to 3600"},
 		{"bad sslmode", "postgres://u:secret@host/db?sslmode=on", "", `opening store "postgres://***@host/db?…": sslmode is invalid`},
-		{"bad mode", "postgres://u:secret@host/db?default_query_exec_mode=fast", "", "default_query_exec_mode=fast: it is one of cache_statement, cache_describe, describe_exec, exec"},
+		{"bad mode", "postgres://u:secret@host/db?default_query_exec_mode=fast", "", "default_query_exec_mode=fast: it is one of cache_statement, cache_describe, describe_exec, exec, simple_protocol"},
 		{"bad charset", "mysql://u@host/db?charset=latin1", "", "charset=latin1: it is always utf8mb4"},
 		{"bad tls", "mysql://u@host/db?tls=maybe", "", "tls=maybe: it is false (the default), true, skip-verify or preferred"},
 		{"no authority", "mysql://u@host/db?ssl_ca=" + dir + "/none.pem", "", "ssl_ca: open "},
 		{"authority without tls", "mysql://u@host/db?tls=false&ssl_ca=x", "", "ssl_ca has no meaning with tls=false"},
-		{"no server", "postgres://u:secret@127.0.0.1:1/db", "", `opening store "postgres://***@127.0.0.1:1/db": the database cannot be reached: `},
-		{"no server of mysql", "mariadb://u:secret@127.0.0.1:1/db", "", `opening store "mariadb://***@127.0.0.1:1/db": the database cannot be reached: `},
+		{"no server", "postgres://u:secret@127.0.0.1:1/db", "", `opening store "postgres://***@127.0.0.1:1/db": the database cannot be reached: dial tcp 127.0.0.1:1: connect: connection refused; check that the server runs, and host and port in the URL`},
+		{"no server of mysql", "mariadb://u:secret@127.0.0.1:1/db", "", `opening store "mariadb://***@127.0.0.1:1/db": the database cannot be reached: dial tcp 127.0.0.1:1: connect: connection refused; check that the server runs, and host and port in the URL`},
+		{"no database of postgres", nameless("postgres"), "", `the database cannot be reached: FATAL: database "nameless" does not exist (SQLSTATE 3D000); create the database first, or name one that exists in the URL`},
+		{"no database of mysql", nameless("mysql"), "", `the database cannot be reached: Error 1049 (42000): Unknown database 'nameless'; create the database first, or name one that exists in the URL`},
+		{"no such cache", "postgres://u:secret@host/db?statement_cache_capacity=many", "", "statement_cache_capacity=many: it must be a number of statements from 0 to 100000"},
+		{"no cache, but its mode", "postgres://u:secret@host/db?statement_cache_capacity=0&default_query_exec_mode=cache_statement", "", "statement_cache_capacity=0 contradicts default_query_exec_mode=cache_statement"},
 		{"artifacts with a key", "memory:", "s3://key:secret@bucket", `opening artifacts "s3://***@bucket": keys have no place in the URL: s3://bucket takes those of the host's environment`},
 		{"artifacts without folder", "memory:", "dir:", "a folder is required: dir:///folder"},
 		{"artifacts of a host", "memory:", "dir://tmp/x", "write dir:///tmp/x for an absolute path, dir:tmp/x for one from here"},

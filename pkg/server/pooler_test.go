@@ -1,0 +1,115 @@
+package server_test
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+
+	"agenthost/internal/testdb"
+	"agenthost/pkg/runtime"
+	"agenthost/pkg/server"
+	"agenthost/pkg/session"
+	"agenthost/pkg/store"
+)
+
+// behindPooler is the URL of an empty PostgreSQL schema behind a PgBouncer that
+// pools by transaction, and what ends all connections of the pooler to its server.
+func behindPooler(t *testing.T) (at string, kill func() error) {
+	t.Helper()
+	engine := testdb.Engines()[1]
+	direct, drop, err := engine.Fresh(t.Context(), t.TempDir())
+	if errors.Is(err, testdb.ErrAbsent) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := drop(); err != nil {
+			t.Error(err)
+		}
+	})
+	u, err := url.Parse(direct)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := testdb.StartPooler(t.Context(), u, t.TempDir(), 3)
+	if errors.Is(err, testdb.ErrNoPooler) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := p.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	name := u.Query().Get("search_path")
+	if at, err = p.Through(direct); err != nil {
+		t.Fatal(err)
+	}
+	return at + "&application_name=" + name, func() error {
+		return testdb.Exec(t.Context(), direct, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = '"+name+"'")
+	}
+}
+
+// newReplica is a server with ids of its own, on a database of others too.
+func newReplica(t *testing.T, at string) *env {
+	t.Helper()
+	st, err := store.Open(t.Context(), at, &store.Options{Artifacts: "memory:"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	host := runtime.NewHost(st, nil)
+	t.Cleanup(func() {
+		host.Close()
+		if err := st.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return &env{host, st, server.New(host, nil)}
+}
+
+// Two replicas behind one PgBouncer in transaction mode, with URLs that say
+// nothing of it. Conversations go from one replica to the other with every turn,
+// and the pooler loses its connections to the server again and again: every turn
+// is answered, and stored once.
+func TestReplicasBehindPgBouncer(t *testing.T) {
+	const conversations, turns = 4, 8
+	at, kill := behindPooler(t)
+	replicas := []*env{newReplica(t, at), newReplica(t, at)}
+	for _, e := range replicas {
+		e.add(t, "hello", &runtime.LLMOptions{Model: scripted(t)})
+	}
+	var wg sync.WaitGroup
+	for i := range conversations {
+		id := fmt.Sprint("s", i)
+		replicas[0].session(t, "hello", id)
+		wg.Go(func() {
+			for n := range turns {
+				if i == 0 && n%3 == 1 {
+					if err := kill(); err != nil {
+						t.Error(err)
+					}
+				}
+				if w := replicas[n%2].do("POST", "/run", runBody("hello", id, "count")); w.Code != 200 {
+					t.Errorf("turn %d of %s: %d %s", n, id, w.Code, w.Body)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	for i := range conversations {
+		key := session.Key{App: "hello", User: "u", ID: fmt.Sprint("s", i)}
+		want := strings.TrimSuffix(strings.Repeat("user hello ", turns), " ")
+		for n, e := range replicas {
+			if got := e.authors(t, key); got != want {
+				t.Errorf("replica %d: events of %s are by %s, want %s", n, key.ID, got, want)
+			}
+		}
+	}
+}

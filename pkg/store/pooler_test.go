@@ -1,0 +1,138 @@
+package store
+
+import (
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"agenthost/pkg/session"
+)
+
+// Every test of the suite runs behind a pooler too; see backends. These are the
+// rules that only poolers have.
+
+// Two replicas share a pooler that has one, two or many connections to the
+// server, which are killed again and again: every event that was acknowledged is
+// stored, once, and every lease is held by one replica at a time.
+func TestPoolerKills(t *testing.T) {
+	for _, size := range []int{1, 2, 10} {
+		t.Run(fmt.Sprint(size), func(t *testing.T) {
+			direct := postgresSchema(t)
+			name := "kills" + direct[strings.Index(direct, "search_path=")+12:][:20]
+			kill := "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = '" + name + "'"
+			url := pooled(t, direct, size) + "&application_name=" + name
+			replicas := []*Store{openStore(t, url, nil), openStore(t, url, nil)}
+			key := func(i int) session.Key { return session.Key{App: "app", User: "u", ID: fmt.Sprint(i)} }
+			for i := range 3 {
+				create(t, replicas[0], key(i), nil)
+			}
+			var count atomic.Int64
+			all(t, 6, func(i int) error {
+				for n := range 12 {
+					if count.Add(1)%20 == 0 {
+						carryOut(t, direct, kill)
+					}
+					s := replicas[(i+n)%2].Sessions
+					if err := runOnce(t, s, key(i/2)); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+			for i := range 3 {
+				replicas[0].Sessions.cache.drop(key(i))
+				if n := get(t, replicas[0], key(i), nil).History.Len(); n != 48 {
+					t.Errorf("session %d has %d events, want 48", i, n)
+				}
+			}
+		})
+	}
+}
+
+// runOnce is a turn: two events under a lease.
+func runOnce(t *testing.T, s *Sessions, key session.Key) error {
+	_, release, err := s.Acquire(t.Context(), key, time.Minute)
+	if err != nil {
+		return err
+	}
+	defer release()
+	sess, err := s.Get(t.Context(), key, nil)
+	for i := 0; i < 2 && err == nil; i++ {
+		err = s.Append(t.Context(), sess, change(map[string]any{"k": i, "app:k": key.ID}))
+	}
+	return err
+}
+
+// On a direct connection statements are prepared once; behind a pooler they are
+// not prepared by name, unless the URL says how they are sent.
+func TestPoolerIsDetected(t *testing.T) {
+	const prepared = "SELECT count(*) > 0 FROM pg_prepared_statements"
+	for _, tt := range []struct {
+		name   string
+		pooled bool
+		params string
+		want   bool
+	}{
+		{"direct", false, "", true},
+		{"behind a pooler", true, "", false},
+		{"direct without a cache", false, "&statement_cache_capacity=0", false},
+		{"direct with a small cache", false, "&statement_cache_capacity=2", true},
+		{"direct with a mode", false, "&default_query_exec_mode=exec", false},
+		{"pooler with a mode", true, "&default_query_exec_mode=simple_protocol", false},
+		{"pooler with another mode", true, "&default_query_exec_mode=describe_exec", false},
+		{"pooler without a cache", true, "&statement_cache_capacity=0", false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			url := postgresSchema(t)
+			if tt.pooled {
+				url = pooled(t, url, 2)
+			}
+			s := openStore(t, url+tt.params, nil)
+			sess := create(t, s, alice, map[string]any{"k": 1})
+			appendTo(t, s, sess, change(map[string]any{"k": nil, "app:k": "语", "user:k": int64(1)<<53 + 1}))
+			s.Sessions.cache.drop(alice)
+			diff(t, "stored", plain(t, sess), plain(t, get(t, s, alice, nil)))
+			b := s.Sessions.backend.(*sqlBackend)
+			var got bool
+			if err := b.writers[0].conn.QueryRowContext(t.Context(), prepared).Scan(&got); err != nil || got != tt.want {
+				t.Errorf("%s = %t, %v, want %t", prepared, got, err, tt.want)
+			}
+		})
+	}
+}
+
+// A setting of a session is refused where it would not last.
+func TestPoolerRefusesSessionSettings(t *testing.T) {
+	url := pooled(t, postgresSchema(t), 2) + "&synchronous_commit=off"
+	s, err := Open(t.Context(), url, nil)
+	if err == nil {
+		closeStore(t, s)
+	}
+	const want = "synchronous_commit cannot be set through a connection pooler: set it in the server, with ALTER ROLE or ALTER DATABASE"
+	if err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("Open = %v, want %q", err, want)
+	}
+}
+
+// The schema's name is put before tables, and nowhere else.
+func TestQualifiedStatements(t *testing.T) {
+	q := newQualifier(`a"b'$1`)
+	const schema = `"a""b'$1"`
+	for _, tt := range []struct{ query, want string }{
+		{"SELECT 1", "SELECT 1"},
+		{"SELECT s.pk FROM sessions s", "SELECT s.pk FROM " + schema + ".sessions s"},
+		{"select * from \"events\" join\n sessions on events.pk = 1", "select * from " + schema + ".\"events\" join\n " + schema + ".sessions on " + schema + ".events.pk = 1"},
+		{"UPDATE states SET value = 'from sessions_old'", "UPDATE " + schema + ".states SET value = 'from sessions_old'"},
+		{"FROM sessions_of_app", "FROM sessions_of_app"},
+		{"WHERE table_schema = CURRENT_SCHEMA()", "WHERE table_schema = 'a\"b''$1'"},
+		{`CREATE TABLE "events" (a REFERENCES "sessions"("pk"))`, "CREATE TABLE " + schema + `."events" (a REFERENCES ` + schema + `."sessions"("pk"))`},
+	} {
+		for range 2 { // the second time it is remembered
+			if got := q.qualify(tt.query); got != tt.want {
+				t.Errorf("qualify(%q) =\n%s, want\n%s", tt.query, got, tt.want)
+			}
+		}
+	}
+}

@@ -1,0 +1,200 @@
+package store
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/stdlib"
+)
+
+// A postgresConnector opens connections to PostgreSQL, directly or through a
+// pooler that assigns a server connection for one transaction only, such as
+// PgBouncer. No statement relies on the session of a server connection: behind a
+// pooler statements are not prepared by name, and tables always have the name of
+// their schema, so that search_path does not matter.
+type postgresConnector struct {
+	direct, pooled driver.Connector
+	names          *qualifier
+	// behindPooler is set once and for all: statements that are not prepared are
+	// right on a direct connection too.
+	behindPooler atomic.Bool
+}
+
+// newPostgresConnector uses the mode of the URL when it names one, and else finds
+// out on each connection which one is right.
+func newPostgresConnector(p *postgresPlace, schema string) *postgresConnector {
+	pooled := p.config.Copy()
+	pooled.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
+	c := &postgresConnector{direct: stdlib.GetConnector(*p.config), names: newQualifier(schema)}
+	c.pooled = stdlib.GetConnector(*pooled)
+	if p.modeGiven {
+		c.pooled = c.direct
+		c.behindPooler.Store(true)
+	}
+	return c
+}
+
+// Connect opens a connection.
+func (c *postgresConnector) Connect(ctx context.Context) (driver.Conn, error) {
+	if !c.behindPooler.Load() {
+		conn, err := c.direct.Connect(ctx)
+		if err != nil {
+			return nil, err
+		}
+		own := conn.(*stdlib.Conn)
+		direct, err := isDirect(ctx, own.Conn())
+		if err == nil && direct {
+			return &qualifiedConn{own, c.names}, nil
+		}
+		if err := errors.Join(err, own.Close()); err != nil {
+			return nil, err
+		}
+		c.behindPooler.Store(true)
+	}
+	conn, err := c.pooled.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &qualifiedConn{conn.(*stdlib.Conn), c.names}, nil
+}
+
+// Driver is that of pgx.
+func (c *postgresConnector) Driver() driver.Driver { return c.direct.Driver() }
+
+// isDirect compares the process id that the greeting of a connection named with
+// that of the process that executes statements. A pooler cannot pass the
+// server's own on, because cancel requests for it would reach whoever has that
+// server connection by then; PgBouncer sends a random one.
+func isDirect(ctx context.Context, conn *pgx.Conn) (bool, error) {
+	var pid uint32
+	err := conn.QueryRow(ctx, "SELECT pg_backend_pid()", pgx.QueryExecModeSimpleProtocol).Scan(&pid)
+	var refused *pgconn.PgError
+	if errors.As(err, &refused) && !lostPostgres(err) {
+		return false, nil
+	}
+	return pid == conn.PgConn().PID(), err
+}
+
+// A qualifiedConn puts the name of the schema before those of the tables.
+type qualifiedConn struct {
+	*stdlib.Conn
+	names *qualifier
+}
+
+// PrepareContext is that of the driver.
+func (c *qualifiedConn) PrepareContext(ctx context.Context, query string) (driver.Stmt, error) {
+	return c.Conn.PrepareContext(ctx, c.names.qualify(query))
+}
+
+// ExecContext is that of the driver.
+func (c *qualifiedConn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
+	return c.Conn.ExecContext(ctx, c.names.qualify(query), args)
+}
+
+// QueryContext is that of the driver.
+func (c *qualifiedConn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
+	return c.Conn.QueryContext(ctx, c.names.qualify(query), args)
+}
+
+// maxQualified bounds the statements that a qualifier remembers. The store has
+// some fifty; those of lists and imports vary with their lengths.
+const maxQualified = 256
+
+// A qualifier puts the name of a schema before those of our tables where a
+// statement names them as tables, and in the place of current_schema().
+type qualifier struct {
+	schema, text string // as an identifier, and as a text
+
+	mu    sync.RWMutex
+	known map[string]string
+}
+
+func newQualifier(schema string) *qualifier {
+	return &qualifier{
+		schema: pgx.Identifier{schema}.Sanitize(), text: "'" + strings.ReplaceAll(schema, "'", "''") + "'",
+		known: map[string]string{},
+	}
+}
+
+var (
+	tableUse = sync.OnceValue(func() *regexp.Regexp {
+		names := strings.Join(append(tableNames(), migrationRow{}.TableName()), "|")
+		return regexp.MustCompile(`(?i)\b(FROM|JOIN|INTO|UPDATE|TABLE|ON|REFERENCES)(\s+)("?)(` + names + `)\b("?)`)
+	})
+	schemaUse = regexp.MustCompile(`(?i)\bcurrent_schema\(\)`)
+)
+
+func (q *qualifier) qualify(query string) string {
+	q.mu.RLock()
+	text, ok := q.known[query]
+	q.mu.RUnlock()
+	if ok {
+		return text
+	}
+	text = tableUse().ReplaceAllString(query, "$1$2"+strings.ReplaceAll(q.schema, "$", "$$")+".$3$4$5")
+	text = schemaUse.ReplaceAllLiteralString(text, q.text)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.known) < maxQualified {
+		q.known[strings.Clone(query)] = text
+	}
+	return text
+}
+
+// findSchema returns the schema that the tables belong to: the first one of the
+// search_path that exists. It reports early that a database cannot be reached, or
+// that a setting cannot be had.
+func findSchema(ctx context.Context, p *postgresPlace) (string, error) {
+	plain := p.config.Copy()
+	delete(plain.RuntimeParams, syncCommit)
+	conn, err := pgx.ConnectConfig(ctx, plain)
+	if err != nil {
+		return "", unreachable(err)
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	if p.config.RuntimeParams[syncCommit] != "" {
+		switch direct, err := isDirect(ctx, conn); {
+		case err != nil:
+			return "", unreachable(err)
+		case !direct:
+			return "", errPooledSetting(syncCommit)
+		}
+	}
+	tx, err := conn.Begin(ctx)
+	if err != nil {
+		return "", unreachable(err)
+	}
+	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }()
+	if p.searchPath != "" {
+		if _, err := tx.Exec(ctx, setSearchPath, pgx.QueryExecModeExec, p.searchPath); err != nil {
+			return "", fmt.Errorf("search_path %q: %w", p.searchPath, err)
+		}
+	}
+	var schema *string
+	if err := tx.QueryRow(ctx, "SELECT current_schema()", pgx.QueryExecModeSimpleProtocol).Scan(&schema); err != nil {
+		return "", fmt.Errorf("reading the schema's name: %w", err)
+	}
+	if schema == nil {
+		return "", fmt.Errorf("no schema of search_path %q is there: CREATE SCHEMA, or name one that is", p.searchPath)
+	}
+	return *schema, nil
+}
+
+// setSearchPath lasts until the end of the transaction.
+const setSearchPath = "SELECT set_config('search_path', $1, true)"
+
+// syncCommit is the one parameter of a URL that is a setting of the session.
+const syncCommit = "synchronous_commit"
+
+// errPooledSetting is for a setting of a session, which a pooler does not keep.
+func errPooledSetting(name string) error {
+	return fmt.Errorf("%s cannot be set through a connection pooler: set it in the server, with ALTER ROLE or ALTER DATABASE", name)
+}
