@@ -210,7 +210,7 @@ func (t *talker) show(p *printer, ev *session.Event) error {
 		p.event(ev)
 		return nil
 	}
-	b, err := session.AppendEvent(nil, ev)
+	b, err := session.Form{Provenance: true}.AppendEvent(nil, ev)
 	if err != nil {
 		return err
 	}

@@ -162,7 +162,7 @@ func showSession(ctx context.Context, io stdio, f *sessionFlags, args []string) 
 		return failed(err)
 	}
 	if f.json {
-		text, err := session.AppendSession(nil, sess)
+		text, err := session.Form{Provenance: true}.AppendSession(nil, sess)
 		if err != nil {
 			return failed(err)
 		}

@@ -104,7 +104,7 @@ func explainEvent(ctx context.Context, st *store.Store, key session.Key, id stri
 	}
 	ev := h.events[h.at]
 	w := &why{
-		App: key.App, Session: key.ID, Event: ev.ID, Invocation: ev.InvocationID, Author: ev.Author, Revision: ev.Revision(), Made: made(ev), ModelVersion: ev.ModelVersion,
+		App: key.App, Session: key.ID, Event: ev.ID, Invocation: ev.InvocationID, Author: ev.Author, Revision: ev.Provenance.Revision, Made: made(ev), ModelVersion: ev.ModelVersion,
 		Tools: []whyTool{}, Told: []whyText{}, Read: []*whyKey{}, Wrote: []*whyKey{}, Callbacks: []loader.OriginPart{}, Unknown: []string{},
 	}
 	if ev.Author != session.UserAuthor {

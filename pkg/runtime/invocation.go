@@ -53,9 +53,6 @@ type run struct {
 	// record is what the invocation did before it was resumed; nil if it is
 	// new.
 	record *record
-	// stamps is the metadata of all its events that are stored; nil until the
-	// first one.
-	stamps map[string]any
 	// commit stores an event; nil only keeps it in the session at hand, as
 	// for an agent that is called as a tool.
 	commit func(ctx context.Context, ev *session.Event) error

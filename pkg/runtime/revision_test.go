@@ -84,8 +84,8 @@ func TestSessionPolicies(t *testing.T) {
 				t.Fatal(err)
 			}
 			for i, ev := range sess.Events() {
-				if made := map[bool]string{true: "one", false: want}[i < 2]; ev.Revision() != made {
-					t.Errorf("event %d names revision %q, want %q", i, ev.Revision(), made)
+				if made := map[bool]string{true: "one", false: want}[i < 2]; ev.Provenance.Revision != made {
+					t.Errorf("event %d names revision %q, want %q", i, ev.Provenance.Revision, made)
 				}
 			}
 			e.Host.Remove("app")
@@ -134,7 +134,7 @@ func TestRevisionLost(t *testing.T) {
 			}
 			ev := &session.Event{ID: "1", InvocationID: "e-1", Author: session.UserAuthor}
 			ev.Content = model.UserText("hi")
-			ev.CustomMetadata = map[string]any{session.RevisionKey: lost.revision}
+			ev.Provenance.Revision = lost.revision
 			if err := e.Store.Sessions.Append(t.Context(), sess, ev); err != nil {
 				t.Fatal(err)
 			}

@@ -138,7 +138,7 @@ func (h *Host) rewind(ctx context.Context, key session.Key, req *RewindRequest) 
 	ev.Actions.RewindBeforeInvocationID = req.BeforeInvocationID
 	if req.AfterEventID != "" {
 		ev.Actions.RewindBeforeInvocationID = cmp.Or(events[from].InvocationID, req.AfterEventID)
-		ev.CustomMetadata = map[string]any{session.RewindAfterKey: req.AfterEventID}
+		ev.Provenance.RewindAfter = req.AfterEventID
 	}
 	ev.Actions.StateDelta = wayBack(replayState(initial, events[:from]), ownState(sess.State.All()))
 	if app := h.App(key.App); app != nil {

@@ -161,34 +161,15 @@ func (r *run) saveBlobs(ctx context.Context, ev *session.Event) error {
 	return nil
 }
 
-// stamp puts the run's metadata under the event's own, and on what is stored
-// the revision that made it.
+// stamp puts the run's metadata under the event's own, and notes the revision
+// that made it.
 func (r *run) stamp(ev *session.Event) {
-	under := r.config.CustomMetadata
-	if !ev.Partial {
-		under = r.wholeStamp()
+	ev.Provenance.Revision = r.app.Revision
+	if given := r.config.CustomMetadata; len(ev.CustomMetadata) == 0 {
+		ev.CustomMetadata = given // events share it: no one changes the map of an event
+	} else if len(given) > 0 {
+		ev.CustomMetadata = with(given, ev.CustomMetadata)
 	}
-	switch {
-	case len(under) == 0:
-	case len(ev.CustomMetadata) == 0:
-		ev.CustomMetadata = under // events share it, as nobody changes a map that stands on one
-	default:
-		ev.CustomMetadata = with(under, ev.CustomMetadata)
-		if r.app.Revision != "" && !ev.Partial {
-			ev.CustomMetadata[session.RevisionKey] = r.app.Revision
-		}
-	}
-}
-
-// wholeStamp is what stands on each event of the run that is stored.
-func (r *run) wholeStamp() map[string]any {
-	if r.stamps == nil && r.app.Revision != "" {
-		r.stamps = with(r.config.CustomMetadata, map[string]any{session.RevisionKey: r.app.Revision})
-	}
-	if r.stamps == nil {
-		return r.config.CustomMetadata
-	}
-	return r.stamps
 }
 
 // with is a map of both, the second one's values where both have a key.

@@ -81,19 +81,12 @@ func (inv *Invocation) runWhen(ctx context.Context, yield func(*session.Event, e
 	return yield(inv.skipped("when: "+when.Value), nil)
 }
 
-// skippedKey is the key of customMetadata under which an event says why an
-// agent did nothing.
-const skippedKey = "skipped"
-
 // skipped is an event that says why the agent did nothing.
 func (inv *Invocation) skipped(reason string) *session.Event {
 	ev := inv.NewEvent()
-	ev.CustomMetadata = map[string]any{skippedKey: reason}
+	ev.Provenance.Skipped = reason
 	return ev
 }
 
-// isSkip tells the events of skipped. The metadata of a run may have the same
-// key, so what an event holds counts as well.
-func isSkip(ev *session.Event) bool {
-	return ev.Content == nil && ev.ErrorCode == "" && ev.CustomMetadata[skippedKey] != nil
-}
+// isSkip says whether an event is one of skipped.
+func isSkip(ev *session.Event) bool { return ev.Provenance.Skipped != "" }

@@ -284,7 +284,7 @@ func (w *walk) tellWaiting() bool {
 // told says whether that was said before the invocation was resumed.
 func (w *walk) told(reason string) bool {
 	return w.inv.frame != nil && slices.ContainsFunc(w.inv.frame.past.all(), func(ev *session.Event) bool {
-		return ev.CustomMetadata[skippedKey] == reason
+		return ev.Provenance.Skipped == reason
 	})
 }
 

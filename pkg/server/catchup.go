@@ -18,7 +18,7 @@ const catchUpPause = 250 * time.Millisecond
 // stored of the invocation behind the event that it saw last, and then what comes,
 // until the invocation has ended. Any process on the database can answer, and no
 // run begins.
-func (s *Server) handleCatchUp(w http.ResponseWriter, r *http.Request, q *runRequest) error {
+func (s *Server) handleCatchUp(w http.ResponseWriter, r *http.Request, q *runRequest, form session.Form) error {
 	c := &catchUp{server: s, key: q.key(), last: r.Header.Get("Last-Event-ID")}
 	missed, err := c.missed(r.Context())
 	if err != nil {
@@ -27,6 +27,7 @@ func (s *Server) handleCatchUp(w http.ResponseWriter, r *http.Request, q *runReq
 	ctx, stop := context.WithCancel(r.Context())
 	defer stop()
 	st := s.newStream(w, true)
+	st.form = form
 	defer s.leaves(r, st, q.key())()
 	end := st.keepAlive(stop)
 	defer end()

@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"net/http/httptest"
@@ -104,6 +105,29 @@ func (e *env) session(t *testing.T, app, id string) session.Key {
 		t.Fatal(err)
 	}
 	return key
+}
+
+// storeSession stores a session as runs of the host would have left it.
+func (e *env) storeSession(t *testing.T, text []byte) {
+	t.Helper()
+	var given struct {
+		App    string           `json:"appName"`
+		ID     string           `json:"id"`
+		State  map[string]any   `json:"state"`
+		Events []*session.Event `json:"events"`
+	}
+	if err := json.Unmarshal(text, &given); err != nil {
+		t.Fatal(err)
+	}
+	sess, err := e.store.Sessions.Create(t.Context(), session.Key{App: given.App, User: "u", ID: given.ID}, given.State)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, ev := range given.Events {
+		if err := e.store.Sessions.Append(t.Context(), sess, ev); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // authors lists who wrote the stored events.

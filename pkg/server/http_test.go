@@ -34,8 +34,8 @@ var update = flag.Bool("update", false, "write the answers into the exchanges")
 // Each exchange is a txtar file: prose that names the rules it guards, then
 // requests (method and path, headers, an empty line, body) and the responses
 // to them. New ids are numbered in the order in which they appear, also in requests. A file apps/…
-// is there from the beginning, in the folder that the host serves; options may say
-// "dev: false".
+// is there from the beginning, in the folder that the host serves; stored is a session
+// that the host stored before, in its JSON form; options may say "dev: false".
 func TestExchanges(t *testing.T) {
 	files, err := filepath.Glob("testdata/http/*.txtar")
 	if err != nil || len(files) == 0 {
@@ -99,6 +99,11 @@ func exchangeEnv(t *testing.T, ar *txtar.Archive) (*env, string) {
 	e.addLine(t, m)
 	dir := t.TempDir()
 	folders.serve(t, e, ar, dir)
+	for _, f := range ar.Files {
+		if f.Name == "stored" {
+			e.storeSession(t, f.Data)
+		}
+	}
 	return e, dir
 }
 

@@ -9,6 +9,10 @@ import (
 // handleRewind takes back the end of a session. With a message it answers with
 // the events of the run that follows, without one with the session.
 func (s *Server) handleRewind(w http.ResponseWriter, r *http.Request) error {
+	form, err := readForm(r)
+	if err != nil {
+		return err
+	}
 	b, err := s.readBody(w, r)
 	if err != nil {
 		return err
@@ -36,7 +40,8 @@ func (s *Server) handleRewind(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return ofRun(key, err)
 		}
-		if text, err = appendItem(text, ev); err != nil {
+		nameRevision(w, ev)
+		if text, err = appendItem(text, ev, form); err != nil {
 			return ofRun(key, err)
 		}
 	}
@@ -48,5 +53,5 @@ func (s *Server) handleRewind(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return writeSession(w, sess)
+	return writeSession(w, sess, form)
 }

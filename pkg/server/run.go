@@ -78,6 +78,10 @@ func refuse(message string) error {
 // handleRun answers with all events of an invocation. It never streams,
 // whatever the request or the app says (adk-python cli/api_server.py).
 func (s *Server) handleRun(w http.ResponseWriter, r *http.Request) error {
+	form, err := readForm(r)
+	if err != nil {
+		return err
+	}
 	q, err := s.readRun(w, r)
 	if err == nil {
 		err = s.limit(q.App, q.UserID)
@@ -102,7 +106,8 @@ func (s *Server) handleRun(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return ofRun(q.key(), err)
 		}
-		if text, err = appendItem(text, ev); err != nil {
+		nameRevision(w, ev)
+		if text, err = appendItem(text, ev, form); err != nil {
 			return ofRun(q.key(), err)
 		}
 	}
@@ -113,14 +118,14 @@ func (s *Server) handleRun(w http.ResponseWriter, r *http.Request) error {
 
 // appendItem adds an event to a JSON list. A partial one is no part of the
 // answer.
-func appendItem(list []byte, ev *session.Event) ([]byte, error) {
+func appendItem(list []byte, ev *session.Event, form session.Form) ([]byte, error) {
 	if ev.Partial {
 		return list, nil
 	}
 	if len(list) > 1 {
 		list = append(list, ',')
 	}
-	return session.AppendEvent(list, ev)
+	return form.AppendEvent(list, ev)
 }
 
 // handleRunSSE answers with the events of an invocation as they happen.
@@ -129,9 +134,13 @@ func (s *Server) handleRunSSE(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	form, err := readForm(r)
+	if err != nil {
+		return err
+	}
 	q, err := s.readRun(w, r)
 	if err == nil && r.Header.Get("Last-Event-ID") != "" {
-		return s.handleCatchUp(w, r, q)
+		return s.handleCatchUp(w, r, q, form)
 	}
 	if err == nil {
 		err = s.limit(q.App, q.UserID)
@@ -152,7 +161,7 @@ func (s *Server) handleRunSSE(w http.ResponseWriter, r *http.Request) error {
 	defer stop()
 	st := s.newStream(w, ids)
 	defer s.leaves(r, st, q.key())()
-	st.alone = detached
+	st.alone, st.form = detached, form
 	end := st.keepAlive(stop)
 	defer end()
 	err = s.play(ctx, q, st)

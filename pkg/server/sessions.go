@@ -52,11 +52,15 @@ func (s *Server) listed(r *http.Request) (all []*session.Session, next string, e
 }
 
 func (s *Server) handleSession(w http.ResponseWriter, r *http.Request) error {
+	form, err := readForm(r)
+	if err != nil {
+		return err
+	}
 	sess, err := s.host.Store().Sessions.Get(r.Context(), pathKey(r), nil)
 	if err != nil {
 		return err
 	}
-	return writeSession(w, sess)
+	return writeSession(w, sess, form)
 }
 
 func (s *Server) handleDeleteSession(w http.ResponseWriter, r *http.Request) error {
@@ -67,6 +71,10 @@ func (s *Server) handleDeleteSession(w http.ResponseWriter, r *http.Request) err
 }
 
 func (s *Server) handleCreateSession(w http.ResponseWriter, r *http.Request) error {
+	form, err := readForm(r)
+	if err != nil {
+		return err
+	}
 	b, err := s.readBody(w, r)
 	if err != nil {
 		return err
@@ -83,13 +91,17 @@ func (s *Server) handleCreateSession(w http.ResponseWriter, r *http.Request) err
 	if err != nil {
 		return about(n.key, err)
 	}
-	return writeSession(w, sess)
+	return writeSession(w, sess, form)
 }
 
 // handleCreateNamedSession takes the state as the whole body, as adk-python does. A
 // body whose only key is state and holds an object is {"state": {…}}, as ADK's
 // JavaScript client and adk-js write it.
 func (s *Server) handleCreateNamedSession(w http.ResponseWriter, r *http.Request) error {
+	form, err := readForm(r)
+	if err != nil {
+		return err
+	}
 	text, err := s.readText(w, r)
 	if err != nil {
 		return err
@@ -114,7 +126,7 @@ func (s *Server) handleCreateNamedSession(w http.ResponseWriter, r *http.Request
 	if err != nil {
 		return err
 	}
-	return writeSession(w, sess)
+	return writeSession(w, sess, form)
 }
 
 type newSession struct {
@@ -167,6 +179,10 @@ func (s *Server) append(ctx context.Context, sess *session.Session, events ...*s
 }
 
 func (s *Server) handlePatchSession(w http.ResponseWriter, r *http.Request) error {
+	form, err := readForm(r)
+	if err != nil {
+		return err
+	}
 	b, err := s.readBody(w, r)
 	if err != nil {
 		return err
@@ -183,7 +199,7 @@ func (s *Server) handlePatchSession(w http.ResponseWriter, r *http.Request) erro
 	if err != nil {
 		return err
 	}
-	return writeSession(w, sess)
+	return writeSession(w, sess, form)
 }
 
 // patch changes a session's state between two runs: in the middle of one it

@@ -20,7 +20,8 @@ type stream struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
 	// ids says that the client asked for event ids.
-	ids bool
+	ids  bool
+	form session.Form
 	// every is how long the stream is silent before a comment; 0 writes none.
 	every   time.Duration
 	patient time.Duration
@@ -106,6 +107,7 @@ func (st *stream) end() {
 // two frames with the same id, unless it is to be whole: ADK's web client shows
 // either the content or the artifacts of a frame.
 func (st *stream) event(ev *session.Event, whole bool) error {
+	st.nameRevision(ev)
 	if whole || len(ev.Actions.ArtifactDelta) == 0 || ev.Content == nil || len(ev.Content.Parts) == 0 {
 		return st.sendEvent(ev, !ev.Partial)
 	}
@@ -118,13 +120,22 @@ func (st *stream) event(ev *session.Event, whole bool) error {
 	return st.sendEvent(&saved, true)
 }
 
+// nameRevision names the revision of a stream's first event.
+func (st *stream) nameRevision(ev *session.Event) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if !st.begun {
+		nameRevision(st.w, ev)
+	}
+}
+
 // sendEvent writes a frame. The id: line says that the event was seen to its end:
 // the pieces before have the same id.
 func (st *stream) sendEvent(ev *session.Event, ends bool) error {
 	// Most streams have nothing to say at most times: their frames share memory.
 	buffer := st.frames.take()
 	defer st.frames.giveBack(buffer)
-	frame, err := session.AppendEvent(append((*buffer)[:0], "data: "...), ev)
+	frame, err := st.form.AppendEvent(append((*buffer)[:0], "data: "...), ev)
 	if err != nil {
 		return err
 	}

@@ -80,8 +80,8 @@ func writeDetail(w http.ResponseWriter, status int, detail any) {
 	writeText(w, status, text)
 }
 
-func writeSession(w http.ResponseWriter, sess *session.Session) error {
-	text, err := session.AppendSession(nil, sess)
+func writeSession(w http.ResponseWriter, sess *session.Session, form session.Form) error {
+	text, err := form.AppendSession(nil, sess)
 	if err != nil {
 		return err
 	}

@@ -25,6 +25,9 @@ type Event struct {
 	// Seq is the event's place in its session, from 1. The store gives it; 0
 	// is an event that was not stored. It is not part of the JSON form.
 	Seq int64
+	// Provenance is what the host knows about the event. It is not part of the
+	// JSON form either.
+	Provenance Provenance
 
 	// Response is what was said: content, finish reason, usage and so on.
 	model.Response

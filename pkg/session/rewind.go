@@ -2,21 +2,16 @@ package session
 
 import "slices"
 
-// RewindAfterKey is the key of a rewind event's custom metadata that names the
-// last event which stays. ADK has no field for it: who does not know the key
-// takes the whole invocation back that rewindBeforeInvocationId names.
-const RewindAfterKey = "rewindAfterEventId"
-
 // RewoundFrom returns the index of the first event that the rewind at events[i]
 // takes back; everything from there up to the rewind itself is taken back. It
 // is i when the rewind names nothing that stands before it. ok is false when
 // events[i] is no rewind.
 func RewoundFrom(events []*Event, i int) (first int, ok bool) {
 	target := events[i].Actions.RewindBeforeInvocationID
-	if target == "" {
+	if target == "" || events[i].Provenance.Imported {
 		return i, false
 	}
-	if id, named := events[i].CustomMetadata[RewindAfterKey].(string); named {
+	if id := events[i].Provenance.RewindAfter; id != "" {
 		if last := slices.IndexFunc(events[:i], func(ev *Event) bool { return ev.ID == id }); last >= 0 {
 			return last + 1, true
 		}

@@ -31,7 +31,7 @@ func TestWithoutRewound(t *testing.T) {
 					ev.Actions.RewindBeforeInvocationID = word[1:]
 				case '^':
 					ev.Actions.RewindBeforeInvocationID = "some"
-					ev.CustomMetadata = map[string]any{RewindAfterKey: word[1:]}
+					ev.Provenance.RewindAfter = word[1:]
 				default:
 					ev.ID, ev.InvocationID, _ = strings.Cut(word, ":")
 				}

@@ -17,8 +17,21 @@ const emptyNode = `{"path":""}`
 // and clients see: camelCase keys, empty fields absent, no HTML escapes, no
 // line feeds. It fails on values that JSON cannot say, such as NaN; dst is then
 // returned as it was.
-func AppendEvent(dst []byte, e *Event) ([]byte, error) {
-	w := writer{b: dst}
+func AppendEvent(dst []byte, e *Event) ([]byte, error) { return Form{}.AppendEvent(dst, e) }
+
+// A Form is a choice of what the JSON forms of events and sessions hold. The zero
+// value is ADK's.
+type Form struct {
+	// Provenance adds what the host knows about an event, under that name.
+	Provenance bool
+}
+
+// provenanceKey is the key of an event's provenance, in a Form that has it.
+const provenanceKey = "provenance"
+
+// AppendEvent is the function of that name, in this form.
+func (f Form) AppendEvent(dst []byte, e *Event) ([]byte, error) {
+	w := writer{b: dst, form: f}
 	w.event(e)
 	if w.err != nil {
 		return dst, fmt.Errorf("writing event %q: %w", e.ID, w.err)
@@ -34,10 +47,10 @@ func (e *Event) MarshalJSON() ([]byte, error) { return AppendEvent(nil, e) }
 // snake_case, the timestamp as float seconds, integer milliseconds or RFC 3339,
 // bytes in either base64 alphabet. Fields that an event does not have are kept
 // in Extra under their camelCase names; unknown keys further inside are
-// ignored. Seq stays as it is. A failure is a [FieldError].
+// ignored. Seq and Provenance stay as they are. A failure is a [FieldError].
 func (e *Event) UnmarshalJSON(b []byte) error {
 	r := reader{b: b}
-	*e = Event{Seq: e.Seq}
+	*e = Event{Seq: e.Seq, Provenance: e.Provenance}
 	r.event(e)
 	return r.end()
 }
@@ -54,12 +67,15 @@ func Overlooked(b []byte) error {
 
 // AppendSession appends the session's JSON form with its events to dst. It
 // fails as [AppendEvent] does.
-func AppendSession(dst []byte, s *Session) ([]byte, error) {
+func AppendSession(dst []byte, s *Session) ([]byte, error) { return Form{}.AppendSession(dst, s) }
+
+// AppendSession is the function of that name, in this form.
+func (f Form) AppendSession(dst []byte, s *Session) ([]byte, error) {
 	var events []*Event
 	if s.History != nil {
 		events = s.Events()
 	}
-	return appendSession(dst, s, events)
+	return f.appendSession(dst, s, events)
 }
 
 // MarshalJSON is [AppendSession] for encoding/json.
@@ -71,10 +87,10 @@ func (s *Session) Head() json.Marshaler { return head{s} }
 
 type head struct{ s *Session }
 
-func (h head) MarshalJSON() ([]byte, error) { return appendSession(nil, h.s, nil) }
+func (h head) MarshalJSON() ([]byte, error) { return Form{}.appendSession(nil, h.s, nil) }
 
-func appendSession(dst []byte, s *Session, events []*Event) ([]byte, error) {
-	w := writer{b: dst}
+func (f Form) appendSession(dst []byte, s *Session, events []*Event) ([]byte, error) {
+	w := writer{b: dst, form: f}
 	w.open('{')
 	w.field("id").text(s.ID)
 	w.field("appName").text(s.App)
@@ -134,6 +150,10 @@ func (w *writer) event(e *Event) {
 	w.field("id").text(e.ID)
 	w.timeField("timestamp", e.Timestamp)
 	w.extra(e)
+	if w.form.Provenance && e.Provenance != (Provenance{}) {
+		w.field(provenanceKey)
+		w.b = e.Provenance.Append(w.b)
+	}
 	w.close('}')
 }
 
@@ -184,7 +204,7 @@ func (w *writer) extra(e *Event) {
 		return
 	}
 	for _, k := range slices.Sorted(maps.Keys(e.Extra)) {
-		if e.place(k) == nil {
+		if e.place(k) == nil && !(w.form.Provenance && k == provenanceKey) {
 			before := w.err
 			w.key(k)
 			w.raw(e.Extra[k])

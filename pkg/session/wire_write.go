@@ -22,6 +22,7 @@ type writer struct {
 	b     []byte
 	depth int
 	err   *FieldError
+	form  Form
 }
 
 func (w *writer) fail(format string, args ...any) {

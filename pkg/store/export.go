@@ -70,18 +70,18 @@ func (r *ReadOnly) Fill(ctx context.Context, imp *Import, bad func(event string,
 	err = r.Each(ctx, func(rows *sql.Rows) error {
 		var seq int64
 		var id string
-		var text []byte
-		if err := rows.Scan(&seq, &id, &text); err != nil {
+		var text, provenance []byte
+		if err := rows.Scan(&seq, &id, &text, &provenance); err != nil {
 			return err
 		}
-		if ev, err := decodeEvent(text, seq); err != nil {
+		if ev, err := decodeEvent(text, seq, provenance); err != nil {
 			bad(id, err)
 		} else {
 			ev.Seq = 0
 			imp.Events = append(imp.Events, ev)
 		}
 		return nil
-	}, "SELECT e.seq, e.id, e.event FROM events e WHERE e.session_pk = ? ORDER BY e.seq", pk)
+	}, "SELECT e.seq, e.id, e.event, e.provenance FROM events e WHERE e.session_pk = ? ORDER BY e.seq", pk)
 	return errors.Join(err, broken)
 }
 

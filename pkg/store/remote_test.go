@@ -398,7 +398,7 @@ func TestServerSchema(t *testing.T) {
 	eachServer(t, func(t *testing.T, url string) {
 		s := openStore(t, url, nil)
 		db := s.Sessions.backend.(*sqlBackend).readers
-		for _, row := range []table{&sessionRow{}, &eventRow{}, &stateRow{}, &migrationRow{}} {
+		for _, row := range []table{&sessionRow{}, &fullEventRow{}, &stateRow{}, &migrationRow{}} {
 			if there, err := hasTable(db, row); !there || err != nil {
 				t.Errorf("table %s: %v, %v", row.TableName(), there, err)
 			}

@@ -225,7 +225,7 @@ UNION ALL SELECT 2, 0, 0, 0, t.key, t.value FROM states t
  WHERE t.app_name = $1 AND t.user_id = $2 AND t.session_id = ''
 UNION ALL SELECT 3, 0, 0, 0, t.key, t.value FROM states t
  WHERE t.app_name = $1 AND t.user_id = $2 AND t.session_id = $3`
-	eventsSQL = `SELECT e.seq, e.event FROM events e WHERE e.session_pk = $1 AND e.seq > $2 AND e.seq <= $3 ORDER BY e.seq`
+	eventsSQL = `SELECT e.seq, e.event, e.provenance FROM events e WHERE e.session_pk = $1 AND e.seq > $2 AND e.seq <= $3 ORDER BY e.seq`
 )
 
 func (b *sqlBackend) read(ctx context.Context, key session.Key, w window) (*snapshot, error) {
@@ -342,11 +342,11 @@ func (b *sqlBackend) readEvents(ctx context.Context, h head, w window) ([]stored
 	var events []stored
 	for rows.Next() {
 		var seq int64
-		var text sql.RawBytes
-		if err := rows.Scan(&seq, &text); err != nil {
+		var text, provenance sql.RawBytes
+		if err := rows.Scan(&seq, &text, &provenance); err != nil {
 			return nil, err
 		}
-		ev, err := decodeEvent(text, seq)
+		ev, err := decodeEvent(text, seq, provenance)
 		if err != nil {
 			return nil, err
 		}
@@ -363,32 +363,23 @@ func (b *sqlBackend) narrowQuery(ctx context.Context, h head, w window) *gorm.DB
 		older := db.Model(&eventRow{}).Select("seq").Where("session_pk = ? AND timestamp < ?", h.id, w.after.UnixMicro())
 		q = q.Where("seq > coalesce((?), 0)", older.Order("seq DESC").Limit(1))
 	}
-	return q.Select("seq", "event").Order("seq DESC").Limit(w.last)
+	return q.Select("seq", "event", "provenance").Order("seq DESC").Limit(w.last)
 }
 
 func (b *sqlBackend) narrow(ctx context.Context, h head, w window) ([]stored, error) {
-	var rows []eventRow
+	var rows []fullEventRow
 	if err := b.narrowQuery(ctx, h, w).Find(&rows).Error; err != nil {
 		return nil, fmt.Errorf("reading events: %w", err)
 	}
 	events := make([]stored, len(rows))
 	for i, r := range rows {
-		ev, err := decodeEvent([]byte(r.Event), r.Seq)
+		ev, err := decodeEvent([]byte(r.Event), r.Seq, r.provenance())
 		if err != nil {
 			return nil, err
 		}
 		events[len(rows)-1-i] = stored{ev, eventBytes(len(r.Event))}
 	}
 	return events, nil
-}
-
-func decodeEvent(text []byte, seq int64) (*session.Event, error) {
-	ev := &session.Event{}
-	if err := ev.UnmarshalJSON(text); err != nil {
-		return nil, fmt.Errorf("reading event %d: %w", seq, err)
-	}
-	ev.Seq = seq
-	return ev, nil
 }
 
 // eventBytes is about what an event takes in memory, by the length of its JSON

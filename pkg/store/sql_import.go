@@ -86,29 +86,31 @@ func (w *writer) wasImported(j *job, p *plan) (bool, error) {
 }
 
 // eventRows are those of the events that are missing, but for their session.
-func eventRows(p *plan) ([]eventRow, error) {
-	rows := make([]eventRow, 0, len(p.Events)-p.present)
+func eventRows(p *plan) ([]fullEventRow, error) {
+	rows := make([]fullEventRow, 0, len(p.Events)-p.present)
 	for i, ev := range p.Events[p.present:] {
 		text, err := session.AppendEvent(nil, ev)
 		if err != nil {
 			return nil, fmt.Errorf("event %s: %w", ev.ID, err)
 		}
-		rows = append(rows, eventRow{
-			Seq: int64(p.present + i + 1), ID: ev.ID, Invocation: ev.InvocationID, Time: ev.Timestamp.UnixMicro(), Event: string(text),
+		provenance := string(ev.Provenance.Append(nil))
+		rows = append(rows, fullEventRow{
+			Seq: int64(p.present + i + 1), ID: ev.ID, Invocation: ev.InvocationID, Time: ev.Timestamp.UnixMicro(),
+			Event: string(text), Provenance: &provenance,
 		})
 	}
 	return rows, nil
 }
 
 // importEvents puts in events, as many at once as a server's packet takes.
-func (w *writer) importEvents(pk int64, rows []eventRow) error {
+func (w *writer) importEvents(pk int64, rows []fullEventRow) error {
 	bytes, from := 0, 0
 	for i := range rows {
 		rows[i].SessionID = pk
 		bytes += len(rows[i].Event)
 		if i+1 == len(rows) || i+1-from == rowsAtOnce || bytes+len(rows[i+1].Event) > packetBytes {
 			some := rows[from : i+1]
-			if err := w.orm.Omit(clause.Associations).Create(&some).Error; err != nil {
+			if err := w.orm.Create(&some).Error; err != nil {
 				return err
 			}
 			bytes, from = 0, i+1

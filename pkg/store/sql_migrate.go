@@ -23,6 +23,7 @@ func migrations() []migration {
 		{3, "leases of sessions", addLeases},
 		{4, "sessions in the order of their creation", addOrder},
 		{5, "revisions of apps", createRevisionTable},
+		{6, "provenance of events", addProvenance},
 	}
 }
 

@@ -166,8 +166,8 @@ func mysqlDialect(lanes int, collation string) dialect {
 	return dialect{
 		begin:  "START TRANSACTION",
 		upsert: upsertMySQL + "($1, $2, $3, $4, $5)" + onTakenMySQL,
-		insert: `INSERT INTO events (session_pk, seq, id, invocation_id, timestamp, event)
- SELECT s.pk, $2, $3, $4, $5, $6 FROM sessions s
+		insert: `INSERT INTO events (session_pk, seq, id, invocation_id, timestamp, event, provenance)
+ SELECT s.pk, $2, $3, $4, $5, $6, $8 FROM sessions s
  WHERE s.pk = $1 AND coalesce((SELECT max(h.seq) FROM events h WHERE h.session_pk = $1), 0) = $2 - 1
  AND $7 IN (s.lease_epoch, 0) LOCK IN SHARE MODE`,
 		now:          "timestampdiff(MICROSECOND, '1970-01-01', utc_timestamp(6))",
@@ -280,10 +280,10 @@ func headsOf(w *writer, jobs []*job) (map[int64]*leasedHead, error) {
 func marks(one string, n int) string { return strings.TrimSuffix(strings.Repeat(one+",", n), ",") }
 
 func putEventsMySQL(w *writer, jobs []*job) error {
-	p := &packet{w: w, head: "INSERT INTO events (session_pk, seq, id, invocation_id, timestamp, event) VALUES ", row: "(?,?,?,?,?,?)"}
+	p := &packet{w: w, head: "INSERT INTO events (session_pk, seq, id, invocation_id, timestamp, event, provenance) VALUES ", row: "(?,?,?,?,?,?,?)"}
 	for _, j := range jobs {
 		a := j.append
-		if err := p.add(len(a.text), a.head, a.seq, a.event.ID, a.event.InvocationID, a.event.Timestamp.UnixMicro(), a.text); err != nil {
+		if err := p.add(len(a.text)+len(a.provenance), a.head, a.seq, a.event.ID, a.event.InvocationID, a.event.Timestamp.UnixMicro(), a.text, a.provenance); err != nil {
 			return err
 		}
 	}

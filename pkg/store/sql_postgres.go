@@ -183,8 +183,8 @@ func postgresDialect(lanes int) dialect {
 		begin: "BEGIN",
 		upsert: `INSERT INTO states (app_name, user_id, session_id, key, value) VALUES ($1, $2, $3, $4, $5)
  ON CONFLICT (app_name, user_id, session_id, key) DO UPDATE SET value = excluded.value`,
-		insert: `INSERT INTO events (session_pk, seq, id, invocation_id, timestamp, event)
- SELECT s.pk, $2::bigint, $3, $4, $5::bigint, $6 FROM sessions s
+		insert: `INSERT INTO events (session_pk, seq, id, invocation_id, timestamp, event, provenance)
+ SELECT s.pk, $2::bigint, $3, $4, $5::bigint, $6, $8 FROM sessions s
  WHERE s.pk = $1 AND coalesce((SELECT max(h.seq) FROM events h WHERE h.session_pk = $1), 0) = $2::bigint - 1
  AND $7::bigint IN (s.lease_epoch, 0) FOR SHARE OF s
  ON CONFLICT DO NOTHING`,
@@ -247,17 +247,17 @@ func lostPostgres(err error) bool {
 // are put in, nobody else takes a lease.
 const (
 	putEventsSQL = `
-INSERT INTO events (session_pk, seq, id, invocation_id, timestamp, event)
- SELECT s.pk, g.seq, g.id, g.inv, g.at, g.event
- FROM unnest($1::bigint[], $2::bigint[], $3::text[], $4::text[], $5::bigint[], $6::text[], $7::bigint[])
-  AS g(pk, seq, id, inv, at, event, epoch)
+INSERT INTO events (session_pk, seq, id, invocation_id, timestamp, event, provenance)
+ SELECT s.pk, g.seq, g.id, g.inv, g.at, g.event, g.provenance
+ FROM unnest($1::bigint[], $2::bigint[], $3::text[], $4::text[], $5::bigint[], $6::text[], $7::bigint[], $8::text[])
+  AS g(pk, seq, id, inv, at, event, epoch, provenance)
  JOIN sessions s ON s.pk = g.pk
  WHERE coalesce((SELECT h.seq FROM events h WHERE h.session_pk = g.pk ORDER BY h.seq DESC LIMIT 1), 0) = g.seq - 1
  AND g.epoch IN (s.lease_epoch, 0) FOR SHARE OF s
  ON CONFLICT DO NOTHING RETURNING session_pk, id`
 	putAllSQL = `WITH put AS (` + putEventsSQL + `), cells AS (
 SELECT DISTINCT ON (c.app, c.usr, c.session, c.key) c.*
- FROM unnest($8::bigint[], $9::text[], $10::bigint[], $11::text[], $12::text[], $13::text[], $14::text[], $15::text[])
+ FROM unnest($9::bigint[], $10::text[], $11::bigint[], $12::text[], $13::text[], $14::text[], $15::text[], $16::text[])
   AS c(pk, id, place, app, usr, session, key, value)
  JOIN put ON put.session_pk = c.pk AND put.id = c.id
  ORDER BY c.app, c.usr, c.session, c.key, c.place DESC
@@ -320,14 +320,14 @@ func settle(jobs []*job, put map[eventKey]bool) {
 
 func eventArgs(jobs []*job) []any {
 	var heads, seqs, times, epochs []int64
-	var ids, invocations, texts []string
+	var ids, invocations, texts, provenances []string
 	for _, j := range jobs {
 		a := j.append
 		heads, seqs, times = append(heads, a.head), append(seqs, a.version+1), append(times, a.event.Timestamp.UnixMicro())
 		ids, invocations, texts = append(ids, a.event.ID), append(invocations, a.event.InvocationID), append(texts, a.text)
-		epochs = append(epochs, a.epoch)
+		epochs, provenances = append(epochs, a.epoch), append(provenances, a.provenance)
 	}
-	return []any{heads, seqs, ids, invocations, times, texts, epochs}
+	return []any{heads, seqs, ids, invocations, times, texts, epochs, provenances}
 }
 
 func cellArgs(jobs []*job, cells []cellRow) []any {

@@ -72,7 +72,9 @@ func prepareWrites(ctx context.Context, conn *sql.Conn, d dialect) (writeStateme
 // An appendJob is a record in the form of its rows.
 type appendJob struct {
 	record
-	text  string
+	// text is the event, provenance what the host knows about it.
+	text, provenance string
+
 	cells []stateRow
 	head  int64 // the id of the session's head, once it is known
 	seq   int64 // the outcome
@@ -83,7 +85,7 @@ func (b *sqlBackend) append(ctx context.Context, rec record) (placed, error) {
 	if err != nil {
 		return placed{}, fmt.Errorf("%w: %w", err, session.ErrInvalid)
 	}
-	a := &appendJob{record: rec, text: string(text)}
+	a := &appendJob{record: rec, text: string(text), provenance: string(rec.event.Provenance.Append(nil))}
 	if a.cells, err = stateRows(rec.key, rec.cells); err != nil {
 		return placed{}, err
 	}
@@ -106,7 +108,7 @@ func (w *writer) append(a *appendJob, d dialect) error {
 		return err
 	}
 	ev := a.event
-	res, err := w.stmt.insert.ExecContext(context.Background(), id, a.version+1, ev.ID, ev.InvocationID, ev.Timestamp.UnixMicro(), a.text, a.epoch)
+	res, err := w.stmt.insert.ExecContext(context.Background(), id, a.version+1, ev.ID, ev.InvocationID, ev.Timestamp.UnixMicro(), a.text, a.epoch, a.provenance)
 	if err != nil && d.conflict(err) {
 		return errConflict
 	}

@@ -215,7 +215,7 @@ func TestNewerSchemaIsRefused(t *testing.T) {
 	}
 	closeStore(t, s)
 	_, err = Open(t.Context(), url, nil)
-	if err == nil || !strings.Contains(err.Error(), "the database has schema version 99, this program knows versions up to 5: use a newer agenthost or another database") {
+	if err == nil || !strings.Contains(err.Error(), "the database has schema version 99, this program knows versions up to 6: use a newer agenthost or another database") {
 		t.Errorf("Open = %v", err)
 	}
 }
@@ -247,7 +247,7 @@ func TestSchema(t *testing.T) {
 	s := openStore(t, sqliteFile(t), nil)
 	db := s.Sessions.backend.(*sqlBackend).readers
 	for _, row := range []table{
-		&sessionRow{}, &eventRow{}, &stateRow{}, &memoryOwnerRow{}, &memoryRow{}, &memoryTermRow{}, &migrationRow{},
+		&sessionRow{}, &fullEventRow{}, &stateRow{}, &memoryOwnerRow{}, &memoryRow{}, &memoryTermRow{}, &migrationRow{},
 	} {
 		stmt := &gorm.Statement{DB: db}
 		if err := stmt.Parse(row); err != nil {

@@ -222,25 +222,30 @@ func (v *verifier) events(ctx context.Context) error {
 	v.begin("each event decodes, and says what its columns say")
 	err := v.r.Each(ctx, func(rows *sql.Rows) error {
 		var row eventRow
-		var text sql.RawBytes
+		var text, provenance sql.RawBytes
 		key := session.Key{}
-		if err := rows.Scan(&key.App, &key.User, &key.ID, &row.Seq, &row.ID, &row.Invocation, &row.Time, &text); err != nil {
+		if err := rows.Scan(&key.App, &key.User, &key.ID, &row.Seq, &row.ID, &row.Invocation, &row.Time, &text, &provenance); err != nil {
 			return err
 		}
 		v.v.Events++
-		if what := wrongEvent(&row, text); what != "" {
+		if what := wrongEvent(&row, text, provenance); what != "" {
 			v.broken("session %s, event %s, number %d: %s", key, row.ID, row.Seq, what)
 		}
 		return nil
-	}, `SELECT coalesce(s.app_name, '?'), coalesce(s.user_id, '?'), coalesce(s.id, '?'), e.seq, e.id, e.invocation_id, e.timestamp, e.event
+	}, `SELECT coalesce(s.app_name, '?'), coalesce(s.user_id, '?'), coalesce(s.id, '?'), e.seq, e.id, e.invocation_id, e.timestamp, e.event, e.provenance
  FROM events e LEFT JOIN sessions s ON s.pk = e.session_pk ORDER BY e.session_pk, e.seq`)
 	return v.failed(err)
 }
 
-func wrongEvent(row *eventRow, text []byte) string {
+func wrongEvent(row *eventRow, text, provenance []byte) string {
 	ev := &session.Event{}
 	if err := ev.UnmarshalJSON(bytes.Clone(text)); err != nil {
 		return err.Error()
+	}
+	if len(provenance) > 0 {
+		if _, err := session.DecodeProvenance(provenance); err != nil {
+			return err.Error()
+		}
 	}
 	switch {
 	case ev.ID != row.ID:

@@ -35,7 +35,7 @@ export class Conversation {
   async open(id) {
     this.stop();
     this.id = id;
-    return get(`${this.address}/${encodeURIComponent(id)}`);
+    return get(`${this.address}/${encodeURIComponent(id)}?provenance=true`);
   }
 
   /** state is what is stored now. */
@@ -59,7 +59,7 @@ export class Conversation {
     try {
       if (!this.id) this.id = (await (await ask('POST', this.address, {}, end.signal)).json()).id;
       const body = { appName: this.app, userId: this.user, sessionId: this.id, newMessage, ...more };
-      for await (const frame of frames(await ask('POST', 'run_sse', body, end.signal))) {
+      for await (const frame of frames(await ask('POST', 'run_sse?provenance=true', body, end.signal))) {
         if (end.signal.aborted) break;
         if (frame.error !== undefined && !frame.id) throw new Refused(500, frame.error);
         this.tell.onEvent(frame);

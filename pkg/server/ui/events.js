@@ -156,7 +156,7 @@ export class Transcript {
     if (event.output !== undefined && !event.content) row.said.append(fold(['output ', inline(event.output)], () => json(event.output), { class: 'call' }));
     if (event.errorCode || event.errorMessage) row.said.append(el('p', { class: 'bad' }, [event.errorCode, event.errorMessage].filter(Boolean).join(': ')));
     if (fromModel(event)) row.meta.append(fold(el('span', { class: 'chip quiet' }, ['request', usage(event)].filter(Boolean).join(' · ')), () => fetched(() => this.tools.request(event))));
-    const revision = event.customMetadata?.['agenthost.revision'];
+    const revision = event.provenance?.revision;
     if (revision) row.node.title = `${event.author} · revision ${short(revision)}`;
   }
 

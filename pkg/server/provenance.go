@@ -1,0 +1,25 @@
+package server
+
+import (
+	"net/http"
+
+	"agenthost/pkg/session"
+)
+
+// revisionHeader names the revision of the app that answers a run.
+const revisionHeader = "X-Agenthost-Revision"
+
+// readForm is the form of events in the answer: ADK's, with the provenance of each
+// where the client asks for it with ?provenance=true.
+func readForm(r *http.Request) (session.Form, error) {
+	asked, err := queryFlag(r, "provenance")
+	return session.Form{Provenance: asked}, err
+}
+
+// nameRevision adds the revision that made an event to the header of an answer that
+// has not begun.
+func nameRevision(w http.ResponseWriter, ev *session.Event) {
+	if revision := ev.Provenance.Revision; revision != "" {
+		w.Header().Set(revisionHeader, revision)
+	}
+}

@@ -1,0 +1,70 @@
+package store
+
+import (
+	"fmt"
+
+	"gorm.io/gorm"
+
+	"agenthost/pkg/session"
+)
+
+// provenanceColumn is the column of events that version 6 of the schema added.
+// It is null in rows that an older version of agenthost wrote, and else what
+// [session.Provenance.Append] writes.
+type provenanceColumn struct {
+	Provenance *string `gorm:"column:provenance;type:text"`
+}
+
+// TableName is for GORM.
+func (provenanceColumn) TableName() string { return "events" }
+
+// fullEventRow is a row of events with the columns of all versions.
+type fullEventRow struct {
+	SessionID  int64   `gorm:"column:session_pk;primaryKey;autoIncrement:false"`
+	Seq        int64   `gorm:"column:seq;primaryKey;autoIncrement:false"`
+	ID         string  `gorm:"column:id"`
+	Invocation string  `gorm:"column:invocation_id"`
+	Time       int64   `gorm:"column:timestamp"`
+	Event      string  `gorm:"column:event"`
+	Provenance *string `gorm:"column:provenance"`
+}
+
+// TableName is for GORM.
+func (fullEventRow) TableName() string { return "events" }
+
+// provenance is what decodeEvent takes.
+func (r *fullEventRow) provenance() []byte {
+	if r.Provenance == nil {
+		return nil
+	}
+	return []byte(*r.Provenance)
+}
+
+func addProvenance(db *gorm.DB, _ dialect) error {
+	if db.Migrator().HasColumn(&provenanceColumn{}, "Provenance") {
+		return nil // was cut off here, where a change is a transaction by itself
+	}
+	if err := db.Migrator().AddColumn(&provenanceColumn{}, "Provenance"); err != nil {
+		return fmt.Errorf("adding the column of provenance: %w", err)
+	}
+	return nil
+}
+
+// decodeEvent reads an event and its provenance, which is empty in a row that an
+// older version wrote.
+func decodeEvent(text []byte, seq int64, provenance []byte) (*session.Event, error) {
+	ev := &session.Event{}
+	err := ev.UnmarshalJSON(text)
+	legacy := len(provenance) == 0
+	if err == nil && !legacy {
+		ev.Provenance, err = session.DecodeProvenance(provenance)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading event %d: %w", seq, err)
+	}
+	if legacy {
+		ev.MoveLegacyProvenance()
+	}
+	ev.Seq = seq
+	return ev, nil
+}
