@@ -169,7 +169,14 @@ func (a *answer) respond(fc *genai.FunctionCall, response map[string]any) {
 	a.part = &genai.Part{FunctionResponse: &genai.FunctionResponse{ID: fc.ID, Name: fc.Name, Response: response}}
 }
 
-func errorResponse(err error) map[string]any { return map[string]any{"error": err.Error()} }
+// errorResponse is what the model gets of a failed call.
+func errorResponse(err error) map[string]any {
+	var answered *tool.AnswerError
+	if errors.As(err, &answered) {
+		return answered.Response
+	}
+	return map[string]any{"error": err.Error()}
+}
 
 // invocationTool is a tool of the runtime's own, which needs the invocation.
 type invocationTool interface {

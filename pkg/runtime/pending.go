@@ -68,8 +68,12 @@ func openCalls(events []*session.Event) map[string]openCall {
 	return open
 }
 
-// isFailure says whether a call answered with {"error": …} alone.
+// isFailure says whether a call answered with {"error": …} alone, or as an MCP server
+// reports errors.
 func isFailure(response map[string]any) bool {
+	if response["isError"] == true {
+		return true
+	}
 	_, failed := response["error"]
 	return failed && len(response) == 1
 }

@@ -220,6 +220,9 @@ func TestToolTrouble(t *testing.T) {
 		return nil, ctx.Err()
 	}
 	broken := func(context.Context, *tool.Call) (*tool.Result, error) { panic("nil map") }
+	answered := func(context.Context, *tool.Call) (*tool.Result, error) {
+		return nil, &tool.AnswerError{Err: errors.New("no"), Response: map[string]any{"content": "no", "isError": true}}
+	}
 	tests := []struct {
 		name string
 		tool *action
@@ -232,6 +235,14 @@ func TestToolTrouble(t *testing.T) {
 		{
 			"panic that ends the run", &action{name: "f", traits: tool.Traits{FailOnError: true}, run: broken},
 			"a: call f\na: f map[error:tool f of agent a failed: tool f broke down]\nerror TOOL_FAILED: tool f of agent a failed: tool f broke down\n",
+		},
+		{
+			"failure with an answer", &action{name: "f", run: answered},
+			"a: call f\na: f map[content:no isError:true]\na: done\n",
+		},
+		{
+			"failure with an answer that ends the run", &action{name: "f", traits: tool.Traits{FailOnError: true}, run: answered},
+			"a: call f\na: f map[content:no isError:true]\nerror TOOL_FAILED: tool f of agent a failed: no\n",
 		},
 		{
 			"timeout", &action{name: "f", traits: tool.Traits{Timeout: time.Millisecond}, run: late},

@@ -166,6 +166,7 @@ func TestMCP(t *testing.T) {
 			want := map[string]any{
 				"content":           []any{map[string]any{"type": "text", "text": `{"sum":5}`}},
 				"structuredContent": map[string]any{"sum": int64(5)},
+				"isError":           false,
 			}
 			if diff := cmp.Diff(want, said); diff != "" || err != nil {
 				t.Errorf("add: %v (-want +got):\n%s", err, diff)
@@ -174,7 +175,9 @@ func TestMCP(t *testing.T) {
 			if wrong := (*ArgsError)(nil); !errors.As(err, &wrong) || !slices.Equal(wrong.Missing, []string{"b"}) {
 				t.Errorf("add without b: %v", err)
 			}
-			if _, err = callOf(t, set, "calc_fail", nil); errorText(err) != "tool calc_fail: there is no such order" {
+			_, err = callOf(t, set, "calc_fail", nil)
+			want = map[string]any{"content": []any{map[string]any{"type": "text", "text": "there is no such order"}}, "isError": true}
+			if failed := (*AnswerError)(nil); errorText(err) != "tool calc_fail: there is no such order" || !errors.As(err, &failed) || !cmp.Equal(want, failed.Response) {
 				t.Errorf("fail: %v", err)
 			}
 		})

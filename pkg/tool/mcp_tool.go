@@ -56,12 +56,10 @@ func (t *mcpTool) failed(ctx context.Context, err error) error {
 	return fmt.Errorf("tool %s: %s: %s", t.decl.Name, t.set.server.name(), t.set.hide.Text(withoutAddress(err)))
 }
 
-// result has what the server says as ADK has it: {"content": […]}, and
-// structuredContent where there is some (adk-python tools/mcp_tool/mcp_tool.py).
+// result is what the server answered as ADK has it: {"content": […], "isError": false},
+// and structuredContent where there is some (adk-python tools/mcp_tool/mcp_tool.py). An
+// answer with isError is a failure of the call, and what the model gets of it.
 func (t *mcpTool) result(res *mcp.CallToolResult) (*Result, error) {
-	if res.IsError {
-		return nil, fmt.Errorf("tool %s: %s", t.decl.Name, t.set.hide.Text(textOf(res.Content)))
-	}
 	raw, err := json.Marshal(res)
 	if err != nil {
 		return nil, fmt.Errorf("tool %s: reading the answer: %w", t.decl.Name, err)
@@ -70,13 +68,17 @@ func (t *mcpTool) result(res *mcp.CallToolResult) (*Result, error) {
 	if err != nil {
 		return nil, fmt.Errorf("tool %s: reading the answer: %w", t.decl.Name, err)
 	}
-	told := map[string]any{"content": []any{}}
+	response := map[string]any{"content": []any{}, "isError": res.IsError}
 	for _, key := range []string{"content", "structuredContent"} {
 		if part, ok := mapOf(v)[key]; ok && part != nil {
-			told[key] = t.set.hide.Value(part)
+			response[key] = t.set.hide.Value(part)
 		}
 	}
-	return &Result{Response: told}, nil
+	if res.IsError {
+		text := t.set.hide.Text(textOf(res.Content))
+		return nil, &AnswerError{fmt.Errorf("tool %s: %s", t.decl.Name, text), response}
+	}
+	return &Result{Response: response}, nil
 }
 
 // textOf is the texts of a content.
@@ -88,7 +90,7 @@ func textOf(content []mcp.Content) string {
 		}
 	}
 	if len(texts) == 0 {
-		return "it failed without a word"
+		return "the server reported an error without a text"
 	}
 	return strings.Join(texts, "\n")
 }
