@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"agenthost/internal/safe"
 	"agenthost/pkg/loader"
 	"agenthost/pkg/session"
 	"agenthost/pkg/spec"
@@ -66,7 +67,9 @@ func (m *serveMain) retain(ctx context.Context) {
 	round := time.NewTicker(pruneEvery)
 	defer round.Stop()
 	for {
-		m.prune(ctx)
+		if p := safe.Call(func() { m.prune(ctx) }); p != nil {
+			p.Log(m.logger, "deleting old sessions panicked")
+		}
 		select {
 		case <-round.C:
 		case <-ctx.Done():

@@ -19,6 +19,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"agenthost/internal/pace"
+	"agenthost/internal/safe"
 	"agenthost/pkg/loader"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/server"
@@ -215,18 +216,36 @@ func (m *serveMain) listen(ctx context.Context) (net.Listener, error) {
 func (m *serveMain) run(ctx context.Context, listener net.Listener) error {
 	watching, stopWatching := context.WithCancel(ctx)
 	watched := make(chan error, 1)
-	go func() { watched <- m.watch.Run(watching) }()
+	go func() {
+		defer safe.Recover(func(p *safe.Panic) {
+			p.Log(m.logger, "watching for changes panicked")
+			watched <- errors.New("watching for changes panicked, see the log")
+		})
+		watched <- m.watch.Run(watching)
+	}()
 	var background sync.WaitGroup
 	defer background.Wait()
 	defer stopWatching()
-	background.Go(func() { m.retain(watching) })
-	background.Go(func() { m.reloadOnSignal(watching) })
+	background.Go(func() {
+		defer safe.Recover(m.backgroundPanicked)
+		m.retain(watching)
+	})
+	background.Go(func() {
+		defer safe.Recover(m.backgroundPanicked)
+		m.reloadOnSignal(watching)
+	})
 	web := &http.Server{
 		Handler: m.flags.watched.profiled(m.server), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
 		ErrorLog: slog.NewLogLogger(m.logger.Handler(), slog.LevelWarn),
 	}
 	served := make(chan error, 1)
-	go func() { served <- web.Serve(listener) }()
+	go func() {
+		defer safe.Recover(func(p *safe.Panic) {
+			p.Log(m.logger, "accepting connections panicked")
+			served <- errors.New("accepting connections panicked, see the log")
+		})
+		served <- web.Serve(listener)
+	}()
 	m.greet("http://" + listener.Addr().String())
 	for range 2 { // what loading has left behind; what pools keep goes with the second
 		debug.FreeOSMemory()
@@ -241,6 +260,9 @@ func (m *serveMain) run(ctx context.Context, listener net.Listener) error {
 	stopWatching()
 	return failed(errors.Join(err, <-watched))
 }
+
+// backgroundPanicked is for work that nobody waits for.
+func (m *serveMain) backgroundPanicked(p *safe.Panic) { p.Log(m.logger, "background work panicked") }
 
 // stop refuses new runs, and gives those under way their time.
 func (m *serveMain) stop(web *http.Server) error {

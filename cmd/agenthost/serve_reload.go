@@ -6,6 +6,7 @@ import (
 	"os/signal"
 	"syscall"
 
+	"agenthost/internal/safe"
 	"agenthost/pkg/loader"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/server"
@@ -65,7 +66,11 @@ func (m *serveMain) reloadOnSignal(ctx context.Context) {
 		case <-signals:
 		}
 		m.logger.Info("reloading", "trigger", "SIGHUP")
-		if err := m.watch.Reload(ctx); err != nil && ctx.Err() == nil {
+		err := error(nil)
+		if p := safe.Call(func() { err = m.watch.Reload(ctx) }); p != nil {
+			p.Log(m.logger, "reload panicked")
+		}
+		if err != nil && ctx.Err() == nil {
 			m.logger.Error("reloading", "error", err)
 		}
 	}

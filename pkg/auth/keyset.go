@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"agenthost/internal/safe"
 )
 
 // freshness is how long keys are used before they are read anew, and patience how
@@ -88,15 +90,21 @@ func (ks *keySet) begin(ctx context.Context, now time.Time) {
 	ks.reading, ks.tried = r, now
 	ks.readers.Go(func() {
 		defer cancel()
+		defer safe.Recover(func(p *safe.Panic) { ks.finish(r, nil, fmt.Errorf("%w\n%s", p, p.Stack)) })
 		keys, err := ks.load(ctx)
-		ks.mu.Lock()
-		defer ks.mu.Unlock()
-		if r.err = err; err == nil {
-			ks.keys, ks.read = keys, now
-		}
-		ks.reading = nil
-		close(r.done)
+		ks.finish(r, keys, err)
 	})
+}
+
+// finish ends a reading: those who wait for it use the keys, or get its error.
+func (ks *keySet) finish(r *reading, keys []key, err error) {
+	ks.mu.Lock()
+	defer ks.mu.Unlock()
+	if r.err = err; err == nil {
+		ks.keys, ks.read = keys, ks.tried
+	}
+	ks.reading = nil
+	close(r.done)
 }
 
 // close ends a reading that is under way, and begins none any more.

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"agenthost/internal/safe"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/spec"
 )
@@ -37,6 +38,10 @@ func (l *Loader) Gate(ctx context.Context, dir string, app *runtime.App) spec.Di
 		free <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-free }()
+			defer safe.Recover(func(p *safe.Panic) {
+				p.Log(l.opts.Logger, "test panicked", "app", app.Name, "test", t.Name)
+				failures[i] = spec.Diagnostics{{Pos: spec.Pos{File: filepath.ToSlash(dir)}, Rule: "test-failed", Message: "test " + t.Name + " panicked, which is a fault of agenthost: " + p.Error()}}
+			})
 			ctx, cancel := context.WithTimeoutCause(ctx, gateTimeout, errors.New("it took longer than 30s"))
 			defer cancel()
 			failures[i] = suite.Run(ctx, t).Diagnostics()

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"agenthost/internal/safe"
 	"agenthost/pkg/model"
 	"agenthost/pkg/policy"
 	"agenthost/pkg/provider"
@@ -127,6 +128,20 @@ func (l *Loader) load(ctx context.Context, dir string, r *recall, readTests func
 		r.begin()
 	}
 	return l.build(ctx, src, readTests)
+}
+
+// loadSafely is load for a host that serves: a panic is a problem of this one app,
+// and the others are loaded. Elsewhere it ends the program, with its stack.
+func (l *Loader) loadSafely(ctx context.Context, dir string, r *recall) (got loaded) {
+	p := safe.Call(func() { got = l.load(ctx, dir, r, nil) })
+	if p == nil {
+		return got
+	}
+	p.Log(l.opts.Logger, "loading an app panicked", "app", AppName(dir))
+	return loaded{ds: spec.Diagnostics{{
+		Pos: spec.Pos{File: filepath.ToSlash(dir)}, Rule: "build",
+		Message: "loading the app panicked, which is a fault of agenthost: " + p.Error(),
+	}}}
 }
 
 // build is the whole load of a source.

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/fsnotify/fsnotify"
+
+	"agenthost/internal/safe"
 )
 
 // Run watches until ctx ends. It looks when the file system tells of a change,
@@ -36,7 +38,10 @@ func (w *Watch) Run(ctx context.Context) error {
 		case <-settle.C:
 		case <-poll.C:
 		}
-		again, err := w.look(ctx, pass{})
+		again, err := false, error(nil)
+		if p := safe.Call(func() { again, err = w.look(ctx, pass{}) }); p != nil {
+			p.Log(w.opts.Logger, "looking for changes panicked")
+		}
 		w.blind(err)
 		// What happened in a folder before it was watched made no event.
 		if n.follow() || again {

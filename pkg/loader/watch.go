@@ -280,7 +280,7 @@ func (w *Watch) compare(ctx context.Context, name string, p pass) (again bool) {
 		return true // somebody else has looked just now
 	}
 	before := a.outside
-	got := w.loader.load(ctx, a.dir, &a.recall, nil)
+	got := w.loader.loadSafely(ctx, a.dir, &a.recall)
 	// What was read in the middle of a change is not what was seen twice.
 	if now, err := a.hash(); !p.atOnce && (err != nil || now != hash) {
 		if got.app != nil {

@@ -80,11 +80,14 @@ func (a *LoopAgent) run(ctx context.Context, inv *Invocation, yield func(*sessio
 		return true
 	}
 	from, marked, err := inv.current()
+	first := 0
+	if err == nil {
+		first, err = inv.timesLooped()
+	}
 	if err != nil {
 		yield(nil, err)
 		return false
 	}
-	first := timesLooped(inv)
 	for n := first; a.opts.MaxIterations == 0 || n < a.opts.MaxIterations; n++ {
 		// Sub-agents that do nothing would not notice.
 		if ctx.Err() != nil {
@@ -100,14 +103,6 @@ func (a *LoopAgent) run(ctx context.Context, inv *Invocation, yield func(*sessio
 		}
 	}
 	return true
-}
-
-// timesLoopedKey is the key of a checkpoint that counts the rounds that are
-// over (adk-python agents/loop_agent.py).
-const timesLoopedKey = "times_looped"
-
-func timesLooped(inv *Invocation) int {
-	return number(inv.AgentState()[timesLoopedKey])
 }
 
 // loopRound is one iteration.

@@ -5,6 +5,7 @@ import (
 	goruntime "runtime"
 	"sync/atomic"
 
+	"agenthost/internal/safe"
 	"agenthost/pkg/session"
 )
 
@@ -99,12 +100,22 @@ func (p *parallelRun) begin(ctx context.Context, i int) {
 		return
 	}
 	go func() {
+		defer p.endOne()
+		defer safe.Recover(p.sides[i].panicked)
 		growStack(false)
 		p.begin(ctx, i+1)
 		s := &p.sides[i]
 		s.inv.runAgent(ctx, s.pass)
-		if p.running.Add(-1) == 0 {
-			close(p.arrivals)
-		}
 	}()
+}
+
+// panicked makes a panic that nothing below has recovered the failure of the
+// agent: its consumer gets it like any other.
+func (s *parallelSide) panicked(p *safe.Panic) { s.pass(nil, s.inv.panicFailure(p)) }
+
+// endOne says that a side has ended.
+func (p *parallelRun) endOne() {
+	if p.running.Add(-1) == 0 {
+		close(p.arrivals)
+	}
 }

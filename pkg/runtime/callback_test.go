@@ -229,7 +229,7 @@ func TestCallbackFails(t *testing.T) {
 		{
 			"a panic", saying("hi"),
 			runtime.Callbacks{AfterAgent: []runtime.AgentFunc{func(context.Context, *runtime.Moment) (*genai.Content, error) { panic("boom") }}},
-			"a: hi\nerror CALLBACK_FAILED: after_agent of agent a failed: it broke down\n",
+			"a: hi\nerror CALLBACK_FAILED: after_agent of agent a failed: it panicked\n",
 		},
 	}
 	for _, tt := range tests {

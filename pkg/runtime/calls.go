@@ -10,6 +10,7 @@ import (
 
 	"google.golang.org/genai"
 
+	"agenthost/internal/safe"
 	"agenthost/pkg/session"
 	"agenthost/pkg/tool"
 )
@@ -45,6 +46,11 @@ func (s *step) runSideBySide(ctx context.Context, calls []*genai.FunctionCall, a
 		room.take()
 		wg.Go(func() {
 			defer room.free()
+			defer safe.Recover(func(p *safe.Panic) {
+				p.Log(s.inv.run.log(), "tool call panicked", "tool", fc.Name, "agent", s.inv.node.agent.Name())
+				answers[i] = &answer{err: failf(CodeToolFailed, errPanicked, "tool %s of agent %s panicked", fc.Name, s.inv.node.agent.Name())}
+				cancel()
+			})
 			if err := ctx.Err(); err != nil {
 				answers[i] = &answer{err: AsRunError(err)}
 				return
@@ -199,9 +205,9 @@ func (s *step) invoke(ctx context.Context, t tool.Tool, call *tool.Call, traits 
 	}
 	defer func() {
 		if p := recover(); p != nil {
-			s.inv.run.log().Error("a tool panicked", "tool", call.Name, "agent", s.inv.node.agent.Name(),
+			s.inv.run.log().Error("tool panicked", "tool", call.Name, "agent", s.inv.node.agent.Name(),
 				"panic", p, "stack", string(debug.Stack()))
-			err = fmt.Errorf("tool %s broke down", call.Name)
+			err = fmt.Errorf("tool %s panicked", call.Name)
 		}
 	}()
 	if traits.Confirm != nil || call.Confirmation != nil {

@@ -173,9 +173,9 @@ func (s *step) executeWithin(ctx context.Context, m *Moment, code *Code) (result
 	defer func() {
 		switch p := recover(); {
 		case p != nil:
-			s.inv.run.log().Error("a code executor panicked", "agent", s.inv.node.agent.Name(),
+			s.inv.run.log().Error("code executor panicked", "agent", s.inv.node.agent.Name(),
 				"panic", p, "stack", string(debug.Stack()))
-			err = errors.New("the code executor broke down")
+			err = errors.New("the code executor panicked")
 		case outer.Err() == nil && ctx.Err() != nil && err != nil:
 			err = fmt.Errorf("%w %s", errCodeTime, c.Timeout)
 		case err == nil && result == nil:

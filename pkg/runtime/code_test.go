@@ -80,7 +80,7 @@ func TestCodeExecutor(t *testing.T) {
 		{
 			"panics",
 			func(context.Context, *runtime.Moment, *runtime.Code) (*runtime.CodeResult, error) { panic("oh") },
-			nil, "OUTCOME_FAILED the code executor broke down",
+			nil, "OUTCOME_FAILED the code executor panicked",
 		},
 		{
 			"takes too long",

@@ -154,31 +154,6 @@ func (inv *Invocation) askAfter(ctx context.Context, yield func(*session.Event, 
 	return ok
 }
 
-// currentKey is the key of a checkpoint that names the sub-agent which runs
-// (adk-python agents/sequential_agent.py).
-const currentKey = "current_sub_agent"
-
-// current is the place of the sub-agent that the last checkpoint names, and
-// whether there was one.
-func (inv *Invocation) current() (i int, found bool, err error) {
-	name, ok := inv.AgentState()[currentKey].(string)
-	if !ok {
-		return 0, false, nil
-	}
-	for i, c := range inv.node.children {
-		if c.agent.Name() == name {
-			return i, true, nil
-		}
-	}
-	return 0, false, inv.lost(name)
-}
-
-// lost says that what ran is not there any more.
-func (inv *Invocation) lost(name string) error {
-	return failf(CodeInvalidRequest, session.ErrInvalid,
-		"the invocation cannot be resumed: it was in %s of agent %s, which is no longer there; begin a new one", name, inv.node.agent.Name())
-}
-
 // A past is what one frame left behind.
 type past struct {
 	events []*session.Event

@@ -72,9 +72,9 @@ func firstAnswer[F, A any](ctx context.Context, inv *Invocation, hook string, li
 func guarded[F, A any](inv *Invocation, hook string, o owned[F], ask func(F) (*A, error)) (answer *A, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			inv.run.log().Error("a callback panicked", "callback", hook, "of", o.by,
+			inv.run.log().Error("callback panicked", "callback", hook, "of", o.by,
 				"panic", p, "stack", string(debug.Stack()))
-			answer, err = nil, errors.New("it broke down")
+			answer, err = nil, errPanicked
 		}
 	}()
 	return ask(o.fn)

@@ -12,6 +12,7 @@ import (
 
 	"google.golang.org/genai"
 
+	"agenthost/internal/safe"
 	"agenthost/pkg/session"
 	"agenthost/pkg/store"
 )
@@ -202,8 +203,11 @@ func (req *RunRequest) check() error {
 func (h *Host) Run(ctx context.Context, req *RunRequest) Events {
 	return func(yield func(*session.Event, error) bool) {
 		ctx, span := h.beginRun(ctx, req)
+		guarded := shield[*session.Event]{yield: span.watching(yield)}
+		guarded.broke = func(_ *Invocation, p *safe.Panic) error { return h.runPanicked(req, p) }
+		defer guarded.hold()
 		defer span.end(h.now)
-		yield = span.watching(yield)
+		yield = guarded.pass
 		app, err := h.acquire(req.App)
 		if err != nil {
 			yield(nil, err)

@@ -53,7 +53,7 @@ func TestInstructionFunc(t *testing.T) {
 		{"fails", func(context.Context, *runtime.Invocation) (string, error) {
 			return "", errors.New("no file")
 		}, "error CALLBACK_FAILED: instruction_provider of agent a failed: no file\n"},
-		{"panics", func(context.Context, *runtime.Invocation) (string, error) { panic("boom") }, "error CALLBACK_FAILED: instruction_provider of agent a failed: it broke down\n"},
+		{"panics", func(context.Context, *runtime.Invocation) (string, error) { panic("boom") }, "error CALLBACK_FAILED: instruction_provider of agent a failed: it panicked\n"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			e := testenv.New(t, nil)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strings"
 
 	"google.golang.org/genai"
 
@@ -120,9 +121,12 @@ func (r *run) root() (*Invocation, error) {
 		inv.frame = &frame{path: inv.node.agent.Name() + "@1"}
 		return inv, nil
 	}
-	name := path[:len(path)-len("@1")]
+	name, first := strings.CutSuffix(path, "@1")
 	n := r.app.find(name)
-	if n == nil {
+	switch {
+	case !first:
+		return nil, refused("the invocation cannot be resumed: its node path must begin with an agent's name and @1, got %.60q", path)
+	case n == nil:
 		return nil, refused("the invocation cannot be resumed: agent %s, which began it, is no longer part of the app; begin a new one", name)
 	}
 	return &Invocation{run: r, node: n, frame: &frame{path: path, past: r.record.at(path)}}, nil
@@ -135,10 +139,6 @@ func (r *run) restoreCredentials() {
 		r.sess.State.Apply(r.decisions.credentials)
 	}
 }
-
-// waitingKey is the key of an LLM agent's checkpoint with the calls that
-// somebody answers later.
-const waitingKey = "waiting_for"
 
 // watch notes the calls that somebody answers later. One whose own answer is a
 // failure is none: it was not carried out, or a person is asked about it by a
@@ -199,13 +199,18 @@ func (s *step) rest() bool {
 func (s *step) takeUp(ctx context.Context) bool {
 	f := s.inv.frame
 	f.recall(s.inv.run.record)
+	later, err := s.inv.waitingFor()
+	if err != nil {
+		s.yield(nil, err)
+		return false
+	}
 	if d := s.inv.run.decisions; d != nil && f.made(d) && !d.done.Load() && len(d.open) > 0 {
 		if !s.resume(ctx) {
 			return false
 		}
 		return !s.waits()
 	}
-	if calls := s.unanswered(); len(calls) > 0 {
+	if calls := s.unanswered(later); len(calls) > 0 {
 		answer, ok := s.answer(ctx, calls)
 		return ok && answer != nil && !answer.IsFinal() && !s.waits()
 	}
@@ -259,8 +264,9 @@ func (f *frame) made(d *decisions) bool {
 }
 
 // unanswered are the calls of the model's last answer that were made and not
-// carried out, or ended the run: no answer of theirs was stored.
-func (s *step) unanswered() []*genai.FunctionCall {
+// carried out, or ended the run: no answer of theirs was stored. Those of later
+// are answered later.
+func (s *step) unanswered(later map[string]bool) []*genai.FunctionCall {
 	var calls []*genai.FunctionCall
 	done := map[string]bool{}
 	for _, ev := range s.inv.frame.past.all() {
@@ -270,15 +276,10 @@ func (s *step) unanswered() []*genai.FunctionCall {
 		for _, f := range ev.Responses() {
 			done[f.ID] = done[f.ID] || !failsCalls(ev)
 		}
-		if ids, ok := ev.Actions.AgentState[waitingKey].([]any); ok {
-			for _, id := range ids {
-				done[id.(string)] = true
-			}
-		}
 	}
 	var open []*genai.FunctionCall
 	for _, c := range calls {
-		if !done[c.ID] && !s.inv.run.record.answered(c.ID) {
+		if !done[c.ID] && !later[c.ID] && !s.inv.run.record.answered(c.ID) {
 			open = append(open, c)
 		}
 	}

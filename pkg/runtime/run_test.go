@@ -230,11 +230,11 @@ func TestToolTrouble(t *testing.T) {
 	}{
 		{
 			"panic", &action{name: "f", run: broken},
-			"a: call f\na: f map[error:tool f broke down]\na: done\n",
+			"a: call f\na: f map[error:tool f panicked]\na: done\n",
 		},
 		{
 			"panic that ends the run", &action{name: "f", traits: tool.Traits{FailOnError: true}, run: broken},
-			"a: call f\na: f map[error:tool f of agent a failed: tool f broke down]\nerror TOOL_FAILED: tool f of agent a failed: tool f broke down\n",
+			"a: call f\na: f map[error:tool f of agent a failed: tool f panicked]\nerror TOOL_FAILED: tool f of agent a failed: tool f panicked\n",
 		},
 		{
 			"failure with an answer", &action{name: "f", run: answered},

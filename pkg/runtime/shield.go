@@ -5,11 +5,13 @@ import (
 	"errors"
 	"runtime/debug"
 
+	"agenthost/internal/safe"
 	"agenthost/pkg/model"
 	"agenthost/pkg/session"
 )
 
-var errBroke = errors.New("it broke down")
+// errPanicked is all that a client hears of a panic; the log has the rest.
+var errPanicked = errors.New("it panicked")
 
 // play runs the agent itself. One that was written elsewhere may panic, which
 // must not take the host down: it is that agent's failure. One that was ended
@@ -28,43 +30,44 @@ func (inv *Invocation) play(ctx context.Context, yield func(*session.Event, erro
 // askAgent runs an agent that was written elsewhere.
 func (inv *Invocation) askAgent(ctx context.Context) Events {
 	return func(yield func(*session.Event, error) bool) {
-		s := shield[*session.Event]{inv: inv, broke: (*Invocation).agentPanicked, yield: yield}
+		s := shield[*session.Event]{broke: (*Invocation).panicFailure, inv: inv, yield: yield}
 		defer s.hold()
 		inv.node.agent.Run(ctx, inv)(s.pass)
 	}
 }
 
-func (inv *Invocation) agentPanicked(p any) error {
-	inv.panicked("an agent panicked", p)
-	return failf(CodeAgentFailed, errBroke, "agent %s failed: %s", inv.node.agent.Name(), errBroke)
+// panicFailure logs a panic of the agent, and is the error that clients get.
+func (inv *Invocation) panicFailure(p *safe.Panic) error {
+	p.Log(inv.run.log(), "agent panicked", "agent", inv.node.agent.Name())
+	return failf(CodeAgentFailed, errPanicked, "agent %s panicked", inv.node.agent.Name())
 }
 
 // askModel asks the agent's model, and says whether all was heard. Its panic is a
 // failed call.
 func (s *step) askModel(ctx context.Context, req *model.Request, hear hearing) (whole bool) {
-	s.heard = shield[*model.Response]{inv: s.inv, broke: (*Invocation).modelPanicked, yield: hear}
+	s.heard = shield[*model.Response]{broke: (*Invocation).modelPanicked, inv: s.inv, yield: hear}
 	defer s.heard.hold()
 	s.inv.node.llm.Generate(ctx, req)(s.heard.pass)
 	return !s.heard.over
 }
 
-func (inv *Invocation) modelPanicked(p any) error {
-	inv.panicked("a model panicked", p)
-	return errBroke
+func (inv *Invocation) modelPanicked(p *safe.Panic) error {
+	p.Log(inv.run.log(), "model panicked", "agent", inv.node.agent.Name())
+	return errPanicked
 }
 
-func (inv *Invocation) panicked(what string, p any) {
-	r := inv.run
-	r.log().Error(what, "agent", inv.node.agent.Name(),
-		"panic", p, "stack", string(debug.Stack()))
+// runPanicked is for a panic of the run itself, outside of any agent.
+func (h *Host) runPanicked(req *RunRequest, p *safe.Panic) error {
+	p.Log(h.logger, "run panicked", "app", req.App, "session", req.SessionID)
+	return AsRunError(errPanicked)
 }
 
 // A shield stands between a sequence and whoever consumes it. It makes a panic
 // of the sequence its last error; a panic of the consumer passes through.
 type shield[T any] struct {
-	inv *Invocation
-	// broke makes a panic of the sequence an error.
-	broke func(inv *Invocation, p any) error
+	// broke makes a panic of the sequence an error; inv is given to it.
+	broke func(inv *Invocation, p *safe.Panic) error
+	inv   *Invocation
 	yield func(T, error) bool
 
 	outside bool // the consumer is at work
@@ -87,8 +90,8 @@ func (s *shield[T]) hold() {
 	if s.outside {
 		return
 	}
-	if p := recover(); p != nil {
-		if err := s.broke(s.inv, p); !s.over {
+	if v := recover(); v != nil {
+		if err := s.broke(s.inv, &safe.Panic{Value: v, Stack: string(debug.Stack())}); !s.over {
 			var none T
 			s.yield(none, err)
 		}

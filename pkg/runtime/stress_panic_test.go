@@ -1,8 +1,11 @@
 package runtime_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"log/slog"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -52,30 +55,30 @@ func bursts() []struct {
 		want string
 	}
 	return []row{
-		{"agent", bursting("a"), "a: now\nerror AGENT_FAILED: agent a failed: it broke down\n"},
-		{"agent before its first event", early, "error AGENT_FAILED: agent early failed: it broke down\n"},
-		{"agent in a sequence", runtime.NewSequential("s", "", bursting("a"), waiting("b")), "a: now\nerror AGENT_FAILED: agent a failed: it broke down\n"},
-		{"agent beside others", runtime.NewParallel("p", "", waiting("b"), bursting("a"), waiting("c")), "a: now\nerror AGENT_FAILED: agent a failed: it broke down\n"},
-		{"model", runtime.NewLLM("a", &runtime.LLMOptions{Model: broken}), "a: MODEL_FAILED\nerror MODEL_FAILED: model answering failed: it broke down\n"},
+		{"agent", bursting("a"), "a: now\nerror AGENT_FAILED: agent a panicked\n"},
+		{"agent before its first event", early, "error AGENT_FAILED: agent early panicked\n"},
+		{"agent in a sequence", runtime.NewSequential("s", "", bursting("a"), waiting("b")), "a: now\nerror AGENT_FAILED: agent a panicked\n"},
+		{"agent beside others", runtime.NewParallel("p", "", waiting("b"), bursting("a"), waiting("c")), "a: now\nerror AGENT_FAILED: agent a panicked\n"},
+		{"model", runtime.NewLLM("a", &runtime.LLMOptions{Model: broken}), "a: MODEL_FAILED\nerror MODEL_FAILED: model answering failed: it panicked\n"},
 		{
 			"model beside others", runtime.NewParallel("p", "", waiting("b"), runtime.NewLLM("a", &runtime.LLMOptions{Model: broken})),
-			"a: MODEL_FAILED\nerror MODEL_FAILED: model answering failed: it broke down\n",
+			"a: MODEL_FAILED\nerror MODEL_FAILED: model answering failed: it panicked\n",
 		},
 		{
 			"callback of the agent", hooked(runtime.Callbacks{BeforeAgent: []runtime.AgentFunc{
 				func(context.Context, *runtime.Moment) (*genai.Content, error) { panic("nil map") },
-			}}), "error CALLBACK_FAILED: before_agent of agent a failed: it broke down\n",
+			}}), "error CALLBACK_FAILED: before_agent of agent a failed: it panicked\n",
 		},
 		{
 			"callback of the tool", hooked(runtime.Callbacks{AfterTool: []runtime.AfterToolFunc{
 				func(context.Context, tool.Tool, *tool.Call, *tool.Result) (*tool.Result, error) { panic("nil map") },
-			}}), "a: call f\na: f map[error:after_tool of agent a failed: it broke down]\nerror CALLBACK_FAILED: after_tool of agent a failed: it broke down\n",
+			}}), "a: call f\na: f map[error:after_tool of agent a failed: it panicked]\nerror CALLBACK_FAILED: after_tool of agent a failed: it panicked\n",
 		},
 		{
 			"tool beside others", runtime.NewLLM("a", &runtime.LLMOptions{Model: calling("f", "g"), Tools: []tool.Tool{
 				&action{name: "f", run: func(context.Context, *tool.Call) (*tool.Result, error) { panic("nil map") }},
 				&action{name: "g", run: func(context.Context, *tool.Call) (*tool.Result, error) { return nil, nil }},
-			}}), "a: call f call g\na: f map[error:tool f broke down] g map[result:<nil>]\na: done\n",
+			}}), "a: call f call g\na: f map[error:tool f panicked] g map[result:<nil>]\na: done\n",
 		},
 	}
 }
@@ -90,6 +93,49 @@ func TestPanicIsOneFailure(t *testing.T) {
 			deploy(t, e, tt.root, nil)
 			if diff := cmp.Diff(tt.want, outline(e.Host.Run(t.Context(), say(key, "go")))); diff != "" {
 				t.Errorf("Run() (-want +got):\n%s", diff)
+			}
+			wantFree(t, e, key)
+		})
+	}
+}
+
+// TestPanicOutsideOfAgents: a panic of the runtime's own code, here of the
+// observer of spans that it calls on all of a run's goroutines, ends that run
+// with an error, is logged with its stack, and leaves the session free. Without
+// a recover on each goroutine the process ends here.
+func TestPanicOutsideOfAgents(t *testing.T) {
+	const internal = "error INTERNAL: internal error: see the host's log\n"
+	for _, tt := range []struct {
+		tree, kind, name, want string
+	}{
+		{"llm", "run", "app", internal},
+		{"llm", "agent", "a", internal},
+		{"llm", "model", "answering", internal},
+		{"llm", "tool", "f", "internal error"},
+		{"sequence", "agent", "a", internal},
+		{"parallel", "agent", "a", "error AGENT_FAILED: agent a panicked\n"},
+		{"parallel", "agent", "c", "error AGENT_FAILED: agent c panicked\n"},
+		{"parallel", "tool", "f", "panicked"},
+		{"workflow", "agent", "b", "error AGENT_FAILED: agent b panicked\n"},
+		{"loop", "agent", "a", internal},
+	} {
+		t.Run(tt.tree+" "+tt.kind+" "+tt.name, func(t *testing.T) {
+			var log bytes.Buffer
+			e := testenv.New(t, &testenv.Options{
+				Logger: slog.New(slog.NewTextHandler(&log, nil)),
+				Observe: func(s *runtime.Span) {
+					if string(s.Kind) == tt.kind && s.Name == tt.name {
+						panic("nil map")
+					}
+				},
+			})
+			key := e.Session(t, "app", "s", nil)
+			deploy(t, e, abandoned(t)[tt.tree], nil)
+			if got := outline(e.Host.Run(t.Context(), say(key, "go"))); !strings.Contains(got, tt.want) {
+				t.Errorf("Run() =\n%s\nwant %s", got, tt.want)
+			}
+			if !strings.Contains(log.String(), "stress_panic_test.go") || !strings.Contains(log.String(), "panic=\"nil map\"") {
+				t.Errorf("log %s\nhas no panic with its stack", log.String())
 			}
 			wantFree(t, e, key)
 		})

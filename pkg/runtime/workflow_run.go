@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 
+	"agenthost/internal/safe"
 	"agenthost/pkg/session"
 )
 
@@ -182,17 +183,27 @@ func (w *walk) launch(ctx context.Context) bool {
 		}
 		w.running++
 		w.live = append(w.live, next)
-		go w.runTask(ctx, next)
+		w.start(ctx, next)
 	}
 	return true
 }
 
-// runTask runs one node, and reports how it ended.
-func (w *walk) runTask(ctx context.Context, t task) {
+// start runs one node on a goroutine, which reports how it ended.
+func (w *walk) start(ctx context.Context, t task) {
 	o := &outcome{task: t}
+	s := &side{to: w.arrivals}
 	child := w.inv.enter(w.inv.node.children[t.node], t.lane.branch, t.nth)
-	child.input = t.input
-	if _, join := w.Children[t.node].(*JoinNode); join {
+	go func() {
+		defer func() { w.ended <- o }()
+		defer safe.Recover(func(p *safe.Panic) { s.pass(nil, child.panicFailure(p)) })
+		w.runTask(ctx, child, s, o)
+	}()
+}
+
+// runTask runs one node, and notes in o how it ended.
+func (w *walk) runTask(ctx context.Context, child *Invocation, s *side, o *outcome) {
+	child.input = o.input
+	if _, join := w.Children[o.node].(*JoinNode); join {
 		o.output = child.Input()
 	}
 	if child.frame != nil {
@@ -200,7 +211,6 @@ func (w *walk) runTask(ctx context.Context, t task) {
 			o.note(ev)
 		}
 	}
-	s := side{to: w.arrivals}
 	child.runAgent(ctx, func(ev *session.Event, err error) bool {
 		if ev != nil {
 			o.note(ev)
@@ -208,7 +218,6 @@ func (w *walk) runTask(ctx context.Context, t task) {
 		return s.pass(ev, err)
 	})
 	o.paused = child.Paused()
-	w.ended <- o
 }
 
 // follow takes the edges on from a node that has ended. It is false when the

@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 )
@@ -71,81 +72,133 @@ func (w *walk) restore() (bool, error) {
 	if saved == nil {
 		return false, nil
 	}
-	r := &workflowReader{walk: w}
-	for _, v := range list(saved["lanes"]) {
-		l := object(v)
-		on := &lane{up: r.lane(l["up"])}
-		on.branch, _ = l["branch"].(string)
-		if on.up != nil {
-			on.depth = on.up.depth + 1
-		}
-		r.lanes = append(r.lanes, on)
-	}
-	for name, v := range object(saved["nodes"]) {
-		if at := r.node(name); at >= 0 {
-			w.times[at] = number(object(v)["runs"])
-			w.runs += w.times[at]
-		}
-	}
-	for to, v := range object(saved["joins"]) {
-		w.joins[r.node(to)] = map[int]arrived{}
-		for from, at := range object(v) {
-			a := object(at)
-			w.joins[r.node(to)][r.node(from)] = arrived{r.lane(a["lane"]), a["output"]}
-		}
-	}
-	for _, v := range list(saved["tasks"]) {
-		t := object(v)
-		name, _ := t["node"].(string)
-		again := task{node: r.node(name), nth: number(t["run"]), lane: r.lane(t["lane"])}
-		if input, has := t["input"]; has {
-			again.input = &value{input}
-		}
-		w.queue = append(w.queue, again)
-		w.runs--
-	}
+	r := &workflowReader{checkpointReader: checkpointReader{inv: w.inv}, walk: w}
+	r.readLanes(saved["lanes"])
+	r.readNodes(saved["nodes"])
+	r.readJoins(saved["joins"])
+	r.readTasks(saved["tasks"])
 	return true, r.err
 }
 
-// workflowReader reads a checkpoint. Its error is the first name that the
-// workflow does not have any more.
+// workflowReader reads a checkpoint into a walk.
 type workflowReader struct {
-	*walk
+	checkpointReader
+	walk  *walk
 	lanes []*lane
-	err   error
 }
 
-func (r *workflowReader) node(name string) int {
-	if name == r.nodeName(Start) {
-		return Start
+// readLanes reads the lanes. All but the first forked from one before them, so
+// that any two meet.
+func (r *workflowReader) readLanes(v any) {
+	for i, v := range r.list("lanes", v) {
+		at := fmt.Sprintf("lanes[%d]", i)
+		m := r.mapping(at, v)
+		on := &lane{branch: r.text(at+".branch", m["branch"])}
+		if i == 0 {
+			r.number(at+".up", m["up"], -1, -1)
+		} else if up := r.number(at+".up", m["up"], 0, i-1); r.err == nil {
+			on.up, on.depth = r.lanes[up], r.lanes[up].depth+1
+		}
+		r.lanes = append(r.lanes, on)
+		if r.err != nil {
+			return
+		}
 	}
-	i := slices.IndexFunc(r.Children, func(a Agent) bool { return a.Name() == name })
-	if i < 0 && r.err == nil {
+}
+
+func (r *workflowReader) readNodes(v any) {
+	nodes := r.mapping("nodes", v)
+	for _, name := range slices.Sorted(maps.Keys(nodes)) {
+		at := "nodes." + name
+		if i := r.node(at, name); r.err == nil {
+			r.walk.times[i] = r.number(at+".runs", r.mapping(at, nodes[name])["runs"], 0, maxNodeRuns)
+			r.walk.runs += r.walk.times[i]
+		}
+	}
+}
+
+// readJoins reads what has arrived at joins that wait.
+func (r *workflowReader) readJoins(v any) {
+	joins := r.mapping("joins", v)
+	for _, name := range slices.Sorted(maps.Keys(joins)) {
+		at := "joins." + name
+		to := r.node(at, name)
+		if r.err != nil {
+			return
+		}
+		if _, ok := r.walk.Children[to].(*JoinNode); !ok {
+			r.reject(at, "must be a JoinNode")
+			return
+		}
+		before := r.mapping(at, joins[name])
+		r.walk.joins[to] = map[int]arrived{}
+		for _, from := range slices.Sorted(maps.Keys(before)) {
+			r.readArrived(to, from, before[from])
+		}
+	}
+}
+
+func (r *workflowReader) readArrived(to int, name string, v any) {
+	at := "joins." + r.walk.nodeName(to) + "." + name
+	from := Start
+	if name != r.walk.nodeName(Start) {
+		from = r.node(at, name)
+	}
+	if r.err == nil && !slices.ContainsFunc(r.walk.edges[from+1], func(e Edge) bool { return e.To == to }) {
+		r.reject(at, "has no edge to "+r.walk.nodeName(to))
+	}
+	m := r.mapping(at, v)
+	if on := r.lane(at+".lane", m["lane"]); r.err == nil {
+		r.walk.joins[to][from] = arrived{on, m["output"]}
+	}
+}
+
+// readTasks reads the nodes that were running or in line. Each is one of the runs
+// that its node has begun, and is there once.
+func (r *workflowReader) readTasks(v any) {
+	type run struct{ node, nth int }
+	seen := map[run]bool{}
+	for i, v := range r.list("tasks", v) {
+		at := fmt.Sprintf("tasks[%d]", i)
+		m := r.mapping(at, v)
+		name := r.text(at+".node", m["node"])
+		node := r.node(at+".node", name)
+		on := r.lane(at+".lane", m["lane"])
+		if r.err != nil {
+			return
+		}
+		t := task{node: node, lane: on, nth: r.number(at+".run", m["run"], 1, max(1, r.walk.times[node]))}
+		if input, has := m["input"]; has {
+			t.input = &value{input}
+		}
+		if seen[run{node, t.nth}] {
+			r.reject(at, fmt.Sprintf("repeats run %d of node %s", t.nth, name))
+		}
+		seen[run{node, t.nth}] = true
+		r.walk.queue = append(r.walk.queue, t)
+		r.walk.runs--
+	}
+}
+
+// node is the place of a node of the workflow; the error of a missing one says
+// that the workflow does not have it any more.
+func (r *workflowReader) node(at, name string) int {
+	i := slices.IndexFunc(r.walk.Children, func(a Agent) bool { return a.Name() == name })
+	switch {
+	case i >= 0 || r.err != nil:
+	case name == r.walk.nodeName(Start):
+		r.reject(at, "must be a node of the workflow", name)
+	default:
 		r.err = r.inv.lost(name)
 	}
-	return i
+	return max(i, 0)
 }
 
-// lane is the lane of a number; nil when there is none.
-func (r *workflowReader) lane(v any) *lane {
-	i := number(v)
-	if v == nil || i < 0 || i >= len(r.lanes) {
+// lane is the lane of a number; nil with an error when there is none.
+func (r *workflowReader) lane(at string, v any) *lane {
+	if len(r.lanes) == 0 {
+		r.reject(at, "must be a lane of lanes", v)
 		return nil
 	}
-	return r.lanes[i]
-}
-
-func object(v any) map[string]any {
-	m, _ := v.(map[string]any)
-	return m
-}
-
-func list(v any) []any {
-	l, _ := v.([]any)
-	return l
-}
-
-func number(v any) int {
-	n, _ := v.(int64)
-	return int(n)
+	return r.lanes[r.number(at, v, 0, len(r.lanes)-1)]
 }

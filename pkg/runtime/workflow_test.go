@@ -155,7 +155,7 @@ func TestFunctionNode(t *testing.T) {
 		{
 			"panics",
 			func(context.Context, *runtime.Moment, any) (any, error) { panic("oh") },
-			"error AGENT_FAILED: agent first failed: it broke down\n",
+			"error AGENT_FAILED: agent first panicked\n",
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

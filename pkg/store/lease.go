@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"agenthost/internal/safe"
 	"agenthost/pkg/session"
 )
 
@@ -187,7 +188,10 @@ func (l *leases) keep(g *grant) error {
 	if l.quit == nil {
 		quit := make(chan struct{})
 		l.quit = quit
-		l.keeper.Go(func() { l.look(quit) })
+		l.keeper.Go(func() {
+			defer safe.Recover(l.panicked)
+			l.look(quit)
+		})
 	}
 	return nil
 }

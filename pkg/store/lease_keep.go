@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"agenthost/internal/safe"
 	"agenthost/pkg/session"
 )
 
@@ -18,14 +19,26 @@ func (l *leases) look(quit chan struct{}) {
 			return
 		case <-round.C:
 		}
-		ended, due, more := l.sort()
+		more := true
+		if p := safe.Call(func() { more = l.round() }); p != nil {
+			l.panicked(p) // the next round tries again
+		}
 		if !more {
 			return
 		}
-		l.end(ended)
-		l.renew(due)
 	}
 }
+
+// round ends the leases that nobody uses, and renews the others. Without any
+// lease it is false.
+func (l *leases) round() (more bool) {
+	ended, due, more := l.sort()
+	l.end(ended)
+	l.renew(due)
+	return more
+}
+
+func (l *leases) panicked(p *safe.Panic) { p.Log(l.logger, "renewing of session leases panicked") }
 
 // sort takes out the leases that were idle for a round, and returns copies of
 // those of runs whose term is a third over. Without any lease the keeper ends.

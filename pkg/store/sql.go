@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"log/slog"
 	"slices"
 	"sync"
 	"time"
@@ -80,7 +81,7 @@ func newSQL(ctx context.Context, readers, writers *gorm.DB, d dialect, o *Option
 	if b.writes, err = writers.DB(); err != nil {
 		return b, err
 	}
-	b.startWriters(writers)
+	b.startWriters(writers, o.Logger)
 	first := b.writers[0]
 	if err := first.open(ctx); err != nil {
 		return b, fmt.Errorf("opening the database: %w", err)
@@ -95,7 +96,7 @@ func newSQL(ctx context.Context, readers, writers *gorm.DB, d dialect, o *Option
 		return b, err
 	}
 	if d.remote != nil && d.remote.heads != "" {
-		b.heads = &heads{most: max(1, d.lanes), read: b.queryHeads}
+		b.heads = &heads{most: max(1, d.lanes), logger: o.Logger, read: b.queryHeads}
 	}
 	if b.events, err = d.ready(ctx, b.reads, eventsSQL); err != nil {
 		return b, err
@@ -104,12 +105,12 @@ func newSQL(ctx context.Context, readers, writers *gorm.DB, d dialect, o *Option
 	return b, err
 }
 
-func (b *sqlBackend) startWriters(db *gorm.DB) {
+func (b *sqlBackend) startWriters(db *gorm.DB, logger *slog.Logger) {
 	n := max(1, b.dialect.lanes)
 	b.writes.SetMaxOpenConns(n)
 	b.writes.SetMaxIdleConns(n)
 	for range n {
-		b.writers = append(b.writers, &writer{pool: b.writes, db: db, dialect: b.dialect})
+		b.writers = append(b.writers, &writer{pool: b.writes, db: db, dialect: b.dialect, logger: logger})
 	}
 }
 

@@ -4,9 +4,11 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"log/slog"
 	"slices"
 	"sync"
 
+	"agenthost/internal/safe"
 	"agenthost/pkg/session"
 )
 
@@ -14,8 +16,9 @@ import (
 // way at a time; whatever is asked for meanwhile goes into the next one, so that
 // many runs share an exchange with the server, and nobody waits for others to come.
 type heads struct {
-	most int
-	read func(ctx context.Context, keys []session.Key) ([]*snapshot, error)
+	most   int
+	logger *slog.Logger
+	read   func(ctx context.Context, keys []session.Key) ([]*snapshot, error)
 
 	mu    sync.Mutex
 	busy  int
@@ -62,7 +65,10 @@ func (h *heads) ask(q *question) {
 	h.queue = append(h.queue, q)
 	if h.busy < h.most {
 		h.busy++
-		go h.work()
+		go func() {
+			defer safe.Recover(func(p *safe.Panic) { p.Log(h.logger, "reading of session heads panicked") })
+			h.work()
+		}()
 	}
 }
 
@@ -91,7 +97,7 @@ func (h *heads) work() {
 		for i, q := range all {
 			keys[i] = q.key
 		}
-		snaps, err := h.read(ctx, keys)
+		snaps, err := h.readSafely(ctx, keys)
 		cancel()
 		for i, q := range all {
 			if q.err = err; err == nil {
@@ -100,6 +106,16 @@ func (h *heads) work() {
 			close(q.answered)
 		}
 	}
+}
+
+// readSafely makes a panic of the reading its error: those who asked would wait
+// for ever, and the panic would end the process.
+func (h *heads) readSafely(ctx context.Context, keys []session.Key) (snaps []*snapshot, err error) {
+	if p := safe.Call(func() { snaps, err = h.read(ctx, keys) }); p != nil {
+		p.Log(h.logger, "reading of session heads panicked", "sessions", len(keys))
+		return nil, errPanicked
+	}
+	return snaps, err
 }
 
 // take puts those that wait into one reading. Without any, the work is over.

@@ -5,12 +5,14 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"sync"
 	"sync/atomic"
 
 	"gorm.io/gorm"
 
+	"agenthost/internal/safe"
 	"agenthost/pkg/session"
 )
 
@@ -27,6 +29,7 @@ type writer struct {
 	pool    *sql.DB
 	db      *gorm.DB // on pool
 	dialect dialect
+	logger  *slog.Logger
 	conn    *sql.Conn // nil when it was lost
 	orm     *gorm.DB  // on conn
 	stmt    writeStatements
@@ -122,16 +125,19 @@ func (w *writer) withdraw(j *job) bool {
 	return true
 }
 
-// lead carries out a job together with those that wait.
+// lead carries out a job together with those that wait. Whatever happens, the
+// others hear how theirs ended and the queue goes on.
 func (w *writer) lead(j *job) {
 	batch := w.take(j)
 	w.jobs.Add(int64(len(batch)))
 	w.batches.Add(1)
+	defer func() {
+		w.pass()
+		for _, j := range batch[1:] {
+			j.turn <- false
+		}
+	}()
 	w.commit(batch)
-	w.pass()
-	for _, j := range batch[1:] {
-		j.turn <- false
-	}
 }
 
 func (w *writer) take(j *job) []*job {
@@ -168,8 +174,8 @@ func (w *writer) borrow(read func()) bool {
 	}
 	w.busy = true
 	w.mu.Unlock()
+	defer w.pass()
 	read()
-	w.pass()
 	return true
 }
 
@@ -198,7 +204,7 @@ func (w *writer) isClosed() bool {
 // commit carries out a batch in one transaction. When one job spoils it, each
 // gets a transaction of its own, so that the others do not suffer.
 func (w *writer) commit(batch []*job) {
-	spoilt, err := w.attempt(batch)
+	spoilt, err := w.attemptSafely(batch)
 	if spoilt && len(batch) > 1 {
 		for i := range batch {
 			w.commit(batch[i : i+1])
@@ -210,6 +216,30 @@ func (w *writer) commit(batch []*job) {
 			j.err = err
 		}
 	}
+}
+
+// errPanicked is the error of a write or reading that panicked; the log has the
+// rest.
+var errPanicked = errors.New("session store: internal error, see the log")
+
+// attemptSafely makes a panic of a batch its error: the leader runs the jobs of
+// others, who would wait for ever. What the panic left on the connection is
+// undone. As it was one job that panicked, the others may try without it.
+func (w *writer) attemptSafely(batch []*job) (spoilt bool, err error) {
+	p := safe.Call(func() { spoilt, err = w.attempt(batch) })
+	if p == nil {
+		return spoilt, err
+	}
+	p.Log(w.logger, "database write panicked", "jobs", len(batch))
+	for _, j := range batch {
+		j.unsure = true
+	}
+	if w.dialect.remote != nil {
+		_ = w.drop()
+	} else {
+		_ = w.rollback() // there may be no transaction
+	}
+	return true, errPanicked
 }
 
 // transact runs the jobs between BEGIN and COMMIT. An error means that nothing

@@ -2,8 +2,11 @@ package tool
 
 import (
 	"context"
+	"log/slog"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"agenthost/internal/safe"
 )
 
 // protocolVersion is the newest that begins with the question that every server
@@ -24,7 +27,7 @@ type mcpConn struct {
 
 // connectMCP makes a connection, within the time of ctx. The connection itself
 // outlives ctx.
-func connectMCP(ctx context.Context, dial dialer) (*mcpConn, error) {
+func connectMCP(ctx context.Context, dial dialer, logger *slog.Logger) (*mcpConn, error) {
 	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	inTime := context.AfterFunc(ctx, cancel)
 	way, leave := dial(life)
@@ -40,9 +43,10 @@ func connectMCP(ctx context.Context, dial dialer) (*mcpConn, error) {
 	go func() {
 		defer close(c.gone)
 		defer cancel()
+		defer safe.Recover(func(p *safe.Panic) { p.Log(logger, "MCP connection panicked") })
+		defer leave()
 		_ = session.Wait() // how it ended is told to whoever asks next
 		_ = session.Close()
-		leave()
 	}()
 	if late {
 		c.cut()

@@ -183,7 +183,7 @@ func (s *mcpSet) connected(ctx context.Context) (*mcpConn, error) {
 	s.conn = nil
 	limit, stop := s.bounded(ctx)
 	defer stop()
-	conn, err := connectMCP(limit, s.dial)
+	conn, err := connectMCP(limit, s.dial, s.logger)
 	if err != nil {
 		return nil, connectError{s.told(limit, err)}
 	}

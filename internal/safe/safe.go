@@ -1,0 +1,55 @@
+// Package safe contains panics: a goroutine that panics without recovering ends
+// the whole process, with the turns of everybody else. Each goroutine of the
+// product therefore begins with
+//
+//	defer safe.Recover(func(p *safe.Panic) { … })
+//
+// where the function reports the panic to whoever waits for the goroutine.
+// internal/house tests that none is without it.
+package safe
+
+import (
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+)
+
+// A Panic is a recovered panic.
+type Panic struct {
+	Value any
+	// Stack is that of the goroutine that panicked.
+	Stack string
+}
+
+// Error returns the value of the panic. It is for logs, not for clients.
+func (p *Panic) Error() string { return fmt.Sprintf("panic: %v", p.Value) }
+
+// Log reports the panic with its stack.
+func (p *Panic) Log(logger *slog.Logger, message string, args ...any) {
+	logger.Error(message, append(args, "panic", p.Value, "stack", p.Stack)...)
+}
+
+// Recover is deferred. It recovers a panic and gives it to report; without a
+// panic it does nothing.
+func Recover(report func(*Panic)) {
+	if v := recover(); v != nil {
+		report(&Panic{Value: v, Stack: string(debug.Stack())})
+	}
+}
+
+// Call calls f and returns its panic, or nil.
+func Call(f func()) (p *Panic) {
+	defer Recover(func(recovered *Panic) { p = recovered })
+	f()
+	return nil
+}
+
+// CallApart calls f on a goroutine of its own and waits for it. A panic of f
+// continues on the goroutine of the caller.
+func CallApart(f func()) {
+	done := make(chan *Panic, 1)
+	go func() { done <- Call(f) }()
+	if p := <-done; p != nil {
+		panic(p.Value)
+	}
+}

@@ -1,0 +1,54 @@
+package safe_test
+
+import (
+	"bytes"
+	"log/slog"
+	"net/http"
+	"strings"
+	"testing"
+
+	"agenthost/internal/safe"
+)
+
+// TestCall: a panic is returned with its value and stack, and nil without one.
+func TestCall(t *testing.T) {
+	if p := safe.Call(func() {}); p != nil {
+		t.Errorf("Call() = %v, want nil without a panic", p)
+	}
+	p := safe.Call(func() { panic("nil map") })
+	if p == nil || p.Value != "nil map" || p.Error() != "panic: nil map" || !strings.Contains(p.Stack, "TestCall") {
+		t.Errorf("Call() = %+v, want the panic with the stack that leads to it", p)
+	}
+}
+
+// TestRecoverOnGoroutine: the goroutine reports its panic and the process lives.
+func TestRecoverOnGoroutine(t *testing.T) {
+	reported := make(chan *safe.Panic, 1)
+	go func() {
+		defer safe.Recover(func(p *safe.Panic) { reported <- p })
+		var m map[string]int
+		m["a"]++
+	}()
+	if p := <-reported; !strings.Contains(p.Error(), "nil map") {
+		t.Errorf("reported %v, want the panic", p)
+	}
+}
+
+// TestCallApartPanics: the panic continues on the caller's goroutine, unchanged.
+func TestCallApartPanics(t *testing.T) {
+	if p := safe.Call(func() { safe.CallApart(func() { panic(http.ErrAbortHandler) }) }); p == nil || p.Value != http.ErrAbortHandler {
+		t.Errorf("CallApart() panicked with %v, want the panic of its function", p)
+	}
+}
+
+// TestLog: the log has the value and the stack.
+func TestLog(t *testing.T) {
+	var out bytes.Buffer
+	p := safe.Call(func() { panic("nil map") })
+	p.Log(slog.New(slog.NewTextHandler(&out, nil)), "reload panicked", "app", "a")
+	for _, want := range []string{"level=ERROR", `msg="reload panicked"`, "app=a", `panic="nil map"`, "safe_test.go"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("log %s\nhas no %s", out.String(), want)
+		}
+	}
+}

@@ -1,0 +1,80 @@
+package loader
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"agenthost/pkg/model"
+	"agenthost/pkg/runtime"
+)
+
+// TestWatchLoadPanics: a panic while an app is loaded is a problem of this app, whose last good
+// revision continues to serve; the other apps are loaded.
+func TestWatchLoadPanics(t *testing.T) {
+	s := newStage(t)
+	var log bytes.Buffer
+	l := New(&Options{Logger: slog.New(slog.NewTextHandler(&log, nil)), Wrap: func(m model.LLM) model.LLM {
+		if m.Name() == "gemini-panics" {
+			panic("nil map")
+		}
+		return m
+	}})
+	s.watch = NewWatch(l, s.host, []string{s.top}, &WatchOptions{Clock: s.clock})
+	s.put("x/root_agent.yaml", agent("one"))
+	s.must(s.watch.Sync(t.Context()))
+	before, _ := s.watch.Status("x")
+	s.put("x/root_agent.yaml", agent("two")+"model: gemini-panics\n")
+	s.put("y/root_agent.yaml", agent("new"))
+	s.looks(3, "y new")
+	st, _ := s.watch.Status("x")
+	if want := "loading the app panicked, which is a fault of agenthost: panic: nil map"; st.OK || st.Revision != before.Revision || !strings.Contains(st.Diagnostics.Error(), want) {
+		t.Errorf("Status = OK %v, revision %s, %s; want the revision %s and %q", st.OK, st.Revision, st.Diagnostics.Error(), before.Revision, want)
+	}
+	if !strings.Contains(log.String(), "watch_panic_test.go") {
+		t.Errorf("log %s\nhas no stack of the panic", log.String())
+	}
+	s.put("x/root_agent.yaml", agent("three"))
+	s.looks(2, "x three")
+}
+
+// A panickyHost panics when it is given an app for the first time.
+type panickyHost struct {
+	*recorder
+	given int
+}
+
+func (h *panickyHost) Swap(app *runtime.App) {
+	if h.given++; h.given == 1 {
+		panic("nil map")
+	}
+	h.recorder.Swap(app)
+}
+
+// TestWatchRunPanics: a panic during a look ends neither the watch nor the process; the next
+// change is loaded.
+func TestWatchRunPanics(t *testing.T) {
+	s := newStage(t)
+	s.put("x/root_agent.yaml", agent("one"))
+	s.host.notice = make(chan string)
+	s.watch = NewWatch(New(nil), &panickyHost{recorder: s.host}, []string{s.top}, &WatchOptions{Settle: time.Millisecond, Poll: 5 * time.Millisecond})
+	ctx, stop := withDeadline(t)
+	ended := make(chan error)
+	go func() { ended <- s.watch.Run(ctx) }()
+	for n, got := 0, ""; got == ""; n++ {
+		s.put("x/root_agent.yaml", agent(fmt.Sprint("again ", n)))
+		select {
+		case got = <-s.host.notice:
+		case <-time.After(20 * time.Millisecond):
+		case <-ctx.Done():
+			t.Fatal("the watch ended with the panic")
+		}
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Errorf("Run = %v", err)
+	}
+}
