@@ -162,7 +162,9 @@ func (a *RouterAgent) run(ctx context.Context, inv *Invocation, yield func(*sess
 			return false
 		}
 	}
-	return inv.child(child, 1).runAgent(ctx, yield)
+	to := inv.child(child, 1)
+	to.endsRun = inv.endsRun && inv.endsWithAgent()
+	return to.runAgent(ctx, yield)
 }
 
 // choose is the place of the first agent whose condition holds, or -1.

@@ -43,7 +43,9 @@ func (a *SequentialAgent) run(ctx context.Context, inv *Invocation, yield func(*
 		if inv.Resumable() && !marked && !yield(inv.Checkpoint(map[string]any{currentKey: a.Children[i].Name()}), nil) {
 			return false
 		}
-		if !inv.child(i, 1).runAgent(ctx, yield) {
+		child := inv.child(i, 1)
+		child.endsRun = i == len(a.Children)-1 && inv.endsRun && inv.endsWithAgent()
+		if !child.runAgent(ctx, yield) {
 			return false
 		}
 	}

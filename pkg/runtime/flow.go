@@ -196,7 +196,9 @@ func (s *step) transfer(ctx context.Context, name string) {
 		s.yield(nil, failf(CodeTransferFailed, nil, "Agent %s not found in the agent tree.", name))
 		return
 	}
-	s.inv.enter(target, s.inv.branch, 1).runAgent(ctx, s.yield)
+	to := s.inv.enter(target, s.inv.branch, 1)
+	to.endsRun = s.inv.endsRun && s.inv.endsWithAgent()
+	to.runAgent(ctx, s.yield)
 }
 
 // modelFailed tells the history that the model failed, and ends the run.

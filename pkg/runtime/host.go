@@ -182,6 +182,10 @@ type RunRequest struct {
 	// has ended has no more events. A message that answers a call resumes the
 	// call's invocation without this.
 	InvocationID string
+	// OnLastEvent, if set, is called before the run yields an event that ends it.
+	// Not every run can know its last event: where callbacks, plugins, checkpoints
+	// or other agents follow, it is not called.
+	OnLastEvent func()
 }
 
 // check wants a message, unless an invocation is resumed.

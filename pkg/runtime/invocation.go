@@ -28,6 +28,9 @@ type Invocation struct {
 	// for the agent itself.
 	beside *Invocation
 	ended  atomic.Bool
+	// endsRun says that the run ends with the agent: nothing around it has
+	// anything to say or to do after it.
+	endsRun bool
 	// stocked are the agent's tools with those of its sets, once they were asked.
 	stocked *toolbox
 }
@@ -53,6 +56,9 @@ type run struct {
 	// record is what the invocation did before it was resumed; nil if it is
 	// new.
 	record *record
+	// onLastEvent is called before the last event of the run, where that is
+	// known; it is never nil where an invocation endsRun.
+	onLastEvent func()
 	// commit stores an event; nil only keeps it in the session at hand, as
 	// for an agent that is called as a tool.
 	commit func(ctx context.Context, ev *session.Event) error
@@ -145,6 +151,12 @@ func (inv *Invocation) enterAs(below *Invocation, n *node, branch string, nth in
 // on is the invocation on another branch.
 func (inv *Invocation) on(branch string) *Invocation {
 	return &Invocation{run: inv.run, node: inv.node, branch: branch, frame: inv.frame, input: inv.input}
+}
+
+// endsWithAgent says that nothing follows the agent itself at its own place: no
+// callback, and no event that says that it has ended.
+func (inv *Invocation) endsWithAgent() bool {
+	return inv.frame == nil && (inv.node.hooks == nil || len(inv.node.hooks.afterAgent) == 0)
 }
 
 // EndInvocation ends the run of this agent, as ADK's end_invocation does: its

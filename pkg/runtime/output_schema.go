@@ -152,6 +152,9 @@ func (s *step) say(ev *session.Event) bool {
 	if !ev.Partial {
 		failure = s.agent.keepOutput(s.inv.run.app.state, ev)
 	}
+	if failure == nil && s.inv.endsRun && s.inv.endsWithAgent() && !ev.Partial && ev.IsFinal() && len(ev.Calls()) == 0 {
+		s.inv.run.onLastEvent()
+	}
 	if !s.yield(ev, nil) {
 		return false
 	}

@@ -42,6 +42,9 @@ func (h *Host) carryOut(ctx context.Context, app *App, sess *session.Session, re
 		inv.driveAndCompact(ctx, yield)
 		return
 	}
+	if r.onLastEvent = req.OnLastEvent; r.onLastEvent != nil {
+		inv.endsRun = len(app.plugins) == 0
+	}
 	r.conduct(ctx, inv, yield)
 }
 

@@ -34,7 +34,7 @@ func (s *Server) handleCatchUp(w http.ResponseWriter, r *http.Request, q *runReq
 	err = st.begin()
 	for over := false; err == nil; {
 		for _, ev := range missed {
-			if err = st.event(ev, q.whole); err != nil {
+			if err = st.event(ev, q.whole, false); err != nil {
 				return nil // nobody listens
 			}
 		}
@@ -48,7 +48,7 @@ func (s *Server) handleCatchUp(w http.ResponseWriter, r *http.Request, q *runReq
 	}
 	end()
 	if st.lost == nil && ctx.Err() == nil {
-		_ = st.fail(s.reported(r, about(q.key(), err)))
+		_ = st.fail(s.reported(r, about(q.key(), err)), s.rootAgent(q.App))
 	}
 	return nil
 }

@@ -105,7 +105,7 @@ func TestMaxRunTime(t *testing.T) {
 		if got := e.authors(t, key); got != "user ticking ticking" {
 			t.Errorf("stored: %s", got)
 		}
-		if !strings.HasSuffix(w.Body.String(), `data: {"error":"the run was stopped","errorCode":"CANCELED"}`+"\n\n") {
+		if !strings.HasSuffix(w.Body.String(), `data: {"error":"the run was stopped","errorCode":"CANCELED","author":"ticking"}`+"\n\n") {
 			t.Errorf("the stream ends with %s", w.Body)
 		}
 	})

@@ -173,17 +173,19 @@ func (s *Server) handleRunSSE(w http.ResponseWriter, r *http.Request) error {
 	case st.lost != nil:
 		return nil // nobody listens
 	default:
-		return s.endFailed(st, r, ofRun(q.key(), err))
+		return s.endFailed(st, r, q, err)
 	}
 }
 
 // play writes the events of a run. The error is the run's or the client's.
 func (s *Server) play(ctx context.Context, q *runRequest, st *stream) error {
+	last := false
+	q.OnLastEvent = func() { last = true }
 	for ev, err := range s.host.Run(ctx, &q.RunRequest) {
 		if err != nil {
 			return err
 		}
-		if err := st.event(ev, q.whole); err != nil && !st.alone {
+		if err := st.event(ev, q.whole, last); err != nil && !st.alone {
 			return err
 		}
 	}
@@ -192,11 +194,20 @@ func (s *Server) play(ctx context.Context, q *runRequest, st *stream) error {
 
 // endFailed ends a stream. What is wrong with the request itself becomes the
 // answer's status, as long as nothing was sent; all else is the last frame.
-func (s *Server) endFailed(st *stream, r *http.Request, err error) error {
+func (s *Server) endFailed(st *stream, r *http.Request, q *runRequest, err error) error {
+	err = ofRun(q.key(), err)
 	f := s.reported(r, err)
 	if !st.begun && f.status < http.StatusInternalServerError {
 		return err
 	}
-	_ = st.fail(f)
+	_ = st.fail(f, s.rootAgent(q.App))
 	return nil
+}
+
+// rootAgent is the name of an app's root agent; empty when there is no such app.
+func (s *Server) rootAgent(app string) string {
+	if a := s.host.App(app); a != nil {
+		return a.Root.Name()
+	}
+	return ""
 }

@@ -109,7 +109,7 @@ func TestInternalErrors(t *testing.T) {
 			t.Errorf("log = %s, want %s in it", log, word)
 		}
 	}
-	want(t, e.do("POST", "/run_sse", runBody("leaky", "s", "x")), 200, `data: {"error":"internal error","errorCode":"INTERNAL"}`+"\n\n")
+	want(t, e.do("POST", "/run_sse", runBody("leaky", "s", "x")), 200, `data: {"error":"internal error","errorCode":"INTERNAL","author":"leaky"}`+"\n\n")
 
 	if err := e.store.Close(); err != nil {
 		t.Fatal(err)
@@ -164,7 +164,7 @@ func TestSessionChangedDuringRun(t *testing.T) {
 				e.session(t, "hello", "s")
 			}
 			w := e.do("POST", "/run_sse", runBody("hello", "s", "x"))
-			if last := `data: {"error":"` + tc.message + `","errorCode":"` + tc.code + `"}` + "\n\n"; !strings.HasSuffix(w.Body.String(), last) {
+			if last := `data: {"error":"` + tc.message + `","errorCode":"` + tc.code + `","author":"hello"}` + "\n\n"; !strings.HasSuffix(w.Body.String(), last) {
 				t.Errorf("stream = %s\nwant it to end with %s", w.Body, last)
 			}
 		})
@@ -183,7 +183,7 @@ func TestUnsayableEvent(t *testing.T) {
 	})
 	e.session(t, "odd", "s")
 	want(t, e.do("POST", "/run", runBody("odd", "s", "x")), 500, `{"detail":"internal error"}`)
-	want(t, e.do("POST", "/run_sse", runBody("odd", "s", "x")), 200, `data: {"error":"internal error","errorCode":"INTERNAL"}`+"\n\n")
+	want(t, e.do("POST", "/run_sse", runBody("odd", "s", "x")), 200, `data: {"error":"internal error","errorCode":"INTERNAL","author":"odd"}`+"\n\n")
 }
 
 func TestPartialEventsStayOutOfRun(t *testing.T) {
@@ -239,9 +239,9 @@ func TestAgentPanics(t *testing.T) {
 	e := newEnv(t, nil)
 	e.addActing(t, "hello", func(_ context.Context, say say) error { panic("the secret broke") })
 	e.session(t, "hello", "s")
-	want(t, e.do("POST", "/run", runBody("hello", "s", "x")), 500, `{"detail":"agent hello failed: it broke down"}`)
+	want(t, e.do("POST", "/run", runBody("hello", "s", "x")), 500, `{"detail":"agent hello panicked"}`)
 	want(t, e.do("POST", "/run_sse", runBody("hello", "s", "x")), 200,
-		`data: {"error":"agent hello failed: it broke down","errorCode":"AGENT_FAILED"}`+"\n\n")
+		`data: {"error":"agent hello panicked","errorCode":"AGENT_FAILED","author":"hello"}`+"\n\n")
 }
 
 func TestPanics(t *testing.T) {

@@ -1,12 +1,15 @@
 package server
 
 import (
+	"cmp"
 	"errors"
+	"log/slog"
 	"net/http"
 	"os"
 	"sync"
 	"time"
 
+	"agenthost/internal/safe"
 	"agenthost/pkg/session"
 )
 
@@ -26,6 +29,9 @@ type stream struct {
 	every   time.Duration
 	patient time.Duration
 	frames  *buffers
+	logger  *slog.Logger
+	// author is that of the last event.
+	author string
 	// alone says that what is told goes on without the client.
 	alone bool
 
@@ -34,13 +40,13 @@ type stream struct {
 	// there may be thousands of streams.
 	silence *time.Timer
 	begun   bool
-	held    bool  // an event is written and not sent off
+	held    bool  // the last frame is written and not flushed
 	ended   bool  // no comments are written any more
 	lost    error // why the client cannot be reached
 }
 
-// soon is how long an event is held. Most are the last ones of their stream, which
-// ends within that time, and go with its end; the piece of an answer is not held.
+// soon is how long the last event of a run is held at most: the end of the answer,
+// which it is sent off with, comes within microseconds.
 const soon = time.Millisecond
 
 // defaultKeepAlive is how long a stream is silent before a client that knows comments
@@ -54,7 +60,7 @@ func (s *Server) newStream(w http.ResponseWriter, extended bool) *stream {
 	if extended && every == 0 {
 		every = defaultKeepAlive
 	}
-	return &stream{w: w, control: http.NewResponseController(w), ids: extended, every: every, patient: s.opts.WriteTimeout, frames: &s.buffers}
+	return &stream{w: w, control: http.NewResponseController(w), logger: s.opts.Logger, ids: extended, every: every, patient: s.opts.WriteTimeout, frames: &s.buffers}
 }
 
 // wantsEventIDs says whether the client asked for event ids: with ?eventIds=true, or
@@ -70,6 +76,10 @@ func (st *stream) keepAlive(lost func()) (end func()) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	st.silence = time.AfterFunc(max(st.every, soon), func() {
+		defer safe.Recover(func(p *safe.Panic) {
+			st.lose(p)
+			lost()
+		})
 		if st.speak() != nil && !st.alone {
 			lost()
 		}
@@ -103,21 +113,26 @@ func (st *stream) end() {
 	st.silence.Stop()
 }
 
-// event writes an event. One that says something and saved artifacts becomes
-// two frames with the same id, unless it is to be whole: ADK's web client shows
-// either the content or the artifacts of a frame.
-func (st *stream) event(ev *session.Event, whole bool) error {
+// event writes an event and flushes it: the agent continues when this returns, so
+// everything that it does then, the client can know the reason of. Only the last
+// event of a run, which no agent continues after, goes with the end of the answer.
+//
+// An event that says something and saved artifacts becomes two frames with the same
+// id, unless it is to be whole: ADK's web client shows either the content or the
+// artifacts of a frame.
+func (st *stream) event(ev *session.Event, whole, last bool) error {
+	st.author = ev.Author
 	st.nameRevision(ev)
 	if whole || len(ev.Actions.ArtifactDelta) == 0 || ev.Content == nil || len(ev.Content.Parts) == 0 {
-		return st.sendEvent(ev, !ev.Partial)
+		return st.sendEvent(ev, !ev.Partial, last)
 	}
 	said, saved := *ev, *ev
 	said.Actions.ArtifactDelta = nil
 	saved.Content = nil
-	if err := st.sendEvent(&said, false); err != nil {
+	if err := st.sendEvent(&said, false, false); err != nil {
 		return err
 	}
-	return st.sendEvent(&saved, true)
+	return st.sendEvent(&saved, true, last)
 }
 
 // nameRevision names the revision of a stream's first event.
@@ -131,7 +146,7 @@ func (st *stream) nameRevision(ev *session.Event) {
 
 // sendEvent writes a frame. The id: line says that the event was seen to its end:
 // the pieces before have the same id.
-func (st *stream) sendEvent(ev *session.Event, ends bool) error {
+func (st *stream) sendEvent(ev *session.Event, ends, last bool) error {
 	// Most streams have nothing to say at most times: their frames share memory.
 	buffer := st.frames.take()
 	defer st.frames.giveBack(buffer)
@@ -144,19 +159,20 @@ func (st *stream) sendEvent(ev *session.Event, ends bool) error {
 		frame = append(frame, ev.ID...)
 	}
 	*buffer = append(frame, "\n\n"...)
-	if !ends {
-		return st.sendPiece(*buffer)
+	if last {
+		return st.sendLast(*buffer)
 	}
-	return st.sendSoon(*buffer)
+	return st.send(*buffer)
 }
 
-// fail writes what ended the run.
-func (st *stream) fail(f failure) error {
-	text, err := encodeJSON(frameError{f.detail, f.code})
+// fail writes what ended the run, with the author of its last event; author is for
+// a run without events. ADK's clients show a frame under its author's name.
+func (st *stream) fail(f failure, author string) error {
+	text, err := encodeJSON(frameError{f.detail, f.code, cmp.Or(st.author, author)})
 	if err != nil {
 		return err
 	}
-	return st.sendSoon([]byte("data: " + string(text) + "\n\n"))
+	return st.sendLast([]byte("data: " + string(text) + "\n\n"))
 }
 
 // begin sends the header, if nothing was sent yet.
@@ -169,37 +185,31 @@ func (st *stream) begin() error {
 	return st.write(nil)
 }
 
-// send writes and flushes one frame. Once a client was lost, it is not tried
-// again.
+// send writes and flushes one frame. Once a client was lost, it is not tried again.
+//
+// The first frame is written with the header on a goroutine for it alone: what
+// net/http does for a header needs a stack twice as large as everything else, and
+// that of a stream would stay as large as long as the stream is open. A panic there
+// continues here, where net/http contains it.
 func (st *stream) send(frame []byte) error {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	return st.write(frame)
+	if st.begun {
+		return st.write(frame)
+	}
+	safe.CallApart(func() { _ = st.write(frame) })
+	return st.lost
 }
 
-// sendSoon is send for a frame that may be the last one.
-func (st *stream) sendSoon(frame []byte) error {
+// sendLast writes a frame that no other follows. The end of the answer flushes it, or
+// the timer does.
+func (st *stream) sendLast(frame []byte) error {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	st.put(frame)
 	st.held = true
 	st.rest(soon)
 	return st.lost
-}
-
-// sendPiece is send for a frame that more will follow. If it is the first one, it
-// is written with the header on a goroutine for it alone: what net/http does for a
-// header needs a stack twice as large as everything else, and that of a stream
-// would stay as large as long as the stream is open.
-func (st *stream) sendPiece(frame []byte) error {
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	if st.begun {
-		return st.write(frame)
-	}
-	written := make(chan error)
-	go func() { written <- st.write(frame) }()
-	return <-written
 }
 
 // write is send for who has the lock.
@@ -253,6 +263,16 @@ func (st *stream) rest(silence time.Duration) {
 	default:
 		st.silence.Reset(silence)
 	}
+}
+
+// lose gives the client up because of a panic of the ResponseWriter.
+func (st *stream) lose(p *safe.Panic) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if st.lost == nil {
+		st.lost = p
+	}
+	p.Log(st.logger, "writing to a stream panicked")
 }
 
 // lostBy says who is to blame for a client that was lost.

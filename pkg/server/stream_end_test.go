@@ -57,12 +57,12 @@ func TestFramesAreSentOffOneByOne(t *testing.T) {
 		whole, piece := &session.Event{ID: "whole"}, &session.Event{ID: "piece"}
 		piece.Partial = true
 		for _, ev := range []*session.Event{whole, piece, whole} {
-			if err := st.event(ev, false); err != nil {
+			if err := st.event(ev, false, false); err != nil {
 				t.Fatal(err)
 			}
 		}
 		end()
-		if err := st.fail(failure{detail: "no"}); err != nil {
+		if err := st.fail(failure{detail: "no"}, ""); err != nil {
 			t.Fatal(err)
 		}
 		var frames []int

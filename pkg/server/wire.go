@@ -43,6 +43,7 @@ type (
 	frameError struct {
 		Error     any    `json:"error"`
 		ErrorCode string `json:"errorCode"`
+		Author    string `json:"author,omitempty"`
 	}
 )
 

@@ -1,0 +1,131 @@
+package house_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"strings"
+	"testing"
+)
+
+// unguarded are the goroutines that do not recover, each with the reason why
+// their panic may end the process, or cannot happen.
+var unguarded = map[string]string{
+	"cmd/agenthost/main.go: context.AfterFunc":   "it calls a cancel function of the standard library",
+	"pkg/provider/openai.go: time.AfterFunc":     "it calls a cancel function of the standard library",
+	"pkg/tool/mcp_conn.go: context.AfterFunc":    "it calls a cancel function of the standard library",
+	"cmd/agenthost/run_converse.go: go":          "a conversation in a terminal has no turn but its own",
+	"cmd/agenthost/run_converse.go: watching.Go": "a conversation in a terminal has no turn but its own",
+	"cmd/agenthost/signal.go: go":                "a verb of the command line ends with its panic, as main does; what serve runs recovers",
+	"cmd/agenthost/test.go: wg.Go":               "the panic of a test ends the test run with its stack",
+	"pkg/lsp/server.go: go":                      "the language server belongs to one editor, which starts it again",
+}
+
+// TestGoroutinesRecover: a panic on a goroutine without recover ends the process
+// and everybody's turns. So each one of the product begins with defer
+// safe.Recover(…), or is listed above with its reason.
+func TestGoroutinesRecover(t *testing.T) {
+	seen := map[string]bool{}
+	eachFile(t, func(path string, fset *token.FileSet, f *ast.File) {
+		if !strings.HasPrefix(path, "pkg/") && !strings.HasPrefix(path, "cmd/") {
+			return
+		}
+		ast.Inspect(f, func(n ast.Node) bool {
+			name, started := startedGoroutine(n)
+			if name == "" || recovers(started) {
+				return true
+			}
+			place := path + ": " + name
+			if seen[place] = true; unguarded[place] == "" {
+				t.Errorf("%s: this goroutine does not begin with defer safe.Recover(…) (internal/safe), and %q is not listed with a reason",
+					fset.Position(n.Pos()), place)
+			}
+			return true
+		})
+	})
+	for place := range unguarded {
+		if !seen[place] {
+			t.Errorf("%q is listed, and is there no longer", place)
+		}
+	}
+}
+
+// startedGoroutine returns how a node starts a goroutine, and with what; an
+// empty name when it starts none.
+func startedGoroutine(n ast.Node) (name string, started ast.Expr) {
+	switch n := n.(type) {
+	case *ast.GoStmt:
+		return "go", n.Call.Fun
+	case *ast.CallExpr:
+		called, ok := n.Fun.(*ast.SelectorExpr)
+		if !ok || called.Sel.Name != "Go" && called.Sel.Name != "AfterFunc" || len(n.Args) == 0 {
+			return "", nil
+		}
+		of := "…"
+		switch x := called.X.(type) {
+		case *ast.Ident:
+			of = x.Name
+		case *ast.SelectorExpr:
+			of = x.Sel.Name
+		}
+		return of + "." + called.Sel.Name, n.Args[len(n.Args)-1]
+	}
+	return "", nil
+}
+
+// recovers reports whether a function literal defers safe.Recover before it does
+// anything else than deferring.
+func recovers(started ast.Expr) bool {
+	literal, ok := started.(*ast.FuncLit)
+	if !ok {
+		return false
+	}
+	for _, s := range literal.Body.List {
+		d, ok := s.(*ast.DeferStmt)
+		if !ok {
+			return false
+		}
+		if f, ok := d.Call.Fun.(*ast.SelectorExpr); ok && f.Sel.Name == "Recover" {
+			if pkg, ok := f.X.(*ast.Ident); ok && pkg.Name == "safe" {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// TestGoroutineCheckSeesEachForm is the control of TestGoroutinesRecover.
+func TestGoroutineCheckSeesEachForm(t *testing.T) {
+	for src, want := range map[string]string{
+		"go f()":              "go",
+		"go func() { f() }()": "go",
+		"go func() { f(); defer safe.Recover(r) }()":                    "go",
+		"go func() { defer other.Recover(r); f() }()":                   "go",
+		"wg.Go(func() { f() })":                                         "wg.Go",
+		"x.readers.Go(f)":                                               "readers.Go",
+		"time.AfterFunc(time.Second, func() { f() })":                   "time.AfterFunc",
+		"go func() { defer wg.Done(); defer safe.Recover(r); f() }()":   "",
+		"wg.Go(func() { defer safe.Recover(r); f() })":                  "",
+		"time.AfterFunc(time.Second, func() { defer safe.Recover(r) })": "",
+	} {
+		got := ""
+		ast.Inspect(parseBody(t, src), func(n ast.Node) bool {
+			if name, started := startedGoroutine(n); name != "" && !recovers(started) {
+				got = name
+			}
+			return true
+		})
+		if got != want {
+			t.Errorf("%s: unguarded goroutine %q, want %q", src, got, want)
+		}
+	}
+}
+
+func parseBody(t *testing.T, src string) ast.Node {
+	t.Helper()
+	f, err := parser.ParseFile(token.NewFileSet(), "", "package p\nfunc _() {\n"+src+"\n}", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
