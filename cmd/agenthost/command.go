@@ -1,12 +1,15 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"agenthost/pkg/spec"
 )
 
 // newRoot is the whole command line.
@@ -51,6 +54,34 @@ func between(least, most int) cobra.PositionalArgs {
 		}
 		return nil
 	}
+}
+
+// addVerbs makes a verb that is nothing without one of those below it. A word that is
+// none of them is named, with the one that was meant.
+func addVerbs(cmd *cobra.Command, verbs ...*cobra.Command) {
+	cmd.AddCommand(verbs...)
+	names := make([]string, len(verbs))
+	for i, v := range verbs {
+		names[i] = v.Name()
+	}
+	cmd.Args = func(_ *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return nil
+		}
+		unknown := fmt.Sprintf("unknown command %q for %q", args[0], cmd.CommandPath())
+		if near := spec.Suggest(args[0], names); near != "" {
+			return fmt.Errorf("%s: did you mean %q?", unknown, near)
+		}
+		return errors.New(unknown + ": there are " + listed(names))
+	}
+	cmd.RunE = func(*cobra.Command, []string) error {
+		return fmt.Errorf("%s needs one of %s", cmd.Name(), listed(names))
+	}
+}
+
+// listed is a, b and c.
+func listed(names []string) string {
+	return strings.Join(names[:len(names)-1], ", ") + " and " + names[len(names)-1]
 }
 
 // setFromEnv gives flags that were not set the values of their variables:

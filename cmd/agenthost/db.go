@@ -25,12 +25,8 @@ func newDB(io stdio) *cobra.Command {
 		Long: `Db looks after the database that keeps sessions: say what it is and how much it
 holds, bring its schema up to date, check it, or import the sessions of Google's
 ADKs. URL is written as for --session-db, which counts where it is not given.`,
-		Args: between(0, 0),
-		RunE: func(*cobra.Command, []string) error {
-			return errors.New("db needs one of status, migrate, check and import")
-		},
 	}
-	cmd.AddCommand(newDBStatus(io), newDBMigrate(io), newDBCheck(io), newDBImport(io))
+	addVerbs(cmd, newDBStatus(io), newDBMigrate(io), newDBCheck(io), newDBImport(io))
 	return cmd
 }
 

@@ -30,19 +30,15 @@ func newMemory(io stdio) *cobra.Command {
 		Long: `Memory looks after what an app remembers of a user: what was said in the sessions
 that were added. Agents find it with the tools load_memory and preload_memory.
 APPDIR is the app's folder; it is not loaded.`,
-		Args: between(0, 0),
-		RunE: func(*cobra.Command, []string) error {
-			return errors.New("memory needs one of add, search and delete")
-		},
 	}
-	cmd.AddCommand(newMemoryAdd(io), newMemorySearch(io), newMemoryDelete(io))
+	addVerbs(cmd, newMemoryAdd(io), newMemorySearch(io), newMemoryDelete(io))
 	return cmd
 }
 
 // verb makes a verb below memory, with the flags that all of them have.
-func (f *memoryFlags) verb(cmd *cobra.Command, run func(ctx context.Context, st *store.Store, args []string) error) *cobra.Command {
+func (f *memoryFlags) verb(cmd *cobra.Command, missing missingDatabase, run func(ctx context.Context, st *store.Store, args []string) error) *cobra.Command {
 	cmd.Flags().StringVar(&f.user, "user", "user", "whose memory it is")
-	return f.storeFlags.verb(cmd, run)
+	return f.storeFlags.verb(cmd, missing, run)
 }
 
 func newMemoryAdd(io stdio) *cobra.Command {
@@ -51,7 +47,7 @@ func newMemoryAdd(io stdio) *cobra.Command {
 		Use:   "add APPDIR SESSION",
 		Short: "Remember what was said in a session, in the place of what was remembered of it",
 		Args:  between(2, 2),
-	}, func(ctx context.Context, st *store.Store, args []string) error {
+	}, createDatabase, func(ctx context.Context, st *store.Store, args []string) error {
 		sess, err := st.Sessions.Get(ctx, f.key(args), nil)
 		if err == nil {
 			err = st.Memories.AddSession(ctx, sess)
@@ -70,7 +66,7 @@ func newMemorySearch(io stdio) *cobra.Command {
 		Use:   "search APPDIR TEXT",
 		Short: "Show what is remembered and fits a text, the best first",
 		Args:  between(2, 2),
-	}, func(ctx context.Context, st *store.Store, args []string) error {
+	}, failWithout, func(ctx context.Context, st *store.Store, args []string) error {
 		found, err := st.Memories.Search(ctx, loader.AppName(args[0]), f.user, store.MemoryQuery{Text: args[1], Limit: f.limit})
 		if err != nil {
 			return failed(err)
@@ -100,7 +96,7 @@ func newMemoryDelete(io stdio) *cobra.Command {
 		Use:   "delete APPDIR (SESSION | --all)",
 		Short: "Forget what a session left, or all that is remembered of a user",
 		Args:  between(1, 2),
-	}, func(ctx context.Context, st *store.Store, args []string) error {
+	}, failWithout, func(ctx context.Context, st *store.Store, args []string) error {
 		switch {
 		case f.all == (len(args) == 2):
 			return errors.New("write either the SESSION whose memories are to be deleted, or --all")

@@ -23,7 +23,7 @@ database, and changes nothing. DIR is an app or a folder of apps. It exits with
 0 when nothing would change, with 4 when something would, and with 1 when an app
 has problems, and so would not be taken.`,
 		Args: between(1, -1),
-	}, func(ctx context.Context, st *store.Store, dirs []string) error {
+	}, treatAsEmpty, func(ctx context.Context, st *store.Store, dirs []string) error {
 		opts, err := f.load.onto(nil, dirs...)
 		if err != nil {
 			return err
@@ -68,7 +68,10 @@ func (p *planner) run(ctx context.Context, dirs []string, asJSON bool) error {
 			if err != nil {
 				return err
 			}
-			broken = broken || one == nil
+			if one == nil {
+				broken = true
+				fmt.Fprintf(p.io.err, "agenthost: cannot plan app %s: its files have problems\n", loader.AppName(app))
+			}
 			if one != nil && one.From != one.To {
 				plans = append(plans, one)
 			}
@@ -80,6 +83,9 @@ func (p *planner) run(ctx context.Context, dirs []string, asJSON bool) error {
 		}
 	} else {
 		p.print(plans)
+		if len(plans) == 0 && !broken {
+			fmt.Fprintln(p.io.out, "nothing would change")
+		}
 	}
 	switch {
 	case broken:
@@ -137,9 +143,6 @@ func (p *planner) count(ctx context.Context, one *plan) error {
 }
 
 func (p *planner) print(plans []*plan) {
-	if len(plans) == 0 {
-		fmt.Fprintln(p.io.out, "nothing would change")
-	}
 	for i, one := range plans {
 		if i > 0 {
 			fmt.Fprintln(p.io.out)

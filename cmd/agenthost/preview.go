@@ -2,13 +2,14 @@ package main
 
 import (
 	"context"
-	"errors"
+	"log/slog"
 	"maps"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"agenthost/pkg/runtime"
+	"agenthost/pkg/store"
 )
 
 // previewFlags are those of preview.
@@ -53,7 +54,8 @@ func preview(ctx context.Context, io stdio, f *previewFlags, args []string) erro
 	if f.session == "" {
 		f.sessionDB = "memory:"
 	}
-	host, app, err := f.load.host(ctx, io, args[0], nil, f.open)
+	open := func(ctx context.Context, _ *slog.Logger) (*store.Store, error) { return f.openFor(ctx, failWithout) }
+	host, app, err := f.load.host(ctx, io, args[0], nil, open)
 	if err != nil {
 		return err
 	}
@@ -64,7 +66,7 @@ func preview(ctx context.Context, io stdio, f *previewFlags, args []string) erro
 		Text: strings.Join(args[1:], " "),
 	})
 	if err != nil {
-		return told(err)
+		return f.locate(told(err))
 	}
 	return printJSON(io, p)
 }
@@ -93,5 +95,5 @@ func told(err error) error {
 	if re.Code == runtime.CodeInternal && re.Err != nil {
 		return failed(re.Err)
 	}
-	return failed(errors.New(re.Message))
+	return failed(re)
 }

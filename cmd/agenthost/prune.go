@@ -45,7 +45,7 @@ func pruneSessions(ctx context.Context, io stdio, f *pruneFlags, dir string) err
 	if ds := age.DecodeSpec(&spec.Node{Kind: spec.Scalar, Value: f.olderThan}); ds.HasErrors() || age == 0 {
 		return fmt.Errorf("--older-than %q: write an age above zero, such as 30d, 12h or 1h30m", f.olderThan)
 	}
-	st, err := f.open(ctx, nil)
+	st, err := f.openFor(ctx, failWithout)
 	if err != nil {
 		return err
 	}

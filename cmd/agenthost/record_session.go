@@ -87,14 +87,14 @@ func recordSession(ctx context.Context, io stdio, f *recordFlags, args []string)
 
 // read takes what a test is made of from the store.
 func (f *recordFlags) read(ctx context.Context, key session.Key) (*apptest.Record, error) {
-	st, err := f.open(ctx, nil)
+	st, err := f.openFor(ctx, failWithout)
 	if err != nil {
 		return nil, err
 	}
 	defer st.Close()
 	r := &apptest.Record{Name: f.name}
 	if r.Session, err = st.Sessions.Get(ctx, key, nil); err != nil {
-		return nil, failed(err)
+		return nil, failed(f.locate(err))
 	}
 	if r.Initial, err = st.Sessions.Initial(ctx, key); err != nil {
 		return nil, failed(err)

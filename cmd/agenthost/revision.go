@@ -40,7 +40,7 @@ func newRevisions(io stdio) *cobra.Command {
 revision, which every event of it names. How many are kept is reload:
 keep_revisions of app.yaml. APPDIR is the app's folder; it is not loaded.`,
 		Args: between(1, 1),
-	}, func(ctx context.Context, st *store.Store, args []string) error {
+	}, failWithout, func(ctx context.Context, st *store.Store, args []string) error {
 		return listRevisions(ctx, io, &f, st, loader.AppName(args[0]))
 	}))
 }
@@ -80,7 +80,7 @@ func newDiff(io stdio) *cobra.Command {
 of their fields; with one revision, between that and the files of APPDIR. The
 beginning of a revision will do. Variables stand as they are written.`,
 		Args: between(2, 3),
-	}, func(ctx context.Context, st *store.Store, args []string) error {
+	}, failWithout, func(ctx context.Context, st *store.Store, args []string) error {
 		before, err := st.Revisions.Get(ctx, loader.AppName(args[0]), args[1])
 		if err != nil {
 			return failed(err)

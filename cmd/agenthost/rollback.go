@@ -28,7 +28,7 @@ what the newest revision has beside them; a host that serves the folder takes
 that in as any other change. What is replaced and is not of the newest revision
 is kept beside it in .replaced. The .env stays as it is.`,
 		Args: between(2, 2),
-	}, func(ctx context.Context, st *store.Store, args []string) error {
+	}, failWithout, func(ctx context.Context, st *store.Store, args []string) error {
 		id, err := rollBack(ctx, io, st, args)
 		if err != nil {
 			return err

@@ -38,19 +38,15 @@ func newSession(io stdio) *cobra.Command {
 		Long: `Session looks after the stored sessions of an app: list them, show one with its
 events and state, take back the end of one, or delete it or all old ones. APPDIR is the app's
 folder; only a rewind that goes on with a TEXT loads it.`,
-		Args: between(0, 0),
-		RunE: func(*cobra.Command, []string) error {
-			return errors.New("session needs one of list, show, rewind, delete and prune")
-		},
 	}
-	cmd.AddCommand(newSessionList(io), newSessionShow(io), newSessionRewind(io), newSessionDelete(io), newSessionPrune(io))
+	addVerbs(cmd, newSessionList(io), newSessionShow(io), newSessionRewind(io), newSessionDelete(io), newSessionPrune(io))
 	return cmd
 }
 
 // verb makes a verb below session, with the flags that all of them have.
 func (f *sessionFlags) verb(cmd *cobra.Command, run func(ctx context.Context, args []string) error) *cobra.Command {
 	cmd.PreRunE = fromEnv
-	cmd.RunE = func(cmd *cobra.Command, args []string) error { return run(cmd.Context(), args) }
+	cmd.RunE = func(cmd *cobra.Command, args []string) error { return f.locate(run(cmd.Context(), args)) }
 	f.add(cmd.Flags())
 	return cmd
 }
@@ -112,7 +108,7 @@ func newSessionDelete(io stdio) *cobra.Command {
 }
 
 func listSessions(ctx context.Context, io stdio, f *sessionFlags, dir string) error {
-	st, err := f.open(ctx, nil)
+	st, err := f.openFor(ctx, failWithout)
 	if err != nil {
 		return err
 	}
@@ -152,7 +148,7 @@ func (f *sessionFlags) key(args []string) session.Key {
 }
 
 func showSession(ctx context.Context, io stdio, f *sessionFlags, args []string) error {
-	st, err := f.open(ctx, nil)
+	st, err := f.openFor(ctx, failWithout)
 	if err != nil {
 		return err
 	}
@@ -281,7 +277,7 @@ func (f *sessionFlags) host(ctx context.Context, io stdio, args []string) (*runt
 		host, _, err := f.load.host(ctx, io, args[0], nil, f.open)
 		return host, err
 	}
-	st, err := f.open(ctx, nil)
+	st, err := f.openFor(ctx, failWithout)
 	if err != nil {
 		return nil, err
 	}
@@ -289,7 +285,7 @@ func (f *sessionFlags) host(ctx context.Context, io stdio, args []string) (*runt
 }
 
 func deleteSession(ctx context.Context, io stdio, f *sessionFlags, args []string) error {
-	st, err := f.open(ctx, nil)
+	st, err := f.openFor(ctx, failWithout)
 	if err != nil {
 		return err
 	}

@@ -3,9 +3,12 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -40,20 +43,70 @@ func (f *storeFlags) open(ctx context.Context, logger *slog.Logger) (*store.Stor
 	return st, nil
 }
 
+// A missingDatabase is what a verb does where there is no database file.
+type missingDatabase int
+
+const (
+	// failWithout is for verbs that look at what is stored.
+	failWithout missingDatabase = iota
+	// treatAsEmpty is for verbs that have an answer all the same.
+	treatAsEmpty
+	// createDatabase is for verbs that store something.
+	createDatabase
+)
+
 // verb makes a verb that works on a store, with the flags that all of them have.
-// The store closes behind it.
-func (f *storeFlags) verb(cmd *cobra.Command, run func(ctx context.Context, st *store.Store, args []string) error) *cobra.Command {
+// The store is closed after it.
+func (f *storeFlags) verb(cmd *cobra.Command, missing missingDatabase, run func(ctx context.Context, st *store.Store, args []string) error) *cobra.Command {
 	cmd.PreRunE = fromEnv
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		st, err := f.open(cmd.Context(), nil)
+		st, err := f.openFor(cmd.Context(), missing)
 		if err != nil {
 			return err
 		}
 		defer st.Close()
-		return run(cmd.Context(), st, args)
+		return f.locate(run(cmd.Context(), st, args))
 	}
 	f.add(cmd.Flags())
 	return cmd
+}
+
+// openFor opens the store, and makes neither a database nor a folder unless the verb
+// stores something.
+func (f *storeFlags) openFor(ctx context.Context, missing missingDatabase) (*store.Store, error) {
+	if missing == createDatabase {
+		return f.open(ctx, nil)
+	}
+	st, err := store.Open(ctx, f.sessionDB, &store.Options{Artifacts: f.artifacts, Memory: f.memory, Existing: true})
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && missing == treatAsEmpty:
+		return store.Open(ctx, "memory:", nil)
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, failedf("no session database at %s: name it with --session-db, or change to the folder that agenthost was run in", f.place())
+	case err != nil:
+		return nil, failedf("opening the session database: %w", err)
+	}
+	return st, nil
+}
+
+// place is the session database for people: the file, or the URL without its password.
+func (f *storeFlags) place() string {
+	_, path, ok := strings.Cut(f.sessionDB, ":///")
+	if strings.HasPrefix(f.sessionDB, "sqlite") && ok {
+		path, _, _ = strings.Cut(path, "?")
+		if abs, err := filepath.Abs(path); err == nil {
+			return abs
+		}
+	}
+	return store.Redacted(f.sessionDB)
+}
+
+// locate adds to an error that something was not found where it was looked for.
+func (f *storeFlags) locate(err error) error {
+	if errors.Is(err, session.ErrNotFound) {
+		return failedf("%w in %s", err, f.place())
+	}
+	return err
 }
 
 func writeDiagnostics(io stdio, ds spec.Diagnostics) error {

@@ -27,7 +27,7 @@ callbacks took part. It reads the session and the revision that the event names,
 not the files of now; what neither of them tells is listed as not known. EVENT
 is an id or the beginning of one; without it, it is the last event.`,
 		Args: between(2, 3),
-	}, func(ctx context.Context, st *store.Store, args []string) error {
+	}, failWithout, func(ctx context.Context, st *store.Store, args []string) error {
 		w, err := explainEvent(ctx, st, session.Key{App: loader.AppName(args[0]), User: user, ID: args[1]}, strings.Join(args[2:], ""))
 		if err != nil {
 			return failed(err)

@@ -44,7 +44,7 @@ type dirArtifacts struct {
 	closed atomic.Bool
 }
 
-func openDir(_ context.Context, rest string, _ *Options) (artifactStore, error) {
+func openDir(ctx context.Context, rest string, o *Options) (artifactStore, error) {
 	dir := rest
 	if slashes, ok := strings.CutPrefix(rest, "//"); ok {
 		dir = slashes
@@ -61,6 +61,9 @@ func openDir(_ context.Context, rest string, _ *Options) (artifactStore, error) 
 	abs, err := filepath.Abs(dir)
 	if err != nil {
 		return nil, err
+	}
+	if _, err := os.Stat(abs); o.Existing && errors.Is(err, fs.ErrNotExist) {
+		return openMemArtifacts(ctx, "", o) // which has as many
 	}
 	if err := os.MkdirAll(abs, 0o700); err != nil {
 		return nil, err

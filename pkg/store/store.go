@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net/http"
 	"os"
@@ -49,6 +50,9 @@ type Options struct {
 	// Lookup reads variables of the environment, for the keys and addresses of
 	// buckets; nil is os.LookupEnv. Google's credentials are the process's.
 	Lookup func(name string) (string, bool)
+	// Existing refuses a database file that is not there with [fs.ErrNotExist], and
+	// makes no folder for artifacts: for programs that only read.
+	Existing bool
 	// HTTP asks buckets; nil is a client of the store's own.
 	HTTP *http.Client
 
@@ -192,6 +196,9 @@ func openSQLiteURL(ctx context.Context, rest string, o *Options) (backend, strin
 	u, err := parseSQLite(rest)
 	if err != nil {
 		return nil, "", err
+	}
+	if _, err := os.Stat(u.path); o.Existing && errors.Is(err, fs.ErrNotExist) {
+		return nil, "", missingFile(u.path)
 	}
 	b, err := openSQLite(ctx, u, o)
 	if err != nil {
