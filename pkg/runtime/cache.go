@@ -78,7 +78,7 @@ func (inv *Invocation) cacheHistory() *cacheSaid {
 			*said = *last.(*cacheSaid)
 		}
 		for _, ev := range events[said.seen:] {
-			if ev.Author == agent {
+			if ev.Author == agent && !ev.Provenance.Imported {
 				said.take(ev)
 			}
 		}

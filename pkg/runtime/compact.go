@@ -78,7 +78,7 @@ func (inv *Invocation) compactTokens(ctx context.Context, retain int) bool {
 // since the last summary; else an estimate of what the next one has.
 func (inv *Invocation) promptTokens(events []*session.Event) int {
 	for i := len(events) - 1; i >= 0 && !isCompaction(events[i]); i-- {
-		if u := events[i].UsageMetadata; u != nil && u.PromptTokenCount > 0 {
+		if u := events[i].UsageMetadata; u != nil && !events[i].Provenance.Imported && u.PromptTokenCount > 0 {
 			return int(u.PromptTokenCount)
 		}
 	}

@@ -151,6 +151,9 @@ func firstPending(events []*session.Event) int {
 		return !ok || at <= i
 	}
 	for i, ev := range events {
+		if ev.Provenance.Imported {
+			continue // no one answers its calls
+		}
 		for _, c := range ev.Calls() {
 			if waits(c.ID, i) {
 				return i

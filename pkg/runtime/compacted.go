@@ -20,7 +20,7 @@ func rewritesPast(ev *session.Event) bool {
 }
 
 func isCompaction(ev *session.Event) bool {
-	return ev.Actions.Compaction != nil && ev.Actions.Compaction.CompactedContent != nil
+	return ev.Actions.Compaction != nil && ev.Actions.Compaction.CompactedContent != nil && !ev.Provenance.Imported
 }
 
 // seconds is an event's time as compactions tell it.

@@ -21,6 +21,12 @@ const RequestConfirmation = "adk_request_confirmation"
 // with the config and its exchangedAuthCredential filled in.
 const RequestCredential = "adk_request_credential"
 
+// IsReservedFunction says whether calls and responses of this name are the
+// runtime's own: they ask a person, or answer for one.
+func IsReservedFunction(name string) bool {
+	return name == RequestConfirmation || name == RequestCredential || name == tool.RequestInput
+}
+
 // What the model is told of a call that waits for a person (the words of
 // adk-python tools/function_tool.py where it has some).
 const (

@@ -60,7 +60,7 @@ func (r *run) readDecisions() error {
 	if len(responses) < len(r.user.Parts) || slices.ContainsFunc(responses, func(f *genai.FunctionResponse) bool { return !isDecision(f) }) {
 		return refused("a message that answers %s or %s holds nothing else", RequestConfirmation, RequestCredential)
 	}
-	events := session.WithoutRewound(r.sess.Events())
+	events := session.Recorded(r.sess.Events())
 	d := &decisions{credentials: map[string]any{}}
 	for _, resp := range responses {
 		if err := d.read(events, resp); err != nil {

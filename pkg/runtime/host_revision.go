@@ -107,7 +107,7 @@ func (h *Host) revisionFor(ctx context.Context, serving *App, sess *session.Sess
 		}
 		events = whole.Events()
 	}
-	events = session.WithoutRewound(events)
+	events = session.Recorded(events)
 	invocation := req.InvocationID
 	if answered := answeredIn(events, answers); answered != "" {
 		invocation = answered

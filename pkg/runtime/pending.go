@@ -20,7 +20,7 @@ type Waiting struct {
 // whose own answer is a failure does not wait: it was not carried out, or a
 // person is asked about it by a request, or has rejected it.
 func Pending(events []*session.Event) []Waiting {
-	events = session.WithoutRewound(events)
+	events = session.Recorded(events)
 	open := openCalls(events)
 	var pending []Waiting
 	for i, ev := range events {

@@ -21,7 +21,7 @@ func (r *run) pick() *node {
 	}
 	for i := len(events) - 1; i >= 0; i-- {
 		ev := events[i]
-		if ev.Author == session.UserAuthor || ev.Actions.AgentState != nil || ev.Actions.EndOfAgent || isSkip(ev) {
+		if ev.Provenance.Imported || ev.Author == session.UserAuthor || ev.Actions.AgentState != nil || ev.Actions.EndOfAgent || isSkip(ev) {
 			continue
 		}
 		if ev.Author == root.agent.Name() {
@@ -56,13 +56,17 @@ func (r *run) answeredCall() *session.Event {
 	return r.eventOfCall(id)
 }
 
-// eventOfCall is the latest event with the call of this id, or nil.
+// eventOfCall is the latest event with the call of this id, or nil. An imported
+// event is none: no agent of this host made its calls.
 func (r *run) eventOfCall(id string) *session.Event {
 	if id == "" {
 		return nil
 	}
 	events := r.sess.Events()
 	for i := len(events) - 1; i >= 0; i-- {
+		if events[i].Provenance.Imported {
+			continue
+		}
 		for _, c := range events[i].Calls() {
 			if c.ID == id {
 				return events[i]

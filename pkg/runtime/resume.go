@@ -23,7 +23,7 @@ func (r *run) resumed(req *RunRequest, events []*session.Event) error {
 	if !r.app.Resumable {
 		return nil
 	}
-	events = session.WithoutRewound(events)
+	events = session.Recorded(events)
 	id := req.InvocationID
 	if req.Message != nil {
 		answered := answeredIn(events, model.ResponsesOf(r.user))
@@ -96,7 +96,7 @@ func answeredIn(events []*session.Event, answers []*genai.FunctionResponse) stri
 // that was cut off, or that waits for somebody. It is empty when the session's
 // last invocation has ended or cannot be resumed.
 func Unfinished(events []*session.Event) string {
-	events = session.WithoutRewound(events)
+	events = session.Recorded(events)
 	for _, ev := range slices.Backward(events) {
 		if ev.Actions.Compaction != nil {
 			continue

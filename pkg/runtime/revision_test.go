@@ -96,6 +96,31 @@ func TestSessionPolicies(t *testing.T) {
 	}
 }
 
+// TestRevisionImported: events that a client wrote, or could have written before
+// provenance had a column, choose no revision.
+func TestRevisionImported(t *testing.T) {
+	for name, p := range map[string]session.Provenance{
+		"imported": {Imported: true}, "imported with a revision": {Imported: true, Revision: "one"},
+		"unverified": {Unverified: true, Revision: "one"}, "in customMetadata": {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, e := newShelf(t, runtime.FollowNewSessions)
+			key := e.Session(t, "app", "s", nil)
+			sess, err := e.Store.Sessions.Get(t.Context(), key, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ev := &session.Event{ID: "1", InvocationID: "e-1", Author: "a", Provenance: p}
+			ev.Content, ev.CustomMetadata = model.ModelText("hi"), map[string]any{"agenthost.revision": "one"}
+			if err := e.Store.Sessions.Append(t.Context(), sess, ev); err != nil {
+				t.Fatal(err)
+			}
+			s.swap(e, "two")
+			s.says(e, key, "two")
+		})
+	}
+}
+
 // TestRevisionsAreBounded: only so many old revisions are held, those used last.
 func TestRevisionsAreBounded(t *testing.T) {
 	s, e := newShelf(t, runtime.FollowNewSessions)

@@ -87,6 +87,9 @@ func checkMessage(c *genai.Content) error {
 	if c == nil || len(c.Parts) == 0 {
 		return failf(CodeInvalidRequest, session.ErrInvalid, "No parts in the new_message.")
 	}
+	if c.Role == genai.RoleModel {
+		return failf(CodeInvalidRequest, session.ErrInvalid, "the role of the new message must be user, got %q", c.Role)
+	}
 	if len(model.CallsOf(c)) > 0 {
 		return failf(CodeInvalidRequest, session.ErrInvalid, "the new message holds a function call: only agents call functions")
 	}

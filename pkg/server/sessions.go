@@ -87,6 +87,9 @@ func (s *Server) handleCreateSession(w http.ResponseWriter, r *http.Request) err
 	if err := s.checkWrites(r, n.key.App, n.writes()...); err != nil {
 		return err
 	}
+	if err := s.importEvents(r, n.events); err != nil {
+		return err
+	}
 	sess, err := s.create(r.Context(), n)
 	if err != nil {
 		return about(n.key, err)

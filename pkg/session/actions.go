@@ -53,6 +53,15 @@ type Compaction struct {
 	CompactedContent *genai.Content `json:"compactedContent"`
 }
 
+// IsEmpty says whether the event does nothing beside its content.
+func (a *Actions) IsEmpty() bool {
+	return len(a.StateDelta) == 0 && len(a.ArtifactDelta) == 0 &&
+		len(a.RequestedAuthConfigs) == 0 && len(a.RequestedToolConfirmations) == 0 &&
+		!a.SkipSummarization && a.TransferToAgent == "" && !a.Escalate &&
+		!a.EndOfAgent && a.AgentState == nil && a.RewindBeforeInvocationID == "" &&
+		a.Compaction == nil && a.Route == nil && len(a.RenderUIWidgets) == 0 && a.SetModelResponse == nil
+}
+
 // SetState records a state key to be set; nil removes it.
 func (a *Actions) SetState(key string, value any) {
 	if a.StateDelta == nil {

@@ -86,6 +86,10 @@ func (e *Event) MoveLegacyProvenance() {
 	e.CustomMetadata, e.Provenance = rest, p
 }
 
+// Recorded returns the events that the host itself stored and that no rewind took
+// back: all that decides how a session goes on. The list given stays as it is.
+func Recorded(events []*Event) []*Event { return WithoutImported(WithoutRewound(events)) }
+
 // WithoutImported returns the events that the host itself stored. The list given
 // stays as it is.
 func WithoutImported(events []*Event) []*Event {

@@ -1,0 +1,87 @@
+package server
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"google.golang.org/genai"
+
+	"agenthost/pkg/runtime"
+	"agenthost/pkg/session"
+)
+
+// maxClockSkew is how far a client's clock may be ahead of the server's.
+const maxClockSkew = 5 * time.Minute
+
+// importEvents checks and marks the events that a client creates a session with.
+// They are history: models read them, and nothing else of the host relies on them.
+// So what could only steer the host is refused, as adk-python does since 2.7.1; a
+// state delta is let through, because the body may write the state anyway. Where
+// callers are authenticated, anything but the user's own words is for administrators.
+func (s *Server) importEvents(r *http.Request, events []*session.Event) error {
+	ids := map[string]bool{}
+	for i, ev := range events {
+		if reason := s.importFault(ev); reason != "" {
+			return refuse(fmt.Sprintf("cannot import event %d: %s", i, reason))
+		}
+		if ev.ID != "" && ids[ev.ID] {
+			return refuse(fmt.Sprintf("cannot import event %d: id %q appears more than once", i, ev.ID))
+		}
+		ids[ev.ID] = true
+		if !isUserSpeech(ev) && !s.seesAll(r) {
+			return forbiddenError(fmt.Sprintf("permission denied: event %d is not the user's own words; only administrators import other events", i))
+		}
+		ev.Provenance = session.Provenance{Imported: true}
+		delete(ev.Extra, "provenance")
+	}
+	return nil
+}
+
+// importFault is why an event cannot be imported; empty when it can.
+func (s *Server) importFault(ev *session.Event) string {
+	a := ev.Actions
+	a.StateDelta = nil
+	switch {
+	case ev.Partial:
+		return "partial events are not stored"
+	case len(ev.LongRunningToolIDs) > 0:
+		return "longRunningToolIds must be empty"
+	case !a.IsEmpty():
+		return "actions must be empty except stateDelta"
+	case ev.Timestamp.After(s.opts.Clock().Add(maxClockSkew)):
+		return "timestamp is in the future"
+	}
+	for _, name := range functionNames(ev) {
+		if runtime.IsReservedFunction(name) {
+			return fmt.Sprintf("function name %q is reserved", name)
+		}
+	}
+	return ""
+}
+
+// functionNames are the names of an event's calls and responses.
+func functionNames(ev *session.Event) []string {
+	var names []string
+	for _, c := range ev.Calls() {
+		names = append(names, c.Name)
+	}
+	for _, f := range ev.Responses() {
+		names = append(names, f.Name)
+	}
+	return names
+}
+
+// isUserSpeech says whether an event holds nothing but words and files of the user.
+func isUserSpeech(ev *session.Event) bool {
+	if ev.Author != session.UserAuthor || ev.ErrorCode != "" {
+		return false
+	}
+	if ev.Content == nil {
+		return true
+	}
+	return (ev.Content.Role == "" || ev.Content.Role == genai.RoleUser) && !slices.ContainsFunc(ev.Content.Parts, func(p *genai.Part) bool {
+		return p.FunctionCall != nil || p.FunctionResponse != nil || p.ExecutableCode != nil || p.CodeExecutionResult != nil
+	})
+}
