@@ -10,6 +10,7 @@ package fakegemini
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -102,6 +103,9 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request) {
 	s.record(req)
 	refused := s.checkCache(req)
 	if refused == nil {
+		refused = checkParts(req.Body)
+	}
+	if refused == nil {
 		refused = checkCalls(req.contents)
 	}
 	switch {
@@ -184,6 +188,28 @@ func lastUserText(contents []*genai.Content) string {
 		}
 	}
 	return ""
+}
+
+// checkParts refuses parts without any data, as the service does.
+func checkParts(body map[string]any) *Reply {
+	contents, _ := body["contents"].([]any)
+	if instruction := body["systemInstruction"]; instruction != nil {
+		contents = append(slices.Clone(contents), instruction)
+	}
+	for i, c := range contents {
+		content, _ := c.(map[string]any)
+		parts, _ := content["parts"].([]any)
+		for j, p := range parts {
+			part, _ := p.(map[string]any)
+			if !slices.ContainsFunc([]string{
+				"text", "inlineData", "fileData", "functionCall", "functionResponse", "executableCode", "codeExecutionResult",
+			}, func(key string) bool { return part[key] != nil }) {
+				refused := Failure(http.StatusBadRequest, fmt.Sprintf("* GenerateContentRequest.contents[%d].parts[%d].data: required oneof field 'data' must have one initialized field", i, j))
+				return &refused
+			}
+		}
+	}
+	return nil
 }
 
 // checkCalls refuses calls that are not answered right behind them.

@@ -102,8 +102,13 @@ func (a *Aggregator) Whole() *Response {
 // isPlainText says whether a part is nothing but text, its kind and its
 // signature.
 func isPlainText(p *genai.Part) bool {
+	return isText(p) && p.VideoMetadata == nil && p.SpeechMetadata == nil &&
+		p.MediaResolution == nil && p.MediaProcessing == "" && len(p.PartMetadata) == 0
+}
+
+// isText says whether a part holds no other data than text.
+func isText(p *genai.Part) bool {
 	return p.FunctionCall == nil && p.FunctionResponse == nil && p.InlineData == nil && p.FileData == nil &&
 		p.ExecutableCode == nil && p.CodeExecutionResult == nil && p.ToolCall == nil && p.ToolResponse == nil &&
-		p.AudioTranscription == nil && p.VideoMetadata == nil && p.SpeechMetadata == nil &&
-		p.MediaResolution == nil && p.MediaProcessing == "" && len(p.PartMetadata) == 0
+		p.AudioTranscription == nil
 }

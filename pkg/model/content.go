@@ -24,6 +24,10 @@ func TextOf(c *genai.Content) string {
 	return b.String()
 }
 
+// IsEmptyText says whether a part is a text without characters. A part that
+// holds no data at all is one: the API's type does not tell them apart.
+func IsEmptyText(p *genai.Part) bool { return p.Text == "" && isText(p) }
+
 // CallsOf returns the content's function calls in order.
 func CallsOf(c *genai.Content) []*genai.FunctionCall {
 	if c == nil {

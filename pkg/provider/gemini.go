@@ -131,16 +131,59 @@ type geminiCall struct {
 }
 
 func newGeminiCall(name string, client *genai.Client, req *model.Request) *geminiCall {
-	c := &geminiCall{client: client, model: req.Model, contents: endWithUser(answered(req.Contents)), config: ownConfig(req.Config)}
+	c := &geminiCall{client: client, model: req.Model, contents: endWithUser(acceptable(req.Contents)), config: ownConfig(req.Config)}
 	if c.model == "" {
 		c.model = name
 	}
+	c.keepEmptyTexts()
 	if client.ClientConfig().Backend == genai.BackendGeminiAPI {
 		c.dropVertexOnly()
 	} else {
 		c.label(req.Origin.Agent)
 	}
 	return c
+}
+
+// keepEmptyTexts has the body say "text": "" where a part holds a thought
+// signature and no text: the SDK leaves an empty text out, and the service refuses
+// a part that has nothing else.
+func (c *geminiCall) keepEmptyTexts() {
+	isBare := func(p *genai.Part) bool { return model.IsEmptyText(p) }
+	if !slices.ContainsFunc(c.contents, func(c *genai.Content) bool { return slices.ContainsFunc(c.Parts, isBare) }) {
+		return
+	}
+	if c.config.HTTPOptions == nil {
+		c.config.HTTPOptions = &genai.HTTPOptions{}
+	}
+	c.config.HTTPOptions.ExtrasRequestProvider = writeEmptyTexts
+}
+
+// writeEmptyTexts adds the texts to a body.
+func writeEmptyTexts(body map[string]any) map[string]any {
+	for _, content := range mappings(body["contents"]) {
+		for _, part := range mappings(content["parts"]) {
+			_, signed := part["thoughtSignature"]
+			if _, thought := part["thought"]; signed && len(part) == 1 || signed && thought && len(part) == 2 {
+				part["text"] = ""
+			}
+		}
+	}
+	return body
+}
+
+// mappings are the mappings of a list in a body of the SDK.
+func mappings(list any) []map[string]any {
+	if all, ok := list.([]map[string]any); ok {
+		return all
+	}
+	var all []map[string]any
+	items, _ := list.([]any)
+	for _, item := range items {
+		if m, ok := item.(map[string]any); ok {
+			all = append(all, m)
+		}
+	}
+	return all
 }
 
 // agentLabel is the label that tells bills apart by agent (adk-python
@@ -169,6 +212,9 @@ func ownConfig(shared *genai.GenerateContentConfig) *genai.GenerateContentConfig
 		own = *shared
 	}
 	own.AutomaticContinuation = genai.Ptr(false)
+	if own.SystemInstruction != nil {
+		own.SystemInstruction = withoutEmptyParts(own.SystemInstruction)
+	}
 	if own.SystemInstruction != nil {
 		instruction := *own.SystemInstruction
 		own.SystemInstruction = &instruction

@@ -44,7 +44,7 @@ func (c *caching) Generate(ctx context.Context, req *model.Request) iter.Seq2[*m
 	}
 	return func(yield func(*model.Response, error) bool) {
 		// What a cache holds is counted in contents, so that none may come later.
-		if err := c.answer(ctx, &keeper{gemini: c.gemini, req: answeredRequest(req), config: req.Cache}, yield); err != nil {
+		if err := c.answer(ctx, &keeper{gemini: c.gemini, req: acceptableRequest(req), config: req.Cache}, yield); err != nil {
 			yield(nil, err)
 		}
 	}

@@ -63,10 +63,3 @@ func unanswered(calls []*genai.FunctionCall, next *genai.Content) []*genai.Part 
 	}
 	return parts
 }
-
-// answeredRequest is the request with an answer to each call.
-func answeredRequest(req *model.Request) *model.Request {
-	whole := *req
-	whole.Contents = answered(req.Contents)
-	return &whole
-}

@@ -20,7 +20,7 @@ func chatMessages(req *model.Request) ([]chatMessage, error) {
 	if instruction := req.Instruction(); instruction != "" {
 		w.messages = append(w.messages, chatMessage{Role: "system", Content: instruction})
 	}
-	for _, c := range endWithUser(answered(req.Contents)) {
+	for _, c := range endWithUser(acceptable(req.Contents)) {
 		if err := w.content(c); err != nil {
 			return nil, err
 		}

@@ -284,7 +284,7 @@ func isEmpty(c *genai.Content) bool {
 		if p.FunctionCall != nil || p.FunctionResponse != nil {
 			return false
 		}
-		if !p.Thought && (p.Text != "" || p.InlineData != nil || p.FileData != nil || p.ExecutableCode != nil || p.CodeExecutionResult != nil) {
+		if !p.Thought && (p.Text != "" || len(p.ThoughtSignature) > 0 || p.InlineData != nil || p.FileData != nil || p.ExecutableCode != nil || p.CodeExecutionResult != nil) {
 			return false
 		}
 	}

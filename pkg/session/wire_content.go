@@ -5,6 +5,8 @@ import (
 	"reflect"
 
 	"google.golang.org/genai"
+
+	"agenthost/pkg/model"
 )
 
 // DecodeContent reads a content that a client sent. Keys may be camelCase or
@@ -76,6 +78,7 @@ func (w *writer) parts(ps []*genai.Part) {
 	w.close(']')
 }
 
+// part writes a text also when it is empty: a part must say what it is.
 func (w *writer) part(p *genai.Part) {
 	w.open('{')
 	w.optional("mediaResolution", p.MediaResolution)
@@ -85,7 +88,11 @@ func (w *writer) part(p *genai.Part) {
 	w.optional("functionCall", p.FunctionCall)
 	w.optional("functionResponse", p.FunctionResponse)
 	w.optional("inlineData", p.InlineData)
-	w.optionalText("text", p.Text)
+	if model.IsEmptyText(p) {
+		w.field("text").text("")
+	} else {
+		w.optionalText("text", p.Text)
+	}
 	w.flag("thought", p.Thought)
 	if len(p.ThoughtSignature) > 0 {
 		w.field("thoughtSignature").bytes(p.ThoughtSignature)

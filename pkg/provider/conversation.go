@@ -1,0 +1,65 @@
+package provider
+
+import (
+	"slices"
+
+	"google.golang.org/genai"
+
+	"agenthost/pkg/model"
+)
+
+// A conversation as services accept it differs from what is stored: a call must
+// have an answer, and a part must hold something. Both hold for as long as the
+// session lives, so that one odd event would make every later turn fail. The
+// contents themselves are only read; one that needs no change is shared.
+
+// acceptable is the conversation without empty texts, and with an answer to each
+// call.
+func acceptable(contents []*genai.Content) []*genai.Content {
+	return answered(withoutEmpty(contents))
+}
+
+// acceptableRequest is the request with an acceptable conversation.
+func acceptableRequest(req *model.Request) *model.Request {
+	whole := *req
+	whole.Contents = acceptable(req.Contents)
+	return &whole
+}
+
+// withoutEmpty drops parts that hold nothing, and contents that have nothing
+// left. A thought signature stays, with its empty text.
+func withoutEmpty(contents []*genai.Content) []*genai.Content {
+	if !slices.ContainsFunc(contents, hasEmpty) {
+		return contents
+	}
+	kept := make([]*genai.Content, 0, len(contents))
+	for _, c := range contents {
+		if c = withoutEmptyParts(c); c != nil {
+			kept = append(kept, c)
+		}
+	}
+	return kept
+}
+
+// withoutEmptyParts is nil for a content that has nothing left.
+func withoutEmptyParts(c *genai.Content) *genai.Content {
+	if !hasEmpty(c) {
+		return c
+	}
+	if c == nil {
+		return nil
+	}
+	parts := slices.DeleteFunc(slices.Clone(c.Parts), isEmptyPart)
+	if len(parts) == 0 {
+		return nil
+	}
+	return &genai.Content{Role: c.Role, Parts: parts}
+}
+
+func hasEmpty(c *genai.Content) bool {
+	return c == nil || len(c.Parts) == 0 || slices.ContainsFunc(c.Parts, isEmptyPart)
+}
+
+func isEmptyPart(p *genai.Part) bool {
+	return p == nil || model.IsEmptyText(p) && len(p.ThoughtSignature) == 0
+}

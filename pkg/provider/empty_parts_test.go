@@ -1,0 +1,151 @@
+package provider_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/genai"
+
+	"agenthost/internal/fakegemini"
+	"agenthost/internal/fakeopenai"
+	"agenthost/pkg/model"
+	"agenthost/pkg/provider"
+)
+
+// emptyParts are conversations with empty texts, as models and clients send
+// them, and what each service is sent.
+var emptyParts = []struct {
+	name           string
+	contents       []*genai.Content
+	gemini, openai string
+}{
+	{
+		"none",
+		[]*genai.Content{model.UserText("a"), model.ModelText("b"), model.UserText("c")},
+		`[{"parts":[{"text":"a"}],"role":"user"},{"parts":[{"text":"b"}],"role":"model"},{"parts":[{"text":"c"}],"role":"user"}]`,
+		`[{"content":"a","role":"user"},{"content":"b","role":"assistant"},{"content":"c","role":"user"}]`,
+	},
+	{
+		"next to a text",
+		[]*genai.Content{{Role: "user", Parts: []*genai.Part{{}, {Text: "a"}}}},
+		`[{"parts":[{"text":"a"}],"role":"user"}]`, `[{"content":"a","role":"user"}]`,
+	},
+	{
+		"nothing else left",
+		[]*genai.Content{model.UserText("a"), model.ModelText(""), model.UserText("c")},
+		`[{"parts":[{"text":"a"}],"role":"user"},{"parts":[{"text":"c"}],"role":"user"}]`,
+		`[{"content":"a","role":"user"},{"content":"c","role":"user"}]`,
+	},
+	{
+		"signature",
+		[]*genai.Content{
+			model.UserText("a"),
+			{Role: "model", Parts: []*genai.Part{{Text: "b"}, {ThoughtSignature: []byte("sign")}}},
+			model.UserText("c"),
+		},
+		`[{"parts":[{"text":"a"}],"role":"user"},{"parts":[{"text":"b"},{"text":"","thoughtSignature":"c2lnbg=="}],"role":"model"},{"parts":[{"text":"c"}],"role":"user"}]`,
+		`[{"content":"a","role":"user"},{"content":"b","role":"assistant"},{"content":"c","role":"user"}]`,
+	},
+	{
+		"before a call",
+		[]*genai.Content{
+			model.UserText("a"),
+			{Role: "model", Parts: []*genai.Part{{}, {FunctionCall: &genai.FunctionCall{ID: "1", Name: "f"}, ThoughtSignature: []byte("sign")}}},
+			model.ModelText(""), // between a call and its answer
+			replying("1:f"),
+		},
+		`[{"parts":[{"text":"a"}],"role":"user"},{"parts":[{"functionCall":{"id":"1","name":"f"},"thoughtSignature":"c2lnbg=="}],"role":"model"},` +
+			`{"parts":[{"functionResponse":{"id":"1","name":"f","response":{"ok":true}}}],"role":"user"}]`,
+		`[{"content":"a","role":"user"},{"role":"assistant","tool_calls":[{"function":{"arguments":"{}","name":"f"},"id":"1","type":"function"}]},{"content":"{\"ok\":true}","role":"tool","tool_call_id":"1"}]`,
+	},
+	{
+		"last word",
+		[]*genai.Content{model.UserText("a"), model.ModelText("b"), model.UserText("")},
+		`[{"parts":[{"text":"a"}],"role":"user"},{"parts":[{"text":"b"}],"role":"model"},{"parts":[{"text":"Go on with what you were asked. When nothing is left to be done, say so and sum up."}],"role":"user"}]`,
+		`[{"content":"a","role":"user"},{"content":"b","role":"assistant"},{"content":"Go on with what you were asked. When nothing is left to be done, say so and sum up.","role":"user"}]`,
+	},
+}
+
+// TestEmptyParts: an empty text is never sent to a model, nor a content that
+// has nothing else; a signature keeps its part and its empty text. Gemini refuses
+// a part without data with 400, and so every later turn of the session.
+func TestEmptyParts(t *testing.T) {
+	for _, tt := range emptyParts {
+		t.Run(tt.name, func(t *testing.T) {
+			req := question("b", false)
+			req.Contents = tt.contents
+			before, err := json.Marshal(tt.contents)
+			if err != nil {
+				t.Fatal(err)
+			}
+			gemini := newFake(t)
+			gemini.Enqueue(fakegemini.Text("fine"))
+			openai, fake := fakeOpenAI(t, fakeopenai.Reply{Pieces: []string{"fine"}})
+			for name, llm := range map[string]model.LLM{"gemini": provider.NewGemini("gemini-x", fakeOptions(gemini)), "openai": openai} {
+				got, err := collect(llm.Generate(t.Context(), req))
+				if err != nil || cmp.Diff([]string{"fine"}, outline(got)) != "" {
+					t.Fatalf("%s: Generate() = %v, %v, want fine", name, outline(got), err)
+				}
+			}
+			if diff := cmp.Diff(tt.gemini, bodyOf(t, gemini.Requests()[0].Body["contents"])); diff != "" {
+				t.Errorf("contents sent to Gemini (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(tt.openai, bodyOf(t, fake.Requests()[0].Body["messages"])); diff != "" {
+				t.Errorf("messages sent to OpenAI (-want +got):\n%s", diff)
+			}
+			if after, err := json.Marshal(tt.contents); err != nil || string(after) != string(before) {
+				t.Errorf("the conversation itself was changed to %s, %v", after, err)
+			}
+		})
+	}
+}
+
+// TestEmptyInstruction: an instruction of nothing is none.
+func TestEmptyInstruction(t *testing.T) {
+	gemini := newFake(t)
+	req := question("b", false)
+	req.Config = &genai.GenerateContentConfig{SystemInstruction: &genai.Content{Parts: []*genai.Part{{}}}}
+	if _, err := collect(provider.NewGemini("gemini-x", fakeOptions(gemini)).Generate(t.Context(), req)); err != nil {
+		t.Fatal(err)
+	}
+	if got := gemini.Requests()[0].Body["systemInstruction"]; got != nil {
+		t.Errorf("systemInstruction = %v, want none", got)
+	}
+}
+
+// TestSignatureInCache: what Gemini keeps for later holds the signature too.
+func TestSignatureInCache(t *testing.T) {
+	gemini := newFake(t)
+	req := question("b", false)
+	req.Contents = emptyParts[3].contents
+	req.Cache = &model.CacheRequest{CacheConfig: model.CacheConfig{TTL: time.Minute, Intervals: 3}, PromptTokens: 10000}
+	llm := provider.NewGemini("gemini-x", fakeOptions(gemini))
+	for range 2 {
+		answers, err := collect(llm.Generate(t.Context(), req))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Cache.Metadata = answers[0].CacheMetadata
+		req.Contents = append(req.Contents[:3:3], model.ModelText("more"), model.UserText("d"))
+	}
+	for _, r := range gemini.Requests() {
+		if want := `{"text":"","thoughtSignature":"c2lnbg=="}`; r.Body["ttl"] != nil && !strings.Contains(bodyOf(t, r.Body["contents"]), want) {
+			t.Errorf("the cache was made of %s, want %s in it", bodyOf(t, r.Body["contents"]), want)
+		}
+	}
+	if len(gemini.Caches()) != 1 {
+		t.Errorf("%d caches were made, want 1", len(gemini.Caches()))
+	}
+}
+
+func bodyOf(t *testing.T, v any) string {
+	t.Helper()
+	text, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
