@@ -40,7 +40,7 @@ func exampleApps(t *testing.T) []string {
 func TestAppsAreGoodExamples(t *testing.T) {
 	for _, dir := range exampleApps(t) {
 		t.Run(filepath.Base(dir), func(t *testing.T) {
-			for _, env := range []map[string]string{nil, {"AGENTHOST_MODEL": "gemini-flash-latest"}} {
+			for _, env := range []map[string]string{nil, {"DEMO_MODEL": "gemini-flash-latest"}} {
 				l := loader.New(&loader.Options{Env: environment(env)})
 				if ds := l.Check(t.Context(), dir); len(ds) > 0 {
 					t.Errorf("Check with %v:\n%v", env, ds)
@@ -85,7 +85,7 @@ func read(t *testing.T, file string) string {
 // TestApps talks to the apps on the scripted model. Each text is said in the
 // session before its colon, and has an answer that ends the turn.
 func TestApps(t *testing.T) {
-	orders := httptest.NewServer(server.New(testenv.New(t, nil).Host, &server.Options{Demo: true}))
+	orders := httptest.NewServer(server.DemoOrders())
 	defer orders.Close()
 	gone := httptest.NewServer(nil)
 	gone.Close()

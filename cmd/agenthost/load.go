@@ -12,17 +12,24 @@ import (
 	"github.com/spf13/pflag"
 
 	"agenthost/pkg/loader"
+	"agenthost/pkg/policy"
 	"agenthost/pkg/runtime"
 	"agenthost/pkg/store"
 )
 
 // loadFlags say how apps are loaded.
-type loadFlags struct{ env, secrets, policy string }
+type loadFlags struct {
+	env, secrets, policy string
+	// own is what apps may not read or reach, whatever the policy grants.
+	own   policy.Host
+	flags *pflag.FlagSet
+}
 
 func (f *loadFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.env, "env", "", "lay app.NAME.yaml over the app.yaml of every app that has one")
-	flags.StringVar(&f.policy, "policy", "", "the file with what the host grants to apps (default: loopback addresses that apps name)")
-	flags.StringVar(&f.secrets, "secrets", "", "a folder whose files are secrets, by name (default: secrets are variables of the environment)")
+	f.flags = flags
+	flags.StringVar(&f.policy, "policy", "", "file with the variables, secrets, addresses and programs that are granted to apps (default: the environment, and public and loopback addresses)")
+	flags.StringVar(&f.secrets, "secrets", "", "folder of secrets: APP/NAME is a secret of one app, NAME a shared one (default: secrets are variables of the environment)")
 }
 
 // overlayName is what may stand between app. and .yaml.

@@ -1,20 +1,73 @@
 package main
 
 import (
+	"net"
+	"net/netip"
+	"net/url"
+	"os"
+
+	"github.com/spf13/pflag"
+
 	"agenthost/pkg/loader"
 	"agenthost/pkg/policy"
+	"agenthost/pkg/spec"
 )
 
-// grant reads the policy, if there is one, into the options of a loader.
+// grant gives the options of a loader the policy: that of the file, if there is
+// one, for a host with these settings.
 func (f *loadFlags) grant(opts *loader.Options) error {
-	if f.policy == "" {
+	var p *policy.Policy
+	if f.policy != "" {
+		n, err := readDocument("--policy", f.policy)
+		if err != nil {
+			return err
+		}
+		var ds spec.Diagnostics
+		p, ds = policy.Decode(n)
+		if err := problemsOf("--policy", f.policy, ds); err != nil {
+			return err
+		}
+	}
+	f.own.Values = append(f.own.Values, secretFlags(f.flags)...)
+	opts.Policy = p.For(f.own)
+	return nil
+}
+
+// secretFlags are the values of flags that hold a password: URLs of databases, and
+// the like.
+func secretFlags(flags *pflag.FlagSet) []string {
+	var values []string
+	if flags == nil {
 		return nil
 	}
-	n, err := readDocument("--policy", f.policy)
-	if err != nil {
-		return err
+	flags.VisitAll(func(f *pflag.Flag) { values = append(values, passwordsIn(f.Value.String())...) })
+	for _, name := range []string{"AGENTHOST_SESSION_DB", "AGENTHOST_ARTIFACTS", "AGENTHOST_MEMORY"} { // also for verbs without the flag
+		values = append(values, passwordsIn(os.Getenv(name))...)
 	}
-	p, ds := policy.Decode(n)
-	opts.Policy = p
-	return problemsOf("--policy", f.policy, ds)
+	return values
+}
+
+// passwordsIn are a URL with a password and the password; nothing without one.
+func passwordsIn(address string) (secrets []string) {
+	u, err := url.Parse(address)
+	if err != nil {
+		return nil
+	}
+	password, _ := u.User.Password()
+	for _, secret := range []string{password, u.Query().Get("password"), u.Query().Get("sslpassword")} {
+		if secret != "" {
+			secrets = append(secrets, address, secret)
+		}
+	}
+	return secrets
+}
+
+// listensOn tells the policy of the loader which addresses lead to the host itself.
+func (f *serveFlags) listensOn(opts *loader.Options, at net.Addr) {
+	host := f.load.own
+	host.Names = f.allowedHosts
+	if own, err := netip.ParseAddrPort(at.String()); err == nil {
+		host.Listeners = append(host.Listeners, own)
+	}
+	opts.Policy = opts.Policy.For(host)
 }

@@ -16,7 +16,7 @@ const repo = "../.."
 // TestReadmeCommands runs what the READMEs tell people to type, as far as that
 // needs neither a key nor a running host, and looks for what they should see.
 func TestReadmeCommands(t *testing.T) {
-	t.Setenv("AGENTHOST_MODEL", "demo")
+	t.Setenv("DEMO_MODEL", "demo")
 	apps, err := filepath.Abs(appsDir)
 	if err != nil {
 		t.Fatal(err)

@@ -107,11 +107,12 @@ root_agent:
     - {name: asker, model: ASKER, instruction: Answer.}
 `
 	top := testenv.Files(t, "top", map[string][]byte{
-		"secrets/TOKEN":  []byte(canary + "\n"),
-		"secrets/CALLER": []byte(callersToken + "\n"),
-		"auth.yaml":      []byte("tokens: [{token: \"${secret:CALLER}\", claims: {sub: u}}]\nadmin: \"true\"\n"),
-		"app/app.yaml":   []byte(strings.NewReplacer("URL", url, "ASKER", asker).Replace(text)),
-		"app/s.yaml":     []byte("- {when: responses.good == nil, calls: [{name: good}, {name: as_json}, {name: bad}, {name: phrase}, {name: away}, {name: gone}]}\n- text: \"{responses}\"\n"),
+		"secrets/app/TOKEN": []byte(canary + "\n"),
+		"secrets/CALLER":    []byte(callersToken + "\n"),
+		"auth.yaml":         []byte("tokens: [{token: \"${secret:CALLER}\", claims: {sub: u}}]\nadmin: \"true\"\n"),
+		"policy.yaml":       []byte("grants: [{apps: [app], network: [127.0.0.1]}]\n"),
+		"app/app.yaml":      []byte(strings.NewReplacer("URL", url, "ASKER", asker).Replace(text)),
+		"app/s.yaml":        []byte("- {when: responses.good == nil, calls: [{name: good}, {name: as_json}, {name: bad}, {name: phrase}, {name: away}, {name: gone}]}\n- text: \"{responses}\"\n"),
 	})
 	return filepath.Join(top, "app"), filepath.Join(top, "secrets")
 }
@@ -259,7 +260,7 @@ func everyAnswer(t *testing.T, asker string) (ways int) {
 		ended <- run(ctx, []string{
 			"serve", dir, "--addr", "127.0.0.1:0", "--session-db", "memory:", "--artifacts", "memory:", "--dev",
 			"--otlp", traces, "--trace-contents", "--auth", filepath.Join(filepath.Dir(dir), "auth.yaml"),
-			"--secrets", secrets, "--log-level", "debug", "--auto-create-session",
+			"--secrets", secrets, "--log-level", "debug", "--auto-create-session", "--policy", filepath.Join(filepath.Dir(dir), "policy.yaml"),
 		}, stdio{strings.NewReader(""), in, log})
 		in.Close()
 	}()

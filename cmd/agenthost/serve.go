@@ -90,7 +90,7 @@ file.`,
 	flags.DurationVar(&f.poll, "poll", 0, "look for changes this often, and do not rely on the system to tell of them (default: it tells, and every 2s)")
 	flags.DurationVar(&f.lease, "lease", 15*time.Second, "how long other processes on the database leave a session to this one when it dies in the middle of a turn")
 	flags.BoolVar(&f.createSession, "auto-create-session", false, "make sessions that a run names and nobody made")
-	flags.BoolVar(&f.demo, "demo", false, "answer GET /demo/orders/{id}, for the example app tools")
+	flags.BoolVar(&f.demo, "demo", false, "also answer GET /demo/orders/{id} at http://"+demoAddr+", for the example app tools")
 	flags.BoolVar(&f.insecure, "insecure", false, "allow an address that is not of this machine only, though nobody is asked who they are")
 	flags.StringVar(&f.config, "config", "", "a file with these flags, by their names with _ for -, with dirs: and auth:")
 	flags.StringVar(&f.auth, "auth", "", "the file that says who may call, by tokens or JWTs (default: nobody is asked who they are)")
@@ -158,6 +158,8 @@ func serve(ctx context.Context, io stdio, f *serveFlags, dirs []string) error {
 		return failed(err)
 	}
 	defer listener.Close()
+	f.listensOn(load, listener.Addr())
+	defer f.serveDemo(ctx, m.logger)()
 	if m.store, err = f.open(ctx, m.logger); err != nil {
 		return err
 	}
@@ -177,7 +179,7 @@ func serve(ctx context.Context, io stdio, f *serveFlags, dirs []string) error {
 	if err := m.watch.Sync(ctx); err != nil {
 		return failed(err)
 	}
-	opts.Reloader, opts.AutoCreateSession, opts.Demo = statuses{m.watch}, f.createSession, f.demo
+	opts.Reloader, opts.AutoCreateSession = statuses{m.watch}, f.createSession
 	m.server = server.New(m.host, m.devOptions(opts))
 	return m.run(ctx, listener)
 }

@@ -124,12 +124,39 @@ func (f *serveFlags) callers() (*auth.Auth, error) {
 	if ds := spec.Interpolate(n, f.reference); ds.HasErrors() {
 		return nil, problemsOf("--auth", name, ds)
 	}
+	f.hideTokens(n)
 	a, ds := auth.Decode(n, nil)
 	return a, problemsOf("--auth", name, ds)
 }
 
-// reference is what ${env:X} and ${secret:X} stand for in the document of callers.
+// hideTokens keeps the tokens of a document of callers from apps.
+func (f *serveFlags) hideTokens(n *spec.Node) {
+	tokens := n.Get("tokens")
+	if tokens == nil {
+		return
+	}
+	for _, item := range tokens.Items {
+		var token spec.Secret
+		if at := item.Get("token"); at != nil && token.DecodeSpec(at) == nil {
+			f.load.own.Values = append(f.load.own.Values, token.Reveal())
+		}
+	}
+}
+
+// reference is what ${env:X} and ${secret:X} stand for in the host's own documents.
+// No app may read what they name.
 func (f *serveFlags) reference(kind, name string) (string, error) {
+	value, err := f.readReference(kind, name)
+	if err == nil {
+		f.load.own.Variables = append(f.load.own.Variables, name)
+	}
+	if err == nil && kind == "secret" {
+		f.load.own.Values = append(f.load.own.Values, value)
+	}
+	return value, err
+}
+
+func (f *serveFlags) readReference(kind, name string) (string, error) {
 	switch {
 	case kind == "file":
 		return "", errors.New("cannot be used here")

@@ -21,6 +21,7 @@ func (f *serveFlags) guard() (*server.Options, error) {
 		return nil, fmt.Errorf("--runs-per-app %w", err)
 	}
 	reachable, err := f.reachable()
+	f.load.own.Shared = reachable || callers != nil || f.insecure
 	switch {
 	case err != nil:
 		return nil, err

@@ -60,7 +60,7 @@ func hostileRows(ctx context.Context, s *site) ([]row, error) {
 	if err != nil {
 		return nil, err
 	}
-	if g.host, err = serveAt(ctx, s.lab, s.url, g.apps, "--dev", "--demo", "--artifacts", "memory:"); err != nil {
+	if g.host, err = serveAt(ctx, s.lab, s.url, g.apps, "--dev", "--artifacts", "memory:"); err != nil {
 		return nil, err
 	}
 	defer g.host.kill()
@@ -174,7 +174,7 @@ func (g *siege) attack(ctx context.Context) error {
 	}
 	var slow sync.WaitGroup
 	slow.Go(func() { g.slow = g.trickle(ctx) })
-	a := &armoury{dice: rand.New(rand.NewPCG(g.site.seed, 0)), patterns: server.New(nil, &server.Options{Metrics: server.NewMetrics(""), Demo: true}).Patterns()}
+	a := &armoury{dice: rand.New(rand.NewPCG(g.site.seed, 0)), patterns: server.New(nil, &server.Options{Metrics: server.NewMetrics("")}).Patterns()}
 	var err error
 	g.found, err = fire(ctx, g.addr(), a, g.site.of(1500, 10_000))
 	slow.Wait()

@@ -27,7 +27,7 @@ func TestHostileClients(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.close()
-	srv := server.New(s.host, &server.Options{ReadTimeout: time.Second, AutoCreateSession: true, Demo: true, Metrics: server.NewMetrics("")})
+	srv := server.New(s.host, &server.Options{ReadTimeout: time.Second, AutoCreateSession: true, Metrics: server.NewMetrics("")})
 	web := httptest.NewServer(srv)
 	defer web.Close()
 	a := &armoury{dice: rand.New(rand.NewPCG(1, 0)), patterns: srv.Patterns()}

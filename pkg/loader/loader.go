@@ -38,9 +38,10 @@ type Loader struct {
 type Options struct {
 	// Env reads the environment; nil is os.LookupEnv.
 	Env func(name string) (string, bool)
-	// Secrets is the folder whose files are secrets, by name, as Kubernetes
-	// mounts them. A secret that has no file there, and every secret where this
-	// is empty, is a variable of the environment or of the app's .env.
+	// Secrets is the folder of secrets, as Kubernetes mounts them: APP/NAME is a
+	// secret of one app, NAME a shared one. A secret that has no file there is a
+	// variable of the environment or of the app's .env. Policy says which apps may
+	// use shared secrets and the environment.
 	Secrets string
 	// Overlay picks the file app.NAME.yaml that is laid over app.yaml, where an
 	// app has one; empty is none.
@@ -51,7 +52,9 @@ type Options struct {
 	// HTTP carries calls of models and tools, and decides which addresses may be
 	// reached; nil makes a client for each app, which Policy guards.
 	HTTP *http.Client
-	// Policy is what the host grants to apps; nil is a host without a policy.
+	// Policy is what the host grants to apps; nil is that of a developer's own
+	// machine. See [policy.Policy.For] for a program that listens, or that has
+	// secrets of its own in its environment.
 	Policy *policy.Policy
 	// Model, if set, takes the place of every model of every app.
 	Model model.LLM

@@ -102,7 +102,9 @@ func (j *job) buildModel(ctx context.Context, name string, n *spec.Node) (model.
 	}
 	plan, ds := kind.Decode(n)
 	ds = append(ds, checkConfig(plan.Config, n)...)
-	ds = append(ds, j.checkReach(plan.Config)...)
+	if e, ok := endpointOf(plan.Config, j.modelEnv(name)); ok && !ds.HasErrors() {
+		ds = append(ds, j.checkEndpoint(e, at.Text())...)
+	}
 	j.report(ds...)
 	if ds.HasErrors() {
 		return nil, nil
@@ -123,14 +125,15 @@ func (j *job) buildModel(ctx context.Context, name string, n *spec.Node) (model.
 // of the revision before, when settings and .env are the same, with its
 // connections, its login and its caches.
 func (j *job) llm(ctx context.Context, plan spec.Plan[provider.Env, model.LLM], name string) (model.LLM, error) {
-	env := provider.Env{Name: name, Lookup: j.src.variables(), Logger: j.loader.opts.Logger}
-	if addressesOf(plan.Config) == nil {
+	env := j.modelEnv(name)
+	endpoint, ok := endpointOf(plan.Config, env)
+	if !ok {
 		env.File = j.modelFile
 		return plan.Build(ctx, env)
 	}
 	key := resourceKeyOf("model", j.src.name, name, plan.Kind.Name, textOf(plan.Node), fmt.Sprint(j.src.dotenv))
 	m, giveBack, err := borrow(j.loader.resources, key, func() (model.LLM, func() error, error) {
-		client, end := j.client(plan.Config)
+		client, end := j.modelClient(endpoint)
 		env.HTTP = client
 		m, err := plan.Build(ctx, env)
 		if err != nil {
@@ -142,6 +145,12 @@ func (j *job) llm(ctx context.Context, plan spec.Plan[provider.Env, model.LLM], 
 		j.closers = append(j.closers, giveBack)
 	}
 	return m, err
+}
+
+// modelEnv is what models read: the host's variables by the names of their
+// providers, which the app itself need not be allowed to read, and the app's own.
+func (j *job) modelEnv(name string) provider.Env {
+	return provider.Env{Name: name, Lookup: j.src.env, App: j.src.dotenv, Logger: j.loader.opts.Logger}
 }
 
 // modelFile reads a file that a model's settings name, such as a script.
@@ -200,6 +209,9 @@ func (j *job) modelOfProvider(ctx context.Context, kind spec.Kind[provider.Env, 
 		j.report(name.Errorf(0, "model", "the provider %s needs more than a name", kind.Name).
 			WithHint("write its settings under models: of app.yaml, and name it here"))
 		return nil
+	}
+	if e, ok := endpointOf(plan.Config, j.modelEnv("")); ok && name.Pos.Line > 0 {
+		j.report(j.checkEndpoint(e, name)...)
 	}
 	m, err := j.llm(ctx, plan, "")
 	if err != nil {

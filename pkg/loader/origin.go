@@ -90,10 +90,10 @@ func (l *Loader) Origins(ctx context.Context, rev *store.Revision, agent string)
 // their names.
 func (l *Loader) kept(rev *store.Revision, variable func(name string) string) *job {
 	bare := *l
-	bare.opts.Env = func(name string) (string, bool) { return variable(name), true }
+	bare.opts.Env = func(string) (string, bool) { return "", false }
 	bare.opts.Overlay, bare.opts.Secrets = overlayIn(rev.Files), ""
 	src := newSource(rev.App, "", &bare.opts)
-	src.kept = rev
+	src.kept, src.standIn = rev, variable
 	return newJob(&bare, src)
 }
 

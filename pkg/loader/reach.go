@@ -2,32 +2,16 @@ package loader
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
-	"strings"
 
 	"agenthost/pkg/policy"
+	"agenthost/pkg/provider"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/tool"
 )
 
-// baseURLs are the variables that name where models are.
-func baseURLs() []string {
-	return []string{"GOOGLE_GEMINI_BASE_URL", "GOOGLE_VERTEX_BASE_URL", "OPENAI_BASE_URL"}
-}
-
-// trust lets the app reach what the host's own environment names. What the
-// app's .env names counts as named by its documents.
-func (j *job) trust(guard *policy.Guard) {
-	for _, name := range baseURLs() {
-		if address, ok := j.loader.opts.Env(name); ok {
-			guard.Trust(address)
-		} else if address, ok := j.src.dotenv[name]; ok {
-			_ = guard.Check(address) // what is refused is told when it is asked for
-		}
-	}
-}
-
-// addressesOf are those that a config names.
+// addressesOf are the addresses that the config of a tool names.
 func addressesOf(config any) []spec.Text {
 	if c, ok := config.(interface{ Addresses() []spec.Text }); ok {
 		return c.Addresses()
@@ -35,28 +19,53 @@ func addressesOf(config any) []spec.Text {
 	return nil
 }
 
-// client is one for a tool or a model: it reaches what the host lets the app
-// reach, and what the config itself names. Those that name the same share their
-// connections, also with other revisions.
-func (j *job) client(config any) (*http.Client, func() error) {
-	if j.loader.opts.HTTP != nil {
-		return j.loader.opts.HTTP, func() error { return nil }
+// endpointOf is where the model of a config is reached; false when it is not
+// reached over the network.
+func endpointOf(config any, env provider.Env) (provider.Endpoint, bool) {
+	if c, ok := config.(interface {
+		Endpoint(env provider.Env) provider.Endpoint
+	}); ok {
+		return c.Endpoint(env), true
 	}
+	return provider.Endpoint{}, false
+}
+
+// client is one for a tool: it reaches what the host lets the app reach, and what
+// the config itself names. Those that name the same share their connections, also
+// with other revisions.
+func (j *job) client(config any) (*http.Client, func() error) {
 	addresses := addressesOf(config)
 	words := []string{"client", j.src.name}
-	for _, name := range baseURLs() {
-		address, _ := j.src.peek(name)
-		words = append(words, address)
-	}
 	for _, text := range addresses {
 		words = append(words, text.Value)
 	}
+	return j.guardedClient(words, func(guard *policy.Guard) {
+		for _, text := range addresses {
+			_ = guard.Check(text.Value) // what is refused was reported when it was decoded
+		}
+	})
+}
+
+// modelClient is one for a model. It may reach the provider's own address, or the
+// host's, with the host's key; an address or a key that the app has chosen needs a
+// grant for the address.
+func (j *job) modelClient(e provider.Endpoint) (*http.Client, func() error) {
+	return j.guardedClient([]string{"model client", j.src.name, e.URL, fmt.Sprint(e.OfHost)}, func(guard *policy.Guard) {
+		if e.OfHost {
+			guard.Trust(e.URL)
+		} else {
+			_ = guard.Check(e.URL) // what is refused was reported when it was decoded
+		}
+	})
+}
+
+func (j *job) guardedClient(words []string, prepare func(guard *policy.Guard)) (*http.Client, func() error) {
+	if j.loader.opts.HTTP != nil {
+		return j.loader.opts.HTTP, func() error { return nil }
+	}
 	client, end, _ := borrow(j.loader.resources, resourceKeyOf(words...), func() (*http.Client, func() error, error) {
 		guard := j.loader.opts.Policy.Guard(j.src.name)
-		j.trust(guard)
-		for _, text := range addresses {
-			_ = guard.Check(text.Value) // what is refused was told when it was decoded
-		}
+		prepare(guard)
 		transport := guard.Transport()
 		return &http.Client{Transport: tracing{transport}}, func() error {
 			transport.CloseIdleConnections()
@@ -67,21 +76,33 @@ func (j *job) client(config any) (*http.Client, func() error) {
 }
 
 // checkReach refuses the programs of a config that the host does not let the app
-// run, and the addresses that it does not let it reach. Of addresses, a caller's
-// own client decides by itself.
+// run, and the addresses that it does not let it reach. A caller's own client
+// decides about addresses itself.
 func (j *job) checkReach(config any) spec.Diagnostics {
 	ds := j.checkProgram(config)
-	if j.loader.opts.HTTP != nil {
-		return ds
-	}
 	for _, text := range addressesOf(config) {
-		refused := (*policy.Refused)(nil)
-		if errors.As(j.guard.Check(text.Value), &refused) {
-			ds = append(ds, text.Errorf(0, "grant", "%s is a private address, which the host does not let app %s reach", refused.Target, refused.App).
-				WithHint("the host's policy.yaml grants it with this line under grants: %s", refused.Line()))
-		}
+		ds = append(ds, j.checkAddress(text.Value, text)...)
 	}
 	return ds
+}
+
+// checkEndpoint refuses the address of a model that the app has chosen, or to
+// which it brings a key of its own, at its place or else at that of the model.
+func (j *job) checkEndpoint(e provider.Endpoint, at spec.Text) spec.Diagnostics {
+	if e.OfHost {
+		return nil
+	}
+	if e.At.Value != "" {
+		at = e.At
+	}
+	return j.checkAddress(e.URL, at)
+}
+
+func (j *job) checkAddress(address string, at spec.Text) spec.Diagnostics {
+	if j.loader.opts.HTTP != nil {
+		return nil
+	}
+	return refusedAt(j.guard.Check(address), at)
 }
 
 func (j *job) checkProgram(config any) spec.Diagnostics {
@@ -90,10 +111,14 @@ func (j *job) checkProgram(config any) spec.Diagnostics {
 		return nil
 	}
 	asked := c.Program()
-	refused := (*policy.RefusedProgram)(nil)
-	if !errors.As(j.loader.opts.Policy.CheckProgram(j.src.name, asked.Program), &refused) {
+	return refusedAt(j.loader.opts.Policy.CheckProgram(j.src.name, asked.Program), asked.At)
+}
+
+// refusedAt is the problem of a refusal at the place that asks.
+func refusedAt(err error, at spec.Text) spec.Diagnostics {
+	refused := (*policy.Refused)(nil)
+	if !errors.As(err, &refused) {
 		return nil
 	}
-	return spec.Diagnostics{asked.At.Errorf(0, "grant", "the host does not let app %s run %s", refused.App, strings.Join(asked.Args, " ")).
-		WithHint("the host's policy.yaml grants it with this line under grants: %s", refused.Line())}
+	return spec.Diagnostics{at.Errorf(0, "grant", "%s", refused.Message()).WithHint("%s", refused.Hint())}
 }

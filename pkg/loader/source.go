@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 
+	"agenthost/pkg/policy"
 	"agenthost/pkg/spec"
 	"agenthost/pkg/store"
 )
@@ -75,8 +76,12 @@ type source struct {
 	shown  string
 	env    func(string) (string, bool)
 	dotenv map[string]string
-	// secrets is the folder whose files are secrets; "" is none.
+	// secrets is the folder of secrets; "" is none.
 	secrets string
+	// policy says which values of the host the app may read.
+	policy *policy.Policy
+	// standIn, if set, is what variables and secrets are instead of their values.
+	standIn func(name string) string
 	// open reads files as an editor has them, by their full paths.
 	open  func(path string) ([]byte, bool)
 	read  map[string][]byte
@@ -137,7 +142,7 @@ func showDir(dir string) string { return filepath.ToSlash(filepath.Clean(dir)) }
 // newSource is a source without files.
 func newSource(name, dir string, opts *Options) *source {
 	return &source{
-		name: name, dir: dir, shown: showDir(dir), env: opts.Env, secrets: opts.Secrets,
+		name: name, dir: dir, shown: showDir(dir), env: opts.Env, secrets: opts.Secrets, policy: opts.Policy,
 		documents: map[string]*spec.Node{}, filled: map[string]filled{}, read: map[string][]byte{}, asked: map[string]string{},
 	}
 }

@@ -8,20 +8,22 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
+	"agenthost/pkg/policy"
 	"agenthost/pkg/spec"
 )
 
 // maxSecret is the largest file that is read as a secret.
 const maxSecret = 64 << 10
 
-// fill puts in what the references of a document stand for.
+// fill replaces the references of a document.
 func (s *source) fill(root *spec.Node) spec.Diagnostics {
 	s.roots = append(s.roots, root)
 	ds := spec.Interpolate(root, s.value)
-	if len(ds) > 0 {
+	if ds.HasErrors() {
 		s.toldOf = append(s.toldOf, ds...)
 		s.noteUnfilled(root, ds)
 	}
@@ -29,75 +31,147 @@ func (s *source) fill(root *spec.Node) spec.Diagnostics {
 }
 
 // value is what a reference stands for. All of it counts for the revision.
-func (s *source) value(kind, name string) (string, error) {
-	switch kind {
-	case "secret":
-		return s.secret(name)
-	case "file":
+func (s *source) value(kind, name string) (value string, err error) {
+	switch {
+	case kind == "file":
 		return s.text(name)
+	case s.standIn != nil:
+		value = s.standIn(name)
+	case kind == "secret":
+		value, err = s.secret(name)
+	default:
+		value, err = s.variable(name)
 	}
-	if v, ok := s.lookup(name); ok {
-		return v, nil
+	switch {
+	case err == nil:
+		s.asked[kind+" "+name] = "=" + value
+	case kind == "env":
+		s.asked[kind+" "+name] = ""
+	}
+	return value, err
+}
+
+// variable reads a variable: that of the host, if the app may read it, or else
+// the one of the app's .env.
+func (s *source) variable(name string) (string, error) {
+	value, isSet := s.env(name)
+	err := s.policy.CheckVariable(s.name, name)
+	if err == nil && isSet {
+		err = s.policy.CheckValue(s.name, "the environment variable "+name, value)
+	}
+	if own, ok := s.dotenv[name]; ok && (err != nil || !isSet) {
+		return own, nil
+	}
+	switch {
+	case err != nil:
+		return "", s.refusedValue(err, isSet, "set "+name+" in the app's .env")
+	case !isSet:
+		return "", spec.ErrUnset
+	}
+	return value, nil
+}
+
+// secret reads a secret: the file of that name in the app's own folder of secrets;
+// or, if the app may use them, the shared file of that name or the host's
+// variable; or else the variable of the app's .env.
+func (s *source) secret(name string) (string, error) {
+	value, err := s.ownSecret(name)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return value, err
+	}
+	refused := s.policy.CheckSecret(s.name, name)
+	if refused == nil {
+		value, err = s.sharedSecret(name)
+		if err == nil {
+			refused = s.policy.CheckValue(s.name, "the secret "+name, value)
+		}
+		if refused == nil && !errors.Is(err, fs.ErrNotExist) {
+			return value, err
+		}
+	}
+	if own, ok := s.dotenv[name]; ok {
+		return own, nil
+	}
+	if refused != nil {
+		return "", s.refusedValue(refused, false, "write it to "+s.name+"/"+name+" in the folder of --secrets, or to the app's .env")
 	}
 	return "", spec.ErrUnset
 }
 
-// peek reads a variable of the environment, or of .env where that has none.
-func (s *source) peek(name string) (string, bool) { return s.variables()(name) }
-
-// variables is peek for models, which ask for their keys long after the load: it
-// keeps nothing else of the source.
-func (s *source) variables() func(name string) (string, bool) {
-	env, dotenv := s.env, s.dotenv
-	return func(name string) (string, bool) {
-		if v, ok := env(name); ok {
-			return v, true
-		}
-		v, ok := dotenv[name]
-		return v, ok
+// refusedValue is the problem of a reference that the app may not use; instead is
+// how it gets a value of its own.
+func (s *source) refusedValue(err error, isSet bool, instead string) error {
+	refused := (*policy.Refused)(nil)
+	if !errors.As(err, &refused) {
+		return err
 	}
+	e := &spec.LookupError{Rule: "grant", Message: refused.Message(), Hint: instead}
+	if hint := refused.Hint(); hint != "" {
+		e.Hint += ", or " + hint
+	}
+	if isSet {
+		e.Ignored = e.Message
+	}
+	return e
 }
 
-// lookup is peek for values that become part of the app.
-func (s *source) lookup(name string) (string, bool) {
-	v, ok := s.peek(name)
-	if ok {
-		s.asked["env "+name] = "=" + v
-	} else {
-		s.asked["env "+name] = ""
-	}
-	return v, ok
-}
-
-// secret reads a secret: the file of that name in the folder of secrets, or
-// else a variable. The line feed that ends a file is no part of it.
-func (s *source) secret(name string) (string, error) {
-	v, err := s.secretFile(name)
-	if errors.Is(err, fs.ErrNotExist) {
-		if found, ok := s.peek(name); ok {
-			v, err = found, nil
-		} else {
-			err = spec.ErrUnset
-		}
-	}
-	if err == nil {
-		s.asked["secret "+name] = "=" + v
-	}
-	return v, err
-}
-
-// secretFile follows links as Kubernetes makes them: as long as they stay in
-// the folder.
-func (s *source) secretFile(name string) (string, error) {
-	if s.secrets == "" {
+// ownSecret reads a file of the app's own folder of secrets.
+func (s *source) ownSecret(name string) (string, error) {
+	if s.secrets == "" || !appName.MatchString(s.name) {
 		return "", fs.ErrNotExist
 	}
-	root, err := os.OpenRoot(s.secrets)
+	root, err := s.openSecrets()
 	if err != nil {
-		return "", fmt.Errorf("cannot read the folder of secrets: %s", plain(err))
+		return "", err
 	}
 	defer root.Close()
-	s.dependOn(filepath.Join(s.secrets, name))
+	s.dependOn(filepath.Join(s.secrets, s.name, name))
+	// Some file systems find a folder by a name in another case.
+	entries, err := fs.ReadDir(root.FS(), ".")
+	if err != nil || !slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() == s.name }) {
+		return "", fs.ErrNotExist
+	}
+	own, err := root.OpenRoot(s.name)
+	if err != nil {
+		return "", fs.ErrNotExist // a shared secret that has the app's name
+	}
+	defer own.Close()
+	return readSecret(own, name)
+}
+
+// sharedSecret reads a file of the folder of secrets itself, or else a variable of
+// the host.
+func (s *source) sharedSecret(name string) (string, error) {
+	value, ok := s.env(name)
+	if s.secrets != "" {
+		root, err := s.openSecrets()
+		if err != nil {
+			return "", err
+		}
+		defer root.Close()
+		s.dependOn(filepath.Join(s.secrets, name))
+		if read, err := readSecret(root, name); !ok || !errors.Is(err, fs.ErrNotExist) {
+			return read, err
+		}
+	}
+	if !ok {
+		return "", fs.ErrNotExist
+	}
+	return value, nil
+}
+
+func (s *source) openSecrets() (*os.Root, error) {
+	root, err := os.OpenRoot(s.secrets)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the folder of secrets: %s", plain(err))
+	}
+	return root, nil
+}
+
+// readSecret reads a secret of a folder. It follows links as Kubernetes makes
+// them: as long as they stay in the folder. The line feed that ends a file is no
+// part of it.
+func readSecret(root *os.Root, name string) (string, error) {
 	f, err := openPlain(root.OpenFile, name)
 	if err != nil {
 		return "", secretError(name, err)
@@ -128,6 +202,9 @@ func (s *source) text(given string) (string, error) {
 	if leadsOut(given) {
 		return "", fmt.Errorf("%s leads out of the app's folder", given)
 	}
+	if strings.EqualFold(path.Base(file), dotenvFile) {
+		return "", fmt.Errorf("%s holds secrets: write ${env:NAME} or ${secret:NAME} for one of its variables", given)
+	}
 	if !s.exists(file) {
 		return "", errors.New(s.missing(file))
 	}
@@ -157,7 +234,7 @@ func (s *source) readDotenv() (map[string]string, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("reading %s: %w", s.display(dotenvFile), err)
+		return nil, fmt.Errorf("reading %s: %s", s.display(dotenvFile), plain(err))
 	}
 	vars := map[string]string{}
 	for line := range strings.Lines(string(b)) {

@@ -119,8 +119,10 @@ func apart() []netip.Prefix {
 	return all
 }
 
-// localName says whether a name is that of this machine.
-func localName(host string) bool { return host == "localhost" || strings.HasSuffix(host, ".localhost") }
+// isLocalName says whether a name is that of this machine.
+func isLocalName(host string) bool {
+	return host == "localhost" || strings.HasSuffix(host, ".localhost")
+}
 
 // canonical is the name of a host as names are compared.
 func canonical(host string) string { return strings.TrimSuffix(strings.ToLower(host), ".") }

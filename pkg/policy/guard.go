@@ -3,7 +3,6 @@ package policy
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"net/http"
 	"net/netip"
@@ -13,7 +12,8 @@ import (
 	"time"
 )
 
-// A Guard stands before the connections of one app. Many goroutines may use it.
+// A Guard guards the connections of one client of an app. Many goroutines may use
+// it.
 type Guard struct {
 	policy  *Policy
 	app     string
@@ -21,57 +21,70 @@ type Guard struct {
 
 	mu      sync.RWMutex
 	named   map[string]bool // host:port that the app's documents name
-	proxies map[string]bool // host:port that the host's environment names
+	trusted map[string]bool // host:port that the host's own configuration names
 }
 
-// Guard returns the guard of an app.
+// Guard returns a guard for an app.
 func (p *Policy) Guard(app string) *Guard {
-	return &Guard{policy: p, app: app, named: map[string]bool{}, proxies: map[string]bool{}}
-}
-
-// A Refused is an address that no grant lets an app reach.
-type Refused struct {
-	App string
-	// Target is the host, and the port that is not the usual one, as a grant
-	// names them. The address behind a name is not told: an app's user need not
-	// know it.
-	Target string
-}
-
-// Error says what is refused, and the line that would grant it.
-func (e *Refused) Error() string {
-	return fmt.Sprintf("%s is a private address, which the host does not let app %s reach; a grant in policy.yaml does: %s", e.Target, e.App, e.Line())
-}
-
-// Line is the line of policy.yaml that would grant it, under grants.
-func (e *Refused) Line() string {
-	return fmt.Sprintf("- {apps: [%s], network: [%q]}", e.App, e.Target)
+	return &Guard{policy: p, app: app, named: map[string]bool{}, trusted: map[string]bool{}}
 }
 
 // Check looks at an address that a document of the app names, as far as it can
-// be judged without asking a resolver. It is nil, or a [*Refused]. A loopback
-// address that is named is let through by a host without a policy.
+// be judged without resolving names. It is nil, or a [*Refused]. On a developer's
+// own machine, a loopback address that is named is allowed from then on.
 func (g *Guard) Check(address string) error {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" {
-		return nil // that is no address, which others tell
+		return nil // that is not an address, which others report
 	}
 	host, port := canonical(u.Hostname()), portOf(u)
 	addr, literal := ParseAddr(host)
-	local := localName(host)
+	local := isLocalName(host)
 	if local {
 		addr, literal = netip.AddrFrom4([4]byte{127, 0, 0, 1}), true
 	}
-	if g.policy == nil && literal && (local || addr.IsLoopback()) {
+	if literal && g.policy.isOwnMachine() && (local || addr.IsLoopback()) {
 		g.mu.Lock()
 		g.named[net.JoinHostPort(host, port)] = true
 		g.mu.Unlock()
-		return nil
 	}
-	if !literal || !Private(addr) || g.policy.allows(g.app, host, port, addr) {
-		return nil
+	switch {
+	case g.policy.isOwnName(host, port) && !g.policy.allowsHome(g.app, host, port, netip.Addr{}):
+		return g.refuseHome(host, port)
+	case literal:
+		return g.checkAddr(host, port, addr)
+	case g.policy.hasFile() && !g.policy.allowsName(g.app, host, port) && !g.isTrusted(host, port):
+		return g.refuse(host, port, "")
 	}
-	return g.refused(host, port)
+	return nil
+}
+
+// checkAddr says whether an address may be reached by the name of a host. It is
+// nil, or a [*Refused].
+func (g *Guard) checkAddr(host, port string, addr netip.Addr) error {
+	addr = plain(addr)
+	g.mu.RLock()
+	named := g.named[net.JoinHostPort(host, port)]
+	g.mu.RUnlock()
+	private := Private(addr)
+	switch {
+	case g.policy.leadsHome(addr, port):
+		if !g.policy.allowsHome(g.app, host, port, addr) {
+			return g.refuseHome(host, port)
+		}
+		return nil
+	case g.isTrusted(host, port), named && addr.IsLoopback(), !private && !g.policy.hasFile(), g.policy.allows(g.app, host, port, addr):
+		return nil
+	case private:
+		return g.refuse(host, port, "a private address")
+	}
+	return g.refuse(host, port, "")
+}
+
+func (g *Guard) isTrusted(host, port string) bool {
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	return g.trusted[net.JoinHostPort(host, port)]
 }
 
 func portOf(u *url.URL) string {
@@ -84,21 +97,38 @@ func portOf(u *url.URL) string {
 	return "80"
 }
 
-// Trust lets the app reach an address that the host's own environment names.
+// Trust lets the client reach an address that the host's own configuration names.
 func (g *Guard) Trust(address string) {
 	if u, err := url.Parse(address); err == nil && u.Host != "" {
 		g.mu.Lock()
 		defer g.mu.Unlock()
-		g.proxies[net.JoinHostPort(canonical(u.Hostname()), portOf(u))] = true
+		g.trusted[net.JoinHostPort(canonical(u.Hostname()), portOf(u))] = true
 	}
 }
 
-func (g *Guard) refused(host, port string) *Refused {
+// refuse names the host, and the port that is not the usual one, as a grant does.
+// It does not name the address behind a name: an app's user need not know it.
+func (g *Guard) refuse(host, port, reason string) *Refused {
 	target := net.JoinHostPort(host, port)
 	if port == "80" || port == "443" {
 		target = host
 	}
-	return &Refused{App: g.app, Target: target}
+	return g.policy.refuse(g.app, "reach "+target, reason, "network: "+quoteList(target))
+}
+
+// refuseHome names the one grant that opens the host to its own apps: its address,
+// or the name that clients call it by, with the port.
+func (g *Guard) refuseHome(host, port string) *Refused {
+	target := net.JoinHostPort(host, port)
+	grant := ""
+	if addr, literal := ParseAddr(host); literal {
+		grant = "network: " + quoteList(net.JoinHostPort(addr.String(), port))
+	} else if g.policy.isOwnName(host, port) {
+		grant = "network: " + quoteList(target)
+	} else if isLocalName(host) {
+		grant = "network: " + quoteList("127.0.0.1:"+port, "[::1]:"+port)
+	}
+	return g.policy.refuse(g.app, "reach "+target, "it leads to the host itself", grant)
 }
 
 // Transport makes connections that go only where the app may reach: each
@@ -112,19 +142,31 @@ func (g *Guard) Transport() *http.Transport {
 }
 
 // proxy finds the proxy of the host's environment. The proxy resolves names, so
-// that only addresses which are written out can be refused.
+// that only names, and addresses that are written out, can be refused.
 func (g *Guard) proxy(req *http.Request) (*url.URL, error) {
 	proxy, err := http.ProxyFromEnvironment(req)
 	if proxy == nil || err != nil {
 		return proxy, err
 	}
 	g.Trust(proxy.String())
-	host, port := canonical(req.URL.Hostname()), portOf(req.URL)
-	addr, literal := ParseAddr(host)
-	if literal && Private(addr) && !g.lets(host, port, addr) {
-		return nil, g.refused(host, port)
+	if err := g.checkByProxy(req.URL); err != nil {
+		return nil, err
 	}
 	return proxy, nil
+}
+
+func (g *Guard) checkByProxy(u *url.URL) error {
+	host, port := canonical(u.Hostname()), portOf(u)
+	addr, literal := ParseAddr(host)
+	switch {
+	case g.policy.isOwnName(host, port) && !g.policy.allowsHome(g.app, host, port, netip.Addr{}):
+		return g.refuseHome(host, port)
+	case literal:
+		return g.checkAddr(host, port, addr)
+	case !g.policy.hasFile() || g.isTrusted(host, port) || g.policy.hasNameFor(g.app, host, port):
+		return nil
+	}
+	return g.refuse(host, port, "")
 }
 
 func (g *Guard) dial(ctx context.Context, network, address string) (net.Conn, error) {
@@ -133,25 +175,19 @@ func (g *Guard) dial(ctx context.Context, network, address string) (net.Conn, er
 		return nil, err
 	}
 	host := canonical(name)
+	if g.policy.isOwnName(host, port) && !g.policy.allowsHome(g.app, host, port, netip.Addr{}) {
+		return nil, g.refuseHome(host, port)
+	}
 	d := &net.Dialer{Timeout: 30 * time.Second, Resolver: g.resolve, Control: func(_, resolved string, _ syscall.RawConn) error {
 		at, err := netip.ParseAddrPort(resolved)
-		if err != nil || Private(at.Addr()) && !g.lets(host, port, plain(at.Addr())) {
-			return g.refused(host, port)
+		if err != nil {
+			return g.refuse(host, port, "")
 		}
-		return nil
+		return g.checkAddr(host, port, at.Addr())
 	}}
 	conn, err := d.DialContext(ctx, network, address)
 	if refused := (*Refused)(nil); errors.As(err, &refused) {
 		return nil, refused // without the address that the dialer adds
 	}
 	return conn, err
-}
-
-// lets says whether a private address may be reached by the name of a host.
-func (g *Guard) lets(host, port string, addr netip.Addr) bool {
-	key := net.JoinHostPort(host, port)
-	g.mu.RLock()
-	known := g.named[key] && addr.IsLoopback() || g.proxies[key]
-	g.mu.RUnlock()
-	return known || g.policy.allows(g.app, host, port, addr)
 }

@@ -167,15 +167,15 @@ func TestGuardRedirects(t *testing.T) {
 // then is not.
 func TestGuardRebinding(t *testing.T) {
 	h := newHome(t)
-	g := (&Policy{}).Guard("shop")
+	g := (&Policy{grants: []grant{{targets: []target{{suffix: ".test"}}}}}).Guard("shop")
 	g.resolve = resolver(t, "127.0.0.1")
 	address := "http://rebound.test:" + h.port
 	if err := g.Check(address); err != nil {
 		t.Errorf("Check = %v: a name is judged when it is resolved", err)
 	}
 	err := get(&http.Client{Transport: g.Transport()}, address)
-	want := fmt.Sprintf("rebound.test:%s is a private address, which the host does not let app shop reach; "+
-		"a grant in policy.yaml does: - {apps: [shop], network: [\"rebound.test:%s\"]}", h.port, h.port)
+	want := fmt.Sprintf("app shop may not reach rebound.test:%s (a private address); "+
+		"a grant in the file of --policy allows it: - {apps: [shop], network: [\"rebound.test:%s\"]}", h.port, h.port)
 	if refused := (*Refused)(nil); !errors.As(err, &refused) || refused.Error() != want {
 		t.Errorf("Get = %v, want %s", err, want)
 	}
@@ -216,27 +216,29 @@ func TestGrants(t *testing.T) {
 	}
 }
 
-// TestCheck looks at what documents name, before anything is asked.
+// TestCheck checks the addresses that documents name, before any is resolved: on a
+// developer's own machine, on a host that others can reach, and with a policy file.
 func TestCheck(t *testing.T) {
-	strict, open := (&Policy{}).Guard("shop"), (*Policy)(nil).Guard("shop")
-	for _, tt := range []struct{ address, strict, open string }{
-		{"https://example.com/x", "", ""},
-		{"https://8.8.8.8", "", ""},
-		{"http://10.0.0.5/x", "10.0.0.5", "10.0.0.5"},
-		{"http://169.254.169.254/latest", "169.254.169.254", "169.254.169.254"},
-		{"http://0xa9fea9fe/latest", "0xa9fea9fe", "0xa9fea9fe"},
-		{"http://[fd00::1]:81/", "[fd00::1]:81", "[fd00::1]:81"},
-		{"http://127.0.0.1:8000", "127.0.0.1:8000", ""},
-		{"http://localhost", "localhost", ""},
-		{"", "", ""},
+	own, shared, strict := (*Policy)(nil), (*Policy)(nil).For(Host{Shared: true}), &Policy{}
+	for _, tt := range []struct{ address, own, shared, strict string }{
+		{"https://example.com/x", "", "", "reach example.com"},
+		{"https://example.com:8443/x", "", "", "reach example.com:8443"},
+		{"https://8.8.8.8", "", "", "reach 8.8.8.8"},
+		{"http://10.0.0.5/x", "reach 10.0.0.5", "reach 10.0.0.5", "reach 10.0.0.5"},
+		{"http://169.254.169.254/latest", "reach 169.254.169.254", "reach 169.254.169.254", "reach 169.254.169.254"},
+		{"http://0xa9fea9fe/latest", "reach 0xa9fea9fe", "reach 0xa9fea9fe", "reach 0xa9fea9fe"},
+		{"http://[fd00::1]:81/", "reach [fd00::1]:81", "reach [fd00::1]:81", "reach [fd00::1]:81"},
+		{"http://127.0.0.1:8000", "", "reach 127.0.0.1:8000", "reach 127.0.0.1:8000"},
+		{"http://localhost", "", "reach localhost", "reach localhost"},
+		{"", "", "", ""},
 	} {
-		for guard, want := range map[*Guard]string{strict: tt.strict, open: tt.open} {
-			got := ""
-			if refused := (*Refused)(nil); errors.As(guard.Check(tt.address), &refused) {
-				got = refused.Target
+		for i, p := range []*Policy{own, shared, strict} {
+			got, want := "", []string{tt.own, tt.shared, tt.strict}[i]
+			if refused := (*Refused)(nil); errors.As(p.Guard("shop").Check(tt.address), &refused) {
+				got = refused.Action
 			}
 			if got != want {
-				t.Errorf("Check(%s) with a policy %v = %q, want %q", tt.address, guard == strict, got, want)
+				t.Errorf("Check(%s) with policy %d = %q, want %q", tt.address, i, got, want)
 			}
 		}
 	}

@@ -4,48 +4,89 @@ import (
 	"net/netip"
 	"reflect"
 	"slices"
-	"strings"
 
 	"agenthost/pkg/spec"
 )
 
 // fileConfig is policy.yaml.
 type fileConfig struct {
-	Grants []grantConfig `yaml:"grants" doc:"What apps may do that reaches into the host and its network."`
+	Grants []grantConfig `yaml:"grants" doc:"What apps may read, reach and run."`
 }
 
 type grantConfig struct {
-	Apps     []string      `yaml:"apps" doc:"The apps that the grant is for, by name; without it all."`
-	Network  []spec.Text   `yaml:"network" doc:"The private addresses that tools and models may reach: an address, a range such as 10.0.0.0/8, or the name of a host, each also with :PORT."`
-	Commands [][]spec.Text `yaml:"commands" doc:"The programs that tools may run, each with all of its arguments, as the app has them."`
-	Env      []string      `yaml:"env" doc:"The variables that an app may set for the commands."`
+	Apps      []string      `yaml:"apps" doc:"The apps that the grant is for, by name; default: all apps."`
+	Network   []spec.Text   `yaml:"network" doc:"The addresses that tools and models may reach: a host name, a pattern such as *.example.com, an address or a range such as 10.0.0.0/8, each also with :PORT; * is every public address."`
+	Variables []spec.Text   `yaml:"variables" doc:"The variables of the host's environment that the app may read, by name; a * at the end matches any rest."`
+	Secrets   []spec.Text   `yaml:"secrets" doc:"The shared secrets that the app may use: files in the folder of --secrets and variables, by name; a * at the end matches any rest."`
+	Commands  [][]spec.Text `yaml:"commands" doc:"The programs that tools may run, each with all of its arguments, as the app has them."`
+	Env       []string      `yaml:"env" doc:"The variables that an app may set for the commands."`
 }
 
-// A Policy says what is granted. It does not change; many goroutines may use
-// it. A nil Policy is that of a host without a policy file: it grants an app
-// those loopback addresses that its own documents name.
+// A Policy decides what apps may do. It does not change; many goroutines may use
+// it. The zero Policy grants nothing. A nil Policy is that of a developer's own
+// machine: it has no policy file, and nobody else can reach the host.
 type Policy struct {
 	grants []grant
+	// file is the path of the policy file, for hints.
+	file string
+	// withoutFile says that there is no policy file.
+	withoutFile bool
+	host        Host
+}
+
+// A Host is what a policy has to know of the process that it is for.
+type Host struct {
+	// Shared says that others can reach the host, or that it authenticates its
+	// callers: then the environment, shared secrets and loopback addresses need
+	// grants even without a policy file.
+	Shared bool
+	// Listeners are the addresses that the process listens on, and Names the host
+	// names that clients call it by. Apps may not reach them without an explicit
+	// grant.
+	Listeners []netip.AddrPort
+	Names     []string
+	// Variables are the names of the variables and secrets that configure the
+	// host, besides those that always do, and Values are what it keeps secret. No
+	// app may read them, granted or not.
+	Variables, Values []string
 }
 
 type grant struct {
-	apps     []string
-	targets  []target
-	commands [][]string
-	env      []string
+	apps      []string
+	targets   []target
+	variables []string
+	secrets   []string
+	commands  [][]string
+	env       []string
 }
 
-// target is one entry of a network grant.
-type target struct {
-	prefix netip.Prefix // of an address or a range
-	host   string       // else the name of a host
-	port   string       // empty is any
+// For returns the policy for a host. It may be called on a nil Policy.
+func (p *Policy) For(h Host) *Policy {
+	if p == nil {
+		return &Policy{withoutFile: true, host: h}
+	}
+	made := *p
+	made.host = h
+	return &made
 }
+
+// hasFile says whether a policy file was given.
+func (p *Policy) hasFile() bool { return p != nil && !p.withoutFile }
+
+// isOwnMachine says whether the host is a developer's own.
+func (p *Policy) isOwnMachine() bool { return p == nil || p.withoutFile && !p.host.Shared }
+
+// grantsTo says whether one of an app's grants has a property.
+func (p *Policy) grantsTo(app string, has func(g *grant) bool) bool {
+	return p != nil && slices.ContainsFunc(p.grants, func(g grant) bool { return g.isFor(app) && has(&g) })
+}
+
+func (g *grant) isFor(app string) bool { return len(g.apps) == 0 || slices.Contains(g.apps, app) }
 
 // Decode reads a policy file, and reports every problem.
 func Decode(n *spec.Node) (*Policy, spec.Diagnostics) {
 	var c fileConfig
-	p := &Policy{}
+	p := &Policy{file: n.Pos.File}
 	if n.IsNull() {
 		return p, nil
 	}
@@ -56,16 +97,44 @@ func Decode(n *spec.Node) (*Policy, spec.Diagnostics) {
 		for _, text := range g.Network {
 			t, ok := parseTarget(text.Value)
 			if !ok {
-				ds = append(ds, text.Errorf(0, "grant", "%q is no address, range or name of a host", text.Value).
-					WithHint("write 10.0.0.5, 10.0.0.0/8, crm.internal, or one of them with :PORT; [fd00::1]:443 for IPv6"))
+				ds = append(ds, text.Errorf(0, "grant", "%q is not an address, a range or a host name", text.Value).
+					WithHint("write crm.internal, *.example.com, 10.0.0.5, 10.0.0.0/8, or one of them with :PORT; [fd00::1]:443 for IPv6; * for every public address"))
 				continue
 			}
 			made.targets = append(made.targets, t)
 		}
+		var more spec.Diagnostics
+		made.variables, more = namePatterns(g.Variables)
+		ds = append(ds, more...)
+		made.secrets, more = namePatterns(g.Secrets)
+		ds = append(ds, more...)
 		p.grants = append(p.grants, made)
 	}
 	ds.Sort()
 	return p, ds
+}
+
+// check reports a grant that grants nothing.
+func (g *grantConfig) check(n *spec.Node) spec.Diagnostics {
+	var ds spec.Diagnostics
+	if n.Kind != spec.Mapping {
+		return nil // reported when it was decoded
+	}
+	if !slices.ContainsFunc([]string{"network", "variables", "secrets", "commands"}, func(key string) bool { return n.Get(key) != nil }) {
+		ds = append(ds, n.Errorf("required", "a grant needs network, variables, secrets or commands"))
+	}
+	if commands := n.Get("commands"); commands != nil {
+		for _, c := range commands.Items {
+			if c.Kind == spec.Sequence && len(c.Items) == 0 {
+				ds = append(ds, c.Errorf("grant", "a command is the program and its arguments: [npx, -y, server]"))
+			}
+		}
+	}
+	if env := n.Get("env"); env != nil && n.Get("commands") == nil {
+		ds = append(ds, env.Errorf("grant", "env is for commands, and this grant has none").
+			WithHint("variables: lets the app read variables of the host"))
+	}
+	return ds
 }
 
 // Schema is the JSON Schema of policy.yaml, for editors.
@@ -77,35 +146,4 @@ func Schema() map[string]any {
 // Reference is the page of the fields of policy.yaml.
 func Reference() string {
 	return spec.Reference("The policy", "What the host grants to apps.", reflect.TypeFor[fileConfig]())
-}
-
-func parseTarget(text string) (target, bool) {
-	if prefix, err := netip.ParsePrefix(text); err == nil {
-		return target{prefix: prefix.Masked()}, true
-	}
-	host, port := cutPort(text)
-	if strings.Trim(port, "0123456789") != "" {
-		return target{}, false
-	}
-	if addr, ok := ParseAddr(host); ok {
-		return target{prefix: netip.PrefixFrom(addr, addr.BitLen()), port: port}, true
-	}
-	if host == "" || strings.ContainsAny(host, "/*@ ?#[]:") {
-		return target{}, false
-	}
-	return target{host: canonical(host), port: port}, true
-}
-
-func (g *grant) isFor(app string) bool { return len(g.apps) == 0 || slices.Contains(g.apps, app) }
-
-// allows says whether an app may reach an address by the name of a host.
-func (p *Policy) allows(app, host, port string, addr netip.Addr) bool {
-	if p == nil {
-		return false
-	}
-	return slices.ContainsFunc(p.grants, func(g grant) bool {
-		return g.isFor(app) && slices.ContainsFunc(g.targets, func(t target) bool {
-			return (t.port == "" || t.port == port) && (t.host == "" && t.prefix.Contains(addr) || t.host != "" && t.host == host)
-		})
-	})
 }

@@ -25,13 +25,13 @@ func TestDecode(t *testing.T) {
 		want       []string
 	}{
 		{"empty", "", []string{}},
-		{"all forms", "grants:\n- {apps: [a], network: [10.0.0.0/8, 10.1.2.3, '10.1.2.3:80', crm.internal, 'crm.internal:8443', '[fd00::1]:443', 'fd00::/8', '::1']}", []string{}},
-		{"no entries", "grants:\n- {network: ['http://10.0.0.1', '', 'a b', '10.0.0.0/99', '*.internal']}", []string{
-			`policy.yaml:2:15: "http://10.0.0.1" is no address, range or name of a host [grant]`,
-			`policy.yaml:2:34: "" is no address, range or name of a host [grant]`,
-			`policy.yaml:2:38: "a b" is no address, range or name of a host [grant]`,
-			`policy.yaml:2:45: "10.0.0.0/99" is no address, range or name of a host [grant]`,
-			`policy.yaml:2:60: "*.internal" is no address, range or name of a host [grant]`,
+		{"all forms", "grants:\n- {apps: [a], network: [10.0.0.0/8, 10.1.2.3, '10.1.2.3:80', crm.internal, 'crm.internal:8443', '[fd00::1]:443', 'fd00::/8', '::1', '*.example.com', '*.example.com:443', '*', '*:443']}", []string{}},
+		{"no entries", "grants:\n- {network: ['http://10.0.0.1', '', 'a b', '10.0.0.0/99', 'a.*.internal']}", []string{
+			`policy.yaml:2:15: "http://10.0.0.1" is not an address, a range or a host name [grant]`,
+			`policy.yaml:2:34: "" is not an address, a range or a host name [grant]`,
+			`policy.yaml:2:38: "a b" is not an address, a range or a host name [grant]`,
+			`policy.yaml:2:45: "10.0.0.0/99" is not an address, a range or a host name [grant]`,
+			`policy.yaml:2:60: "a.*.internal" is not an address, a range or a host name [grant]`,
 		}},
 		{"commands", "grants:\n- {apps: [a], commands: [[npx, -y, server], [ls]], env: [TOKEN]}", []string{}},
 		{"no commands", "grants:\n- {commands: [ls, []]}\n- {network: [10.0.0.1], env: [TOKEN]}\n- x", []string{
@@ -40,9 +40,18 @@ func TestDecode(t *testing.T) {
 			`policy.yaml:3:30: env is for commands, and this grant has none [grant]`,
 			`policy.yaml:4:3: want a mapping, got text [type]`,
 		}},
+		{"names", "grants:\n- {apps: [a], variables: [NAME, SHOP_*, '*'], secrets: [tls.key]}", []string{}},
+		{"no names", "grants:\n- {variables: ['', 'A B', '*_KEY', PGPASSWORD, AGENTHOST_SESSION_DB], secrets: ['../x']}", []string{
+			`policy.yaml:2:17: "" is not the name of a variable or a secret [grant]`,
+			`policy.yaml:2:21: "A B" is not the name of a variable or a secret [grant]`,
+			`policy.yaml:2:28: "*_KEY" is not the name of a variable or a secret [grant]`,
+			`policy.yaml:2:36: PGPASSWORD configures the host, and cannot be granted [grant]`,
+			`policy.yaml:2:48: AGENTHOST_SESSION_DB configures the host, and cannot be granted [grant]`,
+			`policy.yaml:2:82: "../x" is not the name of a variable or a secret [grant]`,
+		}},
 		{"unknown", "grant: []\ngrants:\n- {app: [a]}", []string{
 			`policy.yaml:1:1: unknown field "grant" [unknown-field]`,
-			`policy.yaml:3:3: a grant has network or commands [required]`,
+			`policy.yaml:3:3: a grant needs network, variables, secrets or commands [required]`,
 			`policy.yaml:3:4: unknown field "app" [unknown-field]`,
 		}},
 	} {

@@ -46,21 +46,21 @@ func TestCheckProgram(t *testing.T) {
 	}
 }
 
-// TestRefusedProgram: the refusal has the line that would grant the program, and
+// TestRefused: the refusal has the line that would grant the program, and
 // with that line it is granted.
-func TestRefusedProgram(t *testing.T) {
+func TestRefused(t *testing.T) {
 	asked := Program{[]string{"npx", "a: b", `"x"`, "<y>", "1"}, []string{"A", "ON"}}
 	var p *Policy
-	refused := (*RefusedProgram)(nil)
+	refused := (*Refused)(nil)
 	if !errors.As(p.CheckProgram("shop", asked), &refused) {
 		t.Fatal("it is granted")
 	}
-	const want = `the host does not let app shop run npx a: b "x" <y> 1; a grant in policy.yaml does: ` +
+	const want = `app shop may not run npx a: b "x" <y> 1; a grant in the file of --policy allows it: ` +
 		`- {apps: [shop], commands: [["npx", "a: b", "\"x\"", "<y>", "1"]], env: ["A", "ON"]}`
 	if got := refused.Error(); got != want {
 		t.Errorf("the refusal is\n%s\nwant\n%s", got, want)
 	}
-	p, problems := decode(t, "grants:\n"+refused.Line())
+	p, problems := decode(t, "grants:\n"+refused.Line)
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}

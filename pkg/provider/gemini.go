@@ -9,7 +9,6 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
-	"os"
 	"path"
 	"slices"
 	"strings"
@@ -24,11 +23,15 @@ import (
 // GeminiOptions say how to reach Gemini. The zero value reads everything from
 // the process's environment, by the names that Google's SDK reads.
 type GeminiOptions struct {
-	// Lookup reads a variable of the environment; nil is [os.LookupEnv].
+	// Lookup reads a variable of the host's environment; nil is [os.LookupEnv].
 	Lookup func(name string) (string, bool)
+	// App are the app's own variables, which count where Lookup has none. An
+	// address among them never gets a key or a token of the host's.
+	App map[string]string
 	// APIKey overrides GOOGLE_API_KEY and GEMINI_API_KEY.
 	APIKey string
-	// BaseURL overrides GOOGLE_GEMINI_BASE_URL or GOOGLE_VERTEX_BASE_URL.
+	// BaseURL overrides GOOGLE_GEMINI_BASE_URL or GOOGLE_VERTEX_BASE_URL. Like an
+	// address of App, it gets only APIKey, a key of App, or Token.
 	BaseURL string
 	// Token yields the bearer token for Vertex AI; nil is Google's application
 	// default credentials.
@@ -52,9 +55,6 @@ func NewGemini(name string, opts *GeminiOptions) model.LLM {
 	g := &gemini{name: name}
 	if opts != nil {
 		g.opts = *opts
-	}
-	if g.opts.Lookup == nil {
-		g.opts.Lookup = os.LookupEnv
 	}
 	if g.opts.HTTP == nil {
 		g.opts.HTTP = http.DefaultClient
@@ -81,7 +81,7 @@ func (g *gemini) Name() string { return g.name }
 // MixesToolsAndSchema says whether one request may hold both tools and a schema
 // for the answer: Vertex AI takes both from Gemini 2 on
 // (adk-python utils/output_schema_utils.py).
-func (g *gemini) MixesToolsAndSchema() bool { return g.usesVertex() && isGemini2(g.name) }
+func (g *gemini) MixesToolsAndSchema() bool { return g.variables().usesVertex() && isGemini2(g.name) }
 
 // isGemini2 says whether a name is that of a Gemini 2 or newer; a name without
 // a version, such as gemini-flash-latest, is that of a new one.
@@ -96,6 +96,10 @@ func (g *gemini) Generate(ctx context.Context, req *model.Request) iter.Seq2[*mo
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		client, err := g.connect(ctx)
+		if err == nil && req.Config != nil && req.Config.HTTPOptions != nil && req.Config.HTTPOptions.BaseURL != "" {
+			// It would get the key of the model's own address.
+			err = unusable(http.StatusBadRequest, "http_options cannot change the address of a call: set the base_url of the model")
+		}
 		if err != nil {
 			yield(nil, err)
 			return

@@ -256,6 +256,7 @@ func cacheHTTP(config *genai.GenerateContentConfig) *genai.HTTPOptions {
 		return nil
 	}
 	options := *config.HTTPOptions
+	options.BaseURL = "" // the key is for the model's own address
 	options.Headers = options.Headers.Clone()
 	options.ExtraBody = nil
 	return &options

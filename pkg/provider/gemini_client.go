@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 	"net/url"
-	"strings"
 
 	"cloud.google.com/go/auth/credentials"
 	"google.golang.org/genai"
@@ -18,6 +17,8 @@ const (
 	cloudScope  = "https://www.googleapis.com/auth/cloud-platform"
 	noGeminiKey = "no key for Gemini: set GOOGLE_API_KEY or GEMINI_API_KEY in the environment or in the app's .env, " +
 		"or give the model an api_key under models: in app.yaml"
+	noGeminiKeyForBase = "no key for Gemini at the app's own address, which does not get the host's key: " +
+		"give the model an api_key under models: in app.yaml, such as ${secret:GOOGLE_API_KEY}"
 	noVertexProject = "no project for Vertex AI: set GOOGLE_CLOUD_PROJECT and GOOGLE_CLOUD_LOCATION, " +
 		"or GOOGLE_API_KEY for express mode"
 	noVertexLogin = "no credentials for Vertex AI: set GOOGLE_APPLICATION_CREDENTIALS for the host, " +
@@ -60,41 +61,40 @@ func (g *gemini) clientConfig() (*genai.ClientConfig, error) {
 }
 
 func (g *gemini) backendConfig() (*genai.ClientConfig, error) {
-	if g.usesVertex() {
-		return g.vertexConfig()
+	c, err := geminiSettings(g.variables(), g.opts.APIKey, g.opts.BaseURL)
+	if err != nil {
+		return nil, unusable(http.StatusBadRequest, err.Error())
 	}
-	key := first(g.opts.APIKey, g.env("GOOGLE_API_KEY"), g.env("GEMINI_API_KEY"))
-	if key == "" {
+	config := &genai.ClientConfig{Backend: genai.BackendGeminiAPI, APIKey: c.key.value, HTTPOptions: genai.HTTPOptions{BaseURL: c.base.value}}
+	switch {
+	case !c.vertex && c.key.value == "" && c.base.ofApp:
+		return nil, unusable(http.StatusUnauthorized, noGeminiKeyForBase)
+	case !c.vertex && c.key.value == "":
 		return nil, unusable(http.StatusUnauthorized, noGeminiKey)
-	}
-	return &genai.ClientConfig{
-		Backend: genai.BackendGeminiAPI, APIKey: key,
-		HTTPOptions: genai.HTTPOptions{BaseURL: first(g.opts.BaseURL, g.env("GOOGLE_GEMINI_BASE_URL"), geminiURL)},
-	}, nil
-}
-
-// vertexConfig chooses as the SDK does: a key given here, then the project, then
-// the environment's key. A base URL alone is a proxy that knows the rest.
-func (g *gemini) vertexConfig() (*genai.ClientConfig, error) {
-	config := &genai.ClientConfig{Backend: genai.BackendVertexAI, APIKey: g.opts.APIKey}
-	config.HTTPOptions.BaseURL = first(g.opts.BaseURL, g.env("GOOGLE_VERTEX_BASE_URL"))
-	if config.APIKey != "" {
+	case !c.vertex:
 		return config, nil
 	}
-	if project := g.env("GOOGLE_CLOUD_PROJECT"); project != "" {
-		config.Project = project
-		config.Location = first(g.env("GOOGLE_CLOUD_LOCATION"), g.env("GOOGLE_CLOUD_REGION"), "global")
+	config.Backend, config.Project, config.Location = genai.BackendVertexAI, c.project.value, c.location
+	if !g.usesDefaultBase() {
 		return config, nil
 	}
-	config.APIKey = first(g.env("GOOGLE_API_KEY"), g.env("GEMINI_API_KEY"))
-	if config.APIKey == "" && config.HTTPOptions.BaseURL == "" {
+	if config.Project == "" && config.APIKey == "" {
 		return nil, unusable(http.StatusUnauthorized, noVertexProject)
 	}
+	config.HTTPOptions.BaseURL = "" // the SDK's own
 	return config, nil
 }
 
+// usesDefaultBase says whether nobody has named an address.
+func (g *gemini) usesDefaultBase() bool {
+	return g.opts.BaseURL == "" && g.variables().get("GOOGLE_VERTEX_BASE_URL") == ""
+}
+
+func (g *gemini) variables() variables { return newVariables(g.opts.Lookup, g.opts.App) }
+
 // authorize gives the transport the token of a Vertex project. Behind a base URL
-// it may be missing: the proxy there adds its own.
+// it may be missing: the proxy there adds its own. An address that the app has
+// chosen gets no token of the host's.
 func (g *gemini) authorize(ctx context.Context, config *genai.ClientConfig, wire *geminiTransport) error {
 	if config.Project == "" {
 		return nil
@@ -103,9 +103,12 @@ func (g *gemini) authorize(ctx context.Context, config *genai.ClientConfig, wire
 		wire.token = g.opts.Token
 		return nil
 	}
+	if base := g.variables().base(g.opts.BaseURL, "GOOGLE_VERTEX_BASE_URL", ""); base.ofApp {
+		return nil
+	}
 	found, err := credentials.DetectDefault(&credentials.DetectOptions{Scopes: []string{cloudScope}})
 	if err != nil {
-		if config.HTTPOptions.BaseURL != "" {
+		if !g.usesDefaultBase() {
 			return nil
 		}
 		return unusable(http.StatusUnauthorized, noVertexLogin+": "+err.Error())
@@ -121,21 +124,6 @@ func (g *gemini) authorize(ctx context.Context, config *genai.ClientConfig, wire
 		return token.Value, nil
 	}
 	return nil
-}
-
-// usesVertex reads the two switches; the newer one wins when it is set at all.
-func (g *gemini) usesVertex() bool {
-	for _, name := range []string{"GOOGLE_GENAI_USE_ENTERPRISE", "GOOGLE_GENAI_USE_VERTEXAI"} {
-		if v, ok := g.opts.Lookup(name); ok {
-			return v == "1" || strings.EqualFold(v, "true")
-		}
-	}
-	return false
-}
-
-func (g *gemini) env(name string) string {
-	v, _ := g.opts.Lookup(name)
-	return v
 }
 
 // unusable is a call that cannot be made as things are set: asking again would

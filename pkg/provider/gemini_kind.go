@@ -11,7 +11,7 @@ type geminiConfig struct {
 	Provider string      `yaml:"provider" doc:"gemini."`
 	Model    string      `yaml:"model" required:"true" doc:"The model's name, such as gemini-flash-latest."`
 	BaseURL  spec.Text   `yaml:"base_url" doc:"The address of the service; without it that of Google."`
-	APIKey   spec.Secret `yaml:"api_key" secret:"true" doc:"The key; without it GOOGLE_API_KEY or GEMINI_API_KEY."`
+	APIKey   spec.Secret `yaml:"api_key" secret:"true" doc:"The key; without it and without base_url GOOGLE_API_KEY or GEMINI_API_KEY."`
 	Calls    callsConfig `yaml:",inline"`
 }
 
@@ -25,7 +25,7 @@ func (c *geminiConfig) Fallbacks() []spec.Text { return c.Calls.Fallback }
 
 func buildGemini(_ context.Context, env Env, c *geminiConfig) (model.LLM, error) {
 	return NewGemini(c.Model, &GeminiOptions{
-		Lookup: env.Lookup, APIKey: c.APIKey.Reveal(), BaseURL: c.BaseURL.Value, HTTP: env.HTTP,
+		Lookup: env.Lookup, App: env.App, APIKey: c.APIKey.Reveal(), BaseURL: c.BaseURL.Value, HTTP: env.HTTP,
 		Retry:  *c.Calls.Retry.options(env),
 		Logger: env.Logger,
 	}), nil

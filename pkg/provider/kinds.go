@@ -22,9 +22,11 @@ import (
 type Env struct {
 	// Name is what the document calls the model; empty leaves it to the kind.
 	Name string
-	// Lookup reads a variable of the environment and the app's .env; nil is
-	// [os.LookupEnv].
+	// Lookup reads a variable of the host's environment; nil is [os.LookupEnv].
 	Lookup func(name string) (string, bool)
+	// App are the variables of the app's .env, which count where Lookup has none.
+	// An address that the app has chosen never gets a key of Lookup.
+	App map[string]string
 	// File reads a document of the app by its path there. The problems it
 	// returns have places, that of the path included.
 	File func(ctx context.Context, path spec.Text) (*spec.Node, spec.Diagnostics)

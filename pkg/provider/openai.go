@@ -11,7 +11,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
-	"os"
 	"strings"
 	"time"
 
@@ -28,13 +27,16 @@ const (
 // OpenAIOptions say how to reach a server that has OpenAI's chat completions.
 // The zero value is OpenAI itself, with the key of the process's environment.
 type OpenAIOptions struct {
-	// Lookup reads a variable of the environment; nil is [os.LookupEnv].
+	// Lookup reads a variable of the host's environment; nil is [os.LookupEnv].
 	Lookup func(name string) (string, bool)
+	// App are the app's own variables, which count where Lookup has none. An
+	// address among them never gets a key of the host's.
+	App map[string]string
 	// BaseURL is what stands before /chat/completions; empty is OPENAI_BASE_URL,
 	// else OpenAI's own.
 	BaseURL string
 	// APIKey is the bearer token. Empty is OPENAI_API_KEY, unless BaseURL is
-	// set: a key is not sent to whoever the document names.
+	// set: an address that the document names does not get that key.
 	APIKey string
 	// Header is sent with each call.
 	Header http.Header
@@ -53,9 +55,6 @@ func NewOpenAI(name string, opts *OpenAIOptions) model.LLM {
 	o := &openAI{name: name}
 	if opts != nil {
 		o.opts = *opts
-	}
-	if o.opts.Lookup == nil {
-		o.opts.Lookup = os.LookupEnv
 	}
 	if o.opts.HTTP == nil {
 		o.opts.HTTP = http.DefaultClient
@@ -77,13 +76,18 @@ func (o *openAI) Name() string { return o.name }
 // for the answer: OpenAI takes both, of other servers nobody knows.
 func (o *openAI) MixesToolsAndSchema() bool { return o.isOpenAI() }
 
-func (o *openAI) env(name string) string {
-	v, _ := o.opts.Lookup(name)
-	return v
+func (o *openAI) settings() (base, key setting) {
+	return openAISettings(newVariables(o.opts.Lookup, o.opts.App), o.opts.APIKey, o.opts.BaseURL)
 }
 
 func (o *openAI) baseURL() string {
-	return strings.TrimSuffix(first(o.opts.BaseURL, o.env("OPENAI_BASE_URL"), openAIURL), "/")
+	base, _ := o.settings()
+	return base.value
+}
+
+func (o *openAI) key() string {
+	_, key := o.settings()
+	return key.value
 }
 
 // isOpenAI says whether the server is OpenAI's own, which has newer names for
@@ -91,13 +95,6 @@ func (o *openAI) baseURL() string {
 func (o *openAI) isOpenAI() bool {
 	u, err := url.Parse(o.baseURL())
 	return err == nil && (u.Hostname() == "api.openai.com" || strings.HasSuffix(u.Hostname(), ".openai.azure.com"))
-}
-
-func (o *openAI) key() string {
-	if o.opts.APIKey != "" || o.opts.BaseURL != "" {
-		return o.opts.APIKey
-	}
-	return o.env("OPENAI_API_KEY")
 }
 
 // Generate asks once; see [model.LLM].

@@ -31,7 +31,7 @@ func buildOpenAI(_ context.Context, env Env, c *openAIConfig) (model.LLM, error)
 		header.Set(name, value.Reveal())
 	}
 	return NewOpenAI(c.Model, &OpenAIOptions{
-		Lookup: env.Lookup, BaseURL: c.BaseURL.Value, APIKey: c.APIKey.Reveal(), Header: header, HTTP: env.HTTP,
+		Lookup: env.Lookup, App: env.App, BaseURL: c.BaseURL.Value, APIKey: c.APIKey.Reveal(), Header: header, HTTP: env.HTTP,
 		Retry: *c.Calls.Retry.options(env), Logger: env.Logger,
 	}), nil
 }

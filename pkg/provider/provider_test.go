@@ -66,7 +66,7 @@ func newFake(t *testing.T) *fakegemini.Server {
 // without retries.
 func fakeOptions(fake *fakegemini.Server) *provider.GeminiOptions {
 	return &provider.GeminiOptions{
-		Lookup: lookup(map[string]string{"GOOGLE_API_KEY": "test-key-1234"}), BaseURL: fake.URL(), HTTP: fake.Client(),
+		Lookup: lookup(nil), APIKey: "test-key-1234", BaseURL: fake.URL(), HTTP: fake.Client(),
 		Retry: provider.RetryOptions{Attempts: 1},
 	}
 }
@@ -74,6 +74,7 @@ func fakeOptions(fake *fakegemini.Server) *provider.GeminiOptions {
 // vertexOptions reach the fake by the form of Vertex AI.
 func vertexOptions(fake *fakegemini.Server) *provider.GeminiOptions {
 	opts := fakeOptions(fake)
+	opts.APIKey = ""
 	opts.Lookup = lookup(map[string]string{"GOOGLE_GENAI_USE_VERTEXAI": "1", "GOOGLE_CLOUD_PROJECT": "p"})
 	opts.Token = func(context.Context) (string, error) { return "test-token", nil }
 	return opts

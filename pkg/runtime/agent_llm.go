@@ -112,6 +112,13 @@ func (c *llmConfig) Check(n *spec.Node) spec.Diagnostics {
 			}
 		}
 	}
+	for _, options := range []string{"http_options", "httpOptions"} {
+		for _, key := range []string{"base_url", "baseUrl"} {
+			if v := settings.Get(options).Get(key); v != nil {
+				ds = append(ds, v.Errorf("generate-content-config", "%s does not belong in %s: base_url: of the model, under models: in app.yaml, is the place for it", key, options))
+			}
+		}
+	}
 	ds = append(ds, c.checkShape(settings)...)
 	ds = append(ds, checkRanges(settings)...)
 	return append(ds, c.checkInstruction(n)...)

@@ -2,6 +2,18 @@ package server
 
 import "net/http"
 
+// DemoOrders answers GET /demo/orders/{id}, for the example app tools. It is no
+// part of a [Server]: apps may not reach the host that serves them.
+func DemoOrders() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /demo/orders/{id}", func(w http.ResponseWriter, r *http.Request) {
+		if err := answerDemoOrder(w, r.PathValue("id")); err != nil {
+			writeDetail(w, http.StatusNotFound, err.Error())
+		}
+	})
+	return mux
+}
+
 // A demoOrder is what the example app tools looks up over HTTP.
 type demoOrder struct {
 	ID     string     `json:"id"`
@@ -23,8 +35,7 @@ func demoOrders() []demoOrder {
 	}
 }
 
-func (s *Server) handleDemoOrder(w http.ResponseWriter, r *http.Request) error {
-	id := r.PathValue("id")
+func answerDemoOrder(w http.ResponseWriter, id string) error {
 	for _, o := range demoOrders() {
 		if o.ID == id {
 			return writeJSON(w, o)

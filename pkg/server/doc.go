@@ -31,7 +31,6 @@
 //	POST   /run                                  one invocation, all events at the end
 //	POST   /run_sse                              one invocation, events as they happen
 //	GET    /metrics                              for Prometheus, if Options.Metrics is set
-//	GET    /demo/orders/{id}                     three orders, if Options.Demo is set
 //
 // Behind them come the paths for developers, which are in dev.go, and those of
 // ADK's web client, in ui.go.

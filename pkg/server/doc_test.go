@@ -18,7 +18,7 @@ func TestDocListsEveryRoute(t *testing.T) {
 	for _, m := range regexp.MustCompile(`(?m)^//\t([A-Z]+) +(/\S+)`).FindAllSubmatch(doc, -1) {
 		documented = append(documented, string(m[1])+" "+string(m[2]))
 	}
-	for _, r := range New(nil, &Options{Demo: true, Metrics: NewMetrics("")}).routes() {
+	for _, r := range New(nil, &Options{Metrics: NewMetrics("")}).routes() {
 		routed = append(routed, r.pattern)
 	}
 	if diff := cmp.Diff(routed, documented); diff != "" {

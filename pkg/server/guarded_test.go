@@ -118,7 +118,7 @@ func TestParseRate(t *testing.T) {
 // The API's description needs no token: clients poll /docs to find out whether a server
 // is up. It is the same document, whatever the server is started with.
 func TestDocsNeedNoToken(t *testing.T) {
-	open := newEnv(t, &server.Options{Metrics: server.NewMetrics(""), Demo: true})
+	open := newEnv(t, &server.Options{Metrics: server.NewMetrics("")})
 	e := newEnv(t, &server.Options{Auth: authOf(t, "tokens: [{token: ana-ana-ana-ana-ana, claims: {sub: ana}}]")})
 	want(t, e.do("GET", "/list-apps", ""), 401, `{"detail":"Not authenticated"}`)
 	for _, path := range []string{"/docs", "/openapi.json"} {

@@ -85,7 +85,7 @@ func exchange(t *testing.T, file string) {
 // to them, from the folder that it returns.
 func exchangeEnv(t *testing.T, ar *txtar.Archive) (*env, string) {
 	folders := &watched{}
-	e := newEnv(t, &server.Options{Version: "1.2.3", Demo: true, Reloader: reloader{
+	e := newEnv(t, &server.Options{Version: "1.2.3", Reloader: reloader{
 		"broken": {App: "broken", Diagnostics: spec.Diagnostics{{
 			Pos: spec.Pos{File: "broken/root_agent.yaml", Line: 2, Col: 1}, Rule: "unknown-key", Message: `unknown key "modle"`, Hint: `did you mean "model"?`,
 		}}},

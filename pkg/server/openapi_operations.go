@@ -81,7 +81,6 @@ func serverOperations() []operation {
 		{pattern: "POST /-/reload", id: "reload", summary: "Load changed files now", answer: "Reload", also: "409"},
 		{pattern: "GET /-/changes", id: "streamChanges", summary: "Stream the status of all apps", answer: "text/event-stream:Changes"},
 		{pattern: "GET /metrics", id: "getMetrics", summary: "Metrics for Prometheus", answer: "text/plain"},
-		{pattern: "GET /demo/orders/{id}", id: "getDemoOrder", summary: "An order of the example app, with --demo", answer: "Order"},
 		{pattern: "GET /dev-ui", id: "redirectToDevUI", summary: "Redirect to ADK's web client", answer: "307"},
 		{pattern: "GET /dev-ui/config", id: "getDevUIConfig", summary: "The logo of ADK's web client", answer: "AnyObject"},
 		{pattern: "GET /dev-ui/assets/config/runtime-config.json", id: "getDevUIRuntimeConfig", summary: "The settings of ADK's web client", answer: "AnyObject"},

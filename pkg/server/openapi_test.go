@@ -187,7 +187,7 @@ func newChecker(t *testing.T, doc map[string]any) *checker {
 	if err := c.AddResource("openapi.json", doc); err != nil {
 		t.Fatal(err)
 	}
-	return &checker{doc: doc, compiler: c, routes: New(nil, &Options{Demo: true, Metrics: NewMetrics("")})}
+	return &checker{doc: doc, compiler: c, routes: New(nil, &Options{Metrics: NewMetrics("")})}
 }
 
 // check is what is wrong with an exchange.

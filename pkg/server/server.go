@@ -87,8 +87,6 @@ type Options struct {
 	Dev bool
 	// UI is a built ADK Web bundle, served at /dev-ui/; nil is none.
 	UI fs.FS
-	// Demo serves the orders of the example app.
-	Demo bool
 	// Clock times requests for the log; nil is time.Now.
 	Clock func() time.Time
 	// NewID makes the ids of invocations that change a state; nil is random
@@ -208,8 +206,6 @@ func (s *Server) leavesOut(r route) bool {
 	switch {
 	case r.pattern == "GET /metrics":
 		return s.opts.Metrics == nil
-	case strings.HasPrefix(r.pattern, "GET /demo/"):
-		return !s.opts.Demo
 	default:
 		return s.opts.UI == nil && strings.HasPrefix(r.pattern, "GET /dev-ui")
 	}
@@ -261,7 +257,6 @@ func (s *Server) routes() []route {
 		{"POST /run_sse", s.handleRunSSE},
 
 		{"GET /metrics", s.handlePrometheus},
-		{"GET /demo/orders/{id}", s.handleDemoOrder},
 	}
 }
 

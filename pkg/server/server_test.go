@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"math"
 	"net/http"
@@ -297,8 +298,19 @@ func TestRequestLog(t *testing.T) {
 	}
 }
 
-func TestDemoIsOffByDefault(t *testing.T) {
+// The orders of the example app are no route of a host, and need none.
+func TestDemoOrders(t *testing.T) {
 	want(t, newEnv(t, nil).do("GET", "/demo/orders/1001", ""), 404, `{"detail":"Not Found"}`)
+	for path, answer := range map[string]string{
+		"/demo/orders/1001": `200 {"id":"1001","status":"shipped","total":42.5,"items":[{"name":"Tea pot","quantity":1},{"name":"Cup","quantity":4}]}`,
+		"/demo/orders/7":    `404 {"detail":"Order not found: 7"}`,
+	} {
+		w := httptest.NewRecorder()
+		server.DemoOrders().ServeHTTP(w, httptest.NewRequest("GET", path, nil))
+		if got := fmt.Sprint(w.Code, " ", strings.TrimSpace(w.Body.String())); got != answer {
+			t.Errorf("GET %s = %s, want %s", path, got, answer)
+		}
+	}
 }
 
 // Whatever the body is, the answer is JSON and the server is not to blame.

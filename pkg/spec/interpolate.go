@@ -36,6 +36,18 @@ func Interpolate(n *Node, lookup Lookup) Diagnostics {
 	return i.ds
 }
 
+// A LookupError is an error of a [Lookup] that has a rule and a hint of its own,
+// such as a variable that may not be read.
+type LookupError struct {
+	Rule, Message, Hint string
+	// Ignored is what a warning says where a reference has a default that is used
+	// for that reason; empty uses it without a warning.
+	Ignored string
+}
+
+// Error is the message.
+func (e *LookupError) Error() string { return e.Message }
+
 type interpolator struct {
 	lookup Lookup
 	names  func() map[string]*regexp.Regexp
@@ -151,11 +163,17 @@ func (i *interpolator) resolve(n *Node, r reference) (string, bool) {
 		return "", false
 	}
 	value, err := i.lookup(r.kind, name)
+	refused, isRefused := errors.AsType[*LookupError](err)
 	switch {
 	case err == nil && (value != "" || r.kind != "secret"):
 		return value, true
 	case hasFallback:
+		if isRefused && refused.Ignored != "" {
+			i.add(text.Warnf(r.from, refused.Rule, "%s: the default is used", refused.Ignored).WithHint("%s", refused.Hint))
+		}
 		return fallback, true
+	case isRefused:
+		i.add(text.Errorf(r.from, refused.Rule, "%s", refused.Message).WithHint("%s", refused.Hint))
 	case r.kind == "env":
 		i.add(text.Errorf(r.from, "env", "the environment variable %s is not set", name).
 			WithHint("set %s, or write ${env:%s:-default}", name, name))

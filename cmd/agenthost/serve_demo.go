@@ -1,0 +1,41 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"agenthost/internal/safe"
+	"agenthost/pkg/server"
+)
+
+// demoAddr is where --demo serves the orders of the example app tools: not at the
+// host's own address, which its apps may not reach.
+const demoAddr = "127.0.0.1:8010"
+
+// serveDemo answers for the orders of the example app until it is stopped. When the
+// address is taken, another host most likely does so.
+func (f *serveFlags) serveDemo(ctx context.Context, logger *slog.Logger) (stop func()) {
+	if !f.demo {
+		return func() {}
+	}
+	var lc net.ListenConfig
+	l, err := lc.Listen(ctx, "tcp", demoAddr)
+	if err != nil {
+		logger.Warn("cannot serve the demo orders", "addr", demoAddr, "error", err)
+		return func() {}
+	}
+	web := &http.Server{Handler: server.DemoOrders(), ReadTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer safe.Recover(func(p *safe.Panic) { p.Log(logger, "serving the demo orders panicked") })
+		_ = web.Serve(l) // ends when it is closed
+	}()
+	return func() {
+		web.Close()
+		<-done
+	}
+}

@@ -1,0 +1,122 @@
+package policy
+
+import (
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+
+	"agenthost/pkg/spec"
+)
+
+// CheckVariable says whether an app may read a variable of the host's
+// environment, by its name: nil, or a [*Refused]. An app's own .env needs no
+// check.
+func (p *Policy) CheckVariable(app, name string) error {
+	switch {
+	case p.configuresHost(name):
+		return p.refuse(app, "read the environment variable "+name, "it configures the host", "")
+	case p.isOwnMachine() || p.grantsTo(app, func(g *grant) bool { return matchesAny(g.variables, name) }):
+		return nil
+	}
+	return p.refuse(app, "read the environment variable "+name, "", "variables: "+quoteList(name))
+}
+
+// CheckSecret says whether an app may use a shared secret, by its name: a file in
+// the folder of secrets itself, or a variable. It is nil, or a [*Refused]. The
+// app's own folder of secrets needs no check.
+func (p *Policy) CheckSecret(app, name string) error {
+	switch {
+	case p.configuresHost(name):
+		return p.refuse(app, "use the secret "+name, "it configures the host", "")
+	case p.isOwnMachine() || p.grantsTo(app, func(g *grant) bool { return matchesAny(g.secrets, name) || matchesAny(g.variables, name) }):
+		return nil
+	}
+	return p.refuse(app, "use the secret "+name, "", "secrets: "+quoteList(name))
+}
+
+// CheckValue says whether an app may have the value of a variable or a shared
+// secret that it may read by its name: not when the value is one of the host's
+// secrets under another name. It is nil, or a [*Refused].
+func (p *Policy) CheckValue(app, name, value string) error {
+	if p != nil && slices.ContainsFunc(p.host.Values, func(secret string) bool { return reveals(value, secret) }) {
+		return p.refuse(app, "read "+name, "its value configures the host", "")
+	}
+	return nil
+}
+
+// The shortest secrets that are looked for: as a whole value, and as a part of
+// one. Shorter ones are too likely to be other things.
+const (
+	minWhole = 8
+	minPart  = 16
+)
+
+func reveals(value, secret string) bool {
+	value = strings.TrimSpace(value)
+	if len(secret) < minWhole {
+		return false
+	}
+	if value == secret || len(secret) >= minPart && strings.Contains(value, secret) {
+		return true
+	}
+	u, err := url.Parse(value)
+	if err != nil {
+		return false
+	}
+	password, _ := u.User.Password()
+	return password == secret
+}
+
+// configuresHost says whether a variable or a secret of this name configures the
+// host. Case does not matter, as it does not to some systems.
+func (p *Policy) configuresHost(name string) bool {
+	name = strings.ToUpper(name)
+	if slices.Contains(hostNames(), name) || slices.ContainsFunc(hostPrefixes(), func(prefix string) bool { return strings.HasPrefix(name, prefix) }) {
+		return true
+	}
+	return p != nil && slices.ContainsFunc(p.host.Variables, func(own string) bool { return strings.ToUpper(own) == name })
+}
+
+// hostPrefixes begin the names of variables that configure the host: its flags and
+// the exporter of its traces.
+func hostPrefixes() []string { return []string{"AGENTHOST_", "OTEL_EXPORTER_"} }
+
+// hostNames are the names of variables that configure what the host uses: its
+// databases (those that pgx reads), its buckets, and its proxies.
+func hostNames() []string {
+	return []string{
+		"PGHOST", "PGHOSTADDR", "PGPORT", "PGDATABASE", "PGUSER", "PGPASSWORD", "PGPASSFILE", "PGAPPNAME", "PGCONNECT_TIMEOUT",
+		"PGSSLMODE", "PGSSLKEY", "PGSSLCERT", "PGSSLSNI", "PGSSLROOTCERT", "PGSSLPASSWORD", "PGSSLNEGOTIATION", "PGTARGETSESSIONATTRS",
+		"PGSERVICE", "PGSERVICEFILE", "PGTZ", "PGOPTIONS", "PGMINPROTOCOLVERSION", "PGMAXPROTOCOLVERSION", "PGCHANNELBINDING", "PGREQUIREAUTH",
+		"MYSQL_PWD", "MYSQL_ROOT_PASSWORD", "MYSQL_PASSWORD", "POSTGRES_PASSWORD",
+		"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_SECURITY_TOKEN", "AWS_CONTAINER_AUTHORIZATION_TOKEN",
+		"GOOGLE_APPLICATION_CREDENTIALS", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY",
+	}
+}
+
+// namePattern is a name of a variable or a secret, or the beginning of one.
+var namePattern = regexp.MustCompile(`^([A-Za-z0-9_][A-Za-z0-9_.-]*\*?|\*)$`)
+
+func namePatterns(texts []spec.Text) (patterns []string, ds spec.Diagnostics) {
+	for _, text := range texts {
+		switch {
+		case !namePattern.MatchString(text.Value):
+			ds = append(ds, text.Errorf(0, "grant", "%q is not the name of a variable or a secret", text.Value).
+				WithHint("write NAME, PREFIX_* for all names that begin with PREFIX_, or * for all"))
+		case !strings.HasSuffix(text.Value, "*") && (*Policy)(nil).configuresHost(text.Value):
+			ds = append(ds, text.Errorf(0, "grant", "%s configures the host, and cannot be granted", text.Value).
+				WithHint("a value of the app's own lies in its .env, or in the folder of its name in the folder of --secrets"))
+		default:
+			patterns = append(patterns, text.Value)
+		}
+	}
+	return patterns, ds
+}
+
+func matchesAny(patterns []string, name string) bool {
+	return slices.ContainsFunc(patterns, func(pattern string) bool {
+		prefix, open := strings.CutSuffix(pattern, "*")
+		return name == pattern || open && strings.HasPrefix(name, prefix)
+	})
+}

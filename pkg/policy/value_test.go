@@ -1,0 +1,107 @@
+package policy
+
+import (
+	"errors"
+	"strings"
+	"testing"
+)
+
+// TestCheckVariable: on a developer's own machine an app reads the environment;
+// once others can reach the host, or with a policy file, only what is granted to
+// it by name. What configures the host is never read, granted or not, in whatever
+// case it is written.
+func TestCheckVariable(t *testing.T) {
+	file, problems := decode(t, `grants:
+- {apps: [shop], variables: [COMPANY, SHOP_*]}
+- {apps: [all], variables: ["*"]}
+- {apps: [keys], secrets: [KEY]}
+`)
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	host := Host{Variables: []string{"OPS_TOKEN"}}
+	shared := host
+	shared.Shared = true
+	own, served, granted := (*Policy)(nil).For(host), (*Policy)(nil).For(shared), file.For(shared)
+	for _, tt := range []struct {
+		name      string
+		policy    *Policy
+		app, asks string
+		want      bool
+	}{
+		{"own machine", own, "shop", "COMPANY", true},
+		{"own machine without a host", nil, "shop", "COMPANY", true},
+		{"own machine, host's token", own, "shop", "OPS_TOKEN", false},
+		{"own machine, host's token in lower case", own, "shop", "ops_token", false},
+		{"own machine, host's flag", nil, "shop", "AGENTHOST_SESSION_DB", false},
+		{"own machine, database password", nil, "shop", "PGPASSWORD", false},
+		{"own machine, bucket", nil, "shop", "AWS_SECRET_ACCESS_KEY", false},
+		{"own machine, headers of traces", nil, "shop", "OTEL_EXPORTER_OTLP_HEADERS", false},
+		{"own machine, proxy", nil, "shop", "https_proxy", false},
+		{"shared", served, "shop", "COMPANY", false},
+		{"granted by name", granted, "shop", "COMPANY", true},
+		{"granted by prefix", granted, "shop", "SHOP_X", true},
+		{"another case", granted, "shop", "company", false},
+		{"longer name", granted, "shop", "COMPANY2", false},
+		{"another app", granted, "desk", "COMPANY", false},
+		{"everything granted", granted, "all", "ANY", true},
+		{"everything granted, host's token", granted, "all", "OPS_TOKEN", false},
+		{"everything granted, password", granted, "all", "PGPASSWORD", false},
+		{"granted as a secret only", granted, "keys", "KEY", false},
+	} {
+		err := tt.policy.CheckVariable(tt.app, tt.asks)
+		if got := err == nil; got != tt.want {
+			t.Errorf("%s: CheckVariable(%s, %s) = %v, want it to be allowed: %v", tt.name, tt.app, tt.asks, err, tt.want)
+		}
+	}
+	if err := granted.CheckSecret("keys", "KEY"); err != nil {
+		t.Errorf("a granted secret: %v", err)
+	}
+	if err := granted.CheckSecret("shop", "COMPANY"); err != nil {
+		t.Errorf("a granted variable used as a secret: %v", err)
+	}
+	if granted.CheckSecret("shop", "KEY") == nil || granted.CheckSecret("all", "OPS_TOKEN") == nil {
+		t.Error("a secret of another app, or of the host, is allowed")
+	}
+}
+
+// TestCheckValue: a secret of the host's is refused under any name, also as the
+// password or another part of a longer value; an ordinary value is not.
+func TestCheckValue(t *testing.T) {
+	p := (&Policy{}).For(Host{Values: []string{"postgres://u:hunter22@db/app", "hunter22", "the-token-of-ops-1", "x"}})
+	for value, want := range map[string]bool{
+		"postgres://u:hunter22@db/app": false, " hunter22\n": false, "postgresql://other:hunter22@10.0.0.1/x": false, "Bearer the-token-of-ops-1": false,
+		"hunter2": true, "my-hunter22": true, "https://example.com/x": true, "x": true, "": true,
+	} {
+		if got := p.CheckValue("shop", "the variable X", value) == nil; got != want {
+			t.Errorf("CheckValue(%q) allowed = %v, want %v", value, got, want)
+		}
+	}
+}
+
+// TestHints: a refusal names the flag, and the file if there is one, with the line
+// to add; with that line it is granted. What nothing grants has no hint.
+func TestHints(t *testing.T) {
+	p, _ := decode(t, "grants: []")
+	for _, tt := range []struct {
+		policy *Policy
+		want   string
+	}{
+		{p, `write this line under grants: in policy.yaml (--policy): - {apps: [shop], variables: ["COMPANY"]}`},
+		{(*Policy)(nil).For(Host{Shared: true}), `write this line under grants: in policy.yaml, and pass --policy policy.yaml: - {apps: [shop], variables: ["COMPANY"]}`},
+	} {
+		refused := (*Refused)(nil)
+		if !errors.As(tt.policy.CheckVariable("shop", "COMPANY"), &refused) || refused.Hint() != tt.want {
+			t.Errorf("Hint() = %q, want %q", refused.Hint(), tt.want)
+		}
+		_, line, _ := strings.Cut(refused.Hint(), ": - ")
+		again, _ := decode(t, "grants:\n- "+line)
+		if err := again.CheckVariable("shop", "COMPANY"); err != nil {
+			t.Errorf("with its line: %v", err)
+		}
+	}
+	refused := (*Refused)(nil)
+	if !errors.As(p.CheckVariable("shop", "PGPASSWORD"), &refused) || refused.Hint() != "" || refused.Error() != "app shop may not read the environment variable PGPASSWORD (it configures the host)" {
+		t.Errorf("the refusal of PGPASSWORD is %q, hint %q", refused.Error(), refused.Hint())
+	}
+}

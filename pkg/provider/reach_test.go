@@ -1,0 +1,108 @@
+package provider_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"google.golang.org/genai"
+
+	"agenthost/internal/fakeopenai"
+	"agenthost/pkg/provider"
+)
+
+// TestHostKeyStaysWithHostAddress: the host's key goes to the provider and to an
+// address that the host names, and never to one that the app names: by base_url, or
+// by a variable of its .env. The app's own key goes to either.
+func TestHostKeyStaysWithHostAddress(t *testing.T) {
+	const vertex = "GOOGLE_GENAI_USE_VERTEXAI"
+	gemini, openai := newFake(t), fakeopenai.New()
+	defer openai.Close()
+	for _, tt := range []struct {
+		name      string
+		host, app map[string]string
+		base, key string // of the document
+		vertex    bool
+		want      string // the end of the key; "" is none
+	}{
+		{"host key, host address", map[string]string{"GOOGLE_API_KEY": "k-host", "GOOGLE_GEMINI_BASE_URL": "URL"}, nil, "", "", false, "host"},
+		{"host key, address of .env", map[string]string{"GOOGLE_API_KEY": "k-host"}, map[string]string{"GOOGLE_GEMINI_BASE_URL": "URL"}, "", "", false, ""},
+		{"host key, base_url", map[string]string{"GOOGLE_API_KEY": "k-host", "GEMINI_API_KEY": "k-host"}, nil, "URL", "", false, ""},
+		{"app key, base_url", map[string]string{"GOOGLE_API_KEY": "k-host"}, map[string]string{"GOOGLE_API_KEY": "k-apps"}, "URL", "", false, "apps"},
+		{"app key, host address", map[string]string{"GOOGLE_GEMINI_BASE_URL": "URL"}, map[string]string{"GOOGLE_API_KEY": "k-apps"}, "", "", false, "apps"},
+		{"document's key, base_url", map[string]string{"GOOGLE_API_KEY": "k-host"}, nil, "URL", "k-docs", false, "docs"},
+		{"express mode, address of .env", map[string]string{vertex: "1", "GOOGLE_API_KEY": "k-host"}, map[string]string{"GOOGLE_VERTEX_BASE_URL": "URL"}, "", "", false, ""},
+		{"Vertex chosen by .env, base_url", map[string]string{"GOOGLE_API_KEY": "k-host"}, map[string]string{vertex: "1"}, "URL", "", false, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			fill := strings.NewReplacer("URL", gemini.URL())
+			for _, vars := range []map[string]string{tt.host, tt.app} {
+				for name, value := range vars {
+					vars[name] = fill.Replace(value)
+				}
+			}
+			before := len(gemini.Requests())
+			llm := provider.NewGemini("gemini-x", &provider.GeminiOptions{
+				Lookup: lookup(tt.host), App: tt.app, BaseURL: fill.Replace(tt.base), APIKey: tt.key, HTTP: gemini.Client(), Retry: provider.RetryOptions{Attempts: 1},
+			})
+			_, err := ask(t, llm, false)
+			for _, req := range gemini.Requests()[before:] {
+				if tt.want == "" && req.Credential != "" || !strings.HasSuffix(req.Credential, tt.want) {
+					t.Errorf("the address got the credential %q, want the key …%s", req.Credential, tt.want)
+				}
+			}
+			if (tt.want != "") != (err == nil && len(gemini.Requests()) > before) {
+				t.Errorf("Generate() = %v after %d requests", err, len(gemini.Requests())-before)
+			}
+		})
+	}
+	for _, tt := range []struct {
+		name      string
+		host, app map[string]string
+		want      string
+	}{
+		{"host key, address of .env", map[string]string{"OPENAI_API_KEY": "k-host"}, map[string]string{"OPENAI_BASE_URL": openai.URL()}, ""},
+		{"app key, address of .env", map[string]string{"OPENAI_API_KEY": "k-host"}, map[string]string{"OPENAI_BASE_URL": openai.URL(), "OPENAI_API_KEY": "k-apps"}, "k-apps"},
+		{"host key, host address", map[string]string{"OPENAI_API_KEY": "k-host", "OPENAI_BASE_URL": openai.URL()}, map[string]string{"OPENAI_BASE_URL": "http://127.0.0.1:1"}, "k-host"},
+	} {
+		t.Run("OpenAI, "+tt.name, func(t *testing.T) {
+			if _, err := ask(t, provider.NewOpenAI("m", &provider.OpenAIOptions{Lookup: lookup(tt.host), App: tt.app, HTTP: openai.Client()}), false); err != nil {
+				t.Fatal(err)
+			}
+			if got := strings.TrimPrefix(openai.Requests()[len(openai.Requests())-1].Header.Get("Authorization"), "Bearer "); got != tt.want {
+				t.Errorf("the address got the key %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+// TestVertexLocation: a location that could lead to another host is refused before
+// anything is sent there.
+func TestVertexLocation(t *testing.T) {
+	for _, location := range []string{"evil.example/#", "evil.example:443/", "user@evil.example/x?", "EU West", strings.Repeat("a", 64)} {
+		sent := false
+		llm := provider.NewGemini("gemini-x", &provider.GeminiOptions{
+			Lookup: lookup(map[string]string{"GOOGLE_GENAI_USE_VERTEXAI": "1", "GOOGLE_CLOUD_PROJECT": "p"}), App: map[string]string{"GOOGLE_CLOUD_LOCATION": location},
+			Token: func(context.Context) (string, error) { sent = true; return "token", nil },
+		})
+		_, err := ask(t, llm, false)
+		want := "model: 400 INVALID_ARGUMENT: GOOGLE_CLOUD_LOCATION must be a region such as europe-west1, got \"" + location + "\""
+		if errorText(err) != want || sent {
+			t.Errorf("location %q: %v, want %s", location, err, want)
+		}
+	}
+}
+
+// TestRequestBaseURL: the settings of a call cannot lead it to another address, which
+// would get the key.
+func TestRequestBaseURL(t *testing.T) {
+	fake, evil := newFake(t), newFake(t)
+	opts := fakeOptions(fake)
+	req := question("hi", false)
+	req.Config = &genai.GenerateContentConfig{HTTPOptions: &genai.HTTPOptions{BaseURL: evil.URL()}}
+	_, err := collect(provider.NewGemini("gemini-x", opts).Generate(t.Context(), req))
+	want := "model: 400 INVALID_ARGUMENT: http_options cannot change the address of a call: set the base_url of the model"
+	if errorText(err) != want || len(evil.Requests()) > 0 {
+		t.Errorf("Generate() = %v after %d requests, want %s", err, len(evil.Requests()), want)
+	}
+}
