@@ -9,6 +9,8 @@ NOCGO   := CGO_ENABLED=0
 # gRPC's traces, which Google's library for credentials would bring along.
 SLIM    := -trimpath -tags=grpcnotrace -ldflags='-s -w'
 TOOLS   := tools/go.mod
+# go test that also prints which tests were skipped.
+GOTEST  := $(CURDIR)/bin/gotest
 # What proof and probes leave to chance follows from this number.
 SEED    ?= 1
 CORPUS  ?= $(abspath ../shared/corpus)
@@ -32,11 +34,15 @@ test: fmt-check lint pgbouncer unit race apps bench-test gcs-test kube-test ## e
 pgbouncer: ## install PgBouncer for the tests, as root on Debian
 	tools/install-pgbouncer.sh
 
-unit: ## tests, without the race detector
-	$(NOCGO) $(GO) test -shuffle=on ./...
+.PHONY: gotest
+gotest:
+	$(NOCGO) $(GO) build -o $(GOTEST) ./internal/gotest
 
-race: ## tests under the race detector
-	CGO_ENABLED=1 $(GO) test -race -shuffle=on ./pkg/session ./pkg/store ./pkg/adkdb ./pkg/runtime ./pkg/loader ./pkg/server ./pkg/provider
+unit: gotest ## tests, without the race detector
+	$(NOCGO) $(GOTEST) -shuffle=on ./...
+
+race: gotest ## tests under the race detector
+	CGO_ENABLED=1 $(GOTEST) -race -shuffle=on ./pkg/session ./pkg/store ./pkg/adkdb ./pkg/runtime ./pkg/loader ./pkg/server ./pkg/provider
 
 lint: ## go vet, staticcheck, a tidy module
 	$(NOCGO) $(GO) vet ./...
@@ -61,14 +67,14 @@ apps: build ## check the example apps, and run their tests
 	$(BIN) check apps
 	$(BIN) test apps
 
-bench-test:
-	cd bench && $(GO) mod tidy -diff && $(NOCGO) $(GO) vet ./... && $(NOCGO) $(GO) test ./...
+bench-test: gotest
+	cd bench && $(GO) mod tidy -diff && $(NOCGO) $(GO) vet ./... && $(NOCGO) $(GOTEST) ./...
 
-gcs-test: ## artifacts on other people's fake of Google Cloud Storage, a module of its own
-	cd internal/gcscompat && $(GO) mod tidy -diff && $(NOCGO) $(GO) vet ./... && $(NOCGO) $(GO) test ./...
+gcs-test: gotest ## artifacts on other people's fake of Google Cloud Storage, a module of its own
+	cd internal/gcscompat && $(GO) mod tidy -diff && $(NOCGO) $(GO) vet ./... && $(NOCGO) $(GOTEST) ./...
 
-kube-test: ## the manifests of deploy/ by Kubernetes' own types, a module of its own
-	cd internal/kubecompat && $(GO) mod tidy -diff && $(NOCGO) $(GO) vet ./... && $(NOCGO) $(GO) test ./...
+kube-test: gotest ## the manifests of deploy/ by Kubernetes' own types, a module of its own
+	cd internal/kubecompat && $(GO) mod tidy -diff && $(NOCGO) $(GO) vet ./... && $(NOCGO) $(GOTEST) ./...
 
 bench: ## measure against adk-go, and print ratios
 	cd bench && $(NOCGO) $(GO) run .

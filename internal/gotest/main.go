@@ -1,0 +1,113 @@
+// Command gotest runs go test with the given arguments and prints what go test prints
+// without -v, and a line SKIPPED: for each test that was skipped, which go test keeps
+// to itself. CI fails on those lines.
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+)
+
+func main() {
+	cmd := exec.Command("go", append([]string{"test", "-json"}, os.Args[1:]...)...)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err == nil {
+		err = errors.Join(report(out, os.Stdout), cmd.Wait())
+	}
+	var exit *exec.ExitError
+	switch {
+	case errors.As(err, &exit):
+		os.Exit(exit.ExitCode())
+	case err != nil:
+		fmt.Fprintln(os.Stderr, "gotest:", err)
+		os.Exit(1)
+	}
+}
+
+// An event is a line of go test -json (go doc test2json).
+type event struct {
+	Action, Package, Test, Output string
+}
+
+// A test is one of a package; without a name it is the package itself.
+type test struct{ pkg, name string }
+
+// report prints the events of a run.
+func report(in io.Reader, out io.Writer) error {
+	held := map[test][]string{}
+	lines := bufio.NewReader(in)
+	for {
+		line, err := lines.ReadString('\n')
+		if line != "" {
+			var ev event
+			if json.Unmarshal([]byte(line), &ev) != nil {
+				ev = event{Action: "build-output", Output: line} // not of a test
+			}
+			if _, err := io.WriteString(out, ev.text(held)); err != nil {
+				return err
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// text is what an event adds to the report. The output of a test is held until it is
+// known how the test ended.
+func (ev *event) text(held map[test][]string) string {
+	of := test{ev.Package, ev.Test}
+	switch ev.Action {
+	case "build-output":
+		return ev.Output
+	case "output":
+		if strings.HasPrefix(ev.Output, "=== ") {
+			return ""
+		}
+		if ev.Test == "" && isVerdict(ev.Output) {
+			return ev.Output
+		}
+		held[of] = append(held[of], ev.Output)
+		return ""
+	case "pass", "fail", "skip":
+		output := held[of]
+		delete(held, of)
+		switch {
+		case ev.Action == "fail":
+			return strings.Join(output, "")
+		case ev.Action == "skip" && ev.Test != "":
+			return fmt.Sprintf("SKIPPED: %s %s: %s\n", ev.Package, ev.Test, reason(output))
+		}
+	}
+	return ""
+}
+
+// isVerdict says whether a line tells how a package ended.
+func isVerdict(line string) bool {
+	return strings.HasPrefix(line, "ok  \t") || strings.HasPrefix(line, "?   \t") || strings.HasPrefix(line, "FAIL\t")
+}
+
+// reason is what a skipped test printed, in one line.
+func reason(output []string) string {
+	var said []string
+	for _, line := range output {
+		line = strings.TrimSpace(line)
+		if line != "" && !strings.HasPrefix(line, "--- SKIP") {
+			said = append(said, line)
+		}
+	}
+	return strings.Join(said, " ")
+}

@@ -1,0 +1,114 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// A test file that skips in both ways, fails and passes.
+const suite = `package a
+
+import "testing"
+
+func TestPasses(t *testing.T) { t.Log("quiet") }
+func TestSkips(t *testing.T)  { t.Skip("no database") }
+func TestFails(t *testing.T) {
+	t.Run("here", func(t *testing.T) { t.Error("wrong") })
+	t.Run("there", func(t *testing.T) { t.SkipNow() })
+}
+`
+
+// runIn runs a program in a folder, and returns what it printed.
+func runIn(t *testing.T, dir string, args ...string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), args[0], args[1:]...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "GOFLAGS=", "GOWORK=off")
+	out, _ := cmd.Output() // tests fail here
+	return string(out)
+}
+
+// skips is what .ci/skips finds in a log.
+func skips(t *testing.T, log string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "log")
+	if err := os.WriteFile(file, []byte(log), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return runIn(t, "../..", ".ci/skips", file)
+}
+
+func writeFile(t *testing.T, name, text string) {
+	t.Helper()
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A skipped test is named, a failed one is printed with its output, one that passed is
+// not; go test itself says nothing of the skipped one.
+func TestSkippedTestsAreReported(t *testing.T) {
+	dir := t.TempDir()
+	writeFile(t, filepath.Join(dir, "go.mod"), "module example.org/a\n\ngo 1.26\n")
+	writeFile(t, filepath.Join(dir, "a_test.go"), suite)
+	var out strings.Builder
+	if err := report(strings.NewReader(runIn(t, dir, "go", "test", "-json", ".")), &out); err != nil {
+		t.Fatal(err)
+	}
+	log := out.String()
+	for _, want := range []string{
+		"SKIPPED: example.org/a TestSkips: a_test.go:6: no database\n", "SKIPPED: example.org/a TestFails/there: \n",
+		"a_test.go:8: wrong\n", "--- FAIL: TestFails (", "FAIL\texample.org/a\t",
+	} {
+		if !strings.Contains(log, want) {
+			t.Errorf("the report does not have %q:\n%s", want, log)
+		}
+	}
+	if strings.Contains(log, "quiet") || strings.Contains(log, "=== RUN") {
+		t.Errorf("the report has more than failures:\n%s", log)
+	}
+	if got := strings.Count(skips(t, log), "\n"); got != 2 {
+		t.Errorf(".ci/skips finds %d lines, want 2", got)
+	}
+	if plain := runIn(t, dir, "go", "test", "-run", "TestSkips|TestPasses", "."); strings.Contains(plain, "SKIP") || skips(t, plain) != "" {
+		t.Errorf("go test reports the skipped test itself: %s", plain)
+	}
+}
+
+// A package that does not compile is reported as go test does.
+func TestBuildFailureIsReported(t *testing.T) {
+	dir := t.TempDir()
+	writeFile(t, filepath.Join(dir, "go.mod"), "module example.org/a\n\ngo 1.26\n")
+	writeFile(t, filepath.Join(dir, "a_test.go"), "package a\n\nvar x int = true\n")
+	var out strings.Builder
+	if err := report(strings.NewReader(runIn(t, dir, "go", "test", "-json", ".")), &out); err != nil {
+		t.Fatal(err)
+	}
+	if log := out.String(); !strings.Contains(log, "a_test.go:3:13: cannot use true") || !strings.Contains(log, "FAIL\texample.org/a [build failed]") {
+		t.Errorf("the report is:\n%s", log)
+	}
+}
+
+// What node --test skips is found in its log, and a log without skips has none.
+func TestSkippedNodeTestsAreFound(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "a.test.mjs")
+	runNode := func(text string) string {
+		writeFile(t, file, "import { test } from 'node:test';\n"+text)
+		return runIn(t, dir, "node", "--test", "--test-reporter=spec", file)
+	}
+	if log := runNode("test('passes', () => {});\n"); !strings.Contains(log, "pass 1") || skips(t, log) != "" {
+		t.Errorf("without a skip: %q in\n%s", skips(t, log), log)
+	}
+	for _, text := range []string{"test.skip('a', () => {});\n", "test('a', (t) => t.skip('no browser'));\n", "test.todo('a');\n"} {
+		if log := runNode(text); skips(t, log) == "" {
+			t.Errorf("the skip is not found in:\n%s", log)
+		}
+	}
+	if skips(t, "SKIPPED: ui-test needs Chromium\n") == "" {
+		t.Error("the skip of ui-test/run.sh is not found")
+	}
+}
