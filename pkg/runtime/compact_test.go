@@ -138,7 +138,7 @@ func TestCompactionLateAnswer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	call := &session.Event{Author: "a", InvocationID: "i"}
+	call := &session.Event{Author: "a", InvocationID: "i", LongRunningToolIDs: []string{"c"}}
 	call.Content = &genai.Content{Role: genai.RoleModel, Parts: []*genai.Part{{FunctionCall: &genai.FunctionCall{ID: "c", Name: "approve"}}}}
 	summary := &session.Event{Author: session.UserAuthor, InvocationID: "j"}
 	summary.Actions.Compaction = &session.Compaction{EndTimestamp: 1e10, CompactedContent: model.ModelText("in brief")}

@@ -52,18 +52,21 @@ func idempotencyKey(invocation, call string) string { return invocation + "/" + 
 
 // readDecisions finds what the user's message decides, before anything of it
 // is stored: a message that cannot be carried out leaves no trace.
-func (r *run) readDecisions() error {
+func (r *run) readDecisions(req *RunRequest, events []*session.Event) error {
 	responses := model.ResponsesOf(r.user)
 	if !slices.ContainsFunc(responses, isDecision) {
-		return r.checkTogether(responses)
+		if req.Message == nil {
+			return nil // it is a stored one
+		}
+		return checkAnswers(events, responses)
 	}
 	if len(responses) < len(r.user.Parts) || slices.ContainsFunc(responses, func(f *genai.FunctionResponse) bool { return !isDecision(f) }) {
 		return refused("a message that answers %s or %s holds nothing else", RequestConfirmation, RequestCredential)
 	}
-	events := session.Recorded(r.sess.Events())
+	all, events := session.WithoutImported(events), session.Recorded(events)
 	d := &decisions{credentials: map[string]any{}}
 	for _, resp := range responses {
-		if err := d.read(events, resp); err != nil {
+		if err := d.read(all, events, resp); err != nil {
 			return err
 		}
 	}
@@ -72,27 +75,6 @@ func (r *run) readDecisions() error {
 	}
 	d.settled = len(d.open) == 0 && lastSaid(events).IsFinal()
 	r.decisions = d
-	return nil
-}
-
-// checkTogether refuses responses to calls of different events: the model has
-// them behind their calls, and no one place is behind both. Calls that nobody
-// made are told later.
-func (r *run) checkTogether(responses []*genai.FunctionResponse) error {
-	if len(responses) < 2 {
-		return nil
-	}
-	var first *session.Event
-	for _, f := range responses {
-		ev := r.eventOfCall(f.ID)
-		if ev == nil {
-			continue
-		}
-		if first != nil && ev != first {
-			return refused("function response %s answers a call of agent %s that was made apart from the others: send it in a message of its own", f.ID, ev.Author)
-		}
-		first = ev
-	}
 	return nil
 }
 
@@ -114,8 +96,9 @@ func lastSaid(events []*session.Event) *session.Event {
 	return &session.Event{}
 }
 
-// read takes in one answer of the message.
-func (d *decisions) read(events []*session.Event, resp *genai.FunctionResponse) error {
+// read takes in one answer of the message. The events are those that count; all has
+// also those that rewinds took back: what was carried out there was carried out.
+func (d *decisions) read(all, events []*session.Event, resp *genai.FunctionResponse) error {
 	at, request, err := findRequest(events, resp)
 	if err != nil {
 		return err
@@ -137,9 +120,13 @@ func (d *decisions) read(events []*session.Event, resp *genai.FunctionResponse) 
 	if slices.ContainsFunc(d.open, func(other *decision) bool { return other.call.ID == one.call.ID }) {
 		return refused("the message answers the call %s twice", one.call.ID)
 	}
-	if !carriedOut(events[at:], resp.ID, one.call.ID) {
-		d.open = append(d.open, one)
+	if carriedOut(events[at:], resp.ID, one.call.ID) {
+		return nil
 	}
+	if carriedOut(all, resp.ID, one.call.ID) {
+		return refused("the %s %s was answered before the session was rewound: an answer counts once, so rewind to before the call", noun(resp.Name), resp.ID)
+	}
+	d.open = append(d.open, one)
 	return nil
 }
 
@@ -166,10 +153,7 @@ func findRequest(events []*session.Event, resp *genai.FunctionResponse) (at int,
 // was stored.
 func findOriginal(events []*session.Event, author string, request *genai.FunctionCall) (*decision, error) {
 	original, _ := request.Args["originalFunctionCall"].(map[string]any)
-	id, _ := original["id"].(string)
-	if request.Name == RequestCredential {
-		id, _ = request.Args["functionCallId"].(string)
-	}
+	id := requestedCall(request)
 	for i, ev := range slices.Backward(events) {
 		if ev.Author != author {
 			continue
@@ -188,6 +172,17 @@ func findOriginal(events []*session.Event, author string, request *genai.Functio
 		}
 	}
 	return nil, refused("the %s %s is about the call %q, which agent %s never made", noun(request.Name), request.ID, id, author)
+}
+
+// requestedCall is the id of the call that a request is about.
+func requestedCall(request *genai.FunctionCall) string {
+	if request.Name == RequestCredential {
+		id, _ := request.Args["functionCallId"].(string)
+		return id
+	}
+	original, _ := request.Args["originalFunctionCall"].(map[string]any)
+	id, _ := original["id"].(string)
+	return id
 }
 
 func noun(request string) string {

@@ -247,14 +247,14 @@ func (rec *record) root() string {
 	return path
 }
 
-// answered says whether the user has answered a call.
+// answered says whether the user has given a call its final answer.
 func (rec *record) answered(call string) bool {
 	if rec == nil {
 		return false
 	}
 	for _, ev := range rec.users {
 		for _, f := range ev.Responses() {
-			if f.ID == call {
+			if f.ID == call && isFinalAnswer(f) {
 				return true
 			}
 		}

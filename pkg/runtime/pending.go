@@ -18,15 +18,16 @@ type Waiting struct {
 // Pending lists what the user has not answered, oldest first: the runtime's
 // requests, which [IsRequest] tells, and the calls of long-running tools. A call
 // whose own answer is a failure does not wait: it was not carried out, or a
-// person is asked about it by a request, or has rejected it.
+// person is asked about it by a request, or has rejected it. Nor does a request
+// that was answered before a rewind made it the last event again.
 func Pending(events []*session.Event) []Waiting {
-	events = session.Recorded(events)
+	all, events := session.WithoutImported(events), session.Recorded(events)
 	open := openCalls(events)
 	var pending []Waiting
 	for i, ev := range events {
 		w := Waiting{Event: ev}
 		for _, c := range ev.Calls() {
-			if o, ok := open[c.ID]; ok && o.at == i && !o.failed {
+			if o, ok := open[c.ID]; ok && o.at == i && !o.failed && !(IsRequest(ev, c) && carriedOut(all, c.ID, requestedCall(c))) {
 				w.Calls = append(w.Calls, c)
 			}
 		}
@@ -59,7 +60,9 @@ func openCalls(events []*session.Event) map[string]openCall {
 			o, ok := open[f.ID]
 			switch {
 			case ok && ev.Author == session.UserAuthor:
-				delete(open, f.ID)
+				if isFinalAnswer(f) {
+					delete(open, f.ID)
+				}
 			case ok:
 				open[f.ID] = openCall{o.at, isFailure(f.Response)}
 			}

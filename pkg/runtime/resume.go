@@ -294,12 +294,7 @@ func (s *step) asked(request, call string) bool {
 	}
 	for _, ev := range s.inv.frame.past.all() {
 		for _, c := range ev.Calls() {
-			original, _ := c.Args["originalFunctionCall"].(map[string]any)
-			about := c.Args["functionCallId"]
-			if original != nil {
-				about = original["id"]
-			}
-			if c.Name == request && IsRequest(ev, c) && about == call {
+			if c.Name == request && IsRequest(ev, c) && requestedCall(c) == call {
 				return true
 			}
 		}

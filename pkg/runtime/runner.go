@@ -58,7 +58,7 @@ func (h *Host) prepare(ctx context.Context, r *run, req *RunRequest) (*Invocatio
 	if err != nil {
 		return nil, err
 	}
-	if err := r.readDecisions(); err != nil {
+	if err := r.readDecisions(req, events); err != nil {
 		return nil, err
 	}
 	if req.Message == nil {

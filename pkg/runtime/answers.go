@@ -1,0 +1,100 @@
+package runtime
+
+import (
+	"slices"
+
+	"google.golang.org/genai"
+
+	"agenthost/pkg/session"
+)
+
+// checkAnswers refuses function responses that no call waits for, before anything of
+// the user's message is stored. The model reads a response in place of the call's
+// last one, so any other call would get its answer from the client instead of from
+// its tool. Responses to calls of different events are refused too: the model has
+// responses after their calls, and no one place is after both.
+func checkAnswers(events []*session.Event, responses []*genai.FunctionResponse) error {
+	events = session.Recorded(events)
+	var first *session.Event
+	for i, f := range responses {
+		if f.ID == "" {
+			return refused("the function response of %s has no id: it must be that of the call", f.Name)
+		}
+		at := lastCallAt(events, f.ID)
+		if at < 0 {
+			return refused("function response %s answers no function call of this conversation", f.ID)
+		}
+		if slices.ContainsFunc(responses[:i], func(other *genai.FunctionResponse) bool { return other.ID == f.ID }) {
+			return refused("the message answers the call %s twice", f.ID)
+		}
+		if first != nil && events[at] != first {
+			return refused("function response %s answers a call of agent %s that was made apart from the others: send it in a message of its own", f.ID, events[at].Author)
+		}
+		first = events[at]
+		if reason := answerFault(events[at:], f); reason != "" {
+			return refused("cannot answer the call %s: %s", f.ID, reason)
+		}
+	}
+	return nil
+}
+
+// lastCallAt is the index of the last event with the call of an id, or -1.
+func lastCallAt(events []*session.Event, id string) int {
+	for i, ev := range slices.Backward(events) {
+		if callOf(ev, id) != nil {
+			return i
+		}
+	}
+	return -1
+}
+
+// callOf is the event's call of an id, or nil.
+func callOf(ev *session.Event, id string) *genai.FunctionCall {
+	for _, c := range ev.Calls() {
+		if c.ID == id {
+			return c
+		}
+	}
+	return nil
+}
+
+// answerFault is why the call of the first event does not take a response; empty
+// when it does. A final response that no agent has taken up may be sent again: its
+// run was cut off.
+func answerFault(since []*session.Event, f *genai.FunctionResponse) string {
+	call := callOf(since[0], f.ID)
+	if call.Name != f.Name {
+		return "its name is " + call.Name + ", not " + f.Name
+	}
+	if !slices.Contains(since[0].LongRunningToolIDs, f.ID) {
+		return "it does not wait for an answer, as " + call.Name + " is not long-running"
+	}
+	var last, final *genai.FunctionResponse // the tool's, and the user's
+	takenUp := false
+	for _, ev := range since {
+		takenUp = takenUp || final != nil && ev.Author != session.UserAuthor
+		for _, given := range ev.Responses() {
+			switch {
+			case given.ID != f.ID:
+			case ev.Author != session.UserAuthor:
+				last = given
+			case isFinalAnswer(given):
+				final = given
+			}
+		}
+	}
+	switch {
+	case last != nil && isFailure(last.Response):
+		return "it was not carried out, or has failed"
+	case final != nil && (takenUp || !sameJSON(final.Response, f.Response)):
+		return "it has its final answer"
+	}
+	return ""
+}
+
+// isFinalAnswer says whether a user's response ends the waiting of its call. ADK has
+// no word for an intermediate answer: it is one that will continue, as Gemini's API
+// says, or whose status is pending, as that of a tool.
+func isFinalAnswer(f *genai.FunctionResponse) bool {
+	return !(f.WillContinue != nil && *f.WillContinue) && f.Response["status"] != "pending"
+}

@@ -1,0 +1,173 @@
+package runtime_test
+
+import (
+	"context"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"google.golang.org/genai"
+
+	"agenthost/internal/testenv"
+	"agenthost/pkg/runtime"
+	"agenthost/pkg/session"
+	"agenthost/pkg/tool"
+)
+
+// rewindTo takes a session back to the last event of a function's call, which is the
+// last one then.
+func rewindTo(t *testing.T, e *testenv.Env, key session.Key, name string) {
+	t.Helper()
+	sess, err := e.Store.Sessions.Get(t.Context(), key, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := ""
+	for _, ev := range sess.Events() {
+		for _, c := range ev.Calls() {
+			if c.Name == name {
+				last = ev.ID
+			}
+		}
+	}
+	req := &runtime.RewindRequest{App: key.App, UserID: key.User, SessionID: key.ID, AfterEventID: last}
+	if out := outline(e.Host.Rewind(t.Context(), req)); out != "" {
+		t.Fatalf("Rewind = %q", out)
+	}
+}
+
+func pendingCalls(t *testing.T, e *testenv.Env, key session.Key) int {
+	t.Helper()
+	sess, err := e.Store.Sessions.Get(t.Context(), key, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(runtime.Pending(sess.Events()))
+}
+
+// TestDecisionAfterRewind: an answer to a confirmation counts once. What it had
+// carried out, or rejected, was so also after a rewind made the question the last
+// event again: the question waits no more, and another answer is refused.
+func TestDecisionAfterRewind(t *testing.T) {
+	for _, resumable := range []bool{false, true} {
+		for _, confirmed := range []bool{true, false} {
+			runs := 0
+			pay := &action{name: "f", traits: tool.Traits{Confirm: always()}, run: func(context.Context, *tool.Call) (*tool.Result, error) {
+				runs++
+				return nil, nil
+			}}
+			e := testenv.New(t, nil)
+			key := e.Session(t, "app", "s", nil)
+			deploy(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: calling("f"), Tools: []tool.Tool{pay}}), &runtime.AppOptions{Resumable: resumable})
+			outline(e.Host.Run(t.Context(), say(key, "go")))
+			ids := requests(t, e, key)
+			outline(e.Host.Run(t.Context(), decide(key, map[string]any{"confirmed": confirmed}, ids...)))
+			before := runs
+			rewindTo(t, e, key, runtime.RequestConfirmation)
+			if n := pendingCalls(t, e, key); n != 0 {
+				t.Errorf("%d calls wait after the rewind, want none", n)
+			}
+			got := outline(e.Host.Run(t.Context(), decide(key, map[string]any{"confirmed": true}, ids...)))
+			want := "error INVALID_REQUEST: the confirmation " + ids[0] + " was answered before the session was rewound: an answer counts once, so rewind to before the call\n"
+			if got != want || runs != before {
+				t.Errorf("resumable %t, confirmed %t: second answer = %q after %d runs and %d more, want %q", resumable, confirmed, got, before, runs-before, want)
+			}
+			if out := outline(e.Host.Run(t.Context(), say(key, "and now"))); strings.Contains(out, "error INVALID") {
+				t.Errorf("the session goes on with %q", out)
+			}
+		}
+	}
+}
+
+// TestDecisionTwiceAtOnce: of two approvals at the same time, on two hosts of one
+// database, one carries the call out.
+func TestDecisionTwiceAtOnce(t *testing.T) {
+	url := "sqlite:///" + filepath.Join(t.TempDir(), "s.db")
+	var runs atomic.Int32
+	host := func(first int) *testenv.Env {
+		e := testenv.New(t, &testenv.Options{URL: url, FirstID: first})
+		pay := &action{name: "f", traits: tool.Traits{Confirm: always()}, run: func(context.Context, *tool.Call) (*tool.Result, error) {
+			runs.Add(1)
+			return nil, nil
+		}}
+		deploy(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: calling("f"), Tools: []tool.Tool{pay}}), nil)
+		return e
+	}
+	hosts := []*testenv.Env{host(1), host(5000)}
+	key := hosts[0].Session(t, "app", "s", nil)
+	outline(hosts[0].Host.Run(t.Context(), say(key, "go")))
+	ids := requests(t, hosts[0], key)
+	var wg sync.WaitGroup
+	for _, e := range hosts {
+		for range 3 {
+			wg.Go(func() { outline(e.Host.Run(t.Context(), decide(key, map[string]any{"confirmed": true}, ids...))) })
+		}
+	}
+	wg.Wait()
+	if n := runs.Load(); n != 1 {
+		t.Errorf("the tool ran %d times, want once", n)
+	}
+}
+
+// TestAnswerAfterRewind: an answer to a long-running call carries nothing out, so
+// after a rewind the question may be answered otherwise.
+func TestAnswerAfterRewind(t *testing.T) {
+	e := testenv.New(t, nil)
+	key := e.Session(t, "app", "s", nil)
+	ask := &action{name: "f", traits: tool.Traits{LongRunning: true}, run: func(context.Context, *tool.Call) (*tool.Result, error) { return nil, nil }}
+	deploy(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: calling("f"), Tools: []tool.Tool{ask}}), nil)
+	outline(e.Host.Run(t.Context(), say(key, "go")))
+	answer := func(text string) string {
+		req := say(key, "")
+		req.Message = &genai.Content{Parts: []*genai.Part{{FunctionResponse: &genai.FunctionResponse{
+			ID: e.CallIDs(t, key, "f")[0], Name: "f", Response: map[string]any{"result": text},
+		}}}}
+		return outline(e.Host.Run(t.Context(), req))
+	}
+	if got := answer("left"); got != "a: done\n" {
+		t.Errorf("first answer: %q", got)
+	}
+	if got := answer("right"); !strings.Contains(got, "it has its final answer") {
+		t.Errorf("second answer: %q, want that there is one", got)
+	}
+	rewindTo(t, e, key, "f")
+	if n := pendingCalls(t, e, key); n != 1 {
+		t.Errorf("%d calls wait after the rewind, want 1", n)
+	}
+	if got := answer("right"); got != "a: done\n" {
+		t.Errorf("answer after the rewind: %q", got)
+	}
+}
+
+// TestAnswerAfterCrash: a final answer whose run ended before an agent took it up may
+// be sent again, as it was.
+func TestAnswerAfterCrash(t *testing.T) {
+	e := testenv.New(t, nil)
+	key := e.Session(t, "app", "s", nil)
+	ask := &action{name: "f", traits: tool.Traits{LongRunning: true}, run: func(context.Context, *tool.Call) (*tool.Result, error) { return nil, nil }}
+	deploy(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: calling("f"), Tools: []tool.Tool{ask}}), nil)
+	outline(e.Host.Run(t.Context(), say(key, "go")))
+	sess, err := e.Store.Sessions.Get(t.Context(), key, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	given := func(text string) *genai.Content {
+		return &genai.Content{Role: genai.RoleUser, Parts: []*genai.Part{{FunctionResponse: &genai.FunctionResponse{
+			ID: e.CallIDs(t, key, "f")[0], Name: "f", Response: map[string]any{"result": text},
+		}}}}
+	}
+	stored := &session.Event{Author: session.UserAuthor, InvocationID: "e-cut"}
+	stored.Content = given("left")
+	if err := e.Store.Sessions.Append(t.Context(), sess, stored); err != nil {
+		t.Fatal(err)
+	}
+	for _, again := range []struct{ text, want string }{{"right", "error INVALID_REQUEST: cannot answer the call"}, {"left", "a: done"}} {
+		req := say(key, "")
+		req.Message = given(again.text)
+		if got := outline(e.Host.Run(t.Context(), req)); !strings.HasPrefix(got, again.want) {
+			t.Errorf("answer %q again: %q, want %q", again.text, got, again.want)
+		}
+	}
+}
