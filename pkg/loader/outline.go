@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"agenthost/pkg/spec"
+	"agenthost/pkg/tool"
 )
 
 // An Outline is what the documents of an app name, for editors. Of an app with
@@ -90,7 +91,8 @@ func sortedNames(all map[string]Named) []Named {
 	return slices.SortedFunc(maps.Values(all), func(a, b Named) int { return cmp.Compare(a.Name, b.Name) })
 }
 
-// stateKeysOf are the keys under output_key, set and state_schema.
+// stateKeysOf are the keys under output_key, state_schema, and the verbs that write
+// state.
 func stateKeysOf(documents map[string]*spec.Node) []string {
 	var keys []string
 	var walk func(n *spec.Node)
@@ -99,7 +101,7 @@ func stateKeysOf(documents map[string]*spec.Node) []string {
 			switch {
 			case e.Key.Value == "output_key" && e.Value.Kind == spec.Scalar && !e.Value.IsNull():
 				keys = append(keys, e.Value.Value)
-			case e.Key.Value == "set" || e.Key.Value == "state_schema":
+			case slices.Contains(tool.WriteVerbs(), e.Key.Value) || e.Key.Value == "state_schema":
 				schema := e.Value
 				if properties := schema.Get("properties"); properties != nil {
 					schema = properties

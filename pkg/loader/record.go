@@ -53,6 +53,9 @@ func (t *recordedTool) Run(ctx context.Context, call *tool.Call) (*tool.Result, 
 		c.Response = result.Response
 	}
 	c.State = written(before, call.Actions.StateDelta)
+	for _, key := range call.Actions.UpdatedKeys() {
+		c.State[key], _ = call.State.Get(key)
+	}
 	t.rec.AddToolCall(c)
 	return result, err
 }

@@ -158,6 +158,9 @@ func (t *placedAgentTool) runIn(ctx context.Context, inv *Invocation, call *tool
 		for k, v := range ev.Actions.StateDelta {
 			call.State.Set(k, v)
 		}
+		if failure = call.State.Update(session.UpdatesWithoutTemp(ev.Actions.StateUpdates)...); failure != nil {
+			return false
+		}
 		for name, version := range ev.Actions.ArtifactDelta {
 			call.Actions.SetArtifact(name, version)
 		}
@@ -223,6 +226,15 @@ func (t *placedAgentTool) innerRun(inv *Invocation, call *tool.Call, request str
 	r.config.MaxLLMCalls = outer.config.MaxLLMCalls
 	r.config.ToolThreadPoolConfig = outer.config.ToolThreadPoolConfig
 	r.commit = func(_ context.Context, ev *session.Event) error {
+		// The caller's event takes the updates to the store.
+		for _, key := range ev.Actions.UpdatedKeys() {
+			old, _ := r.sess.State.Get(key)
+			v, _, err := ev.Actions.Updated(key, old)
+			if err != nil {
+				return err
+			}
+			defer r.sess.State.Apply(map[string]any{key: v})
+		}
 		r.sess.State.Apply(ev.Actions.StateDelta)
 		ev.Actions.StateDelta = session.WithoutTemp(ev.Actions.StateDelta)
 		r.sess.History.Append(ev)

@@ -3,6 +3,7 @@ package runtime
 import (
 	"context"
 	"maps"
+	"slices"
 	"sync"
 
 	"google.golang.org/genai"
@@ -21,8 +22,8 @@ type callState struct {
 
 func (s *callState) Get(key string) (any, bool) {
 	s.mu.Lock()
-	v, written := s.actions.StateDelta[key]
-	s.mu.Unlock()
+	defer s.mu.Unlock()
+	v, written := s.written(key)
 	switch {
 	case !written:
 		v, ok := s.base.lookup(key)
@@ -31,6 +32,50 @@ func (s *callState) Get(key string) (any, bool) {
 		return s.base.app.state.Default(key)
 	}
 	return cloneValue(v), true
+}
+
+// written is the value of a key that the call itself has written. The caller
+// holds the lock.
+func (s *callState) written(key string) (v any, written bool) {
+	if len(s.actions.StateUpdates) == 0 {
+		v, written = s.actions.StateDelta[key]
+		return v, written
+	}
+	old, _ := s.base.sess.State.Get(key)
+	v, written, err := s.actions.Updated(key, old)
+	if err != nil {
+		return old, true // the append fails, and says why
+	}
+	return v, written
+}
+
+// Update records updates that can be computed from the values at hand.
+func (s *callState) Update(all ...session.StateUpdate) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	next := session.Actions{StateDelta: s.actions.StateDelta, StateUpdates: slices.Clone(s.actions.StateUpdates)}
+	for _, u := range all {
+		next.Update(s.base.typed(u))
+		old, _ := s.base.sess.State.Get(u.Key)
+		if _, _, err := next.Updated(u.Key, old); err != nil {
+			return err
+		}
+	}
+	s.actions.StateUpdates = next.StateUpdates
+	return nil
+}
+
+// typed is an update with the default and the type of its key.
+func (r *run) typed(u session.StateUpdate) session.StateUpdate {
+	schema := r.app.state
+	if schema == nil || u.Check != nil {
+		return u
+	}
+	if u.Default == nil {
+		u.Default, _ = schema.Default(u.Key)
+	}
+	u.Check = func(v any) (any, error) { return schema.Check(u.Key, v) }
+	return u
 }
 
 func (s *callState) Set(key string, value any) {
@@ -52,6 +97,9 @@ func (s *callState) shared() map[string]any {
 		} else {
 			all[k] = v
 		}
+	}
+	for _, k := range s.actions.UpdatedKeys() {
+		all[k], _ = s.written(k)
 	}
 	s.base.app.state.AddDefaults(all)
 	return all

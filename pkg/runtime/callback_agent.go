@@ -62,7 +62,7 @@ func (inv *Invocation) askAround(ctx context.Context, hook string, list []owned[
 		yield(nil, told)
 		return false, false
 	}
-	if content == nil && len(actions.StateDelta) == 0 {
+	if content == nil && len(actions.StateDelta)+len(actions.StateUpdates) == 0 {
 		return false, true
 	}
 	ev := inv.NewEvent()

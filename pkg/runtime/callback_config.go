@@ -9,6 +9,7 @@ import (
 
 	"agenthost/pkg/spec"
 	"agenthost/pkg/template"
+	"agenthost/pkg/tool"
 )
 
 // agentCallbackLists are the YAML of the callbacks that all agents have.
@@ -47,15 +48,15 @@ func (*callbackList) SchemaSpec() map[string]any {
 // A CallbackConfig is one callback in YAML: the name of a function, or a rule
 // of one verb.
 type CallbackConfig struct {
-	Name    spec.Text            `yaml:"name" doc:"A function that the program has under this name; it stands alone."`
-	When    spec.Expr            `yaml:"when" doc:"The rule counts when this is true; without it always."`
-	Respond *spec.Node           `yaml:"respond" doc:"Answers with a text with placeholders; for tools also a mapping with such texts."`
-	Deny    spec.Text            `yaml:"deny" doc:"Refuses with a text: a tool answers {error: text}; the answer in a model's place has the errorCode DENIED."`
-	Confirm spec.Text            `yaml:"confirm" doc:"Has a person approve the call of a tool, who is shown this text."`
-	Replace spec.Expr            `yaml:"replace" doc:"Puts the value of an expression in the place of the model's text, whose thoughts are left out, or of the tool's answer; null leaves it."`
-	Emit    spec.Text            `yaml:"emit" doc:"Says a text in an event more."`
-	Set     map[string]spec.Expr `yaml:"set" doc:"State keys to write, each with its expression; null removes the key. Later callbacks are asked too."`
-	Fail    spec.Text            `yaml:"fail" doc:"Ends the run with this message."`
+	Name    spec.Text        `yaml:"name" doc:"A function that the program has under this name; it stands alone."`
+	When    spec.Expr        `yaml:"when" doc:"The rule counts when this is true; without it always."`
+	Respond *spec.Node       `yaml:"respond" doc:"Answers with a text with placeholders; for tools also a mapping with such texts."`
+	Deny    spec.Text        `yaml:"deny" doc:"Refuses with a text: a tool answers {error: text}; the answer in a model's place has the errorCode DENIED."`
+	Confirm spec.Text        `yaml:"confirm" doc:"Has a person approve the call of a tool, who is shown this text."`
+	Replace spec.Expr        `yaml:"replace" doc:"Puts the value of an expression in the place of the model's text, whose thoughts are left out, or of the tool's answer; null leaves it."`
+	Emit    spec.Text        `yaml:"emit" doc:"Says a text in an event more."`
+	Writes  tool.StateWrites `yaml:",inline"`
+	Fail    spec.Text        `yaml:"fail" doc:"Ends the run with this message."`
 }
 
 // A hookSpec is one moment as YAML knows it.
@@ -67,37 +68,43 @@ type hookSpec struct {
 	pick func(c Callbacks) Callbacks
 }
 
+// verbs are the verbs of a hook, where state may be written at any.
+func verbs(own ...string) []string {
+	last := len(own) - 1
+	return slices.Concat(own[:last], tool.WriteVerbs(), own[last:])
+}
+
 // hookSpecs are the moments at which an agent's callbacks are asked.
 func hookSpecs() []hookSpec {
 	args := map[string]any{}
 	call := template.Env{"name": "", "args": args}
 	said := template.Env{"event": template.Env{"id": "", "author": "", "branch": "", "text": "", "error_code": ""}}
 	return []hookSpec{
-		{"before_agent", []string{"respond", "set", "fail"}, nil, func(c Callbacks) Callbacks { return Callbacks{BeforeAgent: c.BeforeAgent} }},
-		{"after_agent", []string{"emit", "set", "fail"}, said, func(c Callbacks) Callbacks { return Callbacks{AfterAgent: c.AfterAgent} }},
-		{"before_model", []string{"respond", "deny", "set", "fail"}, nil, func(c Callbacks) Callbacks { return Callbacks{BeforeModel: c.BeforeModel} }},
+		{"before_agent", verbs("respond", "fail"), nil, func(c Callbacks) Callbacks { return Callbacks{BeforeAgent: c.BeforeAgent} }},
+		{"after_agent", verbs("emit", "fail"), said, func(c Callbacks) Callbacks { return Callbacks{AfterAgent: c.AfterAgent} }},
+		{"before_model", verbs("respond", "deny", "fail"), nil, func(c Callbacks) Callbacks { return Callbacks{BeforeModel: c.BeforeModel} }},
 		{
 			"after_model",
-			[]string{"respond", "replace", "set", "fail"},
+			verbs("respond", "replace", "fail"),
 			template.Env{"response": template.Env{"text": "", "calls": []any{}, "partial": false, "error_code": ""}},
 			func(c Callbacks) Callbacks { return Callbacks{AfterModel: c.AfterModel} },
 		},
 		{
 			"on_model_error",
-			[]string{"respond", "set", "fail"},
+			verbs("respond", "fail"),
 			template.Env{"error": template.Env{"code": "", "message": ""}},
 			func(c Callbacks) Callbacks { return Callbacks{OnModelError: c.OnModelError} },
 		},
-		{"before_tool", []string{"respond", "deny", "confirm", "set", "fail"}, template.Env{"tool": call, "args": args}, func(c Callbacks) Callbacks { return Callbacks{BeforeTool: c.BeforeTool} }},
+		{"before_tool", verbs("respond", "deny", "confirm", "fail"), template.Env{"tool": call, "args": args}, func(c Callbacks) Callbacks { return Callbacks{BeforeTool: c.BeforeTool} }},
 		{
 			"after_tool",
-			[]string{"respond", "replace", "set", "fail"},
+			verbs("respond", "replace", "fail"),
 			template.Env{"tool": call, "args": args, "response": map[string]any{}},
 			func(c Callbacks) Callbacks { return Callbacks{AfterTool: c.AfterTool} },
 		},
 		{
 			"on_tool_error",
-			[]string{"respond", "set", "fail"},
+			verbs("respond", "fail"),
 			template.Env{"tool": call, "args": args, "error": template.Env{"message": ""}},
 			func(c Callbacks) Callbacks { return Callbacks{OnToolError: c.OnToolError} },
 		},
@@ -195,17 +202,16 @@ func (d *callbackDecoder) named(n *spec.Node, c *CallbackConfig, h hookSpec) Cal
 func (d *callbackDecoder) rule(n *spec.Node, c *CallbackConfig, h hookSpec) *rule {
 	env := h.environment()
 	r := &rule{verb: d.verb(n, h)}
+	if slices.Contains(tool.WriteVerbs(), r.verb) {
+		r.writes = c.Writes.Assignments(func(e spec.Expr) *template.Expr { return d.expr(e, env, template.Compile) })
+		if len(r.writes) == 0 {
+			d.add(n.Get(r.verb).Errorf("callback", "%s has no key to write", r.verb))
+		}
+	}
 	if !n.Get("when").IsNull() {
 		r.when = d.expr(c.When, env, template.CompileBool)
 	}
 	switch r.verb {
-	case "set":
-		if len(c.Set) == 0 {
-			d.add(n.Get("set").Errorf("callback", "set has no key to write"))
-		}
-		for _, key := range slices.Sorted(maps.Keys(c.Set)) {
-			r.set = append(r.set, assignment{key, d.expr(c.Set[key], env, template.Compile)})
-		}
 	case "replace":
 		r.replace = d.expr(c.Replace, env, template.Compile)
 	case "respond":

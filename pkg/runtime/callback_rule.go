@@ -18,15 +18,10 @@ type rule struct {
 	verb    string
 	when    *template.Expr
 	replace *template.Expr
-	set     []assignment
+	writes  []tool.Assignment
 	// respond is a mapping with texts in it, where tools are answered so.
 	respond any
 	text    *template.Paths
-}
-
-type assignment struct {
-	key   string
-	value *template.Expr
 }
 
 // callbacks are the rule at each of the hooks.
@@ -46,9 +41,10 @@ func (r *rule) judge(ctx context.Context, vars map[string]any, state tool.State)
 			return nil, wrapped("when", err)
 		}
 	}
+	if len(r.writes) > 0 {
+		return nil, tool.Assign(ctx, r.writes, vars, state)
+	}
 	switch r.verb {
-	case "set":
-		return nil, r.write(ctx, vars, state)
 	case "replace":
 		v, err := r.replace.Eval(ctx, vars)
 		return v, wrapped("replace", err)
@@ -69,22 +65,6 @@ func wrapped(key string, err error) error {
 		return nil
 	}
 	return fmt.Errorf("%s: %w", key, err)
-}
-
-// write computes all values before it writes the first.
-func (r *rule) write(ctx context.Context, vars map[string]any, state tool.State) error {
-	values := make([]any, len(r.set))
-	for i, a := range r.set {
-		v, err := a.value.Eval(ctx, vars)
-		if err != nil {
-			return fmt.Errorf("set %s: %w", a.key, err)
-		}
-		values[i] = v
-	}
-	for i, a := range r.set {
-		state.Set(a.key, values[i])
-	}
-	return nil
 }
 
 // filled is a value with the texts in it rendered.

@@ -66,7 +66,9 @@ func (p *retryAndReflect) reflect(_ context.Context, _ tool.Tool, call *tool.Cal
 		return reflection(failure, n, fmt.Sprintf("The tool %s failed once too often; failures in a row: %d. Do not call it again in this turn: "+
 			"find another way, or tell the user what cannot be done.", call.Name, n)), nil
 	}
-	call.State.Set(key, n)
+	if err := call.State.Update(session.StateUpdate{Key: key, Verb: session.UpdateAdd, Value: 1}); err != nil {
+		return nil, err
+	}
 	return reflection(failure, n, fmt.Sprintf("The call of %s failed; this was try %d of %d. Before the next call, think about why: "+
 		"are the arguments complete, of the right kind, and meant for this tool? Do not repeat the same call. "+
 		"If the tool cannot help, find another way.", call.Name, n, p.MaxRetries+1)), nil

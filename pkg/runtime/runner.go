@@ -198,6 +198,9 @@ func (r *run) store(ctx context.Context, ev *session.Event) error {
 		if err := r.app.state.CheckDelta(ev.Actions.StateDelta); err != nil {
 			return fmt.Errorf("%w: %w", err, session.ErrInvalid)
 		}
+		for i, u := range ev.Actions.StateUpdates {
+			ev.Actions.StateUpdates[i] = r.typed(u)
+		}
 	}
 	return r.commit(ctx, ev)
 }

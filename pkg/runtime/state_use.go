@@ -156,7 +156,7 @@ func (h hookSpec) uses(list *spec.Node) []CallbackUse {
 		}
 		u := h.ruleUse(item, &c, sure)
 		u.Opaque = c.Name.Value != ""
-		onlySets := item.Get("set") != nil
+		onlySets := slices.ContainsFunc(tool.WriteVerbs(), func(verb string) bool { return item.Get(verb) != nil })
 		u.Guarded = h.name == "before_agent" && !onlySets
 		sure = sure && onlySets
 		all = append(all, CallbackUse{h.name, item, u})
@@ -186,10 +186,10 @@ func (h hookSpec) ruleUse(n *spec.Node, c *CallbackConfig, sure bool) tool.State
 	if c.Replace.Value != "" {
 		u.Exprs = append(u.Exprs, tool.StateExpr{Expr: c.Replace, Env: env})
 	}
-	for _, e := range c.Set {
+	for _, e := range c.Writes.Exprs() {
 		u.Exprs = append(u.Exprs, tool.StateExpr{Expr: e, Env: env})
 	}
-	u.AddSet(n.Get("set"), tool.StateWrite{Sure: sure && c.When.Value == "", First: h.name == "before_agent"})
+	u.AddWrites(n, tool.StateWrite{Sure: sure && c.When.Value == "", First: h.name == "before_agent"})
 	for _, verb := range []string{"respond", "deny", "confirm", "emit", "fail"} {
 		u.AddTexts(n.Get(verb), named)
 	}

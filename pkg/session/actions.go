@@ -16,6 +16,9 @@ type Actions struct {
 	// StateDelta holds the state keys that the event sets; a nil value removes
 	// the key.
 	StateDelta map[string]any `json:"stateDelta"`
+	// StateUpdates are writes that follow from what is stored, after those of
+	// StateDelta. An append moves them into StateDelta; they have no JSON form.
+	StateUpdates []StateUpdate `json:"-"`
 	// ArtifactDelta holds the version of each artifact that was saved.
 	ArtifactDelta map[string]int `json:"artifactDelta"`
 
@@ -55,15 +58,17 @@ type Compaction struct {
 
 // IsEmpty says whether the event does nothing beside its content.
 func (a *Actions) IsEmpty() bool {
-	return len(a.StateDelta) == 0 && len(a.ArtifactDelta) == 0 &&
+	return len(a.StateDelta) == 0 && len(a.StateUpdates) == 0 && len(a.ArtifactDelta) == 0 &&
 		len(a.RequestedAuthConfigs) == 0 && len(a.RequestedToolConfirmations) == 0 &&
 		!a.SkipSummarization && a.TransferToAgent == "" && !a.Escalate &&
 		!a.EndOfAgent && a.AgentState == nil && a.RewindBeforeInvocationID == "" &&
 		a.Compaction == nil && a.Route == nil && len(a.RenderUIWidgets) == 0 && a.SetModelResponse == nil
 }
 
-// SetState records a state key to be set; nil removes it.
+// SetState records a state key to be set; nil removes it. Updates of the key
+// that were recorded before are forgotten.
 func (a *Actions) SetState(key string, value any) {
+	a.dropUpdates(key)
 	if a.StateDelta == nil {
 		a.StateDelta = map[string]any{}
 	}
@@ -82,6 +87,10 @@ func (a *Actions) SetArtifact(name string, version int) {
 // event: maps are merged deeply, the later value wins, flags and widgets add up
 // (adk-python flows/llm_flows/functions.py).
 func (a *Actions) Merge(b *Actions) {
+	for key := range b.StateDelta {
+		a.dropUpdates(key)
+	}
+	a.StateUpdates = slices.Concat(a.StateUpdates, b.StateUpdates)
 	a.StateDelta = mergeDeep(a.StateDelta, b.StateDelta)
 	a.ArtifactDelta = mergeFlat(a.ArtifactDelta, b.ArtifactDelta)
 	a.RequestedAuthConfigs = mergeFlat(a.RequestedAuthConfigs, b.RequestedAuthConfigs)

@@ -161,6 +161,9 @@ func fill(t *testing.T, v reflect.Value, depth int) {
 		fill(t, v.Elem(), depth)
 	case reflect.Struct:
 		for i := range v.NumField() {
+			if v.Type().Field(i).Tag.Get("json") == "-" {
+				continue // has no JSON form
+			}
 			fill(t, v.Field(i), depth+1)
 		}
 	case reflect.Slice:

@@ -20,7 +20,7 @@ func wireName(f reflect.StructField) string {
 
 func fieldNamed(t reflect.Type, name []byte) int {
 	for i := range t.NumField() {
-		if wireName(t.Field(i)) == string(name) {
+		if wire := wireName(t.Field(i)); wire == string(name) && wire != "-" {
 			return i
 		}
 	}

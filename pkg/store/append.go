@@ -17,7 +17,10 @@ import (
 // An event without id gets a new one, and one without time the clock's; both
 // stay when the append fails, so that trying again is the same event. An event
 // whose id the session has already is not added again, and is no error. Times
-// are cut to microseconds. A nil value in the state delta removes its key.
+// are cut to microseconds. A nil value in the state delta removes its key. State
+// updates are computed from what is stored, in the same step, and the stored
+// event has their results in its state delta; one that cannot be computed is
+// ErrInvalid.
 // temp: keys reach sess.State only: the stored event is ev without them. A
 // partial event is not stored and changes nothing. An event that has a Seq was
 // stored before and is never changed: a copy of it is appended.
@@ -48,11 +51,15 @@ func (s *Sessions) Append(ctx context.Context, sess *session.Session, ev *sessio
 	if err != nil {
 		return err
 	}
-	given := ev.Actions.StateDelta
-	ev.Actions.StateDelta = session.WithoutTemp(delta)
+	delta, shared, err := settleUpdates(sess, &ev.Actions, delta)
+	if err != nil {
+		return err
+	}
+	given := ev.Actions
+	ev.Actions.StateDelta, ev.Actions.StateUpdates = session.WithoutTemp(delta), nil
 	// The backend may show the event to readers before it returns.
 	ev.Seq = sess.Version + 1
-	rec := record{key: sess.Key, version: sess.Version, epoch: epoch, event: ev, cells: cellsOf(ev.Actions.StateDelta)}
+	rec := record{key: sess.Key, version: sess.Version, epoch: epoch, event: ev, cells: cellsOf(ev.Actions.StateDelta), updates: shared}
 	if e != nil {
 		rec.id = e.id
 	}
@@ -64,8 +71,11 @@ func (s *Sessions) Append(ctx context.Context, sess *session.Session, ev *sessio
 		s.leases.lose(sess.Key, epoch)
 	}
 	if err != nil {
-		ev.Actions.StateDelta, ev.Seq = given, 0
+		ev.Actions, ev.Seq = given, 0
 		return err
+	}
+	if len(shared) > 0 {
+		delta = withResults(delta, ev.Actions.StateDelta)
 	}
 	if e != nil {
 		e.leased(epoch)

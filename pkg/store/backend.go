@@ -144,6 +144,9 @@ type record struct {
 	epoch int64
 	event *session.Event
 	cells []cell
+	// updates are those of shared keys, by key. The backend computes them in the
+	// transaction, and adds the results to the event's state delta: a new map.
+	updates []update
 }
 
 // placed says where an event came to stand, and how many bytes it takes.

@@ -185,6 +185,9 @@ func (m *memory) append(_ context.Context, rec record) (placed, error) {
 		return placed{}, errNotFound(rec.key.ID)
 	}
 	if seq := s.seqOf(rec.event.ID); seq != 0 {
+		if len(rec.updates) > 0 {
+			rec.event.Actions.StateDelta = s.events[seq-1].Actions.StateDelta
+		}
 		return placed{seq, memEventBytes}, nil
 	}
 	if rec.epoch != 0 && rec.epoch != s.lease.epoch {
@@ -193,8 +196,15 @@ func (m *memory) append(_ context.Context, rec record) (placed, error) {
 	if s.version != rec.version || rec.id != 0 && rec.id != s.id {
 		return placed{}, errStale(rec.key.ID, rec.version, s.version)
 	}
+	computed, err := resolveUpdates(rec.event, rec.updates, func(u *update) any {
+		return clone(m.scope(rec.key, u.scope)[u.key])
+	})
+	if err != nil {
+		return placed{}, err
+	}
 	s.add(rec.event)
 	m.write(rec.key, rec.cells)
+	m.write(rec.key, computed)
 	return placed{s.version, memEventBytes}, nil
 }
 

@@ -22,6 +22,12 @@ type dialect struct {
 	begin string
 	// upsert writes a row of states: app, user, session, key, value.
 	upsert string
+	// reserve makes sure that a row of states is there and belongs to this
+	// transaction until it ends: app, user, session, key. Empty where begin locks
+	// the whole database.
+	reserve string
+	// lockRow ends a SELECT that reads a row to change it.
+	lockRow string
 	// tableOptions follows the closing bracket of CREATE TABLE.
 	tableOptions func(table string) string
 	// conflict tells the error of a unique index, a foreign key, or a null.

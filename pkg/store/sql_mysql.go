@@ -164,8 +164,10 @@ func (d mysqlDialector) Migrator(db *gorm.DB) gorm.Migrator {
 
 func mysqlDialect(lanes int, collation string) dialect {
 	return dialect{
-		begin:  "START TRANSACTION",
-		upsert: upsertMySQL + "($1, $2, $3, $4, $5)" + onTakenMySQL,
+		begin:   "START TRANSACTION",
+		upsert:  upsertMySQL + "($1, $2, $3, $4, $5)" + onTakenMySQL,
+		reserve: upsertMySQL + "($1, $2, $3, $4, 'null') ON DUPLICATE KEY UPDATE value = value",
+		lockRow: " FOR UPDATE",
 		insert: `INSERT INTO events (session_pk, seq, id, invocation_id, timestamp, event, provenance)
  SELECT s.pk, $2, $3, $4, $5, $6, $8 FROM sessions s
  WHERE s.pk = $1 AND coalesce((SELECT max(h.seq) FROM events h WHERE h.session_pk = $1), 0) = $2 - 1

@@ -183,6 +183,9 @@ func postgresDialect(lanes int) dialect {
 		begin: "BEGIN",
 		upsert: `INSERT INTO states (app_name, user_id, session_id, key, value) VALUES ($1, $2, $3, $4, $5)
  ON CONFLICT (app_name, user_id, session_id, key) DO UPDATE SET value = excluded.value`,
+		reserve: `INSERT INTO states (app_name, user_id, session_id, key, value) VALUES ($1, $2, $3, $4, 'null')
+ ON CONFLICT (app_name, user_id, session_id, key) DO UPDATE SET value = states.value`,
+		lockRow: " FOR UPDATE",
 		insert: `INSERT INTO events (session_pk, seq, id, invocation_id, timestamp, event, provenance)
  SELECT s.pk, $2::bigint, $3, $4, $5::bigint, $6, $8 FROM sessions s
  WHERE s.pk = $1 AND coalesce((SELECT max(h.seq) FROM events h WHERE h.session_pk = $1), 0) = $2::bigint - 1

@@ -22,6 +22,7 @@ type writeStatements struct {
 	begin, commit, rollback *statement
 	find, insert, explain   *statement
 	upsert, deleteState     *statement
+	reserve, readState      *statement
 	takeLease, renewLease   *statement
 	endLease                *statement
 	head, findLease         *statement // read, see borrow
@@ -37,6 +38,8 @@ const (
 	explainSQL = `SELECT coalesce((SELECT max(h.seq) FROM events h WHERE h.session_pk = s.pk), 0), s.lease_epoch, e.seq
  FROM sessions s LEFT JOIN events e ON e.session_pk = s.pk AND e.id = $4
  WHERE s.app_name = $1 AND s.user_id = $2 AND s.id = $3`
+	readStateSQL = `SELECT t.value FROM states t
+ WHERE t.app_name = $1 AND t.user_id = $2 AND t.session_id = $3 AND t.key = $4`
 	deleteStateSQL = `DELETE FROM states
  WHERE states.app_name = $1 AND states.user_id = $2 AND states.session_id = $3 AND states.key = $4`
 )
@@ -55,12 +58,17 @@ func prepareWrites(ctx context.Context, conn *sql.Conn, d dialect) (writeStateme
 		{&s.explain, explainSQL},
 		{&s.upsert, d.upsert},
 		{&s.deleteState, deleteStateSQL},
+		{&s.reserve, d.reserve},
+		{&s.readState, readStateSQL + d.lockRow},
 		{&s.head, headSQL},
 		{&s.findLease, d.clocked(findLeaseSQL, 3)},
 		{&s.takeLease, d.clocked(takeLeaseSQL, 4)},
 		{&s.renewLease, d.clocked(renewLeaseSQL, 3)},
 		{&s.endLease, endLeaseSQL},
 	} {
+		if p.text == "" {
+			continue
+		}
 		var err error
 		if *p.stmt, err = d.ready(ctx, conn, p.text); err != nil {
 			return s, fmt.Errorf("preparing %q: %w", p.text, err)
@@ -81,6 +89,9 @@ type appendJob struct {
 }
 
 func (b *sqlBackend) append(ctx context.Context, rec record) (placed, error) {
+	if len(rec.updates) > 0 {
+		return b.appendUpdates(ctx, rec)
+	}
 	text, err := session.AppendEvent(nil, rec.event)
 	if err != nil {
 		return placed{}, fmt.Errorf("%w: %w", err, session.ErrInvalid)

@@ -54,6 +54,8 @@ type job struct {
 	light bool
 	// append is the event of an append, which may share statements with others.
 	append *appendJob
+	// update is the append of an event that updates shared state.
+	update *updateJob
 	// unsure says that the job may have been carried out already, when the
 	// connection was lost.
 	unsure bool
@@ -201,13 +203,24 @@ func (w *writer) isClosed() bool {
 	return w.closed
 }
 
-// commit carries out a batch in one transaction. When one job spoils it, each
-// gets a transaction of its own, so that the others do not suffer.
+// commit carries out a batch in one transaction, and its updates of shared state
+// in another one, which locks their rows.
 func (w *writer) commit(batch []*job) {
+	plain, updates := splitUpdates(batch)
+	for _, part := range [][]*job{plain, updates} {
+		if len(part) > 0 {
+			w.commitPart(part)
+		}
+	}
+}
+
+// commitPart carries out a batch in one transaction. When one job spoils it, each
+// gets a transaction of its own, so that the others do not suffer.
+func (w *writer) commitPart(batch []*job) {
 	spoilt, err := w.attemptSafely(batch)
 	if spoilt && len(batch) > 1 {
 		for i := range batch {
-			w.commit(batch[i : i+1])
+			w.commitPart(batch[i : i+1])
 		}
 		return
 	}
@@ -273,6 +286,9 @@ func (w *writer) transact(batch []*job) (spoilt bool, err error) {
 // runAll runs the jobs of a batch. An engine that can put in many events at
 // once gets the appends together, behind the others.
 func (w *writer) runAll(batch []*job) (spoilt bool, err error) {
+	if batch[0].update != nil {
+		return w.runUpdates(batch)
+	}
 	var appends []*job
 	for _, j := range batch {
 		if j.append != nil && w.dialect.remote != nil {

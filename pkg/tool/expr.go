@@ -3,18 +3,17 @@ package tool
 import (
 	"context"
 	"fmt"
-	"maps"
-	"slices"
+	"strings"
 
 	"agenthost/pkg/spec"
 	"agenthost/pkg/template"
 )
 
 type exprConfig struct {
-	Tool    toolConfig           `yaml:",inline"`
-	Value   spec.Expr            `yaml:"value" required:"true" doc:"The answer: a map as it is, anything else as {result: …}."`
-	Set     map[string]spec.Expr `yaml:"set" doc:"State keys to write, each with its expression; null removes the key."`
-	Timeout spec.Duration        `yaml:"timeout" doc:"How long a call may take."`
+	Tool    toolConfig    `yaml:",inline"`
+	Value   spec.Expr     `yaml:"value" required:"true" doc:"The answer: a map as it is, anything else as {result: …}."`
+	Writes  StateWrites   `yaml:",inline"`
+	Timeout spec.Duration `yaml:"timeout" doc:"How long a call may take."`
 }
 
 func newExpr(_ context.Context, _ Env, c *exprConfig) (Set, error) {
@@ -26,8 +25,9 @@ func newExpr(_ context.Context, _ Env, c *exprConfig) (Set, error) {
 	read, env := compiler{params: d.params}, envOf(d.params)
 	t.traits.Confirm = read.confirm(c.Tool.Confirm, d.decl.Name)
 	t.value = read.expr(c.Value, env)
-	for _, key := range slices.Sorted(maps.Keys(c.Set)) {
-		t.set = append(t.set, assignment{key, read.expr(c.Set[key], env)})
+	t.writes = c.Writes.Assignments(func(e spec.Expr) *template.Expr { return read.expr(e, env) })
+	if key := c.Writes.repeated(); key != "" {
+		read.add(c.Tool.Name.Errorf(0, "tool", "the state key %s appears more than once in %s", key, strings.Join(WriteVerbs(), ", ")))
 	}
 	return read.set(t)
 }
@@ -37,12 +37,7 @@ type exprTool struct {
 	*declared
 	traits Traits
 	value  *template.Expr
-	set    []assignment
-}
-
-type assignment struct {
-	key   string
-	value *template.Expr
+	writes []Assignment
 }
 
 // Traits says what the document asked for.
@@ -66,27 +61,11 @@ func (t *exprTool) compute(ctx context.Context, call *Call) (*Result, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: value: %w", t.decl.Name, err)
 	}
-	writes, err := t.writes(ctx, vars)
-	if err != nil {
-		return nil, err
-	}
-	for key, v := range writes {
-		call.State.Set(key, v)
+	if err := Assign(ctx, t.writes, vars, call.State); err != nil {
+		return nil, fmt.Errorf("%s: %w", t.decl.Name, err)
 	}
 	if value == nil && t.traits.LongRunning {
 		return nil, nil
 	}
 	return answer(value), nil
-}
-
-func (t *exprTool) writes(ctx context.Context, vars map[string]any) (map[string]any, error) {
-	writes := make(map[string]any, len(t.set))
-	for _, a := range t.set {
-		v, err := a.value.Eval(ctx, vars)
-		if err != nil {
-			return nil, fmt.Errorf("%s: set %s: %w", t.decl.Name, a.key, err)
-		}
-		writes[a.key] = v
-	}
-	return writes, nil
 }

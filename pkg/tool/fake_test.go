@@ -38,6 +38,18 @@ func (s memState) Get(key string) (any, bool) {
 
 func (s memState) Set(key string, value any) { s.actions.SetState(key, value) }
 
+func (s memState) Update(all ...session.StateUpdate) error {
+	for _, u := range all {
+		old, _ := s.Get(u.Key)
+		v, err := u.Apply(old)
+		if err != nil {
+			return err
+		}
+		s.Set(u.Key, v)
+	}
+	return nil
+}
+
 func (s memState) All() map[string]any {
 	all := session.NewState(s.base.All())
 	all.Apply(s.actions.StateDelta)

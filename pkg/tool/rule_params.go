@@ -23,7 +23,7 @@ func (c *httpConfig) Check(n *spec.Node) spec.Diagnostics {
 // uses.
 func (c *exprConfig) Check(n *spec.Node) spec.Diagnostics {
 	used := argsOfExprs(c.Value)
-	for _, e := range c.Set {
+	for _, e := range c.Writes.Exprs() {
 		used = append(used, argsOfExprs(e)...)
 	}
 	if len(used) == 0 {

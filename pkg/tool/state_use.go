@@ -48,7 +48,7 @@ type StateExpr struct {
 type StateWrite struct {
 	// Key is the key, in its place.
 	Key spec.Text
-	// Verb is the field that writes: output_key or set.
+	// Verb is the field that writes: output_key, or one of [StateWrites].
 	Verb string
 	// Text says that the value is a text, whatever it is about.
 	Text bool
@@ -104,14 +104,18 @@ func (u *StateUse) AddTexts(n *spec.Node, named func(root string) bool) {
 	}
 }
 
-// AddSet adds the keys that a mapping of keys and expressions writes.
-func (u *StateUse) AddSet(set *spec.Node, write StateWrite) {
-	if set == nil {
-		return
-	}
-	for _, e := range set.Entries {
-		write.Key, write.Verb = e.Key.Text(), "set"
-		u.Writes = append(u.Writes, write)
+// AddWrites adds the keys that a mapping writes by the fields of [StateWrites].
+// No update is sure to make a value that another one loses.
+func (u *StateUse) AddWrites(n *spec.Node, write StateWrite) {
+	for _, verb := range WriteVerbs() {
+		one := write
+		one.Verb, one.Sure = verb, write.Sure && verb == writeVerb
+		if keys := n.Get(verb); keys != nil {
+			for _, e := range keys.Entries {
+				one.Key = e.Key.Text()
+				u.Writes = append(u.Writes, one)
+			}
+		}
 	}
 }
 
@@ -147,10 +151,10 @@ func (c *exprConfig) StateUse(n *spec.Node) StateUse {
 	}
 	env := envOf(d.params)
 	u.Exprs = append(u.Exprs, StateExpr{Expr: c.Value, Env: env})
-	for _, e := range c.Set {
+	for _, e := range c.Writes.Exprs() {
 		u.Exprs = append(u.Exprs, StateExpr{Expr: e, Env: env})
 	}
-	u.AddSet(n.Get("set"), StateWrite{})
+	u.AddWrites(n, StateWrite{})
 	u.addConfirm(c.Tool.Confirm, env)
 	return u
 }

@@ -118,12 +118,16 @@ type Call struct {
 }
 
 // State is the session's state as one call sees it. Values that it gives are the
-// caller's own: changing one changes nothing, only Set writes.
+// caller's own: changing one changes nothing, only Set and Update write.
 type State interface {
 	// Get returns a key's value, or its default.
 	Get(key string) (any, bool)
 	// Set records a write; nil removes the key.
 	Set(key string, value any)
+	// Update records writes whose values follow from what is stored when the
+	// call's event is: others may have changed it since. When one cannot follow
+	// from the value at hand, none is recorded.
+	Update(all ...session.StateUpdate) error
 	// All returns all keys and values, those with a default included.
 	All() map[string]any
 }

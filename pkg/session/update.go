@@ -1,0 +1,264 @@
+package session
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"math/big"
+	"slices"
+)
+
+// An UpdateVerb says how a value follows from the one that is stored.
+type UpdateVerb string
+
+// The verbs.
+const (
+	UpdateAdd    UpdateVerb = "add"    // the sum of two numbers
+	UpdateAppend UpdateVerb = "append" // a list with one element more
+	UpdateMax    UpdateVerb = "max"    // the greater of two numbers or texts
+	UpdateMin    UpdateVerb = "min"    // the smaller
+)
+
+// UpdateVerbs lists the verbs.
+func UpdateVerbs() []UpdateVerb { return []UpdateVerb{UpdateAdd, UpdateAppend, UpdateMax, UpdateMin} }
+
+// A StateUpdate is a write whose value follows from the value that the key has
+// when the event is stored, such as a counter that many sessions increase. The
+// store computes it in the transaction of the append, and puts the result into
+// the event's StateDelta.
+type StateUpdate struct {
+	Key  string
+	Verb UpdateVerb
+	// Value is the operand.
+	Value any
+	// Default is the value of a key that is missing; nil is 0 for add, an empty
+	// list for append, and the operand for max and min.
+	Default any
+	// Check may change or reject the result; nil takes it as it is.
+	Check func(v any) (any, error)
+}
+
+// Apply returns the value that follows from old, nil for a missing key. An error
+// is an [ErrInvalid].
+func (u *StateUpdate) Apply(old any) (any, error) {
+	if old == nil {
+		old = Normalize(u.Default)
+	}
+	v, err := u.combine(old, Normalize(u.Value))
+	if err == nil && u.Check != nil {
+		v, err = u.Check(v)
+	}
+	if err != nil {
+		return nil, &UpdateError{u.Key, u.Verb, err}
+	}
+	return v, nil
+}
+
+// An UpdateError says why the value of a key cannot follow from the one that is
+// stored. It is an [ErrInvalid].
+type UpdateError struct {
+	Key  string
+	Verb UpdateVerb
+	Err  error
+}
+
+// Error names the verb and the key.
+func (e *UpdateError) Error() string {
+	return fmt.Sprintf("cannot %s state key %q: %s", e.verb(), e.Key, e.Err)
+}
+
+func (e *UpdateError) verb() string {
+	switch e.Verb {
+	case UpdateMax, UpdateMin:
+		return "compute the " + string(e.Verb) + " of"
+	}
+	return string(e.Verb) + " to"
+}
+
+// Unwrap returns the cause and ErrInvalid.
+func (e *UpdateError) Unwrap() []error { return []error{e.Err, ErrInvalid} }
+
+func (u *StateUpdate) combine(old, v any) (any, error) {
+	switch u.Verb {
+	case UpdateAdd:
+		return addNumbers(old, v)
+	case UpdateAppend:
+		return appendItem(old, v)
+	case UpdateMax:
+		return pickExtreme(old, v, 1)
+	case UpdateMin:
+		return pickExtreme(old, v, -1)
+	default:
+		return nil, fmt.Errorf("unknown verb %q", u.Verb)
+	}
+}
+
+// addNumbers keeps whole numbers whole; one float makes the sum a float.
+func addNumbers(old, v any) (any, error) {
+	if old == nil {
+		old = int64(0)
+	}
+	for name, operand := range map[string]any{"stored value": old, "operand": v} {
+		if !isNumber(operand) {
+			return nil, fmt.Errorf("%s must be a number, got %s", name, describe(operand))
+		}
+	}
+	a, whole := wholeOf(old)
+	b, both := wholeOf(v)
+	if whole && both {
+		return number(new(big.Int).Add(a, b).String()), nil
+	}
+	sum := floatOf(old) + floatOf(v)
+	if math.IsInf(sum, 0) || math.IsNaN(sum) {
+		return nil, errors.New("the sum exceeds the limit of a number")
+	}
+	return sum, nil
+}
+
+func appendItem(old, v any) (any, error) {
+	list, ok := old.([]any)
+	if !ok && old != nil {
+		return nil, fmt.Errorf("stored value must be a list, got %s", describe(old))
+	}
+	return append(slices.Clone(list), v), nil
+}
+
+// pickExtreme is the greater value for sign 1, the smaller one for -1.
+func pickExtreme(old, v any, sign int) (any, error) {
+	if old == nil {
+		old = v
+	}
+	order, err := compareValues(v, old)
+	if err != nil {
+		return nil, err
+	}
+	if order*sign > 0 {
+		return v, nil
+	}
+	return old, nil
+}
+
+// compareValues compares two numbers exactly, or two texts byte by byte.
+func compareValues(a, b any) (int, error) {
+	x, text := a.(string)
+	y, both := b.(string)
+	switch {
+	case text && both:
+		if x < y {
+			return -1, nil
+		}
+		if x > y {
+			return 1, nil
+		}
+		return 0, nil
+	case !isNumber(a) || !isNumber(b):
+		return 0, fmt.Errorf("both values must be numbers or texts, got %s and %s", describe(b), describe(a))
+	}
+	return ratOf(a).Cmp(ratOf(b)), nil
+}
+
+func isNumber(v any) bool {
+	switch v := v.(type) {
+	case int64:
+		return true
+	case json.Number:
+		_, ok := wholeOf(v)
+		return ok
+	case float64:
+		return !math.IsNaN(v) && !math.IsInf(v, 0)
+	}
+	return false
+}
+
+// maxDigits bounds the whole numbers that are computed with.
+const maxDigits = 400
+
+// wholeOf is a whole number; ok is false for a float, and for one that is too
+// long to compute with.
+func wholeOf(v any) (n *big.Int, ok bool) {
+	switch v := v.(type) {
+	case int64:
+		return big.NewInt(v), true
+	case json.Number:
+		if len(v) <= maxDigits {
+			return new(big.Int).SetString(string(v), 10)
+		}
+	}
+	return nil, false
+}
+
+func floatOf(v any) float64 {
+	f, _ := ratOf(v).Float64()
+	return f
+}
+
+func ratOf(v any) *big.Rat {
+	if n, ok := wholeOf(v); ok {
+		return new(big.Rat).SetInt(n)
+	}
+	f, _ := v.(float64)
+	return new(big.Rat).SetFloat64(f)
+}
+
+func describe(v any) string {
+	switch v.(type) {
+	case nil:
+		return "nothing"
+	case bool:
+		return "true or false"
+	case string:
+		return "a text"
+	case []any:
+		return "a list"
+	case map[string]any:
+		return "an object"
+	}
+	return "a number"
+}
+
+// Update records a write that follows from the value that is stored.
+func (a *Actions) Update(u StateUpdate) { a.StateUpdates = append(a.StateUpdates, u) }
+
+// Updated is the value that a key has after the writes of these actions, when it
+// had the value old before.
+func (a *Actions) Updated(key string, old any) (v any, written bool, err error) {
+	v = old
+	if set, ok := a.StateDelta[key]; ok {
+		v, written = set, true
+	}
+	for i := range a.StateUpdates {
+		if u := &a.StateUpdates[i]; u.Key == key {
+			if v, err = u.Apply(v); err != nil {
+				return nil, true, err
+			}
+			written = true
+		}
+	}
+	return v, written, nil
+}
+
+// UpdatedKeys are the keys of the updates, each once, sorted.
+func (a *Actions) UpdatedKeys() []string {
+	var keys []string
+	for _, u := range a.StateUpdates {
+		keys = append(keys, u.Key)
+	}
+	slices.Sort(keys)
+	return slices.Compact(keys)
+}
+
+// dropUpdates forgets the updates of a key, which is set.
+func (a *Actions) dropUpdates(key string) {
+	if len(a.StateUpdates) > 0 {
+		a.StateUpdates = slices.DeleteFunc(slices.Clone(a.StateUpdates), func(u StateUpdate) bool { return u.Key == key })
+	}
+}
+
+// UpdatesWithoutTemp returns the updates but those of temp: keys.
+func UpdatesWithoutTemp(all []StateUpdate) []StateUpdate {
+	return slices.DeleteFunc(slices.Clone(all), func(u StateUpdate) bool {
+		scope, _ := ScopeOf(u.Key)
+		return scope == ScopeTemp
+	})
+}

@@ -1,0 +1,191 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+
+	"agenthost/pkg/session"
+)
+
+// An updateJob is an append that updates shared state. It is computed anew each
+// time that its transaction is tried.
+type updateJob struct {
+	appendJob
+	plain []stateRow // the rows of its cells
+	rows  []stateRow // those of its updates, without values
+	event session.Event
+}
+
+// lockedStates are the rows that a transaction has locked, with their values as
+// the transaction has left them. A missing row is nil.
+type lockedStates map[rowKey]any
+
+// A rowKey names a row of states.
+type rowKey struct{ app, user, session, key string }
+
+func (r *stateRow) name() rowKey { return rowKey{r.App, r.User, r.Session, r.Key} }
+
+// appendUpdates appends an event whose state delta depends on what is stored.
+// The rows of shared state are locked first, so that no other append changes
+// them before this one is durable.
+func (b *sqlBackend) appendUpdates(ctx context.Context, rec record) (placed, error) {
+	u := &updateJob{appendJob: appendJob{record: rec, provenance: string(rec.event.Provenance.Append(nil))}}
+	var err error
+	if u.plain, err = stateRows(rec.key, rec.cells); err != nil {
+		return placed{}, err
+	}
+	if u.rows, err = stateRows(rec.key, targetsOf(rec.updates)); err != nil {
+		return placed{}, err
+	}
+	w := b.writer(rec.key)
+	err = w.carry(ctx, &job{update: u})
+	if errors.Is(err, errConflict) {
+		err = w.do(ctx, func(w *writer) error { return w.explain(&u.appendJob) })
+		if err == nil { // it was stored before, and maybe nobody heard of it
+			u.event, u.text, err = b.storedEvent(ctx, rec.key, u.seq)
+		}
+	}
+	if err != nil {
+		return placed{}, err
+	}
+	rec.event.Actions.StateDelta = u.event.Actions.StateDelta
+	return placed{u.seq, eventBytes(len(u.text))}, nil
+}
+
+// targetsOf are the cells of updates, without values.
+func targetsOf(updates []update) []cell {
+	cells := make([]cell, len(updates))
+	for i, u := range updates {
+		cells[i] = cell{key: u.key, scope: u.scope}
+	}
+	return cells
+}
+
+// splitUpdates parts the jobs that update shared state from the others.
+func splitUpdates(batch []*job) (plain, updates []*job) {
+	if !slices.ContainsFunc(batch, func(j *job) bool { return j.update != nil }) {
+		return batch, nil
+	}
+	for _, j := range batch {
+		if j.update != nil {
+			updates = append(updates, j)
+		} else {
+			plain = append(plain, j)
+		}
+	}
+	return plain, updates
+}
+
+// runUpdates locks all rows of a batch, in an order that is the same for all
+// writers, and carries out its jobs one after the other. An error of one job
+// must undo all: rows were reserved for it.
+func (w *writer) runUpdates(batch []*job) (spoilt bool, err error) {
+	states, err := w.lockStates(batch)
+	if err != nil {
+		return false, err
+	}
+	for _, j := range batch {
+		if j.err = w.runUpdate(j.update, states); j.err != nil {
+			return true, j.err
+		}
+	}
+	return false, nil
+}
+
+// lockStates locks and reads the shared rows of a batch.
+func (w *writer) lockStates(batch []*job) (lockedStates, error) {
+	var rows []*stateRow
+	for _, j := range batch {
+		for _, list := range [][]stateRow{j.update.plain, j.update.rows} {
+			for i := range list {
+				if list[i].Session == "" {
+					rows = append(rows, &list[i])
+				}
+			}
+		}
+	}
+	slices.SortFunc(rows, (*stateRow).compare)
+	states := lockedStates{}
+	for _, r := range rows {
+		if _, locked := states[r.name()]; locked {
+			continue
+		}
+		v, err := w.lockState(r)
+		if err != nil {
+			return nil, fmt.Errorf("locking state key %q: %w", r.scope().Prefix()+r.Key, err)
+		}
+		states[r.name()] = v
+	}
+	return states, nil
+}
+
+func (w *writer) lockState(r *stateRow) (any, error) {
+	ctx := context.Background()
+	if w.stmt.reserve != nil {
+		if _, err := w.stmt.reserve.ExecContext(ctx, r.App, r.User, r.Session, r.Key); err != nil {
+			return nil, err
+		}
+	}
+	var text []byte
+	err := w.stmt.readState.QueryRowContext(ctx, r.App, r.User, r.Session, r.Key).Scan(&text)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return decodeValue(text)
+}
+
+// runUpdate computes the state delta of one event, and writes both.
+func (w *writer) runUpdate(u *updateJob, states lockedStates) error {
+	u.event = *u.record.event
+	at := map[string]rowKey{}
+	for i, one := range u.updates {
+		at[one.key] = u.rows[i].name()
+	}
+	cells, err := resolveUpdates(&u.event, u.updates, func(one *update) any { return states[at[one.key]] })
+	if err != nil {
+		return err
+	}
+	text, err := session.AppendEvent(nil, &u.event)
+	if err != nil {
+		return fmt.Errorf("%w: %w", err, session.ErrInvalid)
+	}
+	rows, err := stateRows(u.key, cells)
+	if err != nil {
+		return err
+	}
+	u.text, u.appendJob.cells = string(text), slices.Concat(u.plain, rows)
+	if err := w.append(&u.appendJob, w.dialect); err != nil {
+		return err
+	}
+	for i, c := range cells {
+		states[rows[i].name()] = c.value
+	}
+	for i, c := range u.record.cells {
+		states[u.plain[i].name()] = c.value
+	}
+	return nil
+}
+
+// storedEvent reads one event with its text.
+func (b *sqlBackend) storedEvent(ctx context.Context, key session.Key, seq int64) (session.Event, string, error) {
+	var row fullEventRow
+	db := b.readers.WithContext(ctx)
+	err := b.reading(func() error {
+		of := db.Model(&sessionRow{}).Select("pk").Where("app_name = ? AND user_id = ? AND id = ?", key.App, key.User, key.ID)
+		return db.Where("session_pk = (?) AND seq = ?", of, seq).Take(&row).Error
+	})
+	if err != nil {
+		return session.Event{}, "", fmt.Errorf("reading event %d of session %s: %w", seq, key.ID, err)
+	}
+	ev, err := decodeEvent([]byte(row.Event), seq, row.provenance())
+	if err != nil {
+		return session.Event{}, "", err
+	}
+	return *ev, row.Event, nil
+}

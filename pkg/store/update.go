@@ -1,0 +1,98 @@
+package store
+
+import (
+	"maps"
+
+	"agenthost/pkg/session"
+)
+
+// An update is what an append does to a shared key whose value follows from the
+// stored one: the steps are applied one after the other.
+type update struct {
+	key   string
+	scope session.Scope
+	steps []session.StateUpdate
+}
+
+// apply returns the canonical value that follows from old.
+func (u *update) apply(old any) (any, error) {
+	for i := range u.steps {
+		var err error
+		if old, err = u.steps[i].Apply(old); err != nil {
+			return nil, err
+		}
+	}
+	value, err := canonical(map[string]any{u.key: old})
+	return value[u.key], err
+}
+
+// settleUpdates computes the updates whose old values are certain, and returns
+// the delta with their results. What is left are those of keys that other
+// sessions write too. A key of the session follows from sess, since the append
+// fails when the session has moved on.
+func settleUpdates(sess *session.Session, actions *session.Actions, delta map[string]any) (map[string]any, []update, error) {
+	if len(actions.StateUpdates) == 0 {
+		return delta, nil, nil
+	}
+	settled := maps.Clone(delta)
+	if settled == nil {
+		settled = map[string]any{}
+	}
+	var shared []update
+	for _, key := range actions.UpdatedKeys() {
+		if err := checkText("state key", key, maxKey); err != nil {
+			return nil, nil, err
+		}
+		u := update{key: key}
+		u.scope, _ = session.ScopeOf(key)
+		for _, step := range actions.StateUpdates {
+			if step.Key == key {
+				u.steps = append(u.steps, step)
+			}
+		}
+		old, set := delta[key]
+		switch {
+		case set:
+		case u.scope == session.ScopeSession || u.scope == session.ScopeTemp:
+			old, _ = sess.State.Get(key)
+		default:
+			shared = append(shared, u)
+			continue
+		}
+		v, err := u.apply(old)
+		if err != nil {
+			return nil, nil, err
+		}
+		settled[key] = v
+	}
+	return settled, shared, nil
+}
+
+// withResults is a delta with the results of updates.
+func withResults(delta, results map[string]any) map[string]any {
+	all := make(map[string]any, len(delta)+len(results))
+	maps.Copy(all, delta)
+	maps.Copy(all, results)
+	return all
+}
+
+// resolveUpdates computes updates from the current values and returns the cells to
+// write. The event gets a new state delta with the results. Nothing has changed
+// when it fails.
+func resolveUpdates(ev *session.Event, updates []update, current func(u *update) any) ([]cell, error) {
+	if len(updates) == 0 {
+		return nil, nil
+	}
+	results := map[string]any{}
+	cells := make([]cell, len(updates))
+	for i := range updates {
+		u := &updates[i]
+		v, err := u.apply(current(u))
+		if err != nil {
+			return nil, err
+		}
+		results[u.key], cells[i] = v, cell{u.key, u.scope, v}
+	}
+	ev.Actions.StateDelta = withResults(ev.Actions.StateDelta, results)
+	return cells, nil
+}
