@@ -1,14 +1,14 @@
-// What the page is made with. Text is only ever set as text, never as HTML:
-// what models, tools and people say cannot become a part of the page.
+// Helpers that build the page. Text is only ever set as text, never as HTML, so
+// that nothing from models, tools or users becomes markup.
 
 const SVG = 'http://www.w3.org/2000/svg';
 
-/** el makes an element; attributes that are null or false are left out. */
+/** el creates an element; attributes that are null or false are left out. */
 export function el(tag, attrs = {}, ...children) {
   return filled(document.createElement(tag), attrs, children);
 }
 
-/** svg makes an element of a drawing. */
+/** svg creates an SVG element. */
 export function svg(tag, attrs = {}, ...children) {
   return filled(document.createElementNS(SVG, tag), attrs, children);
 }
@@ -26,7 +26,7 @@ function filled(node, attrs, children) {
 /** byId is the element of the page with an id. */
 export const byId = (id) => document.getElementById(id);
 
-/** fold is a part that opens; its body is made when it first does. */
+/** fold is a section that opens; its body is created when it first does. */
 export function fold(summary, body, attrs = {}) {
   const node = el('details', attrs, el('summary', {}, summary));
   const open = () => {
@@ -38,36 +38,62 @@ export function fold(summary, body, attrs = {}) {
   return node;
 }
 
-/** block shows a long text as it is written. */
+/** block shows preformatted text. */
 export const block = (text, cls = '') => el('pre', { class: cls }, text);
 
-/** json shows a value for reading. */
+/** json shows a value as indented JSON. */
 export const json = (value) => block(JSON.stringify(value, null, 2), 'json');
 
-/** inline is a value in one short line, so that a list of them can be read. */
+/** inline is a value as JSON in one short line. */
 export function inline(value, width = 80) {
   const text = JSON.stringify(value) ?? 'undefined';
   return text.length > width ? text.slice(0, width - 1) + '…' : text;
 }
 
-/** call is a function call as people write it. */
+/** callText is a function call in one line. */
 export function callText(name, args) {
   const list = Object.entries(args ?? {}).map(([k, v]) => `${k}: ${inline(v, 40)}`).join(', ');
   return `${name}(${list.length > 90 ? list.slice(0, 89) + '…' : list})`;
 }
 
-/** short is a revision as far as people read it. */
+/** short is the first characters of a revision. */
 export const short = (revision) => (revision ?? '').slice(0, 10);
 
 /** clock is the time of day. */
 export const clock = (time) => new Date(time).toLocaleTimeString([], { hour12: false });
 
-/** when is the time of day, and the day where it is another one. */
+/** when is the time of day, or the date when it is not today. */
 export function when(time) {
   const at = new Date(time);
   const today = at.toDateString() === new Date().toDateString();
   return at.toLocaleString([], today ? { hour: '2-digit', minute: '2-digit', hour12: false } : { dateStyle: 'short' });
 }
 
-/** count is a number with its word. */
+/** count is a number with its noun. */
 export const count = (n, word) => `${n} ${word}${n === 1 ? '' : 's'}`;
+
+/** copyButton copies the text that read returns. */
+export function copyButton(read, attrs = {}) {
+  const copy = async ({ currentTarget: button }) => {
+    await navigator.clipboard.writeText(read());
+    button.textContent = 'Copied';
+    setTimeout(() => { button.textContent = 'Copy'; }, 1500);
+  };
+  // Browsers offer the clipboard to secure origins and to localhost only.
+  return navigator.clipboard ? el('button', { type: 'button', class: 'copy', ...attrs, onclick: copy }, 'Copy') : null;
+}
+
+/** confirmed asks a question in a dialog, and resolves to whether the answer is yes. */
+export function confirmed({ title, text, action }) {
+  const dialog = el('dialog', { 'aria-labelledby': 'dialog-title' },
+    el('h2', { id: 'dialog-title' }, title), el('p', {}, text),
+    el('div', { class: 'bar' },
+      el('button', { type: 'button', class: 'quiet', autofocus: true, onclick: () => dialog.close() }, 'Cancel'),
+      el('button', { type: 'button', class: 'danger', onclick: () => dialog.close('yes') }, action)));
+  document.body.append(dialog);
+  dialog.showModal();
+  return new Promise((resolve) => dialog.addEventListener('close', () => {
+    dialog.remove();
+    resolve(dialog.returnValue === 'yes');
+  }, { once: true }));
+}
