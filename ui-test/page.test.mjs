@@ -6,49 +6,16 @@ import assert from 'node:assert/strict';
 import { mkdirSync, readFileSync, writeFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { apps, serve } from './host.mjs';
-import { browser, shot, tab } from './page/browser.mjs';
+import { shot, tab } from './page/browser.mjs';
+import { idle, say, start } from './page/see.mjs';
 
-const folders = apps('apps/hello', 'apps/pipeline', 'apps/team', 'apps/tools', 'apps/memory', 'ui-test/page/apps/desk');
-const host = await serve(folders.dir);
-const chrome = await browser();
-
-test.after(async () => {
-  await chrome.close();
-  await host.stop();
-  folders.remove();
-});
-
-const file = (...parts) => join(folders.dir, ...parts);
-const save = (text, ...parts) => writeFileSync(file(...parts), text);
-
-/** see runs a test on a page, which must not have complained. */
-function see(name, steps, options = {}) {
-  test(name, async () => {
-    const { page, complaints, close } = await tab(chrome, host.url + (options.hash ?? ''), options);
-    try {
-      await steps(page);
-      assert.deepEqual(complaints.filter((c) => !(options.forgive ?? /$^/).test(c)), []);
-    } catch (error) {
-      await shot(page, `page failed ${name}`);
-      throw new Error([error.message, ...complaints].join('\n'), { cause: error });
-    } finally {
-      await close();
-    }
-  });
-}
-
-async function say(page, text) {
-  await page.fill('#message', text);
-  await page.press('#message', 'Enter');
-}
-
-const idle = (page) => page.waitForFunction(() => document.getElementById('send').textContent === 'Send');
+const { see, chrome, file, save } = await start('apps/hello', 'apps/pipeline', 'apps/team', 'apps/tools', 'apps/memory', 'ui-test/page/apps/desk');
 
 see('a conversation, with its call and what it changed', async (page) => {
   await page.click('#apps button[data-app=hello]');
   await page.waitForSelector('#head h1:text("hello")');
   await say(page, 'My name is Ana');
-  await page.waitForSelector('.text:text("Nice to meet you, Ana!")');
+  await page.waitForSelector('.text:has-text("Nice to meet you, Ana!")');
   await idle(page);
   assert.match(await page.textContent('.call'), /remember_name\(name: "Ana"\) ← \{"kept":"Ana"\}/);
   assert.match(await page.textContent('#state tr.changed'), /name"Ana"new/);
@@ -57,10 +24,10 @@ see('a conversation, with its call and what it changed', async (page) => {
   await page.click('.call summary');
   assert.match(await page.textContent('.call .json'), /"name": "Ana"/);
   await say(page, 'Hi');
-  await page.waitForSelector('.text:text("Hello again, Ana!")');
+  await page.waitForSelector('.text:has-text("Hello again, Ana!")');
   await idle(page);
   await page.reload();
-  await page.waitForSelector('.text:text("Hello again, Ana!")');
+  await page.waitForSelector('.text:has-text("Hello again, Ana!")');
   assert.equal(await page.locator('.event.mine').count(), 2);
 }, { hash: '/#hello' });
 
@@ -71,7 +38,7 @@ see('an answer that is streamed, and nothing moves when it is whole', async (pag
     new PerformanceObserver((list) => list.getEntries().forEach((e) => { window.moved += e.hadRecentInput ? 0 : e.value; })).observe({ type: 'layout-shift' });
   });
   await say(page, 'Tell me a story');
-  await page.waitForSelector('.text:text("the whole street listened to the answer.")');
+  await page.waitForSelector('.text:has-text("the whole street listened to the answer.")');
   await idle(page);
   assert.equal(await page.locator('.event:not(.mine) .text').count(), 1);
   const moved = await page.evaluate(() => window.moved);
@@ -90,7 +57,7 @@ see('a call that waits for approval, denied and then approved', async (page) => 
   await say(page, 'refund it again');
   await page.click('.question >> text=Approve');
   await page.waitForSelector('.answered:text("approved")');
-  await page.waitForSelector('.text:text("The till says {\\"paid\\":500}.")');
+  await page.waitForSelector('.text:has-text("The till says {\\"paid\\":500}.")');
   await idle(page);
   assert.match(await page.textContent('#state'), /refunded500new/);
   assert.match(await page.textContent('#state'), /app:.*refunds1new/);
@@ -102,17 +69,17 @@ see('calls that are answered later', async (page) => {
   await idle(page);
   await page.fill('.question input', '{"status": "sent"}');
   await page.press('.question input', 'Enter');
-  await page.waitForSelector('.text:text("sent")');
+  await page.waitForSelector('.text:has-text("sent")');
   await idle(page);
   await say(page, 'let me choose');
   await page.click('.question >> text=black');
-  await page.waitForSelector('.text:text("You chose {\\"result\\":\\"black\\"}.")');
+  await page.waitForSelector('.text:has-text("You chose {\\"result\\":\\"black\\"}.")');
   await idle(page);
 }, { hash: '/#desk' });
 
 see('a call that failed has no answer later', async (page) => {
   await say(page, 'order nothing');
-  await page.waitForSelector('.text:text("The order says {\\"error\\"")');
+  await page.waitForSelector('.text:has-text("The order says {\\"error\\"")');
   await idle(page);
   assert.equal(await page.locator('.question:visible').count(), 0);
 }, { hash: '/#desk' });
@@ -120,7 +87,7 @@ see('a call that failed has no answer later', async (page) => {
 see('what people say is text', async (page) => {
   const text = '<img src=x onerror=alert(1)> <b>bold</b>';
   await say(page, text);
-  await page.waitForSelector('.text:text("I heard: <img src=x")');
+  await page.waitForSelector('.text:has-text("I heard: <img src=x")');
   await idle(page);
   assert.equal(await page.locator('#events img, #events p b').count(), 0);
 }, { hash: '/#desk' });
@@ -143,7 +110,7 @@ see('a slip shows its caret within a second, and its mending what changed', asyn
   assert.match(await page.textContent('#problems'), /unknown field "instuction"/);
   assert.equal(await page.textContent('#problems li:has-text("unknown field") .snippet .at'), 'i');
   assert.match(await page.textContent('#problems .hint'), /did you mean "instruction"/);
-  assert.match(await page.textContent('#head'), /the last good revision serves on/);
+  assert.match(await page.textContent('#head'), /the last good revision keeps running/);
   await shot(page, 'page broken');
   save(good.replace('hand over to whom it concerns', 'hand over to whom it concerns.\n  Be kind'), 'team', 'root_agent.yaml');
   await page.waitForSelector('#problems', { state: 'hidden' });
@@ -159,10 +126,10 @@ see('an app that wants to be told is let in', async (page) => {
   writeFileSync(file('hello', 'app.yaml'), readFileSync(file('hello', 'app.yaml'), 'utf8') + 'reload: {sessions: manual}\n');
   await page.waitForSelector('#changes li[data-what=loaded] >> text=reload added');
   save(readFileSync(file('hello', 'root_agent.yaml'), 'utf8').replace('one friendly sentence', 'two friendly sentences'), 'hello', 'root_agent.yaml');
-  await page.waitForSelector('#head >> text=wait to be let in');
+  await page.waitForSelector('#head >> text=wait for a reload');
   await shot(page, 'page waiting');
-  await page.click('#head >> text=Let it in');
-  await page.waitForSelector('#head >> text=serves its files');
+  await page.click('#head >> text=Reload now');
+  await page.waitForSelector('#head >> text=running');
   await page.waitForSelector('.node[data-changed]');
 }, { hash: '/#hello' });
 
@@ -173,53 +140,19 @@ see('an answer that nobody wants is stopped, by the keyboard alone', async (page
   await page.keyboard.press('Enter');
   await page.waitForSelector('#send:text("Stop")');
   await page.keyboard.press('Escape');
-  await page.waitForSelector('.notice:text("stopped")');
+  await page.waitForSelector('.interrupted:has-text("interrupted")');
   await idle(page);
 }, { hash: '/#desk' });
 
-see('a host that knows its callers is told a token', async (page) => {
-  await page.route('**/-/changes', (route) => {
-    if (route.request().headers().authorization === 'Bearer a-long-secret') return route.continue();
-    return route.fulfill({ status: 401, json: { detail: 'the caller is not known' } });
-  });
-  await page.reload();
-  await page.waitForSelector('#link:text("the host asks who you are")');
-  await shot(page, 'page door');
-  await page.fill('#head input', 'a-long-secret');
-  await page.press('#head input', 'Enter');
-  await page.waitForSelector('#head h1:text("tools")');
-}, { hash: '/#tools', forgive: /401/ });
-
-see('a new folder is a new app, and a removed one is none', async (page) => {
+see('a new folder is a new app, and leaves the list when it is removed', async (page) => {
   await page.waitForSelector('#head h1:text("hello")');
   mkdirSync(file('fresh'));
   save('name: fresh\nmodel: nosuch\n', 'fresh', 'root_agent.yaml');
   await page.click('#apps button[data-app=fresh]');
-  assert.match(await page.textContent('#head'), /it does not serve/);
+  assert.match(await page.textContent('#head'), /not running/);
   rmSync(file('fresh'), { recursive: true });
   await page.waitForSelector('#apps button[data-app=fresh]', { state: 'detached' });
 }, { hash: '/#hello' });
-
-for (const width of [360, 820, 1600]) {
-  for (const colorScheme of ['light', 'dark']) {
-    see(`it fits ${width} pixels, ${colorScheme}`, async (page) => {
-      await page.waitForSelector('#head h1:text("desk")');
-      if (width === 360) await page.click('#panes [data-pane=talk]');
-      await say(page, 'a little, please');
-      await idle(page);
-      await say(page, 'refund it all');
-      await page.waitForSelector('.question');
-      await idle(page);
-      await shot(page, `page ${width} ${colorScheme}`);
-      if (width === 360) {
-        await page.click('#panes [data-pane=app]');
-        await shot(page, `page ${width} ${colorScheme} app`);
-      }
-      const over = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
-      assert.ok(over <= 0, `the page is ${over} pixels too wide`);
-    }, { hash: '/#desk', colorScheme, viewport: { width, height: width === 360 ? 760 : 1000 } });
-  }
-}
 
 see('the tree, an agent of it, and what its model was sent', async (page) => {
   await page.waitForSelector('.node[data-agent=critic]');
@@ -246,7 +179,7 @@ test('a host without apps, and the first one that comes', async () => {
   const empty = await serve(none.dir);
   const { page, complaints, close } = await tab(chrome, empty.url);
   try {
-    await page.waitForSelector('h1:text("No app here yet")');
+    await page.waitForSelector('h1:text("No apps yet")');
     await shot(page, 'page empty');
     mkdirSync(join(none.dir, 'first'));
     writeFileSync(join(none.dir, 'first', 'root_agent.yaml'), 'name: first\nmodel: gemini-flash-latest\ninstruction: Be brief.\n');
@@ -259,16 +192,16 @@ test('a host without apps, and the first one that comes', async () => {
   }
 });
 
-test('a host that goes away, and comes back', async () => {
+test('a server that stops, and starts again', async () => {
   const some = apps('apps/hello');
   const first = await serve(some.dir);
   const { page, close } = await tab(chrome, first.url);
   try {
-    await page.waitForSelector('#link:text("live")');
+    await page.waitForSelector('#link:text("Connected")');
     await first.stop();
-    await page.waitForSelector('#link:text("the host is away")');
+    await page.waitForSelector('#link:text("Server not reachable, retrying")');
     const again = await serve(some.dir, '--addr', new URL(first.url).host);
-    await page.waitForSelector('#link:text("live")');
+    await page.waitForSelector('#link:text("Connected")');
     await again.stop();
   } finally {
     await close();
@@ -291,7 +224,7 @@ test('a host that has as many pages open as it may', async () => {
     assert.ok(top.height < 110, `the line at the top is ${top.height} pixels high`);
     assert.equal(await page.evaluate(() => document.documentElement.scrollWidth - innerWidth), 0);
     full.abort();
-    await page.waitForSelector('#link:text("live")');
+    await page.waitForSelector('#link:text("Connected")');
   } finally {
     full.abort();
     await close();

@@ -28,4 +28,4 @@ mkdir -p "$shots"
 rm -f "$shots/"{page,dev-ui}' '*.png
 trap 'echo "screenshots are in $shots"' EXIT
 # One after the other: each has a browser and a host. Spec prints a line a test.
-timeout -k 10 300 node --test --test-concurrency=1 --test-reporter=spec ./*.test.mjs
+timeout -k 10 900 node --test --test-concurrency=1 --test-reporter=spec ./*.test.mjs

@@ -9,17 +9,17 @@ import (
 	"time"
 )
 
-// pageFiles are the first page: three files, as they were written.
+// pageFiles are the page: HTML, style sheet and modules, without a build step.
 //
 //go:embed ui
 var pageFiles embed.FS
 
-// pagePolicy lets the page have what comes from this host, and nothing else: no
-// inline script or style, no other site, no frame around it.
+// pagePolicy allows resources of this server only: no inline script or style, no
+// other site (so images of an answer are never loaded), no frame around the page.
 const pagePolicy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; " +
 	"img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// handlePage answers with the page that shows apps to who writes them.
+// handlePage serves the page for authors of apps.
 func (s *Server) handlePage(w http.ResponseWriter, r *http.Request) error {
 	return sendPageFile(w, r, "index.html")
 }
@@ -28,8 +28,8 @@ func (s *Server) handlePageFile(w http.ResponseWriter, r *http.Request) error {
 	return sendPageFile(w, r, r.PathValue("file"))
 }
 
-// sendPageFile sends a file of the page. Browsers ask each time whether it is
-// another one: the page must be that of the binary that serves.
+// sendPageFile sends a file of the page. Browsers revalidate it each time, so that
+// the page always belongs to the running binary.
 func sendPageFile(w http.ResponseWriter, r *http.Request, name string) error {
 	text, err := pageFiles.ReadFile("ui/" + name)
 	if err != nil {

@@ -1,10 +1,10 @@
-// The agent that was chosen in the tree.
+// The agent that is selected in the tree.
 
 import { el, fold } from './dom.js';
 import { kindOf } from './tree.js';
 import { drawRequest } from './request.js';
 
-/** drawAgent shows what an agent says, and what its model would be sent. */
+/** drawAgent shows an agent's settings, and the request its model would get. */
 export function drawAgent(section, agent, { preview, close }) {
   section.hidden = !agent;
   if (!agent) {
@@ -12,19 +12,19 @@ export function drawAgent(section, agent, { preview, close }) {
     return;
   }
   const facts = [kindOf(agent), agent.model, agent.output_key && `writes ${agent.output_key}`,
-    agent.include_contents === 'none' && 'sees no history', agent.max_iterations && `at most ${agent.max_iterations} rounds`];
+    agent.include_contents === 'none' && 'without history', agent.max_iterations && `at most ${agent.max_iterations} iterations`];
   section.replaceChildren(
     el('h2', {}, agent.name, el('button', { type: 'button', class: 'quiet', 'aria-label': 'Close', onclick: close }, '×')),
     el('p', { class: 'facts' }, facts.filter(Boolean).join(' · ')),
     agent.description ? el('p', {}, agent.description) : '',
     agent.instruction ? el('pre', { class: 'instruction' }, withKeys(agent.instruction)) : '',
     agent.tools?.length ? el('p', { class: 'chips' }, 'Tools ', agent.tools.map((t) => el('code', {}, t.name))) : '',
-    agent.model ? fold('What its model would be sent now', () => fetched(preview)) : '');
+    agent.model ? fold('The request its model would get now', () => fetched(preview)) : '');
 }
 
-/** fetched is what a promise brings, once it is there. */
+/** fetched shows a request once it is loaded. */
 export function fetched(load) {
-  const node = el('div', {}, el('p', { class: 'dim' }, 'asking …'));
+  const node = el('div', {}, el('p', { class: 'dim' }, 'Loading…'));
   load().then((request) => node.replaceChildren(drawRequest(request)), (error) => node.replaceChildren(el('p', { class: 'bad' }, error.message)));
   return node;
 }

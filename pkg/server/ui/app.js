@@ -1,83 +1,99 @@
-// The page that who writes an app keeps open beside its files: how the apps are,
-// what they are made of, and a conversation with one of them.
+// The page for authors of apps, to keep open next to their files: the apps and
+// their problems, the agents of one, and a chat with it.
 
-import { el, byId, when } from './dom.js';
-import { ask, get, follow, keepToken, path } from './wire.js';
-import { drawApps, drawDoor, drawHead, drawProblems, drawChanges, headline } from './apps.js';
+import { el, byId } from './dom.js';
+import { ask, get, follow, hasToken, keepToken, path } from './wire.js';
+import { drawApps, drawHead, drawMissing, drawSignIn, drawChanges, headline } from './apps.js';
+import { drawProblems } from './problems.js';
 import { drawTree, lightUp, find } from './tree.js';
 import { drawAgent } from './agent.js';
-import { Sight, drawState } from './state.js';
-import { Transcript } from './events.js';
-import { Conversation } from './conversation.js';
+import { Chat } from './chat.js';
 
-const MOST_REPORTS = 64;
+const MAX_REPORTS = 64;
 
-const view = { apps: [], reports: [], chosen: '', info: null, agent: '', changed: new Set() };
-const sight = new Sight();
-const talk = new Conversation({ onEvent, onRun, onSessions: drawSession });
-const transcript = new Transcript(byId('events'), { answer, request, artifact });
+const view = { apps: null, reports: [], chosen: '', seen: new Set(), info: null, agent: '', changed: new Set() };
+const chat = new Chat({ lightUp: (name) => lightUp(byId('agents'), name), onSession: toAddress, isResumable: () => !!view.info?.resumability_config?.is_resumable });
 
 // The apps and their files.
 
-function onFrame(frame, first) {
+function onFrame(frame, isFirst) {
   byId('version').textContent = frame.version;
   byId('devui').hidden = !frame.devUI;
   view.apps = frame.apps;
-  view.reports = [...(first ? [] : view.reports), ...frame.reports].slice(-MOST_REPORTS);
-  if (!here()) choose((view.apps.find((a) => a.app === fromAddress().app) ?? view.apps[0])?.app ?? '');
-  else if (!first) onReports(frame.reports.filter((r) => r.app === view.chosen));
-  else loadInfo();
+  view.reports = [...(isFirst ? [] : view.reports), ...frame.reports].slice(-MAX_REPORTS);
+  for (const app of frame.apps) view.seen.add(app.app);
+  // The page stays on its app when that is gone: only a person chooses another one.
+  if (!view.chosen) openAddress();
+  else if (isFirst || !chosenApp() || !view.info) loadInfo();
+  if (isFirst) chat.sync();
+  if (!isFirst) onReports(frame.reports.filter((r) => r.app === view.chosen));
   drawFiles();
 }
 
 function onReports(reports) {
   for (const r of reports) {
     if (r.what === 'loaded') view.changed = new Set((r.changes ?? []).map((c) => c.where.replace(/^agent /, '')));
-    if (byId('events').querySelector('.turn')) transcript.say(headline(r), `notice ${r.what}`);
-    byId('said').textContent = `${r.app} ${headline(r)}`;
+    chat.notify(headline(r), `notice ${r.what}`);
+    byId('said').textContent = `${r.app}: ${headline(r)}`;
   }
   if (reports.some((r) => r.what === 'loaded')) loadInfo();
 }
 
-const here = () => view.apps.find((a) => a.app === view.chosen);
+const chosenApp = () => view.apps?.find((a) => a.app === view.chosen);
 
 function drawFiles() {
-  const app = here();
+  const app = chosenApp();
   drawApps(byId('apps'), view.apps, view.chosen, choose);
-  drawHead(byId('head'), app, view.info?.root_agent, () => ask('POST', '-/reload').catch(() => {}));
+  drawTop();
   drawProblems(byId('problems'), app);
   drawChanges(byId('changes'), view.reports.filter((r) => r.app === view.chosen));
-  byId('changes').hidden = byId('state').hidden = !app;
-  byId('talk').classList.toggle('idle', !app?.revision);
-  const worst = view.apps.some((a) => !a.ok && !a.waiting);
-  document.title = `${worst ? '▲ ' : ''}${view.chosen || 'agenthost'}${view.chosen ? ' · agenthost' : ''}`;
+  byId('changes').hidden = byId('state').hidden = !view.chosen;
+  chat.setBlocked(reasonToWait(app));
+  const isBroken = view.apps.some((a) => !a.ok && !a.waiting);
+  document.title = `${isBroken ? '▲ ' : ''}${view.chosen || 'agenthost'}${view.chosen ? ' · agenthost' : ''}`;
+}
+
+function drawTop() {
+  const app = chosenApp();
+  if (!view.apps) return;
+  if (view.chosen && !app) drawMissing(byId('head'), view.chosen, { isGone: view.seen.has(view.chosen), apps: view.apps, choose });
+  else drawHead(byId('head'), app, view.info?.root_agent, () => ask('POST', '-/reload').catch((error) => chat.notify(error.message, 'bad')));
+}
+
+// reasonToWait says why no message can be sent to the chosen app.
+function reasonToWait(app) {
+  if (!view.chosen) return 'No app to talk to.';
+  if (!app) return view.seen.has(view.chosen) ? `App ${view.chosen} is gone: messages cannot be sent.` : `No app named ${view.chosen}: messages cannot be sent.`;
+  return app.revision ? '' : `App ${view.chosen} is not running: fix its errors first.`;
 }
 
 function choose(name, session = '') {
-  const { app, id } = fromAddress();
-  if (name === app && !session) session = id;
+  const address = fromAddress();
+  const id = name === address.app && !session ? address.id : session;
   Object.assign(view, { chosen: name, info: null, agent: '', changed: new Set() });
-  talk.choose(name);
+  chat.open(name, id);
   drawFiles();
   drawAgents();
-  openSession(session);
   loadInfo();
-  if (name) talk.list().catch(() => {});
 }
 
 async function loadInfo() {
   const name = view.chosen;
-  const info = here()?.revision ? await get(path('dev', 'apps', name, 'build_graph')).catch(() => null) : null;
+  const info = chosenApp()?.revision ? await get(path('dev', 'apps', name, 'build_graph')).catch(() => null) : null;
   if (name !== view.chosen) return;
   view.info = info;
   drawAgents();
-  drawHead(byId('head'), here(), info?.root_agent, () => ask('POST', '-/reload').catch(() => {}));
+  drawTop();
 }
 
 function drawAgents() {
   const root = view.info?.root_agent;
-  drawTree(byId('agents'), root, { chosen: view.agent, changed: view.changed, choose: chooseAgent });
-  drawAgent(byId('agent'), view.agent && root && find(root, view.agent), { preview, close: () => chooseAgent('') });
+  drawTreeOnly();
+  drawAgent(byId('agent'), view.agent && root && find(root, view.agent), { preview: () => chat.preview(view.agent), close: () => chooseAgent('') });
+}
+
+function drawTreeOnly() {
+  drawTree(byId('agents'), view.info?.root_agent, { chosen: view.agent, changed: view.changed, choose: chooseAgent });
 }
 
 function chooseAgent(name) {
@@ -85,162 +101,76 @@ function chooseAgent(name) {
   drawAgents();
 }
 
-async function preview() {
-  const body = { agent: view.agent, userId: talk.user, sessionId: talk.id, text: byId('message').value };
-  return (await ask('POST', path('apps', view.chosen, 'preview'), body)).json();
-}
-
-// The conversation.
-
-async function openSession(id) {
-  talk.id = id;
-  transcript.clear(!id && view.chosen && `Say something to ${view.chosen}. A saved file is what the next answer is made with.`);
-  sight.clear();
-  drawState(byId('state'), sight);
-  drawSession();
-  toAddress();
-  if (!id) return;
-  try {
-    const session = await talk.open(id);
-    if (session.id !== talk.id) return;
-    transcript.show(session.events);
-    sight.set(session.state);
-  } catch (error) {
-    talk.id = '';
-    transcript.say(error.message, 'bad');
-  }
-  drawState(byId('state'), sight);
-}
-
-function drawSession() {
-  const label = (s) => `${when(s.lastUpdateTime * 1000)} · ${s.id.slice(0, 12)}`;
-  const known = talk.sessions.some((s) => s.id === talk.id);
-  const choice = el('select', { 'aria-label': 'Session', onchange: (e) => openSession(e.target.value) },
-    el('option', { value: '' }, 'a new session'),
-    talk.id && !known && el('option', { value: talk.id }, talk.id.slice(0, 12)),
-    talk.sessions.map((s) => el('option', { value: s.id }, label(s))));
-  choice.value = talk.id;
-  const user = el('input', { 'aria-label': 'User', value: talk.user, title: 'the user who speaks', spellcheck: 'false', autocomplete: 'off', onchange: (e) => { talk.user = e.target.value.trim() || 'user'; choose(view.chosen); } });
-  const focused = ['User', 'Session'].find((label) => document.activeElement?.getAttribute('aria-label') === label);
-  byId('session').replaceChildren(user, choice,
-    el('button', { type: 'button', class: 'quiet', disabled: !talk.id, onclick: () => { openSession(''); byId('message').focus(); } }, 'New'),
-    el('button', { type: 'button', class: 'quiet', disabled: !talk.id, onclick: () => talk.remove().then(() => openSession(''), (e) => transcript.say(e.message, 'bad')) }, 'Delete'));
-  if (focused) byId('session').querySelector(`[aria-label=${focused}]`).focus();
-}
-
-function onEvent(event) {
-  transcript.add(event);
-  if (event.partial) {
-    lightUp(byId('agents'), event.author);
-    return;
-  }
-  sight.apply(event.actions?.stateDelta);
-  drawState(byId('state'), sight);
-  lightUp(byId('agents'), event.actions?.transferToAgent ?? event.author);
-  const text = event.author !== 'user' && (event.content?.parts ?? []).map((p) => (p.thought ? '' : p.text ?? '')).join('');
-  if (text) byId('said').textContent = `${event.author}: ${text}`;
-}
-
-function onRun(running) {
-  byId('send').textContent = running ? 'Stop' : 'Send';
-  byId('events').setAttribute('aria-busy', running);
-  if (!running) lightUp(byId('agents'), '');
-}
-
-async function send(content, more) {
-  const before = talk.id;
-  sight.begin();
-  transcript.add({ id: `mine-${performance.now()}`, author: 'user', content });
-  transcript.toEnd();
-  const failed = await talk.run(content, { streaming: byId('streaming').checked, ...more });
-  if (failed) transcript.say(failed, failed === 'stopped' ? 'notice' : 'bad');
-  if (talk.id !== before) toAddress();
-  if (!talk.id) return;
-  sight.set(await talk.state().catch(() => sight.values));
-  drawState(byId('state'), sight);
-}
-
-async function answer(event, call, response) {
-  if (talk.running) throw new Error('Wait until the run has ended.');
-  const parts = [{ functionResponse: { id: call.id, name: call.name, response } }];
-  const resume = view.info?.resumability_config?.is_resumable ? { invocationId: event.invocationId } : {};
-  await send({ role: 'user', parts }, resume);
-}
-
-async function request(event) {
-  const trace = await get(path('dev', 'apps', view.chosen, 'debug', 'trace', event.id)).catch((error) => {
-    throw error.status === 404 ? new Error('The host remembers the latest requests only, and this one no more.') : error;
-  });
-  const asked = trace['gcp.vertex.agent.llm_request'];
-  if (!asked) throw new Error('Requests are kept where the host serves with --dev.');
-  return JSON.parse(asked);
-}
-
-function artifact(name, version) {
-  return get(`${talk.address}/${path(talk.id, 'artifacts', ...name.split('/'), 'versions')}/${version}`);
-}
+// The tree has another layout where there is less room.
+let treeWidth = 0;
+new ResizeObserver(([{ contentRect }]) => {
+  if (contentRect.width === treeWidth) return;
+  treeWidth = contentRect.width;
+  drawTreeOnly();
+}).observe(byId('app'));
 
 // The address names the app and the session, so that the page can be reloaded.
 
 function fromAddress() {
-  const [app = '', id = ''] = location.hash.replace(/^#\/?/, '').split('/').map(decodeURIComponent);
+  const [app = '', id = ''] = location.hash.replace(/^#\/?/, '').split('/').map(decode);
   return { app, id };
 }
 
+function decode(text) {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
+
 function toAddress() {
-  const address = `#${path(...[view.chosen, talk.id].filter(Boolean))}`;
+  const address = `#${path(...[view.chosen, chat.session].filter(Boolean))}`;
   if (address !== location.hash) history.replaceState(null, '', address);
 }
 
-// Hands on the page.
+function openAddress() {
+  const { app, id } = fromAddress();
+  const name = app || (view.apps?.[0]?.app ?? '');
+  if (name !== view.chosen || id !== chat.session) choose(name, id);
+}
 
-const message = byId('message');
+window.addEventListener('hashchange', () => view.apps && openAddress());
 
-byId('say').addEventListener('submit', (event) => {
-  event.preventDefault();
-  if (talk.running) {
-    talk.stop();
-    return;
-  }
-  const text = message.value;
-  if (!text.trim() || !here()?.revision) return;
-  message.value = '';
-  send({ role: 'user', parts: [{ text }] });
-});
-
-message.addEventListener('keydown', (event) => {
-  if (event.key !== 'Enter' || event.shiftKey || event.isComposing) return;
-  event.preventDefault();
-  if (!talk.running) byId('say').requestSubmit();
-});
+// Keys.
 
 document.addEventListener('keydown', (event) => {
-  const writing = event.target.closest('input, textarea, select');
-  if (event.key === 'Escape' && talk.running) talk.stop();
-  else if (event.key === 'Escape' && view.agent && !writing) chooseAgent('');
-  else if (event.key === '/' && !writing && !event.ctrlKey && !event.metaKey) {
+  const isWriting = event.target.closest('input, textarea, select');
+  if (document.querySelector('dialog[open]')) return;
+  if (event.key === 'Escape' && chat.talk.running) chat.stop();
+  else if (event.key === 'Escape' && view.agent && !isWriting) chooseAgent('');
+  else if (event.key === '/' && !isWriting && !event.ctrlKey && !event.metaKey) {
     event.preventDefault();
-    show('talk');
-    message.focus();
+    showPane('talk');
+    byId('message').focus();
   }
 });
 
 // On a narrow screen one half is shown at a time.
-function show(pane) {
+function showPane(pane) {
   document.body.dataset.pane = pane;
   for (const button of byId('panes').children) button.setAttribute('aria-pressed', button.dataset.pane === pane);
 }
 
-byId('panes').addEventListener('click', (event) => event.target.dataset.pane && show(event.target.dataset.pane));
-window.addEventListener('hashchange', () => {
-  const { app, id } = fromAddress();
-  if (app !== view.chosen || id !== talk.id) choose(app, id);
+byId('panes').addEventListener('click', (event) => event.target.dataset.pane && showPane(event.target.dataset.pane));
+
+// The connection.
+
+follow(onFrame, (isLive, refused) => {
+  const needsToken = refused?.status === 401 || refused?.status === 403;
+  const text = isLive ? 'Connected' : needsToken ? 'Sign-in required' : refused?.message ?? 'Server not reachable, retrying…';
+  byId('link').dataset.live = isLive ? 'yes' : 'no';
+  byId('link').textContent = byId('link').title = text;
+  if (needsToken && !byId('head').querySelector('form')) drawSignIn(byId('head'), { status: refused.status, hasToken: hasToken(), enter: signIn });
 });
 
-follow(onFrame, (live, refused) => {
-  const asks = refused?.status === 401 || refused?.status === 403;
-  byId('link').dataset.live = live ? 'yes' : 'no';
-  byId('link').textContent = live ? 'live' : asks ? 'the host asks who you are' : refused?.message ?? 'the host is away';
-  byId('link').title = byId('link').textContent;
-  if (asks && !byId('head').querySelector('form')) drawDoor(byId('head'), refused.status, (token) => (keepToken(token), location.reload()));
-});
+function signIn(token) {
+  keepToken(token);
+  location.reload();
+}
+

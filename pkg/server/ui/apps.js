@@ -1,27 +1,27 @@
-// The apps: how each is, what is wrong with its files, and what changes of them
-// came to.
+// The apps: the health of each, and the changes of its files.
 
 import { el, fold, block, short, clock, count } from './dom.js';
 import { hunks } from './diff.js';
 
-/** health is a word for how an app is: ok, warned, waiting, stale or down. */
+/** health is ok, warned, waiting, stale or down. */
 export function health(app) {
   if (app.waiting) return 'waiting';
   if (!app.ok) return app.revision ? 'stale' : 'down';
   return app.diagnostics.length ? 'warned' : 'ok';
 }
 
+const RECENT = 5;
 const MARKS = { ok: '●', warned: '●', waiting: '◐', stale: '▲', down: '■' };
 
 const WORDS = {
-  ok: 'serves its files',
-  warned: 'serves its files, which have warnings',
-  waiting: 'its files wait to be let in',
-  stale: 'its files have problems: the last good revision serves on',
-  down: 'its files have problems, and it does not serve',
+  ok: 'running',
+  warned: 'running, with warnings',
+  waiting: 'changed files wait for a reload',
+  stale: 'errors in the files: the last good revision keeps running',
+  down: 'errors in the files: not running',
 };
 
-/** mark is the sign of an app's health, with its words for who cannot see it. */
+/** mark is the sign of an app's health. */
 export const mark = (app) => el('span', { class: 'mark', 'data-health': health(app), title: WORDS[health(app)] }, MARKS[health(app)]);
 
 /** drawApps fills the list of apps. */
@@ -36,10 +36,10 @@ export function drawApps(nav, apps, chosen, choose) {
     const text = (field?.value ?? '').toLowerCase();
     for (const item of list.children) item.hidden = !item.textContent.toLowerCase().includes(text);
   };
-  const field = apps.length > 8 ? el('input', { type: 'search', placeholder: `${apps.length} apps`, 'aria-label': 'Filter the apps', oninput: narrow }) : null;
+  const field = apps.length > 8 ? el('input', { type: 'search', placeholder: `${apps.length} apps`, 'aria-label': 'Filter apps', oninput: narrow }) : null;
   if (field) field.value = filter;
   nav.replaceChildren(...[field, list].filter(Boolean));
-  if (!apps.length) nav.append(el('p', { class: 'dim' }, 'No app yet.'));
+  if (!apps.length) nav.append(el('p', { class: 'dim' }, 'No apps yet.'));
   narrow();
   if (writing) field?.focus();
   if (focus) list.querySelector(`[data-app="${CSS.escape(focus)}"]`)?.focus();
@@ -47,78 +47,67 @@ export function drawApps(nav, apps, chosen, choose) {
 
 function problemCount(app) {
   const n = app.diagnostics.filter((d) => d.severity === 'error').length;
-  return n > 0 && el('span', { class: 'count', title: count(n, 'problem') }, n);
+  return n > 0 && el('span', { class: 'count', title: count(n, 'error') }, n);
 }
 
-/** drawHead says what the chosen app is, and how it is. */
-export function drawHead(section, app, info, letIn) {
+/** drawHead shows the chosen app and its health. */
+export function drawHead(section, app, info, reload) {
   if (!app) {
-    section.replaceChildren(el('h1', {}, 'No app here yet'),
+    section.replaceChildren(el('h1', {}, 'No apps yet'),
       el('p', {}, 'An app is a folder with a ', el('code', {}, 'root_agent.yaml'), ' or an ', el('code', {}, 'app.yaml'),
-        ', in one of the folders that the host serves. It shows here when it is saved.'));
+        ', in one of the folders that the server was started with. It appears here when it is saved.'));
     return;
   }
   section.replaceChildren(
     el('h1', {}, app.app),
     el('p', { class: 'facts' }, mark(app), ' ', WORDS[health(app)],
       app.revision && [' · revision ', el('code', { title: app.revision }, short(app.revision))],
-      app.waiting && [' · waiting ', el('code', { title: app.waiting }, short(app.waiting)), ' ',
-        el('button', { type: 'button', onclick: letIn }, 'Let it in')]),
+      app.waiting && [' · new revision ', el('code', { title: app.waiting }, short(app.waiting)), ' ',
+        el('button', { type: 'button', onclick: reload }, 'Reload now')]),
     info?.description ? el('p', { class: 'dim' }, info.description) : '');
 }
 
-/** drawDoor asks who looks, where the host wants to know. */
-export function drawDoor(section, status, enter) {
+/** drawMissing stands for an app that is gone, or that never was there. */
+export function drawMissing(section, name, { isGone, apps, choose }) {
+  section.replaceChildren(
+    el('h1', { role: 'alert' }, isGone ? `App ${name} is gone` : `No app named ${name}`),
+    el('p', {}, isGone ? 'Its folder was removed or renamed. The page stays here: your draft is kept, and the chat works again when the folder is back.'
+      : 'The page stays here: it shows the app when its folder appears.'),
+    apps.length > 0 ? el('p', {}, 'Apps of this server:') : '',
+    el('ul', { class: 'choices' }, apps.map((app) => el('li', {}, el('button', { type: 'button', class: 'quiet', onclick: () => choose(app.app) }, app.app)))));
+}
+
+/** drawSignIn asks for a token, and says what was wrong with the one before. */
+export function drawSignIn(section, { status, hasToken, enter }) {
   const field = el('input', { type: 'password', 'aria-label': 'Token', placeholder: 'token', autocomplete: 'off', required: true });
-  section.replaceChildren(el('h1', {}, 'Who are you?'),
-    el('p', {}, status === 403 ? 'That token is no administrator’s, and this page is theirs.' : 'This host knows its callers by a token, and shows this page to administrators.'),
-    el('form', { class: 'bar', onsubmit: (event) => (event.preventDefault(), enter(field.value.trim())) }, field, el('button', { type: 'submit' }, 'Enter')));
+  const wrong = status === 403 ? 'The token is valid, but it is not an administrator’s. This page is for administrators.'
+    : hasToken ? 'The server does not accept this token: it is wrong or has expired.' : '';
+  section.replaceChildren(el('h1', {}, 'Sign in'),
+    el('p', {}, 'This server requires authentication. Enter the token of an administrator.'),
+    wrong ? el('p', { class: 'bad', role: 'alert' }, wrong) : '',
+    el('form', { class: 'bar', onsubmit: (event) => (event.preventDefault(), enter(field.value.trim())) }, field, el('button', { type: 'submit' }, 'Sign in')));
   field.focus();
 }
 
-/** drawProblems shows each problem with its line, its caret and its way out. */
-export function drawProblems(section, app) {
-  const all = app?.diagnostics ?? [];
-  section.hidden = !all.length;
-  section.replaceChildren(el('h2', {}, count(all.length, 'problem')), el('ol', {}, all.slice(0, 100).map(problem)));
-  if (all.length > 100) section.append(el('p', { class: 'dim' }, `and ${all.length - 100} more`));
-}
-
-function problem(d) {
-  const place = d.line ? `${d.file}:${d.line}:${d.column}` : d.file;
-  return el('li', { class: d.severity },
-    el('p', {}, d.severity === 'warning' && el('b', {}, 'warning '), d.message, ' ', el('code', { class: 'rule' }, d.rule)),
-    el('p', { class: 'place' }, el('button', { type: 'button', title: 'Copy the place', onclick: () => navigator.clipboard?.writeText(place) }, place)),
-    d.line && d.source?.trim() ? snippet(d) : null,
-    d.hint && el('p', { class: 'hint' }, d.hint));
-}
-
-// The caret hangs below the character, whatever its width.
-function snippet(d) {
-  const letters = [...d.source];
-  const at = d.column - 1;
-  return el('pre', { class: 'snippet' }, el('span', { class: 'no', 'aria-hidden': 'true' }, d.line),
-    letters.slice(0, at).join(''), el('span', { class: 'at' }, letters[at] ?? ' '), letters.slice(at + 1).join(''));
-}
-
-const SAID = { loaded: 'loaded', refused: 'refused', waiting: 'waits to be let in', mended: 'mended', removed: 'removed' };
-
 /** headline is a report in one line. */
 export function headline(r) {
-  if (r.what === 'refused') return r.from ? `refused: revision ${short(r.from)} serves on` : 'refused: it does not serve';
-  if (r.what === 'mended') return `mended: the files are revision ${short(r.to)} again`;
-  if (r.what === 'removed' || (r.what === 'loaded' && !r.from)) return r.what === 'loaded' ? `revision ${short(r.to)} serves` : SAID[r.what];
-  const said = (r.changes ?? []).map((c) => (c.field ? `${c.where}: ${c.field} ${c.what}` : `${c.where} ${c.what}`));
-  const what = said.length > 3 ? [...said.slice(0, 3), `${said.length - 3} more`].join(', ') : said.join(', ');
-  return `${SAID[r.what]}: ${what || 'no agent says anything else'}`;
+  if (r.what === 'refused') return r.from ? `rejected: errors in the files, revision ${short(r.from)} keeps running` : 'rejected: errors in the files, not running';
+  if (r.what === 'mended') return `restored: the files match revision ${short(r.to)} again`;
+  if (r.what === 'removed') return 'removed';
+  if (r.what === 'loaded' && !r.from) return `loaded revision ${short(r.to)}`;
+  const all = (r.changes ?? []).map((c) => (c.field ? `${c.where}: ${c.field} ${c.what}` : `${c.where} ${c.what}`));
+  const what = all.length > 3 ? [...all.slice(0, 3), `${all.length - 3} more`].join(', ') : all.join(', ');
+  return `${r.what === 'loaded' ? 'reloaded' : 'waiting for a reload'}: ${what || 'no agent changed'}`;
 }
 
-/** drawChanges lists what changes of the app's files came to, the newest first. */
+/** drawChanges lists the reloads of the app, the newest first; old ones are folded. */
 export function drawChanges(section, reports) {
   const open = new Set([...section.querySelectorAll('details[open]')].map((d) => d.dataset.number));
+  const list = (some) => el('ol', { class: 'reports' }, some.map((r) => report(r, open.has(String(r.number)))));
+  const all = reports.toReversed();
   section.replaceChildren(el('h2', {}, 'Changes'),
-    reports.length ? el('ol', { class: 'reports', reversed: true }, reports.toReversed().map((r) => report(r, open.has(String(r.number)))))
-      : el('p', { class: 'dim' }, 'Save a file of the app, and what it changes is told here.'));
+    all.length ? list(all.slice(0, RECENT)) : el('p', { class: 'dim' }, 'Save a file of the app to see what it changes.'));
+  if (all.length > RECENT) section.append(fold(`${all.length - RECENT} older`, () => list(all.slice(RECENT)), { open: open.has('older'), 'data-number': 'older' }));
 }
 
 function report(r, open) {

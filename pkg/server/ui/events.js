@@ -1,9 +1,10 @@
-// The events of a session, as they come: what was said, what was called, what
-// waits for an answer.
+// The events of a session, as they arrive: messages, calls, questions.
 
-import { el, fold, block, json, callText, inline, count, short } from './dom.js';
+import { el, fold, block, json, callText, inline, count, short, copyButton } from './dom.js';
 import { fetched } from './agent.js';
 import { question, isQuestion } from './question.js';
+import { Markdown, drawMarkdown } from './markdown.js';
+import { keepVisible } from './turns.js';
 
 const PICTURES = ['image/png', 'image/jpeg', 'image/gif', 'image/webp'];
 
@@ -11,25 +12,38 @@ const PICTURES = ['image/png', 'image/jpeg', 'image/gif', 'image/webp'];
 export class Transcript {
   /**
    * tools.answer(event, call, response) sends an answer, tools.request(event)
-   * fetches what the model was sent, tools.artifact(name, version) a file.
+   * fetches the request to the model, tools.artifact(name, version) a file.
    */
   constructor(root, tools) {
     Object.assign(this, { root, tools });
     this.clear();
   }
 
-  /** clear is a session without events; hint says what to do with it. */
+  /** clear shows a session without events; hint says what to do with it. */
   clear(hint = '') {
     this.root.replaceChildren(...(hint ? [el('p', { class: 'empty' }, hint)] : []));
     this.rows = new Map();
     this.calls = new Map();
     this.turn = null;
     this.last = null;
+    this.line = null;
   }
 
-  /** add draws an event, or goes on with one that comes in pieces. */
-  add(event, follow = this.atEnd()) {
-    if (this.answers(event)) return;
+  /** add draws an event, or the next chunk of one. */
+  add(event) {
+    this.keepEnd(() => this.draw(event));
+  }
+
+  draw(event) {
+    if (this.answers(event)) {
+      this.rows.set(event.id, null);
+      return;
+    }
+    if (event.actions?.rewindBeforeInvocationId) {
+      this.rows.set(event.id, null);
+      this.say('The session was rewound.');
+      return;
+    }
     let row = this.rows.get(event.id);
     if (!row) {
       row = this.begin(event);
@@ -37,21 +51,42 @@ export class Transcript {
     }
     if (event.content) this.fill(row, event);
     this.note(row, event);
-    if (follow) this.toEnd();
   }
 
-  /** show draws what a session holds, and ends at its end. */
+  /** show draws a session from its stored events; it keeps a position above the end. */
   show(events) {
-    for (const event of events) this.add(event, false);
-    this.toEnd();
+    const isAtEnd = this.atEnd();
+    const { scrollTop } = this.root;
+    this.clear();
+    for (const event of keepVisible(events)) this.draw(event);
+    this.root.scrollTop = isAtEnd ? this.root.scrollHeight : scrollTop;
   }
 
-  /** say puts in a line that is no event. */
+  /** isMissing says whether an event of an agent was not drawn yet. */
+  isMissing(event) {
+    return event.author !== 'user' && !this.rows.has(event.id);
+  }
+
+  /** say adds a line that is no event. */
   say(text, cls = 'notice') {
-    const follow = this.atEnd();
-    this.put(el('p', { class: cls }, text));
+    this.keepEnd(() => this.put(el('p', { class: cls }, text)));
     this.turn = null;
-    if (follow) this.toEnd();
+  }
+
+  /** setLine shows one line below the last event, or none. */
+  setLine(node) {
+    this.keepEnd(() => {
+      this.line?.remove();
+      this.line = node;
+      if (node) this.put(node);
+    });
+  }
+
+  /** keepEnd draws, and stays at the end when it was there. */
+  keepEnd(draw) {
+    const isAtEnd = this.atEnd();
+    draw();
+    if (isAtEnd) this.toEnd();
   }
 
   put(node) {
@@ -59,7 +94,7 @@ export class Transcript {
     this.root.append(node);
   }
 
-  // answers takes in what a person answered: it stands where the question was.
+  // answers shows the answer to a question in the place of the question.
   answers(event) {
     const parts = event.content?.parts ?? [];
     if (event.author !== 'user' || !parts.length || !parts.every((p) => this.calls.has(p.functionResponse?.id))) return false;
@@ -80,31 +115,41 @@ export class Transcript {
       event.author !== this.last && !mine && el('h3', {}, event.author, event.branch?.includes('.') && el('span', { class: 'dim' }, ` ${event.branch}`)), said, meta);
     this.last = event.author;
     this.turn.append(node);
-    return { node, said, meta, text: null };
+    return { node, said, meta, isMine: mine, texts: [] };
   }
 
-  // Pieces of an answer go on with the text that is there; the whole answer
-  // takes their place in the same element, so that nothing moves.
+  // Chunks of an answer extend the texts that are drawn. The whole answer finishes
+  // them in place, so that nothing moves; where it has other texts, it replaces them.
   fill(row, event) {
     const parts = event.content.parts ?? [];
+    const texts = parts.filter((p) => typeof p.text === 'string' && (p.text || event.partial));
     if (event.partial) {
-      for (const part of parts) if (typeof part.text === 'string') this.piece(row, part);
+      for (const part of texts) this.extend(row, part);
       return;
     }
-    const texts = parts.filter((p) => typeof p.text === 'string');
-    if (row.text && texts.length === 1 && !texts[0].thought) row.text.textContent = texts[0].text;
-    else row.said.replaceChildren(...texts.filter((p) => p.text).map(textPart));
+    if (row.texts.length === texts.length && texts.every((p, i) => row.texts[i].isThought === !!p.thought)) {
+      for (const [i, part] of texts.entries()) row.texts[i].finish(part.text);
+    } else row.said.replaceChildren(...texts.map((part) => (row.isMine ? el('p', { class: 'text' }, part.text) : part.thought ? thought(part.text) : drawMarkdown(part.text))));
     row.said.append(...parts.filter((p) => typeof p.text !== 'string').flatMap((p) => this.part(p, event)));
-    row.text = null;
+    row.texts = [];
   }
 
-  piece(row, part) {
-    if (row.thought !== !!part.thought || !row.text) {
-      const node = textPart(part);
+  extend(row, part) {
+    if (row.texts.at(-1)?.isThought !== !!part.thought) row.texts.push(this.newText(row, !!part.thought));
+    row.texts.at(-1).append(part.text);
+  }
+
+  newText(row, isThought) {
+    if (isThought) {
+      const node = thought('');
+      const text = node.querySelector('pre');
       row.said.append(node);
-      row.text = part.thought ? node.querySelector('pre') : node;
-      row.thought = !!part.thought;
-    } else row.text.append(part.text);
+      return { isThought, append: (chunk) => text.append(chunk), finish: (whole) => { text.textContent = whole; } };
+    }
+    const node = el('div', { class: 'text md' });
+    row.said.append(node);
+    const view = new Markdown(node, (draw) => this.keepEnd(draw));
+    return { isThought, append: (chunk) => view.append(chunk), finish: (whole) => view.finish(whole) };
   }
 
   part(part, event) {
@@ -137,22 +182,23 @@ export class Transcript {
     known.result.classList.toggle('bad', failed);
     known.body?.replaceChildren(json(response.response));
     if (known.question && event.author === 'user') known.question.replaceWith(known.question = settled(response));
-    else if (known.question) known.question.hidden = isFailure(response.response); // nobody answers it later
+    else if (known.question) known.question.hidden = isFailure(response.response); // the call failed: it has no later answer
     return [];
   }
 
   note(row, event) {
     if (event.partial) return;
-    const { stateDelta = {}, artifactDelta = {}, transferToAgent, escalate, rewindBeforeInvocationId } = event.actions ?? {};
+    const { stateDelta = {}, artifactDelta = {}, transferToAgent, escalate } = event.actions ?? {};
     const keys = Object.keys(stateDelta);
     const chips = [
       transferToAgent && el('span', { class: 'chip' }, `→ ${transferToAgent}`),
       escalate && el('span', { class: 'chip' }, 'ends the loop'),
-      rewindBeforeInvocationId && el('span', { class: 'chip' }, 'rewound'),
       keys.length > 0 && fold(el('span', { class: 'chip' }, `state: ${keys.length > 3 ? count(keys.length, 'key') : keys.join(', ')}`), () => json(stateDelta)),
       ...Object.entries(artifactDelta).map(([name, version]) => fold(el('span', { class: 'chip' }, `${name} v${version}`), () => artifact(() => this.tools.artifact(name, version)))),
     ].filter(Boolean);
     row.meta.append(...chips);
+    const text = textOf(event.content);
+    if (text) row.meta.append(copyButton(() => text, { title: 'Copy this message' }) ?? '');
     if (event.output !== undefined && !event.content) row.said.append(fold(['output ', inline(event.output)], () => json(event.output), { class: 'call' }));
     if (event.errorCode || event.errorMessage) row.said.append(el('p', { class: 'bad' }, [event.errorCode, event.errorMessage].filter(Boolean).join(': ')));
     if (fromModel(event)) row.meta.append(fold(el('span', { class: 'chip quiet' }, ['request', usage(event)].filter(Boolean).join(' · ')), () => fetched(() => this.tools.request(event))));
@@ -169,7 +215,7 @@ export class Transcript {
   }
 }
 
-// A call whose answer is an error and nothing else was not carried out.
+// A call whose response has only an error was not executed.
 const isFailure = (response) => !!response && typeof response === 'object' && Object.keys(response).join() === 'error';
 
 const fromModel = (event) => event.author !== 'user' && (event.usageMetadata || event.finishReason || event.modelVersion
@@ -180,21 +226,20 @@ function usage(event) {
   return prompt || answer ? `${prompt ?? 0} → ${answer ?? 0} tokens` : '';
 }
 
-function textPart(part) {
-  if (part.thought) return el('details', { class: 'thought' }, el('summary', {}, 'thought'), block(part.text));
-  return el('p', { class: 'text' }, part.text);
-}
+const textOf = (content) => (content?.parts ?? []).map((p) => (p.thought ? '' : p.text ?? '')).join('');
+
+const thought = (text) => el('details', { class: 'thought' }, el('summary', {}, 'thought'), block(text));
 
 function inlineData({ mimeType = '', data = '', displayName = '' }) {
-  if (PICTURES.includes(mimeType)) return el('img', { src: `data:${mimeType};base64,${data.replaceAll('-', '+').replaceAll('_', '/')}`, alt: displayName || 'picture' });
+  if (PICTURES.includes(mimeType)) return el('img', { src: `data:${mimeType};base64,${data.replaceAll('-', '+').replaceAll('_', '/')}`, alt: displayName || 'image' });
   return el('p', { class: 'dim' }, `${displayName || 'file'} (${mimeType}, ${count(Math.floor(data.length * 0.75), 'byte')})`);
 }
 
 function artifact(load) {
-  const node = el('div', { class: 'dim' }, 'asking …');
+  const node = el('div', { class: 'dim' }, 'Loading…');
   load().then((part) => node.replaceChildren(part.text !== undefined ? block(part.text) : part.inlineData ? inlineData(part.inlineData) : json(part)),
     (error) => node.replaceChildren(error.message));
   return node;
 }
 
-const settled = (response) => el('p', { class: 'answered' }, response.response?.confirmed === true ? 'approved' : response.response?.confirmed === false ? 'denied' : `answered: ${inline(response.response)}`);
+const settled = (response) => el('p', { class: 'answered' }, response.response?.confirmed === true ? 'Approved' : response.response?.confirmed === false ? 'Denied' : `Answered: ${inline(response.response)}`);

@@ -1,11 +1,11 @@
-// What waits for a person: calls to approve, and calls that are answered later.
+// Calls that wait for a person: those to approve, and those with a later answer.
 
 import { el, fold, json, callText } from './dom.js';
 
 const CONFIRM = 'adk_request_confirmation';
 const INPUT = 'adk_request_input';
 
-/** isQuestion says whether a call is put to a person, and to nobody else. */
+/** isQuestion says whether a call asks a person, not a tool. */
 export const isQuestion = (call) => [CONFIRM, INPUT, 'adk_request_credential'].includes(call.name);
 
 /** question is a form that answers a call once. */
@@ -41,7 +41,7 @@ function confirmation({ args = {} }) {
   ];
 }
 
-// The sentence that ADK says when nobody said anything tells people nothing.
+// ADK's default sentence has no information.
 const usual = (hint, name) => !hint || hint.startsWith(`Please approve or reject the tool call ${name}()`);
 
 function choice({ name, args }) {
@@ -51,8 +51,8 @@ function choice({ name, args }) {
 function reply({ name, args = {} }) {
   const message = name === INPUT && args.message;
   return [
-    el('p', {}, el('b', {}, message || `${name} waits for its answer`)),
-    el('div', { class: 'bar' }, el('input', { name: 'answer', 'aria-label': 'Answer', placeholder: 'a text, or JSON: {"status": "done"}', required: true, autocomplete: 'off' }), button('', 'Answer')), failure(),
+    el('p', {}, el('b', {}, message || `${name} waits for an answer`)),
+    el('div', { class: 'bar' }, el('input', { name: 'answer', 'aria-label': 'Answer', placeholder: 'text, or JSON: {"status": "done"}', required: true, autocomplete: 'off' }), button('', 'Answer')), failure(),
   ];
 }
 
@@ -64,5 +64,9 @@ function read(form, pressed, call) {
   if (!form.elements.answer) return { result: pressed.value };
   const text = form.elements.answer.value.trim();
   if (!text.startsWith('{')) return { result: text };
-  return JSON.parse(text);
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    throw new Error(`not valid JSON: ${error.message}`);
+  }
 }

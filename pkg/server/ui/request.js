@@ -1,10 +1,10 @@
-// What a model is sent: the exact request of a step, or what the next would be.
+// A request to a model: the exact one of a step, or the one that would be next.
 
 import { el, fold, block, json, count } from './dom.js';
 
 /**
- * drawRequest shows a request of a model. Traces write it in snake_case or
- * camelCase, previews have the parts beside each other.
+ * drawRequest shows a request to a model. Traces use snake_case or camelCase;
+ * previews have all parts at the top level.
  */
 export function drawRequest(request) {
   const { config = {} } = request;
@@ -19,10 +19,10 @@ export function drawRequest(request) {
     contents.length > 0 && fold('Contents', () => contents.map(drawContent), { open: contents.length <= 12 }),
     calls.length > 0 && fold(`Tools: ${calls.map((c) => c.name).join(', ')}`, () => calls.map(drawTool)),
     Object.keys(rest).length > 0 && fold('Settings', () => json(rest)),
-    fold('All of it, as JSON', () => json(request)));
+    fold('The whole request as JSON', () => json(request)));
 }
 
-/** textOf is the text of a content, or of what stands for one. */
+/** textOf is the text of a content; a plain string is its own text. */
 export function textOf(content) {
   if (typeof content === 'string') return content;
   return (content?.parts ?? []).map((p) => p.text ?? '').join('');

@@ -1,36 +1,46 @@
-// The state of the session, by how far its keys reach. Those that begin with
-// temp: are never told: they end with the run, and no event has them.
+// The state of the session, by scope. Keys that begin with temp: are not shown:
+// they end with the run, and no event contains them.
 
 import { el, fold, json, inline } from './dom.js';
 
 const SCOPES = [
   ['', 'session', 'this session'],
   ['user:', 'user:', 'all sessions of this user'],
-  ['app:', 'app:', 'everyone'],
+  ['app:', 'app:', 'all users of the app'],
 ];
 
-/** A Sight is the state as it is seen, and what of it has changed of late. */
-export class Sight {
-  constructor() {
-    this.clear();
+/** A StatePanel shows the state, marks what the last run changed, and edits it. */
+export class StatePanel {
+  /** save(next, before) stores edited state, or throws why it cannot. */
+  constructor(section, save) {
+    Object.assign(this, { save, editor: el('div'), tables: el('div') });
+    this.edit = el('button', { type: 'button', class: 'quiet', onclick: () => this.openEditor() });
+    section.replaceChildren(el('h2', {}, 'State', this.edit), this.editor, this.tables);
+    this.clear({}, true);
   }
 
-  clear() {
-    this.values = {};
-    this.changed = new Map(); // key → what it was; undefined where it was not
+  /** clear shows another session; a new one will begin with values. */
+  clear(values, isNew) {
+    Object.assign(this, { values: { ...values }, isNew, changed: new Map() }); // changed: key → value before, undefined where there was none
+    this.editor.replaceChildren();
+    this.draw();
   }
 
-  /** begin forgets what has changed. */
+  /** begin forgets which keys changed. */
   begin() {
+    this.isNew = false;
     this.changed.clear();
+    this.draw();
   }
 
-  /** set is what is stored now. */
+  /** set shows what is stored now. */
   set(values) {
     this.values = { ...values };
+    this.isNew = false;
+    this.draw();
   }
 
-  /** apply takes in what an event changed. */
+  /** apply shows the changes of an event. */
   apply(delta) {
     for (const [key, value] of Object.entries(delta ?? {})) {
       const before = this.values[key];
@@ -39,30 +49,75 @@ export class Sight {
       if (value === null) delete this.values[key];
       else this.values[key] = value;
     }
+    this.draw();
+  }
+
+  draw() {
+    const open = new Set([...this.tables.querySelectorAll('details[open]')].map((d) => d.dataset.key));
+    const keys = [...new Set([...Object.keys(this.values), ...this.changed.keys()])].sort();
+    const scoped = SCOPES.map(([prefix, name, reach]) => [name, reach, keys.filter((key) => scopeOf(key) === prefix)]).filter(([, , own]) => own.length);
+    this.edit.textContent = this.isNew ? 'Set initial state' : 'Edit';
+    this.tables.replaceChildren(...scoped.map(([name, reach, own]) => el('table', {},
+      el('caption', {}, el('code', {}, name), ` ${reach}${this.isNew ? ', when it begins' : ''}`),
+      el('tbody', {}, own.map((key) => row(this, key, open.has(key)))))));
+    if (!scoped.length) this.tables.append(el('p', { class: 'dim' }, this.isNew ? 'A new session begins with empty state.' : 'No state yet.'));
+  }
+
+  openEditor() {
+    const before = { ...this.values };
+    const text = el('textarea', { 'aria-label': 'State as JSON', rows: 8, spellcheck: 'false' });
+    const error = el('p', { class: 'bad', role: 'alert' });
+    const close = () => (this.editor.replaceChildren(), this.edit.focus());
+    text.value = JSON.stringify(before, null, 2);
+    const submit = async (event) => {
+      event.preventDefault();
+      try {
+        await this.save(parseState(text.value), before);
+        close();
+      } catch (failure) {
+        error.textContent = failure.message;
+      }
+    };
+    this.editor.replaceChildren(el('form', {
+      class: 'editor', onsubmit: submit,
+      onkeydown: (event) => event.key === 'Escape' && (event.stopPropagation(), close()),
+    }, text, el('p', { class: 'dim' }, 'A JSON object. The prefixes user: and app: set the scope of a key.'), error,
+    el('div', { class: 'bar' }, el('button', { type: 'submit' }, 'Save'), el('button', { type: 'button', class: 'quiet', onclick: close }, 'Cancel'))));
+    text.focus();
   }
 }
 
-/** drawState shows the state; keys that changed with the last run are marked. */
-export function drawState(section, sight) {
-  const open = new Set([...section.querySelectorAll('details[open]')].map((d) => d.dataset.key));
-  const keys = [...new Set([...Object.keys(sight.values), ...sight.changed.keys()])].sort();
-  const scoped = SCOPES.map(([prefix, name, reach]) => [name, reach, keys.filter((key) => scopeOf(key) === prefix)]).filter(([, , own]) => own.length);
-  section.replaceChildren(el('h2', {}, 'State'), ...scoped.map(([name, reach, own]) => el('table', {},
-    el('caption', {}, el('code', {}, name), ` ${reach}`),
-    el('tbody', {}, own.map((key) => row(key, sight, open.has(key)))))));
-  if (!scoped.length) section.append(el('p', { class: 'dim' }, 'Nothing is kept yet.'));
+/** diffState is the delta that turns one state into another; null removes a key. */
+export function diffState(before, after) {
+  const delta = {};
+  for (const key of Object.keys(before)) if (!(key in after)) delta[key] = null;
+  for (const [key, value] of Object.entries(after)) if (JSON.stringify(value) !== JSON.stringify(before[key])) delta[key] = value;
+  return delta;
+}
+
+function parseState(text) {
+  let value;
+  try {
+    value = JSON.parse(text.trim() || '{}');
+  } catch (error) {
+    throw new Error(`not valid JSON: ${error.message}`);
+  }
+  if (value === null || typeof value !== 'object' || Array.isArray(value)) throw new Error(`state must be a JSON object, got ${inline(value, 40)}`);
+  const empty = Object.keys(value).find((key) => value[key] === null);
+  if (empty !== undefined) throw new Error(`the value of ${inline(empty)} must not be null: remove the key to delete it`);
+  return value;
 }
 
 const scopeOf = (key) => SCOPES.map(([prefix]) => prefix).find((p) => p && key.startsWith(p)) ?? '';
 
-function row(key, sight, open) {
-  const changed = sight.changed.has(key);
-  const gone = !(key in sight.values);
-  const was = sight.changed.get(key);
-  return el('tr', { class: changed ? 'changed' : null },
+function row({ values, changed }, key, open) {
+  const isChanged = changed.has(key);
+  const isGone = !(key in values);
+  const was = changed.get(key);
+  return el('tr', { class: isChanged ? 'changed' : null },
     el('th', { scope: 'row' }, key.slice(scopeOf(key).length)),
-    el('td', {}, gone ? el('del', {}, inline(was)) : shown(key, sight.values[key], open),
-      changed && el('span', { class: 'was' }, gone ? 'removed' : was === undefined ? 'new' : `was ${inline(was, 60)}`)));
+    el('td', {}, isGone ? el('del', {}, inline(was)) : shown(key, values[key], open),
+      isChanged && el('span', { class: 'was' }, isGone ? 'removed' : was === undefined ? 'new' : `was ${inline(was, 60)}`)));
 }
 
 function shown(key, value, open) {

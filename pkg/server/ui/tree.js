@@ -1,4 +1,5 @@
-// The tree of agents, drawn from left to right.
+// The tree of agents, drawn from left to right; where there is less room, as an
+// indented list.
 
 import { el, svg } from './dom.js';
 
@@ -7,21 +8,22 @@ const GAP = { x: 46, y: 14 };
 const LINE = 17;
 const HEAD = 44;
 const MOST_TOOLS = 4;
-// What is smaller than this cannot be read; then it is scrolled.
+// A drawing that is smaller than this cannot be read.
 const SMALLEST = 0.8;
+const INDENT = 24;
 
 const KINDS = {
   LlmAgent: 'llm', SequentialAgent: 'sequence', ParallelAgent: 'parallel', LoopAgent: 'loop', RouterAgent: 'router',
   Workflow: 'workflow', FunctionNode: 'function', ToolNode: 'tool', JoinNode: 'join',
 };
 
-/** kindOf is a word for an agent's class. */
+/** kindOf is a short name of an agent's class. */
 export const kindOf = (agent) => KINDS[agent.agent_class] ?? agent.agent_class ?? agent.type ?? 'agent';
 
-/** below are the agents below one. */
+/** below are the sub-agents of an agent. */
 export const below = (agent) => agent.sub_agents ?? agent.graph?.nodes.filter((n) => n.type !== 'start') ?? [];
 
-/** find is the first agent of a name. */
+/** find is the first agent with a name. */
 export function find(agent, name) {
   if (!agent || agent.name === name) return agent;
   for (const child of below(agent)) {
@@ -31,7 +33,7 @@ export function find(agent, name) {
   return undefined;
 }
 
-/** drawTree draws the agents below a root. */
+/** drawTree draws the agents of an app. */
 export function drawTree(section, root, { chosen, changed, choose }) {
   const count = root ? size(root) : 0;
   const title = el('h2', {}, 'Agents', el('span', { class: 'dim' }, count > 1 ? ` ${count}` : ''));
@@ -39,10 +41,10 @@ export function drawTree(section, root, { chosen, changed, choose }) {
   if (!root) return;
   const scroll = section.querySelector('.tree')?.scrollLeft ?? 0;
   const focused = section.contains(document.activeElement);
-  const top = place(root, 0, { y: 1 });
-  const nodes = flat(top);
-  const right = Math.max(...nodes.map((n) => n.x + WIDTH + room(n.agent))) + 2;
-  const bottom = Math.max(...nodes.map((n) => n.y + n.height)) + 2;
+  const available = section.clientWidth;
+  let drawn = layOut(root, place);
+  if (drawn.right * SMALLEST > available) drawn = layOut(root, placeIndented);
+  const { top, nodes, right, bottom } = drawn;
   const drawing = svg('svg', { width: right, height: bottom, viewBox: `0 0 ${right} ${bottom}`, role: 'tree', 'aria-label': 'Agents' },
     svg('defs', {}, svg('marker', { id: 'tip', viewBox: '0 0 8 8', refX: 7, refY: 4, markerWidth: 7, markerHeight: 7, orient: 'auto-start-reverse' }, svg('path', { d: 'M0 0.5 7 4 0 7.5z' }))),
     nodes.flatMap(edges), nodes.map((n) => box(n, { chosen, changed, choose, first: n === top })));
@@ -57,6 +59,14 @@ export function drawTree(section, root, { chosen, changed, choose }) {
 /** lightUp marks the agent that is at work, or none. */
 export function lightUp(section, name) {
   for (const node of section.querySelectorAll('[data-agent]')) node.toggleAttribute('data-busy', node.dataset.agent === name);
+}
+
+function layOut(root, placeAll) {
+  const top = placeAll(root, 0, { y: 1 });
+  const nodes = flat(top);
+  const right = Math.max(...nodes.map((n) => n.x + WIDTH + room(n))) + 2;
+  const bottom = Math.max(...nodes.map((n) => n.y + n.height)) + 2;
+  return { top, nodes, right, bottom };
 }
 
 const size = (agent) => 1 + below(agent).reduce((n, child) => n + size(child), 0);
@@ -81,19 +91,30 @@ function ways(agent) {
 const isStraight = (way) => way.to === way.from + 1 && !way.label;
 const reach = (way) => 18 + 15 * Math.max(1, Math.abs(way.to - way.from));
 
-// room is what the ways between the agents below one take on their right side.
-function room(agent) {
+// room is what the ways between the sub-agents of a node take on their right side.
+function room({ agent, isIndented }) {
   const around = ways(agent).filter((w) => !isStraight(w)).map((w) => reach(w) * 0.75 + 8 + w.label.length * 6.5);
-  return around.length ? WIDTH + GAP.x + Math.max(...around) : 0;
+  return around.length ? (isIndented ? INDENT : WIDTH + GAP.x) + Math.max(...around) : 0;
 }
 
 const inOrder = (agent) => ['SequentialAgent', 'LoopAgent'].includes(agent.agent_class);
 
-// place finds a place for an agent and those below it: each column is a level,
-// and an agent stands at the middle of its own.
-function place(agent, level, cursor) {
+function heightOf(agent) {
   const tools = (agent.tools ?? []).length;
-  const height = HEAD + Math.min(tools, MOST_TOOLS + 1) * LINE + (tools ? 5 : 0);
+  return HEAD + Math.min(tools, MOST_TOOLS + 1) * LINE + (tools ? 5 : 0);
+}
+
+// placeIndented lists an agent above its sub-agents.
+function placeIndented(agent, level, cursor) {
+  const node = { agent, level, height: heightOf(agent), x: 1 + level * INDENT, y: cursor.y, isIndented: true };
+  cursor.y += node.height + GAP.y;
+  node.children = below(agent).map((child) => placeIndented(child, level + 1, cursor));
+  return node;
+}
+
+// place gives each level a column; an agent is at the middle of its sub-agents.
+function place(agent, level, cursor) {
+  const height = heightOf(agent);
   const from = cursor.y;
   const node = { agent, level, height, x: 1 + level * (WIDTH + GAP.x), y: from };
   node.children = below(agent).map((child) => place(child, level + 1, cursor));
@@ -113,9 +134,7 @@ function edges(node) {
   const entered = agent.graph ? new Set(agent.graph.edges.filter((e) => e.from_node.type === 'start').map((e) => e.to_node.name)) : null;
   for (const [i, child] of children.entries()) {
     if (entered && !entered.has(child.agent.name)) continue;
-    const [x1, y1, x2, y2] = [node.x + WIDTH, node.y + HEAD / 2, child.x, child.y + HEAD / 2];
-    const mid = x1 + GAP.x / 2;
-    all.push(svg('path', { class: 'edge', d: `M${x1} ${y1}C${mid} ${y1} ${mid} ${y2} ${x2} ${y2}` }));
+    all.push(svg('path', { class: 'edge', d: node.isIndented ? elbow(node, child) : curve(node, child) }));
     if (i > 0 && inOrder(agent)) all.push(between(children[i - 1], child));
   }
   for (const way of ways(agent)) {
@@ -125,7 +144,19 @@ function edges(node) {
   return all;
 }
 
-const between = (a, b) => svg('path', { class: 'flow', d: `M${a.x + 20} ${a.y + a.height}V${b.y - 1}`, 'marker-end': 'url(#tip)' });
+function curve(node, child) {
+  const [x1, y1, x2, y2] = [node.x + WIDTH, node.y + HEAD / 2, child.x, child.y + HEAD / 2];
+  const mid = x1 + GAP.x / 2;
+  return `M${x1} ${y1}C${mid} ${y1} ${mid} ${y2} ${x2} ${y2}`;
+}
+
+const elbow = (node, child) => `M${node.x + 8} ${node.y + node.height}V${child.y + HEAD / 2}H${child.x}`;
+
+// In a list, the sub-agents of a are between it and b: the line passes on their left.
+function between(a, b) {
+  const x = a.x + (a.isIndented && a.children.length ? 16 : 20);
+  return svg('path', { class: 'flow', d: `M${x} ${a.y + a.height}V${b.y - 1}`, 'marker-end': 'url(#tip)' });
+}
 
 // around leads from one agent to another of its column, on their right side.
 function around(a, b, way) {

@@ -1,6 +1,6 @@
-// How the page talks to the host: ADK's API, and the stream of changes.
+// How the page talks to the server: ADK's API, and the stream of changes.
 
-/** A Refused is an answer that says no. */
+/** A Refused is an answer whose status is no 2xx. */
 export class Refused extends Error {
   constructor(status, detail) {
     super(typeof detail === 'string' ? detail : detail.map((d) => `${d.loc.join('.')}: ${d.msg}`).join('; '));
@@ -10,15 +10,18 @@ export class Refused extends Error {
 
 const TOKEN = 'agenthost.token';
 
-/** keepToken is what the host is told of who asks, until the tab closes. */
+/** keepToken stores the token for all requests, until the tab closes. */
 export const keepToken = (token) => sessionStorage.setItem(TOKEN, token);
 
-/** path puts parts into a path. */
+/** hasToken says whether requests are sent with a token. */
+export const hasToken = () => !!sessionStorage.getItem(TOKEN);
+
+/** path joins escaped parts to a path. */
 export const path = (...parts) => parts.map(encodeURIComponent).join('/');
 
-/** ask sends a request; an answer that is no 2xx is a Refused. */
-export async function ask(method, url, body, signal) {
-  const headers = body === undefined ? {} : { 'Content-Type': 'application/json' };
+/** ask sends a request; an answer whose status is no 2xx is thrown as Refused. */
+export async function ask(method, url, body, { signal, headers: more } = {}) {
+  const headers = body === undefined ? { ...more } : { 'Content-Type': 'application/json', ...more };
   const token = sessionStorage.getItem(TOKEN);
   if (token) headers.Authorization = `Bearer ${token}`;
   const answer = await fetch(url, { method, headers, body: body === undefined ? undefined : JSON.stringify(body), signal });
@@ -27,14 +30,14 @@ export async function ask(method, url, body, signal) {
   let detail = text || answer.statusText;
   try {
     detail = JSON.parse(text).detail ?? detail;
-  } catch { /* a proxy before the host answers in its own words */ }
+  } catch { /* a proxy in front of the server answers in its own format */ }
   throw new Refused(answer.status, detail);
 }
 
-/** get is the JSON behind an address. */
+/** get fetches JSON. */
 export const get = async (url) => (await ask('GET', url)).json();
 
-/** frames are the frames of a stream of server-sent events, read from JSON. */
+/** frames reads a stream of server-sent events; each is JSON. */
 export async function* frames(answer) {
   const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = '';
@@ -55,8 +58,8 @@ export async function* frames(answer) {
 }
 
 /**
- * follow reads the stream of changes for as long as somebody looks at the page:
- * browsers allow few streams to one host, and the first frame tells all anyway.
+ * follow reads the stream of changes while the page is visible: browsers limit the
+ * connections to one server, and the first frame has the whole picture anyway.
  */
 export async function follow(onFrame, onLink) {
   for (let wait = 500; ; wait = Math.min(wait * 2, 5000)) {
@@ -67,14 +70,14 @@ export async function follow(onFrame, onLink) {
     let first = true;
     let refused;
     try {
-      for await (const frame of frames(await ask('GET', '-/changes', undefined, end.signal))) {
+      for await (const frame of frames(await ask('GET', '-/changes', undefined, { signal: end.signal }))) {
         wait = 500;
         onLink(true);
         show(onFrame, frame, first);
         first = false;
       }
     } catch (error) {
-      // The host is away, refuses, or nobody looks: it is asked again.
+      // The server is not reachable, rejects the request, or the page is hidden: retry.
       if (error instanceof Refused) refused = error;
     }
     document.removeEventListener('visibilitychange', hide);

@@ -1,0 +1,358 @@
+// The chat with one app: the session bar, the events, the message box, the state.
+
+import { el, byId, confirmed } from './dom.js';
+import { ask, get, path } from './wire.js';
+import { Conversation } from './conversation.js';
+import { Transcript } from './events.js';
+import { StatePanel, diffState } from './state.js';
+import { findOpenTurn, isQuestionOpen, keepVisible } from './turns.js';
+import { nameOf, rememberName, loadDraft, storeDraft } from './memory.js';
+
+/** A Chat is with the app that was chosen last. */
+export class Chat {
+  /**
+   * page.lightUp(names) marks agents at work, page.onSession() is called when the
+   * session changed, and page.isResumable() says whether runs of the app resume.
+   */
+  constructor(page) {
+    const { answer, request, artifact } = this;
+    const bound = Object.fromEntries(Object.entries({ answer, request, artifact }).map(([name, f]) => [name, f.bind(this)]));
+    Object.assign(this, { page, blocked: '', initial: new Map(), message: byId('message') });
+    this.talk = new Conversation({ onEvent: (e) => this.onEvent(e), onRun: (r) => this.onRun(r), onSessions: () => this.drawSession(), onCreated: (made) => this.onCreated(made) });
+    this.transcript = new Transcript(byId('events'), bound);
+    this.state = new StatePanel(byId('state'), (next, before) => this.saveState(next, before));
+    this.listen();
+  }
+
+  get app() {
+    return this.talk.app;
+  }
+
+  get session() {
+    return this.talk.id;
+  }
+
+  /** open switches to an app and one of its sessions, or to a new one. Each app keeps its own draft. */
+  open(app, session) {
+    this.talk.choose(app);
+    this.message.value = loadDraft(app);
+    this.openSession(session);
+    if (app) this.talk.list().catch(() => {});
+  }
+
+  /** setBlocked says why no message can be sent; '' is none. */
+  setBlocked(reason) {
+    this.blocked = reason;
+    this.drawSend();
+  }
+
+  /** notify adds a line to a chat that has begun. */
+  notify(text, cls) {
+    if (byId('events').querySelector('.turn')) this.transcript.say(text, cls);
+  }
+
+  async openSession(id) {
+    const { app } = this;
+    const view = this.view = {}; // what was asked for another view is not drawn in this one
+    this.talk.stop();
+    this.isFollowing = false;
+    this.talk.id = id;
+    this.transcript.clear(!id && app && `Send a message to ${app}. Each answer uses the files as last saved.`);
+    this.state.clear(id ? {} : this.initial.get(app), !id);
+    this.drawSession();
+    this.page.onSession();
+    if (!id) return;
+    try {
+      const session = await this.talk.load();
+      if (view !== this.view) return;
+      this.show(session);
+      this.transcript.toEnd();
+    } catch (error) {
+      if (view !== this.view) return;
+      this.talk.id = '';
+      this.transcript.say(error.message, 'bad');
+    }
+  }
+
+  // show draws a stored session. A turn without an end may still be running, here
+  // or in another window: then its events follow.
+  show(session) {
+    this.transcript.show(session.events);
+    this.state.set(session.state);
+    const first = session.events.find((e) => e.author === 'user' && e.content?.parts?.[0]?.text);
+    if (first) rememberName(session.id, first.content.parts[0].text);
+    this.drawSession();
+    const turn = findOpenTurn(session.events);
+    if (turn?.hasFailed) this.offerRetry(turn);
+    else if (turn) this.followTurn(turn);
+  }
+
+  async followTurn(turn) {
+    const { view } = this;
+    this.isFollowing = true;
+    const before = this.transcript.rows.size;
+    const { isStopped } = await this.talk.follow(turn.lastEventId);
+    if (view !== this.view) return;
+    this.isFollowing = false;
+    this.drawSend();
+    if (isStopped) return;
+    if (this.transcript.rows.size > before) await this.sync(true);
+    else this.offerRetry(turn);
+  }
+
+  // offerRetry shows below the events that the last turn has no answer, and repeats
+  // it: resumable apps continue, others rewind and get the same message again.
+  offerRetry(turn, text) {
+    const said = text ?? (turn.hasFailed ? '' : turn.hasAnswer ? 'This answer was interrupted.' : 'This turn was interrupted before it had an answer.');
+    const isResumable = this.page.isResumable() && !turn.hasFailed;
+    const action = isResumable ? ['Resume', 'Continue where the turn stopped'] : ['Retry', 'Take the turn back and send its message again'];
+    const again = isResumable ? () => this.resume(turn) : () => this.retry(turn);
+    const canRepeat = isResumable || turn.message;
+    if (!said && !canRepeat) return;
+    this.transcript.setLine(el('p', { class: 'interrupted', role: 'status' }, said,
+      canRepeat ? el('button', { type: 'button', class: 'quiet', title: action[1], onclick: again }, action[0]) : ' Send a message to continue.'));
+  }
+
+  async retry(turn) {
+    if (this.isBusy()) return;
+    const { view } = this;
+    this.transcript.setLine(null);
+    try {
+      const session = await this.talk.rewind(turn.invocationId);
+      if (view !== this.view) return;
+      this.transcript.show(session.events);
+      this.state.set(session.state);
+    } catch (error) {
+      this.offerRetry(turn, error.message);
+      return;
+    }
+    await this.send(turn.message);
+  }
+
+  async resume(turn) {
+    if (this.isBusy()) return;
+    await this.run({ invocationId: turn.invocationId });
+  }
+
+  isBusy() {
+    return !!this.talk.running || !!this.blocked;
+  }
+
+  /** send runs a message of the user's; the message is for the app that is shown now. */
+  async send(content) {
+    this.transcript.setLine(null);
+    this.transcript.add({ id: `mine-${performance.now()}`, author: 'user', content });
+    this.transcript.toEnd();
+    await this.run({ newMessage: content });
+  }
+
+  async run(request) {
+    const { app, view } = this;
+    const text = request.newMessage?.parts?.[0]?.text;
+    this.transcript.setLine(null);
+    this.state.begin();
+    this.firstText = text ?? '';
+    const outcome = await this.talk.run({ streaming: byId('streaming').checked, state: this.initial.get(app), ...request });
+    if (!outcome.isAccepted && !outcome.isStopped && text && !this.isLeaving) this.restoreDraft(app, text);
+    if (view !== this.view) return outcome;
+    if (outcome.error && !outcome.isStopped) this.transcript.say(outcome.error, 'bad');
+    if (!this.session) return outcome;
+    if (outcome.isStopped) await this.sync(true);
+    else if (outcome.hasFailed) await this.offerRetryOfFailed(view);
+    const state = await this.talk.state().catch(() => null);
+    if (state && view === this.view) this.state.set(state);
+    return outcome;
+  }
+
+  // A message that the server did not accept is a draft again.
+  restoreDraft(app, text) {
+    if (app !== this.app) storeDraft(app, loadDraft(app) || text);
+    else if (!this.message.value) this.setDraft(text);
+  }
+
+  // The error is shown already: the turn needs only its Retry.
+  async offerRetryOfFailed(view) {
+    const session = await this.talk.load().catch(() => null);
+    const turn = session && findOpenTurn(session.events);
+    if (turn && view === this.view && !this.talk.running) this.offerRetry({ ...turn, hasFailed: true });
+  }
+
+  // sync shows what happened to the session elsewhere, such as in another window.
+  async sync(isChanged = false) {
+    const { session, view } = this;
+    if (!session || this.talk.running) return;
+    try {
+      const stored = await this.talk.load();
+      if (view !== this.view || this.talk.running) return;
+      if (isChanged || keepVisible(stored.events).some((e) => this.transcript.isMissing(e))) this.show(stored);
+    } catch (error) {
+      if (error.status === 404 && view === this.view && !this.blocked) this.transcript.setLine(el('p', { class: 'interrupted' }, 'This session was deleted.'));
+    }
+  }
+
+  // Tools of the events.
+
+  // answer sends the answer to a call, once: another window may have been faster.
+  async answer(event, call, response) {
+    if (this.talk.running) throw new Error('Wait until the current answer is complete.');
+    if (this.blocked) throw new Error(this.blocked);
+    const { view } = this;
+    const stored = await this.talk.load();
+    if (view !== this.view) return;
+    if (!isQuestionOpen(stored.events, call.id)) {
+      this.show(stored);
+      this.transcript.say('This call was already answered in another window.');
+      return;
+    }
+    const parts = [{ functionResponse: { id: call.id, name: call.name, response } }];
+    const resume = this.page.isResumable() ? { invocationId: event.invocationId } : {};
+    this.transcript.add({ id: `mine-${performance.now()}`, author: 'user', content: { role: 'user', parts } });
+    const outcome = await this.run({ newMessage: { role: 'user', parts }, ...resume });
+    if (outcome.isAccepted || view !== this.view) return;
+    await this.sync(true); // the question is open again
+    this.transcript.say(outcome.error, 'bad');
+  }
+
+  async request(event) {
+    const trace = await get(path('dev', 'apps', this.app, 'debug', 'trace', event.id)).catch((error) => {
+      throw error.status === 404 ? new Error('Request not found: the server keeps only the latest ones.') : error;
+    });
+    const asked = trace['gcp.vertex.agent.llm_request'];
+    if (!asked) throw new Error('The server keeps requests only with --dev.');
+    return JSON.parse(asked);
+  }
+
+  artifact(name, version) {
+    return get(`${this.talk.address}/${path(this.session, 'artifacts', ...name.split('/'), 'versions')}/${version}`);
+  }
+
+  /** preview is the request that an agent's model would get now. */
+  async preview(agent) {
+    const body = { agent, userId: this.talk.user, sessionId: this.session, text: this.message.value };
+    return (await ask('POST', path('apps', this.app, 'preview'), body)).json();
+  }
+
+  async saveState(next, before) {
+    if (!this.session) {
+      this.initial.set(this.app, next);
+      this.state.clear(next, true);
+      return;
+    }
+    if (this.talk.running) throw new Error('Wait until the current answer is complete.');
+    const delta = diffState(before, next);
+    if (!Object.keys(delta).length) return;
+    const session = await this.talk.patch(delta);
+    this.state.begin();
+    this.state.apply(delta);
+    if (session.id === this.session) this.state.set(session.state);
+  }
+
+  // What the run reports.
+
+  onEvent(event) {
+    this.transcript.add(event);
+    if (event.partial) {
+      this.page.lightUp(event.author);
+      return;
+    }
+    this.state.apply(event.actions?.stateDelta);
+    this.page.lightUp(event.actions?.transferToAgent ?? event.author);
+    const text = event.author !== 'user' && (event.content?.parts ?? []).map((p) => (p.thought ? '' : p.text ?? '')).join('');
+    if (text) byId('said').textContent = `${event.author}: ${text}`;
+  }
+
+  onCreated(session) {
+    if (this.firstText) rememberName(session.id, this.firstText);
+    this.page.onSession();
+    this.drawSession();
+  }
+
+  onRun(running) {
+    this.drawSend();
+    byId('events').setAttribute('aria-busy', running);
+    if (!running) this.page.lightUp('');
+  }
+
+  // The message box and the session bar.
+
+  drawSend() {
+    const canStop = !!this.talk.running && !this.isFollowing;
+    byId('send').textContent = canStop ? 'Stop' : 'Send';
+    byId('send').disabled = !canStop && (!!this.blocked || !!this.talk.running);
+    const reason = this.isFollowing && this.talk.running ? 'Loading the rest of this turn…' : this.blocked;
+    byId('blocked').textContent = reason;
+    byId('blocked').hidden = !reason;
+  }
+
+  setDraft(text) {
+    this.message.value = text;
+    storeDraft(this.app, text);
+  }
+
+  /** stop ends the answer in progress. */
+  stop() {
+    if (!this.isFollowing) this.talk.stop();
+  }
+
+  submit() {
+    if (this.talk.running) {
+      this.stop();
+      return;
+    }
+    const text = this.message.value;
+    if (!text.trim() || this.blocked || !this.app) return;
+    this.setDraft('');
+    this.send({ role: 'user', parts: [{ text }] });
+  }
+
+  listen() {
+    byId('say').addEventListener('submit', (event) => {
+      event.preventDefault();
+      this.submit();
+    });
+    this.message.addEventListener('input', () => storeDraft(this.app, this.message.value));
+    this.message.addEventListener('keydown', (event) => {
+      if (event.key !== 'Enter' || event.shiftKey || event.isComposing) return;
+      event.preventDefault();
+      if (!this.talk.running) this.submit();
+    });
+    window.addEventListener('beforeunload', () => { this.isLeaving = true; }); // a reload cuts the run off, after the server has the message
+    window.addEventListener('focus', () => this.sync());
+    document.addEventListener('visibilitychange', () => document.hidden || this.sync());
+  }
+
+  drawSession() {
+    const { talk } = this;
+    const isListed = talk.sessions.some((s) => s.id === talk.id);
+    const choice = el('select', { 'aria-label': 'Session', onchange: (e) => this.openSession(e.target.value) },
+      el('option', { value: '' }, 'New session'),
+      talk.id && !isListed && el('option', { value: talk.id }, nameOf({ id: talk.id })),
+      talk.sessions.map((s) => el('option', { value: s.id }, nameOf(s))));
+    choice.value = talk.id;
+    const user = el('input', { 'aria-label': 'User', value: talk.user, title: 'User ID of the session', spellcheck: 'false', autocomplete: 'off', onchange: (e) => this.setUser(e.target.value.trim() || 'user') });
+    const focused = ['User', 'Session'].find((name) => document.activeElement?.getAttribute('aria-label') === name);
+    byId('session').replaceChildren(user, choice,
+      el('button', { type: 'button', class: 'quiet', disabled: !talk.id, onclick: () => (this.openSession(''), this.message.focus()) }, 'New'),
+      el('button', { type: 'button', class: 'quiet', disabled: !talk.id, onclick: () => this.deleteSession() }, 'Delete'));
+    if (focused) byId('session').querySelector(`[aria-label=${focused}]`).focus();
+  }
+
+  setUser(user) {
+    this.talk.user = user;
+    this.open(this.app, '');
+  }
+
+  async deleteSession() {
+    const { session, view } = this;
+    const listed = this.talk.sessions.find((s) => s.id === session) ?? { id: session };
+    const yes = await confirmed({ title: 'Delete this session?', text: `“${nameOf(listed)}”: all its messages, state and artifacts are deleted. This cannot be undone.`, action: 'Delete' });
+    if (!yes || view !== this.view) return;
+    try {
+      await this.talk.remove(session);
+      await this.openSession('');
+      this.message.focus();
+    } catch (error) {
+      this.transcript.say(error.message, 'bad');
+    }
+  }
+}

@@ -1,0 +1,265 @@
+// The chat of the page at /: what happens to messages and answers when the app goes
+// away, the page reloads, a run fails, or another window has the same session.
+
+import test from 'node:test';
+import assert from 'node:assert/strict';
+import { mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { apps, serve } from './host.mjs';
+import { shot, tab } from './page/browser.mjs';
+import { idle, say, start } from './page/see.mjs';
+
+const { see, chrome, host, file } = await start('apps/hello', 'apps/team', 'apps/tools', 'ui-test/page/apps/desk', 'ui-test/page/apps/slow', 'ui-test/page/apps/needy');
+
+const elsewhere = mkdtempSync(join(tmpdir(), 'agenthost-ui-'));
+const away = join(elsewhere, 'team');
+test.after(() => rmSync(elsewhere, { recursive: true }));
+
+const answers = (page) => page.locator('.event:not(.mine) .text').allTextContents();
+const get = async (path) => (await fetch(host.url + path)).json();
+
+// An open app whose folder goes away is never replaced by another one: the page says
+// so, sends nothing, and keeps the draft until the folder is back.
+see('the open app is removed while a message is written, and comes back', async (page) => {
+  await page.waitForSelector('#head h1:text("team")');
+  await page.fill('#message', 'please refund order 7');
+  renameSync(file('team'), away);
+  await page.waitForSelector('#apps button[data-app=team]', { state: 'detached' });
+  assert.equal(new URL(page.url()).hash, '#team');
+  await page.waitForSelector('#head h1:text("App team is gone")');
+  assert.ok(await page.isDisabled('#send'));
+  assert.match(await page.textContent('#blocked'), /App team is gone/);
+  await page.press('#message', 'Enter');
+  assert.equal(await page.inputValue('#message'), 'please refund order 7');
+  assert.equal(await page.locator('.event').count(), 0);
+  for (const app of ['desk', 'hello', 'slow', 'tools']) assert.deepEqual(await get(`/apps/${app}/users/user/sessions`), [], app);
+  await shot(page, 'page gone');
+  await page.click('#head >> text=desk');
+  assert.equal(await page.inputValue('#message'), '');
+  await page.evaluate(() => { location.hash = '#team'; });
+  await page.waitForSelector('#head h1:text("App team is gone")');
+  assert.equal(await page.inputValue('#message'), 'please refund order 7');
+  renameSync(away, file('team'));
+  await page.waitForSelector('#head h1:text-is("team")');
+  await page.waitForSelector('.node');
+  assert.ok(await page.isEnabled('#send'));
+  await page.press('#message', 'Enter');
+  await page.waitForSelector('.event.mine');
+  await idle(page);
+  assert.equal((await get('/apps/team/users/user/sessions')).length, 1);
+}, { hash: '/#team' });
+
+// The moment between the removal and the page's knowledge of it: the server rejects
+// the message, and the message is a draft again.
+see('a message to an app that is gone on the server is a draft again', async (page) => {
+  await page.waitForSelector('#head h1:text("hello")');
+  await page.route('**/apps/hello/users/user/sessions', (route) => (route.request().method() === 'POST'
+    ? route.fulfill({ status: 404, json: { detail: 'App not found: hello' } }) : route.continue()));
+  await say(page, 'for hello alone');
+  await page.waitForSelector('#events >> text=App not found: hello');
+  assert.equal(await page.inputValue('#message'), 'for hello alone');
+}, { hash: '/#hello', forgive: /404/ });
+
+// A choice of another app while a message is on its way ends the run: nothing of it
+// goes to the other app.
+see('another app is chosen while the session is created', async (page) => {
+  await page.waitForSelector('#head h1:text("hello")');
+  const sent = [];
+  await page.route('**/apps/hello/users/user/sessions', async (route) => {
+    if (route.request().method() !== 'POST') return route.continue();
+    await page.click('#apps button[data-app=desk]');
+    return route.continue().catch(() => {});
+  });
+  page.on('request', (request) => request.url().endsWith('/run_sse') && sent.push(request.postData()));
+  await say(page, 'for hello alone');
+  await page.waitForSelector('#head h1:text("desk")');
+  await idle(page);
+  await page.waitForFunction(() => document.querySelectorAll('.event').length === 0);
+  assert.deepEqual(sent, []);
+}, { hash: '/#hello' });
+
+see('an address that names no app', async (page) => {
+  await page.waitForSelector('#head h1:text("No app named nosuch")');
+  assert.match(await page.textContent('#head'), /Apps of this server:.*hello/);
+  assert.ok(await page.isDisabled('#send'));
+  await shot(page, 'page nosuch');
+  await page.click('#head >> text=hello');
+  await page.waitForSelector('#head h1:text("hello")');
+  assert.ok(await page.isEnabled('#send'));
+}, { hash: '/#nosuch' });
+
+// The stored events tell: a turn without a final event, which no run has any more.
+see('a reload in the middle of an answer shows the interrupted turn, with a retry', async (page) => {
+  await say(page, 'wait for it');
+  await page.waitForSelector('#send:text("Stop")');
+  await page.waitForFunction(() => location.hash.split('/').length === 2);
+  await page.waitForTimeout(300);
+  await page.reload();
+  await page.waitForSelector('.interrupted:has-text("This turn was interrupted before it had an answer.")');
+  await shot(page, 'page interrupted');
+  await page.click('.interrupted >> text=Retry');
+  await page.waitForSelector('#send:text("Stop")');
+  await page.waitForSelector('.text:has-text("At last.")');
+  await idle(page);
+  assert.equal(await page.locator('.interrupted').count(), 0);
+  await page.reload();
+  await page.waitForSelector('.text:has-text("At last.")');
+  assert.equal(await page.locator('.event.mine').count(), 1, 'the turn is not shown twice');
+  assert.equal(await page.inputValue('#message'), '', 'what was sent is no draft');
+  assert.equal(await page.locator('.interrupted').count(), 0);
+}, { hash: '/#slow' });
+
+see('a turn that another client runs is followed to its end', async (page) => {
+  await fetch(`${host.url}/apps/slow/users/user/sessions/shared`, { method: 'POST' });
+  const run = fetch(`${host.url}/run`, { method: 'POST', body: JSON.stringify({ appName: 'slow', userId: 'user', sessionId: 'shared', newMessage: { parts: [{ text: 'wait for it' }] } }) });
+  for (let i = 0; i < 100 && (await get('/apps/slow/users/user/sessions/shared')).events.length === 0; i++) await new Promise((done) => setTimeout(done, 20));
+  await page.evaluate(() => { location.hash = '#slow/shared'; });
+  await page.waitForSelector('#blocked:has-text("Loading the rest of this turn")');
+  assert.ok(await page.isDisabled('#send'));
+  await page.waitForSelector('.text:has-text("At last.")');
+  await run;
+  await page.waitForFunction(() => !document.getElementById('send').disabled);
+  assert.equal(await page.locator('.interrupted').count(), 0);
+}, { hash: '/#slow' });
+
+see('a turn that ended with its tools is shown as interrupted', async (page) => {
+  const turn = (id, author, parts, more = {}) => ({ id, author, invocationId: 'e-1', content: { role: author === 'user' ? 'user' : 'model', parts }, ...more });
+  const call = { functionCall: { id: 'c1', name: 'order', args: {} } };
+  const response = { functionResponse: { id: 'c1', name: 'order', response: { ok: true } } };
+  await fetch(`${host.url}/apps/desk/users/user/sessions`, { method: 'POST', body: JSON.stringify({ sessionId: 'cut', events: [turn('a', 'user', [{ text: 'order it' }]), turn('b', 'desk', [call]), turn('c', 'desk', [response])] }) });
+  await page.evaluate(() => { location.hash = '#desk/cut'; });
+  await page.waitForSelector('.interrupted:has-text("This answer was interrupted.") >> text=Retry');
+}, { hash: '/#desk' });
+
+see('an error is shown once, with a retry', async (page) => {
+  await say(page, 'fail, please');
+  await page.waitForSelector('#events .bad');
+  await page.waitForSelector('.interrupted >> text=Retry');
+  const text = await page.textContent('#events');
+  assert.equal(text.split('come back later').length - 1, 1, text);
+  await page.reload();
+  await page.waitForSelector('#events .bad');
+  assert.equal((await page.textContent('#events')).split('come back later').length - 1, 1);
+}, { hash: '/#slow' });
+
+see('an error without an event is shown once', async (page) => {
+  await say(page, 'hello');
+  await page.waitForSelector('#events .bad');
+  await idle(page);
+  assert.equal((await page.textContent('#events')).split('Context variable not found').length - 1, 1);
+}, { hash: '/#needy' });
+
+see('a new session begins with state, and its state can be edited', async (page) => {
+  await page.click('#state >> text=Set initial state');
+  await page.fill('#state textarea', '{"team": "red"');
+  await page.click('#state >> text=Save');
+  await page.waitForSelector('#state .bad:has-text("not valid JSON")');
+  await page.fill('#state textarea', '["red"]');
+  await page.click('#state >> text=Save');
+  await page.waitForSelector('#state .bad:has-text("state must be a JSON object")');
+  await shot(page, 'page state');
+  await page.fill('#state textarea', '{"team": "red", "user:lang": "pt"}');
+  await page.click('#state >> text=Save');
+  await page.waitForSelector('#state th:text("team")');
+  await say(page, 'hello');
+  await page.waitForSelector('.text:has-text("The team is red")');
+  await idle(page);
+  await page.click('#state h2 button:text("Edit")');
+  assert.deepEqual(JSON.parse(await page.inputValue('#state textarea')), { team: 'red', 'user:lang': 'pt' });
+  await page.fill('#state textarea', '{"team": "blue"}');
+  await page.click('#state >> text=Save');
+  await page.waitForSelector('#state td:has-text("blue")');
+  const [app, session] = new URL(page.url()).hash.slice(1).split('/');
+  assert.deepEqual((await get(`/apps/${app}/users/user/sessions/${session}`)).state, { team: 'blue' });
+  await say(page, 'again');
+  await page.waitForSelector('.text:has-text("The team is blue")');
+}, { hash: '/#needy' });
+
+see('delete asks first, and Escape cancels', async (page) => {
+  await say(page, 'little things');
+  await page.waitForSelector('#send:text("Send")');
+  await idle(page);
+  await page.waitForSelector('#session option:checked:has-text("little things")', { state: 'attached' });
+  await page.focus('#session >> text=Delete');
+  await page.keyboard.press('Enter');
+  await page.waitForSelector('dialog[open] >> text=Delete this session?');
+  await shot(page, 'page delete');
+  assert.equal(await page.evaluate(() => document.activeElement.textContent), 'Cancel');
+  await page.keyboard.press('Escape');
+  await page.waitForSelector('dialog', { state: 'detached' });
+  assert.equal(await page.evaluate(() => document.activeElement.textContent), 'Delete');
+  const session = new URL(page.url()).hash.split('/')[1];
+  assert.equal((await fetch(`${host.url}/apps/desk/users/user/sessions/${session}`)).status, 200);
+  await page.keyboard.press('Enter');
+  await page.click('dialog >> text="Cancel"');
+  await page.keyboard.press('Enter');
+  await page.keyboard.press('Tab');
+  await page.keyboard.press('Enter');
+  await page.waitForFunction(() => !location.hash.includes('/'));
+  assert.equal((await fetch(`${host.url}/apps/desk/users/user/sessions/${session}`)).status, 404);
+}, { hash: '/#desk' });
+
+// Both windows offer the approval; the second one shows that it is decided, and what
+// came of it.
+see('an approval that another window decided is not sent again', async (page) => {
+  await say(page, 'refund it');
+  await page.waitForSelector('.question >> text=Approve');
+  await idle(page);
+  const other = await tab(chrome, page.url());
+  try {
+    await other.page.waitForSelector('.question >> text=Approve');
+    await page.click('.question >> text=Approve');
+    await page.waitForSelector('.text:has-text("The till says {\\"paid\\":500}.")');
+    await idle(page);
+    await other.page.click('.question >> text=Approve');
+    await other.page.waitForSelector('.notice:has-text("already answered in another window")');
+    assert.deepEqual(await answers(other.page), await answers(page));
+    await say(page, 'a little more');
+    await idle(page);
+    await page.waitForSelector('.text:has-text("The till says {\\"paid\\":5}.")');
+    await other.page.evaluate(() => window.dispatchEvent(new Event('focus')));
+    await other.page.waitForSelector('.text:has-text("The till says {\\"paid\\":5}.")');
+    assert.deepEqual(other.complaints, []);
+  } finally {
+    await other.close();
+  }
+}, { hash: '/#desk' });
+
+see('a message can be copied', async (page) => {
+  await page.context().grantPermissions(['clipboard-read', 'clipboard-write']);
+  await say(page, 'one');
+  await page.click('.event:not(.mine) .copy');
+  assert.equal(await page.evaluate(() => navigator.clipboard.readText()), 'I heard: one');
+}, { hash: '/#desk' });
+
+test('a server with authentication says what is wrong with a token', async () => {
+  const some = apps('apps/tools');
+  const auth = join(some.dir, '..', `${some.dir.split('/').pop()}-auth.yaml`);
+  writeFileSync(auth, 'tokens:\n- {token: an-administrators-token, claims: {sub: ops, admin: true}}\n- {token: the-token-of-ana-a-user, claims: {sub: ana}}\nadmin: claims.admin ?? false\n');
+  const guarded = await serve(some.dir, '--auth', auth);
+  const { page, complaints, close } = await tab(chrome, guarded.url);
+  const enter = async (token) => {
+    await page.fill('#head input', token);
+    await page.press('#head input', 'Enter');
+  };
+  try {
+    await page.waitForSelector('#link:text("Sign-in required")');
+    await page.waitForSelector('#head h1:text("Sign in")');
+    assert.equal(await page.locator('#head .bad').count(), 0, 'no token yet, so none is wrong');
+    await enter('a-wrong-token');
+    await page.waitForSelector('#head .bad:has-text("The server does not accept this token")');
+    await shot(page, 'page sign in');
+    await enter('the-token-of-ana-a-user');
+    await page.waitForSelector('#head .bad:has-text("not an administrator")');
+    await enter('an-administrators-token');
+    await page.waitForSelector('#head h1:text("tools")');
+    await page.reload();
+    await page.waitForSelector('#head h1:text("tools")');
+    assert.deepEqual(complaints.filter((c) => !/40[13]/.test(c)), []);
+  } finally {
+    await close();
+    await guarded.stop();
+    some.remove();
+  }
+});

@@ -1,0 +1,70 @@
+// The page at the widths that people have: a whole screen, half of one next to an
+// editor, a phone. No problem, caret, hint, tree or answer is cut off.
+
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { shot } from './page/browser.mjs';
+import { idle, say, start } from './page/see.mjs';
+
+const { see, file, save } = await start('apps/hello', 'apps/pipeline', 'ui-test/page/apps/desk', 'ui-test/page/apps/writer');
+
+const good = readFileSync(file('pipeline', 'root_agent.yaml'), 'utf8');
+save(`${good.replace('description: Writes a short text', 'description: Writes a short text, in as many words as it takes, {')}instuction: a line that is long enough to be cut off wherever the page is narrow, and then some more words of it\n`, 'hello', 'root_agent.yaml');
+
+const panes = async (page, pane) => {
+  if (await page.isVisible('#panes')) await page.click(`#panes [data-pane=${pane}]`);
+};
+
+/** cutOff are elements of a selector that reach beyond the page or beyond their pane. */
+const cutOff = (page, selector) => page.evaluate((sought) => [...document.querySelectorAll(sought)].flatMap((element) => {
+  const box = element.getBoundingClientRect();
+  const pane = (element.closest('#app, #talk') ?? document.body).getBoundingClientRect();
+  if (box.width === 0) return [];
+  return box.right > pane.right + 0.5 || box.left < pane.left - 0.5 || element.scrollWidth > element.clientWidth + 1 && getComputedStyle(element).display !== 'inline'
+    ? [`${element.tagName}.${element.getAttribute('class')} ${Math.round(box.left)}..${Math.round(box.right)} of ${Math.round(pane.left)}..${Math.round(pane.right)}, scrolls ${element.scrollWidth} of ${element.clientWidth}: ${element.textContent.slice(0, 40)}`] : [];
+}), selector);
+
+for (const width of [1920, 1280, 960, 700, 500, 390, 320]) {
+  for (const colorScheme of ['light', 'dark']) {
+    see(`problems, tree and chat fit ${width} pixels, ${colorScheme}`, async (page) => {
+      const name = `page ${width} ${colorScheme}`;
+      await page.waitForSelector('#problems .snippet .at');
+      assert.deepEqual(await cutOff(page, '#problems *, #head *, #apps li'), []);
+      const carets = await page.evaluate(() => [...document.querySelectorAll('.snippet .at')].map((at) => {
+        const [caret, pane] = [at.getBoundingClientRect(), document.getElementById('app').getBoundingClientRect()];
+        return caret.width > 0 && caret.right <= pane.right;
+      }));
+      assert.ok(carets.length > 0 && carets.every(Boolean));
+      await shot(page, `${name} problems`);
+      await page.click('#apps button[data-app=pipeline]');
+      await page.waitForSelector('.node[data-agent=critic]');
+      assert.deepEqual(await cutOff(page, '.tree, .tree svg, .node rect'), []);
+      await panes(page, 'talk');
+      await say(page, 'Tea in winter');
+      await idle(page);
+      await panes(page, 'app');
+      await page.waitForSelector('#state th');
+      assert.deepEqual(await cutOff(page, '#state table, #changes *'), []);
+      await shot(page, `${name} tree`);
+      await page.click('#apps button[data-app=desk]');
+      await page.waitForSelector('#head h1:text("desk")');
+      await panes(page, 'talk');
+      await say(page, 'refund it all');
+      await page.waitForSelector('.question');
+      await idle(page);
+      assert.deepEqual(await cutOff(page, '#talk *:not(select, option)'), []);
+      await shot(page, `${name} chat`);
+      await panes(page, 'app');
+      await page.click('#apps button[data-app=writer]');
+      await panes(page, 'talk');
+      await page.waitForSelector('#session select');
+      await say(page, 'What is the refund policy?');
+      await page.waitForSelector('.md .task');
+      await idle(page);
+      assert.deepEqual(await cutOff(page, '.md > :not(.scroll, .code)'), []);
+      await shot(page, `${name} markdown`);
+      const over = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+      assert.ok(over <= 0, `the page is ${over} pixels too wide`);
+    }, { hash: '/#hello', colorScheme, viewport: { width, height: width < 720 ? 800 : 1000 } });
+  }
+}

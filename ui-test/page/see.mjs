@@ -1,0 +1,48 @@
+// One server and one browser for the tests of a file, each test on a page of its own.
+
+import test from 'node:test';
+import assert from 'node:assert/strict';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { apps, serve } from '../host.mjs';
+import { browser, shot, tab } from './browser.mjs';
+
+/** start serves copies of apps, and returns see, which runs a test on its page. */
+export async function start(...paths) {
+  const folders = apps(...paths);
+  const host = await serve(folders.dir);
+  const chrome = await browser();
+  test.after(async () => {
+    await chrome.close();
+    await host.stop();
+    folders.remove();
+  });
+  const file = (...parts) => join(folders.dir, ...parts);
+
+  /** see runs a test on a page, which must not have complained. */
+  function see(name, steps, options = {}) {
+    test(name, async () => {
+      const { page, complaints, close } = await tab(chrome, (options.url ?? host.url) + (options.hash ?? ''), options);
+      try {
+        await steps(page);
+        assert.deepEqual(complaints.filter((c) => !(options.forgive ?? /$^/).test(c)), []);
+      } catch (error) {
+        await shot(page, `page failed ${name.replaceAll('/', ' ')}`);
+        throw new Error([error.message, ...complaints].join('\n'), { cause: error });
+      } finally {
+        await close();
+      }
+    });
+  }
+
+  return { see, host, chrome, file, dir: folders.dir, save: (text, ...parts) => writeFileSync(file(...parts), text) };
+}
+
+/** say sends a message as people do. */
+export async function say(page, text) {
+  await page.fill('#message', text);
+  await page.press('#message', 'Enter');
+}
+
+/** idle waits until no answer is in progress. */
+export const idle = (page) => page.waitForFunction(() => document.getElementById('send').textContent === 'Send');
