@@ -7,7 +7,7 @@ export function keepVisible(events) {
   const visible = [];
   for (const event of events) {
     const before = event.actions?.rewindBeforeInvocationId;
-    const after = event.customMetadata?.rewindAfterEventId;
+    const after = event.provenance?.rewindAfterEventId;
     if (after) visible.length = visible.findIndex((e) => e.id === after) + 1 || visible.length;
     else if (before && visible.some((e) => e.invocationId === before)) visible.length = visible.findIndex((e) => e.invocationId === before);
     visible.push(event);
