@@ -5,9 +5,12 @@ GO      ?= go
 BIN     := bin/agenthost
 # The inner loop needs no C compiler; only the race detector does.
 NOCGO   := CGO_ENABLED=0
+# What the binary says it is; without git it says what Go recorded. Both may be given.
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
+COMMIT  ?= $(shell git rev-parse --short=12 HEAD 2>/dev/null)
 # What nobody asks a binary for: symbols, the builder's folders, and the pages of
 # gRPC's traces, which Google's library for credentials would bring along.
-SLIM    := -trimpath -tags=grpcnotrace -ldflags='-s -w'
+SLIM    := -trimpath -tags=grpcnotrace -ldflags='-s -w -X main.release=$(VERSION) -X main.commit=$(COMMIT)'
 TOOLS   := tools/go.mod
 # go test that also prints which tests were skipped.
 GOTEST  := $(CURDIR)/bin/gotest

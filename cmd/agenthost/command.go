@@ -21,7 +21,7 @@ func newRoot(io stdio) *cobra.Command {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	root.Version = version()
+	root.Version = versionLine()
 	root.SetVersionTemplate("agenthost {{.Version}}\n")
 	root.SetIn(io.in)
 	root.SetOut(io.out)

@@ -179,6 +179,12 @@ func TestDeployedImage(t *testing.T) {
 	if !strings.Contains(module, "\ngo "+version+".") {
 		t.Errorf("the Dockerfile builds with Go %s, go.mod asks for another", version)
 	}
+	for line := range strings.Lines(file) {
+		// Podman and buildah on Debian do not know short names of images.
+		if name, ok := strings.CutPrefix(line, "FROM "); ok && name != "scratch\n" && !strings.HasPrefix(name, "docker.io/library/") {
+			t.Errorf("the image %q has no registry", strings.TrimSpace(name))
+		}
+	}
 	if m := readImage(t); m.user == "" || strings.HasPrefix(m.user, "0") || !strings.HasPrefix(m.build, "CGO_ENABLED=0 ") {
 		t.Errorf("the image runs as %q and is built by %q", m.user, m.build)
 	}

@@ -291,7 +291,7 @@ func (m *serveMain) greet(url string) {
 	// One write: who waits for the greeting sees all of it.
 	out := new(bytes.Buffer)
 	defer func() { _, _ = out.WriteTo(m.io.out) }()
-	fmt.Fprintf(out, "agenthost serves at %s\n\n", url)
+	fmt.Fprintf(out, "agenthost serves at %s\nOpen %s/ in a browser to talk to the apps; %s/docs describes the API.\n\n", url, url, url)
 	example := ""
 	for _, s := range m.watch.Statuses() {
 		state := m.host.App(s.App)
@@ -308,16 +308,22 @@ func (m *serveMain) greet(url string) {
 		m.greetEmpty(out)
 	}
 	if example != "" {
-		fmt.Fprintf(out, "\nTry it:\n\n%s\n", m.curl(url, example))
+		out.WriteString(m.tryout(url, example))
 	}
 }
 
-func (m *serveMain) curl(url, app string) string {
-	create := ""
-	if !m.flags.createSession {
-		create = fmt.Sprintf("  curl -s -X POST %s/apps/%s/users/user/sessions/first\n", url, app)
+// tryout is a first turn by curl. Where callers are asked who they are, it takes their
+// token, and their name for the path.
+func (m *serveMain) tryout(url, app string) string {
+	title, header, user, body := "Try it:", "", "user", `"userId":"user",`
+	if m.flags.auth != "" || m.flags.authNode != nil {
+		title, header, user, body = "Try it, with a token in TOKEN and its user in USER_ID:", ` -H "Authorization: Bearer $TOKEN"`, "$USER_ID", ""
 	}
-	return create + fmt.Sprintf("  curl -sN %s/run_sse -H 'Content-Type: application/json' -d '{\"appName\":%q,\"userId\":\"user\",\"sessionId\":\"first\",\"streaming\":true,\"newMessage\":{\"parts\":[{\"text\":\"Hello\"}]}}'\n", url, app)
+	text := "\n" + title + "\n\n"
+	if !m.flags.createSession {
+		text += fmt.Sprintf("  curl -s -X POST%s %s/apps/%s/users/%s/sessions/first\n", header, url, app, user)
+	}
+	return text + fmt.Sprintf("  curl -sN%s %s/run_sse -H 'Content-Type: application/json' -d '{\"appName\":%q,%s\"sessionId\":\"first\",\"streaming\":true,\"newMessage\":{\"parts\":[{\"text\":\"Hello\"}]}}'\n", header, url, app, body)
 }
 
 func firstLine(s string) string {

@@ -52,7 +52,7 @@ has problems, and with 3 when there is no test to run.`,
 	flags.StringVar(&f.run, "run", "", "only the tests whose names match this regular expression")
 	flags.StringVar(&f.format, "format", "text", "text, json or junit")
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "tell of every test, with what was said")
-	flags.BoolVar(&f.watch, "watch", false, "run the tests of an app again whenever one of its files is saved")
+	flags.BoolVar(&f.watch, "watch", false, "run the tests of an app again whenever a file of the app or of its tests is saved")
 	flags.DurationVar(&f.timeout, "timeout", 30*time.Second, "how long a test may take")
 	return cmd
 }

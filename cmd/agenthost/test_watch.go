@@ -10,33 +10,39 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// watch runs the tests of an app whenever its folder has changed, until ctx
-// ends.
+// watch runs the tests of an app whenever a file of its folder, or one that it or its
+// tests read elsewhere, has changed, until ctx ends.
 func (t *tester) watch(ctx context.Context, dirs []string) error {
 	if err := checkFolders(dirs); err != nil {
 		return err
 	}
-	w := loader.NewWatch(t.loader, emptyHost{}, dirs, &loader.WatchOptions{Problems: t.io.err, Gate: t.gate})
+	w := loader.NewWatch(t.loader, emptyHost{}, dirs, &loader.WatchOptions{
+		Problems: t.io.err, Tests: true, Gate: openGate,
+		Told: func(s loader.Status) { t.rerun(ctx, s) },
+	})
 	if err := w.Sync(ctx); err != nil {
 		return failed(err)
 	}
 	return w.Run(ctx)
 }
 
-// gate runs the tests of an app that was changed, and prints what came of them.
-// It lets nothing in and keeps nothing out; the problems of the files of tests
-// are told by the watch.
-func (t *tester) gate(ctx context.Context, dir string, app *runtime.App) spec.Diagnostics {
+// openGate holds nothing back: every app's tests run.
+func openGate(context.Context, string, *runtime.App) spec.Diagnostics { return nil }
+
+// rerun runs the tests of an app that was loaded, and prints what came of them. The
+// watch has printed the problems of the app and of its tests.
+func (t *tester) rerun(ctx context.Context, s loader.Status) {
+	if !s.OK {
+		return
+	}
 	began := time.Now()
 	r := &testReport{}
-	t.app(ctx, dir, r)
-	problems := r.problems
+	t.app(ctx, s.Dir, r)
 	r.problems, r.took = nil, time.Since(began)
-	fmt.Fprintf(t.io.err, "%s %s: ", began.Format(time.TimeOnly), app.Name)
+	fmt.Fprintf(t.io.err, "%s %s: ", began.Format(time.TimeOnly), s.App)
 	if err := t.print(r); err != nil {
 		fmt.Fprintf(t.io.err, "%s\n", err)
 	}
-	return problems
 }
 
 // emptyHost serves nothing: apps are only looked at.

@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// TestTestWatch saves a file while agenthost test --watch looks at its folder.
+// TestTestWatch saves files while agenthost test --watch looks at their folder: the
+// app's, the tests', and one that the tests read. Problems of tests are printed.
 func TestTestWatch(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "shop")
 	save := func(file, text string) { t.Helper(); saveIn(t, dir, file, text) }
@@ -29,6 +30,18 @@ func TestTestWatch(t *testing.T) {
 	wait("FAIL shop: sells")
 	wait("0 tests passed, 1 failed")
 	save("root_agent.yaml", "name: clerk\ninstruction: Sell all.\n")
+	wait("1 test passed, 0 failed")
+	test := "- name: sells\n  user: hi\n  model: [{text: Hello}]\n  expect: ['text == \"Hello\"']\n"
+	save("root_agent.test.yaml", test+"- name: greets\n  user: hi\n  model: [{text: Hello}]\n  expect: ['text == \"Bye\"']\n")
+	wait("FAIL shop: greets")
+	wait("1 test passed, 1 failed")
+	save("root_agent.test.yaml", "- name: sells\n  usr: hi\n")
+	wait(`unknown field "usr"`)
+	save("root_agent.test.yaml", "- name: sells\n  user: hi\n  model: answers.yaml\n  expect: ['text == \"Hello\"']\n")
+	wait("answers.yaml")
+	save("answers.yaml", "- text: Bye\n")
+	wait("FAIL shop: sells")
+	save("answers.yaml", "- text: Hello\n")
 	wait("1 test passed, 0 failed")
 	cancel()
 	for lines.Scan() {

@@ -1,37 +1,54 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
+	"runtime"
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
 )
 
+// release and commit are set by the Makefile and the Dockerfile (-ldflags -X): what git
+// says of the sources. A build without them falls back to what Go recorded.
+var release, commit string
+
 func newVersion(io stdio) *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
-		Short: "Print the version",
+		Short: "Print the version, the commit and the version of Go",
 		Args:  between(0, 0),
 		RunE: func(*cobra.Command, []string) error {
-			_, err := fmt.Fprintln(io.out, "agenthost", version())
+			_, err := fmt.Fprintf(io.out, "agenthost %s\n", versionLine())
 			return failed(err)
 		},
 	}
 }
 
-// version is that of the module, or of the commit it was built from.
+// versionLine is all that is known of the build.
+func versionLine() string {
+	return fmt.Sprintf("%s (commit %s, %s %s/%s)", version(), cmp.Or(commit, recordedCommit(), "unknown"), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+}
+
+// version is the release, that of the module, or the commit it was built from.
 func version() string {
+	recorded := ""
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "(devel)" {
+		recorded = info.Main.Version
+	}
+	return cmp.Or(release, recorded, commit, recordedCommit(), "development")
+}
+
+// recordedCommit is the commit that Go found while it built; empty without one.
+func recordedCommit() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
-		return "unknown"
-	}
-	if v := info.Main.Version; v != "" && v != "(devel)" {
-		return v
+		return ""
 	}
 	for _, s := range info.Settings {
 		if s.Key == "vcs.revision" && len(s.Value) >= 12 {
 			return s.Value[:12]
 		}
 	}
-	return "development"
+	return ""
 }

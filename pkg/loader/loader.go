@@ -135,8 +135,8 @@ func (l *Loader) load(ctx context.Context, dir string, r *recall, readTests func
 
 // loadSafely is load for a host that serves: a panic is a problem of this one app,
 // and the others are loaded. Elsewhere it ends the program, with its stack.
-func (l *Loader) loadSafely(ctx context.Context, dir string, r *recall) (got loaded) {
-	p := safe.Call(func() { got = l.load(ctx, dir, r, nil) })
+func (l *Loader) loadSafely(ctx context.Context, dir string, r *recall, readTests func(*job, context.Context, *placed) *Suite) (got loaded) {
+	p := safe.Call(func() { got = l.load(ctx, dir, r, readTests) })
 	if p == nil {
 		return got
 	}

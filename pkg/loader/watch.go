@@ -78,6 +78,9 @@ type WatchOptions struct {
 	// Problems gets the problems of every load as text for people, with source
 	// lines and carets; nil drops them.
 	Problems io.Writer
+	// Tests reads the tests beside an app too: files that they read elsewhere are
+	// watched, and their problems are the app's.
+	Tests bool
 	// Told is told what came of every load, one after the other; nil is told
 	// nothing.
 	Told func(Status)
@@ -280,7 +283,7 @@ func (w *Watch) compare(ctx context.Context, name string, p pass) (again bool) {
 		return true // somebody else has looked just now
 	}
 	before := a.outside
-	got := w.loader.loadSafely(ctx, a.dir, &a.recall)
+	got := w.loader.loadSafely(ctx, a.dir, &a.recall, w.readTests())
 	// What was read in the middle of a change is not what was seen twice.
 	if now, err := a.hash(); !p.atOnce && (err != nil || now != hash) {
 		if got.app != nil {
@@ -297,6 +300,14 @@ func (w *Watch) compare(ctx context.Context, name string, p pass) (again bool) {
 	a.loaded, a.pending = hash, ""
 	w.take(ctx, a, outcome{name, got}, p)
 	return false
+}
+
+// readTests is how the tests beside an app are read; nil does not read them.
+func (w *Watch) readTests() func(*job, context.Context, *placed) *Suite {
+	if w.opts.Tests {
+		return (*job).readTests
+	}
+	return nil
 }
 
 // hash is that of the folder, and of the files elsewhere.
