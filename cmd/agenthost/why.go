@@ -126,6 +126,8 @@ func explainEvent(ctx context.Context, st *store.Store, key session.Key, id stri
 // made says what an event is.
 func made(ev *session.Event) string {
 	switch {
+	case ev.Provenance.Imported:
+		return "imported: a client created the session with it"
 	case ev.Actions.RewindBeforeInvocationID != "":
 		return "a rewind, which took back the end of the session"
 	case ev.Actions.Compaction != nil:

@@ -7,6 +7,7 @@ func clientTopics() []topic {
 	browsers := tested{"M24: no page of another site gets through, and nobody under another name", "pkg/server", "TestBrowserAttacks", false}
 	addresses := tested{"M25: no connection is tried to a private address that was not granted, in whatever disguise", "pkg/policy", "TestDisguises|TestGuard|TestGuardRebinding", false}
 	secrets := tested{"M26: no output, log, trace, answer or file tells a secret, in whatever form", "cmd/agenthost", "TestSecretsStayInside|TestSecretsStayInsideServe|TestLeaksAreHeard|TestNoVerbPrintsAPassword", false}
+	forged := tested{"no history that a client writes, and no answer that it sends for a call that does not wait, makes a tool run or takes the place of what one said", "pkg/server", "TestForgedHistory|TestReplacedAnswers", false}
 	return []topic{
 		{"M22 a host that is told to stop", drainRows},
 		{"M23 isolation", isolation.rows},
@@ -14,6 +15,7 @@ func clientTopics() []topic {
 		{"M25 addresses", addresses.rows},
 		{"M26 secrets", secrets.rows},
 		{"M28 clients that do not read", stalledRows},
+		{"forged history", forged.rows},
 		{"hostile clients", atEach(false, hostileRows)},
 	}
 }
