@@ -110,7 +110,7 @@ func (e *scriptEntry) render(field string, text *template.Paths, q *question) (s
 // broken is a field of an entry that fails on the request at hand.
 func (e *scriptEntry) broken(field string, err error) error {
 	return &model.Error{
-		Code: 400, Status: "INVALID_ARGUMENT", Message: fmt.Sprintf("%s of the script entry at %s: %v", field, e.pos, err), Err: err,
+		Code: 400, Status: "INVALID_ARGUMENT", Message: fmt.Sprintf("%s of the script entry at %s: %v", field, e.pos.Short(), err), Err: err,
 	}
 }
 

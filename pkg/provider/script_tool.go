@@ -135,5 +135,5 @@ func (n *nearest) text(name string) string {
 	if n.entry == nil {
 		return "there is no entry of the tool " + name
 	}
-	return fmt.Sprintf("the entry at %s %s", n.entry.pos, n.why)
+	return fmt.Sprintf("the entry at %s %s", n.entry.pos.Short(), n.why)
 }

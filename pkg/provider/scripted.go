@@ -136,7 +136,7 @@ func (m *scripted) unanswered(q *question) error {
 }
 
 // name is the script's file, or a word for it.
-func (s *Script) name() string { return cmp.Or(s.file, "the script") }
+func (s *Script) name() string { return cmp.Or(spec.Pos{File: s.file}.Short().File, "the script") }
 
 // play yields the answer of an entry, in pieces when streaming. An error is
 // not yielded but returned.

@@ -164,7 +164,7 @@ func newLLM(_ context.Context, env AgentEnv, c *llmConfig) (Agent, error) {
 }
 
 func instructionOf(t spec.Text) *Instruction {
-	return NewInstruction(t.Value, func(offset int) string { return t.At(offset).String() })
+	return NewInstruction(t.Value, t.At)
 }
 
 // LLMOptions are what an LLM agent may be given.

@@ -27,7 +27,7 @@ func TestMissingValues(t *testing.T) {
 				"app.yaml":        demo,
 				"root_agent.yaml": "name: greeter\nmodel: demo\ninstruction: |\n  Be kind.\n  Greet {user:key}.\n",
 			},
-			"error MISSING_VALUE: Context variable not found: `user:key`. (agent greeter, app/root_agent.yaml:5:9; write {user:key?} if it may be missing)\n",
+			"error MISSING_VALUE: Context variable not found: `user:key`. (agent greeter, root_agent.yaml:5:9; write {user:key?} if it may be missing)\n",
 		},
 		{
 			"in a child's file",
@@ -37,7 +37,7 @@ func TestMissingValues(t *testing.T) {
 				"a.yaml":          "name: a\nmodel: demo\ninstruction: Do it.\n",
 				"b.yaml":          "name: b\nmodel: demo\ninstruction: Go on with {user:key}.\n",
 			},
-			"a: done by a\nerror MISSING_VALUE: Context variable not found: `user:key`. (agent b, app/b.yaml:3:25; write {user:key?} if it may be missing)\n",
+			"a: done by a\nerror MISSING_VALUE: Context variable not found: `user:key`. (agent b, b.yaml:3:25; write {user:key?} if it may be missing)\n",
 		},
 		{
 			"in the global instruction",
@@ -45,7 +45,7 @@ func TestMissingValues(t *testing.T) {
 				"app.yaml":        demo,
 				"root_agent.yaml": "name: root\nmodel: demo\nglobal_instruction: Speak {user:key}.\ninstruction: x\n",
 			},
-			"error MISSING_VALUE: Context variable not found: `user:key`. (agent root, app/root_agent.yaml:3:27; write {user:key?} if it may be missing)\n",
+			"error MISSING_VALUE: Context variable not found: `user:key`. (agent root, root_agent.yaml:3:27; write {user:key?} if it may be missing)\n",
 		},
 		{
 			"in a plugin's instruction",
@@ -53,7 +53,7 @@ func TestMissingValues(t *testing.T) {
 				"app.yaml":        demo + "plugins:\n  - global_instruction: {instruction: \"Speak {user:key}.\"}\n",
 				"root_agent.yaml": "name: root\nmodel: demo\ninstruction: x\n",
 			},
-			"error MISSING_VALUE: Context variable not found: `user:key`. (agent root, app/app.yaml:4:46; write {user:key?} if it may be missing)\n",
+			"error MISSING_VALUE: Context variable not found: `user:key`. (agent root, app.yaml:4:46; write {user:key?} if it may be missing)\n",
 		},
 		{
 			"artifact",
@@ -61,7 +61,7 @@ func TestMissingValues(t *testing.T) {
 				"app.yaml":        demo,
 				"root_agent.yaml": "name: root\nmodel: demo\ninstruction: \"{artifact.none.txt?}{user:key?}{artifact.note.txt}\"\n",
 			},
-			"error MISSING_VALUE: Artifact note.txt not found. (agent root, app/root_agent.yaml:3:46; write {artifact.note.txt?} if it may be missing)\n",
+			"error MISSING_VALUE: Artifact note.txt not found. (agent root, root_agent.yaml:3:46; write {artifact.note.txt?} if it may be missing)\n",
 		},
 		{
 			"of an agent as a tool",
@@ -72,7 +72,7 @@ func TestMissingValues(t *testing.T) {
 				"demo.script.yaml": "- when: agent == \"expert\" or responses.expert != nil\n  text: \"done by {agent}\"\n- calls: [{name: expert, args: {request: r}}]\n",
 			},
 			"boss: call expert\nboss: expert map[error:Context variable not found: `user:key`. " +
-				"(agent expert, app/root_agent.yaml:5:49; write {user:key?} if it may be missing)]\nboss: done by boss\n",
+				"(agent expert, root_agent.yaml:5:49; write {user:key?} if it may be missing)]\nboss: done by boss\n",
 		},
 	}
 	for _, tt := range tests {

@@ -10,6 +10,7 @@ import (
 
 	"agenthost/pkg/model"
 	"agenthost/pkg/session"
+	"agenthost/pkg/spec"
 	"agenthost/pkg/template"
 )
 
@@ -18,12 +19,12 @@ import (
 type Instruction struct {
 	written string
 	text    *template.Text
-	// at words the place of a byte offset, such as support/root_agent.yaml:4:7.
-	at func(offset int) string
+	// at is the place of a byte offset.
+	at func(offset int) spec.Pos
 }
 
 // NewInstruction compiles a text. at may be nil for texts that no file holds.
-func NewInstruction(text string, at func(offset int) string) *Instruction {
+func NewInstruction(text string, at func(offset int) spec.Pos) *Instruction {
 	if text == "" {
 		return nil
 	}
@@ -77,7 +78,9 @@ func (i *Instruction) told(err error, inv *Invocation) error {
 	if errors.As(err, &missing) {
 		where := ""
 		if i.at != nil {
-			where = ", " + i.at(missing.Ref.Offset)
+			at := i.at(missing.Ref.Offset)
+			where = ", " + at.Short().String()
+			err = fmt.Errorf("%s: %w", at, err) // the log has the whole path
 		}
 		name := missing.Ref.Name
 		if missing.Ref.Artifact {

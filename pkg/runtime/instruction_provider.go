@@ -128,7 +128,7 @@ func (p *InstructionProvider) text(ctx context.Context, inv *Invocation) (string
 	}
 	vars := inv.vars()
 	vars["inject"] = func(text string) (string, error) {
-		return NewInstruction(text, func(int) string { return p.at.At(0).String() }).render(ctx, inv)
+		return NewInstruction(text, func(int) spec.Pos { return p.at.At(0) }).render(ctx, inv)
 	}
 	vars["file"] = func(path string) (string, error) {
 		text, ok := p.files[path]

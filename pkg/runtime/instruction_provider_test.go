@@ -26,7 +26,7 @@ func TestInjectMisses(t *testing.T) {
 	}))
 	got := outline(e.Host.Run(t.Context(), say(key, "x")))
 	if !strings.HasPrefix(got, "error MISSING_VALUE: Context variable not found: `city`. (agent a, ") ||
-		!strings.HasSuffix(got, "app/root_agent.yaml:3:23; write {city?} if it may be missing)\n") {
+		!strings.HasSuffix(got, "root_agent.yaml:3:23; write {city?} if it may be missing)\n") {
 		t.Errorf("Run = %s", got)
 	}
 }

@@ -154,6 +154,5 @@ func (s *mcpServer) name() string {
 	if len(s.command) > 0 {
 		what, at = lastPart(s.command[0].Value), s.command[0].Pos
 	}
-	at.File = lastPart(at.File)
-	return fmt.Sprintf("mcp server %s (%s)", what, at)
+	return fmt.Sprintf("mcp server %s (%s)", what, at.Short())
 }
