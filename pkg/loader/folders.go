@@ -146,9 +146,29 @@ func rank(name string) int {
 	return 0
 }
 
+// checkWay refuses a path that leads through a file, or through a link out of the
+// app: [session.ErrInvalid].
+func checkWay(root *os.Root, name string) error {
+	for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
+		info, err := root.Stat(dir)
+		if errors.Is(err, fs.ErrNotExist) {
+			if _, err := root.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
+				continue
+			}
+		}
+		if err != nil || !info.IsDir() {
+			return fmt.Errorf("%s is not a folder of the app, or a link that leads out of it: %w", dir, session.ErrInvalid)
+		}
+	}
+	return nil
+}
+
 func writeFile(root *os.Root, name string, text []byte) error {
 	if old, err := root.ReadFile(name); err == nil && bytes.Equal(old, text) {
 		return nil
+	}
+	if err := checkWay(root, name); err != nil {
+		return err
 	}
 	if err := root.MkdirAll(path.Dir(name), 0o755); err != nil {
 		return err

@@ -22,7 +22,7 @@ const (
 )
 
 // noDeveloper refuses what only developers may do.
-const noDeveloper = forbiddenError("This host does not let anyone write the files of its apps: start it with --dev")
+const noDeveloper = forbiddenError("This host does not show or change the files of its apps: start it with --dev")
 
 // A forbiddenError says what nobody may do here.
 type forbiddenError string
@@ -34,6 +34,9 @@ func (e forbiddenError) Error() string { return string(e) }
 // that is asked for, and with an empty text when there is none: ADK's web client
 // takes an app without one for one that it cannot edit.
 func (s *Server) handleBuilderFile(w http.ResponseWriter, r *http.Request) error {
+	if !s.opts.Dev {
+		return noDeveloper
+	}
 	tmp, err := queryFlag(r, "tmp")
 	if err != nil {
 		return err

@@ -74,6 +74,18 @@ func (s *Server) admit(r *http.Request, pattern string) error {
 	return nil
 }
 
+// Protect lets only administrators use a handler that is not a route of the server,
+// such as a profiler. Without Auth it lets everyone.
+func (s *Server) Protect(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := s.admit(r, "protected"); err != nil {
+			s.fail(w, r, err)
+			return
+		}
+		h.ServeHTTP(w, r)
+	})
+}
+
 // actAs is the user that a request acts for: the one that it names, if that is the
 // caller. A caller need not say who it is.
 func (s *Server) actAs(r *http.Request, app, user string) (string, error) {

@@ -2,11 +2,14 @@ package server_test
 
 import (
 	"bytes"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"testing/fstest"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/txtar"
@@ -123,5 +126,68 @@ func TestDocsNeedNoToken(t *testing.T) {
 	want(t, e.do("GET", "/list-apps", ""), 401, `{"detail":"Not authenticated"}`)
 	for _, path := range []string{"/docs", "/openapi.json"} {
 		want(t, e.do("GET", path, ""), 200, open.do("GET", path, "").Body.String())
+	}
+}
+
+// Runs for sessions that do not exist count for their user, and not for the app: they
+// cannot keep other users out. Runs of sessions that exist count for both.
+func TestRunsOfMissingSessions(t *testing.T) {
+	for _, path := range []string{"/run", "/run_sse"} {
+		e := newEnv(t, &server.Options{RunsPerUser: rate(t, "4/1h"), RunsPerApp: rate(t, "3/1h")})
+		e.add(t, "hello", &runtime.LLMOptions{Model: scripted(t)})
+		run := func(user, id string) int {
+			return e.do("POST", path, `{"appName":"hello","userId":"`+user+`","sessionId":"`+id+`","newMessage":{"parts":[{"text":"hi"}]}}`).Code
+		}
+		e.do("POST", "/apps/hello/users/ana/sessions/s", "")
+		e.do("POST", "/apps/hello/users/bob/sessions/s", "")
+		var codes []int
+		for range 5 {
+			codes = append(codes, run("eve", "missing"))
+		}
+		for range 3 {
+			codes = append(codes, run("ana", "s"))
+		}
+		codes = append(codes, run("bob", "s"))
+		if want := []int{404, 404, 404, 404, 429, 200, 200, 200, 429}; !slices.Equal(codes, want) {
+			t.Errorf("%s: the statuses are %v, want %v", path, codes, want)
+		}
+	}
+}
+
+// The files of apps are shown to developers only, with --dev.
+func TestBuilderNeedsDev(t *testing.T) {
+	const want403 = `{"detail":"This host does not show or change the files of its apps: start it with --dev"}`
+	e := newEnv(t, nil)
+	e.add(t, "hello", &runtime.LLMOptions{Model: scripted(t)})
+	for _, path := range []string{"/apps/hello/builder", "/dev/apps/hello/builder?file_path=app.yaml", "/builder/app/hello?tmp=true"} {
+		want(t, e.do("GET", path, ""), 403, want403)
+	}
+}
+
+// The page of the Dev UI has a content security policy, and no site may frame it.
+func TestDevUIPolicy(t *testing.T) {
+	e := newEnv(t, &server.Options{UI: fstest.MapFS{"index.html": {Data: []byte("<p>")}, "main.js": {Data: []byte("1")}}})
+	for _, path := range []string{"/dev-ui/", "/dev-ui/main.js"} {
+		h := e.do("GET", path, "").Header()
+		policy := h.Get("Content-Security-Policy")
+		if !strings.Contains(policy, "default-src 'none'") || !strings.Contains(policy, "frame-ancestors 'none'") || h.Get("X-Content-Type-Options") != "nosniff" {
+			t.Errorf("GET %s: the headers are %v", path, h)
+		}
+	}
+}
+
+// A handler that is not a route of the server needs the token of an administrator, if
+// the host authenticates its callers.
+func TestProtect(t *testing.T) {
+	inner := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) })
+	e := newEnv(t, &server.Options{Auth: authOf(t, "tokens: [{token: ana-ana-ana-ana-ana, claims: {sub: ana}}, {token: ops-ops-ops-ops-ops, claims: {sub: ops}}]\nadmin: claims.sub == \"ops\"")})
+	for token, code := range map[string]int{"": 401, "x": 401, "ana-ana-ana-ana-ana": 403, "ops-ops-ops-ops-ops": 418} {
+		r := httptest.NewRequest("GET", "/debug/pprof/heap", nil)
+		r.Header.Set("Authorization", "Bearer "+token)
+		w := httptest.NewRecorder()
+		e.server.Protect(inner).ServeHTTP(w, r)
+		if w.Code != code {
+			t.Errorf("token %q: %d, want %d", token, w.Code, code)
+		}
 	}
 }

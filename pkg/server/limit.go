@@ -3,10 +3,13 @@ package server
 import (
 	"fmt"
 	"math"
+	"net/http"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
+
+	"agenthost/pkg/session"
 )
 
 // A Rate is so many runs in a time. The zero Rate is no limit.
@@ -114,6 +117,15 @@ func (l *limits) back(name string) {
 	defer l.mu.Unlock()
 	if full, ok := l.full[name]; ok {
 		l.full[name] = full.Add(-l.rate.Per / time.Duration(l.rate.Runs))
+	}
+}
+
+// refundMissing gives an app back the run of a session that does not exist: runs of
+// made-up sessions must not use up what other users need. They count for their own
+// user.
+func (s *Server) refundMissing(app string, err error) {
+	if failureOf(session.Key{}, err).status == http.StatusNotFound {
+		s.byApp.back(app)
 	}
 }
 

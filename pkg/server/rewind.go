@@ -38,6 +38,9 @@ func (s *Server) handleRewind(w http.ResponseWriter, r *http.Request) error {
 	text := []byte{'['}
 	for ev, err := range s.host.Rewind(r.Context(), req) {
 		if err != nil {
+			if req.Message != nil {
+				s.refundMissing(key.App, err)
+			}
 			return ofRun(key, err)
 		}
 		nameRevision(w, ev)

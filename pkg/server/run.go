@@ -104,6 +104,7 @@ func (s *Server) handleRun(w http.ResponseWriter, r *http.Request) error {
 	text := append((*buffer)[:0], '[')
 	for ev, err := range s.host.Run(ctx, &q.RunRequest) {
 		if err != nil {
+			s.refundMissing(q.App, err)
 			return ofRun(q.key(), err)
 		}
 		nameRevision(w, ev)
@@ -166,6 +167,7 @@ func (s *Server) handleRunSSE(w http.ResponseWriter, r *http.Request) error {
 	defer end()
 	err = s.play(ctx, q, st)
 	end()
+	s.refundMissing(q.App, err)
 	switch {
 	case err == nil:
 		_ = st.begin() // a run without events

@@ -23,11 +23,25 @@ func (s *Server) uiRoutes() []route {
 			if !s.isUIFile(r.PathValue("file")) {
 				return missingError("Not Found")
 			}
-			w.Header().Set("Cache-Control", "no-cache")
+			setDevUIHeaders(w.Header())
 			files.ServeHTTP(w, r)
 			return nil
 		}},
 	}
+}
+
+// devUIPolicy lets the bundle have what comes from this host, and the fonts that it
+// names. Its page has an inline script and inline styles; no other site may frame it.
+const devUIPolicy = "default-src 'none'; script-src 'self' 'unsafe-inline' 'wasm-unsafe-eval'; " +
+	"style-src 'self' 'unsafe-inline' https://fonts.googleapis.com; font-src 'self' data: https://fonts.gstatic.com; " +
+	"connect-src 'self' data: blob:; img-src 'self' data: blob:; media-src 'self' data: blob:; worker-src 'self' blob:; " +
+	"manifest-src 'self'; base-uri 'self'; form-action 'none'; frame-src 'self' blob:; frame-ancestors 'none'"
+
+func setDevUIHeaders(h http.Header) {
+	h.Set("Content-Security-Policy", devUIPolicy)
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Cache-Control", "no-cache")
 }
 
 // toUI keeps the query, which names an app or a session.
