@@ -29,7 +29,7 @@ func (f *watchedFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.logFormat, "log-format", "text", "text or json")
 	flags.StringVar(&f.otlp, "otlp", "", "send traces to the OpenTelemetry collector of this URL, such as http://localhost:4318")
 	flags.BoolVar(&f.traceContents, "trace-contents", false, "let what is said, and what tools are asked and answer, into the traces of --otlp")
-	flags.BoolVar(&f.pprof, "pprof", false, "answer Go's profiler at /debug/pprof/, for callers on this machine")
+	flags.BoolVar(&f.pprof, "pprof", false, "answer Go's profiler at /debug/pprof/, for callers on this machine, with --auth for administrators")
 }
 
 // logger is the host's log.
@@ -77,9 +77,10 @@ func observing(all ...func(*runtime.Span)) func(*runtime.Span) {
 	}
 }
 
-// profiled puts Go's profiler before a handler, where it is wanted. Whoever can use
-// it can slow the host down and read what is in its memory.
-func (f *watchedFlags) profiled(h http.Handler) http.Handler {
+// profiled puts Go's profiler before a handler, if --pprof is set. Its users can slow
+// the host down and read its memory: they are on this machine, and protect lets
+// administrators only use it.
+func (f *watchedFlags) profiled(h http.Handler, protect func(http.Handler) http.Handler) http.Handler {
 	if !f.pprof {
 		return h
 	}
@@ -90,9 +91,10 @@ func (f *watchedFlags) profiled(h http.Handler) http.Handler {
 	} {
 		mux.HandleFunc("/debug/pprof/"+path, handle)
 	}
+	profiler := protect(mux)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, "/debug/pprof/") && fromHere(r) {
-			mux.ServeHTTP(w, r)
+			profiler.ServeHTTP(w, r)
 			return
 		}
 		h.ServeHTTP(w, r)
@@ -100,11 +102,20 @@ func (f *watchedFlags) profiled(h http.Handler) http.Handler {
 }
 
 // fromHere says whether a request is from this machine and for it: not through a
-// proxy, and not of a page whose name somebody made point here.
+// proxy that says so, not from the page of another site, and not by a name that
+// somebody made point here.
 func fromHere(r *http.Request) bool {
 	from, err := netip.ParseAddrPort(r.RemoteAddr)
 	host, _, splitErr := net.SplitHostPort(r.Host)
-	if err != nil || splitErr != nil || r.Header.Get("X-Forwarded-For") != "" || r.Header.Get("Forwarded") != "" {
+	if err != nil || splitErr != nil {
+		return false
+	}
+	for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Real-Ip", "Via"} {
+		if r.Header.Get(name) != "" {
+			return false
+		}
+	}
+	if site := r.Header.Get("Sec-Fetch-Site"); site != "" && site != "same-origin" && site != "none" {
 		return false
 	}
 	addr, err := netip.ParseAddr(host)

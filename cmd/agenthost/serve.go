@@ -237,7 +237,7 @@ func (m *serveMain) run(ctx context.Context, listener net.Listener) error {
 		m.reloadOnSignal(watching)
 	})
 	web := &http.Server{
-		Handler: m.flags.watched.profiled(m.server), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
+		Handler: m.flags.watched.profiled(m.server, m.server.Protect), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
 		ErrorLog: slog.NewLogLogger(m.logger.Handler(), slog.LevelWarn),
 	}
 	served := make(chan error, 1)
