@@ -11,25 +11,40 @@ import (
 var keyShapes = regexp.MustCompile(`\bAIza[0-9A-Za-z_-]{35}\b|\bsk-[0-9A-Za-z_-]{24,}|\bgh[pousr]_[0-9A-Za-z]{36}\b|` +
 	`\bxox[abprs]-[0-9A-Za-z-]{20,}|\bAKIA[0-9A-Z]{16}\b|-----BEGIN [A-Z ]*PRIVATE KEY-----`)
 
-// checkKeys warns of keys that stand in a file. The line is not shown: the
-// problems of an app are logged and served.
+// minKey is the length of the shortest of these forms.
+const minKey = 20
+
+// checkKeys warns of credentials written in a file. The line is not shown: the
+// problems of an app are logged and served. A value that aliases repeat is
+// checked once.
 func checkKeys(n *spec.Node) spec.Diagnostics {
-	if n.Kind == spec.Scalar {
-		at := keyShapes.FindStringIndex(n.Value)
-		if at == nil {
-			return nil
-		}
+	c := keyCheck{checked: map[spec.Pos]bool{}}
+	c.checkNode(n)
+	return c.ds
+}
+
+// keyCheck is one pass over a document.
+type keyCheck struct {
+	// checked are the places of the scalars so far: aliases share one.
+	checked map[spec.Pos]bool
+	ds      spec.Diagnostics
+}
+
+func (c *keyCheck) checkNode(n *spec.Node) {
+	for _, e := range n.Entries {
+		c.checkNode(e.Value)
+	}
+	for _, item := range n.Items {
+		c.checkNode(item)
+	}
+	if n.Kind != spec.Scalar || len(n.Value) < minKey || c.checked[n.Pos] {
+		return
+	}
+	c.checked[n.Pos] = true
+	if at := keyShapes.FindStringIndex(n.Value); at != nil {
 		d := n.Text().Warnf(at[0], "key-in-file", "this looks like a key, which whoever reads the file can use").
 			WithHint("keep it elsewhere, and write ${secret:NAME}")
 		d.Source = ""
-		return spec.Diagnostics{d}
+		c.ds = append(c.ds, d)
 	}
-	var ds spec.Diagnostics
-	for _, e := range n.Entries {
-		ds = append(ds, checkKeys(e.Value)...)
-	}
-	for _, item := range n.Items {
-		ds = append(ds, checkKeys(item)...)
-	}
-	return ds
 }

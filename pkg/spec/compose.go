@@ -17,15 +17,17 @@ type composer struct {
 	active map[*yaml.Node]bool
 	// alias is the outermost alias that leads to the present node, or nil.
 	alias *Node
-	// budget is how many nodes may still come from aliases.
-	budget int
+	// values and bytes are how many nodes, and how much of their text, may still
+	// come from aliases.
+	values, bytes int
 }
 
 func compose(file string, src *source, doc *yaml.Node) (*Node, Diagnostics) {
 	c := &composer{
 		file: file, src: src,
 		active: map[*yaml.Node]bool{},
-		budget: min(maxAliased, maxAliasRatio*countNodes(doc)),
+		values: min(maxAliased, maxAliasRatio*countNodes(doc)),
+		bytes:  maxAliasedBytes,
 	}
 	root := doc
 	if doc.Kind == yaml.DocumentNode {
@@ -45,7 +47,9 @@ func countNodes(y *yaml.Node) int {
 func (c *composer) node(y *yaml.Node, depth int) *Node {
 	n := c.start(y)
 	if y.Kind != yaml.AliasNode && c.alias != nil {
-		if c.budget--; c.budget < 0 {
+		c.values--
+		c.bytes -= len(y.Value)
+		if c.exceedsAliases() {
 			return n
 		}
 	}
@@ -98,7 +102,7 @@ func (c *composer) follow(n *Node, y *yaml.Node, depth int) *Node {
 	case c.active[y.Alias]:
 		c.ds = append(c.ds, n.Errorf("yaml", "alias *%s stands inside the value that it repeats", y.Value))
 		return n
-	case c.budget < 0:
+	case c.exceedsAliases():
 		return n
 	case c.alias != nil:
 		return c.node(y.Alias, depth)
@@ -106,11 +110,17 @@ func (c *composer) follow(n *Node, y *yaml.Node, depth int) *Node {
 	c.alias = n
 	target := c.node(y.Alias, depth)
 	c.alias = nil
-	if c.budget < 0 {
+	switch {
+	case c.values < 0:
 		c.ds = append(c.ds, n.Errorf("limit", "aliases repeat too much: more than %d values or %d times the file", maxAliased, maxAliasRatio))
+	case c.bytes < 0:
+		c.ds = append(c.ds, n.Errorf("limit", "text repeated by aliases exceeds the limit of 1 MiB"))
 	}
 	return target
 }
+
+// exceedsAliases reports whether aliases repeat more than the document may.
+func (c *composer) exceedsAliases() bool { return c.values < 0 || c.bytes < 0 }
 
 // checkTag allows a mapping or sequence no tag but its own.
 func (c *composer) checkTag(n *Node, y *yaml.Node) {

@@ -12,18 +12,20 @@ import (
 
 // The bounds of a document.
 const (
-	maxBytes      = 1 << 20
-	maxPieces     = 50_000
-	maxDepth      = 64
-	maxAliased    = 10_000
-	maxAliasRatio = 100
+	maxBytes        = 1 << 20
+	maxPieces       = 50_000
+	maxDepth        = 64
+	maxAliased      = 10_000
+	maxAliasRatio   = 100
+	maxAliasedBytes = 1 << 20
 )
 
 // Parse reads one YAML document, or one of JSON without the escapes \/ and
 // surrogate pairs, which YAML does not have. It reports bad syntax, duplicate
 // keys, keys that are no text, tags that are not YAML's own, aliases without
 // end, a second document, and documents beyond the bounds: 1 MiB, 50 000 lines,
-// keys and items, 64 levels, 10 000 nodes by aliases or 100 times those written.
+// keys and items, 64 levels, and by aliases 10 000 nodes, 100 times those
+// written, or 1 MiB of text.
 // The node is never nil: an empty document, or one that cannot be read at all,
 // is a null scalar.
 func Parse(file string, src []byte) (*Node, Diagnostics) {

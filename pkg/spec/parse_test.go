@@ -187,6 +187,10 @@ func TestBounds(t *testing.T) {
 		{"a bomb of aliases", bomb, []string{
 			"f.yaml:4:45: aliases repeat too much: more than 10000 values or 100 times the file [limit]",
 		}},
+		{"a long text by a few aliases", "a: &a " + strings.Repeat("x", 100_000) + "\nb: [*a, *a, *a]", nil},
+		{"a long text by many aliases", "a: &a " + strings.Repeat("x", 100_000) + "\nb: [" + strings.Repeat("*a, ", 999) + "*a]", []string{
+			"f.yaml:2:45: text repeated by aliases exceeds the limit of 1 MiB [limit]",
+		}},
 		{"1 MiB", "a: " + strings.Repeat("x", 1<<20-3), nil},
 		{"more than 1 MiB", strings.Repeat("#", 1<<20+1), []string{"f.yaml: the file has 1048577 bytes; at most 1 MiB is read [limit]"}},
 		{"more than 50 000 items", strings.Repeat("- a\n", 25_001), []string{"f.yaml: the file has about 50002 lines, keys and items; at most 50000 are read [limit]"}},
