@@ -295,6 +295,10 @@ func (m *serveMain) greet(url string) {
 	example := ""
 	for _, s := range m.watch.Statuses() {
 		state := m.host.App(s.App)
+		if state == nil && s.Loading {
+			fmt.Fprintf(out, "  %-12s is still loading\n", s.App)
+			continue
+		}
 		if state == nil {
 			fmt.Fprintf(out, "  %-12s has problems: agenthost check %s\n", s.App, s.Dir)
 			continue

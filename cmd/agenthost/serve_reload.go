@@ -49,7 +49,7 @@ func (s statuses) Reports(after int) ([]server.Report, <-chan struct{}) {
 
 func statusOf(st loader.Status) server.Status {
 	return server.Status{
-		App: st.App, Revision: st.Revision, OK: st.OK, Waiting: st.Waiting, Diagnostics: st.Problems(), Loaded: st.Loaded,
+		App: st.App, Revision: st.Revision, OK: st.OK, Waiting: st.Waiting, Loading: st.Loading, Diagnostics: st.Problems(), Loaded: st.Loaded,
 		Loads: server.Loads{Last: st.Loaded, Good: st.Good, All: st.Loads, Failed: st.Failed},
 	}
 }
@@ -72,6 +72,11 @@ func (m *serveMain) reloadOnSignal(ctx context.Context) {
 		}
 		if err != nil && ctx.Err() == nil {
 			m.logger.Error("reloading", "error", err)
+		}
+		for _, st := range m.watch.Statuses() {
+			if st.Loading {
+				m.logger.Warn("app still loading", "app", st.App)
+			}
 		}
 	}
 }

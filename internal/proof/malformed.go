@@ -7,9 +7,11 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"agenthost/pkg/loader"
+	"agenthost/pkg/spec"
 )
 
 // What one tree may cost, in time of the processor and in memory.
@@ -113,8 +115,9 @@ func (m *malformed) try(ctx context.Context, s *stand, how string) {
 	m.trees++
 	m.longest, m.largest = max(m.longest, spent.time), max(m.largest, spent.memory)
 	st, known := s.watch.Status("app")
+	panicked := func(d spec.Diagnostic) bool { return strings.Contains(d.Message, "panicked, which is a fault") }
 	switch {
-	case spent.err != nil:
+	case spent.err != nil || slices.ContainsFunc(st.Diagnostics, panicked):
 		m.panics++
 	case known && st.OK:
 		m.loaded++

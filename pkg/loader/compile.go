@@ -28,6 +28,9 @@ func (j *job) compile(ctx context.Context, root *placed) *runtime.App {
 		}
 	}
 	j.close()
+	if isLimit(err) {
+		return nil // reported at the end of the load
+	}
 	j.reportBuild(root.plan.Node, "build", err)
 	return nil
 }
@@ -43,6 +46,9 @@ func (j *job) close() {
 }
 
 func (j *job) build(ctx context.Context, p *placed) (runtime.Agent, error) {
+	if j.src.budget.isSpent() {
+		return nil, j.src.budget.exceeded
+	}
 	env := runtime.AgentEnv{Model: p.model}
 	for _, sub := range p.subs {
 		a, err := j.build(ctx, sub)

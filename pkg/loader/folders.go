@@ -54,7 +54,7 @@ func (w *Watch) Save(ctx context.Context, app string, files map[string][]byte) (
 	if err := writeAll(dir, files); err != nil {
 		return nil, err
 	}
-	return belowApps(dir, got.ds), w.settle(ctx, pass{})
+	return belowApps(dir, got.ds), w.settle(ctx, pass{}, func(name string) bool { return name == app })
 }
 
 // belowApps names the files of an app's folder as who writes them does: with the

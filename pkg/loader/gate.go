@@ -3,6 +3,7 @@ package loader
 import (
 	"context"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -31,11 +32,20 @@ func (l *Loader) Gate(ctx context.Context, dir string, app *runtime.App) spec.Di
 	case suite.Revision != app.Revision:
 		return spec.Diagnostics{{Pos: spec.Pos{File: filepath.ToSlash(dir)}, Rule: "test-failed", Message: "the files changed before the tests ran: they are run again"}}
 	}
+	ctx, cancel := context.WithTimeoutCause(ctx, maxGateTime, errors.New("the tests took longer than 2m0s"))
+	defer cancel()
 	failures := make([]spec.Diagnostics, len(suite.Tests))
 	var wg sync.WaitGroup
 	free := make(chan struct{}, maxGateTests)
 	for i, t := range suite.Tests {
 		free <- struct{}{}
+		if ctx.Err() != nil {
+			failures[i] = spec.Diagnostics{{
+				Pos: spec.Pos{File: filepath.ToSlash(dir)}, Rule: "test-failed",
+				Message: fmt.Sprintf("the gate was stopped before %d of %d tests ran: %s", len(suite.Tests)-i, len(suite.Tests), context.Cause(ctx)),
+			}}
+			break
+		}
 		wg.Go(func() {
 			defer func() { <-free }()
 			defer safe.Recover(func(p *safe.Panic) {
@@ -52,9 +62,10 @@ func (l *Loader) Gate(ctx context.Context, dir string, app *runtime.App) spec.Di
 }
 
 const (
-	// maxGateTests is how many tests run at once beside the turns of a host
-	// that serves.
+	// maxGateTests is how many tests of an app run at once beside the turns of a
+	// host that serves.
 	maxGateTests = 2
-	// gateTimeout is how long one of them may take.
+	// gateTimeout is how long one of them may take, maxGateTime all of them.
 	gateTimeout = 30 * time.Second
+	maxGateTime = 2 * time.Minute
 )

@@ -126,7 +126,7 @@ func (e *entry) forget() {
 
 // tell reports what made one status of another, unless they say the same. The
 // status stands before it is told of.
-func (w *Watch) tell(a *watched, o outcome, old, now Status) {
+func (w *Watch) tell(a *watched, got loaded, old, now Status) {
 	r := Report{App: now.App, Time: now.Loaded, From: old.Revision, To: now.Revision}
 	switch {
 	case now.OK && now.Revision != old.Revision:
@@ -142,11 +142,11 @@ func (w *Watch) tell(a *watched, o outcome, old, now Status) {
 	}
 	var was, is *store.Revision
 	if old.Revision != "" && (r.What == ReportLoaded || r.What == ReportWaiting) {
-		was, is = &store.Revision{App: r.App, Files: a.serves}, &store.Revision{App: r.App, Files: o.files}
+		was, is = &store.Revision{App: r.App, Files: a.serves}, &store.Revision{App: r.App, Files: got.files}
 		r.Files = ChangedFiles(was.Files, is.Files)
 	}
 	if r.What == ReportLoaded {
-		a.serves = o.files
+		a.serves = got.files
 	}
 	w.journal.add(r, was, is)
 }

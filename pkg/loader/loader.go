@@ -149,12 +149,16 @@ func (l *Loader) loadSafely(ctx context.Context, dir string, r *recall, readTest
 
 // build is the whole load of a source.
 func (l *Loader) build(ctx context.Context, src *source, readTests func(*job, context.Context, *placed) *Suite) loaded {
+	src.budget = newLoadBudget(ctx)
 	j := newJob(l, src)
 	app, root := j.run(ctx)
 	var suite *Suite
 	if readTests != nil {
 		suite = readTests(j, ctx, root)
 		j.checkSecrets()
+	}
+	if src.budget.exceeded != nil {
+		j.report(src.budget.exceeded.at(src.shown))
 	}
 	j.ds = src.withoutFollowers(j.ds)
 	j.ds.Sort()

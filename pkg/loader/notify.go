@@ -4,61 +4,76 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"maps"
+	"path/filepath"
 	"slices"
 	"time"
 
 	"github.com/fsnotify/fsnotify"
-
-	"agenthost/internal/safe"
 )
 
-// Run watches until ctx ends. It looks when the file system tells of a change,
-// and from time to time in any case: an event is only a hint that makes things
-// faster. A watcher that cannot be had or breaks down is made anew; until then
-// the looks go on.
+// Run watches until ctx ends. It polls an app when the file system notifies of a
+// change in it, and all apps from time to time in any case: a notice is only a
+// hint that makes things faster. A watcher that is not available or breaks down
+// is made again; until then, polling goes on. When Run returns, nothing is
+// loaded or published any more.
 func (w *Watch) Run(ctx context.Context) error {
-	poll := time.NewTicker(w.opts.Poll)
-	defer poll.Stop()
-	settle := time.NewTimer(0)
+	defer w.stop()
+	every := time.NewTicker(w.opts.Poll)
+	defer every.Stop()
+	settle, armed, all := time.NewTimer(0), true, true
 	defer settle.Stop()
 	n := &notifier{watch: w}
 	defer n.close()
 	n.follow()
+	// A notice does not move a poll that is due: steady writes delay nothing.
+	arm := func() {
+		if !armed {
+			armed = true
+			settle.Reset(w.opts.Settle)
+		}
+	}
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case _, ok := <-n.events():
+		case event, ok := <-n.events():
 			n.brokenUnless(ok)
-			settle.Reset(w.opts.Settle)
+			all = !n.notice(event, ok) || all
+			arm()
+			continue
+		case <-w.wake:
+			arm()
 			continue
 		case err, ok := <-n.errors():
 			n.brokenUnless(ok)
 			n.hear(err)
+			all = true
 		case <-settle.C:
-		case <-poll.C:
+			armed = false
+		case <-every.C:
+			all = true
 		}
-		again, err := false, error(nil)
-		if p := safe.Call(func() { again, err = w.look(ctx, pass{}) }); p != nil {
-			p.Log(w.opts.Logger, "looking for changes panicked")
-		}
-		w.blind(err)
+		w.reportDiscovery(w.pollDue(all))
+		all = false
 		// What happened in a folder before it was watched made no event.
-		if n.follow() || again {
-			settle.Reset(w.opts.Settle)
+		if n.follow() {
+			all = true
+			arm()
 		}
 	}
 }
 
-// blind tells, once, that the folders cannot be read, and that they can again.
-func (w *Watch) blind(err error) {
-	said := w.blindness
-	w.blindness = ""
+// reportDiscovery logs, once, that the folders cannot be read, and that they can
+// again.
+func (w *Watch) reportDiscovery(err error) {
+	said := w.discoverErr
+	w.discoverErr = ""
 	if err != nil {
-		w.blindness = err.Error()
+		w.discoverErr = err.Error()
 	}
 	switch {
-	case w.blindness == said:
+	case w.discoverErr == said:
 	case err != nil:
 		w.opts.Logger.Error("cannot look for apps: those that serve go on", "error", err)
 	default:
@@ -70,6 +85,8 @@ func (w *Watch) blind(err error) {
 type notifier struct {
 	watch   *Watch
 	watcher *fsnotify.Watcher
+	// owners are the apps of the folders that are watched, "" where it is none.
+	owners map[string]string
 	// deafness is why changes are found by looking alone.
 	deafness string
 }
@@ -89,25 +106,39 @@ func (n *notifier) follow() (more bool) {
 		}
 		n.watcher = watcher
 	}
-	dirs, before := n.watch.watchedFolders(), n.watcher.WatchList()
-	for _, dir := range before {
-		if !slices.Contains(dirs, dir) {
+	n.owners = n.watch.watchedFolders()
+	before := map[string]bool{}
+	for _, dir := range n.watcher.WatchList() {
+		before[dir] = true
+		if _, ok := n.owners[dir]; !ok {
 			_ = n.watcher.Remove(dir) // fails when the folder went away, which is as good
 		}
 	}
 	var failure error
-	for _, dir := range dirs {
+	for _, dir := range slices.Sorted(maps.Keys(n.owners)) {
 		err := n.watcher.Add(dir)
 		switch {
 		case errors.Is(err, fs.ErrNotExist): // it went away meanwhile
 		case err != nil:
 			failure = err
 		default:
-			more = more || !slices.Contains(before, dir)
+			more = more || !before[dir]
 		}
 	}
 	n.deaf(failure)
 	return more
+}
+
+// notice makes the app due that a change is in. It is false when that is not
+// known.
+func (n *notifier) notice(event fsnotify.Event, ok bool) bool {
+	app := n.owners[filepath.Dir(event.Name)]
+	// An app's own folder is watched for what replaces it too.
+	if !ok || app == "" || n.owners[event.Name] != "" {
+		return false
+	}
+	n.watch.setDue(app)
+	return true
 }
 
 // deaf tells, once, that changes are found by looking alone, and that they are

@@ -62,7 +62,7 @@ func (j *job) report(ds ...spec.Diagnostic) { j.ds = append(j.ds, ds...) }
 // and the tree as far as it is known.
 func (j *job) run(ctx context.Context) (*runtime.App, *placed) {
 	root := j.resolve(ctx)
-	if root == nil || j.ds.HasErrors() {
+	if root == nil || j.ds.HasErrors() || j.src.budget.isSpent() {
 		j.close()
 		return nil, root
 	}
@@ -86,15 +86,22 @@ func (j *job) resolve(ctx context.Context) *placed {
 	if n != nil {
 		root = j.resolveAgent(ctx, n, t)
 	}
-	j.checkUnused(ctx)
-	j.checkCaching(ctx, root)
-	j.resolveCompaction(ctx, root)
-	j.checkCode(ctx, root, nil)
-	j.checkState(root)
-	j.checkFlow(root)
-	j.checkTree(ctx, root)
-	j.checkResumable(root)
-	j.checkSecrets()
+	for _, check := range []func(){
+		func() { j.checkUnused(ctx) },
+		func() { j.checkCaching(ctx, root) },
+		func() { j.resolveCompaction(ctx, root) },
+		func() { j.checkCode(ctx, root, nil) },
+		func() { j.checkState(root) },
+		func() { j.checkFlow(root) },
+		func() { j.checkTree(ctx, root) },
+		func() { j.checkResumable(root) },
+		j.checkSecrets,
+	} {
+		if j.src.budget.isSpent() {
+			break // what is missing now may only not have been read
+		}
+		check()
+	}
 	return root
 }
 
@@ -215,8 +222,8 @@ func (j *job) resolveAgent(ctx context.Context, n *spec.Node, t trail) *placed {
 		}
 		return nil
 	}
-	if n.Kind != spec.Mapping {
-		return nil // told already, when the list of agents was decoded
+	if n.Kind != spec.Mapping || j.src.budget.isSpent() {
+		return nil // reported already, when the list of agents was decoded, or at the end
 	}
 	place := j.sketch.reserve()
 	if n = j.withClass(n); n == nil {

@@ -1,6 +1,8 @@
 package loader
 
 import (
+	"cmp"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -99,6 +101,7 @@ type source struct {
 	unfilled []unfilled
 	toldOf   spec.Diagnostics
 	recall   *recall
+	budget   *loadBudget
 }
 
 // filled is a document with its references filled in, or without one the first of
@@ -143,6 +146,7 @@ func showDir(dir string) string { return filepath.ToSlash(filepath.Clean(dir)) }
 func newSource(name, dir string, opts *Options) *source {
 	return &source{
 		name: name, dir: dir, shown: showDir(dir), env: opts.Env, secrets: opts.Secrets, policy: opts.Policy,
+		budget:    newLoadBudget(context.Background()),
 		documents: map[string]*spec.Node{}, filled: map[string]filled{}, read: map[string][]byte{}, asked: map[string]string{},
 	}
 }
@@ -158,7 +162,11 @@ func (s *source) close() {
 // dependOn remembers a file elsewhere, there or not: when it changes, so may the
 // app.
 func (s *source) dependOn(file string) {
-	if !slices.Contains(s.outside, file) {
+	switch {
+	case slices.Contains(s.outside, file):
+	case len(s.outside) == maxOutside:
+		s.budget.exceeded = cmp.Or(s.budget.exceeded, tooManyOutside)
+	default:
 		s.outside = append(s.outside, file)
 	}
 }
@@ -225,6 +233,17 @@ func (s *source) missing(file string) string {
 
 // bytes reads a file of the app.
 func (s *source) bytes(file string) ([]byte, error) {
+	if s.budget.isSpent() {
+		return nil, s.budget.exceeded
+	}
+	b, err := s.readBytes(file)
+	if err == nil {
+		err = s.budget.spend(len(b), 0)
+	}
+	return b, err
+}
+
+func (s *source) readBytes(file string) ([]byte, error) {
 	folder, name, err := s.at(file)
 	if err != nil {
 		return nil, err
@@ -306,6 +325,12 @@ func (s *source) document(file string) (*spec.Node, spec.Diagnostics) {
 // parse reads a YAML file of the app as it stands there.
 func (s *source) parse(file string) (*spec.Node, spec.Diagnostics) {
 	b, err := s.bytes(file)
+	if err == nil {
+		err = s.budget.spend(0, spec.Pieces(b))
+	}
+	if isLimit(err) {
+		return nil, spec.Diagnostics{s.budget.exceeded.at(s.shown)}
+	}
 	if err != nil {
 		return nil, spec.Diagnostics{{Pos: spec.Pos{File: s.display(file)}, Rule: "file", Message: "cannot read the file: " + plain(err)}}
 	}

@@ -3,8 +3,11 @@ package loader
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
+	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -81,7 +84,7 @@ func (j *job) readTests(ctx context.Context, root *placed) *Suite {
 	s := &Suite{App: j.src.name, Revision: j.src.revision(), loader: j.loader, dir: j.src.dir}
 	s.names = j.testNames(ctx, root)
 	s.Own = ownTools(ctx, root)
-	for _, file := range j.testFiles() {
+	for _, file := range j.testFiles(ctx) {
 		n, ds := j.src.document(file)
 		if n != nil {
 			tests, more := apptest.Decode(n, s.names)
@@ -93,25 +96,28 @@ func (j *job) readTests(ctx context.Context, root *placed) *Suite {
 	return s
 }
 
-// testFiles lists the files of tests, in folders that are not hidden. What has the
-// name of one and cannot be read is a problem: its tests would be missed by nobody.
-func (j *job) testFiles() []string {
+// testFiles lists the files of tests, in folders that are not hidden. One that
+// cannot be read is a problem: nothing else would show that its tests do not run.
+func (j *job) testFiles(ctx context.Context) []string {
+	root, err := filepath.EvalSymlinks(j.src.dir)
 	var files []string
-	err := fs.WalkDir(j.src.root.FS(), ".", func(path string, d fs.DirEntry, err error) error {
+	w := newWalker(root)
+	w.file = func(_, rel string, _ fs.FileInfo) {
+		file := filepath.ToSlash(rel)
 		switch {
-		case err != nil:
-			return err
-		case d.IsDir() && path != "." && isPassedOver(d.Name()):
-			return fs.SkipDir
-		case d.IsDir() || !strings.HasSuffix(path, testSuffix):
-		case j.src.exists(path):
-			files = append(files, path)
-		case !isPassedOver(d.Name()): // an editor's lock is a hidden link to nowhere
-			j.reportOdd(path)
+		case !strings.HasSuffix(file, testSuffix):
+		case j.src.exists(file):
+			files = append(files, file)
+		case !isPassedOver(path.Base(file)): // an editor's lock is a hidden link to nowhere
+			j.reportOdd(file)
 		}
-		return nil
-	})
-	if err != nil {
+	}
+	if err == nil {
+		err = w.walk(ctx, root, "", 0)
+	}
+	if limit := (*limitError)(nil); errors.As(err, &limit) {
+		j.report(limit.at(j.src.shown))
+	} else if err != nil {
 		j.report(spec.Diagnostic{Pos: spec.Pos{File: j.src.shown}, Rule: "file", Message: "cannot look for tests: " + plain(err)})
 	}
 	return files

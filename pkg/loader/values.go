@@ -31,7 +31,19 @@ func (s *source) fill(root *spec.Node) spec.Diagnostics {
 }
 
 // value is what a reference stands for. All of it counts for the revision.
-func (s *source) value(kind, name string) (value string, err error) {
+// Beyond the limits of a load it is nothing: that is reported once.
+func (s *source) value(kind, name string) (string, error) {
+	if s.budget.isSpent() {
+		return "", nil
+	}
+	v, err := s.reference(kind, name)
+	if isLimit(err) || err == nil && s.budget.spend(len(v), 0) != nil {
+		return "", nil
+	}
+	return v, err
+}
+
+func (s *source) reference(kind, name string) (value string, err error) {
 	switch {
 	case kind == "file":
 		return s.text(name)
@@ -210,6 +222,8 @@ func (s *source) text(given string) (string, error) {
 	}
 	b, err := s.bytes(file)
 	switch {
+	case isLimit(err):
+		return "", err
 	case err != nil:
 		return "", fmt.Errorf("cannot read %s: %s", s.display(file), plain(err))
 	case len(b) > maxFile:

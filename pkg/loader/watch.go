@@ -3,14 +3,17 @@ package loader
 import (
 	"cmp"
 	"context"
+	"errors"
 	"io"
 	"log/slog"
 	"maps"
 	"os"
 	"path/filepath"
+	goruntime "runtime"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/fsnotify/fsnotify"
@@ -26,28 +29,43 @@ type Host interface {
 	Remove(name string)
 }
 
-// A Watch keeps a host's apps as the folders say. A change is taken when two
-// looks, a short while apart, see the same content; then the app is loaded,
-// and swapped in when nothing is wrong with it. A broken app changes nothing:
-// the last good one serves on, and the problems stand in its [Status]. Many
-// goroutines may use a Watch.
+// A Watch keeps a host's apps as the folders say. A change is loaded when two
+// polls, a short while apart, see the same content, and published when nothing
+// is wrong with it. A broken app changes nothing: the last good revision keeps
+// serving, and the problems are in its [Status]. Each app is polled, loaded and
+// gated by itself, so that a slow one delays no other. Many goroutines may use
+// a Watch.
 type Watch struct {
 	loader *Loader
 	host   Host
 	dirs   []string
 	opts   WatchOptions
 
-	// blindness is why the folders cannot be read; only Run uses it.
-	blindness string
+	// discoverErr is why the folders cannot be read; only Run uses it.
+	discoverErr string
 
 	// saving is held while somebody writes files through the watch.
 	saving sync.Mutex
 
-	mu   sync.Mutex // serialises looks and loads
-	apps map[string]*watched
+	// life is the context of polls, which outlive the caller that asked for
+	// them. It ends with Run.
+	life    context.Context
+	endLife context.CancelFunc
+	polls   sync.WaitGroup
+	// lanes bound the polls that run at once: cheap apps have one, costly apps
+	// the other.
+	cheap, costly chan struct{}
+	// wake tells Run that an app is due; it has room for one notice.
+	wake chan struct{}
 
-	statusMu sync.RWMutex
-	status   map[string]Status
+	mu   sync.Mutex // guards apps, due and the folders of apps
+	apps map[string]*watched
+	due  map[string]bool
+
+	// reporting is held while a result is reported: one after the other.
+	reporting sync.Mutex
+	statusMu  sync.RWMutex
+	status    map[string]Status
 
 	journal *journal
 }
@@ -75,6 +93,9 @@ type WatchOptions struct {
 	Logger *slog.Logger
 	// Gate is asked before an app is let in; nil is [Loader.Gate].
 	Gate Gate
+	// Patience is how long Sync and Reload wait for one app; zero is 10 s. An app
+	// that takes longer goes on loading.
+	Patience time.Duration
 	// Problems gets the problems of every load as text for people, with source
 	// lines and carets; nil drops them.
 	Problems io.Writer
@@ -97,6 +118,9 @@ type Status struct {
 	// Waiting is the revision of the folder's content where the app wants to be
 	// told before it serves; empty when none waits.
 	Waiting string
+	// Loading says that the folder's content has been loading, or passing its
+	// gate, for longer than Sync and Reload wait for it.
+	Loading bool
 	// Diagnostics are the problems of the folder's content, warnings too.
 	Diagnostics spec.Diagnostics
 	// Loaded is when the content was last looked at by the loader, Good when that
@@ -110,13 +134,19 @@ type Status struct {
 // named with the app, and not with where its folder lies.
 func (s Status) Problems() spec.Diagnostics { return belowApps(s.Dir, s.Diagnostics) }
 
-// watched is one app's folder between looks.
+// watched is one app's folder between polls.
 type watched struct {
+	name string
+	// busy is held by the poll of the app that runs, or by who polls it until it
+	// is settled. It guards all below but folders, missed and cost.
+	busy chan struct{}
+
 	dir     string
 	tree    tree
 	outside []string // files elsewhere that the app was loaded from
 	loaded  string   // the content that was loaded last
-	// pending is the content seen at the last look, not loaded yet; since is when
+	attempt string   // the content of the last load, also of one that panicked
+	// pending is the content seen at the last poll, not loaded yet; since is when
 	// it was seen first.
 	pending string
 	since   time.Time
@@ -127,9 +157,16 @@ type watched struct {
 	manual bool
 	// serves are the files of the revision that serves.
 	serves map[string][]byte
+
+	folders []string // those to watch; guarded by Watch.mu
+	// missed says that the app was busy when it was due.
+	missed atomic.Bool
+	// cost is how long polls took of late, in nanoseconds; rested is when Run may
+	// start the next one, in nanoseconds of the Unix time.
+	cost, rested atomic.Int64
 }
 
-// A pass is what a look is for.
+// A pass is what a poll is for.
 type pass struct {
 	// atOnce takes what is there for settled.
 	atOnce bool
@@ -140,13 +177,18 @@ type pass struct {
 
 // NewWatch makes a watch over folders: folders of apps, or apps themselves.
 func NewWatch(l *Loader, host Host, dirs []string, opts *WatchOptions) *Watch {
-	w := &Watch{loader: l, host: host, dirs: dirs, apps: map[string]*watched{}, status: map[string]Status{}, journal: newJournal()}
+	w := &Watch{
+		loader: l, host: host, dirs: dirs, apps: map[string]*watched{}, due: map[string]bool{}, status: map[string]Status{}, journal: newJournal(),
+		cheap: make(chan struct{}, max(2, goruntime.GOMAXPROCS(0))), costly: make(chan struct{}, 2), wake: make(chan struct{}, 1),
+	}
+	w.life, w.endLife = context.WithCancel(context.Background())
 	if opts != nil {
 		w.opts = *opts
 	}
 	w.opts.Settle = cmp.Or(w.opts.Settle, 100*time.Millisecond)
 	w.opts.Poll = cmp.Or(w.opts.Poll, 2*time.Second)
 	w.opts.Absence = cmp.Or(w.opts.Absence, 2*time.Second)
+	w.opts.Patience = cmp.Or(w.opts.Patience, 10*time.Second)
 	if w.opts.Watcher == nil {
 		w.opts.Watcher = fsnotify.NewWatcher
 	}
@@ -169,60 +211,20 @@ func NewWatch(l *Loader, host Host, dirs []string, opts *WatchOptions) *Watch {
 }
 
 // Sync loads every app whose content differs from what was loaded, now. It
-// fails when a folder cannot be read; apps already there stay.
+// fails when a folder cannot be read; apps already there stay. It does not wait
+// for an app that takes longer than the patience of the watch.
 func (w *Watch) Sync(ctx context.Context) error {
-	_, err := w.look(ctx, pass{atOnce: true, letIn: true})
+	_, err := w.pollAll(ctx, pass{atOnce: true, letIn: true})
 	return err
 }
 
-// Reload looks until nothing changes any more, loads what differs, and lets in
-// what waited for it. It is for whoever has changed files and wants to know
-// what came of it: the statuses tell. It fails when a folder cannot be read.
-func (w *Watch) Reload(ctx context.Context) error { return w.settle(ctx, pass{letIn: true}) }
-
-// settle looks until nothing changes any more.
-func (w *Watch) settle(ctx context.Context, p pass) error {
-	settle := time.NewTimer(0)
-	defer settle.Stop()
-	for {
-		select {
-		case <-settle.C:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-		again, err := w.look(ctx, p)
-		if err != nil || !again {
-			return err
-		}
-		settle.Reset(w.opts.Settle)
-	}
-}
-
-// look compares the folders with what was loaded. A difference is loaded when
-// it was there at the last look too, or at once where that is asked for. It
-// returns whether another look should follow soon.
-func (w *Watch) look(ctx context.Context, p pass) (again bool, err error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	found, err := w.discover()
-	if err != nil {
-		return false, err
-	}
-	for name := range w.apps {
-		if _, ok := found[name]; !ok {
-			again = w.miss(name, p) || again
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(found)) {
-		a := w.apps[name]
-		if a == nil {
-			a = &watched{dir: found[name]}
-			w.apps[name] = a
-		}
-		a.dir, a.gone = found[name], time.Time{}
-		again = w.compare(ctx, name, p) || again
-	}
-	return again, nil
+// Reload polls each app until it changes no more, loads what differs, and lets
+// in what waited for it. It is for whoever has changed files and wants to know
+// what came of it: see the statuses. It fails when a folder cannot be read, and
+// waits no longer than the patience of the watch, and 30 s for all apps: one
+// that takes longer goes on, and its status says Loading.
+func (w *Watch) Reload(ctx context.Context) error {
+	return w.settle(ctx, pass{letIn: true}, nil)
 }
 
 // discover finds the app folders by name. A name that is taken belongs to the
@@ -246,9 +248,9 @@ func (w *Watch) discover() (map[string]string, error) {
 	return found, nil
 }
 
-// miss ends an app whose folder has been missing for long enough.
-func (w *Watch) miss(name string, p pass) (again bool) {
-	a, now := w.apps[name], w.opts.Clock()
+// remove ends an app whose folder has been missing for long enough.
+func (w *Watch) remove(a *watched, p pass) (again bool) {
+	now := w.opts.Clock()
 	first := a.gone.IsZero()
 	if first {
 		a.gone = now
@@ -256,23 +258,32 @@ func (w *Watch) miss(name string, p pass) (again bool) {
 	if !p.atOnce && (first || now.Sub(a.gone) < w.opts.Absence && !p.letIn) {
 		return true
 	}
-	w.host.Remove(name)
-	delete(w.apps, name)
-	was, _ := w.Status(name)
-	w.forget(name)
-	w.opts.Logger.Info("app removed", "app", name)
-	w.journal.add(Report{App: name, Time: now, What: ReportRemoved, From: was.Revision}, nil, nil)
+	w.host.Remove(a.name)
+	a.loaded, a.pending = "", ""
+	w.mu.Lock()
+	delete(w.apps, a.name)
+	w.mu.Unlock()
+	w.reporting.Lock()
+	defer w.reporting.Unlock()
+	was, _ := w.Status(a.name)
+	w.forget(a.name)
+	w.opts.Logger.Info("app removed", "app", a.name)
+	w.journal.add(Report{App: a.name, Time: now, What: ReportRemoved, From: was.Revision}, nil, nil)
 	return false
 }
 
-func (w *Watch) compare(ctx context.Context, name string, p pass) (again bool) {
-	a := w.apps[name]
-	hash, err := a.hash()
+// reloadIfChanged compares a folder with what was loaded. A difference is loaded
+// when it was there at the last poll too, or at once where that is asked for. It
+// returns whether another poll should follow soon.
+func (w *Watch) reloadIfChanged(ctx context.Context, a *watched, p pass) (again bool) {
+	hash, limit, err := w.hash(ctx, a)
 	switch {
-	case err != nil:
-		w.opts.Logger.Warn("cannot read an app's folder: what was loaded serves on", "app", name, "error", err)
+	case ctx.Err() != nil:
 		return false
-	case hash == a.loaded && !(p.letIn && w.waits(name)):
+	case err != nil:
+		w.opts.Logger.Warn("cannot read an app's folder: what was loaded serves on", "app", a.name, "error", err)
+		return false
+	case hash == a.loaded && !(p.letIn && w.waits(a.name)):
 		a.pending = ""
 		return false
 	case hash == a.loaded || p.atOnce:
@@ -280,25 +291,32 @@ func (w *Watch) compare(ctx context.Context, name string, p pass) (again bool) {
 		a.pending, a.since = hash, w.opts.Clock()
 		return true
 	case w.opts.Clock().Sub(a.since) < w.opts.Settle:
-		return true // somebody else has looked just now
+		return true // another poll was just now
 	}
+	a.attempt = hash
 	before := a.outside
-	got := w.loader.loadSafely(ctx, a.dir, &a.recall, w.readTests())
+	var got loaded
+	if limit != nil {
+		got.ds = append(got.ds, limit.at(a.dir))
+	} else {
+		got = w.loader.loadSafely(ctx, a.dir, &a.recall, w.readTests())
+	}
 	// What was read in the middle of a change is not what was seen twice.
-	if now, err := a.hash(); !p.atOnce && (err != nil || now != hash) {
+	now, _, err := w.hash(ctx, a)
+	if ctx.Err() != nil || !p.atOnce && (err != nil || now != hash) {
 		if got.app != nil {
 			got.app.Close()
 		}
 		a.pending, a.since = now, w.opts.Clock()
-		return true
+		return ctx.Err() == nil
 	}
 	if a.outside = got.outside; !slices.Equal(before, a.outside) {
-		if hash, err = a.hash(); err != nil {
+		if hash, _, err = w.hash(ctx, a); err != nil {
 			hash = ""
 		}
 	}
 	a.loaded, a.pending = hash, ""
-	w.take(ctx, a, outcome{name, got}, p)
+	w.publish(ctx, a, got, p)
 	return false
 }
 
@@ -310,32 +328,56 @@ func (w *Watch) readTests() func(*job, context.Context, *placed) *Suite {
 	return nil
 }
 
-// hash is that of the folder, and of the files elsewhere.
-func (a *watched) hash() (string, error) {
-	hash, err := a.tree.hash(a.dir, time.Now())
-	return hash + hashFiles(a.outside), err
+// hash is that of the folder, and of the files elsewhere. A folder beyond the
+// limits has the hash of the limit.
+func (w *Watch) hash(ctx context.Context, a *watched) (string, *limitError, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, maxLoadTime, folderTooSlow)
+	defer cancel()
+	began := time.Now()
+	hash, err := a.tree.hash(ctx, a.dir, a.outside)
+	now := time.Now()
+	if rest := restFactor * now.Sub(began); rest > w.opts.Settle {
+		a.rested.Store(now.Add(min(rest, w.opts.Poll)).UnixNano())
+	}
+	w.mu.Lock()
+	if !slices.Equal(a.folders, a.tree.folders) {
+		a.folders = a.tree.folders
+		w.wakeUp() // the new ones are to be watched
+	}
+	w.mu.Unlock()
+	if limit := (*limitError)(nil); errors.As(err, &limit) {
+		return limit.message, limit, nil
+	}
+	return hash, nil, err
 }
 
-// watchedFolders are all folders in which a change can matter: those of apps,
-// and those that become an app when a file is put there.
-func (w *Watch) watchedFolders() []string {
-	var all []string
+// watchedFolders are all folders in which a change can matter, with the name of
+// their app: those of apps, and those that become an app when a file is put
+// there, which have none.
+func (w *Watch) watchedFolders() map[string]string {
+	all := map[string]string{}
 	for _, dir := range w.dirs {
-		all = append(all, filepath.Clean(dir))
-		apps, err := Discover(dir)
-		if err != nil {
-			continue
+		for _, candidate := range candidates(dir) {
+			all[candidate] = ""
 		}
-		for _, app := range apps {
-			all = append(all, folders(app)...)
-		}
-		all = append(all, candidates(dir)...)
 	}
-	slices.Sort(all)
-	return slices.DeleteFunc(slices.Compact(all), func(dir string) bool {
+	w.mu.Lock()
+	for _, a := range w.apps {
+		for _, folder := range a.folders {
+			all[folder] = a.name
+		}
+	}
+	w.mu.Unlock()
+	for _, dir := range w.dirs {
+		if dir = filepath.Clean(dir); all[dir] == "" {
+			all[dir] = ""
+		}
+	}
+	maps.DeleteFunc(all, func(dir, _ string) bool {
 		info, err := os.Stat(dir)
 		return err != nil || !info.IsDir()
 	})
+	return all
 }
 
 func candidates(dir string) []string {

@@ -59,50 +59,75 @@ func (w *Watch) Revive(ctx context.Context, app, revision string) (*runtime.App,
 	return w.loader.LoadRevision(ctx, rev, s.Dir)
 }
 
-// An outcome is what came of loading a folder.
-type outcome struct {
-	name string
-	loaded
+// markLoading sets that an app takes longer than is waited for.
+func (w *Watch) markLoading(app, dir string) {
+	w.statusMu.Lock()
+	defer w.statusMu.Unlock()
+	s, ok := w.status[app]
+	if !ok && dir == "" {
+		return
+	}
+	s.App, s.Loading = app, true
+	if !ok {
+		s.Dir = dir
+	}
+	w.status[app] = s
 }
 
-// take swaps a loaded app in, or keeps the one that serves.
-func (w *Watch) take(ctx context.Context, a *watched, o outcome, p pass) {
-	old, _ := w.Status(o.name)
-	s := Status{App: o.name, Dir: a.dir, Revision: old.Revision, OK: o.app != nil, Diagnostics: o.ds, Loaded: w.opts.Clock()}
+func (w *Watch) unmarkLoading(app string) {
+	w.statusMu.Lock()
+	defer w.statusMu.Unlock()
+	if s, ok := w.status[app]; ok && s.Loading {
+		s.Loading = false
+		w.status[app] = s
+	}
+}
+
+// publish swaps a loaded app in, or keeps the one that serves.
+func (w *Watch) publish(ctx context.Context, a *watched, got loaded, p pass) {
+	old, _ := w.Status(a.name)
+	s := Status{App: a.name, Dir: a.dir, Revision: old.Revision, OK: got.app != nil, Diagnostics: got.ds, Loaded: w.opts.Clock()}
 	s.Good, s.Loads, s.Failed = old.Good, old.Loads+1, old.Failed
 	switch {
-	case o.app == nil:
-		w.refused(o.name, s)
-	case o.app.Revision == old.Revision:
-		o.app.Close()
+	case got.app == nil:
+	case got.app.Revision == old.Revision:
+		got.app.Close()
 	case a.manual && !p.letIn:
-		s.OK, s.Waiting = false, o.app.Revision
-		o.app.Close()
-		w.opts.Logger.Info("the app has changed, and waits to be let in by SIGHUP or POST /-/reload", "app", o.name, "revision", s.Revision, "waiting", s.Waiting)
+		s.OK, s.Waiting = false, got.app.Revision
+		got.app.Close()
+		w.opts.Logger.Info("app changed; pending manual reload (SIGHUP or POST /-/reload)", "app", a.name, "revision", s.Revision, "waiting", s.Waiting)
 	default:
-		w.admit(ctx, a, o, &s)
+		if !w.admit(ctx, a, got, &s) {
+			return
+		}
 	}
 	if s.OK || s.Waiting != "" {
 		s.Good = s.Loaded
 	} else {
 		s.Failed++
 	}
+	w.reporting.Lock()
+	defer w.reporting.Unlock()
+	if s.Diagnostics.HasErrors() {
+		w.logRefused(a.name, s)
+	}
 	if err := s.Diagnostics.WriteText(w.opts.Problems); err != nil {
-		w.opts.Logger.Warn("cannot print the problems of an app", "app", o.name, "error", err)
+		w.opts.Logger.Warn("cannot print the problems of an app", "app", a.name, "error", err)
 	}
 	w.statusMu.Lock()
-	w.status[o.name] = s
+	w.status[a.name] = s
 	w.statusMu.Unlock()
 	w.opts.Told(s)
-	w.tell(a, o, old, s)
+	w.tell(a, got, old, s)
 }
 
 // admit puts an app before the gate, keeps its revision, since events will name
-// it, and lets it serve. One that cannot be kept is tried again at a later look.
-func (w *Watch) admit(ctx context.Context, a *watched, o outcome, s *Status) {
-	s.Diagnostics = append(slices.Clone(o.ds), w.opts.Gate(ctx, a.dir, o.app)...)
-	if !s.Diagnostics.HasErrors() && w.opts.Revisions != nil {
-		kept := &Loaded{o.app, o.files}
+// it, and lets it serve. One that cannot be kept is tried again at a later poll.
+// It is false when the watch has ended meanwhile, and there is nothing to report.
+func (w *Watch) admit(ctx context.Context, a *watched, got loaded, s *Status) bool {
+	s.Diagnostics = append(slices.Clone(got.ds), w.opts.Gate(ctx, a.dir, got.app)...)
+	if ctx.Err() == nil && !s.Diagnostics.HasErrors() && w.opts.Revisions != nil {
+		kept := &Loaded{got.app, got.files}
 		if err := kept.Keep(ctx, w.opts.Revisions); err != nil {
 			a.loaded = ""
 			s.Diagnostics = append(s.Diagnostics, spec.Diagnostic{
@@ -110,20 +135,24 @@ func (w *Watch) admit(ctx context.Context, a *watched, o outcome, s *Status) {
 			})
 		}
 	}
+	if ctx.Err() != nil {
+		got.app.Close()
+		return false
+	}
 	s.Diagnostics.Sort()
 	if s.Diagnostics.HasErrors() {
 		s.OK = false
-		o.app.Close()
-		w.refused(s.App, *s)
-		return
+		got.app.Close()
+		return true
 	}
-	s.Revision, a.manual = o.app.Revision, o.app.Reload.Sessions == runtime.FollowManual
-	w.host.Swap(o.app)
+	s.Revision, a.manual = got.app.Revision, got.app.Reload.Sessions == runtime.FollowManual
+	w.host.Swap(got.app)
 	w.opts.Logger.Info("app loaded", "app", s.App, "revision", s.Revision, "warnings", len(s.Diagnostics))
+	return true
 }
 
-// refused tells of problems, unless they were told before.
-func (w *Watch) refused(name string, s Status) {
+// logRefused logs that a change is refused, unless that was logged before.
+func (w *Watch) logRefused(name string, s Status) {
 	if old, ok := w.Status(name); ok && slices.Equal(old.Diagnostics.Strings(), s.Diagnostics.Strings()) {
 		return
 	}

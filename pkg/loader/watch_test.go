@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 // recorder is a host that tells what was published: description for a swap,
 // "-" and the name for a removal.
 type recorder struct {
+	mu     sync.Mutex
 	apps   map[string]*runtime.App
 	news   []string
 	notice chan string
@@ -26,6 +28,8 @@ type recorder struct {
 func newRecorder() *recorder { return &recorder{apps: map[string]*runtime.App{}} }
 
 func (r *recorder) Swap(app *runtime.App) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if old := r.apps[app.Name]; old != nil {
 		old.Close()
 	}
@@ -34,6 +38,8 @@ func (r *recorder) Swap(app *runtime.App) {
 }
 
 func (r *recorder) Remove(name string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if old := r.apps[name]; old != nil {
 		old.Close()
 	}
@@ -55,6 +61,7 @@ type stage struct {
 	top   string
 	host  *recorder
 	watch *Watch
+	mu    sync.Mutex // guards now
 	now   time.Time
 }
 
@@ -68,6 +75,8 @@ func newStage(t *testing.T, more ...string) *stage {
 
 // clock goes on by more than an absence may last each time it is read.
 func (s *stage) clock() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.now = s.now.Add(3 * time.Second)
 	return s.now
 }
@@ -82,6 +91,11 @@ func (s *stage) must(err error) {
 func (s *stage) mkdir(dir string) {
 	s.Helper()
 	s.must(os.MkdirAll(dir, 0o755))
+}
+
+func (s *stage) removeAll(dir string) {
+	s.Helper()
+	s.must(os.RemoveAll(s.path(dir)))
 }
 
 func (s *stage) path(file string) string {
@@ -103,14 +117,15 @@ func agent(description string) string {
 	return "name: a\ninstruction: x\ndescription: " + description + "\n"
 }
 
-// looks takes so many looks and wants the news that they made.
+// looks polls so many times and wants the news that it made, in any order.
 func (s *stage) looks(n int, want ...string) {
 	s.Helper()
 	s.host.news = nil
 	for range n {
-		_, err := s.watch.look(s.Context(), pass{})
+		_, err := s.watch.pollAll(s.Context(), pass{})
 		s.must(err)
 	}
+	slices.Sort(s.host.news) // apps are loaded side by side
 	if diff := cmp.Diff(want, s.host.news); diff != "" {
 		s.Errorf("after %d looks (-want +got):\n%s", n, diff)
 	}
@@ -267,7 +282,7 @@ func TestWatchUnreadable(t *testing.T) {
 	s := served(t)
 	s.must(os.Rename(s.top, s.top+"~"))
 	for range 3 {
-		if _, err := s.watch.look(t.Context(), pass{}); err == nil || !strings.HasPrefix(err.Error(), "looking for apps: ") {
+		if _, err := s.watch.pollAll(t.Context(), pass{}); err == nil || !strings.HasPrefix(err.Error(), "looking for apps: ") {
 			t.Errorf("look = %v, want an error", err)
 		}
 	}

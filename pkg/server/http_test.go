@@ -156,6 +156,28 @@ func (r reloader) Reload(context.Context) error {
 	return nil
 }
 
+// stuck is a reloader whose app is still loading when the reload answers.
+type stuck struct{ reloader }
+
+// Reload changes nothing.
+func (stuck) Reload(context.Context) error { return nil }
+
+// TestReloadStillLoading: a reload answers though an app takes long: 202, with
+// the apps that are still loading, and /readyz names them.
+func TestReloadStillLoading(t *testing.T) {
+	e := newEnv(t, &server.Options{Reloader: stuck{reloader{"slow": {App: "slow", Revision: "r1", OK: true, Loading: true}}}})
+	for _, tt := range []struct{ method, path, want string }{
+		{"POST", "/-/reload", `{"changed":[],"failed":[],"removed":[],"loading":[{"app":"slow","revision":"r1","ok":true,"loading":true,"diagnostics":[]}]}`},
+		{"GET", "/readyz", `"app slow: its files are still loading"`},
+	} {
+		w := httptest.NewRecorder()
+		e.server.ServeHTTP(w, httptest.NewRequest(tt.method, "http://127.0.0.1"+tt.path, nil))
+		if !strings.Contains(w.Body.String(), tt.want) || tt.method == "POST" && w.Code != http.StatusAccepted {
+			t.Errorf("%s = %d %s, want %s", tt.path, w.Code, w.Body, tt.want)
+		}
+	}
+}
+
 // Reports tells nothing.
 func (r reloader) Reports(int) ([]server.Report, <-chan struct{}) { return nil, nil }
 

@@ -44,6 +44,8 @@ func (s *Server) handleReady(w http.ResponseWriter, r *http.Request) error {
 // reasons are what a person should look at.
 func (st *Status) reasons() []string {
 	switch {
+	case st.Loading:
+		return []string{fmt.Sprintf("app %s: its files are still loading", st.App)}
 	case st.OK:
 		return nil
 	case st.Waiting != "":
@@ -60,7 +62,8 @@ func (s *Server) handlePrometheus(w http.ResponseWriter, r *http.Request) error 
 	return nil
 }
 
-// handleReload loads what was changed, and tells what came of it.
+// handleReload loads what was changed, and answers with the result of each app:
+// 409 when one has problems, else 202 when one is still loading.
 func (s *Server) handleReload(w http.ResponseWriter, r *http.Request) error {
 	before := map[string]Status{}
 	for _, st := range s.statuses() {
@@ -76,6 +79,8 @@ func (s *Server) handleReload(w http.ResponseWriter, r *http.Request) error {
 		old := before[st.App]
 		delete(before, st.App)
 		switch {
+		case st.Loading:
+			body.Loading = append(body.Loading, st)
 		case !st.OK:
 			body.Failed = append(body.Failed, st)
 		case st.Revision != old.Revision:
@@ -84,7 +89,10 @@ func (s *Server) handleReload(w http.ResponseWriter, r *http.Request) error {
 	}
 	body.Removed = slices.AppendSeq(body.Removed, maps.Keys(before))
 	slices.Sort(body.Removed)
-	return writeStatus(w, len(body.Failed) == 0, http.StatusConflict, body)
+	if len(body.Failed) > 0 {
+		return writeStatus(w, false, http.StatusConflict, body)
+	}
+	return writeStatus(w, len(body.Loading) == 0, http.StatusAccepted, body)
 }
 
 // statuses are those that the reloader knows, sorted by name.

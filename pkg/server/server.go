@@ -121,6 +121,9 @@ type Status struct {
 	// Waiting is the revision of the app's files where it serves only when
 	// somebody says so.
 	Waiting string `json:"waiting,omitempty"`
+	// Loading says that the files are still being loaded, or pass the app's gate,
+	// longer than a reload waits for it.
+	Loading bool `json:"loading,omitempty"`
 	// Diagnostics are the problems of the app's files, warnings too.
 	Diagnostics spec.Diagnostics `json:"diagnostics"`
 	// Loaded is when the files were last loaded, or tried to.

@@ -36,6 +36,7 @@ type (
 		Changed []Status `json:"changed"`
 		Failed  []Status `json:"failed"`
 		Removed []string `json:"removed"`
+		Loading []Status `json:"loading,omitempty"`
 	}
 	detailBody struct {
 		Detail any `json:"detail"`

@@ -1,0 +1,211 @@
+package loader
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"agenthost/pkg/runtime"
+	"agenthost/pkg/spec"
+)
+
+// problems are those of an app's status, without the paths of the test.
+func (s *stage) problems(app string) string {
+	all := strings.Join(s.watch.Diagnostics(app).Strings(), "\n")
+	return strings.ReplaceAll(all, filepath.ToSlash(s.top)+"/", "")
+}
+
+// TestWatchFolderBeyondLimits: a folder that is too deep or too full is a problem
+// of its app alone. The last good revision keeps serving, other apps reload, and
+// the app is back when the folder is within the limits.
+func TestWatchFolderBeyondLimits(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		fill func(s *stage)
+		want string
+	}{
+		{"32 levels", func(s *stage) { s.mkdir(s.path("x" + strings.Repeat("/d", 32))) }, ""},
+		{"33 levels", func(s *stage) { s.mkdir(s.path("x/deep" + strings.Repeat("/d", 32))) }, "x: the app's folder exceeds the limit of 32 levels of folders [limit]"},
+		{"more than 10000 files", func(s *stage) {
+			s.mkdir(s.path("x/full"))
+			for i := range 10_000 {
+				s.must(os.Symlink("nothing", s.path(fmt.Sprintf("x/full/%d", i))))
+			}
+		}, "x: the app's folder exceeds the limit of 10000 files and folders [limit]"},
+		{"levels of a hidden folder", func(s *stage) { s.mkdir(s.path("x/.git" + strings.Repeat("/d", 40))) }, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := served(t)
+			before, _ := s.watch.Status("x")
+			tt.fill(s)
+			s.put("y/root_agent.yaml", agent("other"))
+			s.looks(2, "y other")
+			st, _ := s.watch.Status("x")
+			if got := s.problems("x"); got != tt.want || st.Revision != before.Revision || st.OK != (tt.want == "") {
+				t.Errorf("Status = OK %v, revision %s, %q; want %q and revision %s", st.OK, st.Revision, got, tt.want, before.Revision)
+			}
+			s.put("x/root_agent.yaml", agent("two"))
+			if tt.want != "" {
+				s.looks(3)
+				for _, dir := range []string{"x/deep", "x/full"} {
+					s.removeAll(dir)
+				}
+			}
+			s.looks(2, "x two")
+		})
+	}
+}
+
+// TestCheckFolderBeyondLimits: check reports the same as the watch.
+func TestCheckFolderBeyondLimits(t *testing.T) {
+	s := newStage(t)
+	s.put("x/root_agent.yaml", agent("one"))
+	s.mkdir(s.path("x" + strings.Repeat("/d", 900)))
+	ds := New(nil).Check(t.Context(), s.path("x"))
+	want := "x: the app's folder exceeds the limit of 32 levels of folders [limit]"
+	if got := strings.ReplaceAll(ds.Error(), filepath.ToSlash(s.top)+"/", ""); got != want {
+		t.Errorf("Check = %q, want %q", got, want)
+	}
+}
+
+// TestLoadBeyondLimits: what one load reads is limited as a whole, and reported
+// once, for the app.
+func TestLoadBeyondLimits(t *testing.T) {
+	lines := func(n int, format string) string {
+		var b strings.Builder
+		for i := range n {
+			fmt.Fprintf(&b, format, i)
+		}
+		return b.String()
+	}
+	for _, tt := range []struct {
+		name string
+		put  func(s *stage)
+		want string
+	}{
+		{"a text that is put in 20 times", func(s *stage) {
+			s.put("x/long.txt", strings.Repeat("long ", 400_000))
+			s.put("x/root_agent.yaml", "name: a\ninstruction: \""+strings.Repeat("${file:long.txt}", 20)+"\"\n")
+		}, "x: what the app reads exceeds the limit of 32 MiB [limit]"},
+		{"a text that is put in 10 times", func(s *stage) {
+			s.put("x/long.txt", strings.Repeat("long ", 400_000))
+			s.put("x/root_agent.yaml", "name: a\ninstruction: Answer.\ndescription: \""+strings.Repeat("${file:long.txt}", 7)+"\"\n")
+		}, ""},
+		{"many large documents", func(s *stage) {
+			s.put("x/root_agent.yaml", "name: a\ninstruction: x\nsub_agents:\n"+lines(12, "  - config_path: p%d.yaml\n"))
+			for i := range 12 {
+				s.put(fmt.Sprintf("x/p%d.yaml", i), fmt.Sprintf("name: p%d\ninstruction: x\ndescription: x\nmodel: gemini-x\nmetadata: [%s]\n", i, strings.Repeat("a,", 49_000)))
+			}
+		}, "x: the app's documents exceed the limit of 500000 lines, keys and items [limit]"},
+		{"secrets that are many", func(s *stage) {
+			s.put("x/app.yaml", "include:\n"+lines(1200, "  - ../shared%d.yaml\n"))
+			s.put("x/root_agent.yaml", agent("one"))
+		}, "x: the app depends on more than 1000 files outside of its folder [limit]"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := newStage(t)
+			tt.put(s)
+			app, ds := New(nil).Load(t.Context(), s.path("x"))
+			if app != nil {
+				app.Close()
+			}
+			var got []string
+			for _, d := range ds {
+				if d.Rule == "limit" {
+					got = append(got, strings.ReplaceAll(d.String(), filepath.ToSlash(s.top)+"/", ""))
+				}
+			}
+			if strings.Join(got, "\n") != tt.want || (app == nil) != (tt.want != "") {
+				t.Errorf("Load = %v, %q; want %q", app, got, tt.want)
+			}
+		})
+	}
+}
+
+// TestLoadTooLong: a load ends at its deadline, wherever it is.
+func TestLoadTooLong(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(loadTooLong)
+	b := newLoadBudget(ctx)
+	if err := b.spend(1, 1); err == nil || err.Error() != "loading the app was stopped: loading the app exceeds the limit of 10s" {
+		t.Errorf("spend of a stopped load = %v", err)
+	}
+	b = newLoadBudget(t.Context())
+	b.deadline = time.Now().Add(-time.Nanosecond)
+	if err := b.spend(0, 0); err != error(loadTooLong) {
+		t.Errorf("spend after the deadline = %v, want %v", err, loadTooLong)
+	}
+}
+
+// blocked is a watch over x, whose gate waits until somebody lets it go on.
+func blocked(t *testing.T) (s *stage, began chan string, free chan struct{}) {
+	s = served(t)
+	began, free = make(chan string, 10), make(chan struct{})
+	s.watch.opts.Patience = 10 * time.Millisecond
+	s.watch.opts.Gate = func(ctx context.Context, _ string, app *runtime.App) spec.Diagnostics {
+		if app.Description != "slow" {
+			return nil
+		}
+		began <- app.Name
+		select {
+		case <-free:
+		case <-ctx.Done():
+		}
+		return nil
+	}
+	return s, began, free
+}
+
+// TestWatchSlowGate: an app whose gate takes long delays no other app, and no
+// answer to who asked for a reload. Its status says so; it serves when it has
+// passed.
+func TestWatchSlowGate(t *testing.T) {
+	s, began, free := blocked(t)
+	s.put("x/root_agent.yaml", agent("slow"))
+	s.put("y/root_agent.yaml", agent("new"))
+	s.host.news = nil
+	s.must(s.watch.Reload(t.Context()))
+	if got := <-began; got != "x" {
+		t.Errorf("the gate was asked of %s, want x", got)
+	}
+	before, _ := s.watch.Status("x")
+	if !before.Loading || !before.OK || s.host.apps["x"].Description != "one" || s.host.apps["y"] == nil {
+		t.Errorf("while the gate runs: Status = %+v, apps %v; want x loading and still one, and y", before, s.host.apps)
+	}
+	s.put("y/root_agent.yaml", agent("newer"))
+	s.must(s.watch.Reload(t.Context()))
+	if got := s.host.apps["y"].Description; got != "newer" {
+		t.Errorf("y is %q while the gate of x runs, want newer", got)
+	}
+	close(free)
+	s.watch.polls.Wait()
+	s.watch.opts.Patience = time.Minute
+	s.must(s.watch.Sync(t.Context()))
+	after, _ := s.watch.Status("x")
+	if after.Loading || after.Revision == before.Revision || s.host.apps["x"].Description != "slow" {
+		t.Errorf("after the gate: Status = %+v, want another revision that serves", after)
+	}
+}
+
+// TestWatchEndsDuringGate: when Run ends, gates and loads under way are stopped,
+// and nothing is published after that.
+func TestWatchEndsDuringGate(t *testing.T) {
+	s, began, _ := blocked(t)
+	s.watch.opts.Settle, s.watch.opts.Clock = time.Millisecond, time.Now
+	s.put("x/root_agent.yaml", agent("slow"))
+	ctx, stop := withDeadline(t)
+	ended := make(chan error)
+	go func() { ended <- s.watch.Run(ctx) }()
+	<-began
+	stop()
+	if err := <-ended; err != nil {
+		t.Errorf("Run = %v", err)
+	}
+	if st, _ := s.watch.Status("x"); s.host.apps["x"].Description != "one" || st.Loads != 1 {
+		t.Errorf("after Run: %s serves, Status = %+v; want one, and a single load", s.host.apps["x"].Description, st)
+	}
+}

@@ -1,0 +1,284 @@
+package loader
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"agenthost/internal/safe"
+)
+
+const (
+	// laneTime is how long a poll keeps others in its lane waiting: then it goes
+	// on beside them.
+	laneTime = time.Second
+	// costlyPoll is the time from which on a poll makes its app a costly one.
+	costlyPoll = 250 * time.Millisecond
+	// restFactor is how many times as long as reading its folder took an app is
+	// left alone, so that none takes more than a tenth of a processor at rest.
+	restFactor = 10
+	// reloadTime bounds how long Reload waits for all apps together.
+	reloadTime = 30 * time.Second
+	// stopTime bounds how long Run waits for polls that do not end, such as those
+	// of a file system that does not answer.
+	stopTime = 10 * time.Second
+)
+
+// A poll is one comparison of an app's folder with what was loaded, which runs
+// by itself.
+type poll struct {
+	// over is closed when it has ended, late when it takes longer than the watch
+	// waits for it.
+	over, late chan struct{}
+	again      bool // whether the app should be polled again soon; set when it is over
+}
+
+// wait returns when the poll is over or late, or ctx ends.
+func (p *poll) wait(ctx context.Context) error {
+	select {
+	case <-p.over:
+	case <-p.late:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return nil
+}
+
+// eachApp finds the folders of apps, and calls visit for every app that is there
+// or was, by name, with its folder: "" is none.
+func (w *Watch) eachApp(visit func(a *watched, dir string)) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	found, err := w.discover()
+	if err != nil {
+		return err
+	}
+	for name := range found {
+		if w.apps[name] == nil {
+			w.apps[name] = &watched{name: name, busy: make(chan struct{}, 1)}
+			w.due[name] = true
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(w.apps)) {
+		visit(w.apps[name], found[name])
+	}
+	return nil
+}
+
+// pollAll polls every app once, side by side, and waits for them. It returns
+// whether another poll should follow soon.
+func (w *Watch) pollAll(ctx context.Context, p pass) (again bool, err error) {
+	var mu sync.Mutex
+	err = w.ask(ctx, nil, func(ctx context.Context, a *watched, dir string) error {
+		poll := w.startPoll(a, dir, p)
+		err := poll.wait(ctx)
+		select {
+		case <-poll.over:
+			mu.Lock()
+			again = again || poll.again
+			mu.Unlock()
+		default:
+		}
+		return err
+	})
+	return again, err
+}
+
+// settle polls apps until they change no more, each by itself, and waits for
+// them. It is about the apps that only allows; nil is all.
+func (w *Watch) settle(ctx context.Context, p pass, only func(name string) bool) error {
+	limited, cancel := context.WithTimeout(ctx, reloadTime)
+	defer cancel()
+	err := w.ask(limited, only, func(ctx context.Context, a *watched, dir string) error {
+		for {
+			poll := w.startPoll(a, dir, p)
+			if err := poll.wait(ctx); err != nil {
+				return err
+			}
+			select {
+			case <-poll.over:
+			default:
+				return nil // late
+			}
+			if !poll.again {
+				return nil
+			}
+			select {
+			case <-time.After(w.opts.Settle):
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+			select {
+			case a.busy <- struct{}{}:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+	})
+	if err != nil && ctx.Err() == nil && limited.Err() != nil {
+		return nil // what is left goes on
+	}
+	return err
+}
+
+// ask calls do for every app that only allows, side by side, once the app is not
+// busy, and waits for all of them, within its patience. A poll that do starts
+// releases the app.
+func (w *Watch) ask(ctx context.Context, only func(name string) bool, do func(ctx context.Context, a *watched, dir string) error) error {
+	var all sync.WaitGroup
+	errs := make(chan error, 1)
+	keep := func(err error) {
+		select {
+		case errs <- err:
+		default:
+		}
+	}
+	fail := func(p *safe.Panic) {
+		w.logPanic(p)
+		keep(p)
+	}
+	err := w.eachApp(func(a *watched, dir string) {
+		if only != nil && !only(a.name) {
+			return
+		}
+		delete(w.due, a.name)
+		all.Go(func() {
+			defer safe.Recover(fail)
+			select {
+			case a.busy <- struct{}{}:
+				if err := do(ctx, a, dir); err != nil {
+					keep(err)
+				}
+			case <-time.After(w.opts.Patience):
+				w.markLoading(a.name, dir)
+			case <-ctx.Done():
+				w.markLoading(a.name, dir)
+				keep(ctx.Err())
+			}
+		})
+	})
+	all.Wait()
+	if err != nil {
+		return err
+	}
+	select {
+	case err := <-errs:
+		return err
+	default:
+		return nil
+	}
+}
+
+// pollDue starts a poll of each app that is due, or of all, and waits for none.
+// An app that is busy is polled when it is not.
+func (w *Watch) pollDue(all bool) error {
+	return w.eachApp(func(a *watched, dir string) {
+		if !all && !w.due[a.name] && dir != "" {
+			return
+		}
+		if rest := time.Until(time.Unix(0, a.rested.Load())); rest > 0 {
+			w.due[a.name] = true
+			time.AfterFunc(rest, func() {
+				defer safe.Recover(w.logPanic)
+				w.wakeUp()
+			})
+			return
+		}
+		delete(w.due, a.name)
+		a.missed.Store(true)
+		select {
+		case a.busy <- struct{}{}:
+			a.missed.Store(false)
+			w.startPoll(a, dir, pass{})
+		default:
+		}
+	})
+}
+
+// setDue has Run poll an app soon.
+func (w *Watch) setDue(name string) {
+	w.mu.Lock()
+	w.due[name] = true
+	w.mu.Unlock()
+	w.wakeUp()
+}
+
+func (w *Watch) wakeUp() {
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+// startPoll polls an app in a goroutine of its own. The caller holds the app's
+// busy, which the poll releases.
+func (w *Watch) startPoll(a *watched, dir string, p pass) *poll {
+	job := &poll{over: make(chan struct{}), late: make(chan struct{})}
+	w.polls.Go(func() {
+		defer safe.Recover(w.logPanic)
+		defer close(job.over)
+		if panicked := safe.Call(func() { job.again = w.pollApp(a, dir, p, job) }); panicked != nil {
+			panicked.Log(w.opts.Logger, "reloading an app panicked", "app", a.name)
+			a.loaded, a.pending = a.attempt, "" // until its files change
+		}
+		<-a.busy
+		if a.missed.Swap(false) || job.again {
+			w.setDue(a.name)
+		}
+	})
+	return job
+}
+
+// pollApp polls an app in its lane.
+func (w *Watch) pollApp(a *watched, dir string, p pass, job *poll) (again bool) {
+	lane := w.cheap
+	if time.Duration(a.cost.Load()) > costlyPoll {
+		lane = w.costly
+	}
+	select {
+	case lane <- struct{}{}:
+	case <-w.life.Done():
+		return false
+	}
+	leave := sync.OnceFunc(func() { <-lane })
+	defer leave()
+	defer time.AfterFunc(laneTime, func() {
+		defer safe.Recover(w.logPanic)
+		leave()
+	}).Stop()
+	defer time.AfterFunc(w.opts.Patience, func() {
+		defer safe.Recover(w.logPanic)
+		w.markLoading(a.name, dir)
+		close(job.late)
+	}).Stop()
+	began := time.Now()
+	defer func() {
+		a.cost.Store(max(int64(time.Since(began)), a.cost.Load()/2))
+		w.unmarkLoading(a.name)
+	}()
+	if dir == "" {
+		return w.remove(a, p)
+	}
+	a.dir, a.gone = dir, time.Time{}
+	return w.reloadIfChanged(w.life, a, p)
+}
+
+func (w *Watch) logPanic(p *safe.Panic) { p.Log(w.opts.Logger, "watching apps panicked") }
+
+// stop ends all polls and waits for them, as long as that is bounded.
+func (w *Watch) stop() {
+	w.endLife()
+	ended := make(chan struct{})
+	go func() {
+		defer safe.Recover(w.logPanic)
+		w.polls.Wait()
+		close(ended)
+	}()
+	select {
+	case <-ended:
+	case <-time.After(stopTime):
+		w.opts.Logger.Warn("loads of apps did not end in time")
+	}
+}
