@@ -59,9 +59,9 @@ fmt-check:
 	@out=$$($(GO) tool -modfile=$(TOOLS) gofumpt -l cmd internal pkg bench); \
 	if [ -n "$$out" ]; then echo "not formatted (make fmt repairs it):"; echo "$$out"; exit 1; fi
 
-generate: ## write schemas, reference and usage texts anew
+generate: ## write schemas, reference, usage texts and licences
 	$(NOCGO) $(GO) test ./pkg/loader -run 'TestSchemasFresh' -update
-	$(NOCGO) $(GO) test ./cmd/agenthost -run 'TestUsageFresh|TestReferenceFresh|TestHostSchemaFresh' -update
+	$(NOCGO) $(GO) test ./cmd/agenthost -run 'TestUsageFresh|TestReferenceFresh|TestHostSchemaFresh|TestLicensesFresh' -update
 
 film: ## play the film of the README anew, and draw it
 	$(NOCGO) $(GO) test ./cmd/agenthost -run 'TestFilmFresh' -update

@@ -30,7 +30,7 @@ func newRoot(io stdio) *cobra.Command {
 	root.AddCommand(
 		newServe(io), newReady(io), newRun(io), newCheck(io), newTest(io), newRecord(io), newLSP(io), newPreview(io), newConfig(io), newExport(io),
 		newSession(io), newMemory(io), newDB(io), newRevisions(io), newDiff(io), newPlan(io), newRollback(io), newWhy(io),
-		newSchema(io), newNew(io), newVersion(io),
+		newSchema(io), newNew(io), newVersion(io), newLicenses(io),
 	)
 	endWithSignal(root)
 	return root

@@ -1,0 +1,62 @@
+package main
+
+import (
+	"bytes"
+	"compress/gzip"
+	_ "embed"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+)
+
+// licensesFile lists the modules that are linked into the binary, one a line with its
+// version and licence, and after an empty line the texts of their licences and notices.
+// TestLicensesFresh writes it.
+//
+//go:embed licenses.txt.gz
+var licensesFile []byte
+
+func newLicenses(io stdio) *cobra.Command {
+	var full bool
+	cmd := &cobra.Command{
+		Use:   "licenses",
+		Short: "Print the licences of the software in this binary",
+		Long: `Licenses prints the modules that this binary is made of, with their versions and
+licences. With --full it prints the texts of the licences and notices. The sources of
+each module are at its path, in the version that is printed.`,
+		Args: between(0, 0),
+		RunE: func(*cobra.Command, []string) error { return failed(printLicenses(io.out, full)) },
+	}
+	cmd.Flags().BoolVar(&full, "full", false, "print the texts of the licences too")
+	return cmd
+}
+
+func printLicenses(out io.Writer, full bool) error {
+	text, err := unpackLicenses(licensesFile)
+	if err != nil {
+		return err
+	}
+	list, texts, _ := strings.Cut(text, "\n\n")
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "MODULE\tVERSION\tLICENCE")
+	for line := range strings.Lines(list) {
+		fmt.Fprintln(w, strings.ReplaceAll(strings.TrimSpace(line), " ", "\t"))
+	}
+	if err := w.Flush(); err != nil || !full {
+		return err
+	}
+	_, err = fmt.Fprintf(out, "\n%s", texts)
+	return err
+}
+
+func unpackLicenses(packed []byte) (string, error) {
+	r, err := gzip.NewReader(bytes.NewReader(packed))
+	if err != nil {
+		return "", err
+	}
+	text, err := io.ReadAll(r)
+	return string(text), err
+}
