@@ -16,6 +16,8 @@ func clientTopics() []topic {
 		{"M26 secrets", secrets.rows},
 		{"M28 clients that do not read", stalledRows},
 		{"forged history", forged.rows},
+		{"forged history, from outside", forgedRows},
+		{"mixed load", mixedRows},
 		{"hostile clients", atEach(false, hostileRows)},
 	}
 }
