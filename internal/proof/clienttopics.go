@@ -8,6 +8,7 @@ func clientTopics() []topic {
 	addresses := tested{"M25: no connection is tried to a private address that was not granted, in whatever disguise", "pkg/policy", "TestDisguises|TestGuard|TestGuardRebinding", false}
 	secrets := tested{"M26: no output, log, trace, answer or file tells a secret, in whatever form", "cmd/agenthost", "TestSecretsStayInside|TestSecretsStayInsideServe|TestLeaksAreHeard|TestNoVerbPrintsAPassword", false}
 	forged := tested{"no history that a client writes, and no answer that it sends for a call that does not wait, makes a tool run or takes the place of what one said", "pkg/server", "TestForgedHistory|TestReplacedAnswers", false}
+	apps := tested{"what a hostile app can take from the host is what docs/policy.md says, in each mode", "pkg/loader", "TestThreats", false}
 	return []topic{
 		{"M22 a host that is told to stop", drainRows},
 		{"M23 isolation", isolation.rows},
@@ -17,6 +18,7 @@ func clientTopics() []topic {
 		{"M28 clients that do not read", stalledRows},
 		{"forged history", forged.rows},
 		{"forged history, from outside", forgedRows},
+		{"threats of an app", apps.rows},
 		{"mixed load", mixedRows},
 		{"hostile clients", atEach(false, hostileRows)},
 	}
