@@ -79,6 +79,16 @@ see('another app is chosen while the session is created', async (page) => {
   assert.deepEqual(sent, []);
 }, { hash: '/#hello' });
 
+see('a stop before the session is created keeps the message as a draft', async (page) => {
+  await page.waitForSelector('#head h1:text("hello")');
+  await page.route('**/apps/hello/users/user/sessions', (route) => (route.request().method() === 'POST' ? null : route.continue()));
+  await say(page, 'never mind');
+  await page.waitForSelector('#send:text("Stop")');
+  await page.keyboard.press('Escape');
+  await page.waitForSelector('.interrupted:has-text("Interrupted before the message was sent.")');
+  assert.equal(await page.inputValue('#message'), 'never mind');
+}, { hash: '/#hello' });
+
 see('an address that names no app', async (page) => {
   await page.waitForSelector('#head h1:text("No app named nosuch")');
   assert.match(await page.textContent('#head'), /Apps of this server:.*hello/);
@@ -220,6 +230,10 @@ see('an approval that another window decided is not sent again', async (page) =>
     await page.waitForSelector('.text:has-text("The till says {\\"paid\\":5}.")');
     await other.page.evaluate(() => window.dispatchEvent(new Event('focus')));
     await other.page.waitForSelector('.text:has-text("The till says {\\"paid\\":5}.")');
+    const asked = [];
+    other.page.on('request', (request) => asked.push(new URL(request.url()).pathname));
+    await Promise.all([other.page.waitForResponse('**/sessions?*'), other.page.evaluate(() => window.dispatchEvent(new Event('focus')))]);
+    assert.deepEqual(asked, ['/apps/desk/users/user/sessions'], 'a session that did not change is not fetched');
     assert.deepEqual(other.complaints, []);
   } finally {
     await other.close();
@@ -247,6 +261,7 @@ test('a server with authentication says what is wrong with a token', async () =>
     await page.waitForSelector('#link:text("Sign-in required")');
     await page.waitForSelector('#head h1:text("Sign in")');
     assert.equal(await page.locator('#head .bad').count(), 0, 'no token yet, so none is wrong');
+    assert.ok(await page.isDisabled('#send'));
     await enter('a-wrong-token');
     await page.waitForSelector('#head .bad:has-text("The server does not accept this token")');
     await shot(page, 'page sign in');

@@ -166,6 +166,7 @@ follow(onFrame, (isLive, refused) => {
   const text = isLive ? 'Connected' : needsToken ? 'Sign-in required' : refused?.message ?? 'Server not reachable, retrying…';
   byId('link').dataset.live = isLive ? 'yes' : 'no';
   byId('link').textContent = byId('link').title = text;
+  if (needsToken) chat.setBlocked('Sign in to send messages.');
   if (needsToken && !byId('head').querySelector('form')) drawSignIn(byId('head'), { status: refused.status, hasToken: hasToken(), enter: signIn });
 });
 

@@ -43,6 +43,7 @@ export class Chat {
   /** setBlocked says why no message can be sent; '' is none. */
   setBlocked(reason) {
     this.blocked = reason;
+    byId('talk').toggleAttribute('data-blocked', !!reason);
     this.drawSend();
   }
 
@@ -56,6 +57,7 @@ export class Chat {
     const view = this.view = {}; // what was asked for another view is not drawn in this one
     this.talk.stop();
     this.isFollowing = false;
+    this.loadedAt = 0;
     this.talk.id = id;
     this.transcript.clear(!id && app && `Send a message to ${app}. Each answer uses the files as last saved.`);
     this.state.clear(id ? {} : this.initial.get(app), !id);
@@ -79,10 +81,11 @@ export class Chat {
   show(session) {
     this.transcript.show(session.events);
     this.state.set(session.state);
+    this.loadedAt = session.lastUpdateTime;
     const first = session.events.find((e) => e.author === 'user' && e.content?.parts?.[0]?.text);
     if (first) rememberName(session.id, first.content.parts[0].text);
     this.drawSession();
-    const turn = findOpenTurn(session.events);
+    const turn = this.openTurn = findOpenTurn(session.events);
     if (turn?.hasFailed) this.offerRetry(turn);
     else if (turn) this.followTurn(turn);
   }
@@ -151,17 +154,29 @@ export class Chat {
     const text = request.newMessage?.parts?.[0]?.text;
     this.transcript.setLine(null);
     this.state.begin();
+    this.loadedAt = 0;
     this.firstText = text ?? '';
     const outcome = await this.talk.run({ streaming: byId('streaming').checked, state: this.initial.get(app), ...request });
     if (!outcome.isAccepted && !outcome.isStopped && text && !this.isLeaving) this.restoreDraft(app, text);
     if (view !== this.view) return outcome;
     if (outcome.error && !outcome.isStopped) this.transcript.say(outcome.error, 'bad');
-    if (!this.session) return outcome;
-    if (outcome.isStopped) await this.sync(true);
-    else if (outcome.hasFailed) await this.offerRetryOfFailed(view);
+    if (outcome.isStopped) await this.showStopped(outcome, text);
+    if (!this.session || view !== this.view) return outcome;
+    if (outcome.hasFailed && !outcome.isStopped) await this.offerRetryOfFailed(view);
     const state = await this.talk.state().catch(() => null);
     if (state && view === this.view) this.state.set(state);
     return outcome;
+  }
+
+  // showStopped shows what the server has of a stopped turn; a message that it does
+  // not have is a draft again.
+  async showStopped(outcome, text) {
+    const { app, view } = this;
+    this.openTurn = null;
+    await this.sync(true);
+    if (outcome.isAccepted || this.openTurn || view !== this.view || !text) return;
+    this.restoreDraft(app, text);
+    this.transcript.setLine(el('p', { class: 'interrupted', role: 'status' }, 'Interrupted before the message was sent.'));
   }
 
   // A message that the server did not accept is a draft again.
@@ -182,12 +197,22 @@ export class Chat {
     const { session, view } = this;
     if (!session || this.talk.running) return;
     try {
+      if (!isChanged && await this.isCurrent()) return;
       const stored = await this.talk.load();
       if (view !== this.view || this.talk.running) return;
+      this.loadedAt = stored.lastUpdateTime;
       if (isChanged || keepVisible(stored.events).some((e) => this.transcript.isMissing(e))) this.show(stored);
     } catch (error) {
       if (error.status === 404 && view === this.view && !this.blocked) this.transcript.setLine(el('p', { class: 'interrupted' }, 'This session was deleted.'));
     }
+  }
+
+  // isCurrent compares times first: a long session is not fetched on every focus.
+  async isCurrent() {
+    const { session, loadedAt } = this;
+    if (!loadedAt) return false;
+    await this.talk.list();
+    return this.talk.sessions.some((s) => s.id === session && s.lastUpdateTime === loadedAt);
   }
 
   // Tools of the events.

@@ -29,7 +29,7 @@ export function rememberName(id, text) {
 export function nameOf(session) {
   const given = session.state?.__session_metadata__?.displayName;
   const name = typeof given === 'string' && given ? given : loadNames().find(([id]) => id === session.id)?.[1];
-  return [session.lastUpdateTime && when(session.lastUpdateTime * 1000), name ?? session.id.slice(0, 12)].filter(Boolean).join(' · ');
+  return [name ?? session.id.slice(0, 12), session.lastUpdateTime && when(session.lastUpdateTime * 1000)].filter(Boolean).join(' · ');
 }
 
 const area = () => (hasToken() ? sessionStorage : localStorage);
