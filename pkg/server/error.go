@@ -102,6 +102,8 @@ func failureOf(key session.Key, err error) failure {
 		return unread.failure()
 	case errors.Is(err, errDraining):
 		return failure{http.StatusServiceUnavailable, runtime.CodeCanceled, errDraining.Error(), 1}
+	case errors.Is(err, errAnswersFull):
+		return failure{http.StatusServiceUnavailable, "UNAVAILABLE", errAnswersFull.Error(), 5}
 	case errors.Is(err, errFeedsTaken):
 		return failure{http.StatusServiceUnavailable, "UNAVAILABLE", errFeedsTaken.Error(), 5}
 	case errors.As(err, &missing):

@@ -31,6 +31,9 @@ func (s *Server) handleRewind(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 	}
+	if err := s.answers.check(key.User); err != nil {
+		return err
+	}
 	if !s.runs.enter() {
 		return errDraining
 	}
@@ -56,5 +59,5 @@ func (s *Server) handleRewind(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return writeSession(w, sess, form)
+	return s.writeSession(w, r, sess, form)
 }

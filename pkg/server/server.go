@@ -34,6 +34,7 @@ type Server struct {
 	aborts        aborting
 	drafts        drafts
 	buffers       buffers
+	answers       *answers
 
 	// openAPI and docsPage make both documents once, when they are first asked for.
 	openAPI, docsPage func() ([]byte, error)
@@ -61,6 +62,9 @@ type Options struct {
 	ReadTimeout time.Duration
 	// MaxRunTime ends runs that take longer; zero ends none.
 	MaxRunTime time.Duration
+	// MaxAnswers bounds the bytes of large answers that clients have yet to read,
+	// a quarter of them for one user; zero is 256 MiB.
+	MaxAnswers int64
 	// MaxFeeds bounds the streams of changes that are open; zero is 64.
 	MaxFeeds int
 	// Wait bounds how long a change of a session waits for a run of it; zero
@@ -149,6 +153,7 @@ func New(host *runtime.Host, opts *Options) *Server {
 		s.opts = *opts
 	}
 	s.opts.fill()
+	s.answers = newAnswers(s.opts.MaxAnswers)
 	s.feeds = make(chan struct{}, s.opts.MaxFeeds)
 	s.byUser = limits{rate: s.opts.RunsPerUser, clock: s.opts.Clock}
 	s.byApp = limits{rate: s.opts.RunsPerApp, clock: s.opts.Clock}

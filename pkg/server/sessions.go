@@ -19,20 +19,22 @@ const evalSessionPrefix = "___eval___session___"
 const defaultPage = 100
 
 func (s *Server) handleListSessions(w http.ResponseWriter, r *http.Request) error {
-	all, next, err := s.listed(r)
-	if err != nil {
-		return err
-	}
-	if next != "" {
-		w.Header().Set("X-Next-Page-Token", next)
-	}
-	heads := []any{}
-	for _, sess := range all {
-		if !strings.HasPrefix(sess.ID, evalSessionPrefix) {
-			heads = append(heads, sess.Head())
+	return s.answers.send(w, r, answerRequest{user: pathKey(r).User, make: func() ([]byte, error) {
+		all, next, err := s.listed(r)
+		if err != nil {
+			return nil, err
 		}
-	}
-	return writeJSON(w, heads)
+		if next != "" {
+			w.Header().Set("X-Next-Page-Token", next)
+		}
+		heads := []any{}
+		for _, sess := range all {
+			if !strings.HasPrefix(sess.ID, evalSessionPrefix) {
+				heads = append(heads, sess.Head())
+			}
+		}
+		return encodeJSON(heads)
+	}})
 }
 
 // listed are all sessions of a user, as in ADK, or the page that is asked for.
@@ -56,11 +58,14 @@ func (s *Server) handleSession(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	sess, err := s.host.Store().Sessions.Get(r.Context(), pathKey(r), nil)
-	if err != nil {
-		return err
-	}
-	return writeSession(w, sess, form)
+	key := pathKey(r)
+	return s.answers.send(w, r, answerRequest{user: key.User, make: func() ([]byte, error) {
+		sess, err := s.host.Store().Sessions.Get(r.Context(), key, nil)
+		if err != nil {
+			return nil, err
+		}
+		return form.AppendSession(nil, sess)
+	}})
 }
 
 func (s *Server) handleDeleteSession(w http.ResponseWriter, r *http.Request) error {
@@ -87,6 +92,9 @@ func (s *Server) handleCreateSession(w http.ResponseWriter, r *http.Request) err
 	if err := s.checkWrites(r, n.key.App, n.writes()...); err != nil {
 		return err
 	}
+	if err := s.answers.check(n.key.User); err != nil {
+		return err
+	}
 	if err := s.importEvents(r, n.events); err != nil {
 		return err
 	}
@@ -94,7 +102,7 @@ func (s *Server) handleCreateSession(w http.ResponseWriter, r *http.Request) err
 	if err != nil {
 		return about(n.key, err)
 	}
-	return writeSession(w, sess, form)
+	return s.writeSession(w, r, sess, form)
 }
 
 // handleCreateNamedSession takes the state as the whole body, as adk-python does. A
@@ -125,11 +133,14 @@ func (s *Server) handleCreateNamedSession(w http.ResponseWriter, r *http.Request
 	if err := s.checkWrites(r, n.key.App, n.writes()...); err != nil {
 		return err
 	}
+	if err := s.answers.check(n.key.User); err != nil {
+		return err
+	}
 	sess, err := s.create(r.Context(), n)
 	if err != nil {
 		return err
 	}
-	return writeSession(w, sess, form)
+	return s.writeSession(w, r, sess, form)
 }
 
 type newSession struct {
@@ -198,11 +209,14 @@ func (s *Server) handlePatchSession(w http.ResponseWriter, r *http.Request) erro
 	if err := s.checkWrites(r, pathKey(r).App, delta); err != nil {
 		return err
 	}
+	if err := s.answers.check(pathKey(r).User); err != nil {
+		return err
+	}
 	sess, err := s.patch(r.Context(), pathKey(r), delta)
 	if err != nil {
 		return err
 	}
-	return writeSession(w, sess, form)
+	return s.writeSession(w, r, sess, form)
 }
 
 // patch changes a session's state between two runs: in the middle of one it

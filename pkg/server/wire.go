@@ -82,11 +82,9 @@ func writeDetail(w http.ResponseWriter, status int, detail any) {
 	writeText(w, status, text)
 }
 
-func writeSession(w http.ResponseWriter, sess *session.Session, form session.Form) error {
-	text, err := form.AppendSession(nil, sess)
-	if err != nil {
-		return err
-	}
-	writeText(w, http.StatusOK, text)
-	return nil
+// writeSession answers a request that changed a session.
+func (s *Server) writeSession(w http.ResponseWriter, r *http.Request, sess *session.Session, form session.Form) error {
+	return s.answers.send(w, r, answerRequest{user: sess.User, must: true, make: func() ([]byte, error) {
+		return form.AppendSession(nil, sess)
+	}})
 }

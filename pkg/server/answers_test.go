@@ -1,0 +1,74 @@
+package server_test
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strings"
+	"testing"
+
+	"agenthost/pkg/server"
+	"agenthost/pkg/session"
+)
+
+// TestStalledReadersShareOneText: readers of one large session that do not read
+// its answer hold one text, and not one each.
+func TestStalledReadersShareOneText(t *testing.T) {
+	const size, readers = 8 << 20, 50
+	e := newEnv(t, &server.Options{MaxAnswers: 4 * (size + 1<<20)})
+	key := session.Key{App: "large", User: "u", ID: "s"}
+	if _, err := e.store.Sessions.Create(t.Context(), key, map[string]any{"k": strings.Repeat("x", size)}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := e.store.Sessions.Create(t.Context(), session.Key{App: "large", User: "u", ID: "t"}, map[string]any{"k": strings.Repeat("y", size)}); err != nil {
+		t.Fatal(err)
+	}
+	srv := httptest.NewServer(e.server)
+	defer srv.Close()
+	before := heap()
+	for range readers {
+		conn, err := net.Dial("tcp", srv.Listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		fmt.Fprint(conn, "GET /apps/large/users/u/sessions/s HTTP/1.1\r\nHost: x\r\n\r\n")
+		if _, err := io.ReadFull(conn, make([]byte, 64)); err != nil { // the answer has begun
+			t.Fatal(err)
+		}
+	}
+	if more := heap() - before; more > 3*size {
+		t.Errorf("%d stalled readers hold %d MiB, want at most %d", readers, more>>20, 3*size>>20)
+	}
+
+	// Another session is more than the user's share; a small one is answered.
+	resp, err := srv.Client().Get(srv.URL + "/apps/large/users/u/sessions/t")
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, _ := io.ReadAll(resp.Body)
+	resp.Body.Close()
+	want := `{"detail":"too many large answers are being read: retry later"}`
+	if resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Retry-After") != "5" || string(body) != want {
+		t.Errorf("GET = %d, Retry-After %q, %.100s, want 503, 5, %s", resp.StatusCode, resp.Header.Get("Retry-After"), body, want)
+	}
+	resp, err = srv.Client().Get(srv.URL + "/version")
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		t.Errorf("GET /version = %d", resp.StatusCode)
+	}
+}
+
+// heap is how much memory is in use after a collection.
+func heap() int64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
