@@ -9,6 +9,8 @@ import (
 	"runtime/debug"
 	"sync"
 	"time"
+
+	"agenthost/internal/safe"
 )
 
 const (
@@ -138,7 +140,10 @@ func (a *answers) release(sum uint64, t *answerText) {
 		delete(a.users, t.user)
 	}
 	if a.bytes == 0 && a.peak >= muchMemory {
-		time.AfterFunc(quietTime, a.giveBack)
+		time.AfterFunc(quietTime, func() {
+			defer safe.Recover(func(*safe.Panic) {}) // memory is returned later, then
+			a.giveBack()
+		})
 	}
 }
 
