@@ -123,6 +123,9 @@ func (g *grantConfig) check(n *spec.Node) spec.Diagnostics {
 	if !slices.ContainsFunc([]string{"network", "variables", "secrets", "commands"}, func(key string) bool { return n.Get(key) != nil }) {
 		ds = append(ds, n.Errorf("required", "a grant needs network, variables, secrets or commands"))
 	}
+	if apps := n.Get("apps"); apps != nil && apps.Kind == spec.Sequence && len(apps.Items) == 0 {
+		ds = append(ds, apps.Errorf("grant", "apps is empty: name the apps, or leave it out for all apps"))
+	}
 	if commands := n.Get("commands"); commands != nil {
 		for _, c := range commands.Items {
 			if c.Kind == spec.Sequence && len(c.Items) == 0 {

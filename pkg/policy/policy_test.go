@@ -49,6 +49,7 @@ func TestDecode(t *testing.T) {
 			`policy.yaml:2:48: AGENTHOST_SESSION_DB configures the host, and cannot be granted [grant]`,
 			`policy.yaml:2:82: "../x" is not the name of a variable or a secret [grant]`,
 		}},
+		{"no apps", "grants:\n- {apps: [], network: [10.0.0.1]}", []string{`policy.yaml:2:10: apps is empty: name the apps, or leave it out for all apps [grant]`}},
 		{"unknown", "grant: []\ngrants:\n- {app: [a]}", []string{
 			`policy.yaml:1:1: unknown field "grant" [unknown-field]`,
 			`policy.yaml:3:3: a grant needs network, variables, secrets or commands [required]`,
