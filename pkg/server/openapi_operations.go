@@ -29,8 +29,8 @@ func operations() []operationGroup {
 	return []operationGroup{
 		{"sessions", sessionOperations()},
 		{"runs", []operation{
-			{pattern: "POST /run", id: "run", summary: "Run one turn and answer with its events", params: []string{"detach"}, body: "RunRequest", answer: "[Event]"},
-			{pattern: "POST /run_sse", id: "runSSE", summary: "Run one turn and stream its events; a failed run ends with {\"error\", \"errorCode\"}", params: []string{"detach", "eventIds", "lastEventID"}, body: "RunRequest", answer: "text/event-stream:Event"},
+			{pattern: "POST /run", id: "run", summary: "Run one turn and answer with its events", params: []string{"detach", "provenance"}, body: "RunRequest", answer: "[Event]"},
+			{pattern: "POST /run_sse", id: "runSSE", summary: "Run one turn and stream its events; a failed run ends with {\"error\", \"errorCode\"}", params: []string{"detach", "eventIds", "provenance", "lastEventID"}, body: "RunRequest", answer: "text/event-stream:Event"},
 		}},
 		{"artifacts", artifactOperations()},
 		{"apps", []operation{
@@ -48,12 +48,12 @@ func sessionOperations() []operation {
 	const sessions = "/apps/{app}/users/{user}/sessions"
 	return []operation{
 		{pattern: "GET " + sessions, id: "listSessions", summary: "List sessions without their events", params: []string{"pageSize", "pageToken"}, answer: "[Session]"},
-		{pattern: "POST " + sessions, id: "createSession", summary: "Create a session", body: "CreateSessionRequest", answer: "Session"},
-		{pattern: "GET " + sessions + "/{session}", id: "getSession", summary: "Get a session with its events", answer: "Session"},
-		{pattern: "POST " + sessions + "/{session}", id: "createNamedSession", summary: "Create a session with this id; prefer createSession", body: "CreateNamedSessionRequest", answer: "Session"},
-		{pattern: "PATCH " + sessions + "/{session}", id: "updateSession", summary: "Change the state", body: "UpdateSessionRequest", answer: "Session"},
+		{pattern: "POST " + sessions, id: "createSession", summary: "Create a session", params: []string{"provenance"}, body: "CreateSessionRequest", answer: "Session"},
+		{pattern: "GET " + sessions + "/{session}", id: "getSession", summary: "Get a session with its events", params: []string{"provenance"}, answer: "Session"},
+		{pattern: "POST " + sessions + "/{session}", id: "createNamedSession", summary: "Create a session with this id; prefer createSession", params: []string{"provenance"}, body: "CreateNamedSessionRequest", answer: "Session"},
+		{pattern: "PATCH " + sessions + "/{session}", id: "updateSession", summary: "Change the state", params: []string{"provenance"}, body: "UpdateSessionRequest", answer: "Session"},
 		{pattern: "DELETE " + sessions + "/{session}", id: "deleteSession", summary: "Delete a session with its artifacts"},
-		{pattern: "POST " + sessions + "/{session}/rewind", id: "rewindSession", summary: "Undo the end of a session", body: "RewindRequest", answer: "RewindAnswer"},
+		{pattern: "POST " + sessions + "/{session}/rewind", id: "rewindSession", summary: "Undo the end of a session", params: []string{"provenance"}, body: "RewindRequest", answer: "RewindAnswer"},
 		{pattern: "PATCH /apps/{app}/users/{user}/memory", id: "updateMemory", summary: "Add a session to the user's memory", body: "UpdateMemoryRequest"},
 	}
 }
