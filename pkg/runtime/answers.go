@@ -14,11 +14,14 @@ import (
 // its tool. Responses to calls of different events are refused too: the model has
 // responses after their calls, and no one place is after both.
 func checkAnswers(events []*session.Event, responses []*genai.FunctionResponse) error {
+	if len(responses) == 0 {
+		return nil // most messages: the history is not looked at
+	}
 	events = session.Recorded(events)
 	var first *session.Event
 	for i, f := range responses {
 		if f.ID == "" {
-			return refused("the function response of %s has no id: it must be that of the call", f.Name)
+			return refused("a function response needs the id of its call, got none for the name %q", f.Name)
 		}
 		at := lastCallAt(events, f.ID)
 		if at < 0 {

@@ -87,7 +87,9 @@ func checkMessage(c *genai.Content) error {
 	if c == nil || len(c.Parts) == 0 {
 		return failf(CodeInvalidRequest, session.ErrInvalid, "No parts in the new_message.")
 	}
-	if c.Role == genai.RoleModel {
+	switch c.Role {
+	case "", genai.RoleUser, "function", "tool": // what clients send, or sent in the past
+	default:
 		return failf(CodeInvalidRequest, session.ErrInvalid, "the role of the new message must be user, got %q", c.Role)
 	}
 	if len(model.CallsOf(c)) > 0 {

@@ -3,6 +3,7 @@ package server
 import (
 	"fmt"
 	"net/http"
+	"reflect"
 	"slices"
 	"time"
 
@@ -75,13 +76,18 @@ func functionNames(ev *session.Event) []string {
 
 // isUserSpeech says whether an event holds nothing but words and files of the user.
 func isUserSpeech(ev *session.Event) bool {
-	if ev.Author != session.UserAuthor || ev.ErrorCode != "" {
+	if ev.Author != session.UserAuthor || ev.ErrorCode != "" || ev.InputTranscription != nil || ev.OutputTranscription != nil {
 		return false
 	}
 	if ev.Content == nil {
 		return true
 	}
 	return (ev.Content.Role == "" || ev.Content.Role == genai.RoleUser) && !slices.ContainsFunc(ev.Content.Parts, func(p *genai.Part) bool {
-		return p.FunctionCall != nil || p.FunctionResponse != nil || p.ExecutableCode != nil || p.CodeExecutionResult != nil
+		if p == nil {
+			return true
+		}
+		rest := *p
+		rest.Text, rest.InlineData, rest.FileData = "", nil, nil
+		return !reflect.ValueOf(rest).IsZero()
 	})
 }

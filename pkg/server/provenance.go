@@ -19,7 +19,7 @@ func readForm(r *http.Request) (session.Form, error) {
 // nameRevision adds the revision that made an event to the header of an answer that
 // has not begun.
 func nameRevision(w http.ResponseWriter, ev *session.Event) {
-	if revision := ev.Provenance.Revision; revision != "" {
+	if revision := ev.Provenance.Revision; revision != "" && !ev.Provenance.Unverified {
 		w.Header().Set(revisionHeader, revision)
 	}
 }
