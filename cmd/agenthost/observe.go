@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	goio "io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -13,7 +14,9 @@ import (
 	"github.com/spf13/pflag"
 	"go.opentelemetry.io/otel"
 
+	"agenthost/pkg/loader"
 	"agenthost/pkg/runtime"
+	"agenthost/pkg/spec"
 )
 
 // watchedFlags say how a host is watched.
@@ -46,6 +49,35 @@ func (f *watchedFlags) logger(io stdio) (*slog.Logger, error) {
 		return slog.New(slog.NewJSONHandler(io.err, opts)), nil
 	}
 	return nil, fmt.Errorf("--log-format %q: write text or json", f.logFormat)
+}
+
+// problems are where a watch prints the problems of apps, and what it reports
+// them to: with --log-format json every line of the log is JSON, so that each
+// problem is an entry with its facts as attributes.
+func (f *watchedFlags) problems(io stdio, logger *slog.Logger) (out goio.Writer, report func(loader.Status)) {
+	if f.logFormat != "json" {
+		return io.err, nil
+	}
+	return nil, func(s loader.Status) {
+		for _, d := range s.Diagnostics {
+			level := slog.LevelError
+			if d.Severity == spec.Warning {
+				level = slog.LevelWarn
+			}
+			logger.Log(context.Background(), level, "app problem", "app", s.App, "file", d.Pos.File, "line", d.Pos.Line, "column", d.Pos.Col,
+				"rule", d.Rule, "problem", d.Message, "hint", d.Hint, "source", d.Source)
+		}
+	}
+}
+
+// notice prints a line for the person who started the host, as a log entry with
+// --log-format json.
+func (f *watchedFlags) notice(io stdio, logger *slog.Logger, text string) {
+	if f.logFormat == "json" {
+		logger.Info(text)
+		return
+	}
+	fmt.Fprintln(io.err, text)
 }
 
 // observe is told of the spans of runs, and tells all who want to know; finish

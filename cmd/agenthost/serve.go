@@ -173,8 +173,9 @@ func serve(ctx context.Context, io stdio, f *serveFlags, dirs []string) error {
 	defer finish()
 	m.host = runtime.NewHost(m.store, &runtime.Options{Logger: m.logger, Revive: m.revive, Observe: observe})
 	defer m.host.Close()
+	problems, report := f.watched.problems(io, m.logger)
 	m.watch = loader.NewWatch(loader.New(load), m.host, dirs, &loader.WatchOptions{
-		Logger: m.logger, Problems: io.err, Revisions: m.store.Revisions, Poll: f.poll, PollOnly: f.poll > 0,
+		Logger: m.logger, Problems: problems, Told: report, Revisions: m.store.Revisions, Poll: f.poll, PollOnly: f.poll > 0,
 	})
 	if err := m.watch.Sync(ctx); err != nil {
 		return failed(err)
@@ -207,7 +208,7 @@ func (m *serveMain) listen(ctx context.Context) (net.Listener, error) {
 	}
 	for port := 8001; port < 8001+moreAddrs; port++ {
 		if l, err := lc.Listen(ctx, "tcp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
-			fmt.Fprintf(m.io.err, "%s is taken: serving at %s\n", m.flags.addr, l.Addr())
+			m.flags.watched.notice(m.io, m.logger, fmt.Sprintf("%s is taken: serving at %s", m.flags.addr, l.Addr()))
 			return l, nil
 		}
 	}
@@ -268,7 +269,7 @@ func (m *serveMain) backgroundPanicked(p *safe.Panic) { p.Log(m.logger, "backgro
 
 // stop refuses new runs, and gives those under way their time.
 func (m *serveMain) stop(web *http.Server) error {
-	fmt.Fprintln(m.io.err, "stopping: turns under way may end, a second signal stops at once")
+	m.flags.watched.notice(m.io, m.logger, "stopping: turns under way may end, a second signal stops at once")
 	ctx, cancel := context.WithTimeout(context.Background(), m.flags.drain)
 	defer cancel()
 	m.server.Drain()

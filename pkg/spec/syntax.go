@@ -83,6 +83,9 @@ func explainSyntax(d Diagnostic, src *source) Diagnostic {
 		return d.WithHint("put it in quotes, or on a line of its own under %s: |", braceFirst.FindStringSubmatch(d.Source)[1])
 	case strings.HasPrefix(message, "did not find expected ',' or"):
 		return explainFlow(d, here)
+	case message == "could not find expected ':'" && keyWithoutSpace.MatchString(src.line(d.Pos.Line)):
+		d.Message = `want ":" and a space after this key`
+		return d.WithHint("put a space after the colon: %s", keyWithoutSpace.ReplaceAllString(strings.TrimSpace(src.line(d.Pos.Line)), "$1: $2"))
 	default:
 		if words, ok := syntaxWords(message); ok {
 			d.Message, d.Hint = words[0], words[1]
@@ -94,6 +97,9 @@ func explainSyntax(d Diagnostic, src *source) Diagnostic {
 // braceFirst finds a text that begins with a placeholder, which YAML takes for
 // a mapping with something behind it.
 var braceFirst = regexp.MustCompile(`^[ -]*([\w-]+): *\{[^{}]*\} *[^ #,}\]]`)
+
+// keyWithoutSpace finds key:value, which YAML takes for one text.
+var keyWithoutSpace = regexp.MustCompile(`^\s*([A-Za-z_][\w-]*):([^\s:/].*)$`)
 
 func explainStart(d Diagnostic, here string) Diagnostic {
 	if strings.HasPrefix(here, "\t") {
