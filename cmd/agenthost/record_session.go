@@ -75,9 +75,12 @@ func recordSession(ctx context.Context, io stdio, f *recordFlags, args []string)
 		return err
 	}
 	record.Own = suite.Own
-	text, err := apptest.Make(record)
+	text, cutOff, err := apptest.Make(record)
 	if err != nil {
 		return failedf("session %s cannot be a test: %w", args[1], err)
+	}
+	if cutOff {
+		fmt.Fprintf(io.err, "agenthost: the last turn of session %s was cut off before its answer: it is left out of the test\n", args[1])
 	}
 	if err := f.write(io, text); err != nil {
 		return err

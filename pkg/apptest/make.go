@@ -32,8 +32,9 @@ type Record struct {
 // Make writes a session as a test, an item of a file of tests: what the user
 // said and decided, the answers of the models by agent, those of the tools, and
 // expectations of the calls and the texts of each turn. What was rewound is
-// left out. A session that a test cannot say is an error.
-func Make(r *Record) (string, error) {
+// left out, and so is a last turn that was cut off before its answer: cutOff says so. A
+// session that a test cannot say is an error.
+func Make(r *Record) (text string, cutOff bool, err error) {
 	m := &maker{record: r, answers: map[string][]string{}, tools: map[string][]string{}, rejected: map[string]bool{}}
 	for _, ev := range session.WithoutRewound(r.Session.Events()) {
 		if ev.Actions.Compaction != nil {
@@ -46,10 +47,27 @@ func Make(r *Record) (string, error) {
 			last.events = append(last.events, ev)
 		}
 	}
-	if len(m.turns) == 0 {
-		return "", errors.New("nobody has said anything in the session")
+	if n := len(m.turns); n > 0 && m.turns[n-1].isCutOff() {
+		m.turns, cutOff = m.turns[:n-1], true
 	}
-	return m.text()
+	switch {
+	case len(m.turns) == 0 && cutOff:
+		return "", true, errors.New("its only turn was cut off before an answer")
+	case len(m.turns) == 0:
+		return "", false, errors.New("nobody has said anything in the session")
+	}
+	text, err = m.text()
+	return text, cutOff, err
+}
+
+// isCutOff says whether the run of a turn ended before its answer: nothing was stored of
+// the agents, or last a call that has neither a response nor waits for one.
+func (t *madeTurn) isCutOff() bool {
+	if len(t.events) == 0 {
+		return t.user.Content != nil && len(t.user.Responses()) == 0
+	}
+	last := t.events[len(t.events)-1]
+	return len(last.Calls()) > 0 && len(last.LongRunningToolIDs) == 0 && last.ErrorCode == ""
 }
 
 // maker gathers a test.
