@@ -27,6 +27,7 @@ const (
 	CodeEventRefused    = "EVENT_REFUSED"
 	CodeCallbackFailed  = "CALLBACK_FAILED"
 	CodeCanceled        = "CANCELED"
+	CodeUnavailable     = "UNAVAILABLE"
 	CodeInternal        = "INTERNAL"
 )
 
@@ -81,6 +82,8 @@ func storeFailure(key session.Key, err error) error {
 		return failf(CodeSessionBusy, err, "session %s is busy with another run: try again", key.ID)
 	case errors.Is(err, session.ErrFenced):
 		return failf(CodeSessionTaken, err, "session %s was taken over by another host in the middle of this turn: what it stored stays, try again", key.ID)
+	case errors.Is(err, session.ErrUnavailable):
+		return failf(CodeUnavailable, err, "session store unavailable: retry later")
 	case errors.Is(err, session.ErrInvalid):
 		return failf(CodeInvalidRequest, err, "%s", err)
 	default:

@@ -14,6 +14,10 @@ import (
 // internalDetail is all that a client hears of what only the log may know.
 const internalDetail = "internal error"
 
+// unavailableFor is after how many seconds a client may try again when the store
+// cannot be used. The store itself has waited by then.
+const unavailableFor = 2
+
 // statusClientGone is nginx's number for an answer that nobody waits for.
 const statusClientGone = 499
 
@@ -132,6 +136,8 @@ func runFailure(re *runtime.RunError) failure {
 		f.status, f.again = http.StatusConflict, 1
 	case runtime.CodeCanceled:
 		f.status, f.again = http.StatusServiceUnavailable, 1
+	case runtime.CodeUnavailable:
+		f.status, f.again = http.StatusServiceUnavailable, unavailableFor
 	case runtime.CodeInternal:
 		f.detail = internalDetail
 	}
@@ -155,6 +161,9 @@ func storeFailure(key session.Key, err error) failure {
 	case errors.Is(err, session.ErrStale):
 		detail := fmt.Sprintf("session %s was changed by somebody else: try again", key.ID)
 		return failure{http.StatusConflict, "SESSION_STALE", detail, 1}
+	case errors.Is(err, session.ErrUnavailable):
+		detail := "session store unavailable: retry later"
+		return failure{http.StatusServiceUnavailable, runtime.CodeUnavailable, detail, unavailableFor}
 	case errors.Is(err, session.ErrInvalid):
 		return failure{http.StatusBadRequest, runtime.CodeInvalidRequest, err.Error(), 0}
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
@@ -190,14 +199,26 @@ func (s *Server) reported(r *http.Request, err error) failure {
 		key = a.key
 	}
 	f := failureOf(key, err)
-	if f.status != http.StatusInternalServerError {
+	log, text := s.opts.Logger.ErrorContext, "request failed"
+	switch {
+	case errors.Is(err, session.ErrUnavailable):
+		log, text = s.opts.Logger.WarnContext, "session store unavailable"
+	case f.status != http.StatusInternalServerError:
 		return f
 	}
-	args := []any{"method", r.Method, "path", r.URL.Path, "app", key.App, "session", key.ID, "code", f.code, "error", err}
-	var re *runtime.RunError
-	if errors.As(err, &re) && re.Err != nil {
-		args = append(args, "cause", re.Err)
+	args := []any{"method", r.Method, "path", r.URL.Path, "app", key.App, "user", key.User, "session", key.ID, "code", f.code, "error", err}
+	if cause := causeOf(err); cause != nil {
+		args = append(args, "cause", cause)
 	}
-	s.opts.Logger.ErrorContext(r.Context(), "request failed", args...)
+	log(r.Context(), text, args...)
 	return f
+}
+
+// causeOf is what a run's error does not tell clients, or nil.
+func causeOf(err error) error {
+	var re *runtime.RunError
+	if errors.As(err, &re) {
+		return re.Err
+	}
+	return nil
 }

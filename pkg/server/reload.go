@@ -21,7 +21,7 @@ func (s *Server) handleReady(w http.ResponseWriter, r *http.Request) error {
 	if !s.runs.open() {
 		hinder("the host is about to stop")
 	}
-	err := s.host.Store().Ping(r.Context())
+	err := s.ready.check(r.Context())
 	if gone := r.Context().Err(); gone != nil {
 		return gone // it is the asker who gave up, not the store
 	}

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"net/http"
 
 	"agenthost/pkg/runtime"
@@ -194,12 +195,13 @@ func (s *Server) play(ctx context.Context, q *runRequest, st *stream) error {
 	return nil
 }
 
-// endFailed ends a stream. What is wrong with the request itself becomes the
-// answer's status, as long as nothing was sent; all else is the last frame.
+// endFailed ends a stream. What is wrong with the request itself, and a store that
+// cannot be used, becomes the answer's status, as long as nothing was sent; all else
+// is the last frame.
 func (s *Server) endFailed(st *stream, r *http.Request, q *runRequest, err error) error {
 	err = ofRun(q.key(), err)
 	f := s.reported(r, err)
-	if !st.begun && f.status < http.StatusInternalServerError {
+	if !st.begun && (f.status < http.StatusInternalServerError || errors.Is(err, session.ErrUnavailable)) {
 		return err
 	}
 	_ = st.fail(f, s.rootAgent(q.App))

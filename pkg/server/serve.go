@@ -15,6 +15,12 @@ import (
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a := &answered{ResponseWriter: w, control: *http.NewResponseController(w), patient: s.opts.WriteTimeout}
 	a.begin(r, s.opts.ReadTimeout)
+	if r.ProtoMajor == 1 && len(r.TransferEncoding) > 0 {
+		// Who sends Content-Length too may mean a proxy to see another request in
+		// the rest: the connection must not be used again (RFC 9112, 6.1). net/http
+		// has deleted that header by now, so that this holds for all such requests.
+		a.Header().Set("Connection", "close")
+	}
 	h, pattern := s.mux.Handler(r)
 	defer s.account(a, r, pattern, s.opts.Clock())
 	defer s.rescue(a, r)

@@ -24,6 +24,8 @@ type Server struct {
 	opts Options
 	mux  *http.ServeMux
 	runs gate
+	// ready knows whether the store can write.
+	ready readiness
 	// stopping is closed when the host is about to stop; stop closes it.
 	stopping chan struct{}
 	stop     func()
@@ -154,6 +156,7 @@ func New(host *runtime.Host, opts *Options) *Server {
 	}
 	s.opts.fill()
 	s.answers = newAnswers(s.opts.MaxAnswers)
+	s.ready = readiness{ping: func(ctx context.Context) error { return host.Store().Ping(ctx) }, clock: s.opts.Clock}
 	s.feeds = make(chan struct{}, s.opts.MaxFeeds)
 	s.byUser = limits{rate: s.opts.RunsPerUser, clock: s.opts.Clock}
 	s.byApp = limits{rate: s.opts.RunsPerApp, clock: s.opts.Clock}

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -356,7 +357,9 @@ func TestAutoCreateSession(t *testing.T) {
 // TestReady: a host without an app that serves, or one that is about to stop,
 // wants no runs, and says why.
 func TestReady(t *testing.T) {
-	e := newEnv(t, nil)
+	var now atomic.Int64 // each look at the clock is a second later
+	clock := func() time.Time { return time.Unix(now.Add(1), 0) }
+	e := newEnv(t, &server.Options{Clock: clock})
 	want(t, e.do("GET", "/readyz", ""), 503, `{"ready":false,"reasons":["no app serves"]}`)
 	e.add(t, "hello", &runtime.LLMOptions{Model: scripted(t)})
 	want(t, e.do("GET", "/readyz", ""), 200, `{"ready":true,"reasons":[]}`)

@@ -23,6 +23,9 @@ var (
 	ErrInvalid = errors.New("invalid")
 	// ErrBusy: another run holds the session, and waiting took too long.
 	ErrBusy = errors.New("busy with another run")
+	// ErrUnavailable: the store cannot be used at the moment. The same request may
+	// succeed later.
+	ErrUnavailable = errors.New("unavailable")
 )
 
 // A FieldError says where in a JSON value something is wrong. It is an

@@ -64,8 +64,10 @@ type window struct {
 	// id is the head's id that the caller knows, or 0. When the session's key
 	// belongs to another one by now, since is 0.
 	id int64
-	// since keeps the events with a greater sequence number.
-	since int64
+	// since keeps the events with a greater sequence number, when sinceID is the id
+	// of the event with this one. Else the snapshot is whole.
+	since   int64
+	sinceID string
 	// last keeps only so many, the latest; below 0 keeps all.
 	last int
 	// after keeps the events behind the last one that is older; nil keeps all.
@@ -106,6 +108,10 @@ type snapshot struct {
 	head
 	state  map[string]any
 	events []stored
+	// lastID is the id of the last event; whole says that events are all, though
+	// fewer were asked for.
+	lastID string
+	whole  bool
 }
 
 // A stored event comes with the bytes that it takes in memory, about.

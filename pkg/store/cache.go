@@ -128,11 +128,14 @@ func (c *cache) remove(key session.Key) {
 	c.bytes -= e.bytes
 }
 
-// at is the version that the entry's history reaches.
-func (e *entry) at() int64 {
+// tip is the last event of the entry's history, by number and id.
+func (e *entry) tip() (seq int64, id string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.version
+	if e.version == 0 {
+		return 0, ""
+	}
+	return e.version, e.history.Events()[e.version-1].ID
 }
 
 // lease returns the id of the head and the last epoch that is known.

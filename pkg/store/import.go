@@ -186,7 +186,7 @@ func (i *Importer) view(ctx context.Context, show func(r *ReadOnly) error) error
 	if err != nil {
 		return err
 	}
-	return i.backend.reading(func() error {
+	return i.backend.reading(ctx, func() error {
 		tx, err := i.backend.reads.BeginTx(ctx, &sql.TxOptions{ReadOnly: true, Isolation: sql.LevelRepeatableRead})
 		if err != nil {
 			return err

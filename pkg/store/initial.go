@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"gorm.io/gorm"
 
@@ -49,7 +48,7 @@ func (m *memory) initial(_ context.Context, key session.Key) (map[string]any, er
 
 func (b *sqlBackend) initial(ctx context.Context, key session.Key) (map[string]any, error) {
 	var row sessionRow
-	err := b.reading(func() error {
+	err := b.reading(ctx, func() error {
 		return b.readers.WithContext(ctx).Where("app_name = ? AND user_id = ? AND id = ?", key.App, key.User, key.ID).Take(&row).Error
 	})
 	switch {
@@ -58,7 +57,11 @@ func (b *sqlBackend) initial(ctx context.Context, key session.Key) (map[string]a
 	case err != nil && b.isClosed():
 		return nil, errClosed
 	case err != nil:
-		return nil, fmt.Errorf("reading session %s: %w", key.ID, err)
+		return nil, ofSession(key, err)
 	}
-	return session.DecodeMap([]byte(row.Initial))
+	state, err := session.DecodeMap([]byte(row.Initial))
+	if err != nil {
+		return nil, ofSession(key, damaged(err, "its first state"))
+	}
+	return state, nil
 }

@@ -316,7 +316,7 @@ type memorySearch struct {
 func decodeMemory(text string) (*session.Memory, error) {
 	m := &session.Memory{}
 	if err := m.UnmarshalJSON([]byte(text)); err != nil {
-		return nil, fmt.Errorf("reading a memory: %w", err)
+		return nil, damaged(err, "reading a memory")
 	}
 	return m, nil
 }

@@ -198,7 +198,7 @@ func (m sqlMemories) clear(ctx context.Context, who owner) error {
 
 func (m sqlMemories) tally(ctx context.Context, who owner, terms []string) (tally, error) {
 	var t tally
-	err := m.b.reading(func() (err error) {
+	err := m.b.reading(ctx, func() (err error) {
 		t, err = tallyMemories(m.b.readers.WithContext(ctx), who, terms)
 		return err
 	})
@@ -238,7 +238,7 @@ func tallySQL(pk int64, terms []string) (text string, args []any) {
 
 func (m sqlMemories) best(ctx context.Context, s *memorySearch) ([]*session.Memory, error) {
 	var texts []string
-	err := m.b.reading(func() (err error) {
+	err := m.b.reading(ctx, func() (err error) {
 		texts, err = bestMemories(m.b.readers.WithContext(ctx), s)
 		return err
 	})

@@ -79,7 +79,7 @@ func (s sqlRevisions) list(ctx context.Context, app string) ([]*packedRevision, 
 
 func (s sqlRevisions) find(ctx context.Context, narrow func(*gorm.DB) *gorm.DB) ([]*packedRevision, error) {
 	var rows []revisionRow
-	err := s.b.reading(func() error { return narrow(s.b.readers.WithContext(ctx)).Find(&rows).Error })
+	err := s.b.reading(ctx, func() error { return narrow(s.b.readers.WithContext(ctx)).Find(&rows).Error })
 	if err != nil {
 		return nil, s.b.told("reading revisions", err)
 	}

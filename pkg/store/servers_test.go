@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"errors"
 	"net/url"
 	"slices"
@@ -84,4 +85,12 @@ func pooled(t testing.TB, at string, size int) string {
 		t.Fatal(err)
 	}
 	return through
+}
+
+// cleanUp is carryOut after the test.
+func cleanUp(t testing.TB, url, text string) {
+	t.Helper()
+	if err := testdb.Exec(context.Background(), url, text); err != nil {
+		t.Error(err)
+	}
 }

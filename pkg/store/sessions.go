@@ -111,7 +111,8 @@ func (s *Sessions) readWhole(ctx context.Context, key session.Key) (*session.Ses
 	e := s.cache.find(key)
 	w := window{last: -1}
 	if e != nil {
-		w.id, w.since = e.id, e.at()
+		w.id = e.id
+		w.since, w.sinceID = e.tip()
 		s.cache.hits.Add(1)
 	} else {
 		s.cache.misses.Add(1)
@@ -120,9 +121,14 @@ func (s *Sessions) readWhole(ctx context.Context, key session.Key) (*session.Ses
 	if err != nil {
 		return nil, err
 	}
-	if e == nil || e.id != snap.id {
+	switch {
+	case e == nil || e.id != snap.id:
 		e = s.cache.put(key, snap)
-	} else {
+	case snap.whole:
+		s.leases.logger.Warn("stored events are not those of the cache: database went back to an older state", "app", key.App, "user", key.User, "session", key.ID)
+		s.cache.drop(key)
+		e = s.cache.put(key, snap)
+	default:
 		s.cache.extend(e, snap.events)
 	}
 	return view(key, snap, e.history), nil

@@ -50,6 +50,9 @@ type dialect struct {
 	questionMarks bool
 	// lanes is the number of writers; 0 is one.
 	lanes int
+	// unwritable tells errors of a database that takes no writes: it is full, or may
+	// only be read.
+	unwritable func(error) bool
 	// remote is what a server behind a network needs, or nil for a file.
 	remote *remote
 }
@@ -67,6 +70,10 @@ type sqlBackend struct {
 	writes  *sql.DB    // the connections of the writers
 	writers []*writer
 	closing func() error
+	owner   string // the store's name in leases
+	limit   *readLimit
+	// file is that of SQLite; nil for a server.
+	file *openDatabase
 	// presence tells who else has a database file open; nil for a server.
 	presence *presence
 }
@@ -74,7 +81,7 @@ type sqlBackend struct {
 // newSQL makes a backend of two pools on the same database, brings its schema
 // up to date and starts the writers. It owns both pools.
 func newSQL(ctx context.Context, readers, writers *gorm.DB, d dialect, o *Options) (b *sqlBackend, err error) {
-	b = &sqlBackend{dialect: d, readers: readers}
+	b = &sqlBackend{dialect: d, readers: readers, owner: o.owner, limit: &readLimit{}}
 	b.closing = sync.OnceValue(b.shut)
 	defer func() {
 		if err != nil {
@@ -115,9 +122,11 @@ func (b *sqlBackend) startWriters(db *gorm.DB, logger *slog.Logger) {
 	n := max(1, b.dialect.lanes)
 	b.writes.SetMaxOpenConns(n)
 	b.writes.SetMaxIdleConns(n)
+	all := &peers{spare: b.dropIdle}
 	for range n {
-		b.writers = append(b.writers, &writer{pool: b.writes, db: db, dialect: b.dialect, logger: logger})
+		all.writers = append(all.writers, &writer{pool: b.writes, db: db, dialect: b.dialect, logger: logger, peers: all})
 	}
+	b.writers = all.writers
 }
 
 // writer returns the writer of a session: always the same one, so that no two
@@ -204,10 +213,6 @@ func (b *sqlBackend) shut() error {
 	return nil
 }
 
-func (b *sqlBackend) ping(ctx context.Context) error {
-	return b.writers[0].do(ctx, func(*writer) error { return nil })
-}
-
 // The kinds of rows of the head statement, in the order of its parts.
 const (
 	rowHead = iota
@@ -219,12 +224,12 @@ const (
 // The statements that read a session. The first reads its head, which is its
 // last event's number and time, and its state keys by scope, at one moment.
 // The second reads its events up to that head; they never change, so that it
-// may follow later.
+// may follow later. Of the event that the caller knows, it reads the id.
 const (
 	lastEventSQL = `LEFT JOIN events h ON h.session_pk = s.pk
  AND h.seq = (SELECT max(m.seq) FROM events m WHERE m.session_pk = s.pk)`
 	headSQL = `
-SELECT 0, s.pk, coalesce(h.seq, 0), coalesce(h.timestamp, s.create_time), '', '' FROM sessions s ` + lastEventSQL + `
+SELECT 0, s.pk, coalesce(h.seq, 0), coalesce(h.timestamp, s.create_time), coalesce(h.id, ''), '' FROM sessions s ` + lastEventSQL + `
  WHERE s.app_name = $1 AND s.user_id = $2 AND s.id = $3
 UNION ALL SELECT 1, 0, 0, 0, t.key, t.value FROM states t
  WHERE t.app_name = $1 AND t.user_id = '' AND t.session_id = ''
@@ -232,27 +237,43 @@ UNION ALL SELECT 2, 0, 0, 0, t.key, t.value FROM states t
  WHERE t.app_name = $1 AND t.user_id = $2 AND t.session_id = ''
 UNION ALL SELECT 3, 0, 0, 0, t.key, t.value FROM states t
  WHERE t.app_name = $1 AND t.user_id = $2 AND t.session_id = $3`
-	eventsSQL = `SELECT e.seq, e.event, e.provenance FROM events e WHERE e.session_pk = $1 AND e.seq > $2 AND e.seq <= $3 ORDER BY e.seq`
+	eventsSQL = `SELECT e.seq, CASE WHEN e.seq = $2 THEN e.id ELSE e.event END, e.provenance FROM events e
+ WHERE e.session_pk = $1 AND e.seq >= $2 AND e.seq <= $3 ORDER BY e.seq`
 )
 
 func (b *sqlBackend) read(ctx context.Context, key session.Key, w window) (*snapshot, error) {
 	var snap *snapshot
-	err := b.reading(func() (err error) {
-		snap, err = b.readHead(ctx, key)
-		if err == nil && snap.id != 0 {
-			snap.events, err = b.readEvents(ctx, snap.head, w)
-		}
+	err := b.reading(ctx, func() (err error) {
+		snap, err = b.readOnce(ctx, key, w)
 		return err
 	})
 	switch {
 	case err != nil && b.isClosed():
 		return nil, errClosed
 	case err != nil:
-		return nil, fmt.Errorf("reading session %s: %w", key.ID, err)
+		return nil, ofSession(key, err)
 	case snap.id == 0:
 		return nil, errNotFound(key.ID)
 	default:
 		return snap, nil
+	}
+}
+
+// readOnce reads a session's head, and its events up to there. A session that is
+// deleted in between has lost its events, and none is missing: the next head tells.
+func (b *sqlBackend) readOnce(ctx context.Context, key session.Key, w window) (*snapshot, error) {
+	var was int64
+	for {
+		snap, err := b.readHead(ctx, key)
+		if err != nil || snap.id == 0 {
+			return snap, err
+		}
+		snap.events, err = b.readEvents(ctx, snap, w)
+		var bad *damagedError
+		if err == nil || !errors.As(err, &bad) || snap.id == was {
+			return snap, err
+		}
+		was = snap.id
 	}
 }
 
@@ -308,12 +329,12 @@ func scanHead(rows *sql.Rows, take func(snapRow) error, before ...any) error {
 
 func (s *snapshot) take(r snapRow) error {
 	if r.kind == rowHead {
-		s.head = head{id: r.id, version: r.number, updated: fromMicro(r.updated)}
+		s.head, s.lastID = head{id: r.id, version: r.number, updated: fromMicro(r.updated)}, r.key
 		return nil
 	}
 	v, err := decodeValue(r.text)
 	if err != nil {
-		return err
+		return damaged(err, "state key %q", rowScope(r.kind).Prefix()+r.key)
 	}
 	s.state[rowScope(r.kind).Prefix()+r.key] = v
 	return nil
@@ -330,36 +351,59 @@ func rowScope(kind int) session.Scope {
 	}
 }
 
-// readEvents reads the events that a window asks for, up to a head.
-func (b *sqlBackend) readEvents(ctx context.Context, h head, w window) ([]stored, error) {
+// readEvents reads the events that a window asks for, up to a head. When the caller
+// knows others than there are, because the database went back to an older moment,
+// it reads all of them.
+func (b *sqlBackend) readEvents(ctx context.Context, snap *snapshot, w window) ([]stored, error) {
 	if w.narrow() {
-		return b.narrow(ctx, h, w)
+		return b.narrow(ctx, snap.head, w)
 	}
-	if w.id != h.id {
-		w.since = 0
+	if w.id != snap.id {
+		w.since, w.sinceID = 0, ""
 	}
-	if w.since >= h.version {
+	if w.since == snap.version && w.sinceID == snap.lastID {
 		return nil, nil
 	}
+	if w.since < snap.version {
+		events, same, err := b.queryEvents(ctx, snap.head, w)
+		if err != nil || same {
+			return events, err
+		}
+	}
+	w.since, w.sinceID, snap.whole = 0, "", true
+	events, _, err := b.queryEvents(ctx, snap.head, w)
+	return events, err
+}
+
+// queryEvents reads the events after a number, and says whether that one is the
+// event that the caller knows.
+func (b *sqlBackend) queryEvents(ctx context.Context, h head, w window) (events []stored, same bool, err error) {
 	rows, err := b.events.QueryContext(ctx, h.id, w.since, h.version)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	defer rows.Close()
-	var events []stored
+	same = w.since == 0
 	for rows.Next() {
 		var seq int64
 		var text, provenance sql.RawBytes
 		if err := rows.Scan(&seq, &text, &provenance); err != nil {
-			return nil, err
+			return nil, false, err
+		}
+		if seq == w.since {
+			same = string(text) == w.sinceID
+			continue
 		}
 		ev, err := decodeEvent(text, seq, provenance)
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
 		events = append(events, stored{ev, eventBytes(len(text))})
 	}
-	return events, rows.Err()
+	if err = rows.Err(); err == nil && same {
+		err = checkNumbers(events, w.since, h.version)
+	}
+	return events, same, err
 }
 
 // narrowQuery finds a part of the events by the primary key, the latest first.
@@ -386,7 +430,11 @@ func (b *sqlBackend) narrow(ctx context.Context, h head, w window) ([]stored, er
 		}
 		events[len(rows)-1-i] = stored{ev, eventBytes(len(r.Event))}
 	}
-	return events, nil
+	since := h.version - int64(len(rows))
+	if w.after == nil && len(rows) < w.last {
+		since = 0
+	}
+	return events, checkNumbers(events, since, h.version)
 }
 
 // eventBytes is about what an event takes in memory, by the length of its JSON

@@ -110,7 +110,7 @@ func (b *sqlBackend) findLease(ctx context.Context, g *grant) (holder string, er
 	}
 	w := b.writers[0]
 	if b.dialect.remote != nil || !w.borrow(func() { err = find(w.stmt.findLease) }) {
-		err = b.reading(func() error { return find(b.leases) })
+		err = b.reading(ctx, func() error { return find(b.leases) })
 	}
 	switch {
 	case errors.Is(err, sql.ErrNoRows):

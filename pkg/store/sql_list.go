@@ -23,7 +23,7 @@ func (b *sqlBackend) list(ctx context.Context, q sessionQuery) ([]*listed, error
 		cells, err = q.cells(tx, heads)
 		return err
 	}
-	err := b.reading(func() error {
+	err := b.reading(ctx, func() error {
 		return b.readers.WithContext(ctx).Transaction(read, &sql.TxOptions{ReadOnly: true, Isolation: b.dialect.snapshot})
 	})
 	if err != nil {
@@ -111,7 +111,8 @@ func groupStates(rows []stateRow) (states, error) {
 	for _, r := range rows {
 		v, err := decodeValue([]byte(r.Value))
 		if err != nil {
-			return nil, err
+			key := session.Key{App: r.App, User: r.User, ID: r.Session}
+			return nil, ofSession(key, damaged(err, "state key %q", r.scope().Prefix()+r.Key))
 		}
 		place(all, [2]string{r.User, r.Session})[r.scope().Prefix()+r.Key] = v
 	}

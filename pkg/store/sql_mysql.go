@@ -40,11 +40,13 @@ func openMySQLURL(ctx context.Context, rest string, o *Options) (backend, string
 	if err != nil {
 		return nil, "", err
 	}
-	collation, err := mysqlCollation(ctx, config)
-	if err != nil {
-		return nil, "", err
-	}
-	b, err := newServer(ctx, mysqlDialect(u.lanes(), collation), u, func() (*gorm.DB, error) { return openMySQL(config) }, o)
+	b, err := opening(ctx, mysqlDialect(u.lanes(), ""), func() (backend, error) {
+		collation, err := mysqlCollation(ctx, config)
+		if err != nil {
+			return nil, err
+		}
+		return newServer(ctx, mysqlDialect(u.lanes(), collation), u, func() (*gorm.DB, error) { return openMySQL(config) }, o)
+	})
 	return b, artifactsOf(u), err
 }
 
@@ -181,6 +183,7 @@ func mysqlDialect(lanes int, collation string) dialect {
 			}
 			return false
 		},
+		unwritable:    unwritableMySQL,
 		snapshot:      sql.LevelRepeatableRead,
 		questionMarks: true,
 		lanes:         lanes,
@@ -191,6 +194,7 @@ func mysqlDialect(lanes int, collation string) dialect {
 			lock:      "SELECT coalesce(GET_LOCK(concat('agenthost-', md5(database())), 50), 0)",
 			unlock:    "DO RELEASE_LOCK(concat('agenthost-', md5(database())))",
 			lost:      lostMySQL,
+			crowded:   crowdedMySQL,
 			again:     func(err error) bool { code := mysqlCode(err); return code == 1213 || code == 1205 },
 			appendAll: appendMySQL,
 		},
@@ -205,11 +209,28 @@ func mysqlCode(err error) uint16 {
 	return 0
 }
 
-// lostMySQL: a server that stops, a connection that was killed, too many of
-// them, or a server that may not write any more, since another has taken over.
+// crowdedMySQL: as many connections as the server or the user may have.
+func crowdedMySQL(err error) bool {
+	switch mysqlCode(err) {
+	case 1040, 1203, 1226:
+		return true
+	}
+	return errors.Is(err, errCrowded)
+}
+
+// unwritableMySQL: a disk or a table that is full, or a server that is read only.
+func unwritableMySQL(err error) bool {
+	switch mysqlCode(err) {
+	case 1021, 1114, 1290, 1836:
+		return true
+	}
+	return false
+}
+
+// lostMySQL: a server that stops, a connection that was killed, or a server that may not write any more, since another has taken over.
 func lostMySQL(err error) bool {
 	switch mysqlCode(err) {
-	case 1040, 1053, 1290, 1317, 1836, 1927:
+	case 1053, 1290, 1317, 1836, 1927:
 		return true
 	}
 	return errors.Is(err, driver.ErrInvalidConn)

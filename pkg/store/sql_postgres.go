@@ -57,12 +57,15 @@ func openPostgresURL(ctx context.Context, rest string, o *Options) (backend, str
 	if err != nil {
 		return nil, "", err
 	}
-	schema, err := findSchema(ctx, place)
-	if err != nil {
-		return nil, "", err
-	}
-	connector := newPostgresConnector(place, schema)
-	b, err := newServer(ctx, postgresDialect(u.lanes()), u, func() (*gorm.DB, error) { return openPostgres(connector) }, o)
+	d := postgresDialect(u.lanes())
+	b, err := opening(ctx, d, func() (backend, error) {
+		schema, err := findSchema(ctx, place)
+		if err != nil {
+			return nil, err
+		}
+		connector := newPostgresConnector(place, schema)
+		return newServer(ctx, d, u, func() (*gorm.DB, error) { return openPostgres(connector) }, o)
+	})
 	return b, artifactsOf(u), err
 }
 
@@ -197,11 +200,13 @@ func postgresDialect(lanes int) dialect {
 			code := sqlState(err)
 			return code == "23505" || code == "23503" || code == "23502"
 		},
-		snapshot: sql.LevelRepeatableRead,
-		lanes:    lanes,
+		unwritable: func(err error) bool { return slices.Contains([]string{"25006", "53100"}, sqlState(err)) },
+		snapshot:   sql.LevelRepeatableRead,
+		lanes:      lanes,
 		remote: &remote{
 			lock:      "SELECT 1 FROM pg_advisory_xact_lock(hashtext('agenthost ' || current_schema()))",
 			lost:      lostPostgres,
+			crowded:   crowdedPostgres,
 			again:     func(err error) bool { code := sqlState(err); return code == "40001" || code == "40P01" },
 			appendAll: appendPostgres,
 			heads:     headsPostgresSQL,
@@ -213,9 +218,9 @@ func postgresDialect(lanes int) dialect {
 // headsPostgresSQL is headSQL of many sessions.
 const headsPostgresSQL = `
 WITH k AS MATERIALIZED (SELECT * FROM unnest($1::text[], $2::text[], $3::text[]) WITH ORDINALITY AS k(app, usr, id, n))
-SELECT k.n, 0, s.pk, coalesce(h.seq, 0), coalesce(h.timestamp, s.create_time), '', '' FROM k
+SELECT k.n, 0, s.pk, coalesce(h.seq, 0), coalesce(h.timestamp, s.create_time), coalesce(h.id, ''), '' FROM k
  JOIN sessions s ON s.app_name = k.app AND s.user_id = k.usr AND s.id = k.id
- LEFT JOIN LATERAL (SELECT e.seq, e.timestamp FROM events e WHERE e.session_pk = s.pk ORDER BY e.seq DESC LIMIT 1) h ON true
+ LEFT JOIN LATERAL (SELECT e.seq, e.timestamp, e.id FROM events e WHERE e.session_pk = s.pk ORDER BY e.seq DESC LIMIT 1) h ON true
 UNION ALL SELECT k.n, 1, 0, 0, 0, t.key, t.value FROM k
  JOIN states t ON t.app_name = k.app AND t.user_id = '' AND t.session_id = ''
 UNION ALL SELECT k.n, 2, 0, 0, 0, t.key, t.value FROM k
@@ -232,6 +237,14 @@ func sqlState(err error) string {
 	return ""
 }
 
+// crowdedPostgres: as many connections as the server, the role or a pooler allows.
+// PgBouncer has no code of its own for it.
+func crowdedPostgres(err error) bool {
+	var e *pgconn.PgError
+	return errors.Is(err, errCrowded) || errors.As(err, &e) &&
+		(e.Code == "53300" || e.Code == "53400" || strings.HasPrefix(e.Message, "no more connections allowed"))
+}
+
 // lostPostgres: the class of connections, a server that stops or starts, and
 // one that may not write any more, since another has taken over.
 func lostPostgres(err error) bool {
@@ -241,7 +254,7 @@ func lostPostgres(err error) bool {
 	case "57P01", "57P02", "57P03", "25006":
 		return true
 	}
-	return errors.As(err, &connect) || errors.Is(err, pgconn.ErrConnClosed) || strings.HasPrefix(code, "08")
+	return !crowdedPostgres(err) && errors.As(err, &connect) || errors.Is(err, pgconn.ErrConnClosed) || strings.HasPrefix(code, "08")
 }
 
 // The statements of a batch of appends. Each is a transaction by itself, in one

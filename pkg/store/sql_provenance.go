@@ -60,7 +60,7 @@ func decodeEvent(text []byte, seq int64, provenance []byte) (*session.Event, err
 		ev.Provenance, err = session.DecodeProvenance(provenance)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("reading event %d: %w", seq, err)
+		return nil, damaged(err, "event %d", seq)
 	}
 	if legacy {
 		ev.MoveLegacyProvenance()

@@ -27,6 +27,8 @@ type remote struct {
 	// lost tells an error that says that the connection, or the server behind
 	// it, is of no use any more. What every engine has is known already.
 	lost func(error) bool
+	// crowded tells that the server has as many connections as it allows.
+	crowded func(error) bool
 	// again tells a transaction that the server gave up for the sake of
 	// another one.
 	again func(error) bool
@@ -41,17 +43,6 @@ type remote struct {
 	atomic bool
 }
 
-// errUnreachable is the answer when a server is gone and did not come back in
-// time.
-var errUnreachable = errors.New("session store: the database cannot be reached")
-
-// The bounds of trying again: how often for the sake of others, and for how
-// long when the server is gone.
-const (
-	mostTries   = 10
-	longestWait = 2 * time.Second
-)
-
 // idlePatience is how long a connection that nobody reads from stays open.
 const idlePatience = 5 * time.Minute
 
@@ -61,9 +52,7 @@ func (w *writer) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	w.conn = conn
-	w.orm = w.db.Session(&gorm.Session{NewDB: true, Context: context.Background()})
-	w.orm.Statement.ConnPool = conn
+	w.adopt(conn)
 	if w.dialect.remote == nil {
 		return nil
 	}
@@ -73,6 +62,13 @@ func (w *writer) open(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// adopt makes a connection the writer's own.
+func (w *writer) adopt(conn *sql.Conn) {
+	w.conn = conn
+	w.orm = w.db.Session(&gorm.Session{NewDB: true, Context: context.Background()})
+	w.orm.Statement.ConnPool = conn
 }
 
 func (w *writer) prepare(ctx context.Context) (err error) {
@@ -112,10 +108,16 @@ func (w *writer) part() error {
 // twice, since an event is told by its id.
 func (w *writer) attempt(batch []*job) (spoilt bool, err error) {
 	if w.dialect.remote == nil {
-		return w.transact(batch)
+		if err = w.file.check(); err != nil {
+			return false, err
+		}
+		if spoilt, err = w.transact(batch); err == nil {
+			err = w.file.check()
+		}
+		return spoilt, err
 	}
-	var waited time.Duration
-	for tries := range mostTries {
+	var r retries
+	for {
 		spoilt, err = w.reach(batch)
 		lost := err != nil && w.dialect.lost(err)
 		if lost {
@@ -124,27 +126,19 @@ func (w *writer) attempt(batch []*job) (spoilt bool, err error) {
 				j.unsure = true
 			}
 		}
-		if err == nil || !lost && !w.dialect.remote.again(err) {
-			return spoilt, err
+		pause, again := r.pause(&w.dialect, err)
+		if !again {
+			return spoilt && !lost, err
 		}
-		pause := min(5*time.Millisecond<<tries, longestWait-waited)
-		if lost && pause <= 0 {
-			return false, fmt.Errorf("%w: %w", errUnreachable, err)
-		}
-		<-time.After(max(0, pause))
-		waited += pause
+		<-time.After(pause)
 	}
-	if w.dialect.lost(err) {
-		return false, fmt.Errorf("%w: %w", errUnreachable, err)
-	}
-	return spoilt, err
 }
 
 // reach carries out a batch on a connection, which it opens when there is none.
 func (w *writer) reach(batch []*job) (spoilt bool, err error) {
-	ctx := context.Background()
 	if w.conn == nil {
-		if err := w.open(ctx); err != nil {
+		ctx := context.Background()
+		if err := w.connect(ctx); err != nil {
 			return false, err
 		}
 		if err := w.prepare(ctx); err != nil {
@@ -161,20 +155,32 @@ func (d dialect) lost(err error) bool {
 		errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, &network) || d.remote.lost(err)
 }
 
-// reading carries out a read, again when its connection was lost.
-func (b *sqlBackend) reading(read func() error) error {
-	if b.dialect.remote == nil {
-		return read()
+// reading carries out a read, again when its connection was lost or there was
+// none free.
+func (b *sqlBackend) reading(ctx context.Context, read func() error) error {
+	if err := b.file.check(); err != nil {
+		return err
 	}
-	var err error
-	for range 3 {
-		err = read()
-		if err == nil || b.isClosed() || !b.dialect.lost(err) || errors.Is(err, context.DeadlineExceeded) {
+	var r retries
+	for {
+		b.widenReaders()
+		err := read()
+		if err == nil || b.isClosed() || ctx.Err() != nil {
 			return err
 		}
-		b.dropIdle()
+		pause, again := r.pause(&b.dialect, err)
+		switch {
+		case !again:
+			return b.dialect.stateOf(err)
+		case b.dialect.remote.crowded(err):
+			b.narrowReaders()
+		default:
+			b.dropIdle()
+		}
+		if err := sleep(ctx, pause); err != nil {
+			return err
+		}
 	}
-	return fmt.Errorf("%w: %w", errUnreachable, err)
 }
 
 // dropIdle closes the readers' connections that nobody uses: where one was
@@ -249,9 +255,7 @@ func newServer(ctx context.Context, d dialect, u *serverURL, pool func() (*gorm.
 	if err != nil {
 		return nil, err
 	}
-	n := u.size - u.lanes()
-	b.reads.SetMaxOpenConns(n)
-	b.reads.SetMaxIdleConns(n)
+	b.setReaders(u.size - u.lanes())
 	b.reads.SetConnMaxIdleTime(idlePatience)
 	return b, nil
 }

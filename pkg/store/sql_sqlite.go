@@ -85,6 +85,10 @@ func openSQLite(ctx context.Context, u sqliteURL, o *Options) (*sqlBackend, erro
 	if err == nil {
 		b.presence, err = attend(u.path, o.owner)
 	}
+	if err == nil {
+		b.file, err = watchFile(u.path, o.Logger)
+		b.writers[0].file = b.file
+	}
 	if err != nil {
 		return nil, errors.Join(err, b.close())
 	}
@@ -196,6 +200,17 @@ func sqliteDialect() dialect {
 			switch e.Code() {
 			case sqlite3.SQLITE_CONSTRAINT_UNIQUE, sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY,
 				sqlite3.SQLITE_CONSTRAINT_FOREIGNKEY, sqlite3.SQLITE_CONSTRAINT_NOTNULL:
+				return true
+			}
+			return false
+		},
+		unwritable: func(err error) bool {
+			var e *engine.Error
+			if !errors.As(err, &e) {
+				return false
+			}
+			switch e.Code() & 0xff {
+			case sqlite3.SQLITE_FULL, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_BUSY:
 				return true
 			}
 			return false

@@ -176,7 +176,7 @@ func (w *writer) runUpdate(u *updateJob, states lockedStates) error {
 func (b *sqlBackend) storedEvent(ctx context.Context, key session.Key, seq int64) (session.Event, string, error) {
 	var row fullEventRow
 	db := b.readers.WithContext(ctx)
-	err := b.reading(func() error {
+	err := b.reading(ctx, func() error {
 		of := db.Model(&sessionRow{}).Select("pk").Where("app_name = ? AND user_id = ? AND id = ?", key.App, key.User, key.ID)
 		return db.Where("session_pk = (?) AND seq = ?", of, seq).Take(&row).Error
 	})
@@ -185,7 +185,7 @@ func (b *sqlBackend) storedEvent(ctx context.Context, key session.Key, seq int64
 	}
 	ev, err := decodeEvent([]byte(row.Event), seq, row.provenance())
 	if err != nil {
-		return session.Event{}, "", err
+		return session.Event{}, "", ofSession(key, err)
 	}
 	return *ev, row.Event, nil
 }

@@ -33,7 +33,9 @@ type writer struct {
 	conn    *sql.Conn // nil when it was lost
 	orm     *gorm.DB  // on conn
 	stmt    writeStatements
-	relaxed bool // what the connection was told last, see flush
+	peers   *peers
+	file    *openDatabase // nil for a server
+	relaxed bool          // what the connection was told last, see flush
 
 	mu     sync.Mutex
 	closed bool
@@ -224,7 +226,7 @@ func (w *writer) commitPart(batch []*job) {
 		}
 		return
 	}
-	if err != nil {
+	if err = w.dialect.stateOf(err); err != nil {
 		for _, j := range batch {
 			j.err = err
 		}

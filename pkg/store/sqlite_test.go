@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"os"
@@ -325,28 +324,5 @@ func TestPrivateFile(t *testing.T) {
 	info, err := os.Stat(strings.TrimPrefix(url, "sqlite:///"))
 	if err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("database file: %v, %v, want mode 0600", info.Mode(), err)
-	}
-}
-
-func TestBrokenRow(t *testing.T) {
-	s := openStore(t, sqliteFile(t), nil)
-	sess := create(t, s, alice, map[string]any{"k": 1})
-	appendTo(t, s, sess, said("user", "hi"))
-	b := s.Sessions.backend.(*sqlBackend)
-	for _, tt := range []struct{ statement, want string }{
-		{"UPDATE states SET value = '{'", "reading session s: reading a state value"},
-		{"UPDATE events SET event = '[1]'", "reading session s: reading event 1"},
-	} {
-		err := b.writers[0].do(t.Context(), func(w *writer) error { _, err := w.conn.ExecContext(context.Background(), tt.statement); return err })
-		if err != nil {
-			t.Fatal(err)
-		}
-		s.Sessions.cache.drop(alice)
-		if _, err := s.Sessions.Get(t.Context(), alice, nil); err == nil || !strings.Contains(err.Error(), tt.want) {
-			t.Errorf("Get after %s = %v, want %q", tt.statement, err, tt.want)
-		}
-		if _, err := b.writers[0].conn.ExecContext(t.Context(), "DELETE FROM states"); err != nil && !errors.Is(err, sql.ErrConnDone) {
-			t.Fatal(err)
-		}
 	}
 }

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"agenthost/pkg/session"
 )
 
 // A Store holds the sessions, artifacts, memories and revisions of a host. Many goroutines
@@ -217,7 +219,7 @@ func (s *Store) Close() error {
 // Ping says whether the store can write.
 func (s *Store) Ping(ctx context.Context) error {
 	err := s.Sessions.backend.ping(ctx)
-	if errors.Is(err, errUnreachable) {
+	if errors.Is(err, session.ErrUnavailable) {
 		return err
 	}
 	if err != nil {

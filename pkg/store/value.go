@@ -165,7 +165,8 @@ func decodeValue(text []byte) (any, error) {
 	}
 	m, err := session.DecodeMap(slices.Concat([]byte(`{"v":`), text, []byte(`}`)))
 	if err != nil {
-		return nil, fmt.Errorf("reading a state value: %w", err)
+		// Stored values are nobody's input, so this is no ErrInvalid.
+		return nil, fmt.Errorf("reading a state value: %s", err)
 	}
 	return m["v"], nil
 }

@@ -1,0 +1,163 @@
+package server_test
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"agenthost/internal/testdb"
+	"agenthost/pkg/runtime"
+	"agenthost/pkg/server"
+	"agenthost/pkg/session"
+	"agenthost/pkg/store"
+)
+
+// secondsApart is a clock that is a second later at each look.
+func secondsApart() func() time.Time {
+	var now atomic.Int64
+	return func() time.Time { return time.Unix(now.Add(1), 0) }
+}
+
+// While the store cannot be written, a host is not ready, runs and changes answer
+// 503 with Retry-After, and the log says why. Afterwards it serves as before.
+func TestStoreUnavailable(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s.db")
+	var log bytes.Buffer
+	e := newEnvOn(t, "sqlite:///"+path, &server.Options{Clock: secondsApart(), Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	e.add(t, "hello", &runtime.LLMOptions{Model: scripted(t)})
+	e.session(t, "hello", "s")
+	const sessions = "/apps/hello/users/u/sessions"
+	want(t, e.do("GET", "/readyz", ""), 200, `{"ready":true,"reasons":[]}`)
+	if err := os.Rename(path, path+".away"); err != nil {
+		t.Fatal(err)
+	}
+	want(t, e.do("GET", "/readyz", ""), 503, `{"ready":false,"reasons":["the session store cannot write"]}`)
+	for _, call := range [][3]string{
+		{"POST", "/run", runBody("hello", "s", "x")},
+		{"POST", "/run_sse", runBody("hello", "s", "x")},
+		{"GET", sessions + "/s", ""},
+		{"GET", sessions, ""},
+		{"POST", sessions, "{}"},
+		{"PATCH", sessions + "/s", `{"stateDelta":{"k":1}}`},
+		{"DELETE", sessions + "/s", ""},
+	} {
+		w := e.do(call[0], call[1], call[2])
+		want(t, w, 503, `{"detail":"session store unavailable: retry later"}`)
+		if got := w.Header().Get("Retry-After"); got != "2" {
+			t.Errorf("%s %s: Retry-After = %q, want 2", call[0], call[1], got)
+		}
+	}
+	if text := log.String(); !strings.Contains(text, "session store unavailable") || !strings.Contains(text, "the database file was removed or replaced") {
+		t.Errorf("log: %s", text)
+	}
+	if err := os.Rename(path+".away", path); err != nil {
+		t.Fatal(err)
+	}
+	want(t, e.do("GET", "/readyz", ""), 200, `{"ready":true,"reasons":[]}`)
+	if w := e.do("POST", "/run", runBody("hello", "s", "x")); w.Code != 200 {
+		t.Errorf("a run afterwards: %d %s", w.Code, w.Body)
+	}
+}
+
+// Probes share their writes: those that come within a second cost nothing.
+func TestProbesShareWrites(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s.db")
+	still := time.Now()
+	e := newEnvOn(t, "sqlite:///"+path, &server.Options{Clock: func() time.Time { return still }})
+	e.add(t, "hello", &runtime.LLMOptions{Model: scripted(t)})
+	before := e.store.Stats()
+	for range 20 {
+		want(t, e.do("GET", "/readyz", ""), 200, `{"ready":true,"reasons":[]}`)
+	}
+	if after := e.store.Stats(); after.Writes-before.Writes != 1 {
+		t.Errorf("20 probes made %d writes, want 1", after.Writes-before.Writes)
+	}
+}
+
+// A stored row that is damaged is the host's trouble: 500 without a word of it, and
+// the log names app, user, session and event.
+func TestDamagedRow(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s.db")
+	st, err := store.Open(t.Context(), "sqlite:///"+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sess, err := st.Sessions.Create(t.Context(), session.Key{App: "hello", User: "u", ID: "s"}, nil)
+	for range 2 {
+		if err == nil {
+			err = st.Sessions.Append(t.Context(), sess, &session.Event{Author: "user"})
+		}
+	}
+	if err = errors.Join(err, st.Close()); err != nil {
+		t.Fatal(err)
+	}
+	for _, damage := range []string{`UPDATE events SET event = '{"author":1}' WHERE seq = 1`, "DELETE FROM events WHERE seq = 1"} {
+		if err := testdb.Exec(t.Context(), "sqlite:///"+path, damage); err != nil {
+			t.Fatal(err)
+		}
+		var log bytes.Buffer
+		e := newEnvOn(t, "sqlite:///"+path, &server.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		e.add(t, "hello", &runtime.LLMOptions{Model: scripted(t)})
+		want(t, e.do("GET", "/apps/hello/users/u/sessions/s", ""), 500, `{"detail":"internal error"}`)
+		want(t, e.do("POST", "/run", runBody("hello", "s", "x")), 500, `{"detail":"internal error"}`)
+		e.host.Close() // which gives the session free
+		if err := e.store.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if n := strings.Count(log.String(), "session hello/u/s is damaged: event 1: "); n != 2 {
+			t.Errorf("log: %s", &log)
+		}
+	}
+}
+
+// Who sends both Content-Length and Transfer-Encoding may want a proxy to take a
+// part of the body for another request: the connection ends with the answer
+// (RFC 9112, 6.1), also one that has served requests before.
+func TestAmbiguousLengthClosesConnection(t *testing.T) {
+	e := newEnv(t, nil)
+	srv := httptest.NewServer(e.server)
+	defer srv.Close()
+	conn, err := net.Dial("tcp", srv.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	answers := bufio.NewReader(conn)
+	ask := func(head, body string) *http.Response {
+		t.Helper()
+		if _, err := io.WriteString(conn, "POST /apps/hello/users/u/sessions HTTP/1.1\r\nHost: "+srv.Listener.Addr().String()+"\r\n"+head+"\r\n"+body); err != nil {
+			t.Fatal(err)
+		}
+		res, err := http.ReadResponse(answers, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.Copy(io.Discard, res.Body); err != nil {
+			t.Fatal(err)
+		}
+		return res
+	}
+	for range 2 {
+		if res := ask("Content-Length: 2\r\n", "{}"); res.Close {
+			t.Error("a plain request closes the connection")
+		}
+	}
+	const smuggled = "GET /version HTTP/1.1\r\nHost: x\r\n\r\n"
+	if res := ask("Content-Length: 4\r\nTransfer-Encoding: chunked\r\n", "2\r\n{}\r\n0\r\n\r\n"+smuggled); !res.Close {
+		t.Error("the answer does not say that the connection closes")
+	}
+	if rest, err := io.ReadAll(answers); len(rest) > 0 {
+		t.Errorf("after the answer comes %q, %v", rest, err)
+	}
+}

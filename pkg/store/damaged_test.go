@@ -1,0 +1,121 @@
+package store
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"agenthost/pkg/session"
+)
+
+// breakRows carries out a statement on the store's own connection, which is that of
+// the schema.
+func breakRows(t *testing.T, s *Store, text string) {
+	t.Helper()
+	w := s.Sessions.backend.(*sqlBackend).writers[0]
+	must(t, text, w.do(t.Context(), func(w *writer) error { return w.orm.Exec(text).Error }))
+	s.Sessions.cache = newCache(1)
+}
+
+// A stored row that does not decode, or is missing, is an error that names the
+// session and the row. It is not the fault of who asked.
+func TestDamagedRows(t *testing.T) {
+	for _, tt := range []struct {
+		name, damage, want string
+		last               int // events that are asked for; 0 is all
+	}{
+		{"an event that is no JSON", "UPDATE events SET event = '{' WHERE seq = 2", `session app/alice/s is damaged: event 2: `, 0},
+		{"an event of another form", `UPDATE events SET event = '{"author": 1}' WHERE seq = 2`, `session app/alice/s is damaged: event 2: `, 0},
+		{"an event of another form, of the last two", `UPDATE events SET event = '{"author": 1}' WHERE seq = 2`, `session app/alice/s is damaged: event 2: `, 2},
+		{"a value that is no JSON", "UPDATE states SET value = '{'", `session app/alice/s is damaged: state key "k": reading a state value: `, 0},
+		{"the first event is missing", "DELETE FROM events WHERE seq = 1", "session app/alice/s is damaged: event 1: row is missing", 0},
+		{"an event is missing", "DELETE FROM events WHERE seq = 2", "session app/alice/s is damaged: event 2: row is missing", 0},
+		{"an event is missing, of the last two", "DELETE FROM events WHERE seq = 2", "session app/alice/s is damaged: event 2: row is missing", 2},
+		{"an event is missing, of more than there are", "DELETE FROM events WHERE seq = 1", "session app/alice/s is damaged: event 1: row is missing", 9},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			eachDatabase(t, func(t *testing.T, url string) {
+				s := openStore(t, url, nil)
+				sess := create(t, s, alice, map[string]any{"k": 1})
+				for range 3 {
+					appendTo(t, s, sess, said("user", "hi"))
+				}
+				breakRows(t, s, tt.damage)
+				var opts *GetOptions
+				if tt.last > 0 {
+					opts = &GetOptions{NumRecentEvents: &tt.last}
+				}
+				s.Sessions.cache.drop(alice)
+				_, err := s.Sessions.Get(t.Context(), alice, opts)
+				if err == nil || !strings.Contains(err.Error(), tt.want) || errors.Is(err, session.ErrInvalid) {
+					t.Errorf("Get() = %v, want %q", err, tt.want)
+				}
+			})
+		})
+	}
+}
+
+// Windows of a sound session are no gaps, also when it is deleted while it is read.
+func TestSoundWindows(t *testing.T) {
+	eachBackend(t, func(t *testing.T, s *Store) {
+		sess := create(t, s, alice, nil)
+		for range 3 {
+			appendTo(t, s, sess, said("user", "hi"))
+		}
+		for last := range 5 {
+			s.Sessions.cache.drop(alice)
+			if n := get(t, s, alice, &GetOptions{NumRecentEvents: &last}).History.Len(); n != min(last, 3) {
+				t.Errorf("the last %d events are %d", last, n)
+			}
+			s.Sessions.cache.drop(alice)
+			after := sess.Events()[1].Timestamp
+			if n := get(t, s, alice, &GetOptions{After: after, NumRecentEvents: &last}).History.Len(); n > last {
+				t.Errorf("the last %d events after a time are %d", last, n)
+			}
+		}
+	})
+}
+
+// A database that went back to an older state, as when a standby takes over that
+// lacked the last events, is believed: the events that are cached are not shown, and
+// turns go on from what is stored.
+func TestDatabaseWentBack(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		later []string // what another host stored instead
+	}{
+		{"shorter", nil},
+		{"as long", []string{"other"}},
+		{"longer", []string{"other", "more"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			eachDatabase(t, func(t *testing.T, url string) {
+				s := openStore(t, url, nil)
+				sess := create(t, s, alice, nil)
+				appendTo(t, s, sess, said("user", "one"))
+				appendTo(t, s, sess, said("user", "lost"))
+				other := openStore(t, url, &Options{Artifacts: "memory:"})
+				w := other.Sessions.backend.(*sqlBackend).writers[0]
+				must(t, "losing an event", w.do(t.Context(), func(w *writer) error { return w.orm.Exec("DELETE FROM events WHERE seq = 2").Error }))
+				want := []string{"one"}
+				theirs := get(t, other, alice, nil)
+				for _, text := range tt.later {
+					appendTo(t, other, theirs, said("user", text))
+					want = append(want, text)
+				}
+				got := get(t, s, alice, nil)
+				diff(t, "texts", want, texts(got))
+				appendTo(t, s, got, said("user", "on"))
+				diff(t, "texts of the other", append(want, "on"), texts(get(t, other, alice, nil)))
+			})
+		})
+	}
+}
+
+func texts(sess *session.Session) []string {
+	var all []string
+	for _, e := range sess.Events() {
+		all = append(all, e.Content.Parts[0].Text)
+	}
+	return all
+}
