@@ -3,9 +3,10 @@ package server
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
+
+	"agenthost/internal/safe"
 )
 
 // errSlowStore is the answer when the store did not say in time whether it can write.
@@ -60,7 +61,12 @@ func (r *readiness) current() *probe {
 	}
 	p := &probe{done: make(chan struct{})}
 	r.last = p
-	go r.run(p)
+	go func() {
+		defer safe.Recover(func(why *safe.Panic) { r.end(p, why) })
+		ctx, cancel := context.WithTimeout(context.Background(), probeTimeout)
+		defer cancel()
+		r.end(p, r.ping(ctx))
+	}()
 	return p
 }
 
@@ -75,15 +81,7 @@ func (p *probe) expired(now time.Time) bool {
 	}
 }
 
-func (r *readiness) run(p *probe) {
-	defer close(p.done)
-	defer func() {
-		if reason := recover(); reason != nil {
-			p.err = fmt.Errorf("probing the session store panicked: %v", reason)
-		}
-		p.at = r.clock()
-	}()
-	ctx, cancel := context.WithTimeout(context.Background(), probeTimeout)
-	defer cancel()
-	p.err = r.ping(ctx)
+func (r *readiness) end(p *probe, err error) {
+	p.at, p.err = r.clock(), err
+	close(p.done)
 }
