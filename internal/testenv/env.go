@@ -41,6 +41,8 @@ type Options struct {
 	// Observe and Logger are those of the host.
 	Observe func(*runtime.Span)
 	Logger  *slog.Logger
+	// ToolWorkers is that of the host.
+	ToolWorkers int
 }
 
 // New makes a host over a store. Both end with the test.
@@ -60,7 +62,7 @@ func New(t testing.TB, opts *Options) *Env {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := runtime.NewHost(st, &runtime.Options{Clock: clock.Now, NewID: ids.next, Observe: opts.Observe, Logger: opts.Logger})
+	h := runtime.NewHost(st, &runtime.Options{Clock: clock.Now, NewID: ids.next, Observe: opts.Observe, Logger: opts.Logger, ToolWorkers: opts.ToolWorkers})
 	t.Cleanup(func() {
 		h.Close()
 		if err := st.Close(); err != nil {

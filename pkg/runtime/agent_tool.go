@@ -218,13 +218,14 @@ func (t *placedAgentTool) innerRun(inv *Invocation, call *tool.Call, request str
 	outer := inv.run
 	r := &run{
 		inner: true,
-		id:    "e-" + outer.host.newID(), host: outer.host, app: t.app, budget: outer.budget,
+		id:    "e-" + outer.host.newID(), host: outer.host, app: t.app, budget: outer.budget, expressions: outer.expressions,
 		sess: &session.Session{Key: outer.sess.Key, History: session.NewHistory(nil), State: session.NewState(state)},
 		user: model.UserText(request),
 	}
 	r.state = r.lookup
 	r.config.MaxLLMCalls = outer.config.MaxLLMCalls
 	r.config.ToolThreadPoolConfig = outer.config.ToolThreadPoolConfig
+	r.config.MaxFunctionCalls = outer.config.MaxFunctionCalls
 	r.commit = func(_ context.Context, ev *session.Event) error {
 		// The caller's event takes the updates to the store.
 		for _, key := range ev.Actions.UpdatedKeys() {

@@ -53,7 +53,7 @@ func (r *rule) judge(ctx context.Context, vars map[string]any, state tool.State)
 			return filled(r.respond, vars, state)
 		}
 	}
-	text, err := r.text.Render(finder(vars, state), nil)
+	text, err := render(r.text, vars, state)
 	if err == nil && r.verb == "fail" {
 		return nil, &RunError{Code: CodeCallbackFailed, Message: text}
 	}
@@ -67,11 +67,20 @@ func wrapped(key string, err error) error {
 	return fmt.Errorf("%s: %w", key, err)
 }
 
+// render fills a text within the budget of the turn.
+func render(text *template.Paths, vars map[string]any, state tool.State) (string, error) {
+	said, err := text.Render(finder(vars, state), nil)
+	if budget, ok := vars[template.BudgetName].(*template.Budget); ok && err == nil {
+		err = budget.Text(said)
+	}
+	return said, err
+}
+
 // filled is a value with the texts in it rendered.
 func filled(v any, vars map[string]any, state tool.State) (any, error) {
 	switch v := v.(type) {
 	case *template.Paths:
-		text, err := v.Render(finder(vars, state), nil)
+		text, err := render(v, vars, state)
 		return text, wrapped("respond", err)
 	case map[string]any:
 		out := make(map[string]any, len(v))
@@ -225,6 +234,8 @@ func (r *rule) answerCall(ctx context.Context, call *tool.Call, name string, val
 		"session":    map[string]any{"id": o.SessionID, "user_id": o.UserID, "app": o.App},
 		"invocation": map[string]any{"id": o.InvocationID},
 		"tool":       map[string]any{"name": call.Name, "args": call.Args}, "args": call.Args,
+
+		template.BudgetName: call.Expressions,
 	}
 	if o.Now != nil {
 		vars["now"] = o.Now()
@@ -255,5 +266,7 @@ func (m *Moment) vars() map[string]any {
 		"state": m.State, "user": r.userText, "agent": m.node.agent.Name(),
 		"session":    map[string]any{"id": r.sess.ID, "user_id": r.sess.User, "app": r.sess.App},
 		"invocation": map[string]any{"id": r.id}, "now": r.host.now(),
+
+		template.BudgetName: r.expressions,
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
-	"sync"
 
 	"google.golang.org/genai"
 
@@ -20,6 +19,10 @@ import (
 // answer comes later. An error is that of a call which ends the run, and
 // failed is then the event that tells of it.
 func (s *step) runCalls(ctx context.Context, calls []*genai.FunctionCall) (merged, failed *session.Event, err error) {
+	if limit := s.inv.run.config.functionCalls(); len(calls) > limit {
+		failed, err = s.rejectCalls(calls, limit)
+		return nil, failed, err
+	}
 	if err := s.inv.stock(ctx); err != nil {
 		return nil, nil, err
 	}
@@ -37,31 +40,41 @@ func (s *step) runCalls(ctx context.Context, calls []*genai.FunctionCall) (merge
 	return merged, failed, err
 }
 
+// runSideBySide executes the calls on the host's workers.
 func (s *step) runSideBySide(ctx context.Context, calls []*genai.FunctionCall, answers []*answer) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	var wg sync.WaitGroup
-	room := s.inv.run.config.ToolThreadPoolConfig.slots()
-	for i, fc := range calls {
-		room.take()
-		wg.Go(func() {
-			defer room.free()
-			defer safe.Recover(func(p *safe.Panic) {
-				p.Log(s.inv.run.log(), "tool call panicked", "tool", fc.Name, "agent", s.inv.node.agent.Name())
-				answers[i] = &answer{err: failf(CodeToolFailed, errPanicked, "tool %s of agent %s panicked", fc.Name, s.inv.node.agent.Name())}
-				cancel()
-			})
-			if err := ctx.Err(); err != nil {
-				answers[i] = &answer{err: AsRunError(err)}
-				return
-			}
-			answers[i] = s.runCall(ctx, fc)
-			if answers[i].err != nil {
-				cancel()
-			}
+	run := s.inv.run
+	run.host.workers.run(len(calls), run.config.toolWorkers(), func(i int) {
+		defer safe.Recover(func(p *safe.Panic) {
+			agent := s.inv.node.agent.Name()
+			p.Log(run.log(), "tool call panicked", "tool", calls[i].Name, "agent", agent)
+			answers[i] = &answer{err: failf(CodeToolFailed, errPanicked, "tool %s of agent %s panicked", calls[i].Name, agent)}
+			cancel()
 		})
+		if err := ctx.Err(); err != nil {
+			answers[i] = &answer{err: AsRunError(err)}
+			return
+		}
+		answers[i] = s.runCall(ctx, calls[i])
+		if answers[i].err != nil {
+			cancel()
+		}
+	})
+}
+
+// errTooManyCalls is the cause of a run that ends with an answer of too many calls.
+var errTooManyCalls = errors.New("too many function calls in one answer")
+
+// rejectCalls ends the run with an event that answers each of too many calls.
+func (s *step) rejectCalls(calls []*genai.FunctionCall, limit int) (failed *session.Event, err error) {
+	failure := failf(CodeToolCallsLimit, errTooManyCalls, "%d function calls in one answer of agent %s exceed the limit of %d (run_config: max_function_calls)",
+		len(calls), s.inv.node.agent.Name(), limit)
+	answers := make([]*answer, len(calls))
+	for i := range answers {
+		answers[i] = &answer{err: failure}
 	}
-	wg.Wait()
+	return s.failed(calls, answers, failure), failure
 }
 
 // merge makes one event of the answers that there are.

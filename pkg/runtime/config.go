@@ -28,11 +28,13 @@ type RunConfig struct {
 	StreamingMode StreamingMode `yaml:"streaming_mode" enum:"none|sse|bidi" default:"none" doc:"How answers arrive: none is one event for each answer, sse sends the pieces first, bidi is for live runs and is sse in others. A request that says streaming wins."`
 	MaxLLMCalls   int           `yaml:"max_llm_calls" default:"500" doc:"The most model calls that one invocation may make, agents called as tools included. Zero or less is no limit."`
 
+	MaxFunctionCalls int `yaml:"max_function_calls" default:"128" doc:"The most function calls that one answer of a model may hold, at least 1; more end the run. A request may lower it only."`
+
 	SaveInputBlobsAsArtifacts bool           `yaml:"save_input_blobs_as_artifacts" default:"false" doc:"Keep files in the user's message as artifacts, and put a line of text in their place."`
 	CustomMetadata            map[string]any `yaml:"custom_metadata" doc:"Added to the customMetadata of every event of the run."`
 
 	SessionWindow        *SessionWindow `yaml:"get_session_config" doc:"The events of the session that a run sees; all of them when nothing is said."`
-	ToolThreadPoolConfig *ToolPool      `yaml:"tool_thread_pool_config" doc:"Bounds the calls of one event that run side by side; without it all do."`
+	ToolThreadPoolConfig *ToolPool      `yaml:"tool_thread_pool_config" doc:"How many calls of one answer are executed at the same time; 8 without it."`
 	ResponseModalities   []string       `yaml:"response_modalities" enum:"TEXT|IMAGE|AUDIO" doc:"What answers are made of; an agent's generate_content_config wins."`
 	SupportCFC           bool           `yaml:"support_cfc" default:"false" doc:"ADK's calls of tools by code over the live API; it needs streaming_mode: sse. Answers do not come over that API here: tools are called without it, which check says."`
 
@@ -51,14 +53,15 @@ type RunConfig struct {
 
 // DefaultRunConfig is what applies to an app that says nothing.
 func DefaultRunConfig() RunConfig {
-	return RunConfig{StreamingMode: StreamingNone, MaxLLMCalls: DefaultMaxLLMCalls}
+	return RunConfig{StreamingMode: StreamingNone, MaxLLMCalls: DefaultMaxLLMCalls, MaxFunctionCalls: DefaultMaxFunctionCalls}
 }
 
 // What is wrong with a config, wherever it was made.
 const (
-	tooManyCalls = "max_llm_calls must be less than %d; zero is no limit"
-	noWorkers    = "max_workers %d lets no call run; at least 1 is needed"
-	cfcNeedsSSE  = "support_cfc needs streaming_mode: sse"
+	tooManyCalls    = "max_llm_calls must be less than %d; zero is no limit"
+	noWorkers       = "max_workers %d lets no call run; at least 1 is needed"
+	noFunctionCalls = "max_function_calls must be at least 1, got %d"
+	cfcNeedsSSE     = "support_cfc needs streaming_mode: sse"
 )
 
 // Check reports values that cannot be meant, at their place in n, the mapping

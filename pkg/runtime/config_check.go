@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"strings"
@@ -32,32 +33,27 @@ func (w *SessionWindow) options() *store.GetOptions {
 	return o
 }
 
-// A ToolPool bounds how many calls of one event run side by side.
+// A ToolPool bounds how many calls of one answer are executed at the same time.
 type ToolPool struct {
-	MaxWorkers int `yaml:"max_workers" default:"4" doc:"How many calls of one event run at the same time, at least 1."`
+	MaxWorkers int `yaml:"max_workers" default:"4" doc:"How many calls of one answer are executed at the same time, at least 1."`
 }
 
-// slots lets so many in at once as it has room for; nil lets all in.
-type slots chan struct{}
+// The bounds on the calls of one answer where nothing else is said.
+const (
+	DefaultMaxFunctionCalls = 128
+	defaultToolWorkers      = 8
+)
 
-func (p *ToolPool) slots() slots {
-	if p == nil {
-		return nil
+// toolWorkers is how many calls of one answer are executed at the same time.
+func (c *RunConfig) toolWorkers() int {
+	if c.ToolThreadPoolConfig == nil {
+		return defaultToolWorkers
 	}
-	return make(slots, p.MaxWorkers)
+	return c.ToolThreadPoolConfig.MaxWorkers
 }
 
-func (s slots) take() {
-	if s != nil {
-		s <- struct{}{}
-	}
-}
-
-func (s slots) free() {
-	if s != nil {
-		<-s
-	}
-}
+// functionCalls is how many calls one answer may hold.
+func (c *RunConfig) functionCalls() int { return cmp.Or(c.MaxFunctionCalls, DefaultMaxFunctionCalls) }
 
 // settle puts what a run says about answers into a request; what the agent
 // itself says wins.
@@ -98,6 +94,9 @@ func (c *RunConfig) checkNumbers(n *spec.Node) spec.Diagnostics {
 	var ds spec.Diagnostics
 	if p := c.ToolThreadPoolConfig; p != nil && p.MaxWorkers < 1 {
 		ds = append(ds, n.Get("tool_thread_pool_config").Get("max_workers").Errorf("run-config", noWorkers, p.MaxWorkers))
+	}
+	if at := n.Get("max_function_calls"); !at.IsNull() && c.MaxFunctionCalls < 1 {
+		ds = append(ds, at.Errorf("run-config", noFunctionCalls, c.MaxFunctionCalls))
 	}
 	if w := c.SessionWindow; w != nil {
 		at := n.Get("get_session_config")

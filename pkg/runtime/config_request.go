@@ -36,6 +36,9 @@ func (c RunConfig) Override(text []byte) (*RunConfig, spec.Diagnostics) {
 	if at := n.Get("max_llm_calls"); !at.IsNull() && c.MaxLLMCalls > 0 && (asked.MaxLLMCalls <= 0 || asked.MaxLLMCalls > c.MaxLLMCalls) {
 		return nil, append(ds, at.Errorf("run-config", "max_llm_calls %d is more than the app allows, which is %d", asked.MaxLLMCalls, c.MaxLLMCalls))
 	}
+	if at := n.Get("max_function_calls"); !at.IsNull() && asked.MaxFunctionCalls > c.functionCalls() {
+		return nil, append(ds, at.Errorf("run-config", "max_function_calls %d exceeds the limit of the app, %d", asked.MaxFunctionCalls, c.functionCalls()))
+	}
 	from, to := reflect.ValueOf(asked).Elem(), reflect.ValueOf(&c).Elem()
 	for i := range from.NumField() {
 		if !n.Get(from.Type().Field(i).Tag.Get("yaml")).IsNull() {
@@ -70,6 +73,8 @@ func (c *RunConfig) validate() error {
 		return refused("%s", cfcNeedsSSE)
 	case c.ToolThreadPoolConfig != nil && c.ToolThreadPoolConfig.MaxWorkers < 1:
 		return refused(noWorkers, c.ToolThreadPoolConfig.MaxWorkers)
+	case c.MaxFunctionCalls < 0:
+		return refused(noFunctionCalls, c.MaxFunctionCalls)
 	case c.StreamingMode != "" && c.StreamingMode != StreamingNone && c.StreamingMode != StreamingSSE && c.StreamingMode != StreamingBidi:
 		return refused("streaming_mode %q is not one of: none, sse, bidi", c.StreamingMode)
 	}

@@ -10,7 +10,7 @@ import (
 )
 
 func TestDefaultRunConfig(t *testing.T) {
-	want := runtime.RunConfig{StreamingMode: "none", MaxLLMCalls: 500}
+	want := runtime.RunConfig{StreamingMode: "none", MaxLLMCalls: 500, MaxFunctionCalls: 128}
 	if diff := cmp.Diff(want, runtime.DefaultRunConfig()); diff != "" {
 		t.Errorf("DefaultRunConfig() (-want +got):\n%s", diff)
 	}

@@ -19,6 +19,7 @@ const (
 	CodeForbidden       = "FORBIDDEN"
 	CodeMissingValue    = "MISSING_VALUE"
 	CodeLLMCallsLimit   = "LLM_CALLS_LIMIT"
+	CodeToolCallsLimit  = "TOOL_CALLS_LIMIT"
 	CodeOutputInvalid   = "OUTPUT_INVALID"
 	CodeToolFailed      = "TOOL_FAILED"
 	CodeModelFailed     = "MODEL_FAILED"

@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -31,6 +32,7 @@ type Host struct {
 	apps atomic.Pointer[map[string]*App]
 
 	revived revived
+	workers callWorkers
 }
 
 // Options are what a host may be given. The zero value works.
@@ -48,6 +50,9 @@ type Options struct {
 	Revive func(ctx context.Context, app, revision string) (*App, error)
 	// Logger gets what nobody else is told; nil is silent.
 	Logger *slog.Logger
+	// ToolWorkers bounds the goroutines that execute tool calls next to those of
+	// the turns; zero is [DefaultToolWorkers].
+	ToolWorkers int
 	// Observe is told of each span of a run when it has ended, in the run's
 	// goroutines: what takes long is to be done elsewhere. Nil observes nothing.
 	Observe func(*Span)
@@ -73,6 +78,7 @@ func NewHost(st *store.Store, opts *Options) *Host {
 		h.logger = slog.New(slog.DiscardHandler)
 	}
 	h.revived.build = opts.Revive
+	h.workers = callWorkers{limit: cmp.Or(opts.ToolWorkers, DefaultToolWorkers), logger: h.logger}
 	h.apps.Store(&map[string]*App{})
 	return h
 }

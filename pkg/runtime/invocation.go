@@ -10,6 +10,7 @@ import (
 
 	"agenthost/pkg/model"
 	"agenthost/pkg/session"
+	"agenthost/pkg/template"
 )
 
 // An Invocation is one agent's view of a run: which agent, on which branch, of
@@ -48,6 +49,8 @@ type run struct {
 	// state reads the session's state, with its defaults.
 	state  func(key string) (any, bool)
 	budget *budget
+	// expressions is what all expressions of the turn may use up together.
+	expressions *template.Budget
 	// inner is a run of an agent that is called as a tool.
 	inner bool
 	// decisions are what the user's message says about calls that waited for a

@@ -85,5 +85,6 @@ func (inv *Invocation) newCall(fc *genai.FunctionCall, actions *session.Actions)
 		Memories:       &callMemories{inv.run},
 		IdempotencyKey: idempotencyKey(inv.run.id, fc.ID),
 		EndInvocation:  inv.EndInvocation,
+		Expressions:    inv.run.expressions,
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"agenthost/pkg/model"
 	"agenthost/pkg/session"
+	"agenthost/pkg/template"
 )
 
 // carryOut is the run itself, in ADK's order (adk-python runners.py, classic
@@ -113,6 +114,7 @@ func (h *Host) newRun(app *App, sess *session.Session, req *RunRequest) *run {
 		r.config.CustomMetadata = with(r.config.CustomMetadata, req.CustomMetadata)
 	}
 	r.budget = &budget{limit: r.config.MaxLLMCalls}
+	r.expressions = template.NewBudget(template.DefaultBudgetMemory, template.DefaultBudgetTime)
 	r.state = r.lookup
 	r.user = req.Message
 	if r.user != nil && r.user.Role == "" {

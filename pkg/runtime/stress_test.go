@@ -131,7 +131,8 @@ func TestFiftyCalls(t *testing.T) {
 			return &tool.Result{Response: map[string]any{"n": i}}, nil
 		}}
 	}
-	deploy(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: calling(names...), Tools: tools}), nil)
+	deploy(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: calling(names...), Tools: tools}),
+		&runtime.AppOptions{Config: &runtime.RunConfig{ToolThreadPoolConfig: &runtime.ToolPool{MaxWorkers: calls}}})
 	var want strings.Builder
 	want.WriteString("a: call " + strings.Join(names, " call ") + "\na:")
 	for i := range calls {

@@ -27,6 +27,8 @@ func (inv *Invocation) vars() map[string]any {
 		"session":    map[string]any{"id": r.sess.ID, "user_id": r.sess.User, "app": r.sess.App},
 		"invocation": map[string]any{"id": r.id},
 		"agent":      inv.node.agent.Name(),
+
+		template.BudgetName: r.expressions,
 	}
 }
 

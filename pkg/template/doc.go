@@ -47,7 +47,7 @@
 // An evaluation always ends, whatever expression and values are. It is refused
 // with an [*Error] behind 100 ms, 262144 rounds of loops or as much other work,
 // as many elements built, one text of 64 KiB or texts of 4 MiB built, or when
-// its context ends. An expression has at most 16 KiB and 500 parts.
+// its context ends. Evaluations may share a [Budget]. An expression has at most 16 KiB and 500 parts.
 //
 // This is a ground floor: it knows neither sessions nor files.
 package template

@@ -41,9 +41,14 @@ func CompileBool(src string, env Env) (*Expr, error) {
 // Eval evaluates within the limits of the package. Names of the Env that vars
 // has not are nil. The result is what JSON has, with integers as int64, and
 // shares no map or list with vars. Vars are only read; they must not change
-// meanwhile. The error is an [*Error]; it wraps the context's error, or that of
+// meanwhile. Vars may hold a [*Budget] under [BudgetName], which many evaluations
+// share. The error is an [*Error]; it wraps the context's error, or that of
 // a called function.
 func (e *Expr) Eval(ctx context.Context, vars map[string]any) (any, error) {
+	budget, _ := vars[BudgetName].(*Budget)
+	if err := budget.check(); err != nil {
+		return nil, err
+	}
 	r := e.acquire()
 	defer e.release(r)
 	r.meter.start(ctx)
@@ -54,6 +59,7 @@ func (e *Expr) Eval(ctx context.Context, vars map[string]any) (any, error) {
 	if err == nil {
 		v, err = normal(v, &r.meter)
 	}
+	budget.charge(&r.meter, v)
 	if err != nil {
 		return nil, e.failure(ctx, r, err)
 	}

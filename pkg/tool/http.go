@@ -107,7 +107,7 @@ func (t *httpTool) ask(ctx context.Context, call *Call) (*Result, error) {
 	if err != nil {
 		return nil, t.hidden(err)
 	}
-	return t.answer(ctx, got)
+	return t.answer(ctx, call, got)
 }
 
 // hidden is an error without the secrets that a service has put into it: into its
@@ -119,11 +119,13 @@ func (t *httpTool) hidden(err error) error {
 	return err
 }
 
-func (t *httpTool) answer(ctx context.Context, got *reply) (*Result, error) {
+func (t *httpTool) answer(ctx context.Context, call *Call, got *reply) (*Result, error) {
 	value := got.body
 	if t.result != nil {
 		var err error
-		if value, err = t.result.Eval(ctx, got.vars()); err != nil {
+		vars := got.vars()
+		vars[template.BudgetName] = call.Expressions
+		if value, err = t.result.Eval(ctx, vars); err != nil {
 			return nil, fmt.Errorf("result: %w", err)
 		}
 	}

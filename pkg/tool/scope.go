@@ -30,6 +30,8 @@ func varsOf(call *Call) map[string]any {
 		"session":    sessionOf(call),
 		"invocation": map[string]any{"id": call.Origin.InvocationID},
 		"agent":      call.Origin.Agent,
+
+		template.BudgetName: call.Expressions,
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"agenthost/pkg/model"
 	"agenthost/pkg/session"
+	"agenthost/pkg/template"
 )
 
 // A Tool is something that a model may call. Implementations are safe for use
@@ -115,6 +116,9 @@ type Call struct {
 	// this step: its model is not asked again, and no callback after the agent.
 	// Agents around it go on. The runtime always sets it.
 	EndInvocation func()
+	// Expressions is what the expressions of the turn may use up together; nil is
+	// no limit.
+	Expressions *template.Budget
 }
 
 // State is the session's state as one call sees it. Values that it gives are the

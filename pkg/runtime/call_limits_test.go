@@ -1,0 +1,180 @@
+package runtime_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"google.golang.org/genai"
+
+	"agenthost/internal/testenv"
+	"agenthost/pkg/model"
+	"agenthost/pkg/runtime"
+	"agenthost/pkg/tool"
+)
+
+// many is a model's answer of n calls of f.
+func many(n int) answering {
+	names := make([]string, n)
+	for i := range names {
+		names[i] = "f"
+	}
+	return calling(names...)
+}
+
+// TestFunctionCallsLimit: an answer with more calls than max_function_calls ends the run
+// with an event that answers each of them; none is executed.
+func TestFunctionCallsLimit(t *testing.T) {
+	for _, tt := range []struct {
+		calls  int
+		config *runtime.RunConfig
+		want   string
+	}{
+		{128, nil, ""},
+		{129, nil, "error TOOL_CALLS_LIMIT: 129 function calls in one answer of agent a exceed the limit of 128 (run_config: max_function_calls)\n"},
+		{3, &runtime.RunConfig{MaxFunctionCalls: 2}, "error TOOL_CALLS_LIMIT: 3 function calls in one answer of agent a exceed the limit of 2 (run_config: max_function_calls)\n"},
+		{2, &runtime.RunConfig{MaxFunctionCalls: 2}, ""},
+	} {
+		t.Run(fmt.Sprint(tt.calls, " of ", tt.config), func(t *testing.T) {
+			e := testenv.New(t, nil)
+			key := e.Session(t, "app", "s", nil)
+			var executed atomic.Int64
+			f := &action{name: "f", run: func(context.Context, *tool.Call) (*tool.Result, error) {
+				executed.Add(1)
+				return nil, nil
+			}}
+			deploy(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: many(tt.calls), Tools: []tool.Tool{f}}), &runtime.AppOptions{Config: tt.config})
+			got := outline(e.Host.Run(t.Context(), say(key, "go")))
+			if tt.want == "" {
+				if n := executed.Load(); n != int64(tt.calls) || !strings.HasSuffix(got, "a: done\n") {
+					t.Errorf("%d calls were executed, and the run ended with %s, want all and done", n, got[max(0, len(got)-200):])
+				}
+				return
+			}
+			if n := executed.Load(); n != 0 || !strings.HasSuffix(got, tt.want) {
+				t.Errorf("%d calls were executed, and the run ended with %s, want none and %s", n, got[max(0, len(got)-300):], tt.want)
+			}
+			sess, err := e.Store.Sessions.Get(t.Context(), key, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			events := sess.Events()
+			last := events[len(events)-1]
+			if last.ErrorCode != runtime.CodeToolCallsLimit || len(last.Responses()) != tt.calls {
+				t.Errorf("the last event has the code %q and %d responses, want %s and %d", last.ErrorCode, len(last.Responses()), runtime.CodeToolCallsLimit, tt.calls)
+			}
+		})
+	}
+}
+
+// TestToolWorkers: at most 8 calls of an answer are executed at the same time, or as many as
+// tool_thread_pool_config says, and on the whole host one for each turn and Options.ToolWorkers.
+func TestToolWorkers(t *testing.T) {
+	for _, tt := range []struct {
+		name       string
+		config     *runtime.RunConfig
+		host, want int64
+	}{
+		{"default", nil, 0, 8},
+		{"configured", &runtime.RunConfig{ToolThreadPoolConfig: &runtime.ToolPool{MaxWorkers: 20}}, 0, 20},
+		{"one", &runtime.RunConfig{ToolThreadPoolConfig: &runtime.ToolPool{MaxWorkers: 1}}, 0, 1},
+		{"host", &runtime.RunConfig{ToolThreadPoolConfig: &runtime.ToolPool{MaxWorkers: 20}}, 3, 4},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			e := testenv.New(t, &testenv.Options{ToolWorkers: int(tt.host)})
+			key := e.Session(t, "app", "s", nil)
+			var now, most atomic.Int64
+			full := make(chan struct{}) // closed when as many are there as are wanted
+			f := &action{name: "f", run: func(context.Context, *tool.Call) (*tool.Result, error) {
+				n := now.Add(1)
+				defer now.Add(-1)
+				for old := most.Load(); n > old && !most.CompareAndSwap(old, n); old = most.Load() {
+				}
+				if n == tt.want {
+					select {
+					case <-full:
+					default:
+						close(full)
+					}
+				}
+				select {
+				case <-full:
+				case <-time.After(10 * time.Second):
+				}
+				return nil, nil
+			}}
+			deploy(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: many(100), Tools: []tool.Tool{f}}), &runtime.AppOptions{Config: tt.config})
+			if got := outline(e.Host.Run(t.Context(), say(key, "go"))); !strings.HasSuffix(got, "a: done\n") {
+				t.Errorf("Run() = %s", got)
+			}
+			if most.Load() != tt.want {
+				t.Errorf("%d calls were executed at the same time, want %d", most.Load(), tt.want)
+			}
+		})
+	}
+}
+
+// TestToolWorkersAreFair: while the calls of one session hold all workers of the host, the turn of
+// another one is executed on its own goroutine, and agents as tools inside of them cannot block.
+func TestToolWorkersAreFair(t *testing.T) {
+	e := testenv.New(t, &testenv.Options{ToolWorkers: 2})
+	slow, quick := e.Session(t, "app", "slow", nil), e.Session(t, "app", "quick", nil)
+	held, release := make(chan struct{}, 100), make(chan struct{})
+	f := &action{name: "f", run: func(_ context.Context, call *tool.Call) (*tool.Result, error) {
+		if call.Origin.SessionID == "slow" {
+			held <- struct{}{}
+			<-release
+		}
+		return nil, nil
+	}}
+	inner := runtime.NewLLM("inner", &runtime.LLMOptions{Model: many(5), Tools: []tool.Tool{f}})
+	deploy(t, e, runtime.NewLLM("a", &runtime.LLMOptions{
+		Model: answering(func(ctx context.Context, req *model.Request) (*genai.Content, error) {
+			c, err := calling("inner", "inner", "f", "inner")(ctx, req)
+			for _, call := range model.CallsOf(c) {
+				if call.Name == "inner" {
+					call.Args = map[string]any{"request": "go"}
+				}
+			}
+			return c, err
+		}), Tools: []tool.Tool{f, runtime.NewAgentTool(inner, false)},
+	}), nil)
+	ended := make(chan string, 1)
+	go func() { ended <- outline(e.Host.Run(context.WithoutCancel(t.Context()), say(slow, "go"))) }()
+	for range 3 { // its own goroutine and both workers
+		<-held
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	if got := outline(e.Host.Run(ctx, say(quick, "go"))); !strings.HasSuffix(got, "a: done\n") {
+		t.Errorf("the other session: %s", got)
+	}
+	close(release)
+	if got := <-ended; !strings.HasSuffix(got, "a: done\n") {
+		t.Errorf("the session that held all workers: %s", got)
+	}
+}
+
+// TestExpressionBudgetOfTurn: the expressions of one turn share a budget; calls beyond it fail with
+// a clear error, and the next turn has a budget of its own.
+func TestExpressionBudgetOfTurn(t *testing.T) {
+	calls := strings.TrimSuffix(strings.Repeat("{name: build}, ", 100), ", ")
+	e := testenv.New(t, nil)
+	e.Load(t, testenv.Files(t, "app", map[string][]byte{
+		"root_agent.yaml":  []byte("name: a\nmodel: demo\ninstruction: x\ntools:\n  - expr: {name: build, value: \"map(1..60, repeat('x', 60000))\"}\n"),
+		"app.yaml":         []byte("models:\n  demo: {provider: scripted, script: demo.script.yaml}\n"),
+		"demo.script.yaml": []byte("- {when: responses.build != nil, text: done}\n- {when: user == 'many', calls: [" + calls + "]}\n- {calls: [{name: build}]}\n"),
+	}))
+	key := e.Session(t, "app", "s", nil)
+	const want = "the expressions of this turn exceed the limit of 128 MiB together"
+	got := outline(e.Host.Run(t.Context(), say(key, "many")))
+	if n := strings.Count(got, want); n < 60 || n > 90 {
+		t.Errorf("%d of 100 calls failed with %q, want those beyond the budget: %s", n, want, got[max(0, len(got)-300):])
+	}
+	if got := outline(e.Host.Run(t.Context(), say(key, "one"))); strings.Contains(got, want) || !strings.HasSuffix(got, "a: done\n") {
+		t.Errorf("the next turn: %s", got[max(0, len(got)-300):])
+	}
+}
