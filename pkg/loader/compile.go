@@ -70,12 +70,13 @@ func (j *job) build(ctx context.Context, p *placed) (runtime.Agent, error) {
 	}
 	agent, err := p.plan.Build(ctx, env)
 	if err == nil {
-		runtime.AddCallbacks(agent, p.callbacks)
+		err = runtime.AddCallbacks(agent, p.callbacks)
 	}
 	if at := p.plan.Node.Get("when"); err == nil && !at.IsNull() {
 		when := &runtime.Condition{}
-		err = when.DecodeSpec(at).Err()
-		runtime.OnlyWhen(agent, when)
+		if err = when.DecodeSpec(at).Err(); err == nil {
+			err = runtime.OnlyWhen(agent, when)
+		}
 	}
 	return agent, err
 }

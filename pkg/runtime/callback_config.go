@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -133,12 +134,18 @@ func DecodeCallbacks(n *spec.Node, functions map[string]Callbacks) (Callbacks, s
 	return d.all, d.ds
 }
 
-// AddCallbacks puts callbacks behind those that an agent has. It is for agents
-// that are no part of an app yet; an agent that does not embed [Base] has none.
-func AddCallbacks(agent Agent, more Callbacks) {
-	if a, ok := agent.(interface{ callbacks() *Callbacks }); ok {
+// AddCallbacks adds callbacks after those that an agent has. It is for agents that
+// are not yet part of an app. An agent that does not embed [Base] cannot have
+// callbacks, which is an error.
+func AddCallbacks(agent Agent, more Callbacks) error {
+	a, ok := agent.(interface{ callbacks() *Callbacks })
+	switch {
+	case ok:
 		a.callbacks().Add(&more)
+	case more.size() > 0:
+		return fmt.Errorf("agent %s cannot have callbacks: its type %T does not embed runtime.Base", agent.Name(), agent)
 	}
+	return nil
 }
 
 // checkReached warns of callbacks below a rule that always answers: they are

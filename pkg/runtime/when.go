@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"context"
+	"fmt"
 
 	"agenthost/pkg/session"
 	"agenthost/pkg/spec"
@@ -47,11 +48,17 @@ func (c *Condition) holds(ctx context.Context, inv *Invocation, key string) (boo
 }
 
 // OnlyWhen makes an agent run only when the condition holds, which its when
-// says; nil is always. It is for agents that are not yet part of an app.
-func OnlyWhen(agent Agent, when *Condition) {
-	if a, ok := agent.(interface{ setWhen(*Condition) }); ok {
+// says; nil is always. It is for agents that are not yet part of an app. An agent
+// that does not embed [Base] cannot have a condition, which is an error.
+func OnlyWhen(agent Agent, when *Condition) error {
+	a, ok := agent.(interface{ setWhen(*Condition) })
+	switch {
+	case ok:
 		a.setWhen(when)
+	case when != nil:
+		return fmt.Errorf("agent %s cannot have a when: its type %T does not embed runtime.Base", agent.Name(), agent)
 	}
+	return nil
 }
 
 func (b *Base) setWhen(c *Condition) { b.when = c }

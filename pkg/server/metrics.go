@@ -19,7 +19,7 @@ const codeOK = "OK"
 
 // Metrics count what a host does, for Prometheus. They are made before the host,
 // which tells them of its runs ([runtime.Options.Observe]), and given to
-// one server, which answers GET /metrics with them. Many goroutines may use them.
+// servers, which answer GET /metrics with them and with their own states. Many goroutines may use them.
 type Metrics struct {
 	registry *prometheus.Registry
 
@@ -161,7 +161,7 @@ func (m *Metrics) stream(st *stream) (end func()) {
 	}
 }
 
-// handler answers GET /metrics.
-func (m *Metrics) handler() http.Handler {
-	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4})
+// handler answers GET /metrics, with the states of one server.
+func (m *Metrics) handler(states *prometheus.Registry) http.Handler {
+	return promhttp.HandlerFor(prometheus.Gatherers{m.registry, states}, promhttp.HandlerOpts{MaxRequestsInFlight: 4})
 }

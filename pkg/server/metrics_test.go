@@ -114,3 +114,17 @@ func TestCallersTrace(t *testing.T) {
 		t.Errorf("parents (-want +got):\n%s", diff)
 	}
 }
+
+// TestMetricsOfTwoServers: two servers over one Metrics answer GET /metrics, each with the turns of
+// both and the apps of its own host.
+func TestMetricsOfTwoServers(t *testing.T) {
+	m := server.NewMetrics("v1")
+	for _, app := range []string{"first", "second"} {
+		e := newEnv(t, &server.Options{Metrics: m})
+		e.add(t, app, &runtime.LLMOptions{Model: scripted(t)})
+		w := e.do("GET", "/metrics", "")
+		if w.Code != 200 || !strings.Contains(w.Body.String(), `agenthost_app_info{app="`+app+`"`) || strings.Count(w.Body.String(), "agenthost_app_info{") != 1 {
+			t.Errorf("GET /metrics of the %s server = %d %s", app, w.Code, w.Body)
+		}
+	}
+}

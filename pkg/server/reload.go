@@ -58,7 +58,7 @@ func (st *Status) reasons() []string {
 }
 
 func (s *Server) handlePrometheus(w http.ResponseWriter, r *http.Request) error {
-	s.opts.Metrics.handler().ServeHTTP(w, r)
+	s.opts.Metrics.handler(s.states).ServeHTTP(w, r)
 	return nil
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"agenthost/pkg/auth"
 	"agenthost/pkg/runtime"
@@ -29,6 +30,8 @@ type Server struct {
 	// stopping is closed when the host is about to stop; stop closes it.
 	stopping chan struct{}
 	stop     func()
+	// states are the metrics of this server and its host; nil without Metrics.
+	states *prometheus.Registry
 	// feeds has a place for each stream of changes that may be open.
 	feeds chan struct{}
 
@@ -163,7 +166,8 @@ func New(host *runtime.Host, opts *Options) *Server {
 	s.openAPI = sync.OnceValues(func() ([]byte, error) { return encodeOpenAPI(s.table()) })
 	s.docsPage = sync.OnceValues(encodeDocsPage)
 	if s.opts.Metrics != nil {
-		s.opts.Metrics.registry.MustRegister(newStateCollector(s))
+		s.states = prometheus.NewRegistry()
+		s.states.MustRegister(newStateCollector(s))
 	}
 	for _, r := range slices.DeleteFunc(s.table(), s.leavesOut) {
 		s.mux.HandleFunc(r.pattern, s.answer(r))
