@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// item is the step of a path into a list.
-const item = "[]"
+// listItem is the step of a path into a list.
+const listItem = "[]"
 
 // A cursor is a place in a document as it is typed. It is found by lines and
 // their indentation: while somebody types, there is no document to be parsed.
@@ -21,48 +21,48 @@ type cursor struct {
 	// whose value is at the place, and empty where a key is.
 	keys []string
 	key  string
-	// beside are the other keys of that mapping, with the values on their lines.
-	beside map[string]string
+	// siblings are the other keys of that mapping, with the values on their lines.
+	siblings map[string]string
 }
 
 func newCursor(path, text string, at position) *cursor {
-	c := &cursor{path: path, lines: linesOf(text), line: at.Line, beside: map[string]string{}}
+	c := &cursor{path: path, lines: splitLines(text), line: at.Line, siblings: map[string]string{}}
 	if at.Line >= len(c.lines) || at.Line < 0 {
 		return c
 	}
 	line := c.lines[at.Line]
-	offset := bytesOf(line, at.Character)
+	offset := byteOffset(line, at.Character)
 	c.before, c.after = line[:offset], line[offset:]
-	c.find()
+	c.resolvePath()
 	return c
 }
 
-// mark is a dash or a key of a block line.
-type mark struct {
+// marker is a dash or a key of a block line.
+type marker struct {
 	col   int
 	key   string // empty for a dash
 	value string
 }
 
-// marksOf are the dashes of a line, and its key.
-func marksOf(line string) []mark {
-	var marks []mark
+// lineMarkers are the dashes of a line, and its key.
+func lineMarkers(line string) []marker {
+	var marks []marker
 	rest := strings.TrimLeft(line, " ")
 	col := len(line) - len(rest)
 	for strings.HasPrefix(rest, "- ") || rest == "-" {
-		marks = append(marks, mark{col: col})
+		marks = append(marks, marker{col: col})
 		next := strings.TrimLeft(rest[1:], " ")
 		col += len(rest) - len(next)
 		rest = next
 	}
-	if key, value, ok := keyOf(rest); ok {
-		marks = append(marks, mark{col, key, value})
+	if key, value, ok := cutKey(rest); ok {
+		marks = append(marks, marker{col, key, value})
 	}
 	return marks
 }
 
-// keyOf cuts key: value, when that is what a text begins with.
-func keyOf(text string) (key, value string, ok bool) {
+// cutKey cuts key: value, when that is what a text begins with.
+func cutKey(text string) (key, value string, ok bool) {
 	if text == "" || strings.ContainsAny(text[:1], "#{[&*!|>%@`") {
 		return "", "", false
 	}
@@ -73,9 +73,9 @@ func keyOf(text string) (key, value string, ok bool) {
 	return strings.Trim(key, `"'`), strings.TrimSpace(value), true
 }
 
-// find sets the path of the place.
-func (c *cursor) find() {
-	marks := marksOf(c.before)
+// resolvePath sets the path of the place.
+func (c *cursor) resolvePath() {
+	marks := lineMarkers(c.before)
 	col := len(c.before) - len(strings.TrimLeft(c.before, " "))
 	if len(marks) > 0 {
 		last := marks[len(marks)-1]
@@ -87,28 +87,28 @@ func (c *cursor) find() {
 			col = len(c.before) - len(strings.TrimLeft(c.before[last.col+1:], " "))
 		}
 	}
-	c.neighbours(col)
+	c.collectSiblings(col)
 	at := col
 	for _, m := range slices.Backward(marks) {
-		c.keys = append(c.keys, item)
+		c.keys = append(c.keys, listItem)
 		at = m.col
 	}
-	c.above(at, len(marks) > 0)
+	c.addEnclosingKeys(at, len(marks) > 0)
 	slices.Reverse(c.keys)
-	c.flow()
+	c.resolveFlowPath()
 }
 
-// above adds what the lines above lead through, innermost first. A list may
+// addEnclosingKeys adds what the lines above lead through, innermost first. A list may
 // stand in the column of its key.
-func (c *cursor) above(at int, inList bool) {
+func (c *cursor) addEnclosingKeys(at int, inList bool) {
 	for n := c.line - 1; n >= 0; n-- {
-		if isVoid(c.lines[n]) {
+		if isBlankOrComment(c.lines[n]) {
 			continue
 		}
-		for _, m := range slices.Backward(marksOf(c.lines[n])) {
+		for _, m := range slices.Backward(lineMarkers(c.lines[n])) {
 			switch {
 			case m.key == "" && m.col < at:
-				c.keys = append(c.keys, item)
+				c.keys = append(c.keys, listItem)
 				at, inList = m.col, true
 			case m.key != "" && (m.col < at || inList && m.col == at):
 				c.keys = append(c.keys, m.key)
@@ -118,21 +118,21 @@ func (c *cursor) above(at int, inList bool) {
 	}
 }
 
-func isVoid(line string) bool {
+func isBlankOrComment(line string) bool {
 	text := strings.TrimSpace(line)
 	return text == "" || strings.HasPrefix(text, "#")
 }
 
-// neighbours gathers the other keys of the mapping that is in a column.
-func (c *cursor) neighbours(col int) {
+// collectSiblings gathers the other keys of the mapping that is in a column.
+func (c *cursor) collectSiblings(col int) {
 	look := func(n int) (more bool) {
-		if isVoid(c.lines[n]) {
+		if isBlankOrComment(c.lines[n]) {
 			return true
 		}
-		marks := marksOf(c.lines[n])
+		marks := lineMarkers(c.lines[n])
 		for _, m := range marks {
 			if m.key != "" && m.col == col {
-				c.beside[m.key] = strings.Trim(m.value, `"'`)
+				c.siblings[m.key] = strings.Trim(m.value, `"'`)
 			}
 		}
 		indent := len(c.lines[n]) - len(strings.TrimLeft(c.lines[n], " "))
@@ -140,22 +140,22 @@ func (c *cursor) neighbours(col int) {
 	}
 	for n := c.line - 1; n >= 0 && look(n); n-- {
 	}
-	if startsItem(c.lines[c.line], col) {
-		c.beside = map[string]string{} // those above are of another item
+	if startsListItem(c.lines[c.line], col) {
+		c.siblings = map[string]string{} // those above are of another item
 	}
-	for n := c.line + 1; n < len(c.lines) && !startsItem(c.lines[n], col) && look(n); n++ {
+	for n := c.line + 1; n < len(c.lines) && !startsListItem(c.lines[n], col) && look(n); n++ {
 	}
 }
 
-// startsItem says whether a mapping in a column begins on this line, behind a
+// startsListItem says whether a mapping in a column begins on this line, behind a
 // dash.
-func startsItem(line string, col int) bool {
-	marks := marksOf(line)
+func startsListItem(line string, col int) bool {
+	marks := lineMarkers(line)
 	return len(marks) > 1 && marks[0].key == "" && marks[0].col < col || len(marks) == 1 && marks[0].key == "" && marks[0].col < col
 }
 
-// flow follows { and [ between the key of the line and the place.
-func (c *cursor) flow() {
+// resolveFlowPath follows { and [ between the key of the line and the place.
+func (c *cursor) resolveFlowPath() {
 	open := -1
 	if c.key != "" {
 		open = strings.Index(c.before, ":") + 1
@@ -165,34 +165,34 @@ func (c *cursor) flow() {
 	if open < 0 || !strings.ContainsAny(c.before[open:], "{[") {
 		return
 	}
-	f := &flowReader{keys: c.keys, key: c.key, beside: c.beside}
+	f := &flowReader{keys: c.keys, key: c.key, siblings: c.siblings}
 	for _, r := range c.before[open:] {
-		f.read(r)
+		f.readRune(r)
 	}
 	if len(f.stack) > 0 {
-		f.settle()
-		c.keys, c.key, c.beside = f.keys, f.key, f.beside
+		f.recordValue()
+		c.keys, c.key, c.siblings = f.keys, f.key, f.siblings
 	}
 }
 
 // flowReader reads a text in flow style up to a place.
 type flowReader struct {
-	keys   []string
-	key    string
-	beside map[string]string
-	stack  []flowLevel
-	word   strings.Builder
-	quote  rune
+	keys     []string
+	key      string
+	siblings map[string]string
+	stack    []flowLevel
+	word     strings.Builder
+	quote    rune
 }
 
 type flowLevel struct {
-	keys   []string
-	key    string
-	beside map[string]string
-	list   bool
+	keys     []string
+	key      string
+	siblings map[string]string
+	list     bool
 }
 
-func (f *flowReader) read(r rune) {
+func (f *flowReader) readRune(r rune) {
 	switch {
 	case f.quote != 0:
 		if r == f.quote {
@@ -203,17 +203,17 @@ func (f *flowReader) read(r rune) {
 	case (r == '"' || r == '\'') && strings.TrimSpace(f.word.String()) == "":
 		f.quote = r
 	case r == '{' || r == '[':
-		f.enter(r == '[')
+		f.enterCollection(r == '[')
 	case (r == '}' || r == ']') && len(f.stack) > 0:
 		last := f.stack[len(f.stack)-1]
 		f.stack = f.stack[:len(f.stack)-1]
-		f.keys, f.key, f.beside = last.keys, last.key, last.beside
+		f.keys, f.key, f.siblings = last.keys, last.key, last.siblings
 		f.word.Reset()
 	case r == ':' && len(f.stack) > 0 && f.key == "" && !f.inList():
 		f.key = strings.TrimSpace(f.word.String())
 		f.word.Reset()
 	case r == ',':
-		f.settle()
+		f.recordValue()
 		f.key = ""
 		f.word.Reset()
 	default:
@@ -223,29 +223,29 @@ func (f *flowReader) read(r rune) {
 
 func (f *flowReader) inList() bool { return f.stack[len(f.stack)-1].list }
 
-// enter goes into a mapping or a list, which is the value of the key at hand.
-func (f *flowReader) enter(list bool) {
+// enterCollection goes into a mapping or a list, which is the value of the key at hand.
+func (f *flowReader) enterCollection(list bool) {
 	inner := slices.Clone(f.keys)
 	if f.key != "" {
 		inner = append(inner, f.key)
 	}
 	if list {
-		inner = append(inner, item)
+		inner = append(inner, listItem)
 	}
-	f.stack = append(f.stack, flowLevel{f.keys, f.key, f.beside, list})
-	f.keys, f.key, f.beside = inner, "", map[string]string{}
+	f.stack = append(f.stack, flowLevel{f.keys, f.key, f.siblings, list})
+	f.keys, f.key, f.siblings = inner, "", map[string]string{}
 	f.word.Reset()
 }
 
-// settle remembers the key that was read with its value.
-func (f *flowReader) settle() {
+// recordValue remembers the key that was read with its value.
+func (f *flowReader) recordValue() {
 	if f.key != "" && len(f.stack) > 0 {
-		f.beside[f.key] = strings.TrimSpace(f.word.String())
+		f.siblings[f.key] = strings.TrimSpace(f.word.String())
 	}
 }
 
-// word is the name at the place, whole, and its first column.
-func (c *cursor) word() (string, int) {
+// wordAtCursor is the name at the place, whole, and its first column.
+func (c *cursor) wordAtCursor() (string, int) {
 	start := strings.LastIndexFunc(c.before, func(r rune) bool { return !isNameRune(r) }) + 1
 	end := strings.IndexFunc(c.after, func(r rune) bool { return !isNameRune(r) })
 	if end < 0 {
@@ -258,8 +258,8 @@ func isNameRune(r rune) bool {
 	return r == '_' || r == '-' || r == '.' || r == '/' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r > 127
 }
 
-// language is the document that the file is: app, agent, script, test, policy or auth.
-func (c *cursor) language() string {
+// documentKind is the document that the file is: app, agent, script, test, policy or auth.
+func (c *cursor) documentKind() string {
 	name := filepath.Base(c.path)
 	switch {
 	case strings.HasSuffix(name, ".test.yaml"):
@@ -274,7 +274,7 @@ func (c *cursor) language() string {
 		return "script"
 	}
 	for _, line := range c.lines {
-		if !isVoid(line) {
+		if !isBlankOrComment(line) {
 			if strings.HasPrefix(line, "- ") {
 				return "script"
 			}

@@ -9,29 +9,29 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// hover tells of a key what it is for, of a name what it names, and of a text
+// hoverAt tells of a key what it is for, of a name what it names, and of a text
 // with ${…} what it came to.
-func (s *Server) hover(c *cursor) any {
-	word, start := c.word()
+func (s *Server) hoverAt(c *cursor) any {
+	word, start := c.wordAtCursor()
 	if word == "" {
 		return nil
 	}
-	if text := s.resolved(c); text != "" {
-		return hoverResult{*markdown(text)}
+	if text := s.resolvedValue(c); text != "" {
+		return hoverResult{*newMarkdown(text)}
 	}
 	if c.onKey(start) {
-		for _, f := range fieldsOf(fits(s.schema(c.language()).at(c.keys), c.beside)) {
+		for _, f := range sortedFields(filterBySiblings(s.schemaFor(c.documentKind()).schemasAt(c.keys), c.siblings)) {
 			if f.name == word {
-				return hoverResult{*markdown(describe(f))}
+				return hoverResult{*newMarkdown(describeField(f))}
 			}
 		}
 	}
-	if named, what, ok := s.named(c, word); ok {
+	if named, what, ok := s.findNamed(c, word); ok {
 		text := fmt.Sprintf("%s **%s**", what, named.Name)
 		if named.Doc != "" {
 			text += "\n\n" + named.Doc
 		}
-		return hoverResult{*markdown(text + "\n\n" + filepath.Base(named.Pos.File) + fmt.Sprintf(":%d", named.Pos.Line))}
+		return hoverResult{*newMarkdown(text + "\n\n" + filepath.Base(named.Pos.File) + fmt.Sprintf(":%d", named.Pos.Line))}
 	}
 	return nil
 }
@@ -43,31 +43,31 @@ func (c *cursor) onKey(start int) bool {
 	return head == "" || strings.HasSuffix(head, "{") || strings.HasSuffix(strings.TrimRight(head, " "), ",")
 }
 
-func describe(f field) string {
+func describeField(f field) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "**%s**", f.name)
-	if t := typeOf(f.schema); t != "" {
+	if t := typeName(f.schema); t != "" {
 		fmt.Fprintf(&b, " (%s)", t)
 	}
-	if d := textOf(f.schema, "description"); d != "" {
+	if d := stringProperty(f.schema, "description"); d != "" {
 		b.WriteString("\n\n" + d)
 	}
 	if d, ok := f.schema["default"]; ok {
 		fmt.Fprintf(&b, "\n\nWithout it: `%v`.", d)
 	}
-	if values := valuesOf([]map[string]any{f.schema}); len(values) > 0 {
+	if values := enumValues([]map[string]any{f.schema}); len(values) > 0 {
 		fmt.Fprintf(&b, "\n\nOne of `%s`.", strings.Join(values, "`, `"))
 	}
 	return b.String()
 }
 
-// resolved is what a text with ${…} at the place came to; secrets are not shown.
-func (s *Server) resolved(c *cursor) string {
+// resolvedValue is what a text with ${…} at the place came to; secrets are not shown.
+func (s *Server) resolvedValue(c *cursor) string {
 	rel, err := filepath.Rel(c.dir, c.path)
 	if err != nil {
 		return ""
 	}
-	n := filledAt(s.outline(c).Documents[filepath.ToSlash(rel)], c.line+1)
+	n := findInterpolated(s.outlineOf(c).Documents[filepath.ToSlash(rel)], c.line+1)
 	if n == nil || !strings.Contains(c.lines[c.line], "${") {
 		return ""
 	}
@@ -78,8 +78,8 @@ func (s *Server) resolved(c *cursor) string {
 	return "is\n\n```\n" + n.Value + "\n```"
 }
 
-// filledAt finds the text on a line that ${…} was filled into.
-func filledAt(n *spec.Node, line int) *spec.Node {
+// findInterpolated finds the text on a line that ${…} was filled into.
+func findInterpolated(n *spec.Node, line int) *spec.Node {
 	if n == nil {
 		return nil
 	}
@@ -87,27 +87,27 @@ func filledAt(n *spec.Node, line int) *spec.Node {
 		return n
 	}
 	for _, e := range n.Entries {
-		if found := filledAt(e.Value, line); found != nil {
+		if found := findInterpolated(e.Value, line); found != nil {
 			return found
 		}
 	}
 	for _, item := range n.Items {
-		if found := filledAt(item, line); found != nil {
+		if found := findInterpolated(item, line); found != nil {
 			return found
 		}
 	}
 	return nil
 }
 
-// named finds what a word names: first among what the key asks for, then among
+// findNamed finds what a word names: first among what the key asks for, then among
 // all names of the app.
-func (s *Server) named(c *cursor, word string) (loader.Named, string, bool) {
-	for _, n := range s.namesFor(c) {
+func (s *Server) findNamed(c *cursor, word string) (loader.Named, string, bool) {
+	for _, n := range s.namesForKey(c) {
 		if n.Name == word {
 			return n, "is", true
 		}
 	}
-	o := s.outline(c)
+	o := s.outlineOf(c)
 	for _, list := range []struct {
 		what  string
 		names []loader.Named

@@ -24,12 +24,12 @@ type editor struct {
 	*testing.T
 	dir string
 	in  io.Writer
-	// heard are the messages of the server, so that it never waits.
-	heard chan wire
-	ended chan error
-	id    int
-	// told are the diagnostics of files, as they were published last.
-	told map[string][]string
+	// messages are the messages of the server, so that it never waits.
+	messages chan wire
+	ended    chan error
+	id       int
+	// published are the diagnostics of files, as they were published last.
+	published map[string][]string
 }
 
 type wire struct {
@@ -53,10 +53,10 @@ tools:
     http: {name: stock, description: Counts things., url: "${env:SHOP:-http://shop.test}/stock"}
 `
 
-// open starts a server over the app shop.
-func open(t *testing.T) *editor {
+// startEditor starts a server over the app shop.
+func startEditor(t *testing.T) *editor {
 	t.Helper()
-	e := &editor{T: t, dir: filepath.Join(t.TempDir(), "shop"), ended: make(chan error, 1), told: map[string][]string{}}
+	e := &editor{T: t, dir: filepath.Join(t.TempDir(), "shop"), ended: make(chan error, 1), published: map[string][]string{}}
 	for file, text := range map[string]string{
 		"app.yaml":             shop,
 		"root_agent.yaml":      "name: desk\nmodel: fast\ninstruction: Help {tier}.\noutput_key: last\nsub_agents: [{use: answer}]\ntools: [{use: stock}]\n",
@@ -73,8 +73,8 @@ func open(t *testing.T) *editor {
 	}
 	fromEditor, in := io.Pipe()
 	out, fromServer := io.Pipe()
-	e.in, e.heard = in, make(chan wire, 1024)
-	go e.listen(bufio.NewReader(out))
+	e.in, e.messages = in, make(chan wire, 1024)
+	go e.readMessages(bufio.NewReader(out))
 	env := func(string) (string, bool) { return "", false }
 	go func() {
 		err := lsp.New(&lsp.Options{Loader: loader.Options{Env: env}, Version: "test"}).Serve(t.Context(), fromEditor, fromServer)
@@ -89,7 +89,7 @@ func open(t *testing.T) *editor {
 	if answer.ServerInfo["version"] != "test" || answer.Capabilities["hoverProvider"] != true {
 		t.Errorf("initialize = %+v", answer)
 	}
-	e.tell("initialized", map[string]any{})
+	e.notify("initialized", map[string]any{})
 	return e
 }
 
@@ -97,7 +97,7 @@ func open(t *testing.T) *editor {
 func (e *editor) close() {
 	e.Helper()
 	e.call("shutdown", nil, nil)
-	e.tell("exit", nil)
+	e.notify("exit", nil)
 	if err := <-e.ended; err != nil {
 		e.Errorf("Serve = %v", err)
 	}
@@ -115,14 +115,14 @@ func (e *editor) send(m map[string]any) {
 	}
 }
 
-func (e *editor) tell(method string, params any) {
+func (e *editor) notify(method string, params any) {
 	e.Helper()
 	e.send(map[string]any{"method": method, "params": params})
 }
 
-// listen reads what the server says until it ends.
-func (e *editor) listen(out *bufio.Reader) {
-	defer close(e.heard)
+// readMessages reads what the server says until it ends.
+func (e *editor) readMessages(out *bufio.Reader) {
+	defer close(e.messages)
 	for {
 		header, err := textproto.NewReader(out).ReadMIMEHeader()
 		if err != nil {
@@ -134,24 +134,24 @@ func (e *editor) listen(out *bufio.Reader) {
 		if _, err := io.ReadFull(out, body); err != nil || json.Unmarshal(body, &m) != nil {
 			return
 		}
-		e.heard <- m
+		e.messages <- m
 	}
 }
 
 // receive takes one message, and remembers diagnostics.
 func (e *editor) receive() wire {
 	e.Helper()
-	m, ok := <-e.heard
+	m, ok := <-e.messages
 	if !ok {
 		e.Fatal("the server has ended")
 	}
 	if m.Method == "textDocument/publishDiagnostics" {
-		e.remember(m.Params)
+		e.recordDiagnostics(m.Params)
 	}
 	return m
 }
 
-func (e *editor) remember(params json.RawMessage) {
+func (e *editor) recordDiagnostics(params json.RawMessage) {
 	e.Helper()
 	var p struct {
 		URI         string
@@ -167,9 +167,9 @@ func (e *editor) remember(params json.RawMessage) {
 		e.Fatal(err)
 	}
 	file := strings.TrimPrefix(p.URI, "file://"+e.dir+"/")
-	e.told[file] = []string{}
+	e.published[file] = []string{}
 	for _, d := range p.Diagnostics {
-		e.told[file] = append(e.told[file], fmt.Sprintf("%d:%d-%d %s [%s]", d.Range.Start.Line, d.Range.Start.Character, d.Range.End.Character, d.Message, d.Code))
+		e.published[file] = append(e.published[file], fmt.Sprintf("%d:%d-%d %s [%s]", d.Range.Start.Line, d.Range.Start.Character, d.Range.End.Character, d.Message, d.Code))
 	}
 }
 
@@ -194,41 +194,41 @@ func (e *editor) call(method string, params, into any) *wire {
 
 func (e *editor) uri(file string) string { return "file://" + e.dir + "/" + file }
 
-// show opens a file with a text, and returns what the server says of the app.
-func (e *editor) show(file, text string) []string {
+// openDocument opens a file with a text, and returns what the server says of the app.
+func (e *editor) openDocument(file, text string) []string {
 	e.Helper()
-	e.tell("textDocument/didOpen", map[string]any{"textDocument": map[string]any{"uri": e.uri(file), "text": text}})
-	return e.wait(file)
+	e.notify("textDocument/didOpen", map[string]any{"textDocument": map[string]any{"uri": e.uri(file), "text": text}})
+	return e.waitForDiagnostics(file)
 }
 
-// wait reads until diagnostics of a file are published.
-func (e *editor) wait(file string) []string {
+// waitForDiagnostics reads until diagnostics of a file are published.
+func (e *editor) waitForDiagnostics(file string) []string {
 	e.Helper()
-	delete(e.told, file)
-	for e.told[file] == nil {
+	delete(e.published, file)
+	for e.published[file] == nil {
 		e.receive()
 	}
-	return e.told[file]
+	return e.published[file]
 }
 
-// at cuts a text at the place of the cursor, which is ¦.
-func (e *editor) at(file, text string) map[string]any {
+// openAtCursor cuts a text at the place of the cursor, which is ¦.
+func (e *editor) openAtCursor(file, text string) map[string]any {
 	e.Helper()
 	before, after, ok := strings.Cut(text, "¦")
 	if !ok {
 		e.Fatal("no cursor in the text")
 	}
-	e.tell("textDocument/didOpen", map[string]any{"textDocument": map[string]any{"uri": e.uri(file), "text": before + after}})
+	e.notify("textDocument/didOpen", map[string]any{"textDocument": map[string]any{"uri": e.uri(file), "text": before + after}})
 	return map[string]any{
 		"textDocument": map[string]any{"uri": e.uri(file)},
 		"position":     map[string]any{"line": strings.Count(before, "\n"), "character": len(before) - strings.LastIndex(before, "\n") - 1},
 	}
 }
 
-func (e *editor) labels(file, text string) []string {
+func (e *editor) completionLabels(file, text string) []string {
 	e.Helper()
 	var answer struct{ Items []struct{ Label string } }
-	e.call("textDocument/completion", e.at(file, text), &answer)
+	e.call("textDocument/completion", e.openAtCursor(file, text), &answer)
 	labels := []string{}
 	for _, item := range answer.Items {
 		labels = append(labels, item.Label)
@@ -238,9 +238,9 @@ func (e *editor) labels(file, text string) []string {
 
 // TestDiagnostics has the problems of files as they are typed: nothing is saved.
 func TestDiagnostics(t *testing.T) {
-	e := open(t)
+	e := startEditor(t)
 	defer e.close()
-	got := e.show("root_agent.yaml", "name: desk\nmodel: fsat\ninstruction: Help.\ntols: []\n# é𝄞: x\n")
+	got := e.openDocument("root_agent.yaml", "name: desk\nmodel: fsat\ninstruction: Help.\ntols: []\n# é𝄞: x\n")
 	want := []string{
 		"1:7-11 fsat is none of the app's models\ndid you mean \"fast\"? [model]",
 		"3:0-4 unknown field \"tols\"\ndid you mean \"tools\"? [unknown-field]",
@@ -249,28 +249,28 @@ func TestDiagnostics(t *testing.T) {
 		t.Errorf("diagnostics (-want +got):\n%s", diff)
 	}
 	change := func(file, text string) {
-		e.tell("textDocument/didChange", map[string]any{
+		e.notify("textDocument/didChange", map[string]any{
 			"textDocument": map[string]any{"uri": e.uri(file), "version": 2}, "contentChanges": []any{map[string]any{"text": text}},
 		})
 	}
 	change("root_agent.yaml", "name: desk\nmodel: fast\ninstruction: Help.\nsub_agents: [{use: é𝄞z}, {use: x}]\ntools: [{use: stock}]\n")
-	got = e.wait("root_agent.yaml")
+	got = e.waitForDiagnostics("root_agent.yaml")
 	if len(got) != 2 || !strings.HasPrefix(got[0], "3:19-23 ") || !strings.HasPrefix(got[1], "3:32-33 ") {
 		t.Errorf("diagnostics = %q, want places in UTF-16 units", got)
 	}
 	change("root_agent.yaml", "name: desk\nmodel: fast\ninstruction: Help.\nsub_agents: [{use: answer}]\ntools: [{use: stock}]\n")
-	if got := e.wait("root_agent.yaml"); len(got) != 0 {
+	if got := e.waitForDiagnostics("root_agent.yaml"); len(got) != 0 {
 		t.Errorf("diagnostics = %q, want none once it is mended", got)
 	}
 	change("app.yaml", strings.Replace(shop, "answer:", "answers:", 1))
-	if got := e.wait("root_agent.yaml"); len(got) != 1 || !strings.Contains(got[0], "there is no agent answer under agents") {
+	if got := e.waitForDiagnostics("root_agent.yaml"); len(got) != 1 || !strings.Contains(got[0], "there is no agent answer under agents") {
 		t.Errorf("diagnostics = %q, want what another file made wrong", got)
 	}
-	e.tell("textDocument/didClose", map[string]any{"textDocument": map[string]any{"uri": e.uri("app.yaml")}})
-	if got := e.wait("root_agent.yaml"); len(got) != 0 {
+	e.notify("textDocument/didClose", map[string]any{"textDocument": map[string]any{"uri": e.uri("app.yaml")}})
+	if got := e.waitForDiagnostics("root_agent.yaml"); len(got) != 0 {
 		t.Errorf("diagnostics = %q, want none: the change was not saved", got)
 	}
-	if got := e.show("root_agent.test.yaml", "- name: a\n  user: hi\n  expect: [txt == '']\n"); len(got) != 1 || !strings.Contains(got[0], "did you mean text?") {
+	if got := e.openDocument("root_agent.test.yaml", "- name: a\n  user: hi\n  expect: [txt == '']\n"); len(got) != 1 || !strings.Contains(got[0], "did you mean text?") {
 		t.Errorf("diagnostics = %q, want those of tests", got)
 	}
 }
@@ -278,9 +278,9 @@ func TestDiagnostics(t *testing.T) {
 // TestCodeActions offers the repairs of check --fix, in the lines that are asked
 // about and of the kind that is asked for.
 func TestCodeActions(t *testing.T) {
-	e := open(t)
+	e := startEditor(t)
 	defer e.close()
-	e.show("root_agent.yaml", "name: desk\nmodel: fast\ninstruction: é𝄞 {usr:name?} {tmp:x?}.\n")
+	e.openDocument("root_agent.yaml", "name: desk\nmodel: fast\ninstruction: é𝄞 {usr:name?} {tmp:x?}.\n")
 	ask := func(first, last int, only ...string) []string {
 		t.Helper()
 		var actions []struct {
@@ -325,7 +325,7 @@ func TestCodeActions(t *testing.T) {
 
 // TestCompletion has what is offered at the cursor, ¦.
 func TestCompletion(t *testing.T) {
-	e := open(t)
+	e := startEditor(t)
 	defer e.close()
 	for _, tt := range []struct {
 		name, file, text string
@@ -356,7 +356,7 @@ func TestCompletion(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			e.T = t
-			got := e.labels(tt.file, tt.text)
+			got := e.completionLabels(tt.file, tt.text)
 			for _, want := range tt.want {
 				if !slices.Contains(got, want) {
 					t.Errorf("%s is not offered: %v", want, got)
@@ -367,7 +367,7 @@ func TestCompletion(t *testing.T) {
 					t.Errorf("%s is offered: %v", not, got)
 				}
 			}
-			if e.tell("textDocument/didClose", map[string]any{"textDocument": map[string]any{"uri": e.uri(tt.file)}}); t.Failed() {
+			if e.notify("textDocument/didClose", map[string]any{"textDocument": map[string]any{"uri": e.uri(tt.file)}}); t.Failed() {
 				t.Log(tt.text)
 			}
 		})
@@ -377,7 +377,7 @@ func TestCompletion(t *testing.T) {
 
 // TestHover has the docs of fields, what names name, and what a text came to.
 func TestHover(t *testing.T) {
-	e := open(t)
+	e := startEditor(t)
 	defer e.close()
 	for _, tt := range []struct{ name, file, text, want string }{
 		{"a field", "root_agent.yaml", "name: a\noutput_¦key: last\ninstruction: x\n", "**output_key**"},
@@ -391,11 +391,11 @@ func TestHover(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			e.T = t
 			var answer struct{ Contents struct{ Kind, Value string } }
-			e.call("textDocument/hover", e.at(tt.file, tt.text), &answer)
+			e.call("textDocument/hover", e.openAtCursor(tt.file, tt.text), &answer)
 			if !strings.Contains(answer.Contents.Value, tt.want) || tt.want == "" && answer.Contents.Value != "" {
 				t.Errorf("hover = %q, want %q", answer.Contents.Value, tt.want)
 			}
-			e.tell("textDocument/didClose", map[string]any{"textDocument": map[string]any{"uri": e.uri(tt.file)}})
+			e.notify("textDocument/didClose", map[string]any{"textDocument": map[string]any{"uri": e.uri(tt.file)}})
 		})
 	}
 	e.T = t
@@ -403,7 +403,7 @@ func TestHover(t *testing.T) {
 
 // TestDefinition goes to files and to what is named.
 func TestDefinition(t *testing.T) {
-	e := open(t)
+	e := startEditor(t)
 	defer e.close()
 	for _, tt := range []struct{ name, file, text, want string }{
 		{"config_path", "root_agent.yaml", "sub_agents:\n  - config_path: more/s¦ub.yaml\n", "more/sub.yaml:0"},
@@ -419,11 +419,11 @@ func TestDefinition(t *testing.T) {
 				URI   string
 				Range struct{ Start struct{ Line int } }
 			}
-			e.call("textDocument/definition", e.at(tt.file, tt.text), &at)
+			e.call("textDocument/definition", e.openAtCursor(tt.file, tt.text), &at)
 			if got := fmt.Sprintf("%s:%d", strings.TrimPrefix(at.URI, "file://"+e.dir+"/"), at.Range.Start.Line); got != tt.want {
 				t.Errorf("definition = %s, want %s", got, tt.want)
 			}
-			e.tell("textDocument/didClose", map[string]any{"textDocument": map[string]any{"uri": e.uri(tt.file)}})
+			e.notify("textDocument/didClose", map[string]any{"textDocument": map[string]any{"uri": e.uri(tt.file)}})
 		})
 	}
 	e.T = t
@@ -431,7 +431,7 @@ func TestDefinition(t *testing.T) {
 
 // TestProtocol has what editors get wrong, or do not expect to be known.
 func TestProtocol(t *testing.T) {
-	e := open(t)
+	e := startEditor(t)
 	if m := e.call("workspace/symbol", map[string]any{}, nil); m.Error == nil || m.Error.Code != -32601 || m.Error.Message != "there is no method workspace/symbol" {
 		t.Errorf("an unknown method = %+v", m.Error)
 	}
@@ -448,8 +448,8 @@ func TestProtocol(t *testing.T) {
 	}
 	e.close()
 
-	e = open(t)
-	e.tell("exit", nil)
+	e = startEditor(t)
+	e.notify("exit", nil)
 	if err := <-e.ended; err == nil || err.Error() != "the editor left without shutting down" {
 		t.Errorf("Serve = %v", err)
 	}

@@ -34,12 +34,12 @@ type (
 			URI string `json:"uri"`
 		} `json:"changes"`
 	}
-	// placeParams are those of completion, hover and definition.
-	placeParams struct {
+	// positionParams are those of completion, hover and definition.
+	positionParams struct {
 		Document document `json:"textDocument"`
 		Position position `json:"position"`
 	}
-	actParams struct {
+	codeActionParams struct {
 		Document document  `json:"textDocument"`
 		Range    textRange `json:"range"`
 		Context  struct {
@@ -105,8 +105,8 @@ const (
 	severityWarning = 2
 )
 
-// capabilities are what the server tells at the beginning.
-func capabilities(version string) map[string]any {
+// initializeResult are what the server tells at the beginning.
+func initializeResult(version string) map[string]any {
 	return map[string]any{
 		"capabilities": map[string]any{
 			"textDocumentSync":   map[string]any{"openClose": true, "change": 1, "save": true},
@@ -119,4 +119,4 @@ func capabilities(version string) map[string]any {
 	}
 }
 
-func markdown(text string) *markup { return &markup{"markdown", text} }
+func newMarkdown(text string) *markup { return &markup{"markdown", text} }

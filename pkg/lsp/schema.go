@@ -9,8 +9,8 @@ import (
 // schema is the JSON Schema of a document, as it is walked for a place.
 type schema struct{ root, defs map[string]any }
 
-// schema returns the schema of a language, or nil.
-func (s *Server) schema(language string) *schema {
+// schemaFor returns the schema of a language, or nil.
+func (s *Server) schemaFor(language string) *schema {
 	if known, ok := s.schemas[language]; ok {
 		return known
 	}
@@ -23,17 +23,17 @@ func (s *Server) schema(language string) *schema {
 	return made
 }
 
-// at lists what may stand where the keys lead to.
-func (s *schema) at(keys []string) []map[string]any {
+// schemasAt lists what may stand where the keys lead to.
+func (s *schema) schemasAt(keys []string) []map[string]any {
 	if s == nil {
 		return nil
 	}
-	found := s.expand(s.root)
+	found := s.expandRefs(s.root)
 	for _, key := range keys {
 		var next []map[string]any
 		for _, one := range found {
-			for _, inner := range step(one, key) {
-				next = append(next, s.expand(inner)...)
+			for _, inner := range stepInto(one, key) {
+				next = append(next, s.expandRefs(inner)...)
 			}
 		}
 		found = next
@@ -41,41 +41,41 @@ func (s *schema) at(keys []string) []map[string]any {
 	return found
 }
 
-// step is what stands under a key, or in a list.
-func step(one map[string]any, key string) []map[string]any {
-	if key == item {
+// stepInto is what stands under a key, or in a list.
+func stepInto(one map[string]any, key string) []map[string]any {
+	if key == listItem {
 		items, _ := one["items"].(map[string]any)
-		return present(items)
+		return singleton(items)
 	}
 	properties, _ := one["properties"].(map[string]any)
 	if p, ok := properties[key].(map[string]any); ok {
-		return present(p)
+		return singleton(p)
 	}
 	more, _ := one["additionalProperties"].(map[string]any)
-	return present(more)
+	return singleton(more)
 }
 
-func present(one map[string]any) []map[string]any {
+func singleton(one map[string]any) []map[string]any {
 	if one == nil {
 		return nil
 	}
 	return []map[string]any{one}
 }
 
-// expand follows references and alternatives.
-func (s *schema) expand(one map[string]any) []map[string]any {
+// expandRefs follows references and alternatives.
+func (s *schema) expandRefs(one map[string]any) []map[string]any {
 	if ref, ok := one["$ref"].(string); ok {
 		target, _ := s.defs[strings.TrimPrefix(ref, "#/$defs/")].(map[string]any)
 		if target == nil {
 			return nil
 		}
-		return s.expand(target)
+		return s.expandRefs(target)
 	}
 	if ways, ok := one["anyOf"].([]any); ok {
 		var all []map[string]any
 		for _, a := range ways {
 			if m, ok := a.(map[string]any); ok {
-				all = append(all, s.expand(m)...)
+				all = append(all, s.expandRefs(m)...)
 			}
 		}
 		return all
@@ -83,9 +83,9 @@ func (s *schema) expand(one map[string]any) []map[string]any {
 	return []map[string]any{one}
 }
 
-// fits keeps those mappings that the keys beside the place allow: of the
+// filterBySiblings keeps those mappings that the keys beside the place allow: of the
 // classes of agents and the providers of models the one that is named.
-func fits(found []map[string]any, beside map[string]string) []map[string]any {
+func filterBySiblings(found []map[string]any, beside map[string]string) []map[string]any {
 	return slices.DeleteFunc(slices.Clone(found), func(one map[string]any) bool {
 		properties, _ := one["properties"].(map[string]any)
 		for _, key := range []string{"agent_class", "provider"} {
@@ -113,13 +113,13 @@ type field struct {
 	schema map[string]any
 }
 
-// fieldsOf lists the keys of mappings, by name.
-func fieldsOf(found []map[string]any) []field {
+// sortedFields lists the keys of mappings, by name.
+func sortedFields(found []map[string]any) []field {
 	all := map[string]map[string]any{}
 	for _, one := range found {
 		properties, _ := one["properties"].(map[string]any)
 		for name, p := range properties {
-			if m, ok := p.(map[string]any); ok && (all[name] == nil || textOf(all[name], "description") == "") {
+			if m, ok := p.(map[string]any); ok && (all[name] == nil || stringProperty(all[name], "description") == "") {
 				all[name] = m
 			}
 		}
@@ -131,13 +131,13 @@ func fieldsOf(found []map[string]any) []field {
 	return fields
 }
 
-func textOf(one map[string]any, key string) string {
+func stringProperty(one map[string]any, key string) string {
 	text, _ := one[key].(string)
 	return text
 }
 
-// valuesOf lists the values that the alternatives name.
-func valuesOf(found []map[string]any) []string {
+// enumValues lists the values that the alternatives name.
+func enumValues(found []map[string]any) []string {
 	var values []string
 	for _, one := range found {
 		list, _ := one["enum"].([]any)

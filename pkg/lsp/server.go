@@ -16,15 +16,15 @@ import (
 // A Server answers one editor.
 type Server struct {
 	opts    Options
-	files   *files
+	files   *overlay
 	loader  *loader.Loader
 	schemas map[string]*schema
 	apps    map[string]*app
 	dirty   map[string]bool
 
 	out io.Writer
-	// ended says that the editor has asked to shut down.
-	ended bool
+	// shutdown says that the editor has asked to shut down.
+	shutdown bool
 }
 
 // Options are what a server may be given. The zero value works.
@@ -40,8 +40,8 @@ type app struct {
 	outline *loader.Outline
 	// problems are those that were found last.
 	problems spec.Diagnostics
-	// told are the files that the editor was told problems of.
-	told map[string]bool
+	// published are the files that the editor was told problems of.
+	published map[string]bool
 }
 
 // New makes a server; nil options are fine.
@@ -49,14 +49,14 @@ func New(opts *Options) *Server {
 	if opts == nil {
 		opts = &Options{}
 	}
-	s := &Server{opts: *opts, files: newFiles(), schemas: map[string]*schema{}, apps: map[string]*app{}, dirty: map[string]bool{}}
+	s := &Server{opts: *opts, files: newOverlay(), schemas: map[string]*schema{}, apps: map[string]*app{}, dirty: map[string]bool{}}
 	s.opts.Loader.Open = s.files.read
 	s.loader = loader.New(&s.opts.Loader)
 	return s
 }
 
-// received is a message, or why there is none.
-type received struct {
+// inbound is a message, or why there is none.
+type inbound struct {
 	message *message
 	err     error
 }
@@ -68,10 +68,10 @@ func (s *Server) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	s.out = out
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	messages := make(chan received)
-	go read(ctx, in, messages)
+	messages := make(chan inbound)
+	go readMessages(ctx, in, messages)
 	for {
-		r, ok := s.next(ctx, messages)
+		r, ok := s.nextMessage(ctx, messages)
 		var bad *rpcError
 		switch {
 		case !ok:
@@ -81,28 +81,28 @@ func (s *Server) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 			if err := writeMessage(s.out, &message{ID: &null, Error: bad}); err != nil {
 				return err
 			}
-		case errors.Is(r.err, io.EOF) && s.ended:
+		case errors.Is(r.err, io.EOF) && s.shutdown:
 			return nil
 		case r.err != nil:
 			return r.err
 		case r.message.Method == "exit":
-			if !s.ended {
+			if !s.shutdown {
 				return errors.New("the editor left without shutting down")
 			}
 			return nil
 		default:
-			if err := s.handle(ctx, r.message); err != nil {
+			if err := s.handleMessage(ctx, r.message); err != nil {
 				return err
 			}
 		}
 	}
 }
 
-func read(ctx context.Context, in io.Reader, messages chan<- received) {
+func readMessages(ctx context.Context, in io.Reader, messages chan<- inbound) {
 	for r := bufio.NewReader(in); ; {
 		m, err := readMessage(r)
 		select {
-		case messages <- received{m, err}:
+		case messages <- inbound{m, err}:
 		case <-ctx.Done():
 			return
 		}
@@ -113,16 +113,16 @@ func read(ctx context.Context, in io.Reader, messages chan<- received) {
 	}
 }
 
-// next is the next message; while there is none, the apps that have changed are
+// nextMessage is the next message; while there is none, the apps that have changed are
 // checked. It is false when ctx has ended.
-func (s *Server) next(ctx context.Context, messages <-chan received) (received, bool) {
+func (s *Server) nextMessage(ctx context.Context, messages <-chan inbound) (inbound, bool) {
 	for len(s.dirty) > 0 {
 		select {
 		case r := <-messages:
 			return r, true
 		default:
-			if err := s.check(ctx, slices.Sorted(maps.Keys(s.dirty))[0]); err != nil {
-				return received{err: err}, true
+			if err := s.checkApp(ctx, slices.Sorted(maps.Keys(s.dirty))[0]); err != nil {
+				return inbound{err: err}, true
 			}
 		}
 	}
@@ -130,17 +130,17 @@ func (s *Server) next(ctx context.Context, messages <-chan received) (received, 
 	case r := <-messages:
 		return r, true
 	case <-ctx.Done():
-		return received{}, false
+		return inbound{}, false
 	}
 }
 
-// handle answers a request, or takes in a notification. Its error is that the
+// handleMessage answers a request, or takes in a notification. Its error is that the
 // editor cannot be written to.
-func (s *Server) handle(ctx context.Context, m *message) error {
+func (s *Server) handleMessage(ctx context.Context, m *message) error {
 	if m.Method == "" {
 		return nil // an answer, and nothing was asked
 	}
-	result, err := s.answer(ctx, m)
+	result, err := s.dispatch(ctx, m)
 	if m.ID == nil {
 		return nil
 	}
@@ -156,98 +156,98 @@ func (s *Server) handle(ctx context.Context, m *message) error {
 	return writeMessage(s.out, reply)
 }
 
-func (s *Server) answer(ctx context.Context, m *message) (any, error) {
-	if s.ended {
+func (s *Server) dispatch(ctx context.Context, m *message) (any, error) {
+	if s.shutdown {
 		return nil, &rpcError{codeInvalidCall, "the server is shut down"}
 	}
 	switch m.Method {
 	case "initialize":
-		return capabilities(s.opts.Version), nil
+		return initializeResult(s.opts.Version), nil
 	case "shutdown":
-		s.ended = true
+		s.shutdown = true
 		return nil, nil
 	case "textDocument/didOpen", "textDocument/didSave", "textDocument/didClose":
-		return nil, s.opened(m)
+		return nil, s.onDocumentEvent(m)
 	case "textDocument/didChange":
-		return nil, s.changed(m)
+		return nil, s.onDocumentChange(m)
 	case "workspace/didChangeWatchedFiles":
-		return nil, s.watched(m)
+		return nil, s.onWatchedFiles(m)
 	case "textDocument/completion":
-		return s.ask(ctx, m, s.complete)
+		return s.answerAtCursor(ctx, m, s.completeAt)
 	case "textDocument/hover":
-		return s.ask(ctx, m, s.hover)
+		return s.answerAtCursor(ctx, m, s.hoverAt)
 	case "textDocument/definition":
-		return s.ask(ctx, m, s.define)
+		return s.answerAtCursor(ctx, m, s.definitionAt)
 	case "textDocument/codeAction":
-		return s.act(ctx, m)
+		return s.codeActions(ctx, m)
 	case "initialized", "$/cancelRequest", "$/setTrace", "workspace/didChangeConfiguration":
 		return nil, nil
 	}
 	return nil, &rpcError{codeUnknownMethod, "there is no method " + m.Method}
 }
 
-func decode(m *message, into any) error {
+func decodeParams(m *message, into any) error {
 	if err := json.Unmarshal(m.Params, into); err != nil {
 		return &rpcError{codeInvalidParams, m.Method + ": " + err.Error()}
 	}
 	return nil
 }
 
-func (s *Server) opened(m *message) error {
+func (s *Server) onDocumentEvent(m *message) error {
 	var p openParams
-	if err := decode(m, &p); err != nil {
+	if err := decodeParams(m, &p); err != nil {
 		return err
 	}
-	path := pathOf(p.Document.URI)
+	path := pathFromURI(p.Document.URI)
 	switch m.Method {
 	case "textDocument/didOpen":
-		s.files.put(path, p.Document.Text)
+		s.files.set(path, p.Document.Text)
 	case "textDocument/didClose":
-		s.files.drop(path)
+		s.files.remove(path)
 	}
-	s.touch(path)
+	s.markDirty(path)
 	return nil
 }
 
-func (s *Server) changed(m *message) error {
+func (s *Server) onDocumentChange(m *message) error {
 	var p changeParams
-	if err := decode(m, &p); err != nil {
+	if err := decodeParams(m, &p); err != nil {
 		return err
 	}
-	path := pathOf(p.Document.URI)
+	path := pathFromURI(p.Document.URI)
 	for _, c := range p.Changes {
-		s.files.put(path, c.Text)
+		s.files.set(path, c.Text)
 	}
-	s.touch(path)
+	s.markDirty(path)
 	return nil
 }
 
-func (s *Server) watched(m *message) error {
+func (s *Server) onWatchedFiles(m *message) error {
 	var p watchedParams
-	if err := decode(m, &p); err != nil {
+	if err := decodeParams(m, &p); err != nil {
 		return err
 	}
 	for _, c := range p.Changes {
-		s.touch(pathOf(c.URI))
+		s.markDirty(pathFromURI(c.URI))
 	}
 	return nil
 }
 
-// touch has the app of a file checked.
-func (s *Server) touch(path string) {
+// markDirty has the app of a file checked.
+func (s *Server) markDirty(path string) {
 	if dir := s.files.appOf(path); dir != "" {
 		s.dirty[dir] = true
 	}
 }
 
-// ask answers what is asked about a place of a file.
-func (s *Server) ask(ctx context.Context, m *message, answer func(*cursor) any) (any, error) {
-	var p placeParams
-	if err := decode(m, &p); err != nil {
+// answerAtCursor answers what is asked about a place of a file.
+func (s *Server) answerAtCursor(ctx context.Context, m *message, answer func(*cursor) any) (any, error) {
+	var p positionParams
+	if err := decodeParams(m, &p); err != nil {
 		return nil, err
 	}
-	path := pathOf(p.Document.URI)
-	text, ok := s.files.text(path)
+	path := pathFromURI(p.Document.URI)
+	text, ok := s.files.textOf(path)
 	if !ok {
 		return nil, nil
 	}
@@ -255,15 +255,15 @@ func (s *Server) ask(ctx context.Context, m *message, answer func(*cursor) any) 
 	c.dir = s.files.appOf(path)
 	// What was typed just now may have named what is asked for.
 	if c.dir != "" && (s.dirty[c.dir] || s.apps[c.dir] == nil) {
-		if err := s.check(ctx, c.dir); err != nil {
+		if err := s.checkApp(ctx, c.dir); err != nil {
 			return nil, err
 		}
 	}
 	return answer(c), nil
 }
 
-// outline is what the app of a place names; it is never nil.
-func (s *Server) outline(c *cursor) *loader.Outline {
+// outlineOf is what the app of a place names; it is never nil.
+func (s *Server) outlineOf(c *cursor) *loader.Outline {
 	if a := s.apps[c.dir]; a != nil && a.outline != nil {
 		return a.outline
 	}

@@ -10,13 +10,13 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// check checks one app that has changed, and tells the editor.
-func (s *Server) check(ctx context.Context, dir string) error {
+// checkApp checks one app that has changed, and tells the editor.
+func (s *Server) checkApp(ctx context.Context, dir string) error {
 	delete(s.dirty, dir)
 	outline, ds := s.loader.Outline(ctx, dir)
 	a := s.apps[dir]
 	if a == nil {
-		a = &app{told: map[string]bool{}}
+		a = &app{published: map[string]bool{}}
 		s.apps[dir] = a
 	}
 	// What a broken document names is not known: names are then those of before.
@@ -28,25 +28,25 @@ func (s *Server) check(ctx context.Context, dir string) error {
 	for _, d := range ds {
 		byFile[d.Pos.File] = append(byFile[d.Pos.File], d)
 	}
-	for file := range a.told {
+	for file := range a.published {
 		if byFile[file] == nil {
 			byFile[file] = nil
 		}
 	}
-	a.told = map[string]bool{}
+	a.published = map[string]bool{}
 	for _, file := range slices.Sorted(maps.Keys(byFile)) {
-		a.told[file] = len(byFile[file]) > 0
-		if err := s.publish(file, byFile[file]); err != nil {
+		a.published[file] = len(byFile[file]) > 0
+		if err := s.publishDiagnostics(file, byFile[file]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (s *Server) publish(file string, ds spec.Diagnostics) error {
-	text, _ := s.files.text(file)
-	lines := linesOf(text)
-	p := publishParams{URI: uriOf(file), Diagnostics: []diagnostic{}}
+func (s *Server) publishDiagnostics(file string, ds spec.Diagnostics) error {
+	text, _ := s.files.textOf(file)
+	lines := splitLines(text)
+	p := publishParams{URI: uriFromPath(file), Diagnostics: []diagnostic{}}
 	for _, d := range ds {
 		p.Diagnostics = append(p.Diagnostics, diagnosticOf(d, lines))
 	}
@@ -58,7 +58,7 @@ func (s *Server) publish(file string, ds spec.Diagnostics) error {
 }
 
 func diagnosticOf(d spec.Diagnostic, lines []string) diagnostic {
-	out := diagnostic{Range: rangeOf(d.Pos, lines), Severity: severityError, Code: d.Rule, Source: "agenthost", Message: d.Message}
+	out := diagnostic{Range: wordRange(d.Pos, lines), Severity: severityError, Code: d.Rule, Source: "agenthost", Message: d.Message}
 	if d.Severity == spec.Warning {
 		out.Severity = severityWarning
 	}
@@ -68,15 +68,15 @@ func diagnosticOf(d spec.Diagnostic, lines []string) diagnostic {
 	return out
 }
 
-// rangeOf is the word at a place.
-func rangeOf(pos spec.Pos, lines []string) textRange {
+// wordRange is the word at a place.
+func wordRange(pos spec.Pos, lines []string) textRange {
 	n := max(pos.Line-1, 0)
 	if n >= len(lines) {
 		return textRange{position{n, 0}, position{n, 0}}
 	}
 	line := lines[n]
-	start := units(line, pos.Col-1)
-	rest := line[bytesOf(line, start):]
+	start := utf16Units(line, pos.Col-1)
+	rest := line[byteOffset(line, start):]
 	end := strings.IndexAny(rest, " \t,]}:#")
 	switch {
 	case rest == "":
@@ -86,5 +86,5 @@ func rangeOf(pos spec.Pos, lines []string) textRange {
 	case end == 0:
 		end = 1
 	}
-	return textRange{position{n, start}, position{n, start + units(rest[:end], end)}}
+	return textRange{position{n, start}, position{n, start + utf16Units(rest[:end], end)}}
 }

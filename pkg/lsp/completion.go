@@ -10,17 +10,17 @@ import (
 	"agenthost/pkg/loader"
 )
 
-// complete lists what may be typed at a place: keys of the state inside of a
+// completeAt lists what may be typed at a place: keys of the state inside of a
 // text, keys of the document, or values.
-func (s *Server) complete(c *cursor) any {
+func (s *Server) completeAt(c *cursor) any {
 	var items []completionItem
 	switch {
 	case c.inPlaceholder():
-		items = s.stateKeys(c)
+		items = s.completeStateKeys(c)
 	case c.key == "":
-		items = s.fields(c)
+		items = s.completeFields(c)
 	default:
-		items = s.values(c)
+		items = s.completeValues(c)
 	}
 	return map[string]any{"isIncomplete": false, "items": items}
 }
@@ -46,60 +46,60 @@ func isFlow(before string) bool {
 	return text == "" || strings.ContainsAny(text[len(text)-1:], ":-[,{")
 }
 
-func (s *Server) stateKeys(c *cursor) []completionItem {
+func (s *Server) completeStateKeys(c *cursor) []completionItem {
 	items := []completionItem{}
-	for _, key := range s.outline(c).State {
+	for _, key := range s.outlineOf(c).State {
 		items = append(items, completionItem{Label: key, Kind: kindVariable, Detail: "key of the state"})
 	}
 	return items
 }
 
-// fields lists the keys that a mapping may still have.
-func (s *Server) fields(c *cursor) []completionItem {
+// completeFields lists the keys that a mapping may still have.
+func (s *Server) completeFields(c *cursor) []completionItem {
 	items := []completionItem{}
 	for _, named := range s.namedKeys(c) {
-		items = append(items, completionItem{Label: named.Name, Kind: kindName, Documentation: markdown(named.Doc), InsertText: named.Name + ": "})
+		items = append(items, completionItem{Label: named.Name, Kind: kindName, Documentation: newMarkdown(named.Doc), InsertText: named.Name + ": "})
 	}
-	for _, f := range fieldsOf(fits(s.schema(c.language()).at(c.keys), c.beside)) {
-		if _, there := c.beside[f.name]; !there {
+	for _, f := range sortedFields(filterBySiblings(s.schemaFor(c.documentKind()).schemasAt(c.keys), c.siblings)) {
+		if _, there := c.siblings[f.name]; !there {
 			items = append(items, completionItem{
-				Label: f.name, Kind: kindProperty, Detail: typeOf(f.schema),
-				Documentation: markdown(textOf(f.schema, "description")), InsertText: f.name + ": ",
+				Label: f.name, Kind: kindProperty, Detail: typeName(f.schema),
+				Documentation: newMarkdown(stringProperty(f.schema, "description")), InsertText: f.name + ": ",
 			})
 		}
 	}
-	if len(items) == 0 || len(c.keys) > 0 && c.keys[len(c.keys)-1] == item {
-		items = append(items, s.values(c)...)
+	if len(items) == 0 || len(c.keys) > 0 && c.keys[len(c.keys)-1] == listItem {
+		items = append(items, s.completeValues(c)...)
 	}
 	return items
 }
 
 // namedKeys are the names of the app that are keys: in tests, agents and tools.
 func (s *Server) namedKeys(c *cursor) []loader.Named {
-	if c.language() != "test" || len(c.keys) != 2 {
+	if c.documentKind() != "test" || len(c.keys) != 2 {
 		return nil
 	}
 	switch c.keys[1] {
 	case "model":
-		return s.outline(c).Agents
+		return s.outlineOf(c).Agents
 	case "tools":
-		return s.outline(c).Tools
+		return s.outlineOf(c).Tools
 	}
 	return nil
 }
 
-func typeOf(one map[string]any) string {
-	if title := textOf(one, "title"); title != "" {
+func typeName(one map[string]any) string {
+	if title := stringProperty(one, "title"); title != "" {
 		return title
 	}
-	return textOf(one, "type")
+	return stringProperty(one, "type")
 }
 
-// values lists what may stand behind a key, or as an item of a list.
-func (s *Server) values(c *cursor) []completionItem {
+// completeValues lists what may stand behind a key, or as an item of a list.
+func (s *Server) completeValues(c *cursor) []completionItem {
 	items := []completionItem{}
-	for _, named := range s.namesFor(c) {
-		items = append(items, completionItem{Label: named.Name, Kind: kindName, Documentation: markdown(named.Doc)})
+	for _, named := range s.namesForKey(c) {
+		items = append(items, completionItem{Label: named.Name, Kind: kindName, Documentation: newMarkdown(named.Doc)})
 	}
 	switch c.key {
 	case "config_path", "script":
@@ -107,28 +107,28 @@ func (s *Server) values(c *cursor) []completionItem {
 			items = append(items, completionItem{Label: file, Kind: kindFile})
 		}
 	case "output_key":
-		items = append(items, s.stateKeys(c)...)
+		items = append(items, s.completeStateKeys(c)...)
 	}
 	keys := c.keys
 	if c.key != "" {
 		keys = append(slices.Clone(keys), c.key)
 	}
-	for _, v := range valuesOf(s.schema(c.language()).at(keys)) {
+	for _, v := range enumValues(s.schemaFor(c.documentKind()).schemasAt(keys)) {
 		items = append(items, completionItem{Label: v, Kind: kindValue})
 	}
 	return items
 }
 
-// namesFor are the names of the app that may be the value of the key.
-func (s *Server) namesFor(c *cursor) []loader.Named {
-	o := s.outline(c)
+// namesForKey are the names of the app that may be the value of the key.
+func (s *Server) namesForKey(c *cursor) []loader.Named {
+	o := s.outlineOf(c)
 	switch c.key {
 	case "model", "fallback":
 		return o.Models
 	case "agent_name":
 		return o.Agents
 	case "use":
-		last := slices.DeleteFunc(slices.Clone(c.keys), func(k string) bool { return k == item })
+		last := slices.DeleteFunc(slices.Clone(c.keys), func(k string) bool { return k == listItem })
 		if len(last) > 0 && last[len(last)-1] == "tools" {
 			return o.Tools
 		}

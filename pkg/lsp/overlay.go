@@ -9,36 +9,36 @@ import (
 	"unicode/utf16"
 )
 
-// files are those that are open in the editor, over those on the disk.
-type files struct {
+// overlay are those that are open in the editor, over those on the disk.
+type overlay struct {
 	mu   sync.Mutex
 	open map[string]string
 }
 
-func newFiles() *files { return &files{open: map[string]string{}} }
+func newOverlay() *overlay { return &overlay{open: map[string]string{}} }
 
-func (f *files) put(path, text string) {
+func (f *overlay) set(path, text string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.open[path] = text
 }
 
-func (f *files) drop(path string) {
+func (f *overlay) remove(path string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.open, path)
 }
 
 // read is a file that is open; see [loader.Options].
-func (f *files) read(path string) ([]byte, bool) {
+func (f *overlay) read(path string) ([]byte, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	text, ok := f.open[path]
 	return []byte(text), ok
 }
 
-// text is a file as the editor has it, or as it is on the disk.
-func (f *files) text(path string) (string, bool) {
+// textOf is a file as the editor has it, or as it is on the disk.
+func (f *overlay) textOf(path string) (string, bool) {
 	if b, ok := f.read(path); ok {
 		return string(b), true
 	}
@@ -48,7 +48,7 @@ func (f *files) text(path string) (string, bool) {
 
 // appOf is the folder of the app that a file belongs to: the nearest one above
 // that has a root agent or an app.yaml. It is empty when there is none.
-func (f *files) appOf(path string) string {
+func (f *overlay) appOf(path string) string {
 	for dir := filepath.Dir(path); ; dir = filepath.Dir(dir) {
 		for _, name := range []string{"app.yaml", "root_agent.yaml"} {
 			if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
@@ -61,8 +61,8 @@ func (f *files) appOf(path string) string {
 	}
 }
 
-// pathOf is the path of a file's URI; that of anything else is the URI.
-func pathOf(uri string) string {
+// pathFromURI is the path of a file's URI; that of anything else is the URI.
+func pathFromURI(uri string) string {
 	u, err := url.Parse(uri)
 	if err != nil || u.Scheme != "file" {
 		return uri
@@ -70,13 +70,13 @@ func pathOf(uri string) string {
 	return filepath.FromSlash(u.Path)
 }
 
-func uriOf(path string) string {
+func uriFromPath(path string) string {
 	return (&url.URL{Scheme: "file", Path: filepath.ToSlash(path)}).String()
 }
 
-// units is the count of UTF-16 units that the protocol takes for the first n
+// utf16Units is the count of UTF-16 units that the protocol takes for the first n
 // characters of a line.
-func units(line string, n int) int {
+func utf16Units(line string, n int) int {
 	count := 0
 	for _, r := range line {
 		if n--; n < 0 {
@@ -87,8 +87,8 @@ func units(line string, n int) int {
 	return count
 }
 
-// bytesOf is the offset of a count of UTF-16 units in a line.
-func bytesOf(line string, count int) int {
+// byteOffset is the offset of a count of UTF-16 units in a line.
+func byteOffset(line string, count int) int {
 	for i, r := range line {
 		if count <= 0 {
 			return i
@@ -98,12 +98,12 @@ func bytesOf(line string, count int) int {
 	return len(line)
 }
 
-func linesOf(text string) []string {
+func splitLines(text string) []string {
 	return strings.Split(strings.ReplaceAll(text, "\r\n", "\n"), "\n")
 }
 
 // exists says whether there is a file of this path, open or on the disk.
-func (f *files) exists(path string) bool {
-	_, ok := f.text(path)
+func (f *overlay) exists(path string) bool {
+	_, ok := f.textOf(path)
 	return ok
 }

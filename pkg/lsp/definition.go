@@ -1,0 +1,26 @@
+package lsp
+
+import (
+	"path/filepath"
+
+	"agenthost/pkg/spec"
+)
+
+// definitionAt goes to the file or the place that a word names.
+func (s *Server) definitionAt(c *cursor) any {
+	word, _ := c.wordAtCursor()
+	if word == "" {
+		return nil
+	}
+	for _, file := range []string{filepath.Join(filepath.Dir(c.path), word), filepath.Join(c.dir, word)} {
+		if filepath.Ext(word) != "" && s.files.exists(file) {
+			return location{URI: uriFromPath(file)}
+		}
+	}
+	if named, _, ok := s.findNamed(c, word); ok {
+		text, _ := s.files.textOf(named.Pos.File)
+		at := wordRange(spec.Pos{Line: named.Pos.Line, Col: 1}, splitLines(text)).Start
+		return location{URI: uriFromPath(named.Pos.File), Range: textRange{at, at}}
+	}
+	return nil
+}
