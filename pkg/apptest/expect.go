@@ -45,18 +45,18 @@ func expectEnv(state map[string]any) template.Env {
 	}
 }
 
-// outcome is what one turn came to, and how the session stands behind it.
-type outcome struct {
+// turnOutcome is what one turn came to, and how the session stands behind it.
+type turnOutcome struct {
 	events    []*session.Event
 	session   *session.Session
 	artifacts []string
-	asked     []asked
+	requests  []modelRequest
 	err       *runtime.RunError
 }
 
-// vars are the values of [expectEnv].
-func (o *outcome) vars() map[string]any {
-	calls := callsOf(o.events)
+// exprVars are the values of [expectEnv].
+func (o *turnOutcome) exprVars() map[string]any {
+	calls := callVars(o.events)
 	texts, text, agent := []any{}, "", ""
 	for _, ev := range o.events {
 		if said := ev.Text(); said != "" {
@@ -66,8 +66,8 @@ func (o *outcome) vars() map[string]any {
 	}
 	vars := map[string]any{
 		"text": text, "texts": texts, "agent": agent, "calls": calls,
-		"events": eventsOf(o.events), "state": o.session.State.All(), "artifacts": list(o.artifacts),
-		"pending": pendingOf(o.session), "usage": o.usage(len(calls)), "requests": requestsOf(o.asked), "error": nil,
+		"events": eventVars(o.events), "state": o.session.State.All(), "artifacts": toAnyList(o.artifacts),
+		"pending": pendingVars(o.session), "usage": o.usageVars(len(calls)), "requests": requestVars(o.requests), "error": nil,
 	}
 	if o.err != nil {
 		vars["error"] = map[string]any{"code": o.err.Code, "message": o.err.Message}
@@ -75,7 +75,7 @@ func (o *outcome) vars() map[string]any {
 	return vars
 }
 
-func (o *outcome) usage(calls int) map[string]any {
+func (o *turnOutcome) usageVars(calls int) map[string]any {
 	var prompt, output, total int64
 	for _, ev := range o.events {
 		if u := ev.UsageMetadata; u != nil {
@@ -83,11 +83,11 @@ func (o *outcome) usage(calls int) map[string]any {
 		}
 	}
 	return map[string]any{
-		"llm_calls": len(o.asked), "tool_calls": calls, "prompt_tokens": prompt, "output_tokens": output, "total_tokens": total,
+		"llm_calls": len(o.requests), "tool_calls": calls, "prompt_tokens": prompt, "output_tokens": output, "total_tokens": total,
 	}
 }
 
-func list(texts []string) []any {
+func toAnyList(texts []string) []any {
 	all := make([]any, len(texts))
 	for i, s := range texts {
 		all[i] = s
@@ -95,7 +95,7 @@ func list(texts []string) []any {
 	return all
 }
 
-func requestsOf(asked []asked) []any {
+func requestVars(asked []modelRequest) []any {
 	all := make([]any, len(asked))
 	for i, a := range asked {
 		all[i] = map[string]any{"agent": a.agent, "instruction": a.instruction, "tools": a.tools}
@@ -103,9 +103,9 @@ func requestsOf(asked []asked) []any {
 	return all
 }
 
-// callsOf are the calls of agents with their answers, in order. What asks a
+// callVars are the calls of agents with their answers, in order. What asks a
 // person is none.
-func callsOf(events []*session.Event) []any {
+func callVars(events []*session.Event) []any {
 	responses := map[string]any{}
 	for _, ev := range events {
 		for _, r := range ev.Responses() {
@@ -130,7 +130,7 @@ func orEmpty(m map[string]any) map[string]any {
 	return m
 }
 
-func eventsOf(events []*session.Event) []any {
+func eventVars(events []*session.Event) []any {
 	all := make([]any, len(events))
 	for i, ev := range events {
 		responses := []any{}
@@ -139,7 +139,7 @@ func eventsOf(events []*session.Event) []any {
 		}
 		all[i] = map[string]any{
 			"author": ev.Author, "text": ev.Text(), "thought": thoughtOf(ev), "branch": ev.Branch,
-			"calls": callsOf([]*session.Event{ev}), "responses": responses,
+			"calls": callVars([]*session.Event{ev}), "responses": responses,
 			"state": orEmpty(ev.Actions.StateDelta), "transfer": ev.Actions.TransferToAgent, "escalate": ev.Actions.Escalate,
 			"final": ev.IsFinal(), "error": ev.ErrorCode, "metadata": orEmpty(ev.CustomMetadata),
 		}
@@ -159,8 +159,8 @@ func thoughtOf(ev *session.Event) string {
 	return thought
 }
 
-// check holds a turn against the expectation; nil is that it is met.
-func (e *expectation) check(ctx context.Context, vars map[string]any) *Failure {
+// evaluate holds a turn against the expectation; nil is that it is met.
+func (e *expectation) evaluate(ctx context.Context, vars map[string]any) *Failure {
 	met, err := e.when.Bool(ctx, vars)
 	if met {
 		return nil

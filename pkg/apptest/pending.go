@@ -7,11 +7,11 @@ import (
 	"agenthost/pkg/session"
 )
 
-// pendingOf is what the session waits for: approvals, oldest first, and calls
+// pendingVars is what the session waits for: approvals, oldest first, and calls
 // that are answered later.
-func pendingOf(sess *session.Session) map[string]any {
+func pendingVars(sess *session.Session) map[string]any {
 	confirmations := []any{}
-	for _, open := range approvals(sess.Events()) {
+	for _, open := range pendingApprovals(sess.Events()) {
 		for _, request := range open {
 			original, _ := request.Args["originalFunctionCall"].(map[string]any)
 			asked, _ := request.Args["toolConfirmation"].(map[string]any)
@@ -21,7 +21,7 @@ func pendingOf(sess *session.Session) map[string]any {
 		}
 	}
 	calls := []any{}
-	for _, w := range waiting(sess) {
+	for _, w := range pendingCalls(sess) {
 		calls = append(calls, map[string]any{"agent": w.author, "name": w.call.Name, "args": orEmpty(w.call.Args), "response": nil})
 	}
 	pending := map[string]any{"confirmation": nil, "confirmations": confirmations, "calls": calls}
@@ -31,28 +31,28 @@ func pendingOf(sess *session.Session) map[string]any {
 	return pending
 }
 
-// waitingCall is a call that waits for the user.
-type waitingCall struct {
+// pendingCall is a call that waits for the user.
+type pendingCall struct {
 	author string
 	call   *genai.FunctionCall
 }
 
-// waiting are the calls that are answered later, oldest first; what asks for
+// pendingCalls are the calls that are answered later, oldest first; what asks for
 // approval is none of them.
-func waiting(sess *session.Session) []waitingCall {
-	var all []waitingCall
+func pendingCalls(sess *session.Session) []pendingCall {
+	var all []pendingCall
 	for _, w := range runtime.Pending(sess.Events()) {
 		for _, c := range w.Calls {
 			if c.Name != runtime.RequestConfirmation {
-				all = append(all, waitingCall{w.Event.Author, c})
+				all = append(all, pendingCall{w.Event.Author, c})
 			}
 		}
 	}
 	return all
 }
 
-// approvals are the requests for approval, oldest first, by their events.
-func approvals(events []*session.Event) [][]*genai.FunctionCall {
+// pendingApprovals are the requests for approval, oldest first, by their events.
+func pendingApprovals(events []*session.Event) [][]*genai.FunctionCall {
 	var all [][]*genai.FunctionCall
 	for _, w := range runtime.Pending(events) {
 		if c := w.Calls[0]; c.Name == runtime.RequestConfirmation && runtime.IsRequest(w.Event, c) {

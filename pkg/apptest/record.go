@@ -35,13 +35,13 @@ type Record struct {
 // left out, and so is a last turn that was cut off before its answer: cutOff says so. A
 // session that a test cannot say is an error.
 func Make(r *Record) (text string, cutOff bool, err error) {
-	m := &maker{record: r, answers: map[string][]string{}, tools: map[string][]string{}, rejected: map[string]bool{}}
+	m := &recorder{record: r, answers: map[string][]string{}, tools: map[string][]string{}, rejected: map[string]bool{}}
 	for _, ev := range session.WithoutRewound(r.Session.Events()) {
 		if ev.Actions.Compaction != nil {
 			continue
 		}
 		if ev.Author == session.UserAuthor {
-			m.turns = append(m.turns, &madeTurn{user: ev})
+			m.turns = append(m.turns, &recordedTurn{user: ev})
 		} else if len(m.turns) > 0 {
 			last := m.turns[len(m.turns)-1]
 			last.events = append(last.events, ev)
@@ -56,13 +56,13 @@ func Make(r *Record) (text string, cutOff bool, err error) {
 	case len(m.turns) == 0:
 		return "", false, errors.New("nobody has said anything in the session")
 	}
-	text, err = m.text()
+	text, err = m.renderTest()
 	return text, cutOff, err
 }
 
 // isCutOff says whether the run of a turn ended before its answer: nothing was stored of
 // the agents, or last a call that has neither a response nor waits for one.
-func (t *madeTurn) isCutOff() bool {
+func (t *recordedTurn) isCutOff() bool {
 	if len(t.events) == 0 {
 		return t.user.Content != nil && len(t.user.Responses()) == 0
 	}
@@ -70,24 +70,24 @@ func (t *madeTurn) isCutOff() bool {
 	return len(last.Calls()) > 0 && len(last.LongRunningToolIDs) == 0 && last.ErrorCode == ""
 }
 
-// maker gathers a test.
-type maker struct {
+// recorder gathers a test.
+type recorder struct {
 	record *Record
-	turns  []*madeTurn
+	turns  []*recordedTurn
 	// answers are entries by agent, tools stand-ins by tool.
 	answers, tools map[string][]string
 	// rejected are the ids of calls that the user did not approve.
 	rejected map[string]bool
-	before   []*session.Event
+	history  []*session.Event
 }
 
-// madeTurn is one turn of the session.
-type madeTurn struct {
+// recordedTurn is one turn of the session.
+type recordedTurn struct {
 	user   *session.Event
 	events []*session.Event
 }
 
-func (m *maker) text() (string, error) {
+func (m *recorder) renderTest() (string, error) {
 	var turns strings.Builder
 	for i, t := range m.turns {
 		indent, first := "  ", "  "
@@ -97,7 +97,7 @@ func (m *maker) text() (string, error) {
 		if i > 0 {
 			indent, first = "      ", "    - "
 		}
-		lines, err := m.turn(i, t)
+		lines, err := m.renderTurn(i, t)
 		if err != nil {
 			return "", fmt.Errorf("turn %d: %w", i+1, err)
 		}
@@ -110,18 +110,18 @@ func (m *maker) text() (string, error) {
 		}
 	}
 	name := cmp.Or(m.record.Name, "as in session "+m.record.Session.ID)
-	return "- name: " + provider.YAMLText(name) + "\n" + m.models() + m.standIns() + turns.String(), nil
+	return "- name: " + provider.YAMLText(name) + "\n" + m.renderModels() + m.renderStandIns() + turns.String(), nil
 }
 
-// models are the answers by agent.
-func (m *maker) models() string {
+// renderModels are the answers by agent.
+func (m *recorder) renderModels() string {
 	if len(m.answers) == 0 {
 		return ""
 	}
 	var b strings.Builder
 	b.WriteString("  model:\n")
 	for _, agent := range slices.Sorted(maps.Keys(m.answers)) {
-		b.WriteString("    " + keyText(agent) + ":\n")
+		b.WriteString("    " + renderKey(agent) + ":\n")
 		for _, entry := range m.answers[agent] {
 			for line := range strings.Lines(entry) {
 				b.WriteString("      " + line)
@@ -131,9 +131,9 @@ func (m *maker) models() string {
 	return b.String()
 }
 
-// keyText writes a name as a key, in quotes where YAML may take it for
+// renderKey writes a name as a key, in quotes where YAML may take it for
 // something else.
-func keyText(name string) string {
+func renderKey(name string) string {
 	for _, r := range name {
 		if r != '_' && !unicode.IsLetter(r) && !unicode.IsDigit(r) {
 			return provider.YAMLText(name)
@@ -142,14 +142,14 @@ func keyText(name string) string {
 	return name
 }
 
-func (m *maker) standIns() string {
+func (m *recorder) renderStandIns() string {
 	if len(m.tools) == 0 {
 		return ""
 	}
 	var b strings.Builder
 	b.WriteString("  tools:\n")
 	for _, name := range slices.Sorted(maps.Keys(m.tools)) {
-		b.WriteString("    " + keyText(name) + ":\n")
+		b.WriteString("    " + renderKey(name) + ":\n")
 		for _, s := range m.tools[name] {
 			b.WriteString("      - " + s + "\n")
 		}
@@ -157,16 +157,16 @@ func (m *maker) standIns() string {
 	return b.String()
 }
 
-// turn takes in the answers of a turn, and returns its lines.
-func (m *maker) turn(i int, t *madeTurn) ([]string, error) {
-	lines, err := m.userLines(t.user)
+// renderTurn takes in the answers of a turn, and returns its lines.
+func (m *recorder) renderTurn(i int, t *recordedTurn) ([]string, error) {
+	lines, err := m.renderUserInput(t.user)
 	if err != nil {
 		return nil, err
 	}
 	state := maps.Clone(orEmpty(t.user.Actions.StateDelta))
 	if i == 0 {
 		maps.Copy(state, m.record.Initial)
-		maps.Copy(state, m.shared())
+		maps.Copy(state, m.sharedState())
 		maps.Copy(state, t.user.Actions.StateDelta)
 	}
 	if len(state) > 0 {
@@ -177,12 +177,12 @@ func (m *maker) turn(i int, t *madeTurn) ([]string, error) {
 		lines = append(lines, "state: "+text)
 	}
 	for _, ev := range t.events {
-		if err := m.take(ev); err != nil {
+		if err := m.recordEvent(ev); err != nil {
 			return nil, err
 		}
 	}
-	m.before = append(append(m.before, t.user), t.events...)
-	if expect := m.expect(t); len(expect) > 0 {
+	m.history = append(append(m.history, t.user), t.events...)
+	if expect := m.expectations(t); len(expect) > 0 {
 		lines = append(lines, "expect:")
 		for _, e := range expect {
 			lines = append(lines, "  - '"+strings.ReplaceAll(e, "'", "''")+"'")
@@ -191,9 +191,9 @@ func (m *maker) turn(i int, t *madeTurn) ([]string, error) {
 	return lines, nil
 }
 
-// shared is the state of the user and the app that the session did not write,
+// sharedState is the state of the user and the app that the session did not write,
 // and so may have found.
-func (m *maker) shared() map[string]any {
+func (m *recorder) sharedState() map[string]any {
 	written := map[string]bool{}
 	for _, ev := range m.record.Session.Events() {
 		for k := range ev.Actions.StateDelta {
@@ -209,10 +209,10 @@ func (m *maker) shared() map[string]any {
 	return found
 }
 
-// userLines say what the user said or decided.
-func (m *maker) userLines(ev *session.Event) ([]string, error) {
+// renderUserInput say what the user said or decided.
+func (m *recorder) renderUserInput(ev *session.Event) ([]string, error) {
 	if responses := ev.Responses(); len(responses) > 0 {
-		return m.decisionLines(responses)
+		return m.renderDecisions(responses)
 	}
 	var lines, parts []string
 	if ev.Content != nil {
@@ -237,8 +237,8 @@ func (m *maker) userLines(ev *session.Event) ([]string, error) {
 	return lines, nil
 }
 
-// decisionLines say what the user answered to calls.
-func (m *maker) decisionLines(responses []*genai.FunctionResponse) ([]string, error) {
+// renderDecisions say what the user answered to calls.
+func (m *recorder) renderDecisions(responses []*genai.FunctionResponse) ([]string, error) {
 	answers := map[string]any{}
 	var decided []string
 	for _, r := range responses {
@@ -253,7 +253,7 @@ func (m *maker) decisionLines(responses []*genai.FunctionResponse) ([]string, er
 		}
 		decided = []string{line}
 		if !confirmed {
-			m.reject(r.ID)
+			m.markRejected(r.ID)
 		} else if payload, ok := r.Response["payload"]; ok {
 			text, err := provider.YAMLMapping(map[string]any{"payload": payload})
 			if err != nil {
@@ -272,9 +272,9 @@ func (m *maker) decisionLines(responses []*genai.FunctionResponse) ([]string, er
 	return []string{"respond: " + text}, err
 }
 
-// reject remembers the call that a request was about.
-func (m *maker) reject(id string) {
-	for _, ev := range m.before {
+// markRejected remembers the call that a request was about.
+func (m *recorder) markRejected(id string) {
+	for _, ev := range m.history {
 		for _, c := range ev.Calls() {
 			if c.ID == id {
 				original, _ := c.Args["originalFunctionCall"].(map[string]any)

@@ -14,16 +14,16 @@ import (
 	"agenthost/pkg/session"
 )
 
-// take takes in an event of an agent: an answer of its model, or those of its
+// recordEvent takes in an event of an agent: an answer of its model, or those of its
 // tools.
-func (m *maker) take(ev *session.Event) error {
+func (m *recorder) recordEvent(ev *session.Event) error {
 	calls := ev.Calls()
 	switch {
 	case len(ev.Responses()) > 0:
-		return m.takeResponses(ev)
+		return m.recordResponses(ev)
 	case len(calls) > 0 && runtime.IsRequest(ev, calls[0]):
 		return nil
-	case !isAnswer(ev):
+	case !isModelResponse(ev):
 		return nil
 	}
 	entry, err := provider.AnswerEntry(&ev.Response)
@@ -32,48 +32,48 @@ func (m *maker) take(ev *session.Event) error {
 	}
 	m.answers[ev.Author] = append(m.answers[ev.Author], entry)
 	for _, c := range calls {
-		if slices.Contains(ev.LongRunningToolIDs, c.ID) && !m.own(c.Name) {
-			m.stand(c, "return: null", nil)
+		if slices.Contains(ev.LongRunningToolIDs, c.ID) && !m.runsForReal(c.Name) {
+			m.addStandIn(c, "return: null", nil)
 		}
 	}
 	return nil
 }
 
-// isAnswer tells what a model said from what callbacks and agents without a
+// isModelResponse tells what a model said from what callbacks and agents without a
 // model did.
-func isAnswer(ev *session.Event) bool {
+func isModelResponse(ev *session.Event) bool {
 	return ev.ModelVersion != "" || ev.UsageMetadata != nil || ev.FinishReason != "" ||
 		len(ev.Calls()) > 0 || ev.ErrorCode != "" && ev.Content == nil
 }
 
-// own says whether a tool does its work in a test.
-func (m *maker) own(name string) bool { return slices.Contains(m.record.Own, name) }
+// runsForReal says whether a tool does its work in a test.
+func (m *recorder) runsForReal(name string) bool { return slices.Contains(m.record.Own, name) }
 
-// takeResponses makes stand-ins of what tools answered. The state that the
+// recordResponses makes stand-ins of what tools answered. The state that the
 // event sets is that of all of its tools, and is put on the first of them.
-func (m *maker) takeResponses(ev *session.Event) error {
+func (m *recorder) recordResponses(ev *session.Event) error {
 	state := ev.Actions.StateDelta
 	for _, r := range ev.Responses() {
 		asks := ev.Actions.RequestedToolConfirmations[r.ID] != nil || ev.Actions.RequestedAuthConfigs[r.ID] != nil
-		if asks || m.rejected[r.ID] || m.own(r.Name) {
+		if asks || m.rejected[r.ID] || m.runsForReal(r.Name) {
 			continue
 		}
-		call := m.call(r.ID)
+		call := m.findCall(r.ID)
 		if call == nil {
 			continue
 		}
-		how, err := answerOf(r.Response)
+		how, err := renderResponse(r.Response)
 		if err != nil {
 			return err
 		}
-		m.stand(call, how, state)
+		m.addStandIn(call, how, state)
 		state = nil
 	}
 	return nil
 }
 
-// answerOf says what a tool answered, or failed with.
-func answerOf(response map[string]any) (string, error) {
+// renderResponse says what a tool answered, or failed with.
+func renderResponse(response map[string]any) (string, error) {
 	if text, ok := response["error"].(string); ok && len(response) == 1 && text != "" {
 		return "fail: " + provider.YAMLText(text), nil
 	}
@@ -81,8 +81,8 @@ func answerOf(response map[string]any) (string, error) {
 	return "return: " + text, err
 }
 
-// call finds a call by its id.
-func (m *maker) call(id string) *genai.FunctionCall {
+// findCall finds a call by its id.
+func (m *recorder) findCall(id string) *genai.FunctionCall {
 	for _, ev := range m.record.Session.Events() {
 		for _, c := range ev.Calls() {
 			if c.ID == id && !runtime.IsRequest(ev, c) {
@@ -93,7 +93,7 @@ func (m *maker) call(id string) *genai.FunctionCall {
 	return nil
 }
 
-func (m *maker) stand(c *genai.FunctionCall, how string, state map[string]any) {
+func (m *recorder) addStandIn(c *genai.FunctionCall, how string, state map[string]any) {
 	args, err := provider.YAMLMapping(orEmpty(c.Args))
 	if err != nil {
 		args = "{}" // a call that was stored can be written
@@ -107,8 +107,8 @@ func (m *maker) stand(c *genai.FunctionCall, how string, state map[string]any) {
 	m.tools[c.Name] = append(m.tools[c.Name], fmt.Sprintf("{args: %s, %s%s, times: 1}", args, how, set))
 }
 
-// expect are the expectations of a turn.
-func (m *maker) expect(t *madeTurn) []string {
+// expectations are the expectations of a turn.
+func (m *recorder) expectations(t *recordedTurn) []string {
 	var names []string
 	texts := map[string]string{}
 	branched, last, failed := false, "", ""
@@ -124,20 +124,20 @@ func (m *maker) expect(t *madeTurn) []string {
 			last, texts[ev.Author] = said, said
 		}
 	}
-	expect := append(expectNames(names, branched), expectTexts(last, texts, branched)...)
+	expect := append(callExpectations(names, branched), textExpectations(last, texts, branched)...)
 	if failed != "" {
 		expect = append(expect, "(error?.code ?? last(events).error) == "+strconv.Quote(failed))
 	}
-	if open := approvals(m.before); len(open) > 0 {
+	if open := pendingApprovals(m.history); len(open) > 0 {
 		original, _ := open[0][0].Args["originalFunctionCall"].(map[string]any)
 		expect = append(expect, fmt.Sprintf("pending.confirmation.tool == %q", original["name"]))
 	}
 	return expect
 }
 
-// expectTexts wants what was said last; where agents run side by side, by each
+// textExpectations wants what was said last; where agents run side by side, by each
 // of them.
-func expectTexts(last string, texts map[string]string, branched bool) []string {
+func textExpectations(last string, texts map[string]string, branched bool) []string {
 	switch {
 	case last == "":
 		return nil
@@ -151,9 +151,9 @@ func expectTexts(last string, texts map[string]string, branched bool) []string {
 	return expect
 }
 
-// expectNames wants the calls of a turn, where agents run side by side in any
+// callExpectations wants the calls of a turn, where agents run side by side in any
 // order.
-func expectNames(names []string, branched bool) []string {
+func callExpectations(names []string, branched bool) []string {
 	if len(names) == 0 {
 		return nil
 	}

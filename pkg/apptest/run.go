@@ -22,8 +22,8 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// A Stage is what a test puts in the place of the world around an app.
-type Stage struct {
+// A TestEnv is what a test puts in the place of the world around an app.
+type TestEnv struct {
 	// Model takes the place of every model, HTTP of the network, and Replace
 	// gives each tool the one that takes its place.
 	Model   model.LLM
@@ -31,8 +31,8 @@ type Stage struct {
 	Replace func(tool.Tool) tool.Tool
 }
 
-// Open opens the app anew, on a stage. The app is the caller's to close.
-type Open func(ctx context.Context, stage *Stage) (*runtime.App, error)
+// Open opens the app anew, in env. The app is the caller's to close.
+type Open func(ctx context.Context, env *TestEnv) (*runtime.App, error)
 
 // A Result is what a run of a test came to.
 type Result struct {
@@ -90,15 +90,15 @@ type Value struct {
 	Value any
 }
 
-// maxShown bounds how much of a value is shown.
-const maxShown = 300
+// maxShownBytes bounds how much of a value is shown.
+const maxShownBytes = 300
 
 // String is the part, an equals sign, and its value as JSON, shortened.
 func (v Value) String() string {
-	return v.Part + " = " + shorten(shown(v.Value))
+	return v.Part + " = " + truncateText(formatValue(v.Value))
 }
 
-func shown(v any) string {
+func formatValue(v any) string {
 	if v == nil {
 		return "nil"
 	}
@@ -108,32 +108,32 @@ func shown(v any) string {
 	return template.String(v)
 }
 
-func shorten(s string) string {
-	if len(s) > maxShown {
-		return strings.ToValidUTF8(s[:maxShown], "") + "…"
+func truncateText(s string) string {
+	if len(s) > maxShownBytes {
+		return strings.ToValidUTF8(s[:maxShownBytes], "") + "…"
 	}
 	return s
 }
 
-// user is who talks to the app in tests.
-const user = "user"
+// testUser is who talks to the app in tests.
+const testUser = "user"
 
 // Run carries out the test on an app and a store of its own. A failure to open
 // the app is a failure of the test.
 func (t *Test) Run(ctx context.Context, open Open) *Result {
 	began := time.Now()
 	r := &Result{Test: t}
-	if err := t.run(ctx, open, r); err != nil {
+	if err := t.runTurns(ctx, open, r); err != nil {
 		r.Failures = append(r.Failures, &Failure{Turn: 1, Diagnostic: t.turns[0].node.Errorf("test-failed", "the test was not finished: %s", err)})
 	}
 	r.Took = time.Since(began)
 	return r
 }
 
-func (t *Test) run(ctx context.Context, open Open, r *Result) error {
-	cast := newCast(t.answers)
-	props := &props{tools: t.tools, used: map[*standIn]int{}}
-	app, err := open(ctx, &Stage{Model: cast, HTTP: &http.Client{Transport: noNetwork{}}, Replace: props.replace})
+func (t *Test) runTurns(ctx context.Context, open Open, r *Result) error {
+	llm := newScriptedModel(t.answers)
+	standIns := &standIns{tools: t.tools, used: map[*standIn]int{}}
+	app, err := open(ctx, &TestEnv{Model: llm, HTTP: &http.Client{Transport: blockedTransport{}}, Replace: standIns.replaceTool})
 	if err != nil {
 		return err
 	}
@@ -148,38 +148,38 @@ func (t *Test) run(ctx context.Context, open Open, r *Result) error {
 	host.Swap(app)
 	defer st.Close()
 	defer host.Close()
-	p := &play{host: host, cast: cast, key: session.Key{App: app.Name, User: user, ID: "test"}, result: r}
+	p := &testRun{host: host, model: llm, key: session.Key{App: app.Name, User: testUser, ID: "test"}, result: r}
 	for i, tu := range t.turns {
-		if err := p.turn(ctx, i+1, tu); err != nil || !r.Passed() {
+		if err := p.runTurn(ctx, i+1, tu); err != nil || !r.Passed() {
 			return err
 		}
 	}
 	return nil
 }
 
-// play is a test that is being run.
-type play struct {
+// testRun is a test that is being run.
+type testRun struct {
 	host   *runtime.Host
-	cast   *cast
+	model  *scriptedModel
 	key    session.Key
 	result *Result
 }
 
-func (p *play) turn(ctx context.Context, n int, tu *turn) error {
+func (p *testRun) runTurn(ctx context.Context, n int, tu *turn) error {
 	p.key.ID = cmp.Or(tu.Session, p.key.ID)
-	sess, delta, err := p.session(ctx, tu.State)
+	sess, delta, err := p.openSession(ctx, tu.State)
 	if err != nil {
 		return err
 	}
 	p.result.Transcript = append(p.result.Transcript, fmt.Sprintf("turn %d", n))
-	message, err := tu.message(sess)
+	message, err := tu.buildMessage(sess)
 	if err != nil {
-		p.fail(n, tu, err)
+		p.addFailure(n, tu, err)
 		return nil
 	}
-	p.result.Transcript = append(p.result.Transcript, heard(message)...)
-	o := &outcome{}
-	before := len(p.cast.since(0))
+	p.result.Transcript = append(p.result.Transcript, userLines(message)...)
+	o := &turnOutcome{}
+	before := len(p.model.requestsSince(0))
 	req := &runtime.RunRequest{App: p.key.App, UserID: p.key.User, SessionID: p.key.ID, Message: message, StateDelta: delta, Writer: session.WriterAdmin}
 	for ev, err := range p.host.Run(ctx, req) {
 		if err != nil {
@@ -191,17 +191,17 @@ func (p *play) turn(ctx context.Context, n int, tu *turn) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	if err := p.look(ctx, o, before); err != nil {
+	if err := p.readOutcome(ctx, o, before); err != nil {
 		return err
 	}
-	p.result.Transcript = append(p.result.Transcript, said(o)...)
-	p.hold(ctx, n, tu, o)
+	p.result.Transcript = append(p.result.Transcript, agentLines(o)...)
+	p.checkExpectations(ctx, n, tu, o)
 	return nil
 }
 
-// session reads the session of the turn. One that is new begins with the state,
+// openSession reads the session of the turn. One that is new begins with the state,
 // in one that is there already the state is set with the message.
-func (p *play) session(ctx context.Context, state map[string]any) (*session.Session, map[string]any, error) {
+func (p *testRun) openSession(ctx context.Context, state map[string]any) (*session.Session, map[string]any, error) {
 	sess, err := p.host.Store().Sessions.Get(ctx, p.key, nil)
 	if errors.Is(err, session.ErrNotFound) {
 		sess, err = p.host.Store().Sessions.Create(ctx, p.key, state)
@@ -210,27 +210,27 @@ func (p *play) session(ctx context.Context, state map[string]any) (*session.Sess
 	return sess, state, err
 }
 
-// look reads how the session stands behind a turn.
-func (p *play) look(ctx context.Context, o *outcome, before int) error {
+// readOutcome reads how the session stands behind a turn.
+func (p *testRun) readOutcome(ctx context.Context, o *turnOutcome, before int) error {
 	var err error
 	if o.session, err = p.host.Store().Sessions.Get(ctx, p.key, nil); err != nil {
 		return err
 	}
 	o.artifacts, err = p.host.Store().Artifacts.Keys(ctx, p.key)
-	o.asked = p.cast.since(before)
+	o.requests = p.model.requestsSince(before)
 	return err
 }
 
-// hold holds a turn against what is expected. A turn that ends in an error has
+// checkExpectations holds a turn against what is expected. A turn that ends in an error has
 // failed, unless an expectation looks at the error.
-func (p *play) hold(ctx context.Context, n int, tu *turn, o *outcome) {
+func (p *testRun) checkExpectations(ctx context.Context, n int, tu *turn, o *turnOutcome) {
 	if o.err != nil && !slices.ContainsFunc(tu.expect, (*expectation).readsError) {
-		p.fail(n, tu, told(o.err))
+		p.addFailure(n, tu, rootCause(o.err))
 		return
 	}
-	vars := o.vars()
+	vars := o.exprVars()
 	for _, e := range tu.expect {
-		if f := e.check(ctx, vars); f != nil {
+		if f := e.evaluate(ctx, vars); f != nil {
 			f.Turn = n
 			p.result.Failures = append(p.result.Failures, f)
 		}
@@ -244,15 +244,15 @@ func (e *expectation) readsError() bool {
 	})
 }
 
-// told is a failure of a run with its cause, where the words do not say it.
-func told(err *runtime.RunError) error {
+// rootCause is a failure of a run with its cause, where the words do not say it.
+func rootCause(err *runtime.RunError) error {
 	if err.Code == runtime.CodeInternal && err.Err != nil {
 		return err.Err
 	}
 	return err
 }
 
-func (p *play) fail(n int, tu *turn, err error) {
+func (p *testRun) addFailure(n int, tu *turn, err error) {
 	at := tu.node
 	for _, key := range []string{"user", "confirm", "respond", "parts"} {
 		if v := tu.node.Get(key); v != nil {
@@ -263,14 +263,14 @@ func (p *play) fail(n int, tu *turn, err error) {
 	p.result.Failures = append(p.result.Failures, &Failure{Turn: n, Diagnostic: at.Errorf("test-failed", "the turn failed: %s", err)})
 }
 
-// message is what the user says or decides in the turn.
-func (tu *turn) message(sess *session.Session) (*genai.Content, error) {
+// buildMessage is what the user says or decides in the turn.
+func (tu *turn) buildMessage(sess *session.Session) (*genai.Content, error) {
 	c := &genai.Content{Role: genai.RoleUser}
 	switch {
 	case tu.Confirm != nil:
-		return c, tu.decide(c, sess)
+		return c, tu.addDecision(c, sess)
 	case tu.Respond != nil:
-		return c, tu.respond(c, sess)
+		return c, tu.addResponses(c, sess)
 	}
 	if tu.User != nil {
 		c.Parts = append(c.Parts, &genai.Part{Text: tu.User.Value})
@@ -279,9 +279,9 @@ func (tu *turn) message(sess *session.Session) (*genai.Content, error) {
 	return c, nil
 }
 
-// decide answers the oldest event that asks for approval.
-func (tu *turn) decide(c *genai.Content, sess *session.Session) error {
-	open := approvals(sess.Events())
+// addDecision answers the oldest event that asks for approval.
+func (tu *turn) addDecision(c *genai.Content, sess *session.Session) error {
+	open := pendingApprovals(sess.Events())
 	if len(open) == 0 {
 		return errors.New("nothing waits for approval")
 	}
@@ -299,11 +299,11 @@ func (tu *turn) decide(c *genai.Content, sess *session.Session) error {
 	return nil
 }
 
-// respond answers calls that wait, by the names of their functions.
-func (tu *turn) respond(c *genai.Content, sess *session.Session) error {
-	open := waiting(sess)
+// addResponses answers calls that wait, by the names of their functions.
+func (tu *turn) addResponses(c *genai.Content, sess *session.Session) error {
+	open := pendingCalls(sess)
 	for _, e := range tu.node.Get("respond").Entries {
-		i := slices.IndexFunc(open, func(w waitingCall) bool { return w.call.Name == e.Key.Value })
+		i := slices.IndexFunc(open, func(w pendingCall) bool { return w.call.Name == e.Key.Value })
 		if i < 0 {
 			return fmt.Errorf("no call of %s waits for an answer", e.Key.Value)
 		}

@@ -11,8 +11,8 @@ import (
 	"agenthost/pkg/provider"
 )
 
-// answers are the scripts of a test by agent; that of "" is for all others.
-type answers map[string]*script
+// scriptsByAgent are the scripts of a test by agent; that of "" is for all others.
+type scriptsByAgent map[string]*script
 
 // script is one of them.
 type script struct {
@@ -21,43 +21,43 @@ type script struct {
 	ordered bool
 }
 
-// asked is one request that a model of the app got.
-type asked struct {
+// modelRequest is one request that a model of the app got.
+type modelRequest struct {
 	agent, instruction string
 	tools              []any
 }
 
-// cast is the one model of a run: it answers for every agent from the agent's
+// scriptedModel is the one model of a run: it answers for every agent from the agent's
 // script, and remembers what it was asked.
-type cast struct {
-	models map[string]model.LLM
-	order  map[string]bool
+type scriptedModel struct {
+	models  map[string]model.LLM
+	ordered map[string]bool
 
-	mu    sync.Mutex
-	asked []asked
+	mu       sync.Mutex
+	requests []modelRequest
 }
 
-func newCast(a answers) *cast {
-	c := &cast{models: map[string]model.LLM{}, order: map[string]bool{}}
+func newScriptedModel(a scriptsByAgent) *scriptedModel {
+	c := &scriptedModel{models: map[string]model.LLM{}, ordered: map[string]bool{}}
 	for agent, s := range a {
 		c.models[agent] = provider.NewScripted(s.Script, &provider.ScriptedOptions{
 			Name: "test", Wait: func(ctx context.Context, _ time.Duration) error { return ctx.Err() },
 		})
-		c.order[agent] = s.ordered
+		c.ordered[agent] = s.ordered
 	}
 	return c
 }
 
 // Name is that of the model in events.
-func (c *cast) Name() string { return "test" }
+func (c *scriptedModel) Name() string { return "test" }
 
 // RunsCode lets agents ask for it: what a script says of code stands in its
 // parts.
-func (c *cast) RunsCode() bool { return true }
+func (c *scriptedModel) RunsCode() bool { return true }
 
 // Generate answers from the script of the agent that asks; see [model.LLM].
-func (c *cast) Generate(ctx context.Context, req *model.Request) iter.Seq2[*model.Response, error] {
-	c.note(req)
+func (c *scriptedModel) Generate(ctx context.Context, req *model.Request) iter.Seq2[*model.Response, error] {
+	c.recordRequest(req)
 	agent := req.Origin.Agent
 	llm, ok := c.models[agent]
 	if !ok {
@@ -70,7 +70,7 @@ func (c *cast) Generate(ctx context.Context, req *model.Request) iter.Seq2[*mode
 				"the test has no answers for agent %s: add model: {%s: [{text: …}]}", req.Origin.Agent, req.Origin.Agent)})
 		}
 	}
-	if c.order[agent] {
+	if c.ordered[agent] {
 		// An agent that is called as a tool has a session for each call, and its
 		// answers are one list.
 		own := *req
@@ -80,8 +80,8 @@ func (c *cast) Generate(ctx context.Context, req *model.Request) iter.Seq2[*mode
 	return llm.Generate(ctx, req)
 }
 
-func (c *cast) note(req *model.Request) {
-	a := asked{agent: req.Origin.Agent, instruction: req.Instruction(), tools: []any{}}
+func (c *scriptedModel) recordRequest(req *model.Request) {
+	a := modelRequest{agent: req.Origin.Agent, instruction: req.Instruction(), tools: []any{}}
 	if req.Config != nil {
 		for _, t := range req.Config.Tools {
 			for _, f := range t.FunctionDeclarations {
@@ -91,12 +91,12 @@ func (c *cast) note(req *model.Request) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.asked = append(c.asked, a)
+	c.requests = append(c.requests, a)
 }
 
-// since are the requests behind the first n.
-func (c *cast) since(n int) []asked {
+// requestsSince are the requests behind the first n.
+func (c *scriptedModel) requestsSince(n int) []modelRequest {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.asked[n:len(c.asked):len(c.asked)]
+	return c.requests[n:len(c.requests):len(c.requests)]
 }

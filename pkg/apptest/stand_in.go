@@ -22,30 +22,30 @@ type standIn struct {
 	pos spec.Pos
 }
 
-// usualTimeout is what a tool without a timeout of its own seems to have had.
-const usualTimeout = 30 * time.Second
+// defaultToolTimeout is what a tool without a timeout of its own seems to have had.
+const defaultToolTimeout = 30 * time.Second
 
-// props are what stands in for tools during one run.
-type props struct {
+// standIns are what stands in for tools during one run.
+type standIns struct {
 	tools map[string][]*standIn
 
 	mu   sync.Mutex
 	used map[*standIn]int
 }
 
-// replace puts a stand-in before a tool. Tools without one do their work, but
+// replaceTool puts a stand-in before a tool. Tools without one do their work, but
 // do not reach out.
-func (p *props) replace(t tool.Tool) tool.Tool {
+func (p *standIns) replaceTool(t tool.Tool) tool.Tool {
 	all, named := p.tools[t.Declaration().Name]
 	if _, agent := t.(*runtime.AgentTool); agent && !named {
 		return t
 	}
-	return &prop{Tool: t, props: p, all: all}
+	return &replacedTool{Tool: t, standIns: p, candidates: all}
 }
 
-// take finds the first stand-in that answers these arguments and is not used
+// reserve finds the first stand-in that answers these arguments and is not used
 // up.
-func (p *props) take(all []*standIn, args map[string]any) *standIn {
+func (p *standIns) reserve(all []*standIn, args map[string]any) *standIn {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, s := range all {
@@ -60,18 +60,18 @@ func (p *props) take(all []*standIn, args map[string]any) *standIn {
 	return nil
 }
 
-// prop is a tool in a test.
-type prop struct {
+// replacedTool is a tool in a test.
+type replacedTool struct {
 	tool.Tool
-	props *props
-	all   []*standIn
+	standIns   *standIns
+	candidates []*standIn
 }
 
 // Traits are those of the tool itself, so that it asks a person as ever.
-func (p *prop) Traits() tool.Traits { return tool.TraitsOf(p.Tool) }
+func (p *replacedTool) Traits() tool.Traits { return tool.TraitsOf(p.Tool) }
 
 // EditRequest is that of the tool itself; see [tool.RequestEditor].
-func (p *prop) EditRequest(ctx context.Context, call *tool.Call, req *model.Request) error {
+func (p *replacedTool) EditRequest(ctx context.Context, call *tool.Call, req *model.Request) error {
 	if e, ok := p.Tool.(tool.RequestEditor); ok {
 		return e.EditRequest(ctx, call, req)
 	}
@@ -80,14 +80,14 @@ func (p *prop) EditRequest(ctx context.Context, call *tool.Call, req *model.Requ
 
 // Run answers from the stand-ins, and when they have nothing to say to the
 // call, lets the tool do its work.
-func (p *prop) Run(ctx context.Context, call *tool.Call) (*tool.Result, error) {
-	if len(p.all) > 0 {
+func (p *replacedTool) Run(ctx context.Context, call *tool.Call) (*tool.Result, error) {
+	if len(p.candidates) > 0 {
 		if _, err := tool.CheckArgs(p.Declaration(), call.Args); err != nil {
 			return nil, err
 		}
 	}
-	if s := p.props.take(p.all, call.Args); s != nil {
-		return s.answer(p, call)
+	if s := p.standIns.reserve(p.candidates, call.Args); s != nil {
+		return s.respond(p, call)
 	}
 	if _, agent := p.Tool.(*runtime.AgentTool); agent {
 		return nil, &tool.EndError{Err: fmt.Errorf("what stands in for %s has no answer for this call: its answers are used up, or are for other arguments", call.Name)}
@@ -99,7 +99,7 @@ func (p *prop) Run(ctx context.Context, call *tool.Call) (*tool.Result, error) {
 	return result, err
 }
 
-func (s *standIn) answer(p *prop, call *tool.Call) (*tool.Result, error) {
+func (s *standIn) respond(p *replacedTool, call *tool.Call) (*tool.Result, error) {
 	for k, v := range s.State {
 		call.State.Set(k, v)
 	}
@@ -107,7 +107,7 @@ func (s *standIn) answer(p *prop, call *tool.Call) (*tool.Result, error) {
 	case s.Fail == "timeout":
 		late := &tool.TimeoutError{Tool: call.Name, Timeout: p.Traits().Timeout}
 		if late.Timeout == 0 {
-			late.Timeout = usualTimeout
+			late.Timeout = defaultToolTimeout
 		}
 		return nil, late
 	case s.Fail != "":
@@ -123,11 +123,11 @@ func (s *standIn) answer(p *prop, call *tool.Call) (*tool.Result, error) {
 	}
 }
 
-// noNetwork is the transport of tests.
-type noNetwork struct{}
+// blockedTransport is the transport of tests.
+type blockedTransport struct{}
 
 // RoundTrip refuses; see [http.RoundTripper].
-func (noNetwork) RoundTrip(req *http.Request) (*http.Response, error) {
+func (blockedTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return nil, &networkError{req.URL.Host}
 }
 

@@ -10,15 +10,15 @@ import (
 	"agenthost/pkg/template"
 )
 
-// heard are the lines of what the user said or decided.
-func heard(c *genai.Content) []string {
+// userLines are the lines of what the user said or decided.
+func userLines(c *genai.Content) []string {
 	var lines []string
 	for _, p := range c.Parts {
 		switch {
 		case p.FunctionResponse != nil:
-			lines = append(lines, fmt.Sprintf("  user ← %s %s", p.FunctionResponse.Name, line(p.FunctionResponse.Response)))
+			lines = append(lines, fmt.Sprintf("  user ← %s %s", p.FunctionResponse.Name, formatMap(p.FunctionResponse.Response)))
 		case p.Text != "":
-			lines = append(lines, "  user: "+shorten(p.Text))
+			lines = append(lines, "  user: "+truncateText(p.Text))
 		default:
 			lines = append(lines, "  user: (a file)")
 		}
@@ -26,53 +26,53 @@ func heard(c *genai.Content) []string {
 	return lines
 }
 
-// said are the lines of what agents and tools said and did.
-func said(o *outcome) []string {
+// agentLines are the lines of what agents and tools said and did.
+func agentLines(o *turnOutcome) []string {
 	var lines []string
 	failed := ""
 	for _, ev := range o.events {
 		failed = ev.ErrorCode
 		if ev.Content != nil {
 			for _, p := range ev.Content.Parts {
-				lines = append(lines, saidIn(ev, p)...)
+				lines = append(lines, partLines(ev, p)...)
 			}
 		}
 		if delta := ev.Actions.StateDelta; len(delta) > 0 {
-			lines = append(lines, fmt.Sprintf("  %s sets %s", ev.Author, line(delta)))
+			lines = append(lines, fmt.Sprintf("  %s sets %s", ev.Author, formatMap(delta)))
 		}
 		if ev.ErrorCode != "" {
-			lines = append(lines, fmt.Sprintf("  %s ! %s %s", ev.Author, ev.ErrorCode, shorten(ev.ErrorMessage)))
+			lines = append(lines, fmt.Sprintf("  %s ! %s %s", ev.Author, ev.ErrorCode, truncateText(ev.ErrorMessage)))
 		}
 	}
 	if o.err != nil && o.err.Code != failed {
-		lines = append(lines, fmt.Sprintf("  ! %s %s", o.err.Code, shorten(told(o.err).Error())))
+		lines = append(lines, fmt.Sprintf("  ! %s %s", o.err.Code, truncateText(rootCause(o.err).Error())))
 	}
 	return lines
 }
 
-// saidIn is the line of a part of an event, if it has one.
-func saidIn(ev *session.Event, p *genai.Part) []string {
+// partLines is the line of a part of an event, if it has one.
+func partLines(ev *session.Event, p *genai.Part) []string {
 	switch {
 	case p.FunctionCall != nil && runtime.IsRequest(ev, p.FunctionCall):
-		return []string{fmt.Sprintf("  %s asks the user%s", ev.Author, about(p.FunctionCall))}
+		return []string{fmt.Sprintf("  %s asks the user%s", ev.Author, requestSubject(p.FunctionCall))}
 	case p.FunctionCall != nil:
-		return []string{fmt.Sprintf("  %s → %s(%s)", ev.Author, p.FunctionCall.Name, line(p.FunctionCall.Args))}
+		return []string{fmt.Sprintf("  %s → %s(%s)", ev.Author, p.FunctionCall.Name, formatMap(p.FunctionCall.Args))}
 	case p.FunctionResponse != nil:
-		return []string{fmt.Sprintf("  %s ← %s", p.FunctionResponse.Name, line(p.FunctionResponse.Response))}
+		return []string{fmt.Sprintf("  %s ← %s", p.FunctionResponse.Name, formatMap(p.FunctionResponse.Response))}
 	case p.Text != "" && !p.Thought:
-		return []string{fmt.Sprintf("  %s: %s", ev.Author, shorten(p.Text))}
+		return []string{fmt.Sprintf("  %s: %s", ev.Author, truncateText(p.Text))}
 	}
 	return nil
 }
 
-// about is what a person is asked: to approve a call, or for a credential.
-func about(request *genai.FunctionCall) string {
+// requestSubject is what a person is asked: to approve a call, or for a credential.
+func requestSubject(request *genai.FunctionCall) string {
 	call, ok := request.Args["originalFunctionCall"].(map[string]any)
 	if !ok {
 		return " for a credential"
 	}
 	args, _ := call["args"].(map[string]any)
-	return fmt.Sprintf(" to approve %s(%s)", call["name"], line(args))
+	return fmt.Sprintf(" to approve %s(%s)", call["name"], formatMap(args))
 }
 
-func line(m map[string]any) string { return shorten(template.String(orEmpty(m))) }
+func formatMap(m map[string]any) string { return truncateText(template.String(orEmpty(m))) }

@@ -64,9 +64,9 @@ func (s *Suite) Run(ctx context.Context, t *apptest.Test) *apptest.Result {
 }
 
 // open loads the app with what a test puts in the place of the world.
-func (s *Suite) open(ctx context.Context, stage *apptest.Stage) (*runtime.App, error) {
+func (s *Suite) open(ctx context.Context, env *apptest.TestEnv) (*runtime.App, error) {
 	opts := s.loader.opts
-	opts.Model, opts.HTTP, opts.Replace, opts.WrapTool = stage.Model, stage.HTTP, stage.Replace, nil
+	opts.Model, opts.HTTP, opts.Replace, opts.WrapTool = env.Model, env.HTTP, env.Replace, nil
 	app, ds := New(&opts).Load(ctx, s.dir)
 	if app == nil {
 		return nil, ds.Err()
