@@ -9,8 +9,8 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// codeActions answers with the repairs of the problems in the lines that are asked
-// about: those that check --fix would make.
+// codeActions returns the fixes for the problems in the requested lines: the same
+// ones that check --fix applies.
 func (s *Server) codeActions(ctx context.Context, m *message) (any, error) {
 	var p codeActionParams
 	if err := decodeParams(m, &p); err != nil {
@@ -46,14 +46,14 @@ func (s *Server) codeActions(ctx context.Context, m *message) (any, error) {
 	return actions, nil
 }
 
-// wantsFixes says whether repairs are among the kinds of actions asked for.
+// wantsFixes reports whether the requested kinds of actions include quick fixes.
 func (p *codeActionParams) wantsFixes() bool {
 	return len(p.Context.Only) == 0 || slices.ContainsFunc(p.Context.Only, func(kind string) bool {
 		return kind == "" || kind == quickFix || strings.HasPrefix(quickFix, kind+".")
 	})
 }
 
-// fixRange is where the old text of a repair stands.
+// fixRange returns the range of the text that a fix replaces.
 func fixRange(f spec.Fix, line string) textRange {
 	start := utf16Units(line, f.Col-1)
 	rest := line[byteOffset(line, start):]

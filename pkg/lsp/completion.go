@@ -10,8 +10,8 @@ import (
 	"agenthost/pkg/loader"
 )
 
-// completeAt lists what may be typed at a place: keys of the state inside of a
-// text, keys of the document, or values.
+// completeAt returns the completions at the cursor: state keys inside a
+// placeholder, otherwise keys of the document or values.
 func (s *Server) completeAt(c *cursor) any {
 	var items []completionItem
 	switch {
@@ -25,8 +25,8 @@ func (s *Server) completeAt(c *cursor) any {
 	return map[string]any{"isIncomplete": false, "items": items}
 }
 
-// inPlaceholder says whether a key of the state is being typed: behind a brace
-// in a text, or behind state. in an expression.
+// inPlaceholder reports whether a state key is being typed: after an opening
+// brace in a string, or after state. in an expression.
 func (c *cursor) inPlaceholder() bool {
 	word := c.before[strings.LastIndexAny(c.before, " \t\"'(![{,")+1:]
 	if strings.HasPrefix(word, "state.") {
@@ -39,8 +39,8 @@ func (c *cursor) inPlaceholder() bool {
 	return !isFlow(c.before[:brace])
 }
 
-// isFlow says whether a brace behind a text begins a mapping of YAML: behind a
-// key, a dash, or in another mapping or list.
+// isFlow reports whether a brace after this text begins a YAML flow mapping: it
+// does after a key, a dash, or inside another mapping or list.
 func isFlow(before string) bool {
 	text := strings.TrimRight(before, " ")
 	return text == "" || strings.ContainsAny(text[len(text)-1:], ":-[,{")
@@ -49,12 +49,12 @@ func isFlow(before string) bool {
 func (s *Server) completeStateKeys(c *cursor) []completionItem {
 	items := []completionItem{}
 	for _, key := range s.outlineOf(c).State {
-		items = append(items, completionItem{Label: key, Kind: kindVariable, Detail: "key of the state"})
+		items = append(items, completionItem{Label: key, Kind: kindVariable, Detail: "state key"})
 	}
 	return items
 }
 
-// completeFields lists the keys that a mapping may still have.
+// completeFields returns the keys that the mapping does not have yet.
 func (s *Server) completeFields(c *cursor) []completionItem {
 	items := []completionItem{}
 	for _, named := range s.namedKeys(c) {
@@ -74,7 +74,8 @@ func (s *Server) completeFields(c *cursor) []completionItem {
 	return items
 }
 
-// namedKeys are the names of the app that are keys: in tests, agents and tools.
+// namedKeys returns the agents or tools whose names are keys here; only tests
+// have such keys.
 func (s *Server) namedKeys(c *cursor) []loader.Named {
 	if c.documentKind() != "test" || len(c.keys) != 2 {
 		return nil
@@ -95,7 +96,7 @@ func typeName(one map[string]any) string {
 	return stringProperty(one, "type")
 }
 
-// completeValues lists what may stand behind a key, or as an item of a list.
+// completeValues returns the possible values of a key, or items of a list.
 func (s *Server) completeValues(c *cursor) []completionItem {
 	items := []completionItem{}
 	for _, named := range s.namesForKey(c) {
@@ -119,7 +120,7 @@ func (s *Server) completeValues(c *cursor) []completionItem {
 	return items
 }
 
-// namesForKey are the names of the app that may be the value of the key.
+// namesForKey returns the names of the app that may be the value of the key.
 func (s *Server) namesForKey(c *cursor) []loader.Named {
 	o := s.outlineOf(c)
 	switch c.key {
@@ -137,8 +138,8 @@ func (s *Server) namesForKey(c *cursor) []loader.Named {
 	return nil
 }
 
-// yamlFiles lists the YAML files below an app's folder, by their paths from the
-// folder of a file.
+// yamlFiles lists the YAML files below dir, with paths relative to the folder
+// from.
 func yamlFiles(dir, from string) []string {
 	if dir == "" {
 		return nil
@@ -147,7 +148,7 @@ func yamlFiles(dir, from string) []string {
 	_ = fs.WalkDir(os.DirFS(dir), ".", func(path string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil || d.IsDir() && path != "." && strings.HasPrefix(d.Name(), "."):
-			return fs.SkipDir // what cannot be read is not offered
+			return fs.SkipDir // unreadable files are not offered
 		case !strings.HasSuffix(path, ".yaml") || strings.HasSuffix(path, ".test.yaml") || path == "app.yaml":
 			return nil
 		}

@@ -6,22 +6,22 @@ import (
 	"strings"
 )
 
-// listItem is the step of a path into a list.
+// listItem is the path step into a list.
 const listItem = "[]"
 
-// A cursor is a place in a document as it is typed. It is found by lines and
-// their indentation: while somebody types, there is no document to be parsed.
+// A cursor is a position in a document that is being edited. Its path is derived
+// from lines and indentation, because an unfinished document cannot be parsed.
 type cursor struct {
 	path, dir string
 	lines     []string
 	line      int
-	// before and after are the text of the line on both sides of the place.
+	// before and after are the text of the line on both sides of the cursor.
 	before, after string
-	// keys lead to the mapping or list that the place is in; key is the one
-	// whose value is at the place, and empty where a key is.
+	// keys is the path to the mapping or list that contains the cursor. key is
+	// the key whose value is at the cursor; it is empty when a key is typed.
 	keys []string
 	key  string
-	// siblings are the other keys of that mapping, with the values on their lines.
+	// siblings are the other keys of that mapping, with their one-line values.
 	siblings map[string]string
 }
 
@@ -37,14 +37,14 @@ func newCursor(path, text string, at position) *cursor {
 	return c
 }
 
-// marker is a dash or a key of a block line.
+// marker is a dash or a key in a line of block style.
 type marker struct {
 	col   int
 	key   string // empty for a dash
 	value string
 }
 
-// lineMarkers are the dashes of a line, and its key.
+// lineMarkers returns the dashes of a line, then its key.
 func lineMarkers(line string) []marker {
 	var marks []marker
 	rest := strings.TrimLeft(line, " ")
@@ -61,7 +61,7 @@ func lineMarkers(line string) []marker {
 	return marks
 }
 
-// cutKey cuts key: value, when that is what a text begins with.
+// cutKey splits text of the form key: value.
 func cutKey(text string) (key, value string, ok bool) {
 	if text == "" || strings.ContainsAny(text[:1], "#{[&*!|>%@`") {
 		return "", "", false
@@ -73,7 +73,7 @@ func cutKey(text string) (key, value string, ok bool) {
 	return strings.Trim(key, `"'`), strings.TrimSpace(value), true
 }
 
-// resolvePath sets the path of the place.
+// resolvePath sets keys, key and siblings.
 func (c *cursor) resolvePath() {
 	marks := lineMarkers(c.before)
 	col := len(c.before) - len(strings.TrimLeft(c.before, " "))
@@ -98,8 +98,8 @@ func (c *cursor) resolvePath() {
 	c.resolveFlowPath()
 }
 
-// addEnclosingKeys adds what the lines above lead through, innermost first. A list may
-// stand in the column of its key.
+// addEnclosingKeys adds the keys and lists in the lines above, innermost first. A
+// list may have the same indentation as its key.
 func (c *cursor) addEnclosingKeys(at int, inList bool) {
 	for n := c.line - 1; n >= 0; n-- {
 		if isBlankOrComment(c.lines[n]) {
@@ -123,7 +123,7 @@ func isBlankOrComment(line string) bool {
 	return text == "" || strings.HasPrefix(text, "#")
 }
 
-// collectSiblings gathers the other keys of the mapping that is in a column.
+// collectSiblings collects the other keys of the mapping at this column.
 func (c *cursor) collectSiblings(col int) {
 	look := func(n int) (more bool) {
 		if isBlankOrComment(c.lines[n]) {
@@ -141,20 +141,20 @@ func (c *cursor) collectSiblings(col int) {
 	for n := c.line - 1; n >= 0 && look(n); n-- {
 	}
 	if startsListItem(c.lines[c.line], col) {
-		c.siblings = map[string]string{} // those above are of another item
+		c.siblings = map[string]string{} // the keys above belong to another item
 	}
 	for n := c.line + 1; n < len(c.lines) && !startsListItem(c.lines[n], col) && look(n); n++ {
 	}
 }
 
-// startsListItem says whether a mapping in a column begins on this line, behind a
-// dash.
+// startsListItem reports whether the line has a dash before this column, so that
+// a new mapping begins here.
 func startsListItem(line string, col int) bool {
 	marks := lineMarkers(line)
 	return len(marks) > 1 && marks[0].key == "" && marks[0].col < col || len(marks) == 1 && marks[0].key == "" && marks[0].col < col
 }
 
-// resolveFlowPath follows { and [ between the key of the line and the place.
+// resolveFlowPath follows { and [ between the key of the line and the cursor.
 func (c *cursor) resolveFlowPath() {
 	open := -1
 	if c.key != "" {
@@ -175,7 +175,7 @@ func (c *cursor) resolveFlowPath() {
 	}
 }
 
-// flowReader reads a text in flow style up to a place.
+// flowReader reads text in flow style up to the cursor.
 type flowReader struct {
 	keys     []string
 	key      string
@@ -223,7 +223,7 @@ func (f *flowReader) readRune(r rune) {
 
 func (f *flowReader) inList() bool { return f.stack[len(f.stack)-1].list }
 
-// enterCollection goes into a mapping or a list, which is the value of the key at hand.
+// enterCollection enters a mapping or list, the value of the current key.
 func (f *flowReader) enterCollection(list bool) {
 	inner := slices.Clone(f.keys)
 	if f.key != "" {
@@ -237,14 +237,14 @@ func (f *flowReader) enterCollection(list bool) {
 	f.word.Reset()
 }
 
-// recordValue remembers the key that was read with its value.
+// recordValue adds the current key and its value to the siblings.
 func (f *flowReader) recordValue() {
 	if f.key != "" && len(f.stack) > 0 {
 		f.siblings[f.key] = strings.TrimSpace(f.word.String())
 	}
 }
 
-// wordAtCursor is the name at the place, whole, and its first column.
+// wordAtCursor returns the whole name at the cursor and its start offset.
 func (c *cursor) wordAtCursor() (string, int) {
 	start := strings.LastIndexFunc(c.before, func(r rune) bool { return !isNameRune(r) }) + 1
 	end := strings.IndexFunc(c.after, func(r rune) bool { return !isNameRune(r) })
@@ -258,7 +258,7 @@ func isNameRune(r rune) bool {
 	return r == '_' || r == '-' || r == '.' || r == '/' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r > 127
 }
 
-// documentKind is the document that the file is: app, agent, script, test, policy or auth.
+// documentKind returns the kind of document: app, agent, script, test, policy or auth.
 func (c *cursor) documentKind() string {
 	name := filepath.Base(c.path)
 	switch {

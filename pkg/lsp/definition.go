@@ -6,7 +6,8 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// definitionAt goes to the file or the place that a word names.
+// definitionAt returns the location of the file or the definition that the word
+// at the cursor names.
 func (s *Server) definitionAt(c *cursor) any {
 	word, _ := c.wordAtCursor()
 	if word == "" {

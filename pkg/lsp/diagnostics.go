@@ -10,7 +10,7 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// checkApp checks one app that has changed, and tells the editor.
+// checkApp validates a changed app and publishes its diagnostics.
 func (s *Server) checkApp(ctx context.Context, dir string) error {
 	delete(s.dirty, dir)
 	outline, ds := s.loader.Outline(ctx, dir)
@@ -19,7 +19,7 @@ func (s *Server) checkApp(ctx context.Context, dir string) error {
 		a = &app{published: map[string]bool{}}
 		s.apps[dir] = a
 	}
-	// What a broken document names is not known: names are then those of before.
+	// A broken document has no reliable names; keep the previous outline.
 	if a.outline == nil || !ds.HasErrors() || len(outline.Agents) > 0 {
 		a.outline = outline
 	}
@@ -68,7 +68,7 @@ func diagnosticOf(d spec.Diagnostic, lines []string) diagnostic {
 	return out
 }
 
-// wordRange is the word at a place.
+// wordRange returns the range of the word at a position.
 func wordRange(pos spec.Pos, lines []string) textRange {
 	n := max(pos.Line-1, 0)
 	if n >= len(lines) {

@@ -1,10 +1,10 @@
-// Package lsp serves editors over the Language Server Protocol: the problems of
-// an app as it is typed, completion, hover and definitions. What it says is what
-// the loader says, on the files as the editor has them:
+// Package lsp implements a language server (LSP) for apps: diagnostics while the
+// user types, completion, hover, definitions and quick fixes. Its diagnostics are
+// those of the loader, computed from the unsaved contents of open files:
 //
 //	err := lsp.New(&lsp.Options{Version: "1.0"}).Serve(ctx, os.Stdin, os.Stdout)
 //
-// Messages are JSON-RPC with a Content-Length header. They are answered in
-// order by one goroutine; an app is checked when nothing else waits, or when
-// something is asked about it.
+// Messages are JSON-RPC with a Content-Length header. One goroutine handles them
+// in order. A changed app is validated when no message is waiting, or when a
+// request needs it.
 package lsp

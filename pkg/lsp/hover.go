@@ -9,8 +9,8 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// hoverAt tells of a key what it is for, of a name what it names, and of a text
-// with ${…} what it came to.
+// hoverAt describes the word at the cursor: the documentation of a key, the
+// definition of a name, or the resolved value of a string with ${…}.
 func (s *Server) hoverAt(c *cursor) any {
 	word, start := c.wordAtCursor()
 	if word == "" {
@@ -36,8 +36,7 @@ func (s *Server) hoverAt(c *cursor) any {
 	return nil
 }
 
-// onKey says whether the word that begins in a column is a key, which the
-// place may be in the midst of.
+// onKey reports whether the word that starts at this offset is a key.
 func (c *cursor) onKey(start int) bool {
 	head := strings.TrimLeft(c.before[:start], " -")
 	return head == "" || strings.HasSuffix(head, "{") || strings.HasSuffix(strings.TrimRight(head, " "), ",")
@@ -53,7 +52,7 @@ func describeField(f field) string {
 		b.WriteString("\n\n" + d)
 	}
 	if d, ok := f.schema["default"]; ok {
-		fmt.Fprintf(&b, "\n\nWithout it: `%v`.", d)
+		fmt.Fprintf(&b, "\n\nDefault: `%v`.", d)
 	}
 	if values := enumValues([]map[string]any{f.schema}); len(values) > 0 {
 		fmt.Fprintf(&b, "\n\nOne of `%s`.", strings.Join(values, "`, `"))
@@ -61,7 +60,8 @@ func describeField(f field) string {
 	return b.String()
 }
 
-// resolvedValue is what a text with ${…} at the place came to; secrets are not shown.
+// resolvedValue returns the value of a string with ${…} on the cursor's line.
+// Secrets are not shown.
 func (s *Server) resolvedValue(c *cursor) string {
 	rel, err := filepath.Rel(c.dir, c.path)
 	if err != nil {
@@ -73,12 +73,12 @@ func (s *Server) resolvedValue(c *cursor) string {
 	}
 	written, _ := n.Filled()
 	if strings.Contains(written, "${secret:") {
-		return "holds a secret, which is not shown"
+		return "Contains a secret; the value is hidden."
 	}
-	return "is\n\n```\n" + n.Value + "\n```"
+	return "Value:\n\n```\n" + n.Value + "\n```"
 }
 
-// findInterpolated finds the text on a line that ${…} was filled into.
+// findInterpolated finds the scalar on a line that contained ${…}.
 func findInterpolated(n *spec.Node, line int) *spec.Node {
 	if n == nil {
 		return nil
@@ -99,12 +99,12 @@ func findInterpolated(n *spec.Node, line int) *spec.Node {
 	return nil
 }
 
-// findNamed finds what a word names: first among what the key asks for, then among
-// all names of the app.
+// findNamed looks up a word, first among the names that the key expects, then
+// among all names of the app.
 func (s *Server) findNamed(c *cursor, word string) (loader.Named, string, bool) {
 	for _, n := range s.namesForKey(c) {
 		if n.Name == word {
-			return n, "is", true
+			return n, "reference to", true
 		}
 	}
 	o := s.outlineOf(c)

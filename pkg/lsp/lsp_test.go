@@ -19,16 +19,16 @@ import (
 	"agenthost/pkg/lsp"
 )
 
-// editor is one side of the pipes; the server is on the other.
+// editor is the client end of the pipes.
 type editor struct {
 	*testing.T
 	dir string
 	in  io.Writer
-	// messages are the messages of the server, so that it never waits.
+	// messages buffers the messages of the server, so that it never blocks.
 	messages chan wire
 	ended    chan error
 	id       int
-	// published are the diagnostics of files, as they were published last.
+	// published are the latest diagnostics of each file.
 	published map[string][]string
 }
 
@@ -53,7 +53,7 @@ tools:
     http: {name: stock, description: Counts things., url: "${env:SHOP:-http://shop.test}/stock"}
 `
 
-// startEditor starts a server over the app shop.
+// startEditor starts a server for the app shop.
 func startEditor(t *testing.T) *editor {
 	t.Helper()
 	e := &editor{T: t, dir: filepath.Join(t.TempDir(), "shop"), ended: make(chan error, 1), published: map[string][]string{}}
@@ -120,7 +120,7 @@ func (e *editor) notify(method string, params any) {
 	e.send(map[string]any{"method": method, "params": params})
 }
 
-// readMessages reads what the server says until it ends.
+// readMessages reads messages of the server until it ends.
 func (e *editor) readMessages(out *bufio.Reader) {
 	defer close(e.messages)
 	for {
@@ -138,12 +138,12 @@ func (e *editor) readMessages(out *bufio.Reader) {
 	}
 }
 
-// receive takes one message, and remembers diagnostics.
+// receive returns the next message and records published diagnostics.
 func (e *editor) receive() wire {
 	e.Helper()
 	m, ok := <-e.messages
 	if !ok {
-		e.Fatal("the server has ended")
+		e.Fatal("server ended")
 	}
 	if m.Method == "textDocument/publishDiagnostics" {
 		e.recordDiagnostics(m.Params)
@@ -173,7 +173,7 @@ func (e *editor) recordDiagnostics(params json.RawMessage) {
 	}
 }
 
-// call asks, and waits for the answer.
+// call sends a request and waits for its response.
 func (e *editor) call(method string, params, into any) *wire {
 	e.Helper()
 	e.id++
@@ -194,14 +194,14 @@ func (e *editor) call(method string, params, into any) *wire {
 
 func (e *editor) uri(file string) string { return "file://" + e.dir + "/" + file }
 
-// openDocument opens a file with a text, and returns what the server says of the app.
+// openDocument opens a file with this text and returns its diagnostics.
 func (e *editor) openDocument(file, text string) []string {
 	e.Helper()
 	e.notify("textDocument/didOpen", map[string]any{"textDocument": map[string]any{"uri": e.uri(file), "text": text}})
 	return e.waitForDiagnostics(file)
 }
 
-// waitForDiagnostics reads until diagnostics of a file are published.
+// waitForDiagnostics reads messages until diagnostics of the file are published.
 func (e *editor) waitForDiagnostics(file string) []string {
 	e.Helper()
 	delete(e.published, file)
@@ -211,12 +211,12 @@ func (e *editor) waitForDiagnostics(file string) []string {
 	return e.published[file]
 }
 
-// openAtCursor cuts a text at the place of the cursor, which is ¦.
+// openAtCursor opens a file with this text and returns the position of ¦ in it.
 func (e *editor) openAtCursor(file, text string) map[string]any {
 	e.Helper()
 	before, after, ok := strings.Cut(text, "¦")
 	if !ok {
-		e.Fatal("no cursor in the text")
+		e.Fatal("no cursor in text")
 	}
 	e.notify("textDocument/didOpen", map[string]any{"textDocument": map[string]any{"uri": e.uri(file), "text": before + after}})
 	return map[string]any{
@@ -236,7 +236,7 @@ func (e *editor) completionLabels(file, text string) []string {
 	return labels
 }
 
-// TestDiagnostics has the problems of files as they are typed: nothing is saved.
+// TestDiagnostics covers diagnostics of unsaved files.
 func TestDiagnostics(t *testing.T) {
 	e := startEditor(t)
 	defer e.close()
@@ -256,27 +256,27 @@ func TestDiagnostics(t *testing.T) {
 	change("root_agent.yaml", "name: desk\nmodel: fast\ninstruction: Help.\nsub_agents: [{use: é𝄞z}, {use: x}]\ntools: [{use: stock}]\n")
 	got = e.waitForDiagnostics("root_agent.yaml")
 	if len(got) != 2 || !strings.HasPrefix(got[0], "3:19-23 ") || !strings.HasPrefix(got[1], "3:32-33 ") {
-		t.Errorf("diagnostics = %q, want places in UTF-16 units", got)
+		t.Errorf("diagnostics = %q, want positions in UTF-16 units", got)
 	}
 	change("root_agent.yaml", "name: desk\nmodel: fast\ninstruction: Help.\nsub_agents: [{use: answer}]\ntools: [{use: stock}]\n")
 	if got := e.waitForDiagnostics("root_agent.yaml"); len(got) != 0 {
-		t.Errorf("diagnostics = %q, want none once it is mended", got)
+		t.Errorf("diagnostics = %q, want none after the fix", got)
 	}
 	change("app.yaml", strings.Replace(shop, "answer:", "answers:", 1))
 	if got := e.waitForDiagnostics("root_agent.yaml"); len(got) != 1 || !strings.Contains(got[0], "there is no agent answer under agents") {
-		t.Errorf("diagnostics = %q, want what another file made wrong", got)
+		t.Errorf("diagnostics = %q, want the error caused by another file", got)
 	}
 	e.notify("textDocument/didClose", map[string]any{"textDocument": map[string]any{"uri": e.uri("app.yaml")}})
 	if got := e.waitForDiagnostics("root_agent.yaml"); len(got) != 0 {
-		t.Errorf("diagnostics = %q, want none: the change was not saved", got)
+		t.Errorf("diagnostics = %q, want none after closing an unsaved change", got)
 	}
 	if got := e.openDocument("root_agent.test.yaml", "- name: a\n  user: hi\n  expect: [txt == '']\n"); len(got) != 1 || !strings.Contains(got[0], "did you mean text?") {
-		t.Errorf("diagnostics = %q, want those of tests", got)
+		t.Errorf("diagnostics = %q, want those of the test file", got)
 	}
 }
 
-// TestCodeActions offers the repairs of check --fix, in the lines that are asked
-// about and of the kind that is asked for.
+// TestCodeActions expects the fixes of check --fix, for the requested lines and
+// kinds only.
 func TestCodeActions(t *testing.T) {
 	e := startEditor(t)
 	defer e.close()
@@ -311,11 +311,11 @@ func TestCodeActions(t *testing.T) {
 		name      string
 		got, want []string
 	}{
-		{"a line", ask(2, 2), []string{user, temp}},
+		{"one line", ask(2, 2), []string{user, temp}},
 		{"all lines", ask(0, 9), []string{user, temp}},
-		{"no repair is certain", ask(3, 3), []string{}},
-		{"only repairs", ask(2, 2, "quickfix"), []string{user, temp}},
-		{"only others", ask(2, 2, "refactor"), []string{}},
+		{"no certain fix", ask(3, 3), []string{}},
+		{"only quick fixes", ask(2, 2, "quickfix"), []string{user, temp}},
+		{"only other kinds", ask(2, 2, "refactor"), []string{}},
 	} {
 		if diff := cmp.Diff(tt.want, tt.got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", tt.name, diff)
@@ -323,7 +323,7 @@ func TestCodeActions(t *testing.T) {
 	}
 }
 
-// TestCompletion has what is offered at the cursor, ¦.
+// TestCompletion checks the completions at the cursor, ¦.
 func TestCompletion(t *testing.T) {
 	e := startEditor(t)
 	defer e.close()
@@ -343,8 +343,8 @@ func TestCompletion(t *testing.T) {
 		{"built-in tools", "root_agent.yaml", "tools:\n  - name: ¦\n", []string{"exit_loop", "load_memory"}, nil},
 		{"fields of an inner agent", "root_agent.yaml", "agent_class: SequentialAgent\nname: a\nsub_agents:\n  - name: b\n    ¦\n  - agent_class: LoopAgent\n    name: c\n", []string{"instruction", "tools"}, []string{"max_iterations"}},
 		{"files", "root_agent.yaml", "name: a\nsub_agents:\n  - config_path: ¦\n", []string{"more/sub.yaml"}, []string{"app.yaml"}},
-		{"keys of the state in a text", "root_agent.yaml", "name: a\ninstruction: |\n  Help {¦\noutput_key: last\n", []string{"last"}, []string{"name"}},
-		{"keys of the state in an expression", "root_agent.yaml", "name: a\nwhen: state.¦\noutput_key: last\n", []string{"last"}, nil},
+		{"state keys in a string", "root_agent.yaml", "name: a\ninstruction: |\n  Help {¦\noutput_key: last\n", []string{"last"}, []string{"name"}},
+		{"state keys in an expression", "root_agent.yaml", "name: a\nwhen: state.¦\noutput_key: last\n", []string{"last"}, nil},
 		{"fields of app.yaml", "app.yaml", shop + "¦", []string{"plugins", "run_config"}, []string{"models"}},
 		{"providers", "app.yaml", "models: {fast: {provider: ¦}}", []string{"gemini", "scripted"}, nil},
 		{"fields of a provider", "app.yaml", "models: {fast: {provider: scripted, ¦}}", []string{"script"}, []string{"vertexai", "provider"}},
@@ -375,7 +375,7 @@ func TestCompletion(t *testing.T) {
 	e.T = t
 }
 
-// TestHover has the docs of fields, what names name, and what a text came to.
+// TestHover covers the documentation of fields, names and resolved values.
 func TestHover(t *testing.T) {
 	e := startEditor(t)
 	defer e.close()
@@ -385,7 +385,7 @@ func TestHover(t *testing.T) {
 		{"a value", "root_agent.yaml", "name: a\nmethod: x\ninclude¦_contents: none\n", "One of `default`, `none`."},
 		{"an agent", "root_agent.yaml", "sub_agents: [{use: ans¦wer}]\n", "Answers."},
 		{"a tool", "root_agent.yaml", "tools: [{use: sto¦ck}]\n", "**stock**"},
-		{"a text with a variable", "app.yaml", strings.Replace(shop, "SHOP", "SH¦OP", 1), "http://shop.test/stock"},
+		{"a string with a variable", "app.yaml", strings.Replace(shop, "SHOP", "SH¦OP", 1), "http://shop.test/stock"},
 		{"nothing", "root_agent.yaml", "name: a\ninstruction: ¦ x\n", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -401,7 +401,7 @@ func TestHover(t *testing.T) {
 	e.T = t
 }
 
-// TestDefinition goes to files and to what is named.
+// TestDefinition covers references to files and names.
 func TestDefinition(t *testing.T) {
 	e := startEditor(t)
 	defer e.close()
@@ -429,28 +429,28 @@ func TestDefinition(t *testing.T) {
 	e.T = t
 }
 
-// TestProtocol has what editors get wrong, or do not expect to be known.
+// TestProtocol covers invalid messages, unknown methods and a missing shutdown.
 func TestProtocol(t *testing.T) {
 	e := startEditor(t)
-	if m := e.call("workspace/symbol", map[string]any{}, nil); m.Error == nil || m.Error.Code != -32601 || m.Error.Message != "there is no method workspace/symbol" {
-		t.Errorf("an unknown method = %+v", m.Error)
+	if m := e.call("workspace/symbol", map[string]any{}, nil); m.Error == nil || m.Error.Code != -32601 || m.Error.Message != "unknown method workspace/symbol" {
+		t.Errorf("unknown method = %+v", m.Error)
 	}
 	if m := e.call("textDocument/hover", 7, nil); m.Error == nil || m.Error.Code != -32602 {
-		t.Errorf("wrong params = %+v", m.Error)
+		t.Errorf("invalid params = %+v", m.Error)
 	}
 	fmt.Fprint(e.in, "Content-Length: 4\r\n\r\n{{{{")
 	if m := e.receive(); m.Error == nil || m.Error.Code != -32700 {
-		t.Errorf("no JSON = %+v", m.Error)
+		t.Errorf("invalid JSON = %+v", m.Error)
 	}
 	nowhere := map[string]any{"textDocument": map[string]any{"uri": "untitled:one"}, "position": map[string]any{"line": 0, "character": 0}}
 	if m := e.call("textDocument/hover", nowhere, nil); m.Error != nil || string(m.Result) != "null" {
-		t.Errorf("hover in a file that is not saved = %s, %+v", m.Result, m.Error)
+		t.Errorf("hover in an untitled file = %s, %+v", m.Result, m.Error)
 	}
 	e.close()
 
 	e = startEditor(t)
 	e.notify("exit", nil)
-	if err := <-e.ended; err == nil || err.Error() != "the editor left without shutting down" {
+	if err := <-e.ended; err == nil || err.Error() != "exit received without a preceding shutdown request" {
 		t.Errorf("Serve = %v", err)
 	}
 }

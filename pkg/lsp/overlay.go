@@ -9,7 +9,8 @@ import (
 	"unicode/utf16"
 )
 
-// overlay are those that are open in the editor, over those on the disk.
+// overlay holds the files that are open in the editor; their unsaved text takes
+// precedence over the files on disk.
 type overlay struct {
 	mu   sync.Mutex
 	open map[string]string
@@ -29,7 +30,7 @@ func (f *overlay) remove(path string) {
 	delete(f.open, path)
 }
 
-// read is a file that is open; see [loader.Options].
+// read returns the text of an open file; see [loader.Options].
 func (f *overlay) read(path string) ([]byte, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -37,7 +38,7 @@ func (f *overlay) read(path string) ([]byte, bool) {
 	return []byte(text), ok
 }
 
-// textOf is a file as the editor has it, or as it is on the disk.
+// textOf returns the text of a file, from the editor if open, else from disk.
 func (f *overlay) textOf(path string) (string, bool) {
 	if b, ok := f.read(path); ok {
 		return string(b), true
@@ -46,8 +47,8 @@ func (f *overlay) textOf(path string) (string, bool) {
 	return string(b), err == nil
 }
 
-// appOf is the folder of the app that a file belongs to: the nearest one above
-// that has a root agent or an app.yaml. It is empty when there is none.
+// appOf returns the folder of the app that a file belongs to: the nearest parent
+// folder with a root agent or an app.yaml. It is empty if there is none.
 func (f *overlay) appOf(path string) string {
 	for dir := filepath.Dir(path); ; dir = filepath.Dir(dir) {
 		for _, name := range []string{"app.yaml", "root_agent.yaml"} {
@@ -61,7 +62,7 @@ func (f *overlay) appOf(path string) string {
 	}
 }
 
-// pathFromURI is the path of a file's URI; that of anything else is the URI.
+// pathFromURI returns the path of a file: URI; other URIs are returned unchanged.
 func pathFromURI(uri string) string {
 	u, err := url.Parse(uri)
 	if err != nil || u.Scheme != "file" {
@@ -74,8 +75,8 @@ func uriFromPath(path string) string {
 	return (&url.URL{Scheme: "file", Path: filepath.ToSlash(path)}).String()
 }
 
-// utf16Units is the count of UTF-16 units that the protocol takes for the first n
-// characters of a line.
+// utf16Units returns the length in UTF-16 code units, which the protocol counts,
+// of the first n characters of a line.
 func utf16Units(line string, n int) int {
 	count := 0
 	for _, r := range line {
@@ -87,7 +88,7 @@ func utf16Units(line string, n int) int {
 	return count
 }
 
-// byteOffset is the offset of a count of UTF-16 units in a line.
+// byteOffset converts an offset in UTF-16 code units to bytes.
 func byteOffset(line string, count int) int {
 	for i, r := range line {
 		if count <= 0 {
@@ -102,7 +103,7 @@ func splitLines(text string) []string {
 	return strings.Split(strings.ReplaceAll(text, "\r\n", "\n"), "\n")
 }
 
-// exists says whether there is a file of this path, open or on the disk.
+// exists reports whether the file is open or on disk.
 func (f *overlay) exists(path string) bool {
 	_, ok := f.textOf(path)
 	return ok

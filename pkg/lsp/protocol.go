@@ -1,6 +1,6 @@
 package lsp
 
-// The parts of the protocol that are used, as they are on the wire.
+// The wire types of the supported part of the protocol.
 type (
 	position struct {
 		Line      int `json:"line"`
@@ -19,7 +19,7 @@ type (
 		Text    string `json:"text"`
 		Version int    `json:"version"`
 	}
-	// openParams are those of didOpen, didSave and didClose.
+	// openParams are the parameters of didOpen, didSave and didClose.
 	openParams struct {
 		Document document `json:"textDocument"`
 	}
@@ -34,7 +34,7 @@ type (
 			URI string `json:"uri"`
 		} `json:"changes"`
 	}
-	// positionParams are those of completion, hover and definition.
+	// positionParams are the parameters of completion, hover and definition.
 	positionParams struct {
 		Document document `json:"textDocument"`
 		Position position `json:"position"`
@@ -87,7 +87,7 @@ type (
 	}
 )
 
-// The kinds of completions.
+// Completion item kinds of the protocol.
 const (
 	kindProperty = 10
 	kindValue    = 12
@@ -96,16 +96,16 @@ const (
 	kindVariable = 6
 )
 
-// quickFix is the kind of the actions that repair something.
+// quickFix is the code action kind of fixes.
 const quickFix = "quickfix"
 
-// The severities of diagnostics.
+// Diagnostic severities of the protocol.
 const (
 	severityError   = 1
 	severityWarning = 2
 )
 
-// initializeResult are what the server tells at the beginning.
+// initializeResult returns the server's capabilities and version.
 func initializeResult(version string) map[string]any {
 	return map[string]any{
 		"capabilities": map[string]any{

@@ -10,10 +10,11 @@ import (
 	"strconv"
 )
 
-// maxMessage bounds a message: files of an app have at most 4 MiB.
+// maxMessage limits the size of a message, in bytes. Files of an app have at most
+// 4 MiB.
 const maxMessage = 32 << 20
 
-// The codes of JSON-RPC errors.
+// JSON-RPC error codes.
 const (
 	codeParse         = -32700
 	codeUnknownMethod = -32601
@@ -21,7 +22,7 @@ const (
 	codeInvalidCall   = -32600
 )
 
-// message is a request, a notification or an answer.
+// message is a request, a notification or a response.
 type message struct {
 	Version string           `json:"jsonrpc"`
 	ID      *json.RawMessage `json:"id,omitempty"`
@@ -36,30 +37,30 @@ type rpcError struct {
 	Message string `json:"message"`
 }
 
-// Error is the message.
+// Error returns the message.
 func (e *rpcError) Error() string { return e.Message }
 
-// readMessage reads one message. An error that is an *rpcError leaves the
-// stream in order; any other ends it.
+// readMessage reads one message. After an *rpcError the next message can be read;
+// any other error ends the stream.
 func readMessage(r *bufio.Reader) (*message, error) {
 	header, err := textproto.NewReader(r).ReadMIMEHeader()
 	if err != nil {
 		if errors.Is(err, io.EOF) && len(header) == 0 {
 			return nil, io.EOF
 		}
-		return nil, fmt.Errorf("reading a header: %w", err)
+		return nil, fmt.Errorf("reading header: %w", err)
 	}
 	size, err := strconv.Atoi(header.Get("Content-Length"))
 	if err != nil || size < 0 || size > maxMessage {
-		return nil, fmt.Errorf("a message has no good Content-Length: %q", header.Get("Content-Length"))
+		return nil, fmt.Errorf("invalid Content-Length %q", header.Get("Content-Length"))
 	}
 	body := make([]byte, size)
 	if _, err := io.ReadFull(r, body); err != nil {
-		return nil, fmt.Errorf("reading a message: %w", err)
+		return nil, fmt.Errorf("reading message: %w", err)
 	}
 	var m message
 	if err := json.Unmarshal(body, &m); err != nil {
-		return nil, &rpcError{codeParse, "the message is no JSON-RPC: " + err.Error()}
+		return nil, &rpcError{codeParse, "invalid JSON-RPC message: " + err.Error()}
 	}
 	return &m, nil
 }

@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// schema is the JSON Schema of a document, as it is walked for a place.
+// schema is the JSON Schema of a document kind.
 type schema struct{ root, defs map[string]any }
 
-// schemaFor returns the schema of a language, or nil.
+// schemaFor returns the schema of a document kind, or nil if it has none.
 func (s *Server) schemaFor(language string) *schema {
 	if known, ok := s.schemas[language]; ok {
 		return known
@@ -23,7 +23,7 @@ func (s *Server) schemaFor(language string) *schema {
 	return made
 }
 
-// schemasAt lists what may stand where the keys lead to.
+// schemasAt returns the schemas that may apply at a path.
 func (s *schema) schemasAt(keys []string) []map[string]any {
 	if s == nil {
 		return nil
@@ -41,7 +41,7 @@ func (s *schema) schemasAt(keys []string) []map[string]any {
 	return found
 }
 
-// stepInto is what stands under a key, or in a list.
+// stepInto returns the schemas of a key's value, or of a list's items.
 func stepInto(one map[string]any, key string) []map[string]any {
 	if key == listItem {
 		items, _ := one["items"].(map[string]any)
@@ -62,7 +62,7 @@ func singleton(one map[string]any) []map[string]any {
 	return []map[string]any{one}
 }
 
-// expandRefs follows references and alternatives.
+// expandRefs resolves $ref and flattens anyOf.
 func (s *schema) expandRefs(one map[string]any) []map[string]any {
 	if ref, ok := one["$ref"].(string); ok {
 		target, _ := s.defs[strings.TrimPrefix(ref, "#/$defs/")].(map[string]any)
@@ -83,8 +83,8 @@ func (s *schema) expandRefs(one map[string]any) []map[string]any {
 	return []map[string]any{one}
 }
 
-// filterBySiblings keeps those mappings that the keys beside the place allow: of the
-// classes of agents and the providers of models the one that is named.
+// filterBySiblings keeps the schemas that match the siblings of the cursor: if
+// agent_class or provider is set, only the schema of that class or provider.
 func filterBySiblings(found []map[string]any, beside map[string]string) []map[string]any {
 	return slices.DeleteFunc(slices.Clone(found), func(one map[string]any) bool {
 		properties, _ := one["properties"].(map[string]any)
@@ -107,13 +107,13 @@ func filterBySiblings(found []map[string]any, beside map[string]string) []map[st
 	})
 }
 
-// field is a key that may stand at a place.
+// field is a possible key at the cursor.
 type field struct {
 	name   string
 	schema map[string]any
 }
 
-// sortedFields lists the keys of mappings, by name.
+// sortedFields returns the keys of all schemas, sorted by name.
 func sortedFields(found []map[string]any) []field {
 	all := map[string]map[string]any{}
 	for _, one := range found {
@@ -136,7 +136,7 @@ func stringProperty(one map[string]any, key string) string {
 	return text
 }
 
-// enumValues lists the values that the alternatives name.
+// enumValues returns the values that the schemas enumerate, sorted.
 func enumValues(found []map[string]any) []string {
 	var values []string
 	for _, one := range found {

@@ -13,7 +13,7 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// A Server answers one editor.
+// A Server serves one editor.
 type Server struct {
 	opts    Options
 	files   *overlay
@@ -23,28 +23,28 @@ type Server struct {
 	dirty   map[string]bool
 
 	out io.Writer
-	// shutdown says that the editor has asked to shut down.
+	// shutdown is set once the editor has sent a shutdown request.
 	shutdown bool
 }
 
-// Options are what a server may be given. The zero value works.
+// Options configure a Server. The zero value works.
 type Options struct {
-	// Loader is how apps are loaded; its Open is the server's own.
+	// Loader configures how apps are loaded. The server sets its Open.
 	Loader loader.Options
-	// Version is what the editor is told.
+	// Version is the server version that the editor is sent.
 	Version string
 }
 
-// app is what is known of an app's folder.
+// app is the state of one app's folder.
 type app struct {
 	outline *loader.Outline
-	// problems are those that were found last.
+	// problems are the diagnostics of the last check.
 	problems spec.Diagnostics
-	// published are the files that the editor was told problems of.
+	// published are the files with published diagnostics.
 	published map[string]bool
 }
 
-// New makes a server; nil options are fine.
+// New returns a server. opts may be nil.
 func New(opts *Options) *Server {
 	if opts == nil {
 		opts = &Options{}
@@ -55,15 +55,14 @@ func New(opts *Options) *Server {
 	return s
 }
 
-// inbound is a message, or why there is none.
+// inbound is a message that was read, or the error of reading it.
 type inbound struct {
 	message *message
 	err     error
 }
 
-// Serve reads messages and writes answers until the editor says exit, in ends,
-// or ctx does. It is an error when in ends before the editor has asked to shut
-// down.
+// Serve reads messages and writes responses until the editor sends exit, in ends,
+// or ctx is done. It returns an error if in ends before a shutdown request.
 func (s *Server) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	s.out = out
 	ctx, cancel := context.WithCancel(ctx)
@@ -87,7 +86,7 @@ func (s *Server) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 			return r.err
 		case r.message.Method == "exit":
 			if !s.shutdown {
-				return errors.New("the editor left without shutting down")
+				return errors.New("exit received without a preceding shutdown request")
 			}
 			return nil
 		default:
@@ -113,8 +112,8 @@ func readMessages(ctx context.Context, in io.Reader, messages chan<- inbound) {
 	}
 }
 
-// nextMessage is the next message; while there is none, the apps that have changed are
-// checked. It is false when ctx has ended.
+// nextMessage returns the next message. While none is waiting, it checks changed
+// apps. It returns false once ctx is done.
 func (s *Server) nextMessage(ctx context.Context, messages <-chan inbound) (inbound, bool) {
 	for len(s.dirty) > 0 {
 		select {
@@ -134,11 +133,11 @@ func (s *Server) nextMessage(ctx context.Context, messages <-chan inbound) (inbo
 	}
 }
 
-// handleMessage answers a request, or takes in a notification. Its error is that the
-// editor cannot be written to.
+// handleMessage handles a request or a notification. It returns an error if
+// writing to the editor fails.
 func (s *Server) handleMessage(ctx context.Context, m *message) error {
 	if m.Method == "" {
-		return nil // an answer, and nothing was asked
+		return nil // a response; the server sends no requests
 	}
 	result, err := s.dispatch(ctx, m)
 	if m.ID == nil {
@@ -158,7 +157,7 @@ func (s *Server) handleMessage(ctx context.Context, m *message) error {
 
 func (s *Server) dispatch(ctx context.Context, m *message) (any, error) {
 	if s.shutdown {
-		return nil, &rpcError{codeInvalidCall, "the server is shut down"}
+		return nil, &rpcError{codeInvalidCall, "server is shut down"}
 	}
 	switch m.Method {
 	case "initialize":
@@ -183,7 +182,7 @@ func (s *Server) dispatch(ctx context.Context, m *message) (any, error) {
 	case "initialized", "$/cancelRequest", "$/setTrace", "workspace/didChangeConfiguration":
 		return nil, nil
 	}
-	return nil, &rpcError{codeUnknownMethod, "there is no method " + m.Method}
+	return nil, &rpcError{codeUnknownMethod, "unknown method " + m.Method}
 }
 
 func decodeParams(m *message, into any) error {
@@ -233,14 +232,15 @@ func (s *Server) onWatchedFiles(m *message) error {
 	return nil
 }
 
-// markDirty has the app of a file checked.
+// markDirty schedules a check of the app that the file belongs to.
 func (s *Server) markDirty(path string) {
 	if dir := s.files.appOf(path); dir != "" {
 		s.dirty[dir] = true
 	}
 }
 
-// answerAtCursor answers what is asked about a place of a file.
+// answerAtCursor decodes a request about a position and calls answer with its
+// cursor.
 func (s *Server) answerAtCursor(ctx context.Context, m *message, answer func(*cursor) any) (any, error) {
 	var p positionParams
 	if err := decodeParams(m, &p); err != nil {
@@ -253,7 +253,7 @@ func (s *Server) answerAtCursor(ctx context.Context, m *message, answer func(*cu
 	}
 	c := newCursor(path, text, p.Position)
 	c.dir = s.files.appOf(path)
-	// What was typed just now may have named what is asked for.
+	// The last change may have added the name that the request is about.
 	if c.dir != "" && (s.dirty[c.dir] || s.apps[c.dir] == nil) {
 		if err := s.checkApp(ctx, c.dir); err != nil {
 			return nil, err
@@ -262,7 +262,7 @@ func (s *Server) answerAtCursor(ctx context.Context, m *message, answer func(*cu
 	return answer(c), nil
 }
 
-// outlineOf is what the app of a place names; it is never nil.
+// outlineOf returns the names of the cursor's app; it is never nil.
 func (s *Server) outlineOf(c *cursor) *loader.Outline {
 	if a := s.apps[c.dir]; a != nil && a.outline != nil {
 		return a.outline
