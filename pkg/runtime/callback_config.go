@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"agenthost/pkg/spec"
@@ -75,8 +76,9 @@ func verbs(own ...string) []string {
 	return slices.Concat(own[:last], tool.WriteVerbs(), own[last:])
 }
 
-// hookSpecs are the moments at which an agent's callbacks are asked.
-func hookSpecs() []hookSpec {
+// hookSpecs returns the hooks of an agent. The list is built once, because every
+// agent of every load reads it; nobody changes it.
+var hookSpecs = sync.OnceValue(func() []hookSpec {
 	args := map[string]any{}
 	call := template.Env{"name": "", "args": args}
 	said := template.Env{"event": template.Env{"id": "", "author": "", "branch": "", "text": "", "error_code": ""}}
@@ -110,7 +112,7 @@ func hookSpecs() []hookSpec {
 			func(c Callbacks) Callbacks { return Callbacks{OnToolError: c.OnToolError} },
 		},
 	}
-}
+})
 
 // DecodeCallbacks reads the callbacks of an agent's mapping. A name is looked
 // up in functions, where it has one or more functions for the hook. It reports
