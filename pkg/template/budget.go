@@ -34,8 +34,8 @@ func NewBudget(memory int64, limit time.Duration) *Budget {
 // The price of one step in bytes: most steps build an element of a list.
 const bytesPerStep = 32
 
-// check refuses an evaluation when the budget is used up.
-func (b *Budget) check() error {
+// checkLimits refuses an evaluation when the budget is used up.
+func (b *Budget) checkLimits() error {
 	switch {
 	case b == nil:
 	case b.usedMemory.Load() > b.memory:
@@ -46,19 +46,19 @@ func (b *Budget) check() error {
 	return nil
 }
 
-// charge takes what an evaluation has used: steps and texts, its result, and its
+// chargeEvaluation takes what an evaluation has used: steps and texts, its result, and its
 // time.
-func (b *Budget) charge(m *meter, result any) {
+func (b *Budget) chargeEvaluation(m *meter, result any) {
 	if b == nil {
 		return
 	}
-	used := int64(m.texts) + bytesPerStep*int64(m.steps)
+	used := int64(m.textBytes) + bytesPerStep*int64(m.steps)
 	switch result := result.(type) {
 	case nil, bool, int64, float64:
 	case string:
 		used += int64(len(result))
 	default:
-		used += int64(weight(result, maxDepth))
+		used += int64(printSize(result, maxDepth))
 	}
 	b.usedMemory.Add(used)
 	b.usedTime.Add(int64(time.Since(m.deadline.Add(-maxTime))))
@@ -70,5 +70,5 @@ func (b *Budget) Text(text string) error {
 		return nil
 	}
 	b.usedMemory.Add(int64(len(text)))
-	return b.check()
+	return b.checkLimits()
 }

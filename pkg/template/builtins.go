@@ -9,20 +9,20 @@ import (
 )
 
 // A price asks the meter for what a call with these arguments will cost.
-type price func(m *meter, args []any) error
+type chargeFunc func(m *meter, args []any) error
 
 // meteredBuiltins are the functions of the language that build texts or walk
 // through values, each behind its price.
-func meteredBuiltins() map[string]function {
-	prices := map[string]price{
-		"upper": priceOfText, "lower": priceOfText, "toBase64": priceOfText, "fromBase64": priceOfText,
-		"replace": priceOfReplace, "repeat": priceOfRepeat, "join": priceOfJoin,
-		"split": priceOfSplit, "splitAfter": priceOfSplit,
-		"reverse": priceOfList, "concat": priceOfList, "sort": priceOfList, "fromPairs": priceOfList,
-		"min": priceOfDepth, "max": priceOfDepth, "mean": priceOfDepth, "median": priceOfDepth,
-		"flatten": priceOfDepth, "uniq": priceOfPairs, "trim": priceOfTrim,
+func meteredBuiltins() map[string]meteredFunc {
+	prices := map[string]chargeFunc{
+		"upper": chargeString, "lower": chargeString, "toBase64": chargeString, "fromBase64": chargeString,
+		"replace": chargeReplace, "repeat": chargeRepeat, "join": chargeJoin,
+		"split": chargeSplit, "splitAfter": chargeSplit,
+		"reverse": chargeElements, "concat": chargeElements, "sort": chargeElements, "fromPairs": chargeElements,
+		"min": chargeNested, "max": chargeNested, "mean": chargeNested, "median": chargeNested,
+		"flatten": chargeNested, "uniq": chargePairs, "trim": chargeTrim,
 	}
-	table := make(map[string]function, len(prices))
+	table := make(map[string]meteredFunc, len(prices))
 	for name, price := range prices {
 		fn := builtin.Builtins[builtin.Index[name]]
 		table[name] = func(m *meter, args []any) (any, error) {
@@ -47,67 +47,67 @@ func callBuiltin(fn *builtin.Function, args []any) (any, error) {
 	}
 }
 
-// take accepts a whole number in either form.
-func take(m *meter, args []any) (any, error) {
-	if err := m.spend(1); err != nil {
+// takeElements accepts a whole number in either form.
+func takeElements(m *meter, args []any) (any, error) {
+	if err := m.spendSteps(1); err != nil {
 		return nil, err
 	}
-	return callBuiltin(builtin.Builtins[builtin.Index["take"]], []any{args[0], whole(args[1])})
+	return callBuiltin(builtin.Builtins[builtin.Index["take"]], []any{args[0], wholeNumber(args[1])})
 }
 
-func priceOfText(m *meter, args []any) error { return m.text(textLen(args, 0)) }
+func chargeString(m *meter, args []any) error { return m.chargeText(stringArgLen(args, 0)) }
 
-func priceOfReplace(m *meter, args []any) error {
-	s, from, to := textOf(args, 0), textOf(args, 1), textOf(args, 2)
-	return m.text(len(s) + strings.Count(s, from)*max(0, len(to)-len(from)))
+func chargeReplace(m *meter, args []any) error {
+	s, from, to := stringArg(args, 0), stringArg(args, 1), stringArg(args, 2)
+	return m.chargeText(len(s) + strings.Count(s, from)*max(0, len(to)-len(from)))
 }
 
-func priceOfRepeat(m *meter, args []any) error {
+func chargeRepeat(m *meter, args []any) error {
 	n := min(runtime.ToInt(args[1]), maxText+1)
-	return m.text(textLen(args, 0) * n)
+	return m.chargeText(stringArgLen(args, 0) * n)
 }
 
-func priceOfJoin(m *meter, args []any) error {
-	if err := m.deep(args[0]); err != nil {
+func chargeJoin(m *meter, args []any) error {
+	if err := m.chargeValues(args[0]); err != nil {
 		return err
 	}
-	return m.text(weight(args[0], maxDepth) + length(args[0])*textLen(args, 1))
+	return m.chargeText(printSize(args[0], maxDepth) + elementCount(args[0])*stringArgLen(args, 1))
 }
 
-func priceOfSplit(m *meter, args []any) error {
-	s, sep := textOf(args, 0), textOf(args, 1)
+func chargeSplit(m *meter, args []any) error {
+	s, sep := stringArg(args, 0), stringArg(args, 1)
 	if sep == "" {
-		return m.spend(utf8.RuneCountInString(s))
+		return m.spendSteps(utf8.RuneCountInString(s))
 	}
-	return m.spend(1 + strings.Count(s, sep))
+	return m.spendSteps(1 + strings.Count(s, sep))
 }
 
-func priceOfList(m *meter, args []any) error {
+func chargeElements(m *meter, args []any) error {
 	for _, arg := range args {
-		if err := m.spend(length(arg)); err != nil {
+		if err := m.spendSteps(elementCount(arg)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func priceOfDepth(m *meter, args []any) error { return m.deep(args...) }
+func chargeNested(m *meter, args []any) error { return m.chargeValues(args...) }
 
-// priceOfTrim is for looking up each letter in the set of letters to remove.
-func priceOfTrim(m *meter, args []any) error {
-	return m.spend(textLen(args, 0) * textLen(args, 1) / 256)
+// chargeTrim is for looking up each letter in the set of letters to remove.
+func chargeTrim(m *meter, args []any) error {
+	return m.spendSteps(stringArgLen(args, 0) * stringArgLen(args, 1) / 256)
 }
 
-// priceOfPairs is for what compares each element with each other.
-func priceOfPairs(m *meter, args []any) error {
-	n := length(args[0])
-	if err := m.spend(n * n / 8); err != nil {
+// chargePairs is for what compares each element with each other.
+func chargePairs(m *meter, args []any) error {
+	n := elementCount(args[0])
+	if err := m.spendSteps(n * n / 8); err != nil {
 		return err
 	}
-	return m.deep(args...)
+	return m.chargeValues(args...)
 }
 
-func textOf(args []any, i int) string {
+func stringArg(args []any, i int) string {
 	if i >= len(args) {
 		return ""
 	}
@@ -115,4 +115,4 @@ func textOf(args []any, i int) string {
 	return s
 }
 
-func textLen(args []any, i int) int { return len(textOf(args, i)) }
+func stringArgLen(args []any, i int) int { return len(stringArg(args, i)) }

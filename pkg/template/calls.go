@@ -24,11 +24,11 @@ func Calls(src, function string) []Call {
 	if err != nil {
 		return nil
 	}
-	f := &callFinder{function: function, literal: map[ast.Node]string{}}
+	f := &callFinder{function: function, literals: map[ast.Node]string{}}
 	ast.Walk(&tree.Node, f)
-	calls := make([]Call, len(f.named))
-	for i, n := range f.named {
-		text, ok := f.literal[n]
+	calls := make([]Call, len(f.references))
+	for i, n := range f.references {
+		text, ok := f.literals[n]
 		calls[i] = Call{Text: text, Literal: ok, Offset: byteOffset(src, n.Location().From)}
 	}
 	slices.SortFunc(calls, func(a, b Call) int { return cmp.Compare(a.Offset, b.Offset) })
@@ -38,9 +38,9 @@ func Calls(src, function string) []Call {
 // A callFinder gathers where a function is named, and the literal texts that it
 // is called with there.
 type callFinder struct {
-	function string
-	named    []ast.Node
-	literal  map[ast.Node]string
+	function   string
+	references []ast.Node
+	literals   map[ast.Node]string
 }
 
 // Visit looks at one node; the names inside a call come before the call.
@@ -48,14 +48,14 @@ func (f *callFinder) Visit(node *ast.Node) {
 	switch n := (*node).(type) {
 	case *ast.IdentifierNode:
 		if n.Value == f.function {
-			f.named = append(f.named, n)
+			f.references = append(f.references, n)
 		}
 	case *ast.CallNode:
-		if len(n.Arguments) != 1 || !slices.Contains(f.named, n.Callee) {
+		if len(n.Arguments) != 1 || !slices.Contains(f.references, n.Callee) {
 			return
 		}
 		if text, ok := n.Arguments[0].(*ast.StringNode); ok {
-			f.literal[n.Callee] = text.Value
+			f.literals[n.Callee] = text.Value
 		}
 	}
 }

@@ -11,12 +11,12 @@ import (
 	"github.com/expr-lang/expr/vm"
 )
 
-// compile works twice on the source. The first time checks it as it was
+// compileExpr works twice on the source. The first time checks it as it was
 // written, with the declared types, for the best messages. The second time
 // makes the program: guarded, and with types forgotten, because values that
 // come later may be nil or of another type, and code for certain types would
 // fail on them.
-func compile(src string, env Env, wantBool bool) (_ *Expr, err error) {
+func compileExpr(src string, env Env, wantBool bool) (_ *Expr, err error) {
 	// A mistake in the compiler must not end the host that loads a file.
 	defer func() {
 		if r := recover(); r != nil {
@@ -26,34 +26,34 @@ func compile(src string, env Env, wantBool bool) (_ *Expr, err error) {
 	if len(src) > maxSource {
 		return nil, &Error{Msg: "the expression is longer than 16 KiB"}
 	}
-	if err := check(src, env, wantBool); err != nil {
+	if err := checkTypes(src, env, wantBool); err != nil {
 		return nil, compileError(src, env, err)
 	}
-	program, g, err := build(src, env)
+	program, g, err := buildProgram(src, env)
 	if err != nil {
 		return nil, err
 	}
 	return &Expr{program: program, names: g.names}, nil
 }
 
-// build makes the program of a checked expression.
-func build(src string, env Env) (*vm.Program, *guard, error) {
+// buildProgram makes the program of a checked expression.
+func buildProgram(src string, env Env) (*vm.Program, *guard, error) {
 	g := &guard{env: env, metered: meteredFunctions()}
-	program, err := expr.Compile(src, expr.Env(looseType(env)), installFunctions(g.metered), limits, expr.Patch(g))
+	program, err := expr.Compile(src, expr.Env(looseType(env)), installFunctions(g.metered), configureLimits, expr.Patch(g))
 	if err == nil {
-		err = g.finish(src)
+		err = g.firstError(src)
 	}
 	if err != nil {
-		return nil, nil, asError(src, err)
+		return nil, nil, convertError(src, err)
 	}
 	return program, g, nil
 }
 
-// check reports what is wrong with the expression as it was written.
-func check(src string, env Env, wantBool bool) error {
+// checkTypes reports what is wrong with the expression as it was written.
+func checkTypes(src string, env Env, wantBool bool) error {
 	c := conf.New(envType(env))
-	limits(c)
-	newFunctions(c)
+	configureLimits(c)
+	declareFunctions(c)
 	for name := range c.Disabled {
 		delete(c.Builtins, name)
 	}
@@ -64,7 +64,7 @@ func check(src string, env Env, wantBool bool) error {
 	return err
 }
 
-func limits(c *conf.Config) {
+func configureLimits(c *conf.Config) {
 	c.MaxNodes = maxNodes
 	c.Optimize = false // folds ranges into constants of any size
 	for _, name := range disabledBuiltins() {
@@ -113,7 +113,7 @@ func looseType(env Env) types.Map {
 		}
 	}
 	m[meterName] = types.TypeOf(&meter{})
-	m[tickName] = types.TypeOf((&meter{}).tick)
+	m[countName] = types.TypeOf((&meter{}).countIteration)
 	return m
 }
 

@@ -18,11 +18,11 @@ type corpusCase struct {
 }
 
 // A decision is what this product prints where it differs from adk-python.
-type decision struct{ want, why string }
+type deviation struct{ want, why string }
 
-func decisions() map[string]decision {
+func knownDeviations() map[string]deviation {
 	const part = "the text of an artifact; Java and Kotlin print the JSON of its part"
-	return map[string]decision{
+	return map[string]deviation{
 		"java/artifact_is_part_json":   {"Include this knowledge: This is a knowledge document..", part},
 		"java-proc/artifact_json":      {"File content: Artifact content", part},
 		"kt/artifact_json":             {"Read this document: Artifact content", part},
@@ -53,15 +53,15 @@ func TestCorpus(t *testing.T) {
 			if err != nil {
 				got = "error: " + err.Error()
 			}
-			if want, why := c.want(); got != want {
+			if want, why := c.expectedOutput(); got != want {
 				t.Errorf("Render(%q) = %q, want %q (%s)", c.Template, got, want, why)
 			}
 		})
 	}
 }
 
-func (c *corpusCase) want() (text, why string) {
-	if d, ok := decisions()[c.Name]; ok {
+func (c *corpusCase) expectedOutput() (text, why string) {
+	if d, ok := knownDeviations()[c.Name]; ok {
 		return d.want, d.why
 	}
 	py := c.Oracles["py"]

@@ -29,13 +29,13 @@ type Expr struct {
 // Compile checks and compiles an expression. The error is an [*Error] with the
 // place of the first problem.
 func Compile(src string, env Env) (*Expr, error) {
-	return compile(src, env, false)
+	return compileExpr(src, env, false)
 }
 
 // CompileBool is [Compile] for expressions that must be true or false. Nil
 // counts as false, and so does a missing member.
 func CompileBool(src string, env Env) (*Expr, error) {
-	return compile(src, env, true)
+	return compileExpr(src, env, true)
 }
 
 // Eval evaluates within the limits of the package. Names of the Env that vars
@@ -46,22 +46,22 @@ func CompileBool(src string, env Env) (*Expr, error) {
 // a called function.
 func (e *Expr) Eval(ctx context.Context, vars map[string]any) (any, error) {
 	budget, _ := vars[BudgetName].(*Budget)
-	if err := budget.check(); err != nil {
+	if err := budget.checkLimits(); err != nil {
 		return nil, err
 	}
-	r := e.acquire()
-	defer e.release(r)
-	r.meter.start(ctx)
+	r := e.acquireRun()
+	defer e.releaseRun(r)
+	r.meter.startMeter(ctx)
 	for _, name := range e.names {
-		r.vars[name] = plain(vars[name])
+		r.vars[name] = convertVariable(vars[name])
 	}
 	v, err := r.machine.Run(e.program, r.vars)
 	if err == nil {
-		v, err = normal(v, &r.meter)
+		v, err = normalizeResult(v, &r.meter)
 	}
-	budget.charge(&r.meter, v)
+	budget.chargeEvaluation(&r.meter, v)
 	if err != nil {
-		return nil, e.failure(ctx, r, err)
+		return nil, e.wrapError(ctx, r, err)
 	}
 	return v, nil
 }
@@ -75,7 +75,7 @@ func (e *Expr) Bool(ctx context.Context, vars map[string]any) (bool, error) {
 	}
 	b, ok := v.(bool)
 	if !ok && v != nil {
-		return false, &Error{Msg: fmt.Sprintf("the expression must be true or false, but it is %s", noun(v))}
+		return false, &Error{Msg: fmt.Sprintf("the expression must be true or false, but it is %s", valueNoun(v))}
 	}
 	return b, nil
 }
@@ -87,18 +87,18 @@ type run struct {
 	meter   meter
 }
 
-func (e *Expr) acquire() *run {
+func (e *Expr) acquireRun() *run {
 	if r, ok := e.runs.Get().(*run); ok {
 		return r
 	}
 	r := &run{machine: vm.VM{MemoryBudget: maxValues}, vars: make(map[string]any, len(e.names)+2)}
 	r.vars[meterName] = &r.meter
-	r.vars[tickName] = r.meter.tick
+	r.vars[countName] = r.meter.countIteration
 	return r
 }
 
-// release keeps the memory of small runs for the next one.
-func (e *Expr) release(r *run) {
+// releaseRun keeps the memory of small runs for the next one.
+func (e *Expr) releaseRun(r *run) {
 	if cap(r.machine.Stack) > 1024 {
 		return
 	}
@@ -110,8 +110,8 @@ func (e *Expr) release(r *run) {
 	e.runs.Put(r)
 }
 
-func (e *Expr) failure(ctx context.Context, r *run, err error) error {
-	failed := asError(e.program.Source().String(), err)
+func (e *Expr) wrapError(ctx context.Context, r *run, err error) error {
+	failed := convertError(e.program.Source().String(), err)
 	if r.meter.cancelled {
 		failed.cause = ctx.Err()
 	}

@@ -59,7 +59,7 @@ func TestCompileErrors(t *testing.T) {
 		{strings.Repeat("1 + ", 300) + "1", "the expression has more than 500 parts", 1002},
 		{strings.Repeat("(", maxSource+1), "the expression is longer than 16 KiB", 0},
 	}
-	env, _ := world()
+	env, _ := testVariables()
 	for _, tt := range tests {
 		t.Run(fmt.Sprintf("%.40s", tt.src), func(t *testing.T) {
 			_, err := Compile(tt.src, env)
@@ -104,7 +104,7 @@ func TestEvalErrors(t *testing.T) {
 		{`take(state.tags, args.net)`, "take wants a whole number", 0},
 		{`inject`, "the result is a function, which is no value", 0},
 	}
-	env, vars := world()
+	env, vars := testVariables()
 	for _, tt := range tests {
 		t.Run(tt.src, func(t *testing.T) {
 			e, err := Compile(tt.src, env)

@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func world() (Env, map[string]any) {
+func testVariables() (Env, map[string]any) {
 	env := Env{
 		"state":  map[string]any{},
 		"args":   map[string]any{},
@@ -134,7 +134,7 @@ func TestEval(t *testing.T) {
 		{`now - date("2026-01-02")`, "15h4m5s"},
 		{`now`, "2026-01-02T15:04:05Z"},
 	}
-	env, vars := world()
+	env, vars := testVariables()
 	for _, tt := range tests {
 		t.Run(tt.src, func(t *testing.T) {
 			e, err := Compile(tt.src, env)
@@ -153,7 +153,7 @@ func TestEval(t *testing.T) {
 }
 
 func TestBool(t *testing.T) {
-	env, vars := world()
+	env, vars := testVariables()
 	tests := []struct {
 		src     string
 		want    bool
@@ -169,7 +169,7 @@ func TestBool(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.src, func(t *testing.T) {
-			got, err := evalBool(t.Context(), tt.src, env, vars)
+			got, err := compileAndEvalBool(t.Context(), tt.src, env, vars)
 			if message(err) != tt.wantErr || got != tt.want {
 				t.Errorf("Bool = %v, %v, want %v, %q", got, err, tt.want, tt.wantErr)
 			}
@@ -177,7 +177,7 @@ func TestBool(t *testing.T) {
 	}
 }
 
-func evalBool(ctx context.Context, src string, env Env, vars map[string]any) (bool, error) {
+func compileAndEvalBool(ctx context.Context, src string, env Env, vars map[string]any) (bool, error) {
 	e, err := CompileBool(src, env)
 	if err != nil {
 		return false, err
@@ -199,7 +199,7 @@ func (m members) All() map[string]any { return m }
 
 func (members) Danger() string { return "called" }
 
-func TestVariables(t *testing.T) {
+func TestEvalVariables(t *testing.T) {
 	env := Env{"v": nil}
 	tests := []struct {
 		name string
@@ -231,7 +231,7 @@ func TestVariables(t *testing.T) {
 }
 
 // Methods of values are out of reach: only functions can be called.
-func TestMethodsAreNotCallable(t *testing.T) {
+func TestCompileMethodCall(t *testing.T) {
 	for _, src := range []string{`v.Danger()`, `let f = v.Danger; f()`, `v?.Danger()`, `get(v, "Danger")()`} {
 		t.Run(src, func(t *testing.T) {
 			_, err := Compile(src, Env{"v": nil})
@@ -242,8 +242,8 @@ func TestMethodsAreNotCallable(t *testing.T) {
 	}
 }
 
-func TestResultIsACopy(t *testing.T) {
-	env, vars := world()
+func TestEvalCopiesResult(t *testing.T) {
+	env, vars := testVariables()
 	e, err := Compile(`state.deep`, env)
 	if err != nil {
 		t.Fatal(err)
@@ -258,8 +258,8 @@ func TestResultIsACopy(t *testing.T) {
 	}
 }
 
-func TestFunctionErrorIsWrapped(t *testing.T) {
-	env, vars := world()
+func TestEvalFunctionError(t *testing.T) {
+	env, vars := testVariables()
 	e, err := Compile(`1 == 2 or inject("x") == ""`, env)
 	if err != nil {
 		t.Fatal(err)
@@ -272,7 +272,7 @@ func TestFunctionErrorIsWrapped(t *testing.T) {
 	}
 }
 
-func TestConcurrentEval(t *testing.T) {
+func TestEvalConcurrent(t *testing.T) {
 	e, err := Compile(`join(map(1..n, string(# * n)), ",")`, Env{"n": 0})
 	if err != nil {
 		t.Fatal(err)

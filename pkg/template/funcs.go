@@ -11,11 +11,11 @@ import (
 
 // A function is what an expression calls. The arguments are checked for their
 // number only; args is valid during the call.
-type function func(m *meter, args []any) (any, error)
+type meteredFunc func(m *meter, args []any) (any, error)
 
-// newFunctions tells the checker about those functions that the expression
+// declareFunctions tells the checker about those functions that the expression
 // language does not have.
-func newFunctions(c *conf.Config) {
+func declareFunctions(c *conf.Config) {
 	expr.Function("hash", nil, new(func(any) int))(c)
 	expr.Function("json", nil, new(func(any) string))(c)
 	expr.Function("redact", nil, new(func(string) string))(c)
@@ -24,18 +24,18 @@ func newFunctions(c *conf.Config) {
 // meteredFunctions are all functions and operators that can cost much, and
 // those of the language that would not give the same result each time or
 // would print in Go's notation.
-func meteredFunctions() map[string]function {
-	table := map[string]function{
-		"hash":     hashOf,
-		"json":     jsonOf,
-		"toJSON":   toJSON,
-		"redact":   redactIn,
-		"string":   stringOf,
-		"fromJSON": fromJSON,
-		"keys":     keysOf,
-		"values":   valuesOf,
-		"toPairs":  pairsOf,
-		"take":     take,
+func meteredFunctions() map[string]meteredFunc {
+	table := map[string]meteredFunc{
+		"hash":     hashValue,
+		"json":     encodeJSON,
+		"toJSON":   encodeIndentedJSON,
+		"redact":   redactValue,
+		"string":   printValue,
+		"fromJSON": decodeJSON,
+		"keys":     sortedKeys,
+		"values":   sortedValues,
+		"toPairs":  sortedPairList,
+		"take":     takeElements,
 	}
 	maps.Copy(table, operators())
 	maps.Copy(table, meteredBuiltins())
@@ -44,7 +44,7 @@ func meteredFunctions() map[string]function {
 
 // installFunctions makes the functions known to the compiler. The guard adds the
 // meter as the first argument of each call.
-func installFunctions(table map[string]function) expr.Option {
+func installFunctions(table map[string]meteredFunc) expr.Option {
 	return func(c *conf.Config) {
 		for name, fn := range table {
 			expr.Function(name, func(args ...any) (any, error) {
@@ -54,10 +54,10 @@ func installFunctions(table map[string]function) expr.Option {
 	}
 }
 
-// hashOf is FNV-1a over the value's JSON, cut to the 53 bits that every reader
+// hashValue is FNV-1a over the value's JSON, cut to the 53 bits that every reader
 // of JSON keeps.
-func hashOf(m *meter, args []any) (any, error) {
-	s, err := jsonOf(m, args)
+func hashValue(m *meter, args []any) (any, error) {
+	s, err := encodeJSON(m, args)
 	if err != nil {
 		return nil, err
 	}
@@ -66,55 +66,55 @@ func hashOf(m *meter, args []any) (any, error) {
 	return int(h.Sum64() >> 11), nil
 }
 
-func jsonOf(m *meter, args []any) (any, error) {
-	return printed(m, args[0], compactJSON)
+func encodeJSON(m *meter, args []any) (any, error) {
+	return printWithin(m, args[0], compactJSON)
 }
 
-func toJSON(m *meter, args []any) (any, error) {
-	return printed(m, args[0], indentedJSON)
+func encodeIndentedJSON(m *meter, args []any) (any, error) {
+	return printWithin(m, args[0], indentedJSON)
 }
 
-// stringOf prints a value as texts do.
-func stringOf(m *meter, args []any) (any, error) {
+// printValue prints a value as texts do.
+func printValue(m *meter, args []any) (any, error) {
 	if s, ok := args[0].(string); ok {
 		return s, nil
 	}
-	return printed(m, args[0], String)
+	return printWithin(m, args[0], String)
 }
 
-// printed looks at the size before, because a small value may print long, and
+// printWithin looks at the size before, because a small value may print long, and
 // after, because weight is a guess.
-func printed(m *meter, v any, text func(any) string) (any, error) {
-	v, err := normal(v, m)
+func printWithin(m *meter, v any, text func(any) string) (any, error) {
+	v, err := normalizeResult(v, m)
 	if err != nil {
 		return nil, err
 	}
-	if weight(v, maxDepth) > 4*maxText {
-		return nil, m.text(maxText + 1)
+	if printSize(v, maxDepth) > 4*maxText {
+		return nil, m.chargeText(maxText + 1)
 	}
 	s := text(v)
-	return s, m.text(len(s))
+	return s, m.chargeText(len(s))
 }
 
-func redactIn(m *meter, args []any) (any, error) {
+func redactValue(m *meter, args []any) (any, error) {
 	s := args[0].(string)
-	if err := m.text(len(s)); err != nil {
+	if err := m.chargeText(len(s)); err != nil {
 		return nil, err
 	}
-	return redact(s), nil
+	return redactText(s), nil
 }
 
-func keysOf(m *meter, args []any) (any, error) {
+func sortedKeys(m *meter, args []any) (any, error) {
 	pairs, err := sortedPairs(m, args[0])
-	return pick(pairs, 0), err
+	return pickColumn(pairs, 0), err
 }
 
-func valuesOf(m *meter, args []any) (any, error) {
+func sortedValues(m *meter, args []any) (any, error) {
 	pairs, err := sortedPairs(m, args[0])
-	return pick(pairs, 1), err
+	return pickColumn(pairs, 1), err
 }
 
-func pairsOf(m *meter, args []any) (any, error) {
+func sortedPairList(m *meter, args []any) (any, error) {
 	pairs, err := sortedPairs(m, args[0])
 	list := make([]any, len(pairs))
 	for i, p := range pairs {
@@ -123,7 +123,7 @@ func pairsOf(m *meter, args []any) (any, error) {
 	return list, err
 }
 
-func pick(pairs [][]any, i int) []any {
+func pickColumn(pairs [][]any, i int) []any {
 	list := make([]any, len(pairs))
 	for n, p := range pairs {
 		list[n] = p[i]
@@ -135,11 +135,11 @@ func pick(pairs [][]any, i int) []any {
 func sortedPairs(m *meter, v any) ([][]any, error) {
 	members, ok := stringMap(v)
 	if !ok {
-		return nil, &Error{Msg: "expected a map, but got " + noun(v)}
+		return nil, &Error{Msg: "expected a map, but got " + valueNoun(v)}
 	}
 	pairs := make([][]any, 0, len(members))
 	for _, k := range slices.Sorted(maps.Keys(members)) {
 		pairs = append(pairs, []any{k, members[k]})
 	}
-	return pairs, m.spend(len(pairs))
+	return pairs, m.spendSteps(len(pairs))
 }

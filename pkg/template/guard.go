@@ -10,10 +10,10 @@ import (
 // Names with a blank cannot be written in an expression.
 const (
 	meterName   = "the meter"
-	tickName    = "the tick"
-	stopName    = "the stop"
-	truthName   = "the truth"
-	spendName   = "the elements"
+	countName   = "the tick"
+	abortName   = "the stop"
+	boolName    = "the truth"
+	iterateName = "the elements"
 	addName     = "the sum"
 	equalName   = "the equality"
 	inName      = "the membership"
@@ -30,58 +30,58 @@ const (
 //   - where true or false is asked for, nil is false;
 //   - only functions can be called, and methods of times.
 type guard struct {
-	env     Env
-	metered map[string]function
-	names   []string
-	bare    []*ast.IdentifierNode // functions that are named, but not called
-	err     *Error
+	env      Env
+	metered  map[string]meteredFunc
+	names    []string
+	uncalled []*ast.IdentifierNode // functions that are named, but not called
+	err      *Error
 }
 
 // Visit rewrites one node; its children are rewritten already.
 func (g *guard) Visit(node *ast.Node) {
 	switch n := (*node).(type) {
 	case *ast.IdentifierNode:
-		g.identifier(n)
+		g.checkIdentifier(n)
 	case *ast.MemberNode:
-		g.member(node, n)
+		g.makeOptional(node, n)
 	case *ast.CallNode:
-		g.call(n)
+		g.guardCall(n)
 	case *ast.BuiltinNode:
-		g.builtin(n)
+		g.guardLoop(n)
 	case *ast.BinaryNode:
-		g.binary(node, n)
+		g.guardBinary(node, n)
 	case *ast.UnaryNode:
 		if n.Operator == "not" || n.Operator == "!" {
-			g.truth(&n.Node)
+			g.coerceToBool(&n.Node)
 		}
 	case *ast.ConditionalNode:
-		g.truth(&n.Cond)
+		g.coerceToBool(&n.Cond)
 	}
 }
 
-func (g *guard) refuse(n ast.Node, msg string) {
+func (g *guard) reject(n ast.Node, msg string) {
 	if g.err == nil {
 		g.err = &Error{Offset: n.Location().From, Msg: msg}
 	}
 }
 
-func (g *guard) identifier(n *ast.IdentifierNode) {
+func (g *guard) checkIdentifier(n *ast.IdentifierNode) {
 	_, declared := g.env[n.Value]
 	switch {
 	case n.Value == "$env":
-		g.refuse(n, "$env is not available; use the names themselves")
+		g.reject(n, "$env is not available; use the names themselves")
 	case declared && !slices.Contains(g.names, n.Value):
 		g.names = append(g.names, n.Value)
 	case !declared && slices.Contains(functionNames(), n.Value):
-		g.bare = append(g.bare, n)
+		g.uncalled = append(g.uncalled, n)
 	}
 }
 
-// finish returns the first reason to refuse the expression.
-func (g *guard) finish(src string) error {
-	if g.err == nil && len(g.bare) > 0 {
-		name := g.bare[0].Value
-		g.refuse(g.bare[0], name+" is a function; call it as "+name+"(…)")
+// firstError returns the first reason to refuse the expression.
+func (g *guard) firstError(src string) error {
+	if g.err == nil && len(g.uncalled) > 0 {
+		name := g.uncalled[0].Value
+		g.reject(g.uncalled[0], name+" is a function; call it as "+name+"(…)")
 	}
 	if g.err == nil {
 		return nil
@@ -90,8 +90,8 @@ func (g *guard) finish(src string) error {
 	return g.err
 }
 
-// member makes every step of a.b.c optional, in one chain.
-func (g *guard) member(node *ast.Node, n *ast.MemberNode) {
+// makeOptional makes every step of a.b.c optional, in one chain.
+func (g *guard) makeOptional(node *ast.Node, n *ast.MemberNode) {
 	if chain, ok := n.Node.(*ast.ChainNode); ok {
 		n.Node = chain.Node
 	}
@@ -99,12 +99,12 @@ func (g *guard) member(node *ast.Node, n *ast.MemberNode) {
 	ast.Patch(node, &ast.ChainNode{Node: n})
 }
 
-func (g *guard) call(n *ast.CallNode) {
+func (g *guard) guardCall(n *ast.CallNode) {
 	switch callee := n.Callee.(type) {
 	case *ast.IdentifierNode:
 		if _, ok := g.metered[callee.Value]; ok {
 			n.Arguments = append([]ast.Node{&ast.IdentifierNode{Value: meterName}}, n.Arguments...)
-			g.bare = slices.DeleteFunc(g.bare, func(b *ast.IdentifierNode) bool { return b == callee })
+			g.uncalled = slices.DeleteFunc(g.uncalled, func(b *ast.IdentifierNode) bool { return b == callee })
 			return
 		}
 		if t := reflect.TypeOf(g.env[callee.Value]); t != nil && t.Kind() == reflect.Func {
@@ -118,16 +118,16 @@ func (g *guard) call(n *ast.CallNode) {
 			return
 		}
 	}
-	g.refuse(n, "only functions can be called")
+	g.reject(n, "only functions can be called")
 }
 
-// builtin guards the loops; all other functions that can cost much are
+// guardLoop guards the loops; all other functions that can cost much are
 // replaced by metered ones of the same name.
-func (g *guard) builtin(n *ast.BuiltinNode) {
+func (g *guard) guardLoop(n *ast.BuiltinNode) {
 	if !isLoop(n.Name) {
 		return
 	}
-	wrap(&n.Arguments[0], spendName)
+	wrapInCall(&n.Arguments[0], iterateName)
 	if len(n.Arguments) == 1 {
 		return
 	}
@@ -135,93 +135,93 @@ func (g *guard) builtin(n *ast.BuiltinNode) {
 	if !ok {
 		return
 	}
-	if isTest(n.Name) {
-		g.truth(&body.Node)
+	if isPredicateLoop(n.Name) {
+		g.coerceToBool(&body.Node)
 	}
-	tickBefore(&body.Node)
+	addIterationCheck(&body.Node)
 }
 
-// tickBefore makes a loop's body take a step first: tick() ? body : stop().
+// addIterationCheck makes a loop's body take a step first: tick() ? body : stop().
 // Tick has no arguments and yields a bool, because the machine calls such
 // functions without allocating.
-func tickBefore(body *ast.Node) {
-	stop := call(stopName)
+func addIterationCheck(body *ast.Node) {
+	stop := newCall(abortName)
 	stop.SetType((*body).Type())
 	ast.Patch(body, &ast.ConditionalNode{
-		Cond: &ast.CallNode{Callee: &ast.IdentifierNode{Value: tickName}},
+		Cond: &ast.CallNode{Callee: &ast.IdentifierNode{Value: countName}},
 		Exp1: *body,
 		Exp2: stop,
 	})
 }
 
 func isLoop(name string) bool {
-	return isTest(name) || slices.Contains([]string{"map", "sum", "groupBy", "sortBy", "reduce"}, name)
+	return isPredicateLoop(name) || slices.Contains([]string{"map", "sum", "groupBy", "sortBy", "reduce"}, name)
 }
 
-// isTest reports whether the loop asks for true or false in each round.
-func isTest(name string) bool {
+// isPredicateLoop reports whether the loop asks for true or false in each round.
+func isPredicateLoop(name string) bool {
 	return slices.Contains([]string{
 		"all", "none", "any", "one", "filter", "count",
 		"find", "findIndex", "findLast", "findLastIndex",
 	}, name)
 }
 
-func (g *guard) binary(node *ast.Node, n *ast.BinaryNode) {
+func (g *guard) guardBinary(node *ast.Node, n *ast.BinaryNode) {
 	switch n.Operator {
 	case "and", "&&", "or", "||":
-		g.truth(&n.Left)
-		g.truth(&n.Right)
+		g.coerceToBool(&n.Left)
+		g.coerceToBool(&n.Right)
 	case "+":
 		if !isNumber(n.Left) && !isNumber(n.Right) {
-			ast.Patch(node, call(addName, n.Left, n.Right))
+			ast.Patch(node, newCall(addName, n.Left, n.Right))
 		}
 	case "%":
-		ast.Patch(node, call(moduloName, n.Left, n.Right))
+		ast.Patch(node, newCall(moduloName, n.Left, n.Right))
 	case "==":
-		g.equal(node, n)
+		g.guardEquality(node, n)
 	case "!=":
-		if g.equal(node, n); *node != ast.Node(n) {
+		if g.guardEquality(node, n); *node != ast.Node(n) {
 			not := &ast.UnaryNode{Operator: "not", Node: *node}
 			not.SetType(reflect.TypeFor[bool]())
 			ast.Patch(node, not)
 		}
 	case "in":
 		if !isScalarList(n.Right) {
-			ast.Patch(node, boolCall(inName, n.Left, n.Right))
+			ast.Patch(node, newBoolCall(inName, n.Left, n.Right))
 		}
 	case "matches":
-		ast.Patch(node, boolCall(matchesName, n.Left, pattern(n.Right)))
+		ast.Patch(node, newBoolCall(matchesName, n.Left, compileLiteral(n.Right)))
 	}
 }
 
-// equal guards comparisons of two values that may both be lists or maps.
-func (g *guard) equal(node *ast.Node, n *ast.BinaryNode) {
+// guardEquality guards comparisons of two values that may both be lists or maps.
+func (g *guard) guardEquality(node *ast.Node, n *ast.BinaryNode) {
 	if !isScalar(n.Left) && !isScalar(n.Right) {
-		ast.Patch(node, boolCall(equalName, n.Left, n.Right))
+		ast.Patch(node, newBoolCall(equalName, n.Left, n.Right))
 	}
 }
 
-// truth makes nil false where true or false is asked for.
-func (g *guard) truth(node *ast.Node) {
+// coerceToBool makes nil false where true or false is asked for.
+func (g *guard) coerceToBool(node *ast.Node) {
 	if (*node).Type().Kind() != reflect.Bool {
-		ast.Patch(node, boolCall(truthName, *node))
+		ast.Patch(node, newBoolCall(boolName, *node))
 	}
 }
 
-// wrap replaces a node by a call with it, of the same type.
-func wrap(node *ast.Node, name string) {
-	wrapped := call(name, *node)
+// wrapInCall replaces a node by a call with it, of the same type.
+func wrapInCall(node *ast.Node, name string) {
+	wrapped := newCall(name, *node)
 	wrapped.SetType((*node).Type())
 	ast.Patch(node, wrapped)
 }
 
-func call(name string, args ...ast.Node) *ast.CallNode {
+func newCall(name string, args ...ast.Node) *ast.CallNode {
 	args = append([]ast.Node{&ast.IdentifierNode{Value: meterName}}, args...)
 	return &ast.CallNode{Callee: &ast.IdentifierNode{Value: name}, Arguments: args}
 }
 
-func boolCall(name string, args ...ast.Node) *ast.CallNode {
-	c := call(name, args...)
+func newBoolCall(name string, args ...ast.Node) *ast.CallNode {
+	c := newCall(name, args...)
 	c.SetType(reflect.TypeFor[bool]())
 	return c
 }

@@ -18,7 +18,7 @@ var (
 // compileError is asError for what the checker finds, with a hint for a name
 // that is nearly right.
 func compileError(src string, env Env, err error) *Error {
-	e := asError(src, err)
+	e := convertError(src, err)
 	if strings.TrimSpace(src) == "" {
 		e.Offset, e.Msg = 0, "the expression is empty"
 		return e
@@ -27,15 +27,15 @@ func compileError(src string, env Env, err error) *Error {
 		if strings.HasPrefix(src[e.Offset+len(name):], "(") {
 			e.Msg = "unknown function " + name
 		}
-		near := hint(name, append(slices.Sorted(maps.Keys(env)), functionNames()...))
+		near := suggestName(name, append(slices.Sorted(maps.Keys(env)), functionNames()...))
 		if beforeText.MatchString(src[:e.Offset]) || near == "" && beforeValue.MatchString(src[:e.Offset]) {
 			near = "; a text stands in quotes: \"" + name + "\""
 		}
 		e.Msg += near
 	}
 	if name, ok := strings.CutPrefix(e.Msg, "unknown field "); ok {
-		owner := ownerBefore(src[:e.Offset])
-		e.Msg = "unknown member " + name + hint(name, membersOf(env, owner))
+		owner := ownerPath(src[:e.Offset])
+		e.Msg = "unknown member " + name + suggestName(name, envMembers(env, owner))
 	}
 	return e
 }
@@ -51,14 +51,14 @@ func functionNames() []string {
 	return names
 }
 
-// ownerBefore is the path that ends s, without its last dot.
-func ownerBefore(s string) string {
+// ownerPath is the path that ends s, without its last dot.
+func ownerPath(s string) string {
 	s = strings.TrimRight(s, ".?")
-	start := strings.LastIndexFunc(s, func(r rune) bool { return r != '.' && !isLetter(r) && !isInner(r) })
+	start := strings.LastIndexFunc(s, func(r rune) bool { return r != '.' && !isLetter(r) && !isLetterOrDigit(r) })
 	return s[start+1:]
 }
 
-func membersOf(env Env, path string) []string {
+func envMembers(env Env, path string) []string {
 	for _, name := range strings.Split(path, ".") {
 		inner, ok := env[name].(Env)
 		if !ok {
@@ -69,8 +69,8 @@ func membersOf(env Env, path string) []string {
 	return slices.Sorted(maps.Keys(env))
 }
 
-// hint is a question that names the candidate nearest to name, or nothing.
-func hint(name string, candidates []string) string {
+// suggestName is a question that names the candidate nearest to name, or nothing.
+func suggestName(name string, candidates []string) string {
 	switch name {
 	case "null", "None", "undefined":
 		return "; did you mean nil?"
@@ -79,7 +79,7 @@ func hint(name string, candidates []string) string {
 	}
 	best, least := "", 1+max(1, len(name)/3)
 	for _, c := range candidates {
-		if d := distance(name, c); d < least && d < len(c) {
+		if d := editDistance(name, c); d < least && d < len(c) {
 			best, least = c, d
 		}
 	}
@@ -89,9 +89,9 @@ func hint(name string, candidates []string) string {
 	return "; did you mean " + best + "?"
 }
 
-// distance counts the letters to insert, remove, replace or swap with their
+// editDistance counts the letters to insert, remove, replace or swap with their
 // neighbour.
-func distance(a, b string) int {
+func editDistance(a, b string) int {
 	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range last {
 		last[j] = j

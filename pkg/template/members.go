@@ -73,47 +73,47 @@ func (f *useFinder) Visit(node *ast.Node) {
 		}
 	case *ast.MemberNode:
 		if key, ok := n.Property.(*ast.StringNode); ok && f.bare[n.Node] {
-			f.member(n.Node, key)
+			f.addMember(n.Node, key)
 		}
 	case *ast.BinaryNode:
-		f.binary(n)
+		f.findInBinary(n)
 	}
 }
 
-func (f *useFinder) member(owner ast.Node, key *ast.StringNode) {
+func (f *useFinder) addMember(owner ast.Node, key *ast.StringNode) {
 	delete(f.bare, owner)
 	f.uses.Members = append(f.uses.Members, Member{Name: key.Value, Offset: byteOffset(f.src, key.Location().From)})
 }
 
-func (f *useFinder) binary(n *ast.BinaryNode) {
+func (f *useFinder) findInBinary(n *ast.BinaryNode) {
 	switch n.Operator {
 	case "??":
-		f.optional(n.Left)
+		f.markOptional(n.Left)
 	case "==", "!=":
 		if _, ok := n.Right.(*ast.NilNode); ok {
-			f.optional(n.Left)
+			f.markOptional(n.Left)
 		}
 		if _, ok := n.Left.(*ast.NilNode); ok {
-			f.optional(n.Right)
+			f.markOptional(n.Right)
 		}
-		f.compare(n.Left, n.Right)
-		f.compare(n.Right, n.Left)
+		f.addComparison(n.Left, n.Right)
+		f.addComparison(n.Right, n.Left)
 	case "in":
 		if key, ok := n.Left.(*ast.StringNode); ok && f.bare[n.Right] {
-			f.member(n.Right, key)
+			f.addMember(n.Right, key)
 			f.uses.Members[len(f.uses.Members)-1].Optional = true
 			return
 		}
 		if list, ok := n.Right.(*ast.ArrayNode); ok {
 			for _, item := range list.Nodes {
-				f.compare(n.Left, item)
+				f.addComparison(n.Left, item)
 			}
 		}
 	}
 }
 
-// optional marks the member that a path begins with.
-func (f *useFinder) optional(node ast.Node) {
+// markOptional marks the member that a path begins with.
+func (f *useFinder) markOptional(node ast.Node) {
 	for {
 		switch n := node.(type) {
 		case *ast.ChainNode:
@@ -133,13 +133,13 @@ func (f *useFinder) optional(node ast.Node) {
 	}
 }
 
-// compare keeps a comparison of a member with a value that stands there.
-func (f *useFinder) compare(side, other ast.Node) {
-	v, ok := literal(other)
+// addComparison keeps a comparison of a member with a value that stands there.
+func (f *useFinder) addComparison(side, other ast.Node) {
+	v, ok := literalValue(other)
 	if !ok {
 		return
 	}
-	same, ok := equality(side, v)
+	same, ok := memberEquality(side, v)
 	if !ok || same[0].Of != f.name {
 		return
 	}

@@ -16,44 +16,44 @@ const (
 	maxDepth  = 200                    // lists in lists
 	maxTime   = 100 * time.Millisecond // for one evaluation
 
-	clockEvery = 64 // steps between two looks at the clock
+	stepsPerCheck = 64 // steps between two looks at the clock
 )
 
 // A meter counts what one evaluation uses up. The virtual machine stops
 // neither for a context nor for long texts, so every operation that can cost
 // much asks the meter first.
 type meter struct {
-	done     <-chan struct{}
-	deadline time.Time
-	steps    int
-	look     int // the step count of the next look at the clock
-	texts    int
-	err      error // why tick refused
+	done      <-chan struct{}
+	deadline  time.Time
+	steps     int
+	nextCheck int // the step count of the next look at the clock
+	textBytes int
+	limitErr  error // why tick refused
 
 	cancelled bool
 }
 
-func (m *meter) start(ctx context.Context) {
-	*m = meter{done: ctx.Done(), deadline: time.Now().Add(maxTime), look: clockEvery}
+func (m *meter) startMeter(ctx context.Context) {
+	*m = meter{done: ctx.Done(), deadline: time.Now().Add(maxTime), nextCheck: stepsPerCheck}
 }
 
-// spend takes n steps.
-func (m *meter) spend(n int) error {
+// spendSteps takes n steps.
+func (m *meter) spendSteps(n int) error {
 	m.steps += n
 	if m.steps > maxSteps {
 		return &Error{Msg: "the expression takes too many steps"}
 	}
-	if m.steps < m.look {
+	if m.steps < m.nextCheck {
 		return nil
 	}
-	m.look = m.steps + clockEvery
+	m.nextCheck = m.steps + stepsPerCheck
 	return m.checkTime()
 }
 
-// tick takes one step, and reports whether there was one.
-func (m *meter) tick() bool {
-	m.err = m.spend(1)
-	return m.err == nil
+// countIteration takes one step, and reports whether there was one.
+func (m *meter) countIteration() bool {
+	m.limitErr = m.spendSteps(1)
+	return m.limitErr == nil
 }
 
 func (m *meter) checkTime() error {
@@ -69,26 +69,26 @@ func (m *meter) checkTime() error {
 	return nil
 }
 
-// text takes a text of n bytes that is about to be built.
-func (m *meter) text(n int) error {
+// chargeText takes a text of n bytes that is about to be built.
+func (m *meter) chargeText(n int) error {
 	if n < 0 || n > maxText {
 		return &Error{Msg: "the expression builds a text of more than 64 KiB"}
 	}
-	m.texts += n
-	if m.texts > maxTexts {
+	m.textBytes += n
+	if m.textBytes > maxTexts {
 		return &Error{Msg: "the expression builds more than 4 MiB of text"}
 	}
-	return m.spend(1 + n/1024)
+	return m.spendSteps(1 + n/1024)
 }
 
-// deep takes a look at every part of the values.
-func (m *meter) deep(values ...any) error {
+// chargeValues takes a look at every part of the values.
+func (m *meter) chargeValues(values ...any) error {
 	for _, v := range values {
-		n := weight(v, maxDepth)
-		if n > maxWeight {
+		n := printSize(v, maxDepth)
+		if n > maxPrintSize {
 			return &Error{Msg: "the expression builds a value that is too large or too deep"}
 		}
-		if err := m.spend(n / 64); err != nil {
+		if err := m.spendSteps(n / 64); err != nil {
 			return err
 		}
 	}

@@ -10,29 +10,29 @@ import (
 	"github.com/expr-lang/expr/vm/runtime"
 )
 
-func operators() map[string]function {
-	return map[string]function{
-		stopName:    stop,
-		truthName:   truth,
-		spendName:   elements,
-		addName:     add,
-		equalName:   equal,
-		inName:      contains,
-		matchesName: matches,
-		moduloName:  modulo,
+func operators() map[string]meteredFunc {
+	return map[string]meteredFunc{
+		abortName:   abortEvaluation,
+		boolName:    toBool,
+		iterateName: iterateElements,
+		addName:     addValues,
+		equalName:   equalValues,
+		inName:      containsValue,
+		matchesName: matchPattern,
+		moduloName:  moduloIntegers,
 	}
 }
 
-// stop ends the evaluation that a tick has refused.
-func stop(m *meter, _ []any) (any, error) { return nil, m.err }
+// abortEvaluation ends the evaluation that a tick has refused.
+func abortEvaluation(m *meter, _ []any) (any, error) { return nil, m.limitErr }
 
-// elements passes a list through that a loop will read.
-func elements(m *meter, args []any) (any, error) {
+// iterateElements passes a list through that a loop will read.
+func iterateElements(m *meter, args []any) (any, error) {
 	list := args[0]
 	if !isList(list) {
-		return nil, &Error{Msg: "expected a list, but got " + noun(list)}
+		return nil, &Error{Msg: "expected a list, but got " + valueNoun(list)}
 	}
-	return list, m.spend(length(list) / 2)
+	return list, m.spendSteps(elementCount(list) / 2)
 }
 
 func isList(v any) bool {
@@ -43,33 +43,33 @@ func isList(v any) bool {
 	return kind == reflect.Slice || kind == reflect.Array
 }
 
-func truth(_ *meter, args []any) (any, error) {
+func toBool(_ *meter, args []any) (any, error) {
 	switch v := args[0].(type) {
 	case nil:
 		return false, nil
 	case bool:
 		return v, nil
 	default:
-		return nil, &Error{Msg: "expected true or false, but got " + noun(v)}
+		return nil, &Error{Msg: "expected true or false, but got " + valueNoun(v)}
 	}
 }
 
-func add(m *meter, args []any) (any, error) {
+func addValues(m *meter, args []any) (any, error) {
 	l, ok := args[0].(string)
 	r, both := args[1].(string)
 	if !ok || !both {
 		return runtime.Add(args[0], args[1]), nil
 	}
-	if err := m.text(len(l) + len(r)); err != nil {
+	if err := m.chargeText(len(l) + len(r)); err != nil {
 		return nil, err
 	}
 	return l + r, nil
 }
 
-// modulo takes whole numbers in either form: JSON from elsewhere has no
+// moduloIntegers takes whole numbers in either form: JSON from elsewhere has no
 // integers.
-func modulo(_ *meter, args []any) (any, error) {
-	l, r := whole(args[0]), whole(args[1])
+func moduloIntegers(_ *meter, args []any) (any, error) {
+	l, r := wholeNumber(args[0]), wholeNumber(args[1])
 	if n, ok := r.(int); ok && n == 0 {
 		return nil, &Error{Msg: "division by zero"}
 	}
@@ -79,8 +79,8 @@ func modulo(_ *meter, args []any) (any, error) {
 	return runtime.Modulo(l, r), nil
 }
 
-// whole turns a number without fraction into an int, and leaves all else.
-func whole(v any) any {
+// wholeNumber turns a number without fraction into an int, and leaves all else.
+func wholeNumber(v any) any {
 	switch n := v.(type) {
 	case int64:
 		return int(n)
@@ -97,21 +97,21 @@ func isFraction(v any) bool {
 	return ok
 }
 
-func equal(m *meter, args []any) (any, error) {
-	if length(args[0]) > 0 && length(args[1]) > 0 {
-		if err := m.deep(args...); err != nil {
+func equalValues(m *meter, args []any) (any, error) {
+	if elementCount(args[0]) > 0 && elementCount(args[1]) > 0 {
+		if err := m.chargeValues(args...); err != nil {
 			return nil, err
 		}
 	}
 	return runtime.Equal(args[0], args[1]), nil
 }
 
-func contains(m *meter, args []any) (any, error) {
+func containsValue(m *meter, args []any) (any, error) {
 	var err error
-	if length(args[0]) > 0 {
-		err = m.deep(args...)
+	if elementCount(args[0]) > 0 {
+		err = m.chargeValues(args...)
 	} else {
-		err = m.spend(length(args[1]) / 8)
+		err = m.spendSteps(elementCount(args[1]) / 8)
 	}
 	if err != nil {
 		return nil, err
@@ -119,8 +119,8 @@ func contains(m *meter, args []any) (any, error) {
 	return runtime.In(args[0], args[1]), nil
 }
 
-// length is the number of elements of a list or map, and 0 for all else.
-func length(v any) int {
+// elementCount is the number of elements of a list or map, and 0 for all else.
+func elementCount(v any) int {
 	switch v := v.(type) {
 	case nil, string, bool, int, int64, float64:
 		return 0
@@ -138,13 +138,13 @@ func length(v any) int {
 
 // A compiledPattern is a regular expression with the price of one byte of text.
 type compiledPattern struct {
-	re    *regexp.Regexp
-	price int
+	re           *regexp.Regexp
+	stepsPerByte int
 }
 
-// pattern compiles a literal pattern once. The checker has seen that it is
+// compileLiteral compiles a literal pattern once. The checker has seen that it is
 // good.
-func pattern(n ast.Node) ast.Node {
+func compileLiteral(n ast.Node) ast.Node {
 	s, ok := n.(*ast.StringNode)
 	if !ok {
 		return n
@@ -174,39 +174,39 @@ func compilePattern(s string) (*compiledPattern, error) {
 	if err != nil {
 		return nil, &Error{Msg: err.Error()}
 	}
-	return &compiledPattern{re: re, price: len(prog.Inst)}, nil
+	return &compiledPattern{re: re, stepsPerByte: len(prog.Inst)}, nil
 }
 
-// matches is linear in text and pattern, but nothing stops it, so the price is
+// matchPattern is linear in text and pattern, but nothing stops it, so the price is
 // paid before.
-func matches(m *meter, args []any) (any, error) {
+func matchPattern(m *meter, args []any) (any, error) {
 	if args[0] == nil || args[1] == nil {
 		return false, nil
 	}
 	s, ok := args[0].(string)
 	if !ok {
-		return nil, &Error{Msg: "expected a text, but got " + noun(args[0])}
+		return nil, &Error{Msg: "expected a text, but got " + valueNoun(args[0])}
 	}
-	p, err := patternOf(m, args[1])
+	p, err := patternArg(m, args[1])
 	if err != nil {
 		return nil, err
 	}
-	if err := m.spend(len(s) * p.price / 16); err != nil {
+	if err := m.spendSteps(len(s) * p.stepsPerByte / 16); err != nil {
 		return nil, err
 	}
 	return p.re.MatchString(s), nil
 }
 
-func patternOf(m *meter, v any) (*compiledPattern, error) {
+func patternArg(m *meter, v any) (*compiledPattern, error) {
 	switch v := v.(type) {
 	case *compiledPattern:
 		return v, nil
 	case string:
-		if err := m.spend(clockEvery); err != nil {
+		if err := m.spendSteps(stepsPerCheck); err != nil {
 			return nil, err
 		}
 		return compilePattern(v)
 	default:
-		return nil, &Error{Msg: "expected a pattern, but got " + noun(v)}
+		return nil, &Error{Msg: "expected a pattern, but got " + valueNoun(v)}
 	}
 }

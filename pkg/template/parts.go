@@ -18,7 +18,7 @@ func Parts(src string) []string {
 		return nil
 	}
 	f := &partFinder{whole: tree.Node}
-	f.visit(tree.Node)
+	f.visitNode(tree.Node)
 	return f.parts
 }
 
@@ -28,64 +28,64 @@ type partFinder struct {
 	parts []string
 }
 
-func (f *partFinder) add(part string) {
+func (f *partFinder) addPart(part string) {
 	if !slices.Contains(f.parts, part) {
 		f.parts = append(f.parts, part)
 	}
 }
 
-func (f *partFinder) show(n ast.Node) {
+func (f *partFinder) addUnlessWhole(n ast.Node) {
 	if n != f.whole {
-		f.add(n.String())
+		f.addPart(n.String())
 	}
 }
 
-func (f *partFinder) visit(node ast.Node) {
+func (f *partFinder) visitNode(node ast.Node) {
 	switch n := node.(type) {
 	case *ast.IdentifierNode, *ast.MemberNode, *ast.ChainNode, *ast.SliceNode:
-		f.add(n.String())
+		f.addPart(n.String())
 	case *ast.UnaryNode:
-		f.visit(n.Node)
+		f.visitNode(n.Node)
 	case *ast.BinaryNode:
-		f.all(n.Left, n.Right)
+		f.visitAll(n.Left, n.Right)
 	case *ast.ConditionalNode:
-		f.all(n.Cond, n.Exp1, n.Exp2)
+		f.visitAll(n.Cond, n.Exp1, n.Exp2)
 	case *ast.CallNode:
-		f.show(n)
-		f.all(n.Arguments...)
+		f.addUnlessWhole(n)
+		f.visitAll(n.Arguments...)
 	case *ast.BuiltinNode:
-		f.show(n)
-		f.builtin(n)
+		f.addUnlessWhole(n)
+		f.addElementParts(n)
 	case *ast.ArrayNode:
-		f.all(n.Nodes...)
+		f.visitAll(n.Nodes...)
 	}
 }
 
-func (f *partFinder) all(nodes ...ast.Node) {
+func (f *partFinder) visitAll(nodes ...ast.Node) {
 	for _, n := range nodes {
-		f.visit(n)
+		f.visitNode(n)
 	}
 }
 
-// builtin shows what a condition looks at in each element; of a call without
+// addElementParts shows what a condition looks at in each element; of a call without
 // a condition, what it is given.
-func (f *partFinder) builtin(n *ast.BuiltinNode) {
+func (f *partFinder) addElementParts(n *ast.BuiltinNode) {
 	if len(n.Arguments) < 2 {
-		f.all(n.Arguments...)
+		f.visitAll(n.Arguments...)
 		return
 	}
 	body, ok := n.Arguments[1].(*ast.PredicateNode)
 	if !ok {
-		f.all(n.Arguments...)
+		f.visitAll(n.Arguments...)
 		return
 	}
 	m := &memberFinder{}
 	ast.Walk(&body.Node, m)
 	if len(m.members) == 0 {
-		f.visit(n.Arguments[0])
+		f.visitNode(n.Arguments[0])
 	}
 	for _, member := range m.members {
-		f.add("map(" + n.Arguments[0].String() + ", " + member.String() + ")")
+		f.addPart("map(" + n.Arguments[0].String() + ", " + member.String() + ")")
 	}
 }
 

@@ -33,7 +33,7 @@ func TestParts(t *testing.T) {
 }
 
 // The type of a list's only sample is that of its elements.
-func TestListOf(t *testing.T) {
+func TestCompileUnknownElementMember(t *testing.T) {
 	env := template.Env{"calls": []any{template.Env{"name": ""}}}
 	if _, err := template.CompileBool(`any(calls, .name == "f")`, env); err != nil {
 		t.Errorf("Compile = %v", err)

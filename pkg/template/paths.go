@@ -15,22 +15,22 @@ import (
 // blanks. {"id": {args.id}} keeps its outer braces, {{x}} prints the value
 // between braces, and { login } stays. {!x} prints {x}.
 type Paths struct {
-	body body
+	body compiledText
 }
 
 // ParsePaths compiles a text. Braces around anything but a path are literal.
 // The error is an [*Error] for what is nearly a path and so a slip, {args.} or
 // {args..id}; the text is then not usable.
 func ParsePaths(src string) (*Paths, error) {
-	var b builder
+	var b textBuilder
 	for pos := 0; pos < len(src); {
-		n, err := stepPath(&b, src, pos)
+		n, err := scanPath(&b, src, pos)
 		if err != nil {
 			return nil, err
 		}
 		pos += n
 	}
-	return &Paths{body: b.body()}, nil
+	return &Paths{body: b.buildText()}, nil
 }
 
 // Refs lists the placeholders in order; a name is a whole path. The caller
@@ -38,16 +38,16 @@ func ParsePaths(src string) (*Paths, error) {
 func (p *Paths) Refs() []Ref { return p.body.refs }
 
 // Static returns the text and true when it has no placeholders.
-func (p *Paths) Static() (string, bool) { return p.body.static() }
+func (p *Paths) Static() (string, bool) { return p.body.staticText() }
 
 // Render fills the placeholders with what lookup finds, printed as [String]
 // does and passed through escape; a nil escape changes nothing. Literal text is
 // never escaped. A required path that is missing gives a [*MissingError].
 func (p *Paths) Render(lookup func(path string) (any, bool), escape func(string) string) (string, error) {
-	if text, ok := p.body.static(); ok {
+	if text, ok := p.body.staticText(); ok {
 		return text, nil
 	}
-	return p.body.render(func(ref *Ref) (any, bool, error) {
+	return p.body.renderText(func(ref *Ref) (any, bool, error) {
 		v, ok := lookup(ref.Name)
 		if ok && escape != nil {
 			v = escape(String(v))
@@ -63,14 +63,14 @@ func Dig(root any, path string) (any, bool) {
 		var name string
 		name, path, _ = strings.Cut(path, ".")
 		var ok bool
-		if root, ok = member(root, name); !ok {
+		if root, ok = memberValue(root, name); !ok {
 			return nil, false
 		}
 	}
 	return root, root != nil
 }
 
-func member(v any, name string) (any, bool) {
+func memberValue(v any, name string) (any, bool) {
 	switch v := v.(type) {
 	case map[string]any:
 		v2, ok := v[name]
@@ -86,28 +86,28 @@ func member(v any, name string) (any, bool) {
 	}
 }
 
-// stepPath consumes one placeholder or one stretch of literal text at pos, and
+// scanPath consumes one placeholder or one stretch of literal text at pos, and
 // returns its length.
-func stepPath(b *builder, src string, pos int) (int, error) {
+func scanPath(b *textBuilder, src string, pos int) (int, error) {
 	rest := src[pos:]
 	inner, braced := cutBraces(rest)
 	if !braced {
 		n := nextBrace(rest)
-		b.literal(rest[:n])
+		b.appendLiteral(rest[:n])
 		return n, nil
 	}
 	total := len(inner) + 2
 	if bare, ok := strings.CutPrefix(inner, "!"); ok && isPath(strings.TrimLeft(bare, "!")) {
-		b.literal("{" + bare + "}")
+		b.appendLiteral("{" + bare + "}")
 		return total, nil
 	}
 	if isPath(inner) {
 		name, optional := strings.CutSuffix(inner, "?")
-		b.placeholder(Ref{Name: name, Optional: optional, Offset: pos})
+		b.appendPlaceholder(Ref{Name: name, Optional: optional, Offset: pos})
 		return total, nil
 	}
-	b.literal(rest[:total])
-	return total, slip(inner, pos)
+	b.appendLiteral(rest[:total])
+	return total, checkMistyped(inner, pos)
 }
 
 // cutBraces returns the inside of {inner} at the start of s.
@@ -132,7 +132,7 @@ func nextBrace(s string) int {
 }
 
 func isPath(s string) bool {
-	s = cutScope(strings.TrimSuffix(s, "?"))
+	s = trimScopePrefix(strings.TrimSuffix(s, "?"))
 	first, rest, dotted := strings.Cut(s, ".")
 	if !isIdentifier(first) {
 		return false
@@ -151,10 +151,10 @@ func isIndex(s string) bool {
 	return s != "" && strings.Trim(s, "0123456789") == ""
 }
 
-// slip returns an error for what only a mistyped path looks like: names with
+// checkMistyped returns an error for what only a mistyped path looks like: names with
 // a dot too many. All else in braces is somebody's JSON or code.
-func slip(inner string, pos int) error {
-	names := strings.Split(cutScope(strings.TrimSuffix(inner, "?")), ".")
+func checkMistyped(inner string, pos int) error {
+	names := strings.Split(trimScopePrefix(strings.TrimSuffix(inner, "?")), ".")
 	if len(names) < 2 || !isIdentifier(names[0]) {
 		return nil
 	}

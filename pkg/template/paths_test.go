@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func order() map[string]any {
+func orderVariables() map[string]any {
 	return map[string]any{
 		"args":      map[string]any{"order_id": "a/b c", "n": int64(7), "none": nil, "tags": []any{"x", "y"}},
 		"user":      "Ann {args.n}",
@@ -19,11 +19,11 @@ func order() map[string]any {
 	}
 }
 
-func fromOrder(path string) (any, bool) {
-	if v, ok := order()[path]; ok {
+func lookupInOrder(path string) (any, bool) {
+	if v, ok := orderVariables()[path]; ok {
 		return v, true
 	}
-	return Dig(order(), path)
+	return Dig(orderVariables(), path)
 }
 
 func TestPathsRender(t *testing.T) {
@@ -51,7 +51,7 @@ func TestPathsRender(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, err := p.Render(fromOrder, nil)
+			got, err := p.Render(lookupInOrder, nil)
 			if err != nil || got != tt.want {
 				t.Errorf("Render(%q) = %q, %v, want %q", tt.text, got, err, tt.want)
 			}
@@ -64,7 +64,7 @@ func TestPathsEscape(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := p.Render(fromOrder, url.PathEscape)
+	got, err := p.Render(lookupInOrder, url.PathEscape)
 	if want := "/a b/a%2Fb%20c/7?x="; err != nil || got != want {
 		t.Errorf("Render = %q, %v, want %q", got, err, want)
 	}
@@ -95,7 +95,7 @@ func TestPathsMissing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = p.Render(fromOrder, nil)
+	_, err = p.Render(lookupInOrder, nil)
 	var missing *MissingError
 	if !errors.As(err, &missing) || err.Error() != "Context variable not found: `args.order`." {
 		t.Errorf("Render = %v, want a MissingError for args.order", err)
@@ -124,7 +124,7 @@ func TestDig(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.path, func(t *testing.T) {
-			got, ok := Dig(order(), tt.path)
+			got, ok := Dig(orderVariables(), tt.path)
 			if diff := cmp.Diff(tt.want, got); diff != "" || ok != tt.ok {
 				t.Errorf("Dig(%q) = %v, %v, want %v, %v", tt.path, got, ok, tt.want, tt.ok)
 			}

@@ -20,7 +20,7 @@ func TestRedact(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := redact(tt.in); got != tt.want {
+			if got := redactText(tt.in); got != tt.want {
 				t.Errorf("redact(%q) = %q, want %q", tt.in, got, tt.want)
 			}
 		})

@@ -9,7 +9,7 @@ import (
 // A Text is a compiled text with placeholders. It does not change; many
 // goroutines may render it. The zero Text is empty.
 type Text struct {
-	body body
+	body compiledText
 }
 
 // A Ref is one placeholder of a text.
@@ -25,9 +25,9 @@ type Ref struct {
 func Parse(src string) *Text {
 	s := textScanner{src: src}
 	for s.pos < len(src) {
-		s.step()
+		s.scanNext()
 	}
-	return &Text{body: s.builder.body()}
+	return &Text{body: s.builder.buildText()}
 }
 
 // Refs lists the placeholders in order. The caller must not change the slice.
@@ -35,25 +35,25 @@ func (t *Text) Refs() []Ref { return t.body.refs }
 
 // Static returns the text and true when it has no placeholders and so is the
 // same for every scope.
-func (t *Text) Static() (string, bool) { return t.body.static() }
+func (t *Text) Static() (string, bool) { return t.body.staticText() }
 
 // Render fills the placeholders in one pass; a value that looks like a
 // placeholder stays as it is. A required key or artifact that is missing gives
 // a [*MissingError]. An error of the scope comes back wrapped.
 func (t *Text) Render(ctx context.Context, s Scope) (string, error) {
-	if text, ok := t.body.static(); ok {
+	if text, ok := t.body.staticText(); ok {
 		return text, nil
 	}
-	return t.body.render(lookupIn(ctx, s))
+	return t.body.renderText(scopeLookup(ctx, s))
 }
 
-// AppendPieces renders without joining: it appends the pieces that Render makes
+// AppendPieces renders without joining: it appends the segments that Render makes
 // one text of, for whoever has more to join with them.
-func (t *Text) AppendPieces(ctx context.Context, pieces []string, s Scope) ([]string, error) {
-	return t.body.appendPieces(pieces, lookupIn(ctx, s))
+func (t *Text) AppendPieces(ctx context.Context, segments []string, s Scope) ([]string, error) {
+	return t.body.appendSegments(segments, scopeLookup(ctx, s))
 }
 
-func lookupIn(ctx context.Context, s Scope) func(*Ref) (any, bool, error) {
+func scopeLookup(ctx context.Context, s Scope) func(*Ref) (any, bool, error) {
 	return func(ref *Ref) (any, bool, error) {
 		if !ref.Artifact {
 			v, ok := s.Lookup(ref.Name)
@@ -72,55 +72,55 @@ func lookupIn(ctx context.Context, s Scope) func(*Ref) (any, bool, error) {
 type textScanner struct {
 	src     string
 	pos     int
-	builder builder
+	builder textBuilder
 }
 
-// step consumes one placeholder or one stretch of literal text.
-func (s *textScanner) step() {
+// scanNext consumes one placeholder or one stretch of literal text.
+func (s *textScanner) scanNext() {
 	rest := s.src[s.pos:]
 	n := strings.IndexAny(rest, "{<")
 	switch {
 	case n < 0:
-		s.literal(len(rest))
+		s.consumeLiteral(len(rest))
 	case n > 0:
-		s.literal(n)
+		s.consumeLiteral(n)
 	case rest[0] == '<':
-		s.angle(rest)
+		s.scanAngle(rest)
 	default:
-		s.braces(rest)
+		s.scanBraces(rest)
 	}
 }
 
-func (s *textScanner) literal(n int) {
-	s.builder.literal(s.src[s.pos : s.pos+n])
+func (s *textScanner) consumeLiteral(n int) {
+	s.builder.appendLiteral(s.src[s.pos : s.pos+n])
 	s.pos += n
 }
 
-func (s *textScanner) placeholder(ref Ref, n int) {
+func (s *textScanner) consumePlaceholder(ref Ref, n int) {
 	ref.Offset = s.pos
-	s.builder.placeholder(ref)
+	s.builder.appendPlaceholder(ref)
 	s.pos += n
 }
 
-// braces consumes {name}. Any number of braces may stand on either side, and
+// scanBraces consumes {name}. Any number of braces may stand on either side, and
 // they need not be equally many: ADK strips them all.
-func (s *textScanner) braces(rest string) {
-	open := countPrefix(rest, '{')
+func (s *textScanner) scanBraces(rest string) {
+	open := countLeading(rest, '{')
 	size := strings.IndexAny(rest[open:], "{}")
 	if size < 0 || rest[open+size] == '{' {
-		s.literal(open)
+		s.consumeLiteral(open)
 		return
 	}
 	inner := rest[open : open+size]
-	total := open + size + countPrefix(rest[open+size:], '}')
+	total := open + size + countLeading(rest[open+size:], '}')
 	if ref, ok := parseRef(strings.TrimFunc(inner, isSpace)); ok {
-		s.placeholder(ref, total)
+		s.consumePlaceholder(ref, total)
 		return
 	}
-	s.literal(open)
+	s.consumeLiteral(open)
 	if isEscaped(inner) {
 		s.pos++ // the exclamation mark
-		s.literal(total - open - 1)
+		s.consumeLiteral(total - open - 1)
 	}
 }
 
@@ -135,20 +135,20 @@ func isEscaped(inner string) bool {
 	return ok
 }
 
-// angle consumes <name?>, the second spelling of {name?}. Blanks and the
+// scanAngle consumes <name?>, the second spelling of {name?}. Blanks and the
 // required form are left alone, so that tags stay tags.
-func (s *textScanner) angle(rest string) {
+func (s *textScanner) scanAngle(rest string) {
 	end := strings.IndexAny(rest[1:], "<>{}") + 1
 	if end > 0 && rest[end] == '>' {
 		if ref, ok := parseRef(rest[1:end]); ok && ref.Optional && !strings.ContainsFunc(ref.Name, isSpace) {
-			s.placeholder(ref, end+1)
+			s.consumePlaceholder(ref, end+1)
 			return
 		}
 	}
-	s.literal(1)
+	s.consumeLiteral(1)
 }
 
-func countPrefix(s string, c byte) int {
+func countLeading(s string, c byte) int {
 	n := 0
 	for n < len(s) && s[n] == c {
 		n++

@@ -30,7 +30,7 @@ func (s mapScope) Artifact(_ context.Context, name string) (string, bool, error)
 	return text, ok, s.err
 }
 
-func people() mapScope {
+func testScope() mapScope {
 	return mapScope{
 		state: map[string]any{
 			"name": "Bob", "user:lang": "pt", "n": nil, "d": map[string]any{"a": int64(1)},
@@ -79,7 +79,7 @@ func TestRender(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			got, err := Parse(tt.text).Render(t.Context(), people())
+			got, err := Parse(tt.text).Render(t.Context(), testScope())
 			if err != nil || got != tt.want {
 				t.Errorf("Render(%q) = %q, %v, want %q", tt.text, got, err, tt.want)
 			}
@@ -109,7 +109,7 @@ func TestRenderAdditions(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			got, err := Parse(tt.text).Render(t.Context(), people())
+			got, err := Parse(tt.text).Render(t.Context(), testScope())
 			if err != nil || got != tt.want {
 				t.Errorf("Render(%q) = %q, %v, want %q", tt.text, got, err, tt.want)
 			}
@@ -127,7 +127,7 @@ func TestRenderErrors(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			got, err := Parse(tt.text).Render(t.Context(), people())
+			got, err := Parse(tt.text).Render(t.Context(), testScope())
 			var missing *MissingError
 			if !errors.As(err, &missing) || err.Error() != tt.want || got != "" {
 				t.Errorf("Render(%q) = %q, %v, want error %q", tt.text, got, err, tt.want)
@@ -234,7 +234,7 @@ func FuzzText(f *testing.F) {
 			t.Skip("the pattern has no class for these")
 		}
 		text := Parse(src)
-		got, err := text.Render(t.Context(), echo{})
+		got, err := text.Render(t.Context(), echoScope{})
 		want := renderByRegexp(src)
 		if err != nil || got != want {
 			t.Fatalf("Render(%q) = %q, %v, want %q", src, got, err, want)
@@ -247,13 +247,13 @@ func FuzzText(f *testing.F) {
 	})
 }
 
-// echo answers each placeholder with its own name, in a form that would show a
+// echoScope answers each placeholder with its own name, in a form that would show a
 // second scan.
-type echo struct{}
+type echoScope struct{}
 
-func (echo) Lookup(key string) (any, bool) { return "{" + key + "}<" + key + "?>", true }
+func (echoScope) Lookup(key string) (any, bool) { return "{" + key + "}<" + key + "?>", true }
 
-func (echo) Artifact(_ context.Context, name string) (string, bool, error) {
+func (echoScope) Artifact(_ context.Context, name string) (string, bool, error) {
 	return "{artifact." + name + "}", true, nil
 }
 
@@ -265,7 +265,7 @@ var (
 
 // isOddLetter reports letters of identifiers that are in no category of letters.
 func isOddLetter(r rune) bool {
-	return unicode.In(r, unicode.Other_ID_Start, unicode.Other_ID_Continue, neverInside, neverFirst)
+	return unicode.In(r, unicode.Other_ID_Start, unicode.Other_ID_Continue, excludedFromNames, excludedFirst)
 }
 
 // renderByRegexp is Render with echo, written with regular expressions.
@@ -282,11 +282,11 @@ func renderByRegexp(src string) string {
 
 func replaceBraces(match string) string {
 	inner := strings.TrimRight(strings.TrimLeft(match, "{"), "}")
-	if value, ok := echoOf(strings.TrimFunc(inner, isSpace)); ok {
+	if value, ok := echoPlaceholder(strings.TrimFunc(inner, isSpace)); ok {
 		return value
 	}
 	if bare := strings.TrimLeft(inner, "!"); bare != inner {
-		if _, ok := echoOf(strings.TrimFunc(bare, isSpace)); ok {
+		if _, ok := echoPlaceholder(strings.TrimFunc(bare, isSpace)); ok {
 			return strings.Replace(match, "!", "", 1)
 		}
 	}
@@ -296,7 +296,7 @@ func replaceBraces(match string) string {
 func replaceAngles(s string) string {
 	return anglePattern.ReplaceAllStringFunc(s, func(match string) string {
 		inner := match[1 : len(match)-1]
-		value, ok := echoOf(inner)
+		value, ok := echoPlaceholder(inner)
 		if !ok || !strings.HasSuffix(inner, "?") || strings.ContainsFunc(inner, isSpace) {
 			return match
 		}
@@ -304,7 +304,7 @@ func replaceAngles(s string) string {
 	})
 }
 
-func echoOf(inner string) (string, bool) {
+func echoPlaceholder(inner string) (string, bool) {
 	name := strings.TrimSuffix(inner, "?")
 	if artifact, ok := strings.CutPrefix(name, "artifact."); ok {
 		return "{artifact." + artifact + "}", true
@@ -316,7 +316,7 @@ func echoOf(inner string) (string, bool) {
 }
 
 // A text may name a large value any number of times.
-func TestRenderBomb(t *testing.T) {
+func TestRenderOversizedValues(t *testing.T) {
 	scope := mapScope{state: map[string]any{"doc": strings.Repeat("a", 1<<20)}}
 	_, err := Parse(strings.Repeat("{doc}", 20)).Render(t.Context(), scope)
 	var refused *Error

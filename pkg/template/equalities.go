@@ -20,46 +20,46 @@ func Equalities(src string) ([]Equality, bool) {
 	if err != nil {
 		return nil, false
 	}
-	return equalities(tree.Node)
+	return collectEqualities(tree.Node)
 }
 
-func equalities(node ast.Node) ([]Equality, bool) {
+func collectEqualities(node ast.Node) ([]Equality, bool) {
 	n, ok := node.(*ast.BinaryNode)
 	if !ok {
 		return nil, false
 	}
 	switch n.Operator {
 	case "or", "||":
-		left, okLeft := equalities(n.Left)
-		right, okRight := equalities(n.Right)
+		left, okLeft := collectEqualities(n.Left)
+		right, okRight := collectEqualities(n.Right)
 		return append(left, right...), okLeft && okRight
 	case "==":
-		if v, ok := literal(n.Right); ok {
-			return equality(n.Left, v)
+		if v, ok := literalValue(n.Right); ok {
+			return memberEquality(n.Left, v)
 		}
-		v, ok := literal(n.Left)
+		v, ok := literalValue(n.Left)
 		if !ok {
 			return nil, false
 		}
-		return equality(n.Right, v)
+		return memberEquality(n.Right, v)
 	case "in":
-		return oneOf(n)
+		return membershipEqualities(n)
 	}
 	return nil, false
 }
 
-func oneOf(n *ast.BinaryNode) ([]Equality, bool) {
+func membershipEqualities(n *ast.BinaryNode) ([]Equality, bool) {
 	list, ok := n.Right.(*ast.ArrayNode)
 	if !ok {
 		return nil, false
 	}
 	var all []Equality
 	for _, item := range list.Nodes {
-		v, ok := literal(item)
+		v, ok := literalValue(item)
 		if !ok {
 			return nil, false
 		}
-		one, ok := equality(n.Left, v)
+		one, ok := memberEquality(n.Left, v)
 		if !ok {
 			return nil, false
 		}
@@ -68,7 +68,7 @@ func oneOf(n *ast.BinaryNode) ([]Equality, bool) {
 	return all, true
 }
 
-func equality(node ast.Node, v any) ([]Equality, bool) {
+func memberEquality(node ast.Node, v any) ([]Equality, bool) {
 	if chain, ok := node.(*ast.ChainNode); ok {
 		node = chain.Node
 	}
@@ -84,7 +84,7 @@ func equality(node ast.Node, v any) ([]Equality, bool) {
 	return []Equality{{of.Value, name.Value, v}}, true
 }
 
-func literal(node ast.Node) (any, bool) {
+func literalValue(node ast.Node) (any, bool) {
 	switch n := node.(type) {
 	case *ast.StringNode:
 		return n.Value, true

@@ -18,11 +18,11 @@ func parseRef(s string) (Ref, bool) {
 // isKey reports whether s is an identifier, alone or behind one of ADK's
 // prefixes.
 func isKey(s string) bool {
-	return isIdentifier(cutScope(s))
+	return isIdentifier(trimScopePrefix(s))
 }
 
-// cutScope removes one of ADK's state prefixes.
-func cutScope(s string) string {
+// trimScopePrefix removes one of ADK's state prefixes.
+func trimScopePrefix(s string) string {
 	for _, prefix := range [...]string{"app:", "user:", "temp:"} {
 		if rest, ok := strings.CutPrefix(s, prefix); ok {
 			return rest
@@ -34,7 +34,7 @@ func cutScope(s string) string {
 // isIdentifier is Python's rule (str.isidentifier).
 func isIdentifier(s string) bool {
 	for i, r := range s {
-		if !isLetter(r) && (i == 0 || !isInner(r)) {
+		if !isLetter(r) && (i == 0 || !isLetterOrDigit(r)) {
 			return false
 		}
 	}
@@ -45,24 +45,24 @@ func isLetter(r rune) bool {
 	if r < unicode.MaxASCII {
 		return r == '_' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z'
 	}
-	return unicode.In(r, unicode.L, unicode.Nl, unicode.Other_ID_Start) && !unicode.In(r, neverInside, neverFirst)
+	return unicode.In(r, unicode.L, unicode.Nl, unicode.Other_ID_Start) && !unicode.In(r, excludedFromNames, excludedFirst)
 }
 
-func isInner(r rune) bool {
+func isLetterOrDigit(r rune) bool {
 	if r < unicode.MaxASCII {
 		return '0' <= r && r <= '9'
 	}
 	return unicode.In(r, unicode.L, unicode.Nl, unicode.Other_ID_Start, unicode.Mn, unicode.Mc, unicode.Nd, unicode.Pc, unicode.Other_ID_Continue) &&
-		!unicode.Is(neverInside, r)
+		!unicode.Is(excludedFromNames, r)
 }
 
 // What normal forms make into something else than a letter is none in XID_Start and
 // XID_Continue, by which Python goes (Unicode Standard Annex 31, chapter 5.1).
 var (
-	neverInside = &unicode.RangeTable{R16: []unicode.Range16{
+	excludedFromNames = &unicode.RangeTable{R16: []unicode.Range16{
 		{0x037a, 0x037a, 1}, {0x2e2f, 0x2e2f, 1}, {0x309b, 0x309c, 1}, {0xfc5e, 0xfc63, 1}, {0xfdfa, 0xfdfb, 1}, {0xfe70, 0xfe7e, 2},
 	}}
-	neverFirst = &unicode.RangeTable{R16: []unicode.Range16{{0x0e33, 0x0eb3, 0x80}, {0xff9e, 0xff9f, 1}}}
+	excludedFirst = &unicode.RangeTable{R16: []unicode.Range16{{0x0e33, 0x0eb3, 0x80}, {0xff9e, 0xff9f, 1}}}
 )
 
 // isSpace is what Python's str.strip removes: Unicode's white space and the

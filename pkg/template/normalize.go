@@ -16,20 +16,20 @@ type Members interface {
 	All() map[string]any
 }
 
-// plain makes a variable readable for expressions, without copying what is so
+// convertVariable makes a variable readable for expressions, without copying what is so
 // already.
-func plain(v any) any {
+func convertVariable(v any) any {
 	switch v := v.(type) {
 	case json.Number:
-		return number(v)
+		return convertNumber(v)
 	case Members:
 		return v.All()
 	}
 	return v
 }
 
-// number gives an int64 where it fits, else a float64.
-func number(n json.Number) any {
+// convertNumber gives an int64 where it fits, else a float64.
+func convertNumber(n json.Number) any {
 	if i, err := n.Int64(); err == nil {
 		return i
 	}
@@ -40,43 +40,43 @@ func number(n json.Number) any {
 	return f
 }
 
-// normal copies a result into what JSON has: nil, bool, string, int64,
+// normalizeResult copies a result into what JSON has: nil, bool, string, int64,
 // float64, []any, map[string]any.
-func normal(v any, m *meter) (any, error) {
+func normalizeResult(v any, m *meter) (any, error) {
 	switch v := v.(type) {
 	case nil, bool, string, int64:
 		return v, nil
 	case int:
 		return int64(v), nil
 	case float64:
-		return finite(v)
+		return finiteNumber(v)
 	case json.Number:
-		return number(v), nil
+		return convertNumber(v), nil
 	}
-	if err := m.deep(v); err != nil {
+	if err := m.chargeValues(v); err != nil {
 		return nil, err
 	}
-	return copyOf(v)
+	return copyValue(v)
 }
 
-func finite(f float64) (any, error) {
+func finiteNumber(f float64) (any, error) {
 	if math.IsNaN(f) || math.IsInf(f, 0) {
 		return nil, &Error{Msg: "the result is not a finite number; is there a division by zero?"}
 	}
 	return f, nil
 }
 
-// copyOf is the slow part of normal, for values that the meter has weighed.
-func copyOf(v any) (any, error) {
+// copyValue is the slow part of normal, for values that the meter has weighed.
+func copyValue(v any) (any, error) {
 	switch v := v.(type) {
 	case nil, bool, string, int64:
 		return v, nil
 	case int:
 		return int64(v), nil
 	case float64:
-		return finite(v)
+		return finiteNumber(v)
 	case json.Number:
-		return number(v), nil
+		return convertNumber(v), nil
 	case time.Time:
 		return v.Format(time.RFC3339Nano), nil
 	case time.Duration:
@@ -94,7 +94,7 @@ func copyReflect(v reflect.Value) (any, error) {
 	case v.CanUint():
 		return int64(v.Uint()), nil
 	case v.CanFloat():
-		return finite(v.Float())
+		return finiteNumber(v.Float())
 	}
 	switch v.Kind() {
 	case reflect.String:
@@ -107,17 +107,17 @@ func copyReflect(v reflect.Value) (any, error) {
 		return copyMap(v)
 	case reflect.Pointer:
 		if !v.IsNil() {
-			return copyOf(v.Elem().Interface())
+			return copyValue(v.Elem().Interface())
 		}
 		return nil, nil
 	}
-	return nil, &Error{Msg: "the result is " + noun(v.Interface()) + ", which is no value"}
+	return nil, &Error{Msg: "the result is " + valueNoun(v.Interface()) + ", which is no value"}
 }
 
 func copyList(n int, at func(int) any) (any, error) {
 	list := make([]any, n)
 	for i := range list {
-		v, err := copyOf(at(i))
+		v, err := copyValue(at(i))
 		if err != nil {
 			return nil, err
 		}
@@ -129,7 +129,7 @@ func copyList(n int, at func(int) any) (any, error) {
 func copyMap(v reflect.Value) (any, error) {
 	m := make(map[string]any, v.Len())
 	for it := v.MapRange(); it.Next(); {
-		value, err := copyOf(it.Value().Interface())
+		value, err := copyValue(it.Value().Interface())
 		if err != nil {
 			return nil, err
 		}
@@ -154,10 +154,10 @@ func stringMap(v any) (map[string]any, bool) {
 	return m, true
 }
 
-// fromJSON reads one JSON value, with integers as integers.
-func fromJSON(m *meter, args []any) (any, error) {
-	s := textOf(args, 0)
-	if err := m.text(len(s)); err != nil {
+// decodeJSON reads one JSON value, with integers as integers.
+func decodeJSON(m *meter, args []any) (any, error) {
+	s := stringArg(args, 0)
+	if err := m.chargeText(len(s)); err != nil {
 		return nil, err
 	}
 	dec := json.NewDecoder(strings.NewReader(s))
@@ -169,5 +169,5 @@ func fromJSON(m *meter, args []any) (any, error) {
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
 		return nil, &Error{Msg: "fromJSON: there is more than one value"}
 	}
-	return copyOf(v)
+	return copyValue(v)
 }

@@ -9,9 +9,9 @@ import (
 	"github.com/expr-lang/expr/file"
 )
 
-// asError gives an error of the expression language a place and ordinary
+// convertError gives an error of the expression language a place and ordinary
 // words.
-func asError(src string, err error) *Error {
+func convertError(src string, err error) *Error {
 	e := &Error{Msg: err.Error()}
 	var located *file.Error
 	if errors.As(err, &located) {
@@ -25,22 +25,22 @@ func asError(src string, err error) *Error {
 		e.Offset = max(e.Offset, own.Offset)
 		return e
 	}
-	if name, ok := memberName(src, e.Offset); ok && e.Msg == "invalid operation: int(string)" {
+	if name, ok := nameAfterDot(src, e.Offset); ok && e.Msg == "invalid operation: int(string)" {
 		e.Msg = "a text or a list has no member " + name
 	}
 	// The compiler prints its stack behind what it did not expect.
 	first, _, _ := strings.Cut(e.Msg, "\n")
-	e.Msg = translate(first)
+	e.Msg = translateMessage(first)
 	return e
 }
 
-// memberName is the name behind the dot at an offset.
-func memberName(src string, offset int) (string, bool) {
+// nameAfterDot is the name behind the dot at an offset.
+func nameAfterDot(src string, offset int) (string, bool) {
 	if offset == 0 || src[offset-1] != '.' {
 		return "", false
 	}
 	name := src[offset:]
-	if end := strings.IndexFunc(name, func(r rune) bool { return !isLetter(r) && !isInner(r) }); end >= 0 {
+	if end := strings.IndexFunc(name, func(r rune) bool { return !isLetter(r) && !isLetterOrDigit(r) }); end >= 0 {
 		name = name[:end]
 	}
 	return name, name != ""
@@ -59,10 +59,10 @@ func byteOffset(src string, runes int) int {
 // A phrase says in ordinary words what the expression language says in Go's.
 // A star stands for anything; $1 in the text is what the first star found, and
 // #1 is that as the name of a type.
-type phrase struct{ pattern, text string }
+type translation struct{ pattern, text string }
 
-func phrases() []phrase {
-	return []phrase{
+func translations() []translation {
+	return []translation{
 		{"Operator (*) and coalesce expressions (??) cannot be mixed. Wrap either by parentheses.", "?? beside $1 needs parentheses, as in (a ?? b) $1 c"},
 		{"unexpected token EOF", "the expression ends too early"},
 		{`unexpected token Operator("=")`, "= does not compare; write =="},
@@ -105,19 +105,19 @@ func phrases() []phrase {
 	}
 }
 
-func translate(msg string) string {
+func translateMessage(msg string) string {
 	// One word for each type, so that blanks part words.
 	msg = strings.NewReplacer("interface {}", "any", "<nil>", "nil").Replace(strings.TrimSpace(msg))
-	for _, p := range phrases() {
-		if found, ok := match(p.pattern, msg); ok {
-			return p.fill(found)
+	for _, p := range translations() {
+		if found, ok := matchWildcards(p.pattern, msg); ok {
+			return p.fillPlaceholders(found)
 		}
 	}
 	return msg
 }
 
-// match returns what the stars of a pattern stand for in s.
-func match(pattern, s string) ([]string, bool) {
+// matchWildcards returns what the stars of a pattern stand for in s.
+func matchWildcards(pattern, s string) ([]string, bool) {
 	head, rest, star := strings.Cut(pattern, "*")
 	s, ok := strings.CutPrefix(s, head)
 	if !ok || !star {
@@ -131,11 +131,11 @@ func match(pattern, s string) ([]string, bool) {
 	if end < 0 {
 		return nil, false
 	}
-	found, ok := match(rest, s[end:])
+	found, ok := matchWildcards(rest, s[end:])
 	return append([]string{s[:end]}, found...), ok
 }
 
-func (p phrase) fill(found []string) string {
+func (p translation) fillPlaceholders(found []string) string {
 	text := p.text
 	for i, s := range found {
 		text = strings.ReplaceAll(text, fmt.Sprintf("$%d", i+1), s)
@@ -144,8 +144,8 @@ func (p phrase) fill(found []string) string {
 	return text
 }
 
-// noun names a value's type in the words of authors.
-func noun(v any) string {
+// valueNoun names a value's type in the words of authors.
+func valueNoun(v any) string {
 	if v == nil {
 		return typeNoun("nil")
 	}
