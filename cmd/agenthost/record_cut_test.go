@@ -56,7 +56,7 @@ func TestRecordLeavesOutCutOffTurn(t *testing.T) {
 		t.Errorf("the test is\n%s", out)
 	}
 	code, _, problems = agenthost("record", dir, "only")
-	if want := "agenthost: session only cannot be a test: its only turn was cut off before an answer\n"; code != exitFail || problems != want {
+	if want := "agenthost: session only cannot be a test: the only turn was interrupted before an answer\n"; code != exitFail || problems != want {
 		t.Errorf("record = %d, stderr %q, want %q", code, problems, want)
 	}
 }

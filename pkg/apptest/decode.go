@@ -10,21 +10,21 @@ import (
 	"agenthost/pkg/template"
 )
 
-// Names are what tests of an app may name. A nil list is not known: nothing is
-// held against it.
+// Names are the names that tests of an app may refer to. A nil list is unknown:
+// names are not checked against it.
 type Names struct {
-	// Agents have models, Tools are what they may call.
+	// Agents are the agents with a model, Tools the tools that they may call.
 	Agents, Tools []string
-	// State has samples of the typed keys of the state; nil types none.
+	// State has sample values of the typed state keys; nil means no typed keys.
 	State map[string]any
-	// File reads a document of the app by its path there.
+	// File reads a document of the app by its path in the app's folder.
 	File func(path spec.Text) (*spec.Node, spec.Diagnostics)
 }
 
-// A Test is a checked test, compiled. It does not change; it may be run many
-// times, also at once.
+// A Test is a validated, compiled test. It is immutable and may run many times,
+// also concurrently.
 type Test struct {
-	// Name is what the test shows, Pos where it stands.
+	// Name describes the test, Pos is its position in the file.
 	Name string
 	Pos  spec.Pos
 
@@ -40,14 +40,14 @@ type turn struct {
 	expect []*expectation
 }
 
-// Decode reads the tests of a file: a list. It reports every problem; with any
-// error the tests cannot be run.
+// Decode reads a file of tests, which is a list. It reports all problems; if any
+// is an error, the tests cannot run.
 func Decode(n *spec.Node, names *Names) ([]*Test, spec.Diagnostics) {
 	if n.IsNull() {
 		return nil, nil
 	}
 	if n.Kind != spec.Sequence {
-		return nil, spec.Diagnostics{n.Errorf("type", "a file of tests is a list of them")}
+		return nil, spec.Diagnostics{n.Errorf("type", "a test file must be a list of tests")}
 	}
 	d := &decoder{names: names, seenNames: map[string]spec.Pos{}}
 	var tests []*Test
@@ -74,7 +74,7 @@ func (d *decoder) decodeTest(n *spec.Node) *Test {
 		return t
 	}
 	if first, taken := d.seenNames[t.Name]; taken && t.Name != "" {
-		d.addDiagnostics(c.Name.Errorf(0, "duplicate-name", "the file has a test of this name already, in line %d", first.Line))
+		d.addDiagnostics(c.Name.Errorf(0, "duplicate-name", "duplicate test name, first used in line %d", first.Line))
 	}
 	d.seenNames[t.Name] = c.Name.Pos
 	t.answers = d.decodeScripts(c.Model.node)
@@ -88,8 +88,8 @@ func (d *decoder) decodeTest(n *spec.Node) *Test {
 		}
 	}
 	if !slices.ContainsFunc(t.turns, func(tu *turn) bool { return len(tu.expect) > 0 }) && !d.diagnostics.HasErrors() {
-		d.addDiagnostics(n.Warnf("test-expects-nothing", "the test expects nothing: it passes whatever is said").
-			WithHint(`give it expect: ['text contains "…"']`))
+		d.addDiagnostics(n.Warnf("test-expects-nothing", "the test has no expectations and always passes").
+			WithHint(`add expect: ['text contains "…"']`))
 	}
 	return t
 }
@@ -101,7 +101,7 @@ func sequenceItems(n *spec.Node) []*spec.Node {
 	return n.Items
 }
 
-// decodeTurn checks what the user does, and compiles what is expected.
+// decodeTurn validates the user's input and compiles the expectations.
 func (d *decoder) decodeTurn(n *spec.Node, c *turnConfig) *turn {
 	tu := &turn{turnConfig: *c, node: n}
 	if n.Kind != spec.Mapping {
@@ -115,13 +115,13 @@ func (d *decoder) decodeTurn(n *spec.Node, c *turnConfig) *turn {
 	}
 	switch {
 	case len(ways) == 0 && n.Get("parts") == nil:
-		d.addDiagnostics(n.Errorf("test", "the turn has no beginning: give it user, confirm or respond"))
+		d.addDiagnostics(n.Errorf("test", "a turn requires user, confirm or respond"))
 	case len(ways) > 1:
-		d.addDiagnostics(n.Get(ways[1]).Errorf("test", "a turn begins in one way: %s and %s exclude each other", ways[0], ways[1]))
+		d.addDiagnostics(n.Get(ways[1]).Errorf("test", "%s and %s are mutually exclusive", ways[0], ways[1]))
 	case n.Get("payload") != nil && (c.Confirm == nil || !*c.Confirm):
-		d.addDiagnostics(n.Get("payload").Errorf("test", "a payload is part of an approval: it stands beside confirm: true"))
+		d.addDiagnostics(n.Get("payload").Errorf("test", "payload requires confirm: true"))
 	case n.Get("parts") != nil && len(ways) == 1 && ways[0] != "user":
-		d.addDiagnostics(n.Get("parts").Errorf("test", "parts are what the user sends: they do not go with %s", ways[0]))
+		d.addDiagnostics(n.Get("parts").Errorf("test", "parts cannot be combined with %s", ways[0]))
 	}
 	for _, src := range c.Expect {
 		if e := d.compileExpectation(src); e != nil {
@@ -133,7 +133,7 @@ func (d *decoder) decodeTurn(n *spec.Node, c *turnConfig) *turn {
 
 func (d *decoder) compileExpectation(src spec.Expr) *expectation {
 	if src.Pos == (spec.Pos{}) {
-		return nil // told already, when the test was decoded
+		return nil // already reported by spec.Decode
 	}
 	env := expectEnv(d.names.State)
 	compiled, err := template.CompileBool(src.Value, env)
@@ -147,7 +147,7 @@ func (d *decoder) compileExpectation(src spec.Expr) *expectation {
 	}
 	e := &expectation{src: src, when: compiled}
 	for _, part := range template.Parts(src.Value) {
-		// What is only part of a larger whole may not stand alone.
+		// Some parts do not compile on their own.
 		if x, err := template.Compile(part, env); err == nil {
 			e.parts = append(e.parts, namedExpr{part, x})
 		}
@@ -155,14 +155,14 @@ func (d *decoder) compileExpectation(src spec.Expr) *expectation {
 	return e
 }
 
-// decodeScripts reads what stands under model.
+// decodeScripts reads the value of model.
 func (d *decoder) decodeScripts(n *spec.Node) scriptsByAgent {
 	a := scriptsByAgent{}
 	switch {
 	case n.IsNull():
 	case n.Kind == spec.Mapping:
 		for _, e := range n.Entries {
-			d.checkName(e.Key, "agent with a model, %s", d.names.Agents)
+			d.checkName(e.Key, "agent %s with a model", d.names.Agents)
 			a[e.Key.Value] = d.decodeScript(e.Value)
 		}
 	default:
@@ -171,7 +171,7 @@ func (d *decoder) decodeScripts(n *spec.Node) scriptsByAgent {
 	return a
 }
 
-// decodeScript reads one script: a list of answers, or a file.
+// decodeScript reads one script: a list of answers, or the path of a file.
 func (d *decoder) decodeScript(n *spec.Node) *script {
 	decode, ordered := provider.DecodeAnswers, true
 	if n.Kind == spec.Scalar {
@@ -192,7 +192,7 @@ func (d *decoder) decodeScript(n *spec.Node) *script {
 	d.addDiagnostics(ds...)
 	for _, item := range n.Items {
 		if at := item.Get("tool"); at != nil {
-			d.addDiagnostics(at.Errorf("test", "what a tool answers in a test stands under tools, not among the answers of a model"))
+			d.addDiagnostics(at.Errorf("test", "tool responses of a test belong under tools, not in the answers of a model"))
 		}
 	}
 	return &script{s, ordered}
@@ -211,7 +211,7 @@ func (d *decoder) decodeStandIns(tools *spec.Node, name string, c standInsNode) 
 	return all
 }
 
-// checkName wants a name of a list; what has %s for the name.
+// checkName reports a name that is not in the list. In what, %s is the name.
 func (d *decoder) checkName(at *spec.Node, what string, names []string) {
 	if names == nil || slices.Contains(names, at.Value) {
 		return

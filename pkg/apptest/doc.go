@@ -1,16 +1,15 @@
-// Package apptest is the tests that stand beside an app, in files *.test.yaml.
-// A test talks to the whole app: models answer from the test's scripts, tools
-// with what stands in for them, and what came of each turn is held against
-// expressions.
+// Package apptest runs the tests of an app, which are in *.test.yaml files in its
+// folder. A test runs the whole app: models answer from the test's scripts, tools
+// are replaced by stand-ins, and each turn is checked with expressions.
 //
-//	suite, ds := apptest.Decode(node, names)   // checked and compiled
-//	result := suite[0].Run(ctx, open)          // an app, a store and a host of its own
+//	suite, ds := apptest.Decode(node, names)   // validated and compiled
+//	result := suite[0].Run(ctx, open)          // with its own app, store and host
 //
-// A [Test] is a list of turns; a [Result] has the failures of one run, each a
-// [spec.Diagnostic] at its expectation, and the transcript. Tests use no
-// network and no file, and may run side by side. [Make] goes the other way: it
-// writes the test of a stored session.
+// A [Test] is a list of turns. A [Result] has the transcript and the failures of
+// one run, each a [spec.Diagnostic] at its expectation. Tests use no network and
+// no files, and may run in parallel. [Make] does the reverse: it writes a test
+// from a stored session.
 //
-// The package knows no folder: the loader finds the files, and opens the app
-// with what a test puts in the place of models and tools.
+// The package does not read folders: the loader finds the files and opens the app
+// with the test's models and tools.
 package apptest

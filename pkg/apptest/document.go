@@ -9,39 +9,37 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// testConfig is a test as it is written: its first turn, and those behind it.
+// testConfig is a test as written: its first turn and the ones after it.
 type testConfig struct {
-	Name  spec.Text               `yaml:"name" required:"true" doc:"What the test shows, in a few words."`
-	Model answersNode             `yaml:"model" doc:"What the models answer: a list of answers for each agent, one list for all of them, or a script file of the app."`
-	Tools map[string]standInsNode `yaml:"tools" doc:"What stands in for tools, by their names: one answer or a list. Other tools do their work, but reach no network."`
+	Name  spec.Text               `yaml:"name" required:"true" doc:"What the test verifies, in a few words."`
+	Model answersNode             `yaml:"model" doc:"Answers of the models: a list for each agent, one list for all agents, or a script file of the app."`
+	Tools map[string]standInsNode `yaml:"tools" doc:"Stand-ins for tools by name: one response or a list. Other tools run for real, but without network access."`
 	First turnConfig              `yaml:",inline"`
-	Then  []turnConfig            `yaml:"then" doc:"The turns behind the first, in order."`
+	Then  []turnConfig            `yaml:"then" doc:"The turns after the first, in order."`
 }
 
-// turnConfig is one turn: what the user says or decides, and what must be true
-// behind it.
+// turnConfig is one turn: the user's input, and the expectations after it.
 type turnConfig struct {
-	User    *spec.Text     `yaml:"user" doc:"What the user says."`
-	Parts   []*genai.Part  `yaml:"parts" doc:"More of what the user sends: raw parts, such as files."`
-	Confirm *bool          `yaml:"confirm" doc:"Instead: what the user answers to the calls that wait for approval."`
-	Payload *spec.Node     `yaml:"payload" doc:"What the user has made of the payload of a call that is approved."`
-	Respond map[string]any `yaml:"respond" doc:"Instead: the answers to calls that wait for one, by the names of their functions."`
-	State   map[string]any `yaml:"state" doc:"The state that the session begins with; in later turns, what is set with the message."`
-	Session string         `yaml:"session" doc:"The session of the turn; without it that of the turn before."`
-	Expect  []spec.Expr    `yaml:"expect" doc:"Expressions that must be true behind the turn."`
+	User    *spec.Text     `yaml:"user" doc:"The text of the user's message."`
+	Parts   []*genai.Part  `yaml:"parts" doc:"Further parts of the user's message, such as files."`
+	Confirm *bool          `yaml:"confirm" doc:"Instead of user: approve (true) or reject (false) the calls that wait for confirmation."`
+	Payload *spec.Node     `yaml:"payload" doc:"The payload that the user sends with an approval."`
+	Respond map[string]any `yaml:"respond" doc:"Instead of user: responses to pending calls, by function name."`
+	State   map[string]any `yaml:"state" doc:"The initial session state; in later turns of a session, the state delta sent with the message."`
+	Session string         `yaml:"session" doc:"The session of the turn. Default: the session of the previous turn."`
+	Expect  []spec.Expr    `yaml:"expect" doc:"Expressions that must be true after the turn."`
 }
 
-// standInConfig is one answer of what stands in for a tool.
+// standInConfig is one response of a stand-in for a tool.
 type standInConfig struct {
-	Args   map[string]any `yaml:"args" doc:"The arguments that it answers to; without it all."`
-	Return *spec.Node     `yaml:"return" doc:"What the tool answers: a mapping, or the result; null answers nothing yet."`
-	Fail   string         `yaml:"fail" doc:"Instead: what the tool fails with; timeout is that it took too long."`
-	State  map[string]any `yaml:"state" doc:"The keys of the state that the call sets; null removes a key."`
-	Times  int            `yaml:"times" doc:"How often it answers; without it always."`
+	Args   map[string]any `yaml:"args" doc:"The arguments that the call must have. Default: any."`
+	Return *spec.Node     `yaml:"return" doc:"The tool's response: a mapping, or the value of result; null means no response yet."`
+	Fail   string         `yaml:"fail" doc:"Instead of return: the error that the tool fails with; timeout simulates a timeout."`
+	State  map[string]any `yaml:"state" doc:"The state keys that the call sets; null removes a key."`
+	Times  int            `yaml:"times" doc:"How many calls it answers. Default: unlimited."`
 }
 
-// answersNode keeps what is written under model: until the names of the app
-// are known.
+// answersNode keeps the node of model: until the names of the app are known.
 type answersNode struct{ node *spec.Node }
 
 // DecodeSpec keeps the node.
@@ -50,7 +48,7 @@ func (a *answersNode) DecodeSpec(n *spec.Node) spec.Diagnostics {
 	return nil
 }
 
-// SchemaSpec describes the three forms.
+// SchemaSpec returns the schema of the three forms.
 func (a *answersNode) SchemaSpec() map[string]any {
 	file := map[string]any{"type": "string", "description": "A script file of the app."}
 	list := map[string]any{"type": "array", "items": map[string]any{"$ref": "#/$defs/answer"}}
@@ -58,7 +56,7 @@ func (a *answersNode) SchemaSpec() map[string]any {
 	return map[string]any{"anyOf": []any{file, list, byAgent}}
 }
 
-// standInsNode is one stand-in or a list of them.
+// standInsNode is one stand-in or a list of stand-ins.
 type standInsNode struct {
 	items []standInConfig
 	nodes []*spec.Node
@@ -79,13 +77,13 @@ func (s *standInsNode) DecodeSpec(n *spec.Node) spec.Diagnostics {
 	return ds
 }
 
-// SchemaSpec describes both.
+// SchemaSpec returns the schema of both forms.
 func (s *standInsNode) SchemaSpec() map[string]any {
 	one := map[string]any{"$ref": "#/$defs/stand_in"}
 	return map[string]any{"anyOf": []any{one, map[string]any{"type": "array", "items": one}}}
 }
 
-// checkStandIn wants one way to answer.
+// checkStandIn requires exactly one of return and fail.
 func checkStandIn(n *spec.Node, c *standInConfig) spec.Diagnostics {
 	if n.Kind != spec.Mapping {
 		return nil
@@ -94,19 +92,19 @@ func checkStandIn(n *spec.Node, c *standInConfig) spec.Diagnostics {
 	var ds spec.Diagnostics
 	switch {
 	case returns == nil && fails == nil:
-		ds = append(ds, n.Errorf("test", "what stands in for a tool answers or fails: give it return or fail"))
+		ds = append(ds, n.Errorf("test", "a stand-in requires return or fail"))
 	case returns != nil && fails != nil:
-		ds = append(ds, fails.Errorf("test", "a call either answers or fails: return and fail exclude each other"))
+		ds = append(ds, fails.Errorf("test", "return and fail are mutually exclusive"))
 	case fails != nil && fails.Value == "":
-		ds = append(ds, fails.Errorf("test", "say what the tool fails with"))
+		ds = append(ds, fails.Errorf("test", "fail requires an error message"))
 	}
 	if times != nil && !times.IsNull() && c.Times < 1 {
-		ds = append(ds, times.Errorf("value", "want at least 1"))
+		ds = append(ds, times.Errorf("value", "must be at least 1"))
 	}
 	return ds
 }
 
-// Schema is the JSON Schema of a file of tests, for editors.
+// Schema returns the JSON Schema of a test file, for editors.
 func Schema() map[string]any {
 	var set spec.SchemaSet
 	set.Define("answer", set.Object(reflect.TypeFor[provider.ScriptEntry]()))
@@ -114,10 +112,10 @@ func Schema() map[string]any {
 	return set.Document(map[string]any{"type": "array", "items": set.Object(reflect.TypeFor[testConfig]())})
 }
 
-// Reference are the pages of the fields of tests.
+// Reference returns the reference pages of test files.
 func Reference() []string {
 	return []string{
-		spec.Reference("A test", "One conversation, and what is expected of it: its first turn, and under `then:` those behind it.", reflect.TypeFor[testConfig]()),
-		spec.Reference("A stand-in", "One answer in the place of a tool.", reflect.TypeFor[standInConfig]()),
+		spec.Reference("A test", "One conversation and its expectations: the first turn, and under `then:` the following ones.", reflect.TypeFor[testConfig]()),
+		spec.Reference("A stand-in", "One scripted response that replaces a tool call.", reflect.TypeFor[standInConfig]()),
 	}
 }

@@ -21,8 +21,8 @@ type namedExpr struct {
 	expr *template.Expr
 }
 
-// expectEnv declares what expectations may read; docs/testing.md explains it.
-// State has samples of the typed keys.
+// expectEnv declares the variables of expectations; see docs/testing.md. state has
+// sample values of the typed keys.
 func expectEnv(state map[string]any) template.Env {
 	if state == nil {
 		state = map[string]any{}
@@ -45,7 +45,7 @@ func expectEnv(state map[string]any) template.Env {
 	}
 }
 
-// turnOutcome is what one turn came to, and how the session stands behind it.
+// turnOutcome is the result of one turn, with the session after it.
 type turnOutcome struct {
 	events    []*session.Event
 	session   *session.Session
@@ -54,7 +54,7 @@ type turnOutcome struct {
 	err       *runtime.RunError
 }
 
-// exprVars are the values of [expectEnv].
+// exprVars returns the values of the variables in [expectEnv].
 func (o *turnOutcome) exprVars() map[string]any {
 	calls := callVars(o.events)
 	texts, text, agent := []any{}, "", ""
@@ -103,8 +103,8 @@ func requestVars(asked []modelRequest) []any {
 	return all
 }
 
-// callVars are the calls of agents with their answers, in order. What asks a
-// person is none.
+// callVars returns the calls of agents with their responses, in order, without
+// the requests to the user.
 func callVars(events []*session.Event) []any {
 	responses := map[string]any{}
 	for _, ev := range events {
@@ -159,7 +159,7 @@ func thoughtOf(ev *session.Event) string {
 	return thought
 }
 
-// evaluate holds a turn against the expectation; nil is that it is met.
+// evaluate checks the expectation after a turn; nil means that it holds.
 func (e *expectation) evaluate(ctx context.Context, vars map[string]any) *Failure {
 	met, err := e.when.Bool(ctx, vars)
 	if met {
@@ -167,7 +167,7 @@ func (e *expectation) evaluate(ctx context.Context, vars map[string]any) *Failur
 	}
 	f := &Failure{Expression: e.src.Value, Diagnostic: e.src.Errorf(0, "test-failed", "%s is false", e.src.Value)}
 	if err != nil {
-		f.Diagnostic = e.src.Errorf(0, "test-failed", "%s cannot be computed: %s", e.src.Value, err)
+		f.Diagnostic = e.src.Errorf(0, "test-failed", "cannot evaluate %s: %s", e.src.Value, err)
 	}
 	for _, part := range e.parts {
 		if v, err := part.expr.Eval(ctx, vars); err == nil {

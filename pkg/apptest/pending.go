@@ -7,8 +7,8 @@ import (
 	"agenthost/pkg/session"
 )
 
-// pendingVars is what the session waits for: approvals, oldest first, and calls
-// that are answered later.
+// pendingVars returns what the session is waiting for: confirmations, oldest first,
+// and responses to long-running calls.
 func pendingVars(sess *session.Session) map[string]any {
 	confirmations := []any{}
 	for _, open := range pendingApprovals(sess.Events()) {
@@ -31,14 +31,14 @@ func pendingVars(sess *session.Session) map[string]any {
 	return pending
 }
 
-// pendingCall is a call that waits for the user.
+// pendingCall is a call that waits for a response of the user.
 type pendingCall struct {
 	author string
 	call   *genai.FunctionCall
 }
 
-// pendingCalls are the calls that are answered later, oldest first; what asks for
-// approval is none of them.
+// pendingCalls returns the calls without a response, oldest first, except
+// confirmation requests.
 func pendingCalls(sess *session.Session) []pendingCall {
 	var all []pendingCall
 	for _, w := range runtime.Pending(sess.Events()) {
@@ -51,7 +51,7 @@ func pendingCalls(sess *session.Session) []pendingCall {
 	return all
 }
 
-// pendingApprovals are the requests for approval, oldest first, by their events.
+// pendingApprovals returns the confirmation requests, oldest first, grouped by event.
 func pendingApprovals(events []*session.Event) [][]*genai.FunctionCall {
 	var all [][]*genai.FunctionCall
 	for _, w := range runtime.Pending(events) {

@@ -16,24 +16,23 @@ import (
 	"agenthost/pkg/session"
 )
 
-// A Record is what a test is made of: a stored session, and what the app has
-// that needs nothing from outside.
+// A Record is the source of a test: a stored session, and the tools of the app
+// that a test can run for real.
 type Record struct {
-	// Name is the test's; empty names the session.
+	// Name is the name of the test. Default: derived from the session ID.
 	Name    string
 	Session *session.Session
-	// Initial is the state that the session began with.
+	// Initial is the initial state of the session.
 	Initial map[string]any
-	// Own are the tools that do their work in a test: nothing stands in for
-	// them.
+	// Own are the tools that run for real in a test, without a stand-in.
 	Own []string
 }
 
-// Make writes a session as a test, an item of a file of tests: what the user
-// said and decided, the answers of the models by agent, those of the tools, and
-// expectations of the calls and the texts of each turn. What was rewound is
-// left out, and so is a last turn that was cut off before its answer: cutOff says so. A
-// session that a test cannot say is an error.
+// Make writes a session as a test, an item of a test file: the user's messages and
+// decisions, the answers of the models by agent, the tool responses, and
+// expectations for the calls and texts of each turn. Rewound turns are left out, and
+// so is a last turn that was interrupted before its answer; cutOff reports that.
+// Make returns an error if a test cannot express the session.
 func Make(r *Record) (text string, cutOff bool, err error) {
 	m := &recorder{record: r, answers: map[string][]string{}, tools: map[string][]string{}, rejected: map[string]bool{}}
 	for _, ev := range session.WithoutRewound(r.Session.Events()) {
@@ -52,16 +51,17 @@ func Make(r *Record) (text string, cutOff bool, err error) {
 	}
 	switch {
 	case len(m.turns) == 0 && cutOff:
-		return "", true, errors.New("its only turn was cut off before an answer")
+		return "", true, errors.New("the only turn was interrupted before an answer")
 	case len(m.turns) == 0:
-		return "", false, errors.New("nobody has said anything in the session")
+		return "", false, errors.New("the session has no user message")
 	}
 	text, err = m.renderTest()
 	return text, cutOff, err
 }
 
-// isCutOff says whether the run of a turn ended before its answer: nothing was stored of
-// the agents, or last a call that has neither a response nor waits for one.
+// isCutOff reports whether the run of a turn was interrupted before its answer: no
+// event of an agent was stored, or the last one is a call without a response that is
+// not long-running.
 func (t *recordedTurn) isCutOff() bool {
 	if len(t.events) == 0 {
 		return t.user.Content != nil && len(t.user.Responses()) == 0
@@ -70,13 +70,13 @@ func (t *recordedTurn) isCutOff() bool {
 	return len(last.Calls()) > 0 && len(last.LongRunningToolIDs) == 0 && last.ErrorCode == ""
 }
 
-// recorder gathers a test.
+// recorder collects the parts of a test.
 type recorder struct {
 	record *Record
 	turns  []*recordedTurn
-	// answers are entries by agent, tools stand-ins by tool.
+	// answers are script entries by agent, tools are stand-ins by tool.
 	answers, tools map[string][]string
-	// rejected are the ids of calls that the user did not approve.
+	// rejected are the IDs of calls that the user rejected.
 	rejected map[string]bool
 	history  []*session.Event
 }
@@ -113,7 +113,7 @@ func (m *recorder) renderTest() (string, error) {
 	return "- name: " + provider.YAMLText(name) + "\n" + m.renderModels() + m.renderStandIns() + turns.String(), nil
 }
 
-// renderModels are the answers by agent.
+// renderModels returns the model section, the answers by agent.
 func (m *recorder) renderModels() string {
 	if len(m.answers) == 0 {
 		return ""
@@ -131,8 +131,7 @@ func (m *recorder) renderModels() string {
 	return b.String()
 }
 
-// renderKey writes a name as a key, in quotes where YAML may take it for
-// something else.
+// renderKey returns a name as a YAML key, quoted where necessary.
 func renderKey(name string) string {
 	for _, r := range name {
 		if r != '_' && !unicode.IsLetter(r) && !unicode.IsDigit(r) {
@@ -157,7 +156,7 @@ func (m *recorder) renderStandIns() string {
 	return b.String()
 }
 
-// renderTurn takes in the answers of a turn, and returns its lines.
+// renderTurn records the answers of a turn and returns its lines.
 func (m *recorder) renderTurn(i int, t *recordedTurn) ([]string, error) {
 	lines, err := m.renderUserInput(t.user)
 	if err != nil {
@@ -191,8 +190,8 @@ func (m *recorder) renderTurn(i int, t *recordedTurn) ([]string, error) {
 	return lines, nil
 }
 
-// sharedState is the state of the user and the app that the session did not write,
-// and so may have found.
+// sharedState returns the user and app state that the session did not write, so
+// that it may have existed before.
 func (m *recorder) sharedState() map[string]any {
 	written := map[string]bool{}
 	for _, ev := range m.record.Session.Events() {
@@ -209,7 +208,7 @@ func (m *recorder) sharedState() map[string]any {
 	return found
 }
 
-// renderUserInput say what the user said or decided.
+// renderUserInput returns the lines of the user's message or decision.
 func (m *recorder) renderUserInput(ev *session.Event) ([]string, error) {
 	if responses := ev.Responses(); len(responses) > 0 {
 		return m.renderDecisions(responses)
@@ -232,12 +231,12 @@ func (m *recorder) renderUserInput(ev *session.Event) ([]string, error) {
 		lines = append(lines, "parts: ["+strings.Join(parts, ", ")+"]")
 	}
 	if len(lines) == 0 {
-		return nil, errors.New("the user says nothing in it")
+		return nil, errors.New("the user message is empty")
 	}
 	return lines, nil
 }
 
-// renderDecisions say what the user answered to calls.
+// renderDecisions returns the lines of the user's responses to calls.
 func (m *recorder) renderDecisions(responses []*genai.FunctionResponse) ([]string, error) {
 	answers := map[string]any{}
 	var decided []string
@@ -249,7 +248,7 @@ func (m *recorder) renderDecisions(responses []*genai.FunctionResponse) ([]strin
 		confirmed, _ := r.Response["confirmed"].(bool)
 		line := fmt.Sprintf("confirm: %t", confirmed)
 		if len(decided) > 0 && decided[0] != line {
-			return nil, errors.New("the user approves one call and rejects another at once, which a test cannot say")
+			return nil, errors.New("the user approves one call and rejects another in the same turn, which a test cannot express")
 		}
 		decided = []string{line}
 		if !confirmed {
@@ -266,13 +265,13 @@ func (m *recorder) renderDecisions(responses []*genai.FunctionResponse) ([]strin
 	case len(answers) == 0:
 		return decided, nil
 	case len(decided) > 0:
-		return nil, errors.New("the user approves a call and answers another at once, which a test cannot say")
+		return nil, errors.New("the user confirms a call and responds to another in the same turn, which a test cannot express")
 	}
 	text, err := provider.YAMLMapping(answers)
 	return []string{"respond: " + text}, err
 }
 
-// markRejected remembers the call that a request was about.
+// markRejected marks the call that a confirmation request refers to.
 func (m *recorder) markRejected(id string) {
 	for _, ev := range m.history {
 		for _, c := range ev.Calls() {

@@ -14,8 +14,8 @@ import (
 	"agenthost/pkg/session"
 )
 
-// recordEvent takes in an event of an agent: an answer of its model, or those of its
-// tools.
+// recordEvent records an event of an agent: an answer of its model, or the responses
+// of its tools.
 func (m *recorder) recordEvent(ev *session.Event) error {
 	calls := ev.Calls()
 	switch {
@@ -39,18 +39,18 @@ func (m *recorder) recordEvent(ev *session.Event) error {
 	return nil
 }
 
-// isModelResponse tells what a model said from what callbacks and agents without a
-// model did.
+// isModelResponse reports whether the event comes from a model, not from a callback
+// or an agent without a model.
 func isModelResponse(ev *session.Event) bool {
 	return ev.ModelVersion != "" || ev.UsageMetadata != nil || ev.FinishReason != "" ||
 		len(ev.Calls()) > 0 || ev.ErrorCode != "" && ev.Content == nil
 }
 
-// runsForReal says whether a tool does its work in a test.
+// runsForReal reports whether a tool runs for real in a test.
 func (m *recorder) runsForReal(name string) bool { return slices.Contains(m.record.Own, name) }
 
-// recordResponses makes stand-ins of what tools answered. The state that the
-// event sets is that of all of its tools, and is put on the first of them.
+// recordResponses turns tool responses into stand-ins. The state delta of the event
+// covers all of its tools; the first stand-in gets it.
 func (m *recorder) recordResponses(ev *session.Event) error {
 	state := ev.Actions.StateDelta
 	for _, r := range ev.Responses() {
@@ -72,7 +72,7 @@ func (m *recorder) recordResponses(ev *session.Event) error {
 	return nil
 }
 
-// renderResponse says what a tool answered, or failed with.
+// renderResponse returns the response of a tool, or its error.
 func renderResponse(response map[string]any) (string, error) {
 	if text, ok := response["error"].(string); ok && len(response) == 1 && text != "" {
 		return "fail: " + provider.YAMLText(text), nil
@@ -81,7 +81,7 @@ func renderResponse(response map[string]any) (string, error) {
 	return "return: " + text, err
 }
 
-// findCall finds a call by its id.
+// findCall finds a call by its ID.
 func (m *recorder) findCall(id string) *genai.FunctionCall {
 	for _, ev := range m.record.Session.Events() {
 		for _, c := range ev.Calls() {
@@ -96,7 +96,7 @@ func (m *recorder) findCall(id string) *genai.FunctionCall {
 func (m *recorder) addStandIn(c *genai.FunctionCall, how string, state map[string]any) {
 	args, err := provider.YAMLMapping(orEmpty(c.Args))
 	if err != nil {
-		args = "{}" // a call that was stored can be written
+		args = "{}" // cannot happen: stored calls can be encoded
 	}
 	set := ""
 	if len(state) > 0 {
@@ -107,7 +107,7 @@ func (m *recorder) addStandIn(c *genai.FunctionCall, how string, state map[strin
 	m.tools[c.Name] = append(m.tools[c.Name], fmt.Sprintf("{args: %s, %s%s, times: 1}", args, how, set))
 }
 
-// expectations are the expectations of a turn.
+// expectations returns the expectations of a turn.
 func (m *recorder) expectations(t *recordedTurn) []string {
 	var names []string
 	texts := map[string]string{}
@@ -135,8 +135,8 @@ func (m *recorder) expectations(t *recordedTurn) []string {
 	return expect
 }
 
-// textExpectations wants what was said last; where agents run side by side, by each
-// of them.
+// textExpectations expects the last text; with parallel agents, the last text of each
+// agent.
 func textExpectations(last string, texts map[string]string, branched bool) []string {
 	switch {
 	case last == "":
@@ -151,8 +151,7 @@ func textExpectations(last string, texts map[string]string, branched bool) []str
 	return expect
 }
 
-// callExpectations wants the calls of a turn, where agents run side by side in any
-// order.
+// callExpectations expects the calls of a turn; with parallel agents, in any order.
 func callExpectations(names []string, branched bool) []string {
 	if len(names) == 0 {
 		return nil

@@ -22,35 +22,35 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// A TestEnv is what a test puts in the place of the world around an app.
+// A TestEnv replaces the environment of an app during a test.
 type TestEnv struct {
-	// Model takes the place of every model, HTTP of the network, and Replace
-	// gives each tool the one that takes its place.
+	// Model replaces all models, HTTP the network client, and Replace returns the
+	// replacement of a tool.
 	Model   model.LLM
 	HTTP    *http.Client
 	Replace func(tool.Tool) tool.Tool
 }
 
-// Open opens the app anew, in env. The app is the caller's to close.
+// Open opens a new instance of the app in env. The caller closes it.
 type Open func(ctx context.Context, env *TestEnv) (*runtime.App, error)
 
-// A Result is what a run of a test came to.
+// A Result is the result of one run of a test.
 type Result struct {
 	Test *Test
-	// App is the app's name.
+	// App is the name of the app.
 	App string
-	// Failures are in the order of the turns; without any the test has passed.
+	// Failures are in the order of the turns. The test passed if there are none.
 	Failures []*Failure
-	// Transcript is what was said and done, a line each, with a line before
-	// each turn.
+	// Transcript has a line for each message and action, and a heading for each
+	// turn.
 	Transcript []string
 	Took       time.Duration
 }
 
-// Passed says whether all expectations were met.
+// Passed reports whether all expectations hold.
 func (r *Result) Passed() bool { return len(r.Failures) == 0 }
 
-// Diagnostics are the failures as problems with places.
+// Diagnostics returns the failures as diagnostics.
 func (r *Result) Diagnostics() spec.Diagnostics {
 	var ds spec.Diagnostics
 	for _, f := range r.Failures {
@@ -64,18 +64,18 @@ func (r *Result) Diagnostics() spec.Diagnostics {
 	return ds
 }
 
-// A Failure is an expectation that was not met, or a turn that failed.
+// A Failure is an expectation that does not hold, or a turn that failed.
 type Failure struct {
 	// Turn counts from 1.
 	Turn int
-	// Expression is that of the expectation; empty when the turn itself failed.
+	// Expression is the expectation; empty if the turn itself failed.
 	Expression string
 	Diagnostic spec.Diagnostic
-	// Values are those of the expression's parts.
+	// Values are the values of the parts of the expression.
 	Values []Value
 }
 
-// Lines are the values, one a line.
+// Lines returns the values, one per line.
 func (f *Failure) Lines() []string {
 	lines := make([]string, len(f.Values))
 	for i, v := range f.Values {
@@ -84,16 +84,16 @@ func (f *Failure) Lines() []string {
 	return lines
 }
 
-// A Value is a part of an expression and what it was.
+// A Value is a part of an expression and its value.
 type Value struct {
 	Part  string
 	Value any
 }
 
-// maxShownBytes bounds how much of a value is shown.
+// maxShownBytes limits how much of a value is shown.
 const maxShownBytes = 300
 
-// String is the part, an equals sign, and its value as JSON, shortened.
+// String returns the part, an equals sign, and the value as truncated JSON.
 func (v Value) String() string {
 	return v.Part + " = " + truncateText(formatValue(v.Value))
 }
@@ -115,16 +115,16 @@ func truncateText(s string) string {
 	return s
 }
 
-// testUser is who talks to the app in tests.
+// testUser is the user ID in tests.
 const testUser = "user"
 
-// Run carries out the test on an app and a store of its own. A failure to open
-// the app is a failure of the test.
+// Run runs the test with its own app and store. If the app cannot be opened, the
+// test fails.
 func (t *Test) Run(ctx context.Context, open Open) *Result {
 	began := time.Now()
 	r := &Result{Test: t}
 	if err := t.runTurns(ctx, open, r); err != nil {
-		r.Failures = append(r.Failures, &Failure{Turn: 1, Diagnostic: t.turns[0].node.Errorf("test-failed", "the test was not finished: %s", err)})
+		r.Failures = append(r.Failures, &Failure{Turn: 1, Diagnostic: t.turns[0].node.Errorf("test-failed", "test aborted: %s", err)})
 	}
 	r.Took = time.Since(began)
 	return r
@@ -157,7 +157,7 @@ func (t *Test) runTurns(ctx context.Context, open Open, r *Result) error {
 	return nil
 }
 
-// testRun is a test that is being run.
+// testRun is one run of a test.
 type testRun struct {
 	host   *runtime.Host
 	model  *scriptedModel
@@ -199,8 +199,8 @@ func (p *testRun) runTurn(ctx context.Context, n int, tu *turn) error {
 	return nil
 }
 
-// openSession reads the session of the turn. One that is new begins with the state,
-// in one that is there already the state is set with the message.
+// openSession returns the session of the turn. A new session is created with the
+// state; for an existing one, the state is returned as the delta of the message.
 func (p *testRun) openSession(ctx context.Context, state map[string]any) (*session.Session, map[string]any, error) {
 	sess, err := p.host.Store().Sessions.Get(ctx, p.key, nil)
 	if errors.Is(err, session.ErrNotFound) {
@@ -210,7 +210,7 @@ func (p *testRun) openSession(ctx context.Context, state map[string]any) (*sessi
 	return sess, state, err
 }
 
-// readOutcome reads how the session stands behind a turn.
+// readOutcome reads the session and its artifacts after a turn.
 func (p *testRun) readOutcome(ctx context.Context, o *turnOutcome, before int) error {
 	var err error
 	if o.session, err = p.host.Store().Sessions.Get(ctx, p.key, nil); err != nil {
@@ -221,8 +221,8 @@ func (p *testRun) readOutcome(ctx context.Context, o *turnOutcome, before int) e
 	return err
 }
 
-// checkExpectations holds a turn against what is expected. A turn that ends in an error has
-// failed, unless an expectation looks at the error.
+// checkExpectations checks the expectations of a turn. A turn that ends with an error
+// fails, unless an expectation reads the error.
 func (p *testRun) checkExpectations(ctx context.Context, n int, tu *turn, o *turnOutcome) {
 	if o.err != nil && !slices.ContainsFunc(tu.expect, (*expectation).readsError) {
 		p.addFailure(n, tu, rootCause(o.err))
@@ -237,14 +237,14 @@ func (p *testRun) checkExpectations(ctx context.Context, n int, tu *turn, o *tur
 	}
 }
 
-// readsError says whether the expectation looks at how the turn failed.
+// readsError reports whether the expectation reads the error of the turn.
 func (e *expectation) readsError() bool {
 	return slices.ContainsFunc(e.parts, func(part namedExpr) bool {
 		return part.text == "error" || strings.HasPrefix(part.text, "error.") || strings.HasPrefix(part.text, "error?.")
 	})
 }
 
-// rootCause is a failure of a run with its cause, where the words do not say it.
+// rootCause returns the cause of an internal error, whose own message is generic.
 func rootCause(err *runtime.RunError) error {
 	if err.Code == runtime.CodeInternal && err.Err != nil {
 		return err.Err
@@ -260,10 +260,10 @@ func (p *testRun) addFailure(n int, tu *turn, err error) {
 			break
 		}
 	}
-	p.result.Failures = append(p.result.Failures, &Failure{Turn: n, Diagnostic: at.Errorf("test-failed", "the turn failed: %s", err)})
+	p.result.Failures = append(p.result.Failures, &Failure{Turn: n, Diagnostic: at.Errorf("test-failed", "turn failed: %s", err)})
 }
 
-// buildMessage is what the user says or decides in the turn.
+// buildMessage returns the user's message or decision of the turn.
 func (tu *turn) buildMessage(sess *session.Session) (*genai.Content, error) {
 	c := &genai.Content{Role: genai.RoleUser}
 	switch {
@@ -279,11 +279,11 @@ func (tu *turn) buildMessage(sess *session.Session) (*genai.Content, error) {
 	return c, nil
 }
 
-// addDecision answers the oldest event that asks for approval.
+// addDecision responds to the oldest event that requests confirmation.
 func (tu *turn) addDecision(c *genai.Content, sess *session.Session) error {
 	open := pendingApprovals(sess.Events())
 	if len(open) == 0 {
-		return errors.New("nothing waits for approval")
+		return errors.New("no call is waiting for confirmation")
 	}
 	for _, request := range open[0] {
 		response := map[string]any{"confirmed": *tu.Confirm}
@@ -299,13 +299,13 @@ func (tu *turn) addDecision(c *genai.Content, sess *session.Session) error {
 	return nil
 }
 
-// addResponses answers calls that wait, by the names of their functions.
+// addResponses responds to pending calls, by function name.
 func (tu *turn) addResponses(c *genai.Content, sess *session.Session) error {
 	open := pendingCalls(sess)
 	for _, e := range tu.node.Get("respond").Entries {
 		i := slices.IndexFunc(open, func(w pendingCall) bool { return w.call.Name == e.Key.Value })
 		if i < 0 {
-			return fmt.Errorf("no call of %s waits for an answer", e.Key.Value)
+			return fmt.Errorf("no call of %s is waiting for a response", e.Key.Value)
 		}
 		response, ok := tu.Respond[e.Key.Value].(map[string]any)
 		if !ok {

@@ -11,24 +11,25 @@ import (
 	"agenthost/pkg/provider"
 )
 
-// scriptsByAgent are the scripts of a test by agent; that of "" is for all others.
+// scriptsByAgent holds the scripts of a test by agent; the key "" is for all other
+// agents.
 type scriptsByAgent map[string]*script
 
-// script is one of them.
+// script is the script of one agent.
 type script struct {
 	*provider.Script
-	// ordered says that the answers are given in order, whatever the session.
+	// ordered replays the answers in one order across all sessions.
 	ordered bool
 }
 
-// modelRequest is one request that a model of the app got.
+// modelRequest is one request to a model of the app.
 type modelRequest struct {
 	agent, instruction string
 	tools              []any
 }
 
-// scriptedModel is the one model of a run: it answers for every agent from the agent's
-// script, and remembers what it was asked.
+// scriptedModel replaces all models during a test: it answers each agent from that
+// agent's script and records the requests.
 type scriptedModel struct {
 	models  map[string]model.LLM
 	ordered map[string]bool
@@ -48,14 +49,14 @@ func newScriptedModel(a scriptsByAgent) *scriptedModel {
 	return c
 }
 
-// Name is that of the model in events.
+// Name returns the name of the model in events.
 func (c *scriptedModel) Name() string { return "test" }
 
-// RunsCode lets agents ask for it: what a script says of code stands in its
-// parts.
+// RunsCode is true, so that agents may request code execution; scripts contain its
+// result as parts.
 func (c *scriptedModel) RunsCode() bool { return true }
 
-// Generate answers from the script of the agent that asks; see [model.LLM].
+// Generate answers from the script of the requesting agent; see [model.LLM].
 func (c *scriptedModel) Generate(ctx context.Context, req *model.Request) iter.Seq2[*model.Response, error] {
 	c.recordRequest(req)
 	agent := req.Origin.Agent
@@ -67,12 +68,12 @@ func (c *scriptedModel) Generate(ctx context.Context, req *model.Request) iter.S
 	if !ok {
 		return func(yield func(*model.Response, error) bool) {
 			yield(nil, &model.Error{Code: 404, Status: "NOT_FOUND", Message: fmt.Sprintf(
-				"the test has no answers for agent %s: add model: {%s: [{text: …}]}", req.Origin.Agent, req.Origin.Agent)})
+				"no scripted answers for agent %s: add model: {%s: [{text: …}]}", req.Origin.Agent, req.Origin.Agent)})
 		}
 	}
 	if c.ordered[agent] {
-		// An agent that is called as a tool has a session for each call, and its
-		// answers are one list.
+		// An agent called as a tool has a new session for each call, but one list
+		// of answers.
 		own := *req
 		own.Origin.UserID, own.Origin.SessionID = "", ""
 		req = &own
@@ -94,7 +95,7 @@ func (c *scriptedModel) recordRequest(req *model.Request) {
 	c.requests = append(c.requests, a)
 }
 
-// requestsSince are the requests behind the first n.
+// requestsSince returns the requests after the first n.
 func (c *scriptedModel) requestsSince(n int) []modelRequest {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -16,16 +16,16 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// standIn is one answer in the place of a tool.
+// standIn is one scripted response of a tool.
 type standIn struct {
 	standInConfig
 	pos spec.Pos
 }
 
-// defaultToolTimeout is what a tool without a timeout of its own seems to have had.
+// defaultToolTimeout is the reported timeout of a tool without its own.
 const defaultToolTimeout = 30 * time.Second
 
-// standIns are what stands in for tools during one run.
+// standIns are the stand-ins of one run.
 type standIns struct {
 	tools map[string][]*standIn
 
@@ -33,8 +33,8 @@ type standIns struct {
 	used map[*standIn]int
 }
 
-// replaceTool puts a stand-in before a tool. Tools without one do their work, but
-// do not reach out.
+// replaceTool wraps a tool with its stand-ins. Tools without stand-ins run for real,
+// but without network access.
 func (p *standIns) replaceTool(t tool.Tool) tool.Tool {
 	all, named := p.tools[t.Declaration().Name]
 	if _, agent := t.(*runtime.AgentTool); agent && !named {
@@ -43,8 +43,8 @@ func (p *standIns) replaceTool(t tool.Tool) tool.Tool {
 	return &replacedTool{Tool: t, standIns: p, candidates: all}
 }
 
-// reserve finds the first stand-in that answers these arguments and is not used
-// up.
+// reserve returns the first stand-in that matches the arguments and has calls left,
+// and counts the call.
 func (p *standIns) reserve(all []*standIn, args map[string]any) *standIn {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -60,17 +60,17 @@ func (p *standIns) reserve(all []*standIn, args map[string]any) *standIn {
 	return nil
 }
 
-// replacedTool is a tool in a test.
+// replacedTool is a tool with stand-ins.
 type replacedTool struct {
 	tool.Tool
 	standIns   *standIns
 	candidates []*standIn
 }
 
-// Traits are those of the tool itself, so that it asks a person as ever.
+// Traits returns those of the tool itself, so that it still asks for confirmation.
 func (p *replacedTool) Traits() tool.Traits { return tool.TraitsOf(p.Tool) }
 
-// EditRequest is that of the tool itself; see [tool.RequestEditor].
+// EditRequest calls that of the tool itself; see [tool.RequestEditor].
 func (p *replacedTool) EditRequest(ctx context.Context, call *tool.Call, req *model.Request) error {
 	if e, ok := p.Tool.(tool.RequestEditor); ok {
 		return e.EditRequest(ctx, call, req)
@@ -78,8 +78,7 @@ func (p *replacedTool) EditRequest(ctx context.Context, call *tool.Call, req *mo
 	return nil
 }
 
-// Run answers from the stand-ins, and when they have nothing to say to the
-// call, lets the tool do its work.
+// Run responds from the stand-ins. If none matches the call, it runs the tool.
 func (p *replacedTool) Run(ctx context.Context, call *tool.Call) (*tool.Result, error) {
 	if len(p.candidates) > 0 {
 		if _, err := tool.CheckArgs(p.Declaration(), call.Args); err != nil {
@@ -90,11 +89,11 @@ func (p *replacedTool) Run(ctx context.Context, call *tool.Call) (*tool.Result, 
 		return s.respond(p, call)
 	}
 	if _, agent := p.Tool.(*runtime.AgentTool); agent {
-		return nil, &tool.EndError{Err: fmt.Errorf("what stands in for %s has no answer for this call: its answers are used up, or are for other arguments", call.Name)}
+		return nil, &tool.EndError{Err: fmt.Errorf("no stand-in of %s matches this call: all are used up or have other arguments", call.Name)}
 	}
 	result, err := p.Tool.Run(ctx, call)
 	if out := (*networkError)(nil); errors.As(err, &out) {
-		return nil, &tool.EndError{Err: fmt.Errorf("%w: say what the tool answers, with tools: {%s: {return: {…}}}", out, call.Name)}
+		return nil, &tool.EndError{Err: fmt.Errorf("%w: add a stand-in, tools: {%s: {return: {…}}}", out, call.Name)}
 	}
 	return result, err
 }
@@ -123,17 +122,17 @@ func (s *standIn) respond(p *replacedTool, call *tool.Call) (*tool.Result, error
 	}
 }
 
-// blockedTransport is the transport of tests.
+// blockedTransport rejects all requests: tests have no network access.
 type blockedTransport struct{}
 
-// RoundTrip refuses; see [http.RoundTripper].
+// RoundTrip returns an error; see [http.RoundTripper].
 func (blockedTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return nil, &networkError{req.URL.Host}
 }
 
 type networkError struct{ host string }
 
-// Error names the host, but not the address, which may hold a key.
+// Error contains the host but not the URL, which may contain a key.
 func (e *networkError) Error() string {
-	return "a test reaches no network, and this asks " + e.host
+	return "tests have no network access, request to " + e.host + " rejected"
 }

@@ -10,7 +10,7 @@ import (
 	"agenthost/pkg/template"
 )
 
-// userLines are the lines of what the user said or decided.
+// userLines returns the transcript lines of the user's message or decision.
 func userLines(c *genai.Content) []string {
 	var lines []string
 	for _, p := range c.Parts {
@@ -26,7 +26,7 @@ func userLines(c *genai.Content) []string {
 	return lines
 }
 
-// agentLines are the lines of what agents and tools said and did.
+// agentLines returns the transcript lines of agents and tools.
 func agentLines(o *turnOutcome) []string {
 	var lines []string
 	failed := ""
@@ -50,7 +50,7 @@ func agentLines(o *turnOutcome) []string {
 	return lines
 }
 
-// partLines is the line of a part of an event, if it has one.
+// partLines returns the transcript line of a part, if it has one.
 func partLines(ev *session.Event, p *genai.Part) []string {
 	switch {
 	case p.FunctionCall != nil && runtime.IsRequest(ev, p.FunctionCall):
@@ -65,7 +65,8 @@ func partLines(ev *session.Event, p *genai.Part) []string {
 	return nil
 }
 
-// requestSubject is what a person is asked: to approve a call, or for a credential.
+// requestSubject returns what a request asks the user for: to approve a call, or for
+// a credential.
 func requestSubject(request *genai.FunctionCall) string {
 	call, ok := request.Args["originalFunctionCall"].(map[string]any)
 	if !ok {

@@ -59,7 +59,7 @@ func TestGateIsAskedFor(t *testing.T) {
 	s.looks(3)
 	status, _ := s.watch.Status("x")
 	got := strings.Join(status.Diagnostics.Strings(), "\n")
-	if want := "the turn has no beginning: give it user, confirm or respond [test]"; !strings.HasSuffix(got, want) {
+	if want := "a turn requires user, confirm or respond [test]"; !strings.HasSuffix(got, want) {
 		t.Errorf("diagnostics = %s, want %s", got, want)
 	}
 }
