@@ -10,15 +10,16 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 )
 
-// TestDocs carries out the pages of docs/: a fenced block whose first line is
-// a comment with a path is that file, and a block console holds commands with
-// what they print on stdout. The files of a page stand in one folder. With
-// -update, what is printed is written into the pages.
+// TestDocs runs the examples of README.md and of the pages in docs/. A fenced block
+// whose first line is a comment with a path is that file; a console block contains
+// commands with their expected stdout. Each page has its own folder. With -update,
+// the test writes the actual output into the pages.
 func TestDocs(t *testing.T) {
 	files, err := filepath.Glob("../../docs/*.md")
 	if err != nil || len(files) == 0 {
 		t.Fatal("no pages", err)
 	}
+	files = append(files, "../../README.md")
 	dir := t.TempDir()
 	pages := map[string]*docPage{}
 	for _, file := range files {
