@@ -60,10 +60,17 @@ func (w *Watch) Save(ctx context.Context, app string, files map[string][]byte) (
 // belowApps names the files of an app's folder as who writes them does: with the
 // app, and without where the folder lies on this machine.
 func belowApps(dir string, ds spec.Diagnostics) spec.Diagnostics {
+	below := func(at *spec.Pos) {
+		if rel, err := filepath.Rel(filepath.Dir(dir), at.File); err == nil && filepath.IsLocal(rel) {
+			at.File = filepath.ToSlash(rel)
+		}
+	}
 	named := slices.Clone(ds)
-	for i, d := range named {
-		if rel, err := filepath.Rel(filepath.Dir(dir), d.Pos.File); err == nil && filepath.IsLocal(rel) {
-			named[i].Pos.File = filepath.ToSlash(rel)
+	for i := range named {
+		below(&named[i].Pos)
+		named[i].Also = slices.Clone(named[i].Also)
+		for k := range named[i].Also {
+			below(&named[i].Also[k].Pos)
 		}
 	}
 	return named

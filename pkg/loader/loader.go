@@ -160,8 +160,7 @@ func (l *Loader) build(ctx context.Context, src *source, readTests func(*job, co
 	if src.budget.exceeded != nil {
 		j.report(src.budget.exceeded.at(src.shown))
 	}
-	j.ds = src.withoutFollowers(j.ds)
-	j.ds.Sort()
+	j.ds = j.problems()
 	if j.ds.HasErrors() {
 		if app != nil {
 			app.Close()

@@ -112,6 +112,9 @@ func check(t testing.TB, dir string) spec.Diagnostics {
 		ds[i].Pos.File = strings.TrimPrefix(ds[i].Pos.File, above)
 		ds[i].Message = strings.ReplaceAll(ds[i].Message, above, "")
 		ds[i].Hint = strings.ReplaceAll(ds[i].Hint, above, "")
+		for k := range ds[i].Also {
+			ds[i].Also[k].Pos.File = strings.TrimPrefix(ds[i].Also[k].Pos.File, above)
+		}
 	}
 	return ds
 }

@@ -49,9 +49,7 @@ func (l *Loader) examine(ctx context.Context, dir string, look func(j *job, root
 		look(j, root)
 	}
 	j.close()
-	j.ds = j.src.withoutFollowers(j.ds)
-	j.ds.Sort()
-	return j.ds
+	return j.problems()
 }
 
 // effectiveDocument is app.yaml without what was taken into the agents.

@@ -28,7 +28,7 @@ func (j *job) checkTree(ctx context.Context, root *placed) {
 	}
 	c.gather(root)
 	c.visit(root, nil)
-	j.report(c.ds...)
+	j.report(mergeByPlace(c.ds)...)
 }
 
 func (c *treeCheck) report(d spec.Diagnostic) { c.ds = append(c.ds, d) }
@@ -98,8 +98,14 @@ func (c *treeCheck) checkSteps(p *placed, above []*placed) {
 // checkTargets looks at what the model knows of the agents that it may hand over
 // to.
 func (c *treeCheck) checkTargets(p *placed) {
-	seen := map[string]*placed{}
+	seen, named := map[string]*placed{}, map[string]int{}
 	for _, sub := range p.subs {
+		named[sub.name]++
+	}
+	for _, sub := range p.subs {
+		if named[sub.name] > 1 {
+			continue // reported as duplicate-name
+		}
 		at := sub.plan.Node.Get("description")
 		if at.IsNull() || strings.TrimSpace(at.Value) == "" {
 			c.report(sub.plan.Node.Warnf("no-description", "agent %s has no description: the model of agent %s cannot tell when to hand over to it", sub.name, p.name).

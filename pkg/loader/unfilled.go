@@ -41,7 +41,7 @@ func (s *source) withoutFollowers(ds spec.Diagnostics) spec.Diagnostics {
 		return ds
 	}
 	return slices.DeleteFunc(ds, func(d spec.Diagnostic) bool {
-		return !slices.Contains(s.toldOf, d) && slices.ContainsFunc(s.unfilled, func(u unfilled) bool { return u.has(d.Pos) })
+		return !slices.ContainsFunc(s.toldOf, d.Equal) && slices.ContainsFunc(s.unfilled, func(u unfilled) bool { return u.has(d.Pos) })
 	})
 }
 

@@ -25,7 +25,7 @@ func (s *Server) checkApp(ctx context.Context, dir string) error {
 	}
 	a.problems = ds
 	byFile := map[string]spec.Diagnostics{}
-	for _, d := range ds {
+	for _, d := range ds.Split() {
 		byFile[d.Pos.File] = append(byFile[d.Pos.File], d)
 	}
 	for file := range a.published {

@@ -40,6 +40,19 @@ type Diagnostic struct {
 	Source string
 	// Fix repairs the problem, where that is safe.
 	Fix Fix
+	// Also are the other places with the same problem; see [Diagnostics.Merge].
+	Also []Place
+}
+
+// A Place is a position in a document, with its line.
+type Place struct {
+	Pos    Pos
+	Source string
+}
+
+// MarshalJSON writes file, line and column.
+func (p Place) MarshalJSON() ([]byte, error) {
+	return json.Marshal(map[string]any{"file": p.Pos.File, "line": p.Pos.Line, "column": p.Pos.Col})
 }
 
 // String is file:line:col: message [rule], with "warning: " before the message
@@ -74,19 +87,20 @@ func (d Diagnostic) withNear(name string, names []string) Diagnostic {
 }
 
 // MarshalJSON writes file, line, column, severity, rule and message, and where
-// there are any hint, source and fix.
+// there are any hint, source, fix and also.
 func (d Diagnostic) MarshalJSON() ([]byte, error) {
 	return json.Marshal(struct {
-		File     string `json:"file"`
-		Line     int    `json:"line"`
-		Column   int    `json:"column"`
-		Severity string `json:"severity"`
-		Rule     string `json:"rule"`
-		Message  string `json:"message"`
-		Hint     string `json:"hint,omitempty"`
-		Source   string `json:"source,omitempty"`
-		Fix      Fix    `json:"fix,omitzero"`
-	}{d.Pos.File, d.Pos.Line, d.Pos.Col, d.Severity.String(), d.Rule, d.Message, d.Hint, d.Source, d.Fix})
+		File     string  `json:"file"`
+		Line     int     `json:"line"`
+		Column   int     `json:"column"`
+		Severity string  `json:"severity"`
+		Rule     string  `json:"rule"`
+		Message  string  `json:"message"`
+		Hint     string  `json:"hint,omitempty"`
+		Source   string  `json:"source,omitempty"`
+		Fix      Fix     `json:"fix,omitzero"`
+		Also     []Place `json:"also,omitempty"`
+	}{d.Pos.File, d.Pos.Line, d.Pos.Col, d.Severity.String(), d.Rule, d.Message, d.Hint, d.Source, d.Fix, d.Also})
 }
 
 // Diagnostics is a list of problems. All problems are reported at once.
@@ -126,8 +140,11 @@ func (ds Diagnostics) MarshalJSON() ([]byte, error) {
 // twice.
 func (ds *Diagnostics) Sort() {
 	slices.SortStableFunc(*ds, Diagnostic.compare)
-	*ds = slices.CompactFunc(*ds, func(d, e Diagnostic) bool { return d.compare(e) == 0 })
+	*ds = slices.CompactFunc(*ds, func(d, e Diagnostic) bool { return d.Equal(e) })
 }
+
+// Equal says whether both are the same problem: rule, message and place.
+func (d Diagnostic) Equal(e Diagnostic) bool { return d.compare(e) == 0 }
 
 func (d Diagnostic) compare(e Diagnostic) int {
 	return cmp.Or(
@@ -137,4 +154,55 @@ func (d Diagnostic) compare(e Diagnostic) int {
 		cmp.Compare(d.Rule, e.Rule),
 		cmp.Compare(d.Message, e.Message),
 	)
+}
+
+// Merge joins the problems of these rules that have the same words into the
+// first of them, which says how many other places have it and which. The list
+// must be sorted. A problem with a [Fix] stays by itself.
+func (ds Diagnostics) Merge(rules ...string) Diagnostics {
+	type words struct {
+		severity            Severity
+		rule, message, hint string
+	}
+	first := map[words]int{}
+	var merged Diagnostics
+	for _, d := range ds {
+		if !slices.Contains(rules, d.Rule) || d.Fix != (Fix{}) {
+			merged = append(merged, d)
+			continue
+		}
+		key := words{d.Severity, d.Rule, d.Message, d.Hint}
+		if i, ok := first[key]; ok {
+			merged[i].Also = append(merged[i].Also, Place{d.Pos, d.Source})
+			continue
+		}
+		first[key] = len(merged)
+		merged = append(merged, d)
+	}
+	for i, d := range merged {
+		switch n := len(d.Also); n {
+		case 0:
+		case 1:
+			merged[i].Message += "; also at 1 other place"
+		default:
+			merged[i].Message += fmt.Sprintf("; also at %d other places", n)
+		}
+	}
+	return merged
+}
+
+// Split undoes [Diagnostics.Merge]: each place has a problem of its own, with the
+// words of all.
+func (ds Diagnostics) Split() Diagnostics {
+	var split Diagnostics
+	for _, d := range ds {
+		also := d.Also
+		d.Also = nil
+		split = append(split, d)
+		for _, p := range also {
+			d.Pos, d.Source = p.Pos, p.Source
+			split = append(split, d)
+		}
+	}
+	return split
 }

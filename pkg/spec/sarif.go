@@ -124,12 +124,16 @@ func (d Diagnostic) sarif() sarifResult {
 	return r
 }
 
-// told is the message with the way out.
+// told is the message with the way out and the other places.
 func (d Diagnostic) told() string {
-	if d.Hint == "" {
-		return d.Message
+	text := d.Message
+	if d.Hint != "" {
+		text += "\n" + d.Hint
 	}
-	return d.Message + "\n" + d.Hint
+	if len(d.Also) > 0 {
+		text += "\nalso: " + d.alsoText()
+	}
+	return text
 }
 
 // fileURI is a path as a reference: what means something in a URI is escaped.

@@ -26,9 +26,26 @@ func (ds Diagnostics) WriteText(w io.Writer) error {
 		if d.Hint != "" {
 			b.WriteString("hint: " + d.Hint + "\n")
 		}
+		if len(d.Also) > 0 {
+			b.WriteString("also: " + d.alsoText() + "\n")
+		}
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// maxAlso bounds the other places that are printed.
+const maxAlso = 5
+
+func (d Diagnostic) alsoText() string {
+	var words []string
+	for _, p := range d.Also[:min(len(d.Also), maxAlso)] {
+		words = append(words, p.Pos.String())
+	}
+	if len(d.Also) > maxAlso {
+		words = append(words, "…")
+	}
+	return strings.Join(words, ", ")
 }
 
 func (d Diagnostic) writeSnippet(b *strings.Builder) {

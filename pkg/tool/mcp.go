@@ -50,7 +50,7 @@ func (c *mcpConfig) Check(n *spec.Node) spec.Diagnostics {
 	}
 	foreign, other := []string{"env", "cwd"}, "command"
 	if command != nil {
-		if len(c.Command) == 0 && len(command.Items) == 0 {
+		if command.IsNull() || command.Kind == spec.Sequence && len(command.Items) == 0 {
 			ds = append(ds, command.Errorf("tool", "a command is a list: the program that is run, and its arguments"))
 		}
 		foreign, other = []string{"transport", "headers"}, "url"
