@@ -335,7 +335,7 @@ func TestDecodeScript(t *testing.T) {
 			"state as a whole", "- {when: 'user == \"\" or state != nil', text: hi}",
 			[]string{`s.yaml:1:25: name the key of the state that is meant: state.tier or state["user:name"] [expression]`},
 		},
-		{"placeholder", "- {text: 'a {responses.}'}", []string{"s.yaml:1:13: {responses.}: a name is missing beside a dot [template]"}},
+		{"placeholder", "- {text: 'a {responses.}'}", []string{"s.yaml:1:13: {responses.}: missing name before or after a dot [template]"}},
 		{
 			"unreachable", "- {text: a}\n- {text: b}\n- {when: 'false', text: c}",
 			[]string{

@@ -10,31 +10,32 @@ import (
 // expression can name it.
 const BudgetName = "the budget"
 
-// The defaults of a budget: some dozen evaluations that each reach the limits of
-// one, and any number of small ones.
+// The default limits of a budget: enough for some dozen evaluations that each
+// reach the limits of one evaluation, and for thousands of small ones.
 const (
 	DefaultBudgetMemory = 128 << 20
 	DefaultBudgetTime   = 10 * time.Second
 )
 
-// A Budget is what many evaluations may use up together, such as those of one
-// turn: each by itself is bounded, their number is not. An evaluation that begins
-// when the budget is used up is refused. Many goroutines may share one; those
-// that have begun may exceed it by what one evaluation may use. Nil is no limit.
+// A Budget limits the memory and time of many evaluations together, such as those
+// of one turn: each evaluation has limits of its own, but their number has none.
+// An evaluation that starts after the budget is exhausted fails. A Budget is safe
+// for concurrent use; evaluations in progress may exceed it by the limits of one
+// evaluation each. A nil Budget has no limit.
 type Budget struct {
 	memory, time         int64 // limits: bytes and nanoseconds
 	usedMemory, usedTime atomic.Int64
 }
 
-// NewBudget makes a budget of bytes built and of time taken.
+// NewBudget returns a budget of memory bytes and of limit as total evaluation time.
 func NewBudget(memory int64, limit time.Duration) *Budget {
 	return &Budget{memory: memory, time: int64(limit)}
 }
 
-// The price of one step in bytes: most steps build an element of a list.
+// bytesPerStep is the memory charged for a step: most steps build a list element.
 const bytesPerStep = 32
 
-// checkLimits refuses an evaluation when the budget is used up.
+// checkLimits returns an error when the budget is exhausted.
 func (b *Budget) checkLimits() error {
 	switch {
 	case b == nil:
@@ -64,7 +65,8 @@ func (b *Budget) chargeEvaluation(m *meter, result any) {
 	b.usedTime.Add(int64(time.Since(m.deadline.Add(-maxTime))))
 }
 
-// Text takes a text that was filled, or refuses it when the budget is used up.
+// Text charges the budget for a rendered text, and returns an error when the
+// budget is exhausted.
 func (b *Budget) Text(text string) error {
 	if b == nil {
 		return nil

@@ -8,8 +8,8 @@ import (
 	"agenthost/pkg/template"
 )
 
-// TestBudget: evaluations that are each within their limits are refused once
-// they exceed the budget that they share; without one they are not.
+// TestBudget checks that evaluations within their own limits fail once they
+// exceed a shared budget, and succeed without one.
 func TestBudget(t *testing.T) {
 	for _, tt := range []struct {
 		name, src string

@@ -8,11 +8,11 @@ import (
 	"github.com/expr-lang/expr/vm/runtime"
 )
 
-// A price asks the meter for what a call with these arguments will cost.
+// A chargeFunc charges the meter for a call with these arguments before it runs.
 type chargeFunc func(m *meter, args []any) error
 
-// meteredBuiltins are the functions of the language that build texts or walk
-// through values, each behind its price.
+// meteredBuiltins returns the built-in functions that build strings or traverse
+// values, each charged before it runs.
 func meteredBuiltins() map[string]meteredFunc {
 	prices := map[string]chargeFunc{
 		"upper": chargeString, "lower": chargeString, "toBase64": chargeString, "fromBase64": chargeString,
@@ -47,7 +47,7 @@ func callBuiltin(fn *builtin.Function, args []any) (any, error) {
 	}
 }
 
-// takeElements accepts a whole number in either form.
+// takeElements is the built-in take; its count may be a float without fraction.
 func takeElements(m *meter, args []any) (any, error) {
 	if err := m.spendSteps(1); err != nil {
 		return nil, err
@@ -93,12 +93,12 @@ func chargeElements(m *meter, args []any) error {
 
 func chargeNested(m *meter, args []any) error { return m.chargeValues(args...) }
 
-// chargeTrim is for looking up each letter in the set of letters to remove.
+// chargeTrim covers the lookup of each character in the set to remove.
 func chargeTrim(m *meter, args []any) error {
 	return m.spendSteps(stringArgLen(args, 0) * stringArgLen(args, 1) / 256)
 }
 
-// chargePairs is for what compares each element with each other.
+// chargePairs covers functions that compare each element with each other.
 func chargePairs(m *meter, args []any) error {
 	n := elementCount(args[0])
 	if err := m.spendSteps(n * n / 8); err != nil {

@@ -10,15 +10,15 @@ import (
 
 // A Call is a use of a function in an expression.
 type Call struct {
-	// Text is what the function is given, when Literal says that it stands in
-	// the expression as a text.
+	// Text is the argument if Literal is true, which means that the only
+	// argument is a string literal.
 	Text    string
 	Literal bool
 	Offset  int // byte offset in the source
 }
 
-// Calls lists the uses of a function in an expression, in order. An expression
-// that cannot be parsed has none.
+// Calls lists the uses of a function in an expression, in source order. The
+// result is empty if the expression cannot be parsed.
 func Calls(src, function string) []Call {
 	tree, err := parser.Parse(src)
 	if err != nil {
@@ -35,15 +35,15 @@ func Calls(src, function string) []Call {
 	return calls
 }
 
-// A callFinder gathers where a function is named, and the literal texts that it
-// is called with there.
+// A callFinder collects the references to a function and the string literals
+// passed to it.
 type callFinder struct {
 	function   string
 	references []ast.Node
 	literals   map[ast.Node]string
 }
 
-// Visit looks at one node; the names inside a call come before the call.
+// Visit inspects one node; the identifiers in a call are visited before the call.
 func (f *callFinder) Visit(node *ast.Node) {
 	switch n := (*node).(type) {
 	case *ast.IdentifierNode:

@@ -11,20 +11,19 @@ import (
 	"github.com/expr-lang/expr/vm"
 )
 
-// compileExpr works twice on the source. The first time checks it as it was
-// written, with the declared types, for the best messages. The second time
-// makes the program: guarded, and with types forgotten, because values that
-// come later may be nil or of another type, and code for certain types would
-// fail on them.
+// compileExpr compiles the source twice. The first pass checks it as written,
+// with the declared types, for the best error messages. The second pass builds
+// the guarded program without types: values at run time may be nil or have
+// another type, and code specialized to a type would fail on them.
 func compileExpr(src string, env Env, wantBool bool) (_ *Expr, err error) {
-	// A mistake in the compiler must not end the host that loads a file.
+	// A bug in the compiler must not crash the host that loads a file.
 	defer func() {
 		if r := recover(); r != nil {
 			err = &Error{Msg: "the expression cannot be compiled"}
 		}
 	}()
 	if len(src) > maxSource {
-		return nil, &Error{Msg: "the expression is longer than 16 KiB"}
+		return nil, &Error{Msg: "the expression exceeds the limit of 16 KiB"}
 	}
 	if err := checkTypes(src, env, wantBool); err != nil {
 		return nil, compileError(src, env, err)
@@ -36,7 +35,7 @@ func compileExpr(src string, env Env, wantBool bool) (_ *Expr, err error) {
 	return &Expr{program: program, names: g.names}, nil
 }
 
-// buildProgram makes the program of a checked expression.
+// buildProgram builds the program of a checked expression.
 func buildProgram(src string, env Env) (*vm.Program, *guard, error) {
 	g := &guard{env: env, metered: meteredFunctions()}
 	program, err := expr.Compile(src, expr.Env(looseType(env)), installFunctions(g.metered), configureLimits, expr.Patch(g))
@@ -49,7 +48,7 @@ func buildProgram(src string, env Env) (*vm.Program, *guard, error) {
 	return program, g, nil
 }
 
-// checkTypes reports what is wrong with the expression as it was written.
+// checkTypes type-checks the expression as written.
 func checkTypes(src string, env Env, wantBool bool) error {
 	c := conf.New(envType(env))
 	configureLimits(c)
@@ -103,7 +102,7 @@ func sampleType(sample any) types.Type {
 	}
 }
 
-// looseType keeps only the types that decide what may be called.
+// looseType keeps only the types that determine what may be called.
 func looseType(env Env) types.Map {
 	m := make(types.Map, len(env)+1)
 	for name, sample := range env {

@@ -2,8 +2,8 @@ package template
 
 import "strings"
 
-// A body is a text cut at its placeholders: literals[i] stands before refs[i],
-// and the last literal behind all of them.
+// A compiledText is a text split at its placeholders: literals[i] precedes refs[i],
+// and the last literal follows all of them.
 type compiledText struct {
 	literals []string
 	refs     []Ref
@@ -19,19 +19,19 @@ func (b *compiledText) staticText() (string, bool) {
 	return b.literals[0], true
 }
 
-// renderText asks for the values first, so that the result is allocated once and
-// in its final size.
+// renderText looks up all values first, so that it allocates the result once, in
+// its final size.
 func (b *compiledText) renderText(lookup func(*Ref) (any, bool, error)) (string, error) {
 	var buf [33]string
 	segments, err := b.appendSegments(buf[:0], lookup)
 	return strings.Join(segments, ""), err
 }
 
-// maxValueBytes bounds what the values of a text come to: a text may name a large
-// one any number of times.
+// maxValueBytes limits the total size of the values in one text: a text may name
+// a large value any number of times.
 const maxValueBytes = 16 << 20
 
-// appendSegments adds the literals and values of the text in turn.
+// appendSegments appends the literals and values of the text in order.
 func (b *compiledText) appendSegments(segments []string, lookup func(*Ref) (any, bool, error)) ([]string, error) {
 	filled := 0
 	for i := range b.refs {
@@ -48,7 +48,7 @@ func (b *compiledText) appendSegments(segments []string, lookup func(*Ref) (any,
 			text = String(v)
 		}
 		if filled += len(text); filled > maxValueBytes {
-			return nil, &Error{Offset: ref.Offset, Msg: "the values of the text come to more than 16 MiB"}
+			return nil, &Error{Offset: ref.Offset, Msg: "the values of the text exceed the limit of 16 MiB"}
 		}
 		segments = append(segments, b.literals[i], text)
 	}
@@ -58,7 +58,7 @@ func (b *compiledText) appendSegments(segments []string, lookup func(*Ref) (any,
 	return append(segments, b.literals[len(b.refs)]), nil
 }
 
-// A builder collects a body from left to right.
+// A textBuilder builds a compiledText from left to right.
 type textBuilder struct {
 	text    compiledText
 	pending strings.Builder

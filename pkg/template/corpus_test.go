@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// A corpusCase is a template with what the implementations of ADK make of it.
+// A corpusCase is a template with its output in the implementations of ADK.
 type corpusCase struct {
 	Name      string
 	Template  string
@@ -17,7 +17,7 @@ type corpusCase struct {
 	Oracles   map[string]struct{ OK, Err *string }
 }
 
-// A decision is what this product prints where it differs from adk-python.
+// A deviation is an output of this package that differs from adk-python's.
 type deviation struct{ want, why string }
 
 func knownDeviations() map[string]deviation {
@@ -33,7 +33,7 @@ func knownDeviations() map[string]deviation {
 	}
 }
 
-// The contract is what adk-python really answers, but for the decisions.
+// TestCorpus compares the output with adk-python's, except for knownDeviations.
 func TestCorpus(t *testing.T) {
 	dir := os.Getenv("AGENTHOST_CORPUS")
 	if dir == "" {

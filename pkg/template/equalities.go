@@ -5,16 +5,16 @@ import (
 	"github.com/expr-lang/expr/parser"
 )
 
-// An Equality is a comparison of a member with a value that stands in the
-// expression, such as state.tier == "gold".
+// An Equality is a comparison of a member with a literal, such as
+// state.tier == "gold".
 type Equality struct {
 	Of, Member string
 	Value      any
 }
 
-// Equalities lists the comparisons of an expression of which one is enough to
-// make it true: a == 1, a in [1, 2], and any of those with or between them. It
-// is false for every other expression.
+// Equalities lists the comparisons of an expression that is true if and only if
+// one of them is: a == 1, a in [1, 2], and several of those joined by or. The
+// second result is false for any other expression.
 func Equalities(src string) ([]Equality, bool) {
 	tree, err := parser.Parse(src)
 	if err != nil {

@@ -2,11 +2,11 @@ package template
 
 import "fmt"
 
-// An Error is a problem at a place of a text or an expression. The loader
-// adds Offset to the place of the text and makes a diagnostic of it.
+// An Error is a problem at a position in a text or an expression. The loader
+// adds Offset to the position of the text and reports a diagnostic.
 type Error struct {
 	Offset int    // byte offset in the source
-	Msg    string // what is wrong, in ordinary words; often with a hint
+	Msg    string // what is wrong, in the terms of YAML authors; often with a hint
 
 	cause error
 }
@@ -14,17 +14,17 @@ type Error struct {
 // Error returns Msg.
 func (e *Error) Error() string { return e.Msg }
 
-// Unwrap returns the context's error when it ended an evaluation, the error of
-// a function that the expression called, or nil.
+// Unwrap returns the context's error if it ended the evaluation, the error of a
+// function that the expression called, or nil.
 func (e *Error) Unwrap() error { return e.cause }
 
-// A MissingError is a required placeholder without a value. Its text is the
-// one that ADK prints.
+// A MissingError reports a required placeholder without a value. Its message is
+// ADK's.
 type MissingError struct {
 	Ref Ref
 }
 
-// Error returns ADK's text: Context variable not found, or Artifact not found.
+// Error returns ADK's message: Context variable not found, or Artifact not found.
 func (e *MissingError) Error() string {
 	if e.Ref.Artifact {
 		return fmt.Sprintf("Artifact %s not found.", e.Ref.Name)

@@ -8,7 +8,7 @@ import (
 	"agenthost/pkg/template"
 )
 
-// state is a scope without artifacts.
+// state is a Scope without artifacts.
 type state map[string]any
 
 func (s state) Lookup(key string) (any, bool) {

@@ -9,41 +9,41 @@ import (
 )
 
 // An Env declares the names that an expression may use, each with a sample
-// value that gives its type, or nil for any type:
+// value that determines its type, or nil for any type:
 //
-//   - a map[string]any has any members; those of the sample have its types;
-//   - an Env has exactly its members;
-//   - a []any of one element is a list of such elements, any other one of any;
-//   - a function may be called; the variables of an evaluation bring the real
-//     one, and its error is the error of the evaluation.
+//   - a map[string]any allows any members; those in the sample have its types;
+//   - an Env allows exactly its members;
+//   - a []any with one element is a list of that type, any other []any a list
+//     of any type;
+//   - a function may be called; the variables of an evaluation supply the
+//     implementation, whose error fails the evaluation.
 type Env map[string]any
 
-// An Expr is a compiled expression. It does not change; many goroutines may
-// evaluate it.
+// An Expr is a compiled expression. It is immutable and safe for concurrent use.
 type Expr struct {
 	program *vm.Program
-	names   []string // of Env, those that the expression reads
+	names   []string // the names of Env that the expression reads
 	runs    sync.Pool
 }
 
 // Compile checks and compiles an expression. The error is an [*Error] with the
-// place of the first problem.
+// position of the first problem.
 func Compile(src string, env Env) (*Expr, error) {
 	return compileExpr(src, env, false)
 }
 
-// CompileBool is [Compile] for expressions that must be true or false. Nil
-// counts as false, and so does a missing member.
+// CompileBool is [Compile] for boolean expressions. Nil counts as false, and so
+// does a missing member.
 func CompileBool(src string, env Env) (*Expr, error) {
 	return compileExpr(src, env, true)
 }
 
-// Eval evaluates within the limits of the package. Names of the Env that vars
-// has not are nil. The result is what JSON has, with integers as int64, and
-// shares no map or list with vars. Vars are only read; they must not change
-// meanwhile. Vars may hold a [*Budget] under [BudgetName], which many evaluations
-// share. The error is an [*Error]; it wraps the context's error, or that of
-// a called function.
+// Eval evaluates the expression within the limits of the package. Names of the
+// Env that are not in vars are nil. The result is a JSON value, with integers as
+// int64, and shares no map or list with vars. Eval only reads vars, which must
+// not change meanwhile. Vars may hold a [*Budget] under [BudgetName], shared by
+// many evaluations. The error is an [*Error]; it wraps the context's error, or
+// that of a called function.
 func (e *Expr) Eval(ctx context.Context, vars map[string]any) (any, error) {
 	budget, _ := vars[BudgetName].(*Budget)
 	if err := budget.checkLimits(); err != nil {
@@ -66,8 +66,8 @@ func (e *Expr) Eval(ctx context.Context, vars map[string]any) (any, error) {
 	return v, nil
 }
 
-// Bool evaluates an expression compiled with [CompileBool]. The errors are
-// those of [Expr.Eval].
+// Bool evaluates an expression compiled by [CompileBool]. The errors are those of
+// [Expr.Eval].
 func (e *Expr) Bool(ctx context.Context, vars map[string]any) (bool, error) {
 	v, err := e.Eval(ctx, vars)
 	if err != nil {
@@ -75,12 +75,12 @@ func (e *Expr) Bool(ctx context.Context, vars map[string]any) (bool, error) {
 	}
 	b, ok := v.(bool)
 	if !ok && v != nil {
-		return false, &Error{Msg: fmt.Sprintf("the expression must be true or false, but it is %s", valueNoun(v))}
+		return false, &Error{Msg: fmt.Sprintf("the expression must be a boolean, got %s", valueNoun(v))}
 	}
 	return b, nil
 }
 
-// A run is the memory of one evaluation.
+// A run is the memory of one evaluation, pooled for reuse.
 type run struct {
 	machine vm.VM
 	vars    map[string]any
@@ -97,7 +97,7 @@ func (e *Expr) acquireRun() *run {
 	return r
 }
 
-// releaseRun keeps the memory of small runs for the next one.
+// releaseRun returns a run to the pool unless its stack has grown large.
 func (e *Expr) releaseRun(r *run) {
 	if cap(r.machine.Stack) > 1024 {
 		return

@@ -163,9 +163,9 @@ func TestBool(t *testing.T) {
 		{src: `state.flag`},
 		{src: `state.n > 2`, want: true},
 		{src: `state.tags == state.tags`, want: true},
-		{src: `state.n`, wantErr: "the expression must be true or false, but it is a number"},
-		{src: `user`, wantErr: "the expression must be true or false, but it is a text"},
-		{src: `1`, wantErr: "the expression must be true or false, but it is a number"},
+		{src: `state.n`, wantErr: "the expression must be a boolean, got a number"},
+		{src: `user`, wantErr: "the expression must be a boolean, got a string"},
+		{src: `1`, wantErr: "the expression must be a boolean, got a number"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.src, func(t *testing.T) {
@@ -192,7 +192,7 @@ func message(err error) string {
 	return err.Error()
 }
 
-// members is a variable that is no map.
+// members is a variable with members that is not a map.
 type members map[string]any
 
 func (m members) All() map[string]any { return m }
@@ -230,7 +230,7 @@ func TestEvalVariables(t *testing.T) {
 	}
 }
 
-// Methods of values are out of reach: only functions can be called.
+// TestCompileMethodCall checks that methods of values cannot be called.
 func TestCompileMethodCall(t *testing.T) {
 	for _, src := range []string{`v.Danger()`, `let f = v.Danger; f()`, `v?.Danger()`, `get(v, "Danger")()`} {
 		t.Run(src, func(t *testing.T) {

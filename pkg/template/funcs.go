@@ -9,21 +9,21 @@ import (
 	"github.com/expr-lang/expr/conf"
 )
 
-// A function is what an expression calls. The arguments are checked for their
-// number only; args is valid during the call.
+// A meteredFunc implements a function of the expression language. The number of
+// arguments is checked, their types are not; args is valid during the call only.
 type meteredFunc func(m *meter, args []any) (any, error)
 
-// declareFunctions tells the checker about those functions that the expression
-// language does not have.
+// declareFunctions declares to the checker the functions that the expression
+// library does not have.
 func declareFunctions(c *conf.Config) {
 	expr.Function("hash", nil, new(func(any) int))(c)
 	expr.Function("json", nil, new(func(any) string))(c)
 	expr.Function("redact", nil, new(func(string) string))(c)
 }
 
-// meteredFunctions are all functions and operators that can cost much, and
-// those of the language that would not give the same result each time or
-// would print in Go's notation.
+// meteredFunctions returns all functions and operators that can be expensive, and
+// replacements for those of the library whose result is not deterministic or is
+// printed in Go's notation.
 func meteredFunctions() map[string]meteredFunc {
 	table := map[string]meteredFunc{
 		"hash":     hashValue,
@@ -42,7 +42,7 @@ func meteredFunctions() map[string]meteredFunc {
 	return table
 }
 
-// installFunctions makes the functions known to the compiler. The guard adds the
+// installFunctions registers the functions with the compiler. The guard adds the
 // meter as the first argument of each call.
 func installFunctions(table map[string]meteredFunc) expr.Option {
 	return func(c *conf.Config) {
@@ -54,8 +54,8 @@ func installFunctions(table map[string]meteredFunc) expr.Option {
 	}
 }
 
-// hashValue is FNV-1a over the value's JSON, cut to the 53 bits that every reader
-// of JSON keeps.
+// hashValue is FNV-1a over the value's JSON, truncated to the 53 bits that every
+// JSON parser preserves.
 func hashValue(m *meter, args []any) (any, error) {
 	s, err := encodeJSON(m, args)
 	if err != nil {
@@ -74,7 +74,7 @@ func encodeIndentedJSON(m *meter, args []any) (any, error) {
 	return printWithin(m, args[0], indentedJSON)
 }
 
-// printValue prints a value as texts do.
+// printValue prints a value as a placeholder does.
 func printValue(m *meter, args []any) (any, error) {
 	if s, ok := args[0].(string); ok {
 		return s, nil
@@ -82,8 +82,8 @@ func printValue(m *meter, args []any) (any, error) {
 	return printWithin(m, args[0], String)
 }
 
-// printWithin looks at the size before, because a small value may print long, and
-// after, because weight is a guess.
+// printWithin checks the size before printing, because a small value may print
+// long, and after, because printSize is an estimate.
 func printWithin(m *meter, v any, text func(any) string) (any, error) {
 	v, err := normalizeResult(v, m)
 	if err != nil {
@@ -131,11 +131,11 @@ func pickColumn(pairs [][]any, i int) []any {
 	return list
 }
 
-// sortedPairs gives the members of a map in the order of their keys.
+// sortedPairs returns the members of a map, sorted by key.
 func sortedPairs(m *meter, v any) ([][]any, error) {
 	members, ok := stringMap(v)
 	if !ok {
-		return nil, &Error{Msg: "expected a map, but got " + valueNoun(v)}
+		return nil, &Error{Msg: "expected a map, got " + valueNoun(v)}
 	}
 	pairs := make([][]any, 0, len(members))
 	for _, k := range slices.Sorted(maps.Keys(members)) {

@@ -7,7 +7,8 @@ import (
 	"github.com/expr-lang/expr/ast"
 )
 
-// Names with a blank cannot be written in an expression.
+// Internal functions and variables of a guarded program. An expression cannot
+// refer to them, because their names contain a space.
 const (
 	meterName   = "the meter"
 	countName   = "the tick"
@@ -21,23 +22,24 @@ const (
 	moduloName  = "the remainder"
 )
 
-// A guard rewrites a parsed expression so that its evaluation ends within the
+// A guard rewrites a parsed expression so that its evaluation stays within the
 // limits, whatever the values are:
 //
-//   - the body of every loop takes a step;
-//   - what builds texts, walks through values or runs patterns asks the meter;
-//   - a missing member is nil, of nil too;
-//   - where true or false is asked for, nil is false;
-//   - only functions can be called, and methods of times.
+//   - every loop iteration spends a step;
+//   - operations that build strings, traverse values or match patterns charge
+//     the meter;
+//   - a missing member is nil, and so is any member of nil;
+//   - nil counts as false where a boolean is required;
+//   - only functions and methods of times can be called.
 type guard struct {
 	env      Env
 	metered  map[string]meteredFunc
 	names    []string
-	uncalled []*ast.IdentifierNode // functions that are named, but not called
+	uncalled []*ast.IdentifierNode // functions that are referenced but not called
 	err      *Error
 }
 
-// Visit rewrites one node; its children are rewritten already.
+// Visit rewrites one node after its children.
 func (g *guard) Visit(node *ast.Node) {
 	switch n := (*node).(type) {
 	case *ast.IdentifierNode:
@@ -69,7 +71,7 @@ func (g *guard) checkIdentifier(n *ast.IdentifierNode) {
 	_, declared := g.env[n.Value]
 	switch {
 	case n.Value == "$env":
-		g.reject(n, "$env is not available; use the names themselves")
+		g.reject(n, "$env is not available; refer to the names directly")
 	case declared && !slices.Contains(g.names, n.Value):
 		g.names = append(g.names, n.Value)
 	case !declared && slices.Contains(functionNames(), n.Value):
@@ -77,7 +79,7 @@ func (g *guard) checkIdentifier(n *ast.IdentifierNode) {
 	}
 }
 
-// firstError returns the first reason to refuse the expression.
+// firstError returns the first reason to reject the expression.
 func (g *guard) firstError(src string) error {
 	if g.err == nil && len(g.uncalled) > 0 {
 		name := g.uncalled[0].Value
@@ -90,7 +92,7 @@ func (g *guard) firstError(src string) error {
 	return g.err
 }
 
-// makeOptional makes every step of a.b.c optional, in one chain.
+// makeOptional makes every member access in a.b.c optional, in one chain.
 func (g *guard) makeOptional(node *ast.Node, n *ast.MemberNode) {
 	if chain, ok := n.Node.(*ast.ChainNode); ok {
 		n.Node = chain.Node
@@ -121,8 +123,8 @@ func (g *guard) guardCall(n *ast.CallNode) {
 	g.reject(n, "only functions can be called")
 }
 
-// guardLoop guards the loops; all other functions that can cost much are
-// replaced by metered ones of the same name.
+// guardLoop guards a loop; all other expensive functions are replaced by metered
+// ones of the same name.
 func (g *guard) guardLoop(n *ast.BuiltinNode) {
 	if !isLoop(n.Name) {
 		return
@@ -141,9 +143,9 @@ func (g *guard) guardLoop(n *ast.BuiltinNode) {
 	addIterationCheck(&body.Node)
 }
 
-// addIterationCheck makes a loop's body take a step first: tick() ? body : stop().
-// Tick has no arguments and yields a bool, because the machine calls such
-// functions without allocating.
+// addIterationCheck makes a loop's body spend a step first:
+// countIteration() ? body : abort(). The check has no arguments and returns a
+// bool, because the virtual machine calls such functions without allocating.
 func addIterationCheck(body *ast.Node) {
 	stop := newCall(abortName)
 	stop.SetType((*body).Type())
@@ -158,7 +160,7 @@ func isLoop(name string) bool {
 	return isPredicateLoop(name) || slices.Contains([]string{"map", "sum", "groupBy", "sortBy", "reduce"}, name)
 }
 
-// isPredicateLoop reports whether the loop asks for true or false in each round.
+// isPredicateLoop reports whether the body of the loop is a condition.
 func isPredicateLoop(name string) bool {
 	return slices.Contains([]string{
 		"all", "none", "any", "one", "filter", "count",
@@ -201,14 +203,14 @@ func (g *guard) guardEquality(node *ast.Node, n *ast.BinaryNode) {
 	}
 }
 
-// coerceToBool makes nil false where true or false is asked for.
+// coerceToBool makes nil false where a boolean is required.
 func (g *guard) coerceToBool(node *ast.Node) {
 	if (*node).Type().Kind() != reflect.Bool {
 		ast.Patch(node, newBoolCall(boolName, *node))
 	}
 }
 
-// wrapInCall replaces a node by a call with it, of the same type.
+// wrapInCall replaces a node with a call that takes the node and has its type.
 func wrapInCall(node *ast.Node, name string) {
 	wrapped := newCall(name, *node)
 	wrapped.SetType((*node).Type())

@@ -11,19 +11,20 @@ import (
 	"github.com/expr-lang/expr"
 )
 
-// refusalTimeout is far above the time limit of an evaluation, and far below what the
-// bombs would take.
+// refusalTimeout is far above the time limit of an evaluation, and far below the
+// time that the expressions would take without limits.
 const refusalTimeout = 5 * time.Second
 
-// Each bomb is small to write, and endless or enormous to evaluate.
+// TestResourceBombs evaluates short expressions that would take huge amounts of
+// time or memory.
 func TestResourceBombs(t *testing.T) {
 	const (
-		steps = "the expression takes too many steps"
-		text  = "the expression builds a text of more than 64 KiB"
-		texts = "the expression builds more than 4 MiB of text"
-		large = "the expression builds a value that is too large or too deep"
-		many  = "the expression builds too many values"
-		slow  = "the expression takes longer than 100ms"
+		steps = "the expression exceeds the limit of 262144 steps"
+		text  = "the expression builds a string over the limit of 64 KiB"
+		texts = "the strings of the expression exceed the limit of 4 MiB"
+		large = "the expression builds a value that is too large or too deeply nested"
+		many  = "the expression exceeds the limit of 262144 list and map elements"
+		slow  = "the expression exceeds the time limit of 100ms"
 	)
 	items := make([]any, 300)
 	for i := range items {
@@ -64,7 +65,7 @@ func TestResourceBombs(t *testing.T) {
 		{"sort", `map(1..1000, sort(items))`, steps},
 		{"pattern", `doc matches "(a?){200}b"`, steps},
 		{"pattern of a pattern", `doc matches ("(a?){20" + "0}b")`, steps},
-		{"long pattern", `"a" matches repeat("a?", 2000)`, "the pattern is longer than 1 KiB"},
+		{"long pattern", `"a" matches repeat("a?", 2000)`, "the pattern exceeds the limit of 1 KiB"},
 		{"search in a loop", `count(1..200000, doc contains "b")`, slow},
 	}
 	for _, tt := range tests {
@@ -76,7 +77,7 @@ func TestResourceBombs(t *testing.T) {
 			}
 			_, err = e.Eval(t.Context(), vars)
 			var evalErr *Error
-			// On a busy machine the time may be over before the steps are.
+			// A busy machine may reach the time limit before the step limit.
 			if !errors.As(err, &evalErr) || evalErr.Msg != tt.want && evalErr.Msg != slow {
 				t.Errorf("Eval: %v, want %q", err, tt.want)
 			}
@@ -97,8 +98,8 @@ func buildLetChain(n int) string {
 	return src.String()
 }
 
-// The control: without the guard the language lets the same bombs through, so
-// it is the guard that the other tests see.
+// TestResourceBombsWithoutGuard is the control: the expression library itself
+// evaluates the same expressions, so the other tests test the guard.
 func TestResourceBombsWithoutGuard(t *testing.T) {
 	tests := []struct {
 		src  string
@@ -141,7 +142,8 @@ func TestEvalContextCancelled(t *testing.T) {
 	}
 }
 
-// After a refusal the same expression evaluates again as if nothing had been.
+// TestEvalAfterLimitError checks that an expression is usable after an evaluation
+// that exceeded a limit.
 func TestEvalAfterLimitError(t *testing.T) {
 	e, err := Compile(`len(map(1..n, "x"))`, Env{"n": 0})
 	if err != nil {
@@ -155,8 +157,8 @@ func TestEvalAfterLimitError(t *testing.T) {
 	}
 }
 
-// FuzzExpr checks that every text compiles or is refused, and that every
-// evaluation ends in time, with a value of JSON or an error.
+// FuzzExpr checks that every string compiles or is rejected, and that every
+// evaluation ends in time, with a JSON value or an error.
 func FuzzExpr(f *testing.F) {
 	for _, seed := range []string{
 		`state.n + 1`, `(state.a?.b ?? 0) >= 8`, `filter(state.tags, # startsWith "a")`, `not (x in [1, "a", nil])`,
@@ -178,7 +180,7 @@ func FuzzExpr(f *testing.F) {
 		if err == nil {
 			var v any
 			if v, err = e.Eval(t.Context(), vars); err == nil && !isJSONValue(v) {
-				t.Errorf("Eval(%q) = %T, which JSON has not", src, v)
+				t.Errorf("Eval(%q) = %T, want a JSON type", src, v)
 			}
 		}
 		if took := time.Since(start); took > refusalTimeout {

@@ -9,14 +9,14 @@ import (
 	"github.com/expr-lang/expr/builtin"
 )
 
-// What stands behind these is a text, or a value that may well be one.
+// The operand after these is a string, or a value that is likely a string.
 var (
 	beforeText  = regexp.MustCompile(`\b(contains|startsWith|endsWith|matches)\s*$`)
 	beforeValue = regexp.MustCompile(`[=!]=\s*$`)
 )
 
-// compileError is asError for what the checker finds, with a hint for a name
-// that is nearly right.
+// compileError is convertError for errors of the checker, with a hint for a
+// misspelled name.
 func compileError(src string, env Env, err error) *Error {
 	e := convertError(src, err)
 	if strings.TrimSpace(src) == "" {
@@ -29,7 +29,7 @@ func compileError(src string, env Env, err error) *Error {
 		}
 		near := suggestName(name, append(slices.Sorted(maps.Keys(env)), functionNames()...))
 		if beforeText.MatchString(src[:e.Offset]) || near == "" && beforeValue.MatchString(src[:e.Offset]) {
-			near = "; a text stands in quotes: \"" + name + "\""
+			near = "; strings need quotes: \"" + name + "\""
 		}
 		e.Msg += near
 	}
@@ -40,7 +40,7 @@ func compileError(src string, env Env, err error) *Error {
 	return e
 }
 
-// functionNames are the functions that an expression may call.
+// functionNames lists the functions that an expression may call.
 func functionNames() []string {
 	names := []string{"hash", "json", "redact"}
 	for _, fn := range builtin.Builtins {
@@ -51,7 +51,7 @@ func functionNames() []string {
 	return names
 }
 
-// ownerPath is the path that ends s, without its last dot.
+// ownerPath returns the path at the end of s, without its last dot.
 func ownerPath(s string) string {
 	s = strings.TrimRight(s, ".?")
 	start := strings.LastIndexFunc(s, func(r rune) bool { return r != '.' && !isLetter(r) && !isLetterOrDigit(r) })
@@ -69,7 +69,8 @@ func envMembers(env Env, path string) []string {
 	return slices.Sorted(maps.Keys(env))
 }
 
-// suggestName is a question that names the candidate nearest to name, or nothing.
+// suggestName returns a "did you mean" question with the candidate nearest to
+// name, or "".
 func suggestName(name string, candidates []string) string {
 	switch name {
 	case "null", "None", "undefined":
@@ -89,8 +90,8 @@ func suggestName(name string, candidates []string) string {
 	return "; did you mean " + best + "?"
 }
 
-// editDistance counts the letters to insert, remove, replace or swap with their
-// neighbour.
+// editDistance counts the bytes to insert, delete, replace or swap with their
+// neighbor.
 func editDistance(a, b string) int {
 	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range last {

@@ -5,8 +5,8 @@ import (
 	"unicode"
 )
 
-// parseRef reads the inside of a placeholder. One question mark makes it
-// optional; "artifact." takes any name; all others are keys.
+// parseRef parses the inside of a placeholder. A trailing question mark makes it
+// optional; after "artifact." any name is valid; all others must be keys.
 func parseRef(s string) (Ref, bool) {
 	s, optional := strings.CutSuffix(s, "?")
 	if name, ok := strings.CutPrefix(s, "artifact."); ok {
@@ -15,8 +15,8 @@ func parseRef(s string) (Ref, bool) {
 	return Ref{Name: s, Optional: optional}, isKey(s)
 }
 
-// isKey reports whether s is an identifier, alone or behind one of ADK's
-// prefixes.
+// isKey reports whether s is an identifier, optionally after one of ADK's
+// state prefixes.
 func isKey(s string) bool {
 	return isIdentifier(trimScopePrefix(s))
 }
@@ -31,7 +31,7 @@ func trimScopePrefix(s string) string {
 	return s
 }
 
-// isIdentifier is Python's rule (str.isidentifier).
+// isIdentifier follows Python's rule (str.isidentifier).
 func isIdentifier(s string) bool {
 	for i, r := range s {
 		if !isLetter(r) && (i == 0 || !isLetterOrDigit(r)) {
@@ -56,8 +56,8 @@ func isLetterOrDigit(r rune) bool {
 		!unicode.Is(excludedFromNames, r)
 }
 
-// What normal forms make into something else than a letter is none in XID_Start and
-// XID_Continue, by which Python goes (Unicode Standard Annex 31, chapter 5.1).
+// Python uses XID_Start and XID_Continue, which exclude characters whose
+// normalization is not an identifier (Unicode Standard Annex 31, section 5.1).
 var (
 	excludedFromNames = &unicode.RangeTable{R16: []unicode.Range16{
 		{0x037a, 0x037a, 1}, {0x2e2f, 0x2e2f, 1}, {0x309b, 0x309c, 1}, {0xfc5e, 0xfc63, 1}, {0xfdfa, 0xfdfb, 1}, {0xfe70, 0xfe7e, 2},
@@ -65,7 +65,7 @@ var (
 	excludedFirst = &unicode.RangeTable{R16: []unicode.Range16{{0x0e33, 0x0eb3, 0x80}, {0xff9e, 0xff9f, 1}}}
 )
 
-// isSpace is what Python's str.strip removes: Unicode's white space and the
+// isSpace reports what Python's str.strip removes: Unicode's white space and the
 // four ASCII separators.
 func isSpace(r rune) bool {
 	return unicode.IsSpace(r) || 0x1c <= r && r <= 0x1f

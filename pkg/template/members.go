@@ -14,32 +14,32 @@ import (
 type Member struct {
 	Name   string
 	Offset int // byte offset of the name in the source
-	// Optional says that the expression asks whether the member is there: it
-	// stands before ??, beside nil, or before in.
+	// Optional reports whether the expression handles a missing member: by ??,
+	// by a comparison with nil, or by in.
 	Optional bool
 }
 
-// A Comparison is a member beside a value that stands in the expression:
-// state.tier == "gold", state.tier != "gold", state.tier in ["gold"].
+// A Comparison is a comparison of a member with a literal: state.tier == "gold",
+// state.tier != "gold", state.tier in ["gold"].
 type Comparison struct {
 	Member string
 	Value  any
 	Offset int // byte offset of the value in the source
 }
 
-// Uses is what an expression does with a name that has members.
+// Uses describes how an expression uses a name that has members.
 type Uses struct {
-	// Members are in the order of the source.
+	// Members are in source order.
 	Members []Member
-	// Whole says that the name also stands there by itself, as in json(state),
+	// Whole reports whether the name is also used by itself, as in json(state),
 	// so that any member may be used.
 	Whole bool
-	// Comparisons are in the order of the source.
+	// Comparisons are in source order.
 	Comparisons []Comparison
 }
 
-// UsesOf lists how an expression uses a name. An expression that cannot be
-// parsed uses nothing.
+// UsesOf returns the uses of a name in an expression. The result is empty if the
+// expression cannot be parsed.
 func UsesOf(src, name string) Uses {
 	if !strings.Contains(src, name) {
 		return Uses{}
@@ -56,15 +56,15 @@ func UsesOf(src, name string) Uses {
 	return f.uses
 }
 
-// A useFinder gathers the uses of a name; bare are those that are no part of a
-// member.
+// A useFinder collects the uses of a name; bare holds the references that are not
+// part of a member access.
 type useFinder struct {
 	src, name string
 	bare      map[ast.Node]bool
 	uses      Uses
 }
 
-// Visit looks at one node; its children were looked at before.
+// Visit inspects one node after its children.
 func (f *useFinder) Visit(node *ast.Node) {
 	switch n := (*node).(type) {
 	case *ast.IdentifierNode:
@@ -112,7 +112,7 @@ func (f *useFinder) findInBinary(n *ast.BinaryNode) {
 	}
 }
 
-// markOptional marks the member that a path begins with.
+// markOptional marks the first member of a path as optional.
 func (f *useFinder) markOptional(node ast.Node) {
 	for {
 		switch n := node.(type) {
@@ -133,7 +133,7 @@ func (f *useFinder) markOptional(node ast.Node) {
 	}
 }
 
-// addComparison keeps a comparison of a member with a value that stands there.
+// addComparison records a comparison of a member with a literal.
 func (f *useFinder) addComparison(side, other ast.Node) {
 	v, ok := literalValue(other)
 	if !ok {

@@ -9,8 +9,8 @@ import (
 	"github.com/expr-lang/expr/file"
 )
 
-// convertError gives an error of the expression language a place and ordinary
-// words.
+// convertError converts an error of the expression library to an Error with a
+// position and a message in the terms of YAML authors.
 func convertError(src string, err error) *Error {
 	e := &Error{Msg: err.Error()}
 	var located *file.Error
@@ -26,15 +26,15 @@ func convertError(src string, err error) *Error {
 		return e
 	}
 	if name, ok := nameAfterDot(src, e.Offset); ok && e.Msg == "invalid operation: int(string)" {
-		e.Msg = "a text or a list has no member " + name
+		e.Msg = "a string or a list has no member " + name
 	}
-	// The compiler prints its stack behind what it did not expect.
+	// After an internal error the compiler appends a stack trace.
 	first, _, _ := strings.Cut(e.Msg, "\n")
 	e.Msg = translateMessage(first)
 	return e
 }
 
-// nameAfterDot is the name behind the dot at an offset.
+// nameAfterDot returns the name that starts at offset if a dot precedes it.
 func nameAfterDot(src string, offset int) (string, bool) {
 	if offset == 0 || src[offset-1] != '.' {
 		return "", false
@@ -46,7 +46,7 @@ func nameAfterDot(src string, offset int) (string, bool) {
 	return name, name != ""
 }
 
-// byteOffset turns a count of runes into a byte offset.
+// byteOffset converts a count of runes to a byte offset.
 func byteOffset(src string, runes int) int {
 	offset := 0
 	for ; runes > 0 && offset < len(src); runes-- {
@@ -56,57 +56,57 @@ func byteOffset(src string, runes int) int {
 	return offset
 }
 
-// A phrase says in ordinary words what the expression language says in Go's.
-// A star stands for anything; $1 in the text is what the first star found, and
-// #1 is that as the name of a type.
+// A translation replaces a message of the expression library. A star in the
+// pattern matches anything; $1 in the text is the first match, #1 the noun for it
+// as a type name.
 type translation struct{ pattern, text string }
 
 func translations() []translation {
 	return []translation{
-		{"Operator (*) and coalesce expressions (??) cannot be mixed. Wrap either by parentheses.", "?? beside $1 needs parentheses, as in (a ?? b) $1 c"},
+		{"Operator (*) and coalesce expressions (??) cannot be mixed. Wrap either by parentheses.", "?? mixed with $1 needs parentheses, as in (a ?? b) $1 c"},
 		{"unexpected token EOF", "the expression ends too early"},
 		{`unexpected token Operator("=")`, "= does not compare; write =="},
 		{`unexpected token *("*")`, "unexpected $2"},
-		{"literal not terminated", "the text has no closing quote"},
-		{"compilation failed: expression exceeds maximum allowed nodes", "the expression has more than 500 parts"},
-		{"cannot redeclare *", "$1 has a meaning already; choose another name"},
+		{"literal not terminated", "the string has no closing quote"},
+		{"compilation failed: expression exceeds maximum allowed nodes", "the expression exceeds the limit of 500 syntax nodes"},
+		{"cannot redeclare *", "$1 is already defined; choose another name"},
 		{"* is not callable", "only functions can be called"},
 		{"type * has no field *", "#1 has no member $2"},
 		{"type * has no method *", "#1 has no member $2"},
 		{"cannot fetch * from *", "#2 has no member $1"},
 		{"index out of range: * (array length is *)", "there is no element $1; the list has $2"},
-		{"array elements can only be selected using an integer (got *)", "the elements of a list have numbers; this is #1"},
-		{"cannot use * to get an element from *", "#2 has no member that is named by #1"},
-		{"cannot use * as type * in map key", "the keys of a map are texts; this is #1"},
-		{"cannot use * as type * in array", "the list never holds #1"},
-		{"cannot use nil as argument (type *) to call *", "$2 takes #1, not nothing (nil)"},
+		{"array elements can only be selected using an integer (got *)", "list indexes must be integers, got #1"},
+		{"cannot use * to get an element from *", "#2 cannot be indexed by #1"},
+		{"cannot use * as type * in map key", "map keys must be strings, got #1"},
+		{"cannot use * as type * in array", "the list cannot contain #1"},
+		{"cannot use nil as argument (type *) to call *", "$2 takes #1, not nil"},
 		{"cannot use * as argument (type *) to call *", "$3 takes #2, not #1"},
 		{"not enough arguments to call *", "$1 needs more arguments"},
 		{"too many arguments to call *", "$1 takes fewer arguments"},
-		{"cannot slice *", "only lists and texts can be sliced"},
+		{"cannot slice *", "only lists and strings can be sliced"},
 		{"builtin * takes only array (got *)", "$1 takes a list, not #2"},
-		{"predicate should return boolean (got *)", "the condition must be true or false, but it is #1"},
-		{"non-bool expression (type *) used as condition", "the condition must be true or false, but it is #1"},
-		{"expected bool, but got *", "the expression must be true or false, but it is #1"},
+		{"predicate should return boolean (got *)", "the condition must be a boolean, got #1"},
+		{"non-bool expression (type *) used as condition", "the condition must be a boolean, got #1"},
+		{"expected bool, but got *", "the expression must be a boolean, got #1"},
 		{"invalid argument for * (type *)", "$1 does not take #2"},
-		{`operator "in" not defined on *`, "in needs a list or a map on its right, not #1"},
-		{"interface conversion: any is *, not *", "expected #2, but got #1"},
+		{`operator "in" not defined on *`, "the right operand of in must be a list or a map, got #1"},
+		{"interface conversion: any is *, not *", "expected #2, got #1"},
 		{"invalid operation: * (mismatched types * and *)", "$1 does not work on #2 and #3"},
 		{"invalid operation: * (mismatched type *)", "$1 does not work on #2"},
-		{"invalid operation: int(*)", "#1 is not a whole number"},
+		{"invalid operation: int(*)", "#1 is not an integer"},
 		{"invalid operation: float(*)", "#1 is not a number"},
 		{"invalid operation: * * *", "$2 does not work on #1 and #3"},
 		{"invalid operation: * *", "$1 does not work on #2"},
-		{"cannot take * elements", "take wants a whole number"},
-		{"memory budget exceeded", "the expression builds too many values"},
+		{"cannot take * elements", "take requires an integer"},
+		{"memory budget exceeded", "the expression exceeds the limit of 262144 list and map elements"},
 		{"runtime error: integer divide by zero", "division by zero"},
-		{"runtime error: *", "a value has a type that does not fit here"},
-		{"reflect*", "a value has a type that does not fit here"},
+		{"runtime error: *", "a value has an unsupported type"},
+		{"reflect*", "a value has an unsupported type"},
 	}
 }
 
 func translateMessage(msg string) string {
-	// One word for each type, so that blanks part words.
+	// Type names must not contain spaces, which separate words.
 	msg = strings.NewReplacer("interface {}", "any", "<nil>", "nil").Replace(strings.TrimSpace(msg))
 	for _, p := range translations() {
 		if found, ok := matchWildcards(p.pattern, msg); ok {
@@ -116,7 +116,7 @@ func translateMessage(msg string) string {
 	return msg
 }
 
-// matchWildcards returns what the stars of a pattern stand for in s.
+// matchWildcards returns the parts of s that the stars of a pattern match.
 func matchWildcards(pattern, s string) ([]string, bool) {
 	head, rest, star := strings.Cut(pattern, "*")
 	s, ok := strings.CutPrefix(s, head)
@@ -144,7 +144,7 @@ func (p translation) fillPlaceholders(found []string) string {
 	return text
 }
 
-// valueNoun names a value's type in the words of authors.
+// valueNoun names a value's type in the terms of YAML authors.
 func valueNoun(v any) string {
 	if v == nil {
 		return typeNoun("nil")
@@ -152,15 +152,15 @@ func valueNoun(v any) string {
 	return typeNoun(fmt.Sprintf("%T", v))
 }
 
-// typeNoun is the word for a Go type; what is none stays as it is.
+// typeNoun returns the noun for a Go type; any other name is returned unchanged.
 func typeNoun(name string) string {
 	switch name {
 	case "nil":
-		return "nothing (nil)"
+		return "nil"
 	case "string":
-		return "a text"
+		return "a string"
 	case "bool":
-		return "true or false"
+		return "a boolean"
 	case "time.Time":
 		return "a time"
 	case "time.Duration":

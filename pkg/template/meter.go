@@ -8,27 +8,27 @@ import (
 // The limits of one expression and of one evaluation.
 const (
 	maxSource = 16 << 10               // bytes of an expression; bounds the parser's recursion
-	maxNodes  = 500                    // parts of an expression
-	maxSteps  = 1 << 18                // loop rounds and the like
+	maxNodes  = 500                    // syntax nodes of an expression
+	maxSteps  = 1 << 18                // loop iterations and equivalent work
 	maxValues = 1 << 18                // elements of lists and maps that are built
-	maxText   = 64 << 10               // bytes of one text that is built
-	maxTexts  = 4 << 20                // bytes of all texts that are built
-	maxDepth  = 200                    // lists in lists
+	maxText   = 64 << 10               // bytes of one string that is built
+	maxTexts  = 4 << 20                // bytes of all strings that are built
+	maxDepth  = 200                    // nesting of lists and maps
 	maxTime   = 100 * time.Millisecond // for one evaluation
 
-	stepsPerCheck = 64 // steps between two looks at the clock
+	stepsPerCheck = 64 // steps between two checks of the clock
 )
 
-// A meter counts what one evaluation uses up. The virtual machine stops
-// neither for a context nor for long texts, so every operation that can cost
-// much asks the meter first.
+// A meter counts the work of one evaluation. The virtual machine checks neither
+// the context nor the size of strings, so every operation that can be expensive
+// charges the meter first.
 type meter struct {
 	done      <-chan struct{}
 	deadline  time.Time
 	steps     int
-	nextCheck int // the step count of the next look at the clock
+	nextCheck int // the step count of the next check of the clock
 	textBytes int
-	limitErr  error // why tick refused
+	limitErr  error // why countIteration returned false
 
 	cancelled bool
 }
@@ -37,11 +37,11 @@ func (m *meter) startMeter(ctx context.Context) {
 	*m = meter{done: ctx.Done(), deadline: time.Now().Add(maxTime), nextCheck: stepsPerCheck}
 }
 
-// spendSteps takes n steps.
+// spendSteps counts n steps, and fails at the limits of steps and time.
 func (m *meter) spendSteps(n int) error {
 	m.steps += n
 	if m.steps > maxSteps {
-		return &Error{Msg: "the expression takes too many steps"}
+		return &Error{Msg: "the expression exceeds the limit of 262144 steps"}
 	}
 	if m.steps < m.nextCheck {
 		return nil
@@ -50,7 +50,7 @@ func (m *meter) spendSteps(n int) error {
 	return m.checkTime()
 }
 
-// countIteration takes one step, and reports whether there was one.
+// countIteration counts one step, and reports whether it is within the limits.
 func (m *meter) countIteration() bool {
 	m.limitErr = m.spendSteps(1)
 	return m.limitErr == nil
@@ -64,29 +64,29 @@ func (m *meter) checkTime() error {
 	default:
 	}
 	if time.Now().After(m.deadline) {
-		return &Error{Msg: "the expression takes longer than " + maxTime.String()}
+		return &Error{Msg: "the expression exceeds the time limit of " + maxTime.String()}
 	}
 	return nil
 }
 
-// chargeText takes a text of n bytes that is about to be built.
+// chargeText charges for a string of n bytes that is about to be built.
 func (m *meter) chargeText(n int) error {
 	if n < 0 || n > maxText {
-		return &Error{Msg: "the expression builds a text of more than 64 KiB"}
+		return &Error{Msg: "the expression builds a string over the limit of 64 KiB"}
 	}
 	m.textBytes += n
 	if m.textBytes > maxTexts {
-		return &Error{Msg: "the expression builds more than 4 MiB of text"}
+		return &Error{Msg: "the strings of the expression exceed the limit of 4 MiB"}
 	}
 	return m.spendSteps(1 + n/1024)
 }
 
-// chargeValues takes a look at every part of the values.
+// chargeValues charges for a traversal of the values.
 func (m *meter) chargeValues(values ...any) error {
 	for _, v := range values {
 		n := printSize(v, maxDepth)
 		if n > maxPrintSize {
-			return &Error{Msg: "the expression builds a value that is too large or too deep"}
+			return &Error{Msg: "the expression builds a value that is too large or too deeply nested"}
 		}
 		if err := m.spendSteps(n / 64); err != nil {
 			return err

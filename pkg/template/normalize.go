@@ -10,14 +10,14 @@ import (
 	"time"
 )
 
-// Members is a variable that has members but is no map, as a session's state.
-// All returns a copy, which is taken only for expressions that read it.
+// Members is a variable that has members but is not a map, such as a session's
+// state. All returns a copy, which is made only for expressions that read it.
 type Members interface {
 	All() map[string]any
 }
 
-// convertVariable makes a variable readable for expressions, without copying what is so
-// already.
+// convertVariable converts a variable to a form that expressions can read,
+// without copying maps and lists.
 func convertVariable(v any) any {
 	switch v := v.(type) {
 	case json.Number:
@@ -28,7 +28,7 @@ func convertVariable(v any) any {
 	return v
 }
 
-// convertNumber gives an int64 where it fits, else a float64.
+// convertNumber returns an int64 if the number fits, else a float64.
 func convertNumber(n json.Number) any {
 	if i, err := n.Int64(); err == nil {
 		return i
@@ -40,7 +40,7 @@ func convertNumber(n json.Number) any {
 	return f
 }
 
-// normalizeResult copies a result into what JSON has: nil, bool, string, int64,
+// normalizeResult copies a result into JSON types: nil, bool, string, int64,
 // float64, []any, map[string]any.
 func normalizeResult(v any, m *meter) (any, error) {
 	switch v := v.(type) {
@@ -66,7 +66,8 @@ func finiteNumber(f float64) (any, error) {
 	return f, nil
 }
 
-// copyValue is the slow part of normal, for values that the meter has weighed.
+// copyValue is the slow path of normalizeResult, for values that were charged to
+// the meter.
 func copyValue(v any) (any, error) {
 	switch v := v.(type) {
 	case nil, bool, string, int64:
@@ -111,7 +112,7 @@ func copyReflect(v reflect.Value) (any, error) {
 		}
 		return nil, nil
 	}
-	return nil, &Error{Msg: "the result is " + valueNoun(v.Interface()) + ", which is no value"}
+	return nil, &Error{Msg: "the result must be a JSON value, got " + valueNoun(v.Interface())}
 }
 
 func copyList(n int, at func(int) any) (any, error) {
@@ -138,7 +139,7 @@ func copyMap(v reflect.Value) (any, error) {
 	return m, nil
 }
 
-// stringMap gives a map with text keys its common form.
+// stringMap converts a map to map[string]any.
 func stringMap(v any) (map[string]any, bool) {
 	if m, ok := v.(map[string]any); ok {
 		return m, true
@@ -154,7 +155,7 @@ func stringMap(v any) (map[string]any, bool) {
 	return m, true
 }
 
-// decodeJSON reads one JSON value, with integers as integers.
+// decodeJSON decodes one JSON value, with integers as integers.
 func decodeJSON(m *meter, args []any) (any, error) {
 	s := stringArg(args, 0)
 	if err := m.chargeText(len(s)); err != nil {
@@ -164,10 +165,10 @@ func decodeJSON(m *meter, args []any) (any, error) {
 	dec.UseNumber()
 	var v any
 	if err := dec.Decode(&v); err != nil {
-		return nil, &Error{Msg: "fromJSON: the text is not JSON"}
+		return nil, &Error{Msg: "fromJSON: invalid JSON"}
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return nil, &Error{Msg: "fromJSON: there is more than one value"}
+		return nil, &Error{Msg: "fromJSON: unexpected data after the JSON value"}
 	}
 	return copyValue(v)
 }

@@ -23,14 +23,14 @@ func operators() map[string]meteredFunc {
 	}
 }
 
-// abortEvaluation ends the evaluation that a tick has refused.
+// abortEvaluation ends an evaluation whose iteration check failed.
 func abortEvaluation(m *meter, _ []any) (any, error) { return nil, m.limitErr }
 
-// iterateElements passes a list through that a loop will read.
+// iterateElements charges for a list that a loop is about to read, and returns it.
 func iterateElements(m *meter, args []any) (any, error) {
 	list := args[0]
 	if !isList(list) {
-		return nil, &Error{Msg: "expected a list, but got " + valueNoun(list)}
+		return nil, &Error{Msg: "expected a list, got " + valueNoun(list)}
 	}
 	return list, m.spendSteps(elementCount(list) / 2)
 }
@@ -50,7 +50,7 @@ func toBool(_ *meter, args []any) (any, error) {
 	case bool:
 		return v, nil
 	default:
-		return nil, &Error{Msg: "expected true or false, but got " + valueNoun(v)}
+		return nil, &Error{Msg: "expected a boolean, got " + valueNoun(v)}
 	}
 }
 
@@ -66,20 +66,21 @@ func addValues(m *meter, args []any) (any, error) {
 	return l + r, nil
 }
 
-// moduloIntegers takes whole numbers in either form: JSON from elsewhere has no
-// integers.
+// moduloIntegers accepts integers and floats without fraction: JSON from other
+// programs may write 6 as 6.0.
 func moduloIntegers(_ *meter, args []any) (any, error) {
 	l, r := wholeNumber(args[0]), wholeNumber(args[1])
 	if n, ok := r.(int); ok && n == 0 {
 		return nil, &Error{Msg: "division by zero"}
 	}
 	if isFraction(l) || isFraction(r) {
-		return nil, &Error{Msg: "% works on whole numbers only"}
+		return nil, &Error{Msg: "% requires integers"}
 	}
 	return runtime.Modulo(l, r), nil
 }
 
-// wholeNumber turns a number without fraction into an int, and leaves all else.
+// wholeNumber converts a number without fraction to an int; other values are
+// unchanged.
 func wholeNumber(v any) any {
 	switch n := v.(type) {
 	case int64:
@@ -119,7 +120,8 @@ func containsValue(m *meter, args []any) (any, error) {
 	return runtime.In(args[0], args[1]), nil
 }
 
-// elementCount is the number of elements of a list or map, and 0 for all else.
+// elementCount returns the number of elements of a list or map, and 0 for any
+// other value.
 func elementCount(v any) int {
 	switch v := v.(type) {
 	case nil, string, bool, int, int64, float64:
@@ -136,14 +138,13 @@ func elementCount(v any) int {
 	return 0
 }
 
-// A compiledPattern is a regular expression with the price of one byte of text.
+// A compiledPattern is a regular expression with its cost per byte of input.
 type compiledPattern struct {
 	re           *regexp.Regexp
 	stepsPerByte int
 }
 
-// compileLiteral compiles a literal pattern once. The checker has seen that it is
-// good.
+// compileLiteral compiles a literal pattern once. The checker has validated it.
 func compileLiteral(n ast.Node) ast.Node {
 	s, ok := n.(*ast.StringNode)
 	if !ok {
@@ -160,7 +161,7 @@ const maxPattern = 1024
 
 func compilePattern(s string) (*compiledPattern, error) {
 	if len(s) > maxPattern {
-		return nil, &Error{Msg: "the pattern is longer than 1 KiB"}
+		return nil, &Error{Msg: "the pattern exceeds the limit of 1 KiB"}
 	}
 	re, err := regexp.Compile(s)
 	if err != nil {
@@ -177,15 +178,15 @@ func compilePattern(s string) (*compiledPattern, error) {
 	return &compiledPattern{re: re, stepsPerByte: len(prog.Inst)}, nil
 }
 
-// matchPattern is linear in text and pattern, but nothing stops it, so the price is
-// paid before.
+// matchPattern takes time linear in input and pattern and cannot be interrupted,
+// so it charges the meter first.
 func matchPattern(m *meter, args []any) (any, error) {
 	if args[0] == nil || args[1] == nil {
 		return false, nil
 	}
 	s, ok := args[0].(string)
 	if !ok {
-		return nil, &Error{Msg: "expected a text, but got " + valueNoun(args[0])}
+		return nil, &Error{Msg: "expected a string, got " + valueNoun(args[0])}
 	}
 	p, err := patternArg(m, args[1])
 	if err != nil {
@@ -207,6 +208,6 @@ func patternArg(m *meter, v any) (*compiledPattern, error) {
 		}
 		return compilePattern(v)
 	default:
-		return nil, &Error{Msg: "expected a pattern, but got " + valueNoun(v)}
+		return nil, &Error{Msg: "expected a pattern, got " + valueNoun(v)}
 	}
 }

@@ -7,11 +7,11 @@ import (
 	"github.com/expr-lang/expr/parser"
 )
 
-// Parts lists those parts of an expression whose values tell how its own came
-// about, in order: names with their members, and calls of functions. For a
-// condition over a list, such as none(events, .author == "x"), they are the
-// values that it looks at, map(events, .author). Each part is an expression of
-// its own. An expression that cannot be parsed has none.
+// Parts lists the parts of an expression whose values explain its result, in
+// order: names with their members, and function calls. For a condition over a
+// list, such as none(events, .author == "x"), the part is the values that the
+// condition reads, map(events, .author). Each part is an expression by itself.
+// The result is empty if the expression cannot be parsed.
 func Parts(src string) []string {
 	tree, err := parser.Parse(src)
 	if err != nil {
@@ -22,7 +22,7 @@ func Parts(src string) []string {
 	return f.parts
 }
 
-// A partFinder goes through an expression from left to right.
+// A partFinder collects the parts of an expression from left to right.
 type partFinder struct {
 	whole ast.Node
 	parts []string
@@ -67,8 +67,8 @@ func (f *partFinder) visitAll(nodes ...ast.Node) {
 	}
 }
 
-// addElementParts shows what a condition looks at in each element; of a call without
-// a condition, what it is given.
+// addElementParts adds what a condition reads of each element, or the arguments
+// of a call without a condition.
 func (f *partFinder) addElementParts(n *ast.BuiltinNode) {
 	if len(n.Arguments) < 2 {
 		f.visitAll(n.Arguments...)
@@ -89,11 +89,11 @@ func (f *partFinder) addElementParts(n *ast.BuiltinNode) {
 	}
 }
 
-// A memberFinder gathers the members of the element at hand that are read, each
-// as far as it goes.
+// A memberFinder collects the members of the current element that are read, each
+// with its longest path.
 type memberFinder struct{ members []ast.Node }
 
-// Visit looks at one node; what a longer path begins with comes before it.
+// Visit inspects one node; the start of a path is visited before the whole path.
 func (m *memberFinder) Visit(node *ast.Node) {
 	n, ok := (*node).(*ast.MemberNode)
 	if !ok {

@@ -32,7 +32,8 @@ func TestParts(t *testing.T) {
 	}
 }
 
-// The type of a list's only sample is that of its elements.
+// TestCompileUnknownElementMember checks that the only sample of a list determines
+// the type of its elements.
 func TestCompileUnknownElementMember(t *testing.T) {
 	env := template.Env{"calls": []any{template.Env{"name": ""}}}
 	if _, err := template.CompileBool(`any(calls, .name == "f")`, env); err != nil {

@@ -7,20 +7,19 @@ import (
 
 // Paths is a compiled text whose placeholders are dotted paths into the values
 // of a call: {args.order_id}, {state.tier}, {response.items.0.id}, {user},
-// {user:name?}. It does not change; many goroutines may render it. The zero
-// Paths is empty.
+// {user:name?}. It is immutable and safe for concurrent use. The zero Paths is
+// empty.
 //
-// Paths is for addresses, headers, bodies and scripts, which hold braces of
-// their own, and so it is stricter than [Text]: one brace on each side, no
-// blanks. {"id": {args.id}} keeps its outer braces, {{x}} prints the value
-// between braces, and { login } stays. {!x} prints {x}.
+// Paths is for URLs, headers, bodies and scripts, which contain braces of their
+// own. It is therefore stricter than [Text]: one brace on each side, no spaces.
+// {"id": {args.id}} keeps its outer braces, {{x}} prints the value between
+// braces, and { login } is literal. {!x} prints {x}.
 type Paths struct {
 	body compiledText
 }
 
 // ParsePaths compiles a text. Braces around anything but a path are literal.
-// The error is an [*Error] for what is nearly a path and so a slip, {args.} or
-// {args..id}; the text is then not usable.
+// The error is an [*Error] for a mistyped path, such as {args.} or {args..id}.
 func ParsePaths(src string) (*Paths, error) {
 	var b textBuilder
 	for pos := 0; pos < len(src); {
@@ -33,16 +32,16 @@ func ParsePaths(src string) (*Paths, error) {
 	return &Paths{body: b.buildText()}, nil
 }
 
-// Refs lists the placeholders in order; a name is a whole path. The caller
-// must not change the slice.
+// Refs lists the placeholders in order; Name is the whole path. The caller must
+// not modify the slice.
 func (p *Paths) Refs() []Ref { return p.body.refs }
 
 // Static returns the text and true when it has no placeholders.
 func (p *Paths) Static() (string, bool) { return p.body.staticText() }
 
-// Render fills the placeholders with what lookup finds, printed as [String]
-// does and passed through escape; a nil escape changes nothing. Literal text is
-// never escaped. A required path that is missing gives a [*MissingError].
+// Render replaces each placeholder with the value that lookup returns, printed by
+// [String] and passed through escape, unless escape is nil. Literal text is
+// never escaped. The error for a missing required path is a [*MissingError].
 func (p *Paths) Render(lookup func(path string) (any, bool), escape func(string) string) (string, error) {
 	if text, ok := p.body.staticText(); ok {
 		return text, nil
@@ -56,8 +55,8 @@ func (p *Paths) Render(lookup func(path string) (any, bool), escape func(string)
 	})
 }
 
-// Dig follows a dotted path through maps and lists, and reports whether it
-// leads to a value. A number picks from a list, from 0.
+// Dig resolves a dotted path through maps and lists, and reports whether it has
+// a value. List indexes start at 0.
 func Dig(root any, path string) (any, bool) {
 	for path != "" {
 		var name string
@@ -86,7 +85,7 @@ func memberValue(v any, name string) (any, bool) {
 	}
 }
 
-// scanPath consumes one placeholder or one stretch of literal text at pos, and
+// scanPath consumes one placeholder or one run of literal text at pos, and
 // returns its length.
 func scanPath(b *textBuilder, src string, pos int) (int, error) {
 	rest := src[pos:]
@@ -122,8 +121,8 @@ func cutBraces(s string) (inner string, ok bool) {
 	return s[1 : 1+end], true
 }
 
-// nextBrace is the length of the literal text at the start of s: at least one
-// byte, up to the next brace.
+// nextBrace returns the length of the literal text at the start of s: at least
+// one byte, up to the next brace.
 func nextBrace(s string) int {
 	if n := strings.IndexByte(s[1:], '{'); n >= 0 {
 		return n + 1
@@ -151,8 +150,8 @@ func isIndex(s string) bool {
 	return s != "" && strings.Trim(s, "0123456789") == ""
 }
 
-// checkMistyped returns an error for what only a mistyped path looks like: names with
-// a dot too many. All else in braces is somebody's JSON or code.
+// checkMistyped returns an error if inner looks like a path with an extra dot.
+// Anything else in braces may be JSON or code, and is literal.
 func checkMistyped(inner string, pos int) error {
 	names := strings.Split(trimScopePrefix(strings.TrimSuffix(inner, "?")), ".")
 	if len(names) < 2 || !isIdentifier(names[0]) {
@@ -163,5 +162,5 @@ func checkMistyped(inner string, pos int) error {
 			return nil
 		}
 	}
-	return &Error{Offset: pos, Msg: "{" + inner + "}: a name is missing beside a dot"}
+	return &Error{Offset: pos, Msg: "{" + inner + "}: missing name before or after a dot"}
 }

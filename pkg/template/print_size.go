@@ -2,12 +2,13 @@ package template
 
 import "reflect"
 
-// maxPrintSize bounds what one operation may walk through. Lists made of the same
-// list twice, again and again, are small in memory and endless to walk.
+// maxPrintSize limits what one operation may traverse. Lists that repeatedly
+// contain the same list twice are small in memory but take exponential time.
 const maxPrintSize = 4 << 20
 
-// printSize is about the number of bytes that a value prints to. It stops
-// counting behind maxWeight; a value deeper than depth is heavier than that.
+// printSize estimates the number of bytes that a value prints to. It stops
+// counting after maxPrintSize, and returns more than that for a value nested
+// deeper than depth.
 func printSize(v any, depth int) int {
 	switch v := v.(type) {
 	case string:
@@ -43,8 +44,8 @@ func printSizeOfMap(m map[string]any, depth int) int {
 	return total
 }
 
-// printSizeOfOther weighs the lists and maps of other element types that
-// functions return.
+// printSizeOfOther estimates lists and maps of other element types, which
+// functions may return.
 func printSizeOfOther(v reflect.Value, depth int) int {
 	total := 8
 	switch v.Kind() {

@@ -8,10 +8,10 @@ var (
 	isoDatePattern    = regexp.MustCompile(`^\d{4}-\d{2}-\d{2}$`)
 )
 
-// redactText replaces e-mail addresses by [email] and long numbers by [number]. A
-// long number has nine digits or more, with at most two of blank, dot, hyphen,
-// slash and parenthesis between two digits: phone numbers, cards, accounts. A
-// date as 2026-01-31 is no number.
+// redactText replaces e-mail addresses with [email] and long numbers with
+// [number]. A long number, such as a phone, card or account number, has at least
+// nine digits, with at most two spaces, dots, hyphens, slashes or parentheses
+// between two digits. Dates such as 2026-01-31 are kept.
 func redactText(s string) string {
 	s = emailPattern.ReplaceAllString(s, "[email]")
 	return longNumberPattern.ReplaceAllStringFunc(s, func(found string) string {

@@ -2,14 +2,14 @@ package template
 
 import "context"
 
-// A Scope is where the placeholders of a [Text] get their values. Rendering
-// asks for each placeholder once, in order, from one goroutine. That a name is
-// missing is no error of the scope: the text decides.
+// A Scope supplies the values for the placeholders of a [Text]. Rendering looks
+// up each placeholder once, in order, from one goroutine. A missing name is not
+// an error of the Scope: the placeholder decides whether it is required.
 type Scope interface {
-	// Lookup returns the value of a key, with its prefix ("user:name"), and
-	// whether there is one.
+	// Lookup returns the value of a key, given with its prefix ("user:name"),
+	// and whether it exists.
 	Lookup(key string) (any, bool)
-	// Artifact returns the latest text of an artifact, and whether there is
-	// one. An error ends the rendering.
+	// Artifact returns the latest text of an artifact, and whether it exists.
+	// An error aborts the rendering.
 	Artifact(ctx context.Context, name string) (string, bool, error)
 }

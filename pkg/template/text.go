@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// A Text is a compiled text with placeholders. It does not change; many
-// goroutines may render it. The zero Text is empty.
+// A Text is a compiled text with placeholders. It is immutable and safe for
+// concurrent use. The zero Text is empty.
 type Text struct {
 	body compiledText
 }
@@ -20,8 +20,8 @@ type Ref struct {
 	Offset   int // byte offset in the source
 }
 
-// Parse compiles a text. Every string is a valid text: what is no placeholder
-// is left as it is.
+// Parse compiles a text. Every string is valid: anything that is not a
+// placeholder is literal text.
 func Parse(src string) *Text {
 	s := textScanner{src: src}
 	for s.pos < len(src) {
@@ -30,16 +30,16 @@ func Parse(src string) *Text {
 	return &Text{body: s.builder.buildText()}
 }
 
-// Refs lists the placeholders in order. The caller must not change the slice.
+// Refs lists the placeholders in order. The caller must not modify the slice.
 func (t *Text) Refs() []Ref { return t.body.refs }
 
-// Static returns the text and true when it has no placeholders and so is the
-// same for every scope.
+// Static returns the text and true if it has no placeholders and therefore
+// renders the same for every scope.
 func (t *Text) Static() (string, bool) { return t.body.staticText() }
 
-// Render fills the placeholders in one pass; a value that looks like a
-// placeholder stays as it is. A required key or artifact that is missing gives
-// a [*MissingError]. An error of the scope comes back wrapped.
+// Render replaces the placeholders in one pass; placeholders in values are not
+// expanded. The error for a missing required key or artifact is a
+// [*MissingError]. Errors of the scope are wrapped.
 func (t *Text) Render(ctx context.Context, s Scope) (string, error) {
 	if text, ok := t.body.staticText(); ok {
 		return text, nil
@@ -47,8 +47,8 @@ func (t *Text) Render(ctx context.Context, s Scope) (string, error) {
 	return t.body.renderText(scopeLookup(ctx, s))
 }
 
-// AppendPieces renders without joining: it appends the segments that Render makes
-// one text of, for whoever has more to join with them.
+// AppendPieces appends the strings that Render would join, for callers that join
+// them with others.
 func (t *Text) AppendPieces(ctx context.Context, segments []string, s Scope) ([]string, error) {
 	return t.body.appendSegments(segments, scopeLookup(ctx, s))
 }
@@ -67,15 +67,15 @@ func scopeLookup(ctx context.Context, s Scope) func(*Ref) (any, bool, error) {
 	}
 }
 
-// A textScanner finds the placeholders of ADK's language: what the regular
-// expression {+[^{}]*}+ matches, tried from left to right.
+// A textScanner finds the placeholders of ADK's language: the matches of the
+// regular expression {+[^{}]*}+, from left to right.
 type textScanner struct {
 	src     string
 	pos     int
 	builder textBuilder
 }
 
-// scanNext consumes one placeholder or one stretch of literal text.
+// scanNext consumes one placeholder or one run of literal text.
 func (s *textScanner) scanNext() {
 	rest := s.src[s.pos:]
 	n := strings.IndexAny(rest, "{<")
@@ -102,8 +102,8 @@ func (s *textScanner) consumePlaceholder(ref Ref, n int) {
 	s.pos += n
 }
 
-// scanBraces consumes {name}. Any number of braces may stand on either side, and
-// they need not be equally many: ADK strips them all.
+// scanBraces consumes {name}. Each side may have any number of braces, not
+// necessarily the same: ADK strips them all.
 func (s *textScanner) scanBraces(rest string) {
 	open := countLeading(rest, '{')
 	size := strings.IndexAny(rest[open:], "{}")
@@ -124,8 +124,8 @@ func (s *textScanner) scanBraces(rest string) {
 	}
 }
 
-// isEscaped reports whether {inner} is a placeholder behind exclamation marks,
-// the literal form of one.
+// isEscaped reports whether {inner} is a placeholder escaped with exclamation
+// marks.
 func isEscaped(inner string) bool {
 	bare := strings.TrimLeft(inner, "!")
 	if bare == inner {
@@ -135,8 +135,8 @@ func isEscaped(inner string) bool {
 	return ok
 }
 
-// scanAngle consumes <name?>, the second spelling of {name?}. Blanks and the
-// required form are left alone, so that tags stay tags.
+// scanAngle consumes <name?>, the alternative spelling of {name?}. Names with
+// spaces or without the question mark are literal, so that tags stay tags.
 func (s *textScanner) scanAngle(rest string) {
 	end := strings.IndexAny(rest[1:], "<>{}") + 1
 	if end > 0 && rest[end] == '>' {

@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// mapScope is a scope of fixed values.
+// mapScope is a Scope of fixed values.
 type mapScope struct {
 	state     map[string]any
 	artifacts map[string]string
@@ -40,7 +40,7 @@ func testScope() mapScope {
 	}
 }
 
-// The rules of ADK, and the vectors that its regular expression gives.
+// TestRender checks the rules of ADK, and the edge cases of its regular expression.
 func TestRender(t *testing.T) {
 	tests := []struct{ name, text, want string }{
 		{"key", "{name}", "Bob"},
@@ -50,7 +50,7 @@ func TestRender(t *testing.T) {
 		{"tabs and lines", "{\t\nname\u00a0}", "Bob"},
 		{"optional and there", "{name?}", "Bob"},
 		{"more braces before", "{{name}", "Bob"},
-		{"more braces behind", "{name}}", "Bob"},
+		{"more braces after", "{name}}", "Bob"},
 		{"optional and missing", "[{x?}{app:x?}{temp:_x?}]", "[]"},
 		{"nil", "[{n}]", "[]"},
 		{"prefix", "{user:lang}", "pt"},
@@ -87,7 +87,7 @@ func TestRender(t *testing.T) {
 	}
 }
 
-// What this product adds to ADK's rules.
+// TestRenderAdditions checks the forms that this package adds to ADK's rules.
 func TestRenderAdditions(t *testing.T) {
 	tests := []struct{ name, text, want string }{
 		{"angle", "<name?>", "Bob"},
@@ -105,7 +105,7 @@ func TestRenderAdditions(t *testing.T) {
 		{"literal of all forms", "{!user:name?} {!artifact.f} {{!x}}", "{user:name?} {artifact.f} {{x}}"},
 		{"literal of a literal", "{!!name}", "{!name}"},
 		{"exclamation before other text", "{!a-b} {! name!} {!}", "{!a-b} {! name!} {!}"},
-		{"literal with angle behind", "{!x}<name?>", "{x}Bob"},
+		{"literal before angle", "{!x}<name?>", "{x}Bob"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -221,7 +221,7 @@ func TestString(t *testing.T) {
 	}
 }
 
-// FuzzText holds the scanner against the regular expressions of the rules.
+// FuzzText compares the scanner with the regular expressions of the rules.
 func FuzzText(f *testing.F) {
 	for _, seed := range []string{
 		"{a} {b?} {c-d}", "{{a}} {{{b?}", "{artifact.x} <user:y?> <z>", "{!a} {{!b}} {!!c?}", "{ a }{a ?}{{a}b}",
@@ -247,8 +247,8 @@ func FuzzText(f *testing.F) {
 	})
 }
 
-// echoScope answers each placeholder with its own name, in a form that would show a
-// second scan.
+// echoScope returns the name of each placeholder as its value, in a form that
+// would reveal a second scan.
 type echoScope struct{}
 
 func (echoScope) Lookup(key string) (any, bool) { return "{" + key + "}<" + key + "?>", true }
@@ -263,12 +263,12 @@ var (
 	keyPattern    = regexp.MustCompile(`^((?:app|user|temp):)?[\pL\p{Nl}_][\pL\p{Nl}_\p{Mn}\p{Mc}\p{Nd}\p{Pc}]*$`)
 )
 
-// isOddLetter reports letters of identifiers that are in no category of letters.
+// isOddLetter reports identifier letters that are in no letter category.
 func isOddLetter(r rune) bool {
 	return unicode.In(r, unicode.Other_ID_Start, unicode.Other_ID_Continue, excludedFromNames, excludedFirst)
 }
 
-// renderByRegexp is Render with echo, written with regular expressions.
+// renderByRegexp is Render with echoScope, implemented with regular expressions.
 func renderByRegexp(src string) string {
 	var out strings.Builder
 	end := 0
@@ -315,12 +315,12 @@ func echoPlaceholder(inner string) (string, bool) {
 	return "{" + name + "}<" + name + "?>", true
 }
 
-// A text may name a large value any number of times.
+// TestRenderOversizedValues renders a text that names a large value many times.
 func TestRenderOversizedValues(t *testing.T) {
 	scope := mapScope{state: map[string]any{"doc": strings.Repeat("a", 1<<20)}}
 	_, err := Parse(strings.Repeat("{doc}", 20)).Render(t.Context(), scope)
 	var refused *Error
-	if !errors.As(err, &refused) || refused.Msg != "the values of the text come to more than 16 MiB" || refused.Offset != 16*len("{doc}") {
-		t.Errorf("Render = %v, want a refusal of the seventeenth", err)
+	if !errors.As(err, &refused) || refused.Msg != "the values of the text exceed the limit of 16 MiB" || refused.Offset != 16*len("{doc}") {
+		t.Errorf("Render = %v, want an error at the seventeenth placeholder", err)
 	}
 }

@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// String returns how a value is printed in a text: strings as they are,
-// numbers and booleans as JSON, times by RFC 3339, maps and lists as compact JSON with sorted
-// keys and without HTML escapes, nil as nothing. What JSON cannot hold (NaN,
-// infinities, functions) is printed as Go prints it.
+// String formats a value for a text: strings unchanged, numbers and booleans as
+// JSON, times by RFC 3339, maps and lists as compact JSON with sorted keys and
+// without HTML escapes, nil as the empty string. Values that JSON cannot hold
+// (NaN, infinities, functions) are formatted by package fmt.
 func String(v any) string {
 	switch v := v.(type) {
 	case nil:
@@ -39,15 +39,15 @@ func String(v any) string {
 	}
 }
 
-// appendFloat prints as encoding/json does: the shortest digits that read
-// back, with an exponent only for the very large and the very small.
+// appendFloat formats like encoding/json: the shortest digits that parse back to
+// the same value, with an exponent only for very large and very small numbers.
 func appendFloat(buf []byte, f float64) []byte {
 	abs := math.Abs(f)
 	if abs == 0 || 1e-6 <= abs && abs < 1e21 || math.IsNaN(f) {
 		return strconv.AppendFloat(buf, f, 'f', -1, 64)
 	}
 	buf = strconv.AppendFloat(buf, f, 'e', -1, 64)
-	// JSON's writers print 1e-9 where Go prints 1e-09.
+	// JSON encoders print 1e-9 where Go prints 1e-09.
 	if n := len(buf); n >= 4 && buf[n-4] == 'e' && buf[n-3] == '-' && buf[n-2] == '0' {
 		buf[n-2] = buf[n-1]
 		buf = buf[:n-1]

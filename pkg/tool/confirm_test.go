@@ -30,7 +30,7 @@ func TestConfirm(t *testing.T) {
 		},
 		{
 			name: "the condition fails", yaml: params + "confirm: args.sum > state.none", args: map[string]any{"sum": 9.0},
-			err: "it: confirm: > does not work on a number and nothing (nil)",
+			err: "it: confirm: > does not work on a number and nil",
 		},
 	}
 	for _, tt := range tests {

@@ -192,7 +192,7 @@ func TestHTTPMistakes(t *testing.T) {
 				"tool.yaml:5:15: {args.b}: no such parameter; there are: none [placeholder]\n" +
 				"tool.yaml:7:7: {args.c}: no such parameter; there are: none [placeholder]",
 		},
-		{"a slip", "url: https://a/{args..x}", "tool.yaml:2:16: {args..x}: a name is missing beside a dot [placeholder]"},
+		{"a slip", "url: https://a/{args..x}", "tool.yaml:2:16: {args..x}: missing name before or after a dot [placeholder]"},
 		{"GET with a body", "url: https://a\nbody: {a: 1}", "tool.yaml:3:7: a GET request has no body [body]"},
 		{"a header's name", "url: https://a\nheaders: {\"X Y\": 1}", `tool.yaml:3:18: "X Y" cannot be the name of a header [header]`},
 		{"a method", "url: https://a\nmethod: HEAD", `tool.yaml:3:9: "HEAD" is not one of: GET, POST, PUT, PATCH, DELETE [enum]`},
