@@ -101,7 +101,7 @@ func approvalOf(request *genai.FunctionCall) *question {
 	args, _ := original["args"].(map[string]any)
 	call := fmt.Sprintf("%s(%s)", name, wholeLine(args))
 	q := &question{waits: call + " waits for approval", prompt: "approve " + call + "? [y/n] "}
-	if hint, ok := confirmation["hint"].(string); ok && hint != tool.UsualHint(name) {
+	if hint, ok := confirmation["hint"].(string); ok && hint != tool.DefaultConfirmationHint(name) {
 		q.before = hint
 	}
 	q.read = func(line string) (map[string]any, string) {

@@ -67,8 +67,8 @@ type replacedTool struct {
 	candidates []*standIn
 }
 
-// Traits returns those of the tool itself, so that it still asks for confirmation.
-func (p *replacedTool) Traits() tool.Traits { return tool.TraitsOf(p.Tool) }
+// Capabilities returns those of the tool itself, so that it still asks for confirmation.
+func (p *replacedTool) Capabilities() tool.Capabilities { return tool.CapabilitiesOf(p.Tool) }
 
 // EditRequest calls that of the tool itself; see [tool.RequestEditor].
 func (p *replacedTool) EditRequest(ctx context.Context, call *tool.Call, req *model.Request) error {
@@ -104,7 +104,7 @@ func (s *standIn) respond(p *replacedTool, call *tool.Call) (*tool.Result, error
 	}
 	switch {
 	case s.Fail == "timeout":
-		late := &tool.TimeoutError{Tool: call.Name, Timeout: p.Traits().Timeout}
+		late := &tool.TimeoutError{Tool: call.Name, Timeout: p.Capabilities().Timeout}
 		if late.Timeout == 0 {
 			late.Timeout = defaultToolTimeout
 		}

@@ -170,7 +170,7 @@ func (j *job) functionTool(ctx context.Context, ref *runtime.ToolRef, t trail) [
 	}
 	name, later := at.Value, adkTool(ref.Name.Value) == "LongRunningFunctionTool"
 	if own, ok := j.loader.opts.Functions.Tools[name]; ok {
-		if later && !tool.TraitsOf(own).LongRunning {
+		if later && !tool.CapabilitiesOf(own).LongRunning {
 			j.report(at.Errorf("tool", "the program's tool %s is not long-running: name it as it is, without LongRunningFunctionTool", name))
 			return nil
 		}

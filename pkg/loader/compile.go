@@ -58,7 +58,7 @@ func (j *job) build(ctx context.Context, p *placed) (runtime.Agent, error) {
 		env.SubAgents = append(env.SubAgents, a)
 	}
 	for _, t := range p.tools {
-		if t.isLate() {
+		if t.isDynamic() {
 			env.Toolsets = append(env.Toolsets, j.replacedSet(t.set))
 			continue
 		}

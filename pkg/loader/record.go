@@ -25,8 +25,8 @@ func ReplayTools(s *provider.Script) func(tool.Tool) tool.Tool {
 
 type wrappedTool struct{ tool.Tool }
 
-// Traits are those of the tool itself.
-func (t wrappedTool) Traits() tool.Traits { return tool.TraitsOf(t.Tool) }
+// Capabilities are those of the tool itself.
+func (t wrappedTool) Capabilities() tool.Capabilities { return tool.CapabilitiesOf(t.Tool) }
 
 type recordedTool struct {
 	wrappedTool
@@ -103,8 +103,8 @@ type wrappedSet struct {
 	wrap func(tool.Tool) tool.Tool
 }
 
-// Late is that of the set itself.
-func (s wrappedSet) Late() bool { return tool.Late(s.Set) }
+// Dynamic is that of the set itself.
+func (s wrappedSet) Dynamic() bool { return tool.Dynamic(s.Set) }
 
 // Tools are those of the set, each wrapped.
 func (s wrappedSet) Tools(ctx context.Context) ([]tool.Tool, error) {

@@ -72,13 +72,13 @@ func (j *job) checkToolNames(ctx context.Context, p *placed) {
 	}
 }
 
-// isLate says whether the tools are not known before a run asks for them.
-func (t *placedTool) isLate() bool { return t.set != nil && tool.Late(t.set) }
+// isDynamic says whether the tools are not known before a run asks for them.
+func (t *placedTool) isDynamic() bool { return t.set != nil && tool.Dynamic(t.set) }
 
 // names are the names by which a model knows the tools. A set that cannot list
 // them now has none; the run will tell.
 func (t *placedTool) names(ctx context.Context) []string {
-	if t.isLate() {
+	if t.isDynamic() {
 		return nil
 	}
 	if t.agent != nil {

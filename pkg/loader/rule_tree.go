@@ -152,7 +152,7 @@ func (c *treeCheck) toolMayEnd(t *placedTool) bool {
 	if t.set == nil {
 		return false
 	}
-	if t.isLate() {
+	if t.isDynamic() {
 		return true
 	}
 	tools, err := t.set.Tools(c.ctx)
@@ -160,7 +160,7 @@ func (c *treeCheck) toolMayEnd(t *placedTool) bool {
 		return true // it is not known what it can do
 	}
 	return slices.ContainsFunc(tools, func(one tool.Tool) bool {
-		traits := tool.TraitsOf(one)
+		traits := tool.CapabilitiesOf(one)
 		return traits.LongRunning || traits.Confirm != nil || traits.FailOnError
 	})
 }

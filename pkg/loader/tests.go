@@ -139,7 +139,7 @@ func (j *job) testNames(ctx context.Context, root *placed) *apptest.Names {
 		}
 		for _, t := range p.tools {
 			names.Tools = append(names.Tools, t.names(ctx)...)
-			late = late || t.isLate()
+			late = late || t.isDynamic()
 		}
 	})
 	if late {

@@ -95,7 +95,7 @@ func (j *job) namedTool(ctx context.Context, ref *runtime.ToolRef, t trail) []*p
 	if kind, ok := j.loader.builtins.Lookup(name); ok {
 		found := j.buildTool(ctx, kind, argsOf(ref))
 		for _, t := range found {
-			if t.isLate() { // the tools are a server's, and built in only by name
+			if t.isDynamic() { // the tools are a server's, and built in only by name
 				t.set = j.wrapped(t.set)
 			}
 		}
@@ -140,7 +140,7 @@ func (j *job) wrapped(set tool.Set) tool.Set {
 }
 
 func unknownTool(ref *runtime.ToolRef, name string, builtins []string) spec.Diagnostic {
-	if why := tool.WhyNot(name); why != "" {
+	if why := tool.UnsupportedReason(name); why != "" {
 		return ref.Name.Errorf(0, "tool", "%s %s", ref.Name.Value, why)
 	}
 	return unknown(ref.Node.Get("name"), "built-in tool %s", name, append(builtins, "AgentTool"))

@@ -85,7 +85,7 @@ type AgentTool struct {
 	skipSummarization bool
 	input, output     *tool.Schema
 	decl              *genai.FunctionDeclaration
-	traits            tool.Traits
+	traits            tool.Capabilities
 	withoutPlugins    bool
 }
 

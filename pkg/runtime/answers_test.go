@@ -54,7 +54,7 @@ func TestDecisionAfterRewind(t *testing.T) {
 	for _, resumable := range []bool{false, true} {
 		for _, confirmed := range []bool{true, false} {
 			runs := 0
-			pay := &action{name: "f", traits: tool.Traits{Confirm: always()}, run: func(context.Context, *tool.Call) (*tool.Result, error) {
+			pay := &action{name: "f", traits: tool.Capabilities{Confirm: always()}, run: func(context.Context, *tool.Call) (*tool.Result, error) {
 				runs++
 				return nil, nil
 			}}
@@ -88,7 +88,7 @@ func TestDecisionTwiceAtOnce(t *testing.T) {
 	var runs atomic.Int32
 	host := func(first int) *testenv.Env {
 		e := testenv.New(t, &testenv.Options{URL: url, FirstID: first})
-		pay := &action{name: "f", traits: tool.Traits{Confirm: always()}, run: func(context.Context, *tool.Call) (*tool.Result, error) {
+		pay := &action{name: "f", traits: tool.Capabilities{Confirm: always()}, run: func(context.Context, *tool.Call) (*tool.Result, error) {
 			runs.Add(1)
 			return nil, nil
 		}}
@@ -116,7 +116,7 @@ func TestDecisionTwiceAtOnce(t *testing.T) {
 func TestAnswerAfterRewind(t *testing.T) {
 	e := testenv.New(t, nil)
 	key := e.Session(t, "app", "s", nil)
-	ask := &action{name: "f", traits: tool.Traits{LongRunning: true}, run: func(context.Context, *tool.Call) (*tool.Result, error) { return nil, nil }}
+	ask := &action{name: "f", traits: tool.Capabilities{LongRunning: true}, run: func(context.Context, *tool.Call) (*tool.Result, error) { return nil, nil }}
 	deploy(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: calling("f"), Tools: []tool.Tool{ask}}), nil)
 	outline(e.Host.Run(t.Context(), say(key, "go")))
 	answer := func(text string) string {
@@ -146,7 +146,7 @@ func TestAnswerAfterRewind(t *testing.T) {
 func TestAnswerAfterCrash(t *testing.T) {
 	e := testenv.New(t, nil)
 	key := e.Session(t, "app", "s", nil)
-	ask := &action{name: "f", traits: tool.Traits{LongRunning: true}, run: func(context.Context, *tool.Call) (*tool.Result, error) { return nil, nil }}
+	ask := &action{name: "f", traits: tool.Capabilities{LongRunning: true}, run: func(context.Context, *tool.Call) (*tool.Result, error) { return nil, nil }}
 	deploy(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: calling("f"), Tools: []tool.Tool{ask}}), nil)
 	outline(e.Host.Run(t.Context(), say(key, "go")))
 	sess, err := e.Store.Sessions.Get(t.Context(), key, nil)

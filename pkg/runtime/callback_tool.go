@@ -12,7 +12,7 @@ import (
 
 // carry runs one tool between its callbacks (adk-python
 // flows/llm_flows/functions.py).
-func (s *step) carry(ctx context.Context, t tool.Tool, call *tool.Call, traits tool.Traits) (*tool.Result, error) {
+func (s *step) carry(ctx context.Context, t tool.Tool, call *tool.Call, traits tool.Capabilities) (*tool.Result, error) {
 	h := s.inv.node.hooks
 	if h == nil {
 		return s.invoke(ctx, t, call, traits)

@@ -155,7 +155,7 @@ func (s *step) runCall(ctx context.Context, fc *genai.FunctionCall) *answer {
 		s.runUnknown(ctx, fc, a)
 		return a
 	}
-	traits := tool.TraitsOf(t)
+	traits := tool.CapabilitiesOf(t)
 	call := s.inv.newCall(fc, &a.actions)
 	if d := s.decided[fc.ID]; d != nil {
 		d.prepare(call)
@@ -204,7 +204,7 @@ type invocationTool interface {
 
 // invoke runs one tool within its time. A panic of a tool is an error of that
 // tool: one bad tool must not take the host down.
-func (s *step) invoke(ctx context.Context, t tool.Tool, call *tool.Call, traits tool.Traits) (result *tool.Result, err error) {
+func (s *step) invoke(ctx context.Context, t tool.Tool, call *tool.Call, traits tool.Capabilities) (result *tool.Result, err error) {
 	if traits.Timeout > 0 {
 		limit, cancel := context.WithTimeoutCause(ctx, traits.Timeout, &tool.TimeoutError{Tool: call.Name, Timeout: traits.Timeout})
 		defer cancel()
@@ -236,7 +236,7 @@ func (s *step) invoke(ctx context.Context, t tool.Tool, call *tool.Call, traits 
 
 // ends says whether a tool's failure is more than the model's business. Wrong
 // arguments are the model's own mistake.
-func (s *step) ends(ctx context.Context, err error, traits tool.Traits) bool {
+func (s *step) ends(ctx context.Context, err error, traits tool.Capabilities) bool {
 	var args *tool.ArgsError
 	var end *tool.EndError
 	if _, ok := asHookFailure(err); ok || errors.As(err, &end) {

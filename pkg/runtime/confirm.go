@@ -46,12 +46,12 @@ func (t *AgentTool) WithConfirm(c tool.Confirmer) *AgentTool {
 	return &with
 }
 
-// Traits says what the document asked for.
-func (t *AgentTool) Traits() tool.Traits { return t.traits }
+// Capabilities says what the document asked for.
+func (t *AgentTool) Capabilities() tool.Capabilities { return t.traits }
 
 // calledAs returns a set of the tool that is called as a document asks for.
 func (t *AgentTool) calledAs(c *agentCallConfig) (tool.Set, error) {
-	traits, err := c.Call.Traits(t.decl)
+	traits, err := c.Call.Capabilities(t.decl)
 	if err != nil {
 		return nil, err
 	}
@@ -84,7 +84,7 @@ func checkConfirm(src spec.Expr) spec.Diagnostics {
 
 // consent stands before a tool that a person may have a say in. A result is
 // the answer in the tool's place; without one, the tool may run.
-func (s *step) consent(ctx context.Context, call *tool.Call, traits tool.Traits) (*tool.Result, error) {
+func (s *step) consent(ctx context.Context, call *tool.Call, traits tool.Capabilities) (*tool.Result, error) {
 	if call.Confirmation == nil {
 		needed, err := traits.Confirm.NeedsConfirmation(ctx, call)
 		if err != nil || !needed {

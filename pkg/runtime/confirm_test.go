@@ -114,7 +114,7 @@ func TestConfirmAfterCrash(t *testing.T) {
 	e := testenv.New(t, nil)
 	key := e.Session(t, "app", "s", nil)
 	runs := 0
-	pay := &action{name: "f", traits: tool.Traits{Confirm: always()}, run: func(context.Context, *tool.Call) (*tool.Result, error) {
+	pay := &action{name: "f", traits: tool.Capabilities{Confirm: always()}, run: func(context.Context, *tool.Call) (*tool.Result, error) {
 		runs++
 		return nil, nil
 	}}

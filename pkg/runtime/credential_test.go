@@ -14,7 +14,7 @@ import (
 )
 
 // caller is a tool that needs a credential.
-func caller(traits tool.Traits, keys *[]string) *action {
+func caller(traits tool.Capabilities, keys *[]string) *action {
 	config := map[string]any{"credentialKey": "crm", "authScheme": map[string]any{"type": "apiKey"}}
 	return &action{name: "f", traits: traits, run: func(_ context.Context, c *tool.Call) (*tool.Result, error) {
 		*keys = append(*keys, c.IdempotencyKey)
@@ -56,7 +56,7 @@ func TestCredential(t *testing.T) {
 	var keys []string
 	e := testenv.New(t, nil)
 	key := e.Session(t, "app", "s", nil)
-	deploy(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: calling("f"), Tools: []tool.Tool{caller(tool.Traits{}, &keys)}}), nil)
+	deploy(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: calling("f"), Tools: []tool.Tool{caller(tool.Capabilities{}, &keys)}}), nil)
 	const asked = `{"author":"a","content":{"parts":[{"functionCall":{"args":{"authConfig":{"authScheme":{"type":"apiKey"},"credentialKey":"crm"},` +
 		`"functionCallId":"c0"},"id":"adk-00000006-0000-4000-8000-000000000000","name":"adk_request_credential"}}],"role":"user"},` +
 		`"longRunningToolIds":["adk-00000006-0000-4000-8000-000000000000"]}`
@@ -95,7 +95,7 @@ func TestCredentialAfterApproval(t *testing.T) {
 	var keys []string
 	e := testenv.New(t, nil)
 	key := e.Session(t, "app", "s", nil)
-	confirmed := caller(tool.Traits{Confirm: always()}, &keys)
+	confirmed := caller(tool.Capabilities{Confirm: always()}, &keys)
 	deploy(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: calling("f"), Tools: []tool.Tool{confirmed}}), nil)
 	outline(e.Host.Run(t.Context(), say(key, "go")))
 	got := outline(e.Host.Run(t.Context(), answerRequest(t, e, key, map[string]any{"confirmed": true})))

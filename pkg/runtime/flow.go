@@ -152,7 +152,7 @@ func (s *step) withIDs(c *genai.Content) *genai.Content {
 func (s *step) longRunning(calls []*genai.FunctionCall) []string {
 	ids := []string{}
 	for _, c := range calls {
-		if t := s.inv.tools().byName[c.Name]; t != nil && tool.TraitsOf(t).LongRunning {
+		if t := s.inv.tools().byName[c.Name]; t != nil && tool.CapabilitiesOf(t).LongRunning {
 			ids = append(ids, c.ID)
 		}
 	}

@@ -84,7 +84,7 @@ func TestSeen(t *testing.T) {
 // action is a tool made of a function.
 type action struct {
 	name   string
-	traits tool.Traits
+	traits tool.Capabilities
 	run    func(ctx context.Context, call *tool.Call) (*tool.Result, error)
 }
 
@@ -92,7 +92,7 @@ func (a *action) Declaration() *genai.FunctionDeclaration {
 	return &genai.FunctionDeclaration{Name: a.name}
 }
 
-func (a *action) Traits() tool.Traits { return a.traits }
+func (a *action) Capabilities() tool.Capabilities { return a.traits }
 
 func (a *action) Run(ctx context.Context, call *tool.Call) (*tool.Result, error) {
 	return a.run(ctx, call)

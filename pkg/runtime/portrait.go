@@ -91,7 +91,7 @@ func (n *node) portrait() *Portrait {
 func toolPortraits(tools []tool.Tool, n *node) []ToolPortrait {
 	var all []ToolPortrait
 	for _, t := range tools {
-		p := ToolPortrait{Declaration: t.Declaration(), Builtin: tool.TraitsOf(t).Builtin}
+		p := ToolPortrait{Declaration: t.Declaration(), Builtin: tool.CapabilitiesOf(t).Builtin}
 		if placed, ok := n.tools.byName[p.Declaration.Name].(*placedAgentTool); ok {
 			p.Agent = placed.app.Portrait()
 		}

@@ -19,7 +19,7 @@ import (
 func TestResumeAfterFailure(t *testing.T) {
 	var tried []string
 	noting := func(name string, fails int) tool.Tool {
-		return &action{name: name, traits: tool.Traits{FailOnError: true}, run: func(_ context.Context, call *tool.Call) (*tool.Result, error) {
+		return &action{name: name, traits: tool.Capabilities{FailOnError: true}, run: func(_ context.Context, call *tool.Call) (*tool.Result, error) {
 			tried = append(tried, name+" "+call.IdempotencyKey)
 			if fails--; fails >= 0 {
 				return nil, errors.New("no ships")

@@ -233,7 +233,7 @@ func TestToolTrouble(t *testing.T) {
 			"a: call f\na: f map[error:tool f panicked]\na: done\n",
 		},
 		{
-			"panic that ends the run", &action{name: "f", traits: tool.Traits{FailOnError: true}, run: broken},
+			"panic that ends the run", &action{name: "f", traits: tool.Capabilities{FailOnError: true}, run: broken},
 			"a: call f\na: f map[error:tool f of agent a failed: tool f panicked]\nerror TOOL_FAILED: tool f of agent a failed: tool f panicked\n",
 		},
 		{
@@ -241,11 +241,11 @@ func TestToolTrouble(t *testing.T) {
 			"a: call f\na: f map[content:no isError:true]\na: done\n",
 		},
 		{
-			"failure with an answer that ends the run", &action{name: "f", traits: tool.Traits{FailOnError: true}, run: answered},
+			"failure with an answer that ends the run", &action{name: "f", traits: tool.Capabilities{FailOnError: true}, run: answered},
 			"a: call f\na: f map[content:no isError:true]\nerror TOOL_FAILED: tool f of agent a failed: no\n",
 		},
 		{
-			"timeout", &action{name: "f", traits: tool.Traits{Timeout: time.Millisecond}, run: late},
+			"timeout", &action{name: "f", traits: tool.Capabilities{Timeout: time.Millisecond}, run: late},
 			"a: call f\na: f map[error:f: no answer within 1ms]\na: done\n",
 		},
 		{
@@ -300,7 +300,7 @@ func TestFailureStopsSiblings(t *testing.T) {
 		})}))
 	calls := runtime.NewLLM("a", &runtime.LLMOptions{Model: calling("slow", "bad"), Tools: []tool.Tool{
 		&action{name: "slow", run: func(ctx context.Context, _ *tool.Call) (*tool.Result, error) { return nil, wait(ctx) }},
-		&action{name: "bad", traits: tool.Traits{FailOnError: true}, run: func(context.Context, *tool.Call) (*tool.Result, error) {
+		&action{name: "bad", traits: tool.Capabilities{FailOnError: true}, run: func(context.Context, *tool.Call) (*tool.Result, error) {
 			<-waiting
 			return nil, errors.New("no")
 		}},

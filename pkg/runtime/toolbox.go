@@ -30,7 +30,7 @@ func newToolbox(tools []tool.Tool) *toolbox {
 		if e, ok := t.(tool.RequestEditor); ok {
 			b.editors = append(b.editors, namedEditor{d.Name, e})
 		}
-		if tool.TraitsOf(t).Builtin || b.byName[d.Name] != nil {
+		if tool.CapabilitiesOf(t).Builtin || b.byName[d.Name] != nil {
 			continue
 		}
 		b.byName[d.Name] = t

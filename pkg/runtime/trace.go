@@ -240,7 +240,7 @@ func (h *Host) observed(ctx context.Context, req *model.Request, event *string, 
 // carryObserved is carry in a span of its own. It is told of when the event with
 // the answer is known.
 func (s *step) carryObserved(ctx context.Context, t tool.Tool, call *tool.Call, a *answer) (*tool.Result, error) {
-	h, traits := s.inv.run.host, tool.TraitsOf(t)
+	h, traits := s.inv.run.host, tool.CapabilitiesOf(t)
 	if h.observe == nil {
 		return s.carry(ctx, t, call, traits)
 	}

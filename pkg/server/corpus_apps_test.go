@@ -139,4 +139,4 @@ func recordedTools(t *testing.T) []tool.Tool {
 // longRunning is a tool whose answer comes later.
 type longRunning struct{ tool.Tool }
 
-func (longRunning) Traits() tool.Traits { return tool.Traits{LongRunning: true} }
+func (longRunning) Capabilities() tool.Capabilities { return tool.Capabilities{LongRunning: true} }

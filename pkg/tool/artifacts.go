@@ -35,16 +35,16 @@ const loadedText = "The contents are inserted for the next answer only, and remo
 type artifactsTool struct {
 	named
 	log    *slog.Logger
-	traits Traits
+	traits Capabilities
 }
 
-// Traits says what the document asked for.
-func (t *artifactsTool) Traits() Traits { return t.traits }
+// Capabilities says what the document asked for.
+func (t *artifactsTool) Capabilities() Capabilities { return t.traits }
 
 func newLoadArtifacts(_ context.Context, env Env, c *callArgs) (Set, error) {
 	d := fixed(loadArtifactsName, "Shows the contents of artifacts, such as files that the user has sent.",
 		object(map[string]any{"artifact_names": textList("The names of the artifacts.")}))
-	traits, err := c.Call.Traits(d.decl)
+	traits, err := c.Call.Capabilities(d.decl)
 	return One(&artifactsTool{named: d, log: env.Logger, traits: traits}), err
 }
 

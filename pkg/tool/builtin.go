@@ -32,12 +32,12 @@ func (a *modelArgs) DecodeSpec(n *spec.Node) spec.Diagnostics {
 // A callTool is a built-in tool that only acts on its call.
 type callTool struct {
 	named
-	traits Traits
+	traits Capabilities
 	run    func(*Call) *Result
 }
 
-// Traits says whether it is answered later, and which calls a person approves.
-func (t *callTool) Traits() Traits { return t.traits }
+// Capabilities says whether it is answered later, and which calls a person approves.
+func (t *callTool) Capabilities() Capabilities { return t.traits }
 
 // Run implements [Tool]. Only the arguments can be wrong.
 func (t *callTool) Run(_ context.Context, call *Call) (*Result, error) {
@@ -59,7 +59,7 @@ func fixed(name, description string, schema map[string]any) named {
 func called(build func() *callTool) func(context.Context, Env, *callArgs) (Set, error) {
 	return func(_ context.Context, _ Env, c *callArgs) (Set, error) {
 		t := build()
-		traits, err := c.Call.Traits(t.decl)
+		traits, err := c.Call.Capabilities(t.decl)
 		traits.LongRunning = t.traits.LongRunning
 		t.traits = traits
 		return One(t), err
@@ -114,7 +114,7 @@ func newUserChoice() *callTool {
 	d := fixed(UserChoice, "Shows the options to the user and asks for one of them.",
 		object(map[string]any{"options": textList("The options to choose from.")}, "options"))
 	d.addPendingNote()
-	return &callTool{named: d, traits: Traits{LongRunning: true}, run: func(call *Call) *Result {
+	return &callTool{named: d, traits: Capabilities{LongRunning: true}, run: func(call *Call) *Result {
 		call.Actions.SkipSummarization = true
 		return nil
 	}}
@@ -138,7 +138,7 @@ func newInputRequest() *callTool {
 			"response_schema": map[string]any{"type": "object", "description": `A JSON Schema of the answer, such as {"type": "string"} or {"type": "boolean"}.`},
 		}, "message"))
 	d.addPendingNote()
-	return &callTool{named: d, traits: Traits{LongRunning: true}, run: func(*Call) *Result { return nil }}
+	return &callTool{named: d, traits: Capabilities{LongRunning: true}, run: func(*Call) *Result { return nil }}
 }
 
 func object(props map[string]any, required ...any) map[string]any {
@@ -161,8 +161,8 @@ type modelTool struct {
 	add func() *genai.Tool
 }
 
-// Traits says that the tool is no function.
-func (t *modelTool) Traits() Traits { return Traits{Builtin: true} }
+// Capabilities says that the tool is no function.
+func (t *modelTool) Capabilities() Capabilities { return Capabilities{Builtin: true} }
 
 // Run always fails: the model's service carries the tool out.
 func (t *modelTool) Run(context.Context, *Call) (*Result, error) {

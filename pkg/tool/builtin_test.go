@@ -174,15 +174,15 @@ func TestTransferDeclaration(t *testing.T) {
 }
 
 func TestBuiltinTraits(t *testing.T) {
-	want := map[string]Traits{
+	want := map[string]Capabilities{
 		"enterprise_web_search": {Builtin: true}, "google_maps_grounding": {Builtin: true},
 		"google_search": {Builtin: true}, "url_context": {Builtin: true}, "get_user_choice": {LongRunning: true},
 		"exit_loop": {}, "transfer_to_agent": {}, "load_artifacts": {},
 		"load_memory": {}, "preload_memory": {Builtin: true}, "request_input": {LongRunning: true},
 	}
-	got := map[string]Traits{}
+	got := map[string]Capabilities{}
 	for _, k := range Builtins() {
-		got[k.Name] = TraitsOf(builtin(t, k.Name))
+		got[k.Name] = CapabilitiesOf(builtin(t, k.Name))
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("traits (-want +got):\n%s", diff)
@@ -240,7 +240,7 @@ func TestKnown(t *testing.T) {
 		"preload_memory", "RemoteMcpServer", "request_input", "SearchResultMode", "ToolContext", "transfer_to_agent",
 		"TransferToAgentTool", "url_context", "VertexAiLoadProfilesTool", "VertexAiSearchTool",
 	}
-	got := append(Known(), "AgentTool", "FunctionTool", "LongRunningFunctionTool")
+	got := append(UnsupportedNames(), "AgentTool", "FunctionTool", "LongRunningFunctionTool")
 	for _, k := range slices.Concat(Builtins(), Toolsets()) {
 		got = append(got, k.Name)
 	}
@@ -249,20 +249,20 @@ func TestKnown(t *testing.T) {
 	if diff := cmp.Diff(exported, got); diff != "" {
 		t.Errorf("names (-want +got):\n%s", diff)
 	}
-	if !slices.IsSorted(Known()) {
-		t.Errorf("Known() = %v, want them sorted", Known())
+	if !slices.IsSorted(UnsupportedNames()) {
+		t.Errorf("UnsupportedNames() = %v, want them sorted", UnsupportedNames())
 	}
-	for _, name := range Known() {
-		if WhyNot(name) == "" {
-			t.Errorf("WhyNot(%q) is empty", name)
+	for _, name := range UnsupportedNames() {
+		if UnsupportedReason(name) == "" {
+			t.Errorf("UnsupportedReason(%q) is empty", name)
 		}
 	}
 	const want = "is one of ADK's tools that this version does not have: put the examples into the instruction"
-	if got := WhyNot("ExampleTool"); got != want {
-		t.Errorf("WhyNot(ExampleTool) = %q, want %q", got, want)
+	if got := UnsupportedReason("ExampleTool"); got != want {
+		t.Errorf("UnsupportedReason(ExampleTool) = %q, want %q", got, want)
 	}
-	if got := WhyNot("exit_loop"); got != "" {
-		t.Errorf("WhyNot(exit_loop) = %q, want none", got)
+	if got := UnsupportedReason("exit_loop"); got != "" {
+		t.Errorf("UnsupportedReason(exit_loop) = %q, want none", got)
 	}
 }
 
@@ -274,9 +274,9 @@ func TestKindsHaveSentences(t *testing.T) {
 	}
 }
 
-func TestTraitsOfPlainTool(t *testing.T) {
-	if got := TraitsOf(plainTool{}); got != (Traits{}) {
-		t.Errorf("TraitsOf = %+v, want none", got)
+func TestCapabilitiesOfPlainTool(t *testing.T) {
+	if got := CapabilitiesOf(plainTool{}); got != (Capabilities{}) {
+		t.Errorf("CapabilitiesOf = %+v, want none", got)
 	}
 }
 

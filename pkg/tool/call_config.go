@@ -16,9 +16,9 @@ type CallConfig struct {
 	Confirm spec.Expr     `yaml:"confirm" doc:"Whether a person has to approve a call before it is carried out: true, or an expression that sees args, state, user, session, invocation and agent."`
 }
 
-// Traits are those that the config asks for, of a tool with this declaration.
+// Capabilities are those that the config asks for, of a tool with this declaration.
 // The error is a [spec.Diagnostics].
-func (c *CallConfig) Traits(decl *genai.FunctionDeclaration) (Traits, error) {
+func (c *CallConfig) Capabilities(decl *genai.FunctionDeclaration) (Capabilities, error) {
 	confirm, err := CompileConfirm(c.Confirm, decl)
-	return Traits{Timeout: time.Duration(c.Timeout), FailOnError: c.OnError == "fail", Confirm: confirm}, err
+	return Capabilities{Timeout: time.Duration(c.Timeout), FailOnError: c.OnError == "fail", Confirm: confirm}, err
 }

@@ -30,8 +30,8 @@ func (c *toolConfig) declare() (*declared, error) {
 	return d, nil
 }
 
-func (c *toolConfig) traits(timeout spec.Duration) Traits {
-	return Traits{
+func (c *toolConfig) traits(timeout spec.Duration) Capabilities {
+	return Capabilities{
 		LongRunning: c.LongRunning,
 		Timeout:     time.Duration(timeout),
 		FailOnError: c.OnError == "fail",

@@ -33,7 +33,7 @@ func (f ConfirmFunc) NeedsConfirmation(ctx context.Context, call *Call) (bool, e
 // usual hint; the payload, which may be nil, is what the person may edit.
 func (c *Call) RequestConfirmation(hint string, payload any) {
 	if hint == "" {
-		hint = UsualHint(c.Name)
+		hint = DefaultConfirmationHint(c.Name)
 	}
 	if c.Actions.RequestedToolConfirmations == nil {
 		c.Actions.RequestedToolConfirmations = map[string]*session.Confirmation{}
@@ -42,9 +42,9 @@ func (c *Call) RequestConfirmation(hint string, payload any) {
 	c.Actions.SkipSummarization = true
 }
 
-// UsualHint is what a person is told about a call of a tool that says nothing
+// DefaultConfirmationHint is what a person is told about a call of a tool that says nothing
 // of its own (adk-python tools/function_tool.py).
-func UsualHint(name string) string {
+func DefaultConfirmationHint(name string) string {
 	return fmt.Sprintf("Please approve or reject the tool call %s() by responding with a FunctionResponse "+
 		"with an expected ToolConfirmation payload.", name)
 }

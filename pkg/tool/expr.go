@@ -35,13 +35,13 @@ func newExpr(_ context.Context, _ Env, c *exprConfig) (Set, error) {
 // An exprTool answers with the value of an expression.
 type exprTool struct {
 	*declared
-	traits Traits
+	traits Capabilities
 	value  *template.Expr
 	writes []Assignment
 }
 
-// Traits says what the document asked for.
-func (t *exprTool) Traits() Traits { return t.traits }
+// Capabilities says what the document asked for.
+func (t *exprTool) Capabilities() Capabilities { return t.traits }
 
 // Run implements [Tool]. All expressions see the state as it was before the
 // call; nothing is written when one of them fails.

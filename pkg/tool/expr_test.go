@@ -104,17 +104,17 @@ func TestExpr(t *testing.T) {
 func TestExprTraits(t *testing.T) {
 	tests := []struct {
 		name, yaml string
-		want       Traits
+		want       Capabilities
 	}{
-		{"none", "", Traits{}},
-		{"all", "timeout: 5s\non_error: fail\nlong_running: true", Traits{Timeout: 5e9, FailOnError: true, LongRunning: true}},
-		{"told to the model", "on_error: return", Traits{}},
+		{"none", "", Capabilities{}},
+		{"all", "timeout: 5s\non_error: fail\nlong_running: true", Capabilities{Timeout: 5e9, FailOnError: true, LongRunning: true}},
+		{"told to the model", "on_error: return", Capabilities{}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			got := TraitsOf(mustBuild(t, "expr", "name: it\nvalue: 1\n"+tt.yaml))
+			got := CapabilitiesOf(mustBuild(t, "expr", "name: it\nvalue: 1\n"+tt.yaml))
 			if got != tt.want {
-				t.Errorf("TraitsOf = %+v, want %+v", got, tt.want)
+				t.Errorf("CapabilitiesOf = %+v, want %+v", got, tt.want)
 			}
 		})
 	}

@@ -62,7 +62,7 @@ func newHTTP(_ context.Context, env Env, c *httpConfig) (Set, error) {
 // An httpTool asks one endpoint.
 type httpTool struct {
 	*declared
-	traits Traits
+	traits Capabilities
 	client *http.Client
 	method string
 	url    *urlText
@@ -75,8 +75,8 @@ type httpTool struct {
 	hide *spec.Veil
 }
 
-// Traits says what the document asked for.
-func (t *httpTool) Traits() Traits { return t.traits }
+// Capabilities says what the document asked for.
+func (t *httpTool) Capabilities() Capabilities { return t.traits }
 
 // Run implements [Tool].
 func (t *httpTool) Run(ctx context.Context, call *Call) (*Result, error) {

@@ -211,12 +211,12 @@ func TestHTTPMistakes(t *testing.T) {
 }
 
 func TestHTTPTraits(t *testing.T) {
-	got := TraitsOf(mustBuild(t, "http", "name: it\nurl: https://a"))
-	if want := (Traits{Timeout: 30e9}); got != want {
-		t.Errorf("TraitsOf = %+v, want %+v", got, want)
+	got := CapabilitiesOf(mustBuild(t, "http", "name: it\nurl: https://a"))
+	if want := (Capabilities{Timeout: 30e9}); got != want {
+		t.Errorf("CapabilitiesOf = %+v, want %+v", got, want)
 	}
-	got = TraitsOf(mustBuild(t, "http", "name: it\nurl: https://a\ntimeout: 5s\non_error: fail\nlong_running: true"))
-	if want := (Traits{Timeout: 5e9, FailOnError: true, LongRunning: true}); got != want {
-		t.Errorf("TraitsOf = %+v, want %+v", got, want)
+	got = CapabilitiesOf(mustBuild(t, "http", "name: it\nurl: https://a\ntimeout: 5s\non_error: fail\nlong_running: true"))
+	if want := (Capabilities{Timeout: 5e9, FailOnError: true, LongRunning: true}); got != want {
+		t.Errorf("CapabilitiesOf = %+v, want %+v", got, want)
 	}
 }

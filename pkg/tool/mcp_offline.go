@@ -36,8 +36,8 @@ type offlineTool struct {
 	set *mcpSet
 }
 
-// Traits say what the document asked for.
-func (t offlineTool) Traits() Traits { return t.set.traits }
+// Capabilities say what the document asked for.
+func (t offlineTool) Capabilities() Capabilities { return t.set.traits }
 
 // Run says that there is nobody to ask.
 func (t offlineTool) Run(context.Context, *Call) (*Result, error) {

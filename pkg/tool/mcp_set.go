@@ -19,7 +19,7 @@ import (
 // connection is made when it is first needed, and again when it has broken.
 type mcpSet struct {
 	server *mcpServer
-	traits Traits
+	traits Capabilities
 	dial   dialer
 	hide   *spec.Veil
 	words  *lastWords
@@ -41,7 +41,7 @@ func (s *mcpServer) set(env Env) (Set, error) {
 	words := &lastWords{}
 	set := &mcpSet{
 		server: s, dial: s.dialer(env, words), words: words, hide: hiding(s.headers, s.env), logger: env.Logger,
-		traits: Traits{Timeout: s.call, FailOnError: s.offer.OnError == "fail", Confirm: confirm},
+		traits: Capabilities{Timeout: s.call, FailOnError: s.offer.OnError == "fail", Confirm: confirm},
 		turn:   make(chan struct{}, 1), known: map[string]*mcpTool{},
 	}
 	if env.Offline {
@@ -50,8 +50,8 @@ func (s *mcpServer) set(env Env) (Set, error) {
 	return set, nil
 }
 
-// Late says that the tools are not known before a run asks for them.
-func (s *mcpSet) Late() bool { return true }
+// Dynamic says that the tools are not known before a run asks for them.
+func (s *mcpSet) Dynamic() bool { return true }
 
 // Tools asks the server which tools it has now.
 func (s *mcpSet) Tools(ctx context.Context) ([]Tool, error) {

@@ -156,7 +156,7 @@ func TestMCP(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			set := buildSet(t, tt.kind, tt.yaml+"\ntool_filter: [add, fail]\ntool_name_prefix: calc\n")
-			if !Late(set) {
+			if !Dynamic(set) {
 				t.Error("the tools are said to be known before a run")
 			}
 			if diff := cmp.Diff([]string{"calc_add", "calc_fail"}, namesOf(t, set)); diff != "" {

@@ -20,8 +20,8 @@ type mcpTool struct {
 	repeatable bool
 }
 
-// Traits say what the document asked for.
-func (t *mcpTool) Traits() Traits { return t.set.traits }
+// Capabilities say what the document asked for.
+func (t *mcpTool) Capabilities() Capabilities { return t.set.traits }
 
 // Run implements [Tool].
 func (t *mcpTool) Run(ctx context.Context, call *Call) (*Result, error) {

@@ -37,18 +37,18 @@ const loadMemoryText = "You have a memory of what was said in earlier conversati
 // tools/load_memory_tool.py).
 type loadMemory struct {
 	named
-	traits Traits
+	traits Capabilities
 }
 
 func newLoadMemory(_ context.Context, _ Env, c *callArgs) (Set, error) {
 	d := fixed("load_memory", "Looks for what was said in earlier conversations with the user.",
 		object(map[string]any{"query": map[string]any{"type": "string", "description": "The words to look for."}}, "query"))
-	traits, err := c.Call.Traits(d.decl)
+	traits, err := c.Call.Capabilities(d.decl)
 	return One(&loadMemory{d, traits}), err
 }
 
-// Traits says what the document asked for.
-func (t *loadMemory) Traits() Traits { return t.traits }
+// Capabilities says what the document asked for.
+func (t *loadMemory) Capabilities() Capabilities { return t.traits }
 
 // Run implements [Tool]: it answers with a list of memories, as ADK has them.
 func (t *loadMemory) Run(ctx context.Context, call *Call) (*Result, error) {
@@ -98,8 +98,8 @@ func newPreloadMemory(_ context.Context, env Env, _ *preloadArgs) (Set, error) {
 	return One(&preloadMemory{fixed("preload_memory", "", nil), env.Logger}), nil
 }
 
-// Traits says that the tool is no function.
-func (t *preloadMemory) Traits() Traits { return Traits{Builtin: true} }
+// Capabilities says that the tool is no function.
+func (t *preloadMemory) Capabilities() Capabilities { return Capabilities{Builtin: true} }
 
 // Run always fails: what the tool does, it does before the model is asked.
 func (t *preloadMemory) Run(context.Context, *Call) (*Result, error) {

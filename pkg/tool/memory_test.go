@@ -116,7 +116,7 @@ func TestPreloadMemory(t *testing.T) {
 
 func TestPreloadMemoryIsNotCalled(t *testing.T) {
 	preload := builtin(t, "preload_memory")
-	if !TraitsOf(preload).Builtin {
+	if !CapabilitiesOf(preload).Builtin {
 		t.Error("preload_memory is offered to the model")
 	}
 	_, err := preload.Run(t.Context(), newCall(nil, nil))

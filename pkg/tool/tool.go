@@ -45,11 +45,11 @@ type Set interface {
 	Close() error
 }
 
-// Late says whether the tools of a set are not known before a run asks for
-// them: the set has a method Late that says so.
-func Late(s Set) bool {
-	l, ok := s.(interface{ Late() bool })
-	return ok && l.Late()
+// Dynamic says whether the tools of a set are not known before a run asks for
+// them: the set has a method Dynamic that says so.
+func Dynamic(s Set) bool {
+	l, ok := s.(interface{ Dynamic() bool })
+	return ok && l.Dynamic()
 }
 
 // One makes a set of a single tool with nothing to close.
@@ -60,8 +60,8 @@ type single struct{ t Tool }
 func (s single) Tools(context.Context) ([]Tool, error) { return []Tool{s.t}, nil }
 func (s single) Close() error                          { return nil }
 
-// Traits are what the runtime has to know about a tool besides its declaration.
-type Traits struct {
+// Capabilities are what the runtime has to know about a tool besides its declaration.
+type Capabilities struct {
 	// Builtin tools are not offered as functions: they only edit requests.
 	Builtin bool
 	// LongRunning tools are answered later.
@@ -74,12 +74,12 @@ type Traits struct {
 	Confirm Confirmer
 }
 
-// TraitsOf returns a tool's traits; a tool without the method Traits has none.
-func TraitsOf(t Tool) Traits {
-	if h, ok := t.(interface{ Traits() Traits }); ok {
-		return h.Traits()
+// CapabilitiesOf returns a tool's traits; a tool without the method Capabilities has none.
+func CapabilitiesOf(t Tool) Capabilities {
+	if h, ok := t.(interface{ Capabilities() Capabilities }); ok {
+		return h.Capabilities()
 	}
-	return Traits{}
+	return Capabilities{}
 }
 
 // A RequestEditor is a tool that changes the request of every model call of

@@ -1,10 +1,10 @@
 package tool
 
-// Known lists the names without a dot that adk-python's google.adk.tools
+// UnsupportedNames lists the names without a dot that adk-python's google.adk.tools
 // exports and that [Builtins] and [Toolsets] do not have, sorted. AgentTool, which the
 // runtime offers, and the classes around functions, which the loader knows, are
 // not among them.
-func Known() []string {
+func UnsupportedNames() []string {
 	var names []string
 	for _, a := range absentees() {
 		names = append(names, a.name)
@@ -12,9 +12,9 @@ func Known() []string {
 	return names
 }
 
-// WhyNot says why a tool that [Known] lists is not offered, as a part of a
+// UnsupportedReason says why a tool that [UnsupportedNames] lists is not offered, as a part of a
 // sentence; for any other name it is empty.
-func WhyNot(name string) string {
+func UnsupportedReason(name string) string {
 	for _, a := range absentees() {
 		if a.name == name {
 			return a.why
