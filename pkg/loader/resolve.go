@@ -229,15 +229,16 @@ func (j *job) resolveAgent(ctx context.Context, n *spec.Node, t trail) *placed {
 	if n = j.withClass(n); n == nil {
 		return nil
 	}
-	kind, ok := j.agentKind(n)
-	if !ok {
-		return nil
-	}
+	kind, known := j.agentKind(n)
 	base := j.withDefaults(n, kind.Name)
 	n = j.effective(base)
 	d := j.decoded(kind, n)
 	plan := d.plan
-	j.report(d.ds...)
+	if known {
+		j.report(d.ds...)
+	} else {
+		j.report(withoutClassRules(d.ds, n.Get("agent_class"))...)
+	}
 	p := &placed{plan: plan, name: j.checkName(n), base: base, callbacks: d.callbacks, use: d.use}
 	if m, ok := plan.Config.(interface{ ModelName() spec.Text }); ok {
 		p.model = j.modelOf(ctx, m.ModelName())
@@ -318,28 +319,42 @@ func checkConfig(config any, n *spec.Node) spec.Diagnostics {
 	return nil
 }
 
-// agentKind finds an agent's class.
-func (j *job) agentKind(n *spec.Node) (spec.Kind[runtime.AgentEnv, runtime.Agent], bool) {
+// agentKind finds an agent's class. Where it is not known, the error is reported
+// and the rest of the agent is checked as one of the class that the name is near
+// to, with known true, or else as an LlmAgent.
+func (j *job) agentKind(n *spec.Node) (kind spec.Kind[runtime.AgentEnv, runtime.Agent], known bool) {
+	kinds := j.loader.agentKinds
+	fallback, _ := kinds.Lookup("LlmAgent")
 	class := n.Get("agent_class")
-	name := "LlmAgent"
-	if class != nil && class.Kind != spec.Scalar {
+	if class.IsNull() {
+		return fallback, true
+	}
+	if class.Kind != spec.Scalar {
 		j.report(class.Errorf("type", "an agent class is text, such as LoopAgent"))
-		return spec.Kind[runtime.AgentEnv, runtime.Agent]{}, false
+		return fallback, false
 	}
-	if class != nil && !class.IsNull() {
-		name = adkClass(class.Value)
-	}
-	kind, ok := j.loader.agentKinds.Lookup(name)
-	if ok {
+	name := adkClass(class.Value)
+	if kind, ok := kinds.Lookup(name); ok {
 		return kind, true
 	}
 	if strings.Contains(name, ".") {
 		j.report(needsCode(class, "agent class", name,
-			"say under functions: in app.yaml which agent stands in its place, or write this one with one of the classes "+strings.Join(j.loader.agentKinds.Names(), ", ")))
-	} else {
-		j.report(unknown(class, "agent class %s", name, j.loader.agentKinds.Names()))
+			"say under functions: in app.yaml which agent stands in its place, or write this one with one of the classes "+strings.Join(kinds.Names(), ", ")))
+		return fallback, false
 	}
-	return kind, false
+	j.report(unknown(class, "agent class %s", name, kinds.Names()))
+	if near, ok := kinds.Lookup(spec.Suggest(name, kinds.Names())); ok {
+		return near, true
+	}
+	return fallback, false
+}
+
+// withoutClassRules leaves out what follows from a class that is not known: which
+// fields there are, which of them are required, and the class itself.
+func withoutClassRules(ds spec.Diagnostics, class *spec.Node) spec.Diagnostics {
+	return slices.DeleteFunc(slices.Clone(ds), func(d spec.Diagnostic) bool {
+		return d.Rule == "unknown-field" || d.Rule == "required" || d.Pos == class.Pos
+	})
 }
 
 // unknown words a name that is none of a list; what has %s for the name.
