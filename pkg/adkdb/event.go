@@ -7,8 +7,8 @@ import (
 	"fmt"
 )
 
-// dataEvent is the event of an adk-python that keeps it whole.
-func dataEvent(values []any) ([]byte, error) {
+// eventFromData is the event of an adk-python that keeps it whole.
+func eventFromData(values []any) ([]byte, error) {
 	text := bytesOf(values[1])
 	if len(text) == 0 {
 		return nil, errors.New("it has no event_data")
@@ -17,42 +17,42 @@ func dataEvent(values []any) ([]byte, error) {
 }
 
 // A form is how a column holds a part of an event.
-type form int
+type columnType int
 
 const (
-	formText form = iota
-	formJSON
-	formFlag
+	typeText columnType = iota
+	typeJSON
+	typeFlag
 )
 
 // A field is a column and its name in the JSON form of an event.
 type field struct {
 	column, name string
-	form         form
+	columnType         columnType
 }
 
-// goFields are the columns of adk-go beside the keys and the time.
-func goFields() []field {
+// goColumns are the columns of adk-go beside the keys and the time.
+func goColumns() []field {
 	return []field{
-		{"author", "author", formText},
-		{"branch", "branch", formText},
-		{"long_running_tool_ids_json", "longRunningToolIds", formJSON},
-		{"content", "content", formJSON},
-		{"grounding_metadata", "groundingMetadata", formJSON},
-		{"custom_metadata", "customMetadata", formJSON},
-		{"usage_metadata", "usageMetadata", formJSON},
-		{"citation_metadata", "citationMetadata", formJSON},
-		{"partial", "partial", formFlag},
-		{"turn_complete", "turnComplete", formFlag},
-		{"error_code", "errorCode", formText},
-		{"error_message", "errorMessage", formText},
-		{"interrupted", "interrupted", formFlag},
-		{"actions", "actions", formJSON},
-		{"routes_json", "routes", formJSON},
-		{"output_json", "output", formJSON},
-		{"node_info_json", "nodeInfo", formJSON},
-		{"requested_input_json", "requestedInput", formJSON},
-		{"isolation_scope", "isolationScope", formText},
+		{"author", "author", typeText},
+		{"branch", "branch", typeText},
+		{"long_running_tool_ids_json", "longRunningToolIds", typeJSON},
+		{"content", "content", typeJSON},
+		{"grounding_metadata", "groundingMetadata", typeJSON},
+		{"custom_metadata", "customMetadata", typeJSON},
+		{"usage_metadata", "usageMetadata", typeJSON},
+		{"citation_metadata", "citationMetadata", typeJSON},
+		{"partial", "partial", typeFlag},
+		{"turn_complete", "turnComplete", typeFlag},
+		{"error_code", "errorCode", typeText},
+		{"error_message", "errorMessage", typeText},
+		{"interrupted", "interrupted", typeFlag},
+		{"actions", "actions", typeJSON},
+		{"routes_json", "routes", typeJSON},
+		{"output_json", "output", typeJSON},
+		{"node_info_json", "nodeInfo", typeJSON},
+		{"requested_input_json", "requestedInput", typeJSON},
+		{"isolation_scope", "isolationScope", typeText},
 	}
 }
 
@@ -64,12 +64,12 @@ func columnNames(fields []field) []string {
 	return all
 }
 
-// columnEvent makes an event of columns.
-func columnEvent(fields []field) func([]any) ([]byte, error) {
+// eventFromColumns makes an event of columns.
+func eventFromColumns(fields []field) func([]any) ([]byte, error) {
 	return func(values []any) ([]byte, error) {
 		event := map[string]json.RawMessage{}
 		for i, f := range fields {
-			text, err := f.json(values[i])
+			text, err := f.encodeValue(values[i])
 			if err != nil {
 				return nil, fmt.Errorf("column %s: %w", f.column, err)
 			}
@@ -81,11 +81,11 @@ func columnEvent(fields []field) func([]any) ([]byte, error) {
 	}
 }
 
-// json is a column's value in JSON; nil says that there is none.
-func (f field) json(v any) (json.RawMessage, error) {
+// encodeValue is a column's value in JSON; nil says that there is none.
+func (f field) encodeValue(v any) (json.RawMessage, error) {
 	text := bytesOf(v)
-	switch f.form {
-	case formFlag:
+	switch f.columnType {
+	case typeFlag:
 		switch v := v.(type) {
 		case bool:
 			return json.Marshal(v)
@@ -97,7 +97,7 @@ func (f field) json(v any) (json.RawMessage, error) {
 			return json.Marshal(string(v) != "0")
 		}
 		return nil, nil
-	case formText:
+	case typeText:
 		if len(text) == 0 {
 			return nil, nil
 		}

@@ -42,72 +42,72 @@ func Import(ctx context.Context, from, to string, o *Options) (*Report, error) {
 	if from == to {
 		return nil, fmt.Errorf("reading %s: it is the target itself: name another database with --session-db", store.Redacted(from))
 	}
-	src, name, err := openOrigin(ctx, view)
+	src, name, err := openSource(ctx, view)
 	if err != nil {
 		return nil, fmt.Errorf("reading %s: %w", store.Redacted(from), err)
 	}
-	m := &mover{src: src, app: o.App, report: &Report{
-		Source: name + ", in " + view.Engine, Target: store.Redacted(to), DryRun: o.DryRun, LeftOut: []Left{}, Notes: []string{},
+	m := &importer{source: src, app: o.App, report: &Report{
+		Source: name + ", in " + view.Engine, Target: store.Redacted(to), DryRun: o.DryRun, LeftOut: []Omission{}, Notes: []string{},
 	}}
-	heads, err := m.heads(ctx)
+	heads, err := m.listSessions(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("reading %s: %w", store.Redacted(from), err)
 	}
-	if m.to, err = store.OpenImporter(ctx, to, nil, o.DryRun); err != nil {
+	if m.target, err = store.OpenImporter(ctx, to, nil, o.DryRun); err != nil {
 		return nil, err
 	}
-	err = m.move(ctx, heads)
-	return m.report, errors.Join(err, m.to.Close())
+	err = m.importAll(ctx, heads)
+	return m.report, errors.Join(err, m.target.Close())
 }
 
 // An origin is a database to import from, read at one moment.
-type origin interface {
-	// heads are the sessions in the order of their creation.
-	heads(ctx context.Context) ([]head, error)
-	// load reads a session whole. What cannot be read of it is told to the
+type sourceDB interface {
+	// listSessions are the sessions in the order of their creation.
+	listSessions(ctx context.Context) ([]sessionHead, error)
+	// loadSession reads a session whole. What cannot be read of it is told to the
 	// report; nil says that the session itself cannot.
-	load(ctx context.Context, h head, r *Report) (*store.Import, error)
-	// shared are the states of apps and users.
-	shared(ctx context.Context) ([]shared, error)
-	// rest moves what is neither session nor state, and tells the report what
+	loadSession(ctx context.Context, h sessionHead, r *Report) (*store.Import, error)
+	// listSharedStates are the states of apps and users.
+	listSharedStates(ctx context.Context) ([]sharedState, error)
+	// importRest moves what is neither session nor state, and tells the report what
 	// holds for the whole, when the known sessions were read.
-	rest(ctx context.Context, m *mover, known map[session.Key]bool) error
+	importRest(ctx context.Context, m *importer, known map[session.Key]bool) error
 }
 
 // A head is a session without its events and state.
-type head struct {
+type sessionHead struct {
 	key     session.Key
 	created time.Time
 	err     error // why it cannot be read
 }
 
 // A shared state is that of an app, or of a user of it.
-type shared struct {
+type sharedState struct {
 	app, user string
 	keys      map[string]any
 	err       error
 }
 
-// openOrigin finds out which program's database it is.
-func openOrigin(ctx context.Context, view *store.ReadOnly) (o origin, name string, err error) {
+// openSource finds out which program's database it is.
+func openSource(ctx context.Context, view *store.ReadOnly) (o sourceDB, name string, err error) {
 	mine, err := view.Ours(ctx)
 	if err != nil || mine {
-		return &ours{view}, "agenthost", err
+		return &agenthostSource{view}, "agenthost", err
 	}
-	s, err := newSource(ctx, view)
+	s, err := newADKSource(ctx, view)
 	return s, s.kind.name, err
 }
 
-type mover struct {
-	src    origin
-	to     *store.Importer
+type importer struct {
+	source    sourceDB
+	target     *store.Importer
 	app    string
 	report *Report
 }
 
-// heads lists what is to be moved. An app that is not there is a mistake.
-func (m *mover) heads(ctx context.Context) ([]head, error) {
-	all, err := m.src.heads(ctx)
+// listSessions lists what is to be moved. An app that is not there is a mistake.
+func (m *importer) listSessions(ctx context.Context) ([]sessionHead, error) {
+	all, err := m.source.listSessions(ctx)
 	if err != nil || m.app == "" {
 		return all, err
 	}
@@ -118,37 +118,37 @@ func (m *mover) heads(ctx context.Context) ([]head, error) {
 	if !apps[m.app] {
 		return nil, fmt.Errorf("it has no session of app %q, but of %s", m.app, cmp.Or(strings.Join(slices.Sorted(maps.Keys(apps)), ", "), "no other app either"))
 	}
-	return slices.DeleteFunc(all, func(h head) bool { return h.key.App != m.app }), nil
+	return slices.DeleteFunc(all, func(h sessionHead) bool { return h.key.App != m.app }), nil
 }
 
-func (m *mover) move(ctx context.Context, heads []head) error {
+func (m *importer) importAll(ctx context.Context, heads []sessionHead) error {
 	known := map[session.Key]bool{}
 	for _, h := range heads {
 		known[h.key] = true
-		if err := m.session(ctx, h); err != nil {
+		if err := m.importSession(ctx, h); err != nil {
 			return err
 		}
 	}
-	all, err := m.src.shared(ctx)
+	all, err := m.source.listSharedStates(ctx)
 	if err != nil {
 		return fmt.Errorf("reading the state of apps and users: %w", err)
 	}
 	for _, sh := range all {
-		if m.wants(sh.app) {
-			if err := m.shared(ctx, sh); err != nil {
+		if m.includesApp(sh.app) {
+			if err := m.importSharedState(ctx, sh); err != nil {
 				return err
 			}
 		}
 	}
-	return m.src.rest(ctx, m, known)
+	return m.source.importRest(ctx, m, known)
 }
 
-func (m *mover) wants(app string) bool { return m.app == "" || m.app == app }
+func (m *importer) includesApp(app string) bool { return m.app == "" || m.app == app }
 
-func (m *mover) session(ctx context.Context, h head) error {
+func (m *importer) importSession(ctx context.Context, h sessionHead) error {
 	r := m.report
 	r.Sessions.Read++
-	imp, err := m.src.load(ctx, h, r)
+	imp, err := m.source.loadSession(ctx, h, r)
 	if err != nil {
 		return fmt.Errorf("reading session %s: %w", h.key, err)
 	}
@@ -156,14 +156,14 @@ func (m *mover) session(ctx context.Context, h head) error {
 		return nil
 	}
 	r.Events.Read += len(imp.Events)
-	done, err := m.to.Session(ctx, imp)
+	done, err := m.target.Session(ctx, imp)
 	if err != nil {
 		return err
 	}
 	keys := len(imp.State)
 	switch {
 	case done.Refused != "":
-		r.sessionLeft(h.key, len(imp.Events), keys, done.Refused)
+		r.omitSession(h.key, len(imp.Events), keys, done.Refused)
 	case done.New:
 		r.Sessions.Written++
 		r.Keys.Written += keys
@@ -179,32 +179,32 @@ func (m *mover) session(ctx context.Context, h head) error {
 	return nil
 }
 
-func (m *mover) shared(ctx context.Context, sh shared) error {
+func (m *importer) importSharedState(ctx context.Context, sh sharedState) error {
 	r, what := m.report, "the state of app "+sh.app
 	if sh.user != "" {
 		what = "the state of user " + sh.user + " of app " + sh.app
 	}
 	if sh.err != nil {
-		r.leave(what, sh.err.Error())
+		r.addOmission(what, sh.err.Error())
 		return nil
 	}
 	keys := r.withoutNull(sh.keys)
 	if len(keys) == 0 {
 		return nil
 	}
-	done, err := m.to.States(ctx, sh.app, sh.user, keys)
+	done, err := m.target.States(ctx, sh.app, sh.user, keys)
 	if err != nil {
 		return err
 	}
 	if done.Refused != "" {
 		r.Keys.LeftOut += len(keys)
-		r.leave(what, done.Refused)
+		r.addOmission(what, done.Refused)
 	}
 	r.Keys.Written += done.Keys
 	r.Keys.Present += done.Present
 	r.Keys.LeftOut += len(done.Left)
 	for _, reason := range done.Left {
-		r.leave(what, reason)
+		r.addOmission(what, reason)
 	}
 	return nil
 }

@@ -28,7 +28,7 @@ func (c endsAfter) Done() <-chan struct{} {
 
 // An import that ends at any point leaves whole sessions behind, and the next
 // one brings the rest.
-func TestInterrupted(t *testing.T) {
+func TestImportInterrupted(t *testing.T) {
 	const sessions, events = 5, 250
 	dir := t.TempDir()
 	source, target := filepath.Join(dir, "source.db"), "sqlite:///"+filepath.Join(dir, "target.db")

@@ -22,7 +22,7 @@ type Report struct {
 	Memories  Count `json:"memories"`
 	Revisions Count `json:"revisions"`
 	// LeftOut is everything that the source has and the target has not got.
-	LeftOut []Left `json:"leftOut"`
+	LeftOut []Omission `json:"leftOut"`
 	// Notes are what is not left out, but was read in a way worth knowing.
 	Notes []string `json:"notes"`
 }
@@ -36,34 +36,34 @@ type Count struct {
 	LeftOut int `json:"leftOut"`
 }
 
-// A Left is something left out, and why.
-type Left struct {
+// A Omission is something left out, and why.
+type Omission struct {
 	What   string `json:"what"`
 	Reason string `json:"reason"`
 }
 
-func (r *Report) leave(what, reason string) { r.LeftOut = append(r.LeftOut, Left{what, reason}) }
+func (r *Report) addOmission(what, reason string) { r.LeftOut = append(r.LeftOut, Omission{what, reason}) }
 
-func (r *Report) sessionLeft(key session.Key, events, keys int, reason string) {
+func (r *Report) omitSession(key session.Key, events, keys int, reason string) {
 	r.Sessions.LeftOut++
 	r.Events.LeftOut += events
 	r.Keys.LeftOut += keys
-	r.leave("session "+key.String(), reason)
+	r.addOmission("session "+key.String(), reason)
 }
 
-func (r *Report) eventLeft(key session.Key, id, reason string) {
+func (r *Report) omitEvent(key session.Key, id, reason string) {
 	r.Events.Read++
 	r.Events.LeftOut++
-	r.leave("event "+id+" of session "+key.String(), reason)
+	r.addOmission("event "+id+" of session "+key.String(), reason)
 }
 
-// own are the keys of a session's state that belong to it alone.
-func (r *Report) own(key session.Key, state map[string]any) map[string]any {
+// ownState are the keys of a session's state that belong to it alone.
+func (r *Report) ownState(key session.Key, state map[string]any) map[string]any {
 	own := r.withoutNull(state)
 	for _, k := range slices.Sorted(maps.Keys(own)) {
 		if scope, _ := session.ScopeOf(k); scope != session.ScopeSession {
 			r.Keys.LeftOut++
-			r.leave("state key "+k+" of session "+key.String(), "a session's own state has no keys with this prefix")
+			r.addOmission("state key "+k+" of session "+key.String(), "a session's own state has no keys with this prefix")
 			delete(own, k)
 		}
 	}
@@ -79,7 +79,7 @@ func (r *Report) withoutNull(state map[string]any) map[string]any {
 	return kept
 }
 
-func plural(n int, what string) string {
+func pluralize(n int, what string) string {
 	if n == 1 {
 		return "1 " + what
 	}

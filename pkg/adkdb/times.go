@@ -10,11 +10,11 @@ import (
 
 // The forms in which times are written as text: those with an offset by the
 // drivers of Go, those without by Python.
-func offsetForms() []string {
+func offsetLayouts() []string {
 	return []string{"2006-01-02 15:04:05.999999999 -0700 MST", "2006-01-02 15:04:05.999999999-07:00", time.RFC3339Nano}
 }
 
-func plainForms() []string {
+func zonelessLayouts() []string {
 	return []string{"2006-01-02 15:04:05.999999999", "2006-01-02T15:04:05.999999999", "2006-01-02"}
 }
 
@@ -23,32 +23,32 @@ func plainForms() []string {
 func readTime(v any, zone *time.Location) (time.Time, error) {
 	switch v := v.(type) {
 	case float64:
-		return ofSeconds(v)
+		return timeFromSeconds(v)
 	case int64:
-		return ofSeconds(float64(v))
+		return timeFromSeconds(float64(v))
 	case time.Time:
 		if zone == time.Local {
 			// The driver takes the clock on the wall for UTC.
 			v = time.Date(v.Year(), v.Month(), v.Day(), v.Hour(), v.Minute(), v.Second(), v.Nanosecond(), zone)
 		}
-		return inYears(v)
+		return checkYear(v)
 	case string:
-		return timeText(v, zone)
+		return parseTime(v, zone)
 	case []byte:
-		return timeText(string(v), zone)
+		return parseTime(string(v), zone)
 	default:
 		return time.Time{}, fmt.Errorf("%v is no time", v)
 	}
 }
 
-func ofSeconds(s float64) (time.Time, error) {
+func timeFromSeconds(s float64) (time.Time, error) {
 	if math.IsNaN(s) || math.Abs(s) > 253_402_300_799 {
 		return time.Time{}, fmt.Errorf("%v is no time", s)
 	}
-	return inYears(time.UnixMicro(int64(math.Round(s * 1e6))))
+	return checkYear(time.UnixMicro(int64(math.Round(s * 1e6))))
 }
 
-func inYears(t time.Time) (time.Time, error) {
+func checkYear(t time.Time) (time.Time, error) {
 	t = t.UTC().Truncate(time.Microsecond)
 	if t.Year() < 1 || t.Year() > 9999 {
 		return t, fmt.Errorf("%s is outside the years 1 to 9999", t)
@@ -56,21 +56,21 @@ func inYears(t time.Time) (time.Time, error) {
 	return t, nil
 }
 
-func timeText(text string, zone *time.Location) (time.Time, error) {
+func parseTime(text string, zone *time.Location) (time.Time, error) {
 	// Go's own form ends with the process's clock.
 	text, _, _ = strings.Cut(text, " m=")
-	for _, form := range offsetForms() {
+	for _, form := range offsetLayouts() {
 		if t, err := time.Parse(form, text); err == nil {
-			return inYears(t)
+			return checkYear(t)
 		}
 	}
-	for _, form := range plainForms() {
+	for _, form := range zonelessLayouts() {
 		if t, err := time.ParseInLocation(form, text, zone); err == nil {
-			return inYears(t)
+			return checkYear(t)
 		}
 	}
 	if s, err := strconv.ParseFloat(text, 64); err == nil {
-		return ofSeconds(s)
+		return timeFromSeconds(s)
 	}
 	return time.Time{}, fmt.Errorf("%q is no time", text)
 }

@@ -14,7 +14,7 @@ import (
 )
 
 // A kind is a program that keeps sessions, and how it does.
-type kind struct {
+type adkKind struct {
 	name string
 	// columns are those of events that the kind must have beside the keys and
 	// the time.
@@ -31,22 +31,22 @@ type kind struct {
 var errPickled = errors.New("it is of adk-python's first schema, whose events are pickled Python objects, and to unpickle is to run a program: bring it to schema 1 with adk migrate session, and import that")
 
 // The databases that can be read.
-func pythonV1() kind {
-	return kind{name: "adk-python, DatabaseSessionService, schema 1", columns: []string{"invocation_id", "event_data"}, zone: time.Local, event: dataEvent}
+func pythonV1Kind() adkKind {
+	return adkKind{name: "adk-python, DatabaseSessionService, schema 1", columns: []string{"invocation_id", "event_data"}, zone: time.Local, event: eventFromData}
 }
 
-func pythonSQLite() kind {
-	return kind{name: "adk-python, SqliteSessionService", columns: []string{"invocation_id", "event_data"}, zone: time.UTC, event: dataEvent}
+func pythonSQLiteKind() adkKind {
+	return adkKind{name: "adk-python, SqliteSessionService", columns: []string{"invocation_id", "event_data"}, zone: time.UTC, event: eventFromData}
 }
 
-func golang() kind {
-	return kind{name: "adk-go", columns: columnNames(goFields()), zone: time.UTC, event: columnEvent(goFields())}
+func goKind() adkKind {
+	return adkKind{name: "adk-go", columns: columnNames(goColumns()), zone: time.UTC, event: eventFromColumns(goColumns())}
 }
 
 // A source is a database of an ADK, read at one moment.
-type source struct {
+type adkSource struct {
 	*store.ReadOnly
-	kind kind
+	kind adkKind
 	// present are the kind's columns that the database has; older versions have
 	// fewer.
 	present []bool
@@ -57,17 +57,17 @@ type source struct {
 	// zoneless counts the events whose time does not tell its zone, and tied
 	// those of a time that another of their session has, where rows do not tell
 	// their order.
-	zoneless, tied int
+	zonelessEvents, tiedEvents int
 }
 
-// newSource finds out which ADK's it is.
-func newSource(ctx context.Context, r *store.ReadOnly) (*source, error) {
-	s := &source{ReadOnly: r, tables: map[string][]string{}, events: map[session.Key][]string{}}
-	return s, s.detect(ctx)
+// newADKSource finds out which ADK's it is.
+func newADKSource(ctx context.Context, r *store.ReadOnly) (*adkSource, error) {
+	s := &adkSource{ReadOnly: r, tables: map[string][]string{}, events: map[session.Key][]string{}}
+	return s, s.detectKind(ctx)
 }
 
-// detect finds the kind by the tables and their columns.
-func (s *source) detect(ctx context.Context) error {
+// detectKind finds the kind by the tables and their columns.
+func (s *adkSource) detectKind(ctx context.Context) error {
 	names, err := s.Tables(ctx)
 	if err != nil {
 		return err
@@ -79,25 +79,25 @@ func (s *source) detect(ctx context.Context) error {
 			}
 		}
 	}
-	if err := s.want(); err != nil {
+	if err := s.validateSchema(); err != nil {
 		return err
 	}
-	if s.kind, err = s.kindOf(ctx); err != nil {
+	if s.kind, err = s.kindByColumns(ctx); err != nil {
 		return err
 	}
 	s.present = make([]bool, len(s.kind.columns))
 	for i, c := range s.kind.columns {
-		s.present[i] = s.has("events", c)
+		s.present[i] = s.hasColumn("events", c)
 	}
 	return nil
 }
 
 const metadataTable = "adk_internal_metadata"
 
-func (s *source) has(table, column string) bool { return slices.Contains(s.tables[table], column) }
+func (s *adkSource) hasColumn(table, column string) bool { return slices.Contains(s.tables[table], column) }
 
-// want refuses a database without the tables and columns that all kinds have.
-func (s *source) want() error {
+// validateSchema refuses a database without the tables and columns that all kinds have.
+func (s *adkSource) validateSchema() error {
 	var missing []string
 	for _, t := range []struct{ table, columns string }{
 		{"sessions", "app_name user_id id state create_time"},
@@ -110,7 +110,7 @@ func (s *source) want() error {
 			continue
 		}
 		for c := range strings.FieldsSeq(t.columns) {
-			if !s.has(t.table, c) {
+			if !s.hasColumn(t.table, c) {
 				missing = append(missing, "column "+t.table+"."+c)
 			}
 		}
@@ -121,22 +121,22 @@ func (s *source) want() error {
 	return nil
 }
 
-func (s *source) kindOf(ctx context.Context) (kind, error) {
+func (s *adkSource) kindByColumns(ctx context.Context) (adkKind, error) {
 	switch {
 	case s.tables[metadataTable] != nil:
-		return s.versioned(ctx)
-	case s.has("events", "event_data"):
-		number, err := s.numericTimes(ctx)
+		return s.kindByVersion(ctx)
+	case s.hasColumn("events", "event_data"):
+		number, err := s.hasNumericTimes(ctx)
 		if err != nil || number {
-			return pythonSQLite(), err
+			return pythonSQLiteKind(), err
 		}
-		return pythonV1(), nil
-	case !s.has("events", "actions"):
-		return kind{}, errors.New("its table events has neither event_data nor actions: no known version of adk-python or adk-go wrote it")
-	case s.has("events", "node_info_json"), s.has("events", "routes_json"):
-		return golang(), nil
-	case s.has("events", "input_transcription"):
-		return kind{}, errPickled
+		return pythonV1Kind(), nil
+	case !s.hasColumn("events", "actions"):
+		return adkKind{}, errors.New("its table events has neither event_data nor actions: no known version of adk-python or adk-go wrote it")
+	case s.hasColumn("events", "node_info_json"), s.hasColumn("events", "routes_json"):
+		return goKind(), nil
+	case s.hasColumn("events", "input_transcription"):
+		return adkKind{}, errPickled
 	}
 	// Early versions of both have the same columns.
 	pickled := false
@@ -149,11 +149,11 @@ func (s *source) kindOf(ctx context.Context) (kind, error) {
 	if err == nil && pickled {
 		err = errPickled
 	}
-	return golang(), err
+	return goKind(), err
 }
 
-// versioned reads the version that adk-python writes down.
-func (s *source) versioned(ctx context.Context) (kind, error) {
+// kindByVersion reads the version that adk-python writes down.
+func (s *adkSource) kindByVersion(ctx context.Context) (adkKind, error) {
 	version := ""
 	err := s.Each(ctx, func(rows *sql.Rows) error {
 		var key, value string
@@ -165,20 +165,20 @@ func (s *source) versioned(ctx context.Context) (kind, error) {
 	}, "SELECT m.key, m.value FROM "+metadataTable+" m")
 	switch {
 	case err != nil:
-		return kind{}, fmt.Errorf("table %s: %w", metadataTable, err)
+		return adkKind{}, fmt.Errorf("table %s: %w", metadataTable, err)
 	case version == "":
-		return kind{}, fmt.Errorf("its table %s has no schema_version", metadataTable)
+		return adkKind{}, fmt.Errorf("its table %s has no schema_version", metadataTable)
 	case version != "1":
-		return kind{}, fmt.Errorf("its schema version is %s: this program knows 1, and the one before it without a number", version)
-	case !s.has("events", "event_data"):
-		return kind{}, errors.New("its schema version is 1, but its table events has no event_data")
+		return adkKind{}, fmt.Errorf("its schema version is %s: this program knows 1, and the one before it without a number", version)
+	case !s.hasColumn("events", "event_data"):
+		return adkKind{}, errors.New("its schema version is 1, but its table events has no event_data")
 	}
-	return pythonV1(), nil
+	return pythonV1Kind(), nil
 }
 
-// numericTimes says whether times are numbers, as one of adk-python's two
+// hasNumericTimes says whether times are numbers, as one of adk-python's two
 // services writes them.
-func (s *source) numericTimes(ctx context.Context) (bool, error) {
+func (s *adkSource) hasNumericTimes(ctx context.Context) (bool, error) {
 	number := false
 	err := s.Each(ctx, func(rows *sql.Rows) error {
 		var at any

@@ -15,38 +15,38 @@ import (
 	"agenthost/pkg/store"
 )
 
-// heads also remembers where the events are.
-func (s *source) heads(ctx context.Context) ([]head, error) {
+// listSessions also remembers where the events are.
+func (s *adkSource) listSessions(ctx context.Context) ([]sessionHead, error) {
 	if err := s.listEvents(ctx); err != nil {
 		return nil, err
 	}
-	var all []head
+	var all []sessionHead
 	err := s.Each(ctx, func(rows *sql.Rows) error {
 		var app, user, id sql.NullString
 		var created any
 		if err := rows.Scan(&app, &user, &id, &created); err != nil {
 			return err
 		}
-		h := head{key: session.Key{App: app.String, User: user.String, ID: id.String}}
+		h := sessionHead{key: session.Key{App: app.String, User: user.String, ID: id.String}}
 		if h.created, h.err = readTime(created, time.UTC); h.err != nil {
 			h.err = fmt.Errorf("column create_time: %w", h.err)
 		}
 		all = append(all, h)
 		return nil
-	}, "SELECT s.app_name, s.user_id, s.id, "+s.Plain("s.create_time")+" FROM sessions s ORDER BY "+s.order("s"))
-	slices.SortStableFunc(all, func(a, b head) int { return a.created.Compare(b.created) })
+	}, "SELECT s.app_name, s.user_id, s.id, "+s.Plain("s.create_time")+" FROM sessions s ORDER BY "+s.tieOrder("s"))
+	slices.SortStableFunc(all, func(a, b sessionHead) int { return a.created.Compare(b.created) })
 	return all, err
 }
 
-// order is that of rows of one time.
-func (s *source) order(table string) string {
+// tieOrder is that of rows of one time.
+func (s *adkSource) tieOrder(table string) string {
 	column, _ := s.Tie()
 	return table + "." + column
 }
 
 // listEvents remembers the ids of all events. A session's events are then
 // found by them: not every kind has an index by session.
-func (s *source) listEvents(ctx context.Context) error {
+func (s *adkSource) listEvents(ctx context.Context) error {
 	return s.Each(ctx, func(rows *sql.Rows) error {
 		var app, user, id, event sql.NullString
 		if err := rows.Scan(&app, &user, &id, &event); err != nil {
@@ -55,12 +55,12 @@ func (s *source) listEvents(ctx context.Context) error {
 		key := session.Key{App: app.String, User: user.String, ID: id.String}
 		s.events[key] = append(s.events[key], event.String)
 		return nil
-	}, "SELECT e.app_name, e.user_id, e.session_id, e.id FROM events e ORDER BY "+s.order("e"))
+	}, "SELECT e.app_name, e.user_id, e.session_id, e.id FROM events e ORDER BY "+s.tieOrder("e"))
 }
 
-// load reads a session whole. What cannot be read of it is told to the report;
+// loadSession reads a session whole. What cannot be read of it is told to the report;
 // nil says that the session itself cannot.
-func (s *source) load(ctx context.Context, h head, r *Report) (*store.Import, error) {
+func (s *adkSource) loadSession(ctx context.Context, h sessionHead, r *Report) (*store.Import, error) {
 	var text any
 	err := s.Each(ctx, func(rows *sql.Rows) error { return rows.Scan(&text) },
 		"SELECT s.state FROM sessions s WHERE s.app_name = ? AND s.user_id = ? AND s.id = ?", h.key.App, h.key.User, h.key.ID)
@@ -71,10 +71,10 @@ func (s *source) load(ctx context.Context, h head, r *Report) (*store.Import, er
 	if bad = cmp.Or(h.err, bad); bad != nil {
 		n := len(s.events[h.key])
 		r.Events.Read += n
-		r.sessionLeft(h.key, n, 0, bad.Error())
+		r.omitSession(h.key, n, 0, bad.Error())
 		return nil, nil
 	}
-	imp := &store.Import{Key: h.key, Created: h.created, State: r.own(h.key, state)}
+	imp := &store.Import{Key: h.key, Created: h.created, State: r.ownState(h.key, state)}
 	imp.Events, err = s.loadEvents(ctx, h.key, r)
 	return imp, err
 }
@@ -91,25 +91,25 @@ func decodeState(v any) (map[string]any, error) {
 	return state, nil
 }
 
-// chunk is how many events one query asks for.
-const chunk = 200
+// eventsPerQuery is how many events one query asks for.
+const eventsPerQuery = 200
 
 // loadEvents reads the events of a session in their order: by time, and those
 // of one time as they were written.
-func (s *source) loadEvents(ctx context.Context, key session.Key, r *Report) ([]*session.Event, error) {
+func (s *adkSource) loadEvents(ctx context.Context, key session.Key, r *Report) ([]*session.Event, error) {
 	found := map[string]*session.Event{}
-	ids := unique(s.events[key])
-	for part := range slices.Chunk(ids, chunk) {
+	ids := uniqueIDs(s.events[key])
+	for part := range slices.Chunk(ids, eventsPerQuery) {
 		err := s.readEvents(ctx, key, part, func(id string, ev *session.Event, text []byte, err error) {
 			switch {
 			case err != nil:
-				r.eventLeft(key, id, err.Error())
+				r.omitEvent(key, id, err.Error())
 			case found[id] != nil:
-				r.eventLeft(key, id, "another event of the session has the same id")
+				r.omitEvent(key, id, "another event of the session has the same id")
 			default:
 				found[id] = ev
 				if err := session.Overlooked(text); err != nil {
-					r.leave("event "+id+" of session "+key.String(), "is there but for a field: "+err.Error())
+					r.addOmission("event "+id+" of session "+key.String(), "is there but for a field: "+err.Error())
 				}
 			}
 		})
@@ -125,7 +125,7 @@ func (s *source) loadEvents(ctx context.Context, key session.Key, r *Report) ([]
 	}
 	slices.SortStableFunc(all, func(a, b *session.Event) int { return a.Timestamp.Compare(b.Timestamp) })
 	if _, known := s.Tie(); !known {
-		s.tied += countTied(all)
+		s.tiedEvents += countTied(all)
 	}
 	return all, nil
 }
@@ -140,7 +140,7 @@ func countTied(events []*session.Event) (n int) {
 	return n
 }
 
-func unique(ids []string) []string {
+func uniqueIDs(ids []string) []string {
 	var all []string
 	seen := map[string]bool{}
 	for _, id := range ids {
@@ -153,7 +153,7 @@ func unique(ids []string) []string {
 }
 
 // readEvents reads events by their ids, in any order.
-func (s *source) readEvents(ctx context.Context, key session.Key, ids []string, each func(id string, ev *session.Event, text []byte, err error)) error {
+func (s *adkSource) readEvents(ctx context.Context, key session.Key, ids []string, each func(id string, ev *session.Event, text []byte, err error)) error {
 	columns := []string{"e.id", "e.invocation_id", s.Plain("e.timestamp")}
 	for i, c := range s.kind.columns {
 		if s.present[i] {
@@ -176,16 +176,16 @@ func (s *source) readEvents(ctx context.Context, key session.Key, ids []string, 
 			return err
 		}
 		id := string(bytesOf(values[0]))
-		ev, text, err := s.event(values)
+		ev, text, err := s.decodeEvent(values)
 		each(id, ev, text, err)
 		return nil
 	}, query, args...)
 }
 
-// event makes an event of a row. Its id, invocation and time are those of the
+// decodeEvent makes an event of a row. Its id, invocation and time are those of the
 // columns; but a text that knows its own time is believed more than a column
 // that does not know its zone.
-func (s *source) event(row []any) (*session.Event, []byte, error) {
+func (s *adkSource) decodeEvent(row []any) (*session.Event, []byte, error) {
 	values := make([]any, len(s.kind.columns))
 	next := 3
 	for i := range values {
@@ -210,7 +210,7 @@ func (s *source) event(row []any) (*session.Event, []byte, error) {
 		ev.Timestamp = at
 	} else if ev.Timestamp.IsZero() {
 		ev.Timestamp = at
-		s.zoneless++
+		s.zonelessEvents++
 	}
 	ev.ID, ev.InvocationID = string(bytesOf(row[0])), string(bytesOf(row[1]))
 	ev.Actions.StateDelta = session.WithoutTemp(ev.Actions.StateDelta)
@@ -223,8 +223,8 @@ func (s *source) event(row []any) (*session.Event, []byte, error) {
 	return ev, text, nil
 }
 
-func (s *source) shared(ctx context.Context) ([]shared, error) {
-	var all []shared
+func (s *adkSource) listSharedStates(ctx context.Context) ([]sharedState, error) {
+	var all []sharedState
 	for _, query := range []string{
 		"SELECT a.app_name, '', a.state FROM app_states a ORDER BY a.app_name",
 		"SELECT u.app_name, u.user_id, u.state FROM user_states u ORDER BY u.app_name, u.user_id",
@@ -235,7 +235,7 @@ func (s *source) shared(ctx context.Context) ([]shared, error) {
 			if err := rows.Scan(&app, &user, &text); err != nil {
 				return err
 			}
-			sh := shared{app: app.String, user: user.String}
+			sh := sharedState{app: app.String, user: user.String}
 			sh.keys, sh.err = decodeState(text)
 			all = append(all, sh)
 			return nil
@@ -247,28 +247,28 @@ func (s *source) shared(ctx context.Context) ([]shared, error) {
 	return all, nil
 }
 
-// rest tells of events without a session; an ADK keeps nothing else here.
-func (s *source) rest(_ context.Context, m *mover, known map[session.Key]bool) error {
+// importRest tells of events without a session; an ADK keeps nothing else here.
+func (s *adkSource) importRest(_ context.Context, m *importer, known map[session.Key]bool) error {
 	r := m.report
 	for _, key := range slices.SortedFunc(maps.Keys(s.events), func(a, b session.Key) int { return cmp.Compare(a.String(), b.String()) }) {
-		if !known[key] && m.wants(key.App) {
+		if !known[key] && m.includesApp(key.App) {
 			n := len(s.events[key])
 			r.Events.Read += n
 			r.Events.LeftOut += n
-			r.leave(fmt.Sprintf("%s of session %s", plural(n, "event"), key), "the source has no such session")
+			r.addOmission(fmt.Sprintf("%s of session %s", pluralize(n, "event"), key), "the source has no such session")
 		}
 	}
-	if s.zoneless > 0 {
+	if s.zonelessEvents > 0 {
 		r.Notes = append(r.Notes, fmt.Sprintf("the times of %s do not tell their zone, and are read as those of %s: set TZ where they were written elsewhere",
-			plural(s.zoneless, "event"), zoneName()))
+			pluralize(s.zonelessEvents, "event"), localZoneName()))
 	}
-	if s.tied > 0 {
-		r.Notes = append(r.Notes, fmt.Sprintf("%s of the same time as the one before: %s does not tell which was first, they stand by their ids", plural(s.tied, "event"), s.Engine))
+	if s.tiedEvents > 0 {
+		r.Notes = append(r.Notes, fmt.Sprintf("%s of the same time as the one before: %s does not tell which was first, they stand by their ids", pluralize(s.tiedEvents, "event"), s.Engine))
 	}
 	return nil
 }
 
-func zoneName() string {
+func localZoneName() string {
 	name, _ := time.Now().Zone()
 	if l := time.Local.String(); l != "Local" && l != "" {
 		name = l

@@ -9,35 +9,35 @@ import (
 	"agenthost/pkg/store"
 )
 
-// ours is a database of agenthost, of this program's schema.
-type ours struct{ view *store.ReadOnly }
+// agenthostSource is a database of agenthost, of this program's schema.
+type agenthostSource struct{ view *store.ReadOnly }
 
-func (o *ours) heads(ctx context.Context) ([]head, error) {
+func (o *agenthostSource) listSessions(ctx context.Context) ([]sessionHead, error) {
 	all, err := o.view.Sessions(ctx)
-	heads := make([]head, len(all))
+	heads := make([]sessionHead, len(all))
 	for i, imp := range all {
-		heads[i] = head{key: imp.Key, created: imp.Created}
+		heads[i] = sessionHead{key: imp.Key, created: imp.Created}
 	}
 	return heads, err
 }
 
-func (o *ours) load(ctx context.Context, h head, r *Report) (*store.Import, error) {
+func (o *agenthostSource) loadSession(ctx context.Context, h sessionHead, r *Report) (*store.Import, error) {
 	imp := &store.Import{Key: h.key, Created: h.created}
-	err := o.view.Fill(ctx, imp, func(event string, err error) { r.eventLeft(h.key, event, err.Error()) })
+	err := o.view.Fill(ctx, imp, func(event string, err error) { r.omitEvent(h.key, event, err.Error()) })
 	if errors.Is(err, session.ErrInvalid) {
 		r.Events.Read += len(imp.Events)
-		r.sessionLeft(h.key, len(imp.Events), 0, err.Error())
+		r.omitSession(h.key, len(imp.Events), 0, err.Error())
 		return nil, nil
 	}
 	r.Keys.Read += len(imp.State)
 	return imp, err
 }
 
-func (o *ours) shared(ctx context.Context) ([]shared, error) {
+func (o *agenthostSource) listSharedStates(ctx context.Context) ([]sharedState, error) {
 	keys, err := o.view.SharedKeys(ctx)
-	var all []shared
+	var all []sharedState
 	for _, k := range keys {
-		sh := shared{app: k.App, user: k.User, keys: map[string]any{k.Key: k.Value}, err: k.Err}
+		sh := sharedState{app: k.App, user: k.User, keys: map[string]any{k.Key: k.Value}, err: k.Err}
 		if last := len(all) - 1; last >= 0 && sh.err == nil && all[last].err == nil && all[last].app == k.App && all[last].user == k.User {
 			all[last].keys[k.Key] = k.Value
 			continue
@@ -47,17 +47,17 @@ func (o *ours) shared(ctx context.Context) ([]shared, error) {
 	return all, err
 }
 
-// rest moves memories and revisions.
-func (o *ours) rest(ctx context.Context, m *mover, _ map[session.Key]bool) error {
-	if err := o.memories(ctx, m); err != nil {
+// importRest moves memories and revisions.
+func (o *agenthostSource) importRest(ctx context.Context, m *importer, _ map[session.Key]bool) error {
+	if err := o.importMemories(ctx, m); err != nil {
 		return err
 	}
 	return o.view.Revisions(ctx, func(rev store.PackedRevision) error {
-		if !m.wants(rev.App) {
+		if !m.includesApp(rev.App) {
 			return nil
 		}
 		m.report.Revisions.Read++
-		written, err := m.to.Revision(ctx, rev)
+		written, err := m.target.Revision(ctx, rev)
 		if written {
 			m.report.Revisions.Written++
 		} else if err == nil {
@@ -67,26 +67,26 @@ func (o *ours) rest(ctx context.Context, m *mover, _ map[session.Key]bool) error
 	})
 }
 
-// memories moves what is remembered, a part of what each session left at a time.
-func (o *ours) memories(ctx context.Context, m *mover) error {
+// importMemories moves what is remembered, a part of what each session left at a time.
+func (o *agenthostSource) importMemories(ctx context.Context, m *importer) error {
 	var key session.Key
 	var some []*session.Memory
 	write := func() error {
 		if len(some) == 0 {
 			return nil
 		}
-		err := m.remember(ctx, key, some)
+		err := m.importMemoryBatch(ctx, key, some)
 		some = nil
 		return err
 	}
 	err := o.view.Memories(ctx, func(rem store.Remembered) error {
-		if !m.wants(rem.Key.App) {
+		if !m.includesApp(rem.Key.App) {
 			return nil
 		}
 		m.report.Memories.Read++
 		if rem.Err != nil {
 			m.report.Memories.LeftOut++
-			m.report.leave("memory "+rem.ID+" of user "+rem.Key.User+" of app "+rem.Key.App, rem.Err.Error())
+			m.report.addOmission("memory "+rem.ID+" of user "+rem.Key.User+" of app "+rem.Key.App, rem.Err.Error())
 			return nil
 		}
 		if rem.Key != key || len(some) == store.MostMemories {
@@ -100,8 +100,8 @@ func (o *ours) memories(ctx context.Context, m *mover) error {
 	return cmp.Or(err, write())
 }
 
-func (m *mover) remember(ctx context.Context, key session.Key, some []*session.Memory) error {
-	done, err := m.to.Memories(ctx, key, some)
+func (m *importer) importMemoryBatch(ctx context.Context, key session.Key, some []*session.Memory) error {
+	done, err := m.target.Memories(ctx, key, some)
 	if err != nil {
 		return err
 	}
@@ -114,7 +114,7 @@ func (m *mover) remember(ctx context.Context, key session.Key, some []*session.M
 	r.Memories.Present += done.Present
 	r.Memories.LeftOut += len(done.Left)
 	for _, reason := range done.Left {
-		r.leave(what, reason)
+		r.addOmission(what, reason)
 	}
 	return nil
 }
