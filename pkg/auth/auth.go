@@ -23,12 +23,12 @@ var (
 	ErrUnavailable = errors.New("the keys of the issuer cannot be read")
 )
 
-// maxRemembered bounds the callers that are remembered, so that a token is not
+// maxCachedPrincipals bounds the callers that are remembered, so that a token is not
 // verified for each request.
-const maxRemembered = 10_000
+const maxCachedPrincipals = 10_000
 
-// maxToken bounds a token.
-const maxToken = 16 << 10
+// maxTokenBytes bounds a token.
+const maxTokenBytes = 16 << 10
 
 // Options are what an Auth may be given. The zero value works.
 type Options struct {
@@ -47,13 +47,13 @@ type Auth struct {
 	userID, admin, apps *template.Expr
 
 	mu         sync.Mutex
-	remembered map[[sha256.Size]byte]*Principal
+	principals map[[sha256.Size]byte]*Principal
 }
 
 func newAuth(opts *Options) *Auth {
 	a := &Auth{
 		tokens: map[[sha256.Size]byte]map[string]any{}, issuers: map[string]*issuer{},
-		remembered: map[[sha256.Size]byte]*Principal{},
+		principals: map[[sha256.Size]byte]*Principal{},
 	}
 	if opts != nil {
 		a.opts = *opts
@@ -86,8 +86,8 @@ type Principal struct {
 
 	auth   *Auth
 	claims map[string]any
-	// until is when the token is no longer believed; zero is never.
-	until time.Time
+	// expires is when the token is no longer believed; zero is never.
+	expires time.Time
 }
 
 // MayUse says whether the caller may use an app.
@@ -101,31 +101,31 @@ func (p *Principal) MayUse(ctx context.Context, app string) bool {
 func (a *Auth) Authenticate(ctx context.Context, header string) (*Principal, error) {
 	scheme, token, _ := strings.Cut(header, " ")
 	token = strings.TrimSpace(token)
-	if !strings.EqualFold(scheme, "Bearer") || token == "" || len(token) > maxToken {
+	if !strings.EqualFold(scheme, "Bearer") || token == "" || len(token) > maxTokenBytes {
 		return nil, fmt.Errorf("%w: there is no bearer token", ErrUnknown)
 	}
 	sum := sha256.Sum256([]byte(token))
-	if p := a.recall(sum); p != nil {
+	if p := a.cachedPrincipal(sum); p != nil {
 		return p, nil
 	}
 	claims, static := a.tokens[sum]
 	var until time.Time
 	if !static {
 		var err error
-		if claims, until, err = a.verify(ctx, token); err != nil {
+		if claims, until, err = a.verifyToken(ctx, token); err != nil {
 			return nil, err
 		}
 	}
-	p, err := a.principal(ctx, claims)
+	p, err := a.resolvePrincipal(ctx, claims)
 	if err != nil {
 		return nil, err
 	}
-	p.until = until
-	a.remember(sum, p)
+	p.expires = until
+	a.cachePrincipal(sum, p)
 	return p, nil
 }
 
-func (a *Auth) principal(ctx context.Context, claims map[string]any) (*Principal, error) {
+func (a *Auth) resolvePrincipal(ctx context.Context, claims map[string]any) (*Principal, error) {
 	vars := map[string]any{"claims": claims}
 	v, err := a.userID.Eval(ctx, vars)
 	if err != nil {
@@ -142,28 +142,28 @@ func (a *Auth) principal(ctx context.Context, claims map[string]any) (*Principal
 	return &Principal{UserID: id, Admin: admin, auth: a, claims: claims}, nil
 }
 
-func (a *Auth) recall(sum [sha256.Size]byte) *Principal {
+func (a *Auth) cachedPrincipal(sum [sha256.Size]byte) *Principal {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	p := a.remembered[sum]
-	if p != nil && !p.until.IsZero() && !a.opts.Clock().Before(p.until) {
-		delete(a.remembered, sum)
+	p := a.principals[sum]
+	if p != nil && !p.expires.IsZero() && !a.opts.Clock().Before(p.expires) {
+		delete(a.principals, sum)
 		return nil
 	}
 	return p
 }
 
-// remember makes room by forgetting anyone: it costs them one verification.
-func (a *Auth) remember(sum [sha256.Size]byte, p *Principal) {
+// cachePrincipal makes room by forgetting anyone: it costs them one verification.
+func (a *Auth) cachePrincipal(sum [sha256.Size]byte, p *Principal) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for other := range a.remembered {
-		if len(a.remembered) < maxRemembered {
+	for other := range a.principals {
+		if len(a.principals) < maxCachedPrincipals {
 			break
 		}
-		delete(a.remembered, other)
+		delete(a.principals, other)
 	}
-	a.remembered[sum] = p
+	a.principals[sum] = p
 }
 
 // An issuer is one whose tokens are believed.
@@ -174,13 +174,13 @@ type issuer struct {
 	keys           *keySet
 }
 
-// longestBelief is how long a verified token is believed at most without another
+// maxCacheTime is how long a verified token is believed at most without another
 // look at the issuer's keys, which may have been taken back.
-const longestBelief = 10 * time.Minute
+const maxCacheTime = 10 * time.Minute
 
-// accepts checks the claims of a verified token, and says until when they hold.
-func (in *issuer) accepts(claims map[string]any, now time.Time) (until time.Time, err error) {
-	expires, ok := moment(claims["exp"])
+// validateClaims checks the claims of a verified token, and says until when they hold.
+func (in *issuer) validateClaims(claims map[string]any, now time.Time) (until time.Time, err error) {
+	expires, ok := parseNumericDate(claims["exp"])
 	if !ok {
 		return until, fmt.Errorf("%w: the token has no exp", ErrUnknown)
 	}
@@ -188,22 +188,22 @@ func (in *issuer) accepts(claims map[string]any, now time.Time) (until time.Time
 		return until, fmt.Errorf("%w: the token ran out at %s", ErrUnknown, expires)
 	}
 	for _, name := range []string{"nbf", "iat"} {
-		at, ok := moment(claims[name])
+		at, ok := parseNumericDate(claims[name])
 		if claims[name] != nil && (!ok || now.Add(in.leeway).Before(at)) {
 			return until, fmt.Errorf("%w: by its %s the token does not hold yet", ErrUnknown, name)
 		}
 	}
-	if !holds(claims["aud"], in.audience) {
+	if !claimContains(claims["aud"], in.audience) {
 		return until, fmt.Errorf("%w: the token is for the audience %v", ErrUnknown, claims["aud"])
 	}
-	if most := now.Add(longestBelief); most.Before(until) {
+	if most := now.Add(maxCacheTime); most.Before(until) {
 		until = most
 	}
 	return until, nil
 }
 
-// moment reads a NumericDate.
-func moment(v any) (time.Time, bool) {
+// parseNumericDate reads a NumericDate.
+func parseNumericDate(v any) (time.Time, bool) {
 	switch v := v.(type) {
 	case int64:
 		return time.Unix(v, 0), v > 0 && v < 1<<40
@@ -213,8 +213,8 @@ func moment(v any) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// holds says whether a claim is a text, or a list with it.
-func holds(claim any, text string) bool {
+// claimContains says whether a claim is a text, or a list with it.
+func claimContains(claim any, text string) bool {
 	if list, ok := claim.([]any); ok {
 		for _, v := range list {
 			if v == text {
@@ -226,8 +226,8 @@ func holds(claim any, text string) bool {
 	return claim == text
 }
 
-// verify believes a JWT that one of the issuers has signed.
-func (a *Auth) verify(ctx context.Context, token string) (claims map[string]any, until time.Time, err error) {
+// verifyToken believes a JWT that one of the issuers has signed.
+func (a *Auth) verifyToken(ctx context.Context, token string) (claims map[string]any, until time.Time, err error) {
 	t, err := parseJWT(token)
 	if err != nil {
 		return nil, until, fmt.Errorf("%w: %w", ErrUnknown, err)
@@ -240,9 +240,9 @@ func (a *Auth) verify(ctx context.Context, token string) (claims map[string]any,
 	if in == nil {
 		return nil, until, fmt.Errorf("%w: the issuer %q is not known", ErrUnknown, name)
 	}
-	if err := in.signed(ctx, t); err != nil {
+	if err := in.verifySignature(ctx, t); err != nil {
 		return nil, until, err
 	}
-	until, err = in.accepts(claims, a.opts.Clock())
+	until, err = in.validateClaims(claims, a.opts.Clock())
 	return claims, until, err
 }

@@ -58,7 +58,7 @@ func (s signer) signature(t *testing.T, text string) []byte {
 	hash := map[string]crypto.Hash{"256": crypto.SHA256, "384": crypto.SHA384, "512": crypto.SHA512}[s.alg[2:]]
 	var sum []byte
 	if hash != 0 {
-		sum = digest(hash, []byte(text))
+		sum = hashSum(hash, []byte(text))
 	}
 	switch k := s.key.(type) {
 	case *ecdsa.PrivateKey:
@@ -109,7 +109,7 @@ func marshal(t *testing.T, v any) []byte {
 	return b
 }
 
-func onCurveKey(t *testing.T, alg string, c elliptic.Curve) signer {
+func newECDSAKey(t *testing.T, alg string, c elliptic.Curve) signer {
 	k, err := ecdsa.GenerateKey(c, rand.Reader)
 	if err != nil {
 		t.Fatal(err)
@@ -131,11 +131,11 @@ func signers(t *testing.T) map[string]signer {
 	for _, alg := range []string{"RS256", "RS384", "RS512", "PS256", "PS384", "PS512"} {
 		all[alg] = signer{alg, long}
 	}
-	all["ES256"], all["ES384"], all["ES512"] = onCurveKey(t, "ES256", elliptic.P256()), onCurveKey(t, "ES384", elliptic.P384()), onCurveKey(t, "ES512", elliptic.P521())
+	all["ES256"], all["ES384"], all["ES512"] = newECDSAKey(t, "ES256", elliptic.P256()), newECDSAKey(t, "ES384", elliptic.P384()), newECDSAKey(t, "ES512", elliptic.P521())
 	return all
 }
 
-func keySetOf(t *testing.T, all ...signer) []byte {
+func marshalKeySet(t *testing.T, all ...signer) []byte {
 	t.Helper()
 	var keys []any
 	for _, s := range all {
@@ -144,7 +144,7 @@ func keySetOf(t *testing.T, all ...signer) []byte {
 	return marshal(t, map[string]any{"keys": keys})
 }
 
-func decode(t *testing.T, clock func() time.Time, text string) *Auth {
+func decodeAuth(t *testing.T, clock func() time.Time, text string) *Auth {
 	t.Helper()
 	n, ds := spec.Parse("auth.yaml", []byte(text))
 	a, more := Decode(n, &Options{Clock: clock})
@@ -155,7 +155,7 @@ func decode(t *testing.T, clock func() time.Time, text string) *Auth {
 	return a
 }
 
-func still() time.Time { return now }
+func fixedClock() time.Time { return now }
 
 // TestAlgorithms: each that the document names is believed, of the key that it is
 // for; the others are not, whoever has signed.
@@ -166,13 +166,13 @@ func TestAlgorithms(t *testing.T) {
 	for _, s := range all {
 		list = append(list, s)
 	}
-	if err := os.WriteFile(file, keySetOf(t, list...), 0o600); err != nil {
+	if err := os.WriteFile(file, marshalKeySet(t, list...), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for alg, s := range all {
 		doc := "jwt: [{issuer: https://id.example, audience: agenthost, jwks: %s, algorithms: [%s]}]"
 		for other := range all {
-			a := decode(t, still, fmt.Sprintf(doc, file, other))
+			a := decodeAuth(t, fixedClock, fmt.Sprintf(doc, file, other))
 			p, err := a.Authenticate(t.Context(), "Bearer "+s.sign(t, nil, nil))
 			if good := err == nil && p.UserID == "ana"; good != (alg == other) {
 				t.Errorf("a token of %s where %s is believed: %v, %v", alg, other, p, err)
@@ -184,12 +184,12 @@ func TestAlgorithms(t *testing.T) {
 // TestTokens: each way to be refused, with the words that the log has.
 func TestTokens(t *testing.T) {
 	all := signers(t)
-	good, stranger := all["ES256"], onCurveKey(t, "ES256", elliptic.P256())
+	good, stranger := all["ES256"], newECDSAKey(t, "ES256", elliptic.P256())
 	file := filepath.Join(t.TempDir(), "keys.json")
-	if err := os.WriteFile(file, keySetOf(t, good, all["RS256"], all["ES384"]), 0o600); err != nil {
+	if err := os.WriteFile(file, marshalKeySet(t, good, all["RS256"], all["ES384"]), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	a := decode(t, still, fmt.Sprintf("jwt: [{issuer: https://id.example, audience: agenthost, jwks: %s}]", file))
+	a := decodeAuth(t, fixedClock, fmt.Sprintf("jwt: [{issuer: https://id.example, audience: agenthost, jwks: %s}]", file))
 	sign := good.sign
 	claims := func(more map[string]any) string { return sign(t, nil, more) }
 	parts := strings.Split(claims(nil), ".")
@@ -224,7 +224,7 @@ func TestTokens(t *testing.T) {
 		{"no base64", "a!.b.c", "the token is no JWT"},
 		{"padding", parts[0] + "=." + parts[1] + "." + parts[2], "the token is no JWT"},
 		{"claims are a list", parts[0] + "." + b64([]byte("[]")) + "." + parts[2], "the claims:"},
-		{"too long", strings.Repeat("a", maxToken+1), "there is no bearer token"},
+		{"too long", strings.Repeat("a", maxTokenBytes+1), "there is no bearer token"},
 		{"empty", "", "there is no bearer token"},
 	} {
 		_, err := a.Authenticate(t.Context(), "bearer "+tc.token)
@@ -234,14 +234,14 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-// TestKeysAreReadAnew: a token with a key that is not known has the keys read
+// TestKeySetRefresh: a token with a key that is not known has the keys read
 // again, but not more often than every ten seconds, however many such tokens
 // come; an issuer that does not answer keeps nobody out whose key is known, and
 // one that never answered is no reason to call a caller unknown. Keys that are old
 // are believed until others have been read.
-func TestKeysAreReadAnew(t *testing.T) {
-	first, second := onCurveKey(t, "ES256", elliptic.P256()), signers(t)["EdDSA"]
-	served, asked, down := keySetOf(t, first), 0, true
+func TestKeySetRefresh(t *testing.T) {
+	first, second := newECDSAKey(t, "ES256", elliptic.P256()), signers(t)["EdDSA"]
+	served, asked, down := marshalKeySet(t, first), 0, true
 	issuer := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		if asked++; down {
 			w.WriteHeader(http.StatusBadGateway)
@@ -251,25 +251,25 @@ func TestKeysAreReadAnew(t *testing.T) {
 	}))
 	defer issuer.Close()
 	clock := now
-	a := decode(t, func() time.Time { return clock }, fmt.Sprintf("jwt: [{issuer: https://id.example, audience: agenthost, jwks: %s}]", issuer.URL))
+	a := decodeAuth(t, func() time.Time { return clock }, fmt.Sprintf("jwt: [{issuer: https://id.example, audience: agenthost, jwks: %s}]", issuer.URL))
 	try := func(s signer, want error, wantAsked int) {
 		t.Helper()
 		_, err := a.Authenticate(context.Background(), "Bearer "+s.sign(t, nil, map[string]any{"jti": asked}))
-		a.issuers["https://id.example"].keys.readers.Wait()
+		a.issuers["https://id.example"].keys.fetches.Wait()
 		if !errors.Is(err, want) || asked != wantAsked {
 			t.Errorf("Authenticate() = %v after %d requests, want %v after %d", err, asked, want, wantAsked)
 		}
 	}
 	try(first, ErrUnavailable, 1)
 	try(first, ErrUnavailable, 1)
-	clock, down = clock.Add(patience), false
+	clock, down = clock.Add(refreshInterval), false
 	try(first, nil, 2)
 	try(second, ErrUnknown, 2)
-	clock, served = clock.Add(patience), keySetOf(t, first, second)
+	clock, served = clock.Add(refreshInterval), marshalKeySet(t, first, second)
 	try(second, nil, 3)
-	clock, down = clock.Add(freshness), true
+	clock, down = clock.Add(keyTTL), true
 	try(first, nil, 4)
-	clock, down, served = clock.Add(patience), false, keySetOf(t, second)
+	clock, down, served = clock.Add(refreshInterval), false, marshalKeySet(t, second)
 	try(first, nil, 5)
 	try(first, ErrUnknown, 5)
 }
@@ -278,7 +278,7 @@ func TestKeysAreReadAnew(t *testing.T) {
 // what the expressions make of its claims is what the caller may do.
 func TestStaticTokens(t *testing.T) {
 	sum := sha256.Sum256([]byte("the-token-of-the-ops"))
-	a := decode(t, still, fmt.Sprintf(`
+	a := decodeAuth(t, fixedClock, fmt.Sprintf(`
 tokens:
   - {token: the-token-of-ana, claims: {id: 7, apps: [hello]}}
   - {sha256: %x, claims: {id: 1, groups: [ops]}}
@@ -303,8 +303,8 @@ apps: app in claims.apps
 	}
 }
 
-// TestDocuments: what is wrong with a document is told in its place.
-func TestDocuments(t *testing.T) {
+// TestInvalidDocuments: what is wrong with a document is told in its place.
+func TestInvalidDocuments(t *testing.T) {
 	for text, want := range map[string]string{
 		"{}":                                  "auth.yaml:1:1: nobody could get in: there are neither tokens nor jwt [auth]",
 		"tokens: [{token: aaaaaaaaaaaaaaaa}]": `auth.yaml:1:10: missing field "claims" [required]`,

@@ -14,8 +14,8 @@ import (
 	"agenthost/pkg/template"
 )
 
-// minToken is the length below which a static token can be guessed.
-const minToken = 16
+// minTokenBytes is the length below which a static token can be guessed.
+const minTokenBytes = 16
 
 type fileConfig struct {
 	Tokens []tokenConfig  `yaml:"tokens" doc:"Callers that have a token of their own."`
@@ -49,11 +49,11 @@ func Decode(n *spec.Node, opts *Options) (*Auth, spec.Diagnostics) {
 	}
 	claims := template.Env{"claims": map[string]any{}}
 	withApp := template.Env{"claims": map[string]any{}, "app": ""}
-	a.userID = compiled(&ds, c.UserID, claims, template.Compile)
-	a.admin = compiled(&ds, c.Admin, claims, template.CompileBool)
-	a.apps = compiled(&ds, c.Apps, withApp, template.CompileBool)
+	a.userID = compileExpr(&ds, c.UserID, claims, template.Compile)
+	a.admin = compileExpr(&ds, c.Admin, claims, template.CompileBool)
+	a.apps = compileExpr(&ds, c.Apps, withApp, template.CompileBool)
 	for i := range c.Tokens {
-		a.addToken(&ds, &c.Tokens[i], itemOf(n, "tokens", i))
+		a.addToken(&ds, &c.Tokens[i], itemAt(n, "tokens", i))
 	}
 	for i := range c.JWT {
 		a.addIssuer(&ds, &c.JWT[i])
@@ -62,8 +62,8 @@ func Decode(n *spec.Node, opts *Options) (*Auth, spec.Diagnostics) {
 	return a, ds
 }
 
-// itemOf is where an entry of a list stands.
-func itemOf(n *spec.Node, key string, i int) *spec.Node {
+// itemAt is where an entry of a list stands.
+func itemAt(n *spec.Node, key string, i int) *spec.Node {
 	if list := n.Get(key); list != nil && i < len(list.Items) {
 		return list.Items[i]
 	}
@@ -86,7 +86,7 @@ func Reference() string {
 	return spec.Reference("Callers", "Who may call the host, and what is known of them.", reflect.TypeFor[fileConfig]())
 }
 
-func compiled(ds *spec.Diagnostics, e spec.Expr, env template.Env, compile func(string, template.Env) (*template.Expr, error)) *template.Expr {
+func compileExpr(ds *spec.Diagnostics, e spec.Expr, env template.Env, compile func(string, template.Env) (*template.Expr, error)) *template.Expr {
 	x, err := compile(e.Value, env)
 	var te *template.Error
 	if errors.As(err, &te) {
@@ -102,8 +102,8 @@ func (a *Auth) addToken(ds *spec.Diagnostics, c *tokenConfig, at *spec.Node) {
 	case (token == "") == (c.SHA256.Value == ""):
 		*ds = append(*ds, at.Errorf("auth", "write either token or sha256, and not an empty one"))
 		return
-	case token != "" && len(token) < minToken:
-		*ds = append(*ds, c.Token.Errorf(0, "auth", "a token of less than %d letters can be guessed", minToken))
+	case token != "" && len(token) < minTokenBytes:
+		*ds = append(*ds, c.Token.Errorf(0, "auth", "a token of less than %d letters can be guessed", minTokenBytes))
 		return
 	case token == "":
 		if n, err := hex.Decode(sum[:], []byte(c.SHA256.Value)); err != nil || n != len(sum) || len(c.SHA256.Value) != 2*len(sum) {
@@ -119,7 +119,7 @@ func (a *Auth) addToken(ds *spec.Diagnostics, c *tokenConfig, at *spec.Node) {
 }
 
 func (a *Auth) addIssuer(ds *spec.Diagnostics, c *issuerConfig) {
-	known := slices.Sorted(maps.Keys(algorithms()))
+	known := slices.Sorted(maps.Keys(supportedAlgorithms()))
 	in := &issuer{name: c.Issuer.Value, audience: c.Audience.Value, leeway: time.Duration(c.Leeway)}
 	for _, alg := range c.Algorithms {
 		if !slices.Contains(known, alg.Value) {

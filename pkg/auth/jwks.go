@@ -20,28 +20,28 @@ import (
 	"strings"
 )
 
-// maxKeys bounds a JWK set, in bytes.
-const maxKeys = 1 << 20
+// maxKeySetBytes bounds a JWK set, in bytes.
+const maxKeySetBytes = 1 << 20
 
 // A key verifies what the issuer signs.
 type key struct {
-	id, alg string // alg is empty for any that fits
-	public  crypto.PublicKey
+	id, alg   string // alg is empty for any that fits
+	publicKey crypto.PublicKey
 }
 
-func (ks *keySet) load(ctx context.Context) ([]key, error) {
-	text, err := ks.text(ctx)
+func (ks *keySet) fetchKeys(ctx context.Context) ([]key, error) {
+	text, err := ks.readText(ctx)
 	if err != nil {
 		return nil, err
 	}
 	return parseKeys(text)
 }
 
-func (ks *keySet) text(ctx context.Context) ([]byte, error) {
-	if !strings.Contains(ks.where, "://") {
-		return os.ReadFile(ks.where)
+func (ks *keySet) readText(ctx context.Context) ([]byte, error) {
+	if !strings.Contains(ks.location, "://") {
+		return os.ReadFile(ks.location)
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, ks.where, nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, ks.location, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -53,9 +53,9 @@ func (ks *keySet) text(ctx context.Context) ([]byte, error) {
 	if resp.StatusCode != http.StatusOK {
 		return nil, fmt.Errorf("status %d", resp.StatusCode)
 	}
-	text, err := io.ReadAll(io.LimitReader(resp.Body, maxKeys+1))
-	if len(text) > maxKeys {
-		return nil, fmt.Errorf("more than %d bytes", maxKeys)
+	text, err := io.ReadAll(io.LimitReader(resp.Body, maxKeySetBytes+1))
+	if len(text) > maxKeySetBytes {
+		return nil, fmt.Errorf("more than %d bytes", maxKeySetBytes)
 	}
 	return text, err
 }
@@ -77,7 +77,7 @@ func parseKeys(text []byte) ([]key, error) {
 		if j.Use != "" && j.Use != "sig" {
 			continue
 		}
-		if public := j.public(); public != nil {
+		if public := j.publicKey(); public != nil {
 			keys = append(keys, key{j.Kid, j.Alg, public})
 		}
 	}
@@ -87,14 +87,14 @@ func parseKeys(text []byte) ([]key, error) {
 	return keys, nil
 }
 
-// minRSA is the length below which RSA is not safe, in bits.
-const minRSA = 2048
+// minRSABits is the length below which RSA is not safe, in bits.
+const minRSABits = 2048
 
-func (j *jwk) public() crypto.PublicKey {
+func (j *jwk) publicKey() crypto.PublicKey {
 	switch j.Kty {
 	case "RSA":
-		n, e := number(j.N), number(j.E)
-		if n.BitLen() < minRSA || n.BitLen() > 16*1024 || !e.IsInt64() || e.Int64() < 3 || e.Int64() > 1<<31-1 {
+		n, e := decodeBigInt(j.N), decodeBigInt(j.E)
+		if n.BitLen() < minRSABits || n.BitLen() > 16*1024 || !e.IsInt64() || e.Int64() < 3 || e.Int64() > 1<<31-1 {
 			return nil
 		}
 		return &rsa.PublicKey{N: n, E: int(e.Int64())}
@@ -103,7 +103,7 @@ func (j *jwk) public() crypto.PublicKey {
 		if curve == nil {
 			return nil
 		}
-		return onCurvePoint(curve, number(j.X), number(j.Y))
+		return ecdsaKey(curve, decodeBigInt(j.X), decodeBigInt(j.Y))
 	case "OKP":
 		x, err := base64.RawURLEncoding.DecodeString(j.X)
 		if j.Crv != "Ed25519" || err != nil || len(x) != ed25519.PublicKeySize {
@@ -114,8 +114,8 @@ func (j *jwk) public() crypto.PublicKey {
 	return nil
 }
 
-// onCurvePoint is nil for what is no point of the curve.
-func onCurvePoint(curve elliptic.Curve, x, y *big.Int) crypto.PublicKey {
+// ecdsaKey is nil for what is no point of the curve.
+func ecdsaKey(curve elliptic.Curve, x, y *big.Int) crypto.PublicKey {
 	size := (curve.Params().BitSize + 7) / 8
 	if max(x.BitLen(), y.BitLen()) > 8*size {
 		return nil
@@ -128,7 +128,7 @@ func onCurvePoint(curve elliptic.Curve, x, y *big.Int) crypto.PublicKey {
 	return k
 }
 
-func number(text string) *big.Int {
+func decodeBigInt(text string) *big.Int {
 	b, err := base64.RawURLEncoding.DecodeString(text)
 	if err != nil {
 		return new(big.Int)

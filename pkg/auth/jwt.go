@@ -25,27 +25,27 @@ type jwt struct {
 		Crit []string `json:"crit"`
 	}
 	payload, signature []byte
-	// signed is what the signature is about.
-	signed string
+	// signedText is what the signature is about.
+	signedText string
 }
 
-var errNoJWT = errors.New("the token is no JWT")
+var errInvalidJWT = errors.New("the token is no JWT")
 
 func parseJWT(token string) (*jwt, error) {
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 {
-		return nil, errNoJWT
+		return nil, errInvalidJWT
 	}
-	t := &jwt{signed: token[:len(parts[0])+1+len(parts[1])]}
+	t := &jwt{signedText: token[:len(parts[0])+1+len(parts[1])]}
 	var decoded [3][]byte
 	for i, p := range parts {
 		var err error
 		if decoded[i], err = base64.RawURLEncoding.Strict().DecodeString(p); err != nil {
-			return nil, errNoJWT
+			return nil, errInvalidJWT
 		}
 	}
 	if json.Unmarshal(decoded[0], &t.header) != nil {
-		return nil, errNoJWT
+		return nil, errInvalidJWT
 	}
 	t.payload, t.signature = decoded[1], decoded[2]
 	if len(t.header.Crit) > 0 {
@@ -54,18 +54,18 @@ func parseJWT(token string) (*jwt, error) {
 	return t, nil
 }
 
-// signed says whether the issuer has signed a token.
-func (in *issuer) signed(ctx context.Context, t *jwt) error {
+// verifySignature says whether the issuer has signed a token.
+func (in *issuer) verifySignature(ctx context.Context, t *jwt) error {
 	if !slices.Contains(in.algorithms, t.header.Alg) {
 		return fmt.Errorf("%w: the algorithm %q is not believed", ErrUnknown, t.header.Alg)
 	}
-	keys, err := in.keys.find(ctx, t.header.Kid)
+	keys, err := in.keys.findKeys(ctx, t.header.Kid)
 	if err != nil {
 		return err
 	}
-	verify := algorithms()[t.header.Alg]
+	verify := supportedAlgorithms()[t.header.Alg]
 	for _, k := range keys {
-		if (k.alg == "" || k.alg == t.header.Alg) && verify(k.public, []byte(t.signed), t.signature) {
+		if (k.alg == "" || k.alg == t.header.Alg) && verify(k.publicKey, []byte(t.signedText), t.signature) {
 			return nil
 		}
 	}
@@ -73,41 +73,41 @@ func (in *issuer) signed(ctx context.Context, t *jwt) error {
 }
 
 // A verifier says whether a key has signed a text. A key of another kind has not.
-type verifier func(key crypto.PublicKey, text, signature []byte) bool
+type verifyFunc func(key crypto.PublicKey, text, signature []byte) bool
 
-// algorithms are those of RFC 7518 and 8037 with two keys: with one that is
+// supportedAlgorithms are those of RFC 7518 and 8037 with two keys: with one that is
 // shared, whoever can verify could also sign.
-func algorithms() map[string]verifier {
-	return map[string]verifier{
-		"RS256": pkcs1(crypto.SHA256), "RS384": pkcs1(crypto.SHA384), "RS512": pkcs1(crypto.SHA512),
-		"PS256": pss(crypto.SHA256), "PS384": pss(crypto.SHA384), "PS512": pss(crypto.SHA512),
-		"ES256": onCurve("P-256", crypto.SHA256), "ES384": onCurve("P-384", crypto.SHA384), "ES512": onCurve("P-521", crypto.SHA512),
-		"EdDSA": edwards,
+func supportedAlgorithms() map[string]verifyFunc {
+	return map[string]verifyFunc{
+		"RS256": verifyPKCS1(crypto.SHA256), "RS384": verifyPKCS1(crypto.SHA384), "RS512": verifyPKCS1(crypto.SHA512),
+		"PS256": verifyPSS(crypto.SHA256), "PS384": verifyPSS(crypto.SHA384), "PS512": verifyPSS(crypto.SHA512),
+		"ES256": verifyECDSA("P-256", crypto.SHA256), "ES384": verifyECDSA("P-384", crypto.SHA384), "ES512": verifyECDSA("P-521", crypto.SHA512),
+		"EdDSA": verifyEdDSA,
 	}
 }
 
-func digest(h crypto.Hash, text []byte) []byte {
+func hashSum(h crypto.Hash, text []byte) []byte {
 	d := h.New()
 	d.Write(text)
 	return d.Sum(nil)
 }
 
-func pkcs1(h crypto.Hash) verifier {
+func verifyPKCS1(h crypto.Hash) verifyFunc {
 	return func(key crypto.PublicKey, text, signature []byte) bool {
 		k, ok := key.(*rsa.PublicKey)
-		return ok && rsa.VerifyPKCS1v15(k, h, digest(h, text), signature) == nil
+		return ok && rsa.VerifyPKCS1v15(k, h, hashSum(h, text), signature) == nil
 	}
 }
 
-func pss(h crypto.Hash) verifier {
+func verifyPSS(h crypto.Hash) verifyFunc {
 	return func(key crypto.PublicKey, text, signature []byte) bool {
 		k, ok := key.(*rsa.PublicKey)
-		return ok && rsa.VerifyPSS(k, h, digest(h, text), signature, &rsa.PSSOptions{SaltLength: rsa.PSSSaltLengthEqualsHash}) == nil
+		return ok && rsa.VerifyPSS(k, h, hashSum(h, text), signature, &rsa.PSSOptions{SaltLength: rsa.PSSSaltLengthEqualsHash}) == nil
 	}
 }
 
-// onCurve: the signature is both numbers, each as long as the curve's.
-func onCurve(curve string, h crypto.Hash) verifier {
+// verifyECDSA: the signature is both numbers, each as long as the curve's.
+func verifyECDSA(curve string, h crypto.Hash) verifyFunc {
 	return func(key crypto.PublicKey, text, signature []byte) bool {
 		k, ok := key.(*ecdsa.PublicKey)
 		if !ok || k.Params().Name != curve {
@@ -118,11 +118,11 @@ func onCurve(curve string, h crypto.Hash) verifier {
 			return false
 		}
 		r, s := new(big.Int).SetBytes(signature[:size]), new(big.Int).SetBytes(signature[size:])
-		return ecdsa.Verify(k, digest(h, text), r, s)
+		return ecdsa.Verify(k, hashSum(h, text), r, s)
 	}
 }
 
-func edwards(key crypto.PublicKey, text, signature []byte) bool {
+func verifyEdDSA(key crypto.PublicKey, text, signature []byte) bool {
 	k, ok := key.(ed25519.PublicKey)
 	return ok && ed25519.Verify(k, text, signature)
 }

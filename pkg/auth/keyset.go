@@ -13,41 +13,41 @@ import (
 // freshness is how long keys are used before they are read anew, and patience how
 // soon they may be read again: anybody can make up tokens with keys that there are
 // not, and an issuer may be down.
-const freshness, patience = 15 * time.Minute, 10 * time.Second
+const keyTTL, refreshInterval = 15 * time.Minute, 10 * time.Second
 
 // A keySet holds the keys of an issuer, as they were read last. While they are read
 // anew, those that are known serve on; only who needs another one waits, for the one
 // reading that is under way. Of keys that there are not nothing is remembered but
 // when they were looked for.
 type keySet struct {
-	where   string
-	client  *http.Client
-	clock   func() time.Time
-	readers sync.WaitGroup
+	location string
+	client   *http.Client
+	clock    func() time.Time
+	fetches  sync.WaitGroup
 
-	mu      sync.Mutex // never held while keys are read
-	keys    []key
-	tried   time.Time // the last time that somebody read them
-	read    time.Time // the last time that it went well
-	reading *reading  // nil when nobody reads
-	closed  bool
+	mu        sync.Mutex // never held while keys are read
+	keys      []key
+	attempted time.Time // the last time that somebody read them
+	fetched   time.Time // the last time that it went well
+	fetch     *keyFetch // nil when nobody reads
+	closed    bool
 }
 
 // A reading of keys is over when done is closed; err is how it failed.
-type reading struct {
+type keyFetch struct {
 	done   chan struct{}
 	cancel context.CancelFunc
 	err    error
 }
 
 func newKeySet(where string, opts Options) *keySet {
-	return &keySet{where: where, client: opts.Client, clock: opts.Clock}
+	return &keySet{location: where, client: opts.Client, clock: opts.Clock}
 }
 
-// find returns the keys of an id, or all if it is empty. Keys that cannot be read
+// findKeys returns the keys of an id, or all if it is empty. Keys that cannot be read
 // anew are used as they are.
-func (ks *keySet) find(ctx context.Context, id string) ([]key, error) {
-	found, r := ks.look(ctx, id)
+func (ks *keySet) findKeys(ctx context.Context, id string) ([]key, error) {
+	found, r := ks.knownKeys(ctx, id)
 	if len(found) > 0 {
 		return found, nil
 	}
@@ -62,48 +62,48 @@ func (ks *keySet) find(ctx context.Context, id string) ([]key, error) {
 	defer ks.mu.Unlock()
 	switch {
 	case len(ks.keys) > 0:
-		return ks.with(id), nil
+		return ks.keysWithID(id), nil
 	case r != nil && r.err != nil:
-		return nil, fmt.Errorf("%w: %s: %w", ErrUnavailable, ks.where, r.err)
+		return nil, fmt.Errorf("%w: %s: %w", ErrUnavailable, ks.location, r.err)
 	}
 	return nil, ErrUnavailable
 }
 
-// look returns the keys of an id as they are known, and the reading that is under
+// knownKeys returns the keys of an id as they are known, and the reading that is under
 // way. It begins one when that is needed, and none was of late.
-func (ks *keySet) look(ctx context.Context, id string) ([]key, *reading) {
+func (ks *keySet) knownKeys(ctx context.Context, id string) ([]key, *keyFetch) {
 	ks.mu.Lock()
 	defer ks.mu.Unlock()
-	now, found := ks.clock(), ks.with(id)
-	needed := len(found) == 0 || now.Sub(ks.read) >= freshness
-	if needed && ks.reading == nil && !ks.closed && (ks.tried.IsZero() || now.Sub(ks.tried) >= patience) {
-		ks.begin(ctx, now)
+	now, found := ks.clock(), ks.keysWithID(id)
+	needed := len(found) == 0 || now.Sub(ks.fetched) >= keyTTL
+	if needed && ks.fetch == nil && !ks.closed && (ks.attempted.IsZero() || now.Sub(ks.attempted) >= refreshInterval) {
+		ks.startFetch(ctx, now)
 	}
-	return found, ks.reading
+	return found, ks.fetch
 }
 
-// begin reads the keys in the background. Whoever asked may leave; the keys are
+// startFetch reads the keys in the background. Whoever asked may leave; the keys are
 // everybody's.
-func (ks *keySet) begin(ctx context.Context, now time.Time) {
+func (ks *keySet) startFetch(ctx context.Context, now time.Time) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	r := &reading{done: make(chan struct{}), cancel: cancel}
-	ks.reading, ks.tried = r, now
-	ks.readers.Go(func() {
+	r := &keyFetch{done: make(chan struct{}), cancel: cancel}
+	ks.fetch, ks.attempted = r, now
+	ks.fetches.Go(func() {
 		defer cancel()
-		defer safe.Recover(func(p *safe.Panic) { ks.finish(r, nil, fmt.Errorf("%w\n%s", p, p.Stack)) })
-		keys, err := ks.load(ctx)
-		ks.finish(r, keys, err)
+		defer safe.Recover(func(p *safe.Panic) { ks.finishFetch(r, nil, fmt.Errorf("%w\n%s", p, p.Stack)) })
+		keys, err := ks.fetchKeys(ctx)
+		ks.finishFetch(r, keys, err)
 	})
 }
 
-// finish ends a reading: those who wait for it use the keys, or get its error.
-func (ks *keySet) finish(r *reading, keys []key, err error) {
+// finishFetch ends a reading: those who wait for it use the keys, or get its error.
+func (ks *keySet) finishFetch(r *keyFetch, keys []key, err error) {
 	ks.mu.Lock()
 	defer ks.mu.Unlock()
 	if r.err = err; err == nil {
-		ks.keys, ks.read = keys, ks.tried
+		ks.keys, ks.fetched = keys, ks.attempted
 	}
-	ks.reading = nil
+	ks.fetch = nil
 	close(r.done)
 }
 
@@ -111,14 +111,14 @@ func (ks *keySet) finish(r *reading, keys []key, err error) {
 func (ks *keySet) close() {
 	ks.mu.Lock()
 	ks.closed = true
-	if ks.reading != nil {
-		ks.reading.cancel()
+	if ks.fetch != nil {
+		ks.fetch.cancel()
 	}
 	ks.mu.Unlock()
-	ks.readers.Wait()
+	ks.fetches.Wait()
 }
 
-func (ks *keySet) with(id string) []key {
+func (ks *keySet) keysWithID(id string) []key {
 	var found []key
 	for _, k := range ks.keys {
 		if id == "" || k.id == id {

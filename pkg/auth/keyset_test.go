@@ -13,23 +13,23 @@ import (
 	"time"
 )
 
-// stalling is an issuer that answers when it is let go on; asked counts who came.
-type stalling struct {
+// stallingIssuer is an issuer that answers when it is let go on; asked counts who came.
+type stallingIssuer struct {
 	*httptest.Server
-	keys    []byte
-	arrived chan struct{}
-	goOn    chan struct{}
-	asked   atomic.Int32
+	keys     []byte
+	arrived  chan struct{}
+	proceed  chan struct{}
+	requests atomic.Int32
 }
 
-func newStalling(t *testing.T, keys []byte) *stalling {
+func newStallingIssuer(t *testing.T, keys []byte) *stallingIssuer {
 	t.Helper()
-	s := &stalling{keys: keys, arrived: make(chan struct{}), goOn: make(chan struct{})}
+	s := &stallingIssuer{keys: keys, arrived: make(chan struct{}), proceed: make(chan struct{})}
 	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		s.asked.Add(1)
+		s.requests.Add(1)
 		s.arrived <- struct{}{}
 		select {
-		case <-s.goOn:
+		case <-s.proceed:
 			_, _ = w.Write(s.keys)
 		case <-r.Context().Done():
 		}
@@ -38,24 +38,24 @@ func newStalling(t *testing.T, keys []byte) *stalling {
 	return s
 }
 
-func (s *stalling) document() string {
+func (s *stallingIssuer) document() string {
 	return fmt.Sprintf("jwt: [{issuer: https://id.example, audience: agenthost, jwks: %s, algorithms: [ES256, ES384, ES512]}]", s.URL)
 }
 
 // An issuer that stalls holds up nobody whose key is known, old as it may be. Who
 // needs another key waits for the one reading that is under way, with all others, and
 // may leave; keys that there are not have nobody ask again for a while.
-func TestAnIssuerThatStalls(t *testing.T) {
-	first, second, never := onCurveKey(t, "ES256", elliptic.P256()), onCurveKey(t, "ES384", elliptic.P384()), onCurveKey(t, "ES512", elliptic.P521())
-	issuer := newStalling(t, keySetOf(t, first, second))
+func TestStalledIssuer(t *testing.T) {
+	first, second, never := newECDSAKey(t, "ES256", elliptic.P256()), newECDSAKey(t, "ES384", elliptic.P384()), newECDSAKey(t, "ES512", elliptic.P521())
+	issuer := newStallingIssuer(t, marshalKeySet(t, first, second))
 	clock := now
-	a := decode(t, func() time.Time { return clock }, issuer.document())
+	a := decodeAuth(t, func() time.Time { return clock }, issuer.document())
 	ks := a.issuers["https://id.example"].keys
-	ks.keys, ks.read, ks.tried = []key{{id: first.alg, public: first.key.Public()}}, now, now
+	ks.keys, ks.fetched, ks.attempted = []key{{id: first.alg, publicKey: first.key.Public()}}, now, now
 	n := 0
 	token := func(s signer) string { n++; return "Bearer " + s.sign(t, nil, map[string]any{"jti": n}) }
 
-	clock = clock.Add(freshness)
+	clock = clock.Add(keyTTL)
 	if _, err := a.Authenticate(t.Context(), token(first)); err != nil {
 		t.Errorf("an old key = %v", err)
 	}
@@ -77,23 +77,23 @@ func TestAnIssuerThatStalls(t *testing.T) {
 	if _, err := a.Authenticate(left, token(second)); !errors.Is(err, context.Canceled) {
 		t.Errorf("who leaves hears %v", err)
 	}
-	close(issuer.goOn)
+	close(issuer.proceed)
 	waiting.Wait()
 	for range 100 {
 		if _, err := a.Authenticate(t.Context(), token(never)); !errors.Is(err, ErrUnknown) {
 			t.Errorf("a key that there is not = %v", err)
 		}
 	}
-	if got := issuer.asked.Load(); got != 1 {
+	if got := issuer.requests.Load(); got != 1 {
 		t.Errorf("the issuer was asked %d times, want once", got)
 	}
 }
 
 // What is closed does not wait for an issuer.
-func TestCloseEndsReading(t *testing.T) {
-	first := onCurveKey(t, "ES256", elliptic.P256())
-	issuer := newStalling(t, keySetOf(t, first))
-	a := decode(t, still, issuer.document())
+func TestCloseCancelsFetch(t *testing.T) {
+	first := newECDSAKey(t, "ES256", elliptic.P256())
+	issuer := newStallingIssuer(t, marshalKeySet(t, first))
+	a := decodeAuth(t, fixedClock, issuer.document())
 	asked := make(chan error, 1)
 	token := "Bearer " + first.sign(t, nil, nil)
 	go func() {
