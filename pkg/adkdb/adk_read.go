@@ -15,7 +15,7 @@ import (
 	"agenthost/pkg/store"
 )
 
-// listSessions also remembers where the events are.
+// listSessions also records the event IDs of each session.
 func (s *adkSource) listSessions(ctx context.Context) ([]sessionHead, error) {
 	if err := s.listEvents(ctx); err != nil {
 		return nil, err
@@ -38,14 +38,14 @@ func (s *adkSource) listSessions(ctx context.Context) ([]sessionHead, error) {
 	return all, err
 }
 
-// tieOrder is that of rows of one time.
+// tieOrder returns the column that orders rows with equal timestamps.
 func (s *adkSource) tieOrder(table string) string {
 	column, _ := s.Tie()
 	return table + "." + column
 }
 
-// listEvents remembers the ids of all events. A session's events are then
-// found by them: not every kind has an index by session.
+// listEvents records the IDs of all events. Events are then read by ID, because
+// not every kind has an index by session.
 func (s *adkSource) listEvents(ctx context.Context) error {
 	return s.Each(ctx, func(rows *sql.Rows) error {
 		var app, user, id, event sql.NullString
@@ -58,8 +58,8 @@ func (s *adkSource) listEvents(ctx context.Context) error {
 	}, "SELECT e.app_name, e.user_id, e.session_id, e.id FROM events e ORDER BY "+s.tieOrder("e"))
 }
 
-// loadSession reads a session whole. What cannot be read of it is told to the report;
-// nil says that the session itself cannot.
+// loadSession reads a whole session. It adds unreadable parts to the report, and
+// returns nil if the session itself is unreadable.
 func (s *adkSource) loadSession(ctx context.Context, h sessionHead, r *Report) (*store.Import, error) {
 	var text any
 	err := s.Each(ctx, func(rows *sql.Rows) error { return rows.Scan(&text) },
@@ -86,16 +86,15 @@ func decodeState(v any) (map[string]any, error) {
 	}
 	state, err := session.DecodeMap(text)
 	if err != nil {
-		return nil, fmt.Errorf("its state is no JSON object: %w", err)
+		return nil, fmt.Errorf("state must be a JSON object: %w", err)
 	}
 	return state, nil
 }
 
-// eventsPerQuery is how many events one query asks for.
+// eventsPerQuery is the number of events that one query reads.
 const eventsPerQuery = 200
 
-// loadEvents reads the events of a session in their order: by time, and those
-// of one time as they were written.
+// loadEvents reads the events of a session, ordered by time and then by insertion.
 func (s *adkSource) loadEvents(ctx context.Context, key session.Key, r *Report) ([]*session.Event, error) {
 	found := map[string]*session.Event{}
 	ids := uniqueIDs(s.events[key])
@@ -105,11 +104,11 @@ func (s *adkSource) loadEvents(ctx context.Context, key session.Key, r *Report) 
 			case err != nil:
 				r.omitEvent(key, id, err.Error())
 			case found[id] != nil:
-				r.omitEvent(key, id, "another event of the session has the same id")
+				r.omitEvent(key, id, "duplicate event ID in the session")
 			default:
 				found[id] = ev
 				if err := session.Overlooked(text); err != nil {
-					r.addOmission("event "+id+" of session "+key.String(), "is there but for a field: "+err.Error())
+					r.addOmission("event "+id+" of session "+key.String(), "imported without a field: "+err.Error())
 				}
 			}
 		})
@@ -130,7 +129,7 @@ func (s *adkSource) loadEvents(ctx context.Context, key session.Key, r *Report) 
 	return all, nil
 }
 
-// countTied counts the events that have the time of the one before.
+// countTied counts the events with the same time as their predecessor.
 func countTied(events []*session.Event) (n int) {
 	for i := 1; i < len(events); i++ {
 		if events[i].Timestamp.Equal(events[i-1].Timestamp) {
@@ -152,7 +151,7 @@ func uniqueIDs(ids []string) []string {
 	return all
 }
 
-// readEvents reads events by their ids, in any order.
+// readEvents reads events by ID, in any order.
 func (s *adkSource) readEvents(ctx context.Context, key session.Key, ids []string, each func(id string, ev *session.Event, text []byte, err error)) error {
 	columns := []string{"e.id", "e.invocation_id", s.Plain("e.timestamp")}
 	for i, c := range s.kind.columns {
@@ -182,9 +181,8 @@ func (s *adkSource) readEvents(ctx context.Context, key session.Key, ids []strin
 	}, query, args...)
 }
 
-// decodeEvent makes an event of a row. Its id, invocation and time are those of the
-// columns; but a text that knows its own time is believed more than a column
-// that does not know its zone.
+// decodeEvent decodes a row. ID, invocation and time come from the columns, except
+// that a time in the JSON takes precedence over a column without a time zone.
 func (s *adkSource) decodeEvent(row []any) (*session.Event, []byte, error) {
 	values := make([]any, len(s.kind.columns))
 	next := 3
@@ -216,9 +214,9 @@ func (s *adkSource) decodeEvent(row []any) (*session.Event, []byte, error) {
 	ev.Actions.StateDelta = session.WithoutTemp(ev.Actions.StateDelta)
 	switch {
 	case ev.ID == "":
-		return nil, nil, errors.New("it has no id")
+		return nil, nil, errors.New("the event has no ID")
 	case ev.Partial:
-		return nil, nil, errors.New("it is a part of a streamed answer, which is never stored here")
+		return nil, nil, errors.New("partial event of a streamed response; partial events are not stored")
 	}
 	return ev, text, nil
 }
@@ -247,7 +245,7 @@ func (s *adkSource) listSharedStates(ctx context.Context) ([]sharedState, error)
 	return all, nil
 }
 
-// importRest tells of events without a session; an ADK keeps nothing else here.
+// importRest reports events without a session; an ADK database has nothing else.
 func (s *adkSource) importRest(_ context.Context, m *importer, known map[session.Key]bool) error {
 	r := m.report
 	for _, key := range slices.SortedFunc(maps.Keys(s.events), func(a, b session.Key) int { return cmp.Compare(a.String(), b.String()) }) {
@@ -255,15 +253,15 @@ func (s *adkSource) importRest(_ context.Context, m *importer, known map[session
 			n := len(s.events[key])
 			r.Events.Read += n
 			r.Events.LeftOut += n
-			r.addOmission(fmt.Sprintf("%s of session %s", pluralize(n, "event"), key), "the source has no such session")
+			r.addOmission(fmt.Sprintf("%s of session %s", pluralize(n, "event"), key), "session not found in the source")
 		}
 	}
 	if s.zonelessEvents > 0 {
-		r.Notes = append(r.Notes, fmt.Sprintf("the times of %s do not tell their zone, and are read as those of %s: set TZ where they were written elsewhere",
+		r.Notes = append(r.Notes, fmt.Sprintf("timestamps of %s have no time zone and are read as %s: set TZ if they were written in another zone",
 			pluralize(s.zonelessEvents, "event"), localZoneName()))
 	}
 	if s.tiedEvents > 0 {
-		r.Notes = append(r.Notes, fmt.Sprintf("%s of the same time as the one before: %s does not tell which was first, they stand by their ids", pluralize(s.tiedEvents, "event"), s.Engine))
+		r.Notes = append(r.Notes, fmt.Sprintf("%s with the same timestamp as their predecessor: %s does not record their order, so they are ordered by ID", pluralize(s.tiedEvents, "event"), s.Engine))
 	}
 	return nil
 }

@@ -13,24 +13,23 @@ import (
 	"agenthost/pkg/store"
 )
 
-// A kind is a program that keeps sessions, and how it does.
+// An adkKind is the database schema of an ADK.
 type adkKind struct {
 	name string
-	// columns are those of events that the kind must have beside the keys and
-	// the time.
+	// columns are the event columns of the kind, besides keys and timestamp.
 	columns []string
-	// zone is where times without an offset were written. Those of sessions are
+	// zone is the time zone of event times without an offset. Session times are
 	// always UTC.
 	zone *time.Location
-	// event makes the JSON form of an event of the values in columns.
+	// event builds an event's JSON from the values of columns.
 	event func(values []any) ([]byte, error)
 }
 
-// errPickled is the answer to adk-python's first schema. What could be read of it
-// would keep the whole of it away afterwards: its events would be there already.
-var errPickled = errors.New("it is of adk-python's first schema, whose events are pickled Python objects, and to unpickle is to run a program: bring it to schema 1 with adk migrate session, and import that")
+// errPickled rejects adk-python's first schema. A partial import would prevent a
+// complete one later, because its events would already exist.
+var errPickled = errors.New("unsupported adk-python schema 0: events are pickled Python objects, and unpickling runs code: migrate the database to schema 1 with adk migrate session, then import it")
 
-// The databases that can be read.
+// The supported databases.
 func pythonV1Kind() adkKind {
 	return adkKind{name: "adk-python, DatabaseSessionService, schema 1", columns: []string{"invocation_id", "event_data"}, zone: time.Local, event: eventFromData}
 }
@@ -43,30 +42,30 @@ func goKind() adkKind {
 	return adkKind{name: "adk-go", columns: columnNames(goColumns()), zone: time.UTC, event: eventFromColumns(goColumns())}
 }
 
-// A source is a database of an ADK, read at one moment.
+// An adkSource is a consistent snapshot of an ADK database.
 type adkSource struct {
 	*store.ReadOnly
 	kind adkKind
-	// present are the kind's columns that the database has; older versions have
-	// fewer.
+	// present reports which of the kind's columns the database has; older versions
+	// have fewer.
 	present []bool
-	// tables has the columns of each.
+	// tables has the columns of each table.
 	tables map[string][]string
-	// events are the ids of each session's events, as they were written.
+	// events has the event IDs of each session, in insertion order.
 	events map[session.Key][]string
-	// zoneless counts the events whose time does not tell its zone, and tied
-	// those of a time that another of their session has, where rows do not tell
-	// their order.
+	// zonelessEvents counts the events whose time has no time zone. tiedEvents counts
+	// the events with the same time as their predecessor, in databases that do not
+	// record the insertion order.
 	zonelessEvents, tiedEvents int
 }
 
-// newADKSource finds out which ADK's it is.
+// newADKSource detects which ADK wrote the database.
 func newADKSource(ctx context.Context, r *store.ReadOnly) (*adkSource, error) {
 	s := &adkSource{ReadOnly: r, tables: map[string][]string{}, events: map[session.Key][]string{}}
 	return s, s.detectKind(ctx)
 }
 
-// detectKind finds the kind by the tables and their columns.
+// detectKind detects the kind by the tables and their columns.
 func (s *adkSource) detectKind(ctx context.Context) error {
 	names, err := s.Tables(ctx)
 	if err != nil {
@@ -94,9 +93,12 @@ func (s *adkSource) detectKind(ctx context.Context) error {
 
 const metadataTable = "adk_internal_metadata"
 
-func (s *adkSource) hasColumn(table, column string) bool { return slices.Contains(s.tables[table], column) }
+func (s *adkSource) hasColumn(table, column string) bool {
+	return slices.Contains(s.tables[table], column)
+}
 
-// validateSchema refuses a database without the tables and columns that all kinds have.
+// validateSchema rejects a database without the tables and columns that all kinds
+// have.
 func (s *adkSource) validateSchema() error {
 	var missing []string
 	for _, t := range []struct{ table, columns string }{
@@ -116,7 +118,7 @@ func (s *adkSource) validateSchema() error {
 		}
 	}
 	if missing != nil {
-		return fmt.Errorf("it is no session database of adk-python or adk-go: there is no %s", strings.Join(missing, ", no "))
+		return fmt.Errorf("not a session database of adk-python or adk-go: missing %s", strings.Join(missing, ", "))
 	}
 	return nil
 }
@@ -132,13 +134,13 @@ func (s *adkSource) kindByColumns(ctx context.Context) (adkKind, error) {
 		}
 		return pythonV1Kind(), nil
 	case !s.hasColumn("events", "actions"):
-		return adkKind{}, errors.New("its table events has neither event_data nor actions: no known version of adk-python or adk-go wrote it")
+		return adkKind{}, errors.New("unknown schema: table events has neither column event_data nor actions")
 	case s.hasColumn("events", "node_info_json"), s.hasColumn("events", "routes_json"):
 		return goKind(), nil
 	case s.hasColumn("events", "input_transcription"):
 		return adkKind{}, errPickled
 	}
-	// Early versions of both have the same columns.
+	// Early versions of adk-python and adk-go have the same columns.
 	pickled := false
 	err := s.Each(ctx, func(rows *sql.Rows) error {
 		var actions any
@@ -152,7 +154,7 @@ func (s *adkSource) kindByColumns(ctx context.Context) (adkKind, error) {
 	return goKind(), err
 }
 
-// kindByVersion reads the version that adk-python writes down.
+// kindByVersion returns the kind for adk-python's schema version.
 func (s *adkSource) kindByVersion(ctx context.Context) (adkKind, error) {
 	version := ""
 	err := s.Each(ctx, func(rows *sql.Rows) error {
@@ -167,17 +169,17 @@ func (s *adkSource) kindByVersion(ctx context.Context) (adkKind, error) {
 	case err != nil:
 		return adkKind{}, fmt.Errorf("table %s: %w", metadataTable, err)
 	case version == "":
-		return adkKind{}, fmt.Errorf("its table %s has no schema_version", metadataTable)
+		return adkKind{}, fmt.Errorf("table %s has no schema_version", metadataTable)
 	case version != "1":
-		return adkKind{}, fmt.Errorf("its schema version is %s: this program knows 1, and the one before it without a number", version)
+		return adkKind{}, fmt.Errorf("unsupported schema version %s: supported are version 1 and databases without a version", version)
 	case !s.hasColumn("events", "event_data"):
-		return adkKind{}, errors.New("its schema version is 1, but its table events has no event_data")
+		return adkKind{}, errors.New("schema version is 1, but table events has no column event_data")
 	}
 	return pythonV1Kind(), nil
 }
 
-// hasNumericTimes says whether times are numbers, as one of adk-python's two
-// services writes them.
+// hasNumericTimes reports whether times are stored as numbers, as adk-python's
+// SqliteSessionService does.
 func (s *adkSource) hasNumericTimes(ctx context.Context) (bool, error) {
 	number := false
 	err := s.Each(ctx, func(rows *sql.Rows) error {
@@ -197,7 +199,7 @@ func isPickle(v any) bool {
 	return len(b) > 0 && b[0] != '{'
 }
 
-// bytesOf is a text or bytes; anything else is nil.
+// bytesOf returns a string or bytes as bytes, and nil for other types.
 func bytesOf(v any) []byte {
 	switch v := v.(type) {
 	case string:

@@ -9,7 +9,7 @@ import (
 	"agenthost/pkg/store"
 )
 
-// agenthostSource is a database of agenthost, of this program's schema.
+// agenthostSource is an agenthost database with the schema of this version.
 type agenthostSource struct{ view *store.ReadOnly }
 
 func (o *agenthostSource) listSessions(ctx context.Context) ([]sessionHead, error) {
@@ -47,7 +47,7 @@ func (o *agenthostSource) listSharedStates(ctx context.Context) ([]sharedState, 
 	return all, err
 }
 
-// importRest moves memories and revisions.
+// importRest imports memories and revisions.
 func (o *agenthostSource) importRest(ctx context.Context, m *importer, _ map[session.Key]bool) error {
 	if err := o.importMemories(ctx, m); err != nil {
 		return err
@@ -67,7 +67,7 @@ func (o *agenthostSource) importRest(ctx context.Context, m *importer, _ map[ses
 	})
 }
 
-// importMemories moves what is remembered, a part of what each session left at a time.
+// importMemories imports memories, in batches of one session.
 func (o *agenthostSource) importMemories(ctx context.Context, m *importer) error {
 	var key session.Key
 	var some []*session.Memory
@@ -105,7 +105,7 @@ func (m *importer) importMemoryBatch(ctx context.Context, key session.Key, some 
 	if err != nil {
 		return err
 	}
-	r, what := m.report, "of what is remembered of user "+key.User+" of app "+key.App
+	r, what := m.report, "memories of user "+key.User+" of app "+key.App
 	if done.Refused != "" {
 		done.Left = append(done.Left, done.Refused)
 		r.Memories.LeftOut += len(some) - 1

@@ -1,3 +1,3 @@
-// Package adkdb takes the sessions out of the databases of Google's ADKs, or out
-// of another one of ours, and puts them into one of ours.
+// Package adkdb imports sessions from the databases of Google's ADKs, or from
+// another agenthost database, into an agenthost database.
 package adkdb

@@ -7,16 +7,17 @@ import (
 	"fmt"
 )
 
-// eventFromData is the event of an adk-python that keeps it whole.
+// eventFromData returns the event of an adk-python schema that stores it as one
+// JSON column.
 func eventFromData(values []any) ([]byte, error) {
 	text := bytesOf(values[1])
 	if len(text) == 0 {
-		return nil, errors.New("it has no event_data")
+		return nil, errors.New("event_data is empty")
 	}
 	return text, nil
 }
 
-// A form is how a column holds a part of an event.
+// A columnType is the encoding of an event column.
 type columnType int
 
 const (
@@ -28,10 +29,10 @@ const (
 // A field is a column and its name in the JSON form of an event.
 type field struct {
 	column, name string
-	columnType         columnType
+	columnType   columnType
 }
 
-// goColumns are the columns of adk-go beside the keys and the time.
+// goColumns returns the event columns of adk-go, without keys and timestamp.
 func goColumns() []field {
 	return []field{
 		{"author", "author", typeText},
@@ -64,7 +65,7 @@ func columnNames(fields []field) []string {
 	return all
 }
 
-// eventFromColumns makes an event of columns.
+// eventFromColumns returns a function that builds an event's JSON from columns.
 func eventFromColumns(fields []field) func([]any) ([]byte, error) {
 	return func(values []any) ([]byte, error) {
 		event := map[string]json.RawMessage{}
@@ -81,7 +82,7 @@ func eventFromColumns(fields []field) func([]any) ([]byte, error) {
 	}
 }
 
-// encodeValue is a column's value in JSON; nil says that there is none.
+// encodeValue returns a column's value as JSON, or nil if it has none.
 func (f field) encodeValue(v any) (json.RawMessage, error) {
 	text := bytesOf(v)
 	switch f.columnType {
@@ -108,7 +109,7 @@ func (f field) encodeValue(v any) (json.RawMessage, error) {
 			return nil, nil
 		}
 		if !json.Valid(text) {
-			return nil, errors.New("it is no JSON")
+			return nil, errors.New("invalid JSON")
 		}
 		return text, nil
 	}

@@ -16,20 +16,20 @@ import (
 
 // Options narrow an import. Nil and the zero value import everything.
 type Options struct {
-	// App is the only app whose sessions and state are taken; empty is all.
+	// App limits the import to one app; empty means all apps.
 	App string
-	// DryRun says what an import would do, and writes nothing.
+	// DryRun reports what an import would do, and writes nothing.
 	DryRun bool
 }
 
-// Import takes the sessions and the state of a database of adk-python or adk-go,
-// or those and the memories of another one of agenthost, over into one of
-// agenthost, which is made when it is missing. The source is only read. Each
-// session is written in one step and as its only run, so that hosts may go on,
-// and an import that was interrupted can be run again. What is there already is
-// not written again, and nothing that is there is changed, but for a session
-// that has grown in the source and not here. The report is there also with an
-// error, and says how far it came.
+// Import copies sessions and state from an adk-python or adk-go database, or
+// sessions, state and memories from another agenthost database, into an agenthost
+// database, which is created if missing. The source is only read. Each session is
+// written in one transaction while no other run holds it, so hosts can keep
+// running and an interrupted import can be repeated. Existing data is neither
+// written again nor changed, except for sessions that have grown in the source but
+// not in the target. The report is returned even with an error, and covers what was
+// imported until then.
 func Import(ctx context.Context, from, to string, o *Options) (*Report, error) {
 	if o == nil {
 		o = &Options{}
@@ -40,7 +40,7 @@ func Import(ctx context.Context, from, to string, o *Options) (*Report, error) {
 	}
 	defer view.Close()
 	if from == to {
-		return nil, fmt.Errorf("reading %s: it is the target itself: name another database with --session-db", store.Redacted(from))
+		return nil, fmt.Errorf("reading %s: source and target are the same database: choose another target with --session-db", store.Redacted(from))
 	}
 	src, name, err := openSource(ctx, view)
 	if err != nil {
@@ -60,35 +60,35 @@ func Import(ctx context.Context, from, to string, o *Options) (*Report, error) {
 	return m.report, errors.Join(err, m.target.Close())
 }
 
-// An origin is a database to import from, read at one moment.
+// A sourceDB is a consistent snapshot of a database to import from.
 type sourceDB interface {
-	// listSessions are the sessions in the order of their creation.
+	// listSessions returns the sessions in the order of their creation.
 	listSessions(ctx context.Context) ([]sessionHead, error)
-	// loadSession reads a session whole. What cannot be read of it is told to the
-	// report; nil says that the session itself cannot.
+	// loadSession reads a whole session. It adds unreadable parts to the report,
+	// and returns nil if the session itself is unreadable.
 	loadSession(ctx context.Context, h sessionHead, r *Report) (*store.Import, error)
-	// listSharedStates are the states of apps and users.
+	// listSharedStates returns the states of apps and users.
 	listSharedStates(ctx context.Context) ([]sharedState, error)
-	// importRest moves what is neither session nor state, and tells the report what
-	// holds for the whole, when the known sessions were read.
+	// importRest imports what is neither session nor state, and adds notes about
+	// the whole source to the report. It runs after the known sessions were read.
 	importRest(ctx context.Context, m *importer, known map[session.Key]bool) error
 }
 
-// A head is a session without its events and state.
+// A sessionHead is a session without events and state.
 type sessionHead struct {
 	key     session.Key
 	created time.Time
-	err     error // why it cannot be read
+	err     error // why the session is unreadable
 }
 
-// A shared state is that of an app, or of a user of it.
+// A sharedState is the state of an app, or of a user of an app.
 type sharedState struct {
 	app, user string
 	keys      map[string]any
 	err       error
 }
 
-// openSource finds out which program's database it is.
+// openSource detects which program wrote the database.
 func openSource(ctx context.Context, view *store.ReadOnly) (o sourceDB, name string, err error) {
 	mine, err := view.Ours(ctx)
 	if err != nil || mine {
@@ -99,13 +99,14 @@ func openSource(ctx context.Context, view *store.ReadOnly) (o sourceDB, name str
 }
 
 type importer struct {
-	source    sourceDB
-	target     *store.Importer
+	source sourceDB
+	target *store.Importer
 	app    string
 	report *Report
 }
 
-// listSessions lists what is to be moved. An app that is not there is a mistake.
+// listSessions lists the sessions to import. It returns an error if the app has
+// none.
 func (m *importer) listSessions(ctx context.Context) ([]sessionHead, error) {
 	all, err := m.source.listSessions(ctx)
 	if err != nil || m.app == "" {
@@ -116,7 +117,7 @@ func (m *importer) listSessions(ctx context.Context) ([]sessionHead, error) {
 		apps[h.key.App] = true
 	}
 	if !apps[m.app] {
-		return nil, fmt.Errorf("it has no session of app %q, but of %s", m.app, cmp.Or(strings.Join(slices.Sorted(maps.Keys(apps)), ", "), "no other app either"))
+		return nil, fmt.Errorf("no sessions of app %q; apps with sessions: %s", m.app, cmp.Or(strings.Join(slices.Sorted(maps.Keys(apps)), ", "), "none"))
 	}
 	return slices.DeleteFunc(all, func(h sessionHead) bool { return h.key.App != m.app }), nil
 }

@@ -12,7 +12,7 @@ import (
 	"agenthost/pkg/store"
 )
 
-// endsAfter is a context that ends when it was waited for so many times.
+// endsAfter is a context that is canceled after a number of calls of Done.
 type endsAfter struct {
 	context.Context
 	end  context.CancelFunc
@@ -26,8 +26,8 @@ func (c endsAfter) Done() <-chan struct{} {
 	return c.Context.Done()
 }
 
-// An import that ends at any point leaves whole sessions behind, and the next
-// one brings the rest.
+// An import that is interrupted at any point leaves only whole sessions in the
+// target, and the next import adds the others.
 func TestImportInterrupted(t *testing.T) {
 	const sessions, events = 5, 250
 	dir := t.TempDir()
@@ -77,10 +77,10 @@ INSERT INTO events SELECT 'e' || i, 'a', 'u', s.id, 'i', 100 - i / 3, '{"author"
 		}
 	}
 	if written != sessions || cut == 0 {
-		t.Errorf("%d sessions were written in the end, want %d; %d times, the import ended half way", written, sessions, cut)
+		t.Errorf("%d sessions were written in the end, want %d; the import was interrupted %d times", written, sessions, cut)
 	}
 	v, err := store.Verify(t.Context(), target)
 	if err != nil || !v.Sound() || v.Sessions != sessions || v.Events != sessions*events {
-		t.Errorf("afterwards: %+v, %v", v, err)
+		t.Errorf("Verify = %+v, %v", v, err)
 	}
 }

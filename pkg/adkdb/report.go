@@ -8,41 +8,43 @@ import (
 	"agenthost/pkg/session"
 )
 
-// A Report says what an import did.
+// A Report is the result of an import.
 type Report struct {
-	// Source says which program wrote the source, Target is the URL of the
-	// target without its password.
+	// Source is the program that wrote the source, Target the URL of the target
+	// without its password.
 	Source   string `json:"source"`
 	Target   string `json:"target"`
 	DryRun   bool   `json:"dryRun"`
 	Sessions Count  `json:"sessions"`
 	Events   Count  `json:"events"`
 	Keys     Count  `json:"stateKeys"`
-	// Memories and Revisions are in databases of agenthost only.
+	// Memories and Revisions exist in agenthost databases only.
 	Memories  Count `json:"memories"`
 	Revisions Count `json:"revisions"`
-	// LeftOut is everything that the source has and the target has not got.
+	// LeftOut lists everything in the source that was not imported.
 	LeftOut []Omission `json:"leftOut"`
-	// Notes are what is not left out, but was read in a way worth knowing.
+	// Notes describe data that was imported with assumptions.
 	Notes []string `json:"notes"`
 }
 
-// A Count says what became of what was read.
+// A Count counts the imported items of one type.
 type Count struct {
 	Read    int `json:"read"`
 	Written int `json:"written"`
-	// Present were there already.
+	// Present is the number of items that the target already had.
 	Present int `json:"present"`
 	LeftOut int `json:"leftOut"`
 }
 
-// A Omission is something left out, and why.
+// An Omission is something that was not imported, and the reason.
 type Omission struct {
 	What   string `json:"what"`
 	Reason string `json:"reason"`
 }
 
-func (r *Report) addOmission(what, reason string) { r.LeftOut = append(r.LeftOut, Omission{what, reason}) }
+func (r *Report) addOmission(what, reason string) {
+	r.LeftOut = append(r.LeftOut, Omission{what, reason})
+}
 
 func (r *Report) omitSession(key session.Key, events, keys int, reason string) {
 	r.Sessions.LeftOut++
@@ -57,20 +59,20 @@ func (r *Report) omitEvent(key session.Key, id, reason string) {
 	r.addOmission("event "+id+" of session "+key.String(), reason)
 }
 
-// ownState are the keys of a session's state that belong to it alone.
+// ownState returns the session-scoped keys of a session's state.
 func (r *Report) ownState(key session.Key, state map[string]any) map[string]any {
 	own := r.withoutNull(state)
 	for _, k := range slices.Sorted(maps.Keys(own)) {
 		if scope, _ := session.ScopeOf(k); scope != session.ScopeSession {
 			r.Keys.LeftOut++
-			r.addOmission("state key "+k+" of session "+key.String(), "a session's own state has no keys with this prefix")
+			r.addOmission("state key "+k+" of session "+key.String(), "session state cannot have keys with this prefix")
 			delete(own, k)
 		}
 	}
 	return own
 }
 
-// withoutNull drops keys without a value: here, they are absent.
+// withoutNull drops keys with a null value; in agenthost such keys do not exist.
 func (r *Report) withoutNull(state map[string]any) map[string]any {
 	r.Keys.Read += len(state)
 	kept := maps.Clone(state)

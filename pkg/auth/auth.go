@@ -17,8 +17,8 @@ import (
 // What a failure means to whoever answers the request. The text of the error is
 // for the log only.
 var (
-	// ErrUnknown: nobody knows who that is.
-	ErrUnknown = errors.New("the caller is not known")
+	// ErrUnauthenticated: nobody knows who that is.
+	ErrUnauthenticated = errors.New("the caller is not known")
 	// ErrUnavailable: it cannot be found out now.
 	ErrUnavailable = errors.New("the keys of the issuer cannot be read")
 )
@@ -97,12 +97,12 @@ func (p *Principal) MayUse(ctx context.Context, app string) bool {
 }
 
 // Authenticate finds out whose an Authorization header is. The error is an
-// [ErrUnknown] or an [ErrUnavailable], or the context's.
+// [ErrUnauthenticated] or an [ErrUnavailable], or the context's.
 func (a *Auth) Authenticate(ctx context.Context, header string) (*Principal, error) {
 	scheme, token, _ := strings.Cut(header, " ")
 	token = strings.TrimSpace(token)
 	if !strings.EqualFold(scheme, "Bearer") || token == "" || len(token) > maxTokenBytes {
-		return nil, fmt.Errorf("%w: there is no bearer token", ErrUnknown)
+		return nil, fmt.Errorf("%w: there is no bearer token", ErrUnauthenticated)
 	}
 	sum := sha256.Sum256([]byte(token))
 	if p := a.cachedPrincipal(sum); p != nil {
@@ -129,15 +129,15 @@ func (a *Auth) resolvePrincipal(ctx context.Context, claims map[string]any) (*Pr
 	vars := map[string]any{"claims": claims}
 	v, err := a.userID.Eval(ctx, vars)
 	if err != nil {
-		return nil, fmt.Errorf("%w: user_id: %w", ErrUnknown, err)
+		return nil, fmt.Errorf("%w: user_id: %w", ErrUnauthenticated, err)
 	}
 	id, ok := v.(string)
 	if !ok || id == "" {
-		return nil, fmt.Errorf("%w: user_id gives no text", ErrUnknown)
+		return nil, fmt.Errorf("%w: user_id gives no text", ErrUnauthenticated)
 	}
 	admin, err := a.admin.Bool(ctx, vars)
 	if err != nil {
-		return nil, fmt.Errorf("%w: admin: %w", ErrUnknown, err)
+		return nil, fmt.Errorf("%w: admin: %w", ErrUnauthenticated, err)
 	}
 	return &Principal{UserID: id, Admin: admin, auth: a, claims: claims}, nil
 }
@@ -182,19 +182,19 @@ const maxCacheTime = 10 * time.Minute
 func (in *issuer) validateClaims(claims map[string]any, now time.Time) (until time.Time, err error) {
 	expires, ok := parseNumericDate(claims["exp"])
 	if !ok {
-		return until, fmt.Errorf("%w: the token has no exp", ErrUnknown)
+		return until, fmt.Errorf("%w: the token has no exp", ErrUnauthenticated)
 	}
 	if until = expires.Add(in.leeway); !now.Before(until) {
-		return until, fmt.Errorf("%w: the token ran out at %s", ErrUnknown, expires)
+		return until, fmt.Errorf("%w: the token ran out at %s", ErrUnauthenticated, expires)
 	}
 	for _, name := range []string{"nbf", "iat"} {
 		at, ok := parseNumericDate(claims[name])
 		if claims[name] != nil && (!ok || now.Add(in.leeway).Before(at)) {
-			return until, fmt.Errorf("%w: by its %s the token does not hold yet", ErrUnknown, name)
+			return until, fmt.Errorf("%w: by its %s the token does not hold yet", ErrUnauthenticated, name)
 		}
 	}
 	if !claimContains(claims["aud"], in.audience) {
-		return until, fmt.Errorf("%w: the token is for the audience %v", ErrUnknown, claims["aud"])
+		return until, fmt.Errorf("%w: the token is for the audience %v", ErrUnauthenticated, claims["aud"])
 	}
 	if most := now.Add(maxCacheTime); most.Before(until) {
 		until = most
@@ -230,15 +230,15 @@ func claimContains(claim any, text string) bool {
 func (a *Auth) verifyToken(ctx context.Context, token string) (claims map[string]any, until time.Time, err error) {
 	t, err := parseJWT(token)
 	if err != nil {
-		return nil, until, fmt.Errorf("%w: %w", ErrUnknown, err)
+		return nil, until, fmt.Errorf("%w: %w", ErrUnauthenticated, err)
 	}
 	if claims, err = session.DecodeMap(t.payload); err != nil {
-		return nil, until, fmt.Errorf("%w: the claims: %w", ErrUnknown, err)
+		return nil, until, fmt.Errorf("%w: the claims: %w", ErrUnauthenticated, err)
 	}
 	name, _ := claims["iss"].(string)
 	in := a.issuers[name]
 	if in == nil {
-		return nil, until, fmt.Errorf("%w: the issuer %q is not known", ErrUnknown, name)
+		return nil, until, fmt.Errorf("%w: the issuer %q is not known", ErrUnauthenticated, name)
 	}
 	if err := in.verifySignature(ctx, t); err != nil {
 		return nil, until, err

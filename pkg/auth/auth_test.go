@@ -228,7 +228,7 @@ func TestTokens(t *testing.T) {
 		{"empty", "", "there is no bearer token"},
 	} {
 		_, err := a.Authenticate(t.Context(), "bearer "+tc.token)
-		if tc.want == "" && err != nil || tc.want != "" && (!errors.Is(err, ErrUnknown) || !strings.Contains(err.Error(), tc.want)) {
+		if tc.want == "" && err != nil || tc.want != "" && (!errors.Is(err, ErrUnauthenticated) || !strings.Contains(err.Error(), tc.want)) {
 			t.Errorf("%s: %v, want %q", tc.name, err, tc.want)
 		}
 	}
@@ -264,14 +264,14 @@ func TestKeySetRefresh(t *testing.T) {
 	try(first, ErrUnavailable, 1)
 	clock, down = clock.Add(refreshInterval), false
 	try(first, nil, 2)
-	try(second, ErrUnknown, 2)
+	try(second, ErrUnauthenticated, 2)
 	clock, served = clock.Add(refreshInterval), marshalKeySet(t, first, second)
 	try(second, nil, 3)
 	clock, down = clock.Add(keyTTL), true
 	try(first, nil, 4)
 	clock, down, served = clock.Add(refreshInterval), false, marshalKeySet(t, second)
 	try(first, nil, 5)
-	try(first, ErrUnknown, 5)
+	try(first, ErrUnauthenticated, 5)
 }
 
 // TestStaticTokens: a token is known by itself or by its SHA-256, for ever, and
@@ -288,7 +288,7 @@ apps: app in claims.apps
 `, sum))
 	for token, want := range map[string]string{
 		"the-token-of-ana": "user-7 false true false", "the-token-of-the-ops": "user-1 true true true",
-		"the-token-of-an": ErrUnknown.Error(), fmt.Sprintf("%x", sum): ErrUnknown.Error(),
+		"the-token-of-an": ErrUnauthenticated.Error(), fmt.Sprintf("%x", sum): ErrUnauthenticated.Error(),
 	} {
 		for range 2 {
 			p, err := a.Authenticate(t.Context(), "Bearer "+token)

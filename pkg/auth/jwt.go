@@ -57,7 +57,7 @@ func parseJWT(token string) (*jwt, error) {
 // verifySignature says whether the issuer has signed a token.
 func (in *issuer) verifySignature(ctx context.Context, t *jwt) error {
 	if !slices.Contains(in.algorithms, t.header.Alg) {
-		return fmt.Errorf("%w: the algorithm %q is not believed", ErrUnknown, t.header.Alg)
+		return fmt.Errorf("%w: the algorithm %q is not believed", ErrUnauthenticated, t.header.Alg)
 	}
 	keys, err := in.keys.findKeys(ctx, t.header.Kid)
 	if err != nil {
@@ -69,7 +69,7 @@ func (in *issuer) verifySignature(ctx context.Context, t *jwt) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%w: no key of the issuer has signed the token", ErrUnknown)
+	return fmt.Errorf("%w: no key of the issuer has signed the token", ErrUnauthenticated)
 }
 
 // A verifier says whether a key has signed a text. A key of another kind has not.

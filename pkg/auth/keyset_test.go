@@ -80,7 +80,7 @@ func TestStalledIssuer(t *testing.T) {
 	close(issuer.proceed)
 	waiting.Wait()
 	for range 100 {
-		if _, err := a.Authenticate(t.Context(), token(never)); !errors.Is(err, ErrUnknown) {
+		if _, err := a.Authenticate(t.Context(), token(never)); !errors.Is(err, ErrUnauthenticated) {
 			t.Errorf("a key that there is not = %v", err)
 		}
 	}
