@@ -14,31 +14,31 @@ import (
 	"agenthost/pkg/template"
 )
 
-// What a failure means to whoever answers the request. The text of the error is
-// for the log only.
+// The errors of Authenticate, for the response. Their messages are for the log only.
 var (
-	// ErrUnauthenticated: nobody knows who that is.
-	ErrUnauthenticated = errors.New("the caller is not known")
-	// ErrUnavailable: it cannot be found out now.
-	ErrUnavailable = errors.New("the keys of the issuer cannot be read")
+	// ErrUnauthenticated is returned for a missing or invalid token.
+	ErrUnauthenticated = errors.New("unauthenticated")
+	// ErrUnavailable is returned if the signing keys cannot be loaded.
+	ErrUnavailable = errors.New("signing keys unavailable")
 )
 
-// maxCachedPrincipals bounds the callers that are remembered, so that a token is not
-// verified for each request.
+// maxCachedPrincipals limits the cache that avoids verifying a token for each
+// request.
 const maxCachedPrincipals = 10_000
 
-// maxTokenBytes bounds a token.
+// maxTokenBytes limits the size of a token.
 const maxTokenBytes = 16 << 10
 
-// Options are what an Auth may be given. The zero value works.
+// Options configure an Auth. The zero value works.
 type Options struct {
 	// Client fetches keys; nil is a client with a timeout of 5 seconds.
 	Client *http.Client
-	// Clock tells the time; nil is time.Now.
+	// Clock returns the current time; nil is time.Now.
 	Clock func() time.Time
 }
 
-// An Auth knows callers. Many goroutines may use it. Whoever has made it closes it.
+// An Auth authenticates callers. It is safe for concurrent use. The creator closes
+// it.
 type Auth struct {
 	opts    Options
 	tokens  map[[sha256.Size]byte]map[string]any // claims
@@ -67,7 +67,7 @@ func newAuth(opts *Options) *Auth {
 	return a
 }
 
-// Close ends what reads keys in the background. A nil Auth has nothing to end.
+// Close stops fetching keys in the background. It does nothing on a nil Auth.
 func (a *Auth) Close() {
 	if a == nil {
 		return
@@ -77,32 +77,32 @@ func (a *Auth) Close() {
 	}
 }
 
-// A Principal is a caller that is known. It does not change.
+// A Principal is an authenticated caller. It is immutable.
 type Principal struct {
-	// UserID is the only user that the caller may act for, unless it is an
+	// UserID is the only user that the caller may act as, unless it is an
 	// administrator.
 	UserID string
 	Admin  bool
 
 	auth   *Auth
 	claims map[string]any
-	// expires is when the token is no longer believed; zero is never.
+	// expires is when the cached result expires; zero means never.
 	expires time.Time
 }
 
-// MayUse says whether the caller may use an app.
+// MayUse reports whether the caller may use an app.
 func (p *Principal) MayUse(ctx context.Context, app string) bool {
 	ok, err := p.auth.apps.Bool(ctx, map[string]any{"claims": p.claims, "app": app})
 	return p.Admin || err == nil && ok
 }
 
-// Authenticate finds out whose an Authorization header is. The error is an
-// [ErrUnauthenticated] or an [ErrUnavailable], or the context's.
+// Authenticate returns the principal of an Authorization header. The error is
+// [ErrUnauthenticated], [ErrUnavailable] or the context's.
 func (a *Auth) Authenticate(ctx context.Context, header string) (*Principal, error) {
 	scheme, token, _ := strings.Cut(header, " ")
 	token = strings.TrimSpace(token)
 	if !strings.EqualFold(scheme, "Bearer") || token == "" || len(token) > maxTokenBytes {
-		return nil, fmt.Errorf("%w: there is no bearer token", ErrUnauthenticated)
+		return nil, fmt.Errorf("%w: no bearer token", ErrUnauthenticated)
 	}
 	sum := sha256.Sum256([]byte(token))
 	if p := a.cachedPrincipal(sum); p != nil {
@@ -133,7 +133,7 @@ func (a *Auth) resolvePrincipal(ctx context.Context, claims map[string]any) (*Pr
 	}
 	id, ok := v.(string)
 	if !ok || id == "" {
-		return nil, fmt.Errorf("%w: user_id gives no text", ErrUnauthenticated)
+		return nil, fmt.Errorf("%w: user_id must be a non-empty string", ErrUnauthenticated)
 	}
 	admin, err := a.admin.Bool(ctx, vars)
 	if err != nil {
@@ -153,7 +153,8 @@ func (a *Auth) cachedPrincipal(sum [sha256.Size]byte) *Principal {
 	return p
 }
 
-// cachePrincipal makes room by forgetting anyone: it costs them one verification.
+// cachePrincipal adds a principal, and evicts arbitrary ones from a full cache:
+// their tokens are verified again on the next request.
 func (a *Auth) cachePrincipal(sum [sha256.Size]byte, p *Principal) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -166,7 +167,7 @@ func (a *Auth) cachePrincipal(sum [sha256.Size]byte, p *Principal) {
 	a.principals[sum] = p
 }
 
-// An issuer is one whose tokens are believed.
+// An issuer is a trusted issuer of tokens.
 type issuer struct {
 	name, audience string
 	algorithms     []string
@@ -174,27 +175,28 @@ type issuer struct {
 	keys           *keySet
 }
 
-// maxCacheTime is how long a verified token is believed at most without another
-// look at the issuer's keys, which may have been taken back.
+// maxCacheTime limits how long an authentication result is cached, because the
+// issuer may revoke its keys.
 const maxCacheTime = 10 * time.Minute
 
-// validateClaims checks the claims of a verified token, and says until when they hold.
+// validateClaims validates the claims of a verified token and returns when the
+// result expires.
 func (in *issuer) validateClaims(claims map[string]any, now time.Time) (until time.Time, err error) {
 	expires, ok := parseNumericDate(claims["exp"])
 	if !ok {
-		return until, fmt.Errorf("%w: the token has no exp", ErrUnauthenticated)
+		return until, fmt.Errorf("%w: claim exp is required", ErrUnauthenticated)
 	}
 	if until = expires.Add(in.leeway); !now.Before(until) {
-		return until, fmt.Errorf("%w: the token ran out at %s", ErrUnauthenticated, expires)
+		return until, fmt.Errorf("%w: token expired at %s", ErrUnauthenticated, expires)
 	}
 	for _, name := range []string{"nbf", "iat"} {
 		at, ok := parseNumericDate(claims[name])
 		if claims[name] != nil && (!ok || now.Add(in.leeway).Before(at)) {
-			return until, fmt.Errorf("%w: by its %s the token does not hold yet", ErrUnauthenticated, name)
+			return until, fmt.Errorf("%w: token not valid yet (claim %s)", ErrUnauthenticated, name)
 		}
 	}
 	if !claimContains(claims["aud"], in.audience) {
-		return until, fmt.Errorf("%w: the token is for the audience %v", ErrUnauthenticated, claims["aud"])
+		return until, fmt.Errorf("%w: audience %v not accepted", ErrUnauthenticated, claims["aud"])
 	}
 	if most := now.Add(maxCacheTime); most.Before(until) {
 		until = most
@@ -202,7 +204,7 @@ func (in *issuer) validateClaims(claims map[string]any, now time.Time) (until ti
 	return until, nil
 }
 
-// parseNumericDate reads a NumericDate.
+// parseNumericDate decodes a NumericDate (RFC 7519).
 func parseNumericDate(v any) (time.Time, bool) {
 	switch v := v.(type) {
 	case int64:
@@ -213,7 +215,7 @@ func parseNumericDate(v any) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// claimContains says whether a claim is a text, or a list with it.
+// claimContains reports whether a claim is the text, or a list that contains it.
 func claimContains(claim any, text string) bool {
 	if list, ok := claim.([]any); ok {
 		for _, v := range list {
@@ -226,19 +228,19 @@ func claimContains(claim any, text string) bool {
 	return claim == text
 }
 
-// verifyToken believes a JWT that one of the issuers has signed.
+// verifyToken verifies the signature and the claims of a JWT.
 func (a *Auth) verifyToken(ctx context.Context, token string) (claims map[string]any, until time.Time, err error) {
 	t, err := parseJWT(token)
 	if err != nil {
 		return nil, until, fmt.Errorf("%w: %w", ErrUnauthenticated, err)
 	}
 	if claims, err = session.DecodeMap(t.payload); err != nil {
-		return nil, until, fmt.Errorf("%w: the claims: %w", ErrUnauthenticated, err)
+		return nil, until, fmt.Errorf("%w: decoding claims: %w", ErrUnauthenticated, err)
 	}
 	name, _ := claims["iss"].(string)
 	in := a.issuers[name]
 	if in == nil {
-		return nil, until, fmt.Errorf("%w: the issuer %q is not known", ErrUnauthenticated, name)
+		return nil, until, fmt.Errorf("%w: unknown issuer %q", ErrUnauthenticated, name)
 	}
 	if err := in.verifySignature(ctx, t); err != nil {
 		return nil, until, err

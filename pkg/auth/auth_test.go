@@ -30,7 +30,7 @@ var now = time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
 
 func b64(b []byte) string { return base64.RawURLEncoding.EncodeToString(b) }
 
-// signer makes tokens of one key, and the key's public half.
+// signer signs tokens with one key and returns its JWK.
 type signer struct {
 	alg string
 	key crypto.Signer
@@ -90,7 +90,7 @@ func (s signer) jwk() map[string]any {
 	case *ecdsa.PublicKey:
 		point, err := p.Bytes()
 		if err != nil {
-			panic(err) // it was made a moment ago
+			panic(err) // cannot happen: the key was just generated
 		}
 		half := len(point) / 2
 		k["kty"], k["crv"], k["x"], k["y"] = "EC", p.Params().Name, b64(point[1:1+half]), b64(point[1+half:])
@@ -157,8 +157,8 @@ func decodeAuth(t *testing.T, clock func() time.Time, text string) *Auth {
 
 func fixedClock() time.Time { return now }
 
-// TestAlgorithms: each that the document names is believed, of the key that it is
-// for; the others are not, whoever has signed.
+// TestAlgorithms expects each configured algorithm to be accepted with its own key,
+// and all others to be rejected.
 func TestAlgorithms(t *testing.T) {
 	all := signers(t)
 	file := filepath.Join(t.TempDir(), "keys.json")
@@ -175,13 +175,13 @@ func TestAlgorithms(t *testing.T) {
 			a := decodeAuth(t, fixedClock, fmt.Sprintf(doc, file, other))
 			p, err := a.Authenticate(t.Context(), "Bearer "+s.sign(t, nil, nil))
 			if good := err == nil && p.UserID == "ana"; good != (alg == other) {
-				t.Errorf("a token of %s where %s is believed: %v, %v", alg, other, p, err)
+				t.Errorf("a token of %s where %s is allowed: %v, %v", alg, other, p, err)
 			}
 		}
 	}
 }
 
-// TestTokens: each way to be refused, with the words that the log has.
+// TestTokens covers each reason to reject a token, with its log message.
 func TestTokens(t *testing.T) {
 	all := signers(t)
 	good, stranger := all["ES256"], newECDSAKey(t, "ES256", elliptic.P256())
@@ -201,31 +201,31 @@ func TestTokens(t *testing.T) {
 		{"no kid", sign(t, map[string]any{"kid": ""}, nil), ""},
 		{"audience in a list", claims(map[string]any{"aud": []any{"x", "agenthost"}}), ""},
 		{"clocks differ", claims(map[string]any{"exp": now.Add(-30 * time.Second).Unix(), "nbf": now.Add(30 * time.Second).Unix()}), ""},
-		{"another audience", claims(map[string]any{"aud": "x"}), "the token is for the audience x"},
-		{"no audience", claims(map[string]any{"aud": nil}), "the token is for the audience <nil>"},
-		{"no exp", claims(map[string]any{"exp": nil}), "the token has no exp"},
-		{"exp is text", claims(map[string]any{"exp": "never"}), "the token has no exp"},
-		{"ran out", claims(map[string]any{"exp": now.Add(-time.Hour).Unix()}), "the token ran out"},
-		{"not yet", claims(map[string]any{"nbf": now.Add(time.Hour).Unix()}), "by its nbf the token does not hold yet"},
-		{"from the future", claims(map[string]any{"iat": now.Add(time.Hour).Unix()}), "by its iat the token does not hold yet"},
-		{"another issuer", claims(map[string]any{"iss": "https://evil.example"}), `the issuer "https://evil.example" is not known`},
-		{"no issuer", claims(map[string]any{"iss": nil}), `the issuer "" is not known`},
-		{"no user", claims(map[string]any{"sub": nil}), "user_id gives no text"},
-		{"the user is a number", claims(map[string]any{"sub": 7}), "user_id gives no text"},
-		{"no signature", parts[0] + "." + parts[1] + ".", "no key of the issuer has signed the token"},
-		{"alg none", b64([]byte(`{"alg":"none"}`)) + "." + parts[1] + ".", `the algorithm "none" is not believed`},
-		{"signed with a public key", shared + "." + b64(mac.Sum(nil)), `the algorithm "HS256" is not believed`},
-		{"a stranger's key", stranger.sign(t, nil, nil), "no key of the issuer has signed the token"},
-		{"an unknown kid", sign(t, map[string]any{"kid": "x"}, nil), "no key of the issuer has signed the token"},
-		{"a key of another curve", sign(t, map[string]any{"kid": "ES384"}, nil), "no key of the issuer has signed the token"},
-		{"other claims", parts[0] + "." + b64([]byte(`{"iss":"https://id.example","sub":"bob","aud":"agenthost","exp":9999999999}`)) + "." + parts[2], "no key of the issuer has signed the token"},
-		{"crit", sign(t, map[string]any{"crit": []any{"b64"}}, nil), "the token wants [b64] to be understood"},
-		{"two parts", "a.b", "the token is no JWT"},
-		{"no base64", "a!.b.c", "the token is no JWT"},
-		{"padding", parts[0] + "=." + parts[1] + "." + parts[2], "the token is no JWT"},
-		{"claims are a list", parts[0] + "." + b64([]byte("[]")) + "." + parts[2], "the claims:"},
-		{"too long", strings.Repeat("a", maxTokenBytes+1), "there is no bearer token"},
-		{"empty", "", "there is no bearer token"},
+		{"another audience", claims(map[string]any{"aud": "x"}), "audience x not accepted"},
+		{"no audience", claims(map[string]any{"aud": nil}), "audience <nil> not accepted"},
+		{"no exp", claims(map[string]any{"exp": nil}), "claim exp is required"},
+		{"exp is a string", claims(map[string]any{"exp": "never"}), "claim exp is required"},
+		{"expired", claims(map[string]any{"exp": now.Add(-time.Hour).Unix()}), "token expired"},
+		{"not valid yet", claims(map[string]any{"nbf": now.Add(time.Hour).Unix()}), "token not valid yet (claim nbf)"},
+		{"issued in the future", claims(map[string]any{"iat": now.Add(time.Hour).Unix()}), "token not valid yet (claim iat)"},
+		{"another issuer", claims(map[string]any{"iss": "https://evil.example"}), `unknown issuer "https://evil.example"`},
+		{"no issuer", claims(map[string]any{"iss": nil}), `unknown issuer ""`},
+		{"no user", claims(map[string]any{"sub": nil}), "user_id must be a non-empty string"},
+		{"the user is a number", claims(map[string]any{"sub": 7}), "user_id must be a non-empty string"},
+		{"no signature", parts[0] + "." + parts[1] + ".", "signature verification failed"},
+		{"alg none", b64([]byte(`{"alg":"none"}`)) + "." + parts[1] + ".", `algorithm "none" not allowed`},
+		{"signed with a public key", shared + "." + b64(mac.Sum(nil)), `algorithm "HS256" not allowed`},
+		{"a stranger's key", stranger.sign(t, nil, nil), "signature verification failed"},
+		{"an unknown kid", sign(t, map[string]any{"kid": "x"}, nil), "signature verification failed"},
+		{"a key of another curve", sign(t, map[string]any{"kid": "ES384"}, nil), "signature verification failed"},
+		{"other claims", parts[0] + "." + b64([]byte(`{"iss":"https://id.example","sub":"bob","aud":"agenthost","exp":9999999999}`)) + "." + parts[2], "signature verification failed"},
+		{"crit", sign(t, map[string]any{"crit": []any{"b64"}}, nil), "unsupported critical header [b64]"},
+		{"two parts", "a.b", "token is not a JWT"},
+		{"no base64", "a!.b.c", "token is not a JWT"},
+		{"padding", parts[0] + "=." + parts[1] + "." + parts[2], "token is not a JWT"},
+		{"claims are a list", parts[0] + "." + b64([]byte("[]")) + "." + parts[2], "decoding claims:"},
+		{"too long", strings.Repeat("a", maxTokenBytes+1), "no bearer token"},
+		{"empty", "", "no bearer token"},
 	} {
 		_, err := a.Authenticate(t.Context(), "bearer "+tc.token)
 		if tc.want == "" && err != nil || tc.want != "" && (!errors.Is(err, ErrUnauthenticated) || !strings.Contains(err.Error(), tc.want)) {
@@ -234,11 +234,10 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-// TestKeySetRefresh: a token with a key that is not known has the keys read
-// again, but not more often than every ten seconds, however many such tokens
-// come; an issuer that does not answer keeps nobody out whose key is known, and
-// one that never answered is no reason to call a caller unknown. Keys that are old
-// are believed until others have been read.
+// TestKeySetRefresh: a token with an unknown key triggers a refresh, at most once in
+// 10 seconds. If the issuer is down, known keys stay valid; if no key was ever
+// fetched, the error is ErrUnavailable. Expired keys stay in use until the refresh
+// succeeds.
 func TestKeySetRefresh(t *testing.T) {
 	first, second := newECDSAKey(t, "ES256", elliptic.P256()), signers(t)["EdDSA"]
 	served, asked, down := marshalKeySet(t, first), 0, true
@@ -274,8 +273,8 @@ func TestKeySetRefresh(t *testing.T) {
 	try(first, ErrUnauthenticated, 5)
 }
 
-// TestStaticTokens: a token is known by itself or by its SHA-256, for ever, and
-// what the expressions make of its claims is what the caller may do.
+// TestStaticTokens: a static token is configured in plain text or as its SHA-256, does
+// not expire, and its claims determine the permissions of the caller.
 func TestStaticTokens(t *testing.T) {
 	sum := sha256.Sum256([]byte("the-token-of-the-ops"))
 	a := decodeAuth(t, fixedClock, fmt.Sprintf(`
@@ -303,18 +302,18 @@ apps: app in claims.apps
 	}
 }
 
-// TestInvalidDocuments: what is wrong with a document is told in its place.
+// TestInvalidDocuments covers the problems of a document and their positions.
 func TestInvalidDocuments(t *testing.T) {
 	for text, want := range map[string]string{
-		"{}":                                  "auth.yaml:1:1: nobody could get in: there are neither tokens nor jwt [auth]",
+		"{}":                                  "auth.yaml:1:1: tokens or jwt is required: no caller could authenticate [auth]",
 		"tokens: [{token: aaaaaaaaaaaaaaaa}]": `auth.yaml:1:10: missing field "claims" [required]`,
-		"tokens: [{token: short, claims: {sub: a}}]": "auth.yaml:1:18: a token of less than 16 letters can be guessed [auth]",
-		"tokens: [{claims: {sub: a}}]":               "auth.yaml:1:10: write either token or sha256, and not an empty one [auth]",
-		"tokens: [{sha256: abc, claims: {sub: a}}]":  "auth.yaml:1:19: a SHA-256 has 64 hexadecimal digits [auth]",
-		"tokens: [{token: aaaaaaaaaaaaaaaa, claims: {sub: a}}, {token: aaaaaaaaaaaaaaaa, claims: {sub: b}}]": "auth.yaml:1:55: this token stands here twice [auth]",
-		"jwt: [{issuer: i, audience: a, jwks: 'http://id.example/keys'}]":                                    "auth.yaml:1:39: keys that come over http can be anybody's: write https [auth]",
-		"jwt: [{issuer: i, audience: a, jwks: k, algorithms: [HS256]}]":                                      `auth.yaml:1:54: "HS256" is none of ES256, ES384, ES512, EdDSA, PS256, PS384, PS512, RS256, RS384, RS512 [auth]`,
-		"jwt: [{issuer: i, audience: a, jwks: k}, {issuer: i, audience: a, jwks: k}]":                        "auth.yaml:1:51: this issuer stands here twice [auth]",
+		"tokens: [{token: short, claims: {sub: a}}]": "auth.yaml:1:18: token must have at least 16 characters [auth]",
+		"tokens: [{claims: {sub: a}}]":               "auth.yaml:1:10: exactly one of token and sha256 is required [auth]",
+		"tokens: [{sha256: abc, claims: {sub: a}}]":  "auth.yaml:1:19: sha256 must have 64 hexadecimal digits [auth]",
+		"tokens: [{token: aaaaaaaaaaaaaaaa, claims: {sub: a}}, {token: aaaaaaaaaaaaaaaa, claims: {sub: b}}]": "auth.yaml:1:55: duplicate token [auth]",
+		"jwt: [{issuer: i, audience: a, jwks: 'http://id.example/keys'}]":                                    "auth.yaml:1:39: jwks must be an https URL, a file or a loopback address [auth]",
+		"jwt: [{issuer: i, audience: a, jwks: k, algorithms: [HS256]}]":                                      `auth.yaml:1:54: unknown algorithm "HS256", must be one of ES256, ES384, ES512, EdDSA, PS256, PS384, PS512, RS256, RS384, RS512 [auth]`,
+		"jwt: [{issuer: i, audience: a, jwks: k}, {issuer: i, audience: a, jwks: k}]":                        "auth.yaml:1:51: duplicate issuer [auth]",
 		"jwt: [{issuer: i, audience: a, jwks: k}]\nuser_id: claim.sub":                                       "auth.yaml:2:10: unknown name claim; did you mean claims? [expression]",
 		"jwt: [{issuer: i, audience: a, jwks: k}]\nadmin: '1'":                                               "auth.yaml:2:9:",
 	} {
@@ -326,7 +325,7 @@ func TestInvalidDocuments(t *testing.T) {
 	}
 }
 
-// FuzzParseJWT: no token breaks anything.
+// FuzzParseJWT expects either a token or an error, and no panic.
 func FuzzParseJWT(f *testing.F) {
 	f.Add("a.b.c")
 	f.Add("eyJhbGciOiJub25lIn0.e30.")
@@ -337,7 +336,7 @@ func FuzzParseJWT(f *testing.F) {
 	})
 }
 
-// FuzzParseKeys: no key set breaks anything.
+// FuzzParseKeys expects either keys or an error, and no panic.
 func FuzzParseKeys(f *testing.F) {
 	f.Add([]byte(`{"keys":[{"kty":"EC","crv":"P-256","x":"AA","y":"AA"}]}`))
 	f.Fuzz(func(t *testing.T, text []byte) {

@@ -1,8 +1,7 @@
-// Package auth says who a request is from: by a static token, or by a JWT that
-// an issuer has signed. What a caller is told of a failure is nothing but that
-// there was one; the reason is for the log.
+// Package auth authenticates callers by static tokens or by JWTs. Callers do not
+// learn why authentication failed; the reason is for the log.
 //
-// An [Auth] is made of a document ([Decode]):
+// An [Auth] is decoded from a document ([Decode]):
 //
 //	tokens:
 //	  - {token: "${secret:ANA_TOKEN}", claims: {sub: ana}}
@@ -12,8 +11,8 @@
 //	admin: '"ops" in (claims.groups ?? [])'
 //	apps: app in (claims.apps ?? [])
 //
-// A [Principal] is what came of it: the user id, which the expression user_id
-// makes of the claims, so that no caller can choose it; whether it is an
-// administrator; and which apps it may use. Keys of an issuer are a file or a
-// URL, read anew when a token names one that is not known.
+// A [Principal] is an authenticated caller: its user ID, which the expression
+// user_id derives from the claims, so that callers cannot choose it; whether it is
+// an administrator; and which apps it may use. The keys of an issuer come from a
+// file or a URL, and are fetched again when a token names an unknown key.
 package auth

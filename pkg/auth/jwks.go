@@ -20,12 +20,12 @@ import (
 	"strings"
 )
 
-// maxKeySetBytes bounds a JWK set, in bytes.
+// maxKeySetBytes limits the size of a JWK set.
 const maxKeySetBytes = 1 << 20
 
-// A key verifies what the issuer signs.
+// A key is a public key that verifies signatures of the issuer.
 type key struct {
-	id, alg   string // alg is empty for any that fits
+	id, alg   string // alg is empty for any suitable algorithm
 	publicKey crypto.PublicKey
 }
 
@@ -60,17 +60,17 @@ func (ks *keySet) readText(ctx context.Context) ([]byte, error) {
 	return text, err
 }
 
-// jwk is a key of RFC 7517, as far as it verifies.
+// jwk is a JSON Web Key (RFC 7517) with the fields for verification.
 type jwk struct {
 	Kty, Use, Kid, Alg, Crv string
 	N, E, X, Y              string
 }
 
-// parseKeys reads a JWK set. A key of another kind or use is left out.
+// parseKeys decodes a JWK set. It skips keys of other kinds or uses.
 func parseKeys(text []byte) ([]key, error) {
 	var set struct{ Keys []jwk }
 	if err := json.Unmarshal(text, &set); err != nil {
-		return nil, fmt.Errorf("no JWK set: %w", err)
+		return nil, fmt.Errorf("invalid JWK set: %w", err)
 	}
 	var keys []key
 	for _, j := range set.Keys {
@@ -82,12 +82,12 @@ func parseKeys(text []byte) ([]key, error) {
 		}
 	}
 	if len(keys) == 0 {
-		return nil, errors.New("no key of a kind that verifies: RSA, EC or OKP with Ed25519")
+		return nil, errors.New("no usable key, must be RSA, EC or OKP with Ed25519")
 	}
 	return keys, nil
 }
 
-// minRSABits is the length below which RSA is not safe, in bits.
+// minRSABits is the minimum length of an RSA key.
 const minRSABits = 2048
 
 func (j *jwk) publicKey() crypto.PublicKey {
@@ -114,7 +114,7 @@ func (j *jwk) publicKey() crypto.PublicKey {
 	return nil
 }
 
-// ecdsaKey is nil for what is no point of the curve.
+// ecdsaKey returns nil if the point is not on the curve.
 func ecdsaKey(curve elliptic.Curve, x, y *big.Int) crypto.PublicKey {
 	size := (curve.Params().BitSize + 7) / 8
 	if max(x.BitLen(), y.BitLen()) > 8*size {

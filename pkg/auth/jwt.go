@@ -17,7 +17,7 @@ import (
 	"strings"
 )
 
-// A jwt is a token in its three parts (RFC 7515, the compact form).
+// A jwt is a decoded token (RFC 7515, compact serialization).
 type jwt struct {
 	header struct {
 		Alg  string   `json:"alg"`
@@ -25,11 +25,11 @@ type jwt struct {
 		Crit []string `json:"crit"`
 	}
 	payload, signature []byte
-	// signedText is what the signature is about.
+	// signedText is the text that the signature covers.
 	signedText string
 }
 
-var errInvalidJWT = errors.New("the token is no JWT")
+var errInvalidJWT = errors.New("token is not a JWT")
 
 func parseJWT(token string) (*jwt, error) {
 	parts := strings.Split(token, ".")
@@ -49,15 +49,15 @@ func parseJWT(token string) (*jwt, error) {
 	}
 	t.payload, t.signature = decoded[1], decoded[2]
 	if len(t.header.Crit) > 0 {
-		return nil, fmt.Errorf("the token wants %v to be understood", t.header.Crit)
+		return nil, fmt.Errorf("unsupported critical header %v", t.header.Crit)
 	}
 	return t, nil
 }
 
-// verifySignature says whether the issuer has signed a token.
+// verifySignature verifies that the issuer signed the token.
 func (in *issuer) verifySignature(ctx context.Context, t *jwt) error {
 	if !slices.Contains(in.algorithms, t.header.Alg) {
-		return fmt.Errorf("%w: the algorithm %q is not believed", ErrUnauthenticated, t.header.Alg)
+		return fmt.Errorf("%w: algorithm %q not allowed", ErrUnauthenticated, t.header.Alg)
 	}
 	keys, err := in.keys.findKeys(ctx, t.header.Kid)
 	if err != nil {
@@ -69,14 +69,15 @@ func (in *issuer) verifySignature(ctx context.Context, t *jwt) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%w: no key of the issuer has signed the token", ErrUnauthenticated)
+	return fmt.Errorf("%w: signature verification failed", ErrUnauthenticated)
 }
 
-// A verifier says whether a key has signed a text. A key of another kind has not.
+// A verifyFunc reports whether key signed the text. It returns false for keys of
+// another type.
 type verifyFunc func(key crypto.PublicKey, text, signature []byte) bool
 
-// supportedAlgorithms are those of RFC 7518 and 8037 with two keys: with one that is
-// shared, whoever can verify could also sign.
+// supportedAlgorithms returns the asymmetric algorithms of RFC 7518 and RFC 8037.
+// With symmetric ones, a party that can verify tokens can also sign them.
 func supportedAlgorithms() map[string]verifyFunc {
 	return map[string]verifyFunc{
 		"RS256": verifyPKCS1(crypto.SHA256), "RS384": verifyPKCS1(crypto.SHA384), "RS512": verifyPKCS1(crypto.SHA512),
@@ -106,7 +107,8 @@ func verifyPSS(h crypto.Hash) verifyFunc {
 	}
 }
 
-// verifyECDSA: the signature is both numbers, each as long as the curve's.
+// verifyECDSA expects a signature of two integers, each as long as the curve's
+// field.
 func verifyECDSA(curve string, h crypto.Hash) verifyFunc {
 	return func(key crypto.PublicKey, text, signature []byte) bool {
 		k, ok := key.(*ecdsa.PublicKey)

@@ -10,30 +10,29 @@ import (
 	"agenthost/internal/safe"
 )
 
-// freshness is how long keys are used before they are read anew, and patience how
-// soon they may be read again: anybody can make up tokens with keys that there are
-// not, and an issuer may be down.
+// keyTTL is how long keys are used before they are refreshed. refreshInterval is the
+// minimum time between two fetches: tokens can name arbitrary unknown keys, and the
+// issuer may be down.
 const keyTTL, refreshInterval = 15 * time.Minute, 10 * time.Second
 
-// A keySet holds the keys of an issuer, as they were read last. While they are read
-// anew, those that are known serve on; only who needs another one waits, for the one
-// reading that is under way. Of keys that there are not nothing is remembered but
-// when they were looked for.
+// A keySet caches the keys of an issuer. During a refresh, known keys stay in use;
+// only callers that need an unknown key wait for the fetch in flight. Unknown key
+// IDs are not cached, only the time of the last fetch.
 type keySet struct {
 	location string
 	client   *http.Client
 	clock    func() time.Time
 	fetches  sync.WaitGroup
 
-	mu        sync.Mutex // never held while keys are read
+	mu        sync.Mutex // never held during a fetch
 	keys      []key
-	attempted time.Time // the last time that somebody read them
-	fetched   time.Time // the last time that it went well
-	fetch     *keyFetch // nil when nobody reads
+	attempted time.Time // start of the last fetch
+	fetched   time.Time // start of the last successful fetch
+	fetch     *keyFetch // the fetch in flight, or nil
 	closed    bool
 }
 
-// A reading of keys is over when done is closed; err is how it failed.
+// A keyFetch is one fetch of the keys. It closes done when it ends; err is its error.
 type keyFetch struct {
 	done   chan struct{}
 	cancel context.CancelFunc
@@ -44,8 +43,8 @@ func newKeySet(where string, opts Options) *keySet {
 	return &keySet{location: where, client: opts.Client, clock: opts.Clock}
 }
 
-// findKeys returns the keys of an id, or all if it is empty. Keys that cannot be read
-// anew are used as they are.
+// findKeys returns the keys with an ID, or all if it is empty. If a refresh fails, it
+// returns the known keys.
 func (ks *keySet) findKeys(ctx context.Context, id string) ([]key, error) {
 	found, r := ks.knownKeys(ctx, id)
 	if len(found) > 0 {
@@ -69,8 +68,8 @@ func (ks *keySet) findKeys(ctx context.Context, id string) ([]key, error) {
 	return nil, ErrUnavailable
 }
 
-// knownKeys returns the keys of an id as they are known, and the reading that is under
-// way. It begins one when that is needed, and none was of late.
+// knownKeys returns the cached keys with an ID and the fetch in flight. It starts a
+// fetch if one is needed and the last one is at least refreshInterval ago.
 func (ks *keySet) knownKeys(ctx context.Context, id string) ([]key, *keyFetch) {
 	ks.mu.Lock()
 	defer ks.mu.Unlock()
@@ -82,8 +81,8 @@ func (ks *keySet) knownKeys(ctx context.Context, id string) ([]key, *keyFetch) {
 	return found, ks.fetch
 }
 
-// startFetch reads the keys in the background. Whoever asked may leave; the keys are
-// everybody's.
+// startFetch fetches the keys in the background. The fetch continues if the caller's
+// context is canceled, because its result is shared.
 func (ks *keySet) startFetch(ctx context.Context, now time.Time) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	r := &keyFetch{done: make(chan struct{}), cancel: cancel}
@@ -96,7 +95,7 @@ func (ks *keySet) startFetch(ctx context.Context, now time.Time) {
 	})
 }
 
-// finishFetch ends a reading: those who wait for it use the keys, or get its error.
+// finishFetch stores the result of a fetch and wakes the callers that wait for it.
 func (ks *keySet) finishFetch(r *keyFetch, keys []key, err error) {
 	ks.mu.Lock()
 	defer ks.mu.Unlock()
@@ -107,7 +106,7 @@ func (ks *keySet) finishFetch(r *keyFetch, keys []key, err error) {
 	close(r.done)
 }
 
-// close ends a reading that is under way, and begins none any more.
+// close cancels the fetch in flight and prevents new ones.
 func (ks *keySet) close() {
 	ks.mu.Lock()
 	ks.closed = true

@@ -13,7 +13,8 @@ import (
 	"time"
 )
 
-// stallingIssuer is an issuer that answers when it is let go on; asked counts who came.
+// stallingIssuer is an issuer that responds once proceed is closed; requests counts
+// its requests.
 type stallingIssuer struct {
 	*httptest.Server
 	keys     []byte
@@ -42,9 +43,9 @@ func (s *stallingIssuer) document() string {
 	return fmt.Sprintf("jwt: [{issuer: https://id.example, audience: agenthost, jwks: %s, algorithms: [ES256, ES384, ES512]}]", s.URL)
 }
 
-// An issuer that stalls holds up nobody whose key is known, old as it may be. Who
-// needs another key waits for the one reading that is under way, with all others, and
-// may leave; keys that there are not have nobody ask again for a while.
+// A stalled issuer does not delay callers with a known key, even an expired one.
+// Callers with an unknown key wait for the one fetch in flight and can be canceled;
+// nonexistent keys trigger no further fetch until refreshInterval has passed.
 func TestStalledIssuer(t *testing.T) {
 	first, second, never := newECDSAKey(t, "ES256", elliptic.P256()), newECDSAKey(t, "ES384", elliptic.P384()), newECDSAKey(t, "ES512", elliptic.P521())
 	issuer := newStallingIssuer(t, marshalKeySet(t, first, second))
@@ -57,7 +58,7 @@ func TestStalledIssuer(t *testing.T) {
 
 	clock = clock.Add(keyTTL)
 	if _, err := a.Authenticate(t.Context(), token(first)); err != nil {
-		t.Errorf("an old key = %v", err)
+		t.Errorf("expired key = %v", err)
 	}
 	<-issuer.arrived
 	var waiting sync.WaitGroup
@@ -65,31 +66,31 @@ func TestStalledIssuer(t *testing.T) {
 		with := token(second)
 		waiting.Go(func() {
 			if _, err := a.Authenticate(t.Context(), with); err != nil {
-				t.Errorf("a key that was being read = %v", err)
+				t.Errorf("key that is being fetched = %v", err)
 			}
 		})
 	}
 	if _, err := a.Authenticate(t.Context(), token(first)); err != nil {
-		t.Errorf("an old key, while new ones are read = %v", err)
+		t.Errorf("expired key during a fetch = %v", err)
 	}
 	left, leave := context.WithCancel(t.Context())
 	leave()
 	if _, err := a.Authenticate(left, token(second)); !errors.Is(err, context.Canceled) {
-		t.Errorf("who leaves hears %v", err)
+		t.Errorf("canceled caller = %v", err)
 	}
 	close(issuer.proceed)
 	waiting.Wait()
 	for range 100 {
 		if _, err := a.Authenticate(t.Context(), token(never)); !errors.Is(err, ErrUnauthenticated) {
-			t.Errorf("a key that there is not = %v", err)
+			t.Errorf("nonexistent key = %v", err)
 		}
 	}
 	if got := issuer.requests.Load(); got != 1 {
-		t.Errorf("the issuer was asked %d times, want once", got)
+		t.Errorf("issuer received %d requests, want 1", got)
 	}
 }
 
-// What is closed does not wait for an issuer.
+// Close cancels the fetch in flight.
 func TestCloseCancelsFetch(t *testing.T) {
 	first := newECDSAKey(t, "ES256", elliptic.P256())
 	issuer := newStallingIssuer(t, marshalKeySet(t, first))
@@ -103,9 +104,9 @@ func TestCloseCancelsFetch(t *testing.T) {
 	<-issuer.arrived
 	a.Close()
 	if err := <-asked; !errors.Is(err, ErrUnavailable) {
-		t.Errorf("who waited hears %v", err)
+		t.Errorf("waiting caller = %v", err)
 	}
 	if _, err := a.Authenticate(t.Context(), "Bearer "+first.sign(t, nil, map[string]any{"jti": 1})); !errors.Is(err, ErrUnavailable) {
-		t.Errorf("who comes later hears %v", err)
+		t.Errorf("later caller = %v", err)
 	}
 }
