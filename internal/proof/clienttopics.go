@@ -19,6 +19,7 @@ func clientTopics() []topic {
 		{"forged history", forged.rows},
 		{"forged history, from outside", forgedRows},
 		{"threats of an app", apps.rows},
+		{"bounds of a whole host", boundRows},
 		{"mixed load", mixedRows},
 		{"hostile clients", atEach(false, hostileRows)},
 	}
