@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"maps"
+	goruntime "runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -16,6 +17,7 @@ import (
 	"agenthost/internal/safe"
 	"agenthost/pkg/session"
 	"agenthost/pkg/store"
+	"agenthost/pkg/template"
 )
 
 // A Host holds all apps and lets runs in. Many goroutines may use it.
@@ -33,6 +35,8 @@ type Host struct {
 
 	revived revived
 	workers callWorkers
+	// evaluations bound the large expressions of all runs.
+	evaluations template.Slots
 }
 
 // Options are what a host may be given. The zero value works.
@@ -78,6 +82,7 @@ func NewHost(st *store.Store, opts *Options) *Host {
 		h.logger = slog.New(slog.DiscardHandler)
 	}
 	h.revived.build = opts.Revive
+	h.evaluations = template.NewSlots(max(2, goruntime.GOMAXPROCS(0)))
 	h.workers = callWorkers{limit: cmp.Or(opts.ToolWorkers, DefaultToolWorkers), logger: h.logger}
 	h.apps.Store(&map[string]*App{})
 	return h

@@ -114,7 +114,7 @@ func (h *Host) newRun(app *App, sess *session.Session, req *RunRequest) *run {
 		r.config.CustomMetadata = with(r.config.CustomMetadata, req.CustomMetadata)
 	}
 	r.budget = &budget{limit: r.config.MaxLLMCalls}
-	r.expressions = template.NewBudget(template.DefaultBudgetMemory, template.DefaultBudgetTime)
+	r.expressions = template.NewBudget(template.DefaultBudgetMemory, template.DefaultBudgetTime).WithSlots(h.evaluations)
 	r.state = r.lookup
 	r.user = req.Message
 	if r.user != nil && r.user.Role == "" {

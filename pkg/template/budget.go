@@ -25,12 +25,28 @@ const (
 type Budget struct {
 	memory, time         int64 // limits: bytes and nanoseconds
 	usedMemory, usedTime atomic.Int64
+	slots                Slots
 }
 
 // NewBudget returns a budget of memory bytes and of limit as total evaluation time.
 func NewBudget(memory int64, limit time.Duration) *Budget {
 	return &Budget{memory: memory, time: int64(limit)}
 }
+
+// WithSlots returns the budget, whose large evaluations wait for a slot.
+func (b *Budget) WithSlots(slots Slots) *Budget {
+	b.slots = slots
+	return b
+}
+
+// Slots bound how many large evaluations are under way at once, such as those of
+// all turns of a host: each may hold some megabytes. An evaluation acquires a slot
+// when it has taken 4096 steps and releases it at its end; waiting is not part of its
+// time. Many goroutines may share them. Nil is no bound.
+type Slots chan struct{}
+
+// NewSlots makes n slots.
+func NewSlots(n int) Slots { return make(Slots, n) }
 
 // bytesPerStep is the memory charged for a step: most steps build a list element.
 const bytesPerStep = 32

@@ -1,8 +1,13 @@
 package template_test
 
 import (
+	"context"
+	"errors"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"agenthost/pkg/template"
@@ -49,4 +54,73 @@ func message(err error) string {
 		return ""
 	}
 	return err.Error()
+}
+
+// TestSlots: large evaluations that share slots run at most as many at once, and the
+// others wait; small ones need no slot. Without slots all run at once, which is the
+// control.
+func TestSlots(t *testing.T) {
+	const evaluations, large = 4, "[len(map(1..6000, #)), inject('')]"
+	for _, tt := range []struct {
+		name, src   string
+		slots, most int
+	}{
+		{"large", large, 2, 2},
+		{"small", "[len(map(1..60, #)), inject('')]", 2, evaluations},
+		{"control: no slots", large, 0, evaluations},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var inside atomic.Int64
+				leave := make(chan bool)
+				inject := func(string) (string, error) {
+					inside.Add(1)
+					<-leave
+					return "", nil
+				}
+				x, err := template.Compile(tt.src, template.Env{"inject": inject})
+				if err != nil {
+					t.Fatal(err)
+				}
+				var slots template.Slots
+				if tt.slots > 0 {
+					slots = template.NewSlots(tt.slots)
+				}
+				var all sync.WaitGroup
+				for range evaluations {
+					all.Go(func() {
+						budget := template.NewBudget(template.DefaultBudgetMemory, time.Hour).WithSlots(slots)
+						if _, err := x.Eval(t.Context(), map[string]any{"inject": inject, template.BudgetName: budget}); err != nil {
+							t.Errorf("Eval() = %v, want no error: waiting for a slot is not its time", err)
+						}
+					})
+				}
+				synctest.Wait()
+				if got := int(inside.Load()); got != tt.most {
+					t.Errorf("%d evaluations at once, want %d", got, tt.most)
+				}
+				close(leave)
+				all.Wait()
+				if len(slots) > 0 {
+					t.Errorf("%d slots are held after the end", len(slots))
+				}
+			})
+		})
+	}
+}
+
+// TestSlotsCancelled: an evaluation that waits for a slot ends with its context.
+func TestSlotsCancelled(t *testing.T) {
+	slots := template.NewSlots(1)
+	slots <- struct{}{}
+	x, err := template.Compile("len(map(1..6000, #))", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	budget := template.NewBudget(template.DefaultBudgetMemory, time.Hour).WithSlots(slots)
+	if _, err := x.Eval(ctx, map[string]any{template.BudgetName: budget}); !errors.Is(err, context.Canceled) {
+		t.Errorf("Eval() = %v, want the context's error", err)
+	}
 }

@@ -51,7 +51,8 @@ func (e *Expr) Eval(ctx context.Context, vars map[string]any) (any, error) {
 	}
 	r := e.acquireRun()
 	defer e.releaseRun(r)
-	r.meter.startMeter(ctx)
+	r.meter.startMeter(ctx, budget)
+	defer r.meter.releaseSlot()
 	for _, name := range e.names {
 		r.vars[name] = convertVariable(vars[name])
 	}

@@ -16,7 +16,8 @@ const (
 	maxDepth  = 200                    // nesting of lists and maps
 	maxTime   = 100 * time.Millisecond // for one evaluation
 
-	stepsPerCheck = 64 // steps between two checks of the clock
+	stepsPerCheck = 64   // steps between two checks of the clock
+	largeSteps    = 4096 // steps after which an evaluation is large
 )
 
 // A meter counts the work of one evaluation. The virtual machine checks neither
@@ -31,10 +32,16 @@ type meter struct {
 	limitErr  error // why countIteration returned false
 
 	cancelled bool
+
+	slots     Slots // nil: a large evaluation needs none
+	holdsSlot bool
 }
 
-func (m *meter) startMeter(ctx context.Context) {
+func (m *meter) startMeter(ctx context.Context, budget *Budget) {
 	*m = meter{done: ctx.Done(), deadline: time.Now().Add(maxTime), nextCheck: stepsPerCheck}
+	if budget != nil {
+		m.slots = budget.slots
+	}
 }
 
 // spendSteps counts n steps, and fails at the limits of steps and time.
@@ -47,7 +54,34 @@ func (m *meter) spendSteps(n int) error {
 		return nil
 	}
 	m.nextCheck = m.steps + stepsPerCheck
+	if m.steps >= largeSteps && m.slots != nil && !m.holdsSlot {
+		if err := m.acquireSlot(); err != nil {
+			return err
+		}
+	}
 	return m.checkTime()
+}
+
+// acquireSlot waits until the evaluation may be large. The time is not its own.
+func (m *meter) acquireSlot() error {
+	began := time.Now()
+	select {
+	case m.slots <- struct{}{}:
+	case <-m.done:
+		m.cancelled = true
+		return &Error{Msg: "the evaluation was cancelled"}
+	}
+	m.holdsSlot = true
+	m.deadline = m.deadline.Add(time.Since(began))
+	return nil
+}
+
+// releaseSlot lets another evaluation be large.
+func (m *meter) releaseSlot() {
+	if m.holdsSlot {
+		<-m.slots
+		m.holdsSlot = false
+	}
 }
 
 // countIteration counts one step, and reports whether it is within the limits.

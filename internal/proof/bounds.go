@@ -1,0 +1,463 @@
+package main
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime/metrics"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/expr-lang/expr"
+	"gopkg.in/yaml.v3"
+)
+
+const (
+	// neighbourSave is how soon a save is live next to hostile folders, at the median.
+	neighbourSave = 2 * time.Second
+	// neighbourCPU is how much of a processor a host at rest takes with them.
+	neighbourCPU = 0.2
+	// stormMemory is how much a host may grow by one answer of a model, in MB, and
+	// stormWait the longest turn of others meanwhile.
+	stormMemory = 300
+	// stormTurns are those of each of four clients.
+	stormTurns = 10
+	stormWait  = 3 * time.Second
+	// readersMemory is how much 100 readers that stall may hold, in MB.
+	readersMemory = 200
+	stalledReader = 100
+)
+
+// boundRows show that the bounds hold for a whole host, not for each part.
+func boundRows(ctx context.Context, l *lab) (rows []row, err error) {
+	for _, show := range []func(context.Context, *lab) (row, error){hostileFolders, callStorm, stalledReaders, removedDatabase, sharedCounters} {
+		r, err := show(ctx, l)
+		if err != nil {
+			return rows, err
+		}
+		rows = append(rows, r)
+	}
+	return rows, nil
+}
+
+// aliasBomb repeats a long text by aliases.
+func aliasBomb() string {
+	return "name: bomb\nx: &a " + strings.Repeat("x", 100_000) + "\ny: [" + strings.TrimSuffix(strings.Repeat("*a,", 1000), ",") + "]\n"
+}
+
+// hostileFolders saves an app next to others that are made to be slow.
+func hostileFolders(ctx context.Context, l *lab) (row, error) {
+	dir := filepath.Join(l.dir, "hostile-folders")
+	slowGate := func(rule string) string { return "name: gated\nmodel: demo\ninstruction: " + rule + "\n" }
+	all := files{
+		"bomb/root_agent.yaml":       aliasBomb(),
+		"deep/root_agent.yaml":       "name: deep\nmodel: demo\ninstruction: x\n",
+		"gated/app.yaml":             "reload: {gate: [tests]}\n" + scripted,
+		"gated/script.yaml":          "- text: hi\n",
+		"gated/root_agent.yaml":      slowGate("One."),
+		"gated/root_agent.test.yaml": "- name: slow\n  user: hi\n  model: [{text: hi, delay: 20s}]\n",
+	}
+	if err := errors.Join(guide().write(dir), all.write(dir), os.MkdirAll(filepath.Join(dir, "deep", strings.Repeat("d/", 900)), 0o700)); err != nil {
+		return row{}, err
+	}
+	h, err := serve(ctx, l, filepath.Join(l.dir, "hostile-folders.db"), dir)
+	if err != nil {
+		return row{}, err
+	}
+	defer h.kill()
+	c := newClient(h.url, "guide", "none")
+	defer c.close()
+	s, err := c.reaches(ctx, "the good app", func(s configState) bool { return s.OK })
+	if err != nil {
+		return row{}, err
+	}
+	pid := h.cmd.Process.Pid
+	before, err := processorTime(pid)
+	if err != nil {
+		return row{}, err
+	}
+	if err := wait(ctx, 5*time.Second); err != nil {
+		return row{}, err
+	}
+	after, err := processorTime(pid)
+	if err != nil {
+		return row{}, err
+	}
+	rest := (after - before).Seconds() / 5
+	var took []time.Duration
+	for i := range 5 {
+		err := errors.Join(save(filepath.Join(dir, "gated", "root_agent.yaml"), slowGate(fmt.Sprint("Rule ", i))),
+			save(filepath.Join(dir, "bomb", "root_agent.yaml"), aliasBomb()+fmt.Sprintf("# %d\n", i)),
+			save(filepath.Join(dir, "guide", "root_agent.yaml"), guideAgent(i+1)))
+		if err != nil {
+			return row{}, err
+		}
+		began, last := time.Now(), s.Revision
+		if s, err = c.reaches(ctx, "a save", func(s configState) bool { return s.OK && s.Revision != last }); err != nil {
+			return row{}, err
+		}
+		took = append(took, time.Since(began))
+	}
+	slices.Sort(took)
+	naive := checkNaively(aliasBomb())
+	return row{
+		"an app with a long text behind 1000 aliases, one with 900 nested folders and one with a slow gate delay no other app",
+		fmt.Sprintf("5 saves of another app live after %s at the median, %s at most; the host at rest takes %.0f %% of a processor; control, a reader that follows each alias: %s for one look",
+			round(took[2]), round(took[4]), 100*rest, round(naive)),
+		took[2] < neighbourSave && rest < neighbourCPU && naive > time.Second,
+	}, nil
+}
+
+// checkNaively looks at every text of a document as often as aliases name it.
+func checkNaively(text string) time.Duration {
+	began := time.Now()
+	var doc yaml.Node
+	if err := yaml.Unmarshal([]byte(text), &doc); err != nil {
+		return 0
+	}
+	shape := regexp.MustCompile(`(sk|pk|ghp|xox[abp])[-_][A-Za-z0-9]{16,}|AIza[0-9A-Za-z_-]{35}`)
+	var walk func(n *yaml.Node)
+	walk = func(n *yaml.Node) {
+		if n.Kind == yaml.AliasNode {
+			n = n.Alias
+		}
+		shape.MatchString(n.Value)
+		for _, inner := range n.Content {
+			walk(inner)
+		}
+	}
+	walk(&doc)
+	return time.Since(began)
+}
+
+// stormExpression takes some megabytes.
+const stormExpression = "len(map(1..30000, map(1..3, #)))"
+
+// callStorm has a model call a costly tool 1000 times in one answer.
+func callStorm(ctx context.Context, l *lab) (row, error) {
+	dir := filepath.Join(l.dir, "storm")
+	calls := func(n int) string {
+		return "calls: [" + strings.TrimSuffix(strings.Repeat("{name: costly},", n), ",") + "]}\n"
+	}
+	all := files{
+		"storm/app.yaml":        scripted,
+		"storm/root_agent.yaml": "name: storm\nmodel: demo\ninstruction: x\ntools:\n  - expr: {name: costly, value: \"" + stormExpression + "\"}\n",
+		"storm/script.yaml":     "- text: done\n  when: responses.costly != nil\n- {when: 'turn == 1', " + calls(1000) + "- {" + calls(128),
+		"few/app.yaml":          scripted,
+		"few/root_agent.yaml":   "name: few\nmodel: demo\ninstruction: x\ntools:\n  - expr: {name: costly, value: \"len(1..10)\"}\n",
+		"few/script.yaml":       "- text: done\n  when: responses.costly != nil\n- {" + calls(100),
+	}
+	if err := errors.Join(guide().write(dir), all.write(dir)); err != nil {
+		return row{}, err
+	}
+	h, err := serve(ctx, l, filepath.Join(l.dir, "storm.db"), dir)
+	if err != nil {
+		return row{}, err
+	}
+	defer h.kill()
+	few := newClient(h.url, "few", "s")
+	defer few.close()
+	said, err := few.turn(ctx, "go")
+	if err != nil {
+		return row{}, err
+	}
+	quiet, err := h.own()
+	if err != nil {
+		return row{}, err
+	}
+	stormy, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var storms sync.WaitGroup
+	for i := range 4 {
+		storms.Go(func() {
+			for n := 0; stormy.Err() == nil && n < stormTurns; n++ {
+				c := newClient(h.url, "storm", fmt.Sprintf("s%d-%d", i, n/2))
+				_, _ = c.turn(stormy, "go") // refused, or ended by a limit
+				c.close()
+			}
+		})
+	}
+	c := newClient(h.url, "guide", "honest")
+	defer c.close()
+	var longest time.Duration
+	most, failed := quiet, 0
+	for range 100 {
+		began := time.Now()
+		if _, err := c.turn(ctx, "hi"); err != nil {
+			failed++
+		}
+		longest = max(longest, time.Since(began))
+		if now, err := h.own(); err == nil {
+			most = max(most, now)
+		}
+	}
+	cancel()
+	storms.Wait()
+	naive := evaluateNaively(1000)
+	return row{
+		"models that call a costly tool 128 and 1000 times in one answer take neither the memory nor the time of others",
+		fmt.Sprintf("%.0f MB more at most, 100 turns of others meanwhile: %d failed, %s the longest; control, the same expressions by the library alone, all at once: %.0f MB more; 100 cheap calls in one answer: %q",
+			most-quiet, failed, round(longest), naive, said),
+		most-quiet < stormMemory && failed == 0 && longest < stormWait && naive > stormMemory && said == "done",
+	}, nil
+}
+
+// evaluateNaively evaluates the expression many times at once with the library alone,
+// and returns the memory that it took, in MB.
+func evaluateNaively(times int) float64 {
+	program, err := expr.Compile(stormExpression)
+	if err != nil {
+		return 0
+	}
+	heap := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
+	metrics.Read(heap)
+	before := heap[0].Value.Uint64()
+	var most uint64
+	quit, watched := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(watched)
+		for {
+			select {
+			case <-quit:
+				return
+			case <-time.After(time.Millisecond):
+				metrics.Read(heap)
+				most = max(most, heap[0].Value.Uint64())
+			}
+		}
+	}()
+	_ = together(times, func(int) error {
+		_, err := expr.Run(program, nil)
+		return err
+	})
+	close(quit)
+	<-watched
+	return float64(most-min(most, before)) / (1 << 20)
+}
+
+// stalledReaders ask for a large session and do not read it.
+func stalledReaders(ctx context.Context, l *lab) (row, error) {
+	dir := filepath.Join(l.dir, "readers")
+	if err := guide().write(dir); err != nil {
+		return row{}, err
+	}
+	h, err := serve(ctx, l, filepath.Join(l.dir, "readers.db"), dir)
+	if err != nil {
+		return row{}, err
+	}
+	defer h.kill()
+	c := newClient(h.url, "guide", "large")
+	defer c.close()
+	for range 4 {
+		if _, err := c.turn(ctx, strings.Repeat("x", 3<<20)); err != nil {
+			return row{}, err
+		}
+	}
+	path := "/apps/guide/users/user/sessions/large"
+	if _, err := c.stored(ctx); err != nil {
+		return row{}, err
+	}
+	before, err := h.own()
+	if err != nil {
+		return row{}, err
+	}
+	closeAll, err := stallReaders(ctx, strings.TrimPrefix(h.url, "http://"), path, stalledReader)
+	if err != nil {
+		return row{}, err
+	}
+	held, err := h.own()
+	closeAll()
+	if err != nil {
+		return row{}, err
+	}
+	after := held
+	for range 50 {
+		if after, err = h.own(); err != nil || after < before+50 {
+			break
+		}
+		if err := wait(ctx, 100*time.Millisecond); err != nil {
+			return row{}, err
+		}
+	}
+	naive, err := stallNaively(ctx, 20)
+	if err != nil {
+		return row{}, err
+	}
+	return row{
+		"100 readers that stall in a session of 12 MiB hold one copy of it, and its memory returns within seconds",
+		fmt.Sprintf("%.0f MB more while they stall, %.0f MB more within 5 s of their end; control, a server that writes each an answer of its own: %.0f MB for 20 of them", held-before, after-before, naive),
+		held-before < readersMemory && after-before < readersMemory/2 && naive > readersMemory,
+	}, err
+}
+
+// stallReaders opens connections that ask for a path and read only the first bytes.
+func stallReaders(ctx context.Context, addr, path string, n int) (closeAll func(), err error) {
+	var all []net.Conn
+	closeAll = func() {
+		for _, conn := range all {
+			_ = conn.Close()
+		}
+	}
+	for range n {
+		conn, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
+		if err != nil {
+			return closeAll, err
+		}
+		all = append(all, conn)
+		fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n", path)
+		if _, err := io.ReadFull(conn, make([]byte, 32)); err != nil {
+			closeAll()
+			return closeAll, err
+		}
+	}
+	return closeAll, nil
+}
+
+// stallNaively is the control: a handler that makes an answer for each reader. It
+// returns the memory held, in MB.
+func stallNaively(ctx context.Context, readers int) (float64, error) {
+	large := strings.Repeat("x", 12<<20)
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		text, err := json.Marshal(map[string]string{"text": large})
+		if err != nil {
+			return
+		}
+		_, _ = w.Write(text)
+	}))
+	defer web.Close()
+	heap := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
+	metrics.Read(heap)
+	before := heap[0].Value.Uint64()
+	closeAll, err := stallReaders(ctx, web.Listener.Addr().String(), "/", readers)
+	metrics.Read(heap)
+	closeAll()
+	now := heap[0].Value.Uint64()
+	return float64(now-min(now, before)) / (1 << 20), err
+}
+
+// removedDatabase takes the file of the database away under a host.
+func removedDatabase(ctx context.Context, l *lab) (row, error) {
+	dir, db := filepath.Join(l.dir, "removed"), filepath.Join(l.dir, "removed.db")
+	if err := guide().write(dir); err != nil {
+		return row{}, err
+	}
+	h, err := serve(ctx, l, db, dir)
+	if err != nil {
+		return row{}, err
+	}
+	defer h.kill()
+	c := newClient(h.url, "guide", "s")
+	defer c.close()
+	if _, err := c.turn(ctx, "hi"); err != nil {
+		return row{}, err
+	}
+	for _, end := range []string{"", "-wal", "-shm"} {
+		if err := os.Remove(db + end); err != nil && !os.IsNotExist(err) {
+			return row{}, err
+		}
+	}
+	_, err = c.turn(ctx, "hi")
+	turn := statusOf(err)
+	if err := wait(ctx, 2*time.Second); err != nil {
+		return row{}, err
+	}
+	_, err = c.ask(ctx, http.MethodGet, "/readyz", nil)
+	ready := statusOf(err)
+	naive := insertAfterRemoval(ctx, filepath.Join(l.dir, "removed-naive.db"))
+	return row{
+		"a host whose SQLite file was removed acknowledges nothing more and is not ready",
+		fmt.Sprintf("a turn: %d, /readyz: %d; control, a program that keeps the file open: its insert succeeds: %v", turn, ready, naive),
+		turn == http.StatusServiceUnavailable && ready == http.StatusServiceUnavailable && naive,
+	}, nil
+}
+
+// statusOf is the status of an answer by the error of asking.
+func statusOf(err error) int {
+	if err == nil {
+		return http.StatusOK
+	}
+	if r := (*refusal)(nil); errors.As(err, &r) {
+		return r.status
+	}
+	return 0
+}
+
+// insertAfterRemoval inserts into a database whose file was removed.
+func insertAfterRemoval(ctx context.Context, path string) bool {
+	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=journal_mode(WAL)")
+	if err != nil {
+		return false
+	}
+	defer db.Close()
+	db.SetMaxOpenConns(1)
+	if _, err := db.ExecContext(ctx, "CREATE TABLE t (n INTEGER)"); err != nil {
+		return false
+	}
+	if err := os.Remove(path); err != nil {
+		return false
+	}
+	_, err = db.ExecContext(ctx, "INSERT INTO t VALUES (1)")
+	return err == nil
+}
+
+// sharedCounters counts with add and, as the control, with set, from many sessions
+// of one user at once.
+func sharedCounters(ctx context.Context, l *lab) (row, error) {
+	const sessions, each = 8, 25
+	dir := filepath.Join(l.dir, "counters")
+	all := files{
+		"count/app.yaml": scripted,
+		"count/root_agent.yaml": `name: count
+model: demo
+instruction: Count.
+after_agent_callbacks:
+  - add: {"user:added": 1}
+  - set: {"user:written": '(state["user:written"] ?? 0) + 1'}
+`,
+		"count/script.yaml": "- text: Counted.\n",
+	}
+	if err := all.write(dir); err != nil {
+		return row{}, err
+	}
+	h, err := serve(ctx, l, filepath.Join(l.dir, "counters.db"), dir)
+	if err != nil {
+		return row{}, err
+	}
+	defer h.kill()
+	err = together(sessions, func(i int) error {
+		c := newClient(h.url, "count", fmt.Sprint("s", i))
+		defer c.close()
+		for range each {
+			if _, err := c.turn(ctx, "hi"); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return row{}, err
+	}
+	f := &forger{client: newClient(h.url, "count", "s0")}
+	defer f.close()
+	added, err := f.state(ctx, "user:added")
+	if err != nil {
+		return row{}, err
+	}
+	written, err := f.state(ctx, "user:written")
+	return row{
+		"no increment of a shared counter is lost",
+		fmt.Sprintf("%d sessions added 1 to a key of their user %d times each: %v; control, read and written back: %v", sessions, each, added, written),
+		added == float64(sessions*each) && written != float64(sessions*each),
+	}, err
+}
