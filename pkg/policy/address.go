@@ -13,7 +13,7 @@ import (
 func ParseAddr(host string) (netip.Addr, bool) {
 	host = strings.TrimSuffix(strings.TrimSuffix(strings.TrimPrefix(host, "["), "]"), ".")
 	if addr, err := netip.ParseAddr(host); err == nil {
-		return plain(addr), true
+		return unmapAddr(addr), true
 	}
 	parts := strings.Split(host, ".")
 	if len(parts) > 4 {
@@ -52,21 +52,21 @@ func parsePart(part string) (uint64, bool) {
 	return n, err == nil
 }
 
-// plain is the address without its zone, as IPv4 where it is one.
-func plain(addr netip.Addr) netip.Addr { return addr.WithZone("").Unmap() }
+// unmapAddr is the address without its zone, as IPv4 where it is one.
+func unmapAddr(addr netip.Addr) netip.Addr { return addr.WithZone("").Unmap() }
 
 // Private says whether an address is not one of the public internet: those of
 // this machine and its networks, of the link, of metadata services, and those
 // that are set apart. An IPv6 address that carries one of IPv4 is judged by that.
 func Private(addr netip.Addr) bool {
-	addr = plain(addr)
-	if inner, ok := carried(addr); ok {
+	addr = unmapAddr(addr)
+	if inner, ok := embeddedIPv4(addr); ok {
 		return Private(inner)
 	}
-	if inner, ok := tunnelled(addr); ok && Private(inner) {
+	if inner, ok := isatapIPv4(addr); ok && Private(inner) {
 		return true
 	}
-	for _, p := range apart() {
+	for _, p := range reservedPrefixes() {
 		if p.Contains(addr) {
 			return true
 		}
@@ -74,9 +74,9 @@ func Private(addr netip.Addr) bool {
 	return !addr.IsGlobalUnicast()
 }
 
-// carried is the IPv4 address inside of an IPv6 one: NAT64, 6to4, and the old
+// embeddedIPv4 is the IPv4 address inside of an IPv6 one: NAT64, 6to4, and the old
 // translated and compatible forms.
-func carried(addr netip.Addr) (netip.Addr, bool) {
+func embeddedIPv4(addr netip.Addr) (netip.Addr, bool) {
 	if !addr.Is6() {
 		return netip.Addr{}, false
 	}
@@ -94,9 +94,9 @@ func carried(addr netip.Addr) (netip.Addr, bool) {
 	return netip.Addr{}, false
 }
 
-// tunnelled is the IPv4 address at the end of one of ISATAP, which may be of any
+// isatapIPv4 is the IPv4 address at the end of one of ISATAP, which may be of any
 // network.
-func tunnelled(addr netip.Addr) (netip.Addr, bool) {
+func isatapIPv4(addr netip.Addr) (netip.Addr, bool) {
 	b := addr.As16()
 	if !addr.Is6() || binary.BigEndian.Uint32(b[8:])&^0x02000000 != 0x5efe {
 		return netip.Addr{}, false
@@ -104,9 +104,9 @@ func tunnelled(addr netip.Addr) (netip.Addr, bool) {
 	return netip.AddrFrom4([4]byte(b[12:])), true
 }
 
-// apart are the ranges that are not of the public internet (the registries of
+// reservedPrefixes are the ranges that are not of the public internet (the registries of
 // special addresses for IPv4 and IPv6).
-func apart() []netip.Prefix {
+func reservedPrefixes() []netip.Prefix {
 	texts := []string{
 		"0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.0.0.0/24",
 		"192.0.2.0/24", "192.88.99.0/24", "192.168.0.0/16", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/4", "240.0.0.0/4",
@@ -124,8 +124,8 @@ func isLocalName(host string) bool {
 	return host == "localhost" || strings.HasSuffix(host, ".localhost")
 }
 
-// canonical is the name of a host as names are compared.
-func canonical(host string) string { return strings.TrimSuffix(strings.ToLower(host), ".") }
+// canonicalHost is the name of a host as names are compared.
+func canonicalHost(host string) string { return strings.TrimSuffix(strings.ToLower(host), ".") }
 
 // cutPort takes the port off a host, if there is one.
 func cutPort(text string) (host, port string) {

@@ -19,14 +19,14 @@ type Guard struct {
 	app     string
 	resolve *net.Resolver
 
-	mu      sync.RWMutex
-	named   map[string]bool // host:port that the app's documents name
-	trusted map[string]bool // host:port that the host's own configuration names
+	mu           sync.RWMutex
+	namedHosts   map[string]bool // host:port that the app's documents name
+	trustedHosts map[string]bool // host:port that the host's own configuration names
 }
 
 // Guard returns a guard for an app.
 func (p *Policy) Guard(app string) *Guard {
-	return &Guard{policy: p, app: app, named: map[string]bool{}, trusted: map[string]bool{}}
+	return &Guard{policy: p, app: app, namedHosts: map[string]bool{}, trustedHosts: map[string]bool{}}
 }
 
 // Check looks at an address that a document of the app names, as far as it can
@@ -37,7 +37,7 @@ func (g *Guard) Check(address string) error {
 	if err != nil || u.Host == "" {
 		return nil // that is not an address, which others report
 	}
-	host, port := canonical(u.Hostname()), portOf(u)
+	host, port := canonicalHost(u.Hostname()), portOf(u)
 	addr, literal := ParseAddr(host)
 	local := isLocalName(host)
 	if local {
@@ -45,16 +45,16 @@ func (g *Guard) Check(address string) error {
 	}
 	if literal && g.policy.isOwnMachine() && (local || addr.IsLoopback()) {
 		g.mu.Lock()
-		g.named[net.JoinHostPort(host, port)] = true
+		g.namedHosts[net.JoinHostPort(host, port)] = true
 		g.mu.Unlock()
 	}
 	switch {
-	case g.policy.isOwnName(host, port) && !g.policy.allowsHome(g.app, host, port, netip.Addr{}):
-		return g.refuseHome(host, port)
+	case g.policy.isOwnName(host, port) && !g.policy.allowsOwnAddress(g.app, host, port, netip.Addr{}):
+		return g.refuseOwnAddress(host, port)
 	case literal:
 		return g.checkAddr(host, port, addr)
 	case g.policy.hasFile() && !g.policy.allowsName(g.app, host, port) && !g.isTrusted(host, port):
-		return g.refuse(host, port, "")
+		return g.refuseAddress(host, port, "")
 	}
 	return nil
 }
@@ -62,29 +62,29 @@ func (g *Guard) Check(address string) error {
 // checkAddr says whether an address may be reached by the name of a host. It is
 // nil, or a [*Refused].
 func (g *Guard) checkAddr(host, port string, addr netip.Addr) error {
-	addr = plain(addr)
+	addr = unmapAddr(addr)
 	g.mu.RLock()
-	named := g.named[net.JoinHostPort(host, port)]
+	named := g.namedHosts[net.JoinHostPort(host, port)]
 	g.mu.RUnlock()
 	private := Private(addr)
 	switch {
-	case g.policy.leadsHome(addr, port):
-		if !g.policy.allowsHome(g.app, host, port, addr) {
-			return g.refuseHome(host, port)
+	case g.policy.isOwnAddr(addr, port):
+		if !g.policy.allowsOwnAddress(g.app, host, port, addr) {
+			return g.refuseOwnAddress(host, port)
 		}
 		return nil
-	case g.isTrusted(host, port), named && addr.IsLoopback(), !private && !g.policy.hasFile(), g.policy.allows(g.app, host, port, addr):
+	case g.isTrusted(host, port), named && addr.IsLoopback(), !private && !g.policy.hasFile(), g.policy.allowsAddr(g.app, host, port, addr):
 		return nil
 	case private:
-		return g.refuse(host, port, "a private address")
+		return g.refuseAddress(host, port, "a private address")
 	}
-	return g.refuse(host, port, "")
+	return g.refuseAddress(host, port, "")
 }
 
 func (g *Guard) isTrusted(host, port string) bool {
 	g.mu.RLock()
 	defer g.mu.RUnlock()
-	return g.trusted[net.JoinHostPort(host, port)]
+	return g.trustedHosts[net.JoinHostPort(host, port)]
 }
 
 func portOf(u *url.URL) string {
@@ -102,23 +102,23 @@ func (g *Guard) Trust(address string) {
 	if u, err := url.Parse(address); err == nil && u.Host != "" {
 		g.mu.Lock()
 		defer g.mu.Unlock()
-		g.trusted[net.JoinHostPort(canonical(u.Hostname()), portOf(u))] = true
+		g.trustedHosts[net.JoinHostPort(canonicalHost(u.Hostname()), portOf(u))] = true
 	}
 }
 
-// refuse names the host, and the port that is not the usual one, as a grant does.
+// refuseAddress names the host, and the port that is not the usual one, as a grant does.
 // It does not name the address behind a name: an app's user need not know it.
-func (g *Guard) refuse(host, port, reason string) *Refused {
+func (g *Guard) refuseAddress(host, port, reason string) *Refused {
 	target := net.JoinHostPort(host, port)
 	if port == "80" || port == "443" {
 		target = host
 	}
-	return g.policy.refuse(g.app, "reach "+target, reason, "network: "+quoteList(target))
+	return g.policy.newRefused(g.app, "reach "+target, reason, "network: "+quoteList(target))
 }
 
-// refuseHome names the one grant that opens the host to its own apps: its address,
+// refuseOwnAddress names the one grant that opens the host to its own apps: its address,
 // or the name that clients call it by, with the port.
-func (g *Guard) refuseHome(host, port string) *Refused {
+func (g *Guard) refuseOwnAddress(host, port string) *Refused {
 	target := net.JoinHostPort(host, port)
 	grant := ""
 	if addr, literal := ParseAddr(host); literal {
@@ -128,7 +128,7 @@ func (g *Guard) refuseHome(host, port string) *Refused {
 	} else if isLocalName(host) {
 		grant = "network: " + quoteList("127.0.0.1:"+port, "[::1]:"+port)
 	}
-	return g.policy.refuse(g.app, "reach "+target, "it leads to the host itself", grant)
+	return g.policy.newRefused(g.app, "reach "+target, "it leads to the host itself", grant)
 }
 
 // Transport makes connections that go only where the app may reach: each
@@ -136,52 +136,52 @@ func (g *Guard) refuseHome(host, port string) *Refused {
 // and so is that of each redirect.
 func (g *Guard) Transport() *http.Transport {
 	return &http.Transport{
-		DialContext: g.dial, Proxy: g.proxy, ForceAttemptHTTP2: true, MaxIdleConns: 100,
+		DialContext: g.dialContext, Proxy: g.proxyFor, ForceAttemptHTTP2: true, MaxIdleConns: 100,
 		IdleConnTimeout: 90 * time.Second, TLSHandshakeTimeout: 10 * time.Second, ExpectContinueTimeout: time.Second,
 	}
 }
 
-// proxy finds the proxy of the host's environment. The proxy resolves names, so
+// proxyFor finds the proxy of the host's environment. The proxy resolves names, so
 // that only names, and addresses that are written out, can be refused.
-func (g *Guard) proxy(req *http.Request) (*url.URL, error) {
+func (g *Guard) proxyFor(req *http.Request) (*url.URL, error) {
 	proxy, err := http.ProxyFromEnvironment(req)
 	if proxy == nil || err != nil {
 		return proxy, err
 	}
 	g.Trust(proxy.String())
-	if err := g.checkByProxy(req.URL); err != nil {
+	if err := g.checkProxied(req.URL); err != nil {
 		return nil, err
 	}
 	return proxy, nil
 }
 
-func (g *Guard) checkByProxy(u *url.URL) error {
-	host, port := canonical(u.Hostname()), portOf(u)
+func (g *Guard) checkProxied(u *url.URL) error {
+	host, port := canonicalHost(u.Hostname()), portOf(u)
 	addr, literal := ParseAddr(host)
 	switch {
-	case g.policy.isOwnName(host, port) && !g.policy.allowsHome(g.app, host, port, netip.Addr{}):
-		return g.refuseHome(host, port)
+	case g.policy.isOwnName(host, port) && !g.policy.allowsOwnAddress(g.app, host, port, netip.Addr{}):
+		return g.refuseOwnAddress(host, port)
 	case literal:
 		return g.checkAddr(host, port, addr)
-	case !g.policy.hasFile() || g.isTrusted(host, port) || g.policy.hasNameFor(g.app, host, port):
+	case !g.policy.hasFile() || g.isTrusted(host, port) || g.policy.grantsName(g.app, host, port):
 		return nil
 	}
-	return g.refuse(host, port, "")
+	return g.refuseAddress(host, port, "")
 }
 
-func (g *Guard) dial(ctx context.Context, network, address string) (net.Conn, error) {
+func (g *Guard) dialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	name, port, err := net.SplitHostPort(address)
 	if err != nil {
 		return nil, err
 	}
-	host := canonical(name)
-	if g.policy.isOwnName(host, port) && !g.policy.allowsHome(g.app, host, port, netip.Addr{}) {
-		return nil, g.refuseHome(host, port)
+	host := canonicalHost(name)
+	if g.policy.isOwnName(host, port) && !g.policy.allowsOwnAddress(g.app, host, port, netip.Addr{}) {
+		return nil, g.refuseOwnAddress(host, port)
 	}
 	d := &net.Dialer{Timeout: 30 * time.Second, Resolver: g.resolve, Control: func(_, resolved string, _ syscall.RawConn) error {
 		at, err := netip.ParseAddrPort(resolved)
 		if err != nil {
-			return g.refuse(host, port, "")
+			return g.refuseAddress(host, port, "")
 		}
 		return g.checkAddr(host, port, at.Addr())
 	}}

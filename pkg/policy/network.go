@@ -35,9 +35,9 @@ func parseTarget(text string) (target, bool) {
 		return target{}, false
 	}
 	if isPattern {
-		return target{suffix: "." + canonical(name), port: port}, true
+		return target{suffix: "." + canonicalHost(name), port: port}, true
 	}
-	return target{host: canonical(host), port: port}, true
+	return target{host: canonicalHost(host), port: port}, true
 }
 
 // hasName says whether a grant is for a host name, wherever it leads, as far as
@@ -53,8 +53,8 @@ func (t *target) hasAddr(addr netip.Addr, port string) bool {
 	return (t.port == "" || t.port == port) && t.prefix.IsValid() && t.prefix.Contains(addr)
 }
 
-// allows says whether an app may reach an address by the name of a host.
-func (p *Policy) allows(app, host, port string, addr netip.Addr) bool {
+// allowsAddr says whether an app may reach an address by the name of a host.
+func (p *Policy) allowsAddr(app, host, port string, addr netip.Addr) bool {
 	public := !Private(addr)
 	return p.grantsTo(app, func(g *grant) bool {
 		return slices.ContainsFunc(g.targets, func(t target) bool { return t.hasName(host, port, public) || t.hasAddr(addr, port) })
@@ -71,39 +71,39 @@ func (p *Policy) allowsName(app, host, port string) bool {
 	})
 }
 
-// hasNameFor says whether a grant names a host, for connections whose addresses
+// grantsName says whether a grant names a host, for connections whose addresses
 // only a proxy knows.
-func (p *Policy) hasNameFor(app, host, port string) bool {
+func (p *Policy) grantsName(app, host, port string) bool {
 	return p.grantsTo(app, func(g *grant) bool {
 		return slices.ContainsFunc(g.targets, func(t target) bool { return t.hasName(host, port, true) })
 	})
 }
 
-// leadsHome says whether an address is one that the host itself listens on, in
+// isOwnAddr says whether an address is one that the host itself listens on, in
 // whichever form it is written.
-func (p *Policy) leadsHome(addr netip.Addr, port string) bool {
+func (p *Policy) isOwnAddr(addr netip.Addr, port string) bool {
 	if p == nil {
 		return false
 	}
-	addr = plain(addr)
-	if inner, ok := carried(addr); ok && p.leadsHome(inner, port) {
+	addr = unmapAddr(addr)
+	if inner, ok := embeddedIPv4(addr); ok && p.isOwnAddr(inner, port) {
 		return true
 	}
-	if inner, ok := tunnelled(addr); ok && p.leadsHome(inner, port) {
+	if inner, ok := isatapIPv4(addr); ok && p.isOwnAddr(inner, port) {
 		return true
 	}
 	return slices.ContainsFunc(p.host.Listeners, func(own netip.AddrPort) bool {
 		if portText(own) != port {
 			return false
 		}
-		at := plain(own.Addr())
+		at := unmapAddr(own.Addr())
 		switch {
 		case at == addr:
 			return true
 		case at.IsUnspecified():
-			return addr.IsLoopback() || addr.IsUnspecified() || isOfMachine(addr)
+			return addr.IsLoopback() || addr.IsUnspecified() || isInterfaceAddr(addr)
 		}
-		return addr.IsUnspecified() && (at.IsLoopback() || isOfMachine(at)) // connects to this machine
+		return addr.IsUnspecified() && (at.IsLoopback() || isInterfaceAddr(at)) // connects to this machine
 	})
 }
 
@@ -112,8 +112,8 @@ func portText(at netip.AddrPort) string {
 	return port
 }
 
-// isOfMachine says whether an address is one of this machine's interfaces now.
-func isOfMachine(addr netip.Addr) bool {
+// isInterfaceAddr says whether an address is one of this machine's interfaces now.
+func isInterfaceAddr(addr netip.Addr) bool {
 	all, err := net.InterfaceAddrs()
 	if err != nil {
 		return true // it may be
@@ -124,7 +124,7 @@ func isOfMachine(addr netip.Addr) bool {
 			return false
 		}
 		own, ok := netip.AddrFromSlice(ipNet.IP)
-		return ok && plain(own) == addr
+		return ok && unmapAddr(own) == addr
 	})
 }
 
@@ -136,13 +136,13 @@ func (p *Policy) isOwnName(host, port string) bool {
 	}
 	return p != nil && slices.ContainsFunc(p.host.Names, func(name string) bool {
 		own, ownPort := cutPort(name)
-		return canonical(own) == host && (ownPort == "" || ownPort == port)
+		return canonicalHost(own) == host && (ownPort == "" || ownPort == port)
 	})
 }
 
-// allowsHome says whether a grant names the host's own address explicitly: the
+// allowsOwnAddress says whether a grant names the host's own address explicitly: the
 // address, or the name that clients call it by, with its port.
-func (p *Policy) allowsHome(app, host, port string, addr netip.Addr) bool {
+func (p *Policy) allowsOwnAddress(app, host, port string, addr netip.Addr) bool {
 	return p.grantsTo(app, func(g *grant) bool {
 		return slices.ContainsFunc(g.targets, func(t target) bool {
 			one := t.prefix.IsValid() && t.prefix.IsSingleIP() && t.prefix.Contains(addr)

@@ -92,8 +92,8 @@ func Decode(n *spec.Node) (*Policy, spec.Diagnostics) {
 	}
 	ds := spec.Decode(n, &c)
 	for i, g := range c.Grants {
-		ds = append(ds, g.check(n.Get("grants").Items[i])...)
-		made := grant{apps: g.Apps, commands: g.commands(), env: g.Env}
+		ds = append(ds, g.validateGrant(n.Get("grants").Items[i])...)
+		made := grant{apps: g.Apps, commands: g.commandArgs(), env: g.Env}
 		for _, text := range g.Network {
 			t, ok := parseTarget(text.Value)
 			if !ok {
@@ -104,9 +104,9 @@ func Decode(n *spec.Node) (*Policy, spec.Diagnostics) {
 			made.targets = append(made.targets, t)
 		}
 		var more spec.Diagnostics
-		made.variables, more = namePatterns(g.Variables)
+		made.variables, more = parsePatterns(g.Variables)
 		ds = append(ds, more...)
-		made.secrets, more = namePatterns(g.Secrets)
+		made.secrets, more = parsePatterns(g.Secrets)
 		ds = append(ds, more...)
 		p.grants = append(p.grants, made)
 	}
@@ -114,8 +114,8 @@ func Decode(n *spec.Node) (*Policy, spec.Diagnostics) {
 	return p, ds
 }
 
-// check reports a grant that grants nothing.
-func (g *grantConfig) check(n *spec.Node) spec.Diagnostics {
+// validateGrant reports a grant that grants nothing.
+func (g *grantConfig) validateGrant(n *spec.Node) spec.Diagnostics {
 	var ds spec.Diagnostics
 	if n.Kind != spec.Mapping {
 		return nil // reported when it was decoded

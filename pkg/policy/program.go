@@ -17,23 +17,23 @@ type Program struct {
 // with exactly these arguments, and all of its variables. It is nil, or a
 // [*Refused]. Without a policy file no program is granted.
 func (p *Policy) CheckProgram(app string, asked Program) error {
-	if p.grantsTo(app, func(g *grant) bool { return g.runs(asked) }) {
+	if p.grantsTo(app, func(g *grant) bool { return g.allowsProgram(asked) }) {
 		return nil
 	}
 	line := "commands: [" + quoteList(asked.Args...) + "]"
 	if len(asked.Env) > 0 {
 		line += ", env: " + quoteList(asked.Env...)
 	}
-	return p.refuse(app, "run "+strings.Join(asked.Args, " "), "", line)
+	return p.newRefused(app, "run "+strings.Join(asked.Args, " "), "", line)
 }
 
-func (g *grant) runs(asked Program) bool {
+func (g *grant) allowsProgram(asked Program) bool {
 	isAsked := func(args []string) bool { return slices.Equal(args, asked.Args) }
 	unnamed := func(name string) bool { return !slices.Contains(g.env, name) }
 	return slices.ContainsFunc(g.commands, isAsked) && !slices.ContainsFunc(asked.Env, unnamed)
 }
 
-func (g *grantConfig) commands() [][]string {
+func (g *grantConfig) commandArgs() [][]string {
 	var all [][]string
 	for _, c := range g.Commands {
 		args := make([]string, len(c))

@@ -50,8 +50,8 @@ func (e *Refused) Hint() string {
 	return "write this line under grants: in " + e.file + " (--policy): " + e.Line
 }
 
-// refuse makes a refusal; grant is the part of its line after the app.
-func (p *Policy) refuse(app, action, reason, grant string) *Refused {
+// newRefused makes a refusal; grant is the part of its line after the app.
+func (p *Policy) newRefused(app, action, reason, grant string) *Refused {
 	e := &Refused{App: app, Action: action, Reason: reason}
 	if grant != "" {
 		e.Line = fmt.Sprintf("- {apps: [%s], %s}", app, grant)

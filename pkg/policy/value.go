@@ -15,11 +15,11 @@ import (
 func (p *Policy) CheckVariable(app, name string) error {
 	switch {
 	case p.configuresHost(name):
-		return p.refuse(app, "read the environment variable "+name, "it configures the host", "")
+		return p.newRefused(app, "read the environment variable "+name, "it configures the host", "")
 	case p.isOwnMachine() || p.grantsTo(app, func(g *grant) bool { return matchesAny(g.variables, name) }):
 		return nil
 	}
-	return p.refuse(app, "read the environment variable "+name, "", "variables: "+quoteList(name))
+	return p.newRefused(app, "read the environment variable "+name, "", "variables: "+quoteList(name))
 }
 
 // CheckSecret says whether an app may use a shared secret, by its name: a file in
@@ -28,19 +28,19 @@ func (p *Policy) CheckVariable(app, name string) error {
 func (p *Policy) CheckSecret(app, name string) error {
 	switch {
 	case p.configuresHost(name):
-		return p.refuse(app, "use the secret "+name, "it configures the host", "")
+		return p.newRefused(app, "use the secret "+name, "it configures the host", "")
 	case p.isOwnMachine() || p.grantsTo(app, func(g *grant) bool { return matchesAny(g.secrets, name) || matchesAny(g.variables, name) }):
 		return nil
 	}
-	return p.refuse(app, "use the secret "+name, "", "secrets: "+quoteList(name))
+	return p.newRefused(app, "use the secret "+name, "", "secrets: "+quoteList(name))
 }
 
 // CheckValue says whether an app may have the value of a variable or a shared
 // secret that it may read by its name: not when the value is one of the host's
 // secrets under another name. It is nil, or a [*Refused].
 func (p *Policy) CheckValue(app, name, value string) error {
-	if p != nil && slices.ContainsFunc(p.host.Values, func(secret string) bool { return reveals(value, secret) }) {
-		return p.refuse(app, "read "+name, "its value configures the host", "")
+	if p != nil && slices.ContainsFunc(p.host.Values, func(secret string) bool { return containsSecret(value, secret) }) {
+		return p.newRefused(app, "read "+name, "its value configures the host", "")
 	}
 	return nil
 }
@@ -48,16 +48,16 @@ func (p *Policy) CheckValue(app, name, value string) error {
 // The shortest secrets that are looked for: as a whole value, and as a part of
 // one. Shorter ones are too likely to be other things.
 const (
-	minWhole = 8
-	minPart  = 16
+	minSecretLength     = 8
+	minSecretPartLength = 16
 )
 
-func reveals(value, secret string) bool {
+func containsSecret(value, secret string) bool {
 	value = strings.TrimSpace(value)
-	if len(secret) < minWhole {
+	if len(secret) < minSecretLength {
 		return false
 	}
-	if value == secret || len(secret) >= minPart && strings.Contains(value, secret) {
+	if value == secret || len(secret) >= minSecretPartLength && strings.Contains(value, secret) {
 		return true
 	}
 	u, err := url.Parse(value)
@@ -72,19 +72,19 @@ func reveals(value, secret string) bool {
 // host. Case does not matter, as it does not to some systems.
 func (p *Policy) configuresHost(name string) bool {
 	name = strings.ToUpper(name)
-	if slices.Contains(hostNames(), name) || slices.ContainsFunc(hostPrefixes(), func(prefix string) bool { return strings.HasPrefix(name, prefix) }) {
+	if slices.Contains(hostVariables(), name) || slices.ContainsFunc(hostVariablePrefixes(), func(prefix string) bool { return strings.HasPrefix(name, prefix) }) {
 		return true
 	}
 	return p != nil && slices.ContainsFunc(p.host.Variables, func(own string) bool { return strings.ToUpper(own) == name })
 }
 
-// hostPrefixes begin the names of variables that configure the host: its flags and
+// hostVariablePrefixes begin the names of variables that configure the host: its flags and
 // the exporter of its traces.
-func hostPrefixes() []string { return []string{"AGENTHOST_", "OTEL_EXPORTER_"} }
+func hostVariablePrefixes() []string { return []string{"AGENTHOST_", "OTEL_EXPORTER_"} }
 
-// hostNames are the names of variables that configure what the host uses: its
+// hostVariables are the names of variables that configure what the host uses: its
 // databases (those that pgx reads), its buckets, and its proxies.
-func hostNames() []string {
+func hostVariables() []string {
 	return []string{
 		"PGHOST", "PGHOSTADDR", "PGPORT", "PGDATABASE", "PGUSER", "PGPASSWORD", "PGPASSFILE", "PGAPPNAME", "PGCONNECT_TIMEOUT",
 		"PGSSLMODE", "PGSSLKEY", "PGSSLCERT", "PGSSLSNI", "PGSSLROOTCERT", "PGSSLPASSWORD", "PGSSLNEGOTIATION", "PGTARGETSESSIONATTRS",
@@ -98,7 +98,7 @@ func hostNames() []string {
 // namePattern is a name of a variable or a secret, or the beginning of one.
 var namePattern = regexp.MustCompile(`^([A-Za-z0-9_][A-Za-z0-9_.-]*\*?|\*)$`)
 
-func namePatterns(texts []spec.Text) (patterns []string, ds spec.Diagnostics) {
+func parsePatterns(texts []spec.Text) (patterns []string, ds spec.Diagnostics) {
 	for _, text := range texts {
 		switch {
 		case !namePattern.MatchString(text.Value):

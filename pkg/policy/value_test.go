@@ -79,9 +79,9 @@ func TestCheckValue(t *testing.T) {
 	}
 }
 
-// TestHints: a refusal names the flag, and the file if there is one, with the line
+// TestRefusedHint: a refusal names the flag, and the file if there is one, with the line
 // to add; with that line it is granted. What nothing grants has no hint.
-func TestHints(t *testing.T) {
+func TestRefusedHint(t *testing.T) {
 	p, _ := decode(t, "grants: []")
 	for _, tt := range []struct {
 		policy *Policy

@@ -69,12 +69,12 @@ func TestOwnInterface(t *testing.T) {
 	}
 	for _, a := range all {
 		addr, _ := netip.AddrFromSlice(a.(*net.IPNet).IP)
-		for _, listener := range []string{"0.0.0.0:8000", "[::]:8000", netip.AddrPortFrom(plain(addr), 8000).String()} {
+		for _, listener := range []string{"0.0.0.0:8000", "[::]:8000", netip.AddrPortFrom(unmapAddr(addr), 8000).String()} {
 			p := (*Policy)(nil).For(Host{Listeners: []netip.AddrPort{netip.MustParseAddrPort(listener)}})
-			if !p.leadsHome(addr, "8000") {
+			if !p.isOwnAddr(addr, "8000") {
 				t.Errorf("%s is not found to be an address of a host that listens on %s", addr, listener)
 			}
-			if p.leadsHome(addr, "8001") || p.leadsHome(netip.MustParseAddr("8.8.8.8"), "8000") {
+			if p.isOwnAddr(addr, "8001") || p.isOwnAddr(netip.MustParseAddr("8.8.8.8"), "8000") {
 				t.Errorf("listening on %s: another port, or another machine, is taken for the host", listener)
 			}
 		}

@@ -37,11 +37,11 @@ func disguises(text string) []string {
 	return append(all, fmt.Sprintf("[2002:%x:%x::1]", high, low), fmt.Sprintf("[2001:0:808:808:0:0:%x:%x]", ^high&0xffff, ^low&0xffff), "[::ffff:"+text+"%25lo]", "[::1]", "[fe80::1%25lo]")
 }
 
-// TestDisguises asks for private addresses in some hundred disguises, directly and by
+// TestDisguisedAddresses asks for private addresses in some hundred disguises, directly and by
 // redirects, and with names that stand for them. No connection is tried: a refused
 // one is refused before the system is asked. The control notes what a client without
 // a guard would connect to.
-func TestDisguises(t *testing.T) {
+func TestDisguisedAddresses(t *testing.T) {
 	first := newHome(t)
 	asked, tried, refused, control := 0, 0, 0, 0
 	for _, inside := range insides() {
