@@ -12,20 +12,20 @@ import (
 // The rule is ADK's progressive SSE (adk-python utils/streaming_utils.py).
 // The zero value is ready; it is for one goroutine.
 type Aggregator struct {
-	last    Response
-	seen    bool
-	parts   []*genai.Part
-	text    strings.Builder
-	thought bool
-	sign    []byte
-	role    string
+	last      Response
+	seen      bool
+	parts     []*genai.Part
+	text      strings.Builder
+	thought   bool
+	signature []byte
+	role      string
 }
 
 // Add takes one piece, in the order of arrival. It does not keep r.
 func (a *Aggregator) Add(r *Response) {
 	before := a.last
 	a.last = *r
-	a.last.inherit(&before)
+	a.last.inheritFields(&before)
 	a.seen = true
 	if r.Content == nil {
 		return
@@ -36,8 +36,8 @@ func (a *Aggregator) Add(r *Response) {
 	}
 }
 
-// inherit takes over what only earlier pieces said.
-func (r *Response) inherit(before *Response) {
+// inheritFields takes over what only earlier pieces said.
+func (r *Response) inheritFields(before *Response) {
 	r.TurnComplete = r.TurnComplete || before.TurnComplete
 	r.Interrupted = r.Interrupted || before.Interrupted
 	r.FinishReason = cmp.Or(r.FinishReason, before.FinishReason)
@@ -60,26 +60,26 @@ func (r *Response) inherit(before *Response) {
 
 func (a *Aggregator) addPart(p *genai.Part) {
 	if !isPlainText(p) {
-		a.flush()
+		a.flushText()
 		a.parts = append(a.parts, p)
 		return
 	}
 	if p.Thought != a.thought {
-		a.flush()
+		a.flushText()
 	}
 	a.thought = p.Thought
 	a.text.WriteString(p.Text)
 	if len(p.ThoughtSignature) > 0 {
-		a.sign = p.ThoughtSignature
+		a.signature = p.ThoughtSignature
 	}
 }
 
-func (a *Aggregator) flush() {
-	if a.text.Len() > 0 || len(a.sign) > 0 {
-		a.parts = append(a.parts, &genai.Part{Text: a.text.String(), Thought: a.thought, ThoughtSignature: a.sign})
+func (a *Aggregator) flushText() {
+	if a.text.Len() > 0 || len(a.signature) > 0 {
+		a.parts = append(a.parts, &genai.Part{Text: a.text.String(), Thought: a.thought, ThoughtSignature: a.signature})
 	}
 	a.text.Reset()
-	a.sign = nil
+	a.signature = nil
 	a.thought = false
 }
 
@@ -89,7 +89,7 @@ func (a *Aggregator) Whole() *Response {
 	if !a.seen {
 		return nil
 	}
-	a.flush()
+	a.flushText()
 	r := a.last
 	r.Partial = false
 	r.Content = nil
