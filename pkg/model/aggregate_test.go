@@ -158,7 +158,7 @@ func TestAggregatorFields(t *testing.T) {
 	}
 }
 
-func TestAggregatorGoesOnAfterWhole(t *testing.T) {
+func TestAggregatorAddAfterWhole(t *testing.T) {
 	var a Aggregator
 	a.Add(piece(text("a")))
 	first := a.Whole()

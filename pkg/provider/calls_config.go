@@ -22,17 +22,17 @@ func decodeService(n *spec.Node, dst any, base *spec.Text, calls *callsConfig) s
 			ds = append(ds, base.Errorf(0, "value", "%s", problem))
 		}
 	}
-	ds = append(ds, calls.Retry.check(n.Get("retry"))...)
+	ds = append(ds, calls.Retry.validateRetry(n.Get("retry"))...)
 	ds.Sort()
 	return ds
 }
 
-// options are what [Retry] takes.
-func (c *retryConfig) options(env Env) *RetryOptions {
+// retryOptions are what [Retry] takes.
+func (c *retryConfig) retryOptions(env Env) *RetryOptions {
 	return &RetryOptions{Codes: c.Codes, Attempts: c.Attempts, Wait: env.Wait, Logger: env.Logger}
 }
 
-func (c *retryConfig) check(n *spec.Node) spec.Diagnostics {
+func (c *retryConfig) validateRetry(n *spec.Node) spec.Diagnostics {
 	var ds spec.Diagnostics
 	if at := n.Get("attempts"); at != nil && c.Attempts < 1 {
 		ds = append(ds, at.Errorf("value", "attempts must be at least 1, which is no retry"))

@@ -75,7 +75,7 @@ var emptyParts = []struct {
 func TestEmptyParts(t *testing.T) {
 	for _, tt := range emptyParts {
 		t.Run(tt.name, func(t *testing.T) {
-			req := question("b", false)
+			req := scriptInput("b", false)
 			req.Contents = tt.contents
 			before, err := json.Marshal(tt.contents)
 			if err != nil {
@@ -106,7 +106,7 @@ func TestEmptyParts(t *testing.T) {
 // TestEmptyInstruction: an instruction of nothing is none.
 func TestEmptyInstruction(t *testing.T) {
 	gemini := newFake(t)
-	req := question("b", false)
+	req := scriptInput("b", false)
 	req.Config = &genai.GenerateContentConfig{SystemInstruction: &genai.Content{Parts: []*genai.Part{{}}}}
 	if _, err := collect(provider.NewGemini("gemini-x", fakeOptions(gemini)).Generate(t.Context(), req)); err != nil {
 		t.Fatal(err)
@@ -119,7 +119,7 @@ func TestEmptyInstruction(t *testing.T) {
 // TestSignatureInCache: what Gemini keeps for later holds the signature too.
 func TestSignatureInCache(t *testing.T) {
 	gemini := newFake(t)
-	req := question("b", false)
+	req := scriptInput("b", false)
 	req.Contents = emptyParts[3].contents
 	req.Cache = &model.CacheRequest{CacheConfig: model.CacheConfig{TTL: time.Minute, Intervals: 3}, PromptTokens: 10000}
 	llm := provider.NewGemini("gemini-x", fakeOptions(gemini))

@@ -20,30 +20,30 @@ func Fallback(llm model.LLM, others []model.LLM, logger *slog.Logger) model.LLM 
 	if logger == nil {
 		logger = slog.New(slog.DiscardHandler)
 	}
-	return &fallingBack{LLM: llm, others: others, logger: logger}
+	return &fallbackModel{LLM: llm, others: others, logger: logger}
 }
 
-type fallingBack struct {
+type fallbackModel struct {
 	model.LLM
 	others []model.LLM
 	logger *slog.Logger
 }
 
 // MixesToolsAndSchema says whether all of them do.
-func (f *fallingBack) MixesToolsAndSchema() bool {
-	return f.all(func(m model.LLM) bool {
+func (f *fallbackModel) MixesToolsAndSchema() bool {
+	return f.allCan(func(m model.LLM) bool {
 		mixer, ok := m.(interface{ MixesToolsAndSchema() bool })
 		return ok && mixer.MixesToolsAndSchema()
 	})
 }
 
 // CachesContents says what the first one does: the others are sent everything.
-func (f *fallingBack) CachesContents() bool { return model.CanCache(f.LLM) }
+func (f *fallbackModel) CachesContents() bool { return model.CanCache(f.LLM) }
 
 // RunsCode says whether all of them do; see [model.RunsCode].
-func (f *fallingBack) RunsCode() bool { return f.all(model.RunsCode) }
+func (f *fallbackModel) RunsCode() bool { return f.allCan(model.RunsCode) }
 
-func (f *fallingBack) all(can func(model.LLM) bool) bool {
+func (f *fallbackModel) allCan(can func(model.LLM) bool) bool {
 	for _, m := range f.others {
 		if !can(m) {
 			return false
@@ -54,11 +54,11 @@ func (f *fallingBack) all(can func(model.LLM) bool) bool {
 
 // Generate asks until one answers or none is left; see [model.LLM]. The failure
 // that is told is the last one.
-func (f *fallingBack) Generate(ctx context.Context, req *model.Request) iter.Seq2[*model.Response, error] {
+func (f *fallbackModel) Generate(ctx context.Context, req *model.Request) iter.Seq2[*model.Response, error] {
 	return func(yield func(*model.Response, error) bool) {
 		asked := f.LLM
 		for _, next := range f.others {
-			started, err := pass(ctx, asked, req, yield)
+			started, err := forwardResponses(ctx, asked, req, yield)
 			if err == nil {
 				return
 			}
@@ -73,7 +73,7 @@ func (f *fallingBack) Generate(ctx context.Context, req *model.Request) iter.Seq
 			own.Model, own.Cache = "", nil
 			asked, req = next, &own
 		}
-		if _, err := pass(ctx, asked, req, yield); err != nil {
+		if _, err := forwardResponses(ctx, asked, req, yield); err != nil {
 			yield(nil, err)
 		}
 	}

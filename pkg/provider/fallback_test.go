@@ -33,7 +33,7 @@ func TestFallback(t *testing.T) {
 			first, _ := fakeOpenAI(t, tt.first)
 			second, asked := fakeOpenAI(t, tt.second)
 			stream := tt.first.Raw != "" && len(tt.first.Pieces) > 0
-			req := question("hi", stream)
+			req := scriptInput("hi", stream)
 			req.Model = "gpt-first"
 			got, err := collect(provider.Fallback(first, []model.LLM{second}, nil).Generate(t.Context(), req))
 			said := ""

@@ -65,7 +65,7 @@ func NewGemini(name string, opts *GeminiOptions) model.LLM {
 	if g.opts.Logger == nil {
 		g.opts.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &caching{LLM: Retry(g, &g.opts.Retry), gemini: g}
+	return &cachingModel{LLM: Retry(g, &g.opts.Retry), gemini: g}
 }
 
 type gemini struct {
@@ -81,7 +81,9 @@ func (g *gemini) Name() string { return g.name }
 // MixesToolsAndSchema says whether one request may hold both tools and a schema
 // for the answer: Vertex AI takes both from Gemini 2 on
 // (adk-python utils/output_schema_utils.py).
-func (g *gemini) MixesToolsAndSchema() bool { return g.variables().usesVertex() && isGemini2(g.name) }
+func (g *gemini) MixesToolsAndSchema() bool {
+	return g.newVariables().usesVertex() && isGemini2(g.name)
+}
 
 // isGemini2 says whether a name is that of a Gemini 2 or newer; a name without
 // a version, such as gemini-flash-latest, is that of a new one.
@@ -95,10 +97,10 @@ func (g *gemini) Generate(ctx context.Context, req *model.Request) iter.Seq2[*mo
 	return func(yield func(*model.Response, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
-		client, err := g.connect(ctx)
+		client, err := g.clientOrConnect(ctx)
 		if err == nil && req.Config != nil && req.Config.HTTPOptions != nil && req.Config.HTTPOptions.BaseURL != "" {
 			// It would get the key of the model's own address.
-			err = unusable(http.StatusBadRequest, "http_options cannot change the address of a call: set the base_url of the model")
+			err = newConfigError(http.StatusBadRequest, "http_options cannot change the address of a call: set the base_url of the model")
 		}
 		if err != nil {
 			yield(nil, err)
@@ -106,16 +108,16 @@ func (g *gemini) Generate(ctx context.Context, req *model.Request) iter.Seq2[*mo
 		}
 		c := newGeminiCall(g.name, client, req)
 		if req.Stream {
-			c.stream(ctx, yield)
+			c.generateStream(ctx, yield)
 			return
 		}
-		yield(c.unary(ctx))
+		yield(c.generateOnce(ctx))
 	}
 }
 
-// connect makes the client at the first call. A failure is not remembered: the
+// clientOrConnect makes the client at the first call. A failure is not remembered: the
 // next call tries again.
-func (g *gemini) connect(ctx context.Context) (*genai.Client, error) {
+func (g *gemini) clientOrConnect(ctx context.Context) (*genai.Client, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.client != nil {
@@ -135,7 +137,7 @@ type geminiCall struct {
 }
 
 func newGeminiCall(name string, client *genai.Client, req *model.Request) *geminiCall {
-	c := &geminiCall{client: client, model: req.Model, contents: endWithUser(acceptable(req.Contents)), config: ownConfig(req.Config)}
+	c := &geminiCall{client: client, model: req.Model, contents: endWithUser(normalizeContents(req.Contents)), config: copyConfig(req.Config)}
 	if c.model == "" {
 		c.model = name
 	}
@@ -143,7 +145,7 @@ func newGeminiCall(name string, client *genai.Client, req *model.Request) *gemin
 	if client.ClientConfig().Backend == genai.BackendGeminiAPI {
 		c.dropVertexOnly()
 	} else {
-		c.label(req.Origin.Agent)
+		c.addAgentLabel(req.Origin.Agent)
 	}
 	return c
 }
@@ -164,8 +166,8 @@ func (c *geminiCall) keepEmptyTexts() {
 
 // writeEmptyTexts adds the texts to a body.
 func writeEmptyTexts(body map[string]any) map[string]any {
-	for _, content := range mappings(body["contents"]) {
-		for _, part := range mappings(content["parts"]) {
+	for _, content := range toMappings(body["contents"]) {
+		for _, part := range toMappings(content["parts"]) {
 			_, signed := part["thoughtSignature"]
 			if _, thought := part["thought"]; signed && len(part) == 1 || signed && thought && len(part) == 2 {
 				part["text"] = ""
@@ -175,8 +177,8 @@ func writeEmptyTexts(body map[string]any) map[string]any {
 	return body
 }
 
-// mappings are the mappings of a list in a body of the SDK.
-func mappings(list any) []map[string]any {
+// toMappings are the mappings of a list in a body of the SDK.
+func toMappings(list any) []map[string]any {
 	if all, ok := list.([]map[string]any); ok {
 		return all
 	}
@@ -194,8 +196,8 @@ func mappings(list any) []map[string]any {
 // flows/llm_flows/base_llm_flow.py).
 const agentLabel = "adk_agent_name"
 
-// label names the agent that asks. A label has lower case only.
-func (c *geminiCall) label(agent string) {
+// addAgentLabel names the agent that asks. A label has lower case only.
+func (c *geminiCall) addAgentLabel(agent string) {
 	if c.config.Labels[agentLabel] != "" || agent == "" {
 		return
 	}
@@ -207,17 +209,17 @@ func (c *geminiCall) label(agent string) {
 	c.config.Labels = labels
 }
 
-// ownConfig copies what the SDK writes into: it fills the instruction's role and
+// copyConfig copies what the SDK writes into: it fills the instruction's role and
 // the header map of a config that parallel agents may share. It also switches
 // off what would make one call many.
-func ownConfig(shared *genai.GenerateContentConfig) *genai.GenerateContentConfig {
+func copyConfig(shared *genai.GenerateContentConfig) *genai.GenerateContentConfig {
 	var own genai.GenerateContentConfig
 	if shared != nil {
 		own = *shared
 	}
 	own.AutomaticContinuation = genai.Ptr(false)
 	if own.SystemInstruction != nil {
-		own.SystemInstruction = withoutEmptyParts(own.SystemInstruction)
+		own.SystemInstruction = dropEmptyParts(own.SystemInstruction)
 	}
 	if own.SystemInstruction != nil {
 		instruction := *own.SystemInstruction
@@ -276,30 +278,30 @@ func withoutDisplayName(p *genai.Part) *genai.Part {
 	}
 }
 
-func (c *geminiCall) unary(ctx context.Context) (*model.Response, error) {
-	answer, err := c.ask(ctx)
+func (c *geminiCall) generateOnce(ctx context.Context) (*model.Response, error) {
+	answer, err := c.sendRequest(ctx)
 	if err != nil {
-		return nil, c.failure(ctx, err)
+		return nil, c.toModelError(ctx, err)
 	}
 	r, _ := fromGemini(answer)
-	return complete(r), nil
+	return withContent(r), nil
 }
 
-func (c *geminiCall) ask(ctx context.Context) (answer *genai.GenerateContentResponse, err error) {
+func (c *geminiCall) sendRequest(ctx context.Context) (answer *genai.GenerateContentResponse, err error) {
 	defer recoverMalformed(&err)
 	return c.client.Models.GenerateContent(ctx, c.model, c.contents, c.config)
 }
 
-func (c *geminiCall) stream(ctx context.Context, yield func(*model.Response, error) bool) {
+func (c *geminiCall) generateStream(ctx context.Context, yield func(*model.Response, error) bool) {
 	// Pulling keeps the consumer's own panics apart from those of the SDK.
 	next, stop := iter.Pull2(c.client.Models.GenerateContentStream(ctx, c.model, c.contents, c.config))
 	defer stop()
 	var whole model.Aggregator
 	var finish string
 	for {
-		chunk, err, ok := pull(next)
+		chunk, err, ok := nextChunk(next)
 		if err != nil {
-			yield(nil, c.failure(ctx, err))
+			yield(nil, c.toModelError(ctx, err))
 			return
 		}
 		if !ok {
@@ -310,14 +312,14 @@ func (c *geminiCall) stream(ctx context.Context, yield func(*model.Response, err
 			finish = message
 		}
 		whole.Add(r)
-		if !yield(partial(r), nil) {
+		if !yield(toPartial(r), nil) {
 			return
 		}
 	}
-	yield(complete(unfinished(whole.Whole(), finish)), nil)
+	yield(withContent(withFinishError(whole.Whole(), finish)), nil)
 }
 
-func pull(next func() (*genai.GenerateContentResponse, error, bool)) (r *genai.GenerateContentResponse, err error, ok bool) {
+func nextChunk(next func() (*genai.GenerateContentResponse, error, bool)) (r *genai.GenerateContentResponse, err error, ok bool) {
 	defer recoverMalformed(&err)
 	return next()
 }
@@ -331,10 +333,10 @@ func recoverMalformed(err *error) {
 	}
 }
 
-// failure names an error of the SDK. What the service or the wire said comes
+// toModelError names an error of the SDK. What the service or the wire said comes
 // as *model.Error from the transport or as APIError from inside a stream; what
 // is left is the SDK refusing the request.
-func (c *geminiCall) failure(ctx context.Context, err error) error {
+func (c *geminiCall) toModelError(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("calling %s: %w", c.model, ctx.Err())
 	}

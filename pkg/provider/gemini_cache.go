@@ -17,65 +17,65 @@ import (
 	"agenthost/pkg/model"
 )
 
-// leastCached is the smallest prompt that the service keeps, in tokens.
-const leastCached = 4096
+// minCachedTokens is the smallest prompt that the service keeps, in tokens.
+const minCachedTokens = 4096
 
-// caching answers [model.Request.Cache] by the algorithm of adk-python
+// cachingModel answers [model.Request.Cache] by the algorithm of adk-python
 // models/gemini_context_cache_manager.py: the first answer only tells the
 // fingerprint of its request; a later request that begins with the same makes a
 // cache of it, and those after it use that cache until it ends, was used
 // often enough, or the beginning differs. It stands around the retries, so that
 // a call that is repeated makes no second cache. It remembers nothing.
-type caching struct {
+type cachingModel struct {
 	model.LLM
 	gemini *gemini
 }
 
 // CachesContents says that it does; see [model.CanCache].
-func (c *caching) CachesContents() bool { return true }
+func (c *cachingModel) CachesContents() bool { return true }
 
 // RunsCode says that Gemini does; see [model.RunsCode].
-func (c *caching) RunsCode() bool { return true }
+func (c *cachingModel) RunsCode() bool { return true }
 
 // Generate asks once, with a cache where that is asked for; see [model.LLM].
-func (c *caching) Generate(ctx context.Context, req *model.Request) iter.Seq2[*model.Response, error] {
+func (c *cachingModel) Generate(ctx context.Context, req *model.Request) iter.Seq2[*model.Response, error] {
 	if req.Cache == nil {
 		return c.LLM.Generate(ctx, req)
 	}
 	return func(yield func(*model.Response, error) bool) {
 		// What a cache holds is counted in contents, so that none may come later.
-		if err := c.answer(ctx, &keeper{gemini: c.gemini, req: acceptableRequest(req), config: req.Cache}, yield); err != nil {
+		if err := c.generateCached(ctx, &cacheResolver{gemini: c.gemini, req: normalizeRequest(req), config: req.Cache}, yield); err != nil {
 			yield(nil, err)
 		}
 	}
 }
 
-// answer yields the responses; an error is not yielded but returned.
-func (c *caching) answer(ctx context.Context, k *keeper, yield func(*model.Response, error) bool) error {
-	metadata, err := k.metadata(ctx)
+// generateCached yields the responses; an error is not yielded but returned.
+func (c *cachingModel) generateCached(ctx context.Context, k *cacheResolver, yield func(*model.Response, error) bool) error {
+	metadata, err := k.resolveCache(ctx)
 	if err != nil {
 		return err
 	}
 	if metadata.Active() {
-		lost, err := c.pass(ctx, k.shortened(metadata), metadata, yield)
+		lost, err := c.generateWith(ctx, k.requestWithCache(metadata), metadata, yield)
 		if !lost {
 			return err
 		}
 		c.gemini.opts.Logger.WarnContext(ctx, "contents in a cache could not be used, sending all of them",
-			"model", k.model(), "cache", metadata.Name, "error", err)
+			"model", k.modelName(), "cache", metadata.Name, "error", err)
 		metadata = withoutCache(metadata)
 	}
-	_, err = c.pass(ctx, k.req, metadata, yield)
+	_, err = c.generateWith(ctx, k.req, metadata, yield)
 	return err
 }
 
-// pass asks, and adds the metadata to the whole answer. A failure is returned;
+// generateWith asks, and adds the metadata to the whole answer. A failure is returned;
 // lost says that the cache may be to blame for it, and nothing was yielded.
-func (c *caching) pass(ctx context.Context, req *model.Request, metadata *model.CacheMetadata, yield func(*model.Response, error) bool) (lost bool, err error) {
+func (c *cachingModel) generateWith(ctx context.Context, req *model.Request, metadata *model.CacheMetadata, yield func(*model.Response, error) bool) (lost bool, err error) {
 	started := false
 	for resp, err := range c.LLM.Generate(ctx, req) {
 		if err != nil {
-			if !started && metadata.Active() && refusesCache(err) {
+			if !started && metadata.Active() && isCacheError(err) {
 				return true, err
 			}
 			return false, err
@@ -91,44 +91,44 @@ func (c *caching) pass(ctx context.Context, req *model.Request, metadata *model.
 	return false, nil
 }
 
-// refusesCache: a cache that is gone is said to be forbidden, not found or
+// isCacheError: a cache that is gone is said to be forbidden, not found or
 // expired. When it is the request that is wrong, the same is said again of the
 // request without the cache.
-func refusesCache(err error) bool {
+func isCacheError(err error) bool {
 	failed, ok := errors.AsType[*model.Error](err)
 	return ok && slices.Contains([]int{http.StatusBadRequest, http.StatusForbidden, http.StatusNotFound}, failed.Code)
 }
 
 // A keeper finds the cache for one request.
-type keeper struct {
+type cacheResolver struct {
 	gemini *gemini
 	req    *model.Request
 	config *model.CacheRequest
 }
 
-func (k *keeper) model() string { return first(k.req.Model, k.gemini.name) }
+func (k *cacheResolver) modelName() string { return firstNonEmpty(k.req.Model, k.gemini.name) }
 
-// metadata says what to use: an active one names a cache that holds the
+// resolveCache says what to use: an active one names a cache that holds the
 // beginning of the request.
-func (k *keeper) metadata(ctx context.Context) (*model.CacheMetadata, error) {
+func (k *cacheResolver) resolveCache(ctx context.Context) (*model.CacheMetadata, error) {
 	old, all := k.config.Metadata, len(k.req.Contents)
 	if old == nil {
-		return k.fingerprint(all)
+		return k.fingerprintPrefix(all)
 	}
-	same, err := k.sameBeginning(old)
+	same, err := k.hasSamePrefix(old)
 	if err != nil {
 		return nil, err
 	}
-	if same && k.holds(old) {
+	if same && k.isUsable(old) {
 		return old, nil
 	}
 	if old.Active() {
-		k.remove(ctx, old.Name)
+		k.deleteCache(ctx, old.Name)
 	}
 	if !same {
-		return k.fingerprint(all)
+		return k.fingerprintPrefix(all)
 	}
-	if made := k.create(ctx, old); made != nil {
+	if made := k.createCache(ctx, old); made != nil {
 		return made, nil
 	}
 	return withoutCache(old), nil
@@ -140,28 +140,28 @@ func withoutCache(m *model.CacheMetadata) *model.CacheMetadata {
 	return &model.CacheMetadata{Fingerprint: m.Fingerprint, Contents: m.Contents}
 }
 
-// holds says whether there is a cache that may still be used.
-func (k *keeper) holds(m *model.CacheMetadata) bool {
+// isUsable says whether there is a cache that may still be used.
+func (k *cacheResolver) isUsable(m *model.CacheMetadata) bool {
 	return m.Active() && k.gemini.opts.Clock().Before(m.Expires) && m.Used <= k.config.Intervals
 }
 
-// sameBeginning says whether the request begins as the one that the metadata
+// hasSamePrefix says whether the request begins as the one that the metadata
 // tells of. Something must follow: the service wants contents beside a cache.
-func (k *keeper) sameBeginning(m *model.CacheMetadata) (bool, error) {
+func (k *cacheResolver) hasSamePrefix(m *model.CacheMetadata) (bool, error) {
 	if m.Contents < 0 || m.Contents >= len(k.req.Contents) {
 		return false, nil
 	}
-	now, err := k.fingerprint(m.Contents)
+	now, err := k.fingerprintPrefix(m.Contents)
 	return err == nil && now.Fingerprint == m.Fingerprint, err
 }
 
-// fingerprint stands for the first n contents and all that is cached with them.
+// fingerprintPrefix stands for the first n contents and all that is cached with them.
 // The model belongs to it, because a cache is of one model.
-func (k *keeper) fingerprint(n int) (*model.CacheMetadata, error) {
+func (k *cacheResolver) fingerprintPrefix(n int) (*model.CacheMetadata, error) {
 	h := sha256.New()
 	config := k.req.Config
 	err := json.NewEncoder(h).Encode([]any{
-		k.model(), config.SystemInstruction, config.Tools, config.ToolConfig, k.req.Contents[:n],
+		k.modelName(), config.SystemInstruction, config.Tools, config.ToolConfig, k.req.Contents[:n],
 	})
 	if err != nil {
 		return nil, &model.Error{
@@ -171,17 +171,17 @@ func (k *keeper) fingerprint(n int) (*model.CacheMetadata, error) {
 	return &model.CacheMetadata{Fingerprint: hex.EncodeToString(h.Sum(nil))[:16], Contents: n}, nil
 }
 
-// create makes a cache of the prefix that m tells of. It is nil when the prefix
+// createCache makes a cache of the prefix that m tells of. It is nil when the prefix
 // is too small for one, or the service refuses: then everything is sent.
-func (k *keeper) create(ctx context.Context, m *model.CacheMetadata) *model.CacheMetadata {
-	if k.config.PromptTokens < max(k.config.MinTokens, leastCached) {
+func (k *cacheResolver) createCache(ctx context.Context, m *model.CacheMetadata) *model.CacheMetadata {
+	if k.config.PromptTokens < max(k.config.MinTokens, minCachedTokens) {
 		return nil
 	}
 	// The time before the call: the service's cache ends a little later.
 	now := k.gemini.opts.Clock()
 	name, err := k.gemini.createCache(ctx, k, m.Contents, fmt.Sprintf("adk-cache-%d-%dcontents", now.Unix(), m.Contents))
 	if err != nil {
-		k.gemini.opts.Logger.WarnContext(ctx, "contents could not be cached, sending all of them", "model", k.model(), "error", err)
+		k.gemini.opts.Logger.WarnContext(ctx, "contents could not be cached, sending all of them", "model", k.modelName(), "error", err)
 		return nil
 	}
 	return &model.CacheMetadata{
@@ -190,22 +190,22 @@ func (k *keeper) create(ctx context.Context, m *model.CacheMetadata) *model.Cach
 	}
 }
 
-// remove deletes a cache that is of no more use. When that fails, the cache
+// deleteCache deletes a cache that is of no more use. When that fails, the cache
 // ends by itself; most often it has done so already.
-func (k *keeper) remove(ctx context.Context, name string) {
+func (k *cacheResolver) deleteCache(ctx context.Context, name string) {
 	err := k.gemini.deleteCache(ctx, k, name)
 	if err == nil {
 		return
 	}
 	level := slog.LevelWarn
-	if refusesCache(err) {
+	if isCacheError(err) {
 		level = slog.LevelDebug
 	}
-	k.gemini.opts.Logger.Log(ctx, level, "a cache of contents could not be deleted", "model", k.model(), "cache", name, "error", err)
+	k.gemini.opts.Logger.Log(ctx, level, "a cache of contents could not be deleted", "model", k.modelName(), "cache", name, "error", err)
 }
 
-// shortened is the request without what the cache holds.
-func (k *keeper) shortened(m *model.CacheMetadata) *model.Request {
+// requestWithCache is the request without what the cache holds.
+func (k *cacheResolver) requestWithCache(m *model.CacheMetadata) *model.Request {
 	short := *k.req
 	config := *k.req.Config
 	config.SystemInstruction, config.Tools, config.ToolConfig = nil, nil, nil
@@ -216,8 +216,8 @@ func (k *keeper) shortened(m *model.CacheMetadata) *model.Request {
 
 // createCache keeps the first n contents at the service, with the settings
 // that belong to them, in the same form in which they would be sent.
-func (g *gemini) createCache(ctx context.Context, k *keeper, n int, title string) (name string, err error) {
-	client, err := g.connect(ctx)
+func (g *gemini) createCache(ctx context.Context, k *cacheResolver, n int, title string) (name string, err error) {
+	client, err := g.clientOrConnect(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -228,7 +228,7 @@ func (g *gemini) createCache(ctx context.Context, k *keeper, n int, title string
 		SystemInstruction: sent.config.SystemInstruction, Tools: sent.config.Tools, ToolConfig: sent.config.ToolConfig,
 	})
 	if err != nil {
-		return "", sent.failure(ctx, err)
+		return "", sent.toModelError(ctx, err)
 	}
 	if made.Name == "" {
 		return "", &model.Error{Message: "Gemini made a cache without a name"}
@@ -236,15 +236,15 @@ func (g *gemini) createCache(ctx context.Context, k *keeper, n int, title string
 	return made.Name, nil
 }
 
-func (g *gemini) deleteCache(ctx context.Context, k *keeper, name string) (err error) {
-	client, err := g.connect(ctx)
+func (g *gemini) deleteCache(ctx context.Context, k *cacheResolver, name string) (err error) {
+	client, err := g.clientOrConnect(ctx)
 	if err != nil {
 		return err
 	}
-	sent := &geminiCall{client: client, model: k.model(), config: ownConfig(k.req.Config)}
+	sent := &geminiCall{client: client, model: k.modelName(), config: copyConfig(k.req.Config)}
 	defer recoverMalformed(&err)
 	if _, err := client.Caches.Delete(ctx, name, &genai.DeleteCachedContentConfig{HTTPOptions: cacheHTTP(sent.config)}); err != nil {
-		return sent.failure(ctx, err)
+		return sent.toModelError(ctx, err)
 	}
 	return nil
 }
@@ -263,4 +263,4 @@ func cacheHTTP(config *genai.GenerateContentConfig) *genai.HTTPOptions {
 }
 
 // MixesToolsAndSchema says what the model itself says.
-func (c *caching) MixesToolsAndSchema() bool { return c.gemini.MixesToolsAndSchema() }
+func (c *cachingModel) MixesToolsAndSchema() bool { return c.gemini.MixesToolsAndSchema() }

@@ -362,7 +362,7 @@ func TestCacheRetry(t *testing.T) {
 }
 
 // Conversations side by side each have their own cache.
-func TestCacheSideBySide(t *testing.T) {
+func TestCacheParallel(t *testing.T) {
 	first := newTalk(t, fakeOptions)
 	var group sync.WaitGroup
 	for i := range 8 {
@@ -387,7 +387,7 @@ func TestCacheSideBySide(t *testing.T) {
 }
 
 // Without Cache nothing is told of caches.
-func TestCacheNotAsked(t *testing.T) {
+func TestCacheNotRequested(t *testing.T) {
 	fake := newFake(t)
 	got, err := ask(t, provider.NewGemini("gemini-x", fakeOptions(fake)), false)
 	if err != nil || got[0].CacheMetadata != nil {

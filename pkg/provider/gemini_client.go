@@ -32,8 +32,8 @@ func (g *gemini) newClient(ctx context.Context) (*genai.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	wire := &geminiTransport{base: g.opts.HTTP.Transport, hide: spec.NewVeil(config.APIKey)}
-	if err := g.authorize(ctx, config, wire); err != nil {
+	wire := &geminiTransport{base: g.opts.HTTP.Transport, redact: spec.NewVeil(config.APIKey)}
+	if err := g.addCredentials(ctx, config, wire); err != nil {
 		return nil, err
 	}
 	client := *g.opts.HTTP
@@ -42,7 +42,7 @@ func (g *gemini) newClient(ctx context.Context) (*genai.Client, error) {
 	made, err := genai.NewClient(ctx, config)
 	if err != nil {
 		// The cause is not kept: the SDK prints its config, with the key.
-		return nil, unusable(http.StatusBadRequest, spec.NewVeil(config.APIKey).Text(err.Error()))
+		return nil, newConfigError(http.StatusBadRequest, spec.NewVeil(config.APIKey).Text(err.Error()))
 	}
 	return made, nil
 }
@@ -54,23 +54,23 @@ func (g *gemini) clientConfig() (*genai.ClientConfig, error) {
 	}
 	if base := config.HTTPOptions.BaseURL; base != "" {
 		if problem := badBaseURL(base); problem != "" {
-			return nil, unusable(http.StatusBadRequest, problem)
+			return nil, newConfigError(http.StatusBadRequest, problem)
 		}
 	}
 	return config, nil
 }
 
 func (g *gemini) backendConfig() (*genai.ClientConfig, error) {
-	c, err := geminiSettings(g.variables(), g.opts.APIKey, g.opts.BaseURL)
+	c, err := geminiSettings(g.newVariables(), g.opts.APIKey, g.opts.BaseURL)
 	if err != nil {
-		return nil, unusable(http.StatusBadRequest, err.Error())
+		return nil, newConfigError(http.StatusBadRequest, err.Error())
 	}
 	config := &genai.ClientConfig{Backend: genai.BackendGeminiAPI, APIKey: c.key.value, HTTPOptions: genai.HTTPOptions{BaseURL: c.base.value}}
 	switch {
 	case !c.vertex && c.key.value == "" && c.base.ofApp:
-		return nil, unusable(http.StatusUnauthorized, noGeminiKeyForBase)
+		return nil, newConfigError(http.StatusUnauthorized, noGeminiKeyForBase)
 	case !c.vertex && c.key.value == "":
-		return nil, unusable(http.StatusUnauthorized, noGeminiKey)
+		return nil, newConfigError(http.StatusUnauthorized, noGeminiKey)
 	case !c.vertex:
 		return config, nil
 	}
@@ -79,7 +79,7 @@ func (g *gemini) backendConfig() (*genai.ClientConfig, error) {
 		return config, nil
 	}
 	if config.Project == "" && config.APIKey == "" {
-		return nil, unusable(http.StatusUnauthorized, noVertexProject)
+		return nil, newConfigError(http.StatusUnauthorized, noVertexProject)
 	}
 	config.HTTPOptions.BaseURL = "" // the SDK's own
 	return config, nil
@@ -87,15 +87,15 @@ func (g *gemini) backendConfig() (*genai.ClientConfig, error) {
 
 // usesDefaultBase says whether nobody has named an address.
 func (g *gemini) usesDefaultBase() bool {
-	return g.opts.BaseURL == "" && g.variables().get("GOOGLE_VERTEX_BASE_URL") == ""
+	return g.opts.BaseURL == "" && g.newVariables().valueOf("GOOGLE_VERTEX_BASE_URL") == ""
 }
 
-func (g *gemini) variables() variables { return newVariables(g.opts.Lookup, g.opts.App) }
+func (g *gemini) newVariables() variables { return newVariables(g.opts.Lookup, g.opts.App) }
 
-// authorize gives the transport the token of a Vertex project. Behind a base URL
+// addCredentials gives the transport the token of a Vertex project. Behind a base URL
 // it may be missing: the proxy there adds its own. An address that the app has
 // chosen gets no token of the host's.
-func (g *gemini) authorize(ctx context.Context, config *genai.ClientConfig, wire *geminiTransport) error {
+func (g *gemini) addCredentials(ctx context.Context, config *genai.ClientConfig, wire *geminiTransport) error {
 	if config.Project == "" {
 		return nil
 	}
@@ -103,7 +103,7 @@ func (g *gemini) authorize(ctx context.Context, config *genai.ClientConfig, wire
 		wire.token = g.opts.Token
 		return nil
 	}
-	if base := g.variables().base(g.opts.BaseURL, "GOOGLE_VERTEX_BASE_URL", ""); base.ofApp {
+	if base := g.newVariables().chooseBase(g.opts.BaseURL, "GOOGLE_VERTEX_BASE_URL", ""); base.ofApp {
 		return nil
 	}
 	found, err := credentials.DetectDefault(&credentials.DetectOptions{Scopes: []string{cloudScope}})
@@ -111,7 +111,7 @@ func (g *gemini) authorize(ctx context.Context, config *genai.ClientConfig, wire
 		if !g.usesDefaultBase() {
 			return nil
 		}
-		return unusable(http.StatusUnauthorized, noVertexLogin+": "+err.Error())
+		return newConfigError(http.StatusUnauthorized, noVertexLogin+": "+err.Error())
 	}
 	if quota, err := found.QuotaProjectID(ctx); err == nil && quota != "" {
 		config.HTTPOptions.Headers = http.Header{"X-Goog-User-Project": {quota}}
@@ -126,9 +126,9 @@ func (g *gemini) authorize(ctx context.Context, config *genai.ClientConfig, wire
 	return nil
 }
 
-// unusable is a call that cannot be made as things are set: asking again would
+// newConfigError is a call that cannot be made as things are set: asking again would
 // not help, so it has the status that the service would answer with.
-func unusable(code int, message string) *model.Error {
+func newConfigError(code int, message string) *model.Error {
 	return &model.Error{Code: code, Status: statusWord(code), Message: message}
 }
 
@@ -141,7 +141,7 @@ func badBaseURL(base string) string {
 	return ""
 }
 
-func first(values ...string) string {
+func firstNonEmpty(values ...string) string {
 	for _, v := range values {
 		if v != "" {
 			return v

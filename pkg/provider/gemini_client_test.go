@@ -67,7 +67,7 @@ func TestGeminiEnvironment(t *testing.T) {
 	}
 }
 
-func TestGeminiUnusable(t *testing.T) {
+func TestGeminiInvalidConfig(t *testing.T) {
 	tests := []struct {
 		name string
 		env  map[string]string
@@ -174,7 +174,7 @@ func TestGeminiRequestBody(t *testing.T) {
 
 func TestGeminiRefusesParameter(t *testing.T) {
 	fake := newFake(t)
-	req := question("hi", false)
+	req := scriptInput("hi", false)
 	req.Config.RoutingConfig = &genai.GenerationConfigRoutingConfig{}
 	_, err := collect(provider.NewGemini("gemini-x", fakeOptions(fake)).Generate(t.Context(), req))
 	const want = "model: 400 INVALID_ARGUMENT: routingConfig parameter is only supported in Gemini Enterprise Agent Platform mode, " +
@@ -198,7 +198,7 @@ func TestGeminiSharedConfig(t *testing.T) {
 	var group sync.WaitGroup
 	for i := range 4 {
 		group.Go(func() {
-			req := question(fmt.Sprint("hi ", i), i%2 == 0)
+			req := scriptInput(fmt.Sprint("hi ", i), i%2 == 0)
 			req.Config = config
 			if _, err := collect(llm.Generate(t.Context(), req)); err != nil {
 				t.Errorf("Generate() = %v", err)
@@ -249,7 +249,7 @@ func TestGeminiLabels(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			fake := newFake(t)
-			req := question("hi", false)
+			req := scriptInput("hi", false)
 			req.Origin.Agent, req.Config.Labels = "Billing", tt.own
 			if _, err := collect(provider.NewGemini("gemini-x", tt.options(fake)).Generate(t.Context(), req)); err != nil {
 				t.Fatal(err)

@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	maxFailure = 64 << 10
-	maxAnswer  = 256 << 20
+	maxErrorBytes    = 64 << 10
+	maxResponseBytes = 256 << 20
 )
 
 // A geminiTransport stands between the SDK and the network. It adds the token,
@@ -25,14 +25,14 @@ const (
 // (the SDK drops headers), and passes on only well-formed answers: on others
 // the SDK logs, hides the cause, or panics.
 type geminiTransport struct {
-	base  http.RoundTripper // nil is http.DefaultTransport
-	token func(context.Context) (string, error)
-	hide  *spec.Veil
+	base   http.RoundTripper // nil is http.DefaultTransport
+	token  func(context.Context) (string, error)
+	redact *spec.Veil
 }
 
 // RoundTrip carries one request. Any status but 2xx is an error.
 func (t *geminiTransport) RoundTrip(req *http.Request) (*http.Response, error) {
-	req, err := t.authorized(req)
+	req, err := t.authorizeRequest(req)
 	if err != nil {
 		return nil, err
 	}
@@ -46,19 +46,19 @@ func (t *geminiTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {
 		defer resp.Body.Close()
-		return nil, t.failure(resp)
+		return nil, t.toModelError(resp)
 	}
 	if req.URL.Query().Get("alt") == "sse" {
-		resp.Body = newBlocks(resp.Body, t.hide)
+		resp.Body = newSSEReader(resp.Body, t.redact)
 		return resp, nil
 	}
-	if err := bufferAnswer(resp, t.hide); err != nil {
+	if err := bufferResponse(resp, t.redact); err != nil {
 		return nil, err
 	}
 	return resp, nil
 }
 
-func (t *geminiTransport) authorized(req *http.Request) (*http.Request, error) {
+func (t *geminiTransport) authorizeRequest(req *http.Request) (*http.Request, error) {
 	if t.token == nil {
 		return req, nil
 	}
@@ -71,13 +71,13 @@ func (t *geminiTransport) authorized(req *http.Request) (*http.Request, error) {
 	return req, nil
 }
 
-func (t *geminiTransport) failure(resp *http.Response) *model.Error {
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxFailure))
+func (t *geminiTransport) toModelError(resp *http.Response) *model.Error {
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxErrorBytes))
 	if err != nil {
 		body = nil
 	}
-	said := parseFailure([]byte(t.hide.Text(string(body))))
-	e := &model.Error{Code: resp.StatusCode, Status: said.Status, Message: t.hide.Text(said.Message)}
+	said := parseErrorBody([]byte(t.redact.Text(string(body))))
+	e := &model.Error{Code: resp.StatusCode, Status: said.Status, Message: t.redact.Text(said.Message)}
 	if e.Status == "" {
 		e.Status = statusWord(e.Code)
 	}
@@ -91,9 +91,9 @@ func (t *geminiTransport) failure(resp *http.Response) *model.Error {
 	return e
 }
 
-// parseFailure reads Google's error JSON, alone or in a list (as Vertex AI sends
+// parseErrorBody reads Google's error JSON, alone or in a list (as Vertex AI sends
 // it for streams). Other bodies are taken as the message.
-func parseFailure(body []byte) genai.APIError {
+func parseErrorBody(body []byte) genai.APIError {
 	var one struct{ Error genai.APIError }
 	if json.Unmarshal(body, &one) == nil && one.Error.Message != "" {
 		return one.Error
@@ -102,17 +102,17 @@ func parseFailure(body []byte) genai.APIError {
 	if json.Unmarshal(body, &list) == nil && len(list) > 0 {
 		return list[0].Error
 	}
-	return genai.APIError{Message: clip(bytes.TrimSpace(body))}
+	return genai.APIError{Message: truncateBytes(bytes.TrimSpace(body))}
 }
 
-func bufferAnswer(resp *http.Response, hide *spec.Veil) error {
+func bufferResponse(resp *http.Response, hide *spec.Veil) error {
 	defer resp.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxResponseBytes))
 	if err != nil {
 		return &model.Error{Message: "the answer of Gemini was cut: " + err.Error(), Err: err}
 	}
 	if err := wellFormed(body); err != nil {
-		return &model.Error{Message: malformed(hide, body, err), Err: err}
+		return &model.Error{Message: malformedMessage(hide, body, err), Err: err}
 	}
 	resp.Body = io.NopCloser(bytes.NewReader(body))
 	return nil
@@ -129,11 +129,11 @@ func wellFormed(answer []byte) error {
 	return json.Unmarshal(answer, &failed)
 }
 
-func malformed(hide *spec.Veil, answer []byte, err error) string {
-	return fmt.Sprintf("malformed answer of Gemini: %v in %q", err, clip([]byte(hide.Text(string(answer)))))
+func malformedMessage(hide *spec.Veil, answer []byte, err error) string {
+	return fmt.Sprintf("malformed answer of Gemini: %v in %q", err, truncateBytes([]byte(hide.Text(string(answer)))))
 }
 
-func clip(text []byte) string {
+func truncateBytes(text []byte) string {
 	const most = 200
 	if len(text) > most {
 		return string(bytes.ToValidUTF8(text[:most], nil)) + "…"
@@ -141,60 +141,60 @@ func clip(text []byte) string {
 	return string(text)
 }
 
-// blocks reads server-sent events and hands them on in the one form that the
+// sseReader reads server-sent events and hands them on in the one form that the
 // SDK takes: `data:` lines alone. Comments and other fields are dropped. A
 // stream that is cut or malformed ends with an error block in place of what
 // cannot be used.
-type blocks struct {
-	lines *bufio.Scanner
-	body  io.Closer
-	hide  *spec.Veil
-	ready bytes.Buffer
-	ended bool
+type sseReader struct {
+	lines  *bufio.Scanner
+	body   io.Closer
+	redact *spec.Veil
+	ready  bytes.Buffer
+	ended  bool
 }
 
-func newBlocks(body io.ReadCloser, hide *spec.Veil) *blocks {
-	b := &blocks{lines: bufio.NewScanner(body), body: body, hide: hide}
-	b.lines.Buffer(nil, maxAnswer)
+func newSSEReader(body io.ReadCloser, hide *spec.Veil) *sseReader {
+	b := &sseReader{lines: bufio.NewScanner(body), body: body, redact: hide}
+	b.lines.Buffer(nil, maxResponseBytes)
 	return b
 }
 
 // Read returns whole blocks, cut to the size of p.
-func (b *blocks) Read(p []byte) (int, error) {
+func (b *sseReader) Read(p []byte) (int, error) {
 	for b.ready.Len() == 0 {
 		if b.ended {
 			return 0, io.EOF
 		}
-		b.advance()
+		b.readEvent()
 	}
 	return b.ready.Read(p)
 }
 
 // Close closes the body. Its error is of no use to anybody: the SDK would log it.
-func (b *blocks) Close() error {
+func (b *sseReader) Close() error {
 	_ = b.body.Close()
 	return nil
 }
 
-func (b *blocks) advance() {
+func (b *sseReader) readEvent() {
 	data := bytes.TrimSpace(b.nextData())
 	if err := b.lines.Err(); err != nil {
-		b.fail("the stream of Gemini was cut: " + err.Error())
+		b.writeError("the stream of Gemini was cut: " + err.Error())
 		return
 	}
 	if len(data) == 0 {
 		return
 	}
 	if err := wellFormed(data); err != nil {
-		b.fail(malformed(b.hide, data, err))
+		b.writeError(malformedMessage(b.redact, data, err))
 		return
 	}
-	b.write(data)
+	b.writeData(data)
 }
 
 // nextData joins the data lines up to an empty line. A line that is no field of
 // an event stream is taken as data, since Google sends late errors as bare JSON.
-func (b *blocks) nextData() []byte {
+func (b *sseReader) nextData() []byte {
 	var data []byte
 	for b.lines.Scan() {
 		line := b.lines.Bytes()
@@ -214,15 +214,15 @@ func (b *blocks) nextData() []byte {
 	return data
 }
 
-func (b *blocks) fail(message string) {
+func (b *sseReader) writeError(message string) {
 	b.ended = true
 	said, err := json.Marshal(map[string]any{"error": map[string]any{"message": message}})
 	if err == nil {
-		b.write(said)
+		b.writeData(said)
 	}
 }
 
-func (b *blocks) write(data []byte) {
+func (b *sseReader) writeData(data []byte) {
 	b.ready.WriteString("data:")
 	if err := json.Compact(&b.ready, data); err != nil {
 		b.ended = true

@@ -26,7 +26,7 @@ func (c *geminiConfig) Fallbacks() []spec.Text { return c.Calls.Fallback }
 func buildGemini(_ context.Context, env Env, c *geminiConfig) (model.LLM, error) {
 	return NewGemini(c.Model, &GeminiOptions{
 		Lookup: env.Lookup, App: env.App, APIKey: c.APIKey.Reveal(), BaseURL: c.BaseURL.Value, HTTP: env.HTTP,
-		Retry:  *c.Calls.Retry.options(env),
+		Retry:  *c.Calls.Retry.retryOptions(env),
 		Logger: env.Logger,
 	}), nil
 }

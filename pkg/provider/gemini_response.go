@@ -31,19 +31,19 @@ func fromGemini(answer *genai.GenerateContentResponse) (*model.Response, string)
 	return r, c.FinishMessage
 }
 
-// partial is the form in which a chunk is passed on. A failure is told once, on
+// toPartial is the form in which a chunk is passed on. A failure is told once, on
 // the whole answer.
-func partial(r *model.Response) *model.Response {
+func toPartial(r *model.Response) *model.Response {
 	p := *r
 	p.Partial = true
 	p.ErrorCode, p.ErrorMessage = "", ""
 	return &p
 }
 
-// unfinished names, on the whole of a streamed answer, the reason why it ended
+// withFinishError names, on the whole of a streamed answer, the reason why it ended
 // other than with STOP, even when there is content. A stream without any chunk
 // is an empty answer.
-func unfinished(whole *model.Response, finishMessage string) *model.Response {
+func withFinishError(whole *model.Response, finishMessage string) *model.Response {
 	if whole == nil {
 		return &model.Response{}
 	}
@@ -53,8 +53,8 @@ func unfinished(whole *model.Response, finishMessage string) *model.Response {
 	return whole
 }
 
-// complete gives a success without content an empty one of role model.
-func complete(r *model.Response) *model.Response {
+// withContent gives a success without content an empty one of role model.
+func withContent(r *model.Response) *model.Response {
 	if r.Content == nil && r.ErrorCode == "" {
 		r.Content = modelContent()
 	}

@@ -8,14 +8,14 @@ import (
 	"agenthost/pkg/model"
 )
 
-// openCall is what a model is told of a call that has no answer.
-const openCall = "No answer to this call is known: it may still come, or the call was cut off."
+// pendingCallStatus is what a model is told of a call that has no answer.
+const pendingCallStatus = "No answer to this call is known: it may still come, or the call was cut off."
 
-// answered puts an answer behind each call that has none: services refuse a
+// fillOpenCalls puts an answer behind each call that has none: services refuse a
 // conversation with a call that nobody answered, for ever. Such calls stay
 // where a run was cut off in the middle of them, and where an answer comes
 // later. The contents themselves are only read.
-func answered(contents []*genai.Content) []*genai.Content {
+func fillOpenCalls(contents []*genai.Content) []*genai.Content {
 	whole := contents
 	for i := 0; i < len(whole); i++ {
 		calls := callsOf(whole[i])
@@ -26,7 +26,7 @@ func answered(contents []*genai.Content) []*genai.Content {
 		if i+1 < len(whole) && len(model.ResponsesOf(whole[i+1])) > 0 {
 			next = whole[i+1]
 		}
-		open := unanswered(calls, next)
+		open := openCallResponses(calls, next)
 		if len(open) == 0 {
 			continue
 		}
@@ -47,9 +47,9 @@ func callsOf(c *genai.Content) []*genai.FunctionCall {
 	return model.CallsOf(c)
 }
 
-// unanswered are answers to the calls that next does not answer. Calls without
+// openCallResponses are answers to the calls that next does not answer. Calls without
 // an id are told from each other by name.
-func unanswered(calls []*genai.FunctionCall, next *genai.Content) []*genai.Part {
+func openCallResponses(calls []*genai.FunctionCall, next *genai.Content) []*genai.Part {
 	open := slices.Clone(calls)
 	for _, r := range model.ResponsesOf(next) {
 		i := slices.IndexFunc(open, func(c *genai.FunctionCall) bool { return c.ID == r.ID && (r.ID != "" || c.Name == r.Name) })
@@ -59,7 +59,7 @@ func unanswered(calls []*genai.FunctionCall, next *genai.Content) []*genai.Part 
 	}
 	parts := make([]*genai.Part, len(open))
 	for i, c := range open {
-		parts[i] = &genai.Part{FunctionResponse: &genai.FunctionResponse{ID: c.ID, Name: c.Name, Response: map[string]any{"status": openCall}}}
+		parts[i] = &genai.Part{FunctionResponse: &genai.FunctionResponse{ID: c.ID, Name: c.Name, Response: map[string]any{"status": pendingCallStatus}}}
 	}
 	return parts
 }

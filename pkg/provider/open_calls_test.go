@@ -50,7 +50,7 @@ var openCalls = []struct {
 func TestOpenCalls(t *testing.T) {
 	for _, tt := range openCalls {
 		t.Run(tt.name, func(t *testing.T) {
-			req := question("b", false)
+			req := scriptInput("b", false)
 			req.Contents = tt.contents
 			before := len(tt.contents)
 			gemini := newFake(t)
@@ -72,11 +72,11 @@ func TestOpenCalls(t *testing.T) {
 	}
 }
 
-// TestOpenCallsAreTold: the model reads of a call without an answer that there
+// TestOpenCallsInRequest: the model reads of a call without an answer that there
 // is none.
-func TestOpenCallsAreTold(t *testing.T) {
+func TestOpenCallsInRequest(t *testing.T) {
 	fake := newFake(t)
-	req := question("b", false)
+	req := scriptInput("b", false)
 	req.Contents = openCalls[2].contents
 	if _, err := collect(provider.NewGemini("gemini-x", fakeOptions(fake)).Generate(t.Context(), req)); err != nil {
 		t.Fatal(err)

@@ -76,17 +76,17 @@ func (o *openAI) Name() string { return o.name }
 // for the answer: OpenAI takes both, of other servers nobody knows.
 func (o *openAI) MixesToolsAndSchema() bool { return o.isOpenAI() }
 
-func (o *openAI) settings() (base, key setting) {
+func (o *openAI) endpointSettings() (base, key setting) {
 	return openAISettings(newVariables(o.opts.Lookup, o.opts.App), o.opts.APIKey, o.opts.BaseURL)
 }
 
 func (o *openAI) baseURL() string {
-	base, _ := o.settings()
+	base, _ := o.endpointSettings()
 	return base.value
 }
 
-func (o *openAI) key() string {
-	_, key := o.settings()
+func (o *openAI) apiKey() string {
+	_, key := o.endpointSettings()
 	return key.value
 }
 
@@ -102,45 +102,45 @@ func (o *openAI) Generate(ctx context.Context, req *model.Request) iter.Seq2[*mo
 	return func(yield func(*model.Response, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
-		resp, err := o.ask(ctx, req)
+		resp, err := o.sendRequest(ctx, req)
 		if err != nil {
-			yield(nil, o.failure(ctx, err))
+			yield(nil, o.toModelError(ctx, err))
 			return
 		}
 		defer resp.Body.Close()
 		if req.Stream {
-			if o.stream(ctx, resp.Body, yield) {
-				readOut(resp.Body, cancel)
+			if o.streamResponse(ctx, resp.Body, yield) {
+				drainBody(resp.Body, cancel)
 			}
 			return
 		}
-		yield(o.unary(ctx, resp.Body))
+		yield(o.readResponse(ctx, resp.Body))
 	}
 }
 
-// readOut reads what follows the last word of a stream, which is its end: only a
+// drainBody reads what follows the last word of a stream, which is its end: only a
 // connection that was read out is used again. It waits for a second at most.
-func readOut(body io.Reader, cancel func()) {
+func drainBody(body io.Reader, cancel func()) {
 	defer time.AfterFunc(time.Second, cancel).Stop()
 	_, _ = io.CopyN(io.Discard, body, 4<<10)
 }
 
-// ask sends the request. Any status but 2xx is an error.
-func (o *openAI) ask(ctx context.Context, req *model.Request) (*http.Response, error) {
-	body, err := o.request(ctx, req)
+// sendRequest sends the request. Any status but 2xx is an error.
+func (o *openAI) sendRequest(ctx context.Context, req *model.Request) (*http.Response, error) {
+	body, err := o.encodeRequest(ctx, req)
 	if err != nil {
 		return nil, err
 	}
 	if problem := badBaseURL(o.baseURL()); problem != "" {
-		return nil, unusable(http.StatusBadRequest, problem)
+		return nil, newConfigError(http.StatusBadRequest, problem)
 	}
 	call, err := http.NewRequestWithContext(ctx, http.MethodPost, o.baseURL()+"/chat/completions", bytes.NewReader(body))
 	if err != nil {
-		return nil, unusable(http.StatusBadRequest, "base_url is no address")
+		return nil, newConfigError(http.StatusBadRequest, "base_url is no address")
 	}
 	o.setHeaders(call.Header, req)
 	if o.isOpenAI() && call.Header.Get("Authorization") == "" && call.Header.Get("Api-Key") == "" {
-		return nil, unusable(http.StatusUnauthorized, noOpenAIKey)
+		return nil, newConfigError(http.StatusUnauthorized, noOpenAIKey)
 	}
 	client := *o.opts.HTTP
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
@@ -150,7 +150,7 @@ func (o *openAI) ask(ctx context.Context, req *model.Request) (*http.Response, e
 	}
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {
 		defer resp.Body.Close()
-		return nil, o.refusal(resp)
+		return nil, o.errorFromResponse(resp)
 	}
 	return resp, nil
 }
@@ -158,7 +158,7 @@ func (o *openAI) ask(ctx context.Context, req *model.Request) (*http.Response, e
 func (o *openAI) setHeaders(h http.Header, req *model.Request) {
 	h.Set("Content-Type", "application/json")
 	h.Set("User-Agent", "agenthost")
-	if key := o.key(); key != "" {
+	if key := o.apiKey(); key != "" {
 		h.Set("Authorization", "Bearer "+key)
 	}
 	for name, values := range o.opts.Header {
@@ -171,26 +171,26 @@ func (o *openAI) setHeaders(h http.Header, req *model.Request) {
 	}
 }
 
-// refusal reads the error of a service: OpenAI's form, and those of servers
+// errorFromResponse reads the error of a service: OpenAI's form, and those of servers
 // that do it their own way.
-func (o *openAI) refusal(resp *http.Response) *model.Error {
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxFailure))
+func (o *openAI) errorFromResponse(resp *http.Response) *model.Error {
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxErrorBytes))
 	if err != nil {
 		body = nil
 	}
-	e := &model.Error{Code: resp.StatusCode, Status: statusWord(resp.StatusCode), Message: o.hide(messageIn([]byte(o.hide(string(body))))), Err: retryAfter(resp.Header)}
+	e := &model.Error{Code: resp.StatusCode, Status: statusWord(resp.StatusCode), Message: o.redactSecrets(errorMessage([]byte(o.redactSecrets(string(body))))), Err: retryAfter(resp.Header)}
 	if e.Message == "" {
 		e.Message = fmt.Sprintf("%s answered %s", o.name, resp.Status)
 	}
 	return e
 }
 
-// messageIn is the text of an error body: {"error": {"message": …}}, {"error":
+// errorMessage is the text of an error body: {"error": {"message": …}}, {"error":
 // …}, {"message": …}, {"detail": …}, or else the body itself.
-func messageIn(body []byte) string {
+func errorMessage(body []byte) string {
 	var said map[string]any
 	if json.Unmarshal(body, &said) != nil {
-		return clip(bytes.TrimSpace(body))
+		return truncateBytes(bytes.TrimSpace(body))
 	}
 	if inner, ok := said["error"].(map[string]any); ok {
 		said = inner
@@ -200,20 +200,20 @@ func messageIn(body []byte) string {
 			return text
 		}
 	}
-	return clip(bytes.TrimSpace(body))
+	return truncateBytes(bytes.TrimSpace(body))
 }
 
-// hide takes the key and the headers of the document out of a text.
-func (o *openAI) hide(text string) string {
-	secrets := []string{o.key()}
+// redactSecrets takes the key and the headers of the document out of a text.
+func (o *openAI) redactSecrets(text string) string {
+	secrets := []string{o.apiKey()}
 	for _, values := range o.opts.Header {
 		secrets = append(secrets, values...)
 	}
 	return spec.NewVeil(secrets...).Text(text)
 }
 
-// failure names an error of the wire.
-func (o *openAI) failure(ctx context.Context, err error) error {
+// toModelError names an error of the wire.
+func (o *openAI) toModelError(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("calling %s: %w", o.name, ctx.Err())
 	}
@@ -223,5 +223,5 @@ func (o *openAI) failure(ctx context.Context, err error) error {
 	if lost, ok := errors.AsType[*url.Error](err); ok {
 		err = lost.Err
 	}
-	return &model.Error{Message: fmt.Sprintf("no answer from %s: %s", o.name, o.hide(err.Error())), Err: err}
+	return &model.Error{Message: fmt.Sprintf("no answer from %s: %s", o.name, o.redactSecrets(err.Error())), Err: err}
 }

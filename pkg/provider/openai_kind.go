@@ -32,6 +32,6 @@ func buildOpenAI(_ context.Context, env Env, c *openAIConfig) (model.LLM, error)
 	}
 	return NewOpenAI(c.Model, &OpenAIOptions{
 		Lookup: env.Lookup, App: env.App, BaseURL: c.BaseURL.Value, APIKey: c.APIKey.Reveal(), Header: header, HTTP: env.HTTP,
-		Retry: *c.Calls.Retry.options(env), Logger: env.Logger,
+		Retry: *c.Calls.Retry.retryOptions(env), Logger: env.Logger,
 	}), nil
 }

@@ -20,8 +20,8 @@ func chatMessages(req *model.Request) ([]chatMessage, error) {
 	if instruction := req.Instruction(); instruction != "" {
 		w.messages = append(w.messages, chatMessage{Role: "system", Content: instruction})
 	}
-	for _, c := range endWithUser(acceptable(req.Contents)) {
-		if err := w.content(c); err != nil {
+	for _, c := range endWithUser(normalizeContents(req.Contents)) {
+		if err := w.addContent(c); err != nil {
 			return nil, err
 		}
 	}
@@ -33,20 +33,20 @@ type chatWriter struct {
 	messages []chatMessage
 	// open are the ids of calls without an answer yet, by the function's name,
 	// and made how many ids were made up: Gemini's calls need none.
-	open map[string][]string
-	made int
+	open         map[string][]string
+	generatedIDs int
 }
 
-func (w *chatWriter) content(c *genai.Content) error {
+func (w *chatWriter) addContent(c *genai.Content) error {
 	if c.Role == genai.RoleModel {
-		return w.assistant(c)
+		return w.addAssistant(c)
 	}
 	var parts []chatPart
 	for _, p := range c.Parts {
 		switch {
 		case p == nil:
 		case p.FunctionResponse != nil:
-			if err := w.answer(p.FunctionResponse); err != nil {
+			if err := w.addToolResponse(p.FunctionResponse); err != nil {
 				return err
 			}
 		default:
@@ -68,15 +68,15 @@ func (w *chatWriter) content(c *genai.Content) error {
 	return nil
 }
 
-// assistant is what the model said and called. Its thoughts are not told again.
-func (w *chatWriter) assistant(c *genai.Content) error {
+// addAssistant is what the model said and called. Its thoughts are not told again.
+func (w *chatWriter) addAssistant(c *genai.Content) error {
 	m := chatMessage{Role: "assistant"}
 	var text strings.Builder
 	for _, p := range c.Parts {
 		switch {
 		case p == nil || p.Thought:
 		case p.FunctionCall != nil:
-			call, err := w.call(p.FunctionCall)
+			call, err := w.encodeCall(p.FunctionCall)
 			if err != nil {
 				return err
 			}
@@ -98,29 +98,29 @@ func (w *chatWriter) assistant(c *genai.Content) error {
 	return nil
 }
 
-func (w *chatWriter) call(c *genai.FunctionCall) (chatCall, error) {
+func (w *chatWriter) encodeCall(c *genai.FunctionCall) (chatCall, error) {
 	args := c.Args
 	if args == nil {
 		args = map[string]any{}
 	}
 	raw, err := json.Marshal(args)
 	if err != nil {
-		return chatCall{}, unusable(http.StatusBadRequest, fmt.Sprintf("the arguments of %s cannot be written as JSON: %s", c.Name, err))
+		return chatCall{}, newConfigError(http.StatusBadRequest, fmt.Sprintf("the arguments of %s cannot be written as JSON: %s", c.Name, err))
 	}
 	id := c.ID
 	if id == "" {
-		w.made++
-		id = fmt.Sprintf("call_%d", w.made)
+		w.generatedIDs++
+		id = fmt.Sprintf("call_%d", w.generatedIDs)
 		w.open[c.Name] = append(w.open[c.Name], id)
 	}
 	return chatCall{ID: id, Type: "function", Function: chatFunction{Name: c.Name, Arguments: string(raw)}}, nil
 }
 
-// answer goes to the call of its id, or to the first open one of its name.
-func (w *chatWriter) answer(r *genai.FunctionResponse) error {
+// addToolResponse goes to the call of its id, or to the first open one of its name.
+func (w *chatWriter) addToolResponse(r *genai.FunctionResponse) error {
 	raw, err := json.Marshal(r.Response)
 	if err != nil {
-		return unusable(http.StatusBadRequest, fmt.Sprintf("the answer of %s cannot be written as JSON: %s", r.Name, err))
+		return newConfigError(http.StatusBadRequest, fmt.Sprintf("the answer of %s cannot be written as JSON: %s", r.Name, err))
 	}
 	id := r.ID
 	if open := w.open[r.Name]; id == "" && len(open) > 0 {
@@ -144,7 +144,7 @@ func userPart(p *genai.Part) (*chatPart, error) {
 	case p.FileData != nil && strings.HasPrefix(p.FileData.MIMEType, "image/") && strings.HasPrefix(p.FileData.FileURI, "http"):
 		return &chatPart{Type: "image_url", ImageURL: &chatImage{p.FileData.FileURI}}, nil
 	case p.FileData != nil:
-		return nil, unusable(http.StatusBadRequest, fmt.Sprintf("a file of type %s by its address cannot be sent to this provider: only images on the web can", cmp.Or(p.FileData.MIMEType, "unknown")))
+		return nil, newConfigError(http.StatusBadRequest, fmt.Sprintf("a file of type %s by its address cannot be sent to this provider: only images on the web can", cmp.Or(p.FileData.MIMEType, "unknown")))
 	case p.Text == "":
 		return nil, nil
 	}
@@ -165,5 +165,5 @@ func inlinePart(b *genai.Blob) (*chatPart, error) {
 	case kind == "application/pdf":
 		return &chatPart{Type: "file", File: &chatFile{cmp.Or(b.DisplayName, "file.pdf"), "data:" + kind + ";base64," + data}}, nil
 	}
-	return nil, unusable(http.StatusBadRequest, fmt.Sprintf("data of type %s cannot be sent to this provider: images, texts, PDF, WAV and MP3 can", cmp.Or(kind, "unknown")))
+	return nil, newConfigError(http.StatusBadRequest, fmt.Sprintf("data of type %s cannot be sent to this provider: images, texts, PDF, WAV and MP3 can", cmp.Or(kind, "unknown")))
 }

@@ -14,8 +14,8 @@ import (
 	"agenthost/pkg/model"
 )
 
-// request is the body of a call.
-func (o *openAI) request(ctx context.Context, req *model.Request) ([]byte, error) {
+// encodeRequest is the body of a call.
+func (o *openAI) encodeRequest(ctx context.Context, req *model.Request) ([]byte, error) {
 	config := req.Config
 	if config == nil {
 		config = &genai.GenerateContentConfig{}
@@ -24,7 +24,7 @@ func (o *openAI) request(ctx context.Context, req *model.Request) ([]byte, error
 	if err != nil {
 		return nil, err
 	}
-	body := map[string]any{"model": first(req.Model, o.name), "messages": messages}
+	body := map[string]any{"model": firstNonEmpty(req.Model, o.name), "messages": messages}
 	if req.Stream {
 		body["stream"] = true
 		body["stream_options"] = map[string]any{"include_usage": true}
@@ -37,10 +37,10 @@ func (o *openAI) request(ctx context.Context, req *model.Request) ([]byte, error
 	if config.HTTPOptions != nil {
 		maps.Copy(body, config.HTTPOptions.ExtraBody)
 	}
-	o.tellLeftOut(ctx, config)
+	o.logUnsupported(ctx, config)
 	raw, err := json.Marshal(body)
 	if err != nil {
-		return nil, unusable(http.StatusBadRequest, "the request cannot be written as JSON: "+err.Error())
+		return nil, newConfigError(http.StatusBadRequest, "the request cannot be written as JSON: "+err.Error())
 	}
 	return raw, nil
 }
@@ -96,7 +96,7 @@ func (o *openAI) addTools(body map[string]any, c *genai.GenerateContentConfig) e
 		bare := *t
 		bare.FunctionDeclarations = nil
 		if names := jsonKeys(bare); len(names) > 0 {
-			return unusable(http.StatusBadRequest, fmt.Sprintf("%s has no %s: that is a tool of Gemini's", o.name, strings.Join(names, " and ")))
+			return newConfigError(http.StatusBadRequest, fmt.Sprintf("%s has no %s: that is a tool of Gemini's", o.name, strings.Join(names, " and ")))
 		}
 		for _, d := range t.FunctionDeclarations {
 			tools = append(tools, map[string]any{"type": "function", "function": chatDeclaration(d)})
@@ -151,14 +151,14 @@ func plainSchema(s *genai.Schema) any {
 	if err != nil || json.Unmarshal(raw, &v) != nil {
 		return map[string]any{}
 	}
-	return lowered(v)
+	return lowerTypes(v)
 }
 
-func lowered(v any) any {
+func lowerTypes(v any) any {
 	switch v := v.(type) {
 	case []any:
 		for i, item := range v {
-			v[i] = lowered(item)
+			v[i] = lowerTypes(item)
 		}
 	case map[string]any:
 		for key, inner := range v {
@@ -169,24 +169,24 @@ func lowered(v any) any {
 			case isText && (strings.HasPrefix(key, "min") || strings.HasPrefix(key, "max")):
 				v[key] = json.Number(text)
 			case key != "enum" && key != "example" && key != "default":
-				v[key] = lowered(inner)
+				v[key] = lowerTypes(inner)
 			}
 		}
 	}
 	return v
 }
 
-// carried are the settings of Gemini's API that a call here carries, or that
+// supportedSettings are the settings of Gemini's API that a call here carries, or that
 // mean nothing to it.
-func carried() []string {
+func supportedSettings() []string {
 	return []string{
 		"httpOptions", "systemInstruction", "temperature", "topP", "maxOutputTokens", "stopSequences", "presencePenalty", "frequencyPenalty",
 		"seed", "responseMimeType", "responseSchema", "responseJsonSchema", "tools", "toolConfig", "automaticContinuation",
 	}
 }
 
-// tellLeftOut logs the settings that the other API does not have.
-func (o *openAI) tellLeftOut(ctx context.Context, c *genai.GenerateContentConfig) {
+// logUnsupported logs the settings that the other API does not have.
+func (o *openAI) logUnsupported(ctx context.Context, c *genai.GenerateContentConfig) {
 	left := *c
 	if t := left.ThinkingConfig; t != nil && t.ThinkingBudget == nil {
 		left.ThinkingConfig = nil // its level is carried
@@ -194,7 +194,7 @@ func (o *openAI) tellLeftOut(ctx context.Context, c *genai.GenerateContentConfig
 	if len(left.ResponseModalities) == 1 && left.ResponseModalities[0] == "TEXT" {
 		left.ResponseModalities = nil
 	}
-	names := slices.DeleteFunc(jsonKeys(left), func(name string) bool { return slices.Contains(carried(), name) })
+	names := slices.DeleteFunc(jsonKeys(left), func(name string) bool { return slices.Contains(supportedSettings(), name) })
 	if len(names) > 0 {
 		o.opts.Logger.WarnContext(ctx, "settings of Gemini's API are left out: this provider has none like them", "model", o.name, "settings", names)
 	}

@@ -12,29 +12,29 @@ import (
 	"agenthost/pkg/model"
 )
 
-// unary reads an answer of one piece.
-func (o *openAI) unary(ctx context.Context, body io.Reader) (*model.Response, error) {
-	raw, err := io.ReadAll(io.LimitReader(body, maxAnswer))
+// readResponse reads an answer of one piece.
+func (o *openAI) readResponse(ctx context.Context, body io.Reader) (*model.Response, error) {
+	raw, err := io.ReadAll(io.LimitReader(body, maxResponseBytes))
 	if err != nil {
-		return nil, o.failure(ctx, fmt.Errorf("the answer was cut: %w", err))
+		return nil, o.toModelError(ctx, fmt.Errorf("the answer was cut: %w", err))
 	}
 	var answer chatAnswer
 	if err := json.Unmarshal(raw, &answer); err != nil {
-		return nil, o.malformed(raw, err)
+		return nil, o.malformedError(raw, err)
 	}
-	if failed := o.failureIn(&answer); failed != nil {
+	if failed := o.errorInBody(&answer); failed != nil {
 		return nil, failed
 	}
-	r := &model.Response{ModelVersion: answer.Model, UsageMetadata: answer.Usage.metadata()}
+	r := &model.Response{ModelVersion: answer.Model, UsageMetadata: answer.Usage.usageMetadata()}
 	if len(answer.Choices) == 0 || answer.Choices[0].Message == nil {
-		return nil, o.malformed(raw, fmt.Errorf("it holds no message"))
+		return nil, o.malformedError(raw, fmt.Errorf("it holds no message"))
 	}
 	choice := answer.Choices[0]
 	r.Content = modelContent(textParts(choice.Message)...)
 	for _, call := range choice.Message.ToolCalls {
 		part, bad := callPart(call)
 		if bad != nil {
-			return bad.of(r), nil
+			return bad.errorResponse(r), nil
 		}
 		r.Content.Parts = append(r.Content.Parts, part)
 	}
@@ -48,20 +48,20 @@ func (o *openAI) unary(ctx context.Context, body io.Reader) (*model.Response, er
 	return r, nil
 }
 
-func (o *openAI) malformed(answer []byte, err error) *model.Error {
-	return &model.Error{Message: fmt.Sprintf("malformed answer of %s: %v in %q", o.name, err, clip([]byte(o.hide(string(answer))))), Err: err}
+func (o *openAI) malformedError(answer []byte, err error) *model.Error {
+	return &model.Error{Message: fmt.Sprintf("malformed answer of %s: %v in %q", o.name, err, truncateBytes([]byte(o.redactSecrets(string(answer))))), Err: err}
 }
 
-// failureIn is an error that came with a good status, as some servers and
+// errorInBody is an error that came with a good status, as some servers and
 // streams have it.
-func (o *openAI) failureIn(answer *chatAnswer) *model.Error {
+func (o *openAI) errorInBody(answer *chatAnswer) *model.Error {
 	if len(answer.Error) == 0 || string(answer.Error) == "null" {
 		return nil
 	}
 	var said struct {
 		Code any `json:"code"`
 	}
-	e := &model.Error{Message: o.hide(messageIn([]byte(`{"error":` + string(answer.Error) + `}`)))}
+	e := &model.Error{Message: o.redactSecrets(errorMessage([]byte(`{"error":` + string(answer.Error) + `}`)))}
 	if json.Unmarshal(answer.Error, &said) == nil {
 		if code, ok := said.Code.(float64); ok && code >= 400 && code <= 599 {
 			e.Code, e.Status = int(code), statusWord(int(code))
@@ -73,7 +73,7 @@ func (o *openAI) failureIn(answer *chatAnswer) *model.Error {
 // textParts are what the model thought and what it said.
 func textParts(m *chatReply) []*genai.Part {
 	var parts []*genai.Part
-	if thought := first(m.ReasoningContent, m.Reasoning); thought != "" {
+	if thought := firstNonEmpty(m.ReasoningContent, m.Reasoning); thought != "" {
 		parts = append(parts, &genai.Part{Text: thought, Thought: true})
 	}
 	if m.Content != "" {
@@ -83,21 +83,21 @@ func textParts(m *chatReply) []*genai.Part {
 }
 
 // A badCall is a call whose arguments are no JSON object.
-type badCall struct{ name, args string }
+type malformedCall struct{ name, args string }
 
-// of makes an answer that says so in place of one that cannot be carried out.
-func (b *badCall) of(r *model.Response) *model.Response {
+// errorResponse makes an answer that says so in place of one that cannot be carried out.
+func (b *malformedCall) errorResponse(r *model.Response) *model.Response {
 	r.Content, r.FinishReason = nil, genai.FinishReasonMalformedFunctionCall
 	r.ErrorCode = string(r.FinishReason)
-	r.ErrorMessage = fmt.Sprintf("the arguments of %s are no JSON object: %s", b.name, clip([]byte(b.args)))
+	r.ErrorMessage = fmt.Sprintf("the arguments of %s are no JSON object: %s", b.name, truncateBytes([]byte(b.args)))
 	return r
 }
 
-func callPart(c chatCall) (*genai.Part, *badCall) {
+func callPart(c chatCall) (*genai.Part, *malformedCall) {
 	args := map[string]any{}
 	if text := strings.TrimSpace(c.Function.Arguments); text != "" && text != "null" {
 		if json.Unmarshal([]byte(text), &args) != nil || args == nil {
-			return nil, &badCall{c.Function.Name, text}
+			return nil, &malformedCall{c.Function.Name, text}
 		}
 	}
 	return &genai.Part{FunctionCall: &genai.FunctionCall{ID: c.ID, Name: c.Function.Name, Args: args}}, nil
@@ -116,8 +116,8 @@ func finishReason(reason string) genai.FinishReason {
 	return genai.FinishReasonOther
 }
 
-// metadata counts thoughts apart from the answer, as Gemini does.
-func (u *chatUsage) metadata() *genai.GenerateContentResponseUsageMetadata {
+// usageMetadata counts thoughts apart from the answer, as Gemini does.
+func (u *chatUsage) usageMetadata() *genai.GenerateContentResponseUsageMetadata {
 	if u == nil {
 		return nil
 	}

@@ -26,30 +26,30 @@ type chatStream struct {
 	version string
 	usage   *chatUsage
 	finish  string
-	// left says that nobody listens any more.
-	left bool
+	// stopped says that nobody listens any more.
+	stopped bool
 }
 
-// stream passes the answer on, and ends with the whole of it. It says whether that
+// streamResponse passes the answer on, and ends with the whole of it. It says whether that
 // was heard.
-func (o *openAI) stream(ctx context.Context, body io.Reader, yield func(*model.Response, error) bool) (whole bool) {
+func (o *openAI) streamResponse(ctx context.Context, body io.Reader, yield func(*model.Response, error) bool) (whole bool) {
 	s := &chatStream{llm: o, yield: yield}
-	err := s.read(body)
+	err := s.readEvents(body)
 	switch {
-	case s.left:
+	case s.stopped:
 	case err != nil:
-		yield(nil, o.failure(ctx, err))
+		yield(nil, o.toModelError(ctx, err))
 	default:
-		s.end()
+		s.emitFinal()
 	}
-	return err == nil && !s.left
+	return err == nil && !s.stopped
 }
 
-// read takes the events of the stream. It ends well with [DONE], or after a
+// readEvents takes the events of the stream. It ends well with [DONE], or after a
 // finish reason: not all servers say both.
-func (s *chatStream) read(body io.Reader) error {
+func (s *chatStream) readEvents(body io.Reader) error {
 	lines := bufio.NewScanner(body)
-	lines.Buffer(nil, maxAnswer)
+	lines.Buffer(nil, maxResponseBytes)
 	for lines.Scan() {
 		data, ok := bytes.CutPrefix(bytes.TrimSpace(lines.Bytes()), []byte("data:"))
 		data = bytes.TrimSpace(data)
@@ -59,7 +59,7 @@ func (s *chatStream) read(body io.Reader) error {
 		if string(data) == "[DONE]" {
 			return nil
 		}
-		if err := s.take(data); err != nil || s.left {
+		if err := s.handleChunk(data); err != nil || s.stopped {
 			return err
 		}
 	}
@@ -72,15 +72,15 @@ func (s *chatStream) read(body io.Reader) error {
 	return nil
 }
 
-func (s *chatStream) take(data []byte) error {
+func (s *chatStream) handleChunk(data []byte) error {
 	var chunk chatAnswer
 	if err := json.Unmarshal(data, &chunk); err != nil {
-		return s.llm.malformed(data, err)
+		return s.llm.malformedError(data, err)
 	}
-	if failed := s.llm.failureIn(&chunk); failed != nil {
+	if failed := s.llm.errorInBody(&chunk); failed != nil {
 		return failed
 	}
-	s.version = first(s.version, chunk.Model)
+	s.version = firstNonEmpty(s.version, chunk.Model)
 	if chunk.Usage != nil {
 		s.usage = chunk.Usage
 	}
@@ -88,11 +88,11 @@ func (s *chatStream) take(data []byte) error {
 		if choice.Index != 0 {
 			continue
 		}
-		s.finish = first(choice.FinishReason, s.finish)
+		s.finish = firstNonEmpty(choice.FinishReason, s.finish)
 		if choice.Delta != nil {
 			s.refusal.WriteString(choice.Delta.Refusal)
 			s.addCalls(choice.Delta.ToolCalls)
-			s.pass(textParts(choice.Delta)...)
+			s.emitParts(textParts(choice.Delta)...)
 		}
 	}
 	return nil
@@ -102,18 +102,18 @@ func (s *chatStream) take(data []byte) error {
 // of its index; another id there is another call, as some servers count none.
 func (s *chatStream) addCalls(pieces []chatCall) {
 	for _, p := range pieces {
-		c := s.open(p)
+		c := s.findOpenCall(p)
 		if c == nil {
 			c = &chatCall{Index: p.Index, ID: p.ID}
 			s.calls = append(s.calls, c)
 		}
-		c.ID = first(c.ID, p.ID)
+		c.ID = firstNonEmpty(c.ID, p.ID)
 		c.Function.Name += p.Function.Name
 		c.Function.Arguments += p.Function.Arguments
 	}
 }
 
-func (s *chatStream) open(p chatCall) *chatCall {
+func (s *chatStream) findOpenCall(p chatCall) *chatCall {
 	for i := len(s.calls) - 1; i >= 0; i-- {
 		c := s.calls[i]
 		if p.Index != nil && c.Index != nil && *p.Index != *c.Index {
@@ -127,34 +127,34 @@ func (s *chatStream) open(p chatCall) *chatCall {
 	return nil
 }
 
-// pass hands parts on as a piece of the answer.
-func (s *chatStream) pass(parts ...*genai.Part) {
+// emitParts hands parts on as a piece of the answer.
+func (s *chatStream) emitParts(parts ...*genai.Part) {
 	for _, p := range parts {
-		if s.left {
+		if s.stopped {
 			return
 		}
 		r := &model.Response{Content: modelContent(p), ModelVersion: s.version}
 		s.whole.Add(r)
-		s.left = !s.yield(partial(r), nil)
+		s.stopped = !s.yield(toPartial(r), nil)
 	}
 }
 
-// end tells the calls, and then the whole answer.
-func (s *chatStream) end() {
-	last := &model.Response{ModelVersion: s.version, UsageMetadata: s.usage.metadata(), FinishReason: finishReason(s.finish)}
+// emitFinal tells the calls, and then the whole answer.
+func (s *chatStream) emitFinal() {
+	last := &model.Response{ModelVersion: s.version, UsageMetadata: s.usage.usageMetadata(), FinishReason: finishReason(s.finish)}
 	if s.refusal.Len() > 0 {
 		last.FinishReason = genai.FinishReasonSafety
 	}
 	for _, c := range s.calls {
 		part, bad := callPart(*c)
 		if bad != nil {
-			s.yield(bad.of(last), nil)
+			s.yield(bad.errorResponse(last), nil)
 			return
 		}
-		if s.pass(part); s.left {
+		if s.emitParts(part); s.stopped {
 			return
 		}
 	}
 	s.whole.Add(last)
-	s.yield(complete(unfinished(s.whole.Whole(), s.refusal.String())), nil)
+	s.yield(withContent(withFinishError(s.whole.Whole(), s.refusal.String())), nil)
 }

@@ -71,7 +71,7 @@ func TestOpenAIKeepsConnections(t *testing.T) {
 	defer server.Close()
 	llm := provider.NewOpenAI("gpt-x", &provider.OpenAIOptions{BaseURL: server.URL, HTTP: server.Client()})
 	for range 5 {
-		for resp, err := range llm.Generate(t.Context(), question("Hello", true)) {
+		for resp, err := range llm.Generate(t.Context(), scriptInput("Hello", true)) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -89,7 +89,7 @@ func TestOpenAIKeepsConnections(t *testing.T) {
 func TestOpenAIRequest(t *testing.T) {
 	llm, fake := fakeOpenAI(t)
 	low, seed := float32(0.5), int32(7)
-	req := question("And now?", false)
+	req := scriptInput("And now?", false)
 	req.Contents = []*genai.Content{
 		{Role: "user", Parts: []*genai.Part{
 			{Text: "What is this?"},
@@ -242,9 +242,9 @@ func TestOpenAIAnswer(t *testing.T) {
 	}
 }
 
-// TestOpenAICutShort names the reason on the whole of a stream only, as it is
+// TestOpenAITruncatedResponse names the reason on the whole of a stream only, as it is
 // with Gemini: in one piece, a text that ended early is an answer.
-func TestOpenAICutShort(t *testing.T) {
+func TestOpenAITruncatedResponse(t *testing.T) {
 	for stream, want := range map[bool]string{false: "Once", true: "Once!MAX_TOKENS"} {
 		llm, _ := fakeOpenAI(t, fakeopenai.Reply{Pieces: []string{"Once"}, Finish: "length"})
 		got, err := ask(t, llm, stream)
@@ -320,7 +320,7 @@ func TestOpenAIRefuses(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			llm, fake := fakeOpenAI(t)
-			req := question("hi", false)
+			req := scriptInput("hi", false)
 			tt.with(req)
 			_, err := collect(llm.Generate(t.Context(), req))
 			if err == nil || err.Error() != tt.want || len(fake.Requests()) > 0 {
@@ -362,13 +362,13 @@ func TestOpenAIKey(t *testing.T) {
 	}
 }
 
-// TestOpenAILeftOut logs the settings that only Gemini has.
-func TestOpenAILeftOut(t *testing.T) {
+// TestOpenAIUnsupportedSettings logs the settings that only Gemini has.
+func TestOpenAIUnsupportedSettings(t *testing.T) {
 	fake := fakeopenai.New()
 	defer fake.Close()
 	var log bytes.Buffer
 	llm := provider.NewOpenAI("m", &provider.OpenAIOptions{BaseURL: fake.URL(), HTTP: fake.Client(), Logger: slog.New(slog.NewTextHandler(&log, nil))})
-	req := question("hi", false)
+	req := scriptInput("hi", false)
 	req.Config = &genai.GenerateContentConfig{
 		TopK: genai.Ptr(float32(3)), SafetySettings: []*genai.SafetySetting{{}}, ThinkingConfig: &genai.ThinkingConfig{ThinkingLevel: genai.ThinkingLevelLow},
 		ResponseModalities: []string{"TEXT"}, Temperature: genai.Ptr(float32(1)),

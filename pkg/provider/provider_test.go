@@ -90,10 +90,10 @@ func lookup(env map[string]string) func(string) (string, bool) {
 // ask calls with the text of one user message.
 func ask(t *testing.T, llm model.LLM, stream bool) ([]*model.Response, error) {
 	t.Helper()
-	return collect(llm.Generate(t.Context(), question("hi", stream)))
+	return collect(llm.Generate(t.Context(), scriptInput("hi", stream)))
 }
 
-func question(text string, stream bool) *model.Request {
+func scriptInput(text string, stream bool) *model.Request {
 	return &model.Request{
 		Contents: []*genai.Content{model.UserText(text)}, Config: &genai.GenerateContentConfig{}, Stream: stream,
 		Origin: model.Origin{App: "app", Agent: "root", UserID: "u", SessionID: "s", User: text},
@@ -200,7 +200,7 @@ func TestSuiteCancel(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
 				llm := p.build(t, scenario{pieces: []string{"a ", "b"}, hold: cancel})
-				_, err := collect(llm.Generate(ctx, question("hi", stream)))
+				_, err := collect(llm.Generate(ctx, scriptInput("hi", stream)))
 				if !errors.Is(err, context.Canceled) {
 					t.Errorf("Generate() = %v, want context canceled", err)
 				}
@@ -213,7 +213,7 @@ func TestSuiteStopEarly(t *testing.T) {
 	for _, p := range subjects() {
 		t.Run(p.name, func(t *testing.T) {
 			llm := p.build(t, scenario{pieces: []string{"a ", "b ", "c"}})
-			for r, err := range llm.Generate(t.Context(), question("hi", true)) {
+			for r, err := range llm.Generate(t.Context(), scriptInput("hi", true)) {
 				if err != nil || !r.Partial {
 					t.Errorf("Generate() = %v, %v, want a partial response", r, err)
 				}

@@ -39,7 +39,7 @@ type Recorder struct {
 func NewRecorder(w io.Writer) *Recorder { return &Recorder{out: w} }
 
 // Wrap returns a model that answers as llm does, and records it.
-func (r *Recorder) Wrap(llm model.LLM) model.LLM { return &recorded{LLM: llm, recorder: r} }
+func (r *Recorder) Wrap(llm model.LLM) model.LLM { return &recordingModel{LLM: llm, recorder: r} }
 
 // Err is the first failure to write. What models answer does not depend on it.
 func (r *Recorder) Err() error {
@@ -48,7 +48,7 @@ func (r *Recorder) Err() error {
 	return r.err
 }
 
-func (r *Recorder) add(entry string, err error) {
+func (r *Recorder) writeEntry(entry string, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.err == nil && err == nil {
@@ -59,30 +59,30 @@ func (r *Recorder) add(entry string, err error) {
 	}
 }
 
-type recorded struct {
+type recordingModel struct {
 	model.LLM
 	recorder *Recorder
 }
 
 // CachesContents says what the model itself does; see [model.CanCache].
-func (m *recorded) CachesContents() bool { return model.CanCache(m.LLM) }
+func (m *recordingModel) CachesContents() bool { return model.CanCache(m.LLM) }
 
 // RunsCode says what the model itself does; see [model.RunsCode].
-func (m *recorded) RunsCode() bool { return model.RunsCode(m.LLM) }
+func (m *recordingModel) RunsCode() bool { return model.RunsCode(m.LLM) }
 
 // Generate asks once; see [model.LLM]. An answer is recorded before it is
 // passed on.
-func (m *recorded) Generate(ctx context.Context, req *model.Request) iter.Seq2[*model.Response, error] {
+func (m *recordingModel) Generate(ctx context.Context, req *model.Request) iter.Seq2[*model.Response, error] {
 	return func(yield func(*model.Response, error) bool) {
 		var pieces []*genai.Part
 		for resp, err := range m.LLM.Generate(ctx, req) {
 			switch {
 			case err != nil:
-				m.failed(ctx, req, err)
+				m.recordFailure(ctx, req, err)
 			case resp.Partial && resp.Content != nil:
 				pieces = append(pieces, resp.Content.Parts...)
 			case !resp.Partial:
-				m.recorder.add(answerEntry(req, resp, pieces))
+				m.recorder.writeEntry(answerEntry(req, resp, pieces))
 			}
 			if !yield(resp, err) {
 				return
@@ -91,9 +91,9 @@ func (m *recorded) Generate(ctx context.Context, req *model.Request) iter.Seq2[*
 	}
 }
 
-// failed records what the service said. Whoever leaves is no failure of the
+// recordFailure records what the service said. Whoever leaves is no failure of the
 // model.
-func (m *recorded) failed(ctx context.Context, req *model.Request, err error) {
+func (m *recordingModel) recordFailure(ctx context.Context, req *model.Request, err error) {
 	failed, ok := errors.AsType[*model.Error](err)
 	if !ok || ctx.Err() != nil {
 		return
@@ -103,30 +103,30 @@ func (m *recorded) failed(ctx context.Context, req *model.Request, err error) {
 		code = http.StatusServiceUnavailable
 	}
 	e := newEntryText(req)
-	e.key("error", fmt.Sprintf("{code: %d, status: %s, message: %s}", code, YAMLText(failed.EventCode()), YAMLText(withoutPlaceholders(failed.Message))))
-	m.recorder.add(e.String(), nil)
+	e.addKey("error", fmt.Sprintf("{code: %d, status: %s, message: %s}", code, YAMLText(failed.EventCode()), YAMLText(withoutPlaceholders(failed.Message))))
+	m.recorder.writeEntry(e.String(), nil)
 }
 
 // answerEntry writes a whole answer, in short form where that says it all.
 func answerEntry(req *model.Request, resp *model.Response, pieces []*genai.Part) (string, error) {
 	e := newEntryText(req)
-	err := e.answer(resp, pieces)
+	err := e.addAnswer(resp, pieces)
 	return e.String(), err
 }
 
-func (e *entryText) answer(resp *model.Response, pieces []*genai.Part) error {
-	if short := inShort(resp.Content); short != nil {
-		if err := e.short(short, pieces); err != nil {
+func (e *entryText) addAnswer(resp *model.Response, pieces []*genai.Part) error {
+	if short := shortAnswerOf(resp.Content); short != nil {
+		if err := e.addShortAnswer(short, pieces); err != nil {
 			return err
 		}
-	} else if err := e.raw(resp.Content, pieces); err != nil {
+	} else if err := e.addRawParts(resp.Content, pieces); err != nil {
 		return err
 	}
 	if reason := finishOf(resp); reason != "" {
-		e.key("finish", fmt.Sprintf("{reason: %s, message: %s}", YAMLText(reason), YAMLText(withoutPlaceholders(resp.ErrorMessage))))
+		e.addKey("finish", fmt.Sprintf("{reason: %s, message: %s}", YAMLText(reason), YAMLText(withoutPlaceholders(resp.ErrorMessage))))
 	}
 	if u := resp.UsageMetadata; u != nil {
-		e.key("usage", fmt.Sprintf("{prompt: %d, candidates: %d}", u.PromptTokenCount, u.CandidatesTokenCount))
+		e.addKey("usage", fmt.Sprintf("{prompt: %d, candidates: %d}", u.PromptTokenCount, u.CandidatesTokenCount))
 	}
 	return nil
 }
@@ -142,13 +142,13 @@ func finishOf(resp *model.Response) string {
 // entryText is an entry of a script as it grows.
 type entryText struct{ strings.Builder }
 
-// maxAsked bounds how much of the user's message a condition repeats.
-const maxAsked = 200
+// maxConditionBytes bounds how much of the user's message a condition repeats.
+const maxConditionBytes = 200
 
 // newEntryText begins an entry with the condition under which it answers.
 func newEntryText(req *model.Request) *entryText {
 	asked, whole := userText(req), true
-	for len(asked) > maxAsked {
+	for len(asked) > maxConditionBytes {
 		_, size := utf8.DecodeLastRuneInString(asked)
 		asked, whole = asked[:len(asked)-size], false
 	}
@@ -159,11 +159,11 @@ func newEntryText(req *model.Request) *entryText {
 	when := fmt.Sprintf("agent == %s and turn == %d and user %s %s", strconv.Quote(req.Origin.Agent), req.Origin.Turn, compare, strconv.Quote(asked))
 	e := &entryText{}
 	e.WriteString("- when: '" + strings.ReplaceAll(when, "'", "''") + "'\n")
-	e.key("times", "1")
+	e.addKey("times", "1")
 	return e
 }
 
-func (e *entryText) key(name, value string) { e.WriteString("  " + name + ": " + value + "\n") }
+func (e *entryText) addKey(name, value string) { e.WriteString("  " + name + ": " + value + "\n") }
 
 // shortAnswer is an answer that needs no raw parts.
 type shortAnswer struct {
@@ -171,9 +171,9 @@ type shortAnswer struct {
 	calls         []*genai.FunctionCall
 }
 
-// inShort returns nil for an answer that has more than one thought, one text
+// shortAnswerOf returns nil for an answer that has more than one thought, one text
 // and calls, in this order, or whose texts a script would fill.
-func inShort(c *genai.Content) *shortAnswer {
+func shortAnswerOf(c *genai.Content) *shortAnswer {
 	s := &shortAnswer{}
 	if c == nil {
 		return nil
@@ -216,14 +216,14 @@ func samePart(a, b *genai.Part) bool {
 	return err1 == nil && err2 == nil && one == two
 }
 
-func (e *entryText) short(s *shortAnswer, pieces []*genai.Part) error {
+func (e *entryText) addShortAnswer(s *shortAnswer, pieces []*genai.Part) error {
 	if s.thought != "" {
-		e.key("thought", YAMLText(s.thought))
+		e.addKey("thought", YAMLText(s.thought))
 	}
 	if s.text != "" {
-		e.key("text", YAMLText(s.text))
+		e.addKey("text", YAMLText(s.text))
 		if n := countTexts(pieces); n > 0 {
-			e.key("chunks", strconv.Itoa(n))
+			e.addKey("chunks", strconv.Itoa(n))
 		}
 	}
 	calls := make([]string, len(s.calls))
@@ -235,7 +235,7 @@ func (e *entryText) short(s *shortAnswer, pieces []*genai.Part) error {
 		calls[i] = "{name: " + YAMLText(c.Name) + ", args: " + args + "}"
 	}
 	if len(calls) > 0 {
-		e.key("calls", "["+strings.Join(calls, ", ")+"]")
+		e.addKey("calls", "["+strings.Join(calls, ", ")+"]")
 	}
 	return nil
 }
@@ -250,8 +250,8 @@ func countTexts(pieces []*genai.Part) int {
 	return n
 }
 
-// raw writes the parts as they are; of a streamed answer, the pieces.
-func (e *entryText) raw(c *genai.Content, pieces []*genai.Part) error {
+// addRawParts writes the parts as they are; of a streamed answer, the pieces.
+func (e *entryText) addRawParts(c *genai.Content, pieces []*genai.Part) error {
 	if len(pieces) == 0 && c != nil {
 		pieces = c.Parts
 	}
@@ -263,7 +263,7 @@ func (e *entryText) raw(c *genai.Content, pieces []*genai.Part) error {
 		}
 		parts[i] = text
 	}
-	e.key("parts", "["+strings.Join(parts, ", ")+"]")
+	e.addKey("parts", "["+strings.Join(parts, ", ")+"]")
 	return nil
 }
 

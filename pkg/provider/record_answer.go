@@ -19,8 +19,8 @@ func AnswerEntry(resp *model.Response) (string, error) {
 		if _, said, ok := strings.Cut(message, " failed: "); ok && strings.HasPrefix(message, "model ") {
 			message = said
 		}
-		e.key("error", fmt.Sprintf("{status: %s, message: %s}", YAMLText(resp.ErrorCode), YAMLText(withoutPlaceholders(message))))
-	} else if err := e.answer(withoutIDs(resp), nil); err != nil {
+		e.addKey("error", fmt.Sprintf("{status: %s, message: %s}", YAMLText(resp.ErrorCode), YAMLText(withoutPlaceholders(message))))
+	} else if err := e.addAnswer(withoutIDs(resp), nil); err != nil {
 		return "", err
 	}
 	return "-" + strings.TrimPrefix(e.String(), " "), nil
@@ -35,7 +35,7 @@ func withoutIDs(resp *model.Response) *model.Response {
 	own := *resp
 	own.Content = &genai.Content{Role: resp.Content.Role}
 	for _, p := range resp.Content.Parts {
-		p = ownPart(p)
+		p = copyPart(p)
 		if p.FunctionCall != nil {
 			p.FunctionCall.ID = ""
 		}

@@ -97,7 +97,7 @@ func TestRecord(t *testing.T) {
 		{"no answer", saying{err: &model.Error{Message: "cut"}}, `error: {code: 503, status: "MODEL_ERROR", message: "cut"}`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			req := question("it's\nme", len(tt.llm.answers) > 1)
+			req := scriptInput("it's\nme", len(tt.llm.answers) > 1)
 			req.Origin.Turn = 2
 			got := record(t, tt.llm, req)
 			want := "- when: 'agent == \"root\" and turn == 2 and user == \"it''s\\nme\"'\n  times: 1\n  " + strings.ReplaceAll(tt.want, "; ", "\n  ") + "\n"
@@ -149,7 +149,7 @@ func told(llm model.LLM, req *model.Request) []string {
 
 // A long message is repeated by its beginning, between two characters.
 func TestRecordLongMessage(t *testing.T) {
-	req := question(strings.Repeat("é", 101), false)
+	req := scriptInput(strings.Repeat("é", 101), false)
 	got := record(t, saying{answers: []*model.Response{answer(&genai.Part{Text: "ok"})}}, req)
 	want := `- when: 'agent == "root" and turn == 0 and user startsWith "` + strings.Repeat("é", 100) + "\"'\n  times: 1\n  text: \"ok\"\n"
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -159,15 +159,15 @@ func TestRecordLongMessage(t *testing.T) {
 
 // Whoever leaves is no failure of the model, and an error of the program none
 // that a script can say.
-func TestRecordGivenUp(t *testing.T) {
+func TestRecordCanceled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	var script strings.Builder
 	rec := provider.NewRecorder(&script)
 	for _, err := range []error{&model.Error{Message: "cut"}, errors.New("broken")} {
-		_, _ = collect(rec.Wrap(saying{err: err}).Generate(ctx, question("hi", false)))
+		_, _ = collect(rec.Wrap(saying{err: err}).Generate(ctx, scriptInput("hi", false)))
 	}
-	for range rec.Wrap(saying{answers: []*model.Response{{Partial: true, Content: model.ModelText("a")}, answer()}}).Generate(t.Context(), question("hi", true)) {
+	for range rec.Wrap(saying{answers: []*model.Response{{Partial: true, Content: model.ModelText("a")}, answer()}}).Generate(t.Context(), scriptInput("hi", true)) {
 		break
 	}
 	if script.Len() != 0 || rec.Err() != nil {
@@ -194,25 +194,25 @@ func TestRecordFails(t *testing.T) {
 }
 
 // Answers that come side by side are entries one after the other.
-func TestRecordSideBySide(t *testing.T) {
+func TestRecordParallel(t *testing.T) {
 	var script strings.Builder
 	rec := provider.NewRecorder(&script)
 	llm := rec.Wrap(saying{answers: []*model.Response{answer(&genai.Part{Text: "ok"})}})
 	var group sync.WaitGroup
 	for i := range 8 {
-		group.Go(func() { _, _ = collect(llm.Generate(context.Background(), question(fmt.Sprint(i), false))) })
+		group.Go(func() { _, _ = collect(llm.Generate(context.Background(), scriptInput(fmt.Sprint(i), false))) })
 	}
 	group.Wait()
 	again := replay(t, script.String())
 	for i := range 8 {
-		if _, err := collect(again.Generate(t.Context(), question(fmt.Sprint(i), false))); err != nil {
+		if _, err := collect(again.Generate(t.Context(), scriptInput(fmt.Sprint(i), false))); err != nil {
 			t.Error(err)
 		}
 	}
 }
 
 // A recorded model can what the model itself can.
-func TestRecordCan(t *testing.T) {
+func TestRecordCapabilities(t *testing.T) {
 	rec := provider.NewRecorder(full{})
 	gemini, other := rec.Wrap(geminiSubject(t, scenario{})), rec.Wrap(saying{})
 	if !model.CanCache(gemini) || model.CanCache(other) {
@@ -233,7 +233,7 @@ func FuzzRecord(f *testing.F) {
 		if text == "" || user == "" {
 			t.Skip()
 		}
-		req := question(strings.ToValidUTF8(user, "?"), false)
+		req := scriptInput(strings.ToValidUTF8(user, "?"), false)
 		llm := saying{answers: []*model.Response{answer(&genai.Part{Text: text})}}
 		script := record(t, llm, req)
 		if diff := cmp.Diff(told(llm, req), told(replay(t, script), req)); diff != "" {

@@ -58,34 +58,34 @@ func Retry(llm model.LLM, opts *RetryOptions) model.LLM {
 		o.Max = 30 * time.Second
 	}
 	if o.Wait == nil {
-		o.Wait = jitter
+		o.Wait = waitWithJitter
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &retrying{LLM: llm, opts: o}
+	return &retryingModel{LLM: llm, opts: o}
 }
 
-type retrying struct {
+type retryingModel struct {
 	model.LLM
 	opts RetryOptions
 }
 
 // MixesToolsAndSchema says what the model below says.
-func (r *retrying) MixesToolsAndSchema() bool {
+func (r *retryingModel) MixesToolsAndSchema() bool {
 	m, ok := r.LLM.(interface{ MixesToolsAndSchema() bool })
 	return ok && m.MixesToolsAndSchema()
 }
 
 // Generate asks until there is an answer or no more reason to hope.
-func (r *retrying) Generate(ctx context.Context, req *model.Request) iter.Seq2[*model.Response, error] {
+func (r *retryingModel) Generate(ctx context.Context, req *model.Request) iter.Seq2[*model.Response, error] {
 	return func(yield func(*model.Response, error) bool) {
 		for attempt := 1; ; attempt++ {
-			started, err := pass(ctx, r.LLM, req, yield)
+			started, err := forwardResponses(ctx, r.LLM, req, yield)
 			if err == nil {
 				return
 			}
-			wait, again := r.next(err, attempt)
+			wait, again := r.nextWait(err, attempt)
 			if started || !again || ctx.Err() != nil {
 				yield(nil, err)
 				return
@@ -100,9 +100,9 @@ func (r *retrying) Generate(ctx context.Context, req *model.Request) iter.Seq2[*
 	}
 }
 
-// pass passes one call of llm through, but for its error. It says whether any
+// forwardResponses passes one call of llm through, but for its error. It says whether any
 // response was passed on.
-func pass(ctx context.Context, llm model.LLM, req *model.Request, yield func(*model.Response, error) bool) (started bool, err error) {
+func forwardResponses(ctx context.Context, llm model.LLM, req *model.Request, yield func(*model.Response, error) bool) (started bool, err error) {
 	for resp, err := range llm.Generate(ctx, req) {
 		if err != nil {
 			return started, err
@@ -115,9 +115,9 @@ func pass(ctx context.Context, llm model.LLM, req *model.Request, yield func(*mo
 	return started, nil
 }
 
-// next says how long to wait after the attempt that failed with err, and
+// nextWait says how long to wait after the attempt that failed with err, and
 // whether there is a next one.
-func (r *retrying) next(err error, attempt int) (time.Duration, bool) {
+func (r *retryingModel) nextWait(err error, attempt int) (time.Duration, bool) {
 	failed, ok := errors.AsType[*model.Error](err)
 	if !ok || attempt >= r.opts.Attempts {
 		return 0, false
@@ -125,21 +125,21 @@ func (r *retrying) next(err error, attempt int) (time.Duration, bool) {
 	if failed.Code != 0 && !slices.Contains(r.opts.Codes, failed.Code) {
 		return 0, false
 	}
-	if asked, ok := errors.AsType[askedWait](failed.Err); ok {
+	if asked, ok := errors.AsType[requestedWait](failed.Err); ok {
 		return time.Duration(asked), time.Duration(asked) <= r.opts.Max
 	}
 	wait := r.opts.Initial << min(attempt-1, 20)
 	return min(wait, r.opts.Max), true
 }
 
-// jitter waits for d and up to a quarter more, so that callers that failed
+// waitWithJitter waits for d and up to a quarter more, so that callers that failed
 // together do not come back together.
-func jitter(ctx context.Context, d time.Duration) error {
-	return pause(ctx, d+rand.N(d/4+1))
+func waitWithJitter(ctx context.Context, d time.Duration) error {
+	return waitFor(ctx, d+rand.N(d/4+1))
 }
 
-// pause waits for d, or returns ctx's error.
-func pause(ctx context.Context, d time.Duration) error {
+// waitFor waits for d, or returns ctx's error.
+func waitFor(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return ctx.Err()
 	}

@@ -66,7 +66,7 @@ func TestRetryOptions(t *testing.T) {
 	}
 }
 
-func TestRetryWaitsOnTheClock(t *testing.T) {
+func TestRetryDefaultWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
 		opts := &provider.RetryOptions{Attempts: 8, Max: 4 * time.Second}
@@ -80,11 +80,11 @@ func TestRetryWaitsOnTheClock(t *testing.T) {
 	})
 }
 
-func TestRetryEndsWithTheContext(t *testing.T) {
+func TestRetryContextCanceled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
-		_, err := collect(provider.Retry(&failing{9, &model.Error{Code: 500}}, nil).Generate(ctx, question("hi", false)))
+		_, err := collect(provider.Retry(&failing{9, &model.Error{Code: 500}}, nil).Generate(ctx, scriptInput("hi", false)))
 		if got, want := errorText(err), "waiting to ask failing again: context deadline exceeded"; got != want {
 			t.Errorf("Generate() = %q, want %q", got, want)
 		}

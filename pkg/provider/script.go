@@ -80,7 +80,7 @@ func DecodeScript(n *spec.Node) (*Script, spec.Diagnostics) {
 		return nil, spec.Diagnostics{n.Errorf("type", "a script is a list of entries")}
 	}
 	d := &scriptDecoder{script: Script{file: n.Pos.File}}
-	return d.decode(n)
+	return d.decodeScript(n)
 }
 
 // DecodeAnswers reads a list of answers that are given in order: a script whose
@@ -90,47 +90,49 @@ func DecodeAnswers(n *spec.Node) (*Script, spec.Diagnostics) {
 		return nil, spec.Diagnostics{n.Errorf("type", "the answers of a model are a list of entries")}
 	}
 	d := &scriptDecoder{script: Script{file: n.Pos.File}, once: true}
-	return d.decode(n)
+	return d.decodeScript(n)
 }
 
 type scriptDecoder struct {
-	script Script
-	ds     spec.Diagnostics
+	script      Script
+	diagnostics spec.Diagnostics
 	// once says that an entry without a condition answers once.
 	once bool
 }
 
-func (d *scriptDecoder) decode(n *spec.Node) (*Script, spec.Diagnostics) {
+func (d *scriptDecoder) decodeScript(n *spec.Node) (*Script, spec.Diagnostics) {
 	var final *spec.Node
 	for _, item := range n.Items {
 		if final != nil && item.Get("tool") == nil {
-			d.add(item.Errorf("script", "this entry never answers: the one in line %d always does", final.Pos.Line))
+			d.addDiagnostics(item.Errorf("script", "this entry never answers: the one in line %d always does", final.Pos.Line))
 		}
-		if e := d.entry(item); item.Get("when") == nil && e.Times == 0 && e.Tool == nil && final == nil {
+		if e := d.decodeEntry(item); item.Get("when") == nil && e.Times == 0 && e.Tool == nil && final == nil {
 			final = item
 		}
 	}
-	d.ds.Sort()
-	return &d.script, d.ds
+	d.diagnostics.Sort()
+	return &d.script, d.diagnostics
 }
 
-func (d *scriptDecoder) add(ds ...spec.Diagnostic) { d.ds = append(d.ds, ds...) }
+func (d *scriptDecoder) addDiagnostics(ds ...spec.Diagnostic) {
+	d.diagnostics = append(d.diagnostics, ds...)
+}
 
-func (d *scriptDecoder) entry(n *spec.Node) *scriptEntry {
+func (d *scriptDecoder) decodeEntry(n *spec.Node) *scriptEntry {
 	e := &scriptEntry{pos: n.Pos}
-	d.add(spec.Decode(n, &e.ScriptEntry)...)
+	d.addDiagnostics(spec.Decode(n, &e.ScriptEntry)...)
 	d.checkAnswer(n)
 	d.checkNumbers(n, e)
 	if d.once && n.Get("when") == nil && e.Times == 0 {
 		e.Times = 1
 	}
-	e.when = d.condition(e.When)
-	e.text, e.thought = d.paths(e.Text), d.paths(e.Thought)
+	e.when = d.compileCondition(e.When)
+	e.text, e.thought = d.compilePaths(e.Text), d.compilePaths(e.Thought)
 	if e.Error != nil {
-		e.message = d.paths(e.Error.Message)
+		e.message = d.compilePaths(e.Error.Message)
 	}
 	if e.Finish != nil {
-		e.finish = d.paths(e.Finish.Message)
+		e.finish = d.compilePaths(e.Finish.Message)
 	}
 	d.script.entries = append(d.script.entries, e)
 	return e
@@ -153,11 +155,11 @@ func (d *scriptDecoder) checkAnswer(n *spec.Node) {
 	}
 	switch {
 	case failure == nil && len(said) == 0:
-		d.add(n.Errorf("script", "the entry says nothing: give it text, json, calls, thought, parts, finish or error"))
+		d.addDiagnostics(n.Errorf("script", "the entry says nothing: give it text, json, calls, thought, parts, finish or error"))
 	case failure != nil && len(said) > 0:
-		d.add(failure.Errorf("script", "an entry either fails or answers: error and %s exclude each other", said[0]))
+		d.addDiagnostics(failure.Errorf("script", "an entry either fails or answers: error and %s exclude each other", said[0]))
 	case slices.Contains(said, "text") && slices.Contains(said, "json"):
-		d.add(n.Get("json").Errorf("script", "an entry has one text: text and json exclude each other"))
+		d.addDiagnostics(n.Get("json").Errorf("script", "an entry has one text: text and json exclude each other"))
 	}
 }
 
@@ -165,34 +167,34 @@ func (d *scriptDecoder) checkAnswer(n *spec.Node) {
 func (d *scriptDecoder) checkTool(n, at *spec.Node, others []string) {
 	for _, key := range append(others, "usage", "chunks", "delay") {
 		if n.Get(key) != nil {
-			d.add(at.Errorf("script", "an entry is a model's or a tool's: tool and %s exclude each other", key))
+			d.addDiagnostics(at.Errorf("script", "an entry is a model's or a tool's: tool and %s exclude each other", key))
 			return
 		}
 	}
 	if at.Get("error") != nil && at.Get("response") != nil {
-		d.add(at.Get("error").Errorf("script", "a call either fails or answers: error and response exclude each other"))
+		d.addDiagnostics(at.Get("error").Errorf("script", "a call either fails or answers: error and response exclude each other"))
 	}
 }
 
 func (d *scriptDecoder) checkNumbers(n *spec.Node, e *scriptEntry) {
-	d.atLeast(n.Get("times"), e.Times, 1)
-	d.atLeast(n.Get("chunks"), e.Chunks, 1)
+	d.checkMin(n.Get("times"), e.Times, 1)
+	d.checkMin(n.Get("chunks"), e.Chunks, 1)
 	if at := n.Get("error").Get("code"); at != nil && e.Error != nil && (e.Error.Code < 400 || e.Error.Code > 599) {
-		d.add(at.Errorf("value", "%d is no status of a failure: use 400 to 599", e.Error.Code))
+		d.addDiagnostics(at.Errorf("value", "%d is no status of a failure: use 400 to 599", e.Error.Code))
 	}
 	if e.Usage != nil {
-		d.atLeast(n.Get("usage").Get("prompt"), int(e.Usage.Prompt), 0)
-		d.atLeast(n.Get("usage").Get("candidates"), int(e.Usage.Candidates), 0)
+		d.checkMin(n.Get("usage").Get("prompt"), int(e.Usage.Prompt), 0)
+		d.checkMin(n.Get("usage").Get("candidates"), int(e.Usage.Candidates), 0)
 	}
 }
 
-func (d *scriptDecoder) atLeast(n *spec.Node, value, least int) {
+func (d *scriptDecoder) checkMin(n *spec.Node, value, least int) {
 	if n != nil && !n.IsNull() && value < least {
-		d.add(n.Errorf("value", "want at least %d", least))
+		d.addDiagnostics(n.Errorf("value", "want at least %d", least))
 	}
 }
 
-func (d *scriptDecoder) condition(src spec.Expr) *template.Expr {
+func (d *scriptDecoder) compileCondition(src spec.Expr) *template.Expr {
 	if src.Value == "" {
 		return nil
 	}
@@ -204,14 +206,14 @@ func (d *scriptDecoder) condition(src spec.Expr) *template.Expr {
 			return compiled
 		}
 	}
-	d.add(src.Errorf(offsetOf(err), "expression", "%v", err))
+	d.addDiagnostics(src.Errorf(offsetOf(err), "expression", "%v", err))
 	return nil
 }
 
-func (d *scriptDecoder) paths(src spec.Text) *template.Paths {
+func (d *scriptDecoder) compilePaths(src spec.Text) *template.Paths {
 	compiled, err := template.ParsePaths(src.Value)
 	if err != nil {
-		d.add(src.Errorf(offsetOf(err), "template", "%v", err))
+		d.addDiagnostics(src.Errorf(offsetOf(err), "template", "%v", err))
 	}
 	return compiled
 }

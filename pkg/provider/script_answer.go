@@ -13,53 +13,53 @@ import (
 	"agenthost/pkg/template"
 )
 
-// answer makes the parts of a reply, each of them new. When streaming, the text
+// renderParts makes the parts of a reply, each of them new. When streaming, the text
 // is in pieces.
-func (e *scriptEntry) answer(q *question, stream bool) ([]*genai.Part, error) {
+func (e *scriptEntry) renderParts(q *scriptInput, stream bool) ([]*genai.Part, error) {
 	if e.Error != nil {
-		return nil, e.failure(q)
+		return nil, e.renderError(q)
 	}
 	var parts []*genai.Part
-	thought, err := e.render("thought", e.thought, q)
+	thought, err := e.renderField("thought", e.thought, q)
 	if err != nil {
 		return nil, err
 	}
 	if thought != "" {
 		parts = append(parts, &genai.Part{Text: thought, Thought: true})
 	}
-	text, err := e.reply(q)
+	text, err := e.renderReply(q)
 	if err != nil {
 		return nil, err
 	}
-	for _, piece := range e.split(text, stream) {
+	for _, piece := range e.splitChunks(text, stream) {
 		parts = append(parts, &genai.Part{Text: piece})
 	}
-	if err := e.againUnknown(q); err != nil {
+	if err := e.checkRepeatedCalls(q); err != nil {
 		return nil, err
 	}
 	for _, c := range e.Calls {
 		parts = append(parts, &genai.Part{FunctionCall: &genai.FunctionCall{Name: c.Name, Args: maps.Clone(c.Args)}})
 	}
 	for _, p := range e.Parts {
-		parts = append(parts, ownPart(p))
+		parts = append(parts, copyPart(p))
 	}
 	return parts, nil
 }
 
-// againUnknown fails for a call of a tool that the agent does not have and that
+// checkRepeatedCalls fails for a call of a tool that the agent does not have and that
 // was told so in this turn: the script would call it for ever.
-func (e *scriptEntry) againUnknown(q *question) error {
+func (e *scriptEntry) checkRepeatedCalls(q *scriptInput) error {
 	tools, _ := q.vars["tools"].([]any)
 	responses, _ := q.vars["responses"].(map[string]any)
 	for _, c := range e.Calls {
 		if _, told := responses[c.Name]; told && !slices.Contains(tools, any(c.Name)) {
-			return e.broken("calls", fmt.Errorf("%s is none of the agent's tools, and was called before in this turn: its tools are %s", c.Name, listed(tools)))
+			return e.fieldError("calls", fmt.Errorf("%s is none of the agent's tools, and was called before in this turn: its tools are %s", c.Name, joinNames(tools)))
 		}
 	}
 	return nil
 }
 
-func listed(names []any) string {
+func joinNames(names []any) string {
 	if len(names) == 0 {
 		return "none"
 	}
@@ -70,8 +70,8 @@ func listed(names []any) string {
 	return strings.Join(texts, ", ")
 }
 
-// ownPart copies what the runtime writes into: it gives calls their ids.
-func ownPart(p *genai.Part) *genai.Part {
+// copyPart copies what the runtime writes into: it gives calls their ids.
+func copyPart(p *genai.Part) *genai.Part {
 	own := *p
 	if p.FunctionCall != nil {
 		call := *p.FunctionCall
@@ -80,15 +80,15 @@ func ownPart(p *genai.Part) *genai.Part {
 	return &own
 }
 
-func (e *scriptEntry) reply(q *question) (string, error) {
+func (e *scriptEntry) renderReply(q *scriptInput) (string, error) {
 	if e.JSON != nil {
 		return jsonText(e.JSON.Any())
 	}
-	return e.render("text", e.text, q)
+	return e.renderField("text", e.text, q)
 }
 
-func (e *scriptEntry) failure(q *question) error {
-	message, err := e.render("error.message", e.message, q)
+func (e *scriptEntry) renderError(q *scriptInput) error {
+	message, err := e.renderField("error.message", e.message, q)
 	if err != nil {
 		return err
 	}
@@ -99,31 +99,31 @@ func (e *scriptEntry) failure(q *question) error {
 	return failed
 }
 
-func (e *scriptEntry) render(field string, text *template.Paths, q *question) (string, error) {
-	out, err := text.Render(q.lookup, nil)
+func (e *scriptEntry) renderField(field string, text *template.Paths, q *scriptInput) (string, error) {
+	out, err := text.Render(q.lookupPath, nil)
 	if err != nil {
-		return "", e.broken(field, err)
+		return "", e.fieldError(field, err)
 	}
 	return out, nil
 }
 
-// broken is a field of an entry that fails on the request at hand.
-func (e *scriptEntry) broken(field string, err error) error {
+// fieldError is a field of an entry that fails on the request at hand.
+func (e *scriptEntry) fieldError(field string, err error) error {
 	return &model.Error{
 		Code: 400, Status: "INVALID_ARGUMENT", Message: fmt.Sprintf("%s of the script entry at %s: %v", field, e.pos.Short(), err), Err: err,
 	}
 }
 
-// end is the finish reason and its message.
-func (e *scriptEntry) end(q *question) (genai.FinishReason, string, error) {
+// renderFinish is the finish reason and its message.
+func (e *scriptEntry) renderFinish(q *scriptInput) (genai.FinishReason, string, error) {
 	if e.Finish == nil {
 		return genai.FinishReasonStop, "", nil
 	}
-	message, err := e.render("finish.message", e.finish, q)
+	message, err := e.renderField("finish.message", e.finish, q)
 	return genai.FinishReason(e.Finish.Reason), message, err
 }
 
-func (e *scriptEntry) usage() *genai.GenerateContentResponseUsageMetadata {
+func (e *scriptEntry) usageMetadata() *genai.GenerateContentResponseUsageMetadata {
 	if e.Usage == nil {
 		return nil
 	}
@@ -133,20 +133,20 @@ func (e *scriptEntry) usage() *genai.GenerateContentResponseUsageMetadata {
 	}
 }
 
-const maxPieces = 16
+const maxChunks = 16
 
-// split cuts a text for streaming: between words while there are enough of
+// splitChunks cuts a text for streaming: between words while there are enough of
 // them, else between characters.
-func (e *scriptEntry) split(text string, stream bool) []string {
+func (e *scriptEntry) splitChunks(text string, stream bool) []string {
 	switch {
 	case text == "":
 		return nil
 	case !stream || e.Chunks == 1:
 		return []string{text}
 	}
-	atoms, n := words(text), e.Chunks
+	atoms, n := splitWords(text), e.Chunks
 	if n == 0 {
-		n = min(len(atoms), maxPieces)
+		n = min(len(atoms), maxChunks)
 	}
 	if n > len(atoms) {
 		atoms = strings.Split(text, "")
@@ -159,9 +159,9 @@ func (e *scriptEntry) split(text string, stream bool) []string {
 	return pieces
 }
 
-// words cuts a text before each word, so that blanks stay with the word that
+// splitWords cuts a text before each word, so that blanks stay with the word that
 // they follow.
-func words(text string) []string {
+func splitWords(text string) []string {
 	var all []string
 	start, word, blank := 0, false, false
 	for i, r := range text {

@@ -36,7 +36,7 @@ type ToolCall struct {
 
 // AddToolCall writes an entry that answers the same call the same.
 func (r *Recorder) AddToolCall(c *ToolCall) {
-	r.add(toolEntry(c))
+	r.writeEntry(toolEntry(c))
 }
 
 func toolEntry(c *ToolCall) (string, error) {
@@ -60,7 +60,7 @@ func toolEntry(c *ToolCall) (string, error) {
 	if c.Error != "" {
 		text += ", error: " + YAMLText(c.Error)
 	}
-	e.key("tool", text+"}")
+	e.addKey("tool", text+"}")
 	return e.String(), nil
 }
 
@@ -68,7 +68,7 @@ func toolEntry(c *ToolCall) (string, error) {
 // as [ScriptEntry] says, apart from those of models. Many goroutines may use it.
 type ToolReplay struct {
 	script *Script
-	used   tally
+	used   answerCounter
 }
 
 // NewToolReplay makes one of a script, which [DecodeScript] found without
@@ -82,8 +82,8 @@ func (p *ToolReplay) Answer(ctx context.Context, from model.Origin, name string,
 	if err != nil {
 		return nil, err
 	}
-	q := newQuestion(&model.Request{Origin: from, Config: &genai.GenerateContentConfig{}}, p.script.keys)
-	var near nearest
+	q := newScriptInput(&model.Request{Origin: from, Config: &genai.GenerateContentConfig{}}, p.script.keys)
+	var near closestEntry
 	for i, e := range p.script.entries {
 		if e.Tool == nil || e.Tool.Name != name {
 			continue
@@ -91,47 +91,47 @@ func (p *ToolReplay) Answer(ctx context.Context, from model.Origin, name string,
 		if e.when != nil {
 			match, err := e.when.Bool(ctx, q.vars)
 			if err != nil {
-				return nil, e.broken("when", err)
+				return nil, e.fieldError("when", err)
 			}
 			if !match {
-				near.offer(e, "is for another message, turn or agent", 1)
+				near.consider(e, "is for another message, turn or agent", 1)
 				continue
 			}
 		}
 		if wanted, err := YAMLMapping(e.Tool.Args); err != nil || e.Tool.Args != nil && wanted != given {
-			near.offer(e, "has the arguments "+wanted, 3)
+			near.consider(e, "has the arguments "+wanted, 3)
 			continue
 		}
-		if p.used.take(from, i, e.Times) {
-			return e.Tool.own(), nil
+		if p.used.countAnswer(from, i, e.Times) {
+			return e.Tool.clone(), nil
 		}
-		near.offer(e, "answered already", 2)
+		near.consider(e, "answered already", 2)
 	}
 	return nil, fmt.Errorf("%s has no answer for this call of %s by agent %s in turn %d, with the arguments %s: %s; record the conversation anew, or add an entry",
-		p.script.name(), name, strconv.Quote(from.Agent), from.Turn, given, near.text(name))
+		p.script.fileName(), name, strconv.Quote(from.Agent), from.Turn, given, near.describeEntry(name))
 }
 
-// own is a copy whose maps the caller may change.
-func (t *ScriptTool) own() *ScriptTool {
+// clone is a copy whose maps the caller may change.
+func (t *ScriptTool) clone() *ScriptTool {
 	c := *t
 	c.Response, c.State = maps.Clone(t.Response), maps.Clone(t.State)
 	return &c
 }
 
-// nearest is the entry that came closest to a call.
-type nearest struct {
+// closestEntry is the entry that came closest to a call.
+type closestEntry struct {
 	entry *scriptEntry
 	why   string
 	rank  int
 }
 
-func (n *nearest) offer(e *scriptEntry, why string, rank int) {
+func (n *closestEntry) consider(e *scriptEntry, why string, rank int) {
 	if rank > n.rank {
-		*n = nearest{e, why, rank}
+		*n = closestEntry{e, why, rank}
 	}
 }
 
-func (n *nearest) text(name string) string {
+func (n *closestEntry) describeEntry(name string) string {
 	if n.entry == nil {
 		return "there is no entry of the tool " + name
 	}

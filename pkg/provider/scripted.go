@@ -28,7 +28,7 @@ func (c *scriptedConfig) Check(n *spec.Node) spec.Diagnostics {
 	if c.Retry == nil {
 		return nil
 	}
-	return c.Retry.check(n.Get("retry"))
+	return c.Retry.validateRetry(n.Get("retry"))
 }
 
 // Fallbacks returns the models that are asked when this one fails.
@@ -48,7 +48,7 @@ func buildScripted(ctx context.Context, env Env, c *scriptedConfig) (model.LLM, 
 	}
 	llm := NewScripted(script, &ScriptedOptions{Name: cmp.Or(c.Model, env.Name), Wait: env.Wait})
 	if c.Retry != nil {
-		llm = Retry(llm, c.Retry.options(env))
+		llm = Retry(llm, c.Retry.retryOptions(env))
 	}
 	return llm, nil
 }
@@ -69,7 +69,7 @@ type ScriptedOptions struct {
 // sessions it forgets the one that asked the longest ago. Nil options are the
 // zero options.
 func NewScripted(s *Script, opts *ScriptedOptions) model.LLM {
-	m := &scripted{script: s}
+	m := &scriptedModel{script: s}
 	if opts != nil {
 		m.opts = *opts
 	}
@@ -77,36 +77,36 @@ func NewScripted(s *Script, opts *ScriptedOptions) model.LLM {
 		m.opts.Name = "scripted"
 	}
 	if m.opts.Wait == nil {
-		m.opts.Wait = pause
+		m.opts.Wait = waitFor
 	}
 	return m
 }
 
-type scripted struct {
+type scriptedModel struct {
 	script *Script
 	opts   ScriptedOptions
-	used   tally
+	used   answerCounter
 }
 
-func (m *scripted) Name() string { return m.opts.Name }
+func (m *scriptedModel) Name() string { return m.opts.Name }
 
 // Generate answers from the script; see [model.LLM].
-func (m *scripted) Generate(ctx context.Context, req *model.Request) iter.Seq2[*model.Response, error] {
+func (m *scriptedModel) Generate(ctx context.Context, req *model.Request) iter.Seq2[*model.Response, error] {
 	return func(yield func(*model.Response, error) bool) {
-		q := newQuestion(req, m.script.keys)
-		e, err := m.pick(ctx, q, req.Origin)
+		q := newScriptInput(req, m.script.keys)
+		e, err := m.matchEntry(ctx, q, req.Origin)
 		if err != nil {
 			yield(nil, err)
 			return
 		}
-		if err := m.play(ctx, e, q, req.Stream, yield); err != nil {
+		if err := m.generateEntry(ctx, e, q, req.Stream, yield); err != nil {
 			yield(nil, err)
 		}
 	}
 }
 
-// pick finds the first entry that matches and is not used up.
-func (m *scripted) pick(ctx context.Context, q *question, from model.Origin) (*scriptEntry, error) {
+// matchEntry finds the first entry that matches and is not used up.
+func (m *scriptedModel) matchEntry(ctx context.Context, q *scriptInput, from model.Origin) (*scriptEntry, error) {
 	for i, e := range m.script.entries {
 		if e.Tool != nil {
 			continue
@@ -114,49 +114,49 @@ func (m *scripted) pick(ctx context.Context, q *question, from model.Origin) (*s
 		if e.when != nil {
 			match, err := e.when.Bool(ctx, q.vars)
 			if err != nil {
-				return nil, e.broken("when", err)
+				return nil, e.fieldError("when", err)
 			}
 			if !match {
 				continue
 			}
 		}
-		if m.used.take(from, i, e.Times) {
+		if m.used.countAnswer(from, i, e.Times) {
 			return e, nil
 		}
 	}
-	return nil, m.unanswered(q)
+	return nil, m.noMatchError(q)
 }
 
-func (m *scripted) unanswered(q *question) error {
+func (m *scriptedModel) noMatchError(q *scriptInput) error {
 	return &model.Error{Code: 404, Status: "NOT_FOUND", Message: fmt.Sprintf(
 		"no entry of %s answers agent %q, user %q, step %v, tools %s, responses %s; add one, such as - {when: 'agent == %q', text: …}",
-		m.script.name(), q.vars["agent"], q.vars["user"], q.vars["step"],
+		m.script.fileName(), q.vars["agent"], q.vars["user"], q.vars["step"],
 		template.String(q.vars["tools"]), template.String(q.vars["responses"]), q.vars["agent"],
 	)}
 }
 
-// name is the script's file, or a word for it.
-func (s *Script) name() string { return cmp.Or(spec.Pos{File: s.file}.Short().File, "the script") }
+// fileName is the script's file, or a word for it.
+func (s *Script) fileName() string { return cmp.Or(spec.Pos{File: s.file}.Short().File, "the script") }
 
-// play yields the answer of an entry, in pieces when streaming. An error is
+// generateEntry yields the answer of an entry, in pieces when streaming. An error is
 // not yielded but returned.
-func (m *scripted) play(ctx context.Context, e *scriptEntry, q *question, stream bool, yield func(*model.Response, error) bool) error {
-	if err := m.wait(ctx, e); err != nil {
+func (m *scriptedModel) generateEntry(ctx context.Context, e *scriptEntry, q *scriptInput, stream bool, yield func(*model.Response, error) bool) error {
+	if err := m.waitDelay(ctx, e); err != nil {
 		return err
 	}
-	parts, err := e.answer(q, stream)
+	parts, err := e.renderParts(q, stream)
 	if err != nil {
 		return err
 	}
-	reason, message, err := e.end(q)
+	reason, message, err := e.renderFinish(q)
 	if err != nil {
 		return err
 	}
 	var whole model.Aggregator
-	whole.Add(&model.Response{ModelVersion: m.opts.Name, FinishReason: reason, UsageMetadata: e.usage()})
+	whole.Add(&model.Response{ModelVersion: m.opts.Name, FinishReason: reason, UsageMetadata: e.usageMetadata()})
 	for i, p := range parts {
 		if stream && i > 0 {
-			if err := m.wait(ctx, e); err != nil {
+			if err := m.waitDelay(ctx, e); err != nil {
 				return err
 			}
 		}
@@ -168,14 +168,14 @@ func (m *scripted) play(ctx context.Context, e *scriptEntry, q *question, stream
 	}
 	answer := whole.Whole()
 	if stream || !hasParts(answer.Content) {
-		answer = unfinished(answer, message)
+		answer = withFinishError(answer, message)
 	}
-	yield(complete(answer), nil)
+	yield(withContent(answer), nil)
 	return nil
 }
 
-// wait passes the entry's delay. It ends with ctx also when there is none.
-func (m *scripted) wait(ctx context.Context, e *scriptEntry) error {
+// waitDelay passes the entry's delay. It ends with ctx also when there is none.
+func (m *scriptedModel) waitDelay(ctx context.Context, e *scriptEntry) error {
 	err := ctx.Err()
 	if err == nil && e.Delay > 0 {
 		err = m.opts.Wait(ctx, time.Duration(e.Delay))

@@ -191,7 +191,7 @@ func TestScriptedErrors(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			_, err := collect(provider.NewScripted(script(t, tt.src), nil).Generate(t.Context(), question("boom", false)))
+			_, err := collect(provider.NewScripted(script(t, tt.src), nil).Generate(t.Context(), scriptInput("boom", false)))
 			if diff := cmp.Diff(tt.want, errorText(err)); diff != "" {
 				t.Errorf("Generate() (-want +got):\n%s", diff)
 			}
@@ -203,7 +203,7 @@ func TestScriptedTimes(t *testing.T) {
 	llm := provider.NewScripted(script(t, "- {text: first, times: 2}\n- text: later"), nil)
 	var got []string
 	for _, session := range []string{"a", "a", "b", "a", "b", "b"} {
-		req := question("hi", false)
+		req := scriptInput("hi", false)
 		req.Origin.SessionID = session
 		rs, err := collect(llm.Generate(t.Context(), req))
 		if err != nil {
@@ -217,10 +217,10 @@ func TestScriptedTimes(t *testing.T) {
 	}
 }
 
-func TestScriptedForgetsOldSessions(t *testing.T) {
+func TestScriptedEvictsOldSessions(t *testing.T) {
 	llm := provider.NewScripted(script(t, "- {text: first, times: 1}\n- text: later"), nil)
 	say := func(session int) string {
-		req := question("hi", false)
+		req := scriptInput("hi", false)
 		req.Origin.SessionID = fmt.Sprint(session)
 		rs, err := collect(llm.Generate(t.Context(), req))
 		if err != nil {
@@ -236,7 +236,7 @@ func TestScriptedForgetsOldSessions(t *testing.T) {
 	}
 }
 
-func TestScriptedPieces(t *testing.T) {
+func TestScriptedChunks(t *testing.T) {
 	tests := []struct {
 		name, src string
 		want      []string
@@ -272,7 +272,7 @@ func TestScriptedDelay(t *testing.T) {
 		llm := provider.NewScripted(script(t, demo), nil)
 		for stream, want := range map[bool]time.Duration{false: 50 * time.Millisecond, true: 200 * time.Millisecond} {
 			start := time.Now()
-			if _, err := collect(llm.Generate(t.Context(), question("slow", stream))); err != nil {
+			if _, err := collect(llm.Generate(t.Context(), scriptInput("slow", stream))); err != nil {
 				t.Fatal(err)
 			}
 			if took := time.Since(start); took != want {
@@ -362,7 +362,7 @@ func TestScriptedCancelWhileWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 120*time.Millisecond)
 		defer cancel()
-		got, err := collect(provider.NewScripted(script(t, demo), nil).Generate(ctx, question("slow", true)))
+		got, err := collect(provider.NewScripted(script(t, demo), nil).Generate(ctx, scriptInput("slow", true)))
 		if !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("Generate() = %v, want deadline exceeded", err)
 		}

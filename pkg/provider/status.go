@@ -38,16 +38,16 @@ func statusWord(code int) string {
 
 // An askedWait is the time that a service asks to wait before the next try. It
 // travels as the cause of a [model.Error].
-type askedWait time.Duration
+type requestedWait time.Duration
 
-func (w askedWait) Error() string { return "asked to wait " + time.Duration(w).String() }
+func (w requestedWait) Error() string { return "asked to wait " + time.Duration(w).String() }
 
 // retryAfter reads the header of that name: seconds, or a date that is compared
 // with the response's own. Nil is none.
 func retryAfter(h http.Header) error {
 	value := h.Get("Retry-After")
 	if seconds, err := strconv.Atoi(value); err == nil && seconds >= 0 {
-		return askedWait(time.Duration(seconds) * time.Second)
+		return requestedWait(time.Duration(seconds) * time.Second)
 	}
 	until, err := http.ParseTime(value)
 	if err != nil {
@@ -57,7 +57,7 @@ func retryAfter(h http.Header) error {
 	if err != nil {
 		return nil
 	}
-	return askedWait(max(0, until.Sub(sent)))
+	return requestedWait(max(0, until.Sub(sent)))
 }
 
 // retryDelay reads the wait from Google's error details (google.rpc.RetryInfo).
@@ -66,7 +66,7 @@ func retryDelay(details []map[string]any) error {
 	for _, d := range details {
 		text, _ := d["retryDelay"].(string)
 		if wait, err := time.ParseDuration(text); err == nil && wait >= 0 {
-			return askedWait(wait)
+			return requestedWait(wait)
 		}
 	}
 	return nil

@@ -39,17 +39,17 @@ type setting struct {
 	ofApp bool
 }
 
-// find returns the first of some variables that is set and not empty.
-func (v variables) find(names ...string) setting {
+// firstSet returns the first of some variables that is set and not empty.
+func (v variables) firstSet(names ...string) setting {
 	for _, name := range names {
-		if value, _ := v.lookup(name); value.value != "" {
+		if value, _ := v.lookupVar(name); value.value != "" {
 			return value
 		}
 	}
 	return setting{}
 }
 
-func (v variables) lookup(name string) (setting, bool) {
+func (v variables) lookupVar(name string) (setting, bool) {
 	if value, ok := v.host(name); ok {
 		return setting{value: value}, true
 	}
@@ -57,31 +57,31 @@ func (v variables) lookup(name string) (setting, bool) {
 	return setting{value, ok}, ok
 }
 
-func (v variables) get(name string) string { return v.find(name).value }
+func (v variables) valueOf(name string) string { return v.firstSet(name).value }
 
 // ownKey returns the first of some variables that the app itself sets.
 func (v variables) ownKey(names ...string) setting {
-	return variables{func(string) (string, bool) { return "", false }, v.app}.find(names...)
+	return variables{func(string) (string, bool) { return "", false }, v.app}.firstSet(names...)
 }
 
-// key chooses the key for an address: the document's, or that of a variable. A key
+// chooseKey chooses the key for an address: the document's, or that of a variable. A key
 // of the host's never goes to an address that the app has chosen.
-func (v variables) key(document string, base setting, names ...string) setting {
+func (v variables) chooseKey(document string, base setting, names ...string) setting {
 	switch {
 	case document != "":
 		return setting{document, true}
 	case base.ofApp:
 		return v.ownKey(names...)
 	}
-	return v.find(names...)
+	return v.firstSet(names...)
 }
 
-// base chooses the address: the document's, the variable's, or the provider's own.
-func (v variables) base(document, name, usual string) setting {
+// chooseBase chooses the address: the document's, the variable's, or the provider's own.
+func (v variables) chooseBase(document, name, usual string) setting {
 	if document != "" {
 		return setting{document, true}
 	}
-	if s := v.find(name); s.value != "" {
+	if s := v.firstSet(name); s.value != "" {
 		return s
 	}
 	return setting{value: usual}
@@ -122,12 +122,12 @@ func (c *openAIConfig) Endpoint(env Env) Endpoint {
 // openAISettings are the address and the key of a server. One that the document
 // names gets no key but the document's.
 func openAISettings(v variables, key, base string) (at, with setting) {
-	at = v.base(strings.TrimSuffix(base, "/"), "OPENAI_BASE_URL", openAIURL)
+	at = v.chooseBase(strings.TrimSuffix(base, "/"), "OPENAI_BASE_URL", openAIURL)
 	at.value = strings.TrimSuffix(at.value, "/")
 	if base != "" {
 		return at, setting{key, true}
 	}
-	return at, v.key(key, at, "OPENAI_API_KEY")
+	return at, v.chooseKey(key, at, "OPENAI_API_KEY")
 }
 
 // A geminiChoice is how a Gemini model is reached.
@@ -143,16 +143,16 @@ type geminiChoice struct {
 func geminiSettings(v variables, key, base string) (geminiChoice, error) {
 	keys := []string{"GOOGLE_API_KEY", "GEMINI_API_KEY"}
 	if !v.usesVertex() {
-		at := v.base(base, "GOOGLE_GEMINI_BASE_URL", geminiURL)
-		return geminiChoice{base: at, key: v.key(key, at, keys...)}, nil
+		at := v.chooseBase(base, "GOOGLE_GEMINI_BASE_URL", geminiURL)
+		return geminiChoice{base: at, key: v.chooseKey(key, at, keys...)}, nil
 	}
-	c := geminiChoice{vertex: true, base: v.base(base, "GOOGLE_VERTEX_BASE_URL", "")}
+	c := geminiChoice{vertex: true, base: v.chooseBase(base, "GOOGLE_VERTEX_BASE_URL", "")}
 	if key != "" {
 		c.key = setting{key, true}
-	} else if c.project = v.find("GOOGLE_CLOUD_PROJECT"); c.project.value != "" {
-		c.location = first(v.get("GOOGLE_CLOUD_LOCATION"), v.get("GOOGLE_CLOUD_REGION"), "global")
+	} else if c.project = v.firstSet("GOOGLE_CLOUD_PROJECT"); c.project.value != "" {
+		c.location = firstNonEmpty(v.valueOf("GOOGLE_CLOUD_LOCATION"), v.valueOf("GOOGLE_CLOUD_REGION"), "global")
 	} else {
-		c.key = v.key("", c.base, keys...)
+		c.key = v.chooseKey("", c.base, keys...)
 	}
 	if c.base.value != "" {
 		return c, nil
@@ -165,7 +165,7 @@ func geminiSettings(v variables, key, base string) (geminiChoice, error) {
 // usesVertex reads the two switches; the newer one wins when it is set at all.
 func (v variables) usesVertex() bool {
 	for _, name := range []string{"GOOGLE_GENAI_USE_ENTERPRISE", "GOOGLE_GENAI_USE_VERTEXAI"} {
-		if s, ok := v.lookup(name); ok {
+		if s, ok := v.lookupVar(name); ok {
 			return s.value == "1" || strings.EqualFold(s.value, "true")
 		}
 	}

@@ -21,13 +21,13 @@ func scriptEnv() template.Env {
 }
 
 // A question is what a script looks at in a request.
-type question struct {
+type scriptInput struct {
 	vars  map[string]any
 	state func(key string) (any, bool)
 }
 
-func newQuestion(req *model.Request, keys []string) *question {
-	q := &question{state: req.Origin.State}
+func newScriptInput(req *model.Request, keys []string) *scriptInput {
+	q := &scriptInput{state: req.Origin.State}
 	if q.state == nil {
 		q.state = func(string) (any, bool) { return nil, false }
 	}
@@ -37,7 +37,7 @@ func newQuestion(req *model.Request, keys []string) *question {
 			state[key] = v
 		}
 	}
-	contents, added := splitAdded(req)
+	contents, added := splitToolContents(req)
 	q.vars = map[string]any{
 		"agent": req.Origin.Agent, "user": userText(req), "instruction": req.Instruction(),
 		"added": added, "step": req.Origin.Step, "turn": req.Origin.Turn,
@@ -46,9 +46,9 @@ func newQuestion(req *model.Request, keys []string) *question {
 	return q
 }
 
-// lookup finds the value of a placeholder: a variable, or else a key of the
+// lookupPath finds the value of a placeholder: a variable, or else a key of the
 // state.
-func (q *question) lookup(path string) (any, bool) {
+func (q *scriptInput) lookupPath(path string) (any, bool) {
 	name, rest, _ := strings.Cut(path, ".")
 	if v, ok := q.vars[name]; ok && name != "state" {
 		return template.Dig(v, rest)
@@ -83,10 +83,10 @@ func isUserMessage(c *genai.Content) bool {
 	return c.Role == genai.RoleUser && slices.ContainsFunc(c.Parts, func(p *genai.Part) bool { return p.FunctionResponse == nil })
 }
 
-// splitAdded takes what tools have put behind the answers of functions, such as
+// splitToolContents takes what tools have put behind the answers of functions, such as
 // loaded artifacts, for what it is: nobody said it. Its texts are joined by
 // spaces.
-func splitAdded(req *model.Request) (said []*genai.Content, added string) {
+func splitToolContents(req *model.Request) (said []*genai.Content, added string) {
 	said = req.Contents
 	if req.Origin.Step == 0 {
 		return said, ""

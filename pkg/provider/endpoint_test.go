@@ -98,7 +98,7 @@ func TestVertexLocation(t *testing.T) {
 func TestRequestBaseURL(t *testing.T) {
 	fake, evil := newFake(t), newFake(t)
 	opts := fakeOptions(fake)
-	req := question("hi", false)
+	req := scriptInput("hi", false)
 	req.Config = &genai.GenerateContentConfig{HTTPOptions: &genai.HTTPOptions{BaseURL: evil.URL()}}
 	_, err := collect(provider.NewGemini("gemini-x", opts).Generate(t.Context(), req))
 	want := "model: 400 INVALID_ARGUMENT: http_options cannot change the address of a call: set the base_url of the model"

@@ -13,36 +13,36 @@ import (
 // session lives, so that one odd event would make every later turn fail. The
 // contents themselves are only read; one that needs no change is shared.
 
-// acceptable is the conversation without empty texts, and with an answer to each
+// normalizeContents is the conversation without empty texts, and with an answer to each
 // call.
-func acceptable(contents []*genai.Content) []*genai.Content {
-	return answered(withoutEmpty(contents))
+func normalizeContents(contents []*genai.Content) []*genai.Content {
+	return fillOpenCalls(dropEmptyContents(contents))
 }
 
-// acceptableRequest is the request with an acceptable conversation.
-func acceptableRequest(req *model.Request) *model.Request {
+// normalizeRequest is the request with an acceptable conversation.
+func normalizeRequest(req *model.Request) *model.Request {
 	whole := *req
-	whole.Contents = acceptable(req.Contents)
+	whole.Contents = normalizeContents(req.Contents)
 	return &whole
 }
 
-// withoutEmpty drops parts that hold nothing, and contents that have nothing
+// dropEmptyContents drops parts that hold nothing, and contents that have nothing
 // left. A thought signature stays, with its empty text.
-func withoutEmpty(contents []*genai.Content) []*genai.Content {
+func dropEmptyContents(contents []*genai.Content) []*genai.Content {
 	if !slices.ContainsFunc(contents, hasEmpty) {
 		return contents
 	}
 	kept := make([]*genai.Content, 0, len(contents))
 	for _, c := range contents {
-		if c = withoutEmptyParts(c); c != nil {
+		if c = dropEmptyParts(c); c != nil {
 			kept = append(kept, c)
 		}
 	}
 	return kept
 }
 
-// withoutEmptyParts is nil for a content that has nothing left.
-func withoutEmptyParts(c *genai.Content) *genai.Content {
+// dropEmptyParts is nil for a content that has nothing left.
+func dropEmptyParts(c *genai.Content) *genai.Content {
 	if !hasEmpty(c) {
 		return c
 	}

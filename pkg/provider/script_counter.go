@@ -1,0 +1,59 @@
+package provider
+
+import (
+	"container/list"
+	"sync"
+
+	"agenthost/pkg/model"
+)
+
+// maxCountedSessions bounds the sessions whose counts are kept.
+const maxCountedSessions = 1024
+
+// A tally counts, for each session, how often an entry answered. The zero tally
+// is ready; many goroutines may use it.
+type answerCounter struct {
+	mu       sync.Mutex
+	sessions map[counterKey]*list.Element // of *sessionTally
+	recent   list.List                    // latest first
+}
+
+type counterKey struct{ app, user, session string }
+
+type sessionCounts struct {
+	key   counterKey
+	count map[int]int
+}
+
+// countAnswer counts one answer of an entry and says whether it is still within the
+// limit. Zero is no limit.
+func (t *answerCounter) countAnswer(from model.Origin, entry, limit int) bool {
+	if limit == 0 {
+		return true
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s := t.sessionCounts(counterKey{from.App, from.UserID, from.SessionID})
+	if s.count[entry] >= limit {
+		return false
+	}
+	s.count[entry]++
+	return true
+}
+
+func (t *answerCounter) sessionCounts(key counterKey) *sessionCounts {
+	if at, ok := t.sessions[key]; ok {
+		t.recent.MoveToFront(at)
+		return at.Value.(*sessionCounts)
+	}
+	if t.sessions == nil {
+		t.sessions = map[counterKey]*list.Element{}
+	}
+	if len(t.sessions) >= maxCountedSessions {
+		oldest := t.recent.Remove(t.recent.Back()).(*sessionCounts)
+		delete(t.sessions, oldest.key)
+	}
+	s := &sessionCounts{key: key, count: map[int]int{}}
+	t.sessions[key] = t.recent.PushFront(s)
+	return s
+}
