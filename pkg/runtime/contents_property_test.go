@@ -130,7 +130,7 @@ func TestIncludeNoneContinues(t *testing.T) {
 }
 
 // TestLateAnswersStay: what lies between a call and its late answer is left out,
-// but for answers to earlier calls (decision 0079).
+// but for answers to earlier calls (decision 0006).
 func TestLateAnswersStay(t *testing.T) {
 	say := func(role string, p *genai.Part) *session.Event {
 		ev := &session.Event{Author: "a"}
