@@ -65,7 +65,7 @@ type Params struct {
 // is refused.
 func NewParams(decl *genai.FunctionDeclaration) (*Params, error) {
 	p := &Params{tool: decl.Name}
-	schema, err := schemaOf(decl)
+	schema, err := decodeSchema(decl)
 	if err != nil {
 		return nil, fmt.Errorf("parameters of %s: %w", decl.Name, err)
 	}
@@ -73,7 +73,7 @@ func NewParams(decl *genai.FunctionDeclaration) (*Params, error) {
 		return p, nil
 	}
 	p.schema = schema
-	for _, name := range listOf(schema["required"]) {
+	for _, name := range asList(schema["required"]) {
 		if s, ok := name.(string); ok {
 			p.required = append(p.required, s)
 		}
@@ -90,13 +90,13 @@ func NewParams(decl *genai.FunctionDeclaration) (*Params, error) {
 // is dropped as ADK does, unless the schema says something about additional
 // properties. args itself stays as it is. The error is an [*ArgsError].
 func (p *Params) Check(args map[string]any) (map[string]any, error) {
-	if missing := p.missing(args); len(missing) > 0 {
+	if missing := p.missingParams(args); len(missing) > 0 {
 		return nil, &ArgsError{Tool: p.tool, Missing: missing}
 	}
 	if p.compiled == nil {
-		return normalObject(nil, args), nil
+		return normalizeObject(nil, args), nil
 	}
-	given := normalObject(p.schema, p.declaredOnly(args))
+	given := normalizeObject(p.schema, p.dropUndeclared(args))
 	err := p.compiled.Validate(given)
 	if err == nil {
 		return given, nil
@@ -105,26 +105,26 @@ func (p *Params) Check(args map[string]any) (map[string]any, error) {
 	if !errors.As(err, &invalid) {
 		return nil, &ArgsError{Tool: p.tool, Wrong: []string{err.Error()}}
 	}
-	return nil, &ArgsError{Tool: p.tool, Wrong: complaints(invalid)}
+	return nil, &ArgsError{Tool: p.tool, Wrong: argsErrors(invalid)}
 }
 
-func (p *Params) missing(args map[string]any) []string {
+func (p *Params) missingParams(args map[string]any) []string {
 	var names []string
 	for _, name := range p.required {
-		if _, ok := args[name]; !ok && !hasDefault(mapOf(p.schema["properties"])[name]) {
+		if _, ok := args[name]; !ok && !hasDefault(asMap(p.schema["properties"])[name]) {
 			names = append(names, name)
 		}
 	}
 	return names
 }
 
-// declaredOnly leaves out what no parameter asks for, if the schema names all
+// dropUndeclared leaves out what no parameter asks for, if the schema names all
 // its properties in one place and leaves others unsaid.
-func (p *Params) declaredOnly(args map[string]any) map[string]any {
-	if p.hasOpenForm() {
+func (p *Params) dropUndeclared(args map[string]any) map[string]any {
+	if p.declaresElsewhere() {
 		return args
 	}
-	props := mapOf(p.schema["properties"])
+	props := asMap(p.schema["properties"])
 	kept := make(map[string]any, len(args))
 	for name, v := range args {
 		if _, ok := props[name]; ok {
@@ -134,33 +134,33 @@ func (p *Params) declaredOnly(args map[string]any) map[string]any {
 	return kept
 }
 
-// hasOpenForm says whether the schema speaks about arguments elsewhere than
+// declaresElsewhere says whether the schema speaks about arguments elsewhere than
 // under properties.
-func (p *Params) hasOpenForm() bool {
+func (p *Params) declaresElsewhere() bool {
 	return slices.ContainsFunc(
 		[]string{"additionalProperties", "patternProperties", "$ref", "allOf", "anyOf", "oneOf"},
 		func(key string) bool { _, ok := p.schema[key]; return ok },
 	)
 }
 
-// takesNone says whether no call needs arguments.
-func (p *Params) takesNone() bool {
-	return !p.open() && len(mapOf(p.schema["properties"])) == 0
+// takesNoArgs says whether no call needs arguments.
+func (p *Params) takesNoArgs() bool {
+	return !p.acceptsUndeclared() && len(asMap(p.schema["properties"])) == 0
 }
 
-// open says whether a call may have arguments that the schema does not name.
-func (p *Params) open() bool {
-	return p.hasOpenForm() && p.schema["additionalProperties"] != false
+// acceptsUndeclared says whether a call may have arguments that the schema does not name.
+func (p *Params) acceptsUndeclared() bool {
+	return p.declaresElsewhere() && p.schema["additionalProperties"] != false
 }
 
-// schemaOf returns the schema as plain JSON values, nil if there is none.
-func schemaOf(decl *genai.FunctionDeclaration) (map[string]any, error) {
+// decodeSchema returns the schema as plain JSON values, nil if there is none.
+func decodeSchema(decl *genai.FunctionDeclaration) (map[string]any, error) {
 	var src any
 	switch {
 	case decl.ParametersJsonSchema != nil:
 		src = decl.ParametersJsonSchema
 	case decl.Parameters != nil:
-		src = fromGenai(decl.Parameters)
+		src = convertGenaiSchema(decl.Parameters)
 	default:
 		return nil, nil
 	}
@@ -179,23 +179,23 @@ func schemaOf(decl *genai.FunctionDeclaration) (map[string]any, error) {
 	return schema, nil
 }
 
-// maxSchema bounds the mappings and lists of one schema: compiling each takes
+// maxSchemaParts bounds the mappings and lists of one schema: compiling each takes
 // some twenty microseconds and as many KiB.
-const maxSchema = 2000
+const maxSchemaParts = 2000
 
-// partsOf counts the mappings and lists of a schema.
-func partsOf(v any) int {
+// countSchemaParts counts the mappings and lists of a schema.
+func countSchemaParts(v any) int {
 	n := 0
 	switch v := v.(type) {
 	case map[string]any:
 		n = 1
 		for _, inner := range v {
-			n += partsOf(inner)
+			n += countSchemaParts(inner)
 		}
 	case []any:
 		n = 1
 		for _, inner := range v {
-			n += partsOf(inner)
+			n += countSchemaParts(inner)
 		}
 	}
 	return n
@@ -203,8 +203,8 @@ func partsOf(v any) int {
 
 func compileSchema(schema map[string]any) (*jsonschema.Schema, error) {
 	const at = "params:///schema"
-	if n := partsOf(schema); n > maxSchema {
-		return nil, fmt.Errorf("the schema has %d parts; at most %d are read", n, maxSchema)
+	if n := countSchemaParts(schema); n > maxSchemaParts {
+		return nil, fmt.Errorf("the schema has %d parts; at most %d are read", n, maxSchemaParts)
 	}
 	c := jsonschema.NewCompiler()
 	c.UseLoader(noLoader{})
@@ -218,7 +218,7 @@ func compileSchema(schema map[string]any) (*jsonschema.Schema, error) {
 	var bad *jsonschema.SchemaValidationError
 	var invalid *jsonschema.ValidationError
 	if errors.As(err, &bad) && errors.As(bad.Err, &invalid) {
-		return nil, fmt.Errorf("not a JSON Schema: %s", strings.Join(complaints(invalid), "; "))
+		return nil, fmt.Errorf("not a JSON Schema: %s", strings.Join(argsErrors(invalid), "; "))
 	}
 	return nil, err
 }
@@ -230,16 +230,16 @@ func (noLoader) Load(url string) (any, error) {
 	return nil, fmt.Errorf("reference to %s: a schema may only refer to itself", url)
 }
 
-// complaints lists the innermost problems of arguments, each with its place.
-func complaints(e *jsonschema.ValidationError) []string { return complaintsOf(e, "arguments") }
+// argsErrors lists the innermost problems of arguments, each with its place.
+func argsErrors(e *jsonschema.ValidationError) []string { return validationErrors(e, "arguments") }
 
-// complaintsOf lists the innermost problems, each with its place; whole is what
+// validationErrors lists the innermost problems, each with its place; whole is what
 // the value at the top is called, if it has a name.
-func complaintsOf(e *jsonschema.ValidationError, whole string) []string {
+func validationErrors(e *jsonschema.ValidationError, whole string) []string {
 	if len(e.Causes) > 0 {
 		var lines []string
 		for _, c := range e.Causes {
-			lines = append(lines, complaintsOf(c, whole)...)
+			lines = append(lines, validationErrors(c, whole)...)
 		}
 		return lines
 	}

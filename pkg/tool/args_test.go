@@ -131,7 +131,7 @@ func TestCheckArgsErrors(t *testing.T) {
 }
 
 // Several wrong arguments are all named, in one answer.
-func TestCheckArgsNamesAll(t *testing.T) {
+func TestCheckArgsReportsAll(t *testing.T) {
 	_, err := CheckArgs(declOf(t, "{a: integer, b: string}"), map[string]any{"a": "x", "b": int64(1)})
 	var wrong *ArgsError
 	if !errors.As(err, &wrong) || len(wrong.Wrong) != 2 {
@@ -198,7 +198,7 @@ func TestCheckArgsOpenSchema(t *testing.T) {
 	if diff := cmp.Diff(map[string]any{"a": int64(1)}, got); err != nil || diff != "" {
 		t.Errorf("CheckArgs = %v (-want +got):\n%s", err, diff)
 	}
-	tool := mustBuild(t, "expr", "name: it\nparams: {type: object, additionalProperties: true}\nvalue: args.anything")
+	tool := mustBuildTool(t, "expr", "name: it\nparams: {type: object, additionalProperties: true}\nvalue: args.anything")
 	res, err := tool.Run(t.Context(), newCall(map[string]any{"anything": "x"}, nil))
 	if err != nil || res.Response["result"] != "x" {
 		t.Errorf("Run = %v, %v, want x", res, err)
@@ -208,7 +208,7 @@ func TestCheckArgsOpenSchema(t *testing.T) {
 // A bad schema is no fault of the caller.
 func TestCheckArgsBadDeclaration(t *testing.T) {
 	_, err := CheckArgs(&genai.FunctionDeclaration{Name: "roll", ParametersJsonSchema: 1}, nil)
-	if want := "parameters of roll: the schema is not a JSON object"; errorText(err) != want {
+	if want := "parameters of roll: the schema is not a JSON object"; errorString(err) != want {
 		t.Errorf("CheckArgs = %v, want %s", err, want)
 	}
 }
@@ -241,7 +241,7 @@ func TestNewParamsErrors(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			_, err := NewParams(&genai.FunctionDeclaration{Name: "roll", ParametersJsonSchema: tt.schema})
-			if diff := cmp.Diff(tt.want, errorText(err)); diff != "" {
+			if diff := cmp.Diff(tt.want, errorString(err)); diff != "" {
 				t.Errorf("NewParams error (-want +got):\n%s", diff)
 			}
 		})

@@ -17,54 +17,54 @@ import (
 
 const loadArtifactsName = "load_artifacts"
 
-// artifactsText tells the model which artifacts there are, %s being a JSON
+// artifactsInstruction tells the model which artifacts there are, %s being a JSON
 // list.
-const artifactsText = "These artifacts are there:\n  %s\n\n" +
+const artifactsInstruction = "These artifacts are there:\n  %s\n\n" +
 	"Before you answer a question about one of them, call the function `load_artifacts` with its name, " +
 	"and write nothing besides that call. You see an artifact only in the request right after the call: " +
 	"load it again each time you need it, even if you have loaded it before."
 
-// loadedText is the status of an answer.
-const loadedText = "The contents are inserted for the next answer only, and removed after it. " +
+// loadedStatus is the status of an answer.
+const loadedStatus = "The contents are inserted for the next answer only, and removed after it. " +
 	"To see them again, call load_artifacts again."
 
 // An artifactsTool shows the model what the session's artifacts hold: it lists
 // them in every request, and puts those that the model has just asked for at
 // the end of one. The rules are those of adk-python
 // tools/load_artifacts_tool.py.
-type artifactsTool struct {
-	named
-	log    *slog.Logger
-	traits Capabilities
+type loadArtifactsTool struct {
+	declaration
+	log          *slog.Logger
+	capabilities Capabilities
 }
 
 // Capabilities says what the document asked for.
-func (t *artifactsTool) Capabilities() Capabilities { return t.traits }
+func (t *loadArtifactsTool) Capabilities() Capabilities { return t.capabilities }
 
-func newLoadArtifacts(_ context.Context, env Env, c *callArgs) (Set, error) {
-	d := fixed(loadArtifactsName, "Shows the contents of artifacts, such as files that the user has sent.",
-		object(map[string]any{"artifact_names": textList("The names of the artifacts.")}))
-	traits, err := c.Call.Capabilities(d.decl)
-	return One(&artifactsTool{named: d, log: env.Logger, traits: traits}), err
+func newLoadArtifacts(_ context.Context, env Env, c *callToolArgs) (Set, error) {
+	d := newDeclaration(loadArtifactsName, "Shows the contents of artifacts, such as files that the user has sent.",
+		objectSchema(map[string]any{"artifact_names": stringListSchema("The names of the artifacts.")}))
+	caps, err := c.Call.Capabilities(d.decl)
+	return One(&loadArtifactsTool{declaration: d, log: env.Logger, capabilities: caps}), err
 }
 
 // Run implements [Tool]: it only repeats the names. EditRequest finds them in
 // the answer.
-func (t *artifactsTool) Run(_ context.Context, call *Call) (*Result, error) {
+func (t *loadArtifactsTool) Run(_ context.Context, call *Call) (*Result, error) {
 	args, err := CheckArgs(t.decl, call.Args)
 	if err != nil {
 		return nil, err
 	}
-	names := listOf(args["artifact_names"])
+	names := asList(args["artifact_names"])
 	if names == nil {
 		names = []any{}
 	}
-	return &Result{Response: map[string]any{"artifact_names": names, "status": loadedText}}, nil
+	return &Result{Response: map[string]any{"artifact_names": names, "status": loadedStatus}}, nil
 }
 
 // EditRequest lists the artifacts, if there are any, and appends the contents
 // of those that the answer at the end of the request names.
-func (t *artifactsTool) EditRequest(ctx context.Context, call *Call, req *model.Request) error {
+func (t *loadArtifactsTool) EditRequest(ctx context.Context, call *Call, req *model.Request) error {
 	keys, err := call.Artifacts.Keys(ctx)
 	if err != nil {
 		return fmt.Errorf("listing artifacts: %w", err)
@@ -72,8 +72,8 @@ func (t *artifactsTool) EditRequest(ctx context.Context, call *Call, req *model.
 	if len(keys) == 0 {
 		return nil
 	}
-	req.AppendInstruction(fmt.Sprintf(artifactsText, template.String(keys)))
-	loaded, err := t.load(ctx, call.Artifacts, askedFor(req.Contents))
+	req.AppendInstruction(fmt.Sprintf(artifactsInstruction, template.String(keys)))
+	loaded, err := t.loadContents(ctx, call.Artifacts, requestedNames(req.Contents))
 	if err != nil {
 		return err
 	}
@@ -82,9 +82,9 @@ func (t *artifactsTool) EditRequest(ctx context.Context, call *Call, req *model.
 	return nil
 }
 
-// askedFor returns the names in the last content, if its first part is an
+// requestedNames returns the names in the last content, if its first part is an
 // answer of load_artifacts. Other places do not count, as in ADK.
-func askedFor(contents []*genai.Content) []string {
+func requestedNames(contents []*genai.Content) []string {
 	if len(contents) == 0 {
 		return nil
 	}
@@ -100,7 +100,7 @@ func askedFor(contents []*genai.Content) []string {
 		return names
 	}
 	var names []string
-	for _, v := range listOf(answer.Response["artifact_names"]) {
+	for _, v := range asList(answer.Response["artifact_names"]) {
 		if name, ok := v.(string); ok {
 			names = append(names, name)
 		}
@@ -108,10 +108,10 @@ func askedFor(contents []*genai.Content) []string {
 	return names
 }
 
-func (t *artifactsTool) load(ctx context.Context, from Artifacts, names []string) ([]*genai.Content, error) {
+func (t *loadArtifactsTool) loadContents(ctx context.Context, from Artifacts, names []string) ([]*genai.Content, error) {
 	var contents []*genai.Content
 	for _, name := range names {
-		part, err := loadOne(ctx, from, name)
+		part, err := loadArtifact(ctx, from, name)
 		switch {
 		case errors.Is(err, session.ErrNotFound), errors.Is(err, session.ErrInvalid):
 			t.log.WarnContext(ctx, "the model asked for an artifact that is not there", "artifact", name)
@@ -119,15 +119,15 @@ func (t *artifactsTool) load(ctx context.Context, from Artifacts, names []string
 			return nil, fmt.Errorf("loading artifact %s: %w", name, err)
 		default:
 			contents = append(contents, &genai.Content{Role: genai.RoleUser, Parts: []*genai.Part{
-				{Text: "Artifact " + name + " is:"}, readable(name, part),
+				{Text: "Artifact " + name + " is:"}, textOrMedia(name, part),
 			}})
 		}
 	}
 	return contents, nil
 }
 
-// loadOne takes the session's artifact, or else the user's of that name.
-func loadOne(ctx context.Context, from Artifacts, name string) (*genai.Part, error) {
+// loadArtifact takes the session's artifact, or else the user's of that name.
+func loadArtifact(ctx context.Context, from Artifacts, name string) (*genai.Part, error) {
 	part, err := from.Load(ctx, name)
 	if errors.Is(err, session.ErrNotFound) && !strings.HasPrefix(name, session.UserPrefix) {
 		return from.Load(ctx, session.UserPrefix+name)
@@ -135,8 +135,8 @@ func loadOne(ctx context.Context, from Artifacts, name string) (*genai.Part, err
 	return part, err
 }
 
-// readable turns bytes that a model cannot take into text.
-func readable(name string, part *genai.Part) *genai.Part {
+// textOrMedia turns bytes that a model cannot take into text.
+func textOrMedia(name string, part *genai.Part) *genai.Part {
 	if part.InlineData == nil {
 		return part
 	}
@@ -144,9 +144,9 @@ func readable(name string, part *genai.Part) *genai.Part {
 	kind = strings.ToLower(strings.TrimSpace(kind))
 	bytes := part.InlineData.Data
 	switch {
-	case isMedia(kind):
+	case isMediaType(kind):
 		return part
-	case isTextual(kind) && len(bytes) > 0:
+	case isTextType(kind) && len(bytes) > 0:
 		return &genai.Part{Text: strings.ToValidUTF8(string(bytes), "\uFFFD")}
 	}
 	if kind == "" {
@@ -156,12 +156,12 @@ func readable(name string, part *genai.Part) *genai.Part {
 		name, kind, float64(len(bytes))/1024)}
 }
 
-func isMedia(kind string) bool {
+func isMediaType(kind string) bool {
 	family, _, _ := strings.Cut(kind, "/")
 	return slices.Contains([]string{"image", "audio", "video"}, family) || kind == "application/pdf"
 }
 
-func isTextual(kind string) bool {
+func isTextType(kind string) bool {
 	return strings.HasPrefix(kind, "text/") ||
 		slices.Contains([]string{"application/csv", "application/json", "application/xml"}, kind)
 }

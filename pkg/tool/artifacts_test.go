@@ -39,7 +39,7 @@ func TestLoadArtifactsRun(t *testing.T) {
 			if err != nil {
 				t.Fatalf("Run: %v", err)
 			}
-			want := map[string]any{"artifact_names": tt.want, "status": loadedText}
+			want := map[string]any{"artifact_names": tt.want, "status": loadedStatus}
 			if diff := cmp.Diff(want, got.Response); diff != "" {
 				t.Errorf("response (-want +got):\n%s", diff)
 			}
@@ -131,16 +131,16 @@ func TestLoadArtifactsFailures(t *testing.T) {
 	if !errors.Is(err, down) || err.Error() != "listing artifacts: disk is gone" {
 		t.Errorf("EditRequest = %v", err)
 	}
-	_, err = (&artifactsTool{}).load(t.Context(), call.Artifacts, []string{"a"})
+	_, err = (&loadArtifactsTool{}).loadContents(t.Context(), call.Artifacts, []string{"a"})
 	if !errors.Is(err, down) || err.Error() != "loading artifact a: disk is gone" {
 		t.Errorf("load = %v", err)
 	}
 }
 
-func TestLoadArtifactsWarns(t *testing.T) {
+func TestLoadArtifactsMissing(t *testing.T) {
 	var log bytes.Buffer
-	tool := &artifactsTool{log: slog.New(slog.NewTextHandler(&log, nil))}
-	if got, err := tool.load(t.Context(), memArtifacts{}, []string{"lost.txt"}); got != nil || err != nil {
+	tool := &loadArtifactsTool{log: slog.New(slog.NewTextHandler(&log, nil))}
+	if got, err := tool.loadContents(t.Context(), memArtifacts{}, []string{"lost.txt"}); got != nil || err != nil {
 		t.Errorf("load = %v, %v, want nothing", got, err)
 	}
 	if want := `level=WARN msg="the model asked for an artifact that is not there" artifact=lost.txt`; !strings.Contains(log.String(), want) {
@@ -148,7 +148,7 @@ func TestLoadArtifactsWarns(t *testing.T) {
 	}
 }
 
-func TestReadable(t *testing.T) {
+func TestTextOrMedia(t *testing.T) {
 	const binary = ". Content cannot be displayed inline.]"
 	tests := []struct {
 		name     string
@@ -177,7 +177,7 @@ func TestReadable(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if diff := cmp.Diff(tt.want, readable("f", tt.in)); diff != "" {
+			if diff := cmp.Diff(tt.want, textOrMedia("f", tt.in)); diff != "" {
 				t.Errorf("readable (-want +got):\n%s", diff)
 			}
 		})

@@ -12,7 +12,7 @@ import (
 )
 
 // A callArgs is the config of a built-in tool that is called here.
-type callArgs struct {
+type callToolArgs struct {
 	Call CallConfig `yaml:",inline"`
 }
 
@@ -31,13 +31,13 @@ func (a *modelArgs) DecodeSpec(n *spec.Node) spec.Diagnostics {
 
 // A callTool is a built-in tool that only acts on its call.
 type callTool struct {
-	named
-	traits Capabilities
-	run    func(*Call) *Result
+	declaration
+	capabilities Capabilities
+	run          func(*Call) *Result
 }
 
 // Capabilities says whether it is answered later, and which calls a person approves.
-func (t *callTool) Capabilities() Capabilities { return t.traits }
+func (t *callTool) Capabilities() Capabilities { return t.capabilities }
 
 // Run implements [Tool]. Only the arguments can be wrong.
 func (t *callTool) Run(_ context.Context, call *Call) (*Result, error) {
@@ -47,38 +47,38 @@ func (t *callTool) Run(_ context.Context, call *Call) (*Result, error) {
 	return t.run(call), nil
 }
 
-func fixed(name, description string, schema map[string]any) named {
+func newDeclaration(name, description string, schema map[string]any) declaration {
 	decl := &genai.FunctionDeclaration{Name: name, Description: description}
 	if schema != nil {
 		decl.ParametersJsonSchema = schema
 	}
-	return named{decl}
+	return declaration{decl}
 }
 
-// called makes a builder of a set with one tool that acts on its calls.
-func called(build func() *callTool) func(context.Context, Env, *callArgs) (Set, error) {
-	return func(_ context.Context, _ Env, c *callArgs) (Set, error) {
+// buildCallTool makes a builder of a set with one tool that acts on its calls.
+func buildCallTool(build func() *callTool) func(context.Context, Env, *callToolArgs) (Set, error) {
+	return func(_ context.Context, _ Env, c *callToolArgs) (Set, error) {
 		t := build()
-		traits, err := c.Call.Capabilities(t.decl)
-		traits.LongRunning = t.traits.LongRunning
-		t.traits = traits
+		caps, err := c.Call.Capabilities(t.decl)
+		caps.LongRunning = t.capabilities.LongRunning
+		t.capabilities = caps
 		return One(t), err
 	}
 }
 
-// ofModel makes a builder of a set with one tool of the model's service.
-func ofModel(build func() Tool) func(context.Context, Env, *modelArgs) (Set, error) {
+// buildModelTool makes a builder of a set with one tool of the model's service.
+func buildModelTool(build func() Tool) func(context.Context, Env, *modelArgs) (Set, error) {
 	return func(context.Context, Env, *modelArgs) (Set, error) { return One(build()), nil }
 }
 
 // newExitLoop ends the loop around the agent, and the model phrases nothing
 // about it (adk-python tools/exit_loop_tool.py).
 func newExitLoop() *callTool {
-	d := fixed("exit_loop", "Ends the loop. Call it only when you were told to.", nil)
-	return &callTool{named: d, run: func(call *Call) *Result {
+	d := newDeclaration("exit_loop", "Ends the loop. Call it only when you were told to.", nil)
+	return &callTool{declaration: d, run: func(call *Call) *Result {
 		call.Actions.Escalate = true
 		call.Actions.SkipSummarization = true
-		return answer(nil)
+		return newResult(nil)
 	}}
 }
 
@@ -96,13 +96,13 @@ func newTransfer(targets []string) *callTool {
 		}
 		name["enum"] = enum
 	}
-	d := fixed("transfer_to_agent",
+	d := newDeclaration("transfer_to_agent",
 		"Hands the conversation over to another agent, which answers the user in your place. "+
 			"Use it when that agent fits the question better by its description.",
-		object(map[string]any{"agent_name": name}, "agent_name"))
-	return &callTool{named: d, run: func(call *Call) *Result {
+		objectSchema(map[string]any{"agent_name": name}, "agent_name"))
+	return &callTool{declaration: d, run: func(call *Call) *Result {
 		call.Actions.TransferToAgent, _ = call.Args["agent_name"].(string)
-		return answer(nil)
+		return newResult(nil)
 	}}
 }
 
@@ -111,10 +111,10 @@ func newAnyTransfer() *callTool { return newTransfer(nil) }
 // newUserChoice asks the user to pick; the client answers later (adk-python
 // tools/get_user_choice_tool.py).
 func newUserChoice() *callTool {
-	d := fixed(UserChoice, "Shows the options to the user and asks for one of them.",
-		object(map[string]any{"options": textList("The options to choose from.")}, "options"))
+	d := newDeclaration(UserChoice, "Shows the options to the user and asks for one of them.",
+		objectSchema(map[string]any{"options": stringListSchema("The options to choose from.")}, "options"))
 	d.addPendingNote()
-	return &callTool{named: d, traits: Capabilities{LongRunning: true}, run: func(call *Call) *Result {
+	return &callTool{declaration: d, capabilities: Capabilities{LongRunning: true}, run: func(call *Call) *Result {
 		call.Actions.SkipSummarization = true
 		return nil
 	}}
@@ -132,16 +132,16 @@ const UserChoice = "get_user_choice"
 // know its calls by their name, which is not the tool's (adk-python
 // tools/_request_input_tool.py).
 func newInputRequest() *callTool {
-	d := fixed(RequestInput, "Asks the user a question. Use it when something that you need is missing or unclear.",
-		object(map[string]any{
+	d := newDeclaration(RequestInput, "Asks the user a question. Use it when something that you need is missing or unclear.",
+		objectSchema(map[string]any{
 			"message":         map[string]any{"type": "string", "description": "The question."},
 			"response_schema": map[string]any{"type": "object", "description": `A JSON Schema of the answer, such as {"type": "string"} or {"type": "boolean"}.`},
 		}, "message"))
 	d.addPendingNote()
-	return &callTool{named: d, traits: Capabilities{LongRunning: true}, run: func(*Call) *Result { return nil }}
+	return &callTool{declaration: d, capabilities: Capabilities{LongRunning: true}, run: func(*Call) *Result { return nil }}
 }
 
-func object(props map[string]any, required ...any) map[string]any {
+func objectSchema(props map[string]any, required ...any) map[string]any {
 	schema := map[string]any{"type": "object", "properties": props}
 	if len(required) > 0 {
 		schema["required"] = required
@@ -149,16 +149,16 @@ func object(props map[string]any, required ...any) map[string]any {
 	return schema
 }
 
-func textList(description string) map[string]any {
+func stringListSchema(description string) map[string]any {
 	return map[string]any{"type": "array", "items": map[string]any{"type": "string"}, "description": description}
 }
 
 // A modelTool is carried out by the model's own service: it is never called,
 // only switched on in every request.
 type modelTool struct {
-	named
-	on  func(*genai.Tool) bool
-	add func() *genai.Tool
+	declaration
+	isEnabled func(*genai.Tool) bool
+	newTool   func() *genai.Tool
 }
 
 // Capabilities says that the tool is no function.
@@ -171,42 +171,42 @@ func (t *modelTool) Run(context.Context, *Call) (*Result, error) {
 
 // EditRequest switches the tool on, once.
 func (t *modelTool) EditRequest(_ context.Context, _ *Call, req *model.Request) error {
-	if slices.ContainsFunc(req.Config.Tools, t.on) {
+	if slices.ContainsFunc(req.Config.Tools, t.isEnabled) {
 		return nil
 	}
 	// The list may be shared with other requests.
-	req.Config.Tools = append(slices.Clip(req.Config.Tools), t.add())
+	req.Config.Tools = append(slices.Clip(req.Config.Tools), t.newTool())
 	return nil
 }
 
 func newGoogleSearch() Tool {
 	return &modelTool{
-		named: fixed("google_search", "", nil),
-		on:    func(t *genai.Tool) bool { return t.GoogleSearch != nil },
-		add:   func() *genai.Tool { return &genai.Tool{GoogleSearch: &genai.GoogleSearch{}} },
+		declaration: newDeclaration("google_search", "", nil),
+		isEnabled:   func(t *genai.Tool) bool { return t.GoogleSearch != nil },
+		newTool:     func() *genai.Tool { return &genai.Tool{GoogleSearch: &genai.GoogleSearch{}} },
 	}
 }
 
 func newURLContext() Tool {
 	return &modelTool{
-		named: fixed("url_context", "", nil),
-		on:    func(t *genai.Tool) bool { return t.URLContext != nil },
-		add:   func() *genai.Tool { return &genai.Tool{URLContext: &genai.URLContext{}} },
+		declaration: newDeclaration("url_context", "", nil),
+		isEnabled:   func(t *genai.Tool) bool { return t.URLContext != nil },
+		newTool:     func() *genai.Tool { return &genai.Tool{URLContext: &genai.URLContext{}} },
 	}
 }
 
 func newGoogleMaps() Tool {
 	return &modelTool{
-		named: fixed("google_maps_grounding", "", nil),
-		on:    func(t *genai.Tool) bool { return t.GoogleMaps != nil },
-		add:   func() *genai.Tool { return &genai.Tool{GoogleMaps: &genai.GoogleMaps{}} },
+		declaration: newDeclaration("google_maps_grounding", "", nil),
+		isEnabled:   func(t *genai.Tool) bool { return t.GoogleMaps != nil },
+		newTool:     func() *genai.Tool { return &genai.Tool{GoogleMaps: &genai.GoogleMaps{}} },
 	}
 }
 
 func newEnterpriseSearch() Tool {
 	return &modelTool{
-		named: fixed("enterprise_web_search", "", nil),
-		on:    func(t *genai.Tool) bool { return t.EnterpriseWebSearch != nil },
-		add:   func() *genai.Tool { return &genai.Tool{EnterpriseWebSearch: &genai.EnterpriseWebSearch{}} },
+		declaration: newDeclaration("enterprise_web_search", "", nil),
+		isEnabled:   func(t *genai.Tool) bool { return t.EnterpriseWebSearch != nil },
+		newTool:     func() *genai.Tool { return &genai.Tool{EnterpriseWebSearch: &genai.EnterpriseWebSearch{}} },
 	}
 }

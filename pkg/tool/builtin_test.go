@@ -28,12 +28,12 @@ func builtin(t *testing.T, name string) Tool {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return only(t, set)
+	return onlyTool(t, set)
 }
 
 // Each kind builds a tool of its own name, which has a schema that is one. The
 // calls of request_input have a name by which clients know them.
-func TestBuiltinsDeclareThemselves(t *testing.T) {
+func TestBuiltinDeclarations(t *testing.T) {
 	for _, k := range Builtins() {
 		d, want := builtin(t, k.Name).Declaration(), k.Name
 		if want == "request_input" {
@@ -52,7 +52,7 @@ func TestBuiltinsTakeNoArgs(t *testing.T) {
 	n, _ := spec.Parse("tool.yaml", []byte("{max: 3}"))
 	for _, k := range Builtins() {
 		_, ds := k.Decode(n)
-		if want := `tool.yaml:1:2: unknown field "max" [unknown-field]`; errorText(ds.Err()) != want {
+		if want := `tool.yaml:1:2: unknown field "max" [unknown-field]`; errorString(ds.Err()) != want {
 			t.Errorf("%s with args = %v, want %s", k.Name, ds.Err(), want)
 		}
 	}
@@ -149,7 +149,7 @@ func TestBuiltinWrongArgs(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			call := newCall(tt.args, nil)
 			_, err := tt.tool.Run(t.Context(), call)
-			if diff := cmp.Diff(tt.want, errorText(err)); diff != "" {
+			if diff := cmp.Diff(tt.want, errorString(err)); diff != "" {
 				t.Errorf("error (-want +got):\n%s", diff)
 			}
 			if diff := cmp.Diff(session.Actions{}, *call.Actions); diff != "" {
@@ -173,7 +173,7 @@ func TestTransferDeclaration(t *testing.T) {
 	}
 }
 
-func TestBuiltinTraits(t *testing.T) {
+func TestBuiltinCapabilities(t *testing.T) {
 	want := map[string]Capabilities{
 		"enterprise_web_search": {Builtin: true}, "google_maps_grounding": {Builtin: true},
 		"google_search": {Builtin: true}, "url_context": {Builtin: true}, "get_user_choice": {LongRunning: true},
@@ -185,7 +185,7 @@ func TestBuiltinTraits(t *testing.T) {
 		got[k.Name] = CapabilitiesOf(builtin(t, k.Name))
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("traits (-want +got):\n%s", diff)
+		t.Errorf("capabilities (-want +got):\n%s", diff)
 	}
 }
 
@@ -216,7 +216,7 @@ func TestModelTools(t *testing.T) {
 				t.Errorf("EditRequest wrote %v into the shared list", behind)
 			}
 			_, err := tool.Run(t.Context(), newCall(nil, nil))
-			if want := tt.name + " is carried out by the model's service and cannot be called"; errorText(err) != want {
+			if want := tt.name + " is carried out by the model's service and cannot be called"; errorString(err) != want {
 				t.Errorf("Run error = %v, want %s", err, want)
 			}
 		})
@@ -232,7 +232,7 @@ func edit(t *testing.T, tool Tool, req *model.Request) {
 
 // Every name that ADK exports is offered here or in the runtime, or has a
 // reason.
-func TestKnown(t *testing.T) {
+func TestUnsupportedNames(t *testing.T) {
 	exported := []string{
 		"AgentTool", "APIHubToolset", "ApiRegistry", "AuthToolArguments", "BaseTool", "DiscoveryEngineSearchTool",
 		"enterprise_web_search", "ExampleTool", "exit_loop", "FunctionTool", "get_user_choice", "google_maps_grounding",
@@ -266,7 +266,7 @@ func TestKnown(t *testing.T) {
 	}
 }
 
-func TestKindsHaveSentences(t *testing.T) {
+func TestKindDescriptions(t *testing.T) {
 	for _, k := range slices.Concat(Kinds(), Builtins()) {
 		if k.Doc == "" || k.Doc[len(k.Doc)-1] != '.' {
 			t.Errorf("kind %s: %q is no sentence", k.Name, k.Doc)

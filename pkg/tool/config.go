@@ -18,9 +18,9 @@ type toolConfig struct {
 	Confirm     spec.Expr        `yaml:"confirm" doc:"Whether a person has to approve a call before it is carried out: true, or an expression that sees args, state, user, session, invocation and agent."`
 }
 
-// declare makes the declaration. The error is a [spec.Diagnostics].
-func (c *toolConfig) declare() (*declared, error) {
-	d, err := declare(c.Name.Value, c.Description, c.Params.JSON())
+// newDeclaredTool makes the declaration. The error is a [spec.Diagnostics].
+func (c *toolConfig) newDeclaredTool() (*declaredTool, error) {
+	d, err := newDeclaredTool(c.Name.Value, c.Description, c.Params.JSON())
 	if err != nil {
 		return nil, spec.Diagnostics{c.Name.Errorf(0, "tool", "%s", err)}
 	}
@@ -30,7 +30,7 @@ func (c *toolConfig) declare() (*declared, error) {
 	return d, nil
 }
 
-func (c *toolConfig) traits(timeout spec.Duration) Capabilities {
+func (c *toolConfig) capabilities(timeout spec.Duration) Capabilities {
 	return Capabilities{
 		LongRunning: c.LongRunning,
 		Timeout:     time.Duration(timeout),
@@ -40,37 +40,37 @@ func (c *toolConfig) traits(timeout spec.Duration) Capabilities {
 
 // A compiler reads the texts and expressions of one tool, and gathers the
 // mistakes in them.
-type compiler struct {
-	params *Params
-	ds     spec.Diagnostics
+type configCompiler struct {
+	params      *Params
+	diagnostics spec.Diagnostics
 }
 
-func (c *compiler) add(d spec.Diagnostic) { c.ds = append(c.ds, d) }
+func (c *configCompiler) addDiagnostic(d spec.Diagnostic) { c.diagnostics = append(c.diagnostics, d) }
 
-// expr is nil when there is nothing, or nothing that is a text: the decoder tells
+// compileExpr is nil when there is nothing, or nothing that is a text: the decoder tells
 // of that.
-func (c *compiler) expr(src spec.Expr, env template.Env) *template.Expr {
+func (c *configCompiler) compileExpr(src spec.Expr, env template.Env) *template.Expr {
 	if src.Pos.Line == 0 {
 		return nil
 	}
 	x, err := template.Compile(src.Value, env)
 	if err != nil {
-		c.add(located(src.Text, "expression", err))
+		c.addDiagnostic(templateError(src.Text, "expression", err))
 	}
 	return x
 }
 
-// set makes a set of a tool in which there are no mistakes.
-func (c *compiler) set(t Tool) (Set, error) {
-	c.ds.Sort()
-	if err := c.ds.Err(); err != nil {
+// buildSet makes a set of a tool in which there are no mistakes.
+func (c *configCompiler) buildSet(t Tool) (Set, error) {
+	c.diagnostics.Sort()
+	if err := c.diagnostics.Err(); err != nil {
 		return nil, err
 	}
 	return One(t), nil
 }
 
-// located gives an error of a template its place in the text.
-func located(t spec.Text, rule string, err error) spec.Diagnostic {
+// templateError gives an error of a template its place in the text.
+func templateError(t spec.Text, rule string, err error) spec.Diagnostic {
 	offset := 0
 	if te := (*template.Error)(nil); errors.As(err, &te) {
 		offset = te.Offset

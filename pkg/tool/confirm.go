@@ -57,17 +57,17 @@ func CompileConfirm(src spec.Expr, decl *genai.FunctionDeclaration) (Confirmer, 
 	if err != nil {
 		return nil, spec.Diagnostics{src.Errorf(0, "tool", "%s", err)}
 	}
-	read := compiler{params: params}
-	return read.confirm(src, decl.Name), read.ds.Err()
+	read := configCompiler{params: params}
+	return read.compileConfirm(src, decl.Name), read.diagnostics.Err()
 }
 
-func (c *compiler) confirm(src spec.Expr, name string) Confirmer {
+func (c *configCompiler) compileConfirm(src spec.Expr, name string) Confirmer {
 	if src.Pos == (spec.Pos{}) {
 		return nil
 	}
-	x, err := template.CompileBool(src.Value, envOf(c.params))
+	x, err := template.CompileBool(src.Value, callEnv(c.params))
 	if err != nil {
-		c.add(located(src.Text, "expression", err))
+		c.addDiagnostic(templateError(src.Text, "expression", err))
 		return nil
 	}
 	return &confirmExpr{name, c.params, x}
@@ -89,7 +89,7 @@ func (e *confirmExpr) NeedsConfirmation(ctx context.Context, call *Call) (bool, 
 	}
 	checked := *call
 	checked.Args = args
-	needed, err := e.when.Bool(ctx, varsOf(&checked))
+	needed, err := e.when.Bool(ctx, callVars(&checked))
 	if err != nil {
 		return false, fmt.Errorf("%s: confirm: %w", e.name, err)
 	}

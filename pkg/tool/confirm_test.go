@@ -36,9 +36,9 @@ func TestConfirm(t *testing.T) {
 	for _, tt := range tests {
 		for kind, rest := range map[string]string{"expr": "value: 1\n", "http": "url: https://example.com\n"} {
 			t.Run(tt.name+" "+kind, func(t *testing.T) {
-				confirm := CapabilitiesOf(mustBuild(t, kind, "name: it\n"+rest+tt.yaml)).Confirm
+				confirm := CapabilitiesOf(mustBuildTool(t, kind, "name: it\n"+rest+tt.yaml)).Confirm
 				got, err := confirm.NeedsConfirmation(t.Context(), newCall(tt.args, map[string]any{"limit": 10}))
-				if got != tt.want || errorText(err) != tt.err {
+				if got != tt.want || errorString(err) != tt.err {
 					t.Errorf("NeedsConfirmation = %v, %v, want %v, %s", got, err, tt.want, tt.err)
 				}
 			})

@@ -44,15 +44,15 @@ func credentialKey(authConfig map[string]any) string {
 		return key
 	}
 	scheme, raw := authConfig["authScheme"], authConfig["rawAuthCredential"]
-	return fmt.Sprintf("adk_%s_%s_%s_%s", textIn(scheme, "type"), digest(scheme), textIn(raw, "authType"), digest(raw))
+	return fmt.Sprintf("adk_%s_%s_%s_%s", stringMember(scheme, "type"), digestJSON(scheme), stringMember(raw, "authType"), digestJSON(raw))
 }
 
-func textIn(v any, key string) string {
-	s, _ := mapOf(v)[key].(string)
+func stringMember(v any, key string) string {
+	s, _ := asMap(v)[key].(string)
 	return cmp.Or(s, "none")
 }
 
-func digest(v any) string {
+func digestJSON(v any) string {
 	// What JSON cannot say has no digest of its own, and no place in an event.
 	raw, err := json.Marshal(v)
 	if err != nil {

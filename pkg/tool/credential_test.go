@@ -28,7 +28,7 @@ func TestRequestCredential(t *testing.T) {
 				t.Errorf("Credential before it was given = %v", c)
 			}
 			call.RequestCredential(tt.config)
-			asked := mapOf(call.Actions.RequestedAuthConfigs["call-1"])
+			asked := asMap(call.Actions.RequestedAuthConfigs["call-1"])
 			if diff := cmp.Diff(tt.key, asked["credentialKey"]); diff != "" || !call.Actions.SkipSummarization {
 				t.Errorf("credentialKey (-want +got):\n%s\nskip: %v", diff, call.Actions.SkipSummarization)
 			}

@@ -17,46 +17,46 @@ type exprConfig struct {
 }
 
 func newExpr(_ context.Context, _ Env, c *exprConfig) (Set, error) {
-	d, err := c.Tool.declare()
+	d, err := c.Tool.newDeclaredTool()
 	if err != nil {
 		return nil, err
 	}
-	t := &exprTool{declared: d, traits: c.Tool.traits(c.Timeout)}
-	read, env := compiler{params: d.params}, envOf(d.params)
-	t.traits.Confirm = read.confirm(c.Tool.Confirm, d.decl.Name)
-	t.value = read.expr(c.Value, env)
-	t.writes = c.Writes.Assignments(func(e spec.Expr) *template.Expr { return read.expr(e, env) })
-	if key := c.Writes.repeated(); key != "" {
-		read.add(c.Tool.Name.Errorf(0, "tool", "the state key %s appears more than once in %s", key, strings.Join(WriteVerbs(), ", ")))
+	t := &exprTool{declaredTool: d, capabilities: c.Tool.capabilities(c.Timeout)}
+	read, env := configCompiler{params: d.params}, callEnv(d.params)
+	t.capabilities.Confirm = read.compileConfirm(c.Tool.Confirm, d.decl.Name)
+	t.value = read.compileExpr(c.Value, env)
+	t.writes = c.Writes.Assignments(func(e spec.Expr) *template.Expr { return read.compileExpr(e, env) })
+	if key := c.Writes.duplicateKey(); key != "" {
+		read.addDiagnostic(c.Tool.Name.Errorf(0, "tool", "the state key %s appears more than once in %s", key, strings.Join(WriteVerbs(), ", ")))
 	}
-	return read.set(t)
+	return read.buildSet(t)
 }
 
 // An exprTool answers with the value of an expression.
 type exprTool struct {
-	*declared
-	traits Capabilities
-	value  *template.Expr
-	writes []Assignment
+	*declaredTool
+	capabilities Capabilities
+	value        *template.Expr
+	writes       []Assignment
 }
 
 // Capabilities says what the document asked for.
-func (t *exprTool) Capabilities() Capabilities { return t.traits }
+func (t *exprTool) Capabilities() Capabilities { return t.capabilities }
 
 // Run implements [Tool]. All expressions see the state as it was before the
 // call; nothing is written when one of them fails.
 func (t *exprTool) Run(ctx context.Context, call *Call) (*Result, error) {
-	call, err := t.checked(call)
+	call, err := t.withCheckedArgs(call)
 	if err != nil {
 		return nil, err
 	}
-	return within(ctx, t.decl.Name, t.traits.Timeout, func(ctx context.Context) (*Result, error) {
-		return t.compute(ctx, call)
+	return runWithTimeout(ctx, t.decl.Name, t.capabilities.Timeout, func(ctx context.Context) (*Result, error) {
+		return t.evaluate(ctx, call)
 	})
 }
 
-func (t *exprTool) compute(ctx context.Context, call *Call) (*Result, error) {
-	vars := varsOf(call)
+func (t *exprTool) evaluate(ctx context.Context, call *Call) (*Result, error) {
+	vars := callVars(call)
 	value, err := t.value.Eval(ctx, vars)
 	if err != nil {
 		return nil, fmt.Errorf("%s: value: %w", t.decl.Name, err)
@@ -64,8 +64,8 @@ func (t *exprTool) compute(ctx context.Context, call *Call) (*Result, error) {
 	if err := Assign(ctx, t.writes, vars, call.State); err != nil {
 		return nil, fmt.Errorf("%s: %w", t.decl.Name, err)
 	}
-	if value == nil && t.traits.LongRunning {
+	if value == nil && t.capabilities.LongRunning {
 		return nil, nil
 	}
-	return answer(value), nil
+	return newResult(value), nil
 }

@@ -10,7 +10,7 @@ import (
 )
 
 func TestExprDeclaration(t *testing.T) {
-	got := mustBuild(t, "expr", `
+	got := mustBuildTool(t, "expr", `
 name: vat
 description: Computes the tax.
 params: {net: number, note: "string?"}
@@ -34,7 +34,7 @@ long_running: true
 // A tool without parameters declares none, as in ADK.
 func TestExprDeclarationWithoutParams(t *testing.T) {
 	for _, params := range []string{"", "params: {}\n"} {
-		got := mustBuild(t, "expr", "name: ping\n"+params+"value: 1\n").Declaration()
+		got := mustBuildTool(t, "expr", "name: ping\n"+params+"value: 1\n").Declaration()
 		if diff := cmp.Diff(&genai.FunctionDeclaration{Name: "ping"}, got); diff != "" {
 			t.Errorf("Declaration with %q (-want +got):\n%s", params, diff)
 		}
@@ -87,7 +87,7 @@ func TestExpr(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			call := newCall(tt.args, state)
-			got, err := mustBuild(t, "expr", "name: it\n"+tt.yaml).Run(t.Context(), call)
+			got, err := mustBuildTool(t, "expr", "name: it\n"+tt.yaml).Run(t.Context(), call)
 			if err != nil {
 				t.Fatalf("Run: %v", err)
 			}
@@ -101,7 +101,7 @@ func TestExpr(t *testing.T) {
 	}
 }
 
-func TestExprTraits(t *testing.T) {
+func TestExprCapabilities(t *testing.T) {
 	tests := []struct {
 		name, yaml string
 		want       Capabilities
@@ -112,7 +112,7 @@ func TestExprTraits(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			got := CapabilitiesOf(mustBuild(t, "expr", "name: it\nvalue: 1\n"+tt.yaml))
+			got := CapabilitiesOf(mustBuildTool(t, "expr", "name: it\nvalue: 1\n"+tt.yaml))
 			if got != tt.want {
 				t.Errorf("CapabilitiesOf = %+v, want %+v", got, tt.want)
 			}
@@ -120,8 +120,8 @@ func TestExprTraits(t *testing.T) {
 	}
 }
 
-func TestExprLongRunningAnswersNothingYet(t *testing.T) {
-	tool := mustBuild(t, "expr", "name: it\nvalue: state.ticket\nlong_running: true")
+func TestExprLongRunningWithoutResponse(t *testing.T) {
+	tool := mustBuildTool(t, "expr", "name: it\nvalue: state.ticket\nlong_running: true")
 	if got, err := tool.Run(t.Context(), newCall(nil, nil)); got != nil || err != nil {
 		t.Errorf("Run = %v, %v, want nothing", got, err)
 	}
@@ -131,7 +131,7 @@ func TestExprLongRunningAnswersNothingYet(t *testing.T) {
 	}
 }
 
-func TestExprMistakes(t *testing.T) {
+func TestExprConfigErrors(t *testing.T) {
 	tests := []struct{ name, yaml, want string }{
 		{"no name", "value: 1", `tool.yaml:1:1: missing field "name" [required]`},
 		{"no value", "name: it", `tool.yaml:1:1: missing field "value" [required]`},
@@ -152,8 +152,8 @@ func TestExprMistakes(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			_, err := build(t, "expr", tt.yaml)
-			if diff := cmp.Diff(tt.want, errorText(err)); diff != "" {
+			_, err := buildTool(t, "expr", tt.yaml)
+			if diff := cmp.Diff(tt.want, errorString(err)); diff != "" {
 				t.Errorf("error (-want +got):\n%s", diff)
 			}
 		})
@@ -177,8 +177,8 @@ func TestExprFailures(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			call := newCall(tt.args, map[string]any{"n": int64(1)})
-			got, err := mustBuild(t, "expr", "name: it\n"+tt.yaml).Run(t.Context(), call)
-			if diff := cmp.Diff(tt.want, errorText(err)); diff != "" || got != nil {
+			got, err := mustBuildTool(t, "expr", "name: it\n"+tt.yaml).Run(t.Context(), call)
+			if diff := cmp.Diff(tt.want, errorString(err)); diff != "" || got != nil {
 				t.Errorf("Run = %v, error (-want +got):\n%s", got, diff)
 			}
 			if len(call.Actions.StateDelta) > 0 {

@@ -109,8 +109,8 @@ func newCall(args, state map[string]any) *Call {
 	}
 }
 
-// build makes the one tool that a document piece describes.
-func build(t *testing.T, kind, yaml string) (Tool, error) {
+// buildTool makes the one tool that a document piece describes.
+func buildTool(t *testing.T, kind, yaml string) (Tool, error) {
 	t.Helper()
 	k, ok := Kinds().Lookup(kind)
 	if !ok {
@@ -128,19 +128,19 @@ func build(t *testing.T, kind, yaml string) (Tool, error) {
 	if err != nil {
 		return nil, err
 	}
-	return only(t, set), nil
+	return onlyTool(t, set), nil
 }
 
-func mustBuild(t *testing.T, kind, yaml string) Tool {
+func mustBuildTool(t *testing.T, kind, yaml string) Tool {
 	t.Helper()
-	tool, err := build(t, kind, yaml)
+	tool, err := buildTool(t, kind, yaml)
 	if err != nil {
 		t.Fatalf("building %s: %v", kind, err)
 	}
 	return tool
 }
 
-func only(t *testing.T, set Set) Tool {
+func onlyTool(t *testing.T, set Set) Tool {
 	t.Helper()
 	tools, err := set.Tools(t.Context())
 	if err != nil || len(tools) != 1 {
@@ -156,7 +156,7 @@ func only(t *testing.T, set Set) Tool {
 
 func testEnv() Env { return Env{Logger: slog.New(slog.DiscardHandler)} }
 
-func errorText(err error) string {
+func errorString(err error) string {
 	if err == nil {
 		return ""
 	}

@@ -24,21 +24,21 @@ func FromFunc[In, Out any](
 	if err != nil {
 		return nil, fmt.Errorf("declaring tool %s: %w", name, err)
 	}
-	d, err := declare(name, description, schema)
+	d, err := newDeclaredTool(name, description, schema)
 	if err != nil {
 		return nil, fmt.Errorf("declaring tool %s: %w", name, err)
 	}
-	return &funcTool[In, Out]{declared: d, fn: fn}, nil
+	return &funcTool[In, Out]{declaredTool: d, fn: fn}, nil
 }
 
 type funcTool[In, Out any] struct {
-	*declared
+	*declaredTool
 	fn func(context.Context, *Call, In) (Out, error)
 }
 
 // Run implements [Tool].
 func (t *funcTool[In, Out]) Run(ctx context.Context, call *Call) (*Result, error) {
-	call, err := t.checked(call)
+	call, err := t.withCheckedArgs(call)
 	if err != nil {
 		return nil, err
 	}
@@ -50,11 +50,11 @@ func (t *funcTool[In, Out]) Run(ctx context.Context, call *Call) (*Result, error
 	if err != nil {
 		return nil, err
 	}
-	v, err := plain(out)
+	v, err := convertToJSON(out)
 	if err != nil {
 		return nil, fmt.Errorf("%s: writing the result: %w", t.decl.Name, err)
 	}
-	return answer(v), nil
+	return newResult(v), nil
 }
 
 func decodeArgs[In any](args map[string]any) (In, error) {

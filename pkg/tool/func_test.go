@@ -163,7 +163,7 @@ func TestFromFuncFailures(t *testing.T) {
 				t.Fatal(err)
 			}
 			got, err := tool.Run(t.Context(), newCall(tt.args, nil))
-			if diff := cmp.Diff(tt.want, errorText(err)); diff != "" || got != nil {
+			if diff := cmp.Diff(tt.want, errorString(err)); diff != "" || got != nil {
 				t.Errorf("Run = %v, error (-want +got):\n%s", got, diff)
 			}
 		})
@@ -172,7 +172,7 @@ func TestFromFuncFailures(t *testing.T) {
 
 type chain struct{ Next *chain }
 
-func TestFromFuncMistakes(t *testing.T) {
+func TestFromFuncDeclarationErrors(t *testing.T) {
 	tests := []struct{ name, got, want string }{
 		{"no struct", declareError[int]("it"), "declaring tool it: want a struct for the parameters, got int"},
 		{"a time", declareError[time.Time]("it"), "declaring tool it: want a struct for the parameters, got time.Time"},
@@ -192,5 +192,5 @@ func TestFromFuncMistakes(t *testing.T) {
 
 func declareError[In any](name string) string {
 	_, err := FromFunc(name, "", func(context.Context, *Call, In) (any, error) { return nil, nil })
-	return errorText(err)
+	return errorString(err)
 }

@@ -27,65 +27,65 @@ type httpConfig struct {
 }
 
 func newHTTP(_ context.Context, env Env, c *httpConfig) (Set, error) {
-	d, err := c.Tool.declare()
+	d, err := c.Tool.newDeclaredTool()
 	if err != nil {
 		return nil, err
 	}
-	read := compiler{params: d.params}
+	read := configCompiler{params: d.params}
 	t := &httpTool{
-		declared: d,
-		traits:   c.Tool.traits(c.Timeout),
-		client:   guardRedirects(env.HTTP),
-		method:   c.Method,
-		url:      read.url(c.URL),
-		query:    read.texts(c.Query),
-		header:   read.texts(c.Headers),
-		body:     read.body(c.Body),
-		limit:    int64(c.MaxResponse),
+		declaredTool: d,
+		capabilities: c.Tool.capabilities(c.Timeout),
+		client:       guardRedirects(env.HTTP),
+		method:       c.Method,
+		url:          read.compileURL(c.URL),
+		query:        read.compileTexts(c.Query),
+		header:       read.compileTexts(c.Headers),
+		body:         read.compileBody(c.Body),
+		maxResponse:  int64(c.MaxResponse),
 	}
-	t.hide = hiding(c.Headers, c.Query)
-	t.traits.Confirm = read.confirm(c.Tool.Confirm, d.decl.Name)
+	t.redactor = newRedactor(c.Headers, c.Query)
+	t.capabilities.Confirm = read.compileConfirm(c.Tool.Confirm, d.decl.Name)
 	for name, text := range c.Headers {
 		if !validHeader.MatchString(name) {
-			read.add(text.Errorf(0, "header", "%q cannot be the name of a header", name))
+			read.addDiagnostic(text.Errorf(0, "header", "%q cannot be the name of a header", name))
 		}
 	}
 	if t.body != nil && t.method == http.MethodGet {
-		read.add(c.Body.Errorf("body", "a GET request has no body"))
+		read.addDiagnostic(c.Body.Errorf("body", "a GET request has no body"))
 	}
 	if c.Result.Value != "" {
-		t.result = read.expr(c.Result, replyEnv())
+		t.result = read.compileExpr(c.Result, responseEnv())
 	}
-	return read.set(t)
+	return read.buildSet(t)
 }
 
 // An httpTool asks one endpoint.
 type httpTool struct {
-	*declared
-	traits Capabilities
-	client *http.Client
-	method string
-	url    *urlText
-	query  []namedText
-	header []namedText
-	body   *bodyText
-	result *template.Expr
-	limit  int64
-	// hide takes the secrets out of what is answered.
-	hide *spec.Veil
+	*declaredTool
+	capabilities Capabilities
+	client       *http.Client
+	method       string
+	url          *urlTemplate
+	query        []namedTemplate
+	header       []namedTemplate
+	body         *bodyTemplate
+	result       *template.Expr
+	maxResponse  int64
+	// redactor takes the secrets out of what is answered.
+	redactor *spec.Veil
 }
 
 // Capabilities says what the document asked for.
-func (t *httpTool) Capabilities() Capabilities { return t.traits }
+func (t *httpTool) Capabilities() Capabilities { return t.capabilities }
 
 // Run implements [Tool].
 func (t *httpTool) Run(ctx context.Context, call *Call) (*Result, error) {
-	call, err := t.checked(call)
+	call, err := t.withCheckedArgs(call)
 	if err != nil {
 		return nil, err
 	}
-	return within(ctx, t.decl.Name, t.traits.Timeout, func(ctx context.Context) (*Result, error) {
-		res, err := t.ask(ctx, call)
+	return runWithTimeout(ctx, t.decl.Name, t.capabilities.Timeout, func(ctx context.Context) (*Result, error) {
+		res, err := t.sendRequest(ctx, call)
 		if err != nil {
 			return nil, fmt.Errorf("http tool %s: %w", t.decl.Name, err)
 		}
@@ -93,50 +93,50 @@ func (t *httpTool) Run(ctx context.Context, call *Call) (*Result, error) {
 	})
 }
 
-func (t *httpTool) ask(ctx context.Context, call *Call) (*Result, error) {
-	req, err := t.request(ctx, call)
+func (t *httpTool) sendRequest(ctx context.Context, call *Call) (*Result, error) {
+	req, err := t.newRequest(ctx, call)
 	if err != nil {
 		return nil, err
 	}
 	resp, err := t.client.Do(req)
 	if err != nil {
-		return nil, t.hidden(withoutURL(err))
+		return nil, t.redactError(unwrapURLError(err))
 	}
 	defer resp.Body.Close()
-	got, err := readReply(resp, t.limit, t.hide)
+	got, err := readResponse(resp, t.maxResponse, t.redactor)
 	if err != nil {
-		return nil, t.hidden(err)
+		return nil, t.redactError(err)
 	}
-	return t.answer(ctx, call, got)
+	return t.buildResult(ctx, call, got)
 }
 
-// hidden is an error without the secrets that a service has put into it: into its
+// redactError is an error without the secrets that a service has put into it: into its
 // status, or into an address that nobody can read.
-func (t *httpTool) hidden(err error) error {
-	if text := t.hide.Text(err.Error()); text != err.Error() {
+func (t *httpTool) redactError(err error) error {
+	if text := t.redactor.Text(err.Error()); text != err.Error() {
 		return errors.New(text)
 	}
 	return err
 }
 
-func (t *httpTool) answer(ctx context.Context, call *Call, got *reply) (*Result, error) {
+func (t *httpTool) buildResult(ctx context.Context, call *Call, got *response) (*Result, error) {
 	value := got.body
 	if t.result != nil {
 		var err error
-		vars := got.vars()
+		vars := got.exprVars()
 		vars[template.BudgetName] = call.Expressions
 		if value, err = t.result.Eval(ctx, vars); err != nil {
 			return nil, fmt.Errorf("result: %w", err)
 		}
 	}
-	if value == nil && t.traits.LongRunning {
+	if value == nil && t.capabilities.LongRunning {
 		return nil, nil
 	}
-	return answer(value), nil
+	return newResult(value), nil
 }
 
-// withoutURL keeps the address, which may hold a key, out of the error.
-func withoutURL(err error) error {
+// unwrapURLError keeps the address, which may hold a key, out of the error.
+func unwrapURLError(err error) error {
 	if ue := (*url.Error)(nil); errors.As(err, &ue) {
 		return ue.Err
 	}

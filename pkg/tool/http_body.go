@@ -4,72 +4,72 @@ import "agenthost/pkg/spec"
 
 // A bodyText is a value with placeholders: exactly one field is set, or none
 // for a constant.
-type bodyText struct {
-	text     *valueText
+type bodyTemplate struct {
+	text     *valueTemplate
 	object   []bodyMember
-	list     []*bodyText
+	list     []*bodyTemplate
 	constant any
 }
 
 type bodyMember struct {
 	key  string
-	body *bodyText
+	body *bodyTemplate
 }
 
-// body is nil where nothing is said.
-func (c *compiler) body(n *spec.Node) *bodyText {
+// compileBody is nil where nothing is said.
+func (c *configCompiler) compileBody(n *spec.Node) *bodyTemplate {
 	switch {
 	case n == nil:
 		return nil
 	case n.Kind == spec.Mapping:
-		return c.bodyObject(n)
+		return c.compileBodyObject(n)
 	case n.Kind == spec.Sequence:
-		return c.bodyList(n)
+		return c.compileBodyList(n)
 	case n.Tag != "!!str":
-		return &bodyText{constant: n.Any()}
+		return &bodyTemplate{constant: n.Any()}
 	}
-	text, err := parseValue(n.Value, c.params)
+	text, err := compileValue(n.Value, c.params)
 	if err != nil {
-		c.add(n.Errorf("placeholder", "%s", err))
+		c.addDiagnostic(n.Errorf("placeholder", "%s", err))
 	}
-	return &bodyText{text: text}
+	return &bodyTemplate{text: text}
 }
 
-func (c *compiler) bodyObject(n *spec.Node) *bodyText {
-	b := &bodyText{object: make([]bodyMember, len(n.Entries))}
+func (c *configCompiler) compileBodyObject(n *spec.Node) *bodyTemplate {
+	b := &bodyTemplate{object: make([]bodyMember, len(n.Entries))}
 	for i, e := range n.Entries {
-		b.object[i] = bodyMember{e.Key.Value, c.body(e.Value)}
+		b.object[i] = bodyMember{e.Key.Value, c.compileBody(e.Value)}
 	}
 	return b
 }
 
-func (c *compiler) bodyList(n *spec.Node) *bodyText {
-	b := &bodyText{list: make([]*bodyText, len(n.Items))}
+func (c *configCompiler) compileBodyList(n *spec.Node) *bodyTemplate {
+	b := &bodyTemplate{list: make([]*bodyTemplate, len(n.Items))}
 	for i, item := range n.Items {
-		b.list[i] = c.body(item)
+		b.list[i] = c.compileBody(item)
 	}
 	return b
 }
 
-// value fills in the body; false if it is an optional placeholder without
+// render fills in the body; false if it is an optional placeholder without
 // value, which is left out of its map or list.
-func (b *bodyText) value(call *Call) (any, bool, error) {
+func (b *bodyTemplate) render(call *Call) (any, bool, error) {
 	switch {
 	case b.text != nil:
-		return b.text.value(call)
+		return b.text.renderValue(call)
 	case b.object != nil:
-		return b.objectValue(call)
+		return b.renderObject(call)
 	case b.list != nil:
-		return b.listValue(call)
+		return b.renderList(call)
 	default:
 		return b.constant, true, nil
 	}
 }
 
-func (b *bodyText) objectValue(call *Call) (any, bool, error) {
+func (b *bodyTemplate) renderObject(call *Call) (any, bool, error) {
 	m := make(map[string]any, len(b.object))
 	for _, member := range b.object {
-		v, ok, err := member.body.value(call)
+		v, ok, err := member.body.render(call)
 		if err != nil {
 			return nil, false, err
 		}
@@ -80,10 +80,10 @@ func (b *bodyText) objectValue(call *Call) (any, bool, error) {
 	return m, true, nil
 }
 
-func (b *bodyText) listValue(call *Call) (any, bool, error) {
+func (b *bodyTemplate) renderList(call *Call) (any, bool, error) {
 	list := make([]any, 0, len(b.list))
 	for _, item := range b.list {
-		v, ok, err := item.value(call)
+		v, ok, err := item.render(call)
 		if err != nil {
 			return nil, false, err
 		}

@@ -97,7 +97,7 @@ func TestHTTPFailures(t *testing.T) {
 				yaml += "\nurl: HOST"
 			}
 			got, err := buildHTTP(t, s, "name: it\nparams: {id: \"string?\"}\n"+yaml).Run(t.Context(), newCall(tt.args, nil))
-			if diff := cmp.Diff(tt.want, errorText(err)); diff != "" || got != nil {
+			if diff := cmp.Diff(tt.want, errorString(err)); diff != "" || got != nil {
 				t.Errorf("Run = %v, error (-want +got):\n%s", got, diff)
 			}
 			if asked != (tt.answer != nil) {
@@ -121,12 +121,12 @@ func cutOff(w http.ResponseWriter, _ *http.Request) {
 }
 
 // Nothing listens: the error says so without the address, which may hold a key.
-func TestHTTPNoServer(t *testing.T) {
+func TestHTTPConnectionRefused(t *testing.T) {
 	s := serve(t, echo)
 	tool := buildHTTP(t, s, "name: it\nurl: HOST/x?key=s3cret\nheaders: {Authorization: Bearer s3cret}")
 	s.Close()
 	_, err := tool.Run(t.Context(), newCall(nil, nil))
-	if !strings.HasSuffix(errorText(err), "connection refused") || strings.Contains(errorText(err), "s3cret") {
+	if !strings.HasSuffix(errorString(err), "connection refused") || strings.Contains(errorString(err), "s3cret") {
 		t.Errorf("Run error = %v", err)
 	}
 }
@@ -162,13 +162,13 @@ func TestHTTPTimeout(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			tool := only(t, set)
+			tool := onlyTool(t, set)
 			synctest.Test(t, func(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), tt.outer)
 				defer cancel()
 				start := time.Now()
 				_, err := tool.Run(ctx, newCall(nil, nil))
-				if errorText(err) != tt.want || !errors.Is(err, context.DeadlineExceeded) {
+				if errorString(err) != tt.want || !errors.Is(err, context.DeadlineExceeded) {
 					t.Errorf("Run error = %v, want %s", err, tt.want)
 				}
 				if got := time.Since(start); got != tt.after {
@@ -179,22 +179,22 @@ func TestHTTPTimeout(t *testing.T) {
 	}
 }
 
-func TestBrief(t *testing.T) {
+func TestFormatDuration(t *testing.T) {
 	tests := map[time.Duration]string{
 		5 * time.Second: "5s", time.Minute: "1m", time.Hour: "1h", 90 * time.Minute: "1h30m",
 		10 * time.Second: "10s", 70 * time.Second: "1m10s", 50 * time.Millisecond: "50ms",
 	}
 	for in, want := range tests {
-		if got := brief(in); got != want {
+		if got := formatDuration(in); got != want {
 			t.Errorf("brief(%v) = %q, want %q", int64(in), got, want)
 		}
 	}
 }
 
-func TestSizeText(t *testing.T) {
+func TestFormatSize(t *testing.T) {
 	tests := map[int64]string{1000: "1000 bytes", 1024: "1 KiB", 1536: "1536 bytes", 1 << 20: "1 MiB", 3 << 30: "3 GiB"}
 	for in, want := range tests {
-		if got := sizeText(in); got != want {
+		if got := formatSize(in); got != want {
 			t.Errorf("sizeText(%d) = %q, want %q", in, got, want)
 		}
 	}

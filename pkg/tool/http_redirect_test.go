@@ -45,8 +45,8 @@ func TestHTTPRedirect(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			got, err := buildHTTP(t, s, "name: it\n"+tt.yaml+secrets).Run(t.Context(), newCall(nil, nil))
-			if errorText(err) != tt.wantErr {
-				t.Fatalf("Run error = %q, want %q", errorText(err), tt.wantErr)
+			if errorString(err) != tt.wantErr {
+				t.Fatalf("Run error = %q, want %q", errorString(err), tt.wantErr)
 			}
 			if err == nil && got.Response["result"] != tt.want {
 				t.Errorf("the last request was %q, want %q", got.Response["result"], tt.want)
@@ -68,13 +68,13 @@ func TestHTTPRedirectUnguarded(t *testing.T) {
 }
 
 // The rule of the client that the host hands in comes after the guard.
-func TestHTTPRedirectKeepsTheClientsRule(t *testing.T) {
+func TestHTTPRedirectClientRule(t *testing.T) {
 	s := serve(t, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/b", http.StatusFound) })
 	tool := buildHTTP(t, s, "name: it\nurl: HOST").(*httpTool)
 	tool.client = guardRedirects(&http.Client{CheckRedirect: func(*http.Request, []*http.Request) error {
 		return errors.New("not allowed here")
 	}})
-	if _, err := tool.Run(t.Context(), newCall(nil, nil)); errorText(err) != "http tool it: not allowed here" {
+	if _, err := tool.Run(t.Context(), newCall(nil, nil)); errorString(err) != "http tool it: not allowed here" {
 		t.Errorf("Run error = %v", err)
 	}
 }

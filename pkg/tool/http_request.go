@@ -17,14 +17,14 @@ import (
 
 const userAgent = "agenthost"
 
-// request fills in one request. Its errors name places and placeholders, never
+// newRequest fills in one request. Its errors name places and placeholders, never
 // values: those may be secret.
-func (t *httpTool) request(ctx context.Context, call *Call) (*http.Request, error) {
-	address, err := t.address(call)
+func (t *httpTool) newRequest(ctx context.Context, call *Call) (*http.Request, error) {
+	address, err := t.buildURL(call)
 	if err != nil {
 		return nil, err
 	}
-	body, kind, err := t.payload(call)
+	body, kind, err := t.encodeBody(call)
 	if err != nil {
 		return nil, err
 	}
@@ -44,7 +44,7 @@ func (t *httpTool) request(ctx context.Context, call *Call) (*http.Request, erro
 
 func (t *httpTool) setHeaders(req *http.Request, call *Call) error {
 	for _, h := range t.header {
-		v, ok, err := h.text.value(call)
+		v, ok, err := h.text.renderValue(call)
 		if err != nil {
 			return fmt.Errorf("header %s: %w", h.name, err)
 		}
@@ -63,15 +63,15 @@ func (t *httpTool) setHeaders(req *http.Request, call *Call) error {
 	return nil
 }
 
-// address is the url with the query parameters behind it.
-func (t *httpTool) address(call *Call) (string, error) {
-	address, err := t.url.render(call)
+// buildURL is the url with the query parameters behind it.
+func (t *httpTool) buildURL(call *Call) (string, error) {
+	address, err := t.url.renderURL(call)
 	if err != nil {
 		return "", fmt.Errorf("url: %w", err)
 	}
 	query := url.Values{}
 	for _, q := range t.query {
-		v, ok, err := q.text.value(call)
+		v, ok, err := q.text.renderValue(call)
 		if err != nil {
 			return "", fmt.Errorf("query %s: %w", q.name, err)
 		}
@@ -83,10 +83,10 @@ func (t *httpTool) address(call *Call) (string, error) {
 			query.Set(q.name, template.String(v))
 		}
 	}
-	return withQuery(address, query.Encode()), nil
+	return appendQuery(address, query.Encode()), nil
 }
 
-func withQuery(address, query string) string {
+func appendQuery(address, query string) string {
 	switch {
 	case query == "":
 		return address
@@ -99,13 +99,13 @@ func withQuery(address, query string) string {
 	}
 }
 
-// payload is the request body and its media type; both are empty if there is
+// encodeBody is the request body and its media type; both are empty if there is
 // none.
-func (t *httpTool) payload(call *Call) (io.Reader, string, error) {
+func (t *httpTool) encodeBody(call *Call) (io.Reader, string, error) {
 	var value any
 	switch {
 	case t.body != nil:
-		v, ok, err := t.body.value(call)
+		v, ok, err := t.body.render(call)
 		if err != nil {
 			return nil, "", fmt.Errorf("body: %w", err)
 		}
@@ -142,9 +142,9 @@ func (t *httpTool) unusedArgs(args map[string]any) map[string]any {
 			}
 		}
 	}
-	drop(t.url.refs())
+	drop(t.url.placeholders())
 	for _, q := range t.query {
-		drop(q.text.refs())
+		drop(q.text.placeholders())
 	}
 	return rest
 }

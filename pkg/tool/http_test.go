@@ -24,7 +24,7 @@ func serve(t *testing.T, h http.HandlerFunc) *httptest.Server {
 
 func buildHTTP(t *testing.T, s *httptest.Server, yaml string) Tool {
 	t.Helper()
-	return mustBuild(t, "http", strings.ReplaceAll(yaml, "HOST", s.URL))
+	return mustBuildTool(t, "http", strings.ReplaceAll(yaml, "HOST", s.URL))
 }
 
 // echo answers with what it was asked.
@@ -160,7 +160,7 @@ func TestHTTPReply(t *testing.T) {
 	}
 }
 
-func TestHTTPLongRunningAnswersNothingYet(t *testing.T) {
+func TestHTTPLongRunningWithoutResponse(t *testing.T) {
 	s := serve(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusAccepted) })
 	got, err := buildHTTP(t, s, "name: it\nurl: HOST\nlong_running: true").Run(t.Context(), newCall(nil, nil))
 	if got != nil || err != nil {
@@ -168,7 +168,7 @@ func TestHTTPLongRunningAnswersNothingYet(t *testing.T) {
 	}
 }
 
-func TestHTTPMistakes(t *testing.T) {
+func TestHTTPConfigErrors(t *testing.T) {
 	const host = "tool.yaml:2:6: want http:// or https:// and a fixed host; placeholders may stand in the path and the query [url]"
 	tests := []struct{ name, yaml, want string }{
 		{"no url", "method: GET", `tool.yaml:1:1: missing field "url" [required]`},
@@ -202,20 +202,20 @@ func TestHTTPMistakes(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			_, err := build(t, "http", "name: it\n"+tt.yaml)
-			if diff := cmp.Diff(tt.want, errorText(err)); diff != "" {
+			_, err := buildTool(t, "http", "name: it\n"+tt.yaml)
+			if diff := cmp.Diff(tt.want, errorString(err)); diff != "" {
 				t.Errorf("error (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
-func TestHTTPTraits(t *testing.T) {
-	got := CapabilitiesOf(mustBuild(t, "http", "name: it\nurl: https://a"))
+func TestHTTPCapabilities(t *testing.T) {
+	got := CapabilitiesOf(mustBuildTool(t, "http", "name: it\nurl: https://a"))
 	if want := (Capabilities{Timeout: 30e9}); got != want {
 		t.Errorf("CapabilitiesOf = %+v, want %+v", got, want)
 	}
-	got = CapabilitiesOf(mustBuild(t, "http", "name: it\nurl: https://a\ntimeout: 5s\non_error: fail\nlong_running: true"))
+	got = CapabilitiesOf(mustBuildTool(t, "http", "name: it\nurl: https://a\ntimeout: 5s\non_error: fail\nlong_running: true"))
 	if want := (Capabilities{Timeout: 5e9, FailOnError: true, LongRunning: true}); got != want {
 		t.Errorf("CapabilitiesOf = %+v, want %+v", got, want)
 	}

@@ -14,7 +14,7 @@ import (
 // A Schema is a JSON Schema, ready to check values: what an agent is given, or
 // what it answers. Many goroutines may use it.
 type Schema struct {
-	written  map[string]any
+	source   map[string]any
 	schema   map[string]any
 	compiled *jsonschema.Schema
 }
@@ -30,7 +30,7 @@ func NewSchema(schema map[string]any) (*Schema, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Schema{written: schema, schema: mapOf(v)}
+	s := &Schema{source: schema, schema: asMap(v)}
 	if s.compiled, err = compileSchema(s.schema); err != nil {
 		return nil, err
 	}
@@ -38,7 +38,7 @@ func NewSchema(schema map[string]any) (*Schema, error) {
 }
 
 // JSON is the schema as it was written. It is only read.
-func (s *Schema) JSON() map[string]any { return s.written }
+func (s *Schema) JSON() map[string]any { return s.source }
 
 // Parse reads a text that is one JSON value of the schema. The errors are those
 // of [Schema.Check], or say that the text is no JSON.
@@ -54,14 +54,14 @@ func (s *Schema) Parse(text string) (any, error) {
 // an integer is wanted, and without null for what is optional. v itself stays
 // as it is. The error lists what does not fit, each with its place.
 func (s *Schema) Check(v any) (any, error) {
-	full := normal(s.schema, v)
+	full := normalizeValue(s.schema, v)
 	err := s.compiled.Validate(full)
 	var invalid *jsonschema.ValidationError
 	switch {
 	case err == nil:
 		return full, nil
 	case errors.As(err, &invalid):
-		lines := complaintsOf(invalid, "")
+		lines := validationErrors(invalid, "")
 		slices.Sort(lines)
 		return nil, errors.New(strings.Join(lines, "; "))
 	}

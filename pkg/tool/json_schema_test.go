@@ -40,7 +40,7 @@ func TestSchemaParse(t *testing.T) {
 				t.Fatal(err)
 			}
 			got, err := s.Parse(tt.in)
-			if text := errorText(err); text != tt.err {
+			if text := errorString(err); text != tt.err {
 				t.Errorf("Parse(%s): error %q, want %q", tt.in, text, tt.err)
 			}
 			if diff := cmp.Diff(tt.want, got); diff != "" {
@@ -50,7 +50,7 @@ func TestSchemaParse(t *testing.T) {
 	}
 }
 
-func TestNewSchemaRefuses(t *testing.T) {
+func TestNewSchemaErrors(t *testing.T) {
 	for _, tt := range []struct {
 		schema map[string]any
 		want   string
@@ -60,7 +60,7 @@ func TestNewSchemaRefuses(t *testing.T) {
 		{map[string]any{"minLength": "x"}, "not a JSON Schema: minLength: got string, want integer"},
 	} {
 		_, err := NewSchema(tt.schema)
-		if text := errorText(err); !strings.HasSuffix(text, tt.want) {
+		if text := errorString(err); !strings.HasSuffix(text, tt.want) {
 			t.Errorf("NewSchema(%v): error %q, want %q", tt.schema, text, tt.want)
 		}
 	}

@@ -32,17 +32,17 @@ func Kinds() spec.Kinds[Env, Set] {
 // Builtins lists ADK's built-in tools, which documents name by `name:`.
 func Builtins() spec.Kinds[Env, Set] {
 	return spec.Kinds[Env, Set]{
-		spec.NewKind("enterprise_web_search", "Lets a model on Vertex AI search the web for enterprises.", ofModel(newEnterpriseSearch)),
-		spec.NewKind("exit_loop", "Lets the model end the loop around its agent.", called(newExitLoop)),
-		spec.NewKind("get_user_choice", "Asks the user to pick one of several options.", called(newUserChoice)),
-		spec.NewKind("google_maps_grounding", "Lets the model ground its answer in Google Maps.", ofModel(newGoogleMaps)),
-		spec.NewKind("google_search", "Lets the model search with Google.", ofModel(newGoogleSearch)),
+		spec.NewKind("enterprise_web_search", "Lets a model on Vertex AI search the web for enterprises.", buildModelTool(newEnterpriseSearch)),
+		spec.NewKind("exit_loop", "Lets the model end the loop around its agent.", buildCallTool(newExitLoop)),
+		spec.NewKind("get_user_choice", "Asks the user to pick one of several options.", buildCallTool(newUserChoice)),
+		spec.NewKind("google_maps_grounding", "Lets the model ground its answer in Google Maps.", buildModelTool(newGoogleMaps)),
+		spec.NewKind("google_search", "Lets the model search with Google.", buildModelTool(newGoogleSearch)),
 		spec.NewKind("load_artifacts", "Shows the session's artifacts to the model on request.", newLoadArtifacts),
 		spec.NewKind("load_memory", "Lets the model look for what was said in earlier conversations.", newLoadMemory),
 		spec.NewKind("preload_memory", "Shows the model what was said in earlier conversations and fits the user's message.", newPreloadMemory),
-		spec.NewKind("request_input", "Asks the user a question, which is answered in free words or as a schema has it; models know it as adk_request_input.", called(newInputRequest)),
-		spec.NewKind("transfer_to_agent", "Hands the conversation to another agent.", called(newAnyTransfer)),
-		spec.NewKind("url_context", "Lets the model read the addresses in the conversation.", ofModel(newURLContext)),
+		spec.NewKind("request_input", "Asks the user a question, which is answered in free words or as a schema has it; models know it as adk_request_input.", buildCallTool(newInputRequest)),
+		spec.NewKind("transfer_to_agent", "Hands the conversation to another agent.", buildCallTool(newAnyTransfer)),
+		spec.NewKind("url_context", "Lets the model read the addresses in the conversation.", buildModelTool(newURLContext)),
 	}
 }
 

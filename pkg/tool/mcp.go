@@ -33,14 +33,14 @@ type mcpOffer struct {
 }
 
 // Addresses are those that the tools ask.
-func (c *mcpConfig) Addresses() []spec.Text { return c.server().addresses() }
+func (c *mcpConfig) Addresses() []spec.Text { return c.newServer().serverAddresses() }
 
 // Program is the one that is run, or nil.
-func (c *mcpConfig) Program() *Program { return c.server().program() }
+func (c *mcpConfig) Program() *Program { return c.newServer().commandProgram() }
 
 // Check reports settings that are not of the same server.
 func (c *mcpConfig) Check(n *spec.Node) spec.Diagnostics {
-	ds := append(checkTimeout(n), c.server().check()...)
+	ds := append(checkTimeout(n), c.newServer().checkConfig()...)
 	url, command := n.Get("url"), n.Get("command")
 	switch {
 	case url == nil && command == nil:
@@ -63,30 +63,30 @@ func (c *mcpConfig) Check(n *spec.Node) spec.Diagnostics {
 	return ds
 }
 
-func (c *mcpConfig) server() *mcpServer {
+func (c *mcpConfig) newServer() *mcpServer {
 	return &mcpServer{
 		url: c.URL, sse: c.Transport == "sse", headers: c.Headers,
 		command: c.Command, env: c.Env, cwd: c.Cwd,
-		connect: time.Duration(c.ConnectTimeout), call: time.Duration(c.Timeout), offer: c.Offer,
+		connectTimeout: time.Duration(c.ConnectTimeout), callTimeout: time.Duration(c.Timeout), offer: c.Offer,
 	}
 }
 
-func newMCP(_ context.Context, env Env, c *mcpConfig) (Set, error) { return c.server().set(env) }
+func newMCP(_ context.Context, env Env, c *mcpConfig) (Set, error) { return c.newServer().newSet(env) }
 
 // An mcpServer is what all ways to write one come to.
 type mcpServer struct {
 	url     spec.Text
 	sse     bool
 	headers map[string]spec.Secret
-	// silent keeps from the server that its session is over.
-	silent bool
+	// skipTerminate keeps from the server that its session is over.
+	skipTerminate bool
 	// command is empty for a server with a url.
 	command []spec.Text
 	env     map[string]spec.Secret
 	cwd     spec.Text
 	// connect bounds a connection and a list of tools, call a call.
-	connect, call time.Duration
-	offer         mcpOffer
+	connectTimeout, callTimeout time.Duration
+	offer                       mcpOffer
 }
 
 // A Program is one that a tool runs.
@@ -96,21 +96,21 @@ type Program struct {
 	At spec.Text
 }
 
-func (s *mcpServer) addresses() []spec.Text {
+func (s *mcpServer) serverAddresses() []spec.Text {
 	if s.url.Value == "" {
 		return nil
 	}
 	return []spec.Text{s.url}
 }
 
-func (s *mcpServer) program() *Program {
+func (s *mcpServer) commandProgram() *Program {
 	if len(s.command) == 0 || s.command[0].Value == "" {
 		return nil
 	}
-	return &Program{policy.Program{Args: s.argv(), Env: slices.Sorted(maps.Keys(s.env))}, s.command[0]}
+	return &Program{policy.Program{Args: s.commandArgs(), Env: slices.Sorted(maps.Keys(s.env))}, s.command[0]}
 }
 
-func (s *mcpServer) argv() []string {
+func (s *mcpServer) commandArgs() []string {
 	argv := make([]string, len(s.command))
 	for i, arg := range s.command {
 		argv[i] = arg.Value
@@ -118,8 +118,8 @@ func (s *mcpServer) argv() []string {
 	return argv
 }
 
-// check reports what keeps the server from ever being reached.
-func (s *mcpServer) check() spec.Diagnostics {
+// checkConfig reports what keeps the server from ever being reached.
+func (s *mcpServer) checkConfig() spec.Diagnostics {
 	var ds spec.Diagnostics
 	if s.url.Pos.Line > 0 && (urlBase.FindString(s.url.Value) == "" || hasPlaceholder(s.url.Value)) {
 		ds = append(ds, s.url.Errorf(0, "url", "want http:// or https:// and a host, without placeholders: all sessions share one server"))
@@ -135,7 +135,7 @@ func (s *mcpServer) check() spec.Diagnostics {
 	if len(s.command) > 0 && s.command[0].Pos.Line > 0 && s.command[0].Value == "" {
 		ds = append(ds, s.command[0].Errorf(0, "tool", "a command begins with the program that is run"))
 	}
-	if s.cwd.Value != "" && !isInside(s.cwd.Value) {
+	if s.cwd.Value != "" && !isLocalPath(s.cwd.Value) {
 		ds = append(ds, s.cwd.Errorf(0, "path", "cwd is a folder of the app, as a path from the app's own"))
 	}
 	ds.Sort()
@@ -147,12 +147,12 @@ func hasPlaceholder(text string) bool {
 	return err == nil && len(paths.Refs()) > 0
 }
 
-// name is what messages call the server: a user may read them, so that they have
+// displayName is what messages call the server: a user may read them, so that they have
 // neither its whole address nor its arguments, nor where the host keeps its apps.
-func (s *mcpServer) name() string {
-	what, at := hostOf(s.url.Value), s.url.Pos
+func (s *mcpServer) displayName() string {
+	what, at := hostOfURL(s.url.Value), s.url.Pos
 	if len(s.command) > 0 {
-		what, at = lastPart(s.command[0].Value), s.command[0].Pos
+		what, at = baseName(s.command[0].Value), s.command[0].Pos
 	}
 	return fmt.Sprintf("mcp server %s (%s)", what, at.Short())
 }

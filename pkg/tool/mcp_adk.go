@@ -43,10 +43,10 @@ type adkStreamServer struct {
 }
 
 // Addresses are those that the tools ask.
-func (c *adkMCPConfig) Addresses() []spec.Text { return c.server().addresses() }
+func (c *adkMCPConfig) Addresses() []spec.Text { return c.newServer().serverAddresses() }
 
 // Program is the one that is run, or nil.
-func (c *adkMCPConfig) Program() *Program { return c.server().program() }
+func (c *adkMCPConfig) Program() *Program { return c.newServer().commandProgram() }
 
 // Check wants exactly one server, as ADK does.
 func (c *adkMCPConfig) Check(n *spec.Node) spec.Diagnostics {
@@ -59,37 +59,39 @@ func (c *adkMCPConfig) Check(n *spec.Node) spec.Diagnostics {
 	if ways != 1 {
 		return spec.Diagnostics{n.Errorf("required", "exactly one of stdio_server_params, stdio_connection_params, sse_connection_params and streamable_http_connection_params has to be there")}
 	}
-	return c.server().check()
+	return c.newServer().checkConfig()
 }
 
-func (c *adkMCPConfig) server() *mcpServer {
-	s := &mcpServer{connect: 5 * time.Second, call: 300 * time.Second, offer: c.Offer}
+func (c *adkMCPConfig) newServer() *mcpServer {
+	s := &mcpServer{connectTimeout: 5 * time.Second, callTimeout: 300 * time.Second, offer: c.Offer}
 	switch {
 	case c.StdioServerParams != nil:
-		c.StdioServerParams.fill(s)
+		c.StdioServerParams.configure(s)
 	case c.StdioConnectionParams != nil:
-		c.StdioConnectionParams.ServerParams.fill(s)
-		s.connect = seconds(c.StdioConnectionParams.Timeout)
+		c.StdioConnectionParams.ServerParams.configure(s)
+		s.connectTimeout = secondsDuration(c.StdioConnectionParams.Timeout)
 	case c.SSEConnectionParams != nil:
-		c.SSEConnectionParams.fill(s)
+		c.SSEConnectionParams.configure(s)
 		s.sse = true
 	case c.StreamableConnectionParams != nil:
-		c.StreamableConnectionParams.Server.fill(s)
-		s.silent = !c.StreamableConnectionParams.TerminateOnClose
+		c.StreamableConnectionParams.Server.configure(s)
+		s.skipTerminate = !c.StreamableConnectionParams.TerminateOnClose
 	}
 	return s
 }
 
-func (c *adkStdioServer) fill(s *mcpServer) {
+func (c *adkStdioServer) configure(s *mcpServer) {
 	s.command = append([]spec.Text{c.Command}, c.Args...)
 	s.env, s.cwd = c.Env, c.Cwd
 }
 
-func (c *adkHTTPServer) fill(s *mcpServer) {
+func (c *adkHTTPServer) configure(s *mcpServer) {
 	s.url, s.headers = c.URL, c.Headers
-	s.connect, s.call = seconds(c.Timeout), seconds(c.SSEReadTimeout)
+	s.connectTimeout, s.callTimeout = secondsDuration(c.Timeout), secondsDuration(c.SSEReadTimeout)
 }
 
-func seconds(n float64) time.Duration { return time.Duration(n * float64(time.Second)) }
+func secondsDuration(n float64) time.Duration { return time.Duration(n * float64(time.Second)) }
 
-func newADKMCP(_ context.Context, env Env, c *adkMCPConfig) (Set, error) { return c.server().set(env) }
+func newADKMCP(_ context.Context, env Env, c *adkMCPConfig) (Set, error) {
+	return c.newServer().newSet(env)
+}

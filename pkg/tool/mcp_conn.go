@@ -15,19 +15,19 @@ const protocolVersion = "2025-11-25"
 
 // A dialer makes the way to a server. It lives as long as the context; leave is
 // called after the connection has ended, and may be nil.
-type dialer func(ctx context.Context) (way mcp.Transport, leave func())
+type transportDialer func(ctx context.Context) (way mcp.Transport, leave func())
 
 // An mcpConn is a connection to a server. A nil one is dead.
 type mcpConn struct {
 	session *mcp.ClientSession
 	// cancel cuts the connection off, and gone is closed when nothing of it is left.
 	cancel context.CancelFunc
-	gone   chan struct{}
+	closed chan struct{}
 }
 
 // connectMCP makes a connection, within the time of ctx. The connection itself
 // outlives ctx.
-func connectMCP(ctx context.Context, dial dialer, logger *slog.Logger) (*mcpConn, error) {
+func connectMCP(ctx context.Context, dial transportDialer, logger *slog.Logger) (*mcpConn, error) {
 	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	inTime := context.AfterFunc(ctx, cancel)
 	way, leave := dial(life)
@@ -39,9 +39,9 @@ func connectMCP(ctx context.Context, dial dialer, logger *slog.Logger) (*mcpConn
 		leave()
 		return nil, err
 	}
-	c := &mcpConn{session: session, cancel: cancel, gone: make(chan struct{})}
+	c := &mcpConn{session: session, cancel: cancel, closed: make(chan struct{})}
 	go func() {
-		defer close(c.gone)
+		defer close(c.closed)
 		defer cancel()
 		defer safe.Recover(func(p *safe.Panic) { p.Log(logger, "MCP connection panicked") })
 		defer leave()
@@ -49,19 +49,19 @@ func connectMCP(ctx context.Context, dial dialer, logger *slog.Logger) (*mcpConn
 		_ = session.Close()
 	}()
 	if late {
-		c.cut()
+		c.abort()
 		return nil, context.Cause(ctx)
 	}
 	return c, nil
 }
 
-// lives says whether the connection has not ended yet.
-func (c *mcpConn) lives() bool {
+// isAlive says whether the connection has not ended yet.
+func (c *mcpConn) isAlive() bool {
 	if c == nil {
 		return false
 	}
 	select {
-	case <-c.gone:
+	case <-c.closed:
 		return false
 	default:
 		return true
@@ -72,12 +72,12 @@ func (c *mcpConn) lives() bool {
 func (c *mcpConn) close() {
 	if c != nil {
 		_ = c.session.Close() // the server may have gone before
-		<-c.gone
+		<-c.closed
 	}
 }
 
-// cut ends the connection at once, and waits for its end.
-func (c *mcpConn) cut() {
+// abort ends the connection at once, and waits for its end.
+func (c *mcpConn) abort() {
 	c.cancel()
 	c.close()
 }

@@ -14,26 +14,26 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// patience is how long a program has to end by itself, and again when it was told.
-const patience = 2 * time.Second
+// terminateGrace is how long a program has to end by itself, and again when it was told.
+const terminateGrace = 2 * time.Second
 
-func (s *mcpServer) dialer(env Env, words *lastWords) dialer {
+func (s *mcpServer) newDialer(env Env, words *stderrTail) transportDialer {
 	switch {
 	case len(s.command) > 0:
 		return func(ctx context.Context) (mcp.Transport, func()) {
-			cmd := s.process(ctx, env.Dir)
+			cmd := s.newCommand(ctx, env.Dir)
 			cmd.Stderr = words
-			return &mcp.CommandTransport{Command: cmd, TerminateDuration: patience}, func() { endGroup(cmd) }
+			return &mcp.CommandTransport{Command: cmd, TerminateDuration: terminateGrace}, func() { killProcessGroup(cmd) }
 		}
 	case s.sse:
-		client := s.client(env.HTTP)
+		client := s.newHTTPClient(env.HTTP)
 		return func(context.Context) (mcp.Transport, func()) {
 			return &mcp.SSEClientTransport{Endpoint: s.url.Value, HTTPClient: client}, func() {}
 		}
 	}
-	client := s.client(env.HTTP)
-	if s.silent {
-		client.Transport = &silent{client.Transport}
+	client := s.newHTTPClient(env.HTTP)
+	if s.skipTerminate {
+		client.Transport = &noTerminateTransport{client.Transport}
 	}
 	return func(context.Context) (mcp.Transport, func()) {
 		// The list is asked for in each run, so that nothing has to be heard between.
@@ -41,23 +41,23 @@ func (s *mcpServer) dialer(env Env, words *lastWords) dialer {
 	}
 }
 
-// process is the program, in a group of its own, which ends with the context.
-func (s *mcpServer) process(ctx context.Context, dir string) *exec.Cmd {
-	argv := s.argv()
+// newCommand is the program, in a group of its own, which ends with the context.
+func (s *mcpServer) newCommand(ctx context.Context, dir string) *exec.Cmd {
+	argv := s.commandArgs()
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Dir = filepath.Join(dir, filepath.FromSlash(s.cwd.Value))
-	cmd.Env = usualEnv()
+	cmd.Env = inheritedEnv()
 	for name, value := range s.env {
 		cmd.Env = append(cmd.Env, name+"="+value.Reveal())
 	}
-	cmd.WaitDelay = patience
-	ownGroup(cmd)
+	cmd.WaitDelay = terminateGrace
+	setProcessGroup(cmd)
 	return cmd
 }
 
-// usualEnv is what a program has of the host's environment: what it needs to run,
+// inheritedEnv is what a program has of the host's environment: what it needs to run,
 // and nothing that may be a secret (as ADK has it: mcp client/stdio get_default_environment).
-func usualEnv() []string {
+func inheritedEnv() []string {
 	var env []string
 	for _, name := range []string{
 		"HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER",
@@ -70,28 +70,28 @@ func usualEnv() []string {
 	return env
 }
 
-// client sends the headers of the document along, to the server and nobody else.
-func (s *mcpServer) client(c *http.Client) *http.Client {
+// newHTTPClient sends the headers of the document along, to the server and nobody else.
+func (s *mcpServer) newHTTPClient(c *http.Client) *http.Client {
 	client := guardRedirects(c)
 	home, _ := url.Parse(s.url.Value)
-	client.Transport = &headered{next: client.Transport, home: home, headers: s.headers}
+	client.Transport = &headerTransport{next: client.Transport, target: home, headers: s.headers}
 	return client
 }
 
 // A headered transport adds headers to requests to one host.
-type headered struct {
+type headerTransport struct {
 	next    http.RoundTripper
-	home    *url.URL
+	target  *url.URL
 	headers map[string]spec.Secret
 }
 
 // RoundTrip implements [http.RoundTripper].
-func (h *headered) RoundTrip(req *http.Request) (*http.Response, error) {
+func (h *headerTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	next := h.next
 	if next == nil {
 		next = http.DefaultTransport
 	}
-	if h.home == nil || req.URL.Host != h.home.Host || req.URL.Scheme != h.home.Scheme {
+	if h.target == nil || req.URL.Host != h.target.Host || req.URL.Scheme != h.target.Scheme {
 		return next.RoundTrip(req)
 	}
 	req = req.Clone(req.Context())
@@ -103,10 +103,10 @@ func (h *headered) RoundTrip(req *http.Request) (*http.Response, error) {
 
 // A silent transport does not tell the server that a session is over: that is what
 // DELETE is for (MCP, streamable HTTP, session management).
-type silent struct{ next http.RoundTripper }
+type noTerminateTransport struct{ next http.RoundTripper }
 
 // RoundTrip implements [http.RoundTripper].
-func (s *silent) RoundTrip(req *http.Request) (*http.Response, error) {
+func (s *noTerminateTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if req.Method == http.MethodDelete {
 		return &http.Response{StatusCode: http.StatusNoContent, ProtoMajor: 1, ProtoMinor: 1, Header: http.Header{}, Body: http.NoBody, Request: req}, nil
 	}

@@ -15,29 +15,29 @@ type offlineSet struct{ *mcpSet }
 func (s offlineSet) Tools(context.Context) ([]Tool, error) {
 	var tools []Tool
 	for _, name := range s.server.offer.ToolFilter {
-		decl := anyArguments(s.server.prefixed(name))
-		tools = append(tools, offlineTool{named{decl}, s.mcpSet})
+		decl := anyArgsDeclaration(s.server.prefixedName(name))
+		tools = append(tools, offlineTool{declaration{decl}, s.mcpSet})
 	}
 	if len(tools) == 0 {
-		return nil, fmt.Errorf("%s is not asked in a test: name its tools with tool_filter, and say what they answer under tools", s.server.name())
+		return nil, fmt.Errorf("%s is not asked in a test: name its tools with tool_filter, and say what they answer under tools", s.server.displayName())
 	}
 	return tools, nil
 }
 
-// anyArguments declares a tool of which it is not known what it takes.
-func anyArguments(name string) *genai.FunctionDeclaration {
-	schema := object(map[string]any{})
+// anyArgsDeclaration declares a tool of which it is not known what it takes.
+func anyArgsDeclaration(name string) *genai.FunctionDeclaration {
+	schema := objectSchema(map[string]any{})
 	schema["additionalProperties"] = true
 	return &genai.FunctionDeclaration{Name: name, Description: "A tool of an MCP server.", ParametersJsonSchema: schema}
 }
 
 type offlineTool struct {
-	named
+	declaration
 	set *mcpSet
 }
 
 // Capabilities say what the document asked for.
-func (t offlineTool) Capabilities() Capabilities { return t.set.traits }
+func (t offlineTool) Capabilities() Capabilities { return t.set.capabilities }
 
 // Run says that there is nobody to ask.
 func (t offlineTool) Run(context.Context, *Call) (*Result, error) {

@@ -24,7 +24,7 @@ func TestMCPProgram(t *testing.T) {
 	if dir, _ := filepath.EvalSymlinks(who["dir"].(string)); dir == "" || !strings.HasPrefix(filepath.Base(filepath.Dir(dir)), "TestMCPProgram") {
 		t.Errorf("it runs in %s", dir)
 	}
-	env := listOf(who["env"])
+	env := asList(who["env"])
 	if slices.Contains(env, any("DATABASE_PASSWORD")) || !slices.Contains(env, any("TOKEN")) || !slices.Contains(env, any("PATH")) {
 		t.Errorf("its environment has %v", env)
 	}
@@ -39,15 +39,15 @@ func TestMCPProgram(t *testing.T) {
 	}
 }
 
-// TestMCPKilled: a program that was killed between two calls is started again,
+// TestMCPServerKilledBetweenCalls: a program that was killed between two calls is started again,
 // and nobody notices.
-func TestMCPKilled(t *testing.T) {
+func TestMCPServerKilledBetweenCalls(t *testing.T) {
 	set := buildSet(t, "mcp", self("serve"))
 	before := int(whoServes(t, set)["pid"].(int64))
 	if err := syscall.Kill(before, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	<-set.(*mcpSet).conn.gone
+	<-set.(*mcpSet).conn.closed
 	if after := int(whoServes(t, set)["pid"].(int64)); after == before {
 		t.Error("the server that was killed still answers")
 	}

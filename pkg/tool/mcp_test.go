@@ -136,7 +136,7 @@ func whoServes(t *testing.T, set Set) map[string]any {
 	if err != nil {
 		t.Fatalf("who: %v", err)
 	}
-	return mapOf(said["structuredContent"])
+	return asMap(said["structuredContent"])
 }
 
 // TestMCP: the tools of a server are offered and called in the same way whatever
@@ -177,16 +177,16 @@ func TestMCP(t *testing.T) {
 			}
 			_, err = callOf(t, set, "calc_fail", nil)
 			want = map[string]any{"content": []any{map[string]any{"type": "text", "text": "there is no such order"}}, "isError": true}
-			if failed := (*AnswerError)(nil); errorText(err) != "tool calc_fail: there is no such order" || !errors.As(err, &failed) || !cmp.Equal(want, failed.Response) {
+			if failed := (*AnswerError)(nil); errorString(err) != "tool calc_fail: there is no such order" || !errors.As(err, &failed) || !cmp.Equal(want, failed.Response) {
 				t.Errorf("fail: %v", err)
 			}
 		})
 	}
 }
 
-// TestMCPFarewell: a server hears that its session is over, unless ADK's
+// TestMCPTerminateOnClose: a server hears that its session is over, unless ADK's
 // terminate_on_close says that it is not to.
-func TestMCPFarewell(t *testing.T) {
+func TestMCPTerminateOnClose(t *testing.T) {
 	for _, tt := range []struct {
 		said string
 		want int64
@@ -215,21 +215,21 @@ func TestMCPFarewell(t *testing.T) {
 // TestMCPSecrets: what a server says never has the secrets that it was given.
 func TestMCPSecrets(t *testing.T) {
 	set := buildSet(t, "mcp", self("serve"))
-	set.(*mcpSet).hide = spec.NewVeil("t0ken")
+	set.(*mcpSet).redactor = spec.NewVeil("t0ken")
 	said, err := callOf(t, set, "echo", map[string]any{"name": "TOKEN"})
 	if text := fmt.Sprint(said, err); strings.Contains(text, "t0ken") || !strings.Contains(text, "TOKEN=***") {
 		t.Errorf("echo = %s", text)
 	}
 }
 
-// TestMCPDied: a server that dies during a call fails that call, since it may have
+// TestMCPServerExitsDuringCall: a server that dies during a call fails that call, since it may have
 // been carried out; the next one finds it started again.
-func TestMCPDied(t *testing.T) {
+func TestMCPServerExitsDuringCall(t *testing.T) {
 	set := buildSet(t, "mcp", self("serve"))
 	before := whoServes(t, set)["pid"]
 	_, err := callOf(t, set, "die", nil)
 	want := "tool die: the connection to mcp server " + filepath.Base(os.Args[0]) + " (root_agent.yaml:1:11) ended during the call: whether it was carried out is not known"
-	if errorText(err) != want {
+	if errorString(err) != want {
 		t.Errorf("die: %v\nwant %s", err, want)
 	}
 	if after := whoServes(t, set)["pid"]; after == before {
@@ -237,9 +237,9 @@ func TestMCPDied(t *testing.T) {
 	}
 }
 
-// TestMCPRestarted: a server that has forgotten its sessions has not heard the
+// TestMCPServerRestarted: a server that has forgotten its sessions has not heard the
 // call, which is made again.
-func TestMCPRestarted(t *testing.T) {
+func TestMCPServerRestarted(t *testing.T) {
 	h := serveMCP(t, false)
 	set := buildSet(t, "mcp", "url: "+h.URL+"\nheaders: {X-Key: k3y}")
 	tools, err := set.Tools(t.Context())
@@ -252,7 +252,7 @@ func TestMCPRestarted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if name := mapOf(res.Response["structuredContent"])["name"]; name != "the second" {
+	if name := asMap(res.Response["structuredContent"])["name"]; name != "the second" {
 		t.Errorf("%s has answered", name)
 	}
 }
@@ -292,7 +292,7 @@ func TestMCPErrors(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			_, err := buildSet(t, "mcp", tt.yaml).Tools(t.Context())
-			text := errorText(err)
+			text := errorString(err)
 			if !strings.HasPrefix(text, tt.want) || strings.Contains(text, "s3cret") {
 				t.Errorf("Tools: %s\nwant %s", text, tt.want)
 			}
@@ -301,14 +301,14 @@ func TestMCPErrors(t *testing.T) {
 	}
 }
 
-// TestMCPLastWords: the last line that a program wrote before it ended is in the
+// TestMCPLogsStderr: the last line that a program wrote before it ended is in the
 // host's log, without secrets, and not in what users are told.
-func TestMCPLastWords(t *testing.T) {
+func TestMCPLogsStderr(t *testing.T) {
 	var log strings.Builder
 	set := buildSet(t, "mcp", self("quit")).(*mcpSet)
-	set.logger, set.hide = slog.New(slog.NewTextHandler(&log, nil)), spec.NewVeil("t0ken")
+	set.logger, set.redactor = slog.New(slog.NewTextHandler(&log, nil)), spec.NewVeil("t0ken")
 	_, err := set.Tools(t.Context())
-	if text := errorText(err); strings.Contains(text, "account") {
+	if text := errorString(err); strings.Contains(text, "account") {
 		t.Errorf("users are told %s", text)
 	}
 	if !strings.Contains(log.String(), `says="no account for ***"`) {
@@ -316,9 +316,9 @@ func TestMCPLastWords(t *testing.T) {
 	}
 }
 
-// TestMCPGivenUp: who stops waiting for a server gets an answer at once, and
+// TestMCPContextCancelled: who stops waiting for a server gets an answer at once, and
 // leaves no program behind.
-func TestMCPGivenUp(t *testing.T) {
+func TestMCPContextCancelled(t *testing.T) {
 	set := buildSet(t, "mcp", self("deaf"))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -342,10 +342,10 @@ func TestMCPOffline(t *testing.T) {
 			t.Fatal(err)
 		}
 		tools, err := set.Tools(t.Context())
-		got := errorText(err)
+		got := errorString(err)
 		for _, one := range tools {
 			_, err := one.Run(t.Context(), newCall(nil, nil))
-			got += one.Declaration().Name + ": " + errorText(err)
+			got += one.Declaration().Name + ": " + errorString(err)
 		}
 		if got != tt.want {
 			t.Errorf("%s\ngot  %s\nwant %s", strconv.Quote(tt.yaml), got, tt.want)

@@ -12,54 +12,54 @@ import (
 
 // An mcpTool is one tool of a server.
 type mcpTool struct {
-	*declared
+	*declaredTool
 	set *mcpSet
 	// name is the server's, and listed what it said of the tool.
-	name, listed string
-	// repeatable is a tool that the server says may be called twice.
-	repeatable bool
+	name, source string
+	// idempotent is a tool that the server says may be called twice.
+	idempotent bool
 }
 
 // Capabilities say what the document asked for.
-func (t *mcpTool) Capabilities() Capabilities { return t.set.traits }
+func (t *mcpTool) Capabilities() Capabilities { return t.set.capabilities }
 
 // Run implements [Tool].
 func (t *mcpTool) Run(ctx context.Context, call *Call) (*Result, error) {
-	call, err := t.checked(call)
+	call, err := t.withCheckedArgs(call)
 	if err != nil {
 		return nil, err
 	}
-	return within(ctx, t.decl.Name, t.set.traits.Timeout, func(ctx context.Context) (*Result, error) {
+	return runWithTimeout(ctx, t.decl.Name, t.set.capabilities.Timeout, func(ctx context.Context) (*Result, error) {
 		var res *mcp.CallToolResult
-		err := t.set.ask(ctx, t.repeatable, func(session *mcp.ClientSession) (err error) {
+		err := t.set.withSession(ctx, t.idempotent, func(session *mcp.ClientSession) (err error) {
 			res, err = session.CallTool(ctx, &mcp.CallToolParams{Name: t.name, Arguments: call.Args})
 			return err
 		})
 		if err != nil {
-			return nil, t.failed(ctx, err)
+			return nil, t.wrapCallError(ctx, err)
 		}
-		return t.result(res)
+		return t.convertResult(res)
 	})
 }
 
-// failed is the error of a call that the server has not answered.
-func (t *mcpTool) failed(ctx context.Context, err error) error {
-	broken, unreached := (brokenError{}), (connectError{})
+// wrapCallError is the error of a call that the server has not answered.
+func (t *mcpTool) wrapCallError(ctx context.Context, err error) error {
+	broken, unreached := (disconnectedError{}), (connectError{})
 	switch {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case errors.As(err, &unreached):
 		return fmt.Errorf("tool %s: %w", t.decl.Name, unreached.error)
-	case errors.As(err, &broken) && !broken.harmless:
-		return fmt.Errorf("tool %s: the connection to %s ended during the call: whether it was carried out is not known", t.decl.Name, t.set.server.name())
+	case errors.As(err, &broken) && !broken.safeToRetry:
+		return fmt.Errorf("tool %s: the connection to %s ended during the call: whether it was carried out is not known", t.decl.Name, t.set.server.displayName())
 	}
-	return fmt.Errorf("tool %s: %s: %s", t.decl.Name, t.set.server.name(), t.set.hide.Text(withoutAddress(err)))
+	return fmt.Errorf("tool %s: %s: %s", t.decl.Name, t.set.server.displayName(), t.set.redactor.Text(stripURL(err)))
 }
 
-// result is what the server answered as ADK has it: {"content": […], "isError": false},
+// convertResult is what the server answered as ADK has it: {"content": […], "isError": false},
 // and structuredContent where there is some (adk-python tools/mcp_tool/mcp_tool.py). An
 // answer with isError is a failure of the call, and what the model gets of it.
-func (t *mcpTool) result(res *mcp.CallToolResult) (*Result, error) {
+func (t *mcpTool) convertResult(res *mcp.CallToolResult) (*Result, error) {
 	raw, err := json.Marshal(res)
 	if err != nil {
 		return nil, fmt.Errorf("tool %s: reading the answer: %w", t.decl.Name, err)
@@ -70,19 +70,19 @@ func (t *mcpTool) result(res *mcp.CallToolResult) (*Result, error) {
 	}
 	response := map[string]any{"content": []any{}, "isError": res.IsError}
 	for _, key := range []string{"content", "structuredContent"} {
-		if part, ok := mapOf(v)[key]; ok && part != nil {
-			response[key] = t.set.hide.Value(part)
+		if part, ok := asMap(v)[key]; ok && part != nil {
+			response[key] = t.set.redactor.Value(part)
 		}
 	}
 	if res.IsError {
-		text := t.set.hide.Text(textOf(res.Content))
+		text := t.set.redactor.Text(joinTexts(res.Content))
 		return nil, &AnswerError{fmt.Errorf("tool %s: %s", t.decl.Name, text), response}
 	}
 	return &Result{Response: response}, nil
 }
 
-// textOf is the texts of a content.
-func textOf(content []mcp.Content) string {
+// joinTexts is the texts of a content.
+func joinTexts(content []mcp.Content) string {
 	var texts []string
 	for _, c := range content {
 		if text, ok := c.(*mcp.TextContent); ok {

@@ -29,29 +29,29 @@ type Memories interface {
 	Add(ctx context.Context, memories ...*session.Memory) error
 }
 
-// loadMemoryText tells the model that there is a memory.
-const loadMemoryText = "You have a memory of what was said in earlier conversations with this user. " +
+// loadMemoryInstruction tells the model that there is a memory.
+const loadMemoryInstruction = "You have a memory of what was said in earlier conversations with this user. " +
 	"When a question needs something that is not in this conversation, call the function `load_memory` with words to look for."
 
 // A loadMemory lets the model look for memories (adk-python
 // tools/load_memory_tool.py).
-type loadMemory struct {
-	named
-	traits Capabilities
+type loadMemoryTool struct {
+	declaration
+	capabilities Capabilities
 }
 
-func newLoadMemory(_ context.Context, _ Env, c *callArgs) (Set, error) {
-	d := fixed("load_memory", "Looks for what was said in earlier conversations with the user.",
-		object(map[string]any{"query": map[string]any{"type": "string", "description": "The words to look for."}}, "query"))
-	traits, err := c.Call.Capabilities(d.decl)
-	return One(&loadMemory{d, traits}), err
+func newLoadMemory(_ context.Context, _ Env, c *callToolArgs) (Set, error) {
+	d := newDeclaration("load_memory", "Looks for what was said in earlier conversations with the user.",
+		objectSchema(map[string]any{"query": map[string]any{"type": "string", "description": "The words to look for."}}, "query"))
+	caps, err := c.Call.Capabilities(d.decl)
+	return One(&loadMemoryTool{d, caps}), err
 }
 
 // Capabilities says what the document asked for.
-func (t *loadMemory) Capabilities() Capabilities { return t.traits }
+func (t *loadMemoryTool) Capabilities() Capabilities { return t.capabilities }
 
 // Run implements [Tool]: it answers with a list of memories, as ADK has them.
-func (t *loadMemory) Run(ctx context.Context, call *Call) (*Result, error) {
+func (t *loadMemoryTool) Run(ctx context.Context, call *Call) (*Result, error) {
 	args, err := CheckArgs(t.decl, call.Args)
 	if err != nil {
 		return nil, err
@@ -71,23 +71,23 @@ func (t *loadMemory) Run(ctx context.Context, call *Call) (*Result, error) {
 }
 
 // EditRequest tells the model that there is a memory.
-func (t *loadMemory) EditRequest(_ context.Context, _ *Call, req *model.Request) error {
-	req.AppendInstruction(loadMemoryText)
+func (t *loadMemoryTool) EditRequest(_ context.Context, _ *Call, req *model.Request) error {
+	req.AppendInstruction(loadMemoryInstruction)
 	return nil
 }
 
 // The text around memories that the model is shown unasked. The tags and the
 // lines between them are those of adk-python tools/preload_memory_tool.py.
 const (
-	preloadText  = "This was said in earlier conversations with the user. Use it where it helps to answer.\n"
+	preloadIntro = "This was said in earlier conversations with the user. Use it where it helps to answer.\n"
 	preloadStart = "<PAST_CONVERSATIONS>"
 	preloadEnd   = "</PAST_CONVERSATIONS>"
 )
 
 // A preloadMemory looks for memories of what the user says before each call of
 // the model, and shows them to it. The model never calls it.
-type preloadMemory struct {
-	named
+type preloadMemoryTool struct {
+	declaration
 	log *slog.Logger
 }
 
@@ -95,21 +95,21 @@ type preloadMemory struct {
 type preloadArgs struct{}
 
 func newPreloadMemory(_ context.Context, env Env, _ *preloadArgs) (Set, error) {
-	return One(&preloadMemory{fixed("preload_memory", "", nil), env.Logger}), nil
+	return One(&preloadMemoryTool{newDeclaration("preload_memory", "", nil), env.Logger}), nil
 }
 
 // Capabilities says that the tool is no function.
-func (t *preloadMemory) Capabilities() Capabilities { return Capabilities{Builtin: true} }
+func (t *preloadMemoryTool) Capabilities() Capabilities { return Capabilities{Builtin: true} }
 
 // Run always fails: what the tool does, it does before the model is asked.
-func (t *preloadMemory) Run(context.Context, *Call) (*Result, error) {
+func (t *preloadMemoryTool) Run(context.Context, *Call) (*Result, error) {
 	return nil, fmt.Errorf("%s works before the model is asked and cannot be called", t.decl.Name)
 }
 
 // EditRequest appends what is remembered to the instruction. What this session
 // left is not repeated: the model sees the conversation. A search that fails is
 // noted in the log, and the model is asked without it.
-func (t *preloadMemory) EditRequest(ctx context.Context, call *Call, req *model.Request) error {
+func (t *preloadMemoryTool) EditRequest(ctx context.Context, call *Call, req *model.Request) error {
 	if call.Origin.User == "" {
 		return nil
 	}
@@ -120,17 +120,17 @@ func (t *preloadMemory) EditRequest(ctx context.Context, call *Call, req *model.
 	}
 	var lines []string
 	for _, m := range found {
-		lines = append(lines, memoryLines(m)...)
+		lines = append(lines, formatMemory(m)...)
 	}
 	if len(lines) > 0 {
-		req.AppendInstruction(preloadText + preloadStart + "\n" + strings.Join(lines, "\n") + "\n" + preloadEnd)
+		req.AppendInstruction(preloadIntro + preloadStart + "\n" + strings.Join(lines, "\n") + "\n" + preloadEnd)
 	}
 	return nil
 }
 
-// memoryLines are what the model sees of a memory. Its text cannot end the
+// formatMemory are what the model sees of a memory. Its text cannot end the
 // block.
-func memoryLines(m *session.Memory) []string {
+func formatMemory(m *session.Memory) []string {
 	text := strings.NewReplacer(preloadStart, "", preloadEnd, "").Replace(m.Text())
 	if text == "" {
 		return nil

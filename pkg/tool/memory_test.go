@@ -53,25 +53,25 @@ func TestLoadMemory(t *testing.T) {
 		t.Errorf("nothing found: %v, %v", got, err)
 	}
 	call.Memories = fakeMemories{asked: &asked, fail: errors.New("no disk")}
-	if _, err = builtin(t, "load_memory").Run(t.Context(), call); errorText(err) != "searching the memory: no disk" {
+	if _, err = builtin(t, "load_memory").Run(t.Context(), call); errorString(err) != "searching the memory: no disk" {
 		t.Errorf("a failing search: %v", err)
 	}
 	call.Args = nil
-	if _, err = builtin(t, "load_memory").Run(t.Context(), call); !strings.Contains(errorText(err), "query") {
+	if _, err = builtin(t, "load_memory").Run(t.Context(), call); !strings.Contains(errorString(err), "query") {
 		t.Errorf("no query: %v", err)
 	}
 }
 
-func TestLoadMemoryTellsOfItself(t *testing.T) {
+func TestLoadMemoryInstruction(t *testing.T) {
 	req := &model.Request{Config: &genai.GenerateContentConfig{}}
 	edit(t, builtin(t, "load_memory"), req)
-	if got := model.TextOf(req.Config.SystemInstruction); got != loadMemoryText {
+	if got := model.TextOf(req.Config.SystemInstruction); got != loadMemoryInstruction {
 		t.Errorf("instruction = %q", got)
 	}
 }
 
 func TestPreloadMemory(t *testing.T) {
-	const block = preloadText + "<PAST_CONVERSATIONS>\nTime: 2026-11-20T09:00:00Z\nuser: My cat is Milo.\nA fine name\n</PAST_CONVERSATIONS>"
+	const block = preloadIntro + "<PAST_CONVERSATIONS>\nTime: 2026-11-20T09:00:00Z\nuser: My cat is Milo.\nA fine name\n</PAST_CONVERSATIONS>"
 	for _, tt := range []struct {
 		name, user string
 		found      []*session.Memory
@@ -98,7 +98,7 @@ func TestPreloadMemory(t *testing.T) {
 			call := newCall(nil, nil)
 			call.Origin.User, call.Memories = tt.user, fakeMemories{found: tt.found, asked: &asked, fail: tt.fail}
 			req := &model.Request{Config: &genai.GenerateContentConfig{}}
-			if err := only(t, set).(RequestEditor).EditRequest(t.Context(), call, req); err != nil {
+			if err := onlyTool(t, set).(RequestEditor).EditRequest(t.Context(), call, req); err != nil {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(tt.want, model.TextOf(req.Config.SystemInstruction)); diff != "" {
@@ -114,13 +114,13 @@ func TestPreloadMemory(t *testing.T) {
 	}
 }
 
-func TestPreloadMemoryIsNotCalled(t *testing.T) {
+func TestPreloadMemoryRun(t *testing.T) {
 	preload := builtin(t, "preload_memory")
 	if !CapabilitiesOf(preload).Builtin {
 		t.Error("preload_memory is offered to the model")
 	}
 	_, err := preload.Run(t.Context(), newCall(nil, nil))
-	if want := "preload_memory works before the model is asked and cannot be called"; errorText(err) != want {
+	if want := "preload_memory works before the model is asked and cannot be called"; errorString(err) != want {
 		t.Errorf("Run = %v, want %s", err, want)
 	}
 }

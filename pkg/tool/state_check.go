@@ -39,9 +39,9 @@ func (s *StateSchema) checkWrite(w StateWrite) spec.Diagnostics {
 			WithHint("write another key, or declare it writable: agent")}
 	}
 	if !s.Has(key) {
-		return spec.Diagnostics{s.hinted(w.Key.Errorf(0, "state-schema", "the state key %s is not in the state_schema", key), key)}
+		return spec.Diagnostics{s.withKeyHint(w.Key.Errorf(0, "state-schema", "the state key %s is not in the state_schema", key), key)}
 	}
-	if w.Text && !s.takesText(key) {
+	if w.Text && !s.acceptsText(key) {
 		return spec.Diagnostics{w.Key.Errorf(0, "state-schema", "%s keeps a text, and by the state_schema %s is none", w.Verb, key).
 			WithHint("an agent with an output_schema keeps a value")}
 	}
@@ -52,7 +52,7 @@ func (s *StateSchema) checkRead(at spec.Text, key string, offset int) spec.Diagn
 	if s.Has(key) {
 		return nil
 	}
-	return spec.Diagnostics{s.hinted(at.Warnf(offset, "state-schema", "the state key %s is not in the state_schema", key), key)}
+	return spec.Diagnostics{s.withKeyHint(at.Warnf(offset, "state-schema", "the state key %s is not in the state_schema", key), key)}
 }
 
 // checkExpr compiles the expression once more, with the types of the state.
@@ -67,7 +67,7 @@ func (s *StateSchema) checkExpr(e StateExpr) spec.Diagnostics {
 		compile = template.CompileBool
 	}
 	if _, err := compile(e.Expr.Value, e.Env); err != nil {
-		return spec.Diagnostics{located(e.Expr.Text, "expression", err)}
+		return spec.Diagnostics{templateError(e.Expr.Text, "expression", err)}
 	}
 	uses := template.UsesOf(e.Expr.Value, "state")
 	for _, m := range uses.Members {

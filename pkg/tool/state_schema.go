@@ -27,20 +27,20 @@ type StateSchema struct {
 func NewStateSchema(schema map[string]any) (*StateSchema, error) {
 	s := &StateSchema{keys: map[string]*Schema{}, writers: map[string]session.Writer{}}
 	// Each key's schema has the definitions of all.
-	all := partsOf(schema["properties"]) + len(mapOf(schema["properties"]))*(partsOf(schema["$defs"])+partsOf(schema["definitions"]))
-	if all > maxSchema {
-		return nil, fmt.Errorf("the keys and their definitions have %d parts; at most %d are read", all, maxSchema)
+	all := countSchemaParts(schema["properties"]) + len(asMap(schema["properties"]))*(countSchemaParts(schema["$defs"])+countSchemaParts(schema["definitions"]))
+	if all > maxSchemaParts {
+		return nil, fmt.Errorf("the keys and their definitions have %d parts; at most %d are read", all, maxSchemaParts)
 	}
-	for key, prop := range mapOf(schema["properties"]) {
-		if err := s.add(key, withDefinitions(mapOf(prop), schema)); err != nil {
+	for key, prop := range asMap(schema["properties"]) {
+		if err := s.addKey(key, copyDefinitions(asMap(prop), schema)); err != nil {
 			return nil, err
 		}
 	}
 	return s, nil
 }
 
-// add reads the schema of one key.
-func (s *StateSchema) add(key string, prop map[string]any) error {
+// addKey reads the schema of one key.
+func (s *StateSchema) addKey(key string, prop map[string]any) error {
 	scope, _ := session.ScopeOf(key)
 	if scope == session.ScopeSession && strings.Contains(key, ":") {
 		return fmt.Errorf("the key %s has a prefix that is not user:, app: or temp:", key)
@@ -110,8 +110,8 @@ func (e *WriterError) Error() string {
 // Unwrap returns ErrInvalid: the same write can never be accepted.
 func (e *WriterError) Unwrap() error { return session.ErrInvalid }
 
-// withDefinitions is a part of a schema with the definitions of the whole.
-func withDefinitions(part, whole map[string]any) map[string]any {
+// copyDefinitions is a part of a schema with the definitions of the whole.
+func copyDefinitions(part, whole map[string]any) map[string]any {
 	with := maps.Clone(part)
 	if with == nil {
 		with = map[string]any{}
@@ -169,7 +169,7 @@ func (s *StateSchema) Default(key string) (any, bool) {
 	if !ok {
 		return nil, false
 	}
-	return normal(s.keys[key].schema, v), true
+	return normalizeValue(s.keys[key].schema, v), true
 }
 
 // AddDefaults puts the defaults of the keys that all lacks into it.
@@ -191,7 +191,7 @@ func (s *StateSchema) Check(key string, v any) (any, error) {
 		return nil, &WriterError{Key: key, By: by}
 	}
 	if !s.Has(key) {
-		return nil, fmt.Errorf("the state key %s is not in the state_schema: its keys are %s", key, orNone(s.Keys()))
+		return nil, fmt.Errorf("the state key %s is not in the state_schema: its keys are %s", key, joinOrNone(s.Keys()))
 	}
 	if s == nil || v == nil || s.keys[key] == nil {
 		return v, nil
@@ -224,30 +224,30 @@ func (s *StateSchema) Samples() map[string]any {
 	for key, typed := range s.keys {
 		samples[key] = nil
 		if typed != nil {
-			samples[key] = sampleOf(typed.schema)
+			samples[key] = sampleValue(typed.schema)
 		}
 	}
 	return samples
 }
 
-func (s *StateSchema) hinted(d spec.Diagnostic, key string) spec.Diagnostic {
+func (s *StateSchema) withKeyHint(d spec.Diagnostic, key string) spec.Diagnostic {
 	if near := spec.Suggest(key, s.Keys()); near != "" {
 		return d.WithHint("did you mean %q?", near)
 	}
-	return d.WithHint("the keys are %s; keys with a prefix, such as user:%s, need not be there", orNone(s.Keys()), key)
+	return d.WithHint("the keys are %s; keys with a prefix, such as user:%s, need not be there", joinOrNone(s.Keys()), key)
 }
 
-// takesText says whether a key may hold any text, as far as its type tells.
-func (s *StateSchema) takesText(key string) bool {
+// acceptsText says whether a key may hold any text, as far as its type tells.
+func (s *StateSchema) acceptsText(key string) bool {
 	if s == nil || s.keys[key] == nil {
 		return true
 	}
 	schema := s.keys[key].schema
 	_, typed := schema["type"]
-	return !typed || wants(schema, "string")
+	return !typed || acceptsType(schema, "string")
 }
 
-func orNone(names []string) string {
+func joinOrNone(names []string) string {
 	if len(names) == 0 {
 		return "none"
 	}

@@ -8,7 +8,7 @@ import (
 
 func tierSchema(t *testing.T) *StateSchema {
 	t.Helper()
-	s, err := NewStateSchema(object(map[string]any{
+	s, err := NewStateSchema(objectSchema(map[string]any{
 		"tier": map[string]any{"enum": []any{"free", "gold"}, "default": "free"},
 		"n":    map[string]any{"type": "integer"},
 	}))
@@ -34,7 +34,7 @@ func TestStateSchemaCheck(t *testing.T) {
 		{"odd:m", 1, 1, ""},
 	} {
 		got, err := tierSchema(t).Check(tt.key, tt.in)
-		if text := errorText(err); text != tt.problem {
+		if text := errorString(err); text != tt.problem {
 			t.Errorf("Check(%s, %v): error %q, want %q", tt.key, tt.in, text, tt.problem)
 		}
 		if diff := cmp.Diff(tt.want, got); diff != "" {
@@ -51,10 +51,10 @@ func TestStateSchemaDefaults(t *testing.T) {
 	}
 }
 
-// TestNoStateSchema: a nil schema types nothing.
-func TestNoStateSchema(t *testing.T) {
+// TestStateSchemaNil: a nil schema types nothing.
+func TestStateSchemaNil(t *testing.T) {
 	var s *StateSchema
-	if v, err := s.Check("any", 1); v != 1 || err != nil || !s.Has("any") || !s.takesText("any") {
+	if v, err := s.Check("any", 1); v != 1 || err != nil || !s.Has("any") || !s.acceptsText("any") {
 		t.Errorf("Check(any, 1) = %v, %v", v, err)
 	}
 	if _, ok := s.Default("any"); ok || s.CheckDelta(map[string]any{"any": 1}) != nil {

@@ -109,7 +109,7 @@ func (u *StateUse) AddTexts(n *spec.Node, named func(root string) bool) {
 func (u *StateUse) AddWrites(n *spec.Node, write StateWrite) {
 	for _, verb := range WriteVerbs() {
 		one := write
-		one.Verb, one.Sure = verb, write.Sure && verb == writeVerb
+		one.Verb, one.Sure = verb, write.Sure && verb == setVerb
 		if keys := n.Get(verb); keys != nil {
 			for _, e := range keys.Entries {
 				one.Key = e.Key.Text()
@@ -130,26 +130,26 @@ func (u *StateUse) addConfirm(e spec.Expr, env template.Env) {
 // arguments will do.
 func ConfirmUse(e spec.Expr) StateUse {
 	var u StateUse
-	env := envOf(&Params{})
+	env := callEnv(&Params{})
 	env["args"] = map[string]any{}
 	u.addConfirm(e, env)
 	return u
 }
 
-// isNamed says whether a root of a path is a name of a call, and not a key.
-func isNamed(root string) bool {
-	_, ok := envOf(&Params{})[root]
+// isCallName says whether a root of a path is a name of a call, and not a key.
+func isCallName(root string) bool {
+	_, ok := callEnv(&Params{})[root]
 	return ok
 }
 
 // StateUse has the tool's expressions, and what they write.
 func (c *exprConfig) StateUse(n *spec.Node) StateUse {
 	var u StateUse
-	d, err := c.Tool.declare()
+	d, err := c.Tool.newDeclaredTool()
 	if err != nil {
 		return u // told already
 	}
-	env := envOf(d.params)
+	env := callEnv(d.params)
 	u.Exprs = append(u.Exprs, StateExpr{Expr: c.Value, Env: env})
 	for _, e := range c.Writes.Exprs() {
 		u.Exprs = append(u.Exprs, StateExpr{Expr: e, Env: env})
@@ -162,18 +162,18 @@ func (c *exprConfig) StateUse(n *spec.Node) StateUse {
 // StateUse has the texts of the request.
 func (c *httpConfig) StateUse(n *spec.Node) StateUse {
 	var u StateUse
-	u.AddPaths(c.URL, isNamed)
+	u.AddPaths(c.URL, isCallName)
 	for _, key := range []string{"query", "headers", "body"} {
-		u.AddTexts(n.Get(key), isNamed)
+		u.AddTexts(n.Get(key), isCallName)
 	}
 	if c.Tool.Confirm.Pos == (spec.Pos{}) {
 		return u
 	}
-	if d, err := c.Tool.declare(); err == nil { // else it is told already
-		u.addConfirm(c.Tool.Confirm, envOf(d.params))
+	if d, err := c.Tool.newDeclaredTool(); err == nil { // else it is told already
+		u.addConfirm(c.Tool.Confirm, callEnv(d.params))
 	}
 	return u
 }
 
 // StateUse has the condition of the confirmation.
-func (c *callArgs) StateUse(*spec.Node) StateUse { return ConfirmUse(c.Call.Confirm) }
+func (c *callToolArgs) StateUse(*spec.Node) StateUse { return ConfirmUse(c.Call.Confirm) }

@@ -21,20 +21,20 @@ type StateWrites struct {
 	Min    map[string]spec.Expr `yaml:"min" doc:"State keys that become the smaller of their value and the expression's."`
 }
 
-// writeVerb is the verb that only writes.
-const writeVerb = "set"
+// setVerb is the verb that only writes.
+const setVerb = "set"
 
 // WriteVerbs are the fields of [StateWrites].
 func WriteVerbs() []string {
-	verbs := []string{writeVerb}
+	verbs := []string{setVerb}
 	for _, v := range session.UpdateVerbs() {
 		verbs = append(verbs, string(v))
 	}
 	return verbs
 }
 
-// of are the keys of a verb.
-func (c *StateWrites) of(verb string) map[string]spec.Expr {
+// keysOf are the keys of a verb.
+func (c *StateWrites) keysOf(verb string) map[string]spec.Expr {
 	switch session.UpdateVerb(verb) {
 	case session.UpdateAdd:
 		return c.Add
@@ -49,10 +49,10 @@ func (c *StateWrites) of(verb string) map[string]spec.Expr {
 	}
 }
 
-// repeated is a key that more than one verb writes, or "".
-func (c *StateWrites) repeated() string {
+// duplicateKey is a key that more than one verb writes, or "".
+func (c *StateWrites) duplicateKey() string {
 	seen := map[string]bool{}
-	for w := range c.all() {
+	for w := range c.writtenKeys() {
 		if seen[w.key] {
 			return w.key
 		}
@@ -64,7 +64,7 @@ func (c *StateWrites) repeated() string {
 // Exprs are all expressions, by verb and key.
 func (c *StateWrites) Exprs() []spec.Expr {
 	var all []spec.Expr
-	for w := range c.all() {
+	for w := range c.writtenKeys() {
 		all = append(all, w.expr)
 	}
 	return all
@@ -75,10 +75,10 @@ type writtenKey struct {
 	expr      spec.Expr
 }
 
-func (c *StateWrites) all() iter.Seq[writtenKey] {
+func (c *StateWrites) writtenKeys() iter.Seq[writtenKey] {
 	return func(yield func(writtenKey) bool) {
 		for _, verb := range WriteVerbs() {
-			keys := c.of(verb)
+			keys := c.keysOf(verb)
 			for _, key := range slices.Sorted(maps.Keys(keys)) {
 				if !yield(writtenKey{verb, key, keys[key]}) {
 					return
@@ -99,7 +99,7 @@ type Assignment struct {
 // Assignments compiles the expressions.
 func (c *StateWrites) Assignments(compile func(spec.Expr) *template.Expr) []Assignment {
 	var list []Assignment
-	for w := range c.all() {
+	for w := range c.writtenKeys() {
 		list = append(list, Assignment{w.key, w.verb, compile(w.expr)})
 	}
 	return list
@@ -116,7 +116,7 @@ func Assign(ctx context.Context, list []Assignment, vars map[string]any, state S
 			return fmt.Errorf("%s %s: %w", a.Verb, a.Key, err)
 		}
 		values[i] = v
-		if a.Verb != writeVerb {
+		if a.Verb != setVerb {
 			updates = append(updates, session.StateUpdate{Key: a.Key, Verb: session.UpdateVerb(a.Verb), Value: v})
 		}
 	}
@@ -124,7 +124,7 @@ func Assign(ctx context.Context, list []Assignment, vars map[string]any, state S
 		return err
 	}
 	for i, a := range list {
-		if a.Verb == writeVerb {
+		if a.Verb == setVerb {
 			state.Set(a.Key, values[i])
 		}
 	}

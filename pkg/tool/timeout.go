@@ -17,14 +17,14 @@ type TimeoutError struct {
 
 // Error names the tool and the time.
 func (e *TimeoutError) Error() string {
-	return fmt.Sprintf("%s: no answer within %s", e.Tool, brief(e.Timeout))
+	return fmt.Sprintf("%s: no answer within %s", e.Tool, formatDuration(e.Timeout))
 }
 
 // Unwrap makes it a [context.DeadlineExceeded].
 func (e *TimeoutError) Unwrap() error { return context.DeadlineExceeded }
 
-// brief is the duration without zero units at its end: 1m, not 1m0s.
-func brief(d time.Duration) string {
+// formatDuration is the duration without zero units at its end: 1m, not 1m0s.
+func formatDuration(d time.Duration) string {
 	s := d.String()
 	if strings.HasSuffix(s, "m0s") {
 		s = strings.TrimSuffix(s, "0s")
@@ -35,9 +35,9 @@ func brief(d time.Duration) string {
 	return s
 }
 
-// within bounds f by a timeout; 0 is no bound. An error of f that comes from
+// runWithTimeout bounds f by a timeout; 0 is no bound. An error of f that comes from
 // being late becomes a [*TimeoutError].
-func within(
+func runWithTimeout(
 	ctx context.Context, name string, d time.Duration, f func(context.Context) (*Result, error),
 ) (*Result, error) {
 	if d <= 0 {

@@ -53,12 +53,12 @@ func Dynamic(s Set) bool {
 }
 
 // One makes a set of a single tool with nothing to close.
-func One(t Tool) Set { return single{t} }
+func One(t Tool) Set { return singleSet{t} }
 
-type single struct{ t Tool }
+type singleSet struct{ t Tool }
 
-func (s single) Tools(context.Context) ([]Tool, error) { return []Tool{s.t}, nil }
-func (s single) Close() error                          { return nil }
+func (s singleSet) Tools(context.Context) ([]Tool, error) { return []Tool{s.t}, nil }
+func (s singleSet) Close() error                          { return nil }
 
 // Capabilities are what the runtime has to know about a tool besides its declaration.
 type Capabilities struct {

@@ -6,7 +6,7 @@ package tool
 // not among them.
 func UnsupportedNames() []string {
 	var names []string
-	for _, a := range absentees() {
+	for _, a := range unsupportedTools() {
 		names = append(names, a.name)
 	}
 	return names
@@ -15,23 +15,23 @@ func UnsupportedNames() []string {
 // UnsupportedReason says why a tool that [UnsupportedNames] lists is not offered, as a part of a
 // sentence; for any other name it is empty.
 func UnsupportedReason(name string) string {
-	for _, a := range absentees() {
+	for _, a := range unsupportedTools() {
 		if a.name == name {
-			return a.why
+			return a.reason
 		}
 	}
 	return ""
 }
 
-type absent struct{ name, why string }
+type unsupportedTool struct{ name, reason string }
 
-func absentees() []absent {
+func unsupportedTools() []unsupportedTool {
 	const (
 		class = "is a Python class to make tools with, not a tool"
 		later = "is one of ADK's tools that this version does not have"
 		cloud = later + ": it needs a service of Google Cloud"
 	)
-	return []absent{
+	return []unsupportedTool{
 		{"APIHubToolset", cloud},
 		{"ApiRegistry", cloud},
 		{"AuthToolArguments", class},

@@ -11,80 +11,80 @@ import (
 	"agenthost/pkg/session"
 )
 
-// normal brings a value into the form that its schema asks for: defaults in,
+// normalizeValue brings a value into the form that its schema asks for: defaults in,
 // whole numbers as int64. A nil schema asks for nothing. Values that change
 // are copied, never changed in place.
-func normal(schema map[string]any, v any) any {
+func normalizeValue(schema map[string]any, v any) any {
 	switch v := v.(type) {
 	case map[string]any:
-		return normalObject(schema, v)
+		return normalizeObject(schema, v)
 	case []any:
-		items := mapOf(schema["items"])
+		items := asMap(schema["items"])
 		list := make([]any, len(v))
 		for i, item := range v {
-			list[i] = normal(items, item)
+			list[i] = normalizeValue(items, item)
 		}
 		return list
 	case json.Number:
-		return whole(schema, number(v))
+		return wholeNumber(schema, convertNumber(v))
 	}
-	return whole(schema, v)
+	return wholeNumber(schema, v)
 }
 
-// whole turns a float without fraction into an integer where one is wanted.
-func whole(schema map[string]any, v any) any {
+// wholeNumber turns a float without fraction into an integer where one is wanted.
+func wholeNumber(schema map[string]any, v any) any {
 	f, ok := v.(float64)
-	if ok && wants(schema, "integer") && f == math.Trunc(f) && math.Abs(f) < 1<<63 {
+	if ok && acceptsType(schema, "integer") && f == math.Trunc(f) && math.Abs(f) < 1<<63 {
 		return int64(f)
 	}
 	return v
 }
 
-func normalObject(schema, m map[string]any) map[string]any {
-	props := mapOf(schema["properties"])
+func normalizeObject(schema, m map[string]any) map[string]any {
+	props := asMap(schema["properties"])
 	full := make(map[string]any, max(len(m), len(props)))
-	required := listOf(schema["required"])
+	required := asList(schema["required"])
 	for name, v := range m {
-		prop := mapOf(props[name])
-		if v == nil && prop != nil && !slices.Contains(required, any(name)) && !takesNull(prop) {
+		prop := asMap(props[name])
+		if v == nil && prop != nil && !slices.Contains(required, any(name)) && !acceptsNull(prop) {
 			continue
 		}
-		full[name] = normal(prop, v)
+		full[name] = normalizeValue(prop, v)
 	}
 	for name, prop := range props {
 		if _, ok := full[name]; !ok && hasDefault(prop) {
-			full[name] = normal(mapOf(prop), mapOf(prop)["default"])
+			full[name] = normalizeValue(asMap(prop), asMap(prop)["default"])
 		}
 	}
 	return full
 }
 
 func hasDefault(schema any) bool {
-	_, ok := mapOf(schema)["default"]
+	_, ok := asMap(schema)["default"]
 	return ok
 }
 
-// wants says whether the schema's type is, or may be, the given one.
-func wants(schema map[string]any, kind string) bool {
+// acceptsType says whether the schema's type is, or may be, the given one.
+func acceptsType(schema map[string]any, kind string) bool {
 	if s, ok := schema["type"].(string); ok {
 		return s == kind
 	}
-	return slices.Contains(listOf(schema["type"]), any(kind))
+	return slices.Contains(asList(schema["type"]), any(kind))
 }
 
-// takesNull says whether null is a value of its own in the schema.
-func takesNull(schema map[string]any) bool {
+// acceptsNull says whether null is a value of its own in the schema.
+func acceptsNull(schema map[string]any) bool {
 	_, typed := schema["type"]
-	return !typed || wants(schema, "null")
+	return !typed || acceptsType(schema, "null")
 }
 
-func mapOf(v any) map[string]any { m, _ := v.(map[string]any); return m }
+func asMap(v any) map[string]any { m, _ := v.(map[string]any); return m }
 
-func listOf(v any) []any { l, _ := v.([]any); return l }
+func asList(v any) []any { l, _ := v.([]any); return l }
 
-// number is the number as int64 if it is one, else as float64. A whole number
+// convertNumber is the number as int64 if it is one, else as float64. A whole number
 // too large for both stays as it is written.
-func number(n json.Number) any {
+func convertNumber(n json.Number) any {
 	if i, err := n.Int64(); err == nil {
 		return i
 	}
@@ -106,11 +106,11 @@ func decodeJSON(raw []byte) (any, error) {
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return nil, errors.New("more follows after the value")
 	}
-	return normal(nil, v), nil
+	return normalizeValue(nil, v), nil
 }
 
-// plain turns any Go value into what JSON has.
-func plain(v any) (any, error) {
+// convertToJSON turns any Go value into what JSON has.
+func convertToJSON(v any) (any, error) {
 	switch v := v.(type) {
 	case nil, string, bool, int64:
 		return v, nil
@@ -128,9 +128,9 @@ func plain(v any) (any, error) {
 	return session.DecodeValue(raw)
 }
 
-// answer makes a result of a value: an object as it is, anything else under
+// newResult makes a result of a value: an object as it is, anything else under
 // the key result.
-func answer(v any) *Result {
+func newResult(v any) *Result {
 	if m, ok := v.(map[string]any); ok && m != nil {
 		return &Result{Response: m}
 	}

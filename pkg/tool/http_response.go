@@ -14,20 +14,20 @@ import (
 )
 
 // A reply is an answer with a status of 2xx, read and decoded.
-type reply struct {
+type response struct {
 	status int
 	header http.Header
 	body   any
 }
 
-// replyEnv declares the names that the expression of a result may use.
-func replyEnv() template.Env {
+// responseEnv declares the names that the expression of a result may use.
+func responseEnv() template.Env {
 	return template.Env{"status": int64(0), "headers": map[string]any{}, "body": nil}
 }
 
-// vars has the values under the names of replyEnv. Header names are in lower
+// exprVars has the values under the names of replyEnv. Header names are in lower
 // case.
-func (r *reply) vars() map[string]any {
+func (r *response) exprVars() map[string]any {
 	headers := make(map[string]any, len(r.header))
 	for name, values := range r.header {
 		headers[strings.ToLower(name)] = strings.Join(values, ", ")
@@ -35,20 +35,20 @@ func (r *reply) vars() map[string]any {
 	return map[string]any{"status": int64(r.status), "headers": headers, "body": r.body}
 }
 
-// readReply reads an answer of at most limit bytes, with *** for the secrets
+// readResponse reads an answer of at most limit bytes, with *** for the secrets
 // that a service repeats. Any status but 2xx is an error.
-func readReply(resp *http.Response, limit int64, hide *spec.Veil) (*reply, error) {
+func readResponse(resp *http.Response, limit int64, hide *spec.Veil) (*response, error) {
 	raw, err := io.ReadAll(io.LimitReader(resp.Body, limit+1))
 	tooLarge := int64(len(raw)) > limit
 	raw = []byte(hide.Text(string(raw)))
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {
-		return nil, statusError(resp, raw)
+		return nil, newStatusError(resp, raw)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading the answer: %w", err)
 	}
 	if tooLarge {
-		return nil, fmt.Errorf("the answer is larger than %s", sizeText(limit))
+		return nil, fmt.Errorf("the answer is larger than %s", formatSize(limit))
 	}
 	body, err := decodeBody(resp.Header.Get("Content-Type"), raw)
 	if err != nil {
@@ -60,11 +60,11 @@ func readReply(resp *http.Response, limit int64, hide *spec.Veil) (*reply, error
 			values[i] = hide.Text(values[i])
 		}
 	}
-	return &reply{status: resp.StatusCode, header: header, body: hide.Value(body)}, nil
+	return &response{status: resp.StatusCode, header: header, body: hide.Value(body)}, nil
 }
 
-// statusError tells the status and the beginning of the body.
-func statusError(resp *http.Response, raw []byte) error {
+// newStatusError tells the status and the beginning of the body.
+func newStatusError(resp *http.Response, raw []byte) error {
 	const most = 200
 	text := strings.TrimSpace(strings.ToValidUTF8(string(raw[:min(len(raw), most)]), ""))
 	status := resp.Status
@@ -105,8 +105,8 @@ func decodeBody(contentType string, raw []byte) (any, error) {
 	return string(raw), nil
 }
 
-// sizeText writes a size in the largest unit that is exact.
-func sizeText(n int64) string {
+// formatSize writes a size in the largest unit that is exact.
+func formatSize(n int64) string {
 	units := []string{"bytes", "KiB", "MiB", "GiB"}
 	i := 0
 	for i < len(units)-1 && n >= 1024 && n%1024 == 0 {

@@ -15,11 +15,11 @@ func structSchema(t reflect.Type) (map[string]any, error) {
 	if t.Kind() != reflect.Struct || t == reflect.TypeFor[time.Time]() {
 		return nil, fmt.Errorf("want a struct for the parameters, got %s", t)
 	}
-	return schemaOfStruct(t, nil)
+	return nestedStructSchema(t, nil)
 }
 
-// schemaOfType knows in above the structs that t stands in.
-func schemaOfType(t reflect.Type, above []reflect.Type) (map[string]any, error) {
+// typeSchema knows in above the structs that t stands in.
+func typeSchema(t reflect.Type, above []reflect.Type) (map[string]any, error) {
 	switch t {
 	case reflect.TypeFor[time.Time]():
 		return map[string]any{"type": "string", "format": "date-time"}, nil
@@ -38,23 +38,23 @@ func schemaOfType(t reflect.Type, above []reflect.Type) (map[string]any, error) 
 	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
 		return map[string]any{"type": "integer", "minimum": 0}, nil
 	case reflect.Pointer:
-		return schemaOfType(t.Elem(), above)
+		return typeSchema(t.Elem(), above)
 	case reflect.Slice, reflect.Array, reflect.Map:
-		return schemaOfMany(t, above)
+		return collectionSchema(t, above)
 	case reflect.Struct:
-		return schemaOfStruct(t, above)
+		return nestedStructSchema(t, above)
 	}
 	return nil, fmt.Errorf("%s has no JSON Schema", t)
 }
 
-func schemaOfMany(t reflect.Type, above []reflect.Type) (map[string]any, error) {
+func collectionSchema(t reflect.Type, above []reflect.Type) (map[string]any, error) {
 	if t.Kind() == reflect.Map && t.Key().Kind() != reflect.String {
 		return nil, fmt.Errorf("%s has no JSON Schema: keys must be text", t)
 	}
 	if t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Uint8 {
 		return map[string]any{"type": "string", "contentEncoding": "base64"}, nil
 	}
-	inner, err := schemaOfType(t.Elem(), above)
+	inner, err := typeSchema(t.Elem(), above)
 	if err != nil {
 		return nil, err
 	}
@@ -64,36 +64,36 @@ func schemaOfMany(t reflect.Type, above []reflect.Type) (map[string]any, error) 
 	return map[string]any{"type": "array", "items": inner}, nil
 }
 
-func schemaOfStruct(t reflect.Type, above []reflect.Type) (map[string]any, error) {
+func nestedStructSchema(t reflect.Type, above []reflect.Type) (map[string]any, error) {
 	if slices.Contains(above, t) {
 		return nil, fmt.Errorf("%s holds itself", t)
 	}
 	above = append(slices.Clip(above), t)
-	schema := object(map[string]any{})
+	schema := objectSchema(map[string]any{})
 	schema["additionalProperties"] = false
 	for i := range t.NumField() {
-		if err := addField(schema, t.Field(i), above); err != nil {
+		if err := addFieldSchema(schema, t.Field(i), above); err != nil {
 			return nil, fmt.Errorf("field %s: %w", t.Field(i).Name, err)
 		}
 	}
 	return schema, nil
 }
 
-// addField adds a field to the schema of its struct; an embedded struct adds
+// addFieldSchema adds a field to the schema of its struct; an embedded struct adds
 // its fields.
-func addField(schema map[string]any, f reflect.StructField, above []reflect.Type) error {
-	name, optional, ok := jsonName(f)
+func addFieldSchema(schema map[string]any, f reflect.StructField, above []reflect.Type) error {
+	name, optional, ok := jsonFieldName(f)
 	if !ok {
 		return nil
 	}
-	inner, err := schemaOfType(f.Type, above)
+	inner, err := typeSchema(f.Type, above)
 	if err != nil {
 		return err
 	}
-	props := mapOf(schema["properties"])
+	props := asMap(schema["properties"])
 	if name == "" {
-		maps.Copy(props, mapOf(inner["properties"]))
-		schema["required"] = append(listOf(schema["required"]), listOf(inner["required"])...)
+		maps.Copy(props, asMap(inner["properties"]))
+		schema["required"] = append(asList(schema["required"]), asList(inner["required"])...)
 		return nil
 	}
 	if doc := f.Tag.Get("doc"); doc != "" {
@@ -101,17 +101,17 @@ func addField(schema map[string]any, f reflect.StructField, above []reflect.Type
 	}
 	props[name] = inner
 	if !optional {
-		schema["required"] = append(listOf(schema["required"]), name)
+		schema["required"] = append(asList(schema["required"]), name)
 	}
 	return nil
 }
 
-// jsonName follows the rules of encoding/json; ok is false for a field that it
+// jsonFieldName follows the rules of encoding/json; ok is false for a field that it
 // leaves out, and the name is empty for an embedded struct.
-func jsonName(f reflect.StructField) (name string, optional, ok bool) {
+func jsonFieldName(f reflect.StructField) (name string, optional, ok bool) {
 	tag := f.Tag.Get("json")
 	name, options, _ := strings.Cut(tag, ",")
-	if f.Anonymous && name == "" && isStruct(f.Type) {
+	if f.Anonymous && name == "" && isStructType(f.Type) {
 		return "", false, true
 	}
 	if !f.IsExported() || tag == "-" {
@@ -127,7 +127,7 @@ func jsonName(f reflect.StructField) (name string, optional, ok bool) {
 	return name, optional, true
 }
 
-func isStruct(t reflect.Type) bool {
+func isStructType(t reflect.Type) bool {
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}

@@ -21,7 +21,7 @@ func TestCheckName(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if diff := cmp.Diff(tt.want, errorText(checkName(tt.in))); diff != "" {
+			if diff := cmp.Diff(tt.want, errorString(checkName(tt.in))); diff != "" {
 				t.Errorf("checkName(%q) (-want +got):\n%s", tt.in, diff)
 			}
 		})
@@ -29,7 +29,7 @@ func TestCheckName(t *testing.T) {
 }
 
 func TestPendingNoteAlone(t *testing.T) {
-	d, err := declare("it", "", nil)
+	d, err := newDeclaredTool("it", "", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

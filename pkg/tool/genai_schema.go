@@ -7,14 +7,14 @@ import (
 	"google.golang.org/genai"
 )
 
-// fromGenai writes Gemini's own schema form as a JSON Schema.
-func fromGenai(s *genai.Schema) map[string]any {
+// convertGenaiSchema writes Gemini's own schema form as a JSON Schema.
+func convertGenaiSchema(s *genai.Schema) map[string]any {
 	m := map[string]any{}
 	if s.Type != "" && s.Type != genai.TypeUnspecified {
-		m["type"] = typeNames(s)
+		m["type"] = genaiTypes(s)
 	}
 	if len(s.Enum) > 0 {
-		m["enum"] = enumOf(s)
+		m["enum"] = genaiEnum(s)
 	}
 	if s.Default != nil {
 		m["default"] = s.Default
@@ -25,12 +25,12 @@ func fromGenai(s *genai.Schema) map[string]any {
 	if len(s.Required) > 0 {
 		m["required"] = s.Required
 	}
-	maps.Copy(m, nestedOf(s))
-	maps.Copy(m, boundsOf(s))
+	maps.Copy(m, genaiNested(s))
+	maps.Copy(m, genaiBounds(s))
 	return m
 }
 
-func typeNames(s *genai.Schema) any {
+func genaiTypes(s *genai.Schema) any {
 	name := strings.ToLower(string(s.Type))
 	if s.Nullable != nil && *s.Nullable {
 		return []string{name, "null"}
@@ -38,7 +38,7 @@ func typeNames(s *genai.Schema) any {
 	return name
 }
 
-func enumOf(s *genai.Schema) []any {
+func genaiEnum(s *genai.Schema) []any {
 	values := make([]any, 0, len(s.Enum)+1)
 	for _, v := range s.Enum {
 		values = append(values, v)
@@ -49,29 +49,29 @@ func enumOf(s *genai.Schema) []any {
 	return values
 }
 
-func nestedOf(s *genai.Schema) map[string]any {
+func genaiNested(s *genai.Schema) map[string]any {
 	m := map[string]any{}
 	if s.Items != nil {
-		m["items"] = fromGenai(s.Items)
+		m["items"] = convertGenaiSchema(s.Items)
 	}
 	if len(s.Properties) > 0 {
 		props := make(map[string]any, len(s.Properties))
 		for name, p := range s.Properties {
-			props[name] = fromGenai(p)
+			props[name] = convertGenaiSchema(p)
 		}
 		m["properties"] = props
 	}
 	if len(s.AnyOf) > 0 {
 		forms := make([]any, len(s.AnyOf))
 		for i, f := range s.AnyOf {
-			forms[i] = fromGenai(f)
+			forms[i] = convertGenaiSchema(f)
 		}
 		m["anyOf"] = forms
 	}
 	return m
 }
 
-func boundsOf(s *genai.Schema) map[string]any {
+func genaiBounds(s *genai.Schema) map[string]any {
 	m := map[string]any{}
 	whole := map[string]*int64{
 		"minItems": s.MinItems, "maxItems": s.MaxItems, "minLength": s.MinLength, "maxLength": s.MaxLength,

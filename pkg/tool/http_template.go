@@ -15,77 +15,77 @@ import (
 
 // A valueText is a text with placeholders. If it is one placeholder and no
 // more, it stands for the value itself: numbers stay numbers.
-type valueText struct {
-	parts []textPart
-	alone bool
+type valueTemplate struct {
+	parts         []templatePart
+	isSingleValue bool
 }
 
 // A textPart is a piece of text with placeholders, or a secret, which has none.
-type textPart struct {
+type templatePart struct {
 	paths  *template.Paths
 	secret string
 }
 
-func parseValue(src string, p *Params) (*valueText, error) {
+func compileValue(src string, p *Params) (*valueTemplate, error) {
 	paths, err := template.ParsePaths(src)
 	if err != nil {
 		return nil, err
 	}
-	if err := p.checkRefs(paths.Refs()); err != nil {
+	if err := p.checkPlaceholders(paths.Refs()); err != nil {
 		return nil, err
 	}
-	return &valueText{parts: []textPart{{paths: paths}}, alone: isAlone(src, paths.Refs())}, nil
+	return &valueTemplate{parts: []templatePart{{paths: paths}}, isSingleValue: isSinglePlaceholder(src, paths.Refs())}, nil
 }
 
-// parseSecret parses the pieces of a text between its secrets: what is in
+// compileSecret parses the pieces of a text between its secrets: what is in
 // braces in a secret is no placeholder.
-func parseSecret(src spec.Secret, p *Params) (*valueText, error) {
+func compileSecret(src spec.Secret, p *Params) (*valueTemplate, error) {
 	pieces := src.Pieces()
 	if len(pieces) < 2 && src.Value == src.Reveal() {
-		return parseValue(src.Value, p)
+		return compileValue(src.Value, p)
 	}
-	t := &valueText{}
+	t := &valueTemplate{}
 	for _, piece := range pieces {
 		if piece.Hidden {
-			t.parts = append(t.parts, textPart{secret: piece.Text})
+			t.parts = append(t.parts, templatePart{secret: piece.Text})
 			continue
 		}
-		v, err := parseValue(piece.Text, p)
+		v, err := compileValue(piece.Text, p)
 		if err != nil {
-			return nil, further(err, piece.Offset)
+			return nil, shiftError(err, piece.Offset)
 		}
 		t.parts = append(t.parts, v.parts...)
 	}
 	return t, nil
 }
 
-func isAlone(src string, refs []template.Ref) bool {
+func isSinglePlaceholder(src string, refs []template.Ref) bool {
 	if len(refs) != 1 {
 		return false
 	}
 	return src == "{"+refs[0].Name+"}" || src == "{"+refs[0].Name+"?}"
 }
 
-type namedText struct {
+type namedTemplate struct {
 	name string
-	text *valueText
+	text *valueTemplate
 }
 
-// texts sorts the texts by name, so that requests are always the same.
-func (c *compiler) texts(src map[string]spec.Secret) []namedText {
-	texts := make([]namedText, 0, len(src))
+// compileTexts sorts the texts by name, so that requests are always the same.
+func (c *configCompiler) compileTexts(src map[string]spec.Secret) []namedTemplate {
+	texts := make([]namedTemplate, 0, len(src))
 	for _, name := range slices.Sorted(maps.Keys(src)) {
-		v, err := parseSecret(src[name], c.params)
+		v, err := compileSecret(src[name], c.params)
 		if err != nil {
-			c.add(located(src[name].Text, "placeholder", err))
+			c.addDiagnostic(templateError(src[name].Text, "placeholder", err))
 		}
-		texts = append(texts, namedText{name, v})
+		texts = append(texts, namedTemplate{name, v})
 	}
 	return texts
 }
 
-// hiding hides the secrets of the texts.
-func hiding(all ...map[string]spec.Secret) *spec.Veil {
+// newRedactor hides the secrets of the texts.
+func newRedactor(all ...map[string]spec.Secret) *spec.Veil {
 	var secrets []string
 	for _, texts := range all {
 		for _, text := range texts {
@@ -99,8 +99,8 @@ func hiding(all ...map[string]spec.Secret) *spec.Veil {
 	return spec.NewVeil(secrets...)
 }
 
-// refs are the placeholders.
-func (t *valueText) refs() []template.Ref {
+// placeholders are the placeholders.
+func (t *valueTemplate) placeholders() []template.Ref {
 	var all []template.Ref
 	for _, p := range t.parts {
 		if p.paths != nil {
@@ -110,23 +110,23 @@ func (t *valueText) refs() []template.Ref {
 	return all
 }
 
-// value is what the text stands for in a call; false if it is a single
+// renderValue is what the text stands for in a call; false if it is a single
 // optional placeholder without value.
-func (t *valueText) value(call *Call) (any, bool, error) {
-	find := lookup(call)
-	if !t.alone {
-		s, err := t.render(find)
-		return s, true, plainMissing(err)
+func (t *valueTemplate) renderValue(call *Call) (any, bool, error) {
+	find := valueLookup(call)
+	if !t.isSingleValue {
+		s, err := t.renderString(find)
+		return s, true, explainMissing(err)
 	}
-	ref := t.refs()[0]
+	ref := t.placeholders()[0]
 	v, ok := find(ref.Name)
 	if !ok && !ref.Optional {
-		return nil, false, plainMissing(&template.MissingError{Ref: ref})
+		return nil, false, explainMissing(&template.MissingError{Ref: ref})
 	}
 	return v, ok, nil
 }
 
-func (t *valueText) render(find func(string) (any, bool)) (string, error) {
+func (t *valueTemplate) renderString(find func(string) (any, bool)) (string, error) {
 	var b strings.Builder
 	for _, p := range t.parts {
 		if p.paths == nil {
@@ -142,9 +142,9 @@ func (t *valueText) render(find func(string) (any, bool)) (string, error) {
 	return b.String(), nil
 }
 
-// plainMissing says what to write instead, where ADK's text only says that
+// explainMissing says what to write instead, where ADK's text only says that
 // something is missing.
-func plainMissing(err error) error {
+func explainMissing(err error) error {
 	if missing := (*template.MissingError)(nil); errors.As(err, &missing) {
 		name := missing.Ref.Name
 		return fmt.Errorf("%s has no value; if it may be missing, write {%s?}", name, name)
@@ -154,53 +154,53 @@ func plainMissing(err error) error {
 
 // A urlText is an address with placeholders in its path and its query. The
 // host is fixed, so that nobody who talks to the agent can choose it.
-type urlText struct {
+type urlTemplate struct {
 	base        string
 	path, query *template.Paths
 }
 
 var urlBase = regexp.MustCompile(`^https?://[^/?#{}\\]+`)
 
-func (c *compiler) url(src spec.Text) *urlText {
+func (c *configCompiler) compileURL(src spec.Text) *urlTemplate {
 	base := urlBase.FindString(src.Value)
 	rest := src.Value[len(base):]
 	parsed, err := url.Parse(base)
 	if base == "" || err != nil || parsed.Hostname() == "" || rest != "" && !strings.ContainsRune("/?#", rune(rest[0])) {
-		c.add(src.Errorf(0, "url",
+		c.addDiagnostic(src.Errorf(0, "url",
 			"want http:// or https:// and a fixed host; placeholders may stand in the path and the query"))
 		return nil
 	}
-	cut := len(base) + queryStart(rest)
-	return &urlText{
+	cut := len(base) + findQueryStart(rest)
+	return &urlTemplate{
 		base:  base,
-		path:  c.section(src, len(base), cut),
-		query: c.section(src, cut, len(src.Value)),
+		path:  c.compileURLSection(src, len(base), cut),
+		query: c.compileURLSection(src, cut, len(src.Value)),
 	}
 }
 
-func (c *compiler) section(src spec.Text, from, to int) *template.Paths {
+func (c *configCompiler) compileURLSection(src spec.Text, from, to int) *template.Paths {
 	paths, err := template.ParsePaths(src.Value[from:to])
 	if err == nil {
-		err = c.params.checkRefs(paths.Refs())
+		err = c.params.checkPlaceholders(paths.Refs())
 	}
 	if err == nil {
 		return paths
 	}
-	c.add(located(src, "placeholder", further(err, from)))
+	c.addDiagnostic(templateError(src, "placeholder", shiftError(err, from)))
 	return nil
 }
 
-// further is the error of a template that begins at an offset of its text.
-func further(err error, offset int) error {
+// shiftError is the error of a template that begins at an offset of its text.
+func shiftError(err error, offset int) error {
 	if te := (*template.Error)(nil); errors.As(err, &te) {
 		return &template.Error{Offset: offset + te.Offset, Msg: te.Msg}
 	}
 	return err
 }
 
-// queryStart is where the query or fragment begins; a question mark inside
+// findQueryStart is where the query or fragment begins; a question mark inside
 // braces belongs to a placeholder.
-func queryStart(s string) int {
+func findQueryStart(s string) int {
 	depth := 0
 	for i, r := range s {
 		switch r {
@@ -217,24 +217,26 @@ func queryStart(s string) int {
 	return len(s)
 }
 
-func (t *urlText) refs() []template.Ref { return slices.Concat(t.path.Refs(), t.query.Refs()) }
+func (t *urlTemplate) placeholders() []template.Ref {
+	return slices.Concat(t.path.Refs(), t.query.Refs())
+}
 
-func (t *urlText) render(call *Call) (string, error) {
+func (t *urlTemplate) renderURL(call *Call) (string, error) {
 	path, err := t.renderPath(call)
 	if err != nil {
 		return "", err
 	}
-	query, err := t.query.Render(lookup(call), url.QueryEscape)
+	query, err := t.query.Render(valueLookup(call), url.QueryEscape)
 	if err != nil {
-		return "", plainMissing(err)
+		return "", explainMissing(err)
 	}
 	return t.base + path + query, nil
 }
 
 // renderPath keeps values inside their segment: an empty one or a step up
 // would address something else.
-func (t *urlText) renderPath(call *Call) (string, error) {
-	find := lookup(call)
+func (t *urlTemplate) renderPath(call *Call) (string, error) {
+	find := valueLookup(call)
 	for _, ref := range t.path.Refs() {
 		if v, ok := find(ref.Name); ok && template.String(v) == "" && !ref.Optional {
 			return "", fmt.Errorf("%s is empty", ref.Name)
@@ -242,7 +244,7 @@ func (t *urlText) renderPath(call *Call) (string, error) {
 	}
 	path, err := t.path.Render(find, url.PathEscape)
 	if err != nil {
-		return "", plainMissing(err)
+		return "", explainMissing(err)
 	}
 	for segment := range strings.SplitSeq(path, "/") {
 		if segment == "." || segment == ".." {

@@ -9,10 +9,10 @@ import (
 	"agenthost/pkg/template"
 )
 
-// envOf declares the names that the expressions of a tool may use.
-func envOf(p *Params) template.Env {
+// callEnv declares the names that the expressions of a tool may use.
+func callEnv(p *Params) template.Env {
 	return template.Env{
-		"args":       p.samples(),
+		"args":       p.sampleArgs(),
 		"state":      map[string]any{},
 		"user":       "",
 		"session":    template.Env{"id": "", "user_id": "", "app": ""},
@@ -21,13 +21,13 @@ func envOf(p *Params) template.Env {
 	}
 }
 
-// varsOf has the values of a call under the names of envOf.
-func varsOf(call *Call) map[string]any {
+// callVars has the values of a call under the names of envOf.
+func callVars(call *Call) map[string]any {
 	return map[string]any{
 		"args":       call.Args,
 		"state":      call.State, // copied only for an expression that reads it
 		"user":       call.Origin.User,
-		"session":    sessionOf(call),
+		"session":    sessionVars(call),
 		"invocation": map[string]any{"id": call.Origin.InvocationID},
 		"agent":      call.Origin.Agent,
 
@@ -35,35 +35,35 @@ func varsOf(call *Call) map[string]any {
 	}
 }
 
-func sessionOf(call *Call) map[string]any {
+func sessionVars(call *Call) map[string]any {
 	return map[string]any{"id": call.Origin.SessionID, "user_id": call.Origin.UserID, "app": call.Origin.App}
 }
 
-// lookup finds the values of a call by dotted path: the names of envOf, and
+// valueLookup finds the values of a call by dotted path: the names of envOf, and
 // else a key of the state.
-func lookup(call *Call) func(path string) (any, bool) {
+func valueLookup(call *Call) func(path string) (any, bool) {
 	return func(path string) (any, bool) {
 		root, rest, _ := strings.Cut(path, ".")
 		switch root {
 		case "args":
 			return template.Dig(call.Args, rest)
 		case "state":
-			return digState(call, rest)
+			return lookupState(call, rest)
 		case "user":
 			return call.Origin.User, rest == ""
 		case "session":
-			return template.Dig(sessionOf(call), rest)
+			return template.Dig(sessionVars(call), rest)
 		case "invocation":
 			return call.Origin.InvocationID, rest == "id"
 		case "agent":
 			return call.Origin.Agent, rest == ""
 		default:
-			return digState(call, path)
+			return lookupState(call, path)
 		}
 	}
 }
 
-func digState(call *Call, path string) (any, bool) {
+func lookupState(call *Call, path string) (any, bool) {
 	key, rest, _ := strings.Cut(path, ".")
 	v, ok := call.State.Get(key)
 	if !ok {
@@ -72,25 +72,25 @@ func digState(call *Call, path string) (any, bool) {
 	return template.Dig(v, rest)
 }
 
-// samples has a value of the right type for each parameter that a call always
+// sampleArgs has a value of the right type for each parameter that a call always
 // has, and nil for the others. If there may be more parameters than the schema
 // names, any name will do.
-func (p *Params) samples() any {
-	if p.open() {
+func (p *Params) sampleArgs() any {
+	if p.acceptsUndeclared() {
 		return map[string]any{}
 	}
-	props := mapOf(p.schema["properties"])
+	props := asMap(p.schema["properties"])
 	samples := make(template.Env, len(props))
 	for name, prop := range props {
 		samples[name] = nil
 		if slices.Contains(p.required, name) || hasDefault(prop) {
-			samples[name] = sampleOf(mapOf(prop))
+			samples[name] = sampleValue(asMap(prop))
 		}
 	}
 	return samples
 }
 
-func sampleOf(schema map[string]any) any {
+func sampleValue(schema map[string]any) any {
 	switch schema["type"] {
 	case "string":
 		return ""
@@ -107,12 +107,12 @@ func sampleOf(schema map[string]any) any {
 	}
 }
 
-// checkRefs finds placeholders for arguments that no parameter has.
-func (p *Params) checkRefs(refs []template.Ref) error {
-	if p.open() {
+// checkPlaceholders finds placeholders for arguments that no parameter has.
+func (p *Params) checkPlaceholders(refs []template.Ref) error {
+	if p.acceptsUndeclared() {
 		return nil
 	}
-	props := mapOf(p.schema["properties"])
+	props := asMap(p.schema["properties"])
 	for _, ref := range refs {
 		root, rest, _ := strings.Cut(ref.Name, ".")
 		name, _, _ := strings.Cut(rest, ".")
@@ -121,13 +121,13 @@ func (p *Params) checkRefs(refs []template.Ref) error {
 		}
 		return &template.Error{
 			Offset: ref.Offset,
-			Msg:    fmt.Sprintf("{%s}: no such parameter; there are: %s", ref.Name, nameList(props)),
+			Msg:    fmt.Sprintf("{%s}: no such parameter; there are: %s", ref.Name, joinNames(props)),
 		}
 	}
 	return nil
 }
 
-func nameList(m map[string]any) string {
+func joinNames(m map[string]any) string {
 	if len(m) == 0 {
 		return "none"
 	}

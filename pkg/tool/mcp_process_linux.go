@@ -5,15 +5,15 @@ import (
 	"syscall"
 )
 
-// ownGroup puts the program into a group of its own, and has the system end it
+// setProcessGroup puts the program into a group of its own, and has the system end it
 // should the host be killed.
-func ownGroup(cmd *exec.Cmd) {
+func setProcessGroup(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 }
 
-// endGroup ends what a program has started and left behind.
-func endGroup(cmd *exec.Cmd) {
+// killProcessGroup ends what a program has started and left behind.
+func killProcessGroup(cmd *exec.Cmd) {
 	if cmd.Process != nil {
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // mostly there is nobody
 	}

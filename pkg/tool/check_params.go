@@ -16,20 +16,20 @@ func (c *httpConfig) Check(n *spec.Node) spec.Diagnostics {
 	if c.sendsArgs() {
 		return ds
 	}
-	return append(ds, c.Tool.checkParams(n, c.usedArgs(n))...)
+	return append(ds, c.Tool.checkUnusedParams(n, c.usedArgs(n))...)
 }
 
 // Check warns of a time limit that is none, and of parameters that nothing
 // uses.
 func (c *exprConfig) Check(n *spec.Node) spec.Diagnostics {
-	used := argsOfExprs(c.Value)
+	used := exprArgs(c.Value)
 	for _, e := range c.Writes.Exprs() {
-		used = append(used, argsOfExprs(e)...)
+		used = append(used, exprArgs(e)...)
 	}
 	if len(used) == 0 {
 		return checkTimeout(n) // callbacks may look at the arguments of a tool that does not
 	}
-	return append(checkTimeout(n), c.Tool.checkParams(n, used)...)
+	return append(checkTimeout(n), c.Tool.checkUnusedParams(n, used)...)
 }
 
 // sendsArgs says that the request takes every argument along.
@@ -37,15 +37,15 @@ func (c *httpConfig) sendsArgs() bool {
 	return c.Body == nil && slices.Contains([]string{http.MethodPost, http.MethodPut, http.MethodPatch}, c.Method)
 }
 
-// anyArg stands for arguments that are used as a whole.
-const anyArg = "*"
+// allArgs stands for arguments that are used as a whole.
+const allArgs = "*"
 
 // usedArgs are the arguments that the texts of the request name.
 func (c *httpConfig) usedArgs(n *spec.Node) []string {
 	var u StateUse
 	var used []string
 	for _, key := range []string{"url", "query", "headers", "body"} {
-		u.AddTexts(n.Get(key), isNamed)
+		u.AddTexts(n.Get(key), isCallName)
 	}
 	for _, t := range u.Texts {
 		paths, err := template.ParsePaths(t.Text.Value)
@@ -62,32 +62,32 @@ func (c *httpConfig) usedArgs(n *spec.Node) []string {
 	return used
 }
 
-func argsOfExprs(e spec.Expr) []string {
+func exprArgs(e spec.Expr) []string {
 	uses := template.UsesOf(e.Value, "args")
 	var used []string
 	for _, m := range uses.Members {
 		used = append(used, m.Name)
 	}
 	if uses.Whole {
-		used = append(used, anyArg)
+		used = append(used, allArgs)
 	}
 	return used
 }
 
-// checkParams warns of parameters that a model has to fill in and that nothing
+// checkUnusedParams warns of parameters that a model has to fill in and that nothing
 // uses. Where a person approves calls, they may be for the person to read.
-func (c *toolConfig) checkParams(n *spec.Node, used []string) spec.Diagnostics {
+func (c *toolConfig) checkUnusedParams(n *spec.Node, used []string) spec.Diagnostics {
 	params := n.Get("params")
-	if params == nil || c.Confirm.Pos != (spec.Pos{}) || slices.ContainsFunc(used, c.unknown) {
+	if params == nil || c.Confirm.Pos != (spec.Pos{}) || slices.ContainsFunc(used, c.isUndeclared) {
 		return nil
 	}
 	fields := params
-	if schema := c.Params.JSON(); len(mapOf(schema["properties"])) > 0 && params.Get("properties") != nil {
+	if schema := c.Params.JSON(); len(asMap(schema["properties"])) > 0 && params.Get("properties") != nil {
 		fields = params.Get("properties")
 	}
 	var ds spec.Diagnostics
 	for _, e := range fields.Entries {
-		if _, ok := mapOf(c.Params.JSON()["properties"])[e.Key.Value]; ok && !slices.Contains(used, e.Key.Value) {
+		if _, ok := asMap(c.Params.JSON()["properties"])[e.Key.Value]; ok && !slices.Contains(used, e.Key.Value) {
 			ds = append(ds, e.Key.Warnf("unused-param", "nothing in tool %s uses the parameter %s", c.Name.Value, e.Key.Value).
 				WithHint("use {args.%s} or args.%[1]s, or leave the parameter out", e.Key.Value))
 		}
@@ -95,10 +95,10 @@ func (c *toolConfig) checkParams(n *spec.Node, used []string) spec.Diagnostics {
 	return ds
 }
 
-// unknown says that a name is none of the parameters: all are used, or the name
+// isUndeclared says that a name is none of the parameters: all are used, or the name
 // is the problem.
-func (c *toolConfig) unknown(name string) bool {
-	_, ok := mapOf(c.Params.JSON()["properties"])[name]
+func (c *toolConfig) isUndeclared(name string) bool {
+	_, ok := asMap(c.Params.JSON()["properties"])[name]
 	return !ok
 }
 

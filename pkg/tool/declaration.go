@@ -8,8 +8,8 @@ import (
 	"google.golang.org/genai"
 )
 
-// maxName bounds a tool's name, as Gemini does.
-const maxName = 128
+// maxNameBytes bounds a tool's name, as Gemini does.
+const maxNameBytes = 128
 
 var validName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.:-]*$`)
 
@@ -19,13 +19,13 @@ const pendingNote = "NOTE: this operation takes long. While an earlier call of i
 	"an intermediate status, do not call it again."
 
 // A named is the part of a tool that says what it is. Tools embed it.
-type named struct{ decl *genai.FunctionDeclaration }
+type declaration struct{ decl *genai.FunctionDeclaration }
 
 // Declaration implements [Tool].
-func (n named) Declaration() *genai.FunctionDeclaration { return n.decl }
+func (n declaration) Declaration() *genai.FunctionDeclaration { return n.decl }
 
 // addPendingNote tells the model that the tool is answered later.
-func (n named) addPendingNote() { n.decl.Description = WithPendingNote(n.decl.Description) }
+func (n declaration) addPendingNote() { n.decl.Description = WithPendingNote(n.decl.Description) }
 
 // WithPendingNote is the description of a tool that is answered later: it tells
 // the model not to call it twice.
@@ -37,14 +37,14 @@ func WithPendingNote(description string) string {
 }
 
 // A declared is a named tool that has its parameters at hand.
-type declared struct {
-	named
+type declaredTool struct {
+	declaration
 	params *Params
 }
 
-// checked returns the call with checked arguments. The call itself stays as it
+// withCheckedArgs returns the call with checked arguments. The call itself stays as it
 // is.
-func (d *declared) checked(call *Call) (*Call, error) {
+func (d *declaredTool) withCheckedArgs(call *Call) (*Call, error) {
 	args, err := d.params.Check(call.Args)
 	if err != nil {
 		return nil, err
@@ -54,32 +54,32 @@ func (d *declared) checked(call *Call) (*Call, error) {
 	return &c, nil
 }
 
-// declare makes the declaration of a tool from the JSON Schema of its
+// newDeclaredTool makes the declaration of a tool from the JSON Schema of its
 // parameters. A tool that takes no arguments declares no parameters.
-func declare(name, description string, schema map[string]any) (*declared, error) {
+func newDeclaredTool(name, description string, schema map[string]any) (*declaredTool, error) {
 	if err := checkName(name); err != nil {
 		return nil, err
 	}
 	if len(schema) == 0 {
-		schema = object(map[string]any{})
+		schema = objectSchema(map[string]any{})
 	}
 	decl := &genai.FunctionDeclaration{Name: name, Description: description, ParametersJsonSchema: schema}
 	params, err := NewParams(decl)
 	if err != nil {
 		return nil, err
 	}
-	if params.takesNone() {
+	if params.takesNoArgs() {
 		decl.ParametersJsonSchema = nil
 	}
-	return &declared{named: named{decl}, params: params}, nil
+	return &declaredTool{declaration: declaration{decl}, params: params}, nil
 }
 
 func checkName(name string) error {
 	switch {
 	case name == "":
 		return errors.New("a tool needs a name")
-	case len(name) > maxName:
-		return fmt.Errorf("tool name %q is longer than %d bytes", name, maxName)
+	case len(name) > maxNameBytes:
+		return fmt.Errorf("tool name %q is longer than %d bytes", name, maxNameBytes)
 	case !validName.MatchString(name):
 		return fmt.Errorf("tool name %q: a name starts with a letter or _ and goes on with letters, digits and _ . : -", name)
 	}
