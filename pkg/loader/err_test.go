@@ -119,11 +119,11 @@ func TestLargeProblems(t *testing.T) {
 		},
 		{
 			"parameters", "name: a\ninstruction: x\ntools:\n- expr:\n    name: t\n    value: '1'\n    params:\n" + numbered(2500, "      k%d: string\n"),
-			"app/root_agent.yaml:5:11: parameters of t: the schema has 2503 parts; at most 2000 are read [tool]",
+			"app/root_agent.yaml:5:11: parameters of t: the schema has 2503 objects and lists, which exceeds the limit of 2000 [tool]",
 		},
 		{
 			"state keys", "name: a\ninstruction: x\nstate_schema:\n" + numbered(2500, "  k%d: string\n"),
-			"app/root_agent.yaml:4:3: the keys and their definitions have 2501 parts; at most 2000 are read [state-schema]",
+			"app/root_agent.yaml:4:3: the keys and their definitions have 2501 objects and lists, which exceeds the limit of 2000 [state-schema]",
 		},
 		{
 			"65 levels", "name: a\ninstruction: x\ngenerate_content_config: " + strings.Repeat("[", 70) + strings.Repeat("]", 70),

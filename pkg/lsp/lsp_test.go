@@ -381,7 +381,7 @@ func TestHover(t *testing.T) {
 	defer e.close()
 	for _, tt := range []struct{ name, file, text, want string }{
 		{"a field", "root_agent.yaml", "name: a\noutput_¦key: last\ninstruction: x\n", "**output_key**"},
-		{"a field of a tool", "app.yaml", "tools:\n  stock:\n    http:\n      tim¦eout: 5s\n", "How long a call may take."},
+		{"a field of a tool", "app.yaml", "tools:\n  stock:\n    http:\n      tim¦eout: 5s\n", "Maximum duration of a call."},
 		{"a value", "root_agent.yaml", "name: a\nmethod: x\ninclude¦_contents: none\n", "One of `default`, `none`."},
 		{"an agent", "root_agent.yaml", "sub_agents: [{use: ans¦wer}]\n", "Answers."},
 		{"a tool", "root_agent.yaml", "tools: [{use: sto¦ck}]\n", "**stock**"},

@@ -246,7 +246,7 @@ func TestToolTrouble(t *testing.T) {
 		},
 		{
 			"timeout", &action{name: "f", traits: tool.Capabilities{Timeout: time.Millisecond}, run: late},
-			"a: call f\na: f map[error:f: no answer within 1ms]\na: done\n",
+			"a: call f\na: f map[error:f: timed out after 1ms]\na: done\n",
 		},
 		{
 			"nothing to say", &action{name: "f", run: func(context.Context, *tool.Call) (*tool.Result, error) { return nil, nil }},

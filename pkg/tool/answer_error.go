@@ -1,13 +1,13 @@
 package tool
 
-// An AnswerError is a failure that the tool has an answer for: where the failure does
-// not end the run, the model gets this response instead of {"error": …}.
+// An AnswerError is a failure with a response: if the failure does not end the
+// run, the model gets Response instead of {"error": …}.
 type AnswerError struct {
 	Err      error
 	Response map[string]any
 }
 
-// Error is the text of the cause.
+// Error returns the message of the cause.
 func (e *AnswerError) Error() string { return e.Err.Error() }
 
 // Unwrap returns the cause.

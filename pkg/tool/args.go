@@ -13,21 +13,20 @@ import (
 	"google.golang.org/genai"
 )
 
-// An ArgsError says what is wrong with the arguments of a call. It is meant
-// for the model, which may try again: it is no failure of the tool, which was
-// not asked.
+// An ArgsError describes invalid arguments of a call. It is meant for the
+// model, which may retry; the tool did not run.
 type ArgsError struct {
 	// Tool is the name of the tool that was called.
 	Tool string
-	// Missing are the mandatory parameters that were not given, in the order
+	// Missing lists the mandatory parameters without an argument, in the order
 	// of the declaration.
 	Missing []string
-	// Wrong has a line for each argument that does not fit its parameter.
-	// Where something is missing, nothing else is looked at.
+	// Wrong has a line for each invalid argument. It is empty if a parameter is
+	// missing.
 	Wrong []string
 }
 
-// Error is the text that the model gets. For missing parameters it is that of
+// Error returns the text for the model. For missing parameters it is that of
 // adk-python tools/function_tool.py.
 func (e *ArgsError) Error() string {
 	if len(e.Missing) > 0 {
@@ -41,7 +40,7 @@ func (e *ArgsError) Error() string {
 }
 
 // CheckArgs checks the arguments of one call against a declaration. See
-// [Params.Check]; a Params made once is quicker.
+// [Params.Check]; reusing a Params is faster.
 func CheckArgs(decl *genai.FunctionDeclaration, args map[string]any) (map[string]any, error) {
 	p, err := NewParams(decl)
 	if err != nil {
@@ -50,8 +49,8 @@ func CheckArgs(decl *genai.FunctionDeclaration, args map[string]any) (map[string
 	return p.Check(args)
 }
 
-// Params are the parameters of a declaration, ready to check arguments. Many
-// goroutines may use them.
+// Params are the compiled parameters of a declaration. They are safe for
+// concurrent use.
 type Params struct {
 	tool     string
 	schema   map[string]any
@@ -59,10 +58,10 @@ type Params struct {
 	compiled *jsonschema.Schema
 }
 
-// NewParams reads the parameters of a declaration from ParametersJsonSchema,
-// or else from Parameters. A declaration with neither takes any arguments. The
-// error says what is wrong with the schema; a reference that leaves the schema
-// is refused.
+// NewParams compiles the parameters of a declaration from ParametersJsonSchema,
+// or else from Parameters. A declaration with neither accepts any arguments.
+// The error reports an invalid schema; references outside the schema are
+// rejected.
 func NewParams(decl *genai.FunctionDeclaration) (*Params, error) {
 	p := &Params{tool: decl.Name}
 	schema, err := decodeSchema(decl)
@@ -84,11 +83,11 @@ func NewParams(decl *genai.FunctionDeclaration) (*Params, error) {
 	return p, nil
 }
 
-// Check returns the arguments as the tool is to get them: defaults are filled
-// in, whole numbers are int64 where an integer is wanted, a null for an
-// optional parameter counts as left out, and what no parameter has asked for
-// is dropped as ADK does, unless the schema says something about additional
-// properties. args itself stays as it is. The error is an [*ArgsError].
+// Check validates the arguments and returns them normalized: defaults are
+// filled in, integers are int64, null for an optional parameter counts as
+// omitted, and undeclared arguments are dropped as in ADK, unless the schema
+// specifies additional properties. args is not modified. The error is an
+// [*ArgsError].
 func (p *Params) Check(args map[string]any) (map[string]any, error) {
 	if missing := p.missingParams(args); len(missing) > 0 {
 		return nil, &ArgsError{Tool: p.tool, Missing: missing}
@@ -118,8 +117,8 @@ func (p *Params) missingParams(args map[string]any) []string {
 	return names
 }
 
-// dropUndeclared leaves out what no parameter asks for, if the schema names all
-// its properties in one place and leaves others unsaid.
+// dropUndeclared removes undeclared arguments if the schema lists all
+// properties in one place and does not mention others.
 func (p *Params) dropUndeclared(args map[string]any) map[string]any {
 	if p.declaresElsewhere() {
 		return args
@@ -134,8 +133,8 @@ func (p *Params) dropUndeclared(args map[string]any) map[string]any {
 	return kept
 }
 
-// declaresElsewhere says whether the schema speaks about arguments elsewhere than
-// under properties.
+// declaresElsewhere reports whether the schema describes arguments outside of
+// properties.
 func (p *Params) declaresElsewhere() bool {
 	return slices.ContainsFunc(
 		[]string{"additionalProperties", "patternProperties", "$ref", "allOf", "anyOf", "oneOf"},
@@ -143,17 +142,19 @@ func (p *Params) declaresElsewhere() bool {
 	)
 }
 
-// takesNoArgs says whether no call needs arguments.
+// takesNoArgs reports whether the schema declares no arguments.
 func (p *Params) takesNoArgs() bool {
 	return !p.acceptsUndeclared() && len(asMap(p.schema["properties"])) == 0
 }
 
-// acceptsUndeclared says whether a call may have arguments that the schema does not name.
+// acceptsUndeclared reports whether a call may have arguments that the schema
+// does not name.
 func (p *Params) acceptsUndeclared() bool {
 	return p.declaresElsewhere() && p.schema["additionalProperties"] != false
 }
 
-// decodeSchema returns the schema as plain JSON values, nil if there is none.
+// decodeSchema returns the schema as plain JSON values, or nil if there is
+// none.
 func decodeSchema(decl *genai.FunctionDeclaration) (map[string]any, error) {
 	var src any
 	switch {
@@ -174,16 +175,16 @@ func decodeSchema(decl *genai.FunctionDeclaration) (map[string]any, error) {
 	}
 	schema, ok := v.(map[string]any)
 	if !ok {
-		return nil, errors.New("the schema is not a JSON object")
+		return nil, errors.New("the schema must be a JSON object")
 	}
 	return schema, nil
 }
 
-// maxSchemaParts bounds the mappings and lists of one schema: compiling each takes
-// some twenty microseconds and as many KiB.
+// maxSchemaParts limits the objects and lists of a schema: compiling each takes
+// about 20 µs and 20 KiB.
 const maxSchemaParts = 2000
 
-// countSchemaParts counts the mappings and lists of a schema.
+// countSchemaParts counts the objects and lists of a schema.
 func countSchemaParts(v any) int {
 	n := 0
 	switch v := v.(type) {
@@ -204,7 +205,7 @@ func countSchemaParts(v any) int {
 func compileSchema(schema map[string]any) (*jsonschema.Schema, error) {
 	const at = "params:///schema"
 	if n := countSchemaParts(schema); n > maxSchemaParts {
-		return nil, fmt.Errorf("the schema has %d parts; at most %d are read", n, maxSchemaParts)
+		return nil, fmt.Errorf("the schema has %d objects and lists, which exceeds the limit of %d", n, maxSchemaParts)
 	}
 	c := jsonschema.NewCompiler()
 	c.UseLoader(noLoader{})
@@ -218,23 +219,24 @@ func compileSchema(schema map[string]any) (*jsonschema.Schema, error) {
 	var bad *jsonschema.SchemaValidationError
 	var invalid *jsonschema.ValidationError
 	if errors.As(err, &bad) && errors.As(bad.Err, &invalid) {
-		return nil, fmt.Errorf("not a JSON Schema: %s", strings.Join(argsErrors(invalid), "; "))
+		return nil, fmt.Errorf("invalid JSON Schema: %s", strings.Join(argsErrors(invalid), "; "))
 	}
 	return nil, err
 }
 
-// A noLoader keeps schemas from reading files and the network.
+// A noLoader prevents schemas from reading files and the network.
 type noLoader struct{}
 
 func (noLoader) Load(url string) (any, error) {
-	return nil, fmt.Errorf("reference to %s: a schema may only refer to itself", url)
+	return nil, fmt.Errorf("reference to %s: references must stay within the schema", url)
 }
 
-// argsErrors lists the innermost problems of arguments, each with its place.
+// argsErrors lists the innermost validation errors of arguments, each with its
+// path.
 func argsErrors(e *jsonschema.ValidationError) []string { return validationErrors(e, "arguments") }
 
-// validationErrors lists the innermost problems, each with its place; whole is what
-// the value at the top is called, if it has a name.
+// validationErrors lists the innermost validation errors, each with its path;
+// whole is the name of the top-level value, or "".
 func validationErrors(e *jsonschema.ValidationError, whole string) []string {
 	if len(e.Causes) > 0 {
 		var lines []string

@@ -11,7 +11,7 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// declOf is a declaration with the short schema of the YAML.
+// declOf returns a declaration with the short schema of the YAML.
 func declOf(t testing.TB, params string) *genai.FunctionDeclaration {
 	t.Helper()
 	n, ds := spec.Parse("params.yaml", []byte(params))
@@ -130,12 +130,12 @@ func TestCheckArgsErrors(t *testing.T) {
 	}
 }
 
-// Several wrong arguments are all named, in one answer.
+// TestCheckArgsReportsAll checks that one error reports all invalid arguments.
 func TestCheckArgsReportsAll(t *testing.T) {
 	_, err := CheckArgs(declOf(t, "{a: integer, b: string}"), map[string]any{"a": "x", "b": int64(1)})
 	var wrong *ArgsError
 	if !errors.As(err, &wrong) || len(wrong.Wrong) != 2 {
-		t.Errorf("CheckArgs = %v, want two complaints", err)
+		t.Errorf("CheckArgs = %v, want two errors", err)
 	}
 }
 
@@ -148,7 +148,7 @@ func TestCheckArgsWithoutSchema(t *testing.T) {
 	}
 }
 
-// Go programs may declare with Gemini's own schemas.
+// TestCheckArgsGenaiSchema uses Gemini's own schema type.
 func TestCheckArgsGenaiSchema(t *testing.T) {
 	decl := &genai.FunctionDeclaration{Name: "roll", Parameters: &genai.Schema{
 		Type: genai.TypeObject, Required: []string{"sides"},
@@ -173,7 +173,7 @@ func TestCheckArgsGenaiSchema(t *testing.T) {
 	}
 }
 
-// Schemas of other drafts and with definitions work without any loading.
+// TestCheckArgsFullSchema checks that other drafts and definitions need no loading.
 func TestCheckArgsFullSchema(t *testing.T) {
 	decl := declOf(t, `
 $schema: http://json-schema.org/draft-07/schema#
@@ -191,7 +191,8 @@ definitions: {person: {type: object, properties: {name: {type: string}}, require
 	}
 }
 
-// A schema that names its arguments elsewhere gets all of them.
+// TestCheckArgsOpenSchema checks that arguments declared outside of properties are
+// kept.
 func TestCheckArgsOpenSchema(t *testing.T) {
 	decl := declOf(t, "{type: object, additionalProperties: {type: integer}}")
 	got, err := CheckArgs(decl, map[string]any{"a": int64(1)})
@@ -205,10 +206,10 @@ func TestCheckArgsOpenSchema(t *testing.T) {
 	}
 }
 
-// A bad schema is no fault of the caller.
+// TestCheckArgsBadDeclaration checks that an invalid schema is not an ArgsError.
 func TestCheckArgsBadDeclaration(t *testing.T) {
 	_, err := CheckArgs(&genai.FunctionDeclaration{Name: "roll", ParametersJsonSchema: 1}, nil)
-	if want := "parameters of roll: the schema is not a JSON object"; errorString(err) != want {
+	if want := "parameters of roll: the schema must be a JSON object"; errorString(err) != want {
 		t.Errorf("CheckArgs = %v, want %s", err, want)
 	}
 }
@@ -222,20 +223,20 @@ func TestNewParamsErrors(t *testing.T) {
 		{
 			"no schema",
 			map[string]any{"type": "object", "properties": map[string]any{"a": map[string]any{"type": "txt"}}},
-			"parameters of roll: not a JSON Schema: properties.a.type: value must be one of 'array', 'boolean', 'integer', " +
+			"parameters of roll: invalid JSON Schema: properties.a.type: value must be one of 'array', 'boolean', 'integer', " +
 				"'null', 'number', 'object', 'string'; properties.a.type: got string, want array",
 		},
-		{"no object", []any{}, "parameters of roll: the schema is not a JSON object"},
+		{"no object", []any{}, "parameters of roll: the schema must be a JSON object"},
 		{"no JSON", func() {}, "parameters of roll: json: unsupported type: func()"},
 		{
 			"a file",
 			map[string]any{"$ref": "file:///etc/passwd"},
-			`parameters of roll: failing loading "file:///etc/passwd": reference to file:///etc/passwd: a schema may only refer to itself`,
+			`parameters of roll: failing loading "file:///etc/passwd": reference to file:///etc/passwd: references must stay within the schema`,
 		},
 		{
 			"the network",
 			map[string]any{"$ref": "http://127.0.0.1:1/x"},
-			`parameters of roll: failing loading "http://127.0.0.1:1/x": reference to http://127.0.0.1:1/x: a schema may only refer to itself`,
+			`parameters of roll: failing loading "http://127.0.0.1:1/x": reference to http://127.0.0.1:1/x: references must stay within the schema`,
 		},
 	}
 	for _, tt := range tests {
@@ -248,8 +249,8 @@ func TestNewParamsErrors(t *testing.T) {
 	}
 }
 
-// Whatever a model sends: no panic, arguments untouched, and what was accepted
-// once is accepted again, unchanged.
+// FuzzCheckArgs checks that Check never panics or modifies its arguments, and that
+// it is idempotent.
 func FuzzCheckArgs(f *testing.F) {
 	for _, seed := range []string{
 		`{}`, `{"sides":6,"dice":[],"who":{"name":"x"}}`, `{"sides":6.0,"dice":[1.0],"who":{"name":"x","age":1e400}}`,

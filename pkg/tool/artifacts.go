@@ -17,39 +17,38 @@ import (
 
 const loadArtifactsName = "load_artifacts"
 
-// artifactsInstruction tells the model which artifacts there are, %s being a JSON
+// artifactsInstruction tells the model which artifacts exist; %s is a JSON
 // list.
-const artifactsInstruction = "These artifacts are there:\n  %s\n\n" +
+const artifactsInstruction = "You have access to these artifacts:\n  %s\n\n" +
 	"Before you answer a question about one of them, call the function `load_artifacts` with its name, " +
-	"and write nothing besides that call. You see an artifact only in the request right after the call: " +
-	"load it again each time you need it, even if you have loaded it before."
+	"and write nothing besides that call. The contents are only in the request right after the call: " +
+	"load an artifact again each time you need it, even if you have loaded it before."
 
-// loadedStatus is the status of an answer.
-const loadedStatus = "The contents are inserted for the next answer only, and removed after it. " +
+// loadedStatus is the status in the response of load_artifacts.
+const loadedStatus = "The contents are inserted for the next response only, and removed after it. " +
 	"To see them again, call load_artifacts again."
 
-// An artifactsTool shows the model what the session's artifacts hold: it lists
-// them in every request, and puts those that the model has just asked for at
-// the end of one. The rules are those of adk-python
-// tools/load_artifacts_tool.py.
+// A loadArtifactsTool gives the model access to the session's artifacts: it
+// lists them in every request, and appends those that the model has just
+// requested. The rules are those of adk-python tools/load_artifacts_tool.py.
 type loadArtifactsTool struct {
 	declaration
 	log          *slog.Logger
 	capabilities Capabilities
 }
 
-// Capabilities says what the document asked for.
+// Capabilities returns the settings of the document.
 func (t *loadArtifactsTool) Capabilities() Capabilities { return t.capabilities }
 
 func newLoadArtifacts(_ context.Context, env Env, c *callToolArgs) (Set, error) {
-	d := newDeclaration(loadArtifactsName, "Shows the contents of artifacts, such as files that the user has sent.",
+	d := newDeclaration(loadArtifactsName, "Loads the contents of artifacts, such as files that the user uploaded.",
 		objectSchema(map[string]any{"artifact_names": stringListSchema("The names of the artifacts.")}))
 	caps, err := c.Call.Capabilities(d.decl)
 	return One(&loadArtifactsTool{declaration: d, log: env.Logger, capabilities: caps}), err
 }
 
-// Run implements [Tool]: it only repeats the names. EditRequest finds them in
-// the answer.
+// Run implements [Tool]: it only returns the requested names, which EditRequest
+// reads from the response.
 func (t *loadArtifactsTool) Run(_ context.Context, call *Call) (*Result, error) {
 	args, err := CheckArgs(t.decl, call.Args)
 	if err != nil {
@@ -63,7 +62,7 @@ func (t *loadArtifactsTool) Run(_ context.Context, call *Call) (*Result, error) 
 }
 
 // EditRequest lists the artifacts, if there are any, and appends the contents
-// of those that the answer at the end of the request names.
+// of those named in the response at the end of the request.
 func (t *loadArtifactsTool) EditRequest(ctx context.Context, call *Call, req *model.Request) error {
 	keys, err := call.Artifacts.Keys(ctx)
 	if err != nil {
@@ -82,8 +81,8 @@ func (t *loadArtifactsTool) EditRequest(ctx context.Context, call *Call, req *mo
 	return nil
 }
 
-// requestedNames returns the names in the last content, if its first part is an
-// answer of load_artifacts. Other places do not count, as in ADK.
+// requestedNames returns the names in the last content if its first part is a
+// response of load_artifacts. As in ADK, other parts and contents do not count.
 func requestedNames(contents []*genai.Content) []string {
 	if len(contents) == 0 {
 		return nil
@@ -114,7 +113,7 @@ func (t *loadArtifactsTool) loadContents(ctx context.Context, from Artifacts, na
 		part, err := loadArtifact(ctx, from, name)
 		switch {
 		case errors.Is(err, session.ErrNotFound), errors.Is(err, session.ErrInvalid):
-			t.log.WarnContext(ctx, "the model asked for an artifact that is not there", "artifact", name)
+			t.log.WarnContext(ctx, "requested artifact not found", "artifact", name)
 		case err != nil:
 			return nil, fmt.Errorf("loading artifact %s: %w", name, err)
 		default:
@@ -126,7 +125,8 @@ func (t *loadArtifactsTool) loadContents(ctx context.Context, from Artifacts, na
 	return contents, nil
 }
 
-// loadArtifact takes the session's artifact, or else the user's of that name.
+// loadArtifact loads the session's artifact, or else the user's artifact of
+// that name.
 func loadArtifact(ctx context.Context, from Artifacts, name string) (*genai.Part, error) {
 	part, err := from.Load(ctx, name)
 	if errors.Is(err, session.ErrNotFound) && !strings.HasPrefix(name, session.UserPrefix) {
@@ -135,7 +135,7 @@ func loadArtifact(ctx context.Context, from Artifacts, name string) (*genai.Part
 	return part, err
 }
 
-// textOrMedia turns bytes that a model cannot take into text.
+// textOrMedia converts bytes that a model cannot read to text.
 func textOrMedia(name string, part *genai.Part) *genai.Part {
 	if part.InlineData == nil {
 		return part

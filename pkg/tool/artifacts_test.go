@@ -95,7 +95,7 @@ func TestLoadArtifactsEditsRequest(t *testing.T) {
 			if diff := cmp.Diff(tt.want, req.Contents[len(tt.contents):len(req.Contents):len(req.Contents)], emptyIsNil()); diff != "" {
 				t.Errorf("appended (-want +got):\n%s", diff)
 			}
-			if !strings.HasPrefix(req.Instruction(), "These artifacts are there:\n  [\"a.csv\",\"user:a.csv\",\"user:b <1>.png\"]\n") {
+			if !strings.HasPrefix(req.Instruction(), "You have access to these artifacts:\n  [\"a.csv\",\"user:a.csv\",\"user:b <1>.png\"]\n") {
 				t.Errorf("instruction = %q", req.Instruction())
 			}
 			if rest := shared[len(shared):cap(shared)]; rest[0] != nil {
@@ -143,7 +143,7 @@ func TestLoadArtifactsMissing(t *testing.T) {
 	if got, err := tool.loadContents(t.Context(), memArtifacts{}, []string{"lost.txt"}); got != nil || err != nil {
 		t.Errorf("load = %v, %v, want nothing", got, err)
 	}
-	if want := `level=WARN msg="the model asked for an artifact that is not there" artifact=lost.txt`; !strings.Contains(log.String(), want) {
+	if want := `level=WARN msg="requested artifact not found" artifact=lost.txt`; !strings.Contains(log.String(), want) {
 		t.Errorf("log = %q, want %q", log.String(), want)
 	}
 }

@@ -11,35 +11,36 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// A callArgs is the config of a built-in tool that is called here.
+// callToolArgs is the config of a built-in tool that runs in this process.
 type callToolArgs struct {
 	Call CallConfig `yaml:",inline"`
 }
 
-// A modelArgs is the config of a tool that the model's service carries out: it
+// modelArgs is the config of a tool that runs inside the model's service: it
 // takes no args in YAML.
 type modelArgs struct{}
 
-// DecodeSpec says why there is no confirm.
+// DecodeSpec rejects confirm, since there is no call to confirm.
 func (a *modelArgs) DecodeSpec(n *spec.Node) spec.Diagnostics {
 	if at := n.Get("confirm"); at != nil {
-		return spec.Diagnostics{at.Errorf("tool", "the model's service carries this tool out by itself: there is no call that a person could approve").
-			WithHint("leave confirm out, or put the tool into an agent of its own and confirm on the tool that calls that agent")}
+		return spec.Diagnostics{at.Errorf("tool", "this tool runs inside the model's service: its calls cannot be confirmed").
+			WithHint("remove confirm, or move the tool to a separate agent and set confirm on the tool that calls that agent")}
 	}
 	return spec.Decode(n, a)
 }
 
-// A callTool is a built-in tool that only acts on its call.
+// A callTool is a built-in tool whose only effect is on its call.
 type callTool struct {
 	declaration
 	capabilities Capabilities
 	run          func(*Call) *Result
 }
 
-// Capabilities says whether it is answered later, and which calls a person approves.
+// Capabilities returns whether the tool is long-running, and the settings of
+// the document.
 func (t *callTool) Capabilities() Capabilities { return t.capabilities }
 
-// Run implements [Tool]. Only the arguments can be wrong.
+// Run implements [Tool]. The only possible error is about the arguments.
 func (t *callTool) Run(_ context.Context, call *Call) (*Result, error) {
 	if _, err := CheckArgs(t.decl, call.Args); err != nil {
 		return nil, err
@@ -55,7 +56,7 @@ func newDeclaration(name, description string, schema map[string]any) declaration
 	return declaration{decl}
 }
 
-// buildCallTool makes a builder of a set with one tool that acts on its calls.
+// buildCallTool returns the builder of a set with one callTool.
 func buildCallTool(build func() *callTool) func(context.Context, Env, *callToolArgs) (Set, error) {
 	return func(_ context.Context, _ Env, c *callToolArgs) (Set, error) {
 		t := build()
@@ -66,15 +67,16 @@ func buildCallTool(build func() *callTool) func(context.Context, Env, *callToolA
 	}
 }
 
-// buildModelTool makes a builder of a set with one tool of the model's service.
+// buildModelTool returns the builder of a set with one tool of the model's
+// service.
 func buildModelTool(build func() Tool) func(context.Context, Env, *modelArgs) (Set, error) {
 	return func(context.Context, Env, *modelArgs) (Set, error) { return One(build()), nil }
 }
 
-// newExitLoop ends the loop around the agent, and the model phrases nothing
-// about it (adk-python tools/exit_loop_tool.py).
+// newExitLoop ends the enclosing loop and skips the summary of the model
+// (adk-python tools/exit_loop_tool.py).
 func newExitLoop() *callTool {
-	d := newDeclaration("exit_loop", "Ends the loop. Call it only when you were told to.", nil)
+	d := newDeclaration("exit_loop", "Exits the loop. Call this function only when you are instructed to do so.", nil)
 	return &callTool{declaration: d, run: func(call *Call) *Result {
 		call.Actions.Escalate = true
 		call.Actions.SkipSummarization = true
@@ -82,13 +84,14 @@ func newExitLoop() *callTool {
 	}}
 }
 
-// NewTransfer makes the tool transfer_to_agent, with which a model hands the
-// conversation to one of the targets; without targets it takes any name. It
-// only records the wish (adk-python tools/transfer_to_agent_tool.py).
+// NewTransfer returns the tool transfer_to_agent, with which a model transfers
+// the conversation to one of the targets, or to any agent if there are no
+// targets. The tool only records the transfer (adk-python
+// tools/transfer_to_agent_tool.py).
 func NewTransfer(targets []string) Tool { return newTransfer(targets) }
 
 func newTransfer(targets []string) *callTool {
-	name := map[string]any{"type": "string", "description": "The agent that is to go on."}
+	name := map[string]any{"type": "string", "description": "The agent to transfer to."}
 	if len(targets) > 0 {
 		enum := make([]any, len(targets))
 		for i, target := range targets {
@@ -97,8 +100,8 @@ func newTransfer(targets []string) *callTool {
 		name["enum"] = enum
 	}
 	d := newDeclaration("transfer_to_agent",
-		"Hands the conversation over to another agent, which answers the user in your place. "+
-			"Use it when that agent fits the question better by its description.",
+		"Transfers the conversation to another agent, which answers the user instead of you. "+
+			"Use it when the description of that agent fits the question better.",
 		objectSchema(map[string]any{"agent_name": name}, "agent_name"))
 	return &callTool{declaration: d, run: func(call *Call) *Result {
 		call.Actions.TransferToAgent, _ = call.Args["agent_name"].(string)
@@ -108,10 +111,10 @@ func newTransfer(targets []string) *callTool {
 
 func newAnyTransfer() *callTool { return newTransfer(nil) }
 
-// newUserChoice asks the user to pick; the client answers later (adk-python
+// newUserChoice asks the user to choose; the client responds later (adk-python
 // tools/get_user_choice_tool.py).
 func newUserChoice() *callTool {
-	d := newDeclaration(UserChoice, "Shows the options to the user and asks for one of them.",
+	d := newDeclaration(UserChoice, "Asks the user to choose one of the options.",
 		objectSchema(map[string]any{"options": stringListSchema("The options to choose from.")}, "options"))
 	d.addPendingNote()
 	return &callTool{declaration: d, capabilities: Capabilities{LongRunning: true}, run: func(call *Call) *Result {
@@ -120,19 +123,19 @@ func newUserChoice() *callTool {
 	}}
 }
 
-// RequestInput is the name of the calls of ADK's tool request_input. Their
-// arguments are message and, if the model wants, response_schema.
+// RequestInput is the function name in calls of ADK's tool request_input. Their
+// arguments are message and optionally response_schema.
 const RequestInput = "adk_request_input"
 
-// UserChoice is the tool with which a model has the user pick one of its
-// argument options.
+// UserChoice is the tool that asks the user to choose one of its argument
+// options.
 const UserChoice = "get_user_choice"
 
-// newInputRequest asks the user in free words; the client answers later. Clients
-// know its calls by their name, which is not the tool's (adk-python
-// tools/_request_input_tool.py).
+// newInputRequest asks the user a question; the client responds later. Clients
+// recognize the calls by their function name, which differs from the name of
+// the tool (adk-python tools/_request_input_tool.py).
 func newInputRequest() *callTool {
-	d := newDeclaration(RequestInput, "Asks the user a question. Use it when something that you need is missing or unclear.",
+	d := newDeclaration(RequestInput, "Asks the user a question. Use it when information that you need is missing or unclear.",
 		objectSchema(map[string]any{
 			"message":         map[string]any{"type": "string", "description": "The question."},
 			"response_schema": map[string]any{"type": "object", "description": `A JSON Schema of the answer, such as {"type": "string"} or {"type": "boolean"}.`},
@@ -153,23 +156,23 @@ func stringListSchema(description string) map[string]any {
 	return map[string]any{"type": "array", "items": map[string]any{"type": "string"}, "description": description}
 }
 
-// A modelTool is carried out by the model's own service: it is never called,
-// only switched on in every request.
+// A modelTool runs inside the model's service: it is never called, only enabled
+// in every request.
 type modelTool struct {
 	declaration
 	isEnabled func(*genai.Tool) bool
 	newTool   func() *genai.Tool
 }
 
-// Capabilities says that the tool is no function.
+// Capabilities marks the tool as built in: it is not offered as a function.
 func (t *modelTool) Capabilities() Capabilities { return Capabilities{Builtin: true} }
 
-// Run always fails: the model's service carries the tool out.
+// Run always fails: the tool runs inside the model's service.
 func (t *modelTool) Run(context.Context, *Call) (*Result, error) {
-	return nil, fmt.Errorf("%s is carried out by the model's service and cannot be called", t.decl.Name)
+	return nil, fmt.Errorf("%s runs inside the model's service and cannot be called", t.decl.Name)
 }
 
-// EditRequest switches the tool on, once.
+// EditRequest enables the tool, once.
 func (t *modelTool) EditRequest(_ context.Context, _ *Call, req *model.Request) error {
 	if slices.ContainsFunc(req.Config.Tools, t.isEnabled) {
 		return nil

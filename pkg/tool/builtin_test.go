@@ -31,8 +31,8 @@ func builtin(t *testing.T, name string) Tool {
 	return onlyTool(t, set)
 }
 
-// Each kind builds a tool of its own name, which has a schema that is one. The
-// calls of request_input have a name by which clients know them.
+// TestBuiltinDeclarations checks that each kind builds a tool of its own name with a
+// valid schema. The function name of request_input differs from its tool name.
 func TestBuiltinDeclarations(t *testing.T) {
 	for _, k := range Builtins() {
 		d, want := builtin(t, k.Name).Declaration(), k.Name
@@ -153,7 +153,7 @@ func TestBuiltinWrongArgs(t *testing.T) {
 				t.Errorf("error (-want +got):\n%s", diff)
 			}
 			if diff := cmp.Diff(session.Actions{}, *call.Actions); diff != "" {
-				t.Errorf("a call that was not made left actions (-want +got):\n%s", diff)
+				t.Errorf("a rejected call recorded actions (-want +got):\n%s", diff)
 			}
 		})
 	}
@@ -164,7 +164,7 @@ func TestTransferDeclaration(t *testing.T) {
 	want := map[string]any{
 		"type": "object",
 		"properties": map[string]any{"agent_name": map[string]any{
-			"type": "string", "description": "The agent that is to go on.", "enum": []any{"billing", "sales"},
+			"type": "string", "description": "The agent to transfer to.", "enum": []any{"billing", "sales"},
 		}},
 		"required": []any{"agent_name"},
 	}
@@ -216,7 +216,7 @@ func TestModelTools(t *testing.T) {
 				t.Errorf("EditRequest wrote %v into the shared list", behind)
 			}
 			_, err := tool.Run(t.Context(), newCall(nil, nil))
-			if want := tt.name + " is carried out by the model's service and cannot be called"; errorString(err) != want {
+			if want := tt.name + " runs inside the model's service and cannot be called"; errorString(err) != want {
 				t.Errorf("Run error = %v, want %s", err, want)
 			}
 		})
@@ -230,8 +230,8 @@ func edit(t *testing.T, tool Tool, req *model.Request) {
 	}
 }
 
-// Every name that ADK exports is offered here or in the runtime, or has a
-// reason.
+// TestUnsupportedNames checks that every name that ADK exports is supported, here
+// or in the runtime, or has a reason.
 func TestUnsupportedNames(t *testing.T) {
 	exported := []string{
 		"AgentTool", "APIHubToolset", "ApiRegistry", "AuthToolArguments", "BaseTool", "DiscoveryEngineSearchTool",
@@ -257,7 +257,7 @@ func TestUnsupportedNames(t *testing.T) {
 			t.Errorf("UnsupportedReason(%q) is empty", name)
 		}
 	}
-	const want = "is one of ADK's tools that this version does not have: put the examples into the instruction"
+	const want = "is an ADK tool that this version does not support: write the examples in the instruction"
 	if got := UnsupportedReason("ExampleTool"); got != want {
 		t.Errorf("UnsupportedReason(ExampleTool) = %q, want %q", got, want)
 	}
@@ -269,7 +269,7 @@ func TestUnsupportedNames(t *testing.T) {
 func TestKindDescriptions(t *testing.T) {
 	for _, k := range slices.Concat(Kinds(), Builtins()) {
 		if k.Doc == "" || k.Doc[len(k.Doc)-1] != '.' {
-			t.Errorf("kind %s: %q is no sentence", k.Name, k.Doc)
+			t.Errorf("kind %s: %q is not a sentence", k.Name, k.Doc)
 		}
 	}
 }

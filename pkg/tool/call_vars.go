@@ -9,7 +9,7 @@ import (
 	"agenthost/pkg/template"
 )
 
-// callEnv declares the names that the expressions of a tool may use.
+// callEnv declares the variables of a tool's expressions.
 func callEnv(p *Params) template.Env {
 	return template.Env{
 		"args":       p.sampleArgs(),
@@ -21,11 +21,11 @@ func callEnv(p *Params) template.Env {
 	}
 }
 
-// callVars has the values of a call under the names of envOf.
+// callVars returns the values of the variables in callEnv.
 func callVars(call *Call) map[string]any {
 	return map[string]any{
 		"args":       call.Args,
-		"state":      call.State, // copied only for an expression that reads it
+		"state":      call.State, // copied only if the expression reads it
 		"user":       call.Origin.User,
 		"session":    sessionVars(call),
 		"invocation": map[string]any{"id": call.Origin.InvocationID},
@@ -39,8 +39,8 @@ func sessionVars(call *Call) map[string]any {
 	return map[string]any{"id": call.Origin.SessionID, "user_id": call.Origin.UserID, "app": call.Origin.App}
 }
 
-// valueLookup finds the values of a call by dotted path: the names of envOf, and
-// else a key of the state.
+// valueLookup resolves dotted paths in a call: the names of callEnv, and
+// otherwise state keys.
 func valueLookup(call *Call) func(path string) (any, bool) {
 	return func(path string) (any, bool) {
 		root, rest, _ := strings.Cut(path, ".")
@@ -72,9 +72,9 @@ func lookupState(call *Call, path string) (any, bool) {
 	return template.Dig(v, rest)
 }
 
-// sampleArgs has a value of the right type for each parameter that a call always
-// has, and nil for the others. If there may be more parameters than the schema
-// names, any name will do.
+// sampleArgs returns a value of the right type for each parameter that every
+// call has, and nil for the others. If undeclared parameters are accepted, any
+// name is valid.
 func (p *Params) sampleArgs() any {
 	if p.acceptsUndeclared() {
 		return map[string]any{}
@@ -107,7 +107,7 @@ func sampleValue(schema map[string]any) any {
 	}
 }
 
-// checkPlaceholders finds placeholders for arguments that no parameter has.
+// checkPlaceholders rejects placeholders for undeclared parameters.
 func (p *Params) checkPlaceholders(refs []template.Ref) error {
 	if p.acceptsUndeclared() {
 		return nil
@@ -121,7 +121,7 @@ func (p *Params) checkPlaceholders(refs []template.Ref) error {
 		}
 		return &template.Error{
 			Offset: ref.Offset,
-			Msg:    fmt.Sprintf("{%s}: no such parameter; there are: %s", ref.Name, joinNames(props)),
+			Msg:    fmt.Sprintf("{%s}: unknown parameter; declared: %s", ref.Name, joinNames(props)),
 		}
 	}
 	return nil

@@ -9,8 +9,7 @@ import (
 	"agenthost/pkg/template"
 )
 
-// Check warns of a time limit that is none, and of parameters that nothing
-// uses.
+// Check warns about a timeout that sets no limit, and about unused parameters.
 func (c *httpConfig) Check(n *spec.Node) spec.Diagnostics {
 	ds := checkTimeout(n)
 	if c.sendsArgs() {
@@ -19,28 +18,27 @@ func (c *httpConfig) Check(n *spec.Node) spec.Diagnostics {
 	return append(ds, c.Tool.checkUnusedParams(n, c.usedArgs(n))...)
 }
 
-// Check warns of a time limit that is none, and of parameters that nothing
-// uses.
+// Check warns about a timeout that sets no limit, and about unused parameters.
 func (c *exprConfig) Check(n *spec.Node) spec.Diagnostics {
 	used := exprArgs(c.Value)
 	for _, e := range c.Writes.Exprs() {
 		used = append(used, exprArgs(e)...)
 	}
 	if len(used) == 0 {
-		return checkTimeout(n) // callbacks may look at the arguments of a tool that does not
+		return checkTimeout(n) // callbacks may use the arguments instead
 	}
 	return append(checkTimeout(n), c.Tool.checkUnusedParams(n, used)...)
 }
 
-// sendsArgs says that the request takes every argument along.
+// sendsArgs reports whether the request body contains all arguments.
 func (c *httpConfig) sendsArgs() bool {
 	return c.Body == nil && slices.Contains([]string{http.MethodPost, http.MethodPut, http.MethodPatch}, c.Method)
 }
 
-// allArgs stands for arguments that are used as a whole.
+// allArgs marks that the arguments are used as a whole.
 const allArgs = "*"
 
-// usedArgs are the arguments that the texts of the request name.
+// usedArgs lists the arguments that the request's templates use.
 func (c *httpConfig) usedArgs(n *spec.Node) []string {
 	var u StateUse
 	var used []string
@@ -74,8 +72,8 @@ func exprArgs(e spec.Expr) []string {
 	return used
 }
 
-// checkUnusedParams warns of parameters that a model has to fill in and that nothing
-// uses. Where a person approves calls, they may be for the person to read.
+// checkUnusedParams warns about parameters that a model has to fill in but that
+// nothing uses. With confirm set they may serve the person who confirms.
 func (c *toolConfig) checkUnusedParams(n *spec.Node, used []string) spec.Diagnostics {
 	params := n.Get("params")
 	if params == nil || c.Confirm.Pos != (spec.Pos{}) || slices.ContainsFunc(used, c.isUndeclared) {
@@ -88,27 +86,27 @@ func (c *toolConfig) checkUnusedParams(n *spec.Node, used []string) spec.Diagnos
 	var ds spec.Diagnostics
 	for _, e := range fields.Entries {
 		if _, ok := asMap(c.Params.JSON()["properties"])[e.Key.Value]; ok && !slices.Contains(used, e.Key.Value) {
-			ds = append(ds, e.Key.Warnf("unused-param", "nothing in tool %s uses the parameter %s", c.Name.Value, e.Key.Value).
-				WithHint("use {args.%s} or args.%[1]s, or leave the parameter out", e.Key.Value))
+			ds = append(ds, e.Key.Warnf("unused-param", "tool %s does not use its parameter %s", c.Name.Value, e.Key.Value).
+				WithHint("use {args.%s} or args.%[1]s, or remove the parameter", e.Key.Value))
 		}
 	}
 	return ds
 }
 
-// isUndeclared says that a name is none of the parameters: all are used, or the name
-// is the problem.
+// isUndeclared reports whether a used name is not a declared parameter: either
+// all parameters are used, or the name itself is the problem.
 func (c *toolConfig) isUndeclared(name string) bool {
 	_, ok := asMap(c.Params.JSON()["properties"])[name]
 	return !ok
 }
 
-// checkTimeout warns of a timeout that is written and is no limit.
+// checkTimeout warns about a timeout that sets no limit.
 func checkTimeout(n *spec.Node) spec.Diagnostics {
 	at := n.Get("timeout")
 	var d spec.Duration
 	if at.IsNull() || d.DecodeSpec(at).HasErrors() || d > 0 {
 		return nil
 	}
-	return spec.Diagnostics{at.Warnf("timeout", "timeout %s is no limit: a call may then take for ever", at.Value).
-		WithHint("write how long a call may take, such as 10s")}
+	return spec.Diagnostics{at.Warnf("timeout", "timeout %s sets no limit: a call may run forever", at.Value).
+		WithHint("set a maximum duration, such as 10s")}
 }

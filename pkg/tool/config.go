@@ -8,17 +8,17 @@ import (
 	"agenthost/pkg/template"
 )
 
-// A toolConfig is what all kinds have in common.
+// A toolConfig holds the settings common to all kinds.
 type toolConfig struct {
 	Name        spec.Text        `yaml:"name" required:"true" doc:"The name that the model calls."`
 	Description string           `yaml:"description" doc:"What the tool is for; the model reads it."`
 	Params      spec.ShortSchema `yaml:"params" doc:"The parameters, as a short schema or a JSON Schema."`
-	OnError     string           `yaml:"on_error" enum:"return|fail" default:"return" doc:"Whether a failure is told to the model or ends the invocation."`
-	LongRunning bool             `yaml:"long_running" doc:"The answer comes later; null answers nothing yet."`
-	Confirm     spec.Expr        `yaml:"confirm" doc:"Whether a person has to approve a call before it is carried out: true, or an expression that sees args, state, user, session, invocation and agent."`
+	OnError     string           `yaml:"on_error" enum:"return|fail" default:"return" doc:"Whether an error is returned to the model or ends the invocation."`
+	LongRunning bool             `yaml:"long_running" doc:"Long-running: the client supplies the final result later; null returns no interim response."`
+	Confirm     spec.Expr        `yaml:"confirm" doc:"Whether a call requires confirmation by a person (human-in-the-loop): true, or an expression over args, state, user, session, invocation and agent."`
 }
 
-// newDeclaredTool makes the declaration. The error is a [spec.Diagnostics].
+// newDeclaredTool builds the declaration. The error is a [spec.Diagnostics].
 func (c *toolConfig) newDeclaredTool() (*declaredTool, error) {
 	d, err := newDeclaredTool(c.Name.Value, c.Description, c.Params.JSON())
 	if err != nil {
@@ -38,8 +38,8 @@ func (c *toolConfig) capabilities(timeout spec.Duration) Capabilities {
 	}
 }
 
-// A compiler reads the texts and expressions of one tool, and gathers the
-// mistakes in them.
+// A configCompiler compiles the templates and expressions of one tool, and
+// collects their diagnostics.
 type configCompiler struct {
 	params      *Params
 	diagnostics spec.Diagnostics
@@ -47,8 +47,8 @@ type configCompiler struct {
 
 func (c *configCompiler) addDiagnostic(d spec.Diagnostic) { c.diagnostics = append(c.diagnostics, d) }
 
-// compileExpr is nil when there is nothing, or nothing that is a text: the decoder tells
-// of that.
+// compileExpr returns nil if the expression is absent or not a string, which
+// the decoder reports.
 func (c *configCompiler) compileExpr(src spec.Expr, env template.Env) *template.Expr {
 	if src.Pos.Line == 0 {
 		return nil
@@ -60,7 +60,7 @@ func (c *configCompiler) compileExpr(src spec.Expr, env template.Env) *template.
 	return x
 }
 
-// buildSet makes a set of a tool in which there are no mistakes.
+// buildSet returns a set of the tool if there are no errors.
 func (c *configCompiler) buildSet(t Tool) (Set, error) {
 	c.diagnostics.Sort()
 	if err := c.diagnostics.Err(); err != nil {
@@ -69,7 +69,8 @@ func (c *configCompiler) buildSet(t Tool) (Set, error) {
 	return One(t), nil
 }
 
-// templateError gives an error of a template its place in the text.
+// templateError converts an error of a template to a diagnostic at its position
+// in the text.
 func templateError(t spec.Text, rule string, err error) spec.Diagnostic {
 	offset := 0
 	if te := (*template.Error)(nil); errors.As(err, &te) {

@@ -11,14 +11,14 @@ import (
 	"agenthost/pkg/template"
 )
 
-// A Confirmer says which calls of a tool a person has to approve before the
-// tool runs. It is asked once for each call, with the arguments as the model
-// gave them; an error is the tool's, and the tool does not run.
+// A Confirmer decides which calls of a tool require confirmation by a person
+// before the tool runs. It is evaluated once per call, with the arguments as
+// the model sent them; its error is the tool's, and the tool does not run.
 type Confirmer interface {
 	NeedsConfirmation(ctx context.Context, call *Call) (bool, error)
 }
 
-// A ConfirmFunc is a [Confirmer] made of a function.
+// A ConfirmFunc is a function that implements [Confirmer].
 type ConfirmFunc func(ctx context.Context, call *Call) (bool, error)
 
 // NeedsConfirmation implements [Confirmer].
@@ -26,11 +26,11 @@ func (f ConfirmFunc) NeedsConfirmation(ctx context.Context, call *Call) (bool, e
 	return f(ctx, call)
 }
 
-// RequestConfirmation asks a person to approve the call, and ends the turn: the
-// tool returns (a nil result will do), and once a person has approved, it is
-// run again with the same arguments and the answer in Confirmation. A call that
-// is rejected is not run again. The hint is for the person, an empty one is the
-// usual hint; the payload, which may be nil, is what the person may edit.
+// RequestConfirmation asks a person to confirm the call, and ends the turn: the
+// tool returns (a nil result is fine), and after approval it runs again with
+// the same arguments and the response in Confirmation. A rejected call does not
+// run again. The hint is shown to the person; an empty hint means the default.
+// The payload, which may be nil, is what the person may edit.
 func (c *Call) RequestConfirmation(hint string, payload any) {
 	if hint == "" {
 		hint = DefaultConfirmationHint(c.Name)
@@ -42,16 +42,16 @@ func (c *Call) RequestConfirmation(hint string, payload any) {
 	c.Actions.SkipSummarization = true
 }
 
-// DefaultConfirmationHint is what a person is told about a call of a tool that says nothing
-// of its own (adk-python tools/function_tool.py).
+// DefaultConfirmationHint is the hint for a call whose tool provides none
+// (adk-python tools/function_tool.py).
 func DefaultConfirmationHint(name string) string {
 	return fmt.Sprintf("Please approve or reject the tool call %s() by responding with a FunctionResponse "+
 		"with an expected ToolConfirmation payload.", name)
 }
 
-// CompileConfirm makes a Confirmer of the confirm of a document: an expression
-// that sees what the expressions of tools see. Where none is written it is nil. The error
-// is a [spec.Diagnostics].
+// CompileConfirm compiles the confirm of a document: an expression over the
+// variables of tool expressions. It returns nil if there is none. The error is
+// a [spec.Diagnostics].
 func CompileConfirm(src spec.Expr, decl *genai.FunctionDeclaration) (Confirmer, error) {
 	params, err := NewParams(decl)
 	if err != nil {
@@ -73,15 +73,15 @@ func (c *configCompiler) compileConfirm(src spec.Expr, name string) Confirmer {
 	return &confirmExpr{name, c.params, x}
 }
 
-// A confirmExpr asks a person when an expression is true.
+// A confirmExpr requires confirmation when an expression is true.
 type confirmExpr struct {
 	name   string
 	params *Params
 	when   *template.Expr
 }
 
-// NeedsConfirmation implements [Confirmer]. Nobody is asked about arguments
-// that the tool would refuse.
+// NeedsConfirmation implements [Confirmer]. Arguments that the tool would
+// reject are an error, so no one is asked to confirm them.
 func (e *confirmExpr) NeedsConfirmation(ctx context.Context, call *Call) (bool, error) {
 	args, err := e.params.Check(call.Args)
 	if err != nil {

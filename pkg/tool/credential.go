@@ -11,11 +11,12 @@ import (
 )
 
 // RequestCredential asks the user for a credential, and ends the turn: the tool
-// returns (a nil result will do), and once the user has given it, the tool is
-// run again with the same arguments and finds it with [Call.Credential]. The
-// config is ADK's AuthConfig as JSON has it: authScheme, rawAuthCredential,
-// exchangedAuthCredential and credentialKey, by which the credential is kept
-// until the invocation ends. Without a key one is made of the rest.
+// returns (a nil result is fine), and once the user has provided it, the tool
+// runs again with the same arguments and finds it with [Call.Credential]. The
+// config is ADK's AuthConfig as JSON: authScheme, rawAuthCredential,
+// exchangedAuthCredential and credentialKey, under which the credential is
+// stored until the invocation ends. Without a key, one is derived from the
+// rest.
 func (c *Call) RequestCredential(authConfig map[string]any) {
 	asked, _ := session.Normalize(authConfig).(map[string]any)
 	if asked == nil {
@@ -29,16 +30,16 @@ func (c *Call) RequestCredential(authConfig map[string]any) {
 	c.Actions.SkipSummarization = true
 }
 
-// Credential is what the user gave for the config, the exchangedAuthCredential
-// of the answer; false before it was given.
+// Credential returns the credential that the user provided for the config, the
+// exchangedAuthCredential of the response, and whether there is one.
 func (c *Call) Credential(authConfig map[string]any) (map[string]any, bool) {
 	v, _ := c.State.Get(session.TempPrefix + credentialKey(authConfig))
 	credential, ok := v.(map[string]any)
 	return credential, ok
 }
 
-// credentialKey has the form of adk-python auth/auth_tool.py: what kind of
-// scheme and of credential it is, each with a digest.
+// credentialKey has the form of adk-python auth/auth_tool.py: the types of the
+// scheme and of the credential, each with a digest.
 func credentialKey(authConfig map[string]any) string {
 	if key, ok := authConfig["credentialKey"].(string); ok && key != "" {
 		return key
@@ -53,7 +54,7 @@ func stringMember(v any, key string) string {
 }
 
 func digestJSON(v any) string {
-	// What JSON cannot say has no digest of its own, and no place in an event.
+	// A value that JSON cannot encode cannot be in an event either.
 	raw, err := json.Marshal(v)
 	if err != nil {
 		return "none"

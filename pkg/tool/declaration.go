@@ -8,27 +8,28 @@ import (
 	"google.golang.org/genai"
 )
 
-// maxNameBytes bounds a tool's name, as Gemini does.
+// maxNameBytes is Gemini's limit for tool names.
 const maxNameBytes = 128
 
 var validName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.:-]*$`)
 
-// pendingNote is added to the description of a long-running tool, so that the
-// model does not ask twice (adk-python tools/long_running_tool.py).
-const pendingNote = "NOTE: this operation takes long. While an earlier call of it is pending or has returned " +
-	"an intermediate status, do not call it again."
+// pendingNote is appended to the description of a long-running tool, so that
+// the model does not call it twice (adk-python tools/long_running_tool.py).
+const pendingNote = "NOTE: This is a long-running operation. Do not call it again while an earlier call is pending " +
+	"or has returned an intermediate status."
 
-// A named is the part of a tool that says what it is. Tools embed it.
+// A declaration is the part of a tool that declares it to the model. Tools
+// embed it.
 type declaration struct{ decl *genai.FunctionDeclaration }
 
 // Declaration implements [Tool].
 func (n declaration) Declaration() *genai.FunctionDeclaration { return n.decl }
 
-// addPendingNote tells the model that the tool is answered later.
+// addPendingNote appends the note for long-running tools to the description.
 func (n declaration) addPendingNote() { n.decl.Description = WithPendingNote(n.decl.Description) }
 
-// WithPendingNote is the description of a tool that is answered later: it tells
-// the model not to call it twice.
+// WithPendingNote returns the description of a long-running tool: it instructs
+// the model not to call the tool twice.
 func WithPendingNote(description string) string {
 	if description == "" {
 		return pendingNote
@@ -36,14 +37,13 @@ func WithPendingNote(description string) string {
 	return description + "\n\n" + pendingNote
 }
 
-// A declared is a named tool that has its parameters at hand.
+// A declaredTool is a declaration with its compiled parameters.
 type declaredTool struct {
 	declaration
 	params *Params
 }
 
-// withCheckedArgs returns the call with checked arguments. The call itself stays as it
-// is.
+// withCheckedArgs returns a copy of the call with checked arguments.
 func (d *declaredTool) withCheckedArgs(call *Call) (*Call, error) {
 	args, err := d.params.Check(call.Args)
 	if err != nil {
@@ -54,8 +54,8 @@ func (d *declaredTool) withCheckedArgs(call *Call) (*Call, error) {
 	return &c, nil
 }
 
-// newDeclaredTool makes the declaration of a tool from the JSON Schema of its
-// parameters. A tool that takes no arguments declares no parameters.
+// newDeclaredTool declares a tool with the JSON Schema of its parameters. A
+// tool that takes no arguments declares no parameters.
 func newDeclaredTool(name, description string, schema map[string]any) (*declaredTool, error) {
 	if err := checkName(name); err != nil {
 		return nil, err
@@ -77,11 +77,11 @@ func newDeclaredTool(name, description string, schema map[string]any) (*declared
 func checkName(name string) error {
 	switch {
 	case name == "":
-		return errors.New("a tool needs a name")
+		return errors.New("tool name is required")
 	case len(name) > maxNameBytes:
-		return fmt.Errorf("tool name %q is longer than %d bytes", name, maxNameBytes)
+		return fmt.Errorf("tool name %q exceeds the limit of %d bytes", name, maxNameBytes)
 	case !validName.MatchString(name):
-		return fmt.Errorf("tool name %q: a name starts with a letter or _ and goes on with letters, digits and _ . : -", name)
+		return fmt.Errorf("tool name %q must start with a letter or _, followed by letters, digits and _ . : -", name)
 	}
 	return nil
 }

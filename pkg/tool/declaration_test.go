@@ -8,16 +8,16 @@ import (
 )
 
 func TestCheckName(t *testing.T) {
-	const rule = ": a name starts with a letter or _ and goes on with letters, digits and _ . : -"
+	const rule = " must start with a letter or _, followed by letters, digits and _ . : -"
 	tests := []struct{ name, in, want string }{
 		{"plain", "get_order", ""},
 		{"all that may be", "_a.b:c-9", ""},
 		{"longest", strings.Repeat("a", 128), ""},
-		{"empty", "", "a tool needs a name"},
+		{"empty", "", "tool name is required"},
 		{"a digit first", "9a", `tool name "9a"` + rule},
 		{"a blank", "a b", `tool name "a b"` + rule},
 		{"an accent", "à", `tool name "à"` + rule},
-		{"too long", strings.Repeat("a", 129), `tool name "` + strings.Repeat("a", 129) + `" is longer than 128 bytes`},
+		{"too long", strings.Repeat("a", 129), `tool name "` + strings.Repeat("a", 129) + `" exceeds the limit of 128 bytes`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

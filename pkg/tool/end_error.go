@@ -1,10 +1,10 @@
 package tool
 
-// An EndError is a failure that ends the invocation, whatever the tool's traits
-// say, and that no callback may answer for: what is wrong is not the tool.
+// An EndError is a failure that ends the invocation, whatever the tool's
+// capabilities, and that no callback may handle: its cause is outside the tool.
 type EndError struct{ Err error }
 
-// Error is the text of the cause.
+// Error returns the message of the cause.
 func (e *EndError) Error() string { return e.Err.Error() }
 
 // Unwrap returns the cause.

@@ -11,9 +11,9 @@ import (
 
 type exprConfig struct {
 	Tool    toolConfig    `yaml:",inline"`
-	Value   spec.Expr     `yaml:"value" required:"true" doc:"The answer: a map as it is, anything else as {result: …}."`
+	Value   spec.Expr     `yaml:"value" required:"true" doc:"The result: a map is returned unchanged, any other value as {result: …}."`
 	Writes  StateWrites   `yaml:",inline"`
-	Timeout spec.Duration `yaml:"timeout" doc:"How long a call may take."`
+	Timeout spec.Duration `yaml:"timeout" doc:"Maximum duration of a call."`
 }
 
 func newExpr(_ context.Context, _ Env, c *exprConfig) (Set, error) {
@@ -32,7 +32,7 @@ func newExpr(_ context.Context, _ Env, c *exprConfig) (Set, error) {
 	return read.buildSet(t)
 }
 
-// An exprTool answers with the value of an expression.
+// An exprTool returns the value of an expression.
 type exprTool struct {
 	*declaredTool
 	capabilities Capabilities
@@ -40,11 +40,11 @@ type exprTool struct {
 	writes       []Assignment
 }
 
-// Capabilities says what the document asked for.
+// Capabilities returns the settings of the document.
 func (t *exprTool) Capabilities() Capabilities { return t.capabilities }
 
-// Run implements [Tool]. All expressions see the state as it was before the
-// call; nothing is written when one of them fails.
+// Run implements [Tool]. All expressions use the state from before the call; if
+// one fails, nothing is written.
 func (t *exprTool) Run(ctx context.Context, call *Call) (*Result, error) {
 	call, err := t.withCheckedArgs(call)
 	if err != nil {

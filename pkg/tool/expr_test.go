@@ -31,7 +31,8 @@ long_running: true
 	}
 }
 
-// A tool without parameters declares none, as in ADK.
+// TestExprDeclarationWithoutParams checks that a tool without parameters declares
+// none, as in ADK.
 func TestExprDeclarationWithoutParams(t *testing.T) {
 	for _, params := range []string{"", "params: {}\n"} {
 		got := mustBuildTool(t, "expr", "name: ping\n"+params+"value: 1\n").Declaration()
@@ -108,7 +109,7 @@ func TestExprCapabilities(t *testing.T) {
 	}{
 		{"none", "", Capabilities{}},
 		{"all", "timeout: 5s\non_error: fail\nlong_running: true", Capabilities{Timeout: 5e9, FailOnError: true, LongRunning: true}},
-		{"told to the model", "on_error: return", Capabilities{}},
+		{"returned to the model", "on_error: return", Capabilities{}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -137,7 +138,7 @@ func TestExprConfigErrors(t *testing.T) {
 		{"no value", "name: it", `tool.yaml:1:1: missing field "value" [required]`},
 		{
 			"a bad name", "name: vat rate\nvalue: 1",
-			`tool.yaml:1:7: tool name "vat rate": a name starts with a letter or _ and goes on with letters, digits and _ . : - [tool]`,
+			`tool.yaml:1:7: tool name "vat rate" must start with a letter or _, followed by letters, digits and _ . : - [tool]`,
 		},
 		{"an unknown field", "name: it\nvalue: 1\nresult: 2", `tool.yaml:3:1: unknown field "result" [unknown-field]`},
 		{"a bad on_error", "name: it\nvalue: 1\non_error: stop", `tool.yaml:3:11: "stop" is not one of: return, fail [enum]`},

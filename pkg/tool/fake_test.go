@@ -17,13 +17,13 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// TestMain makes the test binary an MCP server as well.
+// TestMain lets the test binary also run as an MCP server.
 func TestMain(m *testing.M) {
 	testmcp.ServeIfAsked()
 	goleak.VerifyTestMain(m)
 }
 
-// memState is a state whose writes go into actions.
+// memState is a State that records writes in actions.
 type memState struct {
 	base    *session.State
 	actions *session.Actions
@@ -56,7 +56,8 @@ func (s memState) All() map[string]any {
 	return all.All()
 }
 
-// memArtifacts has the latest version of each artifact; fail fails everything.
+// memArtifacts holds the latest version of each artifact; fail is the error of all
+// methods.
 type memArtifacts struct {
 	parts map[string]*genai.Part
 	fail  error
@@ -78,8 +79,8 @@ func (a memArtifacts) Keys(context.Context) ([]string, error) {
 	return slices.Sorted(maps.Keys(a.parts)), a.fail
 }
 
-// fakeMemories finds the same whatever it is asked, and notes what that was;
-// fail fails everything.
+// fakeMemories returns the same memories for every query, and records the queries;
+// fail is the error of all methods.
 type fakeMemories struct {
 	Memories
 	found []*session.Memory

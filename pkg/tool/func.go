@@ -7,16 +7,17 @@ import (
 	"reflect"
 )
 
-// FromFunc makes a tool of a Go function. In is a struct whose exported fields
-// are the parameters: named by their json tags, explained by their doc tags,
-// optional when they are pointers or have omitempty or omitzero. Fields may be
-// text, booleans, numbers, [time.Time], any, and structs, slices, pointers and
-// string maps of those. A struct without fields takes no parameters.
+// FromFunc returns a tool that calls a Go function. In is a struct whose
+// exported fields are the parameters: named by their json tags, described by
+// their doc tags, optional if they are pointers or have omitempty or omitzero.
+// Fields may be strings, booleans, numbers, [time.Time], any, and structs,
+// slices, pointers and string maps of those. A struct without fields takes no
+// parameters.
 //
-// Arguments that In does not have are refused. A result that is a JSON object
-// answers as it is, anything else as {"result": …}; a nil pointer or map
-// answers {"result": null}. Many goroutines may call fn at once. The error of
-// FromFunc says what keeps name or In from being declared.
+// Arguments that In does not declare are rejected. A result that is a JSON
+// object is the response as it is, any other value becomes {"result": …}; a nil
+// pointer or map becomes {"result": null}. fn must be safe for concurrent use.
+// FromFunc returns an error if name or In cannot be declared.
 func FromFunc[In, Out any](
 	name, description string, fn func(context.Context, *Call, In) (Out, error),
 ) (Tool, error) {
@@ -44,7 +45,7 @@ func (t *funcTool[In, Out]) Run(ctx context.Context, call *Call) (*Result, error
 	}
 	in, err := decodeArgs[In](call.Args)
 	if err != nil {
-		return nil, fmt.Errorf("%s: reading the arguments: %w", t.decl.Name, err)
+		return nil, fmt.Errorf("%s: decoding arguments: %w", t.decl.Name, err)
 	}
 	out, err := t.fn(ctx, call, in)
 	if err != nil {
@@ -52,7 +53,7 @@ func (t *funcTool[In, Out]) Run(ctx context.Context, call *Call) (*Result, error
 	}
 	v, err := convertToJSON(out)
 	if err != nil {
-		return nil, fmt.Errorf("%s: writing the result: %w", t.decl.Name, err)
+		return nil, fmt.Errorf("%s: encoding result: %w", t.decl.Name, err)
 	}
 	return newResult(v), nil
 }
@@ -66,6 +67,6 @@ func decodeArgs[In any](args map[string]any) (In, error) {
 	if err != nil {
 		return in, err
 	}
-	err = json.Unmarshal(raw, &in) // the schema has refused what In does not have
+	err = json.Unmarshal(raw, &in) // the schema has rejected arguments that In does not declare
 	return in, err
 }

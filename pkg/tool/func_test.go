@@ -147,10 +147,10 @@ func TestFromFuncFailures(t *testing.T) {
 			"out of range",
 			object1{"n": int64(300)},
 			nil,
-			"it: reading the arguments: json: cannot unmarshal number 300 into Go struct field in.n of type int8",
+			"it: decoding arguments: json: cannot unmarshal number 300 into Go struct field in.n of type int8",
 		},
-		{"no number", nil, math.NaN(), "it: writing the result: json: unsupported value: NaN"},
-		{"no JSON", nil, make(chan int), "it: writing the result: json: unsupported type: chan int"},
+		{"no number", nil, math.NaN(), "it: encoding result: json: unsupported value: NaN"},
+		{"no JSON", nil, make(chan int), "it: encoding result: json: unsupported type: chan int"},
 		{"its own", nil, errors.New("out of stock"), "out of stock"},
 	}
 	for _, tt := range tests {
@@ -174,12 +174,12 @@ type chain struct{ Next *chain }
 
 func TestFromFuncDeclarationErrors(t *testing.T) {
 	tests := []struct{ name, got, want string }{
-		{"no struct", declareError[int]("it"), "declaring tool it: want a struct for the parameters, got int"},
-		{"a time", declareError[time.Time]("it"), "declaring tool it: want a struct for the parameters, got time.Time"},
-		{"a name", declareError[struct{}]("a b"), `declaring tool a b: tool name "a b": a name starts with a letter or _ and goes on with letters, digits and _ . : -`},
+		{"no struct", declareError[int]("it"), "declaring tool it: parameters must be a struct, got int"},
+		{"a time", declareError[time.Time]("it"), "declaring tool it: parameters must be a struct, got time.Time"},
+		{"a name", declareError[struct{}]("a b"), `declaring tool a b: tool name "a b" must start with a letter or _, followed by letters, digits and _ . : -`},
 		{"a channel", declareError[struct{ C chan int }]("it"), "declaring tool it: field C: chan int has no JSON Schema"},
-		{"keys", declareError[struct{ M map[int]string }]("it"), "declaring tool it: field M: map[int]string has no JSON Schema: keys must be text"},
-		{"a circle", declareError[chain]("it"), "declaring tool it: field Next: tool.chain holds itself"},
+		{"keys", declareError[struct{ M map[int]string }]("it"), "declaring tool it: field M: map[int]string has no JSON Schema: keys must be strings"},
+		{"recursive", declareError[chain]("it"), "declaring tool it: field Next: tool.chain is recursive"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -7,7 +7,7 @@ import (
 	"google.golang.org/genai"
 )
 
-// convertGenaiSchema writes Gemini's own schema form as a JSON Schema.
+// convertGenaiSchema converts Gemini's schema type to a JSON Schema.
 func convertGenaiSchema(s *genai.Schema) map[string]any {
 	m := map[string]any{}
 	if s.Type != "" && s.Type != genai.TypeUnspecified {

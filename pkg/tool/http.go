@@ -17,13 +17,13 @@ var validHeader = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")
 type httpConfig struct {
 	Tool        toolConfig             `yaml:",inline"`
 	Method      string                 `yaml:"method" enum:"GET|POST|PUT|PATCH|DELETE" default:"GET" doc:"The request method."`
-	URL         spec.Text              `yaml:"url" required:"true" doc:"The address; its path and query may hold {args.x}, {state.key} and {user:name?}."`
-	Query       map[string]spec.Secret `yaml:"query" doc:"More query parameters; a list becomes many, an optional one without value is left out."`
-	Headers     map[string]spec.Secret `yaml:"headers" doc:"Request headers; an optional one without value is left out."`
-	Body        *spec.Node             `yaml:"body" doc:"The request body: a map or list sent as JSON, or a text. If nothing is said, POST, PUT and PATCH send the arguments that url and query do not use."`
-	Result      spec.Expr              `yaml:"result" doc:"The answer, computed from status, headers and body; if nothing is said, the body."`
-	Timeout     spec.Duration          `yaml:"timeout" default:"30s" doc:"How long a call may take."`
-	MaxResponse spec.Size              `yaml:"max_response" default:"1MiB" doc:"The largest answer that is read."`
+	URL         spec.Text              `yaml:"url" required:"true" doc:"The URL; its path and query may contain {args.x}, {state.key} and {user:name?}."`
+	Query       map[string]spec.Secret `yaml:"query" doc:"Additional query parameters; a list becomes repeated parameters, and an optional placeholder without a value omits the parameter."`
+	Headers     map[string]spec.Secret `yaml:"headers" doc:"Request headers; an optional placeholder without a value omits the header."`
+	Body        *spec.Node             `yaml:"body" doc:"The request body: a map or list, sent as JSON, or a string. By default, POST, PUT and PATCH send the arguments that url and query do not use."`
+	Result      spec.Expr              `yaml:"result" doc:"The result, computed from status, headers and body; default: the body."`
+	Timeout     spec.Duration          `yaml:"timeout" default:"30s" doc:"Maximum duration of a call."`
+	MaxResponse spec.Size              `yaml:"max_response" default:"1MiB" doc:"Maximum size of the response."`
 }
 
 func newHTTP(_ context.Context, env Env, c *httpConfig) (Set, error) {
@@ -47,11 +47,11 @@ func newHTTP(_ context.Context, env Env, c *httpConfig) (Set, error) {
 	t.capabilities.Confirm = read.compileConfirm(c.Tool.Confirm, d.decl.Name)
 	for name, text := range c.Headers {
 		if !validHeader.MatchString(name) {
-			read.addDiagnostic(text.Errorf(0, "header", "%q cannot be the name of a header", name))
+			read.addDiagnostic(text.Errorf(0, "header", "invalid header name %q", name))
 		}
 	}
 	if t.body != nil && t.method == http.MethodGet {
-		read.addDiagnostic(c.Body.Errorf("body", "a GET request has no body"))
+		read.addDiagnostic(c.Body.Errorf("body", "a GET request cannot have a body"))
 	}
 	if c.Result.Value != "" {
 		t.result = read.compileExpr(c.Result, responseEnv())
@@ -59,7 +59,7 @@ func newHTTP(_ context.Context, env Env, c *httpConfig) (Set, error) {
 	return read.buildSet(t)
 }
 
-// An httpTool asks one endpoint.
+// An httpTool calls one HTTP endpoint.
 type httpTool struct {
 	*declaredTool
 	capabilities Capabilities
@@ -71,11 +71,11 @@ type httpTool struct {
 	body         *bodyTemplate
 	result       *template.Expr
 	maxResponse  int64
-	// redactor takes the secrets out of what is answered.
+	// redactor removes the secrets from responses and errors.
 	redactor *spec.Veil
 }
 
-// Capabilities says what the document asked for.
+// Capabilities returns the settings of the document.
 func (t *httpTool) Capabilities() Capabilities { return t.capabilities }
 
 // Run implements [Tool].
@@ -110,8 +110,8 @@ func (t *httpTool) sendRequest(ctx context.Context, call *Call) (*Result, error)
 	return t.buildResult(ctx, call, got)
 }
 
-// redactError is an error without the secrets that a service has put into it: into its
-// status, or into an address that nobody can read.
+// redactError removes the secrets that the service repeated, such as in the
+// status or in an unparsable URL.
 func (t *httpTool) redactError(err error) error {
 	if text := t.redactor.Text(err.Error()); text != err.Error() {
 		return errors.New(text)
@@ -135,7 +135,7 @@ func (t *httpTool) buildResult(ctx context.Context, call *Call, got *response) (
 	return newResult(value), nil
 }
 
-// unwrapURLError keeps the address, which may hold a key, out of the error.
+// unwrapURLError removes the URL, which may contain a key, from the error.
 func unwrapURLError(err error) error {
 	if ue := (*url.Error)(nil); errors.As(err, &ue) {
 		return ue.Err
@@ -144,7 +144,7 @@ func unwrapURLError(err error) error {
 }
 
 // guardRedirects returns a copy of the client that follows a redirect to
-// another host only with GET, and without any header of the document.
+// another host only with GET and without the configured headers.
 func guardRedirects(c *http.Client) *http.Client {
 	if c == nil {
 		c = http.DefaultClient
@@ -161,15 +161,15 @@ func guardRedirects(c *http.Client) *http.Client {
 			return next(req, via)
 		}
 		if len(via) >= 10 {
-			return errors.New("more than 10 redirects")
+			return errors.New("stopped after 10 redirects")
 		}
 		return nil
 	}
 	return &guarded
 }
 
-// leavesHost says whether any hop so far left the first host, or its TLS: a
-// foreign host must not be able to send the credentials back home either.
+// leavesHost reports whether any hop so far left the first host, or its TLS: a
+// foreign host must not be able to redirect the credentials back either.
 func leavesHost(req *http.Request, via []*http.Request) bool {
 	home := via[0].URL
 	for _, r := range append(via[1:len(via):len(via)], req) {

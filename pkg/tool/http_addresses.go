@@ -2,8 +2,8 @@ package tool
 
 import "agenthost/pkg/spec"
 
-// Addresses are those that the tool asks: its host is fixed, whatever its
-// placeholders are.
+// Addresses returns the URL that the tool calls, without its path: the host is
+// fixed.
 func (c *httpConfig) Addresses() []spec.Text {
 	address := c.URL
 	address.Value = urlBase.FindString(address.Value)

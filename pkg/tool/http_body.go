@@ -2,8 +2,8 @@ package tool
 
 import "agenthost/pkg/spec"
 
-// A bodyText is a value with placeholders: exactly one field is set, or none
-// for a constant.
+// A bodyTemplate is a value with placeholders: exactly one field is set, or
+// none for a constant.
 type bodyTemplate struct {
 	text     *valueTemplate
 	object   []bodyMember
@@ -16,7 +16,7 @@ type bodyMember struct {
 	body *bodyTemplate
 }
 
-// compileBody is nil where nothing is said.
+// compileBody returns nil if there is no body.
 func (c *configCompiler) compileBody(n *spec.Node) *bodyTemplate {
 	switch {
 	case n == nil:
@@ -51,8 +51,8 @@ func (c *configCompiler) compileBodyList(n *spec.Node) *bodyTemplate {
 	return b
 }
 
-// render fills in the body; false if it is an optional placeholder without
-// value, which is left out of its map or list.
+// render fills in the placeholders. The second result is false for an optional
+// placeholder without a value, which is omitted from its map or list.
 func (b *bodyTemplate) render(call *Call) (any, bool, error) {
 	switch {
 	case b.text != nil:

@@ -16,7 +16,7 @@ import (
 )
 
 func TestHTTPFailures(t *testing.T) {
-	const missing = " has no value; if it may be missing, write "
+	const missing = " has no value; if it is optional, write "
 	tests := []struct {
 		name, yaml string
 		args       map[string]any
@@ -31,21 +31,21 @@ func TestHTTPFailures(t *testing.T) {
 		},
 		{
 			"too large", "max_response: 1KiB", nil, say(200, "text/plain", strings.Repeat("x", 1025)),
-			"http tool it: the answer is larger than 1 KiB",
+			"http tool it: the response exceeds the limit of 1 KiB",
 		},
 		{
 			"no JSON after all", "", nil, say(200, "application/json", "<html>"),
-			"http tool it: the answer is not JSON as it says: invalid character '<' looking for beginning of value",
+			"http tool it: response declared as JSON but failed to parse: invalid character '<' looking for beginning of value",
 		},
 		{
 			"more after the JSON", "", nil, say(200, "application/json", "{} {}"),
-			"http tool it: the answer is not JSON as it says: more follows after the value",
+			"http tool it: response declared as JSON but failed to parse: unexpected data after the value",
 		},
 		{
 			"bytes", "", nil, say(200, "image/png", "\x89PNG"),
-			`http tool it: the answer is neither JSON nor text in UTF-8 (content type "image/png")`,
+			`http tool it: the response is neither JSON nor UTF-8 text (content type "image/png")`,
 		},
-		{"cut off", "", nil, cutOff, "http tool it: reading the answer: unexpected EOF"},
+		{"cut off", "", nil, cutOff, "http tool it: reading response: unexpected EOF"},
 		{
 			"result", "result: 1 / status - 1 / status + 1 / (status - 200)", nil, say(200, "", ""),
 			"http tool it: result: the result is not a finite number; is there a division by zero?",
@@ -54,7 +54,7 @@ func TestHTTPFailures(t *testing.T) {
 			"a step up", "url: \"HOST/a/{args.id?}\"",
 			map[string]any{"id": ".."},
 			nil,
-			"http tool it: url: the path has a . or .. in it",
+			"http tool it: url: the path must not contain . or .. segments",
 		},
 		{
 			"an empty part", "url: \"HOST/a/{args.id}\"\nmethod: DELETE",
@@ -74,7 +74,7 @@ func TestHTTPFailures(t *testing.T) {
 			"a line break in a header", "headers: {X-A: \"{args.id}\"}",
 			map[string]any{"id": "a\r\nX-B: c"},
 			nil,
-			"http tool it: header X-A: the value has a line break",
+			"http tool it: header X-A: the value contains a line break",
 		},
 		{
 			"wrong arguments", "",
@@ -101,7 +101,7 @@ func TestHTTPFailures(t *testing.T) {
 				t.Errorf("Run = %v, error (-want +got):\n%s", got, diff)
 			}
 			if asked != (tt.answer != nil) {
-				t.Errorf("the server was asked: %v", asked)
+				t.Errorf("the server received: %v", asked)
 			}
 		})
 	}
@@ -120,7 +120,8 @@ func cutOff(w http.ResponseWriter, _ *http.Request) {
 	io.WriteString(w, "half")
 }
 
-// Nothing listens: the error says so without the address, which may hold a key.
+// TestHTTPConnectionRefused checks that the error does not contain the URL, which
+// may contain a key.
 func TestHTTPConnectionRefused(t *testing.T) {
 	s := serve(t, echo)
 	tool := buildHTTP(t, s, "name: it\nurl: HOST/x?key=s3cret\nheaders: {Authorization: Bearer s3cret}")
@@ -131,7 +132,7 @@ func TestHTTPConnectionRefused(t *testing.T) {
 	}
 }
 
-// silence is a network on which nobody ever answers.
+// silence is a transport that never responds.
 type silence struct{}
 
 func (silence) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -146,8 +147,8 @@ func TestHTTPTimeout(t *testing.T) {
 		want       string
 		after      time.Duration
 	}{
-		{"its own", "timeout: 5s", time.Hour, "it: no answer within 5s", 5 * time.Second},
-		{"the default", "", time.Hour, "it: no answer within 30s", 30 * time.Second},
+		{"its own", "timeout: 5s", time.Hour, "it: timed out after 5s", 5 * time.Second},
+		{"the default", "", time.Hour, "it: timed out after 30s", 30 * time.Second},
 		{"that of the run", "timeout: 1m", time.Second, "http tool it: context deadline exceeded", time.Second},
 	}
 	for _, tt := range tests {

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// Whoever the first host sends us to must not see what is meant for it.
+// TestHTTPRedirect checks that the target of a redirect does not receive what is
+// meant for the first host.
 func TestHTTPRedirect(t *testing.T) {
 	const secrets = "\nheaders: {Authorization: Bearer s3cret, X-Note: also secret}"
 	foreign := serve(t, echo)
@@ -40,7 +41,7 @@ func TestHTTPRedirect(t *testing.T) {
 		{name: "another host gets no headers", yaml: "url: HOST/away", want: "GET /c\nUser-Agent: agenthost\n"},
 		{name: "not even on the way home", yaml: "url: HOST/round", want: "GET /b\nUser-Agent: agenthost\n"},
 		{name: "another host gets no body", yaml: "url: HOST/away\nmethod: POST", wantErr: "http tool it: 307 Temporary Redirect"},
-		{name: "in circles", yaml: "url: HOST/loop", wantErr: "http tool it: more than 10 redirects"},
+		{name: "in circles", yaml: "url: HOST/loop", wantErr: "http tool it: stopped after 10 redirects"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -55,7 +56,8 @@ func TestHTTPRedirect(t *testing.T) {
 	}
 }
 
-// The control: without the guard, another host sees the headers.
+// TestHTTPRedirectUnguarded is the control: without the guard, another host
+// receives the headers.
 func TestHTTPRedirectUnguarded(t *testing.T) {
 	foreign := serve(t, echo)
 	s := serve(t, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, foreign.URL, http.StatusFound) })
@@ -67,7 +69,8 @@ func TestHTTPRedirectUnguarded(t *testing.T) {
 	}
 }
 
-// The rule of the client that the host hands in comes after the guard.
+// TestHTTPRedirectClientRule checks that the CheckRedirect of the host's client is
+// called after the guard.
 func TestHTTPRedirectClientRule(t *testing.T) {
 	s := serve(t, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/b", http.StatusFound) })
 	tool := buildHTTP(t, s, "name: it\nurl: HOST").(*httpTool)

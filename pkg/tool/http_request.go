@@ -17,8 +17,8 @@ import (
 
 const userAgent = "agenthost"
 
-// newRequest fills in one request. Its errors name places and placeholders, never
-// values: those may be secret.
+// newRequest builds the request of a call. Its errors name fields and
+// placeholders, never values, which may be secret.
 func (t *httpTool) newRequest(ctx context.Context, call *Call) (*http.Request, error) {
 	address, err := t.buildURL(call)
 	if err != nil {
@@ -30,7 +30,7 @@ func (t *httpTool) newRequest(ctx context.Context, call *Call) (*http.Request, e
 	}
 	req, err := http.NewRequestWithContext(ctx, t.method, address, body)
 	if err != nil {
-		return nil, errors.New("url: not an address once it is filled in")
+		return nil, errors.New("url: invalid URL after rendering")
 	}
 	req.Header.Set("User-Agent", userAgent)
 	if kind != "" {
@@ -53,7 +53,7 @@ func (t *httpTool) setHeaders(req *http.Request, call *Call) error {
 		case !ok:
 			continue
 		case strings.ContainsAny(s, "\r\n\x00"):
-			return fmt.Errorf("header %s: the value has a line break", h.name)
+			return fmt.Errorf("header %s: the value contains a line break", h.name)
 		case strings.EqualFold(h.name, "Host"):
 			req.Host = s
 		default:
@@ -63,7 +63,7 @@ func (t *httpTool) setHeaders(req *http.Request, call *Call) error {
 	return nil
 }
 
-// buildURL is the url with the query parameters behind it.
+// buildURL returns the URL with the query parameters.
 func (t *httpTool) buildURL(call *Call) (string, error) {
 	address, err := t.url.renderURL(call)
 	if err != nil {
@@ -99,8 +99,8 @@ func appendQuery(address, query string) string {
 	}
 }
 
-// encodeBody is the request body and its media type; both are empty if there is
-// none.
+// encodeBody returns the request body and its media type; both are empty if
+// there is none.
 func (t *httpTool) encodeBody(call *Call) (io.Reader, string, error) {
 	var value any
 	switch {
@@ -128,7 +128,7 @@ func (t *httpTool) encodeBody(call *Call) (io.Reader, string, error) {
 	return bytes.NewReader(raw), "application/json", nil
 }
 
-// unusedArgs are the arguments that stand neither in the url nor in the query.
+// unusedArgs returns the arguments that neither the URL nor the query uses.
 func (t *httpTool) unusedArgs(args map[string]any) map[string]any {
 	rest := maps.Clone(args)
 	if rest == nil {

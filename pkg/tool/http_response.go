@@ -13,20 +13,20 @@ import (
 	"agenthost/pkg/template"
 )
 
-// A reply is an answer with a status of 2xx, read and decoded.
+// A response is a decoded response with a 2xx status.
 type response struct {
 	status int
 	header http.Header
 	body   any
 }
 
-// responseEnv declares the names that the expression of a result may use.
+// responseEnv declares the variables of the result expression.
 func responseEnv() template.Env {
 	return template.Env{"status": int64(0), "headers": map[string]any{}, "body": nil}
 }
 
-// exprVars has the values under the names of replyEnv. Header names are in lower
-// case.
+// exprVars returns the values of the variables in responseEnv. Header names are
+// in lower case.
 func (r *response) exprVars() map[string]any {
 	headers := make(map[string]any, len(r.header))
 	for name, values := range r.header {
@@ -35,8 +35,8 @@ func (r *response) exprVars() map[string]any {
 	return map[string]any{"status": int64(r.status), "headers": headers, "body": r.body}
 }
 
-// readResponse reads an answer of at most limit bytes, with *** for the secrets
-// that a service repeats. Any status but 2xx is an error.
+// readResponse reads a response of at most limit bytes, with *** for secrets
+// that the service repeats. A status other than 2xx is an error.
 func readResponse(resp *http.Response, limit int64, hide *spec.Veil) (*response, error) {
 	raw, err := io.ReadAll(io.LimitReader(resp.Body, limit+1))
 	tooLarge := int64(len(raw)) > limit
@@ -45,10 +45,10 @@ func readResponse(resp *http.Response, limit int64, hide *spec.Veil) (*response,
 		return nil, newStatusError(resp, raw)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("reading the answer: %w", err)
+		return nil, fmt.Errorf("reading response: %w", err)
 	}
 	if tooLarge {
-		return nil, fmt.Errorf("the answer is larger than %s", formatSize(limit))
+		return nil, fmt.Errorf("the response exceeds the limit of %s", formatSize(limit))
 	}
 	body, err := decodeBody(resp.Header.Get("Content-Type"), raw)
 	if err != nil {
@@ -63,7 +63,8 @@ func readResponse(resp *http.Response, limit int64, hide *spec.Veil) (*response,
 	return &response{status: resp.StatusCode, header: header, body: hide.Value(body)}, nil
 }
 
-// newStatusError tells the status and the beginning of the body.
+// newStatusError returns an error with the status and the beginning of the
+// body.
 func newStatusError(resp *http.Response, raw []byte) error {
 	const most = 200
 	text := strings.TrimSpace(strings.ToValidUTF8(string(raw[:min(len(raw), most)]), ""))
@@ -74,8 +75,8 @@ func newStatusError(resp *http.Response, raw []byte) error {
 	return errors.New(status)
 }
 
-// decodeBody reads JSON where the answer says it is JSON or looks like it, and
-// text otherwise. An empty body is nil.
+// decodeBody decodes JSON if the content type declares it or the body looks
+// like it, and text otherwise. An empty body is nil.
 func decodeBody(contentType string, raw []byte) (any, error) {
 	if len(raw) == 0 {
 		return nil, nil
@@ -87,7 +88,7 @@ func decodeBody(contentType string, raw []byte) (any, error) {
 	if kind == "application/json" || strings.HasSuffix(kind, "+json") {
 		v, err := decodeJSON(raw)
 		if err != nil {
-			return nil, fmt.Errorf("the answer is not JSON as it says: %w", err)
+			return nil, fmt.Errorf("response declared as JSON but failed to parse: %w", err)
 		}
 		return v, nil
 	}
@@ -100,12 +101,12 @@ func decodeBody(contentType string, raw []byte) (any, error) {
 		return strings.ToValidUTF8(string(raw), "\uFFFD"), nil
 	}
 	if !utf8.Valid(raw) {
-		return nil, fmt.Errorf("the answer is neither JSON nor text in UTF-8 (content type %q)", kind)
+		return nil, fmt.Errorf("the response is neither JSON nor UTF-8 text (content type %q)", kind)
 	}
 	return string(raw), nil
 }
 
-// formatSize writes a size in the largest unit that is exact.
+// formatSize formats a size in the largest unit that is exact.
 func formatSize(n int64) string {
 	units := []string{"bytes", "KiB", "MiB", "GiB"}
 	i := 0

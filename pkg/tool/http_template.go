@@ -13,14 +13,14 @@ import (
 	"agenthost/pkg/template"
 )
 
-// A valueText is a text with placeholders. If it is one placeholder and no
-// more, it stands for the value itself: numbers stay numbers.
+// A valueTemplate is a text with placeholders. A single placeholder without
+// other text renders to the value itself: numbers stay numbers.
 type valueTemplate struct {
 	parts         []templatePart
 	isSingleValue bool
 }
 
-// A textPart is a piece of text with placeholders, or a secret, which has none.
+// A templatePart is either text with placeholders or a secret without any.
 type templatePart struct {
 	paths  *template.Paths
 	secret string
@@ -37,8 +37,8 @@ func compileValue(src string, p *Params) (*valueTemplate, error) {
 	return &valueTemplate{parts: []templatePart{{paths: paths}}, isSingleValue: isSinglePlaceholder(src, paths.Refs())}, nil
 }
 
-// compileSecret parses the pieces of a text between its secrets: what is in
-// braces in a secret is no placeholder.
+// compileSecret compiles the text between the secrets: braces inside a secret
+// are literal.
 func compileSecret(src spec.Secret, p *Params) (*valueTemplate, error) {
 	pieces := src.Pieces()
 	if len(pieces) < 2 && src.Value == src.Reveal() {
@@ -71,7 +71,7 @@ type namedTemplate struct {
 	text *valueTemplate
 }
 
-// compileTexts sorts the texts by name, so that requests are always the same.
+// compileTexts sorts the templates by name, so that requests are deterministic.
 func (c *configCompiler) compileTexts(src map[string]spec.Secret) []namedTemplate {
 	texts := make([]namedTemplate, 0, len(src))
 	for _, name := range slices.Sorted(maps.Keys(src)) {
@@ -84,7 +84,7 @@ func (c *configCompiler) compileTexts(src map[string]spec.Secret) []namedTemplat
 	return texts
 }
 
-// newRedactor hides the secrets of the texts.
+// newRedactor returns a redactor for the secrets in the texts.
 func newRedactor(all ...map[string]spec.Secret) *spec.Veil {
 	var secrets []string
 	for _, texts := range all {
@@ -99,7 +99,7 @@ func newRedactor(all ...map[string]spec.Secret) *spec.Veil {
 	return spec.NewVeil(secrets...)
 }
 
-// placeholders are the placeholders.
+// placeholders lists the placeholders of all parts.
 func (t *valueTemplate) placeholders() []template.Ref {
 	var all []template.Ref
 	for _, p := range t.parts {
@@ -110,8 +110,8 @@ func (t *valueTemplate) placeholders() []template.Ref {
 	return all
 }
 
-// renderValue is what the text stands for in a call; false if it is a single
-// optional placeholder without value.
+// renderValue returns the value for a call. The second result is false for a
+// single optional placeholder without a value.
 func (t *valueTemplate) renderValue(call *Call) (any, bool, error) {
 	find := valueLookup(call)
 	if !t.isSingleValue {
@@ -142,18 +142,18 @@ func (t *valueTemplate) renderString(find func(string) (any, bool)) (string, err
 	return b.String(), nil
 }
 
-// explainMissing says what to write instead, where ADK's text only says that
-// something is missing.
+// explainMissing replaces ADK's error for a missing value with one that names
+// the fix.
 func explainMissing(err error) error {
 	if missing := (*template.MissingError)(nil); errors.As(err, &missing) {
 		name := missing.Ref.Name
-		return fmt.Errorf("%s has no value; if it may be missing, write {%s?}", name, name)
+		return fmt.Errorf("%s has no value; if it is optional, write {%s?}", name, name)
 	}
 	return err
 }
 
-// A urlText is an address with placeholders in its path and its query. The
-// host is fixed, so that nobody who talks to the agent can choose it.
+// A urlTemplate is a URL with placeholders in its path and query. The host is
+// fixed, so that no user of the agent can choose it.
 type urlTemplate struct {
 	base        string
 	path, query *template.Paths
@@ -167,7 +167,7 @@ func (c *configCompiler) compileURL(src spec.Text) *urlTemplate {
 	parsed, err := url.Parse(base)
 	if base == "" || err != nil || parsed.Hostname() == "" || rest != "" && !strings.ContainsRune("/?#", rune(rest[0])) {
 		c.addDiagnostic(src.Errorf(0, "url",
-			"want http:// or https:// and a fixed host; placeholders may stand in the path and the query"))
+			"the URL must start with http:// or https:// and a fixed host; placeholders are allowed in the path and the query only"))
 		return nil
 	}
 	cut := len(base) + findQueryStart(rest)
@@ -190,7 +190,7 @@ func (c *configCompiler) compileURLSection(src spec.Text, from, to int) *templat
 	return nil
 }
 
-// shiftError is the error of a template that begins at an offset of its text.
+// shiftError adds offset to the position of a template error.
 func shiftError(err error, offset int) error {
 	if te := (*template.Error)(nil); errors.As(err, &te) {
 		return &template.Error{Offset: offset + te.Offset, Msg: te.Msg}
@@ -198,8 +198,8 @@ func shiftError(err error, offset int) error {
 	return err
 }
 
-// findQueryStart is where the query or fragment begins; a question mark inside
-// braces belongs to a placeholder.
+// findQueryStart returns the start of the query or fragment; a question mark
+// inside braces belongs to a placeholder.
 func findQueryStart(s string) int {
 	depth := 0
 	for i, r := range s {
@@ -233,8 +233,8 @@ func (t *urlTemplate) renderURL(call *Call) (string, error) {
 	return t.base + path + query, nil
 }
 
-// renderPath keeps values inside their segment: an empty one or a step up
-// would address something else.
+// renderPath keeps values inside their path segment: an empty segment or ..
+// would address another resource.
 func (t *urlTemplate) renderPath(call *Call) (string, error) {
 	find := valueLookup(call)
 	for _, ref := range t.path.Refs() {
@@ -248,7 +248,7 @@ func (t *urlTemplate) renderPath(call *Call) (string, error) {
 	}
 	for segment := range strings.SplitSeq(path, "/") {
 		if segment == "." || segment == ".." {
-			return "", errors.New("the path has a . or .. in it")
+			return "", errors.New("the path must not contain . or .. segments")
 		}
 	}
 	return path, nil

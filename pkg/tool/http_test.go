@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// serve starts a server whose address replaces HOST in a document.
+// serve starts a server whose URL replaces HOST in a document.
 func serve(t *testing.T, h http.HandlerFunc) *httptest.Server {
 	t.Helper()
 	s := httptest.NewServer(h)
@@ -27,7 +27,7 @@ func buildHTTP(t *testing.T, s *httptest.Server, yaml string) Tool {
 	return mustBuildTool(t, "http", strings.ReplaceAll(yaml, "HOST", s.URL))
 }
 
-// echo answers with what it was asked.
+// echo responds with the request.
 func echo(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	w.Header().Set("Content-Type", "text/plain")
@@ -169,7 +169,7 @@ func TestHTTPLongRunningWithoutResponse(t *testing.T) {
 }
 
 func TestHTTPConfigErrors(t *testing.T) {
-	const host = "tool.yaml:2:6: want http:// or https:// and a fixed host; placeholders may stand in the path and the query [url]"
+	const host = "tool.yaml:2:6: the URL must start with http:// or https:// and a fixed host; placeholders are allowed in the path and the query only [url]"
 	tests := []struct{ name, yaml, want string }{
 		{"no url", "method: GET", `tool.yaml:1:1: missing field "url" [required]`},
 		{"no scheme", "url: crm.local/x", host},
@@ -180,21 +180,21 @@ func TestHTTPConfigErrors(t *testing.T) {
 		{"a host that cannot be", "url: https://a b/x", host},
 		{
 			"an unknown argument in the path", "url: \"https://a/{args.idd}\"\nparams: {id: string, n: integer}",
-			"tool.yaml:2:17: {args.idd}: no such parameter; there are: id, n [placeholder]",
+			"tool.yaml:2:17: {args.idd}: unknown parameter; declared: id, n [placeholder]",
 		},
 		{
 			"an unknown argument in the query", "url: https://a/x?y={args.y}",
-			"tool.yaml:2:20: {args.y}: no such parameter; there are: none [placeholder]",
+			"tool.yaml:2:20: {args.y}: unknown parameter; declared: none [placeholder]",
 		},
 		{
 			"in query, headers and body", "url: https://a\nmethod: POST\nquery: {q: \"{args.a}\"}\nheaders: {h: \"{args.b}\"}\nbody:\n  x: [\"{args.c}\"]",
-			"tool.yaml:4:13: {args.a}: no such parameter; there are: none [placeholder]\n" +
-				"tool.yaml:5:15: {args.b}: no such parameter; there are: none [placeholder]\n" +
-				"tool.yaml:7:7: {args.c}: no such parameter; there are: none [placeholder]",
+			"tool.yaml:4:13: {args.a}: unknown parameter; declared: none [placeholder]\n" +
+				"tool.yaml:5:15: {args.b}: unknown parameter; declared: none [placeholder]\n" +
+				"tool.yaml:7:7: {args.c}: unknown parameter; declared: none [placeholder]",
 		},
-		{"a slip", "url: https://a/{args..x}", "tool.yaml:2:16: {args..x}: missing name before or after a dot [placeholder]"},
-		{"GET with a body", "url: https://a\nbody: {a: 1}", "tool.yaml:3:7: a GET request has no body [body]"},
-		{"a header's name", "url: https://a\nheaders: {\"X Y\": 1}", `tool.yaml:3:18: "X Y" cannot be the name of a header [header]`},
+		{"a mistyped path", "url: https://a/{args..x}", "tool.yaml:2:16: {args..x}: missing name before or after a dot [placeholder]"},
+		{"GET with a body", "url: https://a\nbody: {a: 1}", "tool.yaml:3:7: a GET request cannot have a body [body]"},
+		{"a header's name", "url: https://a\nheaders: {\"X Y\": 1}", `tool.yaml:3:18: invalid header name "X Y" [header]`},
 		{"a method", "url: https://a\nmethod: HEAD", `tool.yaml:3:9: "HEAD" is not one of: GET, POST, PUT, PATCH, DELETE [enum]`},
 		{"a result", "url: https://a\nresult: reply.id", `tool.yaml:3:9: unknown name reply [expression]`},
 		{"a timeout", "url: https://a\ntimeout: soon", `tool.yaml:3:10: want a duration, got text [type]`},

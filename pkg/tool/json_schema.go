@@ -11,16 +11,15 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// A Schema is a JSON Schema, ready to check values: what an agent is given, or
-// what it answers. Many goroutines may use it.
+// A Schema is a compiled JSON Schema, for the input or the output of an agent.
+// It is safe for concurrent use.
 type Schema struct {
 	source   map[string]any
 	schema   map[string]any
 	compiled *jsonschema.Schema
 }
 
-// NewSchema reads a JSON Schema. The error says what is wrong with it; a
-// reference that leaves the schema is refused.
+// NewSchema compiles a JSON Schema. References outside the schema are rejected.
 func NewSchema(schema map[string]any) (*Schema, error) {
 	raw, err := json.Marshal(schema)
 	if err != nil {
@@ -37,22 +36,22 @@ func NewSchema(schema map[string]any) (*Schema, error) {
 	return s, nil
 }
 
-// JSON is the schema as it was written. It is only read.
+// JSON returns the schema as written. The caller must not modify it.
 func (s *Schema) JSON() map[string]any { return s.source }
 
-// Parse reads a text that is one JSON value of the schema. The errors are those
-// of [Schema.Check], or say that the text is no JSON.
+// Parse decodes a single JSON value and checks it. The errors are those of
+// [Schema.Check], or report invalid JSON.
 func (s *Schema) Parse(text string) (any, error) {
 	v, err := decodeJSON([]byte(text))
 	if err != nil {
-		return nil, fmt.Errorf("it is no JSON: %w", err)
+		return nil, fmt.Errorf("invalid JSON: %w", err)
 	}
 	return s.Check(v)
 }
 
-// Check returns the value with defaults filled in, whole numbers as int64 where
-// an integer is wanted, and without null for what is optional. v itself stays
-// as it is. The error lists what does not fit, each with its place.
+// Check returns the value with defaults filled in, integers as int64, and
+// without null for optional properties. v is not modified. The error lists all
+// violations, each with its path.
 func (s *Schema) Check(v any) (any, error) {
 	full := normalizeValue(s.schema, v)
 	err := s.compiled.Validate(full)

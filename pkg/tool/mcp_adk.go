@@ -10,45 +10,45 @@ import (
 // adkMCPConfig is the args of ADK's McpToolset (adk-python
 // tools/mcp_tool/mcp_toolset.py).
 type adkMCPConfig struct {
-	StdioServerParams          *adkStdioServer  `yaml:"stdio_server_params" doc:"A server that is a program. The host's policy has to grant it."`
-	StdioConnectionParams      *adkStdio        `yaml:"stdio_connection_params" doc:"The same with a timeout."`
-	SSEConnectionParams        *adkHTTPServer   `yaml:"sse_connection_params" doc:"A server that speaks SSE, as older ones do."`
-	StreamableConnectionParams *adkStreamServer `yaml:"streamable_http_connection_params" doc:"A server that speaks streamable HTTP."`
+	StdioServerParams          *adkStdioServer  `yaml:"stdio_server_params" doc:"A server started as a program (stdio). The host policy must allow it."`
+	StdioConnectionParams      *adkStdio        `yaml:"stdio_connection_params" doc:"A server started as a program (stdio), with a timeout."`
+	SSEConnectionParams        *adkHTTPServer   `yaml:"sse_connection_params" doc:"A server that uses SSE, as older servers do."`
+	StreamableConnectionParams *adkStreamServer `yaml:"streamable_http_connection_params" doc:"A server that uses streamable HTTP."`
 	Offer                      mcpOffer         `yaml:",inline"`
 }
 
 type adkStdioServer struct {
 	Command  spec.Text              `yaml:"command" required:"true" doc:"The program."`
 	Args     []spec.Text            `yaml:"args" doc:"Its arguments."`
-	Env      map[string]spec.Secret `yaml:"env" doc:"Variables of its environment; of the host's it has PATH, HOME and the like."`
-	Cwd      spec.Text              `yaml:"cwd" doc:"The folder of the app that it runs in; if nothing is said, the app's own."`
-	Encoding string                 `yaml:"encoding" enum:"utf-8" default:"utf-8" doc:"That of the protocol."`
+	Env      map[string]spec.Secret `yaml:"env" doc:"Environment variables of the program; from the host it inherits only PATH, HOME and similar."`
+	Cwd      spec.Text              `yaml:"cwd" doc:"Working directory of the program, relative to the app folder; default: the app folder."`
+	Encoding string                 `yaml:"encoding" enum:"utf-8" default:"utf-8" doc:"The encoding of the protocol."`
 }
 
 type adkStdio struct {
 	ServerParams adkStdioServer `yaml:"server_params" required:"true" doc:"The program."`
-	Timeout      float64        `yaml:"timeout" default:"5" doc:"How many seconds the server may take to answer the first question."`
+	Timeout      float64        `yaml:"timeout" default:"5" doc:"Connection timeout in seconds."`
 }
 
 type adkHTTPServer struct {
-	URL            spec.Text              `yaml:"url" required:"true" doc:"The address of the server."`
+	URL            spec.Text              `yaml:"url" required:"true" doc:"The URL of the server."`
 	Headers        map[string]spec.Secret `yaml:"headers" doc:"Request headers."`
-	Timeout        float64                `yaml:"timeout" default:"5" doc:"How many seconds the server may take to answer the first question."`
-	SSEReadTimeout float64                `yaml:"sse_read_timeout" default:"300" doc:"How many seconds a call may take."`
+	Timeout        float64                `yaml:"timeout" default:"5" doc:"Connection timeout in seconds."`
+	SSEReadTimeout float64                `yaml:"sse_read_timeout" default:"300" doc:"Maximum duration of a call in seconds."`
 }
 
 type adkStreamServer struct {
 	Server           adkHTTPServer `yaml:",inline"`
-	TerminateOnClose bool          `yaml:"terminate_on_close" default:"true" doc:"The server is told when the connection is not used any more."`
+	TerminateOnClose bool          `yaml:"terminate_on_close" default:"true" doc:"Whether to terminate the server's session when the connection closes."`
 }
 
-// Addresses are those that the tools ask.
+// Addresses returns the URL of the server, if it has one.
 func (c *adkMCPConfig) Addresses() []spec.Text { return c.newServer().serverAddresses() }
 
-// Program is the one that is run, or nil.
+// Program returns the program to run, or nil.
 func (c *adkMCPConfig) Program() *Program { return c.newServer().commandProgram() }
 
-// Check wants exactly one server, as ADK does.
+// Check requires exactly one server, as ADK does.
 func (c *adkMCPConfig) Check(n *spec.Node) spec.Diagnostics {
 	ways := 0
 	for _, key := range []string{"stdio_server_params", "stdio_connection_params", "sse_connection_params", "streamable_http_connection_params"} {
@@ -57,7 +57,7 @@ func (c *adkMCPConfig) Check(n *spec.Node) spec.Diagnostics {
 		}
 	}
 	if ways != 1 {
-		return spec.Diagnostics{n.Errorf("required", "exactly one of stdio_server_params, stdio_connection_params, sse_connection_params and streamable_http_connection_params has to be there")}
+		return spec.Diagnostics{n.Errorf("required", "exactly one of stdio_server_params, stdio_connection_params, sse_connection_params and streamable_http_connection_params is required")}
 	}
 	return c.newServer().checkConfig()
 }

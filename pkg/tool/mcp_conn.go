@@ -9,24 +9,23 @@ import (
 	"agenthost/internal/safe"
 )
 
-// protocolVersion is the newest that begins with the question that every server
-// knows; there are servers that leave any other first question without an answer.
+// protocolVersion is the newest version that starts with initialize, which
+// every server supports; some servers never respond to any other first request.
 const protocolVersion = "2025-11-25"
 
-// A dialer makes the way to a server. It lives as long as the context; leave is
-// called after the connection has ended, and may be nil.
+// A transportDialer creates the transport to a server, which lives as long as
+// the context; leave is called after the connection has closed.
 type transportDialer func(ctx context.Context) (way mcp.Transport, leave func())
 
-// An mcpConn is a connection to a server. A nil one is dead.
+// An mcpConn is a connection to a server. A nil mcpConn is closed.
 type mcpConn struct {
 	session *mcp.ClientSession
-	// cancel cuts the connection off, and gone is closed when nothing of it is left.
+	// cancel aborts the connection; closed is closed once it is fully shut down.
 	cancel context.CancelFunc
 	closed chan struct{}
 }
 
-// connectMCP makes a connection, within the time of ctx. The connection itself
-// outlives ctx.
+// connectMCP connects within the deadline of ctx. The connection outlives ctx.
 func connectMCP(ctx context.Context, dial transportDialer, logger *slog.Logger) (*mcpConn, error) {
 	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	inTime := context.AfterFunc(ctx, cancel)
@@ -45,7 +44,7 @@ func connectMCP(ctx context.Context, dial transportDialer, logger *slog.Logger) 
 		defer cancel()
 		defer safe.Recover(func(p *safe.Panic) { p.Log(logger, "MCP connection panicked") })
 		defer leave()
-		_ = session.Wait() // how it ended is told to whoever asks next
+		_ = session.Wait() // the next request reports the error
 		_ = session.Close()
 	}()
 	if late {
@@ -55,7 +54,7 @@ func connectMCP(ctx context.Context, dial transportDialer, logger *slog.Logger) 
 	return c, nil
 }
 
-// isAlive says whether the connection has not ended yet.
+// isAlive reports whether the connection is still open.
 func (c *mcpConn) isAlive() bool {
 	if c == nil {
 		return false
@@ -68,15 +67,15 @@ func (c *mcpConn) isAlive() bool {
 	}
 }
 
-// close ends the connection in good order, and waits for its end.
+// close shuts the connection down gracefully, and waits until it is closed.
 func (c *mcpConn) close() {
 	if c != nil {
-		_ = c.session.Close() // the server may have gone before
+		_ = c.session.Close() // the server may have closed it first
 		<-c.closed
 	}
 }
 
-// abort ends the connection at once, and waits for its end.
+// abort cancels the connection, and waits until it is closed.
 func (c *mcpConn) abort() {
 	c.cancel()
 	c.close()

@@ -14,7 +14,8 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// terminateGrace is how long a program has to end by itself, and again when it was told.
+// terminateGrace is how long a program may take to exit by itself, and again
+// after SIGTERM.
 const terminateGrace = 2 * time.Second
 
 func (s *mcpServer) newDialer(env Env, words *stderrTail) transportDialer {
@@ -36,12 +37,13 @@ func (s *mcpServer) newDialer(env Env, words *stderrTail) transportDialer {
 		client.Transport = &noTerminateTransport{client.Transport}
 	}
 	return func(context.Context) (mcp.Transport, func()) {
-		// The list is asked for in each run, so that nothing has to be heard between.
+		// Each run lists the tools, so notifications between runs are not needed.
 		return &mcp.StreamableClientTransport{Endpoint: s.url.Value, HTTPClient: client, DisableStandaloneSSE: true}, func() {}
 	}
 }
 
-// newCommand is the program, in a group of its own, which ends with the context.
+// newCommand returns the command in its own process group, killed when the
+// context ends.
 func (s *mcpServer) newCommand(ctx context.Context, dir string) *exec.Cmd {
 	argv := s.commandArgs()
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
@@ -55,8 +57,9 @@ func (s *mcpServer) newCommand(ctx context.Context, dir string) *exec.Cmd {
 	return cmd
 }
 
-// inheritedEnv is what a program has of the host's environment: what it needs to run,
-// and nothing that may be a secret (as ADK has it: mcp client/stdio get_default_environment).
+// inheritedEnv returns the variables that a program inherits from the host:
+// what it needs to run, and nothing that may be secret (as in ADK: mcp
+// client/stdio get_default_environment).
 func inheritedEnv() []string {
 	var env []string
 	for _, name := range []string{
@@ -70,7 +73,8 @@ func inheritedEnv() []string {
 	return env
 }
 
-// newHTTPClient sends the headers of the document along, to the server and nobody else.
+// newHTTPClient returns a client that sends the configured headers to the
+// server, and to no other host.
 func (s *mcpServer) newHTTPClient(c *http.Client) *http.Client {
 	client := guardRedirects(c)
 	home, _ := url.Parse(s.url.Value)
@@ -78,7 +82,7 @@ func (s *mcpServer) newHTTPClient(c *http.Client) *http.Client {
 	return client
 }
 
-// A headered transport adds headers to requests to one host.
+// A headerTransport adds headers to requests to one host.
 type headerTransport struct {
 	next    http.RoundTripper
 	target  *url.URL
@@ -101,8 +105,8 @@ func (h *headerTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return next.RoundTrip(req)
 }
 
-// A silent transport does not tell the server that a session is over: that is what
-// DELETE is for (MCP, streamable HTTP, session management).
+// A noTerminateTransport does not terminate the session on the server: it drops
+// DELETE requests (MCP, streamable HTTP, session management).
 type noTerminateTransport struct{ next http.RoundTripper }
 
 // RoundTrip implements [http.RoundTripper].

@@ -7,11 +7,11 @@ import (
 	"google.golang.org/genai"
 )
 
-// An offlineSet asks no server: it has the tools that the document names, which
-// take any arguments.
+// An offlineSet connects to no server: it has the tools that the document
+// names, which accept any arguments.
 type offlineSet struct{ *mcpSet }
 
-// Tools are those of tool_filter.
+// Tools returns the tools of tool_filter.
 func (s offlineSet) Tools(context.Context) ([]Tool, error) {
 	var tools []Tool
 	for _, name := range s.server.offer.ToolFilter {
@@ -19,12 +19,12 @@ func (s offlineSet) Tools(context.Context) ([]Tool, error) {
 		tools = append(tools, offlineTool{declaration{decl}, s.mcpSet})
 	}
 	if len(tools) == 0 {
-		return nil, fmt.Errorf("%s is not asked in a test: name its tools with tool_filter, and say what they answer under tools", s.server.displayName())
+		return nil, fmt.Errorf("%s is not called in tests: list its tools in tool_filter, and set their responses under tools", s.server.displayName())
 	}
 	return tools, nil
 }
 
-// anyArgsDeclaration declares a tool of which it is not known what it takes.
+// anyArgsDeclaration declares a tool with unknown parameters.
 func anyArgsDeclaration(name string) *genai.FunctionDeclaration {
 	schema := objectSchema(map[string]any{})
 	schema["additionalProperties"] = true
@@ -36,10 +36,10 @@ type offlineTool struct {
 	set *mcpSet
 }
 
-// Capabilities say what the document asked for.
+// Capabilities returns the settings of the document.
 func (t offlineTool) Capabilities() Capabilities { return t.set.capabilities }
 
-// Run says that there is nobody to ask.
+// Run fails: tests must define the response of the tool.
 func (t offlineTool) Run(context.Context, *Call) (*Result, error) {
-	return nil, &EndError{Err: fmt.Errorf("a test asks no mcp server: say what the tool answers, with tools: {%s: {return: {…}}}", t.decl.Name)}
+	return nil, &EndError{Err: fmt.Errorf("tests call no mcp server: set the response of the tool with tools: {%s: {return: {…}}}", t.decl.Name)}
 }

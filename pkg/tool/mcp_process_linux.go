@@ -5,16 +5,16 @@ import (
 	"syscall"
 )
 
-// setProcessGroup puts the program into a group of its own, and has the system end it
-// should the host be killed.
+// setProcessGroup starts the program in its own process group, and makes the kernel
+// kill it if the host dies.
 func setProcessGroup(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 }
 
-// killProcessGroup ends what a program has started and left behind.
+// killProcessGroup kills the processes that the program started and left running.
 func killProcessGroup(cmd *exec.Cmd) {
 	if cmd.Process != nil {
-		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // mostly there is nobody
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // usually the group is already empty
 	}
 }

@@ -4,8 +4,8 @@ package tool
 
 import "os/exec"
 
-// ownGroup does nothing here: a program ends when its standard input does, or
-// when it is killed alone.
-func ownGroup(*exec.Cmd) {}
+// setProcessGroup does nothing on this platform: a program exits when its
+// standard input closes, or when it is killed by itself.
+func setProcessGroup(*exec.Cmd) {}
 
-func endGroup(*exec.Cmd) {}
+func killProcessGroup(*exec.Cmd) {}

@@ -10,16 +10,16 @@ import (
 	"testing"
 )
 
-// TestMCPProgram: the program runs in the app's folder, with the variables of the
-// document and of the host's only those that it needs; what it says of a secret is
-// hidden; and it ends when the set closes.
+// TestMCPProgram checks that the program runs in the app folder, with the variables
+// of the document and only the necessary ones of the host, and that it exits when
+// the set closes.
 func TestMCPProgram(t *testing.T) {
 	t.Setenv("DATABASE_PASSWORD", "hidden")
 	set := buildSet(t, "mcp", self("serve"))
 	who := whoServes(t, set)
 	pid := int(who["pid"].(int64))
 	if pid == os.Getpid() {
-		t.Fatal("the server is no process of its own")
+		t.Fatal("the server is not a separate process")
 	}
 	if dir, _ := filepath.EvalSymlinks(who["dir"].(string)); dir == "" || !strings.HasPrefix(filepath.Base(filepath.Dir(dir)), "TestMCPProgram") {
 		t.Errorf("it runs in %s", dir)
@@ -32,7 +32,7 @@ func TestMCPProgram(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := syscall.Kill(pid, 0); !errors.Is(err, syscall.ESRCH) {
-		t.Errorf("after Close the program %d is still there: %v", pid, err)
+		t.Errorf("program %d still runs after Close: %v", pid, err)
 	}
 	if _, err := set.Tools(t.Context()); err == nil || !strings.HasSuffix(err.Error(), "is closed") {
 		t.Errorf("Tools of a closed set: %v", err)
@@ -49,6 +49,6 @@ func TestMCPServerKilledBetweenCalls(t *testing.T) {
 	}
 	<-set.(*mcpSet).conn.closed
 	if after := int(whoServes(t, set)["pid"].(int64)); after == before {
-		t.Error("the server that was killed still answers")
+		t.Error("the server that was killed still responds")
 	}
 }

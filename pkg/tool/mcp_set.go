@@ -15,8 +15,8 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// An mcpSet is the tools of one server, which is asked for them in each run. The
-// connection is made when it is first needed, and again when it has broken.
+// An mcpSet provides the tools of one server, which are listed in each run. It
+// connects on first use, and reconnects after the connection is lost.
 type mcpSet struct {
 	server       *mcpServer
 	capabilities Capabilities
@@ -25,14 +25,14 @@ type mcpSet struct {
 	stderr       *stderrTail
 	logger       *slog.Logger
 
-	// lock is held by whoever looks at what follows; waiting for it can be given up.
+	// lock guards the fields below; a context can cancel waiting for it.
 	lock   chan struct{}
 	conn   *mcpConn
 	tools  map[string]*mcpTool
 	closed bool
 }
 
-// newSet makes the set. It connects to nothing.
+// newSet returns the set without connecting.
 func (s *mcpServer) newSet(env Env) (Set, error) {
 	confirm, err := CompileConfirm(s.offer.Confirm, anyArgsDeclaration("mcp"))
 	if err != nil {
@@ -50,10 +50,10 @@ func (s *mcpServer) newSet(env Env) (Set, error) {
 	return set, nil
 }
 
-// Dynamic says that the tools are not known before a run asks for them.
+// Dynamic reports that the tools are unknown before a run lists them.
 func (s *mcpSet) Dynamic() bool { return true }
 
-// Tools asks the server which tools it has now.
+// Tools lists the tools that the server has now.
 func (s *mcpSet) Tools(ctx context.Context) ([]Tool, error) {
 	limit, stop := s.withConnectTimeout(ctx)
 	defer stop()
@@ -74,7 +74,7 @@ func (s *mcpSet) Tools(ctx context.Context) ([]Tool, error) {
 	return s.selectTools(ctx, listed)
 }
 
-// Close ends the connection, and with it the program that is the server.
+// Close closes the connection, and stops the server program.
 func (s *mcpSet) Close() error {
 	s.lock <- struct{}{}
 	defer func() { <-s.lock }()
@@ -84,7 +84,7 @@ func (s *mcpSet) Close() error {
 	return nil
 }
 
-// selectTools are the listed tools that the document wants.
+// selectTools returns the listed tools that pass tool_filter.
 func (s *mcpSet) selectTools(ctx context.Context, listed []*mcp.Tool) ([]Tool, error) {
 	if err := s.acquireLock(ctx); err != nil {
 		return nil, err
@@ -99,19 +99,19 @@ func (s *mcpSet) selectTools(ctx context.Context, listed []*mcp.Tool) ([]Tool, e
 		}
 		made, err := s.reuseTool(t)
 		if err != nil {
-			s.logger.Warn("a tool of an mcp server cannot be offered", "server", s.server.displayName(), "tool", t.Name, "error", err)
+			s.logger.Warn("mcp tool skipped", "server", s.server.displayName(), "tool", t.Name, "error", err)
 			continue
 		}
 		tools = append(tools, made)
 	}
 	if len(tools) == 0 && len(s.server.offer.ToolFilter) > 0 {
-		return nil, fmt.Errorf("%s has none of the tools that tool_filter names; it has: %s", s.server.displayName(), strings.Join(names, ", "))
+		return nil, fmt.Errorf("%s has none of the tools in tool_filter; its tools are: %s", s.server.displayName(), strings.Join(names, ", "))
 	}
 	return tools, nil
 }
 
-// reuseTool is that of an entry of the list. One that has not changed is the one of
-// before: reading its schema takes its time.
+// reuseTool returns the tool for an entry of the list, reusing an unchanged
+// one: compiling its schema is expensive.
 func (s *mcpSet) reuseTool(listed *mcp.Tool) (*mcpTool, error) {
 	raw, err := json.Marshal(listed)
 	if err != nil {
@@ -139,9 +139,9 @@ func (s *mcpServer) prefixedName(name string) string {
 	return s.offer.ToolNamePrefix + "_" + name
 }
 
-// withSession puts a question to the server. Where the connection turns out to be dead it
-// is made anew, and the question put again if the server cannot have heard it, or
-// if hearing it twice does no harm.
+// withSession runs a request on the connection. If the connection turns out to
+// be lost, it reconnects and retries once, provided that the server cannot have
+// received the request or that repeating it is safe.
 func (s *mcpSet) withSession(ctx context.Context, repeatable bool, question func(*mcp.ClientSession) error) error {
 	for again := false; ; again = true {
 		conn, err := s.acquireConn(ctx)
@@ -161,13 +161,13 @@ func (s *mcpSet) withSession(ctx context.Context, repeatable bool, question func
 	}
 }
 
-// A brokenError is that of a connection that ended while somebody waited.
+// A disconnectedError reports that the connection closed during a request.
 type disconnectedError struct {
 	error
 	safeToRetry bool
 }
 
-// acquireConn is the connection, which is made if there is none that lives.
+// acquireConn returns the open connection, or connects.
 func (s *mcpSet) acquireConn(ctx context.Context) (*mcpConn, error) {
 	if err := s.acquireLock(ctx); err != nil {
 		return nil, err
@@ -191,7 +191,7 @@ func (s *mcpSet) acquireConn(ctx context.Context) (*mcpConn, error) {
 	return conn, nil
 }
 
-// discardConn lets go of a connection that has failed.
+// discardConn closes a connection that has failed.
 func (s *mcpSet) discardConn(conn *mcpConn) {
 	s.lock <- struct{}{}
 	defer s.releaseLock()

@@ -5,14 +5,14 @@ import (
 	"sync"
 )
 
-// stderrTail keeps the end of what a program writes to its standard error. Many
-// goroutines may use it.
+// A stderrTail keeps the end of a program's standard error. It is safe for
+// concurrent use.
 type stderrTail struct {
 	mu   sync.Mutex
 	text []byte
 }
 
-// maxStderrBytes is how much is kept.
+// maxStderrBytes is how much output is kept.
 const maxStderrBytes = 4 << 10
 
 // Write implements [io.Writer], and never fails.
@@ -26,7 +26,7 @@ func (w *stderrTail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// lastLine is the last line that says something.
+// lastLine returns the last non-empty line.
 func (w *stderrTail) lastLine() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()

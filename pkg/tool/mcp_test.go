@@ -44,8 +44,8 @@ func serveMCP(t *testing.T, sse bool) *mcpHost {
 	return h
 }
 
-// restart puts a new server in the place of the old one, whose sessions it does
-// not know.
+// restart replaces the server with a new one, which does not have the sessions of
+// the old one.
 func (h *mcpHost) restart(sse bool, title string) {
 	h.forget()
 	server := testmcp.New(title)
@@ -94,7 +94,7 @@ func buildSet(t *testing.T, kind, yaml string) Set {
 	return set
 }
 
-// self is the test binary as the command of a server, in the given mood.
+// self returns the configuration of a server that is the test binary in a mode.
 func self(mood string) string {
 	return fmt.Sprintf("command: [%q]\nenv: {%s: %s, TOKEN: t0ken}\n", os.Args[0], testmcp.Asked, mood)
 }
@@ -139,8 +139,8 @@ func whoServes(t *testing.T, set Set) map[string]any {
 	return asMap(said["structuredContent"])
 }
 
-// TestMCP: the tools of a server are offered and called in the same way whatever
-// it speaks, and in ADK's words as in ours.
+// TestMCP checks that tools are listed and called in the same way over all
+// transports, in this package's syntax and in ADK's.
 func TestMCP(t *testing.T) {
 	http, sse := serveMCP(t, false), serveMCP(t, true)
 	const key = "headers: {X-Key: k3y}"
@@ -157,7 +157,7 @@ func TestMCP(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			set := buildSet(t, tt.kind, tt.yaml+"\ntool_filter: [add, fail]\ntool_name_prefix: calc\n")
 			if !Dynamic(set) {
-				t.Error("the tools are said to be known before a run")
+				t.Error("Dynamic = false, want true")
 			}
 			if diff := cmp.Diff([]string{"calc_add", "calc_fail"}, namesOf(t, set)); diff != "" {
 				t.Fatalf("tools (-want +got):\n%s", diff)
@@ -212,7 +212,7 @@ func TestMCPTerminateOnClose(t *testing.T) {
 	}
 }
 
-// TestMCPSecrets: what a server says never has the secrets that it was given.
+// TestMCPSecrets checks that responses never contain the secrets of the server.
 func TestMCPSecrets(t *testing.T) {
 	set := buildSet(t, "mcp", self("serve"))
 	set.(*mcpSet).redactor = spec.NewVeil("t0ken")
@@ -228,12 +228,12 @@ func TestMCPServerExitsDuringCall(t *testing.T) {
 	set := buildSet(t, "mcp", self("serve"))
 	before := whoServes(t, set)["pid"]
 	_, err := callOf(t, set, "die", nil)
-	want := "tool die: the connection to mcp server " + filepath.Base(os.Args[0]) + " (root_agent.yaml:1:11) ended during the call: whether it was carried out is not known"
+	want := "tool die: the connection to mcp server " + filepath.Base(os.Args[0]) + " (root_agent.yaml:1:11) closed during the call; the call may have been executed"
 	if errorString(err) != want {
 		t.Errorf("die: %v\nwant %s", err, want)
 	}
 	if after := whoServes(t, set)["pid"]; after == before {
-		t.Error("the server that died still answers")
+		t.Error("the server that exited still responds")
 	}
 }
 
@@ -253,7 +253,7 @@ func TestMCPServerRestarted(t *testing.T) {
 		t.Fatal(err)
 	}
 	if name := asMap(res.Response["structuredContent"])["name"]; name != "the second" {
-		t.Errorf("%s has answered", name)
+		t.Errorf("%s responded, want the second", name)
 	}
 }
 
@@ -267,27 +267,27 @@ func TestMCPErrors(t *testing.T) {
 	for _, tt := range []struct{ name, yaml, want string }{
 		{
 			"no program", "command: [no-such-program-here, -y]",
-			"mcp server no-such-program-here (root_agent.yaml:1:11): there is no program no-such-program-here: install it where the host runs, or write its whole path",
+			"mcp server no-such-program-here (root_agent.yaml:1:11): program no-such-program-here not found; install it on the host, or use its absolute path",
 		},
 		{
 			"a program that ends", self("quit"),
-			"mcp server " + program + " (root_agent.yaml:1:11): the program does not serve: calling \"initialize\": EOF; the host's log has the last that it said",
+			"mcp server " + program + " (root_agent.yaml:1:11): the server program failed: calling \"initialize\": EOF; the host log has its last line of output",
 		},
 		{
-			"a deaf program", self("deaf") + "connect_timeout: 200ms",
-			"mcp server " + program + " (root_agent.yaml:1:11): no answer within 200ms; connect_timeout gives it more time",
+			"a program that does not respond", self("deaf") + "connect_timeout: 200ms",
+			"mcp server " + program + " (root_agent.yaml:1:11): no response within 200ms; increase connect_timeout to wait longer",
 		},
 		{
-			"nobody there", "url: " + gone.URL + "/mcp?key=s3cret",
-			"mcp server " + strings.TrimPrefix(gone.URL, "http://") + " (root_agent.yaml:1:6): it cannot be reached: ",
+			"nothing listens", "url: " + gone.URL + "/mcp?key=s3cret",
+			"mcp server " + strings.TrimPrefix(gone.URL, "http://") + " (root_agent.yaml:1:6): server unreachable: ",
 		},
 		{
 			"no key", "url: " + h.URL,
-			"mcp server " + strings.TrimPrefix(h.URL, "http://") + " (root_agent.yaml:1:6): it cannot be reached: ",
+			"mcp server " + strings.TrimPrefix(h.URL, "http://") + " (root_agent.yaml:1:6): server unreachable: ",
 		},
 		{
 			"a filter that nothing passes", "url: " + h.URL + "\nheaders: {X-Key: k3y}\ntool_filter: [ad]",
-			"mcp server " + strings.TrimPrefix(h.URL, "http://") + " (root_agent.yaml:1:6) has none of the tools that tool_filter names; it has: add, die, echo, fail, who",
+			"mcp server " + strings.TrimPrefix(h.URL, "http://") + " (root_agent.yaml:1:6) has none of the tools in tool_filter; its tools are: add, die, echo, fail, who",
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -309,9 +309,9 @@ func TestMCPLogsStderr(t *testing.T) {
 	set.logger, set.redactor = slog.New(slog.NewTextHandler(&log, nil)), spec.NewVeil("t0ken")
 	_, err := set.Tools(t.Context())
 	if text := errorString(err); strings.Contains(text, "account") {
-		t.Errorf("users are told %s", text)
+		t.Errorf("the error contains stderr: %s", text)
 	}
-	if !strings.Contains(log.String(), `says="no account for ***"`) {
+	if !strings.Contains(log.String(), `stderr="no account for ***"`) {
 		t.Errorf("the log has %s", log.String())
 	}
 }
@@ -332,8 +332,8 @@ func TestMCPContextCancelled(t *testing.T) {
 func TestMCPOffline(t *testing.T) {
 	k, _ := Kinds().Lookup("mcp")
 	for _, tt := range []struct{ yaml, want string }{
-		{"url: http://127.0.0.1:1\ntool_filter: [find]\ntool_name_prefix: docs", "docs_find: a test asks no mcp server: say what the tool answers, with tools: {docs_find: {return: {…}}}"},
-		{"url: http://127.0.0.1:1", "mcp server 127.0.0.1:1 (root_agent.yaml:1:6) is not asked in a test: name its tools with tool_filter, and say what they answer under tools"},
+		{"url: http://127.0.0.1:1\ntool_filter: [find]\ntool_name_prefix: docs", "docs_find: tests call no mcp server: set the response of the tool with tools: {docs_find: {return: {…}}}"},
+		{"url: http://127.0.0.1:1", "mcp server 127.0.0.1:1 (root_agent.yaml:1:6) is not called in tests: list its tools in tool_filter, and set their responses under tools"},
 	} {
 		n, _ := spec.Parse("root_agent.yaml", []byte(tt.yaml))
 		plan, _ := k.Decode(n)

@@ -14,13 +14,13 @@ import (
 type mcpTool struct {
 	*declaredTool
 	set *mcpSet
-	// name is the server's, and listed what it said of the tool.
+	// name is the name on the server, source the tool's entry in the list as JSON.
 	name, source string
-	// idempotent is a tool that the server says may be called twice.
+	// idempotent tools may be called twice, according to the server.
 	idempotent bool
 }
 
-// Capabilities say what the document asked for.
+// Capabilities returns the settings of the document.
 func (t *mcpTool) Capabilities() Capabilities { return t.set.capabilities }
 
 // Run implements [Tool].
@@ -42,7 +42,7 @@ func (t *mcpTool) Run(ctx context.Context, call *Call) (*Result, error) {
 	})
 }
 
-// wrapCallError is the error of a call that the server has not answered.
+// wrapCallError returns the error of a call without a response.
 func (t *mcpTool) wrapCallError(ctx context.Context, err error) error {
 	broken, unreached := (disconnectedError{}), (connectError{})
 	switch {
@@ -51,22 +51,23 @@ func (t *mcpTool) wrapCallError(ctx context.Context, err error) error {
 	case errors.As(err, &unreached):
 		return fmt.Errorf("tool %s: %w", t.decl.Name, unreached.error)
 	case errors.As(err, &broken) && !broken.safeToRetry:
-		return fmt.Errorf("tool %s: the connection to %s ended during the call: whether it was carried out is not known", t.decl.Name, t.set.server.displayName())
+		return fmt.Errorf("tool %s: the connection to %s closed during the call; the call may have been executed", t.decl.Name, t.set.server.displayName())
 	}
 	return fmt.Errorf("tool %s: %s: %s", t.decl.Name, t.set.server.displayName(), t.set.redactor.Text(stripURL(err)))
 }
 
-// convertResult is what the server answered as ADK has it: {"content": […], "isError": false},
-// and structuredContent where there is some (adk-python tools/mcp_tool/mcp_tool.py). An
-// answer with isError is a failure of the call, and what the model gets of it.
+// convertResult converts the server's result as ADK does: {"content": […],
+// "isError": false}, plus structuredContent if present (adk-python
+// tools/mcp_tool/mcp_tool.py). A result with isError is a failure of the call,
+// and also the response for the model.
 func (t *mcpTool) convertResult(res *mcp.CallToolResult) (*Result, error) {
 	raw, err := json.Marshal(res)
 	if err != nil {
-		return nil, fmt.Errorf("tool %s: reading the answer: %w", t.decl.Name, err)
+		return nil, fmt.Errorf("tool %s: decoding result: %w", t.decl.Name, err)
 	}
 	v, err := decodeJSON(raw)
 	if err != nil {
-		return nil, fmt.Errorf("tool %s: reading the answer: %w", t.decl.Name, err)
+		return nil, fmt.Errorf("tool %s: decoding result: %w", t.decl.Name, err)
 	}
 	response := map[string]any{"content": []any{}, "isError": res.IsError}
 	for _, key := range []string{"content", "structuredContent"} {
@@ -81,7 +82,7 @@ func (t *mcpTool) convertResult(res *mcp.CallToolResult) (*Result, error) {
 	return &Result{Response: response}, nil
 }
 
-// joinTexts is the texts of a content.
+// joinTexts joins the text parts of a content.
 func joinTexts(content []mcp.Content) string {
 	var texts []string
 	for _, c := range content {
@@ -90,7 +91,7 @@ func joinTexts(content []mcp.Content) string {
 		}
 	}
 	if len(texts) == 0 {
-		return "the server reported an error without a text"
+		return "the server returned an error without a message"
 	}
 	return strings.Join(texts, "\n")
 }

@@ -53,7 +53,7 @@ func TestLoadMemory(t *testing.T) {
 		t.Errorf("nothing found: %v, %v", got, err)
 	}
 	call.Memories = fakeMemories{asked: &asked, fail: errors.New("no disk")}
-	if _, err = builtin(t, "load_memory").Run(t.Context(), call); errorString(err) != "searching the memory: no disk" {
+	if _, err = builtin(t, "load_memory").Run(t.Context(), call); errorString(err) != "searching memory: no disk" {
 		t.Errorf("a failing search: %v", err)
 	}
 	call.Args = nil
@@ -84,7 +84,7 @@ func TestPreloadMemory(t *testing.T) {
 		{"nothing found", "my cat?", nil, nil, "", []string{"of others: my cat?"}, ""},
 		{"nothing to show", "my cat?", []*session.Memory{{ID: "x"}}, nil, "", []string{"of others: my cat?"}, ""},
 		{"nothing said", "", remembered(), nil, "", nil, ""},
-		{"failing", "my cat?", nil, errors.New("no disk"), "", []string{"of others: my cat?"}, `level=WARN msg="searching the memory" app=shop session=s1 error="no disk"`},
+		{"failing", "my cat?", nil, errors.New("no disk"), "", []string{"of others: my cat?"}, `level=WARN msg="memory search failed" app=shop session=s1 error="no disk"`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var log bytes.Buffer
@@ -120,7 +120,7 @@ func TestPreloadMemoryRun(t *testing.T) {
 		t.Error("preload_memory is offered to the model")
 	}
 	_, err := preload.Run(t.Context(), newCall(nil, nil))
-	if want := "preload_memory works before the model is asked and cannot be called"; errorString(err) != want {
+	if want := "preload_memory runs before each model call and cannot be called"; errorString(err) != want {
 		t.Errorf("Run = %v, want %s", err, want)
 	}
 }

@@ -9,10 +9,9 @@ import (
 	"agenthost/pkg/template"
 )
 
-// CheckUse checks a use of the state by the schema: a key that is written must
-// be one of the schema's, expressions are checked with its types, and of other
-// keys that are read, and values that no key can have, it warns. A nil schema
-// finds nothing.
+// CheckUse checks a use of the state against the schema: a written key must be
+// declared, and expressions are type-checked; other keys that are read, and
+// values that a key cannot have, are warnings. A nil schema reports nothing.
 func (s *StateSchema) CheckUse(u StateUse) spec.Diagnostics {
 	if s == nil {
 		return nil
@@ -42,8 +41,8 @@ func (s *StateSchema) checkWrite(w StateWrite) spec.Diagnostics {
 		return spec.Diagnostics{s.withKeyHint(w.Key.Errorf(0, "state-schema", "the state key %s is not in the state_schema", key), key)}
 	}
 	if w.Text && !s.acceptsText(key) {
-		return spec.Diagnostics{w.Key.Errorf(0, "state-schema", "%s keeps a text, and by the state_schema %s is none", w.Verb, key).
-			WithHint("an agent with an output_schema keeps a value")}
+		return spec.Diagnostics{w.Key.Errorf(0, "state-schema", "%s writes a string, but the type of %s in the state_schema is not string", w.Verb, key).
+			WithHint("set output_schema to store a structured value")}
 	}
 	return nil
 }
@@ -55,7 +54,7 @@ func (s *StateSchema) checkRead(at spec.Text, key string, offset int) spec.Diagn
 	return spec.Diagnostics{s.withKeyHint(at.Warnf(offset, "state-schema", "the state key %s is not in the state_schema", key), key)}
 }
 
-// checkExpr compiles the expression once more, with the types of the state.
+// checkExpr compiles the expression again, with the types of the state.
 func (s *StateSchema) checkExpr(e StateExpr) spec.Diagnostics {
 	var ds spec.Diagnostics
 	if e.Expr.Pos.Line == 0 {
@@ -79,8 +78,8 @@ func (s *StateSchema) checkExpr(e StateExpr) spec.Diagnostics {
 	return ds
 }
 
-// checkComparison warns of a value that is none of those that the schema lists
-// for the key.
+// checkComparison warns about a comparison with a value that the schema does
+// not list for the key.
 func (s *StateSchema) checkComparison(e spec.Expr, c template.Comparison) spec.Diagnostics {
 	values := s.Values(c.Member)
 	known := make([]string, len(values))
@@ -91,7 +90,7 @@ func (s *StateSchema) checkComparison(e spec.Expr, c template.Comparison) spec.D
 	if len(known) == 0 || slices.Contains(known, value) {
 		return nil
 	}
-	d := e.Warnf(c.Offset, "state-value", "the state key %s is never %q: its values are %s", c.Member, value, strings.Join(known, ", "))
+	d := e.Warnf(c.Offset, "state-value", "the state key %s can never be %q: its values are %s", c.Member, value, strings.Join(known, ", "))
 	if near := spec.Suggest(value, known); near != "" {
 		d = d.WithHint("did you mean %q?", near)
 	}

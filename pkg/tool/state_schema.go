@@ -10,26 +10,27 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// A StateSchema types keys of a session's state, gives them defaults, and says
-// who writes them. When it types a key without a prefix, it has all of those that
-// the app uses; keys with a prefix need not be there, as in adk-python. Many
-// goroutines may use it. A nil StateSchema types nothing.
+// A StateSchema declares types, defaults and permitted writers for keys of a
+// session's state. If it types any key without a prefix, it must declare all
+// such keys that the app uses; keys with a prefix need no declaration, as in
+// adk-python. A StateSchema is safe for concurrent use. A nil StateSchema
+// declares nothing.
 type StateSchema struct {
 	keys    map[string]*Schema
 	writers map[string]session.Writer
-	// closed says that every key without a prefix is typed.
+	// closed means that every key without a prefix must be declared.
 	closed bool
 }
 
-// NewStateSchema reads the JSON Schema of the state, an object whose properties
-// are the keys; a property may say in `writable` who writes its key. The error
-// says what is wrong with it.
+// NewStateSchema compiles the JSON Schema of the state, an object whose
+// properties are the keys; `writable` in a property restricts who may write the
+// key.
 func NewStateSchema(schema map[string]any) (*StateSchema, error) {
 	s := &StateSchema{keys: map[string]*Schema{}, writers: map[string]session.Writer{}}
-	// Each key's schema has the definitions of all.
+	// The schema of each key includes all definitions.
 	all := countSchemaParts(schema["properties"]) + len(asMap(schema["properties"]))*(countSchemaParts(schema["$defs"])+countSchemaParts(schema["definitions"]))
 	if all > maxSchemaParts {
-		return nil, fmt.Errorf("the keys and their definitions have %d parts; at most %d are read", all, maxSchemaParts)
+		return nil, fmt.Errorf("the keys and their definitions have %d objects and lists, which exceeds the limit of %d", all, maxSchemaParts)
 	}
 	for key, prop := range asMap(schema["properties"]) {
 		if err := s.addKey(key, copyDefinitions(asMap(prop), schema)); err != nil {
@@ -39,11 +40,11 @@ func NewStateSchema(schema map[string]any) (*StateSchema, error) {
 	return s, nil
 }
 
-// addKey reads the schema of one key.
+// addKey compiles the schema of one key.
 func (s *StateSchema) addKey(key string, prop map[string]any) error {
 	scope, _ := session.ScopeOf(key)
 	if scope == session.ScopeSession && strings.Contains(key, ":") {
-		return fmt.Errorf("the key %s has a prefix that is not user:, app: or temp:", key)
+		return fmt.Errorf("the key %s: prefix must be user:, app: or temp:", key)
 	}
 	if name, ok := prop["writable"]; ok {
 		w, known := session.ParseWriter(fmt.Sprint(name))
@@ -53,7 +54,7 @@ func (s *StateSchema) addKey(key string, prop map[string]any) error {
 		s.writers[key] = w
 		delete(prop, "writable")
 		if len(prop) == 0 {
-			s.keys[key] = nil // who writes it is all that is known
+			s.keys[key] = nil // only its writer is declared
 			return nil
 		}
 	}
@@ -66,8 +67,8 @@ func (s *StateSchema) addKey(key string, prop map[string]any) error {
 	return nil
 }
 
-// Writable is the least trusted writer of a key, and whether the schema says so.
-// By default clients write every key, as in ADK.
+// Writable returns the least trusted writer of a key, and whether the schema
+// declares it. By default clients may write every key, as in ADK.
 func (s *StateSchema) Writable(key string) (by session.Writer, declared bool) {
 	if s == nil {
 		return session.WriterClient, false
@@ -76,8 +77,8 @@ func (s *StateSchema) Writable(key string) (by session.Writer, declared bool) {
 	return by, declared
 }
 
-// CheckWriter returns an error for the first key of a delta that the writer may
-// not write.
+// CheckWriter returns an error for the first key of a delta that w may not
+// write.
 func (s *StateSchema) CheckWriter(w session.Writer, delta map[string]any) error {
 	if s == nil || len(s.writers) == 0 {
 		return nil
@@ -90,11 +91,10 @@ func (s *StateSchema) CheckWriter(w session.Writer, delta map[string]any) error 
 	return nil
 }
 
-// A WriterError says that a key of the state was written by a party that may
-// not write it.
+// A WriterError reports a write to a state key by a party without permission.
 type WriterError struct {
 	Key string
-	// By is the least trusted party that may.
+	// By is the least trusted party with permission.
 	By session.Writer
 }
 
@@ -107,10 +107,10 @@ func (e *WriterError) Error() string {
 	return fmt.Sprintf("permission denied: the state key %q is written by %s only (state_schema: writable: %s)", e.Key, by, e.By)
 }
 
-// Unwrap returns ErrInvalid: the same write can never be accepted.
+// Unwrap returns ErrInvalid: retrying the same write cannot succeed.
 func (e *WriterError) Unwrap() error { return session.ErrInvalid }
 
-// copyDefinitions is a part of a schema with the definitions of the whole.
+// copyDefinitions returns part with the definitions of whole.
 func copyDefinitions(part, whole map[string]any) map[string]any {
 	with := maps.Clone(part)
 	if with == nil {
@@ -124,7 +124,7 @@ func copyDefinitions(part, whole map[string]any) map[string]any {
 	return with
 }
 
-// Keys are the typed keys, sorted.
+// Keys returns the declared keys, sorted.
 func (s *StateSchema) Keys() []string {
 	if s == nil {
 		return nil
@@ -132,7 +132,7 @@ func (s *StateSchema) Keys() []string {
 	return slices.Sorted(maps.Keys(s.keys))
 }
 
-// Values are all that a key may have, where the schema lists them.
+// Values returns all values that a key may have, if the schema lists them.
 func (s *StateSchema) Values(key string) []any {
 	if s == nil || s.keys[key] == nil {
 		return nil
@@ -141,11 +141,11 @@ func (s *StateSchema) Values(key string) []any {
 	return values
 }
 
-// Closed says whether the schema has every key without a prefix that the app
-// may use. One that only says who writes its keys leaves all others free.
+// Closed reports whether the schema must declare every key without a prefix. A
+// schema that only declares writers is not closed.
 func (s *StateSchema) Closed() bool { return s != nil && s.closed }
 
-// Declares says whether the schema has an entry for a key.
+// Declares reports whether the schema has an entry for a key.
 func (s *StateSchema) Declares(key string) bool {
 	if s == nil {
 		return false
@@ -154,13 +154,13 @@ func (s *StateSchema) Declares(key string) bool {
 	return ok
 }
 
-// Has says whether a key may be used: it is declared, has a colon, or the schema
-// is not closed.
+// Has reports whether a key may be used: it is declared, contains a colon, or
+// the schema is not closed.
 func (s *StateSchema) Has(key string) bool {
 	return !s.Closed() || strings.Contains(key, ":") || s.Declares(key)
 }
 
-// Default is what a key is read as while nothing is written there.
+// Default returns the value of a key that was never written.
 func (s *StateSchema) Default(key string) (any, bool) {
 	if s == nil || s.keys[key] == nil {
 		return nil, false
@@ -172,7 +172,7 @@ func (s *StateSchema) Default(key string) (any, bool) {
 	return normalizeValue(s.keys[key].schema, v), true
 }
 
-// AddDefaults puts the defaults of the keys that all lacks into it.
+// AddDefaults adds the defaults of the keys that all does not have.
 func (s *StateSchema) AddDefaults(all map[string]any) {
 	if s == nil {
 		return
@@ -184,8 +184,8 @@ func (s *StateSchema) AddDefaults(all map[string]any) {
 	}
 }
 
-// Check returns the value in the form in which an agent writes it, or says why
-// it cannot be written. Nil, which removes a key, has every type.
+// Check returns the normalized value of a write by an agent, or an error. Nil,
+// which deletes a key, is valid for every type.
 func (s *StateSchema) Check(key string, v any) (any, error) {
 	if by, _ := s.Writable(key); by > session.WriterAgent {
 		return nil, &WriterError{Key: key, By: by}
@@ -198,12 +198,12 @@ func (s *StateSchema) Check(key string, v any) (any, error) {
 	}
 	checked, err := s.keys[key].Check(v)
 	if err != nil {
-		return nil, fmt.Errorf("the state key %s does not take this value: %w", key, err)
+		return nil, fmt.Errorf("invalid value for state key %s: %w", key, err)
 	}
 	return checked, nil
 }
 
-// CheckDelta checks all writes of an event, in place.
+// CheckDelta checks and normalizes all writes of an event, in place.
 func (s *StateSchema) CheckDelta(delta map[string]any) error {
 	if s == nil {
 		return nil
@@ -218,7 +218,8 @@ func (s *StateSchema) CheckDelta(delta map[string]any) error {
 	return nil
 }
 
-// Samples are values of the keys' types, for the environment of an expression.
+// Samples returns values of the keys' types, for the environment of an
+// expression.
 func (s *StateSchema) Samples() map[string]any {
 	samples := make(map[string]any, len(s.keys))
 	for key, typed := range s.keys {
@@ -234,10 +235,10 @@ func (s *StateSchema) withKeyHint(d spec.Diagnostic, key string) spec.Diagnostic
 	if near := spec.Suggest(key, s.Keys()); near != "" {
 		return d.WithHint("did you mean %q?", near)
 	}
-	return d.WithHint("the keys are %s; keys with a prefix, such as user:%s, need not be there", joinOrNone(s.Keys()), key)
+	return d.WithHint("declared keys: %s; keys with a prefix, such as user:%s, need no declaration", joinOrNone(s.Keys()), key)
 }
 
-// acceptsText says whether a key may hold any text, as far as its type tells.
+// acceptsText reports whether a key may hold any string, according to its type.
 func (s *StateSchema) acceptsText(key string) bool {
 	if s == nil || s.keys[key] == nil {
 		return true

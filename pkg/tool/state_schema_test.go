@@ -27,7 +27,7 @@ func TestStateSchemaCheck(t *testing.T) {
 	}{
 		{"n", 3.0, int64(3), ""},
 		{"n", nil, nil, ""},
-		{"n", "3", nil, "the state key n does not take this value: got string, want integer"},
+		{"n", "3", nil, "invalid value for state key n: got string, want integer"},
 		{"tier", "gold", "gold", ""},
 		{"m", 1, nil, "the state key m is not in the state_schema: its keys are n, tier"},
 		{"user:m", 1, 1, ""},
@@ -51,7 +51,7 @@ func TestStateSchemaDefaults(t *testing.T) {
 	}
 }
 
-// TestStateSchemaNil: a nil schema types nothing.
+// TestStateSchemaNil checks that a nil schema declares nothing.
 func TestStateSchemaNil(t *testing.T) {
 	var s *StateSchema
 	if v, err := s.Check("any", 1); v != 1 || err != nil || !s.Has("any") || !s.acceptsText("any") {

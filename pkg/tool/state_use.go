@@ -7,57 +7,57 @@ import (
 	"agenthost/pkg/template"
 )
 
-// A StateUse is what a piece of a document does with the state of a session:
-// the texts and expressions that read it, and the keys that it writes.
+// A StateUse describes how part of a document uses the state of a session: the
+// templates and expressions that read it, and the keys that it writes.
 type StateUse struct {
 	Texts  []StateText
 	Exprs  []StateExpr
 	Writes []StateWrite
-	// Opaque says that code takes part, which may read and write any key.
+	// Opaque means that code is involved, which may read and write any key.
 	Opaque bool
-	// ReadsAny says that it is not known which keys are read.
+	// ReadsAny means that the keys that are read are unknown.
 	ReadsAny bool
-	// Guarded says that a callback may answer before anything is filled.
+	// Guarded means that a callback may respond before any template is rendered.
 	Guarded bool
 }
 
 // A StateText is a text with placeholders.
 type StateText struct {
 	Text spec.Text
-	// Refs are the placeholders that are keys of the state.
+	// Refs are the placeholders that name state keys.
 	Refs []template.Ref
-	// Begins says that the text is filled whenever its agent begins: a missing
-	// value is certain to end the run.
+	// Begins means that the text is rendered whenever its agent starts: a
+	// missing value always ends the run.
 	Begins bool
-	// Paths says that the placeholders are dotted paths, such as {args.id}.
+	// Paths means that the placeholders are dotted paths, such as {args.id}.
 	Paths bool
 }
 
-// A StateExpr is an expression with the names that it may use.
+// A StateExpr is an expression with its environment.
 type StateExpr struct {
 	Expr spec.Expr
 	Env  template.Env
-	// Bool says that it must be true or false.
+	// Bool means that it must be a boolean.
 	Bool bool
-	// Guard is the field that the expression decides about, such as confirm,
-	// deny or when; empty where it only makes a value.
+	// Guard is the field whose condition the expression is, such as confirm,
+	// deny or when; empty if it only computes a value.
 	Guard string
 }
 
 // A StateWrite is a key that is written.
 type StateWrite struct {
-	// Key is the key, in its place.
+	// Key is the key with its position.
 	Key spec.Text
 	// Verb is the field that writes: output_key, or one of [StateWrites].
 	Verb string
-	// Text says that the value is a text, whatever it is about.
+	// Text means that the value is always a string.
 	Text bool
-	// Sure says that it is written whenever the agent runs; First, that this is
-	// before anything of the agent is filled.
+	// Sure means that the key is written whenever the agent runs; First, that
+	// this happens before any template of the agent is rendered.
 	Sure, First bool
 }
 
-// Add puts the uses of another piece behind those of u.
+// Add appends the uses of another part.
 func (u *StateUse) Add(more StateUse) {
 	u.Texts = append(u.Texts, more.Texts...)
 	u.Exprs = append(u.Exprs, more.Exprs...)
@@ -67,12 +67,12 @@ func (u *StateUse) Add(more StateUse) {
 	u.Guarded = u.Guarded || more.Guarded
 }
 
-// AddPaths adds a text whose placeholders are dotted paths. Named are the roots
-// of paths that do not lead into the state.
+// AddPaths adds a text whose placeholders are dotted paths. named reports
+// whether the root of a path is not a state key.
 func (u *StateUse) AddPaths(t spec.Text, named func(root string) bool) {
 	paths, err := template.ParsePaths(t.Value)
 	if err != nil {
-		return // told where the text is compiled
+		return // reported when the text is compiled
 	}
 	var refs []template.Ref
 	for _, ref := range paths.Refs() {
@@ -88,7 +88,7 @@ func (u *StateUse) AddPaths(t spec.Text, named func(root string) bool) {
 	u.Texts = append(u.Texts, StateText{Text: t, Refs: refs, Paths: true})
 }
 
-// AddTexts adds the texts of a value, those of its lists and mappings too.
+// AddTexts adds the texts of a value, including those in lists and maps.
 func (u *StateUse) AddTexts(n *spec.Node, named func(root string) bool) {
 	switch {
 	case n == nil:
@@ -105,7 +105,7 @@ func (u *StateUse) AddTexts(n *spec.Node, named func(root string) bool) {
 }
 
 // AddWrites adds the keys that a mapping writes by the fields of [StateWrites].
-// No update is sure to make a value that another one loses.
+// Updates are not marked Sure, because another update may take effect instead.
 func (u *StateUse) AddWrites(n *spec.Node, write StateWrite) {
 	for _, verb := range WriteVerbs() {
 		one := write
@@ -119,15 +119,15 @@ func (u *StateUse) AddWrites(n *spec.Node, write StateWrite) {
 	}
 }
 
-// addConfirm adds the condition of a confirmation, where there is one.
+// addConfirm adds the condition of a confirmation, if there is one.
 func (u *StateUse) addConfirm(e spec.Expr, env template.Env) {
 	if e.Pos != (spec.Pos{}) {
 		u.Exprs = append(u.Exprs, StateExpr{Expr: e, Env: env, Bool: true, Guard: "confirm"})
 	}
 }
 
-// ConfirmUse is the use that a confirm of a document makes of the state; any
-// arguments will do.
+// ConfirmUse returns how a confirm of a document uses the state; any arguments
+// are valid.
 func ConfirmUse(e spec.Expr) StateUse {
 	var u StateUse
 	env := callEnv(&Params{})
@@ -136,18 +136,19 @@ func ConfirmUse(e spec.Expr) StateUse {
 	return u
 }
 
-// isCallName says whether a root of a path is a name of a call, and not a key.
+// isCallName reports whether the root of a path is a variable of a call rather
+// than a state key.
 func isCallName(root string) bool {
 	_, ok := callEnv(&Params{})[root]
 	return ok
 }
 
-// StateUse has the tool's expressions, and what they write.
+// StateUse returns the tool's expressions and the keys that it writes.
 func (c *exprConfig) StateUse(n *spec.Node) StateUse {
 	var u StateUse
 	d, err := c.Tool.newDeclaredTool()
 	if err != nil {
-		return u // told already
+		return u // already reported
 	}
 	env := callEnv(d.params)
 	u.Exprs = append(u.Exprs, StateExpr{Expr: c.Value, Env: env})
@@ -159,7 +160,7 @@ func (c *exprConfig) StateUse(n *spec.Node) StateUse {
 	return u
 }
 
-// StateUse has the texts of the request.
+// StateUse returns the templates of the request.
 func (c *httpConfig) StateUse(n *spec.Node) StateUse {
 	var u StateUse
 	u.AddPaths(c.URL, isCallName)
@@ -169,11 +170,11 @@ func (c *httpConfig) StateUse(n *spec.Node) StateUse {
 	if c.Tool.Confirm.Pos == (spec.Pos{}) {
 		return u
 	}
-	if d, err := c.Tool.newDeclaredTool(); err == nil { // else it is told already
+	if d, err := c.Tool.newDeclaredTool(); err == nil { // else already reported
 		u.addConfirm(c.Tool.Confirm, callEnv(d.params))
 	}
 	return u
 }
 
-// StateUse has the condition of the confirmation.
+// StateUse returns the condition of the confirmation.
 func (c *callToolArgs) StateUse(*spec.Node) StateUse { return ConfirmUse(c.Call.Confirm) }

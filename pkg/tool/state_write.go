@@ -15,16 +15,16 @@ import (
 // StateWrites is the YAML of the state keys that a tool or a callback writes.
 type StateWrites struct {
 	Set    map[string]spec.Expr `yaml:"set" doc:"State keys to write, each with its expression; null removes the key."`
-	Add    map[string]spec.Expr `yaml:"add" doc:"State keys to add a number to, each with its expression. The database adds, so that concurrent sessions lose nothing."`
+	Add    map[string]spec.Expr `yaml:"add" doc:"State keys to add a number to, each with its expression. The database does the addition, so concurrent sessions lose no update."`
 	Append map[string]spec.Expr `yaml:"append" doc:"State keys with lists to append one element to, each with its expression."`
-	Max    map[string]spec.Expr `yaml:"max" doc:"State keys that become the greater of their value and the expression's, numbers or texts."`
+	Max    map[string]spec.Expr `yaml:"max" doc:"State keys that become the greater of their value and the expression's, numbers or strings."`
 	Min    map[string]spec.Expr `yaml:"min" doc:"State keys that become the smaller of their value and the expression's."`
 }
 
-// setVerb is the verb that only writes.
+// setVerb is the verb that overwrites.
 const setVerb = "set"
 
-// WriteVerbs are the fields of [StateWrites].
+// WriteVerbs lists the fields of [StateWrites].
 func WriteVerbs() []string {
 	verbs := []string{setVerb}
 	for _, v := range session.UpdateVerbs() {
@@ -33,7 +33,7 @@ func WriteVerbs() []string {
 	return verbs
 }
 
-// keysOf are the keys of a verb.
+// keysOf returns the keys of a verb.
 func (c *StateWrites) keysOf(verb string) map[string]spec.Expr {
 	switch session.UpdateVerb(verb) {
 	case session.UpdateAdd:
@@ -49,7 +49,7 @@ func (c *StateWrites) keysOf(verb string) map[string]spec.Expr {
 	}
 }
 
-// duplicateKey is a key that more than one verb writes, or "".
+// duplicateKey returns a key that more than one verb writes, or "".
 func (c *StateWrites) duplicateKey() string {
 	seen := map[string]bool{}
 	for w := range c.writtenKeys() {
@@ -61,7 +61,7 @@ func (c *StateWrites) duplicateKey() string {
 	return ""
 }
 
-// Exprs are all expressions, by verb and key.
+// Exprs returns all expressions, by verb and key.
 func (c *StateWrites) Exprs() []spec.Expr {
 	var all []spec.Expr
 	for w := range c.writtenKeys() {
@@ -88,7 +88,7 @@ func (c *StateWrites) writtenKeys() iter.Seq[writtenKey] {
 	}
 }
 
-// An Assignment is one key that is written.
+// An Assignment is one write to a key.
 type Assignment struct {
 	Key string
 	// Verb is set, or one of [session.UpdateVerbs].
@@ -105,7 +105,7 @@ func (c *StateWrites) Assignments(compile func(spec.Expr) *template.Expr) []Assi
 	return list
 }
 
-// Assign evaluates all expressions, and then writes the keys; when one fails,
+// Assign evaluates all expressions, and then writes the keys; if one fails,
 // nothing is written.
 func Assign(ctx context.Context, list []Assignment, vars map[string]any, state State) error {
 	values := make([]any, len(list))

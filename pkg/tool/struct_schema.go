@@ -10,15 +10,17 @@ import (
 	"time"
 )
 
-// structSchema is the JSON Schema of a Go struct, as FromFunc describes it.
+// structSchema returns the JSON Schema of a Go struct, as FromFunc describes
+// it.
 func structSchema(t reflect.Type) (map[string]any, error) {
 	if t.Kind() != reflect.Struct || t == reflect.TypeFor[time.Time]() {
-		return nil, fmt.Errorf("want a struct for the parameters, got %s", t)
+		return nil, fmt.Errorf("parameters must be a struct, got %s", t)
 	}
 	return nestedStructSchema(t, nil)
 }
 
-// typeSchema knows in above the structs that t stands in.
+// typeSchema returns the JSON Schema of t; above lists the structs that contain
+// t.
 func typeSchema(t reflect.Type, above []reflect.Type) (map[string]any, error) {
 	switch t {
 	case reflect.TypeFor[time.Time]():
@@ -49,7 +51,7 @@ func typeSchema(t reflect.Type, above []reflect.Type) (map[string]any, error) {
 
 func collectionSchema(t reflect.Type, above []reflect.Type) (map[string]any, error) {
 	if t.Kind() == reflect.Map && t.Key().Kind() != reflect.String {
-		return nil, fmt.Errorf("%s has no JSON Schema: keys must be text", t)
+		return nil, fmt.Errorf("%s has no JSON Schema: keys must be strings", t)
 	}
 	if t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Uint8 {
 		return map[string]any{"type": "string", "contentEncoding": "base64"}, nil
@@ -66,7 +68,7 @@ func collectionSchema(t reflect.Type, above []reflect.Type) (map[string]any, err
 
 func nestedStructSchema(t reflect.Type, above []reflect.Type) (map[string]any, error) {
 	if slices.Contains(above, t) {
-		return nil, fmt.Errorf("%s holds itself", t)
+		return nil, fmt.Errorf("%s is recursive", t)
 	}
 	above = append(slices.Clip(above), t)
 	schema := objectSchema(map[string]any{})
@@ -79,8 +81,8 @@ func nestedStructSchema(t reflect.Type, above []reflect.Type) (map[string]any, e
 	return schema, nil
 }
 
-// addFieldSchema adds a field to the schema of its struct; an embedded struct adds
-// its fields.
+// addFieldSchema adds a field to the schema of its struct; an embedded struct
+// adds its fields.
 func addFieldSchema(schema map[string]any, f reflect.StructField, above []reflect.Type) error {
 	name, optional, ok := jsonFieldName(f)
 	if !ok {
@@ -106,8 +108,8 @@ func addFieldSchema(schema map[string]any, f reflect.StructField, above []reflec
 	return nil
 }
 
-// jsonFieldName follows the rules of encoding/json; ok is false for a field that it
-// leaves out, and the name is empty for an embedded struct.
+// jsonFieldName follows the rules of encoding/json; ok is false for a field
+// that it omits, and the name is empty for an embedded struct.
 func jsonFieldName(f reflect.StructField) (name string, optional, ok bool) {
 	tag := f.Tag.Get("json")
 	name, options, _ := strings.Cut(tag, ",")

@@ -8,22 +8,22 @@ import (
 	"time"
 )
 
-// A TimeoutError says that a tool took longer than it may.
+// A TimeoutError reports that a tool exceeded its timeout.
 type TimeoutError struct {
-	// Tool is the tool's name, Timeout the time that it had.
+	// Tool is the tool's name, Timeout the limit that it exceeded.
 	Tool    string
 	Timeout time.Duration
 }
 
-// Error names the tool and the time.
+// Error names the tool and the timeout.
 func (e *TimeoutError) Error() string {
-	return fmt.Sprintf("%s: no answer within %s", e.Tool, formatDuration(e.Timeout))
+	return fmt.Sprintf("%s: timed out after %s", e.Tool, formatDuration(e.Timeout))
 }
 
-// Unwrap makes it a [context.DeadlineExceeded].
+// Unwrap returns [context.DeadlineExceeded].
 func (e *TimeoutError) Unwrap() error { return context.DeadlineExceeded }
 
-// formatDuration is the duration without zero units at its end: 1m, not 1m0s.
+// formatDuration omits zero units at the end: 1m, not 1m0s.
 func formatDuration(d time.Duration) string {
 	s := d.String()
 	if strings.HasSuffix(s, "m0s") {
@@ -35,8 +35,8 @@ func formatDuration(d time.Duration) string {
 	return s
 }
 
-// runWithTimeout bounds f by a timeout; 0 is no bound. An error of f that comes from
-// being late becomes a [*TimeoutError].
+// runWithTimeout bounds f by a timeout; 0 means no timeout. An error of f after
+// the timeout becomes a [*TimeoutError].
 func runWithTimeout(
 	ctx context.Context, name string, d time.Duration, f func(context.Context) (*Result, error),
 ) (*Result, error) {

@@ -1,5 +1,5 @@
-// Package tool is the contract of tools, and the kinds of tools that a
-// document may name.
+// Package tool defines the interface of tools, and the kinds of tools that a
+// document may declare.
 package tool
 
 import (
@@ -13,46 +13,46 @@ import (
 	"agenthost/pkg/template"
 )
 
-// A Tool is something that a model may call. Implementations are safe for use
-// by many goroutines.
+// A Tool is a function that a model may call. Implementations are safe for
+// concurrent use.
 type Tool interface {
-	// Declaration says name, purpose and parameters. It is read-only. A tool
-	// that the model never calls by name (one that only edits requests, such as
-	// google_search) has a declaration with a name and no more, and is not
+	// Declaration returns name, description and parameters. It is read-only. A
+	// tool that the model never calls by name (one that only edits requests,
+	// such as google_search) has a declaration with only a name, and is not
 	// offered as a function: see [RequestEditor].
 	Declaration() *genai.FunctionDeclaration
 
-	// Run carries out one call. The arguments are as the model gave them:
-	// checking them, as [CheckArgs] does, is Run's part. An error is told to
-	// the model as {"error": "…"} and the conversation goes on, unless the
-	// tool's traits say otherwise. A nil result answers {"result": null}; for a
-	// long-running tool it answers nothing yet.
+	// Run executes one call. The arguments are as the model sent them: Run must
+	// check them, such as with [CheckArgs]. An error is returned to the model as
+	// {"error": "…"} and the conversation continues, unless the tool's
+	// capabilities specify otherwise. A nil result is {"result": null}; for a
+	// long-running tool it means that there is no interim response.
 	Run(ctx context.Context, call *Call) (*Result, error)
 }
 
-// A Result is the answer of a tool.
+// A Result is the result of a tool call.
 type Result struct {
-	// Response is what the model sees. Values are what JSON has.
+	// Response is what the model receives. Its values have JSON types.
 	Response map[string]any
 }
 
 // A Set is what a tool kind builds: one tool or many.
 type Set interface {
-	// Tools lists the tools on offer now.
+	// Tools lists the tools available now.
 	Tools(ctx context.Context) ([]Tool, error)
-	// Close ends what the set holds open. It is called once, after the last
-	// run that used it.
+	// Close releases the resources of the set. It is called once, after the
+	// last run that used the set.
 	Close() error
 }
 
-// Dynamic says whether the tools of a set are not known before a run asks for
-// them: the set has a method Dynamic that says so.
+// Dynamic reports whether the tools of a set are unknown before a run lists
+// them. Sets implement it as a method Dynamic.
 func Dynamic(s Set) bool {
 	l, ok := s.(interface{ Dynamic() bool })
 	return ok && l.Dynamic()
 }
 
-// One makes a set of a single tool with nothing to close.
+// One returns a set of a single tool with nothing to close.
 func One(t Tool) Set { return singleSet{t} }
 
 type singleSet struct{ t Tool }
@@ -60,21 +60,24 @@ type singleSet struct{ t Tool }
 func (s singleSet) Tools(context.Context) ([]Tool, error) { return []Tool{s.t}, nil }
 func (s singleSet) Close() error                          { return nil }
 
-// Capabilities are what the runtime has to know about a tool besides its declaration.
+// Capabilities are the properties of a tool that the runtime needs besides its
+// declaration.
 type Capabilities struct {
-	// Builtin tools are not offered as functions: they only edit requests.
+	// Builtin marks a tool that is not offered as a function: it only edits
+	// requests.
 	Builtin bool
-	// LongRunning tools are answered later.
+	// LongRunning marks a tool whose result arrives later.
 	LongRunning bool
-	// Timeout bounds a call; 0 is no bound.
+	// Timeout limits a call; 0 means no limit.
 	Timeout time.Duration
 	// FailOnError ends the invocation when the tool fails.
 	FailOnError bool
-	// Confirm says which calls need a person's approval; nil is none.
+	// Confirm decides which calls a person must confirm; nil means none.
 	Confirm Confirmer
 }
 
-// CapabilitiesOf returns a tool's traits; a tool without the method Capabilities has none.
+// CapabilitiesOf returns a tool's capabilities, the zero value for a tool
+// without the method Capabilities.
 func CapabilitiesOf(t Tool) Capabilities {
 	if h, ok := t.(interface{ Capabilities() Capabilities }); ok {
 		return h.Capabilities()
@@ -82,62 +85,62 @@ func CapabilitiesOf(t Tool) Capabilities {
 	return Capabilities{}
 }
 
-// A RequestEditor is a tool that changes the request of every model call of
-// its agent, after instructions and contents are in.
+// A RequestEditor is a tool that edits the request of every model call of its
+// agent, after instructions and contents are set.
 type RequestEditor interface {
 	EditRequest(ctx context.Context, call *Call, req *model.Request) error
 }
 
-// A Call is one call of a tool, and what it may touch.
+// A Call is one call of a tool, with its access to the session.
 type Call struct {
 	// ID and Name are those of the function call.
 	ID, Name string
-	// Args are the arguments; the map is the call's own.
+	// Args are the arguments; the map belongs to the call.
 	Args map[string]any
 
-	// Origin says for whom it runs.
+	// Origin identifies the app, agent, user and session of the call.
 	Origin model.Origin
-	// State reads the session's state with this call's own writes on top, and
-	// records writes in Actions.
+	// State reads the session's state including this call's writes, and records
+	// writes in Actions.
 	State State
-	// Actions ride on the event of the answer.
+	// Actions are committed with the event of the response.
 	Actions *session.Actions
 	// Artifacts of the session and its user; never nil.
 	Artifacts Artifacts
 	// Memories of the session's user; never nil.
 	Memories Memories
-	// Confirmation is a person's approval of this call, with the payload that
-	// came with it; nil before one was given. See [Call.RequestConfirmation].
+	// Confirmation is a person's approval of this call with its payload, nil
+	// before that. See [Call.RequestConfirmation].
 	Confirmation *session.Confirmation
-	// IdempotencyKey is the same each time this call is carried out, also
-	// after a crash: a key for services that make a thing only once.
+	// IdempotencyKey is the same each time this call is executed, including
+	// retries after a crash, for services that deduplicate requests.
 	IdempotencyKey string
-	// EndInvocation ends the run of the agent that calls, behind the calls of
-	// this step: its model is not asked again, and no callback after the agent.
-	// Agents around it go on. The runtime always sets it.
+	// EndInvocation ends the run of the calling agent after the calls of this
+	// step: neither its model nor its after-agent callbacks run again. Its
+	// parent agents continue. The runtime always sets it.
 	EndInvocation func()
-	// Expressions is what the expressions of the turn may use up together; nil is
-	// no limit.
+	// Expressions is the shared budget of the turn's expressions; nil means no
+	// limit.
 	Expressions *template.Budget
 }
 
-// State is the session's state as one call sees it. Values that it gives are the
-// caller's own: changing one changes nothing, only Set and Update write.
+// State is the session's state as seen by one call. Returned values are copies:
+// only Set and Update write.
 type State interface {
 	// Get returns a key's value, or its default.
 	Get(key string) (any, bool)
 	// Set records a write; nil removes the key.
 	Set(key string, value any)
-	// Update records writes whose values follow from what is stored when the
-	// call's event is: others may have changed it since. When one cannot follow
-	// from the value at hand, none is recorded.
+	// Update records atomic updates, which are applied to the stored values when
+	// the call's event is committed: concurrent writers may have changed them.
+	// If an update is invalid for the current value, none is recorded.
 	Update(all ...session.StateUpdate) error
-	// All returns all keys and values, those with a default included.
+	// All returns all keys and values, including defaults.
 	All() map[string]any
 }
 
-// Artifacts are the artifacts that one call may use. Saving records the
-// version in the call's actions.
+// Artifacts gives one call access to the artifacts. Save records the version in
+// the call's actions.
 type Artifacts interface {
 	// Save stores a new version and returns its number, from 0.
 	Save(ctx context.Context, name string, part *genai.Part) (int, error)

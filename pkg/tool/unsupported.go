@@ -1,9 +1,9 @@
 package tool
 
-// UnsupportedNames lists the names without a dot that adk-python's google.adk.tools
-// exports and that [Builtins] and [Toolsets] do not have, sorted. AgentTool, which the
-// runtime offers, and the classes around functions, which the loader knows, are
-// not among them.
+// UnsupportedNames lists, sorted, the names without a dot that adk-python's
+// google.adk.tools exports and that [Builtins] and [Toolsets] do not contain.
+// AgentTool, which the runtime provides, and the function tool classes, which
+// the loader handles, are not included.
 func UnsupportedNames() []string {
 	var names []string
 	for _, a := range unsupportedTools() {
@@ -12,8 +12,8 @@ func UnsupportedNames() []string {
 	return names
 }
 
-// UnsupportedReason says why a tool that [UnsupportedNames] lists is not offered, as a part of a
-// sentence; for any other name it is empty.
+// UnsupportedReason returns why a tool of [UnsupportedNames] is not supported,
+// as part of a sentence, or "" for any other name.
 func UnsupportedReason(name string) string {
 	for _, a := range unsupportedTools() {
 		if a.name == name {
@@ -27,9 +27,9 @@ type unsupportedTool struct{ name, reason string }
 
 func unsupportedTools() []unsupportedTool {
 	const (
-		class = "is a Python class to make tools with, not a tool"
-		later = "is one of ADK's tools that this version does not have"
-		cloud = later + ": it needs a service of Google Cloud"
+		class = "is a Python helper class, not a tool"
+		later = "is an ADK tool that this version does not support"
+		cloud = later + ": it requires a Google Cloud service"
 	)
 	return []unsupportedTool{
 		{"APIHubToolset", cloud},
@@ -37,11 +37,11 @@ func unsupportedTools() []unsupportedTool {
 		{"AuthToolArguments", class},
 		{"BaseTool", class},
 		{"DiscoveryEngineSearchTool", cloud},
-		{"ExampleTool", later + ": put the examples into the instruction"},
-		{"RemoteMcpServer", later + ": name its url with McpToolset or mcp"},
+		{"ExampleTool", later + ": write the examples in the instruction"},
+		{"RemoteMcpServer", later + ": use McpToolset or mcp with its URL"},
 		{"SearchResultMode", class},
 		{"ToolContext", class},
-		{"TransferToAgentTool", "is made by the runtime for agents that may transfer; name transfer_to_agent"},
+		{"TransferToAgentTool", "is added by the runtime to agents that may transfer; use transfer_to_agent"},
 		{"VertexAiLoadProfilesTool", cloud},
 		{"VertexAiSearchTool", cloud},
 	}

@@ -11,9 +11,9 @@ import (
 	"agenthost/pkg/session"
 )
 
-// normalizeValue brings a value into the form that its schema asks for: defaults in,
-// whole numbers as int64. A nil schema asks for nothing. Values that change
-// are copied, never changed in place.
+// normalizeValue converts a value to the form of its schema: with defaults, and
+// integers as int64. A nil schema requires nothing. Changed values are copied,
+// never modified in place.
 func normalizeValue(schema map[string]any, v any) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -31,7 +31,8 @@ func normalizeValue(schema map[string]any, v any) any {
 	return wholeNumber(schema, v)
 }
 
-// wholeNumber turns a float without fraction into an integer where one is wanted.
+// wholeNumber converts a float without fraction to an integer if the schema
+// accepts one.
 func wholeNumber(schema map[string]any, v any) any {
 	f, ok := v.(float64)
 	if ok && acceptsType(schema, "integer") && f == math.Trunc(f) && math.Abs(f) < 1<<63 {
@@ -64,7 +65,7 @@ func hasDefault(schema any) bool {
 	return ok
 }
 
-// acceptsType says whether the schema's type is, or may be, the given one.
+// acceptsType reports whether the schema's type is, or includes, the given one.
 func acceptsType(schema map[string]any, kind string) bool {
 	if s, ok := schema["type"].(string); ok {
 		return s == kind
@@ -72,7 +73,7 @@ func acceptsType(schema map[string]any, kind string) bool {
 	return slices.Contains(asList(schema["type"]), any(kind))
 }
 
-// acceptsNull says whether null is a value of its own in the schema.
+// acceptsNull reports whether the schema accepts null.
 func acceptsNull(schema map[string]any) bool {
 	_, typed := schema["type"]
 	return !typed || acceptsType(schema, "null")
@@ -82,8 +83,8 @@ func asMap(v any) map[string]any { m, _ := v.(map[string]any); return m }
 
 func asList(v any) []any { l, _ := v.([]any); return l }
 
-// convertNumber is the number as int64 if it is one, else as float64. A whole number
-// too large for both stays as it is written.
+// convertNumber returns an integer as int64, any other number as float64. An
+// integer too large for both is kept as written.
 func convertNumber(n json.Number) any {
 	if i, err := n.Int64(); err == nil {
 		return i
@@ -95,7 +96,7 @@ func convertNumber(n json.Number) any {
 	return n
 }
 
-// decodeJSON reads exactly one JSON value. Integers stay integers.
+// decodeJSON decodes exactly one JSON value. Integers stay integers.
 func decodeJSON(raw []byte) (any, error) {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber()
@@ -104,12 +105,12 @@ func decodeJSON(raw []byte) (any, error) {
 		return nil, err
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("more follows after the value")
+		return nil, errors.New("unexpected data after the value")
 	}
 	return normalizeValue(nil, v), nil
 }
 
-// convertToJSON turns any Go value into what JSON has.
+// convertToJSON converts any Go value to JSON types.
 func convertToJSON(v any) (any, error) {
 	switch v := v.(type) {
 	case nil, string, bool, int64:
@@ -128,8 +129,8 @@ func convertToJSON(v any) (any, error) {
 	return session.DecodeValue(raw)
 }
 
-// newResult makes a result of a value: an object as it is, anything else under
-// the key result.
+// newResult returns the result for a value: an object as it is, any other value
+// under the key result.
 func newResult(v any) *Result {
 	if m, ok := v.(map[string]any); ok && m != nil {
 		return &Result{Response: m}
