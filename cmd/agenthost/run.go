@@ -58,6 +58,7 @@ asks again for what was left open, and /quit ends it.`,
 	}
 	flags := cmd.Flags()
 	f.add(flags)
+	f.addLimits(flags)
 	f.load.add(flags)
 	flags.StringVar(&f.session, "session", "", "go on with this session, or begin one with this id")
 	flags.StringVar(&f.user, "user", "user", "who is talking")

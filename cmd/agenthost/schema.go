@@ -76,6 +76,8 @@ func flagSchema(f *pflag.Flag) map[string]any {
 		return map[string]any{"type": []any{"boolean", text, "null"}, "pattern": "^(true|false)$|" + variable, "default": f.DefValue == "true"}
 	case "duration":
 		return map[string]any{"type": []any{text, "null"}, "pattern": `^(\d+(\.\d+)?(ns|us|µs|ms|s|m|h))+$|^0$|` + variable, "default": f.DefValue}
+	case "size":
+		return map[string]any{"type": []any{"integer", text, "null"}, "pattern": `^\d+(\.\d+)? ?(B|kB|KB|MB|GB|KiB|MiB|GiB)?$|` + variable, "default": f.DefValue}
 	case "stringSlice":
 		return map[string]any{"type": []any{"array", text, "null"}, "items": map[string]any{"type": text}}
 	}

@@ -57,6 +57,7 @@ type serveFlags struct {
 
 	runsPerUser, runsPerApp string
 	maxRunTime              time.Duration
+	maxAnswers              sizeFlag
 	watched                 watchedFlags
 	dev                     devFlags
 }
@@ -84,6 +85,7 @@ file.`,
 	}
 	flags := cmd.Flags()
 	f.add(flags)
+	f.addLimits(flags)
 	f.load.add(flags)
 	flags.StringVar(&f.addr, "addr", defaultAddr, "the address to listen on; the next free port when the default one is taken")
 	flags.DurationVar(&f.drain, "drain", 30*time.Second, "how long running turns may take to end after a signal")
@@ -99,6 +101,8 @@ file.`,
 	flags.DurationVar(&f.maxRunTime, "max-run-time", 0, "end turns that take longer (default: no bound)")
 	flags.StringVar(&f.runsPerApp, "runs-per-app", "", "how many runs an app may begin, such as 600/1m (default: no bound)")
 	flags.DurationVar(&f.keepAlive, "keep-alive", 0, "send a comment on event streams after this silence, for proxies that close idle connections (default: only to clients that ask for event ids, after 15s)")
+	f.maxAnswers = 256 << 20
+	flags.Var(&f.maxAnswers, "max-answers", "limit of the large answers that clients have yet to read, a quarter of it for one user")
 	f.dev.add(flags)
 	f.watched.add(flags)
 	return cmd
@@ -141,6 +145,7 @@ func serve(ctx context.Context, io stdio, f *serveFlags, dirs []string) error {
 	}
 	defer opts.Auth.Close()
 	opts.Logger, opts.Version, opts.MaxRunTime, opts.KeepAlive = m.logger, version(), f.maxRunTime, f.keepAlive
+	opts.MaxAnswers = int64(f.maxAnswers)
 	if err := checkFolders(dirs); err != nil {
 		return err
 	}

@@ -27,6 +27,7 @@ const defaultSessionDB = "sqlite:///data/agenthost.db"
 type storeFlags struct {
 	sessionDB, artifacts, memory string
 	lease                        time.Duration // 0 is the store's own
+	limits                       *limitFlags
 }
 
 func (f *storeFlags) add(flags *pflag.FlagSet) {
@@ -35,8 +36,16 @@ func (f *storeFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.memory, "memory", "", "where memories are kept: a URL as of --session-db (default: in the session database)")
 }
 
+// addLimits is for verbs that run apps.
+func (f *storeFlags) addLimits(flags *pflag.FlagSet) {
+	f.limits = &limitFlags{}
+	f.limits.add(flags)
+}
+
 func (f *storeFlags) open(ctx context.Context, logger *slog.Logger) (*store.Store, error) {
-	st, err := store.Open(ctx, f.sessionDB, &store.Options{Artifacts: f.artifacts, Memory: f.memory, Lease: f.lease, Logger: logger})
+	opts := &store.Options{Artifacts: f.artifacts, Memory: f.memory, Lease: f.lease, Logger: logger}
+	f.limits.set(opts)
+	st, err := store.Open(ctx, f.sessionDB, opts)
 	if err != nil {
 		return nil, failedf("opening the session database: %w", err)
 	}
@@ -77,7 +86,9 @@ func (f *storeFlags) openFor(ctx context.Context, missing missingDatabase) (*sto
 	if missing == createDatabase {
 		return f.open(ctx, nil)
 	}
-	st, err := store.Open(ctx, f.sessionDB, &store.Options{Artifacts: f.artifacts, Memory: f.memory, Existing: true})
+	opts := &store.Options{Artifacts: f.artifacts, Memory: f.memory, Existing: true}
+	f.limits.set(opts)
+	st, err := store.Open(ctx, f.sessionDB, opts)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && missing == treatAsEmpty:
 		return store.Open(ctx, "memory:", nil)

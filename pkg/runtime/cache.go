@@ -72,7 +72,7 @@ type cacheSaid struct {
 // cacheHistory looks at each event once.
 func (inv *Invocation) cacheHistory() *cacheSaid {
 	agent := inv.node.agent.Name()
-	said := inv.run.sess.History.Derive(cacheKey{agent}, func(last any, events []*session.Event) any {
+	said := inv.run.sess.History.Derive(cacheKey{agent}, func(last any, events []*session.Event) (any, int64) {
 		said := &cacheSaid{}
 		if last != nil {
 			*said = *last.(*cacheSaid)
@@ -83,7 +83,7 @@ func (inv *Invocation) cacheHistory() *cacheSaid {
 			}
 		}
 		said.seen = len(events)
-		return said
+		return said, partBytes
 	})
 	return said.(*cacheSaid)
 }

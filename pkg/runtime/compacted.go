@@ -93,7 +93,7 @@ func liveEvents(h *session.History) []*session.Event {
 		seen   int
 		events []*session.Event
 	}
-	v := h.Derive(liveKey{}, func(last any, events []*session.Event) any {
+	v := h.Derive(liveKey{}, func(last any, events []*session.Event) (any, int64) {
 		l, _ := last.(live)
 		for ; l.seen < len(events); l.seen++ {
 			if events[l.seen].Actions.RewindBeforeInvocationID != "" {
@@ -102,7 +102,7 @@ func liveEvents(h *session.History) []*session.Event {
 				l.events = append(l.events, events[l.seen])
 			}
 		}
-		return l
+		return l, pointerBytes * int64(len(l.events))
 	})
 	return slices.Clip(v.(live).events)
 }

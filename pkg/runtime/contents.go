@@ -26,7 +26,7 @@ func (inv *Invocation) contents(include IncludeContents) ([]*genai.Content, erro
 		v.extend(events)
 		return v.latest()
 	}
-	v := inv.run.sess.History.Derive(who, func(last any, events []*session.Event) any {
+	v := inv.run.sess.History.Derive(who, func(last any, events []*session.Event) (any, int64) {
 		// Each caller gets its own header: another step of the same history
 		// may extend the view while this one's contents are on their way.
 		v := newView(who)
@@ -34,7 +34,7 @@ func (inv *Invocation) contents(include IncludeContents) ([]*genai.Content, erro
 			*v = *last.(*view)
 		}
 		v.extend(events)
-		return v
+		return v, v.bytes
 	})
 	return v.(*view).latest()
 }
@@ -58,6 +58,8 @@ type view struct {
 	last lastEvent
 	// spoken is the run of transcriptions that the contents end with.
 	spoken spoken
+	// bytes is about what the view takes besides the events.
+	bytes int64
 }
 
 // viewer is who looks, and what its model wants to see.
@@ -85,6 +87,22 @@ type lastEvent struct {
 	err       error
 }
 
+// The estimates of what a view takes in memory.
+const (
+	pointerBytes = 16  // in a list that grows
+	siteBytes    = 128 // a call with its site and its place in the map
+	partBytes    = 256
+)
+
+// contentBytes is about what a content takes that was made for a view.
+func contentBytes(c *genai.Content) int64 {
+	bytes := int64(partBytes)
+	for _, p := range c.Parts {
+		bytes += partBytes + int64(len(p.Text))
+	}
+	return bytes
+}
+
 func newView(who viewer) *view { return &view{viewer: who} }
 
 // called keeps where the function calls of an event stand.
@@ -99,6 +117,7 @@ func (v *view) called(ev *session.Event, at int) {
 	for _, c := range calls {
 		v.calls[c.ID] = len(v.sites)
 	}
+	v.bytes += siteBytes * int64(len(calls))
 	v.sites = append(v.sites, callSite{author: ev.Author, at: at, response: -1})
 }
 
@@ -148,9 +167,13 @@ func (v *view) add(ev *session.Event) {
 	if !v.visible(ev) {
 		return
 	}
+	stored := ev
 	ev = v.unfold(ev)
-	before := len(v.contents)
-	defer func() { v.spoken.told = len(v.contents) - before }()
+	before, bytes := len(v.contents), v.bytes
+	if ev != stored {
+		v.bytes += contentBytes(ev.Content)
+	}
+	defer func() { v.spoken.told, v.spoken.bytes = len(v.contents)-before, v.bytes-bytes }()
 	content := ev.Content
 	switch {
 	case v.foreign(ev):
@@ -167,6 +190,7 @@ func (v *view) addForeign(ev *session.Event) {
 	v.called(ev, -1)
 	if told := presentForeign(ev); told != nil {
 		v.last = lastEvent{}
+		v.bytes += contentBytes(told)
 		v.push(v.bare(told))
 	}
 }
@@ -176,6 +200,7 @@ func (v *view) push(c *genai.Content) int {
 		v.contents = make([]*genai.Content, 0, 4) // what most first turns have
 	}
 	v.contents = append(v.contents, c)
+	v.bytes += pointerBytes
 	return len(v.contents) - 1
 }
 
@@ -190,6 +215,7 @@ func (v *view) answer(content *genai.Content) {
 	switch {
 	case site.response >= 0:
 		content = mergeResponses(site.answer, content)
+		v.bytes += contentBytes(content)
 		v.contents = slices.Clone(v.contents)
 		v.contents[site.response] = v.bare(content)
 	case site.at == len(v.contents)-1:

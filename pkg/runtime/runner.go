@@ -236,9 +236,9 @@ func countTurns(h *session.History) int {
 	if events := h.Events(); len(events) <= shortHistory {
 		return turnCount{}.with(events).turns
 	}
-	v := h.Derive(turnsKey{}, func(last any, events []*session.Event) any {
+	v := h.Derive(turnsKey{}, func(last any, events []*session.Event) (any, int64) {
 		c, _ := last.(turnCount)
-		return c.with(events)
+		return c.with(events), pointerBytes
 	})
 	return v.(turnCount).turns
 }

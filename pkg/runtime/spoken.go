@@ -17,6 +17,8 @@ type spoken struct {
 	author, role, text string
 	// told is how many contents stand for it: none when it is blank.
 	told int
+	// bytes is about what they take.
+	bytes int64
 }
 
 // transcription is what an event without content holds of spoken words.
@@ -48,6 +50,7 @@ func (v *view) unfold(ev *session.Event) *session.Event {
 		piece.text = last.text + piece.text
 		// Clipped: requests under way read the content that goes.
 		v.contents = slices.Clip(v.contents[:len(v.contents)-last.told])
+		v.bytes -= last.bytes
 	}
 	v.spoken = piece
 	words := *ev
@@ -88,11 +91,15 @@ func keepsIDs(llm model.LLM) bool {
 
 // bare is a content as the view's model knows it.
 func (v *view) bare(c *genai.Content) *genai.Content {
+	given := c
 	if v.code != (unique.Handle[codeWords]{}) {
 		c = v.code.Value().told(c)
 	}
-	if v.keepIDs {
-		return c
+	if !v.keepIDs {
+		c = withoutOwnIDs(c)
 	}
-	return withoutOwnIDs(c)
+	if c != given {
+		v.bytes += contentBytes(c)
+	}
+	return c
 }

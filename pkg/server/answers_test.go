@@ -12,13 +12,14 @@ import (
 
 	"agenthost/pkg/server"
 	"agenthost/pkg/session"
+	"agenthost/pkg/store"
 )
 
 // TestStalledReadersShareOneText: readers of one large session that do not read
 // its answer hold one text, and not one each.
 func TestStalledReadersShareOneText(t *testing.T) {
 	const size, readers = 8 << 20, 50
-	e := newEnv(t, &server.Options{MaxAnswers: 4 * (size + 1<<20)})
+	e := newEnvWith(t, "memory:", &store.Options{MaxStateBytes: 32 << 20}, &server.Options{MaxAnswers: 4 * (size + 1<<20)})
 	key := session.Key{App: "large", User: "u", ID: "s"}
 	if _, err := e.store.Sessions.Create(t.Context(), key, map[string]any{"k": strings.Repeat("x", size)}); err != nil {
 		t.Fatal(err)

@@ -50,7 +50,8 @@
 //	     come again
 //	401  nobody knows the caller; 403 it may not do this (caller.go)
 //	408  the body came too slowly
-//	413  the body is larger than Options.MaxBody, or holds too many values
+//	413  the body is larger than Options.MaxBody, or holds too many values, or
+//	     what it writes exceeds a limit of the store
 //	429  too many runs of a user or an app (limit.go)
 //	503  the host is about to stop, or has no place for another stream of changes
 //

@@ -46,18 +46,23 @@ func newEnv(t *testing.T, opts *server.Options) *env {
 func newEnvOn(t *testing.T, url string, opts *server.Options) *env {
 	t.Helper()
 	still := time.Date(2026, 11, 21, 10, 0, 0, 250_000_000, time.UTC)
-	return newEnvAt(t, url, func() time.Time { return still }, opts)
+	return newEnvWith(t, url, &store.Options{Clock: func() time.Time { return still }}, opts)
 }
 
-// newEnvAt is newEnvOn with another clock.
-func newEnvAt(t *testing.T, url string, clock func() time.Time, opts *server.Options) *env {
+// newEnvWith is newEnvOn with other options of the store, and its clock.
+func newEnvWith(t *testing.T, url string, with *store.Options, opts *server.Options) *env {
 	t.Helper()
+	clock := with.Clock
+	if clock == nil {
+		clock = time.Now
+	}
 	if opts == nil {
 		opts = &server.Options{}
 	}
 	var ids atomic.Int64
 	newID := func() string { return fmt.Sprintf("new-%04d", ids.Add(1)) }
-	st, err := store.Open(context.Background(), url, &store.Options{Clock: clock, NewID: newID})
+	with.NewID = newID
+	st, err := store.Open(context.Background(), url, with)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -83,6 +83,7 @@ func failureOf(key session.Key, err error) failure {
 		limited *limitedError
 		unread  *unreadBody
 		crowded crowdedBody
+		limit   *session.LimitError
 	)
 	switch {
 	case errors.Is(err, errNotKnown):
@@ -116,6 +117,8 @@ func failureOf(key session.Key, err error) failure {
 		return failure{http.StatusForbidden, runtime.CodeInvalidRequest, string(forbid), 0}
 	case errors.As(err, &unable):
 		return failure{http.StatusNotImplemented, runtime.CodeInvalidRequest, string(unable), 0}
+	case errors.As(err, &limit):
+		return failure{http.StatusRequestEntityTooLarge, runtime.CodeInvalidRequest, limit.Error(), 0}
 	case errors.As(err, &re):
 		return runFailure(re)
 	default:

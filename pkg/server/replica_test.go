@@ -71,7 +71,7 @@ func TestMadeElsewhere(t *testing.T) {
 		}
 		return time.Now()
 	}
-	e := newEnvAt(t, url, clock, &server.Options{AutoCreateSession: true})
+	e := newEnvWith(t, url, &store.Options{Clock: clock}, &server.Options{AutoCreateSession: true})
 	e.add(t, "hello", &runtime.LLMOptions{Model: scripted(t)})
 	w := e.do("POST", "/run", runBody("hello", "s", "x"))
 	want(t, w, 409, `{"detail":"session s is busy with another run: try again"}`)

@@ -173,7 +173,8 @@ func TestSessionChangedDuringRun(t *testing.T) {
 	}
 }
 
-// An event that JSON cannot say is not the client's fault.
+// An event that JSON cannot say is not the client's fault: the store rejects it, and
+// a partial one, which is not stored, is the host's own error.
 func TestUnsayableEvent(t *testing.T) {
 	e := newEnv(t, nil)
 	e.addActing(t, "odd", func(_ context.Context, say say) error {
@@ -184,7 +185,7 @@ func TestUnsayableEvent(t *testing.T) {
 		return nil
 	})
 	e.session(t, "odd", "s")
-	want(t, e.do("POST", "/run", runBody("odd", "s", "x")), 500, `{"detail":"internal error"}`)
+	want(t, e.do("POST", "/run", runBody("odd", "s", "x")), 500, `{"detail":"an event of agent odd cannot be stored: writing event \"new-0004\": avgLogprobs: NaN is not a JSON number: invalid"}`)
 	want(t, e.do("POST", "/run_sse", runBody("odd", "s", "x")), 200, `data: {"error":"internal error","errorCode":"INTERNAL","author":"odd"}`+"\n\n")
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"agenthost/pkg/server"
 	"agenthost/pkg/session"
+	"agenthost/pkg/store"
 )
 
 // observed is a server on this machine, and what closes when it has closed so many
@@ -70,7 +71,7 @@ func TestBodiesThatDoNotCome(t *testing.T) {
 // connection no longer than Options.WriteTimeout, be it one large answer or many
 // small ones.
 func TestAnswersThatNobodyReads(t *testing.T) {
-	e := newEnv(t, &server.Options{WriteTimeout: 50 * time.Millisecond})
+	e := newEnvWith(t, "memory:", &store.Options{MaxStateBytes: 32 << 20}, &server.Options{WriteTimeout: 50 * time.Millisecond})
 	key := session.Key{App: "large", User: "u", ID: "s"}
 	if _, err := e.store.Sessions.Create(t.Context(), key, map[string]any{"k": strings.Repeat("x", 16<<20)}); err != nil {
 		t.Fatal(err)
@@ -94,7 +95,7 @@ func TestAnswersThatNobodyReads(t *testing.T) {
 // answer whole, though that takes longer than Options.WriteTimeout.
 func TestAnswersThatAreReadSlowly(t *testing.T) {
 	const timeout, size = 300 * time.Millisecond, 24 << 20
-	e := newEnv(t, &server.Options{WriteTimeout: timeout})
+	e := newEnvWith(t, "memory:", &store.Options{MaxStateBytes: 32 << 20}, &server.Options{WriteTimeout: timeout})
 	key := session.Key{App: "large", User: "u", ID: "s"}
 	if _, err := e.store.Sessions.Create(t.Context(), key, map[string]any{"k": strings.Repeat("x", size)}); err != nil {
 		t.Fatal(err)

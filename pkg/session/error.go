@@ -21,6 +21,8 @@ var (
 	ErrFenced = fmt.Errorf("was taken over by another host in the middle of this turn: %w", ErrStale)
 	// ErrInvalid: what was given can never be accepted.
 	ErrInvalid = errors.New("invalid")
+	// ErrTooLarge: a limit of the store is exceeded. It comes as a [LimitError].
+	ErrTooLarge = errors.New("too large")
 	// ErrBusy: another run holds the session, and waiting took too long.
 	ErrBusy = errors.New("busy with another run")
 	// ErrUnavailable: the store cannot be used at the moment. The same request may

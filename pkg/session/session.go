@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -50,7 +51,16 @@ func (s *Session) EventsBy(author string) []*Event {
 type History struct {
 	mu      sync.Mutex
 	events  []*Event
-	derived map[any]any
+	bytes   int64
+	derived map[any]derived
+	// derivedBytes is the sum of those of derived.
+	derivedBytes atomic.Int64
+}
+
+// A derived value and about how many bytes it takes.
+type derived struct {
+	value any
+	bytes int64
 }
 
 // NewHistory makes a history of the given events; it keeps the slice.
@@ -82,18 +92,39 @@ func (h *History) Append(e *Event) {
 	h.events = append(h.events, e)
 }
 
+// AddBytes counts bytes of stored events. Only a store calls it.
+func (h *History) AddBytes(n int64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.bytes += n
+}
+
+// Bytes is how many bytes the session's events take as JSON in the store, also
+// those that are not at hand; 0 is unknown.
+func (h *History) Bytes() int64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.bytes
+}
+
 // Derive keeps a value that follows from the events, such as the contents that
 // an agent's model sees, so that each turn pays only for what is new. extend
 // gets the value as it was left by the last call with this key (nil at first)
-// and all events so far, and returns the value brought up to date. It runs
-// under the history's lock: it must be quick, and must not use the history.
-func (h *History) Derive(key any, extend func(last any, events []*Event) any) any {
+// and all events so far. It returns the value brought up to date, and about how
+// many bytes the value takes besides the events. It runs under the history's
+// lock: it must be quick, and must not use the history.
+func (h *History) Derive(key any, extend func(last any, events []*Event) (v any, bytes int64)) any {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	v := extend(h.derived[key], slices.Clip(h.events))
+	last := h.derived[key]
+	v, bytes := extend(last.value, slices.Clip(h.events))
 	if h.derived == nil {
-		h.derived = map[any]any{}
+		h.derived = map[any]derived{}
 	}
-	h.derived[key] = v
+	h.derived[key] = derived{v, bytes}
+	h.derivedBytes.Add(bytes - last.bytes)
 	return v
 }
+
+// DerivedBytes is about how many bytes the derived values take.
+func (h *History) DerivedBytes() int64 { return h.derivedBytes.Load() }

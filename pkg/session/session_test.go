@@ -70,10 +70,10 @@ func TestHistoryEventsAreClipped(t *testing.T) {
 func TestHistoryDerive(t *testing.T) {
 	h := NewHistory(eventsNamed("1", "2"))
 	var seen [][]string
-	count := func(last any, events []*Event) any {
+	count := func(last any, events []*Event) (any, int64) {
 		n, _ := last.(int)
 		seen = append(seen, idsOf(events[n:]))
-		return len(events)
+		return len(events), 8
 	}
 	h.Derive("count", count)
 	h.Derive("count", count)
@@ -84,7 +84,7 @@ func TestHistoryDerive(t *testing.T) {
 	if diff := cmp.Diff([][]string{{"1", "2"}, nil, {"3"}}, seen); diff != "" {
 		t.Errorf("the events that were new each time (-want +got):\n%s", diff)
 	}
-	other := h.Derive("other", func(last any, _ []*Event) any { return last })
+	other := h.Derive("other", func(last any, _ []*Event) (any, int64) { return last, 0 })
 	if other != nil {
 		t.Errorf("Derive of another key starts with %v, want nil", other)
 	}
@@ -93,12 +93,12 @@ func TestHistoryDerive(t *testing.T) {
 func TestHistoryManyGoroutines(t *testing.T) {
 	h := NewHistory(nil)
 	type text struct{}
-	join := func(last any, events []*Event) any {
+	join := func(last any, events []*Event) (any, int64) {
 		done, _ := last.([]string)
 		for _, e := range events[len(done):] {
 			done = append(done, e.ID)
 		}
-		return done
+		return done, 16 * int64(len(done))
 	}
 	var wg sync.WaitGroup
 	wg.Go(func() {

@@ -67,6 +67,8 @@ type State struct {
 	// m is replaced by a changed copy: reads are many, writes are few. It is nil
 	// until there is a key.
 	m atomic.Pointer[map[string]any]
+	// sizes is nil until somebody asks. Guarded by mu.
+	sizes *sizes
 }
 
 // NewState makes a state of the given keys; it keeps the map.
@@ -114,6 +116,9 @@ func (s *State) Apply(delta map[string]any) {
 	next := make(map[string]any, len(m)+len(delta))
 	maps.Copy(next, m)
 	for k, v := range delta {
+		if s.sizes != nil {
+			s.sizes.add(k, m[k], v)
+		}
 		if v == nil {
 			delete(next, k)
 		} else {

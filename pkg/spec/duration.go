@@ -59,7 +59,7 @@ type Size int64
 
 // DecodeSpec reads a size that is not below zero.
 func (s *Size) DecodeSpec(n *Node) Diagnostics {
-	bytes, ok := parseSize(n.Value)
+	bytes, ok := ParseSize(n.Value)
 	if n.Kind != Scalar || !ok {
 		return Diagnostics{n.want("a size").WithHint("write 10MiB, 4KiB, 1GB or a number of bytes")}
 	}
@@ -67,12 +67,23 @@ func (s *Size) DecodeSpec(n *Node) Diagnostics {
 	return nil
 }
 
-func parseSize(s string) (int64, bool) {
+// ParseSize reads a number of bytes such as 10MiB.
+func ParseSize(s string) (int64, bool) {
 	digits := s[:len(s)-len(strings.TrimLeft(s, "0123456789."))]
 	number, err := strconv.ParseFloat(digits, 64)
 	unit, known := unitBytes(strings.TrimPrefix(s[len(digits):], " "))
 	bytes := number * unit
 	return int64(bytes), err == nil && known && bytes < math.MaxInt64
+}
+
+// FormatSize writes a number of bytes in the largest unit that divides it.
+func FormatSize(bytes int64) string {
+	for i, unit := range []string{"GiB", "MiB", "KiB"} {
+		if size := int64(1) << (30 - 10*i); bytes >= size && bytes%size == 0 {
+			return strconv.FormatInt(bytes/size, 10) + unit
+		}
+	}
+	return strconv.FormatInt(bytes, 10)
 }
 
 func unitBytes(unit string) (float64, bool) {

@@ -26,8 +26,8 @@ import (
 // stored before and is never changed: a copy of it is appended.
 //
 // ErrStale says that the session was changed since sess was read, ErrNotFound
-// that it is gone, ErrInvalid that the state delta cannot be stored. ErrFenced,
-// which is an ErrStale, says that the session was acquired here and another
+// that it is gone, ErrInvalid that the event cannot be stored: a limit that it
+// exceeds is a [session.LimitError]. ErrFenced, which is an ErrStale, says that the session was acquired here and another
 // store has taken it over. After an error, sess is as it was.
 func (s *Sessions) Append(ctx context.Context, sess *session.Session, ev *session.Event) error {
 	if ev.Partial {
@@ -63,7 +63,7 @@ func (s *Sessions) Append(ctx context.Context, sess *session.Session, ev *sessio
 	if e != nil {
 		rec.id = e.id
 	}
-	at, err := s.backend.append(ctx, rec)
+	at, err := s.write(ctx, sess, &rec)
 	if err == nil && at.seq > sess.Version+1 {
 		err = errStale(sess.ID, sess.Version, at.seq)
 	}
@@ -84,7 +84,7 @@ func (s *Sessions) Append(ctx context.Context, sess *session.Session, ev *sessio
 		ev.Seq = at.seq // the session had the event before
 		return nil
 	}
-	s.show(sess, e, stored{ev, at.bytes})
+	s.show(sess, e, stored{ev, at.text, at.cost})
 	if len(delta) > 0 {
 		sess.State.Apply(cloneMap(delta))
 	}
@@ -127,6 +127,7 @@ func (s *Sessions) show(sess *session.Session, e *entry, st stored) {
 	}
 	if e == nil || e.history != sess.History {
 		sess.History.Append(st.event)
+		sess.History.AddBytes(st.text)
 	}
 	sess.Version = st.event.Seq
 	sess.LastUpdate = st.event.Timestamp

@@ -42,13 +42,23 @@ type sessionBackend interface {
 type backend interface {
 	sessionBackend
 	leaser
-	// initial returns the session's own state as create wrote it. It belongs
-	// to the caller. A missing session is ErrNotFound.
-	initial(ctx context.Context, key session.Key) (map[string]any, error)
+	inspector
 	// ping says whether the backend can write.
 	ping(ctx context.Context) error
 	// close waits for writes under way. Calls after it are errClosed.
 	close() error
+}
+
+// An inspector reads parts of what is stored.
+type inspector interface {
+	// initial returns the session's own state as create wrote it. It belongs
+	// to the caller. A missing session is ErrNotFound.
+	initial(ctx context.Context, key session.Key) (map[string]any, error)
+	// shared returns the app: and user: keys that a session of the key has. They
+	// belong to the caller.
+	shared(ctx context.Context, key session.Key) (map[string]any, error)
+	// size is how many bytes the events of a session take as JSON.
+	size(ctx context.Context, key session.Key) (int64, error)
 }
 
 // A cell is one state key that is written; a nil value takes it away. The key
@@ -114,10 +124,11 @@ type snapshot struct {
 	whole  bool
 }
 
-// A stored event comes with the bytes that it takes in memory, about.
+// A stored event comes with the length of its JSON text, and with what the cache
+// pays for it.
 type stored struct {
-	event *session.Event
-	bytes int64
+	event      *session.Event
+	text, cost int64
 }
 
 // A sessionQuery asks for the sessions of an app.
@@ -153,9 +164,15 @@ type record struct {
 	// updates are those of shared keys, by key. The backend computes them in the
 	// transaction, and adds the results to the event's state delta: a new map.
 	updates []update
+	// text is the event's JSON, until append returns. With updates, it follows from
+	// them, see settle.
+	text []byte
+	// bounds are checked again when there are updates.
+	bounds *appendBounds
 }
 
-// placed says where an event came to stand, and how many bytes it takes.
+// placed says where an event came to stand, how long its JSON text is, and what the
+// cache pays for it.
 type placed struct {
-	seq, bytes int64
+	seq, text, cost int64
 }

@@ -29,8 +29,9 @@ type entry struct {
 	id      int64 // of the head
 	history *session.History
 	// The cache guards these: its bytes, and whether it has the entry still.
-	bytes int64
-	kept  bool
+	bytes   int64
+	derived int64 // of bytes, those of what was derived from the history
+	kept    bool
 
 	mu      sync.Mutex
 	version int64
@@ -50,7 +51,20 @@ func (c *cache) find(key session.Key) *entry {
 		return nil
 	}
 	c.order.MoveToFront(el)
-	return el.Value.(*entry)
+	e := el.Value.(*entry)
+	c.grow(e, 0)
+	return e
+}
+
+// grow counts bytes of an entry, and what runs have derived from its history since
+// it was used last. The caller holds the lock.
+func (c *cache) grow(e *entry, bytes int64) {
+	derived := e.history.DerivedBytes()
+	bytes += derived - e.derived
+	e.derived = derived
+	e.bytes += bytes
+	c.bytes += bytes
+	c.shrink()
 }
 
 // put makes the entry of a session that was read whole. When another reader
@@ -80,11 +94,14 @@ func (c *cache) insert(key session.Key, s *snapshot) (e *entry, fresh bool) {
 func newEntry(key session.Key, s *snapshot) *entry {
 	e := &entry{key: key, id: s.id, version: s.version, bytes: entryBytes}
 	events := make([]*session.Event, len(s.events))
+	var text int64
 	for i, st := range s.events {
 		events[i] = st.event
-		e.bytes += st.bytes
+		e.bytes += st.cost
+		text += st.text
 	}
 	e.history = session.NewHistory(events)
+	e.history.AddBytes(text)
 	return e
 }
 
@@ -104,9 +121,7 @@ func (c *cache) extend(e *entry, events []stored) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if e.kept {
-		e.bytes += bytes
-		c.bytes += bytes
-		c.shrink()
+		c.grow(e, bytes)
 	}
 }
 
@@ -160,8 +175,9 @@ func (e *entry) add(events []stored) int64 {
 	for _, st := range events {
 		if st.event.Seq == e.version+1 {
 			e.history.Append(st.event)
+			e.history.AddBytes(st.text)
 			e.version++
-			bytes += st.bytes
+			bytes += st.cost
 		}
 	}
 	return bytes

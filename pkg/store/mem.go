@@ -30,6 +30,8 @@ type owner struct{ app, user string }
 type memSession struct {
 	head
 	events []*session.Event
+	texts  []int64          // the lengths of the events' JSON
+	bytes  int64            // their sum
 	seqs   map[string]int64 // by event id; nil of a short session
 	state  map[string]any
 	first  map[string]any // the state at the creation
@@ -131,7 +133,7 @@ func (m *memory) read(_ context.Context, key session.Key, w window) (*snapshot, 
 	if len(events) > 0 {
 		snap.events = make([]stored, len(events))
 		for i, e := range events {
-			snap.events[i] = stored{e, memEventBytes}
+			snap.events[i] = stored{e, s.texts[e.Seq-1], memEventBytes}
 		}
 	}
 	return snap, nil
@@ -188,7 +190,7 @@ func (m *memory) append(_ context.Context, rec record) (placed, error) {
 		if len(rec.updates) > 0 {
 			rec.event.Actions.StateDelta = s.events[seq-1].Actions.StateDelta
 		}
-		return placed{seq, memEventBytes}, nil
+		return placed{seq, s.texts[seq-1], memEventBytes}, nil
 	}
 	if rec.epoch != 0 && rec.epoch != s.lease.epoch {
 		return placed{}, errFenced(rec.key.ID)
@@ -196,16 +198,46 @@ func (m *memory) append(_ context.Context, rec record) (placed, error) {
 	if s.version != rec.version || rec.id != 0 && rec.id != s.id {
 		return placed{}, errStale(rec.key.ID, rec.version, s.version)
 	}
-	computed, err := resolveUpdates(rec.event, rec.updates, func(u *update) any {
-		return clone(m.scope(rec.key, u.scope)[u.key])
-	})
-	if err != nil {
-		return placed{}, err
+	var computed []cell
+	if len(rec.updates) > 0 {
+		var err error
+		computed, rec.text, err = rec.settle(rec.event, func(u *update) any {
+			return clone(m.scope(rec.key, u.scope)[u.key])
+		})
+		if err != nil {
+			return placed{}, err
+		}
 	}
-	s.add(rec.event)
+	s.add(rec.event, int64(len(rec.text)))
 	m.write(rec.key, rec.cells)
 	m.write(rec.key, computed)
-	return placed{s.version, memEventBytes}, nil
+	return placed{s.version, int64(len(rec.text)), memEventBytes}, nil
+}
+
+func (m *memory) shared(_ context.Context, key session.Key) (map[string]any, error) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	if m.closed {
+		return nil, errClosed
+	}
+	all := m.merged(key, &memSession{})
+	if all == nil {
+		all = map[string]any{}
+	}
+	return all, nil
+}
+
+func (m *memory) size(_ context.Context, key session.Key) (int64, error) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	s, ok := m.sessions[key]
+	switch {
+	case m.closed:
+		return 0, errClosed
+	case !ok:
+		return 0, errNotFound(key.ID)
+	}
+	return s.bytes, nil
 }
 
 // shortSession is the number of events up to which one is sooner looked for than
@@ -220,11 +252,11 @@ func (s *memSession) seqOf(id string) int64 {
 	return 1 + int64(slices.IndexFunc(s.events, func(ev *session.Event) bool { return ev.ID == id }))
 }
 
-func (s *memSession) add(ev *session.Event) {
+func (s *memSession) add(ev *session.Event, text int64) {
 	if s.events == nil {
 		s.events = make([]*session.Event, 0, shortSession)
 	}
-	s.events = append(s.events, ev)
+	s.events, s.texts, s.bytes = append(s.events, ev), append(s.texts, text), s.bytes+text
 	s.version, s.updated = s.version+1, ev.Timestamp
 	switch {
 	case s.seqs != nil:

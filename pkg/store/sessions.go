@@ -17,6 +17,9 @@ type Sessions struct {
 	clock   func() time.Time
 	newID   func() string
 	cache   *cache
+	limits  limits
+	// growing is the queue before the shared state that is written much of.
+	growing *runs
 	runs    *runs
 	leases  *leases
 }
@@ -53,7 +56,7 @@ func (s *Sessions) Create(ctx context.Context, key session.Key, state map[string
 		return nil, err
 	}
 	g := s.leases.wish(key)
-	if err := s.backend.create(ctx, key, cellsOf(state), s.now(), g); err != nil {
+	if err := s.writeInitial(ctx, key, state, g); err != nil {
 		return nil, err
 	}
 	if g != nil {
@@ -83,7 +86,9 @@ func (s *Sessions) Get(ctx context.Context, key session.Key, opts *GetOptions) (
 	}
 	sess, err := s.readWhole(ctx, key)
 	if err == nil && w.narrow() {
-		sess.History = session.NewHistory(w.pick(sess.Events()))
+		whole := sess.History
+		sess.History = session.NewHistory(w.pick(whole.Events()))
+		sess.History.AddBytes(whole.Bytes())
 	}
 	return sess, err
 }

@@ -398,7 +398,7 @@ func (b *sqlBackend) queryEvents(ctx context.Context, h head, w window) (events 
 		if err != nil {
 			return nil, false, err
 		}
-		events = append(events, stored{ev, eventBytes(len(text))})
+		events = append(events, storedEvent(ev, len(text)))
 	}
 	if err = rows.Err(); err == nil && same {
 		err = checkNumbers(events, w.since, h.version)
@@ -428,7 +428,7 @@ func (b *sqlBackend) narrow(ctx context.Context, h head, w window) ([]stored, er
 		if err != nil {
 			return nil, err
 		}
-		events[len(rows)-1-i] = stored{ev, eventBytes(len(r.Event))}
+		events[len(rows)-1-i] = storedEvent(ev, len(r.Event))
 	}
 	since := h.version - int64(len(rows))
 	if w.after == nil && len(rows) < w.last {
@@ -440,6 +440,10 @@ func (b *sqlBackend) narrow(ctx context.Context, h head, w window) ([]stored, er
 // eventBytes is about what an event takes in memory, by the length of its JSON
 // text.
 func eventBytes(text int) int64 { return 1024 + 2*int64(text) }
+
+func storedEvent(ev *session.Event, text int) stored {
+	return stored{ev, int64(text), eventBytes(text)}
+}
 
 func fromMicro(t int64) time.Time { return time.UnixMicro(t).UTC() }
 

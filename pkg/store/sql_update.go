@@ -45,14 +45,14 @@ func (b *sqlBackend) appendUpdates(ctx context.Context, rec record) (placed, err
 	if errors.Is(err, errConflict) {
 		err = w.do(ctx, func(w *writer) error { return w.explain(&u.appendJob) })
 		if err == nil { // it was stored before, and maybe nobody heard of it
-			u.event, u.text, err = b.storedEvent(ctx, rec.key, u.seq)
+			u.event, u.text, err = b.readEvent(ctx, rec.key, u.seq)
 		}
 	}
 	if err != nil {
 		return placed{}, err
 	}
 	rec.event.Actions.StateDelta = u.event.Actions.StateDelta
-	return placed{u.seq, eventBytes(len(u.text))}, nil
+	return placed{u.seq, int64(len(u.text)), eventBytes(len(u.text))}, nil
 }
 
 // targetsOf are the cells of updates, without values.
@@ -147,13 +147,9 @@ func (w *writer) runUpdate(u *updateJob, states lockedStates) error {
 	for i, one := range u.updates {
 		at[one.key] = u.rows[i].name()
 	}
-	cells, err := resolveUpdates(&u.event, u.updates, func(one *update) any { return states[at[one.key]] })
+	cells, text, err := u.record.settle(&u.event, func(one *update) any { return states[at[one.key]] })
 	if err != nil {
 		return err
-	}
-	text, err := session.AppendEvent(nil, &u.event)
-	if err != nil {
-		return fmt.Errorf("%w: %w", err, session.ErrInvalid)
 	}
 	rows, err := stateRows(u.key, cells)
 	if err != nil {
@@ -172,8 +168,8 @@ func (w *writer) runUpdate(u *updateJob, states lockedStates) error {
 	return nil
 }
 
-// storedEvent reads one event with its text.
-func (b *sqlBackend) storedEvent(ctx context.Context, key session.Key, seq int64) (session.Event, string, error) {
+// readEvent reads one event with its text.
+func (b *sqlBackend) readEvent(ctx context.Context, key session.Key, seq int64) (session.Event, string, error) {
 	var row fullEventRow
 	db := b.readers.WithContext(ctx)
 	err := b.reading(ctx, func() error {

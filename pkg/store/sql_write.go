@@ -92,11 +92,8 @@ func (b *sqlBackend) append(ctx context.Context, rec record) (placed, error) {
 	if len(rec.updates) > 0 {
 		return b.appendUpdates(ctx, rec)
 	}
-	text, err := session.AppendEvent(nil, rec.event)
-	if err != nil {
-		return placed{}, fmt.Errorf("%w: %w", err, session.ErrInvalid)
-	}
-	a := &appendJob{record: rec, text: string(text), provenance: string(rec.event.Provenance.Append(nil))}
+	a := &appendJob{record: rec, text: string(rec.text), provenance: string(rec.event.Provenance.Append(nil))}
+	var err error
 	if a.cells, err = stateRows(rec.key, rec.cells); err != nil {
 		return placed{}, err
 	}
@@ -110,7 +107,7 @@ func (b *sqlBackend) append(ctx context.Context, rec record) (placed, error) {
 	if errors.Is(err, errConflict) {
 		err = w.do(ctx, func(w *writer) error { return w.explain(a) })
 	}
-	return placed{a.seq, eventBytes(len(text))}, err
+	return placed{a.seq, int64(len(a.text)), eventBytes(len(a.text))}, err
 }
 
 func (w *writer) append(a *appendJob, d dialect) error {

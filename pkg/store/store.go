@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -49,6 +50,13 @@ type Options struct {
 	Lease time.Duration
 	// MaxArtifactBytes bounds one artifact; 0 is 32 MiB.
 	MaxArtifactBytes int64
+	// MaxStateBytes bounds the state of one session, the user: keys of one user of
+	// an app, and the app: keys of one app, about as JSON; 0 is 4 MiB.
+	MaxStateBytes int64
+	// MaxEventBytes bounds the JSON of one event; 0 is 32 MiB.
+	MaxEventBytes int64
+	// MaxSessionBytes bounds the JSON of all events of a session; 0 is 256 MiB.
+	MaxSessionBytes int64
 	// Lookup reads variables of the environment, for the keys and addresses of
 	// buckets; nil is os.LookupEnv. Google's credentials are the process's.
 	Lookup func(name string) (string, bool)
@@ -66,6 +74,9 @@ type Options struct {
 const (
 	defaultCacheBytes    = 64 << 20
 	defaultArtifactBytes = 32 << 20
+	defaultStateBytes    = 4 << 20
+	defaultEventBytes    = 32 << 20
+	defaultSessionBytes  = 256 << 20
 )
 
 func (o *Options) withDefaults() *Options {
@@ -88,9 +99,10 @@ func (o *Options) withDefaults() *Options {
 	if d.Lease == 0 {
 		d.Lease = defaultLease
 	}
-	if d.MaxArtifactBytes == 0 {
-		d.MaxArtifactBytes = defaultArtifactBytes
-	}
+	d.MaxArtifactBytes = cmp.Or(d.MaxArtifactBytes, defaultArtifactBytes)
+	d.MaxStateBytes = cmp.Or(d.MaxStateBytes, defaultStateBytes)
+	d.MaxEventBytes = cmp.Or(d.MaxEventBytes, defaultEventBytes)
+	d.MaxSessionBytes = cmp.Or(d.MaxSessionBytes, defaultSessionBytes)
 	if d.Lookup == nil {
 		d.Lookup = os.LookupEnv
 	}
@@ -183,7 +195,10 @@ func (s scheme) store(ctx context.Context, url, rest string, o *Options) (*Store
 		return nil, errors.Join(fmt.Errorf("opening memories %q: %w", Redacted(o.Memory), err), a.backend.close(), b.close())
 	}
 	c := newCache(o.CacheBytes)
-	sessions := &Sessions{backend: b, clock: o.Clock, newID: o.NewID, cache: c, runs: newRuns(), leases: newLeases(b, c, o)}
+	sessions := &Sessions{
+		backend: b, clock: o.Clock, newID: o.NewID, cache: c, limits: limits{o.MaxStateBytes, o.MaxEventBytes, o.MaxSessionBytes},
+		growing: newRuns(), runs: newRuns(), leases: newLeases(b, c, o),
+	}
 	return &Store{Sessions: sessions, Artifacts: a, Memories: m, Revisions: openRevisions(b, o)}, nil
 }
 

@@ -76,23 +76,25 @@ func withResults(delta, results map[string]any) map[string]any {
 	return all
 }
 
-// resolveUpdates computes updates from the current values and returns the cells to
-// write. The event gets a new state delta with the results. Nothing has changed
-// when it fails.
-func resolveUpdates(ev *session.Event, updates []update, current func(u *update) any) ([]cell, error) {
-	if len(updates) == 0 {
-		return nil, nil
-	}
-	results := map[string]any{}
-	cells := make([]cell, len(updates))
-	for i := range updates {
-		u := &updates[i]
-		v, err := u.apply(current(u))
+// settle computes the updates of a record from the current values. It returns the
+// cells to write and the event's JSON; the event gets a new state delta with the
+// results. Nothing has changed when it fails.
+func (r *record) settle(ev *session.Event, current func(u *update) any) ([]cell, []byte, error) {
+	before, after := map[string]any{}, map[string]any{}
+	cells := make([]cell, len(r.updates))
+	for i := range r.updates {
+		u := &r.updates[i]
+		old := current(u)
+		v, err := u.apply(old)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		results[u.key], cells[i] = v, cell{u.key, u.scope, v}
+		before[u.key], after[u.key], cells[i] = old, v, cell{u.key, u.scope, v}
 	}
-	ev.Actions.StateDelta = withResults(ev.Actions.StateDelta, results)
-	return cells, nil
+	if err := r.bounds.checkUpdates(before, after); err != nil {
+		return nil, nil, err
+	}
+	ev.Actions.StateDelta = withResults(ev.Actions.StateDelta, after)
+	text, err := r.bounds.encode(nil, ev)
+	return cells, text, err
 }

@@ -1,0 +1,265 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"agenthost/pkg/session"
+)
+
+// limits bound what a session may hold, in bytes. They are checked before anything
+// is written, by what is known of a session already: its state follows the writes
+// of whoever has read it, and its history has the sum of its events.
+type limits struct{ state, event, session int64 }
+
+// appendBounds are the limits of one append.
+type appendBounds struct {
+	limits
+	state *session.State
+	delta map[string]any // of the event
+	size  int64          // of the session's events so far
+}
+
+// largeGrowth is from how many bytes on writes of the same shared state wait for
+// each other, so that each is checked against what those before it have left.
+// growthWait is how long.
+const (
+	largeGrowth = 64 << 10
+	growthWait  = 30 * time.Second
+)
+
+// write checks a record against the limits, gives it the event's JSON, and hands it
+// to the backend. What follows from updates is checked when they are settled.
+func (s *Sessions) write(ctx context.Context, sess *session.Session, rec *record) (placed, error) {
+	size, err := s.sizeOf(ctx, sess)
+	if err != nil {
+		return placed{}, err
+	}
+	b := &appendBounds{s.limits, sess.State, rec.event.Actions.StateDelta, size}
+	if len(b.delta) > 0 || len(rec.updates) > 0 {
+		release, err := s.lockGrowth(ctx, rec.key, b, rec.updates)
+		if err != nil {
+			return placed{}, err
+		}
+		defer release()
+		if err := b.checkDelta(); err != nil {
+			return placed{}, err
+		}
+	}
+	if len(rec.updates) > 0 {
+		rec.bounds = b
+		return s.backend.append(ctx, *rec)
+	}
+	room := eventTexts.Get().(*[]byte)
+	if rec.text, err = b.encode((*room)[:0], rec.event); err != nil {
+		return placed{}, err
+	}
+	at, err := s.backend.append(ctx, *rec)
+	if *room = rec.text; cap(*room) <= maxRoom {
+		eventTexts.Put(room)
+	}
+	return at, err
+}
+
+// eventTexts is room for the JSON of events, each until it is stored.
+var eventTexts = sync.Pool{New: func() any { return new([]byte) }}
+
+// maxRoom is the most that is kept of it.
+const maxRoom = 64 << 10
+
+// lockGrowth waits for other large writes of the same shared state in this process,
+// and reads the state that they have left. Small writes do not wait.
+func (s *Sessions) lockGrowth(ctx context.Context, key session.Key, b *appendBounds, updates []update) (release func(), err error) {
+	growth := b.growth()
+	for _, u := range updates {
+		for _, step := range u.steps {
+			growth[u.scope] += session.EntrySize("", session.Normalize(step.Value))
+		}
+	}
+	var held []session.Key
+	release = func() {
+		for _, k := range held {
+			s.growing.leave(k)
+		}
+	}
+	defer func() {
+		if err != nil {
+			release()
+		}
+	}()
+	// All wait in this order, so that no two wait for each other.
+	for _, scope := range []session.Scope{session.ScopeApp, session.ScopeUser} {
+		if growth[scope] < largeGrowth {
+			continue
+		}
+		owner := session.Key{App: key.App}
+		if scope == session.ScopeUser {
+			owner.User = key.User
+		}
+		if turn := s.growing.join(owner); turn != nil {
+			if err := s.growing.wait(ctx, owner, turn, growthWait); err != nil {
+				return nil, fmt.Errorf("writing state of the %s: %w", scopeName(scope), err)
+			}
+		}
+		held = append(held, owner)
+	}
+	if len(held) == 0 {
+		return release, nil
+	}
+	all, err := s.backend.shared(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	for k, v := range b.state.All() {
+		if scope, _ := session.ScopeOf(k); scope == session.ScopeSession {
+			all[k] = v
+		}
+	}
+	b.state = session.NewState(all)
+	return release, nil
+}
+
+// sizeOf is how many bytes the events of a session take. Who read only a part of
+// them asks the backend once.
+func (s *Sessions) sizeOf(ctx context.Context, sess *session.Session) (int64, error) {
+	n := sess.History.Bytes()
+	if n > 0 || sess.Version == 0 {
+		return n, nil
+	}
+	n, err := s.backend.size(ctx, sess.Key)
+	if err == nil {
+		sess.History.AddBytes(n)
+	}
+	return n, err
+}
+
+// writeInitial checks the state that a session begins with, and creates the session.
+func (s *Sessions) writeInitial(ctx context.Context, key session.Key, state map[string]any, g *grant) error {
+	cells := cellsOf(state)
+	b := &appendBounds{limits: s.limits, delta: state}
+	if slices.ContainsFunc(cells, func(c cell) bool { return c.scope != session.ScopeSession }) {
+		shared, err := s.backend.shared(ctx, key)
+		if err != nil {
+			return err
+		}
+		b.state = session.NewState(shared)
+	}
+	release, err := s.lockGrowth(ctx, key, b, nil)
+	if err != nil {
+		return err
+	}
+	defer release()
+	if err := b.checkDelta(); err != nil {
+		return err
+	}
+	return s.backend.create(ctx, key, cells, s.now(), g)
+}
+
+// encode writes the JSON of an event that is not too long into room.
+func (b *appendBounds) encode(room []byte, ev *session.Event) ([]byte, error) {
+	text, err := session.AppendEvent(room, ev)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", err, session.ErrInvalid)
+	}
+	n := int64(len(text))
+	if n > b.event {
+		return nil, &session.LimitError{What: "event", Limit: b.event}
+	}
+	if b.size+n > b.session {
+		return nil, &session.LimitError{What: "session", Limit: b.session, Hint: "start a new session"}
+	}
+	return text, nil
+}
+
+// checkDelta checks what the delta of the event does to the state.
+func (b *appendBounds) checkDelta() error {
+	if len(b.delta) == 0 {
+		return nil
+	}
+	return b.checkScopes(nil, b.growth())
+}
+
+// growth is by how much the delta makes each scope larger.
+func (b *appendBounds) growth() *[session.ScopeTemp]int64 {
+	var growth [session.ScopeTemp]int64
+	for k, v := range b.delta {
+		scope, _ := session.ScopeOf(k)
+		if scope == session.ScopeTemp {
+			continue
+		}
+		old, _ := b.state.Get(k)
+		growth[scope] += session.EntrySize(k, v) - session.EntrySize(k, old)
+	}
+	return &growth
+}
+
+// checkUpdates checks what updates do to shared state, by the values before and
+// after them. The rest of the state is what the session's reader has seen.
+func (b *appendBounds) checkUpdates(before, after map[string]any) error {
+	since, growth := *b.growth(), [session.ScopeTemp]int64{}
+	for k, v := range after {
+		scope, _ := session.ScopeOf(k)
+		seen, _ := b.state.Get(k)
+		was := session.EntrySize(k, before[k])
+		since[scope] += was - session.EntrySize(k, seen)
+		growth[scope] += session.EntrySize(k, v) - was
+	}
+	return b.checkScopes(&since, &growth)
+}
+
+// checkScopes refuses a scope that grows beyond the limit. One that is too large
+// already may shrink.
+func (b *appendBounds) checkScopes(since, growth *[session.ScopeTemp]int64) error {
+	for scope, n := range growth {
+		if n <= 0 {
+			continue
+		}
+		size := b.state.Size(session.Scope(scope)) + n
+		if since != nil {
+			size += since[scope]
+		}
+		if size > b.limits.state {
+			return &session.LimitError{What: "state of the " + scopeName(session.Scope(scope)), Limit: b.limits.state}
+		}
+	}
+	return nil
+}
+
+func scopeName(s session.Scope) string {
+	switch s {
+	case session.ScopeApp:
+		return "app"
+	case session.ScopeUser:
+		return "user"
+	default:
+		return "session"
+	}
+}
+
+// shared returns the state that all sessions of a user have.
+func (b *sqlBackend) shared(ctx context.Context, key session.Key) (map[string]any, error) {
+	key.ID = strings.Repeat("-", maxID+1) // no session has it
+	var snap *snapshot
+	err := b.reading(ctx, func() (err error) {
+		snap, err = b.readHead(ctx, key)
+		return err
+	})
+	if err != nil {
+		return nil, b.told("reading state", err)
+	}
+	return snap.state, nil
+}
+
+// size adds up the lengths of a session's events.
+func (b *sqlBackend) size(ctx context.Context, key session.Key) (n int64, err error) {
+	err = b.reading(ctx, func() error {
+		db := b.readers.WithContext(ctx)
+		of := db.Model(&sessionRow{}).Select("pk").Where("app_name = ? AND user_id = ? AND id = ?", key.App, key.User, key.ID)
+		return db.Model(&eventRow{}).Select("coalesce(sum(octet_length(event)), 0)").Where("session_pk = (?)", of).Scan(&n).Error
+	})
+	return n, b.told("reading the size of session "+key.ID, err)
+}
