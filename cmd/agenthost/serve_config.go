@@ -47,7 +47,7 @@ func (f *serveFlags) takeFile(flags *pflag.FlagSet, root *spec.Node) (ds spec.Di
 		return nil
 	}
 	if root.Kind != spec.Mapping {
-		return spec.Diagnostics{root.Errorf("config", "want a mapping: the names of flags, with their values")}
+		return spec.Diagnostics{root.Errorf("config", "expected a mapping: the names of flags, with their values")}
 	}
 	for _, e := range root.Entries {
 		key := e.Key.Value
@@ -95,7 +95,7 @@ func setFromNode(flags *pflag.FlagSet, flag *pflag.Flag, n *spec.Node) spec.Diag
 		}
 		value = strings.Join(items, ",")
 	} else if n.Kind != spec.Scalar {
-		return spec.Diagnostics{n.Errorf("config", "want one value of type %s", flag.Value.Type())}
+		return spec.Diagnostics{n.Errorf("config", "expected one value of type %s", flag.Value.Type())}
 	}
 	if err := flags.Set(flag.Name, value); err != nil {
 		var invalid *pflag.InvalidValueError

@@ -35,10 +35,10 @@ func TestDecode(t *testing.T) {
 		}},
 		{"commands", "grants:\n- {apps: [a], commands: [[npx, -y, server], [ls]], env: [TOKEN]}", []string{}},
 		{"no commands", "grants:\n- {commands: [ls, []]}\n- {network: [10.0.0.1], env: [TOKEN]}\n- x", []string{
-			`policy.yaml:2:15: want a list, got text [type]`,
+			`policy.yaml:2:15: expected a list, got a string [type]`,
 			`policy.yaml:2:19: a command is the program and its arguments: [npx, -y, server] [grant]`,
 			`policy.yaml:3:30: env is for commands, and this grant has none [grant]`,
-			`policy.yaml:4:3: want a mapping, got text [type]`,
+			`policy.yaml:4:3: expected a mapping, got a string [type]`,
 		}},
 		{"names", "grants:\n- {apps: [a], variables: [NAME, SHOP_*, '*'], secrets: [tls.key]}", []string{}},
 		{"no names", "grants:\n- {variables: ['', 'A B', '*_KEY', PGPASSWORD, AGENTHOST_SESSION_DB], secrets: ['../x']}", []string{

@@ -211,15 +211,18 @@ func defaultNode(n *Node, f Field) *Node {
 	return node
 }
 
-// want says what stands where something else is wanted.
+// aString is what want calls text.
+const aString = "a string"
+
+// want reports a value of the wrong type.
 func (n *Node) want(what string) Diagnostic {
-	d := n.Errorf("type", "want %s, got %s", what, n.describe())
+	d := n.Errorf("type", "expected %s, got %s", what, n.describe())
 	if len(n.parts) > 0 && !n.plain() {
 		d.Hint = "a reference in quotes is text: write it without them, on a line of its own"
 	} else if n.Kind == Scalar && !n.plain() && resolveTag(n.Value) != strTag {
 		d.Hint = "in quotes it is text: write " + n.Value
 	}
-	if what == "text" && n.Kind == Mapping && n.src != nil && strings.HasPrefix(n.src.from(n.Pos), "{") {
+	if what == aString && n.Kind == Mapping && n.src != nil && strings.HasPrefix(n.src.from(n.Pos), "{") {
 		d.Hint = "put text that begins with { in quotes"
 	}
 	return d

@@ -152,46 +152,46 @@ func TestDecode(t *testing.T) {
 func TestDecode_Problems(t *testing.T) {
 	tests := []struct{ in, want string }{
 		{"txt: a", `1:1: unknown field "txt" [unknown-field]`},
-		{"[a]", `1:1: want a mapping, got a list [type]`},
-		{"hello", `1:1: want a mapping, got text [type]`},
-		{"text: 1", `1:7: want text, got a whole number [type]`},
-		{"text: 1.5", `1:7: want text, got a number [type]`},
-		{"text: true", `1:7: want text, got true or false [type]`},
-		{"text: [a]", `1:7: want text, got a list [type]`},
-		{"text: {a: b}", `1:7: want text, got a mapping [type]`},
-		{"texts: [~]", `1:9: want text, got nothing [type]`},
-		{"texts: a", `1:8: want a list, got text [type]`},
-		{"map: [a]", `1:6: want a mapping, got a list [type]`},
-		{"map: {a: 1}", `1:10: want text, got a whole number [type]`},
-		{"bool: 1", `1:7: want true or false, got a whole number [type]`},
-		{"bool: 'yes'", `1:7: want true or false, got text [type]`},
-		{"int: abc", `1:6: want a whole number, got text [type]`},
-		{"int: '1'", `1:6: want a whole number, got text [type]`},
-		{"int: 1.5", `1:6: want a whole number, got a number [type]`},
-		{"int: {}", `1:6: want a whole number, got a mapping [type]`},
+		{"[a]", `1:1: expected a mapping, got a list [type]`},
+		{"hello", `1:1: expected a mapping, got a string [type]`},
+		{"text: 1", `1:7: expected a string, got a whole number [type]`},
+		{"text: 1.5", `1:7: expected a string, got a number [type]`},
+		{"text: true", `1:7: expected a string, got true or false [type]`},
+		{"text: [a]", `1:7: expected a string, got a list [type]`},
+		{"text: {a: b}", `1:7: expected a string, got a mapping [type]`},
+		{"texts: [~]", `1:9: expected a string, got nothing [type]`},
+		{"texts: a", `1:8: expected a list, got a string [type]`},
+		{"map: [a]", `1:6: expected a mapping, got a list [type]`},
+		{"map: {a: 1}", `1:10: expected a string, got a whole number [type]`},
+		{"bool: 1", `1:7: expected true or false, got a whole number [type]`},
+		{"bool: 'yes'", `1:7: expected true or false, got a string [type]`},
+		{"int: abc", `1:6: expected a whole number, got a string [type]`},
+		{"int: '1'", `1:6: expected a whole number, got a string [type]`},
+		{"int: 1.5", `1:6: expected a whole number, got a number [type]`},
+		{"int: {}", `1:6: expected a whole number, got a mapping [type]`},
 		{"int: 99999999999999999999", `1:6: 99999999999999999999 is not between -9223372036854775808 and 9223372036854775807 [limit]`},
 		{"int8: 128", `1:7: 128 is not between -128 and 127 [limit]`},
 		{"uint16: -1", `1:9: -1 is not between 0 and 65535 [limit]`},
-		{"float: abc", `1:8: want a number, got text [type]`},
+		{"float: abc", `1:8: expected a number, got a string [type]`},
 		{"float4: 1e300", `1:9: 1e300 is too large [limit]`},
 		{"tone: wrm", `1:7: "wrm" is not one of: warm, dry [enum]`},
 		{"tone: Tone.WRM", `1:7: "Tone.WRM" is not one of: warm, dry [enum]`},
 		{"tone: very dry", `1:7: "very dry" is not one of: warm, dry [enum]`},
 		{"tone: 'so. dry'", `1:7: "so. dry" is not one of: warm, dry [enum]`},
 		{"tones: [dry, cold]", `1:14: "cold" is not one of: warm, dry [enum]`},
-		{"inner: {codes: [a]}", `1:17: want a whole number, got text [type]`},
+		{"inner: {codes: [a]}", `1:17: expected a whole number, got a string [type]`},
 		{"inner: {cods: []}", `1:9: unknown field "cods" [unknown-field]`},
-		{"prompt: [a]", `1:9: want text, got a list [type]`},
-		{"when: {}", `1:7: want text, got a mapping [type]`},
-		{"wait: soon", `1:7: want a duration, got text [type]`},
-		{"wait: 30", `1:7: want a duration, got a whole number [type]`},
-		{"size: big", `1:7: want a size, got text [type]`},
+		{"prompt: [a]", `1:9: expected a string, got a list [type]`},
+		{"when: {}", `1:7: expected a string, got a mapping [type]`},
+		{"wait: soon", `1:7: expected a duration, got a string [type]`},
+		{"wait: 30", `1:7: expected a duration, got a whole number [type]`},
+		{"size: big", `1:7: expected a size, got a string [type]`},
 		{"loud: {}", `1:7: missing field "text" [required]`},
 		{"louds: [{txt: a, text: b}]", `1:10: unknown field "txt" [unknown-field]`},
-		{"bytes: '*'", `1:8: want base64 text, got text [type]`},
+		{"bytes: '*'", `1:8: expected base64, got a string [type]`},
 		{"time: noon", `1:7: "noon" cannot be read [value]`},
-		{"time: [noon]", `1:7: want text, got a list [type]`},
-		{"go: -1s", `1:5: want a duration, got text [type]`},
+		{"time: [noon]", `1:7: expected a string, got a list [type]`},
+		{"go: -1s", `1:5: expected a duration, got a string [type]`},
 		{"old: x", `1:1: warning: the field "old" is deprecated: use text [deprecated]`},
 	}
 	for _, test := range tests {
@@ -234,7 +234,7 @@ f.yaml:2:1: unknown field "modle" [unknown-field]
   | modle: x
   | ^
 hint: did you mean "model"?
-f.yaml:4:5: want text, got a whole number [type]
+f.yaml:4:5: expected a string, got a whole number [type]
   |   - 1
   |     ^
 hint: put it in quotes: "1"
@@ -242,7 +242,7 @@ f.yaml:6:7: "nome" is not one of: default, none [enum]
   | mode: nome
   |       ^
 hint: did you mean "none"?
-f.yaml:7:8: want a whole number, got text [type]
+f.yaml:7:8: expected a whole number, got a string [type]
   | steps: many
   |        ^
 `

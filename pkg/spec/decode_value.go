@@ -68,7 +68,7 @@ func (d *decoder) plainValue(n *Node, v reflect.Value, f Field) {
 
 func (d *decoder) slice(n *Node, v reflect.Value, f Field) {
 	if n.Kind != Sequence {
-		d.add(n.want("a list").WithHint("write [a, b], or each element on a line of its own, behind a -"))
+		d.add(n.want("a list").WithHint("write [a, b], or each element on a line of its own, after a -"))
 		return
 	}
 	s := reflect.MakeSlice(v.Type(), len(n.Items), len(n.Items))
@@ -118,7 +118,7 @@ func (d *decoder) text(n *Node, v reflect.Value) {
 		v.SetString(n.Value)
 		return
 	}
-	diag := n.want("text")
+	diag := n.want(aString)
 	if n.Kind == Scalar && !n.IsNull() {
 		diag = diag.WithHint("put it in quotes: %q", n.Value)
 	}
@@ -235,7 +235,7 @@ func (d *decoder) bytes(n *Node, dst *[]byte) {
 	plain := strings.NewReplacer("-", "+", "_", "/", "\n", "", "=", "").Replace(n.Value)
 	b, err := base64.RawStdEncoding.DecodeString(plain)
 	if n.Kind != Scalar || n.IsNull() || err != nil {
-		d.add(n.want("base64 text"))
+		d.add(n.want("base64"))
 		return
 	}
 	*dst = b
@@ -263,7 +263,7 @@ func (d *decoder) header(n *Node, dst *http.Header) {
 
 func (d *decoder) unmarshalText(n *Node, dst encoding.TextUnmarshaler) {
 	if n.Kind != Scalar || n.IsNull() {
-		d.add(n.want("text"))
+		d.add(n.want(aString))
 		return
 	}
 	if err := dst.UnmarshalText([]byte(n.Value)); err != nil {

@@ -18,7 +18,11 @@ func (d Duration) String() string { return time.Duration(d).String() }
 func (d *Duration) DecodeSpec(n *Node) Diagnostics {
 	v, ok := parseDuration(n.Value)
 	if n.Kind != Scalar || !ok {
-		return Diagnostics{n.want("a duration").WithHint("write 30s, 5m, 1h30m or 30d")}
+		diag := n.want("a duration")
+		if n.Kind == Scalar && (n.Tag == intTag || n.Tag == floatTag) {
+			return Diagnostics{diag.WithHint("add the unit: %[1]ss (seconds), %[1]sms, %[1]sm, %[1]sh or %[1]sd", n.Value)}
+		}
+		return Diagnostics{diag.WithHint("write 30s, 5m, 1h30m or 30d")}
 	}
 	*d = Duration(v)
 	return nil

@@ -81,7 +81,7 @@ func TestDecode_QuotedNumbers(t *testing.T) {
 		t.Errorf("target_tokens: '12' = %v, %v", v.TargetTokens, ds)
 	}
 	ds := spec.Decode(parse(t, "target_tokens: 'many'"), &v)
-	if diff := cmp.Diff([]string{"f.yaml:1:16: want a whole number, got text [type]"}, lines(ds)); diff != "" {
+	if diff := cmp.Diff([]string{"f.yaml:1:16: expected a whole number, got a string [type]"}, lines(ds)); diff != "" {
 		t.Errorf("target_tokens: many (-want +got):\n%s", diff)
 	}
 }
@@ -101,7 +101,7 @@ func TestDecode_APIProblems(t *testing.T) {
 		`f.yaml:4:3: "top_p" and "topP" are the same field [duplicate-key]`,
 		`f.yaml:5:22: 3000000000 is not between -2147483648 and 2147483647 [limit]`,
 		`f.yaml:6:21: unknown field "thinkingBudgets" [unknown-field]`,
-		`f.yaml:7:19: want a list, got text [type]`,
+		`f.yaml:7:19: expected a list, got a string [type]`,
 	}
 	if diff := cmp.Diff(want, lines(ds)); diff != "" {
 		t.Errorf("Decode (-want +got):\n%s", diff)

@@ -165,7 +165,7 @@ func TestInterpolate_KeepsSecrets(t *testing.T) {
 	want := `f.yaml:1:7: "${secret:a}" is not one of: warm, dry [enum]
   | tone: ${secret:a}
   |       ^
-f.yaml:2:7: want a whole number, got text [type]
+f.yaml:2:7: expected a whole number, got a string [type]
   | int8: ${secret:n}
   |       ^
 `

@@ -148,7 +148,7 @@ func (c *schemaChecker) scalar(s shape, n *Node) {
 
 func (c *schemaChecker) text(n *Node) {
 	if n.Tag != strTag {
-		c.add(n.want("text"))
+		c.add(n.want(aString))
 	}
 }
 

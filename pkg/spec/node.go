@@ -120,5 +120,5 @@ func (n *Node) describe() string {
 	case floatTag:
 		return "a number"
 	}
-	return "text"
+	return aString
 }

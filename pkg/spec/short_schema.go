@@ -39,7 +39,7 @@ func (s *ShortSchema) DecodeSpec(n *Node) Diagnostics {
 	if t := n.Get("type"); t == nil {
 		s.schema["type"] = "object"
 	} else if t.Value != "object" && slices.Contains(jsonTypes(), t.Value) {
-		r.add(t.Errorf("type", "want the schema of an object, got %q", t.Value))
+		r.add(t.Errorf("type", "expected the schema of an object, got %q", t.Value))
 	}
 	return r.ds
 }
@@ -191,7 +191,7 @@ func (r *shortReader) enum(n *Node) map[string]any {
 		case "description":
 			schema["description"] = e.Value.Value
 			if e.Value.Tag != strTag {
-				r.add(e.Value.want("text"))
+				r.add(e.Value.want(aString))
 			}
 		default:
 			r.add(unknownField(e.Key, []Field{{Name: "enum"}, {Name: "default"}, {Name: "description"}}))
@@ -208,7 +208,7 @@ func (r *shortReader) choices(n *Node) string {
 	common := ""
 	for i, item := range n.Items {
 		if item.Kind != Scalar || item.IsNull() {
-			r.add(item.want("text, a number, true or false"))
+			r.add(item.want("a string, a number, true or false"))
 			continue
 		}
 		if slices.ContainsFunc(n.Items[:i], item.same) {

@@ -84,8 +84,10 @@ func explainSyntax(d Diagnostic, src *source) Diagnostic {
 	case strings.HasPrefix(message, "did not find expected ',' or"):
 		return explainFlow(d, here)
 	case message == "could not find expected ':'" && keyWithoutSpace.MatchString(src.line(d.Pos.Line)):
-		d.Message = `want ":" and a space after this key`
+		d.Message = `expected ":" and a space after this key`
 		return d.WithHint("put a space after the colon: %s", keyWithoutSpace.ReplaceAllString(strings.TrimSpace(src.line(d.Pos.Line)), "$1: $2"))
+	case (message == notAllowedColon || message == noKey) && isDeeper(d, src):
+		return explainIndent(d, src)
 	default:
 		if words, ok := syntaxWords(message); ok {
 			d.Message, d.Hint = words[0], words[1]
@@ -115,7 +117,7 @@ func explainStart(d Diagnostic, here string) Diagnostic {
 // with a question mark at its end, and ${…}.
 func explainFlow(d Diagnostic, here string) Diagnostic {
 	end := strings.TrimPrefix(d.Message, "did not find expected ',' or ")
-	d.Message = `want "," or "` + strings.Trim(end, "'") + `" here`
+	d.Message = `expected "," or "` + strings.Trim(end, "'") + `" here`
 	before := strings.TrimSuffix(d.Source, here)
 	word := before[strings.LastIndexAny(before, " ,:{[")+1:]
 	switch {
@@ -134,27 +136,27 @@ func explainFlow(d Diagnostic, here string) Diagnostic {
 // people meet.
 func syntaxWords(message string) ([2]string, bool) {
 	words, ok := map[string][2]string{
-		"mapping values are not allowed in this context": {
+		notAllowedColon: {
 			`a ":" is not allowed here`,
 			`text with ": " in it needs quotes, as an expression with ? and : does; or check the indentation of this line and the one above`,
 		},
 		"block sequence entries are not allowed in this context": {
 			`a "- " is not allowed here`, "start a list on a line of its own",
 		},
-		"did not find expected key": {
-			"want a key here", "check the indentation, and the quotes of the text before it",
+		noKey: {
+			"expected a key here", "check the indentation, and the quotes of the text before it",
 		},
 		"did not find expected '-' indicator": {
-			`want "- " here`, "every entry of a list starts in the same column",
+			`expected "- " here`, "every entry of a list starts in the same column",
 		},
 		"did not find expected node content": {
-			"want a value here", "text that starts with , ] or } needs quotes",
+			"expected a value here", "text that starts with , ] or } needs quotes",
 		},
 		"did not find expected <document start>": {
 			"the document has ended before this", "check the indentation",
 		},
 		"could not find expected ':'": {
-			`want ":" after this key`, "text over several lines is indented, or stands under key: |",
+			`expected ":" after this key`, "text over several lines is indented, or stands under key: |",
 		},
 		"found unexpected end of stream":      {"the quote that opens here is not closed", ""},
 		"found unexpected document indicator": {"the quote that opens here is not closed", ""},

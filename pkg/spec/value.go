@@ -13,7 +13,7 @@ type Text struct {
 // DecodeSpec reads a scalar.
 func (t *Text) DecodeSpec(n *Node) Diagnostics {
 	if n.Kind != Scalar || n.IsNull() {
-		return Diagnostics{n.want("text")}
+		return Diagnostics{n.want(aString)}
 	}
 	*t = Text{Value: n.Value, Pos: n.Pos, node: n}
 	return nil
