@@ -37,7 +37,7 @@ type Base struct {
 	when *Condition
 }
 
-func (b *Base) callbacks() *Callbacks { return &b.Callbacks }
+func (b *Base) agentCallbacks() *Callbacks { return &b.Callbacks }
 
 // Name returns the agent's name.
 func (b *Base) Name() string { return b.AgentName }
@@ -48,23 +48,23 @@ func (b *Base) Description() string { return b.AgentDescription }
 // SubAgents returns the children.
 func (b *Base) SubAgents() []Agent { return b.Children }
 
-// An ownAgent is an agent of this package. Events go straight from one to the
+// A builtinAgent is an agent of this package. Events go straight from one to the
 // next that it is a part of: a sequence at every level of the tree would make
 // several functions for each agent.
-type ownAgent interface {
+type builtinAgent interface {
 	// run gives the agent's events to yield, and says whether the run goes on:
 	// it does unless an error was yielded, or yield was false.
 	run(ctx context.Context, inv *Invocation, yield func(*session.Event, error) bool) bool
 }
 
-// eventsOf are the events of an agent as a sequence.
-func eventsOf(ctx context.Context, a ownAgent, inv *Invocation) Events {
+// streamEvents are the events of an agent as a sequence.
+func streamEvents(ctx context.Context, a builtinAgent, inv *Invocation) Events {
 	return func(yield func(*session.Event, error) bool) { a.run(ctx, inv, yield) }
 }
 
-// forward gives the events of a sequence to yield, and says whether the run
+// forwardEvents gives the events of a sequence to yield, and says whether the run
 // goes on.
-func forward(events Events, yield func(*session.Event, error) bool) bool {
+func forwardEvents(events Events, yield func(*session.Event, error) bool) bool {
 	for ev, err := range events {
 		if err != nil {
 			yield(nil, err)

@@ -36,7 +36,7 @@ type nodeConfig struct {
 	Callbacks agentCallbackLists `yaml:",inline"`
 }
 
-func (c *nodeConfig) check(n *spec.Node) spec.Diagnostics {
+func (c *nodeConfig) validateNode(n *spec.Node) spec.Diagnostics {
 	var ds spec.Diagnostics
 	if c.RerunOnResume != nil && !*c.RerunOnResume {
 		ds = append(ds, n.Get("rerun_on_resume").Errorf("node", "a node that was cut off runs again: there is no other way to have what it gives"))
@@ -59,7 +59,7 @@ type functionNodeConfig struct {
 
 // Check wants one of the two.
 func (c *functionNodeConfig) Check(n *spec.Node) spec.Diagnostics {
-	ds := c.Node.check(n)
+	ds := c.Node.validateNode(n)
 	switch function, expr := c.FuncCode.Value != "", c.Expr.Value != ""; {
 	case function && expr:
 		ds = append(ds, n.Get("expr").Errorf("node", "func_code stands here already: a node does one thing"))
@@ -78,7 +78,7 @@ func (c *functionNodeConfig) Bind(f *Functions) spec.Diagnostics {
 	}
 	if c.fn = f.Nodes[c.FuncCode.Value]; c.fn == nil && c.FuncCode.Value != "" {
 		return spec.Diagnostics{c.FuncCode.Errorf(0, "code", "function %s is code of another program: of this one, a FunctionNode may name %s",
-			c.FuncCode.Value, quoteNames(slices.Sorted(maps.Keys(f.Nodes)))).
+			c.FuncCode.Value, joinNames(slices.Sorted(maps.Keys(f.Nodes)))).
 			WithHint("write the node as an expression (expr), or register the function under Functions.Nodes")}
 	}
 	return nil
@@ -101,9 +101,9 @@ func (f *funcCode) DecodeSpec(n *spec.Node) spec.Diagnostics {
 }
 
 // SchemaSpec describes both forms.
-func (*funcCode) SchemaSpec() map[string]any { return nameOrMapping() }
+func (*funcCode) SchemaSpec() map[string]any { return nameOrMappingSchema() }
 
-func nameOrMapping() map[string]any {
+func nameOrMappingSchema() map[string]any {
 	return map[string]any{"title": "name", "anyOf": []any{
 		map[string]any{"type": "string"},
 		map[string]any{
@@ -113,7 +113,7 @@ func nameOrMapping() map[string]any {
 	}}
 }
 
-func newFunctionNodeOf(_ context.Context, _ AgentEnv, c *functionNodeConfig) (Agent, error) {
+func newConfiguredFunctionNode(_ context.Context, _ AgentEnv, c *functionNodeConfig) (Agent, error) {
 	return NewFunctionNode(c.Node.Name.Value, c.fn, &FunctionNodeOptions{Description: c.Node.Description, OutputKey: c.Node.OutputKey}), nil
 }
 
@@ -146,22 +146,22 @@ func NewFunctionNode(name string, fn NodeFunc, opts *FunctionNodeOptions) *Funct
 // given something does not run again.
 func (a *FunctionNode) Run(ctx context.Context, inv *Invocation) Events {
 	return func(yield func(*session.Event, error) bool) {
-		if inv.frame != nil && inv.frame.past.last() != nil {
+		if inv.frame != nil && inv.frame.prior.lastEvent() != nil {
 			return
 		}
 		ev := inv.NewEvent()
-		value, err := a.fn(ctx, inv.newMoment(&ev.Actions), inv.Input())
+		value, err := a.fn(ctx, inv.newCallbackContext(&ev.Actions), inv.Input())
 		if err != nil {
-			yield(nil, inv.nodeFailure(ctx, err))
+			yield(nil, inv.wrapNodeError(ctx, err))
 			return
 		}
-		give(ev, value, a.outputKey)
+		setNodeOutput(ev, value, a.outputKey)
 		yield(ev, nil)
 	}
 }
 
-// give puts what a node gives on its event.
-func give(ev *session.Event, value any, key string) {
+// setNodeOutput puts what a node gives on its event.
+func setNodeOutput(ev *session.Event, value any, key string) {
 	if said, ok := value.(*genai.Content); ok {
 		ev.Content, ev.Output = said, model.TextOf(said)
 	} else if value != nil {
@@ -173,7 +173,7 @@ func give(ev *session.Event, value any, key string) {
 	}
 }
 
-func (inv *Invocation) nodeFailure(ctx context.Context, err error) error {
+func (inv *Invocation) wrapNodeError(ctx context.Context, err error) error {
 	var told *RunError
 	switch {
 	case errors.As(err, &told):
@@ -195,7 +195,7 @@ func (inv *Invocation) Input() any {
 }
 
 func (inv *Invocation) inputVars(input any) map[string]any {
-	vars := inv.vars()
+	vars := inv.conditionVars()
 	vars["input"] = input
 	return vars
 }

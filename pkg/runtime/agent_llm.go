@@ -67,11 +67,11 @@ func (c *llmConfig) ToolRefs() []*ToolRef {
 }
 
 // Bind finds what the agent names of the program's functions.
-func (c *llmConfig) Bind(f *Functions) spec.Diagnostics { return c.CodeExecutor.bind(f) }
+func (c *llmConfig) Bind(f *Functions) spec.Diagnostics { return c.CodeExecutor.bindExecutor(f) }
 
 // BuiltInCode is where the agent asks for the model's own sandbox, or nil.
 func (c *llmConfig) BuiltInCode(n *spec.Node) *spec.Node {
-	if x := c.CodeExecutor.execution; x == nil || x.runs() {
+	if x := c.CodeExecutor.execution; x == nil || x.hasExecutor() {
 		return nil
 	}
 	return n.Get("code_executor")
@@ -89,9 +89,9 @@ func (c *llmConfig) Instructions() []spec.Text {
 	return []spec.Text{c.Instruction, c.GlobalInstruction}
 }
 
-// misplaced are the settings that ADK refuses inside generate_content_config,
+// misplacedSettings are the settings that ADK refuses inside generate_content_config,
 // in both spellings, and where they belong.
-func misplaced() [][3]string {
+func misplacedSettings() [][3]string {
 	return [][3]string{
 		{"tools", "tools", "the agent's own tools: is the place for them"},
 		{"system_instruction", "systemInstruction", "instruction: or static_instruction: of the agent is the place for it"},
@@ -104,7 +104,7 @@ func misplaced() [][3]string {
 func (c *llmConfig) Check(n *spec.Node) spec.Diagnostics {
 	var ds spec.Diagnostics
 	settings := n.Get("generate_content_config")
-	for _, m := range misplaced() {
+	for _, m := range misplacedSettings() {
 		for _, key := range m[:2] {
 			if v := settings.Get(key); v != nil {
 				ds = append(ds, v.Errorf("generate-content-config", "%s does not belong in generate_content_config: %s", key, m[2]))
@@ -119,13 +119,13 @@ func (c *llmConfig) Check(n *spec.Node) spec.Diagnostics {
 			}
 		}
 	}
-	ds = append(ds, c.checkShape(settings)...)
+	ds = append(ds, c.checkOutputSchemaConflicts(settings)...)
 	ds = append(ds, checkRanges(settings)...)
 	return append(ds, c.checkInstruction(n)...)
 }
 
-// checkShape reports settings that the agent's output_schema decides.
-func (c *llmConfig) checkShape(settings *spec.Node) spec.Diagnostics {
+// checkOutputSchemaConflicts reports settings that the agent's output_schema decides.
+func (c *llmConfig) checkOutputSchemaConflicts(settings *spec.Node) spec.Diagnostics {
 	var ds spec.Diagnostics
 	if c.OutputSchema.schema == nil {
 		return nil
@@ -139,15 +139,15 @@ func (c *llmConfig) checkShape(settings *spec.Node) spec.Diagnostics {
 }
 
 func newLLM(_ context.Context, env AgentEnv, c *llmConfig) (Agent, error) {
-	provider, err := c.provider()
+	provider, err := c.buildProvider()
 	if err != nil {
 		return nil, err
 	}
 	opts := &LLMOptions{
 		Description: c.Common.Description,
 		Model:       env.Model, SubAgents: env.SubAgents, Tools: env.Tools, Toolsets: env.Toolsets,
-		Instruction:       instructionOf(c.Instruction),
-		GlobalInstruction: instructionOf(c.GlobalInstruction),
+		Instruction:       newInstructionAt(c.Instruction),
+		GlobalInstruction: newInstructionAt(c.GlobalInstruction),
 		OutputKey:         c.OutputKey, IncludeContents: c.IncludeContents,
 		OutputSchema: c.OutputSchema.schema, InputSchema: c.InputSchema.schema,
 		DisallowTransferToParent: c.DisallowTransferToParent,
@@ -163,7 +163,7 @@ func newLLM(_ context.Context, env AgentEnv, c *llmConfig) (Agent, error) {
 	return NewLLM(c.Common.Name.Value, opts), nil
 }
 
-func instructionOf(t spec.Text) *Instruction {
+func newInstructionAt(t spec.Text) *Instruction {
 	return NewInstruction(t.Value, t.At)
 }
 
@@ -218,42 +218,42 @@ func NewLLM(name string, opts *LLMOptions) *LLMAgent {
 	a := &LLMAgent{
 		Base:     Base{AgentName: name, AgentDescription: opts.Description, Children: opts.SubAgents, Callbacks: opts.Callbacks},
 		opts:     *opts,
-		identity: identity(name, opts.Description),
+		identity: identityText(name, opts.Description),
 	}
-	a.opts.Code = opts.Code.settled()
+	a.opts.Code = opts.Code.withDefaults()
 	return a
 }
 
 // Run takes steps until one ends with a final event.
 func (a *LLMAgent) Run(ctx context.Context, inv *Invocation) Events {
-	return eventsOf(ctx, a, inv)
+	return streamEvents(ctx, a, inv)
 }
 
 // run goes on where the agent was, if it was cut off, and ends also with a step
 // that waits for somebody.
 func (a *LLMAgent) run(ctx context.Context, inv *Invocation, yield func(*session.Event, error) bool) bool {
-	s := &step{inv: inv, agent: a, to: yield}
+	s := &step{inv: inv, agent: a, sink: yield}
 	goOn := true
 	switch {
 	case inv.frame != nil:
-		goOn = s.takeUp(ctx)
+		goOn = s.resumeAgent(ctx)
 	case inv.run.decisions != nil:
-		goOn = s.resume(ctx)
+		goOn = s.executeDecisions(ctx)
 	}
-	for goOn && !s.waits() && !inv.hasEnded() {
-		goOn = s.take(ctx)
+	for goOn && !s.hasPendingCalls() && !inv.hasEnded() {
+		goOn = s.runOnce(ctx)
 	}
-	if !s.over {
-		s.rest()
+	if !s.done {
+		s.pauseIfPending()
 	}
-	return !s.over
+	return !s.done
 }
 
-// keepOutput puts the text of a final event under the agent's output key, so
+// storeOutput puts the text of a final event under the agent's output key, so
 // that it is stored with the event (adk-python llm_agent.py
 // __maybe_save_output_to_state). With an output schema it is the value that is
 // kept; the failure is that of a text that does not fit.
-func (a *LLMAgent) keepOutput(s *tool.StateSchema, ev *session.Event) *RunError {
+func (a *LLMAgent) storeOutput(s *tool.StateSchema, ev *session.Event) *RunError {
 	if a.opts.OutputKey == "" || !ev.IsFinal() || ev.Content == nil {
 		return nil
 	}
@@ -263,16 +263,16 @@ func (a *LLMAgent) keepOutput(s *tool.StateSchema, ev *session.Event) *RunError 
 	}
 	text := model.TextOf(ev.Content)
 	if a.opts.OutputSchema == nil {
-		return a.keep(s, ev, text)
+		return a.storeOutputValue(s, ev, text)
 	}
 	if strings.TrimSpace(text) == "" {
 		return nil
 	}
-	v, failure := a.structured(ev, text)
+	v, failure := a.parseOutput(ev, text)
 	if failure != nil {
 		return failure
 	}
-	return a.keep(s, ev, v)
+	return a.storeOutputValue(s, ev, v)
 }
 
 // StaticContent is the YAML of a static instruction: a text, a part, a list of
@@ -306,7 +306,7 @@ func (s *StaticContent) SchemaSpec() map[string]any {
 	return map[string]any{"type": []string{"string", "object", "array"}}
 }
 
-func quoteNames(names []string) string {
+func joinNames(names []string) string {
 	if len(names) == 0 {
 		return "none"
 	}

@@ -73,16 +73,18 @@ func NewLoop(name string, opts *LoopOptions) *LoopAgent {
 
 // Run loops. A sub-agent that escalates finishes its step first; the rest of
 // the iteration is left out (adk-python agents/loop_agent.py).
-func (a *LoopAgent) Run(ctx context.Context, inv *Invocation) Events { return eventsOf(ctx, a, inv) }
+func (a *LoopAgent) Run(ctx context.Context, inv *Invocation) Events {
+	return streamEvents(ctx, a, inv)
+}
 
 func (a *LoopAgent) run(ctx context.Context, inv *Invocation, yield func(*session.Event, error) bool) bool {
 	if len(a.Children) == 0 {
 		return true
 	}
-	from, marked, err := inv.current()
+	from, marked, err := inv.readCurrentChild()
 	first := 0
 	if err == nil {
-		first, err = inv.timesLooped()
+		first, err = inv.readTimesLooped()
 	}
 	if err != nil {
 		yield(nil, err)
@@ -94,9 +96,9 @@ func (a *LoopAgent) run(ctx context.Context, inv *Invocation, yield func(*sessio
 			yield(nil, AsRunError(ctx.Err()))
 			return false
 		}
-		round := &loopRound{loop: a, inv: inv, n: n, yield: yield}
+		round := &loopIteration{loop: a, inv: inv, n: n, yield: yield}
 		if n == first && marked {
-			round.from, round.marked = from, true
+			round.from, round.checkpointed = from, true
 		}
 		if again, ok := round.run(ctx); !again {
 			return ok
@@ -105,16 +107,16 @@ func (a *LoopAgent) run(ctx context.Context, inv *Invocation, yield func(*sessio
 	return true
 }
 
-// loopRound is one iteration.
-type loopRound struct {
+// loopIteration is one iteration.
+type loopIteration struct {
 	loop *LoopAgent
 	inv  *Invocation
 	n    int
 	// from is the sub-agent that a resumed round goes on with, which marked
 	// says is told already.
-	from   int
-	marked bool
-	yield  func(*session.Event, error) bool
+	from         int
+	checkpointed bool
+	yield        func(*session.Event, error) bool
 
 	seen, skips int
 	escalated   bool
@@ -123,19 +125,19 @@ type loopRound struct {
 // run runs each sub-agent once, and says whether another round follows, and
 // whether the run goes on. No round follows one in which all were skipped:
 // nothing of it would be different.
-func (r *loopRound) run(ctx context.Context) (again, ok bool) {
+func (r *loopIteration) run(ctx context.Context) (again, ok bool) {
 	for i := range r.loop.Children {
-		r.remember(i)
+		r.replayEvents(i)
 		if i < r.from {
 			continue
 		}
-		if !r.mark(i) || !r.inv.child(i, r.n+1).runAgent(ctx, r.pass) {
+		if !r.yieldCheckpoint(i) || !r.inv.childInvocation(i, r.n+1).runAgent(ctx, r.yieldEvent) {
 			return false, false
 		}
 		if r.escalated || r.inv.Paused() {
 			return false, true
 		}
-		done, err := r.loop.done(ctx, r.inv)
+		done, err := r.loop.evaluateUntil(ctx, r.inv)
 		if err != nil {
 			r.yield(nil, err)
 			return false, false
@@ -147,25 +149,25 @@ func (r *loopRound) run(ctx context.Context) (again, ok bool) {
 	return r.seen == 0 || r.skips < r.seen, true
 }
 
-// pass yields what a sub-agent says.
-func (r *loopRound) pass(ev *session.Event, err error) bool {
+// yieldEvent yields what a sub-agent says.
+func (r *loopIteration) yieldEvent(ev *session.Event, err error) bool {
 	if ev != nil {
-		r.note(ev)
+		r.recordEvent(ev)
 	}
 	return r.yield(ev, err)
 }
 
-// remember takes in what the sub-agent did before the invocation was resumed.
-func (r *loopRound) remember(i int) {
+// replayEvents takes in what the sub-agent did before the invocation was resumed.
+func (r *loopIteration) replayEvents(i int) {
 	if r.inv.run.record == nil || r.inv.frame == nil {
 		return
 	}
-	for _, ev := range r.inv.run.record.under(r.inv.frame.below(nil, r.loop.Children[i].Name(), r.n+1).path) {
-		r.note(ev)
+	for _, ev := range r.inv.run.record.eventsUnder(r.inv.frame.childFrame(nil, r.loop.Children[i].Name(), r.n+1).path) {
+		r.recordEvent(ev)
 	}
 }
 
-func (r *loopRound) note(ev *session.Event) {
+func (r *loopIteration) recordEvent(ev *session.Event) {
 	if ev.Actions.EndOfAgent || ev.Actions.AgentState != nil {
 		return
 	}
@@ -175,19 +177,19 @@ func (r *loopRound) note(ev *session.Event) {
 	}
 }
 
-// mark tells which sub-agent runs next.
-func (r *loopRound) mark(i int) bool {
-	if !r.inv.Resumable() || r.marked && i == r.from {
+// yieldCheckpoint tells which sub-agent runs next.
+func (r *loopIteration) yieldCheckpoint(i int) bool {
+	if !r.inv.Resumable() || r.checkpointed && i == r.from {
 		return true
 	}
-	return r.yield(r.inv.Checkpoint(map[string]any{currentKey: r.loop.Children[i].Name(), timesLoopedKey: r.n}), nil)
+	return r.yield(r.inv.Checkpoint(map[string]any{currentSubAgentKey: r.loop.Children[i].Name(), timesLoopedKey: r.n}), nil)
 }
 
-func (a *LoopAgent) done(ctx context.Context, inv *Invocation) (bool, error) {
+func (a *LoopAgent) evaluateUntil(ctx context.Context, inv *Invocation) (bool, error) {
 	if a.opts.Until == nil {
 		return false, nil
 	}
-	done, err := a.opts.Until.Bool(ctx, inv.vars())
+	done, err := a.opts.Until.Bool(ctx, inv.conditionVars())
 	if err != nil {
 		return false, failf(CodeInvalidRequest, err, "until of agent %s: %s", a.AgentName, err)
 	}

@@ -33,7 +33,7 @@ func NewParallel(name, description string, subs ...Agent) *ParallelAgent {
 // Run yields the events of all sub-agents as they arrive. Each sub-agent waits
 // until its event is stored and seen.
 func (a *ParallelAgent) Run(ctx context.Context, inv *Invocation) Events {
-	return eventsOf(ctx, a, inv)
+	return streamEvents(ctx, a, inv)
 }
 
 func (a *ParallelAgent) run(ctx context.Context, inv *Invocation, yield func(*session.Event, error) bool) bool {
@@ -44,16 +44,16 @@ func (a *ParallelAgent) run(ctx context.Context, inv *Invocation, yield func(*se
 	p := newParallelRun(inv)
 	defer func() { // nobody hears what is said from now on
 		cancel()
-		for s := range p.arrivals {
-			s.answer(false)
+		for s := range p.events {
+			s.acknowledgeEvent(false)
 		}
 	}()
-	p.begin(inner, 0)
+	p.startChildren(inner, 0)
 	// Those that are quick have then arrived together: each that is waited for by
 	// itself costs two more switches.
 	goruntime.Gosched()
-	for s := range p.arrivals {
-		if !s.show(yield) {
+	for s := range p.events {
+		if !s.deliverEvent(yield) {
 			return false
 		}
 	}
@@ -66,56 +66,56 @@ func (a *ParallelAgent) run(ctx context.Context, inv *Invocation, yield func(*se
 
 // parallelRun is one run of a parallel agent.
 type parallelRun struct {
-	sides   []parallelSide
-	running atomic.Int64
-	// arrivals has room for an event of each side. Who is the last to end closes it.
-	arrivals chan *side
+	children []parallelChild
+	running  atomic.Int64
+	// events has room for an event of each side. Who is the last to end closes it.
+	events chan *eventHandoff
 }
 
-type parallelSide struct {
-	side
+type parallelChild struct {
+	eventHandoff
 	inv Invocation
 }
 
 func newParallelRun(inv *Invocation) *parallelRun {
 	children := inv.node.children
-	p := &parallelRun{sides: make([]parallelSide, len(children)), arrivals: make(chan *side, len(children))}
+	p := &parallelRun{children: make([]parallelChild, len(children)), events: make(chan *eventHandoff, len(children))}
 	for i, child := range children {
-		s := &p.sides[i]
-		s.to = p.arrivals
-		inv.enterAs(&s.inv, child, inv.subBranch(child), 1)
+		s := &p.children[i]
+		s.out = p.events
+		inv.initChildInvocation(&s.inv, child, inv.subBranch(child), 1)
 	}
 	p.running.Store(int64(len(children)))
 	if len(children) == 0 {
-		close(p.arrivals)
+		close(p.events)
 	}
 	return p
 }
 
-// begin has the sides run from the ith on. Each starts the next one before it does
+// startChildren has the sides run from the ith on. Each starts the next one before it does
 // anything itself, so that only one at a time is there to be taken by another
 // processor: those that are quick run one after the other where they were started.
-func (p *parallelRun) begin(ctx context.Context, i int) {
-	if i == len(p.sides) {
+func (p *parallelRun) startChildren(ctx context.Context, i int) {
+	if i == len(p.children) {
 		return
 	}
 	go func() {
-		defer p.endOne()
-		defer safe.Recover(p.sides[i].panicked)
+		defer p.markChildDone()
+		defer safe.Recover(p.children[i].reportPanic)
 		growStack(false)
-		p.begin(ctx, i+1)
-		s := &p.sides[i]
-		s.inv.runAgent(ctx, s.pass)
+		p.startChildren(ctx, i+1)
+		s := &p.children[i]
+		s.inv.runAgent(ctx, s.sendEvent)
 	}()
 }
 
-// panicked makes a panic that nothing below has recovered the failure of the
+// reportPanic makes a panic that nothing below has recovered the failure of the
 // agent: its consumer gets it like any other.
-func (s *parallelSide) panicked(p *safe.Panic) { s.pass(nil, s.inv.panicFailure(p)) }
+func (s *parallelChild) reportPanic(p *safe.Panic) { s.sendEvent(nil, s.inv.panicFailure(p)) }
 
-// endOne says that a side has ended.
-func (p *parallelRun) endOne() {
+// markChildDone says that a side has ended.
+func (p *parallelRun) markChildDone() {
 	if p.running.Add(-1) == 0 {
-		close(p.arrivals)
+		close(p.events)
 	}
 }

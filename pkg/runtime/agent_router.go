@@ -32,7 +32,7 @@ func (c *routerConfig) AgentRefs() []*AgentRef {
 	known := map[string]int{}
 	for i := range c.Routes {
 		ref := &c.Routes[i].Agent
-		name := ref.key()
+		name := ref.referenceKey()
 		at, ok := known[name]
 		if !ok || name == "" {
 			at = len(c.refs)
@@ -44,8 +44,8 @@ func (c *routerConfig) AgentRefs() []*AgentRef {
 	return c.refs
 }
 
-// key is the same for references to one agent; empty for one written out.
-func (r *AgentRef) key() string {
+// referenceKey is the same for references to one agent; empty for one written out.
+func (r *AgentRef) referenceKey() string {
 	switch {
 	case r.Use.Value != "":
 		return "use " + r.Use.Value
@@ -71,15 +71,15 @@ func (c *routerConfig) Check(n *spec.Node) spec.Diagnostics {
 				WithHint("give it a when, or put it last"))
 		}
 	}
-	ds = append(ds, c.checkTwice(routes)...)
+	ds = append(ds, c.checkDuplicateConditions(routes)...)
 	if len(c.Routes) == 0 {
 		ds = append(ds, routes.Errorf("route", "a RouterAgent needs routes"))
 	}
 	return ds
 }
 
-// checkTwice warns of a condition that a route above has too: that one is taken.
-func (c *routerConfig) checkTwice(routes *spec.Node) spec.Diagnostics {
+// checkDuplicateConditions warns of a condition that a route above has too: that one is taken.
+func (c *routerConfig) checkDuplicateConditions(routes *spec.Node) spec.Diagnostics {
 	var ds spec.Diagnostics
 	seen := map[string]spec.Pos{}
 	for i, r := range c.Routes {
@@ -116,11 +116,11 @@ type Route struct {
 // is true. Where none is, it says so in an event without content.
 type RouterAgent struct {
 	Base
-	routes []routeTo
+	routes []childRoute
 }
 
-// routeTo is a route with the place of its agent among the children.
-type routeTo struct {
+// childRoute is a route with the place of its agent among the children.
+type childRoute struct {
 	when  *Condition
 	child int
 }
@@ -136,41 +136,43 @@ func NewRouter(name, description string, routes ...Route) *RouterAgent {
 			places[r.Agent] = at
 			a.Children = append(a.Children, r.Agent)
 		}
-		a.routes = append(a.routes, routeTo{r.When, at})
+		a.routes = append(a.routes, childRoute{r.When, at})
 	}
 	return a
 }
 
 // Run runs the chosen agent, on the router's own branch.
-func (a *RouterAgent) Run(ctx context.Context, inv *Invocation) Events { return eventsOf(ctx, a, inv) }
+func (a *RouterAgent) Run(ctx context.Context, inv *Invocation) Events {
+	return streamEvents(ctx, a, inv)
+}
 
 func (a *RouterAgent) run(ctx context.Context, inv *Invocation, yield func(*session.Event, error) bool) bool {
-	child, chosen, err := inv.current()
+	child, chosen, err := inv.readCurrentChild()
 	if err == nil && !chosen {
-		child, err = a.choose(ctx, inv)
+		child, err = a.chooseChild(ctx, inv)
 	}
 	switch {
 	case err != nil:
 		yield(nil, err)
 		return false
-	case child < 0 && inv.frame != nil && len(inv.frame.past.all()) > 0:
+	case child < 0 && inv.frame != nil && len(inv.frame.prior.allEvents()) > 0:
 		return true // that was said before
 	case child < 0:
-		return yield(inv.skipped("routes: no condition is true"), nil)
+		return yield(inv.newSkippedEvent("routes: no condition is true"), nil)
 	case inv.Resumable() && !chosen:
-		if !yield(inv.Checkpoint(map[string]any{currentKey: a.Children[child].Name()}), nil) {
+		if !yield(inv.Checkpoint(map[string]any{currentSubAgentKey: a.Children[child].Name()}), nil) {
 			return false
 		}
 	}
-	to := inv.child(child, 1)
+	to := inv.childInvocation(child, 1)
 	to.endsRun = inv.endsRun && inv.endsWithAgent()
 	return to.runAgent(ctx, yield)
 }
 
-// choose is the place of the first agent whose condition holds, or -1.
-func (a *RouterAgent) choose(ctx context.Context, inv *Invocation) (int, error) {
+// chooseChild is the place of the first agent whose condition holds, or -1.
+func (a *RouterAgent) chooseChild(ctx context.Context, inv *Invocation) (int, error) {
 	for _, r := range a.routes {
-		ok, err := r.when.holds(ctx, inv, "a route's when")
+		ok, err := r.when.evaluateFor(ctx, inv, "a route's when")
 		if err != nil {
 			return -1, err
 		}

@@ -29,21 +29,21 @@ func NewSequential(name, description string, subs ...Agent) *SequentialAgent {
 // Run runs the sub-agents in order. A resumed one goes on with the sub-agent
 // that ran.
 func (a *SequentialAgent) Run(ctx context.Context, inv *Invocation) Events {
-	return eventsOf(ctx, a, inv)
+	return streamEvents(ctx, a, inv)
 }
 
 func (a *SequentialAgent) run(ctx context.Context, inv *Invocation, yield func(*session.Event, error) bool) bool {
-	from, marked, err := inv.current()
+	from, marked, err := inv.readCurrentChild()
 	if err != nil {
 		yield(nil, err)
 		return false
 	}
 	for i := from; i < len(a.Children) && !inv.Paused(); i++ {
 		marked = marked && i == from
-		if inv.Resumable() && !marked && !yield(inv.Checkpoint(map[string]any{currentKey: a.Children[i].Name()}), nil) {
+		if inv.Resumable() && !marked && !yield(inv.Checkpoint(map[string]any{currentSubAgentKey: a.Children[i].Name()}), nil) {
 			return false
 		}
-		child := inv.child(i, 1)
+		child := inv.childInvocation(i, 1)
 		child.endsRun = i == len(a.Children)-1 && inv.endsRun && inv.endsWithAgent()
 		if !child.runAgent(ctx, yield) {
 			return false

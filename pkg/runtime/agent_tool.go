@@ -70,11 +70,11 @@ func (c *agentKindConfig) Check(n *spec.Node) spec.Diagnostics {
 }
 
 func newAgentTool(_ context.Context, env AgentToolEnv, c *agentToolConfig) (tool.Set, error) {
-	return NewAgentTool(env.Agent, c.SkipSummarization).calledAs(&c.Call)
+	return NewAgentTool(env.Agent, c.SkipSummarization).withCallConfig(&c.Call)
 }
 
 func newAgentKind(_ context.Context, env AgentToolEnv, c *agentKindConfig) (tool.Set, error) {
-	return NewAgentTool(env.Agent, c.SkipSummarization).calledAs(&c.Call)
+	return NewAgentTool(env.Agent, c.SkipSummarization).withCallConfig(&c.Call)
 }
 
 // An AgentTool lets a model call an agent. The agent runs in a session of its
@@ -85,7 +85,7 @@ type AgentTool struct {
 	skipSummarization bool
 	input, output     *tool.Schema
 	decl              *genai.FunctionDeclaration
-	traits            tool.Capabilities
+	capabilities      tool.Capabilities
 	withoutPlugins    bool
 }
 
@@ -114,15 +114,15 @@ func (t *AgentTool) Run(context.Context, *tool.Call) (*tool.Result, error) {
 	return nil, fmt.Errorf("agent %s can be called by an agent of an app only", t.agent.Name())
 }
 
-// placedAgentTool is an AgentTool at its place in an app, where it is known
+// boundAgentTool is an AgentTool at its place in an app, where it is known
 // which model the agent inherits.
-type placedAgentTool struct {
+type boundAgentTool struct {
 	*AgentTool
 	app    *App
 	params *tool.Params
 }
 
-func (t *AgentTool) place(app *App, inherited model.LLM) (*placedAgentTool, error) {
+func (t *AgentTool) bindToApp(app *App, inherited model.LLM) (*boundAgentTool, error) {
 	opts := &AppOptions{Revision: app.Revision, Model: inherited, StateSchema: app.state, Plugins: app.plugins}
 	if t.withoutPlugins {
 		opts.Plugins = nil
@@ -135,22 +135,22 @@ func (t *AgentTool) place(app *App, inherited model.LLM) (*placedAgentTool, erro
 	if err != nil {
 		return nil, err
 	}
-	return &placedAgentTool{t, inner, params}, nil
+	return &boundAgentTool{t, inner, params}, nil
 }
 
-func (t *placedAgentTool) runIn(ctx context.Context, inv *Invocation, call *tool.Call) (*tool.Result, error) {
-	request, err := t.request(call.Args)
+func (t *boundAgentTool) runInInvocation(ctx context.Context, inv *Invocation, call *tool.Call) (*tool.Result, error) {
+	request, err := t.buildRequest(call.Args)
 	if err != nil {
 		return nil, err
 	}
-	r := t.innerRun(inv, call, request)
-	if err := r.begin(ctx, &RunRequest{}); err != nil {
+	r := t.newInnerRun(inv, call, request)
+	if err := r.storeUserMessage(ctx, &RunRequest{}); err != nil {
 		return nil, err
 	}
 	var last *session.Event
 	var failure error
-	root := &Invocation{run: r, node: t.app.top}
-	r.conduct(ctx, root, func(ev *session.Event, err error) bool {
+	root := &Invocation{run: r, node: t.app.rootNode}
+	r.runWithPlugins(ctx, root, func(ev *session.Event, err error) bool {
 		if err != nil {
 			failure = err
 			return false
@@ -173,12 +173,12 @@ func (t *placedAgentTool) runIn(ctx context.Context, inv *Invocation, call *tool
 		return nil, failure
 	}
 	call.Actions.SkipSummarization = t.skipSummarization
-	return t.result(saidBy(last))
+	return t.buildResult(collectEventText(last))
 }
 
-// request is what the agent is told: with an input schema the arguments as
+// buildRequest is what the agent is told: with an input schema the arguments as
 // JSON, else the request in words.
-func (t *placedAgentTool) request(args map[string]any) (string, error) {
+func (t *boundAgentTool) buildRequest(args map[string]any) (string, error) {
 	args, err := t.params.Check(args)
 	if err != nil {
 		return "", err
@@ -190,10 +190,10 @@ func (t *placedAgentTool) request(args map[string]any) (string, error) {
 	return jsonText(args), nil
 }
 
-// result is what the caller is told: with an output schema the value, else the
+// buildResult is what the caller is told: with an output schema the value, else the
 // text.
-func (t *placedAgentTool) result(said string) (*tool.Result, error) {
-	if t.traits.LongRunning && said == "" {
+func (t *boundAgentTool) buildResult(said string) (*tool.Result, error) {
+	if t.capabilities.LongRunning && said == "" {
 		return nil, nil
 	}
 	if t.output == nil || strings.TrimSpace(said) == "" {
@@ -206,9 +206,9 @@ func (t *placedAgentTool) result(said string) (*tool.Result, error) {
 	return &tool.Result{Response: asResponse(v)}, nil
 }
 
-// innerRun is a run in a session that nothing stores. It shares the caller's
+// newInnerRun is a run in a session that nothing stores. It shares the caller's
 // budget: an inner run must not evade the limit on model calls.
-func (t *placedAgentTool) innerRun(inv *Invocation, call *tool.Call, request string) *run {
+func (t *boundAgentTool) newInnerRun(inv *Invocation, call *tool.Call, request string) *run {
 	state := call.State.All()
 	for k := range state {
 		if strings.HasPrefix(k, "_adk") {
@@ -222,7 +222,7 @@ func (t *placedAgentTool) innerRun(inv *Invocation, call *tool.Call, request str
 		sess: &session.Session{Key: outer.sess.Key, History: session.NewHistory(nil), State: session.NewState(state)},
 		user: model.UserText(request),
 	}
-	r.state = r.lookup
+	r.state = r.lookupState
 	r.config.MaxLLMCalls = outer.config.MaxLLMCalls
 	r.config.ToolThreadPoolConfig = outer.config.ToolThreadPoolConfig
 	r.config.MaxFunctionCalls = outer.config.MaxFunctionCalls
@@ -244,8 +244,8 @@ func (t *placedAgentTool) innerRun(inv *Invocation, call *tool.Call, request str
 	return r
 }
 
-// saidBy is the text of an event, its non-thought texts on lines of their own.
-func saidBy(ev *session.Event) string {
+// collectEventText is the text of an event, its non-thought texts on lines of their own.
+func collectEventText(ev *session.Event) string {
 	if ev == nil {
 		return ""
 	}

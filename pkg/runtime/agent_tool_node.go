@@ -29,7 +29,7 @@ type toolNodeConfig struct {
 func (c *toolNodeConfig) ToolRefs() []*ToolRef { return []*ToolRef{&c.ToolCode.ToolRef} }
 
 // Check looks at what all nodes have.
-func (c *toolNodeConfig) Check(n *spec.Node) spec.Diagnostics { return c.Node.check(n) }
+func (c *toolNodeConfig) Check(n *spec.Node) spec.Diagnostics { return c.Node.validateNode(n) }
 
 // Bind compiles the arguments.
 func (c *toolNodeConfig) Bind(*Functions) spec.Diagnostics {
@@ -51,7 +51,7 @@ type toolCode struct{ ToolRef }
 // DecodeSpec accepts both forms.
 func (t *toolCode) DecodeSpec(n *spec.Node) spec.Diagnostics {
 	if n.Kind == spec.Scalar {
-		t.Node = keyed("name", n)
+		t.Node = wrapInMapping("name", n)
 		return t.Name.DecodeSpec(n)
 	}
 	return t.ToolRef.DecodeSpec(n)
@@ -64,7 +64,7 @@ func (*toolCode) SchemaSpec() map[string]any {
 	}}
 }
 
-func newToolNodeOf(_ context.Context, env AgentEnv, c *toolNodeConfig) (Agent, error) {
+func newConfiguredToolNode(_ context.Context, env AgentEnv, c *toolNodeConfig) (Agent, error) {
 	if len(env.Toolsets) > 0 {
 		return nil, fmt.Errorf("node %s calls one tool, and which tools this set has is not known before it is asked", c.Node.Name.Value)
 	}
@@ -73,12 +73,12 @@ func newToolNodeOf(_ context.Context, env AgentEnv, c *toolNodeConfig) (Agent, e
 	}
 	opts := &ToolNodeOptions{Description: c.Node.Description, OutputKey: c.Node.OutputKey}
 	if c.args != nil {
-		opts.Args = c.argsOf
+		opts.Args = c.evaluateArgs
 	}
 	return NewToolNode(c.Node.Name.Value, env.Tools[0], opts), nil
 }
 
-func (c *toolNodeConfig) argsOf(ctx context.Context, m *Moment, input any) (any, error) {
+func (c *toolNodeConfig) evaluateArgs(ctx context.Context, m *Moment, input any) (any, error) {
 	args := map[string]any{}
 	vars := m.inputVars(input)
 	for key, x := range c.args {
@@ -121,28 +121,28 @@ func NewToolNode(name string, t tool.Tool, opts *ToolNodeOptions) *ToolNode {
 func (a *ToolNode) Run(ctx context.Context, inv *Invocation) Events {
 	return func(yield func(*session.Event, error) bool) {
 		giving := func(ev *session.Event, err error) bool {
-			a.give(ev)
+			a.setAnswerOutput(ev)
 			return yield(ev, err)
 		}
-		s := &step{inv: inv, to: giving}
+		s := &step{inv: inv, sink: giving}
 		switch d := inv.run.decisions; {
 		case inv.frame != nil:
-			if s.takeUp(ctx) && !s.waits() {
-				a.call(ctx, s)
+			if s.resumeAgent(ctx) && !s.hasPendingCalls() {
+				a.callTool(ctx, s)
 			}
-		case d != nil && d.author == a.AgentName && !d.done.Load():
-			s.resume(ctx)
-		case !inv.run.answers(a.AgentName):
-			a.call(ctx, s)
+		case d != nil && d.author == a.AgentName && !d.consumed.Load():
+			s.executeDecisions(ctx)
+		case !inv.run.answersAgent(a.AgentName):
+			a.callTool(ctx, s)
 		}
-		if !s.over {
-			s.rest()
+		if !s.done {
+			s.pauseIfPending()
 		}
 	}
 }
 
-// isNode says whether what stands here calls tools or functions by itself.
-func (n *node) isNode() bool {
+// isGraphNode says whether what stands here calls tools or functions by itself.
+func (n *node) isGraphNode() bool {
 	switch n.agent.(type) {
 	case *ToolNode, *FunctionNode:
 		return true
@@ -150,22 +150,22 @@ func (n *node) isNode() bool {
 	return false
 }
 
-// answers says whether the user's message answers a call of the agent.
-func (r *run) answers(agent string) bool {
-	call := r.answeredCall()
+// answersAgent says whether the user's message answers a call of the agent.
+func (r *run) answersAgent(agent string) bool {
+	call := r.findAnsweredCall()
 	return call != nil && call.Author == agent
 }
 
-// give makes the answer of the tool what the node gives, unless a person has to
+// setAnswerOutput makes the answer of the tool what the node gives, unless a person has to
 // say something first.
-func (a *ToolNode) give(ev *session.Event) {
-	if ev == nil || asks(&ev.Actions) || len(ev.Responses()) == 0 || failsCalls(ev) {
+func (a *ToolNode) setAnswerOutput(ev *session.Event) {
+	if ev == nil || requestsHuman(&ev.Actions) || len(ev.Responses()) == 0 || isCallFailure(ev) {
 		return
 	}
-	a.keep(ev, ev.Responses()[0])
+	a.storeAnswer(ev, ev.Responses()[0])
 }
 
-func (a *ToolNode) keep(ev *session.Event, answer *genai.FunctionResponse) {
+func (a *ToolNode) storeAnswer(ev *session.Event, answer *genai.FunctionResponse) {
 	ev.Output = answer.Response
 	if v, sole := answer.Response["result"]; sole && len(answer.Response) == 1 {
 		ev.Output = v
@@ -175,46 +175,46 @@ func (a *ToolNode) keep(ev *session.Event, answer *genai.FunctionResponse) {
 	}
 }
 
-// call makes the call, or, where it was made before, takes over what the user
+// callTool makes the call, or, where it was made before, takes over what the user
 // answered.
-func (a *ToolNode) call(ctx context.Context, s *step) {
+func (a *ToolNode) callTool(ctx context.Context, s *step) {
 	if f := s.inv.frame; f != nil {
-		for _, made := range f.past.all() {
+		for _, made := range f.prior.allEvents() {
 			for _, c := range made.Calls() {
-				a.takeOver(s, c)
+				a.yieldUserAnswer(s, c)
 				return
 			}
 		}
 	}
 	ev := s.inv.NewEvent()
-	args, err := a.args(ctx, s.inv.newMoment(&ev.Actions), s.inv.Input())
+	args, err := a.resolveArgs(ctx, s.inv.newCallbackContext(&ev.Actions), s.inv.Input())
 	if err != nil {
-		s.yield(nil, s.inv.nodeFailure(ctx, err))
+		s.emitEvent(nil, s.inv.wrapNodeError(ctx, err))
 		return
 	}
 	call := &genai.FunctionCall{ID: ownIDPrefix + s.inv.run.host.newID(), Name: a.tool.Declaration().Name, Args: args}
 	ev.Content = &genai.Content{Role: genai.RoleModel, Parts: []*genai.Part{{FunctionCall: call}}}
-	ev.LongRunningToolIDs = s.longRunning(ev.Calls())
-	if s.yield(ev, nil) {
-		s.answer(ctx, ev.Calls())
+	ev.LongRunningToolIDs = s.longRunningIDs(ev.Calls())
+	if s.emitEvent(ev, nil) {
+		s.answerCalls(ctx, ev.Calls())
 	}
 }
 
-// takeOver gives what the user answered a call that is answered later.
-func (a *ToolNode) takeOver(s *step, c *genai.FunctionCall) {
+// yieldUserAnswer gives what the user answered a call that is answered later.
+func (a *ToolNode) yieldUserAnswer(s *step, c *genai.FunctionCall) {
 	for _, said := range slices.Backward(s.inv.run.record.users) {
 		for _, answer := range said.Responses() {
 			if answer.ID == c.ID {
 				ev := s.inv.NewEvent()
-				a.keep(ev, answer)
-				s.yield(ev, nil)
+				a.storeAnswer(ev, answer)
+				s.emitEvent(ev, nil)
 				return
 			}
 		}
 	}
 }
 
-func (a *ToolNode) args(ctx context.Context, m *Moment, input any) (map[string]any, error) {
+func (a *ToolNode) resolveArgs(ctx context.Context, m *Moment, input any) (map[string]any, error) {
 	if a.opts.Args != nil {
 		v, err := a.opts.Args(ctx, m, input)
 		if err != nil {

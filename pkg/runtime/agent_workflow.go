@@ -28,12 +28,12 @@ func (c *workflowConfig) Check(n *spec.Node) spec.Diagnostics {
 	if at := n.Get("max_concurrency"); c.MaxConcurrency < 0 {
 		ds = append(ds, at.Errorf("edges", "max_concurrency %d is less than zero", c.MaxConcurrency))
 	}
-	return append(ds, c.Edges.check(n.Get("edges"))...)
+	return append(ds, c.Edges.validateGraph(n.Get("edges"))...)
 }
 
 func newWorkflow(_ context.Context, env AgentEnv, c *workflowConfig) (Agent, error) {
 	return NewWorkflow(c.Common.Name.Value, &WorkflowOptions{
-		Description: c.Common.Description, Nodes: env.SubAgents, Edges: c.Edges.plain(), MaxConcurrency: c.MaxConcurrency,
+		Description: c.Common.Description, Nodes: env.SubAgents, Edges: c.Edges.listEdges(), MaxConcurrency: c.MaxConcurrency,
 	})
 }
 
@@ -77,16 +77,16 @@ type WorkflowOptions struct {
 // nothing is left to do.
 type Workflow struct {
 	Base
-	edges   [][]Edge
-	before  []int
-	maximum int
+	edges          [][]Edge
+	predecessors   []int
+	maxConcurrency int
 }
 
 // NewWorkflow makes a workflow. It fails when an edge leads to no node.
 func NewWorkflow(name string, opts *WorkflowOptions) (*Workflow, error) {
 	w := &Workflow{
 		Base:  Base{AgentName: name, AgentDescription: opts.Description, Children: opts.Nodes},
-		edges: make([][]Edge, len(opts.Nodes)+1), before: make([]int, len(opts.Nodes)), maximum: opts.MaxConcurrency,
+		edges: make([][]Edge, len(opts.Nodes)+1), predecessors: make([]int, len(opts.Nodes)), maxConcurrency: opts.MaxConcurrency,
 	}
 	seen := map[[2]int]bool{}
 	for _, e := range opts.Edges {
@@ -96,7 +96,7 @@ func NewWorkflow(name string, opts *WorkflowOptions) (*Workflow, error) {
 		w.edges[e.From+1] = append(w.edges[e.From+1], e)
 		if pair := [2]int{e.From, e.To}; !seen[pair] {
 			seen[pair] = true
-			w.before[e.To]++
+			w.predecessors[e.To]++
 		}
 	}
 	return w, nil
@@ -123,7 +123,7 @@ func NewJoin(name, description string) *JoinNode {
 }
 
 // Run yields nothing.
-func (j *JoinNode) Run(ctx context.Context, inv *Invocation) Events { return eventsOf(ctx, j, inv) }
+func (j *JoinNode) Run(ctx context.Context, inv *Invocation) Events { return streamEvents(ctx, j, inv) }
 
 func (j *JoinNode) run(context.Context, *Invocation, func(*session.Event, error) bool) bool {
 	return true

@@ -37,11 +37,11 @@ type App struct {
 	// Reload is what becomes of changes of the app's files.
 	Reload ReloadConfig
 
-	tree    map[Agent]*node
-	top     *node
-	plugins []*Plugin
-	state   *tool.StateSchema
-	hold    hold
+	nodes    map[Agent]*node
+	rootNode *node
+	plugins  []*Plugin
+	state    *tool.StateSchema
+	refs     refCount
 
 	compactor *compactor // nil: nothing is summarised
 }
@@ -89,17 +89,17 @@ func NewApp(name string, root Agent, opts *AppOptions) (*App, error) {
 	}
 	a := &App{
 		Name: name, Description: root.Description(), Revision: opts.Revision, Root: root,
-		Config: DefaultRunConfig(), Reload: DefaultReloadConfig(), tree: map[Agent]*node{}, state: opts.StateSchema, hold: hold{end: opts.Close},
+		Config: DefaultRunConfig(), Reload: DefaultReloadConfig(), nodes: map[Agent]*node{}, state: opts.StateSchema, refs: refCount{onLastRelease: opts.Close},
 		ContextCache: opts.ContextCache, Retention: opts.Retention, Resumable: opts.Resumable,
 	}
-	if err := a.takePlugins(opts); err != nil {
+	if err := a.registerPlugins(opts); err != nil {
 		return nil, fmt.Errorf("app %s: %w", name, err)
 	}
 	if opts.Description != "" {
 		a.Description = opts.Description
 	}
 	if opts.Config != nil {
-		if err := opts.Config.validate(); err != nil {
+		if err := opts.Config.validateConfig(); err != nil {
 			return nil, fmt.Errorf("app %s: %w", name, err)
 		}
 		a.Config = *opts.Config
@@ -107,16 +107,16 @@ func NewApp(name string, root Agent, opts *AppOptions) (*App, error) {
 	if opts.Reload != nil {
 		a.Reload = *opts.Reload
 	}
-	a.hold.count.Store(1)
-	top, err := a.plant(root, nil, opts.Model)
+	a.refs.count.Store(1)
+	top, err := a.addToTree(root, nil, opts.Model)
 	if err != nil {
 		return nil, fmt.Errorf("app %s: %w", name, err)
 	}
-	a.top = top
+	a.rootNode = top
 	if a.compactor, err = newCompactor(opts, top); err != nil {
 		return nil, fmt.Errorf("app %s: %w", name, err)
 	}
-	if err := a.furnish(top); err != nil {
+	if err := a.prepareTools(top); err != nil {
 		return nil, fmt.Errorf("app %s: %w", name, err)
 	}
 	return a, nil
@@ -134,35 +134,35 @@ type node struct {
 	llm          model.LLM
 	transferable bool
 	// tools are those that are always the same, fixed, and sets have more of them.
-	tools   *toolbox
-	fixed   []tool.Tool
-	sets    []tool.Set
-	code    unique.Handle[codeWords]
-	targets []*node
+	tools           *toolbox
+	staticTools     []tool.Tool
+	toolsets        []tool.Set
+	delimiters      unique.Handle[shownDelimiters]
+	transferTargets []*node
 	// transferText tells whom the agent may hand over to, behind what else the
 	// system instruction says of the agent's own tools. Where many are peers it
 	// is long, and so it is made when it is first asked for.
 	transferText func() string
-	// standing is made when it is first asked for, too.
-	standing       func() *standing
+	// fixedRequest is made when it is first asked for, too.
+	fixedRequest   func() *fixedRequest
 	responseSchema map[string]any
 	// hooks are nil where no callback applies.
 	hooks *hooks
 }
 
-func (a *App) plant(agent Agent, parent *node, inherited model.LLM) (*node, error) {
-	if a.tree[agent] != nil {
+func (a *App) addToTree(agent Agent, parent *node, inherited model.LLM) (*node, error) {
+	if a.nodes[agent] != nil {
 		return nil, fmt.Errorf("agent %s stands in two places of the tree", agent.Name())
 	}
 	if err := checkJoin(agent, parent); err != nil {
 		return nil, err
 	}
-	n := &node{agent: agent, parent: parent, when: conditionOf(agent), llm: inherited}
+	n := &node{agent: agent, parent: parent, when: findCondition(agent), llm: inherited}
 	if parent != nil {
 		n.branch = parent.agent.Name() + "." + agent.Name()
 	}
-	a.tree[agent] = n
-	n.hooks = a.hooksAt(agent)
+	a.nodes[agent] = n
+	n.hooks = a.collectHooks(agent)
 	if l, ok := agent.(*LLMAgent); ok {
 		if l.opts.Model != nil {
 			n.llm = l.opts.Model
@@ -173,7 +173,7 @@ func (a *App) plant(agent Agent, parent *node, inherited model.LLM) (*node, erro
 		n.transferable = !l.opts.DisallowTransferToParent && (parent == nil || parent.transferable)
 	}
 	for _, sub := range agent.SubAgents() {
-		child, err := a.plant(sub, n, n.llm)
+		child, err := a.addToTree(sub, n, n.llm)
 		if err != nil {
 			return nil, err
 		}
@@ -182,28 +182,28 @@ func (a *App) plant(agent Agent, parent *node, inherited model.LLM) (*node, erro
 	return n, nil
 }
 
-// furnish gives each LLM agent its tools and transfer targets, once the whole
+// prepareTools gives each LLM agent its tools and transfer targets, once the whole
 // tree stands.
-func (a *App) furnish(n *node) error {
+func (a *App) prepareTools(n *node) error {
 	if l, ok := n.agent.(*LLMAgent); ok {
-		tools, err := a.placeTools(n, l.opts.Tools)
+		tools, err := a.bindAgentTools(n, l.opts.Tools)
 		if err != nil {
 			return err
 		}
-		n.targets = transferTargets(n, l)
-		if len(n.targets) > 0 {
-			tools = append(tools, tool.NewTransfer(targetNames(n.targets)))
+		n.transferTargets = transferTargets(n, l)
+		if len(n.transferTargets) > 0 {
+			tools = append(tools, tool.NewTransfer(targetNames(n.transferTargets)))
 		}
 		n.transferText = sync.OnceValue(func() string { return transferInstruction(n) })
-		if tools, err = n.shapeOutput(l, tools); err != nil {
+		if tools, err = n.applyOutputSchema(l, tools); err != nil {
 			return err
 		}
-		n.fixed, n.sets = tools, l.opts.Toolsets
-		n.tools, n.code = l.stocked(tools), l.opts.Code.words()
-		n.standing = sync.OnceValue(func() *standing { return a.standing(n, l) })
+		n.staticTools, n.toolsets = tools, l.opts.Toolsets
+		n.tools, n.delimiters = l.buildToolbox(tools), l.opts.Code.internDelimiters()
+		n.fixedRequest = sync.OnceValue(func() *fixedRequest { return a.buildFixedRequest(n, l) })
 	}
 	if t, ok := n.agent.(*ToolNode); ok {
-		tools, err := a.placeTools(n, []tool.Tool{t.tool})
+		tools, err := a.bindAgentTools(n, []tool.Tool{t.tool})
 		if err != nil {
 			return err
 		}
@@ -213,19 +213,19 @@ func (a *App) furnish(n *node) error {
 		}
 	}
 	for _, c := range n.children {
-		if err := a.furnish(c); err != nil {
+		if err := a.prepareTools(c); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// placeTools makes agents that are called as tools ready to run here.
-func (a *App) placeTools(n *node, tools []tool.Tool) ([]tool.Tool, error) {
+// bindAgentTools makes agents that are called as tools ready to run here.
+func (a *App) bindAgentTools(n *node, tools []tool.Tool) ([]tool.Tool, error) {
 	placed := slices.Clone(tools)
 	for i, t := range placed {
 		if at, ok := t.(*AgentTool); ok {
-			p, err := at.place(a, n.llm)
+			p, err := at.bindToApp(a, n.llm)
 			if err != nil {
 				return nil, err
 			}
@@ -235,15 +235,15 @@ func (a *App) placeTools(n *node, tools []tool.Tool) ([]tool.Tool, error) {
 	return placed, nil
 }
 
-// find returns the first agent of this name, from the root down, depth first.
-func (a *App) find(name string) *node { return a.top.find(name) }
+// findNode returns the first agent of this name, from the root down, depth first.
+func (a *App) findNode(name string) *node { return a.rootNode.findNode(name) }
 
-func (n *node) find(name string) *node {
+func (n *node) findNode(name string) *node {
 	if n.agent.Name() == name {
 		return n
 	}
 	for _, c := range n.children {
-		if hit := c.find(name); hit != nil {
+		if hit := c.findNode(name); hit != nil {
 			return hit
 		}
 	}
@@ -252,7 +252,7 @@ func (n *node) find(name string) *node {
 
 // Agent returns the first agent of this name from the root down, or nil.
 func (a *App) Agent(name string) Agent {
-	if n := a.find(name); n != nil {
+	if n := a.findNode(name); n != nil {
 		return n.agent
 	}
 	return nil
@@ -260,4 +260,4 @@ func (a *App) Agent(name string) Agent {
 
 // Close lets go of a snapshot that no host has taken. One that a host has
 // taken closes by itself.
-func (a *App) Close() { a.hold.release() }
+func (a *App) Close() { a.refs.release() }

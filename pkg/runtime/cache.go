@@ -38,17 +38,17 @@ func (c *ContextCacheConfig) Check(n *spec.Node) spec.Diagnostics {
 	return ds
 }
 
-func (c *ContextCacheConfig) forModel() model.CacheConfig {
+func (c *ContextCacheConfig) toModelConfig() model.CacheConfig {
 	return model.CacheConfig{MinTokens: c.MinTokens, TTL: time.Duration(c.TTLSeconds) * time.Second, Intervals: c.CacheIntervals}
 }
 
-// cacheRequest tells the model what its agent's last answers said of caches.
+// buildCacheRequest tells the model what its agent's last answers said of caches.
 // The first use of a cache in an invocation counts as one more
 // (adk-python flows/llm_flows/context_cache_processor.py).
-func (inv *Invocation) cacheRequest() *model.CacheRequest {
-	said := inv.cacheHistory()
+func (inv *Invocation) buildCacheRequest() *model.CacheRequest {
+	said := inv.readCacheState()
 	req := &model.CacheRequest{
-		CacheConfig: inv.run.app.ContextCache.forModel(), Metadata: said.metadata, PromptTokens: said.promptTokens,
+		CacheConfig: inv.run.app.ContextCache.toModelConfig(), Metadata: said.metadata, PromptTokens: said.promptTokens,
 	}
 	if said.metadata.Active() && said.invocation != inv.run.id {
 		again := *said.metadata
@@ -60,35 +60,35 @@ func (inv *Invocation) cacheRequest() *model.CacheRequest {
 
 type cacheKey struct{ agent string }
 
-// cacheSaid is the newest that an agent's events say of caches. It does not
+// cacheState is the newest that an agent's events say of caches. It does not
 // change once it is derived.
-type cacheSaid struct {
+type cacheState struct {
 	seen         int
 	metadata     *model.CacheMetadata
 	invocation   string
 	promptTokens int
 }
 
-// cacheHistory looks at each event once.
-func (inv *Invocation) cacheHistory() *cacheSaid {
+// readCacheState looks at each event once.
+func (inv *Invocation) readCacheState() *cacheState {
 	agent := inv.node.agent.Name()
 	said := inv.run.sess.History.Derive(cacheKey{agent}, func(last any, events []*session.Event) (any, int64) {
-		said := &cacheSaid{}
+		said := &cacheState{}
 		if last != nil {
-			*said = *last.(*cacheSaid)
+			*said = *last.(*cacheState)
 		}
 		for _, ev := range events[said.seen:] {
 			if ev.Author == agent && !ev.Provenance.Imported {
-				said.take(ev)
+				said.recordEvent(ev)
 			}
 		}
 		said.seen = len(events)
 		return said, partBytes
 	})
-	return said.(*cacheSaid)
+	return said.(*cacheState)
 }
 
-func (c *cacheSaid) take(ev *session.Event) {
+func (c *cacheState) recordEvent(ev *session.Event) {
 	if ev.CacheMetadata != nil {
 		c.metadata, c.invocation = ev.CacheMetadata, ev.InvocationID
 	}

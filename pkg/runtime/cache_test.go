@@ -108,9 +108,9 @@ func TestCacheFingerprintNotCounted(t *testing.T) {
 	}
 }
 
-// TestCacheNotForTools: an agent that is called as a tool has a session that
+// TestCacheAgentTool: an agent that is called as a tool has a session that
 // ends with the call, and an app without the setting asks for nothing.
-func TestCacheNotForTools(t *testing.T) {
+func TestCacheAgentTool(t *testing.T) {
 	var asked []string
 	helper := runtime.NewAgentTool(runtime.NewLLM("helper", &runtime.LLMOptions{Model: keeping{saying("ok"), &asked, active}}), false)
 	helping := answering(func(ctx context.Context, req *model.Request) (*genai.Content, error) {

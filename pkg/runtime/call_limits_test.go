@@ -117,9 +117,9 @@ func TestToolWorkers(t *testing.T) {
 	}
 }
 
-// TestToolWorkersAreFair: while the calls of one session hold all workers of the host, the turn of
+// TestToolWorkersFair: while the calls of one session hold all workers of the host, the turn of
 // another one is executed on its own goroutine, and agents as tools inside of them cannot block.
-func TestToolWorkersAreFair(t *testing.T) {
+func TestToolWorkersFair(t *testing.T) {
 	e := testenv.New(t, &testenv.Options{ToolWorkers: 2})
 	slow, quick := e.Session(t, "app", "slow", nil), e.Session(t, "app", "quick", nil)
 	held, release := make(chan struct{}, 100), make(chan struct{})

@@ -11,18 +11,18 @@ import (
 // and has no session of its own that could be remembered.
 type callMemories struct{ run *run }
 
-func (m *callMemories) store() *store.Memories { return m.run.host.store.Memories }
+func (m *callMemories) memoryStore() *store.Memories { return m.run.host.store.Memories }
 
 func (m *callMemories) Search(ctx context.Context, query string) ([]*session.Memory, error) {
-	return m.search(ctx, store.MemoryQuery{Text: query})
+	return m.searchMemories(ctx, store.MemoryQuery{Text: query})
 }
 
 func (m *callMemories) SearchOthers(ctx context.Context, query string) ([]*session.Memory, error) {
-	return m.search(ctx, store.MemoryQuery{Text: query, NotSession: m.run.sess.ID})
+	return m.searchMemories(ctx, store.MemoryQuery{Text: query, NotSession: m.run.sess.ID})
 }
 
-func (m *callMemories) search(ctx context.Context, q store.MemoryQuery) ([]*session.Memory, error) {
-	return m.store().Search(ctx, m.run.sess.App, m.run.sess.User, q)
+func (m *callMemories) searchMemories(ctx context.Context, q store.MemoryQuery) ([]*session.Memory, error) {
+	return m.memoryStore().Search(ctx, m.run.sess.App, m.run.sess.User, q)
 }
 
 func (m *callMemories) AddSession(ctx context.Context) error {
@@ -34,16 +34,16 @@ func (m *callMemories) AddSession(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return m.store().AddSession(ctx, sess)
+	return m.memoryStore().AddSession(ctx, sess)
 }
 
 func (m *callMemories) AddEvents(ctx context.Context, events []*session.Event) error {
 	if m.run.inner {
 		return nil
 	}
-	return m.store().AddEvents(ctx, m.run.sess.Key, events)
+	return m.memoryStore().AddEvents(ctx, m.run.sess.Key, events)
 }
 
 func (m *callMemories) Add(ctx context.Context, memories ...*session.Memory) error {
-	return m.store().Add(ctx, m.run.sess.App, m.run.sess.User, memories...)
+	return m.memoryStore().Add(ctx, m.run.sess.App, m.run.sess.User, memories...)
 }

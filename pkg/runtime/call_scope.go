@@ -15,7 +15,7 @@ import (
 // callState is the session's state with one call's own writes on top. The
 // writes ride on the call's event; nobody else sees them before it is stored.
 type callState struct {
-	base    *run
+	run     *run
 	mu      sync.Mutex
 	actions *session.Actions
 }
@@ -23,25 +23,25 @@ type callState struct {
 func (s *callState) Get(key string) (any, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	v, written := s.written(key)
+	v, written := s.readOwnWrite(key)
 	switch {
 	case !written:
-		v, ok := s.base.lookup(key)
+		v, ok := s.run.lookupState(key)
 		return cloneValue(v), ok
 	case v == nil:
-		return s.base.app.state.Default(key)
+		return s.run.app.state.Default(key)
 	}
 	return cloneValue(v), true
 }
 
-// written is the value of a key that the call itself has written. The caller
+// readOwnWrite is the value of a key that the call itself has written. The caller
 // holds the lock.
-func (s *callState) written(key string) (v any, written bool) {
+func (s *callState) readOwnWrite(key string) (v any, written bool) {
 	if len(s.actions.StateUpdates) == 0 {
 		v, written = s.actions.StateDelta[key]
 		return v, written
 	}
-	old, _ := s.base.sess.State.Get(key)
+	old, _ := s.run.sess.State.Get(key)
 	v, written, err := s.actions.Updated(key, old)
 	if err != nil {
 		return old, true // the append fails, and says why
@@ -55,8 +55,8 @@ func (s *callState) Update(all ...session.StateUpdate) error {
 	defer s.mu.Unlock()
 	next := session.Actions{StateDelta: s.actions.StateDelta, StateUpdates: slices.Clone(s.actions.StateUpdates)}
 	for _, u := range all {
-		next.Update(s.base.typed(u))
-		old, _ := s.base.sess.State.Get(u.Key)
+		next.Update(s.run.typeStateUpdate(u))
+		old, _ := s.run.sess.State.Get(u.Key)
 		if _, _, err := next.Updated(u.Key, old); err != nil {
 			return err
 		}
@@ -65,8 +65,8 @@ func (s *callState) Update(all ...session.StateUpdate) error {
 	return nil
 }
 
-// typed is an update with the default and the type of its key.
-func (r *run) typed(u session.StateUpdate) session.StateUpdate {
+// typeStateUpdate is an update with the default and the type of its key.
+func (r *run) typeStateUpdate(u session.StateUpdate) session.StateUpdate {
 	schema := r.app.state
 	if schema == nil || u.Check != nil {
 		return u
@@ -84,11 +84,11 @@ func (s *callState) Set(key string, value any) {
 	s.actions.SetState(key, value)
 }
 
-func (s *callState) All() map[string]any { return cloneArgs(s.shared()) }
+func (s *callState) All() map[string]any { return cloneArgs(s.sharedValues()) }
 
-// shared is All with the values of the session itself, which are only read.
-func (s *callState) shared() map[string]any {
-	all := s.base.sess.State.All()
+// sharedValues is All with the values of the session itself, which are only read.
+func (s *callState) sharedValues() map[string]any {
+	all := s.run.sess.State.All()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for k, v := range s.actions.StateDelta {
@@ -99,9 +99,9 @@ func (s *callState) shared() map[string]any {
 		}
 	}
 	for _, k := range s.actions.UpdatedKeys() {
-		all[k], _ = s.written(k)
+		all[k], _ = s.readOwnWrite(k)
 	}
-	s.base.app.state.AddDefaults(all)
+	s.run.app.state.AddDefaults(all)
 	return all
 }
 

@@ -32,53 +32,53 @@ type callBatch struct {
 	execute func(i int)
 	// next is the call to begin next, of total. At most most workers help, and
 	// helping do; they are guarded by the workers' lock.
-	next, total   int
-	most, helping int
-	pending       sync.WaitGroup
+	next, total         int
+	maxHelpers, helpers int
+	pending             sync.WaitGroup
 }
 
 // run executes calls 0 to total-1, at most limit at a time, and waits for them.
 // execute recovers panics itself.
 func (w *callWorkers) run(total, limit int, execute func(i int)) {
-	b := &callBatch{execute: execute, total: total, most: limit - 1}
+	b := &callBatch{execute: execute, total: total, maxHelpers: limit - 1}
 	b.pending.Add(total)
-	w.offer(b)
-	for i, ok := w.begin(b); ok; i, ok = w.begin(b) {
-		b.call(i)
+	w.enqueueBatch(b)
+	for i, ok := w.dequeueCall(b); ok; i, ok = w.dequeueCall(b) {
+		b.executeCall(i)
 	}
 	b.pending.Wait()
 }
 
-func (b *callBatch) call(i int) {
+func (b *callBatch) executeCall(i int) {
 	defer b.pending.Done()
 	b.execute(i)
 }
 
-// offer starts workers for a batch, as far as there is room.
-func (w *callWorkers) offer(b *callBatch) {
+// enqueueBatch starts workers for a batch, as far as there is room.
+func (w *callWorkers) enqueueBatch(b *callBatch) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if b.most < 1 {
+	if b.maxHelpers < 1 {
 		return
 	}
 	w.waiting = append(w.waiting, b)
-	for range min(b.most, b.total-1, w.limit-w.running) {
+	for range min(b.maxHelpers, b.total-1, w.limit-w.running) {
 		w.running++
 		go func() {
 			defer safe.Recover(func(p *safe.Panic) { p.Log(w.logger, "worker of tool calls panicked") })
-			w.work()
+			w.runWorker()
 		}()
 	}
 }
 
-// begin takes the next call of a batch.
-func (w *callWorkers) begin(b *callBatch) (i int, ok bool) {
+// dequeueCall takes the next call of a batch.
+func (w *callWorkers) dequeueCall(b *callBatch) (i int, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.take(b)
+	return w.dequeueLocked(b)
 }
 
-func (w *callWorkers) take(b *callBatch) (i int, ok bool) {
+func (w *callWorkers) dequeueLocked(b *callBatch) (i int, ok bool) {
 	if b.next == b.total {
 		return 0, false
 	}
@@ -89,15 +89,15 @@ func (w *callWorkers) take(b *callBatch) (i int, ok bool) {
 	return i, true
 }
 
-// work executes calls until there are none to begin.
-func (w *callWorkers) work() {
+// runWorker executes calls until there are none to begin.
+func (w *callWorkers) runWorker() {
 	var b *callBatch
 	for {
 		var i int
 		if b, i = w.nextCall(b); b == nil {
 			return
 		}
-		b.call(i)
+		b.executeCall(i)
 	}
 }
 
@@ -107,16 +107,16 @@ func (w *callWorkers) nextCall(last *callBatch) (b *callBatch, i int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if last != nil {
-		last.helping--
+		last.helpers--
 	}
-	at := slices.IndexFunc(w.waiting, func(b *callBatch) bool { return b.helping < b.most })
+	at := slices.IndexFunc(w.waiting, func(b *callBatch) bool { return b.helpers < b.maxHelpers })
 	if at < 0 {
 		w.running--
 		return nil, 0
 	}
 	b = w.waiting[at]
-	b.helping++
+	b.helpers++
 	w.waiting = append(slices.Delete(w.waiting, at, at+1), b)
-	i, _ = w.take(b)
+	i, _ = w.dequeueLocked(b)
 	return b, i
 }

@@ -82,11 +82,11 @@ type Moment struct {
 	Event *session.Event
 }
 
-func (inv *Invocation) newMoment(actions *session.Actions) *Moment {
+func (inv *Invocation) newCallbackContext(actions *session.Actions) *Moment {
 	r := inv.run
 	return &Moment{
 		Invocation: inv, Actions: actions,
-		State:     &callState{base: r, actions: actions},
+		State:     &callState{run: r, actions: actions},
 		Artifacts: &callArtifacts{store: r.host.store.Artifacts, key: r.sess.Key, actions: actions},
 		Memories:  &callMemories{r},
 	}
@@ -104,8 +104,8 @@ func (c *Callbacks) Add(more *Callbacks) {
 	c.OnToolError = append(c.OnToolError, more.OnToolError...)
 }
 
-// size is how many functions there are in all.
-func (c *Callbacks) size() int {
+// countFunctions is how many functions there are in all.
+func (c *Callbacks) countFunctions() int {
 	return len(c.BeforeAgent) + len(c.AfterAgent) + len(c.BeforeModel) + len(c.AfterModel) +
 		len(c.OnModelError) + len(c.BeforeTool) + len(c.AfterTool) + len(c.OnToolError)
 }

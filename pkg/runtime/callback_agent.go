@@ -9,56 +9,56 @@ import (
 	"agenthost/pkg/session"
 )
 
-// afterAgent is the name of the callbacks that are asked about what was said.
-const afterAgent = "after_agent"
+// hookAfterAgent is the name of the callbacks that are asked about what was said.
+const hookAfterAgent = "after_agent"
 
-// lastSaid is the last event of this run that the agent, or one below it, said;
+// lastOwnEvent is the last event of this run that the agent, or one below it, said;
 // nil when there is none.
-func (inv *Invocation) lastSaid() *session.Event {
+func (inv *Invocation) lastOwnEvent() *session.Event {
 	for _, ev := range slices.Backward(inv.run.sess.Events()) {
 		switch {
 		case ev.InvocationID != inv.run.id || ev.Author == session.UserAuthor:
 			return nil
-		case ev.Content != nil && onBranch(ev.Branch, inv.branch) && inv.node.find(ev.Author) != nil:
+		case ev.Content != nil && onBranch(ev.Branch, inv.branch) && inv.node.findNode(ev.Author) != nil:
 			return ev
 		}
 	}
 	return nil
 }
 
-// runHooked is an agent's run between its callbacks (adk-python
+// runWithCallbacks is an agent's run between its callbacks (adk-python
 // agents/base_agent.py run_async).
-func (inv *Invocation) runHooked(ctx context.Context, yield func(*session.Event, error) bool) bool {
+func (inv *Invocation) runWithCallbacks(ctx context.Context, yield func(*session.Event, error) bool) bool {
 	h := inv.node.hooks
-	answered, ok := inv.askAround(ctx, "before_agent", h.beforeAgent, yield)
+	answered, ok := inv.runAgentCallbacks(ctx, "before_agent", h.beforeAgent, yield)
 	if answered || !ok {
 		return ok
 	}
-	if !inv.play(ctx, yield) {
+	if !inv.runAgentBody(ctx, yield) {
 		return false
 	}
 	if inv.hasEnded() {
 		return true
 	}
-	_, ok = inv.askAround(ctx, afterAgent, h.afterAgent, yield)
+	_, ok = inv.runAgentCallbacks(ctx, hookAfterAgent, h.afterAgent, yield)
 	return ok
 }
 
-// askAround asks the callbacks before or after an agent and yields what comes
+// runAgentCallbacks asks the callbacks before or after an agent and yields what comes
 // of it: an answer, or state that was written. It returns whether there was an
 // answer, and false when the run is over.
-func (inv *Invocation) askAround(ctx context.Context, hook string, list []owned[AgentFunc], yield func(*session.Event, error) bool) (answered, ok bool) {
+func (inv *Invocation) runAgentCallbacks(ctx context.Context, hook string, list []ownedCallback[AgentFunc], yield func(*session.Event, error) bool) (answered, ok bool) {
 	if len(list) == 0 {
 		return false, true
 	}
 	actions := &session.Actions{}
-	m := inv.newMoment(actions)
-	if hook == afterAgent {
-		m.Event = inv.lastSaid()
+	m := inv.newCallbackContext(actions)
+	if hook == hookAfterAgent {
+		m.Event = inv.lastOwnEvent()
 	}
 	content, err := firstAnswer(ctx, inv, hook, list, func(f AgentFunc) (*genai.Content, error) { return f(ctx, m) })
 	if err != nil {
-		told, _ := asHookFailure(err)
+		told, _ := asHookError(err)
 		yield(nil, told)
 		return false, false
 	}

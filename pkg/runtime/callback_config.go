@@ -66,12 +66,12 @@ type hookSpec struct {
 	name  string
 	verbs []string
 	// env are the names that the hook has besides those of all.
-	env  template.Env
-	pick func(c Callbacks) Callbacks
+	env        template.Env
+	selectHook func(c Callbacks) Callbacks
 }
 
-// verbs are the verbs of a hook, where state may be written at any.
-func verbs(own ...string) []string {
+// withWriteVerbs are the verbs of a hook, where state may be written at any.
+func withWriteVerbs(own ...string) []string {
 	last := len(own) - 1
 	return slices.Concat(own[:last], tool.WriteVerbs(), own[last:])
 }
@@ -83,31 +83,31 @@ var hookSpecs = sync.OnceValue(func() []hookSpec {
 	call := template.Env{"name": "", "args": args}
 	said := template.Env{"event": template.Env{"id": "", "author": "", "branch": "", "text": "", "error_code": ""}}
 	return []hookSpec{
-		{"before_agent", verbs("respond", "fail"), nil, func(c Callbacks) Callbacks { return Callbacks{BeforeAgent: c.BeforeAgent} }},
-		{"after_agent", verbs("emit", "fail"), said, func(c Callbacks) Callbacks { return Callbacks{AfterAgent: c.AfterAgent} }},
-		{"before_model", verbs("respond", "deny", "fail"), nil, func(c Callbacks) Callbacks { return Callbacks{BeforeModel: c.BeforeModel} }},
+		{"before_agent", withWriteVerbs("respond", "fail"), nil, func(c Callbacks) Callbacks { return Callbacks{BeforeAgent: c.BeforeAgent} }},
+		{"after_agent", withWriteVerbs("emit", "fail"), said, func(c Callbacks) Callbacks { return Callbacks{AfterAgent: c.AfterAgent} }},
+		{"before_model", withWriteVerbs("respond", "deny", "fail"), nil, func(c Callbacks) Callbacks { return Callbacks{BeforeModel: c.BeforeModel} }},
 		{
 			"after_model",
-			verbs("respond", "replace", "fail"),
+			withWriteVerbs("respond", "replace", "fail"),
 			template.Env{"response": template.Env{"text": "", "calls": []any{}, "partial": false, "error_code": ""}},
 			func(c Callbacks) Callbacks { return Callbacks{AfterModel: c.AfterModel} },
 		},
 		{
 			"on_model_error",
-			verbs("respond", "fail"),
+			withWriteVerbs("respond", "fail"),
 			template.Env{"error": template.Env{"code": "", "message": ""}},
 			func(c Callbacks) Callbacks { return Callbacks{OnModelError: c.OnModelError} },
 		},
-		{"before_tool", verbs("respond", "deny", "confirm", "fail"), template.Env{"tool": call, "args": args}, func(c Callbacks) Callbacks { return Callbacks{BeforeTool: c.BeforeTool} }},
+		{"before_tool", withWriteVerbs("respond", "deny", "confirm", "fail"), template.Env{"tool": call, "args": args}, func(c Callbacks) Callbacks { return Callbacks{BeforeTool: c.BeforeTool} }},
 		{
 			"after_tool",
-			verbs("respond", "replace", "fail"),
+			withWriteVerbs("respond", "replace", "fail"),
 			template.Env{"tool": call, "args": args, "response": map[string]any{}},
 			func(c Callbacks) Callbacks { return Callbacks{AfterTool: c.AfterTool} },
 		},
 		{
 			"on_tool_error",
-			verbs("respond", "fail"),
+			withWriteVerbs("respond", "fail"),
 			template.Env{"tool": call, "args": args, "error": template.Env{"message": ""}},
 			func(c Callbacks) Callbacks { return Callbacks{OnToolError: c.OnToolError} },
 		},
@@ -125,26 +125,26 @@ func DecodeCallbacks(n *spec.Node, functions map[string]Callbacks) (Callbacks, s
 			continue
 		}
 		if list.Kind != spec.Sequence {
-			d.add(list.Errorf("type", "%s_callbacks is a list", h.name))
+			d.addDiagnostics(list.Errorf("type", "%s_callbacks is a list", h.name))
 			continue
 		}
 		for _, item := range list.Items {
-			d.item(item, h)
+			d.decodeItem(item, h)
 		}
 		d.checkReached(list)
 	}
-	return d.all, d.ds
+	return d.callbacks, d.ds
 }
 
 // AddCallbacks adds callbacks after those that an agent has. It is for agents that
 // are not yet part of an app. An agent that does not embed [Base] cannot have
 // callbacks, which is an error.
 func AddCallbacks(agent Agent, more Callbacks) error {
-	a, ok := agent.(interface{ callbacks() *Callbacks })
+	a, ok := agent.(interface{ agentCallbacks() *Callbacks })
 	switch {
 	case ok:
-		a.callbacks().Add(&more)
-	case more.size() > 0:
+		a.agentCallbacks().Add(&more)
+	case more.countFunctions() > 0:
 		return fmt.Errorf("agent %s cannot have callbacks: its type %T does not embed runtime.Base", agent.Name(), agent)
 	}
 	return nil
@@ -159,7 +159,7 @@ func (d *callbackDecoder) checkReached(list *spec.Node) {
 		}
 		always := item.Get("when").IsNull() && len(item.Entries) == 1
 		if verb := item.Keys(); always && slices.Contains([]string{"respond", "deny", "emit", "fail"}, verb[0]) {
-			d.add(list.Items[i+1].Warnf("callback-order", "this callback is never asked: the one above, in line %d, always answers", item.Pos.Line).
+			d.addDiagnostics(list.Items[i+1].Warnf("callback-order", "this callback is never asked: the one above, in line %d, always answers", item.Pos.Line).
 				WithHint("give that one a when, or put it last"))
 			return
 		}
@@ -168,77 +168,77 @@ func (d *callbackDecoder) checkReached(list *spec.Node) {
 
 type callbackDecoder struct {
 	functions map[string]Callbacks
-	all       Callbacks
+	callbacks Callbacks
 	ds        spec.Diagnostics
 }
 
-func (d *callbackDecoder) add(ds ...spec.Diagnostic) { d.ds = append(d.ds, ds...) }
+func (d *callbackDecoder) addDiagnostics(ds ...spec.Diagnostic) { d.ds = append(d.ds, ds...) }
 
-func (d *callbackDecoder) item(n *spec.Node, h hookSpec) {
+func (d *callbackDecoder) decodeItem(n *spec.Node, h hookSpec) {
 	if n.Kind != spec.Mapping {
-		d.add(n.Errorf("type", "a callback is {name: NAME}, or a rule of one verb, such as {when: …, %s: …}", h.verbs[0]))
+		d.addDiagnostics(n.Errorf("type", "a callback is {name: NAME}, or a rule of one verb, such as {when: …, %s: …}", h.verbs[0]))
 		return
 	}
 	var c CallbackConfig
 	ds := spec.Decode(n, &c)
-	d.add(ds...)
+	d.addDiagnostics(ds...)
 	if ds.HasErrors() {
 		return
 	}
 	var found Callbacks
 	if c.Name.Value != "" {
-		found = d.named(n, &c, h)
+		found = d.resolveNamed(n, &c, h)
 	} else {
-		r := d.rule(n, &c, h)
-		found = h.pick(r.callbacks())
+		r := d.compileRule(n, &c, h)
+		found = h.selectHook(r.toCallbacks())
 	}
-	d.all.Add(&found)
+	d.callbacks.Add(&found)
 }
 
-func (d *callbackDecoder) named(n *spec.Node, c *CallbackConfig, h hookSpec) Callbacks {
+func (d *callbackDecoder) resolveNamed(n *spec.Node, c *CallbackConfig, h hookSpec) Callbacks {
 	if len(n.Entries) > 1 {
-		d.add(n.Errorf("callback", "name stands alone: the function decides what follows"))
+		d.addDiagnostics(n.Errorf("callback", "name stands alone: the function decides what follows"))
 	}
-	found := h.pick(d.functions[c.Name.Value])
-	if found.size() == 0 {
+	found := h.selectHook(d.functions[c.Name.Value])
+	if found.countFunctions() == 0 {
 		diag := c.Name.Errorf(0, "code", "%s callback %s is code of another program, which this host does not have", h.name, c.Name.Value)
-		d.add(diag.WithHint("say what stands in its place under functions: in app.yaml, write a rule here (when, and one of %s), or register a Go function of this name", strings.Join(h.verbs, ", ")))
+		d.addDiagnostics(diag.WithHint("say what stands in its place under functions: in app.yaml, write a rule here (when, and one of %s), or register a Go function of this name", strings.Join(h.verbs, ", ")))
 	}
 	return found
 }
 
-// rule compiles a rule of one verb.
-func (d *callbackDecoder) rule(n *spec.Node, c *CallbackConfig, h hookSpec) *rule {
-	env := h.environment()
-	r := &rule{verb: d.verb(n, h)}
+// compileRule compiles a rule of one verb.
+func (d *callbackDecoder) compileRule(n *spec.Node, c *CallbackConfig, h hookSpec) *rule {
+	env := h.declareEnv()
+	r := &rule{verb: d.decodeVerb(n, h)}
 	if slices.Contains(tool.WriteVerbs(), r.verb) {
-		r.writes = c.Writes.Assignments(func(e spec.Expr) *template.Expr { return d.expr(e, env, template.Compile) })
+		r.writes = c.Writes.Assignments(func(e spec.Expr) *template.Expr { return d.compileExpr(e, env, template.Compile) })
 		if len(r.writes) == 0 {
-			d.add(n.Get(r.verb).Errorf("callback", "%s has no key to write", r.verb))
+			d.addDiagnostics(n.Get(r.verb).Errorf("callback", "%s has no key to write", r.verb))
 		}
 	}
 	if !n.Get("when").IsNull() {
-		r.when = d.expr(c.When, env, template.CompileBool)
+		r.when = d.compileExpr(c.When, env, template.CompileBool)
 	}
 	switch r.verb {
 	case "replace":
-		r.replace = d.expr(c.Replace, env, template.Compile)
+		r.replace = d.compileExpr(c.Replace, env, template.Compile)
 	case "respond":
-		d.respond(c.Respond, h, r)
+		d.compileRespond(c.Respond, h, r)
 	case "deny":
-		r.text = d.text(c.Deny, env)
+		r.text = d.compileText(c.Deny, env)
 	case "confirm":
-		r.text = d.text(c.Confirm, env)
+		r.text = d.compileText(c.Confirm, env)
 	case "emit":
-		r.text = d.text(c.Emit, env)
+		r.text = d.compileText(c.Emit, env)
 	case "fail":
-		r.text = d.text(c.Fail, env)
+		r.text = d.compileText(c.Fail, env)
 	}
 	return r
 }
 
-// verb finds the one verb of a rule.
-func (d *callbackDecoder) verb(n *spec.Node, h hookSpec) string {
+// decodeVerb finds the one verb of a rule.
+func (d *callbackDecoder) decodeVerb(n *spec.Node, h hookSpec) string {
 	var verbs []*spec.Node
 	for _, e := range n.Entries {
 		if e.Key.Value != "when" && !e.Value.IsNull() {
@@ -248,18 +248,18 @@ func (d *callbackDecoder) verb(n *spec.Node, h hookSpec) string {
 	allowed := strings.Join(h.verbs, ", ")
 	switch {
 	case len(verbs) == 0:
-		d.add(n.Errorf("callback", "the rule does nothing: it needs one of %s", allowed))
+		d.addDiagnostics(n.Errorf("callback", "the rule does nothing: it needs one of %s", allowed))
 		return ""
 	case len(verbs) > 1:
-		d.add(verbs[1].Errorf("callback", "a rule has one verb, and %s stands here already: write two rules", verbs[0].Value))
+		d.addDiagnostics(verbs[1].Errorf("callback", "a rule has one verb, and %s stands here already: write two rules", verbs[0].Value))
 	case !slices.Contains(h.verbs, verbs[0].Value):
-		d.add(verbs[0].Errorf("callback", "%s has no meaning in %s_callbacks; the verbs there are %s", verbs[0].Value, h.name, allowed))
+		d.addDiagnostics(verbs[0].Errorf("callback", "%s has no meaning in %s_callbacks; the verbs there are %s", verbs[0].Value, h.name, allowed))
 	}
 	return verbs[0].Value
 }
 
-// environment are all names of a hook.
-func (h hookSpec) environment() template.Env {
+// declareEnv are all names of a hook.
+func (h hookSpec) declareEnv() template.Env {
 	env := template.Env{
 		"state": map[string]any{}, "user": "", "agent": "",
 		"session":    template.Env{"id": "", "user_id": "", "app": ""},
@@ -269,61 +269,61 @@ func (h hookSpec) environment() template.Env {
 	return env
 }
 
-func (d *callbackDecoder) expr(src spec.Expr, env template.Env, compile func(string, template.Env) (*template.Expr, error)) *template.Expr {
+func (d *callbackDecoder) compileExpr(src spec.Expr, env template.Env, compile func(string, template.Env) (*template.Expr, error)) *template.Expr {
 	if src.Pos.Line == 0 { // it is not a text, as has been said
 		return nil
 	}
 	x, err := compile(src.Value, env)
 	if err != nil {
-		d.add(placed(src.Text, "expression", err))
+		d.addDiagnostics(diagnosticAt(src.Text, "expression", err))
 	}
 	return x
 }
 
-// respond is a text, or for tools also a mapping with texts in it.
-func (d *callbackDecoder) respond(n *spec.Node, h hookSpec, r *rule) {
+// compileRespond is a text, or for tools also a mapping with texts in it.
+func (d *callbackDecoder) compileRespond(n *spec.Node, h hookSpec, r *rule) {
 	if n.Kind == spec.Scalar {
 		var t spec.Text
-		d.add(t.DecodeSpec(n)...)
-		r.text = d.text(t, h.environment())
+		d.addDiagnostics(t.DecodeSpec(n)...)
+		r.text = d.compileText(t, h.declareEnv())
 		return
 	}
 	if n.Kind != spec.Mapping || h.env["tool"] == nil {
-		d.add(n.Errorf("type", "respond is a text here"))
+		d.addDiagnostics(n.Errorf("type", "respond is a text here"))
 		return
 	}
-	r.respond = d.texts(n, h.environment())
+	r.respond = d.compileTexts(n, h.declareEnv())
 }
 
-// texts is the value of a node with its texts compiled.
-func (d *callbackDecoder) texts(n *spec.Node, env template.Env) any {
+// compileTexts is the value of a node with its texts compiled.
+func (d *callbackDecoder) compileTexts(n *spec.Node, env template.Env) any {
 	switch {
 	case n.Kind == spec.Mapping:
 		m := map[string]any{}
 		for _, e := range n.Entries {
-			m[e.Key.Value] = d.texts(e.Value, env)
+			m[e.Key.Value] = d.compileTexts(e.Value, env)
 		}
 		return m
 	case n.Kind == spec.Sequence:
 		var list []any
 		for _, item := range n.Items {
-			list = append(list, d.texts(item, env))
+			list = append(list, d.compileTexts(item, env))
 		}
 		return list
 	case n.Tag == "!!str":
 		var t spec.Text
-		d.add(t.DecodeSpec(n)...)
-		return d.text(t, env)
+		d.addDiagnostics(t.DecodeSpec(n)...)
+		return d.compileText(t, env)
 	}
 	return n.Any()
 }
 
-// text compiles a text with placeholders: the names of the hook, and else keys
+// compileText compiles a text with placeholders: the names of the hook, and else keys
 // of the state.
-func (d *callbackDecoder) text(t spec.Text, env template.Env) *template.Paths {
+func (d *callbackDecoder) compileText(t spec.Text, env template.Env) *template.Paths {
 	p, err := template.ParsePaths(t.Value)
 	if err != nil {
-		d.add(placed(t, "placeholder", err))
+		d.addDiagnostics(diagnosticAt(t, "placeholder", err))
 		return &template.Paths{}
 	}
 	for _, ref := range p.Refs() {
@@ -331,14 +331,14 @@ func (d *callbackDecoder) text(t spec.Text, env template.Env) *template.Paths {
 		known, closed := env[root].(template.Env)
 		name, _, _ := strings.Cut(rest, ".")
 		if _, ok := known[name]; closed && !ok {
-			d.add(t.Errorf(ref.Offset, "placeholder", "{%s}: there is no such value here; %s has %s", ref.Name, root, strings.Join(slices.Sorted(maps.Keys(known)), ", ")))
+			d.addDiagnostics(t.Errorf(ref.Offset, "placeholder", "{%s}: there is no such value here; %s has %s", ref.Name, root, strings.Join(slices.Sorted(maps.Keys(known)), ", ")))
 		}
 	}
 	return p
 }
 
-// placed gives a template's error its place.
-func placed(t spec.Text, rule string, err error) spec.Diagnostic {
+// diagnosticAt gives a template's error its place.
+func diagnosticAt(t spec.Text, rule string, err error) spec.Diagnostic {
 	offset := 0
 	var te *template.Error
 	if errors.As(err, &te) {

@@ -24,8 +24,8 @@ type rule struct {
 	text    *template.Paths
 }
 
-// callbacks are the rule at each of the hooks.
-func (r *rule) callbacks() Callbacks {
+// toCallbacks are the rule at each of the hooks.
+func (r *rule) toCallbacks() Callbacks {
 	return Callbacks{
 		BeforeAgent: []AgentFunc{r.aroundAgent}, AfterAgent: []AgentFunc{r.aroundAgent},
 		BeforeModel: []BeforeModelFunc{r.beforeModel}, AfterModel: []AfterModelFunc{r.afterModel}, OnModelError: []ModelErrorFunc{r.onModelError},
@@ -33,12 +33,12 @@ func (r *rule) callbacks() Callbacks {
 	}
 }
 
-// judge says what the rule comes to: the value of its verb, or nil when there
+// evaluateRule says what the rule comes to: the value of its verb, or nil when there
 // is nothing to answer. It writes what set says to the state.
-func (r *rule) judge(ctx context.Context, vars map[string]any, state tool.State) (any, error) {
+func (r *rule) evaluateRule(ctx context.Context, vars map[string]any, state tool.State) (any, error) {
 	if r.when != nil {
 		if holds, err := r.when.Bool(ctx, vars); err != nil || !holds {
-			return nil, wrapped("when", err)
+			return nil, wrapWithKey("when", err)
 		}
 	}
 	if len(r.writes) > 0 {
@@ -47,45 +47,45 @@ func (r *rule) judge(ctx context.Context, vars map[string]any, state tool.State)
 	switch r.verb {
 	case "replace":
 		v, err := r.replace.Eval(ctx, vars)
-		return v, wrapped("replace", err)
+		return v, wrapWithKey("replace", err)
 	case "respond":
 		if r.respond != nil {
-			return filled(r.respond, vars, state)
+			return fillTexts(r.respond, vars, state)
 		}
 	}
-	text, err := render(r.text, vars, state)
+	text, err := renderPaths(r.text, vars, state)
 	if err == nil && r.verb == "fail" {
 		return nil, &RunError{Code: CodeCallbackFailed, Message: text}
 	}
-	return text, wrapped(r.verb, err)
+	return text, wrapWithKey(r.verb, err)
 }
 
-func wrapped(key string, err error) error {
+func wrapWithKey(key string, err error) error {
 	if err == nil {
 		return nil
 	}
 	return fmt.Errorf("%s: %w", key, err)
 }
 
-// render fills a text within the budget of the turn.
-func render(text *template.Paths, vars map[string]any, state tool.State) (string, error) {
-	said, err := text.Render(finder(vars, state), nil)
+// renderPaths fills a text within the budget of the turn.
+func renderPaths(text *template.Paths, vars map[string]any, state tool.State) (string, error) {
+	said, err := text.Render(placeholderLookup(vars, state), nil)
 	if budget, ok := vars[template.BudgetName].(*template.Budget); ok && err == nil {
 		err = budget.Text(said)
 	}
 	return said, err
 }
 
-// filled is a value with the texts in it rendered.
-func filled(v any, vars map[string]any, state tool.State) (any, error) {
+// fillTexts is a value with the texts in it rendered.
+func fillTexts(v any, vars map[string]any, state tool.State) (any, error) {
 	switch v := v.(type) {
 	case *template.Paths:
-		text, err := render(v, vars, state)
-		return text, wrapped("respond", err)
+		text, err := renderPaths(v, vars, state)
+		return text, wrapWithKey("respond", err)
 	case map[string]any:
 		out := make(map[string]any, len(v))
 		for k, inner := range v {
-			f, err := filled(inner, vars, state)
+			f, err := fillTexts(inner, vars, state)
 			if err != nil {
 				return nil, err
 			}
@@ -95,7 +95,7 @@ func filled(v any, vars map[string]any, state tool.State) (any, error) {
 	case []any:
 		out := make([]any, len(v))
 		for i, inner := range v {
-			f, err := filled(inner, vars, state)
+			f, err := fillTexts(inner, vars, state)
 			if err != nil {
 				return nil, err
 			}
@@ -106,9 +106,9 @@ func filled(v any, vars map[string]any, state tool.State) (any, error) {
 	return v, nil
 }
 
-// finder finds the values of placeholders: the names of the hook, and else a
+// placeholderLookup finds the values of placeholders: the names of the hook, and else a
 // key of the state.
-func finder(vars map[string]any, state tool.State) func(path string) (any, bool) {
+func placeholderLookup(vars map[string]any, state tool.State) func(path string) (any, bool) {
 	return func(path string) (any, bool) {
 		root, rest, _ := strings.Cut(path, ".")
 		v, named := vars[root]
@@ -127,11 +127,11 @@ func finder(vars map[string]any, state tool.State) func(path string) (any, bool)
 }
 
 func (r *rule) aroundAgent(ctx context.Context, m *Moment) (*genai.Content, error) {
-	vars := m.vars()
+	vars := m.ruleVars()
 	if ev := m.Event; ev != nil {
 		vars["event"] = map[string]any{"id": ev.ID, "author": ev.Author, "branch": ev.Branch, "text": ev.Text(), "error_code": ev.ErrorCode}
 	}
-	v, err := r.judge(ctx, vars, m.State)
+	v, err := r.evaluateRule(ctx, vars, m.State)
 	if v == nil || err != nil {
 		return nil, err
 	}
@@ -139,7 +139,7 @@ func (r *rule) aroundAgent(ctx context.Context, m *Moment) (*genai.Content, erro
 }
 
 func (r *rule) beforeModel(ctx context.Context, m *Moment, _ *model.Request) (*model.Response, error) {
-	v, err := r.judge(ctx, m.vars(), m.State)
+	v, err := r.evaluateRule(ctx, m.ruleVars(), m.State)
 	if v == nil || err != nil {
 		return nil, err
 	}
@@ -155,13 +155,13 @@ func (r *rule) afterModel(ctx context.Context, m *Moment, resp *model.Response) 
 	if r.verb == "replace" && !hasText(resp.Content) {
 		return nil, nil
 	}
-	vars := m.vars()
+	vars := m.ruleVars()
 	calls := []any{}
 	for _, c := range model.CallsOf(resp.Content) {
 		calls = append(calls, c.Name)
 	}
 	vars["response"] = map[string]any{"text": said, "calls": calls, "partial": resp.Partial, "error_code": resp.ErrorCode}
-	v, err := r.judge(ctx, vars, m.State)
+	v, err := r.evaluateRule(ctx, vars, m.State)
 	if v == nil || err != nil {
 		return nil, err
 	}
@@ -199,10 +199,10 @@ func withText(c *genai.Content, text string) *genai.Content {
 }
 
 func (r *rule) onModelError(ctx context.Context, m *Moment, _ *model.Request, failure error) (*model.Response, error) {
-	vars := m.vars()
+	vars := m.ruleVars()
 	told := modelFailure(m.node.llm.Name(), failure)
 	vars["error"] = map[string]any{"code": told.Code, "message": told.Message}
-	v, err := r.judge(ctx, vars, m.State)
+	v, err := r.evaluateRule(ctx, vars, m.State)
 	if v == nil || err != nil {
 		return nil, err
 	}
@@ -210,7 +210,7 @@ func (r *rule) onModelError(ctx context.Context, m *Moment, _ *model.Request, fa
 }
 
 func (r *rule) beforeTool(ctx context.Context, _ tool.Tool, call *tool.Call) (*tool.Result, error) {
-	return r.answerCall(ctx, call, "", nil)
+	return r.evaluateForTool(ctx, call, "", nil)
 }
 
 func (r *rule) afterTool(ctx context.Context, _ tool.Tool, call *tool.Call, result *tool.Result) (*tool.Result, error) {
@@ -218,16 +218,16 @@ func (r *rule) afterTool(ctx context.Context, _ tool.Tool, call *tool.Call, resu
 	if result != nil {
 		response = result.Response
 	}
-	return r.answerCall(ctx, call, "response", response)
+	return r.evaluateForTool(ctx, call, "response", response)
 }
 
 func (r *rule) onToolError(ctx context.Context, _ tool.Tool, call *tool.Call, failure error) (*tool.Result, error) {
-	return r.answerCall(ctx, call, "error", map[string]any{"message": failure.Error()})
+	return r.evaluateForTool(ctx, call, "error", map[string]any{"message": failure.Error()})
 }
 
-// answerCall judges a call of a tool; name and value are what the hook knows
+// evaluateForTool judges a call of a tool; name and value are what the hook knows
 // besides it.
-func (r *rule) answerCall(ctx context.Context, call *tool.Call, name string, value map[string]any) (*tool.Result, error) {
+func (r *rule) evaluateForTool(ctx context.Context, call *tool.Call, name string, value map[string]any) (*tool.Result, error) {
 	o := call.Origin
 	vars := map[string]any{
 		"state": call.State, "user": o.User, "agent": o.Agent,
@@ -243,12 +243,12 @@ func (r *rule) answerCall(ctx context.Context, call *tool.Call, name string, val
 	if name != "" {
 		vars[name] = value
 	}
-	v, err := r.judge(ctx, vars, call.State)
+	v, err := r.evaluateRule(ctx, vars, call.State)
 	if v == nil || err != nil {
 		return nil, err
 	}
 	if r.verb == "confirm" {
-		return askFirst(call, template.String(v)), nil
+		return requireApproval(call, template.String(v)), nil
 	}
 	if r.verb == "deny" {
 		return &tool.Result{Response: map[string]any{"error": v}}, nil
@@ -259,8 +259,8 @@ func (r *rule) answerCall(ctx context.Context, call *tool.Call, name string, val
 	return &tool.Result{Response: map[string]any{"result": v}}, nil
 }
 
-// vars are the values that rules about agents and models know.
-func (m *Moment) vars() map[string]any {
+// ruleVars are the values that rules about agents and models know.
+func (m *Moment) ruleVars() map[string]any {
 	r := m.run
 	return map[string]any{
 		"state": m.State, "user": r.userText, "agent": m.node.agent.Name(),

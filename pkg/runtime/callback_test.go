@@ -186,9 +186,9 @@ func TestCallbacks(t *testing.T) {
 	}
 }
 
-// TestCallbackFails: a callback's error ends the run in words of its own, and
+// TestCallbackError: a callback's error ends the run in words of its own, and
 // is no error of the model or the tool. A panic takes nothing else down.
-func TestCallbackFails(t *testing.T) {
+func TestCallbackError(t *testing.T) {
 	broken := errors.New("no database")
 	told := &runtime.RunError{Code: "QUOTA", Message: "come back tomorrow"}
 	fails := func(err error) runtime.BeforeToolFunc {
@@ -300,8 +300,8 @@ func TestAfterModelStreams(t *testing.T) {
 	}
 }
 
-// TestBeforeModelIsNotCounted: an answer in the model's place costs no call.
-func TestBeforeModelIsNotCounted(t *testing.T) {
+// TestBeforeModelNotCounted: an answer in the model's place costs no call.
+func TestBeforeModelNotCounted(t *testing.T) {
 	e := testenv.New(t, nil)
 	key := e.Session(t, "app", "s", nil)
 	once := func(_ context.Context, m *runtime.Moment, req *model.Request) (*model.Response, error) {
@@ -335,8 +335,8 @@ func TestBeforeAgentEndsOnlyItsAgent(t *testing.T) {
 	}
 }
 
-// TestMomentArtifacts: what a callback saves is noted on its event.
-func TestMomentArtifacts(t *testing.T) {
+// TestCallbackArtifacts: what a callback saves is noted on its event.
+func TestCallbackArtifacts(t *testing.T) {
 	e := testenv.New(t, nil)
 	key := e.Session(t, "app", "s", nil)
 	saves := func(ctx context.Context, m *runtime.Moment) (*genai.Content, error) {
@@ -354,9 +354,9 @@ func TestMomentArtifacts(t *testing.T) {
 	}
 }
 
-// TestPreviewAsksBeforeModel: a preview shows the request as the callbacks
+// TestPreviewBeforeModelCallback: a preview shows the request as the callbacks
 // leave it, and says when none would be sent.
-func TestPreviewAsksBeforeModel(t *testing.T) {
+func TestPreviewBeforeModelCallback(t *testing.T) {
 	e := testenv.New(t, nil)
 	adds := func(_ context.Context, _ *runtime.Moment, req *model.Request) (*model.Response, error) {
 		req.AppendInstruction("Be brief.")

@@ -10,19 +10,19 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// carry runs one tool between its callbacks (adk-python
+// runToolWithCallbacks runs one tool between its callbacks (adk-python
 // flows/llm_flows/functions.py).
-func (s *step) carry(ctx context.Context, t tool.Tool, call *tool.Call, traits tool.Capabilities) (*tool.Result, error) {
+func (s *step) runToolWithCallbacks(ctx context.Context, t tool.Tool, call *tool.Call, traits tool.Capabilities) (*tool.Result, error) {
 	h := s.inv.node.hooks
 	if h == nil {
-		return s.invoke(ctx, t, call, traits)
+		return s.invokeTool(ctx, t, call, traits)
 	}
 	result, err := firstAnswer(ctx, s.inv, "before_tool", h.beforeTool, func(f BeforeToolFunc) (*tool.Result, error) {
 		return f(ctx, t, call)
 	})
 	if result == nil && err == nil {
-		if result, err = s.invoke(ctx, t, call, traits); err != nil {
-			result, err = s.rescueTool(ctx, t, call, err)
+		if result, err = s.invokeTool(ctx, t, call, traits); err != nil {
+			result, err = s.recoverToolError(ctx, t, call, err)
 		}
 	}
 	if err != nil {
@@ -37,9 +37,9 @@ func (s *step) carry(ctx context.Context, t tool.Tool, call *tool.Call, traits t
 	return result, err
 }
 
-// rescueTool asks for an answer in place of a failed tool's; the failure stays
+// recoverToolError asks for an answer in place of a failed tool's; the failure stays
 // when there is none. What ends the run is no failure of a tool.
-func (s *step) rescueTool(ctx context.Context, t tool.Tool, call *tool.Call, failure error) (*tool.Result, error) {
+func (s *step) recoverToolError(ctx context.Context, t tool.Tool, call *tool.Call, failure error) (*tool.Result, error) {
 	var end *tool.EndError
 	if ctx.Err() != nil || errors.Is(failure, errBudget) || errors.As(failure, &end) {
 		return nil, failure
@@ -53,24 +53,24 @@ func (s *step) rescueTool(ctx context.Context, t tool.Tool, call *tool.Call, fai
 	return answer, err
 }
 
-// runUnknown answers a call of a tool that is not there.
-func (s *step) runUnknown(ctx context.Context, fc *genai.FunctionCall, a *answer) {
-	err := fmt.Errorf("tool %q not found: the available tools are %s", fc.Name, quoteNames(s.inv.tools().names))
+// answerUnknownTool answers a call of a tool that is not there.
+func (s *step) answerUnknownTool(ctx context.Context, fc *genai.FunctionCall, a *callResult) {
+	err := fmt.Errorf("tool %q not found: the available tools are %s", fc.Name, joinNames(s.inv.activeToolbox().names))
 	if s.inv.node.hooks == nil {
-		a.respond(fc, errorResponse(err))
+		a.setResponse(fc, errorResponse(err))
 		return
 	}
-	result, err := s.rescueTool(ctx, missingTool{fc.Name}, s.inv.newCall(fc, &a.actions), err)
-	told, failed := asHookFailure(err)
+	result, err := s.recoverToolError(ctx, missingTool{fc.Name}, s.inv.newToolCall(fc, &a.actions), err)
+	told, failed := asHookError(err)
 	switch {
 	case failed:
 		a.err = told
 	case ctx.Err() != nil:
 		a.err = AsRunError(ctx.Err())
 	case err != nil:
-		a.respond(fc, errorResponse(err))
+		a.setResponse(fc, errorResponse(err))
 	default:
-		a.respond(fc, result.Response)
+		a.setResponse(fc, result.Response)
 	}
 }
 

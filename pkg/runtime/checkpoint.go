@@ -19,8 +19,8 @@ type checkpointReader struct {
 // maxShownValue bounds how much of a bad value an error shows.
 const maxShownValue = 60
 
-// reject keeps the first problem. got may be left out.
-func (r *checkpointReader) reject(at, problem string, got ...any) {
+// rejectValue keeps the first problem. got may be left out.
+func (r *checkpointReader) rejectValue(at, problem string, got ...any) {
 	if r.err != nil {
 		return
 	}
@@ -36,17 +36,17 @@ func (r *checkpointReader) reject(at, problem string, got ...any) {
 		"the invocation cannot be resumed: stored state of agent %s: %s", r.inv.node.agent.Name(), said)
 }
 
-// text reads a string.
-func (r *checkpointReader) text(at string, v any) string {
+// readString reads a string.
+func (r *checkpointReader) readString(at string, v any) string {
 	s, ok := v.(string)
 	if !ok {
-		r.reject(at, "must be a string", v)
+		r.rejectValue(at, "must be a string", v)
 	}
 	return s
 }
 
-// number reads a whole number within bounds; its result is always within them.
-func (r *checkpointReader) number(at string, v any, least, most int) int {
+// readNumber reads a whole number within bounds; its result is always within them.
+func (r *checkpointReader) readNumber(at string, v any, least, most int) int {
 	n, ok := v.(int64)
 	if ok && int64(least) <= n && n <= int64(most) {
 		return int(n)
@@ -55,41 +55,41 @@ func (r *checkpointReader) number(at string, v any, least, most int) int {
 	if least == most {
 		want = fmt.Sprintf("must be %d", least)
 	}
-	r.reject(at, want, v)
+	r.rejectValue(at, want, v)
 	return least
 }
 
-// list reads a list; an absent one is empty.
-func (r *checkpointReader) list(at string, v any) []any {
+// readList reads a list; an absent one is empty.
+func (r *checkpointReader) readList(at string, v any) []any {
 	l, ok := v.([]any)
 	if !ok && v != nil {
-		r.reject(at, "must be a list", v)
+		r.rejectValue(at, "must be a list", v)
 	}
 	return l
 }
 
-// mapping reads a mapping; an absent one is empty.
-func (r *checkpointReader) mapping(at string, v any) map[string]any {
+// readMapping reads a mapping; an absent one is empty.
+func (r *checkpointReader) readMapping(at string, v any) map[string]any {
 	m, ok := v.(map[string]any)
 	if !ok && v != nil {
-		r.reject(at, "must be a mapping", v)
+		r.rejectValue(at, "must be a mapping", v)
 	}
 	return m
 }
 
-// currentKey is the key of a checkpoint that names the sub-agent which runs
+// currentSubAgentKey is the key of a checkpoint that names the sub-agent which runs
 // (adk-python agents/sequential_agent.py).
-const currentKey = "current_sub_agent"
+const currentSubAgentKey = "current_sub_agent"
 
-// current is the place of the sub-agent that the last checkpoint names, and
+// readCurrentChild is the place of the sub-agent that the last checkpoint names, and
 // whether there was one.
-func (inv *Invocation) current() (i int, found bool, err error) {
-	v := inv.AgentState()[currentKey]
+func (inv *Invocation) readCurrentChild() (i int, found bool, err error) {
+	v := inv.AgentState()[currentSubAgentKey]
 	if v == nil {
 		return 0, false, nil
 	}
 	r := checkpointReader{inv: inv}
-	name := r.text(currentKey, v)
+	name := r.readString(currentSubAgentKey, v)
 	if r.err != nil {
 		return 0, false, r.err
 	}
@@ -98,41 +98,41 @@ func (inv *Invocation) current() (i int, found bool, err error) {
 			return i, true, nil
 		}
 	}
-	return 0, false, inv.lost(name)
+	return 0, false, inv.missingNodeError(name)
 }
 
 // timesLoopedKey is the key of a checkpoint that counts the rounds that are
 // over (adk-python agents/loop_agent.py).
 const timesLoopedKey = "times_looped"
 
-// timesLooped is how many rounds of a loop the last checkpoint counts.
-func (inv *Invocation) timesLooped() (int, error) {
+// readTimesLooped is how many rounds of a loop the last checkpoint counts.
+func (inv *Invocation) readTimesLooped() (int, error) {
 	v := inv.AgentState()[timesLoopedKey]
 	if v == nil {
 		return 0, nil
 	}
 	r := checkpointReader{inv: inv}
-	return r.number(timesLoopedKey, v, 0, math.MaxInt32), r.err
+	return r.readNumber(timesLoopedKey, v, 0, math.MaxInt32), r.err
 }
 
-// waitingKey is the key of an LLM agent's checkpoint with the calls that
+// pendingCallsKey is the key of an LLM agent's checkpoint with the calls that
 // somebody answers later.
-const waitingKey = "waiting_for"
+const pendingCallsKey = "waiting_for"
 
-// waitingFor are the calls that the agent's checkpoints say are answered later.
-func (inv *Invocation) waitingFor() (map[string]bool, error) {
+// readPendingCalls are the calls that the agent's checkpoints say are answered later.
+func (inv *Invocation) readPendingCalls() (map[string]bool, error) {
 	r := checkpointReader{inv: inv}
 	waiting := map[string]bool{}
-	for _, ev := range inv.frame.past.all() {
-		for i, id := range r.list(waitingKey, ev.Actions.AgentState[waitingKey]) {
-			waiting[r.text(fmt.Sprintf("%s[%d]", waitingKey, i), id)] = true
+	for _, ev := range inv.frame.prior.allEvents() {
+		for i, id := range r.readList(pendingCallsKey, ev.Actions.AgentState[pendingCallsKey]) {
+			waiting[r.readString(fmt.Sprintf("%s[%d]", pendingCallsKey, i), id)] = true
 		}
 	}
 	return waiting, r.err
 }
 
-// lost says that what ran is not there any more.
-func (inv *Invocation) lost(name string) error {
+// missingNodeError says that what ran is not there any more.
+func (inv *Invocation) missingNodeError(name string) error {
 	return failf(CodeInvalidRequest, session.ErrInvalid,
 		"the invocation cannot be resumed: it was in %s of agent %s, which is no longer there; begin a new one", name, inv.node.agent.Name())
 }

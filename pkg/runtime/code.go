@@ -73,12 +73,12 @@ const (
 	codeMaxOutput = 64 << 10
 )
 
-func codeBlocks() []CodeMarks {
+func defaultCodeBlocks() []CodeMarks {
 	return []CodeMarks{{"```tool_code\n", "\n```"}, {"```python\n", "\n```"}}
 }
 
-// settled is the execution with what it leaves open filled in.
-func (c *CodeExecution) settled() *CodeExecution {
+// withDefaults is the execution with what it leaves open filled in.
+func (c *CodeExecution) withDefaults() *CodeExecution {
 	if c == nil || c.Executor == nil {
 		return c
 	}
@@ -87,7 +87,7 @@ func (c *CodeExecution) settled() *CodeExecution {
 		s.Attempts = codeAttempts
 	}
 	if len(s.Blocks) == 0 {
-		s.Blocks = codeBlocks()
+		s.Blocks = defaultCodeBlocks()
 	}
 	if s.Result == (CodeMarks{}) {
 		s.Result = CodeMarks{"```tool_output\n", "\n```"}
@@ -101,71 +101,71 @@ func (c *CodeExecution) settled() *CodeExecution {
 	return &s
 }
 
-// offered adds the model's sandbox to the tools that the model is told of.
-func (c *CodeExecution) offered(tools []*genai.Tool) []*genai.Tool {
+// withBuiltinTool adds the model's sandbox to the tools that the model is told of.
+func (c *CodeExecution) withBuiltinTool(tools []*genai.Tool) []*genai.Tool {
 	if c == nil || c.Executor != nil {
 		return tools
 	}
 	return append(slices.Clip(tools), &genai.Tool{CodeExecution: &genai.ToolCodeExecution{}})
 }
 
-// runs says whether there is an executor that is not the model's own.
-func (c *CodeExecution) runs() bool { return c != nil && c.Executor != nil }
+// hasExecutor says whether there is an executor that is not the model's own.
+func (c *CodeExecution) hasExecutor() bool { return c != nil && c.Executor != nil }
 
-// sayCode yields an answer up to its code, which is no final answer, and what
+// emitAndRunCode yields an answer up to its code, which is no final answer, and what
 // came of the code.
-func (s *step) sayCode(ctx context.Context, resp *model.Response, said *genai.Content, code string) bool {
+func (s *step) emitAndRunCode(ctx context.Context, resp *model.Response, said *genai.Content, code string) bool {
 	upTo := resp.Clone()
 	upTo.Content = said
-	return s.yield(s.event(upTo), nil) && s.carryOut(ctx, code)
+	return s.emitEvent(s.newModelEvent(upTo), nil) && s.runCode(ctx, code)
 }
 
-// carryOut runs code and yields what came of it.
-func (s *step) carryOut(ctx context.Context, source string) bool {
+// runCode runs code and yields what came of it.
+func (s *step) runCode(ctx context.Context, source string) bool {
 	ev := s.inv.NewEvent()
-	part, err := s.execute(ctx, s.inv.newMoment(&ev.Actions), source)
+	part, err := s.executeCode(ctx, s.inv.newCallbackContext(&ev.Actions), source)
 	if err != nil {
-		s.yield(nil, err)
+		s.emitEvent(nil, err)
 		return false
 	}
 	ev.Content = &genai.Content{Role: genai.RoleModel, Parts: []*genai.Part{part}}
 	s.last = ev
-	return s.yield(ev, nil)
+	return s.emitEvent(ev, nil)
 }
 
-// execute runs code, saves its files, and words the result.
-func (s *step) execute(ctx context.Context, m *Moment, source string) (*genai.Part, error) {
+// executeCode runs code, saves its files, and words the result.
+func (s *step) executeCode(ctx context.Context, m *Moment, source string) (*genai.Part, error) {
 	c := s.agent.opts.Code
 	code := &Code{Source: source}
 	if c.Stateful {
 		code.ExecutionID = m.Session().Key.String()
 	}
-	result, err := s.executeWithin(ctx, m, code)
+	result, err := s.executeWithTimeout(ctx, m, code)
 	if ctx.Err() != nil {
 		return nil, AsRunError(ctx.Err())
 	}
 	if err == nil {
-		err = keepFiles(ctx, m, result.Files)
+		err = saveCodeFiles(ctx, m, result.Files)
 	}
 	if err == nil {
 		err = s.checkWrites(m.Actions)
 	}
 	switch {
-	case errors.Is(err, errCodeTime):
-		return codeFailed(genai.OutcomeDeadlineExceeded, err.Error()), nil
+	case errors.Is(err, errCodeTimeout):
+		return failedCodePart(genai.OutcomeDeadlineExceeded, err.Error()), nil
 	case err != nil:
-		return codeFailed(genai.OutcomeFailed, c.cut(err.Error())), nil
+		return failedCodePart(genai.OutcomeFailed, c.truncateOutput(err.Error())), nil
 	case result.Stderr != "":
-		return codeFailed(genai.OutcomeFailed, c.cut(result.Stderr)), nil
+		return failedCodePart(genai.OutcomeFailed, c.truncateOutput(result.Stderr)), nil
 	}
-	return codeRan(c.cut(result.Stdout), result.Files), nil
+	return codeResultPart(c.truncateOutput(result.Stdout), result.Files), nil
 }
 
-var errCodeTime = errors.New("the code did not end within")
+var errCodeTimeout = errors.New("the code did not end within")
 
-// executeWithin runs code in its time. A panic is the failure of this one
+// executeWithTimeout runs code in its time. A panic is the failure of this one
 // execution: one bad executor must not take the host down.
-func (s *step) executeWithin(ctx context.Context, m *Moment, code *Code) (result *CodeResult, err error) {
+func (s *step) executeWithTimeout(ctx context.Context, m *Moment, code *Code) (result *CodeResult, err error) {
 	c := s.agent.opts.Code
 	outer := ctx
 	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
@@ -173,11 +173,11 @@ func (s *step) executeWithin(ctx context.Context, m *Moment, code *Code) (result
 	defer func() {
 		switch p := recover(); {
 		case p != nil:
-			s.inv.run.log().Error("code executor panicked", "agent", s.inv.node.agent.Name(),
+			s.inv.run.logger().Error("code executor panicked", "agent", s.inv.node.agent.Name(),
 				"panic", p, "stack", string(debug.Stack()))
 			err = errors.New("the code executor panicked")
 		case outer.Err() == nil && ctx.Err() != nil && err != nil:
-			err = fmt.Errorf("%w %s", errCodeTime, c.Timeout)
+			err = fmt.Errorf("%w %s", errCodeTimeout, c.Timeout)
 		case err == nil && result == nil:
 			result = &CodeResult{}
 		}
@@ -185,7 +185,7 @@ func (s *step) executeWithin(ctx context.Context, m *Moment, code *Code) (result
 	return c.Executor.ExecuteCode(ctx, m, code)
 }
 
-func keepFiles(ctx context.Context, m *Moment, files []*genai.Blob) error {
+func saveCodeFiles(ctx context.Context, m *Moment, files []*genai.Blob) error {
 	for _, f := range files {
 		if _, err := m.Artifacts.Save(ctx, f.DisplayName, &genai.Part{InlineData: f}); err != nil {
 			return fmt.Errorf("saving the file %s: %w", f.DisplayName, err)
@@ -194,8 +194,8 @@ func keepFiles(ctx context.Context, m *Moment, files []*genai.Blob) error {
 	return nil
 }
 
-// cut bounds an output.
-func (c *CodeExecution) cut(out string) string {
+// truncateOutput bounds an output.
+func (c *CodeExecution) truncateOutput(out string) string {
 	if len(out) <= c.MaxOutput {
 		return out
 	}
@@ -206,13 +206,13 @@ func (c *CodeExecution) cut(out string) string {
 	return fmt.Sprintf("%s\n[cut off here: %d bytes more]", out[:n], len(out)-n)
 }
 
-func codeFailed(how genai.Outcome, why string) *genai.Part {
+func failedCodePart(how genai.Outcome, why string) *genai.Part {
 	return &genai.Part{CodeExecutionResult: &genai.CodeExecutionResult{Outcome: how, Output: why}}
 }
 
-// codeRan tells a result in adk-python's form (code_execution_utils.py
+// codeResultPart tells a result in adk-python's form (code_execution_utils.py
 // build_code_execution_result_part).
-func codeRan(stdout string, files []*genai.Blob) *genai.Part {
+func codeResultPart(stdout string, files []*genai.Blob) *genai.Part {
 	var told []string
 	if stdout != "" || len(files) == 0 {
 		told = append(told, "Code execution result:\n"+stdout+"\n")

@@ -21,12 +21,12 @@ type codeConfig struct {
 // codeArgs are the args of an executor that is not the model's own, named as
 // those of adk-python code_executors/base_code_executor.py.
 type codeArgs struct {
-	Stateful   bool          `yaml:"stateful" doc:"Later code goes on with what earlier code of the session left, if the executor can."`
-	Attempts   int           `yaml:"error_retry_attempts" default:"2" doc:"How often in a row code may fail in one invocation, from 1 on."`
-	Delimiters []codePair    `yaml:"code_block_delimiters" doc:"Pairs of texts before and behind code; the first shows code to the model."`
-	Result     codePair      `yaml:"execution_result_delimiters" doc:"The texts before and behind what came of the code."`
-	Timeout    spec.Duration `yaml:"timeout" default:"30s" doc:"How long code may run."`
-	MaxOutput  spec.Size     `yaml:"max_output" default:"64KiB" doc:"How much of each output is told."`
+	Stateful   bool            `yaml:"stateful" doc:"Later code goes on with what earlier code of the session left, if the executor can."`
+	Attempts   int             `yaml:"error_retry_attempts" default:"2" doc:"How often in a row code may fail in one invocation, from 1 on."`
+	Delimiters []delimiterPair `yaml:"code_block_delimiters" doc:"Pairs of texts before and behind code; the first shows code to the model."`
+	Result     delimiterPair   `yaml:"execution_result_delimiters" doc:"The texts before and behind what came of the code."`
+	Timeout    spec.Duration   `yaml:"timeout" default:"30s" doc:"How long code may run."`
+	MaxOutput  spec.Size       `yaml:"max_output" default:"64KiB" doc:"How much of each output is told."`
 }
 
 type namedCode struct {
@@ -53,13 +53,13 @@ func (c *codeConfig) DecodeSpec(n *spec.Node) spec.Diagnostics {
 	var args codeArgs
 	ds = append(ds, spec.Decode(named.Args, &args)...)
 	if !ds.HasErrors() {
-		ds = append(ds, args.check(named.Args)...)
+		ds = append(ds, args.validateArgs(named.Args)...)
 	}
-	c.execution = args.execution()
+	c.execution = args.buildExecution()
 	return ds
 }
 
-func (a *codeArgs) check(n *spec.Node) spec.Diagnostics {
+func (a *codeArgs) validateArgs(n *spec.Node) spec.Diagnostics {
 	var ds spec.Diagnostics
 	if a.Attempts < 1 {
 		ds = append(ds, n.Get("error_retry_attempts").Errorf("value", "error_retry_attempts %d is less than 1: no code would run", a.Attempts))
@@ -73,7 +73,7 @@ func (a *codeArgs) check(n *spec.Node) spec.Diagnostics {
 	return ds
 }
 
-func (a *codeArgs) execution() *CodeExecution {
+func (a *codeArgs) buildExecution() *CodeExecution {
 	c := &CodeExecution{
 		Stateful: a.Stateful, Attempts: a.Attempts, Result: CodeMarks(a.Result),
 		Timeout: time.Duration(a.Timeout), MaxOutput: int(a.MaxOutput),
@@ -84,11 +84,11 @@ func (a *codeArgs) execution() *CodeExecution {
 	return c
 }
 
-// codePair is a list of two texts.
-type codePair CodeMarks
+// delimiterPair is a list of two texts.
+type delimiterPair CodeMarks
 
 // DecodeSpec reads the list.
-func (p *codePair) DecodeSpec(n *spec.Node) spec.Diagnostics {
+func (p *delimiterPair) DecodeSpec(n *spec.Node) spec.Diagnostics {
 	var both []string
 	ds := spec.Decode(n, &both)
 	if !ds.HasErrors() && (len(both) != 2 || both[0] == "" || both[1] == "") {
@@ -101,7 +101,7 @@ func (p *codePair) DecodeSpec(n *spec.Node) spec.Diagnostics {
 }
 
 // SchemaSpec describes the list.
-func (*codePair) SchemaSpec() map[string]any {
+func (*delimiterPair) SchemaSpec() map[string]any {
 	return map[string]any{"type": "array", "items": map[string]any{"type": "string", "minLength": 1}, "minItems": 2, "maxItems": 2, "title": "two texts"}
 }
 
@@ -120,8 +120,8 @@ func (*codeConfig) SchemaSpec() map[string]any {
 	}}
 }
 
-// bind finds the executor that a document names: one of the program, or ours.
-func (c *codeConfig) bind(f *Functions) spec.Diagnostics {
+// bindExecutor finds the executor that a document names: one of the program, or ours.
+func (c *codeConfig) bindExecutor(f *Functions) spec.Diagnostics {
 	if c.name.Value == "" {
 		return nil
 	}
@@ -135,7 +135,7 @@ func (c *codeConfig) bind(f *Functions) spec.Diagnostics {
 		c.execution.Executor = ExprExecutor{}
 	default:
 		known := append(slices.Sorted(maps.Keys(f.CodeExecutors)), CodeBuiltIn, CodeExpr)
-		return spec.Diagnostics{c.name.Errorf(0, "code-executor", "there is no code executor %s: there is %s", c.name.Value, quoteNames(known)).
+		return spec.Diagnostics{c.name.Errorf(0, "code-executor", "there is no code executor %s: there is %s", c.name.Value, joinNames(known)).
 			WithHint("a program that embeds this host registers others under Functions.CodeExecutors")}
 	}
 	return nil

@@ -23,7 +23,7 @@ func (ExprExecutor) ExecuteCode(ctx context.Context, m *Moment, code *Code) (*Co
 	if err != nil {
 		return nil, err
 	}
-	v, err := x.Eval(ctx, m.Invocation.vars())
+	v, err := x.Eval(ctx, m.Invocation.conditionVars())
 	if err != nil {
 		return nil, err
 	}

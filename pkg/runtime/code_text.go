@@ -11,26 +11,26 @@ import (
 	"agenthost/pkg/session"
 )
 
-// codeIn finds the code that an answer of the agent's model ends with, if it is
+// findCode finds the code that an answer of the agent's model ends with, if it is
 // to be run, and the answer up to it: what the model says behind code is made
 // up, since it has not seen the result. Calls of tools come first: an answer
 // with some is no code.
-func (s *step) codeIn(resp *model.Response) (said *genai.Content, code string) {
+func (s *step) findCode(resp *model.Response) (said *genai.Content, code string) {
 	c := s.agent.opts.Code
-	if !c.runs() || resp.Partial || resp.Content == nil || len(model.CallsOf(resp.Content)) > 0 {
+	if !c.hasExecutor() || resp.Partial || resp.Content == nil || len(model.CallsOf(resp.Content)) > 0 {
 		return nil, ""
 	}
-	if said, code = c.extract(resp.Content); code == "" || s.codeFailures() >= c.Attempts {
+	if said, code = c.extractCode(resp.Content); code == "" || s.countCodeFailures() >= c.Attempts {
 		return nil, ""
 	}
 	return said, code
 }
 
-// extract finds the first code of a content: a part of code without its result,
+// extractCode finds the first code of a content: a part of code without its result,
 // else what stands between marks in the text (adk-python
 // code_execution_utils.py extract_code_and_truncate_content). Thoughts are not
 // looked at.
-func (c *CodeExecution) extract(content *genai.Content) (*genai.Content, string) {
+func (c *CodeExecution) extractCode(content *genai.Content) (*genai.Content, string) {
 	parts := content.Parts
 	for i, p := range parts {
 		if p.ExecutableCode != nil && (i == len(parts)-1 || parts[i+1].CodeExecutionResult == nil) {
@@ -41,7 +41,7 @@ func (c *CodeExecution) extract(content *genai.Content) (*genai.Content, string)
 	for _, p := range parts {
 		before, code, found := "", "", false
 		if p.Text != "" && !p.Thought {
-			before, code, found = c.between(p.Text)
+			before, code, found = c.findDelimited(p.Text)
 		}
 		if !found {
 			said.Parts = append(said.Parts, p)
@@ -50,14 +50,14 @@ func (c *CodeExecution) extract(content *genai.Content) (*genai.Content, string)
 		if before != "" {
 			said.Parts = append(said.Parts, &genai.Part{Text: before})
 		}
-		said.Parts = append(said.Parts, codePart(code))
+		said.Parts = append(said.Parts, newCodePart(code))
 		return said, code
 	}
 	return nil, ""
 }
 
-// between finds the first text between marks.
-func (c *CodeExecution) between(text string) (before, code string, found bool) {
+// findDelimited finds the first text between marks.
+func (c *CodeExecution) findDelimited(text string) (before, code string, found bool) {
 	first := len(text)
 	for _, m := range c.Blocks {
 		at := strings.Index(text, m.Before)
@@ -72,13 +72,13 @@ func (c *CodeExecution) between(text string) (before, code string, found bool) {
 	return before, code, found
 }
 
-func codePart(code string) *genai.Part {
+func newCodePart(code string) *genai.Part {
 	return &genai.Part{ExecutableCode: &genai.ExecutableCode{Language: genai.LanguagePython, Code: code}}
 }
 
-// codeFailures counts how often in a row code of the agent failed in this
+// countCodeFailures counts how often in a row code of the agent failed in this
 // invocation. The history tells, also after a restart.
-func (s *step) codeFailures() int {
+func (s *step) countCodeFailures() int {
 	n := 0
 	for _, ev := range slices.Backward(s.inv.run.sess.Events()) {
 		if ev.InvocationID != s.inv.run.id {
@@ -100,34 +100,34 @@ func isCodeResult(c *genai.Content) bool {
 	return c != nil && len(c.Parts) == 1 && c.Parts[0].CodeExecutionResult != nil
 }
 
-// openCode is the code that an event ends with: it was to be run when the
+// pendingCode is the code that an event ends with: it was to be run when the
 // invocation was cut off.
-func (s *step) openCode(ev *session.Event) string {
-	if ev == nil || s.agent == nil || !s.agent.opts.Code.runs() || ev.Content == nil || len(ev.Content.Parts) == 0 {
+func (s *step) pendingCode(ev *session.Event) string {
+	if ev == nil || s.agent == nil || !s.agent.opts.Code.hasExecutor() || ev.Content == nil || len(ev.Content.Parts) == 0 {
 		return ""
 	}
-	if last := ev.Content.Parts[len(ev.Content.Parts)-1]; last.ExecutableCode != nil && s.codeFailures() < s.agent.opts.Code.Attempts {
+	if last := ev.Content.Parts[len(ev.Content.Parts)-1]; last.ExecutableCode != nil && s.countCodeFailures() < s.agent.opts.Code.Attempts {
 		return last.ExecutableCode.Code
 	}
 	return ""
 }
 
-// codeWords are the marks with which a model is shown code and results.
-type codeWords struct{ code, result CodeMarks }
+// shownDelimiters are the marks with which a model is shown code and results.
+type shownDelimiters struct{ code, result CodeMarks }
 
-// words are one handle for all agents with the same marks, since each session
+// internDelimiters are one handle for all agents with the same marks, since each session
 // keeps them for each agent. It is zero when the model is shown code as it is.
-func (c *CodeExecution) words() (none unique.Handle[codeWords]) {
-	if !c.runs() {
+func (c *CodeExecution) internDelimiters() (none unique.Handle[shownDelimiters]) {
+	if !c.hasExecutor() {
 		return none
 	}
-	return unique.Make(codeWords{c.Blocks[0], c.Result})
+	return unique.Make(shownDelimiters{c.Blocks[0], c.Result})
 }
 
-// told is a content as a model that knows no parts of code reads it: code and
+// renderContent is a content as a model that knows no parts of code reads it: code and
 // results are texts between the marks, and a result by itself is told by the
 // user. Other contents come back as they are.
-func (w codeWords) told(content *genai.Content) *genai.Content {
+func (w shownDelimiters) renderContent(content *genai.Content) *genai.Content {
 	isCode := func(p *genai.Part) bool { return p.ExecutableCode != nil || p.CodeExecutionResult != nil }
 	if !slices.ContainsFunc(content.Parts, isCode) {
 		return content

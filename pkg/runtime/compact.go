@@ -14,11 +14,11 @@ import (
 	"agenthost/pkg/session"
 )
 
-// driveAndCompact carries out the run, and summarises behind it when it came to
+// runAndCompact carries out the run, and summarises behind it when it came to
 // its end: no failure, and nobody left.
-func (inv *Invocation) driveAndCompact(ctx context.Context, yield func(*session.Event, error) bool) {
+func (inv *Invocation) runAndCompact(ctx context.Context, yield func(*session.Event, error) bool) {
 	ended := true
-	inv.run.conduct(ctx, inv, func(ev *session.Event, err error) bool {
+	inv.run.runWithPlugins(ctx, inv, func(ev *session.Event, err error) bool {
 		ended = yield(ev, err) && err == nil
 		return ended
 	})
@@ -35,7 +35,7 @@ func (inv *Invocation) compactAfter(ctx context.Context) {
 	if !compactedIn(liveEvents(h), inv.run.id) && inv.compactTokens(ctx, c.EventRetention) {
 		return
 	}
-	inv.summarise(ctx, c.window(liveEvents(h)))
+	inv.storeSummary(ctx, c.slidingWindow(liveEvents(h)))
 }
 
 // compactedIn says whether a summary was written in an invocation.
@@ -68,15 +68,15 @@ func (inv *Invocation) compactTokens(ctx context.Context, retain int) bool {
 		return false
 	}
 	events := liveEvents(inv.run.sess.History)
-	if inv.promptTokens(events) < c.TokenThreshold {
+	if inv.estimatePromptTokens(events) < c.TokenThreshold {
 		return false
 	}
-	return inv.summarise(ctx, head(events, retain))
+	return inv.storeSummary(ctx, thresholdRange(events, retain))
 }
 
-// promptTokens is how many tokens the newest prompt had, if a model has told
+// estimatePromptTokens is how many tokens the newest prompt had, if a model has told
 // since the last summary; else an estimate of what the next one has.
-func (inv *Invocation) promptTokens(events []*session.Event) int {
+func (inv *Invocation) estimatePromptTokens(events []*session.Event) int {
 	for i := len(events) - 1; i >= 0 && !isCompaction(events[i]); i-- {
 		if u := events[i].UsageMetadata; u != nil && !events[i].Provenance.Imported && u.PromptTokenCount > 0 {
 			return int(u.PromptTokenCount)
@@ -86,7 +86,7 @@ func (inv *Invocation) promptTokens(events []*session.Event) int {
 	if a, ok := inv.node.agent.(*LLMAgent); ok {
 		include = a.opts.IncludeContents
 	}
-	contents, err := inv.contents(include)
+	contents, err := inv.buildContents(include)
 	if err != nil {
 		return 0 // the request itself will tell
 	}
@@ -99,35 +99,35 @@ func (inv *Invocation) promptTokens(events []*session.Event) int {
 	return letters / 4
 }
 
-// summarise stores the summary of a stretch, and says whether it did. The event
+// storeSummary stores the summary of a stretch, and says whether it did. The event
 // is stored only: nobody is shown it.
-func (inv *Invocation) summarise(ctx context.Context, s stretch) bool {
+func (inv *Invocation) storeSummary(ctx context.Context, s compactionRange) bool {
 	if len(s.events) == 0 {
 		return false
 	}
 	r := inv.run
-	ev, err := inv.summary(ctx, s)
+	ev, err := inv.buildSummary(ctx, s)
 	if err == nil && ev != nil {
-		r.stamp(ev)
+		r.stampMetadata(ev)
 		err = r.commit(ctx, ev)
 	}
 	if err != nil {
-		r.log().WarnContext(ctx, "the conversation could not be summarised", "error", err)
+		r.logger().WarnContext(ctx, "the conversation could not be summarised", "error", err)
 		return false
 	}
 	return ev != nil
 }
 
-// summary asks the model and makes the event; nil when nothing was said that
+// buildSummary asks the model and makes the event; nil when nothing was said that
 // could be summarised.
-func (inv *Invocation) summary(ctx context.Context, s stretch) (*session.Event, error) {
+func (inv *Invocation) buildSummary(ctx context.Context, s compactionRange) (*session.Event, error) {
 	r := inv.run
-	text := s.text()
+	text := s.conversationText()
 	if text == "" {
 		return nil, nil
 	}
 	prompt := strings.ReplaceAll(r.app.compactor.Summarizer.Prompt.Value, historyMark, text)
-	resp, err := r.app.compactor.ask(ctx, r.host, prompt, inv.summaryOrigin(prompt))
+	resp, err := r.app.compactor.askSummarizer(ctx, r.host, prompt, inv.summaryOrigin(prompt))
 	if err != nil {
 		return nil, err
 	}
@@ -135,7 +135,7 @@ func (inv *Invocation) summary(ctx context.Context, s stretch) (*session.Event, 
 		ID: r.host.newID(), InvocationID: r.host.newID(), Author: session.UserAuthor, Timestamp: r.host.now(),
 	}
 	ev.UsageMetadata = resp.UsageMetadata
-	start, end := s.times()
+	start, end := s.timeBounds()
 	ev.Actions.Compaction = &session.Compaction{
 		StartTimestamp: start, EndTimestamp: end, CompactedContent: model.ModelText(model.TextOf(resp.Content)),
 	}
@@ -144,13 +144,13 @@ func (inv *Invocation) summary(ctx context.Context, s stretch) (*session.Event, 
 
 // summaryOrigin says who asks: no agent.
 func (inv *Invocation) summaryOrigin(prompt string) model.Origin {
-	o := inv.origin()
+	o := inv.requestOrigin()
 	o.Agent, o.User = "", prompt
 	return o
 }
 
-// generate asks the model, and says whether all was heard.
-func (c *compactor) generate(ctx context.Context, req *model.Request, hear hearing) (whole bool) {
+// streamSummary asks the model, and says whether all was heard.
+func (c *compactor) streamSummary(ctx context.Context, req *model.Request, hear responseFunc) (whole bool) {
 	for resp, err := range c.llm.Generate(ctx, req) {
 		if !hear(resp, err) {
 			return false
@@ -159,15 +159,15 @@ func (c *compactor) generate(ctx context.Context, req *model.Request, hear heari
 	return true
 }
 
-// ask returns the model's answer, which has text.
-func (c *compactor) ask(ctx context.Context, h *Host, prompt string, origin model.Origin) (*model.Response, error) {
+// askSummarizer returns the model's answer, which has text.
+func (c *compactor) askSummarizer(ctx context.Context, h *Host, prompt string, origin model.Origin) (*model.Response, error) {
 	req := &model.Request{
 		Model: c.llm.Name(), Contents: []*genai.Content{model.UserText(prompt)},
 		Config: &genai.GenerateContentConfig{}, Origin: origin,
 	}
 	var last *model.Response
 	var failure error
-	h.observed(ctx, req, nil, c.generate, func(resp *model.Response, err error) bool {
+	h.traceModelCall(ctx, req, nil, c.streamSummary, func(resp *model.Response, err error) bool {
 		if failure = err; err == nil && !resp.Partial {
 			last = resp
 		}

@@ -9,16 +9,16 @@ import (
 	"agenthost/pkg/session"
 )
 
-// A stretch is what one summary stands for: an earlier summary, if there is
+// A compactionRange is what one summary stands for: an earlier summary, if there is
 // one, and events.
-type stretch struct {
+type compactionRange struct {
 	earlier *session.Compaction
 	events  []*session.Event
 }
 
-// text is the conversation as the summarizing model reads it: a line for each
+// conversationText is the conversation as the summarizing model reads it: a line for each
 // text. (adk-python joins them with a backslash and an n.)
-func (s stretch) text() string {
+func (s compactionRange) conversationText() string {
 	var lines []string
 	if s.earlier != nil {
 		lines = append(lines, summaryAuthor+": "+model.TextOf(s.earlier.CompactedContent))
@@ -36,11 +36,11 @@ func (s stretch) text() string {
 	return strings.Join(lines, "\n")
 }
 
-// times are the first and the last second of the stretch.
-func (s stretch) times() (start, end float64) {
-	start, end = seconds(s.events[0]), seconds(s.events[0])
+// timeBounds are the first and the last second of the stretch.
+func (s compactionRange) timeBounds() (start, end float64) {
+	start, end = eventSeconds(s.events[0]), eventSeconds(s.events[0])
 	for _, ev := range s.events {
-		start, end = min(start, seconds(ev)), max(end, seconds(ev))
+		start, end = min(start, eventSeconds(ev)), max(end, eventSeconds(ev))
 	}
 	if s.earlier != nil {
 		start = s.earlier.StartTimestamp
@@ -59,30 +59,30 @@ func lastCompaction(events []*session.Event) *session.Compaction {
 	return last
 }
 
-func reach(c *session.Compaction) float64 {
+func compactionEnd(c *session.Compaction) float64 {
 	if c == nil {
 		return 0
 	}
 	return c.EndTimestamp
 }
 
-// window is the stretch of the sliding window: all invocations since the last
+// slidingWindow is the stretch of the sliding window: all invocations since the last
 // summary when there are enough of them, and some before for the overlap.
-func (c *compactor) window(events []*session.Event) stretch {
-	last := reach(lastCompaction(events))
+func (c *compactor) slidingWindow(events []*session.Event) compactionRange {
+	last := compactionEnd(lastCompaction(events))
 	fresh := map[string]bool{}
 	for _, ev := range events {
-		if ev.Actions.Compaction == nil && seconds(ev) > last {
+		if ev.Actions.Compaction == nil && eventSeconds(ev) > last {
 			fresh[ev.InvocationID] = true
 		}
 	}
 	if len(fresh) < c.Interval {
-		return stretch{}
+		return compactionRange{}
 	}
-	s := stretch{events: c.withOverlap(withoutCompactions(events), fresh)}
-	s.events = s.events[:cut(s.events, len(s.events))]
-	if !slices.ContainsFunc(s.events, func(ev *session.Event) bool { return seconds(ev) > last }) {
-		return stretch{} // nothing new before what is pending
+	s := compactionRange{events: c.withOverlap(withoutCompactions(events), fresh)}
+	s.events = s.events[:compactableCount(s.events, len(s.events))]
+	if !slices.ContainsFunc(s.events, func(ev *session.Event) bool { return eventSeconds(ev) > last }) {
+		return compactionRange{} // nothing new before what is pending
 	}
 	return s
 }
@@ -105,16 +105,16 @@ func (c *compactor) withOverlap(events []*session.Event, fresh map[string]bool) 
 	return events[starts[max(0, len(starts)-1-c.Overlap)]:]
 }
 
-// head is the stretch of the token threshold: the last summary, and all behind
+// thresholdRange is the stretch of the token threshold: the last summary, and all behind
 // it but the latest events.
-func head(events []*session.Event, retain int) stretch {
-	s := stretch{earlier: lastCompaction(events)}
+func thresholdRange(events []*session.Event, retain int) compactionRange {
+	s := compactionRange{earlier: lastCompaction(events)}
 	for _, ev := range withoutCompactions(events) {
-		if seconds(ev) > reach(s.earlier) {
+		if eventSeconds(ev) > compactionEnd(s.earlier) {
 			s.events = append(s.events, ev)
 		}
 	}
-	s.events = s.events[:cut(s.events, max(0, len(s.events)-retain))]
+	s.events = s.events[:compactableCount(s.events, max(0, len(s.events)-retain))]
 	return s
 }
 
@@ -122,10 +122,10 @@ func withoutCompactions(events []*session.Event) []*session.Event {
 	return slices.DeleteFunc(slices.Clone(events), func(ev *session.Event) bool { return ev.Actions.Compaction != nil })
 }
 
-// cut is the greatest number of events, n at most, that can be summarised: no
+// compactableCount is the greatest number of events, n at most, that can be summarised: no
 // call among them is pending, or answered behind them only, and all of them are
 // older than those behind.
-func cut(events []*session.Event, n int) int {
+func compactableCount(events []*session.Event, n int) int {
 	n = min(n, firstPending(events))
 	for {
 		before := n

@@ -52,7 +52,7 @@ func conversation(text string) []*session.Event {
 
 // ids are the events of a stretch by their words and seconds, after the summary
 // that it begins with.
-func (s stretch) ids() string {
+func (s compactionRange) ids() string {
 	var ids []string
 	if s.earlier != nil && len(s.events) > 0 {
 		ids = append(ids, model.TextOf(s.earlier.CompactedContent)+":")
@@ -63,8 +63,8 @@ func (s stretch) ids() string {
 	return strings.Join(ids, " ")
 }
 
-// TestWindow is the sliding window (semantics 10.2).
-func TestWindow(t *testing.T) {
+// TestSlidingWindow is the sliding window (semantics 10.2).
+func TestSlidingWindow(t *testing.T) {
 	tests := []struct {
 		name              string
 		interval, overlap int
@@ -87,15 +87,15 @@ func TestWindow(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			c := &compactor{CompactionConfig: CompactionConfig{Interval: tt.interval, Overlap: tt.overlap}}
-			if got := c.window(conversation(tt.events)).ids(); got != tt.want {
+			if got := c.slidingWindow(conversation(tt.events)).ids(); got != tt.want {
 				t.Errorf("window(%s) = %q, want %q", tt.events, got, tt.want)
 			}
 		})
 	}
 }
 
-// TestHead is what the token threshold summarises (semantics 10.3).
-func TestHead(t *testing.T) {
+// TestThresholdRange is what the token threshold summarises (semantics 10.3).
+func TestThresholdRange(t *testing.T) {
 	tests := []struct {
 		name         string
 		retain       int
@@ -114,16 +114,16 @@ func TestHead(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := head(conversation(tt.events), tt.retain).ids(); got != tt.want {
+			if got := thresholdRange(conversation(tt.events), tt.retain).ids(); got != tt.want {
 				t.Errorf("head(%s) = %q, want %q", tt.events, got, tt.want)
 			}
 		})
 	}
 }
 
-// TestCompacted is what is read instead of a history with summaries (semantics
+// TestApplyCompactions is what is read instead of a history with summaries (semantics
 // 10.5).
-func TestCompacted(t *testing.T) {
+func TestApplyCompactions(t *testing.T) {
 	tests := []struct{ name, events, want string }{
 		{"none", "/ t t", "t1 t2"},
 		{"a summary", "/ t t S1-2 t", "sum 1-2 t4"},
@@ -137,7 +137,7 @@ func TestCompacted(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			seen, _ := compacted(conversation(tt.events))
+			seen, _ := applyCompactions(conversation(tt.events))
 			var texts []string
 			for _, ev := range seen {
 				texts = append(texts, ev.Text())

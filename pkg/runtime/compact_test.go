@@ -166,8 +166,8 @@ func (refusing) Generate(context.Context, *model.Request) iter.Seq2[*model.Respo
 	}
 }
 
-// TestCompactionFails: a model that cannot summarise is told of in the log only.
-func TestCompactionFails(t *testing.T) {
+// TestCompactionError: a model that cannot summarise is told of in the log only.
+func TestCompactionError(t *testing.T) {
 	for name, summarizer := range map[string]model.LLM{
 		"model answering: RESOURCE":    refusing{},
 		"the model answered no text":   saying(""),
@@ -199,9 +199,9 @@ func TestCompactionFails(t *testing.T) {
 	}
 }
 
-// TestCompactionNeedsModel: without a summarizer it is the root's model, which
+// TestCompactionWithoutModel: without a summarizer it is the root's model, which
 // a workflow agent has none of.
-func TestCompactionNeedsModel(t *testing.T) {
+func TestCompactionWithoutModel(t *testing.T) {
 	root := &custom{Base: runtime.Base{AgentName: "flow"}}
 	_, err := runtime.NewApp("app", root, &runtime.AppOptions{Compaction: &runtime.CompactionConfig{}, Model: saying("x")})
 	if want := "app app: no model to summarise events: the root agent flow has none"; err == nil || err.Error() != want {

@@ -23,20 +23,20 @@ func isCompaction(ev *session.Event) bool {
 	return ev.Actions.Compaction != nil && ev.Actions.Compaction.CompactedContent != nil && !ev.Provenance.Imported
 }
 
-// seconds is an event's time as compactions tell it.
-func seconds(ev *session.Event) float64 { return float64(ev.Timestamp.UnixMicro()) / 1e6 }
+// eventSeconds is an event's time as compactions tell it.
+func eventSeconds(ev *session.Event) float64 { return float64(ev.Timestamp.UnixMicro()) / 1e6 }
 
-// compacted puts summaries in the place of the events that they stand for
+// applyCompactions puts summaries in the place of the events that they stand for
 // (adk-python contents.py _process_compaction_events). Only events that stand
 // before a compaction are covered by it; its summary stands where the last of
 // them stood. It also returns the events that are covered.
-func compacted(events []*session.Event) (seen, covered []*session.Event) {
+func applyCompactions(events []*session.Event) (seen, covered []*session.Event) {
 	gone := make([]bool, len(events))
 	summaries := map[int][]*session.Event{}
 	for _, k := range currentCompactions(events) {
 		c, at := events[k].Actions.Compaction, k
 		for i, ev := range events[:k] {
-			if t := seconds(ev); !isCompaction(ev) && c.StartTimestamp <= t && t <= c.EndTimestamp {
+			if t := eventSeconds(ev); !isCompaction(ev) && c.StartTimestamp <= t && t <= c.EndTimestamp {
 				gone[i], at = true, i
 			}
 		}

@@ -67,7 +67,7 @@ const (
 // Check reports values that cannot be meant, at their place in n, the mapping
 // that the config was decoded from.
 func (c *RunConfig) Check(n *spec.Node) spec.Diagnostics {
-	return append(c.checkCalls(n), c.checkMore(n)...)
+	return append(c.checkCalls(n), c.checkSettings(n)...)
 }
 
 func (c *RunConfig) checkCalls(n *spec.Node) spec.Diagnostics {

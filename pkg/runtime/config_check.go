@@ -20,8 +20,8 @@ type SessionWindow struct {
 	AfterTimestamp  *float64 `yaml:"after_timestamp" doc:"Only events of this time and later, in seconds since the epoch; 0 is all."`
 }
 
-// options is the window as the store knows it; nil asks for all events.
-func (w *SessionWindow) options() *store.GetOptions {
+// storeOptions is the window as the store knows it; nil asks for all events.
+func (w *SessionWindow) storeOptions() *store.GetOptions {
 	if w == nil {
 		return nil
 	}
@@ -44,20 +44,22 @@ const (
 	defaultToolWorkers      = 8
 )
 
-// toolWorkers is how many calls of one answer are executed at the same time.
-func (c *RunConfig) toolWorkers() int {
+// maxToolWorkers is how many calls of one answer are executed at the same time.
+func (c *RunConfig) maxToolWorkers() int {
 	if c.ToolThreadPoolConfig == nil {
 		return defaultToolWorkers
 	}
 	return c.ToolThreadPoolConfig.MaxWorkers
 }
 
-// functionCalls is how many calls one answer may hold.
-func (c *RunConfig) functionCalls() int { return cmp.Or(c.MaxFunctionCalls, DefaultMaxFunctionCalls) }
+// maxFunctionCalls is how many calls one answer may hold.
+func (c *RunConfig) maxFunctionCalls() int {
+	return cmp.Or(c.MaxFunctionCalls, DefaultMaxFunctionCalls)
+}
 
-// settle puts what a run says about answers into a request; what the agent
+// applyToRequest puts what a run says about answers into a request; what the agent
 // itself says wins.
-func (c *RunConfig) settle(g *genai.GenerateContentConfig) {
+func (c *RunConfig) applyToRequest(g *genai.GenerateContentConfig) {
 	if len(c.ResponseModalities) > 0 && len(g.ResponseModalities) == 0 {
 		g.ResponseModalities = c.ResponseModalities
 	}
@@ -66,11 +68,13 @@ func (c *RunConfig) settle(g *genai.GenerateContentConfig) {
 	}
 }
 
-// settles says whether a run has anything to put into requests.
-func (c *RunConfig) settles() bool { return len(c.ResponseModalities) > 0 || c.SpeechConfig != nil }
+// affectsRequests says whether a run has anything to put into requests.
+func (c *RunConfig) affectsRequests() bool {
+	return len(c.ResponseModalities) > 0 || c.SpeechConfig != nil
+}
 
-// checkMore reports what cannot be meant in the settings beside max_llm_calls.
-func (c *RunConfig) checkMore(n *spec.Node) spec.Diagnostics {
+// checkSettings reports what cannot be meant in the settings beside max_llm_calls.
+func (c *RunConfig) checkSettings(n *spec.Node) spec.Diagnostics {
 	ds := c.checkNumbers(n)
 	switch at := n.Get("support_cfc"); {
 	case c.SupportCFC && c.StreamingMode != StreamingSSE:
@@ -83,7 +87,7 @@ func (c *RunConfig) checkMore(n *spec.Node) spec.Diagnostics {
 	}
 	for key, a := range map[string]*genai.AudioTranscriptionConfig{"output_audio_transcription": c.OutputAudioTranscription, "input_audio_transcription": c.InputAudioTranscription} {
 		if a != nil {
-			ds = append(ds, checkWord(n.Get(key), "mode", string(a.Mode), "VERBATIM", "SMART")...)
+			ds = append(ds, checkEnum(n.Get(key), "mode", string(a.Mode), "VERBATIM", "SMART")...)
 		}
 	}
 	ds.Sort()
@@ -111,32 +115,32 @@ func (c *RunConfig) checkNumbers(n *spec.Node) spec.Diagnostics {
 }
 
 func checkRealtime(c *genai.RealtimeInputConfig, n *spec.Node) spec.Diagnostics {
-	ds := checkWord(n, "activity_handling", string(c.ActivityHandling), "START_OF_ACTIVITY_INTERRUPTS", "NO_INTERRUPTION")
-	ds = append(ds, checkWord(n, "turn_coverage", string(c.TurnCoverage),
+	ds := checkEnum(n, "activity_handling", string(c.ActivityHandling), "START_OF_ACTIVITY_INTERRUPTS", "NO_INTERRUPTION")
+	ds = append(ds, checkEnum(n, "turn_coverage", string(c.TurnCoverage),
 		"TURN_INCLUDES_ONLY_ACTIVITY", "TURN_INCLUDES_ALL_INPUT", "TURN_INCLUDES_AUDIO_ACTIVITY_AND_ALL_VIDEO")...)
 	if d := c.AutomaticActivityDetection; d != nil {
-		at := either(n, "automatic_activity_detection")
-		ds = append(ds, checkWord(at, "start_of_speech_sensitivity", string(d.StartOfSpeechSensitivity), "START_SENSITIVITY_HIGH", "START_SENSITIVITY_LOW")...)
-		ds = append(ds, checkWord(at, "end_of_speech_sensitivity", string(d.EndOfSpeechSensitivity), "END_SENSITIVITY_HIGH", "END_SENSITIVITY_LOW")...)
+		at := getAnySpelling(n, "automatic_activity_detection")
+		ds = append(ds, checkEnum(at, "start_of_speech_sensitivity", string(d.StartOfSpeechSensitivity), "START_SENSITIVITY_HIGH", "START_SENSITIVITY_LOW")...)
+		ds = append(ds, checkEnum(at, "end_of_speech_sensitivity", string(d.EndOfSpeechSensitivity), "END_SENSITIVITY_HIGH", "END_SENSITIVITY_LOW")...)
 	}
 	return ds
 }
 
-// checkWord wants one of the words that the live API knows. The API's own
+// checkEnum wants one of the words that the live API knows. The API's own
 // struct takes any text.
-func checkWord(n *spec.Node, key, value string, words ...string) spec.Diagnostics {
+func checkEnum(n *spec.Node, key, value string, words ...string) spec.Diagnostics {
 	if value == "" || slices.Contains(words, value) {
 		return nil
 	}
-	d := either(n, key).Errorf("enum", "%q is not one of: %s", value, strings.Join(words, ", "))
+	d := getAnySpelling(n, key).Errorf("enum", "%q is not one of: %s", value, strings.Join(words, ", "))
 	if near := spec.Suggest(value, words); near != "" {
 		d = d.WithHint("did you mean %q?", near)
 	}
 	return spec.Diagnostics{d}
 }
 
-// either finds a key in either of its spellings, snake_case and camelCase.
-func either(n *spec.Node, key string) *spec.Node {
+// getAnySpelling finds a key in either of its spellings, snake_case and camelCase.
+func getAnySpelling(n *spec.Node, key string) *spec.Node {
 	if v := n.Get(key); v != nil {
 		return v
 	}

@@ -17,10 +17,10 @@ func (c RunConfig) Override(text []byte) (*RunConfig, spec.Diagnostics) {
 	if ds.HasErrors() {
 		return nil, ds
 	}
-	snakeKeys(n)
+	convertKeysToSnake(n)
 	for _, key := range []string{"get_session_config", "tool_thread_pool_config"} {
 		if v := n.Get(key); v != nil {
-			snakeKeys(v)
+			convertKeysToSnake(v)
 		}
 	}
 	asked := &RunConfig{}
@@ -36,8 +36,8 @@ func (c RunConfig) Override(text []byte) (*RunConfig, spec.Diagnostics) {
 	if at := n.Get("max_llm_calls"); !at.IsNull() && c.MaxLLMCalls > 0 && (asked.MaxLLMCalls <= 0 || asked.MaxLLMCalls > c.MaxLLMCalls) {
 		return nil, append(ds, at.Errorf("run-config", "max_llm_calls %d is more than the app allows, which is %d", asked.MaxLLMCalls, c.MaxLLMCalls))
 	}
-	if at := n.Get("max_function_calls"); !at.IsNull() && asked.MaxFunctionCalls > c.functionCalls() {
-		return nil, append(ds, at.Errorf("run-config", "max_function_calls %d exceeds the limit of the app, %d", asked.MaxFunctionCalls, c.functionCalls()))
+	if at := n.Get("max_function_calls"); !at.IsNull() && asked.MaxFunctionCalls > c.maxFunctionCalls() {
+		return nil, append(ds, at.Errorf("run-config", "max_function_calls %d exceeds the limit of the app, %d", asked.MaxFunctionCalls, c.maxFunctionCalls()))
 	}
 	from, to := reflect.ValueOf(asked).Elem(), reflect.ValueOf(&c).Elem()
 	for i := range from.NumField() {
@@ -48,8 +48,8 @@ func (c RunConfig) Override(text []byte) (*RunConfig, spec.Diagnostics) {
 	return &c, ds
 }
 
-// snakeKeys writes the keys of a mapping in the way of YAML.
-func snakeKeys(n *spec.Node) {
+// convertKeysToSnake writes the keys of a mapping in the way of YAML.
+func convertKeysToSnake(n *spec.Node) {
 	for _, e := range n.Entries {
 		var snake strings.Builder
 		for _, c := range e.Key.Value {
@@ -63,38 +63,38 @@ func snakeKeys(n *spec.Node) {
 	}
 }
 
-// validate refuses what no run can have. Configs of YAML are checked when they
+// validateConfig refuses what no run can have. Configs of YAML are checked when they
 // are read, those that Go code makes here.
-func (c *RunConfig) validate() error {
+func (c *RunConfig) validateConfig() error {
 	switch {
 	case c.MaxLLMCalls >= math.MaxInt32:
-		return refused(tooManyCalls, math.MaxInt32)
+		return invalidRequest(tooManyCalls, math.MaxInt32)
 	case c.SupportCFC && c.StreamingMode != StreamingSSE:
-		return refused("%s", cfcNeedsSSE)
+		return invalidRequest("%s", cfcNeedsSSE)
 	case c.ToolThreadPoolConfig != nil && c.ToolThreadPoolConfig.MaxWorkers < 1:
-		return refused(noWorkers, c.ToolThreadPoolConfig.MaxWorkers)
+		return invalidRequest(noWorkers, c.ToolThreadPoolConfig.MaxWorkers)
 	case c.MaxFunctionCalls < 0:
-		return refused(noFunctionCalls, c.MaxFunctionCalls)
+		return invalidRequest(noFunctionCalls, c.MaxFunctionCalls)
 	case c.StreamingMode != "" && c.StreamingMode != StreamingNone && c.StreamingMode != StreamingSSE && c.StreamingMode != StreamingBidi:
-		return refused("streaming_mode %q is not one of: none, sse, bidi", c.StreamingMode)
+		return invalidRequest("streaming_mode %q is not one of: none, sse, bidi", c.StreamingMode)
 	}
 	return nil
 }
 
-// settled is the config that a request runs with.
-func (req *RunRequest) settled(app *App) RunConfig {
+// effectiveConfig is the config that a request runs with.
+func (req *RunRequest) effectiveConfig(app *App) RunConfig {
 	if req.Config != nil {
 		return *req.Config
 	}
 	return app.Config
 }
 
-// checkConfig wants a config that can be, and says so where it has no limit.
-func (req *RunRequest) checkConfig(h *Host) error {
+// validateConfig wants a config that can be, and says so where it has no limit.
+func (req *RunRequest) validateConfig(h *Host) error {
 	if req.Config == nil {
 		return nil
 	}
-	if err := req.Config.validate(); err != nil {
+	if err := req.Config.validateConfig(); err != nil {
 		return err
 	}
 	if req.Config.MaxLLMCalls <= 0 {

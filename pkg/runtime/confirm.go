@@ -32,32 +32,32 @@ func IsReservedFunction(name string) bool {
 const (
 	awaitsCredential   = "This tool call requires a credential, which the user is asked for."
 	awaitsConfirmation = "This tool call requires confirmation, please approve or reject."
-	rejected           = "This tool call is rejected."
+	rejectedText       = "This tool call is rejected."
 )
 
-var errNobodyToAsk = errors.New("this tool call has to ask a person, but an agent that is called as a tool has nobody to ask: " +
+var errNoHuman = errors.New("this tool call has to ask a person, but an agent that is called as a tool has nobody to ask: " +
 	"the call that starts the agent is what a person can confirm")
 
 // WithConfirm returns the tool with a say on which of its calls a person has
 // to approve; nil is none.
 func (t *AgentTool) WithConfirm(c tool.Confirmer) *AgentTool {
 	with := *t
-	with.traits.Confirm = c
+	with.capabilities.Confirm = c
 	return &with
 }
 
 // Capabilities says what the document asked for.
-func (t *AgentTool) Capabilities() tool.Capabilities { return t.traits }
+func (t *AgentTool) Capabilities() tool.Capabilities { return t.capabilities }
 
-// calledAs returns a set of the tool that is called as a document asks for.
-func (t *AgentTool) calledAs(c *agentCallConfig) (tool.Set, error) {
+// withCallConfig returns a set of the tool that is called as a document asks for.
+func (t *AgentTool) withCallConfig(c *agentCallConfig) (tool.Set, error) {
 	traits, err := c.Call.Capabilities(t.decl)
 	if err != nil {
 		return nil, err
 	}
 	traits.LongRunning = c.LongRunning
 	with := *t
-	with.traits, with.withoutPlugins = traits, !c.IncludePlugins
+	with.capabilities, with.withoutPlugins = traits, !c.IncludePlugins
 	if c.LongRunning {
 		decl := *t.decl
 		decl.Description = tool.WithPendingNote(decl.Description)
@@ -82,35 +82,35 @@ func checkConfirm(src spec.Expr) spec.Diagnostics {
 	return ds
 }
 
-// consent stands before a tool that a person may have a say in. A result is
+// checkApproval stands before a tool that a person may have a say in. A result is
 // the answer in the tool's place; without one, the tool may run.
-func (s *step) consent(ctx context.Context, call *tool.Call, traits tool.Capabilities) (*tool.Result, error) {
+func (s *step) checkApproval(ctx context.Context, call *tool.Call, traits tool.Capabilities) (*tool.Result, error) {
 	if call.Confirmation == nil {
 		needed, err := traits.Confirm.NeedsConfirmation(ctx, call)
 		if err != nil || !needed {
 			return nil, err
 		}
 	}
-	return askFirst(call, ""), nil
+	return requireApproval(call, ""), nil
 }
 
-// askFirst has a person approve a call, and is nil once one did.
-func askFirst(call *tool.Call, hint string) *tool.Result {
+// requireApproval has a person approve a call, and is nil once one did.
+func requireApproval(call *tool.Call, hint string) *tool.Result {
 	switch {
 	case call.Confirmation == nil:
 		call.RequestConfirmation(hint, nil)
 		return &tool.Result{Response: map[string]any{"error": awaitsConfirmation}}
 	case !call.Confirmation.Confirmed:
-		return &tool.Result{Response: map[string]any{"error": rejected}}
+		return &tool.Result{Response: map[string]any{"error": rejectedText}}
 	}
 	return nil
 }
 
-// pend settles the answer of a call that asks a person. A tool that failed
+// resolveHumanRequest settles the answer of a call that asks a person. A tool that failed
 // asks nothing; one that has said nothing yet is told to be waiting.
-func (s *step) pend(a *answer, result *tool.Result, err error) (*tool.Result, error) {
+func (s *step) resolveHumanRequest(a *callResult, result *tool.Result, err error) (*tool.Result, error) {
 	if err == nil && s.inv.run.inner {
-		err = errNobodyToAsk
+		err = errNoHuman
 	}
 	waits := awaitsConfirmation
 	if len(a.actions.RequestedToolConfirmations) == 0 {
@@ -125,36 +125,36 @@ func (s *step) pend(a *answer, result *tool.Result, err error) (*tool.Result, er
 	return result, err
 }
 
-// asks says whether the answer of a call, or of several, asks a person.
-func asks(a *session.Actions) bool {
+// requestsHuman says whether the answer of a call, or of several, asks a person.
+func requestsHuman(a *session.Actions) bool {
 	return len(a.RequestedToolConfirmations) > 0 || len(a.RequestedAuthConfigs) > 0
 }
 
-// respondPending takes the place of the answer that the call waits for a
+// setPendingResponse takes the place of the answer that the call waits for a
 // person, when it was carried out and its own answer comes later.
-func (a *answer) respondPending(fc *genai.FunctionCall) {
-	a.respond(fc, map[string]any{"status": "pending"})
+func (a *callResult) setPendingResponse(fc *genai.FunctionCall) {
+	a.setResponse(fc, map[string]any{"status": "pending"})
 	a.actions.SkipSummarization = true
 }
 
-// askPerson yields the events that ask a person for credentials and to approve
+// emitHumanRequests yields the events that ask a person for credentials and to approve
 // calls, before the event of their answer (adk-python
 // flows/llm_flows/functions.py).
-func (s *step) askPerson(answer *session.Event, calls []*genai.FunctionCall) bool {
-	if !asks(&answer.Actions) {
+func (s *step) emitHumanRequests(answer *session.Event, calls []*genai.FunctionCall) bool {
+	if !requestsHuman(&answer.Actions) {
 		return true
 	}
 	var credentials, confirmations *session.Event
 	for _, fc := range calls {
-		if config := answer.Actions.RequestedAuthConfigs[fc.ID]; config != nil && !s.asked(RequestCredential, fc.ID) {
+		if config := answer.Actions.RequestedAuthConfigs[fc.ID]; config != nil && !s.alreadyRequested(RequestCredential, fc.ID) {
 			credentials = s.addRequest(credentials, RequestCredential, map[string]any{"functionCallId": fc.ID, "authConfig": config})
 		}
-		if c := answer.Actions.RequestedToolConfirmations[fc.ID]; c != nil && !s.asked(RequestConfirmation, fc.ID) {
+		if c := answer.Actions.RequestedToolConfirmations[fc.ID]; c != nil && !s.alreadyRequested(RequestConfirmation, fc.ID) {
 			confirmations = s.addRequest(confirmations, RequestConfirmation, confirmationArgs(fc, c))
 		}
 	}
 	for _, ev := range []*session.Event{credentials, confirmations} {
-		if ev != nil && !s.yield(ev, nil) {
+		if ev != nil && !s.emitEvent(ev, nil) {
 			return false
 		}
 	}
@@ -184,15 +184,15 @@ func confirmationArgs(fc *genai.FunctionCall, c *session.Confirmation) map[strin
 	}
 }
 
-// resume carries out what the user's message has decided about this agent's
+// executeDecisions carries out what the user's message has decided about this agent's
 // calls, and says whether the agent goes on to ask its model.
-func (s *step) resume(ctx context.Context) bool {
+func (s *step) executeDecisions(ctx context.Context) bool {
 	d := s.inv.run.decisions
-	if d.author != s.inv.node.agent.Name() || d.done.Swap(true) {
+	if d.author != s.inv.node.agent.Name() || d.consumed.Swap(true) {
 		return true
 	}
 	if len(d.open) == 0 {
-		return !d.settled
+		return !d.finished
 	}
 	var calls []*genai.FunctionCall
 	s.decided = map[string]*decision{}
@@ -200,6 +200,6 @@ func (s *step) resume(ctx context.Context) bool {
 		calls = append(calls, one.call)
 		s.decided[one.call.ID] = one
 	}
-	answer, ok := s.answer(ctx, calls)
+	answer, ok := s.answerCalls(ctx, calls)
 	return ok && answer != nil && !answer.IsFinal()
 }

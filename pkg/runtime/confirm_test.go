@@ -132,9 +132,9 @@ func TestConfirmAfterCrash(t *testing.T) {
 	}
 }
 
-// TestConfirmRefused has requests in the stored events that must not count,
+// TestConfirmInvalidAnswer has requests in the stored events that must not count,
 // and messages that cannot be carried out.
-func TestConfirmRefused(t *testing.T) {
+func TestConfirmInvalidAnswer(t *testing.T) {
 	request := func(author, id, original string, args map[string]any, longRunning bool) *session.Event {
 		ev := &session.Event{ID: author + id + original, InvocationID: "e-0", Author: author}
 		ev.Content = &genai.Content{Role: genai.RoleUser, Parts: []*genai.Part{{FunctionCall: &genai.FunctionCall{

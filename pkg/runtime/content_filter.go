@@ -40,20 +40,20 @@ func (c *filterConfig) DecodeSpec(n *spec.Node) spec.Diagnostics {
 	}
 	x, ds := compileConditionIn(src, contentEnv())
 	if x != nil {
-		c.filter = exprFilter(x)
+		c.filter = newExprFilter(x)
 	}
 	return ds
 }
 
 // SchemaSpec describes both forms.
 func (*filterConfig) SchemaSpec() map[string]any {
-	schema := nameOrMapping()
+	schema := nameOrMappingSchema()
 	schema["title"] = "expression, or name of a function"
 	return schema
 }
 
-// bind finds the function that a document names.
-func (c *filterConfig) bind(f *Functions) spec.Diagnostics {
+// bindFilter finds the function that a document names.
+func (c *filterConfig) bindFilter(f *Functions) spec.Diagnostics {
 	if c.name.Value == "" {
 		return nil
 	}
@@ -61,7 +61,7 @@ func (c *filterConfig) bind(f *Functions) spec.Diagnostics {
 		return nil
 	}
 	return spec.Diagnostics{c.name.Errorf(0, "code", "filter %s is code of another program: of this one, custom_filter may name %s",
-		c.name.Value, quoteNames(slices.Sorted(maps.Keys(f.ContentFilters)))).
+		c.name.Value, joinNames(slices.Sorted(maps.Keys(f.ContentFilters)))).
 		WithHint("write an expression that is true for what models see, or register the function under Functions.ContentFilters")}
 }
 
@@ -73,12 +73,12 @@ func contentEnv() template.Env {
 	return env
 }
 
-// exprFilter shows the contents that an expression is true for. The last one,
+// newExprFilter shows the contents that an expression is true for. The last one,
 // which the model answers, is always shown, and calls are shown with their
 // answers, which stand right behind them.
-func exprFilter(x *template.Expr) ContentFilter {
+func newExprFilter(x *template.Expr) ContentFilter {
 	return func(ctx context.Context, m *Moment, contents []*genai.Content) ([]*genai.Content, error) {
-		vars := m.Invocation.vars()
+		vars := m.Invocation.conditionVars()
 		vars["count"] = len(contents)
 		shown := make([]bool, len(contents))
 		for i, c := range contents {
@@ -116,15 +116,15 @@ func contentVars(c *genai.Content) map[string]any {
 
 var errNothingLeft = errors.New("custom_filter leaves nothing for the model to answer")
 
-// apply is the filter on the contents of a request.
-func (c *filterConfig) apply(ctx context.Context, m *Moment, contents []*genai.Content) ([]*genai.Content, error) {
+// applyFilter is the filter on the contents of a request.
+func (c *filterConfig) applyFilter(ctx context.Context, m *Moment, contents []*genai.Content) ([]*genai.Content, error) {
 	if c.filter == nil || len(contents) == 0 {
 		return contents, nil
 	}
 	rest, err := c.filter(ctx, m, contents)
 	switch {
 	case err != nil:
-		return nil, wrapped("custom_filter", err)
+		return nil, wrapWithKey("custom_filter", err)
 	case len(rest) == 0:
 		return nil, errNothingLeft
 	}

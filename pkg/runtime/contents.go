@@ -11,43 +11,43 @@ import (
 	"agenthost/pkg/session"
 )
 
-// contents returns what the agent's model sees of the conversation. The rules
+// buildContents returns what the agent's model sees of the conversation. The rules
 // are those of adk-python flows/llm_flows/contents.py: which events count
-// (visible), how other agents' words are told (foreign.go), and that each
+// (visible), how other agents' words are told (contents_foreign.go), and that each
 // function response stands right behind its call. The slice is shared: it is
 // read, never changed.
-func (inv *Invocation) contents(include IncludeContents) ([]*genai.Content, error) {
-	who := viewer{agent: inv.node.agent.Name(), branch: inv.branch, keepIDs: keepsIDs(inv.node.llm), code: inv.node.code}
+func (inv *Invocation) buildContents(include IncludeContents) ([]*genai.Content, error) {
+	who := viewKey{agent: inv.node.agent.Name(), branch: inv.branch, keepIDs: keepsIDs(inv.node.llm), delimiters: inv.node.delimiters}
 	if events := inv.run.sess.Events(); include == IncludeNone || len(events) <= shortHistory {
-		v := view{viewer: who}
+		v := contentsView{viewKey: who}
 		if include == IncludeNone {
 			events = currentEvents(events, &v)
 		}
-		v.extend(events)
-		return v.latest()
+		v.appendEvents(events)
+		return v.currentContents()
 	}
 	v := inv.run.sess.History.Derive(who, func(last any, events []*session.Event) (any, int64) {
 		// Each caller gets its own header: another step of the same history
 		// may extend the view while this one's contents are on their way.
 		v := newView(who)
 		if last != nil {
-			*v = *last.(*view)
+			*v = *last.(*contentsView)
 		}
-		v.extend(events)
+		v.appendEvents(events)
 		return v, v.bytes
 	})
-	return v.(*view).latest()
+	return v.(*contentsView).currentContents()
 }
 
 // shortHistory is the number of events up to which what follows from them is
 // sooner made than found.
 const shortHistory = 8
 
-// A view is the contents of one agent on one branch, brought up to date event
+// A contentsView is the contents of one agent on one branch, brought up to date event
 // by event. Its contents slice is only ever appended to or replaced, so that
 // requests under way keep what they were given.
-type view struct {
-	viewer
+type contentsView struct {
+	viewKey
 	// seen counts the events taken in.
 	seen     int
 	contents []*genai.Content
@@ -56,17 +56,17 @@ type view struct {
 	calls map[string]int
 	// last describes the newest event that was taken into the contents.
 	last lastEvent
-	// spoken is the run of transcriptions that the contents end with.
-	spoken spoken
+	// transcript is the run of transcriptions that the contents end with.
+	transcript transcript
 	// bytes is about what the view takes besides the events.
 	bytes int64
 }
 
-// viewer is who looks, and what its model wants to see.
-type viewer struct {
+// viewKey is who looks, and what its model wants to see.
+type viewKey struct {
 	agent, branch string
 	keepIDs       bool
-	code          unique.Handle[codeWords]
+	delimiters    unique.Handle[shownDelimiters]
 }
 
 // callSite is where the function calls of one event stand, and their response
@@ -103,10 +103,10 @@ func contentBytes(c *genai.Content) int64 {
 	return bytes
 }
 
-func newView(who viewer) *view { return &view{viewer: who} }
+func newView(who viewKey) *contentsView { return &contentsView{viewKey: who} }
 
-// called keeps where the function calls of an event stand.
-func (v *view) called(ev *session.Event, at int) {
+// indexCalls keeps where the function calls of an event stand.
+func (v *contentsView) indexCalls(ev *session.Event, at int) {
 	calls := ev.Calls()
 	if len(calls) == 0 {
 		return
@@ -121,39 +121,39 @@ func (v *view) called(ev *session.Event, at int) {
 	v.sites = append(v.sites, callSite{author: ev.Author, at: at, response: -1})
 }
 
-// extend takes in the events that are new. The last one that changes what is
+// appendEvents takes in the events that are new. The last one that changes what is
 // seen of the past makes the view begin again.
-func (v *view) extend(events []*session.Event) {
+func (v *contentsView) appendEvents(events []*session.Event) {
 	from := v.seen
 	for i := len(events) - 1; i >= from; i-- {
 		if rewritesPast(events[i]) {
-			v.rebuild(events[:i+1])
+			v.rebuildView(events[:i+1])
 			from = i + 1
 		}
 	}
 	for _, ev := range events[from:] {
-		v.add(ev)
+		v.addEvent(ev)
 	}
 	v.seen = len(events)
 }
 
-// rebuild makes the view anew of what is seen of the events. Calls that are
+// rebuildView makes the view anew of what is seen of the events. Calls that are
 // only in a summary are known still: a late answer to one is told as such.
-func (v *view) rebuild(events []*session.Event) {
-	*v = *newView(v.viewer)
-	seen, covered := compacted(session.WithoutRewound(events))
+func (v *contentsView) rebuildView(events []*session.Event) {
+	*v = *newView(v.viewKey)
+	seen, covered := applyCompactions(session.WithoutRewound(events))
 	for _, ev := range covered {
-		v.called(ev, -1)
+		v.indexCalls(ev, -1)
 	}
 	for _, ev := range seen {
-		v.add(ev)
+		v.addEvent(ev)
 	}
 }
 
-// latest is the contents with the rule for a last event that answers calls:
+// currentContents is the contents with the rule for a last event that answers calls:
 // what came between the call and the answer is left out
 // (_rearrange_events_for_latest_function_response).
-func (v *view) latest() ([]*genai.Content, error) {
+func (v *contentsView) currentContents() ([]*genai.Content, error) {
 	if v.last.err != nil {
 		return nil, v.last.err
 	}
@@ -163,39 +163,39 @@ func (v *view) latest() ([]*genai.Content, error) {
 	return slices.Clip(v.contents), nil
 }
 
-func (v *view) add(ev *session.Event) {
-	if !v.visible(ev) {
+func (v *contentsView) addEvent(ev *session.Event) {
+	if !v.isVisible(ev) {
 		return
 	}
 	stored := ev
-	ev = v.unfold(ev)
+	ev = v.mergeTranscription(ev)
 	before, bytes := len(v.contents), v.bytes
 	if ev != stored {
 		v.bytes += contentBytes(ev.Content)
 	}
-	defer func() { v.spoken.told, v.spoken.bytes = len(v.contents)-before, v.bytes-bytes }()
+	defer func() { v.transcript.contentCount, v.transcript.bytes = len(v.contents)-before, v.bytes-bytes }()
 	content := ev.Content
 	switch {
-	case v.foreign(ev):
+	case v.isForeign(ev):
 		v.addForeign(ev)
 	case len(model.ResponsesOf(content)) > 0:
-		v.answer(content)
+		v.insertResponse(content)
 	default:
 		v.last = lastEvent{}
-		v.called(ev, v.push(v.bare(content)))
+		v.indexCalls(ev, v.appendContent(v.contentForModel(content)))
 	}
 }
 
-func (v *view) addForeign(ev *session.Event) {
-	v.called(ev, -1)
+func (v *contentsView) addForeign(ev *session.Event) {
+	v.indexCalls(ev, -1)
 	if told := presentForeign(ev); told != nil {
 		v.last = lastEvent{}
 		v.bytes += contentBytes(told)
-		v.push(v.bare(told))
+		v.appendContent(v.contentForModel(told))
 	}
 }
 
-func (v *view) push(c *genai.Content) int {
+func (v *contentsView) appendContent(c *genai.Content) int {
 	if v.contents == nil {
 		v.contents = make([]*genai.Content, 0, 4) // what most first turns have
 	}
@@ -204,10 +204,10 @@ func (v *view) push(c *genai.Content) int {
 	return len(v.contents) - 1
 }
 
-// answer puts a function response right behind its call, merged with the
+// insertResponse puts a function response right behind its call, merged with the
 // responses that stand there.
-func (v *view) answer(content *genai.Content) {
-	site, err := v.siteOf(content)
+func (v *contentsView) insertResponse(content *genai.Content) {
+	site, err := v.findCallSite(content)
 	if err != nil {
 		v.last = lastEvent{err: err}
 		return
@@ -217,22 +217,22 @@ func (v *view) answer(content *genai.Content) {
 		content = mergeResponses(site.answer, content)
 		v.bytes += contentBytes(content)
 		v.contents = slices.Clone(v.contents)
-		v.contents[site.response] = v.bare(content)
+		v.contents[site.response] = v.contentForModel(content)
 	case site.at == len(v.contents)-1:
-		site.response = v.push(v.bare(content))
+		site.response = v.appendContent(v.contentForModel(content))
 	default:
 		behind := site.at + 1
-		v.contents = slices.Insert(slices.Clone(v.contents), behind, v.bare(content))
-		v.shift(behind)
+		v.contents = slices.Insert(slices.Clone(v.contents), behind, v.contentForModel(content))
+		v.shiftSites(behind)
 		site.response = behind
 	}
 	site.answer = content
 	v.last = lastEvent{responses: true, at: site.response}
 }
 
-// siteOf finds the call event that a response event answers. All of its
+// findCallSite finds the call event that a response event answers. All of its
 // responses must answer calls of that one event.
-func (v *view) siteOf(content *genai.Content) (*callSite, error) {
+func (v *contentsView) findCallSite(content *genai.Content) (*callSite, error) {
 	responses := model.ResponsesOf(content)
 	var site *callSite
 	for _, r := range slices.Backward(responses) {
@@ -252,8 +252,8 @@ func (v *view) siteOf(content *genai.Content) (*callSite, error) {
 	return site, nil
 }
 
-// shift moves the sites behind a content that was inserted.
-func (v *view) shift(from int) {
+// shiftSites moves the sites behind a content that was inserted.
+func (v *contentsView) shiftSites(from int) {
 	for i := range v.sites {
 		s := &v.sites[i]
 		if s.at >= from {
@@ -286,9 +286,9 @@ func mergeResponses(old, now *genai.Content) *genai.Content {
 	return merged
 }
 
-// visible says whether an event counts for this agent and branch.
-func (v *view) visible(ev *session.Event) bool {
-	if isEmpty(ev.Content) && transcription(ev).text == "" {
+// isVisible says whether an event counts for this agent and branch.
+func (v *contentsView) isVisible(ev *session.Event) bool {
+	if isEmpty(ev.Content) && readTranscription(ev).text == "" {
 		return false
 	}
 	return !isScoped(ev) && onBranch(v.branch, ev.Branch) && !isFrameworkEvent(ev.Content)

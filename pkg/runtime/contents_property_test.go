@@ -69,10 +69,10 @@ func drawPart(t *rapid.T, i int, open *[]*genai.FunctionCall) *genai.Part {
 	return &genai.Part{Text: fmt.Sprint("text", i)}
 }
 
-// TestContentsGrowAsBuilt: what a model sees is the same whether the contents
+// TestContentsIncremental: what a model sees is the same whether the contents
 // grew event by event, were looked at now and then, or are built at once. What
 // was handed out before does not change.
-func TestContentsGrowAsBuilt(t *testing.T) {
+func TestContentsIncremental(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		events := drawEvents(t)
 		agent := rapid.SampledFrom([]string{"a", "b"}).Draw(t, "agent")
@@ -88,8 +88,8 @@ func TestContentsGrowAsBuilt(t *testing.T) {
 			if rapid.Bool().Draw(t, "skip") && i < len(events)-1 {
 				continue
 			}
-			got, gotErr := at(grown).contents(IncludeDefault)
-			want, wantErr := at(session.NewHistory(events[: i+1 : i+1])).contents(IncludeDefault)
+			got, gotErr := at(grown).buildContents(IncludeDefault)
+			want, wantErr := at(session.NewHistory(events[: i+1 : i+1])).buildContents(IncludeDefault)
 			if fmt.Sprint(gotErr) != fmt.Sprint(wantErr) {
 				t.Fatalf("error after %d events = %v, built at once %v", i+1, gotErr, wantErr)
 			}
@@ -119,7 +119,7 @@ func TestIncludeNoneContinues(t *testing.T) {
 	answer := part(session.UserAuthor, genai.RoleUser, &genai.Part{FunctionResponse: &genai.FunctionResponse{ID: "c", Name: "choose"}})
 	h := session.NewHistory([]*session.Event{part(session.UserAuthor, genai.RoleUser, &genai.Part{Text: "earlier"}), ask, call, answer})
 	inv := &Invocation{run: &run{sess: &session.Session{History: h}}, node: &node{agent: NewLLM("a", nil)}}
-	got, err := inv.contents(IncludeNone)
+	got, err := inv.buildContents(IncludeNone)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,9 +129,9 @@ func TestIncludeNoneContinues(t *testing.T) {
 	}
 }
 
-// TestLateAnswersStay: what lies between a call and its late answer is left out,
+// TestLateAnswersKept: what lies between a call and its late answer is left out,
 // but for answers to earlier calls (decision 0006).
-func TestLateAnswersStay(t *testing.T) {
+func TestLateAnswersKept(t *testing.T) {
 	say := func(role string, p *genai.Part) *session.Event {
 		ev := &session.Event{Author: "a"}
 		ev.Content = &genai.Content{Role: role, Parts: []*genai.Part{p}}
@@ -149,7 +149,7 @@ func TestLateAnswersStay(t *testing.T) {
 		a, answer("A", "pending"), b, answer("B", "pending"), say(genai.RoleModel, &genai.Part{Text: "I wait."}), lateA, lateB,
 	})
 	inv := &Invocation{run: &run{sess: &session.Session{History: h}}, node: &node{agent: NewLLM("a", nil)}}
-	got, err := inv.contents("")
+	got, err := inv.buildContents("")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -73,7 +73,7 @@ func TestContentsCorpus(t *testing.T) {
 				events = append(events, ev)
 			}
 			_, keeps := c.Model.(map[string]any)
-			got := generic(t, seenBy(t, viewer{agent: c.Agent, branch: c.Branch, keepIDs: keeps}, IncludeContents(c.IncludeContents), events))
+			got := generic(t, seenBy(t, viewKey{agent: c.Agent, branch: c.Branch, keepIDs: keeps}, IncludeContents(c.IncludeContents), events))
 			diff := assertsFail(got, c.Asserts)
 			if want := generic(t, c.Expected); want != nil {
 				diff = cmp.Diff(want, got)
@@ -99,7 +99,7 @@ func containsAny(s string, subs []string) bool {
 
 // seenBy takes the events in one by one, as a session grows: the contents must
 // be the same as if they had been there from the start.
-func seenBy(t *testing.T, who viewer, include IncludeContents, events []*session.Event) []byte {
+func seenBy(t *testing.T, who viewKey, include IncludeContents, events []*session.Event) []byte {
 	t.Helper()
 	h := session.NewHistory(nil)
 	inv := &Invocation{
@@ -114,7 +114,7 @@ func seenBy(t *testing.T, who viewer, include IncludeContents, events []*session
 	var err error
 	for _, ev := range events {
 		h.Append(ev)
-		contents, err = inv.contents(include)
+		contents, err = inv.buildContents(include)
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -16,53 +16,53 @@ import (
 type frame struct {
 	path   string
 	parent *frame
-	// past is what the agent did before the invocation was resumed; nil if it
+	// prior is what the agent did before the invocation was resumed; nil if it
 	// had not begun.
-	past *past
+	prior *frameRecord
 	// paused says that the agent, or one below it, waits for somebody.
 	paused atomic.Bool
-	// waiting are the calls of an LLM agent that may be answered later, and whether
+	// pending are the calls of an LLM agent that may be answered later, and whether
 	// they are.
-	waiting map[string]bool
+	pending map[string]bool
 }
 
 // The places beside an agent where its callbacks speak. No agent can have these
 // names.
 const (
-	asideBeforeRun   = "(before_run)"
-	asideWhen        = "(when)"
-	asideBeforeAgent = "(before_agent)"
-	asideAfterAgent  = "(after_agent)"
+	hookPathBeforeRun   = "(before_run)"
+	hookPathWhen        = "(when)"
+	hookPathBeforeAgent = "(before_agent)"
+	hookPathAfterAgent  = "(after_agent)"
 )
 
-// below is the frame of an agent that this one runs for the nth time.
-func (f *frame) below(rec *record, name string, nth int) *frame {
+// childFrame is the frame of an agent that this one runs for the nth time.
+func (f *frame) childFrame(rec *invocationRecord, name string, nth int) *frame {
 	if f == nil {
 		return nil
 	}
 	path := fmt.Sprintf("%s/%s@%d", f.path, name, nth)
-	return &frame{path: path, parent: f, past: rec.at(path)}
+	return &frame{path: path, parent: f, prior: rec.frameAt(path)}
 }
 
-// aside is the invocation as a callback beside the agent has it.
-func (inv *Invocation) aside(name string) *Invocation {
+// atHook is the invocation as a callback beside the agent has it.
+func (inv *Invocation) atHook(name string) *Invocation {
 	if inv.frame == nil {
 		return inv
 	}
 	return &Invocation{
-		run: inv.run, node: inv.node, branch: inv.branch, input: inv.input, beside: inv,
+		run: inv.run, node: inv.node, branch: inv.branch, input: inv.input, callbackOf: inv,
 		frame: &frame{path: inv.frame.path + "/" + name, parent: inv.frame},
 	}
 }
 
-// asideEvents are those that a callback beside the agent left.
-func (inv *Invocation) asideEvents(name string) []*session.Event {
-	return inv.run.record.at(inv.frame.path + "/" + name).all()
+// hookEvents are those that a callback beside the agent left.
+func (inv *Invocation) hookEvents(name string) []*session.Event {
+	return inv.run.record.frameAt(inv.frame.path + "/" + name).allEvents()
 }
 
-// pause says that somebody has to answer before this agent, and those that it
+// markPaused says that somebody has to answer before this agent, and those that it
 // is a part of, go on.
-func (f *frame) pause() {
+func (f *frame) markPaused() {
 	for ; f != nil; f = f.parent {
 		f.paused.Store(true)
 	}
@@ -79,10 +79,10 @@ func (inv *Invocation) Paused() bool { return inv.frame != nil && inv.frame.paus
 
 // AgentState is what the agent's last checkpoint says; nil when there is none.
 func (inv *Invocation) AgentState() map[string]any {
-	if inv.frame == nil || inv.frame.past == nil {
+	if inv.frame == nil || inv.frame.prior == nil {
 		return nil
 	}
-	return inv.frame.past.state
+	return inv.frame.prior.state
 }
 
 // Checkpoint makes an event that says how far the agent is. It is yielded like
@@ -97,12 +97,12 @@ func (inv *Invocation) Checkpoint(state map[string]any) *session.Event {
 // it was, and says so when it has ended. What was done before is not done
 // again, nor said again.
 func (inv *Invocation) runFrame(ctx context.Context, yield func(*session.Event, error) bool) bool {
-	if inv.frame.past.hasEnded() {
+	if inv.frame.prior.hasEnded() {
 		return true
 	}
-	goOn, ok := inv.enterFrame(ctx, yield)
+	goOn, ok := inv.beginAgent(ctx, yield)
 	if ok && goOn {
-		ok = inv.play(ctx, yield) && (inv.Paused() || inv.hasEnded() || inv.askAfter(ctx, yield))
+		ok = inv.runAgentBody(ctx, yield) && (inv.Paused() || inv.hasEnded() || inv.runAfterAgent(ctx, yield))
 	}
 	if _, join := inv.node.agent.(*JoinNode); !ok || join || inv.Paused() {
 		return ok
@@ -112,85 +112,85 @@ func (inv *Invocation) runFrame(ctx context.Context, yield func(*session.Event, 
 	return yield(ev, nil)
 }
 
-// enterFrame asks the agent's condition and its callbacks before it, unless it
+// beginAgent asks the agent's condition and its callbacks before it, unless it
 // has begun. goOn is false when the agent has nothing to do, ok is false when
 // the run is over.
-func (inv *Invocation) enterFrame(ctx context.Context, yield func(*session.Event, error) bool) (goOn, ok bool) {
-	if len(inv.asideEvents(asideWhen)) > 0 {
+func (inv *Invocation) beginAgent(ctx context.Context, yield func(*session.Event, error) bool) (goOn, ok bool) {
+	if len(inv.hookEvents(hookPathWhen)) > 0 {
 		return false, true
 	}
-	for _, ev := range inv.asideEvents(asideBeforeAgent) {
+	for _, ev := range inv.hookEvents(hookPathBeforeAgent) {
 		if ev.Content != nil {
 			return false, true
 		}
 	}
-	if inv.run.record.begun(inv.frame.path) {
+	if inv.run.record.hasBegun(inv.frame.path) {
 		return true, true
 	}
 	if when := inv.node.when; when != nil {
-		holds, err := when.holds(ctx, inv, "when")
+		holds, err := when.evaluateFor(ctx, inv, "when")
 		if err != nil {
 			yield(nil, err)
 			return false, false
 		}
 		if !holds {
-			return false, yield(inv.aside(asideWhen).skipped("when: "+when.Value), nil)
+			return false, yield(inv.atHook(hookPathWhen).newSkippedEvent("when: "+when.Value), nil)
 		}
 	}
 	if inv.node.hooks == nil {
 		return true, true
 	}
-	answered, ok := inv.aside(asideBeforeAgent).askAround(ctx, "before_agent", inv.node.hooks.beforeAgent, yield)
+	answered, ok := inv.atHook(hookPathBeforeAgent).runAgentCallbacks(ctx, "before_agent", inv.node.hooks.beforeAgent, yield)
 	return !answered, ok
 }
 
-// askAfter asks the callbacks behind the agent. It is false when the run is
+// runAfterAgent asks the callbacks behind the agent. It is false when the run is
 // over.
-func (inv *Invocation) askAfter(ctx context.Context, yield func(*session.Event, error) bool) bool {
-	if inv.node.hooks == nil || len(inv.asideEvents(asideAfterAgent)) > 0 {
+func (inv *Invocation) runAfterAgent(ctx context.Context, yield func(*session.Event, error) bool) bool {
+	if inv.node.hooks == nil || len(inv.hookEvents(hookPathAfterAgent)) > 0 {
 		return true
 	}
-	_, ok := inv.aside(asideAfterAgent).askAround(ctx, afterAgent, inv.node.hooks.afterAgent, yield)
+	_, ok := inv.atHook(hookPathAfterAgent).runAgentCallbacks(ctx, hookAfterAgent, inv.node.hooks.afterAgent, yield)
 	return ok
 }
 
-// A past is what one frame left behind.
-type past struct {
+// A frameRecord is what one frame left behind.
+type frameRecord struct {
 	events []*session.Event
 	state  map[string]any
 	ended  bool
 }
 
-func (p *past) hasEnded() bool { return p != nil && p.ended }
+func (p *frameRecord) hasEnded() bool { return p != nil && p.ended }
 
-func (p *past) all() []*session.Event {
+func (p *frameRecord) allEvents() []*session.Event {
 	if p == nil {
 		return nil
 	}
 	return p.events
 }
 
-// A record is what a resumed invocation did before, read from the session's
+// An invocationRecord is what a resumed invocation did before, read from the session's
 // events alone. Nil is that of an invocation that is new.
-type record struct {
+type invocationRecord struct {
 	events []*session.Event // of agents, in order
 	users  []*session.Event // of the user
-	frames map[string]*past
+	frames map[string]*frameRecord
 	starts map[string]bool // paths with an event at or below them
 }
 
-func (rec *record) at(path string) *past {
+func (rec *invocationRecord) frameAt(path string) *frameRecord {
 	if rec == nil {
 		return nil
 	}
 	return rec.frames[path]
 }
 
-func (rec *record) begun(path string) bool { return rec != nil && rec.starts[path] }
+func (rec *invocationRecord) hasBegun(path string) bool { return rec != nil && rec.starts[path] }
 
-// under are the events of a frame and of those below it.
-func (rec *record) under(path string) []*session.Event {
-	if !rec.begun(path) {
+// eventsUnder are the events of a frame and of those below it.
+func (rec *invocationRecord) eventsUnder(path string) []*session.Event {
+	if !rec.hasBegun(path) {
 		return nil
 	}
 	var all []*session.Event
@@ -202,22 +202,22 @@ func (rec *record) under(path string) []*session.Event {
 	return all
 }
 
-// newRecord reads the events of one invocation.
-func newRecord(events []*session.Event, invocation string) *record {
-	rec := &record{frames: map[string]*past{}, starts: map[string]bool{}}
+// newInvocationRecord reads the events of one invocation.
+func newInvocationRecord(events []*session.Event, invocation string) *invocationRecord {
+	rec := &invocationRecord{frames: map[string]*frameRecord{}, starts: map[string]bool{}}
 	for _, ev := range events {
 		switch {
 		case ev.InvocationID != invocation:
 		case ev.Author == session.UserAuthor:
 			rec.users = append(rec.users, ev)
 		case ev.NodePath != "":
-			rec.add(ev)
+			rec.addEvent(ev)
 		}
 	}
 	return rec
 }
 
-func (rec *record) add(ev *session.Event) {
+func (rec *invocationRecord) addEvent(ev *session.Event) {
 	rec.events = append(rec.events, ev)
 	for i, c := range ev.NodePath {
 		if c == '/' {
@@ -227,7 +227,7 @@ func (rec *record) add(ev *session.Event) {
 	rec.starts[ev.NodePath] = true
 	p := rec.frames[ev.NodePath]
 	if p == nil {
-		p = &past{}
+		p = &frameRecord{}
 		rec.frames[ev.NodePath] = p
 	}
 	p.events = append(p.events, ev)
@@ -237,9 +237,9 @@ func (rec *record) add(ev *session.Event) {
 	p.ended = p.ended || ev.Actions.EndOfAgent
 }
 
-// root is the frame that the invocation began with; empty when no agent has
+// rootPath is the frame that the invocation began with; empty when no agent has
 // spoken.
-func (rec *record) root() string {
+func (rec *invocationRecord) rootPath() string {
 	if rec == nil || len(rec.events) == 0 {
 		return ""
 	}
@@ -247,8 +247,8 @@ func (rec *record) root() string {
 	return path
 }
 
-// answered says whether the user has given a call its final answer.
-func (rec *record) answered(call string) bool {
+// isAnswered says whether the user has given a call its final answer.
+func (rec *invocationRecord) isAnswered(call string) bool {
 	if rec == nil {
 		return false
 	}
@@ -262,16 +262,16 @@ func (rec *record) answered(call string) bool {
 	return false
 }
 
-// modelAnswers counts how often models were asked, as far as events tell. A call
+// countModelAnswers counts how often models were asked, as far as events tell. A call
 // that a ToolNode made is no model's.
-func (rec *record) modelAnswers(app *App) int {
+func (rec *invocationRecord) countModelAnswers(app *App) int {
 	n := 0
 	for _, ev := range rec.events {
-		if at := app.find(ev.Author); at != nil && at.isNode() {
+		if at := app.findNode(ev.Author); at != nil && at.isGraphNode() {
 			continue
 		}
 		aside := strings.HasSuffix(ev.NodePath, ")") || isCodeResult(ev.Content) || ev.Actions.SetModelResponse != nil && len(ev.Responses()) == 0
-		if !aside && (ev.Content != nil && ev.Content.Role != "user" || ev.ErrorCode != "" && !failsCalls(ev)) {
+		if !aside && (ev.Content != nil && ev.Content.Role != "user" || ev.ErrorCode != "" && !isCallFailure(ev)) {
 			n++
 		}
 	}

@@ -33,8 +33,8 @@ type Host struct {
 	mu   sync.Mutex // serialises Swap and Remove
 	apps atomic.Pointer[map[string]*App]
 
-	revived revived
-	workers callWorkers
+	revisions revisionCache
+	workers   callWorkers
 	// evaluations bound the large expressions of all runs.
 	evaluations template.Slots
 }
@@ -81,7 +81,7 @@ func NewHost(st *store.Store, opts *Options) *Host {
 	if h.logger == nil {
 		h.logger = slog.New(slog.DiscardHandler)
 	}
-	h.revived.build = opts.Revive
+	h.revisions.build = opts.Revive
 	h.evaluations = template.NewSlots(max(2, goruntime.GOMAXPROCS(0)))
 	h.workers = callWorkers{limit: cmp.Or(opts.ToolWorkers, DefaultToolWorkers), logger: h.logger}
 	h.apps.Store(&map[string]*App{})
@@ -123,15 +123,15 @@ func (h *Host) App(name string) *App { return (*h.apps.Load())[name] }
 // Swap puts a snapshot in the place of the app's last one. Runs that hold the
 // last one finish on it.
 func (h *Host) Swap(app *App) {
-	h.replace(app.Name, app)
+	h.replaceApp(app.Name, app)
 }
 
 // Remove takes an app away. Runs that hold it finish.
 func (h *Host) Remove(name string) {
-	h.replace(name, nil)
+	h.replaceApp(name, nil)
 }
 
-func (h *Host) replace(name string, app *App) {
+func (h *Host) replaceApp(name string, app *App) {
 	h.mu.Lock()
 	next := maps.Clone(*h.apps.Load())
 	old := next[name]
@@ -143,10 +143,10 @@ func (h *Host) replace(name string, app *App) {
 	h.apps.Store(&next)
 	h.mu.Unlock()
 	if old != nil && old != app {
-		old.hold.release()
+		old.refs.release()
 	}
 	if app == nil {
-		h.revived.drop(name)
+		h.revisions.dropApp(name)
 	}
 }
 
@@ -157,10 +157,10 @@ func (h *Host) Close() {
 	}
 }
 
-func (h *Host) acquire(name string) (*App, error) {
+func (h *Host) acquireApp(name string) (*App, error) {
 	for {
 		a := h.App(name)
-		if a != nil && a.hold.acquire() {
+		if a != nil && a.refs.acquire() {
 			return a, nil
 		}
 		// A snapshot that closed in between has a successor, or none.
@@ -199,11 +199,11 @@ type RunRequest struct {
 	OnLastEvent func()
 }
 
-// check wants a message, unless an invocation is resumed.
-func (req *RunRequest) check() error {
+// validateRequest wants a message, unless an invocation is resumed.
+func (req *RunRequest) validateRequest() error {
 	if req.Message == nil && req.InvocationID != "" {
 		if len(req.StateDelta) > 0 {
-			return refused("a state delta is stored with a message: there is none beside invocationId")
+			return invalidRequest("a state delta is stored with a message: there is none beside invocationId")
 		}
 		return nil
 	}
@@ -217,47 +217,47 @@ func (req *RunRequest) check() error {
 // the run; what was stored stays. A consumer that stops ends the run.
 func (h *Host) Run(ctx context.Context, req *RunRequest) Events {
 	return func(yield func(*session.Event, error) bool) {
-		ctx, span := h.beginRun(ctx, req)
-		guarded := shield[*session.Event]{yield: span.watching(yield)}
-		guarded.broke = func(_ *Invocation, p *safe.Panic) error { return h.runPanicked(req, p) }
-		defer guarded.hold()
+		ctx, span := h.beginRunSpan(ctx, req)
+		guarded := panicGuard[*session.Event]{yield: span.recordErrors(yield)}
+		guarded.onPanic = func(_ *Invocation, p *safe.Panic) error { return h.runPanicked(req, p) }
+		defer guarded.recoverPanic()
 		defer span.end(h.now)
-		yield = guarded.pass
-		app, err := h.acquire(req.App)
+		yield = guarded.forwardValue
+		app, err := h.acquireApp(req.App)
 		if err != nil {
 			yield(nil, err)
 			return
 		}
-		defer app.hold.release()
-		err = req.check()
+		defer app.refs.release()
+		err = req.validateRequest()
 		if err == nil {
-			err = req.checkConfig(h)
+			err = req.validateConfig(h)
 		}
 		if err != nil {
 			yield(nil, err)
 			return
 		}
-		ctx, sess, free, err := h.enter(ctx, app, req)
+		ctx, sess, free, err := h.acquireSession(ctx, app, req)
 		if err != nil {
 			yield(nil, err)
 			return
 		}
 		defer free()
-		span.entered(h.now)
-		h.carryOut(ctx, app, sess, req, tellingWhy(ctx, sess.Key, yield))
+		span.recordSessionWait(h.now)
+		h.runInvocation(ctx, app, sess, req, reportingStoreCause(ctx, sess.Key, yield))
 	}
 }
 
-// enter waits until the session is this run's, and reads it, or makes it. Where
+// acquireSession waits until the session is this run's, and reads it, or makes it. Where
 // another host was faster in making it, that host has it, and is waited for. The
 // context is the run's.
-func (h *Host) enter(ctx context.Context, app *App, req *RunRequest) (run context.Context, sess *session.Session, free func(), err error) {
+func (h *Host) acquireSession(ctx context.Context, app *App, req *RunRequest) (run context.Context, sess *session.Session, free func(), err error) {
 	key := session.Key{App: req.App, User: req.UserID, ID: req.SessionID}
 	for {
 		if run, free, err = h.store.Sessions.Acquire(ctx, key, h.wait); err != nil {
 			return nil, nil, nil, storeFailure(key, err)
 		}
-		sess, err = h.store.Sessions.Get(ctx, key, req.settled(app).SessionWindow.options())
+		sess, err = h.store.Sessions.Get(ctx, key, req.effectiveConfig(app).SessionWindow.storeOptions())
 		if req.CreateSession && errors.Is(err, session.ErrNotFound) {
 			sess, err = h.store.Sessions.Create(ctx, key, nil)
 		}
@@ -271,9 +271,9 @@ func (h *Host) enter(ctx context.Context, app *App, req *RunRequest) (run contex
 	}
 }
 
-// tellingWhy says of a run that the store has ended why it did, in the place of
+// reportingStoreCause says of a run that the store has ended why it did, in the place of
 // whatever came of that.
-func tellingWhy(ctx context.Context, key session.Key, yield func(*session.Event, error) bool) func(*session.Event, error) bool {
+func reportingStoreCause(ctx context.Context, key session.Key, yield func(*session.Event, error) bool) func(*session.Event, error) bool {
 	return func(ev *session.Event, err error) bool {
 		if err != nil {
 			if cause := context.Cause(ctx); errors.Is(cause, session.ErrFenced) || errors.Is(cause, session.ErrNotFound) {

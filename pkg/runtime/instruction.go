@@ -31,8 +31,8 @@ func NewInstruction(text string, at func(offset int) spec.Pos) *Instruction {
 	return &Instruction{written: text, text: template.Parse(text), at: at}
 }
 
-// source is the text as it was written.
-func (i *Instruction) source() string {
+// sourceText is the text as it was written.
+func (i *Instruction) sourceText() string {
 	if i == nil {
 		return ""
 	}
@@ -47,33 +47,33 @@ func (i *Instruction) Refs() []template.Ref {
 	return i.text.Refs()
 }
 
-// fixed is the text, and whether there is nothing to fill in.
-func (i *Instruction) fixed() (string, bool) {
+// fixedText is the text, and whether there is nothing to fill in.
+func (i *Instruction) fixedText() (string, bool) {
 	if i == nil {
 		return "", true
 	}
 	return i.text.Static()
 }
 
-func (i *Instruction) render(ctx context.Context, inv *Invocation) (string, error) {
-	pieces, err := i.appendPieces(ctx, nil, inv)
+func (i *Instruction) renderText(ctx context.Context, inv *Invocation) (string, error) {
+	pieces, err := i.appendChunks(ctx, nil, inv)
 	return strings.Join(pieces, ""), err
 }
 
-// appendPieces adds what the filled text is made of, to be joined.
-func (i *Instruction) appendPieces(ctx context.Context, pieces []string, inv *Invocation) ([]string, error) {
+// appendChunks adds what the filled text is made of, to be joined.
+func (i *Instruction) appendChunks(ctx context.Context, pieces []string, inv *Invocation) ([]string, error) {
 	if i == nil {
 		return pieces, nil
 	}
 	pieces, err := i.text.AppendPieces(ctx, pieces, scope{inv})
 	if err != nil {
-		return nil, i.told(err, inv)
+		return nil, i.explainError(err, inv)
 	}
 	return pieces, nil
 }
 
-// told is a failure in words, with the place of a value that is missing.
-func (i *Instruction) told(err error, inv *Invocation) error {
+// explainError is a failure in words, with the place of a value that is missing.
+func (i *Instruction) explainError(err error, inv *Invocation) error {
 	var missing *template.MissingError
 	if errors.As(err, &missing) {
 		where := ""
@@ -95,7 +95,7 @@ func (i *Instruction) told(err error, inv *Invocation) error {
 // scope is where the placeholders of an agent's texts get their values.
 type scope struct{ inv *Invocation }
 
-func (s scope) Lookup(key string) (any, bool) { return s.inv.run.lookup(key) }
+func (s scope) Lookup(key string) (any, bool) { return s.inv.run.lookupState(key) }
 
 func (s scope) Artifact(ctx context.Context, name string) (string, bool, error) {
 	part, err := s.inv.run.host.store.Artifacts.Load(ctx, s.inv.run.sess.Key, name, -1)
@@ -111,50 +111,50 @@ func (s scope) Artifact(ctx context.Context, name string) (string, bool, error) 
 	return part.Text, true, nil
 }
 
-// instruct gives the request its system instruction, pieces in ADK's order
+// buildInstructions gives the request its system instruction, pieces in ADK's order
 // (runtime-semantics 4.3): the root's global instruction, the static one or
 // else the agent's own, who the agent is, and whom it may hand over to. It
 // returns the contents that go with it: the files of a static instruction, and
 // then the agent's own text is said as the user's.
-func (inv *Invocation) instruct(ctx context.Context, a *LLMAgent, req *model.Request) (beside []*genai.Content, err error) {
-	if standing := inv.node.standing().system; standing != nil && req.Config.SystemInstruction == nil {
+func (inv *Invocation) buildInstructions(ctx context.Context, a *LLMAgent, req *model.Request) (beside []*genai.Content, err error) {
+	if standing := inv.node.fixedRequest().system; standing != nil && req.Config.SystemInstruction == nil {
 		req.Config.SystemInstruction = standing
 		return nil, nil
 	}
 	var room [16]string
 	told := prompt(room[:0])
 	if root, ok := inv.run.app.Root.(*LLMAgent); ok {
-		if told, err = told.fill(ctx, inv, root.opts.GlobalInstruction); err != nil {
+		if told, err = told.appendInstruction(ctx, inv, root.opts.GlobalInstruction); err != nil {
 			return nil, err
 		}
 	}
 	if a.opts.StaticInstruction == nil {
-		told, err = told.own(ctx, inv, a)
+		told, err = told.appendOwnInstruction(ctx, inv, a)
 	} else {
 		var text string
-		text, beside = splitStatic(a.opts.StaticInstruction)
-		told = told.say(text)
-		beside, err = inv.addDynamic(ctx, beside, a)
+		text, beside = splitStaticInstruction(a.opts.StaticInstruction)
+		told = told.appendParagraph(text)
+		beside, err = inv.appendDynamicInstruction(ctx, beside, a)
 	}
 	if err != nil {
 		return nil, err
 	}
-	req.AppendInstruction(told.about(inv.node, a).String())
+	req.AppendInstruction(told.appendIdentity(inv.node, a).String())
 	return beside, nil
 }
 
-// addDynamic adds the agent's own instruction as the user's words.
-func (inv *Invocation) addDynamic(ctx context.Context, to []*genai.Content, a *LLMAgent) ([]*genai.Content, error) {
-	told, err := prompt(nil).own(ctx, inv, a)
+// appendDynamicInstruction adds the agent's own instruction as the user's words.
+func (inv *Invocation) appendDynamicInstruction(ctx context.Context, to []*genai.Content, a *LLMAgent) ([]*genai.Content, error) {
+	told, err := prompt(nil).appendOwnInstruction(ctx, inv, a)
 	if err != nil || len(told) == 0 {
 		return to, err
 	}
 	return append(to, model.UserText(told.String())), nil
 }
 
-// identity tells an agent who it is, in words that are quoted as they are
+// identityText tells an agent who it is, in words that are quoted as they are
 // written (adk-python flows/llm_flows/identity.py).
-func identity(name, description string) string {
+func identityText(name, description string) string {
 	s := `You are an agent. Your internal name is "` + name + `".`
 	if description != "" {
 		s += ` The description about you is "` + description + `".`
@@ -162,9 +162,9 @@ func identity(name, description string) string {
 	return s
 }
 
-// splitStatic parts a static instruction into its text and, for files, a
+// splitStaticInstruction parts a static instruction into its text and, for files, a
 // reference in the text and a user content with the file.
-func splitStatic(c *genai.Content) (string, []*genai.Content) {
+func splitStaticInstruction(c *genai.Content) (string, []*genai.Content) {
 	var texts []string
 	var files []*genai.Content
 	for _, p := range c.Parts {
@@ -174,11 +174,11 @@ func splitStatic(c *genai.Content) (string, []*genai.Content) {
 		case p.InlineData != nil:
 			id := fmt.Sprintf("inline_data_%d", len(files))
 			texts = append(texts, fmt.Sprintf("[Reference to inline binary data: %s (%s)]", id, describeFile(p.InlineData.DisplayName, p.InlineData.MIMEType)))
-			files = append(files, referenced("inline data", id, p))
+			files = append(files, fileReference("inline data", id, p))
 		case p.FileData != nil:
 			id := fmt.Sprintf("file_data_%d", len(files))
 			texts = append(texts, fmt.Sprintf("[Reference to file data: %s (%s)]", id, describeFile(p.FileData.DisplayName, p.FileData.MIMEType)))
-			files = append(files, referenced("file data", id, p))
+			files = append(files, fileReference("file data", id, p))
 		}
 	}
 	return strings.Join(texts, "\n\n"), files
@@ -191,6 +191,6 @@ func describeFile(name, mime string) string {
 	return fmt.Sprintf("'%s', type: %s", name, mime)
 }
 
-func referenced(what, id string, p *genai.Part) *genai.Content {
+func fileReference(what, id string, p *genai.Part) *genai.Content {
 	return &genai.Content{Role: genai.RoleUser, Parts: []*genai.Part{{Text: fmt.Sprintf("Referenced %s: %s", what, id)}, p}}
 }

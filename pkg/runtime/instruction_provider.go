@@ -32,12 +32,12 @@ func NewInstructionProvider(fn InstructionFunc) *InstructionProvider {
 
 // Inject fills the placeholders of a text as those of an instruction are filled.
 func (inv *Invocation) Inject(ctx context.Context, text string) (string, error) {
-	return NewInstruction(text, nil).render(ctx, inv)
+	return NewInstruction(text, nil).renderText(ctx, inv)
 }
 
 // Lookup reads a key of the session's state, or the default that the app's
 // state schema gives it.
-func (inv *Invocation) Lookup(key string) (any, bool) { return inv.run.lookup(key) }
+func (inv *Invocation) Lookup(key string) (any, bool) { return inv.run.lookupState(key) }
 
 // providerEnv declares the names that a provider may use.
 func providerEnv() template.Env {
@@ -81,8 +81,8 @@ func (c *llmConfig) checkInstruction(n *spec.Node) spec.Diagnostics {
 	return ds
 }
 
-// providerUse is the expression, and the placeholders of what it injects.
-func (c *llmConfig) providerUse() tool.StateUse {
+// describeProviderUse is the expression, and the placeholders of what it injects.
+func (c *llmConfig) describeProviderUse() tool.StateUse {
 	var u tool.StateUse
 	p := c.InstructionProvider
 	if p.Value == "" {
@@ -91,7 +91,7 @@ func (c *llmConfig) providerUse() tool.StateUse {
 	u.Exprs = []tool.StateExpr{{Expr: p, Env: providerEnv()}}
 	for _, call := range template.Calls(p.Value, "inject") {
 		u.ReadsAny = u.ReadsAny || !call.Literal
-		refs := keysOf(template.Parse(call.Text))
+		refs := stateKeyRefs(template.Parse(call.Text))
 		for i := range refs {
 			refs[i].Offset = call.Offset
 		}
@@ -100,8 +100,8 @@ func (c *llmConfig) providerUse() tool.StateUse {
 	return u
 }
 
-// provider is nil when the agent has an instruction as it is.
-func (c *llmConfig) provider() (*InstructionProvider, error) {
+// buildProvider is nil when the agent has an instruction as it is.
+func (c *llmConfig) buildProvider() (*InstructionProvider, error) {
 	if c.InstructionProvider.Value == "" {
 		return nil, nil
 	}
@@ -112,23 +112,23 @@ func (c *llmConfig) provider() (*InstructionProvider, error) {
 	return &InstructionProvider{expr: compiled, files: c.files, at: c.InstructionProvider}, nil
 }
 
-// text computes the instruction; nil is none.
-func (p *InstructionProvider) text(ctx context.Context, inv *Invocation) (string, error) {
+// computeText computes the instruction; nil is none.
+func (p *InstructionProvider) computeText(ctx context.Context, inv *Invocation) (string, error) {
 	if p.fn != nil {
-		own := []owned[InstructionFunc]{{"agent " + inv.node.agent.Name(), p.fn}}
+		own := []ownedCallback[InstructionFunc]{{"agent " + inv.node.agent.Name(), p.fn}}
 		text, err := firstAnswer(ctx, inv, "instruction_provider", own, func(f InstructionFunc) (*string, error) {
 			text, err := f(ctx, inv)
 			return &text, err
 		})
 		if err != nil {
-			told, _ := asHookFailure(err)
+			told, _ := asHookError(err)
 			return "", told
 		}
 		return *text, nil
 	}
-	vars := inv.vars()
+	vars := inv.conditionVars()
 	vars["inject"] = func(text string) (string, error) {
-		return NewInstruction(text, func(int) spec.Pos { return p.at.At(0) }).render(ctx, inv)
+		return NewInstruction(text, func(int) spec.Pos { return p.at.At(0) }).renderText(ctx, inv)
 	}
 	vars["file"] = func(path string) (string, error) {
 		text, ok := p.files[path]

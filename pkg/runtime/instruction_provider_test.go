@@ -14,9 +14,9 @@ import (
 	"agenthost/pkg/runtime"
 )
 
-// TestInjectMisses: a value that inject misses is told with the place of the
+// TestInjectMissingValue: a value that inject misses is told with the place of the
 // expression, as that of an instruction is.
-func TestInjectMisses(t *testing.T) {
+func TestInjectMissingValue(t *testing.T) {
 	e := testenv.New(t, nil)
 	key := e.Session(t, "app", "s", nil)
 	e.Load(t, testenv.Files(t, "app", map[string][]byte{

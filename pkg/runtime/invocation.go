@@ -24,16 +24,16 @@ type Invocation struct {
 	// frame is nil where the invocation cannot be resumed.
 	frame *frame
 	// input is what the node before gave, in a workflow; nil elsewhere.
-	input *value
-	// beside is the agent's own invocation where this one is a callback's; nil
+	input *nodeValue
+	// callbackOf is the agent's own invocation where this one is a callback's; nil
 	// for the agent itself.
-	beside *Invocation
-	ended  atomic.Bool
+	callbackOf *Invocation
+	ended      atomic.Bool
 	// endsRun says that the run ends with the agent: nothing around it has
 	// anything to say or to do after it.
 	endsRun bool
-	// stocked are the agent's tools with those of its sets, once they were asked.
-	stocked *toolbox
+	// toolbox are the agent's tools with those of its sets, once they were asked.
+	toolbox *toolbox
 }
 
 // run is what all agents of one invocation share.
@@ -48,7 +48,7 @@ type run struct {
 	turn     int
 	// state reads the session's state, with its defaults.
 	state  func(key string) (any, bool)
-	budget *budget
+	budget *callBudget
 	// expressions is what all expressions of the turn may use up together.
 	expressions *template.Budget
 	// inner is a run of an agent that is called as a tool.
@@ -58,7 +58,7 @@ type run struct {
 	decisions *decisions
 	// record is what the invocation did before it was resumed; nil if it is
 	// new.
-	record *record
+	record *invocationRecord
 	// onLastEvent is called before the last event of the run, where that is
 	// known; it is never nil where an invocation endsRun.
 	onLastEvent func()
@@ -67,12 +67,12 @@ type run struct {
 	commit func(ctx context.Context, ev *session.Event) error
 }
 
-// log is the host's, with what the run is.
-func (r *run) log() *slog.Logger { return r.about(r.host.logger) }
+// logger is the host's, with what the run is.
+func (r *run) logger() *slog.Logger { return r.withRunAttrs(r.host.logger) }
 
-// about is a log that says of every line which run it is about, and which
+// withRunAttrs is a log that says of every line which run it is about, and which
 // revision of the app.
-func (r *run) about(logger *slog.Logger) *slog.Logger {
+func (r *run) withRunAttrs(logger *slog.Logger) *slog.Logger {
 	return logger.With("app", r.app.Name, "revision", r.app.Revision, "session", r.sess.ID, "invocation", r.id)
 }
 
@@ -99,9 +99,9 @@ func (inv *Invocation) UserContent() *genai.Content { return inv.run.user }
 func (inv *Invocation) Config() RunConfig { return inv.run.config }
 
 // NewEvent makes an event of this agent with a new id and the current time.
-func (inv *Invocation) NewEvent() *session.Event { return inv.eventOf(inv.run.host.newID()) }
+func (inv *Invocation) NewEvent() *session.Event { return inv.newEventWithID(inv.run.host.newID()) }
 
-func (inv *Invocation) eventOf(id string) *session.Event {
+func (inv *Invocation) newEventWithID(id string) *session.Event {
 	ev := &session.Event{
 		ID:           id,
 		InvocationID: inv.run.id,
@@ -125,34 +125,34 @@ func (inv *Invocation) RunChild(ctx context.Context, i int) Events {
 // nth time in this run, from 1 on. A resumed invocation tells by the number
 // which of the runs it goes on with.
 func (inv *Invocation) RunChildAgain(ctx context.Context, i, nth int) Events {
-	child := inv.child(i, nth)
+	child := inv.childInvocation(i, nth)
 	return func(yield func(*session.Event, error) bool) { child.runAgent(ctx, yield) }
 }
 
-// child is the invocation of one of this agent's children on the same branch.
-func (inv *Invocation) child(i, nth int) *Invocation {
-	return inv.enter(inv.node.children[i], inv.branch, nth)
+// childInvocation is the invocation of one of this agent's children on the same branch.
+func (inv *Invocation) childInvocation(i, nth int) *Invocation {
+	return inv.newChildInvocation(inv.node.children[i], inv.branch, nth)
 }
 
-// enter is the invocation of an agent below this one. What has ended begins
+// newChildInvocation is the invocation of an agent below this one. What has ended begins
 // nothing more.
-func (inv *Invocation) enter(n *node, branch string, nth int) *Invocation {
+func (inv *Invocation) newChildInvocation(n *node, branch string, nth int) *Invocation {
 	below := &Invocation{}
-	inv.enterAs(below, n, branch, nth)
+	inv.initChildInvocation(below, n, branch, nth)
 	return below
 }
 
-// enterAs makes an empty invocation that of an agent below this one.
-func (inv *Invocation) enterAs(below *Invocation, n *node, branch string, nth int) {
+// initChildInvocation makes an empty invocation that of an agent below this one.
+func (inv *Invocation) initChildInvocation(below *Invocation, n *node, branch string, nth int) {
 	below.run, below.node, below.branch = inv.run, n, branch
-	below.frame = inv.frame.below(inv.run.record, n.agent.Name(), nth)
+	below.frame = inv.frame.childFrame(inv.run.record, n.agent.Name(), nth)
 	if inv.hasEnded() {
 		below.EndInvocation()
 	}
 }
 
-// on is the invocation on another branch.
-func (inv *Invocation) on(branch string) *Invocation {
+// withBranch is the invocation on another branch.
+func (inv *Invocation) withBranch(branch string) *Invocation {
 	return &Invocation{run: inv.run, node: inv.node, branch: branch, frame: inv.frame, input: inv.input}
 }
 
@@ -167,8 +167,8 @@ func (inv *Invocation) endsWithAgent() bool {
 // are not asked. What is under way is told: an answer of the model, and the calls
 // that it makes. Agents around it go on.
 func (inv *Invocation) EndInvocation() {
-	if inv.beside != nil {
-		inv = inv.beside
+	if inv.callbackOf != nil {
+		inv = inv.callbackOf
 	}
 	inv.ended.Store(true)
 }
@@ -180,22 +180,22 @@ func (inv *Invocation) hasEnded() bool { return inv.ended.Load() }
 func (inv *Invocation) runAgent(ctx context.Context, yield func(*session.Event, error) bool) bool {
 	ctx, span := inv.run.host.beginSpan(ctx, SpanAgent, inv.node.agent.Name())
 	defer span.end(inv.run.host.now)
-	yield = span.watching(yield)
+	yield = span.recordErrors(yield)
 	if inv.frame != nil {
 		return inv.runFrame(ctx, yield)
 	}
 	if inv.node.when != nil {
-		return inv.runWhen(ctx, yield)
+		return inv.runIfCondition(ctx, yield)
 	}
-	return inv.perform(ctx, yield)
+	return inv.runUnconditionally(ctx, yield)
 }
 
-// perform runs the agent with its callbacks around it.
-func (inv *Invocation) perform(ctx context.Context, yield func(*session.Event, error) bool) bool {
+// runUnconditionally runs the agent with its callbacks around it.
+func (inv *Invocation) runUnconditionally(ctx context.Context, yield func(*session.Event, error) bool) bool {
 	if inv.node.hooks != nil {
-		return inv.runHooked(ctx, yield)
+		return inv.runWithCallbacks(ctx, yield)
 	}
-	return inv.play(ctx, yield)
+	return inv.runAgentBody(ctx, yield)
 }
 
 // subBranch is the branch of a parallel agent's child
@@ -207,30 +207,30 @@ func (inv *Invocation) subBranch(child *node) string {
 	return inv.branch + "." + child.branch
 }
 
-// origin says who asks, for a model call or a tool call.
-func (inv *Invocation) origin() model.Origin {
+// requestOrigin says who asks, for a model call or a tool call.
+func (inv *Invocation) requestOrigin() model.Origin {
 	r := inv.run
 	return model.Origin{
 		App: r.app.Name, Agent: inv.node.agent.Name(),
 		UserID: r.sess.User, SessionID: r.sess.ID, InvocationID: r.id,
-		User: r.userText, Step: r.budget.spent(), Turn: r.turn, State: r.state, Now: r.host.now,
+		User: r.userText, Step: r.budget.usedCalls(), Turn: r.turn, State: r.state, Now: r.host.now,
 	}
 }
 
 var errBudget = errors.New("no model calls left")
 
-// budget counts the model calls of an invocation, those of agents called as
+// callBudget counts the model calls of an invocation, those of agents called as
 // tools included.
-type budget struct {
+type callBudget struct {
 	limit int
 	used  atomic.Int64
 }
 
-func (b *budget) spent() int { return int(b.used.Load()) }
+func (b *callBudget) usedCalls() int { return int(b.used.Load()) }
 
-// spend takes one call, or fails when the limit is reached; no limit if it is
+// spendCall takes one call, or fails when the limit is reached; no limit if it is
 // zero or less.
-func (b *budget) spend() error {
+func (b *callBudget) spendCall() error {
 	if used := b.used.Add(1); b.limit > 0 && used > int64(b.limit) {
 		return failf(CodeLLMCallsLimit, errBudget, "Max number of llm calls limit of `%d` exceeded", b.limit)
 	}

@@ -25,8 +25,8 @@ func AgentKinds() spec.Kinds[AgentEnv, Agent] {
 		spec.NewKind("LoopAgent", "Runs its sub-agents again and again until it is told to stop.", newLoop),
 		spec.NewKind("RouterAgent", "Runs one of its agents, chosen by conditions.", newRouter),
 		spec.NewKind("Workflow", "Runs a graph of agents along its edges.", newWorkflow),
-		spec.NewKind("FunctionNode", "In a Workflow: computes, by an expression or a function of the program.", newFunctionNodeOf),
-		spec.NewKind("ToolNode", "In a Workflow: calls a tool.", newToolNodeOf),
+		spec.NewKind("FunctionNode", "In a Workflow: computes, by an expression or a function of the program.", newConfiguredFunctionNode),
+		spec.NewKind("ToolNode", "In a Workflow: calls a tool.", newConfiguredToolNode),
 		spec.NewKind("JoinNode", "In a Workflow: waits for all nodes before it.", newJoin),
 	}
 }

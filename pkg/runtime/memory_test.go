@@ -41,7 +41,7 @@ func agentRemembers(ctx context.Context, m *runtime.Moment) (*genai.Content, err
 // A callback adds the session as far as it is stored, all of it: also what a
 // run with a narrow window does not see. A tool adds what comes from no
 // session.
-func TestCallbackRemembers(t *testing.T) {
+func TestCallbackAddsMemory(t *testing.T) {
 	e := testenv.New(t, nil)
 	key := e.Session(t, "app", "s", nil)
 	note, err := tool.FromFunc("note", "", func(ctx context.Context, call *tool.Call, _ struct{}) (any, error) {
@@ -67,7 +67,7 @@ func TestCallbackRemembers(t *testing.T) {
 
 // An agent that is called as a tool finds what its caller finds, but what is
 // said to it is not remembered: it is no conversation with the user.
-func TestInnerRunIsNotRemembered(t *testing.T) {
+func TestAgentToolRunNotInMemory(t *testing.T) {
 	e := testenv.New(t, nil)
 	key := e.Session(t, "app", "s", nil)
 	var found int
@@ -119,7 +119,7 @@ func addToMemory(t *testing.T, logger *slog.Logger) *runtime.Plugin {
 }
 
 // What cannot be remembered is told to the log: the answer has been given.
-func TestAddToMemoryFails(t *testing.T) {
+func TestAddToMemoryError(t *testing.T) {
 	e := testenv.New(t, nil)
 	key := e.Session(t, "app", "s", nil)
 	var log bytes.Buffer

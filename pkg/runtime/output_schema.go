@@ -15,24 +15,24 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// mixer is what a model implements that knows whether one request may hold
+// schemaMixer is what a model implements that knows whether one request may hold
 // both tools and a schema for the answer. A model without the method may not.
-type mixer interface{ MixesToolsAndSchema() bool }
+type schemaMixer interface{ MixesToolsAndSchema() bool }
 
-func mixes(llm model.LLM) bool {
-	m, ok := llm.(mixer)
+func mixesToolsAndSchema(llm model.LLM) bool {
+	m, ok := llm.(schemaMixer)
 	return ok && m.MixesToolsAndSchema()
 }
 
-// shapeOutput decides how an agent's model is held to its output schema: by the
+// applyOutputSchema decides how an agent's model is held to its output schema: by the
 // request, or, where that cannot stand beside tools, by one more tool, which
 // the answer goes through (adk-python flows/llm_flows/_output_schema_processor.py).
-func (n *node) shapeOutput(l *LLMAgent, tools []tool.Tool) ([]tool.Tool, error) {
+func (n *node) applyOutputSchema(l *LLMAgent, tools []tool.Tool) ([]tool.Tool, error) {
 	schema := l.opts.OutputSchema
 	if schema == nil {
 		return tools, nil
 	}
-	if len(tools)+len(l.opts.Toolsets) == 0 || mixes(n.llm) {
+	if len(tools)+len(l.opts.Toolsets) == 0 || mixesToolsAndSchema(n.llm) {
 		n.responseSchema = schema.JSON()
 		return tools, nil
 	}
@@ -41,12 +41,14 @@ func (n *node) shapeOutput(l *LLMAgent, tools []tool.Tool) ([]tool.Tool, error) 
 		return nil, fmt.Errorf("agent %s has a tool named %s, which is the name of the one that its output_schema needs", l.AgentName, setModelResponse)
 	}
 	transfer := n.transferText
-	n.transferText = sync.OnceValue(func() string { return prompt(nil).say(setModelResponseText).say(transfer()).String() })
+	n.transferText = sync.OnceValue(func() string {
+		return prompt(nil).appendParagraph(setModelResponseText).appendParagraph(transfer()).String()
+	})
 	return append(tools, newResponseTool(schema)), nil
 }
 
-// askInShape adds the schema to a request.
-func (n *node) askInShape(c *genai.GenerateContentConfig) {
+// addResponseSchema adds the schema to a request.
+func (n *node) addResponseSchema(c *genai.GenerateContentConfig) {
 	if n.responseSchema != nil {
 		c.ResponseJsonSchema, c.ResponseMIMEType = n.responseSchema, "application/json"
 	}
@@ -132,9 +134,9 @@ func asResponse(v any) map[string]any {
 	return map[string]any{"result": v}
 }
 
-// settle follows an answer of tools that holds the agent's own: the event that
+// emitStructuredOutput follows an answer of tools that holds the agent's own: the event that
 // says it, as if the model had (semantics 5.3).
-func (s *step) settle(answer *session.Event) (*session.Event, bool) {
+func (s *step) emitStructuredOutput(answer *session.Event) (*session.Event, bool) {
 	said := answer.Actions.SetModelResponse
 	if said == nil || s.inv.node.tools.byName[setModelResponse] == nil {
 		return answer, true
@@ -142,37 +144,37 @@ func (s *step) settle(answer *session.Event) (*session.Event, bool) {
 	ev := s.inv.NewEvent()
 	ev.Content = model.ModelText(jsonText(said))
 	ev.Actions.SetModelResponse = said
-	return ev, s.say(ev)
+	return ev, s.emitAnswer(ev)
 }
 
-// say keeps the output of an event of the agent and yields it. An answer that
+// emitAnswer keeps the output of an event of the agent and yields it. An answer that
 // does not fit the agent's schema is stored, and ends the run.
-func (s *step) say(ev *session.Event) bool {
+func (s *step) emitAnswer(ev *session.Event) bool {
 	var failure *RunError
 	if !ev.Partial {
-		failure = s.agent.keepOutput(s.inv.run.app.state, ev)
+		failure = s.agent.storeOutput(s.inv.run.app.state, ev)
 	}
 	if failure == nil && s.inv.endsRun && s.inv.endsWithAgent() && !ev.Partial && ev.IsFinal() && len(ev.Calls()) == 0 {
 		s.inv.run.onLastEvent()
 	}
-	if !s.yield(ev, nil) {
+	if !s.emitEvent(ev, nil) {
 		return false
 	}
 	if failure != nil {
-		s.yield(nil, failure)
+		s.emitEvent(nil, failure)
 		return false
 	}
 	return true
 }
 
-// structured is the value of a final text. A text that does not fit the schema
+// parseOutput is the value of a final text. A text that does not fit the schema
 // makes the event one of an error.
-func (a *LLMAgent) structured(ev *session.Event, text string) (any, *RunError) {
+func (a *LLMAgent) parseOutput(ev *session.Event, text string) (any, *RunError) {
 	v, err := a.opts.OutputSchema.Parse(text)
 	if err == nil {
 		return v, nil
 	}
-	return nil, refuseOutput(ev, err, "the answer of agent %s does not fit its output_schema: %s", a.AgentName, err)
+	return nil, rejectOutput(ev, err, "the answer of agent %s does not fit its output_schema: %s", a.AgentName, err)
 }
 
 // inputSchemaOf is what an agent wants to be given: of a composite agent, what

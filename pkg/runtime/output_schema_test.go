@@ -86,7 +86,7 @@ func shapeOf(req *model.Request) string {
 	return strings.Join(words, " ")
 }
 
-func TestOutputSchemaToolTaken(t *testing.T) {
+func TestOutputSchemaToolNameTaken(t *testing.T) {
 	_, err := runtime.NewApp("app", runtime.NewLLM("a", &runtime.LLMOptions{
 		Model: saying("7"), OutputSchema: numberSchema(t), Tools: []tool.Tool{&action{name: "set_model_response"}},
 	}), nil)

@@ -27,7 +27,7 @@ func Pending(events []*session.Event) []Waiting {
 	for i, ev := range events {
 		w := Waiting{Event: ev}
 		for _, c := range ev.Calls() {
-			if o, ok := open[c.ID]; ok && o.at == i && !o.failed && !(IsRequest(ev, c) && carriedOut(all, c.ID, requestedCall(c))) {
+			if o, ok := open[c.ID]; ok && o.at == i && !o.failed && !(IsRequest(ev, c) && wasExecuted(all, c.ID, requestedCall(c))) {
 				w.Calls = append(w.Calls, c)
 			}
 		}

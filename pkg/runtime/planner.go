@@ -40,17 +40,17 @@ const planReactText = `Work on the request in this order: make a plan, carry it 
 ` + finalAnswerTag + ` before the final answer: exact, and in the form that was asked for. If the request cannot be answered with your tools, say why, and ask for what is missing.
 Do not call a tool for what the conversation tells already. When the request is not clear, ask before you act.`
 
-// instruction is what the model is told about planning.
-func (p *Planner) instruction() string {
+// planningInstruction is what the model is told about planning.
+func (p *Planner) planningInstruction() string {
 	if p == nil || !p.PlanReact {
 		return ""
 	}
 	return planReactText
 }
 
-// prepare makes a request one of the planner. Thoughts of earlier steps are
+// prepareRequest makes a request one of the planner. Thoughts of earlier steps are
 // shown as plain text to a plan-react model, which else would not see its plan.
-func (p *Planner) prepare(req *model.Request) {
+func (p *Planner) prepareRequest(req *model.Request) {
 	if p == nil {
 		return
 	}
@@ -83,9 +83,9 @@ func withoutThoughtMarks(contents []*genai.Content) []*genai.Content {
 	return out
 }
 
-// review tells plan from answer in what the model says (adk-python
+// separatePlan tells plan from answer in what the model says (adk-python
 // planners/plan_re_act_planner.py process_planning_response).
-func (p *Planner) review(hear hearing) hearing {
+func (p *Planner) separatePlan(hear responseFunc) responseFunc {
 	if p == nil || !p.PlanReact {
 		return hear
 	}
@@ -95,10 +95,10 @@ func (p *Planner) review(hear hearing) hearing {
 			told := *resp
 			told.Content = &genai.Content{Role: resp.Content.Role}
 			if resp.Partial {
-				told.Content.Parts = streamed.mark(resp.Content.Parts)
+				told.Content.Parts = streamed.markThoughts(resp.Content.Parts)
 			} else {
 				streamed = planText{}
-				told.Content.Parts = planned(resp.Content.Parts)
+				told.Content.Parts = splitPlan(resp.Content.Parts)
 			}
 			resp = &told
 		}
@@ -106,15 +106,15 @@ func (p *Planner) review(hear hearing) hearing {
 	}
 }
 
-// planned are the parts of a whole answer: texts with their thoughts marked, up
+// splitPlan are the parts of a whole answer: texts with their thoughts marked, up
 // to the first calls that stand together. What the model says behind them is
 // made up: it has not seen their answers yet. Calls without a name are dropped,
 // unless nothing else is left.
-func planned(parts []*genai.Part) []*genai.Part {
+func splitPlan(parts []*genai.Part) []*genai.Part {
 	var kept []*genai.Part
 	for i, p := range parts {
 		if p.FunctionCall == nil {
-			kept = append(kept, new(planText).mark([]*genai.Part{p})...)
+			kept = append(kept, new(planText).markThoughts([]*genai.Part{p})...)
 			continue
 		}
 		if p.FunctionCall.Name == "" {
@@ -136,9 +136,9 @@ func planned(parts []*genai.Part) []*genai.Part {
 // planText is what was said so far of one text, which may come in pieces.
 type planText struct{ said string }
 
-// mark makes thoughts of the parts, or of the beginning of a part, that belong
+// markThoughts makes thoughts of the parts, or of the beginning of a part, that belong
 // to the plan.
-func (t *planText) mark(parts []*genai.Part) []*genai.Part {
+func (t *planText) markThoughts(parts []*genai.Part) []*genai.Part {
 	var marked []*genai.Part
 	for _, p := range parts {
 		if p.Text == "" || p.Thought {

@@ -64,8 +64,8 @@ func checkPlugins(plugins []*Plugin) error {
 	return nil
 }
 
-// takePlugins checks the app's plugins and has them closed with it.
-func (a *App) takePlugins(opts *AppOptions) error {
+// registerPlugins checks the app's plugins and has them closed with it.
+func (a *App) registerPlugins(opts *AppOptions) error {
 	if len(opts.Plugins) == 0 {
 		return nil
 	}
@@ -74,7 +74,7 @@ func (a *App) takePlugins(opts *AppOptions) error {
 	if logger == nil {
 		logger = slog.New(slog.DiscardHandler)
 	}
-	a.hold.end = func() {
+	a.refs.onLastRelease = func() {
 		a.closePlugins(logger)
 		if opts.Close != nil {
 			opts.Close()
@@ -83,14 +83,14 @@ func (a *App) takePlugins(opts *AppOptions) error {
 	return checkPlugins(a.plugins)
 }
 
-// hooksAt are the plugins' callbacks and then the agent's own.
-func (a *App) hooksAt(agent Agent) *hooks {
+// collectHooks are the plugins' callbacks and then the agent's own.
+func (a *App) collectHooks(agent Agent) *hooks {
 	var h *hooks
 	for _, p := range a.plugins {
-		h = h.with("plugin "+p.Name, &p.Callbacks)
+		h = h.withCallbacks("plugin "+p.Name, &p.Callbacks)
 	}
-	if own, ok := agent.(interface{ callbacks() *Callbacks }); ok {
-		h = h.with("agent "+agent.Name(), own.callbacks())
+	if own, ok := agent.(interface{ agentCallbacks() *Callbacks }); ok {
+		h = h.withCallbacks("agent "+agent.Name(), own.agentCallbacks())
 	}
 	return h
 }
@@ -109,14 +109,14 @@ func (a *App) closePlugins(logger *slog.Logger) {
 	}
 }
 
-// conduct runs an agent, with what the plugins have to say before, during and
+// runWithPlugins runs an agent, with what the plugins have to say before, during and
 // after it.
-func (r *run) conduct(ctx context.Context, inv *Invocation, yield func(*session.Event, error) bool) {
+func (r *run) runWithPlugins(ctx context.Context, inv *Invocation, yield func(*session.Event, error) bool) {
 	if len(r.app.plugins) == 0 {
-		inv.runAgent(ctx, r.committing(ctx, yield))
+		inv.runAgent(ctx, r.commitThenYield(ctx, yield))
 		return
 	}
-	if !r.accompany(ctx, inv, r.committing(ctx, yield)) {
+	if !r.runAgentWithPlugins(ctx, inv, r.commitThenYield(ctx, yield)) {
 		return
 	}
 	_, err := askPlugins(ctx, inv, "after_run", func(p *Plugin) func() (*struct{}, error) {
@@ -130,11 +130,11 @@ func (r *run) conduct(ctx context.Context, inv *Invocation, yield func(*session.
 	}
 }
 
-// accompany yields the agent's events as the plugins let them through, or the
+// runAgentWithPlugins yields the agent's events as the plugins let them through, or the
 // one event of a plugin in the agent's place. It says whether the run goes on.
-func (r *run) accompany(ctx context.Context, inv *Invocation, yield func(*session.Event, error) bool) bool {
-	aside := inv.aside(asideBeforeRun)
-	if inv.frame != nil && len(inv.asideEvents(asideBeforeRun)) > 0 {
+func (r *run) runAgentWithPlugins(ctx context.Context, inv *Invocation, yield func(*session.Event, error) bool) bool {
+	aside := inv.atHook(hookPathBeforeRun)
+	if inv.frame != nil && len(inv.hookEvents(hookPathBeforeRun)) > 0 {
 		return true
 	}
 	content, err := askPlugins(ctx, inv, "before_run", func(p *Plugin) func() (*genai.Content, error) {
@@ -154,14 +154,14 @@ func (r *run) accompany(ctx context.Context, inv *Invocation, yield func(*sessio
 	}
 	return inv.runAgent(ctx, func(ev *session.Event, err error) bool {
 		if err == nil {
-			ev, err = r.overhear(ctx, inv, ev)
+			ev, err = r.runOnEvent(ctx, inv, ev)
 		}
 		return yield(ev, err) && err == nil
 	})
 }
 
-// overhear lets the plugins replace an event.
-func (r *run) overhear(ctx context.Context, inv *Invocation, ev *session.Event) (*session.Event, error) {
+// runOnEvent lets the plugins replace an event.
+func (r *run) runOnEvent(ctx context.Context, inv *Invocation, ev *session.Event) (*session.Event, error) {
 	replaced, err := askPlugins(ctx, inv, "on_event", func(p *Plugin) func() (*session.Event, error) {
 		if p.OnEvent == nil {
 			return nil
@@ -172,31 +172,31 @@ func (r *run) overhear(ctx context.Context, inv *Invocation, ev *session.Event) 
 		return ev, err
 	}
 	merged := *ev
-	overlay(reflect.ValueOf(&merged).Elem(), reflect.ValueOf(replaced).Elem())
+	overlayFields(reflect.ValueOf(&merged).Elem(), reflect.ValueOf(replaced).Elem())
 	merged.ID, merged.InvocationID, merged.Timestamp, merged.Seq = ev.ID, ev.InvocationID, ev.Timestamp, ev.Seq
 	return &merged, nil
 }
 
-// overlay takes over the fields of a struct that are not zero.
-func overlay(to, from reflect.Value) {
+// overlayFields takes over the fields of a struct that are not zero.
+func overlayFields(to, from reflect.Value) {
 	for i := range from.NumField() {
 		switch f := from.Field(i); {
 		case from.Type().Field(i).Anonymous:
-			overlay(to.Field(i), f)
+			overlayFields(to.Field(i), f)
 		case !f.IsZero():
 			to.Field(i).Set(f)
 		}
 	}
 }
 
-// hear lets the plugins replace what the user said.
-func (r *run) hear(ctx context.Context, ev *session.Event) error {
+// runOnUserMessage lets the plugins replace what the user said.
+func (r *run) runOnUserMessage(ctx context.Context, ev *session.Event) error {
 	if len(r.app.plugins) == 0 {
 		return nil
 	}
 	// The delta belongs to whoever asked for the run.
 	ev.Actions.StateDelta = maps.Clone(ev.Actions.StateDelta)
-	m := (&Invocation{run: r, node: r.app.top}).newMoment(&ev.Actions)
+	m := (&Invocation{run: r, node: r.app.rootNode}).newCallbackContext(&ev.Actions)
 	content, err := askPlugins(ctx, m.Invocation, "on_user_message", func(p *Plugin) func() (*genai.Content, error) {
 		if p.OnUserMessage == nil {
 			return nil
@@ -221,10 +221,10 @@ func askPlugins[A any](ctx context.Context, inv *Invocation, hook string, of fun
 		if fn == nil {
 			continue
 		}
-		one := []owned[func() (*A, error)]{{"plugin " + p.Name, fn}}
+		one := []ownedCallback[func() (*A, error)]{{"plugin " + p.Name, fn}}
 		answer, err := firstAnswer(ctx, inv, hook, one, func(f func() (*A, error)) (*A, error) { return f() })
 		if err != nil {
-			told, _ := asHookFailure(err)
+			told, _ := asHookError(err)
 			return nil, told
 		}
 		if answer != nil {

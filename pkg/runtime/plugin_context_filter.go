@@ -28,7 +28,7 @@ func (c *contextFilterConfig) DecodeSpec(n *spec.Node) spec.Diagnostics {
 }
 
 // Bind finds the function that custom_filter names.
-func (c *contextFilterConfig) Bind(f *Functions) spec.Diagnostics { return c.Custom.bind(f) }
+func (c *contextFilterConfig) Bind(f *Functions) spec.Diagnostics { return c.Custom.bindFilter(f) }
 
 // newContextFilter makes ADK's ContextFilterPlugin.
 func newContextFilter(_ context.Context, _ PluginEnv, c *contextFilterConfig) (*Plugin, error) {
@@ -36,7 +36,7 @@ func newContextFilter(_ context.Context, _ PluginEnv, c *contextFilterConfig) (*
 		if c.Keep > 0 {
 			req.Contents = lastTurns(req.Contents, c.Keep)
 		}
-		req.Contents, err = c.Custom.apply(ctx, m, req.Contents)
+		req.Contents, err = c.Custom.applyFilter(ctx, m, req.Contents)
 		return nil, err
 	}
 	return &Plugin{Name: "context_filter", Callbacks: Callbacks{BeforeModel: []BeforeModelFunc{filter}}}, nil
@@ -46,23 +46,23 @@ func newContextFilter(_ context.Context, _ PluginEnv, c *contextFilterConfig) (*
 // said as the user's without a break is one turn; answers to calls begin none.
 func lastTurns(contents []*genai.Content, n int) []*genai.Content {
 	for i := len(contents) - 1; i > 0; i-- {
-		if !userSpeaks(contents[i]) || userSpeaks(contents[i-1]) {
+		if !isUserTurn(contents[i]) || isUserTurn(contents[i-1]) {
 			continue
 		}
 		if n--; n == 0 {
-			return contents[withCalls(contents, i):]
+			return contents[includeCalls(contents, i):]
 		}
 	}
 	return contents
 }
 
-func userSpeaks(c *genai.Content) bool {
+func isUserTurn(c *genai.Content) bool {
 	return c.Role == genai.RoleUser && len(model.ResponsesOf(c)) == 0
 }
 
-// withCalls moves the start of what is kept back to the calls whose answers
+// includeCalls moves the start of what is kept back to the calls whose answers
 // are kept: a model is never shown an answer without its call.
-func withCalls(contents []*genai.Content, from int) int {
+func includeCalls(contents []*genai.Content, from int) int {
 	open := map[string]bool{}
 	for i := len(contents) - 1; i >= 0; i-- {
 		if i < from && len(open) == 0 {

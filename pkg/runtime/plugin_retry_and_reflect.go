@@ -20,8 +20,8 @@ type trackingScope string
 
 const trackGlobal trackingScope = "global"
 
-// key is where the failures of a tool are counted.
-func (s trackingScope) key(call *tool.Call) string {
+// stateKey is where the failures of a tool are counted.
+func (s trackingScope) stateKey(call *tool.Call) string {
 	prefix := session.TempPrefix
 	if s == trackGlobal {
 		prefix = session.AppPrefix
@@ -46,52 +46,52 @@ type retryAndReflect struct{ retryAndReflectConfig }
 func newRetryAndReflect(_ context.Context, _ PluginEnv, c *retryAndReflectConfig) (*Plugin, error) {
 	p := retryAndReflect{*c}
 	return &Plugin{Name: "retry_and_reflect", Callbacks: Callbacks{
-		OnToolError: []ToolErrorFunc{p.reflect},
-		AfterTool:   []AfterToolFunc{p.reset},
+		OnToolError: []ToolErrorFunc{p.reflectOnError},
+		AfterTool:   []AfterToolFunc{p.resetCount},
 	}}, nil
 }
 
 // reflectMark is the response_type by which ADK's clients know these answers.
 const reflectMark = "ERROR_HANDLED_BY_REFLECT_AND_RETRY_PLUGIN"
 
-func (p *retryAndReflect) reflect(_ context.Context, _ tool.Tool, call *tool.Call, failure error) (*tool.Result, error) {
-	key := p.Scope.key(call)
+func (p *retryAndReflect) reflectOnError(_ context.Context, _ tool.Tool, call *tool.Call, failure error) (*tool.Result, error) {
+	key := p.Scope.stateKey(call)
 	v, _ := call.State.Get(key)
-	before, _ := asCount(v)
+	before, _ := toCount(v)
 	n := before + 1
 	if n > p.MaxRetries {
 		if p.Throw {
 			return nil, failf(CodeToolFailed, failure, "tool %s of agent %s failed once too often (in a row: %d): %s", call.Name, call.Origin.Agent, n, failure)
 		}
-		return reflection(failure, n, fmt.Sprintf("The tool %s failed once too often; failures in a row: %d. Do not call it again in this turn: "+
+		return reflectionResult(failure, n, fmt.Sprintf("The tool %s failed once too often; failures in a row: %d. Do not call it again in this turn: "+
 			"find another way, or tell the user what cannot be done.", call.Name, n)), nil
 	}
 	if err := call.State.Update(session.StateUpdate{Key: key, Verb: session.UpdateAdd, Value: 1}); err != nil {
 		return nil, err
 	}
-	return reflection(failure, n, fmt.Sprintf("The call of %s failed; this was try %d of %d. Before the next call, think about why: "+
+	return reflectionResult(failure, n, fmt.Sprintf("The call of %s failed; this was try %d of %d. Before the next call, think about why: "+
 		"are the arguments complete, of the right kind, and meant for this tool? Do not repeat the same call. "+
 		"If the tool cannot help, find another way.", call.Name, n, p.MaxRetries+1)), nil
 }
 
-func reflection(failure error, n int, guidance string) *tool.Result {
+func reflectionResult(failure error, n int, guidance string) *tool.Result {
 	return &tool.Result{Response: map[string]any{
 		"response_type": reflectMark, "error_details": failure.Error(), "retry_count": n, "reflection_guidance": guidance,
 	}}
 }
 
-// reset forgets the failures of a tool that answered.
-func (p *retryAndReflect) reset(_ context.Context, _ tool.Tool, call *tool.Call, result *tool.Result) (*tool.Result, error) {
+// resetCount forgets the failures of a tool that answered.
+func (p *retryAndReflect) resetCount(_ context.Context, _ tool.Tool, call *tool.Call, result *tool.Result) (*tool.Result, error) {
 	if result != nil && result.Response["response_type"] == reflectMark {
 		return nil, nil
 	}
-	if v, _ := call.State.Get(p.Scope.key(call)); v != nil {
-		call.State.Set(p.Scope.key(call), nil)
+	if v, _ := call.State.Get(p.Scope.stateKey(call)); v != nil {
+		call.State.Set(p.Scope.stateKey(call), nil)
 	}
 	return nil, nil
 }
 
-func asCount(v any) (int, bool) {
+func toCount(v any) (int, bool) {
 	switch v := v.(type) {
 	case int:
 		return v, true

@@ -14,10 +14,10 @@ type saveFilesConfig struct{}
 // newSaveFiles makes ADK's SaveFilesAsArtifactsPlugin. The versions are noted
 // on the user's event.
 func newSaveFiles(context.Context, PluginEnv, *saveFilesConfig) (*Plugin, error) {
-	return &Plugin{Name: "save_files_as_artifacts", OnUserMessage: saveFiles}, nil
+	return &Plugin{Name: "save_files_as_artifacts", OnUserMessage: saveMessageFiles}, nil
 }
 
-func saveFiles(ctx context.Context, m *Moment, message *genai.Content) (*genai.Content, error) {
+func saveMessageFiles(ctx context.Context, m *Moment, message *genai.Content) (*genai.Content, error) {
 	saved := false
 	parts := make([]*genai.Part, len(message.Parts))
 	for i, p := range message.Parts {

@@ -215,8 +215,8 @@ func TestPluginAnswers(t *testing.T) {
 	}
 }
 
-// TestAfterRunOnlyWhenWell: after an error it is not called.
-func TestAfterRunOnlyWhenWell(t *testing.T) {
+// TestAfterRunSkippedOnError: after an error it is not called.
+func TestAfterRunSkippedOnError(t *testing.T) {
 	e := testenv.New(t, nil)
 	key := e.Session(t, "app", "s", nil)
 	r := &record{}

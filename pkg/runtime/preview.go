@@ -43,22 +43,22 @@ type Preview struct {
 // model and no tool; callbacks before the model are asked, as they may change
 // it. No event is stored.
 func (h *Host) Preview(ctx context.Context, req *PreviewRequest) (*Preview, error) {
-	app, err := h.acquire(req.App)
+	app, err := h.acquireApp(req.App)
 	if err != nil {
 		return nil, err
 	}
-	defer app.hold.release()
+	defer app.refs.release()
 	sess, err := h.previewSession(ctx, app, req)
 	if err != nil {
 		return nil, err
 	}
 	r := h.previewRun(app, sess, req)
-	n, err := previewed(r, req.Agent)
+	n, err := findPreviewNode(r, req.Agent)
 	if err != nil {
 		return nil, err
 	}
 	inv := &Invocation{run: r, node: n}
-	built, err := inv.request(ctx, n.agent.(*LLMAgent))
+	built, err := inv.buildRequest(ctx, n.agent.(*LLMAgent))
 	if err == nil && n.hooks != nil {
 		err = inv.previewCallbacks(ctx, built)
 	}
@@ -71,7 +71,7 @@ func (h *Host) Preview(ctx context.Context, req *PreviewRequest) (*Preview, erro
 // previewCallbacks lets callbacks change the request. What they write to the
 // state is lost.
 func (inv *Invocation) previewCallbacks(ctx context.Context, req *model.Request) error {
-	answer, err := inv.beforeModel(ctx, inv.newMoment(&session.Actions{}), req)
+	answer, err := inv.runBeforeModel(ctx, inv.newCallbackContext(&session.Actions{}), req)
 	if err == nil && answer != nil {
 		err = failf(CodeInvalidRequest, nil, "the model of agent %s would not be asked: a callback answers %q", inv.node.agent.Name(), model.TextOf(answer.Content))
 	}
@@ -85,7 +85,7 @@ func (h *Host) previewSession(ctx context.Context, app *App, req *PreviewRequest
 	if req.SessionID == "" {
 		sess.User = cmp.Or(req.UserID, "user")
 	} else {
-		stored, err := h.store.Sessions.Get(ctx, key, app.Config.SessionWindow.options())
+		stored, err := h.store.Sessions.Get(ctx, key, app.Config.SessionWindow.storeOptions())
 		if err != nil {
 			return nil, storeFailure(key, err)
 		}
@@ -98,7 +98,7 @@ func (h *Host) previewSession(ctx context.Context, app *App, req *PreviewRequest
 
 func (h *Host) previewRun(app *App, sess *session.Session, req *PreviewRequest) *run {
 	r := &run{id: "e-preview", host: h, app: app, sess: sess, config: app.Config, user: &genai.Content{}}
-	r.budget, r.state = &budget{limit: app.Config.MaxLLMCalls}, r.lookup
+	r.budget, r.state = &callBudget{limit: app.Config.MaxLLMCalls}, r.lookupState
 	if req.Text != "" {
 		r.user, r.userText = model.UserText(req.Text), req.Text
 		ev := &session.Event{InvocationID: r.id, Author: session.UserAuthor, Timestamp: h.now()}
@@ -109,25 +109,25 @@ func (h *Host) previewRun(app *App, sess *session.Session, req *PreviewRequest) 
 	return r
 }
 
-func previewed(r *run, agent string) (*node, error) {
-	n := r.pick()
+func findPreviewNode(r *run, agent string) (*node, error) {
+	n := r.chooseAgent()
 	if agent != "" {
-		if n = r.app.find(agent); n == nil {
-			return nil, failf(CodeInvalidRequest, session.ErrNotFound, "app %s has no agent %s: its agents are %s", r.app.Name, agent, quoteNames(r.app.AgentNames()))
+		if n = r.app.findNode(agent); n == nil {
+			return nil, failf(CodeInvalidRequest, session.ErrNotFound, "app %s has no agent %s: its agents are %s", r.app.Name, agent, joinNames(r.app.AgentNames()))
 		}
 	}
-	if llm := n.firstLLM(); llm != nil {
+	if llm := n.findFirstLLM(); llm != nil {
 		return llm, nil
 	}
 	return nil, failf(CodeInvalidRequest, nil, "agent %s asks no model", n.agent.Name())
 }
 
-func (n *node) firstLLM() *node {
+func (n *node) findFirstLLM() *node {
 	if _, ok := n.agent.(*LLMAgent); ok {
 		return n
 	}
 	for _, c := range n.children {
-		if llm := c.firstLLM(); llm != nil {
+		if llm := c.findFirstLLM(); llm != nil {
 			return llm
 		}
 	}
@@ -144,7 +144,7 @@ func (a *App) AgentNames() []string {
 			walk(c)
 		}
 	}
-	walk(a.top)
+	walk(a.rootNode)
 	return names
 }
 

@@ -9,23 +9,23 @@ import (
 // are joined once, at the end, since texts may be long.
 type prompt []string
 
-// about tells the agent who it is and what it may do.
-func (p prompt) about(n *node, l *LLMAgent) prompt {
-	return p.say(l.identity).say(l.opts.Planner.instruction()).say(n.transferText())
+// appendIdentity tells the agent who it is and what it may do.
+func (p prompt) appendIdentity(n *node, l *LLMAgent) prompt {
+	return p.appendParagraph(l.identity).appendParagraph(l.opts.Planner.planningInstruction()).appendParagraph(n.transferText())
 }
 
-// say adds a paragraph; an empty text is none.
-func (p prompt) say(text string) prompt {
+// appendParagraph adds a paragraph; an empty text is none.
+func (p prompt) appendParagraph(text string) prompt {
 	if text == "" {
 		return p
 	}
-	return append(p.gap(), text)
+	return append(p.appendSeparator(), text)
 }
 
-// fill adds an instruction with its placeholders filled.
-func (p prompt) fill(ctx context.Context, inv *Invocation, i *Instruction) (prompt, error) {
-	begun := p.gap()
-	all, err := i.appendPieces(ctx, begun, inv)
+// appendInstruction adds an instruction with its placeholders filled.
+func (p prompt) appendInstruction(ctx context.Context, inv *Invocation, i *Instruction) (prompt, error) {
+	begun := p.appendSeparator()
+	all, err := i.appendChunks(ctx, begun, inv)
 	if err != nil {
 		return nil, err
 	}
@@ -37,17 +37,17 @@ func (p prompt) fill(ctx context.Context, inv *Invocation, i *Instruction) (prom
 	return p, nil
 }
 
-// own adds the agent's own instruction.
-func (p prompt) own(ctx context.Context, inv *Invocation, a *LLMAgent) (prompt, error) {
+// appendOwnInstruction adds the agent's own instruction.
+func (p prompt) appendOwnInstruction(ctx context.Context, inv *Invocation, a *LLMAgent) (prompt, error) {
 	if a.opts.InstructionProvider == nil {
-		return p.fill(ctx, inv, a.opts.Instruction)
+		return p.appendInstruction(ctx, inv, a.opts.Instruction)
 	}
-	text, err := a.opts.InstructionProvider.text(ctx, inv)
-	return p.say(text), err
+	text, err := a.opts.InstructionProvider.computeText(ctx, inv)
+	return p.appendParagraph(text), err
 }
 
-// gap parts what comes from what is there.
-func (p prompt) gap() prompt {
+// appendSeparator parts what comes from what is there.
+func (p prompt) appendSeparator() prompt {
 	if len(p) == 0 {
 		return p
 	}

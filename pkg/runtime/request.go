@@ -11,34 +11,34 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// request builds what the agent's model is asked next, parts in ADK's order:
+// buildRequest builds what the agent's model is asked next, parts in ADK's order:
 // settings, instructions, contents, tools, and what tools add of their own.
-func (inv *Invocation) request(ctx context.Context, a *LLMAgent) (*model.Request, error) {
-	if err := inv.stock(ctx); err != nil {
+func (inv *Invocation) buildRequest(ctx context.Context, a *LLMAgent) (*model.Request, error) {
+	if err := inv.loadToolsets(ctx); err != nil {
 		return nil, err
 	}
-	req, beside, err := inv.furnished(ctx, a)
+	req, beside, err := inv.prepareRequest(ctx, a)
 	if err != nil {
 		return nil, err
 	}
-	contents, err := inv.contents(a.opts.IncludeContents)
+	contents, err := inv.buildContents(a.opts.IncludeContents)
 	if err != nil {
 		return nil, err
 	}
 	req.Contents = insertBeforeUserTail(contents, beside)
-	a.opts.Planner.prepare(req)
+	a.opts.Planner.prepareRequest(req)
 	if inv.run.app.ContextCache != nil {
-		req.Cache = inv.cacheRequest()
+		req.Cache = inv.buildCacheRequest()
 	}
-	return req, inv.letToolsEdit(ctx, req)
+	return req, inv.applyRequestEditors(ctx, req)
 }
 
-// furnished is a request with all but its contents, and the contents that go with
+// prepareRequest is a request with all but its contents, and the contents that go with
 // its instruction.
-func (inv *Invocation) furnished(ctx context.Context, a *LLMAgent) (req *model.Request, beside []*genai.Content, err error) {
-	if c := inv.node.standing().config; c != nil && !inv.run.config.settles() {
+func (inv *Invocation) prepareRequest(ctx context.Context, a *LLMAgent) (req *model.Request, beside []*genai.Content, err error) {
+	if c := inv.node.fixedRequest().config; c != nil && !inv.run.config.affectsRequests() {
 		req = &model.Request{Config: c}
-		inv.address(req)
+		inv.setModelAndOrigin(req)
 		return req, nil, nil
 	}
 	both := &struct {
@@ -47,26 +47,26 @@ func (inv *Invocation) furnished(ctx context.Context, a *LLMAgent) (req *model.R
 	}{}
 	req = &both.req
 	req.Config = &both.config
-	inv.address(req)
-	inv.node.settle(req.Config, a)
-	inv.run.config.settle(req.Config)
-	if beside, err = inv.instruct(ctx, a, req); err != nil {
+	inv.setModelAndOrigin(req)
+	inv.node.applySettings(req.Config, a)
+	inv.run.config.applyToRequest(req.Config)
+	if beside, err = inv.buildInstructions(ctx, a, req); err != nil {
 		return nil, nil, err
 	}
-	req.Config.Tools = slices.Clip(inv.tools().offered)
+	req.Config.Tools = slices.Clip(inv.activeToolbox().declared)
 	return req, beside, nil
 }
 
-// address says who asks whom.
-func (inv *Invocation) address(req *model.Request) {
+// setModelAndOrigin says who asks whom.
+func (inv *Invocation) setModelAndOrigin(req *model.Request) {
 	req.Model = inv.node.llm.Name()
 	req.Stream = inv.run.config.StreamingMode == StreamingSSE
-	req.Origin = inv.origin()
+	req.Origin = inv.requestOrigin()
 }
 
-func (inv *Invocation) letToolsEdit(ctx context.Context, req *model.Request) error {
-	for _, e := range inv.tools().editors {
-		call := inv.newCall(&genai.FunctionCall{Name: e.name}, &session.Actions{})
+func (inv *Invocation) applyRequestEditors(ctx context.Context, req *model.Request) error {
+	for _, e := range inv.activeToolbox().editors {
+		call := inv.newToolCall(&genai.FunctionCall{Name: e.name}, &session.Actions{})
 		if err := e.edit.EditRequest(ctx, call, req); err != nil {
 			return failf(CodeToolFailed, err, "tool %s of agent %s could not prepare the request: %s", e.name, inv.node.agent.Name(), err)
 		}
@@ -74,12 +74,12 @@ func (inv *Invocation) letToolsEdit(ctx context.Context, req *model.Request) err
 	return nil
 }
 
-// newCall makes what one tool call sees.
-func (inv *Invocation) newCall(fc *genai.FunctionCall, actions *session.Actions) *tool.Call {
+// newToolCall makes what one tool call sees.
+func (inv *Invocation) newToolCall(fc *genai.FunctionCall, actions *session.Actions) *tool.Call {
 	return &tool.Call{
 		ID: fc.ID, Name: fc.Name, Args: cloneArgs(fc.Args),
-		Origin:         inv.origin(),
-		State:          &callState{base: inv.run, actions: actions},
+		Origin:         inv.requestOrigin(),
+		State:          &callState{run: inv.run, actions: actions},
 		Actions:        actions,
 		Artifacts:      &callArtifacts{store: inv.run.host.store.Artifacts, key: inv.run.sess.Key, actions: actions},
 		Memories:       &callMemories{inv.run},

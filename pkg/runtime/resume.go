@@ -12,13 +12,13 @@ import (
 	"agenthost/pkg/session"
 )
 
-// resumed finds the invocation that a request goes on with and what it did
+// resolveInvocation finds the invocation that a request goes on with and what it did
 // before: the one that it names, or that of the call which its message answers
 // (adk-python runners.py _resolve_invocation_id). Any other request begins a
 // new one.
-func (r *run) resumed(req *RunRequest, events []*session.Event) error {
+func (r *run) resolveInvocation(req *RunRequest, events []*session.Event) error {
 	if req.InvocationID != "" && !r.app.Resumable {
-		return refused("app %s cannot resume the invocation %s: set resumability_config: {is_resumable: true} in its app.yaml", r.app.Name, req.InvocationID)
+		return invalidRequest("app %s cannot resume the invocation %s: set resumability_config: {is_resumable: true} in its app.yaml", r.app.Name, req.InvocationID)
 	}
 	if !r.app.Resumable {
 		return nil
@@ -26,40 +26,40 @@ func (r *run) resumed(req *RunRequest, events []*session.Event) error {
 	events = session.Recorded(events)
 	id := req.InvocationID
 	if req.Message != nil {
-		answered := answeredIn(events, model.ResponsesOf(r.user))
+		answered := findAnsweredInvocation(events, model.ResponsesOf(r.user))
 		switch {
 		case answered != "":
 			if id != "" && id != answered {
-				r.log().Warn("the message answers a call of another invocation than the request names: that one is resumed",
+				r.logger().Warn("the message answers a call of another invocation than the request names: that one is resumed",
 					"named", id, "answered", answered)
 			}
 			id = answered
 		case id != "":
-			return refused("a message beside invocationId has to answer a function call of that invocation; leave invocationId out to say something new")
+			return invalidRequest("a message beside invocationId has to answer a function call of that invocation; leave invocationId out to say something new")
 		}
 	}
 	if id == "" {
 		return nil
 	}
-	rec := newRecord(events, id)
+	rec := newInvocationRecord(events, id)
 	if len(rec.users)+len(rec.events) == 0 {
 		if req.Message != nil {
 			return nil
 		}
 		return failf(CodeInvalidRequest, session.ErrNotFound, "Invocation ID not found: %s", id)
 	}
-	return r.goOnWith(rec, id, req)
+	return r.resumeInvocation(rec, id, req)
 }
 
-// goOnWith makes the run one of an earlier invocation. A message for one that
+// resumeInvocation makes the run one of an earlier invocation. A message for one that
 // has ended, or that began when the app was not resumable, is a new invocation.
-func (r *run) goOnWith(rec *record, id string, req *RunRequest) error {
-	if req.Message != nil && (rec.root() == "" || rec.at(rec.root()).hasEnded()) {
+func (r *run) resumeInvocation(rec *invocationRecord, id string, req *RunRequest) error {
+	if req.Message != nil && (rec.rootPath() == "" || rec.frameAt(rec.rootPath()).hasEnded()) {
 		return nil
 	}
 	if req.Message == nil {
 		if len(rec.users) == 0 {
-			return refused("the invocation %s has no message of the user to resume with", id)
+			return invalidRequest("the invocation %s has no message of the user to resume with", id)
 		}
 		r.user = rec.users[0].Content
 		if last := rec.users[len(rec.users)-1]; len(last.Responses()) > 0 {
@@ -69,12 +69,12 @@ func (r *run) goOnWith(rec *record, id string, req *RunRequest) error {
 		r.turn = countTurns(r.sess.History)
 	}
 	r.id, r.record = id, rec
-	r.budget.used.Store(int64(rec.modelAnswers(r.app)))
+	r.budget.used.Store(int64(rec.countModelAnswers(r.app)))
 	return nil
 }
 
-// answeredIn is the invocation with a call that is answered.
-func answeredIn(events []*session.Event, answers []*genai.FunctionResponse) string {
+// findAnsweredInvocation is the invocation with a call that is answered.
+func findAnsweredInvocation(events []*session.Event, answers []*genai.FunctionResponse) string {
 	ids := map[string]bool{}
 	for _, f := range answers {
 		ids[f.ID] = true
@@ -101,8 +101,8 @@ func Unfinished(events []*session.Event) string {
 		if ev.Actions.Compaction != nil {
 			continue
 		}
-		rec := newRecord(events, ev.InvocationID)
-		if ev.NodePath == "" && ev.Author != session.UserAuthor || rec.at(rec.root()).hasEnded() {
+		rec := newInvocationRecord(events, ev.InvocationID)
+		if ev.NodePath == "" && ev.Author != session.UserAuthor || rec.frameAt(rec.rootPath()).hasEnded() {
 			return ""
 		}
 		return ev.InvocationID
@@ -110,26 +110,26 @@ func Unfinished(events []*session.Event) string {
 	return ""
 }
 
-// root is the invocation's first agent: that of its record, or a choice.
-func (r *run) root() (*Invocation, error) {
+// newRootInvocation is the invocation's first agent: that of its record, or a choice.
+func (r *run) newRootInvocation() (*Invocation, error) {
 	if !r.app.Resumable {
-		return r.picked(), nil
+		return r.newTurnInvocation(), nil
 	}
-	path := r.record.root()
+	path := r.record.rootPath()
 	if path == "" {
-		inv := r.picked()
+		inv := r.newTurnInvocation()
 		inv.frame = &frame{path: inv.node.agent.Name() + "@1"}
 		return inv, nil
 	}
 	name, first := strings.CutSuffix(path, "@1")
-	n := r.app.find(name)
+	n := r.app.findNode(name)
 	switch {
 	case !first:
-		return nil, refused("the invocation cannot be resumed: its node path must begin with an agent's name and @1, got %.60q", path)
+		return nil, invalidRequest("the invocation cannot be resumed: its node path must begin with an agent's name and @1, got %.60q", path)
 	case n == nil:
-		return nil, refused("the invocation cannot be resumed: agent %s, which began it, is no longer part of the app; begin a new one", name)
+		return nil, invalidRequest("the invocation cannot be resumed: agent %s, which began it, is no longer part of the app; begin a new one", name)
 	}
-	return &Invocation{run: r, node: n, frame: &frame{path: path, past: r.record.at(path)}}, nil
+	return &Invocation{run: r, node: n, frame: &frame{path: path, prior: r.record.frameAt(path)}}, nil
 }
 
 // restoreCredentials gives a resumed run what the user's message gave before:
@@ -140,86 +140,86 @@ func (r *run) restoreCredentials() {
 	}
 }
 
-// watch notes the calls that somebody answers later. One whose own answer is a
+// trackPending notes the calls that somebody answers later. One whose own answer is a
 // failure is none: it was not carried out, or a person is asked about it by a
 // request, which is a call of its own.
-func (f *frame) watch(ev *session.Event) {
+func (f *frame) trackPending(ev *session.Event) {
 	if f == nil || ev == nil || ev.Partial {
 		return
 	}
 	for _, r := range ev.Responses() {
-		if _, later := f.waiting[r.ID]; later {
-			f.waiting[r.ID] = !isFailure(r.Response)
+		if _, later := f.pending[r.ID]; later {
+			f.pending[r.ID] = !isFailure(r.Response)
 		}
 	}
 	for _, id := range ev.LongRunningToolIDs {
-		if f.waiting == nil {
-			f.waiting = map[string]bool{}
+		if f.pending == nil {
+			f.pending = map[string]bool{}
 		}
-		f.waiting[id] = true
+		f.pending[id] = true
 	}
 }
 
-// recall finds the calls that still wait for an answer when the agent is taken
+// restorePending finds the calls that still wait for an answer when the agent is taken
 // up again.
-func (f *frame) recall(rec *record) {
-	for _, ev := range f.past.all() {
-		f.watch(ev)
+func (f *frame) restorePending(rec *invocationRecord) {
+	for _, ev := range f.prior.allEvents() {
+		f.trackPending(ev)
 	}
-	for id := range f.waiting {
-		if rec.answered(id) {
-			delete(f.waiting, id)
+	for id := range f.pending {
+		if rec.isAnswered(id) {
+			delete(f.pending, id)
 		}
 	}
 }
 
-// rest pauses an LLM agent that waits for somebody, and tells so once. It is
+// pauseIfPending pauses an LLM agent that waits for somebody, and tells so once. It is
 // false when there is nothing to wait for.
-func (s *step) rest() bool {
+func (s *step) pauseIfPending() bool {
 	f := s.inv.frame
-	if !s.waits() {
+	if !s.hasPendingCalls() {
 		return false
 	}
-	f.pause()
-	if events := f.past.all(); len(events) > 0 && events[len(events)-1].Actions.AgentState != nil && !s.spoke {
+	f.markPaused()
+	if events := f.prior.allEvents(); len(events) > 0 && events[len(events)-1].Actions.AgentState != nil && !s.emitted {
 		return true
 	}
 	ids := []any{}
-	for _, id := range slices.Sorted(maps.Keys(f.waiting)) {
-		if f.waiting[id] {
+	for _, id := range slices.Sorted(maps.Keys(f.pending)) {
+		if f.pending[id] {
 			ids = append(ids, id)
 		}
 	}
-	s.yield(s.inv.Checkpoint(map[string]any{waitingKey: ids}), nil)
+	s.emitEvent(s.inv.Checkpoint(map[string]any{pendingCallsKey: ids}), nil)
 	return true
 }
 
-// takeUp goes on where the agent was when its invocation was cut off or paused,
+// resumeAgent goes on where the agent was when its invocation was cut off or paused,
 // and says whether a model call has to follow.
-func (s *step) takeUp(ctx context.Context) bool {
+func (s *step) resumeAgent(ctx context.Context) bool {
 	f := s.inv.frame
-	f.recall(s.inv.run.record)
-	later, err := s.inv.waitingFor()
+	f.restorePending(s.inv.run.record)
+	later, err := s.inv.readPendingCalls()
 	if err != nil {
-		s.yield(nil, err)
+		s.emitEvent(nil, err)
 		return false
 	}
-	if d := s.inv.run.decisions; d != nil && f.made(d) && !d.done.Load() && len(d.open) > 0 {
-		if !s.resume(ctx) {
+	if d := s.inv.run.decisions; d != nil && f.madeCalls(d) && !d.consumed.Load() && len(d.open) > 0 {
+		if !s.executeDecisions(ctx) {
 			return false
 		}
-		return !s.waits()
+		return !s.hasPendingCalls()
 	}
-	if calls := s.unanswered(later); len(calls) > 0 {
-		answer, ok := s.answer(ctx, calls)
-		return ok && answer != nil && !answer.IsFinal() && !s.waits()
+	if calls := s.unansweredCalls(later); len(calls) > 0 {
+		answer, ok := s.answerCalls(ctx, calls)
+		return ok && answer != nil && !answer.IsFinal() && !s.hasPendingCalls()
 	}
-	if s.waits() {
+	if s.hasPendingCalls() {
 		return false
 	}
-	last := f.past.last()
-	if code := s.openCode(last); code != "" {
-		return s.carryOut(ctx, code)
+	last := f.prior.lastEvent()
+	if code := s.pendingCode(last); code != "" {
+		return s.runCode(ctx, code)
 	}
 	switch {
 	case last == nil || last.ErrorCode != "":
@@ -227,20 +227,20 @@ func (s *step) takeUp(ctx context.Context) bool {
 	case last.Actions.AgentState != nil:
 		return true // all that it waited for is there
 	case last.Actions.TransferToAgent != "":
-		s.transfer(ctx, last.Actions.TransferToAgent)
+		s.transferTo(ctx, last.Actions.TransferToAgent)
 		return false
 	case len(last.Calls()) > 0:
 		return true // the user has answered them
 	case len(last.Responses()) == 0:
 		return !last.IsFinal()
 	}
-	last, ok := s.settle(last)
+	last, ok := s.emitStructuredOutput(last)
 	return ok && !last.IsFinal()
 }
 
-func (s *step) waits() bool {
+func (s *step) hasPendingCalls() bool {
 	if s.inv.frame != nil {
-		for _, waits := range s.inv.frame.waiting {
+		for _, waits := range s.inv.frame.pending {
 			if waits {
 				return true
 			}
@@ -249,9 +249,9 @@ func (s *step) waits() bool {
 	return false
 }
 
-// made says whether the calls that a person decided on are this frame's.
-func (f *frame) made(d *decisions) bool {
-	for _, ev := range f.past.all() {
+// madeCalls says whether the calls that a person decided on are this frame's.
+func (f *frame) madeCalls(d *decisions) bool {
+	for _, ev := range f.prior.allEvents() {
 		for _, c := range ev.Calls() {
 			for _, one := range d.open {
 				if one.call.ID == c.ID {
@@ -263,36 +263,36 @@ func (f *frame) made(d *decisions) bool {
 	return false
 }
 
-// unanswered are the calls of the model's last answer that were made and not
+// unansweredCalls are the calls of the model's last answer that were made and not
 // carried out, or ended the run: no answer of theirs was stored. Those of later
 // are answered later.
-func (s *step) unanswered(later map[string]bool) []*genai.FunctionCall {
+func (s *step) unansweredCalls(later map[string]bool) []*genai.FunctionCall {
 	var calls []*genai.FunctionCall
 	done := map[string]bool{}
-	for _, ev := range s.inv.frame.past.all() {
+	for _, ev := range s.inv.frame.prior.allEvents() {
 		if made := ev.Calls(); len(made) > 0 && !IsRequest(ev, made[0]) {
 			calls = made
 		}
 		for _, f := range ev.Responses() {
-			done[f.ID] = done[f.ID] || !failsCalls(ev)
+			done[f.ID] = done[f.ID] || !isCallFailure(ev)
 		}
 	}
 	var open []*genai.FunctionCall
 	for _, c := range calls {
-		if !done[c.ID] && !later[c.ID] && !s.inv.run.record.answered(c.ID) {
+		if !done[c.ID] && !later[c.ID] && !s.inv.run.record.isAnswered(c.ID) {
 			open = append(open, c)
 		}
 	}
 	return open
 }
 
-// asked says whether a person was asked about a call before the invocation was
+// alreadyRequested says whether a person was asked about a call before the invocation was
 // cut off: asking again would ask twice.
-func (s *step) asked(request, call string) bool {
+func (s *step) alreadyRequested(request, call string) bool {
 	if s.inv.frame == nil {
 		return false
 	}
-	for _, ev := range s.inv.frame.past.all() {
+	for _, ev := range s.inv.frame.prior.allEvents() {
 		for _, c := range ev.Calls() {
 			if c.Name == request && IsRequest(ev, c) && requestedCall(c) == call {
 				return true
@@ -302,9 +302,9 @@ func (s *step) asked(request, call string) bool {
 	return false
 }
 
-// last is the last event that is the agent's own.
-func (p *past) last() *session.Event {
-	if events := p.all(); len(events) > 0 {
+// lastEvent is the last event that is the agent's own.
+func (p *frameRecord) lastEvent() *session.Event {
+	if events := p.allEvents(); len(events) > 0 {
 		return events[len(events)-1]
 	}
 	return nil

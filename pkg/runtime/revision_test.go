@@ -121,8 +121,8 @@ func TestRevisionImported(t *testing.T) {
 	}
 }
 
-// TestRevisionsAreBounded: only so many old revisions are held, those used last.
-func TestRevisionsAreBounded(t *testing.T) {
+// TestRevisionsBounded: only so many old revisions are held, those used last.
+func TestRevisionsBounded(t *testing.T) {
 	s, e := newShelf(t, runtime.FollowNewSessions)
 	var keys []session.Key
 	for i, revision := range []string{"r0", "r1", "r2", "r3"} {
@@ -145,9 +145,9 @@ func TestRevisionsAreBounded(t *testing.T) {
 	}
 }
 
-// TestRevisionLost: a session whose revision cannot be had goes on with the one
+// TestRevisionNotKept: a session whose revision cannot be had goes on with the one
 // that serves; an invocation that waits does not.
-func TestRevisionLost(t *testing.T) {
+func TestRevisionNotKept(t *testing.T) {
 	for _, lost := range []struct{ revision, why string }{{"gone", "is not kept any more"}, {"broken", "cannot be built any more"}} {
 		t.Run(lost.revision, func(t *testing.T) {
 			s, e := newShelf(t, runtime.FollowNewSessions)

@@ -43,22 +43,22 @@ type RewindRequest struct {
 // and stays when the run fails. Without one the app need not be there.
 func (h *Host) Rewind(ctx context.Context, req *RewindRequest) Events {
 	return func(yield func(*session.Event, error) bool) {
-		if err := req.check(); err != nil {
+		if err := req.validateRequest(); err != nil {
 			yield(nil, err)
 			return
 		}
 		var app *App
 		var span *Span
 		if req.Message != nil {
-			ctx, span = h.beginRun(ctx, &RunRequest{App: req.App, UserID: req.UserID, SessionID: req.SessionID})
+			ctx, span = h.beginRunSpan(ctx, &RunRequest{App: req.App, UserID: req.UserID, SessionID: req.SessionID})
 			defer span.end(h.now)
-			yield = span.watching(yield)
+			yield = span.recordErrors(yield)
 			var err error
-			if app, err = h.acquire(req.App); err != nil {
+			if app, err = h.acquireApp(req.App); err != nil {
 				yield(nil, err)
 				return
 			}
-			defer app.hold.release()
+			defer app.refs.release()
 		}
 		key := session.Key{App: req.App, User: req.UserID, ID: req.SessionID}
 		ctx, free, err := h.store.Sessions.Acquire(ctx, key, h.wait)
@@ -67,9 +67,9 @@ func (h *Host) Rewind(ctx context.Context, req *RewindRequest) Events {
 			return
 		}
 		defer free()
-		span.entered(h.now)
-		yield = tellingWhy(ctx, key, yield)
-		if err := h.rewind(ctx, key, req); err != nil {
+		span.recordSessionWait(h.now)
+		yield = reportingStoreCause(ctx, key, yield)
+		if err := h.rewindSession(ctx, key, req); err != nil {
 			var told *RunError
 			if !errors.As(err, &told) {
 				err = storeFailure(key, err)
@@ -80,16 +80,16 @@ func (h *Host) Rewind(ctx context.Context, req *RewindRequest) Events {
 		if app == nil {
 			return
 		}
-		sess, err := h.store.Sessions.Get(ctx, key, app.Config.SessionWindow.options())
+		sess, err := h.store.Sessions.Get(ctx, key, app.Config.SessionWindow.storeOptions())
 		if err != nil {
 			yield(nil, storeFailure(key, err))
 			return
 		}
-		h.carryOut(ctx, app, sess, &RunRequest{Message: req.Message, Streaming: req.Streaming}, yield)
+		h.runInvocation(ctx, app, sess, &RunRequest{Message: req.Message, Streaming: req.Streaming}, yield)
 	}
 }
 
-func (req *RewindRequest) check() error {
+func (req *RewindRequest) validateRequest() error {
 	if (req.BeforeInvocationID == "") == (req.AfterEventID == "") {
 		return failf(CodeInvalidRequest, session.ErrInvalid, "a rewind needs either the invocation to take back, or the event that is to be the last")
 	}
@@ -99,9 +99,9 @@ func (req *RewindRequest) check() error {
 	return nil
 }
 
-// from is the index of the first event that is taken back. Events that an
+// findStart is the index of the first event that is taken back. Events that an
 // earlier rewind took back are found too.
-func (req *RewindRequest) from(events []*session.Event) (int, error) {
+func (req *RewindRequest) findStart(events []*session.Event) (int, error) {
 	if req.AfterEventID != "" {
 		i := slices.IndexFunc(events, func(ev *session.Event) bool { return ev.ID == req.AfterEventID })
 		if i < 0 {
@@ -116,15 +116,15 @@ func (req *RewindRequest) from(events []*session.Event) (int, error) {
 	return i, nil
 }
 
-// rewind stores the event that takes the session back (adk-python runners.py
+// rewindSession stores the event that takes the session back (adk-python runners.py
 // rewind_async). The caller holds the session.
-func (h *Host) rewind(ctx context.Context, key session.Key, req *RewindRequest) error {
+func (h *Host) rewindSession(ctx context.Context, key session.Key, req *RewindRequest) error {
 	sess, err := h.store.Sessions.Get(ctx, key, nil)
 	if err != nil {
 		return err
 	}
 	events := sess.Events()
-	from, err := req.from(events)
+	from, err := req.findStart(events)
 	if err != nil || from == len(events) {
 		return err
 	}
@@ -140,7 +140,7 @@ func (h *Host) rewind(ctx context.Context, key session.Key, req *RewindRequest) 
 		ev.Actions.RewindBeforeInvocationID = cmp.Or(events[from].InvocationID, req.AfterEventID)
 		ev.Provenance.RewindAfter = req.AfterEventID
 	}
-	ev.Actions.StateDelta = wayBack(replayState(initial, events[:from]), ownState(sess.State.All()))
+	ev.Actions.StateDelta = revertDelta(replayState(initial, events[:from]), sessionState(sess.State.All()))
 	if app := h.App(key.App); app != nil {
 		maps.DeleteFunc(ev.Actions.StateDelta, func(key string, _ any) bool {
 			by, _ := app.Writable(key)
@@ -158,7 +158,7 @@ func (h *Host) rewind(ctx context.Context, key session.Key, req *RewindRequest) 
 func replayState(initial map[string]any, events []*session.Event) map[string]any {
 	state := maps.Clone(initial)
 	for _, ev := range events {
-		for k, v := range ownState(ev.Actions.StateDelta) {
+		for k, v := range sessionState(ev.Actions.StateDelta) {
 			if v == nil {
 				delete(state, k)
 			} else {
@@ -169,8 +169,8 @@ func replayState(initial map[string]any, events []*session.Event) map[string]any
 	return state
 }
 
-// ownState are the keys that belong to the session alone.
-func ownState(all map[string]any) map[string]any {
+// sessionState are the keys that belong to the session alone.
+func sessionState(all map[string]any) map[string]any {
 	own := map[string]any{}
 	for k, v := range all {
 		if scope, _ := session.ScopeOf(k); scope == session.ScopeSession {
@@ -180,8 +180,8 @@ func ownState(all map[string]any) map[string]any {
 	return own
 }
 
-// wayBack is the delta that makes the state now what it was then.
-func wayBack(then, now map[string]any) map[string]any {
+// revertDelta is the delta that makes the state now what it was then.
+func revertDelta(then, now map[string]any) map[string]any {
 	delta := map[string]any{}
 	for k, v := range then {
 		if current, ok := now[k]; !ok || !reflect.DeepEqual(current, v) {
@@ -208,7 +208,7 @@ func (h *Host) restoreArtifacts(ctx context.Context, key session.Key, events []*
 		}
 		parts[name] = store.Absence()
 		if had {
-			part, err := h.formerArtifact(ctx, key, name, old)
+			part, err := h.loadFormerArtifact(ctx, key, name, old)
 			if err != nil {
 				return nil, fmt.Errorf("restoring artifact %s: %w", name, err)
 			}
@@ -226,9 +226,9 @@ func (h *Host) restoreArtifacts(ctx context.Context, key session.Key, events []*
 	return saved, nil
 }
 
-// formerArtifact is an artifact as it was. Nothing is left of one whose version
+// loadFormerArtifact is an artifact as it was. Nothing is left of one whose version
 // was deleted, or was itself an absence: only the first is worth a word.
-func (h *Host) formerArtifact(ctx context.Context, key session.Key, name string, version int) (*genai.Part, error) {
+func (h *Host) loadFormerArtifact(ctx context.Context, key session.Key, name string, version int) (*genai.Part, error) {
 	part, err := h.store.Artifacts.Load(ctx, key, name, version)
 	if !errors.Is(err, session.ErrNotFound) {
 		return part, err

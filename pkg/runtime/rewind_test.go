@@ -16,8 +16,8 @@ import (
 	"agenthost/pkg/session"
 )
 
-// TestRewindRefused: what cannot be rewound is told, and changes nothing.
-func TestRewindRefused(t *testing.T) {
+// TestRewindInvalid: what cannot be rewound is told, and changes nothing.
+func TestRewindInvalid(t *testing.T) {
 	e := testenv.New(t, nil)
 	deploy(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: saying("hi")}), nil)
 	key := e.Session(t, "app", "s", nil)
@@ -74,9 +74,9 @@ func TestRewindNothing(t *testing.T) {
 	}
 }
 
-// TestRewindLostArtifact: an artifact whose old version is gone is empty after
+// TestRewindMissingArtifact: an artifact whose old version is gone is empty after
 // the rewind, as in ADK, and the log says so (semantics 11).
-func TestRewindLostArtifact(t *testing.T) {
+func TestRewindMissingArtifact(t *testing.T) {
 	var log bytes.Buffer
 	e := testenv.New(t, &testenv.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	note := func(ctx context.Context, m *runtime.Moment) (*genai.Content, error) {

@@ -15,7 +15,7 @@ func (c *routerConfig) CheckWays(n *spec.Node, s *tool.StateSchema) spec.Diagnos
 	if len(c.Routes) == 0 || c.Routes[len(c.Routes)-1].When == nil || c.Check(n).HasErrors() {
 		return nil
 	}
-	key, missing := c.uncovered(s)
+	key, missing := c.uncoveredValues(s)
 	if key != "" && len(missing) == 0 {
 		return nil
 	}
@@ -26,9 +26,9 @@ func (c *routerConfig) CheckWays(n *spec.Node, s *tool.StateSchema) spec.Diagnos
 	return spec.Diagnostics{d.WithHint("let the last route have no when")}
 }
 
-// uncovered is the key of which the routes name most of the values, and the
+// uncoveredValues is the key of which the routes name most of the values, and the
 // values that no route is for; empty where no key has a list of values.
-func (c *routerConfig) uncovered(s *tool.StateSchema) (key string, missing []string) {
+func (c *routerConfig) uncoveredValues(s *tool.StateSchema) (key string, missing []string) {
 	named := map[string]map[string]bool{}
 	for _, r := range c.Routes {
 		if r.When == nil {

@@ -26,7 +26,7 @@ func checkRanges(settings *spec.Node) spec.Diagnostics {
 	for _, r := range settingRanges() {
 		for _, key := range []string{r.name, r.camel} {
 			at := settings.Get(key)
-			if v, ok := numberOf(at); ok && (v < r.least || v > r.most) {
+			if v, ok := parseNumber(at); ok && (v < r.least || v > r.most) {
 				ds = append(ds, at.Warnf("generate-range", "%s %s is not between %v and %v: models refuse it", key, at.Value, r.least, r.most))
 				break
 			}
@@ -34,14 +34,14 @@ func checkRanges(settings *spec.Node) spec.Diagnostics {
 	}
 	for _, key := range []string{"max_output_tokens", "maxOutputTokens"} {
 		at := settings.Get(key)
-		if v, ok := numberOf(at); ok && v < 1 {
+		if v, ok := parseNumber(at); ok && v < 1 {
 			ds = append(ds, at.Warnf("generate-range", "%s %s leaves no room for an answer", key, at.Value))
 		}
 	}
 	return ds
 }
 
-func numberOf(n *spec.Node) (float64, bool) {
+func parseNumber(n *spec.Node) (float64, bool) {
 	if n.IsNull() || n.Kind != spec.Scalar {
 		return 0, false
 	}

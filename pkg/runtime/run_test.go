@@ -166,9 +166,9 @@ func TestCancelIdleLoop(t *testing.T) {
 	}
 }
 
-// TestStoredThenSeen: when an agent goes on after a yield, its event is stored
+// TestEventStoredBeforeYield: when an agent goes on after a yield, its event is stored
 // and was seen, in this order.
-func TestStoredThenSeen(t *testing.T) {
+func TestEventStoredBeforeYield(t *testing.T) {
 	e := testenv.New(t, nil)
 	key := e.Session(t, "app", "s", nil)
 	var order []string
@@ -214,7 +214,7 @@ func TestStoredThenSeen(t *testing.T) {
 	}
 }
 
-func TestToolTrouble(t *testing.T) {
+func TestToolErrors(t *testing.T) {
 	late := func(ctx context.Context, _ *tool.Call) (*tool.Result, error) {
 		<-ctx.Done()
 		return nil, ctx.Err()
@@ -276,9 +276,9 @@ func TestToolTrouble(t *testing.T) {
 	}
 }
 
-// TestFailureStopsSiblings: of parallel agents and of parallel calls, the first
+// TestParallelFailureStopsSiblings: of parallel agents and of parallel calls, the first
 // failure stops the others, and only it is told.
-func TestFailureStopsSiblings(t *testing.T) {
+func TestParallelFailureStopsSiblings(t *testing.T) {
 	waiting := make(chan struct{})
 	stopped := make(chan error, 1)
 	wait := func(ctx context.Context) error {
@@ -331,7 +331,7 @@ func TestFailureStopsSiblings(t *testing.T) {
 	}
 }
 
-func TestRefusedRequests(t *testing.T) {
+func TestRunRequestInvalid(t *testing.T) {
 	e := testenv.New(t, nil)
 	key := e.Session(t, "app", "s", nil)
 	deploy(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: saying("hi")}), nil)
@@ -399,8 +399,8 @@ func TestCustomMetadata(t *testing.T) {
 	}
 }
 
-// TestManyAtOnce: sessions do not touch each other, nor do parallel agents.
-func TestManyAtOnce(t *testing.T) {
+// TestConcurrentRuns: sessions do not touch each other, nor do parallel agents.
+func TestConcurrentRuns(t *testing.T) {
 	const sessions, agents = 64, 8
 	e := testenv.New(t, nil)
 	expert := runtime.NewLLM("expert", &runtime.LLMOptions{Model: saying("known"), OutputKey: "expertise"})

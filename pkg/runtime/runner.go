@@ -13,17 +13,17 @@ import (
 	"agenthost/pkg/template"
 )
 
-// carryOut is the run itself, in ADK's order (adk-python runners.py, classic
+// runInvocation is the run itself, in ADK's order (adk-python runners.py, classic
 // path): store the user's event, choose the agent, then store each event before
 // it is seen.
-func (h *Host) carryOut(ctx context.Context, app *App, sess *session.Session, req *RunRequest, yield func(*session.Event, error) bool) {
+func (h *Host) runInvocation(ctx context.Context, app *App, sess *session.Session, req *RunRequest, yield func(*session.Event, error) bool) {
 	current := app
-	app, err := h.appFor(ctx, app, sess, req)
+	app, err := h.acquireRevision(ctx, app, sess, req)
 	if err != nil {
 		yield(nil, err)
 		return
 	}
-	defer app.hold.release()
+	defer app.refs.release()
 	// An older revision does not bring back what the current one forbids.
 	if err := cmp.Or(current.CheckWriter(req.Writer, req.StateDelta), app.CheckWriter(req.Writer, req.StateDelta)); err != nil {
 		yield(nil, err)
@@ -33,28 +33,28 @@ func (h *Host) carryOut(ctx context.Context, app *App, sess *session.Session, re
 	r.commit = func(ctx context.Context, ev *session.Event) error {
 		return h.store.Sessions.Append(ctx, sess, ev)
 	}
-	inv, err := h.prepare(ctx, r, req)
-	spanOf(ctx).isOf(r)
+	inv, err := h.prepareRun(ctx, r, req)
+	spanFromContext(ctx).setRevision(r)
 	if err != nil {
 		yield(nil, err)
 		return
 	}
 	if app.compactor != nil {
-		inv.driveAndCompact(ctx, yield)
+		inv.runAndCompact(ctx, yield)
 		return
 	}
 	if r.onLastEvent = req.OnLastEvent; r.onLastEvent != nil {
 		inv.endsRun = len(app.plugins) == 0
 	}
-	r.conduct(ctx, inv, yield)
+	r.runWithPlugins(ctx, inv, yield)
 }
 
-// prepare makes the run a new invocation, or one that goes on, stores what the
+// prepareRun makes the run a new invocation, or one that goes on, stores what the
 // user said, and chooses the agent.
-func (h *Host) prepare(ctx context.Context, r *run, req *RunRequest) (*Invocation, error) {
-	events, err := h.wholeHistory(ctx, r, req)
+func (h *Host) prepareRun(ctx context.Context, r *run, req *RunRequest) (*Invocation, error) {
+	events, err := h.loadHistory(ctx, r, req)
 	if err == nil {
-		err = r.resumed(req, events)
+		err = r.resolveInvocation(req, events)
 	}
 	if err != nil {
 		return nil, err
@@ -64,17 +64,17 @@ func (h *Host) prepare(ctx context.Context, r *run, req *RunRequest) (*Invocatio
 	}
 	if req.Message == nil {
 		r.restoreCredentials()
-	} else if err := r.begin(ctx, req); err != nil {
+	} else if err := r.storeUserMessage(ctx, req); err != nil {
 		return nil, storeFailure(r.sess.Key, err)
 	}
-	return r.root()
+	return r.newRootInvocation()
 }
 
-// wholeHistory are all events of the session where an invocation may be
+// loadHistory are all events of the session where an invocation may be
 // resumed, also when runs of the app see only the latest.
-func (h *Host) wholeHistory(ctx context.Context, r *run, req *RunRequest) ([]*session.Event, error) {
+func (h *Host) loadHistory(ctx context.Context, r *run, req *RunRequest) ([]*session.Event, error) {
 	answers := len(model.ResponsesOf(r.user)) > 0
-	if !r.app.Resumable || r.config.SessionWindow.options() == nil || req.InvocationID == "" && !answers {
+	if !r.app.Resumable || r.config.SessionWindow.storeOptions() == nil || req.InvocationID == "" && !answers {
 		return r.sess.Events(), nil
 	}
 	whole, err := h.store.Sessions.Get(ctx, r.sess.Key, nil)
@@ -100,7 +100,7 @@ func checkMessage(c *genai.Content) error {
 }
 
 func (h *Host) newRun(app *App, sess *session.Session, req *RunRequest) *run {
-	r := &run{id: "e-" + h.newID(), host: h, app: app, sess: sess, config: req.settled(app)}
+	r := &run{id: "e-" + h.newID(), host: h, app: app, sess: sess, config: req.effectiveConfig(app)}
 	if req.Streaming != nil {
 		r.config.StreamingMode = StreamingNone
 		if *req.Streaming {
@@ -111,11 +111,11 @@ func (h *Host) newRun(app *App, sess *session.Session, req *RunRequest) *run {
 		r.config.StreamingMode = StreamingSSE
 	}
 	if len(req.CustomMetadata) > 0 {
-		r.config.CustomMetadata = with(r.config.CustomMetadata, req.CustomMetadata)
+		r.config.CustomMetadata = mergeMaps(r.config.CustomMetadata, req.CustomMetadata)
 	}
-	r.budget = &budget{limit: r.config.MaxLLMCalls}
+	r.budget = &callBudget{limit: r.config.MaxLLMCalls}
 	r.expressions = template.NewBudget(template.DefaultBudgetMemory, template.DefaultBudgetTime).WithSlots(h.evaluations)
-	r.state = r.lookup
+	r.state = r.lookupState
 	r.user = req.Message
 	if r.user != nil && r.user.Role == "" {
 		r.user = &genai.Content{Role: genai.RoleUser, Parts: r.user.Parts}
@@ -123,14 +123,14 @@ func (h *Host) newRun(app *App, sess *session.Session, req *RunRequest) *run {
 	return r
 }
 
-// begin stores the user's event.
-func (r *run) begin(ctx context.Context, req *RunRequest) error {
+// storeUserMessage stores the user's event.
+func (r *run) storeUserMessage(ctx context.Context, req *RunRequest) error {
 	ev := &session.Event{
 		ID: r.host.newID(), InvocationID: r.id, Author: session.UserAuthor,
-		Branch: r.answeredBranch(), Timestamp: r.host.now(),
+		Branch: r.findAnsweredBranch(), Timestamp: r.host.now(),
 	}
 	ev.Actions.StateDelta = r.decisions.withCredentials(req.StateDelta)
-	if err := r.hear(ctx, ev); err != nil {
+	if err := r.runOnUserMessage(ctx, ev); err != nil {
 		return err
 	}
 	if r.config.SaveInputBlobsAsArtifacts {
@@ -140,7 +140,7 @@ func (r *run) begin(ctx context.Context, req *RunRequest) error {
 	}
 	ev.Content = r.user
 	r.userText = model.TextOf(r.user)
-	if err := r.store(ctx, ev); err != nil {
+	if err := r.storeEvent(ctx, ev); err != nil {
 		return err
 	}
 	r.turn = countTurns(r.sess.History)
@@ -171,28 +171,28 @@ func (r *run) saveBlobs(ctx context.Context, ev *session.Event) error {
 	return nil
 }
 
-// stamp puts the run's metadata under the event's own, and notes the revision
+// stampMetadata puts the run's metadata under the event's own, and notes the revision
 // that made it.
-func (r *run) stamp(ev *session.Event) {
+func (r *run) stampMetadata(ev *session.Event) {
 	ev.Provenance.Revision = r.app.Revision
 	if given := r.config.CustomMetadata; len(ev.CustomMetadata) == 0 {
 		ev.CustomMetadata = given // events share it: no one changes the map of an event
 	} else if len(given) > 0 {
-		ev.CustomMetadata = with(given, ev.CustomMetadata)
+		ev.CustomMetadata = mergeMaps(given, ev.CustomMetadata)
 	}
 }
 
-// with is a map of both, the second one's values where both have a key.
-func with(a, b map[string]any) map[string]any {
+// mergeMaps is a map of both, the second one's values where both have a key.
+func mergeMaps(a, b map[string]any) map[string]any {
 	merged := make(map[string]any, len(a)+len(b))
 	maps.Copy(merged, a)
 	maps.Copy(merged, b)
 	return merged
 }
 
-// store commits one event.
-func (r *run) store(ctx context.Context, ev *session.Event) error {
-	r.stamp(ev)
+// storeEvent commits one event.
+func (r *run) storeEvent(ctx context.Context, ev *session.Event) error {
+	r.stampMetadata(ev)
 	if ev.Partial {
 		return nil
 	}
@@ -203,18 +203,18 @@ func (r *run) store(ctx context.Context, ev *session.Event) error {
 			return fmt.Errorf("%w: %w", err, session.ErrInvalid)
 		}
 		for i, u := range ev.Actions.StateUpdates {
-			ev.Actions.StateUpdates[i] = r.typed(u)
+			ev.Actions.StateUpdates[i] = r.typeStateUpdate(u)
 		}
 	}
 	return r.commit(ctx, ev)
 }
 
-// committing is what the agent gives its events to: each is stored, then seen,
+// commitThenYield is what the agent gives its events to: each is stored, then seen,
 // and only then does the agent go on.
-func (r *run) committing(ctx context.Context, yield func(*session.Event, error) bool) func(*session.Event, error) bool {
+func (r *run) commitThenYield(ctx context.Context, yield func(*session.Event, error) bool) func(*session.Event, error) bool {
 	return func(ev *session.Event, err error) bool {
 		if err == nil {
-			if err = r.store(ctx, ev); err != nil {
+			if err = r.storeEvent(ctx, ev); err != nil {
 				err = eventFailure(r.sess.Key, ev.Author, err)
 			}
 		}
@@ -234,16 +234,16 @@ type turnCount struct{ seen, turns int }
 // are none. It looks at each event once.
 func countTurns(h *session.History) int {
 	if events := h.Events(); len(events) <= shortHistory {
-		return turnCount{}.with(events).turns
+		return turnCount{}.countEvents(events).turns
 	}
 	v := h.Derive(turnsKey{}, func(last any, events []*session.Event) (any, int64) {
 		c, _ := last.(turnCount)
-		return c.with(events), pointerBytes
+		return c.countEvents(events), pointerBytes
 	})
 	return v.(turnCount).turns
 }
 
-func (c turnCount) with(events []*session.Event) turnCount {
+func (c turnCount) countEvents(events []*session.Event) turnCount {
 	for _, ev := range events[c.seen:] {
 		if ev.Author == session.UserAuthor && ev.Content != nil && len(ev.Responses()) == 0 {
 			c.turns++

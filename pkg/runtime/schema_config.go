@@ -45,7 +45,7 @@ type writtenSchema interface {
 // up in Python.
 func decodeSchema(n *spec.Node, into writtenSchema) (*tool.Schema, spec.Diagnostics) {
 	if at := CodeRef(n); at != nil {
-		return nil, spec.Diagnostics{needsFields(at)}
+		return nil, spec.Diagnostics{schemaCodeError(at)}
 	}
 	ds := into.DecodeSpec(n)
 	if ds.HasErrors() {
@@ -58,7 +58,7 @@ func decodeSchema(n *spec.Node, into writtenSchema) (*tool.Schema, spec.Diagnost
 	return schema, ds
 }
 
-func needsFields(at *spec.Node) spec.Diagnostic {
+func schemaCodeError(at *spec.Node) spec.Diagnostic {
 	return at.Errorf("code", "schema %s is code of another program, which this host does not have", at.Value).
 		WithHint("say what stands in its place under functions: in app.yaml, or write its fields here, such as {score: integer}, or a JSON Schema")
 }

@@ -14,10 +14,10 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// TestStateValuesAreCopies: what Go code reads of the state is its own. It may
+// TestStateValuesCopied: what Go code reads of the state is its own. It may
 // change it side by side with others, and only Set writes: a value changed in
 // place would else be in the memory of this host and in no event.
-func TestStateValuesAreCopies(t *testing.T) {
+func TestStateValuesCopied(t *testing.T) {
 	e := testenv.New(t, nil)
 	key := e.Session(t, "app", "s", map[string]any{"basket": map[string]any{"n": 1, "things": []any{"egg"}}})
 	spoil := func(s tool.State) {

@@ -16,7 +16,7 @@ type StateSchemaConfig struct{ Schema *tool.StateSchema }
 func (s *StateSchemaConfig) DecodeSpec(n *spec.Node) spec.Diagnostics {
 	var written spec.StateSchema
 	if at := CodeRef(n); at != nil {
-		return spec.Diagnostics{needsFields(at)}
+		return spec.Diagnostics{schemaCodeError(at)}
 	}
 	ds := written.DecodeSpec(n)
 	if ds.HasErrors() {
@@ -26,7 +26,7 @@ func (s *StateSchemaConfig) DecodeSpec(n *spec.Node) spec.Diagnostics {
 	properties, _ := whole["properties"].(map[string]any)
 	for key, at := range written.Writers() {
 		if _, known := session.ParseWriter(at.Value); !known {
-			ds = append(ds, unknownWriter(at))
+			ds = append(ds, unknownWriterError(at))
 			continue
 		}
 		if prop, ok := properties[key].(map[string]any); ok {
@@ -44,7 +44,7 @@ func (s *StateSchemaConfig) DecodeSpec(n *spec.Node) spec.Diagnostics {
 	return ds
 }
 
-func unknownWriter(at *spec.Node) spec.Diagnostic {
+func unknownWriterError(at *spec.Node) spec.Diagnostic {
 	d := at.Errorf("state-schema", "writable must be one of %s, got %q", strings.Join(session.WriterNames(), ", "), at.Value)
 	if near := spec.Suggest(at.Value, session.WriterNames()); near != "" {
 		d = d.WithHint("did you mean %q?", near)
@@ -79,34 +79,34 @@ func (a *App) CheckWriter(w session.Writer, delta map[string]any) error {
 // state_schema says so.
 func (a *App) Writable(key string) (by session.Writer, declared bool) { return a.state.Writable(key) }
 
-// lookup reads a key of the state, or its default.
-func (r *run) lookup(key string) (any, bool) {
+// lookupState reads a key of the state, or its default.
+func (r *run) lookupState(key string) (any, bool) {
 	if v, ok := r.sess.State.Get(key); ok {
 		return v, true
 	}
 	return r.app.state.Default(key)
 }
 
-// allState is a copy of the state with the defaults of what is absent.
-func (r *run) allState() map[string]any {
+// stateWithDefaults is a copy of the state with the defaults of what is absent.
+func (r *run) stateWithDefaults() map[string]any {
 	all := r.sess.State.All()
 	r.app.state.AddDefaults(all)
 	return all
 }
 
-// keep puts an answer under the agent's output key. A value that the key does
+// storeOutputValue puts an answer under the agent's output key. A value that the key does
 // not take makes the event one of an error.
-func (a *LLMAgent) keep(s *tool.StateSchema, ev *session.Event, v any) *RunError {
+func (a *LLMAgent) storeOutputValue(s *tool.StateSchema, ev *session.Event, v any) *RunError {
 	checked, err := s.Check(a.opts.OutputKey, v)
 	if err != nil {
-		return refuseOutput(ev, err, "the answer of agent %s cannot be kept: %s", a.AgentName, err)
+		return rejectOutput(ev, err, "the answer of agent %s cannot be kept: %s", a.AgentName, err)
 	}
 	ev.Actions.SetState(a.opts.OutputKey, checked)
 	return nil
 }
 
-// refuseOutput makes an answer the event of an error, unless it is one already.
-func refuseOutput(ev *session.Event, err error, format string, args ...any) *RunError {
+// rejectOutput makes an answer the event of an error, unless it is one already.
+func rejectOutput(ev *session.Event, err error, format string, args ...any) *RunError {
 	failure := failf(CodeOutputInvalid, err, format, args...)
 	if ev.ErrorCode == "" {
 		ev.ErrorCode, ev.ErrorMessage = failure.Code, failure.Message

@@ -24,7 +24,7 @@ func StateUse(n *spec.Node, config any) tool.StateUse {
 func AgentUse(n *spec.Node, config any) tool.StateUse {
 	var u tool.StateUse
 	if when := n.Get("when"); !when.IsNull() {
-		u.Exprs = append(u.Exprs, condition(spec.Expr{Text: when.Text()}, "when"))
+		u.Exprs = append(u.Exprs, conditionExpr(spec.Expr{Text: when.Text()}, "when"))
 	}
 	if c, ok := config.(interface {
 		stateUse(n *spec.Node) tool.StateUse
@@ -34,20 +34,20 @@ func AgentUse(n *spec.Node, config any) tool.StateUse {
 	return u
 }
 
-func condition(e spec.Expr, guard string) tool.StateExpr {
+func conditionExpr(e spec.Expr, guard string) tool.StateExpr {
 	return tool.StateExpr{Expr: e, Env: conditionEnv(), Bool: true, Guard: guard}
 }
 
-// keysOf are the placeholders of a text that are keys of the state.
-func keysOf(t *template.Text) []template.Ref {
+// stateKeyRefs are the placeholders of a text that are keys of the state.
+func stateKeyRefs(t *template.Text) []template.Ref {
 	refs := slices.Clone(t.Refs())
 	return slices.DeleteFunc(refs, func(r template.Ref) bool { return r.Artifact })
 }
 
 func (c *llmConfig) stateUse(n *spec.Node) tool.StateUse {
-	u := c.providerUse()
+	u := c.describeProviderUse()
 	for _, text := range []spec.Text{c.Instruction, c.GlobalInstruction} {
-		u.Texts = append(u.Texts, tool.StateText{Text: text, Refs: keysOf(template.Parse(text.Value)), Begins: true})
+		u.Texts = append(u.Texts, tool.StateText{Text: text, Refs: stateKeyRefs(template.Parse(text.Value)), Begins: true})
 	}
 	if at := n.Get("output_key"); !at.IsNull() && c.OutputKey != "" {
 		u.Writes = append(u.Writes, tool.StateWrite{
@@ -61,25 +61,25 @@ func (c *loopConfig) stateUse(*spec.Node) tool.StateUse {
 	if c.Until.Value == "" {
 		return tool.StateUse{}
 	}
-	return tool.StateUse{Exprs: []tool.StateExpr{condition(c.Until, "until")}}
+	return tool.StateUse{Exprs: []tool.StateExpr{conditionExpr(c.Until, "until")}}
 }
 
 func (c *routerConfig) stateUse(*spec.Node) tool.StateUse {
 	var u tool.StateUse
 	for _, r := range c.Routes {
 		if r.When != nil {
-			u.Exprs = append(u.Exprs, condition(r.When.Expr, "route"))
+			u.Exprs = append(u.Exprs, conditionExpr(r.When.Expr, "route"))
 		}
 	}
 	return u
 }
 
 // Ways are the edges of the workflow; nodes are counted as AgentRefs lists them.
-func (c *workflowConfig) Ways() []Edge { return c.Edges.plain() }
+func (c *workflowConfig) Ways() []Edge { return c.Edges.listEdges() }
 
 func (c *workflowConfig) stateUse(*spec.Node) tool.StateUse {
 	var u tool.StateUse
-	for _, e := range c.Edges.routed {
+	for _, e := range c.Edges.routeExprs {
 		u.Exprs = append(u.Exprs, tool.StateExpr{Expr: e, Env: conditionEnv(), Guard: "route"})
 	}
 	return u
@@ -136,14 +136,14 @@ type CallbackUse struct {
 func CallbackUses(n *spec.Node) []CallbackUse {
 	var all []CallbackUse
 	for _, h := range hookSpecs() {
-		all = append(all, h.uses(n.Get(h.name+"_callbacks"))...)
+		all = append(all, h.collectUses(n.Get(h.name+"_callbacks"))...)
 	}
 	return all
 }
 
-// uses are those of a list of callbacks. A rule is sure to be asked when none
+// collectUses are those of a list of callbacks. A rule is sure to be asked when none
 // above it may have answered.
-func (h hookSpec) uses(list *spec.Node) []CallbackUse {
+func (h hookSpec) collectUses(list *spec.Node) []CallbackUse {
 	if list == nil {
 		return nil
 	}
@@ -154,7 +154,7 @@ func (h hookSpec) uses(list *spec.Node) []CallbackUse {
 		if item.Kind != spec.Mapping || spec.Decode(item, &c).HasErrors() {
 			continue
 		}
-		u := h.ruleUse(item, &c, sure)
+		u := h.describeRuleUse(item, &c, sure)
 		u.Opaque = c.Name.Value != ""
 		onlySets := slices.ContainsFunc(tool.WriteVerbs(), func(verb string) bool { return item.Get(verb) != nil })
 		u.Guarded = h.name == "before_agent" && !onlySets
@@ -164,9 +164,9 @@ func (h hookSpec) uses(list *spec.Node) []CallbackUse {
 	return all
 }
 
-// guard is the verb of a rule that prevents something; empty for one that only
+// guardVerb is the verb of a rule that prevents something; empty for one that only
 // changes an answer or writes.
-func (h hookSpec) guard(n *spec.Node) string {
+func (h hookSpec) guardVerb(n *spec.Node) string {
 	for _, verb := range []string{"deny", "confirm", "fail", "respond"} {
 		if n.Get(verb) != nil && (verb != "respond" || strings.HasPrefix(h.name, "before_")) {
 			return verb
@@ -175,13 +175,13 @@ func (h hookSpec) guard(n *spec.Node) string {
 	return ""
 }
 
-// ruleUse is that of one rule.
-func (h hookSpec) ruleUse(n *spec.Node, c *CallbackConfig, sure bool) tool.StateUse {
+// describeRuleUse is that of one rule.
+func (h hookSpec) describeRuleUse(n *spec.Node, c *CallbackConfig, sure bool) tool.StateUse {
 	var u tool.StateUse
-	env := h.environment()
+	env := h.declareEnv()
 	named := func(root string) bool { _, ok := env[root]; return ok }
 	if c.When.Value != "" {
-		u.Exprs = append(u.Exprs, tool.StateExpr{Expr: c.When, Env: env, Bool: true, Guard: h.guard(n)})
+		u.Exprs = append(u.Exprs, tool.StateExpr{Expr: c.When, Env: env, Bool: true, Guard: h.guardVerb(n)})
 	}
 	if c.Replace.Value != "" {
 		u.Exprs = append(u.Exprs, tool.StateExpr{Expr: c.Replace, Env: env})

@@ -83,9 +83,9 @@ func bursts() []struct {
 	}
 }
 
-// TestPanicIsOneFailure: whatever panics is told as a failure of its own, ends
+// TestPanicContained: whatever panics is told as a failure of its own, ends
 // at most its run, and leaves the session free.
-func TestPanicIsOneFailure(t *testing.T) {
+func TestPanicContained(t *testing.T) {
 	for _, tt := range bursts() {
 		t.Run(tt.name, func(t *testing.T) {
 			e := testenv.New(t, nil)
@@ -99,11 +99,11 @@ func TestPanicIsOneFailure(t *testing.T) {
 	}
 }
 
-// TestPanicOutsideOfAgents: a panic of the runtime's own code, here of the
+// TestPanicOutsideAgents: a panic of the runtime's own code, here of the
 // observer of spans that it calls on all of a run's goroutines, ends that run
 // with an error, is logged with its stack, and leaves the session free. Without
 // a recover on each goroutine the process ends here.
-func TestPanicOutsideOfAgents(t *testing.T) {
+func TestPanicOutsideAgents(t *testing.T) {
 	const internal = "error INTERNAL: internal error: see the host's log\n"
 	for _, tt := range []struct {
 		tree, kind, name, want string
@@ -142,10 +142,10 @@ func TestPanicOutsideOfAgents(t *testing.T) {
 	}
 }
 
-// TestPanicOfTheConsumer: what panics while it is shown an event is not the
+// TestPanicInConsumer: what panics while it is shown an event is not the
 // agent's failure; it goes on up, the session is free, and no agent that runs
 // beside others stays behind.
-func TestPanicOfTheConsumer(t *testing.T) {
+func TestPanicInConsumer(t *testing.T) {
 	trees := abandoned(t)
 	trees["one of another kind"] = bursting("a")
 	for name, root := range trees {
@@ -191,9 +191,9 @@ func abandoned(t *testing.T) map[string]runtime.Agent {
 	}
 }
 
-// TestAbandonedAtEachEvent: a client may leave at any event. What it saw is
+// TestConsumerStopsAtEachEvent: a client may leave at any event. What it saw is
 // stored, and the session is free at once.
-func TestAbandonedAtEachEvent(t *testing.T) {
+func TestConsumerStopsAtEachEvent(t *testing.T) {
 	for name, root := range abandoned(t) {
 		t.Run(name, func(t *testing.T) {
 			e := testenv.New(t, nil)

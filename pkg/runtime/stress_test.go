@@ -185,9 +185,9 @@ func endless(t *testing.T) map[string]runtime.Agent {
 	}
 }
 
-// TestEndlessIsBounded: what never ends by itself is ended by the limit of model
+// TestEndlessRunBounded: what never ends by itself is ended by the limit of model
 // calls, which is told; the session is free at once.
-func TestEndlessIsBounded(t *testing.T) {
+func TestEndlessRunBounded(t *testing.T) {
 	for name, root := range endless(t) {
 		t.Run(name, func(t *testing.T) {
 			e := testenv.New(t, nil)
@@ -200,8 +200,8 @@ func TestEndlessIsBounded(t *testing.T) {
 	}
 }
 
-// TestEndlessIsStopped: without such a limit, whoever asked can stop it.
-func TestEndlessIsStopped(t *testing.T) {
+// TestEndlessRunCanceled: without such a limit, whoever asked can stop it.
+func TestEndlessRunCanceled(t *testing.T) {
 	for name, root := range endless(t) {
 		t.Run(name, func(t *testing.T) {
 			e := testenv.New(t, nil)
@@ -226,9 +226,9 @@ func TestEndlessIsStopped(t *testing.T) {
 	}
 }
 
-// TestCircleWithoutModel: a circle that asks no model is bounded by the number
+// TestWorkflowCycleWithoutModel: a circle that asks no model is bounded by the number
 // of its nodes' runs.
-func TestCircleWithoutModel(t *testing.T) {
+func TestWorkflowCycleWithoutModel(t *testing.T) {
 	silent := func(name string) runtime.Agent {
 		return &custom{Base: runtime.Base{AgentName: name}, run: func(context.Context, *runtime.Invocation) runtime.Events {
 			return func(func(*session.Event, error) bool) {}

@@ -11,10 +11,10 @@ import (
 
 // toolbox is what one LLM agent may use, prepared once.
 type toolbox struct {
-	byName  map[string]tool.Tool
-	names   []string
-	offered []*genai.Tool
-	editors []namedEditor
+	byName   map[string]tool.Tool
+	names    []string
+	declared []*genai.Tool
+	editors  []namedEditor
 }
 
 type namedEditor struct {
@@ -38,27 +38,27 @@ func newToolbox(tools []tool.Tool) *toolbox {
 		decls = append(decls, d)
 	}
 	if len(decls) > 0 {
-		b.offered = []*genai.Tool{{FunctionDeclarations: decls}}
+		b.declared = []*genai.Tool{{FunctionDeclarations: decls}}
 	}
 	return b
 }
 
-// stocked is what the agent offers its model of these tools.
-func (a *LLMAgent) stocked(tools []tool.Tool) *toolbox {
+// buildToolbox is what the agent offers its model of these tools.
+func (a *LLMAgent) buildToolbox(tools []tool.Tool) *toolbox {
 	b := newToolbox(tools)
-	b.offered = a.opts.Code.offered(b.offered)
+	b.declared = a.opts.Code.withBuiltinTool(b.declared)
 	return b
 }
 
-// stock asks the agent's sets which tools they have, once in each run of the
+// loadToolsets asks the agent's sets which tools they have, once in each run of the
 // agent: what a server offers may change, but not while a model counts on it.
-func (inv *Invocation) stock(ctx context.Context) error {
+func (inv *Invocation) loadToolsets(ctx context.Context) error {
 	a, ok := inv.node.agent.(*LLMAgent)
-	if !ok || len(inv.node.sets) == 0 || inv.stocked != nil {
+	if !ok || len(inv.node.toolsets) == 0 || inv.toolbox != nil {
 		return nil
 	}
-	tools := slices.Clip(inv.node.fixed)
-	for _, set := range inv.node.sets {
+	tools := slices.Clip(inv.node.staticTools)
+	for _, set := range inv.node.toolsets {
 		more, err := set.Tools(ctx)
 		switch {
 		case ctx.Err() != nil:
@@ -68,14 +68,14 @@ func (inv *Invocation) stock(ctx context.Context) error {
 		}
 		tools = append(tools, more...)
 	}
-	inv.stocked = a.stocked(tools)
+	inv.toolbox = a.buildToolbox(tools)
 	return nil
 }
 
-// tools are what the agent may use in this run.
-func (inv *Invocation) tools() *toolbox {
-	if inv.stocked != nil {
-		return inv.stocked
+// activeToolbox are what the agent may use in this run.
+func (inv *Invocation) activeToolbox() *toolbox {
+	if inv.toolbox != nil {
+		return inv.toolbox
 	}
 	return inv.node.tools
 }

@@ -49,19 +49,19 @@ type Span struct {
 	Model *TracedModel
 	Tool  *TracedTool
 
-	travels travelling
+	carrier spanCarrier
 	observe func(*Span)
 }
 
-// travelling is a span in the context of what runs inside it, where others find
+// spanCarrier is a span in the context of what runs inside it, where others find
 // its ids by OpenTelemetry's rules.
-type travelling struct {
+type spanCarrier struct {
 	noop.Span
 	span *Span
 }
 
 // SpanContext has the ids of the span and of its trace.
-func (t *travelling) SpanContext() trace.SpanContext { return t.span.IDs }
+func (t *spanCarrier) SpanContext() trace.SpanContext { return t.span.IDs }
 
 // A TracedRun is what all spans of a run share. An agent that is called as a tool
 // belongs to its caller's run.
@@ -120,16 +120,16 @@ func (h *Host) beginSpan(ctx context.Context, kind SpanKind, name string) (conte
 		return ctx, nil
 	}
 	s := &Span{Kind: kind, Name: name, Began: h.now(), observe: h.observe}
-	s.travels.span = s
+	s.carrier.span = s
 	s.Parent = trace.SpanContextFromContext(ctx)
-	if o := spanOf(ctx); o != nil {
+	if o := spanFromContext(ctx); o != nil {
 		s.Run = o.Run
 	}
 	s.IDs = s.Parent.WithSpanID(newSpanID()).WithRemote(false)
 	if !s.Parent.IsValid() {
 		s.IDs = s.IDs.WithTraceID(newTraceID()).WithTraceFlags(trace.FlagsSampled)
 	}
-	return trace.ContextWithSpan(ctx, &s.travels), s
+	return trace.ContextWithSpan(ctx, &s.carrier), s
 }
 
 // Trace ids are no ids of the domain: nothing depends on them, and runs must not
@@ -145,8 +145,8 @@ func newSpanID() (id trace.SpanID) {
 	return id
 }
 
-// beginRun makes the span of a run.
-func (h *Host) beginRun(ctx context.Context, req *RunRequest) (context.Context, *Span) {
+// beginRunSpan makes the span of a run.
+func (h *Host) beginRunSpan(ctx context.Context, req *RunRequest) (context.Context, *Span) {
 	ctx, s := h.beginSpan(ctx, SpanRun, req.App)
 	if s != nil {
 		s.Run = &TracedRun{App: req.App, UserID: req.UserID, SessionID: req.SessionID}
@@ -154,30 +154,30 @@ func (h *Host) beginRun(ctx context.Context, req *RunRequest) (context.Context, 
 	return ctx, s
 }
 
-// spanOf is the innermost span of a context; nil if there is none.
-func spanOf(ctx context.Context) *Span {
-	if t, ok := trace.SpanFromContext(ctx).(*travelling); ok {
+// spanFromContext is the innermost span of a context; nil if there is none.
+func spanFromContext(ctx context.Context) *Span {
+	if t, ok := trace.SpanFromContext(ctx).(*spanCarrier); ok {
 		return t.span
 	}
 	return nil
 }
 
-// entered notes that the session is the run's.
-func (s *Span) entered(now func() time.Time) {
+// recordSessionWait notes that the session is the run's.
+func (s *Span) recordSessionWait(now func() time.Time) {
 	if s != nil {
 		s.Run.Wait = now().Sub(s.Began)
 	}
 }
 
-// isOf notes whose the spans are, now that it is known.
-func (s *Span) isOf(r *run) {
+// setRevision notes whose the spans are, now that it is known.
+func (s *Span) setRevision(r *run) {
 	if s != nil {
 		s.Run.Revision, s.Run.Invocation = r.app.Revision, r.id
 	}
 }
 
-// watching is a yield that notes how the span fails.
-func (s *Span) watching(yield func(*session.Event, error) bool) func(*session.Event, error) bool {
+// recordErrors is a yield that notes how the span fails.
+func (s *Span) recordErrors(yield func(*session.Event, error) bool) func(*session.Event, error) bool {
 	if s == nil {
 		return yield
 	}
@@ -197,9 +197,9 @@ func (s *Span) end(now func() time.Time) {
 	}
 }
 
-// heard notes an answer of the model. A whole one ends the span: what becomes of
+// recordResponse notes an answer of the model. A whole one ends the span: what becomes of
 // it is not the model's time.
-func (s *Span) heard(now func() time.Time, resp *model.Response, err error) {
+func (s *Span) recordResponse(now func() time.Time, resp *model.Response, err error) {
 	if !s.Ended.IsZero() {
 		return
 	}
@@ -213,10 +213,10 @@ func (s *Span) heard(now func() time.Time, resp *model.Response, err error) {
 	s.end(now)
 }
 
-// observed asks a model, in a span of its own if anybody observes, and says whether
+// traceModelCall asks a model, in a span of its own if anybody observes, and says whether
 // all was heard. event has the id of the answer's event when the model is asked; nil
 // if there is none.
-func (h *Host) observed(ctx context.Context, req *model.Request, event *string, ask func(context.Context, *model.Request, hearing) bool, hear hearing) (whole bool) {
+func (h *Host) traceModelCall(ctx context.Context, req *model.Request, event *string, ask func(context.Context, *model.Request, responseFunc) bool, hear responseFunc) (whole bool) {
 	if h.observe == nil {
 		return ask(ctx, req, hear)
 	}
@@ -232,29 +232,29 @@ func (h *Host) observed(ctx context.Context, req *model.Request, event *string, 
 		}
 	}()
 	return ask(ctx, req, func(resp *model.Response, err error) bool {
-		span.heard(h.now, resp, err)
+		span.recordResponse(h.now, resp, err)
 		return hear(resp, err)
 	})
 }
 
-// carryObserved is carry in a span of its own. It is told of when the event with
+// runToolTraced is carry in a span of its own. It is told of when the event with
 // the answer is known.
-func (s *step) carryObserved(ctx context.Context, t tool.Tool, call *tool.Call, a *answer) (*tool.Result, error) {
+func (s *step) runToolTraced(ctx context.Context, t tool.Tool, call *tool.Call, a *callResult) (*tool.Result, error) {
 	h, traits := s.inv.run.host, tool.CapabilitiesOf(t)
 	if h.observe == nil {
-		return s.carry(ctx, t, call, traits)
+		return s.runToolWithCallbacks(ctx, t, call, traits)
 	}
 	ctx, span := h.beginSpan(ctx, SpanTool, call.Name)
-	result, err := s.carry(ctx, t, call, traits)
+	result, err := s.runToolWithCallbacks(ctx, t, call, traits)
 	span.Agent, span.Tool, span.Err = call.Origin.Agent, &TracedTool{call, result}, err
 	span.Ended = h.now()
 	a.span = span
 	return result, err
 }
 
-// tellOf tells of the calls of one event, whose answers are in another; nil if
+// reportCallSpans tells of the calls of one event, whose answers are in another; nil if
 // none came.
-func tellOf(answers []*answer, merged *session.Event) {
+func reportCallSpans(answers []*callResult, merged *session.Event) {
 	for _, a := range answers {
 		if a.span == nil {
 			continue

@@ -41,20 +41,20 @@ func targetNames(targets []*node) []string {
 // transferInstruction tells a model whom it may hand over to; nothing when there
 // is nobody.
 func transferInstruction(n *node) string {
-	if len(n.targets) == 0 {
+	if len(n.transferTargets) == 0 {
 		return ""
 	}
 	var b strings.Builder
 	b.WriteString("Other agents can take over the conversation:\n")
-	for _, t := range n.targets {
+	for _, t := range n.transferTargets {
 		fmt.Fprintf(&b, "\nAgent name: %s\nAgent description: %s\n", t.agent.Name(), t.agent.Description())
 	}
-	names := targetNames(n.targets)
+	names := targetNames(n.transferTargets)
 	slices.Sort(names)
 	fmt.Fprintf(&b, "\nAnswer yourself when you are the best one for the question. When another agent is better placed by its description, "+
 		"call the function `transfer_to_agent` with that agent's name, and write nothing besides the call. "+
 		"The only names you may use are: `%s`.", strings.Join(names, "`, `"))
-	if p := n.parent; p != nil && slices.Contains(n.targets, p) {
+	if p := n.parent; p != nil && slices.Contains(n.transferTargets, p) {
 		fmt.Fprintf(&b, "\n\nWhen neither you nor one of the others fits, hand over to your parent agent `%s`.", p.agent.Name())
 	}
 	return b.String()

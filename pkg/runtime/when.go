@@ -34,13 +34,13 @@ func (c *Condition) SchemaSpec() map[string]any {
 	return schema
 }
 
-// holds says whether the condition is true for the agent that asks; key is the
+// evaluateFor says whether the condition is true for the agent that asks; key is the
 // field that it stands in. No condition is true.
-func (c *Condition) holds(ctx context.Context, inv *Invocation, key string) (bool, error) {
+func (c *Condition) evaluateFor(ctx context.Context, inv *Invocation, key string) (bool, error) {
 	if c == nil || c.compiled == nil {
 		return true, nil
 	}
-	ok, err := c.compiled.Bool(ctx, inv.vars())
+	ok, err := c.compiled.Bool(ctx, inv.conditionVars())
 	if err != nil {
 		return false, failf(CodeInvalidRequest, err, "%s of agent %s: %s", key, inv.node.agent.Name(), err)
 	}
@@ -63,33 +63,33 @@ func OnlyWhen(agent Agent, when *Condition) error {
 
 func (b *Base) setWhen(c *Condition) { b.when = c }
 
-func (b *Base) condition() *Condition { return b.when }
+func (b *Base) runCondition() *Condition { return b.when }
 
-// conditionOf is an agent's own condition, or nil.
-func conditionOf(agent Agent) *Condition {
-	if a, ok := agent.(interface{ condition() *Condition }); ok {
-		return a.condition()
+// findCondition is an agent's own condition, or nil.
+func findCondition(agent Agent) *Condition {
+	if a, ok := agent.(interface{ runCondition() *Condition }); ok {
+		return a.runCondition()
 	}
 	return nil
 }
 
-// runWhen runs the agent when its condition holds, and else says that it was
+// runIfCondition runs the agent when its condition holds, and else says that it was
 // skipped.
-func (inv *Invocation) runWhen(ctx context.Context, yield func(*session.Event, error) bool) bool {
+func (inv *Invocation) runIfCondition(ctx context.Context, yield func(*session.Event, error) bool) bool {
 	when := inv.node.when
-	ok, err := when.holds(ctx, inv, "when")
+	ok, err := when.evaluateFor(ctx, inv, "when")
 	switch {
 	case err != nil:
 		yield(nil, err)
 		return false
 	case ok:
-		return inv.perform(ctx, yield)
+		return inv.runUnconditionally(ctx, yield)
 	}
-	return yield(inv.skipped("when: "+when.Value), nil)
+	return yield(inv.newSkippedEvent("when: "+when.Value), nil)
 }
 
-// skipped is an event that says why the agent did nothing.
-func (inv *Invocation) skipped(reason string) *session.Event {
+// newSkippedEvent is an event that says why the agent did nothing.
+func (inv *Invocation) newSkippedEvent(reason string) *session.Event {
 	ev := inv.NewEvent()
 	ev.Provenance.Skipped = reason
 	return ev

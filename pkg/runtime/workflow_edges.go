@@ -12,18 +12,18 @@ import (
 // workflowEdges are the edges of a workflow as they are written: a list of
 // chains.
 type workflowEdges struct {
-	refs  []*AgentRef
-	names []string
-	first []*spec.Node // where each node stands first
-	edges []writtenEdge
-	// routed are the expressions that routes go by.
-	routed []spec.Expr
-	// wrong says that not all edges could be read.
-	wrong bool
+	refs      []*AgentRef
+	names     []string
+	firstUses []*spec.Node // where each node stands first
+	edges     []parsedEdge
+	// routeExprs are the expressions that routes go by.
+	routeExprs []spec.Expr
+	// invalid says that not all edges could be read.
+	invalid bool
 }
 
-// writtenEdge is an edge with its place.
-type writtenEdge struct {
+// parsedEdge is an edge with its place.
+type parsedEdge struct {
 	Edge
 	at *spec.Node
 }
@@ -54,34 +54,34 @@ func (w *workflowEdges) DecodeSpec(n *spec.Node) spec.Diagnostics {
 	}
 	var ds spec.Diagnostics
 	for _, chain := range n.Items {
-		ds = append(ds, w.chain(chain)...)
+		ds = append(ds, w.decodeChain(chain)...)
 	}
-	w.wrong = ds.HasErrors()
+	w.invalid = ds.HasErrors()
 	return ds
 }
 
-// chain reads the nodes of a list, each an edge on from the one before, and
+// decodeChain reads the nodes of a list, each an edge on from the one before, and
 // mappings, which are routes on from the last node.
-func (w *workflowEdges) chain(n *spec.Node) spec.Diagnostics {
+func (w *workflowEdges) decodeChain(n *spec.Node) spec.Diagnostics {
 	if n.Kind != spec.Sequence || len(n.Items) < 2 {
 		return spec.Diagnostics{n.Errorf("edges", "a chain is a list of two nodes or more, or of a node and its routes")}
 	}
 	var ds spec.Diagnostics
 	last, begun := Start, false
 	for _, item := range n.Items {
-		routes := item.Kind == spec.Mapping && !isWrittenOut(item)
+		routes := item.Kind == spec.Mapping && !isInlineAgent(item)
 		switch {
 		case routes && !begun:
 			ds = append(ds, item.Errorf("edges", "routes stand behind the node that they begin at"))
 		case routes:
-			ds = append(ds, w.routes(last, item)...)
+			ds = append(ds, w.decodeRoutes(last, item)...)
 		case item.Value == "START" && !begun:
 			begun = true
 		default:
-			to, found := w.node(item)
+			to, found := w.resolveNode(item)
 			ds = append(ds, found...)
 			if begun && !found.HasErrors() {
-				ds = append(ds, w.add(Edge{From: last, To: to}, item)...)
+				ds = append(ds, w.addEdge(Edge{From: last, To: to}, item)...)
 			}
 			last, begun = to, true
 		}
@@ -92,15 +92,15 @@ func (w *workflowEdges) chain(n *spec.Node) spec.Diagnostics {
 	return ds
 }
 
-// routes reads {value: node}, or {route: EXPR, to: {value: node}}.
-func (w *workflowEdges) routes(from int, n *spec.Node) spec.Diagnostics {
+// decodeRoutes reads {value: node}, or {route: EXPR, to: {value: node}}.
+func (w *workflowEdges) decodeRoutes(from int, n *spec.Node) spec.Diagnostics {
 	var by *template.Expr
 	if to := n.Get("to"); len(n.Entries) == 2 && n.Get("route") != nil && to != nil && to.Kind == spec.Mapping {
 		var e spec.Expr
 		ds := e.DecodeSpec(n.Get("route"))
 		if !ds.HasErrors() {
 			by, ds = compileIn(e, conditionEnv(), template.Compile)
-			w.routed = append(w.routed, e)
+			w.routeExprs = append(w.routeExprs, e)
 		}
 		if ds.HasErrors() {
 			return ds
@@ -111,7 +111,7 @@ func (w *workflowEdges) routes(from int, n *spec.Node) spec.Diagnostics {
 	}
 	var ds spec.Diagnostics
 	for _, entry := range n.Entries {
-		to, found := w.node(entry.Value)
+		to, found := w.resolveNode(entry.Value)
 		ds = append(ds, found...)
 		if found.HasErrors() {
 			continue
@@ -120,34 +120,34 @@ func (w *workflowEdges) routes(from int, n *spec.Node) spec.Diagnostics {
 		if strings.EqualFold(e.Route, "default") {
 			e.Kind, e.Route = EdgeDefault, ""
 		}
-		ds = append(ds, w.add(e, entry.Value)...)
+		ds = append(ds, w.addEdge(e, entry.Value)...)
 	}
 	return ds
 }
 
-// add keeps an edge, once.
-func (w *workflowEdges) add(e Edge, at *spec.Node) spec.Diagnostics {
-	same := func(o writtenEdge) bool { return o.Edge == e }
+// addEdge keeps an edge, once.
+func (w *workflowEdges) addEdge(e Edge, at *spec.Node) spec.Diagnostics {
+	same := func(o parsedEdge) bool { return o.Edge == e }
 	if slices.ContainsFunc(w.edges, same) {
-		return spec.Diagnostics{at.Errorf("edges", "this edge from %s to %s is there already", w.name(e.From), w.name(e.To))}
+		return spec.Diagnostics{at.Errorf("edges", "this edge from %s to %s is there already", w.nodeName(e.From), w.nodeName(e.To))}
 	}
-	w.edges = append(w.edges, writtenEdge{e, at})
+	w.edges = append(w.edges, parsedEdge{e, at})
 	return nil
 }
 
-func (w *workflowEdges) name(i int) string {
+func (w *workflowEdges) nodeName(i int) string {
 	if i == Start {
 		return "START"
 	}
 	return w.names[i]
 }
 
-// node is the place of a node in the list of nodes. It is one node wherever it
+// resolveNode is the place of a node in the list of nodes. It is one node wherever it
 // is named.
-func (w *workflowEdges) node(n *spec.Node) (int, spec.Diagnostics) {
+func (w *workflowEdges) resolveNode(n *spec.Node) (int, spec.Diagnostics) {
 	switch {
-	case isWrittenOut(n):
-		return w.writtenOut(n)
+	case isInlineAgent(n):
+		return w.resolveInlineNode(n)
 	case n.Kind != spec.Scalar || n.IsNull():
 		return 0, spec.Diagnostics{n.Errorf("type", "a node is START, the file of an agent, the name of one under agents, or an agent written out with its name")}
 	case n.Value == "START":
@@ -164,31 +164,31 @@ func (w *workflowEdges) node(n *spec.Node) (int, spec.Diagnostics) {
 		return i, nil
 	}
 	ref := &AgentRef{}
-	ds := ref.DecodeSpec(keyed(key, n))
-	return w.take(name, ref, n), ds
+	ds := ref.DecodeSpec(wrapInMapping(key, n))
+	return w.addNode(name, ref, n), ds
 }
 
-func (w *workflowEdges) take(name string, ref *AgentRef, at *spec.Node) int {
-	w.refs, w.names, w.first = append(w.refs, ref), append(w.names, name), append(w.first, at)
+func (w *workflowEdges) addNode(name string, ref *AgentRef, at *spec.Node) int {
+	w.refs, w.names, w.firstUses = append(w.refs, ref), append(w.names, name), append(w.firstUses, at)
 	return len(w.names) - 1
 }
 
-// isWrittenOut tells an agent from routes: it has a name, and what every agent
+// isInlineAgent tells an agent from routes: it has a name, and what every agent
 // without a file has besides.
-func isWrittenOut(n *spec.Node) bool {
+func isInlineAgent(n *spec.Node) bool {
 	has := func(key string) bool { return n.Get(key) != nil }
 	return n.Kind == spec.Mapping && has("name") && (has("agent_class") || has("instruction") || has("instruction_provider"))
 }
 
-// writtenOut is the place of a node that is written out. Other edges name it.
-func (w *workflowEdges) writtenOut(n *spec.Node) (int, spec.Diagnostics) {
+// resolveInlineNode is the place of a node that is written out. Other edges name it.
+func (w *workflowEdges) resolveInlineNode(n *spec.Node) (int, spec.Diagnostics) {
 	name := n.Get("name").Value
 	ref := &AgentRef{}
 	ds := ref.DecodeSpec(n)
 	i := slices.Index(w.names, name)
 	switch {
 	case i < 0:
-		i = w.take(name, ref, n)
+		i = w.addNode(name, ref, n)
 	case w.refs[i].Inline != nil:
 		ds = append(ds, n.Errorf("edges", "the node %s is written out already: name it here", name))
 	default:
@@ -197,8 +197,8 @@ func (w *workflowEdges) writtenOut(n *spec.Node) (int, spec.Diagnostics) {
 	return i, ds
 }
 
-// keyed is the mapping {key: n}, in n's place.
-func keyed(key string, n *spec.Node) *spec.Node {
+// wrapInMapping is the mapping {key: n}, in n's place.
+func wrapInMapping(key string, n *spec.Node) *spec.Node {
 	k, m := *n, *n
 	k.Value = key
 	m.Kind, m.Tag, m.Value = spec.Mapping, "!!map", ""
@@ -206,7 +206,7 @@ func keyed(key string, n *spec.Node) *spec.Node {
 	return &m
 }
 
-func (w *workflowEdges) plain() []Edge {
+func (w *workflowEdges) listEdges() []Edge {
 	edges := make([]Edge, len(w.edges))
 	for i, e := range w.edges {
 		edges[i] = e.Edge
@@ -214,15 +214,15 @@ func (w *workflowEdges) plain() []Edge {
 	return edges
 }
 
-// check looks for a beginning, for nodes that no way leads to, and for circles
+// validateGraph looks for a beginning, for nodes that no way leads to, and for circles
 // that no way leads out of.
-func (w *workflowEdges) check(at *spec.Node) spec.Diagnostics {
-	if at == nil || at.Kind != spec.Sequence || w.wrong {
+func (w *workflowEdges) validateGraph(at *spec.Node) spec.Diagnostics {
+	if at == nil || at.Kind != spec.Sequence || w.invalid {
 		return nil
 	}
-	forward := func(e writtenEdge) (int, int) { return e.From, e.To }
-	backward := func(e writtenEdge) (int, int) { return e.To, e.From }
-	reached := w.spread([]int{Start}, forward)
+	forward := func(e parsedEdge) (int, int) { return e.From, e.To }
+	backward := func(e parsedEdge) (int, int) { return e.To, e.From }
+	reached := w.reachableFrom([]int{Start}, forward)
 	if len(reached) == 1 {
 		return spec.Diagnostics{at.Errorf("edges", "no edge begins at START").WithHint("begin a chain with it: - [START, first.yaml]")}
 	}
@@ -232,9 +232,9 @@ func (w *workflowEdges) check(at *spec.Node) spec.Diagnostics {
 			ends = append(ends, i)
 		}
 	}
-	ending := w.spread(ends, backward)
+	ending := w.reachableFrom(ends, backward)
 	var ds spec.Diagnostics
-	for i, n := range w.first {
+	for i, n := range w.firstUses {
 		switch {
 		case !reached[i]:
 			ds = append(ds, n.Warnf("edges", "no way leads from START to %s: it never runs", w.names[i]))
@@ -249,11 +249,11 @@ func (w *workflowEdges) check(at *spec.Node) spec.Diagnostics {
 // mayEnd says whether the way may end at a node: none of its edges is always
 // followed, and no default takes what else comes.
 func (w *workflowEdges) mayEnd(i int) bool {
-	return !slices.ContainsFunc(w.edges, func(e writtenEdge) bool { return e.From == i && e.Kind != EdgeRoute })
+	return !slices.ContainsFunc(w.edges, func(e parsedEdge) bool { return e.From == i && e.Kind != EdgeRoute })
 }
 
-// spread is all that can be reached along the edges, as along reads them.
-func (w *workflowEdges) spread(from []int, along func(writtenEdge) (int, int)) map[int]bool {
+// reachableFrom is all that can be reached along the edges, as along reads them.
+func (w *workflowEdges) reachableFrom(from []int, along func(parsedEdge) (int, int)) map[int]bool {
 	reached := map[int]bool{}
 	for len(from) > 0 {
 		next := from[len(from)-1]

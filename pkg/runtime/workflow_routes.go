@@ -9,9 +9,9 @@ import (
 	"agenthost/pkg/model"
 )
 
-// targets are the nodes that follow: those that always do, and those of the
+// chooseTargets are the nodes that follow: those that always do, and those of the
 // routes that match, or else of the default.
-func (w *walk) targets(ctx context.Context, o *outcome) ([]int, error) {
+func (w *workflowRun) chooseTargets(ctx context.Context, o *outcome) ([]int, error) {
 	var targets []int
 	add := func(to int) {
 		if !slices.Contains(targets, to) {
@@ -27,19 +27,19 @@ func (w *walk) targets(ctx context.Context, o *outcome) ([]int, error) {
 		case slices.ContainsFunc(edges[:i], func(f Edge) bool { return f.Kind != EdgeAlways && f.By == e.By }):
 			continue // the first edge of an expression stands for all
 		}
-		values, err := w.routesOf(ctx, o, e)
+		values, err := w.routeValues(ctx, o, e)
 		if err != nil {
 			return nil, err
 		}
-		for _, to := range chosen(edges, e, values) {
+		for _, to := range matchingTargets(edges, e, values) {
 			add(to)
 		}
 	}
 	return targets, nil
 }
 
-// chosen are the targets of the edges that ask the same as e.
-func chosen(edges []Edge, e Edge, values []string) []int {
+// matchingTargets are the targets of the edges that ask the same as e.
+func matchingTargets(edges []Edge, e Edge, values []string) []int {
 	var matched, fallback []int
 	for _, f := range edges {
 		switch {
@@ -56,12 +56,12 @@ func chosen(edges []Edge, e Edge, values []string) []int {
 	return fallback
 }
 
-// routesOf is what decides between routes: the value of the edge's expression;
+// routeValues is what decides between routes: the value of the edge's expression;
 // else the route that an event of the node set; else what the node said, which
 // is what its output_key keeps, where it has one.
-func (w *walk) routesOf(ctx context.Context, o *outcome, e Edge) ([]string, error) {
+func (w *workflowRun) routeValues(ctx context.Context, o *outcome, e Edge) ([]string, error) {
 	if e.By != nil {
-		v, err := e.By.Eval(ctx, w.inv.vars())
+		v, err := e.By.Eval(ctx, w.inv.conditionVars())
 		if err != nil {
 			return nil, failf(CodeInvalidRequest, err, "route of workflow %s behind %s: %s", w.AgentName, w.nodeName(o.node), err)
 		}
@@ -70,23 +70,23 @@ func (w *walk) routesOf(ctx context.Context, o *outcome, e Edge) ([]string, erro
 	if o.route != nil {
 		return routeTexts(o.route), nil
 	}
-	return routeTexts(w.outputOf(o)), nil
+	return routeTexts(w.nodeOutput(o)), nil
 }
 
-// outputOf is what a node gave, or else said: what its output_key keeps, where
+// nodeOutput is what a node gave, or else said: what its output_key keeps, where
 // it has one.
-func (w *walk) outputOf(o *outcome) any {
+func (w *workflowRun) nodeOutput(o *outcome) any {
 	switch {
-	case o.output != nil || o.said == nil:
+	case o.output != nil || o.finalEvent == nil:
 		return o.output
 	case o.node != Start:
 		if l, ok := w.Children[o.node].(*LLMAgent); ok {
-			if v, kept := o.said.Actions.StateDelta[l.opts.OutputKey]; kept {
+			if v, kept := o.finalEvent.Actions.StateDelta[l.opts.OutputKey]; kept {
 				return v
 			}
 		}
 	}
-	if text := model.TextOf(o.said.Content); text != "" {
+	if text := model.TextOf(o.finalEvent.Content); text != "" {
 		return text
 	}
 	return nil

@@ -15,8 +15,8 @@ const (
 	statusDone    = "completed"
 )
 
-// state is the checkpoint of the walk as it stands.
-func (w *walk) state() map[string]any {
+// checkpointState is the checkpoint of the walk as it stands.
+func (w *workflowRun) checkpointState() map[string]any {
 	lanes := &laneList{}
 	nodes := map[string]any{}
 	for i, n := range w.times {
@@ -25,9 +25,9 @@ func (w *walk) state() map[string]any {
 		}
 	}
 	tasks := []any{}
-	for _, t := range slices.Concat(w.live, w.queue) {
+	for _, t := range slices.Concat(w.active, w.queue) {
 		nodes[w.nodeName(t.node)] = map[string]any{"status": statusRunning, "runs": w.times[t.node]}
-		one := map[string]any{"node": w.nodeName(t.node), "run": t.nth, "lane": lanes.place(t.lane)}
+		one := map[string]any{"node": w.nodeName(t.node), "run": t.nth, "lane": lanes.indexOf(t.lane)}
 		if t.input != nil {
 			one["input"] = t.input.v
 		}
@@ -38,36 +38,36 @@ func (w *walk) state() map[string]any {
 		arrived := map[string]any{}
 		for _, from := range slices.Sorted(maps.Keys(w.joins[to])) {
 			a := w.joins[to][from]
-			arrived[w.nodeName(from)] = map[string]any{"lane": lanes.place(a.lane), "output": a.output}
+			arrived[w.nodeName(from)] = map[string]any{"lane": lanes.indexOf(a.lane), "output": a.output}
 		}
 		joins[w.nodeName(to)] = arrived
 		nodes[w.nodeName(to)] = map[string]any{"status": statusWaiting, "runs": w.times[to]}
 	}
-	return map[string]any{"nodes": nodes, "tasks": tasks, "joins": joins, "lanes": lanes.said}
+	return map[string]any{"nodes": nodes, "tasks": tasks, "joins": joins, "lanes": lanes.encoded}
 }
 
 // laneList numbers lanes, those that they forked from first.
 type laneList struct {
-	lanes []*lane
-	said  []any
+	lanes   []*lane
+	encoded []any
 }
 
-func (l *laneList) place(on *lane) int {
+func (l *laneList) indexOf(on *lane) int {
 	if i := slices.Index(l.lanes, on); i >= 0 {
 		return i
 	}
 	up := -1
-	if on.up != nil {
-		up = l.place(on.up)
+	if on.parent != nil {
+		up = l.indexOf(on.parent)
 	}
 	l.lanes = append(l.lanes, on)
-	l.said = append(l.said, map[string]any{"branch": on.branch, "up": up})
+	l.encoded = append(l.encoded, map[string]any{"branch": on.branch, "up": up})
 	return len(l.lanes) - 1
 }
 
-// restore puts in line what the last checkpoint says, and says whether there
+// restoreCheckpoint puts in line what the last checkpoint says, and says whether there
 // was one.
-func (w *walk) restore() (bool, error) {
+func (w *workflowRun) restoreCheckpoint() (bool, error) {
 	saved := w.inv.AgentState()
 	if saved == nil {
 		return false, nil
@@ -83,21 +83,21 @@ func (w *walk) restore() (bool, error) {
 // workflowReader reads a checkpoint into a walk.
 type workflowReader struct {
 	checkpointReader
-	walk  *walk
+	walk  *workflowRun
 	lanes []*lane
 }
 
 // readLanes reads the lanes. All but the first forked from one before them, so
 // that any two meet.
 func (r *workflowReader) readLanes(v any) {
-	for i, v := range r.list("lanes", v) {
+	for i, v := range r.readList("lanes", v) {
 		at := fmt.Sprintf("lanes[%d]", i)
-		m := r.mapping(at, v)
-		on := &lane{branch: r.text(at+".branch", m["branch"])}
+		m := r.readMapping(at, v)
+		on := &lane{branch: r.readString(at+".branch", m["branch"])}
 		if i == 0 {
-			r.number(at+".up", m["up"], -1, -1)
-		} else if up := r.number(at+".up", m["up"], 0, i-1); r.err == nil {
-			on.up, on.depth = r.lanes[up], r.lanes[up].depth+1
+			r.readNumber(at+".up", m["up"], -1, -1)
+		} else if up := r.readNumber(at+".up", m["up"], 0, i-1); r.err == nil {
+			on.parent, on.depth = r.lanes[up], r.lanes[up].depth+1
 		}
 		r.lanes = append(r.lanes, on)
 		if r.err != nil {
@@ -107,11 +107,11 @@ func (r *workflowReader) readLanes(v any) {
 }
 
 func (r *workflowReader) readNodes(v any) {
-	nodes := r.mapping("nodes", v)
+	nodes := r.readMapping("nodes", v)
 	for _, name := range slices.Sorted(maps.Keys(nodes)) {
 		at := "nodes." + name
-		if i := r.node(at, name); r.err == nil {
-			r.walk.times[i] = r.number(at+".runs", r.mapping(at, nodes[name])["runs"], 0, maxNodeRuns)
+		if i := r.findNode(at, name); r.err == nil {
+			r.walk.times[i] = r.readNumber(at+".runs", r.readMapping(at, nodes[name])["runs"], 0, maxNodeRuns)
 			r.walk.runs += r.walk.times[i]
 		}
 	}
@@ -119,19 +119,19 @@ func (r *workflowReader) readNodes(v any) {
 
 // readJoins reads what has arrived at joins that wait.
 func (r *workflowReader) readJoins(v any) {
-	joins := r.mapping("joins", v)
+	joins := r.readMapping("joins", v)
 	for _, name := range slices.Sorted(maps.Keys(joins)) {
 		at := "joins." + name
-		to := r.node(at, name)
+		to := r.findNode(at, name)
 		if r.err != nil {
 			return
 		}
 		if _, ok := r.walk.Children[to].(*JoinNode); !ok {
-			r.reject(at, "must be a JoinNode")
+			r.rejectValue(at, "must be a JoinNode")
 			return
 		}
-		before := r.mapping(at, joins[name])
-		r.walk.joins[to] = map[int]arrived{}
+		before := r.readMapping(at, joins[name])
+		r.walk.joins[to] = map[int]joinInput{}
 		for _, from := range slices.Sorted(maps.Keys(before)) {
 			r.readArrived(to, from, before[from])
 		}
@@ -142,14 +142,14 @@ func (r *workflowReader) readArrived(to int, name string, v any) {
 	at := "joins." + r.walk.nodeName(to) + "." + name
 	from := Start
 	if name != r.walk.nodeName(Start) {
-		from = r.node(at, name)
+		from = r.findNode(at, name)
 	}
 	if r.err == nil && !slices.ContainsFunc(r.walk.edges[from+1], func(e Edge) bool { return e.To == to }) {
-		r.reject(at, "has no edge to "+r.walk.nodeName(to))
+		r.rejectValue(at, "has no edge to "+r.walk.nodeName(to))
 	}
-	m := r.mapping(at, v)
-	if on := r.lane(at+".lane", m["lane"]); r.err == nil {
-		r.walk.joins[to][from] = arrived{on, m["output"]}
+	m := r.readMapping(at, v)
+	if on := r.findLane(at+".lane", m["lane"]); r.err == nil {
+		r.walk.joins[to][from] = joinInput{on, m["output"]}
 	}
 }
 
@@ -158,21 +158,21 @@ func (r *workflowReader) readArrived(to int, name string, v any) {
 func (r *workflowReader) readTasks(v any) {
 	type run struct{ node, nth int }
 	seen := map[run]bool{}
-	for i, v := range r.list("tasks", v) {
+	for i, v := range r.readList("tasks", v) {
 		at := fmt.Sprintf("tasks[%d]", i)
-		m := r.mapping(at, v)
-		name := r.text(at+".node", m["node"])
-		node := r.node(at+".node", name)
-		on := r.lane(at+".lane", m["lane"])
+		m := r.readMapping(at, v)
+		name := r.readString(at+".node", m["node"])
+		node := r.findNode(at+".node", name)
+		on := r.findLane(at+".lane", m["lane"])
 		if r.err != nil {
 			return
 		}
-		t := task{node: node, lane: on, nth: r.number(at+".run", m["run"], 1, max(1, r.walk.times[node]))}
+		t := task{node: node, lane: on, nth: r.readNumber(at+".run", m["run"], 1, max(1, r.walk.times[node]))}
 		if input, has := m["input"]; has {
-			t.input = &value{input}
+			t.input = &nodeValue{input}
 		}
 		if seen[run{node, t.nth}] {
-			r.reject(at, fmt.Sprintf("repeats run %d of node %s", t.nth, name))
+			r.rejectValue(at, fmt.Sprintf("repeats run %d of node %s", t.nth, name))
 		}
 		seen[run{node, t.nth}] = true
 		r.walk.queue = append(r.walk.queue, t)
@@ -180,25 +180,25 @@ func (r *workflowReader) readTasks(v any) {
 	}
 }
 
-// node is the place of a node of the workflow; the error of a missing one says
+// findNode is the place of a node of the workflow; the error of a missing one says
 // that the workflow does not have it any more.
-func (r *workflowReader) node(at, name string) int {
+func (r *workflowReader) findNode(at, name string) int {
 	i := slices.IndexFunc(r.walk.Children, func(a Agent) bool { return a.Name() == name })
 	switch {
 	case i >= 0 || r.err != nil:
 	case name == r.walk.nodeName(Start):
-		r.reject(at, "must be a node of the workflow", name)
+		r.rejectValue(at, "must be a node of the workflow", name)
 	default:
-		r.err = r.inv.lost(name)
+		r.err = r.inv.missingNodeError(name)
 	}
 	return max(i, 0)
 }
 
-// lane is the lane of a number; nil with an error when there is none.
-func (r *workflowReader) lane(at string, v any) *lane {
+// findLane is the lane of a number; nil with an error when there is none.
+func (r *workflowReader) findLane(at string, v any) *lane {
 	if len(r.lanes) == 0 {
-		r.reject(at, "must be a lane of lanes", v)
+		r.rejectValue(at, "must be a lane of lanes", v)
 		return nil
 	}
-	return r.lanes[r.number(at, v, 0, len(r.lanes)-1)]
+	return r.lanes[r.readNumber(at, v, 0, len(r.lanes)-1)]
 }

@@ -74,8 +74,8 @@ func TestWorkflowRoutes(t *testing.T) {
 	}
 }
 
-// TestWorkflowRefused has the graphs that cannot be built.
-func TestWorkflowRefused(t *testing.T) {
+// TestWorkflowInvalid has the graphs that cannot be built.
+func TestWorkflowInvalid(t *testing.T) {
 	_, err := runtime.NewWorkflow("flow", &runtime.WorkflowOptions{Nodes: []runtime.Agent{node("a", nil)}, Edges: []runtime.Edge{{From: 0, To: 1}}})
 	if want := "workflow flow: an edge leads from 0 to 1, and there are 1 nodes"; err == nil || err.Error() != want {
 		t.Errorf("NewWorkflow = %v, want %s", err, want)

@@ -21,38 +21,38 @@ func checkAnswers(events []*session.Event, responses []*genai.FunctionResponse) 
 	var first *session.Event
 	for i, f := range responses {
 		if f.ID == "" {
-			return refused("a function response needs the id of its call, got none for the name %q", f.Name)
+			return invalidRequest("a function response needs the id of its call, got none for the name %q", f.Name)
 		}
-		at := lastCallAt(events, f.ID)
+		at := findLastCall(events, f.ID)
 		if at < 0 {
-			return refused("function response %s answers no function call of this conversation", f.ID)
+			return invalidRequest("function response %s answers no function call of this conversation", f.ID)
 		}
 		if slices.ContainsFunc(responses[:i], func(other *genai.FunctionResponse) bool { return other.ID == f.ID }) {
-			return refused("the message answers the call %s twice", f.ID)
+			return invalidRequest("the message answers the call %s twice", f.ID)
 		}
 		if first != nil && events[at] != first {
-			return refused("function response %s answers a call of agent %s that was made apart from the others: send it in a message of its own", f.ID, events[at].Author)
+			return invalidRequest("function response %s answers a call of agent %s that was made apart from the others: send it in a message of its own", f.ID, events[at].Author)
 		}
 		first = events[at]
-		if reason := answerFault(events[at:], f); reason != "" {
-			return refused("cannot answer the call %s: %s", f.ID, reason)
+		if reason := rejectionReason(events[at:], f); reason != "" {
+			return invalidRequest("cannot answer the call %s: %s", f.ID, reason)
 		}
 	}
 	return nil
 }
 
-// lastCallAt is the index of the last event with the call of an id, or -1.
-func lastCallAt(events []*session.Event, id string) int {
+// findLastCall is the index of the last event with the call of an id, or -1.
+func findLastCall(events []*session.Event, id string) int {
 	for i, ev := range slices.Backward(events) {
-		if callOf(ev, id) != nil {
+		if findCall(ev, id) != nil {
 			return i
 		}
 	}
 	return -1
 }
 
-// callOf is the event's call of an id, or nil.
-func callOf(ev *session.Event, id string) *genai.FunctionCall {
+// findCall is the event's call of an id, or nil.
+func findCall(ev *session.Event, id string) *genai.FunctionCall {
 	for _, c := range ev.Calls() {
 		if c.ID == id {
 			return c
@@ -61,11 +61,11 @@ func callOf(ev *session.Event, id string) *genai.FunctionCall {
 	return nil
 }
 
-// answerFault is why the call of the first event does not take a response; empty
+// rejectionReason is why the call of the first event does not take a response; empty
 // when it does. A final response that no agent has taken up may be sent again: its
 // run was cut off.
-func answerFault(since []*session.Event, f *genai.FunctionResponse) string {
-	call := callOf(since[0], f.ID)
+func rejectionReason(since []*session.Event, f *genai.FunctionResponse) string {
+	call := findCall(since[0], f.ID)
 	if call.Name != f.Name {
 		return "its name is " + call.Name + ", not " + f.Name
 	}

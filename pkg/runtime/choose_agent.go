@@ -4,18 +4,18 @@ import (
 	"agenthost/pkg/session"
 )
 
-// pick chooses the agent that answers: the author of the call that the user
+// chooseAgent chooses the agent that answers: the author of the call that the user
 // answers; else the last agent that kept the conversation; else the root
 // (adk-python runners.py _find_agent_to_run; the answer always goes to its
 // caller, docs/decisions/0007).
-func (r *run) pick() *node {
+func (r *run) chooseAgent() *node {
 	events := r.sess.Events()
-	if call := r.answeredCall(); call != nil {
-		if n := r.app.find(call.Author); n != nil {
+	if call := r.findAnsweredCall(); call != nil {
+		if n := r.app.findNode(call.Author); n != nil {
 			return n
 		}
 	}
-	root := r.app.top
+	root := r.app.rootNode
 	if !root.transferable {
 		return root
 	}
@@ -27,25 +27,25 @@ func (r *run) pick() *node {
 		if ev.Author == root.agent.Name() {
 			return root
 		}
-		if n := r.app.find(ev.Author); n != nil && n.transferable {
+		if n := r.app.findNode(ev.Author); n != nil && n.transferable {
 			return n
 		}
 	}
 	return root
 }
 
-// picked is the run of the agent that answers. One whose call the user answers
+// newTurnInvocation is the run of the agent that answers. One whose call the user answers
 // goes on where it made the call: on its branch, beside its siblings.
-func (r *run) picked() *Invocation {
-	inv := &Invocation{run: r, node: r.pick()}
-	if call := r.answeredCall(); call != nil && call.Author == inv.node.agent.Name() {
+func (r *run) newTurnInvocation() *Invocation {
+	inv := &Invocation{run: r, node: r.chooseAgent()}
+	if call := r.findAnsweredCall(); call != nil && call.Author == inv.node.agent.Name() {
 		inv.branch = call.Branch
 	}
 	return inv
 }
 
-// answeredCall is the event with the call that the user's message answers, or nil.
-func (r *run) answeredCall() *session.Event {
+// findAnsweredCall is the event with the call that the user's message answers, or nil.
+func (r *run) findAnsweredCall() *session.Event {
 	id := ""
 	for _, p := range r.user.Parts {
 		if p.FunctionResponse != nil {
@@ -53,12 +53,12 @@ func (r *run) answeredCall() *session.Event {
 			break
 		}
 	}
-	return r.eventOfCall(id)
+	return r.findCallEvent(id)
 }
 
-// eventOfCall is the latest event with the call of this id, or nil. An imported
+// findCallEvent is the latest event with the call of this id, or nil. An imported
 // event is none: no agent of this host made its calls.
-func (r *run) eventOfCall(id string) *session.Event {
+func (r *run) findCallEvent(id string) *session.Event {
 	if id == "" {
 		return nil
 	}
@@ -76,8 +76,8 @@ func (r *run) eventOfCall(id string) *session.Event {
 	return nil
 }
 
-func (r *run) answeredBranch() string {
-	if call := r.answeredCall(); call != nil {
+func (r *run) findAnsweredBranch() string {
+	if call := r.findAnsweredCall(); call != nil {
 		return call.Branch
 	}
 	return ""

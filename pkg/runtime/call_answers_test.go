@@ -81,9 +81,9 @@ func TestDecisionAfterRewind(t *testing.T) {
 	}
 }
 
-// TestDecisionTwiceAtOnce: of two approvals at the same time, on two hosts of one
+// TestDecisionConcurrent: of two approvals at the same time, on two hosts of one
 // database, one carries the call out.
-func TestDecisionTwiceAtOnce(t *testing.T) {
+func TestDecisionConcurrent(t *testing.T) {
 	url := "sqlite:///" + filepath.Join(t.TempDir(), "s.db")
 	var runs atomic.Int32
 	host := func(first int) *testenv.Env {

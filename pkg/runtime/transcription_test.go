@@ -11,7 +11,7 @@ import (
 )
 
 // seenLines is what an agent sees of events that are written one a line.
-func seenLines(t *testing.T, who viewer, include IncludeContents, lines string) string {
+func seenLines(t *testing.T, who viewKey, include IncludeContents, lines string) string {
 	t.Helper()
 	var events []*session.Event
 	for line := range strings.Lines(strings.TrimSpace(lines)) {
@@ -24,10 +24,10 @@ func seenLines(t *testing.T, who viewer, include IncludeContents, lines string) 
 	return string(seenBy(t, who, include, events))
 }
 
-// TestContentsSpoken: pieces of what one side said in a live conversation are
+// TestContentsTranscription: pieces of what one side said in a live conversation are
 // one text, also another agent's and after a blank piece; another speaker, or
 // anything else that is seen, ends it (semantics 2.6).
-func TestContentsSpoken(t *testing.T) {
+func TestContentsTranscription(t *testing.T) {
 	const events = `
 {"author":"user","inputTranscription":{"text":"hel"}}
 {"author":"user","inputTranscription":{"text":"lo"}}
@@ -47,17 +47,17 @@ func TestContentsSpoken(t *testing.T) {
 		{"turn", IncludeNone, `[{"parts":[{"text":"bye"}],"role":"user"}]`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if diff := cmp.Diff(c.want, seenLines(t, viewer{agent: "a"}, c.include, events)); diff != "" {
+			if diff := cmp.Diff(c.want, seenLines(t, viewKey{agent: "a"}, c.include, events)); diff != "" {
 				t.Errorf("contents (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
-// TestContentsSpokenShared: contents that were handed out stay as they were
+// TestContentsTranscriptionShared: contents that were handed out stay as they were
 // when more is said.
-func TestContentsSpokenShared(t *testing.T) {
-	v := newView(viewer{agent: "a"})
+func TestContentsTranscriptionShared(t *testing.T) {
+	v := newView(viewKey{agent: "a"})
 	piece := func(text string) *session.Event {
 		ev := new(session.Event)
 		if err := json.Unmarshal([]byte(`{"author":"user","inputTranscription":{"text":"`+text+`"}}`), ev); err != nil {
@@ -65,13 +65,13 @@ func TestContentsSpokenShared(t *testing.T) {
 		}
 		return ev
 	}
-	v.add(piece("one"))
-	before, err := v.latest()
+	v.addEvent(piece("one"))
+	before, err := v.currentContents()
 	if err != nil {
 		t.Fatal(err)
 	}
-	v.add(piece(" two"))
-	after, err := v.latest()
+	v.addEvent(piece(" two"))
+	after, err := v.currentContents()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +85,7 @@ func TestContentsSpokenShared(t *testing.T) {
 func TestContentsLive(t *testing.T) {
 	const events = `{"author":"a","liveSessionId":"l","content":{"role":"model","parts":[{"text":"hi"}]}}`
 	const want = `[{"parts":[{"text":"For context:"},{"text":"[a] said: hi"}],"role":"user"}]`
-	if diff := cmp.Diff(want, seenLines(t, viewer{agent: "a"}, IncludeDefault, events)); diff != "" {
+	if diff := cmp.Diff(want, seenLines(t, viewKey{agent: "a"}, IncludeDefault, events)); diff != "" {
 		t.Errorf("contents (-want +got):\n%s", diff)
 	}
 }
@@ -98,7 +98,7 @@ func TestContentsScoped(t *testing.T) {
 {"author":"user","isolationScope":"task-1","content":{"role":"user","parts":[{"text":"to the task"}]}}`
 	const want = `[{"parts":[{"text":"to all"}],"role":"user"}]`
 	for _, include := range []IncludeContents{IncludeDefault, IncludeNone} {
-		if diff := cmp.Diff(want, seenLines(t, viewer{agent: "a"}, include, events)); diff != "" {
+		if diff := cmp.Diff(want, seenLines(t, viewKey{agent: "a"}, include, events)); diff != "" {
 			t.Errorf("%s: contents (-want +got):\n%s", include, diff)
 		}
 	}

@@ -11,19 +11,19 @@ import (
 	"agenthost/pkg/session"
 )
 
-// spoken is a run of transcriptions that one side of a live conversation left:
+// transcript is a run of transcriptions that one side of a live conversation left:
 // what was said, in pieces. The zero value is none.
-type spoken struct {
+type transcript struct {
 	author, role, text string
-	// told is how many contents stand for it: none when it is blank.
-	told int
+	// contentCount is how many contents stand for it: none when it is blank.
+	contentCount int
 	// bytes is about what they take.
 	bytes int64
 }
 
-// transcription is what an event without content holds of spoken words.
-func transcription(ev *session.Event) spoken {
-	s := spoken{author: ev.Author}
+// readTranscription is what an event without content holds of spoken words.
+func readTranscription(ev *session.Event) transcript {
+	s := transcript{author: ev.Author}
 	if !isEmpty(ev.Content) {
 		return s
 	}
@@ -36,23 +36,23 @@ func transcription(ev *session.Event) spoken {
 	return s
 }
 
-// unfold puts a transcription into words that the model reads. Pieces of the
+// mergeTranscription puts a transcription into words that the model reads. Pieces of the
 // same side that follow each other are one text, which takes the place of what
 // the contents end with (adk-python contents.py).
-func (v *view) unfold(ev *session.Event) *session.Event {
-	piece := transcription(ev)
-	last := v.spoken
-	v.spoken = spoken{}
+func (v *contentsView) mergeTranscription(ev *session.Event) *session.Event {
+	piece := readTranscription(ev)
+	last := v.transcript
+	v.transcript = transcript{}
 	if piece.text == "" {
 		return ev
 	}
 	if piece.author == last.author && piece.role == last.role {
 		piece.text = last.text + piece.text
 		// Clipped: requests under way read the content that goes.
-		v.contents = slices.Clip(v.contents[:len(v.contents)-last.told])
+		v.contents = slices.Clip(v.contents[:len(v.contents)-last.contentCount])
 		v.bytes -= last.bytes
 	}
-	v.spoken = piece
+	v.transcript = piece
 	words := *ev
 	words.Content = &genai.Content{Role: piece.role, Parts: []*genai.Part{{Text: piece.text}}}
 	return &words
@@ -61,13 +61,13 @@ func (v *view) unfold(ev *session.Event) *session.Event {
 // isScoped says whether an event belongs to a task of ADK 2's node path, which
 // only the agent of that task sees. No agent of this host has such a scope;
 // stored sessions may hold the events.
-func isScoped(ev *session.Event) bool { return extraText(ev, "isolationScope") != "" }
+func isScoped(ev *session.Event) bool { return extraString(ev, "isolationScope") != "" }
 
 // isLive says whether an event comes from a live conversation. What an agent
 // said there, it hears of as of another's words.
-func isLive(ev *session.Event) bool { return extraText(ev, "liveSessionId") != "" }
+func isLive(ev *session.Event) bool { return extraString(ev, "liveSessionId") != "" }
 
-func extraText(ev *session.Event, name string) string {
+func extraString(ev *session.Event, name string) string {
 	raw, ok := ev.Extra[name]
 	if !ok {
 		return ""
@@ -79,21 +79,21 @@ func extraText(ev *session.Event, name string) string {
 	return s
 }
 
-// idKeeper is what a model implements whose requests hold each call's id, also
+// callIDKeeper is what a model implements whose requests hold each call's id, also
 // one that the runtime made. Of a model without the method such ids are left
 // out.
-type idKeeper interface{ KeepsCallIDs() bool }
+type callIDKeeper interface{ KeepsCallIDs() bool }
 
 func keepsIDs(llm model.LLM) bool {
-	k, ok := llm.(idKeeper)
+	k, ok := llm.(callIDKeeper)
 	return ok && k.KeepsCallIDs()
 }
 
-// bare is a content as the view's model knows it.
-func (v *view) bare(c *genai.Content) *genai.Content {
+// contentForModel is a content as the view's model knows it.
+func (v *contentsView) contentForModel(c *genai.Content) *genai.Content {
 	given := c
-	if v.code != (unique.Handle[codeWords]{}) {
-		c = v.code.Value().told(c)
+	if v.delimiters != (unique.Handle[shownDelimiters]{}) {
+		c = v.delimiters.Value().renderContent(c)
 	}
 	if !v.keepIDs {
 		c = withoutOwnIDs(c)

@@ -12,10 +12,10 @@ import (
 	"agenthost/pkg/session"
 )
 
-// foreign says whether an event is another agent's, so that this agent hears
+// isForeign says whether an event is another agent's, so that this agent hears
 // of it as of something that was said, not as of its own words. The answer to
 // another agent's call is foreign too, whoever wrote it.
-func (v *view) foreign(ev *session.Event) bool {
+func (v *contentsView) isForeign(ev *session.Event) bool {
 	if ev.Author != session.UserAuthor && (ev.Author != v.agent || isLive(ev)) {
 		return true
 	}

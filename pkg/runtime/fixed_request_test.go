@@ -10,10 +10,10 @@ import (
 	"agenthost/pkg/runtime"
 )
 
-// TestSettingsOfARequest: what one is shown of a request is that request's own: the
+// TestRequestSettings: what one is shown of a request is that request's own: the
 // next one knows nothing of what a callback has changed, a run's own settings are
 // not the next run's, and what nobody may change is made once.
-func TestSettingsOfARequest(t *testing.T) {
+func TestRequestSettings(t *testing.T) {
 	cold := genai.Ptr[float32](0)
 	freezes := func(_ context.Context, _ *runtime.Moment, req *model.Request) (*model.Response, error) {
 		if req.Config.Temperature == nil {

@@ -38,7 +38,7 @@ type ToolPortrait struct {
 }
 
 // Portrait is that of the tree, from the root down.
-func (a *App) Portrait() *Portrait { return a.top.portrait() }
+func (a *App) Portrait() *Portrait { return a.rootNode.describeAgent() }
 
 // Find is the portrait of the first agent of a name, from this one down, agents
 // that are called as tools apart; nil if there is none.
@@ -54,16 +54,16 @@ func (p *Portrait) Find(name string) *Portrait {
 	return nil
 }
 
-func (n *node) portrait() *Portrait {
+func (n *node) describeAgent() *Portrait {
 	p := &Portrait{Name: n.agent.Name(), Description: n.agent.Description()}
 	for _, c := range n.children {
-		p.Agents = append(p.Agents, c.portrait())
+		p.Agents = append(p.Agents, c.describeAgent())
 	}
 	switch a := n.agent.(type) {
 	case *LLMAgent:
 		p.Kind, p.Model = "LlmAgent", n.llm.Name()
-		p.Instruction, p.OutputKey, p.IncludeContents = a.opts.Instruction.source(), a.opts.OutputKey, a.opts.IncludeContents
-		p.Tools = toolPortraits(a.opts.Tools, n)
+		p.Instruction, p.OutputKey, p.IncludeContents = a.opts.Instruction.sourceText(), a.opts.OutputKey, a.opts.IncludeContents
+		p.Tools = describeTools(a.opts.Tools, n)
 	case *SequentialAgent:
 		p.Kind = "SequentialAgent"
 	case *ParallelAgent:
@@ -81,18 +81,18 @@ func (n *node) portrait() *Portrait {
 		p.Kind, p.OutputKey = "FunctionNode", a.outputKey
 	case *ToolNode:
 		p.Kind, p.OutputKey = "ToolNode", a.opts.OutputKey
-		p.Tools = toolPortraits([]tool.Tool{a.tool}, n)
+		p.Tools = describeTools([]tool.Tool{a.tool}, n)
 	case *JoinNode:
 		p.Kind = "JoinNode"
 	}
 	return p
 }
 
-func toolPortraits(tools []tool.Tool, n *node) []ToolPortrait {
+func describeTools(tools []tool.Tool, n *node) []ToolPortrait {
 	var all []ToolPortrait
 	for _, t := range tools {
 		p := ToolPortrait{Declaration: t.Declaration(), Builtin: tool.CapabilitiesOf(t).Builtin}
-		if placed, ok := n.tools.byName[p.Declaration.Name].(*placedAgentTool); ok {
+		if placed, ok := n.tools.byName[p.Declaration.Name].(*boundAgentTool); ok {
 			p.Agent = placed.app.Portrait()
 		}
 		all = append(all, p)

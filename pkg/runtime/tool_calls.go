@@ -19,41 +19,41 @@ import (
 // answer comes later. An error is that of a call which ends the run, and
 // failed is then the event that tells of it.
 func (s *step) runCalls(ctx context.Context, calls []*genai.FunctionCall) (merged, failed *session.Event, err error) {
-	if limit := s.inv.run.config.functionCalls(); len(calls) > limit {
+	if limit := s.inv.run.config.maxFunctionCalls(); len(calls) > limit {
 		failed, err = s.rejectCalls(calls, limit)
 		return nil, failed, err
 	}
-	if err := s.inv.stock(ctx); err != nil {
+	if err := s.inv.loadToolsets(ctx); err != nil {
 		return nil, nil, err
 	}
-	answers := make([]*answer, len(calls))
+	answers := make([]*callResult, len(calls))
 	if len(calls) == 1 {
 		answers[0] = s.runCall(ctx, calls[0])
 	} else {
-		s.runSideBySide(ctx, calls, answers)
+		s.runConcurrently(ctx, calls, answers)
 	}
-	merged = s.merge(answers)
-	if err = failureOf(answers); err != nil {
-		failed = s.failed(calls, answers, AsRunError(err))
+	merged = s.mergeAnswers(answers)
+	if err = firstFailure(answers); err != nil {
+		failed = s.newFailureEvent(calls, answers, AsRunError(err))
 	}
-	tellOf(answers, cmp.Or(merged, failed))
+	reportCallSpans(answers, cmp.Or(merged, failed))
 	return merged, failed, err
 }
 
-// runSideBySide executes the calls on the host's workers.
-func (s *step) runSideBySide(ctx context.Context, calls []*genai.FunctionCall, answers []*answer) {
+// runConcurrently executes the calls on the host's workers.
+func (s *step) runConcurrently(ctx context.Context, calls []*genai.FunctionCall, answers []*callResult) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	run := s.inv.run
-	run.host.workers.run(len(calls), run.config.toolWorkers(), func(i int) {
+	run.host.workers.run(len(calls), run.config.maxToolWorkers(), func(i int) {
 		defer safe.Recover(func(p *safe.Panic) {
 			agent := s.inv.node.agent.Name()
-			p.Log(run.log(), "tool call panicked", "tool", calls[i].Name, "agent", agent)
-			answers[i] = &answer{err: failf(CodeToolFailed, errPanicked, "tool %s of agent %s panicked", calls[i].Name, agent)}
+			p.Log(run.logger(), "tool call panicked", "tool", calls[i].Name, "agent", agent)
+			answers[i] = &callResult{err: failf(CodeToolFailed, errPanicked, "tool %s of agent %s panicked", calls[i].Name, agent)}
 			cancel()
 		})
 		if err := ctx.Err(); err != nil {
-			answers[i] = &answer{err: AsRunError(err)}
+			answers[i] = &callResult{err: AsRunError(err)}
 			return
 		}
 		answers[i] = s.runCall(ctx, calls[i])
@@ -70,15 +70,15 @@ var errTooManyCalls = errors.New("too many function calls in one answer")
 func (s *step) rejectCalls(calls []*genai.FunctionCall, limit int) (failed *session.Event, err error) {
 	failure := failf(CodeToolCallsLimit, errTooManyCalls, "%d function calls in one answer of agent %s exceed the limit of %d (run_config: max_function_calls)",
 		len(calls), s.inv.node.agent.Name(), limit)
-	answers := make([]*answer, len(calls))
+	answers := make([]*callResult, len(calls))
 	for i := range answers {
-		answers[i] = &answer{err: failure}
+		answers[i] = &callResult{err: failure}
 	}
-	return s.failed(calls, answers, failure), failure
+	return s.newFailureEvent(calls, answers, failure), failure
 }
 
-// merge makes one event of the answers that there are.
-func (s *step) merge(answers []*answer) *session.Event {
+// mergeAnswers makes one event of the answers that there are.
+func (s *step) mergeAnswers(answers []*callResult) *session.Event {
 	var merged *session.Event
 	for _, a := range answers {
 		if a.part == nil {
@@ -96,9 +96,9 @@ func (s *step) merge(answers []*answer) *session.Event {
 	return merged
 }
 
-// failureOf is the first failure that ends the run, or nil; those that only
+// firstFailure is the first failure that ends the run, or nil; those that only
 // follow from it do not count.
-func failureOf(answers []*answer) (failure error) {
+func firstFailure(answers []*callResult) (failure error) {
 	for _, a := range answers {
 		if a.err != nil && (failure == nil || AsRunError(failure).Code == CodeCanceled) {
 			failure = a.err
@@ -107,13 +107,13 @@ func failureOf(answers []*answer) (failure error) {
 	return failure
 }
 
-// stopped is what the model is told of a call that another one ended.
-const stopped = "This call was stopped: another one ended the run."
+// callStoppedText is what the model is told of a call that another one ended.
+const callStoppedText = "This call was stopped: another one ended the run."
 
-// failed is the event of a failure that ends the run: it answers the calls that
+// newFailureEvent is the event of a failure that ends the run: it answers the calls that
 // have no other answer, so that none is left open in the history. A run that
 // was stopped from outside has nobody to tell.
-func (s *step) failed(calls []*genai.FunctionCall, answers []*answer, failure *RunError) *session.Event {
+func (s *step) newFailureEvent(calls []*genai.FunctionCall, answers []*callResult, failure *RunError) *session.Event {
 	if failure.Code == CodeCanceled {
 		return nil
 	}
@@ -126,21 +126,21 @@ func (s *step) failed(calls []*genai.FunctionCall, answers []*answer, failure *R
 		}
 		told := AsRunError(a.err)
 		if told.Code == CodeCanceled {
-			told = &RunError{Message: stopped}
+			told = &RunError{Message: callStoppedText}
 		}
-		a.respond(calls[i], errorResponse(told))
+		a.setResponse(calls[i], errorResponse(told))
 		ev.Content.Parts = append(ev.Content.Parts, a.part)
 	}
 	return ev
 }
 
-// failsCalls says whether an event tells of a failure in the place of answers:
+// isCallFailure says whether an event tells of a failure in the place of answers:
 // a resumed run carries the calls out again.
-func failsCalls(ev *session.Event) bool { return ev.ErrorCode != "" && len(ev.Responses()) > 0 }
+func isCallFailure(ev *session.Event) bool { return ev.ErrorCode != "" && len(ev.Responses()) > 0 }
 
-// answer is what came of one call: a part for the model (nil when it comes
+// callResult is what came of one call: a part for the model (nil when it comes
 // later), the actions, or an error that ends the run.
-type answer struct {
+type callResult struct {
 	part    *genai.Part
 	actions session.Actions
 	err     error
@@ -148,43 +148,43 @@ type answer struct {
 	span *Span
 }
 
-func (s *step) runCall(ctx context.Context, fc *genai.FunctionCall) *answer {
-	a := &answer{}
-	t := s.inv.tools().byName[fc.Name]
+func (s *step) runCall(ctx context.Context, fc *genai.FunctionCall) *callResult {
+	a := &callResult{}
+	t := s.inv.activeToolbox().byName[fc.Name]
 	if t == nil {
-		s.runUnknown(ctx, fc, a)
+		s.answerUnknownTool(ctx, fc, a)
 		return a
 	}
 	traits := tool.CapabilitiesOf(t)
-	call := s.inv.newCall(fc, &a.actions)
+	call := s.inv.newToolCall(fc, &a.actions)
 	if d := s.decided[fc.ID]; d != nil {
-		d.prepare(call)
+		d.applyToCall(call)
 	}
-	result, err := s.carryObserved(ctx, t, call, a)
-	if asks(&a.actions) {
-		result, err = s.pend(a, result, err)
+	result, err := s.runToolTraced(ctx, t, call, a)
+	if requestsHuman(&a.actions) {
+		result, err = s.resolveHumanRequest(a, result, err)
 	}
 	if err == nil {
 		err = s.checkWrites(&a.actions)
 	}
 	switch {
-	case err != nil && s.ends(ctx, err, traits):
-		a.err = s.toolFailure(ctx, fc.Name, err)
+	case err != nil && s.isFatal(ctx, err, traits):
+		a.err = s.wrapToolError(ctx, fc.Name, err)
 	case err != nil:
-		a.respond(fc, errorResponse(err))
+		a.setResponse(fc, errorResponse(err))
 	case traits.LongRunning && (result == nil || len(result.Response) == 0):
 		if s.decided[fc.ID] != nil {
-			a.respondPending(fc)
+			a.setPendingResponse(fc)
 		}
 	case result == nil || result.Response == nil:
-		a.respond(fc, map[string]any{"result": nil})
+		a.setResponse(fc, map[string]any{"result": nil})
 	default:
-		a.respond(fc, result.Response)
+		a.setResponse(fc, result.Response)
 	}
 	return a
 }
 
-func (a *answer) respond(fc *genai.FunctionCall, response map[string]any) {
+func (a *callResult) setResponse(fc *genai.FunctionCall, response map[string]any) {
 	a.part = &genai.Part{FunctionResponse: &genai.FunctionResponse{ID: fc.ID, Name: fc.Name, Response: response}}
 }
 
@@ -199,12 +199,12 @@ func errorResponse(err error) map[string]any {
 
 // invocationTool is a tool of the runtime's own, which needs the invocation.
 type invocationTool interface {
-	runIn(ctx context.Context, inv *Invocation, call *tool.Call) (*tool.Result, error)
+	runInInvocation(ctx context.Context, inv *Invocation, call *tool.Call) (*tool.Result, error)
 }
 
-// invoke runs one tool within its time. A panic of a tool is an error of that
+// invokeTool runs one tool within its time. A panic of a tool is an error of that
 // tool: one bad tool must not take the host down.
-func (s *step) invoke(ctx context.Context, t tool.Tool, call *tool.Call, traits tool.Capabilities) (result *tool.Result, err error) {
+func (s *step) invokeTool(ctx context.Context, t tool.Tool, call *tool.Call, traits tool.Capabilities) (result *tool.Result, err error) {
 	if traits.Timeout > 0 {
 		limit, cancel := context.WithTimeoutCause(ctx, traits.Timeout, &tool.TimeoutError{Tool: call.Name, Timeout: traits.Timeout})
 		defer cancel()
@@ -218,38 +218,38 @@ func (s *step) invoke(ctx context.Context, t tool.Tool, call *tool.Call, traits 
 	}
 	defer func() {
 		if p := recover(); p != nil {
-			s.inv.run.log().Error("tool panicked", "tool", call.Name, "agent", s.inv.node.agent.Name(),
+			s.inv.run.logger().Error("tool panicked", "tool", call.Name, "agent", s.inv.node.agent.Name(),
 				"panic", p, "stack", string(debug.Stack()))
 			err = fmt.Errorf("tool %s panicked", call.Name)
 		}
 	}()
 	if traits.Confirm != nil || call.Confirmation != nil {
-		if result, err := s.consent(ctx, call, traits); result != nil || err != nil {
+		if result, err := s.checkApproval(ctx, call, traits); result != nil || err != nil {
 			return result, err
 		}
 	}
 	if own, ok := t.(invocationTool); ok {
-		return own.runIn(ctx, s.inv, call)
+		return own.runInInvocation(ctx, s.inv, call)
 	}
 	return t.Run(ctx, call)
 }
 
-// ends says whether a tool's failure is more than the model's business. Wrong
+// isFatal says whether a tool's failure is more than the model's business. Wrong
 // arguments are the model's own mistake.
-func (s *step) ends(ctx context.Context, err error, traits tool.Capabilities) bool {
+func (s *step) isFatal(ctx context.Context, err error, traits tool.Capabilities) bool {
 	var args *tool.ArgsError
 	var end *tool.EndError
-	if _, ok := asHookFailure(err); ok || errors.As(err, &end) {
+	if _, ok := asHookError(err); ok || errors.As(err, &end) {
 		return true
 	}
 	return traits.FailOnError && !errors.As(err, &args) || ctx.Err() != nil || errors.Is(err, errBudget)
 }
 
-func (s *step) toolFailure(ctx context.Context, name string, err error) error {
+func (s *step) wrapToolError(ctx context.Context, name string, err error) error {
 	if errors.Is(err, errBudget) {
 		return err
 	}
-	if told, ok := asHookFailure(err); ok {
+	if told, ok := asHookError(err); ok {
 		return told
 	}
 	if ctx.Err() != nil {

@@ -18,11 +18,11 @@ func conditionEnv() template.Env {
 	}
 }
 
-// vars are the values of those names.
-func (inv *Invocation) vars() map[string]any {
+// conditionVars are the values of those names.
+func (inv *Invocation) conditionVars() map[string]any {
 	r := inv.run
 	return map[string]any{
-		"state":      r.allState(),
+		"state":      r.stateWithDefaults(),
 		"user":       r.userText,
 		"session":    map[string]any{"id": r.sess.ID, "user_id": r.sess.User, "app": r.sess.App},
 		"invocation": map[string]any{"id": r.id},

@@ -10,9 +10,9 @@ import (
 	"agenthost/pkg/session"
 )
 
-// revived are apps of revisions that do not serve any more, built again for
+// revisionCache are apps of revisions that do not serve any more, built again for
 // the sessions that are still theirs.
-type revived struct {
+type revisionCache struct {
 	// build is nil where no revision can be had.
 	build func(ctx context.Context, app, revision string) (*App, error)
 	mu    sync.Mutex
@@ -21,7 +21,7 @@ type revived struct {
 
 // acquire returns an app of a revision with a hold on it. Only so many of one
 // name are there at a time.
-func (r *revived) acquire(ctx context.Context, serving *App, revision string) (*App, error) {
+func (r *revisionCache) acquire(ctx context.Context, serving *App, revision string) (*App, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	name, all := serving.Name, r.apps[serving.Name]
@@ -38,60 +38,60 @@ func (r *revived) acquire(ctx context.Context, serving *App, revision string) (*
 	}
 	all = append(all, app)
 	for len(all) > serving.Reload.KeepRevisions {
-		all[0].hold.release()
+		all[0].refs.release()
 		all = all[1:]
 	}
 	if r.apps == nil {
 		r.apps = map[string][]*App{}
 	}
 	r.apps[name] = all
-	app.hold.acquire()
+	app.refs.acquire()
 	return app, nil
 }
 
-// drop lets go of the apps of a name.
-func (r *revived) drop(name string) {
+// dropApp lets go of the apps of a name.
+func (r *revisionCache) dropApp(name string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, a := range r.apps[name] {
-		a.hold.release()
+		a.refs.release()
 	}
 	delete(r.apps, name)
 }
 
-// appFor is the app that a request to a session runs on, with a hold on it: the
+// acquireRevision is the app that a request to a session runs on, with a hold on it: the
 // one that serves, or that of the revision which the request goes on with.
-func (h *Host) appFor(ctx context.Context, serving *App, sess *session.Session, req *RunRequest) (*App, error) {
-	revision, goesOn, err := h.revisionFor(ctx, serving, sess, req)
+func (h *Host) acquireRevision(ctx context.Context, serving *App, sess *session.Session, req *RunRequest) (*App, error) {
+	revision, goesOn, err := h.chooseRevision(ctx, serving, sess, req)
 	if err != nil {
 		return nil, err
 	}
-	if revision == "" || revision == serving.Revision || h.revived.build == nil {
-		serving.hold.acquire()
+	if revision == "" || revision == serving.Revision || h.revisions.build == nil {
+		serving.refs.acquire()
 		return serving, nil
 	}
-	app, err := h.revived.acquire(ctx, serving, revision)
+	app, err := h.revisions.acquire(ctx, serving, revision)
 	switch {
 	case err == nil:
 		return app, nil
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	case goesOn && errors.Is(err, session.ErrNotFound):
-		return nil, refused("the invocation cannot be resumed: revision %s of app %s, which began it, is not kept any more; begin a new one", revision, serving.Name)
+		return nil, invalidRequest("the invocation cannot be resumed: revision %s of app %s, which began it, is not kept any more; begin a new one", revision, serving.Name)
 	case goesOn:
 		h.logger.Error("a revision cannot be built again", "app", serving.Name, "revision", revision, "error", err)
-		return nil, refused("the invocation cannot be resumed: revision %s of app %s, which began it, cannot be built any more; begin a new one", revision, serving.Name)
+		return nil, invalidRequest("the invocation cannot be resumed: revision %s of app %s, which began it, cannot be built any more; begin a new one", revision, serving.Name)
 	}
 	h.logger.Warn("a revision cannot be had: its session goes on with the one that serves",
 		"app", serving.Name, "session", sess.ID, "revision", revision, "serving", serving.Revision, "error", err)
-	serving.hold.acquire()
+	serving.refs.acquire()
 	return serving, nil
 }
 
-// revisionFor is the revision that a request goes on with; empty for the one
+// chooseRevision is the revision that a request goes on with; empty for the one
 // that serves. An invocation that waits or was cut off goes on with the one that
 // it began with.
-func (h *Host) revisionFor(ctx context.Context, serving *App, sess *session.Session, req *RunRequest) (revision string, goesOn bool, err error) {
+func (h *Host) chooseRevision(ctx context.Context, serving *App, sess *session.Session, req *RunRequest) (revision string, goesOn bool, err error) {
 	answers := model.ResponsesOf(req.Message)
 	if serving.Revision == "" || req.InvocationID == "" && len(answers) == 0 {
 		if serving.Reload.Sessions == FollowNewSessions {
@@ -100,7 +100,7 @@ func (h *Host) revisionFor(ctx context.Context, serving *App, sess *session.Sess
 		return revision, false, nil
 	}
 	events := sess.Events()
-	if req.settled(serving).SessionWindow.options() != nil {
+	if req.effectiveConfig(serving).SessionWindow.storeOptions() != nil {
 		whole, err := h.store.Sessions.Get(ctx, sess.Key, nil)
 		if err != nil {
 			return "", false, storeFailure(sess.Key, err)
@@ -109,18 +109,18 @@ func (h *Host) revisionFor(ctx context.Context, serving *App, sess *session.Sess
 	}
 	events = session.Recorded(events)
 	invocation := req.InvocationID
-	if answered := answeredIn(events, answers); answered != "" {
+	if answered := findAnsweredInvocation(events, answers); answered != "" {
 		invocation = answered
 	}
-	if len(answers) == 0 && failed(events, invocation) {
+	if len(answers) == 0 && hasFailed(events, invocation) {
 		return "", false, nil
 	}
 	return session.RevisionOf(events, invocation), serving.Resumable, nil
 }
 
-// failed says whether an invocation ended in a failure. Whoever resumes it has
+// hasFailed says whether an invocation ended in a failure. Whoever resumes it has
 // mended something, and most often the app.
-func failed(events []*session.Event, invocation string) bool {
+func hasFailed(events []*session.Event, invocation string) bool {
 	for _, ev := range slices.Backward(events) {
 		if ev.InvocationID == invocation {
 			return ev.ErrorCode != ""

@@ -24,11 +24,11 @@ type decisions struct {
 	open []*decision
 	// credentials are state keys that hold what the user gave.
 	credentials map[string]any
-	// settled says that there is nothing left to do: all was carried out
+	// finished says that there is nothing left to do: all was carried out
 	// before, and the agent has had its final say.
-	settled bool
-	// done says that the agent has taken them up.
-	done atomic.Bool
+	finished bool
+	// consumed says that the agent has taken them up.
+	consumed atomic.Bool
 }
 
 // decision is a person's word on one call, and what is needed to carry it out
@@ -40,9 +40,9 @@ type decision struct {
 	invocation, user string
 }
 
-// prepare gives a call the decision on it. The key stays that of the first
+// applyToCall gives a call the decision on it. The key stays that of the first
 // time, so that a service makes the thing once.
-func (d *decision) prepare(call *tool.Call) {
+func (d *decision) applyToCall(call *tool.Call) {
 	call.Confirmation = d.confirmation
 	call.IdempotencyKey = idempotencyKey(d.invocation, d.call.ID)
 	call.Origin.User = d.user
@@ -61,19 +61,19 @@ func (r *run) readDecisions(req *RunRequest, events []*session.Event) error {
 		return checkAnswers(events, responses)
 	}
 	if len(responses) < len(r.user.Parts) || slices.ContainsFunc(responses, func(f *genai.FunctionResponse) bool { return !isDecision(f) }) {
-		return refused("a message that answers %s or %s holds nothing else", RequestConfirmation, RequestCredential)
+		return invalidRequest("a message that answers %s or %s holds nothing else", RequestConfirmation, RequestCredential)
 	}
 	all, events := session.WithoutImported(events), session.Recorded(events)
 	d := &decisions{credentials: map[string]any{}}
 	for _, resp := range responses {
-		if err := d.read(all, events, resp); err != nil {
+		if err := d.readResponse(all, events, resp); err != nil {
 			return err
 		}
 	}
-	if r.app.find(d.author) == nil {
-		return refused("agent %s, which asked, is no longer part of the app", d.author)
+	if r.app.findNode(d.author) == nil {
+		return invalidRequest("agent %s, which asked, is no longer part of the app", d.author)
 	}
-	d.settled = len(d.open) == 0 && lastSaid(events).IsFinal()
+	d.finished = len(d.open) == 0 && lastAgentEvent(events).IsFinal()
 	r.decisions = d
 	return nil
 }
@@ -82,12 +82,12 @@ func isDecision(f *genai.FunctionResponse) bool {
 	return f.Name == RequestConfirmation || f.Name == RequestCredential
 }
 
-func refused(format string, args ...any) error {
+func invalidRequest(format string, args ...any) error {
 	return failf(CodeInvalidRequest, session.ErrInvalid, format, args...)
 }
 
-// lastSaid is the last event that is an agent's.
-func lastSaid(events []*session.Event) *session.Event {
+// lastAgentEvent is the last event that is an agent's.
+func lastAgentEvent(events []*session.Event) *session.Event {
 	for _, ev := range slices.Backward(events) {
 		if ev.Author != session.UserAuthor {
 			return ev
@@ -96,19 +96,19 @@ func lastSaid(events []*session.Event) *session.Event {
 	return &session.Event{}
 }
 
-// read takes in one answer of the message. The events are those that count; all has
+// readResponse takes in one answer of the message. The events are those that count; all has
 // also those that rewinds took back: what was carried out there was carried out.
-func (d *decisions) read(all, events []*session.Event, resp *genai.FunctionResponse) error {
+func (d *decisions) readResponse(all, events []*session.Event, resp *genai.FunctionResponse) error {
 	at, request, err := findRequest(events, resp)
 	if err != nil {
 		return err
 	}
 	author := events[at].Author
 	if d.author != "" && d.author != author {
-		return refused("the message answers agent %s and agent %s: answer each in a message of its own", d.author, author)
+		return invalidRequest("the message answers agent %s and agent %s: answer each in a message of its own", d.author, author)
 	}
 	d.author = author
-	one, err := findOriginal(events[:at], author, request)
+	one, err := findOriginalCall(events[:at], author, request)
 	if err == nil && request.Name == RequestCredential {
 		err = d.readCredential(request, resp)
 	} else if err == nil {
@@ -118,13 +118,13 @@ func (d *decisions) read(all, events []*session.Event, resp *genai.FunctionRespo
 		return err
 	}
 	if slices.ContainsFunc(d.open, func(other *decision) bool { return other.call.ID == one.call.ID }) {
-		return refused("the message answers the call %s twice", one.call.ID)
+		return invalidRequest("the message answers the call %s twice", one.call.ID)
 	}
-	if carriedOut(events[at:], resp.ID, one.call.ID) {
+	if wasExecuted(events[at:], resp.ID, one.call.ID) {
 		return nil
 	}
-	if carriedOut(all, resp.ID, one.call.ID) {
-		return refused("the %s %s was answered before the session was rewound: an answer counts once, so rewind to before the call", noun(resp.Name), resp.ID)
+	if wasExecuted(all, resp.ID, one.call.ID) {
+		return invalidRequest("the %s %s was answered before the session was rewound: an answer counts once, so rewind to before the call", requestNoun(resp.Name), resp.ID)
 	}
 	d.open = append(d.open, one)
 	return nil
@@ -138,20 +138,20 @@ func findRequest(events []*session.Event, resp *genai.FunctionResponse) (at int,
 				continue
 			}
 			if request != nil && (ev.Author != events[at].Author || !sameJSON(c.Args, request.Args)) {
-				return 0, nil, refused("the %s %s was asked for different calls", noun(resp.Name), resp.ID)
+				return 0, nil, invalidRequest("the %s %s was asked for different calls", requestNoun(resp.Name), resp.ID)
 			}
 			at, request = i, c
 		}
 	}
 	if request == nil {
-		return 0, nil, refused("nobody asked for the %s %q in this session", noun(resp.Name), resp.ID)
+		return 0, nil, invalidRequest("nobody asked for the %s %q in this session", requestNoun(resp.Name), resp.ID)
 	}
 	return at, request, nil
 }
 
-// findOriginal finds the call that a request is about: the agent's own, as it
+// findOriginalCall finds the call that a request is about: the agent's own, as it
 // was stored.
-func findOriginal(events []*session.Event, author string, request *genai.FunctionCall) (*decision, error) {
+func findOriginalCall(events []*session.Event, author string, request *genai.FunctionCall) (*decision, error) {
 	original, _ := request.Args["originalFunctionCall"].(map[string]any)
 	id := requestedCall(request)
 	for i, ev := range slices.Backward(events) {
@@ -163,15 +163,15 @@ func findOriginal(events []*session.Event, author string, request *genai.Functio
 				continue
 			}
 			if original != nil && (c.Name != original["name"] || !sameJSON(cloneArgs(c.Args), original["args"])) {
-				return nil, refused("the confirmation %s is about another call than %s", request.ID, id)
+				return nil, invalidRequest("the confirmation %s is about another call than %s", request.ID, id)
 			}
 			return &decision{
-				call: c, confirmation: approval(events[i:], id),
-				invocation: ev.InvocationID, user: saidIn(events, ev.InvocationID),
+				call: c, confirmation: findApproval(events[i:], id),
+				invocation: ev.InvocationID, user: findUserText(events, ev.InvocationID),
 			}, nil
 		}
 	}
-	return nil, refused("the %s %s is about the call %q, which agent %s never made", noun(request.Name), request.ID, id, author)
+	return nil, invalidRequest("the %s %s is about the call %q, which agent %s never made", requestNoun(request.Name), request.ID, id, author)
 }
 
 // requestedCall is the id of the call that a request is about.
@@ -185,16 +185,16 @@ func requestedCall(request *genai.FunctionCall) string {
 	return id
 }
 
-func noun(request string) string {
+func requestNoun(request string) string {
 	if request == RequestCredential {
 		return "credential"
 	}
 	return "confirmation"
 }
 
-// approval is that of a call which was approved, and then asked for a
+// findApproval is that of a call which was approved, and then asked for a
 // credential; nil if there is none.
-func approval(since []*session.Event, call string) *session.Confirmation {
+func findApproval(since []*session.Event, call string) *session.Confirmation {
 	asked := map[string]bool{}
 	var given *session.Confirmation
 	for _, ev := range since {
@@ -223,8 +223,8 @@ func sameJSON(a, b any) bool {
 	return err1 == nil && err2 == nil && bytes.Equal(x, y)
 }
 
-// saidIn is what the user said in an invocation.
-func saidIn(events []*session.Event, invocation string) string {
+// findUserText is what the user said in an invocation.
+func findUserText(events []*session.Event, invocation string) string {
 	for _, ev := range events {
 		if ev.InvocationID == invocation && ev.Author == session.UserAuthor {
 			return ev.Text()
@@ -233,9 +233,9 @@ func saidIn(events []*session.Event, invocation string) string {
 	return ""
 }
 
-// carriedOut says whether an earlier answer to the request was followed by the
+// wasExecuted says whether an earlier answer to the request was followed by the
 // answer of the call.
-func carriedOut(since []*session.Event, request, call string) bool {
+func wasExecuted(since []*session.Event, request, call string) bool {
 	answers := func(id string) func(*genai.FunctionResponse) bool {
 		return func(f *genai.FunctionResponse) bool { return f.ID == id }
 	}
@@ -244,7 +244,7 @@ func carriedOut(since []*session.Event, request, call string) bool {
 		responses := ev.Responses()
 		if ev.Author == session.UserAuthor {
 			decided = decided || slices.ContainsFunc(responses, answers(request))
-		} else if decided && !failsCalls(ev) && slices.ContainsFunc(responses, answers(call)) {
+		} else if decided && !isCallFailure(ev) && slices.ContainsFunc(responses, answers(call)) {
 			return true
 		}
 	}
@@ -254,18 +254,18 @@ func carriedOut(since []*session.Event, request, call string) bool {
 // readConfirmation reads {"confirmed", "payload"}, or the same as JSON text
 // under the key response.
 func readConfirmation(resp *genai.FunctionResponse) (*session.Confirmation, error) {
-	m, err := unwrapped(resp)
+	m, err := unwrapResponse(resp)
 	if err != nil {
 		return nil, err
 	}
 	c := &session.Confirmation{Payload: m["payload"]}
 	var ok bool
 	if c.Confirmed, ok = m["confirmed"].(bool); !ok {
-		return nil, refused(`the answer to the confirmation %s has no "confirmed" that is true or false`, resp.ID)
+		return nil, invalidRequest(`the answer to the confirmation %s has no "confirmed" that is true or false`, resp.ID)
 	}
 	for key := range m {
 		if key != "confirmed" && key != "payload" && key != "hint" {
-			return nil, refused("the answer to the confirmation %s has the unknown key %q", resp.ID, key)
+			return nil, invalidRequest("the answer to the confirmation %s has the unknown key %q", resp.ID, key)
 		}
 	}
 	return c, nil
@@ -273,13 +273,13 @@ func readConfirmation(resp *genai.FunctionResponse) (*session.Confirmation, erro
 
 // readCredential takes in a credential, under the key that it was asked for.
 func (d *decisions) readCredential(request *genai.FunctionCall, resp *genai.FunctionResponse) error {
-	m, err := unwrapped(resp)
+	m, err := unwrapResponse(resp)
 	if err != nil {
 		return err
 	}
 	credential, ok := m["exchangedAuthCredential"].(map[string]any)
 	if !ok {
-		return refused("the answer to the credential %s has no exchangedAuthCredential", resp.ID)
+		return invalidRequest("the answer to the credential %s has no exchangedAuthCredential", resp.ID)
 	}
 	config, _ := request.Args["authConfig"].(map[string]any)
 	key, _ := config["credentialKey"].(string)
@@ -299,15 +299,15 @@ func (d *decisions) withCredentials(delta map[string]any) map[string]any {
 	return all
 }
 
-// unwrapped is what a response says; it may be JSON text under the key response.
-func unwrapped(resp *genai.FunctionResponse) (map[string]any, error) {
+// unwrapResponse is what a response says; it may be JSON text under the key response.
+func unwrapResponse(resp *genai.FunctionResponse) (map[string]any, error) {
 	text, ok := resp.Response["response"].(string)
 	if !ok || len(resp.Response) != 1 {
 		return resp.Response, nil
 	}
 	m, err := session.DecodeMap([]byte(text))
 	if err != nil {
-		return nil, refused("the answer to the %s %s is no JSON object: %s", noun(resp.Name), resp.ID, err)
+		return nil, invalidRequest("the answer to the %s %s is no JSON object: %s", requestNoun(resp.Name), resp.ID, err)
 	}
 	return m, nil
 }

@@ -1,0 +1,99 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+	"runtime/debug"
+
+	"agenthost/internal/safe"
+	"agenthost/pkg/model"
+	"agenthost/pkg/session"
+)
+
+// errPanicked is all that a client hears of a panic; the log has the rest.
+var errPanicked = errors.New("it panicked")
+
+// runAgentBody runs the agent itself. One that was written elsewhere may panic, which
+// must not take the host down: it is that agent's failure. One that was ended
+// before does not begin.
+func (inv *Invocation) runAgentBody(ctx context.Context, yield func(*session.Event, error) bool) bool {
+	if inv.hasEnded() {
+		return true
+	}
+	switch a := inv.node.agent.(type) {
+	case *LLMAgent, *SequentialAgent, *ParallelAgent, *LoopAgent, *RouterAgent, *Workflow, *JoinNode:
+		return a.(builtinAgent).run(ctx, inv, yield)
+	}
+	return forwardEvents(inv.runCustomAgent(ctx), yield)
+}
+
+// runCustomAgent runs an agent that was written elsewhere.
+func (inv *Invocation) runCustomAgent(ctx context.Context) Events {
+	return func(yield func(*session.Event, error) bool) {
+		s := panicGuard[*session.Event]{onPanic: (*Invocation).panicFailure, inv: inv, yield: yield}
+		defer s.recoverPanic()
+		inv.node.agent.Run(ctx, inv)(s.forwardValue)
+	}
+}
+
+// panicFailure logs a panic of the agent, and is the error that clients get.
+func (inv *Invocation) panicFailure(p *safe.Panic) error {
+	p.Log(inv.run.logger(), "agent panicked", "agent", inv.node.agent.Name())
+	return failf(CodeAgentFailed, errPanicked, "agent %s panicked", inv.node.agent.Name())
+}
+
+// streamModel asks the agent's model, and says whether all was heard. Its panic is a
+// failed call.
+func (s *step) streamModel(ctx context.Context, req *model.Request, hear responseFunc) (whole bool) {
+	s.guard = panicGuard[*model.Response]{onPanic: (*Invocation).modelPanicked, inv: s.inv, yield: hear}
+	defer s.guard.recoverPanic()
+	s.inv.node.llm.Generate(ctx, req)(s.guard.forwardValue)
+	return !s.guard.stopped
+}
+
+func (inv *Invocation) modelPanicked(p *safe.Panic) error {
+	p.Log(inv.run.logger(), "model panicked", "agent", inv.node.agent.Name())
+	return errPanicked
+}
+
+// runPanicked is for a panic of the run itself, outside of any agent.
+func (h *Host) runPanicked(req *RunRequest, p *safe.Panic) error {
+	p.Log(h.logger, "run panicked", "app", req.App, "session", req.SessionID)
+	return AsRunError(errPanicked)
+}
+
+// A panicGuard stands between a sequence and whoever consumes it. It makes a panic
+// of the sequence its last error; a panic of the consumer passes through.
+type panicGuard[T any] struct {
+	// onPanic makes a panic of the sequence an error; inv is given to it.
+	onPanic func(inv *Invocation, p *safe.Panic) error
+	inv     *Invocation
+	yield   func(T, error) bool
+
+	inConsumer bool // the consumer is at work
+	stopped    bool // the consumer wants no more
+}
+
+// forwardValue is what the sequence gives its values to.
+func (s *panicGuard[T]) forwardValue(v T, err error) bool {
+	if s.stopped {
+		return false
+	}
+	s.inConsumer = true
+	ok := s.yield(v, err)
+	s.inConsumer, s.stopped = false, !ok
+	return ok
+}
+
+// recoverPanic is deferred around the sequence.
+func (s *panicGuard[T]) recoverPanic() {
+	if s.inConsumer {
+		return
+	}
+	if v := recover(); v != nil {
+		if err := s.onPanic(s.inv, &safe.Panic{Value: v, Stack: string(debug.Stack())}); !s.stopped {
+			var none T
+			s.yield(none, err)
+		}
+	}
+}
