@@ -99,7 +99,7 @@ func (f *loadFlags) host(ctx context.Context, io stdio, dir string, opts *loader
 		loaded.App.Close()
 		return nil, "", failed(errors.Join(fmt.Errorf("keeping the app's revision: %w", err), st.Close()))
 	}
-	host := runtime.NewHost(st, &runtime.Options{Revive: func(ctx context.Context, app, revision string) (*runtime.App, error) {
+	host := runtime.NewHost(st, &runtime.Options{LoadRevision: func(ctx context.Context, app, revision string) (*runtime.App, error) {
 		rev, err := st.Revisions.Get(ctx, app, revision)
 		if err != nil {
 			return nil, err

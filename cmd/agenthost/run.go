@@ -178,7 +178,7 @@ func (t *talker) resume(ctx context.Context) error {
 	if err != nil {
 		return failed(err)
 	}
-	id := runtime.Unfinished(sess.Events())
+	id := runtime.ResumableInvocation(sess.Events())
 	if id == "" {
 		fmt.Fprintf(t.io.err, "there is nothing to resume: the last invocation of session %s has ended\n", t.key.ID)
 		return nil

@@ -55,7 +55,7 @@ func (t *talker) unasked(ctx context.Context) []*genai.FunctionCall {
 
 // pending is what waits in the session; nothing where it cannot be read, which
 // the next run will tell.
-func (t *talker) pending(ctx context.Context) []runtime.Waiting {
+func (t *talker) pending(ctx context.Context) []runtime.PendingCalls {
 	sess, err := t.host.Store().Sessions.Get(ctx, t.key, nil)
 	if err != nil {
 		return nil

@@ -176,7 +176,7 @@ func serve(ctx context.Context, io stdio, f *serveFlags, dirs []string) error {
 		return err
 	}
 	defer finish()
-	m.host = runtime.NewHost(m.store, &runtime.Options{Logger: m.logger, Revive: m.revive, Observe: observe})
+	m.host = runtime.NewHost(m.store, &runtime.Options{Logger: m.logger, LoadRevision: m.revive, Observe: observe})
 	defer m.host.Close()
 	problems, report := f.watched.problems(io, m.logger)
 	m.watch = loader.NewWatch(loader.New(load), m.host, dirs, &loader.WatchOptions{

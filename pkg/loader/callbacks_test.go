@@ -17,7 +17,7 @@ import (
 // TestFunctions: a name in a list of callbacks is a function that the program
 // brings; it counts in the lists of its hooks only.
 func TestFunctions(t *testing.T) {
-	guard := func(_ context.Context, m *runtime.Moment) (*genai.Content, error) {
+	guard := func(_ context.Context, m *runtime.CallbackContext) (*genai.Content, error) {
 		return model.ModelText("guarded " + m.Agent().Name()), nil
 	}
 	opts := &loader.Options{Functions: runtime.Functions{Callbacks: map[string]runtime.Callbacks{

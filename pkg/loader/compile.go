@@ -75,7 +75,7 @@ func (j *job) build(ctx context.Context, p *placed) (runtime.Agent, error) {
 	if at := p.plan.Node.Get("when"); err == nil && !at.IsNull() {
 		when := &runtime.Condition{}
 		if err = when.DecodeSpec(at).Err(); err == nil {
-			err = runtime.OnlyWhen(agent, when)
+			err = runtime.SetCondition(agent, when)
 		}
 	}
 	return agent, err

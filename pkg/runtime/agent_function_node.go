@@ -19,7 +19,7 @@ import (
 // gave, and returns what this one gives: a value that JSON has, or a
 // [*genai.Content] that is said as it is. What it writes to the moment rides on
 // the event. Many runs call it at once.
-type NodeFunc func(ctx context.Context, m *Moment, input any) (any, error)
+type NodeFunc func(ctx context.Context, m *CallbackContext, input any) (any, error)
 
 // nodeConfig is the YAML that nodes without agents share. Their names are those
 // of ADK's graph (adk-go internal/configurable/configurable_workflow.go).
@@ -73,7 +73,9 @@ func (c *functionNodeConfig) Check(n *spec.Node) spec.Diagnostics {
 func (c *functionNodeConfig) Bind(f *Functions) spec.Diagnostics {
 	if c.Expr.Value != "" {
 		x, ds := compileIn(c.Expr, inputEnv(), template.Compile)
-		c.fn = func(ctx context.Context, m *Moment, input any) (any, error) { return x.Eval(ctx, m.inputVars(input)) }
+		c.fn = func(ctx context.Context, m *CallbackContext, input any) (any, error) {
+			return x.Eval(ctx, m.inputVars(input))
+		}
 		return ds
 	}
 	if c.fn = f.Nodes[c.FuncCode.Value]; c.fn == nil && c.FuncCode.Value != "" {

@@ -6,9 +6,9 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// A Portrait says what an agent is made of, for people who look at an app. What
+// An AgentInfo says what an agent is made of, for people who look at an app. What
 // it does not have is empty.
-type Portrait struct {
+type AgentInfo struct {
 	// Kind is the agent's class as documents name it; that of agents written in
 	// Go is empty.
 	Kind              string
@@ -21,28 +21,28 @@ type Portrait struct {
 	IncludeContents IncludeContents
 	MaxIterations   int
 	// Tools are the agent's own, without those that the runtime adds.
-	Tools []ToolPortrait
+	Tools []ToolInfo
 	// Agents are those below it, in order.
-	Agents []*Portrait
+	Agents []*AgentInfo
 	// Edges are those of a workflow, between its Agents.
 	Edges []Edge
 }
 
-// A ToolPortrait says what a tool is.
-type ToolPortrait struct {
+// A ToolInfo says what a tool is.
+type ToolInfo struct {
 	Declaration *genai.FunctionDeclaration
 	// Agent is the one that the tool calls, or nil.
-	Agent *Portrait
+	Agent *AgentInfo
 	// Builtin tools are the model's, and never called by name.
 	Builtin bool
 }
 
-// Portrait is that of the tree, from the root down.
-func (a *App) Portrait() *Portrait { return a.rootNode.describeAgent() }
+// AgentInfo is that of the tree, from the root down.
+func (a *App) AgentInfo() *AgentInfo { return a.rootNode.describeAgent() }
 
 // Find is the portrait of the first agent of a name, from this one down, agents
 // that are called as tools apart; nil if there is none.
-func (p *Portrait) Find(name string) *Portrait {
+func (p *AgentInfo) Find(name string) *AgentInfo {
 	if p.Name == name {
 		return p
 	}
@@ -54,8 +54,8 @@ func (p *Portrait) Find(name string) *Portrait {
 	return nil
 }
 
-func (n *node) describeAgent() *Portrait {
-	p := &Portrait{Name: n.agent.Name(), Description: n.agent.Description()}
+func (n *node) describeAgent() *AgentInfo {
+	p := &AgentInfo{Name: n.agent.Name(), Description: n.agent.Description()}
 	for _, c := range n.children {
 		p.Agents = append(p.Agents, c.describeAgent())
 	}
@@ -88,12 +88,12 @@ func (n *node) describeAgent() *Portrait {
 	return p
 }
 
-func describeTools(tools []tool.Tool, n *node) []ToolPortrait {
-	var all []ToolPortrait
+func describeTools(tools []tool.Tool, n *node) []ToolInfo {
+	var all []ToolInfo
 	for _, t := range tools {
-		p := ToolPortrait{Declaration: t.Declaration(), Builtin: tool.CapabilitiesOf(t).Builtin}
+		p := ToolInfo{Declaration: t.Declaration(), Builtin: tool.CapabilitiesOf(t).Builtin}
 		if placed, ok := n.tools.byName[p.Declaration.Name].(*boundAgentTool); ok {
-			p.Agent = placed.app.Portrait()
+			p.Agent = placed.app.AgentInfo()
 		}
 		all = append(all, p)
 	}

@@ -78,7 +78,7 @@ func newConfiguredToolNode(_ context.Context, env AgentEnv, c *toolNodeConfig) (
 	return NewToolNode(c.Node.Name.Value, env.Tools[0], opts), nil
 }
 
-func (c *toolNodeConfig) evaluateArgs(ctx context.Context, m *Moment, input any) (any, error) {
+func (c *toolNodeConfig) evaluateArgs(ctx context.Context, m *CallbackContext, input any) (any, error) {
 	args := map[string]any{}
 	vars := m.inputVars(input)
 	for key, x := range c.args {
@@ -214,7 +214,7 @@ func (a *ToolNode) yieldUserAnswer(s *step, c *genai.FunctionCall) {
 	}
 }
 
-func (a *ToolNode) resolveArgs(ctx context.Context, m *Moment, input any) (map[string]any, error) {
+func (a *ToolNode) resolveArgs(ctx context.Context, m *CallbackContext, input any) (map[string]any, error) {
 	if a.opts.Args != nil {
 		v, err := a.opts.Args(ctx, m, input)
 		if err != nil {

@@ -24,7 +24,7 @@ func (*plainAgent) Run(context.Context, *runtime.Invocation) runtime.Events {
 // silently dropped; the control embeds Base.
 func TestAgentWithoutBase(t *testing.T) {
 	callbacks := runtime.Callbacks{BeforeAgent: []runtime.AgentFunc{
-		func(context.Context, *runtime.Moment) (*genai.Content, error) { return nil, nil },
+		func(context.Context, *runtime.CallbackContext) (*genai.Content, error) { return nil, nil },
 	}}
 	base := &custom{Base: runtime.Base{AgentName: "base"}}
 	for _, tt := range []struct {
@@ -33,11 +33,11 @@ func TestAgentWithoutBase(t *testing.T) {
 		want string
 	}{
 		{"callbacks", runtime.AddCallbacks(&plainAgent{}, callbacks), "agent plain cannot have callbacks: its type *runtime_test.plainAgent does not embed runtime.Base"},
-		{"when", runtime.OnlyWhen(&plainAgent{}, &runtime.Condition{}), "agent plain cannot have a when: its type *runtime_test.plainAgent does not embed runtime.Base"},
+		{"when", runtime.SetCondition(&plainAgent{}, &runtime.Condition{}), "agent plain cannot have a when: its type *runtime_test.plainAgent does not embed runtime.Base"},
 		{"no callbacks", runtime.AddCallbacks(&plainAgent{}, runtime.Callbacks{}), ""},
-		{"no when", runtime.OnlyWhen(&plainAgent{}, nil), ""},
+		{"no when", runtime.SetCondition(&plainAgent{}, nil), ""},
 		{"callbacks with base", runtime.AddCallbacks(base, callbacks), ""},
-		{"when with base", runtime.OnlyWhen(base, &runtime.Condition{}), ""},
+		{"when with base", runtime.SetCondition(base, &runtime.Condition{}), ""},
 	} {
 		got := ""
 		if tt.err != nil {

@@ -46,13 +46,13 @@ type Callbacks struct {
 // Clone of the model's, which keeps it the piece or the whole that it was.
 type (
 	// AgentFunc is asked before or after an agent.
-	AgentFunc func(ctx context.Context, m *Moment) (*genai.Content, error)
+	AgentFunc func(ctx context.Context, m *CallbackContext) (*genai.Content, error)
 	// BeforeModelFunc is asked before a model.
-	BeforeModelFunc func(ctx context.Context, m *Moment, req *model.Request) (*model.Response, error)
+	BeforeModelFunc func(ctx context.Context, m *CallbackContext, req *model.Request) (*model.Response, error)
 	// AfterModelFunc is asked after a model.
-	AfterModelFunc func(ctx context.Context, m *Moment, resp *model.Response) (*model.Response, error)
+	AfterModelFunc func(ctx context.Context, m *CallbackContext, resp *model.Response) (*model.Response, error)
 	// ModelErrorFunc is asked when a call of a model failed.
-	ModelErrorFunc func(ctx context.Context, m *Moment, req *model.Request, err error) (*model.Response, error)
+	ModelErrorFunc func(ctx context.Context, m *CallbackContext, req *model.Request, err error) (*model.Response, error)
 	// BeforeToolFunc is asked before a tool.
 	BeforeToolFunc func(ctx context.Context, t tool.Tool, call *tool.Call) (*tool.Result, error)
 	// AfterToolFunc is asked after a tool; the result is nil when the tool
@@ -62,9 +62,9 @@ type (
 	ToolErrorFunc func(ctx context.Context, t tool.Tool, call *tool.Call, err error) (*tool.Result, error)
 )
 
-// A Moment is what a callback sees: the invocation of its agent, and what it
+// A CallbackContext is what a callback sees: the invocation of its agent, and what it
 // may write to. It is valid during the call.
-type Moment struct {
+type CallbackContext struct {
 	*Invocation
 	// State reads the session's state with this moment's own writes on top.
 	State tool.State
@@ -82,9 +82,9 @@ type Moment struct {
 	Event *session.Event
 }
 
-func (inv *Invocation) newCallbackContext(actions *session.Actions) *Moment {
+func (inv *Invocation) newCallbackContext(actions *session.Actions) *CallbackContext {
 	r := inv.run
-	return &Moment{
+	return &CallbackContext{
 		Invocation: inv, Actions: actions,
 		State:     &callState{run: r, actions: actions},
 		Artifacts: &callArtifacts{store: r.host.store.Artifacts, key: r.sess.Key, actions: actions},

@@ -40,7 +40,7 @@ func (s *step) callModel(ctx context.Context, req *model.Request, hear responseF
 	return host.traceModelCall(ctx, req, &s.id, s.streamModel, hear), nil
 }
 
-func (inv *Invocation) runBeforeModel(ctx context.Context, m *Moment, req *model.Request) (*model.Response, error) {
+func (inv *Invocation) runBeforeModel(ctx context.Context, m *CallbackContext, req *model.Request) (*model.Response, error) {
 	return firstAnswer(ctx, inv, "before_model", inv.node.hooks.beforeModel, func(f BeforeModelFunc) (*model.Response, error) {
 		return f(ctx, m, req)
 	})
@@ -86,7 +86,7 @@ func (s *step) runAfterModel(ctx context.Context, resp *model.Response) (*model.
 
 // modelCallbackContext is the moment that the model's callbacks share until an event takes what
 // they wrote.
-func (s *step) modelCallbackContext() *Moment {
+func (s *step) modelCallbackContext() *CallbackContext {
 	k := s.ensureState()
 	if k.callbackContext == nil {
 		k.callbackContext = s.inv.newCallbackContext(&session.Actions{})

@@ -126,7 +126,7 @@ func placeholderLookup(vars map[string]any, state tool.State) func(path string) 
 	}
 }
 
-func (r *rule) aroundAgent(ctx context.Context, m *Moment) (*genai.Content, error) {
+func (r *rule) aroundAgent(ctx context.Context, m *CallbackContext) (*genai.Content, error) {
 	vars := m.ruleVars()
 	if ev := m.Event; ev != nil {
 		vars["event"] = map[string]any{"id": ev.ID, "author": ev.Author, "branch": ev.Branch, "text": ev.Text(), "error_code": ev.ErrorCode}
@@ -138,7 +138,7 @@ func (r *rule) aroundAgent(ctx context.Context, m *Moment) (*genai.Content, erro
 	return model.ModelText(template.String(v)), nil
 }
 
-func (r *rule) beforeModel(ctx context.Context, m *Moment, _ *model.Request) (*model.Response, error) {
+func (r *rule) beforeModel(ctx context.Context, m *CallbackContext, _ *model.Request) (*model.Response, error) {
 	v, err := r.evaluateRule(ctx, m.ruleVars(), m.State)
 	if v == nil || err != nil {
 		return nil, err
@@ -150,7 +150,7 @@ func (r *rule) beforeModel(ctx context.Context, m *Moment, _ *model.Request) (*m
 	return answer, nil
 }
 
-func (r *rule) afterModel(ctx context.Context, m *Moment, resp *model.Response) (*model.Response, error) {
+func (r *rule) afterModel(ctx context.Context, m *CallbackContext, resp *model.Response) (*model.Response, error) {
 	said := model.TextOf(resp.Content)
 	if r.verb == "replace" && !hasText(resp.Content) {
 		return nil, nil
@@ -198,7 +198,7 @@ func withText(c *genai.Content, text string) *genai.Content {
 	return out
 }
 
-func (r *rule) onModelError(ctx context.Context, m *Moment, _ *model.Request, failure error) (*model.Response, error) {
+func (r *rule) onModelError(ctx context.Context, m *CallbackContext, _ *model.Request, failure error) (*model.Response, error) {
 	vars := m.ruleVars()
 	told := modelFailure(m.node.llm.Name(), failure)
 	vars["error"] = map[string]any{"code": told.Code, "message": told.Message}
@@ -260,7 +260,7 @@ func (r *rule) evaluateForTool(ctx context.Context, call *tool.Call, name string
 }
 
 // ruleVars are the values that rules about agents and models know.
-func (m *Moment) ruleVars() map[string]any {
+func (m *CallbackContext) ruleVars() map[string]any {
 	r := m.run
 	return map[string]any{
 		"state": m.State, "user": r.userText, "agent": m.node.agent.Name(),

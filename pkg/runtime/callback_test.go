@@ -29,7 +29,7 @@ func result(key string, v any) *tool.Result {
 
 // The callbacks of the tests, each with one thing to do.
 func agentSays(text string) runtime.AgentFunc {
-	return func(_ context.Context, m *runtime.Moment) (*genai.Content, error) {
+	return func(_ context.Context, m *runtime.CallbackContext) (*genai.Content, error) {
 		if text == "" {
 			return nil, nil
 		}
@@ -38,19 +38,19 @@ func agentSays(text string) runtime.AgentFunc {
 }
 
 func agentWrites(key string, v any) runtime.AgentFunc {
-	return func(_ context.Context, m *runtime.Moment) (*genai.Content, error) {
+	return func(_ context.Context, m *runtime.CallbackContext) (*genai.Content, error) {
 		m.State.Set(key, v)
 		return nil, nil
 	}
 }
 
 func modelSays(text string) runtime.BeforeModelFunc {
-	return func(context.Context, *runtime.Moment, *model.Request) (*model.Response, error) {
+	return func(context.Context, *runtime.CallbackContext, *model.Request) (*model.Response, error) {
 		return respond(text), nil
 	}
 }
 
-func modelShouts(_ context.Context, _ *runtime.Moment, resp *model.Response) (*model.Response, error) {
+func modelShouts(_ context.Context, _ *runtime.CallbackContext, resp *model.Response) (*model.Response, error) {
 	loud := resp.Clone()
 	loud.Content = model.ModelText(strings.ToUpper(model.TextOf(resp.Content)))
 	return loud, nil
@@ -106,7 +106,7 @@ func TestCallbacks(t *testing.T) {
 		},
 		{
 			"before_model changes the request", telling,
-			runtime.Callbacks{BeforeModel: []runtime.BeforeModelFunc{func(_ context.Context, m *runtime.Moment, req *model.Request) (*model.Response, error) {
+			runtime.Callbacks{BeforeModel: []runtime.BeforeModelFunc{func(_ context.Context, m *runtime.CallbackContext, req *model.Request) (*model.Response, error) {
 				req.Contents = []*genai.Content{model.UserText("other words")}
 				m.State.Set("seen", m.Agent().Name())
 				return nil, nil
@@ -117,7 +117,7 @@ func TestCallbacks(t *testing.T) {
 		{
 			"on_model_error answers, then after_model", failing,
 			runtime.Callbacks{
-				OnModelError: []runtime.ModelErrorFunc{func(_ context.Context, m *runtime.Moment, req *model.Request, err error) (*model.Response, error) {
+				OnModelError: []runtime.ModelErrorFunc{func(_ context.Context, m *runtime.CallbackContext, req *model.Request, err error) (*model.Response, error) {
 					m.State.Set("failed", req.Model)
 					return respond("sorry: " + err.Error()), nil
 				}},
@@ -127,7 +127,7 @@ func TestCallbacks(t *testing.T) {
 		},
 		{
 			"on_model_error has no answer", failing,
-			runtime.Callbacks{OnModelError: []runtime.ModelErrorFunc{func(_ context.Context, m *runtime.Moment, _ *model.Request, _ error) (*model.Response, error) {
+			runtime.Callbacks{OnModelError: []runtime.ModelErrorFunc{func(_ context.Context, m *runtime.CallbackContext, _ *model.Request, _ error) (*model.Response, error) {
 				m.State.Set("failed", true)
 				return nil, nil
 			}}},
@@ -202,19 +202,19 @@ func TestCallbackError(t *testing.T) {
 	}{
 		{
 			"before_agent", saying("hi"),
-			runtime.Callbacks{BeforeAgent: []runtime.AgentFunc{func(context.Context, *runtime.Moment) (*genai.Content, error) { return nil, broken }}},
+			runtime.Callbacks{BeforeAgent: []runtime.AgentFunc{func(context.Context, *runtime.CallbackContext) (*genai.Content, error) { return nil, broken }}},
 			"error CALLBACK_FAILED: before_agent of agent a failed: no database\n",
 		},
 		{
 			"before_model", saying("hi"),
-			runtime.Callbacks{BeforeModel: []runtime.BeforeModelFunc{func(context.Context, *runtime.Moment, *model.Request) (*model.Response, error) {
+			runtime.Callbacks{BeforeModel: []runtime.BeforeModelFunc{func(context.Context, *runtime.CallbackContext, *model.Request) (*model.Response, error) {
 				return nil, broken
 			}}},
 			"error CALLBACK_FAILED: before_model of agent a failed: no database\n",
 		},
 		{
 			"after_model", saying("hi"),
-			runtime.Callbacks{AfterModel: []runtime.AfterModelFunc{func(context.Context, *runtime.Moment, *model.Response) (*model.Response, error) {
+			runtime.Callbacks{AfterModel: []runtime.AfterModelFunc{func(context.Context, *runtime.CallbackContext, *model.Response) (*model.Response, error) {
 				return nil, told
 			}}},
 			"error QUOTA: come back tomorrow\n",
@@ -228,7 +228,7 @@ func TestCallbackError(t *testing.T) {
 		},
 		{
 			"a panic", saying("hi"),
-			runtime.Callbacks{AfterAgent: []runtime.AgentFunc{func(context.Context, *runtime.Moment) (*genai.Content, error) { panic("boom") }}},
+			runtime.Callbacks{AfterAgent: []runtime.AgentFunc{func(context.Context, *runtime.CallbackContext) (*genai.Content, error) { panic("boom") }}},
 			"a: hi\nerror CALLBACK_FAILED: after_agent of agent a failed: it panicked\n",
 		},
 	}
@@ -268,7 +268,7 @@ func (streaming) Generate(context.Context, *model.Request) iter.Seq2[*model.Resp
 func TestAfterModelStreams(t *testing.T) {
 	e := testenv.New(t, nil)
 	key := e.Session(t, "app", "s", nil)
-	count := func(_ context.Context, m *runtime.Moment, _ *model.Response) (*model.Response, error) {
+	count := func(_ context.Context, m *runtime.CallbackContext, _ *model.Response) (*model.Response, error) {
 		n, _ := m.State.Get("n")
 		i, _ := n.(int64)
 		m.State.Set("n", i+1)
@@ -304,7 +304,7 @@ func TestAfterModelStreams(t *testing.T) {
 func TestBeforeModelNotCounted(t *testing.T) {
 	e := testenv.New(t, nil)
 	key := e.Session(t, "app", "s", nil)
-	once := func(_ context.Context, m *runtime.Moment, req *model.Request) (*model.Response, error) {
+	once := func(_ context.Context, m *runtime.CallbackContext, req *model.Request) (*model.Response, error) {
 		if len(model.ResponsesOf(req.Contents[len(req.Contents)-1])) > 0 {
 			return nil, nil
 		}
@@ -339,7 +339,7 @@ func TestBeforeAgentEndsOnlyItsAgent(t *testing.T) {
 func TestCallbackArtifacts(t *testing.T) {
 	e := testenv.New(t, nil)
 	key := e.Session(t, "app", "s", nil)
-	saves := func(ctx context.Context, m *runtime.Moment) (*genai.Content, error) {
+	saves := func(ctx context.Context, m *runtime.CallbackContext) (*genai.Content, error) {
 		_, err := m.Artifacts.Save(ctx, "note.txt", &genai.Part{Text: "kept"})
 		return model.ModelText("saved"), err
 	}
@@ -358,7 +358,7 @@ func TestCallbackArtifacts(t *testing.T) {
 // leave it, and says when none would be sent.
 func TestPreviewBeforeModelCallback(t *testing.T) {
 	e := testenv.New(t, nil)
-	adds := func(_ context.Context, _ *runtime.Moment, req *model.Request) (*model.Response, error) {
+	adds := func(_ context.Context, _ *runtime.CallbackContext, req *model.Request) (*model.Response, error) {
 		req.AppendInstruction("Be brief.")
 		return nil, nil
 	}

@@ -20,7 +20,7 @@ type CodeExecutor interface {
 	// ExecuteCode runs one piece of code, and ends when ctx does. An error is
 	// told to the model, as what the code wrote to its Stderr is: it may try
 	// again. What is written to the moment rides on the event of the result.
-	ExecuteCode(ctx context.Context, m *Moment, code *Code) (*CodeResult, error)
+	ExecuteCode(ctx context.Context, m *CallbackContext, code *Code) (*CodeResult, error)
 }
 
 // Code is what a model wants to have run.
@@ -54,16 +54,16 @@ type CodeExecution struct {
 	// Blocks are the marks before and behind code in the model's text, the
 	// first of which show it to the model; Result are those of what came of it.
 	// Nil and zero are ADK's.
-	Blocks []CodeMarks
-	Result CodeMarks
+	Blocks []CodeDelimiters
+	Result CodeDelimiters
 	// Timeout bounds an execution; zero is 30 seconds.
 	Timeout time.Duration
 	// MaxOutput bounds what is told of each output, in bytes; zero is 64 KiB.
 	MaxOutput int
 }
 
-// CodeMarks stand before and behind a piece of text.
-type CodeMarks struct{ Before, Behind string }
+// CodeDelimiters stand before and behind a piece of text.
+type CodeDelimiters struct{ Before, After string }
 
 // The limits and marks of executions that set none (the marks and attempts are
 // those of adk-python code_executors/base_code_executor.py).
@@ -73,8 +73,8 @@ const (
 	codeMaxOutput = 64 << 10
 )
 
-func defaultCodeBlocks() []CodeMarks {
-	return []CodeMarks{{"```tool_code\n", "\n```"}, {"```python\n", "\n```"}}
+func defaultCodeBlocks() []CodeDelimiters {
+	return []CodeDelimiters{{"```tool_code\n", "\n```"}, {"```python\n", "\n```"}}
 }
 
 // withDefaults is the execution with what it leaves open filled in.
@@ -89,8 +89,8 @@ func (c *CodeExecution) withDefaults() *CodeExecution {
 	if len(s.Blocks) == 0 {
 		s.Blocks = defaultCodeBlocks()
 	}
-	if s.Result == (CodeMarks{}) {
-		s.Result = CodeMarks{"```tool_output\n", "\n```"}
+	if s.Result == (CodeDelimiters{}) {
+		s.Result = CodeDelimiters{"```tool_output\n", "\n```"}
 	}
 	if s.Timeout == 0 {
 		s.Timeout = codeTimeout
@@ -134,7 +134,7 @@ func (s *step) runCode(ctx context.Context, source string) bool {
 }
 
 // executeCode runs code, saves its files, and words the result.
-func (s *step) executeCode(ctx context.Context, m *Moment, source string) (*genai.Part, error) {
+func (s *step) executeCode(ctx context.Context, m *CallbackContext, source string) (*genai.Part, error) {
 	c := s.agent.opts.Code
 	code := &Code{Source: source}
 	if c.Stateful {
@@ -165,7 +165,7 @@ var errCodeTimeout = errors.New("the code did not end within")
 
 // executeWithTimeout runs code in its time. A panic is the failure of this one
 // execution: one bad executor must not take the host down.
-func (s *step) executeWithTimeout(ctx context.Context, m *Moment, code *Code) (result *CodeResult, err error) {
+func (s *step) executeWithTimeout(ctx context.Context, m *CallbackContext, code *Code) (result *CodeResult, err error) {
 	c := s.agent.opts.Code
 	outer := ctx
 	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
@@ -185,7 +185,7 @@ func (s *step) executeWithTimeout(ctx context.Context, m *Moment, code *Code) (r
 	return c.Executor.ExecuteCode(ctx, m, code)
 }
 
-func saveCodeFiles(ctx context.Context, m *Moment, files []*genai.Blob) error {
+func saveCodeFiles(ctx context.Context, m *CallbackContext, files []*genai.Blob) error {
 	for _, f := range files {
 		if _, err := m.Artifacts.Save(ctx, f.DisplayName, &genai.Part{InlineData: f}); err != nil {
 			return fmt.Errorf("saving the file %s: %w", f.DisplayName, err)

@@ -75,17 +75,17 @@ func (a *codeArgs) validateArgs(n *spec.Node) spec.Diagnostics {
 
 func (a *codeArgs) buildExecution() *CodeExecution {
 	c := &CodeExecution{
-		Stateful: a.Stateful, Attempts: a.Attempts, Result: CodeMarks(a.Result),
+		Stateful: a.Stateful, Attempts: a.Attempts, Result: CodeDelimiters(a.Result),
 		Timeout: time.Duration(a.Timeout), MaxOutput: int(a.MaxOutput),
 	}
 	for _, p := range a.Delimiters {
-		c.Blocks = append(c.Blocks, CodeMarks(p))
+		c.Blocks = append(c.Blocks, CodeDelimiters(p))
 	}
 	return c
 }
 
 // delimiterPair is a list of two texts.
-type delimiterPair CodeMarks
+type delimiterPair CodeDelimiters
 
 // DecodeSpec reads the list.
 func (p *delimiterPair) DecodeSpec(n *spec.Node) spec.Diagnostics {
@@ -95,7 +95,7 @@ func (p *delimiterPair) DecodeSpec(n *spec.Node) spec.Diagnostics {
 		ds = append(ds, n.Errorf("value", "delimiters are two texts: what stands before, and what stands behind"))
 	}
 	if !ds.HasErrors() {
-		p.Before, p.Behind = both[0], both[1]
+		p.Before, p.After = both[0], both[1]
 	}
 	return ds
 }

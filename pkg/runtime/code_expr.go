@@ -18,7 +18,7 @@ const CodeExpr = "expr"
 type ExprExecutor struct{}
 
 // ExecuteCode evaluates the expression.
-func (ExprExecutor) ExecuteCode(ctx context.Context, m *Moment, code *Code) (*CodeResult, error) {
+func (ExprExecutor) ExecuteCode(ctx context.Context, m *CallbackContext, code *Code) (*CodeResult, error) {
 	x, err := template.Compile(code.Source, conditionEnv())
 	if err != nil {
 		return nil, err

@@ -43,9 +43,9 @@ func TestCodeBuiltIn(t *testing.T) {
 }
 
 // executing is a code executor made of a function.
-type executing func(ctx context.Context, m *runtime.Moment, code *runtime.Code) (*runtime.CodeResult, error)
+type executing func(ctx context.Context, m *runtime.CallbackContext, code *runtime.Code) (*runtime.CodeResult, error)
 
-func (f executing) ExecuteCode(ctx context.Context, m *runtime.Moment, code *runtime.Code) (*runtime.CodeResult, error) {
+func (f executing) ExecuteCode(ctx context.Context, m *runtime.CallbackContext, code *runtime.Code) (*runtime.CodeResult, error) {
 	return f(ctx, m, code)
 }
 
@@ -60,31 +60,35 @@ func TestCodeExecutor(t *testing.T) {
 	}{
 		{
 			"writes on its error output",
-			func(context.Context, *runtime.Moment, *runtime.Code) (*runtime.CodeResult, error) {
+			func(context.Context, *runtime.CallbackContext, *runtime.Code) (*runtime.CodeResult, error) {
 				return &runtime.CodeResult{Stdout: "half", Stderr: "no such name: x"}, nil
 			},
 			nil, "OUTCOME_FAILED no such name: x",
 		},
 		{
 			"fails",
-			func(context.Context, *runtime.Moment, *runtime.Code) (*runtime.CodeResult, error) {
+			func(context.Context, *runtime.CallbackContext, *runtime.Code) (*runtime.CodeResult, error) {
 				return nil, errors.New("the sandbox is gone")
 			},
 			nil, "OUTCOME_FAILED the sandbox is gone",
 		},
 		{
 			"says nothing",
-			func(context.Context, *runtime.Moment, *runtime.Code) (*runtime.CodeResult, error) { return nil, nil },
+			func(context.Context, *runtime.CallbackContext, *runtime.Code) (*runtime.CodeResult, error) {
+				return nil, nil
+			},
 			nil, "OUTCOME_OK Code execution result:\n\n",
 		},
 		{
 			"panics",
-			func(context.Context, *runtime.Moment, *runtime.Code) (*runtime.CodeResult, error) { panic("oh") },
+			func(context.Context, *runtime.CallbackContext, *runtime.Code) (*runtime.CodeResult, error) {
+				panic("oh")
+			},
 			nil, "OUTCOME_FAILED the code executor panicked",
 		},
 		{
 			"takes too long",
-			func(ctx context.Context, _ *runtime.Moment, _ *runtime.Code) (*runtime.CodeResult, error) {
+			func(ctx context.Context, _ *runtime.CallbackContext, _ *runtime.Code) (*runtime.CodeResult, error) {
 				<-ctx.Done()
 				return nil, ctx.Err()
 			},
@@ -93,7 +97,7 @@ func TestCodeExecutor(t *testing.T) {
 		},
 		{
 			"says too much",
-			func(context.Context, *runtime.Moment, *runtime.Code) (*runtime.CodeResult, error) {
+			func(context.Context, *runtime.CallbackContext, *runtime.Code) (*runtime.CodeResult, error) {
 				return &runtime.CodeResult{Stdout: strings.Repeat("é", 10)}, nil
 			},
 			func(c *runtime.CodeExecution) { c.MaxOutput = 5 },
@@ -101,7 +105,7 @@ func TestCodeExecutor(t *testing.T) {
 		},
 		{
 			"makes files",
-			func(_ context.Context, m *runtime.Moment, _ *runtime.Code) (*runtime.CodeResult, error) {
+			func(_ context.Context, m *runtime.CallbackContext, _ *runtime.Code) (*runtime.CodeResult, error) {
 				m.State.Set("drawn", true)
 				return &runtime.CodeResult{Files: []*genai.Blob{{DisplayName: "plot.png", MIMEType: "image/png", Data: []byte("p")}}}, nil
 			},
@@ -126,7 +130,7 @@ func TestCodeExecutor(t *testing.T) {
 // session has.
 func TestCodeStateful(t *testing.T) {
 	counts := map[string]int{}
-	count := executing(func(_ context.Context, _ *runtime.Moment, code *runtime.Code) (*runtime.CodeResult, error) {
+	count := executing(func(_ context.Context, _ *runtime.CallbackContext, code *runtime.Code) (*runtime.CodeResult, error) {
 		counts[code.ExecutionID]++
 		return &runtime.CodeResult{Stdout: fmt.Sprint(counts[code.ExecutionID])}, nil
 	})

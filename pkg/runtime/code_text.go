@@ -64,7 +64,7 @@ func (c *CodeExecution) findDelimited(text string) (before, code string, found b
 		if at < 0 || at >= first {
 			continue
 		}
-		inner, _, closed := strings.Cut(text[at+len(m.Before):], m.Behind)
+		inner, _, closed := strings.Cut(text[at+len(m.Before):], m.After)
 		if closed && strings.TrimSpace(inner) != "" {
 			first, before, code, found = at, text[:at], inner, true
 		}
@@ -113,7 +113,7 @@ func (s *step) pendingCode(ev *session.Event) string {
 }
 
 // shownDelimiters are the marks with which a model is shown code and results.
-type shownDelimiters struct{ code, result CodeMarks }
+type shownDelimiters struct{ code, result CodeDelimiters }
 
 // internDelimiters are one handle for all agents with the same marks, since each session
 // keeps them for each agent. It is zero when the model is shown code as it is.
@@ -136,9 +136,9 @@ func (w shownDelimiters) renderContent(content *genai.Content) *genai.Content {
 	for i, p := range as.Parts {
 		switch {
 		case p.ExecutableCode != nil:
-			as.Parts[i] = &genai.Part{Text: w.code.Before + p.ExecutableCode.Code + w.code.Behind}
+			as.Parts[i] = &genai.Part{Text: w.code.Before + p.ExecutableCode.Code + w.code.After}
 		case p.CodeExecutionResult != nil:
-			as.Parts[i] = &genai.Part{Text: w.result.Before + p.CodeExecutionResult.Output + w.result.Behind}
+			as.Parts[i] = &genai.Part{Text: w.result.Before + p.CodeExecutionResult.Output + w.result.After}
 		}
 	}
 	if isCodeResult(content) {

@@ -15,7 +15,7 @@ import (
 
 // A ContentFilter says which contents of a request a model is shown, and how;
 // those that it is given are only read. It must leave some.
-type ContentFilter func(ctx context.Context, m *Moment, contents []*genai.Content) ([]*genai.Content, error)
+type ContentFilter func(ctx context.Context, m *CallbackContext, contents []*genai.Content) ([]*genai.Content, error)
 
 // filterConfig is a filter in YAML: an expression that is true for a content to
 // show, or {name: NAME} of a function.
@@ -77,7 +77,7 @@ func contentEnv() template.Env {
 // which the model answers, is always shown, and calls are shown with their
 // answers, which stand right behind them.
 func newExprFilter(x *template.Expr) ContentFilter {
-	return func(ctx context.Context, m *Moment, contents []*genai.Content) ([]*genai.Content, error) {
+	return func(ctx context.Context, m *CallbackContext, contents []*genai.Content) ([]*genai.Content, error) {
 		vars := m.Invocation.conditionVars()
 		vars["count"] = len(contents)
 		shown := make([]bool, len(contents))
@@ -117,7 +117,7 @@ func contentVars(c *genai.Content) map[string]any {
 var errNothingLeft = errors.New("custom_filter leaves nothing for the model to answer")
 
 // applyFilter is the filter on the contents of a request.
-func (c *filterConfig) applyFilter(ctx context.Context, m *Moment, contents []*genai.Content) ([]*genai.Content, error) {
+func (c *filterConfig) applyFilter(ctx context.Context, m *CallbackContext, contents []*genai.Content) ([]*genai.Content, error) {
 	if c.filter == nil || len(contents) == 0 {
 		return contents, nil
 	}

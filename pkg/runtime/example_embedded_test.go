@@ -27,7 +27,7 @@ func Example_embedded() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	greet := func(_ context.Context, m *runtime.Moment) (*genai.Content, error) {
+	greet := func(_ context.Context, m *runtime.CallbackContext) (*genai.Content, error) {
 		m.State.Set("name", "Ana")
 		return nil, nil // no answer: the agent itself runs
 	}

@@ -72,7 +72,7 @@ func Example_functions() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	bye := func(_ context.Context, m *runtime.Moment) (*genai.Content, error) {
+	bye := func(_ context.Context, m *runtime.CallbackContext) (*genai.Content, error) {
 		if model.TextOf(m.UserContent()) == "bye" {
 			return model.ModelText("Bye."), nil
 		}
@@ -112,7 +112,7 @@ func Example_functions() {
 // itself aloud.
 type upper struct{}
 
-func (upper) ExecuteCode(_ context.Context, _ *runtime.Moment, code *runtime.Code) (*runtime.CodeResult, error) {
+func (upper) ExecuteCode(_ context.Context, _ *runtime.CallbackContext, code *runtime.Code) (*runtime.CodeResult, error) {
 	return &runtime.CodeResult{Stdout: strings.ToUpper(code.Source)}, nil
 }
 

@@ -15,14 +15,14 @@ import (
 // not the next run's, and what nobody may change is made once.
 func TestRequestSettings(t *testing.T) {
 	cold := genai.Ptr[float32](0)
-	freezes := func(_ context.Context, _ *runtime.Moment, req *model.Request) (*model.Response, error) {
+	freezes := func(_ context.Context, _ *runtime.CallbackContext, req *model.Request) (*model.Response, error) {
 		if req.Config.Temperature == nil {
 			req.Config.Temperature = cold
 			req.AppendInstruction("Be brief.")
 		}
 		return nil, nil
 	}
-	failing := func(context.Context, *runtime.Moment, *model.Request, error) (*model.Response, error) {
+	failing := func(context.Context, *runtime.CallbackContext, *model.Request, error) (*model.Response, error) {
 		return nil, nil
 	}
 	for _, tt := range []struct {

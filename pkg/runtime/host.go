@@ -48,10 +48,10 @@ type Options struct {
 	// Wait bounds how long a run waits for another run of its session; zero is
 	// 30 seconds.
 	Wait time.Duration
-	// Revive builds an app of a revision that served once, for invocations and
+	// LoadRevision builds an app of a revision that served once, for invocations and
 	// sessions that go on with it; [session.ErrNotFound] is one that is not kept.
 	// Nil has everything go on with the one that serves.
-	Revive func(ctx context.Context, app, revision string) (*App, error)
+	LoadRevision func(ctx context.Context, app, revision string) (*App, error)
 	// Logger gets what nobody else is told; nil is silent.
 	Logger *slog.Logger
 	// ToolWorkers bounds the goroutines that execute tool calls next to those of
@@ -81,7 +81,7 @@ func NewHost(st *store.Store, opts *Options) *Host {
 	if h.logger == nil {
 		h.logger = slog.New(slog.DiscardHandler)
 	}
-	h.revisions.build = opts.Revive
+	h.revisions.build = opts.LoadRevision
 	h.evaluations = template.NewSlots(max(2, goruntime.GOMAXPROCS(0)))
 	h.workers = callWorkers{limit: cmp.Or(opts.ToolWorkers, DefaultToolWorkers), logger: h.logger}
 	h.apps.Store(&map[string]*App{})

@@ -34,7 +34,7 @@ func remembered(t *testing.T, e *testenv.Env, key session.Key, query string) str
 	return strings.Join(texts, "|")
 }
 
-func agentRemembers(ctx context.Context, m *runtime.Moment) (*genai.Content, error) {
+func agentRemembers(ctx context.Context, m *runtime.CallbackContext) (*genai.Content, error) {
 	return nil, m.Memories.AddSession(ctx)
 }
 
@@ -71,7 +71,7 @@ func TestAgentToolRunNotInMemory(t *testing.T) {
 	e := testenv.New(t, nil)
 	key := e.Session(t, "app", "s", nil)
 	var found int
-	look := func(ctx context.Context, m *runtime.Moment) (*genai.Content, error) {
+	look := func(ctx context.Context, m *runtime.CallbackContext) (*genai.Content, error) {
 		ms, err := m.Memories.Search(ctx, "word")
 		found = len(ms)
 		return nil, errors.Join(err, m.Memories.AddSession(ctx), m.Memories.AddEvents(ctx, m.Session().Events()))

@@ -8,9 +8,9 @@ import (
 	"agenthost/pkg/session"
 )
 
-// Waiting is an event with calls that wait for the user. One message may answer
+// PendingCalls is an event with calls that wait for the user. One message may answer
 // all of them; those of two events need two.
-type Waiting struct {
+type PendingCalls struct {
 	Event *session.Event
 	Calls []*genai.FunctionCall
 }
@@ -20,12 +20,12 @@ type Waiting struct {
 // whose own answer is a failure does not wait: it was not carried out, or a
 // person is asked about it by a request, or has rejected it. Nor does a request
 // that was answered before a rewind made it the last event again.
-func Pending(events []*session.Event) []Waiting {
+func Pending(events []*session.Event) []PendingCalls {
 	all, events := session.WithoutImported(events), session.Recorded(events)
 	open := openCalls(events)
-	var pending []Waiting
+	var pending []PendingCalls
 	for i, ev := range events {
-		w := Waiting{Event: ev}
+		w := PendingCalls{Event: ev}
 		for _, c := range ev.Calls() {
 			if o, ok := open[c.ID]; ok && o.at == i && !o.failed && !(IsRequest(ev, c) && wasExecuted(all, c.ID, requestedCall(c))) {
 				w.Calls = append(w.Calls, c)

@@ -29,7 +29,7 @@ type Plugin struct {
 
 	// OnUserMessage may replace what the user said before it is stored. The
 	// moment's agent is the root; what is written rides on the user's event.
-	OnUserMessage func(ctx context.Context, m *Moment, message *genai.Content) (*genai.Content, error)
+	OnUserMessage func(ctx context.Context, m *CallbackContext, message *genai.Content) (*genai.Content, error)
 	// BeforeRun: the answer becomes an event of the author model, in place of
 	// the agent's run.
 	BeforeRun func(ctx context.Context, inv *Invocation) (*genai.Content, error)

@@ -32,7 +32,7 @@ func (c *contextFilterConfig) Bind(f *Functions) spec.Diagnostics { return c.Cus
 
 // newContextFilter makes ADK's ContextFilterPlugin.
 func newContextFilter(_ context.Context, _ PluginEnv, c *contextFilterConfig) (*Plugin, error) {
-	filter := func(ctx context.Context, m *Moment, req *model.Request) (_ *model.Response, err error) {
+	filter := func(ctx context.Context, m *CallbackContext, req *model.Request) (_ *model.Response, err error) {
 		if c.Keep > 0 {
 			req.Contents = lastTurns(req.Contents, c.Keep)
 		}

@@ -14,7 +14,7 @@ type globalInstructionConfig struct {
 // newGlobalInstruction makes ADK's GlobalInstructionPlugin.
 func newGlobalInstruction(_ context.Context, _ PluginEnv, c *globalInstructionConfig) (*Plugin, error) {
 	text := newInstructionAt(c.Instruction)
-	tell := func(ctx context.Context, m *Moment, req *model.Request) (*model.Response, error) {
+	tell := func(ctx context.Context, m *CallbackContext, req *model.Request) (*model.Response, error) {
 		told, err := text.renderText(ctx, m.Invocation)
 		if err != nil || told == "" {
 			return nil, err

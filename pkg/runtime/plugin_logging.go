@@ -68,24 +68,24 @@ func callAttrs(call *tool.Call) []any {
 	return []any{"app", o.App, "session", o.SessionID, "invocation", o.InvocationID, "agent", o.Agent, "tool", call.Name, "call", call.ID}
 }
 
-func (l *runLog) logUserMessage(ctx context.Context, m *Moment, message *genai.Content) (*genai.Content, error) {
+func (l *runLog) logUserMessage(ctx context.Context, m *CallbackContext, message *genai.Content) (*genai.Content, error) {
 	l.write(ctx, "user message", model.TextOf(message), invocationAttrs(m.Invocation)...)
 	return nil, nil
 }
 
 func (l *runLog) logAgent(msg string) AgentFunc {
-	return func(ctx context.Context, m *Moment) (*genai.Content, error) {
+	return func(ctx context.Context, m *CallbackContext) (*genai.Content, error) {
 		l.write(ctx, msg, "", invocationAttrs(m.Invocation)...)
 		return nil, nil
 	}
 }
 
-func (l *runLog) logModelRequest(ctx context.Context, m *Moment, req *model.Request) (*model.Response, error) {
+func (l *runLog) logModelRequest(ctx context.Context, m *CallbackContext, req *model.Request) (*model.Response, error) {
 	l.write(ctx, "model is asked", "", append(invocationAttrs(m.Invocation), "model", req.Model, "contents", len(req.Contents))...)
 	return nil, nil
 }
 
-func (l *runLog) logModelResponse(ctx context.Context, m *Moment, resp *model.Response) (*model.Response, error) {
+func (l *runLog) logModelResponse(ctx context.Context, m *CallbackContext, resp *model.Response) (*model.Response, error) {
 	args := append(invocationAttrs(m.Invocation), "partial", resp.Partial, "calls", len(model.CallsOf(resp.Content)))
 	if u := resp.UsageMetadata; u != nil {
 		args = append(args, "prompt_tokens", u.PromptTokenCount, "answer_tokens", u.CandidatesTokenCount)
@@ -97,7 +97,7 @@ func (l *runLog) logModelResponse(ctx context.Context, m *Moment, resp *model.Re
 	return nil, nil
 }
 
-func (l *runLog) logModelError(ctx context.Context, m *Moment, req *model.Request, err error) (*model.Response, error) {
+func (l *runLog) logModelError(ctx context.Context, m *CallbackContext, req *model.Request, err error) (*model.Response, error) {
 	l.logger.WarnContext(ctx, "model fails", append(invocationAttrs(m.Invocation), "model", req.Model, "error", err)...)
 	return nil, nil
 }

@@ -17,7 +17,7 @@ func newSaveFiles(context.Context, PluginEnv, *saveFilesConfig) (*Plugin, error)
 	return &Plugin{Name: "save_files_as_artifacts", OnUserMessage: saveMessageFiles}, nil
 }
 
-func saveMessageFiles(ctx context.Context, m *Moment, message *genai.Content) (*genai.Content, error) {
+func saveMessageFiles(ctx context.Context, m *CallbackContext, message *genai.Content) (*genai.Content, error) {
 	saved := false
 	parts := make([]*genai.Part, len(message.Parts))
 	for i, p := range message.Parts {

@@ -33,7 +33,7 @@ func (r *record) add(format string, args ...any) {
 // noting is a plugin that notes all that it is asked, and answers nothing.
 func noting(r *record) *runtime.Plugin {
 	around := func(hook string) []runtime.AgentFunc {
-		return []runtime.AgentFunc{func(_ context.Context, m *runtime.Moment) (*genai.Content, error) {
+		return []runtime.AgentFunc{func(_ context.Context, m *runtime.CallbackContext) (*genai.Content, error) {
 			r.add("%s %s", hook, m.Agent().Name())
 			return nil, nil
 		}}
@@ -42,11 +42,11 @@ func noting(r *record) *runtime.Plugin {
 		Name: "noting",
 		Callbacks: runtime.Callbacks{
 			BeforeAgent: around("before_agent"), AfterAgent: around("after_agent"),
-			BeforeModel: []runtime.BeforeModelFunc{func(_ context.Context, m *runtime.Moment, _ *model.Request) (*model.Response, error) {
+			BeforeModel: []runtime.BeforeModelFunc{func(_ context.Context, m *runtime.CallbackContext, _ *model.Request) (*model.Response, error) {
 				r.add("before_model %s", m.Agent().Name())
 				return nil, nil
 			}},
-			AfterModel: []runtime.AfterModelFunc{func(_ context.Context, m *runtime.Moment, _ *model.Response) (*model.Response, error) {
+			AfterModel: []runtime.AfterModelFunc{func(_ context.Context, m *runtime.CallbackContext, _ *model.Response) (*model.Response, error) {
 				r.add("after_model %s", m.Agent().Name())
 				return nil, nil
 			}},
@@ -59,7 +59,7 @@ func noting(r *record) *runtime.Plugin {
 				return nil, nil
 			}},
 		},
-		OnUserMessage: func(_ context.Context, m *runtime.Moment, c *genai.Content) (*genai.Content, error) {
+		OnUserMessage: func(_ context.Context, m *runtime.CallbackContext, c *genai.Content) (*genai.Content, error) {
 			r.add("on_user_message %s", model.TextOf(c))
 			return nil, nil
 		},
@@ -161,7 +161,7 @@ func TestPluginAnswers(t *testing.T) {
 		{"on_event replaces what it names", []*runtime.Plugin{replacing(other)}, "b: own\n", "user b"},
 		{
 			"on_user_message",
-			[]*runtime.Plugin{{Name: "p", OnUserMessage: func(_ context.Context, m *runtime.Moment, c *genai.Content) (*genai.Content, error) {
+			[]*runtime.Plugin{{Name: "p", OnUserMessage: func(_ context.Context, m *runtime.CallbackContext, c *genai.Content) (*genai.Content, error) {
 				m.State.Set("heard", model.TextOf(c))
 				return model.UserText("nothing"), nil
 			}}},
@@ -181,7 +181,7 @@ func TestPluginAnswers(t *testing.T) {
 		},
 		{
 			"a message without parts",
-			[]*runtime.Plugin{{Name: "p", OnUserMessage: func(context.Context, *runtime.Moment, *genai.Content) (*genai.Content, error) {
+			[]*runtime.Plugin{{Name: "p", OnUserMessage: func(context.Context, *runtime.CallbackContext, *genai.Content) (*genai.Content, error) {
 				return &genai.Content{}, nil
 			}}},
 			"error CALLBACK_FAILED: on_user_message of a plugin gave a message without parts, or with a function call\n", "",

@@ -92,10 +92,10 @@ func findAnsweredInvocation(events []*session.Event, answers []*genai.FunctionRe
 	return ""
 }
 
-// Unfinished is the last invocation that can be resumed: one of a resumable app
+// ResumableInvocation is the last invocation that can be resumed: one of a resumable app
 // that was cut off, or that waits for somebody. It is empty when the session's
 // last invocation has ended or cannot be resumed.
-func Unfinished(events []*session.Event) string {
+func ResumableInvocation(events []*session.Event) string {
 	events = session.Recorded(events)
 	for _, ev := range slices.Backward(events) {
 		if ev.Actions.Compaction != nil {

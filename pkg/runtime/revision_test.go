@@ -46,7 +46,7 @@ func (s *shelf) app(_ context.Context, name, revision string) (*runtime.App, err
 func newShelf(t *testing.T, policy runtime.SessionPolicy) (*shelf, *testenv.Env) {
 	s := &shelf{T: t, policy: policy, keep: 2}
 	e := testenv.New(t, nil)
-	e.Host = runtime.NewHost(e.Store, &runtime.Options{Revive: s.app})
+	e.Host = runtime.NewHost(e.Store, &runtime.Options{LoadRevision: s.app})
 	t.Cleanup(e.Host.Close)
 	return s, e
 }

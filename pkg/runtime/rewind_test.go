@@ -79,7 +79,7 @@ func TestRewindNothing(t *testing.T) {
 func TestRewindMissingArtifact(t *testing.T) {
 	var log bytes.Buffer
 	e := testenv.New(t, &testenv.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
-	note := func(ctx context.Context, m *runtime.Moment) (*genai.Content, error) {
+	note := func(ctx context.Context, m *runtime.CallbackContext) (*genai.Content, error) {
 		m.State.Set("noted", m.ID())
 		_, err := m.Artifacts.Save(ctx, "note.txt", &genai.Part{Text: m.ID()})
 		return nil, err

@@ -36,26 +36,28 @@ func functions(t *testing.T) runtime.Functions {
 	return runtime.Functions{
 		Tools: map[string]tool.Tool{"test.stop": stop},
 		Callbacks: map[string]runtime.Callbacks{"test.end": {
-			BeforeAgent: []runtime.AgentFunc{func(_ context.Context, m *runtime.Moment) (*genai.Content, error) {
+			BeforeAgent: []runtime.AgentFunc{func(_ context.Context, m *runtime.CallbackContext) (*genai.Content, error) {
 				m.EndInvocation()
 				return nil, nil
 			}},
-			AfterModel: []runtime.AfterModelFunc{func(_ context.Context, m *runtime.Moment, _ *model.Response) (*model.Response, error) {
+			AfterModel: []runtime.AfterModelFunc{func(_ context.Context, m *runtime.CallbackContext, _ *model.Response) (*model.Response, error) {
 				m.EndInvocation()
 				return nil, nil
 			}},
 		}, "test.seen": {BeforeModel: []runtime.BeforeModelFunc{noteContents}}},
 		ContentFilters: map[string]runtime.ContentFilter{
-			"test.user": func(_ context.Context, _ *runtime.Moment, contents []*genai.Content) ([]*genai.Content, error) {
+			"test.user": func(_ context.Context, _ *runtime.CallbackContext, contents []*genai.Content) ([]*genai.Content, error) {
 				return slices.DeleteFunc(slices.Clone(contents), func(c *genai.Content) bool { return c.Role != genai.RoleUser }), nil
 			},
-			"test.nothing": func(context.Context, *runtime.Moment, []*genai.Content) ([]*genai.Content, error) { return nil, nil },
+			"test.nothing": func(context.Context, *runtime.CallbackContext, []*genai.Content) ([]*genai.Content, error) {
+				return nil, nil
+			},
 		},
 	}
 }
 
 // noteContents writes down what the model is shown.
-func noteContents(_ context.Context, m *runtime.Moment, req *model.Request) (*model.Response, error) {
+func noteContents(_ context.Context, m *runtime.CallbackContext, req *model.Request) (*model.Response, error) {
 	var seen []string
 	for _, c := range req.Contents {
 		switch {

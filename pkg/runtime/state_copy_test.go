@@ -38,7 +38,7 @@ func TestStateValuesCopied(t *testing.T) {
 			return nil, nil
 		}})
 	}
-	before := runtime.Callbacks{BeforeAgent: []runtime.AgentFunc{func(_ context.Context, m *runtime.Moment) (*genai.Content, error) {
+	before := runtime.Callbacks{BeforeAgent: []runtime.AgentFunc{func(_ context.Context, m *runtime.CallbackContext) (*genai.Content, error) {
 		spoil(m.State)
 		return nil, nil
 	}}}

@@ -49,7 +49,7 @@ type stepState struct {
 	// and the whole answer hold the same call.
 	ids map[*genai.FunctionCall]string
 	// callbackContext is what callbacks of the model see; nil until one is asked.
-	callbackContext *Moment
+	callbackContext *CallbackContext
 }
 
 func (s *step) ensureState() *stepState {

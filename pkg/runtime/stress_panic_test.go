@@ -66,7 +66,7 @@ func bursts() []struct {
 		},
 		{
 			"callback of the agent", hooked(runtime.Callbacks{BeforeAgent: []runtime.AgentFunc{
-				func(context.Context, *runtime.Moment) (*genai.Content, error) { panic("nil map") },
+				func(context.Context, *runtime.CallbackContext) (*genai.Content, error) { panic("nil map") },
 			}}), "error CALLBACK_FAILED: before_agent of agent a failed: it panicked\n",
 		},
 		{

@@ -47,10 +47,10 @@ func (c *Condition) evaluateFor(ctx context.Context, inv *Invocation, key string
 	return ok, nil
 }
 
-// OnlyWhen makes an agent run only when the condition holds, which its when
+// SetCondition makes an agent run only when the condition holds, which its when
 // says; nil is always. It is for agents that are not yet part of an app. An agent
 // that does not embed [Base] cannot have a condition, which is an error.
-func OnlyWhen(agent Agent, when *Condition) error {
+func SetCondition(agent Agent, when *Condition) error {
 	a, ok := agent.(interface{ setWhen(*Condition) })
 	switch {
 	case ok:

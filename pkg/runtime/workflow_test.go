@@ -119,14 +119,14 @@ func TestFunctionNode(t *testing.T) {
 	}{
 		{
 			"gives its input back",
-			func(_ context.Context, _ *runtime.Moment, input any) (any, error) {
+			func(_ context.Context, _ *runtime.CallbackContext, input any) (any, error) {
 				return map[string]any{"was": input}, nil
 			},
 			"first: {\"was\":\"go\"}\nother: other\n",
 		},
 		{
 			"says a content and names the route",
-			func(_ context.Context, m *runtime.Moment, _ any) (any, error) {
+			func(_ context.Context, m *runtime.CallbackContext, _ any) (any, error) {
 				m.Actions.Route = "b"
 				return model.ModelText("hello"), nil
 			},
@@ -134,7 +134,7 @@ func TestFunctionNode(t *testing.T) {
 		},
 		{
 			"gives nothing and writes state",
-			func(_ context.Context, m *runtime.Moment, _ any) (any, error) {
+			func(_ context.Context, m *runtime.CallbackContext, _ any) (any, error) {
 				m.State.Set("seen", true)
 				return nil, nil
 			},
@@ -142,19 +142,19 @@ func TestFunctionNode(t *testing.T) {
 		},
 		{
 			"fails",
-			func(context.Context, *runtime.Moment, any) (any, error) { return nil, errors.New("no luck") },
+			func(context.Context, *runtime.CallbackContext, any) (any, error) { return nil, errors.New("no luck") },
 			"error AGENT_FAILED: node first failed: no luck\n",
 		},
 		{
 			"fails in its own words",
-			func(context.Context, *runtime.Moment, any) (any, error) {
+			func(context.Context, *runtime.CallbackContext, any) (any, error) {
 				return nil, &runtime.RunError{Code: "LATE", Message: "too late"}
 			},
 			"error LATE: too late\n",
 		},
 		{
 			"panics",
-			func(context.Context, *runtime.Moment, any) (any, error) { panic("oh") },
+			func(context.Context, *runtime.CallbackContext, any) (any, error) { panic("oh") },
 			"error AGENT_FAILED: agent first panicked\n",
 		},
 	} {

@@ -44,11 +44,11 @@ func (s *Server) handleAppInfo(w http.ResponseWriter, r *http.Request) error {
 		return refuse("Root agent is not an LlmAgent")
 	}
 	body := appInfoBody{appBody: describe([]*runtime.App{app})[0], Agents: map[string]*agentInfoBody{}}
-	body.add(app.Portrait())
+	body.add(app.AgentInfo())
 	return writeJSON(w, body)
 }
 
-func (b *appInfoBody) add(p *runtime.Portrait) {
+func (b *appInfoBody) add(p *runtime.AgentInfo) {
 	if p.Kind == "LlmAgent" {
 		b.Agents[p.Name] = newAgentInfo(p)
 	}
@@ -57,7 +57,7 @@ func (b *appInfoBody) add(p *runtime.Portrait) {
 	}
 }
 
-func newAgentInfo(p *runtime.Portrait) *agentInfoBody {
+func newAgentInfo(p *runtime.AgentInfo) *agentInfoBody {
 	info := &agentInfoBody{
 		Name: p.Name, Description: p.Description, Instruction: p.Instruction,
 		Tools: []*genai.Tool{}, SubAgents: []string{},

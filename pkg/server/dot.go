@@ -35,7 +35,7 @@ type drawing struct {
 }
 
 // draw draws a tree, with the ways of an event marked.
-func draw(p *runtime.Portrait, colours inks, ways ...way) string {
+func draw(p *runtime.AgentInfo, colours inks, ways ...way) string {
 	d := &drawing{inks: colours, ways: ways}
 	fmt.Fprintf(d, "strict digraph %s {\n", quoted(p.Name))
 	fmt.Fprintf(d, "rankdir=\"LR\" bgcolor=%s\n", quoted(d.back))
@@ -51,7 +51,7 @@ func quoted(text string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(text) + `"`
 }
 
-func (d *drawing) agent(p *runtime.Portrait) {
+func (d *drawing) agent(p *runtime.AgentInfo) {
 	switch {
 	case isGroup(p):
 		d.group(p)
@@ -68,7 +68,7 @@ func (d *drawing) agent(p *runtime.Portrait) {
 }
 
 // below draws what an agent may use or hand over to.
-func (d *drawing) below(p *runtime.Portrait) {
+func (d *drawing) below(p *runtime.AgentInfo) {
 	for _, t := range p.Tools {
 		name := t.Declaration.Name
 		if t.Agent != nil {
@@ -86,7 +86,7 @@ func (d *drawing) below(p *runtime.Portrait) {
 }
 
 // isGroup says whether an agent only runs others: they are drawn in a frame.
-func isGroup(p *runtime.Portrait) bool {
+func isGroup(p *runtime.AgentInfo) bool {
 	switch p.Kind {
 	case "SequentialAgent", "ParallelAgent", "LoopAgent", "RouterAgent", "Workflow":
 		return len(p.Agents) > 0
@@ -94,7 +94,7 @@ func isGroup(p *runtime.Portrait) bool {
 	return false
 }
 
-func (d *drawing) group(p *runtime.Portrait) {
+func (d *drawing) group(p *runtime.AgentInfo) {
 	label := fmt.Sprintf("%s (%s)", p.Name, strings.Replace(p.Kind, "Agent", " Agent", 1))
 	fmt.Fprintf(d, "subgraph %s {\n", quoted("cluster_"+label))
 	fmt.Fprintf(d, "label=%s style=\"rounded\" color=%s fontcolor=%s\n", quoted(label), quoted(d.line), quoted(d.text))
@@ -115,7 +115,7 @@ func (d *drawing) group(p *runtime.Portrait) {
 	d.WriteString("}\n")
 }
 
-func (d *drawing) chain(p *runtime.Portrait) {
+func (d *drawing) chain(p *runtime.AgentInfo) {
 	for i, child := range p.Agents[1:] {
 		d.edge(exitOf(p.Agents[i]), entryOf(child))
 	}
@@ -124,7 +124,7 @@ func (d *drawing) chain(p *runtime.Portrait) {
 	}
 }
 
-func (d *drawing) workflow(p *runtime.Portrait) {
+func (d *drawing) workflow(p *runtime.AgentInfo) {
 	start := p.Name + "." + startNode
 	d.node(start, "START", "circle")
 	for _, e := range p.Edges {
@@ -142,7 +142,7 @@ func (d *drawing) workflow(p *runtime.Portrait) {
 
 // entryOf is the node that edges to an agent lead to, and exitOf the one that
 // edges from it begin at: a frame has no node of its own.
-func entryOf(p *runtime.Portrait) string {
+func entryOf(p *runtime.AgentInfo) string {
 	switch {
 	case !isGroup(p) || p.Kind == "RouterAgent":
 		return p.Name
@@ -152,7 +152,7 @@ func entryOf(p *runtime.Portrait) string {
 	return entryOf(p.Agents[0])
 }
 
-func exitOf(p *runtime.Portrait) string {
+func exitOf(p *runtime.AgentInfo) string {
 	if !isGroup(p) {
 		return p.Name
 	}

@@ -55,7 +55,7 @@ func (s *Server) handleBuildGraph(w http.ResponseWriter, r *http.Request) error 
 		return err
 	}
 	body := graphBody{
-		Name: app.Name, RootAgent: newNodeBody(app.Portrait()), ContextCache: app.ContextCache,
+		Name: app.Name, RootAgent: newNodeBody(app.AgentInfo()), ContextCache: app.ContextCache,
 		Readme: s.readme(app.Name),
 	}
 	if app.Resumable {
@@ -64,7 +64,7 @@ func (s *Server) handleBuildGraph(w http.ResponseWriter, r *http.Request) error 
 	return writeJSON(w, body)
 }
 
-func newNodeBody(p *runtime.Portrait) *nodeBody {
+func newNodeBody(p *runtime.AgentInfo) *nodeBody {
 	n := &nodeBody{
 		Name: p.Name, Type: nodeType(p), AgentClass: p.Kind, Description: p.Description, Model: p.Model, Instruction: p.Instruction,
 		OutputKey: p.OutputKey, IncludeContents: string(p.IncludeContents), MaxIterations: p.MaxIterations,
@@ -85,7 +85,7 @@ func newNodeBody(p *runtime.Portrait) *nodeBody {
 }
 
 // nodeType is ADK's word for what stands at a place.
-func nodeType(p *runtime.Portrait) string {
+func nodeType(p *runtime.AgentInfo) string {
 	switch p.Kind {
 	case "Workflow":
 		return "workflow"
@@ -99,7 +99,7 @@ func nodeType(p *runtime.Portrait) string {
 	return "agent"
 }
 
-func newEdgesBody(p *runtime.Portrait, nodes []*nodeBody) *edgesBody {
+func newEdgesBody(p *runtime.AgentInfo, nodes []*nodeBody) *edgesBody {
 	start := &nodeBody{Name: startNode, Type: "start"}
 	g := &edgesBody{Nodes: append([]*nodeBody{start}, nodes...), Edges: []edgeBody{}}
 	end := func(i int) nodeBody {

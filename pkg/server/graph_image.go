@@ -24,7 +24,7 @@ func (s *Server) handleGraph(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return writeJSON(w, dotBody{draw(app.Portrait(), inksFor(dark))})
+	return writeJSON(w, dotBody{draw(app.AgentInfo(), inksFor(dark))})
 }
 
 // handleGraphImages draws each agent that has others below it, by its path, and
@@ -38,7 +38,7 @@ func (s *Server) handleGraphImages(w http.ResponseWriter, r *http.Request) error
 	if err != nil {
 		return err
 	}
-	root, colours := app.Portrait(), inksFor(dark)
+	root, colours := app.AgentInfo(), inksFor(dark)
 	asked := at(root, r.URL.Query().Get("node"))
 	if asked == nil {
 		return missingError("Node not found: " + r.URL.Query().Get("node"))
@@ -49,7 +49,7 @@ func (s *Server) handleGraphImages(w http.ResponseWriter, r *http.Request) error
 }
 
 // addImages draws what is below the root, by paths that begin with its name.
-func addImages(images map[string]any, p *runtime.Portrait, path string, colours inks) {
+func addImages(images map[string]any, p *runtime.AgentInfo, path string, colours inks) {
 	for _, child := range p.Agents {
 		if len(child.Agents) > 0 {
 			images[path+"/"+child.Name] = dotBody{draw(child, colours)}
@@ -60,7 +60,7 @@ func addImages(images map[string]any, p *runtime.Portrait, path string, colours 
 
 // at is the agent at a path below the root, whose own name may stand first. The
 // steps may be those of events, such as worker@2.
-func at(root *runtime.Portrait, path string) *runtime.Portrait {
+func at(root *runtime.AgentInfo, path string) *runtime.AgentInfo {
 	p := root
 	for i, step := range strings.Split(path, "/") {
 		name, _, _ := strings.Cut(step, "@")
@@ -74,7 +74,7 @@ func at(root *runtime.Portrait, path string) *runtime.Portrait {
 	return p
 }
 
-func childOf(p *runtime.Portrait, name string) *runtime.Portrait {
+func childOf(p *runtime.AgentInfo, name string) *runtime.AgentInfo {
 	for _, child := range p.Agents {
 		if child.Name == name {
 			return child
@@ -99,7 +99,7 @@ func (s *Server) handleEventGraph(w http.ResponseWriter, r *http.Request) error 
 	}
 	for _, ev := range sess.Events() {
 		if ev.ID == r.PathValue("event") {
-			return writeJSON(w, dotBody{draw(app.Portrait(), eventInks(), waysOf(ev)...)})
+			return writeJSON(w, dotBody{draw(app.AgentInfo(), eventInks(), waysOf(ev)...)})
 		}
 	}
 	return writeJSON(w, struct{}{})

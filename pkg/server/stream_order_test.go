@@ -120,7 +120,7 @@ func orderedTrees(t *testing.T, c *observedClient) map[string]runtime.Agent {
 		return runtime.NewLLM(name, o)
 	}
 	after := func(o *runtime.LLMOptions) {
-		o.Callbacks.AfterAgent = []runtime.AgentFunc{func(context.Context, *runtime.Moment) (*genai.Content, error) {
+		o.Callbacks.AfterAgent = []runtime.AgentFunc{func(context.Context, *runtime.CallbackContext) (*genai.Content, error) {
 			c.expect("one")
 			return model.ModelText("two"), nil
 		}}
