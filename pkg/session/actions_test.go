@@ -82,7 +82,7 @@ func TestActionsMerge(t *testing.T) {
 	}
 }
 
-func TestActionsMergeLeavesTheOther(t *testing.T) {
+func TestActionsMergeKeepsArgument(t *testing.T) {
 	var sum Actions
 	first := &Actions{StateDelta: map[string]any{"m": map[string]any{"x": 1}}, ArtifactDelta: map[string]int{"f": 0}}
 	sum.Merge(first)

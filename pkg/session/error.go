@@ -63,7 +63,7 @@ func (e *FieldError) Error() string {
 // Unwrap returns ErrInvalid.
 func (e *FieldError) Unwrap() error { return ErrInvalid }
 
-// under returns the same error as seen from further out.
-func (e *FieldError) under(keys ...any) *FieldError {
+// nestUnder returns the same error as seen from further out.
+func (e *FieldError) nestUnder(keys ...any) *FieldError {
 	return &FieldError{Path: slices.Concat(keys, e.Path), Message: e.Message}
 }

@@ -62,21 +62,21 @@ func (m *Memory) Text() string {
 // fails on values that JSON cannot say.
 func (m *Memory) MarshalJSON() ([]byte, error) {
 	var w writer
-	w.open('{')
+	w.openBracket('{')
 	if m.Content != nil {
 		before := w.err
-		w.field("content").content(m.Content)
-		w.inKey(before, "content")
+		w.startField("content").writeContent(m.Content)
+		w.addErrorKey(before, "content")
 	}
-	w.optionalText("author", m.Author)
+	w.writeOptionalString("author", m.Author)
 	if !m.Timestamp.IsZero() {
-		w.field("timestamp").text(m.Timestamp.UTC().Format(time.RFC3339Nano))
+		w.startField("timestamp").writeString(m.Timestamp.UTC().Format(time.RFC3339Nano))
 	}
-	w.optionalText("id", m.ID)
+	w.writeOptionalString("id", m.ID)
 	if len(m.CustomMetadata) > 0 {
-		w.member("customMetadata", m.CustomMetadata)
+		w.writeMapField("customMetadata", m.CustomMetadata)
 	}
-	w.close('}')
+	w.closeBracket('}')
 	if w.err != nil {
 		return nil, fmt.Errorf("writing memory %q: %w", m.ID, w.err)
 	}
@@ -88,7 +88,7 @@ func (m *Memory) MarshalJSON() ([]byte, error) {
 func (m *Memory) UnmarshalJSON(b []byte) error {
 	r := reader{b: b}
 	*m = Memory{}
-	r.fields(func(name []byte) any {
+	r.readFields(func(name []byte) any {
 		switch string(name) {
 		case "content":
 			return &m.Content
@@ -102,6 +102,6 @@ func (m *Memory) UnmarshalJSON(b []byte) error {
 			return &m.CustomMetadata
 		}
 		return nil
-	}, func([]byte) { r.skip() })
-	return r.end()
+	}, func([]byte) { r.skipValue() })
+	return r.checkEnd()
 }

@@ -32,13 +32,13 @@ type Provenance struct {
 // Append appends the JSON form to dst.
 func (p Provenance) Append(dst []byte) []byte {
 	w := writer{b: dst}
-	w.open('{')
-	w.optionalText("revision", p.Revision)
-	w.flag("imported", p.Imported)
-	w.optionalText("skipped", p.Skipped)
-	w.optionalText("rewindAfterEventId", p.RewindAfter)
-	w.flag("unverified", p.Unverified)
-	w.close('}')
+	w.openBracket('{')
+	w.writeOptionalString("revision", p.Revision)
+	w.writeOptionalFlag("imported", p.Imported)
+	w.writeOptionalString("skipped", p.Skipped)
+	w.writeOptionalString("rewindAfterEventId", p.RewindAfter)
+	w.writeOptionalFlag("unverified", p.Unverified)
+	w.closeBracket('}')
 	return w.b
 }
 

@@ -5,8 +5,8 @@ import (
 	"math/bits"
 )
 
-// sizes are the bytes of a state's keys and values by scope.
-type sizes [ScopeTemp + 1]int64
+// scopeSizes are the bytes of a state's keys and values by scope.
+type scopeSizes [ScopeTemp + 1]int64
 
 // EntrySize is about how many bytes a state key and its normalized value take as
 // JSON: escapes are not counted, so that a text costs no look at it. A nil value
@@ -15,10 +15,10 @@ func EntrySize(key string, v any) int64 {
 	if v == nil {
 		return 0
 	}
-	return int64(len(key)) + 4 + valueSize(v)
+	return int64(len(key)) + 4 + estimateValueSize(v)
 }
 
-func valueSize(v any) int64 {
+func estimateValueSize(v any) int64 {
 	switch v := v.(type) {
 	case string:
 		return int64(len(v)) + 2
@@ -29,13 +29,13 @@ func valueSize(v any) int64 {
 	case []any:
 		size := int64(2)
 		for _, item := range v {
-			size += valueSize(item) + 1
+			size += estimateValueSize(item) + 1
 		}
 		return size
 	case map[string]any:
 		size := int64(2)
 		for k, item := range v {
-			size += int64(len(k)) + 4 + valueSize(item)
+			size += int64(len(k)) + 4 + estimateValueSize(item)
 		}
 		return size
 	default:
@@ -51,17 +51,17 @@ func (s *State) Size(scope Scope) int64 {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.sizes == nil {
-		s.sizes = &sizes{}
-		for k, v := range s.load() {
-			s.sizes.add(k, nil, v)
+	if s.scopeSizes == nil {
+		s.scopeSizes = &scopeSizes{}
+		for k, v := range s.loadMap() {
+			s.scopeSizes.add(k, nil, v)
 		}
 	}
-	return s.sizes[scope]
+	return s.scopeSizes[scope]
 }
 
 // add counts that a key's value is replaced.
-func (s *sizes) add(key string, before, after any) {
+func (s *scopeSizes) add(key string, before, after any) {
 	scope, _ := ScopeOf(key)
 	s[scope] += EntrySize(key, after) - EntrySize(key, before)
 }

@@ -67,8 +67,8 @@ type State struct {
 	// m is replaced by a changed copy: reads are many, writes are few. It is nil
 	// until there is a key.
 	m atomic.Pointer[map[string]any]
-	// sizes is nil until somebody asks. Guarded by mu.
-	sizes *sizes
+	// scopeSizes is nil until somebody asks. Guarded by mu.
+	scopeSizes *scopeSizes
 }
 
 // NewState makes a state of the given keys; it keeps the map.
@@ -80,8 +80,8 @@ func NewState(m map[string]any) *State {
 	return s
 }
 
-// load is the map as it is; it is only read.
-func (s *State) load() map[string]any {
+// loadMap is the map as it is; it is only read.
+func (s *State) loadMap() map[string]any {
 	if s == nil {
 		return nil
 	}
@@ -93,13 +93,13 @@ func (s *State) load() map[string]any {
 
 // Get returns a key's value. A key with a nil value is absent.
 func (s *State) Get(key string) (any, bool) {
-	v, ok := s.load()[key]
+	v, ok := s.loadMap()[key]
 	return v, ok && v != nil
 }
 
 // All returns a copy of the keys and values.
 func (s *State) All() map[string]any {
-	m := s.load()
+	m := s.loadMap()
 	all := make(map[string]any, len(m))
 	maps.Copy(all, m)
 	return all
@@ -112,12 +112,12 @@ func (s *State) Apply(delta map[string]any) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	m := s.load()
+	m := s.loadMap()
 	next := make(map[string]any, len(m)+len(delta))
 	maps.Copy(next, m)
 	for k, v := range delta {
-		if s.sizes != nil {
-			s.sizes.add(k, m[k], v)
+		if s.scopeSizes != nil {
+			s.scopeSizes.add(k, m[k], v)
 		}
 		if v == nil {
 			delete(next, k)

@@ -83,7 +83,7 @@ func TestNilStateIsEmpty(t *testing.T) {
 	s.Apply(nil)
 }
 
-func TestStateAllIsACopy(t *testing.T) {
+func TestStateAllCopies(t *testing.T) {
 	s := NewState(map[string]any{"a": 1})
 	s.All()["a"] = 2
 	if got, _ := s.Get("a"); got != 1 {

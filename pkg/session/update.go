@@ -45,7 +45,7 @@ func (u *StateUpdate) Apply(old any) (any, error) {
 	if old == nil {
 		old = Normalize(u.Default)
 	}
-	v, err := u.combine(old, Normalize(u.Value))
+	v, err := u.computeResult(old, Normalize(u.Value))
 	if err == nil && u.Check != nil {
 		v, err = u.Check(v)
 	}
@@ -65,10 +65,10 @@ type UpdateError struct {
 
 // Error names the verb and the key.
 func (e *UpdateError) Error() string {
-	return fmt.Sprintf("cannot %s state key %q: %s", e.verb(), e.Key, e.Err)
+	return fmt.Sprintf("cannot %s state key %q: %s", e.verbPhrase(), e.Key, e.Err)
 }
 
-func (e *UpdateError) verb() string {
+func (e *UpdateError) verbPhrase() string {
 	switch e.Verb {
 	case UpdateMax, UpdateMin:
 		return "compute the " + string(e.Verb) + " of"
@@ -79,7 +79,7 @@ func (e *UpdateError) verb() string {
 // Unwrap returns the cause and ErrInvalid.
 func (e *UpdateError) Unwrap() []error { return []error{e.Err, ErrInvalid} }
 
-func (u *StateUpdate) combine(old, v any) (any, error) {
+func (u *StateUpdate) computeResult(old, v any) (any, error) {
 	switch u.Verb {
 	case UpdateAdd:
 		return addNumbers(old, v)
@@ -101,15 +101,15 @@ func addNumbers(old, v any) (any, error) {
 	}
 	for name, operand := range map[string]any{"stored value": old, "operand": v} {
 		if !isNumber(operand) {
-			return nil, fmt.Errorf("%s must be a number, got %s", name, describe(operand))
+			return nil, fmt.Errorf("%s must be a number, got %s", name, describeKind(operand))
 		}
 	}
-	a, whole := wholeOf(old)
-	b, both := wholeOf(v)
+	a, whole := toBigInt(old)
+	b, both := toBigInt(v)
 	if whole && both {
-		return number(new(big.Int).Add(a, b).String()), nil
+		return parseNumber(new(big.Int).Add(a, b).String()), nil
 	}
-	sum := floatOf(old) + floatOf(v)
+	sum := toFloat(old) + toFloat(v)
 	if math.IsInf(sum, 0) || math.IsNaN(sum) {
 		return nil, errors.New("the sum exceeds the limit of a number")
 	}
@@ -119,7 +119,7 @@ func addNumbers(old, v any) (any, error) {
 func appendItem(old, v any) (any, error) {
 	list, ok := old.([]any)
 	if !ok && old != nil {
-		return nil, fmt.Errorf("stored value must be a list, got %s", describe(old))
+		return nil, fmt.Errorf("stored value must be a list, got %s", describeKind(old))
 	}
 	return append(slices.Clone(list), v), nil
 }
@@ -153,9 +153,9 @@ func compareValues(a, b any) (int, error) {
 		}
 		return 0, nil
 	case !isNumber(a) || !isNumber(b):
-		return 0, fmt.Errorf("both values must be numbers or texts, got %s and %s", describe(b), describe(a))
+		return 0, fmt.Errorf("both values must be numbers or texts, got %s and %s", describeKind(b), describeKind(a))
 	}
-	return ratOf(a).Cmp(ratOf(b)), nil
+	return toRat(a).Cmp(toRat(b)), nil
 }
 
 func isNumber(v any) bool {
@@ -163,7 +163,7 @@ func isNumber(v any) bool {
 	case int64:
 		return true
 	case json.Number:
-		_, ok := wholeOf(v)
+		_, ok := toBigInt(v)
 		return ok
 	case float64:
 		return !math.IsNaN(v) && !math.IsInf(v, 0)
@@ -171,37 +171,37 @@ func isNumber(v any) bool {
 	return false
 }
 
-// maxDigits bounds the whole numbers that are computed with.
-const maxDigits = 400
+// maxIntegerDigits bounds the whole numbers that are computed with.
+const maxIntegerDigits = 400
 
-// wholeOf is a whole number; ok is false for a float, and for one that is too
+// toBigInt is a whole number; ok is false for a float, and for one that is too
 // long to compute with.
-func wholeOf(v any) (n *big.Int, ok bool) {
+func toBigInt(v any) (n *big.Int, ok bool) {
 	switch v := v.(type) {
 	case int64:
 		return big.NewInt(v), true
 	case json.Number:
-		if len(v) <= maxDigits {
+		if len(v) <= maxIntegerDigits {
 			return new(big.Int).SetString(string(v), 10)
 		}
 	}
 	return nil, false
 }
 
-func floatOf(v any) float64 {
-	f, _ := ratOf(v).Float64()
+func toFloat(v any) float64 {
+	f, _ := toRat(v).Float64()
 	return f
 }
 
-func ratOf(v any) *big.Rat {
-	if n, ok := wholeOf(v); ok {
+func toRat(v any) *big.Rat {
+	if n, ok := toBigInt(v); ok {
 		return new(big.Rat).SetInt(n)
 	}
 	f, _ := v.(float64)
 	return new(big.Rat).SetFloat64(f)
 }
 
-func describe(v any) string {
+func describeKind(v any) string {
 	switch v.(type) {
 	case nil:
 		return "nothing"

@@ -16,11 +16,11 @@ import (
 // that lead to the object, if they are given.
 func DecodeMap(b []byte, keys ...any) (map[string]any, error) {
 	r := reader{b: b}
-	if r.null() {
-		return nil, r.end(keys...)
+	if r.consumeNull() {
+		return nil, r.checkEnd(keys...)
 	}
-	m := r.freeMap()
-	if err := r.end(keys...); err != nil {
+	m := r.readFreeMap()
+	if err := r.checkEnd(keys...); err != nil {
 		return nil, err
 	}
 	return m, nil
@@ -29,8 +29,8 @@ func DecodeMap(b []byte, keys ...any) (map[string]any, error) {
 // DecodeValue reads a JSON value of any kind, by the rules of [DecodeMap].
 func DecodeValue(b []byte) (any, error) {
 	r := reader{b: b}
-	v := r.value()
-	return v, r.end()
+	v := r.readValue()
+	return v, r.checkEnd()
 }
 
 // Normalize returns a value as it would come back from JSON by the rules of
@@ -38,9 +38,9 @@ func DecodeValue(b []byte) (any, error) {
 // URL-safe base64, structs as map[string]any. It shares no map or slice with
 // v. What JSON cannot say, such as a channel, stays as it is, and is an error
 // when it is written.
-func Normalize(v any) any { return normalize(v, 0) }
+func Normalize(v any) any { return normalizeValue(v, 0) }
 
-func normalize(v any, depth int) any {
+func normalizeValue(v any, depth int) any {
 	if depth > maxDepth {
 		return v
 	}
@@ -50,21 +50,21 @@ func normalize(v any, depth int) any {
 	case int:
 		return int64(v)
 	case json.Number:
-		return number(string(v))
+		return parseNumber(string(v))
 	case map[string]any:
 		m := make(map[string]any, len(v))
 		for k, item := range v {
-			m[k] = normalize(item, depth+1)
+			m[k] = normalizeValue(item, depth+1)
 		}
 		return m
 	case []any:
 		l := make([]any, len(v))
 		for i, item := range v {
-			l[i] = normalize(item, depth+1)
+			l[i] = normalizeValue(item, depth+1)
 		}
 		return l
 	case json.Marshaler, encoding.TextMarshaler:
-		return throughJSON(v)
+		return normalizeViaJSON(v)
 	}
 	return normalizeKind(reflect.ValueOf(v), depth)
 }
@@ -79,10 +79,10 @@ func normalizeKind(v reflect.Value, depth int) any {
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
 		return v.Int()
 	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64, reflect.Uintptr:
-		return number(strconv.FormatUint(v.Uint(), 10))
+		return parseNumber(strconv.FormatUint(v.Uint(), 10))
 	case reflect.Float32:
 		// The shortest text of a float32 is what its author wrote: 0.1.
-		return number(strconv.FormatFloat(v.Float(), 'e', -1, 32))
+		return parseNumber(strconv.FormatFloat(v.Float(), 'e', -1, 32))
 	case reflect.Float64:
 		return v.Float()
 	case reflect.Slice, reflect.Array:
@@ -90,7 +90,7 @@ func normalizeKind(v reflect.Value, depth int) any {
 	case reflect.Map:
 		return normalizeMap(v, depth)
 	default:
-		return throughJSON(v.Interface())
+		return normalizeViaJSON(v.Interface())
 	}
 }
 
@@ -100,24 +100,24 @@ func normalizeList(v reflect.Value, depth int) any {
 	}
 	l := make([]any, v.Len())
 	for i := range l {
-		l[i] = normalize(v.Index(i).Interface(), depth+1)
+		l[i] = normalizeValue(v.Index(i).Interface(), depth+1)
 	}
 	return l
 }
 
 func normalizeMap(v reflect.Value, depth int) any {
 	if v.Type().Key().Kind() != reflect.String {
-		return throughJSON(v.Interface())
+		return normalizeViaJSON(v.Interface())
 	}
 	m := make(map[string]any, v.Len())
 	for k, item := range v.Seq2() {
-		m[k.String()] = normalize(item.Interface(), depth+1)
+		m[k.String()] = normalizeValue(item.Interface(), depth+1)
 	}
 	return m
 }
 
-// throughJSON writes v and reads it back.
-func throughJSON(v any) any {
+// normalizeViaJSON writes v and reads it back.
+func normalizeViaJSON(v any) any {
 	var text bytes.Buffer
 	enc := json.NewEncoder(&text)
 	enc.SetEscapeHTML(false)
@@ -125,16 +125,16 @@ func throughJSON(v any) any {
 		return v
 	}
 	r := reader{b: text.Bytes()}
-	back := r.value()
-	if r.end() != nil {
+	back := r.readValue()
+	if r.checkEnd() != nil {
 		return v
 	}
 	return back
 }
 
-// number turns the text of a number into an int64 or a float64, or a
+// parseNumber turns the text of a number into an int64 or a float64, or a
 // json.Number if neither holds it.
-func number(text string) any {
+func parseNumber(text string) any {
 	if !strings.ContainsAny(text, ".eE") {
 		if n, err := strconv.ParseInt(text, 10, 64); err == nil {
 			return n

@@ -79,7 +79,7 @@ func TestNormalize(t *testing.T) {
 	}
 }
 
-func TestNormalizeLeavesWhatJSONCannotSay(t *testing.T) {
+func TestNormalizeUnsupportedTypes(t *testing.T) {
 	c := make(chan int)
 	if got := Normalize(c); got != any(c) {
 		t.Errorf("Normalize(chan) = %v, want the channel", got)
@@ -97,7 +97,7 @@ func TestNormalizeLeavesWhatJSONCannotSay(t *testing.T) {
 	}
 }
 
-func TestNormalizeSharesNothing(t *testing.T) {
+func TestNormalizeDeepCopy(t *testing.T) {
 	inner := map[string]any{"a": "old"}
 	list := []any{inner}
 	got := Normalize(map[string]any{"list": list}).(map[string]any)

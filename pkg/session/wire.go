@@ -32,7 +32,7 @@ const provenanceKey = "provenance"
 // AppendEvent is the function of that name, in this form.
 func (f Form) AppendEvent(dst []byte, e *Event) ([]byte, error) {
 	w := writer{b: dst, form: f}
-	w.event(e)
+	w.writeEvent(e)
 	if w.err != nil {
 		return dst, fmt.Errorf("writing event %q: %w", e.ID, w.err)
 	}
@@ -51,8 +51,8 @@ func (e *Event) MarshalJSON() ([]byte, error) { return AppendEvent(nil, e) }
 func (e *Event) UnmarshalJSON(b []byte) error {
 	r := reader{b: b}
 	*e = Event{Seq: e.Seq, Provenance: e.Provenance}
-	r.event(e)
-	return r.end()
+	r.readEvent(e)
+	return r.checkEnd()
 }
 
 // Overlooked says which key of an event's JSON form UnmarshalJSON would pass
@@ -61,8 +61,8 @@ func (e *Event) UnmarshalJSON(b []byte) error {
 // is no event.
 func Overlooked(b []byte) error {
 	r := reader{b: b, strict: true}
-	r.event(&Event{})
-	return r.end()
+	r.readEvent(&Event{})
+	return r.checkEnd()
 }
 
 // AppendSession appends the session's JSON form with its events to dst. It
@@ -83,132 +83,132 @@ func (s *Session) MarshalJSON() ([]byte, error) { return AppendSession(nil, s) }
 
 // Head is the session as it stands in lists: its JSON form has an empty list
 // of events.
-func (s *Session) Head() json.Marshaler { return head{s} }
+func (s *Session) Head() json.Marshaler { return sessionHead{s} }
 
-type head struct{ s *Session }
+type sessionHead struct{ s *Session }
 
-func (h head) MarshalJSON() ([]byte, error) { return Form{}.appendSession(nil, h.s, nil) }
+func (h sessionHead) MarshalJSON() ([]byte, error) { return Form{}.appendSession(nil, h.s, nil) }
 
 func (f Form) appendSession(dst []byte, s *Session, events []*Event) ([]byte, error) {
 	w := writer{b: dst, form: f}
-	w.open('{')
-	w.field("id").text(s.ID)
-	w.field("appName").text(s.App)
-	w.field("userId").text(s.User)
-	w.member("state", s.State.All())
+	w.openBracket('{')
+	w.startField("id").writeString(s.ID)
+	w.startField("appName").writeString(s.App)
+	w.startField("userId").writeString(s.User)
+	w.writeMapField("state", s.State.All())
 	before := w.err
-	w.field("events").events(events)
-	w.inKey(before, "events")
-	w.timeField("lastUpdateTime", s.LastUpdate)
-	w.close('}')
+	w.startField("events").writeEvents(events)
+	w.addErrorKey(before, "events")
+	w.writeTimeField("lastUpdateTime", s.LastUpdate)
+	w.closeBracket('}')
 	if w.err != nil {
 		return dst, fmt.Errorf("writing session %s: %w", s.Key, w.err)
 	}
 	return w.b, nil
 }
 
-func (w *writer) events(es []*Event) {
-	w.open('[')
+func (w *writer) writeEvents(es []*Event) {
+	w.openBracket('[')
 	for i, e := range es {
 		before := w.err
-		w.comma()
-		w.event(e)
-		w.inItem(before, i)
+		w.writeComma()
+		w.writeEvent(e)
+		w.addErrorIndex(before, i)
 	}
-	w.close(']')
+	w.closeBracket(']')
 }
 
 // MarshalJSON writes ADK's form; customMetadata is always there.
 func (v ArtifactVersion) MarshalJSON() ([]byte, error) {
 	var w writer
-	w.open('{')
-	w.field("version").int(int64(v.Version))
-	w.field("canonicalUri").text(v.CanonicalURI)
-	w.member("customMetadata", v.CustomMetadata)
-	w.timeField("createTime", v.Created)
-	w.optionalText("mimeType", v.MIMEType)
-	w.close('}')
+	w.openBracket('{')
+	w.startField("version").writeInt(int64(v.Version))
+	w.startField("canonicalUri").writeString(v.CanonicalURI)
+	w.writeMapField("customMetadata", v.CustomMetadata)
+	w.writeTimeField("createTime", v.Created)
+	w.writeOptionalString("mimeType", v.MIMEType)
+	w.closeBracket('}')
 	if w.err != nil {
 		return nil, fmt.Errorf("writing artifact version %d: %w", v.Version, w.err)
 	}
 	return w.b, nil
 }
 
-func (w *writer) event(e *Event) {
-	w.open('{')
-	w.response(&e.Response)
-	w.field("invocationId").text(e.InvocationID)
-	w.field("author").text(e.Author)
-	w.optional("actions", &e.Actions)
-	w.nodeInfo(e)
+func (w *writer) writeEvent(e *Event) {
+	w.openBracket('{')
+	w.writeResponse(&e.Response)
+	w.startField("invocationId").writeString(e.InvocationID)
+	w.startField("author").writeString(e.Author)
+	w.writeOptional("actions", &e.Actions)
+	w.writeNodeInfo(e)
 	// A list without ids says that none of the calls is answered later.
 	if e.LongRunningToolIDs != nil || hasCall(e) {
-		w.field("longRunningToolIds").typed(reflect.ValueOf(e.LongRunningToolIDs))
+		w.startField("longRunningToolIds").writeTyped(reflect.ValueOf(e.LongRunningToolIDs))
 	}
-	w.optionalValue("output", e.Output)
-	w.optionalText("branch", e.Branch)
-	w.field("id").text(e.ID)
-	w.timeField("timestamp", e.Timestamp)
-	w.extra(e)
+	w.writeOptionalValue("output", e.Output)
+	w.writeOptionalString("branch", e.Branch)
+	w.startField("id").writeString(e.ID)
+	w.writeTimeField("timestamp", e.Timestamp)
+	w.writeExtraFields(e)
 	if w.form.Provenance && e.Provenance != (Provenance{}) {
-		w.field(provenanceKey)
+		w.startField(provenanceKey)
 		w.b = e.Provenance.Append(w.b)
 	}
-	w.close('}')
+	w.closeBracket('}')
 }
 
-// nodeInfo writes the path of the event's node; whatever else another version
+// writeNodeInfo writes the path of the event's node; whatever else another version
 // says of the node is written as it came.
-func (w *writer) nodeInfo(e *Event) {
+func (w *writer) writeNodeInfo(e *Event) {
 	switch _, other := e.Extra["nodeInfo"]; {
 	case other:
 	case e.NodePath == "":
-		w.field("nodeInfo").literal(emptyNode)
+		w.startField("nodeInfo").writeLiteral(emptyNode)
 	default:
-		w.field("nodeInfo").open('{')
-		w.field("path").text(e.NodePath)
-		w.close('}')
+		w.startField("nodeInfo").openBracket('{')
+		w.startField("path").writeString(e.NodePath)
+		w.closeBracket('}')
 	}
 }
 
-func (w *writer) response(r *model.Response) {
-	w.optionalText("modelVersion", r.ModelVersion)
-	w.optional("content", r.Content)
-	w.optional("groundingMetadata", r.GroundingMetadata)
-	w.flag("partial", r.Partial)
-	w.flag("turnComplete", r.TurnComplete)
-	w.optionalText("finishReason", string(r.FinishReason))
-	w.optionalText("errorCode", r.ErrorCode)
-	w.optionalText("errorMessage", r.ErrorMessage)
-	w.flag("interrupted", r.Interrupted)
+func (w *writer) writeResponse(r *model.Response) {
+	w.writeOptionalString("modelVersion", r.ModelVersion)
+	w.writeOptional("content", r.Content)
+	w.writeOptional("groundingMetadata", r.GroundingMetadata)
+	w.writeOptionalFlag("partial", r.Partial)
+	w.writeOptionalFlag("turnComplete", r.TurnComplete)
+	w.writeOptionalString("finishReason", string(r.FinishReason))
+	w.writeOptionalString("errorCode", r.ErrorCode)
+	w.writeOptionalString("errorMessage", r.ErrorMessage)
+	w.writeOptionalFlag("interrupted", r.Interrupted)
 	if len(r.CustomMetadata) > 0 {
-		w.member("customMetadata", r.CustomMetadata)
+		w.writeMapField("customMetadata", r.CustomMetadata)
 	}
-	w.optional("usageMetadata", r.UsageMetadata)
-	w.optional("inputTranscription", r.InputTranscription)
-	w.optional("outputTranscription", r.OutputTranscription)
+	w.writeOptional("usageMetadata", r.UsageMetadata)
+	w.writeOptional("inputTranscription", r.InputTranscription)
+	w.writeOptional("outputTranscription", r.OutputTranscription)
 	if r.AvgLogprobs != 0 {
-		w.floatField("avgLogprobs", r.AvgLogprobs)
+		w.writeFloatField("avgLogprobs", r.AvgLogprobs)
 	}
-	w.optional("logprobsResult", r.LogprobsResult)
+	w.writeOptional("logprobsResult", r.LogprobsResult)
 	if r.CacheMetadata != nil {
-		w.cacheMetadata(r.CacheMetadata)
+		w.writeCacheMetadata(r.CacheMetadata)
 	}
-	w.optional("citationMetadata", r.CitationMetadata)
+	w.writeOptional("citationMetadata", r.CitationMetadata)
 }
 
-// extra writes the fields that this version does not know; what it knows comes
+// writeExtraFields writes the fields that this version does not know; what it knows comes
 // from the event itself.
-func (w *writer) extra(e *Event) {
+func (w *writer) writeExtraFields(e *Event) {
 	if len(e.Extra) == 0 {
 		return
 	}
 	for _, k := range slices.Sorted(maps.Keys(e.Extra)) {
-		if e.place(k) == nil && !(w.form.Provenance && k == provenanceKey) {
+		if e.fieldPointer(k) == nil && !(w.form.Provenance && k == provenanceKey) {
 			before := w.err
-			w.key(k)
-			w.raw(e.Extra[k])
-			w.inKey(before, k)
+			w.startEscapedField(k)
+			w.writeRawJSON(e.Extra[k])
+			w.addErrorKey(before, k)
 		}
 	}
 }
@@ -225,19 +225,19 @@ func hasCall(e *Event) bool {
 	return false
 }
 
-func (r *reader) event(e *Event) {
-	r.fields(
-		func(name []byte) any { return e.place(string(name)) },
-		func(name []byte) { r.extra(e, string(name)) },
+func (r *reader) readEvent(e *Event) {
+	r.readFields(
+		func(name []byte) any { return e.fieldPointer(string(name)) },
+		func(name []byte) { r.readExtraField(e, string(name)) },
 	)
 	if e.LongRunningToolIDs == nil && hasCall(e) {
 		e.LongRunningToolIDs = []string{}
 	}
 }
 
-// extra keeps a field that this version does not know, unless it says nothing.
-func (r *reader) extra(e *Event, name string) {
-	raw := compact(r.raw())
+// readExtraField keeps a field that this version does not know, unless it says nothing.
+func (r *reader) readExtraField(e *Event, name string) {
+	raw := compactJSON(r.readRawValue())
 	if string(raw) == "null" || name == "nodeInfo" && e.readNodeInfo(raw) {
 		return
 	}
@@ -261,9 +261,9 @@ func (e *Event) readNodeInfo(raw []byte) bool {
 	return ok
 }
 
-// place returns where the field of that name in the JSON form is kept, or nil
+// fieldPointer returns where the field of that name in the JSON form is kept, or nil
 // for a name that is not known. A flat list.
-func (e *Event) place(name string) any {
+func (e *Event) fieldPointer(name string) any {
 	switch name {
 	case "id":
 		return &e.ID

@@ -2,53 +2,53 @@ package session
 
 import "reflect"
 
-// actions writes the four maps that every event has, and what else there is.
-func (w *writer) actions(a *Actions) {
-	w.open('{')
-	w.flag("skipSummarization", a.SkipSummarization)
-	w.member("stateDelta", a.StateDelta)
-	w.field("artifactDelta").typedMap(reflect.ValueOf(a.ArtifactDelta))
-	w.optionalText("transferToAgent", a.TransferToAgent)
-	w.flag("escalate", a.Escalate)
-	w.member("requestedAuthConfigs", a.RequestedAuthConfigs)
-	w.requestedConfirmations(a)
-	w.optional("compaction", a.Compaction)
-	w.flag("endOfAgent", a.EndOfAgent)
+// writeActions writes the four maps that every event has, and what else there is.
+func (w *writer) writeActions(a *Actions) {
+	w.openBracket('{')
+	w.writeOptionalFlag("skipSummarization", a.SkipSummarization)
+	w.writeMapField("stateDelta", a.StateDelta)
+	w.startField("artifactDelta").writeTypedMap(reflect.ValueOf(a.ArtifactDelta))
+	w.writeOptionalString("transferToAgent", a.TransferToAgent)
+	w.writeOptionalFlag("escalate", a.Escalate)
+	w.writeMapField("requestedAuthConfigs", a.RequestedAuthConfigs)
+	w.writeRequestedConfirmations(a)
+	w.writeOptional("compaction", a.Compaction)
+	w.writeOptionalFlag("endOfAgent", a.EndOfAgent)
 	// An empty agent state is a checkpoint; nil is none.
 	if a.AgentState != nil {
-		w.member("agentState", a.AgentState)
+		w.writeMapField("agentState", a.AgentState)
 	}
-	w.optionalText("rewindBeforeInvocationId", a.RewindBeforeInvocationID)
-	w.optionalValue("route", a.Route)
+	w.writeOptionalString("rewindBeforeInvocationId", a.RewindBeforeInvocationID)
+	w.writeOptionalValue("route", a.Route)
 	if len(a.RenderUIWidgets) > 0 {
 		before := w.err
-		w.field("renderUiWidgets").raw(a.RenderUIWidgets)
-		w.inKey(before, "renderUiWidgets")
+		w.startField("renderUiWidgets").writeRawJSON(a.RenderUIWidgets)
+		w.addErrorKey(before, "renderUiWidgets")
 	}
-	w.optionalValue("setModelResponse", a.SetModelResponse)
-	w.close('}')
+	w.writeOptionalValue("setModelResponse", a.SetModelResponse)
+	w.closeBracket('}')
 }
 
-func (w *writer) requestedConfirmations(a *Actions) {
+func (w *writer) writeRequestedConfirmations(a *Actions) {
 	before := w.err
-	w.field("requestedToolConfirmations").typedMap(reflect.ValueOf(a.RequestedToolConfirmations))
-	w.inKey(before, "requestedToolConfirmations")
+	w.startField("requestedToolConfirmations").writeTypedMap(reflect.ValueOf(a.RequestedToolConfirmations))
+	w.addErrorKey(before, "requestedToolConfirmations")
 }
 
-func (w *writer) confirmation(c *Confirmation) {
-	w.open('{')
-	w.field("hint").text(c.Hint)
-	w.field("confirmed").value(c.Confirmed)
-	w.optionalValue("payload", c.Payload)
-	w.close('}')
+func (w *writer) writeConfirmation(c *Confirmation) {
+	w.openBracket('{')
+	w.startField("hint").writeString(c.Hint)
+	w.startField("confirmed").writeValue(c.Confirmed)
+	w.writeOptionalValue("payload", c.Payload)
+	w.closeBracket('}')
 }
 
-func (w *writer) compaction(c *Compaction) {
-	w.open('{')
-	w.floatField("startTimestamp", c.StartTimestamp)
-	w.floatField("endTimestamp", c.EndTimestamp)
+func (w *writer) writeCompaction(c *Compaction) {
+	w.openBracket('{')
+	w.writeFloatField("startTimestamp", c.StartTimestamp)
+	w.writeFloatField("endTimestamp", c.EndTimestamp)
 	before := w.err
-	w.field("compactedContent").pointer(reflect.ValueOf(c.CompactedContent))
-	w.inKey(before, "compactedContent")
-	w.close('}')
+	w.startField("compactedContent").writePointer(reflect.ValueOf(c.CompactedContent))
+	w.addErrorKey(before, "compactedContent")
+	w.closeBracket('}')
 }

@@ -2,32 +2,32 @@ package session
 
 import "agenthost/pkg/model"
 
-// cacheMetadata writes the one part of an event whose keys are in snake_case
+// writeCacheMetadata writes the one part of an event whose keys are in snake_case
 // (adk-python models/cache_metadata.py has no aliases). Without a cache it is a
 // fingerprint and a number of contents.
-func (w *writer) cacheMetadata(m *model.CacheMetadata) {
+func (w *writer) writeCacheMetadata(m *model.CacheMetadata) {
 	before := w.err
-	w.field("cacheMetadata").open('{')
-	w.optionalText("cache_name", m.Name)
+	w.startField("cacheMetadata").openBracket('{')
+	w.writeOptionalString("cache_name", m.Name)
 	if !m.Expires.IsZero() {
-		w.timeField("expire_time", m.Expires)
+		w.writeTimeField("expire_time", m.Expires)
 	}
-	w.field("fingerprint").text(m.Fingerprint)
+	w.startField("fingerprint").writeString(m.Fingerprint)
 	if m.Used != 0 {
-		w.field("invocations_used").int(int64(m.Used))
+		w.startField("invocations_used").writeInt(int64(m.Used))
 	}
-	w.field("contents_count").int(int64(m.Contents))
+	w.startField("contents_count").writeInt(int64(m.Contents))
 	if !m.Created.IsZero() {
-		w.timeField("created_at", m.Created)
+		w.writeTimeField("created_at", m.Created)
 	}
-	w.close('}')
-	w.inKey(before, "cacheMetadata")
+	w.closeBracket('}')
+	w.addErrorKey(before, "cacheMetadata")
 }
 
-// cacheField finds a field by its key in camelCase, in which any key is looked
+// cacheMetadataField finds a field by its key in camelCase, in which any key is looked
 // up. Metadata that says only half of a cache is read as it is: it is not
 // active, and the next answer replaces it.
-func cacheField(m *model.CacheMetadata, name []byte) any {
+func cacheMetadataField(m *model.CacheMetadata, name []byte) any {
 	switch string(name) {
 	case "cacheName":
 		return &m.Name

@@ -33,101 +33,101 @@ func DecodePart(b []byte, keys ...any) (*genai.Part, error) {
 
 func decodeStrict(b []byte, p any, keys []any) error {
 	r := reader{b: b, strict: true}
-	r.into(p)
-	return r.end(keys...)
+	r.readInto(p)
+	return r.checkEnd(keys...)
 }
 
 // EncodeContent writes a content as it stands in an event.
-func EncodeContent(c *genai.Content) ([]byte, error) { return encode("content", c) }
+func EncodeContent(c *genai.Content) ([]byte, error) { return encodeTyped("content", c) }
 
 // EncodePart writes a part as it stands in an event.
-func EncodePart(p *genai.Part) ([]byte, error) { return encode("part", p) }
+func EncodePart(p *genai.Part) ([]byte, error) { return encodeTyped("part", p) }
 
-func encode(what string, p any) ([]byte, error) {
+func encodeTyped(what string, p any) ([]byte, error) {
 	var w writer
-	w.typed(reflect.ValueOf(p))
+	w.writeTyped(reflect.ValueOf(p))
 	if w.err != nil {
 		return nil, fmt.Errorf("writing %s: %w", what, w.err)
 	}
 	return w.b, nil
 }
 
-func (w *writer) content(c *genai.Content) {
-	w.open('{')
+func (w *writer) writeContent(c *genai.Content) {
+	w.openBracket('{')
 	if len(c.Parts) > 0 {
 		before := w.err
-		w.field("parts").parts(c.Parts)
-		w.inKey(before, "parts")
+		w.startField("parts").writeParts(c.Parts)
+		w.addErrorKey(before, "parts")
 	}
-	w.optionalText("role", c.Role)
-	w.close('}')
+	w.writeOptionalString("role", c.Role)
+	w.closeBracket('}')
 }
 
-func (w *writer) parts(ps []*genai.Part) {
-	w.open('[')
+func (w *writer) writeParts(ps []*genai.Part) {
+	w.openBracket('[')
 	for i, p := range ps {
 		before := w.err
-		w.comma()
+		w.writeComma()
 		if p == nil {
-			w.fail("is missing")
+			w.setError("is missing")
 		} else {
-			w.part(p)
+			w.writePart(p)
 		}
-		w.inItem(before, i)
+		w.addErrorIndex(before, i)
 	}
-	w.close(']')
+	w.closeBracket(']')
 }
 
-// part writes a text also when it is empty: a part must say what it is.
-func (w *writer) part(p *genai.Part) {
-	w.open('{')
-	w.optional("mediaResolution", p.MediaResolution)
-	w.optional("codeExecutionResult", p.CodeExecutionResult)
-	w.optional("executableCode", p.ExecutableCode)
-	w.optional("fileData", p.FileData)
-	w.optional("functionCall", p.FunctionCall)
-	w.optional("functionResponse", p.FunctionResponse)
-	w.optional("inlineData", p.InlineData)
+// writePart writes a text also when it is empty: a part must say what it is.
+func (w *writer) writePart(p *genai.Part) {
+	w.openBracket('{')
+	w.writeOptional("mediaResolution", p.MediaResolution)
+	w.writeOptional("codeExecutionResult", p.CodeExecutionResult)
+	w.writeOptional("executableCode", p.ExecutableCode)
+	w.writeOptional("fileData", p.FileData)
+	w.writeOptional("functionCall", p.FunctionCall)
+	w.writeOptional("functionResponse", p.FunctionResponse)
+	w.writeOptional("inlineData", p.InlineData)
 	if model.IsEmptyText(p) {
-		w.field("text").text("")
+		w.startField("text").writeString("")
 	} else {
-		w.optionalText("text", p.Text)
+		w.writeOptionalString("text", p.Text)
 	}
-	w.flag("thought", p.Thought)
+	w.writeOptionalFlag("thought", p.Thought)
 	if len(p.ThoughtSignature) > 0 {
-		w.field("thoughtSignature").bytes(p.ThoughtSignature)
+		w.startField("thoughtSignature").writeBase64(p.ThoughtSignature)
 	}
-	w.optional("videoMetadata", p.VideoMetadata)
-	w.optional("toolCall", p.ToolCall)
-	w.optional("toolResponse", p.ToolResponse)
+	w.writeOptional("videoMetadata", p.VideoMetadata)
+	w.writeOptional("toolCall", p.ToolCall)
+	w.writeOptional("toolResponse", p.ToolResponse)
 	if len(p.PartMetadata) > 0 {
-		w.member("partMetadata", p.PartMetadata)
+		w.writeMapField("partMetadata", p.PartMetadata)
 	}
-	w.optional("audioTranscription", p.AudioTranscription)
-	w.optionalText("mediaProcessing", string(p.MediaProcessing))
-	w.optional("speechMetadata", p.SpeechMetadata)
-	w.close('}')
+	w.writeOptional("audioTranscription", p.AudioTranscription)
+	w.writeOptionalString("mediaProcessing", string(p.MediaProcessing))
+	w.writeOptional("speechMetadata", p.SpeechMetadata)
+	w.closeBracket('}')
 }
 
-// call always has args, as adk-python writes it.
-func (w *writer) call(c *genai.FunctionCall) {
-	w.open('{')
-	w.optionalText("id", c.ID)
-	w.member("args", c.Args)
-	w.optionalText("name", c.Name)
-	w.optionalList("partialArgs", c.PartialArgs)
-	w.optional("willContinue", c.WillContinue)
-	w.close('}')
+// writeFunctionCall always has args, as adk-python writes it.
+func (w *writer) writeFunctionCall(c *genai.FunctionCall) {
+	w.openBracket('{')
+	w.writeOptionalString("id", c.ID)
+	w.writeMapField("args", c.Args)
+	w.writeOptionalString("name", c.Name)
+	w.writeOptionalList("partialArgs", c.PartialArgs)
+	w.writeOptional("willContinue", c.WillContinue)
+	w.closeBracket('}')
 }
 
-// functionResponse always has a response, as adk-python writes it.
-func (w *writer) functionResponse(f *genai.FunctionResponse) {
-	w.open('{')
-	w.optional("willContinue", f.WillContinue)
-	w.optionalText("scheduling", string(f.Scheduling))
-	w.optionalList("parts", f.Parts)
-	w.optionalText("id", f.ID)
-	w.optionalText("name", f.Name)
-	w.member("response", f.Response)
-	w.close('}')
+// writeFunctionResponse always has a response, as adk-python writes it.
+func (w *writer) writeFunctionResponse(f *genai.FunctionResponse) {
+	w.openBracket('{')
+	w.writeOptional("willContinue", f.WillContinue)
+	w.writeOptionalString("scheduling", string(f.Scheduling))
+	w.writeOptionalList("parts", f.Parts)
+	w.writeOptionalString("id", f.ID)
+	w.writeOptionalString("name", f.Name)
+	w.writeMapField("response", f.Response)
+	w.closeBracket('}')
 }

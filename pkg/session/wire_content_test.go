@@ -122,7 +122,7 @@ func TestEncodeContentErrors(t *testing.T) {
 }
 
 // Every field that genai has, or will have, survives, under its own key.
-func TestEveryFieldSurvives(t *testing.T) {
+func TestContentFieldsRoundTrip(t *testing.T) {
 	for _, p := range []any{
 		new(genai.Content), new(genai.GroundingMetadata), new(genai.CitationMetadata), new(genai.LogprobsResult),
 		new(genai.Transcription), new(genai.GenerateContentResponseUsageMetadata), new(Actions),
@@ -132,7 +132,7 @@ func TestEveryFieldSurvives(t *testing.T) {
 			v := reflect.ValueOf(p).Elem()
 			fill(t, v, 0)
 			var w writer
-			w.typed(v.Addr())
+			w.writeTyped(v.Addr())
 			if w.err != nil {
 				t.Fatal(w.err)
 			}

@@ -20,29 +20,29 @@ type reader struct {
 	err    *FieldError
 }
 
-func (r *reader) fail(format string, args ...any) {
+func (r *reader) setError(format string, args ...any) {
 	if r.err == nil {
 		r.err = &FieldError{Message: fmt.Sprintf(format, args...)}
 	}
 	r.pos = len(r.b)
 }
 
-// want fails with what stands here instead of what should.
-func (r *reader) want(what string) {
-	r.fail("want %s, got %s", what, r.found())
+// failExpected fails with what stands here instead of what should.
+func (r *reader) failExpected(what string) {
+	r.setError("want %s, got %s", what, r.describeNext())
 }
 
-func (r *reader) found() string {
-	switch c := r.peek(); {
+func (r *reader) describeNext() string {
+	switch c := r.peekByte(); {
 	case c == '"':
 		return "a string"
 	case c == '{':
 		return "an object"
 	case c == '[':
 		return "a list"
-	case r.word("true"), r.word("false"):
+	case r.consumeLiteral("true"), r.consumeLiteral("false"):
 		return "a boolean"
-	case r.word("null"):
+	case r.consumeLiteral("null"):
 		return "null"
 	case c == '-', '0' <= c && c <= '9':
 		return "a number"
@@ -53,20 +53,20 @@ func (r *reader) found() string {
 	}
 }
 
-// end checks that nothing follows, and returns the first error, under the keys
+// checkEnd checks that nothing follows, and returns the first error, under the keys
 // that lead to the text.
-func (r *reader) end(keys ...any) error {
-	if r.peek(); r.pos < len(r.b) {
-		r.want("the end of the text")
+func (r *reader) checkEnd(keys ...any) error {
+	if r.peekByte(); r.pos < len(r.b) {
+		r.failExpected("the end of the text")
 	}
 	if r.err != nil {
-		return r.err.under(keys...)
+		return r.err.nestUnder(keys...)
 	}
 	return nil
 }
 
-// peek skips white space and returns the next byte, 0 at the end.
-func (r *reader) peek() byte {
+// peekByte skips white space and returns the next byte, 0 at the end.
+func (r *reader) peekByte() byte {
 	for r.pos < len(r.b) {
 		switch c := r.b[r.pos]; c {
 		case ' ', '\n', '\r', '\t':
@@ -78,8 +78,8 @@ func (r *reader) peek() byte {
 	return 0
 }
 
-// word steps over a literal, if it is the one that stands here.
-func (r *reader) word(w string) bool {
+// consumeLiteral steps over a literal, if it is the one that stands here.
+func (r *reader) consumeLiteral(w string) bool {
 	if !bytes.HasPrefix(r.b[r.pos:], []byte(w)) {
 		return false
 	}
@@ -87,36 +87,36 @@ func (r *reader) word(w string) bool {
 	return true
 }
 
-// null steps over a null, if one stands here.
-func (r *reader) null() bool { return r.peek() == 'n' && r.word("null") }
+// consumeNull steps over a null, if one stands here.
+func (r *reader) consumeNull() bool { return r.peekByte() == 'n' && r.consumeLiteral("null") }
 
-// object calls each for every key, in order, when its value is next. The key
+// readObject calls each for every key, in order, when its value is next. The key
 // must not be kept.
-func (r *reader) object(each func(key []byte)) {
-	if !r.enter('{', "an object") {
+func (r *reader) readObject(each func(key []byte)) {
+	if !r.enterContainer('{', "an object") {
 		return
 	}
-	for first := true; r.more('}', first); first = false {
-		key := r.chars()
-		if r.peek() != ':' {
-			r.want("a colon")
+	for first := true; r.hasMoreItems('}', first); first = false {
+		key := r.readStringBytes()
+		if r.peekByte() != ':' {
+			r.failExpected("a colon")
 			return
 		}
 		r.pos++
 		if each(key); r.err != nil {
-			r.err = r.err.under(string(key))
+			r.err = r.err.nestUnder(string(key))
 		}
 	}
 }
 
-// emptyObject steps over {}, if it stands here.
-func (r *reader) emptyObject() bool {
-	if r.peek() != '{' {
+// consumeEmptyObject steps over {}, if it stands here.
+func (r *reader) consumeEmptyObject() bool {
+	if r.peekByte() != '{' {
 		return false
 	}
 	start := r.pos
 	r.pos++
-	if r.peek() != '}' {
+	if r.peekByte() != '}' {
 		r.pos = start
 		return false
 	}
@@ -124,34 +124,34 @@ func (r *reader) emptyObject() bool {
 	return true
 }
 
-// list calls each for every item, in order, when it is next.
-func (r *reader) list(each func(i int)) {
-	if !r.enter('[', "a list") {
+// readList calls each for every item, in order, when it is next.
+func (r *reader) readList(each func(i int)) {
+	if !r.enterContainer('[', "a list") {
 		return
 	}
-	for i := 0; r.more(']', i == 0); i++ {
+	for i := 0; r.hasMoreItems(']', i == 0); i++ {
 		if each(i); r.err != nil {
-			r.err = r.err.under(i)
+			r.err = r.err.nestUnder(i)
 		}
 	}
 }
 
-func (r *reader) enter(c byte, want string) bool {
-	if r.peek() != c {
-		r.want(want)
+func (r *reader) enterContainer(c byte, want string) bool {
+	if r.peekByte() != c {
+		r.failExpected(want)
 		return false
 	}
 	r.pos++
 	if r.depth++; r.depth > maxDepth {
-		r.fail("nested deeper than %d", maxDepth)
+		r.setError("nested deeper than %d", maxDepth)
 		return false
 	}
 	return true
 }
 
-// more steps over the comma or the end of a list or object.
-func (r *reader) more(end byte, first bool) bool {
-	c := r.peek()
+// hasMoreItems steps over the comma or the end of a list or object.
+func (r *reader) hasMoreItems(end byte, first bool) bool {
+	c := r.peekByte()
 	switch {
 	case r.err != nil:
 		return false
@@ -165,17 +165,17 @@ func (r *reader) more(end byte, first bool) bool {
 		r.pos++
 		return true
 	}
-	r.want("a comma or " + strconv.QuoteRune(rune(end)))
+	r.failExpected("a comma or " + strconv.QuoteRune(rune(end)))
 	return false
 }
 
-// text reads a string.
-func (r *reader) text() string { return string(r.chars()) }
+// readString reads a string.
+func (r *reader) readString() string { return string(r.readStringBytes()) }
 
-// chars reads a string; the bytes are part of the text where that is possible.
-func (r *reader) chars() []byte {
-	if r.peek() != '"' {
-		r.want("a string")
+// readStringBytes reads a string; the bytes are part of the text where that is possible.
+func (r *reader) readStringBytes() []byte {
+	if r.peekByte() != '"' {
+		r.failExpected("a string")
 		return nil
 	}
 	r.pos++
@@ -190,15 +190,15 @@ func (r *reader) chars() []byte {
 			}
 			return s
 		case c == '\\':
-			return r.escaped(i)
+			return r.readEscapedString(i)
 		case c < ' ':
-			r.fail("control character in a string at byte %d", i)
+			r.setError("control character in a string at byte %d", i)
 			return nil
 		case c >= utf8.RuneSelf:
 			ascii = false
 		}
 	}
-	r.fail("string without end")
+	r.setError("string without end")
 	return nil
 }
 
@@ -209,8 +209,8 @@ func validUTF8(s []byte) []byte {
 	return bytes.ToValidUTF8(s, []byte("\ufffd"))
 }
 
-// escaped reads a string that has its first escape at i.
-func (r *reader) escaped(i int) []byte {
+// readEscapedString reads a string that has its first escape at i.
+func (r *reader) readEscapedString(i int) []byte {
 	s := bytes.Clone(r.b[r.pos:i])
 	for r.pos = i; r.pos < len(r.b); {
 		c := r.b[r.pos]
@@ -219,20 +219,20 @@ func (r *reader) escaped(i int) []byte {
 		case c == '"':
 			return validUTF8(s)
 		case c == '\\':
-			s = r.escape(s)
+			s = r.readEscape(s)
 		case c < ' ':
-			r.fail("control character in a string at byte %d", r.pos-1)
+			r.setError("control character in a string at byte %d", r.pos-1)
 			return nil
 		default:
 			s = append(s, c)
 		}
 	}
-	r.fail("string without end")
+	r.setError("string without end")
 	return nil
 }
 
-// escape reads what follows a backslash.
-func (r *reader) escape(s []byte) []byte {
+// readEscape reads what follows a backslash.
+func (r *reader) readEscape(s []byte) []byte {
 	if r.pos == len(r.b) {
 		return s
 	}
@@ -252,21 +252,21 @@ func (r *reader) escape(s []byte) []byte {
 	case 't':
 		return append(s, '\t')
 	case 'u':
-		return utf8.AppendRune(s, r.escapedRune())
+		return utf8.AppendRune(s, r.readEscapedRune())
 	}
-	r.fail("unknown escape %q at byte %d", c, r.pos-1)
+	r.setError("unknown escape %q at byte %d", c, r.pos-1)
 	return s
 }
 
-// escapedRune reads what follows \u. Half of a surrogate pair is U+FFFD.
-func (r *reader) escapedRune() rune {
-	c := r.hex4()
+// readEscapedRune reads what follows \u. Half of a surrogate pair is U+FFFD.
+func (r *reader) readEscapedRune() rune {
+	c := r.readHexDigits()
 	if !utf16.IsSurrogate(c) {
 		return c
 	}
 	back := r.pos
-	if r.word(`\u`) {
-		if pair := utf16.DecodeRune(c, r.hex4()); pair != utf8.RuneError {
+	if r.consumeLiteral(`\u`) {
+		if pair := utf16.DecodeRune(c, r.readHexDigits()); pair != utf8.RuneError {
 			return pair
 		}
 		r.pos = back
@@ -274,50 +274,50 @@ func (r *reader) escapedRune() rune {
 	return utf8.RuneError
 }
 
-func (r *reader) hex4() rune {
+func (r *reader) readHexDigits() rune {
 	if len(r.b)-r.pos < 4 {
-		r.fail("string without end")
+		r.setError("string without end")
 		return 0
 	}
 	n, err := strconv.ParseUint(string(r.b[r.pos:r.pos+4]), 16, 16)
 	if err != nil {
-		r.fail("want four hexadecimal digits at byte %d", r.pos)
+		r.setError("want four hexadecimal digits at byte %d", r.pos)
 		return 0
 	}
 	r.pos += 4
 	return rune(n)
 }
 
-// number steps over a number and returns its text.
-func (r *reader) number() []byte {
-	if c := r.peek(); c != '-' && (c < '0' || c > '9') {
-		r.want("a number")
+// readNumber steps over a number and returns its text.
+func (r *reader) readNumber() []byte {
+	if c := r.peekByte(); c != '-' && (c < '0' || c > '9') {
+		r.failExpected("a number")
 		return nil
 	}
 	start := r.pos
-	r.sign("-")
-	ok := r.word("0") || r.digits()
-	if ok && r.word(".") {
-		ok = r.digits()
+	r.skipSign("-")
+	ok := r.consumeLiteral("0") || r.skipDigits()
+	if ok && r.consumeLiteral(".") {
+		ok = r.skipDigits()
 	}
-	if ok && (r.word("e") || r.word("E")) {
-		r.sign("+-")
-		ok = r.digits()
+	if ok && (r.consumeLiteral("e") || r.consumeLiteral("E")) {
+		r.skipSign("+-")
+		ok = r.skipDigits()
 	}
 	if !ok {
-		r.fail("bad number at byte %d", start)
+		r.setError("bad number at byte %d", start)
 		return nil
 	}
 	return r.b[start:r.pos]
 }
 
-func (r *reader) sign(signs string) {
+func (r *reader) skipSign(signs string) {
 	if r.pos < len(r.b) && bytes.IndexByte([]byte(signs), r.b[r.pos]) >= 0 {
 		r.pos++
 	}
 }
 
-func (r *reader) digits() bool {
+func (r *reader) skipDigits() bool {
 	start := r.pos
 	for r.pos < len(r.b) && '0' <= r.b[r.pos] && r.b[r.pos] <= '9' {
 		r.pos++
@@ -325,75 +325,75 @@ func (r *reader) digits() bool {
 	return r.pos > start
 }
 
-func (r *reader) boolean() bool {
+func (r *reader) readBool() bool {
 	switch {
-	case r.peek() == 't' && r.word("true"):
+	case r.peekByte() == 't' && r.consumeLiteral("true"):
 		return true
-	case r.peek() == 'f' && r.word("false"):
+	case r.peekByte() == 'f' && r.consumeLiteral("false"):
 		return false
 	}
-	r.want("true or false")
+	r.failExpected("true or false")
 	return false
 }
 
-// value reads a free-form value; integers are int64, or json.Number when they
+// readValue reads a free-form value; integers are int64, or json.Number when they
 // are too large for that.
-func (r *reader) value() any {
-	switch c := r.peek(); c {
+func (r *reader) readValue() any {
+	switch c := r.peekByte(); c {
 	case '"':
-		return r.text()
+		return r.readString()
 	case '{':
-		return r.freeMap()
+		return r.readFreeMap()
 	case '[':
 		l := []any{}
-		r.list(func(int) { l = append(l, r.value()) })
+		r.readList(func(int) { l = append(l, r.readValue()) })
 		return l
 	case 't', 'f':
-		return r.boolean()
+		return r.readBool()
 	default:
-		if r.null() {
+		if r.consumeNull() {
 			return nil
 		}
 		if c != '-' && (c < '0' || c > '9') {
-			r.want("a value")
+			r.failExpected("a value")
 			return nil
 		}
-		return number(string(r.number()))
+		return parseNumber(string(r.readNumber()))
 	}
 }
 
-func (r *reader) freeMap() map[string]any {
+func (r *reader) readFreeMap() map[string]any {
 	m := map[string]any{}
-	r.object(func(key []byte) { m[string(key)] = r.value() })
+	r.readObject(func(key []byte) { m[string(key)] = r.readValue() })
 	return m
 }
 
-// skip checks a value and steps over it.
-func (r *reader) skip() {
-	switch r.peek() {
+// skipValue checks a value and steps over it.
+func (r *reader) skipValue() {
+	switch r.peekByte() {
 	case '"':
-		r.chars()
+		r.readStringBytes()
 	case '{':
-		r.object(func([]byte) { r.skip() })
+		r.readObject(func([]byte) { r.skipValue() })
 	case '[':
-		r.list(func(int) { r.skip() })
+		r.readList(func(int) { r.skipValue() })
 	default:
-		r.value()
+		r.readValue()
 	}
 }
 
-// raw checks a value and returns its text, which is part of the whole.
-func (r *reader) raw() json.RawMessage {
-	r.peek()
+// readRawValue checks a value and returns its text, which is part of the whole.
+func (r *reader) readRawValue() json.RawMessage {
+	r.peekByte()
 	start := r.pos
-	if r.skip(); r.err != nil {
+	if r.skipValue(); r.err != nil {
 		return nil
 	}
 	return validUTF8(r.b[start:r.pos])
 }
 
-// compact returns a copy of a JSON text without white space.
-func compact(text json.RawMessage) json.RawMessage {
+// compactJSON returns a copy of a JSON text without white space.
+func compactJSON(text json.RawMessage) json.RawMessage {
 	var b bytes.Buffer
 	if json.Compact(&b, text) != nil {
 		return nil

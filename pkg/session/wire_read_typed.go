@@ -15,136 +15,136 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// optional reads a value that may be null, which is the zero value.
-func (r *reader) optional(p any) {
-	if r.null() {
+// readNullable reads a value that may be null, which is the zero value.
+func (r *reader) readNullable(p any) {
+	if r.consumeNull() {
 		reflect.ValueOf(p).Elem().SetZero()
 		return
 	}
-	r.into(p)
+	r.readInto(p)
 }
 
-// into reads a value into what p points to. An empty map stays nil, as it is
+// readInto reads a value into what p points to. An empty map stays nil, as it is
 // in a new event.
-func (r *reader) into(p any) {
+func (r *reader) readInto(p any) {
 	switch p := p.(type) {
 	case *string:
-		*p = r.text()
+		*p = r.readString()
 	case *bool:
-		*p = r.boolean()
+		*p = r.readBool()
 	case *[]byte:
-		*p = r.bytes()
+		*p = r.readBase64()
 	case *json.RawMessage:
-		*p = compact(r.raw())
+		*p = compactJSON(r.readRawValue())
 	case *time.Time:
-		*p = r.time()
+		*p = r.readTime()
 	case *time.Duration:
-		*p = r.duration()
+		*p = r.readDuration()
 	case *map[string]any:
-		if *p = nil; !r.emptyObject() {
-			*p = r.freeMap()
+		if *p = nil; !r.consumeEmptyObject() {
+			*p = r.readFreeMap()
 		}
 	case *checkpoint:
-		*p = r.freeMap()
+		*p = r.readFreeMap()
 	case *any:
-		*p = r.value()
+		*p = r.readValue()
 	case *[]*genai.Part:
-		*p = r.parts()
+		*p = r.readParts()
 	default:
-		r.typedKind(reflect.ValueOf(p).Elem())
+		r.readTypedKind(reflect.ValueOf(p).Elem())
 	}
 }
 
-func (r *reader) typedKind(v reflect.Value) {
+func (r *reader) readTypedKind(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.String:
-		v.SetString(r.text())
+		v.SetString(r.readString())
 	case reflect.Int, reflect.Int32, reflect.Int64:
-		r.typedInt(v)
+		r.readTypedInt(v)
 	case reflect.Float32, reflect.Float64:
-		r.typedFloat(v)
+		r.readTypedFloat(v)
 	case reflect.Pointer:
 		v.Set(reflect.New(v.Type().Elem()))
-		r.into(v.Interface())
+		r.readInto(v.Interface())
 	case reflect.Struct:
 		v.SetZero()
-		r.structure(v)
+		r.readStruct(v)
 	case reflect.Slice:
-		r.typedList(v)
+		r.readTypedList(v)
 	case reflect.Map:
-		r.typedMap(v)
+		r.readTypedMap(v)
 	default:
-		r.fail("a %s cannot be read from JSON", v.Type())
+		r.setError("a %s cannot be read from JSON", v.Type())
 	}
 }
 
-func (r *reader) typedInt(v reflect.Value) {
-	text := r.number()
+func (r *reader) readTypedInt(v reflect.Value) {
+	text := r.readNumber()
 	if r.err != nil {
 		return
 	}
 	n, err := strconv.ParseInt(string(text), 10, v.Type().Bits())
 	switch {
 	case errors.Is(err, strconv.ErrRange):
-		r.fail("the number %s is out of range", text)
+		r.setError("the number %s is out of range", text)
 	case err != nil:
-		r.fail("want an integer, got %s", text)
+		r.setError("want an integer, got %s", text)
 	default:
 		v.SetInt(n)
 	}
 }
 
-func (r *reader) typedFloat(v reflect.Value) {
-	text := r.number()
+func (r *reader) readTypedFloat(v reflect.Value) {
+	text := r.readNumber()
 	if r.err != nil {
 		return
 	}
 	f, err := strconv.ParseFloat(string(text), v.Type().Bits())
 	if err != nil {
-		r.fail("the number %s is out of range", text)
+		r.setError("the number %s is out of range", text)
 		return
 	}
 	v.SetFloat(f)
 }
 
-func (r *reader) typedList(v reflect.Value) {
+func (r *reader) readTypedList(v reflect.Value) {
 	l := reflect.MakeSlice(v.Type(), 0, 1)
-	r.list(func(int) {
+	r.readList(func(int) {
 		item := reflect.New(v.Type().Elem())
-		r.into(item.Interface())
+		r.readInto(item.Interface())
 		l = reflect.Append(l, item.Elem())
 	})
 	v.Set(l)
 }
 
-// parts is what typedList would do: nearly every event has one.
-func (r *reader) parts() []*genai.Part {
+// readParts is what typedList would do: nearly every event has one.
+func (r *reader) readParts() []*genai.Part {
 	l := make([]*genai.Part, 0, 1)
-	r.list(func(int) {
+	r.readList(func(int) {
 		p := new(genai.Part)
-		r.into(p)
+		r.readInto(p)
 		l = append(l, p)
 	})
 	return l
 }
 
-func (r *reader) typedMap(v reflect.Value) {
+func (r *reader) readTypedMap(v reflect.Value) {
 	v.SetZero()
-	if r.emptyObject() {
+	if r.consumeEmptyObject() {
 		return
 	}
 	m := reflect.MakeMap(v.Type())
-	r.object(func(key []byte) {
+	r.readObject(func(key []byte) {
 		item := reflect.New(v.Type().Elem())
-		r.into(item.Interface())
+		r.readInto(item.Interface())
 		m.SetMapIndex(reflect.ValueOf(string(key)), item.Elem())
 	})
 	v.Set(m)
 }
 
-// bytes reads base64 in either alphabet, padded or not.
-func (r *reader) bytes() []byte {
-	s := bytes.TrimRight(r.chars(), "=")
+// readBase64 reads base64 in either alphabet, padded or not.
+func (r *reader) readBase64() []byte {
+	s := bytes.TrimRight(r.readStringBytes(), "=")
 	if r.err != nil {
 		return nil
 	}
@@ -154,14 +154,14 @@ func (r *reader) bytes() []byte {
 	}
 	b, err := enc.AppendDecode(nil, s)
 	if err != nil {
-		r.fail("want base64")
+		r.setError("want base64")
 	}
 	return b
 }
 
-func (r *reader) structure(v reflect.Value) {
+func (r *reader) readStruct(v reflect.Value) {
 	find := func(name []byte) any {
-		if p := usualField(v.Addr().Interface(), name); p != nil {
+		if p := commonField(v.Addr().Interface(), name); p != nil {
 			return p
 		}
 		if i := fieldNamed(v.Type(), name); i >= 0 {
@@ -169,17 +169,17 @@ func (r *reader) structure(v reflect.Value) {
 		}
 		return nil
 	}
-	r.fields(find, func(name []byte) { r.unknown(v.Type(), string(name)) })
+	r.readFields(find, func(name []byte) { r.handleUnknownKey(v.Type(), string(name)) })
 }
 
-// fields reads an object with keys in either spelling. find returns where the
+// readFields reads an object with keys in either spelling. find returns where the
 // field with a camelCase name is kept, or nil; unknown is called for those that
 // it does not find, when the value is next.
-func (r *reader) fields(find func(name []byte) any, unknown func(name []byte)) {
+func (r *reader) readFields(find func(name []byte) any, unknown func(name []byte)) {
 	// When both spellings are there, camelCase counts, as in adk-python.
 	var few [16]any
 	camel := few[:0]
-	r.object(func(key []byte) {
+	r.readObject(func(key []byte) {
 		name := camelCase(key)
 		p := find(name)
 		seen := slices.Contains(camel, p)
@@ -187,24 +187,24 @@ func (r *reader) fields(find func(name []byte) any, unknown func(name []byte)) {
 		case p == nil:
 			unknown(name)
 		case seen && !isCamel:
-			r.skip()
+			r.skipValue()
 		default:
 			if isCamel && !seen {
 				camel = append(camel, p)
 			}
-			r.optional(p)
+			r.readNullable(p)
 		}
 	})
 }
 
-func (r *reader) unknown(t reflect.Type, name string) {
+func (r *reader) handleUnknownKey(t reflect.Type, name string) {
 	if !r.strict {
-		r.skip()
+		r.skipValue()
 		return
 	}
 	if near := spec.Suggest(name, fieldNames(t)); near != "" {
-		r.fail("unknown key (did you mean %q?)", near)
+		r.setError("unknown key (did you mean %q?)", near)
 		return
 	}
-	r.fail("unknown key")
+	r.setError("unknown key")
 }

@@ -236,7 +236,7 @@ func TestLongRunningToolIDs(t *testing.T) {
 	}
 }
 
-func TestExtraNeverOverrides(t *testing.T) {
+func TestExtraKnownFieldIgnored(t *testing.T) {
 	e := &Event{ID: "1", Extra: map[string]json.RawMessage{
 		"id": json.RawMessage(`"forged"`), "partial": json.RawMessage(`true`), "b": json.RawMessage("{\n}"), "a": json.RawMessage(`1`),
 	}}
@@ -258,7 +258,7 @@ func TestUnmarshalKeepsSeqOnly(t *testing.T) {
 
 // Through encoding/json the form is the same; it escapes HTML by itself unless
 // told not to.
-func TestThroughEncodingJSON(t *testing.T) {
+func TestEncodingJSON(t *testing.T) {
 	e := &Event{ID: "<1>"}
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -422,7 +422,7 @@ func TestUnmarshalDepth(t *testing.T) {
 }
 
 // No event that another ADK wrote may be lost.
-func TestEventsOfOthers(t *testing.T) {
+func TestEventsFromADKCorpus(t *testing.T) {
 	corpus := os.Getenv("AGENTHOST_CORPUS")
 	if corpus == "" {
 		corpus = "../../../shared/corpus"

@@ -11,12 +11,12 @@ import (
 // The seconds of the years 1 to 9999, and the integer from which a time is
 // meant in milliseconds: as seconds it is the year 5138.
 const (
-	firstSecond  = -62_135_596_800
-	lastSecond   = 253_402_300_799
-	milliseconds = 100_000_000_000
+	firstSecond          = -62_135_596_800
+	lastSecond           = 253_402_300_799
+	firstMillisecondTime = 100_000_000_000
 )
 
-func inRange(t time.Time) bool {
+func isTimeInRange(t time.Time) bool {
 	s := t.Unix()
 	return firstSecond <= s && s <= lastSecond
 }
@@ -28,7 +28,7 @@ func appendSeconds(b []byte, n int64, digits int) []byte {
 		b = append(b, '-')
 	}
 	unit := uint64(math.Pow10(digits))
-	u := magnitude(n)
+	u := absoluteValue(n)
 	b = strconv.AppendUint(b, u/unit, 10)
 	b = append(b, '.')
 	var buf [24]byte
@@ -39,7 +39,7 @@ func appendSeconds(b []byte, n int64, digits int) []byte {
 	return append(b, fraction...)
 }
 
-func magnitude(n int64) uint64 {
+func absoluteValue(n int64) uint64 {
 	if n < 0 {
 		return -uint64(n)
 	}
@@ -54,54 +54,54 @@ func appendDuration(b []byte, d time.Duration) []byte {
 	return append(b[:start+len(whole)], 's')
 }
 
-func (r *reader) duration() time.Duration {
-	s := r.text()
+func (r *reader) readDuration() time.Duration {
+	s := r.readString()
 	if r.err != nil || s == "" {
 		return 0
 	}
 	d, err := time.ParseDuration(s)
 	if err != nil {
-		r.fail(`want a duration such as "3.5s", got %q`, s)
+		r.setError(`want a duration such as "3.5s", got %q`, s)
 	}
 	return d
 }
 
-// time reads float seconds, integer milliseconds or RFC 3339, to the
+// readTime reads float seconds, integer milliseconds or RFC 3339, to the
 // microsecond and in UTC. 0 is the zero time.
-func (r *reader) time() time.Time {
-	if r.peek() == '"' {
-		return r.timeText()
+func (r *reader) readTime() time.Time {
+	if r.peekByte() == '"' {
+		return r.readTimeText()
 	}
-	text := string(r.number())
+	text := string(r.readNumber())
 	if r.err != nil || text == "0" || text == "0.0" {
 		return time.Time{}
 	}
-	t, ok := timeOf(text)
-	if !ok || !inRange(t) {
-		r.fail("the time %s is outside the years 1 to 9999", text)
+	t, ok := parseTime(text)
+	if !ok || !isTimeInRange(t) {
+		r.setError("the time %s is outside the years 1 to 9999", text)
 	}
 	return t
 }
 
-func (r *reader) timeText() time.Time {
-	s := r.text()
+func (r *reader) readTimeText() time.Time {
+	s := r.readString()
 	if r.err != nil {
 		return time.Time{}
 	}
 	t, err := time.Parse(time.RFC3339Nano, s)
 	if err != nil {
-		r.fail("want seconds or a time such as 2026-07-29T08:00:00Z, got %q", s)
+		r.setError("want seconds or a time such as 2026-07-29T08:00:00Z, got %q", s)
 		return time.Time{}
 	}
-	if t = t.UTC().Round(time.Microsecond); !inRange(t) {
-		r.fail("the time %s is outside the years 1 to 9999", s)
+	if t = t.UTC().Round(time.Microsecond); !isTimeInRange(t) {
+		r.setError("the time %s is outside the years 1 to 9999", s)
 	}
 	return t
 }
 
-// timeOf reads the text of a number. A plain decimal is read digit by digit:
+// parseTime reads the text of a number. A plain decimal is read digit by digit:
 // as a float64 it would lose microseconds in far years.
-func timeOf(text string) (time.Time, bool) {
+func parseTime(text string) (time.Time, bool) {
 	if strings.ContainsAny(text, "eE") {
 		f, err := strconv.ParseFloat(text, 64)
 		if err != nil || f < firstSecond || f > lastSecond {
@@ -114,18 +114,18 @@ func timeOf(text string) (time.Time, bool) {
 	if err != nil {
 		return time.Time{}, false
 	}
-	if !isFloat && n > milliseconds {
+	if !isFloat && n > firstMillisecondTime {
 		return time.UnixMilli(n).UTC(), true
 	}
-	micros := microsOf(fraction)
+	micros := parseMicros(fraction)
 	if strings.HasPrefix(text, "-") {
 		micros = -micros
 	}
 	return time.Unix(n, micros*1000).UTC(), true
 }
 
-// microsOf rounds the digits after the point to millionths.
-func microsOf(fraction string) int64 {
+// parseMicros rounds the digits after the point to millionths.
+func parseMicros(fraction string) int64 {
 	var n int64
 	for _, digit := range (fraction + "0000000")[:7] {
 		n = n*10 + int64(digit-'0')

@@ -25,116 +25,116 @@ type writer struct {
 	form  Form
 }
 
-func (w *writer) fail(format string, args ...any) {
+func (w *writer) setError(format string, args ...any) {
 	if w.err == nil {
 		w.err = &FieldError{Message: fmt.Sprintf(format, args...)}
 	}
 }
 
-// inKey says that an error that came up since before is inside a member.
-func (w *writer) inKey(before *FieldError, key string) {
+// addErrorKey says that an error that came up since before is inside a member.
+func (w *writer) addErrorKey(before *FieldError, key string) {
 	if w.err != before {
-		w.err = w.err.under(key)
+		w.err = w.err.nestUnder(key)
 	}
 }
 
-// inItem is inKey for lists.
-func (w *writer) inItem(before *FieldError, i int) {
+// addErrorIndex is inKey for lists.
+func (w *writer) addErrorIndex(before *FieldError, i int) {
 	if w.err != before {
-		w.err = w.err.under(i)
+		w.err = w.err.nestUnder(i)
 	}
 }
 
-func (w *writer) open(c byte)  { w.b = append(w.b, c) }
-func (w *writer) close(c byte) { w.b = append(w.b, c) }
+func (w *writer) openBracket(c byte)  { w.b = append(w.b, c) }
+func (w *writer) closeBracket(c byte) { w.b = append(w.b, c) }
 
-// comma separates two members; the first of a list or object has none.
-func (w *writer) comma() {
+// writeComma separates two members; the first of a list or object has none.
+func (w *writer) writeComma() {
 	if c := w.b[len(w.b)-1]; c != '{' && c != '[' {
 		w.b = append(w.b, ',')
 	}
 }
 
-// field starts a member whose name needs no escapes.
-func (w *writer) field(name string) *writer {
-	w.comma()
+// startField starts a member whose name needs no escapes.
+func (w *writer) startField(name string) *writer {
+	w.writeComma()
 	w.b = append(w.b, '"')
 	w.b = append(w.b, name...)
 	w.b = append(w.b, '"', ':')
 	return w
 }
 
-// key starts a member with any name.
-func (w *writer) key(name string) {
-	w.comma()
-	w.text(name)
+// startEscapedField starts a member with any name.
+func (w *writer) startEscapedField(name string) {
+	w.writeComma()
+	w.writeString(name)
 	w.b = append(w.b, ':')
 }
 
-func (w *writer) optionalText(name, s string) {
+func (w *writer) writeOptionalString(name, s string) {
 	if s != "" {
-		w.field(name).text(s)
+		w.startField(name).writeString(s)
 	}
 }
 
-func (w *writer) flag(name string, on bool) {
+func (w *writer) writeOptionalFlag(name string, on bool) {
 	if on {
-		w.field(name).literal("true")
+		w.startField(name).writeLiteral("true")
 	}
 }
 
-func (w *writer) optionalList(name string, list any) {
+func (w *writer) writeOptionalList(name string, list any) {
 	if v := reflect.ValueOf(list); v.Len() > 0 {
 		before := w.err
-		w.field(name).typedList(v)
-		w.inKey(before, name)
+		w.startField(name).writeTypedList(v)
+		w.addErrorKey(before, name)
 	}
 }
 
-func (w *writer) optionalValue(name string, v any) {
+func (w *writer) writeOptionalValue(name string, v any) {
 	if v != nil {
 		before := w.err
-		w.field(name).value(v)
-		w.inKey(before, name)
+		w.startField(name).writeValue(v)
+		w.addErrorKey(before, name)
 	}
 }
 
-// optional writes what p points to, unless p is nil.
-func (w *writer) optional(name string, p any) {
+// writeOptional writes what p points to, unless p is nil.
+func (w *writer) writeOptional(name string, p any) {
 	if v := reflect.ValueOf(p); !v.IsNil() {
 		before := w.err
-		w.field(name).typed(v)
-		w.inKey(before, name)
+		w.startField(name).writeTyped(v)
+		w.addErrorKey(before, name)
 	}
 }
 
-func (w *writer) timeField(name string, t time.Time) {
+func (w *writer) writeTimeField(name string, t time.Time) {
 	before := w.err
-	w.field(name).time(t)
-	w.inKey(before, name)
+	w.startField(name).writeTime(t)
+	w.addErrorKey(before, name)
 }
 
-func (w *writer) floatField(name string, f float64) {
+func (w *writer) writeFloatField(name string, f float64) {
 	before := w.err
-	w.field(name).float(f, 64)
-	w.inKey(before, name)
+	w.startField(name).writeFloat(f, 64)
+	w.addErrorKey(before, name)
 }
 
-// member writes a free-form map.
-func (w *writer) member(name string, m map[string]any) {
+// writeMapField writes a free-form map.
+func (w *writer) writeMapField(name string, m map[string]any) {
 	before := w.err
-	w.field(name).object(m)
-	w.inKey(before, name)
+	w.startField(name).writeObject(m)
+	w.addErrorKey(before, name)
 }
 
-func (w *writer) literal(s string) { w.b = append(w.b, s...) }
+func (w *writer) writeLiteral(s string) { w.b = append(w.b, s...) }
 
-func (w *writer) int(n int64) { w.b = strconv.AppendInt(w.b, n, 10) }
+func (w *writer) writeInt(n int64) { w.b = strconv.AppendInt(w.b, n, 10) }
 
-// float writes a number that is read as a float again: 3 is 3.0.
-func (w *writer) float(f float64, bits int) {
+// writeFloat writes a number that is read as a float again: 3 is 3.0.
+func (w *writer) writeFloat(f float64, bits int) {
 	if math.IsNaN(f) || math.IsInf(f, 0) {
-		w.fail("%v is not a JSON number", f)
+		w.setError("%v is not a JSON number", f)
 		return
 	}
 	format := byte('f')
@@ -148,39 +148,39 @@ func (w *writer) float(f float64, bits int) {
 	}
 }
 
-func (w *writer) bytes(b []byte) {
+func (w *writer) writeBase64(b []byte) {
 	w.b = append(w.b, '"')
 	w.b = base64.URLEncoding.AppendEncode(w.b, b)
 	w.b = append(w.b, '"')
 }
 
-// raw writes a JSON text without white space: a line feed would break an event
+// writeRawJSON writes a JSON text without white space: a line feed would break an event
 // stream.
-func (w *writer) raw(text json.RawMessage) {
+func (w *writer) writeRawJSON(text json.RawMessage) {
 	buf := bytes.NewBuffer(w.b)
 	if err := json.Compact(buf, text); err != nil {
-		w.fail("not JSON: %v", err)
+		w.setError("not JSON: %v", err)
 		return
 	}
 	w.b = buf.Bytes()
 }
 
-// time writes seconds since the epoch, to the microsecond. The zero time is 0.
-func (w *writer) time(t time.Time) {
+// writeTime writes seconds since the epoch, to the microsecond. The zero time is 0.
+func (w *writer) writeTime(t time.Time) {
 	if t.IsZero() {
-		w.literal("0.0")
+		w.writeLiteral("0.0")
 		return
 	}
-	if !inRange(t) {
-		w.fail("time %v is outside the years 1 to 9999", t)
+	if !isTimeInRange(t) {
+		w.setError("time %v is outside the years 1 to 9999", t)
 		return
 	}
 	w.b = appendSeconds(w.b, t.UnixMicro(), 6)
 }
 
-// text writes a string. Only what JSON demands is escaped; bytes that are not
+// writeString writes a string. Only what JSON demands is escaped; bytes that are not
 // UTF-8 become U+FFFD.
-func (w *writer) text(s string) {
+func (w *writer) writeString(s string) {
 	w.b = append(w.b, '"')
 	start := 0
 	for i := 0; i < len(s); {
@@ -221,74 +221,74 @@ func appendEscape(b []byte, c byte) []byte {
 	return append(b, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
 }
 
-// value writes a free-form value: what JSON has, or whatever Normalize makes
+// writeValue writes a free-form value: what JSON has, or whatever Normalize makes
 // of it.
-func (w *writer) value(v any) {
+func (w *writer) writeValue(v any) {
 	switch v := v.(type) {
 	case nil:
-		w.literal("null")
+		w.writeLiteral("null")
 	case string:
-		w.text(v)
+		w.writeString(v)
 	case bool:
 		w.b = strconv.AppendBool(w.b, v)
 	case int64:
-		w.int(v)
+		w.writeInt(v)
 	case float64:
-		w.float(v, 64)
+		w.writeFloat(v, 64)
 	case json.Number:
-		w.number(v)
+		w.writeNumber(v)
 	case map[string]any:
-		w.object(v)
+		w.writeObject(v)
 	case []any:
-		w.list(v)
+		w.writeList(v)
 	default:
-		w.other(v)
+		w.writeNormalized(v)
 	}
 }
 
-func (w *writer) other(v any) {
+func (w *writer) writeNormalized(v any) {
 	n := Normalize(v)
 	switch n.(type) {
 	case nil, string, bool, int64, float64, json.Number, map[string]any, []any:
-		w.value(n)
+		w.writeValue(n)
 	default:
-		w.fail("a %T cannot be written as JSON", v)
+		w.setError("a %T cannot be written as JSON", v)
 	}
 }
 
-func (w *writer) number(n json.Number) {
+func (w *writer) writeNumber(n json.Number) {
 	r := reader{b: []byte(n)}
-	text := r.number()
-	if r.end() != nil {
-		w.fail("%q is not a JSON number", string(n))
+	text := r.readNumber()
+	if r.checkEnd() != nil {
+		w.setError("%q is not a JSON number", string(n))
 		return
 	}
 	w.b = append(w.b, text...)
 }
 
-// enter counts a level of nesting.
-func (w *writer) enter() bool {
+// enterLevel counts a level of nesting.
+func (w *writer) enterLevel() bool {
 	if w.depth++; w.depth > maxDepth {
-		w.fail("nested deeper than %d", maxDepth)
+		w.setError("nested deeper than %d", maxDepth)
 		return false
 	}
 	return true
 }
 
-// object writes a free-form map, nulls included, keys sorted; nil is empty.
-func (w *writer) object(m map[string]any) {
-	w.open('{')
-	defer w.close('}')
+// writeObject writes a free-form map, nulls included, keys sorted; nil is empty.
+func (w *writer) writeObject(m map[string]any) {
+	w.openBracket('{')
+	defer w.closeBracket('}')
 	if len(m) == 0 {
 		return
 	}
-	if w.enter() {
+	if w.enterLevel() {
 		var few [16]string
 		for _, k := range sortedKeys(few[:0], m) {
 			before := w.err
-			w.key(k)
-			w.value(m[k])
-			w.inKey(before, k)
+			w.startEscapedField(k)
+			w.writeValue(m[k])
+			w.addErrorKey(before, k)
 		}
 	}
 	w.depth--
@@ -302,16 +302,16 @@ func sortedKeys(keys []string, m map[string]any) []string {
 	return keys
 }
 
-func (w *writer) list(l []any) {
-	w.open('[')
-	if w.enter() {
+func (w *writer) writeList(l []any) {
+	w.openBracket('[')
+	if w.enterLevel() {
 		for i, v := range l {
 			before := w.err
-			w.comma()
-			w.value(v)
-			w.inItem(before, i)
+			w.writeComma()
+			w.writeValue(v)
+			w.addErrorIndex(before, i)
 		}
 	}
 	w.depth--
-	w.close(']')
+	w.closeBracket(']')
 }

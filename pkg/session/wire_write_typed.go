@@ -14,80 +14,80 @@ import (
 // encoding/json would write genai's bytes in the other alphabet, round its
 // durations and escape HTML; so their json tags are read here.
 
-// typed writes a value by its type.
-func (w *writer) typed(v reflect.Value) {
+// writeTyped writes a value by its type.
+func (w *writer) writeTyped(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.String:
-		w.text(v.String())
+		w.writeString(v.String())
 	case reflect.Bool:
 		w.b = strconv.AppendBool(w.b, v.Bool())
 	case reflect.Int, reflect.Int32, reflect.Int64:
-		w.typedInt(v)
+		w.writeTypedInt(v)
 	case reflect.Float32, reflect.Float64:
-		w.float(v.Float(), v.Type().Bits())
+		w.writeFloat(v.Float(), v.Type().Bits())
 	case reflect.Pointer:
-		w.pointer(v)
+		w.writePointer(v)
 	case reflect.Struct:
-		w.structure(v)
+		w.writeStruct(v)
 	case reflect.Slice:
-		w.typedList(v)
+		w.writeTypedList(v)
 	case reflect.Map:
-		w.typedMap(v)
+		w.writeTypedMap(v)
 	default:
-		w.fail("a %s cannot be written as JSON", v.Type())
+		w.setError("a %s cannot be written as JSON", v.Type())
 	}
 }
 
-// pointer writes what v points to. Types with a rule of their own are written
+// writePointer writes what v points to. Types with a rule of their own are written
 // field by field.
-func (w *writer) pointer(v reflect.Value) {
+func (w *writer) writePointer(v reflect.Value) {
 	if v.IsNil() {
-		w.fail("is missing")
+		w.setError("is missing")
 		return
 	}
 	switch p := v.Interface().(type) {
 	case *genai.Content:
-		w.content(p)
+		w.writeContent(p)
 	case *genai.Part:
-		w.part(p)
+		w.writePart(p)
 	case *genai.FunctionCall:
-		w.call(p)
+		w.writeFunctionCall(p)
 	case *genai.FunctionResponse:
-		w.functionResponse(p)
+		w.writeFunctionResponse(p)
 	case *Actions:
-		w.actions(p)
+		w.writeActions(p)
 	case *Confirmation:
-		w.confirmation(p)
+		w.writeConfirmation(p)
 	case *Compaction:
-		w.compaction(p)
+		w.writeCompaction(p)
 	default:
-		w.typed(v.Elem())
+		w.writeTyped(v.Elem())
 	}
 }
 
-func (w *writer) typedInt(v reflect.Value) {
+func (w *writer) writeTypedInt(v reflect.Value) {
 	if v.Type() == reflect.TypeFor[time.Duration]() {
 		w.b = append(w.b, '"')
 		w.b = appendDuration(w.b, time.Duration(v.Int()))
 		w.b = append(w.b, '"')
 		return
 	}
-	w.int(v.Int())
+	w.writeInt(v.Int())
 }
 
-// structure writes a struct of genai: all its fields may be absent.
-func (w *writer) structure(v reflect.Value) {
-	w.open('{')
+// writeStruct writes a struct of genai: all its fields may be absent.
+func (w *writer) writeStruct(v reflect.Value) {
+	w.openBracket('{')
 	for i := range v.NumField() {
 		f := v.Field(i)
 		if isEmpty(f) {
 			continue
 		}
 		name, before := wireName(v.Type().Field(i)), w.err
-		w.field(name).typed(f)
-		w.inKey(before, name)
+		w.startField(name).writeTyped(f)
+		w.addErrorKey(before, name)
 	}
-	w.close('}')
+	w.closeBracket('}')
 }
 
 func isEmpty(v reflect.Value) bool {
@@ -99,36 +99,36 @@ func isEmpty(v reflect.Value) bool {
 	}
 }
 
-func (w *writer) typedList(v reflect.Value) {
+func (w *writer) writeTypedList(v reflect.Value) {
 	if v.Type().Elem().Kind() == reflect.Uint8 {
-		w.bytes(v.Bytes())
+		w.writeBase64(v.Bytes())
 		return
 	}
-	w.open('[')
+	w.openBracket('[')
 	for i := range v.Len() {
 		before := w.err
-		w.comma()
-		w.typed(v.Index(i))
-		w.inItem(before, i)
+		w.writeComma()
+		w.writeTyped(v.Index(i))
+		w.addErrorIndex(before, i)
 	}
-	w.close(']')
+	w.closeBracket(']')
 }
 
-func (w *writer) typedMap(v reflect.Value) {
+func (w *writer) writeTypedMap(v reflect.Value) {
 	if m, ok := v.Interface().(map[string]any); ok {
-		w.object(m)
+		w.writeObject(m)
 		return
 	}
-	w.open('{')
+	w.openBracket('{')
 	if v.Len() > 0 {
 		keys := v.MapKeys()
 		slices.SortFunc(keys, func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) })
 		for _, k := range keys {
 			before := w.err
-			w.key(k.String())
-			w.typed(v.MapIndex(k))
-			w.inKey(before, k.String())
+			w.startEscapedField(k.String())
+			w.writeTyped(v.MapIndex(k))
+			w.addErrorKey(before, k.String())
 		}
 	}
-	w.close('}')
+	w.closeBracket('}')
 }

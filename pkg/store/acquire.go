@@ -10,16 +10,16 @@ import (
 	"agenthost/pkg/session"
 )
 
-// runs is the queue before each session that is in use: first come, first
+// runQueue is the queue before each session that is in use: first come, first
 // served. A session that nobody uses has no entry.
-type runs struct {
+type runQueue struct {
 	mu      sync.Mutex
 	waiting map[session.Key][]chan struct{}
 
 	waits meter
 }
 
-func newRuns() *runs { return &runs{waiting: map[session.Key][]chan struct{}{}} }
+func newRunQueue() *runQueue { return &runQueue{waiting: map[session.Key][]chan struct{}{}} }
 
 // Acquire waits until the caller is the only run of the session, among all
 // stores that share it, and at most for the given time: then it is ErrBusy.
@@ -34,29 +34,29 @@ func (s *Sessions) Acquire(ctx context.Context, key session.Key, wait time.Durat
 	if err := ctx.Err(); err != nil {
 		return nil, nil, err
 	}
-	if turn := s.runs.join(key); turn != nil {
+	if turn := s.runs.acquireOrEnqueue(key); turn != nil {
 		began := time.Now()
-		if err := s.runs.wait(ctx, key, turn, wait); err != nil {
+		if err := s.runs.waitTurn(ctx, key, turn, wait); err != nil {
 			return nil, nil, err
 		}
 		wait -= time.Since(began)
 	}
-	if err := s.leases.take(ctx, key, wait); err != nil {
-		s.runs.leave(key)
+	if err := s.leases.acquireLease(ctx, key, wait); err != nil {
+		s.runs.releaseSession(key)
 		return nil, nil, err
 	}
 	run, end := context.WithCancelCause(ctx)
-	s.leases.begin(key, end)
+	s.leases.setCancel(key, end)
 	return run, sync.OnceFunc(func() {
-		s.leases.idle(key)
+		s.leases.markIdle(key)
 		end(nil)
-		s.runs.leave(key)
+		s.runs.releaseSession(key)
 	}), nil
 }
 
-// join takes a free session and returns nil, or the end of its queue and
+// acquireOrEnqueue takes a free session and returns nil, or the end of its queue and
 // returns the channel that is closed when the turn comes.
-func (r *runs) join(key session.Key) chan struct{} {
+func (r *runQueue) acquireOrEnqueue(key session.Key) chan struct{} {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	waiting, held := r.waiting[key]
@@ -69,22 +69,22 @@ func (r *runs) join(key session.Key) chan struct{} {
 	return turn
 }
 
-func (r *runs) wait(ctx context.Context, key session.Key, turn chan struct{}, most time.Duration) error {
-	defer r.waits.begin()()
+func (r *runQueue) waitTurn(ctx context.Context, key session.Key, turn chan struct{}, most time.Duration) error {
+	defer r.waits.startWait()()
 	timer := time.NewTimer(most)
 	defer timer.Stop()
 	select {
 	case <-turn:
 		return nil
 	case <-timer.C:
-		return r.abandon(key, turn, fmt.Errorf("session %s: %w", key.ID, session.ErrBusy))
+		return r.leaveQueue(key, turn, fmt.Errorf("session %s: %w", key.ID, session.ErrBusy))
 	case <-ctx.Done():
-		return r.abandon(key, turn, ctx.Err())
+		return r.leaveQueue(key, turn, ctx.Err())
 	}
 }
 
-// abandon leaves the queue. Whose turn has come in this moment passes it on.
-func (r *runs) abandon(key session.Key, turn chan struct{}, why error) error {
+// leaveQueue leaves the queue. Whose turn has come in this moment passes it on.
+func (r *runQueue) leaveQueue(key session.Key, turn chan struct{}, why error) error {
 	r.mu.Lock()
 	i := slices.Index(r.waiting[key], turn)
 	if i >= 0 {
@@ -92,13 +92,13 @@ func (r *runs) abandon(key session.Key, turn chan struct{}, why error) error {
 	}
 	r.mu.Unlock()
 	if i < 0 {
-		r.leave(key)
+		r.releaseSession(key)
 	}
 	return why
 }
 
-// leave gives the session to the next in the queue.
-func (r *runs) leave(key session.Key) {
+// releaseSession gives the session to the next in the queue.
+func (r *runQueue) releaseSession(key session.Key) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	waiting := r.waiting[key]

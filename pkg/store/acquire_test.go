@@ -19,15 +19,15 @@ func acquire(t *testing.T, s *Sessions, key session.Key) func() {
 	return release
 }
 
-// idle says that nobody holds or waits for anything.
-func idle(t *testing.T, s *Sessions) {
+// waitUntilIdle says that nobody holds or waits for anything.
+func waitUntilIdle(t *testing.T, s *Sessions) {
 	t.Helper()
 	if n := len(s.runs.waiting); n != 0 {
 		t.Errorf("%d sessions are still held", n)
 	}
 }
 
-func TestAcquireIsFirstComeFirstServed(t *testing.T) {
+func TestAcquireOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := openStore(t, "memory:", nil).Sessions
 		release := acquire(t, s, alice)
@@ -46,7 +46,7 @@ func TestAcquireIsFirstComeFirstServed(t *testing.T) {
 		release()
 		wg.Wait()
 		diff(t, "order", []int{0, 1, 2, 3, 4}, order)
-		idle(t, s)
+		waitUntilIdle(t, s)
 	})
 }
 
@@ -57,10 +57,10 @@ func TestAcquireOtherSessions(t *testing.T) {
 	a, b := acquire(t, s, alice), acquire(t, s, session.Key{App: "app", User: "bob", ID: "s"})
 	a()
 	b()
-	idle(t, s)
+	waitUntilIdle(t, s)
 }
 
-func TestAcquireIsBounded(t *testing.T) {
+func TestAcquireTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := openStore(t, "memory:", nil).Sessions
 		release := acquire(t, s, alice)
@@ -74,7 +74,7 @@ func TestAcquireIsBounded(t *testing.T) {
 		}
 		release()
 		acquire(t, s, alice)()
-		idle(t, s)
+		waitUntilIdle(t, s)
 	})
 }
 
@@ -101,12 +101,12 @@ func TestAcquireCancelled(t *testing.T) {
 		release()
 		<-got
 		later()
-		idle(t, s)
+		waitUntilIdle(t, s)
 	})
 }
 
 // When the turn comes in the moment in which the wait ends, it is passed on.
-func TestAcquireTurnAndTimeoutAtOnce(t *testing.T) {
+func TestAcquireTurnDuringTimeout(t *testing.T) {
 	for range 200 {
 		synctest.Test(t, func(t *testing.T) {
 			s := openStore(t, "memory:", nil).Sessions
@@ -122,7 +122,7 @@ func TestAcquireTurnAndTimeoutAtOnce(t *testing.T) {
 			time.Sleep(time.Second)
 			release()
 			wg.Wait()
-			idle(t, s)
+			waitUntilIdle(t, s)
 		})
 	}
 }

@@ -33,25 +33,25 @@ func (s *Sessions) Append(ctx context.Context, sess *session.Session, ev *sessio
 	if ev.Partial {
 		return nil
 	}
-	e, err := s.known(sess.Key)
+	e, err := s.cachedEntry(sess.Key)
 	if err != nil {
 		return err
 	}
-	delta, err := canonical(ev.Actions.StateDelta)
+	delta, err := canonicalizeState(ev.Actions.StateDelta)
 	if err != nil {
 		return err
 	}
-	if ev, err = s.stamp(ev); err != nil {
+	if ev, err = s.completeEvent(ev); err != nil {
 		return err
 	}
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	epoch, err := s.leases.epoch(ctx, sess.Key)
+	epoch, err := s.leases.resolveEpoch(ctx, sess.Key)
 	if err != nil {
 		return err
 	}
-	delta, shared, err := settleUpdates(sess, &ev.Actions, delta)
+	delta, shared, err := resolveLocalUpdates(sess, &ev.Actions, delta)
 	if err != nil {
 		return err
 	}
@@ -59,49 +59,49 @@ func (s *Sessions) Append(ctx context.Context, sess *session.Session, ev *sessio
 	ev.Actions.StateDelta, ev.Actions.StateUpdates = session.WithoutTemp(delta), nil
 	// The backend may show the event to readers before it returns.
 	ev.Seq = sess.Version + 1
-	rec := record{key: sess.Key, version: sess.Version, epoch: epoch, event: ev, cells: cellsOf(ev.Actions.StateDelta), updates: shared}
+	rec := record{key: sess.Key, version: sess.Version, epoch: epoch, event: ev, cells: splitDelta(ev.Actions.StateDelta), updates: shared}
 	if e != nil {
 		rec.id = e.id
 	}
-	at, err := s.write(ctx, sess, &rec)
+	at, err := s.writeRecord(ctx, sess, &rec)
 	if err == nil && at.seq > sess.Version+1 {
 		err = errStale(sess.ID, sess.Version, at.seq)
 	}
 	if errors.Is(err, session.ErrFenced) {
-		s.leases.lose(sess.Key, epoch)
+		s.leases.markLost(sess.Key, epoch)
 	}
 	if err != nil {
 		ev.Actions, ev.Seq = given, 0
 		return err
 	}
 	if len(shared) > 0 {
-		delta = withResults(delta, ev.Actions.StateDelta)
+		delta = mergeResults(delta, ev.Actions.StateDelta)
 	}
 	if e != nil {
-		e.leased(epoch)
+		e.recordEpoch(epoch)
 	}
 	if at.seq <= sess.Version {
 		ev.Seq = at.seq // the session had the event before
 		return nil
 	}
-	s.show(sess, e, stored{ev, at.text, at.cost})
+	s.publishEvent(sess, e, storedEvent{ev, at.text, at.cost})
 	if len(delta) > 0 {
 		sess.State.Apply(cloneMap(delta))
 	}
 	return nil
 }
 
-// known is the cache's entry of a session, or nil. A key that has one was checked
+// cachedEntry is the cache's entry of a session, or nil. A key that has one was checked
 // when it was made.
-func (s *Sessions) known(key session.Key) (*entry, error) {
-	if e := s.cache.find(key); e != nil {
+func (s *Sessions) cachedEntry(key session.Key) (*cacheEntry, error) {
+	if e := s.cache.get(key); e != nil {
 		return e, nil
 	}
 	return nil, checkSession(key)
 }
 
-// stamp gives an event what a stored one must have.
-func (s *Sessions) stamp(ev *session.Event) (*session.Event, error) {
+// completeEvent gives an event what a stored one must have.
+func (s *Sessions) completeEvent(ev *session.Event) (*session.Event, error) {
 	if ev.Seq != 0 {
 		c := *ev
 		ev = &c
@@ -119,11 +119,11 @@ func (s *Sessions) stamp(ev *session.Event) (*session.Event, error) {
 	return ev, checkText("event id", ev.ID, maxID)
 }
 
-// show makes a durable event visible in the caller's session and in the cache,
+// publishEvent makes a durable event visible in the caller's session and in the cache,
 // which may have an entry of it.
-func (s *Sessions) show(sess *session.Session, e *entry, st stored) {
+func (s *Sessions) publishEvent(sess *session.Session, e *cacheEntry, st storedEvent) {
 	if e != nil {
-		s.cache.extend(e, []stored{st})
+		s.cache.appendNew(e, []storedEvent{st})
 	}
 	if e == nil || e.history != sess.History {
 		sess.History.Append(st.event)
@@ -133,10 +133,10 @@ func (s *Sessions) show(sess *session.Session, e *entry, st stored) {
 	sess.LastUpdate = st.event.Timestamp
 }
 
-// cellsOf splits a canonical delta into the cells to be written, without temp:
+// splitDelta splits a canonical delta into the cells to be written, without temp:
 // keys, in an order that is the same for all writers, so that no two of them
 // wait for each other in turn.
-func cellsOf(delta map[string]any) []cell {
+func splitDelta(delta map[string]any) []cell {
 	if len(delta) == 0 {
 		return nil
 	}

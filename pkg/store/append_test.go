@@ -13,7 +13,7 @@ import (
 	"agenthost/pkg/session"
 )
 
-func TestAppendShowsTheEvent(t *testing.T) {
+func TestAppendVisibility(t *testing.T) {
 	eachBackend(t, func(t *testing.T, s *Store) {
 		sess := create(t, s, alice, nil)
 		at := time.Date(2026, 1, 2, 3, 4, 5, 678901999, time.FixedZone("", 3600))
@@ -28,11 +28,11 @@ func TestAppendShowsTheEvent(t *testing.T) {
 			t.Errorf("times = %v, %v, want %v", ev.Timestamp, sess.LastUpdate, want)
 		}
 		again := get(t, s, alice, nil)
-		diff(t, "Get", plain(t, sess), plain(t, again))
+		diff(t, "Get", plainState(t, sess), plainState(t, again))
 	})
 }
 
-func TestAppendStamps(t *testing.T) {
+func TestAppendAssignsIDAndTime(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 600, time.UTC)
 	n := 0
 	o := &Options{
@@ -90,7 +90,7 @@ func TestCreateState(t *testing.T) {
 	})
 }
 
-func TestValuesSurvive(t *testing.T) {
+func TestStateValueRoundTrip(t *testing.T) {
 	type point struct {
 		X int `json:"x"`
 	}
@@ -123,7 +123,7 @@ func TestValuesSurvive(t *testing.T) {
 	})
 }
 
-func TestValuesRefused(t *testing.T) {
+func TestStateValueInvalid(t *testing.T) {
 	deep := any("x")
 	for range 200 {
 		deep = []any{deep}
@@ -164,7 +164,7 @@ func TestValuesRefused(t *testing.T) {
 
 // Two handles of one session: the first to append wins, the other must read
 // again.
-func TestStale(t *testing.T) {
+func TestAppendStale(t *testing.T) {
 	eachBackend(t, func(t *testing.T, s *Store) {
 		old := create(t, s, alice, nil)
 		now := get(t, s, alice, nil)
@@ -182,7 +182,7 @@ func TestStale(t *testing.T) {
 	})
 }
 
-func TestAppendOnce(t *testing.T) {
+func TestAppendIdempotent(t *testing.T) {
 	eachBackend(t, func(t *testing.T, s *Store) {
 		sess := create(t, s, alice, nil)
 		first := change(map[string]any{"k": 1})
@@ -200,12 +200,12 @@ func TestAppendOnce(t *testing.T) {
 			t.Errorf("after a repeat: seq %d, version %d, %d events", repeat.Seq, sess.Version, sess.History.Len())
 		}
 		diff(t, "live state", map[string]any{"k": int64(2)}, sess.State.All())
-		diff(t, "Get", plain(t, sess), plain(t, get(t, s, alice, nil)))
+		diff(t, "Get", plainState(t, sess), plainState(t, get(t, s, alice, nil)))
 	})
 }
 
 // Whoever heard no answer to an append tries again with what was read before.
-func TestAppendAgainAfterALostAnswer(t *testing.T) {
+func TestAppendRetryAfterLostResponse(t *testing.T) {
 	eachBackend(t, func(t *testing.T, s *Store) {
 		create(t, s, alice, nil)
 		a, b := get(t, s, alice, nil), get(t, s, alice, nil)
@@ -220,7 +220,7 @@ func TestAppendAgainAfterALostAnswer(t *testing.T) {
 	})
 }
 
-func TestPartial(t *testing.T) {
+func TestAppendPartialEvent(t *testing.T) {
 	eachBackend(t, func(t *testing.T, s *Store) {
 		sess := create(t, s, alice, nil)
 		ev := change(map[string]any{"k": 1})
@@ -232,7 +232,7 @@ func TestPartial(t *testing.T) {
 	})
 }
 
-func TestAppendToNothing(t *testing.T) {
+func TestAppendMissingSession(t *testing.T) {
 	eachBackend(t, func(t *testing.T, s *Store) {
 		sess := create(t, s, alice, nil)
 		if err := s.Sessions.Delete(t.Context(), alice); err != nil {
@@ -244,7 +244,7 @@ func TestAppendToNothing(t *testing.T) {
 
 // What the caller does to its maps after the append changes nothing that is
 // stored.
-func TestAppendKeepsNoMapOfTheCaller(t *testing.T) {
+func TestAppendCopiesMaps(t *testing.T) {
 	eachBackend(t, func(t *testing.T, s *Store) {
 		sess := create(t, s, alice, nil)
 		inner := []any{"a"}
@@ -261,7 +261,7 @@ func TestAppendKeepsNoMapOfTheCaller(t *testing.T) {
 
 // An event with every field that adk-go's suite names, and fields that this
 // version does not know.
-func TestEventSurvives(t *testing.T) {
+func TestEventRoundTrip(t *testing.T) {
 	const text = `{"id":"e1","invocationId":"inv","author":"agent","branch":"a.b","timestamp":1700000000.123456,
 		"content":{"role":"model","parts":[{"text":"hi"},{"inlineData":{"mimeType":"image/png","data":"dGVzdA=="}},
 			{"functionCall":{"id":"c","name":"f","args":{"n":9007199254740993,"x":1.0}}}]},
@@ -292,7 +292,7 @@ func TestEventSurvives(t *testing.T) {
 	}
 }
 
-func TestUnwritableFolder(t *testing.T) {
+func TestArtifactFolderUnwritable(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {

@@ -17,25 +17,25 @@ import (
 // the user sees it. Many goroutines may use it. Names are checked with
 // [session.CheckArtifactName]; what cannot be stored is ErrInvalid.
 type Artifacts struct {
-	backend artifactStore
-	clock   func() time.Time
-	most    int64
+	backend  artifactStore
+	clock    func() time.Time
+	maxBytes int64
 }
 
 // An artifactBackend keeps the rows of artifacts. Many goroutines use it.
 type artifactBackend interface {
-	// save adds a version after the latest, numbered from 0, and describes it.
-	save(ctx context.Context, at shelf, rec *artifact) (session.ArtifactVersion, error)
-	// load reads a version, or the latest when it is below 0. What is missing
+	// saveVersion adds a version after the latest, numbered from 0, and describes it.
+	saveVersion(ctx context.Context, at artifactKey, rec *artifact) (session.ArtifactVersion, error)
+	// loadVersion reads a version, or the latest when it is below 0. What is missing
 	// is ErrNotFound.
-	load(ctx context.Context, at shelf, version int) (*artifact, error)
-	// names lists what a session (or with an empty one, a user) has, in any
+	loadVersion(ctx context.Context, at artifactKey, version int) (*artifact, error)
+	// listNames lists what a session (or with an empty one, a user) has, in any
 	// order.
-	names(ctx context.Context, app, user, id string) ([]string, error)
-	// versions describes all versions in order, without their bytes.
-	versions(ctx context.Context, at shelf) ([]session.ArtifactVersion, error)
-	// remove takes all versions away. A missing artifact is no error.
-	remove(ctx context.Context, at shelf) error
+	listNames(ctx context.Context, app, user, id string) ([]string, error)
+	// listVersions describes all versions in order, without their bytes.
+	listVersions(ctx context.Context, at artifactKey) ([]session.ArtifactVersion, error)
+	// deleteArtifact takes all versions away. A missing artifact is no error.
+	deleteArtifact(ctx context.Context, at artifactKey) error
 }
 
 // An artifactStore is an artifactBackend with its end: calls after close are
@@ -47,7 +47,7 @@ type artifactStore interface {
 
 // A shelf is the place of one artifact. Without a session it is the user's;
 // the name has no prefix.
-type shelf struct{ app, user, session, name string }
+type artifactKey struct{ app, user, session, name string }
 
 // A NewArtifact is what is saved as a version.
 type NewArtifact struct {
@@ -68,7 +68,7 @@ func (a *Artifacts) Save(ctx context.Context, key session.Key, name string, part
 // Create stores a new version and describes it.
 func (a *Artifacts) Create(ctx context.Context, key session.Key, n *NewArtifact) (session.ArtifactVersion, error) {
 	var none session.ArtifactVersion
-	at, err := shelfOf(key, n.Name)
+	at, err := newArtifactKey(key, n.Name)
 	if err != nil {
 		return none, err
 	}
@@ -76,17 +76,17 @@ func (a *Artifacts) Create(ctx context.Context, key session.Key, n *NewArtifact)
 	if err != nil {
 		return none, fmt.Errorf("artifact %q: %w", n.Name, err)
 	}
-	if n, most := int64(len(rec.bytes)), a.most; n > most {
-		return none, fmt.Errorf("artifact %q has %d bytes, more than the %d allowed: %w", at.visible(), n, most, session.ErrInvalid)
+	if n, most := int64(len(rec.bytes)), a.maxBytes; n > most {
+		return none, fmt.Errorf("artifact %q has %d bytes, more than the %d allowed: %w", at.prefixedName(), n, most, session.ErrInvalid)
 	}
-	if rec.Custom, err = canonical(n.CustomMetadata); err != nil {
+	if rec.Custom, err = canonicalizeState(n.CustomMetadata); err != nil {
 		return none, fmt.Errorf("artifact %q: custom metadata: %w", n.Name, err)
 	}
 	if err := ctx.Err(); err != nil {
 		return none, err
 	}
 	rec.Created = a.clock().UTC().Truncate(time.Microsecond)
-	return a.backend.save(ctx, at, rec)
+	return a.backend.saveVersion(ctx, at, rec)
 }
 
 // Load reads a version as it was saved; a version below 0 is the latest. What
@@ -95,29 +95,29 @@ func (a *Artifacts) Create(ctx context.Context, key session.Key, n *NewArtifact)
 // keep of a part what adk-python keeps: its text, or its bytes with type and
 // display name, or its file reference.
 func (a *Artifacts) Load(ctx context.Context, key session.Key, name string, version int) (*genai.Part, error) {
-	part, err := a.loadOne(ctx, key, name, version)
+	part, err := a.loadUnresolved(ctx, key, name, version)
 	if err != nil {
 		return nil, err
 	}
-	return a.resolve(ctx, key, name, part)
+	return a.resolveReference(ctx, key, name, part)
 }
 
-func (a *Artifacts) loadOne(ctx context.Context, key session.Key, name string, version int) (*genai.Part, error) {
-	at, err := shelfOf(key, name)
+func (a *Artifacts) loadUnresolved(ctx context.Context, key session.Key, name string, version int) (*genai.Part, error) {
+	at, err := newArtifactKey(key, name)
 	if err != nil {
 		return nil, err
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	rec, err := a.backend.load(ctx, at, version)
+	rec, err := a.backend.loadVersion(ctx, at, version)
 	if err != nil {
 		return nil, err
 	}
 	if rec.isAbsence() {
 		return nil, at.errNotFound(version)
 	}
-	return rec.part()
+	return rec.restorePart()
 }
 
 // Keys returns the names of the session's artifacts and, with their prefix, of
@@ -129,7 +129,7 @@ func (a *Artifacts) Keys(ctx context.Context, key session.Key) ([]string, error)
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	users, err := a.backend.names(ctx, key.App, key.User, "")
+	users, err := a.backend.listNames(ctx, key.App, key.User, "")
 	if err != nil {
 		return nil, err
 	}
@@ -138,7 +138,7 @@ func (a *Artifacts) Keys(ctx context.Context, key session.Key) ([]string, error)
 		names[i] = session.UserPrefix + n
 	}
 	if key.ID != "" {
-		own, err := a.backend.names(ctx, key.App, key.User, key.ID)
+		own, err := a.backend.listNames(ctx, key.App, key.User, key.ID)
 		if err != nil {
 			return nil, err
 		}
@@ -151,14 +151,14 @@ func (a *Artifacts) Keys(ctx context.Context, key session.Key) ([]string, error)
 // Versions describes the stored versions of an artifact in order. A missing
 // artifact has none.
 func (a *Artifacts) Versions(ctx context.Context, key session.Key, name string) ([]session.ArtifactVersion, error) {
-	at, err := shelfOf(key, name)
+	at, err := newArtifactKey(key, name)
 	if err != nil {
 		return nil, err
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	return a.backend.versions(ctx, at)
+	return a.backend.listVersions(ctx, at)
 }
 
 // Version describes one version; below 0 it is the latest. What is missing is
@@ -173,7 +173,7 @@ func (a *Artifacts) Version(ctx context.Context, key session.Key, name string, v
 			return v, nil
 		}
 	}
-	at, err := shelfOf(key, name)
+	at, err := newArtifactKey(key, name)
 	if err != nil {
 		return session.ArtifactVersion{}, err
 	}
@@ -182,46 +182,46 @@ func (a *Artifacts) Version(ctx context.Context, key session.Key, name string, v
 
 // Delete removes all versions of an artifact; a missing one is no error.
 func (a *Artifacts) Delete(ctx context.Context, key session.Key, name string) error {
-	at, err := shelfOf(key, name)
+	at, err := newArtifactKey(key, name)
 	if err != nil {
 		return err
 	}
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	return a.backend.remove(ctx, at)
+	return a.backend.deleteArtifact(ctx, at)
 }
 
-func shelfOf(key session.Key, name string) (shelf, error) {
+func newArtifactKey(key session.Key, name string) (artifactKey, error) {
 	if err := checkOwner(key.App, key.User); err != nil {
-		return shelf{}, err
+		return artifactKey{}, err
 	}
 	if err := session.CheckArtifactName(name); err != nil {
-		return shelf{}, err
+		return artifactKey{}, err
 	}
 	if err := checkText("artifact name", name, len(name)); err != nil {
-		return shelf{}, err
+		return artifactKey{}, err
 	}
 	if bare, ok := strings.CutPrefix(name, session.UserPrefix); ok {
-		return shelf{key.App, key.User, "", bare}, nil
+		return artifactKey{key.App, key.User, "", bare}, nil
 	}
 	if err := checkSession(key); err != nil {
-		return shelf{}, fmt.Errorf("artifact %q: %w", name, err)
+		return artifactKey{}, fmt.Errorf("artifact %q: %w", name, err)
 	}
-	return shelf{key.App, key.User, key.ID, name}, nil
+	return artifactKey{key.App, key.User, key.ID, name}, nil
 }
 
-// visible is the artifact's name as callers know it.
-func (at shelf) visible() string {
+// prefixedName is the artifact's name as callers know it.
+func (at artifactKey) prefixedName() string {
 	if at.session == "" {
 		return session.UserPrefix + at.name
 	}
 	return at.name
 }
 
-func (at shelf) errNotFound(version int) error {
+func (at artifactKey) errNotFound(version int) error {
 	if version < 0 {
-		return fmt.Errorf("artifact %w: %s", session.ErrNotFound, at.visible())
+		return fmt.Errorf("artifact %w: %s", session.ErrNotFound, at.prefixedName())
 	}
-	return fmt.Errorf("artifact %w: %s version %d", session.ErrNotFound, at.visible(), version)
+	return fmt.Errorf("artifact %w: %s version %d", session.ErrNotFound, at.prefixedName(), version)
 }

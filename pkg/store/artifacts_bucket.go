@@ -26,8 +26,8 @@ const (
 	keyFileMIME    = "adkFileMimeType"
 )
 
-// mostName is the longest name of an object, in bytes, at Google and Amazon.
-const mostName = 1024
+// maxObjectName is the longest name of an object, in bytes, at Google and Amazon.
+const maxObjectName = 1024
 
 // bucketArtifacts keeps artifacts in a bucket, under the names of adk-python:
 //
@@ -37,29 +37,29 @@ const mostName = 1024
 // Several processes may use the bucket at once: who creates the object first
 // has the version.
 type bucketArtifacts struct {
-	bucket bucket
-	at     *bucketURL
-	most   int64
-	closed atomic.Bool
+	bucket   bucket
+	at       *bucketURL
+	maxBytes int64
+	closed   atomic.Bool
 }
 
-func newObjectArtifacts(b bucket, at *bucketURL, o *Options) *bucketArtifacts {
-	return &bucketArtifacts{bucket: b, at: at, most: o.MaxArtifactBytes}
+func newBucketArtifacts(b bucket, at *bucketURL, o *Options) *bucketArtifacts {
+	return &bucketArtifacts{bucket: b, at: at, maxBytes: o.MaxArtifactBytes}
 }
 
-func (b *bucketArtifacts) save(ctx context.Context, at shelf, rec *artifact) (session.ArtifactVersion, error) {
+func (b *bucketArtifacts) saveVersion(ctx context.Context, at artifactKey, rec *artifact) (session.ArtifactVersion, error) {
 	var none session.ArtifactVersion
 	if b.closed.Load() {
 		return none, errClosed
 	}
 	o, err := packObject(rec)
 	if err != nil {
-		return none, fmt.Errorf("artifact %q: %w", at.visible(), err)
+		return none, fmt.Errorf("artifact %q: %w", at.prefixedName(), err)
 	}
 	for try := 1; ; try++ {
-		numbers, err := b.numbers(ctx, at)
+		numbers, err := b.listVersionNumbers(ctx, at)
 		if err != nil {
-			return none, b.failed("saving", at, err)
+			return none, b.wrapError("saving", at, err)
 		}
 		n := 0
 		if len(numbers) > 0 {
@@ -68,82 +68,82 @@ func (b *bucketArtifacts) save(ctx context.Context, at shelf, rec *artifact) (se
 		if o.name, err = b.objectName(at, n); err != nil {
 			return none, err
 		}
-		err = b.bucket.create(ctx, o)
+		err = b.bucket.createObject(ctx, o)
 		if err == nil {
 			rec.Created = o.created
-			return rec.describe(n, b.uri(o.name)), nil
+			return rec.describeVersion(n, b.objectURI(o.name)), nil
 		}
 		// Somebody else took the number.
-		if !errors.Is(err, fs.ErrExist) || try == maxTries || ctx.Err() != nil {
-			return none, b.failed("saving", at, err)
+		if !errors.Is(err, fs.ErrExist) || try == maxSaveAttempts || ctx.Err() != nil {
+			return none, b.wrapError("saving", at, err)
 		}
 	}
 }
 
-// numbers lists the versions in order.
-func (b *bucketArtifacts) numbers(ctx context.Context, at shelf) ([]int, error) {
-	found, err := b.list(ctx, at, false)
+// listVersionNumbers lists the versions in order.
+func (b *bucketArtifacts) listVersionNumbers(ctx context.Context, at artifactKey) ([]int, error) {
+	found, err := b.listVersionObjects(ctx, at, false)
 	return slices.Sorted(maps.Keys(found)), err
 }
 
-// list finds the objects of an artifact by version.
-func (b *bucketArtifacts) list(ctx context.Context, at shelf, full bool) (map[int]object, error) {
-	prefix := b.place(at) + "/"
-	objects, err := b.bucket.list(ctx, listing{prefix, true, full})
+// listVersionObjects finds the objects of an artifact by version.
+func (b *bucketArtifacts) listVersionObjects(ctx context.Context, at artifactKey, full bool) (map[int]object, error) {
+	prefix := b.artifactPrefix(at) + "/"
+	objects, err := b.bucket.listObjects(ctx, listRequest{prefix, true, full})
 	found := map[int]object{}
 	for _, o := range objects {
-		if n, ok := versionOf(strings.TrimPrefix(o.name, prefix)); ok {
+		if n, ok := parseVersion(strings.TrimPrefix(o.name, prefix)); ok {
 			found[n] = o
 		}
 	}
 	return found, err
 }
 
-// versionOf reads the end of an object's name. Others may keep things beside
+// parseVersion reads the end of an object's name. Others may keep things beside
 // the versions.
-func versionOf(text string) (int, bool) {
+func parseVersion(text string) (int, bool) {
 	n, err := strconv.Atoi(text)
 	return n, err == nil && n >= 0 && strconv.Itoa(n) == text
 }
 
-func (b *bucketArtifacts) load(ctx context.Context, at shelf, version int) (*artifact, error) {
+func (b *bucketArtifacts) loadVersion(ctx context.Context, at artifactKey, version int) (*artifact, error) {
 	if b.closed.Load() {
 		return nil, errClosed
 	}
 	n := version
 	if n < 0 {
-		numbers, err := b.numbers(ctx, at)
+		numbers, err := b.listVersionNumbers(ctx, at)
 		if err != nil {
-			return nil, b.failed("loading", at, err)
+			return nil, b.wrapError("loading", at, err)
 		}
 		if len(numbers) == 0 {
 			return nil, at.errNotFound(version)
 		}
 		n = numbers[len(numbers)-1]
 	}
-	o, err := b.bucket.read(ctx, fmt.Sprintf("%s/%d", b.place(at), n), b.most)
+	o, err := b.bucket.readObject(ctx, fmt.Sprintf("%s/%d", b.artifactPrefix(at), n), b.maxBytes)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, at.errNotFound(version)
 	case errors.Is(err, errTooLarge):
-		return nil, fmt.Errorf("artifact %q version %d has more than the %d bytes allowed: %w", at.visible(), n, b.most, session.ErrInvalid)
+		return nil, fmt.Errorf("artifact %q version %d has more than the %d bytes allowed: %w", at.prefixedName(), n, b.maxBytes, session.ErrInvalid)
 	case err != nil:
-		return nil, b.failed("loading", at, err)
+		return nil, b.wrapError("loading", at, err)
 	}
 	return unpackObject(at.name, o)
 }
 
-func (b *bucketArtifacts) names(ctx context.Context, app, user, id string) ([]string, error) {
+func (b *bucketArtifacts) listNames(ctx context.Context, app, user, id string) ([]string, error) {
 	if b.closed.Load() {
 		return nil, errClosed
 	}
 	// Names of a user have their prefix in the bucket, so a session with the id
 	// "user" can share their place.
-	folder, begin := b.scope(shelf{app: app, user: user, session: id}), ""
+	folder, begin := b.scopePrefix(artifactKey{app: app, user: user, session: id}), ""
 	if id == "" {
 		begin = session.UserPrefix
 	}
-	objects, err := b.bucket.list(ctx, listing{prefix: folder + begin})
+	objects, err := b.bucket.listObjects(ctx, listRequest{prefix: folder + begin})
 	if err != nil {
 		return nil, fmt.Errorf("listing artifacts of user %q in %s: %w", user, b.at, err)
 	}
@@ -155,20 +155,20 @@ func (b *bucketArtifacts) names(ctx context.Context, app, user, id string) ([]st
 			continue
 		}
 		bare, users := strings.CutPrefix(name[:cut], session.UserPrefix)
-		if _, ok := versionOf(name[cut+1:]); ok && users == (id == "") {
+		if _, ok := parseVersion(name[cut+1:]); ok && users == (id == "") {
 			seen[bare] = true
 		}
 	}
 	return slices.Collect(maps.Keys(seen)), nil
 }
 
-func (b *bucketArtifacts) versions(ctx context.Context, at shelf) ([]session.ArtifactVersion, error) {
+func (b *bucketArtifacts) listVersions(ctx context.Context, at artifactKey) ([]session.ArtifactVersion, error) {
 	if b.closed.Load() {
 		return nil, errClosed
 	}
-	found, err := b.list(ctx, at, true)
+	found, err := b.listVersionObjects(ctx, at, true)
 	if err != nil {
-		return nil, b.failed("reading the versions of", at, err)
+		return nil, b.wrapError("reading the versions of", at, err)
 	}
 	var all []session.ArtifactVersion
 	for _, n := range slices.Sorted(maps.Keys(found)) {
@@ -177,25 +177,25 @@ func (b *bucketArtifacts) versions(ctx context.Context, at shelf) ([]session.Art
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, rec.describe(n, b.uri(o.name)))
+		all = append(all, rec.describeVersion(n, b.objectURI(o.name)))
 	}
 	return all, nil
 }
 
-// remove takes the lowest version away first: what is left when it fails is
+// deleteArtifact takes the lowest version away first: what is left when it fails is
 // the latest still.
-func (b *bucketArtifacts) remove(ctx context.Context, at shelf) error {
+func (b *bucketArtifacts) deleteArtifact(ctx context.Context, at artifactKey) error {
 	if b.closed.Load() {
 		return errClosed
 	}
-	numbers, err := b.numbers(ctx, at)
+	numbers, err := b.listVersionNumbers(ctx, at)
 	for _, n := range numbers {
 		if err == nil {
-			err = b.bucket.remove(ctx, fmt.Sprintf("%s/%d", b.place(at), n))
+			err = b.bucket.deleteObject(ctx, fmt.Sprintf("%s/%d", b.artifactPrefix(at), n))
 		}
 	}
 	if err != nil {
-		return b.failed("deleting", at, err)
+		return b.wrapError("deleting", at, err)
 	}
 	return nil
 }
@@ -207,44 +207,46 @@ func (b *bucketArtifacts) close() error {
 	return b.bucket.close()
 }
 
-func (b *bucketArtifacts) failed(doing string, at shelf, err error) error {
-	return fmt.Errorf("%s artifact %q in %s: %w", doing, at.visible(), b.at, err)
+func (b *bucketArtifacts) wrapError(doing string, at artifactKey, err error) error {
+	return fmt.Errorf("%s artifact %q in %s: %w", doing, at.prefixedName(), b.at, err)
 }
 
-func (b *bucketArtifacts) uri(name string) string {
+func (b *bucketArtifacts) objectURI(name string) string {
 	return b.at.scheme + "://" + b.at.bucket + "/" + name
 }
 
-// scope is what the names of a session's artifacts, or a user's, begin with.
-func (b *bucketArtifacts) scope(at shelf) string {
+// scopePrefix is what the names of a session's artifacts, or a user's, begin with.
+func (b *bucketArtifacts) scopePrefix(at artifactKey) string {
 	folder := userScope
 	if at.session != "" {
-		folder = objectPart(at.session)
+		folder = escapeObjectPart(at.session)
 	}
-	return b.at.prefix + objectPart(at.app) + "/" + objectPart(at.user) + "/" + folder + "/"
+	return b.at.prefix + escapeObjectPart(at.app) + "/" + escapeObjectPart(at.user) + "/" + folder + "/"
 }
 
-// place is the name of an artifact's objects, without the version.
-func (b *bucketArtifacts) place(at shelf) string { return b.scope(at) + at.visible() }
+// artifactPrefix is the name of an artifact's objects, without the version.
+func (b *bucketArtifacts) artifactPrefix(at artifactKey) string {
+	return b.scopePrefix(at) + at.prefixedName()
+}
 
 // objectName refuses what no bucket takes.
-func (b *bucketArtifacts) objectName(at shelf, version int) (string, error) {
-	name := fmt.Sprintf("%s/%d", b.place(at), version)
+func (b *bucketArtifacts) objectName(at artifactKey, version int) (string, error) {
+	name := fmt.Sprintf("%s/%d", b.artifactPrefix(at), version)
 	switch {
-	case len(name) > mostName:
+	case len(name) > maxObjectName:
 		return "", fmt.Errorf("artifact %q: with app, user and session its name has %d bytes, more than the %d of a bucket: %w",
-			at.visible(), len(name), mostName, session.ErrInvalid)
+			at.prefixedName(), len(name), maxObjectName, session.ErrInvalid)
 	case strings.ContainsAny(name, "\r\n"):
-		return "", fmt.Errorf("artifact %q: a bucket takes no line breaks in names: %w", at.visible(), session.ErrInvalid)
+		return "", fmt.Errorf("artifact %q: a bucket takes no line breaks in names: %w", at.prefixedName(), session.ErrInvalid)
 	}
 	return name, nil
 }
 
-// objectPart is an id as it stands in the name of an object: as it is, as
+// escapeObjectPart is an id as it stands in the name of an object: as it is, as
 // adk-python has it, unless that would be the place of another one. Then "/",
 // "." and "%" are escaped, and ids that look so already are too, so that no two
 // ids meet.
-func objectPart(id string) string {
+func escapeObjectPart(id string) string {
 	dots := id == "." || id == ".."
 	escaped := strings.Contains(id, "%2F") || strings.Contains(id, "%25") || strings.Contains(id, "%2E")
 	if !dots && !escaped && !strings.Contains(id, "/") {
@@ -260,16 +262,16 @@ func objectPart(id string) string {
 // packObject makes an object of an artifact; what adk-python has no place for
 // is left out.
 func packObject(rec *artifact) (*object, error) {
-	part, err := rec.part()
+	part, err := rec.restorePart()
 	if err != nil {
 		return nil, err
 	}
 	o := &object{mime: rec.MIME, created: rec.Created, bytes: rec.bytes, metadata: map[string]string{}}
 	for k, v := range rec.Custom {
-		if isOurs(k) {
+		if isReservedKey(k) {
 			return nil, fmt.Errorf("custom metadata: the key %q is ADK's own: %w", k, session.ErrInvalid)
 		}
-		if o.metadata[k], err = metadataText(v); err != nil {
+		if o.metadata[k], err = encodeMetadata(v); err != nil {
 			return nil, fmt.Errorf("custom metadata: %s: %w: %w", k, err, session.ErrInvalid)
 		}
 	}
@@ -293,12 +295,12 @@ func packObject(rec *artifact) (*object, error) {
 	return o, nil
 }
 
-func isOurs(key string) bool {
+func isReservedKey(key string) bool {
 	return slices.Contains([]string{keyIsText, keyDisplayName, keyFileURI, keyFileMIME}, key)
 }
 
-// metadataText is a value as a bucket keeps it: texts only.
-func metadataText(v any) (string, error) {
+// encodeMetadata is a value as a bucket keeps it: texts only.
+func encodeMetadata(v any) (string, error) {
 	if text, ok := v.(string); ok {
 		return text, nil
 	}
@@ -309,7 +311,7 @@ func metadataText(v any) (string, error) {
 func unpackObject(name string, o *object) (*artifact, error) {
 	rec := &artifact{Name: name, Created: o.created, MIME: o.mime, bytes: o.bytes}
 	for k, v := range o.metadata {
-		if !isOurs(k) {
+		if !isReservedKey(k) {
 			if rec.Custom == nil {
 				rec.Custom = map[string]any{}
 			}

@@ -32,8 +32,8 @@ const (
 	oldPrefix    = ".old-"
 )
 
-// maxTries bounds how often a save begins anew.
-const maxTries = 100
+// maxSaveAttempts bounds how often a save begins anew.
+const maxSaveAttempts = 100
 
 // dirArtifacts keeps artifacts in a folder, and cannot be led out of it.
 // Several processes may use the folder at once: the rename of a complete
@@ -75,7 +75,7 @@ func openDir(ctx context.Context, rest string, o *Options) (artifactStore, error
 	return &dirArtifacts{root: root, path: abs}, nil
 }
 
-func (d *dirArtifacts) save(ctx context.Context, at shelf, rec *artifact) (session.ArtifactVersion, error) {
+func (d *dirArtifacts) saveVersion(ctx context.Context, at artifactKey, rec *artifact) (session.ArtifactVersion, error) {
 	if d.closed.Load() {
 		return session.ArtifactVersion{}, errClosed
 	}
@@ -83,8 +83,8 @@ func (d *dirArtifacts) save(ctx context.Context, at shelf, rec *artifact) (sessi
 		n, err := d.saveOnce(at.versionsDir(), rec)
 		// The folder was removed, or the number taken, by somebody else.
 		again := errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrExist)
-		if !again || try == maxTries || ctx.Err() != nil {
-			return rec.describe(n, d.fileURI(at.versionsDir(), n)), wrapPath(err, "saving artifact %q", at.visible())
+		if !again || try == maxSaveAttempts || ctx.Err() != nil {
+			return rec.describeVersion(n, d.fileURI(at.versionsDir(), n)), wrapError(err, "saving artifact %q", at.prefixedName())
 		}
 	}
 }
@@ -106,7 +106,7 @@ func (d *dirArtifacts) saveOnce(dir string, rec *artifact) (n int, err error) {
 	if err := d.writeVersion(temp, rec); err != nil {
 		return 0, err
 	}
-	numbers, err := d.numbers(dir)
+	numbers, err := d.listVersionNumbers(dir)
 	if err != nil {
 		return 0, err
 	}
@@ -116,7 +116,7 @@ func (d *dirArtifacts) saveOnce(dir string, rec *artifact) (n int, err error) {
 	if err := d.root.Rename(temp, path.Join(dir, strconv.Itoa(n))); err != nil {
 		return 0, err
 	}
-	return n, d.sync(dir)
+	return n, d.syncDir(dir)
 }
 
 func (d *dirArtifacts) writeVersion(dir string, rec *artifact) error {
@@ -130,7 +130,7 @@ func (d *dirArtifacts) writeVersion(dir string, rec *artifact) error {
 	if err := d.writeFile(path.Join(dir, contentName), rec.bytes); err != nil {
 		return err
 	}
-	return d.sync(dir)
+	return d.syncDir(dir)
 }
 
 func (d *dirArtifacts) writeFile(name string, b []byte) error {
@@ -142,8 +142,8 @@ func (d *dirArtifacts) writeFile(name string, b []byte) error {
 	return errors.Join(err, f.Sync(), f.Close())
 }
 
-// sync makes the entries of a folder durable.
-func (d *dirArtifacts) sync(dir string) error {
+// syncDir makes the entries of a folder durable.
+func (d *dirArtifacts) syncDir(dir string) error {
 	f, err := d.root.Open(dir)
 	if err != nil {
 		return err
@@ -151,8 +151,8 @@ func (d *dirArtifacts) sync(dir string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// numbers lists the versions in a folder in order; a missing folder has none.
-func (d *dirArtifacts) numbers(dir string) ([]int, error) {
+// listVersionNumbers lists the versions in a folder in order; a missing folder has none.
+func (d *dirArtifacts) listVersionNumbers(dir string) ([]int, error) {
 	entries, err := d.readDir(dir)
 	var all []int
 	for _, e := range entries {
@@ -176,16 +176,16 @@ func (d *dirArtifacts) readDir(dir string) ([]fs.DirEntry, error) {
 	return entries, errors.Join(err, f.Close())
 }
 
-func (d *dirArtifacts) load(_ context.Context, at shelf, version int) (*artifact, error) {
+func (d *dirArtifacts) loadVersion(_ context.Context, at artifactKey, version int) (*artifact, error) {
 	if d.closed.Load() {
 		return nil, errClosed
 	}
 	dir := at.versionsDir()
 	n := version
 	if n < 0 {
-		numbers, err := d.numbers(dir)
+		numbers, err := d.listVersionNumbers(dir)
 		if err != nil {
-			return nil, wrapPath(err, "loading artifact %q", at.visible())
+			return nil, wrapError(err, "loading artifact %q", at.prefixedName())
 		}
 		if len(numbers) == 0 {
 			return nil, at.errNotFound(version)
@@ -199,7 +199,7 @@ func (d *dirArtifacts) load(_ context.Context, at shelf, version int) (*artifact
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, at.errNotFound(version)
 	}
-	return rec, wrapPath(err, "loading artifact %q", at.visible())
+	return rec, wrapError(err, "loading artifact %q", at.prefixedName())
 }
 
 // readVersion reads what is known of a version, without its bytes.
@@ -212,13 +212,13 @@ func (d *dirArtifacts) readVersion(dir string, n int) (*artifact, error) {
 	return rec, json.Unmarshal(text, rec)
 }
 
-func (d *dirArtifacts) names(_ context.Context, app, user, id string) ([]string, error) {
+func (d *dirArtifacts) listNames(_ context.Context, app, user, id string) ([]string, error) {
 	if d.closed.Load() {
 		return nil, errClosed
 	}
 	var names []string
-	err := d.walk(scopeDir(app, user, id), func(dir string) error {
-		numbers, err := d.numbers(dir)
+	err := d.walkVersions(scopeDir(app, user, id), func(dir string) error {
+		numbers, err := d.listVersionNumbers(dir)
 		if err != nil || len(numbers) == 0 {
 			return err
 		}
@@ -231,11 +231,11 @@ func (d *dirArtifacts) names(_ context.Context, app, user, id string) ([]string,
 		}
 		return err
 	})
-	return names, wrapPath(err, "listing artifacts of user %q", user)
+	return names, wrapError(err, "listing artifacts of user %q", user)
 }
 
-// walk visits the versions folders below a folder.
-func (d *dirArtifacts) walk(dir string, visit func(versions string) error) error {
+// walkVersions visits the versions folders below a folder.
+func (d *dirArtifacts) walkVersions(dir string, visit func(versions string) error) error {
 	entries, err := d.readDir(dir)
 	if err != nil {
 		return err
@@ -248,7 +248,7 @@ func (d *dirArtifacts) walk(dir string, visit func(versions string) error) error
 		case e.Name() == versionsName:
 			err = visit(sub)
 		default:
-			err = d.walk(sub, visit)
+			err = d.walkVersions(sub, visit)
 		}
 		if err != nil {
 			return err
@@ -257,21 +257,21 @@ func (d *dirArtifacts) walk(dir string, visit func(versions string) error) error
 	return nil
 }
 
-func (d *dirArtifacts) versions(_ context.Context, at shelf) ([]session.ArtifactVersion, error) {
+func (d *dirArtifacts) listVersions(_ context.Context, at artifactKey) ([]session.ArtifactVersion, error) {
 	if d.closed.Load() {
 		return nil, errClosed
 	}
 	dir := at.versionsDir()
-	numbers, err := d.numbers(dir)
+	numbers, err := d.listVersionNumbers(dir)
 	var all []session.ArtifactVersion
 	for _, n := range numbers {
 		rec, err := d.readVersion(dir, n)
 		if err != nil {
-			return nil, wrapPath(err, "reading the versions of artifact %q", at.visible())
+			return nil, wrapError(err, "reading the versions of artifact %q", at.prefixedName())
 		}
-		all = append(all, rec.describe(n, d.fileURI(dir, n)))
+		all = append(all, rec.describeVersion(n, d.fileURI(dir, n)))
 	}
-	return all, wrapPath(err, "reading the versions of artifact %q", at.visible())
+	return all, wrapError(err, "reading the versions of artifact %q", at.prefixedName())
 }
 
 func (d *dirArtifacts) fileURI(dir string, n int) string {
@@ -279,9 +279,9 @@ func (d *dirArtifacts) fileURI(dir string, n int) string {
 	return file.String()
 }
 
-// remove takes the versions away in one step, then the folders above them
+// deleteArtifact takes the versions away in one step, then the folders above them
 // that are empty now.
-func (d *dirArtifacts) remove(_ context.Context, at shelf) error {
+func (d *dirArtifacts) deleteArtifact(_ context.Context, at artifactKey) error {
 	if d.closed.Load() {
 		return errClosed
 	}
@@ -295,7 +295,7 @@ func (d *dirArtifacts) remove(_ context.Context, at shelf) error {
 		err = d.root.RemoveAll(old)
 	}
 	if err != nil {
-		return wrapPath(err, "deleting artifact %q", at.visible())
+		return wrapError(err, "deleting artifact %q", at.prefixedName())
 	}
 	top := scopeDir(at.app, at.user, at.session)
 	for dir = path.Dir(dir); dir != top; dir = path.Dir(dir) {
@@ -313,8 +313,8 @@ func (d *dirArtifacts) close() error {
 	return d.root.Close()
 }
 
-// wrapPath says what was being done; nil stays nil.
-func wrapPath(err error, format string, args ...any) error {
+// wrapError says what was being done; nil stays nil.
+func wrapError(err error, format string, args ...any) error {
 	if err == nil {
 		return nil
 	}

@@ -12,12 +12,12 @@ import (
 type memArtifacts struct {
 	mu     sync.RWMutex
 	closed bool
-	all    map[shelf][]*artifact
+	all    map[artifactKey][]*artifact
 }
 
-func newMemArtifacts() *memArtifacts { return &memArtifacts{all: map[shelf][]*artifact{}} }
+func newMemArtifacts() *memArtifacts { return &memArtifacts{all: map[artifactKey][]*artifact{}} }
 
-func (m *memArtifacts) save(_ context.Context, at shelf, rec *artifact) (session.ArtifactVersion, error) {
+func (m *memArtifacts) saveVersion(_ context.Context, at artifactKey, rec *artifact) (session.ArtifactVersion, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closed {
@@ -25,10 +25,10 @@ func (m *memArtifacts) save(_ context.Context, at shelf, rec *artifact) (session
 	}
 	m.all[at] = append(m.all[at], rec)
 	n := len(m.all[at]) - 1
-	return rec.describe(n, at.memoryURI(n)), nil
+	return rec.describeVersion(n, at.memoryURI(n)), nil
 }
 
-func (m *memArtifacts) load(_ context.Context, at shelf, version int) (*artifact, error) {
+func (m *memArtifacts) loadVersion(_ context.Context, at artifactKey, version int) (*artifact, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	if m.closed {
@@ -44,7 +44,7 @@ func (m *memArtifacts) load(_ context.Context, at shelf, version int) (*artifact
 	return versions[version], nil
 }
 
-func (m *memArtifacts) names(_ context.Context, app, user, id string) ([]string, error) {
+func (m *memArtifacts) listNames(_ context.Context, app, user, id string) ([]string, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	if m.closed {
@@ -59,7 +59,7 @@ func (m *memArtifacts) names(_ context.Context, app, user, id string) ([]string,
 	return names, nil
 }
 
-func (m *memArtifacts) versions(_ context.Context, at shelf) ([]session.ArtifactVersion, error) {
+func (m *memArtifacts) listVersions(_ context.Context, at artifactKey) ([]session.ArtifactVersion, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	if m.closed {
@@ -67,22 +67,22 @@ func (m *memArtifacts) versions(_ context.Context, at shelf) ([]session.Artifact
 	}
 	var all []session.ArtifactVersion
 	for i, rec := range m.all[at] {
-		all = append(all, rec.describe(i, at.memoryURI(i)))
+		all = append(all, rec.describeVersion(i, at.memoryURI(i)))
 	}
 	return all, nil
 }
 
 // memoryURI is the name that adk-python artifacts/in_memory_artifact_service.py
 // gives to a version.
-func (at shelf) memoryURI(version int) string {
+func (at artifactKey) memoryURI(version int) string {
 	place := ""
 	if at.session != "" {
 		place = "sessions/" + at.session + "/"
 	}
-	return fmt.Sprintf("memory://apps/%s/users/%s/%sartifacts/%s/versions/%d", at.app, at.user, place, at.visible(), version)
+	return fmt.Sprintf("memory://apps/%s/users/%s/%sartifacts/%s/versions/%d", at.app, at.user, place, at.prefixedName(), version)
 }
 
-func (m *memArtifacts) remove(_ context.Context, at shelf) error {
+func (m *memArtifacts) deleteArtifact(_ context.Context, at artifactKey) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closed {

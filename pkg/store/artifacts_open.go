@@ -33,7 +33,7 @@ func openArtifacts(ctx context.Context, url string, o *Options) (*Artifacts, err
 			if err != nil {
 				return nil, err
 			}
-			return &Artifacts{backend: b, clock: o.Clock, most: o.MaxArtifactBytes}, nil
+			return &Artifacts{backend: b, clock: o.Clock, maxBytes: o.MaxArtifactBytes}, nil
 		}
 		forms = append(forms, s.form)
 	}

@@ -52,7 +52,7 @@ func (rec *artifact) isAbsence() bool {
 
 // packPart takes the bytes out of a part.
 func packPart(name string, part *genai.Part) (*artifact, error) {
-	if !storable(part) {
+	if !isStorable(part) {
 		return nil, fmt.Errorf("a part with inlineData, fileData or text is required: %w", session.ErrInvalid)
 	}
 	p := *part
@@ -76,15 +76,15 @@ func packPart(name string, part *genai.Part) (*artifact, error) {
 	return rec, nil
 }
 
-// storable tells a part that holds content from one that is a step of a
+// isStorable tells a part that holds content from one that is a step of a
 // conversation.
-func storable(p *genai.Part) bool {
+func isStorable(p *genai.Part) bool {
 	return p != nil && p.FunctionCall == nil && p.FunctionResponse == nil && p.ExecutableCode == nil &&
 		p.CodeExecutionResult == nil && p.ToolCall == nil && p.ToolResponse == nil
 }
 
-// part puts the bytes back.
-func (rec *artifact) part() (*genai.Part, error) {
+// restorePart puts the bytes back.
+func (rec *artifact) restorePart() (*genai.Part, error) {
 	p := &genai.Part{}
 	if err := json.Unmarshal(rec.Part, p); err != nil {
 		return nil, fmt.Errorf("reading artifact %q: %w", rec.Name, err)
@@ -98,10 +98,10 @@ func (rec *artifact) part() (*genai.Part, error) {
 	return p, nil
 }
 
-func (rec *artifact) describe(version int, uri string) session.ArtifactVersion {
+func (rec *artifact) describeVersion(version int, uri string) session.ArtifactVersion {
 	custom := maps.Clone(rec.Custom)
 	for k, v := range custom {
-		custom[k] = clone(v)
+		custom[k] = cloneValue(v)
 	}
 	return session.ArtifactVersion{Version: version, CanonicalURI: uri, CustomMetadata: custom, Created: rec.Created, MIMEType: rec.MIME}
 }

@@ -38,9 +38,9 @@ func parseReference(uri string) (reference, bool) {
 	return reference{session.Key{App: m[1], User: m[2], ID: m[3]}, m[4], n}, err == nil
 }
 
-// resolve loads what a part refers to, for as long as it refers to something.
+// resolveReference loads what a part refers to, for as long as it refers to something.
 // A reference stays with the app and user, and in the session if it names one.
-func (a *Artifacts) resolve(ctx context.Context, key session.Key, name string, part *genai.Part) (*genai.Part, error) {
+func (a *Artifacts) resolveReference(ctx context.Context, key session.Key, name string, part *genai.Part) (*genai.Part, error) {
 	fail := func(why string) (*genai.Part, error) {
 		return nil, fmt.Errorf("artifact %q: %s: %w", name, why, session.ErrInvalid)
 	}
@@ -58,7 +58,7 @@ func (a *Artifacts) resolve(ctx context.Context, key session.Key, name string, p
 			return fail("the reference leaves the session")
 		}
 		var err error
-		if part, err = a.loadOne(ctx, ref.key, ref.name, ref.version); err != nil {
+		if part, err = a.loadUnresolved(ctx, ref.key, ref.name, ref.version); err != nil {
 			return nil, err
 		}
 	}

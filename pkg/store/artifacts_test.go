@@ -13,7 +13,7 @@ import (
 
 func textPart(s string) *genai.Part { return &genai.Part{Text: s} }
 
-func save(t testing.TB, a *Artifacts, key session.Key, name string, part *genai.Part) int {
+func saveArtifact(t testing.TB, a *Artifacts, key session.Key, name string, part *genai.Part) int {
 	t.Helper()
 	n, err := a.Save(t.Context(), key, name, part)
 	if err != nil {
@@ -22,8 +22,8 @@ func save(t testing.TB, a *Artifacts, key session.Key, name string, part *genai.
 	return n
 }
 
-// tree lists the folders and files below a folder.
-func tree(t *testing.T, dir string) []string {
+// listFiles lists the folders and files below a folder.
+func listFiles(t *testing.T, dir string) []string {
 	t.Helper()
 	var all []string
 	err := fs.WalkDir(os.DirFS(dir), ".", func(path string, _ fs.DirEntry, err error) error {
@@ -39,15 +39,15 @@ func tree(t *testing.T, dir string) []string {
 }
 
 // A save that died half way is never seen.
-func TestArtifactHalfSaved(t *testing.T) {
+func TestArtifactIncompleteVersion(t *testing.T) {
 	dir := t.TempDir()
 	a := openStore(t, "memory:", &Options{Artifacts: "dir://" + dir}).Artifacts
-	save(t, a, alice, "a", textPart("x"))
+	saveArtifact(t, a, alice, "a", textPart("x"))
 	half := filepath.Join(dir, "app/alice/s/a/versions/.new-half")
 	if err := os.MkdirAll(half, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	diff(t, "next version", 1, save(t, a, alice, "a", textPart("y")))
+	diff(t, "next version", 1, saveArtifact(t, a, alice, "a", textPart("y")))
 	versions, err := a.Versions(t.Context(), alice, "a")
 	if err != nil || len(versions) != 2 {
 		t.Errorf("%d versions, %v", len(versions), err)
@@ -55,7 +55,7 @@ func TestArtifactHalfSaved(t *testing.T) {
 }
 
 // A link in the folder is no way out of it.
-func TestArtifactLinkOut(t *testing.T) {
+func TestArtifactSymlinkEscape(t *testing.T) {
 	dir, secret := t.TempDir(), t.TempDir()
 	a := openStore(t, "memory:", &Options{Artifacts: "dir://" + dir}).Artifacts
 	if err := os.Symlink(secret, filepath.Join(dir, "app")); err != nil {
@@ -64,7 +64,7 @@ func TestArtifactLinkOut(t *testing.T) {
 	if _, err := a.Save(t.Context(), alice, "a", textPart("x")); err == nil {
 		t.Error("Save followed a link out of the folder")
 	}
-	if got := tree(t, secret); len(got) != 0 {
+	if got := listFiles(t, secret); len(got) != 0 {
 		t.Errorf("outside: %v", got)
 	}
 }
@@ -76,14 +76,14 @@ func TestArtifactFolders(t *testing.T) {
 	a := openStore(t, "memory:", &Options{Artifacts: "dir://" + dir}).Artifacts
 	names := []string{"a", "a/b/c", "a/b/d", "versions/0", "user:x"}
 	for _, name := range names {
-		save(t, a, session.Key{App: "..", User: "..", ID: ".."}, name, textPart(name))
-		save(t, a, alice, name, textPart(name))
+		saveArtifact(t, a, session.Key{App: "..", User: "..", ID: ".."}, name, textPart(name))
+		saveArtifact(t, a, alice, name, textPart(name))
 	}
-	diff(t, "beside the folder", []string{filepath.Base(dir)}, tree(t, filepath.Dir(dir))[:1])
+	diff(t, "beside the folder", []string{filepath.Base(dir)}, listFiles(t, filepath.Dir(dir))[:1])
 	for _, name := range names {
 		if err := a.Delete(t.Context(), alice, name); err != nil {
 			t.Error(err)
 		}
 	}
-	diff(t, "what is left", []string{"app", "app/alice", "app/alice/s", "app/alice/user"}, tree(t, dir)[len(tree(t, dir))-4:])
+	diff(t, "what is left", []string{"app", "app/alice", "app/alice/s", "app/alice/user"}, listFiles(t, dir)[len(listFiles(t, dir))-4:])
 }

@@ -16,33 +16,33 @@ var errClosed = errors.New("store is closed")
 // versions: what it is given has been checked, split and made canonical. Keys
 // compare byte by byte. Many goroutines use it.
 type sessionBackend interface {
-	// create adds a session at version 0 and writes cells, in one step, and
+	// createSession adds a session at version 0 and writes cells, in one step, and
 	// leases it when there is a grant, whose id and epoch it sets. A key that is
 	// there already is ErrExists.
-	create(ctx context.Context, key session.Key, cells []cell, now time.Time, g *grant) error
-	// read returns a session's head, its state, and the events that the window
+	createSession(ctx context.Context, key session.Key, cells []cell, now time.Time, g *grant) error
+	// readSession returns a session's head, its state, and the events that the window
 	// asks for, all of one moment. A missing session is ErrNotFound.
-	read(ctx context.Context, key session.Key, w window) (*snapshot, error)
-	// list returns the sessions that are asked for in order of creation, with
+	readSession(ctx context.Context, key session.Key, w eventWindow) (*snapshot, error)
+	// listSessions returns the sessions that are asked for in order of creation, with
 	// state and without events.
-	list(ctx context.Context, q sessionQuery) ([]*listed, error)
-	// remove takes a session away with its events and its own state. A missing
+	listSessions(ctx context.Context, q sessionQuery) ([]*listedSession, error)
+	// deleteSession takes a session away with its events and its own state. A missing
 	// one is no error.
-	remove(ctx context.Context, key session.Key) error
-	// append adds an event and writes its cells in one step that is durable
+	deleteSession(ctx context.Context, key session.Key) error
+	// appendEvent adds an event and writes its cells in one step that is durable
 	// when it returns. The session must be at the record's version, else it is
 	// ErrStale, and when the record names an epoch, this must be the session's
 	// last one, else it is ErrFenced; a missing one is ErrNotFound. An event id
 	// that the session has already changes nothing and returns the place of the
 	// event.
-	append(ctx context.Context, rec record) (placed, error)
+	appendEvent(ctx context.Context, rec record) (appendResult, error)
 }
 
 // A backend is a sessionBackend with its life.
 type backend interface {
 	sessionBackend
-	leaser
-	inspector
+	leaseBackend
+	sessionInspector
 	// ping says whether the backend can write.
 	ping(ctx context.Context) error
 	// close waits for writes under way. Calls after it are errClosed.
@@ -50,15 +50,15 @@ type backend interface {
 }
 
 // An inspector reads parts of what is stored.
-type inspector interface {
-	// initial returns the session's own state as create wrote it. It belongs
+type sessionInspector interface {
+	// readInitialState returns the session's own state as create wrote it. It belongs
 	// to the caller. A missing session is ErrNotFound.
-	initial(ctx context.Context, key session.Key) (map[string]any, error)
-	// shared returns the app: and user: keys that a session of the key has. They
+	readInitialState(ctx context.Context, key session.Key) (map[string]any, error)
+	// readSharedState returns the app: and user: keys that a session of the key has. They
 	// belong to the caller.
-	shared(ctx context.Context, key session.Key) (map[string]any, error)
-	// size is how many bytes the events of a session take as JSON.
-	size(ctx context.Context, key session.Key) (int64, error)
+	readSharedState(ctx context.Context, key session.Key) (map[string]any, error)
+	// sumEventBytes is how many bytes the events of a session take as JSON.
+	sumEventBytes(ctx context.Context, key session.Key) (int64, error)
 }
 
 // A cell is one state key that is written; a nil value takes it away. The key
@@ -70,7 +70,7 @@ type cell struct {
 }
 
 // A window is the part of the events that a read asks for.
-type window struct {
+type eventWindow struct {
 	// id is the head's id that the caller knows, or 0. When the session's key
 	// belongs to another one by now, since is 0.
 	id int64
@@ -84,11 +84,11 @@ type window struct {
 	after *time.Time
 }
 
-// narrow tells a window of chosen events from a whole one.
-func (w window) narrow() bool { return w.last >= 0 || w.after != nil }
+// isNarrow tells a window of chosen events from a whole one.
+func (w eventWindow) isNarrow() bool { return w.last >= 0 || w.after != nil }
 
-// pick keeps the events that a narrow window asks for.
-func (w window) pick(events []*session.Event) []*session.Event {
+// filterEvents keeps the events that a narrow window asks for.
+func (w eventWindow) filterEvents(events []*session.Event) []*session.Event {
 	if w.after != nil {
 		for i, e := range slices.Backward(events) {
 			if e.Timestamp.Before(*w.after) {
@@ -117,7 +117,7 @@ type head struct {
 type snapshot struct {
 	head
 	state  map[string]any
-	events []stored
+	events []storedEvent
 	// lastID is the id of the last event; whole says that events are all, though
 	// fewer were asked for.
 	lastID string
@@ -126,7 +126,7 @@ type snapshot struct {
 
 // A stored event comes with the length of its JSON text, and with what the cache
 // pays for it.
-type stored struct {
+type storedEvent struct {
 	event      *session.Event
 	text, cost int64
 }
@@ -138,14 +138,14 @@ type sessionQuery struct {
 	user string
 	// after keeps those with a greater id of the head.
 	after int64
-	// most is how many, the first ones; 0 is all.
-	most int
+	// limit is how many, the first ones; 0 is all.
+	limit int
 	// before keeps those that did not change since; the zero time keeps all.
 	before time.Time
 }
 
 // A listed session has a key, a head and its state.
-type listed struct {
+type listedSession struct {
 	key session.Key
 	head
 	state map[string]any
@@ -167,12 +167,12 @@ type record struct {
 	// text is the event's JSON, until append returns. With updates, it follows from
 	// them, see settle.
 	text []byte
-	// bounds are checked again when there are updates.
-	bounds *appendBounds
+	// limits are checked again when there are updates.
+	limits *appendLimits
 }
 
-// placed says where an event came to stand, how long its JSON text is, and what the
+// appendResult says where an event came to stand, how long its JSON text is, and what the
 // cache pays for it.
-type placed struct {
+type appendResult struct {
 	seq, text, cost int64
 }

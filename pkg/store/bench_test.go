@@ -42,14 +42,14 @@ func benchmarkTurn(b *testing.B, be testBackend, length int) {
 	b.ReportAllocs()
 	before := cpuTime(b)
 	for b.Loop() {
-		if err := turn(ctx, s, key); err != nil {
+		if err := runTurn(ctx, s, key); err != nil {
 			b.Fatal(err)
 		}
 	}
 	b.ReportMetric(float64(cpuTime(b)-before)/float64(b.N), "cpu-ns/op")
 }
 
-func turn(ctx context.Context, s *Sessions, key session.Key) error {
+func runTurn(ctx context.Context, s *Sessions, key session.Key) error {
 	_, release, err := s.Acquire(ctx, key, time.Minute)
 	if err != nil {
 		return err
@@ -79,7 +79,7 @@ func BenchmarkTurnsApart(b *testing.B) {
 			b.ReportAllocs()
 			before := cpuTime(b)
 			for i := 0; b.Loop(); i++ {
-				if err := turn(b.Context(), s, key(i)); err != nil {
+				if err := runTurn(b.Context(), s, key(i)); err != nil {
 					b.Fatal(err)
 				}
 			}

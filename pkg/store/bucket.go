@@ -15,23 +15,23 @@ import (
 // A bucket keeps objects by name; a slash in a name means nothing to it. Many
 // goroutines use it.
 type bucket interface {
-	// list finds objects by the beginning of their names, in any order, without
+	// listObjects finds objects by the beginning of their names, in any order, without
 	// their bytes.
-	list(ctx context.Context, l listing) ([]object, error)
-	// read returns an object. What is missing is fs.ErrNotExist, one with more
+	listObjects(ctx context.Context, l listRequest) ([]object, error)
+	// readObject returns an object. What is missing is fs.ErrNotExist, one with more
 	// bytes than most errTooLarge.
-	read(ctx context.Context, name string, most int64) (*object, error)
-	// create adds an object; a name that is taken is fs.ErrExist. It notes when
+	readObject(ctx context.Context, name string, most int64) (*object, error)
+	// createObject adds an object; a name that is taken is fs.ErrExist. It notes when
 	// the bucket says that it was made.
-	create(ctx context.Context, o *object) error
-	// remove takes an object away. A missing one is no error.
-	remove(ctx context.Context, name string) error
+	createObject(ctx context.Context, o *object) error
+	// deleteObject takes an object away. A missing one is no error.
+	deleteObject(ctx context.Context, name string) error
 	// close ends what waits.
 	close() error
 }
 
 // A listing says what list finds.
-type listing struct {
+type listRequest struct {
 	prefix string
 	// flat leaves out names with a slash behind the prefix.
 	flat bool

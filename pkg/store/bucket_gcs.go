@@ -26,7 +26,7 @@ const (
 
 // A gcsBucket is a bucket of Google Cloud Storage, by its JSON API.
 type gcsBucket struct {
-	wire *bucketWire
+	client *bucketClient
 	// objects is the address of the bucket's objects, upload that of new ones.
 	objects, upload string
 }
@@ -48,24 +48,24 @@ func openGCS(_ context.Context, rest string, o *Options) (artifactStore, error) 
 	if len(at.query) > 0 {
 		return nil, fmt.Errorf("gs: has no parameters")
 	}
-	b := &gcsBucket{wire: newBucketWire(o)}
-	b.wire.explain = gcsReason
+	b := &gcsBucket{client: newBucketClient(o)}
+	b.client.explain = decodeGCSReason
 	address := gcsAddress
 	if host, ok := o.Lookup("STORAGE_EMULATOR_HOST"); ok && host != "" {
-		if address, err = emulator(host); err != nil {
+		if address, err = parseEmulatorURL(host); err != nil {
 			return nil, err
 		}
-		b.wire.sign = func(context.Context, *http.Request, []byte) error { return nil }
-	} else if b.wire.sign, err = gcsSigner(o); err != nil {
+		b.client.sign = func(context.Context, *http.Request, []byte) error { return nil }
+	} else if b.client.sign, err = gcsSigner(o); err != nil {
 		return nil, err
 	}
 	path := "/storage/v1/b/" + url.PathEscape(at.bucket) + "/o"
 	b.objects, b.upload = address+path, address+"/upload"+path
-	return newObjectArtifacts(b, at, o), nil
+	return newBucketArtifacts(b, at, o), nil
 }
 
-// emulator reads an address as Google's libraries do: with a scheme or without.
-func emulator(host string) (string, error) {
+// parseEmulatorURL reads an address as Google's libraries do: with a scheme or without.
+func parseEmulatorURL(host string) (string, error) {
 	if !strings.Contains(host, "://") {
 		host = "http://" + host
 	}
@@ -96,7 +96,7 @@ func gcsSigner(o *Options) (func(context.Context, *http.Request, []byte) error, 
 	}, nil
 }
 
-func (b *gcsBucket) list(ctx context.Context, l listing) ([]object, error) {
+func (b *gcsBucket) listObjects(ctx context.Context, l listRequest) ([]object, error) {
 	query := url.Values{"prefix": {l.prefix}, "fields": {"nextPageToken,items(name)"}}
 	if l.flat {
 		query.Set("delimiter", "/")
@@ -110,11 +110,11 @@ func (b *gcsBucket) list(ctx context.Context, l listing) ([]object, error) {
 			Items         []gcsObject `json:"items"`
 			NextPageToken string      `json:"nextPageToken"`
 		}
-		if err := b.json(ctx, b.objects+"?"+query.Encode(), &page); err != nil {
+		if err := b.getJSON(ctx, b.objects+"?"+query.Encode(), &page); err != nil {
 			return nil, err
 		}
 		for _, o := range page.Items {
-			all = append(all, o.object())
+			all = append(all, o.toObject())
 		}
 		if page.NextPageToken == "" {
 			return all, nil
@@ -123,37 +123,37 @@ func (b *gcsBucket) list(ctx context.Context, l listing) ([]object, error) {
 	}
 }
 
-func (b *gcsBucket) json(ctx context.Context, address string, into any) error {
-	got, err := b.wire.do(ctx, &ask{method: http.MethodGet, url: address, most: maxListing})
+func (b *gcsBucket) getJSON(ctx context.Context, address string, into any) error {
+	got, err := b.client.sendRequest(ctx, &bucketRequest{method: http.MethodGet, url: address, maxBytes: maxListing})
 	if err != nil {
 		return err
 	}
 	return json.Unmarshal(got.body, into)
 }
 
-// read asks for what is known of an object, then for its bytes. An object is
+// readObject asks for what is known of an object, then for its bytes. An object is
 // never written twice, so both are of the same.
-func (b *gcsBucket) read(ctx context.Context, name string, most int64) (*object, error) {
+func (b *gcsBucket) readObject(ctx context.Context, name string, most int64) (*object, error) {
 	address := b.objects + "/" + url.PathEscape(name)
 	var found gcsObject
-	err := b.json(ctx, address+"?fields=name,contentType,metadata,size,timeCreated", &found)
+	err := b.getJSON(ctx, address+"?fields=name,contentType,metadata,size,timeCreated", &found)
 	if err != nil {
-		return nil, gcsMeaning(err)
+		return nil, mapGCSError(err)
 	}
 	if size, err := strconv.ParseInt(found.Size, 10, 64); err == nil && size > most {
 		return nil, errTooLarge
 	}
-	got, err := b.wire.do(ctx, &ask{method: http.MethodGet, url: address + "?alt=media", most: most})
+	got, err := b.client.sendRequest(ctx, &bucketRequest{method: http.MethodGet, url: address + "?alt=media", maxBytes: most})
 	if err != nil {
-		return nil, gcsMeaning(err)
+		return nil, mapGCSError(err)
 	}
-	o := found.object()
+	o := found.toObject()
 	o.bytes = got.body
 	return &o, nil
 }
 
-// create uploads an object that is not there yet, in one request.
-func (b *gcsBucket) create(ctx context.Context, o *object) error {
+// createObject uploads an object that is not there yet, in one request.
+func (b *gcsBucket) createObject(ctx context.Context, o *object) error {
 	head, err := json.Marshal(gcsObject{Name: o.name, ContentType: o.mime, Metadata: o.metadata})
 	if err != nil {
 		return err
@@ -175,37 +175,37 @@ func (b *gcsBucket) create(ctx context.Context, o *object) error {
 	if err := parts.Close(); err != nil {
 		return err
 	}
-	got, err := b.wire.do(ctx, &ask{
-		method: http.MethodPost, url: b.upload + "?uploadType=multipart&ifGenerationMatch=0", most: maxListing, body: body.Bytes(),
+	got, err := b.client.sendRequest(ctx, &bucketRequest{
+		method: http.MethodPost, url: b.upload + "?uploadType=multipart&ifGenerationMatch=0", maxBytes: maxListing, body: body.Bytes(),
 		header: http.Header{"Content-Type": {"multipart/related; boundary=" + parts.Boundary()}},
 	})
 	if err != nil {
-		return gcsMeaning(err)
+		return mapGCSError(err)
 	}
 	var made gcsObject
 	if err := json.Unmarshal(got.body, &made); err != nil {
 		return err
 	}
-	if at := made.object().created; !at.IsZero() {
+	if at := made.toObject().created; !at.IsZero() {
 		o.created = at
 	}
 	return nil
 }
 
-func (b *gcsBucket) remove(ctx context.Context, name string) error {
-	_, err := b.wire.do(ctx, &ask{method: http.MethodDelete, url: b.objects + "/" + url.PathEscape(name), most: maxListing})
-	if statusOf(err) == http.StatusNotFound {
+func (b *gcsBucket) deleteObject(ctx context.Context, name string) error {
+	_, err := b.client.sendRequest(ctx, &bucketRequest{method: http.MethodDelete, url: b.objects + "/" + url.PathEscape(name), maxBytes: maxListing})
+	if errorStatus(err) == http.StatusNotFound {
 		return nil
 	}
 	return err
 }
 
 func (b *gcsBucket) close() error {
-	b.wire.close()
+	b.client.close()
 	return nil
 }
 
-func (o *gcsObject) object() object {
+func (o *gcsObject) toObject() object {
 	made := object{name: o.Name, mime: o.ContentType, metadata: o.Metadata}
 	if at, err := time.Parse(time.RFC3339Nano, o.TimeCreated); err == nil {
 		made.created = at.UTC().Truncate(time.Microsecond)
@@ -213,8 +213,8 @@ func (o *gcsObject) object() object {
 	return made
 }
 
-func gcsMeaning(err error) error {
-	switch statusOf(err) {
+func mapGCSError(err error) error {
+	switch errorStatus(err) {
 	case http.StatusNotFound:
 		return fmt.Errorf("%w: %w", fs.ErrNotExist, err)
 	case http.StatusPreconditionFailed:
@@ -223,7 +223,7 @@ func gcsMeaning(err error) error {
 	return err
 }
 
-func gcsReason(body []byte) string {
+func decodeGCSReason(body []byte) string {
 	var told struct {
 		Error struct {
 			Message string `json:"message"`

@@ -14,16 +14,16 @@ import (
 
 // How often and how long a bucket is asked.
 const (
-	bucketTries   = 5
-	bucketPause   = 200 * time.Millisecond
-	bucketLongest = 10 * time.Second
-	bucketTimeout = 2 * time.Minute // one try, with a body of some megabytes on a slow line
-	maxListing    = 16 << 20        // one page of a list
+	maxBucketAttempts = 5
+	bucketBackoff     = 200 * time.Millisecond
+	maxBucketBackoff  = 10 * time.Second
+	bucketTimeout     = 2 * time.Minute // one try, with a body of some megabytes on a slow line
+	maxListing        = 16 << 20        // one page of a list
 )
 
 // A bucketWire asks a bucket's service. What may pass, such as 503 or a lost
 // connection, is asked again a few times.
-type bucketWire struct {
+type bucketClient struct {
 	client *http.Client
 	// sign proves who asks. Its errors are the answer.
 	sign func(ctx context.Context, r *http.Request, body []byte) error
@@ -31,8 +31,8 @@ type bucketWire struct {
 	explain func(body []byte) string
 }
 
-func newBucketWire(o *Options) *bucketWire {
-	w := &bucketWire{client: o.HTTP}
+func newBucketClient(o *Options) *bucketClient {
+	w := &bucketClient{client: o.HTTP}
 	if w.client == nil {
 		// Its own connections, so that close can end those that are idle.
 		w.client = &http.Client{Transport: &http.Transport{
@@ -47,15 +47,15 @@ func newBucketWire(o *Options) *bucketWire {
 }
 
 // An ask is one request.
-type ask struct {
+type bucketRequest struct {
 	method, url string
 	header      http.Header
 	body        []byte
-	// most bounds the body of the answer.
-	most int64
+	// maxBytes bounds the body of the answer.
+	maxBytes int64
 }
 
-type answer struct {
+type bucketResponse struct {
 	status int
 	header http.Header
 	body   []byte
@@ -79,39 +79,39 @@ func (e *bucketError) Error() string {
 // errTooLarge is the error of an object that is larger than what may be read.
 var errTooLarge = errors.New("is larger than allowed")
 
-// errUnsigned is the error of a request that nobody can prove to be his.
-var errUnsigned = errors.New("proving who asks")
+// errAuthentication is the error of a request that nobody can prove to be his.
+var errAuthentication = errors.New("proving who asks")
 
-// do asks until there is an answer that will not change. One of 400 or more is
+// sendRequest asks until there is an answer that will not change. One of 400 or more is
 // a *bucketError.
-func (w *bucketWire) do(ctx context.Context, a *ask) (*answer, error) {
-	pause := bucketPause
+func (w *bucketClient) sendRequest(ctx context.Context, a *bucketRequest) (*bucketResponse, error) {
+	pause := bucketBackoff
 	for try := 1; ; try++ {
-		got, err := w.once(ctx, a)
+		got, err := w.sendOnce(ctx, a)
 		wait := pause/2 + rand.N(pause/2)
 		switch {
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
-		case errors.Is(err, errTooLarge), errors.Is(err, errUnsigned):
+		case errors.Is(err, errTooLarge), errors.Is(err, errAuthentication):
 			return nil, err
-		case err == nil && !passing(got.status):
-			return w.judge(got)
-		case try == bucketTries && err != nil:
+		case err == nil && !isRetryableStatus(got.status):
+			return w.checkStatus(got)
+		case try == maxBucketAttempts && err != nil:
 			return nil, err
-		case try == bucketTries:
-			return w.judge(got)
+		case try == maxBucketAttempts:
+			return w.checkStatus(got)
 		case err == nil:
-			wait = max(wait, asked(got.header))
+			wait = max(wait, parseRetryAfter(got.header))
 		}
-		if err := sleep(ctx, wait); err != nil {
+		if err := sleepContext(ctx, wait); err != nil {
 			return nil, err
 		}
-		pause = min(2*pause, bucketLongest)
+		pause = min(2*pause, maxBucketBackoff)
 	}
 }
 
-// once asks once.
-func (w *bucketWire) once(ctx context.Context, a *ask) (*answer, error) {
+// sendOnce asks once.
+func (w *bucketClient) sendOnce(ctx context.Context, a *bucketRequest) (*bucketResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, bucketTimeout)
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, a.method, a.url, bytes.NewReader(a.body))
@@ -122,21 +122,21 @@ func (w *bucketWire) once(ctx context.Context, a *ask) (*answer, error) {
 		r.Header[name] = values
 	}
 	if err := w.sign(ctx, r, a.body); err != nil {
-		return nil, fmt.Errorf("%w: %w", errUnsigned, err)
+		return nil, fmt.Errorf("%w: %w", errAuthentication, err)
 	}
 	res, err := w.client.Do(r)
 	if err != nil {
 		return nil, err
 	}
 	defer res.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(res.Body, a.most+1))
-	if err == nil && int64(len(body)) > a.most {
+	body, err := io.ReadAll(io.LimitReader(res.Body, a.maxBytes+1))
+	if err == nil && int64(len(body)) > a.maxBytes {
 		err = errTooLarge
 	}
-	return &answer{res.StatusCode, res.Header, body}, err
+	return &bucketResponse{res.StatusCode, res.Header, body}, err
 }
 
-func (w *bucketWire) judge(got *answer) (*answer, error) {
+func (w *bucketClient) checkStatus(got *bucketResponse) (*bucketResponse, error) {
 	if got.status < 300 {
 		return got, nil
 	}
@@ -144,23 +144,23 @@ func (w *bucketWire) judge(got *answer) (*answer, error) {
 	return nil, &bucketError{got.status, string(reason[:min(len(reason), 300)])}
 }
 
-func (w *bucketWire) close() { w.client.CloseIdleConnections() }
+func (w *bucketClient) close() { w.client.CloseIdleConnections() }
 
-// passing says that the same request may be answered otherwise soon.
-func passing(status int) bool {
+// isRetryableStatus says that the same request may be answered otherwise soon.
+func isRetryableStatus(status int) bool {
 	return status == http.StatusRequestTimeout || status == http.StatusTooManyRequests || status >= 500
 }
 
-// asked is how long a service wants to be left alone, as far as that is borne.
-func asked(h http.Header) time.Duration {
+// parseRetryAfter is how long a service wants to be left alone, as far as that is borne.
+func parseRetryAfter(h http.Header) time.Duration {
 	seconds, err := strconv.Atoi(h.Get("Retry-After"))
 	if err != nil || seconds < 0 {
 		return 0
 	}
-	return min(time.Duration(seconds)*time.Second, bucketLongest)
+	return min(time.Duration(seconds)*time.Second, maxBucketBackoff)
 }
 
-func sleep(ctx context.Context, d time.Duration) error {
+func sleepContext(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
@@ -171,8 +171,8 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// statusOf is the status of a refusal, or 0.
-func statusOf(err error) int {
+// errorStatus is the status of a refusal, or 0.
+func errorStatus(err error) int {
 	var refused *bucketError
 	if errors.As(err, &refused) {
 		return refused.status

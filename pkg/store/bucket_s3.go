@@ -24,13 +24,13 @@ const (
 	// s3Metadata has all metadata as one JSON object, in ASCII: headers have no
 	// case and no other letters.
 	s3Metadata = "X-Amz-Meta-Adk"
-	// mostMetadata is what S3 takes of it.
-	mostMetadata = 2048
+	// maxS3Metadata is what S3 takes of it.
+	maxS3Metadata = 2048
 )
 
 // An s3Bucket is a bucket of Amazon S3, or of a service that answers like it.
 type s3Bucket struct {
-	wire *bucketWire
+	client *bucketClient
 	// address is that of the bucket, and ends with a slash.
 	address string
 }
@@ -56,22 +56,22 @@ func openS3(_ context.Context, rest string, o *Options) (artifactStore, error) {
 	if keys.id == "" || keys.secret == "" {
 		return nil, errors.New(noS3Keys)
 	}
-	b := &s3Bucket{wire: newBucketWire(o)}
+	b := &s3Bucket{client: newBucketClient(o)}
 	endpoint := cmp.Or(at.query.Get("endpoint"), env("AWS_ENDPOINT_URL_S3"), env("AWS_ENDPOINT_URL"))
-	if b.address, err = s3Address(endpoint, keys.region, at.bucket); err != nil {
+	if b.address, err = buildS3Address(endpoint, keys.region, at.bucket); err != nil {
 		return nil, err
 	}
-	b.wire.explain = s3Reason
-	b.wire.sign = func(_ context.Context, r *http.Request, body []byte) error {
-		keys.sign(r, body, o.Clock())
+	b.client.explain = decodeS3Reason
+	b.client.sign = func(_ context.Context, r *http.Request, body []byte) error {
+		keys.signRequest(r, body, o.Clock())
 		return nil
 	}
-	return newObjectArtifacts(b, at, o), nil
+	return newBucketArtifacts(b, at, o), nil
 }
 
-// s3Address is that of a bucket. Amazon wants it in the name of the host, other
+// buildS3Address is that of a bucket. Amazon wants it in the name of the host, other
 // services have it in the path.
-func s3Address(endpoint, region, bucket string) (string, error) {
+func buildS3Address(endpoint, region, bucket string) (string, error) {
 	if endpoint == "" {
 		if strings.Contains(bucket, ".") { // the certificates know no dots
 			return "https://s3." + region + ".amazonaws.com/" + bucket + "/", nil
@@ -85,9 +85,9 @@ func s3Address(endpoint, region, bucket string) (string, error) {
 	return strings.TrimSuffix(u.String(), "/") + "/" + bucket + "/", nil
 }
 
-func (b *s3Bucket) object(name string) string { return b.address + s3Escape(name, "/") }
+func (b *s3Bucket) objectURL(name string) string { return b.address + escapeS3Path(name, "/") }
 
-func (b *s3Bucket) list(ctx context.Context, l listing) ([]object, error) {
+func (b *s3Bucket) listObjects(ctx context.Context, l listRequest) ([]object, error) {
 	query := url.Values{"list-type": {"2"}, "prefix": {l.prefix}, "encoding-type": {"url"}}
 	if l.flat {
 		query.Set("delimiter", "/")
@@ -102,7 +102,7 @@ func (b *s3Bucket) list(ctx context.Context, l listing) ([]object, error) {
 			NextContinuationToken string
 			IsTruncated           bool
 		}
-		got, err := b.wire.do(ctx, &ask{method: http.MethodGet, url: b.address + "?" + s3Query(query), most: maxListing})
+		got, err := b.client.sendRequest(ctx, &bucketRequest{method: http.MethodGet, url: b.address + "?" + canonicalQuery(query), maxBytes: maxListing})
 		if err != nil {
 			return nil, err
 		}
@@ -116,7 +116,7 @@ func (b *s3Bucket) list(ctx context.Context, l listing) ([]object, error) {
 			}
 			o := object{name: name, created: c.LastModified.UTC()}
 			if l.full {
-				if err := b.describe(ctx, &o); errors.Is(err, fs.ErrNotExist) {
+				if err := b.readMetadata(ctx, &o); errors.Is(err, fs.ErrNotExist) {
 					continue // deleted in this moment
 				} else if err != nil {
 					return nil, err
@@ -131,17 +131,17 @@ func (b *s3Bucket) list(ctx context.Context, l listing) ([]object, error) {
 	}
 }
 
-// describe adds what a list does not tell.
-func (b *s3Bucket) describe(ctx context.Context, o *object) error {
-	got, err := b.wire.do(ctx, &ask{method: http.MethodHead, url: b.object(o.name)})
+// readMetadata adds what a list does not tell.
+func (b *s3Bucket) readMetadata(ctx context.Context, o *object) error {
+	got, err := b.client.sendRequest(ctx, &bucketRequest{method: http.MethodHead, url: b.objectURL(o.name)})
 	if err != nil {
-		return s3Meaning(err)
+		return mapS3Error(err)
 	}
-	return o.take(got.header)
+	return o.readHeaders(got.header)
 }
 
-// take reads the headers of an answer.
-func (o *object) take(h http.Header) error {
+// readHeaders reads the headers of an answer.
+func (o *object) readHeaders(h http.Header) error {
 	o.mime = h.Get("Content-Type")
 	if at, err := http.ParseTime(h.Get("Last-Modified")); err == nil && o.created.IsZero() {
 		o.created = at.UTC()
@@ -152,33 +152,33 @@ func (o *object) take(h http.Header) error {
 	return nil
 }
 
-func (b *s3Bucket) read(ctx context.Context, name string, most int64) (*object, error) {
-	got, err := b.wire.do(ctx, &ask{method: http.MethodGet, url: b.object(name), most: most})
+func (b *s3Bucket) readObject(ctx context.Context, name string, most int64) (*object, error) {
+	got, err := b.client.sendRequest(ctx, &bucketRequest{method: http.MethodGet, url: b.objectURL(name), maxBytes: most})
 	if err != nil {
-		return nil, s3Meaning(err)
+		return nil, mapS3Error(err)
 	}
 	o := &object{name: name, bytes: got.body}
-	return o, o.take(got.header)
+	return o, o.readHeaders(got.header)
 }
 
-func (b *s3Bucket) create(ctx context.Context, o *object) error {
+func (b *s3Bucket) createObject(ctx context.Context, o *object) error {
 	header := http.Header{"Content-Type": {o.mime}, "If-None-Match": {"*"}}
 	if len(o.metadata) > 0 {
 		text, err := json.Marshal(o.metadata)
 		if err != nil {
 			return err
 		}
-		if text = ascii(text); len(text) > mostMetadata {
-			return fmt.Errorf("its metadata has %d bytes, more than the %d of S3: %w", len(text), mostMetadata, session.ErrInvalid)
+		if text = escapeNonASCII(text); len(text) > maxS3Metadata {
+			return fmt.Errorf("its metadata has %d bytes, more than the %d of S3: %w", len(text), maxS3Metadata, session.ErrInvalid)
 		}
 		header.Set(s3Metadata, string(text))
 	}
-	_, err := b.wire.do(ctx, &ask{method: http.MethodPut, url: b.object(o.name), header: header, body: o.bytes, most: maxListing})
-	return s3Meaning(err)
+	_, err := b.client.sendRequest(ctx, &bucketRequest{method: http.MethodPut, url: b.objectURL(o.name), header: header, body: o.bytes, maxBytes: maxListing})
+	return mapS3Error(err)
 }
 
-// ascii escapes all other letters of a JSON text.
-func ascii(text []byte) []byte {
+// escapeNonASCII escapes all other letters of a JSON text.
+func escapeNonASCII(text []byte) []byte {
 	var out []byte
 	for _, c := range string(text) {
 		switch {
@@ -194,21 +194,21 @@ func ascii(text []byte) []byte {
 	return out
 }
 
-func (b *s3Bucket) remove(ctx context.Context, name string) error {
-	_, err := b.wire.do(ctx, &ask{method: http.MethodDelete, url: b.object(name), most: maxListing})
-	if statusOf(err) == http.StatusNotFound {
+func (b *s3Bucket) deleteObject(ctx context.Context, name string) error {
+	_, err := b.client.sendRequest(ctx, &bucketRequest{method: http.MethodDelete, url: b.objectURL(name), maxBytes: maxListing})
+	if errorStatus(err) == http.StatusNotFound {
 		return nil
 	}
 	return err
 }
 
 func (b *s3Bucket) close() error {
-	b.wire.close()
+	b.client.close()
 	return nil
 }
 
-func s3Meaning(err error) error {
-	switch statusOf(err) {
+func mapS3Error(err error) error {
+	switch errorStatus(err) {
 	case http.StatusNotFound:
 		return fmt.Errorf("%w: %w", fs.ErrNotExist, err)
 	case http.StatusPreconditionFailed, http.StatusConflict:
@@ -217,7 +217,7 @@ func s3Meaning(err error) error {
 	return err
 }
 
-func s3Reason(body []byte) string {
+func decodeS3Reason(body []byte) string {
 	var told struct{ Code, Message string }
 	if xml.Unmarshal(body, &told) != nil {
 		return ""

@@ -24,31 +24,31 @@ type s3Keys struct {
 	region              string
 }
 
-// sign adds the headers that prove who asks. All headers of the request are
+// signRequest adds the headers that prove who asks. All headers of the request are
 // signed, so it is the last to touch them.
-func (k *s3Keys) sign(r *http.Request, body []byte, now time.Time) {
+func (k *s3Keys) signRequest(r *http.Request, body []byte, now time.Time) {
 	now = now.UTC()
 	r.Header.Set("X-Amz-Date", now.Format(s3Time))
-	r.Header.Set("X-Amz-Content-Sha256", hashOf(body))
+	r.Header.Set("X-Amz-Content-Sha256", hexSHA256(body))
 	if k.session != "" {
 		r.Header.Set("X-Amz-Security-Token", k.session)
 	}
-	names, headers := s3Headers(r)
+	names, headers := canonicalHeaders(r)
 	canonical := strings.Join([]string{
-		r.Method, s3Escape(r.URL.Path, "/"), s3Query(r.URL.Query()), headers, names, hashOf(body),
+		r.Method, escapeS3Path(r.URL.Path, "/"), canonicalQuery(r.URL.Query()), headers, names, hexSHA256(body),
 	}, "\n")
 	scope := strings.Join([]string{now.Format("20060102"), k.region, "s3", "aws4_request"}, "/")
-	text := strings.Join([]string{s3Algorithm, now.Format(s3Time), scope, hashOf([]byte(canonical))}, "\n")
+	text := strings.Join([]string{s3Algorithm, now.Format(s3Time), scope, hexSHA256([]byte(canonical))}, "\n")
 	key := []byte("AWS4" + k.secret)
 	for part := range strings.SplitSeq(scope, "/") {
-		key = hmacOf(key, part)
+		key = hmacSHA256(key, part)
 	}
 	r.Header.Set("Authorization", fmt.Sprintf("%s Credential=%s/%s,SignedHeaders=%s,Signature=%s",
-		s3Algorithm, k.id, scope, names, hex.EncodeToString(hmacOf(key, text))))
+		s3Algorithm, k.id, scope, names, hex.EncodeToString(hmacSHA256(key, text))))
 }
 
-// s3Headers lists the headers in order: their names, and a line of each.
-func s3Headers(r *http.Request) (names, lines string) {
+// canonicalHeaders lists the headers in order: their names, and a line of each.
+func canonicalHeaders(r *http.Request) (names, lines string) {
 	values := map[string]string{"host": r.URL.Host}
 	for name, v := range r.Header {
 		values[strings.ToLower(name)] = strings.TrimSpace(strings.Join(v, ","))
@@ -60,17 +60,17 @@ func s3Headers(r *http.Request) (names, lines string) {
 	return strings.Join(order, ";"), lines
 }
 
-// s3Query orders and escapes parameters as they are signed.
-func s3Query(q url.Values) string {
+// canonicalQuery orders and escapes parameters as they are signed.
+func canonicalQuery(q url.Values) string {
 	var pairs []string
 	for _, name := range slices.Sorted(maps.Keys(q)) {
-		pairs = append(pairs, s3Escape(name, "")+"="+s3Escape(q.Get(name), ""))
+		pairs = append(pairs, escapeS3Path(name, "")+"="+escapeS3Path(q.Get(name), ""))
 	}
 	return strings.Join(pairs, "&")
 }
 
-// s3Escape leaves only what RFC 3986 does not reserve, and the bytes of keep.
-func s3Escape(text, keep string) string {
+// escapeS3Path leaves only what RFC 3986 does not reserve, and the bytes of keep.
+func escapeS3Path(text, keep string) string {
 	var b strings.Builder
 	for i := range len(text) {
 		c := text[i]
@@ -84,12 +84,12 @@ func s3Escape(text, keep string) string {
 	return b.String()
 }
 
-func hashOf(b []byte) string {
+func hexSHA256(b []byte) string {
 	sum := sha256.Sum256(b)
 	return hex.EncodeToString(sum[:])
 }
 
-func hmacOf(key []byte, text string) []byte {
+func hmacSHA256(key []byte, text string) []byte {
 	h := hmac.New(sha256.New, key)
 	h.Write([]byte(text))
 	return h.Sum(nil)

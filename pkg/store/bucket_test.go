@@ -46,8 +46,8 @@ func (s service) RoundTrip(r *http.Request) (*http.Response, error) {
 	return nil, io.ErrUnexpectedEOF
 }
 
-// of makes a service of a handler.
-func of(h http.Handler) service {
+// serve makes a service of a handler.
+func serve(h http.Handler) service {
 	return func(r *http.Request) *http.Response {
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, r)
@@ -55,7 +55,7 @@ func of(h http.Handler) service {
 	}
 }
 
-func refusal(status int, body string, header http.Header) *http.Response {
+func errorResponse(status int, body string, header http.Header) *http.Response {
 	return &http.Response{StatusCode: status, Header: header, Body: io.NopCloser(strings.NewReader(body))}
 }
 
@@ -76,7 +76,7 @@ func openBucket(t *testing.T, url string, s service, o *Options) *Artifacts {
 	return openStore(t, "memory:", &c).Artifacts
 }
 
-func TestBucketIsAskedAgain(t *testing.T) {
+func TestBucketRetry(t *testing.T) {
 	for _, url := range []string{"gs://box", "s3://box"} {
 		synctest.Test(t, func(t *testing.T) {
 			var handler http.Handler = &fakebucket.GCS{}
@@ -87,16 +87,16 @@ func TestBucketIsAskedAgain(t *testing.T) {
 			a := openBucket(t, url, func(r *http.Request) *http.Response {
 				switch n++; n {
 				case 1, 5:
-					return refusal(503, "", nil)
+					return errorResponse(503, "", nil)
 				case 2:
-					return refusal(429, "", http.Header{"Retry-After": {"7"}})
+					return errorResponse(429, "", http.Header{"Retry-After": {"7"}})
 				case 3:
 					return nil // the connection is lost
 				}
-				return of(handler)(r)
+				return serve(handler)(r)
 			}, nil)
 			began := time.Now()
-			diff(t, "version", 0, save(t, a, alice, "a", textPart("x")))
+			diff(t, "version", 0, saveArtifact(t, a, alice, "a", textPart("x")))
 			if waited := time.Since(began); waited < 7*time.Second || waited > 12*time.Second {
 				t.Errorf("waited %v", waited)
 			}
@@ -108,7 +108,7 @@ func TestBucketIsAskedAgain(t *testing.T) {
 	}
 }
 
-func TestBucketGivesUp(t *testing.T) {
+func TestBucketRetryLimit(t *testing.T) {
 	tests := []struct {
 		name, url string
 		answer    func() *http.Response
@@ -116,21 +116,21 @@ func TestBucketGivesUp(t *testing.T) {
 		want      string
 	}{
 		{
-			"busy", "gs://box/p", func() *http.Response { return refusal(503, `{"error":{"message":"Backend Error"}}`, nil) },
-			bucketTries, `listing artifacts of user "alice" in gs://box/p/: 503 Service Unavailable: Backend Error`,
+			"busy", "gs://box/p", func() *http.Response { return errorResponse(503, `{"error":{"message":"Backend Error"}}`, nil) },
+			maxBucketAttempts, `listing artifacts of user "alice" in gs://box/p/: 503 Service Unavailable: Backend Error`,
 		},
 		{
 			"forbidden", "gs://box", func() *http.Response {
-				return refusal(403, `{"error":{"message":"bot@x does not have storage.objects.list access"}}`, nil)
+				return errorResponse(403, `{"error":{"message":"bot@x does not have storage.objects.list access"}}`, nil)
 			},
 			1, "403 Forbidden: bot@x does not have storage.objects.list access",
 		},
-		{"forbidden by a page", "gs://box", func() *http.Response { return refusal(403, `<html>`, nil) }, 1, "in gs://box/: 403 Forbidden"},
-		{"lost", "gs://box", func() *http.Response { return nil }, bucketTries, "unexpected EOF"},
+		{"forbidden by a page", "gs://box", func() *http.Response { return errorResponse(403, `<html>`, nil) }, 1, "in gs://box/: 403 Forbidden"},
+		{"lost", "gs://box", func() *http.Response { return nil }, maxBucketAttempts, "unexpected EOF"},
 		{"moved", "s3://box", func() *http.Response {
-			return refusal(301, `<Error><Code>PermanentRedirect</Code><Message>Use another endpoint.</Message></Error>`, http.Header{"Location": {"http://else.test"}})
+			return errorResponse(301, `<Error><Code>PermanentRedirect</Code><Message>Use another endpoint.</Message></Error>`, http.Header{"Location": {"http://else.test"}})
 		}, 1, "in s3://box/: 301 Moved Permanently: PermanentRedirect: Use another endpoint."},
-		{"s3 busy", "s3://box", func() *http.Response { return refusal(503, `<Error><Code>SlowDown</Code></Error>`, nil) }, bucketTries, "503 Service Unavailable: SlowDown"},
+		{"s3 busy", "s3://box", func() *http.Response { return errorResponse(503, `<Error><Code>SlowDown</Code></Error>`, nil) }, maxBucketAttempts, "503 Service Unavailable: SlowDown"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -148,12 +148,12 @@ func TestBucketGivesUp(t *testing.T) {
 }
 
 // Who does not wait any longer is not kept waiting.
-func TestBucketStopsWaiting(t *testing.T) {
+func TestBucketRetryCancelled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 		defer cancel()
 		a := openBucket(t, "gs://box", func(*http.Request) *http.Response {
-			return refusal(503, "", http.Header{"Retry-After": {"3600"}})
+			return errorResponse(503, "", http.Header{"Retry-After": {"3600"}})
 		}, nil)
 		_, err := a.Save(ctx, alice, "a", textPart("x"))
 		wantErr(t, "Save", err, context.DeadlineExceeded, "saving artifact")
@@ -161,7 +161,7 @@ func TestBucketStopsWaiting(t *testing.T) {
 }
 
 func TestBucketMissing(t *testing.T) {
-	for url, service := range map[string]service{"gs://missing": of(&fakebucket.GCS{}), "s3://missing": of(&fakebucket.S3{})} {
+	for url, service := range map[string]service{"gs://missing": serve(&fakebucket.GCS{}), "s3://missing": serve(&fakebucket.S3{})} {
 		a := openBucket(t, url, service, nil)
 		_, err := a.Save(t.Context(), alice, "a", textPart("x"))
 		if err == nil || !strings.Contains(err.Error(), "pecified bucket does not exist") || errors.Is(err, session.ErrNotFound) {
@@ -174,12 +174,12 @@ func TestBucketMissing(t *testing.T) {
 	}
 }
 
-func TestBucketRefuses(t *testing.T) {
+func TestBucketInvalidArtifact(t *testing.T) {
 	long := session.Key{App: "app", User: strings.Repeat("語", 255), ID: "s"}
 	custom := func(k string, v any) *NewArtifact {
 		return &NewArtifact{Name: "a", Part: textPart("x"), CustomMetadata: map[string]any{k: v}}
 	}
-	for url, service := range map[string]service{"gs://box": of(&fakebucket.GCS{}), "s3://box": of(&fakebucket.S3{})} {
+	for url, service := range map[string]service{"gs://box": serve(&fakebucket.GCS{}), "s3://box": serve(&fakebucket.S3{})} {
 		a := openBucket(t, url, service, nil)
 		for _, tt := range []struct {
 			key  session.Key
@@ -195,15 +195,15 @@ func TestBucketRefuses(t *testing.T) {
 			wantErr(t, "Create in "+url, err, session.ErrInvalid, tt.want)
 		}
 	}
-	a := openBucket(t, "s3://box", of(&fakebucket.S3{}), nil)
+	a := openBucket(t, "s3://box", serve(&fakebucket.S3{}), nil)
 	_, err := a.Create(t.Context(), alice, custom("k", strings.Repeat("ü", 400)))
 	wantErr(t, "Create with much metadata", err, session.ErrInvalid, "its metadata has 2427 bytes, more than the 2048 of S3")
 }
 
 // What others wrote may be larger than we would have.
-func TestBucketHoldsALargeOne(t *testing.T) {
-	for url, service := range map[string]service{"gs://box": of(&fakebucket.GCS{}), "s3://box": of(&fakebucket.S3{})} {
-		save(t, openBucket(t, url, service, nil), alice, "a", textPart("123456789"))
+func TestBucketLargeArtifact(t *testing.T) {
+	for url, service := range map[string]service{"gs://box": serve(&fakebucket.GCS{}), "s3://box": serve(&fakebucket.S3{})} {
+		saveArtifact(t, openBucket(t, url, service, nil), alice, "a", textPart("123456789"))
 		_, err := openBucket(t, url, service, &Options{MaxArtifactBytes: 8}).Load(t.Context(), alice, "a", -1)
 		wantErr(t, "Load from "+url, err, session.ErrInvalid, `artifact "a" version 0 has more than the 8 bytes allowed`)
 	}
@@ -212,11 +212,11 @@ func TestBucketHoldsALargeOne(t *testing.T) {
 // The blobs are those of adk-python's artifacts/gcs_artifact_service.py: this is
 // how it writes and what it reads.
 func TestGCSLayout(t *testing.T) {
-	server := of(&fakebucket.GCS{})
+	server := serve(&fakebucket.GCS{})
 	a := openBucket(t, "gs://box", server, nil)
-	save(t, a, alice, "notes/may.txt", textPart("hi"))
-	save(t, a, alice, "user:me.png", &genai.Part{InlineData: &genai.Blob{MIMEType: "image/png", Data: []byte("p"), DisplayName: "Me"}})
-	save(t, a, alice, "ref", &genai.Part{FileData: &genai.FileData{FileURI: "gs://b/o", MIMEType: "text/csv"}})
+	saveArtifact(t, a, alice, "notes/may.txt", textPart("hi"))
+	saveArtifact(t, a, alice, "user:me.png", &genai.Part{InlineData: &genai.Blob{MIMEType: "image/png", Data: []byte("p"), DisplayName: "Me"}})
+	saveArtifact(t, a, alice, "ref", &genai.Part{FileData: &genai.FileData{FileURI: "gs://b/o", MIMEType: "text/csv"}})
 	diff(t, "text", `app/alice/s/notes/may.txt/0 text/plain map[adkIsText:true] "hi"`, blobAt(t, server, "app/alice/s/notes/may.txt/0"))
 	diff(t, "bytes of the user", `app/alice/user/user:me.png/0 image/png map[adkDisplayName:Me] "p"`, blobAt(t, server, "app/alice/user/user:me.png/0"))
 	diff(t, "reference", `app/alice/s/ref/0 text/csv map[adkFileMimeType:text/csv adkFileUri:gs://b/o] ""`, blobAt(t, server, "app/alice/s/ref/0"))
@@ -245,7 +245,7 @@ func TestGCSLayout(t *testing.T) {
 	}
 	_, err = a.Load(t.Context(), alice, "gone", -1)
 	wantErr(t, "Load of nothing", err, session.ErrNotFound, "artifact not found: gone")
-	diff(t, "next version", 11, save(t, a, alice, "notes/may.txt", textPart("x")))
+	diff(t, "next version", 11, saveArtifact(t, a, alice, "notes/may.txt", textPart("x")))
 	names, err := a.Keys(t.Context(), alice)
 	diff(t, "names", []string{"gone", "notes/may.txt", "ref", "user:me.png", "user:old"}, names)
 	if err != nil {
@@ -295,20 +295,20 @@ func TestGCSCredentials(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Setenv("GOOGLE_APPLICATION_CREDENTIALS", file)
-	handler := of(&fakebucket.GCS{})
+	handler := serve(&fakebucket.GCS{})
 	a := openBucket(t, "gs://box", func(r *http.Request) *http.Response {
 		switch {
 		case r.URL.Host == "token.test":
-			return refusal(200, `{"access_token":"T","token_type":"Bearer","expires_in":3600}`, http.Header{"Content-Type": {"application/json"}})
+			return errorResponse(200, `{"access_token":"T","token_type":"Bearer","expires_in":3600}`, http.Header{"Content-Type": {"application/json"}})
 		case r.URL.Scheme+r.URL.Host != "httpsstorage.googleapis.com" || r.Header.Get("Authorization") != "Bearer T":
-			return refusal(401, "", nil)
+			return errorResponse(401, "", nil)
 		}
 		return handler(r)
 	}, &Options{Lookup: lookup(nil)})
-	diff(t, "version", 0, save(t, a, alice, "a", textPart("x")))
+	diff(t, "version", 0, saveArtifact(t, a, alice, "a", textPart("x")))
 
 	b := openBucket(t, "gs://box", func(*http.Request) *http.Response {
-		return refusal(400, `{"error":"invalid_grant"}`, http.Header{"Content-Type": {"application/json"}})
+		return errorResponse(400, `{"error":"invalid_grant"}`, http.Header{"Content-Type": {"application/json"}})
 	}, &Options{Lookup: lookup(nil)})
 	_, err = b.Save(t.Context(), alice, "a", textPart("x"))
 	if err == nil || !strings.Contains(err.Error(), "proving who asks: asking for a token of Google") || strings.Contains(err.Error(), "PRIVATE") {
@@ -325,7 +325,7 @@ func TestEmulatorAddress(t *testing.T) {
 	for in, want := range map[string]string{
 		"localhost:4443": "http://localhost:4443", "https://gcs.test/": "https://gcs.test", "ftp://x": "", "http://": "",
 	} {
-		got, err := emulator(in)
+		got, err := parseEmulatorURL(in)
 		if got != want || (err != nil) != (want == "") {
 			t.Errorf("emulator(%q) = %q, %v", in, got, err)
 		}
@@ -355,14 +355,14 @@ func TestS3Signature(t *testing.T) {
 		for k, v := range tt.header {
 			r.Header[k] = v
 		}
-		keys.sign(r, []byte(tt.body), now)
+		keys.signRequest(r, []byte(tt.body), now)
 		if got := r.Header.Get("Authorization"); !strings.HasSuffix(got, "Signature="+tt.want) {
 			t.Errorf("%s %s: %s", tt.method, tt.url, got)
 		}
 	}
 	keys.session = "token"
 	r := httptest.NewRequest("GET", host, nil)
-	keys.sign(r, nil, now)
+	keys.signRequest(r, nil, now)
 	if !strings.Contains(r.Header.Get("Authorization"), "x-amz-security-token") || r.Header.Get("X-Amz-Security-Token") != "token" {
 		t.Errorf("with a session token: %v", r.Header)
 	}
@@ -378,7 +378,7 @@ func TestS3Address(t *testing.T) {
 		{"https://host/base?x=y", "box"}:     "",
 		{"https://host.example/base", "box"}: "https://host.example/base/box/",
 	} {
-		got, err := s3Address(in[0], "eu-west-1", in[1])
+		got, err := buildS3Address(in[0], "eu-west-1", in[1])
 		if got != want || (err != nil) != (want == "") || err != nil && strings.Contains(err.Error(), "secret") {
 			t.Errorf("s3Address(%v) = %q, %v", in, got, err)
 		}

@@ -14,7 +14,7 @@ const entryBytes = 1024
 // A cache holds the histories of recent sessions, bounded by bytes; the latest
 // one stays whatever its size.
 type cache struct {
-	most         int64
+	maxBytes     int64
 	hits, misses atomic.Int64
 
 	mu    sync.Mutex
@@ -24,14 +24,14 @@ type cache struct {
 }
 
 // An entry is a session's history up to a version.
-type entry struct {
+type cacheEntry struct {
 	key     session.Key
 	id      int64 // of the head
 	history *session.History
 	// The cache guards these: its bytes, and whether it has the entry still.
 	bytes   int64
 	derived int64 // of bytes, those of what was derived from the history
-	kept    bool
+	cached  bool
 
 	mu      sync.Mutex
 	version int64
@@ -39,11 +39,11 @@ type entry struct {
 }
 
 func newCache(most int64) *cache {
-	return &cache{most: most, byKey: map[session.Key]*list.Element{}, order: list.New()}
+	return &cache{maxBytes: most, byKey: map[session.Key]*list.Element{}, order: list.New()}
 }
 
-// find returns the entry of a session, or nil.
-func (c *cache) find(key session.Key) *entry {
+// get returns the entry of a session, or nil.
+func (c *cache) get(key session.Key) *cacheEntry {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	el, ok := c.byKey[key]
@@ -51,48 +51,48 @@ func (c *cache) find(key session.Key) *entry {
 		return nil
 	}
 	c.order.MoveToFront(el)
-	e := el.Value.(*entry)
-	c.grow(e, 0)
+	e := el.Value.(*cacheEntry)
+	c.addBytes(e, 0)
 	return e
 }
 
-// grow counts bytes of an entry, and what runs have derived from its history since
+// addBytes counts bytes of an entry, and what runs have derived from its history since
 // it was used last. The caller holds the lock.
-func (c *cache) grow(e *entry, bytes int64) {
+func (c *cache) addBytes(e *cacheEntry, bytes int64) {
 	derived := e.history.DerivedBytes()
 	bytes += derived - e.derived
 	e.derived = derived
 	e.bytes += bytes
 	c.bytes += bytes
-	c.shrink()
+	c.evictOldest()
 }
 
 // put makes the entry of a session that was read whole. When another reader
 // was faster, theirs is brought up to date and returned.
-func (c *cache) put(key session.Key, s *snapshot) *entry {
-	e, fresh := c.insert(key, s)
+func (c *cache) put(key session.Key, s *snapshot) *cacheEntry {
+	e, fresh := c.insertEntry(key, s)
 	if !fresh {
-		c.extend(e, s.events)
+		c.appendNew(e, s.events)
 	}
 	return e
 }
 
-func (c *cache) insert(key session.Key, s *snapshot) (e *entry, fresh bool) {
+func (c *cache) insertEntry(key session.Key, s *snapshot) (e *cacheEntry, fresh bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if el, ok := c.byKey[key]; ok && el.Value.(*entry).id == s.id {
-		return el.Value.(*entry), false
+	if el, ok := c.byKey[key]; ok && el.Value.(*cacheEntry).id == s.id {
+		return el.Value.(*cacheEntry), false
 	}
-	c.remove(key)
-	e = newEntry(key, s)
-	c.byKey[key], e.kept = c.order.PushFront(e), true
+	c.removeEntry(key)
+	e = newCacheEntry(key, s)
+	c.byKey[key], e.cached = c.order.PushFront(e), true
 	c.bytes += e.bytes
-	c.shrink()
+	c.evictOldest()
 	return e, true
 }
 
-func newEntry(key session.Key, s *snapshot) *entry {
-	e := &entry{key: key, id: s.id, version: s.version, bytes: entryBytes}
+func newCacheEntry(key session.Key, s *snapshot) *cacheEntry {
+	e := &cacheEntry{key: key, id: s.id, version: s.version, bytes: entryBytes}
 	events := make([]*session.Event, len(s.events))
 	var text int64
 	for i, st := range s.events {
@@ -109,42 +109,42 @@ func newEntry(key session.Key, s *snapshot) *entry {
 func (c *cache) drop(key session.Key) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.remove(key)
+	c.removeEntry(key)
 }
 
-// extend adds the events that an entry does not have yet.
-func (c *cache) extend(e *entry, events []stored) {
+// appendNew adds the events that an entry does not have yet.
+func (c *cache) appendNew(e *cacheEntry, events []storedEvent) {
 	if len(events) == 0 {
 		return
 	}
-	bytes := e.add(events)
+	bytes := e.appendEvents(events)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if e.kept {
-		c.grow(e, bytes)
+	if e.cached {
+		c.addBytes(e, bytes)
 	}
 }
 
-// shrink makes room. The caller holds the lock.
-func (c *cache) shrink() {
-	for c.bytes > c.most && c.order.Len() > 1 {
-		c.remove(c.order.Back().Value.(*entry).key)
+// evictOldest makes room. The caller holds the lock.
+func (c *cache) evictOldest() {
+	for c.bytes > c.maxBytes && c.order.Len() > 1 {
+		c.removeEntry(c.order.Back().Value.(*cacheEntry).key)
 	}
 }
 
-func (c *cache) remove(key session.Key) {
+func (c *cache) removeEntry(key session.Key) {
 	el, ok := c.byKey[key]
 	if !ok {
 		return
 	}
 	delete(c.byKey, key)
-	e := c.order.Remove(el).(*entry)
-	e.kept = false
+	e := c.order.Remove(el).(*cacheEntry)
+	e.cached = false
 	c.bytes -= e.bytes
 }
 
-// tip is the last event of the entry's history, by number and id.
-func (e *entry) tip() (seq int64, id string) {
+// lastEvent is the last event of the entry's history, by number and id.
+func (e *cacheEntry) lastEvent() (seq int64, id string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.version == 0 {
@@ -153,22 +153,22 @@ func (e *entry) tip() (seq int64, id string) {
 	return e.version, e.history.Events()[e.version-1].ID
 }
 
-// lease returns the id of the head and the last epoch that is known.
-func (e *entry) lease() (id, epoch int64) {
+// lastLease returns the id of the head and the last epoch that is known.
+func (e *cacheEntry) lastLease() (id, epoch int64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.id, e.epoch
 }
 
-func (e *entry) leased(epoch int64) {
+func (e *cacheEntry) recordEpoch(epoch int64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.epoch = max(e.epoch, epoch)
 }
 
-// add appends the events that come right after those at hand, and returns
+// appendEvents appends the events that come right after those at hand, and returns
 // their bytes.
-func (e *entry) add(events []stored) int64 {
+func (e *cacheEntry) appendEvents(events []storedEvent) int64 {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	var bytes int64

@@ -49,7 +49,7 @@ func derivedBytes(c *cache, key any) int {
 	defer c.mu.Unlock()
 	held := 0
 	for el := c.order.Front(); el != nil; el = el.Next() {
-		el.Value.(*entry).history.Derive(key, func(last any, _ []*session.Event) (any, int64) {
+		el.Value.(*cacheEntry).history.Derive(key, func(last any, _ []*session.Event) (any, int64) {
 			text, _ := last.(string)
 			held += len(text)
 			return last, 0

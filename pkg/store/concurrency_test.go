@@ -10,8 +10,8 @@ import (
 	"agenthost/pkg/session"
 )
 
-// all runs n goroutines and reports their errors.
-func all(t *testing.T, n int, run func(i int) error) {
+// runConcurrently runs n goroutines and reports their errors.
+func runConcurrently(t *testing.T, n int, run func(i int) error) {
 	t.Helper()
 	var wg sync.WaitGroup
 	for i := range n {
@@ -24,11 +24,11 @@ func all(t *testing.T, n int, run func(i int) error) {
 	wg.Wait()
 }
 
-func TestManySessions(t *testing.T) {
+func TestConcurrentSessions(t *testing.T) {
 	const sessions, events = 64, 10
 	eachBackend(t, func(t *testing.T, s *Store) {
 		key := func(i int) session.Key { return session.Key{App: "app", User: fmt.Sprint("u", i%8), ID: fmt.Sprint(i)} }
-		all(t, sessions, func(i int) error {
+		runConcurrently(t, sessions, func(i int) error {
 			_, err := s.Sessions.Create(t.Context(), key(i), nil)
 			for n := 0; n < events && err == nil; n++ {
 				var sess *session.Session
@@ -53,10 +53,10 @@ func TestManySessions(t *testing.T) {
 	})
 }
 
-func TestManyWritersOfSharedState(t *testing.T) {
+func TestConcurrentSharedStateWrites(t *testing.T) {
 	const writers, keys = 16, 20
 	eachBackend(t, func(t *testing.T, s *Store) {
-		all(t, writers, func(i int) error {
+		runConcurrently(t, writers, func(i int) error {
 			key := session.Key{App: "app", User: fmt.Sprint("u", i%4), ID: fmt.Sprint(i)}
 			sess, err := s.Sessions.Create(t.Context(), key, nil)
 			for n := 0; n < keys && err == nil; n++ {
@@ -73,12 +73,12 @@ func TestManyWritersOfSharedState(t *testing.T) {
 	})
 }
 
-func TestManyWritersOfOneSession(t *testing.T) {
+func TestConcurrentSessionWrites(t *testing.T) {
 	const writers, rounds = 8, 20
 	eachBackend(t, func(t *testing.T, s *Store) {
 		create(t, s, alice, nil)
 		var stored atomic.Int64
-		all(t, writers, func(i int) error {
+		runConcurrently(t, writers, func(i int) error {
 			for range rounds {
 				sess, err := s.Sessions.Get(t.Context(), alice, nil)
 				if err != nil {
@@ -96,16 +96,16 @@ func TestManyWritersOfOneSession(t *testing.T) {
 		cached := get(t, s, alice, nil)
 		s.Sessions.cache.drop(alice)
 		sess := get(t, s, alice, nil)
-		diff(t, "cached and stored", plain(t, sess), plain(t, cached))
+		diff(t, "cached and stored", plainState(t, sess), plainState(t, cached))
 		if sess.Version != stored.Load() || int64(sess.History.Len()) != stored.Load() {
 			t.Errorf("version %d, %d events, want %d", sess.Version, sess.History.Len(), stored.Load())
 		}
 	})
 }
 
-func TestCreateDeleteAndReadAtOnce(t *testing.T) {
+func TestConcurrentCreateDeleteRead(t *testing.T) {
 	eachBackend(t, func(t *testing.T, s *Store) {
-		all(t, 8, func(i int) error {
+		runConcurrently(t, 8, func(i int) error {
 			for range 20 {
 				sess, err := s.Sessions.Create(t.Context(), alice, nil)
 				if err == nil {

@@ -64,8 +64,8 @@ func loadCorpus(t *testing.T) []corpusCase {
 	return cases
 }
 
-// told are the rows whose steps are prose, and the tests that carry them out.
-func told() map[string]string {
+// knownDifferences are the rows whose steps are prose, and the tests that carry them out.
+func knownDifferences() map[string]string {
 	return map[string]string{
 		"temp: keys: readable on the live session object within the invocation": "TestAppendScopes",
 		"temp: keys in create(state)":                                           "TestCreateState",
@@ -86,7 +86,7 @@ func TestCorpus(t *testing.T) {
 			for _, c := range cases {
 				t.Run(strings.ReplaceAll(c.Name, " ", "_"), func(t *testing.T) {
 					if c.Steps[0][0] == '"' {
-						if told()[c.Name] == "" {
+						if knownDifferences()[c.Name] == "" {
 							t.Error("a row in prose without a test")
 						}
 						return
@@ -103,7 +103,7 @@ func (c *corpusCase) run(t *testing.T, s *Store) {
 	var results []stepResult
 	for _, raw := range c.Steps {
 		var st corpusStep
-		if err := json.Unmarshal(resolve(raw, live, results), &st); err != nil {
+		if err := json.Unmarshal(resolveKey(raw, live, results), &st); err != nil {
 			t.Fatalf("step %s: %v", raw, err)
 		}
 		results = append(results, st.run(t, s, live))
@@ -112,7 +112,7 @@ func (c *corpusCase) run(t *testing.T, s *Store) {
 		i, err := strconv.Atoi(number)
 		switch {
 		case err == nil:
-			check(t, "step "+number, want, results, results[i-1])
+			checkStep(t, "step "+number, want, results, results[i-1])
 		case number == "successes":
 			won := 0
 			for _, err := range results[0].errs {
@@ -129,8 +129,8 @@ func (c *corpusCase) run(t *testing.T, s *Store) {
 	}
 }
 
-// resolve fills in what a step takes from an earlier one.
-func resolve(raw json.RawMessage, live map[session.Key]*session.Session, results []stepResult) []byte {
+// resolveKey fills in what a step takes from an earlier one.
+func resolveKey(raw json.RawMessage, live map[session.Key]*session.Session, results []stepResult) []byte {
 	text := string(raw)
 	for i, r := range results {
 		if r.sess != nil {
@@ -195,8 +195,8 @@ func (st *corpusStep) append(t *testing.T, s *Store, key session.Key, sess *sess
 	return sess, s.Sessions.Append(t.Context(), sess, ev)
 }
 
-// check compares a result with an expectation in one of the corpus' forms.
-func check(t *testing.T, what string, want any, all []stepResult, r stepResult) {
+// checkStep compares a result with an expectation in one of the corpus' forms.
+func checkStep(t *testing.T, what string, want any, all []stepResult, r stepResult) {
 	t.Helper()
 	switch want := want.(type) {
 	case float64:
@@ -240,14 +240,14 @@ func checkWord(t *testing.T, what, want string, all []stepResult, r stepResult) 
 	case first == "AlreadyExistsError":
 		wantErr(t, what, r.err, session.ErrExists, "session already exists")
 	case want == "same as 1":
-		diff(t, what, plain(t, all[0].sess), plain(t, r.sess))
+		diff(t, what, plainState(t, all[0].sess), plainState(t, r.sess))
 	default: // equal to the live session
-		diff(t, what, plain(t, r.live), plain(t, r.sess))
+		diff(t, what, plainState(t, r.live), plainState(t, r.sess))
 	}
 }
 
-// plain is a session as values that cmp can compare.
-func plain(t *testing.T, s *session.Session) map[string]any {
+// plainState is a session as values that cmp can compare.
+func plainState(t *testing.T, s *session.Session) map[string]any {
 	t.Helper()
 	if s == nil {
 		t.Fatal("no session")
@@ -339,12 +339,12 @@ func floats(m map[string]any) map[string]any {
 	return m
 }
 
-func TestToldRowsAreInTheCorpus(t *testing.T) {
+func TestKnownDifferencesExist(t *testing.T) {
 	var names []string
 	for _, c := range loadCorpus(t) {
 		names = append(names, c.Name)
 	}
-	for name := range told() {
+	for name := range knownDifferences() {
 		if !slices.Contains(names, name) {
 			t.Error(errors.New("no such row: " + name))
 		}

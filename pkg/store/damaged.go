@@ -15,7 +15,7 @@ type damagedError struct {
 	reason string
 }
 
-func damaged(err error, format string, args ...any) error {
+func newDamagedError(err error, format string, args ...any) error {
 	return &damagedError{fmt.Sprintf(format, args...), err.Error()}
 }
 
@@ -24,9 +24,9 @@ func (e *damagedError) Error() string { return e.row + ": " + e.reason }
 // errMissing is the reason of a row that is not there.
 var errMissing = errors.New("row is missing")
 
-// ofSession is the error of a read, with the whole key when a row is damaged: then
+// wrapReadError is the error of a read, with the whole key when a row is damaged: then
 // somebody has to find it.
-func ofSession(key session.Key, err error) error {
+func wrapReadError(key session.Key, err error) error {
 	var bad *damagedError
 	if errors.As(err, &bad) {
 		return fmt.Errorf("session %s is damaged: %w", key, err)
@@ -34,9 +34,9 @@ func ofSession(key session.Key, err error) error {
 	return fmt.Errorf("reading session %s: %w", key.ID, err)
 }
 
-// checkNumbers wants the numbers of events to lead up to last without a gap, the
+// checkSequence wants the numbers of events to lead up to last without a gap, the
 // first of them right after since.
-func checkNumbers(events []stored, since, last int64) error {
+func checkSequence(events []storedEvent, since, last int64) error {
 	for _, e := range slices.Backward(events) {
 		if e.event.Seq != last {
 			break
@@ -44,7 +44,7 @@ func checkNumbers(events []stored, since, last int64) error {
 		last--
 	}
 	if since != last {
-		return damaged(errMissing, "event %d", last)
+		return newDamagedError(errMissing, "event %d", last)
 	}
 	return nil
 }

@@ -13,7 +13,7 @@ import (
 func breakRows(t *testing.T, s *Store, text string) {
 	t.Helper()
 	w := s.Sessions.backend.(*sqlBackend).writers[0]
-	must(t, text, w.do(t.Context(), func(w *writer) error { return w.orm.Exec(text).Error }))
+	must(t, text, w.runWrite(t.Context(), func(w *writer) error { return w.orm.Exec(text).Error }))
 	s.Sessions.cache = newCache(1)
 }
 
@@ -56,7 +56,7 @@ func TestDamagedRows(t *testing.T) {
 }
 
 // Windows of a sound session are no gaps, also when it is deleted while it is read.
-func TestSoundWindows(t *testing.T) {
+func TestValidWindows(t *testing.T) {
 	eachBackend(t, func(t *testing.T, s *Store) {
 		sess := create(t, s, alice, nil)
 		for range 3 {
@@ -79,7 +79,7 @@ func TestSoundWindows(t *testing.T) {
 // A database that went back to an older state, as when a standby takes over that
 // lacked the last events, is believed: the events that are cached are not shown, and
 // turns go on from what is stored.
-func TestDatabaseWentBack(t *testing.T) {
+func TestDatabaseRestoredFromOlderBackup(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		later []string // what another host stored instead
@@ -96,7 +96,7 @@ func TestDatabaseWentBack(t *testing.T) {
 				appendTo(t, s, sess, said("user", "lost"))
 				other := openStore(t, url, &Options{Artifacts: "memory:"})
 				w := other.Sessions.backend.(*sqlBackend).writers[0]
-				must(t, "losing an event", w.do(t.Context(), func(w *writer) error { return w.orm.Exec("DELETE FROM events WHERE seq = 2").Error }))
+				must(t, "losing an event", w.runWrite(t.Context(), func(w *writer) error { return w.orm.Exec("DELETE FROM events WHERE seq = 2").Error }))
 				want := []string{"one"}
 				theirs := get(t, other, alice, nil)
 				for _, text := range tt.later {
@@ -104,15 +104,15 @@ func TestDatabaseWentBack(t *testing.T) {
 					want = append(want, text)
 				}
 				got := get(t, s, alice, nil)
-				diff(t, "texts", want, texts(got))
+				diff(t, "texts", want, sessionTexts(got))
 				appendTo(t, s, got, said("user", "on"))
-				diff(t, "texts of the other", append(want, "on"), texts(get(t, other, alice, nil)))
+				diff(t, "texts of the other", append(want, "on"), sessionTexts(get(t, other, alice, nil)))
 			})
 		})
 	}
 }
 
-func texts(sess *session.Session) []string {
+func sessionTexts(sess *session.Session) []string {
 	var all []string
 	for _, e := range sess.Events() {
 		all = append(all, e.Content.Parts[0].Text)

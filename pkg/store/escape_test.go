@@ -24,11 +24,11 @@ func TestEscape(t *testing.T) {
 		{strings.Repeat("a", 180), "", strings.Repeat("a", 180)},
 	}
 	for _, tt := range tests {
-		if got := escape(tt.id, tt.reserved); got != tt.want {
+		if got := escapeFileName(tt.id, tt.reserved); got != tt.want {
 			t.Errorf("escape(%q, %q) = %q, want %q", tt.id, tt.reserved, got, tt.want)
 		}
 	}
-	long := escape(strings.Repeat("a", 181), "")
+	long := escapeFileName(strings.Repeat("a", 181), "")
 	if len(long) != 90+1+64 || !strings.HasPrefix(long, strings.Repeat("a", 90)+"~") {
 		t.Errorf("escape of a long id = %q", long)
 	}
@@ -43,7 +43,7 @@ func FuzzEscape(f *testing.F) {
 		if a == "" || b == "" {
 			t.Skip()
 		}
-		x, y := escape(a, userScope), escape(b, userScope)
+		x, y := escapeFileName(a, userScope), escapeFileName(b, userScope)
 		if a != b && strings.EqualFold(x, y) {
 			t.Errorf("escape(%q) = escape(%q) = %q", a, b, x)
 		}

@@ -12,14 +12,14 @@ import (
 // Ours says whether the database is one of agenthost. One whose schema is not
 // this program's is an error.
 func (r *ReadOnly) Ours(ctx context.Context) (bool, error) {
-	at, err := r.schema(ctx)
+	at, err := r.readSchemaVersion(ctx)
 	if foreign := (*foreignError)(nil); errors.As(err, &foreign) || err == nil && at == 0 {
 		return false, nil
 	}
 	if err != nil {
 		return false, err
 	}
-	return true, r.wantSchema(ctx)
+	return true, r.requireSchema(ctx)
 }
 
 // Sessions are the sessions of one of our databases in the order of their
@@ -30,7 +30,7 @@ func (r *ReadOnly) Sessions(ctx context.Context) ([]*Import, error) {
 		imp := &Import{}
 		var created int64
 		err := rows.Scan(&imp.Key.App, &imp.Key.User, &imp.Key.ID, &created)
-		imp.Created = fromMicro(created)
+		imp.Created = microsToTime(created)
 		all = append(all, imp)
 		return err
 	}, "SELECT s.app_name, s.user_id, s.id, s.create_time FROM sessions s ORDER BY s.pk")
@@ -59,7 +59,7 @@ func (r *ReadOnly) Fill(ctx context.Context, imp *Import, bad func(event string,
 	if err != nil {
 		return err
 	}
-	if err := r.cells(ctx, k, func(row stateRow, v any, err error) {
+	if err := r.eachStateCell(ctx, k, func(row stateRow, v any, err error) {
 		if err != nil {
 			broken = fmt.Errorf("state key %q: %w: %w", row.Key, err, session.ErrInvalid)
 		}
@@ -85,9 +85,9 @@ func (r *ReadOnly) Fill(ctx context.Context, imp *Import, bad func(event string,
 	return errors.Join(err, broken)
 }
 
-// cells reads the state keys of a session, or those of users and apps when the
+// eachStateCell reads the state keys of a session, or those of users and apps when the
 // key is empty.
-func (r *ReadOnly) cells(ctx context.Context, key session.Key, each func(row stateRow, v any, err error)) error {
+func (r *ReadOnly) eachStateCell(ctx context.Context, key session.Key, each func(row stateRow, v any, err error)) error {
 	where, args := "t.session_id = '' ORDER BY t.app_name, t.user_id", []any{}
 	if key.ID != "" {
 		where, args = "t.app_name = ? AND t.user_id = ? AND t.session_id = ?", []any{key.App, key.User, key.ID}
@@ -114,7 +114,7 @@ type SharedKey struct {
 // SharedKeys are the state keys of apps and users of one of our databases.
 func (r *ReadOnly) SharedKeys(ctx context.Context) ([]SharedKey, error) {
 	var all []SharedKey
-	err := r.cells(ctx, session.Key{}, func(row stateRow, v any, err error) {
+	err := r.eachStateCell(ctx, session.Key{}, func(row stateRow, v any, err error) {
 		all = append(all, SharedKey{row.App, row.User, row.Key, v, err})
 	})
 	return all, err

@@ -61,7 +61,7 @@ func TestGetFilters(t *testing.T) {
 }
 
 // A run that reads only a part of the history appends like any other.
-func TestAppendAfterAFilteredGet(t *testing.T) {
+func TestAppendAfterFilteredGet(t *testing.T) {
 	eachBackend(t, func(t *testing.T, s *Store) {
 		sess := create(t, s, alice, nil)
 		appendTo(t, s, sess, said("user", "one"))
@@ -77,7 +77,7 @@ func TestAppendAfterAFilteredGet(t *testing.T) {
 	})
 }
 
-func TestHistoryIsShared(t *testing.T) {
+func TestHistoryShared(t *testing.T) {
 	eachBackend(t, func(t *testing.T, s *Store) {
 		created := create(t, s, alice, nil)
 		a, b := get(t, s, alice, nil), get(t, s, alice, nil)
@@ -91,7 +91,7 @@ func TestHistoryIsShared(t *testing.T) {
 	})
 }
 
-func TestGetIsACopy(t *testing.T) {
+func TestGetCopiesState(t *testing.T) {
 	eachBackend(t, func(t *testing.T, s *Store) {
 		want := map[string]any{"k": []any{"v"}, "app:m": map[string]any{"a": "b"}}
 		sess := create(t, s, alice, map[string]any{"k": []any{"v"}, "app:m": map[string]any{"a": "b"}})
@@ -153,7 +153,7 @@ func TestListOrder(t *testing.T) {
 
 // The cache gives up the sessions that were not used for longest, and what it
 // gives up is read again.
-func TestCacheIsBounded(t *testing.T) {
+func TestCacheByteLimit(t *testing.T) {
 	for _, be := range backends() {
 		t.Run(be.name, func(t *testing.T) {
 			s := openStore(t, be.url(t), &Options{CacheBytes: 3 * entryBytes})
@@ -162,8 +162,8 @@ func TestCacheIsBounded(t *testing.T) {
 				appendTo(t, s, create(t, s, key, nil), said("user", key.ID))
 			}
 			c := s.Sessions.cache
-			if c.bytes > c.most || c.order.Len() != len(c.byKey) || c.order.Len() == 0 {
-				t.Errorf("cache has %d of %d bytes, %d and %d entries", c.bytes, c.most, c.order.Len(), len(c.byKey))
+			if c.bytes > c.maxBytes || c.order.Len() != len(c.byKey) || c.order.Len() == 0 {
+				t.Errorf("cache has %d of %d bytes, %d and %d entries", c.bytes, c.maxBytes, c.order.Len(), len(c.byKey))
 			}
 			for i := range 10 {
 				key := session.Key{App: "app", User: "u", ID: fmt.Sprint(i)}
@@ -188,6 +188,6 @@ func TestAppendAfterEviction(t *testing.T) {
 		}
 		s.Sessions.cache.drop(alice)
 		appendTo(t, s, held, said("agent", "hello"))
-		diff(t, "Get", plain(t, held), plain(t, get(t, s, alice, nil)))
+		diff(t, "Get", plainState(t, held), plainState(t, get(t, s, alice, nil)))
 	})
 }

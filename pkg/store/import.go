@@ -17,8 +17,8 @@ import (
 	"agenthost/pkg/session"
 )
 
-// importPatience is how long an import waits for a session that a host runs.
-const importPatience = time.Second
+// importLeaseTimeout is how long an import waits for a session that a host runs.
+const importLeaseTimeout = time.Second
 
 // An Import is a session of another database, as it is to stand here.
 type Import struct {
@@ -50,10 +50,10 @@ type Imported struct {
 // An Importer writes the sessions of another database into one, while hosts may
 // use it. It is for one goroutine.
 type Importer struct {
-	url     string
-	backend *sqlBackend // nil when nothing is to be written
-	store   *Store
-	found   *ReadOnly // nil when there is no database, or nothing in it
+	url      string
+	backend  *sqlBackend // nil when nothing is to be written
+	store    *Store
+	existing *ReadOnly // nil when there is no database, or nothing in it
 }
 
 // OpenImporter opens a database to import into, and makes it when it is
@@ -64,7 +64,7 @@ func OpenImporter(ctx context.Context, url string, opts *Options, rehearsal bool
 		return nil, errors.New("importing into memory: would be forgotten at once: name a database")
 	}
 	if rehearsal {
-		return i, i.look(ctx)
+		return i, i.openExisting(ctx)
 	}
 	if err := refuseForeignFile(ctx, url); err != nil {
 		return nil, err
@@ -79,8 +79,8 @@ func OpenImporter(ctx context.Context, url string, opts *Options, rehearsal bool
 	return i, nil
 }
 
-// look opens a view of what is there now.
-func (i *Importer) look(ctx context.Context) error {
+// openExisting opens a view of what is there now.
+func (i *Importer) openExisting(ctx context.Context) error {
 	r, err := OpenReadOnly(ctx, i.url)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -88,22 +88,22 @@ func (i *Importer) look(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	at, err := r.schema(ctx)
+	at, err := r.readSchemaVersion(ctx)
 	if err == nil && at > 0 {
-		err = r.wantSchema(ctx)
+		err = r.requireSchema(ctx)
 	}
 	if err != nil || at == 0 {
 		return errors.Join(err, r.Close())
 	}
-	i.found = r
+	i.existing = r
 	return nil
 }
 
 // Close ends the import.
 func (i *Importer) Close() error {
 	var errs []error
-	if i.found != nil {
-		errs = append(errs, i.found.Close())
+	if i.existing != nil {
+		errs = append(errs, i.existing.Close())
 	}
 	if i.store != nil {
 		errs = append(errs, i.store.Close())
@@ -118,25 +118,25 @@ func (i *Importer) Session(ctx context.Context, imp *Import) (Imported, error) {
 	if err := checkImport(imp); err != nil {
 		return Imported{Refused: err.Error()}, nil
 	}
-	state, err := canonical(imp.State)
+	state, err := canonicalizeState(imp.State)
 	if err != nil {
 		return Imported{Refused: err.Error()}, nil
 	}
-	p := &plan{Import: imp, state: state}
-	if err := i.compare(ctx, p); err != nil {
+	p := &importPlan{Import: imp, state: state}
+	if err := i.comparePlan(ctx, p); err != nil {
 		return Imported{}, err
 	}
-	if p.done() || i.backend == nil {
-		return p.outcome(), nil
+	if p.isDone() || i.backend == nil {
+		return p.summarize(), nil
 	}
-	return i.write(ctx, p)
+	return i.executePlan(ctx, p)
 }
 
-func (i *Importer) compare(ctx context.Context, p *plan) error {
+func (i *Importer) comparePlan(ctx context.Context, p *importPlan) error {
 	given := *p
-	err := i.view(ctx, func(r *ReadOnly) error {
+	err := i.readExisting(ctx, func(r *ReadOnly) error {
 		*p = given
-		return p.compare(ctx, r)
+		return p.compareSession(ctx, r)
 	})
 	if err != nil {
 		return fmt.Errorf("reading session %s: %w", p.Key, err)
@@ -144,10 +144,10 @@ func (i *Importer) compare(ctx context.Context, p *plan) error {
 	return nil
 }
 
-// write carries out a plan under the session's lease, and makes the plan anew
+// executePlan carries out a plan under the session's lease, and makes the plan anew
 // first: who had the session before may have changed it.
-func (i *Importer) write(ctx context.Context, p *plan) (Imported, error) {
-	_, release, err := i.store.Sessions.Acquire(ctx, p.Key, importPatience)
+func (i *Importer) executePlan(ctx context.Context, p *importPlan) (Imported, error) {
+	_, release, err := i.store.Sessions.Acquire(ctx, p.Key, importLeaseTimeout)
 	if errors.Is(err, session.ErrBusy) {
 		return Imported{Refused: "a host runs it at the moment: import it again later"}, nil
 	}
@@ -155,13 +155,13 @@ func (i *Importer) write(ctx context.Context, p *plan) (Imported, error) {
 		return Imported{}, fmt.Errorf("writing session %s: %w", p.Key, err)
 	}
 	defer release()
-	p = &plan{Import: p.Import, state: p.state}
-	if err := i.compare(ctx, p); err != nil || p.done() {
-		return p.outcome(), err
+	p = &importPlan{Import: p.Import, state: p.state}
+	if err := i.comparePlan(ctx, p); err != nil || p.isDone() {
+		return p.summarize(), err
 	}
-	p.lease = *i.store.Sessions.leases.grant(p.Key)
+	p.lease = *i.store.Sessions.leases.newGrant(p.Key)
 	p.lease.id = p.pk
-	if p.lease.epoch, err = i.store.Sessions.leases.epoch(ctx, p.Key); err == nil {
+	if p.lease.epoch, err = i.store.Sessions.leases.resolveEpoch(ctx, p.Key); err == nil {
 		err = i.backend.importSession(ctx, p)
 	}
 	switch {
@@ -170,23 +170,23 @@ func (i *Importer) write(ctx context.Context, p *plan) (Imported, error) {
 	case err != nil:
 		return Imported{}, fmt.Errorf("writing session %s: %w", p.Key, err)
 	}
-	return p.outcome(), nil
+	return p.summarize(), nil
 }
 
-// view shows the database as it is, if there is one; again when the connection
+// readExisting shows the database as it is, if there is one; again when the connection
 // is lost meanwhile.
-func (i *Importer) view(ctx context.Context, show func(r *ReadOnly) error) error {
+func (i *Importer) readExisting(ctx context.Context, show func(r *ReadOnly) error) error {
 	if i.backend == nil {
-		if i.found == nil {
+		if i.existing == nil {
 			return nil
 		}
-		return show(i.found)
+		return show(i.existing)
 	}
-	e, _, err := readEngineOf(i.url)
+	e, _, err := findReadEngine(i.url)
 	if err != nil {
 		return err
 	}
-	return i.backend.reading(ctx, func() error {
+	return i.backend.retryRead(ctx, func() error {
 		tx, err := i.backend.reads.BeginTx(ctx, &sql.TxOptions{ReadOnly: true, Isolation: sql.LevelRepeatableRead})
 		if err != nil {
 			return err
@@ -219,7 +219,7 @@ func (i *Importer) States(ctx context.Context, app, user string, keys map[string
 		return Imported{Refused: err.Error()}, nil
 	}
 	found := map[string]string{}
-	err := i.view(ctx, func(r *ReadOnly) error {
+	err := i.readExisting(ctx, func(r *ReadOnly) error {
 		return r.Each(ctx, func(rows *sql.Rows) error {
 			var key, text string
 			err := rows.Scan(&key, &text)
@@ -230,20 +230,20 @@ func (i *Importer) States(ctx context.Context, app, user string, keys map[string
 	if err != nil {
 		return Imported{}, fmt.Errorf("reading the state of app %s: %w", app, err)
 	}
-	out, rows, err := newKeys(stateRow{App: app, User: user}, keys, found)
+	out, rows, err := planStateKeys(stateRow{App: app, User: user}, keys, found)
 	if err == nil && i.backend != nil && len(rows) > 0 {
 		// A key that a host writes in the meantime stays as well.
-		err = i.backend.writers[0].do(ctx, func(w *writer) error {
+		err = i.backend.writers[0].runWrite(ctx, func(w *writer) error {
 			return w.orm.Clauses(clause.OnConflict{DoNothing: true}).CreateInBatches(&rows, rowsAtOnce).Error
 		})
 	}
 	return out, err
 }
 
-// newKeys makes rows of the keys that are not there.
-func newKeys(owner stateRow, keys map[string]any, found map[string]string) (out Imported, rows []stateRow, err error) {
+// planStateKeys makes rows of the keys that are not there.
+func planStateKeys(owner stateRow, keys map[string]any, found map[string]string) (out Imported, rows []stateRow, err error) {
 	for _, k := range slices.Sorted(maps.Keys(keys)) {
-		one, err := canonical(map[string]any{k: keys[k]})
+		one, err := canonicalizeState(map[string]any{k: keys[k]})
 		if err != nil {
 			out.Left = append(out.Left, err.Error())
 			continue

@@ -10,30 +10,30 @@ import (
 )
 
 // A plan is an import next to what is there.
-type plan struct {
+type importPlan struct {
 	*Import
-	state   map[string]any
-	pk      int64 // of the session that is there, or 0
-	present int   // so many events are there
-	lease   grant // on it
-	gone    []string
-	refused string
+	state       map[string]any
+	pk          int64 // of the session that is there, or 0
+	present     int   // so many events are there
+	lease       grant // on it
+	removedKeys []string
+	refusal     string
 }
 
-// done says that there is nothing to write.
-func (p *plan) done() bool { return p.refused != "" || p.pk != 0 && p.present == len(p.Events) }
+// isDone says that there is nothing to write.
+func (p *importPlan) isDone() bool { return p.refusal != "" || p.pk != 0 && p.present == len(p.Events) }
 
-// outcome is what becomes of the session when the plan is carried out.
-func (p *plan) outcome() Imported {
-	out := Imported{New: p.pk == 0, Present: p.present, Refused: p.refused}
-	if !p.done() {
+// summarize is what becomes of the session when the plan is carried out.
+func (p *importPlan) summarize() Imported {
+	out := Imported{New: p.pk == 0, Present: p.present, Refused: p.refusal}
+	if !p.isDone() {
 		out.Events, out.Keys = len(p.Events)-p.present, len(p.state)
 	}
 	return out
 }
 
-// compare finds out how much of a session is there.
-func (p *plan) compare(ctx context.Context, r *ReadOnly) error {
+// compareSession finds out how much of a session is there.
+func (p *importPlan) compareSession(ctx context.Context, r *ReadOnly) error {
 	var created int64
 	k := p.Key
 	err := r.Each(ctx, func(rows *sql.Rows) error { return rows.Scan(&p.pk, &created) },
@@ -51,36 +51,36 @@ func (p *plan) compare(ctx context.Context, r *ReadOnly) error {
 	if err != nil {
 		return err
 	}
-	p.match(ids, created)
+	p.matchEvents(ids, created)
 	return r.Each(ctx, func(rows *sql.Rows) error {
 		var key string
 		err := rows.Scan(&key)
 		if _, ok := p.state[key]; !ok {
-			p.gone = append(p.gone, key)
+			p.removedKeys = append(p.removedKeys, key)
 		}
 		return err
 	}, "SELECT t.key FROM states t WHERE t.app_name = ? AND t.user_id = ? AND t.session_id = ?", k.App, k.User, k.ID)
 }
 
-// match compares events by their ids. A session without events is the same
+// matchEvents compares events by their ids. A session without events is the same
 // one when it was made at the same time.
-func (p *plan) match(ids []string, created int64) {
+func (p *importPlan) matchEvents(ids []string, created int64) {
 	n := min(len(ids), len(p.Events))
 	for i := range n {
 		if ids[i] != p.Events[i].ID {
-			p.refused = fmt.Sprintf("it is here with other events: number %d is %s, not %s", i+1, ids[i], p.Events[i].ID)
+			p.refusal = fmt.Sprintf("it is here with other events: number %d is %s, not %s", i+1, ids[i], p.Events[i].ID)
 			return
 		}
 	}
 	if n == 0 && created != p.Created.UnixMicro() {
-		p.refused = "another session of this id is here"
+		p.refusal = "another session of this id is here"
 		return
 	}
 	p.present = n
 }
 
-// initial are the keys that the session began with.
-func (p *plan) initial() map[string]any {
+// initialState are the keys that the session began with.
+func (p *importPlan) initialState() map[string]any {
 	if p.Initial != nil {
 		return p.Initial
 	}

@@ -52,7 +52,7 @@ func eachDatabase(t *testing.T, test func(t *testing.T, url string)) {
 
 // An import never writes into a session that a host runs, and takes it once it
 // is free.
-func TestImportLeavesRunsAlone(t *testing.T) {
+func TestImportDuringRun(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, url string) {
 		host, i := openStore(t, url, nil), openImporter(t, url)
 		diff(t, "a new session", Imported{New: true, Events: 2, Keys: 1}, importOf(t, i, imported(2)))
@@ -74,12 +74,12 @@ func TestImportLeavesRunsAlone(t *testing.T) {
 
 // A lease that was taken over between the import's look and its writing, or a
 // session that came to be in between, keeps it from writing anything.
-func TestImportIsFenced(t *testing.T) {
+func TestImportFenced(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, url string) {
 		host, i := openStore(t, url, nil), openImporter(t, url)
 		importOf(t, i, imported(2))
-		p := &plan{Import: imported(5), state: map[string]any{"n": 5}}
-		if err := i.compare(t.Context(), p); err != nil {
+		p := &importPlan{Import: imported(5), state: map[string]any{"n": 5}}
+		if err := i.comparePlan(t.Context(), p); err != nil {
 			t.Fatal(err)
 		}
 		p.lease = grant{key: alice, id: p.pk, epoch: 7, term: time.Second, now: time.Now()}
@@ -94,7 +94,7 @@ func TestImportIsFenced(t *testing.T) {
 
 // Many events, and large ones, come over whole; those that are in the way undo
 // all that was written before them.
-func TestImportIsOneStep(t *testing.T) {
+func TestImportAtomic(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, url string) {
 		host, i := openStore(t, url, nil), openImporter(t, url)
 		imp := imported(2*rowsAtOnce + 7)
@@ -129,9 +129,9 @@ func TestImportKeepsSharedKeys(t *testing.T) {
 
 // Whichever answer of the server is lost, a session is imported once, and the
 // import hears that it was.
-func TestImportAndLostAnswers(t *testing.T) {
+func TestImportRetryAfterLostResponse(t *testing.T) {
 	eachServer(t, func(t *testing.T, url string) {
-		p, url := through(t, url)
+		p, url := startProxy(t, url)
 		i := openImporter(t, url)
 		for lost := range int64(8) {
 			imp := imported(3)
@@ -148,7 +148,7 @@ func TestImportAndLostAnswers(t *testing.T) {
 }
 
 // Revisions of apps come over byte for byte, once.
-func TestImportOfRevisions(t *testing.T) {
+func TestImportRevisions(t *testing.T) {
 	source := sqliteFile(t)
 	putRev(t, openStore(t, source, nil), "app", "abc1", 20)
 	eachDatabase(t, func(t *testing.T, url string) {

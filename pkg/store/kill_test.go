@@ -51,7 +51,7 @@ func appendForever(url string) int {
 }
 
 // Killed at any moment, the database has every event that was acknowledged.
-func TestKill(t *testing.T) {
+func TestProcessKilled(t *testing.T) {
 	url := sqliteFile(t)
 	s := openStore(t, url, nil)
 	for i := range childSessions {

@@ -17,11 +17,11 @@ import (
 
 const (
 	defaultLease = 15 * time.Second
-	// linger is how long a lease that nobody uses is kept: a turn that follows
+	// idleLeaseDuration is how long a lease that nobody uses is kept: a turn that follows
 	// soon pays nothing for it, and other hosts hardly wait longer.
-	linger = 100 * time.Millisecond
+	idleLeaseDuration = 100 * time.Millisecond
 	// The pauses between two looks at a session that another host holds.
-	firstPause, longestPause = 5 * time.Millisecond, 100 * time.Millisecond
+	minLeasePause, maxLeasePause = 5 * time.Millisecond, 100 * time.Millisecond
 )
 
 // A grant is a lease as a backend keeps it. Who holds it is the only one to
@@ -38,37 +38,37 @@ type grant struct {
 
 // A leaser keeps the leases of sessions. The clock that it judges by is the
 // same for all who share the sessions.
-type leaser interface {
-	// lease gives the grant's session to its owner and sets the grant's id and
+type leaseBackend interface {
+	// acquireLease gives the grant's session to its owner and sets the grant's id and
 	// epoch, when it is free, run out, or the owner's already. Else nothing
 	// changes, and it returns who holds the session. A missing session is
 	// ErrNotFound. An id and epoch in the grant are those that the caller saw
 	// last, which may spare a look.
-	lease(ctx context.Context, g *grant) (holder string, err error)
-	// renew makes grants begin their term anew, and returns those that are
+	acquireLease(ctx context.Context, g *grant) (holder string, err error)
+	// renewLeases makes grants begin their term anew, and returns those that are
 	// gone: taken over, or with their session.
-	renew(ctx context.Context, all []*grant) (gone []*grant, err error)
-	// release ends grants. Those that are gone are left as they are.
-	release(ctx context.Context, all []*grant) error
+	renewLeases(ctx context.Context, all []*grant) (gone []*grant, err error)
+	// releaseLeases ends grants. Those that are gone are left as they are.
+	releaseLeases(ctx context.Context, all []*grant) error
 }
 
-// leases are what this store holds of sessions that it shares with others, one
+// leaseManager are what this store holds of sessions that it shares with others, one
 // for each session that is run here or was a moment ago. They have a goroutine
 // as long as there are any.
-type leases struct {
-	backend backend
-	cache   *cache
-	clock   func() time.Time
-	logger  *slog.Logger
-	owner   string
-	term    time.Duration
-	alone   bool // nobody else can have the sessions
+type leaseManager struct {
+	backend  backend
+	cache    *cache
+	clock    func() time.Time
+	logger   *slog.Logger
+	owner    string
+	term     time.Duration
+	unshared bool // nobody else can have the sessions
 
-	mu     sync.Mutex
-	held   map[session.Key]*lease
-	quit   chan struct{} // of the keeper; nil without one
-	closed bool
-	keeper sync.WaitGroup
+	mu          sync.Mutex
+	held        map[session.Key]*lease
+	stopRenewal chan struct{} // of the keeper; nil without one
+	closed      bool
+	renewer     sync.WaitGroup
 
 	waits meter
 }
@@ -77,17 +77,17 @@ type leases struct {
 // exist yet.
 type lease struct {
 	grant
-	idle bool // no run uses it
-	old  bool // idle at the keeper's last look
-	gone bool // somebody else took it over
-	// end ends the run that uses it, and says why.
-	end context.CancelCauseFunc
+	idle     bool // no run uses it
+	expiring bool // idle at the keeper's last look
+	lost     bool // somebody else took it over
+	// cancel ends the run that uses it, and says why.
+	cancel context.CancelCauseFunc
 }
 
-func newLeases(b backend, c *cache, o *Options) *leases {
-	_, alone := b.(*memory)
-	return &leases{
-		alone: alone, backend: b, cache: c, clock: o.Clock, logger: o.Logger, term: o.Lease, owner: o.owner,
+func newLeaseManager(b backend, c *cache, o *Options) *leaseManager {
+	_, alone := b.(*memBackend)
+	return &leaseManager{
+		unshared: alone, backend: b, cache: c, clock: o.Clock, logger: o.Logger, term: o.Lease, owner: o.owner,
 		held: map[session.Key]*lease{},
 	}
 }
@@ -99,23 +99,23 @@ func ownerName() string {
 		host = "host"
 	}
 	id := uuid.New()
-	return fmt.Sprintf("%s/%d/%x", host, os.Getpid(), id[:ownerDigits/2])
+	return fmt.Sprintf("%s/%d/%x", host, os.Getpid(), id[:ownerHexDigits/2])
 }
 
-// take gets the session for a run of this store, and waits for it as long as
+// acquireLease gets the session for a run of this store, and waits for it as long as
 // another host holds it. The caller is the session's only run here.
-func (l *leases) take(ctx context.Context, key session.Key, most time.Duration) error {
-	if l.alone || l.reuse(key) {
+func (l *leaseManager) acquireLease(ctx context.Context, key session.Key, most time.Duration) error {
+	if l.unshared || l.reuseIdle(key) {
 		return nil
 	}
-	holder, err := l.try(ctx, key)
+	holder, err := l.tryAcquire(ctx, key)
 	if err != nil || holder == "" {
 		return err
 	}
-	defer l.waits.begin()()
+	defer l.waits.startWait()()
 	end := time.NewTimer(most)
 	defer end.Stop()
-	for pause := firstPause; ; pause = min(2*pause, longestPause) {
+	for pause := minLeasePause; ; pause = min(2*pause, maxLeasePause) {
 		busy := fmt.Errorf("session %s: %w, of %s", key.ID, session.ErrBusy, holder)
 		if most <= 0 {
 			return busy
@@ -130,37 +130,37 @@ func (l *leases) take(ctx context.Context, key session.Key, most time.Duration) 
 			again.Stop()
 			return ctx.Err()
 		}
-		if holder, err = l.try(ctx, key); err != nil || holder == "" {
+		if holder, err = l.tryAcquire(ctx, key); err != nil || holder == "" {
 			return err
 		}
 	}
 }
 
-// try asks once. A session that does not exist is nobody's: the lease is made
+// tryAcquire asks once. A session that does not exist is nobody's: the lease is made
 // with it, or with its first event.
-func (l *leases) try(ctx context.Context, key session.Key) (holder string, err error) {
-	g := l.grant(key)
-	if e := l.cache.find(key); e != nil {
-		g.id, g.epoch = e.lease()
+func (l *leaseManager) tryAcquire(ctx context.Context, key session.Key) (holder string, err error) {
+	g := l.newGrant(key)
+	if e := l.cache.get(key); e != nil {
+		g.id, g.epoch = e.lastLease()
 	}
 	if checkSession(key) == nil {
-		holder, err = l.backend.lease(ctx, g)
+		holder, err = l.backend.acquireLease(ctx, g)
 	}
 	if errors.Is(err, session.ErrNotFound) {
 		g.id, g.epoch, err = 0, 0, nil
 	}
 	if err == nil && holder == "" {
-		err = l.keep(g)
+		err = l.trackLease(g)
 	}
 	return holder, err
 }
 
-func (l *leases) grant(key session.Key) *grant {
+func (l *leaseManager) newGrant(key session.Key) *grant {
 	return &grant{key: key, owner: l.owner, term: l.term, now: l.clock()}
 }
 
-// reuse takes the lease of the last run, when it is surely still ours.
-func (l *leases) reuse(key session.Key) bool {
+// reuseIdle takes the lease of the last run, when it is surely still ours.
+func (l *leaseManager) reuseIdle(key session.Key) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	e := l.held[key]
@@ -170,11 +170,11 @@ func (l *leases) reuse(key session.Key) bool {
 	if age := l.clock().Sub(e.now); age < 0 || age >= l.term/2 {
 		return false
 	}
-	e.idle, e.old = false, false
+	e.idle, e.expiring = false, false
 	return true
 }
 
-func (l *leases) keep(g *grant) error {
+func (l *leaseManager) trackLease(g *grant) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
@@ -182,63 +182,63 @@ func (l *leases) keep(g *grant) error {
 	}
 	e := &lease{grant: *g}
 	if wish := l.held[g.key]; wish != nil {
-		e.end = wish.end // the run goes on with what it wished for
+		e.cancel = wish.cancel // the run goes on with what it wished for
 	}
 	l.held[g.key] = e
-	if l.quit == nil {
+	if l.stopRenewal == nil {
 		quit := make(chan struct{})
-		l.quit = quit
-		l.keeper.Go(func() {
-			defer safe.Recover(l.panicked)
-			l.look(quit)
+		l.stopRenewal = quit
+		l.renewer.Go(func() {
+			defer safe.Recover(l.logPanic)
+			l.renewPeriodically(quit)
 		})
 	}
 	return nil
 }
 
-// begin says how the run of a session is ended.
-func (l *leases) begin(key session.Key, end context.CancelCauseFunc) {
+// setCancel says how the run of a session is ended.
+func (l *leaseManager) setCancel(key session.Key, end context.CancelCauseFunc) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if e := l.held[key]; e != nil {
-		e.end = end
+		e.cancel = end
 	}
 }
 
-// idle says that the run of a session has ended.
-func (l *leases) idle(key session.Key) {
+// markIdle says that the run of a session has ended.
+func (l *leaseManager) markIdle(key session.Key) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	e := l.held[key]
 	switch {
 	case e == nil:
-	case e.id == 0 || e.gone:
+	case e.id == 0 || e.lost:
 		delete(l.held, key)
 	default:
-		e.idle, e.end = true, nil
+		e.idle, e.cancel = true, nil
 	}
 }
 
-// lose says that somebody else has taken a session over.
-func (l *leases) lose(key session.Key, epoch int64) {
+// markLost says that somebody else has taken a session over.
+func (l *leaseManager) markLost(key session.Key, epoch int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if e := l.held[key]; e != nil && e.epoch == epoch {
-		e.lose(errFenced(key.ID))
+		e.cancelRun(errFenced(key.ID))
 	}
 }
 
-// lose ends the run.
-func (e *lease) lose(why error) {
-	e.gone = true
-	if e.end != nil {
-		e.end(why)
+// cancelRun ends the run.
+func (e *lease) cancelRun(why error) {
+	e.lost = true
+	if e.cancel != nil {
+		e.cancel(why)
 	}
 }
 
-// forget drops the lease of a session that was deleted, at the latest when its
+// dropDeleted drops the lease of a session that was deleted, at the latest when its
 // run ends: a new session with its key has nothing to do with it.
-func (l *leases) forget(key session.Key) {
+func (l *leaseManager) dropDeleted(key session.Key) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch e := l.held[key]; {
@@ -246,26 +246,26 @@ func (l *leases) forget(key session.Key) {
 	case e.idle:
 		delete(l.held, key)
 	default:
-		e.lose(errNotFound(key.ID))
+		e.cancelRun(errNotFound(key.ID))
 	}
 }
 
-// wish returns the grant to be made together with the session, or nil when no
+// pendingGrant returns the grant to be made together with the session, or nil when no
 // run here waits for it.
-func (l *leases) wish(key session.Key) *grant {
+func (l *leaseManager) pendingGrant(key session.Key) *grant {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if e := l.held[key]; e == nil || e.id != 0 {
 		return nil
 	}
-	return l.grant(key)
+	return l.newGrant(key)
 }
 
-// epoch is what an append to the session has to name; 0 is that of a session
+// resolveEpoch is what an append to the session has to name; 0 is that of a session
 // that is not run here. A session that came to be behind the back of its run is
 // taken now: the append finds out whether it is still as the run knows it.
-func (l *leases) epoch(ctx context.Context, key session.Key) (int64, error) {
-	if l.alone {
+func (l *leaseManager) resolveEpoch(ctx context.Context, key session.Key) (int64, error) {
+	if l.unshared {
 		return 0, nil
 	}
 	l.mu.Lock()
@@ -279,7 +279,7 @@ func (l *leases) epoch(ctx context.Context, key session.Key) (int64, error) {
 	if !wished {
 		return epoch, nil
 	}
-	if err := l.take(ctx, key, 0); err != nil {
+	if err := l.acquireLease(ctx, key, 0); err != nil {
 		return 0, err
 	}
 	l.mu.Lock()

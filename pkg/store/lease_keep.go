@@ -9,9 +9,9 @@ import (
 	"agenthost/pkg/session"
 )
 
-// look goes round until no lease is held.
-func (l *leases) look(quit chan struct{}) {
-	round := time.NewTicker(linger)
+// renewPeriodically goes round until no lease is held.
+func (l *leaseManager) renewPeriodically(quit chan struct{}) {
+	round := time.NewTicker(idleLeaseDuration)
 	defer round.Stop()
 	for {
 		select {
@@ -20,8 +20,8 @@ func (l *leases) look(quit chan struct{}) {
 		case <-round.C:
 		}
 		more := true
-		if p := safe.Call(func() { more = l.round() }); p != nil {
-			l.panicked(p) // the next round tries again
+		if p := safe.Call(func() { more = l.renewOnce() }); p != nil {
+			l.logPanic(p) // the next round tries again
 		}
 		if !more {
 			return
@@ -29,35 +29,37 @@ func (l *leases) look(quit chan struct{}) {
 	}
 }
 
-// round ends the leases that nobody uses, and renews the others. Without any
+// renewOnce ends the leases that nobody uses, and renews the others. Without any
 // lease it is false.
-func (l *leases) round() (more bool) {
-	ended, due, more := l.sort()
-	l.end(ended)
-	l.renew(due)
+func (l *leaseManager) renewOnce() (more bool) {
+	ended, due, more := l.collectDue()
+	l.releaseIdle(ended)
+	l.renewDue(due)
 	return more
 }
 
-func (l *leases) panicked(p *safe.Panic) { p.Log(l.logger, "renewing of session leases panicked") }
+func (l *leaseManager) logPanic(p *safe.Panic) {
+	p.Log(l.logger, "renewing of session leases panicked")
+}
 
-// sort takes out the leases that were idle for a round, and returns copies of
+// collectDue takes out the leases that were idle for a round, and returns copies of
 // those of runs whose term is a third over. Without any lease the keeper ends.
-func (l *leases) sort() (ended, due []*grant, more bool) {
+func (l *leaseManager) collectDue() (ended, due []*grant, more bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.held) == 0 {
-		l.quit = nil
+		l.stopRenewal = nil
 		return nil, nil, false
 	}
 	var now time.Time
 	for key, e := range l.held {
 		switch {
-		case e.old:
+		case e.expiring:
 			ended = append(ended, &e.grant)
 			delete(l.held, key)
 		case e.idle:
-			e.old = true
-		case e.id != 0 && !e.gone:
+			e.expiring = true
+		case e.id != 0 && !e.lost:
 			if now.IsZero() {
 				now = l.clock()
 			}
@@ -71,27 +73,27 @@ func (l *leases) sort() (ended, due []*grant, more bool) {
 	return ended, due, true
 }
 
-func (l *leases) end(ended []*grant) {
+func (l *leaseManager) releaseIdle(ended []*grant) {
 	if len(ended) == 0 {
 		return
 	}
-	if err := l.backend.release(context.Background(), ended); err != nil {
+	if err := l.backend.releaseLeases(context.Background(), ended); err != nil {
 		l.logger.Warn("sessions could not be given free: they are when their lease runs out", "sessions", len(ended), "error", err)
 	}
 }
 
-func (l *leases) renew(due []*grant) {
+func (l *leaseManager) renewDue(due []*grant) {
 	if len(due) == 0 {
 		return
 	}
-	gone, err := l.backend.renew(context.Background(), due)
+	gone, err := l.backend.renewLeases(context.Background(), due)
 	if err != nil {
 		l.logger.Warn("leases of sessions could not be renewed", "sessions", len(due), "error", err)
 		return
 	}
 	why := map[*grant]error{}
 	for _, g := range gone {
-		why[g] = l.why(g.key)
+		why[g] = l.explainLoss(g.key)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -103,14 +105,14 @@ func (l *leases) renew(due []*grant) {
 		e.now = g.now
 		if err := why[g]; err != nil {
 			l.logger.Warn("a turn ends early", "app", g.key.App, "session", g.key.ID, "error", err)
-			e.lose(err)
+			e.cancelRun(err)
 		}
 	}
 }
 
-// why says what became of a lease that is gone.
-func (l *leases) why(key session.Key) error {
-	_, err := l.backend.read(context.Background(), key, window{})
+// explainLoss says what became of a lease that is gone.
+func (l *leaseManager) explainLoss(key session.Key) error {
+	_, err := l.backend.readSession(context.Background(), key, eventWindow{})
 	if errors.Is(err, session.ErrNotFound) {
 		return err
 	}
@@ -119,26 +121,26 @@ func (l *leases) why(key session.Key) error {
 
 // close gives everything free. Runs that are still under way can store nothing
 // any more.
-func (l *leases) close() error {
+func (l *leaseManager) close() error {
 	l.mu.Lock()
 	l.closed = true
-	if l.quit != nil {
-		close(l.quit)
-		l.quit = nil
+	if l.stopRenewal != nil {
+		close(l.stopRenewal)
+		l.stopRenewal = nil
 	}
 	var all []*grant
 	for _, e := range l.held {
-		if e.id != 0 && !e.gone {
+		if e.id != 0 && !e.lost {
 			all = append(all, &e.grant)
 		}
 	}
 	clear(l.held)
 	l.mu.Unlock()
-	l.keeper.Wait()
+	l.renewer.Wait()
 	if len(all) == 0 {
 		return nil
 	}
-	if err := l.backend.release(context.Background(), all); !errors.Is(err, errClosed) {
+	if err := l.backend.releaseLeases(context.Background(), all); !errors.Is(err, errClosed) {
 		return err
 	}
 	return nil

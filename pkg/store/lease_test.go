@@ -20,14 +20,14 @@ func replicas(t testing.TB, be testBackend, n int, o *Options) []*Store {
 	all := []*Store{openStore(t, url, o)}
 	for range n - 1 {
 		s := openStore(t, url, o)
-		if _, ok := s.Sessions.backend.(*memory); ok {
+		if _, ok := s.Sessions.backend.(*memBackend); ok {
 			s.Sessions.backend = all[0].Sessions.backend
 			s.Sessions.leases.backend = all[0].Sessions.backend
 		}
 		all = append(all, s)
 	}
 	for _, s := range all {
-		s.Sessions.leases.alone = false
+		s.Sessions.leases.unshared = false
 	}
 	return all
 }
@@ -61,7 +61,7 @@ func eachTimedPair(t *testing.T, test func(t *testing.T, a, b *Store)) {
 func leaseOf(t *testing.T, s *Store, key session.Key) (l leaseColumns) {
 	t.Helper()
 	switch b := s.Sessions.backend.(type) {
-	case *memory:
+	case *memBackend:
 		b.mu.RLock()
 		defer b.mu.RUnlock()
 		m := b.sessions[key].lease
@@ -78,20 +78,20 @@ func leaseOf(t *testing.T, s *Store, key session.Key) (l leaseColumns) {
 	return l
 }
 
-// die makes a store renew and release nothing any more, like one whose process
+// killStore makes a store renew and release nothing any more, like one whose process
 // has stopped.
-func die(s *Store) {
+func killStore(s *Store) {
 	l := s.Sessions.leases
 	l.mu.Lock()
-	close(l.quit)
-	l.quit = make(chan struct{})
+	close(l.stopRenewal)
+	l.stopRenewal = make(chan struct{})
 	l.mu.Unlock()
-	l.keeper.Wait()
+	l.renewer.Wait()
 }
 
 // One run at a time, whoever else has the database open; and who comes next
 // sees what the one before has stored, though it remembers the session.
-func TestLeaseIsExclusive(t *testing.T) {
+func TestLeaseExclusive(t *testing.T) {
 	eachPair(t, func(t *testing.T, a, b *Store) {
 		create(t, a, alice, nil)
 		other := create(t, a, session.Key{App: "app", User: "alice", ID: "other"}, nil)
@@ -117,7 +117,7 @@ func TestLeaseIsExclusive(t *testing.T) {
 
 // Who waits gets the session soon after it is released, and is busy when it is
 // not.
-func TestLeaseWaiting(t *testing.T) {
+func TestLeaseWait(t *testing.T) {
 	eachTimedPair(t, func(t *testing.T, a, b *Store) {
 		create(t, a, alice, nil)
 		release := acquire(t, a.Sessions, alice)
@@ -134,7 +134,7 @@ func TestLeaseWaiting(t *testing.T) {
 		}()
 		start = time.Now()
 		acquire(t, b.Sessions, alice)()
-		if d := time.Since(start); d < 10*time.Second || d > 10*time.Second+2*linger+longestPause {
+		if d := time.Since(start); d < 10*time.Second || d > 10*time.Second+2*idleLeaseDuration+maxLeasePause {
 			t.Errorf("got the session after %v, want about 10s", d)
 		}
 	})
@@ -142,12 +142,12 @@ func TestLeaseWaiting(t *testing.T) {
 
 // A store that is not heard of loses its sessions, and what it writes later is
 // refused and changes nothing.
-func TestLeaseIsTakenOver(t *testing.T) {
+func TestLeaseTakeover(t *testing.T) {
 	eachTimedPair(t, func(t *testing.T, a, b *Store) {
 		sess := create(t, a, alice, map[string]any{"k": 1})
 		release := acquire(t, a.Sessions, alice)
 		appendTo(t, a, sess, said("user", "hi"))
-		die(a)
+		killStore(a)
 		start := time.Now()
 		next := acquire(t, b.Sessions, alice)
 		if d := time.Since(start); d < 14*time.Second || d > 16*time.Second {
@@ -155,16 +155,16 @@ func TestLeaseIsTakenOver(t *testing.T) {
 		}
 		theirs := get(t, b, alice, nil)
 
-		before := plain(t, sess)
+		before := plainState(t, sess)
 		late := change(map[string]any{"k": 2, "user:k": 2, "app:k": 2})
 		err := a.Sessions.Append(t.Context(), sess, late)
 		wantErr(t, "late append", err, session.ErrFenced, "session s was taken over by another host in the middle of this turn: changed since it was read")
 		wantErr(t, "late append", err, session.ErrStale, "")
-		diff(t, "the session of the late one", before, plain(t, sess))
+		diff(t, "the session of the late one", before, plainState(t, sess))
 		if late.Seq != 0 {
 			t.Errorf("the refused event has seq %d", late.Seq)
 		}
-		diff(t, "what is stored", plain(t, theirs), plain(t, get(t, b, alice, nil)))
+		diff(t, "what is stored", plainState(t, theirs), plainState(t, get(t, b, alice, nil)))
 		appendTo(t, b, theirs, said("user", "mine now"))
 		wantErr(t, "later append", a.Sessions.Append(t.Context(), sess, said("user", "me?")), session.ErrFenced, "")
 
@@ -176,7 +176,7 @@ func TestLeaseIsTakenOver(t *testing.T) {
 }
 
 // The same by the clock of the database, where it has one.
-func TestLeaseRunsOut(t *testing.T) {
+func TestLeaseExpiry(t *testing.T) {
 	for _, be := range backends() {
 		t.Run(be.name, func(t *testing.T) {
 			stores := replicas(t, be, 2, &Options{Lease: 300 * time.Millisecond})
@@ -184,13 +184,13 @@ func TestLeaseRunsOut(t *testing.T) {
 			sess := create(t, a, alice, nil)
 			defer acquire(t, a.Sessions, alice)()
 			appendTo(t, a, sess, change(map[string]any{"k": 1}))
-			die(a)
+			killStore(a)
 			defer acquire(t, b.Sessions, alice)()
 			for _, late := range []*session.Event{said("user", "hi"), change(map[string]any{"k": 2, "app:k": 2})} {
 				wantErr(t, "late append", a.Sessions.Append(t.Context(), sess, late), session.ErrFenced, "")
 			}
 			theirs := get(t, b, alice, nil)
-			diff(t, "what is stored", plain(t, sess), plain(t, theirs))
+			diff(t, "what is stored", plainState(t, sess), plainState(t, theirs))
 			appendTo(t, b, theirs, said("user", "mine now"))
 		})
 	}
@@ -198,13 +198,13 @@ func TestLeaseRunsOut(t *testing.T) {
 
 // An event that was stored in time is stored, also when the answer was lost and
 // somebody else has the session by now.
-func TestLeaseAndARepeatedEvent(t *testing.T) {
+func TestLeaseRepeatedEvent(t *testing.T) {
 	eachTimedPair(t, func(t *testing.T, a, b *Store) {
 		old := create(t, a, alice, nil)
 		defer acquire(t, a.Sessions, alice)()
 		ev := said("user", "hi")
 		appendTo(t, a, get(t, a, alice, nil), ev)
-		die(a)
+		killStore(a)
 		defer acquire(t, b.Sessions, alice)()
 		again := *ev
 		again.Seq = 0
@@ -218,7 +218,7 @@ func TestLeaseAndARepeatedEvent(t *testing.T) {
 }
 
 // A session that a run makes is the run's from its first moment.
-func TestLeaseIsMadeWithTheSession(t *testing.T) {
+func TestLeaseCreatedWithSession(t *testing.T) {
 	eachPair(t, func(t *testing.T, a, b *Store) {
 		release := acquire(t, a.Sessions, alice)
 		sess := create(t, a, alice, nil)
@@ -233,7 +233,7 @@ func TestLeaseIsMadeWithTheSession(t *testing.T) {
 // When somebody else makes the session that a run waits to make, the run has
 // nothing before its first event: then it takes the session, or is told that it
 // is too late.
-func TestLeaseOfASessionMadeByOthers(t *testing.T) {
+func TestLeaseSessionCreatedElsewhere(t *testing.T) {
 	eachTimedPair(t, func(t *testing.T, a, b *Store) {
 		defer acquire(t, a.Sessions, alice)()
 		release := acquire(t, b.Sessions, alice)
@@ -243,7 +243,7 @@ func TestLeaseOfASessionMadeByOthers(t *testing.T) {
 		sess := get(t, a, alice, nil)
 		wantErr(t, "Append", a.Sessions.Append(t.Context(), sess, said("user", "hi")), session.ErrBusy, "")
 		release()
-		time.Sleep(4 * linger)
+		time.Sleep(4 * idleLeaseDuration)
 		appendTo(t, a, sess, said("user", "hi"))
 		if l := leaseOf(t, a, alice); l.Owner != a.Sessions.leases.owner {
 			t.Errorf("the lease is %+v, want that of the first store", l)
@@ -253,19 +253,19 @@ func TestLeaseOfASessionMadeByOthers(t *testing.T) {
 
 // A turn that soon follows another of the same store finds the lease; nobody
 // who waits elsewhere has to wait for it to run out.
-func TestLeaseLingers(t *testing.T) {
+func TestLeaseIdleReuse(t *testing.T) {
 	eachTimedPair(t, func(t *testing.T, a, _ *Store) {
 		create(t, a, alice, nil)
 		acquire(t, a.Sessions, alice)()
 		first := leaseOf(t, a, alice)
 		acquire(t, a.Sessions, alice)()
 		diff(t, "the lease of the second run", first, leaseOf(t, a, alice))
-		time.Sleep(4 * linger)
+		time.Sleep(4 * idleLeaseDuration)
 		diff(t, "the lease afterwards", leaseColumns{Owner: first.Owner, Epoch: first.Epoch}, leaseOf(t, a, alice))
 		l := a.Sessions.leases
 		l.mu.Lock()
-		if len(l.held) != 0 || l.quit != nil {
-			t.Errorf("%d leases held, keeper %v", len(l.held), l.quit)
+		if len(l.held) != 0 || l.stopRenewal != nil {
+			t.Errorf("%d leases held, keeper %v", len(l.held), l.stopRenewal)
 		}
 		l.mu.Unlock()
 		acquire(t, a.Sessions, alice)()
@@ -275,7 +275,7 @@ func TestLeaseLingers(t *testing.T) {
 	})
 }
 
-func TestLeaseOfADeletedSession(t *testing.T) {
+func TestLeaseDeletedSession(t *testing.T) {
 	eachPair(t, func(t *testing.T, a, b *Store) {
 		create(t, a, alice, nil)
 		acquire(t, a.Sessions, alice)()
@@ -290,7 +290,7 @@ func TestLeaseOfADeletedSession(t *testing.T) {
 	})
 }
 
-func TestCloseGivesSessionsFree(t *testing.T) {
+func TestCloseReleasesLeases(t *testing.T) {
 	url := sqliteFile(t)
 	a, b := openStore(t, url, nil), openStore(t, url, nil)
 	create(t, a, alice, nil)
@@ -313,7 +313,7 @@ func TestLeaseRace(t *testing.T) {
 		t.Run(be.name, func(t *testing.T) {
 			stores := replicas(t, be, hosts, nil)
 			create(t, stores[0], alice, nil)
-			all(t, hosts, func(i int) error {
+			runConcurrently(t, hosts, func(i int) error {
 				for n := range rounds {
 					if err := raceTurn(t, stores[i].Sessions, fmt.Sprint(i, " ", n)); err != nil {
 						return err
@@ -360,7 +360,7 @@ func TestAppendRaceWithoutLease(t *testing.T) {
 			stores := replicas(t, be, hosts, nil)
 			create(t, stores[0], alice, nil)
 			won := make([]int64, hosts)
-			all(t, hosts, func(i int) error {
+			runConcurrently(t, hosts, func(i int) error {
 				for range rounds / hosts {
 					sess, err := stores[i].Sessions.Get(t.Context(), alice, nil)
 					if err == nil {
@@ -386,7 +386,7 @@ func TestAppendRaceWithoutLease(t *testing.T) {
 }
 
 // A lease costs no flush to the disk; an event always has one.
-func TestLeasesAreNotFlushed(t *testing.T) {
+func TestLeaseWritesNotSynced(t *testing.T) {
 	for _, tt := range []struct{ query, light, whole string }{{"", "1", "2"}, {"?synchronous=normal", "1", "1"}} {
 		s := openStore(t, sqliteFile(t)+tt.query, nil)
 		create(t, s, alice, nil)
@@ -404,7 +404,7 @@ func TestLeasesAreNotFlushed(t *testing.T) {
 	}
 }
 
-func TestOpenRefusesALeaseBelowZero(t *testing.T) {
+func TestOpenNegativeLease(t *testing.T) {
 	_, err := Open(t.Context(), "memory:", &Options{Lease: -time.Second})
 	if err == nil || !strings.Contains(err.Error(), "lease -1s: it cannot be below zero") {
 		t.Errorf("Open = %v", err)
@@ -413,7 +413,7 @@ func TestOpenRefusesALeaseBelowZero(t *testing.T) {
 
 // A run whose session is not its own any more ends soon, and not only at its
 // next event, which may be long in coming; its context says why.
-func TestLostRunEnds(t *testing.T) {
+func TestRunCancelledOnLeaseLoss(t *testing.T) {
 	for _, be := range backends() {
 		t.Run(be.name, func(t *testing.T) {
 			stores := replicas(t, be, 2, &Options{Lease: 300 * time.Millisecond})
@@ -423,7 +423,7 @@ func TestLostRunEnds(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			takeAway(t, b, alice)
+			stealLease(t, b, alice)
 			<-run.Done()
 			wantErr(t, "the end of a run that was taken over", context.Cause(run), session.ErrFenced, "session s was taken over by another host in the middle of this turn")
 			release()
@@ -450,11 +450,11 @@ func TestLostRunEnds(t *testing.T) {
 	}
 }
 
-// takeAway gives a session to a store, whoever holds it, as time does in the end.
-func takeAway(t *testing.T, s *Store, key session.Key) {
+// stealLease gives a session to a store, whoever holds it, as time does in the end.
+func stealLease(t *testing.T, s *Store, key session.Key) {
 	t.Helper()
 	l := leaseOf(t, s, key)
-	if err := s.Sessions.backend.release(t.Context(), []*grant{{key: key, id: headOf(t, s, key), epoch: l.Epoch}}); err != nil {
+	if err := s.Sessions.backend.releaseLeases(t.Context(), []*grant{{key: key, id: headOf(t, s, key), epoch: l.Epoch}}); err != nil {
 		t.Fatal(err)
 	}
 	_, release, err := s.Sessions.Acquire(t.Context(), key, 0)
@@ -466,7 +466,7 @@ func takeAway(t *testing.T, s *Store, key session.Key) {
 
 func headOf(t *testing.T, s *Store, key session.Key) int64 {
 	t.Helper()
-	snap, err := s.Sessions.backend.read(t.Context(), key, window{})
+	snap, err := s.Sessions.backend.readSession(t.Context(), key, eventWindow{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -475,7 +475,7 @@ func headOf(t *testing.T, s *Store, key session.Key) int64 {
 
 // A session of a host that was killed is free at once, where hosts can tell; one
 // of a host that is only slow is not, and neither is one whose name says nothing.
-func TestLeaseOfTheDead(t *testing.T) {
+func TestLeaseOfKilledProcess(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("SKIPPED: only Linux has the locks that tell")
 	}
@@ -484,20 +484,20 @@ func TestLeaseOfTheDead(t *testing.T) {
 	a, b := openStore(t, url, o), openStore(t, url, o)
 	sess := create(t, a, alice, nil)
 	defer acquire(t, a.Sessions, alice)()
-	die(a)
+	killStore(a)
 	_, _, err := b.Sessions.Acquire(t.Context(), alice, 0)
 	wantErr(t, "Acquire while the holder lives", err, session.ErrBusy, "")
-	if err := a.Sessions.backend.(*sqlBackend).presence.close(); err != nil {
+	if err := a.Sessions.backend.(*sqlBackend).liveness.close(); err != nil {
 		t.Fatal(err)
 	}
-	a.Sessions.backend.(*sqlBackend).presence = nil
+	a.Sessions.backend.(*sqlBackend).liveness = nil
 	release := acquire(t, b.Sessions, alice)
 	wantErr(t, "late append", a.Sessions.Append(t.Context(), sess, said("user", "hi")), session.ErrFenced, "")
 	release()
 	closeStore(t, b)
 
 	c := openStore(t, url, o)
-	carryOut(t, url, fmt.Sprintf("UPDATE sessions SET lease_owner = 'old/1/12345678', lease_until = %d", time.Now().Add(time.Hour).UnixMicro()))
+	execSQL(t, url, fmt.Sprintf("UPDATE sessions SET lease_owner = 'old/1/12345678', lease_until = %d", time.Now().Add(time.Hour).UnixMicro()))
 	_, _, err = c.Sessions.Acquire(t.Context(), alice, 0)
 	wantErr(t, "Acquire of what an older version holds", err, session.ErrBusy, "of old/1/12345678")
 }

@@ -16,8 +16,8 @@ import (
 // of whoever has read it, and its history has the sum of its events.
 type limits struct{ state, event, session int64 }
 
-// appendBounds are the limits of one append.
-type appendBounds struct {
+// appendLimits are the limits of one append.
+type appendLimits struct {
 	limits
 	state *session.State
 	delta map[string]any // of the event
@@ -32,49 +32,49 @@ const (
 	growthWait  = 30 * time.Second
 )
 
-// write checks a record against the limits, gives it the event's JSON, and hands it
+// writeRecord checks a record against the limits, gives it the event's JSON, and hands it
 // to the backend. What follows from updates is checked when they are settled.
-func (s *Sessions) write(ctx context.Context, sess *session.Session, rec *record) (placed, error) {
-	size, err := s.sizeOf(ctx, sess)
+func (s *Sessions) writeRecord(ctx context.Context, sess *session.Session, rec *record) (appendResult, error) {
+	size, err := s.loadEventBytes(ctx, sess)
 	if err != nil {
-		return placed{}, err
+		return appendResult{}, err
 	}
-	b := &appendBounds{s.limits, sess.State, rec.event.Actions.StateDelta, size}
+	b := &appendLimits{s.limits, sess.State, rec.event.Actions.StateDelta, size}
 	if len(b.delta) > 0 || len(rec.updates) > 0 {
 		release, err := s.lockGrowth(ctx, rec.key, b, rec.updates)
 		if err != nil {
-			return placed{}, err
+			return appendResult{}, err
 		}
 		defer release()
 		if err := b.checkDelta(); err != nil {
-			return placed{}, err
+			return appendResult{}, err
 		}
 	}
 	if len(rec.updates) > 0 {
-		rec.bounds = b
-		return s.backend.append(ctx, *rec)
+		rec.limits = b
+		return s.backend.appendEvent(ctx, *rec)
 	}
-	room := eventTexts.Get().(*[]byte)
-	if rec.text, err = b.encode((*room)[:0], rec.event); err != nil {
-		return placed{}, err
+	room := eventBuffers.Get().(*[]byte)
+	if rec.text, err = b.encodeEvent((*room)[:0], rec.event); err != nil {
+		return appendResult{}, err
 	}
-	at, err := s.backend.append(ctx, *rec)
-	if *room = rec.text; cap(*room) <= maxRoom {
-		eventTexts.Put(room)
+	at, err := s.backend.appendEvent(ctx, *rec)
+	if *room = rec.text; cap(*room) <= maxPooledBuffer {
+		eventBuffers.Put(room)
 	}
 	return at, err
 }
 
-// eventTexts is room for the JSON of events, each until it is stored.
-var eventTexts = sync.Pool{New: func() any { return new([]byte) }}
+// eventBuffers is room for the JSON of events, each until it is stored.
+var eventBuffers = sync.Pool{New: func() any { return new([]byte) }}
 
-// maxRoom is the most that is kept of it.
-const maxRoom = 64 << 10
+// maxPooledBuffer is the most that is kept of it.
+const maxPooledBuffer = 64 << 10
 
 // lockGrowth waits for other large writes of the same shared state in this process,
 // and reads the state that they have left. Small writes do not wait.
-func (s *Sessions) lockGrowth(ctx context.Context, key session.Key, b *appendBounds, updates []update) (release func(), err error) {
-	growth := b.growth()
+func (s *Sessions) lockGrowth(ctx context.Context, key session.Key, b *appendLimits, updates []update) (release func(), err error) {
+	growth := b.stateGrowth()
 	for _, u := range updates {
 		for _, step := range u.steps {
 			growth[u.scope] += session.EntrySize("", session.Normalize(step.Value))
@@ -83,7 +83,7 @@ func (s *Sessions) lockGrowth(ctx context.Context, key session.Key, b *appendBou
 	var held []session.Key
 	release = func() {
 		for _, k := range held {
-			s.growing.leave(k)
+			s.growing.releaseSession(k)
 		}
 	}
 	defer func() {
@@ -100,8 +100,8 @@ func (s *Sessions) lockGrowth(ctx context.Context, key session.Key, b *appendBou
 		if scope == session.ScopeUser {
 			owner.User = key.User
 		}
-		if turn := s.growing.join(owner); turn != nil {
-			if err := s.growing.wait(ctx, owner, turn, growthWait); err != nil {
+		if turn := s.growing.acquireOrEnqueue(owner); turn != nil {
+			if err := s.growing.waitTurn(ctx, owner, turn, growthWait); err != nil {
 				return nil, fmt.Errorf("writing state of the %s: %w", scopeName(scope), err)
 			}
 		}
@@ -110,7 +110,7 @@ func (s *Sessions) lockGrowth(ctx context.Context, key session.Key, b *appendBou
 	if len(held) == 0 {
 		return release, nil
 	}
-	all, err := s.backend.shared(ctx, key)
+	all, err := s.backend.readSharedState(ctx, key)
 	if err != nil {
 		return nil, err
 	}
@@ -123,14 +123,14 @@ func (s *Sessions) lockGrowth(ctx context.Context, key session.Key, b *appendBou
 	return release, nil
 }
 
-// sizeOf is how many bytes the events of a session take. Who read only a part of
+// loadEventBytes is how many bytes the events of a session take. Who read only a part of
 // them asks the backend once.
-func (s *Sessions) sizeOf(ctx context.Context, sess *session.Session) (int64, error) {
+func (s *Sessions) loadEventBytes(ctx context.Context, sess *session.Session) (int64, error) {
 	n := sess.History.Bytes()
 	if n > 0 || sess.Version == 0 {
 		return n, nil
 	}
-	n, err := s.backend.size(ctx, sess.Key)
+	n, err := s.backend.sumEventBytes(ctx, sess.Key)
 	if err == nil {
 		sess.History.AddBytes(n)
 	}
@@ -139,10 +139,10 @@ func (s *Sessions) sizeOf(ctx context.Context, sess *session.Session) (int64, er
 
 // writeInitial checks the state that a session begins with, and creates the session.
 func (s *Sessions) writeInitial(ctx context.Context, key session.Key, state map[string]any, g *grant) error {
-	cells := cellsOf(state)
-	b := &appendBounds{limits: s.limits, delta: state}
+	cells := splitDelta(state)
+	b := &appendLimits{limits: s.limits, delta: state}
 	if slices.ContainsFunc(cells, func(c cell) bool { return c.scope != session.ScopeSession }) {
-		shared, err := s.backend.shared(ctx, key)
+		shared, err := s.backend.readSharedState(ctx, key)
 		if err != nil {
 			return err
 		}
@@ -156,11 +156,11 @@ func (s *Sessions) writeInitial(ctx context.Context, key session.Key, state map[
 	if err := b.checkDelta(); err != nil {
 		return err
 	}
-	return s.backend.create(ctx, key, cells, s.now(), g)
+	return s.backend.createSession(ctx, key, cells, s.currentTime(), g)
 }
 
-// encode writes the JSON of an event that is not too long into room.
-func (b *appendBounds) encode(room []byte, ev *session.Event) ([]byte, error) {
+// encodeEvent writes the JSON of an event that is not too long into room.
+func (b *appendLimits) encodeEvent(room []byte, ev *session.Event) ([]byte, error) {
 	text, err := session.AppendEvent(room, ev)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", err, session.ErrInvalid)
@@ -176,15 +176,15 @@ func (b *appendBounds) encode(room []byte, ev *session.Event) ([]byte, error) {
 }
 
 // checkDelta checks what the delta of the event does to the state.
-func (b *appendBounds) checkDelta() error {
+func (b *appendLimits) checkDelta() error {
 	if len(b.delta) == 0 {
 		return nil
 	}
-	return b.checkScopes(nil, b.growth())
+	return b.checkScopes(nil, b.stateGrowth())
 }
 
-// growth is by how much the delta makes each scope larger.
-func (b *appendBounds) growth() *[session.ScopeTemp]int64 {
+// stateGrowth is by how much the delta makes each scope larger.
+func (b *appendLimits) stateGrowth() *[session.ScopeTemp]int64 {
 	var growth [session.ScopeTemp]int64
 	for k, v := range b.delta {
 		scope, _ := session.ScopeOf(k)
@@ -199,8 +199,8 @@ func (b *appendBounds) growth() *[session.ScopeTemp]int64 {
 
 // checkUpdates checks what updates do to shared state, by the values before and
 // after them. The rest of the state is what the session's reader has seen.
-func (b *appendBounds) checkUpdates(before, after map[string]any) error {
-	since, growth := *b.growth(), [session.ScopeTemp]int64{}
+func (b *appendLimits) checkUpdates(before, after map[string]any) error {
+	since, growth := *b.stateGrowth(), [session.ScopeTemp]int64{}
 	for k, v := range after {
 		scope, _ := session.ScopeOf(k)
 		seen, _ := b.state.Get(k)
@@ -213,7 +213,7 @@ func (b *appendBounds) checkUpdates(before, after map[string]any) error {
 
 // checkScopes refuses a scope that grows beyond the limit. One that is too large
 // already may shrink.
-func (b *appendBounds) checkScopes(since, growth *[session.ScopeTemp]int64) error {
+func (b *appendLimits) checkScopes(since, growth *[session.ScopeTemp]int64) error {
 	for scope, n := range growth {
 		if n <= 0 {
 			continue
@@ -240,26 +240,26 @@ func scopeName(s session.Scope) string {
 	}
 }
 
-// shared returns the state that all sessions of a user have.
-func (b *sqlBackend) shared(ctx context.Context, key session.Key) (map[string]any, error) {
+// readSharedState returns the state that all sessions of a user have.
+func (b *sqlBackend) readSharedState(ctx context.Context, key session.Key) (map[string]any, error) {
 	key.ID = strings.Repeat("-", maxID+1) // no session has it
 	var snap *snapshot
-	err := b.reading(ctx, func() (err error) {
+	err := b.retryRead(ctx, func() (err error) {
 		snap, err = b.readHead(ctx, key)
 		return err
 	})
 	if err != nil {
-		return nil, b.told("reading state", err)
+		return nil, b.wrapError("reading state", err)
 	}
 	return snap.state, nil
 }
 
-// size adds up the lengths of a session's events.
-func (b *sqlBackend) size(ctx context.Context, key session.Key) (n int64, err error) {
-	err = b.reading(ctx, func() error {
+// sumEventBytes adds up the lengths of a session's events.
+func (b *sqlBackend) sumEventBytes(ctx context.Context, key session.Key) (n int64, err error) {
+	err = b.retryRead(ctx, func() error {
 		db := b.readers.WithContext(ctx)
 		of := db.Model(&sessionRow{}).Select("pk").Where("app_name = ? AND user_id = ? AND id = ?", key.App, key.User, key.ID)
 		return db.Model(&eventRow{}).Select("coalesce(sum(octet_length(event)), 0)").Where("session_pk = (?)", of).Scan(&n).Error
 	})
-	return n, b.told("reading the size of session "+key.ID, err)
+	return n, b.wrapError("reading the size of session "+key.ID, err)
 }

@@ -26,7 +26,7 @@ type PageRequest struct {
 // empty, in the order of their creation. They have their state; their history
 // is empty. ErrInvalid says that no session can have this app or user.
 func (s *Sessions) List(ctx context.Context, app, user string) ([]*session.Session, error) {
-	return s.list(ctx, sessionQuery{app: app, user: user})
+	return s.listSessions(ctx, sessionQuery{app: app, user: user})
 }
 
 // Page returns a part of a List, and the token of the next; it is empty after
@@ -36,13 +36,13 @@ func (s *Sessions) Page(ctx context.Context, req *PageRequest) (all []*session.S
 	if req.Size < 1 || req.Size > maxPage {
 		return nil, "", fmt.Errorf("page size %d: write a number from 1 to %d: %w", req.Size, maxPage, session.ErrInvalid)
 	}
-	q := sessionQuery{app: req.App, user: req.User, most: req.Size + 1}
+	q := sessionQuery{app: req.App, user: req.User, limit: req.Size + 1}
 	if req.Token != "" {
 		if q.after, err = strconv.ParseInt(req.Token, 36, 64); err != nil || q.after < 0 {
 			return nil, "", fmt.Errorf("page token %q: it is not one that a page came with: %w", req.Token, session.ErrInvalid)
 		}
 	}
-	rows, err := s.rows(ctx, q)
+	rows, err := s.querySessions(ctx, q)
 	if err != nil {
 		return nil, "", err
 	}
@@ -50,18 +50,18 @@ func (s *Sessions) Page(ctx context.Context, req *PageRequest) (all []*session.S
 		rows = rows[:req.Size]
 		next = strconv.FormatInt(rows[req.Size-1].id, 36)
 	}
-	return views(rows), next, nil
+	return newSessionViews(rows), next, nil
 }
 
-func (s *Sessions) list(ctx context.Context, q sessionQuery) ([]*session.Session, error) {
-	rows, err := s.rows(ctx, q)
+func (s *Sessions) listSessions(ctx context.Context, q sessionQuery) ([]*session.Session, error) {
+	rows, err := s.querySessions(ctx, q)
 	if err != nil {
 		return nil, err
 	}
-	return views(rows), nil
+	return newSessionViews(rows), nil
 }
 
-func (s *Sessions) rows(ctx context.Context, q sessionQuery) ([]*listed, error) {
+func (s *Sessions) querySessions(ctx context.Context, q sessionQuery) ([]*listedSession, error) {
 	if q.app == "" {
 		return nil, fmt.Errorf("app is required: %w", session.ErrInvalid)
 	}
@@ -74,13 +74,13 @@ func (s *Sessions) rows(ctx context.Context, q sessionQuery) ([]*listed, error) 
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	return s.backend.list(ctx, q)
+	return s.backend.listSessions(ctx, q)
 }
 
-func views(rows []*listed) []*session.Session {
+func newSessionViews(rows []*listedSession) []*session.Session {
 	all := make([]*session.Session, len(rows))
 	for i, l := range rows {
-		all[i] = view(l.key, &snapshot{head: l.head, state: l.state}, session.NewHistory(nil))
+		all[i] = newSessionView(l.key, &snapshot{head: l.head, state: l.state}, session.NewHistory(nil))
 	}
 	return all
 }

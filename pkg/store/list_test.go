@@ -11,7 +11,7 @@ import (
 )
 
 // The pages of a list make up the list, with the same states.
-func TestPagesAreTheList(t *testing.T) {
+func TestPagesMatchList(t *testing.T) {
 	eachBackend(t, func(t *testing.T, s *Store) {
 		for i := range 23 {
 			key := session.Key{App: "app", User: fmt.Sprint("u", i%2), ID: fmt.Sprint(i)}
@@ -29,7 +29,7 @@ func TestPagesAreTheList(t *testing.T) {
 					t.Fatalf("user %q, size %d: %d sessions, want %d", user, size, len(got), len(want))
 				}
 				for i := range want {
-					diff(t, "session", plain(t, want[i]), plain(t, got[i]))
+					diff(t, "session", plainState(t, want[i]), plainState(t, got[i]))
 				}
 			}
 		}
@@ -54,7 +54,7 @@ func pages(t *testing.T, s *Store, req *PageRequest) (all []*session.Session) {
 	}
 }
 
-func TestPageRefuses(t *testing.T) {
+func TestPageInvalid(t *testing.T) {
 	eachBackend(t, func(t *testing.T, s *Store) {
 		for _, tt := range []struct {
 			req  PageRequest
@@ -73,13 +73,13 @@ func TestPageRefuses(t *testing.T) {
 
 // A page is read from an index, in its order: nothing is sorted or looked
 // through.
-func TestPageIsReadFromAnIndex(t *testing.T) {
+func TestPageUsesIndex(t *testing.T) {
 	b := openStore(t, sqliteFile(t), nil).Sessions.backend.(*sqlBackend)
 	for user, index := range map[string]string{"": "sessions_of_app (app_name=? AND pk>?)", "u": "sessions_of_user (app_name=? AND user_id=? AND pk>?)"} {
 		var plan []struct{ Detail string }
 		q := b.readers.Session(&gorm.Session{DryRun: true})
 		var heads []headRow
-		st := sessionQuery{app: "app", user: user, after: 7, most: 10}.heads(q).Find(&heads).Statement
+		st := sessionQuery{app: "app", user: user, after: 7, limit: 10}.queryHeads(q).Find(&heads).Statement
 		if err := b.readers.Raw("EXPLAIN QUERY PLAN "+st.SQL.String(), st.Vars...).Scan(&plan).Error; err != nil {
 			t.Fatal(err)
 		}

@@ -14,39 +14,39 @@ import (
 // place in a slice, since the event itself is held here.
 const memEventBytes = 8
 
-// memory keeps sessions as long as the process lives.
-type memory struct {
+// memBackend keeps sessions as long as the process lives.
+type memBackend struct {
 	mu       sync.RWMutex
 	closed   bool
 	lastID   int64
 	sessions map[session.Key]*memSession
 	apps     map[string]map[string]any
-	users    map[owner]map[string]any
+	users    map[userKey]map[string]any
 }
 
 // An owner is a user of an app.
-type owner struct{ app, user string }
+type userKey struct{ app, user string }
 
 type memSession struct {
 	head
-	events []*session.Event
-	texts  []int64          // the lengths of the events' JSON
-	bytes  int64            // their sum
-	seqs   map[string]int64 // by event id; nil of a short session
-	state  map[string]any
-	first  map[string]any // the state at the creation
-	lease  memLease
+	events  []*session.Event
+	texts   []int64          // the lengths of the events' JSON
+	bytes   int64            // their sum
+	seqs    map[string]int64 // by event id; nil of a short session
+	state   map[string]any
+	initial map[string]any // the state at the creation
+	lease   memLease
 }
 
-func newMemory() *memory {
-	return &memory{
+func newMemBackend() *memBackend {
+	return &memBackend{
 		sessions: map[session.Key]*memSession{},
 		apps:     map[string]map[string]any{},
-		users:    map[owner]map[string]any{},
+		users:    map[userKey]map[string]any{},
 	}
 }
 
-func (m *memory) create(_ context.Context, key session.Key, cells []cell, now time.Time, g *grant) error {
+func (m *memBackend) createSession(_ context.Context, key session.Key, cells []cell, now time.Time, g *grant) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closed {
@@ -57,21 +57,21 @@ func (m *memory) create(_ context.Context, key session.Key, cells []cell, now ti
 	}
 	m.lastID++
 	m.sessions[key] = &memSession{
-		head:  head{id: m.lastID, updated: now},
-		state: map[string]any{},
-		first: ownOf(cells),
+		head:    head{id: m.lastID, updated: now},
+		state:   map[string]any{},
+		initial: filterSessionCells(cells),
 	}
-	m.write(key, cells)
+	m.writeCells(key, cells)
 	if g != nil {
-		m.sessions[key].give(g)
+		m.sessions[key].grantLease(g)
 	}
 	return nil
 }
 
-// write sets the cells of an existing session. The caller holds the lock.
-func (m *memory) write(key session.Key, cells []cell) {
+// writeCells sets the cells of an existing session. The caller holds the lock.
+func (m *memBackend) writeCells(key session.Key, cells []cell) {
 	for _, c := range cells {
-		state := m.scope(key, c.scope)
+		state := m.scopeState(key, c.scope)
 		if c.value == nil {
 			delete(state, c.key)
 		} else {
@@ -80,27 +80,27 @@ func (m *memory) write(key session.Key, cells []cell) {
 	}
 }
 
-func (m *memory) scope(key session.Key, s session.Scope) map[string]any {
+func (m *memBackend) scopeState(key session.Key, s session.Scope) map[string]any {
 	switch s {
 	case session.ScopeApp:
-		return place(m.apps, key.App)
+		return getOrCreate(m.apps, key.App)
 	case session.ScopeUser:
-		return place(m.users, owner{key.App, key.User})
+		return getOrCreate(m.users, userKey{key.App, key.User})
 	default:
 		return m.sessions[key].state
 	}
 }
 
-func place[K comparable](states map[K]map[string]any, k K) map[string]any {
+func getOrCreate[K comparable](states map[K]map[string]any, k K) map[string]any {
 	if states[k] == nil {
 		states[k] = map[string]any{}
 	}
 	return states[k]
 }
 
-// merged is the state that a session's reader gets. The caller holds the lock.
-func (m *memory) merged(key session.Key, s *memSession) map[string]any {
-	app, user := m.apps[key.App], m.users[owner{key.App, key.User}]
+// mergeState is the state that a session's reader gets. The caller holds the lock.
+func (m *memBackend) mergeState(key session.Key, s *memSession) map[string]any {
+	app, user := m.apps[key.App], m.users[userKey{key.App, key.User}]
 	keys := len(app) + len(user) + len(s.state)
 	if keys == 0 {
 		return nil
@@ -108,13 +108,13 @@ func (m *memory) merged(key session.Key, s *memSession) map[string]any {
 	all := make(map[string]any, keys)
 	for _, scope := range []map[string]any{app, user, s.state} {
 		for k, v := range scope {
-			all[k] = clone(v)
+			all[k] = cloneValue(v)
 		}
 	}
 	return all
 }
 
-func (m *memory) read(_ context.Context, key session.Key, w window) (*snapshot, error) {
+func (m *memBackend) readSession(_ context.Context, key session.Key, w eventWindow) (*snapshot, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	if m.closed {
@@ -128,45 +128,45 @@ func (m *memory) read(_ context.Context, key session.Key, w window) (*snapshot, 
 	if w.id == s.id {
 		events = events[min(w.since, s.version):]
 	}
-	events = w.pick(events)
-	snap := &snapshot{head: s.head, state: m.merged(key, s)}
+	events = w.filterEvents(events)
+	snap := &snapshot{head: s.head, state: m.mergeState(key, s)}
 	if len(events) > 0 {
-		snap.events = make([]stored, len(events))
+		snap.events = make([]storedEvent, len(events))
 		for i, e := range events {
-			snap.events[i] = stored{e, s.texts[e.Seq-1], memEventBytes}
+			snap.events[i] = storedEvent{e, s.texts[e.Seq-1], memEventBytes}
 		}
 	}
 	return snap, nil
 }
 
-func (m *memory) list(_ context.Context, q sessionQuery) ([]*listed, error) {
+func (m *memBackend) listSessions(_ context.Context, q sessionQuery) ([]*listedSession, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	if m.closed {
 		return nil, errClosed
 	}
-	var all []*listed
+	var all []*listedSession
 	for key, s := range m.sessions {
-		if q.wants(key, s.head) {
-			all = append(all, &listed{key: key, head: s.head})
+		if q.matchesSession(key, s.head) {
+			all = append(all, &listedSession{key: key, head: s.head})
 		}
 	}
-	slices.SortFunc(all, func(a, b *listed) int { return cmp.Compare(a.id, b.id) })
-	if q.most > 0 && len(all) > q.most {
-		all = all[:q.most]
+	slices.SortFunc(all, func(a, b *listedSession) int { return cmp.Compare(a.id, b.id) })
+	if q.limit > 0 && len(all) > q.limit {
+		all = all[:q.limit]
 	}
 	for _, l := range all {
-		l.state = m.merged(l.key, m.sessions[l.key])
+		l.state = m.mergeState(l.key, m.sessions[l.key])
 	}
 	return all, nil
 }
 
-func (q sessionQuery) wants(key session.Key, h head) bool {
+func (q sessionQuery) matchesSession(key session.Key, h head) bool {
 	return key.App == q.app && (q.user == "" || key.User == q.user) && h.id > q.after &&
 		(q.before.IsZero() || h.updated.Before(q.before))
 }
 
-func (m *memory) remove(_ context.Context, key session.Key) error {
+func (m *memBackend) deleteSession(_ context.Context, key session.Key) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closed {
@@ -176,58 +176,58 @@ func (m *memory) remove(_ context.Context, key session.Key) error {
 	return nil
 }
 
-func (m *memory) append(_ context.Context, rec record) (placed, error) {
+func (m *memBackend) appendEvent(_ context.Context, rec record) (appendResult, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closed {
-		return placed{}, errClosed
+		return appendResult{}, errClosed
 	}
 	s, ok := m.sessions[rec.key]
 	if !ok {
-		return placed{}, errNotFound(rec.key.ID)
+		return appendResult{}, errNotFound(rec.key.ID)
 	}
-	if seq := s.seqOf(rec.event.ID); seq != 0 {
+	if seq := s.findSeq(rec.event.ID); seq != 0 {
 		if len(rec.updates) > 0 {
 			rec.event.Actions.StateDelta = s.events[seq-1].Actions.StateDelta
 		}
-		return placed{seq, s.texts[seq-1], memEventBytes}, nil
+		return appendResult{seq, s.texts[seq-1], memEventBytes}, nil
 	}
 	if rec.epoch != 0 && rec.epoch != s.lease.epoch {
-		return placed{}, errFenced(rec.key.ID)
+		return appendResult{}, errFenced(rec.key.ID)
 	}
 	if s.version != rec.version || rec.id != 0 && rec.id != s.id {
-		return placed{}, errStale(rec.key.ID, rec.version, s.version)
+		return appendResult{}, errStale(rec.key.ID, rec.version, s.version)
 	}
 	var computed []cell
 	if len(rec.updates) > 0 {
 		var err error
-		computed, rec.text, err = rec.settle(rec.event, func(u *update) any {
-			return clone(m.scope(rec.key, u.scope)[u.key])
+		computed, rec.text, err = rec.computeUpdates(rec.event, func(u *update) any {
+			return cloneValue(m.scopeState(rec.key, u.scope)[u.key])
 		})
 		if err != nil {
-			return placed{}, err
+			return appendResult{}, err
 		}
 	}
-	s.add(rec.event, int64(len(rec.text)))
-	m.write(rec.key, rec.cells)
-	m.write(rec.key, computed)
-	return placed{s.version, int64(len(rec.text)), memEventBytes}, nil
+	s.addEvent(rec.event, int64(len(rec.text)))
+	m.writeCells(rec.key, rec.cells)
+	m.writeCells(rec.key, computed)
+	return appendResult{s.version, int64(len(rec.text)), memEventBytes}, nil
 }
 
-func (m *memory) shared(_ context.Context, key session.Key) (map[string]any, error) {
+func (m *memBackend) readSharedState(_ context.Context, key session.Key) (map[string]any, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	if m.closed {
 		return nil, errClosed
 	}
-	all := m.merged(key, &memSession{})
+	all := m.mergeState(key, &memSession{})
 	if all == nil {
 		all = map[string]any{}
 	}
 	return all, nil
 }
 
-func (m *memory) size(_ context.Context, key session.Key) (int64, error) {
+func (m *memBackend) sumEventBytes(_ context.Context, key session.Key) (int64, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	s, ok := m.sessions[key]
@@ -244,15 +244,15 @@ func (m *memory) size(_ context.Context, key session.Key) (int64, error) {
 // looked up.
 const shortSession = 16
 
-// seqOf is the place of an event that the session has; 0 if it has not.
-func (s *memSession) seqOf(id string) int64 {
+// findSeq is the place of an event that the session has; 0 if it has not.
+func (s *memSession) findSeq(id string) int64 {
 	if s.seqs != nil {
 		return s.seqs[id]
 	}
 	return 1 + int64(slices.IndexFunc(s.events, func(ev *session.Event) bool { return ev.ID == id }))
 }
 
-func (s *memSession) add(ev *session.Event, text int64) {
+func (s *memSession) addEvent(ev *session.Event, text int64) {
 	if s.events == nil {
 		s.events = make([]*session.Event, 0, shortSession)
 	}
@@ -269,7 +269,7 @@ func (s *memSession) add(ev *session.Event, text int64) {
 	}
 }
 
-func (m *memory) ping(context.Context) error {
+func (m *memBackend) ping(context.Context) error {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	if m.closed {
@@ -278,7 +278,7 @@ func (m *memory) ping(context.Context) error {
 	return nil
 }
 
-func (m *memory) close() error {
+func (m *memBackend) close() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.closed = true

@@ -12,7 +12,7 @@ type memLease struct {
 	until time.Time
 }
 
-func (m *memory) lease(_ context.Context, g *grant) (string, error) {
+func (m *memBackend) acquireLease(_ context.Context, g *grant) (string, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closed {
@@ -25,27 +25,27 @@ func (m *memory) lease(_ context.Context, g *grant) (string, error) {
 	if s.lease.until.After(g.now) && s.lease.owner != g.owner {
 		return s.lease.owner, nil
 	}
-	s.give(g)
+	s.grantLease(g)
 	return "", nil
 }
 
-// give leases a session. The caller holds the lock.
-func (s *memSession) give(g *grant) {
+// grantLease leases a session. The caller holds the lock.
+func (s *memSession) grantLease(g *grant) {
 	s.lease = memLease{g.owner, s.lease.epoch + 1, g.now.Add(g.term)}
 	g.id, g.epoch = s.id, s.lease.epoch
 }
 
-func (m *memory) renew(_ context.Context, all []*grant) ([]*grant, error) {
-	return m.extend(all, func(g *grant) time.Time { return g.now.Add(g.term) })
+func (m *memBackend) renewLeases(_ context.Context, all []*grant) ([]*grant, error) {
+	return m.setLeaseEnds(all, func(g *grant) time.Time { return g.now.Add(g.term) })
 }
 
-func (m *memory) release(_ context.Context, all []*grant) error {
-	_, err := m.extend(all, func(*grant) time.Time { return time.Time{} })
+func (m *memBackend) releaseLeases(_ context.Context, all []*grant) error {
+	_, err := m.setLeaseEnds(all, func(*grant) time.Time { return time.Time{} })
 	return err
 }
 
-// extend sets the ends of grants, and returns those that are gone.
-func (m *memory) extend(all []*grant, until func(*grant) time.Time) ([]*grant, error) {
+// setLeaseEnds sets the ends of grants, and returns those that are gone.
+func (m *memBackend) setLeaseEnds(all []*grant, until func(*grant) time.Time) ([]*grant, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closed {

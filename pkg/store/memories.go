@@ -33,7 +33,7 @@ func openMemories(ctx context.Context, sessions string, b backend, o *Options) (
 	m := &Memories{clock: o.Clock, newID: o.NewID, close: func() error { return nil }}
 	var own func() error
 	if o.Memory != "" && o.Memory != sessions {
-		s, rest, err := schemeOf(o.Memory)
+		s, rest, err := findScheme(o.Memory)
 		if err != nil {
 			return nil, err
 		}
@@ -61,7 +61,7 @@ func (m *Memories) AddSession(ctx context.Context, sess *session.Session) error 
 	if err := checkSession(sess.Key); err != nil {
 		return err
 	}
-	return m.put(ctx, batch{key: sess.Key, prune: true, replace: true}, session.MemoriesOf(session.WithoutRewound(sess.Events())))
+	return m.writeBatch(ctx, memoryBatch{key: sess.Key, prune: true, replace: true}, session.MemoriesOf(session.WithoutRewound(sess.Events())))
 }
 
 // AddEvents remembers what was said in these events, but for those that are
@@ -74,7 +74,7 @@ func (m *Memories) AddEvents(ctx context.Context, key session.Key, events []*ses
 	if err := checkText("session id", key.ID, maxID); err != nil {
 		return err
 	}
-	return m.put(ctx, batch{key: key}, session.MemoriesOf(events))
+	return m.writeBatch(ctx, memoryBatch{key: key}, session.MemoriesOf(events))
 }
 
 // Add keeps memories that come from no session. One without id gets a new one,
@@ -92,14 +92,14 @@ func (m *Memories) Add(ctx context.Context, app, user string, memories ...*sessi
 		c := *mem
 		given[i] = &c
 	}
-	return m.put(ctx, batch{key: session.Key{App: app, User: user}, replace: true}, given)
+	return m.writeBatch(ctx, memoryBatch{key: session.Key{App: app, User: user}, replace: true}, given)
 }
 
-// put makes records of memories, and writes them.
-func (m *Memories) put(ctx context.Context, b batch, memories []*session.Memory) error {
+// writeBatch makes records of memories, and writes them.
+func (m *Memories) writeBatch(ctx context.Context, b memoryBatch, memories []*session.Memory) error {
 	at := map[string]int{}
 	for _, mem := range memories {
-		rec, err := m.record(mem)
+		rec, err := m.completeRecord(mem)
 		if err != nil {
 			return err
 		}
@@ -116,11 +116,11 @@ func (m *Memories) put(ctx context.Context, b batch, memories []*session.Memory)
 	if len(b.records) == 0 && !b.prune {
 		return nil
 	}
-	return m.backend.put(ctx, &b)
+	return m.backend.putMemories(ctx, &b)
 }
 
-// record takes over a memory, which it may complete.
-func (m *Memories) record(mem *session.Memory) (*memoryRecord, error) {
+// completeRecord takes over a memory, which it may complete.
+func (m *Memories) completeRecord(mem *session.Memory) (*memoryRecord, error) {
 	if mem.ID == "" {
 		mem.ID = m.newID()
 	}
@@ -128,11 +128,11 @@ func (m *Memories) record(mem *session.Memory) (*memoryRecord, error) {
 		mem.Timestamp = m.clock()
 	}
 	mem.Timestamp = mem.Timestamp.UTC().Truncate(time.Microsecond)
-	return recordOf(mem)
+	return newMemoryRecord(mem)
 }
 
-// recordOf makes the record of a memory that is complete.
-func recordOf(mem *session.Memory) (*memoryRecord, error) {
+// newMemoryRecord makes the record of a memory that is complete.
+func newMemoryRecord(mem *session.Memory) (*memoryRecord, error) {
 	if err := checkText("memory id", mem.ID, maxID); err != nil {
 		return nil, err
 	}
@@ -148,7 +148,7 @@ func (m *Memories) Delete(ctx context.Context, key session.Key) error {
 	if err := checkSession(key); err != nil {
 		return err
 	}
-	return m.put(ctx, batch{key: key, prune: true}, nil)
+	return m.writeBatch(ctx, memoryBatch{key: key, prune: true}, nil)
 }
 
 // DeleteAll forgets all that an app knows of a user.
@@ -159,7 +159,7 @@ func (m *Memories) DeleteAll(ctx context.Context, app, user string) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	return m.backend.clear(ctx, owner{app, user})
+	return m.backend.deleteUser(ctx, userKey{app, user})
 }
 
 // A MemoryQuery is what a search looks for.
@@ -191,23 +191,23 @@ func (m *Memories) Search(ctx context.Context, app, user string, q MemoryQuery) 
 	if len(terms) == 0 {
 		return nil, nil
 	}
-	who := owner{app, user}
-	t, err := m.backend.tally(ctx, who, terms)
+	who := userKey{app, user}
+	t, err := m.backend.countTerms(ctx, who, terms)
 	if err != nil {
 		return nil, err
 	}
-	s := &memorySearch{owner: who, weights: t.weights(terms), not: q.NotSession, limit: cmp.Or(q.Limit, defaultFound)}
+	s := &memorySearch{owner: who, weights: t.rankTerms(terms), not: q.NotSession, limit: cmp.Or(q.Limit, defaultFound)}
 	if len(s.weights) == 0 {
 		return nil, nil
 	}
-	return m.backend.best(ctx, s)
+	return m.backend.searchMemories(ctx, s)
 }
 
 // A tally says how many memories a user has, and how many of them have a term,
 // counted up to one more than manyMemories.
-type tally struct {
-	all int
-	of  map[string]int
+type termCounts struct {
+	total  int
+	byTerm map[string]int
 }
 
 // From fewMemories on, it says something that a word is in half of them. A word
@@ -219,23 +219,23 @@ const (
 )
 
 // A weight is what a term counts for.
-type weight struct {
+type termWeight struct {
 	term   string
 	points int64
 }
 
-// weights are those of the terms that are worth looking for: the rarer, the
+// rankTerms are those of the terms that are worth looking for: the rarer, the
 // more. They are whole numbers, so that sums are the same on every engine.
-func (t tally) weights(terms []string) []weight {
-	var rare, common []weight
+func (t termCounts) rankTerms(terms []string) []termWeight {
+	var rare, common []termWeight
 	for _, term := range terms {
-		n := t.of[term]
+		n := t.byTerm[term]
 		if n == 0 {
 			continue
 		}
-		rarity := math.Log1p((float64(t.all-n) + 0.5) / (float64(n) + 0.5))
-		w := weight{term, max(1, int64(math.Round(rarity*1000)))}
-		if t.all >= fewMemories && 2*n > t.all || n > manyMemories {
+		rarity := math.Log1p((float64(t.total-n) + 0.5) / (float64(n) + 0.5))
+		w := termWeight{term, max(1, int64(math.Round(rarity*1000)))}
+		if t.total >= fewMemories && 2*n > t.total || n > manyMemories {
 			common = append(common, w)
 		} else {
 			rare = append(rare, w)
@@ -250,19 +250,19 @@ func (t tally) weights(terms []string) []weight {
 // A memoryBackend keeps the rows of memories. It knows no rule: terms and
 // weights are given to it. Many goroutines use it.
 type memoryBackend interface {
-	// put writes records in one step that is durable when it returns.
-	put(ctx context.Context, b *batch) error
-	// clear removes all records of a user.
-	clear(ctx context.Context, who owner) error
-	// tally counts the records of a user, and those that have each term.
-	tally(ctx context.Context, who owner, terms []string) (tally, error)
-	// best returns the records with the most points; of equal ones the later,
+	// putMemories writes records in one step that is durable when it returns.
+	putMemories(ctx context.Context, b *memoryBatch) error
+	// deleteUser removes all records of a user.
+	deleteUser(ctx context.Context, who userKey) error
+	// countTerms counts the records of a user, and those that have each term.
+	countTerms(ctx context.Context, who userKey, terms []string) (termCounts, error)
+	// searchMemories returns the records with the most points; of equal ones the later,
 	// by their time and then by when they were added.
-	best(ctx context.Context, s *memorySearch) ([]*session.Memory, error)
+	searchMemories(ctx context.Context, s *memorySearch) ([]*session.Memory, error)
 }
 
 // A batch is records of one session, or of none, by distinct ids.
-type batch struct {
+type memoryBatch struct {
 	key     session.Key
 	records []*memoryRecord
 	// replace writes over a record of the same id that says something else;
@@ -272,11 +272,11 @@ type batch struct {
 	prune bool
 }
 
-func (b *batch) owner() owner { return owner{b.key.App, b.key.User} }
+func (b *memoryBatch) userKey() userKey { return userKey{b.key.App, b.key.User} }
 
-// changes compares the batch with what is there, by id: which of its records
+// diffExisting compares the batch with what is there, by id: which of its records
 // are to be written, and which ids removed before.
-func (b *batch) changes(there map[string]string) (write []*memoryRecord, remove []string) {
+func (b *memoryBatch) diffExisting(there map[string]string) (write []*memoryRecord, remove []string) {
 	given := map[string]bool{}
 	for _, r := range b.records {
 		given[r.id] = true
@@ -307,8 +307,8 @@ type memoryRecord struct {
 
 // A memorySearch is what best looks for.
 type memorySearch struct {
-	owner   owner
-	weights []weight
+	owner   userKey
+	weights []termWeight
 	not     string // a session that is left out; empty is none
 	limit   int
 }
@@ -316,7 +316,7 @@ type memorySearch struct {
 func decodeMemory(text string) (*session.Memory, error) {
 	m := &session.Memory{}
 	if err := m.UnmarshalJSON([]byte(text)); err != nil {
-		return nil, damaged(err, "reading a memory")
+		return nil, newDamagedError(err, "reading a memory")
 	}
 	return m, nil
 }

@@ -14,14 +14,14 @@ type memMemories struct {
 	mu     sync.RWMutex
 	closed bool
 	last   int64
-	users  map[owner]*memMind
+	users  map[userKey]*userMemories
 }
 
 // A memMind is what is remembered of one user.
-type memMind struct {
-	all   map[int64]*memMemory
-	slots map[string]map[string]int64 // by session and id
-	terms map[string]map[int64]bool
+type userMemories struct {
+	all     map[int64]*memMemory
+	numbers map[string]map[string]int64 // by session and id
+	terms   map[string]map[int64]bool
 }
 
 type memMemory struct {
@@ -30,33 +30,33 @@ type memMemory struct {
 	session string
 }
 
-func newMemMemories() *memMemories { return &memMemories{users: map[owner]*memMind{}} }
+func newMemMemories() *memMemories { return &memMemories{users: map[userKey]*userMemories{}} }
 
-func (m *memMemories) put(_ context.Context, b *batch) error {
+func (m *memMemories) putMemories(_ context.Context, b *memoryBatch) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closed {
 		return errClosed
 	}
-	mind := m.users[b.owner()]
+	mind := m.users[b.userKey()]
 	if mind == nil {
-		mind = &memMind{map[int64]*memMemory{}, map[string]map[string]int64{}, map[string]map[int64]bool{}}
-		m.users[b.owner()] = mind
+		mind = &userMemories{map[int64]*memMemory{}, map[string]map[string]int64{}, map[string]map[int64]bool{}}
+		m.users[b.userKey()] = mind
 	}
-	write, remove := b.changes(mind.there(b))
+	write, remove := b.diffExisting(mind.findExisting(b))
 	for _, id := range remove {
-		mind.remove(b.key.ID, id)
+		mind.removeMemory(b.key.ID, id)
 	}
 	for _, rec := range write {
 		m.last++
-		mind.add(&memMemory{rec, m.last, b.key.ID})
+		mind.addMemory(&memMemory{rec, m.last, b.key.ID})
 	}
 	return nil
 }
 
-// there are the texts that a batch has to be compared with, by id.
-func (m *memMind) there(b *batch) map[string]string {
-	there, slot := map[string]string{}, m.slots[b.key.ID]
+// findExisting are the texts that a batch has to be compared with, by id.
+func (m *userMemories) findExisting(b *memoryBatch) map[string]string {
+	there, slot := map[string]string{}, m.numbers[b.key.ID]
 	if b.prune {
 		for id, number := range slot {
 			there[id] = m.all[number].text
@@ -71,12 +71,12 @@ func (m *memMind) there(b *batch) map[string]string {
 	return there
 }
 
-func (m *memMind) add(mem *memMemory) {
+func (m *userMemories) addMemory(mem *memMemory) {
 	m.all[mem.number] = mem
-	if m.slots[mem.session] == nil {
-		m.slots[mem.session] = map[string]int64{}
+	if m.numbers[mem.session] == nil {
+		m.numbers[mem.session] = map[string]int64{}
 	}
-	m.slots[mem.session][mem.id] = mem.number
+	m.numbers[mem.session][mem.id] = mem.number
 	for _, term := range mem.terms {
 		if m.terms[term] == nil {
 			m.terms[term] = map[int64]bool{}
@@ -85,20 +85,20 @@ func (m *memMind) add(mem *memMemory) {
 	}
 }
 
-func (m *memMind) remove(sess, id string) {
-	number := m.slots[sess][id]
+func (m *userMemories) removeMemory(sess, id string) {
+	number := m.numbers[sess][id]
 	for _, term := range m.all[number].terms {
 		if delete(m.terms[term], number); len(m.terms[term]) == 0 {
 			delete(m.terms, term)
 		}
 	}
 	delete(m.all, number)
-	if delete(m.slots[sess], id); len(m.slots[sess]) == 0 {
-		delete(m.slots, sess)
+	if delete(m.numbers[sess], id); len(m.numbers[sess]) == 0 {
+		delete(m.numbers, sess)
 	}
 }
 
-func (m *memMemories) clear(_ context.Context, who owner) error {
+func (m *memMemories) deleteUser(_ context.Context, who userKey) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closed {
@@ -108,23 +108,23 @@ func (m *memMemories) clear(_ context.Context, who owner) error {
 	return nil
 }
 
-func (m *memMemories) tally(_ context.Context, who owner, terms []string) (tally, error) {
+func (m *memMemories) countTerms(_ context.Context, who userKey, terms []string) (termCounts, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	if m.closed {
-		return tally{}, errClosed
+		return termCounts{}, errClosed
 	}
-	t := tally{of: map[string]int{}}
+	t := termCounts{byTerm: map[string]int{}}
 	if mind := m.users[who]; mind != nil {
-		t.all = len(mind.all)
+		t.total = len(mind.all)
 		for _, term := range terms {
-			t.of[term] = min(len(mind.terms[term]), manyMemories+1)
+			t.byTerm[term] = min(len(mind.terms[term]), manyMemories+1)
 		}
 	}
 	return t, nil
 }
 
-func (m *memMemories) best(_ context.Context, s *memorySearch) ([]*session.Memory, error) {
+func (m *memMemories) searchMemories(_ context.Context, s *memorySearch) ([]*session.Memory, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	if m.closed {

@@ -62,32 +62,32 @@ func createMemoryTables(db *gorm.DB, d dialect) error {
 // sqlMemories keeps memories in a database.
 type sqlMemories struct{ b *sqlBackend }
 
-// write carries out a job of one user, one after the other.
-func (m sqlMemories) write(ctx context.Context, who owner, what string, run func(db *gorm.DB) error) error {
-	w := m.b.writer(session.Key{App: who.app, User: who.user})
-	return m.b.told(what, w.do(ctx, func(w *writer) error { return run(w.orm) }))
+// runUserWrite carries out a job of one user, one after the other.
+func (m sqlMemories) runUserWrite(ctx context.Context, who userKey, what string, run func(db *gorm.DB) error) error {
+	w := m.b.writerFor(session.Key{App: who.app, User: who.user})
+	return m.b.wrapError(what, w.runWrite(ctx, func(w *writer) error { return run(w.orm) }))
 }
 
 // rowsAtOnce bounds the parameters of one statement.
 const rowsAtOnce = 300
 
-func (m sqlMemories) put(ctx context.Context, b *batch) error {
-	return m.write(ctx, b.owner(), "adding memories", func(db *gorm.DB) error { return putMemories(db, b) })
+func (m sqlMemories) putMemories(ctx context.Context, b *memoryBatch) error {
+	return m.runUserWrite(ctx, b.userKey(), "adding memories", func(db *gorm.DB) error { return writeMemories(db, b) })
 }
 
-func putMemories(db *gorm.DB, b *batch) error {
-	who, err := memoryOwner(db, b.owner())
+func writeMemories(db *gorm.DB, b *memoryBatch) error {
+	who, err := findMemoryOwner(db, b.userKey())
 	if err == nil && who == 0 && len(b.records) > 0 {
 		row := memoryOwnerRow{App: b.key.App, User: b.key.User}
 		if err := db.Clauses(clause.OnConflict{DoNothing: true}).Create(&row).Error; err != nil {
 			return err
 		}
-		who, err = memoryOwner(db, b.owner())
+		who, err = findMemoryOwner(db, b.userKey())
 	}
 	if err != nil || who == 0 {
 		return err
 	}
-	there, err := memoriesThere(db, who, b)
+	there, err := queryExistingMemories(db, who, b)
 	if err != nil {
 		return err
 	}
@@ -95,32 +95,32 @@ func putMemories(db *gorm.DB, b *batch) error {
 	for id, row := range there {
 		texts[id] = row.Memory
 	}
-	write, remove := b.changes(texts)
+	write, remove := b.diffExisting(texts)
 	var gone []int64
 	for _, id := range remove {
 		gone = append(gone, there[id].PK)
 	}
-	if err := removeMemories(db, gone); err != nil {
+	if err := deleteMemories(db, gone); err != nil {
 		return err
 	}
 	for _, rec := range write {
-		if err := addMemory(db, who, b.key.ID, rec); err != nil {
+		if err := insertMemory(db, who, b.key.ID, rec); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// memoryOwner is 0 when nothing is remembered of the user.
-func memoryOwner(db *gorm.DB, who owner) (pk int64, err error) {
+// findMemoryOwner is 0 when nothing is remembered of the user.
+func findMemoryOwner(db *gorm.DB, who userKey) (pk int64, err error) {
 	q := db.Model(&memoryOwnerRow{}).Select("pk").Where("app_name = ? AND user_id = ?", who.app, who.user)
 	err = q.Limit(1).Scan(&pk).Error
 	return pk, err
 }
 
-// memoriesThere are the rows that a batch has to be compared with, by id: all
+// queryExistingMemories are the rows that a batch has to be compared with, by id: all
 // of its session when it prunes, else those of its own ids.
-func memoriesThere(db *gorm.DB, who int64, b *batch) (map[string]memoryRow, error) {
+func queryExistingMemories(db *gorm.DB, who int64, b *memoryBatch) (map[string]memoryRow, error) {
 	there := map[string]memoryRow{}
 	find := func(ids []string) error {
 		var rows []memoryRow
@@ -149,7 +149,7 @@ func memoriesThere(db *gorm.DB, who int64, b *batch) (map[string]memoryRow, erro
 	return there, nil
 }
 
-func removeMemories(db *gorm.DB, pks []int64) error {
+func deleteMemories(db *gorm.DB, pks []int64) error {
 	for some := range slices.Chunk(pks, rowsAtOnce) {
 		if err := db.Where("memory_pk IN ?", some).Delete(&memoryTermRow{}).Error; err != nil {
 			return err
@@ -161,7 +161,7 @@ func removeMemories(db *gorm.DB, pks []int64) error {
 	return nil
 }
 
-func addMemory(db *gorm.DB, who int64, id string, rec *memoryRecord) error {
+func insertMemory(db *gorm.DB, who int64, id string, rec *memoryRecord) error {
 	row := memoryRow{Owner: who, Session: id, ID: rec.id, Time: rec.time, Memory: rec.text}
 	res := db.Clauses(clause.OnConflict{DoNothing: true}).Create(&row)
 	// Without a row, another program has added the same memory meanwhile.
@@ -181,9 +181,9 @@ func addMemory(db *gorm.DB, who int64, id string, rec *memoryRecord) error {
 	return nil
 }
 
-func (m sqlMemories) clear(ctx context.Context, who owner) error {
-	return m.write(ctx, who, "deleting memories", func(db *gorm.DB) error {
-		pk, err := memoryOwner(db, who)
+func (m sqlMemories) deleteUser(ctx context.Context, who userKey) error {
+	return m.runUserWrite(ctx, who, "deleting memories", func(db *gorm.DB) error {
+		pk, err := findMemoryOwner(db, who)
 		if err != nil || pk == 0 {
 			return err
 		}
@@ -196,18 +196,18 @@ func (m sqlMemories) clear(ctx context.Context, who owner) error {
 	})
 }
 
-func (m sqlMemories) tally(ctx context.Context, who owner, terms []string) (tally, error) {
-	var t tally
-	err := m.b.reading(ctx, func() (err error) {
-		t, err = tallyMemories(m.b.readers.WithContext(ctx), who, terms)
+func (m sqlMemories) countTerms(ctx context.Context, who userKey, terms []string) (termCounts, error) {
+	var t termCounts
+	err := m.b.retryRead(ctx, func() (err error) {
+		t, err = countMemoryTerms(m.b.readers.WithContext(ctx), who, terms)
 		return err
 	})
-	return t, m.b.told("counting memories", err)
+	return t, m.b.wrapError("counting memories", err)
 }
 
-func tallyMemories(db *gorm.DB, who owner, terms []string) (tally, error) {
-	t := tally{of: map[string]int{}}
-	pk, err := memoryOwner(db, who)
+func countMemoryTerms(db *gorm.DB, who userKey, terms []string) (termCounts, error) {
+	t := termCounts{byTerm: map[string]int{}}
+	pk, err := findMemoryOwner(db, who)
 	if err != nil || pk == 0 {
 		return t, err
 	}
@@ -215,18 +215,18 @@ func tallyMemories(db *gorm.DB, who owner, terms []string) (tally, error) {
 	if err := db.Model(&memoryRow{}).Where("owner_pk = ?", pk).Count(&all).Error; err != nil {
 		return t, err
 	}
-	t.all = int(all)
-	text, args := tallySQL(pk, terms)
+	t.total = int(all)
+	text, args := buildTermCountSQL(pk, terms)
 	var counts []struct{ I, N int }
 	err = db.Raw(text, args...).Scan(&counts).Error
 	for _, c := range counts {
-		t.of[terms[c.I]] = c.N
+		t.byTerm[terms[c.I]] = c.N
 	}
 	return t, err
 }
 
-// tallySQL counts no further than it matters.
-func tallySQL(pk int64, terms []string) (text string, args []any) {
+// buildTermCountSQL counts no further than it matters.
+func buildTermCountSQL(pk int64, terms []string) (text string, args []any) {
 	var counts []string
 	for i, term := range terms {
 		counts = append(counts, fmt.Sprintf("SELECT %d AS i, count(*) AS n FROM (SELECT memory_pk FROM memory_terms WHERE owner_pk = ? AND term = ? LIMIT %d) t",
@@ -236,14 +236,14 @@ func tallySQL(pk int64, terms []string) (text string, args []any) {
 	return strings.Join(counts, " UNION ALL "), args
 }
 
-func (m sqlMemories) best(ctx context.Context, s *memorySearch) ([]*session.Memory, error) {
+func (m sqlMemories) searchMemories(ctx context.Context, s *memorySearch) ([]*session.Memory, error) {
 	var texts []string
-	err := m.b.reading(ctx, func() (err error) {
-		texts, err = bestMemories(m.b.readers.WithContext(ctx), s)
+	err := m.b.retryRead(ctx, func() (err error) {
+		texts, err = queryBestMemories(m.b.readers.WithContext(ctx), s)
 		return err
 	})
 	if err != nil {
-		return nil, m.b.told("searching memories", err)
+		return nil, m.b.wrapError("searching memories", err)
 	}
 	memories := make([]*session.Memory, len(texts))
 	for i, text := range texts {
@@ -254,19 +254,19 @@ func (m sqlMemories) best(ctx context.Context, s *memorySearch) ([]*session.Memo
 	return memories, nil
 }
 
-func bestMemories(db *gorm.DB, s *memorySearch) (texts []string, err error) {
-	pk, err := memoryOwner(db, s.owner)
+func queryBestMemories(db *gorm.DB, s *memorySearch) (texts []string, err error) {
+	pk, err := findMemoryOwner(db, s.owner)
 	if err != nil || pk == 0 {
 		return nil, err
 	}
-	text, args := bestSQL(pk, s)
+	text, args := buildSearchSQL(pk, s)
 	err = db.Raw(text, args...).Scan(&texts).Error
 	return texts, err
 }
 
-// bestSQL adds up points by memory. Each term is a range of the primary key.
+// buildSearchSQL adds up points by memory. Each term is a range of the primary key.
 // Points stand in the text: engines differ in the type of a parameter there.
-func bestSQL(pk int64, s *memorySearch) (text string, args []any) {
+func buildSearchSQL(pk int64, s *memorySearch) (text string, args []any) {
 	var hits []string
 	for _, w := range s.weights {
 		hits = append(hits, "SELECT memory_pk, "+strconv.FormatInt(w.points, 10)+" AS points FROM memory_terms WHERE owner_pk = ? AND term = ?")

@@ -8,11 +8,11 @@ import (
 )
 
 // A database without memories, as the first version made it, gets them.
-func TestMemoriesComeLater(t *testing.T) {
+func TestMemoryTablesMigration(t *testing.T) {
 	url := sqliteFile(t)
 	s := openStore(t, url, nil)
 	create(t, s, alice, nil)
-	err := s.Sessions.backend.(*sqlBackend).writers[0].do(t.Context(), func(w *writer) error {
+	err := s.Sessions.backend.(*sqlBackend).writers[0].runWrite(t.Context(), func(w *writer) error {
 		for _, statement := range []string{
 			"DROP TABLE memories", "DROP TABLE memory_terms", "DROP TABLE memory_owners", "DELETE FROM schema_migrations WHERE version >= 2",
 		} {
@@ -32,7 +32,7 @@ func TestMemoriesComeLater(t *testing.T) {
 	get(t, s, alice, nil)
 }
 
-func TestMemoriesLeaveNoRow(t *testing.T) {
+func TestMemoryDeleteRemovesRows(t *testing.T) {
 	s := openStore(t, sqliteFile(t), nil)
 	addEvents(t, s, alice, spoken("e", "user", "two words", 1))
 	remember(t, s, sessionOf(alice, spoken("f", "user", "other words", 1)))
@@ -74,7 +74,7 @@ func TestManyMemories(t *testing.T) {
 // What a search looks at does not grow with what it does not find.
 func TestMemoryPlan(t *testing.T) {
 	s := openStore(t, sqliteFile(t), nil)
-	text, args := bestSQL(1, &memorySearch{weights: []weight{{"a", 1}, {"b", 2}}, not: "s", limit: 3})
+	text, args := buildSearchSQL(1, &memorySearch{weights: []termWeight{{"a", 1}, {"b", 2}}, not: "s", limit: 3})
 	rows, err := s.Sessions.backend.(*sqlBackend).reads.Query("EXPLAIN QUERY PLAN "+text, args...)
 	if err != nil {
 		t.Fatal(err)
@@ -92,11 +92,11 @@ func TestMemoryPlan(t *testing.T) {
 	}
 }
 
-func TestBrokenMemory(t *testing.T) {
+func TestMemoryDamagedRow(t *testing.T) {
 	s := openStore(t, sqliteFile(t), nil)
 	addEvents(t, s, alice, spoken("e", "user", "word", 1))
 	b := s.Sessions.backend.(*sqlBackend)
-	err := b.writers[0].do(t.Context(), func(w *writer) error {
+	err := b.writers[0].runWrite(t.Context(), func(w *writer) error {
 		_, err := w.conn.ExecContext(context.Background(), "UPDATE memories SET memory = '['")
 		return err
 	})

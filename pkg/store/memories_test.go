@@ -58,7 +58,7 @@ func foundBy(t testing.TB, s *Store, key session.Key, q MemoryQuery) string {
 	return strings.Join(texts, "|")
 }
 
-func TestMemoryHolds(t *testing.T) {
+func TestMemoryRoundTrip(t *testing.T) {
 	eachBackend(t, func(t *testing.T, s *Store) {
 		remember(t, s, sessionOf(alice, spoken("e1", "user", "My cat is Milo <3", 1)))
 		ms, err := s.Memories.Search(t.Context(), "app", "alice", MemoryQuery{Text: "cat?"})
@@ -77,7 +77,7 @@ func TestMemoryHolds(t *testing.T) {
 
 // Adding a session takes the place of what was remembered of it; adding events
 // adds those that are new.
-func TestMemoryAdding(t *testing.T) {
+func TestMemoryAdd(t *testing.T) {
 	eachBackend(t, func(t *testing.T, s *Store) {
 		remember(t, s, sessionOf(alice, spoken("a", "user", "word one", 1), spoken("b", "agent", "word two", 2)))
 		other := session.Key{App: "app", User: "alice", ID: "other"}
@@ -99,7 +99,7 @@ func TestMemoryAdding(t *testing.T) {
 	})
 }
 
-func TestMemoryPlain(t *testing.T) {
+func TestMemoryWithoutSession(t *testing.T) {
 	clock := func() time.Time { return time.Date(2026, 11, 21, 12, 0, 0, 123456789, time.UTC) }
 	for _, be := range backends() {
 		t.Run(be.name, func(t *testing.T) {
@@ -258,7 +258,7 @@ func TestMemoryScopes(t *testing.T) {
 }
 
 // Deleting a session leaves its memories; they are deleted by themselves.
-func TestMemoryDeleting(t *testing.T) {
+func TestMemoryDelete(t *testing.T) {
 	other := session.Key{App: "app", User: "alice", ID: "other"}
 	eachBackend(t, func(t *testing.T, s *Store) {
 		for _, key := range []session.Key{alice, other} {
@@ -285,7 +285,7 @@ func TestMemoryDeleting(t *testing.T) {
 	})
 }
 
-func TestMemoryLeavesOutASession(t *testing.T) {
+func TestMemoryExcludeSession(t *testing.T) {
 	other := session.Key{App: "app", User: "alice", ID: "other"}
 	eachBackend(t, func(t *testing.T, s *Store) {
 		remember(t, s, sessionOf(alice, spoken("e", "user", "word here", 1)))
@@ -307,7 +307,7 @@ func TestMemoryRewound(t *testing.T) {
 	})
 }
 
-func TestMemoryRefuses(t *testing.T) {
+func TestMemoryInvalid(t *testing.T) {
 	long := strings.Repeat("x", 300)
 	eachBackend(t, func(t *testing.T, s *Store) {
 		ctx, m := t.Context(), s.Memories
@@ -359,7 +359,7 @@ func TestMemoryClosed(t *testing.T) {
 	})
 }
 
-func TestMemoryManyAtOnce(t *testing.T) {
+func TestMemoryConcurrent(t *testing.T) {
 	eachBackend(t, func(t *testing.T, s *Store) {
 		var wg sync.WaitGroup
 		for i := range 8 {
@@ -381,7 +381,7 @@ func TestMemoryManyAtOnce(t *testing.T) {
 }
 
 // Memories may be kept elsewhere than the sessions.
-func TestMemoryElsewhere(t *testing.T) {
+func TestMemorySeparateDatabase(t *testing.T) {
 	sessions, memory := sqliteFile(t), sqliteFile(t)
 	s := openStore(t, sessions, &Options{Memory: memory})
 	addEvents(t, s, alice, spoken("e", "user", "kept", 1))

@@ -19,18 +19,18 @@ const (
 
 // indexTerms are the distinct terms that a text is found by.
 func indexTerms(text string) []string {
-	return (&splitter{most: maxIndexTerms}).split(text)
+	return (&tokenizer{maxTerms: maxIndexTerms}).splitText(text)
 }
 
 // queryTerms are the distinct terms that a query looks for. They are among the
 // index terms of the same text.
 func queryTerms(text string) []string {
-	return (&splitter{most: maxQueryTerms, query: true}).split(text)
+	return (&tokenizer{maxTerms: maxQueryTerms, query: true}).splitText(text)
 }
 
-// fold makes texts comparable: accents, case, and the widths and ligatures of
+// foldText makes texts comparable: accents, case, and the widths and ligatures of
 // letters do not count.
-func fold(text string) string {
+func foldText(text string) string {
 	if len(text) > maxTermText {
 		text = text[:maxTermText]
 	}
@@ -73,34 +73,34 @@ func isAccent(r rune) bool {
 
 // A splitter cuts a text into terms: words where there are spaces between
 // them, else pairs of neighbouring characters.
-type splitter struct {
-	most  int
-	query bool
-	terms []string
-	seen  map[string]bool
+type tokenizer struct {
+	maxTerms int
+	query    bool
+	terms    []string
+	seen     map[string]bool
 
 	word  strings.Builder
 	units []string // the characters, with their marks, of a run without spaces
 }
 
-func (s *splitter) split(text string) []string {
+func (s *tokenizer) splitText(text string) []string {
 	s.seen = map[string]bool{}
-	for _, r := range fold(text) {
-		if len(s.terms) >= s.most {
-			return s.terms[:s.most]
+	for _, r := range foldText(text) {
+		if len(s.terms) >= s.maxTerms {
+			return s.terms[:s.maxTerms]
 		}
-		s.take(r)
+		s.addRune(r)
 	}
 	s.endWord()
 	s.endRun()
-	return s.terms[:min(len(s.terms), s.most)]
+	return s.terms[:min(len(s.terms), s.maxTerms)]
 }
 
-func (s *splitter) take(r rune) {
+func (s *tokenizer) addRune(r rune) {
 	switch {
 	case unicode.Is(unicode.M, r):
-		s.mark(r)
-	case isDense(r):
+		s.addMark(r)
+	case isUnspacedScript(r):
 		s.endWord()
 		s.units = append(s.units, string(r))
 	case unicode.IsLetter(r), unicode.IsNumber(r):
@@ -112,8 +112,8 @@ func (s *splitter) take(r rune) {
 	}
 }
 
-// mark belongs to what stands before it; alone it is nothing.
-func (s *splitter) mark(r rune) {
+// addMark belongs to what stands before it; alone it is nothing.
+func (s *tokenizer) addMark(r rune) {
 	switch n := len(s.units); {
 	case n > 0:
 		s.units[n-1] += string(r)
@@ -122,38 +122,38 @@ func (s *splitter) mark(r rune) {
 	}
 }
 
-// isDense tells the scripts that put no spaces between words, and Korean, where
+// isUnspacedScript tells the scripts that put no spaces between words, and Korean, where
 // what is between spaces is more than a word.
-func isDense(r rune) bool {
+func isUnspacedScript(r rune) bool {
 	const lengthMark = 'ー' // of no script by itself
 	return r > 0xe00 && (r == lengthMark || unicode.In(r,
 		unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Bopomofo, unicode.Hangul,
 		unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar, unicode.Tibetan, unicode.Yi))
 }
 
-func (s *splitter) endWord() {
+func (s *tokenizer) endWord() {
 	if s.word.Len() > 0 {
-		s.add(s.word.String())
+		s.addTerm(s.word.String())
 		s.word.Reset()
 	}
 }
 
 // endRun adds the pairs of a run, and its single characters: all of them to the
 // index, and to a query those that stand alone or may be words by themselves.
-func (s *splitter) endRun() {
+func (s *tokenizer) endRun() {
 	for i, unit := range s.units {
 		first, _ := utf8.DecodeRuneInString(unit)
 		if !s.query || len(s.units) == 1 || unicode.Is(unicode.Han, first) {
-			s.add(unit)
+			s.addTerm(unit)
 		}
 		if i > 0 {
-			s.add(s.units[i-1] + unit)
+			s.addTerm(s.units[i-1] + unit)
 		}
 	}
 	s.units = s.units[:0]
 }
 
-func (s *splitter) add(term string) {
+func (s *tokenizer) addTerm(term string) {
 	if len(term) > maxTerm && utf8.RuneCountInString(term) > maxTerm {
 		term = string([]rune(term)[:maxTerm])
 	}

@@ -42,18 +42,18 @@ func TestWritePanics(t *testing.T) {
 			t.Run(be.name+" "+place, func(t *testing.T) {
 				log := &logged{}
 				s := openStore(t, be.url(t), &Options{Logger: slog.New(slog.NewTextHandler(log, nil))})
-				w := s.Sessions.backend.(*sqlBackend).writer(alice)
+				w := s.Sessions.backend.(*sqlBackend).writerFor(alice)
 				sess := create(t, s, alice, nil)
 				ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 				defer cancel()
 				began, release := make(chan struct{}), make(chan struct{})
 				var all sync.WaitGroup
 				all.Go(func() { // a batch of its own, while which the others queue
-					_ = w.do(ctx, func(*writer) error { close(began); <-release; return nil })
+					_ = w.runWrite(ctx, func(*writer) error { close(began); <-release; return nil })
 				})
 				<-began
 				bad := make(chan error, 1)
-				panics := func() { bad <- w.do(ctx, func(*writer) error { panic("nil map") }) }
+				panics := func() { bad <- w.runWrite(ctx, func(*writer) error { panic("nil map") }) }
 				good := func() {
 					if err := s.Sessions.Append(ctx, sess, &session.Event{ID: "good", Author: "a"}); err != nil {
 						t.Errorf("Append() next to a panic = %v", err)
@@ -65,7 +65,7 @@ func TestWritePanics(t *testing.T) {
 				}
 				for i, job := range jobs {
 					all.Go(job)
-					for w.queued() <= int64(i) && ctx.Err() == nil {
+					for w.queueLength() <= int64(i) && ctx.Err() == nil {
 						time.Sleep(time.Millisecond)
 					}
 				}
@@ -94,12 +94,12 @@ func TestWritePanics(t *testing.T) {
 func TestBorrowPanics(t *testing.T) {
 	s := openStore(t, sqliteFile(t), nil)
 	w := s.Sessions.backend.(*sqlBackend).writers[0]
-	if p := safe.Call(func() { w.borrow(func() { panic("nil map") }) }); p == nil {
+	if p := safe.Call(func() { w.borrowConn(func() { panic("nil map") }) }); p == nil {
 		t.Error("the panic of the reader is gone")
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	if err := w.do(ctx, func(*writer) error { return nil }); err != nil {
+	if err := w.runWrite(ctx, func(*writer) error { return nil }); err != nil {
 		t.Errorf("a write after the panic = %v", err)
 	}
 }
@@ -108,7 +108,7 @@ func TestBorrowPanics(t *testing.T) {
 func TestHeadsPanic(t *testing.T) {
 	log := &logged{}
 	n := 0
-	h := &heads{most: 1, logger: slog.New(slog.NewTextHandler(log, nil)), read: func(_ context.Context, keys []session.Key) ([]*snapshot, error) {
+	h := &headReader{maxReads: 1, logger: slog.New(slog.NewTextHandler(log, nil)), read: func(_ context.Context, keys []session.Key) ([]*snapshot, error) {
 		if n++; n == 1 {
 			panic("nil map")
 		}
@@ -116,10 +116,10 @@ func TestHeadsPanic(t *testing.T) {
 	}}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	if _, err := h.head(ctx, alice); !errors.Is(err, errPanicked) {
+	if _, err := h.readHead(ctx, alice); !errors.Is(err, errPanicked) {
 		t.Errorf("head() = %v, want %v", err, errPanicked)
 	}
-	if _, err := h.head(ctx, alice); err != nil {
+	if _, err := h.readHead(ctx, alice); err != nil {
 		t.Errorf("head() after the panic = %v", err)
 	}
 	if !strings.Contains(log.String(), "panic_test.go") {
@@ -128,13 +128,13 @@ func TestHeadsPanic(t *testing.T) {
 }
 
 // A panickyLeaser panics at its first renewal.
-type panickyLeaser struct {
+type panickingBackend struct {
 	backend
 	renewed chan int
 	n       int
 }
 
-func (b *panickyLeaser) renew(ctx context.Context, all []*grant) ([]*grant, error) {
+func (b *panickingBackend) renewLeases(ctx context.Context, all []*grant) ([]*grant, error) {
 	b.n++
 	select {
 	case b.renewed <- b.n:
@@ -143,13 +143,13 @@ func (b *panickyLeaser) renew(ctx context.Context, all []*grant) ([]*grant, erro
 	if b.n == 1 {
 		panic("nil map")
 	}
-	return b.backend.renew(ctx, all)
+	return b.backend.renewLeases(ctx, all)
 }
 
 // TestLeaseRenewalPanics: leases are renewed on after a panic.
 func TestLeaseRenewalPanics(t *testing.T) {
 	s := openStore(t, sqliteFile(t), &Options{Lease: 300 * time.Millisecond})
-	b := &panickyLeaser{backend: s.Sessions.leases.backend, renewed: make(chan int, 10)}
+	b := &panickingBackend{backend: s.Sessions.leases.backend, renewed: make(chan int, 10)}
 	s.Sessions.leases.backend = b
 	create(t, s, alice, nil)
 	_, free, err := s.Sessions.Acquire(t.Context(), alice, 0)

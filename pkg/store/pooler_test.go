@@ -16,7 +16,7 @@ import (
 // Two replicas share a pooler that has one, two or many connections to the
 // server, which are killed again and again: every event that was acknowledged is
 // stored, once, and every lease is held by one replica at a time.
-func TestPoolerKills(t *testing.T) {
+func TestPoolerConnectionsKilled(t *testing.T) {
 	for _, size := range []int{1, 2, 10} {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {
 			direct := postgresSchema(t)
@@ -29,10 +29,10 @@ func TestPoolerKills(t *testing.T) {
 				create(t, replicas[0], key(i), nil)
 			}
 			var count atomic.Int64
-			all(t, 6, func(i int) error {
+			runConcurrently(t, 6, func(i int) error {
 				for n := range 12 {
 					if count.Add(1)%20 == 0 {
-						carryOut(t, direct, kill)
+						execSQL(t, direct, kill)
 					}
 					s := replicas[(i+n)%2].Sessions
 					if err := runOnce(t, s, key(i/2)); err != nil {
@@ -67,7 +67,7 @@ func runOnce(t *testing.T, s *Sessions, key session.Key) error {
 
 // On a direct connection statements are prepared once; behind a pooler they are
 // not prepared by name, unless the URL says how they are sent.
-func TestPoolerIsDetected(t *testing.T) {
+func TestPoolerDetection(t *testing.T) {
 	const prepared = "SELECT count(*) > 0 FROM pg_prepared_statements"
 	for _, tt := range []struct {
 		name   string
@@ -93,7 +93,7 @@ func TestPoolerIsDetected(t *testing.T) {
 			sess := create(t, s, alice, map[string]any{"k": 1})
 			appendTo(t, s, sess, change(map[string]any{"k": nil, "app:k": "语", "user:k": int64(1)<<53 + 1}))
 			s.Sessions.cache.drop(alice)
-			diff(t, "stored", plain(t, sess), plain(t, get(t, s, alice, nil)))
+			diff(t, "stored", plainState(t, sess), plainState(t, get(t, s, alice, nil)))
 			b := s.Sessions.backend.(*sqlBackend)
 			var got bool
 			if err := b.writers[0].conn.QueryRowContext(t.Context(), prepared).Scan(&got); err != nil || got != tt.want {
@@ -118,7 +118,7 @@ func TestPoolerRefusesSessionSettings(t *testing.T) {
 
 // The schema's name is put before tables, and nowhere else.
 func TestQualifiedStatements(t *testing.T) {
-	q := newQualifier(`a"b'$1`)
+	q := newSchemaQualifier(`a"b'$1`)
 	const schema = `"a""b'$1"`
 	for _, tt := range []struct{ query, want string }{
 		{"SELECT 1", "SELECT 1"},
@@ -130,7 +130,7 @@ func TestQualifiedStatements(t *testing.T) {
 		{`CREATE TABLE "events" (a REFERENCES "sessions"("pk"))`, "CREATE TABLE " + schema + `."events" (a REFERENCES ` + schema + `."sessions"("pk"))`},
 	} {
 		for range 2 { // the second time it is remembered
-			if got := q.qualify(tt.query); got != tt.want {
+			if got := q.qualifyTables(tt.query); got != tt.want {
 				t.Errorf("qualify(%q) =\n%s, want\n%s", tt.query, got, tt.want)
 			}
 		}

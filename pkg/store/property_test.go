@@ -21,7 +21,7 @@ type plainStore struct {
 	order    []session.Key // by creation
 	sessions map[session.Key]*plainSession
 	apps     map[string]map[string]any
-	users    map[owner]map[string]any
+	users    map[userKey]map[string]any
 }
 
 type plainSession struct {
@@ -39,7 +39,7 @@ func newPlainStore() *plainStore {
 	return &plainStore{
 		sessions: map[session.Key]*plainSession{},
 		apps:     map[string]map[string]any{},
-		users:    map[owner]map[string]any{},
+		users:    map[userKey]map[string]any{},
 	}
 }
 
@@ -51,9 +51,9 @@ func (m *plainStore) apply(key session.Key, delta map[string]any) {
 		case strings.HasPrefix(k, "temp:"):
 			continue
 		case strings.HasPrefix(k, "app:"):
-			scope = place(m.apps, key.App)
+			scope = getOrCreate(m.apps, key.App)
 		case strings.HasPrefix(k, "user:"):
-			scope = place(m.users, owner{key.App, key.User})
+			scope = getOrCreate(m.users, userKey{key.App, key.User})
 		}
 		if v == nil {
 			delete(scope, k)
@@ -66,7 +66,7 @@ func (m *plainStore) apply(key session.Key, delta map[string]any) {
 func (m *plainStore) state(key session.Key) map[string]any {
 	all := map[string]any{}
 	maps.Copy(all, m.apps[key.App])
-	maps.Copy(all, m.users[owner{key.App, key.User}])
+	maps.Copy(all, m.users[userKey{key.App, key.User}])
 	maps.Copy(all, m.sessions[key].own)
 	return all
 }
@@ -343,7 +343,7 @@ func textsOf(sess *session.Session) []string {
 
 // Whatever is done in whatever order, through one store or through two on the
 // same database: what is read is what a plain model of the rules has.
-func TestOperationsInAnyOrder(t *testing.T) {
+func TestRandomOperations(t *testing.T) {
 	for _, be := range backends() {
 		for replicas := 1; replicas <= 2; replicas++ {
 			if be.name == "memory" && replicas > 1 {

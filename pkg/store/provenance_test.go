@@ -87,7 +87,7 @@ func TestProvenanceOfOlderSchema(t *testing.T) {
 			for _, ev := range []*session.Event{answer, skip, rewind} {
 				appendTo(t, s, sess, ev)
 			}
-			err := s.Sessions.backend.(*sqlBackend).writers[0].do(t.Context(), func(w *writer) error {
+			err := s.Sessions.backend.(*sqlBackend).writers[0].runWrite(t.Context(), func(w *writer) error {
 				for _, statement := range []string{"ALTER TABLE events DROP COLUMN provenance", "DELETE FROM schema_migrations WHERE version >= 6"} {
 					if _, err := w.conn.ExecContext(context.Background(), statement); err != nil {
 						return err

@@ -53,16 +53,16 @@ func (s *Store) Delete(ctx context.Context, key session.Key) error {
 // time, and returns how many. One that is run at the moment, here or elsewhere,
 // is left alone. Several stores may do it at once.
 func (s *Store) Prune(ctx context.Context, req *PruneRequest) (n int, err error) {
-	q := sessionQuery{app: req.App, most: pruneBatch, before: req.Before}
+	q := sessionQuery{app: req.App, limit: pruneBatch, before: req.Before}
 	pause := time.NewTicker(prunePause)
 	defer pause.Stop()
 	for {
-		rows, err := s.Sessions.rows(ctx, q)
+		rows, err := s.Sessions.querySessions(ctx, q)
 		if err != nil {
 			return n, err
 		}
 		for _, l := range rows {
-			old, err := s.pruneOne(ctx, l.key, req)
+			old, err := s.pruneSession(ctx, l.key, req)
 			if err != nil {
 				return n, err
 			}
@@ -82,9 +82,9 @@ func (s *Store) Prune(ctx context.Context, req *PruneRequest) (n int, err error)
 	}
 }
 
-// pruneOne takes the session, so that no run begins in the meantime, and looks
+// pruneSession takes the session, so that no run begins in the meantime, and looks
 // again.
-func (s *Store) pruneOne(ctx context.Context, key session.Key, req *PruneRequest) (old bool, err error) {
+func (s *Store) pruneSession(ctx context.Context, key session.Key, req *PruneRequest) (old bool, err error) {
 	_, release, err := s.Sessions.Acquire(ctx, key, 0)
 	if errors.Is(err, session.ErrBusy) {
 		return false, nil

@@ -71,7 +71,7 @@ func saveText(t *testing.T, s *Store, key session.Key, name string) {
 }
 
 // A deleted session leaves no row in any table, and no artifact of its own.
-func TestStoreDeleteLeavesNothing(t *testing.T) {
+func TestStoreDeleteRemovesAllRows(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, url string) {
 		s := openStore(t, url, nil)
 		sess := create(t, s, alice, map[string]any{"k": 1})

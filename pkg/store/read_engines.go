@@ -20,8 +20,8 @@ import (
 // A readEngine is what one SQL engine says otherwise than the others to those
 // who only read. The first column of a query's first row is its answer.
 type readEngine struct {
-	// of is the name by which the schemes call the engine first.
-	of string
+	// scheme is the name by which the schemes call the engine first.
+	scheme string
 	// file says that the database is a file.
 	file bool
 	// open gets what follows the colon of the URL.
@@ -34,51 +34,53 @@ type readEngine struct {
 	version  string // query: the engine's name and version
 	bytes    string // query: what the database takes on the disk
 	tables   string // query: the names of all tables, a row each
-	// sound are queries that each return a row for each thing that is wrong in
+	// integrity are queries that each return a row for each thing that is wrong in
 	// the database itself; a row that ends with "ok" says that nothing is.
-	sound []soundQuery
+	integrity []integrityQuery
 	// tie is the order in which rows of one time were written, or else one that
 	// is always the same.
 	tie string
-	// untold says that it is only that: rows do not tell the order in which
+	// arbitraryTie says that it is only that: rows do not tell the order in which
 	// they were written.
-	untold bool
+	arbitraryTie bool
 	// plain is put before a column whose values are wanted as they are stored.
 	plain string
 }
 
 // A soundQuery asks the engine itself.
-type soundQuery struct {
+type integrityQuery struct {
 	rule, query string
-	// apart says that it would end the view, and is asked beside it.
-	apart bool
+	// ownConn says that it would end the view, and is asked beside it.
+	ownConn bool
 }
 
 // readEngines lists every engine that can be read.
-func readEngines() []readEngine { return []readEngine{sqliteReader(), postgresReader(), mysqlReader()} }
+func readEngines() []readEngine {
+	return []readEngine{sqliteReadEngine(), postgresReadEngine(), mysqlReadEngine()}
+}
 
-// readEngineOf finds the engine of a URL, and what follows the colon.
-func readEngineOf(url string) (e readEngine, rest string, err error) {
-	s, rest, err := schemeOf(url)
+// findReadEngine finds the engine of a URL, and what follows the colon.
+func findReadEngine(url string) (e readEngine, rest string, err error) {
+	s, rest, err := findScheme(url)
 	if err != nil {
 		return e, "", err
 	}
-	i := slices.IndexFunc(readEngines(), func(e readEngine) bool { return e.of == s.names[0] })
+	i := slices.IndexFunc(readEngines(), func(e readEngine) bool { return e.scheme == s.names[0] })
 	if i < 0 {
 		return e, "", fmt.Errorf("%s holds nothing that another program could see: name a database", s.form)
 	}
 	return readEngines()[i], rest, nil
 }
 
-func sqliteReader() readEngine {
+func sqliteReadEngine() readEngine {
 	return readEngine{
-		of:      "sqlite",
+		scheme:  "sqlite",
 		file:    true,
-		open:    readSQLite,
+		open:    openSQLiteReadOnly,
 		version: "SELECT 'SQLite ' || sqlite_version()",
 		bytes:   "SELECT c.page_count * s.page_size FROM pragma_page_count() c, pragma_page_size() s",
 		tables:  "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'",
-		sound: []soundQuery{
+		integrity: []integrityQuery{
 			{rule: "integrity", query: "SELECT integrity_check FROM pragma_integrity_check"},
 			{rule: "foreign keys", query: "SELECT 'a row of ' || \"table\" || ' has no partner in ' || parent FROM pragma_foreign_key_check"},
 		},
@@ -87,7 +89,7 @@ func sqliteReader() readEngine {
 	}
 }
 
-func readSQLite(rest string) (*sql.DB, error) {
+func openSQLiteReadOnly(rest string) (*sql.DB, error) {
 	u, err := parseSQLite(rest)
 	if err != nil {
 		return nil, err
@@ -111,17 +113,17 @@ func (f missingFile) Error() string { return "there is no file " + string(f) }
 
 func (missingFile) Unwrap() error { return fs.ErrNotExist }
 
-func postgresReader() readEngine {
+func postgresReadEngine() readEngine {
 	return readEngine{
-		of:       "postgres",
-		open:     readPostgres,
+		scheme:   "postgres",
+		open:     openPostgresReadOnly,
 		enter:    enterSearchPath,
 		numbered: true,
 		version:  "SELECT 'PostgreSQL ' || split_part(current_setting('server_version'), ' ', 1)",
 		bytes: `SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint FROM pg_class c
  JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = current_schema() AND c.relkind = 'r'`,
 		tables: "SELECT t.tablename FROM pg_tables t WHERE t.schemaname = current_schema()",
-		sound: []soundQuery{
+		integrity: []integrityQuery{
 			{rule: "indexes", query: `SELECT 'index ' || c.relname || ' is not valid' FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
  JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = current_schema() AND NOT (i.indisvalid AND i.indisready)`},
 			{rule: "constraints", query: `SELECT 'constraint ' || c.conname || ' was never validated' FROM pg_constraint c
@@ -133,9 +135,9 @@ func postgresReader() readEngine {
 	}
 }
 
-// readPostgres opens a pool without the patience of a host: one answer may be a
+// openPostgresReadOnly opens a pool without the patience of a host: one answer may be a
 // whole table.
-func readPostgres(rest string) (*sql.DB, error) {
+func openPostgresReadOnly(rest string) (*sql.DB, error) {
 	u, err := parseServer(rest, "5432", postgresParams())
 	if err != nil {
 		return nil, err
@@ -144,7 +146,7 @@ func readPostgres(rest string) (*sql.DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.config.DialFunc = plainDial
+	p.config.DialFunc = dialWithDeadlines
 	if !p.modeGiven {
 		// One view asks each thing once.
 		p.config.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
@@ -158,7 +160,7 @@ func enterSearchPath(ctx context.Context, tx *sql.Tx, rest string) error {
 	if err != nil {
 		return err
 	}
-	path, ok := u.take("search_path")
+	path, ok := u.takeParam("search_path")
 	if !ok {
 		return nil
 	}
@@ -166,23 +168,23 @@ func enterSearchPath(ctx context.Context, tx *sql.Tx, rest string) error {
 	return err
 }
 
-func mysqlReader() readEngine {
+func mysqlReadEngine() readEngine {
 	return readEngine{
-		of:   "mysql",
-		open: readMySQL,
+		scheme: "mysql",
+		open:   openMySQLReadOnly,
 		version: `SELECT CASE WHEN version() LIKE '%MariaDB%' THEN concat('MariaDB ', substring_index(version(), '-', 1))
  ELSE concat('MySQL ', version()) END`,
 		bytes:  "SELECT cast(coalesce(sum(t.data_length + t.index_length), 0) AS signed) FROM information_schema.tables t WHERE t.table_schema = database()",
 		tables: "SELECT t.table_name FROM information_schema.tables t WHERE t.table_schema = database() AND t.table_type = 'BASE TABLE'",
-		sound: []soundQuery{
-			{rule: "integrity", query: "CHECK TABLE " + strings.Join(append(tableNames(), migrationRow{}.TableName()), ", "), apart: true},
+		integrity: []integrityQuery{
+			{rule: "integrity", query: "CHECK TABLE " + strings.Join(append(tableNames(), migrationRow{}.TableName()), ", "), ownConn: true},
 		},
-		tie:    "id",
-		untold: true,
+		tie:          "id",
+		arbitraryTie: true,
 	}
 }
 
-func readMySQL(rest string) (*sql.DB, error) {
+func openMySQLReadOnly(rest string) (*sql.DB, error) {
 	u, err := parseServer(rest, "3306", mysqlParams())
 	if err != nil {
 		return nil, err

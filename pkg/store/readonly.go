@@ -26,7 +26,7 @@ type ReadOnly struct {
 // another program. It makes nothing and changes nothing. A database that is
 // not there is [fs.ErrNotExist].
 func OpenReadOnly(ctx context.Context, url string) (*ReadOnly, error) {
-	e, rest, err := readEngineOf(url)
+	e, rest, err := findReadEngine(url)
 	var db *sql.DB
 	if err == nil {
 		db, err = e.open(rest)
@@ -35,14 +35,14 @@ func OpenReadOnly(ctx context.Context, url string) (*ReadOnly, error) {
 		return nil, fmt.Errorf("opening %q: %w", Redacted(url), err)
 	}
 	r := &ReadOnly{engine: e, db: db}
-	if err := r.begin(ctx, rest); err != nil {
+	if err := r.beginSnapshot(ctx, rest); err != nil {
 		return nil, errors.Join(fmt.Errorf("opening %q: %w", Redacted(url), err), r.Close())
 	}
 	return r, nil
 }
 
-// begin takes the moment, and the first look.
-func (r *ReadOnly) begin(ctx context.Context, rest string) (err error) {
+// beginSnapshot takes the moment, and the first look.
+func (r *ReadOnly) beginSnapshot(ctx context.Context, rest string) (err error) {
 	if r.tx, err = r.db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true, Isolation: sql.LevelRepeatableRead}); err != nil {
 		return err
 	}
@@ -52,7 +52,7 @@ func (r *ReadOnly) begin(ctx context.Context, rest string) (err error) {
 		}
 	}
 	var version string
-	if err = r.one(ctx, r.engine.version, &version); err != nil {
+	if err = r.scanFirst(ctx, r.engine.version, &version); err != nil {
 		return err
 	}
 	r.Engine, r.Version, _ = strings.Cut(version, " ")
@@ -99,20 +99,20 @@ func (r *ReadOnly) Each(ctx context.Context, scan func(*sql.Rows) error, query s
 	if err != nil {
 		return err
 	}
-	return each(rows, scan)
+	return scanRows(rows, scan)
 }
 
-// beside is Each on a connection of its own, which the view does not suffer
+// eachOnOwnConn is Each on a connection of its own, which the view does not suffer
 // from.
-func (r *ReadOnly) beside(ctx context.Context, scan func(*sql.Rows) error, query string, args ...any) error {
+func (r *ReadOnly) eachOnOwnConn(ctx context.Context, scan func(*sql.Rows) error, query string, args ...any) error {
 	rows, err := r.db.QueryContext(ctx, query, args...)
 	if err != nil {
 		return err
 	}
-	return each(rows, scan)
+	return scanRows(rows, scan)
 }
 
-func each(rows *sql.Rows, scan func(*sql.Rows) error) error {
+func scanRows(rows *sql.Rows, scan func(*sql.Rows) error) error {
 	defer rows.Close()
 	for rows.Next() {
 		if err := scan(rows); err != nil {
@@ -122,8 +122,8 @@ func each(rows *sql.Rows, scan func(*sql.Rows) error) error {
 	return rows.Err()
 }
 
-// one reads the first row of an answer; without one it is [sql.ErrNoRows].
-func (r *ReadOnly) one(ctx context.Context, query string, into ...any) error {
+// scanFirst reads the first row of an answer; without one it is [sql.ErrNoRows].
+func (r *ReadOnly) scanFirst(ctx context.Context, query string, into ...any) error {
 	found := false
 	err := r.Each(ctx, func(rows *sql.Rows) error {
 		if found {
@@ -164,7 +164,7 @@ func (r *ReadOnly) Columns(ctx context.Context, table string) ([]string, error) 
 // Tie names the column that tells in which order rows of one time were
 // written; when rows do not tell it, known is false, and the order is one that
 // is always the same.
-func (r *ReadOnly) Tie() (column string, known bool) { return r.engine.tie, !r.engine.untold }
+func (r *ReadOnly) Tie() (column string, known bool) { return r.engine.tie, !r.engine.arbitraryTie }
 
 // Plain is the expression for a column's values as they are stored, where the
 // driver would make something else of them.

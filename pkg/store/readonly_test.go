@@ -29,7 +29,7 @@ func TestReadOnlyWritesNothing(t *testing.T) {
 }
 
 // A view is one of one moment: what is written meanwhile is not in it.
-func TestReadOnlyIsOneMoment(t *testing.T) {
+func TestReadOnlySnapshot(t *testing.T) {
 	for _, be := range backends()[1:] {
 		t.Run(be.name, func(t *testing.T) {
 			url := be.url(t)
@@ -40,7 +40,7 @@ func TestReadOnlyIsOneMoment(t *testing.T) {
 			}
 			defer r.Close()
 			count := func() (n int) {
-				if err := r.one(t.Context(), "SELECT count(*) FROM sessions s", &n); err != nil {
+				if err := r.scanFirst(t.Context(), "SELECT count(*) FROM sessions s", &n); err != nil {
 					t.Fatal(err)
 				}
 				return n

@@ -17,7 +17,7 @@ func Redacted(text string) string {
 		slashes, rest = "//", rest[2:]
 	}
 	// A password may hold any sign, also unescaped: the last @ ends it.
-	if i := strings.LastIndex(rest, "@"); i >= 0 && !isFile(scheme, rest) {
+	if i := strings.LastIndex(rest, "@"); i >= 0 && !isFileURL(scheme, rest) {
 		rest = "***@" + rest[i+1:]
 	}
 	if where, _, ok := strings.Cut(rest, "?"); ok {
@@ -29,7 +29,7 @@ func Redacted(text string) string {
 	return rest
 }
 
-// isFile says that a URL names a file, whose path may hold an @.
-func isFile(scheme, rest string) bool {
+// isFileURL says that a URL names a file, whose path may hold an @.
+func isFileURL(scheme, rest string) bool {
 	return strings.HasPrefix(rest, "/") && slices.Contains([]string{"sqlite", "sqlite+aiosqlite", "dir"}, scheme)
 }

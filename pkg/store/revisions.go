@@ -36,13 +36,13 @@ type Revision struct {
 
 // A revisionBackend keeps revisions as rows. Many goroutines use it.
 type revisionBackend interface {
-	// put makes a revision the newest of its app, by its time or right behind
+	// putRevision makes a revision the newest of its app, by its time or right behind
 	// the newest one's, and takes away all but so many of the newest.
-	put(ctx context.Context, rev *packedRevision, keep int) error
-	// get is ErrNotFound for a revision that is not there.
-	get(ctx context.Context, app, id string) (*packedRevision, error)
-	// list returns those of an app without files, the newest first.
-	list(ctx context.Context, app string) ([]*packedRevision, error)
+	putRevision(ctx context.Context, rev *packedRevision, keep int) error
+	// getRevision is ErrNotFound for a revision that is not there.
+	getRevision(ctx context.Context, app, id string) (*packedRevision, error)
+	// listRevisions returns those of an app without files, the newest first.
+	listRevisions(ctx context.Context, app string) ([]*packedRevision, error)
 }
 
 // A packedRevision is a row: its files are one archive.
@@ -69,11 +69,11 @@ func (r *Revisions) Put(ctx context.Context, rev *Revision, keep int) error {
 	if err := checkRevision(rev); err != nil {
 		return err
 	}
-	files, err := pack(rev.Files)
+	files, err := packFiles(rev.Files)
 	if err != nil {
 		return fmt.Errorf("keeping revision %s of app %s: %w", rev.ID, rev.App, err)
 	}
-	return r.backend.put(ctx, &packedRevision{rev.App, rev.ID, r.clock(), files}, max(1, keep))
+	return r.backend.putRevision(ctx, &packedRevision{rev.App, rev.ID, r.clock(), files}, max(1, keep))
 }
 
 func checkRevision(rev *Revision) error {
@@ -92,25 +92,25 @@ func checkRevision(rev *Revision) error {
 // Get returns a revision with its files, by its id or the beginning of it. When
 // there is none, or more than one begins so, it is ErrNotFound.
 func (r *Revisions) Get(ctx context.Context, app, id string) (*Revision, error) {
-	row, err := r.backend.get(ctx, app, id)
+	row, err := r.backend.getRevision(ctx, app, id)
 	if errors.Is(err, session.ErrNotFound) {
-		if row, err = r.begins(ctx, app, id); err == nil {
-			row, err = r.backend.get(ctx, app, row.id)
+		if row, err = r.findByPrefix(ctx, app, id); err == nil {
+			row, err = r.backend.getRevision(ctx, app, row.id)
 		}
 	}
 	if err != nil {
 		return nil, err
 	}
-	files, err := unpack(row.files)
+	files, err := unpackFiles(row.files)
 	if err != nil {
 		return nil, fmt.Errorf("reading revision %s of app %s: %w", row.id, app, err)
 	}
 	return &Revision{App: row.app, ID: row.id, Served: row.served, Files: files}, nil
 }
 
-// begins finds the one revision whose id begins like this.
-func (r *Revisions) begins(ctx context.Context, app, id string) (*packedRevision, error) {
-	all, err := r.backend.list(ctx, app)
+// findByPrefix finds the one revision whose id begins like this.
+func (r *Revisions) findByPrefix(ctx context.Context, app, id string) (*packedRevision, error) {
+	all, err := r.backend.listRevisions(ctx, app)
 	if err != nil {
 		return nil, err
 	}
@@ -130,7 +130,7 @@ func errNoRevision(app, id string) error {
 
 // List returns the revisions of an app without their files, the newest first.
 func (r *Revisions) List(ctx context.Context, app string) ([]*Revision, error) {
-	rows, err := r.backend.list(ctx, app)
+	rows, err := r.backend.listRevisions(ctx, app)
 	if err != nil {
 		return nil, err
 	}
@@ -141,9 +141,9 @@ func (r *Revisions) List(ctx context.Context, app string) ([]*Revision, error) {
 	return all, nil
 }
 
-// following is the time of a revision that takes the place of another one:
+// nextServedTime is the time of a revision that takes the place of another one:
 // order must not depend on a clock that was set back.
-func following(newest, now time.Time) time.Time {
+func nextServedTime(newest, now time.Time) time.Time {
 	now = now.UTC().Truncate(time.Microsecond)
 	if !now.After(newest) {
 		return newest.Add(time.Microsecond)
@@ -151,8 +151,8 @@ func following(newest, now time.Time) time.Time {
 	return now
 }
 
-// pack makes an archive of files: the same of the same files.
-func pack(files map[string][]byte) ([]byte, error) {
+// packFiles makes an archive of files: the same of the same files.
+func packFiles(files map[string][]byte) ([]byte, error) {
 	var b bytes.Buffer
 	z := zip.NewWriter(&b)
 	for _, name := range slices.Sorted(maps.Keys(files)) {
@@ -168,7 +168,7 @@ func pack(files map[string][]byte) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-func unpack(archive []byte) (map[string][]byte, error) {
+func unpackFiles(archive []byte) (map[string][]byte, error) {
 	z, err := zip.NewReader(bytes.NewReader(archive), int64(len(archive)))
 	if err != nil {
 		return nil, err

@@ -14,7 +14,7 @@ type memRevisions struct {
 	apps     map[string][]*packedRevision
 }
 
-func (m *memRevisions) put(ctx context.Context, rev *packedRevision, keep int) error {
+func (m *memRevisions) putRevision(ctx context.Context, rev *packedRevision, keep int) error {
 	if err := m.sessions.ping(ctx); err != nil {
 		return err
 	}
@@ -27,15 +27,15 @@ func (m *memRevisions) put(ctx context.Context, rev *packedRevision, keep int) e
 	if newest.id == rev.id {
 		return nil
 	}
-	rev.served = following(newest.served, rev.served)
+	rev.served = nextServedTime(newest.served, rev.served)
 	all = slices.DeleteFunc(all, func(old *packedRevision) bool { return old.id == rev.id })
 	all = append(all, rev)
 	m.apps[rev.app] = all[max(0, len(all)-keep):]
 	return nil
 }
 
-func (m *memRevisions) get(ctx context.Context, app, id string) (*packedRevision, error) {
-	all, err := m.list(ctx, app)
+func (m *memRevisions) getRevision(ctx context.Context, app, id string) (*packedRevision, error) {
+	all, err := m.listRevisions(ctx, app)
 	if err != nil {
 		return nil, err
 	}
@@ -46,7 +46,7 @@ func (m *memRevisions) get(ctx context.Context, app, id string) (*packedRevision
 	return all[i], nil
 }
 
-func (m *memRevisions) list(ctx context.Context, app string) ([]*packedRevision, error) {
+func (m *memRevisions) listRevisions(ctx context.Context, app string) ([]*packedRevision, error) {
 	if err := m.sessions.ping(ctx); err != nil {
 		return nil, err
 	}

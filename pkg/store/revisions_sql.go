@@ -25,18 +25,18 @@ func createRevisionTable(db *gorm.DB, d dialect) error { return createTable(db, 
 // sqlRevisions keeps revisions in a database.
 type sqlRevisions struct{ b *sqlBackend }
 
-func (s sqlRevisions) put(ctx context.Context, rev *packedRevision, keep int) error {
-	w := s.b.writer(session.Key{App: rev.app})
-	return s.b.told("keeping a revision", w.do(ctx, func(w *writer) error { return putRevision(w.orm, rev, keep) }))
+func (s sqlRevisions) putRevision(ctx context.Context, rev *packedRevision, keep int) error {
+	w := s.b.writerFor(session.Key{App: rev.app})
+	return s.b.wrapError("keeping a revision", w.runWrite(ctx, func(w *writer) error { return writeRevision(w.orm, rev, keep) }))
 }
 
-func putRevision(db *gorm.DB, rev *packedRevision, keep int) error {
+func writeRevision(db *gorm.DB, rev *packedRevision, keep int) error {
 	var newest revisionRow
 	q := db.Select("id", "serve_time").Where("app_name = ?", rev.app).Order("serve_time DESC")
 	if err := q.Limit(1).Find(&newest).Error; err != nil || newest.ID == rev.id {
 		return err
 	}
-	row := revisionRow{App: rev.app, ID: rev.id, Served: following(fromMicro(newest.Served), rev.served).UnixMicro(), Files: rev.files}
+	row := revisionRow{App: rev.app, ID: rev.id, Served: nextServedTime(microsToTime(newest.Served), rev.served).UnixMicro(), Files: rev.files}
 	there := db.Model(&revisionRow{}).Where("app_name = ? AND id = ?", rev.app, rev.id).Update("serve_time", row.Served)
 	if there.Error != nil {
 		return there.Error
@@ -47,11 +47,11 @@ func putRevision(db *gorm.DB, rev *packedRevision, keep int) error {
 			return err
 		}
 	}
-	return forgetRevisions(db, rev.app, keep)
+	return pruneRevisions(db, rev.app, keep)
 }
 
-// forgetRevisions takes away all but so many of the newest.
-func forgetRevisions(db *gorm.DB, app string, keep int) error {
+// pruneRevisions takes away all but so many of the newest.
+func pruneRevisions(db *gorm.DB, app string, keep int) error {
 	var times []int64
 	err := db.Model(&revisionRow{}).Where("app_name = ?", app).Order("serve_time DESC").Limit(keep).Pluck("serve_time", &times).Error
 	if err != nil || len(times) < keep {
@@ -60,8 +60,8 @@ func forgetRevisions(db *gorm.DB, app string, keep int) error {
 	return db.Where("app_name = ? AND serve_time < ?", app, times[keep-1]).Delete(&revisionRow{}).Error
 }
 
-func (s sqlRevisions) get(ctx context.Context, app, id string) (*packedRevision, error) {
-	rows, err := s.find(ctx, func(db *gorm.DB) *gorm.DB { return db.Where("app_name = ? AND id = ?", app, id) })
+func (s sqlRevisions) getRevision(ctx context.Context, app, id string) (*packedRevision, error) {
+	rows, err := s.queryRevisions(ctx, func(db *gorm.DB) *gorm.DB { return db.Where("app_name = ? AND id = ?", app, id) })
 	if err == nil && len(rows) == 0 {
 		err = errNoRevision(app, id)
 	}
@@ -71,21 +71,21 @@ func (s sqlRevisions) get(ctx context.Context, app, id string) (*packedRevision,
 	return rows[0], nil
 }
 
-func (s sqlRevisions) list(ctx context.Context, app string) ([]*packedRevision, error) {
-	return s.find(ctx, func(db *gorm.DB) *gorm.DB {
+func (s sqlRevisions) listRevisions(ctx context.Context, app string) ([]*packedRevision, error) {
+	return s.queryRevisions(ctx, func(db *gorm.DB) *gorm.DB {
 		return db.Select("app_name", "id", "serve_time").Where("app_name = ?", app).Order("serve_time DESC")
 	})
 }
 
-func (s sqlRevisions) find(ctx context.Context, narrow func(*gorm.DB) *gorm.DB) ([]*packedRevision, error) {
+func (s sqlRevisions) queryRevisions(ctx context.Context, narrow func(*gorm.DB) *gorm.DB) ([]*packedRevision, error) {
 	var rows []revisionRow
-	err := s.b.reading(ctx, func() error { return narrow(s.b.readers.WithContext(ctx)).Find(&rows).Error })
+	err := s.b.retryRead(ctx, func() error { return narrow(s.b.readers.WithContext(ctx)).Find(&rows).Error })
 	if err != nil {
-		return nil, s.b.told("reading revisions", err)
+		return nil, s.b.wrapError("reading revisions", err)
 	}
 	all := make([]*packedRevision, len(rows))
 	for i, row := range rows {
-		all[i] = &packedRevision{row.App, row.ID, fromMicro(row.Served), row.Files}
+		all[i] = &packedRevision{row.App, row.ID, microsToTime(row.Served), row.Files}
 	}
 	return all, nil
 }

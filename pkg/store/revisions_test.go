@@ -31,7 +31,7 @@ func kept(t testing.TB, s *Store, app string) string {
 }
 
 // A revision comes back byte for byte, by its id or the beginning of it.
-func TestRevisionHolds(t *testing.T) {
+func TestRevisionRoundTrip(t *testing.T) {
 	clock := func() time.Time { return time.Date(2026, 11, 21, 12, 0, 0, 123456789, time.UTC) }
 	for _, be := range backends() {
 		t.Run(be.name, func(t *testing.T) {

@@ -34,8 +34,8 @@ func skipAbsent(t testing.TB, err error) {
 	}
 }
 
-// fresh is the URL of a database that is dropped when the test ends.
-func fresh(t testing.TB, engine string) string {
+// newDatabase is the URL of a database that is dropped when the test ends.
+func newDatabase(t testing.TB, engine string) string {
 	t.Helper()
 	at, drop, err := engineOf(engine).Fresh(t.Context(), t.TempDir())
 	skipAbsent(t, err)
@@ -47,17 +47,17 @@ func fresh(t testing.TB, engine string) string {
 	return at
 }
 
-func sqliteFile(t testing.TB) string { return fresh(t, "sqlite") }
+func sqliteFile(t testing.TB) string { return newDatabase(t, "sqlite") }
 
-func postgresSchema(t testing.TB) string { return fresh(t, "postgres") }
+func postgresSchema(t testing.TB) string { return newDatabase(t, "postgres") }
 
 // poolerSchema is a schema behind a pooler with few connections to its server.
 func poolerSchema(t testing.TB) string { return pooled(t, postgresSchema(t), 3) }
 
-func mysqlDatabase(t testing.TB) string { return fresh(t, "mysql") }
+func mysqlDatabase(t testing.TB) string { return newDatabase(t, "mysql") }
 
-// carryOut carries out SQL statements behind a store's back.
-func carryOut(t testing.TB, url, text string) {
+// execSQL carries out SQL statements behind a store's back.
+func execSQL(t testing.TB, url, text string) {
 	t.Helper()
 	if err := testdb.Exec(t.Context(), url, text); err != nil {
 		t.Fatal(err)

@@ -19,9 +19,9 @@ type Sessions struct {
 	cache   *cache
 	limits  limits
 	// growing is the queue before the shared state that is written much of.
-	growing *runs
-	runs    *runs
-	leases  *leases
+	growing *runQueue
+	runs    *runQueue
+	leases  *leaseManager
 }
 
 // GetOptions narrow the events of a Get; the state is always whole. Nil and
@@ -48,19 +48,19 @@ func (s *Sessions) Create(ctx context.Context, key session.Key, state map[string
 	if err := checkSession(key); err != nil {
 		return nil, err
 	}
-	state, err := canonical(state)
+	state, err := canonicalizeState(state)
 	if err != nil {
 		return nil, err
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	g := s.leases.wish(key)
+	g := s.leases.pendingGrant(key)
 	if err := s.writeInitial(ctx, key, state, g); err != nil {
 		return nil, err
 	}
 	if g != nil {
-		if err := s.leases.keep(g); err != nil {
+		if err := s.leases.trackLease(g); err != nil {
 			return nil, err
 		}
 	}
@@ -71,7 +71,7 @@ func (s *Sessions) Create(ctx context.Context, key session.Key, state map[string
 // what is appended later, unless opts narrow it; its state is the caller's
 // own. ErrNotFound says that there is none.
 func (s *Sessions) Get(ctx context.Context, key session.Key, opts *GetOptions) (*session.Session, error) {
-	w, err := opts.window()
+	w, err := opts.toEventWindow()
 	if err != nil {
 		return nil, err
 	}
@@ -81,20 +81,20 @@ func (s *Sessions) Get(ctx context.Context, key session.Key, opts *GetOptions) (
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if w.narrow() && s.cache.find(key) == nil {
+	if w.isNarrow() && s.cache.get(key) == nil {
 		return s.readNarrow(ctx, key, w)
 	}
 	sess, err := s.readWhole(ctx, key)
-	if err == nil && w.narrow() {
+	if err == nil && w.isNarrow() {
 		whole := sess.History
-		sess.History = session.NewHistory(w.pick(whole.Events()))
+		sess.History = session.NewHistory(w.filterEvents(whole.Events()))
 		sess.History.AddBytes(whole.Bytes())
 	}
 	return sess, err
 }
 
-func (o *GetOptions) window() (window, error) {
-	w := window{last: -1}
+func (o *GetOptions) toEventWindow() (eventWindow, error) {
+	w := eventWindow{last: -1}
 	if o == nil {
 		return w, nil
 	}
@@ -113,16 +113,16 @@ func (o *GetOptions) window() (window, error) {
 // readWhole reads a session with all its events, of which the cache may have
 // the most.
 func (s *Sessions) readWhole(ctx context.Context, key session.Key) (*session.Session, error) {
-	e := s.cache.find(key)
-	w := window{last: -1}
+	e := s.cache.get(key)
+	w := eventWindow{last: -1}
 	if e != nil {
 		w.id = e.id
-		w.since, w.sinceID = e.tip()
+		w.since, w.sinceID = e.lastEvent()
 		s.cache.hits.Add(1)
 	} else {
 		s.cache.misses.Add(1)
 	}
-	snap, err := s.backend.read(ctx, key, w)
+	snap, err := s.backend.readSession(ctx, key, w)
 	if err != nil {
 		return nil, err
 	}
@@ -134,13 +134,13 @@ func (s *Sessions) readWhole(ctx context.Context, key session.Key) (*session.Ses
 		s.cache.drop(key)
 		e = s.cache.put(key, snap)
 	default:
-		s.cache.extend(e, snap.events)
+		s.cache.appendNew(e, snap.events)
 	}
-	return view(key, snap, e.history), nil
+	return newSessionView(key, snap, e.history), nil
 }
 
-func (s *Sessions) readNarrow(ctx context.Context, key session.Key, w window) (*session.Session, error) {
-	snap, err := s.backend.read(ctx, key, w)
+func (s *Sessions) readNarrow(ctx context.Context, key session.Key, w eventWindow) (*session.Session, error) {
+	snap, err := s.backend.readSession(ctx, key, w)
 	if err != nil {
 		return nil, err
 	}
@@ -148,10 +148,10 @@ func (s *Sessions) readNarrow(ctx context.Context, key session.Key, w window) (*
 	for i, st := range snap.events {
 		events[i] = st.event
 	}
-	return view(key, snap, session.NewHistory(events)), nil
+	return newSessionView(key, snap, session.NewHistory(events)), nil
 }
 
-func view(key session.Key, snap *snapshot, h *session.History) *session.Session {
+func newSessionView(key session.Key, snap *snapshot, h *session.History) *session.Session {
 	return &session.Session{
 		Key:        key,
 		Version:    snap.version,
@@ -170,10 +170,10 @@ func (s *Sessions) Delete(ctx context.Context, key session.Key) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	defer s.leases.forget(key)
+	defer s.leases.dropDeleted(key)
 	defer s.cache.drop(key)
-	return s.backend.remove(ctx, key)
+	return s.backend.deleteSession(ctx, key)
 }
 
-// now is the clock's time as databases keep it.
-func (s *Sessions) now() time.Time { return s.clock().UTC().Truncate(time.Microsecond) }
+// currentTime is the clock's time as databases keep it.
+func (s *Sessions) currentTime() time.Time { return s.clock().UTC().Truncate(time.Microsecond) }

@@ -30,16 +30,16 @@ type dialect struct {
 	lockRow string
 	// tableOptions follows the closing bracket of CREATE TABLE.
 	tableOptions func(table string) string
-	// conflict tells the error of a unique index, a foreign key, or a null.
-	conflict func(error) bool
+	// isConflict tells the error of a unique index, a foreign key, or a null.
+	isConflict func(error) bool
 	// now is an expression of the database's clock in microseconds. Empty means
 	// that all who open the database are on one machine, whose clock it is.
 	now string
 	// relax and strict say, between transactions, whether a commit may come back
 	// before it is safe from a power cut. Empty where all are always strict.
-	relax, strict string
-	// parting is carried out before the writer's connection closes.
-	parting string
+	relaxedSQL, durableSQL string
+	// closeSQL is carried out before the writer's connection closes.
+	closeSQL string
 	// insert puts in an event when the session is at the version before, and
 	// its lease's epoch is the one that is named, or 0 is: session, number, id,
 	// invocation, time, JSON, epoch. No lease is taken while it does.
@@ -48,41 +48,41 @@ type dialect struct {
 	snapshot sql.IsolationLevel
 	// questionMarks says that parameters have no numbers.
 	questionMarks bool
-	// lanes is the number of writers; 0 is one.
-	lanes int
-	// unwritable tells errors of a database that takes no writes: it is full, or may
+	// writerCount is the number of writers; 0 is one.
+	writerCount int
+	// isUnwritable tells errors of a database that takes no writes: it is full, or may
 	// only be read.
-	unwritable func(error) bool
-	// remote is what a server behind a network needs, or nil for a file.
-	remote *remote
+	isUnwritable func(error) bool
+	// server is what a server behind a network needs, or nil for a file.
+	server *serverDialect
 }
 
 // sqlBackend keeps sessions in a database: readers in a pool, and each session
 // written by one of the writers.
 type sqlBackend struct {
-	dialect dialect
-	readers *gorm.DB
-	reads   *sql.DB // the pool of readers
-	head    *statement
-	heads   *heads // nil reads each by itself
-	events  *statement
-	leases  *statement // finds one
-	writes  *sql.DB    // the connections of the writers
-	writers []*writer
-	closing func() error
-	owner   string // the store's name in leases
-	limit   *readLimit
-	// file is that of SQLite; nil for a server.
-	file *openDatabase
-	// presence tells who else has a database file open; nil for a server.
-	presence *presence
+	dialect    dialect
+	readers    *gorm.DB
+	reads      *sql.DB // the pool of readers
+	head       *statement
+	headReader *headReader // nil reads each by itself
+	events     *statement
+	leases     *statement // finds one
+	writes     *sql.DB    // the connections of the writers
+	writers    []*writer
+	closing    func() error
+	owner      string // the store's name in leases
+	readLimit  *readLimit
+	// fileWatch is that of SQLite; nil for a server.
+	fileWatch *fileWatch
+	// liveness tells who else has a database file open; nil for a server.
+	liveness *livenessLock
 }
 
-// newSQL makes a backend of two pools on the same database, brings its schema
+// newSQLBackend makes a backend of two pools on the same database, brings its schema
 // up to date and starts the writers. It owns both pools.
-func newSQL(ctx context.Context, readers, writers *gorm.DB, d dialect, o *Options) (b *sqlBackend, err error) {
-	b = &sqlBackend{dialect: d, readers: readers, owner: o.owner, limit: &readLimit{}}
-	b.closing = sync.OnceValue(b.shut)
+func newSQLBackend(ctx context.Context, readers, writers *gorm.DB, d dialect, o *Options) (b *sqlBackend, err error) {
+	b = &sqlBackend{dialect: d, readers: readers, owner: o.owner, readLimit: &readLimit{}}
+	b.closing = sync.OnceValue(b.closeAll)
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, b.close())
@@ -96,42 +96,42 @@ func newSQL(ctx context.Context, readers, writers *gorm.DB, d dialect, o *Option
 	}
 	b.startWriters(writers, o.Logger)
 	first := b.writers[0]
-	if err := first.open(ctx); err != nil {
+	if err := first.openConn(ctx); err != nil {
 		return b, fmt.Errorf("opening the database: %w", err)
 	}
 	if err := migrateLocked(ctx, first.conn, first.orm, d, o); err != nil {
 		return b, err
 	}
-	if err := first.prepare(ctx); err != nil {
+	if err := first.prepareStatements(ctx); err != nil {
 		return b, err
 	}
-	if b.head, err = d.ready(ctx, b.reads, headSQL); err != nil {
+	if b.head, err = d.prepareStatement(ctx, b.reads, headSQL); err != nil {
 		return b, err
 	}
-	if d.remote != nil && d.remote.heads != "" {
-		b.heads = &heads{most: max(1, d.lanes), logger: o.Logger, read: b.queryHeads}
+	if d.server != nil && d.server.headsSQL != "" {
+		b.headReader = &headReader{maxReads: max(1, d.writerCount), logger: o.Logger, read: b.queryHeads}
 	}
-	if b.events, err = d.ready(ctx, b.reads, eventsSQL); err != nil {
+	if b.events, err = d.prepareStatement(ctx, b.reads, eventsSQL); err != nil {
 		return b, err
 	}
-	b.leases, err = d.ready(ctx, b.reads, d.clocked(findLeaseSQL, 3))
+	b.leases, err = d.prepareStatement(ctx, b.reads, d.insertClock(findLeaseSQL, 3))
 	return b, err
 }
 
 func (b *sqlBackend) startWriters(db *gorm.DB, logger *slog.Logger) {
-	n := max(1, b.dialect.lanes)
+	n := max(1, b.dialect.writerCount)
 	b.writes.SetMaxOpenConns(n)
 	b.writes.SetMaxIdleConns(n)
-	all := &peers{spare: b.dropIdle}
+	all := &writerGroup{closeIdleReaders: b.closeIdleReaders}
 	for range n {
-		all.writers = append(all.writers, &writer{pool: b.writes, db: db, dialect: b.dialect, logger: logger, peers: all})
+		all.writers = append(all.writers, &writer{pool: b.writes, db: db, dialect: b.dialect, logger: logger, group: all})
 	}
 	b.writers = all.writers
 }
 
-// writer returns the writer of a session: always the same one, so that no two
+// writerFor returns the writer of a session: always the same one, so that no two
 // of them meet at a session.
-func (b *sqlBackend) writer(key session.Key) *writer {
+func (b *sqlBackend) writerFor(key session.Key) *writer {
 	if len(b.writers) == 1 {
 		return b.writers[0]
 	}
@@ -152,7 +152,7 @@ func migrateLocked(ctx context.Context, conn *sql.Conn, orm *gorm.DB, d dialect,
 	end := "COMMIT"
 	err := d.lockSchema(ctx, conn)
 	if err == nil {
-		err = migrate(orm, d, o)
+		err = migrateSchema(orm, d, o)
 	}
 	if err != nil {
 		end = "ROLLBACK"
@@ -164,11 +164,11 @@ func migrateLocked(ctx context.Context, conn *sql.Conn, orm *gorm.DB, d dialect,
 // lockSchema waits until no other program changes the schema. Where begin locks
 // the whole database, nothing else is needed.
 func (d dialect) lockSchema(ctx context.Context, conn *sql.Conn) error {
-	if d.remote == nil {
+	if d.server == nil {
 		return nil
 	}
 	var got int
-	if err := conn.QueryRowContext(ctx, d.remote.lock).Scan(&got); err != nil {
+	if err := conn.QueryRowContext(ctx, d.server.lockSQL).Scan(&got); err != nil {
 		return fmt.Errorf("locking the schema: %w", err)
 	}
 	if got != 1 {
@@ -178,17 +178,17 @@ func (d dialect) lockSchema(ctx context.Context, conn *sql.Conn) error {
 }
 
 func (d dialect) unlockSchema(ctx context.Context, conn *sql.Conn) error {
-	if d.remote == nil || d.remote.unlock == "" {
+	if d.server == nil || d.server.unlockSQL == "" {
 		return nil
 	}
-	_, err := conn.ExecContext(ctx, d.remote.unlock)
+	_, err := conn.ExecContext(ctx, d.server.unlockSQL)
 	return err
 }
 
 // close lets the writer finish and closes the connections.
 func (b *sqlBackend) close() error { return b.closing() }
 
-func (b *sqlBackend) shut() error {
+func (b *sqlBackend) closeAll() error {
 	var errs []error
 	for _, stmt := range []*statement{b.head, b.events, b.leases} {
 		errs = append(errs, stmt.Close())
@@ -197,15 +197,15 @@ func (b *sqlBackend) shut() error {
 		errs = append(errs, b.reads.Close())
 	}
 	for _, w := range b.writers {
-		errs = append(errs, w.close(), w.part())
+		errs = append(errs, w.close(), w.closeConn())
 	}
 	if b.writes != nil {
 		errs = append(errs, b.writes.Close())
 	}
-	errs = append(errs, b.presence.close())
+	errs = append(errs, b.liveness.close())
 	// What is left on a connection that died is nobody's any more.
 	errs = slices.DeleteFunc(errs, func(err error) bool {
-		return err == nil || b.dialect.remote != nil && b.dialect.lost(err)
+		return err == nil || b.dialect.server != nil && b.dialect.isConnectionLost(err)
 	})
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("closing the database: %w", err)
@@ -241,9 +241,9 @@ UNION ALL SELECT 3, 0, 0, 0, t.key, t.value FROM states t
  WHERE e.session_pk = $1 AND e.seq >= $2 AND e.seq <= $3 ORDER BY e.seq`
 )
 
-func (b *sqlBackend) read(ctx context.Context, key session.Key, w window) (*snapshot, error) {
+func (b *sqlBackend) readSession(ctx context.Context, key session.Key, w eventWindow) (*snapshot, error) {
 	var snap *snapshot
-	err := b.reading(ctx, func() (err error) {
+	err := b.retryRead(ctx, func() (err error) {
 		snap, err = b.readOnce(ctx, key, w)
 		return err
 	})
@@ -251,7 +251,7 @@ func (b *sqlBackend) read(ctx context.Context, key session.Key, w window) (*snap
 	case err != nil && b.isClosed():
 		return nil, errClosed
 	case err != nil:
-		return nil, ofSession(key, err)
+		return nil, wrapReadError(key, err)
 	case snap.id == 0:
 		return nil, errNotFound(key.ID)
 	default:
@@ -261,7 +261,7 @@ func (b *sqlBackend) read(ctx context.Context, key session.Key, w window) (*snap
 
 // readOnce reads a session's head, and its events up to there. A session that is
 // deleted in between has lost its events, and none is missing: the next head tells.
-func (b *sqlBackend) readOnce(ctx context.Context, key session.Key, w window) (*snapshot, error) {
+func (b *sqlBackend) readOnce(ctx context.Context, key session.Key, w eventWindow) (*snapshot, error) {
 	var was int64
 	for {
 		snap, err := b.readHead(ctx, key)
@@ -281,13 +281,13 @@ func (b *sqlBackend) readOnce(ctx context.Context, key session.Key, w window) (*
 // that is free. Without a session, the head's id is 0.
 func (b *sqlBackend) readHead(ctx context.Context, key session.Key) (snap *snapshot, err error) {
 	switch {
-	case b.heads != nil:
-		return b.heads.head(ctx, key)
-	case b.dialect.remote != nil:
+	case b.headReader != nil:
+		return b.headReader.readHead(ctx, key)
+	case b.dialect.server != nil:
 		return queryHead(ctx, b.head, key)
 	}
 	w := b.writers[0]
-	if w.borrow(func() { snap, err = queryHead(ctx, w.stmt.head, key) }) {
+	if w.borrowConn(func() { snap, err = queryHead(ctx, w.stmt.head, key) }) {
 		return snap, err
 	}
 	return queryHead(ctx, b.head, key)
@@ -302,7 +302,7 @@ func queryHead(ctx context.Context, stmt *statement, key session.Key) (*snapshot
 	defer rows.Close()
 	snap := &snapshot{state: map[string]any{}}
 	for rows.Next() {
-		if err := scanHead(rows, snap.take); err != nil {
+		if err := scanHead(rows, snap.addRow); err != nil {
 			return nil, err
 		}
 	}
@@ -310,7 +310,7 @@ func queryHead(ctx context.Context, stmt *statement, key session.Key) (*snapshot
 }
 
 // A snapRow is a row of the head statement: the head, or a key of the state.
-type snapRow struct {
+type headStatementRow struct {
 	kind                int
 	id, number, updated int64
 	key                 string
@@ -319,28 +319,28 @@ type snapRow struct {
 
 // scanHead reads a row, of which the first columns may be something else, and hands
 // it on before the next one takes its bytes.
-func scanHead(rows *sql.Rows, take func(snapRow) error, before ...any) error {
-	var r snapRow
+func scanHead(rows *sql.Rows, take func(headStatementRow) error, before ...any) error {
+	var r headStatementRow
 	if err := rows.Scan(append(before, &r.kind, &r.id, &r.number, &r.updated, &r.key, &r.text)...); err != nil {
 		return err
 	}
 	return take(r)
 }
 
-func (s *snapshot) take(r snapRow) error {
+func (s *snapshot) addRow(r headStatementRow) error {
 	if r.kind == rowHead {
-		s.head, s.lastID = head{id: r.id, version: r.number, updated: fromMicro(r.updated)}, r.key
+		s.head, s.lastID = head{id: r.id, version: r.number, updated: microsToTime(r.updated)}, r.key
 		return nil
 	}
 	v, err := decodeValue(r.text)
 	if err != nil {
-		return damaged(err, "state key %q", rowScope(r.kind).Prefix()+r.key)
+		return newDamagedError(err, "state key %q", scopeOfRow(r.kind).Prefix()+r.key)
 	}
-	s.state[rowScope(r.kind).Prefix()+r.key] = v
+	s.state[scopeOfRow(r.kind).Prefix()+r.key] = v
 	return nil
 }
 
-func rowScope(kind int) session.Scope {
+func scopeOfRow(kind int) session.Scope {
 	switch kind {
 	case rowApp:
 		return session.ScopeApp
@@ -354,9 +354,9 @@ func rowScope(kind int) session.Scope {
 // readEvents reads the events that a window asks for, up to a head. When the caller
 // knows others than there are, because the database went back to an older moment,
 // it reads all of them.
-func (b *sqlBackend) readEvents(ctx context.Context, snap *snapshot, w window) ([]stored, error) {
-	if w.narrow() {
-		return b.narrow(ctx, snap.head, w)
+func (b *sqlBackend) readEvents(ctx context.Context, snap *snapshot, w eventWindow) ([]storedEvent, error) {
+	if w.isNarrow() {
+		return b.readNarrow(ctx, snap.head, w)
 	}
 	if w.id != snap.id {
 		w.since, w.sinceID = 0, ""
@@ -377,7 +377,7 @@ func (b *sqlBackend) readEvents(ctx context.Context, snap *snapshot, w window) (
 
 // queryEvents reads the events after a number, and says whether that one is the
 // event that the caller knows.
-func (b *sqlBackend) queryEvents(ctx context.Context, h head, w window) (events []stored, same bool, err error) {
+func (b *sqlBackend) queryEvents(ctx context.Context, h head, w eventWindow) (events []storedEvent, same bool, err error) {
 	rows, err := b.events.QueryContext(ctx, h.id, w.since, h.version)
 	if err != nil {
 		return nil, false, err
@@ -398,16 +398,16 @@ func (b *sqlBackend) queryEvents(ctx context.Context, h head, w window) (events 
 		if err != nil {
 			return nil, false, err
 		}
-		events = append(events, storedEvent(ev, len(text)))
+		events = append(events, newStoredEvent(ev, len(text)))
 	}
 	if err = rows.Err(); err == nil && same {
-		err = checkNumbers(events, w.since, h.version)
+		err = checkSequence(events, w.since, h.version)
 	}
 	return events, same, err
 }
 
 // narrowQuery finds a part of the events by the primary key, the latest first.
-func (b *sqlBackend) narrowQuery(ctx context.Context, h head, w window) *gorm.DB {
+func (b *sqlBackend) narrowQuery(ctx context.Context, h head, w eventWindow) *gorm.DB {
 	db := b.readers.WithContext(ctx)
 	q := db.Where("session_pk = ? AND seq <= ?", h.id, h.version)
 	if w.after != nil {
@@ -417,38 +417,38 @@ func (b *sqlBackend) narrowQuery(ctx context.Context, h head, w window) *gorm.DB
 	return q.Select("seq", "event", "provenance").Order("seq DESC").Limit(w.last)
 }
 
-func (b *sqlBackend) narrow(ctx context.Context, h head, w window) ([]stored, error) {
+func (b *sqlBackend) readNarrow(ctx context.Context, h head, w eventWindow) ([]storedEvent, error) {
 	var rows []fullEventRow
 	if err := b.narrowQuery(ctx, h, w).Find(&rows).Error; err != nil {
 		return nil, fmt.Errorf("reading events: %w", err)
 	}
-	events := make([]stored, len(rows))
+	events := make([]storedEvent, len(rows))
 	for i, r := range rows {
 		ev, err := decodeEvent([]byte(r.Event), r.Seq, r.provenance())
 		if err != nil {
 			return nil, err
 		}
-		events[len(rows)-1-i] = storedEvent(ev, len(r.Event))
+		events[len(rows)-1-i] = newStoredEvent(ev, len(r.Event))
 	}
 	since := h.version - int64(len(rows))
 	if w.after == nil && len(rows) < w.last {
 		since = 0
 	}
-	return events, checkNumbers(events, since, h.version)
+	return events, checkSequence(events, since, h.version)
 }
 
-// eventBytes is about what an event takes in memory, by the length of its JSON
+// estimateEventBytes is about what an event takes in memory, by the length of its JSON
 // text.
-func eventBytes(text int) int64 { return 1024 + 2*int64(text) }
+func estimateEventBytes(text int) int64 { return 1024 + 2*int64(text) }
 
-func storedEvent(ev *session.Event, text int) stored {
-	return stored{ev, int64(text), eventBytes(text)}
+func newStoredEvent(ev *session.Event, text int) storedEvent {
+	return storedEvent{ev, int64(text), estimateEventBytes(text)}
 }
 
-func fromMicro(t int64) time.Time { return time.UnixMicro(t).UTC() }
+func microsToTime(t int64) time.Time { return time.UnixMicro(t).UTC() }
 
-// told says what an error was about, and that a closed database is closed.
-func (b *sqlBackend) told(what string, err error) error {
+// wrapError says what an error was about, and that a closed database is closed.
+func (b *sqlBackend) wrapError(what string, err error) error {
 	switch {
 	case err == nil:
 		return nil

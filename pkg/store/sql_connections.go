@@ -9,72 +9,72 @@ import (
 // A server may allow fewer connections than the pool has. Then the writers pass
 // on those that they have, and readers wait for one another.
 
-// crowdedFor is how long no new connection is asked for after one was refused, and
+// connectBackoff is how long no new connection is asked for after one was refused, and
 // narrowFor how long readers make do with those that they had then.
 const (
-	crowdedFor = 250 * time.Millisecond
-	narrowFor  = 10 * time.Second
+	connectBackoff = 250 * time.Millisecond
+	shrinkDuration = 10 * time.Second
 )
 
 // A deadline is a time that many goroutines look at. The zero value has passed.
 type deadline struct{ until atomic.Int64 }
 
-func (d *deadline) set(after time.Duration) { d.until.Store(time.Now().Add(after).UnixNano()) }
+func (d *deadline) setAfter(after time.Duration) { d.until.Store(time.Now().Add(after).UnixNano()) }
 
-func (d *deadline) passed() bool { return time.Now().UnixNano() >= d.until.Load() }
+func (d *deadline) hasPassed() bool { return time.Now().UnixNano() >= d.until.Load() }
 
-// connect opens a connection. While the server allows none, it takes that of
+// acquireConn opens a connection. While the server allows none, it takes that of
 // another writer that is idle.
-func (w *writer) connect(ctx context.Context) error {
-	err := error(errCrowded)
-	if w.peers.refused.passed() {
-		if err = w.open(ctx); err == nil || !w.dialect.remote.crowded(err) {
+func (w *writer) acquireConn(ctx context.Context) error {
+	err := error(errNoConnection)
+	if w.group.connectBlocked.hasPassed() {
+		if err = w.openConn(ctx); err == nil || !w.dialect.server.isConnectionLimit(err) {
 			return err
 		}
-		w.peers.refused.set(crowdedFor)
+		w.group.connectBlocked.setAfter(connectBackoff)
 	}
-	for _, peer := range w.peers.writers {
-		peer.borrow(func() { w.conn, peer.conn = peer.conn, nil })
+	for _, peer := range w.group.writers {
+		peer.borrowConn(func() { w.conn, peer.conn = peer.conn, nil })
 		if w.conn != nil {
-			w.adopt(w.conn)
+			w.adoptConn(w.conn)
 			return nil
 		}
 	}
-	w.peers.spare()
+	w.group.closeIdleReaders()
 	return err
 }
 
-// peers are the writers of a backend.
-type peers struct {
+// writerGroup are the writers of a backend.
+type writerGroup struct {
 	writers []*writer
-	// refused is until when the server is not asked for another connection.
-	refused deadline
-	// spare gives up the readers' connections that nobody uses.
-	spare func()
+	// connectBlocked is until when the server is not asked for another connection.
+	connectBlocked deadline
+	// closeIdleReaders gives up the readers' connections that nobody uses.
+	closeIdleReaders func()
 }
 
 // A readLimit bounds the readers' connections: most is what the pool has, and
 // narrow says that they make do with fewer until a time.
 type readLimit struct {
-	most   int
-	narrow atomic.Bool
-	until  deadline
+	poolSize int
+	shrunk   atomic.Bool
+	until    deadline
 }
 
-// narrowReaders makes readers wait for the connections that they have. Without
+// shrinkReaders makes readers wait for the connections that they have. Without
 // any, a writer gives one up.
-func (b *sqlBackend) narrowReaders() {
+func (b *sqlBackend) shrinkReaders() {
 	if n := b.reads.Stats().OpenConnections; n > 0 {
 		b.reads.SetMaxOpenConns(n)
-		b.limit.until.set(narrowFor)
-		b.limit.narrow.Store(true)
+		b.readLimit.until.setAfter(shrinkDuration)
+		b.readLimit.shrunk.Store(true)
 		return
 	}
 	for _, w := range b.writers {
 		freed := false
-		w.borrow(func() {
+		w.borrowConn(func() {
 			freed = w.conn != nil
-			_ = w.drop()
+			_ = w.dropConn()
 		})
 		if freed {
 			return
@@ -84,14 +84,14 @@ func (b *sqlBackend) narrowReaders() {
 
 // widenReaders lets readers open connections again, a while after they could not.
 func (b *sqlBackend) widenReaders() {
-	if l := b.limit; l.narrow.Load() && l.until.passed() && l.narrow.CompareAndSwap(true, false) {
-		b.setReaders(l.most)
+	if l := b.readLimit; l.shrunk.Load() && l.until.hasPassed() && l.shrunk.CompareAndSwap(true, false) {
+		b.setReaderLimit(l.poolSize)
 	}
 }
 
-// setReaders bounds the connections of readers.
-func (b *sqlBackend) setReaders(n int) {
-	b.limit.most = n
+// setReaderLimit bounds the connections of readers.
+func (b *sqlBackend) setReaderLimit(n int) {
+	b.readLimit.poolSize = n
 	b.reads.SetMaxOpenConns(n)
 	b.reads.SetMaxIdleConns(n)
 }

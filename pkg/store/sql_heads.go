@@ -12,83 +12,83 @@ import (
 	"agenthost/pkg/session"
 )
 
-// heads reads the heads of sessions from a server. Up to most readings are under
+// headReader reads the heads of sessions from a server. Up to most readings are under
 // way at a time; whatever is asked for meanwhile goes into the next one, so that
 // many runs share an exchange with the server, and nobody waits for others to come.
-type heads struct {
-	most   int
-	logger *slog.Logger
-	read   func(ctx context.Context, keys []session.Key) ([]*snapshot, error)
+type headReader struct {
+	maxReads int
+	logger   *slog.Logger
+	read     func(ctx context.Context, keys []session.Key) ([]*snapshot, error)
 
 	mu    sync.Mutex
 	busy  int
-	queue []*question
+	queue []*headRequest
 }
 
 // A question is one session whose head somebody wants.
-type question struct {
+type headRequest struct {
 	key  session.Key
 	snap *snapshot
 	err  error
-	// answered is closed when snap or err is there.
-	answered chan struct{}
-	// reading is the one that it went into; nil while it waits.
-	reading *reading
+	// done is closed when snap or err is there.
+	done chan struct{}
+	// batch is the one that it went into; nil while it waits.
+	batch *headBatch
 }
 
 // A reading ends early when all who asked have given up.
-type reading struct {
-	askers int
-	cancel context.CancelFunc
+type headBatch struct {
+	waiters int
+	cancel  context.CancelFunc
 }
 
-// mostHeads is the most sessions of one reading.
-const mostHeads = 128
+// maxHeadBatch is the most sessions of one reading.
+const maxHeadBatch = 128
 
-// head is that of one session; a missing one has the id 0. Nobody waits longer
+// readHead is that of one session; a missing one has the id 0. Nobody waits longer
 // than its context.
-func (h *heads) head(ctx context.Context, key session.Key) (*snapshot, error) {
-	q := &question{key: key, answered: make(chan struct{})}
-	h.ask(q)
+func (h *headReader) readHead(ctx context.Context, key session.Key) (*snapshot, error) {
+	q := &headRequest{key: key, done: make(chan struct{})}
+	h.enqueueRequest(q)
 	select {
-	case <-q.answered:
+	case <-q.done:
 		return q.snap, q.err
 	case <-ctx.Done():
-		h.leave(q)
+		h.cancelRequest(q)
 		return nil, ctx.Err()
 	}
 }
 
-func (h *heads) ask(q *question) {
+func (h *headReader) enqueueRequest(q *headRequest) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.queue = append(h.queue, q)
-	if h.busy < h.most {
+	if h.busy < h.maxReads {
 		h.busy++
 		go func() {
 			defer safe.Recover(func(p *safe.Panic) { p.Log(h.logger, "reading of session heads panicked") })
-			h.work()
+			h.readBatches()
 		}()
 	}
 }
 
-func (h *heads) leave(q *question) {
+func (h *headReader) cancelRequest(q *headRequest) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if q.reading == nil {
-		h.queue = slices.DeleteFunc(h.queue, func(other *question) bool { return other == q })
+	if q.batch == nil {
+		h.queue = slices.DeleteFunc(h.queue, func(other *headRequest) bool { return other == q })
 		return
 	}
-	if q.reading.askers--; q.reading.askers == 0 {
-		q.reading.cancel()
+	if q.batch.waiters--; q.batch.waiters == 0 {
+		q.batch.cancel()
 	}
 }
 
-// work reads for as long as somebody asks.
-func (h *heads) work() {
+// readBatches reads for as long as somebody asks.
+func (h *headReader) readBatches() {
 	for {
 		ctx, cancel := context.WithCancel(context.Background())
-		all := h.take(cancel)
+		all := h.dequeueBatch(cancel)
 		if len(all) == 0 {
 			cancel()
 			return
@@ -97,20 +97,20 @@ func (h *heads) work() {
 		for i, q := range all {
 			keys[i] = q.key
 		}
-		snaps, err := h.readSafely(ctx, keys)
+		snaps, err := h.readRecovered(ctx, keys)
 		cancel()
 		for i, q := range all {
 			if q.err = err; err == nil {
 				q.snap = snaps[i]
 			}
-			close(q.answered)
+			close(q.done)
 		}
 	}
 }
 
-// readSafely makes a panic of the reading its error: those who asked would wait
+// readRecovered makes a panic of the reading its error: those who asked would wait
 // for ever, and the panic would end the process.
-func (h *heads) readSafely(ctx context.Context, keys []session.Key) (snaps []*snapshot, err error) {
+func (h *headReader) readRecovered(ctx context.Context, keys []session.Key) (snaps []*snapshot, err error) {
 	if p := safe.Call(func() { snaps, err = h.read(ctx, keys) }); p != nil {
 		p.Log(h.logger, "reading of session heads panicked", "sessions", len(keys))
 		return nil, errPanicked
@@ -118,19 +118,19 @@ func (h *heads) readSafely(ctx context.Context, keys []session.Key) (snaps []*sn
 	return snaps, err
 }
 
-// take puts those that wait into one reading. Without any, the work is over.
-func (h *heads) take(cancel context.CancelFunc) []*question {
+// dequeueBatch puts those that wait into one reading. Without any, the work is over.
+func (h *headReader) dequeueBatch(cancel context.CancelFunc) []*headRequest {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	n := min(len(h.queue), mostHeads)
+	n := min(len(h.queue), maxHeadBatch)
 	all := h.queue[:n:n]
 	h.queue = h.queue[n:]
 	if n == 0 {
 		h.busy--
 	}
-	r := &reading{n, cancel}
+	r := &headBatch{n, cancel}
 	for _, q := range all {
-		q.reading = r
+		q.batch = r
 	}
 	return all
 }
@@ -148,27 +148,27 @@ func (b *sqlBackend) queryHeads(ctx context.Context, keys []session.Key) ([]*sna
 		apps[i], users[i], ids[i] = k.App, k.User, k.ID
 		snaps[i] = &snapshot{state: map[string]any{}}
 	}
-	rows, err := b.reads.QueryContext(ctx, b.dialect.remote.heads, apps, users, ids)
+	rows, err := b.reads.QueryContext(ctx, b.dialect.server.headsSQL, apps, users, ids)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
 	for rows.Next() {
-		if err := scanOneOf(snaps, rows); err != nil {
+		if err := scanIndexedHead(snaps, rows); err != nil {
 			return nil, err
 		}
 	}
 	return snaps, rows.Err()
 }
 
-// scanOneOf reads a row of the head statement behind a number, that of its
+// scanIndexedHead reads a row of the head statement behind a number, that of its
 // session from 1.
-func scanOneOf(snaps []*snapshot, rows *sql.Rows) error {
+func scanIndexedHead(snaps []*snapshot, rows *sql.Rows) error {
 	var n int
-	return scanHead(rows, func(r snapRow) error {
+	return scanHead(rows, func(r headStatementRow) error {
 		if n < 1 || n > len(snaps) {
 			return fmt.Errorf("there is no session %d of %d", n, len(snaps))
 		}
-		return snaps[n-1].take(r)
+		return snaps[n-1].addRow(r)
 	}, &n)
 }

@@ -13,12 +13,12 @@ import (
 
 // What is asked for while readings are under way goes into the next one together,
 // and each asker gets the head of its own session, or the error of its reading.
-func TestHeadsShareAReading(t *testing.T) {
+func TestHeadReadsBatched(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		var sizes []int
 		gate, broken := make(chan struct{}), errors.New("broken")
-		h := &heads{most: 2, read: func(_ context.Context, keys []session.Key) ([]*snapshot, error) {
+		h := &headReader{maxReads: 2, read: func(_ context.Context, keys []session.Key) ([]*snapshot, error) {
 			mu.Lock()
 			sizes = append(sizes, len(keys))
 			n := len(sizes)
@@ -37,7 +37,7 @@ func TestHeadsShareAReading(t *testing.T) {
 		var askers sync.WaitGroup
 		ask := func(n int) {
 			askers.Go(func() {
-				snap, err := h.head(t.Context(), session.Key{ID: fmt.Sprintf("%0*d", n, 0)})
+				snap, err := h.readHead(t.Context(), session.Key{ID: fmt.Sprintf("%0*d", n, 0)})
 				mu.Lock()
 				defer mu.Unlock()
 				if err != nil {
@@ -68,10 +68,10 @@ func TestHeadsShareAReading(t *testing.T) {
 
 // Nobody waits for a server longer than they want to: who gives up while others
 // wait leaves them their answer, and a reading that nobody waits for ends.
-func TestHeadsAreGivenUp(t *testing.T) {
+func TestHeadReadCancelled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gate, ended := make(chan struct{}), 0
-		h := &heads{most: 1, read: func(ctx context.Context, keys []session.Key) ([]*snapshot, error) {
+		h := &headReader{maxReads: 1, read: func(ctx context.Context, keys []session.Key) ([]*snapshot, error) {
 			select {
 			case <-gate:
 				return make([]*snapshot, len(keys)), nil
@@ -84,7 +84,7 @@ func TestHeadsAreGivenUp(t *testing.T) {
 		ask := func() (giveUp context.CancelFunc, failed *error) {
 			ctx, cancel := context.WithCancel(t.Context())
 			failed = new(error)
-			askers.Go(func() { _, *failed = h.head(ctx, session.Key{}) })
+			askers.Go(func() { _, *failed = h.readHead(ctx, session.Key{}) })
 			synctest.Wait()
 			return cancel, failed
 		}
@@ -108,8 +108,8 @@ func TestHeadsAreGivenUp(t *testing.T) {
 
 // Many sessions that are read at once are as each is alone: head, the state of all
 // scopes, and that one is missing.
-func TestManyHeadsAreAsEachAlone(t *testing.T) {
-	st, err := Open(t.Context(), fresh(t, "postgres"), nil)
+func TestHeadBatchMatchesSingleReads(t *testing.T) {
+	st, err := Open(t.Context(), newDatabase(t, "postgres"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

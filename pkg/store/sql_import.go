@@ -10,16 +10,16 @@ import (
 )
 
 // importSession writes what a plan found missing, all or nothing.
-func (b *sqlBackend) importSession(ctx context.Context, p *plan) error {
-	cells := cellsOf(p.state)
-	for _, k := range p.gone {
+func (b *sqlBackend) importSession(ctx context.Context, p *importPlan) error {
+	cells := splitDelta(p.state)
+	for _, k := range p.removedKeys {
 		cells = append(cells, cell{k, session.ScopeSession, nil})
 	}
 	states, err := stateRows(p.Key, cells)
 	if err != nil {
 		return err
 	}
-	initial, err := appendMap(nil, p.initial())
+	initial, err := appendMap(nil, p.initialState())
 	if err != nil {
 		return err
 	}
@@ -42,8 +42,8 @@ func (b *sqlBackend) importSession(ctx context.Context, p *plan) error {
 		}
 		return err
 	}
-	err = b.writer(p.Key).carry(ctx, j)
-	if err != nil && b.dialect.conflict(err) {
+	err = b.writerFor(p.Key).executeJob(ctx, j)
+	if err != nil && b.dialect.isConflict(err) {
 		err = fmt.Errorf("%w: %w", session.ErrStale, err)
 	}
 	return err
@@ -51,10 +51,10 @@ func (b *sqlBackend) importSession(ctx context.Context, p *plan) error {
 
 // importHead makes the session, or sees that the lease on it still holds, and
 // keeps others from taking it until the transaction ends.
-func (w *writer) importHead(d dialect, p *plan, initial string) (pk int64, err error) {
+func (w *writer) importHead(d dialect, p *importPlan, initial string) (pk int64, err error) {
 	if p.pk != 0 {
 		g := &p.lease
-		n, err := affected(w.stmt.renewLease, d.timed(g, g.term.Microseconds(), g.id, g.epoch))
+		n, err := execAffected(w.stmt.renewLease, d.appendClock(g, g.term.Microseconds(), g.id, g.epoch))
 		if err == nil && n == 0 {
 			err = errFenced(p.Key.ID)
 		}
@@ -69,8 +69,8 @@ func (w *writer) importHead(d dialect, p *plan, initial string) (pk int64, err e
 }
 
 // wasImported says whether an earlier try of a job was carried out after all.
-func (w *writer) wasImported(j *job, p *plan) (bool, error) {
-	if !j.unsure {
+func (w *writer) wasImported(j *job, p *importPlan) (bool, error) {
+	if !j.maybeDone {
 		return false, nil
 	}
 	var head sessionRow
@@ -86,7 +86,7 @@ func (w *writer) wasImported(j *job, p *plan) (bool, error) {
 }
 
 // eventRows are those of the events that are missing, but for their session.
-func eventRows(p *plan) ([]fullEventRow, error) {
+func eventRows(p *importPlan) ([]fullEventRow, error) {
 	rows := make([]fullEventRow, 0, len(p.Events)-p.present)
 	for i, ev := range p.Events[p.present:] {
 		text, err := session.AppendEvent(nil, ev)

@@ -45,9 +45,9 @@ const (
 	endLeaseSQL   = `UPDATE sessions SET lease_until = 0 WHERE pk = $1 AND lease_epoch = $2`
 )
 
-// clocked puts the clock into a statement with so many parameters: the
+// insertClock puts the clock into a statement with so many parameters: the
 // dialect's, or one parameter more.
-func (d dialect) clocked(text string, params int) string {
+func (d dialect) insertClock(text string, params int) string {
 	now := d.now
 	if now == "" {
 		now = fmt.Sprintf("$%d", params+1)
@@ -55,27 +55,27 @@ func (d dialect) clocked(text string, params int) string {
 	return strings.ReplaceAll(text, "{now}", now)
 }
 
-// timed are the parameters of a clocked statement.
-func (d dialect) timed(g *grant, params ...any) []any {
+// appendClock are the parameters of a clocked statement.
+func (d dialect) appendClock(g *grant, params ...any) []any {
 	if d.now == "" {
 		return append(params, g.now.UnixMicro())
 	}
 	return params
 }
 
-func (b *sqlBackend) lease(ctx context.Context, g *grant) (holder string, err error) {
+func (b *sqlBackend) acquireLease(ctx context.Context, g *grant) (holder string, err error) {
 	if g.epoch != 0 {
 		taken, err := b.takeLease(ctx, g)
 		if err != nil || taken {
 			return "", err
 		}
 	}
-	if holder, err = b.findLease(ctx, g); err != nil || holder != "" && !b.presence.gone(holder) {
+	if holder, err = b.findLease(ctx, g); err != nil || holder != "" && !b.liveness.isOwnerDead(holder) {
 		return holder, err
 	}
 	if holder != "" {
 		// Its epoch goes on being refused, as if it had run out.
-		if err := b.release(ctx, []*grant{g}); err != nil {
+		if err := b.releaseLeases(ctx, []*grant{g}); err != nil {
 			return holder, err
 		}
 	}
@@ -90,7 +90,7 @@ func (b *sqlBackend) lease(ctx context.Context, g *grant) (holder string, err er
 // holds that, or has held it since.
 func (b *sqlBackend) takeLease(ctx context.Context, g *grant) (taken bool, err error) {
 	last := *g
-	err = b.writer(g.key).carry(ctx, &job{single: true, light: true, run: func(w *writer) error {
+	err = b.writerFor(g.key).executeJob(ctx, &job{single: true, relaxed: true, run: func(w *writer) error {
 		// A batch that is spoilt runs its jobs again.
 		*g = last
 		taken, err = w.takeLease(b.dialect, g)
@@ -105,12 +105,12 @@ func (b *sqlBackend) findLease(ctx context.Context, g *grant) (holder string, er
 	find := func(stmt *statement) error {
 		k := g.key
 		// What watches over a context costs more than the statement.
-		row := stmt.QueryRowContext(context.WithoutCancel(ctx), b.dialect.timed(g, k.App, k.User, k.ID)...)
+		row := stmt.QueryRowContext(context.WithoutCancel(ctx), b.dialect.appendClock(g, k.App, k.User, k.ID)...)
 		return row.Scan(&g.id, &g.epoch, &holder)
 	}
 	w := b.writers[0]
-	if b.dialect.remote != nil || !w.borrow(func() { err = find(w.stmt.findLease) }) {
-		err = b.reading(ctx, func() error { return find(b.leases) })
+	if b.dialect.server != nil || !w.borrowConn(func() { err = find(w.stmt.findLease) }) {
+		err = b.retryRead(ctx, func() error { return find(b.leases) })
 	}
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
@@ -128,7 +128,7 @@ func (b *sqlBackend) findLease(ctx context.Context, g *grant) (holder string, er
 // takeLease makes a grant that was found the next one, unless somebody else was
 // faster.
 func (w *writer) takeLease(d dialect, g *grant) (taken bool, err error) {
-	n, err := affected(w.stmt.takeLease, d.timed(g, g.owner, g.term.Microseconds(), g.id, g.epoch))
+	n, err := execAffected(w.stmt.takeLease, d.appendClock(g, g.owner, g.term.Microseconds(), g.id, g.epoch))
 	if err != nil {
 		return false, fmt.Errorf("leasing session %s: %w", g.key.ID, err)
 	}
@@ -138,7 +138,7 @@ func (w *writer) takeLease(d dialect, g *grant) (taken bool, err error) {
 	return n > 0, nil
 }
 
-func affected(stmt *statement, params []any) (int64, error) {
+func execAffected(stmt *statement, params []any) (int64, error) {
 	res, err := stmt.ExecContext(context.Background(), params...)
 	if err != nil {
 		return 0, err
@@ -146,11 +146,11 @@ func affected(stmt *statement, params []any) (int64, error) {
 	return res.RowsAffected()
 }
 
-func (b *sqlBackend) renew(ctx context.Context, all []*grant) (gone []*grant, err error) {
-	err = b.eachWriter(ctx, all, func(w *writer, mine []*grant) error {
+func (b *sqlBackend) renewLeases(ctx context.Context, all []*grant) (gone []*grant, err error) {
+	err = b.runPerWriter(ctx, all, func(w *writer, mine []*grant) error {
 		var late []*grant
 		for _, g := range mine {
-			n, err := affected(w.stmt.renewLease, b.dialect.timed(g, g.term.Microseconds(), g.id, g.epoch))
+			n, err := execAffected(w.stmt.renewLease, b.dialect.appendClock(g, g.term.Microseconds(), g.id, g.epoch))
 			if err != nil {
 				return fmt.Errorf("renewing the lease of session %s: %w", g.key.ID, err)
 			}
@@ -164,10 +164,10 @@ func (b *sqlBackend) renew(ctx context.Context, all []*grant) (gone []*grant, er
 	return gone, err
 }
 
-func (b *sqlBackend) release(ctx context.Context, all []*grant) error {
-	return b.eachWriter(ctx, all, func(w *writer, mine []*grant) error {
+func (b *sqlBackend) releaseLeases(ctx context.Context, all []*grant) error {
+	return b.runPerWriter(ctx, all, func(w *writer, mine []*grant) error {
 		for _, g := range mine {
-			if _, err := affected(w.stmt.endLease, []any{g.id, g.epoch}); err != nil {
+			if _, err := execAffected(w.stmt.endLease, []any{g.id, g.epoch}); err != nil {
 				return fmt.Errorf("giving session %s free: %w", g.key.ID, err)
 			}
 		}
@@ -175,17 +175,17 @@ func (b *sqlBackend) release(ctx context.Context, all []*grant) error {
 	})
 }
 
-// eachWriter carries out a job on the grants of each writer's sessions, one
+// runPerWriter carries out a job on the grants of each writer's sessions, one
 // writer after the other. A job may be carried out twice.
-func (b *sqlBackend) eachWriter(ctx context.Context, all []*grant, run func(w *writer, mine []*grant) error) error {
+func (b *sqlBackend) runPerWriter(ctx context.Context, all []*grant, run func(w *writer, mine []*grant) error) error {
 	byWriter := map[*writer][]*grant{}
 	for _, g := range all {
-		w := b.writer(g.key)
+		w := b.writerFor(g.key)
 		byWriter[w] = append(byWriter[w], g)
 	}
 	var errs []error
 	for w, mine := range byWriter {
-		errs = append(errs, w.carry(ctx, &job{light: true, run: func(w *writer) error { return run(w, mine) }}))
+		errs = append(errs, w.executeJob(ctx, &job{relaxed: true, run: func(w *writer) error { return run(w, mine) }}))
 	}
 	return errors.Join(errs...)
 }

@@ -11,19 +11,19 @@ import (
 	"agenthost/pkg/session"
 )
 
-func (b *sqlBackend) list(ctx context.Context, q sessionQuery) ([]*listed, error) {
+func (b *sqlBackend) listSessions(ctx context.Context, q sessionQuery) ([]*listedSession, error) {
 	var heads []headRow
 	var cells []stateRow
 	read := func(tx *gorm.DB) error {
 		heads, cells = nil, nil
-		if err := q.heads(tx).Find(&heads).Error; err != nil {
+		if err := q.queryHeads(tx).Find(&heads).Error; err != nil {
 			return err
 		}
 		var err error
-		cells, err = q.cells(tx, heads)
+		cells, err = q.queryStates(tx, heads)
 		return err
 	}
-	err := b.reading(ctx, func() error {
+	err := b.retryRead(ctx, func() error {
 		return b.readers.WithContext(ctx).Transaction(read, &sql.TxOptions{ReadOnly: true, Isolation: b.dialect.snapshot})
 	})
 	if err != nil {
@@ -36,20 +36,20 @@ func (b *sqlBackend) list(ctx context.Context, q sessionQuery) ([]*listed, error
 	if err != nil {
 		return nil, err
 	}
-	all := make([]*listed, len(heads))
+	all := make([]*listedSession, len(heads))
 	for i, h := range heads {
-		all[i] = &listed{
+		all[i] = &listedSession{
 			key:   session.Key{App: h.Row.App, User: h.Row.User, ID: h.Row.Session},
-			head:  h.head(),
-			state: states.merged(h.Row.User, h.Row.Session),
+			head:  h.toHead(),
+			state: states.mergeState(h.Row.User, h.Row.Session),
 		}
 	}
 	return all, nil
 }
 
-// heads finds sessions by the index of their app, or of their app and user, in
+// queryHeads finds sessions by the index of their app, or of their app and user, in
 // which they are in order.
-func (q sessionQuery) heads(tx *gorm.DB) *gorm.DB {
+func (q sessionQuery) queryHeads(tx *gorm.DB) *gorm.DB {
 	db := tx.Table("sessions s").Joins(lastEventSQL).Where("s.app_name = ? AND s.pk > ?", q.app, q.after)
 	if q.user != "" {
 		db = db.Where("s.user_id = ?", q.user)
@@ -57,16 +57,16 @@ func (q sessionQuery) heads(tx *gorm.DB) *gorm.DB {
 	if !q.before.IsZero() {
 		db = db.Where("coalesce(h.timestamp, s.create_time) < ?", q.before.UnixMicro())
 	}
-	if q.most > 0 {
-		db = db.Limit(q.most)
+	if q.limit > 0 {
+		db = db.Limit(q.limit)
 	}
 	return db.Select("s.pk, s.app_name, s.user_id, s.id, s.create_time, h.seq AS version, h.timestamp AS update_time").Order("s.pk")
 }
 
-// cells reads the state keys of sessions: those of a page by its sessions, all
+// queryStates reads the state keys of sessions: those of a page by its sessions, all
 // others by app and user.
-func (q sessionQuery) cells(tx *gorm.DB, heads []headRow) (all []stateRow, err error) {
-	if q.most == 0 {
+func (q sessionQuery) queryStates(tx *gorm.DB, heads []headRow) (all []stateRow, err error) {
+	if q.limit == 0 {
 		db := tx.Where("app_name = ?", q.app)
 		if q.user != "" {
 			db = db.Where("user_id IN ?", []string{"", q.user})
@@ -95,26 +95,26 @@ type headRow struct {
 	Updated *int64     `gorm:"column:update_time"`
 }
 
-func (h *headRow) head() head {
+func (h *headRow) toHead() head {
 	if h.Version == nil {
-		return head{id: h.Row.ID, updated: fromMicro(h.Row.Created)}
+		return head{id: h.Row.ID, updated: microsToTime(h.Row.Created)}
 	}
-	return head{id: h.Row.ID, version: *h.Version, updated: fromMicro(*h.Updated)}
+	return head{id: h.Row.ID, version: *h.Version, updated: microsToTime(*h.Updated)}
 }
 
-// states holds the state keys of one app with their prefixes, by user and
+// statesByOwner holds the state keys of one app with their prefixes, by user and
 // session; either may be empty.
-type states map[[2]string]map[string]any
+type statesByOwner map[[2]string]map[string]any
 
-func groupStates(rows []stateRow) (states, error) {
-	all := states{}
+func groupStates(rows []stateRow) (statesByOwner, error) {
+	all := statesByOwner{}
 	for _, r := range rows {
 		v, err := decodeValue([]byte(r.Value))
 		if err != nil {
 			key := session.Key{App: r.App, User: r.User, ID: r.Session}
-			return nil, ofSession(key, damaged(err, "state key %q", r.scope().Prefix()+r.Key))
+			return nil, wrapReadError(key, newDamagedError(err, "state key %q", r.scope().Prefix()+r.Key))
 		}
-		place(all, [2]string{r.User, r.Session})[r.scope().Prefix()+r.Key] = v
+		getOrCreate(all, [2]string{r.User, r.Session})[r.scope().Prefix()+r.Key] = v
 	}
 	return all, nil
 }
@@ -130,11 +130,11 @@ func (r *stateRow) scope() session.Scope {
 	}
 }
 
-func (s states) merged(user, id string) map[string]any {
+func (s statesByOwner) mergeState(user, id string) map[string]any {
 	all := map[string]any{}
 	for _, at := range [][2]string{{}, {user, ""}, {user, id}} {
 		for k, v := range s[at] {
-			all[k] = clone(v)
+			all[k] = cloneValue(v)
 		}
 	}
 	return all

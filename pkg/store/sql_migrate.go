@@ -21,16 +21,16 @@ func migrations() []migration {
 		{1, "sessions, events, states", createTables},
 		{2, "memories", createMemoryTables},
 		{3, "leases of sessions", addLeases},
-		{4, "sessions in the order of their creation", addOrder},
+		{4, "sessions in the order of their creation", addOrderIndexes},
 		{5, "revisions of apps", createRevisionTable},
 		{6, "provenance of events", addProvenance},
 	}
 }
 
-// migrate brings the schema to this program's version. The caller has opened a
+// migrateSchema brings the schema to this program's version. The caller has opened a
 // transaction that no other program can be in at the same time.
-func migrate(db *gorm.DB, d dialect, o *Options) error {
-	if err := makeMigrations(db, d); err != nil {
+func migrateSchema(db *gorm.DB, d dialect, o *Options) error {
+	if err := createMigrationTable(db, d); err != nil {
 		return err
 	}
 	var at int64
@@ -39,7 +39,7 @@ func migrate(db *gorm.DB, d dialect, o *Options) error {
 	}
 	all := migrations()
 	if newest := all[len(all)-1].version; at > newest {
-		return errNewer(at, newest)
+		return errNewerSchema(at, newest)
 	}
 	for _, m := range all {
 		if m.version <= at {
@@ -54,20 +54,20 @@ func migrate(db *gorm.DB, d dialect, o *Options) error {
 	return nil
 }
 
-// makeMigrations makes the table of migrations in a database that has none of
+// createMigrationTable makes the table of migrations in a database that has none of
 // another program's tables.
-func makeMigrations(db *gorm.DB, d dialect) error {
+func createMigrationTable(db *gorm.DB, d dialect) error {
 	there, err := hasTable(db, &migrationRow{})
 	if there || err != nil {
 		return err
 	}
-	if err := foreign(func(name string) bool { return db.Migrator().HasTable(name) }); err != nil {
+	if err := checkForeignTables(func(name string) bool { return db.Migrator().HasTable(name) }); err != nil {
 		return err
 	}
 	return createTable(db, d, &migrationRow{})
 }
 
-func errNewer(at, newest int64) error {
+func errNewerSchema(at, newest int64) error {
 	return fmt.Errorf("the database has schema version %d, this program knows versions up to %d: use a newer agenthost or another database", at, newest)
 }
 
@@ -131,8 +131,8 @@ func hasTable(db *gorm.DB, row table) (bool, error) {
 	return true, nil
 }
 
-// addOrder adds the indexes that a page of sessions is read from.
-func addOrder(db *gorm.DB, _ dialect) error {
+// addOrderIndexes adds the indexes that a page of sessions is read from.
+func addOrderIndexes(db *gorm.DB, _ dialect) error {
 	for _, index := range []struct{ name, columns string }{
 		{"sessions_of_app", "app_name, pk"},
 		{"sessions_of_user", "app_name, user_id, pk"},

@@ -40,14 +40,14 @@ func openMySQLURL(ctx context.Context, rest string, o *Options) (backend, string
 	if err != nil {
 		return nil, "", err
 	}
-	b, err := opening(ctx, mysqlDialect(u.lanes(), ""), func() (backend, error) {
+	b, err := retryOpen(ctx, mysqlDialect(u.writerCount(), ""), func() (backend, error) {
 		collation, err := mysqlCollation(ctx, config)
 		if err != nil {
 			return nil, err
 		}
-		return newServer(ctx, mysqlDialect(u.lanes(), collation), u, func() (*gorm.DB, error) { return openMySQL(config) }, o)
+		return newServerBackend(ctx, mysqlDialect(u.writerCount(), collation), u, func() (*gorm.DB, error) { return openMySQL(config) }, o)
 	})
-	return b, artifactsOf(u), err
+	return b, defaultArtifactsURL(u), err
 }
 
 func mysqlConfig(u *serverURL) (*driver.Config, error) {
@@ -55,21 +55,21 @@ func mysqlConfig(u *serverURL) (*driver.Config, error) {
 	c.User, c.DBName = u.user.Username(), u.name
 	c.Passwd, _ = u.user.Password()
 	c.Net, c.Addr = "tcp", net.JoinHostPort(u.host, u.port)
-	if path, ok := u.take("unix_socket"); ok {
+	if path, ok := u.takeParam("unix_socket"); ok {
 		c.Net, c.Addr = "unix", path
 	}
 	var err error
-	if c.Timeout, err = u.takeSeconds("connect_timeout", connectPatience); err != nil {
+	if c.Timeout, err = u.takeSeconds("connect_timeout", connectTimeout); err != nil {
 		return nil, err
 	}
-	if charset, ok := u.take("charset"); ok && charset != "utf8mb4" {
+	if charset, ok := u.takeParam("charset"); ok && charset != "utf8mb4" {
 		return nil, fmt.Errorf("charset=%s: it is always utf8mb4", charset)
 	}
 	if c.TLS, err = mysqlTLS(u); err != nil {
 		return nil, err
 	}
 	c.AllowFallbackToPlaintext = u.params["tls"] == "preferred"
-	c.ReadTimeout, c.WriteTimeout = answerPatience, answerPatience
+	c.ReadTimeout, c.WriteTimeout = answerTimeout, answerTimeout
 	// Zero asks the server.
 	c.MaxAllowedPacket = 0
 	c.InterpolateParams = true
@@ -122,7 +122,7 @@ func mysqlCollation(ctx context.Context, config *driver.Config) (string, error) 
 	defer db.Close()
 	var version string
 	if err := db.QueryRowContext(ctx, "SELECT version()").Scan(&version); err != nil {
-		return "", unreachable(err)
+		return "", newUnreachableError(err)
 	}
 	if strings.Contains(strings.ToLower(version), "mariadb") {
 		return "utf8mb4_nopad_bin", nil
@@ -176,27 +176,27 @@ func mysqlDialect(lanes int, collation string) dialect {
  AND $7 IN (s.lease_epoch, 0) LOCK IN SHARE MODE`,
 		now:          "timestampdiff(MICROSECOND, '1970-01-01', utc_timestamp(6))",
 		tableOptions: func(string) string { return " ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=" + collation },
-		conflict: func(err error) bool {
+		isConflict: func(err error) bool {
 			switch mysqlCode(err) {
 			case 1062, 1452, 1048:
 				return true
 			}
 			return false
 		},
-		unwritable:    unwritableMySQL,
+		isUnwritable:  isUnwritableMySQL,
 		snapshot:      sql.LevelRepeatableRead,
 		questionMarks: true,
-		lanes:         lanes,
-		remote: &remote{
+		writerCount:   lanes,
+		server: &serverDialect{
 			// The default, REPEATABLE READ, locks gaps, in which writers of
 			// different sessions wait for each other.
-			setup:     []string{"SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED"},
-			lock:      "SELECT coalesce(GET_LOCK(concat('agenthost-', md5(database())), 50), 0)",
-			unlock:    "DO RELEASE_LOCK(concat('agenthost-', md5(database())))",
-			lost:      lostMySQL,
-			crowded:   crowdedMySQL,
-			again:     func(err error) bool { code := mysqlCode(err); return code == 1213 || code == 1205 },
-			appendAll: appendMySQL,
+			setupSQL:          []string{"SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED"},
+			lockSQL:           "SELECT coalesce(GET_LOCK(concat('agenthost-', md5(database())), 50), 0)",
+			unlockSQL:         "DO RELEASE_LOCK(concat('agenthost-', md5(database())))",
+			isConnectionLost:  isConnectionLostMySQL,
+			isConnectionLimit: isConnectionLimitMySQL,
+			isRetryable:       func(err error) bool { code := mysqlCode(err); return code == 1213 || code == 1205 },
+			appendBatch:       appendMySQL,
 		},
 	}
 }
@@ -209,17 +209,17 @@ func mysqlCode(err error) uint16 {
 	return 0
 }
 
-// crowdedMySQL: as many connections as the server or the user may have.
-func crowdedMySQL(err error) bool {
+// isConnectionLimitMySQL: as many connections as the server or the user may have.
+func isConnectionLimitMySQL(err error) bool {
 	switch mysqlCode(err) {
 	case 1040, 1203, 1226:
 		return true
 	}
-	return errors.Is(err, errCrowded)
+	return errors.Is(err, errNoConnection)
 }
 
-// unwritableMySQL: a disk or a table that is full, or a server that is read only.
-func unwritableMySQL(err error) bool {
+// isUnwritableMySQL: a disk or a table that is full, or a server that is read only.
+func isUnwritableMySQL(err error) bool {
 	switch mysqlCode(err) {
 	case 1021, 1114, 1290, 1836:
 		return true
@@ -227,8 +227,8 @@ func unwritableMySQL(err error) bool {
 	return false
 }
 
-// lostMySQL: a server that stops, a connection that was killed, or a server that may not write any more, since another has taken over.
-func lostMySQL(err error) bool {
+// isConnectionLostMySQL: a server that stops, a connection that was killed, or a server that may not write any more, since another has taken over.
+func isConnectionLostMySQL(err error) bool {
 	switch mysqlCode(err) {
 	case 1053, 1290, 1317, 1836, 1927:
 		return true
@@ -249,7 +249,7 @@ const packetBytes = 1 << 20
 // where they should be. Who moves one on in between makes the primary key
 // refuse the whole statement.
 func appendMySQL(w *writer, jobs []*job) error {
-	at, err := headsOf(w, jobs)
+	at, err := lockHeads(w, jobs)
 	if err != nil {
 		return err
 	}
@@ -267,22 +267,22 @@ func appendMySQL(w *writer, jobs []*job) error {
 	if len(good) == 0 {
 		return nil
 	}
-	return errors.Join(putEventsMySQL(w, good), putCellsMySQL(w, cellRows(good)))
+	return errors.Join(insertEventsMySQL(w, good), writeCellsMySQL(w, collectCellRows(good)))
 }
 
 // A leasedHead is how far a session is, and the epoch of its last lease.
 type leasedHead struct{ version, epoch int64 }
 
-// headsOf reads how far sessions are, by the ids of their heads. Nobody else
+// lockHeads reads how far sessions are, by the ids of their heads. Nobody else
 // takes a lease on them until the transaction ends.
-func headsOf(w *writer, jobs []*job) (map[int64]*leasedHead, error) {
+func lockHeads(w *writer, jobs []*job) (map[int64]*leasedHead, error) {
 	ids := make([]any, len(jobs))
 	for i, j := range jobs {
 		ids[i] = j.append.head
 	}
 	rows, err := w.conn.QueryContext(context.Background(), `SELECT s.pk, coalesce((SELECT h.seq FROM events h
  WHERE h.session_pk = s.pk ORDER BY h.seq DESC LIMIT 1), 0), s.lease_epoch
- FROM sessions s WHERE s.pk IN (`+marks("?", len(ids))+`) LOCK IN SHARE MODE`, ids...)
+ FROM sessions s WHERE s.pk IN (`+repeatPlaceholders("?", len(ids))+`) LOCK IN SHARE MODE`, ids...)
 	if err != nil {
 		return nil, err
 	}
@@ -299,22 +299,24 @@ func headsOf(w *writer, jobs []*job) (map[int64]*leasedHead, error) {
 	return at, rows.Err()
 }
 
-// marks is a list of n places for arguments.
-func marks(one string, n int) string { return strings.TrimSuffix(strings.Repeat(one+",", n), ",") }
+// repeatPlaceholders is a list of n places for arguments.
+func repeatPlaceholders(one string, n int) string {
+	return strings.TrimSuffix(strings.Repeat(one+",", n), ",")
+}
 
-func putEventsMySQL(w *writer, jobs []*job) error {
-	p := &packet{w: w, head: "INSERT INTO events (session_pk, seq, id, invocation_id, timestamp, event, provenance) VALUES ", row: "(?,?,?,?,?,?,?)"}
+func insertEventsMySQL(w *writer, jobs []*job) error {
+	p := &bulkInsert{w: w, head: "INSERT INTO events (session_pk, seq, id, invocation_id, timestamp, event, provenance) VALUES ", row: "(?,?,?,?,?,?,?)"}
 	for _, j := range jobs {
 		a := j.append
-		if err := p.add(len(a.text)+len(a.provenance), a.head, a.seq, a.event.ID, a.event.InvocationID, a.event.Timestamp.UnixMicro(), a.text, a.provenance); err != nil {
+		if err := p.addRow(len(a.text)+len(a.provenance), a.head, a.seq, a.event.ID, a.event.InvocationID, a.event.Timestamp.UnixMicro(), a.text, a.provenance); err != nil {
 			return err
 		}
 	}
-	return p.send()
+	return p.sendRows()
 }
 
-func putCellsMySQL(w *writer, cells []cellRow) error {
-	put := &packet{w: w, head: upsertMySQL, row: "(?,?,?,?,?)", tail: onTakenMySQL}
+func writeCellsMySQL(w *writer, cells []cellRow) error {
+	put := &bulkInsert{w: w, head: upsertMySQL, row: "(?,?,?,?,?)", tail: onTakenMySQL}
 	for i, c := range cells {
 		last := i == len(cells)-1 || cells[i+1].compare(c.stateRow) != 0
 		var err error
@@ -323,26 +325,26 @@ func putCellsMySQL(w *writer, cells []cellRow) error {
 		case c.Value == "":
 			_, err = w.stmt.deleteState.ExecContext(context.Background(), c.App, c.User, c.Session, c.Key)
 		default:
-			err = put.add(len(c.Value), c.App, c.User, c.Session, c.Key, c.Value)
+			err = put.addRow(len(c.Value), c.App, c.User, c.Session, c.Key, c.Value)
 		}
 		if err != nil {
 			return err
 		}
 	}
-	return put.send()
+	return put.sendRows()
 }
 
 // A packet collects the rows of one statement, and sends it when it is large.
-type packet struct {
+type bulkInsert struct {
 	w               *writer
 	head, row, tail string
 	rows, bytes     int
 	args            []any
 }
 
-func (p *packet) add(bytes int, args ...any) error {
+func (p *bulkInsert) addRow(bytes int, args ...any) error {
 	if p.rows > 0 && p.bytes+bytes > packetBytes {
-		if err := p.send(); err != nil {
+		if err := p.sendRows(); err != nil {
 			return err
 		}
 	}
@@ -352,11 +354,11 @@ func (p *packet) add(bytes int, args ...any) error {
 	return nil
 }
 
-func (p *packet) send() error {
+func (p *bulkInsert) sendRows() error {
 	if p.rows == 0 {
 		return nil
 	}
-	_, err := p.w.conn.ExecContext(context.Background(), p.head+marks(p.row, p.rows)+p.tail, p.args...)
+	_, err := p.w.conn.ExecContext(context.Background(), p.head+repeatPlaceholders(p.row, p.rows)+p.tail, p.args...)
 	p.rows, p.bytes, p.args = 0, 0, nil
 	return err
 }

@@ -10,15 +10,15 @@ import (
 // ping writes what a turn writes: a session, an event and a state key, of no app
 // and no user, in one transaction that takes them away again.
 func (b *sqlBackend) ping(ctx context.Context) error {
-	return b.writers[0].do(ctx, func(w *writer) error {
-		if err := w.probe(b.owner); err != nil {
+	return b.writers[0].runWrite(ctx, func(w *writer) error {
+		if err := w.writeProbe(b.owner); err != nil {
 			return fmt.Errorf("writing a probe: %w", err)
 		}
 		return nil
 	})
 }
 
-func (w *writer) probe(owner string) error {
+func (w *writer) writeProbe(owner string) error {
 	row := sessionRow{Session: owner, Initial: "{}"}
 	if err := w.orm.Create(&row).Error; err != nil {
 		return err

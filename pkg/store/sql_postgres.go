@@ -57,20 +57,20 @@ func openPostgresURL(ctx context.Context, rest string, o *Options) (backend, str
 	if err != nil {
 		return nil, "", err
 	}
-	d := postgresDialect(u.lanes())
-	b, err := opening(ctx, d, func() (backend, error) {
+	d := postgresDialect(u.writerCount())
+	b, err := retryOpen(ctx, d, func() (backend, error) {
 		schema, err := findSchema(ctx, place)
 		if err != nil {
 			return nil, err
 		}
 		connector := newPostgresConnector(place, schema)
-		return newServer(ctx, d, u, func() (*gorm.DB, error) { return openPostgres(connector) }, o)
+		return newServerBackend(ctx, d, u, func() (*gorm.DB, error) { return openPostgres(connector) }, o)
 	})
-	return b, artifactsOf(u), err
+	return b, defaultArtifactsURL(u), err
 }
 
 // A postgresPlace is what a URL says of a PostgreSQL database.
-type postgresPlace struct {
+type postgresTarget struct {
 	config *pgx.ConnConfig
 	// searchPath lists schemas; empty is the server's setting.
 	searchPath string
@@ -78,14 +78,14 @@ type postgresPlace struct {
 	modeGiven bool
 }
 
-func parsePostgres(u *serverURL) (*postgresPlace, error) {
-	connect, err := u.takeSeconds("connect_timeout", connectPatience)
+func parsePostgres(u *serverURL) (*postgresTarget, error) {
+	connect, err := u.takeSeconds("connect_timeout", connectTimeout)
 	if err != nil {
 		return nil, err
 	}
-	u.take("pool_size")
-	p := &postgresPlace{}
-	p.searchPath, _ = u.take("search_path")
+	u.takeParam("pool_size")
+	p := &postgresTarget{}
+	p.searchPath, _ = u.takeParam("search_path")
 	if err := p.readMode(u); err != nil {
 		return nil, err
 	}
@@ -111,18 +111,18 @@ func parsePostgres(u *serverURL) (*postgresPlace, error) {
 	}
 	p.config.ConnectTimeout = connect
 	p.config.DialFunc = func(ctx context.Context, network, addr string) (net.Conn, error) {
-		conn, err := plainDial(ctx, network, addr)
+		conn, err := dialWithDeadlines(ctx, network, addr)
 		if err != nil {
 			return nil, err
 		}
-		return answering{conn}, nil
+		return deadlineConn{conn}, nil
 	}
 	return p, nil
 }
 
 // readMode reads how statements are sent. A cache of no statements, which pgx
 // takes for a mistake, means that none is prepared.
-func (p *postgresPlace) readMode(u *serverURL) error {
+func (p *postgresTarget) readMode(u *serverURL) error {
 	mode, given := u.params["default_query_exec_mode"]
 	if given && !slices.Contains(execModes(), mode) {
 		return fmt.Errorf("default_query_exec_mode=%s: it is one of %s", mode, strings.Join(execModes(), ", "))
@@ -144,7 +144,7 @@ func (p *postgresPlace) readMode(u *serverURL) error {
 	return nil
 }
 
-func plainDial(ctx context.Context, network, addr string) (net.Conn, error) {
+func dialWithDeadlines(ctx context.Context, network, addr string) (net.Conn, error) {
 	return (&net.Dialer{}).DialContext(ctx, network, addr)
 }
 
@@ -196,21 +196,21 @@ func postgresDialect(lanes int) dialect {
  ON CONFLICT DO NOTHING`,
 		now:          "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint",
 		tableOptions: func(string) string { return "" },
-		conflict: func(err error) bool {
+		isConflict: func(err error) bool {
 			code := sqlState(err)
 			return code == "23505" || code == "23503" || code == "23502"
 		},
-		unwritable: func(err error) bool { return slices.Contains([]string{"25006", "53100"}, sqlState(err)) },
-		snapshot:   sql.LevelRepeatableRead,
-		lanes:      lanes,
-		remote: &remote{
-			lock:      "SELECT 1 FROM pg_advisory_xact_lock(hashtext('agenthost ' || current_schema()))",
-			lost:      lostPostgres,
-			crowded:   crowdedPostgres,
-			again:     func(err error) bool { code := sqlState(err); return code == "40001" || code == "40P01" },
-			appendAll: appendPostgres,
-			heads:     headsPostgresSQL,
-			atomic:    true,
+		isUnwritable: func(err error) bool { return slices.Contains([]string{"25006", "53100"}, sqlState(err)) },
+		snapshot:     sql.LevelRepeatableRead,
+		writerCount:  lanes,
+		server: &serverDialect{
+			lockSQL:           "SELECT 1 FROM pg_advisory_xact_lock(hashtext('agenthost ' || current_schema()))",
+			isConnectionLost:  isConnectionLostPostgres,
+			isConnectionLimit: isConnectionLimitPostgres,
+			isRetryable:       func(err error) bool { code := sqlState(err); return code == "40001" || code == "40P01" },
+			appendBatch:       appendPostgres,
+			headsSQL:          headsPostgresSQL,
+			atomic:            true,
 		},
 	}
 }
@@ -237,24 +237,24 @@ func sqlState(err error) string {
 	return ""
 }
 
-// crowdedPostgres: as many connections as the server, the role or a pooler allows.
+// isConnectionLimitPostgres: as many connections as the server, the role or a pooler allows.
 // PgBouncer has no code of its own for it.
-func crowdedPostgres(err error) bool {
+func isConnectionLimitPostgres(err error) bool {
 	var e *pgconn.PgError
-	return errors.Is(err, errCrowded) || errors.As(err, &e) &&
+	return errors.Is(err, errNoConnection) || errors.As(err, &e) &&
 		(e.Code == "53300" || e.Code == "53400" || strings.HasPrefix(e.Message, "no more connections allowed"))
 }
 
-// lostPostgres: the class of connections, a server that stops or starts, and
+// isConnectionLostPostgres: the class of connections, a server that stops or starts, and
 // one that may not write any more, since another has taken over.
-func lostPostgres(err error) bool {
+func isConnectionLostPostgres(err error) bool {
 	var connect *pgconn.ConnectError
 	code := sqlState(err)
 	switch code {
 	case "57P01", "57P02", "57P03", "25006":
 		return true
 	}
-	return !crowdedPostgres(err) && errors.As(err, &connect) || errors.Is(err, pgconn.ErrConnClosed) || strings.HasPrefix(code, "08")
+	return !isConnectionLimitPostgres(err) && errors.As(err, &connect) || errors.Is(err, pgconn.ErrConnClosed) || strings.HasPrefix(code, "08")
 }
 
 // The statements of a batch of appends. Each is a transaction by itself, in one
@@ -291,7 +291,7 @@ SELECT session_pk, id FROM put`
 
 func appendPostgres(w *writer, jobs []*job) error {
 	text, args := putEventsSQL, eventArgs(jobs)
-	if cells := cellRows(jobs); len(cells) > 0 {
+	if cells := collectCellRows(jobs); len(cells) > 0 {
 		text, args = putAllSQL, append(args, cellArgs(jobs, cells)...)
 	}
 	rows, err := w.conn.QueryContext(context.Background(), text, args...)
@@ -310,7 +310,7 @@ func appendPostgres(w *writer, jobs []*job) error {
 	if err := rows.Err(); err != nil {
 		return err
 	}
-	settle(jobs, put)
+	setAppendResults(jobs, put)
 	return nil
 }
 
@@ -320,9 +320,9 @@ type eventKey struct {
 	id   string
 }
 
-// settle tells jobs what became of their events. Of two that are the same one,
+// setAppendResults tells jobs what became of their events. Of two that are the same one,
 // the first put it in.
-func settle(jobs []*job, put map[eventKey]bool) {
+func setAppendResults(jobs []*job, put map[eventKey]bool) {
 	for _, j := range jobs {
 		k := eventKey{j.append.head, j.append.event.ID}
 		if !put[k] {

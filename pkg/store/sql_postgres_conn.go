@@ -22,7 +22,7 @@ import (
 // their schema, so that search_path does not matter.
 type postgresConnector struct {
 	direct, pooled driver.Connector
-	names          *qualifier
+	names          *schemaQualifier
 	// behindPooler is set once and for all: statements that are not prepared are
 	// right on a direct connection too.
 	behindPooler atomic.Bool
@@ -30,10 +30,10 @@ type postgresConnector struct {
 
 // newPostgresConnector uses the mode of the URL when it names one, and else finds
 // out on each connection which one is right.
-func newPostgresConnector(p *postgresPlace, schema string) *postgresConnector {
+func newPostgresConnector(p *postgresTarget, schema string) *postgresConnector {
 	pooled := p.config.Copy()
 	pooled.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
-	c := &postgresConnector{direct: stdlib.GetConnector(*p.config), names: newQualifier(schema)}
+	c := &postgresConnector{direct: stdlib.GetConnector(*p.config), names: newSchemaQualifier(schema)}
 	c.pooled = stdlib.GetConnector(*pooled)
 	if p.modeGiven {
 		c.pooled = c.direct
@@ -77,7 +77,7 @@ func isDirect(ctx context.Context, conn *pgx.Conn) (bool, error) {
 	var pid uint32
 	err := conn.QueryRow(ctx, "SELECT pg_backend_pid()", pgx.QueryExecModeSimpleProtocol).Scan(&pid)
 	var refused *pgconn.PgError
-	if errors.As(err, &refused) && !lostPostgres(err) {
+	if errors.As(err, &refused) && !isConnectionLostPostgres(err) {
 		return false, nil
 	}
 	return pid == conn.PgConn().PID(), err
@@ -86,22 +86,22 @@ func isDirect(ctx context.Context, conn *pgx.Conn) (bool, error) {
 // A qualifiedConn puts the name of the schema before those of the tables.
 type qualifiedConn struct {
 	*stdlib.Conn
-	names *qualifier
+	names *schemaQualifier
 }
 
 // PrepareContext is that of the driver.
 func (c *qualifiedConn) PrepareContext(ctx context.Context, query string) (driver.Stmt, error) {
-	return c.Conn.PrepareContext(ctx, c.names.qualify(query))
+	return c.Conn.PrepareContext(ctx, c.names.qualifyTables(query))
 }
 
 // ExecContext is that of the driver.
 func (c *qualifiedConn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
-	return c.Conn.ExecContext(ctx, c.names.qualify(query), args)
+	return c.Conn.ExecContext(ctx, c.names.qualifyTables(query), args)
 }
 
 // QueryContext is that of the driver.
 func (c *qualifiedConn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
-	return c.Conn.QueryContext(ctx, c.names.qualify(query), args)
+	return c.Conn.QueryContext(ctx, c.names.qualifyTables(query), args)
 }
 
 // maxQualified bounds the statements that a qualifier remembers. The store has
@@ -110,15 +110,15 @@ const maxQualified = 256
 
 // A qualifier puts the name of a schema before those of our tables where a
 // statement names them as tables, and in the place of current_schema().
-type qualifier struct {
+type schemaQualifier struct {
 	schema, text string // as an identifier, and as a text
 
 	mu    sync.RWMutex
 	known map[string]string
 }
 
-func newQualifier(schema string) *qualifier {
-	return &qualifier{
+func newSchemaQualifier(schema string) *schemaQualifier {
+	return &schemaQualifier{
 		schema: pgx.Identifier{schema}.Sanitize(), text: "'" + strings.ReplaceAll(schema, "'", "''") + "'",
 		known: map[string]string{},
 	}
@@ -132,7 +132,7 @@ var (
 	schemaUse = regexp.MustCompile(`(?i)\bcurrent_schema\(\)`)
 )
 
-func (q *qualifier) qualify(query string) string {
+func (q *schemaQualifier) qualifyTables(query string) string {
 	q.mu.RLock()
 	text, ok := q.known[query]
 	q.mu.RUnlock()
@@ -152,25 +152,25 @@ func (q *qualifier) qualify(query string) string {
 // findSchema returns the schema that the tables belong to: the first one of the
 // search_path that exists. It reports early that a database cannot be reached, or
 // that a setting cannot be had.
-func findSchema(ctx context.Context, p *postgresPlace) (string, error) {
+func findSchema(ctx context.Context, p *postgresTarget) (string, error) {
 	plain := p.config.Copy()
 	delete(plain.RuntimeParams, syncCommit)
 	conn, err := pgx.ConnectConfig(ctx, plain)
 	if err != nil {
-		return "", unreachable(err)
+		return "", newUnreachableError(err)
 	}
 	defer conn.Close(context.WithoutCancel(ctx))
 	if p.config.RuntimeParams[syncCommit] != "" {
 		switch direct, err := isDirect(ctx, conn); {
 		case err != nil:
-			return "", unreachable(err)
+			return "", newUnreachableError(err)
 		case !direct:
 			return "", errPooledSetting(syncCommit)
 		}
 	}
 	tx, err := conn.Begin(ctx)
 	if err != nil {
-		return "", unreachable(err)
+		return "", newUnreachableError(err)
 	}
 	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }()
 	if p.searchPath != "" {

@@ -60,7 +60,7 @@ func decodeEvent(text []byte, seq int64, provenance []byte) (*session.Event, err
 		ev.Provenance, err = session.DecodeProvenance(provenance)
 	}
 	if err != nil {
-		return nil, damaged(err, "event %d", seq)
+		return nil, newDamagedError(err, "event %d", seq)
 	}
 	if legacy {
 		ev.MoveLegacyProvenance()

@@ -59,7 +59,7 @@ func parseSQLite(rest string) (sqliteURL, error) {
 
 // openSQLite opens a database file, and makes it and its folder when missing.
 func openSQLite(ctx context.Context, u sqliteURL, o *Options) (*sqlBackend, error) {
-	if err := makeFile(u.path); err != nil {
+	if err := createPrivateFile(u.path); err != nil {
 		return nil, err
 	}
 	writers, err := openPool(ctx, u, url.Values{"_txlock": {"immediate"}, "_journal_mode": {"WAL"}})
@@ -72,9 +72,9 @@ func openSQLite(ctx context.Context, u sqliteURL, o *Options) (*sqlBackend, erro
 	}
 	d := sqliteDialect()
 	if u.synchronous == "FULL" {
-		d.relax, d.strict = "PRAGMA synchronous = NORMAL", "PRAGMA synchronous = FULL"
+		d.relaxedSQL, d.durableSQL = "PRAGMA synchronous = NORMAL", "PRAGMA synchronous = FULL"
 	}
-	b, err := newSQL(ctx, readers, writers, d, o)
+	b, err := newSQLBackend(ctx, readers, writers, d, o)
 	if err != nil {
 		return nil, err
 	}
@@ -83,11 +83,11 @@ func openSQLite(ctx context.Context, u sqliteURL, o *Options) (*sqlBackend, erro
 	b.reads.SetMaxIdleConns(n)
 	err = checkWAL(ctx, b)
 	if err == nil {
-		b.presence, err = attend(u.path, o.owner)
+		b.liveness, err = acquireLivenessLock(u.path, o.owner)
 	}
 	if err == nil {
-		b.file, err = watchFile(u.path, o.Logger)
-		b.writers[0].file = b.file
+		b.fileWatch, err = newFileWatch(u.path, o.Logger)
+		b.writers[0].fileWatch = b.fileWatch
 	}
 	if err != nil {
 		return nil, errors.Join(err, b.close())
@@ -95,9 +95,9 @@ func openSQLite(ctx context.Context, u sqliteURL, o *Options) (*sqlBackend, erro
 	return b, nil
 }
 
-// makeFile makes an empty file that only its owner can read: it holds what
+// createPrivateFile makes an empty file that only its owner can read: it holds what
 // people said.
-func makeFile(path string) error {
+func createPrivateFile(path string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return fmt.Errorf("making the folder of the database: %w", err)
 	}
@@ -192,7 +192,7 @@ func sqliteDialect() dialect {
 			// One tree less to write, and a session's rows side by side.
 			return " STRICT, WITHOUT ROWID"
 		},
-		conflict: func(err error) bool {
+		isConflict: func(err error) bool {
 			var e *engine.Error
 			if !errors.As(err, &e) {
 				return false
@@ -204,7 +204,7 @@ func sqliteDialect() dialect {
 			}
 			return false
 		},
-		unwritable: func(err error) bool {
+		isUnwritable: func(err error) bool {
 			var e *engine.Error
 			if !errors.As(err, &e) {
 				return false
@@ -215,6 +215,6 @@ func sqliteDialect() dialect {
 			}
 			return false
 		},
-		parting: "PRAGMA wal_checkpoint(TRUNCATE)",
+		closeSQL: "PRAGMA wal_checkpoint(TRUNCATE)",
 	}
 }

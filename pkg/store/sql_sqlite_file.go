@@ -11,33 +11,33 @@ import (
 // that no longer has its name is lost with the process: nobody may be told that it
 // is stored. One look costs some microseconds, so each commit and each read has
 // one.
-type openDatabase struct {
-	files    []openFile
+type fileWatch struct {
+	files    []watchedFile
 	logger   *slog.Logger
 	replaced atomic.Bool // and logged
 }
 
 // An openFile is a path, and the file that it named when it was opened.
-type openFile struct {
+type watchedFile struct {
 	path string
 	info os.FileInfo
 }
 
-// watchFile remembers a database file and its journal, which SQLite has open.
-func watchFile(path string, logger *slog.Logger) (*openDatabase, error) {
-	f := &openDatabase{logger: logger}
+// newFileWatch remembers a database file and its journal, which SQLite has open.
+func newFileWatch(path string, logger *slog.Logger) (*fileWatch, error) {
+	f := &fileWatch{logger: logger}
 	for _, path := range []string{path, path + "-wal"} {
 		info, err := os.Stat(path)
 		if err != nil {
 			return nil, fmt.Errorf("watching the database file: %w", err)
 		}
-		f.files = append(f.files, openFile{path, info})
+		f.files = append(f.files, watchedFile{path, info})
 	}
 	return f, nil
 }
 
-// check returns errReplaced when a path names another file by now, or none.
-func (f *openDatabase) check() error {
+// checkReplaced returns errReplaced when a path names another file by now, or none.
+func (f *fileWatch) checkReplaced() error {
 	if f == nil {
 		return nil
 	}

@@ -27,14 +27,14 @@ type querier interface {
 	PrepareContext(ctx context.Context, query string) (*sql.Stmt, error)
 }
 
-// ready makes a statement. The drivers of servers prepare by themselves what
+// prepareStatement makes a statement. The drivers of servers prepare by themselves what
 // they see often; what is prepared here does not outlive its connection.
-func (d dialect) ready(ctx context.Context, on querier, text string) (*statement, error) {
+func (d dialect) prepareStatement(ctx context.Context, on querier, text string) (*statement, error) {
 	s := &statement{on: on, text: text}
 	if d.questionMarks {
 		s.text, s.order = withQuestionMarks(text)
 	}
-	if d.remote != nil {
+	if d.server != nil {
 		return s, nil
 	}
 	var err error
@@ -52,7 +52,7 @@ func withQuestionMarks(text string) (string, []int) {
 	return text, order
 }
 
-func (s *statement) args(given []any) []any {
+func (s *statement) orderArgs(given []any) []any {
 	if s.order == nil {
 		return given
 	}
@@ -68,7 +68,7 @@ func (s *statement) ExecContext(ctx context.Context, args ...any) (sql.Result, e
 	if s.prepared != nil {
 		return s.prepared.ExecContext(ctx, args...)
 	}
-	return s.on.ExecContext(ctx, s.text, s.args(args)...)
+	return s.on.ExecContext(ctx, s.text, s.orderArgs(args)...)
 }
 
 // QueryContext carries the statement out and returns its rows.
@@ -76,7 +76,7 @@ func (s *statement) QueryContext(ctx context.Context, args ...any) (*sql.Rows, e
 	if s.prepared != nil {
 		return s.prepared.QueryContext(ctx, args...)
 	}
-	return s.on.QueryContext(ctx, s.text, s.args(args)...)
+	return s.on.QueryContext(ctx, s.text, s.orderArgs(args)...)
 }
 
 // QueryRowContext carries the statement out and returns its first row.
@@ -84,7 +84,7 @@ func (s *statement) QueryRowContext(ctx context.Context, args ...any) *sql.Row {
 	if s.prepared != nil {
 		return s.prepared.QueryRowContext(ctx, args...)
 	}
-	return s.on.QueryRowContext(ctx, s.text, s.args(args)...)
+	return s.on.QueryRowContext(ctx, s.text, s.orderArgs(args)...)
 }
 
 // Close gives back what was prepared.

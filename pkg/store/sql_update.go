@@ -26,37 +26,37 @@ type lockedStates map[rowKey]any
 // A rowKey names a row of states.
 type rowKey struct{ app, user, session, key string }
 
-func (r *stateRow) name() rowKey { return rowKey{r.App, r.User, r.Session, r.Key} }
+func (r *stateRow) rowKey() rowKey { return rowKey{r.App, r.User, r.Session, r.Key} }
 
 // appendUpdates appends an event whose state delta depends on what is stored.
 // The rows of shared state are locked first, so that no other append changes
 // them before this one is durable.
-func (b *sqlBackend) appendUpdates(ctx context.Context, rec record) (placed, error) {
+func (b *sqlBackend) appendUpdates(ctx context.Context, rec record) (appendResult, error) {
 	u := &updateJob{appendJob: appendJob{record: rec, provenance: string(rec.event.Provenance.Append(nil))}}
 	var err error
 	if u.plain, err = stateRows(rec.key, rec.cells); err != nil {
-		return placed{}, err
+		return appendResult{}, err
 	}
-	if u.rows, err = stateRows(rec.key, targetsOf(rec.updates)); err != nil {
-		return placed{}, err
+	if u.rows, err = stateRows(rec.key, updateTargets(rec.updates)); err != nil {
+		return appendResult{}, err
 	}
-	w := b.writer(rec.key)
-	err = w.carry(ctx, &job{update: u})
+	w := b.writerFor(rec.key)
+	err = w.executeJob(ctx, &job{update: u})
 	if errors.Is(err, errConflict) {
-		err = w.do(ctx, func(w *writer) error { return w.explain(&u.appendJob) })
+		err = w.runWrite(ctx, func(w *writer) error { return w.explainConflict(&u.appendJob) })
 		if err == nil { // it was stored before, and maybe nobody heard of it
-			u.event, u.text, err = b.readEvent(ctx, rec.key, u.seq)
+			u.event, u.text, err = b.readStoredEvent(ctx, rec.key, u.seq)
 		}
 	}
 	if err != nil {
-		return placed{}, err
+		return appendResult{}, err
 	}
 	rec.event.Actions.StateDelta = u.event.Actions.StateDelta
-	return placed{u.seq, int64(len(u.text)), eventBytes(len(u.text))}, nil
+	return appendResult{u.seq, int64(len(u.text)), estimateEventBytes(len(u.text))}, nil
 }
 
-// targetsOf are the cells of updates, without values.
-func targetsOf(updates []update) []cell {
+// updateTargets are the cells of updates, without values.
+func updateTargets(updates []update) []cell {
 	cells := make([]cell, len(updates))
 	for i, u := range updates {
 		cells[i] = cell{key: u.key, scope: u.scope}
@@ -79,16 +79,16 @@ func splitUpdates(batch []*job) (plain, updates []*job) {
 	return plain, updates
 }
 
-// runUpdates locks all rows of a batch, in an order that is the same for all
+// runUpdateJobs locks all rows of a batch, in an order that is the same for all
 // writers, and carries out its jobs one after the other. An error of one job
 // must undo all: rows were reserved for it.
-func (w *writer) runUpdates(batch []*job) (spoilt bool, err error) {
+func (w *writer) runUpdateJobs(batch []*job) (spoilt bool, err error) {
 	states, err := w.lockStates(batch)
 	if err != nil {
 		return false, err
 	}
 	for _, j := range batch {
-		if j.err = w.runUpdate(j.update, states); j.err != nil {
+		if j.err = w.runUpdateJob(j.update, states); j.err != nil {
 			return true, j.err
 		}
 	}
@@ -110,14 +110,14 @@ func (w *writer) lockStates(batch []*job) (lockedStates, error) {
 	slices.SortFunc(rows, (*stateRow).compare)
 	states := lockedStates{}
 	for _, r := range rows {
-		if _, locked := states[r.name()]; locked {
+		if _, locked := states[r.rowKey()]; locked {
 			continue
 		}
 		v, err := w.lockState(r)
 		if err != nil {
 			return nil, fmt.Errorf("locking state key %q: %w", r.scope().Prefix()+r.Key, err)
 		}
-		states[r.name()] = v
+		states[r.rowKey()] = v
 	}
 	return states, nil
 }
@@ -140,14 +140,14 @@ func (w *writer) lockState(r *stateRow) (any, error) {
 	return decodeValue(text)
 }
 
-// runUpdate computes the state delta of one event, and writes both.
-func (w *writer) runUpdate(u *updateJob, states lockedStates) error {
+// runUpdateJob computes the state delta of one event, and writes both.
+func (w *writer) runUpdateJob(u *updateJob, states lockedStates) error {
 	u.event = *u.record.event
 	at := map[string]rowKey{}
 	for i, one := range u.updates {
-		at[one.key] = u.rows[i].name()
+		at[one.key] = u.rows[i].rowKey()
 	}
-	cells, text, err := u.record.settle(&u.event, func(one *update) any { return states[at[one.key]] })
+	cells, text, err := u.record.computeUpdates(&u.event, func(one *update) any { return states[at[one.key]] })
 	if err != nil {
 		return err
 	}
@@ -156,23 +156,23 @@ func (w *writer) runUpdate(u *updateJob, states lockedStates) error {
 		return err
 	}
 	u.text, u.appendJob.cells = string(text), slices.Concat(u.plain, rows)
-	if err := w.append(&u.appendJob, w.dialect); err != nil {
+	if err := w.insertEvent(&u.appendJob, w.dialect); err != nil {
 		return err
 	}
 	for i, c := range cells {
-		states[rows[i].name()] = c.value
+		states[rows[i].rowKey()] = c.value
 	}
 	for i, c := range u.record.cells {
-		states[u.plain[i].name()] = c.value
+		states[u.plain[i].rowKey()] = c.value
 	}
 	return nil
 }
 
-// readEvent reads one event with its text.
-func (b *sqlBackend) readEvent(ctx context.Context, key session.Key, seq int64) (session.Event, string, error) {
+// readStoredEvent reads one event with its text.
+func (b *sqlBackend) readStoredEvent(ctx context.Context, key session.Key, seq int64) (session.Event, string, error) {
 	var row fullEventRow
 	db := b.readers.WithContext(ctx)
-	err := b.reading(ctx, func() error {
+	err := b.retryRead(ctx, func() error {
 		of := db.Model(&sessionRow{}).Select("pk").Where("app_name = ? AND user_id = ? AND id = ?", key.App, key.User, key.ID)
 		return db.Where("session_pk = (?) AND seq = ?", of, seq).Take(&row).Error
 	})
@@ -181,7 +181,7 @@ func (b *sqlBackend) readEvent(ctx context.Context, key session.Key, seq int64) 
 	}
 	ev, err := decodeEvent([]byte(row.Event), seq, row.provenance())
 	if err != nil {
-		return session.Event{}, "", ofSession(key, err)
+		return session.Event{}, "", wrapReadError(key, err)
 	}
 	return *ev, row.Event, nil
 }

@@ -29,18 +29,18 @@ type parameter []string
 // write. The rest reads.
 const (
 	defaultPool = 16
-	leastPool   = 2
-	mostLanes   = 4
+	minPool     = 2
+	maxWriters  = 4
 )
 
-// lanes are the connections of the pool that write.
-func (u *serverURL) lanes() int { return min(mostLanes, u.size/2) }
+// writerCount are the connections of the pool that write.
+func (u *serverURL) writerCount() int { return min(maxWriters, u.size/2) }
 
 // parseServer takes apart what follows the scheme. Its errors never show the
 // URL, which may hold a password.
 func parseServer(rest, port string, known []parameter) (*serverURL, error) {
 	parsed, err := url.Parse("db:" + rest)
-	if err != nil || parsed.Opaque != "" || !strings.HasPrefix(rest, "//") || strayAt(rest) {
+	if err != nil || parsed.Opaque != "" || !strings.HasPrefix(rest, "//") || hasStrayAt(rest) {
 		return nil, errors.New("write //USER:PASSWORD@HOST:PORT/DATABASE, with %XX for special characters in user and password")
 	}
 	u := &serverURL{user: parsed.User, host: parsed.Hostname(), port: parsed.Port(), name: strings.TrimPrefix(parsed.Path, "/"), size: defaultPool}
@@ -65,9 +65,9 @@ func errUnreadableParams() error {
 	return errors.New("the parameters behind ? cannot be read: write name=value, with %XX for special characters, and & between them")
 }
 
-// strayAt finds an @ behind the host: then the password holds a sign that ends
+// hasStrayAt finds an @ behind the host: then the password holds a sign that ends
 // it too early, and what follows would be taken for something to show.
-func strayAt(rest string) bool {
+func hasStrayAt(rest string) bool {
 	rest = strings.TrimPrefix(rest, "//")
 	end := strings.IndexAny(rest, "/?#")
 	return end >= 0 && strings.Contains(rest[end:], "@")
@@ -78,7 +78,7 @@ func readParams(values url.Values, known []parameter) (map[string]string, error)
 	for name, given := range values {
 		i := slices.IndexFunc(known, func(p parameter) bool { return slices.Contains(p, name) })
 		if i < 0 {
-			return nil, fmt.Errorf("unknown parameter %q: there are %s", name, names(known))
+			return nil, fmt.Errorf("unknown parameter %q: there are %s", name, parameterNames(known))
 		}
 		if _, twice := params[known[i][0]]; twice || len(given) > 1 {
 			return nil, fmt.Errorf("parameter %q is given twice", known[i][0])
@@ -88,7 +88,7 @@ func readParams(values url.Values, known []parameter) (map[string]string, error)
 	return params, nil
 }
 
-func names(known []parameter) string {
+func parameterNames(known []parameter) string {
 	var all []string
 	for _, p := range known {
 		all = append(all, p[0])
@@ -98,20 +98,20 @@ func names(known []parameter) string {
 }
 
 func (u *serverURL) readPool() error {
-	text, ok := u.take("pool_size")
+	text, ok := u.takeParam("pool_size")
 	if !ok {
 		return nil
 	}
 	n, err := strconv.Atoi(text)
-	if err != nil || n < leastPool || n > 1000 {
-		return fmt.Errorf("pool_size=%s: it is a number of connections from %d to 1000", text, leastPool)
+	if err != nil || n < minPool || n > 1000 {
+		return fmt.Errorf("pool_size=%s: it is a number of connections from %d to 1000", text, minPool)
 	}
 	u.size = n
 	return nil
 }
 
-// take returns a parameter and takes it away.
-func (u *serverURL) take(name string) (string, bool) {
+// takeParam returns a parameter and takes it away.
+func (u *serverURL) takeParam(name string) (string, bool) {
 	v, ok := u.params[name]
 	delete(u.params, name)
 	return v, ok
@@ -119,7 +119,7 @@ func (u *serverURL) take(name string) (string, bool) {
 
 // takeSeconds returns a parameter that is a number of seconds above zero.
 func (u *serverURL) takeSeconds(name string, otherwise time.Duration) (time.Duration, error) {
-	text, ok := u.take(name)
+	text, ok := u.takeParam(name)
 	if !ok {
 		return otherwise, nil
 	}
@@ -133,16 +133,16 @@ func (u *serverURL) takeSeconds(name string, otherwise time.Duration) (time.Dura
 // The patience with a server: how long a connection may take to come about,
 // and how long an answer may take before the connection counts as lost.
 const (
-	connectPatience = 10 * time.Second
-	answerPatience  = time.Minute
+	connectTimeout = 10 * time.Second
+	answerTimeout  = time.Minute
 )
 
-// answering is a connection on which an answer must come in time: a server that
+// deadlineConn is a connection on which an answer must come in time: a server that
 // vanished says nothing, and nobody may wait for it for ever.
-type answering struct{ net.Conn }
+type deadlineConn struct{ net.Conn }
 
-func (c answering) Write(b []byte) (int, error) {
-	if err := c.SetDeadline(time.Now().Add(answerPatience)); err != nil {
+func (c deadlineConn) Write(b []byte) (int, error) {
+	if err := c.SetDeadline(time.Now().Add(answerTimeout)); err != nil {
 		return 0, err
 	}
 	return c.Conn.Write(b)

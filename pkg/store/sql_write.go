@@ -61,16 +61,16 @@ func prepareWrites(ctx context.Context, conn *sql.Conn, d dialect) (writeStateme
 		{&s.reserve, d.reserve},
 		{&s.readState, readStateSQL + d.lockRow},
 		{&s.head, headSQL},
-		{&s.findLease, d.clocked(findLeaseSQL, 3)},
-		{&s.takeLease, d.clocked(takeLeaseSQL, 4)},
-		{&s.renewLease, d.clocked(renewLeaseSQL, 3)},
+		{&s.findLease, d.insertClock(findLeaseSQL, 3)},
+		{&s.takeLease, d.insertClock(takeLeaseSQL, 4)},
+		{&s.renewLease, d.insertClock(renewLeaseSQL, 3)},
 		{&s.endLease, endLeaseSQL},
 	} {
 		if p.text == "" {
 			continue
 		}
 		var err error
-		if *p.stmt, err = d.ready(ctx, conn, p.text); err != nil {
+		if *p.stmt, err = d.prepareStatement(ctx, conn, p.text); err != nil {
 			return s, fmt.Errorf("preparing %q: %w", p.text, err)
 		}
 	}
@@ -88,36 +88,36 @@ type appendJob struct {
 	seq   int64 // the outcome
 }
 
-func (b *sqlBackend) append(ctx context.Context, rec record) (placed, error) {
+func (b *sqlBackend) appendEvent(ctx context.Context, rec record) (appendResult, error) {
 	if len(rec.updates) > 0 {
 		return b.appendUpdates(ctx, rec)
 	}
 	a := &appendJob{record: rec, text: string(rec.text), provenance: string(rec.event.Provenance.Append(nil))}
 	var err error
 	if a.cells, err = stateRows(rec.key, rec.cells); err != nil {
-		return placed{}, err
+		return appendResult{}, err
 	}
 	j := &job{
-		run:    func(w *writer) error { return w.append(a, b.dialect) },
+		run:    func(w *writer) error { return w.insertEvent(a, b.dialect) },
 		single: rec.id != 0 && len(a.cells) == 0,
 		append: a,
 	}
-	w := b.writer(rec.key)
-	err = w.carry(ctx, j)
+	w := b.writerFor(rec.key)
+	err = w.executeJob(ctx, j)
 	if errors.Is(err, errConflict) {
-		err = w.do(ctx, func(w *writer) error { return w.explain(a) })
+		err = w.runWrite(ctx, func(w *writer) error { return w.explainConflict(a) })
 	}
-	return placed{a.seq, int64(len(a.text)), eventBytes(len(a.text))}, err
+	return appendResult{a.seq, int64(len(a.text)), estimateEventBytes(len(a.text))}, err
 }
 
-func (w *writer) append(a *appendJob, d dialect) error {
-	id, err := w.find(a)
+func (w *writer) insertEvent(a *appendJob, d dialect) error {
+	id, err := w.findSession(a)
 	if err != nil {
 		return err
 	}
 	ev := a.event
 	res, err := w.stmt.insert.ExecContext(context.Background(), id, a.version+1, ev.ID, ev.InvocationID, ev.Timestamp.UnixMicro(), a.text, a.epoch, a.provenance)
-	if err != nil && d.conflict(err) {
+	if err != nil && d.isConflict(err) {
 		return errConflict
 	}
 	if err != nil {
@@ -130,8 +130,8 @@ func (w *writer) append(a *appendJob, d dialect) error {
 	return w.writeStates(a.cells)
 }
 
-// find returns the id of the session's head.
-func (w *writer) find(a *appendJob) (id int64, err error) {
+// findSession returns the id of the session's head.
+func (w *writer) findSession(a *appendJob) (id int64, err error) {
 	if a.id != 0 {
 		return a.id, nil
 	}
@@ -143,10 +143,10 @@ func (w *writer) find(a *appendJob) (id int64, err error) {
 	return id, err
 }
 
-// explain says why a session could not be moved on: it has the event already,
+// explainConflict says why a session could not be moved on: it has the event already,
 // which is well, or another host runs it, or it is at another version, or it is
 // gone.
-func (w *writer) explain(a *appendJob) error {
+func (w *writer) explainConflict(a *appendJob) error {
 	k := a.key
 	var version, epoch int64
 	var seq sql.NullInt64
@@ -208,12 +208,12 @@ func (w *writer) writeStates(rows []stateRow) error {
 	return nil
 }
 
-func (b *sqlBackend) create(ctx context.Context, key session.Key, cells []cell, now time.Time, g *grant) error {
+func (b *sqlBackend) createSession(ctx context.Context, key session.Key, cells []cell, now time.Time, g *grant) error {
 	rows, err := stateRows(key, cells)
 	if err != nil {
 		return err
 	}
-	initial, err := appendMap(nil, ownOf(cells))
+	initial, err := appendMap(nil, filterSessionCells(cells))
 	if err != nil {
 		return err
 	}
@@ -226,7 +226,7 @@ func (b *sqlBackend) create(ctx context.Context, key session.Key, cells []cell, 
 			return fmt.Errorf("creating session %s: %w", key.ID, res.Error)
 		}
 		if res.RowsAffected == 0 {
-			return w.explainExists(key, &row, j.unsure)
+			return w.explainExists(key, &row, j.maybeDone)
 		}
 		if g != nil {
 			g.id, g.epoch = row.ID, 0
@@ -236,7 +236,7 @@ func (b *sqlBackend) create(ctx context.Context, key session.Key, cells []cell, 
 		}
 		return w.writeStates(rows)
 	}
-	return b.writer(key).carry(ctx, j)
+	return b.writerFor(key).executeJob(ctx, j)
 }
 
 // explainExists says that a session is there already, unless it is the one that
@@ -256,8 +256,8 @@ func (w *writer) explainExists(key session.Key, want *sessionRow, unsure bool) e
 	return nil
 }
 
-func (b *sqlBackend) remove(ctx context.Context, key session.Key) error {
-	return b.writer(key).do(ctx, func(w *writer) error {
+func (b *sqlBackend) deleteSession(ctx context.Context, key session.Key) error {
+	return b.writerFor(key).runWrite(ctx, func(w *writer) error {
 		one := func() *gorm.DB {
 			return w.orm.Where("app_name = ? AND user_id = ? AND id = ?", key.App, key.User, key.ID)
 		}

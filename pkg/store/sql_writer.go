@@ -26,16 +26,16 @@ const maxBatch = 128
 // the first of a batch carries out the whole batch, which spares the lonely
 // writer two switches that cost as much as the statements.
 type writer struct {
-	pool    *sql.DB
-	db      *gorm.DB // on pool
-	dialect dialect
-	logger  *slog.Logger
-	conn    *sql.Conn // nil when it was lost
-	orm     *gorm.DB  // on conn
-	stmt    writeStatements
-	peers   *peers
-	file    *openDatabase // nil for a server
-	relaxed bool          // what the connection was told last, see flush
+	pool      *sql.DB
+	db        *gorm.DB // on pool
+	dialect   dialect
+	logger    *slog.Logger
+	conn      *sql.Conn // nil when it was lost
+	orm       *gorm.DB  // on conn
+	stmt      writeStatements
+	group     *writerGroup
+	fileWatch *fileWatch // nil for a server
+	relaxed   bool       // what the connection was told last, see flush
 
 	mu     sync.Mutex
 	closed bool
@@ -51,46 +51,46 @@ type job struct {
 	// single says that the job is one statement, which is a transaction by
 	// itself when no other job shares it.
 	single bool
-	// light says that the job need not survive a power cut: nobody who could
+	// relaxed says that the job need not survive a power cut: nobody who could
 	// rely on it does.
-	light bool
+	relaxed bool
 	// append is the event of an append, which may share statements with others.
 	append *appendJob
 	// update is the append of an event that updates shared state.
 	update *updateJob
-	// unsure says that the job may have been carried out already, when the
+	// maybeDone says that the job may have been carried out already, when the
 	// connection was lost.
-	unsure bool
-	err    error
+	maybeDone bool
+	err       error
 	// turn says to whoever waits in the queue that the job is done, or with
 	// true that it is now the first of a batch.
 	turn chan bool
 }
 
-// do carries out a job and returns when it is durable, or was refused. A
+// runWrite carries out a job and returns when it is durable, or was refused. A
 // context that ends while the job is in the queue takes it back; after that,
 // the outcome is waited for.
-func (w *writer) do(ctx context.Context, run func(w *writer) error) error {
-	return w.carry(ctx, &job{run: run})
+func (w *writer) runWrite(ctx context.Context, run func(w *writer) error) error {
+	return w.executeJob(ctx, &job{run: run})
 }
 
-func (w *writer) carry(ctx context.Context, j *job) error {
-	first, err := w.join(j, false)
+func (w *writer) executeJob(ctx context.Context, j *job) error {
+	first, err := w.acquireOrEnqueue(j, false)
 	if err == nil && !first {
-		first, err = w.wait(ctx, j)
+		first, err = w.waitTurn(ctx, j)
 	}
 	if err != nil {
 		return err
 	}
 	if first {
-		w.lead(j)
+		w.leadBatch(j)
 	}
 	return j.err
 }
 
-// join begins a batch when nobody is busy, or else joins the queue. The last
+// acquireOrEnqueue begins a batch when nobody is busy, or else joins the queue. The last
 // job closes the writer to others.
-func (w *writer) join(j *job, last bool) (first bool, err error) {
+func (w *writer) acquireOrEnqueue(j *job, last bool) (first bool, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.closed {
@@ -106,19 +106,19 @@ func (w *writer) join(j *job, last bool) (first bool, err error) {
 	return false, nil
 }
 
-func (w *writer) wait(ctx context.Context, j *job) (first bool, err error) {
+func (w *writer) waitTurn(ctx context.Context, j *job) (first bool, err error) {
 	select {
 	case first := <-j.turn:
 		return first, nil
 	case <-ctx.Done():
-		if w.withdraw(j) {
+		if w.withdrawJob(j) {
 			return false, ctx.Err()
 		}
 		return <-j.turn, nil
 	}
 }
 
-func (w *writer) withdraw(j *job) bool {
+func (w *writer) withdrawJob(j *job) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	i := slices.Index(w.queue, j)
@@ -129,22 +129,22 @@ func (w *writer) withdraw(j *job) bool {
 	return true
 }
 
-// lead carries out a job together with those that wait. Whatever happens, the
+// leadBatch carries out a job together with those that wait. Whatever happens, the
 // others hear how theirs ended and the queue goes on.
-func (w *writer) lead(j *job) {
-	batch := w.take(j)
+func (w *writer) leadBatch(j *job) {
+	batch := w.dequeueBatch(j)
 	w.jobs.Add(int64(len(batch)))
 	w.batches.Add(1)
 	defer func() {
-		w.pass()
+		w.handOver()
 		for _, j := range batch[1:] {
 			j.turn <- false
 		}
 	}()
-	w.commit(batch)
+	w.commitBatch(batch)
 }
 
-func (w *writer) take(j *job) []*job {
+func (w *writer) dequeueBatch(j *job) []*job {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	n := min(len(w.queue), maxBatch-1)
@@ -153,8 +153,8 @@ func (w *writer) take(j *job) []*job {
 	return batch
 }
 
-// pass hands over to whoever waits longest.
-func (w *writer) pass() {
+// handOver hands over to whoever waits longest.
+func (w *writer) handOver() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(w.queue) == 0 {
@@ -166,11 +166,11 @@ func (w *writer) pass() {
 	next.turn <- true
 }
 
-// borrow lets read use the writer's connection when nobody else does, and says
+// borrowConn lets read use the writer's connection when nobody else does, and says
 // whether it did. The pages that were written last are at hand there, while a
 // reader's connection has to fetch them again after each commit. Writers that
 // come meanwhile wait, so read must be short.
-func (w *writer) borrow(read func()) bool {
+func (w *writer) borrowConn(read func()) bool {
 	w.mu.Lock()
 	if w.closed || w.busy {
 		w.mu.Unlock()
@@ -178,7 +178,7 @@ func (w *writer) borrow(read func()) bool {
 	}
 	w.busy = true
 	w.mu.Unlock()
-	defer w.pass()
+	defer w.handOver()
 	read()
 	return true
 }
@@ -186,7 +186,7 @@ func (w *writer) borrow(read func()) bool {
 // close refuses new jobs, and returns when those before it are done.
 func (w *writer) close() error {
 	j := &job{run: func(*writer) error { return nil }}
-	first, err := w.join(j, true)
+	first, err := w.acquireOrEnqueue(j, true)
 	if err != nil {
 		return err
 	}
@@ -194,7 +194,7 @@ func (w *writer) close() error {
 		first = <-j.turn
 	}
 	if first {
-		w.pass()
+		w.handOver()
 	}
 	return j.err
 }
@@ -205,28 +205,28 @@ func (w *writer) isClosed() bool {
 	return w.closed
 }
 
-// commit carries out a batch in one transaction, and its updates of shared state
+// commitBatch carries out a batch in one transaction, and its updates of shared state
 // in another one, which locks their rows.
-func (w *writer) commit(batch []*job) {
+func (w *writer) commitBatch(batch []*job) {
 	plain, updates := splitUpdates(batch)
 	for _, part := range [][]*job{plain, updates} {
 		if len(part) > 0 {
-			w.commitPart(part)
+			w.commitTransaction(part)
 		}
 	}
 }
 
-// commitPart carries out a batch in one transaction. When one job spoils it, each
+// commitTransaction carries out a batch in one transaction. When one job spoils it, each
 // gets a transaction of its own, so that the others do not suffer.
-func (w *writer) commitPart(batch []*job) {
-	spoilt, err := w.attemptSafely(batch)
+func (w *writer) commitTransaction(batch []*job) {
+	spoilt, err := w.attemptRecovered(batch)
 	if spoilt && len(batch) > 1 {
 		for i := range batch {
-			w.commitPart(batch[i : i+1])
+			w.commitTransaction(batch[i : i+1])
 		}
 		return
 	}
-	if err = w.dialect.stateOf(err); err != nil {
+	if err = w.dialect.classifyError(err); err != nil {
 		for _, j := range batch {
 			j.err = err
 		}
@@ -237,46 +237,46 @@ func (w *writer) commitPart(batch []*job) {
 // rest.
 var errPanicked = errors.New("session store: internal error, see the log")
 
-// attemptSafely makes a panic of a batch its error: the leader runs the jobs of
+// attemptRecovered makes a panic of a batch its error: the leader runs the jobs of
 // others, who would wait for ever. What the panic left on the connection is
 // undone. As it was one job that panicked, the others may try without it.
-func (w *writer) attemptSafely(batch []*job) (spoilt bool, err error) {
-	p := safe.Call(func() { spoilt, err = w.attempt(batch) })
+func (w *writer) attemptRecovered(batch []*job) (spoilt bool, err error) {
+	p := safe.Call(func() { spoilt, err = w.attemptBatch(batch) })
 	if p == nil {
 		return spoilt, err
 	}
 	p.Log(w.logger, "database write panicked", "jobs", len(batch))
 	for _, j := range batch {
-		j.unsure = true
+		j.maybeDone = true
 	}
-	if w.dialect.remote != nil {
-		_ = w.drop()
+	if w.dialect.server != nil {
+		_ = w.dropConn()
 	} else {
 		_ = w.rollback() // there may be no transaction
 	}
 	return true, errPanicked
 }
 
-// transact runs the jobs between BEGIN and COMMIT. An error means that nothing
+// runTransaction runs the jobs between BEGIN and COMMIT. An error means that nothing
 // was written; spoilt says that it came from a job.
-func (w *writer) transact(batch []*job) (spoilt bool, err error) {
+func (w *writer) runTransaction(batch []*job) (spoilt bool, err error) {
 	for _, j := range batch {
 		j.err = nil
 	}
-	if err := w.flush(slices.ContainsFunc(batch, func(j *job) bool { return !j.light })); err != nil {
+	if err := w.setSyncMode(slices.ContainsFunc(batch, func(j *job) bool { return !j.relaxed })); err != nil {
 		return false, err
 	}
 	if len(batch) == 1 && batch[0].single {
 		return false, batch[0].run(w)
 	}
-	if w.dialect.remote != nil && w.dialect.remote.atomic && appendsOnly(batch) {
-		return w.runAll(batch)
+	if w.dialect.server != nil && w.dialect.server.atomic && appendsOnly(batch) {
+		return w.runJobs(batch)
 	}
 	ctx := context.Background()
 	if _, err := w.stmt.begin.ExecContext(ctx); err != nil {
 		return false, fmt.Errorf("beginning a transaction: %w", err)
 	}
-	if spoilt, err := w.runAll(batch); err != nil {
+	if spoilt, err := w.runJobs(batch); err != nil {
 		return spoilt, errors.Join(err, w.rollback())
 	}
 	if _, err := w.stmt.commit.ExecContext(ctx); err != nil {
@@ -285,27 +285,27 @@ func (w *writer) transact(batch []*job) (spoilt bool, err error) {
 	return false, nil
 }
 
-// runAll runs the jobs of a batch. An engine that can put in many events at
+// runJobs runs the jobs of a batch. An engine that can put in many events at
 // once gets the appends together, behind the others.
-func (w *writer) runAll(batch []*job) (spoilt bool, err error) {
+func (w *writer) runJobs(batch []*job) (spoilt bool, err error) {
 	if batch[0].update != nil {
-		return w.runUpdates(batch)
+		return w.runUpdateJobs(batch)
 	}
 	var appends []*job
 	for _, j := range batch {
-		if j.append != nil && w.dialect.remote != nil {
+		if j.append != nil && w.dialect.server != nil {
 			appends = append(appends, j)
 			continue
 		}
 		j.err = j.run(w)
-		if j.err != nil && !refused(j.err) {
+		if j.err != nil && !isRejection(j.err) {
 			return true, j.err
 		}
 	}
 	if len(appends) == 0 {
 		return false, nil
 	}
-	err = w.appendAll(appends)
+	err = w.appendBatch(appends)
 	return err != nil, err
 }
 
@@ -313,13 +313,13 @@ func appendsOnly(batch []*job) bool {
 	return !slices.ContainsFunc(batch, func(j *job) bool { return j.append == nil })
 }
 
-// flush says whether the next transaction has to be on the disk when it ends.
+// setSyncMode says whether the next transaction has to be on the disk when it ends.
 // (SQLite: https://sqlite.org/pragma.html#pragma_synchronous; a later commit
 // that is flushed takes the earlier ones with it.)
-func (w *writer) flush(whole bool) error {
-	text := w.dialect.relax
+func (w *writer) setSyncMode(whole bool) error {
+	text := w.dialect.relaxedSQL
 	if whole {
-		text = w.dialect.strict
+		text = w.dialect.durableSQL
 	}
 	if w.relaxed == !whole || text == "" {
 		return nil
@@ -338,8 +338,8 @@ func (w *writer) rollback() error {
 	return nil
 }
 
-// refused tells a job that said no before it wrote anything from one that
+// isRejection tells a job that said no before it wrote anything from one that
 // failed half way.
-func refused(err error) bool {
+func isRejection(err error) bool {
 	return errors.Is(err, session.ErrStale) || errors.Is(err, session.ErrNotFound) || errors.Is(err, session.ErrExists)
 }

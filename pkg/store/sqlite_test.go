@@ -16,7 +16,7 @@ import (
 	"agenthost/pkg/session"
 )
 
-func TestReopenKeepsEverything(t *testing.T) {
+func TestReopenKeepsData(t *testing.T) {
 	url := sqliteFile(t)
 	s := openStore(t, url, nil)
 	sess := create(t, s, alice, map[string]any{"k": 1, "user:k": "u", "app:k": []any{true}})
@@ -26,11 +26,11 @@ func TestReopenKeepsEverything(t *testing.T) {
 	if _, err := s.Artifacts.Save(t.Context(), alice, "a.txt", textPart("kept")); err != nil {
 		t.Fatal(err)
 	}
-	want := plain(t, sess)
+	want := plainState(t, sess)
 	closeStore(t, s)
 
 	s = openStore(t, url, nil)
-	diff(t, "session", want, plain(t, get(t, s, alice, nil)))
+	diff(t, "session", want, plainState(t, get(t, s, alice, nil)))
 	part, err := s.Artifacts.Load(t.Context(), alice, "a.txt", -1)
 	if err != nil || part.Text != "kept" {
 		t.Errorf("artifact = %v, %v", part, err)
@@ -46,7 +46,7 @@ func TestTwoStoresOnOneFile(t *testing.T) {
 	theirs := get(t, b, alice, nil)
 	appendTo(t, b, theirs, change(map[string]any{"k": "b"}))
 	wantErr(t, "stale append", a.Sessions.Append(t.Context(), mine, said("user", "x")), session.ErrStale, "")
-	diff(t, "the first sees", plain(t, theirs), plain(t, get(t, a, alice, nil)))
+	diff(t, "the first sees", plainState(t, theirs), plainState(t, get(t, a, alice, nil)))
 
 	if err := b.Sessions.Delete(t.Context(), alice); err != nil {
 		t.Fatal(err)
@@ -54,7 +54,7 @@ func TestTwoStoresOnOneFile(t *testing.T) {
 	anew := create(t, b, alice, nil)
 	appendTo(t, b, anew, said("user", "first"))
 	appendTo(t, b, anew, said("user", "second"))
-	diff(t, "the first sees the new one", plain(t, anew), plain(t, get(t, a, alice, nil)))
+	diff(t, "the first sees the new one", plainState(t, anew), plainState(t, get(t, a, alice, nil)))
 	if err := b.Sessions.Delete(t.Context(), alice); err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +72,7 @@ func TestTwoStoresOnOneFile(t *testing.T) {
 	wg.Wait()
 }
 
-func TestDeleteLeavesNoRow(t *testing.T) {
+func TestDeleteRemovesRows(t *testing.T) {
 	s := openStore(t, sqliteFile(t), nil)
 	sess := create(t, s, alice, map[string]any{"k": 1, "user:k": 2})
 	appendTo(t, s, sess, change(map[string]any{"l": 1}))
@@ -90,7 +90,7 @@ func TestDeleteLeavesNoRow(t *testing.T) {
 
 // One job that fails half way takes no other of its batch with it, and leaves
 // the writer as it was.
-func TestSpoiltBatch(t *testing.T) {
+func TestBatchWithFailingJob(t *testing.T) {
 	s := openStore(t, sqliteFile(t), nil)
 	sess := create(t, s, alice, nil)
 	w := s.Sessions.backend.(*sqlBackend).writers[0]
@@ -108,7 +108,7 @@ func TestSpoiltBatch(t *testing.T) {
 		{run: func(*writer) error { return errStale("x", 1, 2) }},
 		write("two"),
 	}
-	w.commit(batch)
+	w.commitBatch(batch)
 	for i, want := range []error{nil, broken, session.ErrStale, nil} {
 		if !errors.Is(batch[i].err, want) {
 			t.Errorf("job %d = %v, want %v", i, batch[i].err, want)
@@ -122,7 +122,7 @@ func TestSpoiltBatch(t *testing.T) {
 }
 
 // An event that is there already does not spoil what else is in its batch.
-func TestRepeatInABatch(t *testing.T) {
+func TestBatchRepeatedEvent(t *testing.T) {
 	s := openStore(t, sqliteFile(t), nil)
 	sess := create(t, s, alice, nil)
 	ev := said("user", "hi")
@@ -134,10 +134,10 @@ func TestRepeatInABatch(t *testing.T) {
 	other.ID = "two"
 	next := &appendJob{record: record{key: alice, version: 1, event: other}}
 	batch := []*job{
-		{run: func(w *writer) error { return w.append(repeat, b.dialect) }},
-		{run: func(w *writer) error { return w.append(next, b.dialect) }},
+		{run: func(w *writer) error { return w.insertEvent(repeat, b.dialect) }},
+		{run: func(w *writer) error { return w.insertEvent(next, b.dialect) }},
 	}
-	b.writers[0].commit(batch)
+	b.writers[0].commitBatch(batch)
 	if !errors.Is(batch[0].err, errConflict) || batch[1].err != nil || next.seq != 2 {
 		t.Errorf("jobs = %v, %v; seq %d", batch[0].err, batch[1].err, next.seq)
 	}
@@ -145,13 +145,13 @@ func TestRepeatInABatch(t *testing.T) {
 
 // Whoever gives up while in the queue leaves nothing behind, and the others go
 // on.
-func TestQueue(t *testing.T) {
+func TestWriteQueueCancelled(t *testing.T) {
 	s := openStore(t, sqliteFile(t), nil)
 	w := s.Sessions.backend.(*sqlBackend).writers[0]
 	started, goOn := make(chan struct{}), make(chan struct{})
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		err := w.do(t.Context(), func(*writer) error { close(started); <-goOn; return nil })
+		err := w.runWrite(t.Context(), func(*writer) error { close(started); <-goOn; return nil })
 		if err != nil {
 			t.Errorf("the first job: %v", err)
 		}
@@ -159,11 +159,11 @@ func TestQueue(t *testing.T) {
 	<-started
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	err := w.do(ctx, func(*writer) error { t.Error("a job ran that was taken back"); return nil })
+	err := w.runWrite(ctx, func(*writer) error { t.Error("a job ran that was taken back"); return nil })
 	wantErr(t, "cancelled job", err, context.Canceled, "")
 	for range 3 * maxBatch {
 		wg.Go(func() {
-			if err := w.do(t.Context(), func(*writer) error { return nil }); err != nil {
+			if err := w.runWrite(t.Context(), func(*writer) error { return nil }); err != nil {
 				t.Error(err)
 			}
 		})
@@ -182,7 +182,7 @@ func TestCloseWaitsForWrites(t *testing.T) {
 	w := s.Sessions.backend.(*sqlBackend).writers[0]
 	started, goOn := make(chan struct{}), make(chan struct{})
 	var wg sync.WaitGroup
-	wg.Go(func() { _ = w.do(t.Context(), func(*writer) error { close(started); <-goOn; return nil }) })
+	wg.Go(func() { _ = w.runWrite(t.Context(), func(*writer) error { close(started); <-goOn; return nil }) })
 	<-started
 	wg.Go(func() { appendTo(t, s, sess, said("user", "hi")) })
 	for queued := 0; queued == 0; {
@@ -208,7 +208,7 @@ func TestNewerSchemaIsRefused(t *testing.T) {
 	url := sqliteFile(t)
 	s := openStore(t, url, nil)
 	row := migrationRow{Version: 99, Name: "future"}
-	err := s.Sessions.backend.(*sqlBackend).writers[0].do(t.Context(), func(w *writer) error { return w.orm.Create(&row).Error })
+	err := s.Sessions.backend.(*sqlBackend).writers[0].runWrite(t.Context(), func(w *writer) error { return w.orm.Create(&row).Error })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -230,9 +230,9 @@ func TestForeignDatabaseIsRefused(t *testing.T) {
 	}
 }
 
-func TestManyOpenAtOnce(t *testing.T) {
+func TestConcurrentOpenFile(t *testing.T) {
 	url := sqliteFile(t)
-	all(t, 4, func(int) error {
+	runConcurrently(t, 4, func(int) error {
 		s, err := Open(t.Context(), url, nil)
 		if err != nil {
 			return err
@@ -284,7 +284,7 @@ func TestPragmas(t *testing.T) {
 }
 
 // What is asked of a long session is found by an index.
-func TestPlans(t *testing.T) {
+func TestQueryPlans(t *testing.T) {
 	s := openStore(t, sqliteFile(t), nil)
 	b := s.Sessions.backend.(*sqlBackend)
 	plan := func(query string, args ...any) string {
@@ -306,7 +306,7 @@ func TestPlans(t *testing.T) {
 	}
 	dry := b.readers.Session(&gorm.Session{DryRun: true})
 	old := time.Unix(1, 0)
-	narrow := (&sqlBackend{readers: dry}).narrowQuery(t.Context(), head{id: 1, version: 2}, window{last: 5, after: &old}).Find(&[]eventRow{}).Statement
+	narrow := (&sqlBackend{readers: dry}).narrowQuery(t.Context(), head{id: 1, version: 2}, eventWindow{last: 5, after: &old}).Find(&[]eventRow{}).Statement
 	for name, p := range map[string]string{
 		"head":   plan(headSQL, "a", "u", "s"),
 		"events": plan(eventsSQL, 1, 0, 9),
@@ -318,7 +318,7 @@ func TestPlans(t *testing.T) {
 	}
 }
 
-func TestPrivateFile(t *testing.T) {
+func TestDatabaseFilePermissions(t *testing.T) {
 	url := sqliteFile(t)
 	openStore(t, url, nil)
 	info, err := os.Stat(strings.TrimPrefix(url, "sqlite:///"))

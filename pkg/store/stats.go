@@ -30,8 +30,8 @@ type Waits struct {
 // A meter counts waits. Many goroutines may use it.
 type meter struct{ now, ended, took atomic.Int64 }
 
-// begin counts a wait, until end is called.
-func (m *meter) begin() (end func()) {
+// startWait counts a wait, until end is called.
+func (m *meter) startWait() (end func()) {
 	m.now.Add(1)
 	began := time.Now()
 	return func() {
@@ -41,7 +41,7 @@ func (m *meter) begin() (end func()) {
 	}
 }
 
-func (m *meter) waits() Waits {
+func (m *meter) readWaits() Waits {
 	return Waits{Now: m.now.Load(), Ended: m.ended.Load(), Took: time.Duration(m.took.Load())}
 }
 
@@ -50,14 +50,14 @@ func (s *Store) Stats() Stats {
 	all := s.Sessions
 	st := Stats{
 		CacheHits: all.cache.hits.Load(), CacheMisses: all.cache.misses.Load(),
-		Queue: all.runs.waits.waits(), Lease: all.leases.waits.waits(),
+		Queue: all.runs.waits.readWaits(), Lease: all.leases.waits.readWaits(),
 	}
 	st.CacheSessions, st.CacheBytes = all.cache.size()
 	if b, ok := all.backend.(*sqlBackend); ok {
 		for _, w := range b.writers {
 			st.Writes += w.jobs.Load()
 			st.Transactions += w.batches.Load()
-			st.Queued += w.queued()
+			st.Queued += w.queueLength()
 		}
 	}
 	return st
@@ -70,7 +70,7 @@ func (c *cache) size() (sessions, bytes int64) {
 	return int64(c.order.Len()), c.bytes
 }
 
-func (w *writer) queued() int64 {
+func (w *writer) queueLength() int64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return int64(len(w.queue))

@@ -50,15 +50,15 @@ func ReadStatus(ctx context.Context, url string) (*Status, error) {
 	}
 	defer r.Close()
 	s := &Status{Database: Redacted(url)}
-	if s.Schema, err = r.schema(ctx); err != nil {
+	if s.Schema, err = r.readSchemaVersion(ctx); err != nil {
 		return nil, err
 	}
 	all := migrations()
-	s.Wants, s.Pending = all[len(all)-1].version, pendingFrom(s.Schema)
-	return s, s.measure(ctx, r)
+	s.Wants, s.Pending = all[len(all)-1].version, pendingSteps(s.Schema)
+	return s, s.measureDatabase(ctx, r)
 }
 
-func pendingFrom(at int64) []Step {
+func pendingSteps(at int64) []Step {
 	steps := []Step{}
 	for _, m := range migrations() {
 		if m.version > at {
@@ -68,28 +68,28 @@ func pendingFrom(at int64) []Step {
 	return steps
 }
 
-// schema is the version of the database's schema, 0 when there is no table.
-func (r *ReadOnly) schema(ctx context.Context) (at int64, err error) {
+// readSchemaVersion is the version of the database's schema, 0 when there is no table.
+func (r *ReadOnly) readSchemaVersion(ctx context.Context) (at int64, err error) {
 	tables, err := r.Tables(ctx)
 	if err != nil {
 		return 0, fmt.Errorf("listing the tables: %w", err)
 	}
 	if !slices.Contains(tables, migrationRow{}.TableName()) {
-		return 0, foreign(func(name string) bool { return slices.Contains(tables, name) })
+		return 0, checkForeignTables(func(name string) bool { return slices.Contains(tables, name) })
 	}
 	if columns, err := r.Columns(ctx, migrationRow{}.TableName()); err != nil || !slices.Contains(columns, "apply_time") {
 		return 0, cmp.Or(err, errForeign([]string{migrationRow{}.TableName()}))
 	}
-	err = r.one(ctx, "SELECT coalesce(max(m.version), 0) FROM schema_migrations m", &at)
+	err = r.scanFirst(ctx, "SELECT coalesce(max(m.version), 0) FROM schema_migrations m", &at)
 	if err != nil {
 		return 0, fmt.Errorf("reading the schema version: %w", err)
 	}
 	return at, nil
 }
 
-// foreign refuses tables that have the names of ours, and are another
+// checkForeignTables refuses tables that have the names of ours, and are another
 // program's, since ours come with a version. Others may share the database.
-func foreign(there func(table string) bool) error {
+func checkForeignTables(there func(table string) bool) error {
 	if taken := slices.DeleteFunc(tableNames(), func(name string) bool { return !there(name) }); len(taken) > 0 {
 		return errForeign(taken)
 	}
@@ -106,7 +106,7 @@ func (e *foreignError) Error() string {
 	return fmt.Sprintf("the database holds the tables of another program (%s): use a database of its own, and agenthost db import to take over the sessions of an ADK", strings.Join(e.tables, ", "))
 }
 
-func (s *Status) measure(ctx context.Context, r *ReadOnly) error {
+func (s *Status) measureDatabase(ctx context.Context, r *ReadOnly) error {
 	var last int64
 	type ask struct {
 		query string
@@ -122,13 +122,13 @@ func (s *Status) measure(ctx context.Context, r *ReadOnly) error {
 		)
 	}
 	for _, a := range asks {
-		if err := r.one(ctx, a.query, a.into); err != nil {
+		if err := r.scanFirst(ctx, a.query, a.into); err != nil {
 			return fmt.Errorf("measuring the database: %w", err)
 		}
 	}
 	s.Engine = r.Engine + " " + r.Version
 	if s.Events > 0 {
-		at := fromMicro(last)
+		at := microsToTime(last)
 		s.LastEvent = &at
 	}
 	return nil
@@ -138,7 +138,7 @@ func (s *Status) measure(ctx context.Context, r *ReadOnly) error {
 // journal: that of another program is refused. Opening a server's database
 // changes nothing before it is refused.
 func refuseForeignFile(ctx context.Context, url string) error {
-	if e, _, err := readEngineOf(url); err != nil || !e.file {
+	if e, _, err := findReadEngine(url); err != nil || !e.file {
 		return nil // opening says what is wrong
 	}
 	r, err := OpenReadOnly(ctx, url)
@@ -148,7 +148,7 @@ func refuseForeignFile(ctx context.Context, url string) error {
 	if err != nil {
 		return err
 	}
-	_, err = r.schema(ctx)
+	_, err = r.readSchemaVersion(ctx)
 	return errors.Join(err, r.Close())
 }
 

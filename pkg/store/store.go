@@ -125,7 +125,7 @@ type scheme struct {
 // schemes lists every place where sessions can be kept.
 func schemes() []scheme {
 	return []scheme{
-		{[]string{"memory"}, "memory:", openMemory},
+		{[]string{"memory"}, "memory:", openMemBackend},
 		{[]string{"sqlite", "sqlite+aiosqlite"}, "sqlite:///file.db", openSQLiteURL},
 		{
 			[]string{"postgres", "postgresql", "postgresql+asyncpg", "postgresql+psycopg", "postgresql+psycopg2"},
@@ -152,25 +152,25 @@ func Open(ctx context.Context, url string, opts *Options) (*Store, error) {
 	if o.Lease < 0 {
 		return nil, fmt.Errorf("opening store %q: lease %s: it cannot be below zero", Redacted(url), o.Lease)
 	}
-	s, rest, err := schemeOf(url)
+	s, rest, err := findScheme(url)
 	if err != nil {
 		return nil, fmt.Errorf("opening store %q: %w", Redacted(url), err)
 	}
-	return s.store(ctx, url, rest, o)
+	return s.openStore(ctx, url, rest, o)
 }
 
-// schemeOf finds the scheme of a URL, and what follows the colon.
-func schemeOf(url string) (s scheme, rest string, err error) {
+// findScheme finds the scheme of a URL, and what follows the colon.
+func findScheme(url string) (s scheme, rest string, err error) {
 	name, rest, _ := strings.Cut(url, ":")
 	for _, s := range schemes() {
 		if slices.Contains(s.names, name) {
 			return s, rest, nil
 		}
 	}
-	return scheme{}, "", fmt.Errorf("unknown scheme %q: there are %s", Redacted(name), forms())
+	return scheme{}, "", fmt.Errorf("unknown scheme %q: there are %s", Redacted(name), listSchemeForms())
 }
 
-func forms() string {
+func listSchemeForms() string {
 	var all []string
 	for _, s := range schemes() {
 		all = append(all, s.form)
@@ -178,7 +178,7 @@ func forms() string {
 	return strings.Join(all[:len(all)-1], ", ") + " and " + all[len(all)-1]
 }
 
-func (s scheme) store(ctx context.Context, url, rest string, o *Options) (*Store, error) {
+func (s scheme) openStore(ctx context.Context, url, rest string, o *Options) (*Store, error) {
 	b, artifacts, err := s.open(ctx, rest, o)
 	if err != nil {
 		return nil, fmt.Errorf("opening store %q: %w", Redacted(url), err)
@@ -197,16 +197,16 @@ func (s scheme) store(ctx context.Context, url, rest string, o *Options) (*Store
 	c := newCache(o.CacheBytes)
 	sessions := &Sessions{
 		backend: b, clock: o.Clock, newID: o.NewID, cache: c, limits: limits{o.MaxStateBytes, o.MaxEventBytes, o.MaxSessionBytes},
-		growing: newRuns(), runs: newRuns(), leases: newLeases(b, c, o),
+		growing: newRunQueue(), runs: newRunQueue(), leases: newLeaseManager(b, c, o),
 	}
 	return &Store{Sessions: sessions, Artifacts: a, Memories: m, Revisions: openRevisions(b, o)}, nil
 }
 
-func openMemory(_ context.Context, rest string, _ *Options) (backend, string, error) {
+func openMemBackend(_ context.Context, rest string, _ *Options) (backend, string, error) {
 	if rest != "" && rest != "//" {
 		return nil, "", fmt.Errorf("memory: takes nothing after the colon, not %q", rest)
 	}
-	return newMemory(), "memory:", nil
+	return newMemBackend(), "memory:", nil
 }
 
 func openSQLiteURL(ctx context.Context, rest string, o *Options) (backend, string, error) {

@@ -109,7 +109,7 @@ func diff(t testing.TB, what string, want, got any) {
 	}
 }
 
-func TestOpenRefuses(t *testing.T) {
+func TestOpenErrors(t *testing.T) {
 	dir := t.TempDir()
 	nameless := func(engine string) string {
 		u := serverOf(t, engine)
@@ -181,7 +181,7 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-func TestOpenTakes(t *testing.T) {
+func TestOpenURLForms(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for _, url := range []string{
 		"memory:",
@@ -203,7 +203,7 @@ func TestOpenTakes(t *testing.T) {
 	}
 }
 
-func TestClosed(t *testing.T) {
+func TestStoreClosed(t *testing.T) {
 	eachBackend(t, func(t *testing.T, s *Store) {
 		sess := create(t, s, alice, nil)
 		closeStore(t, s)
@@ -231,7 +231,7 @@ func TestClosed(t *testing.T) {
 	})
 }
 
-func TestCancelled(t *testing.T) {
+func TestContextCancelled(t *testing.T) {
 	eachBackend(t, func(t *testing.T, s *Store) {
 		sess := create(t, s, alice, nil)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -296,7 +296,7 @@ func TestInvalidKeys(t *testing.T) {
 	})
 }
 
-func TestCreateTrimsAndNames(t *testing.T) {
+func TestCreateSessionID(t *testing.T) {
 	eachBackend(t, func(t *testing.T, s *Store) {
 		if got := create(t, s, session.Key{App: "a", User: "u", ID: " \tx\n"}, nil).ID; got != "x" {
 			t.Errorf("id = %q, want x", got)
@@ -314,7 +314,7 @@ func TestCreateTrimsAndNames(t *testing.T) {
 
 // Ids are bytes: neither case, nor accents, nor blanks at the end, nor the form
 // of a letter make two of them one.
-func TestIDsAreBytes(t *testing.T) {
+func TestIDsCompareBytewise(t *testing.T) {
 	ids := []string{"a", "A", "a ", " a", "ä", "a\u0308", "Ä", "ss", "ß", "a\t", "ａ", "🙂", "🙃"}
 	eachBackend(t, func(t *testing.T, s *Store) {
 		for i, id := range ids {

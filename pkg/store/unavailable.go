@@ -15,35 +15,35 @@ import (
 
 // A storeState says why the store cannot be used at the moment. It is a
 // [session.ErrUnavailable].
-type storeState string
+type unavailableState string
 
 const (
-	errUnreachable = storeState("the database cannot be reached")
-	errUnwritable  = storeState("the database cannot be written")
-	errCrowded     = storeState("the database server has no connection free")
-	errReplaced    = storeState("the database file was removed or replaced")
+	errUnreachable  = unavailableState("the database cannot be reached")
+	errUnwritable   = unavailableState("the database cannot be written")
+	errNoConnection = unavailableState("the database server has no connection free")
+	errReplaced     = unavailableState("the database file was removed or replaced")
 )
 
 // Error is the state.
-func (s storeState) Error() string { return "session store: " + string(s) }
+func (s unavailableState) Error() string { return "session store: " + string(s) }
 
 // Is makes it the error that callers know.
-func (storeState) Is(target error) bool { return target == session.ErrUnavailable }
+func (unavailableState) Is(target error) bool { return target == session.ErrUnavailable }
 
-// stateOf returns an error as a storeState when it is one of the store, and not of
+// classifyError returns an error as a storeState when it is one of the store, and not of
 // what was asked for.
-func (d *dialect) stateOf(err error) error {
-	var state storeState
+func (d *dialect) classifyError(err error) error {
+	var state unavailableState
 	switch {
 	case err == nil || errors.Is(err, session.ErrUnavailable):
 		return err
-	case d.unwritable(err):
+	case d.isUnwritable(err):
 		state = errUnwritable
-	case d.remote == nil:
+	case d.server == nil:
 		return err
-	case d.remote.crowded(err):
-		state = errCrowded
-	case d.lost(err):
+	case d.server.isConnectionLimit(err):
+		state = errNoConnection
+	case d.isConnectionLost(err):
 		state = errUnreachable
 	default:
 		return err
@@ -54,10 +54,10 @@ func (d *dialect) stateOf(err error) error {
 // The bounds of trying again: how often for the sake of others, and for how long
 // when the server is gone, or has no connection free.
 const (
-	mostTries   = 10
-	longestWait = 2 * time.Second
-	crowdedWait = 10 * time.Second
-	maxPause    = 100 * time.Millisecond
+	maxConflictAttempts = 10
+	maxReconnectTime    = 2 * time.Second
+	maxConnectionWait   = 10 * time.Second
+	maxRetryPause       = 100 * time.Millisecond
 )
 
 // retries counts the attempts of one call after its first one.
@@ -66,50 +66,50 @@ type retries struct {
 	since time.Time
 }
 
-// pause returns how long to wait before the next attempt, or false when there is
+// nextPause returns how long to wait before the next attempt, or false when there is
 // none.
-func (r *retries) pause(d *dialect, err error) (time.Duration, bool) {
-	most := longestWait
+func (r *retries) nextPause(d *dialect, err error) (time.Duration, bool) {
+	most := maxReconnectTime
 	switch {
-	case d.remote == nil || err == nil:
+	case d.server == nil || err == nil:
 		return 0, false
-	case d.remote.crowded(err):
-		most = crowdedWait
-	case d.lost(err):
-	case d.remote.again(err) && r.n+1 < mostTries:
+	case d.server.isConnectionLimit(err):
+		most = maxConnectionWait
+	case d.isConnectionLost(err):
+	case d.server.isRetryable(err) && r.n+1 < maxConflictAttempts:
 	default:
 		return 0, false
 	}
 	if r.n == 0 {
 		r.since = time.Now()
 	}
-	pause := min(5*time.Millisecond<<min(r.n, 5), maxPause)
+	pause := min(5*time.Millisecond<<min(r.n, 5), maxRetryPause)
 	r.n++
 	return pause, time.Since(r.since)+pause <= most
 }
 
-// opening opens a server's database, again while the server has no connection free.
-func opening[T any](ctx context.Context, d dialect, open func() (T, error)) (T, error) {
+// retryOpen opens a server's database, again while the server has no connection free.
+func retryOpen[T any](ctx context.Context, d dialect, open func() (T, error)) (T, error) {
 	var r retries
 	for {
 		opened, err := open()
 		var told *openError
-		if err != nil && !errors.As(err, &told) && d.lost(err) {
-			err = unreachable(err)
+		if err != nil && !errors.As(err, &told) && d.isConnectionLost(err) {
+			err = newUnreachableError(err)
 		}
-		if err == nil || !d.remote.crowded(err) {
+		if err == nil || !d.server.isConnectionLimit(err) {
 			return opened, err
 		}
-		pause, again := r.pause(&d, err)
-		if !again || sleep(ctx, pause) != nil {
+		pause, again := r.nextPause(&d, err)
+		if !again || sleepContext(ctx, pause) != nil {
 			return opened, err
 		}
 	}
 }
 
-// unreachable is the error of a server that could not be reached when its
+// newUnreachableError is the error of a server that could not be reached when its
 // database was opened, with what may be wrong.
-func unreachable(err error) error {
+func newUnreachableError(err error) error {
 	return &openError{fmt.Sprintf("the database cannot be reached: %s; %s", connectReason(err), connectHint(err)), err}
 }
 

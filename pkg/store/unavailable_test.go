@@ -32,12 +32,12 @@ func TestPingWrites(t *testing.T) {
 			}
 			s := openStore(t, url, nil)
 			must(t, "a ping", s.Ping(t.Context()))
-			carryOut(t, admin, formatRole(tt.breaks, role))
+			execSQL(t, admin, formatRole(tt.breaks, role))
 			drop(t, s) // a role's setting is that of new connections
 			if err := s.Ping(t.Context()); err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("Ping() = %v, want %q", err, tt.want)
 			}
-			carryOut(t, admin, formatRole(tt.repairs, role))
+			execSQL(t, admin, formatRole(tt.repairs, role))
 			drop(t, s)
 			must(t, "a ping after the repair", s.Ping(t.Context()))
 			for _, table := range []string{"sessions", "events", "states"} {
@@ -58,7 +58,7 @@ func TestFullDatabaseFile(t *testing.T) {
 	limit := func(pages string) {
 		t.Helper()
 		w := s.Sessions.backend.(*sqlBackend).writers[0]
-		must(t, "limiting the file", w.do(t.Context(), func(w *writer) error {
+		must(t, "limiting the file", w.runWrite(t.Context(), func(w *writer) error {
 			return w.orm.Exec("PRAGMA max_page_count = " + pages).Error
 		}))
 	}
@@ -122,7 +122,7 @@ func TestTooManyConnections(t *testing.T) {
 			t.Run(fmt.Sprint(be, " ", most), func(t *testing.T) {
 				url, _ := roleOf(t, namedBackend(t, be), most)
 				s := openStore(t, url, nil)
-				all(t, 12, func(i int) error {
+				runConcurrently(t, 12, func(i int) error {
 					key := session.Key{App: "app", User: "u", ID: fmt.Sprint(i)}
 					if _, err := s.Sessions.Create(t.Context(), key, nil); err != nil {
 						return err
@@ -149,7 +149,7 @@ func TestTooManyConnections(t *testing.T) {
 // A database that is away is one that cannot be used now, whatever was asked.
 func TestUnreachableIsUnavailable(t *testing.T) {
 	eachServer(t, func(t *testing.T, url string) {
-		p, url := through(t, url)
+		p, url := startProxy(t, url)
 		s := openStore(t, url, nil)
 		sess := create(t, s, alice, nil)
 		p.cut()
@@ -184,13 +184,13 @@ func formatRole(text, role string) string { return strings.ReplaceAll(text, "%[1
 func drop(t *testing.T, s *Store) {
 	t.Helper()
 	b := s.Sessions.backend.(*sqlBackend)
-	if b.dialect.remote == nil {
+	if b.dialect.server == nil {
 		return
 	}
 	for _, w := range b.writers {
-		w.borrow(func() { _ = w.drop() })
+		w.borrowConn(func() { _ = w.dropConn() })
 	}
-	b.dropIdle()
+	b.closeIdleReaders()
 }
 
 // roleOf is the URL of a database for a role of its own, which may open so many
@@ -200,12 +200,12 @@ func roleOf(t *testing.T, url string, most int) (as, role string) {
 	role = "r" + strings.ReplaceAll(uuid.NewString(), "-", "")[:20]
 	if strings.HasPrefix(url, "mysql") {
 		database := url[strings.LastIndex(url, "/")+1:]
-		carryOut(t, url, fmt.Sprintf("CREATE USER %[1]s@'%%' WITH MAX_USER_CONNECTIONS %[2]d; GRANT ALL ON %[3]s.* TO %[1]s@'%%'", role, most, database))
+		execSQL(t, url, fmt.Sprintf("CREATE USER %[1]s@'%%' WITH MAX_USER_CONNECTIONS %[2]d; GRANT ALL ON %[3]s.* TO %[1]s@'%%'", role, most, database))
 		t.Cleanup(func() { cleanUp(t, url, "DROP USER "+role+"@'%'") })
 		return strings.Replace(url, "root@", role+"@", 1), role
 	}
 	schema := url[strings.Index(url, "search_path=")+len("search_path="):]
-	carryOut(t, url, fmt.Sprintf("CREATE ROLE %[1]s LOGIN CONNECTION LIMIT %[2]d; GRANT ALL ON SCHEMA %[3]s TO %[1]s; ALTER DEFAULT PRIVILEGES IN SCHEMA %[3]s GRANT ALL ON TABLES TO %[1]s", role, most, schema))
+	execSQL(t, url, fmt.Sprintf("CREATE ROLE %[1]s LOGIN CONNECTION LIMIT %[2]d; GRANT ALL ON SCHEMA %[3]s TO %[1]s; ALTER DEFAULT PRIVILEGES IN SCHEMA %[3]s GRANT ALL ON TABLES TO %[1]s", role, most, schema))
 	t.Cleanup(func() { cleanUp(t, url, "DROP OWNED BY "+role+"; DROP ROLE "+role) })
 	return strings.Replace(strings.Replace(url, "postgres@", role+"@", 1), "pool_size=8", "pool_size=16", 1), role
 }

@@ -14,23 +14,23 @@ type update struct {
 	steps []session.StateUpdate
 }
 
-// apply returns the canonical value that follows from old.
-func (u *update) apply(old any) (any, error) {
+// applySteps returns the canonical value that follows from old.
+func (u *update) applySteps(old any) (any, error) {
 	for i := range u.steps {
 		var err error
 		if old, err = u.steps[i].Apply(old); err != nil {
 			return nil, err
 		}
 	}
-	value, err := canonical(map[string]any{u.key: old})
+	value, err := canonicalizeState(map[string]any{u.key: old})
 	return value[u.key], err
 }
 
-// settleUpdates computes the updates whose old values are certain, and returns
+// resolveLocalUpdates computes the updates whose old values are certain, and returns
 // the delta with their results. What is left are those of keys that other
 // sessions write too. A key of the session follows from sess, since the append
 // fails when the session has moved on.
-func settleUpdates(sess *session.Session, actions *session.Actions, delta map[string]any) (map[string]any, []update, error) {
+func resolveLocalUpdates(sess *session.Session, actions *session.Actions, delta map[string]any) (map[string]any, []update, error) {
 	if len(actions.StateUpdates) == 0 {
 		return delta, nil, nil
 	}
@@ -59,7 +59,7 @@ func settleUpdates(sess *session.Session, actions *session.Actions, delta map[st
 			shared = append(shared, u)
 			continue
 		}
-		v, err := u.apply(old)
+		v, err := u.applySteps(old)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -68,33 +68,33 @@ func settleUpdates(sess *session.Session, actions *session.Actions, delta map[st
 	return settled, shared, nil
 }
 
-// withResults is a delta with the results of updates.
-func withResults(delta, results map[string]any) map[string]any {
+// mergeResults is a delta with the results of updates.
+func mergeResults(delta, results map[string]any) map[string]any {
 	all := make(map[string]any, len(delta)+len(results))
 	maps.Copy(all, delta)
 	maps.Copy(all, results)
 	return all
 }
 
-// settle computes the updates of a record from the current values. It returns the
+// computeUpdates computes the updates of a record from the current values. It returns the
 // cells to write and the event's JSON; the event gets a new state delta with the
 // results. Nothing has changed when it fails.
-func (r *record) settle(ev *session.Event, current func(u *update) any) ([]cell, []byte, error) {
+func (r *record) computeUpdates(ev *session.Event, current func(u *update) any) ([]cell, []byte, error) {
 	before, after := map[string]any{}, map[string]any{}
 	cells := make([]cell, len(r.updates))
 	for i := range r.updates {
 		u := &r.updates[i]
 		old := current(u)
-		v, err := u.apply(old)
+		v, err := u.applySteps(old)
 		if err != nil {
 			return nil, nil, err
 		}
 		before[u.key], after[u.key], cells[i] = old, v, cell{u.key, u.scope, v}
 	}
-	if err := r.bounds.checkUpdates(before, after); err != nil {
+	if err := r.limits.checkUpdates(before, after); err != nil {
 		return nil, nil, err
 	}
-	ev.Actions.StateDelta = withResults(ev.Actions.StateDelta, after)
-	text, err := r.bounds.encode(nil, ev)
+	ev.Actions.StateDelta = mergeResults(ev.Actions.StateDelta, after)
+	text, err := r.limits.encodeEvent(nil, ev)
 	return cells, text, err
 }

@@ -72,7 +72,7 @@ func TestUpdateVerbs(t *testing.T) {
 
 // Several updates of a key follow one another, and follow a plain write of it in
 // the same event; a plain write behind them replaces them.
-func TestUpdatesOfOneEvent(t *testing.T) {
+func TestUpdatesInOneEvent(t *testing.T) {
 	eachBackend(t, func(t *testing.T, s *Store) {
 		sess := create(t, s, alice, map[string]any{"user:n": 1, "n": 1, "user:set": 7})
 		ev := said("user", "hi")
@@ -174,7 +174,7 @@ func TestUpdatesConcurrent(t *testing.T) {
 
 // An event that is sent again, because nobody heard that it was stored, does not
 // add twice; the sender gets what was stored.
-func TestUpdateSentAgain(t *testing.T) {
+func TestUpdateRetry(t *testing.T) {
 	eachBackend(t, func(t *testing.T, s *Store) {
 		first, second := create(t, s, alice, nil), get(t, s, alice, nil)
 		ev := updating("user:n", session.UpdateAdd, 1)

@@ -15,10 +15,10 @@ import (
 // maxDepth bounds the nesting of a state value.
 const maxDepth = 100
 
-// canonical returns a copy of a state delta in which every value is what a
+// canonicalizeState returns a copy of a state delta in which every value is what a
 // database would give back, see [session.Normalize]. Keys and values that
 // cannot be stored are ErrInvalid.
-func canonical(delta map[string]any) (map[string]any, error) {
+func canonicalizeState(delta map[string]any) (map[string]any, error) {
 	if len(delta) == 0 {
 		return delta, nil
 	}
@@ -68,13 +68,13 @@ func checkValue(v any, depth int) error {
 	}
 }
 
-// clone copies the lists and maps of a normalized value.
-func clone(v any) any {
+// cloneValue copies the lists and maps of a normalized value.
+func cloneValue(v any) any {
 	switch v := v.(type) {
 	case []any:
 		c := make([]any, len(v))
 		for i, item := range v {
-			c[i] = clone(item)
+			c[i] = cloneValue(item)
 		}
 		return c
 	case map[string]any:
@@ -87,7 +87,7 @@ func clone(v any) any {
 func cloneMap(m map[string]any) map[string]any {
 	c := make(map[string]any, len(m))
 	for k, v := range m {
-		c[k] = clone(v)
+		c[k] = cloneValue(v)
 	}
 	return c
 }

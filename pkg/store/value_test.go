@@ -37,7 +37,7 @@ func TestEncodeValue(t *testing.T) {
 	}
 }
 
-func TestDecodeValueRefuses(t *testing.T) {
+func TestDecodeValueErrors(t *testing.T) {
 	for _, text := range []string{"", "{", `"`, "1,", "nul"} {
 		if v, err := decodeValue([]byte(text)); err == nil || !strings.HasPrefix(err.Error(), "reading a state value: ") {
 			t.Errorf("decodeValue(%s) = %#v, %v", text, v, err)
@@ -55,7 +55,7 @@ func FuzzValue(f *testing.F) {
 		if err != nil {
 			t.Skip()
 		}
-		want, err := canonical(m)
+		want, err := canonicalizeState(m)
 		if err != nil {
 			t.Skip()
 		}

@@ -49,21 +49,21 @@ func Verify(ctx context.Context, url string) (*Verification, error) {
 		return nil, err
 	}
 	defer r.Close()
-	if err := r.wantSchema(ctx); err != nil {
+	if err := r.requireSchema(ctx); err != nil {
 		return nil, err
 	}
 	v := &verifier{r: r, v: &Verification{}}
-	for _, q := range r.engine.sound {
-		if err := v.engine(ctx, q); err != nil {
+	for _, q := range r.engine.integrity {
+		if err := v.checkEngine(ctx, q); err != nil {
 			return nil, err
 		}
 	}
 	for _, q := range rowRules() {
-		if err := v.rows(ctx, q); err != nil {
+		if err := v.checkRows(ctx, q); err != nil {
 			return nil, err
 		}
 	}
-	for _, read := range []func(context.Context) error{v.sessions, v.events, v.states} {
+	for _, read := range []func(context.Context) error{v.checkSessions, v.checkEvents, v.checkStates} {
 		if err := read(ctx); err != nil {
 			return nil, err
 		}
@@ -71,16 +71,16 @@ func Verify(ctx context.Context, url string) (*Verification, error) {
 	return v.v, nil
 }
 
-// wantSchema refuses a database of another version.
-func (r *ReadOnly) wantSchema(ctx context.Context) error {
-	at, err := r.schema(ctx)
+// requireSchema refuses a database of another version.
+func (r *ReadOnly) requireSchema(ctx context.Context) error {
+	at, err := r.readSchemaVersion(ctx)
 	if err != nil {
 		return err
 	}
 	all := migrations()
 	switch newest := all[len(all)-1].version; {
 	case at > newest:
-		return errNewer(at, newest)
+		return errNewerSchema(at, newest)
 	case at < newest:
 		return fmt.Errorf("the database has schema version %d, this program wants %d: run agenthost db migrate first", at, newest)
 	}
@@ -93,32 +93,32 @@ type verifier struct {
 	rule *RuleReport
 }
 
-func (v *verifier) begin(rule string) {
+func (v *verifier) beginRule(rule string) {
 	v.v.Rules = append(v.v.Rules, RuleReport{Rule: rule, Places: []string{}})
 	v.rule = &v.v.Rules[len(v.v.Rules)-1]
 }
 
-func (v *verifier) broken(format string, args ...any) {
+func (v *verifier) reportBroken(format string, args ...any) {
 	v.rule.Broken++
 	if len(v.rule.Places) < maxPlaces {
 		v.rule.Places = append(v.rule.Places, fmt.Sprintf(format, args...))
 	}
 }
 
-func (v *verifier) engine(ctx context.Context, q soundQuery) error {
-	v.begin(q.rule)
+func (v *verifier) checkEngine(ctx context.Context, q integrityQuery) error {
+	v.beginRule(q.rule)
 	query := v.r.Each
-	if q.apart {
-		query = v.r.beside
+	if q.ownConn {
+		query = v.r.eachOnOwnConn
 	}
 	err := query(ctx, func(rows *sql.Rows) error {
 		answer, err := scanTexts(rows)
 		if err == nil && !strings.EqualFold(answer[len(answer)-1], "ok") {
-			v.broken("%s", strings.Join(answer, " "))
+			v.reportBroken("%s", strings.Join(answer, " "))
 		}
 		return err
 	}, q.query)
-	return v.failed(err)
+	return v.wrapError(err)
 }
 
 func scanTexts(rows *sql.Rows) ([]string, error) {
@@ -133,7 +133,7 @@ func scanTexts(rows *sql.Rows) ([]string, error) {
 	return texts, rows.Scan(into...)
 }
 
-func (v *verifier) failed(err error) error {
+func (v *verifier) wrapError(err error) error {
 	if err == nil {
 		return nil
 	}
@@ -187,22 +187,22 @@ SELECT t.app_name, t.user_id, t.key, count(*), 0
 	}
 }
 
-func (v *verifier) rows(ctx context.Context, q rowRule) error {
-	v.begin(q.rule)
+func (v *verifier) checkRows(ctx context.Context, q rowRule) error {
+	v.beginRule(q.rule)
 	err := v.r.Each(ctx, func(rows *sql.Rows) error {
 		var a, b, c string
 		var n, m int64
 		err := rows.Scan(&a, &b, &c, &n, &m)
 		if err == nil {
-			v.broken("%s", q.place(a, b, c, n, m))
+			v.reportBroken("%s", q.place(a, b, c, n, m))
 		}
 		return err
 	}, q.query)
-	return v.failed(err)
+	return v.wrapError(err)
 }
 
-func (v *verifier) sessions(ctx context.Context) error {
-	v.begin("the first state of each session decodes")
+func (v *verifier) checkSessions(ctx context.Context) error {
+	v.beginRule("the first state of each session decodes")
 	err := v.r.Each(ctx, func(rows *sql.Rows) error {
 		var key session.Key
 		var text sql.RawBytes
@@ -211,15 +211,15 @@ func (v *verifier) sessions(ctx context.Context) error {
 		}
 		v.v.Sessions++
 		if _, err := session.DecodeMap(text); err != nil {
-			v.broken("session %s: %s", key, err)
+			v.reportBroken("session %s: %s", key, err)
 		}
 		return nil
 	}, "SELECT s.app_name, s.user_id, s.id, s.initial FROM sessions s")
-	return v.failed(err)
+	return v.wrapError(err)
 }
 
-func (v *verifier) events(ctx context.Context) error {
-	v.begin("each event decodes, and says what its columns say")
+func (v *verifier) checkEvents(ctx context.Context) error {
+	v.beginRule("each event decodes, and says what its columns say")
 	err := v.r.Each(ctx, func(rows *sql.Rows) error {
 		var row eventRow
 		var text, provenance sql.RawBytes
@@ -228,16 +228,16 @@ func (v *verifier) events(ctx context.Context) error {
 			return err
 		}
 		v.v.Events++
-		if what := wrongEvent(&row, text, provenance); what != "" {
-			v.broken("session %s, event %s, number %d: %s", key, row.ID, row.Seq, what)
+		if what := findMismatch(&row, text, provenance); what != "" {
+			v.reportBroken("session %s, event %s, number %d: %s", key, row.ID, row.Seq, what)
 		}
 		return nil
 	}, `SELECT coalesce(s.app_name, '?'), coalesce(s.user_id, '?'), coalesce(s.id, '?'), e.seq, e.id, e.invocation_id, e.timestamp, e.event, e.provenance
  FROM events e LEFT JOIN sessions s ON s.pk = e.session_pk ORDER BY e.session_pk, e.seq`)
-	return v.failed(err)
+	return v.wrapError(err)
 }
 
-func wrongEvent(row *eventRow, text, provenance []byte) string {
+func findMismatch(row *eventRow, text, provenance []byte) string {
 	ev := &session.Event{}
 	if err := ev.UnmarshalJSON(bytes.Clone(text)); err != nil {
 		return err.Error()
@@ -253,13 +253,13 @@ func wrongEvent(row *eventRow, text, provenance []byte) string {
 	case ev.InvocationID != row.Invocation:
 		return fmt.Sprintf("its text has the invocation %q, its column %q", ev.InvocationID, row.Invocation)
 	case ev.Timestamp.UnixMicro() != row.Time:
-		return fmt.Sprintf("its text has the time %s, its column %s", ev.Timestamp.UTC(), fromMicro(row.Time))
+		return fmt.Sprintf("its text has the time %s, its column %s", ev.Timestamp.UTC(), microsToTime(row.Time))
 	}
 	return ""
 }
 
-func (v *verifier) states(ctx context.Context) error {
-	v.begin("each state value decodes")
+func (v *verifier) checkStates(ctx context.Context) error {
+	v.beginRule("each state value decodes")
 	err := v.r.Each(ctx, func(rows *sql.Rows) error {
 		var row stateRow
 		var text sql.RawBytes
@@ -268,9 +268,9 @@ func (v *verifier) states(ctx context.Context) error {
 		}
 		v.v.StateKeys++
 		if _, err := decodeValue(text); err != nil {
-			v.broken("app %q, user %q, session %q, key %s: %s", row.App, row.User, row.Session, row.scope().Prefix()+row.Key, err)
+			v.reportBroken("app %q, user %q, session %q, key %s: %s", row.App, row.User, row.Session, row.scope().Prefix()+row.Key, err)
 		}
 		return nil
 	}, "SELECT t.app_name, t.user_id, t.session_id, t.key, t.value FROM states t")
-	return v.failed(err)
+	return v.wrapError(err)
 }

@@ -18,7 +18,7 @@ func fill(t testing.TB, s *Store, key session.Key, n int) (first time.Time) {
 	first = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	create(t, s, key, nil)
 	b := s.Sessions.backend.(*sqlBackend)
-	err := b.writers[0].do(t.Context(), func(w *writer) error {
+	err := b.writers[0].runWrite(t.Context(), func(w *writer) error {
 		for i := range n {
 			ev := said("user", fmt.Sprint(i))
 			ev.ID, ev.Timestamp = fmt.Sprint(i), first.Add(time.Duration(i)*time.Second)
@@ -27,7 +27,7 @@ func fill(t testing.TB, s *Store, key session.Key, n int) (first time.Time) {
 				return err
 			}
 			a := &appendJob{record: record{key: key, version: int64(i), event: ev}, text: string(text)}
-			if err := w.append(a, b.dialect); err != nil {
+			if err := w.insertEvent(a, b.dialect); err != nil {
 				return err
 			}
 		}
@@ -48,7 +48,7 @@ func planOf(t *testing.T, b *sqlBackend, text string) string {
 		t.Fatal(err)
 	}
 	var plan strings.Builder
-	if err := each(rows, func(rows *sql.Rows) error {
+	if err := scanRows(rows, func(rows *sql.Rows) error {
 		columns, err := rows.Columns()
 		if err != nil {
 			return err
@@ -71,7 +71,7 @@ func planOf(t *testing.T, b *sqlBackend, text string) string {
 
 // The latest events, and those after a time, are found from the end of the
 // session by its key: nothing is looked through or sorted, on any engine.
-func TestNarrowReadsUseTheKey(t *testing.T) {
+func TestPartialReadUsesPrimaryKey(t *testing.T) {
 	for _, tt := range []struct {
 		engine, explain, refresh string
 		want                     string
@@ -82,17 +82,17 @@ func TestNarrowReadsUseTheKey(t *testing.T) {
 		{"mysql", "EXPLAIN ", "ANALYZE TABLE events", " PRIMARY 16 ", []string{" ALL ", "filesort"}},
 	} {
 		t.Run(tt.engine, func(t *testing.T) {
-			url := fresh(t, tt.engine)
+			url := newDatabase(t, tt.engine)
 			s := openStore(t, url, nil)
 			first := fill(t, s, alice, 5000)
 			for i := range 20 {
 				fill(t, s, session.Key{App: "app", User: "u", ID: fmt.Sprint(i)}, 100)
 			}
-			carryOut(t, url, tt.refresh)
+			execSQL(t, url, tt.refresh)
 			at := first.Add(4990 * time.Second)
 			id := headOf(t, s, alice)
 			b := s.Sessions.backend.(*sqlBackend)
-			for _, w := range []window{{last: 10}, {last: -1, after: &at}, {last: 10, after: &at}} {
+			for _, w := range []eventWindow{{last: 10}, {last: -1, after: &at}, {last: 10, after: &at}} {
 				dry := *b
 				dry.readers = b.readers.Session(&gorm.Session{DryRun: true})
 				var rows []eventRow
@@ -113,7 +113,7 @@ func TestNarrowReadsUseTheKey(t *testing.T) {
 
 // A window of a long session has the right events, and no other comes into
 // memory.
-func TestNarrowReadOfALongSession(t *testing.T) {
+func TestPartialReadOfLongSession(t *testing.T) {
 	s := openStore(t, sqliteFile(t), nil)
 	first := fill(t, s, alice, 50_000)
 	last := 3
@@ -123,7 +123,7 @@ func TestNarrowReadOfALongSession(t *testing.T) {
 			t.Errorf("%+v: version %d, %d events", o, sess.Version, sess.History.Len())
 		}
 	}
-	if s.Sessions.cache.find(alice) != nil {
+	if s.Sessions.cache.get(alice) != nil {
 		t.Error("the whole session was read")
 	}
 }

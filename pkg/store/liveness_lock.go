@@ -10,19 +10,19 @@ import (
 // A presence says to all who have a database file open that this store lives: a
 // lock on one byte of a file beside it, which ends with the process, however
 // that ends. So nobody waits for the lease of a host that was killed.
-type presence struct{ file *os.File }
+type livenessLock struct{ file *os.File }
 
-// ownerDigits are the hexadecimal digits at the end of an owner's name. They
+// ownerHexDigits are the hexadecimal digits at the end of an owner's name. They
 // are the place of its byte.
-const ownerDigits = 12
+const ownerHexDigits = 12
 
-// attend begins the presence of an owner.
-func attend(path, owner string) (*presence, error) {
+// acquireLivenessLock begins the presence of an owner.
+func acquireLivenessLock(path, owner string) (*livenessLock, error) {
 	f, err := os.OpenFile(path+".hosts", os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("opening the file that tells who is there: %w", err)
 	}
-	place, ok := placeOf(owner)
+	place, ok := ownerOffset(owner)
 	if ok {
 		err = lockByte(f, place)
 	}
@@ -30,24 +30,24 @@ func attend(path, owner string) (*presence, error) {
 		f.Close()
 		return nil, fmt.Errorf("locking %s, which tells who is there: %w", f.Name(), err)
 	}
-	return &presence{f}, nil
+	return &livenessLock{f}, nil
 }
 
-// gone says that an owner is dead for sure.
-func (p *presence) gone(owner string) bool {
-	place, ok := placeOf(owner)
+// isOwnerDead says that an owner is dead for sure.
+func (p *livenessLock) isOwnerDead(owner string) bool {
+	place, ok := ownerOffset(owner)
 	return p != nil && ok && isUnlocked(p.file, place)
 }
 
-func (p *presence) close() error {
+func (p *livenessLock) close() error {
 	if p == nil {
 		return nil
 	}
 	return p.file.Close()
 }
 
-func placeOf(owner string) (int64, bool) {
+func ownerOffset(owner string) (int64, bool) {
 	digits := owner[strings.LastIndex(owner, "/")+1:]
 	place, err := strconv.ParseInt(digits, 16, 64)
-	return place, err == nil && len(digits) == ownerDigits
+	return place, err == nil && len(digits) == ownerHexDigits
 }

@@ -37,8 +37,8 @@ type proxy struct {
 	deaf atomic.Int64
 }
 
-// through puts a proxy before the server of a URL.
-func through(t *testing.T, text string) (*proxy, string) {
+// startProxy puts a proxy before the server of a URL.
+func startProxy(t *testing.T, text string) (*proxy, string) {
 	t.Helper()
 	u, err := url.Parse(text)
 	if err != nil {
@@ -111,9 +111,9 @@ func (p *proxy) sever() {
 }
 
 // Connections that died are replaced, and nobody hears of it.
-func TestDeadConnections(t *testing.T) {
+func TestConnectionReplaced(t *testing.T) {
 	eachServer(t, func(t *testing.T, url string) {
-		p, url := through(t, url)
+		p, url := startProxy(t, url)
 		s := openStore(t, url, nil)
 		sess := create(t, s, alice, nil)
 		for i := range 3 {
@@ -133,9 +133,9 @@ func TestDeadConnections(t *testing.T) {
 
 // A database that is gone is an error that says so, and one that is back is
 // used again.
-func TestGoneAndBack(t *testing.T) {
+func TestServerRestart(t *testing.T) {
 	eachServer(t, func(t *testing.T, url string) {
-		p, url := through(t, url)
+		p, url := startProxy(t, url)
 		s := openStore(t, url, nil)
 		sess := create(t, s, alice, nil)
 		addr := p.listener.Addr().String()
@@ -148,7 +148,7 @@ func TestGoneAndBack(t *testing.T) {
 			func() error { _, err := s.Sessions.List(t.Context(), "app", ""); return err },
 			func() error { return s.Ping(t.Context()) },
 		}
-		all(t, len(calls), func(i int) error {
+		runConcurrently(t, len(calls), func(i int) error {
 			if err := calls[i](); !errors.Is(err, errUnreachable) || strings.Count(err.Error(), text) != 1 {
 				return fmt.Errorf("it answers %w", err)
 			}
@@ -164,9 +164,9 @@ func TestGoneAndBack(t *testing.T) {
 
 // When the connection ends before an answer comes, whichever it is, nobody knows
 // what is stored. Everything is done once.
-func TestLostAnswer(t *testing.T) {
+func TestLostResponse(t *testing.T) {
 	eachServer(t, func(t *testing.T, url string) {
-		p, url := through(t, url)
+		p, url := startProxy(t, url)
 		s := openStore(t, url, nil)
 		for lost := range int64(7) {
 			key := session.Key{App: "app", User: "u", ID: fmt.Sprint(lost)}
@@ -183,19 +183,19 @@ func TestLostAnswer(t *testing.T) {
 				t.Errorf("answer %d lost: %d events, version %d, want 2", lost, again.History.Len(), again.Version)
 			}
 			diff(t, "state", map[string]any{"k": lost, "app:k": lost}, again.State.All())
-			diff(t, "live and stored", plain(t, sess), plain(t, again))
+			diff(t, "live and stored", plainState(t, sess), plainState(t, again))
 		}
 	})
 }
 
 // The connection ends again and again under many writers: every event that was
 // acknowledged is there, once.
-func TestLossesUnderLoad(t *testing.T) {
+func TestConnectionLossUnderLoad(t *testing.T) {
 	eachServer(t, func(t *testing.T, url string) {
-		p, url := through(t, url)
+		p, url := startProxy(t, url)
 		s := openStore(t, url, nil)
 		var count atomic.Int64
-		all(t, 8, func(i int) error {
+		runConcurrently(t, 8, func(i int) error {
 			key := session.Key{App: "app", User: "u", ID: fmt.Sprint(i)}
 			sess, err := s.Sessions.Create(t.Context(), key, nil)
 			for n := 0; n < 30 && err == nil; n++ {
@@ -224,7 +224,7 @@ func TestTwoStoresOnOneServer(t *testing.T) {
 			create(t, stores[0], session.Key{App: "app", User: "u", ID: fmt.Sprint(i)}, nil)
 		}
 		var stored atomic.Int64
-		all(t, 16, func(i int) error {
+		runConcurrently(t, 16, func(i int) error {
 			s := stores[i%2]
 			for n := range 20 {
 				sess, err := s.Sessions.Get(t.Context(), session.Key{App: "app", User: "u", ID: fmt.Sprint((i + n) % 4)}, nil)
@@ -258,10 +258,10 @@ func TestTwoStoresOnOneServer(t *testing.T) {
 }
 
 // Many replicas start at once on an empty database.
-func TestManyOpenOneServer(t *testing.T) {
+func TestConcurrentOpenServer(t *testing.T) {
 	eachServer(t, func(t *testing.T, url string) {
 		dir := "dir:" + t.TempDir()
-		all(t, 8, func(int) error {
+		runConcurrently(t, 8, func(int) error {
 			s, err := Open(t.Context(), url, &Options{Artifacts: dir})
 			if err != nil {
 				return err
@@ -276,7 +276,7 @@ func TestNewerServerSchemaIsRefused(t *testing.T) {
 		s := openStore(t, url, nil)
 		row := migrationRow{Version: 99, Name: "future"}
 		w := s.Sessions.backend.(*sqlBackend).writers[0]
-		if err := w.do(t.Context(), func(w *writer) error { return w.orm.Create(&row).Error }); err != nil {
+		if err := w.runWrite(t.Context(), func(w *writer) error { return w.orm.Create(&row).Error }); err != nil {
 			t.Fatal(err)
 		}
 		_, err := Open(t.Context(), url, nil)
@@ -293,7 +293,7 @@ func TestForeignTablesAreRefused(t *testing.T) {
 			url := be.url(t)
 			s := openStore(t, url, nil)
 			w := s.Sessions.backend.(*sqlBackend).writers[0]
-			err := w.do(t.Context(), func(w *writer) error {
+			err := w.runWrite(t.Context(), func(w *writer) error {
 				for _, text := range []string{"DROP TABLE schema_migrations", "DROP TABLE events", "DROP TABLE sessions", "CREATE TABLE sessions (id varchar(9))"} {
 					if _, err := w.conn.ExecContext(context.Background(), text); err != nil {
 						return err
@@ -315,11 +315,11 @@ func TestForeignTablesAreRefused(t *testing.T) {
 
 // A server that stopped between two tables of the first migration, where each
 // is a transaction by itself.
-func TestHalfMigrated(t *testing.T) {
+func TestInterruptedMigration(t *testing.T) {
 	url := mysqlDatabase(t)
 	s := openStore(t, url, nil)
 	w := s.Sessions.backend.(*sqlBackend).writers[0]
-	err := w.do(t.Context(), func(w *writer) error {
+	err := w.runWrite(t.Context(), func(w *writer) error {
 		_, err := w.conn.ExecContext(context.Background(), "DROP TABLE states")
 		if err == nil {
 			_, err = w.conn.ExecContext(context.Background(), "DELETE FROM schema_migrations")
@@ -334,7 +334,7 @@ func TestHalfMigrated(t *testing.T) {
 }
 
 // Nothing depends on statements that are prepared, or on the parameters' order.
-func TestParametersOfServers(t *testing.T) {
+func TestServerURLParameters(t *testing.T) {
 	for _, tt := range []struct {
 		be     testBackend
 		params string
@@ -357,7 +357,7 @@ func TestParametersOfServers(t *testing.T) {
 			appendTo(t, s, sess, change(map[string]any{"k": nil, "app:k": "语", "user:k": int64(1)<<53 + 1}))
 			appendTo(t, s, sess, said("user", "hi"))
 			s.Sessions.cache.drop(alice)
-			diff(t, "stored", plain(t, sess), plain(t, get(t, s, alice, nil)))
+			diff(t, "stored", plainState(t, sess), plainState(t, get(t, s, alice, nil)))
 			var got string
 			b := s.Sessions.backend.(*sqlBackend)
 			if err := b.reads.QueryRowContext(t.Context(), tt.ask).Scan(&got); err != nil || got != tt.want {
@@ -383,7 +383,7 @@ func TestLargeEvents(t *testing.T) {
 	eachServer(t, func(t *testing.T, url string) {
 		s := openStore(t, url, nil)
 		text := strings.Repeat("x", 3<<20)
-		all(t, 8, func(i int) error {
+		runConcurrently(t, 8, func(i int) error {
 			sess, err := s.Sessions.Create(t.Context(), session.Key{App: "app", User: "u", ID: fmt.Sprint(i)}, nil)
 			if err == nil {
 				err = s.Sessions.Append(t.Context(), sess, said("user", text))

@@ -19,11 +19,11 @@ func (s *Sessions) Initial(ctx context.Context, key session.Key) (map[string]any
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	return s.backend.initial(ctx, key)
+	return s.backend.readInitialState(ctx, key)
 }
 
-// ownOf are the values of the cells that belong to the session itself.
-func ownOf(cells []cell) map[string]any {
+// filterSessionCells are the values of the cells that belong to the session itself.
+func filterSessionCells(cells []cell) map[string]any {
 	own := map[string]any{}
 	for _, c := range cells {
 		if c.scope == session.ScopeSession && c.value != nil {
@@ -33,7 +33,7 @@ func ownOf(cells []cell) map[string]any {
 	return own
 }
 
-func (m *memory) initial(_ context.Context, key session.Key) (map[string]any, error) {
+func (m *memBackend) readInitialState(_ context.Context, key session.Key) (map[string]any, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	if m.closed {
@@ -43,12 +43,12 @@ func (m *memory) initial(_ context.Context, key session.Key) (map[string]any, er
 	if !ok {
 		return nil, errNotFound(key.ID)
 	}
-	return cloneMap(s.first), nil
+	return cloneMap(s.initial), nil
 }
 
-func (b *sqlBackend) initial(ctx context.Context, key session.Key) (map[string]any, error) {
+func (b *sqlBackend) readInitialState(ctx context.Context, key session.Key) (map[string]any, error) {
 	var row sessionRow
-	err := b.reading(ctx, func() error {
+	err := b.retryRead(ctx, func() error {
 		return b.readers.WithContext(ctx).Where("app_name = ? AND user_id = ? AND id = ?", key.App, key.User, key.ID).Take(&row).Error
 	})
 	switch {
@@ -57,11 +57,11 @@ func (b *sqlBackend) initial(ctx context.Context, key session.Key) (map[string]a
 	case err != nil && b.isClosed():
 		return nil, errClosed
 	case err != nil:
-		return nil, ofSession(key, err)
+		return nil, wrapReadError(key, err)
 	}
 	state, err := session.DecodeMap([]byte(row.Initial))
 	if err != nil {
-		return nil, ofSession(key, damaged(err, "its first state"))
+		return nil, wrapReadError(key, newDamagedError(err, "its first state"))
 	}
 	return state, nil
 }

@@ -6,9 +6,9 @@ import (
 	"agenthost/pkg/model"
 )
 
-// usualField finds the fields that nearly every event has without a search
+// commonField finds the fields that nearly every event has without a search
 // through the tags.
-func usualField(p any, name []byte) any {
+func commonField(p any, name []byte) any {
 	switch p := p.(type) {
 	case *genai.Content:
 		switch string(name) {
@@ -18,7 +18,7 @@ func usualField(p any, name []byte) any {
 			return &p.Parts
 		}
 	case *genai.Part:
-		return usualPartField(p, name)
+		return commonPartField(p, name)
 	case *genai.FunctionCall:
 		switch string(name) {
 		case "id":
@@ -38,16 +38,16 @@ func usualField(p any, name []byte) any {
 			return &p.Response
 		}
 	case *genai.GenerateContentResponseUsageMetadata:
-		return usualCount(p, name)
+		return commonUsageField(p, name)
 	case *Actions:
-		return usualAction(p, name)
+		return commonActionField(p, name)
 	case *model.CacheMetadata:
-		return cacheField(p, name)
+		return cacheMetadataField(p, name)
 	}
 	return nil
 }
 
-func usualPartField(p *genai.Part, name []byte) any {
+func commonPartField(p *genai.Part, name []byte) any {
 	switch string(name) {
 	case "text":
 		return &p.Text
@@ -62,7 +62,7 @@ func usualPartField(p *genai.Part, name []byte) any {
 	}
 }
 
-func usualCount(u *genai.GenerateContentResponseUsageMetadata, name []byte) any {
+func commonUsageField(u *genai.GenerateContentResponseUsageMetadata, name []byte) any {
 	switch string(name) {
 	case "promptTokenCount":
 		return &u.PromptTokenCount
@@ -78,7 +78,7 @@ func usualCount(u *genai.GenerateContentResponseUsageMetadata, name []byte) any 
 // A checkpoint is an agent's state: an empty one is more than none.
 type checkpoint map[string]any
 
-func usualAction(a *Actions, name []byte) any {
+func commonActionField(a *Actions, name []byte) any {
 	switch string(name) {
 	case "stateDelta":
 		return &a.StateDelta

@@ -21,13 +21,13 @@ func (i *Importer) Memories(ctx context.Context, key session.Key, memories []*se
 	if err := checkOwner(key.App, key.User); err != nil {
 		return Imported{Refused: err.Error()}, nil
 	}
-	there, err := i.remembered(ctx, key, memories)
+	there, err := i.readMemories(ctx, key, memories)
 	if err != nil {
 		return out, fmt.Errorf("reading the memories of user %s: %w", key.User, err)
 	}
-	b := &batch{key: key}
+	b := &memoryBatch{key: key}
 	for _, m := range memories {
-		rec, err := recordOf(m)
+		rec, err := newMemoryRecord(m)
 		old, ok := there[m.ID]
 		switch {
 		case err != nil:
@@ -42,26 +42,26 @@ func (i *Importer) Memories(ctx context.Context, key session.Key, memories []*se
 		}
 	}
 	if i.store != nil && len(b.records) > 0 {
-		err = i.store.Memories.backend.put(ctx, b)
+		err = i.store.Memories.backend.putMemories(ctx, b)
 	}
 	return out, err
 }
 
-// remembered are the texts of those memories that are there, by id.
-func (i *Importer) remembered(ctx context.Context, key session.Key, memories []*session.Memory) (map[string]string, error) {
+// readMemories are the texts of those memories that are there, by id.
+func (i *Importer) readMemories(ctx context.Context, key session.Key, memories []*session.Memory) (map[string]string, error) {
 	args := []any{key.App, key.User, key.ID}
 	for _, m := range memories {
 		args = append(args, m.ID)
 	}
 	there := map[string]string{}
-	err := i.view(ctx, func(r *ReadOnly) error {
+	err := i.readExisting(ctx, func(r *ReadOnly) error {
 		return r.Each(ctx, func(rows *sql.Rows) error {
 			var id, text string
 			err := rows.Scan(&id, &text)
 			there[id] = text
 			return err
 		}, `SELECT m.id, m.memory FROM memories m JOIN memory_owners o ON o.pk = m.owner_pk
- WHERE o.app_name = ? AND o.user_id = ? AND m.session_id = ? AND m.id IN (`+marks("?", len(memories))+")", args...)
+ WHERE o.app_name = ? AND o.user_id = ? AND m.session_id = ? AND m.id IN (`+repeatPlaceholders("?", len(memories))+")", args...)
 	})
 	return there, err
 }
@@ -69,14 +69,14 @@ func (i *Importer) remembered(ctx context.Context, key session.Key, memories []*
 // Revision writes a revision of an app, and says whether it was not there.
 func (i *Importer) Revision(ctx context.Context, rev PackedRevision) (written bool, err error) {
 	there := false
-	err = i.view(ctx, func(r *ReadOnly) error {
+	err = i.readExisting(ctx, func(r *ReadOnly) error {
 		return r.Each(ctx, func(rows *sql.Rows) error {
 			there = true
 			return nil
 		}, "SELECT v.id FROM revisions v WHERE v.app_name = ? AND v.id = ?", rev.App, rev.row.ID)
 	})
 	if err == nil && !there && i.backend != nil {
-		err = i.backend.writers[0].do(ctx, func(w *writer) error {
+		err = i.backend.writers[0].runWrite(ctx, func(w *writer) error {
 			return w.orm.Clauses(clause.OnConflict{DoNothing: true}).Create(&rev.row).Error
 		})
 	}
