@@ -240,11 +240,11 @@ func (s *Suite) refused(t *testing.T) {
 		{"a call", alice(), "a", &genai.Part{FunctionCall: &genai.FunctionCall{}}, "is required"},
 		{"no user", session.Key{App: "a", ID: "s"}, "a", text("x"), "app and user are required"},
 		{"no session", session.Key{App: "app", User: "alice"}, "a", text("x"), `artifact "a": session id is required`},
-		{"a way up", alice(), "../a", text("x"), `artifact name "../a" has an empty, . or .. part`},
-		{"a way up in the middle", alice(), "a/../b", text("x"), "has an empty, . or .. part"},
-		{"a way up for the user", alice(), "user:../a", text("x"), "has an empty, . or .. part"},
-		{"an absolute one", alice(), "/etc/passwd", text("x"), "is absolute"},
-		{"an absolute one for the user", alice(), "user:/etc/passwd", text("x"), "is absolute"},
+		{"a way up", alice(), "../a", text("x"), `artifact name "../a" contains an empty, . or .. element`},
+		{"a way up in the middle", alice(), "a/../b", text("x"), "contains an empty, . or .. element"},
+		{"a way up for the user", alice(), "user:../a", text("x"), "contains an empty, . or .. element"},
+		{"an absolute one", alice(), "/etc/passwd", text("x"), "must be relative"},
+		{"an absolute one for the user", alice(), "user:/etc/passwd", text("x"), "must be relative"},
 		{"no name", alice(), "", text("x"), "is empty"},
 		{"not UTF-8", alice(), "\xff", text("x"), "is not UTF-8"},
 	}
@@ -370,7 +370,7 @@ func (s *Suite) limits(t *testing.T) {
 	a := s.open(t, &store.Options{MaxArtifactBytes: 8})
 	a.save(alice(), "a", text("12345678"))
 	_, err := a.Save(t.Context(), alice(), "a", text("123456789"))
-	wantErr(t, "Save of a large one", err, wanted{session.ErrInvalid, `artifact "a" has 9 bytes, more than the 8 allowed`})
+	wantErr(t, "Save of a large one", err, wanted{session.ErrInvalid, `artifact "a" with 9 bytes exceeds the limit of 8 bytes`})
 	diff(t, "kept", "12345678", a.load(alice(), "a", -1).Text)
 
 	big := strings.Repeat("0123456789abcdef", 1<<16)
@@ -414,10 +414,10 @@ func (s *Suite) references(t *testing.T) {
 	diff(t, "twice", text("mine"), a.load(alice(), "twice", -1))
 	for name, want := range map[string]wanted{
 		"gone":          {session.ErrNotFound, "artifact not found: none version 0"},
-		"self":          {session.ErrInvalid, `artifact "self": more than 5 references follow each other`},
-		"other user":    {session.ErrInvalid, `artifact "other user": the reference leaves the app and user`},
-		"other session": {session.ErrInvalid, `artifact "other session": the reference leaves the session`},
-		"broken":        {session.ErrInvalid, `artifact "broken": "artifact://apps/app" is no reference to an artifact`},
+		"self":          {session.ErrInvalid, `artifact "self": chain of references exceeds the limit of 5`},
+		"other user":    {session.ErrInvalid, `artifact "other user": reference to another app or user not allowed`},
+		"other session": {session.ErrInvalid, `artifact "other session": reference to another session not allowed`},
+		"broken":        {session.ErrInvalid, `artifact "broken": invalid artifact reference "artifact://apps/app"`},
 	} {
 		_, err := a.Load(t.Context(), alice(), name, -1)
 		wantErr(t, "Load of "+name, err, want)

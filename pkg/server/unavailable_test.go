@@ -58,7 +58,7 @@ func TestStoreUnavailable(t *testing.T) {
 			t.Errorf("%s %s: Retry-After = %q, want 2", call[0], call[1], got)
 		}
 	}
-	if text := log.String(); !strings.Contains(text, "session store unavailable") || !strings.Contains(text, "the database file was removed or replaced") {
+	if text := log.String(); !strings.Contains(text, "session store unavailable") || !strings.Contains(text, "database file removed or replaced") {
 		t.Errorf("log: %s", text)
 	}
 	if err := os.Rename(path+".away", path); err != nil {

@@ -10,26 +10,27 @@ import (
 	"google.golang.org/genai"
 )
 
-// Actions is what an event does beside its content. The zero value does
-// nothing. JSON keys are those of adk-python events/event_actions.py.
+// Actions are the effects of an event besides its content. The zero value has
+// no effect. JSON keys are those of adk-python events/event_actions.py.
 type Actions struct {
-	// StateDelta holds the state keys that the event sets; a nil value removes
+	// StateDelta holds the state keys that the event sets; a nil value deletes
 	// the key.
 	StateDelta map[string]any `json:"stateDelta"`
-	// StateUpdates are writes that follow from what is stored, after those of
-	// StateDelta. An append moves them into StateDelta; they have no JSON form.
+	// StateUpdates are writes computed from stored values, applied after
+	// StateDelta. An append moves their results to StateDelta; they have no
+	// JSON form.
 	StateUpdates []StateUpdate `json:"-"`
-	// ArtifactDelta holds the version of each artifact that was saved.
+	// ArtifactDelta holds the saved version of each artifact.
 	ArtifactDelta map[string]int `json:"artifactDelta"`
 
 	RequestedAuthConfigs       map[string]any           `json:"requestedAuthConfigs"`
 	RequestedToolConfirmations map[string]*Confirmation `json:"requestedToolConfirmations"`
 
-	// SkipSummarization: the model is not asked to phrase this response.
+	// SkipSummarization keeps the model from summarizing this response.
 	SkipSummarization bool `json:"skipSummarization,omitempty"`
-	// TransferToAgent names the agent that goes on.
+	// TransferToAgent names the agent that takes over.
 	TransferToAgent string `json:"transferToAgent,omitempty"`
-	// Escalate ends the loops around the agent.
+	// Escalate exits the enclosing loops.
 	Escalate bool `json:"escalate,omitempty"`
 
 	EndOfAgent               bool            `json:"endOfAgent,omitempty"`
@@ -41,22 +42,22 @@ type Actions struct {
 	SetModelResponse         any             `json:"setModelResponse,omitempty"`
 }
 
-// A Confirmation asks a person to approve a tool call, or holds the answer.
+// A Confirmation is a request to confirm a tool call, or the answer.
 type Confirmation struct {
 	Hint      string `json:"hint"`
 	Confirmed bool   `json:"confirmed"`
 	Payload   any    `json:"payload,omitempty"`
 }
 
-// A Compaction stands for the events between two times. The times are seconds
-// since the epoch.
+// A Compaction replaces the events between two times. The times are seconds
+// since the Unix epoch.
 type Compaction struct {
 	StartTimestamp   float64        `json:"startTimestamp"`
 	EndTimestamp     float64        `json:"endTimestamp"`
 	CompactedContent *genai.Content `json:"compactedContent"`
 }
 
-// IsEmpty says whether the event does nothing beside its content.
+// IsEmpty reports whether the event has no effect besides its content.
 func (a *Actions) IsEmpty() bool {
 	return len(a.StateDelta) == 0 && len(a.StateUpdates) == 0 && len(a.ArtifactDelta) == 0 &&
 		len(a.RequestedAuthConfigs) == 0 && len(a.RequestedToolConfirmations) == 0 &&
@@ -65,8 +66,8 @@ func (a *Actions) IsEmpty() bool {
 		a.Compaction == nil && a.Route == nil && len(a.RenderUIWidgets) == 0 && a.SetModelResponse == nil
 }
 
-// SetState records a state key to be set; nil removes it. Updates of the key
-// that were recorded before are forgotten.
+// SetState sets a state key; nil deletes it. It discards earlier updates of the
+// key.
 func (a *Actions) SetState(key string, value any) {
 	a.dropUpdates(key)
 	if a.StateDelta == nil {
@@ -75,7 +76,7 @@ func (a *Actions) SetState(key string, value any) {
 	a.StateDelta[key] = value
 }
 
-// SetArtifact records the version under which an artifact was saved.
+// SetArtifact records the saved version of an artifact.
 func (a *Actions) SetArtifact(name string, version int) {
 	if a.ArtifactDelta == nil {
 		a.ArtifactDelta = map[string]int{}
@@ -83,9 +84,9 @@ func (a *Actions) SetArtifact(name string, version int) {
 	a.ArtifactDelta[name] = version
 }
 
-// Merge adds what b does to a, as the answers of parallel calls become one
-// event: maps are merged deeply, the later value wins, flags and widgets add up
-// (adk-python flows/llm_flows/functions.py).
+// Merge adds the effects of b to a, as the responses of parallel calls become
+// one event: maps are merged deeply, later values win, and flags and widgets
+// accumulate (adk-python flows/llm_flows/functions.py).
 func (a *Actions) Merge(b *Actions) {
 	for key := range b.StateDelta {
 		a.dropUpdates(key)
@@ -111,7 +112,7 @@ func (a *Actions) Merge(b *Actions) {
 	}
 }
 
-// joinLists makes one JSON list of two; nil is a list without items.
+// joinLists concatenates two JSON lists; nil is an empty list.
 func joinLists(a, b json.RawMessage) json.RawMessage {
 	head, tail := listItems(a), listItems(b)
 	switch {

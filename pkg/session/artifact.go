@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// An ArtifactVersion describes one stored version of an artifact. The JSON
-// form is ADK's.
+// An ArtifactVersion describes one stored version of an artifact. Its JSON form
+// is ADK's.
 type ArtifactVersion struct {
-	// Version counts from 0.
+	// Version starts at 0.
 	Version        int
 	CanonicalURI   string
 	CustomMetadata map[string]any
@@ -17,9 +17,9 @@ type ArtifactVersion struct {
 	MIMEType       string
 }
 
-// CheckArtifactName says why a name cannot be used; the error is ErrInvalid.
-// Names may have folders ("reports/may.txt") and the user: prefix, but are
-// never absolute and never step up.
+// CheckArtifactName validates an artifact name; the error is ErrInvalid. A name
+// may contain folders ("reports/may.txt") and the prefix user:, but it must be
+// relative and must not contain "..".
 func CheckArtifactName(name string) error {
 	bare := strings.TrimPrefix(name, UserPrefix)
 	fail := func(why string) error {
@@ -29,15 +29,15 @@ func CheckArtifactName(name string) error {
 	case bare == "":
 		return fail("is empty")
 	case len(name) > 512:
-		return fail("is longer than 512 bytes")
+		return fail("exceeds the limit of 512 bytes")
 	case strings.HasPrefix(bare, "/"):
-		return fail("is absolute")
+		return fail("must be relative")
 	case strings.ContainsAny(name, "\x00\\"):
-		return fail("holds a NUL or a backslash")
+		return fail("contains a NUL byte or a backslash")
 	}
 	for part := range strings.SplitSeq(bare, "/") {
 		if part == "" || part == "." || part == ".." {
-			return fail("has an empty, . or .. part")
+			return fail("contains an empty, . or .. element")
 		}
 	}
 	return nil

@@ -24,17 +24,17 @@ func TestCheckArtifactNameErrors(t *testing.T) {
 	}{
 		{"", `artifact name "" is empty: invalid`},
 		{"user:", `artifact name "user:" is empty: invalid`},
-		{long, `artifact name "` + long + `" is longer than 512 bytes: invalid`},
-		{"/etc/passwd", `artifact name "/etc/passwd" is absolute: invalid`},
-		{"user:/a", `artifact name "user:/a" is absolute: invalid`},
-		{`a\b`, `artifact name "a\\b" holds a NUL or a backslash: invalid`},
-		{"a\x00", `artifact name "a\x00" holds a NUL or a backslash: invalid`},
-		{"../a", `artifact name "../a" has an empty, . or .. part: invalid`},
-		{"user:../a", `artifact name "user:../a" has an empty, . or .. part: invalid`},
-		{"a/../b", `artifact name "a/../b" has an empty, . or .. part: invalid`},
-		{"a/./b", `artifact name "a/./b" has an empty, . or .. part: invalid`},
-		{"a//b", `artifact name "a//b" has an empty, . or .. part: invalid`},
-		{"a/", `artifact name "a/" has an empty, . or .. part: invalid`},
+		{long, `artifact name "` + long + `" exceeds the limit of 512 bytes: invalid`},
+		{"/etc/passwd", `artifact name "/etc/passwd" must be relative: invalid`},
+		{"user:/a", `artifact name "user:/a" must be relative: invalid`},
+		{`a\b`, `artifact name "a\\b" contains a NUL byte or a backslash: invalid`},
+		{"a\x00", `artifact name "a\x00" contains a NUL byte or a backslash: invalid`},
+		{"../a", `artifact name "../a" contains an empty, . or .. element: invalid`},
+		{"user:../a", `artifact name "user:../a" contains an empty, . or .. element: invalid`},
+		{"a/../b", `artifact name "a/../b" contains an empty, . or .. element: invalid`},
+		{"a/./b", `artifact name "a/./b" contains an empty, . or .. element: invalid`},
+		{"a//b", `artifact name "a//b" contains an empty, . or .. element: invalid`},
+		{"a/", `artifact name "a/" contains an empty, . or .. element: invalid`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.want, func(t *testing.T) {

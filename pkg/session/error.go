@@ -7,40 +7,40 @@ import (
 	"strings"
 )
 
-// The kinds of failure that programs act on. They come wrapped, with what was
-// asked for in the text.
+// The error kinds that programs check with errors.Is. They are wrapped with
+// details.
 var (
-	// ErrNotFound: there is no such session, artifact or invocation.
+	// ErrNotFound means that a session, artifact or invocation does not exist.
 	ErrNotFound = errors.New("not found")
-	// ErrExists: a session with this id is there already.
+	// ErrExists means that a session with this id already exists.
 	ErrExists = errors.New("already exists")
-	// ErrStale: the session was changed by somebody else since it was read.
+	// ErrStale means that the session changed since it was read.
 	ErrStale = errors.New("changed since it was read")
-	// ErrFenced: another host has taken the session over in the middle of a run.
+	// ErrFenced means that another host took over the session during a run.
 	// It is an ErrStale.
 	ErrFenced = fmt.Errorf("was taken over by another host in the middle of this turn: %w", ErrStale)
-	// ErrInvalid: what was given can never be accepted.
+	// ErrInvalid means that the input is invalid; a retry cannot succeed.
 	ErrInvalid = errors.New("invalid")
 	// ErrTooLarge: a limit of the store is exceeded. It comes as a [LimitError].
 	ErrTooLarge = errors.New("too large")
-	// ErrBusy: another run holds the session, and waiting took too long.
+	// ErrBusy means that waiting for another run of the session timed out.
 	ErrBusy = errors.New("busy with another run")
-	// ErrUnavailable: the store cannot be used at the moment. The same request may
-	// succeed later.
+	// ErrUnavailable means that the store is temporarily unavailable. A retry may
+	// succeed.
 	ErrUnavailable = errors.New("unavailable")
 )
 
-// A FieldError says where in a JSON value something is wrong. It is an
-// [ErrInvalid].
+// A FieldError reports an invalid field of a JSON value. It is an [ErrInvalid].
 type FieldError struct {
-	// Path holds the keys (string) and indexes (int) that lead there, from the
-	// outside in.
+	// Path holds the keys (string) and indexes (int) of the field, outermost
+	// first.
 	Path []any
-	// Message says what is wrong.
+	// Message describes the error.
 	Message string
 }
 
-// Error says path and message: `parts[0].txt: unknown key (did you mean "text"?)`.
+// Error returns path and message: `parts[0].txt: unknown key (did you mean
+// "text"?)`.
 func (e *FieldError) Error() string {
 	if len(e.Path) == 0 {
 		return e.Message
@@ -63,7 +63,7 @@ func (e *FieldError) Error() string {
 // Unwrap returns ErrInvalid.
 func (e *FieldError) Unwrap() error { return ErrInvalid }
 
-// nestUnder returns the same error as seen from further out.
+// nestUnder returns the error with keys prepended to its path.
 func (e *FieldError) nestUnder(keys ...any) *FieldError {
 	return &FieldError{Path: slices.Concat(keys, e.Path), Message: e.Message}
 }

@@ -2,18 +2,18 @@ package session
 
 import "fmt"
 
-// A LimitError says which part of a session is too large to be stored. It is an
+// A LimitError reports that a part of a session exceeds a size limit. It is an
 // [ErrTooLarge] and an [ErrInvalid].
 type LimitError struct {
-	// What exceeds the limit, such as "state of the user".
+	// What is the part, such as "state of the user".
 	What string
 	// Limit is in bytes.
 	Limit int64
-	// Hint is the way out; it may be empty.
+	// Hint says how to continue; it may be empty.
 	Hint string
 }
 
-// Error is "state of the user exceeds the limit of 4 MiB: " and the hint.
+// Error returns "state of the user exceeds the limit of 4 MiB: " and the hint.
 func (e *LimitError) Error() string {
 	text := fmt.Sprintf("%s exceeds the limit of %s", e.What, formatBytes(e.Limit))
 	if e.Hint != "" {
@@ -25,7 +25,7 @@ func (e *LimitError) Error() string {
 // Unwrap returns ErrTooLarge and ErrInvalid.
 func (e *LimitError) Unwrap() []error { return []error{ErrTooLarge, ErrInvalid} }
 
-// formatBytes writes a number of bytes in the largest unit that divides it.
+// formatBytes formats a number of bytes in the largest unit that divides it.
 func formatBytes(n int64) string {
 	for i, unit := range []string{"GiB", "MiB", "KiB"} {
 		if size := int64(1) << (30 - 10*i); n >= size && n%size == 0 {

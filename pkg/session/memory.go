@@ -8,23 +8,23 @@ import (
 	"google.golang.org/genai"
 )
 
-// A Memory is a piece of what was said, kept for later sessions of the same
-// user. Its JSON form is ADK's, with the time as text in UTC.
+// A Memory is content stored for later sessions of the same user. Its JSON form
+// is ADK's, with the time as a string in UTC.
 type Memory struct {
-	// Content is what was said.
+	// Content is the remembered content.
 	Content *genai.Content
 	// Author is UserAuthor or an agent's name.
 	Author string
-	// Timestamp is when it was said.
+	// Timestamp is the time of the content.
 	Timestamp time.Time
-	// ID is that of the event that it came from, or one of its own.
+	// ID is the id of the source event, or a generated one.
 	ID string
-	// CustomMetadata is whatever was noted beside it.
+	// CustomMetadata holds additional data of the caller.
 	CustomMetadata map[string]any
 }
 
-// MemoriesOf makes memories of events: of each that says something, its texts,
-// without thoughts. Calls, answers of tools and files are not remembered.
+// MemoriesOf converts events to memories: the texts of each event, without
+// thoughts. It ignores calls, tool responses and files.
 func MemoriesOf(events []*Event) []*Memory {
 	var ms []*Memory
 	for _, ev := range events {
@@ -44,7 +44,7 @@ func MemoriesOf(events []*Event) []*Memory {
 	return ms
 }
 
-// Text is the memory's text without thoughts, its parts joined by spaces.
+// Text returns the memory's text without thoughts, its parts joined by spaces.
 func (m *Memory) Text() string {
 	if m.Content == nil {
 		return ""
@@ -58,8 +58,8 @@ func (m *Memory) Text() string {
 	return strings.Join(texts, " ")
 }
 
-// MarshalJSON writes the form that databases keep and tools answer with. It
-// fails on values that JSON cannot say.
+// MarshalJSON encodes the form used by databases and tools. It fails on values
+// that JSON cannot represent.
 func (m *Memory) MarshalJSON() ([]byte, error) {
 	var w writer
 	w.openBracket('{')
@@ -83,8 +83,8 @@ func (m *Memory) MarshalJSON() ([]byte, error) {
 	return w.b, nil
 }
 
-// UnmarshalJSON reads what MarshalJSON wrote; keys may be in snake_case too.
-// Unknown keys are ignored. A failure is a [FieldError].
+// UnmarshalJSON decodes the output of MarshalJSON; keys may also be in
+// snake_case. Unknown keys are ignored. A failure is a [FieldError].
 func (m *Memory) UnmarshalJSON(b []byte) error {
 	r := reader{b: b}
 	*m = Memory{}

@@ -7,25 +7,26 @@ import (
 	"slices"
 )
 
-// Provenance is what the host knows about an event: where it comes from, and
-// why it is there. It is no part of the event's JSON form, so neither a client
-// nor an app can write it; stores keep it next to the event.
+// Provenance is the host's record about an event: its origin and reason. It is
+// not part of the event's JSON form, so neither clients nor apps can write it;
+// stores keep it next to the event.
 type Provenance struct {
-	// Revision is the revision of the app that made the event; empty when the
-	// app has none, or when no app made it.
+	// Revision is the app revision that created the event; empty if the app has
+	// none or no app created it.
 	Revision string `json:"revision,omitempty"`
-	// Imported says that a client wrote the event into a new session. Models
-	// read it as history; nothing else relies on it.
+	// Imported reports that a client supplied the event for a new session.
+	// Models read it as history; nothing else relies on it.
 	Imported bool `json:"imported,omitempty"`
-	// Skipped is why an agent did nothing; empty for every other event.
+	// Skipped is the reason why an agent was skipped; empty for all other
+	// events.
 	Skipped string `json:"skipped,omitempty"`
 	// RewindAfter is the id of the last event that a rewind keeps; empty for a
-	// rewind of whole invocations. ADK has no field for it: a program that does
-	// not know it takes back the invocation of rewindBeforeInvocationId.
+	// rewind of whole invocations. ADK has no such field: other programs rewind
+	// the invocation of rewindBeforeInvocationId.
 	RewindAfter string `json:"rewindAfterEventId,omitempty"`
-	// Unverified says that all this was read from the event's customMetadata,
-	// where agenthost kept it before version 6 of the schema and where clients
-	// could write too. It is shown, and chooses no revision.
+	// Unverified reports that the record was read from the event's
+	// customMetadata, which agenthost used before schema version 6 and which
+	// clients could write. It is shown but selects no revision.
 	Unverified bool `json:"unverified,omitempty"`
 }
 
@@ -42,26 +43,26 @@ func (p Provenance) Append(dst []byte) []byte {
 	return w.b
 }
 
-// DecodeProvenance reads what Append wrote.
+// DecodeProvenance decodes the output of Append.
 func DecodeProvenance(text []byte) (p Provenance, err error) {
 	if string(text) == "{}" {
 		return p, nil
 	}
 	if err = json.Unmarshal(text, &p); err != nil {
-		err = fmt.Errorf("reading the provenance: %w", err)
+		err = fmt.Errorf("decoding provenance: %w", err)
 	}
 	return p, err
 }
 
-// The keys of customMetadata that held the provenance before it had a column.
+// The customMetadata keys of the provenance before it had its own column.
 const (
 	legacyRevisionKey    = "agenthost.revision"
 	legacySkippedKey     = "skipped"
 	legacyRewindAfterKey = "rewindAfterEventId"
 )
 
-// MoveLegacyProvenance moves what an older version of agenthost noted in the
-// event's customMetadata to its Provenance, which becomes Unverified.
+// MoveLegacyProvenance moves the record of an older version of agenthost from
+// the event's customMetadata to its Provenance, which becomes Unverified.
 func (e *Event) MoveLegacyProvenance() {
 	p := Provenance{Unverified: true}
 	var moved []string
@@ -86,12 +87,13 @@ func (e *Event) MoveLegacyProvenance() {
 	e.CustomMetadata, e.Provenance = rest, p
 }
 
-// Recorded returns the events that the host itself stored and that no rewind took
-// back: all that decides how a session goes on. The list given stays as it is.
+// Recorded returns the events that the host itself stored and that were not
+// rewound: those that determine how a session continues. It does not change its
+// argument.
 func Recorded(events []*Event) []*Event { return WithoutImported(WithoutRewound(events)) }
 
-// WithoutImported returns the events that the host itself stored. The list given
-// stays as it is.
+// WithoutImported returns the events that the host itself stored. It does not
+// change its argument.
 func WithoutImported(events []*Event) []*Event {
 	if !slices.ContainsFunc(events, isImported) {
 		return events
@@ -101,8 +103,8 @@ func WithoutImported(events []*Event) []*Event {
 
 func isImported(e *Event) bool { return e.Provenance.Imported }
 
-// RevisionOf is the revision that an invocation began with; empty when it is
-// not known.
+// RevisionOf returns the revision that an invocation began with, or "" if it is
+// unknown.
 func RevisionOf(events []*Event, invocation string) string {
 	for _, ev := range events {
 		if revision := ev.verifiedRevision(); ev.InvocationID == invocation && revision != "" {
@@ -112,8 +114,8 @@ func RevisionOf(events []*Event, invocation string) string {
 	return ""
 }
 
-// LastRevision is the revision that made the last event of which it is known;
-// empty when it is known of none.
+// LastRevision returns the revision that created the latest event with a known
+// revision, or "".
 func LastRevision(events []*Event) string {
 	for _, ev := range slices.Backward(events) {
 		if revision := ev.verifiedRevision(); revision != "" {
@@ -123,7 +125,8 @@ func LastRevision(events []*Event) string {
 	return ""
 }
 
-// verifiedRevision is the event's revision where no client can have written it.
+// verifiedRevision returns the event's revision if no client can have written
+// it.
 func (e *Event) verifiedRevision() string {
 	if e.Provenance.Unverified || e.Provenance.Imported {
 		return ""

@@ -2,10 +2,9 @@ package session
 
 import "slices"
 
-// RewoundFrom returns the index of the first event that the rewind at events[i]
-// takes back; everything from there up to the rewind itself is taken back. It
-// is i when the rewind names nothing that stands before it. ok is false when
-// events[i] is no rewind.
+// RewoundFrom returns the index of the first event removed by the rewind at
+// events[i]; the rewind removes all events from there up to itself. It is i if
+// the rewind names no earlier event. ok is false if events[i] is not a rewind.
 func RewoundFrom(events []*Event, i int) (first int, ok bool) {
 	target := events[i].Actions.RewindBeforeInvocationID
 	if target == "" || events[i].Provenance.Imported {
@@ -24,9 +23,9 @@ func RewoundFrom(events []*Event, i int) (first int, ok bool) {
 	return first, true
 }
 
-// WithoutRewound returns the events that count: rewinds and what they took back
-// are left out (adk-python flows/llm_flows/contents.py). The list given stays
-// as it is.
+// WithoutRewound returns the effective events, without rewinds and the events
+// that they removed (adk-python flows/llm_flows/contents.py). It does not
+// change its argument.
 func WithoutRewound(events []*Event) []*Event {
 	var kept []*Event
 	for i := len(events) - 1; i >= 0; i-- {

@@ -8,24 +8,24 @@ import (
 	"time"
 )
 
-// A Key names a session: ids are compared byte by byte.
+// A Key identifies a session. Ids compare byte by byte.
 type Key struct {
 	App, User, ID string
 }
 
-// String joins the three parts for logs.
+// String returns the parts joined by slashes, for logs.
 func (k Key) String() string { return fmt.Sprintf("%s/%s/%s", k.App, k.User, k.ID) }
 
-// A Session is one reader's view of a stored session. Its history is shared
-// with every other reader and grows as events are appended; its state is the
-// reader's own.
+// A Session is one reader's view of a stored session. All readers share its
+// history, which grows as events are appended; each has its own state.
 type Session struct {
 	Key
-	// Version counts the events ever appended; it is the Seq of the last one.
+	// Version is the number of appended events, that is, the Seq of the last
+	// one.
 	Version int64
-	// History is the session's events, or the part of them that was asked for.
+	// History holds the session's events, or the requested part of them.
 	History *History
-	// State is the merged view: session keys, and user: and app: keys with
+	// State is the merged state: session keys, and user: and app: keys with
 	// their prefixes.
 	State *State
 	// LastUpdate is the time of the last event, or of the creation.
@@ -46,43 +46,43 @@ func (s *Session) EventsBy(author string) []*Event {
 	return es
 }
 
-// A History is an append-only list of events, with room for values derived
-// from it that grow as it grows. Many goroutines may use it.
+// A History is an append-only list of events with cached derived values. It is
+// safe for concurrent use.
 type History struct {
 	mu      sync.Mutex
 	events  []*Event
 	bytes   int64
 	derived map[any]derived
-	// derivedBytes is the sum of those of derived.
+	// derivedBytes is the total size of the derived values.
 	derivedBytes atomic.Int64
 }
 
-// A derived value and about how many bytes it takes.
+// A derived value with its approximate size.
 type derived struct {
 	value any
 	bytes int64
 }
 
-// NewHistory makes a history of the given events; it keeps the slice.
+// NewHistory creates a history of the given events; it takes ownership of the
+// slice.
 func NewHistory(events []*Event) *History { return &History{events: events} }
 
-// Events returns all events so far, in order. The slice stays as it is when
-// the history grows; it must not be changed.
+// Events returns all events in order. The slice does not change when the
+// history grows; callers must not modify it.
 func (h *History) Events() []*Event {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return slices.Clip(h.events)
 }
 
-// Len is the number of events so far.
+// Len returns the number of events.
 func (h *History) Len() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return len(h.events)
 }
 
-// Append adds an event at the end. Only a store calls it, after the event is
-// durable.
+// Append appends an event. Only a store calls it, after the event is durable.
 func (h *History) Append(e *Event) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -92,27 +92,27 @@ func (h *History) Append(e *Event) {
 	h.events = append(h.events, e)
 }
 
-// AddBytes counts bytes of stored events. Only a store calls it.
+// AddBytes adds the JSON size of stored events. Only a store calls it.
 func (h *History) AddBytes(n int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.bytes += n
 }
 
-// Bytes is how many bytes the session's events take as JSON in the store, also
-// those that are not at hand; 0 is unknown.
+// Bytes returns the JSON size of all stored events of the session, including
+// those that are not loaded; 0 means unknown.
 func (h *History) Bytes() int64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.bytes
 }
 
-// Derive keeps a value that follows from the events, such as the contents that
-// an agent's model sees, so that each turn pays only for what is new. extend
-// gets the value as it was left by the last call with this key (nil at first)
-// and all events so far. It returns the value brought up to date, and about how
-// many bytes the value takes besides the events. It runs under the history's
-// lock: it must be quick, and must not use the history.
+// Derive caches a value computed from the events, such as the contents for an
+// agent's model, so that each turn only processes new events. extend gets the
+// value of the previous call with this key (nil at first) and all events. It
+// returns the updated value and its approximate size in bytes, without the
+// events. It runs under the history's lock: it must be quick and must not use
+// the history.
 func (h *History) Derive(key any, extend func(last any, events []*Event) (v any, bytes int64)) any {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -126,5 +126,5 @@ func (h *History) Derive(key any, extend func(last any, events []*Event) (v any,
 	return v
 }
 
-// DerivedBytes is about how many bytes the derived values take.
+// DerivedBytes returns the approximate size of the derived values.
 func (h *History) DerivedBytes() int64 { return h.derivedBytes.Load() }

@@ -5,11 +5,11 @@ import (
 	"math/bits"
 )
 
-// scopeSizes are the bytes of a state's keys and values by scope.
+// scopeSizes are the sizes of a state's keys and values by scope.
 type scopeSizes [ScopeTemp + 1]int64
 
-// EntrySize is about how many bytes a state key and its normalized value take as
-// JSON: escapes are not counted, so that a text costs no look at it. A nil value
+// EntrySize returns the approximate JSON size of a state key and its normalized
+// value. Escapes are not counted, so strings need not be scanned. A nil value
 // is a missing key.
 func EntrySize(key string, v any) int64 {
 	if v == nil {
@@ -43,8 +43,8 @@ func estimateValueSize(v any) int64 {
 	}
 }
 
-// Size is about how many bytes the keys and values of a scope take as JSON. The
-// state is measured once, and then follows what is applied.
+// Size returns the approximate JSON size of the keys and values of a scope. It
+// is computed once and then updated with each write.
 func (s *State) Size(scope Scope) int64 {
 	if s == nil {
 		return 0
@@ -60,7 +60,7 @@ func (s *State) Size(scope Scope) int64 {
 	return s.scopeSizes[scope]
 }
 
-// add counts that a key's value is replaced.
+// add accounts for the replacement of a key's value.
 func (s *scopeSizes) add(key string, before, after any) {
 	scope, _ := ScopeOf(key)
 	s[scope] += EntrySize(key, after) - EntrySize(key, before)

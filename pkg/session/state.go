@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 )
 
-// A Scope says how far a state key reaches.
+// A Scope is the visibility of a state key.
 type Scope int
 
 // The scopes, by prefix of the key.
@@ -25,8 +25,8 @@ const (
 	TempPrefix = "temp:"
 )
 
-// ScopeOf returns a key's scope and its name without the prefix. An unknown
-// prefix is part of the name (adk-python sessions/state.py).
+// ScopeOf returns the scope of a key and its name without the prefix. An
+// unknown prefix is part of the name (adk-python sessions/state.py).
 func ScopeOf(key string) (Scope, string) {
 	i := strings.IndexByte(key, ':')
 	if i < 0 {
@@ -44,7 +44,7 @@ func ScopeOf(key string) (Scope, string) {
 	}
 }
 
-// Prefix returns the scope's prefix; the session's is empty.
+// Prefix returns the prefix of the scope; it is empty for the session scope.
 func (s Scope) Prefix() string {
 	switch s {
 	case ScopeUser:
@@ -58,20 +58,19 @@ func (s Scope) Prefix() string {
 	}
 }
 
-// A State is the merged view of a session's state, keys with their prefixes.
-// Values are what JSON has, integers as int64. Many goroutines may use it;
-// reading takes no lock. The zero State is empty; a nil one, too, and it cannot be
-// changed.
+// A State is the merged state of a session, keys with their prefixes. Values
+// are JSON values, integers as int64. It is safe for concurrent use; reads take
+// no lock. The zero State is empty; a nil State is empty and read-only.
 type State struct {
 	mu sync.Mutex // serialises writers
-	// m is replaced by a changed copy: reads are many, writes are few. It is nil
-	// until there is a key.
+	// m is copied on write, because reads are frequent and writes are rare. It
+	// is nil until the first key is set.
 	m atomic.Pointer[map[string]any]
-	// scopeSizes is nil until somebody asks. Guarded by mu.
+	// scopeSizes is nil until the first call of Size. Guarded by mu.
 	scopeSizes *scopeSizes
 }
 
-// NewState makes a state of the given keys; it keeps the map.
+// NewState creates a state of the given keys; it takes ownership of the map.
 func NewState(m map[string]any) *State {
 	s := &State{}
 	if len(m) > 0 {
@@ -80,7 +79,7 @@ func NewState(m map[string]any) *State {
 	return s
 }
 
-// loadMap is the map as it is; it is only read.
+// loadMap returns the current map, which is read-only.
 func (s *State) loadMap() map[string]any {
 	if s == nil {
 		return nil
@@ -91,7 +90,7 @@ func (s *State) loadMap() map[string]any {
 	return nil
 }
 
-// Get returns a key's value. A key with a nil value is absent.
+// Get returns the value of a key. A key with a nil value is missing.
 func (s *State) Get(key string) (any, bool) {
 	v, ok := s.loadMap()[key]
 	return v, ok && v != nil
@@ -105,7 +104,7 @@ func (s *State) All() map[string]any {
 	return all
 }
 
-// Apply sets the keys of a delta; a nil value removes its key.
+// Apply sets the keys of a delta; a nil value deletes its key.
 func (s *State) Apply(delta map[string]any) {
 	if len(delta) == 0 {
 		return
@@ -128,8 +127,8 @@ func (s *State) Apply(delta map[string]any) {
 	s.m.Store(&next)
 }
 
-// WithoutTemp returns the delta without its temp: keys. The delta itself stays
-// as it is, and is returned when it has none.
+// WithoutTemp returns the delta without its temp: keys. It does not change its
+// argument, and returns it if it has no temp: keys.
 func WithoutTemp(delta map[string]any) map[string]any {
 	for k := range delta {
 		if strings.HasPrefix(k, TempPrefix) {

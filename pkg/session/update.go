@@ -9,38 +9,38 @@ import (
 	"slices"
 )
 
-// An UpdateVerb says how a value follows from the one that is stored.
+// An UpdateVerb is an operation on a stored value.
 type UpdateVerb string
 
 // The verbs.
 const (
 	UpdateAdd    UpdateVerb = "add"    // the sum of two numbers
-	UpdateAppend UpdateVerb = "append" // a list with one element more
-	UpdateMax    UpdateVerb = "max"    // the greater of two numbers or texts
+	UpdateAppend UpdateVerb = "append" // the list with one more element
+	UpdateMax    UpdateVerb = "max"    // the greater of two numbers or strings
 	UpdateMin    UpdateVerb = "min"    // the smaller
 )
 
-// UpdateVerbs lists the verbs.
+// UpdateVerbs returns all verbs.
 func UpdateVerbs() []UpdateVerb { return []UpdateVerb{UpdateAdd, UpdateAppend, UpdateMax, UpdateMin} }
 
-// A StateUpdate is a write whose value follows from the value that the key has
-// when the event is stored, such as a counter that many sessions increase. The
-// store computes it in the transaction of the append, and puts the result into
+// A StateUpdate is a write whose value is computed from the stored value when
+// the event is stored, such as a counter that many sessions increment. The
+// store computes it in the transaction of the append, and adds the result to
 // the event's StateDelta.
 type StateUpdate struct {
 	Key  string
 	Verb UpdateVerb
 	// Value is the operand.
 	Value any
-	// Default is the value of a key that is missing; nil is 0 for add, an empty
-	// list for append, and the operand for max and min.
+	// Default is the value of a missing key; nil is 0 for add, an empty list
+	// for append, and the operand for max and min.
 	Default any
-	// Check may change or reject the result; nil takes it as it is.
+	// Check may change or reject the result; nil accepts it.
 	Check func(v any) (any, error)
 }
 
-// Apply returns the value that follows from old, nil for a missing key. An error
-// is an [ErrInvalid].
+// Apply returns the new value for the value old, which is nil for a missing
+// key. An error is an [ErrInvalid].
 func (u *StateUpdate) Apply(old any) (any, error) {
 	if old == nil {
 		old = Normalize(u.Default)
@@ -55,15 +55,15 @@ func (u *StateUpdate) Apply(old any) (any, error) {
 	return v, nil
 }
 
-// An UpdateError says why the value of a key cannot follow from the one that is
-// stored. It is an [ErrInvalid].
+// An UpdateError reports that a new value cannot be computed. It is an
+// [ErrInvalid].
 type UpdateError struct {
 	Key  string
 	Verb UpdateVerb
 	Err  error
 }
 
-// Error names the verb and the key.
+// Error returns the verb, the key and the cause.
 func (e *UpdateError) Error() string {
 	return fmt.Sprintf("cannot %s state key %q: %s", e.verbPhrase(), e.Key, e.Err)
 }
@@ -94,7 +94,8 @@ func (u *StateUpdate) computeResult(old, v any) (any, error) {
 	}
 }
 
-// addNumbers keeps whole numbers whole; one float makes the sum a float.
+// addNumbers adds integers exactly; if one operand is a float, the sum is a
+// float.
 func addNumbers(old, v any) (any, error) {
 	if old == nil {
 		old = int64(0)
@@ -111,7 +112,7 @@ func addNumbers(old, v any) (any, error) {
 	}
 	sum := toFloat(old) + toFloat(v)
 	if math.IsInf(sum, 0) || math.IsNaN(sum) {
-		return nil, errors.New("the sum exceeds the limit of a number")
+		return nil, errors.New("sum exceeds the range of a number")
 	}
 	return sum, nil
 }
@@ -124,7 +125,7 @@ func appendItem(old, v any) (any, error) {
 	return append(slices.Clone(list), v), nil
 }
 
-// pickExtreme is the greater value for sign 1, the smaller one for -1.
+// pickExtreme returns the greater value for sign 1, the smaller one for -1.
 func pickExtreme(old, v any, sign int) (any, error) {
 	if old == nil {
 		old = v
@@ -139,7 +140,7 @@ func pickExtreme(old, v any, sign int) (any, error) {
 	return old, nil
 }
 
-// compareValues compares two numbers exactly, or two texts byte by byte.
+// compareValues compares two numbers exactly, or two strings byte by byte.
 func compareValues(a, b any) (int, error) {
 	x, text := a.(string)
 	y, both := b.(string)
@@ -153,7 +154,7 @@ func compareValues(a, b any) (int, error) {
 		}
 		return 0, nil
 	case !isNumber(a) || !isNumber(b):
-		return 0, fmt.Errorf("both values must be numbers or texts, got %s and %s", describeKind(b), describeKind(a))
+		return 0, fmt.Errorf("both values must be numbers or strings, got %s and %s", describeKind(b), describeKind(a))
 	}
 	return toRat(a).Cmp(toRat(b)), nil
 }
@@ -171,11 +172,11 @@ func isNumber(v any) bool {
 	return false
 }
 
-// maxIntegerDigits bounds the whole numbers that are computed with.
+// maxIntegerDigits limits the integers used in computations.
 const maxIntegerDigits = 400
 
-// toBigInt is a whole number; ok is false for a float, and for one that is too
-// long to compute with.
+// toBigInt converts an integer; ok is false for a float and for an integer with
+// too many digits.
 func toBigInt(v any) (n *big.Int, ok bool) {
 	switch v := v.(type) {
 	case int64:
@@ -208,7 +209,7 @@ func describeKind(v any) string {
 	case bool:
 		return "true or false"
 	case string:
-		return "a text"
+		return "a string"
 	case []any:
 		return "a list"
 	case map[string]any:
@@ -217,11 +218,11 @@ func describeKind(v any) string {
 	return "a number"
 }
 
-// Update records a write that follows from the value that is stored.
+// Update records a write computed from the stored value.
 func (a *Actions) Update(u StateUpdate) { a.StateUpdates = append(a.StateUpdates, u) }
 
-// Updated is the value that a key has after the writes of these actions, when it
-// had the value old before.
+// Updated returns the value of a key after these actions, given its value old
+// before.
 func (a *Actions) Updated(key string, old any) (v any, written bool, err error) {
 	v = old
 	if set, ok := a.StateDelta[key]; ok {
@@ -238,7 +239,7 @@ func (a *Actions) Updated(key string, old any) (v any, written bool, err error) 
 	return v, written, nil
 }
 
-// UpdatedKeys are the keys of the updates, each once, sorted.
+// UpdatedKeys returns the sorted, distinct keys of the updates.
 func (a *Actions) UpdatedKeys() []string {
 	var keys []string
 	for _, u := range a.StateUpdates {
@@ -248,14 +249,14 @@ func (a *Actions) UpdatedKeys() []string {
 	return slices.Compact(keys)
 }
 
-// dropUpdates forgets the updates of a key, which is set.
+// dropUpdates discards the updates of a key that is set.
 func (a *Actions) dropUpdates(key string) {
 	if len(a.StateUpdates) > 0 {
 		a.StateUpdates = slices.DeleteFunc(slices.Clone(a.StateUpdates), func(u StateUpdate) bool { return u.Key == key })
 	}
 }
 
-// UpdatesWithoutTemp returns the updates but those of temp: keys.
+// UpdatesWithoutTemp returns the updates without those of temp: keys.
 func UpdatesWithoutTemp(all []StateUpdate) []StateUpdate {
 	return slices.DeleteFunc(slices.Clone(all), func(u StateUpdate) bool {
 		scope, _ := ScopeOf(u.Key)

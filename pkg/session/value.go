@@ -10,10 +10,10 @@ import (
 	"strings"
 )
 
-// DecodeMap reads a JSON object with free keys, such as a state. Integers are
-// int64, or json.Number when they are too large for that; other numbers are
-// float64. A null is a nil map. A failure is a [FieldError], under the keys
-// that lead to the object, if they are given.
+// DecodeMap decodes a JSON object with free-form keys, such as a state.
+// Integers are int64, or json.Number if they do not fit; other numbers are
+// float64. A null is a nil map. A failure is a [FieldError] whose path begins
+// with keys.
 func DecodeMap(b []byte, keys ...any) (map[string]any, error) {
 	r := reader{b: b}
 	if r.consumeNull() {
@@ -26,18 +26,18 @@ func DecodeMap(b []byte, keys ...any) (map[string]any, error) {
 	return m, nil
 }
 
-// DecodeValue reads a JSON value of any kind, by the rules of [DecodeMap].
+// DecodeValue decodes any JSON value by the rules of [DecodeMap].
 func DecodeValue(b []byte) (any, error) {
 	r := reader{b: b}
 	v := r.readValue()
 	return v, r.checkEnd()
 }
 
-// Normalize returns a value as it would come back from JSON by the rules of
+// Normalize returns a value as if encoded to JSON and decoded by the rules of
 // [DecodeMap]: integers as int64, floats as float64, slices as []any, bytes as
-// URL-safe base64, structs as map[string]any. It shares no map or slice with
-// v. What JSON cannot say, such as a channel, stays as it is, and is an error
-// when it is written.
+// URL-safe base64, structs as map[string]any. It shares no map or slice with v.
+// A value without a JSON form, such as a channel, is unchanged; encoding it is
+// an error.
 func Normalize(v any) any { return normalizeValue(v, 0) }
 
 func normalizeValue(v any, depth int) any {
@@ -69,7 +69,7 @@ func normalizeValue(v any, depth int) any {
 	return normalizeKind(reflect.ValueOf(v), depth)
 }
 
-// normalizeKind is for values of named types and of less common ones.
+// normalizeKind handles named and less common types.
 func normalizeKind(v reflect.Value, depth int) any {
 	switch v.Kind() {
 	case reflect.String:
@@ -81,7 +81,7 @@ func normalizeKind(v reflect.Value, depth int) any {
 	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64, reflect.Uintptr:
 		return parseNumber(strconv.FormatUint(v.Uint(), 10))
 	case reflect.Float32:
-		// The shortest text of a float32 is what its author wrote: 0.1.
+		// The shortest decimal of a float32 is what its author wrote: 0.1.
 		return parseNumber(strconv.FormatFloat(v.Float(), 'e', -1, 32))
 	case reflect.Float64:
 		return v.Float()
@@ -116,7 +116,7 @@ func normalizeMap(v reflect.Value, depth int) any {
 	return m
 }
 
-// normalizeViaJSON writes v and reads it back.
+// normalizeViaJSON encodes and decodes v.
 func normalizeViaJSON(v any) any {
 	var text bytes.Buffer
 	enc := json.NewEncoder(&text)
@@ -132,8 +132,8 @@ func normalizeViaJSON(v any) any {
 	return back
 }
 
-// parseNumber turns the text of a number into an int64 or a float64, or a
-// json.Number if neither holds it.
+// parseNumber parses a JSON number as int64 or float64, or json.Number if
+// neither can represent it.
 func parseNumber(text string) any {
 	if !strings.ContainsAny(text, ".eE") {
 		if n, err := strconv.ParseInt(text, 10, 64); err == nil {

@@ -10,44 +10,44 @@ import (
 	"agenthost/pkg/model"
 )
 
-// emptyNode is the nodeInfo of every event that is not part of a workflow.
+// emptyNode is the nodeInfo of all events outside of workflows.
 const emptyNode = `{"path":""}`
 
-// AppendEvent appends the event's JSON form to dst, the one that databases keep
-// and clients see: camelCase keys, empty fields absent, no HTML escapes, no
-// line feeds. It fails on values that JSON cannot say, such as NaN; dst is then
-// returned as it was.
+// AppendEvent appends the event's JSON form to dst, as stored in databases and
+// sent to clients: camelCase keys, empty fields omitted, no HTML escapes, no
+// line feeds. It fails on values that JSON cannot represent, such as NaN, and
+// then returns dst unchanged.
 func AppendEvent(dst []byte, e *Event) ([]byte, error) { return Form{}.AppendEvent(dst, e) }
 
-// A Form is a choice of what the JSON forms of events and sessions hold. The zero
-// value is ADK's.
+// A Form selects the fields of the JSON forms of events and sessions. The zero
+// value is ADK's form.
 type Form struct {
-	// Provenance adds what the host knows about an event, under that name.
+	// Provenance adds the provenance of events.
 	Provenance bool
 }
 
-// provenanceKey is the key of an event's provenance, in a Form that has it.
+// provenanceKey is the JSON key of an event's provenance.
 const provenanceKey = "provenance"
 
-// AppendEvent is the function of that name, in this form.
+// AppendEvent is the function AppendEvent for this form.
 func (f Form) AppendEvent(dst []byte, e *Event) ([]byte, error) {
 	w := writer{b: dst, form: f}
 	w.writeEvent(e)
 	if w.err != nil {
-		return dst, fmt.Errorf("writing event %q: %w", e.ID, w.err)
+		return dst, fmt.Errorf("encoding event %q: %w", e.ID, w.err)
 	}
 	return w.b, nil
 }
 
-// MarshalJSON is [AppendEvent] for encoding/json, which reads the answer once
-// more and escapes HTML in it unless told not to.
+// MarshalJSON is [AppendEvent] for encoding/json, which parses the result again
+// and escapes HTML in it by default.
 func (e *Event) MarshalJSON() ([]byte, error) { return AppendEvent(nil, e) }
 
-// UnmarshalJSON reads an event as any ADK writes it: keys in camelCase or
+// UnmarshalJSON decodes an event of any ADK version: keys in camelCase or
 // snake_case, the timestamp as float seconds, integer milliseconds or RFC 3339,
-// bytes in either base64 alphabet. Fields that an event does not have are kept
-// in Extra under their camelCase names; unknown keys further inside are
-// ignored. Seq and Provenance stay as they are. A failure is a [FieldError].
+// bytes in either base64 alphabet. Unknown fields of the event are kept in
+// Extra under their camelCase names; unknown nested keys are ignored. Seq and
+// Provenance are unchanged. A failure is a [FieldError].
 func (e *Event) UnmarshalJSON(b []byte) error {
 	r := reader{b: b}
 	*e = Event{Seq: e.Seq, Provenance: e.Provenance}
@@ -55,10 +55,9 @@ func (e *Event) UnmarshalJSON(b []byte) error {
 	return r.checkEnd()
 }
 
-// Overlooked says which key of an event's JSON form UnmarshalJSON would pass
-// over in silence: the first that is further inside, where this version knows
-// all keys. It is nil when there is none, and a [FieldError] too when the text
-// is no event.
+// Overlooked returns a [FieldError] for the first nested key of an event's JSON
+// form that UnmarshalJSON would ignore, or for invalid JSON. It returns nil if
+// there is none.
 func Overlooked(b []byte) error {
 	r := reader{b: b, strict: true}
 	r.readEvent(&Event{})
@@ -66,10 +65,10 @@ func Overlooked(b []byte) error {
 }
 
 // AppendSession appends the session's JSON form with its events to dst. It
-// fails as [AppendEvent] does.
+// fails like [AppendEvent].
 func AppendSession(dst []byte, s *Session) ([]byte, error) { return Form{}.AppendSession(dst, s) }
 
-// AppendSession is the function of that name, in this form.
+// AppendSession is the function AppendSession for this form.
 func (f Form) AppendSession(dst []byte, s *Session) ([]byte, error) {
 	var events []*Event
 	if s.History != nil {
@@ -81,8 +80,7 @@ func (f Form) AppendSession(dst []byte, s *Session) ([]byte, error) {
 // MarshalJSON is [AppendSession] for encoding/json.
 func (s *Session) MarshalJSON() ([]byte, error) { return AppendSession(nil, s) }
 
-// Head is the session as it stands in lists: its JSON form has an empty list
-// of events.
+// Head returns the session's JSON form for lists, with an empty list of events.
 func (s *Session) Head() json.Marshaler { return sessionHead{s} }
 
 type sessionHead struct{ s *Session }
@@ -102,7 +100,7 @@ func (f Form) appendSession(dst []byte, s *Session, events []*Event) ([]byte, er
 	w.writeTimeField("lastUpdateTime", s.LastUpdate)
 	w.closeBracket('}')
 	if w.err != nil {
-		return dst, fmt.Errorf("writing session %s: %w", s.Key, w.err)
+		return dst, fmt.Errorf("encoding session %s: %w", s.Key, w.err)
 	}
 	return w.b, nil
 }
@@ -118,7 +116,7 @@ func (w *writer) writeEvents(es []*Event) {
 	w.closeBracket(']')
 }
 
-// MarshalJSON writes ADK's form; customMetadata is always there.
+// MarshalJSON encodes ADK's form; customMetadata is always present.
 func (v ArtifactVersion) MarshalJSON() ([]byte, error) {
 	var w writer
 	w.openBracket('{')
@@ -129,7 +127,7 @@ func (v ArtifactVersion) MarshalJSON() ([]byte, error) {
 	w.writeOptionalString("mimeType", v.MIMEType)
 	w.closeBracket('}')
 	if w.err != nil {
-		return nil, fmt.Errorf("writing artifact version %d: %w", v.Version, w.err)
+		return nil, fmt.Errorf("encoding artifact version %d: %w", v.Version, w.err)
 	}
 	return w.b, nil
 }
@@ -141,7 +139,7 @@ func (w *writer) writeEvent(e *Event) {
 	w.startField("author").writeString(e.Author)
 	w.writeOptional("actions", &e.Actions)
 	w.writeNodeInfo(e)
-	// A list without ids says that none of the calls is answered later.
+	// An empty list means that none of the calls is answered later.
 	if e.LongRunningToolIDs != nil || hasCall(e) {
 		w.startField("longRunningToolIds").writeTyped(reflect.ValueOf(e.LongRunningToolIDs))
 	}
@@ -157,8 +155,8 @@ func (w *writer) writeEvent(e *Event) {
 	w.closeBracket('}')
 }
 
-// writeNodeInfo writes the path of the event's node; whatever else another version
-// says of the node is written as it came.
+// writeNodeInfo writes the path of the event's node. A nodeInfo with other
+// fields is written back unchanged.
 func (w *writer) writeNodeInfo(e *Event) {
 	switch _, other := e.Extra["nodeInfo"]; {
 	case other:
@@ -197,8 +195,8 @@ func (w *writer) writeResponse(r *model.Response) {
 	w.writeOptional("citationMetadata", r.CitationMetadata)
 }
 
-// writeExtraFields writes the fields that this version does not know; what it knows comes
-// from the event itself.
+// writeExtraFields writes unknown fields; known ones are written from the
+// event.
 func (w *writer) writeExtraFields(e *Event) {
 	if len(e.Extra) == 0 {
 		return
@@ -235,7 +233,7 @@ func (r *reader) readEvent(e *Event) {
 	}
 }
 
-// readExtraField keeps a field that this version does not know, unless it says nothing.
+// readExtraField keeps an unknown field unless it is null.
 func (r *reader) readExtraField(e *Event, name string) {
 	raw := compactJSON(r.readRawValue())
 	if string(raw) == "null" || name == "nodeInfo" && e.readNodeInfo(raw) {
@@ -247,7 +245,7 @@ func (r *reader) readExtraField(e *Event, name string) {
 	e.Extra[name] = raw
 }
 
-// readNodeInfo takes over a nodeInfo that has nothing but a path.
+// readNodeInfo decodes a nodeInfo that has only a path.
 func (e *Event) readNodeInfo(raw []byte) bool {
 	if string(raw) == emptyNode {
 		return true
@@ -261,8 +259,8 @@ func (e *Event) readNodeInfo(raw []byte) bool {
 	return ok
 }
 
-// fieldPointer returns where the field of that name in the JSON form is kept, or nil
-// for a name that is not known. A flat list.
+// fieldPointer returns a pointer to the field with a JSON name, or nil for an
+// unknown name.
 func (e *Event) fieldPointer(name string) any {
 	switch name {
 	case "id":

@@ -2,7 +2,8 @@ package session
 
 import "reflect"
 
-// writeActions writes the four maps that every event has, and what else there is.
+// writeActions writes the four maps that every event has, and the other fields
+// that are set.
 func (w *writer) writeActions(a *Actions) {
 	w.openBracket('{')
 	w.writeOptionalFlag("skipSummarization", a.SkipSummarization)

@@ -2,9 +2,9 @@ package session
 
 import "agenthost/pkg/model"
 
-// writeCacheMetadata writes the one part of an event whose keys are in snake_case
-// (adk-python models/cache_metadata.py has no aliases). Without a cache it is a
-// fingerprint and a number of contents.
+// writeCacheMetadata writes the only part of an event with snake_case keys
+// (adk-python models/cache_metadata.py has no aliases). Without a cache it
+// consists of a fingerprint and a number of contents.
 func (w *writer) writeCacheMetadata(m *model.CacheMetadata) {
 	before := w.err
 	w.startField("cacheMetadata").openBracket('{')
@@ -24,9 +24,9 @@ func (w *writer) writeCacheMetadata(m *model.CacheMetadata) {
 	w.addErrorKey(before, "cacheMetadata")
 }
 
-// cacheMetadataField finds a field by its key in camelCase, in which any key is looked
-// up. Metadata that says only half of a cache is read as it is: it is not
-// active, and the next answer replaces it.
+// cacheMetadataField returns the field with a camelCase key. Incomplete
+// metadata is decoded as it is: it is not active, and the next response
+// replaces it.
 func cacheMetadataField(m *model.CacheMetadata, name []byte) any {
 	switch string(name) {
 	case "cacheName":

@@ -6,8 +6,8 @@ import (
 	"agenthost/pkg/model"
 )
 
-// commonField finds the fields that nearly every event has without a search
-// through the tags.
+// commonField finds the fields of nearly every event without a search through
+// the struct tags.
 func commonField(p any, name []byte) any {
 	switch p := p.(type) {
 	case *genai.Content:
@@ -75,7 +75,7 @@ func commonUsageField(u *genai.GenerateContentResponseUsageMetadata, name []byte
 	}
 }
 
-// A checkpoint is an agent's state: an empty one is more than none.
+// A checkpoint is an agent state. An empty checkpoint differs from none.
 type checkpoint map[string]any
 
 func commonActionField(a *Actions, name []byte) any {

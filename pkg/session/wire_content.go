@@ -9,11 +9,10 @@ import (
 	"agenthost/pkg/model"
 )
 
-// DecodeContent reads a content that a client sent. Keys may be camelCase or
-// snake_case, bytes in either base64 alphabet. A key that a content or a part
-// does not have is an error, as is a value of the wrong type: a [FieldError]
-// with the path from the content, after the keys that lead to it, if they are
-// given. Free-form maps are taken as they are.
+// DecodeContent decodes a content from a client. Keys may be camelCase or
+// snake_case, bytes in either base64 alphabet. An unknown key of a content or a
+// part and a value of the wrong type are errors: a [FieldError] whose path
+// begins with keys. Free-form maps are accepted as they are.
 func DecodeContent(b []byte, keys ...any) (*genai.Content, error) {
 	c := new(genai.Content)
 	if err := decodeStrict(b, c, keys); err != nil {
@@ -22,7 +21,7 @@ func DecodeContent(b []byte, keys ...any) (*genai.Content, error) {
 	return c, nil
 }
 
-// DecodePart reads a part by the rules of [DecodeContent].
+// DecodePart decodes a part by the rules of [DecodeContent].
 func DecodePart(b []byte, keys ...any) (*genai.Part, error) {
 	p := new(genai.Part)
 	if err := decodeStrict(b, p, keys); err != nil {
@@ -37,17 +36,17 @@ func decodeStrict(b []byte, p any, keys []any) error {
 	return r.checkEnd(keys...)
 }
 
-// EncodeContent writes a content as it stands in an event.
+// EncodeContent encodes a content as in an event.
 func EncodeContent(c *genai.Content) ([]byte, error) { return encodeTyped("content", c) }
 
-// EncodePart writes a part as it stands in an event.
+// EncodePart encodes a part as in an event.
 func EncodePart(p *genai.Part) ([]byte, error) { return encodeTyped("part", p) }
 
 func encodeTyped(what string, p any) ([]byte, error) {
 	var w writer
 	w.writeTyped(reflect.ValueOf(p))
 	if w.err != nil {
-		return nil, fmt.Errorf("writing %s: %w", what, w.err)
+		return nil, fmt.Errorf("encoding %s: %w", what, w.err)
 	}
 	return w.b, nil
 }
@@ -78,7 +77,7 @@ func (w *writer) writeParts(ps []*genai.Part) {
 	w.closeBracket(']')
 }
 
-// writePart writes a text also when it is empty: a part must say what it is.
+// writePart also writes an empty text, because a part must have a kind.
 func (w *writer) writePart(p *genai.Part) {
 	w.openBracket('{')
 	w.writeOptional("mediaResolution", p.MediaResolution)
@@ -109,7 +108,7 @@ func (w *writer) writePart(p *genai.Part) {
 	w.closeBracket('}')
 }
 
-// writeFunctionCall always has args, as adk-python writes it.
+// writeFunctionCall always writes args, as adk-python does.
 func (w *writer) writeFunctionCall(c *genai.FunctionCall) {
 	w.openBracket('{')
 	w.writeOptionalString("id", c.ID)
@@ -120,7 +119,7 @@ func (w *writer) writeFunctionCall(c *genai.FunctionCall) {
 	w.closeBracket('}')
 }
 
-// writeFunctionResponse always has a response, as adk-python writes it.
+// writeFunctionResponse always writes a response, as adk-python does.
 func (w *writer) writeFunctionResponse(f *genai.FunctionResponse) {
 	w.openBracket('{')
 	w.writeOptional("willContinue", f.WillContinue)

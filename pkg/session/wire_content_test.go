@@ -109,14 +109,14 @@ func TestPartRoundTrip(t *testing.T) {
 }
 
 func TestEncodeContentErrors(t *testing.T) {
-	if _, err := EncodeContent(nil); err == nil || err.Error() != "writing content: is missing" {
+	if _, err := EncodeContent(nil); err == nil || err.Error() != "encoding content: is missing" {
 		t.Errorf("EncodeContent(nil): %v", err)
 	}
-	if _, err := EncodePart(nil); err == nil || err.Error() != "writing part: is missing" {
+	if _, err := EncodePart(nil); err == nil || err.Error() != "encoding part: is missing" {
 		t.Errorf("EncodePart(nil): %v", err)
 	}
 	c := &genai.Content{Parts: []*genai.Part{{PartMetadata: map[string]any{"c": make(chan int)}}}}
-	if _, err := EncodeContent(c); err == nil || err.Error() != "writing content: parts[0].partMetadata.c: a chan int cannot be written as JSON" {
+	if _, err := EncodeContent(c); err == nil || err.Error() != "encoding content: parts[0].partMetadata.c: chan int cannot be encoded as JSON" {
 		t.Errorf("EncodeContent: %v", err)
 	}
 }

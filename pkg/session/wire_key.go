@@ -27,8 +27,8 @@ func fieldNamed(t reflect.Type, name []byte) int {
 	return -1
 }
 
-// camelCase turns a snake_case key into camelCase; any other key stays as it
-// is. A result of the same length is the key itself.
+// camelCase converts a snake_case key; it returns any other key unchanged. A
+// result of the same length is the key itself.
 func camelCase(key []byte) []byte {
 	if bytes.IndexByte(key, '_') < 0 || !isSnakeCase(key) {
 		return key
@@ -46,7 +46,8 @@ func camelCase(key []byte) []byte {
 	return name
 }
 
-// isSnakeCase: small letters and digits with single underscores between them.
+// isSnakeCase reports keys of lower case letters and digits with single
+// underscores between them.
 func isSnakeCase(key []byte) bool {
 	last := byte('_')
 	for _, c := range key {
@@ -59,7 +60,7 @@ func isSnakeCase(key []byte) bool {
 	return last != '_'
 }
 
-// fieldNames lists the keys that a struct has.
+// fieldNames returns the JSON keys of a struct.
 func fieldNames(t reflect.Type) []string {
 	names := make([]string, t.NumField())
 	for i := range names {

@@ -9,13 +9,13 @@ import (
 	"unicode/utf8"
 )
 
-// A reader walks through one JSON text. After the first error it stands at the
-// end and every method returns the zero value.
+// A reader decodes JSON. After the first error it is at the end of the input
+// and every method returns the zero value.
 type reader struct {
 	b     []byte
 	pos   int
 	depth int
-	// strict makes an unknown key an error where keys are fixed.
+	// strict rejects unknown keys of structs.
 	strict bool
 	err    *FieldError
 }
@@ -27,7 +27,7 @@ func (r *reader) setError(format string, args ...any) {
 	r.pos = len(r.b)
 }
 
-// failExpected fails with what stands here instead of what should.
+// failExpected sets an error with the expected and the actual value.
 func (r *reader) failExpected(what string) {
 	r.setError("want %s, got %s", what, r.describeNext())
 }
@@ -53,8 +53,8 @@ func (r *reader) describeNext() string {
 	}
 }
 
-// checkEnd checks that nothing follows, and returns the first error, under the keys
-// that lead to the text.
+// checkEnd checks that the input ends here, and returns the first error with
+// keys prepended to its path.
 func (r *reader) checkEnd(keys ...any) error {
 	if r.peekByte(); r.pos < len(r.b) {
 		r.failExpected("the end of the text")
@@ -78,7 +78,7 @@ func (r *reader) peekByte() byte {
 	return 0
 }
 
-// consumeLiteral steps over a literal, if it is the one that stands here.
+// consumeLiteral consumes a literal if it is next.
 func (r *reader) consumeLiteral(w string) bool {
 	if !bytes.HasPrefix(r.b[r.pos:], []byte(w)) {
 		return false
@@ -87,11 +87,11 @@ func (r *reader) consumeLiteral(w string) bool {
 	return true
 }
 
-// consumeNull steps over a null, if one stands here.
+// consumeNull consumes a null if it is next.
 func (r *reader) consumeNull() bool { return r.peekByte() == 'n' && r.consumeLiteral("null") }
 
-// readObject calls each for every key, in order, when its value is next. The key
-// must not be kept.
+// readObject calls each for every key in order, with the reader at its value.
+// The key must not be retained.
 func (r *reader) readObject(each func(key []byte)) {
 	if !r.enterContainer('{', "an object") {
 		return
@@ -109,7 +109,7 @@ func (r *reader) readObject(each func(key []byte)) {
 	}
 }
 
-// consumeEmptyObject steps over {}, if it stands here.
+// consumeEmptyObject consumes {} if it is next.
 func (r *reader) consumeEmptyObject() bool {
 	if r.peekByte() != '{' {
 		return false
@@ -124,7 +124,7 @@ func (r *reader) consumeEmptyObject() bool {
 	return true
 }
 
-// readList calls each for every item, in order, when it is next.
+// readList calls each for every item in order, with the reader at the item.
 func (r *reader) readList(each func(i int)) {
 	if !r.enterContainer('[', "a list") {
 		return
@@ -143,13 +143,13 @@ func (r *reader) enterContainer(c byte, want string) bool {
 	}
 	r.pos++
 	if r.depth++; r.depth > maxDepth {
-		r.setError("nested deeper than %d", maxDepth)
+		r.setError("nesting exceeds the limit of %d", maxDepth)
 		return false
 	}
 	return true
 }
 
-// hasMoreItems steps over the comma or the end of a list or object.
+// hasMoreItems consumes a comma, or the end of a list or object.
 func (r *reader) hasMoreItems(end byte, first bool) bool {
 	c := r.peekByte()
 	switch {
@@ -172,7 +172,7 @@ func (r *reader) hasMoreItems(end byte, first bool) bool {
 // readString reads a string.
 func (r *reader) readString() string { return string(r.readStringBytes()) }
 
-// readStringBytes reads a string; the bytes are part of the text where that is possible.
+// readStringBytes reads a string. The result aliases the input if possible.
 func (r *reader) readStringBytes() []byte {
 	if r.peekByte() != '"' {
 		r.failExpected("a string")
@@ -198,7 +198,7 @@ func (r *reader) readStringBytes() []byte {
 			ascii = false
 		}
 	}
-	r.setError("string without end")
+	r.setError("unterminated string")
 	return nil
 }
 
@@ -209,7 +209,7 @@ func validUTF8(s []byte) []byte {
 	return bytes.ToValidUTF8(s, []byte("\ufffd"))
 }
 
-// readEscapedString reads a string that has its first escape at i.
+// readEscapedString reads a string whose first escape is at i.
 func (r *reader) readEscapedString(i int) []byte {
 	s := bytes.Clone(r.b[r.pos:i])
 	for r.pos = i; r.pos < len(r.b); {
@@ -227,11 +227,11 @@ func (r *reader) readEscapedString(i int) []byte {
 			s = append(s, c)
 		}
 	}
-	r.setError("string without end")
+	r.setError("unterminated string")
 	return nil
 }
 
-// readEscape reads what follows a backslash.
+// readEscape reads an escape after its backslash.
 func (r *reader) readEscape(s []byte) []byte {
 	if r.pos == len(r.b) {
 		return s
@@ -258,7 +258,7 @@ func (r *reader) readEscape(s []byte) []byte {
 	return s
 }
 
-// readEscapedRune reads what follows \u. Half of a surrogate pair is U+FFFD.
+// readEscapedRune reads a \u escape. Half of a surrogate pair is U+FFFD.
 func (r *reader) readEscapedRune() rune {
 	c := r.readHexDigits()
 	if !utf16.IsSurrogate(c) {
@@ -276,7 +276,7 @@ func (r *reader) readEscapedRune() rune {
 
 func (r *reader) readHexDigits() rune {
 	if len(r.b)-r.pos < 4 {
-		r.setError("string without end")
+		r.setError("unterminated string")
 		return 0
 	}
 	n, err := strconv.ParseUint(string(r.b[r.pos:r.pos+4]), 16, 16)
@@ -288,7 +288,7 @@ func (r *reader) readHexDigits() rune {
 	return rune(n)
 }
 
-// readNumber steps over a number and returns its text.
+// readNumber consumes a number and returns its text.
 func (r *reader) readNumber() []byte {
 	if c := r.peekByte(); c != '-' && (c < '0' || c > '9') {
 		r.failExpected("a number")
@@ -305,7 +305,7 @@ func (r *reader) readNumber() []byte {
 		ok = r.skipDigits()
 	}
 	if !ok {
-		r.setError("bad number at byte %d", start)
+		r.setError("invalid number at byte %d", start)
 		return nil
 	}
 	return r.b[start:r.pos]
@@ -336,8 +336,8 @@ func (r *reader) readBool() bool {
 	return false
 }
 
-// readValue reads a free-form value; integers are int64, or json.Number when they
-// are too large for that.
+// readValue reads a free-form value. Integers are int64, or json.Number if they
+// do not fit.
 func (r *reader) readValue() any {
 	switch c := r.peekByte(); c {
 	case '"':
@@ -368,7 +368,7 @@ func (r *reader) readFreeMap() map[string]any {
 	return m
 }
 
-// skipValue checks a value and steps over it.
+// skipValue validates and skips a value.
 func (r *reader) skipValue() {
 	switch r.peekByte() {
 	case '"':
@@ -382,7 +382,7 @@ func (r *reader) skipValue() {
 	}
 }
 
-// readRawValue checks a value and returns its text, which is part of the whole.
+// readRawValue validates a value and returns its text, which aliases the input.
 func (r *reader) readRawValue() json.RawMessage {
 	r.peekByte()
 	start := r.pos

@@ -15,7 +15,7 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// readNullable reads a value that may be null, which is the zero value.
+// readNullable reads a value or null, which is the zero value.
 func (r *reader) readNullable(p any) {
 	if r.consumeNull() {
 		reflect.ValueOf(p).Elem().SetZero()
@@ -24,8 +24,8 @@ func (r *reader) readNullable(p any) {
 	r.readInto(p)
 }
 
-// readInto reads a value into what p points to. An empty map stays nil, as it is
-// in a new event.
+// readInto reads a value into the variable p points to. An empty map stays nil,
+// as in a new event.
 func (r *reader) readInto(p any) {
 	switch p := p.(type) {
 	case *string:
@@ -117,7 +117,8 @@ func (r *reader) readTypedList(v reflect.Value) {
 	v.Set(l)
 }
 
-// readParts is what typedList would do: nearly every event has one.
+// readParts is a fast path of readTypedList, because nearly every event has
+// parts.
 func (r *reader) readParts() []*genai.Part {
 	l := make([]*genai.Part, 0, 1)
 	r.readList(func(int) {
@@ -172,11 +173,11 @@ func (r *reader) readStruct(v reflect.Value) {
 	r.readFields(find, func(name []byte) { r.handleUnknownKey(v.Type(), string(name)) })
 }
 
-// readFields reads an object with keys in either spelling. find returns where the
-// field with a camelCase name is kept, or nil; unknown is called for those that
-// it does not find, when the value is next.
+// readFields reads an object with keys in either spelling. find returns a
+// pointer to the field with a camelCase name, or nil; then unknown is called
+// with the reader at the value.
 func (r *reader) readFields(find func(name []byte) any, unknown func(name []byte)) {
-	// When both spellings are there, camelCase counts, as in adk-python.
+	// If both spellings occur, camelCase wins, as in adk-python.
 	var few [16]any
 	camel := few[:0]
 	r.readObject(func(key []byte) {

@@ -285,18 +285,18 @@ func TestAppendEventErrors(t *testing.T) {
 		in   *Event
 		want string
 	}{
-		{"not a number", delta(math.NaN()), `writing event "1": actions.stateDelta.x: NaN is not a JSON number`},
-		{"infinity in a list", delta([]any{1, math.Inf(1)}), `writing event "1": actions.stateDelta.x[1]: +Inf is not a JSON number`},
-		{"a channel", delta(map[string]any{"c": make(chan int)}), `writing event "1": actions.stateDelta.x.c: a chan int cannot be written as JSON`},
-		{"a made-up number", delta(json.Number("1x")), `writing event "1": actions.stateDelta.x: "1x" is not a JSON number`},
-		{"a nil part", parts(&genai.Part{Text: "a"}, nil), `writing event "1": content.parts[1]: is missing`},
-		{"a bad argument", parts(&genai.Part{FunctionCall: &genai.FunctionCall{Args: map[string]any{"f": math.NaN()}}}), `writing event "1": content.parts[0].functionCall.args.f: NaN is not a JSON number`},
-		{"a time beyond the years", &Event{ID: "1", Timestamp: time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)}, `writing event "1": timestamp: time 10000-01-01 00:00:00 +0000 UTC is outside the years 1 to 9999`},
-		{"a broken extra", &Event{ID: "1", Extra: map[string]json.RawMessage{"x": json.RawMessage("{")}}, `writing event "1": x: not JSON: unexpected end of JSON input`},
-		{"a nil confirmation", &Event{ID: "1", Actions: Actions{RequestedToolConfirmations: map[string]*Confirmation{"c": nil}}}, `writing event "1": actions.requestedToolConfirmations.c: is missing`},
-		{"an empty compaction", &Event{ID: "1", Actions: Actions{Compaction: &Compaction{}}}, `writing event "1": actions.compaction.compactedContent: is missing`},
-		{"bad widgets", &Event{ID: "1", Actions: Actions{RenderUIWidgets: json.RawMessage("[")}}, `writing event "1": actions.renderUiWidgets: not JSON: unexpected end of JSON input`},
-		{"a bad average", &Event{ID: "1", Response: model.Response{AvgLogprobs: math.NaN()}}, `writing event "1": avgLogprobs: NaN is not a JSON number`},
+		{"not a number", delta(math.NaN()), `encoding event "1": actions.stateDelta.x: NaN is not a JSON number`},
+		{"infinity in a list", delta([]any{1, math.Inf(1)}), `encoding event "1": actions.stateDelta.x[1]: +Inf is not a JSON number`},
+		{"a channel", delta(map[string]any{"c": make(chan int)}), `encoding event "1": actions.stateDelta.x.c: chan int cannot be encoded as JSON`},
+		{"a made-up number", delta(json.Number("1x")), `encoding event "1": actions.stateDelta.x: "1x" is not a JSON number`},
+		{"a nil part", parts(&genai.Part{Text: "a"}, nil), `encoding event "1": content.parts[1]: is missing`},
+		{"a bad argument", parts(&genai.Part{FunctionCall: &genai.FunctionCall{Args: map[string]any{"f": math.NaN()}}}), `encoding event "1": content.parts[0].functionCall.args.f: NaN is not a JSON number`},
+		{"a time beyond the years", &Event{ID: "1", Timestamp: time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)}, `encoding event "1": timestamp: time 10000-01-01 00:00:00 +0000 UTC is outside the years 1 to 9999`},
+		{"a broken extra", &Event{ID: "1", Extra: map[string]json.RawMessage{"x": json.RawMessage("{")}}, `encoding event "1": x: invalid JSON: unexpected end of JSON input`},
+		{"a nil confirmation", &Event{ID: "1", Actions: Actions{RequestedToolConfirmations: map[string]*Confirmation{"c": nil}}}, `encoding event "1": actions.requestedToolConfirmations.c: is missing`},
+		{"an empty compaction", &Event{ID: "1", Actions: Actions{Compaction: &Compaction{}}}, `encoding event "1": actions.compaction.compactedContent: is missing`},
+		{"bad widgets", &Event{ID: "1", Actions: Actions{RenderUIWidgets: json.RawMessage("[")}}, `encoding event "1": actions.renderUiWidgets: invalid JSON: unexpected end of JSON input`},
+		{"a bad average", &Event{ID: "1", Response: model.Response{AvgLogprobs: math.NaN()}}, `encoding event "1": avgLogprobs: NaN is not a JSON number`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -314,8 +314,8 @@ func TestAppendEventErrors(t *testing.T) {
 	}
 
 	_, err := AppendEvent(nil, delta(ring))
-	if err == nil || !strings.HasSuffix(err.Error(), ": nested deeper than 1000") {
-		t.Errorf("AppendEvent of a map that holds itself: %.80v…, want nested deeper than 1000", err)
+	if err == nil || !strings.HasSuffix(err.Error(), ": nesting exceeds the limit of 1000") {
+		t.Errorf("AppendEvent of a map that holds itself: %.80v…, want nesting exceeds the limit of 1000", err)
 	}
 }
 
@@ -326,8 +326,8 @@ func TestAppendSessionErrors(t *testing.T) {
 		in   *Session
 		want string
 	}{
-		{"state", &Session{Key: key, State: NewState(map[string]any{"k": math.NaN()})}, "writing session a/u/s: state.k: NaN is not a JSON number"},
-		{"event", &Session{Key: key, History: NewHistory([]*Event{{}, {Actions: Actions{Route: math.NaN()}}})}, "writing session a/u/s: events[1].actions.route: NaN is not a JSON number"},
+		{"state", &Session{Key: key, State: NewState(map[string]any{"k": math.NaN()})}, "encoding session a/u/s: state.k: NaN is not a JSON number"},
+		{"event", &Session{Key: key, History: NewHistory([]*Event{{}, {Actions: Actions{Route: math.NaN()}}})}, "encoding session a/u/s: events[1].actions.route: NaN is not a JSON number"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -337,7 +337,7 @@ func TestAppendSessionErrors(t *testing.T) {
 		})
 	}
 	_, err := ArtifactVersion{Version: 3, CustomMetadata: map[string]any{"k": math.NaN()}}.MarshalJSON()
-	if want := "writing artifact version 3: customMetadata.k: NaN is not a JSON number"; err == nil || err.Error() != want {
+	if want := "encoding artifact version 3: customMetadata.k: NaN is not a JSON number"; err == nil || err.Error() != want {
 		t.Errorf("ArtifactVersion.MarshalJSON: %v, want %s", err, want)
 	}
 }
@@ -354,10 +354,10 @@ func TestUnmarshalErrors(t *testing.T) {
 		{`{"id":"a",}`, `want a string, got '}' at byte 10`},
 		{`{"id" "a"}`, `want a colon, got a string`},
 		{`{"id":"a" "b":1}`, `want a comma or '}', got a string`},
-		{`{"id":"a`, `id: string without end`},
-		{`{"id":"a\`, `id: string without end`},
+		{`{"id":"a`, `id: unterminated string`},
+		{`{"id":"a\`, `id: unterminated string`},
 		{`{"id":"a\x"}`, `id: unknown escape 'x' at byte 9`},
-		{`{"id":"\u12`, `id: string without end`},
+		{`{"id":"\u12`, `id: unterminated string`},
 		{`{"id":"\u12zz"}`, `id: want four hexadecimal digits at byte 9`},
 		{"{\"id\":\"a\nb\"}", `id: control character in a string at byte 8`},
 		{"{\"id\":\"\\n\nb\"}", `id: control character in a string at byte 9`},
@@ -381,8 +381,8 @@ func TestUnmarshalErrors(t *testing.T) {
 		{`{"content":{"parts":[{"thoughtSignature":1}]}}`, `content.parts[0].thoughtSignature: want a string, got a number`},
 		{`{"content":{"parts":[{"videoMetadata":{"startOffset":1}}]}}`, `content.parts[0].videoMetadata.startOffset: want a string, got a number`},
 		{`{"avgLogprobs":1e999}`, `avgLogprobs: the number 1e999 is out of range`},
-		{`{"avgLogprobs":-}`, `avgLogprobs: bad number at byte 15`},
-		{`{"avgLogprobs":1.}`, `avgLogprobs: bad number at byte 15`},
+		{`{"avgLogprobs":-}`, `avgLogprobs: invalid number at byte 15`},
+		{`{"avgLogprobs":1.}`, `avgLogprobs: invalid number at byte 15`},
 		{`{"avgLogprobs":01}`, `want a comma or '}', got a number`},
 		{`{"content":{"parts":[null]}}`, `content.parts[0]: want an object, got null`},
 		{`{"content":{"parts":{}}}`, `content.parts: want a list, got an object`},
@@ -415,8 +415,8 @@ func TestUnmarshalDepth(t *testing.T) {
 	}
 	for _, in := range []string{deep(maxDepth - 1), strings.Repeat(`{"a":`, 1_000_000), `{"x":` + strings.Repeat("[", 1_000_000)} {
 		err := new(Event).UnmarshalJSON([]byte(in))
-		if err == nil || !strings.HasSuffix(err.Error(), ": nested deeper than 1000") {
-			t.Errorf("UnmarshalJSON of %.20s…: %.60v, want nested deeper than 1000", in, err)
+		if err == nil || !strings.HasSuffix(err.Error(), ": nesting exceeds the limit of 1000") {
+			t.Errorf("UnmarshalJSON of %.20s…: %.60v, want nesting exceeds the limit of 1000", in, err)
 		}
 	}
 }

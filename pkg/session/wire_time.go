@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// The seconds of the years 1 to 9999, and the integer from which a time is
-// meant in milliseconds: as seconds it is the year 5138.
+// The seconds of the years 1 to 9999, and the integer from which a time is in
+// milliseconds: as seconds it would be the year 5138.
 const (
 	firstSecond          = -62_135_596_800
 	lastSecond           = 253_402_300_799
@@ -46,7 +46,7 @@ func absoluteValue(n int64) uint64 {
 	return uint64(n)
 }
 
-// appendDuration writes protobuf's form: "3.5s", "2s".
+// appendDuration appends protobuf's form: "3.5s", "2s".
 func appendDuration(b []byte, d time.Duration) []byte {
 	start := len(b)
 	b = appendSeconds(b, int64(d), 9)
@@ -66,8 +66,8 @@ func (r *reader) readDuration() time.Duration {
 	return d
 }
 
-// readTime reads float seconds, integer milliseconds or RFC 3339, to the
-// microsecond and in UTC. 0 is the zero time.
+// readTime reads float seconds, integer milliseconds or RFC 3339, in UTC with
+// microsecond precision. 0 is the zero time.
 func (r *reader) readTime() time.Time {
 	if r.peekByte() == '"' {
 		return r.readTimeText()
@@ -99,8 +99,8 @@ func (r *reader) readTimeText() time.Time {
 	return t
 }
 
-// parseTime reads the text of a number. A plain decimal is read digit by digit:
-// as a float64 it would lose microseconds in far years.
+// parseTime parses a number. A plain decimal is parsed digit by digit: a
+// float64 would lose microseconds in far years.
 func parseTime(text string) (time.Time, bool) {
 	if strings.ContainsAny(text, "eE") {
 		f, err := strconv.ParseFloat(text, 64)
@@ -124,7 +124,7 @@ func parseTime(text string) (time.Time, bool) {
 	return time.Unix(n, micros*1000).UTC(), true
 }
 
-// parseMicros rounds the digits after the point to millionths.
+// parseMicros rounds the digits of a fraction to millionths.
 func parseMicros(fraction string) int64 {
 	var n int64
 	for _, digit := range (fraction + "0000000")[:7] {

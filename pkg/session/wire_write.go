@@ -13,11 +13,11 @@ import (
 	"unicode/utf8"
 )
 
-// maxDepth bounds how deep JSON values are nested, read or written.
+// maxDepth limits the nesting of JSON values, read or written.
 const maxDepth = 1000
 
-// A writer appends JSON to b. After an error it still writes, but what it
-// wrote is worth nothing.
+// A writer appends JSON to b. After an error it continues, but its output is
+// invalid.
 type writer struct {
 	b     []byte
 	depth int
@@ -31,14 +31,15 @@ func (w *writer) setError(format string, args ...any) {
 	}
 }
 
-// addErrorKey says that an error that came up since before is inside a member.
+// addErrorKey prepends a key to the path of an error that occurred since
+// before.
 func (w *writer) addErrorKey(before *FieldError, key string) {
 	if w.err != before {
 		w.err = w.err.nestUnder(key)
 	}
 }
 
-// addErrorIndex is inKey for lists.
+// addErrorIndex is addErrorKey for lists.
 func (w *writer) addErrorIndex(before *FieldError, i int) {
 	if w.err != before {
 		w.err = w.err.nestUnder(i)
@@ -48,7 +49,8 @@ func (w *writer) addErrorIndex(before *FieldError, i int) {
 func (w *writer) openBracket(c byte)  { w.b = append(w.b, c) }
 func (w *writer) closeBracket(c byte) { w.b = append(w.b, c) }
 
-// writeComma separates two members; the first of a list or object has none.
+// writeComma separates two members; the first member of a list or object has no
+// comma.
 func (w *writer) writeComma() {
 	if c := w.b[len(w.b)-1]; c != '{' && c != '[' {
 		w.b = append(w.b, ',')
@@ -99,7 +101,7 @@ func (w *writer) writeOptionalValue(name string, v any) {
 	}
 }
 
-// writeOptional writes what p points to, unless p is nil.
+// writeOptional writes the value that p points to, unless p is nil.
 func (w *writer) writeOptional(name string, p any) {
 	if v := reflect.ValueOf(p); !v.IsNil() {
 		before := w.err
@@ -131,7 +133,7 @@ func (w *writer) writeLiteral(s string) { w.b = append(w.b, s...) }
 
 func (w *writer) writeInt(n int64) { w.b = strconv.AppendInt(w.b, n, 10) }
 
-// writeFloat writes a number that is read as a float again: 3 is 3.0.
+// writeFloat writes a number that is decoded as a float: 3 is 3.0.
 func (w *writer) writeFloat(f float64, bits int) {
 	if math.IsNaN(f) || math.IsInf(f, 0) {
 		w.setError("%v is not a JSON number", f)
@@ -154,18 +156,19 @@ func (w *writer) writeBase64(b []byte) {
 	w.b = append(w.b, '"')
 }
 
-// writeRawJSON writes a JSON text without white space: a line feed would break an event
-// stream.
+// writeRawJSON writes JSON without white space: a line feed would break an
+// event stream.
 func (w *writer) writeRawJSON(text json.RawMessage) {
 	buf := bytes.NewBuffer(w.b)
 	if err := json.Compact(buf, text); err != nil {
-		w.setError("not JSON: %v", err)
+		w.setError("invalid JSON: %v", err)
 		return
 	}
 	w.b = buf.Bytes()
 }
 
-// writeTime writes seconds since the epoch, to the microsecond. The zero time is 0.
+// writeTime writes seconds since the Unix epoch with microsecond precision. The
+// zero time is 0.
 func (w *writer) writeTime(t time.Time) {
 	if t.IsZero() {
 		w.writeLiteral("0.0")
@@ -178,8 +181,8 @@ func (w *writer) writeTime(t time.Time) {
 	w.b = appendSeconds(w.b, t.UnixMicro(), 6)
 }
 
-// writeString writes a string. Only what JSON demands is escaped; bytes that are not
-// UTF-8 become U+FFFD.
+// writeString writes a string with only the required escapes; bytes that are
+// not UTF-8 become U+FFFD.
 func (w *writer) writeString(s string) {
 	w.b = append(w.b, '"')
 	start := 0
@@ -221,8 +224,8 @@ func appendEscape(b []byte, c byte) []byte {
 	return append(b, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
 }
 
-// writeValue writes a free-form value: what JSON has, or whatever Normalize makes
-// of it.
+// writeValue writes a free-form value: a JSON value, or the result of
+// Normalize.
 func (w *writer) writeValue(v any) {
 	switch v := v.(type) {
 	case nil:
@@ -252,7 +255,7 @@ func (w *writer) writeNormalized(v any) {
 	case nil, string, bool, int64, float64, json.Number, map[string]any, []any:
 		w.writeValue(n)
 	default:
-		w.setError("a %T cannot be written as JSON", v)
+		w.setError("%T cannot be encoded as JSON", v)
 	}
 }
 
@@ -269,13 +272,14 @@ func (w *writer) writeNumber(n json.Number) {
 // enterLevel counts a level of nesting.
 func (w *writer) enterLevel() bool {
 	if w.depth++; w.depth > maxDepth {
-		w.setError("nested deeper than %d", maxDepth)
+		w.setError("nesting exceeds the limit of %d", maxDepth)
 		return false
 	}
 	return true
 }
 
-// writeObject writes a free-form map, nulls included, keys sorted; nil is empty.
+// writeObject writes a free-form map, nulls included, keys sorted; nil is
+// empty.
 func (w *writer) writeObject(m map[string]any) {
 	w.openBracket('{')
 	defer w.closeBracket('}')

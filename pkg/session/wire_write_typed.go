@@ -10,7 +10,7 @@ import (
 	"google.golang.org/genai"
 )
 
-// The typed values are those of genai, and our own that stand inside an event.
+// The typed values are those of genai, and our own inside of events.
 // encoding/json would write genai's bytes in the other alphabet, round its
 // durations and escape HTML; so their json tags are read here.
 
@@ -34,12 +34,12 @@ func (w *writer) writeTyped(v reflect.Value) {
 	case reflect.Map:
 		w.writeTypedMap(v)
 	default:
-		w.setError("a %s cannot be written as JSON", v.Type())
+		w.setError("%s cannot be encoded as JSON", v.Type())
 	}
 }
 
-// writePointer writes what v points to. Types with a rule of their own are written
-// field by field.
+// writePointer writes the value that v points to. Types with their own rules
+// are written field by field.
 func (w *writer) writePointer(v reflect.Value) {
 	if v.IsNil() {
 		w.setError("is missing")
@@ -75,7 +75,7 @@ func (w *writer) writeTypedInt(v reflect.Value) {
 	w.writeInt(v.Int())
 }
 
-// writeStruct writes a struct of genai: all its fields may be absent.
+// writeStruct writes a struct of genai; all its fields are optional.
 func (w *writer) writeStruct(v reflect.Value) {
 	w.openBracket('{')
 	for i := range v.NumField() {

@@ -2,8 +2,8 @@ package session
 
 import "fmt"
 
-// A Writer is a party that writes state. A higher one may write what a lower
-// one may.
+// A Writer is a role that writes state. A role may write everything that a
+// lower role may write.
 type Writer int
 
 // The writers, from the least trusted one on.
@@ -16,10 +16,10 @@ const (
 	WriterAdmin
 )
 
-// WriterNames are the names of the writers in documents, in their order.
+// WriterNames returns the names of the roles in YAML, in order.
 func WriterNames() []string { return []string{"client", "agent", "admin"} }
 
-// String is the name.
+// String returns the name.
 func (w Writer) String() string {
 	if names := WriterNames(); w >= 0 && int(w) < len(names) {
 		return names[w]
@@ -27,7 +27,7 @@ func (w Writer) String() string {
 	return fmt.Sprintf("Writer(%d)", int(w))
 }
 
-// ParseWriter returns the writer of a name.
+// ParseWriter returns the role with a name.
 func ParseWriter(name string) (Writer, bool) {
 	for i, known := range WriterNames() {
 		if name == known {

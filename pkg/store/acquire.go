@@ -10,8 +10,8 @@ import (
 	"agenthost/pkg/session"
 )
 
-// runQueue is the queue before each session that is in use: first come, first
-// served. A session that nobody uses has no entry.
+// A runQueue serializes the runs of each session in FIFO order. A session
+// without a run has no entry.
 type runQueue struct {
 	mu      sync.Mutex
 	waiting map[session.Key][]chan struct{}
@@ -21,15 +21,16 @@ type runQueue struct {
 
 func newRunQueue() *runQueue { return &runQueue{waiting: map[session.Key][]chan struct{}{}} }
 
-// Acquire waits until the caller is the only run of the session, among all
-// stores that share it, and at most for the given time: then it is ErrBusy.
-// Within this store the order is that of the calls. The session need not exist.
-// Whoever gets it calls release, once or more.
+// Acquire waits until the caller is the only run of the session among all
+// stores that share it. It fails with ErrBusy after the given time. Within this
+// store, callers are served in order. The session need not exist. The caller
+// must call release; further calls of release do nothing.
 //
-// Others get the session also when this store is not heard of for the time of
-// Options.Lease. Then an Append of the run is ErrFenced; and the context of the
-// run, which is made of ctx, ends as soon as this store hears of it, with
-// ErrFenced as its cause, or ErrNotFound when the session was deleted.
+// Another store can take over the session if this store does not renew its
+// lease within Options.Lease. An Append of the run then fails with ErrFenced,
+// and the context of the run, which derives from ctx, is cancelled as soon as
+// this store notices, with the cause ErrFenced, or ErrNotFound if the session
+// was deleted.
 func (s *Sessions) Acquire(ctx context.Context, key session.Key, wait time.Duration) (run context.Context, release func(), err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, nil, err
@@ -54,8 +55,8 @@ func (s *Sessions) Acquire(ctx context.Context, key session.Key, wait time.Durat
 	}), nil
 }
 
-// acquireOrEnqueue takes a free session and returns nil, or the end of its queue and
-// returns the channel that is closed when the turn comes.
+// acquireOrEnqueue acquires a free session and returns nil, or joins its queue
+// and returns a channel that is closed when it is the caller's turn.
 func (r *runQueue) acquireOrEnqueue(key session.Key) chan struct{} {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -83,7 +84,8 @@ func (r *runQueue) waitTurn(ctx context.Context, key session.Key, turn chan stru
 	}
 }
 
-// leaveQueue leaves the queue. Whose turn has come in this moment passes it on.
+// leaveQueue removes a caller from the queue. If its turn came at the same
+// time, it passes the turn on.
 func (r *runQueue) leaveQueue(key session.Key, turn chan struct{}, why error) error {
 	r.mu.Lock()
 	i := slices.Index(r.waiting[key], turn)
@@ -97,7 +99,7 @@ func (r *runQueue) leaveQueue(key session.Key, turn chan struct{}, why error) er
 	return why
 }
 
-// releaseSession gives the session to the next in the queue.
+// releaseSession gives the session to the next caller in the queue.
 func (r *runQueue) releaseSession(key session.Key) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

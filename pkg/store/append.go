@@ -10,25 +10,26 @@ import (
 	"agenthost/pkg/session"
 )
 
-// Append adds an event to a session, and what it does to the state, in one
-// durable step. Only then, the event gets its Seq and is seen in sess: in its
-// history, its state, its version and its time.
+// Append stores an event and its state changes in one durable transaction. It
+// then sets ev.Seq and updates the history, state, version and time of sess.
 //
-// An event without id gets a new one, and one without time the clock's; both
-// stay when the append fails, so that trying again is the same event. An event
-// whose id the session has already is not added again, and is no error. Times
-// are cut to microseconds. A nil value in the state delta removes its key. State
-// updates are computed from what is stored, in the same step, and the stored
-// event has their results in its state delta; one that cannot be computed is
-// ErrInvalid.
-// temp: keys reach sess.State only: the stored event is ev without them. A
-// partial event is not stored and changes nothing. An event that has a Seq was
-// stored before and is never changed: a copy of it is appended.
+// Append generates a missing id and a missing time. Both stay set if the append
+// fails, so that a retry appends the same event: an event whose id the session
+// already has is not added again, which is no error. Times are truncated to
+// microseconds. A nil value in the state delta deletes its key. State updates
+// are computed from the stored values in the same transaction, and the stored
+// event has their results in its state delta; an update that cannot be computed
+// is ErrInvalid.
 //
-// ErrStale says that the session was changed since sess was read, ErrNotFound
-// that it is gone, ErrInvalid that the event cannot be stored: a limit that it
-// exceeds is a [session.LimitError]. ErrFenced, which is an ErrStale, says that the session was acquired here and another
-// store has taken it over. After an error, sess is as it was.
+// temp: keys are applied to sess.State only and are not stored. A partial event
+// is not stored and changes nothing. An event with a Seq was stored before and
+// is never changed: a copy of it is appended.
+//
+// Append fails with ErrStale if the session changed since sess was read, with
+// ErrNotFound if the session was deleted, and with ErrInvalid if the event
+// cannot be stored; an exceeded limit is a [session.LimitError]. It fails with
+// ErrFenced, which is an ErrStale, if this store held the lease of the session
+// and another store took it over. After an error, sess is unchanged.
 func (s *Sessions) Append(ctx context.Context, sess *session.Session, ev *session.Event) error {
 	if ev.Partial {
 		return nil
@@ -57,7 +58,7 @@ func (s *Sessions) Append(ctx context.Context, sess *session.Session, ev *sessio
 	}
 	given := ev.Actions
 	ev.Actions.StateDelta, ev.Actions.StateUpdates = session.WithoutTemp(delta), nil
-	// The backend may show the event to readers before it returns.
+	// Set before the append: readers may see the event before appendEvent returns.
 	ev.Seq = sess.Version + 1
 	rec := record{key: sess.Key, version: sess.Version, epoch: epoch, event: ev, cells: splitDelta(ev.Actions.StateDelta), updates: shared}
 	if e != nil {
@@ -81,7 +82,7 @@ func (s *Sessions) Append(ctx context.Context, sess *session.Session, ev *sessio
 		e.recordEpoch(epoch)
 	}
 	if at.seq <= sess.Version {
-		ev.Seq = at.seq // the session had the event before
+		ev.Seq = at.seq // the session already had the event
 		return nil
 	}
 	s.publishEvent(sess, e, storedEvent{ev, at.text, at.cost})
@@ -91,8 +92,8 @@ func (s *Sessions) Append(ctx context.Context, sess *session.Session, ev *sessio
 	return nil
 }
 
-// cachedEntry is the cache's entry of a session, or nil. A key that has one was checked
-// when it was made.
+// cachedEntry returns the cache entry of a session, or nil. A cached key is
+// already validated.
 func (s *Sessions) cachedEntry(key session.Key) (*cacheEntry, error) {
 	if e := s.cache.get(key); e != nil {
 		return e, nil
@@ -100,7 +101,8 @@ func (s *Sessions) cachedEntry(key session.Key) (*cacheEntry, error) {
 	return nil, checkSession(key)
 }
 
-// completeEvent gives an event what a stored one must have.
+// completeEvent sets the id and the time of an event if they are missing, and
+// validates its ids.
 func (s *Sessions) completeEvent(ev *session.Event) (*session.Event, error) {
 	if ev.Seq != 0 {
 		c := *ev
@@ -119,8 +121,8 @@ func (s *Sessions) completeEvent(ev *session.Event) (*session.Event, error) {
 	return ev, checkText("event id", ev.ID, maxID)
 }
 
-// publishEvent makes a durable event visible in the caller's session and in the cache,
-// which may have an entry of it.
+// publishEvent adds a durable event to the caller's session and to the cache
+// entry, if there is one.
 func (s *Sessions) publishEvent(sess *session.Session, e *cacheEntry, st storedEvent) {
 	if e != nil {
 		s.cache.appendNew(e, []storedEvent{st})
@@ -133,9 +135,8 @@ func (s *Sessions) publishEvent(sess *session.Session, e *cacheEntry, st storedE
 	sess.LastUpdate = st.event.Timestamp
 }
 
-// splitDelta splits a canonical delta into the cells to be written, without temp:
-// keys, in an order that is the same for all writers, so that no two of them
-// wait for each other in turn.
+// splitDelta converts a canonical delta to cells, without temp: keys. All
+// writers use the same order, which prevents deadlocks.
 func splitDelta(delta map[string]any) []cell {
 	if len(delta) == 0 {
 		return nil

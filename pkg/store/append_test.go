@@ -134,13 +134,13 @@ func TestStateValueInvalid(t *testing.T) {
 		value any
 		want  string
 	}{
-		{"NaN", "k", math.NaN(), `state key "k": NaN is no JSON number`},
-		{"infinity in a list", "k", []any{math.Inf(1)}, `state key "k": +Inf is no JSON number`},
-		{"channel", "k", make(chan int), `state key "k": a chan int is no JSON value`},
-		{"function in a map", "k", map[string]any{"f": func() {}}, `a func() is no JSON value`},
-		{"too deep", "k", deep, "value is nested deeper than 100"},
-		{"long key", strings.Repeat("k", 256), 1, "state key is longer than 255 characters"},
-		{"NUL in the key", "a\x00", 1, `state key "a\x00" holds a NUL`},
+		{"NaN", "k", math.NaN(), `state key "k": NaN is not a JSON number`},
+		{"infinity in a list", "k", []any{math.Inf(1)}, `state key "k": +Inf is not a JSON number`},
+		{"channel", "k", make(chan int), `state key "k": chan int is not a JSON value`},
+		{"function in a map", "k", map[string]any{"f": func() {}}, `func() is not a JSON value`},
+		{"too deep", "k", deep, "value exceeds the nesting limit of 100"},
+		{"long key", strings.Repeat("k", 256), 1, "state key exceeds the limit of 255 characters"},
+		{"NUL in the key", "a\x00", 1, `state key "a\x00" contains a NUL byte`},
 	}
 	eachBackend(t, func(t *testing.T, s *Store) {
 		sess := create(t, s, alice, nil)
@@ -154,8 +154,8 @@ func TestStateValueInvalid(t *testing.T) {
 		ev.ID = strings.Repeat("x", 129)
 		foreign := said("user", "hi")
 		foreign.InvocationID = strings.Repeat("x", 129)
-		wantErr(t, "long invocation id", s.Sessions.Append(t.Context(), sess, foreign), session.ErrInvalid, "invocation id is longer than 128 characters")
-		wantErr(t, "long id", s.Sessions.Append(t.Context(), sess, ev), session.ErrInvalid, "event id is longer than 128 characters")
+		wantErr(t, "long invocation id", s.Sessions.Append(t.Context(), sess, foreign), session.ErrInvalid, "invocation id exceeds the limit of 128 characters")
+		wantErr(t, "long id", s.Sessions.Append(t.Context(), sess, ev), session.ErrInvalid, "event id exceeds the limit of 128 characters")
 		if sess.Version != 0 || len(sess.State.All()) != 0 {
 			t.Errorf("after refusals: version %d, state %v", sess.Version, sess.State.All())
 		}
@@ -299,7 +299,7 @@ func TestArtifactFolderUnwritable(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := Open(t.Context(), "sqlite:///"+filepath.Join(file, "x.db"), nil)
-	if err == nil || !strings.Contains(err.Error(), "making the folder of the database") {
+	if err == nil || !strings.Contains(err.Error(), "creating database folder") {
 		t.Errorf("Open below a file = %v", err)
 	}
 	_, err = Open(t.Context(), "memory:", &Options{Artifacts: "dir://" + file})

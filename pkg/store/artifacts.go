@@ -12,9 +12,9 @@ import (
 	"agenthost/pkg/session"
 )
 
-// Artifacts keeps artifacts: named parts with versions. A name belongs to a
-// session; with the prefix user: it belongs to the user, and every session of
-// the user sees it. Many goroutines may use it. Names are checked with
+// Artifacts stores artifacts: named parts with versions. A name belongs to a
+// session; with the prefix user: it belongs to the user and is visible in all
+// sessions of the user. It is safe for concurrent use. Names are validated with
 // [session.CheckArtifactName]; what cannot be stored is ErrInvalid.
 type Artifacts struct {
 	backend  artifactStore
@@ -22,39 +22,42 @@ type Artifacts struct {
 	maxBytes int64
 }
 
-// An artifactBackend keeps the rows of artifacts. Many goroutines use it.
+// An artifactBackend stores the rows of artifacts. It is safe for concurrent
+// use.
 type artifactBackend interface {
-	// saveVersion adds a version after the latest, numbered from 0, and describes it.
+	// saveVersion adds a version after the latest one, numbered from 0, and
+	// returns its description.
 	saveVersion(ctx context.Context, at artifactKey, rec *artifact) (session.ArtifactVersion, error)
-	// loadVersion reads a version, or the latest when it is below 0. What is missing
-	// is ErrNotFound.
+	// loadVersion reads a version, or the latest one if version is negative. A
+	// missing version is ErrNotFound.
 	loadVersion(ctx context.Context, at artifactKey, version int) (*artifact, error)
-	// listNames lists what a session (or with an empty one, a user) has, in any
-	// order.
+	// listNames returns the artifact names of a session, or of a user if id is
+	// empty, in any order.
 	listNames(ctx context.Context, app, user, id string) ([]string, error)
-	// listVersions describes all versions in order, without their bytes.
+	// listVersions describes all versions in order, without their content.
 	listVersions(ctx context.Context, at artifactKey) ([]session.ArtifactVersion, error)
-	// deleteArtifact takes all versions away. A missing artifact is no error.
+	// deleteArtifact deletes all versions. A missing artifact is no error.
 	deleteArtifact(ctx context.Context, at artifactKey) error
 }
 
-// An artifactStore is an artifactBackend with its end: calls after close are
-// errClosed.
+// An artifactStore is an artifactBackend with a lifecycle. Calls after close
+// return errClosed.
 type artifactStore interface {
 	artifactBackend
 	close() error
 }
 
-// A shelf is the place of one artifact. Without a session it is the user's;
-// the name has no prefix.
+// An artifactKey identifies an artifact. Without a session it belongs to the
+// user; the name has no prefix.
 type artifactKey struct{ app, user, session, name string }
 
-// A NewArtifact is what is saved as a version.
+// A NewArtifact is the input of a new version.
 type NewArtifact struct {
 	Name string
 	// Part has inline data, a file reference, or text.
 	Part *genai.Part
-	// CustomMetadata is told with the version; buckets keep values as texts.
+	// CustomMetadata is returned with the version; buckets store values as
+	// strings.
 	CustomMetadata map[string]any
 }
 
@@ -65,7 +68,7 @@ func (a *Artifacts) Save(ctx context.Context, key session.Key, name string, part
 	return v.Version, err
 }
 
-// Create stores a new version and describes it.
+// Create stores a new version and returns its description.
 func (a *Artifacts) Create(ctx context.Context, key session.Key, n *NewArtifact) (session.ArtifactVersion, error) {
 	var none session.ArtifactVersion
 	at, err := newArtifactKey(key, n.Name)
@@ -77,7 +80,7 @@ func (a *Artifacts) Create(ctx context.Context, key session.Key, n *NewArtifact)
 		return none, fmt.Errorf("artifact %q: %w", n.Name, err)
 	}
 	if n, most := int64(len(rec.bytes)), a.maxBytes; n > most {
-		return none, fmt.Errorf("artifact %q has %d bytes, more than the %d allowed: %w", at.prefixedName(), n, most, session.ErrInvalid)
+		return none, fmt.Errorf("artifact %q with %d bytes exceeds the limit of %d bytes: %w", at.prefixedName(), n, most, session.ErrInvalid)
 	}
 	if rec.Custom, err = canonicalizeState(n.CustomMetadata); err != nil {
 		return none, fmt.Errorf("artifact %q: custom metadata: %w", n.Name, err)
@@ -89,11 +92,11 @@ func (a *Artifacts) Create(ctx context.Context, key session.Key, n *NewArtifact)
 	return a.backend.saveVersion(ctx, at, rec)
 }
 
-// Load reads a version as it was saved; a version below 0 is the latest. What
-// is missing is ErrNotFound, and so is a version that says so, see [Absence]. A
-// part that refers to another artifact of the user loads as that one. Buckets
-// keep of a part what adk-python keeps: its text, or its bytes with type and
-// display name, or its file reference.
+// Load reads a version; a negative version is the latest. A missing version is
+// ErrNotFound, and so is an [Absence]. A part that refers to another artifact
+// of the user loads that artifact. Buckets store what adk-python stores of a
+// part: its text, or its bytes with type and display name, or its file
+// reference.
 func (a *Artifacts) Load(ctx context.Context, key session.Key, name string, version int) (*genai.Part, error) {
 	part, err := a.loadUnresolved(ctx, key, name, version)
 	if err != nil {
@@ -120,8 +123,8 @@ func (a *Artifacts) loadUnresolved(ctx context.Context, key session.Key, name st
 	return rec.restorePart()
 }
 
-// Keys returns the names of the session's artifacts and, with their prefix, of
-// the user's, sorted. Without a session id it is the user's alone.
+// Keys returns the sorted names of the session's artifacts and, with their
+// prefix, of the user's. Without a session id it returns only the user's.
 func (a *Artifacts) Keys(ctx context.Context, key session.Key) ([]string, error) {
 	if err := checkOwner(key.App, key.User); err != nil {
 		return nil, err
@@ -148,8 +151,8 @@ func (a *Artifacts) Keys(ctx context.Context, key session.Key) ([]string, error)
 	return names, nil
 }
 
-// Versions describes the stored versions of an artifact in order. A missing
-// artifact has none.
+// Versions describes the versions of an artifact in order. A missing artifact
+// has none.
 func (a *Artifacts) Versions(ctx context.Context, key session.Key, name string) ([]session.ArtifactVersion, error) {
 	at, err := newArtifactKey(key, name)
 	if err != nil {
@@ -161,8 +164,8 @@ func (a *Artifacts) Versions(ctx context.Context, key session.Key, name string) 
 	return a.backend.listVersions(ctx, at)
 }
 
-// Version describes one version; below 0 it is the latest. What is missing is
-// ErrNotFound.
+// Version describes one version; a negative version is the latest. A missing
+// version is ErrNotFound.
 func (a *Artifacts) Version(ctx context.Context, key session.Key, name string, version int) (session.ArtifactVersion, error) {
 	all, err := a.Versions(ctx, key, name)
 	if err != nil {
@@ -180,7 +183,7 @@ func (a *Artifacts) Version(ctx context.Context, key session.Key, name string, v
 	return session.ArtifactVersion{}, at.errNotFound(version)
 }
 
-// Delete removes all versions of an artifact; a missing one is no error.
+// Delete deletes all versions of an artifact. A missing artifact is no error.
 func (a *Artifacts) Delete(ctx context.Context, key session.Key, name string) error {
 	at, err := newArtifactKey(key, name)
 	if err != nil {
@@ -211,7 +214,7 @@ func newArtifactKey(key session.Key, name string) (artifactKey, error) {
 	return artifactKey{key.App, key.User, key.ID, name}, nil
 }
 
-// prefixedName is the artifact's name as callers know it.
+// prefixedName returns the artifact's name as callers write it.
 func (at artifactKey) prefixedName() string {
 	if at.session == "" {
 		return session.UserPrefix + at.name

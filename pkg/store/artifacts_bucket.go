@@ -17,8 +17,8 @@ import (
 	"agenthost/pkg/session"
 )
 
-// The metadata by which adk-python's artifacts/gcs_artifact_service.py tells
-// what a blob is.
+// The metadata keys with which adk-python's artifacts/gcs_artifact_service.py
+// describes a blob.
 const (
 	keyIsText      = "adkIsText"
 	keyDisplayName = "adkDisplayName"
@@ -26,16 +26,18 @@ const (
 	keyFileMIME    = "adkFileMimeType"
 )
 
-// maxObjectName is the longest name of an object, in bytes, at Google and Amazon.
+// maxObjectName is the maximum length of an object name in bytes at Google and
+// Amazon.
 const maxObjectName = 1024
 
-// bucketArtifacts keeps artifacts in a bucket, under the names of adk-python:
+// bucketArtifacts stores artifacts in a bucket, under the object names of
+// adk-python:
 //
 //	{app}/{user}/{session}/{name}/{version}
 //	{app}/{user}/user/user:{name}/{version}
 //
-// Several processes may use the bucket at once: who creates the object first
-// has the version.
+// Several processes may use the bucket concurrently: the first one to create an
+// object gets the version.
 type bucketArtifacts struct {
 	bucket   bucket
 	at       *bucketURL
@@ -73,20 +75,20 @@ func (b *bucketArtifacts) saveVersion(ctx context.Context, at artifactKey, rec *
 			rec.Created = o.created
 			return rec.describeVersion(n, b.objectURI(o.name)), nil
 		}
-		// Somebody else took the number.
+		// Another process created this version first.
 		if !errors.Is(err, fs.ErrExist) || try == maxSaveAttempts || ctx.Err() != nil {
 			return none, b.wrapError("saving", at, err)
 		}
 	}
 }
 
-// listVersionNumbers lists the versions in order.
+// listVersionNumbers returns the versions in order.
 func (b *bucketArtifacts) listVersionNumbers(ctx context.Context, at artifactKey) ([]int, error) {
 	found, err := b.listVersionObjects(ctx, at, false)
 	return slices.Sorted(maps.Keys(found)), err
 }
 
-// listVersionObjects finds the objects of an artifact by version.
+// listVersionObjects returns the objects of an artifact by version.
 func (b *bucketArtifacts) listVersionObjects(ctx context.Context, at artifactKey, full bool) (map[int]object, error) {
 	prefix := b.artifactPrefix(at) + "/"
 	objects, err := b.bucket.listObjects(ctx, listRequest{prefix, true, full})
@@ -99,8 +101,8 @@ func (b *bucketArtifacts) listVersionObjects(ctx context.Context, at artifactKey
 	return found, err
 }
 
-// parseVersion reads the end of an object's name. Others may keep things beside
-// the versions.
+// parseVersion parses the last part of an object name. The bucket may contain
+// other objects.
 func parseVersion(text string) (int, bool) {
 	n, err := strconv.Atoi(text)
 	return n, err == nil && n >= 0 && strconv.Itoa(n) == text
@@ -126,7 +128,7 @@ func (b *bucketArtifacts) loadVersion(ctx context.Context, at artifactKey, versi
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, at.errNotFound(version)
 	case errors.Is(err, errTooLarge):
-		return nil, fmt.Errorf("artifact %q version %d has more than the %d bytes allowed: %w", at.prefixedName(), n, b.maxBytes, session.ErrInvalid)
+		return nil, fmt.Errorf("artifact %q version %d exceeds the limit of %d bytes: %w", at.prefixedName(), n, b.maxBytes, session.ErrInvalid)
 	case err != nil:
 		return nil, b.wrapError("loading", at, err)
 	}
@@ -137,8 +139,8 @@ func (b *bucketArtifacts) listNames(ctx context.Context, app, user, id string) (
 	if b.closed.Load() {
 		return nil, errClosed
 	}
-	// Names of a user have their prefix in the bucket, so a session with the id
-	// "user" can share their place.
+	// User artifacts keep their prefix in the bucket, so a session with the id
+	// "user" can share their folder.
 	folder, begin := b.scopePrefix(artifactKey{app: app, user: user, session: id}), ""
 	if id == "" {
 		begin = session.UserPrefix
@@ -182,8 +184,8 @@ func (b *bucketArtifacts) listVersions(ctx context.Context, at artifactKey) ([]s
 	return all, nil
 }
 
-// deleteArtifact takes the lowest version away first: what is left when it fails is
-// the latest still.
+// deleteArtifact deletes the lowest version first: if it fails, the latest
+// version is still there.
 func (b *bucketArtifacts) deleteArtifact(ctx context.Context, at artifactKey) error {
 	if b.closed.Load() {
 		return errClosed
@@ -215,7 +217,8 @@ func (b *bucketArtifacts) objectURI(name string) string {
 	return b.at.scheme + "://" + b.at.bucket + "/" + name
 }
 
-// scopePrefix is what the names of a session's artifacts, or a user's, begin with.
+// scopePrefix returns the object name prefix of the artifacts of a session or
+// of a user.
 func (b *bucketArtifacts) scopePrefix(at artifactKey) string {
 	folder := userScope
 	if at.session != "" {
@@ -224,28 +227,30 @@ func (b *bucketArtifacts) scopePrefix(at artifactKey) string {
 	return b.at.prefix + escapeObjectPart(at.app) + "/" + escapeObjectPart(at.user) + "/" + folder + "/"
 }
 
-// artifactPrefix is the name of an artifact's objects, without the version.
+// artifactPrefix returns the name of an artifact's objects, without the
+// version.
 func (b *bucketArtifacts) artifactPrefix(at artifactKey) string {
 	return b.scopePrefix(at) + at.prefixedName()
 }
 
-// objectName refuses what no bucket takes.
+// objectName returns the name of an object. It rejects names that buckets do
+// not accept.
 func (b *bucketArtifacts) objectName(at artifactKey, version int) (string, error) {
 	name := fmt.Sprintf("%s/%d", b.artifactPrefix(at), version)
 	switch {
 	case len(name) > maxObjectName:
-		return "", fmt.Errorf("artifact %q: with app, user and session its name has %d bytes, more than the %d of a bucket: %w",
+		return "", fmt.Errorf("artifact %q: its object name of %d bytes exceeds the limit of %d bytes: %w",
 			at.prefixedName(), len(name), maxObjectName, session.ErrInvalid)
 	case strings.ContainsAny(name, "\r\n"):
-		return "", fmt.Errorf("artifact %q: a bucket takes no line breaks in names: %w", at.prefixedName(), session.ErrInvalid)
+		return "", fmt.Errorf("artifact %q: object names cannot contain line breaks: %w", at.prefixedName(), session.ErrInvalid)
 	}
 	return name, nil
 }
 
-// escapeObjectPart is an id as it stands in the name of an object: as it is, as
-// adk-python has it, unless that would be the place of another one. Then "/",
-// "." and "%" are escaped, and ids that look so already are too, so that no two
-// ids meet.
+// escapeObjectPart returns an id as part of an object name. As in adk-python,
+// it is unchanged unless it would collide with another one. Then "/", "." and
+// "%" are escaped. Ids that look escaped are escaped too, so that no two ids
+// collide.
 func escapeObjectPart(id string) string {
 	dots := id == "." || id == ".."
 	escaped := strings.Contains(id, "%2F") || strings.Contains(id, "%25") || strings.Contains(id, "%2E")
@@ -259,8 +264,8 @@ func escapeObjectPart(id string) string {
 	return id
 }
 
-// packObject makes an object of an artifact; what adk-python has no place for
-// is left out.
+// packObject converts an artifact to an object. It drops what adk-python does
+// not store.
 func packObject(rec *artifact) (*object, error) {
 	part, err := rec.restorePart()
 	if err != nil {
@@ -269,7 +274,7 @@ func packObject(rec *artifact) (*object, error) {
 	o := &object{mime: rec.MIME, created: rec.Created, bytes: rec.bytes, metadata: map[string]string{}}
 	for k, v := range rec.Custom {
 		if isReservedKey(k) {
-			return nil, fmt.Errorf("custom metadata: the key %q is ADK's own: %w", k, session.ErrInvalid)
+			return nil, fmt.Errorf("custom metadata: key %q is reserved by ADK: %w", k, session.ErrInvalid)
 		}
 		if o.metadata[k], err = encodeMetadata(v); err != nil {
 			return nil, fmt.Errorf("custom metadata: %s: %w: %w", k, err, session.ErrInvalid)
@@ -290,7 +295,7 @@ func packObject(rec *artifact) (*object, error) {
 		o.mime = absenceMIME
 	}
 	if strings.ContainsFunc(o.mime, func(c rune) bool { return c < ' ' || c > '~' }) {
-		return nil, fmt.Errorf("%q is no MIME type: %w", o.mime, session.ErrInvalid)
+		return nil, fmt.Errorf("invalid MIME type %q: %w", o.mime, session.ErrInvalid)
 	}
 	return o, nil
 }
@@ -299,7 +304,7 @@ func isReservedKey(key string) bool {
 	return slices.Contains([]string{keyIsText, keyDisplayName, keyFileURI, keyFileMIME}, key)
 }
 
-// encodeMetadata is a value as a bucket keeps it: texts only.
+// encodeMetadata returns a value as a string, since buckets store only strings.
 func encodeMetadata(v any) (string, error) {
 	if text, ok := v.(string); ok {
 		return text, nil

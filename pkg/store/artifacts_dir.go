@@ -32,12 +32,12 @@ const (
 	oldPrefix    = ".old-"
 )
 
-// maxSaveAttempts bounds how often a save begins anew.
+// maxSaveAttempts limits the attempts of a save.
 const maxSaveAttempts = 100
 
-// dirArtifacts keeps artifacts in a folder, and cannot be led out of it.
-// Several processes may use the folder at once: the rename of a complete
-// version into its place is what decides.
+// dirArtifacts stores artifacts in a folder and never accesses files outside
+// it. Several processes may use the folder concurrently: a complete version is
+// published with an atomic rename.
 type dirArtifacts struct {
 	root   *os.Root
 	path   string // absolute
@@ -49,7 +49,7 @@ func openDir(ctx context.Context, rest string, o *Options) (artifactStore, error
 	if slashes, ok := strings.CutPrefix(rest, "//"); ok {
 		dir = slashes
 		if !strings.HasPrefix(dir, "/") {
-			return nil, fmt.Errorf("write dir:///%s for an absolute path, dir:%s for one from here", dir, dir)
+			return nil, fmt.Errorf("write dir:///%s for an absolute path, dir:%s for a relative path", dir, dir)
 		}
 	}
 	switch {
@@ -63,7 +63,7 @@ func openDir(ctx context.Context, rest string, o *Options) (artifactStore, error
 		return nil, err
 	}
 	if _, err := os.Stat(abs); o.Existing && errors.Is(err, fs.ErrNotExist) {
-		return openMemArtifacts(ctx, "", o) // which has as many
+		return openMemArtifacts(ctx, "", o) // equally empty
 	}
 	if err := os.MkdirAll(abs, 0o700); err != nil {
 		return nil, err
@@ -81,7 +81,7 @@ func (d *dirArtifacts) saveVersion(ctx context.Context, at artifactKey, rec *art
 	}
 	for try := 1; ; try++ {
 		n, err := d.saveOnce(at.versionsDir(), rec)
-		// The folder was removed, or the number taken, by somebody else.
+		// Another process removed the folder or created this version.
 		again := errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrExist)
 		if !again || try == maxSaveAttempts || ctx.Err() != nil {
 			return rec.describeVersion(n, d.fileURI(at.versionsDir(), n)), wrapError(err, "saving artifact %q", at.prefixedName())
@@ -89,7 +89,7 @@ func (d *dirArtifacts) saveVersion(ctx context.Context, at artifactKey, rec *art
 	}
 }
 
-// saveOnce writes a version beside the others and moves it into its place.
+// saveOnce writes a version to a temporary folder and renames it.
 func (d *dirArtifacts) saveOnce(dir string, rec *artifact) (n int, err error) {
 	if err := d.root.MkdirAll(dir, 0o700); err != nil {
 		return 0, err
@@ -151,7 +151,8 @@ func (d *dirArtifacts) syncDir(dir string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// listVersionNumbers lists the versions in a folder in order; a missing folder has none.
+// listVersionNumbers returns the versions in a folder in order; a missing
+// folder has none.
 func (d *dirArtifacts) listVersionNumbers(dir string) ([]int, error) {
 	entries, err := d.readDir(dir)
 	var all []int
@@ -202,7 +203,7 @@ func (d *dirArtifacts) loadVersion(_ context.Context, at artifactKey, version in
 	return rec, wrapError(err, "loading artifact %q", at.prefixedName())
 }
 
-// readVersion reads what is known of a version, without its bytes.
+// readVersion reads the metadata of a version.
 func (d *dirArtifacts) readVersion(dir string, n int) (*artifact, error) {
 	text, err := d.root.ReadFile(path.Join(dir, strconv.Itoa(n), metadataName))
 	if err != nil {
@@ -224,7 +225,7 @@ func (d *dirArtifacts) listNames(_ context.Context, app, user, id string) ([]str
 		}
 		rec, err := d.readVersion(dir, numbers[0])
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil // deleted in this moment
+			return nil // deleted concurrently
 		}
 		if err == nil {
 			names = append(names, rec.Name)
@@ -279,8 +280,8 @@ func (d *dirArtifacts) fileURI(dir string, n int) string {
 	return file.String()
 }
 
-// deleteArtifact takes the versions away in one step, then the folders above them
-// that are empty now.
+// deleteArtifact deletes the versions with an atomic rename, then parent
+// folders that are empty now.
 func (d *dirArtifacts) deleteArtifact(_ context.Context, at artifactKey) error {
 	if d.closed.Load() {
 		return errClosed
@@ -313,7 +314,7 @@ func (d *dirArtifacts) close() error {
 	return d.root.Close()
 }
 
-// wrapError says what was being done; nil stays nil.
+// wrapError adds context to an error; nil stays nil.
 func wrapError(err error, format string, args ...any) error {
 	if err == nil {
 		return nil

@@ -8,7 +8,7 @@ import (
 	"agenthost/pkg/session"
 )
 
-// memArtifacts keeps artifacts as long as the process lives.
+// memArtifacts stores artifacts in the memory of the process.
 type memArtifacts struct {
 	mu     sync.RWMutex
 	closed bool
@@ -72,8 +72,8 @@ func (m *memArtifacts) listVersions(_ context.Context, at artifactKey) ([]sessio
 	return all, nil
 }
 
-// memoryURI is the name that adk-python artifacts/in_memory_artifact_service.py
-// gives to a version.
+// memoryURI returns the URI of a version as in adk-python
+// artifacts/in_memory_artifact_service.py.
 func (at artifactKey) memoryURI(version int) string {
 	place := ""
 	if at.session != "" {

@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// An artifactScheme opens the artifacts of the URLs that begin with its name.
+// An artifactScheme opens the artifact store of URLs that begin with its name.
 type artifactScheme struct {
 	name, form string
-	// open gets what follows the colon.
+	// open gets the URL after the colon.
 	open func(ctx context.Context, rest string, o *Options) (artifactStore, error)
 }
 
-// artifactSchemes lists every place where artifacts can be kept.
+// artifactSchemes returns all artifact store schemes.
 func artifactSchemes() []artifactScheme {
 	return []artifactScheme{
 		{"memory", "memory:", openMemArtifacts},
@@ -23,7 +23,7 @@ func artifactSchemes() []artifactScheme {
 	}
 }
 
-// openArtifacts opens the artifacts of a URL.
+// openArtifacts opens the artifact store of a URL.
 func openArtifacts(ctx context.Context, url string, o *Options) (*Artifacts, error) {
 	name, rest, _ := strings.Cut(url, ":")
 	var forms []string
@@ -38,12 +38,12 @@ func openArtifacts(ctx context.Context, url string, o *Options) (*Artifacts, err
 		forms = append(forms, s.form)
 	}
 	last := len(forms) - 1
-	return nil, fmt.Errorf("unknown scheme %q: there are %s and %s", name, strings.Join(forms[:last], ", "), forms[last])
+	return nil, fmt.Errorf("unknown scheme %q: supported are %s and %s", name, strings.Join(forms[:last], ", "), forms[last])
 }
 
 func openMemArtifacts(_ context.Context, rest string, _ *Options) (artifactStore, error) {
 	if rest != "" && rest != "//" {
-		return nil, fmt.Errorf("memory: takes nothing after the colon, not %q", rest)
+		return nil, fmt.Errorf("memory: has no path, got %q", rest)
 	}
 	return newMemArtifacts(), nil
 }

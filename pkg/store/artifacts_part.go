@@ -12,36 +12,35 @@ import (
 	"agenthost/pkg/session"
 )
 
-// An artifact is one version: a part whose bytes are kept apart.
+// An artifact is one version: a part whose bytes are stored separately.
 type artifact struct {
 	Name    string    `json:"name"`
 	Created time.Time `json:"createTime"`
 	MIME    string    `json:"mimeType,omitempty"`
-	// Text says that the bytes are the part's text, not its inline data.
+	// Text reports that the bytes are the part's text, not its inline data.
 	Text bool `json:"text,omitempty"`
 	// Part is the JSON form of the part without the bytes.
 	Part json.RawMessage `json:"part"`
-	// Custom is what the saver says about the version.
+	// Custom is the custom metadata of the version.
 	Custom customMetadata `json:"customMetadata,omitempty"`
 	bytes  []byte
 }
 
-// customMetadata keeps whole numbers whole when it is read.
+// customMetadata decodes whole numbers as integers.
 type customMetadata map[string]any
 
-// UnmarshalJSON reads as [session.DecodeMap] does.
+// UnmarshalJSON decodes by the rules of [session.DecodeMap].
 func (c *customMetadata) UnmarshalJSON(b []byte) error {
 	m, err := session.DecodeMap(b)
 	*c = m
 	return err
 }
 
-// absenceMIME is the type of an absence.
+// absenceMIME is the MIME type of an absence.
 const absenceMIME = "application/octet-stream"
 
-// Absence is a part that says, as a new version of an artifact, that there is
-// none any more: bytes of no known type, and none of them (adk-python
-// runners.py). Its name stays listed.
+// Absence returns a part that, as a new version, marks an artifact as deleted:
+// empty data of unknown type (adk-python runners.py). Its name stays listed.
 func Absence() *genai.Part {
 	return &genai.Part{InlineData: &genai.Blob{MIMEType: absenceMIME}}
 }
@@ -50,7 +49,7 @@ func (rec *artifact) isAbsence() bool {
 	return rec.MIME == absenceMIME && !rec.Text && len(rec.bytes) == 0 && !bytes.Contains(rec.Part, []byte(`"fileData"`))
 }
 
-// packPart takes the bytes out of a part.
+// packPart separates the bytes from a part.
 func packPart(name string, part *genai.Part) (*artifact, error) {
 	if !isStorable(part) {
 		return nil, fmt.Errorf("a part with inlineData, fileData or text is required: %w", session.ErrInvalid)
@@ -76,14 +75,14 @@ func packPart(name string, part *genai.Part) (*artifact, error) {
 	return rec, nil
 }
 
-// isStorable tells a part that holds content from one that is a step of a
-// conversation.
+// isStorable reports whether a part is content and not a step of a
+// conversation, such as a call.
 func isStorable(p *genai.Part) bool {
 	return p != nil && p.FunctionCall == nil && p.FunctionResponse == nil && p.ExecutableCode == nil &&
 		p.CodeExecutionResult == nil && p.ToolCall == nil && p.ToolResponse == nil
 }
 
-// restorePart puts the bytes back.
+// restorePart returns the part with its bytes.
 func (rec *artifact) restorePart() (*genai.Part, error) {
 	p := &genai.Part{}
 	if err := json.Unmarshal(rec.Part, p); err != nil {

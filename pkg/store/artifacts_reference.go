@@ -12,20 +12,20 @@ import (
 	"agenthost/pkg/session"
 )
 
-// referenceScheme begins the URIs by which a part refers to another artifact.
+// referenceScheme is the URI prefix of a reference to another artifact.
 const referenceScheme = "artifact://"
 
-// maxReferences bounds how many references may follow each other.
+// maxReferences limits the length of a chain of references.
 const maxReferences = 5
 
-// A reference is an artifact that another one refers to.
+// A reference identifies the artifact that a part refers to.
 type reference struct {
 	key     session.Key
 	name    string
 	version int
 }
 
-// parseReference reads adk-python's form (artifacts/artifact_util.py):
+// parseReference parses the form of adk-python (artifacts/artifact_util.py):
 //
 //	artifact://apps/{app}/users/{user}/[sessions/{session}/]artifacts/{name}/versions/{n}
 func parseReference(uri string) (reference, bool) {
@@ -38,8 +38,8 @@ func parseReference(uri string) (reference, bool) {
 	return reference{session.Key{App: m[1], User: m[2], ID: m[3]}, m[4], n}, err == nil
 }
 
-// resolveReference loads what a part refers to, for as long as it refers to something.
-// A reference stays with the app and user, and in the session if it names one.
+// resolveReference follows the references of a part. A reference must stay in
+// the app and user, and in the session if it names one.
 func (a *Artifacts) resolveReference(ctx context.Context, key session.Key, name string, part *genai.Part) (*genai.Part, error) {
 	fail := func(why string) (*genai.Part, error) {
 		return nil, fmt.Errorf("artifact %q: %s: %w", name, why, session.ErrInvalid)
@@ -51,16 +51,16 @@ func (a *Artifacts) resolveReference(ctx context.Context, key session.Key, name 
 		ref, ok := parseReference(part.FileData.FileURI)
 		switch {
 		case !ok:
-			return fail(fmt.Sprintf("%q is no reference to an artifact", part.FileData.FileURI))
+			return fail(fmt.Sprintf("invalid artifact reference %q", part.FileData.FileURI))
 		case ref.key.App != key.App || ref.key.User != key.User:
-			return fail("the reference leaves the app and user")
+			return fail("reference to another app or user not allowed")
 		case ref.key.ID != "" && ref.key.ID != key.ID:
-			return fail("the reference leaves the session")
+			return fail("reference to another session not allowed")
 		}
 		var err error
 		if part, err = a.loadUnresolved(ctx, ref.key, ref.name, ref.version); err != nil {
 			return nil, err
 		}
 	}
-	return fail(fmt.Sprintf("more than %d references follow each other", maxReferences))
+	return fail(fmt.Sprintf("chain of references exceeds the limit of %d", maxReferences))
 }

@@ -9,85 +9,89 @@ import (
 	"agenthost/pkg/session"
 )
 
-// errClosed is the answer of a store after Close.
+// errClosed is returned by every method after Close.
 var errClosed = errors.New("store is closed")
 
-// A sessionBackend keeps the rows of sessions. It knows no rule but that of
-// versions: what it is given has been checked, split and made canonical. Keys
-// compare byte by byte. Many goroutines use it.
+// A sessionBackend stores the rows of sessions. Its only rule is the version
+// check: its input is already validated, split by scope and canonical. Keys
+// compare byte by byte. Implementations are safe for concurrent use.
 type sessionBackend interface {
-	// createSession adds a session at version 0 and writes cells, in one step, and
-	// leases it when there is a grant, whose id and epoch it sets. A key that is
-	// there already is ErrExists.
+	// createSession atomically inserts a session at version 0, writes the cells
+	// and, if g is not nil, leases the session and sets the id and epoch of g.
+	// An existing key is ErrExists.
 	createSession(ctx context.Context, key session.Key, cells []cell, now time.Time, g *grant) error
-	// readSession returns a session's head, its state, and the events that the window
-	// asks for, all of one moment. A missing session is ErrNotFound.
+	// readSession returns a consistent snapshot of a session: its head, its
+	// state, and the events that the window selects. A missing session is
+	// ErrNotFound.
 	readSession(ctx context.Context, key session.Key, w eventWindow) (*snapshot, error)
-	// listSessions returns the sessions that are asked for in order of creation, with
+	// listSessions returns the matching sessions in order of creation, with
 	// state and without events.
 	listSessions(ctx context.Context, q sessionQuery) ([]*listedSession, error)
-	// deleteSession takes a session away with its events and its own state. A missing
-	// one is no error.
+	// deleteSession deletes a session with its events and its own state. A
+	// missing session is no error.
 	deleteSession(ctx context.Context, key session.Key) error
-	// appendEvent adds an event and writes its cells in one step that is durable
-	// when it returns. The session must be at the record's version, else it is
-	// ErrStale, and when the record names an epoch, this must be the session's
-	// last one, else it is ErrFenced; a missing one is ErrNotFound. An event id
-	// that the session has already changes nothing and returns the place of the
-	// event.
+	// appendEvent inserts an event and writes its cells in one transaction that
+	// is durable on return. It fails with ErrStale if the session is not at the
+	// version of the record, with ErrFenced if the record names an epoch that
+	// is not the latest of the session, and with ErrNotFound if the session is
+	// missing. Appending is idempotent: if the session already has the event
+	// id, nothing changes and the result is the position of that event.
 	appendEvent(ctx context.Context, rec record) (appendResult, error)
 }
 
-// A backend is a sessionBackend with its life.
+// A backend is a sessionBackend with leases, a health check and a lifecycle.
 type backend interface {
 	sessionBackend
 	leaseBackend
 	sessionInspector
-	// ping says whether the backend can write.
+	// ping checks that the backend can write.
 	ping(ctx context.Context) error
-	// close waits for writes under way. Calls after it are errClosed.
+	// close waits for pending writes. Later calls return errClosed.
 	close() error
 }
 
 // An inspector reads parts of what is stored.
 type sessionInspector interface {
-	// readInitialState returns the session's own state as create wrote it. It belongs
-	// to the caller. A missing session is ErrNotFound.
+	// readInitialState returns the session's own state as createSession wrote
+	// it. The caller owns the map. A missing session is ErrNotFound.
 	readInitialState(ctx context.Context, key session.Key) (map[string]any, error)
-	// readSharedState returns the app: and user: keys that a session of the key has. They
-	// belong to the caller.
+	// readSharedState returns the app: and user: keys visible to a session with
+	// this key. The caller owns the map.
 	readSharedState(ctx context.Context, key session.Key) (map[string]any, error)
-	// sumEventBytes is how many bytes the events of a session take as JSON.
+	// sumEventBytes returns the JSON size of all events of a session.
 	sumEventBytes(ctx context.Context, key session.Key) (int64, error)
 }
 
-// A cell is one state key that is written; a nil value takes it away. The key
-// has its prefix.
+// A cell is one write of a state key; a nil value deletes the key. The key
+// includes its prefix.
 type cell struct {
 	key   string
 	scope session.Scope
 	value any
 }
 
-// A window is the part of the events that a read asks for.
+// An eventWindow selects the events that a read returns.
 type eventWindow struct {
-	// id is the head's id that the caller knows, or 0. When the session's key
-	// belongs to another one by now, since is 0.
+	// id is the head id that the caller knows, or 0. If the key now belongs to
+	// another session, since is treated as 0.
 	id int64
-	// since keeps the events with a greater sequence number, when sinceID is the id
-	// of the event with this one. Else the snapshot is whole.
+	// since selects the events with a greater sequence number, provided that
+	// sinceID is the id of the event with number since. Otherwise the snapshot
+	// is complete.
 	since   int64
 	sinceID string
-	// last keeps only so many, the latest; below 0 keeps all.
+	// last limits the result to the latest events; a negative value means no
+	// limit.
 	last int
-	// after keeps the events behind the last one that is older; nil keeps all.
+	// after selects the events that follow the last event older than this time;
+	// nil selects all.
 	after *time.Time
 }
 
-// isNarrow tells a window of chosen events from a whole one.
+// isNarrow reports whether the window filters by count or time.
 func (w eventWindow) isNarrow() bool { return w.last >= 0 || w.after != nil }
 
-// filterEvents keeps the events that a narrow window asks for.
+// filterEvents applies the filters by time and count.
 func (w eventWindow) filterEvents(events []*session.Event) []*session.Event {
 	if w.after != nil {
 		for i, e := range slices.Backward(events) {
@@ -104,7 +108,7 @@ func (w eventWindow) filterEvents(events []*session.Event) []*session.Event {
 }
 
 // A head is a session without its events: its id, and the number and time of
-// its last event. The id is never given again, also not when the session's key
+// its last event. Ids are never reused, even if the key of a deleted session
 // is.
 type head struct {
 	id      int64
@@ -112,39 +116,40 @@ type head struct {
 	updated time.Time
 }
 
-// A snapshot is a session at one moment. The state belongs to the caller; the
-// events are shared and in order.
+// A snapshot is a consistent view of a session. The caller owns the state; the
+// events are shared and ordered.
 type snapshot struct {
 	head
 	state  map[string]any
 	events []storedEvent
-	// lastID is the id of the last event; whole says that events are all, though
-	// fewer were asked for.
+	// lastID is the id of the last event. whole reports that events holds all
+	// events although the window asked for fewer.
 	lastID string
 	whole  bool
 }
 
-// A stored event comes with the length of its JSON text, and with what the cache
-// pays for it.
+// A storedEvent is an event with its JSON size (text) and its estimated memory
+// cost in the cache.
 type storedEvent struct {
 	event      *session.Event
 	text, cost int64
 }
 
-// A sessionQuery asks for the sessions of an app.
+// A sessionQuery selects sessions of an app.
 type sessionQuery struct {
 	app string
-	// user is whose; empty is everybody's.
+	// user selects one user; empty selects all users.
 	user string
-	// after keeps those with a greater id of the head.
+	// after selects sessions with a greater head id.
 	after int64
-	// limit is how many, the first ones; 0 is all.
+	// limit is the maximum number of sessions; 0 means no limit.
 	limit int
-	// before keeps those that did not change since; the zero time keeps all.
+	// before selects sessions last changed before this time; the zero time
+	// selects all.
 	before time.Time
 }
 
-// A listed session has a key, a head and its state.
+// A listedSession is a session head with its key and state.
 type listedSession struct {
 	key session.Key
 	head
@@ -154,25 +159,26 @@ type listedSession struct {
 // A record is one append.
 type record struct {
 	key session.Key
-	// id is the head's id, or 0 when the caller does not know it.
+	// id is the head id, or 0 if the caller does not know it.
 	id      int64
 	version int64
-	// epoch is that of the lease under which it is written, or 0.
+	// epoch is the lease epoch of the writer, or 0 without a lease.
 	epoch int64
 	event *session.Event
 	cells []cell
-	// updates are those of shared keys, by key. The backend computes them in the
-	// transaction, and adds the results to the event's state delta: a new map.
+	// updates are updates of shared keys, ordered by key. The backend computes
+	// them in the transaction and replaces the event's state delta with a new
+	// map that includes the results.
 	updates []update
-	// text is the event's JSON, until append returns. With updates, it follows from
-	// them, see settle.
+	// text is the JSON of the event. With updates it depends on their results,
+	// see computeUpdates.
 	text []byte
-	// limits are checked again when there are updates.
+	// limits are checked again after updates are computed.
 	limits *appendLimits
 }
 
-// appendResult says where an event came to stand, how long its JSON text is, and what the
-// cache pays for it.
+// An appendResult holds the sequence number of the event, its JSON size (text)
+// and its estimated memory cost in the cache.
 type appendResult struct {
 	seq, text, cost int64
 }

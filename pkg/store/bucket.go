@@ -12,34 +12,34 @@ import (
 	"agenthost/pkg/session"
 )
 
-// A bucket keeps objects by name; a slash in a name means nothing to it. Many
-// goroutines use it.
+// A bucket stores objects by name; slashes in names have no meaning. It is safe
+// for concurrent use.
 type bucket interface {
-	// listObjects finds objects by the beginning of their names, in any order, without
-	// their bytes.
+	// listObjects returns the objects whose names begin with a prefix, in any
+	// order, without their content.
 	listObjects(ctx context.Context, l listRequest) ([]object, error)
-	// readObject returns an object. What is missing is fs.ErrNotExist, one with more
-	// bytes than most errTooLarge.
+	// readObject returns an object. A missing object is fs.ErrNotExist, one
+	// with more than most bytes errTooLarge.
 	readObject(ctx context.Context, name string, most int64) (*object, error)
-	// createObject adds an object; a name that is taken is fs.ErrExist. It notes when
-	// the bucket says that it was made.
+	// createObject creates an object and sets its creation time. An existing
+	// name is fs.ErrExist.
 	createObject(ctx context.Context, o *object) error
-	// deleteObject takes an object away. A missing one is no error.
+	// deleteObject deletes an object. A missing object is no error.
 	deleteObject(ctx context.Context, name string) error
-	// close ends what waits.
+	// close closes idle connections.
 	close() error
 }
 
-// A listing says what list finds.
+// A listRequest selects the objects of a list.
 type listRequest struct {
 	prefix string
-	// flat leaves out names with a slash behind the prefix.
+	// flat excludes names with a slash after the prefix.
 	flat bool
-	// full asks for more than the names.
+	// full requests the metadata, not only the names.
 	full bool
 }
 
-// An object is a name with bytes, and what is known of them.
+// An object is a named content with metadata.
 type object struct {
 	name, mime string
 	created    time.Time
@@ -47,7 +47,7 @@ type object struct {
 	bytes      []byte
 }
 
-// A bucketURL names a bucket and the beginning of the names of its objects.
+// A bucketURL identifies a bucket and a prefix of object names.
 type bucketURL struct {
 	scheme, bucket string
 	// prefix is empty or ends with a slash.
@@ -55,7 +55,7 @@ type bucketURL struct {
 	query  url.Values
 }
 
-// parseBucket reads what follows the colon of gs://bucket/prefix?k=v.
+// parseBucket parses gs://bucket/prefix?k=v after the scheme and colon.
 func parseBucket(scheme, rest string) (*bucketURL, error) {
 	path, query, _ := strings.Cut(rest, "?")
 	path, ok := strings.CutPrefix(path, "//")
@@ -64,10 +64,10 @@ func parseBucket(scheme, rest string) (*bucketURL, error) {
 		return nil, fmt.Errorf("a bucket is required: %s://bucket or %s://bucket/prefix", scheme, scheme)
 	}
 	if strings.Contains(name, "@") {
-		return nil, fmt.Errorf("keys have no place in the URL: %s://bucket takes those of the host's environment", scheme)
+		return nil, fmt.Errorf("credentials are not allowed in the URL: %s://bucket reads them from the environment", scheme)
 	}
 	if !regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]$`).MatchString(name) {
-		return nil, fmt.Errorf("%q is no name of a bucket: small letters, digits, dots and dashes make one", name)
+		return nil, fmt.Errorf("invalid bucket name %q: use lower case letters, digits, dots and dashes", name)
 	}
 	if prefix = strings.TrimSuffix(prefix, "/"); prefix != "" {
 		if err := session.CheckArtifactName(prefix); err != nil || strings.HasPrefix(prefix, session.UserPrefix) {
@@ -82,5 +82,5 @@ func parseBucket(scheme, rest string) (*bucketURL, error) {
 	return &bucketURL{scheme, name, prefix, values}, nil
 }
 
-// String is the URL without its parameters.
+// String returns the URL without parameters.
 func (u *bucketURL) String() string { return u.scheme + "://" + u.bucket + "/" + u.prefix }

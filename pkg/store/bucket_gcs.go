@@ -24,14 +24,14 @@ const (
 		"or run gcloud auth application-default login"
 )
 
-// A gcsBucket is a bucket of Google Cloud Storage, by its JSON API.
+// A gcsBucket is a Google Cloud Storage bucket, accessed with the JSON API.
 type gcsBucket struct {
 	client *bucketClient
-	// objects is the address of the bucket's objects, upload that of new ones.
+	// objects is the URL of the bucket's objects, upload the URL for new ones.
 	objects, upload string
 }
 
-// gcsObject is an object as the JSON API has it.
+// gcsObject is an object in the JSON API.
 type gcsObject struct {
 	Name        string            `json:"name"`
 	ContentType string            `json:"contentType,omitempty"`
@@ -46,7 +46,7 @@ func openGCS(_ context.Context, rest string, o *Options) (artifactStore, error) 
 		return nil, err
 	}
 	if len(at.query) > 0 {
-		return nil, fmt.Errorf("gs: has no parameters")
+		return nil, fmt.Errorf("gs: URLs have no parameters")
 	}
 	b := &gcsBucket{client: newBucketClient(o)}
 	b.client.explain = decodeGCSReason
@@ -64,7 +64,8 @@ func openGCS(_ context.Context, rest string, o *Options) (artifactStore, error) 
 	return newBucketArtifacts(b, at, o), nil
 }
 
-// parseEmulatorURL reads an address as Google's libraries do: with a scheme or without.
+// parseEmulatorURL parses an address with or without a scheme, as Google's
+// libraries do.
 func parseEmulatorURL(host string) (string, error) {
 	if !strings.Contains(host, "://") {
 		host = "http://" + host
@@ -76,8 +77,8 @@ func parseEmulatorURL(host string) (string, error) {
 	return u.Scheme + "://" + u.Host, nil
 }
 
-// gcsSigner takes the application default credentials, of the process's own
-// environment.
+// gcsSigner uses the application default credentials from the environment of
+// the process.
 func gcsSigner(o *Options) (func(context.Context, *http.Request, []byte) error, error) {
 	found, err := credentials.DetectDefault(&credentials.DetectOptions{Scopes: []string{gcsScope}, Client: o.HTTP})
 	if err != nil {
@@ -86,7 +87,7 @@ func gcsSigner(o *Options) (func(context.Context, *http.Request, []byte) error, 
 	return func(ctx context.Context, r *http.Request, _ []byte) error {
 		token, err := found.Token(ctx)
 		if err != nil {
-			return fmt.Errorf("asking for a token of Google: %w", err)
+			return fmt.Errorf("requesting a Google access token: %w", err)
 		}
 		r.Header.Set("Authorization", "Bearer "+token.Value)
 		if quota, err := found.QuotaProjectID(ctx); err == nil && quota != "" {
@@ -131,8 +132,8 @@ func (b *gcsBucket) getJSON(ctx context.Context, address string, into any) error
 	return json.Unmarshal(got.body, into)
 }
 
-// readObject asks for what is known of an object, then for its bytes. An object is
-// never written twice, so both are of the same.
+// readObject reads the metadata of an object, then its content. Objects are
+// never overwritten, so both match.
 func (b *gcsBucket) readObject(ctx context.Context, name string, most int64) (*object, error) {
 	address := b.objects + "/" + url.PathEscape(name)
 	var found gcsObject
@@ -152,7 +153,7 @@ func (b *gcsBucket) readObject(ctx context.Context, name string, most int64) (*o
 	return &o, nil
 }
 
-// createObject uploads an object that is not there yet, in one request.
+// createObject uploads a new object in one request.
 func (b *gcsBucket) createObject(ctx context.Context, o *object) error {
 	head, err := json.Marshal(gcsObject{Name: o.name, ContentType: o.mime, Metadata: o.metadata})
 	if err != nil {

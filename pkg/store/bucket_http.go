@@ -12,29 +12,29 @@ import (
 	"time"
 )
 
-// How often and how long a bucket is asked.
+// The limits of requests to a bucket.
 const (
 	maxBucketAttempts = 5
 	bucketBackoff     = 200 * time.Millisecond
 	maxBucketBackoff  = 10 * time.Second
-	bucketTimeout     = 2 * time.Minute // one try, with a body of some megabytes on a slow line
+	bucketTimeout     = 2 * time.Minute // one attempt, with a body of some megabytes on a slow line
 	maxListing        = 16 << 20        // one page of a list
 )
 
-// A bucketWire asks a bucket's service. What may pass, such as 503 or a lost
-// connection, is asked again a few times.
+// A bucketClient sends requests to a bucket service. It retries temporary
+// failures, such as status 503 or a lost connection.
 type bucketClient struct {
 	client *http.Client
-	// sign proves who asks. Its errors are the answer.
+	// sign authenticates a request. Its errors are not retried.
 	sign func(ctx context.Context, r *http.Request, body []byte) error
-	// explain finds the reason in the body of a failure.
+	// explain extracts the reason from the body of an error response.
 	explain func(body []byte) string
 }
 
 func newBucketClient(o *Options) *bucketClient {
 	w := &bucketClient{client: o.HTTP}
 	if w.client == nil {
-		// Its own connections, so that close can end those that are idle.
+		// Own connections, so that close can close the idle ones.
 		w.client = &http.Client{Transport: &http.Transport{
 			Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true, MaxIdleConnsPerHost: 16,
 			IdleConnTimeout: 90 * time.Second, TLSHandshakeTimeout: 10 * time.Second,
@@ -46,12 +46,12 @@ func newBucketClient(o *Options) *bucketClient {
 	return w
 }
 
-// An ask is one request.
+// A bucketRequest is one HTTP request.
 type bucketRequest struct {
 	method, url string
 	header      http.Header
 	body        []byte
-	// maxBytes bounds the body of the answer.
+	// maxBytes limits the body of the response.
 	maxBytes int64
 }
 
@@ -61,13 +61,13 @@ type bucketResponse struct {
 	body   []byte
 }
 
-// A bucketError is a refusal of a bucket's service.
+// A bucketError is an error response of a bucket service.
 type bucketError struct {
 	status int
 	reason string
 }
 
-// Error tells the status and the service's reason.
+// Error returns the status and the reason.
 func (e *bucketError) Error() string {
 	text := strconv.Itoa(e.status) + " " + http.StatusText(e.status)
 	if e.reason != "" {
@@ -76,14 +76,14 @@ func (e *bucketError) Error() string {
 	return text
 }
 
-// errTooLarge is the error of an object that is larger than what may be read.
-var errTooLarge = errors.New("is larger than allowed")
+// errTooLarge is the error for an object that exceeds the size limit.
+var errTooLarge = errors.New("exceeds the size limit")
 
-// errAuthentication is the error of a request that nobody can prove to be his.
-var errAuthentication = errors.New("proving who asks")
+// errAuthentication is the error for a request that cannot be authenticated.
+var errAuthentication = errors.New("authenticating request")
 
-// sendRequest asks until there is an answer that will not change. One of 400 or more is
-// a *bucketError.
+// sendRequest sends a request and retries temporary failures. A status of 400
+// or more is a *bucketError.
 func (w *bucketClient) sendRequest(ctx context.Context, a *bucketRequest) (*bucketResponse, error) {
 	pause := bucketBackoff
 	for try := 1; ; try++ {
@@ -110,7 +110,7 @@ func (w *bucketClient) sendRequest(ctx context.Context, a *bucketRequest) (*buck
 	}
 }
 
-// sendOnce asks once.
+// sendOnce makes one attempt.
 func (w *bucketClient) sendOnce(ctx context.Context, a *bucketRequest) (*bucketResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, bucketTimeout)
 	defer cancel()
@@ -146,12 +146,13 @@ func (w *bucketClient) checkStatus(got *bucketResponse) (*bucketResponse, error)
 
 func (w *bucketClient) close() { w.client.CloseIdleConnections() }
 
-// isRetryableStatus says that the same request may be answered otherwise soon.
+// isRetryableStatus reports whether the same request may succeed later.
 func isRetryableStatus(status int) bool {
 	return status == http.StatusRequestTimeout || status == http.StatusTooManyRequests || status >= 500
 }
 
-// parseRetryAfter is how long a service wants to be left alone, as far as that is borne.
+// parseRetryAfter returns the delay that the service asks for, up to the
+// maximum backoff.
 func parseRetryAfter(h http.Header) time.Duration {
 	seconds, err := strconv.Atoi(h.Get("Retry-After"))
 	if err != nil || seconds < 0 {
@@ -171,7 +172,7 @@ func sleepContext(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// errorStatus is the status of a refusal, or 0.
+// errorStatus returns the status of a bucketError, or 0.
 func errorStatus(err error) int {
 	var refused *bucketError
 	if errors.As(err, &refused) {

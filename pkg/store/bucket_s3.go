@@ -21,17 +21,17 @@ import (
 
 const (
 	noS3Keys = "no credentials for S3: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY for the host"
-	// s3Metadata has all metadata as one JSON object, in ASCII: headers have no
-	// case and no other letters.
+	// s3Metadata is the header with all metadata as one JSON object in ASCII:
+	// header names ignore case, and values are limited to ASCII.
 	s3Metadata = "X-Amz-Meta-Adk"
-	// maxS3Metadata is what S3 takes of it.
+	// maxS3Metadata is the limit of S3 for metadata.
 	maxS3Metadata = 2048
 )
 
-// An s3Bucket is a bucket of Amazon S3, or of a service that answers like it.
+// An s3Bucket is a bucket of Amazon S3 or of a compatible service.
 type s3Bucket struct {
 	client *bucketClient
-	// address is that of the bucket, and ends with a slash.
+	// address is the URL of the bucket and ends with a slash.
 	address string
 }
 
@@ -42,7 +42,7 @@ func openS3(_ context.Context, rest string, o *Options) (artifactStore, error) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(at.query)) {
 		if name != "region" && name != "endpoint" {
-			return nil, fmt.Errorf("unknown parameter %q: there are region= and endpoint=", name)
+			return nil, fmt.Errorf("unknown parameter %q: supported are region= and endpoint=", name)
 		}
 	}
 	env := func(name string) string {
@@ -69,8 +69,8 @@ func openS3(_ context.Context, rest string, o *Options) (artifactStore, error) {
 	return newBucketArtifacts(b, at, o), nil
 }
 
-// buildS3Address is that of a bucket. Amazon wants it in the name of the host, other
-// services have it in the path.
+// buildS3Address returns the URL of a bucket. Amazon expects the bucket in the
+// host name, other services in the path.
 func buildS3Address(endpoint, region, bucket string) (string, error) {
 	if endpoint == "" {
 		if strings.Contains(bucket, ".") { // the certificates know no dots
@@ -131,7 +131,7 @@ func (b *s3Bucket) listObjects(ctx context.Context, l listRequest) ([]object, er
 	}
 }
 
-// readMetadata adds what a list does not tell.
+// readMetadata adds the metadata that a list does not contain.
 func (b *s3Bucket) readMetadata(ctx context.Context, o *object) error {
 	got, err := b.client.sendRequest(ctx, &bucketRequest{method: http.MethodHead, url: b.objectURL(o.name)})
 	if err != nil {
@@ -140,7 +140,7 @@ func (b *s3Bucket) readMetadata(ctx context.Context, o *object) error {
 	return o.readHeaders(got.header)
 }
 
-// readHeaders reads the headers of an answer.
+// readHeaders reads metadata from the headers of a response.
 func (o *object) readHeaders(h http.Header) error {
 	o.mime = h.Get("Content-Type")
 	if at, err := http.ParseTime(h.Get("Last-Modified")); err == nil && o.created.IsZero() {
@@ -169,7 +169,7 @@ func (b *s3Bucket) createObject(ctx context.Context, o *object) error {
 			return err
 		}
 		if text = escapeNonASCII(text); len(text) > maxS3Metadata {
-			return fmt.Errorf("its metadata has %d bytes, more than the %d of S3: %w", len(text), maxS3Metadata, session.ErrInvalid)
+			return fmt.Errorf("metadata of %d bytes exceeds the S3 limit of %d bytes: %w", len(text), maxS3Metadata, session.ErrInvalid)
 		}
 		header.Set(s3Metadata, string(text))
 	}
@@ -177,7 +177,7 @@ func (b *s3Bucket) createObject(ctx context.Context, o *object) error {
 	return mapS3Error(err)
 }
 
-// escapeNonASCII escapes all other letters of a JSON text.
+// escapeNonASCII escapes all other characters of a JSON text.
 func escapeNonASCII(text []byte) []byte {
 	var out []byte
 	for _, c := range string(text) {

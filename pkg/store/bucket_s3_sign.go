@@ -18,14 +18,14 @@ const (
 	s3Time      = "20060102T150405Z"
 )
 
-// s3Keys sign requests by AWS Signature Version 4.
+// s3Keys sign requests with AWS Signature Version 4.
 type s3Keys struct {
 	id, secret, session string
 	region              string
 }
 
-// signRequest adds the headers that prove who asks. All headers of the request are
-// signed, so it is the last to touch them.
+// signRequest adds the authentication headers. It signs all headers of the
+// request, so it must run last.
 func (k *s3Keys) signRequest(r *http.Request, body []byte, now time.Time) {
 	now = now.UTC()
 	r.Header.Set("X-Amz-Date", now.Format(s3Time))
@@ -47,7 +47,7 @@ func (k *s3Keys) signRequest(r *http.Request, body []byte, now time.Time) {
 		s3Algorithm, k.id, scope, names, hex.EncodeToString(hmacSHA256(key, text))))
 }
 
-// canonicalHeaders lists the headers in order: their names, and a line of each.
+// canonicalHeaders returns the sorted header names, and a line for each header.
 func canonicalHeaders(r *http.Request) (names, lines string) {
 	values := map[string]string{"host": r.URL.Host}
 	for name, v := range r.Header {
@@ -60,7 +60,7 @@ func canonicalHeaders(r *http.Request) (names, lines string) {
 	return strings.Join(order, ";"), lines
 }
 
-// canonicalQuery orders and escapes parameters as they are signed.
+// canonicalQuery sorts and escapes the parameters for the signature.
 func canonicalQuery(q url.Values) string {
 	var pairs []string
 	for _, name := range slices.Sorted(maps.Keys(q)) {
@@ -69,7 +69,8 @@ func canonicalQuery(q url.Values) string {
 	return strings.Join(pairs, "&")
 }
 
-// escapeS3Path leaves only what RFC 3986 does not reserve, and the bytes of keep.
+// escapeS3Path escapes everything but the unreserved characters of RFC 3986 and
+// the bytes of keep.
 func escapeS3Path(text, keep string) string {
 	var b strings.Builder
 	for i := range len(text) {

@@ -186,10 +186,10 @@ func TestBucketInvalidArtifact(t *testing.T) {
 			n    *NewArtifact
 			want string
 		}{
-			{long, &NewArtifact{Name: strings.Repeat("n", 400), Part: textPart("x")}, "more than the 1024 of a bucket"},
-			{alice, &NewArtifact{Name: "a\nb", Part: textPart("x")}, "a bucket takes no line breaks in names"},
-			{alice, &NewArtifact{Name: "a", Part: &genai.Part{InlineData: &genai.Blob{MIMEType: "x/y\r\nz"}}}, `"x/y\r\nz" is no MIME type`},
-			{alice, custom("adkIsText", "true"), `artifact "a": custom metadata: the key "adkIsText" is ADK's own`},
+			{long, &NewArtifact{Name: strings.Repeat("n", 400), Part: textPart("x")}, "exceeds the limit of 1024 bytes"},
+			{alice, &NewArtifact{Name: "a\nb", Part: textPart("x")}, "object names cannot contain line breaks"},
+			{alice, &NewArtifact{Name: "a", Part: &genai.Part{InlineData: &genai.Blob{MIMEType: "x/y\r\nz"}}}, `invalid MIME type "x/y\r\nz"`},
+			{alice, custom("adkIsText", "true"), `artifact "a": custom metadata: key "adkIsText" is reserved by ADK`},
 		} {
 			_, err := a.Create(t.Context(), tt.key, tt.n)
 			wantErr(t, "Create in "+url, err, session.ErrInvalid, tt.want)
@@ -197,7 +197,7 @@ func TestBucketInvalidArtifact(t *testing.T) {
 	}
 	a := openBucket(t, "s3://box", serve(&fakebucket.S3{}), nil)
 	_, err := a.Create(t.Context(), alice, custom("k", strings.Repeat("ü", 400)))
-	wantErr(t, "Create with much metadata", err, session.ErrInvalid, "its metadata has 2427 bytes, more than the 2048 of S3")
+	wantErr(t, "Create with much metadata", err, session.ErrInvalid, "metadata of 2427 bytes exceeds the S3 limit of 2048 bytes")
 }
 
 // What others wrote may be larger than we would have.
@@ -205,7 +205,7 @@ func TestBucketLargeArtifact(t *testing.T) {
 	for url, service := range map[string]service{"gs://box": serve(&fakebucket.GCS{}), "s3://box": serve(&fakebucket.S3{})} {
 		saveArtifact(t, openBucket(t, url, service, nil), alice, "a", textPart("123456789"))
 		_, err := openBucket(t, url, service, &Options{MaxArtifactBytes: 8}).Load(t.Context(), alice, "a", -1)
-		wantErr(t, "Load from "+url, err, session.ErrInvalid, `artifact "a" version 0 has more than the 8 bytes allowed`)
+		wantErr(t, "Load from "+url, err, session.ErrInvalid, `artifact "a" version 0 exceeds the limit of 8 bytes`)
 	}
 }
 
@@ -311,7 +311,7 @@ func TestGCSCredentials(t *testing.T) {
 		return errorResponse(400, `{"error":"invalid_grant"}`, http.Header{"Content-Type": {"application/json"}})
 	}, &Options{Lookup: lookup(nil)})
 	_, err = b.Save(t.Context(), alice, "a", textPart("x"))
-	if err == nil || !strings.Contains(err.Error(), "proving who asks: asking for a token of Google") || strings.Contains(err.Error(), "PRIVATE") {
+	if err == nil || !strings.Contains(err.Error(), "authenticating request: requesting a Google access token") || strings.Contains(err.Error(), "PRIVATE") {
 		t.Errorf("Save without a token = %v", err)
 	}
 	t.Setenv("GOOGLE_APPLICATION_CREDENTIALS", filepath.Join(t.TempDir(), "none.json"))

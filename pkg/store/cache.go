@@ -8,11 +8,11 @@ import (
 	"agenthost/pkg/session"
 )
 
-// entryBytes is what a cached session takes beside its events.
+// entryBytes is the memory cost of a cached session without its events.
 const entryBytes = 1024
 
-// A cache holds the histories of recent sessions, bounded by bytes; the latest
-// one stays whatever its size.
+// A cache is an LRU cache of session histories, limited by bytes. It keeps the
+// most recent session whatever its size.
 type cache struct {
 	maxBytes     int64
 	hits, misses atomic.Int64
@@ -20,22 +20,22 @@ type cache struct {
 	mu    sync.Mutex
 	bytes int64
 	byKey map[session.Key]*list.Element
-	order *list.List // of *entry, the latest in front
+	order *list.List // of *cacheEntry, most recently used first
 }
 
-// An entry is a session's history up to a version.
+// A cacheEntry is the history of a session up to a version.
 type cacheEntry struct {
 	key     session.Key
-	id      int64 // of the head
+	id      int64 // id of the session's head
 	history *session.History
-	// The cache guards these: its bytes, and whether it has the entry still.
+	// Guarded by cache.mu.
 	bytes   int64
-	derived int64 // of bytes, those of what was derived from the history
+	derived int64 // part of bytes: the values derived from the history
 	cached  bool
 
 	mu      sync.Mutex
 	version int64
-	epoch   int64 // of the last lease under which was appended here; 0 is unknown
+	epoch   int64 // lease epoch of the last append by this store; 0 is unknown
 }
 
 func newCache(most int64) *cache {
@@ -56,8 +56,8 @@ func (c *cache) get(key session.Key) *cacheEntry {
 	return e
 }
 
-// addBytes counts bytes of an entry, and what runs have derived from its history since
-// it was used last. The caller holds the lock.
+// addBytes adds bytes to an entry, and accounts for values derived from its
+// history since its last use. The caller holds the lock.
 func (c *cache) addBytes(e *cacheEntry, bytes int64) {
 	derived := e.history.DerivedBytes()
 	bytes += derived - e.derived
@@ -67,8 +67,8 @@ func (c *cache) addBytes(e *cacheEntry, bytes int64) {
 	c.evictOldest()
 }
 
-// put makes the entry of a session that was read whole. When another reader
-// was faster, theirs is brought up to date and returned.
+// put caches a session that was read completely. If another reader was faster,
+// its entry is updated and returned.
 func (c *cache) put(key session.Key, s *snapshot) *cacheEntry {
 	e, fresh := c.insertEntry(key, s)
 	if !fresh {
@@ -105,7 +105,7 @@ func newCacheEntry(key session.Key, s *snapshot) *cacheEntry {
 	return e
 }
 
-// drop forgets a session.
+// drop removes a session from the cache.
 func (c *cache) drop(key session.Key) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -125,7 +125,8 @@ func (c *cache) appendNew(e *cacheEntry, events []storedEvent) {
 	}
 }
 
-// evictOldest makes room. The caller holds the lock.
+// evictOldest evicts the least recently used entries until the cache is within
+// its limit. The caller holds the lock.
 func (c *cache) evictOldest() {
 	for c.bytes > c.maxBytes && c.order.Len() > 1 {
 		c.removeEntry(c.order.Back().Value.(*cacheEntry).key)
@@ -143,7 +144,7 @@ func (c *cache) removeEntry(key session.Key) {
 	c.bytes -= e.bytes
 }
 
-// lastEvent is the last event of the entry's history, by number and id.
+// lastEvent returns the number and the id of the last cached event.
 func (e *cacheEntry) lastEvent() (seq int64, id string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -153,7 +154,7 @@ func (e *cacheEntry) lastEvent() (seq int64, id string) {
 	return e.version, e.history.Events()[e.version-1].ID
 }
 
-// lastLease returns the id of the head and the last epoch that is known.
+// lastLease returns the head id and the last known lease epoch.
 func (e *cacheEntry) lastLease() (id, epoch int64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -166,8 +167,8 @@ func (e *cacheEntry) recordEpoch(epoch int64) {
 	e.epoch = max(e.epoch, epoch)
 }
 
-// appendEvents appends the events that come right after those at hand, and returns
-// their bytes.
+// appendEvents appends the events that directly follow the cached ones, and
+// returns their bytes.
 func (e *cacheEntry) appendEvents(events []storedEvent) int64 {
 	e.mu.Lock()
 	defer e.mu.Unlock()

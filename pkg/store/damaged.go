@@ -8,10 +8,11 @@ import (
 	"agenthost/pkg/session"
 )
 
-// A damagedError is a row that does not decode, or one that is missing. Nobody who
-// asked is to blame, so it is never a [session.ErrInvalid], which the decoders use.
+// A damagedError reports a row that does not decode or is missing. The caller
+// is not at fault, so it is never a [session.ErrInvalid], which the decoders
+// return.
 type damagedError struct {
-	row    string // which one, by what identifies it for people
+	row    string // identifies the row for people
 	reason string
 }
 
@@ -21,11 +22,11 @@ func newDamagedError(err error, format string, args ...any) error {
 
 func (e *damagedError) Error() string { return e.row + ": " + e.reason }
 
-// errMissing is the reason of a row that is not there.
+// errMissing is the reason for a missing row.
 var errMissing = errors.New("row is missing")
 
-// wrapReadError is the error of a read, with the whole key when a row is damaged: then
-// somebody has to find it.
+// wrapReadError wraps the error of a read. If a row is damaged, it adds the
+// complete session key, so that an operator can find the row.
 func wrapReadError(key session.Key, err error) error {
 	var bad *damagedError
 	if errors.As(err, &bad) {
@@ -34,8 +35,8 @@ func wrapReadError(key session.Key, err error) error {
 	return fmt.Errorf("reading session %s: %w", key.ID, err)
 }
 
-// checkSequence wants the numbers of events to lead up to last without a gap, the
-// first of them right after since.
+// checkSequence checks that the numbers of events run from since+1 to last
+// without a gap.
 func checkSequence(events []storedEvent, since, last int64) error {
 	for _, e := range slices.Backward(events) {
 		if e.event.Seq != last {

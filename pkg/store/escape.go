@@ -7,16 +7,16 @@ import (
 	"strings"
 )
 
-// maxFileName is the longest file name that escape makes of an id as it is; the
-// limit of file systems is 255 bytes.
+// maxFileName is the maximum length of an escaped id that is not shortened.
+// File systems limit names to 255 bytes.
 const maxFileName = 180
 
-// escapeFileName makes an id a file name. Two ids never have the same one, not even on
-// file systems that ignore case, and none is a way out of its folder: lower
-// case letters, digits, "-", "_" and inner dots stay, a capital is written as
-// "+" and the small letter, every other byte as "%" and two hex digits. A name
-// that is reserved has its first byte escaped. What becomes too long is cut,
-// and told apart by a hash behind a "~".
+// escapeFileName converts an id to a file name. The conversion is injective,
+// also on case-insensitive file systems, and no name escapes its folder. Lower
+// case letters, digits, "-", "_" and inner dots stay; an upper case letter
+// becomes "+" and the lower case letter; every other byte becomes "%" and two
+// hexadecimal digits. The first byte of a reserved name is escaped. A name that
+// is too long is truncated and gets "~" and a hash as suffix.
 func escapeFileName(id, reserved string) string {
 	var b strings.Builder
 	for i := range len(id) {
@@ -40,10 +40,10 @@ func escapeFileName(id, reserved string) string {
 	return name[:maxFileName/2] + "~" + hex.EncodeToString(sum[:])
 }
 
-// isInnerByte says that a byte is neither the first nor the last.
+// isInnerByte reports whether a byte is neither the first nor the last.
 func isInnerByte(id string, i int) bool { return i > 0 && i < len(id)-1 }
 
-// scopeDir is the folder of a session's artifacts, or a user's.
+// scopeDir returns the folder of the artifacts of a session or of a user.
 func scopeDir(app, user, id string) string {
 	scope := userScope
 	if id != "" {
@@ -52,7 +52,7 @@ func scopeDir(app, user, id string) string {
 	return path.Join(escapeFileName(app, ""), escapeFileName(user, ""), scope)
 }
 
-// versionsDir is the folder of an artifact's versions.
+// versionsDir returns the folder of the versions of an artifact.
 func (at artifactKey) versionsDir() string {
 	dir := scopeDir(at.app, at.user, at.session)
 	for part := range strings.SplitSeq(at.name, "/") {

@@ -9,8 +9,8 @@ import (
 	"agenthost/pkg/session"
 )
 
-// Ours says whether the database is one of agenthost. One whose schema is not
-// this program's is an error.
+// Ours reports whether agenthost created the database. Another schema version
+// is an error.
 func (r *ReadOnly) Ours(ctx context.Context) (bool, error) {
 	at, err := r.readSchemaVersion(ctx)
 	if foreign := (*foreignError)(nil); errors.As(err, &foreign) || err == nil && at == 0 {
@@ -22,8 +22,8 @@ func (r *ReadOnly) Ours(ctx context.Context) (bool, error) {
 	return true, r.requireSchema(ctx)
 }
 
-// Sessions are the sessions of one of our databases in the order of their
-// creation, with nothing but key and time.
+// Sessions returns the sessions of an agenthost database in order of creation,
+// with only key and time.
 func (r *ReadOnly) Sessions(ctx context.Context) ([]*Import, error) {
 	var all []*Import
 	err := r.Each(ctx, func(rows *sql.Rows) error {
@@ -37,9 +37,9 @@ func (r *ReadOnly) Sessions(ctx context.Context) ([]*Import, error) {
 	return all, err
 }
 
-// Fill reads the rest of a session of one of our databases. What of its events
-// does not decode is told to bad and left out; a state that does not is an
-// error that is ErrInvalid.
+// Fill reads the rest of a session of an agenthost database. It skips events
+// that do not decode and passes them to bad; state that does not decode is
+// ErrInvalid.
 func (r *ReadOnly) Fill(ctx context.Context, imp *Import, bad func(event string, err error)) error {
 	var pk int64
 	var broken error
@@ -52,7 +52,7 @@ func (r *ReadOnly) Fill(ctx context.Context, imp *Import, bad func(event string,
 		}
 		var err error
 		if imp.Initial, err = session.DecodeMap(text); err != nil {
-			broken = fmt.Errorf("the state that it began with: %w: %w", err, session.ErrInvalid)
+			broken = fmt.Errorf("initial state: %w: %w", err, session.ErrInvalid)
 		}
 		return nil
 	}, "SELECT s.pk, s.initial FROM sessions s WHERE s.app_name = ? AND s.user_id = ? AND s.id = ?", k.App, k.User, k.ID)
@@ -85,8 +85,8 @@ func (r *ReadOnly) Fill(ctx context.Context, imp *Import, bad func(event string,
 	return errors.Join(err, broken)
 }
 
-// eachStateCell reads the state keys of a session, or those of users and apps when the
-// key is empty.
+// eachStateCell reads the state keys of a session, or those of users and apps
+// if the key is empty.
 func (r *ReadOnly) eachStateCell(ctx context.Context, key session.Key, each func(row stateRow, v any, err error)) error {
 	where, args := "t.session_id = '' ORDER BY t.app_name, t.user_id", []any{}
 	if key.ID != "" {
@@ -104,14 +104,14 @@ func (r *ReadOnly) eachStateCell(ctx context.Context, key session.Key, each func
 }
 
 // A SharedKey is a state key of an app, or of a user of it, without its prefix.
-// Err says why its value cannot be read.
+// Err is set if its value does not decode.
 type SharedKey struct {
 	App, User, Key string
 	Value          any
 	Err            error
 }
 
-// SharedKeys are the state keys of apps and users of one of our databases.
+// SharedKeys returns the state keys of apps and users in an agenthost database.
 func (r *ReadOnly) SharedKeys(ctx context.Context) ([]SharedKey, error) {
 	var all []SharedKey
 	err := r.eachStateCell(ctx, session.Key{}, func(row stateRow, v any, err error) {
@@ -120,18 +120,17 @@ func (r *ReadOnly) SharedKeys(ctx context.Context) ([]SharedKey, error) {
 	return all, err
 }
 
-// A Remembered is a memory, and the session that left it; without an id of the
-// session none did.
+// A Remembered is a memory with its session id, which may be empty.
 type Remembered struct {
 	Key    session.Key
 	ID     string
 	Memory *session.Memory
-	// Err says why it cannot be read.
+	// Err is set if the memory does not decode.
 	Err error
 }
 
-// Memories calls each for each memory of one of our databases, user by user and
-// session by session, as they were added. While it does, nothing else can be read.
+// Memories calls each for each memory of an agenthost database, by user and
+// session in insertion order. No other query can run meanwhile.
 func (r *ReadOnly) Memories(ctx context.Context, each func(Remembered) error) error {
 	return r.Each(ctx, func(rows *sql.Rows) error {
 		var m Remembered
@@ -145,14 +144,14 @@ func (r *ReadOnly) Memories(ctx context.Context, each func(Remembered) error) er
  FROM memories m JOIN memory_owners o ON o.pk = m.owner_pk ORDER BY m.owner_pk, m.session_id, m.pk`)
 }
 
-// A PackedRevision is a revision of an app as databases keep it.
+// A PackedRevision is a stored revision of an app.
 type PackedRevision struct {
 	row revisionRow
 	App string
 }
 
-// Revisions calls each for each revision of one of our databases. While it does,
-// nothing else can be read.
+// Revisions calls each for each revision of an agenthost database. No other
+// query can run meanwhile.
 func (r *ReadOnly) Revisions(ctx context.Context, each func(PackedRevision) error) error {
 	return r.Each(ctx, func(rows *sql.Rows) error {
 		var row revisionRow

@@ -52,7 +52,7 @@ func TestGetFilters(t *testing.T) {
 					diff(t, tt.name+": version", int64(5), sess.Version)
 				}
 				_, err := s.Sessions.Get(t.Context(), alice, &GetOptions{NumRecentEvents: n(-1)})
-				wantErr(t, "a negative number", err, session.ErrInvalid, "number of recent events -1 is below zero")
+				wantErr(t, "a negative number", err, session.ErrInvalid, "number of recent events must not be negative, got -1")
 				_, err = s.Sessions.Get(t.Context(), session.Key{App: "a", User: "u", ID: "none"}, &GetOptions{NumRecentEvents: n(1)})
 				wantErr(t, "no such session", err, session.ErrNotFound, "session not found: none")
 			})

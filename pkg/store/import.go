@@ -17,51 +17,52 @@ import (
 	"agenthost/pkg/session"
 )
 
-// importLeaseTimeout is how long an import waits for a session that a host runs.
+// importLeaseTimeout is how long an import waits for a session with an active
+// run.
 const importLeaseTimeout = time.Second
 
-// An Import is a session of another database, as it is to stand here.
+// An Import is a session of another database to be imported.
 type Import struct {
 	Key     session.Key
 	Created time.Time
-	// Initial holds the session's own keys as it began. Nil says that nobody
-	// knows: those that no event tells of are taken for it.
+	// Initial holds the session's own state at creation. Nil means unknown: the
+	// keys that no event sets are used instead.
 	Initial map[string]any
-	// State holds the session's own keys as they are now. What the events say
-	// of the state is stored with them, and not applied again.
+	// State holds the session's own current state. State changes in the events
+	// are stored with them, and not applied again.
 	State map[string]any
-	// Events are in their order, with ids and times. They get their numbers.
+	// Events are ordered and have ids and times. The import numbers them.
 	Events []*session.Event
 }
 
-// An Imported says what became of a session, or of state keys.
+// An Imported is the result for a session or for state keys.
 type Imported struct {
-	// New says that the session was not there.
+	// New reports that the session did not exist.
 	New bool
-	// Events and Keys count what was written; Present counts the events, or
-	// keys, that were there.
+	// Events and Keys count what was written; Present counts the events or keys
+	// that already existed.
 	Events, Keys, Present int
-	// Refused says why the session was left out, Left which state keys were,
-	// and why.
+	// Refused is the reason why a session was skipped. Left lists skipped state
+	// keys with reasons.
 	Refused string
 	Left    []string
 }
 
-// An Importer writes the sessions of another database into one, while hosts may
-// use it. It is for one goroutine.
+// An Importer imports sessions into a database that hosts may be using. It is
+// not safe for concurrent use.
 type Importer struct {
 	url      string
-	backend  *sqlBackend // nil when nothing is to be written
+	backend  *sqlBackend // nil in a rehearsal
 	store    *Store
-	existing *ReadOnly // nil when there is no database, or nothing in it
+	existing *ReadOnly // nil if the database is missing or empty
 }
 
-// OpenImporter opens a database to import into, and makes it when it is
-// missing. A rehearsal says what an import would do, and writes nothing.
+// OpenImporter opens a database to import into, and creates a missing one. A
+// rehearsal (dry run) only reports what an import would do.
 func OpenImporter(ctx context.Context, url string, opts *Options, rehearsal bool) (*Importer, error) {
 	i := &Importer{url: url}
 	if strings.HasPrefix(url, "memory:") {
-		return nil, errors.New("importing into memory: would be forgotten at once: name a database")
+		return nil, errors.New("cannot import into memory: name a database")
 	}
 	if rehearsal {
 		return i, i.openExisting(ctx)
@@ -79,7 +80,7 @@ func OpenImporter(ctx context.Context, url string, opts *Options, rehearsal bool
 	return i, nil
 }
 
-// openExisting opens a view of what is there now.
+// openExisting opens a view of the current database.
 func (i *Importer) openExisting(ctx context.Context) error {
 	r, err := OpenReadOnly(ctx, i.url)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -99,7 +100,7 @@ func (i *Importer) openExisting(ctx context.Context) error {
 	return nil
 }
 
-// Close ends the import.
+// Close closes the importer.
 func (i *Importer) Close() error {
 	var errs []error
 	if i.existing != nil {
@@ -111,9 +112,9 @@ func (i *Importer) Close() error {
 	return errors.Join(errs...)
 }
 
-// Session writes a session in one step, and as its only run: one that a host
-// runs is refused. Where it is already, with a part of its events, the rest is
-// added; where it has other events, it is refused and stays as it is.
+// Session imports a session atomically, under its lease. A session with an
+// active run is skipped. If the session already has a prefix of the events, the
+// rest is added; if it has other events, it is skipped and stays unchanged.
 func (i *Importer) Session(ctx context.Context, imp *Import) (Imported, error) {
 	if err := checkImport(imp); err != nil {
 		return Imported{Refused: err.Error()}, nil
@@ -144,12 +145,12 @@ func (i *Importer) comparePlan(ctx context.Context, p *importPlan) error {
 	return nil
 }
 
-// executePlan carries out a plan under the session's lease, and makes the plan anew
-// first: who had the session before may have changed it.
+// executePlan executes a plan under the session's lease. It computes the plan
+// again first, because the session may have changed.
 func (i *Importer) executePlan(ctx context.Context, p *importPlan) (Imported, error) {
 	_, release, err := i.store.Sessions.Acquire(ctx, p.Key, importLeaseTimeout)
 	if errors.Is(err, session.ErrBusy) {
-		return Imported{Refused: "a host runs it at the moment: import it again later"}, nil
+		return Imported{Refused: "it has an active run: import it again later"}, nil
 	}
 	if err != nil {
 		return Imported{}, fmt.Errorf("writing session %s: %w", p.Key, err)
@@ -166,15 +167,15 @@ func (i *Importer) executePlan(ctx context.Context, p *importPlan) (Imported, er
 	}
 	switch {
 	case errors.Is(err, session.ErrStale), errors.Is(err, session.ErrExists), errors.Is(err, session.ErrBusy):
-		return Imported{Refused: "it was changed here in the meantime: import it again"}, nil
+		return Imported{Refused: "it changed during the import: import it again"}, nil
 	case err != nil:
 		return Imported{}, fmt.Errorf("writing session %s: %w", p.Key, err)
 	}
 	return p.summarize(), nil
 }
 
-// readExisting shows the database as it is, if there is one; again when the connection
-// is lost meanwhile.
+// readExisting opens a view of the database, if there is one. It retries if the
+// connection is lost.
 func (i *Importer) readExisting(ctx context.Context, show func(r *ReadOnly) error) error {
 	if i.backend == nil {
 		if i.existing == nil {
@@ -196,7 +197,7 @@ func (i *Importer) readExisting(ctx context.Context, show func(r *ReadOnly) erro
 	})
 }
 
-// checkImport says what could not be stored.
+// checkImport rejects a session that cannot be stored.
 func checkImport(imp *Import) error {
 	if err := checkSession(imp.Key); err != nil {
 		return err
@@ -212,8 +213,8 @@ func checkImport(imp *Import) error {
 	return nil
 }
 
-// States writes keys of an app, or of a user of it when user is not empty; the
-// keys have no prefix. A key that is there stays as it is.
+// States imports keys of an app, or of a user of it if user is not empty; the
+// keys have no prefix. Existing keys stay unchanged.
 func (i *Importer) States(ctx context.Context, app, user string, keys map[string]any) (Imported, error) {
 	if err := checkOwner(app, cmp.Or(user, "user")); err != nil {
 		return Imported{Refused: err.Error()}, nil
@@ -232,7 +233,7 @@ func (i *Importer) States(ctx context.Context, app, user string, keys map[string
 	}
 	out, rows, err := planStateKeys(stateRow{App: app, User: user}, keys, found)
 	if err == nil && i.backend != nil && len(rows) > 0 {
-		// A key that a host writes in the meantime stays as well.
+		// A key that a host writes meanwhile also stays.
 		err = i.backend.writers[0].runWrite(ctx, func(w *writer) error {
 			return w.orm.Clauses(clause.OnConflict{DoNothing: true}).CreateInBatches(&rows, rowsAtOnce).Error
 		})
@@ -240,7 +241,7 @@ func (i *Importer) States(ctx context.Context, app, user string, keys map[string
 	return out, err
 }
 
-// planStateKeys makes rows of the keys that are not there.
+// planStateKeys returns rows for the keys that do not exist.
 func planStateKeys(owner stateRow, keys map[string]any, found map[string]string) (out Imported, rows []stateRow, err error) {
 	for _, k := range slices.Sorted(maps.Keys(keys)) {
 		one, err := canonicalizeState(map[string]any{k: keys[k]})
@@ -260,7 +261,7 @@ func planStateKeys(owner stateRow, keys map[string]any, found map[string]string)
 		case old == row.Value:
 			out.Present++
 		default:
-			out.Left = append(out.Left, fmt.Sprintf("state key %q: has another value here", k))
+			out.Left = append(out.Left, fmt.Sprintf("state key %q: exists with another value", k))
 		}
 	}
 	return out, rows, nil

@@ -10,12 +10,12 @@ import (
 	"agenthost/pkg/session"
 )
 
-// MostMemories is how many memories are written at once at most.
+// MostMemories is the maximum number of memories per call.
 const MostMemories = rowsAtOnce
 
-// Memories writes memories that one session left, or no session of a user, at
-// most MostMemories. What is there stays; one that says something else is left
-// out.
+// Memories imports at most MostMemories memories of one session, or of no
+// session of a user. Existing memories stay unchanged; one with another content
+// is skipped.
 func (i *Importer) Memories(ctx context.Context, key session.Key, memories []*session.Memory) (Imported, error) {
 	var out Imported
 	if err := checkOwner(key.App, key.User); err != nil {
@@ -38,7 +38,7 @@ func (i *Importer) Memories(ctx context.Context, key session.Key, memories []*se
 		case old == rec.text:
 			out.Present++
 		default:
-			out.Left = append(out.Left, fmt.Sprintf("memory %s: says something else here", m.ID))
+			out.Left = append(out.Left, fmt.Sprintf("memory %s: exists with another content", m.ID))
 		}
 	}
 	if i.store != nil && len(b.records) > 0 {
@@ -47,7 +47,7 @@ func (i *Importer) Memories(ctx context.Context, key session.Key, memories []*se
 	return out, err
 }
 
-// readMemories are the texts of those memories that are there, by id.
+// readMemories returns the texts of the existing memories, by id.
 func (i *Importer) readMemories(ctx context.Context, key session.Key, memories []*session.Memory) (map[string]string, error) {
 	args := []any{key.App, key.User, key.ID}
 	for _, m := range memories {
@@ -66,7 +66,7 @@ func (i *Importer) readMemories(ctx context.Context, key session.Key, memories [
 	return there, err
 }
 
-// Revision writes a revision of an app, and says whether it was not there.
+// Revision imports a revision of an app, and reports whether it was missing.
 func (i *Importer) Revision(ctx context.Context, rev PackedRevision) (written bool, err error) {
 	there := false
 	err = i.readExisting(ctx, func(r *ReadOnly) error {

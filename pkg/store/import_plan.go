@@ -9,21 +9,21 @@ import (
 	"agenthost/pkg/session"
 )
 
-// A plan is an import next to what is there.
+// An importPlan compares an import with the stored session.
 type importPlan struct {
 	*Import
 	state       map[string]any
-	pk          int64 // of the session that is there, or 0
-	present     int   // so many events are there
-	lease       grant // on it
+	pk          int64 // of the stored session, or 0
+	present     int   // number of stored events
+	lease       grant // on the stored session
 	removedKeys []string
 	refusal     string
 }
 
-// isDone says that there is nothing to write.
+// isDone reports that there is nothing to write.
 func (p *importPlan) isDone() bool { return p.refusal != "" || p.pk != 0 && p.present == len(p.Events) }
 
-// summarize is what becomes of the session when the plan is carried out.
+// summarize returns the result of executing the plan.
 func (p *importPlan) summarize() Imported {
 	out := Imported{New: p.pk == 0, Present: p.present, Refused: p.refusal}
 	if !p.isDone() {
@@ -32,7 +32,7 @@ func (p *importPlan) summarize() Imported {
 	return out
 }
 
-// compareSession finds out how much of a session is there.
+// compareSession finds out which part of the session is stored.
 func (p *importPlan) compareSession(ctx context.Context, r *ReadOnly) error {
 	var created int64
 	k := p.Key
@@ -62,24 +62,24 @@ func (p *importPlan) compareSession(ctx context.Context, r *ReadOnly) error {
 	}, "SELECT t.key FROM states t WHERE t.app_name = ? AND t.user_id = ? AND t.session_id = ?", k.App, k.User, k.ID)
 }
 
-// matchEvents compares events by their ids. A session without events is the same
-// one when it was made at the same time.
+// matchEvents compares events by id. A session without events is the same one
+// if its creation time is the same.
 func (p *importPlan) matchEvents(ids []string, created int64) {
 	n := min(len(ids), len(p.Events))
 	for i := range n {
 		if ids[i] != p.Events[i].ID {
-			p.refusal = fmt.Sprintf("it is here with other events: number %d is %s, not %s", i+1, ids[i], p.Events[i].ID)
+			p.refusal = fmt.Sprintf("it exists with other events: number %d is %s, not %s", i+1, ids[i], p.Events[i].ID)
 			return
 		}
 	}
 	if n == 0 && created != p.Created.UnixMicro() {
-		p.refusal = "another session of this id is here"
+		p.refusal = "another session with this id exists"
 		return
 	}
 	p.present = n
 }
 
-// initialState are the keys that the session began with.
+// initialState returns the session's own state at creation.
 func (p *importPlan) initialState() map[string]any {
 	if p.Initial != nil {
 		return p.Initial

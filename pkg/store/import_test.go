@@ -57,7 +57,7 @@ func TestImportDuringRun(t *testing.T) {
 		host, i := openStore(t, url, nil), openImporter(t, url)
 		diff(t, "a new session", Imported{New: true, Events: 2, Keys: 1}, importOf(t, i, imported(2)))
 		release := acquire(t, host.Sessions, alice)
-		diff(t, "a session that is run", Imported{Refused: "a host runs it at the moment: import it again later"}, importOf(t, i, imported(5)))
+		diff(t, "a session that is run", Imported{Refused: "it has an active run: import it again later"}, importOf(t, i, imported(5)))
 		diff(t, "one that has nothing new", Imported{Present: 2}, importOf(t, i, imported(2)))
 		if n := get(t, host, alice, nil).Version; n != 2 {
 			t.Errorf("%d events are there, want 2", n)
@@ -122,7 +122,7 @@ func TestImportKeepsSharedKeys(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		diff(t, "report", Imported{Keys: 1, Present: 1, Left: []string{`state key "b": has another value here`}}, out)
+		diff(t, "report", Imported{Keys: 1, Present: 1, Left: []string{`state key "b": exists with another value`}}, out)
 		diff(t, "state", map[string]any{"app:a": int64(1), "app:b": int64(2), "app:c": int64(4)}, get(t, host, alice, nil).State.All())
 	})
 }

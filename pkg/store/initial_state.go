@@ -9,9 +9,8 @@ import (
 	"agenthost/pkg/session"
 )
 
-// Initial returns the keys of its own that a session began with: those that
-// Create was given, without app:, user: and temp: keys. No event tells of them.
-// ErrNotFound says that there is no such session.
+// Initial returns the session's own state as given to Create, without app:,
+// user: and temp: keys. No event contains it. A missing session is ErrNotFound.
 func (s *Sessions) Initial(ctx context.Context, key session.Key) (map[string]any, error) {
 	if err := checkSession(key); err != nil {
 		return nil, err
@@ -22,7 +21,7 @@ func (s *Sessions) Initial(ctx context.Context, key session.Key) (map[string]any
 	return s.backend.readInitialState(ctx, key)
 }
 
-// filterSessionCells are the values of the cells that belong to the session itself.
+// filterSessionCells returns the values of the cells with session scope.
 func filterSessionCells(cells []cell) map[string]any {
 	own := map[string]any{}
 	for _, c := range cells {

@@ -8,8 +8,8 @@ import (
 	"agenthost/pkg/session"
 )
 
-// The longest ids in characters. Four of them make the widest index of the
-// schema, which must stay below the 3072 bytes of MySQL at 4 bytes each.
+// The maximum lengths of ids in characters. The widest index of the schema has
+// four of them and must stay below MySQL's limit of 3072 bytes, at 4 bytes each.
 const (
 	maxApp  = 128
 	maxUser = 255
@@ -17,7 +17,7 @@ const (
 	maxKey  = 255
 )
 
-// checkOwner says what is wrong with an app and user id.
+// checkOwner validates an app name and a user id.
 func checkOwner(app, user string) error {
 	if app == "" || user == "" {
 		return fmt.Errorf("app and user are required: %w", session.ErrInvalid)
@@ -28,7 +28,7 @@ func checkOwner(app, user string) error {
 	return checkText("user id", user, maxUser)
 }
 
-// checkSession says what is wrong with the key of a stored session.
+// checkSession validates the key of a stored session.
 func checkSession(key session.Key) error {
 	if err := checkOwner(key.App, key.User); err != nil {
 		return err
@@ -39,15 +39,15 @@ func checkSession(key session.Key) error {
 	return checkText("session id", key.ID, maxID)
 }
 
-// checkText refuses what some database would refuse or change.
+// checkText rejects strings that a database would reject or change.
 func checkText(what, text string, most int) error {
 	switch {
 	case len(text) > most && utf8.RuneCountInString(text) > most:
-		return fmt.Errorf("%s is longer than %d characters: %w", what, most, session.ErrInvalid)
+		return fmt.Errorf("%s exceeds the limit of %d characters: %w", what, most, session.ErrInvalid)
 	case !utf8.ValidString(text):
 		return fmt.Errorf("%s %q is not UTF-8: %w", what, text, session.ErrInvalid)
 	case strings.IndexByte(text, 0) >= 0:
-		return fmt.Errorf("%s %q holds a NUL: %w", what, text, session.ErrInvalid)
+		return fmt.Errorf("%s %q contains a NUL byte: %w", what, text, session.ErrInvalid)
 	default:
 		return nil
 	}

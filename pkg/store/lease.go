@@ -17,44 +17,43 @@ import (
 
 const (
 	defaultLease = 15 * time.Second
-	// idleLeaseDuration is how long a lease that nobody uses is kept: a turn that follows
-	// soon pays nothing for it, and other hosts hardly wait longer.
+	// idleLeaseDuration is how long an idle lease is kept. The next turn of the
+	// session reuses it for free, and other replicas wait only slightly longer.
 	idleLeaseDuration = 100 * time.Millisecond
-	// The pauses between two looks at a session that another host holds.
+	// The pauses between attempts to lease a session that another store holds.
 	minLeasePause, maxLeasePause = 5 * time.Millisecond, 100 * time.Millisecond
 )
 
-// A grant is a lease as a backend keeps it. Who holds it is the only one to
-// run the session. Its epoch is greater than that of every grant before it, and
-// an append that names an older one is refused.
+// A grant is a lease as a backend stores it. Only its owner may run the
+// session. Its epoch (fencing token) is greater than that of every earlier
+// grant; an append that names an older epoch is rejected.
 type grant struct {
 	key       session.Key
-	id, epoch int64 // of the session's head, and of the grant
+	id, epoch int64 // id of the session's head, epoch of the grant
 	owner     string
 	term      time.Duration
-	// now is the time by which a backend without a clock of its own judges.
+	// now is the current time for a backend without its own clock.
 	now time.Time
 }
 
-// A leaser keeps the leases of sessions. The clock that it judges by is the
-// same for all who share the sessions.
+// A leaseBackend stores session leases. All stores that share the sessions see
+// the same clock.
 type leaseBackend interface {
-	// acquireLease gives the grant's session to its owner and sets the grant's id and
-	// epoch, when it is free, run out, or the owner's already. Else nothing
-	// changes, and it returns who holds the session. A missing session is
-	// ErrNotFound. An id and epoch in the grant are those that the caller saw
-	// last, which may spare a look.
+	// acquireLease leases the session to the owner of the grant and sets the
+	// grant's id and epoch, if the lease is free, expired, or already the
+	// owner's. Otherwise nothing changes and it returns the holder. A missing
+	// session is ErrNotFound. An id and an epoch in the grant are the last
+	// known ones, which may save a read.
 	acquireLease(ctx context.Context, g *grant) (holder string, err error)
-	// renewLeases makes grants begin their term anew, and returns those that are
-	// gone: taken over, or with their session.
+	// renewLeases extends the grants by their term, and returns those that are
+	// lost: taken over, or deleted with their session.
 	renewLeases(ctx context.Context, all []*grant) (gone []*grant, err error)
-	// releaseLeases ends grants. Those that are gone are left as they are.
+	// releaseLeases ends grants. It ignores those that are lost.
 	releaseLeases(ctx context.Context, all []*grant) error
 }
 
-// leaseManager are what this store holds of sessions that it shares with others, one
-// for each session that is run here or was a moment ago. They have a goroutine
-// as long as there are any.
+// A leaseManager holds the leases of the sessions that run in this store or ran
+// a moment ago. A goroutine renews them as long as there are any.
 type leaseManager struct {
 	backend  backend
 	cache    *cache
@@ -62,25 +61,25 @@ type leaseManager struct {
 	logger   *slog.Logger
 	owner    string
 	term     time.Duration
-	unshared bool // nobody else can have the sessions
+	unshared bool // no other store shares the sessions
 
 	mu          sync.Mutex
 	held        map[session.Key]*lease
-	stopRenewal chan struct{} // of the keeper; nil without one
+	stopRenewal chan struct{} // stops the renewal goroutine; nil if there is none
 	closed      bool
 	renewer     sync.WaitGroup
 
 	waits meter
 }
 
-// A lease is a grant, or with the id 0 the wish for one: the session did not
-// exist yet.
+// A lease is a held grant. With the id 0 it is pending: the session did not
+// exist when the run acquired it.
 type lease struct {
 	grant
 	idle     bool // no run uses it
-	expiring bool // idle at the keeper's last look
-	lost     bool // somebody else took it over
-	// cancel ends the run that uses it, and says why.
+	expiring bool // was idle in the last renewal round
+	lost     bool // another store took it over
+	// cancel cancels the run that uses the lease, with a cause.
 	cancel context.CancelCauseFunc
 }
 
@@ -92,7 +91,8 @@ func newLeaseManager(b backend, c *cache, o *Options) *leaseManager {
 	}
 }
 
-// ownerName tells this store from every other, and people where it is.
+// ownerName returns a unique name of this store that shows people its host and
+// process.
 func ownerName() string {
 	host, err := os.Hostname()
 	if err != nil || len(host) > 64 {
@@ -102,8 +102,9 @@ func ownerName() string {
 	return fmt.Sprintf("%s/%d/%x", host, os.Getpid(), id[:ownerHexDigits/2])
 }
 
-// acquireLease gets the session for a run of this store, and waits for it as long as
-// another host holds it. The caller is the session's only run here.
+// acquireLease leases a session for a run of this store. It waits while another
+// store holds the lease. The caller is the only run of the session in this
+// store.
 func (l *leaseManager) acquireLease(ctx context.Context, key session.Key, most time.Duration) error {
 	if l.unshared || l.reuseIdle(key) {
 		return nil
@@ -136,8 +137,8 @@ func (l *leaseManager) acquireLease(ctx context.Context, key session.Key, most t
 	}
 }
 
-// tryAcquire asks once. A session that does not exist is nobody's: the lease is made
-// with it, or with its first event.
+// tryAcquire makes one attempt. If the session does not exist, the lease is
+// pending: it is created with the session, or with its first event.
 func (l *leaseManager) tryAcquire(ctx context.Context, key session.Key) (holder string, err error) {
 	g := l.newGrant(key)
 	if e := l.cache.get(key); e != nil {
@@ -159,7 +160,8 @@ func (l *leaseManager) newGrant(key session.Key) *grant {
 	return &grant{key: key, owner: l.owner, term: l.term, now: l.clock()}
 }
 
-// reuseIdle takes the lease of the last run, when it is surely still ours.
+// reuseIdle reuses the lease of the previous run if it certainly has not
+// expired.
 func (l *leaseManager) reuseIdle(key session.Key) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -182,7 +184,7 @@ func (l *leaseManager) trackLease(g *grant) error {
 	}
 	e := &lease{grant: *g}
 	if wish := l.held[g.key]; wish != nil {
-		e.cancel = wish.cancel // the run goes on with what it wished for
+		e.cancel = wish.cancel // the run of the pending lease continues
 	}
 	l.held[g.key] = e
 	if l.stopRenewal == nil {
@@ -196,7 +198,7 @@ func (l *leaseManager) trackLease(g *grant) error {
 	return nil
 }
 
-// setCancel says how the run of a session is ended.
+// setCancel registers the cancel function of the session's run.
 func (l *leaseManager) setCancel(key session.Key, end context.CancelCauseFunc) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -205,7 +207,7 @@ func (l *leaseManager) setCancel(key session.Key, end context.CancelCauseFunc) {
 	}
 }
 
-// markIdle says that the run of a session has ended.
+// markIdle records that the run of a session has ended.
 func (l *leaseManager) markIdle(key session.Key) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -219,7 +221,7 @@ func (l *leaseManager) markIdle(key session.Key) {
 	}
 }
 
-// markLost says that somebody else has taken a session over.
+// markLost records that another store has taken over a session.
 func (l *leaseManager) markLost(key session.Key, epoch int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -228,7 +230,7 @@ func (l *leaseManager) markLost(key session.Key, epoch int64) {
 	}
 }
 
-// cancelRun ends the run.
+// cancelRun cancels the run of a lost lease.
 func (e *lease) cancelRun(why error) {
 	e.lost = true
 	if e.cancel != nil {
@@ -236,8 +238,8 @@ func (e *lease) cancelRun(why error) {
 	}
 }
 
-// dropDeleted drops the lease of a session that was deleted, at the latest when its
-// run ends: a new session with its key has nothing to do with it.
+// dropDeleted drops the lease of a deleted session, at the latest when its run
+// ends. A new session with the same key gets its own lease.
 func (l *leaseManager) dropDeleted(key session.Key) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -250,8 +252,8 @@ func (l *leaseManager) dropDeleted(key session.Key) {
 	}
 }
 
-// pendingGrant returns the grant to be made together with the session, or nil when no
-// run here waits for it.
+// pendingGrant returns the grant to create together with the session, or nil if
+// no run in this store waits for it.
 func (l *leaseManager) pendingGrant(key session.Key) *grant {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -261,9 +263,10 @@ func (l *leaseManager) pendingGrant(key session.Key) *grant {
 	return l.newGrant(key)
 }
 
-// resolveEpoch is what an append to the session has to name; 0 is that of a session
-// that is not run here. A session that came to be behind the back of its run is
-// taken now: the append finds out whether it is still as the run knows it.
+// resolveEpoch returns the epoch that an append to the session must name, or 0
+// if the session does not run in this store. If another store created the
+// session after the run began, it acquires the lease now: the append then
+// checks the version.
 func (l *leaseManager) resolveEpoch(ctx context.Context, key session.Key) (int64, error) {
 	if l.unshared {
 		return 0, nil

@@ -9,7 +9,7 @@ import (
 	"agenthost/pkg/session"
 )
 
-// renewPeriodically goes round until no lease is held.
+// renewPeriodically renews leases until none is held.
 func (l *leaseManager) renewPeriodically(quit chan struct{}) {
 	round := time.NewTicker(idleLeaseDuration)
 	defer round.Stop()
@@ -29,8 +29,8 @@ func (l *leaseManager) renewPeriodically(quit chan struct{}) {
 	}
 }
 
-// renewOnce ends the leases that nobody uses, and renews the others. Without any
-// lease it is false.
+// renewOnce releases idle leases and renews the others. It returns false if no
+// lease is held.
 func (l *leaseManager) renewOnce() (more bool) {
 	ended, due, more := l.collectDue()
 	l.releaseIdle(ended)
@@ -42,8 +42,8 @@ func (l *leaseManager) logPanic(p *safe.Panic) {
 	p.Log(l.logger, "renewing of session leases panicked")
 }
 
-// collectDue takes out the leases that were idle for a round, and returns copies of
-// those of runs whose term is a third over. Without any lease the keeper ends.
+// collectDue removes the leases that were idle for a full round, and returns
+// copies of the leases of runs for which a third of the term has passed.
 func (l *leaseManager) collectDue() (ended, due []*grant, more bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -78,7 +78,7 @@ func (l *leaseManager) releaseIdle(ended []*grant) {
 		return
 	}
 	if err := l.backend.releaseLeases(context.Background(), ended); err != nil {
-		l.logger.Warn("sessions could not be given free: they are when their lease runs out", "sessions", len(ended), "error", err)
+		l.logger.Warn("releasing session leases failed; they expire after their term", "sessions", len(ended), "error", err)
 	}
 }
 
@@ -88,7 +88,7 @@ func (l *leaseManager) renewDue(due []*grant) {
 	}
 	gone, err := l.backend.renewLeases(context.Background(), due)
 	if err != nil {
-		l.logger.Warn("leases of sessions could not be renewed", "sessions", len(due), "error", err)
+		l.logger.Warn("renewing session leases failed", "sessions", len(due), "error", err)
 		return
 	}
 	why := map[*grant]error{}
@@ -104,13 +104,13 @@ func (l *leaseManager) renewDue(due []*grant) {
 		}
 		e.now = g.now
 		if err := why[g]; err != nil {
-			l.logger.Warn("a turn ends early", "app", g.key.App, "session", g.key.ID, "error", err)
+			l.logger.Warn("turn cancelled: session lease lost", "app", g.key.App, "session", g.key.ID, "error", err)
 			e.cancelRun(err)
 		}
 	}
 }
 
-// explainLoss says what became of a lease that is gone.
+// explainLoss returns why a lease was lost.
 func (l *leaseManager) explainLoss(key session.Key) error {
 	_, err := l.backend.readSession(context.Background(), key, eventWindow{})
 	if errors.Is(err, session.ErrNotFound) {
@@ -119,8 +119,8 @@ func (l *leaseManager) explainLoss(key session.Key) error {
 	return errFenced(key.ID)
 }
 
-// close gives everything free. Runs that are still under way can store nothing
-// any more.
+// close releases all leases. Runs that are still active can no longer store
+// events.
 func (l *leaseManager) close() error {
 	l.mu.Lock()
 	l.closed = true

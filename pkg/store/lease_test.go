@@ -406,7 +406,7 @@ func TestLeaseWritesNotSynced(t *testing.T) {
 
 func TestOpenNegativeLease(t *testing.T) {
 	_, err := Open(t.Context(), "memory:", &Options{Lease: -time.Second})
-	if err == nil || !strings.Contains(err.Error(), "lease -1s: it cannot be below zero") {
+	if err == nil || !strings.Contains(err.Error(), "lease must not be negative, got -1s") {
 		t.Errorf("Open = %v", err)
 	}
 }

@@ -8,38 +8,39 @@ import (
 	"agenthost/pkg/session"
 )
 
-// maxPage is the most sessions of one page.
+// maxPage is the maximum page size.
 const maxPage = 1000
 
-// A PageRequest asks for a part of a list of sessions.
+// A PageRequest selects a page of a list of sessions.
 type PageRequest struct {
 	App string
-	// User is whose sessions; empty is everybody's.
+	// User selects one user; empty selects all users.
 	User string
-	// Size is how many there may be, from 1 to 1000.
+	// Size is the maximum number of sessions, from 1 to 1000.
 	Size int
-	// Token is what the page before returned as next; empty is the first page.
+	// Token is the token that the previous page returned as next; empty selects
+	// the first page.
 	Token string
 }
 
-// List returns the sessions of a user, or of all users of the app when user is
-// empty, in the order of their creation. They have their state; their history
-// is empty. ErrInvalid says that no session can have this app or user.
+// List returns the sessions of a user, or of all users of the app if user is
+// empty, in order of creation, with state and without events. An invalid app or
+// user is ErrInvalid.
 func (s *Sessions) List(ctx context.Context, app, user string) ([]*session.Session, error) {
 	return s.listSessions(ctx, sessionQuery{app: app, user: user})
 }
 
-// Page returns a part of a List, and the token of the next; it is empty after
-// the last one. Sessions that are made meanwhile come at the end, those that are
-// deleted are left out. ErrInvalid says that there is no such size or token.
+// Page returns a page of List and the token of the next page, which is empty
+// after the last one. Sessions created meanwhile appear at the end, deleted
+// ones are omitted. An invalid size or token is ErrInvalid.
 func (s *Sessions) Page(ctx context.Context, req *PageRequest) (all []*session.Session, next string, err error) {
 	if req.Size < 1 || req.Size > maxPage {
-		return nil, "", fmt.Errorf("page size %d: write a number from 1 to %d: %w", req.Size, maxPage, session.ErrInvalid)
+		return nil, "", fmt.Errorf("page size %d is not between 1 and %d: %w", req.Size, maxPage, session.ErrInvalid)
 	}
 	q := sessionQuery{app: req.App, user: req.User, limit: req.Size + 1}
 	if req.Token != "" {
 		if q.after, err = strconv.ParseInt(req.Token, 36, 64); err != nil || q.after < 0 {
-			return nil, "", fmt.Errorf("page token %q: it is not one that a page came with: %w", req.Token, session.ErrInvalid)
+			return nil, "", fmt.Errorf("page token %q is not from a previous page: %w", req.Token, session.ErrInvalid)
 		}
 	}
 	rows, err := s.querySessions(ctx, q)

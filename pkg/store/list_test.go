@@ -61,9 +61,9 @@ func TestPageInvalid(t *testing.T) {
 			want string
 		}{
 			{PageRequest{Size: 1}, "app is required"},
-			{PageRequest{App: "app"}, "page size 0: write a number from 1 to 1000"},
-			{PageRequest{App: "app", Size: 1001}, "page size 1001: write a number from 1 to 1000"},
-			{PageRequest{App: "app", Size: 1, Token: "not!"}, `page token "not!": it is not one that a page came with`},
+			{PageRequest{App: "app"}, "page size 0 is not between 1 and 1000"},
+			{PageRequest{App: "app", Size: 1001}, "page size 1001 is not between 1 and 1000"},
+			{PageRequest{App: "app", Size: 1, Token: "not!"}, `page token "not!" is not from a previous page`},
 		} {
 			_, _, err := s.Sessions.Page(t.Context(), &tt.req)
 			wantErr(t, "Page", err, session.ErrInvalid, tt.want)

@@ -7,20 +7,21 @@ import (
 	"strings"
 )
 
-// A presence says to all who have a database file open that this store lives: a
-// lock on one byte of a file beside it, which ends with the process, however
-// that ends. So nobody waits for the lease of a host that was killed.
+// A livenessLock shows other processes that have the same database file open
+// that this store is alive: a lock on one byte of a file next to the database,
+// which the operating system releases when the process ends. So other processes
+// take over the leases of a killed host without waiting for their expiry.
 type livenessLock struct{ file *os.File }
 
-// ownerHexDigits are the hexadecimal digits at the end of an owner's name. They
-// are the place of its byte.
+// ownerHexDigits is the number of hexadecimal digits at the end of an owner
+// name. They are the offset of its byte.
 const ownerHexDigits = 12
 
-// acquireLivenessLock begins the presence of an owner.
+// acquireLivenessLock locks the byte of an owner.
 func acquireLivenessLock(path, owner string) (*livenessLock, error) {
 	f, err := os.OpenFile(path+".hosts", os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("opening the file that tells who is there: %w", err)
+		return nil, fmt.Errorf("opening the liveness lock file: %w", err)
 	}
 	place, ok := ownerOffset(owner)
 	if ok {
@@ -28,12 +29,12 @@ func acquireLivenessLock(path, owner string) (*livenessLock, error) {
 	}
 	if err != nil {
 		f.Close()
-		return nil, fmt.Errorf("locking %s, which tells who is there: %w", f.Name(), err)
+		return nil, fmt.Errorf("locking the liveness lock file %s: %w", f.Name(), err)
 	}
 	return &livenessLock{f}, nil
 }
 
-// isOwnerDead says that an owner is dead for sure.
+// isOwnerDead reports whether the process of an owner has certainly ended.
 func (p *livenessLock) isOwnerDead(owner string) bool {
 	place, ok := ownerOffset(owner)
 	return p != nil && ok && isUnlocked(p.file, place)

@@ -18,7 +18,7 @@ func lockByte(f *os.File, place int64) error {
 	return syscall.FcntlFlock(f.Fd(), fcntlSetLock, &lock)
 }
 
-// isUnlocked says that nobody else has locked a byte.
+// isUnlocked reports whether no other process has locked the byte.
 func isUnlocked(f *os.File, place int64) bool {
 	lock := syscall.Flock_t{Type: syscall.F_WRLCK, Whence: io.SeekStart, Start: place, Len: 1}
 	err := syscall.FcntlFlock(f.Fd(), fcntlGetLock, &lock)

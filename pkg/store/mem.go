@@ -10,11 +10,11 @@ import (
 	"agenthost/pkg/session"
 )
 
-// memEventBytes is what the cache pays for an event of the memory backend: a
-// place in a slice, since the event itself is held here.
+// memEventBytes is the cache cost of an event of the memory backend: a slice
+// element, since the backend holds the event itself.
 const memEventBytes = 8
 
-// memBackend keeps sessions as long as the process lives.
+// memBackend stores sessions in the memory of the process.
 type memBackend struct {
 	mu       sync.RWMutex
 	closed   bool
@@ -24,17 +24,17 @@ type memBackend struct {
 	users    map[userKey]map[string]any
 }
 
-// An owner is a user of an app.
+// A userKey identifies a user of an app.
 type userKey struct{ app, user string }
 
 type memSession struct {
 	head
 	events  []*session.Event
-	texts   []int64          // the lengths of the events' JSON
+	texts   []int64          // JSON sizes of the events
 	bytes   int64            // their sum
-	seqs    map[string]int64 // by event id; nil of a short session
+	seqs    map[string]int64 // by event id; nil for a short session
 	state   map[string]any
-	initial map[string]any // the state at the creation
+	initial map[string]any // the state at creation
 	lease   memLease
 }
 
@@ -98,7 +98,7 @@ func getOrCreate[K comparable](states map[K]map[string]any, k K) map[string]any 
 	return states[k]
 }
 
-// mergeState is the state that a session's reader gets. The caller holds the lock.
+// mergeState returns the merged state of a session. The caller holds the lock.
 func (m *memBackend) mergeState(key session.Key, s *memSession) map[string]any {
 	app, user := m.apps[key.App], m.users[userKey{key.App, key.User}]
 	keys := len(app) + len(user) + len(s.state)
@@ -240,11 +240,12 @@ func (m *memBackend) sumEventBytes(_ context.Context, key session.Key) (int64, e
 	return s.bytes, nil
 }
 
-// shortSession is the number of events up to which one is sooner looked for than
-// looked up.
+// shortSession is the number of events up to which a linear search is faster
+// than a map.
 const shortSession = 16
 
-// findSeq is the place of an event that the session has; 0 if it has not.
+// findSeq returns the sequence number of an event, or 0 if the session does not
+// have it.
 func (s *memSession) findSeq(id string) int64 {
 	if s.seqs != nil {
 		return s.seqs[id]

@@ -44,7 +44,7 @@ func (m *memBackend) releaseLeases(_ context.Context, all []*grant) error {
 	return err
 }
 
-// setLeaseEnds sets the ends of grants, and returns those that are gone.
+// setLeaseEnds sets the expiry of grants, and returns the lost ones.
 func (m *memBackend) setLeaseEnds(all []*grant, until func(*grant) time.Time) ([]*grant, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

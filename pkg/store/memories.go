@@ -11,24 +11,23 @@ import (
 	"agenthost/pkg/session"
 )
 
-// Memories keeps what was said for later sessions of the same user. Whatever it
-// is asked, it answers from one app's memories of one user. Nothing gets there
-// by itself: somebody adds a session, or a part of one. What a session left
-// stays when the session is deleted, until it is deleted here. Many goroutines
-// may use it.
+// Memories stores content for later sessions of the same user. Each method
+// works on one user of one app. Nothing is added automatically: callers add
+// sessions or events. Memories of a session stay when the session is deleted,
+// until they are deleted here. It is safe for concurrent use.
 type Memories struct {
 	backend memoryBackend
 	clock   func() time.Time
 	newID   func() string
-	// close ends a backend of its own, and leaves that of the sessions to them.
+	// close closes a separate backend; the session backend is not closed.
 	close func() error
 }
 
-// defaultFound is how many memories a search finds at most unless it says more.
+// defaultFound is the default limit of a search.
 const defaultFound = 10
 
-// openMemories opens the memories that belong to the sessions of a URL: in
-// their database, unless another place is asked for.
+// openMemories opens the memory store: the session database, unless the options
+// name another one.
 func openMemories(ctx context.Context, sessions string, b backend, o *Options) (*Memories, error) {
 	m := &Memories{clock: o.Clock, newID: o.NewID, close: func() error { return nil }}
 	var own func() error
@@ -55,8 +54,8 @@ func openMemories(ctx context.Context, sessions string, b backend, o *Options) (
 	return m, nil
 }
 
-// AddSession remembers what was said in a session, in the place of what was
-// remembered of it before. What a rewind took back is not remembered.
+// AddSession stores the memories of a session and replaces its previous ones.
+// It ignores rewound events.
 func (m *Memories) AddSession(ctx context.Context, sess *session.Session) error {
 	if err := checkSession(sess.Key); err != nil {
 		return err
@@ -64,9 +63,8 @@ func (m *Memories) AddSession(ctx context.Context, sess *session.Session) error 
 	return m.writeBatch(ctx, memoryBatch{key: sess.Key, prune: true, replace: true}, session.MemoriesOf(session.WithoutRewound(sess.Events())))
 }
 
-// AddEvents remembers what was said in these events, but for those that are
-// remembered already. They belong to the key's session; without a session id
-// they belong to none.
+// AddEvents stores memories of events that are not stored yet. They belong to
+// the key's session; without a session id they belong to none.
 func (m *Memories) AddEvents(ctx context.Context, key session.Key, events []*session.Event) error {
 	if err := checkOwner(key.App, key.User); err != nil {
 		return err
@@ -77,9 +75,8 @@ func (m *Memories) AddEvents(ctx context.Context, key session.Key, events []*ses
 	return m.writeBatch(ctx, memoryBatch{key: key}, session.MemoriesOf(events))
 }
 
-// Add keeps memories that come from no session. One without id gets a new one,
-// one without time the clock's; one whose id is there already takes the place
-// of the other. A memory needs a text.
+// Add stores memories without a session. It generates missing ids and times; a
+// memory with an existing id replaces the stored one. A memory must have text.
 func (m *Memories) Add(ctx context.Context, app, user string, memories ...*session.Memory) error {
 	if err := checkOwner(app, user); err != nil {
 		return err
@@ -95,7 +92,7 @@ func (m *Memories) Add(ctx context.Context, app, user string, memories ...*sessi
 	return m.writeBatch(ctx, memoryBatch{key: session.Key{App: app, User: user}, replace: true}, given)
 }
 
-// writeBatch makes records of memories, and writes them.
+// writeBatch converts memories to records, and writes them.
 func (m *Memories) writeBatch(ctx context.Context, b memoryBatch, memories []*session.Memory) error {
 	at := map[string]int{}
 	for _, mem := range memories {
@@ -119,7 +116,8 @@ func (m *Memories) writeBatch(ctx context.Context, b memoryBatch, memories []*se
 	return m.backend.putMemories(ctx, &b)
 }
 
-// completeRecord takes over a memory, which it may complete.
+// completeRecord sets a missing id and time of a memory, and converts it to a
+// record.
 func (m *Memories) completeRecord(mem *session.Memory) (*memoryRecord, error) {
 	if mem.ID == "" {
 		mem.ID = m.newID()
@@ -131,7 +129,7 @@ func (m *Memories) completeRecord(mem *session.Memory) (*memoryRecord, error) {
 	return newMemoryRecord(mem)
 }
 
-// newMemoryRecord makes the record of a memory that is complete.
+// newMemoryRecord converts a complete memory to a record.
 func newMemoryRecord(mem *session.Memory) (*memoryRecord, error) {
 	if err := checkText("memory id", mem.ID, maxID); err != nil {
 		return nil, err
@@ -143,7 +141,7 @@ func newMemoryRecord(mem *session.Memory) (*memoryRecord, error) {
 	return &memoryRecord{id: mem.ID, time: mem.Timestamp.UnixMicro(), text: string(text), terms: indexTerms(mem.Text())}, nil
 }
 
-// Delete forgets what a session left.
+// Delete deletes the memories of a session.
 func (m *Memories) Delete(ctx context.Context, key session.Key) error {
 	if err := checkSession(key); err != nil {
 		return err
@@ -151,7 +149,7 @@ func (m *Memories) Delete(ctx context.Context, key session.Key) error {
 	return m.writeBatch(ctx, memoryBatch{key: key, prune: true}, nil)
 }
 
-// DeleteAll forgets all that an app knows of a user.
+// DeleteAll deletes all memories of a user in an app.
 func (m *Memories) DeleteAll(ctx context.Context, app, user string) error {
 	if err := checkOwner(app, user); err != nil {
 		return err
@@ -162,27 +160,27 @@ func (m *Memories) DeleteAll(ctx context.Context, app, user string) error {
 	return m.backend.deleteUser(ctx, userKey{app, user})
 }
 
-// A MemoryQuery is what a search looks for.
+// A MemoryQuery is the input of a search.
 type MemoryQuery struct {
 	Text string
-	// Limit is how many are found at most; 0 is 10.
+	// Limit is the maximum number of results; 0 means 10.
 	Limit int
-	// NotSession leaves out what this session left; empty leaves nothing out.
+	// NotSession excludes the memories of this session; empty excludes none.
 	NotSession string
 }
 
-// Search finds the memories that have a word of the query, or for scripts
-// without spaces a pair of its characters; accents and case do not count. First
-// come those with more of the words, and with rarer ones; of equal ones the
-// later. Words that are in more than half of a user's memories, once there are
-// some, or in more than 1000 of them, are looked for only when there are no
-// others. A query without words finds nothing.
+// Search finds the memories that contain a word of the query, or for scripts
+// without spaces a pair of its characters. Accents and case are ignored.
+// Memories with more of the words and with rarer words rank first; later ones
+// win ties. Words in more than half of a user's memories (from 20 memories on)
+// or in more than 1000 of them count only if the query has no others. A query
+// without words finds nothing.
 func (m *Memories) Search(ctx context.Context, app, user string, q MemoryQuery) ([]*session.Memory, error) {
 	if err := checkOwner(app, user); err != nil {
 		return nil, err
 	}
 	if q.Limit < 0 {
-		return nil, fmt.Errorf("limit %d is below zero: %w", q.Limit, session.ErrInvalid)
+		return nil, fmt.Errorf("limit must not be negative, got %d: %w", q.Limit, session.ErrInvalid)
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -203,29 +201,29 @@ func (m *Memories) Search(ctx context.Context, app, user string, q MemoryQuery) 
 	return m.backend.searchMemories(ctx, s)
 }
 
-// A tally says how many memories a user has, and how many of them have a term,
-// counted up to one more than manyMemories.
+// termCounts holds the number of memories of a user, and of those that contain
+// each term, counted up to manyMemories+1.
 type termCounts struct {
 	total  int
 	byTerm map[string]int
 }
 
-// From fewMemories on, it says something that a word is in half of them. A word
-// in more than manyMemories is common in any case, so that what a search looks
+// From fewMemories on, a word in half of the memories is common. A word in more
+// than manyMemories is always common, which bounds the cost of a search.
 // at is bounded.
 const (
 	fewMemories  = 20
 	manyMemories = 1000
 )
 
-// A weight is what a term counts for.
+// A termWeight is the weight of a term in the ranking.
 type termWeight struct {
 	term   string
 	points int64
 }
 
-// rankTerms are those of the terms that are worth looking for: the rarer, the
-// more. They are whole numbers, so that sums are the same on every engine.
+// rankTerms returns the weights of the useful terms: rarer terms weigh more.
+// Weights are integers, so that sums are the same on every engine.
 func (t termCounts) rankTerms(terms []string) []termWeight {
 	var rare, common []termWeight
 	for _, term := range terms {
@@ -247,35 +245,36 @@ func (t termCounts) rankTerms(terms []string) []termWeight {
 	return rare
 }
 
-// A memoryBackend keeps the rows of memories. It knows no rule: terms and
-// weights are given to it. Many goroutines use it.
+// A memoryBackend stores the rows of memories. Terms and weights are computed
+// by its caller. It is safe for concurrent use.
 type memoryBackend interface {
-	// putMemories writes records in one step that is durable when it returns.
+	// putMemories writes records in one durable transaction.
 	putMemories(ctx context.Context, b *memoryBatch) error
-	// deleteUser removes all records of a user.
+	// deleteUser deletes all records of a user.
 	deleteUser(ctx context.Context, who userKey) error
-	// countTerms counts the records of a user, and those that have each term.
+	// countTerms counts the records of a user, and those that contain each
+	// term.
 	countTerms(ctx context.Context, who userKey, terms []string) (termCounts, error)
-	// searchMemories returns the records with the most points; of equal ones the later,
-	// by their time and then by when they were added.
+	// searchMemories returns the records with the highest total weight; later
+	// ones, by time and then by insertion, win ties.
 	searchMemories(ctx context.Context, s *memorySearch) ([]*session.Memory, error)
 }
 
-// A batch is records of one session, or of none, by distinct ids.
+// A memoryBatch holds records of one session, or of none, with distinct ids.
 type memoryBatch struct {
 	key     session.Key
 	records []*memoryRecord
-	// replace writes over a record of the same id that says something else;
-	// without it that one stays.
+	// replace overwrites a record with the same id and another text; otherwise
+	// the stored one stays.
 	replace bool
-	// prune removes the session's other records.
+	// prune deletes the session's other records.
 	prune bool
 }
 
 func (b *memoryBatch) userKey() userKey { return userKey{b.key.App, b.key.User} }
 
-// diffExisting compares the batch with what is there, by id: which of its records
-// are to be written, and which ids removed before.
+// diffExisting compares the batch with the stored texts by id, and returns the
+// records to write and the ids to delete first.
 func (b *memoryBatch) diffExisting(there map[string]string) (write []*memoryRecord, remove []string) {
 	given := map[string]bool{}
 	for _, r := range b.records {
@@ -297,7 +296,7 @@ func (b *memoryBatch) diffExisting(there map[string]string) (write []*memoryReco
 	return write, remove
 }
 
-// A memoryRecord is a memory as JSON, and what it is found by.
+// A memoryRecord is a memory as JSON with its search terms.
 type memoryRecord struct {
 	id    string
 	time  int64
@@ -305,11 +304,11 @@ type memoryRecord struct {
 	terms []string
 }
 
-// A memorySearch is what best looks for.
+// A memorySearch is the input of searchMemories.
 type memorySearch struct {
 	owner   userKey
 	weights []termWeight
-	not     string // a session that is left out; empty is none
+	not     string // excluded session; empty excludes none
 	limit   int
 }
 

@@ -9,7 +9,7 @@ import (
 	"agenthost/pkg/session"
 )
 
-// memMemories keeps memories as long as the process lives.
+// memMemories stores memories in the memory of the process.
 type memMemories struct {
 	mu     sync.RWMutex
 	closed bool
@@ -17,7 +17,7 @@ type memMemories struct {
 	users  map[userKey]*userMemories
 }
 
-// A memMind is what is remembered of one user.
+// userMemories holds the memories of one user.
 type userMemories struct {
 	all     map[int64]*memMemory
 	numbers map[string]map[string]int64 // by session and id
@@ -54,7 +54,7 @@ func (m *memMemories) putMemories(_ context.Context, b *memoryBatch) error {
 	return nil
 }
 
-// findExisting are the texts that a batch has to be compared with, by id.
+// findExisting returns the stored texts to compare a batch with, by id.
 func (m *userMemories) findExisting(b *memoryBatch) map[string]string {
 	there, slot := map[string]string{}, m.numbers[b.key.ID]
 	if b.prune {

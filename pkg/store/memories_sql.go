@@ -13,11 +13,11 @@ import (
 	"agenthost/pkg/session"
 )
 
-// The tables of memories. What a memory is found by are rows of terms that this
-// package has cut, and not an engine's own index of its text, so that every
-// engine finds the same, in the same order.
+// The memory tables. Search terms are rows computed by this package instead of a
+// full-text index of the engine, so that every engine returns the same results in
+// the same order.
 
-// memoryOwnerRow is a user of an app, of whom something is remembered.
+// memoryOwnerRow is a user of an app with memories.
 type memoryOwnerRow struct {
 	ID   int64  `gorm:"column:pk;primaryKey;autoIncrement"`
 	App  string `gorm:"column:app_name;size:128;not null;uniqueIndex:memory_owners_key,priority:1"`
@@ -27,7 +27,7 @@ type memoryOwnerRow struct {
 // TableName is for GORM.
 func (memoryOwnerRow) TableName() string { return "memory_owners" }
 
-// memoryRow is one memory. The session may be deleted, or empty.
+// memoryRow is one memory. Its session may be deleted, or empty.
 type memoryRow struct {
 	PK      int64  `gorm:"column:pk;primaryKey;autoIncrement"`
 	Owner   int64  `gorm:"column:owner_pk;not null;uniqueIndex:memories_key,priority:1"`
@@ -40,7 +40,7 @@ type memoryRow struct {
 // TableName is for GORM.
 func (memoryRow) TableName() string { return "memories" }
 
-// memoryTermRow says that a memory has a term.
+// memoryTermRow is a search term of a memory.
 type memoryTermRow struct {
 	Owner  int64  `gorm:"column:owner_pk;primaryKey;autoIncrement:false"`
 	Term   string `gorm:"column:term;size:64;primaryKey"`
@@ -59,16 +59,17 @@ func createMemoryTables(db *gorm.DB, d dialect) error {
 	return nil
 }
 
-// sqlMemories keeps memories in a database.
+// sqlMemories stores memories in an SQL database.
 type sqlMemories struct{ b *sqlBackend }
 
-// runUserWrite carries out a job of one user, one after the other.
+// runUserWrite runs a write of one user. Writes of a user run one after the
+// other.
 func (m sqlMemories) runUserWrite(ctx context.Context, who userKey, what string, run func(db *gorm.DB) error) error {
 	w := m.b.writerFor(session.Key{App: who.app, User: who.user})
 	return m.b.wrapError(what, w.runWrite(ctx, func(w *writer) error { return run(w.orm) }))
 }
 
-// rowsAtOnce bounds the parameters of one statement.
+// rowsAtOnce limits the parameters of one statement.
 const rowsAtOnce = 300
 
 func (m sqlMemories) putMemories(ctx context.Context, b *memoryBatch) error {
@@ -111,15 +112,15 @@ func writeMemories(db *gorm.DB, b *memoryBatch) error {
 	return nil
 }
 
-// findMemoryOwner is 0 when nothing is remembered of the user.
+// findMemoryOwner returns 0 if the user has no memories.
 func findMemoryOwner(db *gorm.DB, who userKey) (pk int64, err error) {
 	q := db.Model(&memoryOwnerRow{}).Select("pk").Where("app_name = ? AND user_id = ?", who.app, who.user)
 	err = q.Limit(1).Scan(&pk).Error
 	return pk, err
 }
 
-// queryExistingMemories are the rows that a batch has to be compared with, by id: all
-// of its session when it prunes, else those of its own ids.
+// queryExistingMemories returns the rows to compare a batch with, by id: all of
+// its session if it prunes, else those with its ids.
 func queryExistingMemories(db *gorm.DB, who int64, b *memoryBatch) (map[string]memoryRow, error) {
 	there := map[string]memoryRow{}
 	find := func(ids []string) error {
@@ -164,7 +165,7 @@ func deleteMemories(db *gorm.DB, pks []int64) error {
 func insertMemory(db *gorm.DB, who int64, id string, rec *memoryRecord) error {
 	row := memoryRow{Owner: who, Session: id, ID: rec.id, Time: rec.time, Memory: rec.text}
 	res := db.Clauses(clause.OnConflict{DoNothing: true}).Create(&row)
-	// Without a row, another program has added the same memory meanwhile.
+	// No row: another process has added the same memory meanwhile.
 	if res.Error != nil || res.RowsAffected == 0 || len(rec.terms) == 0 {
 		return res.Error
 	}
@@ -225,7 +226,7 @@ func countMemoryTerms(db *gorm.DB, who userKey, terms []string) (termCounts, err
 	return t, err
 }
 
-// buildTermCountSQL counts no further than it matters.
+// buildTermCountSQL limits each count to manyMemories+1.
 func buildTermCountSQL(pk int64, terms []string) (text string, args []any) {
 	var counts []string
 	for i, term := range terms {
@@ -264,8 +265,9 @@ func queryBestMemories(db *gorm.DB, s *memorySearch) (texts []string, err error)
 	return texts, err
 }
 
-// buildSearchSQL adds up points by memory. Each term is a range of the primary key.
-// Points stand in the text: engines differ in the type of a parameter there.
+// buildSearchSQL sums the weights by memory. Each term is a range of the
+// primary key. Weights are literals, because engines differ in the type of a
+// parameter there.
 func buildSearchSQL(pk int64, s *memorySearch) (text string, args []any) {
 	var hits []string
 	for _, w := range s.weights {

@@ -326,14 +326,14 @@ func TestMemoryInvalid(t *testing.T) {
 		}{
 			{"session without id", m.AddSession(ctx, sessionOf(session.Key{App: "a", User: "u"})), session.ErrInvalid, "session id is required"},
 			{"events without user", m.AddEvents(ctx, session.Key{App: "a"}, nil), session.ErrInvalid, "app and user are required"},
-			{"events of a long session id", m.AddEvents(ctx, session.Key{App: "a", User: "u", ID: long}, nil), session.ErrInvalid, "session id is longer"},
+			{"events of a long session id", m.AddEvents(ctx, session.Key{App: "a", User: "u", ID: long}, nil), session.ErrInvalid, "session id exceeds the limit"},
 			{"memory without text", m.Add(ctx, "app", "u", &session.Memory{ID: "m1"}), session.ErrInvalid, `memory "m1" has no text`},
-			{"memory of a long id", m.Add(ctx, "app", "u", tea(long)), session.ErrInvalid, "memory id is longer"},
+			{"memory of a long id", m.Add(ctx, "app", "u", tea(long)), session.ErrInvalid, "memory id exceeds the limit"},
 			{"memory of nobody", m.Add(ctx, "app", "", tea("")), session.ErrInvalid, "app and user are required"},
 			{"delete without session", m.Delete(ctx, session.Key{App: "a", User: "u"}), session.ErrInvalid, "session id is required"},
 			{"delete of nobody", m.DeleteAll(ctx, "a", ""), session.ErrInvalid, "app and user are required"},
 			{"search of nobody", search(ctx, "", MemoryQuery{Text: "x"}), session.ErrInvalid, "app and user are required"},
-			{"search of less than none", search(ctx, "u", MemoryQuery{Text: "x", Limit: -1}), session.ErrInvalid, "limit -1 is below zero"},
+			{"search of less than none", search(ctx, "u", MemoryQuery{Text: "x", Limit: -1}), session.ErrInvalid, "limit must not be negative, got -1"},
 			{"cancelled search", search(ended, "u", MemoryQuery{Text: "x"}), context.Canceled, ""},
 			{"cancelled add", m.Add(ended, "app", "u", tea("")), context.Canceled, ""},
 			{"cancelled delete", m.DeleteAll(ended, "app", "u"), context.Canceled, ""},
@@ -392,7 +392,7 @@ func TestMemorySeparateDatabase(t *testing.T) {
 	diff(t, "in memory", "", found(t, openStore(t, memory, &Options{Memory: "memory:"}), alice, "kept"))
 
 	for url, want := range map[string]string{
-		"redis:":  `opening memories "redis:": unknown scheme "redis": there are memory:, sqlite:///file.db, postgres://user@host/database and mysql://user@host/database`,
+		"redis:":  `opening memories "redis:": unknown scheme "redis": supported are memory:, sqlite:///file.db, postgres://user@host/database and mysql://user@host/database`,
 		"sqlite:": `opening memories "sqlite:": write sqlite:///FILE`,
 	} {
 		if _, err := Open(t.Context(), sqliteFile(t), &Options{Memory: url}); err == nil || !strings.Contains(err.Error(), want) {

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// The bounds of what is looked at of one text, and of one term in characters.
+// The limits of one text, and of one term in characters.
 const (
 	maxTermText   = 64 << 10
 	maxIndexTerms = 4096
@@ -17,19 +17,19 @@ const (
 	maxTerm       = 64
 )
 
-// indexTerms are the distinct terms that a text is found by.
+// indexTerms returns the distinct index terms of a text.
 func indexTerms(text string) []string {
 	return (&tokenizer{maxTerms: maxIndexTerms}).splitText(text)
 }
 
-// queryTerms are the distinct terms that a query looks for. They are among the
+// queryTerms returns the distinct terms of a query. They are a subset of the
 // index terms of the same text.
 func queryTerms(text string) []string {
 	return (&tokenizer{maxTerms: maxQueryTerms, query: true}).splitText(text)
 }
 
-// foldText makes texts comparable: accents, case, and the widths and ligatures of
-// letters do not count.
+// foldText normalizes a text: it removes accents, case, and the widths and
+// ligatures of letters.
 func foldText(text string) string {
 	if len(text) > maxTermText {
 		text = text[:maxTermText]
@@ -44,9 +44,9 @@ func foldText(text string) string {
 	return norm.NFC.String(cases.Fold().String(text))
 }
 
-// isAccent tells the marks that people leave out when they type: accents,
-// Hebrew and Arabic points, and what is not seen at all. The marks of other
-// scripts, such as Thai vowels and the voicing of kana, make other words.
+// isAccent reports marks that people omit when they type: accents, Hebrew and
+// Arabic points, and invisible ones. Marks of other scripts, such as Thai
+// vowels and kana voicing, distinguish words.
 func isAccent(r rune) bool {
 	switch {
 	case r < 0xad:
@@ -71,8 +71,8 @@ func isAccent(r rune) bool {
 	return false
 }
 
-// A splitter cuts a text into terms: words where there are spaces between
-// them, else pairs of neighbouring characters.
+// A tokenizer splits a text into terms: words where spaces separate them, else
+// pairs of adjacent characters.
 type tokenizer struct {
 	maxTerms int
 	query    bool
@@ -112,7 +112,8 @@ func (s *tokenizer) addRune(r rune) {
 	}
 }
 
-// addMark belongs to what stands before it; alone it is nothing.
+// addMark appends a mark to the preceding character; a mark without one is
+// ignored.
 func (s *tokenizer) addMark(r rune) {
 	switch n := len(s.units); {
 	case n > 0:
@@ -122,8 +123,8 @@ func (s *tokenizer) addMark(r rune) {
 	}
 }
 
-// isUnspacedScript tells the scripts that put no spaces between words, and Korean, where
-// what is between spaces is more than a word.
+// isUnspacedScript reports scripts without spaces between words, and Korean,
+// where the text between spaces is more than a word.
 func isUnspacedScript(r rune) bool {
 	const lengthMark = 'ー' // of no script by itself
 	return r > 0xe00 && (r == lengthMark || unicode.In(r,
@@ -138,8 +139,8 @@ func (s *tokenizer) endWord() {
 	}
 }
 
-// endRun adds the pairs of a run, and its single characters: all of them to the
-// index, and to a query those that stand alone or may be words by themselves.
+// endRun adds the pairs of a run and its single characters: all of them to the
+// index, and to a query those that stand alone or may be words.
 func (s *tokenizer) endRun() {
 	for i, unit := range s.units {
 		first, _ := utf8.DecodeRuneInString(unit)

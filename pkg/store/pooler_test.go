@@ -110,7 +110,7 @@ func TestPoolerRefusesSessionSettings(t *testing.T) {
 	if err == nil {
 		closeStore(t, s)
 	}
-	const want = "synchronous_commit cannot be set through a connection pooler: set it in the server, with ALTER ROLE or ALTER DATABASE"
+	const want = "synchronous_commit cannot be set through a connection pooler: set it on the server with ALTER ROLE or ALTER DATABASE"
 	if err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("Open = %v, want %q", err, want)
 	}

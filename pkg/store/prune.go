@@ -16,7 +16,7 @@ const (
 	prunePause = 50 * time.Millisecond
 )
 
-// A PruneRequest says which sessions are old.
+// A PruneRequest selects old sessions.
 type PruneRequest struct {
 	App string
 	// Before is the time since which nothing may have happened in a session,
@@ -28,8 +28,8 @@ type PruneRequest struct {
 	Each func(session.Key)
 }
 
-// Delete removes a session as [Sessions.Delete] does, and its artifacts. Those
-// of the user stay. A missing session is no error.
+// Delete deletes a session as [Sessions.Delete] does, and its artifacts.
+// Artifacts of the user stay. A missing session is no error.
 func (s *Store) Delete(ctx context.Context, key session.Key) error {
 	if err := checkSession(key); err != nil {
 		return err
@@ -49,9 +49,9 @@ func (s *Store) Delete(ctx context.Context, key session.Key) error {
 	return s.Sessions.Delete(ctx, key)
 }
 
-// Prune deletes the old sessions of an app with their artifacts, a few at a
-// time, and returns how many. One that is run at the moment, here or elsewhere,
-// is left alone. Several stores may do it at once.
+// Prune deletes the old sessions of an app with their artifacts in small
+// batches, and returns their number. It skips sessions with an active run in
+// any store. Several stores may prune concurrently.
 func (s *Store) Prune(ctx context.Context, req *PruneRequest) (n int, err error) {
 	q := sessionQuery{app: req.App, limit: pruneBatch, before: req.Before}
 	pause := time.NewTicker(prunePause)
@@ -82,8 +82,8 @@ func (s *Store) Prune(ctx context.Context, req *PruneRequest) (n int, err error)
 	}
 }
 
-// pruneSession takes the session, so that no run begins in the meantime, and looks
-// again.
+// pruneSession leases the session, so that no run begins meanwhile, and checks
+// its age again.
 func (s *Store) pruneSession(ctx context.Context, key session.Key, req *PruneRequest) (old bool, err error) {
 	_, release, err := s.Sessions.Acquire(ctx, key, 0)
 	if errors.Is(err, session.ErrBusy) {

@@ -17,49 +17,48 @@ import (
 	_ "modernc.org/sqlite" // the driver "sqlite"
 )
 
-// A readEngine is what one SQL engine says otherwise than the others to those
-// who only read. The first column of a query's first row is its answer.
+// A readEngine holds what differs between SQL engines for read-only access. The
+// result of a query is the first column of its first row.
 type readEngine struct {
-	// scheme is the name by which the schemes call the engine first.
+	// scheme is the first URL scheme of the engine.
 	scheme string
-	// file says that the database is a file.
+	// file reports that the database is a file.
 	file bool
-	// open gets what follows the colon of the URL.
+	// open gets the URL after the colon.
 	open func(rest string) (*sql.DB, error)
-	// enter carries out what the URL asks for in the transaction of a view; nil
-	// is nothing.
+	// enter applies URL settings to the transaction of a view; nil does
+	// nothing.
 	enter func(ctx context.Context, tx *sql.Tx, rest string) error
-	// numbered says that parameters are written $1, $2 instead of ?.
+	// numbered reports that parameters are written $1, $2 instead of ?.
 	numbered bool
 	version  string // query: the engine's name and version
 	bytes    string // query: what the database takes on the disk
 	tables   string // query: the names of all tables, a row each
-	// integrity are queries that each return a row for each thing that is wrong in
-	// the database itself; a row that ends with "ok" says that nothing is.
+	// integrity are queries that return a row for each defect of the database;
+	// a row that ends with "ok" means no defect.
 	integrity []integrityQuery
-	// tie is the order in which rows of one time were written, or else one that
-	// is always the same.
+	// tie orders rows with equal times by insertion, or else in a stable order.
 	tie string
-	// arbitraryTie says that it is only that: rows do not tell the order in which
-	// they were written.
+	// arbitraryTie reports that the insertion order is unknown.
 	arbitraryTie bool
-	// plain is put before a column whose values are wanted as they are stored.
+	// plain is a prefix for columns whose stored value is needed.
 	plain string
 }
 
-// A soundQuery asks the engine itself.
+// An integrityQuery is an integrity check of the engine.
 type integrityQuery struct {
 	rule, query string
-	// ownConn says that it would end the view, and is asked beside it.
+	// ownConn reports that the query would end the view, and needs a separate
+	// connection.
 	ownConn bool
 }
 
-// readEngines lists every engine that can be read.
+// readEngines returns all readable engines.
 func readEngines() []readEngine {
 	return []readEngine{sqliteReadEngine(), postgresReadEngine(), mysqlReadEngine()}
 }
 
-// findReadEngine finds the engine of a URL, and what follows the colon.
+// findReadEngine returns the engine of a URL and the rest after the colon.
 func findReadEngine(url string) (e readEngine, rest string, err error) {
 	s, rest, err := findScheme(url)
 	if err != nil {
@@ -67,7 +66,7 @@ func findReadEngine(url string) (e readEngine, rest string, err error) {
 	}
 	i := slices.IndexFunc(readEngines(), func(e readEngine) bool { return e.scheme == s.names[0] })
 	if i < 0 {
-		return e, "", fmt.Errorf("%s holds nothing that another program could see: name a database", s.form)
+		return e, "", fmt.Errorf("%s cannot be read by another process: name a database", s.form)
 	}
 	return readEngines()[i], rest, nil
 }
@@ -106,7 +105,7 @@ func openSQLiteReadOnly(rest string) (*sql.DB, error) {
 	return sql.Open("sqlite", "file:"+(&url.URL{Path: u.path}).EscapedPath()+"?"+params.Encode())
 }
 
-// A missingFile is a database that is not there.
+// A missingFile is the error for a missing database file.
 type missingFile string
 
 func (f missingFile) Error() string { return "there is no file " + string(f) }
@@ -135,8 +134,8 @@ func postgresReadEngine() readEngine {
 	}
 }
 
-// openPostgresReadOnly opens a pool without the patience of a host: one answer may be a
-// whole table.
+// openPostgresReadOnly opens a pool without response timeouts: one result may
+// be a whole table.
 func openPostgresReadOnly(rest string) (*sql.DB, error) {
 	u, err := parseServer(rest, "5432", postgresParams())
 	if err != nil {
@@ -148,13 +147,13 @@ func openPostgresReadOnly(rest string) (*sql.DB, error) {
 	}
 	p.config.DialFunc = dialWithDeadlines
 	if !p.modeGiven {
-		// One view asks each thing once.
+		// A view runs each query once.
 		p.config.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
 	}
 	return stdlib.OpenDB(*p.config), nil
 }
 
-// enterSearchPath makes the search_path of a URL that of a transaction.
+// enterSearchPath sets the search_path of a URL in a transaction.
 func enterSearchPath(ctx context.Context, tx *sql.Tx, rest string) error {
 	u, err := parseServer(rest, "5432", postgresParams())
 	if err != nil {

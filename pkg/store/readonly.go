@@ -10,9 +10,9 @@ import (
 	"strings"
 )
 
-// A ReadOnly is a view of a database at one moment, through which nothing can
-// be written. It is for one goroutine, which reads the rows of one query to
-// the end before the next.
+// A ReadOnly is a consistent read-only view of a database. It is not safe for
+// concurrent use: the rows of one query must be read to the end before the next
+// query.
 type ReadOnly struct {
 	// Engine is the name of the database engine, Version its version.
 	Engine, Version string
@@ -22,9 +22,9 @@ type ReadOnly struct {
 	tx     *sql.Tx
 }
 
-// OpenReadOnly opens the database of a URL as [Open] takes them, also one of
-// another program. It makes nothing and changes nothing. A database that is
-// not there is [fs.ErrNotExist].
+// OpenReadOnly opens the database of a URL in the forms of [Open], also one of
+// another program. It creates and changes nothing. A missing database is
+// [fs.ErrNotExist].
 func OpenReadOnly(ctx context.Context, url string) (*ReadOnly, error) {
 	e, rest, err := findReadEngine(url)
 	var db *sql.DB
@@ -41,7 +41,7 @@ func OpenReadOnly(ctx context.Context, url string) (*ReadOnly, error) {
 	return r, nil
 }
 
-// beginSnapshot takes the moment, and the first look.
+// beginSnapshot begins the transaction and runs the first query.
 func (r *ReadOnly) beginSnapshot(ctx context.Context, rest string) (err error) {
 	if r.tx, err = r.db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true, Isolation: sql.LevelRepeatableRead}); err != nil {
 		return err
@@ -56,14 +56,14 @@ func (r *ReadOnly) beginSnapshot(ctx context.Context, rest string) (err error) {
 		return err
 	}
 	r.Engine, r.Version, _ = strings.Cut(version, " ")
-	_, err = r.Tables(ctx) // a file that is no database is told at the first look
+	_, err = r.Tables(ctx) // fails if the file is not a database
 	return err
 }
 
-// Close ends the view.
+// Close closes the view.
 func (r *ReadOnly) Close() error {
 	var err error
-	// A context that ended has ended the view.
+	// A cancelled context has already rolled back.
 	if r.tx != nil {
 		if err = r.tx.Rollback(); errors.Is(err, sql.ErrTxDone) {
 			err = nil
@@ -72,7 +72,7 @@ func (r *ReadOnly) Close() error {
 	return errors.Join(err, r.db.Close())
 }
 
-// Query asks with ? for each parameter, whatever the engine writes.
+// Query runs a query with ? for each parameter on every engine.
 func (r *ReadOnly) Query(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
 	if r.engine.numbered {
 		query = numberParameters(query)
@@ -93,7 +93,7 @@ func numberParameters(query string) string {
 	return b.String()
 }
 
-// Each calls scan for each row of an answer, and reads it to its end.
+// Each runs a query and calls scan for each row.
 func (r *ReadOnly) Each(ctx context.Context, scan func(*sql.Rows) error, query string, args ...any) error {
 	rows, err := r.Query(ctx, query, args...)
 	if err != nil {
@@ -102,8 +102,8 @@ func (r *ReadOnly) Each(ctx context.Context, scan func(*sql.Rows) error, query s
 	return scanRows(rows, scan)
 }
 
-// eachOnOwnConn is Each on a connection of its own, which the view does not suffer
-// from.
+// eachOnOwnConn is Each on a separate connection, which does not affect the
+// view.
 func (r *ReadOnly) eachOnOwnConn(ctx context.Context, scan func(*sql.Rows) error, query string, args ...any) error {
 	rows, err := r.db.QueryContext(ctx, query, args...)
 	if err != nil {
@@ -122,7 +122,8 @@ func scanRows(rows *sql.Rows, scan func(*sql.Rows) error) error {
 	return rows.Err()
 }
 
-// scanFirst reads the first row of an answer; without one it is [sql.ErrNoRows].
+// scanFirst reads the first row of a query; without a row it returns
+// [sql.ErrNoRows].
 func (r *ReadOnly) scanFirst(ctx context.Context, query string, into ...any) error {
 	found := false
 	err := r.Each(ctx, func(rows *sql.Rows) error {
@@ -138,7 +139,7 @@ func (r *ReadOnly) scanFirst(ctx context.Context, query string, into ...any) err
 	return err
 }
 
-// Tables are the names of all tables, sorted.
+// Tables returns the sorted names of all tables.
 func (r *ReadOnly) Tables(ctx context.Context) ([]string, error) {
 	var all []string
 	err := r.Each(ctx, func(rows *sql.Rows) error {
@@ -151,7 +152,7 @@ func (r *ReadOnly) Tables(ctx context.Context) ([]string, error) {
 	return all, err
 }
 
-// Columns are the names of a table's columns.
+// Columns returns the column names of a table.
 func (r *ReadOnly) Columns(ctx context.Context, table string) ([]string, error) {
 	rows, err := r.Query(ctx, "SELECT * FROM "+table+" WHERE 1 = 0")
 	if err != nil {
@@ -161,11 +162,10 @@ func (r *ReadOnly) Columns(ctx context.Context, table string) ([]string, error) 
 	return rows.Columns()
 }
 
-// Tie names the column that tells in which order rows of one time were
-// written; when rows do not tell it, known is false, and the order is one that
-// is always the same.
+// Tie returns the column that orders rows with equal times. If known is false,
+// it is not the insertion order, but a stable one.
 func (r *ReadOnly) Tie() (column string, known bool) { return r.engine.tie, !r.engine.arbitraryTie }
 
-// Plain is the expression for a column's values as they are stored, where the
-// driver would make something else of them.
+// Plain returns an expression for the stored value of a column, where the
+// driver would convert it.
 func (r *ReadOnly) Plain(column string) string { return r.engine.plain + column }

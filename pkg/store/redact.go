@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Redacted is a URL as messages and logs may show it: without user, password
-// and parameters. It takes texts that are no URLs, too.
+// Redacted returns a URL without user, password and parameters, for messages
+// and logs. It accepts any string.
 func Redacted(text string) string {
 	scheme, rest, ok := strings.Cut(text, ":")
 	if !ok {
@@ -16,7 +16,7 @@ func Redacted(text string) string {
 	if strings.HasPrefix(rest, "//") {
 		slashes, rest = "//", rest[2:]
 	}
-	// A password may hold any sign, also unescaped: the last @ ends it.
+	// A password may contain any character unescaped: the last @ ends it.
 	if i := strings.LastIndex(rest, "@"); i >= 0 && !isFileURL(scheme, rest) {
 		rest = "***@" + rest[i+1:]
 	}
@@ -29,7 +29,7 @@ func Redacted(text string) string {
 	return rest
 }
 
-// isFileURL says that a URL names a file, whose path may hold an @.
+// isFileURL reports whether a URL names a file. Its path may contain an @.
 func isFileURL(scheme, rest string) bool {
 	return strings.HasPrefix(rest, "/") && slices.Contains([]string{"sqlite", "sqlite+aiosqlite", "dir"}, scheme)
 }

@@ -15,9 +15,9 @@ import (
 	"agenthost/pkg/session"
 )
 
-// Revisions keeps what apps were built from: the files of each revision that
-// served, under its content hash. They stand in the database of the sessions,
-// whose events name them. Many goroutines may use it.
+// Revisions stores the source files of each app revision that served, under its
+// content hash, in the session database: events name their revision. It is safe
+// for concurrent use.
 type Revisions struct {
 	backend revisionBackend
 	clock   func() time.Time
@@ -34,18 +34,21 @@ type Revision struct {
 	Files map[string][]byte
 }
 
-// A revisionBackend keeps revisions as rows. Many goroutines use it.
+// A revisionBackend stores the rows of revisions. It is safe for concurrent
+// use.
 type revisionBackend interface {
-	// putRevision makes a revision the newest of its app, by its time or right behind
-	// the newest one's, and takes away all but so many of the newest.
+	// putRevision makes a revision the newest of its app and deletes all but
+	// the newest keep revisions. Its time is later than that of the previous
+	// revision.
 	putRevision(ctx context.Context, rev *packedRevision, keep int) error
-	// getRevision is ErrNotFound for a revision that is not there.
+	// getRevision returns ErrNotFound for a missing revision.
 	getRevision(ctx context.Context, app, id string) (*packedRevision, error)
-	// listRevisions returns those of an app without files, the newest first.
+	// listRevisions returns the revisions of an app without files, newest
+	// first.
 	listRevisions(ctx context.Context, app string) ([]*packedRevision, error)
 }
 
-// A packedRevision is a row: its files are one archive.
+// A packedRevision is a row; its files are one archive.
 type packedRevision struct {
 	app, id string
 	served  time.Time
@@ -63,15 +66,15 @@ func openRevisions(b backend, o *Options) *Revisions {
 	return r
 }
 
-// Put keeps a revision as the newest of its app, and only so many of the newest
-// besides. One that is the newest already changes nothing.
+// Put stores a revision as the newest of its app and keeps only the newest keep
+// revisions. If it already is the newest, nothing changes.
 func (r *Revisions) Put(ctx context.Context, rev *Revision, keep int) error {
 	if err := checkRevision(rev); err != nil {
 		return err
 	}
 	files, err := packFiles(rev.Files)
 	if err != nil {
-		return fmt.Errorf("keeping revision %s of app %s: %w", rev.ID, rev.App, err)
+		return fmt.Errorf("storing revision %s of app %s: %w", rev.ID, rev.App, err)
 	}
 	return r.backend.putRevision(ctx, &packedRevision{rev.App, rev.ID, r.clock(), files}, max(1, keep))
 }
@@ -84,13 +87,13 @@ func checkRevision(rev *Revision) error {
 		return err
 	}
 	if rev.App == "" || rev.ID == "" {
-		return fmt.Errorf("a revision has an app and an id: %w", session.ErrInvalid)
+		return fmt.Errorf("app and id of a revision are required: %w", session.ErrInvalid)
 	}
 	return nil
 }
 
-// Get returns a revision with its files, by its id or the beginning of it. When
-// there is none, or more than one begins so, it is ErrNotFound.
+// Get returns a revision with its files by id or by a unique prefix of the id.
+// A missing revision or an ambiguous prefix is ErrNotFound.
 func (r *Revisions) Get(ctx context.Context, app, id string) (*Revision, error) {
 	row, err := r.backend.getRevision(ctx, app, id)
 	if errors.Is(err, session.ErrNotFound) {
@@ -108,7 +111,7 @@ func (r *Revisions) Get(ctx context.Context, app, id string) (*Revision, error) 
 	return &Revision{App: row.app, ID: row.id, Served: row.served, Files: files}, nil
 }
 
-// findByPrefix finds the one revision whose id begins like this.
+// findByPrefix returns the only revision whose id begins with id.
 func (r *Revisions) findByPrefix(ctx context.Context, app, id string) (*packedRevision, error) {
 	all, err := r.backend.listRevisions(ctx, app)
 	if err != nil {
@@ -121,14 +124,14 @@ func (r *Revisions) findByPrefix(ctx context.Context, app, id string) (*packedRe
 	case 0:
 		return nil, errNoRevision(app, id)
 	}
-	return nil, fmt.Errorf("%d revisions of app %s begin with %s: write more of it: %w", len(like), app, id, session.ErrNotFound)
+	return nil, fmt.Errorf("revision prefix is ambiguous: %d revisions of app %s begin with %s: %w", len(like), app, id, session.ErrNotFound)
 }
 
 func errNoRevision(app, id string) error {
-	return fmt.Errorf("app %s has no revision %s that is kept: %w", app, id, session.ErrNotFound)
+	return fmt.Errorf("revision %s of app %s is not stored: %w", id, app, session.ErrNotFound)
 }
 
-// List returns the revisions of an app without their files, the newest first.
+// List returns the revisions of an app without their files, newest first.
 func (r *Revisions) List(ctx context.Context, app string) ([]*Revision, error) {
 	rows, err := r.backend.listRevisions(ctx, app)
 	if err != nil {
@@ -141,8 +144,8 @@ func (r *Revisions) List(ctx context.Context, app string) ([]*Revision, error) {
 	return all, nil
 }
 
-// nextServedTime is the time of a revision that takes the place of another one:
-// order must not depend on a clock that was set back.
+// nextServedTime returns the time of a new revision. It is later than that of
+// the previous one, even if the clock was set back.
 func nextServedTime(newest, now time.Time) time.Time {
 	now = now.UTC().Truncate(time.Microsecond)
 	if !now.After(newest) {
@@ -151,7 +154,7 @@ func nextServedTime(newest, now time.Time) time.Time {
 	return now
 }
 
-// packFiles makes an archive of files: the same of the same files.
+// packFiles creates an archive of files. The same files give the same archive.
 func packFiles(files map[string][]byte) ([]byte, error) {
 	var b bytes.Buffer
 	z := zip.NewWriter(&b)

@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// memRevisions keeps revisions as long as the process lives. An app's are in
-// the order in which they served.
+// memRevisions stores revisions in the memory of the process, by app in the
+// order in which they served.
 type memRevisions struct {
 	sessions backend // closed when they are
 	mu       sync.Mutex

@@ -9,7 +9,7 @@ import (
 	"agenthost/pkg/session"
 )
 
-// revisionRow is a revision of an app, its files one archive.
+// revisionRow is a revision of an app; its files are one archive.
 type revisionRow struct {
 	App    string `gorm:"column:app_name;size:128;primaryKey"`
 	ID     string `gorm:"column:id;size:128;primaryKey"`
@@ -22,7 +22,7 @@ func (revisionRow) TableName() string { return "revisions" }
 
 func createRevisionTable(db *gorm.DB, d dialect) error { return createTable(db, d, &revisionRow{}) }
 
-// sqlRevisions keeps revisions in a database.
+// sqlRevisions stores revisions in an SQL database.
 type sqlRevisions struct{ b *sqlBackend }
 
 func (s sqlRevisions) putRevision(ctx context.Context, rev *packedRevision, keep int) error {
@@ -42,7 +42,7 @@ func writeRevision(db *gorm.DB, rev *packedRevision, keep int) error {
 		return there.Error
 	}
 	if there.RowsAffected == 0 {
-		// Another program may have put the same one meanwhile.
+		// Another process may have stored the same one meanwhile.
 		if err := db.Clauses(clause.OnConflict{DoNothing: true}).Create(&row).Error; err != nil {
 			return err
 		}
@@ -50,7 +50,7 @@ func writeRevision(db *gorm.DB, rev *packedRevision, keep int) error {
 	return pruneRevisions(db, rev.app, keep)
 }
 
-// pruneRevisions takes away all but so many of the newest.
+// pruneRevisions deletes all but the newest keep revisions.
 func pruneRevisions(db *gorm.DB, app string, keep int) error {
 	var times []int64
 	err := db.Model(&revisionRow{}).Where("app_name = ?", app).Order("serve_time DESC").Limit(keep).Pluck("serve_time", &times).Error

@@ -48,13 +48,13 @@ func TestRevisionRoundTrip(t *testing.T) {
 				Files: map[string][]byte{"root_agent.yaml": []byte("name: abc1"), "prompts/x.md": {0, 255}},
 			}, got)
 			_, err = s.Revisions.Get(t.Context(), "app", "ab")
-			wantErr(t, "two that begin so", err, session.ErrNotFound, "2 revisions of app app begin with ab: write more of it")
+			wantErr(t, "two that begin so", err, session.ErrNotFound, "revision prefix is ambiguous: 2 revisions of app app begin with ab")
 			for _, id := range []string{"x", ""} {
 				_, err = s.Revisions.Get(t.Context(), "app", id)
-				wantErr(t, "none that begins so", err, session.ErrNotFound, "app app has no revision "+id+" that is kept")
+				wantErr(t, "none that begins so", err, session.ErrNotFound, "revision "+id+" of app app is not stored")
 			}
 			err = s.Revisions.Put(t.Context(), &Revision{App: "app"}, 1)
-			wantErr(t, "no id", err, session.ErrInvalid, "a revision has an app and an id")
+			wantErr(t, "no id", err, session.ErrInvalid, "app and id of a revision are required")
 		})
 	}
 }

@@ -9,9 +9,9 @@ import (
 	"agenthost/pkg/session"
 )
 
-// Sessions keeps sessions with their events and state. Many goroutines may use
-// it. Beside the errors that its methods name, each returns those of the
-// backend, and the context's when it is cancelled in time.
+// Sessions stores sessions with their events and state. It is safe for
+// concurrent use. Besides the documented errors, methods return errors of the
+// backend and of a cancelled context.
 type Sessions struct {
 	backend backend
 	clock   func() time.Time
@@ -24,22 +24,23 @@ type Sessions struct {
 	leases  *leaseManager
 }
 
-// GetOptions narrow the events of a Get; the state is always whole. Nil and
-// the zero value ask for all events. Together they mean the latest of those
-// after the time.
+// GetOptions select the events that Get returns; the state is always complete.
+// Nil and the zero value select all events. If both fields are set, Get returns
+// the latest events after the time.
 type GetOptions struct {
-	// NumRecentEvents keeps only so many events, the latest ones; 0 keeps
-	// none.
+	// NumRecentEvents limits the result to the latest events; 0 returns no
+	// events.
 	NumRecentEvents *int
-	// After keeps the events of this time and later, that is, those behind the
-	// last one that is older; the zero time keeps all.
+	// After selects the events from this time on, that is, those that follow
+	// the last older event. The zero time selects all.
 	After time.Time
 }
 
-// Create makes a session with an initial state. Keys with app: and user: are
-// written to their scopes, temp: keys are left out. The id is trimmed of white
-// space; without one, the session gets a new id. ErrExists says that the id is
-// taken, ErrInvalid that the key or the state cannot be stored.
+// Create creates a session with an initial state. app: and user: keys are
+// written to their scopes, temp: keys are dropped. White space around the id is
+// trimmed; an empty id is replaced by a generated one. It fails with ErrExists
+// if the id is in use, and with ErrInvalid if the key or the state cannot be
+// stored.
 func (s *Sessions) Create(ctx context.Context, key session.Key, state map[string]any) (*session.Session, error) {
 	key.ID = strings.TrimSpace(key.ID)
 	if key.ID == "" {
@@ -68,8 +69,8 @@ func (s *Sessions) Create(ctx context.Context, key session.Key, state map[string
 }
 
 // Get reads a session. Its history is shared with other readers and grows with
-// what is appended later, unless opts narrow it; its state is the caller's
-// own. ErrNotFound says that there is none.
+// later appends, unless opts selects events. Its state belongs to the caller. A
+// missing session is ErrNotFound.
 func (s *Sessions) Get(ctx context.Context, key session.Key, opts *GetOptions) (*session.Session, error) {
 	w, err := opts.toEventWindow()
 	if err != nil {
@@ -100,7 +101,7 @@ func (o *GetOptions) toEventWindow() (eventWindow, error) {
 	}
 	if n := o.NumRecentEvents; n != nil {
 		if *n < 0 {
-			return w, fmt.Errorf("number of recent events %d is below zero: %w", *n, session.ErrInvalid)
+			return w, fmt.Errorf("number of recent events must not be negative, got %d: %w", *n, session.ErrInvalid)
 		}
 		w.last = *n
 	}
@@ -110,8 +111,8 @@ func (o *GetOptions) toEventWindow() (eventWindow, error) {
 	return w, nil
 }
 
-// readWhole reads a session with all its events, of which the cache may have
-// the most.
+// readWhole reads a session with all its events. It loads only events that the
+// cache does not have.
 func (s *Sessions) readWhole(ctx context.Context, key session.Key) (*session.Session, error) {
 	e := s.cache.get(key)
 	w := eventWindow{last: -1}
@@ -130,7 +131,7 @@ func (s *Sessions) readWhole(ctx context.Context, key session.Key) (*session.Ses
 	case e == nil || e.id != snap.id:
 		e = s.cache.put(key, snap)
 	case snap.whole:
-		s.leases.logger.Warn("stored events are not those of the cache: database went back to an older state", "app", key.App, "user", key.User, "session", key.ID)
+		s.leases.logger.Warn("cached events do not match the database, reloading session: the database was restored to an older state", "app", key.App, "user", key.User, "session", key.ID)
 		s.cache.drop(key)
 		e = s.cache.put(key, snap)
 	default:
@@ -161,7 +162,7 @@ func newSessionView(key session.Key, snap *snapshot, h *session.History) *sessio
 	}
 }
 
-// Delete removes a session with its events and its own state; app: and user:
+// Delete deletes a session with its events and its own state; app: and user:
 // keys stay. A missing session is no error.
 func (s *Sessions) Delete(ctx context.Context, key session.Key) error {
 	if err := checkSession(key); err != nil {
@@ -175,5 +176,5 @@ func (s *Sessions) Delete(ctx context.Context, key session.Key) error {
 	return s.backend.deleteSession(ctx, key)
 }
 
-// currentTime is the clock's time as databases keep it.
+// currentTime returns the clock's time in the precision of the databases.
 func (s *Sessions) currentTime() time.Time { return s.clock().UTC().Truncate(time.Microsecond) }

@@ -16,70 +16,72 @@ import (
 	"agenthost/pkg/session"
 )
 
-// A dialect is what one SQL engine says otherwise than the others.
+// A dialect holds what differs between SQL engines.
 type dialect struct {
-	// begin opens a transaction that may write.
+	// begin begins a write transaction.
 	begin string
-	// upsert writes a row of states: app, user, session, key, value.
+	// upsert writes a state row. Parameters: app, user, session, key, value.
 	upsert string
-	// reserve makes sure that a row of states is there and belongs to this
-	// transaction until it ends: app, user, session, key. Empty where begin locks
-	// the whole database.
+	// reserve inserts a missing state row and locks it until the transaction
+	// ends. Parameters: app, user, session, key. It is empty if begin locks the
+	// whole database.
 	reserve string
-	// lockRow ends a SELECT that reads a row to change it.
+	// lockRow is appended to a SELECT to lock the row.
 	lockRow string
-	// tableOptions follows the closing bracket of CREATE TABLE.
+	// tableOptions follows the closing parenthesis of CREATE TABLE.
 	tableOptions func(table string) string
-	// isConflict tells the error of a unique index, a foreign key, or a null.
+	// isConflict matches violations of a unique index, a foreign key or NOT
+	// NULL.
 	isConflict func(error) bool
-	// now is an expression of the database's clock in microseconds. Empty means
-	// that all who open the database are on one machine, whose clock it is.
+	// now is an expression for the database clock in microseconds. If it is
+	// empty, all processes run on one machine and use its clock.
 	now string
-	// relax and strict say, between transactions, whether a commit may come back
-	// before it is safe from a power cut. Empty where all are always strict.
+	// relaxedSQL and durableSQL switch, between transactions, whether a commit may
+	// return before it survives a power failure. Empty if commits are always durable.
 	relaxedSQL, durableSQL string
-	// closeSQL is carried out before the writer's connection closes.
+	// closeSQL is executed before the connection of a writer is closed.
 	closeSQL string
-	// insert puts in an event when the session is at the version before, and
-	// its lease's epoch is the one that is named, or 0 is: session, number, id,
-	// invocation, time, JSON, epoch. No lease is taken while it does.
+	// insert inserts an event if the session is at the previous version and the
+	// epoch of its lease is the named one, or 0 is named. No lease is taken
+	// concurrently. Parameters: session, number, id, invocation, time, JSON,
+	// epoch.
 	insert string
-	// snapshot is the isolation in which two reads see one moment.
+	// snapshot is the isolation level in which two reads see the same snapshot.
 	snapshot sql.IsolationLevel
-	// questionMarks says that parameters have no numbers.
+	// questionMarks reports that parameters have no numbers.
 	questionMarks bool
-	// writerCount is the number of writers; 0 is one.
+	// writerCount is the number of writers; 0 means one.
 	writerCount int
-	// isUnwritable tells errors of a database that takes no writes: it is full, or may
-	// only be read.
+	// isUnwritable matches errors of a database that is full or read-only.
 	isUnwritable func(error) bool
-	// server is what a server behind a network needs, or nil for a file.
+	// server holds what a database server needs; nil for a file.
 	server *serverDialect
 }
 
-// sqlBackend keeps sessions in a database: readers in a pool, and each session
-// written by one of the writers.
+// sqlBackend stores sessions in an SQL database: a pool of readers, and writers
+// among which the sessions are divided.
 type sqlBackend struct {
 	dialect    dialect
 	readers    *gorm.DB
 	reads      *sql.DB // the pool of readers
 	head       *statement
-	headReader *headReader // nil reads each by itself
+	headReader *headReader // nil reads each head separately
 	events     *statement
-	leases     *statement // finds one
+	leases     *statement // reads one lease
 	writes     *sql.DB    // the connections of the writers
 	writers    []*writer
 	closing    func() error
-	owner      string // the store's name in leases
+	owner      string // identifies this store in leases
 	readLimit  *readLimit
-	// fileWatch is that of SQLite; nil for a server.
+	// fileWatch watches the SQLite file; nil for a server.
 	fileWatch *fileWatch
-	// liveness tells who else has a database file open; nil for a server.
+	// liveness detects dead owners of leases in a database file; nil for a
+	// server.
 	liveness *livenessLock
 }
 
-// newSQLBackend makes a backend of two pools on the same database, brings its schema
-// up to date and starts the writers. It owns both pools.
+// newSQLBackend creates a backend from two pools on the same database, migrates
+// the schema and starts the writers. It owns both pools.
 func newSQLBackend(ctx context.Context, readers, writers *gorm.DB, d dialect, o *Options) (b *sqlBackend, err error) {
 	b = &sqlBackend{dialect: d, readers: readers, owner: o.owner, readLimit: &readLimit{}}
 	b.closing = sync.OnceValue(b.closeAll)
@@ -97,7 +99,7 @@ func newSQLBackend(ctx context.Context, readers, writers *gorm.DB, d dialect, o 
 	b.startWriters(writers, o.Logger)
 	first := b.writers[0]
 	if err := first.openConn(ctx); err != nil {
-		return b, fmt.Errorf("opening the database: %w", err)
+		return b, fmt.Errorf("opening database: %w", err)
 	}
 	if err := migrateLocked(ctx, first.conn, first.orm, d, o); err != nil {
 		return b, err
@@ -129,8 +131,8 @@ func (b *sqlBackend) startWriters(db *gorm.DB, logger *slog.Logger) {
 	b.writers = all.writers
 }
 
-// writerFor returns the writer of a session: always the same one, so that no two
-// of them meet at a session.
+// writerFor returns the writer of a session. It is always the same one, so that
+// no two writers contend for a session.
 func (b *sqlBackend) writerFor(key session.Key) *writer {
 	if len(b.writers) == 1 {
 		return b.writers[0]
@@ -147,7 +149,7 @@ func (b *sqlBackend) isClosed() bool { return b.writers[0].isClosed() }
 
 func migrateLocked(ctx context.Context, conn *sql.Conn, orm *gorm.DB, d dialect, o *Options) error {
 	if _, err := conn.ExecContext(ctx, d.begin); err != nil {
-		return fmt.Errorf("locking the database: %w", err)
+		return fmt.Errorf("locking database: %w", err)
 	}
 	end := "COMMIT"
 	err := d.lockSchema(ctx, conn)
@@ -161,18 +163,18 @@ func migrateLocked(ctx context.Context, conn *sql.Conn, orm *gorm.DB, d dialect,
 	return errors.Join(err, endErr, d.unlockSchema(ctx, conn))
 }
 
-// lockSchema waits until no other program changes the schema. Where begin locks
-// the whole database, nothing else is needed.
+// lockSchema waits until no other program changes the schema. It does nothing
+// if begin locks the whole database.
 func (d dialect) lockSchema(ctx context.Context, conn *sql.Conn) error {
 	if d.server == nil {
 		return nil
 	}
 	var got int
 	if err := conn.QueryRowContext(ctx, d.server.lockSQL).Scan(&got); err != nil {
-		return fmt.Errorf("locking the schema: %w", err)
+		return fmt.Errorf("locking schema: %w", err)
 	}
 	if got != 1 {
-		return errors.New("locking the schema: another program has changed it for a long time: try again")
+		return errors.New("locking schema: timeout: another program is changing it, retry later")
 	}
 	return nil
 }
@@ -185,7 +187,7 @@ func (d dialect) unlockSchema(ctx context.Context, conn *sql.Conn) error {
 	return err
 }
 
-// close lets the writer finish and closes the connections.
+// close waits for the writers and closes the connections.
 func (b *sqlBackend) close() error { return b.closing() }
 
 func (b *sqlBackend) closeAll() error {
@@ -203,12 +205,12 @@ func (b *sqlBackend) closeAll() error {
 		errs = append(errs, b.writes.Close())
 	}
 	errs = append(errs, b.liveness.close())
-	// What is left on a connection that died is nobody's any more.
+	// Errors of lost connections do not matter any more.
 	errs = slices.DeleteFunc(errs, func(err error) bool {
 		return err == nil || b.dialect.server != nil && b.dialect.isConnectionLost(err)
 	})
 	if err := errors.Join(errs...); err != nil {
-		return fmt.Errorf("closing the database: %w", err)
+		return fmt.Errorf("closing database: %w", err)
 	}
 	return nil
 }
@@ -221,10 +223,10 @@ const (
 	rowSession
 )
 
-// The statements that read a session. The first reads its head, which is its
-// last event's number and time, and its state keys by scope, at one moment.
-// The second reads its events up to that head; they never change, so that it
-// may follow later. Of the event that the caller knows, it reads the id.
+// The statements that read a session. The first reads a consistent snapshot of
+// the head, that is, number and time of the last event, and of the state keys by
+// scope. The second reads the events up to that head; events never change, so it
+// may run later. For the last event that the caller knows, it reads only the id.
 const (
 	lastEventSQL = `LEFT JOIN events h ON h.session_pk = s.pk
  AND h.seq = (SELECT max(m.seq) FROM events m WHERE m.session_pk = s.pk)`
@@ -259,8 +261,9 @@ func (b *sqlBackend) readSession(ctx context.Context, key session.Key, w eventWi
 	}
 }
 
-// readOnce reads a session's head, and its events up to there. A session that is
-// deleted in between has lost its events, and none is missing: the next head tells.
+// readOnce reads the head of a session and its events up to there. If events
+// are missing because the session was deleted in between, it reads the head
+// again.
 func (b *sqlBackend) readOnce(ctx context.Context, key session.Key, w eventWindow) (*snapshot, error) {
 	var was int64
 	for {
@@ -277,8 +280,8 @@ func (b *sqlBackend) readOnce(ctx context.Context, key session.Key, w eventWindo
 	}
 }
 
-// readHead reads a session without its events, on the writer's connection when
-// that is free. Without a session, the head's id is 0.
+// readHead reads a session without its events, on the writer's connection if
+// that is idle. The head id of a missing session is 0.
 func (b *sqlBackend) readHead(ctx context.Context, key session.Key) (snap *snapshot, err error) {
 	switch {
 	case b.headReader != nil:
@@ -294,7 +297,7 @@ func (b *sqlBackend) readHead(ctx context.Context, key session.Key) (snap *snaps
 }
 
 func queryHead(ctx context.Context, stmt *statement, key session.Key) (*snapshot, error) {
-	// What watches over a context costs more than the statement.
+	// Watching a context costs more than the statement.
 	rows, err := stmt.QueryContext(context.WithoutCancel(ctx), key.App, key.User, key.ID)
 	if err != nil {
 		return nil, err
@@ -309,7 +312,7 @@ func queryHead(ctx context.Context, stmt *statement, key session.Key) (*snapshot
 	return snap, rows.Err()
 }
 
-// A snapRow is a row of the head statement: the head, or a key of the state.
+// A headStatementRow is a row of the head statement: the head, or a state key.
 type headStatementRow struct {
 	kind                int
 	id, number, updated int64
@@ -317,8 +320,8 @@ type headStatementRow struct {
 	text                sql.RawBytes
 }
 
-// scanHead reads a row, of which the first columns may be something else, and hands
-// it on before the next one takes its bytes.
+// scanHead scans a row, whose first columns may be others, and passes it on
+// before the next row reuses its bytes.
 func scanHead(rows *sql.Rows, take func(headStatementRow) error, before ...any) error {
 	var r headStatementRow
 	if err := rows.Scan(append(before, &r.kind, &r.id, &r.number, &r.updated, &r.key, &r.text)...); err != nil {
@@ -351,9 +354,9 @@ func scopeOfRow(kind int) session.Scope {
 	}
 }
 
-// readEvents reads the events that a window asks for, up to a head. When the caller
-// knows others than there are, because the database went back to an older moment,
-// it reads all of them.
+// readEvents reads the events that a window selects, up to a head. If the
+// events that the caller knows are not in the database, because an older backup
+// was restored, it reads all events.
 func (b *sqlBackend) readEvents(ctx context.Context, snap *snapshot, w eventWindow) ([]storedEvent, error) {
 	if w.isNarrow() {
 		return b.readNarrow(ctx, snap.head, w)
@@ -375,8 +378,8 @@ func (b *sqlBackend) readEvents(ctx context.Context, snap *snapshot, w eventWind
 	return events, err
 }
 
-// queryEvents reads the events after a number, and says whether that one is the
-// event that the caller knows.
+// queryEvents reads the events after a number, and reports whether the event
+// with that number is the one that the caller knows.
 func (b *sqlBackend) queryEvents(ctx context.Context, h head, w eventWindow) (events []storedEvent, same bool, err error) {
 	rows, err := b.events.QueryContext(ctx, h.id, w.since, h.version)
 	if err != nil {
@@ -406,7 +409,7 @@ func (b *sqlBackend) queryEvents(ctx context.Context, h head, w eventWindow) (ev
 	return events, same, err
 }
 
-// narrowQuery finds a part of the events by the primary key, the latest first.
+// narrowQuery selects events by the primary key, latest first.
 func (b *sqlBackend) narrowQuery(ctx context.Context, h head, w eventWindow) *gorm.DB {
 	db := b.readers.WithContext(ctx)
 	q := db.Where("session_pk = ? AND seq <= ?", h.id, h.version)
@@ -437,8 +440,8 @@ func (b *sqlBackend) readNarrow(ctx context.Context, h head, w eventWindow) ([]s
 	return events, checkSequence(events, since, h.version)
 }
 
-// estimateEventBytes is about what an event takes in memory, by the length of its JSON
-// text.
+// estimateEventBytes estimates the memory of an event from the length of its
+// JSON.
 func estimateEventBytes(text int) int64 { return 1024 + 2*int64(text) }
 
 func newStoredEvent(ev *session.Event, text int) storedEvent {
@@ -447,7 +450,8 @@ func newStoredEvent(ev *session.Event, text int) storedEvent {
 
 func microsToTime(t int64) time.Time { return time.UnixMicro(t).UTC() }
 
-// wrapError says what an error was about, and that a closed database is closed.
+// wrapError adds context to an error, or returns errClosed if the backend is
+// closed.
 func (b *sqlBackend) wrapError(what string, err error) error {
 	switch {
 	case err == nil:

@@ -6,25 +6,25 @@ import (
 	"time"
 )
 
-// A server may allow fewer connections than the pool has. Then the writers pass
-// on those that they have, and readers wait for one another.
+// A server may allow fewer connections than the pool has. Then the writers share
+// their connections, and readers wait for each other.
 
-// connectBackoff is how long no new connection is asked for after one was refused, and
-// narrowFor how long readers make do with those that they had then.
+// connectBackoff is the pause before a new connection is opened after one was
+// rejected, and shrinkDuration is how long the reader pool stays reduced.
 const (
 	connectBackoff = 250 * time.Millisecond
 	shrinkDuration = 10 * time.Second
 )
 
-// A deadline is a time that many goroutines look at. The zero value has passed.
+// A deadline is a time for concurrent use. The zero value has passed.
 type deadline struct{ until atomic.Int64 }
 
 func (d *deadline) setAfter(after time.Duration) { d.until.Store(time.Now().Add(after).UnixNano()) }
 
 func (d *deadline) hasPassed() bool { return time.Now().UnixNano() >= d.until.Load() }
 
-// acquireConn opens a connection. While the server allows none, it takes that of
-// another writer that is idle.
+// acquireConn opens a connection. While the server allows none, it takes the
+// connection of an idle writer.
 func (w *writer) acquireConn(ctx context.Context) error {
 	err := error(errNoConnection)
 	if w.group.connectBlocked.hasPassed() {
@@ -44,25 +44,25 @@ func (w *writer) acquireConn(ctx context.Context) error {
 	return err
 }
 
-// writerGroup are the writers of a backend.
+// A writerGroup holds the writers of a backend.
 type writerGroup struct {
 	writers []*writer
-	// connectBlocked is until when the server is not asked for another connection.
+	// connectBlocked is the time until which no new connection is opened.
 	connectBlocked deadline
-	// closeIdleReaders gives up the readers' connections that nobody uses.
+	// closeIdleReaders closes the idle connections of the readers.
 	closeIdleReaders func()
 }
 
-// A readLimit bounds the readers' connections: most is what the pool has, and
-// narrow says that they make do with fewer until a time.
+// A readLimit limits the connections of readers: poolSize is the regular limit,
+// and shrunk reports that a lower one applies until a time.
 type readLimit struct {
 	poolSize int
 	shrunk   atomic.Bool
 	until    deadline
 }
 
-// shrinkReaders makes readers wait for the connections that they have. Without
-// any, a writer gives one up.
+// shrinkReaders limits readers to the connections that they have. If they have
+// none, a writer closes its connection.
 func (b *sqlBackend) shrinkReaders() {
 	if n := b.reads.Stats().OpenConnections; n > 0 {
 		b.reads.SetMaxOpenConns(n)
@@ -82,14 +82,14 @@ func (b *sqlBackend) shrinkReaders() {
 	}
 }
 
-// widenReaders lets readers open connections again, a while after they could not.
+// widenReaders restores the connection limit of readers after a while.
 func (b *sqlBackend) widenReaders() {
 	if l := b.readLimit; l.shrunk.Load() && l.until.hasPassed() && l.shrunk.CompareAndSwap(true, false) {
 		b.setReaderLimit(l.poolSize)
 	}
 }
 
-// setReaderLimit bounds the connections of readers.
+// setReaderLimit sets the maximum number of reader connections.
 func (b *sqlBackend) setReaderLimit(n int) {
 	b.readLimit.poolSize = n
 	b.reads.SetMaxOpenConns(n)

@@ -12,9 +12,9 @@ import (
 	"agenthost/pkg/session"
 )
 
-// headReader reads the heads of sessions from a server. Up to most readings are under
-// way at a time; whatever is asked for meanwhile goes into the next one, so that
-// many runs share an exchange with the server, and nobody waits for others to come.
+// A headReader batches reads of session heads from a server. At most maxReads
+// batches are in flight; requests that arrive meanwhile form the next batch. So
+// concurrent runs share round trips, and no request waits for a batch to fill.
 type headReader struct {
 	maxReads int
 	logger   *slog.Logger
@@ -25,28 +25,28 @@ type headReader struct {
 	queue []*headRequest
 }
 
-// A question is one session whose head somebody wants.
+// A headRequest asks for the head of one session.
 type headRequest struct {
 	key  session.Key
 	snap *snapshot
 	err  error
-	// done is closed when snap or err is there.
+	// done is closed when snap or err is set.
 	done chan struct{}
-	// batch is the one that it went into; nil while it waits.
+	// batch is the batch that contains the request; nil while it is queued.
 	batch *headBatch
 }
 
-// A reading ends early when all who asked have given up.
+// A headBatch is cancelled when all its waiters have given up.
 type headBatch struct {
 	waiters int
 	cancel  context.CancelFunc
 }
 
-// maxHeadBatch is the most sessions of one reading.
+// maxHeadBatch is the maximum number of sessions in one batch.
 const maxHeadBatch = 128
 
-// readHead is that of one session; a missing one has the id 0. Nobody waits longer
-// than its context.
+// readHead returns the head of one session, with the id 0 if it is missing. It
+// returns as soon as its context ends.
 func (h *headReader) readHead(ctx context.Context, key session.Key) (*snapshot, error) {
 	q := &headRequest{key: key, done: make(chan struct{})}
 	h.enqueueRequest(q)
@@ -84,7 +84,7 @@ func (h *headReader) cancelRequest(q *headRequest) {
 	}
 }
 
-// readBatches reads for as long as somebody asks.
+// readBatches reads batches until the queue is empty.
 func (h *headReader) readBatches() {
 	for {
 		ctx, cancel := context.WithCancel(context.Background())
@@ -108,8 +108,8 @@ func (h *headReader) readBatches() {
 	}
 }
 
-// readRecovered makes a panic of the reading its error: those who asked would wait
-// for ever, and the panic would end the process.
+// readRecovered converts a panic of the read to its error. Otherwise the
+// waiters would block forever and the panic would end the process.
 func (h *headReader) readRecovered(ctx context.Context, keys []session.Key) (snaps []*snapshot, err error) {
 	if p := safe.Call(func() { snaps, err = h.read(ctx, keys) }); p != nil {
 		p.Log(h.logger, "reading of session heads panicked", "sessions", len(keys))
@@ -118,7 +118,8 @@ func (h *headReader) readRecovered(ctx context.Context, keys []session.Key) (sna
 	return snaps, err
 }
 
-// dequeueBatch puts those that wait into one reading. Without any, the work is over.
+// dequeueBatch moves queued requests to a batch. If there are none, the reader
+// becomes idle.
 func (h *headReader) dequeueBatch(cancel context.CancelFunc) []*headRequest {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -135,8 +136,8 @@ func (h *headReader) dequeueBatch(cancel context.CancelFunc) []*headRequest {
 	return all
 }
 
-// queryHeads reads the heads of sessions. One alone has a statement of its own,
-// which is cheaper.
+// queryHeads reads the heads of sessions. A single session has its own, cheaper
+// statement.
 func (b *sqlBackend) queryHeads(ctx context.Context, keys []session.Key) ([]*snapshot, error) {
 	if len(keys) == 1 {
 		snap, err := queryHead(ctx, b.head, keys[0])
@@ -161,13 +162,13 @@ func (b *sqlBackend) queryHeads(ctx context.Context, keys []session.Key) ([]*sna
 	return snaps, rows.Err()
 }
 
-// scanIndexedHead reads a row of the head statement behind a number, that of its
-// session from 1.
+// scanIndexedHead reads a row of the batch statement. Its first column is the
+// number of the session, from 1.
 func scanIndexedHead(snaps []*snapshot, rows *sql.Rows) error {
 	var n int
 	return scanHead(rows, func(r headStatementRow) error {
 		if n < 1 || n > len(snaps) {
-			return fmt.Errorf("there is no session %d of %d", n, len(snaps))
+			return fmt.Errorf("session number %d is out of range 1 to %d", n, len(snaps))
 		}
 		return snaps[n-1].addRow(r)
 	}, &n)

@@ -9,7 +9,7 @@ import (
 	"agenthost/pkg/session"
 )
 
-// importSession writes what a plan found missing, all or nothing.
+// importSession atomically writes what the plan found missing.
 func (b *sqlBackend) importSession(ctx context.Context, p *importPlan) error {
 	cells := splitDelta(p.state)
 	for _, k := range p.removedKeys {
@@ -29,7 +29,7 @@ func (b *sqlBackend) importSession(ctx context.Context, p *importPlan) error {
 	}
 	j := &job{}
 	j.run = func(w *writer) error {
-		// Written before the connection was lost?
+		// An earlier attempt may have committed before the connection was lost.
 		if done, err := w.wasImported(j, p); done || err != nil {
 			return err
 		}
@@ -49,8 +49,8 @@ func (b *sqlBackend) importSession(ctx context.Context, p *importPlan) error {
 	return err
 }
 
-// importHead makes the session, or sees that the lease on it still holds, and
-// keeps others from taking it until the transaction ends.
+// importHead creates the session, or renews its lease, so that no one else can
+// acquire it until the transaction ends.
 func (w *writer) importHead(d dialect, p *importPlan, initial string) (pk int64, err error) {
 	if p.pk != 0 {
 		g := &p.lease
@@ -68,7 +68,7 @@ func (w *writer) importHead(d dialect, p *importPlan, initial string) (pk int64,
 	return row.ID, res.Error
 }
 
-// wasImported says whether an earlier try of a job was carried out after all.
+// wasImported reports whether an earlier attempt of the job was committed.
 func (w *writer) wasImported(j *job, p *importPlan) (bool, error) {
 	if !j.maybeDone {
 		return false, nil
@@ -85,7 +85,7 @@ func (w *writer) wasImported(j *job, p *importPlan) (bool, error) {
 	return n > 0, err
 }
 
-// eventRows are those of the events that are missing, but for their session.
+// eventRows returns the rows of the missing events, without their session.
 func eventRows(p *importPlan) ([]fullEventRow, error) {
 	rows := make([]fullEventRow, 0, len(p.Events)-p.present)
 	for i, ev := range p.Events[p.present:] {
@@ -102,7 +102,7 @@ func eventRows(p *importPlan) ([]fullEventRow, error) {
 	return rows, nil
 }
 
-// importEvents puts in events, as many at once as a server's packet takes.
+// importEvents inserts events in statements that fit into a server's packet.
 func (w *writer) importEvents(pk int64, rows []fullEventRow) error {
 	bytes, from := 0, 0
 	for i := range rows {

@@ -10,9 +10,9 @@ import (
 	"gorm.io/gorm"
 )
 
-// leaseColumns are the columns of sessions that version 3 of the schema added.
-// A session that nobody has held has the epoch 0. Until is microseconds since
-// the epoch of time.
+// leaseColumns are the columns of sessions that schema version 3 added. A
+// session that was never leased has the epoch 0. Until is in microseconds since
+// the Unix epoch.
 type leaseColumns struct {
 	Owner string `gorm:"column:lease_owner;size:128;not null;default:''"`
 	Epoch int64  `gorm:"column:lease_epoch;not null;default:0"`
@@ -25,17 +25,17 @@ func (leaseColumns) TableName() string { return "sessions" }
 func addLeases(db *gorm.DB, _ dialect) error {
 	for _, field := range []string{"Owner", "Epoch", "Until"} {
 		if db.Migrator().HasColumn(&leaseColumns{}, field) {
-			continue // was cut off here, where a change is a transaction by itself
+			continue // an interrupted migration has added it
 		}
 		if err := db.Migrator().AddColumn(&leaseColumns{}, field); err != nil {
-			return fmt.Errorf("adding the column of the lease's %s: %w", strings.ToLower(field), err)
+			return fmt.Errorf("adding lease column %s: %w", strings.ToLower(field), err)
 		}
 	}
 	return nil
 }
 
-// The statements of leases. {now} stands for the clock. Who comes too late for
-// a session changes no row, because the epoch is not the one that was found.
+// The lease statements. {now} is the clock. The loser of a race updates no row,
+// because the epoch has changed since it was read.
 const (
 	findLeaseSQL = `SELECT s.pk, s.lease_epoch, CASE WHEN s.lease_until > {now} THEN s.lease_owner ELSE '' END
  FROM sessions s WHERE s.app_name = $1 AND s.user_id = $2 AND s.id = $3`
@@ -45,8 +45,8 @@ const (
 	endLeaseSQL   = `UPDATE sessions SET lease_until = 0 WHERE pk = $1 AND lease_epoch = $2`
 )
 
-// insertClock puts the clock into a statement with so many parameters: the
-// dialect's, or one parameter more.
+// insertClock replaces {now} in a statement with params parameters by the
+// dialect's clock, or by one more parameter.
 func (d dialect) insertClock(text string, params int) string {
 	now := d.now
 	if now == "" {
@@ -55,7 +55,7 @@ func (d dialect) insertClock(text string, params int) string {
 	return strings.ReplaceAll(text, "{now}", now)
 }
 
-// appendClock are the parameters of a clocked statement.
+// appendClock returns the parameters of a statement with a clock.
 func (d dialect) appendClock(g *grant, params ...any) []any {
 	if d.now == "" {
 		return append(params, g.now.UnixMicro())
@@ -74,7 +74,7 @@ func (b *sqlBackend) acquireLease(ctx context.Context, g *grant) (holder string,
 		return holder, err
 	}
 	if holder != "" {
-		// Its epoch goes on being refused, as if it had run out.
+		// Its epoch stays fenced, as if the lease had expired.
 		if err := b.releaseLeases(ctx, []*grant{g}); err != nil {
 			return holder, err
 		}
@@ -86,12 +86,12 @@ func (b *sqlBackend) acquireLease(ctx context.Context, g *grant) (holder string,
 	return "another host", nil
 }
 
-// takeLease makes a grant the next one of its session, unless somebody else
-// holds that, or has held it since.
+// takeLease takes the lease of a session, unless someone else holds it or has
+// held it since it was read.
 func (b *sqlBackend) takeLease(ctx context.Context, g *grant) (taken bool, err error) {
 	last := *g
 	err = b.writerFor(g.key).executeJob(ctx, &job{single: true, relaxed: true, run: func(w *writer) error {
-		// A batch that is spoilt runs its jobs again.
+		// A failed batch runs its jobs again.
 		*g = last
 		taken, err = w.takeLease(b.dialect, g)
 		return err
@@ -99,12 +99,12 @@ func (b *sqlBackend) takeLease(ctx context.Context, g *grant) (taken bool, err e
 	return taken, err
 }
 
-// findLease sets the id and epoch of a grant to those of its session as it is,
-// and returns who else holds it.
+// findLease sets the id and epoch of the grant to the stored ones, and returns
+// the holder if it is not the grant's owner.
 func (b *sqlBackend) findLease(ctx context.Context, g *grant) (holder string, err error) {
 	find := func(stmt *statement) error {
 		k := g.key
-		// What watches over a context costs more than the statement.
+		// Watching a context costs more than the statement.
 		row := stmt.QueryRowContext(context.WithoutCancel(ctx), b.dialect.appendClock(g, k.App, k.User, k.ID)...)
 		return row.Scan(&g.id, &g.epoch, &holder)
 	}
@@ -125,8 +125,7 @@ func (b *sqlBackend) findLease(ctx context.Context, g *grant) (holder string, er
 	return holder, nil
 }
 
-// takeLease makes a grant that was found the next one, unless somebody else was
-// faster.
+// takeLease takes a lease that was read before, unless someone else was faster.
 func (w *writer) takeLease(d dialect, g *grant) (taken bool, err error) {
 	n, err := execAffected(w.stmt.takeLease, d.appendClock(g, g.owner, g.term.Microseconds(), g.id, g.epoch))
 	if err != nil {
@@ -168,15 +167,15 @@ func (b *sqlBackend) releaseLeases(ctx context.Context, all []*grant) error {
 	return b.runPerWriter(ctx, all, func(w *writer, mine []*grant) error {
 		for _, g := range mine {
 			if _, err := execAffected(w.stmt.endLease, []any{g.id, g.epoch}); err != nil {
-				return fmt.Errorf("giving session %s free: %w", g.key.ID, err)
+				return fmt.Errorf("releasing the lease of session %s: %w", g.key.ID, err)
 			}
 		}
 		return nil
 	})
 }
 
-// runPerWriter carries out a job on the grants of each writer's sessions, one
-// writer after the other. A job may be carried out twice.
+// runPerWriter runs a job for the grants of each writer's sessions, one writer
+// after the other. A job may run twice.
 func (b *sqlBackend) runPerWriter(ctx context.Context, all []*grant, run func(w *writer, mine []*grant) error) error {
 	byWriter := map[*writer][]*grant{}
 	for _, g := range all {

@@ -47,8 +47,8 @@ func (b *sqlBackend) listSessions(ctx context.Context, q sessionQuery) ([]*liste
 	return all, nil
 }
 
-// queryHeads finds sessions by the index of their app, or of their app and user, in
-// which they are in order.
+// queryHeads finds sessions in order by the index of their app, or of their app
+// and user.
 func (q sessionQuery) queryHeads(tx *gorm.DB) *gorm.DB {
 	db := tx.Table("sessions s").Joins(lastEventSQL).Where("s.app_name = ? AND s.pk > ?", q.app, q.after)
 	if q.user != "" {
@@ -63,8 +63,8 @@ func (q sessionQuery) queryHeads(tx *gorm.DB) *gorm.DB {
 	return db.Select("s.pk, s.app_name, s.user_id, s.id, s.create_time, h.seq AS version, h.timestamp AS update_time").Order("s.pk")
 }
 
-// queryStates reads the state keys of sessions: those of a page by its sessions, all
-// others by app and user.
+// queryStates reads the state keys of sessions: for a page by session,
+// otherwise by app and user.
 func (q sessionQuery) queryStates(tx *gorm.DB, heads []headRow) (all []stateRow, err error) {
 	if q.limit == 0 {
 		db := tx.Where("app_name = ?", q.app)
@@ -88,7 +88,7 @@ func (q sessionQuery) queryStates(tx *gorm.DB, heads []headRow) (all []stateRow,
 	return append(all, own...), err
 }
 
-// headRow is a session with the number and the time of its last event.
+// headRow is a session with the number and time of its last event.
 type headRow struct {
 	Row     sessionRow `gorm:"embedded"`
 	Version *int64     `gorm:"column:version"`
@@ -102,8 +102,8 @@ func (h *headRow) toHead() head {
 	return head{id: h.Row.ID, version: *h.Version, updated: microsToTime(*h.Updated)}
 }
 
-// statesByOwner holds the state keys of one app with their prefixes, by user and
-// session; either may be empty.
+// statesByOwner holds the state keys of one app with their prefixes, by user
+// and session; either may be empty.
 type statesByOwner map[[2]string]map[string]any
 
 func groupStates(rows []stateRow) (statesByOwner, error) {

@@ -7,15 +7,15 @@ import (
 	"gorm.io/gorm"
 )
 
-// A migration takes the schema one version forward. Once released it never
-// changes; its row types stay as they were.
+// A migration upgrades the schema by one version. Once released, a migration
+// and its row types never change.
 type migration struct {
 	version int64
 	name    string
 	up      func(db *gorm.DB, d dialect) error
 }
 
-// migrations are all versions of the schema in order.
+// migrations returns all schema versions in order.
 func migrations() []migration {
 	return []migration{
 		{1, "sessions, events, states", createTables},
@@ -27,8 +27,8 @@ func migrations() []migration {
 	}
 }
 
-// migrateSchema brings the schema to this program's version. The caller has opened a
-// transaction that no other program can be in at the same time.
+// migrateSchema upgrades the schema to this program's version. The caller has
+// opened a transaction that excludes other programs.
 func migrateSchema(db *gorm.DB, d dialect, o *Options) error {
 	if err := createMigrationTable(db, d); err != nil {
 		return err
@@ -48,14 +48,14 @@ func migrateSchema(db *gorm.DB, d dialect, o *Options) error {
 		if err := m.apply(db, d, o.Clock()); err != nil {
 			return fmt.Errorf("migration %d (%s): %w", m.version, m.name, err)
 		}
-		o.Logger.Info("database schema brought forward", "version", m.version, "name", m.name)
+		o.Logger.Info("applied schema migration", "version", m.version, "name", m.name)
 		o.migrated(Step{m.version, m.name})
 	}
 	return nil
 }
 
-// createMigrationTable makes the table of migrations in a database that has none of
-// another program's tables.
+// createMigrationTable creates the migration table unless the database contains
+// tables of another program.
 func createMigrationTable(db *gorm.DB, d dialect) error {
 	there, err := hasTable(db, &migrationRow{})
 	if there || err != nil {
@@ -68,7 +68,7 @@ func createMigrationTable(db *gorm.DB, d dialect) error {
 }
 
 func errNewerSchema(at, newest int64) error {
-	return fmt.Errorf("the database has schema version %d, this program knows versions up to %d: use a newer agenthost or another database", at, newest)
+	return fmt.Errorf("database has schema version %d, this program supports versions up to %d: use a newer agenthost or another database", at, newest)
 }
 
 func (m migration) apply(db *gorm.DB, d dialect, now time.Time) error {
@@ -87,8 +87,8 @@ func createTables(db *gorm.DB, d dialect) error {
 	return nil
 }
 
-// tableNames are the tables of sessions, memories and revisions; beside them
-// there is that of migrations.
+// tableNames returns the tables of sessions, memories and revisions, without
+// the migration table.
 func tableNames() []string {
 	var all []string
 	for _, row := range []table{sessionRow{}, eventRow{}, stateRow{}, memoryOwnerRow{}, memoryRow{}, memoryTermRow{}, revisionRow{}} {
@@ -97,11 +97,12 @@ func tableNames() []string {
 	return all
 }
 
-// A table is a row type that knows its table's name.
+// A table is a row type with a table name.
 type table interface{ TableName() string }
 
-// createTable makes a table. Where a table is a transaction by itself, it may be
-// there already; one with other columns is somebody else's.
+// createTable creates a table. Where CREATE TABLE commits on its own, an
+// interrupted migration may have created it; a table with other columns belongs
+// to another program.
 func createTable(db *gorm.DB, d dialect, row table) error {
 	there, err := hasTable(db, row)
 	if there || err != nil {
@@ -131,17 +132,17 @@ func hasTable(db *gorm.DB, row table) (bool, error) {
 	return true, nil
 }
 
-// addOrderIndexes adds the indexes that a page of sessions is read from.
+// addOrderIndexes adds the indexes for pages of sessions.
 func addOrderIndexes(db *gorm.DB, _ dialect) error {
 	for _, index := range []struct{ name, columns string }{
 		{"sessions_of_app", "app_name, pk"},
 		{"sessions_of_user", "app_name, user_id, pk"},
 	} {
 		if db.Migrator().HasIndex(&sessionRow{}, index.name) {
-			continue // was cut off here, where a change is a transaction by itself
+			continue // an interrupted migration has added it
 		}
 		if err := db.Exec("CREATE INDEX " + index.name + " ON sessions (" + index.columns + ")").Error; err != nil {
-			return fmt.Errorf("making the index %s: %w", index.name, err)
+			return fmt.Errorf("creating index %s: %w", index.name, err)
 		}
 	}
 	return nil

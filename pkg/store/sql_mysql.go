@@ -18,7 +18,7 @@ import (
 	"gorm.io/gorm/schema"
 )
 
-// mysqlParams are the parameters of a MySQL or MariaDB URL.
+// mysqlParams returns the parameters of a MySQL or MariaDB URL.
 func mysqlParams() []parameter {
 	return []parameter{
 		{"tls", "ssl"},
@@ -63,7 +63,7 @@ func mysqlConfig(u *serverURL) (*driver.Config, error) {
 		return nil, err
 	}
 	if charset, ok := u.takeParam("charset"); ok && charset != "utf8mb4" {
-		return nil, fmt.Errorf("charset=%s: it is always utf8mb4", charset)
+		return nil, fmt.Errorf("charset must be utf8mb4, got %s", charset)
 	}
 	if c.TLS, err = mysqlTLS(u); err != nil {
 		return nil, err
@@ -88,14 +88,14 @@ func mysqlTLS(u *serverURL) (*tls.Config, error) {
 	switch mode {
 	case "", "false":
 		if ca {
-			return nil, errors.New("ssl_ca has no meaning with tls=false")
+			return nil, errors.New("ssl_ca cannot be used with tls=false")
 		}
 		return nil, nil
 	case "true":
 	case "skip-verify", "preferred":
 		config.InsecureSkipVerify = true
 	default:
-		return nil, fmt.Errorf("tls=%s: it is false (the default), true, skip-verify or preferred", mode)
+		return nil, fmt.Errorf("tls must be false (the default), true, skip-verify or preferred, got %s", mode)
 	}
 	if !ca {
 		return config, nil
@@ -106,13 +106,14 @@ func mysqlTLS(u *serverURL) (*tls.Config, error) {
 	}
 	config.RootCAs = x509.NewCertPool()
 	if !config.RootCAs.AppendCertsFromPEM(pem) {
-		return nil, fmt.Errorf("ssl_ca: %s holds no certificate", file)
+		return nil, fmt.Errorf("ssl_ca: %s contains no certificate", file)
 	}
 	return config, nil
 }
 
-// mysqlCollation is the one that compares byte by byte, blanks at the end
-// included, which most do not. It says early that a server cannot be reached.
+// mysqlCollation returns the collation that compares byte by byte including
+// trailing spaces, which most do not. It also reports an unreachable server
+// early.
 func mysqlCollation(ctx context.Context, config *driver.Config) (string, error) {
 	connector, err := driver.NewConnector(config)
 	if err != nil {
@@ -136,7 +137,7 @@ func openMySQL(config *driver.Config) (*gorm.DB, error) {
 		return nil, err
 	}
 	pool := sql.OpenDB(connector)
-	// Asked for the version, GORM would use RETURNING, which counts no rows.
+	// With the version, GORM would use RETURNING, which reports no row count.
 	d := mysqlDialector{mysql.Dialector{Config: &mysql.Config{Conn: pool, SkipInitializeWithVersion: true}}}
 	db, err := gorm.Open(d, gormConfig())
 	if err != nil {
@@ -145,10 +146,10 @@ func openMySQL(config *driver.Config) (*gorm.DB, error) {
 	return db, nil
 }
 
-// mysqlDialector keeps long texts, of which MySQL's text has 64 KiB.
+// mysqlDialector uses LONGTEXT, because TEXT of MySQL is limited to 64 KiB.
 type mysqlDialector struct{ mysql.Dialector }
 
-// DataTypeOf is the type of a column.
+// DataTypeOf returns the type of a column.
 func (d mysqlDialector) DataTypeOf(f *schema.Field) string {
 	if f.DataType == "text" {
 		return "longtext"
@@ -156,7 +157,7 @@ func (d mysqlDialector) DataTypeOf(f *schema.Field) string {
 	return d.Dialector.DataTypeOf(f)
 }
 
-// Migrator changes tables with the types of this dialector.
+// Migrator migrates tables with the types of this dialector.
 func (d mysqlDialector) Migrator(db *gorm.DB) gorm.Migrator {
 	return mysql.Migrator{
 		Migrator:  migrator.Migrator{Config: migrator.Config{DB: db, Dialector: d}},
@@ -188,7 +189,7 @@ func mysqlDialect(lanes int, collation string) dialect {
 		questionMarks: true,
 		writerCount:   lanes,
 		server: &serverDialect{
-			// The default, REPEATABLE READ, locks gaps, in which writers of
+			// The default, REPEATABLE READ, locks gaps, for which writers of
 			// different sessions wait for each other.
 			setupSQL:          []string{"SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED"},
 			lockSQL:           "SELECT coalesce(GET_LOCK(concat('agenthost-', md5(database())), 50), 0)",
@@ -209,7 +210,8 @@ func mysqlCode(err error) uint16 {
 	return 0
 }
 
-// isConnectionLimitMySQL: as many connections as the server or the user may have.
+// isConnectionLimitMySQL matches the connection limits of the server and of the
+// user.
 func isConnectionLimitMySQL(err error) bool {
 	switch mysqlCode(err) {
 	case 1040, 1203, 1226:
@@ -218,7 +220,7 @@ func isConnectionLimitMySQL(err error) bool {
 	return errors.Is(err, errNoConnection)
 }
 
-// isUnwritableMySQL: a disk or a table that is full, or a server that is read only.
+// isUnwritableMySQL matches a full disk or table, and a read-only server.
 func isUnwritableMySQL(err error) bool {
 	switch mysqlCode(err) {
 	case 1021, 1114, 1290, 1836:
@@ -227,7 +229,8 @@ func isUnwritableMySQL(err error) bool {
 	return false
 }
 
-// isConnectionLostMySQL: a server that stops, a connection that was killed, or a server that may not write any more, since another has taken over.
+// isConnectionLostMySQL matches a server shutdown, a killed connection, and a
+// former primary that became read-only.
 func isConnectionLostMySQL(err error) bool {
 	switch mysqlCode(err) {
 	case 1053, 1290, 1317, 1836, 1927:
@@ -241,13 +244,13 @@ const (
 	onTakenMySQL = " ON DUPLICATE KEY UPDATE value = VALUES(value)"
 )
 
-// packetBytes is about the most that one statement carries: servers refuse what
-// is longer than their max_allowed_packet.
+// packetBytes is the approximate maximum size of one statement: servers reject
+// statements longer than their max_allowed_packet.
 const packetBytes = 1 << 20
 
-// appendMySQL reads the heads, and puts in the events of the sessions that are
-// where they should be. Who moves one on in between makes the primary key
-// refuse the whole statement.
+// appendMySQL reads the heads, and inserts the events of the sessions that are
+// at the expected version. If another writer advances a session in between, the
+// primary key rejects the whole statement.
 func appendMySQL(w *writer, jobs []*job) error {
 	at, err := lockHeads(w, jobs)
 	if err != nil {
@@ -270,11 +273,11 @@ func appendMySQL(w *writer, jobs []*job) error {
 	return errors.Join(insertEventsMySQL(w, good), writeCellsMySQL(w, collectCellRows(good)))
 }
 
-// A leasedHead is how far a session is, and the epoch of its last lease.
+// A leasedHead is the version of a session and the epoch of its last lease.
 type leasedHead struct{ version, epoch int64 }
 
-// lockHeads reads how far sessions are, by the ids of their heads. Nobody else
-// takes a lease on them until the transaction ends.
+// lockHeads reads the versions of sessions by head id. No lease on them can be
+// taken until the transaction ends.
 func lockHeads(w *writer, jobs []*job) (map[int64]*leasedHead, error) {
 	ids := make([]any, len(jobs))
 	for i, j := range jobs {
@@ -299,7 +302,7 @@ func lockHeads(w *writer, jobs []*job) (map[int64]*leasedHead, error) {
 	return at, rows.Err()
 }
 
-// repeatPlaceholders is a list of n places for arguments.
+// repeatPlaceholders returns a list of n placeholders.
 func repeatPlaceholders(one string, n int) string {
 	return strings.TrimSuffix(strings.Repeat(one+",", n), ",")
 }
@@ -334,7 +337,8 @@ func writeCellsMySQL(w *writer, cells []cellRow) error {
 	return put.sendRows()
 }
 
-// A packet collects the rows of one statement, and sends it when it is large.
+// A bulkInsert collects the rows of one statement, and executes it when it is
+// large enough.
 type bulkInsert struct {
 	w               *writer
 	head, row, tail string

@@ -7,8 +7,8 @@ import (
 	"gorm.io/gorm/clause"
 )
 
-// ping writes what a turn writes: a session, an event and a state key, of no app
-// and no user, in one transaction that takes them away again.
+// ping writes what a turn writes (a session, an event and a state key, without
+// app and user) and deletes them in the same transaction.
 func (b *sqlBackend) ping(ctx context.Context) error {
 	return b.writers[0].runWrite(ctx, func(w *writer) error {
 		if err := w.writeProbe(b.owner); err != nil {

@@ -21,8 +21,8 @@ import (
 	"gorm.io/gorm/schema"
 )
 
-// postgresParams are the parameters of a PostgreSQL URL. All but pool_size
-// mean what they mean to libpq; ssl is what asyncpg calls sslmode.
+// postgresParams returns the parameters of a PostgreSQL URL. All but pool_size
+// have their libpq meaning; ssl is asyncpg's name of sslmode.
 func postgresParams() []parameter {
 	return []parameter{
 		{"sslmode", "ssl"},
@@ -41,8 +41,8 @@ func postgresParams() []parameter {
 	}
 }
 
-// execModes are the ways of pgx to send a statement. Only the first one relies on
-// the session of the server, in which it prepares statements by name.
+// execModes returns the statement modes of pgx. Only the first one relies on
+// the server session, in which it prepares statements by name.
 func execModes() []string {
 	return []string{"cache_statement", "cache_describe", "describe_exec", "exec", "simple_protocol"}
 }
@@ -69,12 +69,12 @@ func openPostgresURL(ctx context.Context, rest string, o *Options) (backend, str
 	return b, defaultArtifactsURL(u), err
 }
 
-// A postgresPlace is what a URL says of a PostgreSQL database.
+// A postgresTarget is the parsed URL of a PostgreSQL database.
 type postgresTarget struct {
 	config *pgx.ConnConfig
-	// searchPath lists schemas; empty is the server's setting.
+	// searchPath lists schemas; empty uses the server's setting.
 	searchPath string
-	// modeGiven says that the URL has named how statements are sent.
+	// modeGiven reports that the URL sets the statement mode.
 	modeGiven bool
 }
 
@@ -104,10 +104,10 @@ func parsePostgres(u *serverURL) (*postgresTarget, error) {
 	var parse *pgconn.ParseConfigError
 	switch {
 	case errors.As(err, &parse) && errors.Unwrap(parse) != nil:
-		// Its own text shows the URL.
+		// The message of the outer error contains the URL.
 		return nil, errors.Unwrap(parse)
 	case err != nil:
-		return nil, errors.New("a parameter of the URL, or a PG… variable, has a value that PostgreSQL's clients do not know")
+		return nil, errors.New("invalid value of a URL parameter or of a PG… environment variable")
 	}
 	p.config.ConnectTimeout = connect
 	p.config.DialFunc = func(ctx context.Context, network, addr string) (net.Conn, error) {
@@ -120,12 +120,12 @@ func parsePostgres(u *serverURL) (*postgresTarget, error) {
 	return p, nil
 }
 
-// readMode reads how statements are sent. A cache of no statements, which pgx
-// takes for a mistake, means that none is prepared.
+// readMode reads the statement mode. A statement cache of size 0, which pgx
+// rejects, means that no statement is prepared.
 func (p *postgresTarget) readMode(u *serverURL) error {
 	mode, given := u.params["default_query_exec_mode"]
 	if given && !slices.Contains(execModes(), mode) {
-		return fmt.Errorf("default_query_exec_mode=%s: it is one of %s", mode, strings.Join(execModes(), ", "))
+		return fmt.Errorf("default_query_exec_mode=%s is not one of %s", mode, strings.Join(execModes(), ", "))
 	}
 	p.modeGiven = given
 	text, ok := u.params["statement_cache_capacity"]
@@ -135,7 +135,7 @@ func (p *postgresTarget) readMode(u *serverURL) error {
 	n, err := strconv.Atoi(text)
 	switch {
 	case err != nil || n < 0 || n > 100_000:
-		return fmt.Errorf("statement_cache_capacity=%s: it must be a number of statements from 0 to 100000", text)
+		return fmt.Errorf("statement_cache_capacity=%s is not a number of statements from 0 to 100000", text)
 	case n == 0 && mode == "cache_statement":
 		return errors.New("statement_cache_capacity=0 contradicts default_query_exec_mode=cache_statement")
 	case n == 0 && !given:
@@ -161,11 +161,11 @@ func gormConfig() *gorm.Config {
 	return &gorm.Config{Logger: logger.Discard, SkipDefaultTransaction: true, DisableAutomaticPing: true}
 }
 
-// postgresDialector makes ids compare and sort byte by byte: then an index does
-// not depend on the operating system's collations, which change.
+// postgresDialector makes ids compare and sort byte by byte, so that indexes do
+// not depend on collations of the operating system, which change.
 type postgresDialector struct{ postgres.Dialector }
 
-// DataTypeOf is the type of a column.
+// DataTypeOf returns the type of a column.
 func (d postgresDialector) DataTypeOf(f *schema.Field) string {
 	t := d.Dialector.DataTypeOf(f)
 	if strings.HasPrefix(t, "varchar") {
@@ -174,7 +174,7 @@ func (d postgresDialector) DataTypeOf(f *schema.Field) string {
 	return t
 }
 
-// Migrator changes tables with the types of this dialector.
+// Migrator migrates tables with the types of this dialector.
 func (d postgresDialector) Migrator(db *gorm.DB) gorm.Migrator {
 	return postgres.Migrator{Migrator: migrator.Migrator{Config: migrator.Config{
 		DB: db, Dialector: d, CreateIndexAfterCreateTable: true,
@@ -215,7 +215,7 @@ func postgresDialect(lanes int) dialect {
 	}
 }
 
-// headsPostgresSQL is headSQL of many sessions.
+// headsPostgresSQL is headSQL for many sessions.
 const headsPostgresSQL = `
 WITH k AS MATERIALIZED (SELECT * FROM unnest($1::text[], $2::text[], $3::text[]) WITH ORDINALITY AS k(app, usr, id, n))
 SELECT k.n, 0, s.pk, coalesce(h.seq, 0), coalesce(h.timestamp, s.create_time), coalesce(h.id, ''), '' FROM k
@@ -228,7 +228,7 @@ UNION ALL SELECT k.n, 2, 0, 0, 0, t.key, t.value FROM k
 UNION ALL SELECT k.n, 3, 0, 0, 0, t.key, t.value FROM k
  JOIN states t ON t.app_name = k.app AND t.user_id = k.usr AND t.session_id = k.id`
 
-// sqlState is PostgreSQL's code of an error, or empty.
+// sqlState returns the PostgreSQL error code, or "".
 func sqlState(err error) string {
 	var e *pgconn.PgError
 	if errors.As(err, &e) {
@@ -237,16 +237,16 @@ func sqlState(err error) string {
 	return ""
 }
 
-// isConnectionLimitPostgres: as many connections as the server, the role or a pooler allows.
-// PgBouncer has no code of its own for it.
+// isConnectionLimitPostgres matches the connection limits of the server, the
+// role and a pooler. PgBouncer has no error code for it.
 func isConnectionLimitPostgres(err error) bool {
 	var e *pgconn.PgError
 	return errors.Is(err, errNoConnection) || errors.As(err, &e) &&
 		(e.Code == "53300" || e.Code == "53400" || strings.HasPrefix(e.Message, "no more connections allowed"))
 }
 
-// isConnectionLostPostgres: the class of connections, a server that stops or starts, and
-// one that may not write any more, since another has taken over.
+// isConnectionLostPostgres matches connection errors, a server that stops or
+// starts, and a former primary that became read-only.
 func isConnectionLostPostgres(err error) bool {
 	var connect *pgconn.ConnectError
 	code := sqlState(err)
@@ -257,10 +257,10 @@ func isConnectionLostPostgres(err error) bool {
 	return !isConnectionLimitPostgres(err) && errors.As(err, &connect) || errors.Is(err, pgconn.ErrConnClosed) || strings.HasPrefix(code, "08")
 }
 
-// The statements of a batch of appends. Each is a transaction by itself, in one
-// exchange with the server: the events of the sessions that are where they
-// should be, under the lease that they name, and the state of those. While they
-// are put in, nobody else takes a lease.
+// The statements of a batch of appends. Each is a transaction in one round trip:
+// the events of the sessions that are at the expected version and under the named
+// lease, and the state of those sessions. No lease is taken while they are
+// inserted.
 const (
 	putEventsSQL = `
 INSERT INTO events (session_pk, seq, id, invocation_id, timestamp, event, provenance)
@@ -314,14 +314,14 @@ func appendPostgres(w *writer, jobs []*job) error {
 	return nil
 }
 
-// eventKey is an event by its session's head and its id.
+// eventKey identifies an event by its session's head id and its event id.
 type eventKey struct {
 	head int64
 	id   string
 }
 
-// setAppendResults tells jobs what became of their events. Of two that are the same one,
-// the first put it in.
+// setAppendResults sets the results of append jobs. If two jobs have the same
+// event, the first one inserted it.
 func setAppendResults(jobs []*job, put map[eventKey]bool) {
 	for _, j := range jobs {
 		k := eventKey{j.append.head, j.append.event.ID}

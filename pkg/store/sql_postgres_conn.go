@@ -16,20 +16,19 @@ import (
 )
 
 // A postgresConnector opens connections to PostgreSQL, directly or through a
-// pooler that assigns a server connection for one transaction only, such as
-// PgBouncer. No statement relies on the session of a server connection: behind a
-// pooler statements are not prepared by name, and tables always have the name of
-// their schema, so that search_path does not matter.
+// transaction pooler such as PgBouncer. No statement relies on the session of a
+// server connection: behind a pooler statements are not prepared by name, and
+// tables are qualified with their schema, so that search_path does not matter.
 type postgresConnector struct {
 	direct, pooled driver.Connector
 	names          *schemaQualifier
-	// behindPooler is set once and for all: statements that are not prepared are
-	// right on a direct connection too.
+	// behindPooler is set once and stays set: unprepared statements also work
+	// on a direct connection.
 	behindPooler atomic.Bool
 }
 
-// newPostgresConnector uses the mode of the URL when it names one, and else finds
-// out on each connection which one is right.
+// newPostgresConnector uses the mode of the URL if it is set, and else detects
+// on each connection which mode works.
 func newPostgresConnector(p *postgresTarget, schema string) *postgresConnector {
 	pooled := p.config.Copy()
 	pooled.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
@@ -66,12 +65,12 @@ func (c *postgresConnector) Connect(ctx context.Context) (driver.Conn, error) {
 	return &qualifiedConn{conn.(*stdlib.Conn), c.names}, nil
 }
 
-// Driver is that of pgx.
+// Driver returns pgx's driver.
 func (c *postgresConnector) Driver() driver.Driver { return c.direct.Driver() }
 
-// isDirect compares the process id that the greeting of a connection named with
-// that of the process that executes statements. A pooler cannot pass the
-// server's own on, because cancel requests for it would reach whoever has that
+// isDirect compares the process id from the connection handshake with that of
+// the process that executes statements. A pooler cannot pass on the server's
+// id, because a cancel request for it would reach whichever client has the
 // server connection by then; PgBouncer sends a random one.
 func isDirect(ctx context.Context, conn *pgx.Conn) (bool, error) {
 	var pid uint32
@@ -83,35 +82,35 @@ func isDirect(ctx context.Context, conn *pgx.Conn) (bool, error) {
 	return pid == conn.PgConn().PID(), err
 }
 
-// A qualifiedConn puts the name of the schema before those of the tables.
+// A qualifiedConn qualifies table names with the schema.
 type qualifiedConn struct {
 	*stdlib.Conn
 	names *schemaQualifier
 }
 
-// PrepareContext is that of the driver.
+// PrepareContext forwards the qualified statement to the driver.
 func (c *qualifiedConn) PrepareContext(ctx context.Context, query string) (driver.Stmt, error) {
 	return c.Conn.PrepareContext(ctx, c.names.qualifyTables(query))
 }
 
-// ExecContext is that of the driver.
+// ExecContext forwards the qualified statement to the driver.
 func (c *qualifiedConn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
 	return c.Conn.ExecContext(ctx, c.names.qualifyTables(query), args)
 }
 
-// QueryContext is that of the driver.
+// QueryContext forwards the qualified statement to the driver.
 func (c *qualifiedConn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
 	return c.Conn.QueryContext(ctx, c.names.qualifyTables(query), args)
 }
 
-// maxQualified bounds the statements that a qualifier remembers. The store has
-// some fifty; those of lists and imports vary with their lengths.
+// maxQualified limits the statements that a schemaQualifier caches. The store
+// has about fifty; those of lists and imports vary with their lengths.
 const maxQualified = 256
 
-// A qualifier puts the name of a schema before those of our tables where a
-// statement names them as tables, and in the place of current_schema().
+// A schemaQualifier qualifies our table names where a statement uses them as
+// tables, and replaces current_schema().
 type schemaQualifier struct {
-	schema, text string // as an identifier, and as a text
+	schema, text string // as an identifier and as a literal
 
 	mu    sync.RWMutex
 	known map[string]string
@@ -149,9 +148,9 @@ func (q *schemaQualifier) qualifyTables(query string) string {
 	return text
 }
 
-// findSchema returns the schema that the tables belong to: the first one of the
-// search_path that exists. It reports early that a database cannot be reached, or
-// that a setting cannot be had.
+// findSchema returns the schema of the tables: the first existing one of the
+// search_path. It reports an unreachable database or an unsupported setting
+// early.
 func findSchema(ctx context.Context, p *postgresTarget) (string, error) {
 	plain := p.config.Copy()
 	delete(plain.RuntimeParams, syncCommit)
@@ -180,21 +179,21 @@ func findSchema(ctx context.Context, p *postgresTarget) (string, error) {
 	}
 	var schema *string
 	if err := tx.QueryRow(ctx, "SELECT current_schema()", pgx.QueryExecModeSimpleProtocol).Scan(&schema); err != nil {
-		return "", fmt.Errorf("reading the schema's name: %w", err)
+		return "", fmt.Errorf("reading schema name: %w", err)
 	}
 	if schema == nil {
-		return "", fmt.Errorf("no schema of search_path %q is there: CREATE SCHEMA, or name one that is", p.searchPath)
+		return "", fmt.Errorf("no schema of search_path %q exists: create it with CREATE SCHEMA, or name an existing one", p.searchPath)
 	}
 	return *schema, nil
 }
 
-// setSearchPath lasts until the end of the transaction.
+// setSearchPath sets the search_path for the transaction.
 const setSearchPath = "SELECT set_config('search_path', $1, true)"
 
-// syncCommit is the one parameter of a URL that is a setting of the session.
+// syncCommit is the only URL parameter that is a session setting.
 const syncCommit = "synchronous_commit"
 
-// errPooledSetting is for a setting of a session, which a pooler does not keep.
+// errPooledSetting reports a session setting, which a pooler does not preserve.
 func errPooledSetting(name string) error {
-	return fmt.Errorf("%s cannot be set through a connection pooler: set it in the server, with ALTER ROLE or ALTER DATABASE", name)
+	return fmt.Errorf("%s cannot be set through a connection pooler: set it on the server with ALTER ROLE or ALTER DATABASE", name)
 }

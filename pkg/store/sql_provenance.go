@@ -8,9 +8,9 @@ import (
 	"agenthost/pkg/session"
 )
 
-// provenanceColumn is the column of events that version 6 of the schema added.
-// It is null in rows that an older version of agenthost wrote, and else what
-// [session.Provenance.Append] writes.
+// provenanceColumn is the column of events that schema version 6 added: the
+// output of [session.Provenance.Append], or null in rows written by an older
+// version of agenthost.
 type provenanceColumn struct {
 	Provenance *string `gorm:"column:provenance;type:text"`
 }
@@ -18,7 +18,7 @@ type provenanceColumn struct {
 // TableName is for GORM.
 func (provenanceColumn) TableName() string { return "events" }
 
-// fullEventRow is a row of events with the columns of all versions.
+// fullEventRow is an event row with the columns of all schema versions.
 type fullEventRow struct {
 	SessionID  int64   `gorm:"column:session_pk;primaryKey;autoIncrement:false"`
 	Seq        int64   `gorm:"column:seq;primaryKey;autoIncrement:false"`
@@ -32,7 +32,7 @@ type fullEventRow struct {
 // TableName is for GORM.
 func (fullEventRow) TableName() string { return "events" }
 
-// provenance is what decodeEvent takes.
+// provenance returns the argument of decodeEvent.
 func (r *fullEventRow) provenance() []byte {
 	if r.Provenance == nil {
 		return nil
@@ -42,16 +42,16 @@ func (r *fullEventRow) provenance() []byte {
 
 func addProvenance(db *gorm.DB, _ dialect) error {
 	if db.Migrator().HasColumn(&provenanceColumn{}, "Provenance") {
-		return nil // was cut off here, where a change is a transaction by itself
+		return nil // an interrupted migration has added it
 	}
 	if err := db.Migrator().AddColumn(&provenanceColumn{}, "Provenance"); err != nil {
-		return fmt.Errorf("adding the column of provenance: %w", err)
+		return fmt.Errorf("adding column provenance: %w", err)
 	}
 	return nil
 }
 
-// decodeEvent reads an event and its provenance, which is empty in a row that an
-// older version wrote.
+// decodeEvent decodes an event and its provenance, which is empty in rows
+// written by an older version.
 func decodeEvent(text []byte, seq int64, provenance []byte) (*session.Event, error) {
 	ev := &session.Event{}
 	err := ev.UnmarshalJSON(text)

@@ -7,12 +7,12 @@ import (
 	"agenthost/pkg/session"
 )
 
-// The tables. Ids are compared byte by byte: a dialect whose default is
-// otherwise says so in its column types or table options. Times are
+// The tables. Ids compare byte by byte: a dialect with another default sets
+// column types or table options accordingly. Times are
 // microseconds since the epoch.
 
-// sessionRow is a session. How far it is, and when it changed last, is told by
-// its last event.
+// sessionRow is a session. Its version and last update are those of its last
+// event.
 type sessionRow struct {
 	ID      int64  `gorm:"column:pk;primaryKey;autoIncrement"`
 	App     string `gorm:"column:app_name;size:128;not null;uniqueIndex:sessions_key,priority:1"`
@@ -26,8 +26,8 @@ type sessionRow struct {
 // TableName is for GORM.
 func (sessionRow) TableName() string { return "sessions" }
 
-// eventRow is one event. Order is Seq; the time is only for filters, and has no
-// index: it grows with Seq but for a clock that was set back.
+// eventRow is one event, ordered by Seq. The time is only for filters and has
+// no index: it grows with Seq unless the clock was set back.
 type eventRow struct {
 	SessionID  int64      `gorm:"column:session_pk;primaryKey;autoIncrement:false;not null;uniqueIndex:events_id,priority:1"`
 	Seq        int64      `gorm:"column:seq;primaryKey;autoIncrement:false;not null"`
@@ -54,7 +54,7 @@ type stateRow struct {
 // TableName is for GORM.
 func (stateRow) TableName() string { return "states" }
 
-// migrationRow is a migration that was carried out.
+// migrationRow is an applied migration.
 type migrationRow struct {
 	Version int64  `gorm:"column:version;primaryKey;autoIncrement:false"`
 	Name    string `gorm:"column:name;size:128;not null"`
@@ -64,7 +64,7 @@ type migrationRow struct {
 // TableName is for GORM.
 func (migrationRow) TableName() string { return "schema_migrations" }
 
-// compare is the order in which rows are written, whatever the batch.
+// compare defines the order in which rows are written in every batch.
 func (r *stateRow) compare(o *stateRow) int {
 	return cmp.Or(
 		strings.Compare(r.App, o.App), strings.Compare(r.User, o.User),

@@ -17,36 +17,36 @@ import (
 	"agenthost/pkg/session"
 )
 
-// serverDialect is what a dialect says about a server behind a network.
+// serverDialect holds what a dialect needs for a database server.
 type serverDialect struct {
-	// setupSQL is carried out on each new connection of a writer.
+	// setupSQL is executed on each new connection of a writer.
 	setupSQL []string
-	// lock waits for the lock of the schema, and answers 1 when it has it. It
-	// ends with the transaction, or with unlock.
+	// lockSQL waits for the schema lock and returns 1 when it holds it. The
+	// lock ends with the transaction, or with unlockSQL.
 	lockSQL, unlockSQL string
-	// isConnectionLost tells an error that says that the connection, or the server behind
-	// it, is of no use any more. What every engine has is known already.
+	// isConnectionLost matches errors after which the connection or the server
+	// is unusable. Errors common to all engines are already covered.
 	isConnectionLost func(error) bool
-	// isConnectionLimit tells that the server has as many connections as it allows.
+	// isConnectionLimit matches errors of a server that has no free connection.
 	isConnectionLimit func(error) bool
-	// isRetryable tells a transaction that the server gave up for the sake of
-	// another one.
+	// isRetryable matches errors of a transaction that the server aborted in
+	// favor of another one.
 	isRetryable func(error) bool
-	// appendBatch carries out appends with ids of heads. Each gets its seq, or
-	// its job errConflict; an error means that all must be undone.
+	// appendBatch executes appends with known head ids. Each gets its number,
+	// or its job gets errConflict. An error rolls back all.
 	appendBatch func(w *writer, jobs []*job) error
-	// headsSQL is the head statement for many sessions at once, each row behind the
-	// number of its session: apps, users and ids are lists. Empty where there is
-	// none.
+	// headsSQL is the head statement for many sessions, each row prefixed with
+	// the number of its session; apps, users and ids are arrays. It is empty if
+	// the engine has none.
 	headsSQL string
-	// atomic says that appendAll is a transaction by itself.
+	// atomic reports that appendBatch is a transaction of its own.
 	atomic bool
 }
 
-// maxReaderIdle is how long a connection that nobody reads from stays open.
+// maxReaderIdle is how long an idle reader connection stays open.
 const maxReaderIdle = 5 * time.Minute
 
-// openConn takes a connection out of the pool.
+// openConn takes a connection from the pool.
 func (w *writer) openConn(ctx context.Context) error {
 	conn, err := w.pool.Conn(ctx)
 	if err != nil {
@@ -76,12 +76,12 @@ func (w *writer) prepareStatements(ctx context.Context) (err error) {
 	return err
 }
 
-// dropConn gives up the connection and what may still be open on it.
+// dropConn discards the connection and any open transaction on it.
 func (w *writer) dropConn() error {
 	if w.conn == nil {
 		return nil
 	}
-	// Told so, the pool does not use it again.
+	// ErrBadConn makes the pool discard the connection.
 	_ = w.conn.Raw(func(any) error { return driver.ErrBadConn })
 	err := w.conn.Close()
 	w.conn = nil
@@ -91,7 +91,7 @@ func (w *writer) dropConn() error {
 	return err
 }
 
-// closeConn gives the connection back for good.
+// closeConn returns the connection at shutdown.
 func (w *writer) closeConn() error {
 	if w.conn == nil {
 		return nil
@@ -103,9 +103,9 @@ func (w *writer) closeConn() error {
 	return errors.Join(err, w.conn.Close())
 }
 
-// attemptBatch carries out a batch. With a server it tries again what the server
-// gave up, and what ended with the connection: everything may be carried out
-// twice, since an event is told by its id.
+// attemptBatch executes a batch. On a server it retries transactions that the
+// server aborted and batches whose connection was lost. Retries are idempotent
+// because events are keyed by id.
 func (w *writer) attemptBatch(batch []*job) (spoilt bool, err error) {
 	if w.dialect.server == nil {
 		if err = w.fileWatch.checkReplaced(); err != nil {
@@ -134,7 +134,7 @@ func (w *writer) attemptBatch(batch []*job) (spoilt bool, err error) {
 	}
 }
 
-// attemptConnected carries out a batch on a connection, which it opens when there is none.
+// attemptConnected executes a batch. It opens a connection if there is none.
 func (w *writer) attemptConnected(batch []*job) (spoilt bool, err error) {
 	if w.conn == nil {
 		ctx := context.Background()
@@ -148,15 +148,16 @@ func (w *writer) attemptConnected(batch []*job) (spoilt bool, err error) {
 	return w.runTransaction(batch)
 }
 
-// isConnectionLost tells errors that come of a connection, not of a statement.
+// isConnectionLost reports whether the connection, not the statement, caused an
+// error.
 func (d dialect) isConnectionLost(err error) bool {
 	var network net.Error
 	return errors.Is(err, driver.ErrBadConn) || errors.Is(err, sql.ErrConnDone) || errors.Is(err, io.EOF) ||
 		errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, &network) || d.server.isConnectionLost(err)
 }
 
-// retryRead carries out a read, again when its connection was lost or there was
-// none free.
+// retryRead runs a read. It retries if the connection was lost or none was
+// free.
 func (b *sqlBackend) retryRead(ctx context.Context, read func() error) error {
 	if err := b.fileWatch.checkReplaced(); err != nil {
 		return err
@@ -183,16 +184,16 @@ func (b *sqlBackend) retryRead(ctx context.Context, read func() error) error {
 	}
 }
 
-// closeIdleReaders closes the readers' connections that nobody uses: where one was
-// lost, the others most likely are too, and each would cost a try.
+// closeIdleReaders closes the idle connections of the readers: if one was lost,
+// most likely the others were too, and each would cost an attempt.
 func (b *sqlBackend) closeIdleReaders() {
 	n := b.reads.Stats().MaxOpenConnections
 	b.reads.SetMaxIdleConns(0)
 	b.reads.SetMaxIdleConns(n)
 }
 
-// appendBatch puts in the events of many jobs. They go by session, so that two
-// programs that meet at the same ones do not wait for each other in turn.
+// appendBatch inserts the events of many jobs, ordered by session, so that two
+// programs with the same sessions do not deadlock.
 func (w *writer) appendBatch(jobs []*job) error {
 	slices.SortStableFunc(jobs, func(a, b *job) int { return compareKeys(a.append.key, b.append.key) })
 	known := jobs[:0:0]
@@ -222,14 +223,14 @@ func (w *writer) appendBatch(jobs []*job) error {
 	return nil
 }
 
-// cellRow is a cell of an append in its batch.
+// cellRow is a cell of an append in a batch.
 type cellRow struct {
 	*stateRow
-	job int // in the batch
+	job int // index in the batch
 }
 
-// collectCellRows are the cells of jobs in the order of their keys, each key once: the
-// last job's.
+// collectCellRows returns the cells of jobs ordered by key. Each key occurs
+// once, with the value of the last job.
 func collectCellRows(jobs []*job) []cellRow {
 	var all []cellRow
 	for i, j := range jobs {
@@ -241,7 +242,8 @@ func collectCellRows(jobs []*job) []cellRow {
 	return all
 }
 
-// newServerBackend makes a backend on a server: one pool that reads, one that writes.
+// newServerBackend creates a backend on a server, with one pool for reads and
+// one for writes.
 func newServerBackend(ctx context.Context, d dialect, u *serverURL, pool func() (*gorm.DB, error), o *Options) (*sqlBackend, error) {
 	writers, err := pool()
 	if err != nil {
@@ -260,8 +262,8 @@ func newServerBackend(ctx context.Context, d dialect, u *serverURL, pool func() 
 	return b, nil
 }
 
-// defaultArtifactsURL is where the artifacts of a database are kept: a server has no
-// place for them.
+// defaultArtifactsURL is the default artifact store of a database server, which
+// has no place for artifacts.
 func defaultArtifactsURL(u *serverURL) string {
 	return "dir:" + filepath.Join("data", escapeFileName(u.name, "")+".artifacts")
 }

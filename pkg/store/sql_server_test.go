@@ -141,7 +141,7 @@ func TestServerRestart(t *testing.T) {
 		addr := p.listener.Addr().String()
 		p.cut()
 		ev := said("user", "hi")
-		const text = "session store: the database cannot be reached"
+		const text = "session store: database unreachable"
 		calls := []func() error{
 			func() error { return s.Sessions.Append(t.Context(), sess, ev) },
 			func() error { _, err := s.Sessions.Get(t.Context(), alice, nil); return err },
@@ -280,7 +280,7 @@ func TestNewerServerSchemaIsRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err := Open(t.Context(), url, nil)
-		if err == nil || !strings.Contains(err.Error(), "the database has schema version 99, this program knows versions up to") {
+		if err == nil || !strings.Contains(err.Error(), "database has schema version 99, this program supports versions up to") {
 			t.Errorf("Open = %v", err)
 		}
 	})
@@ -372,7 +372,7 @@ func TestMissingSchema(t *testing.T) {
 	url := serverOf(t, "postgres")
 	url.RawQuery = "search_path=nowhere"
 	_, err := Open(t.Context(), url.String(), nil)
-	if err == nil || !strings.Contains(err.Error(), `no schema of search_path "nowhere" is there: CREATE SCHEMA, or name one that is`) {
+	if err == nil || !strings.Contains(err.Error(), `no schema of search_path "nowhere" exists: create it with CREATE SCHEMA, or name an existing one`) {
 		t.Errorf("Open = %v", err)
 	}
 }

@@ -18,11 +18,11 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// busyMillis is how long a statement waits for another program's lock.
+// busyMillis is the lock timeout of a statement.
 const busyMillis = "10000"
 
-// A sqliteURL is sqlite:///relative.db or sqlite:////absolute.db, as
-// SQLAlchemy writes them, taken apart.
+// A sqliteURL is a parsed URL in the forms of SQLAlchemy: sqlite:///relative.db
+// or sqlite:////absolute.db.
 type sqliteURL struct {
 	path        string
 	synchronous string
@@ -34,9 +34,9 @@ func parseSQLite(rest string) (sqliteURL, error) {
 	path, ok := strings.CutPrefix(rest, "///")
 	switch {
 	case !ok:
-		return u, errors.New("write sqlite:///FILE for a path from here, sqlite:////FILE for one from the root")
+		return u, errors.New("write sqlite:///FILE for a relative path, sqlite:////FILE for an absolute path")
 	case path == "" || path == ":memory:":
-		return u, errors.New("write memory: for sessions in memory; a database file is required here")
+		return u, errors.New("a database file is required; write memory: for sessions in memory")
 	case strings.HasSuffix(path, "/"):
 		return u, fmt.Errorf("%s is a folder: name the database file in it", path)
 	}
@@ -47,17 +47,17 @@ func parseSQLite(rest string) (sqliteURL, error) {
 	}
 	for name, values := range params {
 		if name != "synchronous" {
-			return u, fmt.Errorf("unknown parameter %q: there is only synchronous=full (the default) and synchronous=normal", name)
+			return u, fmt.Errorf("unknown parameter %q: supported are synchronous=full (the default) and synchronous=normal", name)
 		}
 		u.synchronous = strings.ToUpper(values[len(values)-1])
 		if u.synchronous != "FULL" && u.synchronous != "NORMAL" {
-			return u, fmt.Errorf("synchronous=%s: it is full (the default: survives a power cut) or normal", values[len(values)-1])
+			return u, fmt.Errorf("synchronous must be full (the default: survives a power failure) or normal, got %s", values[len(values)-1])
 		}
 	}
 	return u, nil
 }
 
-// openSQLite opens a database file, and makes it and its folder when missing.
+// openSQLite opens a database file. It creates a missing file and its folder.
 func openSQLite(ctx context.Context, u sqliteURL, o *Options) (*sqlBackend, error) {
 	if err := createPrivateFile(u.path); err != nil {
 		return nil, err
@@ -95,25 +95,25 @@ func openSQLite(ctx context.Context, u sqliteURL, o *Options) (*sqlBackend, erro
 	return b, nil
 }
 
-// createPrivateFile makes an empty file that only its owner can read: it holds what
-// people said.
+// createPrivateFile creates an empty file that only its owner can read, because
+// it contains conversations.
 func createPrivateFile(path string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return fmt.Errorf("making the folder of the database: %w", err)
+		return fmt.Errorf("creating database folder: %w", err)
 	}
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
-		return fmt.Errorf("opening the database: %w", err)
+		return fmt.Errorf("opening database: %w", err)
 	}
 	return f.Close()
 }
 
-// openPatience is how long opening waits for another program that sets the
-// same database up.
+// openPatience is how long opening waits for another program that initializes
+// the same database.
 const openPatience = 10 * time.Second
 
-// openPool opens a pool. Changing to WAL does not wait for locks as statements
-// do, so opening is tried again for a while.
+// openPool opens a pool. Switching to WAL mode does not wait for locks as
+// statements do, so it is retried for a while.
 func openPool(ctx context.Context, u sqliteURL, params url.Values) (*gorm.DB, error) {
 	params.Set("_busy_timeout", busyMillis)
 	params.Set("_foreign_keys", "1")
@@ -133,7 +133,7 @@ func openPool(ctx context.Context, u sqliteURL, params url.Values) (*gorm.DB, er
 		if err == nil {
 			return db, nil
 		}
-		err = fmt.Errorf("opening the database %s: %w", u.path, errors.Join(err, closePool(db)))
+		err = fmt.Errorf("opening database %s: %w", u.path, errors.Join(err, closePool(db)))
 		if !isBusy(err) {
 			return nil, err
 		}
@@ -161,15 +161,15 @@ func closePool(db *gorm.DB) error {
 	return pool.Close()
 }
 
-// checkWAL refuses a place where the journal cannot work: then neither the
-// speed nor the safety that is promised would be there.
+// checkWAL rejects a file system on which WAL mode does not work, because
+// neither performance nor durability would be as promised.
 func checkWAL(ctx context.Context, b *sqlBackend) error {
 	var mode string
 	if err := b.reads.QueryRowContext(ctx, "PRAGMA journal_mode").Scan(&mode); err != nil {
-		return fmt.Errorf("reading the journal mode: %w", err)
+		return fmt.Errorf("reading journal mode: %w", err)
 	}
 	if mode != "wal" {
-		return fmt.Errorf("the journal mode is %s, not wal: put the database on a local disk", mode)
+		return fmt.Errorf("journal mode must be wal, got %s: put the database on a local disk", mode)
 	}
 	return nil
 }
@@ -177,7 +177,7 @@ func checkWAL(ctx context.Context, b *sqlBackend) error {
 func sqliteDialect() dialect {
 	return dialect{
 		begin: "BEGIN IMMEDIATE",
-		// A CASE without ELSE is null, which seq refuses; for an INSERT … SELECT
+		// A CASE without ELSE is null, which seq rejects; for an INSERT … SELECT
 		// with a WHERE, SQLite would fill a temporary table first.
 		insert: `INSERT INTO events (session_pk, seq, id, invocation_id, timestamp, event, provenance) VALUES ($1,
  CASE WHEN coalesce((SELECT max(h.seq) FROM events h WHERE h.session_pk = $1), 0) = $2 - 1
@@ -189,7 +189,7 @@ func sqliteDialect() dialect {
 			case (sessionRow{}).TableName(), (memoryOwnerRow{}).TableName(), (memoryRow{}).TableName():
 				return " STRICT"
 			}
-			// One tree less to write, and a session's rows side by side.
+			// Saves one B-tree, and stores the rows of a session next to each other.
 			return " STRICT, WITHOUT ROWID"
 		},
 		isConflict: func(err error) bool {

@@ -7,15 +7,15 @@ import (
 	"strconv"
 )
 
-// A statement is a text that is ready on a connection or a pool. Its parameters
-// are written $1, $2 and so on for every engine.
+// A statement is an SQL statement on a connection or a pool. Parameters are
+// written $1, $2 and so on for every engine.
 type statement struct {
 	on querier
-	// text is what the engine gets, when nothing was prepared.
+	// text is sent to the engine if the statement is not prepared.
 	text     string
 	prepared *sql.Stmt
-	// order are the arguments in the order of their question marks, for an
-	// engine that does not know numbers.
+	// order maps question marks to arguments, for an engine without numbered
+	// parameters.
 	order []int
 }
 
@@ -27,8 +27,9 @@ type querier interface {
 	PrepareContext(ctx context.Context, query string) (*sql.Stmt, error)
 }
 
-// prepareStatement makes a statement. The drivers of servers prepare by themselves what
-// they see often; what is prepared here does not outlive its connection.
+// prepareStatement creates a statement. The drivers of servers prepare frequent
+// statements themselves; a statement prepared here lives as long as its
+// connection.
 func (d dialect) prepareStatement(ctx context.Context, on querier, text string) (*statement, error) {
 	s := &statement{on: on, text: text}
 	if d.questionMarks {
@@ -63,7 +64,7 @@ func (s *statement) orderArgs(given []any) []any {
 	return args
 }
 
-// ExecContext carries the statement out.
+// ExecContext executes the statement.
 func (s *statement) ExecContext(ctx context.Context, args ...any) (sql.Result, error) {
 	if s.prepared != nil {
 		return s.prepared.ExecContext(ctx, args...)
@@ -71,7 +72,7 @@ func (s *statement) ExecContext(ctx context.Context, args ...any) (sql.Result, e
 	return s.on.ExecContext(ctx, s.text, s.orderArgs(args)...)
 }
 
-// QueryContext carries the statement out and returns its rows.
+// QueryContext executes the statement and returns its rows.
 func (s *statement) QueryContext(ctx context.Context, args ...any) (*sql.Rows, error) {
 	if s.prepared != nil {
 		return s.prepared.QueryContext(ctx, args...)
@@ -79,7 +80,7 @@ func (s *statement) QueryContext(ctx context.Context, args ...any) (*sql.Rows, e
 	return s.on.QueryContext(ctx, s.text, s.orderArgs(args)...)
 }
 
-// QueryRowContext carries the statement out and returns its first row.
+// QueryRowContext executes the statement and returns its first row.
 func (s *statement) QueryRowContext(ctx context.Context, args ...any) *sql.Row {
 	if s.prepared != nil {
 		return s.prepared.QueryRowContext(ctx, args...)
@@ -87,7 +88,7 @@ func (s *statement) QueryRowContext(ctx context.Context, args ...any) *sql.Row {
 	return s.on.QueryRowContext(ctx, s.text, s.orderArgs(args)...)
 }
 
-// Close gives back what was prepared.
+// Close closes the prepared statement.
 func (s *statement) Close() error {
 	if s == nil || s.prepared == nil {
 		return nil

@@ -10,27 +10,27 @@ import (
 	"agenthost/pkg/session"
 )
 
-// An updateJob is an append that updates shared state. It is computed anew each
-// time that its transaction is tried.
+// An updateJob is an append that updates shared state. Its results are computed
+// again in each attempt.
 type updateJob struct {
 	appendJob
-	plain []stateRow // the rows of its cells
-	rows  []stateRow // those of its updates, without values
+	plain []stateRow // rows of the cells
+	rows  []stateRow // rows of the updates, without values
 	event session.Event
 }
 
-// lockedStates are the rows that a transaction has locked, with their values as
-// the transaction has left them. A missing row is nil.
+// lockedStates are the rows that a transaction has locked, with their current
+// values in the transaction. A missing row is nil.
 type lockedStates map[rowKey]any
 
-// A rowKey names a row of states.
+// A rowKey is the primary key of a state row.
 type rowKey struct{ app, user, session, key string }
 
 func (r *stateRow) rowKey() rowKey { return rowKey{r.App, r.User, r.Session, r.Key} }
 
-// appendUpdates appends an event whose state delta depends on what is stored.
-// The rows of shared state are locked first, so that no other append changes
-// them before this one is durable.
+// appendUpdates appends an event whose state delta depends on stored values. It
+// locks the rows of shared state first, so that no other append changes them
+// before this one is durable.
 func (b *sqlBackend) appendUpdates(ctx context.Context, rec record) (appendResult, error) {
 	u := &updateJob{appendJob: appendJob{record: rec, provenance: string(rec.event.Provenance.Append(nil))}}
 	var err error
@@ -44,7 +44,7 @@ func (b *sqlBackend) appendUpdates(ctx context.Context, rec record) (appendResul
 	err = w.executeJob(ctx, &job{update: u})
 	if errors.Is(err, errConflict) {
 		err = w.runWrite(ctx, func(w *writer) error { return w.explainConflict(&u.appendJob) })
-		if err == nil { // it was stored before, and maybe nobody heard of it
+		if err == nil { // an earlier attempt stored it
 			u.event, u.text, err = b.readStoredEvent(ctx, rec.key, u.seq)
 		}
 	}
@@ -55,7 +55,7 @@ func (b *sqlBackend) appendUpdates(ctx context.Context, rec record) (appendResul
 	return appendResult{u.seq, int64(len(u.text)), estimateEventBytes(len(u.text))}, nil
 }
 
-// updateTargets are the cells of updates, without values.
+// updateTargets returns the cells of updates, without values.
 func updateTargets(updates []update) []cell {
 	cells := make([]cell, len(updates))
 	for i, u := range updates {
@@ -64,7 +64,7 @@ func updateTargets(updates []update) []cell {
 	return cells
 }
 
-// splitUpdates parts the jobs that update shared state from the others.
+// splitUpdates separates the jobs that update shared state from the others.
 func splitUpdates(batch []*job) (plain, updates []*job) {
 	if !slices.ContainsFunc(batch, func(j *job) bool { return j.update != nil }) {
 		return batch, nil
@@ -79,9 +79,9 @@ func splitUpdates(batch []*job) (plain, updates []*job) {
 	return plain, updates
 }
 
-// runUpdateJobs locks all rows of a batch, in an order that is the same for all
-// writers, and carries out its jobs one after the other. An error of one job
-// must undo all: rows were reserved for it.
+// runUpdateJobs locks all rows of a batch in the same order for all writers,
+// which prevents deadlocks, and runs its jobs one after the other. An error of
+// one job rolls back all, because rows were reserved for it.
 func (w *writer) runUpdateJobs(batch []*job) (spoilt bool, err error) {
 	states, err := w.lockStates(batch)
 	if err != nil {
@@ -168,7 +168,7 @@ func (w *writer) runUpdateJob(u *updateJob, states lockedStates) error {
 	return nil
 }
 
-// readStoredEvent reads one event with its text.
+// readStoredEvent reads one event with its JSON.
 func (b *sqlBackend) readStoredEvent(ctx context.Context, key session.Key, seq int64) (session.Event, string, error) {
 	var row fullEventRow
 	db := b.readers.WithContext(ctx)

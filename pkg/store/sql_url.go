@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// serverURL is the URL of a database server, taken apart.
+// serverURL is the parsed URL of a database server.
 type serverURL struct {
 	user   *url.Userinfo
 	host   string
@@ -21,23 +21,22 @@ type serverURL struct {
 	size   int // of the pool
 }
 
-// parameter is one that a URL may have, under all its names; the first is the
-// one that counts.
+// parameter holds all names of a URL parameter; the first is the canonical one.
 type parameter []string
 
-// The pool: how many connections a store has at most, and how many of them
-// write. The rest reads.
+// The pool limits: the number of connections of a store, and the number of
+// writer connections among them. The others are readers.
 const (
 	defaultPool = 16
 	minPool     = 2
 	maxWriters  = 4
 )
 
-// writerCount are the connections of the pool that write.
+// writerCount returns the number of writer connections.
 func (u *serverURL) writerCount() int { return min(maxWriters, u.size/2) }
 
-// parseServer takes apart what follows the scheme. Its errors never show the
-// URL, which may hold a password.
+// parseServer parses a URL after the scheme. Its errors never contain the URL,
+// which may include a password.
 func parseServer(rest, port string, known []parameter) (*serverURL, error) {
 	parsed, err := url.Parse("db:" + rest)
 	if err != nil || parsed.Opaque != "" || !strings.HasPrefix(rest, "//") || hasStrayAt(rest) {
@@ -60,13 +59,14 @@ func parseServer(rest, port string, known []parameter) (*serverURL, error) {
 	return u, u.readPool()
 }
 
-// errUnreadableParams does not show what was written, as the parser's own does.
+// errUnreadableParams replaces the parser's error, which contains the input.
 func errUnreadableParams() error {
-	return errors.New("the parameters behind ? cannot be read: write name=value, with %XX for special characters, and & between them")
+	return errors.New("invalid parameters after ?: write name=value, with %XX for special characters, and & between them")
 }
 
-// hasStrayAt finds an @ behind the host: then the password holds a sign that ends
-// it too early, and what follows would be taken for something to show.
+// hasStrayAt finds an @ after the host. It means that the password contains an
+// unescaped character that ends the authority early, so that part of it would
+// appear in messages.
 func hasStrayAt(rest string) bool {
 	rest = strings.TrimPrefix(rest, "//")
 	end := strings.IndexAny(rest, "/?#")
@@ -78,10 +78,10 @@ func readParams(values url.Values, known []parameter) (map[string]string, error)
 	for name, given := range values {
 		i := slices.IndexFunc(known, func(p parameter) bool { return slices.Contains(p, name) })
 		if i < 0 {
-			return nil, fmt.Errorf("unknown parameter %q: there are %s", name, parameterNames(known))
+			return nil, fmt.Errorf("unknown parameter %q: supported are %s", name, parameterNames(known))
 		}
 		if _, twice := params[known[i][0]]; twice || len(given) > 1 {
-			return nil, fmt.Errorf("parameter %q is given twice", known[i][0])
+			return nil, fmt.Errorf("parameter %q appears more than once", known[i][0])
 		}
 		params[known[i][0]] = given[0]
 	}
@@ -104,20 +104,21 @@ func (u *serverURL) readPool() error {
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < minPool || n > 1000 {
-		return fmt.Errorf("pool_size=%s: it is a number of connections from %d to 1000", text, minPool)
+		return fmt.Errorf("pool_size=%s is not a number of connections from %d to 1000", text, minPool)
 	}
 	u.size = n
 	return nil
 }
 
-// takeParam returns a parameter and takes it away.
+// takeParam removes a parameter and returns it.
 func (u *serverURL) takeParam(name string) (string, bool) {
 	v, ok := u.params[name]
 	delete(u.params, name)
 	return v, ok
 }
 
-// takeSeconds returns a parameter that is a number of seconds above zero.
+// takeSeconds removes a parameter with a positive number of seconds and returns
+// it.
 func (u *serverURL) takeSeconds(name string, otherwise time.Duration) (time.Duration, error) {
 	text, ok := u.takeParam(name)
 	if !ok {
@@ -125,20 +126,20 @@ func (u *serverURL) takeSeconds(name string, otherwise time.Duration) (time.Dura
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 || n > 3600 {
-		return 0, fmt.Errorf("%s=%s: it is a number of seconds from 1 to 3600", name, text)
+		return 0, fmt.Errorf("%s=%s is not a number of seconds from 1 to 3600", name, text)
 	}
 	return time.Duration(n) * time.Second, nil
 }
 
-// The patience with a server: how long a connection may take to come about,
-// and how long an answer may take before the connection counts as lost.
+// The server timeouts: for establishing a connection, and for a response before
+// the connection counts as lost.
 const (
 	connectTimeout = 10 * time.Second
 	answerTimeout  = time.Minute
 )
 
-// deadlineConn is a connection on which an answer must come in time: a server that
-// vanished says nothing, and nobody may wait for it for ever.
+// deadlineConn is a connection with a response timeout, so that no caller waits
+// forever for a server that vanished.
 type deadlineConn struct{ net.Conn }
 
 func (c deadlineConn) Write(b []byte) (int, error) {

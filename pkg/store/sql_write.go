@@ -13,11 +13,11 @@ import (
 	"agenthost/pkg/session"
 )
 
-// errConflict: an event's row could not be put in. Its place or its id is
-// taken, or its session is gone; explain says which.
-var errConflict = errors.New("event cannot be put in")
+// errConflict means that an event could not be inserted: its number or id is in
+// use, or its session is gone. explainConflict tells them apart.
+var errConflict = errors.New("event cannot be inserted")
 
-// writeStatements are prepared on the writer's connection.
+// writeStatements are prepared on the connection of a writer.
 type writeStatements struct {
 	begin, commit, rollback *statement
 	find, insert, explain   *statement
@@ -25,14 +25,14 @@ type writeStatements struct {
 	reserve, readState      *statement
 	takeLease, renewLease   *statement
 	endLease                *statement
-	head, findLease         *statement // read, see borrow
+	head, findLease         *statement // reads, see borrowConn
 }
 
-// The statements of an append. An event is put in only right behind the last
-// one, and its primary key, session and number, keeps two writers from putting
-// in the same number. So the head of a session is no row that every append has
-// to write. And it is put in only under the last lease of the session, unless
-// it names none. How the insert says so is the dialect's.
+// The statements of an append. An event is inserted only directly after the last
+// one, and the primary key (session, number) prevents two writers from inserting
+// the same number. So no append has to update a head row. It is inserted only
+// under the latest lease of the session, unless it names none. The statement
+// depends on the dialect.
 const (
 	findSQL    = `SELECT s.pk FROM sessions s WHERE s.app_name = $1 AND s.user_id = $2 AND s.id = $3`
 	explainSQL = `SELECT coalesce((SELECT max(h.seq) FROM events h WHERE h.session_pk = s.pk), 0), s.lease_epoch, e.seq
@@ -77,15 +77,15 @@ func prepareWrites(ctx context.Context, conn *sql.Conn, d dialect) (writeStateme
 	return s, nil
 }
 
-// An appendJob is a record in the form of its rows.
+// An appendJob is a record as rows.
 type appendJob struct {
 	record
-	// text is the event, provenance what the host knows about it.
+	// text is the JSON of the event, provenance that of its provenance.
 	text, provenance string
 
 	cells []stateRow
-	head  int64 // the id of the session's head, once it is known
-	seq   int64 // the outcome
+	head  int64 // id of the session's head, once known
+	seq   int64 // result: the number of the event
 }
 
 func (b *sqlBackend) appendEvent(ctx context.Context, rec record) (appendResult, error) {
@@ -130,7 +130,7 @@ func (w *writer) insertEvent(a *appendJob, d dialect) error {
 	return w.writeStates(a.cells)
 }
 
-// findSession returns the id of the session's head.
+// findSession returns the head id of a session.
 func (w *writer) findSession(a *appendJob) (id int64, err error) {
 	if a.id != 0 {
 		return a.id, nil
@@ -143,9 +143,9 @@ func (w *writer) findSession(a *appendJob) (id int64, err error) {
 	return id, err
 }
 
-// explainConflict says why a session could not be moved on: it has the event already,
-// which is well, or another host runs it, or it is at another version, or it is
-// gone.
+// explainConflict returns why an append failed: the session already has the
+// event (which is success), another store holds its lease, it is at another
+// version, or it is gone.
 func (w *writer) explainConflict(a *appendJob) error {
 	k := a.key
 	var version, epoch int64
@@ -166,8 +166,7 @@ func (w *writer) explainConflict(a *appendJob) error {
 	}
 }
 
-// stateRows makes cells the rows of their scopes; a cell that is taken away
-// has no value.
+// stateRows converts cells to rows. The row of a deleted cell has no value.
 func stateRows(key session.Key, cells []cell) ([]stateRow, error) {
 	if len(cells) == 0 {
 		return nil, nil
@@ -239,8 +238,8 @@ func (b *sqlBackend) createSession(ctx context.Context, key session.Key, cells [
 	return b.writerFor(key).executeJob(ctx, j)
 }
 
-// explainExists says that a session is there already, unless it is the one that
-// this job made before its connection was lost.
+// explainExists returns ErrExists, unless this job created the session before
+// its connection was lost.
 func (w *writer) explainExists(key session.Key, want *sessionRow, unsure bool) error {
 	if !unsure {
 		return errExists(key.ID)
@@ -261,8 +260,8 @@ func (b *sqlBackend) deleteSession(ctx context.Context, key session.Key) error {
 		one := func() *gorm.DB {
 			return w.orm.Where("app_name = ? AND user_id = ? AND id = ?", key.App, key.User, key.ID)
 		}
-		// The session's row first, which takes its events along: whoever appends
-		// meanwhile is either waited for, or finds no session.
+		// First the session row, which cascades to its events: a concurrent append is
+		// either waited for or finds no session.
 		err := one().Delete(&sessionRow{}).Error
 		if err == nil {
 			err = w.orm.Where("app_name = ? AND user_id = ? AND session_id = ?", key.App, key.User, key.ID).Delete(&stateRow{}).Error

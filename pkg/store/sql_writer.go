@@ -16,60 +16,59 @@ import (
 	"agenthost/pkg/session"
 )
 
-// maxBatch is the most jobs of one transaction.
+// maxBatch is the maximum number of jobs in one transaction.
 const maxBatch = 128
 
-// A writer carries out writes of a database, one transaction after the
-// other on one connection. Whatever is waiting when a transaction begins goes
-// into it, so that many writers share one flush to the disk, and nobody waits
-// for a batch to fill. It has no goroutine of its own: the caller whose job is
-// the first of a batch carries out the whole batch, which spares the lonely
-// writer two switches that cost as much as the statements.
+// A writer executes database writes on one connection, one transaction after
+// the other. All jobs that wait when a transaction begins join it (group
+// commit), so concurrent jobs share one disk flush and no job waits for a batch
+// to fill. A writer has no goroutine: the caller whose job is the first of a
+// batch executes the batch, which saves a single caller two goroutine switches
+// that cost as much as the statements.
 type writer struct {
 	pool      *sql.DB
 	db        *gorm.DB // on pool
 	dialect   dialect
 	logger    *slog.Logger
-	conn      *sql.Conn // nil when it was lost
+	conn      *sql.Conn // nil after the connection was lost
 	orm       *gorm.DB  // on conn
 	stmt      writeStatements
 	group     *writerGroup
 	fileWatch *fileWatch // nil for a server
-	relaxed   bool       // what the connection was told last, see flush
+	relaxed   bool       // current sync mode of the connection, see setSyncMode
 
 	mu     sync.Mutex
 	closed bool
-	busy   bool // somebody is carrying out a batch
+	busy   bool // a batch is being executed
 	queue  []*job
 
 	jobs, batches atomic.Int64
 }
 
-// A job is one write, all or nothing.
+// A job is one atomic write.
 type job struct {
 	run func(w *writer) error
-	// single says that the job is one statement, which is a transaction by
-	// itself when no other job shares it.
+	// single reports that the job is one statement, which needs no explicit
+	// transaction if it is alone in its batch.
 	single bool
-	// relaxed says that the job need not survive a power cut: nobody who could
-	// rely on it does.
+	// relaxed reports that the job need not survive a power failure.
 	relaxed bool
-	// append is the event of an append, which may share statements with others.
+	// append is the event of an append. Appends may share statements.
 	append *appendJob
-	// update is the append of an event that updates shared state.
+	// update is an append that updates shared state.
 	update *updateJob
-	// maybeDone says that the job may have been carried out already, when the
+	// maybeDone reports that the job may already be committed, because the
 	// connection was lost.
 	maybeDone bool
 	err       error
-	// turn says to whoever waits in the queue that the job is done, or with
-	// true that it is now the first of a batch.
+	// turn receives false when the job is done, and true when the job leads the
+	// next batch.
 	turn chan bool
 }
 
-// runWrite carries out a job and returns when it is durable, or was refused. A
-// context that ends while the job is in the queue takes it back; after that,
-// the outcome is waited for.
+// runWrite runs a job and returns when it is durable or has failed. If the
+// context ends while the job is queued, the job is withdrawn; after that,
+// runWrite waits for the result.
 func (w *writer) runWrite(ctx context.Context, run func(w *writer) error) error {
 	return w.executeJob(ctx, &job{run: run})
 }
@@ -88,8 +87,8 @@ func (w *writer) executeJob(ctx context.Context, j *job) error {
 	return j.err
 }
 
-// acquireOrEnqueue begins a batch when nobody is busy, or else joins the queue. The last
-// job closes the writer to others.
+// acquireOrEnqueue begins a batch if the writer is idle, or else enqueues the
+// job. With last it closes the writer for further jobs.
 func (w *writer) acquireOrEnqueue(j *job, last bool) (first bool, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -129,8 +128,8 @@ func (w *writer) withdrawJob(j *job) bool {
 	return true
 }
 
-// leadBatch carries out a job together with those that wait. Whatever happens, the
-// others hear how theirs ended and the queue goes on.
+// leadBatch executes a job together with the queued ones. In every case the
+// other callers get their results and the queue continues.
 func (w *writer) leadBatch(j *job) {
 	batch := w.dequeueBatch(j)
 	w.jobs.Add(int64(len(batch)))
@@ -153,7 +152,7 @@ func (w *writer) dequeueBatch(j *job) []*job {
 	return batch
 }
 
-// handOver hands over to whoever waits longest.
+// handOver passes the writer to the first job in the queue.
 func (w *writer) handOver() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -166,10 +165,10 @@ func (w *writer) handOver() {
 	next.turn <- true
 }
 
-// borrowConn lets read use the writer's connection when nobody else does, and says
-// whether it did. The pages that were written last are at hand there, while a
-// reader's connection has to fetch them again after each commit. Writers that
-// come meanwhile wait, so read must be short.
+// borrowConn runs read on the writer's connection if the writer is idle, and
+// reports whether it did. The pages written last are cached there, while a
+// reader's connection has to fetch them again after each commit. Jobs that
+// arrive meanwhile wait, so read must be short.
 func (w *writer) borrowConn(read func()) bool {
 	w.mu.Lock()
 	if w.closed || w.busy {
@@ -183,7 +182,7 @@ func (w *writer) borrowConn(read func()) bool {
 	return true
 }
 
-// close refuses new jobs, and returns when those before it are done.
+// close rejects new jobs and returns when the pending ones are done.
 func (w *writer) close() error {
 	j := &job{run: func(*writer) error { return nil }}
 	first, err := w.acquireOrEnqueue(j, true)
@@ -205,8 +204,8 @@ func (w *writer) isClosed() bool {
 	return w.closed
 }
 
-// commitBatch carries out a batch in one transaction, and its updates of shared state
-// in another one, which locks their rows.
+// commitBatch executes a batch in one transaction, and its updates of shared
+// state in a second one, which locks their rows.
 func (w *writer) commitBatch(batch []*job) {
 	plain, updates := splitUpdates(batch)
 	for _, part := range [][]*job{plain, updates} {
@@ -216,8 +215,8 @@ func (w *writer) commitBatch(batch []*job) {
 	}
 }
 
-// commitTransaction carries out a batch in one transaction. When one job spoils it, each
-// gets a transaction of its own, so that the others do not suffer.
+// commitTransaction executes jobs in one transaction. If one of them fails,
+// each job gets its own transaction.
 func (w *writer) commitTransaction(batch []*job) {
 	spoilt, err := w.attemptRecovered(batch)
 	if spoilt && len(batch) > 1 {
@@ -233,13 +232,14 @@ func (w *writer) commitTransaction(batch []*job) {
 	}
 }
 
-// errPanicked is the error of a write or reading that panicked; the log has the
-// rest.
+// errPanicked is returned for a read or write that panicked. The log has the
+// details.
 var errPanicked = errors.New("session store: internal error, see the log")
 
-// attemptRecovered makes a panic of a batch its error: the leader runs the jobs of
-// others, who would wait for ever. What the panic left on the connection is
-// undone. As it was one job that panicked, the others may try without it.
+// attemptRecovered converts a panic to an error of the batch: the leader runs
+// jobs of other callers, which would otherwise block forever. It rolls the
+// connection back. Since one job caused the panic, the others may be retried
+// without it.
 func (w *writer) attemptRecovered(batch []*job) (spoilt bool, err error) {
 	p := safe.Call(func() { spoilt, err = w.attemptBatch(batch) })
 	if p == nil {
@@ -257,8 +257,8 @@ func (w *writer) attemptRecovered(batch []*job) (spoilt bool, err error) {
 	return true, errPanicked
 }
 
-// runTransaction runs the jobs between BEGIN and COMMIT. An error means that nothing
-// was written; spoilt says that it came from a job.
+// runTransaction runs the jobs between BEGIN and COMMIT. On an error nothing
+// was written; spoilt reports that a job failed.
 func (w *writer) runTransaction(batch []*job) (spoilt bool, err error) {
 	for _, j := range batch {
 		j.err = nil
@@ -274,7 +274,7 @@ func (w *writer) runTransaction(batch []*job) (spoilt bool, err error) {
 	}
 	ctx := context.Background()
 	if _, err := w.stmt.begin.ExecContext(ctx); err != nil {
-		return false, fmt.Errorf("beginning a transaction: %w", err)
+		return false, fmt.Errorf("beginning transaction: %w", err)
 	}
 	if spoilt, err := w.runJobs(batch); err != nil {
 		return spoilt, errors.Join(err, w.rollback())
@@ -285,8 +285,8 @@ func (w *writer) runTransaction(batch []*job) (spoilt bool, err error) {
 	return false, nil
 }
 
-// runJobs runs the jobs of a batch. An engine that can put in many events at
-// once gets the appends together, behind the others.
+// runJobs runs the jobs of a batch. On an engine that inserts many events at
+// once, the appends follow the other jobs together.
 func (w *writer) runJobs(batch []*job) (spoilt bool, err error) {
 	if batch[0].update != nil {
 		return w.runUpdateJobs(batch)
@@ -313,9 +313,9 @@ func appendsOnly(batch []*job) bool {
 	return !slices.ContainsFunc(batch, func(j *job) bool { return j.append == nil })
 }
 
-// setSyncMode says whether the next transaction has to be on the disk when it ends.
-// (SQLite: https://sqlite.org/pragma.html#pragma_synchronous; a later commit
-// that is flushed takes the earlier ones with it.)
+// setSyncMode sets whether the next commit must be flushed to disk. (SQLite:
+// https://sqlite.org/pragma.html#pragma_synchronous; a later flushed commit
+// also makes the earlier ones durable.)
 func (w *writer) setSyncMode(whole bool) error {
 	text := w.dialect.relaxedSQL
 	if whole {
@@ -325,7 +325,7 @@ func (w *writer) setSyncMode(whole bool) error {
 		return nil
 	}
 	if _, err := w.conn.ExecContext(context.Background(), text); err != nil {
-		return fmt.Errorf("preparing a transaction: %w", err)
+		return fmt.Errorf("setting the sync mode: %w", err)
 	}
 	w.relaxed = !whole
 	return nil
@@ -338,8 +338,8 @@ func (w *writer) rollback() error {
 	return nil
 }
 
-// isRejection tells a job that said no before it wrote anything from one that
-// failed half way.
+// isRejection reports whether a job was rejected before it wrote anything, as
+// opposed to failing half way.
 func isRejection(err error) bool {
 	return errors.Is(err, session.ErrStale) || errors.Is(err, session.ErrNotFound) || errors.Is(err, session.ErrExists)
 }

@@ -214,7 +214,7 @@ func TestNewerSchemaIsRefused(t *testing.T) {
 	}
 	closeStore(t, s)
 	_, err = Open(t.Context(), url, nil)
-	if err == nil || !strings.Contains(err.Error(), "the database has schema version 99, this program knows versions up to 6: use a newer agenthost or another database") {
+	if err == nil || !strings.Contains(err.Error(), "database has schema version 99, this program supports versions up to 6: use a newer agenthost or another database") {
 		t.Errorf("Open = %v", err)
 	}
 }

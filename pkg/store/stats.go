@@ -5,32 +5,34 @@ import (
 	"time"
 )
 
-// Stats is what a store has done since it was opened, and what it does now.
+// Stats are counters since the store was opened, and current values.
 type Stats struct {
-	// CacheHits and CacheMisses count sessions that were read with their history
-	// at hand, or not. CacheSessions and CacheBytes are what is at hand now.
+	// CacheHits and CacheMisses count session reads with and without a cached
+	// history. CacheSessions and CacheBytes are the current contents of the
+	// cache.
 	CacheHits, CacheMisses    int64
 	CacheSessions, CacheBytes int64
-	// Queue are waits behind other runs of this store, Lease those for sessions
-	// that another store has.
+	// Queue counts waits for other runs in this store, Lease waits for sessions
+	// leased to another store.
 	Queue, Lease Waits
-	// Writes are carried out in Transactions, many in one when many come at once.
-	// Queued wait now. All are 0 for sessions in memory.
+	// Writes are committed in Transactions, many in one transaction under load
+	// (group commit). Queued is the current number of waiting writes. All are 0
+	// for sessions in memory.
 	Writes, Transactions, Queued int64
 }
 
-// Waits are those for one thing.
+// Waits are counters of one kind of wait.
 type Waits struct {
-	// Now is how many wait. Ended counts those that have ended, and Took is how
-	// long those took together.
+	// Now is the number of current waits. Ended counts finished waits, and Took
+	// is their total duration.
 	Now, Ended int64
 	Took       time.Duration
 }
 
-// A meter counts waits. Many goroutines may use it.
+// A meter counts waits. It is safe for concurrent use.
 type meter struct{ now, ended, took atomic.Int64 }
 
-// startWait counts a wait, until end is called.
+// startWait counts a wait until end is called.
 func (m *meter) startWait() (end func()) {
 	m.now.Add(1)
 	began := time.Now()
@@ -45,7 +47,7 @@ func (m *meter) readWaits() Waits {
 	return Waits{Now: m.now.Load(), Ended: m.ended.Load(), Took: time.Duration(m.took.Load())}
 }
 
-// Stats returns what the store has done so far.
+// Stats returns the statistics of the store.
 func (s *Store) Stats() Stats {
 	all := s.Sessions
 	st := Stats{
@@ -63,7 +65,7 @@ func (s *Store) Stats() Stats {
 	return st
 }
 
-// size is how many sessions there are, and their bytes.
+// size returns the number of cached sessions and their bytes.
 func (c *cache) size() (sessions, bytes int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -17,17 +17,17 @@ type Step struct {
 	Name    string `json:"name"`
 }
 
-// Status says what a database is and how much it holds.
+// Status describes a database and its size.
 type Status struct {
 	// Database is the URL without its password.
 	Database string `json:"database"`
 	// Engine is the engine's name and version.
 	Engine string `json:"engine"`
-	// Schema is the version that the database has, 0 when it is empty; Wants
-	// is the one of this program.
+	// Schema is the schema version of the database, 0 if it is empty; Wants is
+	// the version of this program.
 	Schema int64 `json:"schema"`
 	Wants  int64 `json:"wants"`
-	// Pending are the steps from the one to the other.
+	// Pending are the migrations from Schema to Wants.
 	Pending   []Step     `json:"pending"`
 	Sessions  int64      `json:"sessions"`
 	Events    int64      `json:"events"`
@@ -36,13 +36,13 @@ type Status struct {
 	Bytes     int64      `json:"bytes"`
 }
 
-// Newer says that a newer program made the schema, so that this one refuses
-// the database.
+// Newer reports that the schema is newer than this program, which therefore
+// rejects the database.
 func (s *Status) Newer() bool { return s.Schema > s.Wants }
 
-// ReadStatus looks at a database and changes nothing. A database that is not
-// there is [fs.ErrNotExist]; one that holds the tables of another program is
-// refused.
+// ReadStatus reads the status of a database and changes nothing. A missing
+// database is [fs.ErrNotExist]; a database with tables of another program is
+// rejected.
 func ReadStatus(ctx context.Context, url string) (*Status, error) {
 	r, err := OpenReadOnly(ctx, url)
 	if err != nil {
@@ -68,7 +68,8 @@ func pendingSteps(at int64) []Step {
 	return steps
 }
 
-// readSchemaVersion is the version of the database's schema, 0 when there is no table.
+// readSchemaVersion returns the schema version of the database, 0 without
+// tables.
 func (r *ReadOnly) readSchemaVersion(ctx context.Context) (at int64, err error) {
 	tables, err := r.Tables(ctx)
 	if err != nil {
@@ -87,8 +88,9 @@ func (r *ReadOnly) readSchemaVersion(ctx context.Context) (at int64, err error) 
 	return at, nil
 }
 
-// checkForeignTables refuses tables that have the names of ours, and are another
-// program's, since ours come with a version. Others may share the database.
+// checkForeignTables rejects tables with our names but without a schema
+// version, because they belong to another program. Tables with other names may
+// share the database.
 func checkForeignTables(there func(table string) bool) error {
 	if taken := slices.DeleteFunc(tableNames(), func(name string) bool { return !there(name) }); len(taken) > 0 {
 		return errForeign(taken)
@@ -96,10 +98,10 @@ func checkForeignTables(there func(table string) bool) error {
 	return nil
 }
 
-// errForeign is the answer to a database that another program made.
+// errForeign is the error for a database of another program.
 func errForeign(tables []string) error { return &foreignError{tables} }
 
-// A foreignError names the tables that are another program's.
+// A foreignError names the tables of another program.
 type foreignError struct{ tables []string }
 
 func (e *foreignError) Error() string {
@@ -134,12 +136,12 @@ func (s *Status) measureDatabase(ctx context.Context, r *ReadOnly) error {
 	return nil
 }
 
-// refuseForeignFile looks at a file before it is opened, which changes its
-// journal: that of another program is refused. Opening a server's database
-// changes nothing before it is refused.
+// refuseForeignFile checks a database file before it is opened, because opening
+// changes the journal mode. A server's database is not changed before the check
+// in Open.
 func refuseForeignFile(ctx context.Context, url string) error {
 	if e, _, err := findReadEngine(url); err != nil || !e.file {
-		return nil // opening says what is wrong
+		return nil // opening returns the error
 	}
 	r, err := OpenReadOnly(ctx, url)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -152,9 +154,9 @@ func refuseForeignFile(ctx context.Context, url string) error {
 	return errors.Join(err, r.Close())
 }
 
-// Migrate brings the schema of a database to this program's version, as [Open]
-// does, and returns the steps that were carried out. Of several that do it at
-// once, each step is carried out by one. A missing database file is made.
+// Migrate migrates a database to this program's schema version, as [Open] does,
+// and returns the applied steps. If several processes migrate concurrently,
+// each step is applied once. A missing database file is created.
 func Migrate(ctx context.Context, url string, opts *Options) ([]Step, error) {
 	if err := refuseForeignFile(ctx, url); err != nil {
 		return nil, err

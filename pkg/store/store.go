@@ -18,8 +18,8 @@ import (
 	"agenthost/pkg/session"
 )
 
-// A Store holds the sessions, artifacts, memories and revisions of a host. Many goroutines
-// may use it.
+// A Store holds the sessions, artifacts, memories and revisions of a host. It
+// is safe for concurrent use.
 type Store struct {
 	Sessions  *Sessions
 	Artifacts *Artifacts
@@ -27,47 +27,53 @@ type Store struct {
 	Revisions *Revisions
 }
 
-// Options change how a store is opened. Nil and the zero value work.
+// Options configure a store. Nil and the zero value are valid.
 type Options struct {
-	// Artifacts is the URL of the artifacts: memory:, dir:///path, gs://bucket
-	// or s3://bucket. Empty is memory: for sessions in memory, for a database
-	// file a folder beside it, named like the file with .artifacts added, and
-	// for a database on a server data/DATABASE.artifacts.
+	// Artifacts is the URL of the artifact store: memory:, dir:///path,
+	// gs://bucket or s3://bucket. The default is memory: for sessions in
+	// memory; for a database file, a folder next to it named after the file
+	// with the suffix .artifacts; and for a database server,
+	// data/DATABASE.artifacts.
 	Artifacts string
-	// Memory is the URL of the memories, one of those of [Open]. Empty is the
-	// place of the sessions.
+	// Memory is the URL of the memory store, in the forms of [Open]. The
+	// default is the session store.
 	Memory string
-	// Clock tells the time; nil is time.Now.
+	// Clock returns the current time; nil is time.Now.
 	Clock func() time.Time
-	// NewID makes the ids of sessions and events; nil makes random UUIDs.
+	// NewID generates the ids of sessions and events; nil generates random
+	// UUIDs.
 	NewID func() string
-	// Logger hears when the schema of a database is changed; nil is silent.
+	// Logger logs schema migrations and storage warnings; nil discards them.
 	Logger *slog.Logger
-	// CacheBytes bounds the memory of recent sessions; 0 is 64 MiB.
+	// CacheBytes limits the memory of the cache of recent sessions; 0 is 64
+	// MiB.
 	CacheBytes int64
-	// Lease is how long others leave a session to this store when they do not
-	// hear of it in the middle of a run; 0 is 15 seconds.
+	// Lease is the duration of a session lease. After a crash other replicas
+	// can take over a session once its lease expires. 0 is 15 seconds.
 	Lease time.Duration
-	// MaxArtifactBytes bounds one artifact; 0 is 32 MiB.
+	// MaxArtifactBytes limits the size of one artifact; 0 is 32 MiB.
 	MaxArtifactBytes int64
-	// MaxStateBytes bounds the state of one session, the user: keys of one user of
-	// an app, and the app: keys of one app, about as JSON; 0 is 4 MiB.
+	// MaxStateBytes limits the approximate JSON size of the state of one
+	// session, of the user: keys of one user of an app, and of the app: keys of
+	// one app; 0 is 4 MiB.
 	MaxStateBytes int64
-	// MaxEventBytes bounds the JSON of one event; 0 is 32 MiB.
+	// MaxEventBytes limits the JSON size of one event; 0 is 32 MiB.
 	MaxEventBytes int64
-	// MaxSessionBytes bounds the JSON of all events of a session; 0 is 256 MiB.
+	// MaxSessionBytes limits the JSON size of all events of a session; 0 is 256
+	// MiB.
 	MaxSessionBytes int64
-	// Lookup reads variables of the environment, for the keys and addresses of
-	// buckets; nil is os.LookupEnv. Google's credentials are the process's.
+	// Lookup reads environment variables for the credentials and endpoints of
+	// buckets; nil is os.LookupEnv. Google credentials always come from the
+	// environment of the process.
 	Lookup func(name string) (string, bool)
-	// Existing refuses a database file that is not there with [fs.ErrNotExist], and
-	// makes no folder for artifacts: for programs that only read.
+	// Existing fails with [fs.ErrNotExist] if a database file is missing, and
+	// creates no artifact folder. Read-only programs set it.
 	Existing bool
-	// HTTP asks buckets; nil is a client of the store's own.
+	// HTTP is the client for buckets; nil uses a client of the store.
 	HTTP *http.Client
 
-	migrated func(Step) // hears of the steps that were carried out
-	owner    string     // the store's name in leases
+	migrated func(Step) // called after each applied migration
+	owner    string     // identifies this store in leases
 }
 
 // The defaults of Options.
@@ -113,16 +119,16 @@ func (o *Options) withDefaults() *Options {
 	return &d
 }
 
-// A scheme opens the sessions of the URLs that begin with one of its names.
+// A scheme opens the session store of URLs that begin with one of its names.
 type scheme struct {
 	names []string
 	form  string
-	// open gets what follows the colon, and returns the URL of the artifacts
-	// that belong to these sessions.
+	// open gets the URL after the colon. It returns the default artifact URL of
+	// this session store.
 	open func(ctx context.Context, rest string, o *Options) (b backend, artifacts string, err error)
 }
 
-// schemes lists every place where sessions can be kept.
+// schemes returns all session store schemes.
 func schemes() []scheme {
 	return []scheme{
 		{[]string{"memory"}, "memory:", openMemBackend},
@@ -143,14 +149,15 @@ func schemes() []scheme {
 
 // Open opens a store by URL: memory:, sqlite:///relative.db or
 // sqlite:////absolute.db, postgres://user:password@host/database or
-// mysql://user:password@host/database, also with the driver names of SQLAlchemy
-// (sqlite+aiosqlite:, postgresql+asyncpg:). A missing file is made, an older
-// schema brought up to date, and one that is newer than this program refused.
-// Unknown schemes and parameters are errors. No error shows a password.
+// mysql://user:password@host/database. The driver names of SQLAlchemy
+// (sqlite+aiosqlite:, postgresql+asyncpg:) are accepted. A missing database
+// file is created, an older schema is migrated, and a schema newer than this
+// program is rejected. Unknown schemes and parameters are errors. No error
+// contains a password.
 func Open(ctx context.Context, url string, opts *Options) (*Store, error) {
 	o := opts.withDefaults()
 	if o.Lease < 0 {
-		return nil, fmt.Errorf("opening store %q: lease %s: it cannot be below zero", Redacted(url), o.Lease)
+		return nil, fmt.Errorf("opening store %q: lease must not be negative, got %s", Redacted(url), o.Lease)
 	}
 	s, rest, err := findScheme(url)
 	if err != nil {
@@ -159,7 +166,7 @@ func Open(ctx context.Context, url string, opts *Options) (*Store, error) {
 	return s.openStore(ctx, url, rest, o)
 }
 
-// findScheme finds the scheme of a URL, and what follows the colon.
+// findScheme returns the scheme of a URL and the rest after the colon.
 func findScheme(url string) (s scheme, rest string, err error) {
 	name, rest, _ := strings.Cut(url, ":")
 	for _, s := range schemes() {
@@ -167,7 +174,7 @@ func findScheme(url string) (s scheme, rest string, err error) {
 			return s, rest, nil
 		}
 	}
-	return scheme{}, "", fmt.Errorf("unknown scheme %q: there are %s", Redacted(name), listSchemeForms())
+	return scheme{}, "", fmt.Errorf("unknown scheme %q: supported are %s", Redacted(name), listSchemeForms())
 }
 
 func listSchemeForms() string {
@@ -204,7 +211,7 @@ func (s scheme) openStore(ctx context.Context, url, rest string, o *Options) (*S
 
 func openMemBackend(_ context.Context, rest string, _ *Options) (backend, string, error) {
 	if rest != "" && rest != "//" {
-		return nil, "", fmt.Errorf("memory: takes nothing after the colon, not %q", rest)
+		return nil, "", fmt.Errorf("memory: has no path, got %q", rest)
 	}
 	return newMemBackend(), "memory:", nil
 }
@@ -224,14 +231,13 @@ func openSQLiteURL(ctx context.Context, rest string, o *Options) (backend, strin
 	return b, "dir:" + u.path + ".artifacts", nil
 }
 
-// Close waits for writes under way, gives sessions that were acquired free, and
-// closes the backends. A store that was closed answers every call with an error.
-// Closing it again is no error.
+// Close waits for pending writes, releases the session leases and closes the
+// backends. After Close every method returns an error. Close is idempotent.
 func (s *Store) Close() error {
 	return errors.Join(s.Sessions.leases.close(), s.Memories.close(), s.Sessions.backend.close(), s.Artifacts.backend.close())
 }
 
-// Ping says whether the store can write.
+// Ping checks that the store can write.
 func (s *Store) Ping(ctx context.Context) error {
 	err := s.Sessions.backend.ping(ctx)
 	if errors.Is(err, session.ErrUnavailable) {

@@ -13,25 +13,25 @@ import (
 	"agenthost/pkg/session"
 )
 
-// A storeState says why the store cannot be used at the moment. It is a
+// An unavailableState is the reason why the store is unavailable. It is a
 // [session.ErrUnavailable].
 type unavailableState string
 
 const (
-	errUnreachable  = unavailableState("the database cannot be reached")
-	errUnwritable   = unavailableState("the database cannot be written")
-	errNoConnection = unavailableState("the database server has no connection free")
-	errReplaced     = unavailableState("the database file was removed or replaced")
+	errUnreachable  = unavailableState("database unreachable")
+	errUnwritable   = unavailableState("database not writable")
+	errNoConnection = unavailableState("database server has no free connection")
+	errReplaced     = unavailableState("database file removed or replaced")
 )
 
-// Error is the state.
+// Error returns the reason.
 func (s unavailableState) Error() string { return "session store: " + string(s) }
 
-// Is makes it the error that callers know.
+// Is matches session.ErrUnavailable.
 func (unavailableState) Is(target error) bool { return target == session.ErrUnavailable }
 
-// classifyError returns an error as a storeState when it is one of the store, and not of
-// what was asked for.
+// classifyError returns an error as an unavailableState if the store caused it,
+// and not the request.
 func (d *dialect) classifyError(err error) error {
 	var state unavailableState
 	switch {
@@ -51,8 +51,8 @@ func (d *dialect) classifyError(err error) error {
 	return fmt.Errorf("%w: %s", state, connectReason(err))
 }
 
-// The bounds of trying again: how often for the sake of others, and for how long
-// when the server is gone, or has no connection free.
+// The limits of retries: the number of attempts after a conflict, and the total
+// time if the server is unreachable or has no free connection.
 const (
 	maxConflictAttempts = 10
 	maxReconnectTime    = 2 * time.Second
@@ -60,14 +60,14 @@ const (
 	maxRetryPause       = 100 * time.Millisecond
 )
 
-// retries counts the attempts of one call after its first one.
+// retries counts the retries of one call.
 type retries struct {
 	n     int
 	since time.Time
 }
 
-// nextPause returns how long to wait before the next attempt, or false when there is
-// none.
+// nextPause returns the delay before the next attempt, or false if the limit is
+// reached.
 func (r *retries) nextPause(d *dialect, err error) (time.Duration, bool) {
 	most := maxReconnectTime
 	switch {
@@ -88,7 +88,8 @@ func (r *retries) nextPause(d *dialect, err error) (time.Duration, bool) {
 	return pause, time.Since(r.since)+pause <= most
 }
 
-// retryOpen opens a server's database, again while the server has no connection free.
+// retryOpen opens the database of a server. It retries while the server has no
+// free connection.
 func retryOpen[T any](ctx context.Context, d dialect, open func() (T, error)) (T, error) {
 	var r retries
 	for {
@@ -107,13 +108,13 @@ func retryOpen[T any](ctx context.Context, d dialect, open func() (T, error)) (T
 	}
 }
 
-// newUnreachableError is the error of a server that could not be reached when its
-// database was opened, with what may be wrong.
+// newUnreachableError is the error for a server that could not be reached when
+// its database was opened. It includes a hint.
 func newUnreachableError(err error) error {
-	return &openError{fmt.Sprintf("the database cannot be reached: %s; %s", connectReason(err), connectHint(err)), err}
+	return &openError{fmt.Sprintf("database unreachable: %s; %s", connectReason(err), connectHint(err)), err}
 }
 
-// An openError has a text of its own for what a driver said.
+// An openError replaces the message of a driver error.
 type openError struct {
 	text string
 	err  error
@@ -123,8 +124,8 @@ func (e *openError) Error() string { return e.text }
 
 func (e *openError) Unwrap() error { return e.err }
 
-// connectReason is the cause in one line. PostgreSQL's driver has a line for each
-// address that it tried, behind the name of the user.
+// connectReason returns the cause in one line. The PostgreSQL driver adds a
+// line for each address it tried.
 func connectReason(err error) string {
 	var refused *pgconn.PgError
 	var network *net.OpError
@@ -144,10 +145,10 @@ func connectHint(err error) string {
 	case code == "3D000" || number == 1049:
 		return "create the database first, or name one that exists in the URL"
 	case code == "28P01" || code == "28000" || number == 1044 || number == 1045:
-		return "check user and password in the URL, and what the server lets them use"
+		return "check the user and password in the URL, and the user's permissions on the server"
 	case code != "" || number != 0:
-		return "look at the server's log"
+		return "see the log of the server"
 	default:
-		return "check that the server runs, and host and port in the URL"
+		return "check that the server is running, and the host and port in the URL"
 	}
 }

@@ -22,7 +22,7 @@ func TestPingWrites(t *testing.T) {
 		{"postgres", "ALTER TABLE events RENAME TO gone", "ALTER TABLE gone RENAME TO events", "does not exist"},
 		{"mysql", "RENAME TABLE events TO gone", "RENAME TABLE gone TO events", "doesn't exist"},
 		{"postgres", "REVOKE INSERT ON events FROM %[1]s", "GRANT INSERT ON events TO %[1]s", "permission denied for table events"},
-		{"postgres", "ALTER ROLE %[1]s SET default_transaction_read_only = on", "ALTER ROLE %[1]s SET default_transaction_read_only = off", "session store: the database cannot be written: ERROR: cannot execute INSERT in a read-only transaction"},
+		{"postgres", "ALTER ROLE %[1]s SET default_transaction_read_only = on", "ALTER ROLE %[1]s SET default_transaction_read_only = off", "session store: database not writable: ERROR: cannot execute INSERT in a read-only transaction"},
 	} {
 		t.Run(tt.be+" "+strings.ReplaceAll(tt.breaks, "%[1]s", "ROLE"), func(t *testing.T) {
 			url, admin, role := namedBackend(t, tt.be), "", ""
@@ -67,7 +67,7 @@ func TestFullDatabaseFile(t *testing.T) {
 	for n := 0; err == nil && n < 1000; n++ {
 		err = s.Sessions.Append(t.Context(), sess, said("user", strings.Repeat("x", 2000)))
 	}
-	wantErr(t, "an append to a full file", err, session.ErrUnavailable, "session store: the database cannot be written: ")
+	wantErr(t, "an append to a full file", err, session.ErrUnavailable, "session store: database not writable: ")
 	limit("100000")
 	appendTo(t, s, sess, said("user", "hi"))
 }
@@ -91,7 +91,7 @@ func TestDatabaseFileReplaced(t *testing.T) {
 			if name == "replaced" {
 				must(t, "replacing the file", os.WriteFile(path, nil, 0o600))
 			}
-			const text = "session store: the database file was removed or replaced"
+			const text = "session store: database file removed or replaced"
 			for what, err := range map[string]error{
 				"Append": s.Sessions.Append(t.Context(), sess, said("user", "two")),
 				"Ping":   s.Ping(t.Context()),

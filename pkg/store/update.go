@@ -6,15 +6,15 @@ import (
 	"agenthost/pkg/session"
 )
 
-// An update is what an append does to a shared key whose value follows from the
-// stored one: the steps are applied one after the other.
+// An update is the change of one key whose new value depends on the stored one.
+// The steps are applied in order.
 type update struct {
 	key   string
 	scope session.Scope
 	steps []session.StateUpdate
 }
 
-// applySteps returns the canonical value that follows from old.
+// applySteps returns the canonical new value for the value old.
 func (u *update) applySteps(old any) (any, error) {
 	for i := range u.steps {
 		var err error
@@ -26,10 +26,10 @@ func (u *update) applySteps(old any) (any, error) {
 	return value[u.key], err
 }
 
-// resolveLocalUpdates computes the updates whose old values are certain, and returns
-// the delta with their results. What is left are those of keys that other
-// sessions write too. A key of the session follows from sess, since the append
-// fails when the session has moved on.
+// resolveLocalUpdates computes the updates of keys that only this session
+// writes, and returns the delta with their results. It returns the updates of
+// shared keys uncomputed. The value of a session key comes from sess, which is
+// safe because the append fails if the session has changed.
 func resolveLocalUpdates(sess *session.Session, actions *session.Actions, delta map[string]any) (map[string]any, []update, error) {
 	if len(actions.StateUpdates) == 0 {
 		return delta, nil, nil
@@ -68,7 +68,7 @@ func resolveLocalUpdates(sess *session.Session, actions *session.Actions, delta 
 	return settled, shared, nil
 }
 
-// mergeResults is a delta with the results of updates.
+// mergeResults returns the delta with the results of updates.
 func mergeResults(delta, results map[string]any) map[string]any {
 	all := make(map[string]any, len(delta)+len(results))
 	maps.Copy(all, delta)

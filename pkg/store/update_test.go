@@ -97,12 +97,12 @@ func TestUpdateRejected(t *testing.T) {
 		old, by any
 		want    string // of the error
 	}{
-		{session.UpdateAdd, "five", 1, "stored value must be a number, got a text"},
-		{session.UpdateAdd, 5, "x", "operand must be a number, got a text"},
-		{session.UpdateAdd, math.MaxFloat64, math.MaxFloat64, "the sum exceeds the limit of a number"},
+		{session.UpdateAdd, "five", 1, "stored value must be a number, got a string"},
+		{session.UpdateAdd, 5, "x", "operand must be a number, got a string"},
+		{session.UpdateAdd, math.MaxFloat64, math.MaxFloat64, "sum exceeds the range of a number"},
 		{session.UpdateAppend, 5, 1, "stored value must be a list, got a number"},
-		{session.UpdateMax, "a", 1, "both values must be numbers or texts, got a text and a number"},
-		{session.UpdateMin, true, 1, "both values must be numbers or texts, got true or false and a number"},
+		{session.UpdateMax, "a", 1, "both values must be numbers or strings, got a string and a number"},
+		{session.UpdateMin, true, 1, "both values must be numbers or strings, got true or false and a number"},
 		{"mul", 1, 1, `unknown verb "mul"`},
 	}
 	eachBackend(t, func(t *testing.T, s *Store) {

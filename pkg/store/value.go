@@ -36,17 +36,17 @@ func canonicalizeState(delta map[string]any) (map[string]any, error) {
 	return c, nil
 }
 
-// checkValue finds what JSON cannot say in a normalized value.
+// checkValue rejects normalized values that JSON cannot represent.
 func checkValue(v any, depth int) error {
 	if depth > maxDepth {
-		return fmt.Errorf("value is nested deeper than %d: %w", maxDepth, session.ErrInvalid)
+		return fmt.Errorf("value exceeds the nesting limit of %d: %w", maxDepth, session.ErrInvalid)
 	}
 	switch v := v.(type) {
 	case nil, bool, string, int64, json.Number:
 		return nil
 	case float64:
 		if math.IsNaN(v) || math.IsInf(v, 0) {
-			return fmt.Errorf("%v is no JSON number: %w", v, session.ErrInvalid)
+			return fmt.Errorf("%v is not a JSON number: %w", v, session.ErrInvalid)
 		}
 		return nil
 	case []any:
@@ -64,7 +64,7 @@ func checkValue(v any, depth int) error {
 		}
 		return nil
 	default:
-		return fmt.Errorf("a %T is no JSON value: %w", v, session.ErrInvalid)
+		return fmt.Errorf("%T is not a JSON value: %w", v, session.ErrInvalid)
 	}
 }
 
@@ -92,7 +92,7 @@ func cloneMap(m map[string]any) map[string]any {
 	return c
 }
 
-// encodeValue is the JSON text of a normalized value.
+// encodeValue returns the JSON of a normalized value.
 func encodeValue(v any) (string, error) {
 	b, err := appendValue(make([]byte, 0, 64), v)
 	return string(b), err
@@ -114,7 +114,8 @@ func appendValue(b []byte, v any) ([]byte, error) {
 	}
 }
 
-// appendFloat keeps a point or an exponent, so that a float stays one.
+// appendFloat always writes a point or an exponent, so that a float is decoded
+// as a float.
 func appendFloat(b []byte, f float64) []byte {
 	start := len(b)
 	b = strconv.AppendFloat(b, f, 'g', -1, 64)
@@ -156,8 +157,8 @@ func appendMap(b []byte, m map[string]any) ([]byte, error) {
 	return append(b, '}'), nil
 }
 
-// decodeValue reads what encodeValue wrote. A text without escapes, the most
-// frequent value, needs no decoder.
+// decodeValue decodes the output of encodeValue. The most frequent value, a
+// string without escapes, needs no decoder.
 func decodeValue(text []byte) (any, error) {
 	n := len(text)
 	if n > 1 && text[0] == '"' && text[n-1] == '"' && bytes.IndexByte(text, '\\') < 0 {
@@ -165,7 +166,7 @@ func decodeValue(text []byte) (any, error) {
 	}
 	m, err := session.DecodeMap(slices.Concat([]byte(`{"v":`), text, []byte(`}`)))
 	if err != nil {
-		// Stored values are nobody's input, so this is no ErrInvalid.
+		// Not ErrInvalid: the value comes from the database, not from the caller.
 		return nil, fmt.Errorf("reading a state value: %s", err)
 	}
 	return m["v"], nil

@@ -10,27 +10,27 @@ import (
 	"agenthost/pkg/session"
 )
 
-// maxPlaces bounds how many places of one rule a report names.
+// maxPlaces limits the places that a report lists for one rule.
 const maxPlaces = 100
 
-// A Verification is what Verify found.
+// A Verification is the result of Verify.
 type Verification struct {
 	Sessions  int64 `json:"sessions"`
 	Events    int64 `json:"events"`
 	StateKeys int64 `json:"stateKeys"`
-	// Rules are all rules, in the order in which they were tried.
+	// Rules are all rules in the order of the checks.
 	Rules []RuleReport `json:"rules"`
 }
 
-// A RuleReport says how often a rule is broken, and where.
+// A RuleReport lists the violations of a rule.
 type RuleReport struct {
 	Rule string `json:"rule"`
-	// Broken counts all places; Places names the first hundred.
+	// Broken is the number of violations; Places lists the first hundred.
 	Broken int      `json:"broken"`
 	Places []string `json:"places"`
 }
 
-// Sound says that no rule is broken.
+// Sound reports that no rule is violated.
 func (v *Verification) Sound() bool {
 	for _, r := range v.Rules {
 		if r.Broken > 0 {
@@ -40,9 +40,9 @@ func (v *Verification) Sound() bool {
 	return true
 }
 
-// Verify reads a whole database, changes nothing, and says what is wrong: in
-// the engine's own eyes, in the numbers of events, in rows whose session is
-// gone, and in texts that do not decode. The schema must be this program's.
+// Verify reads a whole database and reports defects: failed integrity checks of
+// the engine, gaps in event numbers, rows without a session, and values that do
+// not decode. It changes nothing. The schema must have this program's version.
 func Verify(ctx context.Context, url string) (*Verification, error) {
 	r, err := OpenReadOnly(ctx, url)
 	if err != nil {
@@ -71,7 +71,7 @@ func Verify(ctx context.Context, url string) (*Verification, error) {
 	return v.v, nil
 }
 
-// requireSchema refuses a database of another version.
+// requireSchema rejects a database with another schema version.
 func (r *ReadOnly) requireSchema(ctx context.Context) error {
 	at, err := r.readSchemaVersion(ctx)
 	if err != nil {
@@ -82,7 +82,7 @@ func (r *ReadOnly) requireSchema(ctx context.Context) error {
 	case at > newest:
 		return errNewerSchema(at, newest)
 	case at < newest:
-		return fmt.Errorf("the database has schema version %d, this program wants %d: run agenthost db migrate first", at, newest)
+		return fmt.Errorf("database has schema version %d, this program requires %d: run agenthost db migrate first", at, newest)
 	}
 	return nil
 }
@@ -140,14 +140,14 @@ func (v *verifier) wrapError(err error) error {
 	return fmt.Errorf("checking %q: %w", v.rule.Rule, err)
 }
 
-// A rowRule is a query for what must not be: three texts and two numbers for
-// each, and the words for them.
+// A rowRule is a query for invalid rows, with three strings and two numbers
+// each, and their description.
 type rowRule struct {
 	rule, query string
 	place       func(a, b, c string, n, m int64) string
 }
 
-// rowRules are the rules that the tables themselves cannot keep.
+// rowRules returns the rules that table constraints cannot enforce.
 func rowRules() []rowRule {
 	return []rowRule{
 		{
