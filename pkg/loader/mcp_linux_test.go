@@ -142,7 +142,7 @@ func TestToolsOfADownServer(t *testing.T) {
 			break
 		}
 	}
-	want := "the tools of agent a cannot be listed: mcp server 127.0.0.1:1 (root_agent.yaml:5:14): server unreachable: " +
+	want := "listing the tools of agent a failed: mcp server 127.0.0.1:1 (root_agent.yaml:5:14): server unreachable: " +
 		"dial tcp 127.0.0.1:1: connect: connection refused; check that it is running, and check url, transport and headers"
 	if err == nil || err.Error() != want {
 		t.Errorf("Run: %v\nwant %s", err, want)

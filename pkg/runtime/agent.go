@@ -7,31 +7,31 @@ import (
 	"agenthost/pkg/session"
 )
 
-// An Agent is a node of an app's tree that can run. Implementations do not
-// change once built; many runs use them at once.
+// An Agent is a node in the agent tree of an app. It is immutable once built,
+// and many runs use it concurrently.
 type Agent interface {
 	// Name is unique among its siblings, an identifier, and not "user".
 	Name() string
-	// Description tells other agents what this one is for.
+	// Description tells other agents what this agent does.
 	Description() string
-	// SubAgents are its children in order.
+	// SubAgents returns the children in order.
 	SubAgents() []Agent
-	// Run yields the agent's events. Each is stored and seen before the agent
-	// goes on; an error ends the run. When yield returns false the agent
-	// returns at once, without another yield.
+	// Run yields the agent's events. Each event is stored and consumed before
+	// the agent continues. An error ends the run. When yield returns false,
+	// the agent must return without calling yield again.
 	Run(ctx context.Context, inv *Invocation) Events
 }
 
-// Events is the stream of a run: events as they happen, or an error that ends it.
+// Events is the event stream of a run. An error ends it.
 type Events = iter.Seq2[*session.Event, error]
 
-// A Base holds what all agents have. Agents embed it.
+// A Base holds the fields that all agents have. Agents embed it.
 type Base struct {
 	AgentName        string
 	AgentDescription string
 	Children         []Agent
-	// Callbacks are asked before and after the agent. They are set before the
-	// agent becomes part of an app.
+	// Callbacks run before and after the agent. Set them before the agent
+	// becomes part of an app.
 	Callbacks Callbacks
 
 	when *Condition
@@ -42,28 +42,28 @@ func (b *Base) agentCallbacks() *Callbacks { return &b.Callbacks }
 // Name returns the agent's name.
 func (b *Base) Name() string { return b.AgentName }
 
-// Description returns what the agent is for.
+// Description returns what the agent does.
 func (b *Base) Description() string { return b.AgentDescription }
 
 // SubAgents returns the children.
 func (b *Base) SubAgents() []Agent { return b.Children }
 
-// A builtinAgent is an agent of this package. Events go straight from one to the
-// next that it is a part of: a sequence at every level of the tree would make
-// several functions for each agent.
+// A builtinAgent is an agent of this package. It passes its events directly to
+// the yield function of its parent: an iterator at every level of the tree
+// would allocate several closures for each agent.
 type builtinAgent interface {
-	// run gives the agent's events to yield, and says whether the run goes on:
-	// it does unless an error was yielded, or yield was false.
+	// run passes the agent's events to yield. It returns false after it
+	// yielded an error or yield returned false.
 	run(ctx context.Context, inv *Invocation, yield func(*session.Event, error) bool) bool
 }
 
-// streamEvents are the events of an agent as a sequence.
+// streamEvents returns the events of an agent as an iterator.
 func streamEvents(ctx context.Context, a builtinAgent, inv *Invocation) Events {
 	return func(yield func(*session.Event, error) bool) { a.run(ctx, inv, yield) }
 }
 
-// forwardEvents gives the events of a sequence to yield, and says whether the run
-// goes on.
+// forwardEvents passes the events of an iterator to yield. It returns false
+// when the run is over.
 func forwardEvents(events Events, yield func(*session.Event, error) bool) bool {
 	for ev, err := range events {
 		if err != nil {

@@ -15,23 +15,24 @@ import (
 	"agenthost/pkg/template"
 )
 
-// A NodeFunc is the work of a [FunctionNode]. It gets what the node before it
-// gave, and returns what this one gives: a value that JSON has, or a
-// [*genai.Content] that is said as it is. What it writes to the moment rides on
-// the event. Many runs call it at once.
+// A NodeFunc computes the output of a [FunctionNode] from the output of the
+// previous node. It returns a value that JSON can represent, or a
+// [*genai.Content], which becomes the content of the event. The state and
+// actions that it writes to the context are part of the event. Many runs call
+// it concurrently.
 type NodeFunc func(ctx context.Context, m *CallbackContext, input any) (any, error)
 
-// nodeConfig is the YAML that nodes without agents share. Their names are those
+// nodeConfig is the YAML that nodes without agents share. The names are those
 // of ADK's graph (adk-go internal/configurable/configurable_workflow.go).
 type nodeConfig struct {
 	AgentClass  spec.Text  `yaml:"agent_class" doc:"FunctionNode or ToolNode."`
 	Name        spec.Text  `yaml:"name" required:"true" doc:"The node's name: letters, digits and underscores."`
 	Description string     `yaml:"description" doc:"What the node does."`
-	When        *Condition `yaml:"when" doc:"The node runs only when this is true, and is skipped else."`
-	OutputKey   string     `yaml:"output_key" doc:"The state key that keeps what the node gives."`
+	When        *Condition `yaml:"when" doc:"Run the node only when this is true, and skip it otherwise."`
+	OutputKey   string     `yaml:"output_key" doc:"State key that receives the output of the node."`
 
-	RerunOnResume  *bool `yaml:"rerun_on_resume" doc:"Must be true: a node that was cut off runs again."`
-	ParallelWorker bool  `yaml:"parallel_worker" doc:"Must be false: see FunctionNode in the language."`
+	RerunOnResume  *bool `yaml:"rerun_on_resume" doc:"Must be true: an interrupted node always runs again."`
+	ParallelWorker bool  `yaml:"parallel_worker" doc:"Must be false: a node runs once for its whole input."`
 
 	Callbacks agentCallbackLists `yaml:",inline"`
 }
@@ -39,11 +40,11 @@ type nodeConfig struct {
 func (c *nodeConfig) validateNode(n *spec.Node) spec.Diagnostics {
 	var ds spec.Diagnostics
 	if c.RerunOnResume != nil && !*c.RerunOnResume {
-		ds = append(ds, n.Get("rerun_on_resume").Errorf("node", "a node that was cut off runs again: there is no other way to have what it gives"))
+		ds = append(ds, n.Get("rerun_on_resume").Errorf("node", "rerun_on_resume must be true: an interrupted node always runs again"))
 	}
 	if c.ParallelWorker {
-		ds = append(ds, n.Get("parallel_worker").Errorf("node", "a node runs once for all of its input").
-			WithHint("an expression goes over a list by itself: map(input, # * 2)"))
+		ds = append(ds, n.Get("parallel_worker").Errorf("node", "parallel_worker must be false: a node runs once for its whole input").
+			WithHint("process a list in an expression: map(input, # * 2)"))
 	}
 	return ds
 }
@@ -51,25 +52,25 @@ func (c *nodeConfig) validateNode(n *spec.Node) spec.Diagnostics {
 // functionNodeConfig is the YAML of a FunctionNode.
 type functionNodeConfig struct {
 	Node     nodeConfig `yaml:",inline"`
-	FuncCode funcCode   `yaml:"func_code" doc:"A function that the program has under this name."`
-	Expr     spec.Expr  `yaml:"expr" doc:"What the node gives, in place of a function; sees input, state, user, session, invocation and agent."`
+	FuncCode funcCode   `yaml:"func_code" doc:"Name of a function registered by the program."`
+	Expr     spec.Expr  `yaml:"expr" doc:"Expression that computes the output instead of a function; can use input, state, user, session, invocation and agent."`
 
 	fn NodeFunc
 }
 
-// Check wants one of the two.
+// Check requires exactly one of func_code and expr.
 func (c *functionNodeConfig) Check(n *spec.Node) spec.Diagnostics {
 	ds := c.Node.validateNode(n)
 	switch function, expr := c.FuncCode.Value != "", c.Expr.Value != ""; {
 	case function && expr:
-		ds = append(ds, n.Get("expr").Errorf("node", "func_code stands here already: a node does one thing"))
+		ds = append(ds, n.Get("expr").Errorf("node", "func_code and expr are mutually exclusive"))
 	case !function && !expr:
-		ds = append(ds, n.Errorf("node", "the node does nothing: it needs func_code, a function of the program, or expr, an expression"))
+		ds = append(ds, n.Errorf("node", "func_code or expr is required"))
 	}
 	return ds
 }
 
-// Bind finds the function, or compiles the expression.
+// Bind resolves the function or compiles the expression.
 func (c *functionNodeConfig) Bind(f *Functions) spec.Diagnostics {
 	if c.Expr.Value != "" {
 		x, ds := compileIn(c.Expr, inputEnv(), template.Compile)
@@ -79,17 +80,17 @@ func (c *functionNodeConfig) Bind(f *Functions) spec.Diagnostics {
 		return ds
 	}
 	if c.fn = f.Nodes[c.FuncCode.Value]; c.fn == nil && c.FuncCode.Value != "" {
-		return spec.Diagnostics{c.FuncCode.Errorf(0, "code", "function %s is code of another program: of this one, a FunctionNode may name %s",
+		return spec.Diagnostics{c.FuncCode.Errorf(0, "code", "unknown function %s: functions registered for a FunctionNode: %s",
 			c.FuncCode.Value, joinNames(slices.Sorted(maps.Keys(f.Nodes)))).
-			WithHint("write the node as an expression (expr), or register the function under Functions.Nodes")}
+			WithHint("write the node as an expression (expr), or register the function in Functions.Nodes")}
 	}
 	return nil
 }
 
-// funcCode is the name of a function, by itself or as {name: NAME}.
+// funcCode is the name of a function, as a string or as {name: NAME}.
 type funcCode struct{ spec.Text }
 
-// DecodeSpec accepts both forms. A leading dot stands for the app's own package.
+// DecodeSpec accepts both forms. A leading dot means the app's own package.
 func (f *funcCode) DecodeSpec(n *spec.Node) spec.Diagnostics {
 	var named struct {
 		Name spec.Text `yaml:"name" required:"true"`
@@ -119,24 +120,24 @@ func newConfiguredFunctionNode(_ context.Context, _ AgentEnv, c *functionNodeCon
 	return NewFunctionNode(c.Node.Name.Value, c.fn, &FunctionNodeOptions{Description: c.Node.Description, OutputKey: c.Node.OutputKey}), nil
 }
 
-// FunctionNodeOptions are what a function node may be given.
+// FunctionNodeOptions are the optional settings of a function node.
 type FunctionNodeOptions struct {
 	Description string
-	// OutputKey is the state key that keeps what the node gives.
+	// OutputKey is the state key that receives the output.
 	OutputKey string
 }
 
-// A FunctionNode is a node of a [Workflow] that computes: one event has what it
-// gives, as a value for the nodes behind it and as text for whoever reads. It
-// may stand wherever agents do; elsewhere than in a workflow its input is what
-// the user said.
+// A FunctionNode is a node of a [Workflow] that computes a value. It yields
+// one event with the output, as a value for the next nodes and as text. It may
+// be used anywhere in the agent tree; outside of a workflow its input is the
+// user message.
 type FunctionNode struct {
 	Base
 	fn        NodeFunc
 	outputKey string
 }
 
-// NewFunctionNode makes a function node; nil options are fine.
+// NewFunctionNode returns a function node; opts may be nil.
 func NewFunctionNode(name string, fn NodeFunc, opts *FunctionNodeOptions) *FunctionNode {
 	if opts == nil {
 		opts = &FunctionNodeOptions{}
@@ -144,8 +145,8 @@ func NewFunctionNode(name string, fn NodeFunc, opts *FunctionNodeOptions) *Funct
 	return &FunctionNode{Base{AgentName: name, AgentDescription: opts.Description}, fn, opts.OutputKey}
 }
 
-// Run calls the function and yields what it gives. A resumed node that has
-// given something does not run again.
+// Run calls the function and yields its output. A resumed node that already
+// has an output does not run again.
 func (a *FunctionNode) Run(ctx context.Context, inv *Invocation) Events {
 	return func(yield func(*session.Event, error) bool) {
 		if inv.frame != nil && inv.frame.prior.lastEvent() != nil {
@@ -162,7 +163,7 @@ func (a *FunctionNode) Run(ctx context.Context, inv *Invocation) Events {
 	}
 }
 
-// setNodeOutput puts what a node gives on its event.
+// setNodeOutput stores the output of a node in its event.
 func setNodeOutput(ev *session.Event, value any, key string) {
 	if said, ok := value.(*genai.Content); ok {
 		ev.Content, ev.Output = said, model.TextOf(said)
@@ -186,9 +187,10 @@ func (inv *Invocation) wrapNodeError(ctx context.Context, err error) error {
 	return failf(CodeAgentFailed, err, "node %s failed: %s", inv.node.agent.Name(), strings.TrimSpace(err.Error()))
 }
 
-// Input is what the node before this one gave, in a [Workflow]: of a JoinNode a
-// mapping by the names of those that it joined, at the beginning what the user
-// said. An agent that stands elsewhere gets the latter.
+// Input is the output of the previous node of a [Workflow]. For a JoinNode it
+// is a mapping from the names of the joined nodes to their outputs; for the
+// first node, and for agents outside of a workflow, it is the text of the user
+// message.
 func (inv *Invocation) Input() any {
 	if inv.input != nil {
 		return inv.input.v
@@ -202,7 +204,7 @@ func (inv *Invocation) inputVars(input any) map[string]any {
 	return vars
 }
 
-// inputEnv declares the names that the expressions of a node may use.
+// inputEnv declares the names available to the expressions of a node.
 func inputEnv() template.Env {
 	env := conditionEnv()
 	env["input"] = nil

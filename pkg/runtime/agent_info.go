@@ -6,42 +6,42 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// An AgentInfo says what an agent is made of, for people who look at an app. What
-// it does not have is empty.
+// An AgentInfo describes an agent for people who inspect an app. Fields that
+// do not apply are empty.
 type AgentInfo struct {
-	// Kind is the agent's class as documents name it; that of agents written in
-	// Go is empty.
+	// Kind is the agent class in documents; empty for agents of other Go
+	// packages.
 	Kind              string
 	Name, Description string
-	// Model is the one that the agent asks, its own or an inherited one.
+	// Model is the agent's own or inherited model.
 	Model string
-	// Instruction is as it was written, with its placeholders.
+	// Instruction is the source text with placeholders.
 	Instruction     string
 	OutputKey       string
 	IncludeContents IncludeContents
 	MaxIterations   int
 	// Tools are the agent's own, without those that the runtime adds.
 	Tools []ToolInfo
-	// Agents are those below it, in order.
+	// Agents are the sub-agents, in order.
 	Agents []*AgentInfo
-	// Edges are those of a workflow, between its Agents.
+	// Edges are the edges of a workflow, between its Agents.
 	Edges []Edge
 }
 
-// A ToolInfo says what a tool is.
+// A ToolInfo describes a tool.
 type ToolInfo struct {
 	Declaration *genai.FunctionDeclaration
-	// Agent is the one that the tool calls, or nil.
+	// Agent is the agent that the tool calls, or nil.
 	Agent *AgentInfo
-	// Builtin tools are the model's, and never called by name.
+	// Builtin tools run in the model's service and are never called by name.
 	Builtin bool
 }
 
-// AgentInfo is that of the tree, from the root down.
+// AgentInfo describes the agent tree.
 func (a *App) AgentInfo() *AgentInfo { return a.rootNode.describeAgent() }
 
-// Find is the portrait of the first agent of a name, from this one down, agents
-// that are called as tools apart; nil if there is none.
+// Find returns the first agent of a name, depth first, or nil. Agents that are
+// called as tools are not searched.
 func (p *AgentInfo) Find(name string) *AgentInfo {
 	if p.Name == name {
 		return p

@@ -13,7 +13,7 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// IncludeContents says how much of the conversation an agent's model sees.
+// IncludeContents selects the part of the conversation that a model sees.
 type IncludeContents string
 
 // What an agent's model sees of the conversation.
@@ -22,42 +22,42 @@ const (
 	IncludeNone    IncludeContents = "none"    // the current turn only
 )
 
-// llmConfig is the YAML of an LlmAgent. Fields and meaning are ADK's
+// llmConfig is the YAML of an LlmAgent. Fields and meaning are those of ADK
 // (adk-python agents/llm_agent_config.py).
 type llmConfig struct {
 	Common CommonConfig `yaml:",inline"`
 
-	Model             spec.Text      `yaml:"model" doc:"The model: a name from models, provider/model, or a Gemini model. Without one, the nearest agent above that has one decides."`
-	ModelCode         *spec.Node     `yaml:"model_code" doc:"ADK's name of a model that is code, in the place of model; functions: has the model that stands for it."`
-	Instruction       spec.Text      `yaml:"instruction" doc:"What the model is told; {key} is filled from the session's state. Required, unless there is an instruction_provider."`
-	StaticInstruction *StaticContent `yaml:"static_instruction" doc:"A fixed system instruction, never filled; instruction is then sent as the user's words."`
-	GlobalInstruction spec.Text      `yaml:"global_instruction" doc:"On the root agent: told to every agent of the tree, first of all."`
-	Tools             []ToolRef      `yaml:"tools" doc:"What the agent may call."`
+	Model             spec.Text      `yaml:"model" doc:"The model: a name from models, provider/model, or a Gemini model. Default: the model of the nearest ancestor that has one."`
+	ModelCode         *spec.Node     `yaml:"model_code" doc:"ADK's name of a model that is code, instead of model; functions in app.yaml declares its replacement."`
+	Instruction       spec.Text      `yaml:"instruction" doc:"The instruction for the model; {key} is replaced by the value in the session state. Required unless instruction_provider is set."`
+	StaticInstruction *StaticContent `yaml:"static_instruction" doc:"Fixed system instruction without placeholders; instruction is then sent as user content."`
+	GlobalInstruction spec.Text      `yaml:"global_instruction" doc:"On the root agent: instruction for every agent of the tree, sent first."`
+	Tools             []ToolRef      `yaml:"tools" doc:"The tools that the agent can call."`
 
-	CodeExecutor codeConfig `yaml:"code_executor" doc:"Lets the model write code and have it run: by built_in, Gemini's own sandbox, by expr, or by an executor of the program."`
+	CodeExecutor codeConfig `yaml:"code_executor" doc:"Runs code that the model writes: built_in is Gemini's sandbox, expr evaluates expressions, other names are executors of the program."`
 
-	Planner plannerConfig `yaml:"planner" doc:"Has the model think before it acts: plan_react, or built_in with a thinking_config."`
+	Planner plannerConfig `yaml:"planner" doc:"Makes the model plan before it acts: plan_react, or built_in with a thinking_config."`
 
-	OutputKey                string          `yaml:"output_key" doc:"The state key that keeps the text of the agent's final answer; with output_schema the value itself."`
-	OutputSchema             outputSchema    `yaml:"output_schema" doc:"What the final answer must be, as a short schema or a JSON Schema."`
-	InputSchema              inputSchema     `yaml:"input_schema" doc:"The parameters of the agent when it is called as a tool, as a short schema or a JSON Schema."`
-	IncludeContents          IncludeContents `yaml:"include_contents" enum:"default|none" default:"default" doc:"What the model sees of the conversation: all of it, or the current turn only."`
-	DisallowTransferToParent bool            `yaml:"disallow_transfer_to_parent" doc:"The agent may not hand over to its parent."`
-	DisallowTransferToPeers  bool            `yaml:"disallow_transfer_to_peers" doc:"The agent may not hand over to its siblings."`
+	OutputKey                string          `yaml:"output_key" doc:"State key that receives the text of the agent's final answer, or with output_schema its value."`
+	OutputSchema             outputSchema    `yaml:"output_schema" doc:"Schema of the final answer, as a short schema or a JSON Schema."`
+	InputSchema              inputSchema     `yaml:"input_schema" doc:"Schema of the parameters when the agent is called as a tool, as a short schema or a JSON Schema."`
+	IncludeContents          IncludeContents `yaml:"include_contents" enum:"default|none" default:"default" doc:"The part of the conversation that the model sees: all of it, or only the current turn."`
+	DisallowTransferToParent bool            `yaml:"disallow_transfer_to_parent" doc:"Do not allow transfers to the parent agent."`
+	DisallowTransferToPeers  bool            `yaml:"disallow_transfer_to_peers" doc:"Do not allow transfers to sibling agents."`
 
-	InstructionProvider spec.Expr `yaml:"instruction_provider" doc:"An expression that computes the whole instruction; inject(text) fills placeholders, file(path) is a text of the app."`
+	InstructionProvider spec.Expr `yaml:"instruction_provider" doc:"Expression that computes the whole instruction; inject(text) replaces placeholders, file(path) returns the text of a file of the app."`
 
-	GenerateContentConfig *genai.GenerateContentConfig `yaml:"generate_content_config" doc:"Settings of the model call, as Gemini's API names them: temperature, max_output_tokens, safety_settings and so on."`
+	GenerateContentConfig *genai.GenerateContentConfig `yaml:"generate_content_config" doc:"Settings of the model call, named as in the Gemini API: temperature, max_output_tokens, safety_settings and so on."`
 
 	Callbacks llmCallbackLists `yaml:",inline"`
 
-	// files are the texts of the files that InstructionProvider names.
+	// files maps the paths that InstructionProvider uses to their text.
 	files map[string]string
 }
 
 func (c *llmConfig) AgentRefs() []*AgentRef { return c.Common.AgentRefs() }
 
-// ToolRefs returns the tools that the agent names.
+// ToolRefs returns the tools of the agent.
 func (c *llmConfig) ToolRefs() []*ToolRef {
 	refs := make([]*ToolRef, len(c.Tools))
 	for i := range c.Tools {
@@ -66,10 +66,10 @@ func (c *llmConfig) ToolRefs() []*ToolRef {
 	return refs
 }
 
-// Bind finds what the agent names of the program's functions.
+// Bind resolves the names of functions registered by the program.
 func (c *llmConfig) Bind(f *Functions) spec.Diagnostics { return c.CodeExecutor.bindExecutor(f) }
 
-// BuiltInCode is where the agent asks for the model's own sandbox, or nil.
+// BuiltInCode returns the node that selects the model's own sandbox, or nil.
 func (c *llmConfig) BuiltInCode(n *spec.Node) *spec.Node {
 	if x := c.CodeExecutor.execution; x == nil || x.hasExecutor() {
 		return nil
@@ -77,37 +77,37 @@ func (c *llmConfig) BuiltInCode(n *spec.Node) *spec.Node {
 	return n.Get("code_executor")
 }
 
-// ModelName returns the model that the agent names; its Value is empty when
-// it names none.
+// ModelName returns the model of the agent; its Value is empty when it has
+// none.
 func (c *llmConfig) ModelName() spec.Text { return c.Model }
 
-// CodeOfModel is what stands under model_code, or nil.
+// CodeOfModel returns the value of model_code, or nil.
 func (c *llmConfig) CodeOfModel() *spec.Node { return c.ModelCode }
 
-// Instructions returns the texts that are filled from the state.
+// Instructions returns the texts with placeholders for state keys.
 func (c *llmConfig) Instructions() []spec.Text {
 	return []spec.Text{c.Instruction, c.GlobalInstruction}
 }
 
-// misplacedSettings are the settings that ADK refuses inside generate_content_config,
-// in both spellings, and where they belong.
+// misplacedSettings lists the settings that ADK rejects inside
+// generate_content_config, in both spellings, and what to use instead.
 func misplacedSettings() [][3]string {
 	return [][3]string{
-		{"tools", "tools", "the agent's own tools: is the place for them"},
-		{"system_instruction", "systemInstruction", "instruction: or static_instruction: of the agent is the place for it"},
-		{"cached_content", "cachedContent", "context_cache_config: of app.yaml is the place for it"},
-		{"response_schema", "responseSchema", "output_schema: of the agent is the place for it"},
+		{"tools", "tools", "use tools of the agent"},
+		{"system_instruction", "systemInstruction", "use instruction or static_instruction of the agent"},
+		{"cached_content", "cachedContent", "use context_cache_config in app.yaml"},
+		{"response_schema", "responseSchema", "use output_schema of the agent"},
 	}
 }
 
-// Check reports settings that ADK refuses inside generate_content_config.
+// Check reports settings that ADK rejects inside generate_content_config.
 func (c *llmConfig) Check(n *spec.Node) spec.Diagnostics {
 	var ds spec.Diagnostics
 	settings := n.Get("generate_content_config")
 	for _, m := range misplacedSettings() {
 		for _, key := range m[:2] {
 			if v := settings.Get(key); v != nil {
-				ds = append(ds, v.Errorf("generate-content-config", "%s does not belong in generate_content_config: %s", key, m[2]))
+				ds = append(ds, v.Errorf("generate-content-config", "%s is not allowed in generate_content_config: %s", key, m[2]))
 				break
 			}
 		}
@@ -115,7 +115,7 @@ func (c *llmConfig) Check(n *spec.Node) spec.Diagnostics {
 	for _, options := range []string{"http_options", "httpOptions"} {
 		for _, key := range []string{"base_url", "baseUrl"} {
 			if v := settings.Get(options).Get(key); v != nil {
-				ds = append(ds, v.Errorf("generate-content-config", "%s does not belong in %s: base_url: of the model, under models: in app.yaml, is the place for it", key, options))
+				ds = append(ds, v.Errorf("generate-content-config", "%s is not allowed in %s: set base_url of the model under models in app.yaml", key, options))
 			}
 		}
 	}
@@ -124,7 +124,8 @@ func (c *llmConfig) Check(n *spec.Node) spec.Diagnostics {
 	return append(ds, c.checkInstruction(n)...)
 }
 
-// checkOutputSchemaConflicts reports settings that the agent's output_schema decides.
+// checkOutputSchemaConflicts reports settings that conflict with
+// output_schema.
 func (c *llmConfig) checkOutputSchemaConflicts(settings *spec.Node) spec.Diagnostics {
 	var ds spec.Diagnostics
 	if c.OutputSchema.schema == nil {
@@ -132,7 +133,7 @@ func (c *llmConfig) checkOutputSchemaConflicts(settings *spec.Node) spec.Diagnos
 	}
 	for _, key := range []string{"response_json_schema", "responseJsonSchema", "response_mime_type", "responseMimeType"} {
 		if v := settings.Get(key); v != nil {
-			ds = append(ds, v.Errorf("generate-content-config", "%s is decided by the agent's output_schema: leave it out", key))
+			ds = append(ds, v.Errorf("generate-content-config", "%s must not be set: the agent's output_schema determines it", key))
 		}
 	}
 	return ds
@@ -167,30 +168,31 @@ func newInstructionAt(t spec.Text) *Instruction {
 	return NewInstruction(t.Value, t.At)
 }
 
-// LLMOptions are what an LLM agent may be given.
+// LLMOptions are the optional settings of an LLM agent.
 type LLMOptions struct {
 	Description string
-	// Model is nil to use that of the nearest agent above.
+	// Model is nil to inherit the model of the nearest ancestor.
 	Model             model.LLM
 	Instruction       *Instruction
 	GlobalInstruction *Instruction
-	// StaticInstruction is sent as it is; Instruction then becomes a user content.
+	// StaticInstruction is sent unchanged; Instruction then becomes user
+	// content.
 	StaticInstruction *genai.Content
 	Tools             []tool.Tool
-	// Toolsets have more tools, which are asked for in each run of the agent. Who
-	// made them closes them.
+	// Toolsets provide more tools, listed once per run of the agent. The
+	// caller closes them.
 	Toolsets  []tool.Set
 	SubAgents []Agent
-	// Code is nil when the model's code is text like any other.
+	// Code is nil to treat code that the model writes as text.
 	Code *CodeExecution
-	// Planner is nil for none.
+	// Planner is nil for no planning.
 	Planner *Planner
-	// OutputKey is the state key that keeps the text of the final answer.
+	// OutputKey is the state key that receives the text of the final answer.
 	OutputKey string
-	// OutputSchema, if set, is what the final answer must be; OutputKey then
-	// keeps the value in place of its text.
+	// OutputSchema, if set, is the schema of the final answer; OutputKey then
+	// receives the decoded value instead of the text.
 	OutputSchema *tool.Schema
-	// InputSchema has the parameters of the agent as a tool.
+	// InputSchema has the parameters of the agent when it is called as a tool.
 	InputSchema              *tool.Schema
 	IncludeContents          IncludeContents
 	DisallowTransferToParent bool
@@ -198,19 +200,19 @@ type LLMOptions struct {
 	GenerateContentConfig    *genai.GenerateContentConfig
 	Callbacks                Callbacks
 
-	// InstructionProvider, if set, takes the place of Instruction.
+	// InstructionProvider, if set, replaces Instruction.
 	InstructionProvider *InstructionProvider
 }
 
-// An LLMAgent asks a model, carries out the calls that it makes, and goes on
-// until the model has its final say.
+// An LLMAgent calls a model, executes the tool calls of the response, and
+// repeats both until the model returns a final answer.
 type LLMAgent struct {
 	Base
 	opts     LLMOptions
 	identity string
 }
 
-// NewLLM makes an LLM agent; nil options are fine.
+// NewLLM returns an LLM agent; opts may be nil.
 func NewLLM(name string, opts *LLMOptions) *LLMAgent {
 	if opts == nil {
 		opts = &LLMOptions{}
@@ -224,13 +226,13 @@ func NewLLM(name string, opts *LLMOptions) *LLMAgent {
 	return a
 }
 
-// Run takes steps until one ends with a final event.
+// Run executes steps until one ends with a final event.
 func (a *LLMAgent) Run(ctx context.Context, inv *Invocation) Events {
 	return streamEvents(ctx, a, inv)
 }
 
-// run goes on where the agent was, if it was cut off, and ends also with a step
-// that waits for somebody.
+// run continues an interrupted agent where it was. It also ends with a step
+// that has pending calls.
 func (a *LLMAgent) run(ctx context.Context, inv *Invocation, yield func(*session.Event, error) bool) bool {
 	s := &step{inv: inv, agent: a, sink: yield}
 	goOn := true
@@ -249,10 +251,10 @@ func (a *LLMAgent) run(ctx context.Context, inv *Invocation, yield func(*session
 	return !s.done
 }
 
-// storeOutput puts the text of a final event under the agent's output key, so
-// that it is stored with the event (adk-python llm_agent.py
-// __maybe_save_output_to_state). With an output schema it is the value that is
-// kept; the failure is that of a text that does not fit.
+// storeOutput sets the agent's output key to the text of a final event, so
+// that both are stored together (adk-python llm_agent.py
+// __maybe_save_output_to_state). With an output schema it sets the decoded
+// value, and fails when the text does not match the schema.
 func (a *LLMAgent) storeOutput(s *tool.StateSchema, ev *session.Event) *RunError {
 	if a.opts.OutputKey == "" || !ev.IsFinal() || ev.Content == nil {
 		return nil
@@ -275,11 +277,11 @@ func (a *LLMAgent) storeOutput(s *tool.StateSchema, ev *session.Event) *RunError
 	return a.storeOutputValue(s, ev, v)
 }
 
-// StaticContent is the YAML of a static instruction: a text, a part, a list of
-// both, or a content with parts.
+// StaticContent is the YAML of a static instruction: a string, a part, a list
+// of both, or a content with parts.
 type StaticContent struct{ Content *genai.Content }
 
-// DecodeSpec accepts each of the forms.
+// DecodeSpec accepts all forms.
 func (s *StaticContent) DecodeSpec(n *spec.Node) spec.Diagnostics {
 	if n.Kind == spec.Mapping && n.Get("parts") != nil {
 		s.Content = &genai.Content{}

@@ -11,17 +11,17 @@ import (
 // loopConfig is the YAML of a LoopAgent.
 type loopConfig struct {
 	Common        CommonConfig `yaml:",inline"`
-	MaxIterations int          `yaml:"max_iterations" doc:"How often the sub-agents run at most; zero is no limit."`
-	Until         spec.Expr    `yaml:"until" doc:"Ends the loop when true after one of its sub-agents; sees state, user, session, invocation and agent."`
+	MaxIterations int          `yaml:"max_iterations" doc:"Maximum number of iterations; 0 means no limit."`
+	Until         spec.Expr    `yaml:"until" doc:"Ends the loop when true after a sub-agent; can use state, user, session, invocation and agent."`
 }
 
 func (c *loopConfig) AgentRefs() []*AgentRef { return c.Common.AgentRefs() }
 
-// Check compiles the expression and refuses a negative count.
+// Check compiles the expression and rejects a negative count.
 func (c *loopConfig) Check(n *spec.Node) spec.Diagnostics {
 	var ds spec.Diagnostics
 	if c.MaxIterations < 0 {
-		ds = append(ds, n.Get("max_iterations").Errorf("loop", "max_iterations %d is less than zero", c.MaxIterations))
+		ds = append(ds, n.Get("max_iterations").Errorf("loop", "max_iterations must be 0 or more, got %d", c.MaxIterations))
 	}
 	_, found := compileUntil(c.Until)
 	return append(ds, found...)
@@ -44,10 +44,10 @@ func newLoop(_ context.Context, env AgentEnv, c *loopConfig) (Agent, error) {
 	}), nil
 }
 
-// LoopOptions are what a loop agent may be given.
+// LoopOptions are the optional settings of a loop agent.
 type LoopOptions struct {
 	Description string
-	// MaxIterations is zero for no limit.
+	// MaxIterations is 0 for no limit.
 	MaxIterations int
 	// Until ends the loop when it is true after a sub-agent.
 	Until     *template.Expr
@@ -55,14 +55,14 @@ type LoopOptions struct {
 	Callbacks Callbacks
 }
 
-// A LoopAgent runs its sub-agents in turn, again and again, until one of them
-// escalates, its condition holds, or its iterations are used up.
+// A LoopAgent runs its sub-agents in order, repeatedly, until one of them
+// escalates, its condition is true, or it reaches the maximum of iterations.
 type LoopAgent struct {
 	Base
 	opts LoopOptions
 }
 
-// NewLoop makes a loop agent; nil options are fine.
+// NewLoop returns a loop agent; opts may be nil.
 func NewLoop(name string, opts *LoopOptions) *LoopAgent {
 	if opts == nil {
 		opts = &LoopOptions{}
@@ -71,8 +71,8 @@ func NewLoop(name string, opts *LoopOptions) *LoopAgent {
 	return &LoopAgent{base, *opts}
 }
 
-// Run loops. A sub-agent that escalates finishes its step first; the rest of
-// the iteration is left out (adk-python agents/loop_agent.py).
+// Run runs the loop. A sub-agent that escalates finishes its step first; the
+// rest of the iteration is skipped (adk-python agents/loop_agent.py).
 func (a *LoopAgent) Run(ctx context.Context, inv *Invocation) Events {
 	return streamEvents(ctx, a, inv)
 }
@@ -112,8 +112,9 @@ type loopIteration struct {
 	loop *LoopAgent
 	inv  *Invocation
 	n    int
-	// from is the sub-agent that a resumed round goes on with, which marked
-	// says is told already.
+	// from is the sub-agent at which a resumed iteration continues;
+	// checkpointed says that the checkpoint of that sub-agent is stored
+	// already.
 	from         int
 	checkpointed bool
 	yield        func(*session.Event, error) bool
@@ -122,9 +123,9 @@ type loopIteration struct {
 	escalated   bool
 }
 
-// run runs each sub-agent once, and says whether another round follows, and
-// whether the run goes on. No round follows one in which all were skipped:
-// nothing of it would be different.
+// run runs each sub-agent once. It returns whether another iteration follows,
+// and whether the run continues. No iteration follows one in which all
+// sub-agents were skipped, because it would have the same result.
 func (r *loopIteration) run(ctx context.Context) (again, ok bool) {
 	for i := range r.loop.Children {
 		r.replayEvents(i)
@@ -149,7 +150,7 @@ func (r *loopIteration) run(ctx context.Context) (again, ok bool) {
 	return r.seen == 0 || r.skips < r.seen, true
 }
 
-// yieldEvent yields what a sub-agent says.
+// yieldEvent yields an event of a sub-agent.
 func (r *loopIteration) yieldEvent(ev *session.Event, err error) bool {
 	if ev != nil {
 		r.recordEvent(ev)
@@ -157,7 +158,8 @@ func (r *loopIteration) yieldEvent(ev *session.Event, err error) bool {
 	return r.yield(ev, err)
 }
 
-// replayEvents takes in what the sub-agent did before the invocation was resumed.
+// replayEvents records what the sub-agent did before the invocation was
+// resumed.
 func (r *loopIteration) replayEvents(i int) {
 	if r.inv.run.record == nil || r.inv.frame == nil {
 		return
@@ -177,7 +179,7 @@ func (r *loopIteration) recordEvent(ev *session.Event) {
 	}
 }
 
-// yieldCheckpoint tells which sub-agent runs next.
+// yieldCheckpoint yields a checkpoint that names the next sub-agent.
 func (r *loopIteration) yieldCheckpoint(i int) bool {
 	if !r.inv.Resumable() || r.checkpointed && i == r.from {
 		return true

@@ -20,18 +20,18 @@ func newParallel(_ context.Context, env AgentEnv, c *parallelConfig) (Agent, err
 	return NewParallel(c.Common.Name.Value, c.Common.Description, env.SubAgents...), nil
 }
 
-// A ParallelAgent runs its sub-agents side by side, each on its own branch, so
+// A ParallelAgent runs its sub-agents concurrently, each on its own branch, so
 // that they do not see each other's events. It ends when all have ended; the
-// first failure stops the others.
+// first failure cancels the others.
 type ParallelAgent struct{ Base }
 
-// NewParallel makes a parallel agent.
+// NewParallel returns a parallel agent.
 func NewParallel(name, description string, subs ...Agent) *ParallelAgent {
 	return &ParallelAgent{Base{AgentName: name, AgentDescription: description, Children: subs}}
 }
 
 // Run yields the events of all sub-agents as they arrive. Each sub-agent waits
-// until its event is stored and seen.
+// until its event is stored and consumed.
 func (a *ParallelAgent) Run(ctx context.Context, inv *Invocation) Events {
 	return streamEvents(ctx, a, inv)
 }
@@ -68,7 +68,8 @@ func (a *ParallelAgent) run(ctx context.Context, inv *Invocation, yield func(*se
 type parallelRun struct {
 	children []parallelChild
 	running  atomic.Int64
-	// events has room for an event of each side. Who is the last to end closes it.
+	// events has capacity for one event of each child. The last child to end
+	// closes it.
 	events chan *eventHandoff
 }
 
@@ -92,9 +93,10 @@ func newParallelRun(inv *Invocation) *parallelRun {
 	return p
 }
 
-// startChildren has the sides run from the ith on. Each starts the next one before it does
-// anything itself, so that only one at a time is there to be taken by another
-// processor: those that are quick run one after the other where they were started.
+// startChildren starts the children from the ith on. Each child starts the
+// next one before it runs, so that only one goroutine at a time is runnable
+// and can be stolen by another processor: short children then run one after
+// the other on the same processor.
 func (p *parallelRun) startChildren(ctx context.Context, i int) {
 	if i == len(p.children) {
 		return
@@ -109,11 +111,10 @@ func (p *parallelRun) startChildren(ctx context.Context, i int) {
 	}()
 }
 
-// reportPanic makes a panic that nothing below has recovered the failure of the
-// agent: its consumer gets it like any other.
+// reportPanic turns an unrecovered panic into an error of the agent, which the
+// consumer receives like any other.
 func (s *parallelChild) reportPanic(p *safe.Panic) { s.sendEvent(nil, s.inv.panicFailure(p)) }
 
-// markChildDone says that a side has ended.
 func (p *parallelRun) markChildDone() {
 	if p.running.Add(-1) == 0 {
 		close(p.events)

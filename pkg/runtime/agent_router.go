@@ -11,20 +11,20 @@ import (
 // routerConfig is the YAML of a RouterAgent.
 type routerConfig struct {
 	Common CommonConfig  `yaml:",inline"`
-	Routes []routeConfig `yaml:"routes" required:"true" doc:"Where to go: the first route whose when is true decides."`
+	Routes []routeConfig `yaml:"routes" required:"true" doc:"The routes; the first one whose when is true is taken."`
 
 	refs   []*AgentRef
 	chosen []int
 }
 
-// routeConfig is one way that a router can go.
+// routeConfig is one route of a router.
 type routeConfig struct {
-	When  *Condition `yaml:"when" doc:"The route is taken when this is true; the last one may be without, for all else. It sees state, user, session, invocation and agent."`
-	Agent AgentRef   `yaml:"agent" required:"true" doc:"The agent: {config_path: file}, {use: name}, or written out."`
+	When  *Condition `yaml:"when" doc:"Condition of the route; the last route may omit it and is then the default. It can use state, user, session, invocation and agent."`
+	Agent AgentRef   `yaml:"agent" required:"true" doc:"The agent: {config_path: file}, {use: name}, or inline."`
 }
 
-// AgentRefs returns the agents of the routes. One that several routes name is
-// there once.
+// AgentRefs returns the agents of the routes. An agent that several routes use
+// is returned once.
 func (c *routerConfig) AgentRefs() []*AgentRef {
 	if c.refs != nil {
 		return c.refs
@@ -44,7 +44,8 @@ func (c *routerConfig) AgentRefs() []*AgentRef {
 	return c.refs
 }
 
-// referenceKey is the same for references to one agent; empty for one written out.
+// referenceKey is equal for references to the same agent; it is empty for an
+// inline agent.
 func (r *AgentRef) referenceKey() string {
 	switch {
 	case r.Use.Value != "":
@@ -55,11 +56,11 @@ func (r *AgentRef) referenceKey() string {
 	return ""
 }
 
-// Check wants routes that can be taken.
+// Check rejects routes that cannot be taken.
 func (c *routerConfig) Check(n *spec.Node) spec.Diagnostics {
 	var ds spec.Diagnostics
 	if subs := n.Get("sub_agents"); subs != nil {
-		ds = append(ds, subs.Errorf("route", "the agents of a RouterAgent stand under routes, each with its when"))
+		ds = append(ds, subs.Errorf("route", "declare the agents of a RouterAgent under routes, each with a when"))
 	}
 	routes := n.Get("routes")
 	if routes == nil || routes.Kind != spec.Sequence {
@@ -67,18 +68,19 @@ func (c *routerConfig) Check(n *spec.Node) spec.Diagnostics {
 	}
 	for i, r := range c.Routes {
 		if r.When == nil && i < len(c.Routes)-1 {
-			ds = append(ds, routes.Items[i].Errorf("route", "this route is always taken: those below it never are").
-				WithHint("give it a when, or put it last"))
+			ds = append(ds, routes.Items[i].Errorf("route", "this route always matches: the routes after it are unreachable").
+				WithHint("add a when, or move it to the end"))
 		}
 	}
 	ds = append(ds, c.checkDuplicateConditions(routes)...)
 	if len(c.Routes) == 0 {
-		ds = append(ds, routes.Errorf("route", "a RouterAgent needs routes"))
+		ds = append(ds, routes.Errorf("route", "routes is required for a RouterAgent"))
 	}
 	return ds
 }
 
-// checkDuplicateConditions warns of a condition that a route above has too: that one is taken.
+// checkDuplicateConditions warns of a route with the condition of an earlier
+// one.
 func (c *routerConfig) checkDuplicateConditions(routes *spec.Node) spec.Diagnostics {
 	var ds spec.Diagnostics
 	seen := map[string]spec.Pos{}
@@ -88,7 +90,7 @@ func (c *routerConfig) checkDuplicateConditions(routes *spec.Node) spec.Diagnost
 		}
 		words := strings.Join(strings.Fields(r.When.Value), " ")
 		if first, ok := seen[words]; ok {
-			ds = append(ds, routes.Items[i].Get("when").Warnf("route-twice", "this route is never taken: the one in line %d has the same condition", first.Line))
+			ds = append(ds, routes.Items[i].Get("when").Warnf("route-twice", "this route is unreachable: the route in line %d has the same condition", first.Line))
 			continue
 		}
 		seen[words] = r.When.Pos
@@ -105,27 +107,28 @@ func newRouter(_ context.Context, env AgentEnv, c *routerConfig) (Agent, error) 
 	return NewRouter(c.Common.Name.Value, c.Common.Description, routes...), nil
 }
 
-// A Route is one way that a router can go.
+// A Route is one alternative of a router.
 type Route struct {
-	// When is nil for a route that is always taken.
+	// When is nil for the default route.
 	When  *Condition
 	Agent Agent
 }
 
-// A RouterAgent runs one of its agents: that of the first route whose condition
-// is true. Where none is, it says so in an event without content.
+// A RouterAgent runs one of its agents: that of the first route whose
+// condition is true. If none is true, it reports so in an event without
+// content.
 type RouterAgent struct {
 	Base
 	routes []childRoute
 }
 
-// childRoute is a route with the place of its agent among the children.
+// childRoute is a route with the index of its agent among the children.
 type childRoute struct {
 	when  *Condition
 	child int
 }
 
-// NewRouter makes a router. Routes may share an agent.
+// NewRouter returns a router. Routes may share an agent.
 func NewRouter(name, description string, routes ...Route) *RouterAgent {
 	a := &RouterAgent{Base: Base{AgentName: name, AgentDescription: description}}
 	places := map[Agent]int{}
@@ -169,7 +172,8 @@ func (a *RouterAgent) run(ctx context.Context, inv *Invocation, yield func(*sess
 	return to.runAgent(ctx, yield)
 }
 
-// chooseChild is the place of the first agent whose condition holds, or -1.
+// chooseChild returns the index of the first agent whose condition is true, or
+// -1.
 func (a *RouterAgent) chooseChild(ctx context.Context, inv *Invocation) (int, error) {
 	for _, r := range a.routes {
 		ok, err := r.when.evaluateFor(ctx, inv, "a route's when")

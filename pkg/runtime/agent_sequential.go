@@ -17,17 +17,17 @@ func newSequential(_ context.Context, env AgentEnv, c *sequentialConfig) (Agent,
 	return NewSequential(c.Common.Name.Value, c.Common.Description, env.SubAgents...), nil
 }
 
-// A SequentialAgent runs its sub-agents one after the other. That one of them
-// escalates does not stop it (adk-python agents/sequential_agent.py).
+// A SequentialAgent runs its sub-agents one after the other. Escalation of a
+// sub-agent does not stop it (adk-python agents/sequential_agent.py).
 type SequentialAgent struct{ Base }
 
-// NewSequential makes a sequential agent.
+// NewSequential returns a sequential agent.
 func NewSequential(name, description string, subs ...Agent) *SequentialAgent {
 	return &SequentialAgent{Base{AgentName: name, AgentDescription: description, Children: subs}}
 }
 
-// Run runs the sub-agents in order. A resumed one goes on with the sub-agent
-// that ran.
+// Run runs the sub-agents in order. A resumed run continues with the sub-agent
+// that was running.
 func (a *SequentialAgent) Run(ctx context.Context, inv *Invocation) Events {
 	return streamEvents(ctx, a, inv)
 }

@@ -16,28 +16,28 @@ import (
 // agentToolConfig is the YAML of an agent that is called as a tool: the args
 // of ADK's AgentTool (adk-python tools/agent_tool.py).
 type agentToolConfig struct {
-	Agent             AgentRef `yaml:"agent" required:"true" doc:"The agent: {config_path: file}, {use: name}, or written out."`
-	SkipSummarization bool     `yaml:"skip_summarization" doc:"The agent's answer ends the turn: the calling model does not phrase it again."`
+	Agent             AgentRef `yaml:"agent" required:"true" doc:"The agent: {config_path: file}, {use: name}, or inline."`
+	SkipSummarization bool     `yaml:"skip_summarization" doc:"The agent's answer ends the turn: the calling model does not summarize it."`
 
 	Call agentCallConfig `yaml:",inline"`
 }
 
-// agentCallConfig is how calls of an agent are made.
+// agentCallConfig holds the settings for calls of an agent.
 type agentCallConfig struct {
-	IncludePlugins bool `yaml:"include_plugins" default:"true" doc:"Whether the app's plugins take part in the agent's runs too."`
+	IncludePlugins bool `yaml:"include_plugins" default:"true" doc:"Whether the app's plugins also apply to runs of the agent."`
 
-	LongRunning bool            `yaml:"long_running" doc:"The answer comes later, from the client; what the agent says is told at once, and nothing when it says nothing."`
+	LongRunning bool            `yaml:"long_running" doc:"Long-running: the agent's output is returned as an interim response, if there is any, and the client supplies the final one later."`
 	Call        tool.CallConfig `yaml:",inline"`
 }
 
 func (c *agentToolConfig) AgentRefs() []*AgentRef { return []*AgentRef{&c.Agent} }
 
-// agentKindConfig is the short form of the same: the agent itself.
+// agentKindConfig is the short form: the agent itself.
 type agentKindConfig struct {
-	Use               spec.Text `yaml:"use" doc:"A named agent of the document."`
-	ConfigPath        spec.Text `yaml:"config_path" doc:"A file with the agent."`
-	Agent             *AgentRef `yaml:"agent" doc:"The agent, written out."`
-	SkipSummarization bool      `yaml:"skip_summarization" doc:"The agent's answer ends the turn: the calling model does not phrase it again."`
+	Use               spec.Text `yaml:"use" doc:"Name of an agent declared in the document."`
+	ConfigPath        spec.Text `yaml:"config_path" doc:"File that declares the agent."`
+	Agent             *AgentRef `yaml:"agent" doc:"The agent, inline."`
+	SkipSummarization bool      `yaml:"skip_summarization" doc:"The agent's answer ends the turn: the calling model does not summarize it."`
 
 	Call agentCallConfig `yaml:",inline"`
 
@@ -54,7 +54,7 @@ func (c *agentKindConfig) AgentRefs() []*AgentRef {
 	return []*AgentRef{c.ref}
 }
 
-// Check wants exactly one way to name the agent, and a condition in confirm.
+// Check requires exactly one way to name the agent, and a valid confirm.
 func (c *agentKindConfig) Check(n *spec.Node) spec.Diagnostics {
 	given := 0
 	for _, key := range []string{"use", "config_path", "agent"} {
@@ -64,7 +64,7 @@ func (c *agentKindConfig) Check(n *spec.Node) spec.Diagnostics {
 	}
 	ds := checkConfirm(c.Call.Call.Confirm)
 	if given != 1 {
-		ds = append(ds, n.Errorf("tool", "an agent as a tool needs one of use, config_path and agent"))
+		ds = append(ds, n.Errorf("tool", "an agent tool requires exactly one of use, config_path and agent"))
 	}
 	return ds
 }
@@ -77,9 +77,10 @@ func newAgentKind(_ context.Context, env AgentToolEnv, c *agentKindConfig) (tool
 	return NewAgentTool(env.Agent, c.SkipSummarization).withCallConfig(&c.Call)
 }
 
-// An AgentTool lets a model call an agent. The agent runs in a session of its
-// own that begins with the caller's state; what it writes to the state comes
-// back with the answer, and its model calls count against the caller's limit.
+// An AgentTool lets a model call an agent. The agent runs in its own temporary
+// session, which starts with a copy of the caller's state. Its state writes
+// are returned with the result, and its model calls count against the caller's
+// limit.
 type AgentTool struct {
 	agent             Agent
 	skipSummarization bool
@@ -89,8 +90,8 @@ type AgentTool struct {
 	withoutPlugins    bool
 }
 
-// NewAgentTool makes a tool of an agent. With skipSummarization the answer
-// ends the calling agent's turn.
+// NewAgentTool returns a tool that calls an agent. With skipSummarization the
+// result ends the turn of the calling agent.
 func NewAgentTool(agent Agent, skipSummarization bool) *AgentTool {
 	t := &AgentTool{agent: agent, skipSummarization: skipSummarization, input: inputSchemaOf(agent), output: outputSchemaOf(agent)}
 	params := map[string]any{
@@ -105,17 +106,17 @@ func NewAgentTool(agent Agent, skipSummarization bool) *AgentTool {
 	return t
 }
 
-// Declaration has the agent's name and description, and the parameters that its
-// input schema names, or else one: the request in words.
+// Declaration has the agent's name and description, and the parameters of its
+// input schema. Without an input schema it has one parameter, request.
 func (t *AgentTool) Declaration() *genai.FunctionDeclaration { return t.decl }
 
-// Run fails: an agent needs an invocation, which only the runtime has.
+// Run fails: an agent requires an invocation, which only the runtime provides.
 func (t *AgentTool) Run(context.Context, *tool.Call) (*tool.Result, error) {
-	return nil, fmt.Errorf("agent %s can be called by an agent of an app only", t.agent.Name())
+	return nil, fmt.Errorf("agent %s can only be called by an agent of an app", t.agent.Name())
 }
 
-// boundAgentTool is an AgentTool at its place in an app, where it is known
-// which model the agent inherits.
+// A boundAgentTool is an AgentTool at its place in an app, where the model
+// that the agent inherits is known.
 type boundAgentTool struct {
 	*AgentTool
 	app    *App
@@ -176,8 +177,8 @@ func (t *boundAgentTool) runInInvocation(ctx context.Context, inv *Invocation, c
 	return t.buildResult(collectEventText(last))
 }
 
-// buildRequest is what the agent is told: with an input schema the arguments as
-// JSON, else the request in words.
+// buildRequest returns the message for the agent: with an input schema the
+// arguments as JSON, else the request argument.
 func (t *boundAgentTool) buildRequest(args map[string]any) (string, error) {
 	args, err := t.params.Check(args)
 	if err != nil {
@@ -190,8 +191,8 @@ func (t *boundAgentTool) buildRequest(args map[string]any) (string, error) {
 	return jsonText(args), nil
 }
 
-// buildResult is what the caller is told: with an output schema the value, else the
-// text.
+// buildResult returns the result of the call: with an output schema the
+// decoded value, else the text.
 func (t *boundAgentTool) buildResult(said string) (*tool.Result, error) {
 	if t.capabilities.LongRunning && said == "" {
 		return nil, nil
@@ -201,13 +202,13 @@ func (t *boundAgentTool) buildResult(said string) (*tool.Result, error) {
 	}
 	v, err := t.output.Parse(said)
 	if err != nil {
-		return nil, fmt.Errorf("the answer of agent %s does not fit its output_schema: %w", t.agent.Name(), err)
+		return nil, fmt.Errorf("the answer of agent %s does not match its output_schema: %w", t.agent.Name(), err)
 	}
 	return &tool.Result{Response: asResponse(v)}, nil
 }
 
-// newInnerRun is a run in a session that nothing stores. It shares the caller's
-// budget: an inner run must not evade the limit on model calls.
+// newInnerRun returns a run in a temporary session. It shares the caller's
+// budget, so that it cannot evade the limit on model calls.
 func (t *boundAgentTool) newInnerRun(inv *Invocation, call *tool.Call, request string) *run {
 	state := call.State.All()
 	for k := range state {
@@ -244,7 +245,8 @@ func (t *boundAgentTool) newInnerRun(inv *Invocation, call *tool.Call, request s
 	return r
 }
 
-// collectEventText is the text of an event, its non-thought texts on lines of their own.
+// collectEventText returns the texts of an event, without thoughts, one per
+// line.
 func collectEventText(ev *session.Event) string {
 	if ev == nil {
 		return ""

@@ -17,8 +17,8 @@ import (
 // toolNodeConfig is the YAML of a ToolNode.
 type toolNodeConfig struct {
 	Node     nodeConfig           `yaml:",inline"`
-	ToolCode toolCode             `yaml:"tool_code" required:"true" doc:"The tool: a name, or a tool as in an agent's tools."`
-	Args     map[string]spec.Expr `yaml:"args" doc:"The arguments, each an expression that sees input, state, user, session, invocation and agent; without them the input is the arguments."`
+	ToolCode toolCode             `yaml:"tool_code" required:"true" doc:"The tool: a name, or a tool as in tools of an agent."`
+	Args     map[string]spec.Expr `yaml:"args" doc:"The arguments, each an expression that can use input, state, user, session, invocation and agent. Default: the input."`
 
 	Tools toolCallbackLists `yaml:",inline"`
 
@@ -28,7 +28,7 @@ type toolNodeConfig struct {
 // ToolRefs returns the tool.
 func (c *toolNodeConfig) ToolRefs() []*ToolRef { return []*ToolRef{&c.ToolCode.ToolRef} }
 
-// Check looks at what all nodes have.
+// Check validates the settings that all nodes share.
 func (c *toolNodeConfig) Check(n *spec.Node) spec.Diagnostics { return c.Node.validateNode(n) }
 
 // Bind compiles the arguments.
@@ -45,7 +45,7 @@ func (c *toolNodeConfig) Bind(*Functions) spec.Diagnostics {
 	return ds
 }
 
-// toolCode is a tool by its name, or as in a list of tools.
+// toolCode is a tool, by its name or as in a list of tools.
 type toolCode struct{ ToolRef }
 
 // DecodeSpec accepts both forms.
@@ -66,10 +66,10 @@ func (*toolCode) SchemaSpec() map[string]any {
 
 func newConfiguredToolNode(_ context.Context, env AgentEnv, c *toolNodeConfig) (Agent, error) {
 	if len(env.Toolsets) > 0 {
-		return nil, fmt.Errorf("node %s calls one tool, and which tools this set has is not known before it is asked", c.Node.Name.Value)
+		return nil, fmt.Errorf("node %s: a ToolNode requires a single static tool, but this toolset is dynamic", c.Node.Name.Value)
 	}
 	if len(env.Tools) != 1 {
-		return nil, fmt.Errorf("node %s calls one tool, and %d go by that name", c.Node.Name.Value, len(env.Tools))
+		return nil, fmt.Errorf("node %s: a ToolNode requires exactly one tool, but %d have that name", c.Node.Name.Value, len(env.Tools))
 	}
 	opts := &ToolNodeOptions{Description: c.Node.Description, OutputKey: c.Node.OutputKey}
 	if c.args != nil {
@@ -91,25 +91,25 @@ func (c *toolNodeConfig) evaluateArgs(ctx context.Context, m *CallbackContext, i
 	return args, nil
 }
 
-// ToolNodeOptions are what a tool node may be given.
+// ToolNodeOptions are the optional settings of a tool node.
 type ToolNodeOptions struct {
 	Description string
-	// Args computes the arguments, a mapping; nil takes the input as it is.
+	// Args computes the arguments, a mapping; nil uses the input.
 	Args NodeFunc
-	// OutputKey is the state key that keeps what the tool answers.
+	// OutputKey is the state key that receives the result of the tool.
 	OutputKey string
 }
 
-// A ToolNode is a node of a [Workflow] that calls a tool, as a model would: the
-// call is an event and its answer is, and a person may have to confirm it. What
-// it gives is the answer, of {"result": …} the value.
+// A ToolNode is a node of a [Workflow] that calls a tool as a model would: the
+// call and its result are events, and the call may require confirmation. Its
+// output is the result; of a result {"result": …} it is the value.
 type ToolNode struct {
 	Base
 	tool tool.Tool
 	opts ToolNodeOptions
 }
 
-// NewToolNode makes a tool node; nil options are fine.
+// NewToolNode returns a tool node; opts may be nil.
 func NewToolNode(name string, t tool.Tool, opts *ToolNodeOptions) *ToolNode {
 	if opts == nil {
 		opts = &ToolNodeOptions{}
@@ -117,7 +117,7 @@ func NewToolNode(name string, t tool.Tool, opts *ToolNodeOptions) *ToolNode {
 	return &ToolNode{Base{AgentName: name, AgentDescription: opts.Description}, t, *opts}
 }
 
-// Run calls the tool. A resumed node goes on where it was.
+// Run calls the tool. A resumed node continues where it was interrupted.
 func (a *ToolNode) Run(ctx context.Context, inv *Invocation) Events {
 	return func(yield func(*session.Event, error) bool) {
 		giving := func(ev *session.Event, err error) bool {
@@ -141,7 +141,8 @@ func (a *ToolNode) Run(ctx context.Context, inv *Invocation) Events {
 	}
 }
 
-// isGraphNode says whether what stands here calls tools or functions by itself.
+// isGraphNode reports whether the node calls a tool or function without a
+// model.
 func (n *node) isGraphNode() bool {
 	switch n.agent.(type) {
 	case *ToolNode, *FunctionNode:
@@ -150,14 +151,14 @@ func (n *node) isGraphNode() bool {
 	return false
 }
 
-// answersAgent says whether the user's message answers a call of the agent.
+// answersAgent reports whether the user's message answers a call of the agent.
 func (r *run) answersAgent(agent string) bool {
 	call := r.findAnsweredCall()
 	return call != nil && call.Author == agent
 }
 
-// setAnswerOutput makes the answer of the tool what the node gives, unless a person has to
-// say something first.
+// setAnswerOutput makes the tool result the output of the node, unless the
+// call first requires human input.
 func (a *ToolNode) setAnswerOutput(ev *session.Event) {
 	if ev == nil || requestsHuman(&ev.Actions) || len(ev.Responses()) == 0 || isCallFailure(ev) {
 		return
@@ -175,8 +176,8 @@ func (a *ToolNode) storeAnswer(ev *session.Event, answer *genai.FunctionResponse
 	}
 }
 
-// callTool makes the call, or, where it was made before, takes over what the user
-// answered.
+// callTool makes the call. If the call was made before the invocation was
+// resumed, it yields the user's answer instead.
 func (a *ToolNode) callTool(ctx context.Context, s *step) {
 	if f := s.inv.frame; f != nil {
 		for _, made := range f.prior.allEvents() {
@@ -200,7 +201,7 @@ func (a *ToolNode) callTool(ctx context.Context, s *step) {
 	}
 }
 
-// yieldUserAnswer gives what the user answered a call that is answered later.
+// yieldUserAnswer yields the user's answer to a long-running call.
 func (a *ToolNode) yieldUserAnswer(s *step, c *genai.FunctionCall) {
 	for _, said := range slices.Backward(s.inv.run.record.users) {
 		for _, answer := range said.Responses() {
@@ -228,6 +229,6 @@ func (a *ToolNode) resolveArgs(ctx context.Context, m *CallbackContext, input an
 	case map[string]any:
 		return v, nil
 	default:
-		return nil, fmt.Errorf("its input is no mapping, and so cannot be the arguments of %s: write args", a.tool.Declaration().Name)
+		return nil, fmt.Errorf("the input must be a mapping to be used as arguments of %s; set args", a.tool.Declaration().Name)
 	}
 }

@@ -13,20 +13,20 @@ import (
 // configurable_workflow.go; adk-python has it in samples only).
 type workflowConfig struct {
 	Common         CommonConfig  `yaml:",inline"`
-	Edges          workflowEdges `yaml:"edges" required:"true" doc:"Chains of nodes, each a list: START, files of agents, names under agents, agents written out, and at the end {route: node}, or {route: EXPR, to: {value: node}}."`
-	MaxConcurrency int           `yaml:"max_concurrency" doc:"How many nodes run at the same time; zero is no limit."`
+	Edges          workflowEdges `yaml:"edges" required:"true" doc:"Chains of nodes, each a list: START, files of agents, names under agents, inline agents, and at the end {route: node}, or {route: EXPR, to: {value: node}}."`
+	MaxConcurrency int           `yaml:"max_concurrency" doc:"Maximum number of nodes that run at the same time; 0 means no limit."`
 }
 
 func (c *workflowConfig) AgentRefs() []*AgentRef { return c.Edges.refs }
 
-// Check looks at the graph as a whole.
+// Check validates the graph.
 func (c *workflowConfig) Check(n *spec.Node) spec.Diagnostics {
 	var ds spec.Diagnostics
 	if at := n.Get("sub_agents"); at != nil {
-		ds = append(ds, at.Errorf("edges", "the agents of a Workflow stand in its edges, by file or by their name under agents"))
+		ds = append(ds, at.Errorf("edges", "declare the agents of a Workflow in edges, by file or by their name under agents"))
 	}
 	if at := n.Get("max_concurrency"); c.MaxConcurrency < 0 {
-		ds = append(ds, at.Errorf("edges", "max_concurrency %d is less than zero", c.MaxConcurrency))
+		ds = append(ds, at.Errorf("edges", "max_concurrency must be 0 or more, got %d", c.MaxConcurrency))
 	}
 	return append(ds, c.Edges.validateGraph(n.Get("edges"))...)
 }
@@ -37,7 +37,7 @@ func newWorkflow(_ context.Context, env AgentEnv, c *workflowConfig) (Agent, err
 	})
 }
 
-// Start is where a workflow begins: the From of its first edges.
+// Start is the From of the first edges of a workflow.
 const Start = -1
 
 // The conditions of an [Edge].
@@ -47,34 +47,34 @@ const (
 	EdgeDefault                 // it is followed when no other route of the node is
 )
 
-// An EdgeKind says when an edge is followed.
+// An EdgeKind is the condition under which an edge is followed.
 type EdgeKind int
 
-// An Edge leads from one node of a workflow to another.
+// An Edge connects two nodes of a workflow.
 type Edge struct {
-	// From and To are places in the list of nodes; From may be [Start].
+	// From and To are indexes into the list of nodes; From may be [Start].
 	From, To int
 	Kind     EdgeKind
-	// Route is the value that an EdgeRoute is for.
+	// Route is the value that an EdgeRoute matches.
 	Route string
-	// By computes the value; nil takes what the node gave as its route, or else
-	// said. Edges of one expression share the pointer.
+	// By computes the value to match; nil uses the route that the node set, or
+	// else its output. Edges with the same expression share the pointer.
 	By *template.Expr
 }
 
-// WorkflowOptions are what a workflow may be given.
+// WorkflowOptions define a workflow.
 type WorkflowOptions struct {
 	Description string
 	Nodes       []Agent
 	Edges       []Edge
-	// MaxConcurrency is zero for no limit.
+	// MaxConcurrency is 0 for no limit.
 	MaxConcurrency int
 }
 
-// A Workflow runs its nodes along its edges: each node when one before it has
-// ended, a [JoinNode] when all before it have. Where the way forks, each side
-// runs on a branch of its own. A node may run many times; a run ends when
-// nothing is left to do.
+// A Workflow runs its nodes along its edges: a node runs when one of its
+// predecessors has ended, a [JoinNode] when all have. After a fork each path
+// runs on its own branch. A node may run many times; the run ends when no node
+// is left to run.
 type Workflow struct {
 	Base
 	edges          [][]Edge
@@ -82,7 +82,8 @@ type Workflow struct {
 	maxConcurrency int
 }
 
-// NewWorkflow makes a workflow. It fails when an edge leads to no node.
+// NewWorkflow returns a workflow. It fails when an edge refers to a missing
+// node.
 func NewWorkflow(name string, opts *WorkflowOptions) (*Workflow, error) {
 	w := &Workflow{
 		Base:  Base{AgentName: name, AgentDescription: opts.Description, Children: opts.Nodes},
@@ -91,7 +92,7 @@ func NewWorkflow(name string, opts *WorkflowOptions) (*Workflow, error) {
 	seen := map[[2]int]bool{}
 	for _, e := range opts.Edges {
 		if e.From < Start || e.From >= len(opts.Nodes) || e.To < 0 || e.To >= len(opts.Nodes) {
-			return nil, fmt.Errorf("workflow %s: an edge leads from %d to %d, and there are %d nodes", name, e.From, e.To, len(opts.Nodes))
+			return nil, fmt.Errorf("workflow %s: edge from %d to %d is out of range: there are %d nodes", name, e.From, e.To, len(opts.Nodes))
 		}
 		w.edges[e.From+1] = append(w.edges[e.From+1], e)
 		if pair := [2]int{e.From, e.To}; !seen[pair] {
@@ -106,18 +107,18 @@ func NewWorkflow(name string, opts *WorkflowOptions) (*Workflow, error) {
 type joinConfig struct {
 	AgentClass  spec.Text `yaml:"agent_class" doc:"JoinNode."`
 	Name        spec.Text `yaml:"name" required:"true" doc:"The node's name."`
-	Description string    `yaml:"description" doc:"What is joined here."`
+	Description string    `yaml:"description" doc:"Description of the node."`
 }
 
 func newJoin(_ context.Context, _ AgentEnv, c *joinConfig) (Agent, error) {
 	return NewJoin(c.Name.Value, c.Description), nil
 }
 
-// A JoinNode is a node of a [Workflow] that waits for all nodes before it, and
-// does nothing itself.
+// A JoinNode is a node of a [Workflow] that waits for all its predecessors,
+// and does nothing else.
 type JoinNode struct{ Base }
 
-// NewJoin makes a join.
+// NewJoin returns a join node.
 func NewJoin(name, description string) *JoinNode {
 	return &JoinNode{Base{AgentName: name, AgentDescription: description}}
 }
@@ -129,7 +130,7 @@ func (j *JoinNode) run(context.Context, *Invocation, func(*session.Event, error)
 	return true
 }
 
-// checkJoin refuses a join where nothing could be joined.
+// checkJoin rejects a join outside of a workflow.
 func checkJoin(agent Agent, parent *node) error {
 	if _, ok := agent.(*JoinNode); !ok {
 		return nil
@@ -139,5 +140,5 @@ func checkJoin(agent Agent, parent *node) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("the JoinNode %s is no node of a Workflow: there is nothing to join", agent.Name())
+	return fmt.Errorf("JoinNode %s must be a node of a Workflow", agent.Name())
 }

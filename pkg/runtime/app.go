@@ -12,29 +12,28 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// An App is an immutable snapshot of one deployed app. Runs hold the snapshot
-// that they began with; when a newer one takes its place in the host, the old
-// one closes after its last run.
+// An App is an immutable snapshot of one deployed app. A run holds the
+// snapshot that it started with. A snapshot that was replaced in the host
+// closes after its last run.
 type App struct {
 	Name string
-	// Description says what the app is for.
+	// Description says what the app does.
 	Description string
-	// Revision is the content hash of all that the app was built from; empty
-	// for apps that Go code built.
+	// Revision is the content hash of all sources of the app; empty for apps
+	// built by Go code.
 	Revision string
-	// Root is the agent at the top of the tree.
+	// Root is the root of the agent tree.
 	Root Agent
-	// Config is how invocations run unless a request says otherwise.
+	// Config is the run config of invocations; a request can override it.
 	Config RunConfig
-	// ContextCache has models keep the contents that requests begin with; nil
-	// is not to.
+	// ContextCache configures context caching of models; nil disables it.
 	ContextCache *ContextCacheConfig
-	// Resumable is that of its options.
+	// Resumable is set by AppOptions.
 	Resumable bool
-	// Retention is how long a session is kept after its last event; 0 is for
-	// ever. Whoever serves the app sees to it.
+	// Retention is how long a session is kept after its last event; 0 means
+	// forever. The program that serves the app deletes expired sessions.
 	Retention time.Duration
-	// Reload is what becomes of changes of the app's files.
+	// Reload configures how changes of the app's files are published.
 	Reload ReloadConfig
 
 	nodes    map[Agent]*node
@@ -46,43 +45,43 @@ type App struct {
 	compactor *compactor // nil: nothing is summarised
 }
 
-// AppOptions are what an app may be given besides its tree.
+// AppOptions are the settings of an app besides its agent tree.
 type AppOptions struct {
-	// Description is empty for the root agent's.
+	// Description is empty to use that of the root agent.
 	Description string
 	Revision    string
 	// Config is nil for [DefaultRunConfig].
 	Config *RunConfig
 	// ContextCache is nil for no caching.
 	ContextCache *ContextCacheConfig
-	// Retention is how long a session is kept after its last event; 0 is for
-	// ever.
+	// Retention is how long a session is kept after its last event; 0 means
+	// forever.
 	Retention time.Duration
-	// Model serves LLM agents that neither name a model nor have an ancestor
-	// that does.
+	// Model is used by LLM agents that neither have a model nor inherit one.
 	Model model.LLM
-	// Compaction replaces the older part of conversations by summaries; nil is
-	// never.
+	// Compaction replaces the older part of a conversation by summaries; nil
+	// disables it.
 	Compaction *CompactionConfig
-	// Summarizer writes the summaries; nil is the root agent's model.
+	// Summarizer writes the summaries; nil uses the model of the root agent.
 	Summarizer model.LLM
-	// StateSchema types the keys of the state; nil types none.
+	// StateSchema types the keys of the state; nil accepts all values.
 	StateSchema *tool.StateSchema
 	// Reload is nil for [DefaultReloadConfig].
 	Reload *ReloadConfig
-	// Resumable lets invocations be resumed after they were cut off, or pause
-	// until somebody answers. Events then tell how far each agent is.
+	// Resumable allows invocations to be resumed after an interruption, or to
+	// pause until a call is answered. Events then carry checkpoints.
 	Resumable bool
-	// Close ends what the app holds open. It is called once, after the last run.
+	// Close releases the resources of the app. It is called once, after the
+	// last run.
 	Close func()
-	// Plugins take part in every run, in this order; their names are unique.
+	// Plugins apply to every run, in this order; their names are unique.
 	Plugins []*Plugin
-	// Logger is told of plugins that cannot be closed; nil is silent.
+	// Logger receives errors of closing plugins; nil disables logging.
 	Logger *slog.Logger
 }
 
-// NewApp makes a snapshot of a tree of agents. It fails when the same agent
-// stands in two places, or an LLM agent has no model to use.
+// NewApp returns a snapshot of an agent tree. It fails when an agent appears
+// more than once, or an LLM agent has no model.
 func NewApp(name string, root Agent, opts *AppOptions) (*App, error) {
 	if opts == nil {
 		opts = &AppOptions{}
@@ -122,37 +121,38 @@ func NewApp(name string, root Agent, opts *AppOptions) (*App, error) {
 	return a, nil
 }
 
-// node is an agent's place in the tree, and what follows from that place.
+// node is the place of an agent in the tree, with the data that depends on it.
 type node struct {
 	agent    Agent
 	parent   *node
 	children []*node
-	// branch is where the agent runs beside its siblings, below no branch.
+	// branch is the branch on which the agent runs in a parallel agent,
+	// relative to the parent's branch.
 	branch string
 
 	when         *Condition
 	llm          model.LLM
 	transferable bool
-	// tools are those that are always the same, fixed, and sets have more of them.
+	// tools are the static tools, which toolsets extend.
 	tools           *toolbox
 	staticTools     []tool.Tool
 	toolsets        []tool.Set
 	delimiters      unique.Handle[shownDelimiters]
 	transferTargets []*node
-	// transferText tells whom the agent may hand over to, behind what else the
-	// system instruction says of the agent's own tools. Where many are peers it
-	// is long, and so it is made when it is first asked for.
+	// transferText is the part of the system instruction that lists the
+	// transfer targets. It is built on first use, because it is long for
+	// agents with many peers.
 	transferText func() string
-	// fixedRequest is made when it is first asked for, too.
+	// fixedRequest is built on first use, too.
 	fixedRequest   func() *fixedRequest
 	responseSchema map[string]any
-	// hooks are nil where no callback applies.
+	// hooks is nil if no callback applies.
 	hooks *hooks
 }
 
 func (a *App) addToTree(agent Agent, parent *node, inherited model.LLM) (*node, error) {
 	if a.nodes[agent] != nil {
-		return nil, fmt.Errorf("agent %s stands in two places of the tree", agent.Name())
+		return nil, fmt.Errorf("agent %s appears more than once in the agent tree", agent.Name())
 	}
 	if err := checkJoin(agent, parent); err != nil {
 		return nil, err
@@ -168,7 +168,7 @@ func (a *App) addToTree(agent Agent, parent *node, inherited model.LLM) (*node, 
 			n.llm = l.opts.Model
 		}
 		if n.llm == nil {
-			return nil, fmt.Errorf("agent %s has no model, and no agent above it has one", agent.Name())
+			return nil, fmt.Errorf("agent %s has no model and inherits none", agent.Name())
 		}
 		n.transferable = !l.opts.DisallowTransferToParent && (parent == nil || parent.transferable)
 	}
@@ -182,8 +182,8 @@ func (a *App) addToTree(agent Agent, parent *node, inherited model.LLM) (*node, 
 	return n, nil
 }
 
-// prepareTools gives each LLM agent its tools and transfer targets, once the whole
-// tree stands.
+// prepareTools sets the tools and transfer targets of each LLM agent, once the
+// whole tree is built.
 func (a *App) prepareTools(n *node) error {
 	if l, ok := n.agent.(*LLMAgent); ok {
 		tools, err := a.bindAgentTools(n, l.opts.Tools)
@@ -209,7 +209,7 @@ func (a *App) prepareTools(n *node) error {
 		}
 		n.tools = newToolbox(tools)
 		if n.tools.byName[t.tool.Declaration().Name] == nil {
-			return fmt.Errorf("node %s cannot call %s: only models use it", t.AgentName, t.tool.Declaration().Name)
+			return fmt.Errorf("node %s cannot call %s: only models can use this tool", t.AgentName, t.tool.Declaration().Name)
 		}
 	}
 	for _, c := range n.children {
@@ -220,7 +220,7 @@ func (a *App) prepareTools(n *node) error {
 	return nil
 }
 
-// bindAgentTools makes agents that are called as tools ready to run here.
+// bindAgentTools binds agents that are called as tools to the app.
 func (a *App) bindAgentTools(n *node, tools []tool.Tool) ([]tool.Tool, error) {
 	placed := slices.Clone(tools)
 	for i, t := range placed {
@@ -235,7 +235,7 @@ func (a *App) bindAgentTools(n *node, tools []tool.Tool) ([]tool.Tool, error) {
 	return placed, nil
 }
 
-// findNode returns the first agent of this name, from the root down, depth first.
+// findNode returns the first agent of this name, depth first from the root.
 func (a *App) findNode(name string) *node { return a.rootNode.findNode(name) }
 
 func (n *node) findNode(name string) *node {
@@ -250,7 +250,8 @@ func (n *node) findNode(name string) *node {
 	return nil
 }
 
-// Agent returns the first agent of this name from the root down, or nil.
+// Agent returns the first agent of this name, depth first from the root, or
+// nil.
 func (a *App) Agent(name string) Agent {
 	if n := a.findNode(name); n != nil {
 		return n.agent
@@ -258,6 +259,6 @@ func (a *App) Agent(name string) Agent {
 	return nil
 }
 
-// Close lets go of a snapshot that no host has taken. One that a host has
-// taken closes by itself.
+// Close releases a snapshot that was never published in a host. A published
+// snapshot closes by itself.
 func (a *App) Close() { a.refs.release() }

@@ -8,18 +8,18 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// A ContextCacheConfig has models keep the contents that requests begin with.
-// It is the context_cache_config of app.yaml (adk-python
-// agents/context_cache_config.py), for every LLM agent of the tree. Agents that
-// are called as tools are left out: each call is a session of its own, which
-// nothing goes on with.
+// A ContextCacheConfig configures context caching of models:
+// context_cache_config in app.yaml (adk-python
+// agents/context_cache_config.py), for every LLM agent of the tree. Agents
+// that are called as tools are excluded, because each call is a session of its
+// own that never continues.
 type ContextCacheConfig struct {
-	MinTokens      int `json:"min_tokens" yaml:"min_tokens" default:"0" doc:"How many tokens the agent's last prompt must have had before a cache is made. The service wants 4096 in any case."`
-	TTLSeconds     int `json:"ttl_seconds" yaml:"ttl_seconds" default:"1800" doc:"How long a cache lives."`
-	CacheIntervals int `json:"cache_intervals" yaml:"cache_intervals" default:"10" doc:"How many invocations use a cache before it is made anew, 1 to 100."`
+	MinTokens      int `json:"min_tokens" yaml:"min_tokens" default:"0" doc:"Minimum size of the agent's last prompt, in tokens, to create a cache. The service requires at least 4096."`
+	TTLSeconds     int `json:"ttl_seconds" yaml:"ttl_seconds" default:"1800" doc:"Lifetime of a cache in seconds."`
+	CacheIntervals int `json:"cache_intervals" yaml:"cache_intervals" default:"10" doc:"Number of invocations that use a cache before it is recreated, 1 to 100."`
 }
 
-// maxTTLSeconds is a hundred years: three times as much does not fit into a
+// maxTTLSeconds is 100 years; about three times as much overflows a
 // time.Duration.
 const maxTTLSeconds = 100 * 365 * 24 * 60 * 60
 
@@ -42,8 +42,8 @@ func (c *ContextCacheConfig) toModelConfig() model.CacheConfig {
 	return model.CacheConfig{MinTokens: c.MinTokens, TTL: time.Duration(c.TTLSeconds) * time.Second, Intervals: c.CacheIntervals}
 }
 
-// buildCacheRequest tells the model what its agent's last answers said of caches.
-// The first use of a cache in an invocation counts as one more
+// buildCacheRequest returns the cache data of the agent's last responses for
+// the model. The first use of a cache in an invocation counts as one more
 // (adk-python flows/llm_flows/context_cache_processor.py).
 func (inv *Invocation) buildCacheRequest() *model.CacheRequest {
 	said := inv.readCacheState()
@@ -60,7 +60,7 @@ func (inv *Invocation) buildCacheRequest() *model.CacheRequest {
 
 type cacheKey struct{ agent string }
 
-// cacheState is the newest that an agent's events say of caches. It does not
+// cacheState is the latest cache data in the events of an agent. It does not
 // change once it is derived.
 type cacheState struct {
 	seen         int
@@ -69,7 +69,7 @@ type cacheState struct {
 	promptTokens int
 }
 
-// readCacheState looks at each event once.
+// readCacheState reads each event once.
 func (inv *Invocation) readCacheState() *cacheState {
 	agent := inv.node.agent.Name()
 	said := inv.run.sess.History.Derive(cacheKey{agent}, func(last any, events []*session.Event) (any, int64) {

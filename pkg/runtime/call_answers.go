@@ -25,13 +25,13 @@ func checkAnswers(events []*session.Event, responses []*genai.FunctionResponse) 
 		}
 		at := findLastCall(events, f.ID)
 		if at < 0 {
-			return invalidRequest("function response %s answers no function call of this conversation", f.ID)
+			return invalidRequest("function response %s does not match any function call of this conversation", f.ID)
 		}
 		if slices.ContainsFunc(responses[:i], func(other *genai.FunctionResponse) bool { return other.ID == f.ID }) {
-			return invalidRequest("the message answers the call %s twice", f.ID)
+			return invalidRequest("the message contains two answers to call %s", f.ID)
 		}
 		if first != nil && events[at] != first {
-			return invalidRequest("function response %s answers a call of agent %s that was made apart from the others: send it in a message of its own", f.ID, events[at].Author)
+			return invalidRequest("function response %s answers a call of agent %s from a different event: send it in a separate message", f.ID, events[at].Author)
 		}
 		first = events[at]
 		if reason := rejectionReason(events[at:], f); reason != "" {
@@ -61,16 +61,16 @@ func findCall(ev *session.Event, id string) *genai.FunctionCall {
 	return nil
 }
 
-// rejectionReason is why the call of the first event does not take a response; empty
-// when it does. A final response that no agent has taken up may be sent again: its
-// run was cut off.
+// rejectionReason returns why the call of the first event does not accept a
+// response; empty when it does. A final response that no agent has processed
+// may be sent again, because its run was interrupted.
 func rejectionReason(since []*session.Event, f *genai.FunctionResponse) string {
 	call := findCall(since[0], f.ID)
 	if call.Name != f.Name {
 		return "its name is " + call.Name + ", not " + f.Name
 	}
 	if !slices.Contains(since[0].LongRunningToolIDs, f.ID) {
-		return "it does not wait for an answer, as " + call.Name + " is not long-running"
+		return "it does not accept an answer: " + call.Name + " is not long-running"
 	}
 	var last, final *genai.FunctionResponse // the tool's, and the user's
 	takenUp := false
@@ -88,9 +88,9 @@ func rejectionReason(since []*session.Event, f *genai.FunctionResponse) string {
 	}
 	switch {
 	case last != nil && isFailure(last.Response):
-		return "it was not carried out, or has failed"
+		return "it was not executed, or failed"
 	case final != nil && (takenUp || !sameJSON(final.Response, f.Response)):
-		return "it has its final answer"
+		return "it already has its final answer"
 	}
 	return ""
 }

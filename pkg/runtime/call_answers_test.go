@@ -70,7 +70,7 @@ func TestDecisionAfterRewind(t *testing.T) {
 				t.Errorf("%d calls wait after the rewind, want none", n)
 			}
 			got := outline(e.Host.Run(t.Context(), decide(key, map[string]any{"confirmed": true}, ids...)))
-			want := "error INVALID_REQUEST: the confirmation " + ids[0] + " was answered before the session was rewound: an answer counts once, so rewind to before the call\n"
+			want := "error INVALID_REQUEST: the confirmation " + ids[0] + " was answered before the session was rewound: rewind to before the call to answer it again\n"
 			if got != want || runs != before {
 				t.Errorf("resumable %t, confirmed %t: second answer = %q after %d runs and %d more, want %q", resumable, confirmed, got, before, runs-before, want)
 			}
@@ -129,7 +129,7 @@ func TestAnswerAfterRewind(t *testing.T) {
 	if got := answer("left"); got != "a: done\n" {
 		t.Errorf("first answer: %q", got)
 	}
-	if got := answer("right"); !strings.Contains(got, "it has its final answer") {
+	if got := answer("right"); !strings.Contains(got, "it already has its final answer") {
 		t.Errorf("second answer: %q, want that there is one", got)
 	}
 	rewindTo(t, e, key, "f")

@@ -13,7 +13,7 @@ import (
 )
 
 // callState is the session's state with one call's own writes on top. The
-// writes ride on the call's event; nobody else sees them before it is stored.
+// writes are stored with the call's event; until then no one else sees them.
 type callState struct {
 	run     *run
 	mu      sync.Mutex

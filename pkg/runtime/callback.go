@@ -10,34 +10,34 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// Callbacks are functions that an agent asks at certain moments of its run
-// (adk-python agents/callback_context.py and the callbacks of its agents). Each
-// list is asked in order until one answers; a nil answer lets things go their
-// way. An error ends the run: a [*RunError] is told as it is. Functions are
-// called by many goroutines at once. The model's and the tools' lists matter to
-// LLM agents only.
+// Callbacks are functions that are called at certain points of an agent's run
+// (adk-python agents/callback_context.py and the callbacks of its agents). The
+// functions of a list are called in order until one returns an answer; nil
+// continues normally. An error ends the run; a [*RunError] is reported
+// unchanged. Functions are called concurrently. The lists for models and tools
+// apply to LLM agents only.
 type Callbacks struct {
-	// BeforeAgent: the answer becomes an event in place of the agent's run, and
-	// AfterAgent is not asked. Other agents of the run go on.
+	// BeforeAgent: an answer becomes an event instead of the agent's run, and
+	// AfterAgent is not called. Other agents of the run continue.
 	BeforeAgent []AgentFunc
-	// AfterAgent: the answer becomes an event more, behind the agent's own.
+	// AfterAgent: an answer becomes an additional event after the agent's own.
 	AfterAgent []AgentFunc
-	// BeforeModel may change the request; an answer takes the place of the
-	// model's, is not counted as a call, and is not shown to AfterModel.
+	// BeforeModel may change the request. An answer replaces the model call,
+	// does not count as a call, and is not passed to AfterModel.
 	BeforeModel []BeforeModelFunc
-	// AfterModel: the answer replaces the model's. It is asked about each
-	// piece of a streamed answer, and about the whole.
+	// AfterModel: an answer replaces the model's response. It is called for
+	// each partial response of a stream and for the whole response.
 	AfterModel []AfterModelFunc
-	// OnModelError: the answer takes the place of a failed call's.
+	// OnModelError: an answer replaces the error of a failed call.
 	OnModelError []ModelErrorFunc
-	// BeforeTool may change the arguments; an answer takes the place of the
-	// tool's. AfterTool is asked all the same.
+	// BeforeTool may change the arguments. An answer replaces the tool call;
+	// AfterTool is called nevertheless.
 	BeforeTool []BeforeToolFunc
-	// AfterTool: the answer replaces the tool's. It is not asked about
-	// failures that OnToolError let pass.
+	// AfterTool: an answer replaces the tool's result. It is not called for
+	// errors that OnToolError did not handle.
 	AfterTool []AfterToolFunc
-	// OnToolError: the answer takes the place of a failed call's. It is asked
-	// about tools that do not exist too, and is then the last word.
+	// OnToolError: an answer replaces the error of a failed call. It is also
+	// called for unknown tools; AfterTool is not called then.
 	OnToolError []ToolErrorFunc
 }
 
@@ -45,40 +45,40 @@ type Callbacks struct {
 // replace its contents, never change them. A changed response begins as a
 // Clone of the model's, which keeps it the piece or the whole that it was.
 type (
-	// AgentFunc is asked before or after an agent.
+	// AgentFunc is called before or after an agent.
 	AgentFunc func(ctx context.Context, m *CallbackContext) (*genai.Content, error)
-	// BeforeModelFunc is asked before a model.
+	// BeforeModelFunc is called before a model.
 	BeforeModelFunc func(ctx context.Context, m *CallbackContext, req *model.Request) (*model.Response, error)
-	// AfterModelFunc is asked after a model.
+	// AfterModelFunc is called after a model.
 	AfterModelFunc func(ctx context.Context, m *CallbackContext, resp *model.Response) (*model.Response, error)
-	// ModelErrorFunc is asked when a call of a model failed.
+	// ModelErrorFunc is called when a model call fails.
 	ModelErrorFunc func(ctx context.Context, m *CallbackContext, req *model.Request, err error) (*model.Response, error)
-	// BeforeToolFunc is asked before a tool.
+	// BeforeToolFunc is called before a tool.
 	BeforeToolFunc func(ctx context.Context, t tool.Tool, call *tool.Call) (*tool.Result, error)
-	// AfterToolFunc is asked after a tool; the result is nil when the tool
-	// answered nothing.
+	// AfterToolFunc is called after a tool; the result is nil when the tool
+	// returned none.
 	AfterToolFunc func(ctx context.Context, t tool.Tool, call *tool.Call, result *tool.Result) (*tool.Result, error)
-	// ToolErrorFunc is asked when a tool failed.
+	// ToolErrorFunc is called when a tool fails.
 	ToolErrorFunc func(ctx context.Context, t tool.Tool, call *tool.Call, err error) (*tool.Result, error)
 )
 
-// A CallbackContext is what a callback sees: the invocation of its agent, and what it
-// may write to. It is valid during the call.
+// A CallbackContext is the context of a callback: the invocation of its agent,
+// and the state, actions and artifacts that it can write. It is valid during
+// the call.
 type CallbackContext struct {
 	*Invocation
-	// State reads the session's state with this moment's own writes on top.
+	// State reads the session's state including the writes of this callback.
 	State tool.State
-	// Actions ride on the event that the moment leads to: the callback's own,
-	// or the model's. Before and after an agent, written state alone makes an
-	// event without content.
+	// Actions are added to the resulting event: the callback's own, or that of
+	// the model response. Before and after an agent, a state write alone
+	// yields an event without content.
 	Actions *session.Actions
 	// Artifacts of the session and its user.
 	Artifacts tool.Artifacts
-	// Memories of the session's user, to which a callback may add the session.
+	// Memories of the session's user; a callback can add the session.
 	Memories tool.Memories
-	// Event is the last that the agent, or one below it, said in this run: what
-	// callbacks after an agent are asked about. It is nil elsewhere, and where
-	// nothing was said.
+	// Event is the last event of the agent, or of one below it, in this run.
+	// It is set for callbacks after an agent only, and nil if there is none.
 	Event *session.Event
 }
 
@@ -92,7 +92,7 @@ func (inv *Invocation) newCallbackContext(actions *session.Actions) *CallbackCon
 	}
 }
 
-// Add puts the lists of more behind those of c.
+// Add appends the lists of more to those of c.
 func (c *Callbacks) Add(more *Callbacks) {
 	c.BeforeAgent = append(c.BeforeAgent, more.BeforeAgent...)
 	c.AfterAgent = append(c.AfterAgent, more.AfterAgent...)
@@ -104,7 +104,7 @@ func (c *Callbacks) Add(more *Callbacks) {
 	c.OnToolError = append(c.OnToolError, more.OnToolError...)
 }
 
-// countFunctions is how many functions there are in all.
+// countFunctions returns the number of functions in all lists.
 func (c *Callbacks) countFunctions() int {
 	return len(c.BeforeAgent) + len(c.AfterAgent) + len(c.BeforeModel) + len(c.AfterModel) +
 		len(c.OnModelError) + len(c.BeforeTool) + len(c.AfterTool) + len(c.OnToolError)

@@ -9,11 +9,11 @@ import (
 	"agenthost/pkg/session"
 )
 
-// hookAfterAgent is the name of the callbacks that are asked about what was said.
+// hookAfterAgent is the name of the callbacks after an agent.
 const hookAfterAgent = "after_agent"
 
-// lastOwnEvent is the last event of this run that the agent, or one below it, said;
-// nil when there is none.
+// lastOwnEvent returns the last event of the agent, or of one below it, in
+// this run, or nil.
 func (inv *Invocation) lastOwnEvent() *session.Event {
 	for _, ev := range slices.Backward(inv.run.sess.Events()) {
 		switch {
@@ -26,7 +26,7 @@ func (inv *Invocation) lastOwnEvent() *session.Event {
 	return nil
 }
 
-// runWithCallbacks is an agent's run between its callbacks (adk-python
+// runWithCallbacks runs an agent with its callbacks (adk-python
 // agents/base_agent.py run_async).
 func (inv *Invocation) runWithCallbacks(ctx context.Context, yield func(*session.Event, error) bool) bool {
 	h := inv.node.hooks
@@ -44,9 +44,9 @@ func (inv *Invocation) runWithCallbacks(ctx context.Context, yield func(*session
 	return ok
 }
 
-// runAgentCallbacks asks the callbacks before or after an agent and yields what comes
-// of it: an answer, or state that was written. It returns whether there was an
-// answer, and false when the run is over.
+// runAgentCallbacks calls the callbacks before or after an agent, and yields
+// an event with their answer or their state writes. It returns whether there
+// was an answer, and false when the run is over.
 func (inv *Invocation) runAgentCallbacks(ctx context.Context, hook string, list []ownedCallback[AgentFunc], yield func(*session.Event, error) bool) (answered, ok bool) {
 	if len(list) == 0 {
 		return false, true

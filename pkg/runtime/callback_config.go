@@ -14,32 +14,33 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// agentCallbackLists are the YAML of the callbacks that all agents have.
+// agentCallbackLists are the callbacks in YAML that all agents have.
 type agentCallbackLists struct {
-	Before callbackList `yaml:"before_agent_callbacks" doc:"Asked before the agent: respond answers in its place, set writes state, fail ends the run."`
-	After  callbackList `yaml:"after_agent_callbacks" doc:"Asked after the agent: emit says one thing more, set writes state, fail ends the run."`
+	Before callbackList `yaml:"before_agent_callbacks" doc:"Called before the agent: respond answers instead of it, set writes state, fail ends the run."`
+	After  callbackList `yaml:"after_agent_callbacks" doc:"Called after the agent: emit adds an event with a text, set writes state, fail ends the run."`
 }
 
-// llmCallbackLists are those that LLM agents have besides.
+// llmCallbackLists are the additional callbacks of LLM agents.
 type llmCallbackLists struct {
-	BeforeModel  callbackList `yaml:"before_model_callbacks" doc:"Asked before the model: respond and deny answer in its place, set, fail."`
-	AfterModel   callbackList `yaml:"after_model_callbacks" doc:"Asked about each answer of the model, pieces of streams too: replace changes its text, respond the whole answer, set, fail."`
-	OnModelError callbackList `yaml:"on_model_error_callbacks" doc:"Asked when the model fails: respond answers in its place, set, fail."`
+	BeforeModel  callbackList `yaml:"before_model_callbacks" doc:"Called before the model: respond and deny answer instead of it, set writes state, fail ends the run."`
+	AfterModel   callbackList `yaml:"after_model_callbacks" doc:"Called after each response of the model, including partial ones: replace changes its text, respond the whole response, set writes state, fail ends the run."`
+	OnModelError callbackList `yaml:"on_model_error_callbacks" doc:"Called when the model fails: respond answers instead of it, set writes state, fail ends the run."`
 
 	Tools toolCallbackLists `yaml:",inline"`
 }
 
-// toolCallbackLists are those of agents that call tools.
+// toolCallbackLists are the callbacks of agents that call tools.
 type toolCallbackLists struct {
-	BeforeTool  callbackList `yaml:"before_tool_callbacks" doc:"Asked before a tool: respond and deny answer in its place, confirm asks a person first, set, fail."`
-	AfterTool   callbackList `yaml:"after_tool_callbacks" doc:"Asked about the answer of a tool: replace and respond change it, set, fail."`
-	OnToolError callbackList `yaml:"on_tool_error_callbacks" doc:"Asked when a tool fails or is not there: respond answers in its place, set, fail."`
+	BeforeTool  callbackList `yaml:"before_tool_callbacks" doc:"Called before a tool: respond and deny answer instead of it, confirm requires approval by a person, set writes state, fail ends the run."`
+	AfterTool   callbackList `yaml:"after_tool_callbacks" doc:"Called after a tool: replace and respond change its result, set writes state, fail ends the run."`
+	OnToolError callbackList `yaml:"on_tool_error_callbacks" doc:"Called when a tool fails or does not exist: respond answers instead of it, set writes state, fail ends the run."`
 }
 
-// callbackList stands for a list that [DecodeCallbacks] reads.
+// callbackList is a list that [DecodeCallbacks] decodes.
 type callbackList struct{}
 
-// DecodeSpec leaves the list to DecodeCallbacks, which knows the functions.
+// DecodeSpec does nothing: DecodeCallbacks decodes the list with the
+// registered functions.
 func (*callbackList) DecodeSpec(*spec.Node) spec.Diagnostics { return nil }
 
 // SchemaSpec refers to the definition of a callback.
@@ -48,36 +49,36 @@ func (*callbackList) SchemaSpec() map[string]any {
 }
 
 // A CallbackConfig is one callback in YAML: the name of a function, or a rule
-// of one verb.
+// with one verb.
 type CallbackConfig struct {
-	Name    spec.Text        `yaml:"name" doc:"A function that the program has under this name; it stands alone."`
-	When    spec.Expr        `yaml:"when" doc:"The rule counts when this is true; without it always."`
-	Respond *spec.Node       `yaml:"respond" doc:"Answers with a text with placeholders; for tools also a mapping with such texts."`
-	Deny    spec.Text        `yaml:"deny" doc:"Refuses with a text: a tool answers {error: text}; the answer in a model's place has the errorCode DENIED."`
-	Confirm spec.Text        `yaml:"confirm" doc:"Has a person approve the call of a tool, who is shown this text."`
-	Replace spec.Expr        `yaml:"replace" doc:"Puts the value of an expression in the place of the model's text, whose thoughts are left out, or of the tool's answer; null leaves it."`
-	Emit    spec.Text        `yaml:"emit" doc:"Says a text in an event more."`
+	Name    spec.Text        `yaml:"name" doc:"Name of a function registered by the program; not combined with other keys."`
+	When    spec.Expr        `yaml:"when" doc:"Condition of the rule. Default: always true."`
+	Respond *spec.Node       `yaml:"respond" doc:"Answers with a string with placeholders; for tools also with a mapping of such strings."`
+	Deny    spec.Text        `yaml:"deny" doc:"Denies the call with a message: a tool returns {error: message}; a model response gets the errorCode DENIED."`
+	Confirm spec.Text        `yaml:"confirm" doc:"Requires a person to approve the tool call, and shows this text."`
+	Replace spec.Expr        `yaml:"replace" doc:"Replaces the text of the model response, without thoughts, or the tool result with the value of an expression; null keeps it."`
+	Emit    spec.Text        `yaml:"emit" doc:"Adds an event with this text."`
 	Writes  tool.StateWrites `yaml:",inline"`
 	Fail    spec.Text        `yaml:"fail" doc:"Ends the run with this message."`
 }
 
-// A hookSpec is one moment as YAML knows it.
+// A hookSpec describes the callbacks of one hook in YAML.
 type hookSpec struct {
 	name  string
 	verbs []string
-	// env are the names that the hook has besides those of all.
+	// env declares the names that only this hook has.
 	env        template.Env
 	selectHook func(c Callbacks) Callbacks
 }
 
-// withWriteVerbs are the verbs of a hook, where state may be written at any.
+// withWriteVerbs returns the verbs of a hook including those that write state.
 func withWriteVerbs(own ...string) []string {
 	last := len(own) - 1
 	return slices.Concat(own[:last], tool.WriteVerbs(), own[last:])
 }
 
-// hookSpecs returns the hooks of an agent. The list is built once, because every
-// agent of every load reads it; nobody changes it.
+// hookSpecs returns the hooks of an agent. The list is built once, because
+// every agent of every load reads it; it must not be changed.
 var hookSpecs = sync.OnceValue(func() []hookSpec {
 	args := map[string]any{}
 	call := template.Env{"name": "", "args": args}
@@ -114,9 +115,9 @@ var hookSpecs = sync.OnceValue(func() []hookSpec {
 	}
 })
 
-// DecodeCallbacks reads the callbacks of an agent's mapping. A name is looked
-// up in functions, where it has one or more functions for the hook. It reports
-// every problem, and returns the callbacks that are right.
+// DecodeCallbacks decodes the callbacks of an agent's mapping. A name is
+// looked up in functions, which has one or more functions for the hook. It
+// reports all problems, and returns the valid callbacks.
 func DecodeCallbacks(n *spec.Node, functions map[string]Callbacks) (Callbacks, spec.Diagnostics) {
 	d := callbackDecoder{functions: functions}
 	for _, h := range hookSpecs() {
@@ -125,7 +126,7 @@ func DecodeCallbacks(n *spec.Node, functions map[string]Callbacks) (Callbacks, s
 			continue
 		}
 		if list.Kind != spec.Sequence {
-			d.addDiagnostics(list.Errorf("type", "%s_callbacks is a list", h.name))
+			d.addDiagnostics(list.Errorf("type", "%s_callbacks must be a list", h.name))
 			continue
 		}
 		for _, item := range list.Items {
@@ -136,9 +137,8 @@ func DecodeCallbacks(n *spec.Node, functions map[string]Callbacks) (Callbacks, s
 	return d.callbacks, d.ds
 }
 
-// AddCallbacks adds callbacks after those that an agent has. It is for agents that
-// are not yet part of an app. An agent that does not embed [Base] cannot have
-// callbacks, which is an error.
+// AddCallbacks appends callbacks to those of an agent that is not yet part of
+// an app. It fails for an agent that does not embed [Base].
 func AddCallbacks(agent Agent, more Callbacks) error {
 	a, ok := agent.(interface{ agentCallbacks() *Callbacks })
 	switch {
@@ -150,8 +150,8 @@ func AddCallbacks(agent Agent, more Callbacks) error {
 	return nil
 }
 
-// checkReached warns of callbacks below a rule that always answers: they are
-// never asked. It is silent about replace, which may leave an answer as it is.
+// checkReached warns of callbacks after a rule that always answers: they are
+// never called. It ignores replace, which may keep the answer.
 func (d *callbackDecoder) checkReached(list *spec.Node) {
 	for i, item := range list.Items[:max(len(list.Items)-1, 0)] {
 		if d.ds.HasErrors() {
@@ -159,8 +159,8 @@ func (d *callbackDecoder) checkReached(list *spec.Node) {
 		}
 		always := item.Get("when").IsNull() && len(item.Entries) == 1
 		if verb := item.Keys(); always && slices.Contains([]string{"respond", "deny", "emit", "fail"}, verb[0]) {
-			d.addDiagnostics(list.Items[i+1].Warnf("callback-order", "this callback is never asked: the one above, in line %d, always answers", item.Pos.Line).
-				WithHint("give that one a when, or put it last"))
+			d.addDiagnostics(list.Items[i+1].Warnf("callback-order", "this callback is never called: the one in line %d always answers", item.Pos.Line).
+				WithHint("add a when to that one, or move it to the end"))
 			return
 		}
 	}
@@ -176,7 +176,7 @@ func (d *callbackDecoder) addDiagnostics(ds ...spec.Diagnostic) { d.ds = append(
 
 func (d *callbackDecoder) decodeItem(n *spec.Node, h hookSpec) {
 	if n.Kind != spec.Mapping {
-		d.addDiagnostics(n.Errorf("type", "a callback is {name: NAME}, or a rule of one verb, such as {when: …, %s: …}", h.verbs[0]))
+		d.addDiagnostics(n.Errorf("type", "a callback must be {name: NAME} or a rule with one verb, such as {when: …, %s: …}", h.verbs[0]))
 		return
 	}
 	var c CallbackConfig
@@ -197,24 +197,24 @@ func (d *callbackDecoder) decodeItem(n *spec.Node, h hookSpec) {
 
 func (d *callbackDecoder) resolveNamed(n *spec.Node, c *CallbackConfig, h hookSpec) Callbacks {
 	if len(n.Entries) > 1 {
-		d.addDiagnostics(n.Errorf("callback", "name stands alone: the function decides what follows"))
+		d.addDiagnostics(n.Errorf("callback", "name cannot be combined with other keys"))
 	}
 	found := h.selectHook(d.functions[c.Name.Value])
 	if found.countFunctions() == 0 {
-		diag := c.Name.Errorf(0, "code", "%s callback %s is code of another program, which this host does not have", h.name, c.Name.Value)
-		d.addDiagnostics(diag.WithHint("say what stands in its place under functions: in app.yaml, write a rule here (when, and one of %s), or register a Go function of this name", strings.Join(h.verbs, ", ")))
+		diag := c.Name.Errorf(0, "code", "%s callback %s is code that this host does not have", h.name, c.Name.Value)
+		d.addDiagnostics(diag.WithHint("declare a replacement under functions in app.yaml, write a rule here (when, and one of %s), or register a Go function of this name", strings.Join(h.verbs, ", ")))
 	}
 	return found
 }
 
-// compileRule compiles a rule of one verb.
+// compileRule compiles a rule with one verb.
 func (d *callbackDecoder) compileRule(n *spec.Node, c *CallbackConfig, h hookSpec) *rule {
 	env := h.declareEnv()
 	r := &rule{verb: d.decodeVerb(n, h)}
 	if slices.Contains(tool.WriteVerbs(), r.verb) {
 		r.writes = c.Writes.Assignments(func(e spec.Expr) *template.Expr { return d.compileExpr(e, env, template.Compile) })
 		if len(r.writes) == 0 {
-			d.addDiagnostics(n.Get(r.verb).Errorf("callback", "%s has no key to write", r.verb))
+			d.addDiagnostics(n.Get(r.verb).Errorf("callback", "%s requires at least one key", r.verb))
 		}
 	}
 	if !n.Get("when").IsNull() {
@@ -237,7 +237,7 @@ func (d *callbackDecoder) compileRule(n *spec.Node, c *CallbackConfig, h hookSpe
 	return r
 }
 
-// decodeVerb finds the one verb of a rule.
+// decodeVerb returns the verb of a rule.
 func (d *callbackDecoder) decodeVerb(n *spec.Node, h hookSpec) string {
 	var verbs []*spec.Node
 	for _, e := range n.Entries {
@@ -248,17 +248,17 @@ func (d *callbackDecoder) decodeVerb(n *spec.Node, h hookSpec) string {
 	allowed := strings.Join(h.verbs, ", ")
 	switch {
 	case len(verbs) == 0:
-		d.addDiagnostics(n.Errorf("callback", "the rule does nothing: it needs one of %s", allowed))
+		d.addDiagnostics(n.Errorf("callback", "the rule has no verb: it requires one of %s", allowed))
 		return ""
 	case len(verbs) > 1:
-		d.addDiagnostics(verbs[1].Errorf("callback", "a rule has one verb, and %s stands here already: write two rules", verbs[0].Value))
+		d.addDiagnostics(verbs[1].Errorf("callback", "a rule has only one verb, and it already has %s: write two rules", verbs[0].Value))
 	case !slices.Contains(h.verbs, verbs[0].Value):
-		d.addDiagnostics(verbs[0].Errorf("callback", "%s has no meaning in %s_callbacks; the verbs there are %s", verbs[0].Value, h.name, allowed))
+		d.addDiagnostics(verbs[0].Errorf("callback", "%s is not allowed in %s_callbacks; the allowed verbs are %s", verbs[0].Value, h.name, allowed))
 	}
 	return verbs[0].Value
 }
 
-// declareEnv are all names of a hook.
+// declareEnv declares all names of a hook.
 func (h hookSpec) declareEnv() template.Env {
 	env := template.Env{
 		"state": map[string]any{}, "user": "", "agent": "",
@@ -280,7 +280,7 @@ func (d *callbackDecoder) compileExpr(src spec.Expr, env template.Env, compile f
 	return x
 }
 
-// compileRespond is a text, or for tools also a mapping with texts in it.
+// compileRespond compiles a string, or for tools also a mapping with strings.
 func (d *callbackDecoder) compileRespond(n *spec.Node, h hookSpec, r *rule) {
 	if n.Kind == spec.Scalar {
 		var t spec.Text
@@ -289,13 +289,13 @@ func (d *callbackDecoder) compileRespond(n *spec.Node, h hookSpec, r *rule) {
 		return
 	}
 	if n.Kind != spec.Mapping || h.env["tool"] == nil {
-		d.addDiagnostics(n.Errorf("type", "respond is a text here"))
+		d.addDiagnostics(n.Errorf("type", "respond must be a string here"))
 		return
 	}
 	r.respond = d.compileTexts(n, h.declareEnv())
 }
 
-// compileTexts is the value of a node with its texts compiled.
+// compileTexts returns the value of a node with its strings compiled.
 func (d *callbackDecoder) compileTexts(n *spec.Node, env template.Env) any {
 	switch {
 	case n.Kind == spec.Mapping:
@@ -318,8 +318,8 @@ func (d *callbackDecoder) compileTexts(n *spec.Node, env template.Env) any {
 	return n.Any()
 }
 
-// compileText compiles a text with placeholders: the names of the hook, and else keys
-// of the state.
+// compileText compiles a string with placeholders: names of the hook, or state
+// keys.
 func (d *callbackDecoder) compileText(t spec.Text, env template.Env) *template.Paths {
 	p, err := template.ParsePaths(t.Value)
 	if err != nil {
@@ -331,13 +331,13 @@ func (d *callbackDecoder) compileText(t spec.Text, env template.Env) *template.P
 		known, closed := env[root].(template.Env)
 		name, _, _ := strings.Cut(rest, ".")
 		if _, ok := known[name]; closed && !ok {
-			d.addDiagnostics(t.Errorf(ref.Offset, "placeholder", "{%s}: there is no such value here; %s has %s", ref.Name, root, strings.Join(slices.Sorted(maps.Keys(known)), ", ")))
+			d.addDiagnostics(t.Errorf(ref.Offset, "placeholder", "unknown value {%s}; %s has %s", ref.Name, root, strings.Join(slices.Sorted(maps.Keys(known)), ", ")))
 		}
 	}
 	return p
 }
 
-// diagnosticAt gives a template's error its place.
+// diagnosticAt returns the diagnostic of a template error at its position.
 func diagnosticAt(t spec.Text, rule string, err error) spec.Diagnostic {
 	offset := 0
 	var te *template.Error

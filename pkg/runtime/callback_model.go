@@ -8,13 +8,13 @@ import (
 	"agenthost/pkg/session"
 )
 
-// responseFunc is told what a model answers, piece by piece, or the error that ends the
-// call. It says whether it wants more.
+// responseFunc receives the responses of a model, partial ones included, or
+// the error that ends the call. It returns false to stop the stream.
 type responseFunc = func(*model.Response, error) bool
 
-// callModel asks the model, or the callbacks in its place and about its answers, and says
-// whether all was heard. Only a real call is counted. The error is of what came
-// before it.
+// callModel calls the model with its callbacks, and returns whether the whole
+// stream was consumed. Only a real model call is counted. The error is one
+// that occurred before the call.
 func (s *step) callModel(ctx context.Context, req *model.Request, hear responseFunc) (whole bool, err error) {
 	host, hooked := s.inv.run.host, s.inv.node.hooks != nil
 	if hooked {
@@ -46,7 +46,7 @@ func (inv *Invocation) runBeforeModel(ctx context.Context, m *CallbackContext, r
 	})
 }
 
-// withModelCallbacks is told what the callbacks let through.
+// withModelCallbacks wraps hear with the callbacks after the model.
 func (s *step) withModelCallbacks(ctx context.Context, req *model.Request, hear responseFunc) responseFunc {
 	return func(resp *model.Response, err error) bool {
 		if err != nil {
@@ -59,8 +59,8 @@ func (s *step) withModelCallbacks(ctx context.Context, req *model.Request, hear 
 	}
 }
 
-// recoverModelError asks for an answer in place of a failed call's; the failure stays
-// when there is none. A run that was stopped has nothing to answer.
+// recoverModelError calls the callbacks for a failed model call, and returns
+// the error if none answers. They are not called when the run was canceled.
 func (s *step) recoverModelError(ctx context.Context, req *model.Request, failure error) (*model.Response, error) {
 	if ctx.Err() != nil {
 		return nil, failure
@@ -84,8 +84,8 @@ func (s *step) runAfterModel(ctx context.Context, resp *model.Response) (*model.
 	return answer, err
 }
 
-// modelCallbackContext is the moment that the model's callbacks share until an event takes what
-// they wrote.
+// modelCallbackContext returns the context that the model's callbacks share
+// until an event takes their writes.
 func (s *step) modelCallbackContext() *CallbackContext {
 	k := s.ensureState()
 	if k.callbackContext == nil {
@@ -94,8 +94,8 @@ func (s *step) modelCallbackContext() *CallbackContext {
 	return k.callbackContext
 }
 
-// attachCallbackActions puts what the model's callbacks wrote on an event. A piece of a stream
-// shows it; the whole answer takes it along.
+// attachCallbackActions adds the writes of the model's callbacks to an event.
+// A partial event gets a copy; the whole response takes them.
 func (s *step) attachCallbackActions(ev *session.Event) {
 	if s.state == nil || s.state.callbackContext == nil {
 		return

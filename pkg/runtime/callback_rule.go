@@ -13,18 +13,18 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// A rule is a callback written in YAML: a condition and one verb.
+// A rule is a callback in YAML: a condition and one verb.
 type rule struct {
 	verb    string
 	when    *template.Expr
 	replace *template.Expr
 	writes  []tool.Assignment
-	// respond is a mapping with texts in it, where tools are answered so.
+	// respond is a mapping with strings, for hooks of tools.
 	respond any
 	text    *template.Paths
 }
 
-// toCallbacks are the rule at each of the hooks.
+// toCallbacks returns the rule as a callback for each hook.
 func (r *rule) toCallbacks() Callbacks {
 	return Callbacks{
 		BeforeAgent: []AgentFunc{r.aroundAgent}, AfterAgent: []AgentFunc{r.aroundAgent},
@@ -33,8 +33,8 @@ func (r *rule) toCallbacks() Callbacks {
 	}
 }
 
-// evaluateRule says what the rule comes to: the value of its verb, or nil when there
-// is nothing to answer. It writes what set says to the state.
+// evaluateRule returns the value of the verb, or nil when the rule has no
+// answer. Verbs that write state do so here.
 func (r *rule) evaluateRule(ctx context.Context, vars map[string]any, state tool.State) (any, error) {
 	if r.when != nil {
 		if holds, err := r.when.Bool(ctx, vars); err != nil || !holds {
@@ -67,7 +67,7 @@ func wrapWithKey(key string, err error) error {
 	return fmt.Errorf("%s: %w", key, err)
 }
 
-// renderPaths fills a text within the budget of the turn.
+// renderPaths renders a string within the budget of the turn.
 func renderPaths(text *template.Paths, vars map[string]any, state tool.State) (string, error) {
 	said, err := text.Render(placeholderLookup(vars, state), nil)
 	if budget, ok := vars[template.BudgetName].(*template.Budget); ok && err == nil {
@@ -76,7 +76,7 @@ func renderPaths(text *template.Paths, vars map[string]any, state tool.State) (s
 	return said, err
 }
 
-// fillTexts is a value with the texts in it rendered.
+// fillTexts returns a value with its strings rendered.
 func fillTexts(v any, vars map[string]any, state tool.State) (any, error) {
 	switch v := v.(type) {
 	case *template.Paths:
@@ -106,8 +106,7 @@ func fillTexts(v any, vars map[string]any, state tool.State) (any, error) {
 	return v, nil
 }
 
-// placeholderLookup finds the values of placeholders: the names of the hook, and else a
-// key of the state.
+// placeholderLookup resolves placeholders: names of the hook, or state keys.
 func placeholderLookup(vars map[string]any, state tool.State) func(path string) (any, bool) {
 	return func(path string) (any, bool) {
 		root, rest, _ := strings.Cut(path, ".")
@@ -173,14 +172,14 @@ func (r *rule) afterModel(ctx context.Context, m *CallbackContext, resp *model.R
 	return answer, nil
 }
 
-// hasText says whether there is anything to replace, thoughts included.
+// hasText reports whether a content has text, including thoughts.
 func hasText(c *genai.Content) bool {
 	return c != nil && slices.ContainsFunc(c.Parts, func(p *genai.Part) bool { return p.Text != "" })
 }
 
-// withText puts one text in the place of a content's texts. Calls and files
-// stay; thoughts go, as they may hold what the text must not. It is nil when
-// nothing is left.
+// withText replaces the texts of a content by one text. Calls and files stay;
+// thoughts are dropped, because they may contain the text that the rule
+// removes. It returns nil when nothing is left.
 func withText(c *genai.Content, text string) *genai.Content {
 	out := &genai.Content{Role: c.Role}
 	put := false
@@ -225,8 +224,8 @@ func (r *rule) onToolError(ctx context.Context, _ tool.Tool, call *tool.Call, fa
 	return r.evaluateForTool(ctx, call, "error", map[string]any{"message": failure.Error()})
 }
 
-// evaluateForTool judges a call of a tool; name and value are what the hook knows
-// besides it.
+// evaluateForTool evaluates the rule for a tool call; name and value are the
+// additional variable of the hook.
 func (r *rule) evaluateForTool(ctx context.Context, call *tool.Call, name string, value map[string]any) (*tool.Result, error) {
 	o := call.Origin
 	vars := map[string]any{
@@ -259,7 +258,7 @@ func (r *rule) evaluateForTool(ctx context.Context, call *tool.Call, name string
 	return &tool.Result{Response: map[string]any{"result": v}}, nil
 }
 
-// ruleVars are the values that rules about agents and models know.
+// ruleVars returns the variables of rules for agents and models.
 func (m *CallbackContext) ruleVars() map[string]any {
 	r := m.run
 	return map[string]any{

@@ -368,7 +368,7 @@ func TestPreviewBeforeModelCallback(t *testing.T) {
 		want string
 	}{
 		{"changed", []runtime.BeforeModelFunc{adds}, "You are an agent. Your internal name is \"a\".\n\nBe brief."},
-		{"answered", []runtime.BeforeModelFunc{modelSays("no")}, `the model of agent a would not be asked: a callback answers "no"`},
+		{"answered", []runtime.BeforeModelFunc{modelSays("no")}, `the model of agent a would not be called: a callback answers "no"`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			deploy(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: saying("hi"), Callbacks: runtime.Callbacks{BeforeModel: tt.cb}}), nil)

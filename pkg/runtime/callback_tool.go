@@ -10,7 +10,7 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// runToolWithCallbacks runs one tool between its callbacks (adk-python
+// runToolWithCallbacks runs one tool with its callbacks (adk-python
 // flows/llm_flows/functions.py).
 func (s *step) runToolWithCallbacks(ctx context.Context, t tool.Tool, call *tool.Call, traits tool.Capabilities) (*tool.Result, error) {
 	h := s.inv.node.hooks
@@ -37,8 +37,8 @@ func (s *step) runToolWithCallbacks(ctx context.Context, t tool.Tool, call *tool
 	return result, err
 }
 
-// recoverToolError asks for an answer in place of a failed tool's; the failure stays
-// when there is none. What ends the run is no failure of a tool.
+// recoverToolError calls the callbacks for a failed tool, and returns the
+// error if none answers. Errors that end the run are not passed to them.
 func (s *step) recoverToolError(ctx context.Context, t tool.Tool, call *tool.Call, failure error) (*tool.Result, error) {
 	var end *tool.EndError
 	if ctx.Err() != nil || errors.Is(failure, errBudget) || errors.As(failure, &end) {
@@ -53,7 +53,7 @@ func (s *step) recoverToolError(ctx context.Context, t tool.Tool, call *tool.Cal
 	return answer, err
 }
 
-// answerUnknownTool answers a call of a tool that is not there.
+// answerUnknownTool answers a call of an unknown tool.
 func (s *step) answerUnknownTool(ctx context.Context, fc *genai.FunctionCall, a *callResult) {
 	err := fmt.Errorf("tool %q not found: the available tools are %s", fc.Name, joinNames(s.inv.activeToolbox().names))
 	if s.inv.node.hooks == nil {
@@ -74,7 +74,7 @@ func (s *step) answerUnknownTool(ctx context.Context, fc *genai.FunctionCall, a 
 	}
 }
 
-// missingTool stands for a tool that is not there.
+// missingTool represents an unknown tool.
 type missingTool struct{ name string }
 
 func (t missingTool) Declaration() *genai.FunctionDeclaration {

@@ -8,18 +8,18 @@ import (
 	"agenthost/pkg/session"
 )
 
-// A checkpointReader reads what an agent stored of its progress. Sessions are
-// imported and databases are edited, so nothing of it is trusted: the first
-// value that the agent cannot have written is the error of the turn.
+// A checkpointReader reads the stored progress of an agent. Sessions can be
+// imported and databases edited, so the data is not trusted: the first value
+// that the agent cannot have written fails the turn.
 type checkpointReader struct {
 	inv *Invocation
 	err error
 }
 
-// maxShownValue bounds how much of a bad value an error shows.
+// maxShownValue is the maximum length of a rejected value in an error.
 const maxShownValue = 60
 
-// rejectValue keeps the first problem. got may be left out.
+// rejectValue records the first problem. got is optional.
 func (r *checkpointReader) rejectValue(at, problem string, got ...any) {
 	if r.err != nil {
 		return
@@ -45,7 +45,8 @@ func (r *checkpointReader) readString(at string, v any) string {
 	return s
 }
 
-// readNumber reads a whole number within bounds; its result is always within them.
+// readNumber reads an integer within bounds; its result always lies within
+// them.
 func (r *checkpointReader) readNumber(at string, v any, least, most int) int {
 	n, ok := v.(int64)
 	if ok && int64(least) <= n && n <= int64(most) {
@@ -77,12 +78,12 @@ func (r *checkpointReader) readMapping(at string, v any) map[string]any {
 	return m
 }
 
-// currentSubAgentKey is the key of a checkpoint that names the sub-agent which runs
+// currentSubAgentKey is the key of a checkpoint with the running sub-agent
 // (adk-python agents/sequential_agent.py).
 const currentSubAgentKey = "current_sub_agent"
 
-// readCurrentChild is the place of the sub-agent that the last checkpoint names, and
-// whether there was one.
+// readCurrentChild returns the index of the sub-agent in the last checkpoint,
+// and whether there is one.
 func (inv *Invocation) readCurrentChild() (i int, found bool, err error) {
 	v := inv.AgentState()[currentSubAgentKey]
 	if v == nil {
@@ -101,11 +102,12 @@ func (inv *Invocation) readCurrentChild() (i int, found bool, err error) {
 	return 0, false, inv.missingNodeError(name)
 }
 
-// timesLoopedKey is the key of a checkpoint that counts the rounds that are
-// over (adk-python agents/loop_agent.py).
+// timesLoopedKey is the key of a checkpoint with the number of completed
+// iterations (adk-python agents/loop_agent.py).
 const timesLoopedKey = "times_looped"
 
-// readTimesLooped is how many rounds of a loop the last checkpoint counts.
+// readTimesLooped returns the number of completed iterations in the last
+// checkpoint.
 func (inv *Invocation) readTimesLooped() (int, error) {
 	v := inv.AgentState()[timesLoopedKey]
 	if v == nil {
@@ -115,11 +117,12 @@ func (inv *Invocation) readTimesLooped() (int, error) {
 	return r.readNumber(timesLoopedKey, v, 0, math.MaxInt32), r.err
 }
 
-// pendingCallsKey is the key of an LLM agent's checkpoint with the calls that
-// somebody answers later.
+// pendingCallsKey is the key of an LLM agent's checkpoint with its pending
+// calls.
 const pendingCallsKey = "waiting_for"
 
-// readPendingCalls are the calls that the agent's checkpoints say are answered later.
+// readPendingCalls returns the calls that the agent's checkpoints mark as
+// pending.
 func (inv *Invocation) readPendingCalls() (map[string]bool, error) {
 	r := checkpointReader{inv: inv}
 	waiting := map[string]bool{}
@@ -131,8 +134,8 @@ func (inv *Invocation) readPendingCalls() (map[string]bool, error) {
 	return waiting, r.err
 }
 
-// missingNodeError says that what ran is not there any more.
+// missingNodeError reports that the interrupted node no longer exists.
 func (inv *Invocation) missingNodeError(name string) error {
 	return failf(CodeInvalidRequest, session.ErrInvalid,
-		"the invocation cannot be resumed: it was in %s of agent %s, which is no longer there; begin a new one", name, inv.node.agent.Name())
+		"the invocation cannot be resumed: it was in %s of agent %s, which no longer exists; start a new one", name, inv.node.agent.Name())
 }

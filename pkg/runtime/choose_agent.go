@@ -34,8 +34,8 @@ func (r *run) chooseAgent() *node {
 	return root
 }
 
-// newTurnInvocation is the run of the agent that answers. One whose call the user answers
-// goes on where it made the call: on its branch, beside its siblings.
+// newTurnInvocation returns the invocation of the agent that answers. An agent
+// that answers a call keeps the branch of the call.
 func (r *run) newTurnInvocation() *Invocation {
 	inv := &Invocation{run: r, node: r.chooseAgent()}
 	if call := r.findAnsweredCall(); call != nil && call.Author == inv.node.agent.Name() {
@@ -44,7 +44,8 @@ func (r *run) newTurnInvocation() *Invocation {
 	return inv
 }
 
-// findAnsweredCall is the event with the call that the user's message answers, or nil.
+// findAnsweredCall returns the event with the call that the user's message
+// answers, or nil.
 func (r *run) findAnsweredCall() *session.Event {
 	id := ""
 	for _, p := range r.user.Parts {

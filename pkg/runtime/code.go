@@ -17,9 +17,9 @@ import (
 
 // A CodeExecutor runs code that a model writes. Many runs use one at once.
 type CodeExecutor interface {
-	// ExecuteCode runs one piece of code, and ends when ctx does. An error is
-	// told to the model, as what the code wrote to its Stderr is: it may try
-	// again. What is written to the moment rides on the event of the result.
+	// ExecuteCode runs code, and ends when ctx does. An error is returned to
+	// the model, like output on Stderr, and the model may try again. State and
+	// actions written to the context are part of the event of the result.
 	ExecuteCode(ctx context.Context, m *CallbackContext, code *Code) (*CodeResult, error)
 }
 
@@ -40,29 +40,29 @@ type CodeResult struct {
 	Files []*genai.Blob
 }
 
-// CodeExecution says who runs the code that an agent's model writes, and how.
-// The zero value has it run by the model's own sandbox: its answers hold the
-// code and what came of it. Other fields matter to an Executor only.
+// CodeExecution configures the execution of code that an agent's model writes.
+// The zero value uses the model's own sandbox, whose responses contain the
+// code and its result. The other fields apply to an Executor only.
 type CodeExecution struct {
 	Executor CodeExecutor
-	// Stateful says that later code goes on with what earlier code of the
-	// session left.
+	// Stateful keeps the interpreter state between executions of a session.
 	Stateful bool
-	// Attempts is how often in a row code may fail in one invocation; what the
-	// model writes then is its answer. Zero is 2.
+	// Attempts is the maximum number of consecutive failures in one
+	// invocation; after that, the model's text is its answer. Zero means 2.
 	Attempts int
-	// Blocks are the marks before and behind code in the model's text, the
-	// first of which show it to the model; Result are those of what came of it.
-	// Nil and zero are ADK's.
+	// Blocks are the delimiters of code in the model's text; the first pair is
+	// used to show code to the model. Result are the delimiters of results.
+	// Nil and zero mean ADK's.
 	Blocks []CodeDelimiters
 	Result CodeDelimiters
-	// Timeout bounds an execution; zero is 30 seconds.
+	// Timeout limits an execution; zero means 30 seconds.
 	Timeout time.Duration
-	// MaxOutput bounds what is told of each output, in bytes; zero is 64 KiB.
+	// MaxOutput limits each output that the model sees, in bytes; zero means
+	// 64 KiB.
 	MaxOutput int
 }
 
-// CodeDelimiters stand before and behind a piece of text.
+// CodeDelimiters enclose code or a result in text.
 type CodeDelimiters struct{ Before, After string }
 
 // The limits and marks of executions that set none (the marks and attempts are
@@ -77,7 +77,7 @@ func defaultCodeBlocks() []CodeDelimiters {
 	return []CodeDelimiters{{"```tool_code\n", "\n```"}, {"```python\n", "\n```"}}
 }
 
-// withDefaults is the execution with what it leaves open filled in.
+// withDefaults returns the execution with defaults for unset fields.
 func (c *CodeExecution) withDefaults() *CodeExecution {
 	if c == nil || c.Executor == nil {
 		return c
@@ -101,7 +101,7 @@ func (c *CodeExecution) withDefaults() *CodeExecution {
 	return &s
 }
 
-// withBuiltinTool adds the model's sandbox to the tools that the model is told of.
+// withBuiltinTool adds the model's sandbox to the tools of a request.
 func (c *CodeExecution) withBuiltinTool(tools []*genai.Tool) []*genai.Tool {
 	if c == nil || c.Executor != nil {
 		return tools
@@ -109,18 +109,19 @@ func (c *CodeExecution) withBuiltinTool(tools []*genai.Tool) []*genai.Tool {
 	return append(slices.Clip(tools), &genai.Tool{CodeExecution: &genai.ToolCodeExecution{}})
 }
 
-// hasExecutor says whether there is an executor that is not the model's own.
+// hasExecutor reports whether code runs in an executor other than the model's
+// own.
 func (c *CodeExecution) hasExecutor() bool { return c != nil && c.Executor != nil }
 
-// emitAndRunCode yields an answer up to its code, which is no final answer, and what
-// came of the code.
+// emitAndRunCode yields a response up to its code, which is not a final
+// answer, and then the result of the code.
 func (s *step) emitAndRunCode(ctx context.Context, resp *model.Response, said *genai.Content, code string) bool {
 	upTo := resp.Clone()
 	upTo.Content = said
 	return s.emitEvent(s.newModelEvent(upTo), nil) && s.runCode(ctx, code)
 }
 
-// runCode runs code and yields what came of it.
+// runCode runs code and yields the result.
 func (s *step) runCode(ctx context.Context, source string) bool {
 	ev := s.inv.NewEvent()
 	part, err := s.executeCode(ctx, s.inv.newCallbackContext(&ev.Actions), source)
@@ -133,7 +134,7 @@ func (s *step) runCode(ctx context.Context, source string) bool {
 	return s.emitEvent(ev, nil)
 }
 
-// executeCode runs code, saves its files, and words the result.
+// executeCode runs code, saves its files, and returns the result.
 func (s *step) executeCode(ctx context.Context, m *CallbackContext, source string) (*genai.Part, error) {
 	c := s.agent.opts.Code
 	code := &Code{Source: source}
@@ -161,10 +162,10 @@ func (s *step) executeCode(ctx context.Context, m *CallbackContext, source strin
 	return codeResultPart(c.truncateOutput(result.Stdout), result.Files), nil
 }
 
-var errCodeTimeout = errors.New("the code did not end within")
+var errCodeTimeout = errors.New("the code exceeded its timeout of")
 
-// executeWithTimeout runs code in its time. A panic is the failure of this one
-// execution: one bad executor must not take the host down.
+// executeWithTimeout runs code within its timeout. A panic is an error of this
+// execution and does not stop the host.
 func (s *step) executeWithTimeout(ctx context.Context, m *CallbackContext, code *Code) (result *CodeResult, err error) {
 	c := s.agent.opts.Code
 	outer := ctx
@@ -194,7 +195,7 @@ func saveCodeFiles(ctx context.Context, m *CallbackContext, files []*genai.Blob)
 	return nil
 }
 
-// truncateOutput bounds an output.
+// truncateOutput limits an output.
 func (c *CodeExecution) truncateOutput(out string) string {
 	if len(out) <= c.MaxOutput {
 		return out
@@ -210,8 +211,8 @@ func failedCodePart(how genai.Outcome, why string) *genai.Part {
 	return &genai.Part{CodeExecutionResult: &genai.CodeExecutionResult{Outcome: how, Output: why}}
 }
 
-// codeResultPart tells a result in adk-python's form (code_execution_utils.py
-// build_code_execution_result_part).
+// codeResultPart returns a result in the form of adk-python
+// (code_execution_utils.py build_code_execution_result_part).
 func codeResultPart(stdout string, files []*genai.Blob) *genai.Part {
 	var told []string
 	if stdout != "" || len(files) == 0 {

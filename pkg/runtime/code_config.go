@@ -21,17 +21,17 @@ type codeConfig struct {
 // codeArgs are the args of an executor that is not the model's own, named as
 // those of adk-python code_executors/base_code_executor.py.
 type codeArgs struct {
-	Stateful   bool            `yaml:"stateful" doc:"Later code goes on with what earlier code of the session left, if the executor can."`
-	Attempts   int             `yaml:"error_retry_attempts" default:"2" doc:"How often in a row code may fail in one invocation, from 1 on."`
-	Delimiters []delimiterPair `yaml:"code_block_delimiters" doc:"Pairs of texts before and behind code; the first shows code to the model."`
-	Result     delimiterPair   `yaml:"execution_result_delimiters" doc:"The texts before and behind what came of the code."`
-	Timeout    spec.Duration   `yaml:"timeout" default:"30s" doc:"How long code may run."`
-	MaxOutput  spec.Size       `yaml:"max_output" default:"64KiB" doc:"How much of each output is told."`
+	Stateful   bool            `yaml:"stateful" doc:"Keep the interpreter state between executions of a session, if the executor supports it."`
+	Attempts   int             `yaml:"error_retry_attempts" default:"2" doc:"Maximum number of consecutive failures in one invocation, at least 1."`
+	Delimiters []delimiterPair `yaml:"code_block_delimiters" doc:"Pairs of strings that delimit code; the first pair is used to show code to the model."`
+	Result     delimiterPair   `yaml:"execution_result_delimiters" doc:"The pair of strings that delimits the result of the code."`
+	Timeout    spec.Duration   `yaml:"timeout" default:"30s" doc:"Timeout of one execution."`
+	MaxOutput  spec.Size       `yaml:"max_output" default:"64KiB" doc:"Maximum size of each output that the model sees."`
 }
 
 type namedCode struct {
-	Name spec.Text  `yaml:"name" required:"true" doc:"built_in, expr, or an executor of the program."`
-	Args *spec.Node `yaml:"args" doc:"Its settings."`
+	Name spec.Text  `yaml:"name" required:"true" doc:"built_in, expr, or the name of an executor registered by the program."`
+	Args *spec.Node `yaml:"args" doc:"Settings of the executor."`
 }
 
 // DecodeSpec accepts both forms. The executor itself is found when the
@@ -48,7 +48,7 @@ func (c *codeConfig) DecodeSpec(n *spec.Node) spec.Diagnostics {
 		return ds
 	}
 	if c.name.Value == CodeBuiltIn {
-		return append(ds, named.Args.Errorf("code-executor", "built_in has no args: it is the model's own"))
+		return append(ds, named.Args.Errorf("code-executor", "built_in takes no args"))
 	}
 	var args codeArgs
 	ds = append(ds, spec.Decode(named.Args, &args)...)
@@ -62,13 +62,13 @@ func (c *codeConfig) DecodeSpec(n *spec.Node) spec.Diagnostics {
 func (a *codeArgs) validateArgs(n *spec.Node) spec.Diagnostics {
 	var ds spec.Diagnostics
 	if a.Attempts < 1 {
-		ds = append(ds, n.Get("error_retry_attempts").Errorf("value", "error_retry_attempts %d is less than 1: no code would run", a.Attempts))
+		ds = append(ds, n.Get("error_retry_attempts").Errorf("value", "error_retry_attempts must be 1 or more, got %d", a.Attempts))
 	}
 	if a.Timeout <= 0 {
-		ds = append(ds, n.Get("timeout").Errorf("value", "the timeout is not above zero: no code could end in it"))
+		ds = append(ds, n.Get("timeout").Errorf("value", "timeout must be more than 0"))
 	}
 	if a.MaxOutput <= 0 {
-		ds = append(ds, n.Get("max_output").Errorf("value", "max_output is not above zero: nothing could be told"))
+		ds = append(ds, n.Get("max_output").Errorf("value", "max_output must be more than 0"))
 	}
 	return ds
 }
@@ -92,7 +92,7 @@ func (p *delimiterPair) DecodeSpec(n *spec.Node) spec.Diagnostics {
 	var both []string
 	ds := spec.Decode(n, &both)
 	if !ds.HasErrors() && (len(both) != 2 || both[0] == "" || both[1] == "") {
-		ds = append(ds, n.Errorf("value", "delimiters are two texts: what stands before, and what stands behind"))
+		ds = append(ds, n.Errorf("value", "delimiters must be a list of two strings: the opening and the closing one"))
 	}
 	if !ds.HasErrors() {
 		p.Before, p.After = both[0], both[1]
@@ -135,8 +135,8 @@ func (c *codeConfig) bindExecutor(f *Functions) spec.Diagnostics {
 		c.execution.Executor = ExprExecutor{}
 	default:
 		known := append(slices.Sorted(maps.Keys(f.CodeExecutors)), CodeBuiltIn, CodeExpr)
-		return spec.Diagnostics{c.name.Errorf(0, "code-executor", "there is no code executor %s: there is %s", c.name.Value, joinNames(known)).
-			WithHint("a program that embeds this host registers others under Functions.CodeExecutors")}
+		return spec.Diagnostics{c.name.Errorf(0, "code-executor", "unknown code executor %s: available are %s", c.name.Value, joinNames(known)).
+			WithHint("a program that embeds agenthost can register others in Functions.CodeExecutors")}
 	}
 	return nil
 }

@@ -11,10 +11,9 @@ import (
 // CodeExpr is the name of [ExprExecutor] in documents.
 const CodeExpr = "expr"
 
-// An ExprExecutor runs code that is one expression of the language that
-// documents have: it computes, reads the names that an agent's conditions see,
-// and reaches nothing else. What it tells is the value, a text as it is and
-// anything else as JSON.
+// An ExprExecutor runs code that is one expression of the configuration
+// language. It can use the names that conditions have, and has no other
+// access. The result is a string as it is, and any other value as JSON.
 type ExprExecutor struct{}
 
 // ExecuteCode evaluates the expression.
@@ -32,7 +31,7 @@ func (ExprExecutor) ExecuteCode(ctx context.Context, m *CallbackContext, code *C
 	}
 	b, err := json.Marshal(v)
 	if err != nil {
-		return nil, fmt.Errorf("the value cannot be told: %w", err)
+		return nil, fmt.Errorf("cannot encode the result: %w", err)
 	}
 	return &CodeResult{Stdout: string(b)}, nil
 }

@@ -93,7 +93,7 @@ func TestCodeExecutor(t *testing.T) {
 				return nil, ctx.Err()
 			},
 			func(c *runtime.CodeExecution) { c.Timeout = time.Millisecond },
-			"OUTCOME_DEADLINE_EXCEEDED the code did not end within 1ms",
+			"OUTCOME_DEADLINE_EXCEEDED the code exceeded its timeout of 1ms",
 		},
 		{
 			"says too much",

@@ -11,10 +11,10 @@ import (
 	"agenthost/pkg/session"
 )
 
-// findCode finds the code that an answer of the agent's model ends with, if it is
-// to be run, and the answer up to it: what the model says behind code is made
-// up, since it has not seen the result. Calls of tools come first: an answer
-// with some is no code.
+// findCode returns the code to run in a response of the agent's model, and the
+// response up to the code: text after the code is dropped, because the model
+// has not seen the result yet. Tool calls take precedence: a response with
+// calls has no code.
 func (s *step) findCode(resp *model.Response) (said *genai.Content, code string) {
 	c := s.agent.opts.Code
 	if !c.hasExecutor() || resp.Partial || resp.Content == nil || len(model.CallsOf(resp.Content)) > 0 {
@@ -26,10 +26,9 @@ func (s *step) findCode(resp *model.Response) (said *genai.Content, code string)
 	return said, code
 }
 
-// extractCode finds the first code of a content: a part of code without its result,
-// else what stands between marks in the text (adk-python
-// code_execution_utils.py extract_code_and_truncate_content). Thoughts are not
-// looked at.
+// extractCode returns the first code of a content: a code part without result,
+// or text between delimiters (adk-python code_execution_utils.py
+// extract_code_and_truncate_content). Thoughts are ignored.
 func (c *CodeExecution) extractCode(content *genai.Content) (*genai.Content, string) {
 	parts := content.Parts
 	for i, p := range parts {
@@ -56,7 +55,7 @@ func (c *CodeExecution) extractCode(content *genai.Content) (*genai.Content, str
 	return nil, ""
 }
 
-// findDelimited finds the first text between marks.
+// findDelimited returns the first text between delimiters.
 func (c *CodeExecution) findDelimited(text string) (before, code string, found bool) {
 	first := len(text)
 	for _, m := range c.Blocks {
@@ -76,8 +75,9 @@ func newCodePart(code string) *genai.Part {
 	return &genai.Part{ExecutableCode: &genai.ExecutableCode{Language: genai.LanguagePython, Code: code}}
 }
 
-// countCodeFailures counts how often in a row code of the agent failed in this
-// invocation. The history tells, also after a restart.
+// countCodeFailures returns the number of consecutive code failures of the
+// agent in this invocation. It reads them from the history, which survives a
+// restart.
 func (s *step) countCodeFailures() int {
 	n := 0
 	for _, ev := range slices.Backward(s.inv.run.sess.Events()) {
@@ -95,13 +95,13 @@ func (s *step) countCodeFailures() int {
 	return n
 }
 
-// isCodeResult says whether a content is what an executor told.
+// isCodeResult reports whether a content is the result of an executor.
 func isCodeResult(c *genai.Content) bool {
 	return c != nil && len(c.Parts) == 1 && c.Parts[0].CodeExecutionResult != nil
 }
 
-// pendingCode is the code that an event ends with: it was to be run when the
-// invocation was cut off.
+// pendingCode returns the code at the end of an event that was not run because
+// the invocation was interrupted.
 func (s *step) pendingCode(ev *session.Event) string {
 	if ev == nil || s.agent == nil || !s.agent.opts.Code.hasExecutor() || ev.Content == nil || len(ev.Content.Parts) == 0 {
 		return ""
@@ -124,9 +124,9 @@ func (c *CodeExecution) internDelimiters() (none unique.Handle[shownDelimiters])
 	return unique.Make(shownDelimiters{c.Blocks[0], c.Result})
 }
 
-// renderContent is a content as a model that knows no parts of code reads it: code and
-// results are texts between the marks, and a result by itself is told by the
-// user. Other contents come back as they are.
+// renderContent returns a content for a model without code parts: code and
+// results become text between delimiters, and a result alone gets the role
+// user. Other contents are returned unchanged.
 func (w shownDelimiters) renderContent(content *genai.Content) *genai.Content {
 	isCode := func(p *genai.Part) bool { return p.ExecutableCode != nil || p.CodeExecutionResult != nil }
 	if !slices.ContainsFunc(content.Parts, isCode) {

@@ -14,8 +14,8 @@ import (
 	"agenthost/pkg/session"
 )
 
-// runAndCompact carries out the run, and summarises behind it when it came to
-// its end: no failure, and nobody left.
+// runAndCompact runs the invocation, and compacts the history afterwards if
+// the run completed without error and the consumer did not stop it.
 func (inv *Invocation) runAndCompact(ctx context.Context, yield func(*session.Event, error) bool) {
 	ended := true
 	inv.run.runWithPlugins(ctx, inv, func(ev *session.Event, err error) bool {
@@ -27,9 +27,9 @@ func (inv *Invocation) runAndCompact(ctx context.Context, yield func(*session.Ev
 	}
 }
 
-// compactAfter summarises what the token threshold asks for, or else the
-// invocations since the last summary, when there are enough of them
-// (adk-python apps/compaction.py). A failure is logged and changes nothing.
+// compactAfter compacts the history by the token threshold, or else the
+// invocations since the last summary if there are enough of them (adk-python
+// apps/compaction.py). A failure is logged and changes nothing.
 func (inv *Invocation) compactAfter(ctx context.Context) {
 	c, h := inv.run.app.compactor, inv.run.sess.History
 	if !compactedIn(liveEvents(h), inv.run.id) && inv.compactTokens(ctx, c.EventRetention) {
@@ -38,7 +38,7 @@ func (inv *Invocation) compactAfter(ctx context.Context) {
 	inv.storeSummary(ctx, c.slidingWindow(liveEvents(h)))
 }
 
-// compactedIn says whether a summary was written in an invocation.
+// compactedIn reports whether an invocation has written a summary.
 func compactedIn(events []*session.Event, invocation string) bool {
 	for _, ev := range slices.Backward(events) {
 		switch {
@@ -51,17 +51,18 @@ func compactedIn(events []*session.Event, invocation string) bool {
 	return false
 }
 
-// compactBefore summarises before a model call, when the token threshold is
-// reached. The last event always stays: it is what the model answers. On a
-// parallel branch nothing is done: there other agents write at the same time.
+// compactBefore compacts the history before a model call if the token
+// threshold is reached. The last event, which the model answers, is always
+// kept. It does nothing on a parallel branch, where other agents write at the
+// same time.
 func (inv *Invocation) compactBefore(ctx context.Context) {
 	if c := inv.run.app.compactor; c != nil && inv.branch == "" {
 		inv.compactTokens(ctx, max(c.EventRetention, 1))
 	}
 }
 
-// compactTokens summarises all but the latest events when the prompt is as long
-// as the threshold. It says whether it did.
+// compactTokens summarizes all but the latest events if the prompt has reached
+// the token threshold. It reports whether it did.
 func (inv *Invocation) compactTokens(ctx context.Context, retain int) bool {
 	c := inv.run.app.compactor
 	if c.TokenThreshold == 0 {
@@ -74,8 +75,9 @@ func (inv *Invocation) compactTokens(ctx context.Context, retain int) bool {
 	return inv.storeSummary(ctx, thresholdRange(events, retain))
 }
 
-// estimatePromptTokens is how many tokens the newest prompt had, if a model has told
-// since the last summary; else an estimate of what the next one has.
+// estimatePromptTokens returns the size of the latest prompt in tokens, as
+// reported by the model since the last summary, or else an estimate of the
+// next prompt.
 func (inv *Invocation) estimatePromptTokens(events []*session.Event) int {
 	for i := len(events) - 1; i >= 0 && !isCompaction(events[i]); i-- {
 		if u := events[i].UsageMetadata; u != nil && !events[i].Provenance.Imported && u.PromptTokenCount > 0 {
@@ -99,8 +101,8 @@ func (inv *Invocation) estimatePromptTokens(events []*session.Event) int {
 	return letters / 4
 }
 
-// storeSummary stores the summary of a stretch, and says whether it did. The event
-// is stored only: nobody is shown it.
+// storeSummary stores the summary of a range, and reports whether it did. The
+// event is stored but not yielded.
 func (inv *Invocation) storeSummary(ctx context.Context, s compactionRange) bool {
 	if len(s.events) == 0 {
 		return false
@@ -112,14 +114,14 @@ func (inv *Invocation) storeSummary(ctx context.Context, s compactionRange) bool
 		err = r.commit(ctx, ev)
 	}
 	if err != nil {
-		r.logger().WarnContext(ctx, "the conversation could not be summarised", "error", err)
+		r.logger().WarnContext(ctx, "compaction failed", "error", err)
 		return false
 	}
 	return ev != nil
 }
 
-// buildSummary asks the model and makes the event; nil when nothing was said that
-// could be summarised.
+// buildSummary calls the model and returns the summary event; nil when the
+// range has no text.
 func (inv *Invocation) buildSummary(ctx context.Context, s compactionRange) (*session.Event, error) {
 	r := inv.run
 	text := s.conversationText()
@@ -142,14 +144,15 @@ func (inv *Invocation) buildSummary(ctx context.Context, s compactionRange) (*se
 	return ev, nil
 }
 
-// summaryOrigin says who asks: no agent.
+// summaryOrigin returns the origin of the model call, which has no agent.
 func (inv *Invocation) summaryOrigin(prompt string) model.Origin {
 	o := inv.requestOrigin()
 	o.Agent, o.User = "", prompt
 	return o
 }
 
-// streamSummary asks the model, and says whether all was heard.
+// streamSummary calls the model, and reports whether the consumer took the
+// whole stream.
 func (c *compactor) streamSummary(ctx context.Context, req *model.Request, hear responseFunc) (whole bool) {
 	for resp, err := range c.llm.Generate(ctx, req) {
 		if !hear(resp, err) {
@@ -159,7 +162,7 @@ func (c *compactor) streamSummary(ctx context.Context, req *model.Request, hear 
 	return true
 }
 
-// askSummarizer returns the model's answer, which has text.
+// askSummarizer returns the model's response, which has text.
 func (c *compactor) askSummarizer(ctx context.Context, h *Host, prompt string, origin model.Origin) (*model.Response, error) {
 	req := &model.Request{
 		Model: c.llm.Name(), Contents: []*genai.Content{model.UserText(prompt)},
@@ -179,7 +182,7 @@ func (c *compactor) askSummarizer(ctx context.Context, h *Host, prompt string, o
 	case last != nil && last.ErrorCode != "":
 		return nil, fmt.Errorf("model %s: %s %s", c.llm.Name(), last.ErrorCode, last.ErrorMessage)
 	case last == nil || model.TextOf(last.Content) == "":
-		return nil, errors.New("the model answered no text")
+		return nil, errors.New("the model returned no text")
 	}
 	return last, nil
 }

@@ -9,15 +9,15 @@ import (
 	"agenthost/pkg/session"
 )
 
-// A compactionRange is what one summary stands for: an earlier summary, if there is
-// one, and events.
+// A compactionRange is what one summary replaces: events, and an earlier
+// summary if there is one.
 type compactionRange struct {
 	earlier *session.Compaction
 	events  []*session.Event
 }
 
-// conversationText is the conversation as the summarizing model reads it: a line for each
-// text. (adk-python joins them with a backslash and an n.)
+// conversationText returns the conversation for the summarizing model, one
+// line per text. (adk-python joins them with a backslash and an n.)
 func (s compactionRange) conversationText() string {
 	var lines []string
 	if s.earlier != nil {
@@ -36,7 +36,7 @@ func (s compactionRange) conversationText() string {
 	return strings.Join(lines, "\n")
 }
 
-// timeBounds are the first and the last second of the stretch.
+// timeBounds returns the times of the first and the last event, in seconds.
 func (s compactionRange) timeBounds() (start, end float64) {
 	start, end = eventSeconds(s.events[0]), eventSeconds(s.events[0])
 	for _, ev := range s.events {
@@ -48,7 +48,7 @@ func (s compactionRange) timeBounds() (start, end float64) {
 	return start, end
 }
 
-// lastCompaction is the one that reaches furthest, or nil.
+// lastCompaction returns the compaction with the latest end, or nil.
 func lastCompaction(events []*session.Event) *session.Compaction {
 	var last *session.Compaction
 	for _, ev := range events {
@@ -66,8 +66,8 @@ func compactionEnd(c *session.Compaction) float64 {
 	return c.EndTimestamp
 }
 
-// slidingWindow is the stretch of the sliding window: all invocations since the last
-// summary when there are enough of them, and some before for the overlap.
+// slidingWindow returns the range of all invocations since the last summary if
+// there are enough of them, and of earlier ones for the overlap.
 func (c *compactor) slidingWindow(events []*session.Event) compactionRange {
 	last := compactionEnd(lastCompaction(events))
 	fresh := map[string]bool{}
@@ -87,8 +87,8 @@ func (c *compactor) slidingWindow(events []*session.Event) compactionRange {
 	return s
 }
 
-// withOverlap are the events from the first fresh invocation on, and those of
-// the invocations right before it that overlap.
+// withOverlap returns the events from the first fresh invocation on, and those
+// of the overlapping invocations before it.
 func (c *compactor) withOverlap(events []*session.Event, fresh map[string]bool) []*session.Event {
 	var starts []int
 	known := map[string]bool{}
@@ -105,8 +105,8 @@ func (c *compactor) withOverlap(events []*session.Event, fresh map[string]bool) 
 	return events[starts[max(0, len(starts)-1-c.Overlap)]:]
 }
 
-// thresholdRange is the stretch of the token threshold: the last summary, and all behind
-// it but the latest events.
+// thresholdRange returns the range for the token threshold: the last summary
+// and all later events except the latest ones.
 func thresholdRange(events []*session.Event, retain int) compactionRange {
 	s := compactionRange{earlier: lastCompaction(events)}
 	for _, ev := range withoutCompactions(events) {
@@ -122,9 +122,9 @@ func withoutCompactions(events []*session.Event) []*session.Event {
 	return slices.DeleteFunc(slices.Clone(events), func(ev *session.Event) bool { return ev.Actions.Compaction != nil })
 }
 
-// compactableCount is the greatest number of events, n at most, that can be summarised: no
-// call among them is pending, or answered behind them only, and all of them are
-// older than those behind.
+// compactableCount returns the greatest number of events, at most n, that can
+// be summarized: none of their calls is pending or answered only by later
+// events, and all of them are older than the later ones.
 func compactableCount(events []*session.Event, n int) int {
 	n = min(n, firstPending(events))
 	for {
@@ -137,8 +137,8 @@ func compactableCount(events []*session.Event, n int) int {
 	}
 }
 
-// firstPending is the index of the first event that waits: for the answer to a
-// call, or for a person. Without one it is the number of events.
+// firstPending returns the index of the first event with a pending call or
+// request, or the number of events.
 func firstPending(events []*session.Event) int {
 	answered := map[string]int{}
 	for i, ev := range events {
@@ -173,7 +173,7 @@ func firstPending(events []*session.Event) int {
 	return len(events)
 }
 
-// beforeAnswered moves n before every call that is answered behind it.
+// beforeAnswered moves n before every call that is answered after it.
 func beforeAnswered(events []*session.Event, n int) int {
 	calledAt := map[string]int{}
 	for i, ev := range events {
@@ -191,8 +191,8 @@ func beforeAnswered(events []*session.Event, n int) int {
 	return n
 }
 
-// beforeYounger moves n before events that are as young as one behind it: a
-// compaction names what it stands for by time.
+// beforeYounger moves n before events that are not older than a later one,
+// because a compaction identifies its events by time.
 func beforeYounger(events []*session.Event, n int) int {
 	var oldest time.Time
 	for i := len(events) - 1; i >= 0; i-- {

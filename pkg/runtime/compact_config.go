@@ -12,21 +12,21 @@ import (
 // a summary. It is the events_compaction_config of app.yaml; fields and meaning
 // are ADK's (adk-python apps/_configs.py EventsCompactionConfig).
 type CompactionConfig struct {
-	Interval       int `yaml:"compaction_interval" default:"10" doc:"After so many new invocations they are summarised."`
-	Overlap        int `yaml:"overlap_size" default:"0" doc:"How many invocations of the last summary are summarised again with them."`
-	TokenThreshold int `yaml:"token_threshold" doc:"Summarise too when a prompt has so many tokens, also in the middle of a run. Needs event_retention_size."`
-	EventRetention int `yaml:"event_retention_size" doc:"How many of the latest events the token threshold leaves as they are."`
+	Interval       int `yaml:"compaction_interval" default:"10" doc:"Number of new invocations after which they are summarized."`
+	Overlap        int `yaml:"overlap_size" default:"0" doc:"Number of invocations of the previous summary that are summarized again."`
+	TokenThreshold int `yaml:"token_threshold" doc:"Prompt size in tokens at which the conversation is summarized, even during a run. Requires event_retention_size."`
+	EventRetention int `yaml:"event_retention_size" doc:"Number of latest events that a summary by token threshold keeps."`
 
-	Summarizer SummarizerConfig `yaml:"summarizer" doc:"Who writes the summaries."`
+	Summarizer SummarizerConfig `yaml:"summarizer" doc:"Model and prompt of the summaries."`
 }
 
-// A SummarizerConfig says who writes summaries, and what it is told.
+// A SummarizerConfig configures the model and the prompt of summaries.
 type SummarizerConfig struct {
-	Model  spec.Text `yaml:"model" doc:"The model, by the names that agents use; without it, the root agent's."`
-	Prompt spec.Text `yaml:"prompt" doc:"What the model is asked; {conversation_history} is the conversation. Without it, a text of ours."`
+	Model  spec.Text `yaml:"model" doc:"The model, named as in agents. Default: the model of the root agent."`
+	Prompt spec.Text `yaml:"prompt" doc:"Prompt of the summary; {conversation_history} is replaced by the conversation. Default: a built-in prompt."`
 }
 
-// historyMark stands in a prompt for the conversation.
+// historyMark is the placeholder of the conversation in a prompt.
 const historyMark = "{conversation_history}"
 
 const defaultSummaryPrompt = `Below is a conversation between a user and one or more AI agents. Write a summary
@@ -60,7 +60,7 @@ func (c *CompactionConfig) Check(n *spec.Node) spec.Diagnostics {
 		}
 	}
 	if p := c.Summarizer.Prompt; p.Value != "" && !strings.Contains(p.Value, historyMark) {
-		ds = append(ds, p.Errorf(0, "compaction", "the prompt has no %s: the model would not see the conversation", historyMark))
+		ds = append(ds, p.Errorf(0, "compaction", "the prompt must contain %s, the placeholder of the conversation", historyMark))
 	}
 	return ds
 }
@@ -71,8 +71,7 @@ type compactor struct {
 	llm model.LLM
 }
 
-// newCompactor makes the compactor of an app whose tree stands; nil without a
-// config.
+// newCompactor returns the compactor of an app; nil without a config.
 func newCompactor(opts *AppOptions, top *node) (*compactor, error) {
 	if opts.Compaction == nil {
 		return nil, nil
@@ -88,7 +87,7 @@ func newCompactor(opts *AppOptions, top *node) (*compactor, error) {
 		c.llm = top.llm
 	}
 	if c.llm == nil {
-		return nil, fmt.Errorf("no model to summarise events: the root agent %s has none", top.agent.Name())
+		return nil, fmt.Errorf("no model to summarize events: the root agent %s has none", top.agent.Name())
 	}
 	return c, nil
 }

@@ -170,7 +170,7 @@ func (refusing) Generate(context.Context, *model.Request) iter.Seq2[*model.Respo
 func TestCompactionError(t *testing.T) {
 	for name, summarizer := range map[string]model.LLM{
 		"model answering: RESOURCE":    refusing{},
-		"the model answered no text":   saying(""),
+		"the model returned no text":   saying(""),
 		"model answering: no thoughts": answering(func(context.Context, *model.Request) (*genai.Content, error) { return nil, fmt.Errorf("no thoughts") }),
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -192,7 +192,7 @@ func TestCompactionError(t *testing.T) {
 			if got := authors(t, e, key); got != "user a" {
 				t.Errorf("stored: %s, want user a", got)
 			}
-			if !strings.Contains(log.String(), "the conversation could not be summarised") || !strings.Contains(log.String(), name) {
+			if !strings.Contains(log.String(), "compaction failed") || !strings.Contains(log.String(), name) {
 				t.Errorf("log:\n%s\nwant %q in it", &log, name)
 			}
 		})
@@ -204,7 +204,7 @@ func TestCompactionError(t *testing.T) {
 func TestCompactionWithoutModel(t *testing.T) {
 	root := &custom{Base: runtime.Base{AgentName: "flow"}}
 	_, err := runtime.NewApp("app", root, &runtime.AppOptions{Compaction: &runtime.CompactionConfig{}, Model: saying("x")})
-	if want := "app app: no model to summarise events: the root agent flow has none"; err == nil || err.Error() != want {
+	if want := "app app: no model to summarize events: the root agent flow has none"; err == nil || err.Error() != want {
 		t.Errorf("NewApp = %v, want %s", err, want)
 	}
 }

@@ -9,12 +9,12 @@ import (
 	"agenthost/pkg/session"
 )
 
-// summaryAuthor is who says a summary. No agent is: to every agent it is
-// somebody else's word, for context.
+// summaryAuthor is the author of summaries. It is no agent: every agent sees
+// summaries as context from others.
 const summaryAuthor = "model"
 
-// rewritesPast says whether an event changes what is seen of the events before
-// it.
+// rewritesPast reports whether an event changes which earlier events are
+// visible.
 func rewritesPast(ev *session.Event) bool {
 	return ev.Actions.RewindBeforeInvocationID != "" || isCompaction(ev)
 }
@@ -23,13 +23,12 @@ func isCompaction(ev *session.Event) bool {
 	return ev.Actions.Compaction != nil && ev.Actions.Compaction.CompactedContent != nil && !ev.Provenance.Imported
 }
 
-// eventSeconds is an event's time as compactions tell it.
+// eventSeconds returns the time of an event in seconds, as in compactions.
 func eventSeconds(ev *session.Event) float64 { return float64(ev.Timestamp.UnixMicro()) / 1e6 }
 
-// applyCompactions puts summaries in the place of the events that they stand for
-// (adk-python contents.py _process_compaction_events). Only events that stand
-// before a compaction are covered by it; its summary stands where the last of
-// them stood. It also returns the events that are covered.
+// applyCompactions replaces events by their summaries (adk-python contents.py
+// _process_compaction_events). A compaction covers only events before it; its
+// summary is placed at the last of them. It also returns the covered events.
 func applyCompactions(events []*session.Event) (seen, covered []*session.Event) {
 	gone := make([]bool, len(events))
 	summaries := map[int][]*session.Event{}
@@ -54,8 +53,9 @@ func applyCompactions(events []*session.Event) (seen, covered []*session.Event) 
 	return seen, covered
 }
 
-// currentCompactions are the indexes of the compactions that count: one whose
-// time is within another's is left out, of two with equal times the older.
+// currentCompactions returns the indexes of the compactions in effect: one
+// whose time range lies within another is omitted, of two with equal ranges
+// the older.
 func currentCompactions(events []*session.Event) []int {
 	var all []int
 	for i, ev := range events {
@@ -86,8 +86,8 @@ func summaryEvent(ev *session.Event) *session.Event {
 
 type liveKey struct{}
 
-// liveEvents are the events that were not taken back, compactions included. It
-// looks at each event once.
+// liveEvents returns the events that were not rewound, including compactions.
+// It reads each event once.
 func liveEvents(h *session.History) []*session.Event {
 	type live struct {
 		seen   int

@@ -32,8 +32,8 @@ func (inv *Invocation) conditionVars() map[string]any {
 	}
 }
 
-// compileCondition compiles an expression that must be true or false, and puts
-// what is wrong with it in its place.
+// compileCondition compiles a boolean expression, and reports errors at their
+// position.
 func compileCondition(e spec.Expr) (*template.Expr, spec.Diagnostics) {
 	return compileConditionIn(e, conditionEnv())
 }
@@ -42,8 +42,8 @@ func compileConditionIn(e spec.Expr, env template.Env) (*template.Expr, spec.Dia
 	return compileIn(e, env, template.CompileBool)
 }
 
-// compileIn compiles an expression. It is nil when there is none that is a text:
-// the decoder tells of that.
+// compileIn compiles an expression. It returns nil for a value that is not a
+// string, which the decoder reports.
 func compileIn(e spec.Expr, env template.Env, compile func(string, template.Env) (*template.Expr, error)) (*template.Expr, spec.Diagnostics) {
 	if e.Pos.Line == 0 {
 		return nil, nil

@@ -25,30 +25,30 @@ const DefaultMaxLLMCalls = 500
 // A RunConfig says how an app's invocations run. It is the run_config of
 // app.yaml; a request may change the streaming mode and add metadata.
 type RunConfig struct {
-	StreamingMode StreamingMode `yaml:"streaming_mode" enum:"none|sse|bidi" default:"none" doc:"How answers arrive: none is one event for each answer, sse sends the pieces first, bidi is for live runs and is sse in others. A request that says streaming wins."`
-	MaxLLMCalls   int           `yaml:"max_llm_calls" default:"500" doc:"The most model calls that one invocation may make, agents called as tools included. Zero or less is no limit."`
+	StreamingMode StreamingMode `yaml:"streaming_mode" enum:"none|sse|bidi" default:"none" doc:"How responses arrive: none sends one event per response, sse streams partial events first, bidi is for live runs and means sse otherwise. streaming in a request takes precedence."`
+	MaxLLMCalls   int           `yaml:"max_llm_calls" default:"500" doc:"Maximum number of model calls of one invocation, including agents called as tools. 0 or less means no limit."`
 
-	MaxFunctionCalls int `yaml:"max_function_calls" default:"128" doc:"The most function calls that one answer of a model may hold, at least 1; more end the run. A request may lower it only."`
+	MaxFunctionCalls int `yaml:"max_function_calls" default:"128" doc:"Maximum number of function calls in one model response, at least 1; more end the run. A request can only lower it."`
 
-	SaveInputBlobsAsArtifacts bool           `yaml:"save_input_blobs_as_artifacts" default:"false" doc:"Keep files in the user's message as artifacts, and put a line of text in their place."`
-	CustomMetadata            map[string]any `yaml:"custom_metadata" doc:"Added to the customMetadata of every event of the run."`
+	SaveInputBlobsAsArtifacts bool           `yaml:"save_input_blobs_as_artifacts" default:"false" doc:"Save files in user messages as artifacts, and replace them by a line of text."`
+	CustomMetadata            map[string]any `yaml:"custom_metadata" doc:"Added to the customMetadata of every event of a run."`
 
-	SessionWindow        *SessionWindow `yaml:"get_session_config" doc:"The events of the session that a run sees; all of them when nothing is said."`
-	ToolThreadPoolConfig *ToolPool      `yaml:"tool_thread_pool_config" doc:"How many calls of one answer are executed at the same time; 8 without it."`
-	ResponseModalities   []string       `yaml:"response_modalities" enum:"TEXT|IMAGE|AUDIO" doc:"What answers are made of; an agent's generate_content_config wins."`
-	SupportCFC           bool           `yaml:"support_cfc" default:"false" doc:"ADK's calls of tools by code over the live API; it needs streaming_mode: sse. Answers do not come over that API here: tools are called without it, which check says."`
+	SessionWindow        *SessionWindow `yaml:"get_session_config" doc:"The events of the session that a run sees. Default: all."`
+	ToolThreadPoolConfig *ToolPool      `yaml:"tool_thread_pool_config" doc:"Number of calls of one response that run at the same time. Default: 8."`
+	ResponseModalities   []string       `yaml:"response_modalities" enum:"TEXT|IMAGE|AUDIO" doc:"Modalities of responses; generate_content_config of an agent takes precedence."`
+	SupportCFC           bool           `yaml:"support_cfc" default:"false" doc:"ADK's compositional function calling over the live API; requires streaming_mode: sse. It has no effect here, which check reports: models call tools without it."`
 
-	SpeechConfig             *genai.SpeechConfig                   `yaml:"speech_config" doc:"The voice of spoken answers; an agent's generate_content_config wins."`
-	OutputAudioTranscription *genai.AudioTranscriptionConfig       `yaml:"output_audio_transcription" doc:"Live runs: how what the model says is written down."`
-	InputAudioTranscription  *genai.AudioTranscriptionConfig       `yaml:"input_audio_transcription" doc:"Live runs: how what the user says is written down."`
-	RealtimeInputConfig      *genai.RealtimeInputConfig            `yaml:"realtime_input_config" doc:"Live runs: how it is noticed that the user speaks."`
-	EnableAffectiveDialog    *bool                                 `yaml:"enable_affective_dialog" doc:"Live runs: the model hears the user's mood and fits its tone to it."`
-	Proactivity              *genai.ProactivityConfig              `yaml:"proactivity" doc:"Live runs: whether the model may speak, or stay silent, of its own accord."`
-	SessionResumption        *genai.SessionResumptionConfig        `yaml:"session_resumption" doc:"Live runs: how a connection that broke is taken up again."`
-	ContextWindowCompression *genai.ContextWindowCompressionConfig `yaml:"context_window_compression" doc:"Live runs: how the model's service shortens a long conversation."`
-	AvatarConfig             *genai.AvatarConfig                   `yaml:"avatar_config" doc:"Live runs: who is seen to speak."`
-	SaveLiveBlob             bool                                  `yaml:"save_live_blob" default:"false" doc:"Live runs: keep what is spoken as artifacts."`
-	SaveLiveAudio            bool                                  `yaml:"save_live_audio" default:"false" deprecated:"use save_live_blob" doc:"ADK's old name of save_live_blob."`
+	SpeechConfig             *genai.SpeechConfig                   `yaml:"speech_config" doc:"Voice of spoken responses; generate_content_config of an agent takes precedence."`
+	OutputAudioTranscription *genai.AudioTranscriptionConfig       `yaml:"output_audio_transcription" doc:"Live runs: transcription of the model's speech."`
+	InputAudioTranscription  *genai.AudioTranscriptionConfig       `yaml:"input_audio_transcription" doc:"Live runs: transcription of the user's speech."`
+	RealtimeInputConfig      *genai.RealtimeInputConfig            `yaml:"realtime_input_config" doc:"Live runs: voice activity detection."`
+	EnableAffectiveDialog    *bool                                 `yaml:"enable_affective_dialog" doc:"Live runs: the model adapts its tone to the user's emotions."`
+	Proactivity              *genai.ProactivityConfig              `yaml:"proactivity" doc:"Live runs: whether the model can decide by itself to speak or stay silent."`
+	SessionResumption        *genai.SessionResumptionConfig        `yaml:"session_resumption" doc:"Live runs: resumption of broken connections."`
+	ContextWindowCompression *genai.ContextWindowCompressionConfig `yaml:"context_window_compression" doc:"Live runs: compression of long conversations by the model's service."`
+	AvatarConfig             *genai.AvatarConfig                   `yaml:"avatar_config" doc:"Live runs: the avatar that is shown."`
+	SaveLiveBlob             bool                                  `yaml:"save_live_blob" default:"false" doc:"Live runs: save audio as artifacts."`
+	SaveLiveAudio            bool                                  `yaml:"save_live_audio" default:"false" deprecated:"use save_live_blob" doc:"Former name of save_live_blob in ADK."`
 }
 
 // DefaultRunConfig is what applies to an app that says nothing.
@@ -78,7 +78,7 @@ func (c *RunConfig) checkCalls(n *spec.Node) spec.Diagnostics {
 	case c.MaxLLMCalls >= math.MaxInt32:
 		return spec.Diagnostics{at.Errorf("run-config", tooManyCalls, math.MaxInt32)}
 	case c.MaxLLMCalls <= 0:
-		d := at.Errorf("run-config", "max_llm_calls %d is no limit: a loop of agents can then run up any bill", c.MaxLLMCalls)
+		d := at.Errorf("run-config", "max_llm_calls %d means no limit: a loop of agents can cause unbounded costs", c.MaxLLMCalls)
 		d.Severity = spec.Warning
 		return spec.Diagnostics{d}
 	}

@@ -16,8 +16,8 @@ import (
 // A SessionWindow narrows the events of a session that a run sees. With both
 // fields it is the latest of those after the time.
 type SessionWindow struct {
-	NumRecentEvents *int     `yaml:"num_recent_events" doc:"Only so many of the latest events; 0 is none."`
-	AfterTimestamp  *float64 `yaml:"after_timestamp" doc:"Only events of this time and later, in seconds since the epoch; 0 is all."`
+	NumRecentEvents *int     `yaml:"num_recent_events" doc:"Number of latest events; 0 means none."`
+	AfterTimestamp  *float64 `yaml:"after_timestamp" doc:"Only events at or after this time, in seconds since the epoch; 0 means all."`
 }
 
 // storeOptions is the window as the store knows it; nil asks for all events.
@@ -35,7 +35,7 @@ func (w *SessionWindow) storeOptions() *store.GetOptions {
 
 // A ToolPool bounds how many calls of one answer are executed at the same time.
 type ToolPool struct {
-	MaxWorkers int `yaml:"max_workers" default:"4" doc:"How many calls of one answer are executed at the same time, at least 1."`
+	MaxWorkers int `yaml:"max_workers" default:"4" doc:"Number of calls of one response that run at the same time, at least 1."`
 }
 
 // The bounds on the calls of one answer where nothing else is said.
@@ -57,8 +57,8 @@ func (c *RunConfig) maxFunctionCalls() int {
 	return cmp.Or(c.MaxFunctionCalls, DefaultMaxFunctionCalls)
 }
 
-// applyToRequest puts what a run says about answers into a request; what the agent
-// itself says wins.
+// applyToRequest sets the run's settings in a request; those of the agent take
+// precedence.
 func (c *RunConfig) applyToRequest(g *genai.GenerateContentConfig) {
 	if len(c.ResponseModalities) > 0 && len(g.ResponseModalities) == 0 {
 		g.ResponseModalities = c.ResponseModalities
@@ -68,19 +68,19 @@ func (c *RunConfig) applyToRequest(g *genai.GenerateContentConfig) {
 	}
 }
 
-// affectsRequests says whether a run has anything to put into requests.
+// affectsRequests reports whether a run changes requests.
 func (c *RunConfig) affectsRequests() bool {
 	return len(c.ResponseModalities) > 0 || c.SpeechConfig != nil
 }
 
-// checkSettings reports what cannot be meant in the settings beside max_llm_calls.
+// checkSettings validates the settings other than max_llm_calls.
 func (c *RunConfig) checkSettings(n *spec.Node) spec.Diagnostics {
 	ds := c.checkNumbers(n)
 	switch at := n.Get("support_cfc"); {
 	case c.SupportCFC && c.StreamingMode != StreamingSSE:
 		ds = append(ds, at.Errorf("run-config", cfcNeedsSSE))
 	case c.SupportCFC:
-		ds = append(ds, at.Warnf("run-config", "support_cfc changes nothing: answers do not come over the live API here, and models call tools without it"))
+		ds = append(ds, at.Warnf("run-config", "support_cfc has no effect: agenthost does not use the live API, and models call tools without it"))
 	}
 	if c.RealtimeInputConfig != nil {
 		ds = append(ds, checkRealtime(c.RealtimeInputConfig, n.Get("realtime_input_config"))...)
@@ -105,10 +105,10 @@ func (c *RunConfig) checkNumbers(n *spec.Node) spec.Diagnostics {
 	if w := c.SessionWindow; w != nil {
 		at := n.Get("get_session_config")
 		if w.NumRecentEvents != nil && *w.NumRecentEvents < 0 {
-			ds = append(ds, at.Get("num_recent_events").Errorf("run-config", "num_recent_events %d is less than zero", *w.NumRecentEvents))
+			ds = append(ds, at.Get("num_recent_events").Errorf("run-config", "num_recent_events must be 0 or more, got %d", *w.NumRecentEvents))
 		}
 		if t := w.AfterTimestamp; t != nil && !(*t >= 0 && *t < 1e11) {
-			ds = append(ds, at.Get("after_timestamp").Errorf("run-config", "after_timestamp is no time in seconds since the epoch"))
+			ds = append(ds, at.Get("after_timestamp").Errorf("run-config", "after_timestamp must be a time in seconds since the epoch"))
 		}
 	}
 	return ds
@@ -126,8 +126,8 @@ func checkRealtime(c *genai.RealtimeInputConfig, n *spec.Node) spec.Diagnostics 
 	return ds
 }
 
-// checkEnum wants one of the words that the live API knows. The API's own
-// struct takes any text.
+// checkEnum requires one of the values of the live API, whose Go type accepts
+// any string.
 func checkEnum(n *spec.Node, key, value string, words ...string) spec.Diagnostics {
 	if value == "" || slices.Contains(words, value) {
 		return nil
@@ -139,7 +139,7 @@ func checkEnum(n *spec.Node, key, value string, words ...string) spec.Diagnostic
 	return spec.Diagnostics{d}
 }
 
-// getAnySpelling finds a key in either of its spellings, snake_case and camelCase.
+// getAnySpelling returns the value of a key in snake_case or camelCase.
 func getAnySpelling(n *spec.Node, key string) *spec.Node {
 	if v := n.Get(key); v != nil {
 		return v

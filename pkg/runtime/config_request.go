@@ -8,10 +8,9 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// Override returns the config with what one request says in the place of its
-// fields: a JSON object with the fields of run_config, in snake_case or
-// camelCase. It is checked as the YAML is. More model calls than c allows are
-// refused: whoever may ask an app may not lift its limits.
+// Override returns the config with the fields of one request replaced: a JSON
+// object with the fields of run_config, in snake_case or camelCase. It is
+// validated like the YAML. Limits of c cannot be raised.
 func (c RunConfig) Override(text []byte) (*RunConfig, spec.Diagnostics) {
 	n, ds := spec.Parse("run_config", text)
 	if ds.HasErrors() {
@@ -34,7 +33,7 @@ func (c RunConfig) Override(text []byte) (*RunConfig, spec.Diagnostics) {
 		return nil, ds
 	}
 	if at := n.Get("max_llm_calls"); !at.IsNull() && c.MaxLLMCalls > 0 && (asked.MaxLLMCalls <= 0 || asked.MaxLLMCalls > c.MaxLLMCalls) {
-		return nil, append(ds, at.Errorf("run-config", "max_llm_calls %d is more than the app allows, which is %d", asked.MaxLLMCalls, c.MaxLLMCalls))
+		return nil, append(ds, at.Errorf("run-config", "max_llm_calls %d exceeds the limit of the app, %d", asked.MaxLLMCalls, c.MaxLLMCalls))
 	}
 	if at := n.Get("max_function_calls"); !at.IsNull() && asked.MaxFunctionCalls > c.maxFunctionCalls() {
 		return nil, append(ds, at.Errorf("run-config", "max_function_calls %d exceeds the limit of the app, %d", asked.MaxFunctionCalls, c.maxFunctionCalls()))
@@ -48,7 +47,7 @@ func (c RunConfig) Override(text []byte) (*RunConfig, spec.Diagnostics) {
 	return &c, ds
 }
 
-// convertKeysToSnake writes the keys of a mapping in the way of YAML.
+// convertKeysToSnake converts the keys of a mapping to snake_case.
 func convertKeysToSnake(n *spec.Node) {
 	for _, e := range n.Entries {
 		var snake strings.Builder
@@ -63,8 +62,8 @@ func convertKeysToSnake(n *spec.Node) {
 	}
 }
 
-// validateConfig refuses what no run can have. Configs of YAML are checked when they
-// are read, those that Go code makes here.
+// validateConfig rejects invalid configs made by Go code; configs from YAML
+// are validated when they are decoded.
 func (c *RunConfig) validateConfig() error {
 	switch {
 	case c.MaxLLMCalls >= math.MaxInt32:
@@ -81,7 +80,7 @@ func (c *RunConfig) validateConfig() error {
 	return nil
 }
 
-// effectiveConfig is the config that a request runs with.
+// effectiveConfig returns the config of a request.
 func (req *RunRequest) effectiveConfig(app *App) RunConfig {
 	if req.Config != nil {
 		return *req.Config
@@ -89,7 +88,8 @@ func (req *RunRequest) effectiveConfig(app *App) RunConfig {
 	return app.Config
 }
 
-// validateConfig wants a config that can be, and says so where it has no limit.
+// validateConfig validates the config of a request, and logs one without a
+// limit on model calls.
 func (req *RunRequest) validateConfig(h *Host) error {
 	if req.Config == nil {
 		return nil
@@ -98,7 +98,7 @@ func (req *RunRequest) validateConfig(h *Host) error {
 		return err
 	}
 	if req.Config.MaxLLMCalls <= 0 {
-		h.logger.Warn("a request has no limit of model calls",
+		h.logger.Warn("request without a limit on model calls",
 			"app", req.App, "session", req.SessionID, "max_llm_calls", req.Config.MaxLLMCalls)
 	}
 	return nil

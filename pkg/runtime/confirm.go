@@ -11,18 +11,18 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// RequestConfirmation is the name of the function call that asks a person to
-// approve another call. Its arguments are originalFunctionCall and
-// toolConfirmation; it is answered with {"confirmed": true|false, "payload": …}.
+// RequestConfirmation is the name of the function call that requests the
+// confirmation of another call. Its arguments are originalFunctionCall and
+// toolConfirmation; the answer is {"confirmed": true|false, "payload": …}.
 const RequestConfirmation = "adk_request_confirmation"
 
-// RequestCredential is the name of the function call that asks the user for a
-// credential. Its arguments are functionCallId and authConfig; it is answered
-// with the config and its exchangedAuthCredential filled in.
+// RequestCredential is the name of the function call that requests a
+// credential from the user. Its arguments are functionCallId and authConfig;
+// the answer is the config with exchangedAuthCredential set.
 const RequestCredential = "adk_request_credential"
 
-// IsReservedFunction says whether calls and responses of this name are the
-// runtime's own: they ask a person, or answer for one.
+// IsReservedFunction reports whether calls and responses of this name belong
+// to the runtime: they request human input or answer it.
 func IsReservedFunction(name string) bool {
 	return name == RequestConfirmation || name == RequestCredential || name == tool.RequestInput
 }
@@ -35,11 +35,11 @@ const (
 	rejectedText       = "This tool call is rejected."
 )
 
-var errNoHuman = errors.New("this tool call has to ask a person, but an agent that is called as a tool has nobody to ask: " +
-	"the call that starts the agent is what a person can confirm")
+var errNoHuman = errors.New("this tool call requires human input, which an agent that is called as a tool cannot request: " +
+	"require confirmation for the call of the agent instead")
 
-// WithConfirm returns the tool with a say on which of its calls a person has
-// to approve; nil is none.
+// WithConfirm returns the tool with a rule for which of its calls require
+// confirmation; nil means none.
 func (t *AgentTool) WithConfirm(c tool.Confirmer) *AgentTool {
 	with := *t
 	with.capabilities.Confirm = c
@@ -49,7 +49,8 @@ func (t *AgentTool) WithConfirm(c tool.Confirmer) *AgentTool {
 // Capabilities says what the document asked for.
 func (t *AgentTool) Capabilities() tool.Capabilities { return t.capabilities }
 
-// withCallConfig returns a set of the tool that is called as a document asks for.
+// withCallConfig returns a set of the tool with the call settings of the
+// document.
 func (t *AgentTool) withCallConfig(c *agentCallConfig) (tool.Set, error) {
 	traits, err := c.Call.Capabilities(t.decl)
 	if err != nil {
@@ -66,13 +67,13 @@ func (t *AgentTool) withCallConfig(c *agentCallConfig) (tool.Set, error) {
 	return tool.One(&with), nil
 }
 
-// Check wants a condition in confirm.
+// Check validates confirm.
 func (c *agentToolConfig) Check(*spec.Node) spec.Diagnostics {
 	return checkConfirm(c.Call.Call.Confirm)
 }
 
-// checkConfirm checks all of a confirm but the names of the arguments, which
-// are known once the agent is built.
+// checkConfirm validates a confirm expression, except for the names of
+// arguments, which are known once the agent is built.
 func checkConfirm(src spec.Expr) spec.Diagnostics {
 	_, err := tool.CompileConfirm(src, &genai.FunctionDeclaration{
 		ParametersJsonSchema: map[string]any{"type": "object", "additionalProperties": true},
@@ -82,8 +83,8 @@ func checkConfirm(src spec.Expr) spec.Diagnostics {
 	return ds
 }
 
-// checkApproval stands before a tool that a person may have a say in. A result is
-// the answer in the tool's place; without one, the tool may run.
+// checkApproval runs before a tool that may require confirmation. A result
+// replaces the tool call; nil lets the tool run.
 func (s *step) checkApproval(ctx context.Context, call *tool.Call, traits tool.Capabilities) (*tool.Result, error) {
 	if call.Confirmation == nil {
 		needed, err := traits.Confirm.NeedsConfirmation(ctx, call)
@@ -94,7 +95,8 @@ func (s *step) checkApproval(ctx context.Context, call *tool.Call, traits tool.C
 	return requireApproval(call, ""), nil
 }
 
-// requireApproval has a person approve a call, and is nil once one did.
+// requireApproval requests the approval of a call. It returns nil once the
+// call is approved.
 func requireApproval(call *tool.Call, hint string) *tool.Result {
 	switch {
 	case call.Confirmation == nil:
@@ -106,8 +108,9 @@ func requireApproval(call *tool.Call, hint string) *tool.Result {
 	return nil
 }
 
-// resolveHumanRequest settles the answer of a call that asks a person. A tool that failed
-// asks nothing; one that has said nothing yet is told to be waiting.
+// resolveHumanRequest sets the result of a call that requests human input. A
+// tool that failed requests nothing; one without a result gets a pending
+// result.
 func (s *step) resolveHumanRequest(a *callResult, result *tool.Result, err error) (*tool.Result, error) {
 	if err == nil && s.inv.run.inner {
 		err = errNoHuman
@@ -125,21 +128,20 @@ func (s *step) resolveHumanRequest(a *callResult, result *tool.Result, err error
 	return result, err
 }
 
-// requestsHuman says whether the answer of a call, or of several, asks a person.
+// requestsHuman reports whether calls request human input.
 func requestsHuman(a *session.Actions) bool {
 	return len(a.RequestedToolConfirmations) > 0 || len(a.RequestedAuthConfigs) > 0
 }
 
-// setPendingResponse takes the place of the answer that the call waits for a
-// person, when it was carried out and its own answer comes later.
+// setPendingResponse replaces the pending confirmation by a pending status for
+// a long-running call that was executed and is answered later.
 func (a *callResult) setPendingResponse(fc *genai.FunctionCall) {
 	a.setResponse(fc, map[string]any{"status": "pending"})
 	a.actions.SkipSummarization = true
 }
 
-// emitHumanRequests yields the events that ask a person for credentials and to approve
-// calls, before the event of their answer (adk-python
-// flows/llm_flows/functions.py).
+// emitHumanRequests yields the requests for credentials and confirmations,
+// before the event with the results (adk-python flows/llm_flows/functions.py).
 func (s *step) emitHumanRequests(answer *session.Event, calls []*genai.FunctionCall) bool {
 	if !requestsHuman(&answer.Actions) {
 		return true
@@ -161,7 +163,7 @@ func (s *step) emitHumanRequests(answer *session.Event, calls []*genai.FunctionC
 	return true
 }
 
-// addRequest adds a call to the event that asks, which is nil at first.
+// addRequest adds a request to an event, which it creates first.
 func (s *step) addRequest(ev *session.Event, name string, args map[string]any) *session.Event {
 	if ev == nil {
 		ev = s.inv.NewEvent()
@@ -184,8 +186,8 @@ func confirmationArgs(fc *genai.FunctionCall, c *session.Confirmation) map[strin
 	}
 }
 
-// executeDecisions carries out what the user's message has decided about this agent's
-// calls, and says whether the agent goes on to ask its model.
+// executeDecisions executes the calls of this agent that the user's message
+// decides on, and returns whether the agent continues with a model call.
 func (s *step) executeDecisions(ctx context.Context) bool {
 	d := s.inv.run.decisions
 	if d.author != s.inv.node.agent.Name() || d.consumed.Swap(true) {

@@ -60,9 +60,9 @@ func (c *filterConfig) bindFilter(f *Functions) spec.Diagnostics {
 	if c.filter = f.ContentFilters[c.name.Value]; c.filter != nil {
 		return nil
 	}
-	return spec.Diagnostics{c.name.Errorf(0, "code", "filter %s is code of another program: of this one, custom_filter may name %s",
+	return spec.Diagnostics{c.name.Errorf(0, "code", "unknown filter %s: functions registered for custom_filter: %s",
 		c.name.Value, joinNames(slices.Sorted(maps.Keys(f.ContentFilters)))).
-		WithHint("write an expression that is true for what models see, or register the function under Functions.ContentFilters")}
+		WithHint("write an expression that is true for the contents to keep, or register the function in Functions.ContentFilters")}
 }
 
 // contentEnv are the names that the expression of a filter sees.
@@ -114,7 +114,7 @@ func contentVars(c *genai.Content) map[string]any {
 	return map[string]any{"role": c.Role, "text": model.TextOf(c), "calls": calls, "responses": responses}
 }
 
-var errNothingLeft = errors.New("custom_filter leaves nothing for the model to answer")
+var errNothingLeft = errors.New("custom_filter removed all contents of the request")
 
 // applyFilter is the filter on the contents of a request.
 func (c *filterConfig) applyFilter(ctx context.Context, m *CallbackContext, contents []*genai.Content) ([]*genai.Content, error) {

@@ -11,11 +11,11 @@ import (
 	"agenthost/pkg/session"
 )
 
-// buildContents returns what the agent's model sees of the conversation. The rules
-// are those of adk-python flows/llm_flows/contents.py: which events count
-// (visible), how other agents' words are told (contents_foreign.go), and that each
-// function response stands right behind its call. The slice is shared: it is
-// read, never changed.
+// buildContents returns the conversation as the agent's model sees it. The
+// rules are those of adk-python flows/llm_flows/contents.py: which events are
+// visible (isVisible), how events of other agents are presented
+// (contents_foreign.go), and that each function response directly follows its
+// call. The slice is shared and must not be changed.
 func (inv *Invocation) buildContents(include IncludeContents) ([]*genai.Content, error) {
 	who := viewKey{agent: inv.node.agent.Name(), branch: inv.branch, keepIDs: keepsIDs(inv.node.llm), delimiters: inv.node.delimiters}
 	if events := inv.run.sess.Events(); include == IncludeNone || len(events) <= shortHistory {
@@ -51,12 +51,12 @@ type contentsView struct {
 	// seen counts the events taken in.
 	seen     int
 	contents []*genai.Content
-	// sites are where function calls stand, and calls has the site of each.
+	// sites are the positions of function calls; calls maps call IDs to sites.
 	sites []callSite
 	calls map[string]int
-	// last describes the newest event that was taken into the contents.
+	// last describes the latest event in the contents.
 	last lastEvent
-	// transcript is the run of transcriptions that the contents end with.
+	// transcript is the sequence of transcriptions that the contents end with.
 	transcript transcript
 	// bytes is about what the view takes besides the events.
 	bytes int64
@@ -69,8 +69,8 @@ type viewKey struct {
 	delimiters    unique.Handle[shownDelimiters]
 }
 
-// callSite is where the function calls of one event stand, and their response
-// behind them.
+// callSite is the position of the function calls of one event, and of their
+// response.
 type callSite struct {
 	author string
 	// at is the index of the content with the calls; -1 for another agent's.
@@ -105,7 +105,7 @@ func contentBytes(c *genai.Content) int64 {
 
 func newView(who viewKey) *contentsView { return &contentsView{viewKey: who} }
 
-// indexCalls keeps where the function calls of an event stand.
+// indexCalls records the position of the function calls of an event.
 func (v *contentsView) indexCalls(ev *session.Event, at int) {
 	calls := ev.Calls()
 	if len(calls) == 0 {
@@ -121,8 +121,8 @@ func (v *contentsView) indexCalls(ev *session.Event, at int) {
 	v.sites = append(v.sites, callSite{author: ev.Author, at: at, response: -1})
 }
 
-// appendEvents takes in the events that are new. The last one that changes what is
-// seen of the past makes the view begin again.
+// appendEvents adds the new events. A rewind or compaction among them rebuilds
+// the view.
 func (v *contentsView) appendEvents(events []*session.Event) {
 	from := v.seen
 	for i := len(events) - 1; i >= from; i-- {
@@ -137,8 +137,8 @@ func (v *contentsView) appendEvents(events []*session.Event) {
 	v.seen = len(events)
 }
 
-// rebuildView makes the view anew of what is seen of the events. Calls that are
-// only in a summary are known still: a late answer to one is told as such.
+// rebuildView rebuilds the view from the visible events. Calls that only a
+// summary covers stay known, so that a late answer to one is reported as such.
 func (v *contentsView) rebuildView(events []*session.Event) {
 	*v = *newView(v.viewKey)
 	seen, covered := applyCompactions(session.WithoutRewound(events))
@@ -150,8 +150,8 @@ func (v *contentsView) rebuildView(events []*session.Event) {
 	}
 }
 
-// currentContents is the contents with the rule for a last event that answers calls:
-// what came between the call and the answer is left out
+// currentContents returns the contents. If the last event answers calls, the
+// contents between the call and the answer are omitted
 // (_rearrange_events_for_latest_function_response).
 func (v *contentsView) currentContents() ([]*genai.Content, error) {
 	if v.last.err != nil {
@@ -204,8 +204,8 @@ func (v *contentsView) appendContent(c *genai.Content) int {
 	return len(v.contents) - 1
 }
 
-// insertResponse puts a function response right behind its call, merged with the
-// responses that stand there.
+// insertResponse inserts a function response directly after its call, merged
+// with the responses that are already there.
 func (v *contentsView) insertResponse(content *genai.Content) {
 	site, err := v.findCallSite(content)
 	if err != nil {
@@ -230,8 +230,8 @@ func (v *contentsView) insertResponse(content *genai.Content) {
 	v.last = lastEvent{responses: true, at: site.response}
 }
 
-// findCallSite finds the call event that a response event answers. All of its
-// responses must answer calls of that one event.
+// findCallSite returns the call event that a response event answers. All
+// responses must answer calls of the same event.
 func (v *contentsView) findCallSite(content *genai.Content) (*callSite, error) {
 	responses := model.ResponsesOf(content)
 	var site *callSite
@@ -242,7 +242,7 @@ func (v *contentsView) findCallSite(content *genai.Content) (*callSite, error) {
 		}
 	}
 	if site == nil {
-		return nil, failf(CodeInvalidRequest, nil, "function response %s answers no function call of this conversation", responses[0].ID)
+		return nil, failf(CodeInvalidRequest, nil, "function response %s does not match any function call of this conversation", responses[0].ID)
 	}
 	for _, r := range responses {
 		if i, ok := v.calls[r.ID]; !ok || &v.sites[i] != site {
@@ -252,7 +252,7 @@ func (v *contentsView) findCallSite(content *genai.Content) (*callSite, error) {
 	return site, nil
 }
 
-// shiftSites moves the sites behind a content that was inserted.
+// shiftSites moves the sites after an inserted content.
 func (v *contentsView) shiftSites(from int) {
 	for i := range v.sites {
 		s := &v.sites[i]
@@ -265,8 +265,8 @@ func (v *contentsView) shiftSites(from int) {
 	}
 }
 
-// mergeResponses is the older response content with the newer one's parts: a
-// response with the same id takes the place of the old one, the rest is added.
+// mergeResponses returns the older response content with the parts of the
+// newer one: a response with the same ID is replaced, others are appended.
 func mergeResponses(old, now *genai.Content) *genai.Content {
 	merged := &genai.Content{Role: old.Role, Parts: slices.Clone(old.Parts)}
 	for _, p := range now.Parts {
@@ -286,7 +286,7 @@ func mergeResponses(old, now *genai.Content) *genai.Content {
 	return merged
 }
 
-// isVisible says whether an event counts for this agent and branch.
+// isVisible reports whether the agent sees an event on its branch.
 func (v *contentsView) isVisible(ev *session.Event) bool {
 	if isEmpty(ev.Content) && readTranscription(ev).text == "" {
 		return false
@@ -294,14 +294,15 @@ func (v *contentsView) isVisible(ev *session.Event) bool {
 	return !isScoped(ev) && onBranch(v.branch, ev.Branch) && !isFrameworkEvent(ev.Content)
 }
 
-// onBranch: children see their ancestors' events, siblings do not see each
-// other, and whoever is on no branch sees all.
+// onBranch reports whether an event on branch theirs is visible on branch
+// mine: children see the events of their ancestors, siblings do not see each
+// other, and without a branch all events are visible.
 func onBranch(mine, theirs string) bool {
 	return mine == "" || theirs == "" || mine == theirs || strings.HasPrefix(mine, theirs+".")
 }
 
-// isEmpty says whether a content has nothing that a model could read. Calls
-// and responses count even when they are marked as thought.
+// isEmpty reports whether a content has nothing for a model. Calls and
+// responses count even when they are marked as thoughts.
 func isEmpty(c *genai.Content) bool {
 	if c == nil || c.Role == "" {
 		return true
@@ -317,8 +318,8 @@ func isEmpty(c *genai.Content) bool {
 	return true
 }
 
-// isFrameworkEvent: requests to people and their answers are not the model's
-// business.
+// isFrameworkEvent reports whether a content is a request for human input or
+// its answer, which models do not see.
 func isFrameworkEvent(c *genai.Content) bool {
 	if c == nil {
 		return false
@@ -341,12 +342,11 @@ func isFrameworkEvent(c *genai.Content) bool {
 	return false
 }
 
-// ownIDPrefix marks call ids that the runtime made because the model gave none.
+// ownIDPrefix marks call IDs that the runtime assigned.
 const ownIDPrefix = "adk-"
 
-// withoutOwnIDs is the content as the model knows it: ids that the runtime
-// made are taken off calls and responses. Most contents have none and come
-// back as they are.
+// withoutOwnIDs removes the IDs that the runtime assigned from calls and
+// responses. A content without any is returned unchanged.
 func withoutOwnIDs(c *genai.Content) *genai.Content {
 	var parts []*genai.Part
 	for i, p := range c.Parts {
@@ -383,8 +383,8 @@ func withoutOwnID(p *genai.Part) *genai.Part {
 	return p
 }
 
-// insertBeforeUserTail puts contents before the user contents that the
-// conversation ends with (the place of what goes with a static instruction).
+// insertBeforeUserTail inserts contents before the trailing user contents, the
+// position of contents that belong to a static instruction.
 func insertBeforeUserTail(contents, added []*genai.Content) []*genai.Content {
 	if len(added) == 0 {
 		return contents

@@ -27,8 +27,9 @@ func (v *contentsView) isForeign(ev *session.Event) bool {
 	return false
 }
 
-// presentForeign tells another agent's event as user content, or nil when
-// nothing of it can be told (adk-python contents.py _present_other_agent_message).
+// presentForeign returns another agent's event as user content, or nil if it
+// has nothing to present (adk-python contents.py
+// _present_other_agent_message).
 func presentForeign(ev *session.Event) *genai.Content {
 	told := model.UserText("For context:")
 	told.Parts = slices.Grow(told.Parts, len(ev.Content.Parts))

@@ -14,34 +14,34 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// decisions are what a user's message says about calls that waited for a
-// person. They are read from the stored events alone: any process may have
-// asked.
+// decisions are the answers in a user's message to confirmation and credential
+// requests. They are read from stored events only, because another process may
+// have made the requests.
 type decisions struct {
-	// author is the agent whose calls they are.
+	// author is the agent that made the calls.
 	author string
-	// open are those that were not carried out before.
+	// open are the calls that have not been executed yet.
 	open []*decision
-	// credentials are state keys that hold what the user gave.
+	// credentials are the state keys with the credentials that the user gave.
 	credentials map[string]any
-	// finished says that there is nothing left to do: all was carried out
-	// before, and the agent has had its final say.
+	// finished says that all calls were executed before, and the agent has
+	// given its final answer.
 	finished bool
-	// consumed says that the agent has taken them up.
+	// consumed says that the agent has executed them.
 	consumed atomic.Bool
 }
 
-// decision is a person's word on one call, and what is needed to carry it out
-// as it would have been then.
+// decision is a person's decision on one call, with the data needed to execute
+// the call as it was made.
 type decision struct {
 	call         *genai.FunctionCall
 	confirmation *session.Confirmation
-	// invocation and user are those of the run that made the call.
+	// invocation and user belong to the run that made the call.
 	invocation, user string
 }
 
-// applyToCall gives a call the decision on it. The key stays that of the first
-// time, so that a service makes the thing once.
+// applyToCall sets the decision on a call. The idempotency key is that of the
+// first attempt, so that a service executes the operation only once.
 func (d *decision) applyToCall(call *tool.Call) {
 	call.Confirmation = d.confirmation
 	call.IdempotencyKey = idempotencyKey(d.invocation, d.call.ID)
@@ -50,8 +50,8 @@ func (d *decision) applyToCall(call *tool.Call) {
 
 func idempotencyKey(invocation, call string) string { return invocation + "/" + call }
 
-// readDecisions finds what the user's message decides, before anything of it
-// is stored: a message that cannot be carried out leaves no trace.
+// readDecisions reads the decisions of the user's message. It runs before the
+// message is stored, so that an invalid message leaves no trace.
 func (r *run) readDecisions(req *RunRequest, events []*session.Event) error {
 	responses := model.ResponsesOf(r.user)
 	if !slices.ContainsFunc(responses, isDecision) {
@@ -61,7 +61,7 @@ func (r *run) readDecisions(req *RunRequest, events []*session.Event) error {
 		return checkAnswers(events, responses)
 	}
 	if len(responses) < len(r.user.Parts) || slices.ContainsFunc(responses, func(f *genai.FunctionResponse) bool { return !isDecision(f) }) {
-		return invalidRequest("a message that answers %s or %s holds nothing else", RequestConfirmation, RequestCredential)
+		return invalidRequest("a message that answers %s or %s must not contain anything else", RequestConfirmation, RequestCredential)
 	}
 	all, events := session.WithoutImported(events), session.Recorded(events)
 	d := &decisions{credentials: map[string]any{}}
@@ -71,7 +71,7 @@ func (r *run) readDecisions(req *RunRequest, events []*session.Event) error {
 		}
 	}
 	if r.app.findNode(d.author) == nil {
-		return invalidRequest("agent %s, which asked, is no longer part of the app", d.author)
+		return invalidRequest("agent %s, which made the request, is no longer part of the app", d.author)
 	}
 	d.finished = len(d.open) == 0 && lastAgentEvent(events).IsFinal()
 	r.decisions = d
@@ -86,7 +86,7 @@ func invalidRequest(format string, args ...any) error {
 	return failf(CodeInvalidRequest, session.ErrInvalid, format, args...)
 }
 
-// lastAgentEvent is the last event that is an agent's.
+// lastAgentEvent returns the last event of an agent.
 func lastAgentEvent(events []*session.Event) *session.Event {
 	for _, ev := range slices.Backward(events) {
 		if ev.Author != session.UserAuthor {
@@ -96,8 +96,9 @@ func lastAgentEvent(events []*session.Event) *session.Event {
 	return &session.Event{}
 }
 
-// readResponse takes in one answer of the message. The events are those that count; all has
-// also those that rewinds took back: what was carried out there was carried out.
+// readResponse reads one answer of the message. events are the current events;
+// all also has those that rewinds removed, because calls executed there stay
+// executed.
 func (d *decisions) readResponse(all, events []*session.Event, resp *genai.FunctionResponse) error {
 	at, request, err := findRequest(events, resp)
 	if err != nil {
@@ -105,7 +106,7 @@ func (d *decisions) readResponse(all, events []*session.Event, resp *genai.Funct
 	}
 	author := events[at].Author
 	if d.author != "" && d.author != author {
-		return invalidRequest("the message answers agent %s and agent %s: answer each in a message of its own", d.author, author)
+		return invalidRequest("the message answers agent %s and agent %s: send a separate message to each", d.author, author)
 	}
 	d.author = author
 	one, err := findOriginalCall(events[:at], author, request)
@@ -118,19 +119,19 @@ func (d *decisions) readResponse(all, events []*session.Event, resp *genai.Funct
 		return err
 	}
 	if slices.ContainsFunc(d.open, func(other *decision) bool { return other.call.ID == one.call.ID }) {
-		return invalidRequest("the message answers the call %s twice", one.call.ID)
+		return invalidRequest("the message contains two answers to call %s", one.call.ID)
 	}
 	if wasExecuted(events[at:], resp.ID, one.call.ID) {
 		return nil
 	}
 	if wasExecuted(all, resp.ID, one.call.ID) {
-		return invalidRequest("the %s %s was answered before the session was rewound: an answer counts once, so rewind to before the call", requestNoun(resp.Name), resp.ID)
+		return invalidRequest("the %s %s was answered before the session was rewound: rewind to before the call to answer it again", requestNoun(resp.Name), resp.ID)
 	}
 	d.open = append(d.open, one)
 	return nil
 }
 
-// findRequest finds the event that asked under this id.
+// findRequest finds the event with the request of this ID.
 func findRequest(events []*session.Event, resp *genai.FunctionResponse) (at int, request *genai.FunctionCall, err error) {
 	for i, ev := range events {
 		for _, c := range ev.Calls() {
@@ -138,19 +139,18 @@ func findRequest(events []*session.Event, resp *genai.FunctionResponse) (at int,
 				continue
 			}
 			if request != nil && (ev.Author != events[at].Author || !sameJSON(c.Args, request.Args)) {
-				return 0, nil, invalidRequest("the %s %s was asked for different calls", requestNoun(resp.Name), resp.ID)
+				return 0, nil, invalidRequest("the %s %s was requested for different calls", requestNoun(resp.Name), resp.ID)
 			}
 			at, request = i, c
 		}
 	}
 	if request == nil {
-		return 0, nil, invalidRequest("nobody asked for the %s %q in this session", requestNoun(resp.Name), resp.ID)
+		return 0, nil, invalidRequest("no request for %s %q in this session", requestNoun(resp.Name), resp.ID)
 	}
 	return at, request, nil
 }
 
-// findOriginalCall finds the call that a request is about: the agent's own, as it
-// was stored.
+// findOriginalCall finds the stored call of the agent that a request is about.
 func findOriginalCall(events []*session.Event, author string, request *genai.FunctionCall) (*decision, error) {
 	original, _ := request.Args["originalFunctionCall"].(map[string]any)
 	id := requestedCall(request)
@@ -163,7 +163,7 @@ func findOriginalCall(events []*session.Event, author string, request *genai.Fun
 				continue
 			}
 			if original != nil && (c.Name != original["name"] || !sameJSON(cloneArgs(c.Args), original["args"])) {
-				return nil, invalidRequest("the confirmation %s is about another call than %s", request.ID, id)
+				return nil, invalidRequest("the confirmation %s does not match call %s", request.ID, id)
 			}
 			return &decision{
 				call: c, confirmation: findApproval(events[i:], id),
@@ -171,10 +171,10 @@ func findOriginalCall(events []*session.Event, author string, request *genai.Fun
 			}, nil
 		}
 	}
-	return nil, invalidRequest("the %s %s is about the call %q, which agent %s never made", requestNoun(request.Name), request.ID, id, author)
+	return nil, invalidRequest("the %s %s refers to call %q, which agent %s never made", requestNoun(request.Name), request.ID, id, author)
 }
 
-// requestedCall is the id of the call that a request is about.
+// requestedCall returns the ID of the call that a request is about.
 func requestedCall(request *genai.FunctionCall) string {
 	if request.Name == RequestCredential {
 		id, _ := request.Args["functionCallId"].(string)
@@ -192,8 +192,8 @@ func requestNoun(request string) string {
 	return "confirmation"
 }
 
-// findApproval is that of a call which was approved, and then asked for a
-// credential; nil if there is none.
+// findApproval returns the approval of a call that was approved and then
+// requested a credential, or nil.
 func findApproval(since []*session.Event, call string) *session.Confirmation {
 	asked := map[string]bool{}
 	var given *session.Confirmation
@@ -216,14 +216,15 @@ func findApproval(since []*session.Event, call string) *session.Confirmation {
 	return given
 }
 
-// sameJSON compares values that may have come from a store, or not yet.
+// sameJSON compares values by their JSON, because only one may have been
+// decoded from a store.
 func sameJSON(a, b any) bool {
 	x, err1 := json.Marshal(a)
 	y, err2 := json.Marshal(b)
 	return err1 == nil && err2 == nil && bytes.Equal(x, y)
 }
 
-// findUserText is what the user said in an invocation.
+// findUserText returns the text of the user's message of an invocation.
 func findUserText(events []*session.Event, invocation string) string {
 	for _, ev := range events {
 		if ev.InvocationID == invocation && ev.Author == session.UserAuthor {
@@ -233,8 +234,8 @@ func findUserText(events []*session.Event, invocation string) string {
 	return ""
 }
 
-// wasExecuted says whether an earlier answer to the request was followed by the
-// answer of the call.
+// wasExecuted reports whether an earlier answer to the request was followed by
+// the result of the call.
 func wasExecuted(since []*session.Event, request, call string) bool {
 	answers := func(id string) func(*genai.FunctionResponse) bool {
 		return func(f *genai.FunctionResponse) bool { return f.ID == id }
@@ -251,8 +252,8 @@ func wasExecuted(since []*session.Event, request, call string) bool {
 	return false
 }
 
-// readConfirmation reads {"confirmed", "payload"}, or the same as JSON text
-// under the key response.
+// readConfirmation reads {"confirmed", "payload"}, or the same as a JSON
+// string in the key response.
 func readConfirmation(resp *genai.FunctionResponse) (*session.Confirmation, error) {
 	m, err := unwrapResponse(resp)
 	if err != nil {
@@ -261,7 +262,7 @@ func readConfirmation(resp *genai.FunctionResponse) (*session.Confirmation, erro
 	c := &session.Confirmation{Payload: m["payload"]}
 	var ok bool
 	if c.Confirmed, ok = m["confirmed"].(bool); !ok {
-		return nil, invalidRequest(`the answer to the confirmation %s has no "confirmed" that is true or false`, resp.ID)
+		return nil, invalidRequest(`the answer to the confirmation %s requires "confirmed", true or false`, resp.ID)
 	}
 	for key := range m {
 		if key != "confirmed" && key != "payload" && key != "hint" {
@@ -271,7 +272,7 @@ func readConfirmation(resp *genai.FunctionResponse) (*session.Confirmation, erro
 	return c, nil
 }
 
-// readCredential takes in a credential, under the key that it was asked for.
+// readCredential stores a credential in the state key that was requested.
 func (d *decisions) readCredential(request *genai.FunctionCall, resp *genai.FunctionResponse) error {
 	m, err := unwrapResponse(resp)
 	if err != nil {
@@ -287,8 +288,8 @@ func (d *decisions) readCredential(request *genai.FunctionCall, resp *genai.Func
 	return nil
 }
 
-// withCredentials is a state delta and what the user gave. It is of the
-// invocation: nothing of it is kept in the state.
+// withCredentials returns a state delta with the credentials added. They
+// belong to the invocation and are not kept in the state.
 func (d *decisions) withCredentials(delta map[string]any) map[string]any {
 	if d == nil || len(d.credentials) == 0 {
 		return delta
@@ -299,7 +300,8 @@ func (d *decisions) withCredentials(delta map[string]any) map[string]any {
 	return all
 }
 
-// unwrapResponse is what a response says; it may be JSON text under the key response.
+// unwrapResponse returns the content of a response, which may be a JSON string
+// in the key response.
 func unwrapResponse(resp *genai.FunctionResponse) (map[string]any, error) {
 	text, ok := resp.Response["response"].(string)
 	if !ok || len(resp.Response) != 1 {
@@ -307,7 +309,7 @@ func unwrapResponse(resp *genai.FunctionResponse) (map[string]any, error) {
 	}
 	m, err := session.DecodeMap([]byte(text))
 	if err != nil {
-		return nil, invalidRequest("the answer to the %s %s is no JSON object: %s", requestNoun(resp.Name), resp.ID, err)
+		return nil, invalidRequest("the answer to the %s %s must be a JSON object: %s", requestNoun(resp.Name), resp.ID, err)
 	}
 	return m, nil
 }

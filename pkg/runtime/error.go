@@ -32,8 +32,8 @@ const (
 	CodeInternal        = "INTERNAL"
 )
 
-// A RunError is a failure of a run in words that may be told to whoever runs
-// it. Causes that may not be told stay in Err.
+// A RunError is a failure of a run with a message for the client. Internal
+// causes stay in Err.
 type RunError struct {
 	// Code is for programs, Message for people.
 	Code, Message string
@@ -80,9 +80,9 @@ func storeFailure(key session.Key, err error) error {
 	case errors.Is(err, session.ErrNotFound):
 		return failf(CodeSessionNotFound, err, "Session not found: %s", key.ID)
 	case errors.Is(err, session.ErrBusy):
-		return failf(CodeSessionBusy, err, "session %s is busy with another run: try again", key.ID)
+		return failf(CodeSessionBusy, err, "session %s is busy with another run, retry later", key.ID)
 	case errors.Is(err, session.ErrFenced):
-		return failf(CodeSessionTaken, err, "session %s was taken over by another host in the middle of this turn: what it stored stays, try again", key.ID)
+		return failf(CodeSessionTaken, err, "session %s was taken over by another host during this turn: stored events are kept, retry later", key.ID)
 	case errors.Is(err, session.ErrUnavailable):
 		return failf(CodeUnavailable, err, "session store unavailable: retry later")
 	case errors.Is(err, session.ErrInvalid):

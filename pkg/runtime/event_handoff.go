@@ -7,8 +7,8 @@ import (
 	"agenthost/pkg/session"
 )
 
-// An eventHandoff is an agent that runs beside others, on a goroutine of its own. It hands
-// over its events one by one.
+// An eventHandoff passes the events of an agent that runs on its own goroutine
+// to the goroutine of the run, one at a time.
 type eventHandoff struct {
 	out chan<- *eventHandoff
 	ev  *session.Event
@@ -18,7 +18,7 @@ type eventHandoff struct {
 	proceed      bool
 }
 
-// sendEvent hands over an event, and waits until it is answered.
+// sendEvent passes on an event and waits until it is acknowledged.
 func (s *eventHandoff) sendEvent(ev *session.Event, err error) bool {
 	s.ev, s.err = ev, err
 	s.acknowledged.Add(1)
@@ -27,24 +27,24 @@ func (s *eventHandoff) sendEvent(ev *session.Event, err error) bool {
 	return s.proceed
 }
 
-// deliverEvent gives the event to its consumer, and says whether the run goes on. The
-// agent hears of it also when the consumer panics: it would wait for ever.
+// deliverEvent yields the event to the consumer, and returns whether the run
+// continues. It acknowledges the event even if the consumer panics, because
+// the agent would otherwise wait forever.
 func (s *eventHandoff) deliverEvent(yield func(*session.Event, error) bool) (goOn bool) {
 	defer func() { s.acknowledgeEvent(goOn) }()
 	return yield(s.ev, s.err) && s.err == nil
 }
 
-// acknowledgeEvent says that the event was seen, and whether the agent goes on. It has to
-// be called for each event, also when nobody wants more.
+// acknowledgeEvent tells the agent whether to continue. It must be called for
+// each event, even when the run is over.
 func (s *eventHandoff) acknowledgeEvent(goOn bool) {
 	s.proceed = goOn
 	s.acknowledged.Done()
 }
 
-// growStack makes room for an agent's run while the stack of a new goroutine is
-// empty. Later it would be copied twice, with all that stands on it. What a
-// function may need of the stack is there when it begins, so that nobody has to
-// use it: the room would have to be cleared.
+// growStack grows the stack of a new goroutine while it is empty. Growing it
+// later would copy all frames twice. The function prologue reserves the stack,
+// so the array need not be used, and is not cleared.
 //
 //go:noinline
 func growStack(use bool) {

@@ -6,13 +6,13 @@ import (
 	"google.golang.org/genai"
 )
 
-// fixedRequest is what an agent's requests have in common in every run, as far as it
-// is always the same.
+// fixedRequest is the part of an agent's requests that is the same in every
+// run.
 type fixedRequest struct {
-	// system is the system instruction; nil where something has to be filled in.
+	// system is the system instruction; nil if it has placeholders.
 	system *genai.Content
-	// config is all of a request's settings, which requests then share: nil where
-	// runs, callbacks or tools may want others.
+	// config is the config that requests share; nil if runs, callbacks or
+	// tools may change it.
 	config *genai.GenerateContentConfig
 }
 
@@ -31,8 +31,8 @@ func (a *App) buildFixedRequest(n *node, l *LLMAgent) *fixedRequest {
 	return s
 }
 
-// fixedSystemInstruction is the system instruction of an agent for which there is nothing
-// to fill in; nil for any other.
+// fixedSystemInstruction returns the system instruction of an agent without
+// placeholders, or nil.
 func (a *App) fixedSystemInstruction(n *node, l *LLMAgent) *genai.Content {
 	var global *Instruction
 	if root, ok := a.Root.(*LLMAgent); ok {
@@ -47,7 +47,7 @@ func (a *App) fixedSystemInstruction(n *node, l *LLMAgent) *genai.Content {
 	return &genai.Content{Parts: []*genai.Part{{Text: told.String()}}}
 }
 
-// applySettings gives a request the settings of its agent.
+// applySettings sets the agent's settings in a request.
 func (n *node) applySettings(c *genai.GenerateContentConfig, l *LLMAgent) {
 	if l.opts.GenerateContentConfig != nil {
 		*c = *l.opts.GenerateContentConfig

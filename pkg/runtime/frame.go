@@ -9,20 +9,20 @@ import (
 	"agenthost/pkg/session"
 )
 
-// A frame is the run of one agent inside an invocation of a resumable app. Its
-// path has a segment for each agent above it and for itself, with how many
-// times that one has run it: pipeline@1/writer@2. All events of the run hold
-// the path, so that a resumed invocation finds for each agent what it did.
+// A frame is the run of one agent within an invocation of a resumable app. Its
+// path has one segment for each enclosing agent and for the agent itself, with
+// the number of the run: pipeline@1/writer@2. All events of the run carry the
+// path, so that a resumed invocation finds what each agent did.
 type frame struct {
 	path   string
 	parent *frame
-	// prior is what the agent did before the invocation was resumed; nil if it
-	// had not begun.
+	// prior has the events of the agent before the invocation was resumed; nil
+	// if it had not started.
 	prior *frameRecord
-	// paused says that the agent, or one below it, waits for somebody.
+	// paused says that the agent, or one below it, has pending calls.
 	paused atomic.Bool
-	// pending are the calls of an LLM agent that may be answered later, and whether
-	// they are.
+	// pending has the long-running calls of an LLM agent, and whether they are
+	// still unanswered.
 	pending map[string]bool
 }
 
@@ -35,7 +35,7 @@ const (
 	hookPathAfterAgent  = "(after_agent)"
 )
 
-// childFrame is the frame of an agent that this one runs for the nth time.
+// childFrame returns the frame of the nth run of a child.
 func (f *frame) childFrame(rec *invocationRecord, name string, nth int) *frame {
 	if f == nil {
 		return nil
@@ -44,7 +44,8 @@ func (f *frame) childFrame(rec *invocationRecord, name string, nth int) *frame {
 	return &frame{path: path, parent: f, prior: rec.frameAt(path)}
 }
 
-// atHook is the invocation as a callback beside the agent has it.
+// atHook returns the invocation for a callback of the agent, with a path of
+// its own.
 func (inv *Invocation) atHook(name string) *Invocation {
 	if inv.frame == nil {
 		return inv
@@ -55,29 +56,28 @@ func (inv *Invocation) atHook(name string) *Invocation {
 	}
 }
 
-// hookEvents are those that a callback beside the agent left.
+// hookEvents returns the recorded events of a callback of the agent.
 func (inv *Invocation) hookEvents(name string) []*session.Event {
 	return inv.run.record.frameAt(inv.frame.path + "/" + name).allEvents()
 }
 
-// markPaused says that somebody has to answer before this agent, and those that it
-// is a part of, go on.
+// markPaused marks this agent and all enclosing ones as paused.
 func (f *frame) markPaused() {
 	for ; f != nil; f = f.parent {
 		f.paused.Store(true)
 	}
 }
 
-// Resumable says whether the invocation may be resumed later. Only then are
-// checkpoints worth making.
+// Resumable reports whether the invocation can be resumed later. Checkpoints
+// are only useful then.
 func (inv *Invocation) Resumable() bool { return inv.frame != nil }
 
-// Paused says whether an agent that this one has run waits for somebody. The
-// agent then starts nothing new and returns; it runs again when the invocation
-// is resumed.
+// Paused reports whether an agent that this one has run has pending calls. The
+// agent must then start nothing new and return; it runs again when the
+// invocation is resumed.
 func (inv *Invocation) Paused() bool { return inv.frame != nil && inv.frame.paused.Load() }
 
-// AgentState is what the agent's last checkpoint says; nil when there is none.
+// AgentState returns the state of the agent's last checkpoint, or nil.
 func (inv *Invocation) AgentState() map[string]any {
 	if inv.frame == nil || inv.frame.prior == nil {
 		return nil
@@ -85,17 +85,18 @@ func (inv *Invocation) AgentState() map[string]any {
 	return inv.frame.prior.state
 }
 
-// Checkpoint makes an event that says how far the agent is. It is yielded like
-// any other, and only where the invocation is Resumable; no model sees it.
+// Checkpoint returns an event that stores the progress of the agent. Yield it
+// like any other event, and only if the invocation is Resumable. Models do not
+// see it.
 func (inv *Invocation) Checkpoint(state map[string]any) *session.Event {
 	ev := inv.NewEvent()
 	ev.Actions.AgentState, _ = session.Normalize(state).(map[string]any)
 	return ev
 }
 
-// runFrame runs the agent of a resumable app between its callbacks, from where
-// it was, and says so when it has ended. What was done before is not done
-// again, nor said again.
+// runFrame runs the agent of a resumable app with its callbacks, continues
+// where it was interrupted, and yields an event that marks its end. Completed
+// work is not repeated.
 func (inv *Invocation) runFrame(ctx context.Context, yield func(*session.Event, error) bool) bool {
 	if inv.frame.prior.hasEnded() {
 		return true
@@ -112,9 +113,9 @@ func (inv *Invocation) runFrame(ctx context.Context, yield func(*session.Event, 
 	return yield(ev, nil)
 }
 
-// beginAgent asks the agent's condition and its callbacks before it, unless it
-// has begun. goOn is false when the agent has nothing to do, ok is false when
-// the run is over.
+// beginAgent evaluates the agent's condition and calls its callbacks, unless
+// the agent has started before. goOn is false when the agent must not run, ok
+// is false when the run is over.
 func (inv *Invocation) beginAgent(ctx context.Context, yield func(*session.Event, error) bool) (goOn, ok bool) {
 	if len(inv.hookEvents(hookPathWhen)) > 0 {
 		return false, true
@@ -144,8 +145,8 @@ func (inv *Invocation) beginAgent(ctx context.Context, yield func(*session.Event
 	return !answered, ok
 }
 
-// runAfterAgent asks the callbacks behind the agent. It is false when the run is
-// over.
+// runAfterAgent calls the callbacks after the agent. It returns false when the
+// run is over.
 func (inv *Invocation) runAfterAgent(ctx context.Context, yield func(*session.Event, error) bool) bool {
 	if inv.node.hooks == nil || len(inv.hookEvents(hookPathAfterAgent)) > 0 {
 		return true
@@ -154,7 +155,7 @@ func (inv *Invocation) runAfterAgent(ctx context.Context, yield func(*session.Ev
 	return ok
 }
 
-// A frameRecord is what one frame left behind.
+// A frameRecord has the recorded events of one frame.
 type frameRecord struct {
 	events []*session.Event
 	state  map[string]any
@@ -170,8 +171,8 @@ func (p *frameRecord) allEvents() []*session.Event {
 	return p.events
 }
 
-// An invocationRecord is what a resumed invocation did before, read from the session's
-// events alone. Nil is that of an invocation that is new.
+// An invocationRecord has the events of a resumed invocation, read from the
+// session. It is nil for a new invocation.
 type invocationRecord struct {
 	events []*session.Event // of agents, in order
 	users  []*session.Event // of the user
@@ -188,7 +189,7 @@ func (rec *invocationRecord) frameAt(path string) *frameRecord {
 
 func (rec *invocationRecord) hasBegun(path string) bool { return rec != nil && rec.starts[path] }
 
-// eventsUnder are the events of a frame and of those below it.
+// eventsUnder returns the events of a frame and of the frames below it.
 func (rec *invocationRecord) eventsUnder(path string) []*session.Event {
 	if !rec.hasBegun(path) {
 		return nil
@@ -202,7 +203,7 @@ func (rec *invocationRecord) eventsUnder(path string) []*session.Event {
 	return all
 }
 
-// newInvocationRecord reads the events of one invocation.
+// newInvocationRecord collects the events of one invocation.
 func newInvocationRecord(events []*session.Event, invocation string) *invocationRecord {
 	rec := &invocationRecord{frames: map[string]*frameRecord{}, starts: map[string]bool{}}
 	for _, ev := range events {
@@ -237,8 +238,8 @@ func (rec *invocationRecord) addEvent(ev *session.Event) {
 	p.ended = p.ended || ev.Actions.EndOfAgent
 }
 
-// rootPath is the frame that the invocation began with; empty when no agent has
-// spoken.
+// rootPath returns the path of the first frame; empty when no agent has an
+// event.
 func (rec *invocationRecord) rootPath() string {
 	if rec == nil || len(rec.events) == 0 {
 		return ""
@@ -247,7 +248,7 @@ func (rec *invocationRecord) rootPath() string {
 	return path
 }
 
-// isAnswered says whether the user has given a call its final answer.
+// isAnswered reports whether the user has given the final answer to a call.
 func (rec *invocationRecord) isAnswered(call string) bool {
 	if rec == nil {
 		return false
@@ -262,8 +263,8 @@ func (rec *invocationRecord) isAnswered(call string) bool {
 	return false
 }
 
-// countModelAnswers counts how often models were asked, as far as events tell. A call
-// that a ToolNode made is no model's.
+// countModelAnswers counts the model calls that events show. Calls of a
+// ToolNode do not count.
 func (rec *invocationRecord) countModelAnswers(app *App) int {
 	n := 0
 	for _, ev := range rec.events {

@@ -6,9 +6,8 @@ import (
 	"runtime/debug"
 )
 
-// hooks are the callbacks that apply at one place of the tree, each with whose
-// it is. A place without any has none at all, which is all that a turn without
-// callbacks looks at.
+// hooks are the callbacks that apply to one agent, each with its owner. It is
+// nil for an agent without callbacks.
 type hooks struct {
 	beforeAgent  []ownedCallback[AgentFunc]
 	afterAgent   []ownedCallback[AgentFunc]
@@ -20,14 +19,13 @@ type hooks struct {
 	onToolError  []ownedCallback[ToolErrorFunc]
 }
 
-// ownedCallback is a callback and whose it is, in words.
+// ownedCallback is a callback with the name of its owner.
 type ownedCallback[F any] struct {
 	owner string
 	fn    F
 }
 
-// withCallbacks returns the hooks with more callbacks behind; nil stays nil as long as
-// there are none.
+// withCallbacks appends callbacks; nil stays nil when there are none.
 func (h *hooks) withCallbacks(by string, c *Callbacks) *hooks {
 	if c.countFunctions() == 0 {
 		return h
@@ -53,7 +51,7 @@ func appendOwned[F any](list []ownedCallback[F], by string, fns []F) []ownedCall
 	return list
 }
 
-// firstAnswer asks the callbacks of one list until one answers.
+// firstAnswer calls the callbacks of one list until one returns an answer.
 func firstAnswer[F, A any](ctx context.Context, inv *Invocation, hook string, list []ownedCallback[F], ask func(F) (*A, error)) (*A, error) {
 	for _, o := range list {
 		answer, err := callRecovering(inv, hook, o, ask)
@@ -67,8 +65,8 @@ func firstAnswer[F, A any](ctx context.Context, inv *Invocation, hook string, li
 	return nil, nil
 }
 
-// callRecovering asks one callback. A panic is an error of that callback: one bad
-// callback must not take the host down.
+// callRecovering calls one callback. A panic is an error of that callback and
+// does not stop the host.
 func callRecovering[F, A any](inv *Invocation, hook string, o ownedCallback[F], ask func(F) (*A, error)) (answer *A, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -80,8 +78,8 @@ func callRecovering[F, A any](inv *Invocation, hook string, o ownedCallback[F], 
 	return ask(o.fn)
 }
 
-// A hookError is the error of a callback. It ends the run, and is neither
-// the model's nor a tool's.
+// A hookError is the error of a callback. It ends the run, and is not an error
+// of the model or a tool.
 type hookError struct{ runErr *RunError }
 
 func (f *hookError) Error() string { return f.runErr.Message }
@@ -99,7 +97,7 @@ func wrapHookError(ctx context.Context, by, hook string, err error) error {
 	return &hookError{told}
 }
 
-// asHookError finds the failure of a callback in an error.
+// asHookError returns the error of a callback in an error chain.
 func asHookError(err error) (*RunError, bool) {
 	var f *hookError
 	if errors.As(err, &f) {

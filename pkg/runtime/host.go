@@ -20,14 +20,15 @@ import (
 	"agenthost/pkg/template"
 )
 
-// A Host holds all apps and lets runs in. Many goroutines may use it.
+// A Host holds apps and runs invocations of them. It is safe for concurrent
+// use.
 type Host struct {
 	store  *store.Store
 	newID  func() string
 	now    func() time.Time
 	wait   time.Duration
 	logger *slog.Logger
-	// observe is nil where nobody does.
+	// observe is nil when spans are not observed.
 	observe func(*Span)
 
 	mu   sync.Mutex // serialises Swap and Remove
@@ -39,31 +40,34 @@ type Host struct {
 	evaluations template.Slots
 }
 
-// Options are what a host may be given. The zero value works.
+// Options configure a host. The zero value is valid.
 type Options struct {
-	// NewID makes ids of events, invocations and calls; nil is random UUIDs.
+	// NewID returns IDs for events, invocations and calls; nil means random
+	// UUIDs.
 	NewID func() string
-	// Clock tells the time of events; nil is time.Now.
+	// Clock returns the time of events; nil means time.Now.
 	Clock func() time.Time
-	// Wait bounds how long a run waits for another run of its session; zero is
-	// 30 seconds.
+	// Wait is the longest time that a run waits for another run of its
+	// session; zero means 30 seconds.
 	Wait time.Duration
-	// LoadRevision builds an app of a revision that served once, for invocations and
-	// sessions that go on with it; [session.ErrNotFound] is one that is not kept.
-	// Nil has everything go on with the one that serves.
+	// LoadRevision loads an app at an older revision, for invocations and
+	// sessions that continue on it. It returns [session.ErrNotFound] for a
+	// revision that is not kept. Nil runs everything on the current revision.
 	LoadRevision func(ctx context.Context, app, revision string) (*App, error)
-	// Logger gets what nobody else is told; nil is silent.
+	// Logger receives log records; nil disables logging.
 	Logger *slog.Logger
-	// ToolWorkers bounds the goroutines that execute tool calls next to those of
-	// the turns; zero is [DefaultToolWorkers].
+	// ToolWorkers is the maximum number of goroutines that execute tool calls,
+	// in addition to the goroutines of the runs; zero means
+	// [DefaultToolWorkers].
 	ToolWorkers int
-	// Observe is told of each span of a run when it has ended, in the run's
-	// goroutines: what takes long is to be done elsewhere. Nil observes nothing.
+	// Observe is called with each span of a run when the span ends. It is
+	// called on the goroutines of the run, so slow work must be done
+	// elsewhere. Nil disables spans.
 	Observe func(*Span)
 }
 
-// NewHost makes a host without apps over a store. The store stays the
-// caller's to close, after the last run.
+// NewHost returns a host without apps. The caller closes the store after the
+// last run.
 func NewHost(st *store.Store, opts *Options) *Host {
 	if opts == nil {
 		opts = &Options{}
@@ -88,8 +92,9 @@ func NewHost(st *store.Store, opts *Options) *Host {
 	return h
 }
 
-// InMemory makes a host with apps over a new store in memory: sessions live as
-// long as the host. It is for tests and for programs that keep nothing.
+// InMemory returns a host with apps on a new in-memory store: sessions live as
+// long as the host. It is for tests and for programs without persistent
+// sessions.
 func InMemory(apps ...*App) (*Host, error) {
 	st, err := store.Open(context.Background(), "memory:", nil)
 	if err != nil {
@@ -102,7 +107,7 @@ func InMemory(apps ...*App) (*Host, error) {
 	return h, nil
 }
 
-// Store is where the host's sessions and artifacts are kept.
+// Store returns the store of the host's sessions and artifacts.
 func (h *Host) Store() *store.Store { return h.store }
 
 // Apps returns the current snapshots, sorted by name.
@@ -120,13 +125,13 @@ func (h *Host) Apps() []*App {
 // App returns the current snapshot of an app, or nil.
 func (h *Host) App(name string) *App { return (*h.apps.Load())[name] }
 
-// Swap puts a snapshot in the place of the app's last one. Runs that hold the
-// last one finish on it.
+// Swap publishes a snapshot, which replaces the app's previous one. Runs that
+// hold the previous snapshot finish on it.
 func (h *Host) Swap(app *App) {
 	h.replaceApp(app.Name, app)
 }
 
-// Remove takes an app away. Runs that hold it finish.
+// Remove removes an app. Runs that hold it finish.
 func (h *Host) Remove(name string) {
 	h.replaceApp(name, nil)
 }
@@ -170,51 +175,53 @@ func (h *Host) acquireApp(name string) (*App, error) {
 	}
 }
 
-// A RunRequest asks for one invocation.
+// A RunRequest describes one invocation.
 type RunRequest struct {
 	App, UserID, SessionID string
-	// Message is what the user says. It needs parts and may hold no function call.
+	// Message is the user message. It must have parts and must not contain a
+	// function call.
 	Message *genai.Content
 	// StateDelta is applied with the user's event.
 	StateDelta map[string]any
-	// Writer is the party that StateDelta is of; the zero value is a client.
+	// Writer is the author of StateDelta; the zero value is a client.
 	Writer session.Writer
-	// Streaming asks for partial events; nil leaves it to the app.
+	// Streaming requests partial events; nil uses the setting of the app.
 	Streaming *bool
 	// CustomMetadata is added to every event.
 	CustomMetadata map[string]any
-	// Config takes the place of the app's; nil is the app's. See
-	// [RunConfig.Override] for a part of one.
+	// Config replaces the config of the app; nil uses the app's. To change
+	// single fields, see [RunConfig.Override].
 	Config *RunConfig
-	// CreateSession makes the session when it is not there.
+	// CreateSession creates the session when it does not exist.
 	CreateSession bool
-	// InvocationID resumes an invocation of a resumable app where it was cut
-	// off, without a message or with one that answers a call of it. One that
-	// has ended has no more events. A message that answers a call resumes the
-	// call's invocation without this.
+	// InvocationID resumes an interrupted invocation of a resumable app,
+	// without a message or with one that answers a call of it. An invocation
+	// that has ended has no more events. A message that answers a call resumes
+	// the invocation of the call even without InvocationID.
 	InvocationID string
-	// OnLastEvent, if set, is called before the run yields an event that ends it.
-	// Not every run can know its last event: where callbacks, plugins, checkpoints
-	// or other agents follow, it is not called.
+	// OnLastEvent, if set, is called before the run yields its last event. It
+	// is not called when the last event is not known in advance: when
+	// callbacks, plugins, checkpoints or other agents follow.
 	OnLastEvent func()
 }
 
-// validateRequest wants a message, unless an invocation is resumed.
+// validateRequest requires a message, unless an invocation is resumed.
 func (req *RunRequest) validateRequest() error {
 	if req.Message == nil && req.InvocationID != "" {
 		if len(req.StateDelta) > 0 {
-			return invalidRequest("a state delta is stored with a message: there is none beside invocationId")
+			return invalidRequest("stateDelta requires a message: it cannot be combined with invocationId alone")
 		}
 		return nil
 	}
 	return checkMessage(req.Message)
 }
 
-// Run carries out one invocation and yields its events: each is stored before
-// it is yielded (partial ones are yielded only), and the agent goes on when the
-// consumer asks for the next. The user's own event is stored first and not
-// yielded. A failure is yielded as an error that [AsRunError] words, and ends
-// the run; what was stored stays. A consumer that stops ends the run.
+// Run runs one invocation and yields its events. Each event is stored before
+// it is yielded, except for partial events, which are not stored. The agent
+// continues when the consumer asks for the next event. The user's own event is
+// stored first and not yielded. A failure is yielded as an error, which
+// [AsRunError] converts, and ends the run; stored events stay. A consumer that
+// stops ends the run.
 func (h *Host) Run(ctx context.Context, req *RunRequest) Events {
 	return func(yield func(*session.Event, error) bool) {
 		ctx, span := h.beginRunSpan(ctx, req)
@@ -248,9 +255,9 @@ func (h *Host) Run(ctx context.Context, req *RunRequest) Events {
 	}
 }
 
-// acquireSession waits until the session is this run's, and reads it, or makes it. Where
-// another host was faster in making it, that host has it, and is waited for. The
-// context is the run's.
+// acquireSession waits until it holds the lease of the session, and loads or
+// creates the session. If another host creates the session first, it waits for
+// that host. It returns the context of the run.
 func (h *Host) acquireSession(ctx context.Context, app *App, req *RunRequest) (run context.Context, sess *session.Session, free func(), err error) {
 	key := session.Key{App: req.App, User: req.UserID, ID: req.SessionID}
 	for {
@@ -271,8 +278,8 @@ func (h *Host) acquireSession(ctx context.Context, app *App, req *RunRequest) (r
 	}
 }
 
-// reportingStoreCause says of a run that the store has ended why it did, in the place of
-// whatever came of that.
+// reportingStoreCause wraps yield for a run that the store has canceled: it
+// replaces the resulting error with the cause.
 func reportingStoreCause(ctx context.Context, key session.Key, yield func(*session.Event, error) bool) func(*session.Event, error) bool {
 	return func(ev *session.Event, err error) bool {
 		if err != nil {

@@ -111,11 +111,10 @@ func (s scope) Artifact(ctx context.Context, name string) (string, bool, error) 
 	return part.Text, true, nil
 }
 
-// buildInstructions gives the request its system instruction, pieces in ADK's order
+// buildInstructions sets the system instruction of a request, in ADK's order
 // (runtime-semantics 4.3): the root's global instruction, the static one or
-// else the agent's own, who the agent is, and whom it may hand over to. It
-// returns the contents that go with it: the files of a static instruction, and
-// then the agent's own text is said as the user's.
+// else the agent's own, then identity and transfer targets. It returns
+// contents that belong to a static instruction.
 func (inv *Invocation) buildInstructions(ctx context.Context, a *LLMAgent, req *model.Request) (beside []*genai.Content, err error) {
 	if standing := inv.node.fixedRequest().system; standing != nil && req.Config.SystemInstruction == nil {
 		req.Config.SystemInstruction = standing
@@ -152,8 +151,8 @@ func (inv *Invocation) appendDynamicInstruction(ctx context.Context, to []*genai
 	return append(to, model.UserText(told.String())), nil
 }
 
-// identityText tells an agent who it is, in words that are quoted as they are
-// written (adk-python flows/llm_flows/identity.py).
+// identityText tells the model which agent it is, with quoted names and
+// descriptions (adk-python flows/llm_flows/identity.py).
 func identityText(name, description string) string {
 	s := `You are an agent. Your internal name is "` + name + `".`
 	if description != "" {

@@ -54,7 +54,7 @@ func (c *llmConfig) ReadFiles(read func(path string) (string, error)) spec.Diagn
 	c.files = map[string]string{}
 	for _, call := range template.Calls(c.InstructionProvider.Value, "file") {
 		if !call.Literal {
-			ds = append(ds, c.InstructionProvider.Errorf(call.Offset, "file", `file takes a text that stands there, such as file("prompts/pt.md"): files are read when the app is loaded`))
+			ds = append(ds, c.InstructionProvider.Errorf(call.Offset, "file", `file requires a literal string, such as file("prompts/pt.md"): files are read when the app is loaded`))
 			continue
 		}
 		text, err := read(call.Text)
@@ -75,7 +75,7 @@ func (c *llmConfig) checkInstruction(n *spec.Node) spec.Diagnostics {
 	case at.IsNull():
 		return nil
 	case !n.Get("instruction").IsNull():
-		return spec.Diagnostics{at.Errorf("instruction", "an agent has an instruction or an instruction_provider, not both")}
+		return spec.Diagnostics{at.Errorf("instruction", "instruction and instruction_provider are mutually exclusive")}
 	}
 	_, ds := compileIn(c.InstructionProvider, providerEnv(), template.Compile)
 	return ds
@@ -147,7 +147,7 @@ func (p *InstructionProvider) computeText(ctx context.Context, inv *Invocation) 
 	}
 	text, ok := v.(string)
 	if !ok && v != nil {
-		return "", failf(CodeInvalidRequest, nil, "instruction_provider of agent %s must be a text, and is %s", inv.node.agent.Name(), template.String(v))
+		return "", failf(CodeInvalidRequest, nil, "instruction_provider of agent %s must return a string, got %s", inv.node.agent.Name(), template.String(v))
 	}
 	return text, nil
 }

@@ -24,9 +24,10 @@ func mixesToolsAndSchema(llm model.LLM) bool {
 	return ok && m.MixesToolsAndSchema()
 }
 
-// applyOutputSchema decides how an agent's model is held to its output schema: by the
-// request, or, where that cannot stand beside tools, by one more tool, which
-// the answer goes through (adk-python flows/llm_flows/_output_schema_processor.py).
+// applyOutputSchema selects how the model's answer is constrained to the
+// output schema: by the request, or, if the model cannot combine a schema with
+// tools, by an additional tool that takes the answer (adk-python
+// flows/llm_flows/_output_schema_processor.py).
 func (n *node) applyOutputSchema(l *LLMAgent, tools []tool.Tool) ([]tool.Tool, error) {
 	schema := l.opts.OutputSchema
 	if schema == nil {
@@ -38,7 +39,7 @@ func (n *node) applyOutputSchema(l *LLMAgent, tools []tool.Tool) ([]tool.Tool, e
 	}
 	hasName := func(t tool.Tool) bool { return t.Declaration().Name == setModelResponse }
 	if slices.ContainsFunc(tools, hasName) {
-		return nil, fmt.Errorf("agent %s has a tool named %s, which is the name of the one that its output_schema needs", l.AgentName, setModelResponse)
+		return nil, fmt.Errorf("agent %s has a tool named %s, a name that is reserved for its output_schema", l.AgentName, setModelResponse)
 	}
 	transfer := n.transferText
 	n.transferText = sync.OnceValue(func() string {
@@ -106,8 +107,8 @@ func wrapSchema(name string, schema map[string]any) map[string]any {
 // Declaration has the schema's fields as parameters.
 func (t *responseTool) Declaration() *genai.FunctionDeclaration { return t.decl }
 
-// Run checks the answer. What does not fit is told to the model, which may try
-// again.
+// Run validates the answer. An invalid one is reported to the model, which may
+// try again.
 func (t *responseTool) Run(_ context.Context, call *tool.Call) (*tool.Result, error) {
 	given := any(call.Args)
 	if t.wrapped != "" {
@@ -134,8 +135,8 @@ func asResponse(v any) map[string]any {
 	return map[string]any{"result": v}
 }
 
-// emitStructuredOutput follows an answer of tools that holds the agent's own: the event that
-// says it, as if the model had (semantics 5.3).
+// emitStructuredOutput yields the answer that the response tool took, as an
+// event of the model (semantics 5.3).
 func (s *step) emitStructuredOutput(answer *session.Event) (*session.Event, bool) {
 	said := answer.Actions.SetModelResponse
 	if said == nil || s.inv.node.tools.byName[setModelResponse] == nil {
@@ -147,8 +148,8 @@ func (s *step) emitStructuredOutput(answer *session.Event) (*session.Event, bool
 	return ev, s.emitAnswer(ev)
 }
 
-// emitAnswer keeps the output of an event of the agent and yields it. An answer that
-// does not fit the agent's schema is stored, and ends the run.
+// emitAnswer stores the output of an event and yields the event. An answer
+// that does not match the schema is stored and ends the run.
 func (s *step) emitAnswer(ev *session.Event) bool {
 	var failure *RunError
 	if !ev.Partial {
@@ -174,7 +175,7 @@ func (a *LLMAgent) parseOutput(ev *session.Event, text string) (any, *RunError) 
 	if err == nil {
 		return v, nil
 	}
-	return nil, rejectOutput(ev, err, "the answer of agent %s does not fit its output_schema: %s", a.AgentName, err)
+	return nil, rejectOutput(ev, err, "the answer of agent %s does not match its output_schema: %s", a.AgentName, err)
 }
 
 // inputSchemaOf is what an agent wants to be given: of a composite agent, what

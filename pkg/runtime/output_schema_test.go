@@ -90,7 +90,7 @@ func TestOutputSchemaToolNameTaken(t *testing.T) {
 	_, err := runtime.NewApp("app", runtime.NewLLM("a", &runtime.LLMOptions{
 		Model: saying("7"), OutputSchema: numberSchema(t), Tools: []tool.Tool{&action{name: "set_model_response"}},
 	}), nil)
-	want := "app app: agent a has a tool named set_model_response, which is the name of the one that its output_schema needs"
+	want := "app app: agent a has a tool named set_model_response, a name that is reserved for its output_schema"
 	if err == nil || err.Error() != want {
 		t.Errorf("NewApp = %v, want %s", err, want)
 	}

@@ -10,12 +10,12 @@ import (
 	"agenthost/pkg/session"
 )
 
-// errPanicked is all that a client hears of a panic; the log has the rest.
+// errPanicked is all that clients see of a panic; the log has the details.
 var errPanicked = errors.New("it panicked")
 
-// runAgentBody runs the agent itself. One that was written elsewhere may panic, which
-// must not take the host down: it is that agent's failure. One that was ended
-// before does not begin.
+// runAgentBody runs the agent itself. A panic of an agent from another package
+// is an error of that agent and does not stop the host. An agent that was
+// ended before does not start.
 func (inv *Invocation) runAgentBody(ctx context.Context, yield func(*session.Event, error) bool) bool {
 	if inv.hasEnded() {
 		return true
@@ -27,7 +27,7 @@ func (inv *Invocation) runAgentBody(ctx context.Context, yield func(*session.Eve
 	return forwardEvents(inv.runCustomAgent(ctx), yield)
 }
 
-// runCustomAgent runs an agent that was written elsewhere.
+// runCustomAgent runs an agent of another package.
 func (inv *Invocation) runCustomAgent(ctx context.Context) Events {
 	return func(yield func(*session.Event, error) bool) {
 		s := panicGuard[*session.Event]{onPanic: (*Invocation).panicFailure, inv: inv, yield: yield}
@@ -36,14 +36,14 @@ func (inv *Invocation) runCustomAgent(ctx context.Context) Events {
 	}
 }
 
-// panicFailure logs a panic of the agent, and is the error that clients get.
+// panicFailure logs a panic of the agent and returns the error for clients.
 func (inv *Invocation) panicFailure(p *safe.Panic) error {
 	p.Log(inv.run.logger(), "agent panicked", "agent", inv.node.agent.Name())
 	return failf(CodeAgentFailed, errPanicked, "agent %s panicked", inv.node.agent.Name())
 }
 
-// streamModel asks the agent's model, and says whether all was heard. Its panic is a
-// failed call.
+// streamModel calls the agent's model, and returns whether the whole stream
+// was consumed. A panic of the model is a failed call.
 func (s *step) streamModel(ctx context.Context, req *model.Request, hear responseFunc) (whole bool) {
 	s.guard = panicGuard[*model.Response]{onPanic: (*Invocation).modelPanicked, inv: s.inv, yield: hear}
 	defer s.guard.recoverPanic()
@@ -56,16 +56,17 @@ func (inv *Invocation) modelPanicked(p *safe.Panic) error {
 	return errPanicked
 }
 
-// runPanicked is for a panic of the run itself, outside of any agent.
+// runPanicked handles a panic of the run outside of any agent.
 func (h *Host) runPanicked(req *RunRequest, p *safe.Panic) error {
 	p.Log(h.logger, "run panicked", "app", req.App, "session", req.SessionID)
 	return AsRunError(errPanicked)
 }
 
-// A panicGuard stands between a sequence and whoever consumes it. It makes a panic
-// of the sequence its last error; a panic of the consumer passes through.
+// A panicGuard wraps an iterator and turns its panic into its last error. A
+// panic of the consumer passes through.
 type panicGuard[T any] struct {
-	// onPanic makes a panic of the sequence an error; inv is given to it.
+	// onPanic converts a panic of the iterator to an error; inv is its
+	// argument.
 	onPanic func(inv *Invocation, p *safe.Panic) error
 	inv     *Invocation
 	yield   func(T, error) bool
@@ -74,7 +75,7 @@ type panicGuard[T any] struct {
 	stopped    bool // the consumer wants no more
 }
 
-// forwardValue is what the sequence gives its values to.
+// forwardValue is the yield function of the iterator.
 func (s *panicGuard[T]) forwardValue(v T, err error) bool {
 	if s.stopped {
 		return false
@@ -85,7 +86,7 @@ func (s *panicGuard[T]) forwardValue(v T, err error) bool {
 	return ok
 }
 
-// recoverPanic is deferred around the sequence.
+// recoverPanic must be deferred around the iterator.
 func (s *panicGuard[T]) recoverPanic() {
 	if s.inConsumer {
 		return

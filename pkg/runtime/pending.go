@@ -8,8 +8,8 @@ import (
 	"agenthost/pkg/session"
 )
 
-// PendingCalls is an event with calls that wait for the user. One message may answer
-// all of them; those of two events need two.
+// PendingCalls is an event with calls that wait for the user. One message can
+// answer all of them; calls of two events require two messages.
 type PendingCalls struct {
 	Event *session.Event
 	Calls []*genai.FunctionCall
@@ -38,11 +38,11 @@ func Pending(events []*session.Event) []PendingCalls {
 	return pending
 }
 
-// openCall is a call that the user has not answered.
+// openCall is a call without an answer of the user.
 type openCall struct {
 	// at is the index of its event.
 	at int
-	// failed says that its last answer is a failure.
+	// failed says that its last result is a failure.
 	failed bool
 }
 
@@ -71,8 +71,8 @@ func openCalls(events []*session.Event) map[string]openCall {
 	return open
 }
 
-// isFailure says whether a call answered with {"error": …} alone, or as an MCP server
-// reports errors.
+// isFailure reports whether a result is {"error": …} alone, or an error as MCP
+// servers report it.
 func isFailure(response map[string]any) bool {
 	if response["isError"] == true {
 		return true
@@ -81,8 +81,8 @@ func isFailure(response map[string]any) bool {
 	return failed && len(response) == 1
 }
 
-// IsRequest says whether a call is the runtime's own request: a model cannot
-// ask in its place.
+// IsRequest reports whether a call is a request of the runtime. Models cannot
+// make one.
 func IsRequest(ev *session.Event, c *genai.FunctionCall) bool {
 	return (c.Name == RequestConfirmation || c.Name == RequestCredential) && slices.Contains(ev.LongRunningToolIDs, c.ID)
 }

@@ -40,7 +40,7 @@ const planReactText = `Work on the request in this order: make a plan, carry it 
 ` + finalAnswerTag + ` before the final answer: exact, and in the form that was asked for. If the request cannot be answered with your tools, say why, and ask for what is missing.
 Do not call a tool for what the conversation tells already. When the request is not clear, ask before you act.`
 
-// planningInstruction is what the model is told about planning.
+// planningInstruction returns the instruction about planning.
 func (p *Planner) planningInstruction() string {
 	if p == nil || !p.PlanReact {
 		return ""
@@ -133,7 +133,7 @@ func splitPlan(parts []*genai.Part) []*genai.Part {
 	return kept
 }
 
-// planText is what was said so far of one text, which may come in pieces.
+// planText is the text received so far, which may be streamed.
 type planText struct{ said string }
 
 // markThoughts makes thoughts of the parts, or of the beginning of a part, that belong

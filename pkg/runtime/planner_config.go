@@ -13,7 +13,7 @@ import (
 type plannerConfig struct{ planner *Planner }
 
 type builtInPlannerConfig struct {
-	ThinkingConfig *genai.ThinkingConfig `yaml:"thinking_config" required:"true" doc:"include_thoughts, thinking_budget and thinking_level, as Gemini's API names them."`
+	ThinkingConfig *genai.ThinkingConfig `yaml:"thinking_config" required:"true" doc:"include_thoughts, thinking_budget and thinking_level, as in the Gemini API."`
 }
 
 // DecodeSpec accepts both forms.
@@ -24,7 +24,7 @@ func (c *plannerConfig) DecodeSpec(n *spec.Node) spec.Diagnostics {
 	}
 	settings := n.Get("built_in")
 	if settings == nil || len(n.Entries) != 1 {
-		return spec.Diagnostics{n.Errorf("type", "a planner is written as plan_react, or as {built_in: {thinking_config: {…}}}")}
+		return spec.Diagnostics{n.Errorf("type", "a planner must be plan_react or {built_in: {thinking_config: {…}}}")}
 	}
 	var built builtInPlannerConfig
 	ds := spec.Decode(settings, &built)

@@ -16,55 +16,57 @@ import (
 	"agenthost/pkg/session"
 )
 
-// A Plugin takes part in every run of an app (adk-python
-// plugins/base_plugin.py). All functions are optional and are called by many
-// goroutines at once. Plugins are asked in the order of the app's list, before
-// the callbacks of agents; the first answer is the last: neither later plugins
-// nor the agent are asked then. An error ends the run.
+// A Plugin applies to every run of an app (adk-python plugins/base_plugin.py).
+// All functions are optional and are called concurrently. Plugins are called
+// in the order of the app's list, before the callbacks of agents. The first
+// answer stops the chain: later plugins and the agent's callbacks are not
+// called. An error ends the run.
 type Plugin struct {
 	// Name is unique in its app.
 	Name string
-	// Callbacks are asked for every agent of the app, before the agent's own.
+	// Callbacks are called for every agent of the app, before the agent's own.
 	Callbacks Callbacks
 
-	// OnUserMessage may replace what the user said before it is stored. The
-	// moment's agent is the root; what is written rides on the user's event.
+	// OnUserMessage may replace the user's message before it is stored. The
+	// agent of the context is the root; state writes are part of the user's
+	// event.
 	OnUserMessage func(ctx context.Context, m *CallbackContext, message *genai.Content) (*genai.Content, error)
-	// BeforeRun: the answer becomes an event of the author model, in place of
-	// the agent's run.
+	// BeforeRun: an answer becomes an event of the author model instead of the
+	// agent's run.
 	BeforeRun func(ctx context.Context, inv *Invocation) (*genai.Content, error)
-	// OnEvent may replace an event, pieces of streams too, before it is stored
-	// and seen. Of its answer, the fields that are not zero take the place of
-	// the event's, but for id, invocation and time. The event itself is only
-	// read: the agent goes on with it.
+	// OnEvent may replace an event, including partial ones, before it is
+	// stored and yielded. The non-zero fields of its answer replace those of
+	// the event, except for ID, invocation and time. It must not change the
+	// event itself, with which the agent continues.
 	OnEvent func(ctx context.Context, inv *Invocation, ev *session.Event) (*session.Event, error)
-	// AfterRun is called when the agent has ended well. After an error, and
-	// after a consumer that left, it is not.
+	// AfterRun is called when the agent has ended without error. It is not
+	// called when the consumer stopped the run.
 	AfterRun func(ctx context.Context, inv *Invocation) error
-	// Close ends what the plugin holds open, in the five seconds that its
-	// context gives. It is called once, after the last run of the app.
+	// Close releases the resources of the plugin, within the five seconds of
+	// its context. It is called once, after the last run of the app.
 	Close func(ctx context.Context) error
 }
 
-// pluginCloseTimeout bounds the closing of each plugin (adk-python runners.py).
+// pluginCloseTimeout is the time limit for closing each plugin (adk-python
+// runners.py).
 const pluginCloseTimeout = 5 * time.Second
 
-// checkPlugins wants a name of its own for each plugin.
+// checkPlugins requires a unique name for each plugin.
 func checkPlugins(plugins []*Plugin) error {
 	seen := map[string]bool{}
 	for _, p := range plugins {
 		if p.Name == "" {
-			return errors.New("a plugin has no name")
+			return errors.New("plugin name is required")
 		}
 		if seen[p.Name] {
-			return fmt.Errorf("there are two plugins named %s", p.Name)
+			return fmt.Errorf("duplicate plugin name %s", p.Name)
 		}
 		seen[p.Name] = true
 	}
 	return nil
 }
 
-// registerPlugins checks the app's plugins and has them closed with it.
+// registerPlugins validates the app's plugins and closes them with the app.
 func (a *App) registerPlugins(opts *AppOptions) error {
 	if len(opts.Plugins) == 0 {
 		return nil
@@ -83,7 +85,8 @@ func (a *App) registerPlugins(opts *AppOptions) error {
 	return checkPlugins(a.plugins)
 }
 
-// collectHooks are the plugins' callbacks and then the agent's own.
+// collectHooks returns the callbacks of the plugins, followed by the agent's
+// own.
 func (a *App) collectHooks(agent Agent) *hooks {
 	var h *hooks
 	for _, p := range a.plugins {
@@ -95,7 +98,7 @@ func (a *App) collectHooks(agent Agent) *hooks {
 	return h
 }
 
-// closePlugins closes all of them, one after the other.
+// closePlugins closes all plugins one after the other.
 func (a *App) closePlugins(logger *slog.Logger) {
 	for _, p := range a.plugins {
 		if p.Close == nil {
@@ -109,8 +112,7 @@ func (a *App) closePlugins(logger *slog.Logger) {
 	}
 }
 
-// runWithPlugins runs an agent, with what the plugins have to say before, during and
-// after it.
+// runWithPlugins runs an agent with the plugins of the app.
 func (r *run) runWithPlugins(ctx context.Context, inv *Invocation, yield func(*session.Event, error) bool) {
 	if len(r.app.plugins) == 0 {
 		inv.runAgent(ctx, r.commitThenYield(ctx, yield))
@@ -130,8 +132,8 @@ func (r *run) runWithPlugins(ctx context.Context, inv *Invocation, yield func(*s
 	}
 }
 
-// runAgentWithPlugins yields the agent's events as the plugins let them through, or the
-// one event of a plugin in the agent's place. It says whether the run goes on.
+// runAgentWithPlugins yields the agent's events as the plugins return them, or
+// the one event of a plugin instead. It returns whether the run continues.
 func (r *run) runAgentWithPlugins(ctx context.Context, inv *Invocation, yield func(*session.Event, error) bool) bool {
 	aside := inv.atHook(hookPathBeforeRun)
 	if inv.frame != nil && len(inv.hookEvents(hookPathBeforeRun)) > 0 {
@@ -177,7 +179,7 @@ func (r *run) runOnEvent(ctx context.Context, inv *Invocation, ev *session.Event
 	return &merged, nil
 }
 
-// overlayFields takes over the fields of a struct that are not zero.
+// overlayFields copies the non-zero fields of a struct.
 func overlayFields(to, from reflect.Value) {
 	for i := range from.NumField() {
 		switch f := from.Field(i); {
@@ -189,7 +191,7 @@ func overlayFields(to, from reflect.Value) {
 	}
 }
 
-// runOnUserMessage lets the plugins replace what the user said.
+// runOnUserMessage lets the plugins replace the user's message.
 func (r *run) runOnUserMessage(ctx context.Context, ev *session.Event) error {
 	if len(r.app.plugins) == 0 {
 		return nil
@@ -207,14 +209,14 @@ func (r *run) runOnUserMessage(ctx context.Context, ev *session.Event) error {
 		return err
 	}
 	if len(content.Parts) == 0 || len(model.CallsOf(content)) > 0 {
-		return failf(CodeCallbackFailed, nil, "on_user_message of a plugin gave a message without parts, or with a function call")
+		return failf(CodeCallbackFailed, nil, "on_user_message of a plugin returned a message without parts, or with a function call")
 	}
 	r.user = content
 	return nil
 }
 
-// askPlugins asks one function of each plugin until one answers. of is nil
-// where a plugin has none.
+// askPlugins calls one function of each plugin until one returns an answer. of
+// returns nil for a plugin without the function.
 func askPlugins[A any](ctx context.Context, inv *Invocation, hook string, of func(*Plugin) func() (*A, error)) (*A, error) {
 	for _, p := range inv.run.app.plugins {
 		fn := of(p)

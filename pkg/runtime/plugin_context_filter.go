@@ -10,8 +10,8 @@ import (
 )
 
 type contextFilterConfig struct {
-	Keep   int          `yaml:"num_invocations_to_keep" doc:"How many of the last turns models see, the present one included; without it, all."`
-	Custom filterConfig `yaml:"custom_filter" doc:"What models see of those: an expression that is true for a content to show, and sees content (role, text, calls, responses), index, count, state, user, session, invocation and agent; or {name: NAME}, a function of the program."`
+	Keep   int          `yaml:"num_invocations_to_keep" doc:"Number of latest turns that models see, including the current one. Default: all."`
+	Custom filterConfig `yaml:"custom_filter" doc:"Filter of those contents: an expression that is true for the contents to keep and can use content (role, text, calls, responses), index, count, state, user, session, invocation and agent; or {name: NAME}, a function of the program."`
 }
 
 // DecodeSpec wants at least the present turn, and something to do.
@@ -20,9 +20,9 @@ func (c *contextFilterConfig) DecodeSpec(n *spec.Node) spec.Diagnostics {
 	switch at := n.Get("num_invocations_to_keep"); {
 	case ds.HasErrors():
 	case at.IsNull() && n.Get("custom_filter").IsNull():
-		ds = append(ds, n.Errorf("required", "context_filter filters nothing: it needs num_invocations_to_keep, or custom_filter"))
+		ds = append(ds, n.Errorf("required", "context_filter requires num_invocations_to_keep or custom_filter"))
 	case !at.IsNull() && c.Keep < 1:
-		ds = append(ds, at.Errorf("value", "num_invocations_to_keep must be at least 1, which is the present turn"))
+		ds = append(ds, at.Errorf("value", "num_invocations_to_keep must be 1 or more; 1 is the current turn"))
 	}
 	return ds
 }

@@ -8,7 +8,7 @@ import (
 )
 
 type globalInstructionConfig struct {
-	Instruction spec.Text `yaml:"instruction" required:"true" doc:"What every model is told before all else; {key} is filled from the session's state."`
+	Instruction spec.Text `yaml:"instruction" required:"true" doc:"Instruction that every model gets first; {key} is replaced by the value in the session state."`
 }
 
 // newGlobalInstruction makes ADK's GlobalInstructionPlugin.

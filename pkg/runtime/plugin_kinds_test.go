@@ -19,26 +19,26 @@ func TestLogging(t *testing.T) {
 	for _, tt := range []struct{ name, settings, want string }{
 		{"plain", "logging", `INFO user message
 INFO agent begins
-INFO model is asked
+INFO model called
 INFO model answers
 INFO event
-INFO tool is called
+INFO tool called
 WARN tool fails
 INFO event
-INFO model is asked
+INFO model called
 INFO model answers
 INFO event
 INFO agent ends
 INFO run ends`},
 		{"contents", "{logging: {level: debug, contents: true}}", `DEBUG user message secret
 DEBUG agent begins
-DEBUG model is asked
+DEBUG model called
 DEBUG model answers
 DEBUG event
-DEBUG tool is called {"n":7}
+DEBUG tool called {"n":7}
 WARN tool fails
 DEBUG event
-DEBUG model is asked
+DEBUG model called
 DEBUG model answers all secret
 DEBUG event
 DEBUG agent ends

@@ -13,8 +13,8 @@ import (
 )
 
 type loggingConfig struct {
-	Level    string `yaml:"level" enum:"debug|info" default:"info" doc:"The level of the lines; failures are warnings."`
-	Contents bool   `yaml:"contents" default:"false" doc:"Whether the lines also have what is said, the arguments of calls and their answers, cut at 200 letters."`
+	Level    string `yaml:"level" enum:"debug|info" default:"info" doc:"Log level; failures are logged as warnings."`
+	Contents bool   `yaml:"contents" default:"false" doc:"Whether to log message texts, arguments and results as well, truncated to 200 characters."`
 }
 
 // runLog writes the life of runs to a log. What people said is left out
@@ -81,7 +81,7 @@ func (l *runLog) logAgent(msg string) AgentFunc {
 }
 
 func (l *runLog) logModelRequest(ctx context.Context, m *CallbackContext, req *model.Request) (*model.Response, error) {
-	l.write(ctx, "model is asked", "", append(invocationAttrs(m.Invocation), "model", req.Model, "contents", len(req.Contents))...)
+	l.write(ctx, "model called", "", append(invocationAttrs(m.Invocation), "model", req.Model, "contents", len(req.Contents))...)
 	return nil, nil
 }
 
@@ -103,7 +103,7 @@ func (l *runLog) logModelError(ctx context.Context, m *CallbackContext, req *mod
 }
 
 func (l *runLog) logToolCall(ctx context.Context, _ tool.Tool, call *tool.Call) (*tool.Result, error) {
-	l.write(ctx, "tool is called", template.String(call.Args), callAttrs(call)...)
+	l.write(ctx, "tool called", template.String(call.Args), callAttrs(call)...)
 	return nil, nil
 }
 

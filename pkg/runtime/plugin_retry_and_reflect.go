@@ -10,9 +10,9 @@ import (
 )
 
 type retryAndReflectConfig struct {
-	MaxRetries int           `yaml:"max_retries" default:"3" doc:"How often in a row a tool may fail before the failure counts."`
-	Throw      bool          `yaml:"throw_exception_if_retry_exceeded" default:"true" doc:"Whether a tool that fails once more ends the run; else the model is told not to call it again."`
-	Scope      trackingScope `yaml:"tracking_scope" enum:"invocation|global" default:"invocation" doc:"What is counted together: the failures of a tool in one run, or those in all runs of the app."`
+	MaxRetries int           `yaml:"max_retries" default:"3" doc:"Number of consecutive failures of a tool that are retried."`
+	Throw      bool          `yaml:"throw_exception_if_retry_exceeded" default:"true" doc:"Whether one more failure ends the run; otherwise the model is instructed not to call the tool again."`
+	Scope      trackingScope `yaml:"tracking_scope" enum:"invocation|global" default:"invocation" doc:"Whether failures of a tool are counted per run or across all runs of the app."`
 }
 
 // trackingScope says which failures of a tool are in a row.
@@ -33,7 +33,7 @@ func (s trackingScope) stateKey(call *tool.Call) string {
 func (c *retryAndReflectConfig) DecodeSpec(n *spec.Node) spec.Diagnostics {
 	ds := spec.Decode(n, c)
 	if at := n.Get("max_retries"); !ds.HasErrors() && c.MaxRetries < 0 {
-		ds = append(ds, at.Errorf("value", "max_retries %d is less than zero", c.MaxRetries))
+		ds = append(ds, at.Errorf("value", "max_retries must be 0 or more, got %d", c.MaxRetries))
 	}
 	return ds
 }
@@ -61,16 +61,16 @@ func (p *retryAndReflect) reflectOnError(_ context.Context, _ tool.Tool, call *t
 	n := before + 1
 	if n > p.MaxRetries {
 		if p.Throw {
-			return nil, failf(CodeToolFailed, failure, "tool %s of agent %s failed once too often (in a row: %d): %s", call.Name, call.Origin.Agent, n, failure)
+			return nil, failf(CodeToolFailed, failure, "tool %s of agent %s exceeded max_retries with %d consecutive failures: %s", call.Name, call.Origin.Agent, n, failure)
 		}
-		return reflectionResult(failure, n, fmt.Sprintf("The tool %s failed once too often; failures in a row: %d. Do not call it again in this turn: "+
-			"find another way, or tell the user what cannot be done.", call.Name, n)), nil
+		return reflectionResult(failure, n, fmt.Sprintf("The tool %s failed too often, with %d consecutive failures. Do not call it again in this turn: "+
+			"find another way, or explain to the user what cannot be done.", call.Name, n)), nil
 	}
 	if err := call.State.Update(session.StateUpdate{Key: key, Verb: session.UpdateAdd, Value: 1}); err != nil {
 		return nil, err
 	}
-	return reflectionResult(failure, n, fmt.Sprintf("The call of %s failed; this was try %d of %d. Before the next call, think about why: "+
-		"are the arguments complete, of the right kind, and meant for this tool? Do not repeat the same call. "+
+	return reflectionResult(failure, n, fmt.Sprintf("The call of %s failed; this was attempt %d of %d. Before the next call, think about the cause: "+
+		"are the arguments complete, of the right type, and intended for this tool? Do not repeat the same call. "+
 		"If the tool cannot help, find another way.", call.Name, n, p.MaxRetries+1)), nil
 }
 

@@ -30,7 +30,7 @@ func saveMessageFiles(ctx context.Context, m *CallbackContext, message *genai.Co
 			name = fmt.Sprintf("artifact_%s_%d", m.ID(), i)
 		}
 		if _, err := m.Artifacts.Save(ctx, name, p); err != nil {
-			return nil, fmt.Errorf("saving the message's file %d: %w", i, err)
+			return nil, fmt.Errorf("saving file %d of the message: %w", i, err)
 		}
 		parts[i] = &genai.Part{Text: `[Uploaded Artifact: "` + name + `"]`}
 		saved = true

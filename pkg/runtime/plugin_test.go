@@ -184,7 +184,7 @@ func TestPluginAnswers(t *testing.T) {
 			[]*runtime.Plugin{{Name: "p", OnUserMessage: func(context.Context, *runtime.CallbackContext, *genai.Content) (*genai.Content, error) {
 				return &genai.Content{}, nil
 			}}},
-			"error CALLBACK_FAILED: on_user_message of a plugin gave a message without parts, or with a function call\n", "",
+			"error CALLBACK_FAILED: on_user_message of a plugin returned a message without parts, or with a function call\n", "",
 		},
 	}
 	for _, tt := range tests {
@@ -233,8 +233,8 @@ func TestPluginNames(t *testing.T) {
 		plugins []*runtime.Plugin
 		want    string
 	}{
-		{"twice", []*runtime.Plugin{{Name: "p"}, {Name: "p"}}, "app x: there are two plugins named p"},
-		{"none", []*runtime.Plugin{{}}, "app x: a plugin has no name"},
+		{"twice", []*runtime.Plugin{{Name: "p"}, {Name: "p"}}, "app x: duplicate plugin name p"},
+		{"none", []*runtime.Plugin{{}}, "app x: plugin name is required"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			_, err := runtime.NewApp("x", runtime.NewLLM("a", nil), &runtime.AppOptions{Model: saying("hi"), Plugins: tt.plugins})

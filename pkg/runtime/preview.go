@@ -24,7 +24,7 @@ type PreviewRequest struct {
 	UserID, SessionID string
 	// State is laid over the session's.
 	State map[string]any
-	// Text is what the user would say; empty shows the session as it stands.
+	// Text is the user's message; empty previews the session without one.
 	Text string
 }
 
@@ -73,7 +73,7 @@ func (h *Host) Preview(ctx context.Context, req *PreviewRequest) (*Preview, erro
 func (inv *Invocation) previewCallbacks(ctx context.Context, req *model.Request) error {
 	answer, err := inv.runBeforeModel(ctx, inv.newCallbackContext(&session.Actions{}), req)
 	if err == nil && answer != nil {
-		err = failf(CodeInvalidRequest, nil, "the model of agent %s would not be asked: a callback answers %q", inv.node.agent.Name(), model.TextOf(answer.Content))
+		err = failf(CodeInvalidRequest, nil, "the model of agent %s would not be called: a callback answers %q", inv.node.agent.Name(), model.TextOf(answer.Content))
 	}
 	return err
 }
@@ -113,13 +113,13 @@ func findPreviewNode(r *run, agent string) (*node, error) {
 	n := r.chooseAgent()
 	if agent != "" {
 		if n = r.app.findNode(agent); n == nil {
-			return nil, failf(CodeInvalidRequest, session.ErrNotFound, "app %s has no agent %s: its agents are %s", r.app.Name, agent, joinNames(r.app.AgentNames()))
+			return nil, failf(CodeInvalidRequest, session.ErrNotFound, "agent not found in app %s: %s; its agents are %s", r.app.Name, agent, joinNames(r.app.AgentNames()))
 		}
 	}
 	if llm := n.findFirstLLM(); llm != nil {
 		return llm, nil
 	}
-	return nil, failf(CodeInvalidRequest, nil, "agent %s asks no model", n.agent.Name())
+	return nil, failf(CodeInvalidRequest, nil, "agent %s does not use a model", n.agent.Name())
 }
 
 func (n *node) findFirstLLM() *node {

@@ -180,8 +180,8 @@ func TestPreviewErrors(t *testing.T) {
 	}{
 		{"no app", runtime.PreviewRequest{App: "other"}, "App not found: other"},
 		{"no session", runtime.PreviewRequest{App: "app", UserID: "u", SessionID: "other"}, "Session not found: other"},
-		{"no agent", runtime.PreviewRequest{App: "app", Agent: "third"}, "app app has no agent third: its agents are line, first, second, idle"},
-		{"no model", runtime.PreviewRequest{App: "app", Agent: "idle"}, "agent idle asks no model"},
+		{"no agent", runtime.PreviewRequest{App: "app", Agent: "third"}, "agent not found in app app: third; its agents are line, first, second, idle"},
+		{"no model", runtime.PreviewRequest{App: "app", Agent: "idle"}, "agent idle does not use a model"},
 		{
 			"missing key",
 			runtime.PreviewRequest{App: "app", Agent: "second", UserID: "other"},

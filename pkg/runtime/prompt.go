@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// A prompt is a system instruction in the making: pieces, in paragraphs. They
-// are joined once, at the end, since texts may be long.
+// A prompt is a system instruction under construction: strings that form
+// paragraphs.
 type prompt []string
 
-// appendIdentity tells the agent who it is and what it may do.
+// appendIdentity appends the agent's identity and transfer targets.
 func (p prompt) appendIdentity(n *node, l *LLMAgent) prompt {
 	return p.appendParagraph(l.identity).appendParagraph(l.opts.Planner.planningInstruction()).appendParagraph(n.transferText())
 }
@@ -54,5 +54,5 @@ func (p prompt) appendSeparator() prompt {
 	return append(p, "\n\n")
 }
 
-// String joins the pieces.
+// String joins the strings.
 func (p prompt) String() string { return strings.Join(p, "") }

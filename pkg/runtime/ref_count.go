@@ -2,13 +2,15 @@ package runtime
 
 import "sync/atomic"
 
-// A refCount counts who needs a thing, and ends it when nobody does any more.
+// A refCount counts the references to a resource and releases it with the last
+// one.
 type refCount struct {
 	count         atomic.Int64
 	onLastRelease func() // nil ends nothing
 }
 
-// acquire takes a hold; false when the thing has ended already.
+// acquire takes a reference; it returns false if the resource is already
+// released.
 func (h *refCount) acquire() bool {
 	for {
 		n := h.count.Load()

@@ -8,15 +8,15 @@ import (
 
 // CommonConfig is the YAML that all agents share.
 type CommonConfig struct {
-	AgentClass  spec.Text  `yaml:"agent_class" doc:"What kind of agent it is; an LlmAgent when nothing is said."`
+	AgentClass  spec.Text  `yaml:"agent_class" doc:"The agent class. Default: LlmAgent."`
 	Name        spec.Text  `yaml:"name" required:"true" doc:"The agent's name: letters, digits and underscores, unique among its siblings."`
-	Description string     `yaml:"description" doc:"What the agent is for; other agents decide by it whether to hand over."`
-	SubAgents   []AgentRef `yaml:"sub_agents" doc:"The agents below this one, in order."`
-	When        *Condition `yaml:"when" doc:"The agent runs only when this is true, and is skipped else; sees state, user, session, invocation and agent."`
+	Description string     `yaml:"description" doc:"What the agent does; other agents use it to decide about transfers."`
+	SubAgents   []AgentRef `yaml:"sub_agents" doc:"The sub-agents, in order."`
+	When        *Condition `yaml:"when" doc:"Run the agent only when this is true, and skip it otherwise; can use state, user, session, invocation and agent."`
 
-	StateSchema StateSchemaConfig `yaml:"state_schema" doc:"On the root agent: the types and defaults of the state's keys, as a short schema or a JSON Schema."`
+	StateSchema StateSchemaConfig `yaml:"state_schema" doc:"On the root agent: types and defaults of the state keys, as a short schema or a JSON Schema."`
 
-	Resumability *ResumabilityConfig `yaml:"resumability_config" doc:"On the root agent: whether invocations go on where they were; also in app.yaml."`
+	Resumability *ResumabilityConfig `yaml:"resumability_config" doc:"On the root agent: whether invocations can be resumed; also in app.yaml."`
 
 	Callbacks agentCallbackLists `yaml:",inline"`
 }
@@ -44,7 +44,7 @@ type AgentRef struct {
 func (r *AgentRef) DecodeSpec(n *spec.Node) spec.Diagnostics {
 	r.Node = n
 	if n.Kind != spec.Mapping {
-		return spec.Diagnostics{n.Errorf("type", "an agent is written as {config_path: FILE}, {use: NAME}, or in full with a name")}
+		return spec.Diagnostics{n.Errorf("type", "an agent must be {config_path: FILE}, {use: NAME}, or an inline agent with a name")}
 	}
 	for _, form := range []struct {
 		key  string
@@ -56,7 +56,7 @@ func (r *AgentRef) DecodeSpec(n *spec.Node) spec.Diagnostics {
 	}
 	for _, key := range []string{"config_path", "use", "code"} {
 		if v := n.Get(key); v != nil {
-			return spec.Diagnostics{v.Errorf("agent-ref", "%s stands alone: it names an agent, and other keys beside it would be lost", key)}
+			return spec.Diagnostics{v.Errorf("agent-ref", "%s cannot be combined with other keys", key)}
 		}
 	}
 	r.Inline = n
@@ -101,15 +101,15 @@ func (r *ToolRef) DecodeSpec(n *spec.Node) spec.Diagnostics {
 	r.Node = n
 	switch {
 	case n.Kind == spec.Scalar && !n.IsNull():
-		d := n.Errorf("type", "a tool is written as a mapping")
+		d := n.Errorf("type", "a tool must be a mapping")
 		d.Hint = fmt.Sprintf("write - name: %s for a built-in tool, - use: %[1]s for one of tools: in app.yaml", n.Value)
 		return spec.Diagnostics{d}
 	case n.Kind != spec.Mapping:
-		return spec.Diagnostics{n.Errorf("type", "a tool is written as {name: NAME}, {use: NAME}, or {KIND: {…}}")}
+		return spec.Diagnostics{n.Errorf("type", "a tool must be {name: NAME}, {use: NAME}, or {KIND: {…}}")}
 	case n.Get("name") != nil:
 		return r.decodeNamed(n)
 	case len(n.Entries) != 1:
-		return spec.Diagnostics{n.Errorf("type", "a tool is one key with its settings, such as http: {…}, or name: with args:")}
+		return spec.Diagnostics{n.Errorf("type", "a tool must have one key with its settings, such as http: {…}, or name with args")}
 	case n.Get("use") != nil:
 		return r.Use.DecodeSpec(n.Get("use"))
 	}

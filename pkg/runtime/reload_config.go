@@ -13,7 +13,7 @@ const (
 	FollowManual      SessionPolicy = "manual"       // the newest that somebody let in
 )
 
-// GateTests is the gate of the tests that stand beside an app.
+// GateTests is the gate that runs the tests of an app.
 const GateTests = "tests"
 
 // DefaultKeepRevisions is how many revisions of an app are kept where nothing
@@ -23,9 +23,9 @@ const DefaultKeepRevisions = 20
 // A ReloadConfig says what becomes of changes of an app's files. It is the
 // reload of app.yaml.
 type ReloadConfig struct {
-	Sessions      SessionPolicy `yaml:"sessions" enum:"next_turn|new_sessions|manual" default:"next_turn" doc:"Whom a change reaches: every session with its next turn, only sessions that begin after it, or nobody until somebody says so by SIGHUP, POST /-/reload or a new start."`
-	Gate          []string      `yaml:"gate" enum:"tests" doc:"What a change must pass before it is let in: tests is that all tests beside the app pass. What served before serves on when they do not."`
-	KeepRevisions int           `yaml:"keep_revisions" default:"20" doc:"How many revisions of the app the session database keeps with their files, the one that serves included."`
+	Sessions      SessionPolicy `yaml:"sessions" enum:"next_turn|new_sessions|manual" default:"next_turn" doc:"When a change takes effect: for every session with its next turn, only for new sessions, or only after SIGHUP, POST /-/reload or a restart."`
+	Gate          []string      `yaml:"gate" enum:"tests" doc:"What must pass before a change is published: tests runs all tests of the app. If one fails, the current revision keeps serving."`
+	KeepRevisions int           `yaml:"keep_revisions" default:"20" doc:"Number of revisions whose files the session database keeps, including the current one."`
 }
 
 // DefaultReloadConfig is what applies to an app that says nothing.
@@ -39,5 +39,5 @@ func (c *ReloadConfig) Check(n *spec.Node) spec.Diagnostics {
 	if c.KeepRevisions >= 1 {
 		return nil
 	}
-	return spec.Diagnostics{n.Get("keep_revisions").Errorf("value", "keep_revisions must be 1 or more: the revision that serves is kept")}
+	return spec.Diagnostics{n.Get("keep_revisions").Errorf("value", "keep_revisions must be 1 or more: the current revision is always kept")}
 }

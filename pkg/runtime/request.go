@@ -11,7 +11,7 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// buildRequest builds what the agent's model is asked next, parts in ADK's order:
+// buildRequest builds what the agent's model called next, parts in ADK's order:
 // settings, instructions, contents, tools, and what tools add of their own.
 func (inv *Invocation) buildRequest(ctx context.Context, a *LLMAgent) (*model.Request, error) {
 	if err := inv.loadToolsets(ctx); err != nil {

@@ -12,10 +12,10 @@ import (
 	"agenthost/pkg/session"
 )
 
-// resolveInvocation finds the invocation that a request goes on with and what it did
-// before: the one that it names, or that of the call which its message answers
-// (adk-python runners.py _resolve_invocation_id). Any other request begins a
-// new one.
+// resolveInvocation finds the invocation that a request resumes: the one that
+// it names, or that of the call which its message answers (adk-python
+// runners.py _resolve_invocation_id). Any other request starts a new
+// invocation.
 func (r *run) resolveInvocation(req *RunRequest, events []*session.Event) error {
 	if req.InvocationID != "" && !r.app.Resumable {
 		return invalidRequest("app %s cannot resume the invocation %s: set resumability_config: {is_resumable: true} in its app.yaml", r.app.Name, req.InvocationID)
@@ -30,12 +30,12 @@ func (r *run) resolveInvocation(req *RunRequest, events []*session.Event) error 
 		switch {
 		case answered != "":
 			if id != "" && id != answered {
-				r.logger().Warn("the message answers a call of another invocation than the request names: that one is resumed",
+				r.logger().Warn("message answers a call of a different invocation than requested; resuming the invocation of the call",
 					"named", id, "answered", answered)
 			}
 			id = answered
 		case id != "":
-			return invalidRequest("a message beside invocationId has to answer a function call of that invocation; leave invocationId out to say something new")
+			return invalidRequest("a message sent with invocationId must answer a function call of that invocation; omit invocationId to start a new one")
 		}
 	}
 	if id == "" {
@@ -51,15 +51,16 @@ func (r *run) resolveInvocation(req *RunRequest, events []*session.Event) error 
 	return r.resumeInvocation(rec, id, req)
 }
 
-// resumeInvocation makes the run one of an earlier invocation. A message for one that
-// has ended, or that began when the app was not resumable, is a new invocation.
+// resumeInvocation makes the run continue an earlier invocation. A message for
+// an invocation that has ended, or that started when the app was not
+// resumable, starts a new one.
 func (r *run) resumeInvocation(rec *invocationRecord, id string, req *RunRequest) error {
 	if req.Message != nil && (rec.rootPath() == "" || rec.frameAt(rec.rootPath()).hasEnded()) {
 		return nil
 	}
 	if req.Message == nil {
 		if len(rec.users) == 0 {
-			return invalidRequest("the invocation %s has no message of the user to resume with", id)
+			return invalidRequest("cannot resume invocation %s: it has no user message", id)
 		}
 		r.user = rec.users[0].Content
 		if last := rec.users[len(rec.users)-1]; len(last.Responses()) > 0 {
@@ -73,7 +74,8 @@ func (r *run) resumeInvocation(rec *invocationRecord, id string, req *RunRequest
 	return nil
 }
 
-// findAnsweredInvocation is the invocation with a call that is answered.
+// findAnsweredInvocation returns the invocation of the latest call that is
+// answered.
 func findAnsweredInvocation(events []*session.Event, answers []*genai.FunctionResponse) string {
 	ids := map[string]bool{}
 	for _, f := range answers {
@@ -92,9 +94,9 @@ func findAnsweredInvocation(events []*session.Event, answers []*genai.FunctionRe
 	return ""
 }
 
-// ResumableInvocation is the last invocation that can be resumed: one of a resumable app
-// that was cut off, or that waits for somebody. It is empty when the session's
-// last invocation has ended or cannot be resumed.
+// ResumableInvocation returns the last invocation of a session if it can be
+// resumed: one of a resumable app that was interrupted or has pending calls.
+// It is empty if the last invocation has ended or cannot be resumed.
 func ResumableInvocation(events []*session.Event) string {
 	events = session.Recorded(events)
 	for _, ev := range slices.Backward(events) {
@@ -110,7 +112,8 @@ func ResumableInvocation(events []*session.Event) string {
 	return ""
 }
 
-// newRootInvocation is the invocation's first agent: that of its record, or a choice.
+// newRootInvocation returns the invocation of the first agent: the recorded
+// one, or the one that chooseAgent returns.
 func (r *run) newRootInvocation() (*Invocation, error) {
 	if !r.app.Resumable {
 		return r.newTurnInvocation(), nil
@@ -127,22 +130,22 @@ func (r *run) newRootInvocation() (*Invocation, error) {
 	case !first:
 		return nil, invalidRequest("the invocation cannot be resumed: its node path must begin with an agent's name and @1, got %.60q", path)
 	case n == nil:
-		return nil, invalidRequest("the invocation cannot be resumed: agent %s, which began it, is no longer part of the app; begin a new one", name)
+		return nil, invalidRequest("the invocation cannot be resumed: agent %s, which started it, is no longer part of the app; start a new one", name)
 	}
 	return &Invocation{run: r, node: n, frame: &frame{path: path, prior: r.record.frameAt(path)}}, nil
 }
 
-// restoreCredentials gives a resumed run what the user's message gave before:
-// temp: keys are not stored.
+// restoreCredentials restores the credentials of the user's message in a
+// resumed run, because temp: keys are not stored.
 func (r *run) restoreCredentials() {
 	if r.decisions != nil && len(r.decisions.credentials) > 0 {
 		r.sess.State.Apply(r.decisions.credentials)
 	}
 }
 
-// trackPending notes the calls that somebody answers later. One whose own answer is a
-// failure is none: it was not carried out, or a person is asked about it by a
-// request, which is a call of its own.
+// trackPending updates the set of calls that are answered later. A call whose
+// own result is a failure is not pending: it was not executed, or a separate
+// request asks a person about it.
 func (f *frame) trackPending(ev *session.Event) {
 	if f == nil || ev == nil || ev.Partial {
 		return
@@ -160,8 +163,7 @@ func (f *frame) trackPending(ev *session.Event) {
 	}
 }
 
-// restorePending finds the calls that still wait for an answer when the agent is taken
-// up again.
+// restorePending restores the set of pending calls of a resumed agent.
 func (f *frame) restorePending(rec *invocationRecord) {
 	for _, ev := range f.prior.allEvents() {
 		f.trackPending(ev)
@@ -173,8 +175,8 @@ func (f *frame) restorePending(rec *invocationRecord) {
 	}
 }
 
-// pauseIfPending pauses an LLM agent that waits for somebody, and tells so once. It is
-// false when there is nothing to wait for.
+// pauseIfPending pauses an LLM agent with pending calls, and yields a
+// checkpoint once. It returns false when no call is pending.
 func (s *step) pauseIfPending() bool {
 	f := s.inv.frame
 	if !s.hasPendingCalls() {
@@ -194,8 +196,8 @@ func (s *step) pauseIfPending() bool {
 	return true
 }
 
-// resumeAgent goes on where the agent was when its invocation was cut off or paused,
-// and says whether a model call has to follow.
+// resumeAgent continues an agent whose invocation was interrupted or paused.
+// It returns whether a model call follows.
 func (s *step) resumeAgent(ctx context.Context) bool {
 	f := s.inv.frame
 	f.restorePending(s.inv.run.record)
@@ -249,7 +251,7 @@ func (s *step) hasPendingCalls() bool {
 	return false
 }
 
-// madeCalls says whether the calls that a person decided on are this frame's.
+// madeCalls reports whether the decisions are about calls of this frame.
 func (f *frame) madeCalls(d *decisions) bool {
 	for _, ev := range f.prior.allEvents() {
 		for _, c := range ev.Calls() {
@@ -263,9 +265,9 @@ func (f *frame) madeCalls(d *decisions) bool {
 	return false
 }
 
-// unansweredCalls are the calls of the model's last answer that were made and not
-// carried out, or ended the run: no answer of theirs was stored. Those of later
-// are answered later.
+// unansweredCalls returns the calls of the last model response that have no
+// stored result: they were not executed, or ended the run. Calls in later are
+// omitted, they are answered later.
 func (s *step) unansweredCalls(later map[string]bool) []*genai.FunctionCall {
 	var calls []*genai.FunctionCall
 	done := map[string]bool{}
@@ -286,8 +288,8 @@ func (s *step) unansweredCalls(later map[string]bool) []*genai.FunctionCall {
 	return open
 }
 
-// alreadyRequested says whether a person was asked about a call before the invocation was
-// cut off: asking again would ask twice.
+// alreadyRequested reports whether a request for the call was made before the
+// invocation was interrupted, so that it is not repeated.
 func (s *step) alreadyRequested(request, call string) bool {
 	if s.inv.frame == nil {
 		return false
@@ -302,7 +304,7 @@ func (s *step) alreadyRequested(request, call string) bool {
 	return false
 }
 
-// lastEvent is the last event that is the agent's own.
+// lastEvent returns the last event of the agent itself, or nil.
 func (p *frameRecord) lastEvent() *session.Event {
 	if events := p.allEvents(); len(events) > 0 {
 		return events[len(events)-1]

@@ -6,8 +6,8 @@ import "agenthost/pkg/spec"
 // resumability_config of app.yaml, or of the root agent (adk-python apps/app.py
 // ResumabilityConfig). Both spellings mean the same.
 type ResumabilityConfig struct {
-	IsResumable        bool `yaml:"is_resumable" doc:"Invocations that were cut off go on where they were, and those that wait for somebody pause as a whole."`
-	EnableResumability bool `yaml:"enable_resumability" doc:"The same as is_resumable."`
+	IsResumable        bool `yaml:"is_resumable" doc:"Interrupted invocations can be resumed, and those that wait for input pause as a whole."`
+	EnableResumability bool `yaml:"enable_resumability" doc:"Same as is_resumable."`
 }
 
 // DecodeSpec decodes the fields and refuses two answers to one question.
@@ -16,8 +16,8 @@ func (c *ResumabilityConfig) DecodeSpec(n *spec.Node) spec.Diagnostics {
 	ds := spec.Decode(n, (*fields)(c))
 	at := n.Get("enable_resumability")
 	if !ds.HasErrors() && at != nil && n.Get("is_resumable") != nil && c.IsResumable != c.EnableResumability {
-		ds = append(ds, at.Errorf("resumability", "is_resumable and enable_resumability say the same thing, and here they differ").
-			WithHint("leave one of them out"))
+		ds = append(ds, at.Errorf("resumability", "is_resumable and enable_resumability are the same setting, but their values differ").
+			WithHint("remove one of them"))
 	}
 	return ds
 }

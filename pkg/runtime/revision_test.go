@@ -148,7 +148,7 @@ func TestRevisionsBounded(t *testing.T) {
 // TestRevisionNotKept: a session whose revision cannot be had goes on with the one
 // that serves; an invocation that waits does not.
 func TestRevisionNotKept(t *testing.T) {
-	for _, lost := range []struct{ revision, why string }{{"gone", "is not kept any more"}, {"broken", "cannot be built any more"}} {
+	for _, lost := range []struct{ revision, why string }{{"gone", "is no longer kept"}, {"broken", "cannot be loaded"}} {
 		t.Run(lost.revision, func(t *testing.T) {
 			s, e := newShelf(t, runtime.FollowNewSessions)
 			s.resumable = true
@@ -166,7 +166,7 @@ func TestRevisionNotKept(t *testing.T) {
 			s.swap(e, "two")
 			req := say(key, "")
 			req.Message, req.InvocationID = nil, "e-1"
-			want := "error INVALID_REQUEST: the invocation cannot be resumed: revision " + lost.revision + " of app app, which began it, " + lost.why + "; begin a new one\n"
+			want := "error INVALID_REQUEST: the invocation cannot be resumed: revision " + lost.revision + " of app app, which started it, " + lost.why + "; start a new one\n"
 			if got := outline(e.Host.Run(t.Context(), req)); got != want {
 				t.Errorf("resumed: %q, want %q", got, want)
 			}

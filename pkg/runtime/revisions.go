@@ -10,17 +10,17 @@ import (
 	"agenthost/pkg/session"
 )
 
-// revisionCache are apps of revisions that do not serve any more, built again for
-// the sessions that are still theirs.
+// revisionCache holds apps of older revisions, loaded for sessions that still
+// use them.
 type revisionCache struct {
-	// build is nil where no revision can be had.
+	// build is nil when older revisions are not available.
 	build func(ctx context.Context, app, revision string) (*App, error)
 	mu    sync.Mutex
 	apps  map[string][]*App // by name, the one that was used last at the end
 }
 
-// acquire returns an app of a revision with a hold on it. Only so many of one
-// name are there at a time.
+// acquire returns the app of a revision and acquires a reference to it. The
+// cache keeps at most KeepRevisions apps per name.
 func (r *revisionCache) acquire(ctx context.Context, serving *App, revision string) (*App, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -49,7 +49,7 @@ func (r *revisionCache) acquire(ctx context.Context, serving *App, revision stri
 	return app, nil
 }
 
-// dropApp lets go of the apps of a name.
+// dropApp releases all revisions of an app.
 func (r *revisionCache) dropApp(name string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -59,8 +59,9 @@ func (r *revisionCache) dropApp(name string) {
 	delete(r.apps, name)
 }
 
-// acquireRevision is the app that a request to a session runs on, with a hold on it: the
-// one that serves, or that of the revision which the request goes on with.
+// acquireRevision returns the app that runs a request, and acquires a
+// reference to it: the current one, or that of the revision on which the
+// request continues.
 func (h *Host) acquireRevision(ctx context.Context, serving *App, sess *session.Session, req *RunRequest) (*App, error) {
 	revision, goesOn, err := h.chooseRevision(ctx, serving, sess, req)
 	if err != nil {
@@ -77,20 +78,19 @@ func (h *Host) acquireRevision(ctx context.Context, serving *App, sess *session.
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	case goesOn && errors.Is(err, session.ErrNotFound):
-		return nil, invalidRequest("the invocation cannot be resumed: revision %s of app %s, which began it, is not kept any more; begin a new one", revision, serving.Name)
+		return nil, invalidRequest("the invocation cannot be resumed: revision %s of app %s, which started it, is no longer kept; start a new one", revision, serving.Name)
 	case goesOn:
-		h.logger.Error("a revision cannot be built again", "app", serving.Name, "revision", revision, "error", err)
-		return nil, invalidRequest("the invocation cannot be resumed: revision %s of app %s, which began it, cannot be built any more; begin a new one", revision, serving.Name)
+		h.logger.Error("loading a revision failed", "app", serving.Name, "revision", revision, "error", err)
+		return nil, invalidRequest("the invocation cannot be resumed: revision %s of app %s, which started it, cannot be loaded; start a new one", revision, serving.Name)
 	}
-	h.logger.Warn("a revision cannot be had: its session goes on with the one that serves",
+	h.logger.Warn("revision not available; continuing the session on the current revision",
 		"app", serving.Name, "session", sess.ID, "revision", revision, "serving", serving.Revision, "error", err)
 	serving.refs.acquire()
 	return serving, nil
 }
 
-// chooseRevision is the revision that a request goes on with; empty for the one
-// that serves. An invocation that waits or was cut off goes on with the one that
-// it began with.
+// chooseRevision returns the revision for a request; empty for the current
+// one. A resumed invocation continues on the revision that it started with.
 func (h *Host) chooseRevision(ctx context.Context, serving *App, sess *session.Session, req *RunRequest) (revision string, goesOn bool, err error) {
 	answers := model.ResponsesOf(req.Message)
 	if serving.Revision == "" || req.InvocationID == "" && len(answers) == 0 {
@@ -118,8 +118,8 @@ func (h *Host) chooseRevision(ctx context.Context, serving *App, sess *session.S
 	return session.RevisionOf(events, invocation), serving.Resumable, nil
 }
 
-// hasFailed says whether an invocation ended in a failure. Whoever resumes it has
-// mended something, and most often the app.
+// hasFailed reports whether an invocation ended with an error. It is then
+// resumed on the current revision, which most likely contains the fix.
 func hasFailed(events []*session.Event, invocation string) bool {
 	for _, ev := range slices.Backward(events) {
 		if ev.InvocationID == invocation {

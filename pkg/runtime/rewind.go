@@ -91,7 +91,7 @@ func (h *Host) Rewind(ctx context.Context, req *RewindRequest) Events {
 
 func (req *RewindRequest) validateRequest() error {
 	if (req.BeforeInvocationID == "") == (req.AfterEventID == "") {
-		return failf(CodeInvalidRequest, session.ErrInvalid, "a rewind needs either the invocation to take back, or the event that is to be the last")
+		return failf(CodeInvalidRequest, session.ErrInvalid, "a rewind requires either the invocation to undo or the last event to keep")
 	}
 	if req.Message != nil {
 		return checkMessage(req.Message)
@@ -196,8 +196,8 @@ func revertDelta(then, now map[string]any) map[string]any {
 	return delta
 }
 
-// restoreArtifacts saves the session's artifacts anew as they were, and returns
-// their new versions. All are read before the first is written.
+// restoreArtifacts saves the former versions of the session's artifacts as new
+// versions, and returns their numbers.
 func (h *Host) restoreArtifacts(ctx context.Context, key session.Key, events []*session.Event, from int) (map[string]int, error) {
 	then, now := savedVersions(events[:from]), savedVersions(events)
 	parts := map[string]*genai.Part{}
@@ -235,7 +235,7 @@ func (h *Host) loadFormerArtifact(ctx context.Context, key session.Key, name str
 	}
 	if _, err = h.store.Artifacts.Version(ctx, key, name, version); errors.Is(err, session.ErrNotFound) {
 		err = nil
-		h.logger.WarnContext(ctx, "an artifact cannot be restored: the version that it had is lost",
+		h.logger.WarnContext(ctx, "cannot restore artifact: its former version no longer exists",
 			"app", key.App, "session", key.ID, "artifact", name, "version", version)
 	}
 	return store.Absence(), err

@@ -27,8 +27,8 @@ func TestRewindInvalid(t *testing.T) {
 		req  runtime.RewindRequest
 		want string
 	}{
-		{"neither", runtime.RewindRequest{}, "error INVALID_REQUEST: a rewind needs either the invocation to take back, or the event that is to be the last\n"},
-		{"both", runtime.RewindRequest{BeforeInvocationID: "i", AfterEventID: "e"}, "error INVALID_REQUEST: a rewind needs either the invocation to take back, or the event that is to be the last\n"},
+		{"neither", runtime.RewindRequest{}, "error INVALID_REQUEST: a rewind requires either the invocation to undo or the last event to keep\n"},
+		{"both", runtime.RewindRequest{BeforeInvocationID: "i", AfterEventID: "e"}, "error INVALID_REQUEST: a rewind requires either the invocation to undo or the last event to keep\n"},
 		{"no such invocation", runtime.RewindRequest{BeforeInvocationID: "i"}, "error INVALID_REQUEST: Invocation ID not found: i\n"},
 		{"no such event", runtime.RewindRequest{AfterEventID: "e"}, "error INVALID_REQUEST: Event not found: e\n"},
 		{"empty message", runtime.RewindRequest{AfterEventID: "e", Message: &genai.Content{}}, "error INVALID_REQUEST: No parts in the new_message.\n"},
@@ -103,7 +103,7 @@ func TestRewindMissingArtifact(t *testing.T) {
 	if _, err := e.Store.Artifacts.Load(t.Context(), key, "note.txt", -1); !errors.Is(err, session.ErrNotFound) {
 		t.Errorf("Load after the rewind = %v, want not found", err)
 	}
-	const want = `level=WARN msg="an artifact cannot be restored: the version that it had is lost" app=app session=s artifact=note.txt version=0`
+	const want = `level=WARN msg="cannot restore artifact: its former version no longer exists" app=app session=s artifact=note.txt version=0`
 	if !strings.Contains(log.String(), want) {
 		t.Errorf("log = %q, want %q in it", log.String(), want)
 	}

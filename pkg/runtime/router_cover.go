@@ -19,11 +19,11 @@ func (c *routerConfig) CheckWays(n *spec.Node, s *tool.StateSchema) spec.Diagnos
 	if key != "" && len(missing) == 0 {
 		return nil
 	}
-	d := n.Get("routes").Warnf("route", "no default route: when no condition is true, nothing is done")
+	d := n.Get("routes").Warnf("route", "no default route: nothing runs when no condition is true")
 	if key != "" {
-		d = n.Get("routes").Warnf("route", "no default route, and none for %s as state.%s: nothing is done then", strings.Join(missing, ", "), key)
+		d = n.Get("routes").Warnf("route", "no default route, and no route for %s as state.%s: nothing runs then", strings.Join(missing, ", "), key)
 	}
-	return spec.Diagnostics{d.WithHint("let the last route have no when")}
+	return spec.Diagnostics{d.WithHint("omit when in the last route")}
 }
 
 // uncoveredValues is the key of which the routes name most of the values, and the

@@ -27,7 +27,7 @@ func checkRanges(settings *spec.Node) spec.Diagnostics {
 		for _, key := range []string{r.name, r.camel} {
 			at := settings.Get(key)
 			if v, ok := parseNumber(at); ok && (v < r.least || v > r.most) {
-				ds = append(ds, at.Warnf("generate-range", "%s %s is not between %v and %v: models refuse it", key, at.Value, r.least, r.most))
+				ds = append(ds, at.Warnf("generate-range", "%s %s must be between %v and %v: models reject other values", key, at.Value, r.least, r.most))
 				break
 			}
 		}
@@ -35,7 +35,7 @@ func checkRanges(settings *spec.Node) spec.Diagnostics {
 	for _, key := range []string{"max_output_tokens", "maxOutputTokens"} {
 		at := settings.Get(key)
 		if v, ok := parseNumber(at); ok && v < 1 {
-			ds = append(ds, at.Warnf("generate-range", "%s %s leaves no room for an answer", key, at.Value))
+			ds = append(ds, at.Warnf("generate-range", "%s %s leaves no tokens for an answer", key, at.Value))
 		}
 	}
 	return ds

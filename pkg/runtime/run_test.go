@@ -118,7 +118,7 @@ func TestSessionBusy(t *testing.T) {
 	deploy(t, e, runtime.NewLLM("a", nil), &runtime.AppOptions{Model: answering(g.answer)})
 	first := start(t.Context(), e, say(key, "one"))
 	<-g.asked
-	want := "error SESSION_BUSY: session s is busy with another run: try again\n"
+	want := "error SESSION_BUSY: session s is busy with another run, retry later\n"
 	if diff := cmp.Diff(want, outline(e.Host.Run(t.Context(), say(key, "two")))); diff != "" {
 		t.Errorf("second run (-want +got):\n%s", diff)
 	}
@@ -312,7 +312,7 @@ func TestParallelFailureStopsSiblings(t *testing.T) {
 	}{
 		{"agents", agents, "bad: UNAVAILABLE\nerror UNAVAILABLE: model answering failed: no\n"},
 		{"calls", calls, "a: call slow call bad\n" +
-			"a: slow map[error:This call was stopped: another one ended the run.] bad map[error:tool bad of agent a failed: no]\n" +
+			"a: slow map[error:This call was canceled because another call ended the run.] bad map[error:tool bad of agent a failed: no]\n" +
 			"error TOOL_FAILED: tool bad of agent a failed: no\n"},
 	}
 	for _, tt := range tests {
@@ -348,7 +348,7 @@ func TestRunRequestInvalid(t *testing.T) {
 			"function call", func(r *runtime.RunRequest) {
 				r.Message = &genai.Content{Parts: []*genai.Part{{FunctionCall: &genai.FunctionCall{Name: "f"}}}}
 			},
-			"error INVALID_REQUEST: the new message holds a function call: only agents call functions\n",
+			"error INVALID_REQUEST: the new message must not contain a function call\n",
 		},
 	}
 	for _, tt := range tests {

@@ -13,9 +13,9 @@ import (
 	"agenthost/pkg/template"
 )
 
-// runInvocation is the run itself, in ADK's order (adk-python runners.py, classic
-// path): store the user's event, choose the agent, then store each event before
-// it is seen.
+// runInvocation runs an invocation in ADK's order (adk-python runners.py,
+// classic path): store the user's event, choose the agent, then store each
+// event before it is yielded.
 func (h *Host) runInvocation(ctx context.Context, app *App, sess *session.Session, req *RunRequest, yield func(*session.Event, error) bool) {
 	current := app
 	app, err := h.acquireRevision(ctx, app, sess, req)
@@ -49,8 +49,8 @@ func (h *Host) runInvocation(ctx context.Context, app *App, sess *session.Sessio
 	r.runWithPlugins(ctx, inv, yield)
 }
 
-// prepareRun makes the run a new invocation, or one that goes on, stores what the
-// user said, and chooses the agent.
+// prepareRun starts a new invocation or resumes an earlier one, stores the
+// user's event, and chooses the agent.
 func (h *Host) prepareRun(ctx context.Context, r *run, req *RunRequest) (*Invocation, error) {
 	events, err := h.loadHistory(ctx, r, req)
 	if err == nil {
@@ -70,8 +70,8 @@ func (h *Host) prepareRun(ctx context.Context, r *run, req *RunRequest) (*Invoca
 	return r.newRootInvocation()
 }
 
-// loadHistory are all events of the session where an invocation may be
-// resumed, also when runs of the app see only the latest.
+// loadHistory returns all events of the session if an invocation may be
+// resumed, even if runs of the app see only the latest ones.
 func (h *Host) loadHistory(ctx context.Context, r *run, req *RunRequest) ([]*session.Event, error) {
 	answers := len(model.ResponsesOf(r.user)) > 0
 	if !r.app.Resumable || r.config.SessionWindow.storeOptions() == nil || req.InvocationID == "" && !answers {
@@ -94,7 +94,7 @@ func checkMessage(c *genai.Content) error {
 		return failf(CodeInvalidRequest, session.ErrInvalid, "the role of the new message must be user, got %q", c.Role)
 	}
 	if len(model.CallsOf(c)) > 0 {
-		return failf(CodeInvalidRequest, session.ErrInvalid, "the new message holds a function call: only agents call functions")
+		return failf(CodeInvalidRequest, session.ErrInvalid, "the new message must not contain a function call")
 	}
 	return nil
 }
@@ -150,8 +150,8 @@ func (r *run) storeUserMessage(ctx context.Context, req *RunRequest) error {
 	return nil
 }
 
-// saveBlobs keeps the files of the user's message as artifacts and puts a text
-// in their place.
+// saveBlobs saves the files of the user's message as artifacts, and replaces
+// them by a text.
 func (r *run) saveBlobs(ctx context.Context, ev *session.Event) error {
 	parts := make([]*genai.Part, len(r.user.Parts))
 	for i, p := range r.user.Parts {
@@ -162,7 +162,7 @@ func (r *run) saveBlobs(ctx context.Context, ev *session.Event) error {
 		name := fmt.Sprintf("artifact_%s_%d", r.id, i)
 		version, err := r.host.store.Artifacts.Save(ctx, r.sess.Key, name, p)
 		if err != nil {
-			return fmt.Errorf("saving the message's file %d: %w", i, err)
+			return fmt.Errorf("saving file %d of the message: %w", i, err)
 		}
 		ev.Actions.SetArtifact(name, version)
 		parts[i] = &genai.Part{Text: "Uploaded file: " + name + ". It is saved into artifacts"}
@@ -171,8 +171,8 @@ func (r *run) saveBlobs(ctx context.Context, ev *session.Event) error {
 	return nil
 }
 
-// stampMetadata puts the run's metadata under the event's own, and notes the revision
-// that made it.
+// stampMetadata adds the run's metadata and the app's revision to an event.
+// The event's own metadata takes precedence.
 func (r *run) stampMetadata(ev *session.Event) {
 	ev.Provenance.Revision = r.app.Revision
 	if given := r.config.CustomMetadata; len(ev.CustomMetadata) == 0 {
@@ -182,7 +182,8 @@ func (r *run) stampMetadata(ev *session.Event) {
 	}
 }
 
-// mergeMaps is a map of both, the second one's values where both have a key.
+// mergeMaps returns a map with the entries of both; those of b take
+// precedence.
 func mergeMaps(a, b map[string]any) map[string]any {
 	merged := make(map[string]any, len(a)+len(b))
 	maps.Copy(merged, a)
@@ -190,7 +191,7 @@ func mergeMaps(a, b map[string]any) map[string]any {
 	return merged
 }
 
-// storeEvent commits one event.
+// storeEvent commits one event. Partial events are not stored.
 func (r *run) storeEvent(ctx context.Context, ev *session.Event) error {
 	r.stampMetadata(ev)
 	if ev.Partial {
@@ -209,8 +210,8 @@ func (r *run) storeEvent(ctx context.Context, ev *session.Event) error {
 	return r.commit(ctx, ev)
 }
 
-// commitThenYield is what the agent gives its events to: each is stored, then seen,
-// and only then does the agent go on.
+// commitThenYield wraps yield: each event is stored before it is yielded, and
+// the agent continues after that.
 func (r *run) commitThenYield(ctx context.Context, yield func(*session.Event, error) bool) func(*session.Event, error) bool {
 	return func(ev *session.Event, err error) bool {
 		if err == nil {
@@ -230,8 +231,8 @@ type turnsKey struct{}
 
 type turnCount struct{ seen, turns int }
 
-// countTurns counts the user messages of a history; answers to function calls
-// are none. It looks at each event once.
+// countTurns returns the number of user messages in a history, without answers
+// to function calls. It reads each event once.
 func countTurns(h *session.History) int {
 	if events := h.Events(); len(events) <= shortHistory {
 		return turnCount{}.countEvents(events).turns

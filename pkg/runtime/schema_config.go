@@ -59,8 +59,8 @@ func decodeSchema(n *spec.Node, into writtenSchema) (*tool.Schema, spec.Diagnost
 }
 
 func schemaCodeError(at *spec.Node) spec.Diagnostic {
-	return at.Errorf("code", "schema %s is code of another program, which this host does not have", at.Value).
-		WithHint("say what stands in its place under functions: in app.yaml, or write its fields here, such as {score: integer}, or a JSON Schema")
+	return at.Errorf("code", "schema %s is code that this host does not have", at.Value).
+		WithHint("declare a replacement under functions in app.yaml, or write its fields here, such as {score: integer}, or a JSON Schema")
 }
 
 // CodeRef is the dotted name of ADK's CodeRef, or nil: {name: my.module.Class},

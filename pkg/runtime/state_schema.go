@@ -61,7 +61,7 @@ func (s *StateSchemaConfig) SchemaSpec() map[string]any {
 	}
 	forms["additionalProperties"] = map[string]any{"properties": map[string]any{"writable": map[string]any{
 		"enum":        names,
-		"description": "Who writes the key: client (the default) is everyone, agent the app's agents, tools and callbacks and administrators, admin administrators only.",
+		"description": "Who can write the key: client (the default) means everyone, agent the app's agents, tools and callbacks and administrators, admin only administrators.",
 	}}}
 	return forms
 }
@@ -99,7 +99,7 @@ func (r *run) stateWithDefaults() map[string]any {
 func (a *LLMAgent) storeOutputValue(s *tool.StateSchema, ev *session.Event, v any) *RunError {
 	checked, err := s.Check(a.opts.OutputKey, v)
 	if err != nil {
-		return rejectOutput(ev, err, "the answer of agent %s cannot be kept: %s", a.AgentName, err)
+		return rejectOutput(ev, err, "the answer of agent %s cannot be stored: %s", a.AgentName, err)
 	}
 	ev.Actions.SetState(a.opts.OutputKey, checked)
 	return nil

@@ -11,29 +11,29 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// A step is one call of an agent's model and the calls that the model makes. An
-// agent takes one after the other.
+// A step is one call of an agent's model and the tool calls of its response.
+// An agent runs one step after the other.
 type step struct {
 	inv *Invocation
-	// agent is nil where a ToolNode calls.
+	// agent is nil in a ToolNode.
 	agent *LLMAgent
 	sink  func(*session.Event, error) bool
-	// decided has what a person said, by the id of the call.
+	// decided has the decisions of a person, by call ID.
 	decided map[string]*decision
-	// state is nil until there is something to keep: most steps have nothing.
+	// state is nil until a value is stored, which most steps do not need.
 	state *stepState
-	// id is that of the events which hold the model's answer, and last the
-	// latest event that is whole.
+	// id is the ID of the events with the model response; last is the latest
+	// event that is not partial.
 	id   string
 	last *session.Event
-	// guard stands between the model and whoever hears it.
+	// guard wraps the model's stream.
 	guard panicGuard[*model.Response]
-	// spoke says that the agent has said something in this run, and over that
-	// it has to end: it failed, or nobody wants more.
+	// emitted says that the agent has yielded an event in this run; done says
+	// that the run must end, after an error or because the consumer stopped.
 	emitted, done bool
 }
 
-// emitEvent passes an event on, and says whether the agent's run goes on.
+// emitEvent yields an event, and returns whether the agent's run continues.
 func (s *step) emitEvent(ev *session.Event, err error) bool {
 	if f := s.inv.frame; f != nil && ev != nil && ev.NodePath == f.path {
 		f.trackPending(ev)
@@ -43,12 +43,13 @@ func (s *step) emitEvent(ev *session.Event, err error) bool {
 	return !s.done
 }
 
-// stepState is what a step keeps from one answer of its model to the next.
+// stepState is the state that a step keeps between the responses of a stream.
 type stepState struct {
-	// ids are the ids made for calls that came without: the pieces of a stream
-	// and the whole answer hold the same call.
+	// ids are the IDs assigned to calls without one: the partial responses and
+	// the whole response contain the same call.
 	ids map[*genai.FunctionCall]string
-	// callbackContext is what callbacks of the model see; nil until one is asked.
+	// callbackContext is the context of model callbacks; nil until one is
+	// called.
 	callbackContext *CallbackContext
 }
 
@@ -59,7 +60,7 @@ func (s *step) ensureState() *stepState {
 	return s.state
 }
 
-// runOnce carries the step out, and says whether another one has to follow.
+// runOnce runs the step, and returns whether another one must follow.
 func (s *step) runOnce(ctx context.Context) bool {
 	s.decided, s.state, s.last = nil, nil, nil
 	s.inv.compactBefore(ctx)
@@ -77,7 +78,8 @@ func (s *step) runOnce(ctx context.Context) bool {
 	return whole && s.last != nil && !s.last.IsFinal()
 }
 
-// handleResponse yields what the model answers, and says whether the step goes on.
+// handleResponse yields a response of the model, and returns whether the step
+// continues.
 func (s *step) handleResponse(ctx context.Context, resp *model.Response, err error) bool {
 	if err != nil {
 		s.handleModelError(err)
@@ -107,13 +109,14 @@ func (s *step) handleResponse(ctx context.Context, resp *model.Response, err err
 	return true
 }
 
-// isMeaningful drops answers that hold nothing (adk-python base_llm_flow.py).
+// isMeaningful reports whether a response has content; others are dropped
+// (adk-python base_llm_flow.py).
 func isMeaningful(r *model.Response) bool {
 	return r.Content != nil || r.ErrorCode != "" || r.Interrupted || r.GroundingMetadata != nil
 }
 
-// newModelEvent makes the model's answer an event of the agent. The pieces of a stream
-// and the whole answer share one id.
+// newModelEvent returns the event of a model response. The partial responses
+// of a stream and the whole response share one ID.
 func (s *step) newModelEvent(resp *model.Response) *session.Event {
 	ev := s.inv.newEventWithID(s.id)
 	ev.Response = *resp
@@ -125,7 +128,7 @@ func (s *step) newModelEvent(resp *model.Response) *session.Event {
 	return ev
 }
 
-// assignCallIDs gives ids to the calls that the model sent without.
+// assignCallIDs assigns IDs to calls that the model sent without one.
 func (s *step) assignCallIDs(c *genai.Content) *genai.Content {
 	parts := slices.Clone(c.Parts)
 	for i, p := range parts {
@@ -159,10 +162,10 @@ func (s *step) longRunningIDs(calls []*genai.FunctionCall) []string {
 	return ids
 }
 
-// answerCalls carries out the calls of an event, yields what they ask of a person
-// and their merged answer, and hands over when a call asks for it. It returns
-// the answer, which is nil when every call is answered later, and false when
-// the agent's run is over.
+// answerCalls executes the calls of an event, yields requests for human input
+// and the merged result, and transfers to another agent if a call requests it.
+// It returns the result, which is nil when every call is answered later, and
+// false when the agent's run is over.
 func (s *step) answerCalls(ctx context.Context, calls []*genai.FunctionCall) (*session.Event, bool) {
 	answer, failed, err := s.runCalls(ctx, calls)
 	if answer != nil && (!s.emitHumanRequests(answer, calls) || !s.emitEvent(answer, nil)) {
@@ -184,8 +187,8 @@ func (s *step) answerCalls(ctx context.Context, calls []*genai.FunctionCall) (*s
 	return s.emitStructuredOutput(answer)
 }
 
-// transferTo runs the agent that takes over, inside this one's run. Nothing of
-// this agent follows.
+// transferTo runs another agent within this agent's run. This agent does not
+// continue after it.
 func (s *step) transferTo(ctx context.Context, name string) {
 	i := slices.IndexFunc(s.inv.node.transferTargets, func(n *node) bool { return n.agent.Name() == name })
 	target := s.inv.run.app.findNode(name)
@@ -201,7 +204,7 @@ func (s *step) transferTo(ctx context.Context, name string) {
 	to.runAgent(ctx, s.emitEvent)
 }
 
-// handleModelError tells the history that the model failed, and ends the run.
+// handleModelError yields an event with the model's error, and ends the run.
 func (s *step) handleModelError(err error) {
 	if told, ok := asHookError(err); ok {
 		s.emitEvent(nil, told)

@@ -244,7 +244,7 @@ func TestWorkflowCycleWithoutModel(t *testing.T) {
 	e := testenv.New(t, nil)
 	key := e.Session(t, "app", "s", nil)
 	deploy(t, e, circle, nil)
-	wantEnd(t, e, key, "error NODE_RUNS_LIMIT: the nodes of workflow circle ran 1000 times: it seems to go round for ever\n")
+	wantEnd(t, e, key, "error NODE_RUNS_LIMIT: workflow circle exceeded 1000 node executions; possible infinite loop\n")
 }
 
 // wantEnd makes a run that has to end so, and leave the session free.

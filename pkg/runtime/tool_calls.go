@@ -14,10 +14,10 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// runCalls carries out the calls of one event side by side and merges their
-// answers, in the order of the calls, into one event. It is nil when every
-// answer comes later. An error is that of a call which ends the run, and
-// failed is then the event that tells of it.
+// runCalls executes the calls of one event concurrently and merges their
+// results, in the order of the calls, into one event, which is nil when every
+// result comes later. If a call ends the run, it returns its error, and in
+// failed the event that reports it.
 func (s *step) runCalls(ctx context.Context, calls []*genai.FunctionCall) (merged, failed *session.Event, err error) {
 	if limit := s.inv.run.config.maxFunctionCalls(); len(calls) > limit {
 		failed, err = s.rejectCalls(calls, limit)
@@ -63,10 +63,11 @@ func (s *step) runConcurrently(ctx context.Context, calls []*genai.FunctionCall,
 	})
 }
 
-// errTooManyCalls is the cause of a run that ends with an answer of too many calls.
+// errTooManyCalls is the cause of a run that exceeds max_function_calls.
 var errTooManyCalls = errors.New("too many function calls in one answer")
 
-// rejectCalls ends the run with an event that answers each of too many calls.
+// rejectCalls returns an event that answers each of too many calls with an
+// error, and the error that ends the run.
 func (s *step) rejectCalls(calls []*genai.FunctionCall, limit int) (failed *session.Event, err error) {
 	failure := failf(CodeToolCallsLimit, errTooManyCalls, "%d function calls in one answer of agent %s exceed the limit of %d (run_config: max_function_calls)",
 		len(calls), s.inv.node.agent.Name(), limit)
@@ -77,7 +78,7 @@ func (s *step) rejectCalls(calls []*genai.FunctionCall, limit int) (failed *sess
 	return s.newFailureEvent(calls, answers, failure), failure
 }
 
-// mergeAnswers makes one event of the answers that there are.
+// mergeAnswers merges the available results into one event.
 func (s *step) mergeAnswers(answers []*callResult) *session.Event {
 	var merged *session.Event
 	for _, a := range answers {
@@ -96,8 +97,8 @@ func (s *step) mergeAnswers(answers []*callResult) *session.Event {
 	return merged
 }
 
-// firstFailure is the first failure that ends the run, or nil; those that only
-// follow from it do not count.
+// firstFailure returns the first error that ends the run, or nil.
+// Cancellations that only follow from another error do not count.
 func firstFailure(answers []*callResult) (failure error) {
 	for _, a := range answers {
 		if a.err != nil && (failure == nil || AsRunError(failure).Code == CodeCanceled) {
@@ -107,12 +108,13 @@ func firstFailure(answers []*callResult) (failure error) {
 	return failure
 }
 
-// callStoppedText is what the model is told of a call that another one ended.
-const callStoppedText = "This call was stopped: another one ended the run."
+// callStoppedText is the result of a call that was canceled because of
+// another.
+const callStoppedText = "This call was canceled because another call ended the run."
 
-// newFailureEvent is the event of a failure that ends the run: it answers the calls that
-// have no other answer, so that none is left open in the history. A run that
-// was stopped from outside has nobody to tell.
+// newFailureEvent returns the event of an error that ends the run. It answers
+// the calls that have no result, so that no call stays open in the history. It
+// is nil for a run that was canceled from outside.
 func (s *step) newFailureEvent(calls []*genai.FunctionCall, answers []*callResult, failure *RunError) *session.Event {
 	if failure.Code == CodeCanceled {
 		return nil
@@ -134,17 +136,17 @@ func (s *step) newFailureEvent(calls []*genai.FunctionCall, answers []*callResul
 	return ev
 }
 
-// isCallFailure says whether an event tells of a failure in the place of answers:
-// a resumed run carries the calls out again.
+// isCallFailure reports whether an event has a failure instead of results: a
+// resumed run executes its calls again.
 func isCallFailure(ev *session.Event) bool { return ev.ErrorCode != "" && len(ev.Responses()) > 0 }
 
-// callResult is what came of one call: a part for the model (nil when it comes
-// later), the actions, or an error that ends the run.
+// callResult is the outcome of one call: a part for the model, which is nil
+// when the result comes later, the actions, or an error that ends the run.
 type callResult struct {
 	part    *genai.Part
 	actions session.Actions
 	err     error
-	// span is nil where nobody observes.
+	// span is nil when spans are not observed.
 	span *Span
 }
 
@@ -188,7 +190,7 @@ func (a *callResult) setResponse(fc *genai.FunctionCall, response map[string]any
 	a.part = &genai.Part{FunctionResponse: &genai.FunctionResponse{ID: fc.ID, Name: fc.Name, Response: response}}
 }
 
-// errorResponse is what the model gets of a failed call.
+// errorResponse returns the response to the model for a failed call.
 func errorResponse(err error) map[string]any {
 	var answered *tool.AnswerError
 	if errors.As(err, &answered) {
@@ -197,13 +199,13 @@ func errorResponse(err error) map[string]any {
 	return map[string]any{"error": err.Error()}
 }
 
-// invocationTool is a tool of the runtime's own, which needs the invocation.
+// invocationTool is a tool of the runtime that requires the invocation.
 type invocationTool interface {
 	runInInvocation(ctx context.Context, inv *Invocation, call *tool.Call) (*tool.Result, error)
 }
 
-// invokeTool runs one tool within its time. A panic of a tool is an error of that
-// tool: one bad tool must not take the host down.
+// invokeTool runs one tool within its timeout. A panic of the tool is an error
+// of this call and does not stop the host.
 func (s *step) invokeTool(ctx context.Context, t tool.Tool, call *tool.Call, traits tool.Capabilities) (result *tool.Result, err error) {
 	if traits.Timeout > 0 {
 		limit, cancel := context.WithTimeoutCause(ctx, traits.Timeout, &tool.TimeoutError{Tool: call.Name, Timeout: traits.Timeout})
@@ -234,8 +236,8 @@ func (s *step) invokeTool(ctx context.Context, t tool.Tool, call *tool.Call, tra
 	return t.Run(ctx, call)
 }
 
-// isFatal says whether a tool's failure is more than the model's business. Wrong
-// arguments are the model's own mistake.
+// isFatal reports whether an error of a tool ends the run. Invalid arguments
+// are returned to the model, which can correct them.
 func (s *step) isFatal(ctx context.Context, err error, traits tool.Capabilities) bool {
 	var args *tool.ArgsError
 	var end *tool.EndError

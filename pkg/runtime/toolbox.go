@@ -64,7 +64,7 @@ func (inv *Invocation) loadToolsets(ctx context.Context) error {
 		case ctx.Err() != nil:
 			return AsRunError(ctx.Err())
 		case err != nil:
-			return failf(CodeToolFailed, err, "the tools of agent %s cannot be listed: %s", a.AgentName, err)
+			return failf(CodeToolFailed, err, "listing the tools of agent %s failed: %s", a.AgentName, err)
 		}
 		tools = append(tools, more...)
 	}

@@ -14,7 +14,7 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// A SpanKind says what a [Span] is a stretch of.
+// A SpanKind is the kind of a [Span].
 type SpanKind string
 
 // What spans there are.
@@ -25,27 +25,27 @@ const (
 	SpanTool  SpanKind = "tool"  // one call of a tool
 )
 
-// A Span is a stretch of a run: what it was, how long it took, what came of it.
-// The host tells of each when it has ended ([Options.Observe]); from then on it
-// does not change, and what it points to is only read.
+// A Span is a traced part of a run. The host reports each span when it ends
+// ([Options.Observe]); after that neither the span nor what it refers to
+// changes.
 type Span struct {
 	Kind SpanKind
-	// Name is that of the app, agent, model or tool.
+	// Name is the name of the app, agent, model or tool.
 	Name string
-	// IDs are its own, and those of its trace. Parent has those of the span that
-	// this one is inside, or of the caller's; it is not valid if there is none.
+	// IDs are the span and trace IDs. Parent is the enclosing span, or that of
+	// the caller; it is invalid if there is none.
 	IDs, Parent  trace.SpanContext
 	Began, Ended time.Time
-	// Run says which run it is.
+	// Run identifies the run.
 	Run *TracedRun
-	// Agent is the agent that called the model or tool; empty if it was none.
+	// Agent is the agent that called the model or tool; empty if there is
+	// none.
 	Agent string
-	// Event is the id of the event that came of it, the model's answer or the
-	// tool's; empty if there is none.
+	// Event is the ID of the resulting event; empty if there is none.
 	Event string
-	// Err is how it failed; nil if it did not.
+	// Err is the error of the span, or nil.
 	Err error
-	// Model and Tool are set in spans of these kinds.
+	// Model and Tool are set for spans of these kinds.
 	Model *TracedModel
 	Tool  *TracedTool
 
@@ -53,8 +53,8 @@ type Span struct {
 	observe func(*Span)
 }
 
-// spanCarrier is a span in the context of what runs inside it, where others find
-// its ids by OpenTelemetry's rules.
+// spanCarrier carries a span in a context, where OpenTelemetry instrumentation
+// finds its IDs.
 type spanCarrier struct {
 	noop.Span
 	span *Span
@@ -63,34 +63,35 @@ type spanCarrier struct {
 // SpanContext has the ids of the span and of its trace.
 func (t *spanCarrier) SpanContext() trace.SpanContext { return t.span.IDs }
 
-// A TracedRun is what all spans of a run share. An agent that is called as a tool
-// belongs to its caller's run.
+// A TracedRun is shared by all spans of a run. An agent that is called as a
+// tool belongs to the run of its caller.
 type TracedRun struct {
 	App, UserID, SessionID string
-	// Revision and Invocation are empty when the run failed before they were
+	// Revision and Invocation are empty if the run failed before they were
 	// known.
 	Revision, Invocation string
 	// Wait is how long the run waited for the session.
 	Wait time.Duration
 }
 
-// A TracedModel is what a model was asked, and what it answered.
+// A TracedModel has the request to a model and its response.
 type TracedModel struct {
 	Request *model.Request
-	// Response is the whole answer; nil if there was none.
+	// Response is the whole response; nil if there is none.
 	Response *model.Response
-	// First is when the first piece came, or the whole answer; zero if none did.
+	// First is the time of the first response, partial or whole; zero if there
+	// is none.
 	First time.Time
 }
 
-// A TracedTool is the call of a tool, and its answer.
+// A TracedTool has a tool call and its result.
 type TracedTool struct {
 	Call *tool.Call
-	// Result is nil if the tool failed, or answers later.
+	// Result is nil if the tool failed or answers later.
 	Result *tool.Result
 }
 
-// App is the name of the app that runs.
+// App returns the name of the app.
 func (s *Span) App() string {
 	if s.Run == nil {
 		return ""
@@ -98,7 +99,7 @@ func (s *Span) App() string {
 	return s.Run.App
 }
 
-// Code is the code of the error that ended it; empty if none did.
+// Code returns the code of the error; empty without an error.
 func (s *Span) Code() string {
 	switch {
 	case s.Err == nil && s.Model != nil && s.Model.Response != nil:
@@ -113,8 +114,9 @@ func (s *Span) Code() string {
 	return AsRunError(s.Err).Code
 }
 
-// beginSpan makes a span inside that of the context, or inside the caller's; nil
-// if nobody observes. All methods of a nil span do nothing.
+// beginSpan starts a span inside that of the context, or inside the caller's.
+// It returns nil when spans are not observed; all methods of a nil span do
+// nothing.
 func (h *Host) beginSpan(ctx context.Context, kind SpanKind, name string) (context.Context, *Span) {
 	if h.observe == nil {
 		return ctx, nil
@@ -132,8 +134,8 @@ func (h *Host) beginSpan(ctx context.Context, kind SpanKind, name string) (conte
 	return trace.ContextWithSpan(ctx, &s.carrier), s
 }
 
-// Trace ids are no ids of the domain: nothing depends on them, and runs must not
-// take numbers of the host's source only because somebody observes.
+// newTraceID returns a random trace ID. It does not use the host's ID source,
+// so that tracing does not change the IDs of a run.
 func newTraceID() (id trace.TraceID) {
 	binary.NativeEndian.PutUint64(id[:8], rand.Uint64())
 	binary.NativeEndian.PutUint64(id[8:], rand.Uint64()|1)
@@ -145,7 +147,7 @@ func newSpanID() (id trace.SpanID) {
 	return id
 }
 
-// beginRunSpan makes the span of a run.
+// beginRunSpan starts the span of a run.
 func (h *Host) beginRunSpan(ctx context.Context, req *RunRequest) (context.Context, *Span) {
 	ctx, s := h.beginSpan(ctx, SpanRun, req.App)
 	if s != nil {
@@ -154,7 +156,7 @@ func (h *Host) beginRunSpan(ctx context.Context, req *RunRequest) (context.Conte
 	return ctx, s
 }
 
-// spanFromContext is the innermost span of a context; nil if there is none.
+// spanFromContext returns the innermost span of a context, or nil.
 func spanFromContext(ctx context.Context) *Span {
 	if t, ok := trace.SpanFromContext(ctx).(*spanCarrier); ok {
 		return t.span
@@ -162,21 +164,21 @@ func spanFromContext(ctx context.Context) *Span {
 	return nil
 }
 
-// recordSessionWait notes that the session is the run's.
+// recordSessionWait records how long the run waited for the session.
 func (s *Span) recordSessionWait(now func() time.Time) {
 	if s != nil {
 		s.Run.Wait = now().Sub(s.Began)
 	}
 }
 
-// setRevision notes whose the spans are, now that it is known.
+// setRevision records the revision and the invocation, once they are known.
 func (s *Span) setRevision(r *run) {
 	if s != nil {
 		s.Run.Revision, s.Run.Invocation = r.app.Revision, r.id
 	}
 }
 
-// recordErrors is a yield that notes how the span fails.
+// recordErrors wraps yield to record the error of the span.
 func (s *Span) recordErrors(yield func(*session.Event, error) bool) func(*session.Event, error) bool {
 	if s == nil {
 		return yield
@@ -189,7 +191,7 @@ func (s *Span) recordErrors(yield func(*session.Event, error) bool) func(*sessio
 	}
 }
 
-// end notes that the span has ended, and tells of it.
+// end ends the span and reports it.
 func (s *Span) end(now func() time.Time) {
 	if s != nil {
 		s.Ended = now()
@@ -197,8 +199,8 @@ func (s *Span) end(now func() time.Time) {
 	}
 }
 
-// recordResponse notes an answer of the model. A whole one ends the span: what becomes of
-// it is not the model's time.
+// recordResponse records a response of the model. A whole response ends the
+// span, because its processing is not the model's time.
 func (s *Span) recordResponse(now func() time.Time, resp *model.Response, err error) {
 	if !s.Ended.IsZero() {
 		return
@@ -213,9 +215,9 @@ func (s *Span) recordResponse(now func() time.Time, resp *model.Response, err er
 	s.end(now)
 }
 
-// traceModelCall asks a model, in a span of its own if anybody observes, and says whether
-// all was heard. event has the id of the answer's event when the model is asked; nil
-// if there is none.
+// traceModelCall calls a model in a span, if spans are observed, and returns
+// whether the whole stream was consumed. event points to the ID of the
+// response's event, which is set when the model is called; it may be nil.
 func (h *Host) traceModelCall(ctx context.Context, req *model.Request, event *string, ask func(context.Context, *model.Request, responseFunc) bool, hear responseFunc) (whole bool) {
 	if h.observe == nil {
 		return ask(ctx, req, hear)
@@ -237,8 +239,8 @@ func (h *Host) traceModelCall(ctx context.Context, req *model.Request, event *st
 	})
 }
 
-// runToolTraced is carry in a span of its own. It is told of when the event with
-// the answer is known.
+// runToolTraced runs a tool in a span, which is reported once the event with
+// the result is known.
 func (s *step) runToolTraced(ctx context.Context, t tool.Tool, call *tool.Call, a *callResult) (*tool.Result, error) {
 	h, traits := s.inv.run.host, tool.CapabilitiesOf(t)
 	if h.observe == nil {
@@ -252,8 +254,8 @@ func (s *step) runToolTraced(ctx context.Context, t tool.Tool, call *tool.Call, 
 	return result, err
 }
 
-// reportCallSpans tells of the calls of one event, whose answers are in another; nil if
-// none came.
+// reportCallSpans reports the spans of the calls of one event; merged is the
+// event with the results, or nil.
 func reportCallSpans(answers []*callResult, merged *session.Event) {
 	for _, a := range answers {
 		if a.span == nil {

@@ -11,17 +11,17 @@ import (
 	"agenthost/pkg/session"
 )
 
-// transcript is a run of transcriptions that one side of a live conversation left:
-// what was said, in pieces. The zero value is none.
+// A transcript is a sequence of transcriptions of one speaker of a live
+// conversation. The zero value is empty.
 type transcript struct {
 	author, role, text string
-	// contentCount is how many contents stand for it: none when it is blank.
+	// contentCount is the number of contents for it: zero when it is blank.
 	contentCount int
 	// bytes is about what they take.
 	bytes int64
 }
 
-// readTranscription is what an event without content holds of spoken words.
+// readTranscription returns the transcription of an event without content.
 func readTranscription(ev *session.Event) transcript {
 	s := transcript{author: ev.Author}
 	if !isEmpty(ev.Content) {
@@ -36,9 +36,9 @@ func readTranscription(ev *session.Event) transcript {
 	return s
 }
 
-// mergeTranscription puts a transcription into words that the model reads. Pieces of the
-// same side that follow each other are one text, which takes the place of what
-// the contents end with (adk-python contents.py).
+// mergeTranscription converts a transcription to content. Consecutive
+// transcriptions of one speaker form one text, which replaces the last content
+// (adk-python contents.py).
 func (v *contentsView) mergeTranscription(ev *session.Event) *session.Event {
 	piece := readTranscription(ev)
 	last := v.transcript
@@ -63,8 +63,8 @@ func (v *contentsView) mergeTranscription(ev *session.Event) *session.Event {
 // stored sessions may hold the events.
 func isScoped(ev *session.Event) bool { return extraString(ev, "isolationScope") != "" }
 
-// isLive says whether an event comes from a live conversation. What an agent
-// said there, it hears of as of another's words.
+// isLive reports whether an event comes from a live conversation. An agent
+// sees its own events of it as another agent's.
 func isLive(ev *session.Event) bool { return extraString(ev, "liveSessionId") != "" }
 
 func extraString(ev *session.Event, name string) string {

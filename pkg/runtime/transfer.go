@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// transferTargets lists the agents that an LLM agent may hand over to:
-// children, then its parent and its peers where the parent is an LLM agent and
-// nothing forbids it (adk-python flows/llm_flows/agent_transfer.py).
+// transferTargets returns the agents that an LLM agent can transfer to: its
+// children, and its parent and peers if the parent is an LLM agent and nothing
+// forbids it (adk-python flows/llm_flows/agent_transfer.py).
 func transferTargets(n *node, a *LLMAgent) []*node {
 	targets := slices.Clone(n.children)
 	if n.parent == nil {
@@ -38,8 +38,8 @@ func targetNames(targets []*node) []string {
 	return names
 }
 
-// transferInstruction tells a model whom it may hand over to; nothing when there
-// is nobody.
+// transferInstruction returns the instruction about transfer targets; empty
+// without any.
 func transferInstruction(n *node) string {
 	if len(n.transferTargets) == 0 {
 		return ""

@@ -9,9 +9,9 @@ import (
 	"agenthost/pkg/template"
 )
 
-// A Condition is an expression of YAML that must be true or false. It compiles
-// when it is decoded, so that what is wrong with it is told in its place. It
-// sees state, user, session, invocation and agent.
+// A Condition is a boolean expression in YAML. It is compiled when it is
+// decoded, so that errors are reported at their position. It can use state,
+// user, session, invocation and agent.
 type Condition struct {
 	spec.Expr
 	compiled *template.Expr
@@ -34,8 +34,8 @@ func (c *Condition) SchemaSpec() map[string]any {
 	return schema
 }
 
-// evaluateFor says whether the condition is true for the agent that asks; key is the
-// field that it stands in. No condition is true.
+// evaluateFor evaluates the condition for an agent; key is the field of the
+// condition, for errors. A nil condition is true.
 func (c *Condition) evaluateFor(ctx context.Context, inv *Invocation, key string) (bool, error) {
 	if c == nil || c.compiled == nil {
 		return true, nil
@@ -47,9 +47,9 @@ func (c *Condition) evaluateFor(ctx context.Context, inv *Invocation, key string
 	return ok, nil
 }
 
-// SetCondition makes an agent run only when the condition holds, which its when
-// says; nil is always. It is for agents that are not yet part of an app. An agent
-// that does not embed [Base] cannot have a condition, which is an error.
+// SetCondition sets the condition under which an agent runs; nil means always.
+// The agent must not be part of an app yet. It fails for an agent that does
+// not embed [Base].
 func SetCondition(agent Agent, when *Condition) error {
 	a, ok := agent.(interface{ setWhen(*Condition) })
 	switch {
@@ -73,8 +73,8 @@ func findCondition(agent Agent) *Condition {
 	return nil
 }
 
-// runIfCondition runs the agent when its condition holds, and else says that it was
-// skipped.
+// runIfCondition runs the agent when its condition is true, and otherwise
+// yields an event that it was skipped.
 func (inv *Invocation) runIfCondition(ctx context.Context, yield func(*session.Event, error) bool) bool {
 	when := inv.node.when
 	ok, err := when.evaluateFor(ctx, inv, "when")
@@ -88,7 +88,7 @@ func (inv *Invocation) runIfCondition(ctx context.Context, yield func(*session.E
 	return yield(inv.newSkippedEvent("when: "+when.Value), nil)
 }
 
-// newSkippedEvent is an event that says why the agent did nothing.
+// newSkippedEvent returns an event with the reason why the agent was skipped.
 func (inv *Invocation) newSkippedEvent(reason string) *session.Event {
 	ev := inv.NewEvent()
 	ev.Provenance.Skipped = reason

@@ -50,7 +50,7 @@ func (w *workflowEdges) SchemaSpec() map[string]any {
 // DecodeSpec reads the chains.
 func (w *workflowEdges) DecodeSpec(n *spec.Node) spec.Diagnostics {
 	if n.Kind != spec.Sequence {
-		return spec.Diagnostics{n.Errorf("type", "edges are a list of chains, such as - [START, first.yaml, second.yaml]")}
+		return spec.Diagnostics{n.Errorf("type", "edges must be a list of chains, such as - [START, first.yaml, second.yaml]")}
 	}
 	var ds spec.Diagnostics
 	for _, chain := range n.Items {
@@ -64,7 +64,7 @@ func (w *workflowEdges) DecodeSpec(n *spec.Node) spec.Diagnostics {
 // mappings, which are routes on from the last node.
 func (w *workflowEdges) decodeChain(n *spec.Node) spec.Diagnostics {
 	if n.Kind != spec.Sequence || len(n.Items) < 2 {
-		return spec.Diagnostics{n.Errorf("edges", "a chain is a list of two nodes or more, or of a node and its routes")}
+		return spec.Diagnostics{n.Errorf("edges", "a chain must be a list of at least two nodes, or of a node and its routes")}
 	}
 	var ds spec.Diagnostics
 	last, begun := Start, false
@@ -72,7 +72,7 @@ func (w *workflowEdges) decodeChain(n *spec.Node) spec.Diagnostics {
 		routes := item.Kind == spec.Mapping && !isInlineAgent(item)
 		switch {
 		case routes && !begun:
-			ds = append(ds, item.Errorf("edges", "routes stand behind the node that they begin at"))
+			ds = append(ds, item.Errorf("edges", "routes must follow the node that they start from"))
 		case routes:
 			ds = append(ds, w.decodeRoutes(last, item)...)
 		case item.Value == "START" && !begun:
@@ -107,7 +107,7 @@ func (w *workflowEdges) decodeRoutes(from int, n *spec.Node) spec.Diagnostics {
 		}
 		n = to
 	} else if from == Start {
-		return spec.Diagnostics{n.Errorf("edges", "START says nothing that could be a route").WithHint("write {route: EXPR, to: {value: node}}")}
+		return spec.Diagnostics{n.Errorf("edges", "START has no output to route on").WithHint("write {route: EXPR, to: {value: node}}")}
 	}
 	var ds spec.Diagnostics
 	for _, entry := range n.Entries {
@@ -129,7 +129,7 @@ func (w *workflowEdges) decodeRoutes(from int, n *spec.Node) spec.Diagnostics {
 func (w *workflowEdges) addEdge(e Edge, at *spec.Node) spec.Diagnostics {
 	same := func(o parsedEdge) bool { return o.Edge == e }
 	if slices.ContainsFunc(w.edges, same) {
-		return spec.Diagnostics{at.Errorf("edges", "this edge from %s to %s is there already", w.nodeName(e.From), w.nodeName(e.To))}
+		return spec.Diagnostics{at.Errorf("edges", "duplicate edge from %s to %s", w.nodeName(e.From), w.nodeName(e.To))}
 	}
 	w.edges = append(w.edges, parsedEdge{e, at})
 	return nil
@@ -149,9 +149,9 @@ func (w *workflowEdges) resolveNode(n *spec.Node) (int, spec.Diagnostics) {
 	case isInlineAgent(n):
 		return w.resolveInlineNode(n)
 	case n.Kind != spec.Scalar || n.IsNull():
-		return 0, spec.Diagnostics{n.Errorf("type", "a node is START, the file of an agent, the name of one under agents, or an agent written out with its name")}
+		return 0, spec.Diagnostics{n.Errorf("type", "a node must be START, the file of an agent, a name under agents, or an inline agent with a name")}
 	case n.Value == "START":
-		return 0, spec.Diagnostics{n.Errorf("edges", "no edge leads to START: a workflow begins there once")}
+		return 0, spec.Diagnostics{n.Errorf("edges", "an edge must not lead to START")}
 	}
 	name, key := n.Value, "use"
 	switch {
@@ -173,8 +173,7 @@ func (w *workflowEdges) addNode(name string, ref *AgentRef, at *spec.Node) int {
 	return len(w.names) - 1
 }
 
-// isInlineAgent tells an agent from routes: it has a name, and what every agent
-// without a file has besides.
+// isInlineAgent distinguishes an inline agent from routes.
 func isInlineAgent(n *spec.Node) bool {
 	has := func(key string) bool { return n.Get(key) != nil }
 	return n.Kind == spec.Mapping && has("name") && (has("agent_class") || has("instruction") || has("instruction_provider"))
@@ -190,7 +189,7 @@ func (w *workflowEdges) resolveInlineNode(n *spec.Node) (int, spec.Diagnostics) 
 	case i < 0:
 		i = w.addNode(name, ref, n)
 	case w.refs[i].Inline != nil:
-		ds = append(ds, n.Errorf("edges", "the node %s is written out already: name it here", name))
+		ds = append(ds, n.Errorf("edges", "node %s is already declared inline: refer to it by name", name))
 	default:
 		w.refs[i] = ref
 	}
@@ -224,7 +223,7 @@ func (w *workflowEdges) validateGraph(at *spec.Node) spec.Diagnostics {
 	backward := func(e parsedEdge) (int, int) { return e.To, e.From }
 	reached := w.reachableFrom([]int{Start}, forward)
 	if len(reached) == 1 {
-		return spec.Diagnostics{at.Errorf("edges", "no edge begins at START").WithHint("begin a chain with it: - [START, first.yaml]")}
+		return spec.Diagnostics{at.Errorf("edges", "no edge starts at START").WithHint("start a chain with it: - [START, first.yaml]")}
 	}
 	var ends []int
 	for i := range w.names {
@@ -237,10 +236,10 @@ func (w *workflowEdges) validateGraph(at *spec.Node) spec.Diagnostics {
 	for i, n := range w.firstUses {
 		switch {
 		case !reached[i]:
-			ds = append(ds, n.Warnf("edges", "no way leads from START to %s: it never runs", w.names[i]))
+			ds = append(ds, n.Warnf("edges", "node %s is not reachable from START: it never runs", w.names[i]))
 		case !ending[i]:
-			ds = append(ds, n.Errorf("edges", "no way leads on from %s to an end: it goes round for ever", w.names[i]).
-				WithHint("give a node of the circle routes"))
+			ds = append(ds, n.Errorf("edges", "no path leads from %s to an end: infinite loop", w.names[i]).
+				WithHint("add routes to a node of the cycle"))
 		}
 	}
 	return ds

@@ -63,7 +63,7 @@ func (w *workflowRun) routeValues(ctx context.Context, o *outcome, e Edge) ([]st
 	if e.By != nil {
 		v, err := e.By.Eval(ctx, w.inv.conditionVars())
 		if err != nil {
-			return nil, failf(CodeInvalidRequest, err, "route of workflow %s behind %s: %s", w.AgentName, w.nodeName(o.node), err)
+			return nil, failf(CodeInvalidRequest, err, "route of workflow %s after %s: %s", w.AgentName, w.nodeName(o.node), err)
 		}
 		return routeTexts(v), nil
 	}
@@ -92,8 +92,8 @@ func (w *workflowRun) nodeOutput(o *outcome) any {
 	return nil
 }
 
-// routeTexts are the routes that a value stands for: a list for each of its
-// elements, a text without the white space around it, anything else as JSON.
+// routeTexts returns the route values of an output: one per element of a list,
+// a string without surrounding white space, anything else as JSON.
 func routeTexts(v any) []string {
 	switch v := v.(type) {
 	case nil:

@@ -9,12 +9,12 @@ import (
 	"agenthost/pkg/session"
 )
 
-// CodeNodeRunsLimit is the code of a run that a workflow's circle would not let
-// end.
+// CodeNodeRunsLimit is the error code of a workflow that exceeds its limit of
+// node executions.
 const CodeNodeRunsLimit = "NODE_RUNS_LIMIT"
 
-// maxNodeRuns bounds how often the nodes of a workflow run, all together: a
-// circle of nodes that ask no model is not bounded by model calls.
+// maxNodeRuns is the maximum number of node executions of a workflow run. A
+// cycle of nodes without models is not limited by model calls.
 const maxNodeRuns = 1000
 
 var errNodeRuns = errors.New("no node runs left")
@@ -62,7 +62,7 @@ type outcome struct {
 	finalEvent *session.Event
 	// output is what a node gave by itself.
 	output any
-	// paused says that the node waits for somebody.
+	// paused says that the node has pending calls.
 	paused bool
 }
 
@@ -118,8 +118,8 @@ func (a *Workflow) run(ctx context.Context, inv *Invocation, yield func(*session
 	return inv.Paused() || w.reportUnmetJoins()
 }
 
-// startOrRestore takes the first edges, or puts in line what ran when the invocation was
-// cut off.
+// startOrRestore follows the first edges, or queues the tasks of an
+// interrupted invocation.
 func (w *workflowRun) startOrRestore(ctx context.Context) bool {
 	restored, err := w.restoreCheckpoint()
 	if err != nil {
@@ -129,8 +129,8 @@ func (w *workflowRun) startOrRestore(ctx context.Context) bool {
 	return restored || w.followEdges(ctx, &outcome{task: task{node: Start, lane: &lane{branch: w.inv.branch}}, output: w.inv.Input()})
 }
 
-// runTasks runs what is to run until nothing is left. It is false when the run
-// is over before.
+// runTasks runs tasks until none is left. It returns false when the run is
+// over.
 func (w *workflowRun) runTasks(ctx context.Context) bool {
 	for {
 		if !w.launchTasks(ctx) {
@@ -159,8 +159,8 @@ func (w *workflowRun) runTasks(ctx context.Context) bool {
 	}
 }
 
-// drainTasks waits for the nodes that still run when the run is over; nobody hears
-// what they say.
+// drainTasks waits for the nodes that still run when the run is over, and
+// drops their events.
 func (w *workflowRun) drainTasks() {
 	for w.running > 0 {
 		select {
@@ -172,13 +172,13 @@ func (w *workflowRun) drainTasks() {
 	}
 }
 
-// launchTasks starts as many nodes as may run at a time.
+// launchTasks starts as many queued tasks as MaxConcurrency allows.
 func (w *workflowRun) launchTasks(ctx context.Context) bool {
 	for len(w.queue) > 0 && (w.maxConcurrency == 0 || w.running < w.maxConcurrency) {
 		next := w.queue[0]
 		w.queue = w.queue[1:]
 		if w.runs++; w.runs > maxNodeRuns {
-			w.yield(nil, failf(CodeNodeRunsLimit, errNodeRuns, "the nodes of workflow %s ran %d times: it seems to go round for ever", w.AgentName, maxNodeRuns))
+			w.yield(nil, failf(CodeNodeRunsLimit, errNodeRuns, "workflow %s exceeded %d node executions; possible infinite loop", w.AgentName, maxNodeRuns))
 			return false
 		}
 		w.running++
@@ -220,8 +220,8 @@ func (w *workflowRun) runTask(ctx context.Context, child *Invocation, s *eventHa
 	o.paused = child.Paused()
 }
 
-// followEdges takes the edges on from a node that has ended. It is false when the
-// run is over.
+// followEdges enters the next nodes after a node has ended. It returns false
+// when the run is over.
 func (w *workflowRun) followEdges(ctx context.Context, o *outcome) bool {
 	targets, err := w.chooseTargets(ctx, o)
 	if err != nil {
@@ -246,7 +246,7 @@ func (w *workflowRun) followEdges(ctx context.Context, o *outcome) bool {
 	return !w.inv.Resumable() || w.yield(w.inv.Checkpoint(w.checkpointState()), nil)
 }
 
-// enqueueNode puts a node in line.
+// enqueueNode queues a node.
 func (w *workflowRun) enqueueNode(node int, on *lane, input any) {
 	w.times[node]++
 	t := task{node: node, nth: w.times[node], lane: on}
@@ -256,8 +256,8 @@ func (w *workflowRun) enqueueNode(node int, on *lane, input any) {
 	w.queue = append(w.queue, t)
 }
 
-// enterNode puts a node in line; a join only when the last node before it has
-// ended, and on the lane that all of them forked from.
+// enterNode queues a node. A join is queued when its last predecessor has
+// ended, on the lane that all of them forked from.
 func (w *workflowRun) enterNode(from, to int, a joinInput) {
 	if _, ok := w.Children[to].(*JoinNode); !ok {
 		w.enqueueNode(to, a.lane, a.output)
@@ -279,7 +279,7 @@ func (w *workflowRun) enterNode(from, to int, a joinInput) {
 	w.enqueueNode(to, on, outputs)
 }
 
-// reportUnmetJoins tells of the joins that waited in vain.
+// reportUnmetJoins yields an event for each join that did not run.
 func (w *workflowRun) reportUnmetJoins() bool {
 	for i, c := range w.Children {
 		reason := "join: " + c.Name() + " did not run, since not all nodes before it have ended"
@@ -290,7 +290,8 @@ func (w *workflowRun) reportUnmetJoins() bool {
 	return true
 }
 
-// wasReported says whether that was said before the invocation was resumed.
+// wasReported reports whether the event was yielded before the invocation was
+// resumed.
 func (w *workflowRun) wasReported(reason string) bool {
 	return w.inv.frame != nil && slices.ContainsFunc(w.inv.frame.prior.allEvents(), func(ev *session.Event) bool {
 		return ev.Provenance.Skipped == reason

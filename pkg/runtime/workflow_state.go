@@ -15,7 +15,7 @@ const (
 	statusDone    = "completed"
 )
 
-// checkpointState is the checkpoint of the walk as it stands.
+// checkpointState returns the current state for a checkpoint.
 func (w *workflowRun) checkpointState() map[string]any {
 	lanes := &laneList{}
 	nodes := map[string]any{}
@@ -65,8 +65,8 @@ func (l *laneList) indexOf(on *lane) int {
 	return len(l.lanes) - 1
 }
 
-// restoreCheckpoint puts in line what the last checkpoint says, and says whether there
-// was one.
+// restoreCheckpoint queues the tasks of the last checkpoint, and reports
+// whether there was one.
 func (w *workflowRun) restoreCheckpoint() (bool, error) {
 	saved := w.inv.AgentState()
 	if saved == nil {

@@ -77,11 +77,11 @@ func TestWorkflowRoutes(t *testing.T) {
 // TestWorkflowInvalid has the graphs that cannot be built.
 func TestWorkflowInvalid(t *testing.T) {
 	_, err := runtime.NewWorkflow("flow", &runtime.WorkflowOptions{Nodes: []runtime.Agent{node("a", nil)}, Edges: []runtime.Edge{{From: 0, To: 1}}})
-	if want := "workflow flow: an edge leads from 0 to 1, and there are 1 nodes"; err == nil || err.Error() != want {
+	if want := "workflow flow: edge from 0 to 1 is out of range: there are 1 nodes"; err == nil || err.Error() != want {
 		t.Errorf("NewWorkflow = %v, want %s", err, want)
 	}
 	_, err = runtime.NewApp("app", runtime.NewJoin("j", ""), nil)
-	if want := "app app: the JoinNode j is no node of a Workflow: there is nothing to join"; err == nil || err.Error() != want {
+	if want := "app app: JoinNode j must be a node of a Workflow"; err == nil || err.Error() != want {
 		t.Errorf("NewApp = %v, want %s", err, want)
 	}
 }

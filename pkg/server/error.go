@@ -156,7 +156,7 @@ func storeFailure(key session.Key, err error) failure {
 	case errors.Is(err, session.ErrExists):
 		return failure{http.StatusConflict, "SESSION_EXISTS", "Session already exists: " + key.ID, 0}
 	case errors.Is(err, session.ErrBusy):
-		detail := fmt.Sprintf("session %s is busy with another run: try again", key.ID)
+		detail := fmt.Sprintf("session %s is busy with another run, retry later", key.ID)
 		return failure{http.StatusConflict, runtime.CodeSessionBusy, detail, 1}
 	case errors.Is(err, session.ErrFenced):
 		detail := fmt.Sprintf("session %s was taken over by another host: try again", key.ID)

@@ -39,7 +39,7 @@ func TestBusyElsewhere(t *testing.T) {
 	}
 	defer free()
 	w := e.do("POST", "/run", runBody("hello", "s", "x"))
-	want(t, w, 409, `{"detail":"session s is busy with another run: try again"}`)
+	want(t, w, 409, `{"detail":"session s is busy with another run, retry later"}`)
 	if got := w.Header().Get("Retry-After"); got != "1" {
 		t.Errorf("Retry-After = %q, want 1", got)
 	}
@@ -74,7 +74,7 @@ func TestMadeElsewhere(t *testing.T) {
 	e := newEnvWith(t, url, &store.Options{Clock: clock}, &server.Options{AutoCreateSession: true})
 	e.add(t, "hello", &runtime.LLMOptions{Model: scripted(t)})
 	w := e.do("POST", "/run", runBody("hello", "s", "x"))
-	want(t, w, 409, `{"detail":"session s is busy with another run: try again"}`)
+	want(t, w, 409, `{"detail":"session s is busy with another run, retry later"}`)
 	if got := w.Header().Get("Retry-After"); got != "1" {
 		t.Errorf("Retry-After = %q, want 1", got)
 	}
@@ -105,7 +105,7 @@ func TestTakenOverElsewhere(t *testing.T) {
 		say("two")
 		return nil
 	})
-	const message = "session s was taken over by another host in the middle of this turn: what it stored stays, try again"
+	const message = "session s was taken over by another host during this turn: stored events are kept, retry later"
 	w := e.do("POST", "/run", runBody("hello", "s", "x"))
 	want(t, w, 409, `{"detail":"`+message+`"}`)
 	if got := w.Header().Get("Retry-After"); got != "1" {
@@ -135,7 +135,7 @@ func TestTakenOverWhileItWaits(t *testing.T) {
 		return ctx.Err()
 	})
 	w := e.do("POST", "/run", runBody("hello", "s", "x"))
-	want(t, w, 409, `{"detail":"session s was taken over by another host in the middle of this turn: what it stored stays, try again"}`)
+	want(t, w, 409, `{"detail":"session s was taken over by another host during this turn: stored events are kept, retry later"}`)
 	if got := e.authors(t, key); got != "user hello" {
 		t.Errorf("stored events are by %s, want user hello", got)
 	}

@@ -46,7 +46,7 @@ func TestBusySession(t *testing.T) {
 		{"POST", "/apps/hello/users/u/sessions", `{"sessionId":"s","events":[{"author":"user"}]}`},
 	} {
 		w := e.do(req.method, req.path, req.body)
-		want(t, w, 409, `{"detail":"session s is busy with another run: try again"}`)
+		want(t, w, 409, `{"detail":"session s is busy with another run, retry later"}`)
 		if got := w.Header().Get("Retry-After"); got != "1" {
 			t.Errorf("%s %s: Retry-After = %q, want 1", req.method, req.path, got)
 		}
