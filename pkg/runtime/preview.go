@@ -10,6 +10,7 @@ import (
 
 	"agenthost/pkg/model"
 	"agenthost/pkg/session"
+	"agenthost/pkg/store"
 )
 
 // A PreviewRequest asks what a model would be sent.
@@ -84,6 +85,9 @@ func (h *Host) previewSession(ctx context.Context, app *App, req *PreviewRequest
 	sess := &session.Session{Key: key, History: session.NewHistory(nil), State: session.NewState(nil)}
 	if req.SessionID == "" {
 		sess.User = cmp.Or(req.UserID, "user")
+		if err := store.ValidateOwner(key.App, sess.User); err != nil {
+			return nil, failf(CodeInvalidRequest, err, "%s", err)
+		}
 	} else {
 		stored, err := h.store.Sessions.Get(ctx, key, app.Config.SessionWindow.storeOptions())
 		if err != nil {

@@ -28,6 +28,10 @@ func checkOwner(app, user string) error {
 	return checkText("user id", user, maxUser)
 }
 
+// ValidateOwner reports whether sessions may belong to an app and a user: an error that
+// is [session.ErrInvalid] names what is wrong.
+func ValidateOwner(app, user string) error { return checkOwner(app, user) }
+
 // checkSession validates the key of a stored session.
 func checkSession(key session.Key) error {
 	if err := checkOwner(key.App, key.User); err != nil {
