@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// ParseAddr reads an address in every form that some resolver takes for one:
-// besides the usual ones, numbers of one to four parts, each decimal, octal or
-// hexadecimal (127.1, 0x7f000001, 0177.0.0.1), in brackets, and with a zone.
+// ParseAddr parses an address in every form that some resolver accepts: besides the
+// usual ones, numbers of one to four parts, each decimal, octal or hexadecimal
+// (127.1, 0x7f000001, 0177.0.0.1), in brackets, and with a zone.
 func ParseAddr(host string) (netip.Addr, bool) {
 	host = strings.TrimSuffix(strings.TrimSuffix(strings.TrimPrefix(host, "["), "]"), ".")
 	if addr, err := netip.ParseAddr(host); err == nil {
@@ -24,7 +24,7 @@ func ParseAddr(host string) (netip.Addr, bool) {
 		n, ok := parsePart(part)
 		bits := 8
 		if i == len(parts)-1 {
-			bits = 8 * (5 - len(parts)) // the last part takes what is left
+			bits = 8 * (5 - len(parts)) // the last part fills the remaining bytes
 		}
 		if !ok || n >= 1<<bits {
 			return netip.Addr{}, false
@@ -36,7 +36,7 @@ func ParseAddr(host string) (netip.Addr, bool) {
 	return netip.AddrFrom4(b), true
 }
 
-// parsePart reads a number as C does: 0x is hexadecimal, 0 octal.
+// parsePart parses a number as in C: 0x is hexadecimal, 0 octal.
 func parsePart(part string) (uint64, bool) {
 	if part == "" || strings.ContainsAny(part, "_+-bBoO") {
 		return 0, false
@@ -52,12 +52,12 @@ func parsePart(part string) (uint64, bool) {
 	return n, err == nil
 }
 
-// unmapAddr is the address without its zone, as IPv4 where it is one.
+// unmapAddr returns the address without its zone, and IPv4-mapped addresses as IPv4.
 func unmapAddr(addr netip.Addr) netip.Addr { return addr.WithZone("").Unmap() }
 
-// Private says whether an address is not one of the public internet: those of
-// this machine and its networks, of the link, of metadata services, and those
-// that are set apart. An IPv6 address that carries one of IPv4 is judged by that.
+// Private reports whether an address is not on the public internet: loopback,
+// private, link-local, metadata and reserved addresses. An IPv6 address that embeds
+// an IPv4 address is judged by the latter.
 func Private(addr netip.Addr) bool {
 	addr = unmapAddr(addr)
 	if inner, ok := embeddedIPv4(addr); ok {
@@ -74,8 +74,8 @@ func Private(addr netip.Addr) bool {
 	return !addr.IsGlobalUnicast()
 }
 
-// embeddedIPv4 is the IPv4 address inside of an IPv6 one: NAT64, 6to4, and the old
-// translated and compatible forms.
+// embeddedIPv4 returns the IPv4 address embedded in an IPv6 address: NAT64, 6to4,
+// and the deprecated translated and compatible forms.
 func embeddedIPv4(addr netip.Addr) (netip.Addr, bool) {
 	if !addr.Is6() {
 		return netip.Addr{}, false
@@ -94,8 +94,8 @@ func embeddedIPv4(addr netip.Addr) (netip.Addr, bool) {
 	return netip.Addr{}, false
 }
 
-// isatapIPv4 is the IPv4 address at the end of one of ISATAP, which may be of any
-// network.
+// isatapIPv4 returns the IPv4 address at the end of an ISATAP address, whose prefix
+// may be that of any network.
 func isatapIPv4(addr netip.Addr) (netip.Addr, bool) {
 	b := addr.As16()
 	if !addr.Is6() || binary.BigEndian.Uint32(b[8:])&^0x02000000 != 0x5efe {
@@ -104,8 +104,8 @@ func isatapIPv4(addr netip.Addr) (netip.Addr, bool) {
 	return netip.AddrFrom4([4]byte(b[12:])), true
 }
 
-// reservedPrefixes are the ranges that are not of the public internet (the registries of
-// special addresses for IPv4 and IPv6).
+// reservedPrefixes returns the ranges that are not on the public internet (the IANA
+// special-purpose address registries).
 func reservedPrefixes() []netip.Prefix {
 	texts := []string{
 		"0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.0.0.0/24",
@@ -119,15 +119,15 @@ func reservedPrefixes() []netip.Prefix {
 	return all
 }
 
-// isLocalName says whether a name is that of this machine.
+// isLocalName reports whether a name always refers to the local machine.
 func isLocalName(host string) bool {
 	return host == "localhost" || strings.HasSuffix(host, ".localhost")
 }
 
-// canonicalHost is the name of a host as names are compared.
+// canonicalHost returns a host name in the form that is compared.
 func canonicalHost(host string) string { return strings.TrimSuffix(strings.ToLower(host), ".") }
 
-// cutPort takes the port off a host, if there is one.
+// cutPort splits off the port, if there is one.
 func cutPort(text string) (host, port string) {
 	i := strings.LastIndexByte(text, ':')
 	if i < 0 || strings.Count(text, ":") > 1 && !strings.HasPrefix(text, "[") || strings.HasSuffix(text, "]") {

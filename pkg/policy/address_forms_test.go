@@ -14,12 +14,12 @@ import (
 	"testing"
 )
 
-// insides are addresses of machines, their networks, and metadata services.
+// insides are private addresses: machines, their networks, and metadata services.
 func insides() []string {
 	return []string{"127.0.0.1", "127.8.8.8", "10.0.0.5", "172.16.3.4", "192.168.1.1", "169.254.169.254", "100.100.100.200", "192.0.0.192", "0.0.0.0"}
 }
 
-// disguises are ways to write an address of IPv4 as the host of a URL.
+// disguises are ways to write an IPv4 address as the host of a URL.
 func disguises(text string) []string {
 	b := netip.MustParseAddr(text).As4()
 	n := uint32(b[0])<<24 | uint32(b[1])<<16 | uint32(b[2])<<8 | uint32(b[3])
@@ -37,10 +37,9 @@ func disguises(text string) []string {
 	return append(all, fmt.Sprintf("[2002:%x:%x::1]", high, low), fmt.Sprintf("[2001:0:808:808:0:0:%x:%x]", ^high&0xffff, ^low&0xffff), "[::ffff:"+text+"%25lo]", "[::1]", "[fe80::1%25lo]")
 }
 
-// TestDisguisedAddresses asks for private addresses in some hundred disguises, directly and by
-// redirects, and with names that stand for them. No connection is tried: a refused
-// one is refused before the system is asked. The control notes what a client without
-// a guard would connect to.
+// TestDisguisedAddresses requests private addresses in several hundred forms, directly,
+// by redirect and by name. A rejected request makes no connection attempt. The control
+// records the addresses that a client without a guard would connect to.
 func TestDisguisedAddresses(t *testing.T) {
 	first := newHome(t)
 	asked, tried, refused, control := 0, 0, 0, 0
@@ -80,8 +79,7 @@ func TestDisguisedAddresses(t *testing.T) {
 	t.Logf("shown: %d URLs, half of them behind a redirect: %d refused as private, the others no addresses, %d connections tried; control, half of them without a guard: %d connections begun", asked, refused, tried, control)
 }
 
-// counted counts connections that come about, but to the port of a server that may
-// be reached.
+// counted counts established connections, except to the port of an allowed server.
 func counted(n *int, port string, dial func(context.Context, string, string) (net.Conn, error)) func(context.Context, string, string) (net.Conn, error) {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := dial(ctx, network, address)
@@ -92,8 +90,8 @@ func counted(n *int, port string, dial func(context.Context, string, string) (ne
 	}
 }
 
-// noting is a transport without a guard, which counts the private addresses that it
-// is about to connect to, and does not.
+// noting is a transport without a guard that counts connection attempts to private
+// addresses and fails them.
 func noting(n *int, names *net.Resolver) *http.Transport {
 	d := &net.Dialer{Resolver: names, Control: func(_, address string, _ syscall.RawConn) error {
 		if at, err := netip.ParseAddrPort(address); err == nil && Private(at.Addr()) {

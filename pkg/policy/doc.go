@@ -1,6 +1,6 @@
-// Package policy decides what an app may read from its host and which addresses
-// and programs it may use. An app asks in its documents; the host answers with
-// the grants of policy.yaml, which lies outside of the apps' folders. The package
-// also knows private addresses in all their forms, and guards an app's
-// connections by the addresses that they really go to.
+// Package policy authorizes apps: which variables and secrets of the host they may
+// read, and which addresses and programs they may use. The host grants these in
+// policy.yaml, outside of the folders of the apps. The package also recognizes
+// private addresses in all their forms, and checks the connections of an app by the
+// addresses that they are actually made to.
 package policy

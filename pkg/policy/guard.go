@@ -12,16 +12,16 @@ import (
 	"time"
 )
 
-// A Guard guards the connections of one client of an app. Many goroutines may use
-// it.
+// A Guard authorizes the connections of one client of an app. It is safe for
+// concurrent use.
 type Guard struct {
 	policy  *Policy
 	app     string
 	resolve *net.Resolver
 
 	mu           sync.RWMutex
-	namedHosts   map[string]bool // host:port that the app's documents name
-	trustedHosts map[string]bool // host:port that the host's own configuration names
+	namedHosts   map[string]bool // host:port in the app's documents
+	trustedHosts map[string]bool // host:port in the host's configuration
 }
 
 // Guard returns a guard for an app.
@@ -29,13 +29,13 @@ func (p *Policy) Guard(app string) *Guard {
 	return &Guard{policy: p, app: app, namedHosts: map[string]bool{}, trustedHosts: map[string]bool{}}
 }
 
-// Check looks at an address that a document of the app names, as far as it can
-// be judged without resolving names. It is nil, or a [*Refused]. On a developer's
-// own machine, a loopback address that is named is allowed from then on.
+// Check checks an address in a document of the app, as far as possible without
+// resolving names. It returns nil or a [*Refused]. On a developer's own machine, it
+// allows a loopback address from then on.
 func (g *Guard) Check(address string) error {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" {
-		return nil // that is not an address, which others report
+		return nil // not an address; reported elsewhere
 	}
 	host, port := canonicalHost(u.Hostname()), portOf(u)
 	addr, literal := ParseAddr(host)
@@ -59,8 +59,8 @@ func (g *Guard) Check(address string) error {
 	return nil
 }
 
-// checkAddr says whether an address may be reached by the name of a host. It is
-// nil, or a [*Refused].
+// checkAddr checks whether the app may reach an address under a host name. It
+// returns nil or a [*Refused].
 func (g *Guard) checkAddr(host, port string, addr netip.Addr) error {
 	addr = unmapAddr(addr)
 	g.mu.RLock()
@@ -97,7 +97,7 @@ func portOf(u *url.URL) string {
 	return "80"
 }
 
-// Trust lets the client reach an address that the host's own configuration names.
+// Trust allows an address from the host's configuration.
 func (g *Guard) Trust(address string) {
 	if u, err := url.Parse(address); err == nil && u.Host != "" {
 		g.mu.Lock()
@@ -106,8 +106,8 @@ func (g *Guard) Trust(address string) {
 	}
 }
 
-// refuseAddress names the host, and the port that is not the usual one, as a grant does.
-// It does not name the address behind a name: an app's user need not know it.
+// refuseAddress names the host, with the port unless it is 80 or 443, as a grant
+// does. It does not reveal the address that a name resolves to.
 func (g *Guard) refuseAddress(host, port, reason string) *Refused {
 	target := net.JoinHostPort(host, port)
 	if port == "80" || port == "443" {
@@ -116,8 +116,8 @@ func (g *Guard) refuseAddress(host, port, reason string) *Refused {
 	return g.policy.newRefused(g.app, "reach "+target, reason, "network: "+quoteList(target))
 }
 
-// refuseOwnAddress names the one grant that opens the host to its own apps: its address,
-// or the name that clients call it by, with the port.
+// refuseOwnAddress names the one grant that lets an app call its own host: its
+// address, or its public name, with the port.
 func (g *Guard) refuseOwnAddress(host, port string) *Refused {
 	target := net.JoinHostPort(host, port)
 	grant := ""
@@ -131,9 +131,8 @@ func (g *Guard) refuseOwnAddress(host, port string) *Refused {
 	return g.policy.newRefused(g.app, "reach "+target, "it leads to the host itself", grant)
 }
 
-// Transport makes connections that go only where the app may reach: each
-// address is looked at when it is resolved, just before the connection is made,
-// and so is that of each redirect.
+// Transport returns a transport that connects only to allowed addresses. It checks
+// each resolved address just before connecting, also after redirects.
 func (g *Guard) Transport() *http.Transport {
 	return &http.Transport{
 		DialContext: g.dialContext, Proxy: g.proxyFor, ForceAttemptHTTP2: true, MaxIdleConns: 100,
@@ -141,8 +140,8 @@ func (g *Guard) Transport() *http.Transport {
 	}
 }
 
-// proxyFor finds the proxy of the host's environment. The proxy resolves names, so
-// that only names, and addresses that are written out, can be refused.
+// proxyFor returns the proxy of the host's environment. A proxy resolves names itself,
+// so that only names and literal addresses can be checked.
 func (g *Guard) proxyFor(req *http.Request) (*url.URL, error) {
 	proxy, err := http.ProxyFromEnvironment(req)
 	if proxy == nil || err != nil {
@@ -187,7 +186,7 @@ func (g *Guard) dialContext(ctx context.Context, network, address string) (net.C
 	}}
 	conn, err := d.DialContext(ctx, network, address)
 	if refused := (*Refused)(nil); errors.As(err, &refused) {
-		return nil, refused // without the address that the dialer adds
+		return nil, refused // drop the resolved address that the dialer adds
 	}
 	return conn, err
 }

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// home is a server on a loopback address that counts who comes.
+// home is a server on a loopback address that counts its connections.
 type home struct {
 	*httptest.Server
 	port string
@@ -41,8 +41,7 @@ func newHome(t *testing.T) *home {
 	return h
 }
 
-// resolver answers for every name, with one address after the other; the last
-// one stays.
+// resolver resolves every name to one address after the other; the last one repeats.
 func resolver(t *testing.T, addrs ...string) *net.Resolver {
 	t.Helper()
 	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
@@ -68,7 +67,7 @@ func resolver(t *testing.T, addrs ...string) *net.Resolver {
 	}}
 }
 
-// answer is a DNS answer to a question: the address for A, nothing for others.
+// answer is a DNS response: the address for type A, empty for others.
 func answer(question []byte, addr string) (reply []byte, isA bool) {
 	end := 12
 	for question[end] != 0 {
@@ -96,7 +95,7 @@ func get(c *http.Client, address string) error {
 	return err
 }
 
-// hosts are ways to write a loopback address, or to come to one.
+// hosts are ways to write a loopback address, or to reach one.
 func hosts() []string {
 	return []string{
 		"127.0.0.1", "127.0.0.2", "127.255.255.254", "127.1", "127.0.1", "2130706433", "0x7f000001", "0x7f.0.0.1", "0177.0.0.1", "017700000001",
@@ -105,8 +104,8 @@ func hosts() []string {
 	}
 }
 
-// TestGuard asks for a server on a loopback address in every way, and by
-// redirects. None may come to it; the control, the same without a guard, does.
+// TestGuard requests a server on a loopback address in every way, also by redirect. No
+// request may reach it; the control, a client without a guard, does.
 func TestGuard(t *testing.T) {
 	h := newHome(t)
 	control := &http.Client{Transport: &http.Transport{DialContext: (&net.Dialer{Resolver: resolver(t, "127.0.0.1"), Timeout: 200 * time.Millisecond}).DialContext, DisableKeepAlives: true}}
@@ -139,8 +138,8 @@ func TestGuard(t *testing.T) {
 	t.Logf("shown: %d ways to a server of this machine: %d of them work without a guard", len(hosts()), reached)
 }
 
-// TestGuardRedirects lets a first server be reached and looks at where it sends
-// its client; the control follows.
+// TestGuardRedirects allows a first server and expects its redirects to private
+// addresses to be rejected; the control follows them.
 func TestGuardRedirects(t *testing.T) {
 	first, second := newHome(t), newHome(t)
 	g := (*Policy)(nil).Guard("shop")
@@ -163,15 +162,15 @@ func TestGuardRedirects(t *testing.T) {
 	}
 }
 
-// TestGuardRebinding has a name that is public when it is asked for first, and
-// then is not.
+// TestGuardRebinding uses a name that first resolves to a public address and then to
+// a private one.
 func TestGuardRebinding(t *testing.T) {
 	h := newHome(t)
 	g := (&Policy{grants: []grant{{targets: []target{{suffix: ".test"}}}}}).Guard("shop")
 	g.resolve = resolver(t, "127.0.0.1")
 	address := "http://rebound.test:" + h.port
 	if err := g.Check(address); err != nil {
-		t.Errorf("Check = %v: a name is judged when it is resolved", err)
+		t.Errorf("Check = %v: a name is checked when it is resolved", err)
 	}
 	err := get(&http.Client{Transport: g.Transport()}, address)
 	want := fmt.Sprintf("app shop may not reach rebound.test:%s (a private address); "+
@@ -180,11 +179,11 @@ func TestGuardRebinding(t *testing.T) {
 		t.Errorf("Get = %v, want %s", err, want)
 	}
 	if strings.Contains(fmt.Sprint(err), "127.0.0.1") {
-		t.Errorf("Get = %v: it tells what is behind the name", err)
+		t.Errorf("Get = %v: it reveals the resolved address", err)
 	}
 }
 
-// TestGrants lets apps reach what is granted to them, and no more.
+// TestGrants expects apps to reach granted addresses and no others.
 func TestGrants(t *testing.T) {
 	h := newHome(t)
 	for _, tt := range []struct {
@@ -216,8 +215,8 @@ func TestGrants(t *testing.T) {
 	}
 }
 
-// TestCheck checks the addresses that documents name, before any is resolved: on a
-// developer's own machine, on a host that others can reach, and with a policy file.
+// TestCheck checks addresses in documents before they are resolved: on a developer's
+// own machine, on a shared host, and with a policy file.
 func TestCheck(t *testing.T) {
 	own, shared, strict := (*Policy)(nil), (*Policy)(nil).For(Host{Shared: true}), &Policy{}
 	for _, tt := range []struct{ address, own, shared, strict string }{

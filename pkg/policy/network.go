@@ -9,11 +9,11 @@ import (
 
 // target is one entry of a network grant.
 type target struct {
-	prefix netip.Prefix // of an address or a range
+	prefix netip.Prefix // an address or a range
 	host   string       // or a host name
-	suffix string       // or the end of host names, with its dot
-	any    bool         // or every public address
-	port   string       // empty is any
+	suffix string       // or a suffix of host names, with its dot
+	any    bool         // or all public addresses
+	port   string       // empty means any port
 }
 
 func parseTarget(text string) (target, bool) {
@@ -40,8 +40,8 @@ func parseTarget(text string) (target, bool) {
 	return target{host: canonicalHost(host), port: port}, true
 }
 
-// hasName says whether a grant is for a host name, wherever it leads, as far as
-// that is public: patterns never open private addresses.
+// hasName reports whether the target matches a host name. Patterns match only if
+// the address is public.
 func (t *target) hasName(host, port string, public bool) bool {
 	if t.port != "" && t.port != port {
 		return false
@@ -53,7 +53,7 @@ func (t *target) hasAddr(addr netip.Addr, port string) bool {
 	return (t.port == "" || t.port == port) && t.prefix.IsValid() && t.prefix.Contains(addr)
 }
 
-// allowsAddr says whether an app may reach an address by the name of a host.
+// allowsAddr reports whether an app may reach an address under a host name.
 func (p *Policy) allowsAddr(app, host, port string, addr netip.Addr) bool {
 	public := !Private(addr)
 	return p.grantsTo(app, func(g *grant) bool {
@@ -61,8 +61,8 @@ func (p *Policy) allowsAddr(app, host, port string, addr netip.Addr) bool {
 	})
 }
 
-// allowsName says whether an app may try to reach a name, before the addresses
-// that it leads to are known: a grant of addresses may hold for them.
+// allowsName reports whether an app may try to reach a name before it is resolved: a
+// grant of addresses may match the result.
 func (p *Policy) allowsName(app, host, port string) bool {
 	return p.grantsTo(app, func(g *grant) bool {
 		return slices.ContainsFunc(g.targets, func(t target) bool {
@@ -71,16 +71,15 @@ func (p *Policy) allowsName(app, host, port string) bool {
 	})
 }
 
-// grantsName says whether a grant names a host, for connections whose addresses
-// only a proxy knows.
+// grantsName reports whether a grant matches a host name, for connections through a
+// proxy that resolves the name.
 func (p *Policy) grantsName(app, host, port string) bool {
 	return p.grantsTo(app, func(g *grant) bool {
 		return slices.ContainsFunc(g.targets, func(t target) bool { return t.hasName(host, port, true) })
 	})
 }
 
-// isOwnAddr says whether an address is one that the host itself listens on, in
-// whichever form it is written.
+// isOwnAddr reports whether the host itself listens on an address, in any form.
 func (p *Policy) isOwnAddr(addr netip.Addr, port string) bool {
 	if p == nil {
 		return false
@@ -103,7 +102,7 @@ func (p *Policy) isOwnAddr(addr netip.Addr, port string) bool {
 		case at.IsUnspecified():
 			return addr.IsLoopback() || addr.IsUnspecified() || isInterfaceAddr(addr)
 		}
-		return addr.IsUnspecified() && (at.IsLoopback() || isInterfaceAddr(at)) // connects to this machine
+		return addr.IsUnspecified() && (at.IsLoopback() || isInterfaceAddr(at)) // an unspecified address connects to this machine
 	})
 }
 
@@ -112,11 +111,11 @@ func portText(at netip.AddrPort) string {
 	return port
 }
 
-// isInterfaceAddr says whether an address is one of this machine's interfaces now.
+// isInterfaceAddr reports whether an interface of this machine has the address now.
 func isInterfaceAddr(addr netip.Addr) bool {
 	all, err := net.InterfaceAddrs()
 	if err != nil {
-		return true // it may be
+		return true // unknown: assume that it is
 	}
 	return slices.ContainsFunc(all, func(a net.Addr) bool {
 		ipNet, ok := a.(*net.IPNet)
@@ -128,8 +127,8 @@ func isInterfaceAddr(addr netip.Addr) bool {
 	})
 }
 
-// isOwnName says whether clients call the host by this name. Names of this machine
-// lead to other programs as well: those are judged by their addresses.
+// isOwnName reports whether this is a public name of the host. Local names also lead
+// to other programs; those are checked by address.
 func (p *Policy) isOwnName(host, port string) bool {
 	if _, literal := ParseAddr(host); literal || isLocalName(host) {
 		return false
@@ -140,8 +139,8 @@ func (p *Policy) isOwnName(host, port string) bool {
 	})
 }
 
-// allowsOwnAddress says whether a grant names the host's own address explicitly: the
-// address, or the name that clients call it by, with its port.
+// allowsOwnAddress reports whether a grant explicitly names the host's own address or
+// public name, with its port.
 func (p *Policy) allowsOwnAddress(app, host, port string, addr netip.Addr) bool {
 	return p.grantsTo(app, func(g *grant) bool {
 		return slices.ContainsFunc(g.targets, func(t target) bool {

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// homes are policies of a host that listens on an address, in every mode; each
-// grants what reaches the host's own machine but the address itself.
+// homes are policies of a host that listens on an address, in every mode; each grants
+// everything on the host's machine except the address itself.
 func homes(t *testing.T, host Host) map[string]*Policy {
 	t.Helper()
 	wide, problems := decode(t, "grants:\n- {network: [127.0.0.0/8, 0.0.0.0/0, '::/0', '*', localhost, 127.0.0.1, '::1', own.test, 'own.test:"+portText(host.Listeners[0])+"']}")
@@ -20,9 +20,9 @@ func homes(t *testing.T, host Host) map[string]*Policy {
 	return map[string]*Policy{"own machine": (*Policy)(nil).For(host), "wide grants": wide.For(host)}
 }
 
-// TestOwnAddress: an app does not reach the addresses that its host listens on: by no
-// name, number, redirect or IPv6 form, in no mode, and by no grant that does not name
-// the address with its port. The control, the same without the listener, is reached.
+// TestOwnAddress: an app cannot reach the addresses that its host listens on, by any
+// name, number, redirect or IPv6 form, in any mode, unless a grant names the address
+// with its port. The control without the listener is reached.
 func TestOwnAddress(t *testing.T) {
 	h, first := newHome(t), newHome(t)
 	own := netip.MustParseAddrPort(h.Listener.Addr().String())
@@ -60,8 +60,8 @@ func TestOwnAddress(t *testing.T) {
 	}
 }
 
-// TestOwnInterface: a host that listens on every address is not reached by the
-// machine's other addresses either.
+// TestOwnInterface: a host that listens on all addresses cannot be reached by the
+// addresses of the machine's interfaces either.
 func TestOwnInterface(t *testing.T) {
 	all, err := net.InterfaceAddrs()
 	if err != nil {
@@ -72,23 +72,23 @@ func TestOwnInterface(t *testing.T) {
 		for _, listener := range []string{"0.0.0.0:8000", "[::]:8000", netip.AddrPortFrom(unmapAddr(addr), 8000).String()} {
 			p := (*Policy)(nil).For(Host{Listeners: []netip.AddrPort{netip.MustParseAddrPort(listener)}})
 			if !p.isOwnAddr(addr, "8000") {
-				t.Errorf("%s is not found to be an address of a host that listens on %s", addr, listener)
+				t.Errorf("%s is not recognized as an address of a host that listens on %s", addr, listener)
 			}
 			if p.isOwnAddr(addr, "8001") || p.isOwnAddr(netip.MustParseAddr("8.8.8.8"), "8000") {
-				t.Errorf("listening on %s: another port, or another machine, is taken for the host", listener)
+				t.Errorf("listening on %s: another port or machine is recognized as the host", listener)
 			}
 		}
 	}
 }
 
-// TestOwnAddressGranted: the address with its port is the grant that opens the host
-// to an app, and the refusal names it.
+// TestOwnAddressGranted: a grant of the address with its port lets an app call its
+// host, and the error names that grant.
 func TestOwnAddressGranted(t *testing.T) {
 	h := newHome(t)
 	host := Host{Listeners: []netip.AddrPort{netip.MustParseAddrPort(h.Listener.Addr().String())}, Names: []string{"agents.example.com"}}
 	refused := (*Refused)(nil)
 	if !errors.As((&Policy{}).For(host).Guard("shop").Check(h.URL), &refused) {
-		t.Fatal("it is allowed without a grant")
+		t.Fatal("allowed without a grant")
 	}
 	want := "app shop may not reach 127.0.0.1:" + h.port + " (it leads to the host itself); a grant in the file of --policy allows it: " +
 		`- {apps: [shop], network: ["127.0.0.1:` + h.port + `"]}`
@@ -108,9 +108,9 @@ func TestOwnAddressGranted(t *testing.T) {
 	}
 }
 
-// TestPublicGrants: with a policy file, public addresses need a grant as well: by
-// name, by the end of a name, by range, or all of them. A pattern does not open
-// private addresses.
+// TestPublicGrants: with a policy file, public addresses require a grant as well: by
+// name, by suffix, by range, or for all of them. A pattern does not allow private
+// addresses.
 func TestPublicGrants(t *testing.T) {
 	const public, private = "8.8.8.8", "10.0.0.5"
 	for _, tt := range []struct {

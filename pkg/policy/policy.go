@@ -22,32 +22,30 @@ type grantConfig struct {
 	Env       []string      `yaml:"env" doc:"The variables that an app may set for the commands."`
 }
 
-// A Policy decides what apps may do. It does not change; many goroutines may use
-// it. The zero Policy grants nothing. A nil Policy is that of a developer's own
-// machine: it has no policy file, and nobody else can reach the host.
+// A Policy decides what apps may do. It is immutable and safe for concurrent use. The
+// zero Policy grants nothing. A nil Policy is for a developer's own machine: there is
+// no policy file, and only local clients can reach the host.
 type Policy struct {
 	grants []grant
 	// file is the path of the policy file, for hints.
 	file string
-	// withoutFile says that there is no policy file.
+	// withoutFile is set if there is no policy file.
 	withoutFile bool
 	host        Host
 }
 
-// A Host is what a policy has to know of the process that it is for.
+// A Host describes the process that a policy is for.
 type Host struct {
-	// Shared says that others can reach the host, or that it authenticates its
-	// callers: then the environment, shared secrets and loopback addresses need
+	// Shared is set if other machines can reach the host, or if it authenticates
+	// callers. The environment, shared secrets and loopback addresses then require
 	// grants even without a policy file.
 	Shared bool
-	// Listeners are the addresses that the process listens on, and Names the host
-	// names that clients call it by. Apps may not reach them without an explicit
-	// grant.
+	// Listeners are the addresses that the process listens on, and Names its public
+	// host names. Apps may not reach them without an explicit grant.
 	Listeners []netip.AddrPort
 	Names     []string
-	// Variables are the names of the variables and secrets that configure the
-	// host, besides those that always do, and Values are what it keeps secret. No
-	// app may read them, granted or not.
+	// Variables are the names of further variables and secrets that configure the
+	// host, and Values are its secret values. No app may read them, granted or not.
 	Variables, Values []string
 }
 
@@ -70,20 +68,20 @@ func (p *Policy) For(h Host) *Policy {
 	return &made
 }
 
-// hasFile says whether a policy file was given.
+// hasFile reports whether there is a policy file.
 func (p *Policy) hasFile() bool { return p != nil && !p.withoutFile }
 
-// isOwnMachine says whether the host is a developer's own.
+// isOwnMachine reports whether the host is a developer's own machine.
 func (p *Policy) isOwnMachine() bool { return p == nil || p.withoutFile && !p.host.Shared }
 
-// grantsTo says whether one of an app's grants has a property.
+// grantsTo reports whether one of an app's grants has a property.
 func (p *Policy) grantsTo(app string, has func(g *grant) bool) bool {
 	return p != nil && slices.ContainsFunc(p.grants, func(g grant) bool { return g.isFor(app) && has(&g) })
 }
 
 func (g *grant) isFor(app string) bool { return len(g.apps) == 0 || slices.Contains(g.apps, app) }
 
-// Decode reads a policy file, and reports every problem.
+// Decode decodes a policy file, and reports all problems.
 func Decode(n *spec.Node) (*Policy, spec.Diagnostics) {
 	var c fileConfig
 	p := &Policy{file: n.Pos.File}
@@ -114,14 +112,14 @@ func Decode(n *spec.Node) (*Policy, spec.Diagnostics) {
 	return p, ds
 }
 
-// validateGrant reports a grant that grants nothing.
+// validateGrant reports a grant without effect.
 func (g *grantConfig) validateGrant(n *spec.Node) spec.Diagnostics {
 	var ds spec.Diagnostics
 	if n.Kind != spec.Mapping {
 		return nil // reported when it was decoded
 	}
 	if !slices.ContainsFunc([]string{"network", "variables", "secrets", "commands"}, func(key string) bool { return n.Get(key) != nil }) {
-		ds = append(ds, n.Errorf("required", "a grant needs network, variables, secrets or commands"))
+		ds = append(ds, n.Errorf("required", "a grant requires network, variables, secrets or commands"))
 	}
 	if apps := n.Get("apps"); apps != nil && apps.Kind == spec.Sequence && len(apps.Items) == 0 {
 		ds = append(ds, apps.Errorf("grant", "apps is empty: name the apps, or leave it out for all apps"))
@@ -134,19 +132,19 @@ func (g *grantConfig) validateGrant(n *spec.Node) spec.Diagnostics {
 		}
 	}
 	if env := n.Get("env"); env != nil && n.Get("commands") == nil {
-		ds = append(ds, env.Errorf("grant", "env is for commands, and this grant has none").
-			WithHint("variables: lets the app read variables of the host"))
+		ds = append(ds, env.Errorf("grant", "env requires commands").
+			WithHint("use variables: to let the app read variables of the host"))
 	}
 	return ds
 }
 
-// Schema is the JSON Schema of policy.yaml, for editors.
+// Schema returns the JSON Schema of policy.yaml, for editors.
 func Schema() map[string]any {
 	var set spec.SchemaSet
 	return set.Document(set.Object(reflect.TypeFor[fileConfig]()))
 }
 
-// Reference is the page of the fields of policy.yaml.
+// Reference returns the reference page of policy.yaml.
 func Reference() string {
 	return spec.Reference("The policy", "What the host grants to apps.", reflect.TypeFor[fileConfig]())
 }

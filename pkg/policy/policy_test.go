@@ -37,7 +37,7 @@ func TestDecode(t *testing.T) {
 		{"no commands", "grants:\n- {commands: [ls, []]}\n- {network: [10.0.0.1], env: [TOKEN]}\n- x", []string{
 			`policy.yaml:2:15: expected a list, got a string [type]`,
 			`policy.yaml:2:19: a command is the program and its arguments: [npx, -y, server] [grant]`,
-			`policy.yaml:3:30: env is for commands, and this grant has none [grant]`,
+			`policy.yaml:3:30: env requires commands [grant]`,
 			`policy.yaml:4:3: expected a mapping, got a string [type]`,
 		}},
 		{"names", "grants:\n- {apps: [a], variables: [NAME, SHOP_*, '*'], secrets: [tls.key]}", []string{}},
@@ -52,7 +52,7 @@ func TestDecode(t *testing.T) {
 		{"no apps", "grants:\n- {apps: [], network: [10.0.0.1]}", []string{`policy.yaml:2:10: apps is empty: name the apps, or leave it out for all apps [grant]`}},
 		{"unknown", "grant: []\ngrants:\n- {app: [a]}", []string{
 			`policy.yaml:1:1: unknown field "grant" [unknown-field]`,
-			`policy.yaml:3:3: a grant needs network, variables, secrets or commands [required]`,
+			`policy.yaml:3:3: a grant requires network, variables, secrets or commands [required]`,
 			`policy.yaml:3:4: unknown field "app" [unknown-field]`,
 		}},
 	} {
@@ -65,8 +65,7 @@ func TestDecode(t *testing.T) {
 	}
 }
 
-// TestPrivate has an address of each range that is not of the public internet,
-// and the neighbours that are.
+// TestPrivate covers an address of each non-public range, and adjacent public ones.
 func TestPrivate(t *testing.T) {
 	for _, private := range []string{
 		"0.0.0.0", "0.1.2.3", "10.0.0.1", "10.255.255.255", "100.64.0.1", "100.127.255.255", "127.0.0.1", "127.255.0.9", "169.254.169.254",
@@ -92,8 +91,7 @@ func TestPrivate(t *testing.T) {
 	}
 }
 
-// TestParseAddr has the forms in which some resolver takes a host for an
-// address.
+// TestParseAddr covers the forms of addresses that some resolver accepts.
 func TestParseAddr(t *testing.T) {
 	for host, want := range map[string]string{
 		"127.0.0.1": "127.0.0.1", "127.0.0.1.": "127.0.0.1", "2130706433": "127.0.0.1", "0x7f000001": "127.0.0.1", "0X7F.1": "127.0.0.1",

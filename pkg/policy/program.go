@@ -5,17 +5,17 @@ import (
 	"strings"
 )
 
-// A Program is what an app asks the host to run.
+// A Program is a program that an app wants to run.
 type Program struct {
 	// Args are the program and its arguments.
 	Args []string
-	// Env are the names of the variables that the app sets for it, sorted.
+	// Env are the sorted names of the variables that the app sets for it.
 	Env []string
 }
 
-// CheckProgram looks at a program that an app asks for: whether one grant has it
-// with exactly these arguments, and all of its variables. It is nil, or a
-// [*Refused]. Without a policy file no program is granted.
+// CheckProgram checks whether an app may run a program: one grant must contain it
+// with exactly these arguments and all of its variables. It returns nil or a
+// [*Refused]. Without a policy file, no program is allowed.
 func (p *Policy) CheckProgram(app string, asked Program) error {
 	if p.grantsTo(app, func(g *grant) bool { return g.allowsProgram(asked) }) {
 		return nil

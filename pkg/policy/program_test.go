@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// TestCheckProgram: a program runs where a grant has it with exactly its
-// arguments and with all the variables that the app sets. Nothing is granted by a
-// host without a policy, and nothing is put together from two grants.
+// TestCheckProgram: a program may run if one grant has exactly its arguments and all
+// the variables that the app sets. Without a policy nothing is granted, and two grants
+// are not combined.
 func TestCheckProgram(t *testing.T) {
 	p, problems := decode(t, `grants:
 - {apps: [a], commands: [[npx, -y, server], [ls]]}
@@ -46,25 +46,25 @@ func TestCheckProgram(t *testing.T) {
 	}
 }
 
-// TestRefused: the refusal has the line that would grant the program, and
-// with that line it is granted.
+// TestRefused: the error contains the line that would allow the program, and that
+// line works.
 func TestRefused(t *testing.T) {
 	asked := Program{[]string{"npx", "a: b", `"x"`, "<y>", "1"}, []string{"A", "ON"}}
 	var p *Policy
 	refused := (*Refused)(nil)
 	if !errors.As(p.CheckProgram("shop", asked), &refused) {
-		t.Fatal("it is granted")
+		t.Fatal("allowed without a grant")
 	}
 	const want = `app shop may not run npx a: b "x" <y> 1; a grant in the file of --policy allows it: ` +
 		`- {apps: [shop], commands: [["npx", "a: b", "\"x\"", "<y>", "1"]], env: ["A", "ON"]}`
 	if got := refused.Error(); got != want {
-		t.Errorf("the refusal is\n%s\nwant\n%s", got, want)
+		t.Errorf("error =\n%s\nwant\n%s", got, want)
 	}
 	p, problems := decode(t, "grants:\n"+refused.Line)
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}
 	if err := p.CheckProgram("shop", asked); err != nil {
-		t.Errorf("with its line it is refused: %s", err)
+		t.Errorf("refused despite its line: %s", err)
 	}
 }

@@ -7,21 +7,21 @@ import (
 	"strings"
 )
 
-// A Refused is something that the host does not let an app do.
+// A Refused is the error for an action that the policy denies.
 type Refused struct {
 	App string
-	// Action is what the app may not do, such as "reach 10.0.0.5:8080".
+	// Action is the denied action, such as "reach 10.0.0.5:8080".
 	Action string
-	// Reason is why, or empty where only a grant is missing.
+	// Reason is empty if only a grant is missing.
 	Reason string
-	// Line is the line of policy.yaml that would grant it, under grants; empty
-	// when nothing grants it.
+	// Line is the item for grants in policy.yaml that would allow the action; empty
+	// if nothing can.
 	Line string
-	// file is the policy file of the host; empty is none.
+	// file is the policy file of the host, if any.
 	file string
 }
 
-// Message says what is refused, and why.
+// Message returns the denied action and the reason.
 func (e *Refused) Message() string {
 	text := fmt.Sprintf("app %s may not %s", e.App, e.Action)
 	if e.Reason != "" {
@@ -30,8 +30,8 @@ func (e *Refused) Message() string {
 	return text
 }
 
-// Error says what is refused, and which line would grant it. Clients may read it:
-// it names no file of the host.
+// Error returns the denied action and the line that would allow it. It is visible to
+// clients and names no file of the host.
 func (e *Refused) Error() string {
 	if e.Line == "" {
 		return e.Message()
@@ -39,7 +39,7 @@ func (e *Refused) Error() string {
 	return e.Message() + "; a grant in the file of --policy allows it: " + e.Line
 }
 
-// Hint says to the owner of the host how to grant it; empty when nothing does.
+// Hint tells the operator how to grant the action; it is empty if nothing can.
 func (e *Refused) Hint() string {
 	switch {
 	case e.Line == "":
@@ -50,7 +50,7 @@ func (e *Refused) Hint() string {
 	return "write this line under grants: in " + e.file + " (--policy): " + e.Line
 }
 
-// newRefused makes a refusal; grant is the part of its line after the app.
+// newRefused returns a Refused; grant is the part of its line after the app.
 func (p *Policy) newRefused(app, action, reason, grant string) *Refused {
 	e := &Refused{App: app, Action: action, Reason: reason}
 	if grant != "" {
@@ -62,14 +62,14 @@ func (p *Policy) newRefused(app, action, reason, grant string) *Refused {
 	return e
 }
 
-// quoteList is a list of texts as YAML, in which nothing is read as anything else.
+// quoteList returns a YAML list of quoted strings.
 func quoteList(texts ...string) string {
 	quoted := make([]string, len(texts))
 	for i, text := range texts {
 		var b bytes.Buffer
 		enc := json.NewEncoder(&b)
 		enc.SetEscapeHTML(false)
-		_ = enc.Encode(text) // a text can always be written
+		_ = enc.Encode(text) // cannot fail for a string
 		quoted[i] = strings.TrimSuffix(b.String(), "\n")
 	}
 	return "[" + strings.Join(quoted, ", ") + "]"

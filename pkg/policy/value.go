@@ -9,9 +9,8 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// CheckVariable says whether an app may read a variable of the host's
-// environment, by its name: nil, or a [*Refused]. An app's own .env needs no
-// check.
+// CheckVariable checks whether an app may read a variable of the host's environment,
+// by name. It returns nil or a [*Refused]. An app's own .env needs no check.
 func (p *Policy) CheckVariable(app, name string) error {
 	switch {
 	case p.configuresHost(name):
@@ -22,9 +21,9 @@ func (p *Policy) CheckVariable(app, name string) error {
 	return p.newRefused(app, "read the environment variable "+name, "", "variables: "+quoteList(name))
 }
 
-// CheckSecret says whether an app may use a shared secret, by its name: a file in
-// the folder of secrets itself, or a variable. It is nil, or a [*Refused]. The
-// app's own folder of secrets needs no check.
+// CheckSecret checks whether an app may use a shared secret, by name: a file directly
+// in the secrets folder, or a variable. It returns nil or a [*Refused]. The app's own
+// secrets folder needs no check.
 func (p *Policy) CheckSecret(app, name string) error {
 	switch {
 	case p.configuresHost(name):
@@ -35,9 +34,8 @@ func (p *Policy) CheckSecret(app, name string) error {
 	return p.newRefused(app, "use the secret "+name, "", "secrets: "+quoteList(name))
 }
 
-// CheckValue says whether an app may have the value of a variable or a shared
-// secret that it may read by its name: not when the value is one of the host's
-// secrets under another name. It is nil, or a [*Refused].
+// CheckValue checks the value of a variable or shared secret that the app may read by
+// name: it must not contain a secret of the host. It returns nil or a [*Refused].
 func (p *Policy) CheckValue(app, name, value string) error {
 	if p != nil && slices.ContainsFunc(p.host.Values, func(secret string) bool { return containsSecret(value, secret) }) {
 		return p.newRefused(app, "read "+name, "its value configures the host", "")
@@ -45,8 +43,8 @@ func (p *Policy) CheckValue(app, name, value string) error {
 	return nil
 }
 
-// The shortest secrets that are looked for: as a whole value, and as a part of
-// one. Shorter ones are too likely to be other things.
+// The minimum lengths of secrets that are searched for, as a whole value and as part
+// of one. Shorter ones would match by accident.
 const (
 	minSecretLength     = 8
 	minSecretPartLength = 16
@@ -68,8 +66,8 @@ func containsSecret(value, secret string) bool {
 	return password == secret
 }
 
-// configuresHost says whether a variable or a secret of this name configures the
-// host. Case does not matter, as it does not to some systems.
+// configuresHost reports whether a variable or secret of this name configures the
+// host. It ignores case, as some systems do.
 func (p *Policy) configuresHost(name string) bool {
 	name = strings.ToUpper(name)
 	if slices.Contains(hostVariables(), name) || slices.ContainsFunc(hostVariablePrefixes(), func(prefix string) bool { return strings.HasPrefix(name, prefix) }) {
@@ -78,12 +76,12 @@ func (p *Policy) configuresHost(name string) bool {
 	return p != nil && slices.ContainsFunc(p.host.Variables, func(own string) bool { return strings.ToUpper(own) == name })
 }
 
-// hostVariablePrefixes begin the names of variables that configure the host: its flags and
-// the exporter of its traces.
+// hostVariablePrefixes returns the prefixes of variables that configure the host: its
+// flags and the trace exporter.
 func hostVariablePrefixes() []string { return []string{"AGENTHOST_", "OTEL_EXPORTER_"} }
 
-// hostVariables are the names of variables that configure what the host uses: its
-// databases (those that pgx reads), its buckets, and its proxies.
+// hostVariables returns the variables that configure the host's databases (as pgx
+// reads them), buckets and proxies.
 func hostVariables() []string {
 	return []string{
 		"PGHOST", "PGHOSTADDR", "PGPORT", "PGDATABASE", "PGUSER", "PGPASSWORD", "PGPASSFILE", "PGAPPNAME", "PGCONNECT_TIMEOUT",
@@ -95,7 +93,7 @@ func hostVariables() []string {
 	}
 }
 
-// namePattern is a name of a variable or a secret, or the beginning of one.
+// namePattern matches the name of a variable or secret, or a prefix with a *.
 var namePattern = regexp.MustCompile(`^([A-Za-z0-9_][A-Za-z0-9_.-]*\*?|\*)$`)
 
 func parsePatterns(texts []spec.Text) (patterns []string, ds spec.Diagnostics) {
@@ -106,7 +104,7 @@ func parsePatterns(texts []spec.Text) (patterns []string, ds spec.Diagnostics) {
 				WithHint("write NAME, PREFIX_* for all names that begin with PREFIX_, or * for all"))
 		case !strings.HasSuffix(text.Value, "*") && (*Policy)(nil).configuresHost(text.Value):
 			ds = append(ds, text.Errorf(0, "grant", "%s configures the host, and cannot be granted", text.Value).
-				WithHint("a value of the app's own lies in its .env, or in the folder of its name in the folder of --secrets"))
+				WithHint("put values of the app itself in its .env, or in a folder with its name in the --secrets folder"))
 		default:
 			patterns = append(patterns, text.Value)
 		}

@@ -6,10 +6,9 @@ import (
 	"testing"
 )
 
-// TestCheckVariable: on a developer's own machine an app reads the environment;
-// once others can reach the host, or with a policy file, only what is granted to
-// it by name. What configures the host is never read, granted or not, in whatever
-// case it is written.
+// TestCheckVariable: on a developer's own machine an app may read the environment. On a
+// shared host, or with a policy file, it may read only variables granted by name.
+// Variables that configure the host are never readable, in upper or lower case.
 func TestCheckVariable(t *testing.T) {
 	file, problems := decode(t, `grants:
 - {apps: [shop], variables: [COMPANY, SHOP_*]}
@@ -65,8 +64,8 @@ func TestCheckVariable(t *testing.T) {
 	}
 }
 
-// TestCheckValue: a secret of the host's is refused under any name, also as the
-// password or another part of a longer value; an ordinary value is not.
+// TestCheckValue: a secret of the host is refused under any name, also as a password or
+// another part of a longer value; other values are allowed.
 func TestCheckValue(t *testing.T) {
 	p := (&Policy{}).For(Host{Values: []string{"postgres://u:hunter22@db/app", "hunter22", "the-token-of-ops-1", "x"}})
 	for value, want := range map[string]bool{
@@ -79,8 +78,8 @@ func TestCheckValue(t *testing.T) {
 	}
 }
 
-// TestRefusedHint: a refusal names the flag, and the file if there is one, with the line
-// to add; with that line it is granted. What nothing grants has no hint.
+// TestRefusedHint: the hint names the flag, the file if there is one, and the line to
+// add, which works. An action that cannot be granted has no hint.
 func TestRefusedHint(t *testing.T) {
 	p, _ := decode(t, "grants: []")
 	for _, tt := range []struct {
@@ -102,6 +101,6 @@ func TestRefusedHint(t *testing.T) {
 	}
 	refused := (*Refused)(nil)
 	if !errors.As(p.CheckVariable("shop", "PGPASSWORD"), &refused) || refused.Hint() != "" || refused.Error() != "app shop may not read the environment variable PGPASSWORD (it configures the host)" {
-		t.Errorf("the refusal of PGPASSWORD is %q, hint %q", refused.Error(), refused.Hint())
+		t.Errorf("Error of PGPASSWORD = %q, hint %q", refused.Error(), refused.Hint())
 	}
 }
