@@ -4,13 +4,13 @@ import "agenthost/pkg/spec"
 
 // callsConfig is the YAML of what happens when calls fail.
 type callsConfig struct {
-	Retry    retryConfig `yaml:"retry" doc:"When to ask again after a failed call."`
-	Fallback []spec.Text `yaml:"fallback" doc:"Models of the app that are asked, in this order, when this one fails and asking again did not help."`
+	Retry    retryConfig `yaml:"retry" doc:"When to retry failed calls."`
+	Fallback []spec.Text `yaml:"fallback" doc:"Models of the app to try in this order when this one fails and retries did not help."`
 }
 
 type retryConfig struct {
-	Codes    []int `yaml:"codes" doc:"The HTTP statuses that are worth another try; without it 429, 500, 502, 503 and 504."`
-	Attempts int   `yaml:"attempts" default:"3" doc:"How often to try in all, the first time included."`
+	Codes    []int `yaml:"codes" doc:"The HTTP status codes to retry. Default: 429, 500, 502, 503 and 504."`
+	Attempts int   `yaml:"attempts" default:"3" doc:"The maximum number of attempts, including the first."`
 }
 
 // decodeService decodes the settings of a service, and checks also what the
@@ -35,12 +35,12 @@ func (c *retryConfig) retryOptions(env Env) *RetryOptions {
 func (c *retryConfig) validateRetry(n *spec.Node) spec.Diagnostics {
 	var ds spec.Diagnostics
 	if at := n.Get("attempts"); at != nil && c.Attempts < 1 {
-		ds = append(ds, at.Errorf("value", "attempts must be at least 1, which is no retry"))
+		ds = append(ds, at.Errorf("value", "attempts must be at least 1, which disables retries"))
 	}
 	codes := n.Get("codes")
 	for i, code := range c.Codes {
 		if code < 400 || code > 599 {
-			ds = append(ds, codes.Items[i].Errorf("value", "%d is no status of a failure: use 400 to 599", code))
+			ds = append(ds, codes.Items[i].Errorf("value", "%d is not an error status, must be 400 to 599", code))
 		}
 	}
 	return ds

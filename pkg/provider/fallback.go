@@ -9,10 +9,9 @@ import (
 	"agenthost/pkg/model"
 )
 
-// Fallback asks others when llm fails: in their order, as long as the failure
-// is one that may be of the service and not of the request, and nothing of an
-// answer was yielded. Its name, and what it can do, is what all of them can; a
-// nil logger is silent.
+// Fallback returns a model that tries others in order when llm fails with a retryable
+// error and has yielded no response yet. It has the name of llm and the capabilities
+// that all models share. A nil logger discards logs.
 func Fallback(llm model.LLM, others []model.LLM, logger *slog.Logger) model.LLM {
 	if len(others) == 0 {
 		return llm
@@ -52,8 +51,8 @@ func (f *fallbackModel) allCan(can func(model.LLM) bool) bool {
 	return can(f.LLM)
 }
 
-// Generate asks until one answers or none is left; see [model.LLM]. The failure
-// that is told is the last one.
+// Generate tries the models until one succeeds; see [model.LLM]. It yields the last
+// error.
 func (f *fallbackModel) Generate(ctx context.Context, req *model.Request) iter.Seq2[*model.Response, error] {
 	return func(yield func(*model.Response, error) bool) {
 		asked := f.LLM
@@ -67,7 +66,7 @@ func (f *fallbackModel) Generate(ctx context.Context, req *model.Request) iter.S
 				yield(nil, err)
 				return
 			}
-			f.logger.WarnContext(ctx, "model failed, asking its fallback", "model", asked.Name(), "fallback", next.Name(), "error", err)
+			f.logger.WarnContext(ctx, "model failed, trying fallback", "model", asked.Name(), "fallback", next.Name(), "error", err)
 			// The name and the cache are those of another service.
 			own := *req
 			own.Model, own.Cache = "", nil

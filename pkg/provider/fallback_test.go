@@ -27,7 +27,7 @@ func TestFallback(t *testing.T) {
 		{"a wrong request", fakeopenai.Reply{Status: 400, Message: "no"}, fakeopenai.Reply{}, "model: 400 INVALID_ARGUMENT: no", 0},
 		{"a wrong key", fakeopenai.Reply{Status: 401, Message: "who"}, fakeopenai.Reply{}, "model: 401 UNAUTHENTICATED: who", 0},
 		{"both fail", fakeopenai.Reply{Status: 503}, fakeopenai.Reply{Status: 500, Message: "too"}, "model: 500 INTERNAL: too", 1},
-		{"an answer that was begun", fakeopenai.Reply{Pieces: []string{"a"}, Raw: "data: x\n\n"}, fakeopenai.Reply{}, `model: malformed answer of gpt-x: invalid character 'x' looking for beginning of value in "x"`, 0},
+		{"an answer that was begun", fakeopenai.Reply{Pieces: []string{"a"}, Raw: "data: x\n\n"}, fakeopenai.Reply{}, `model: malformed response from gpt-x: invalid character 'x' looking for beginning of value in "x"`, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			first, _ := fakeOpenAI(t, tt.first)
@@ -61,7 +61,7 @@ func TestFallbackLogs(t *testing.T) {
 	if _, err := ask(t, llm, false); err != nil {
 		t.Fatal(err)
 	}
-	if want := `msg="model failed, asking its fallback" model=gpt-x fallback=gpt-x error="model: 503 UNAVAILABLE: busy"`; !strings.Contains(log.String(), want) {
+	if want := `msg="model failed, trying fallback" model=gpt-x fallback=gpt-x error="model: 503 UNAVAILABLE: busy"`; !strings.Contains(log.String(), want) {
 		t.Errorf("the log says %s, want %s", &log, want)
 	}
 	if model.RunsCode(llm) || model.CanCache(llm) || llm.Name() != "gpt-x" {

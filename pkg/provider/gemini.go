@@ -42,8 +42,7 @@ type GeminiOptions struct {
 	Retry RetryOptions
 	// Clock tells when caches of contents end; nil is [time.Now].
 	Clock func() time.Time
-	// Logger hears of caches that could not be made, used or deleted; nil is
-	// silent.
+	// Logger logs failures of context caches; nil discards logs.
 	Logger *slog.Logger
 }
 
@@ -324,12 +323,11 @@ func nextChunk(next func() (*genai.GenerateContentResponse, error, bool)) (r *ge
 	return next()
 }
 
-// recoverMalformed turns a panic of the SDK into an error: it asserts types of
-// the decoded answer without looking, so an odd one ({"candidates":[null]})
-// would end the process.
+// recoverMalformed turns a panic of the SDK into an error: the SDK uses unchecked type
+// assertions, so a response such as {"candidates":[null]} would end the process.
 func recoverMalformed(err *error) {
 	if p := recover(); p != nil {
-		*err = &model.Error{Message: fmt.Sprintf("malformed answer of Gemini: %.200v", p)}
+		*err = &model.Error{Message: fmt.Sprintf("malformed response from Gemini: %.200v", p)}
 	}
 }
 
@@ -347,14 +345,14 @@ func (c *geminiCall) toModelError(ctx context.Context, err error) error {
 		return &model.Error{Code: said.Code, Status: said.Status, Message: said.Message, Err: retryDelay(said.Details)}
 	}
 	if lost, ok := errors.AsType[*url.Error](err); ok {
-		return &model.Error{Message: "no answer from Gemini: " + lost.Err.Error(), Err: lost.Err}
+		return &model.Error{Message: "no response from Gemini: " + lost.Err.Error(), Err: lost.Err}
 	}
 	return &model.Error{Code: http.StatusBadRequest, Status: "INVALID_ARGUMENT", Message: err.Error(), Err: err}
 }
 
-// endWithUser makes sure that the user has the last word: the service refuses
-// anything else. It happens when an agent goes on after its own answer, as in a
-// loop (adk-python models/google_llm.py _maybe_append_user_content).
+// endWithUser appends a user message if the last content is not the user's: the
+// service requires one. An agent that continues after its own answer, as in a loop,
+// has none (adk-python models/google_llm.py _maybe_append_user_content).
 func endWithUser(contents []*genai.Content) []*genai.Content {
 	switch n := len(contents); {
 	case n == 0:

@@ -61,7 +61,7 @@ func (c *cachingModel) generateCached(ctx context.Context, k *cacheResolver, yie
 		if !lost {
 			return err
 		}
-		c.gemini.opts.Logger.WarnContext(ctx, "contents in a cache could not be used, sending all of them",
+		c.gemini.opts.Logger.WarnContext(ctx, "cached contents unusable, sending all contents",
 			"model", k.modelName(), "cache", metadata.Name, "error", err)
 		metadata = withoutCache(metadata)
 	}
@@ -181,7 +181,7 @@ func (k *cacheResolver) createCache(ctx context.Context, m *model.CacheMetadata)
 	now := k.gemini.opts.Clock()
 	name, err := k.gemini.createCache(ctx, k, m.Contents, fmt.Sprintf("adk-cache-%d-%dcontents", now.Unix(), m.Contents))
 	if err != nil {
-		k.gemini.opts.Logger.WarnContext(ctx, "contents could not be cached, sending all of them", "model", k.modelName(), "error", err)
+		k.gemini.opts.Logger.WarnContext(ctx, "creating context cache failed, sending all contents", "model", k.modelName(), "error", err)
 		return nil
 	}
 	return &model.CacheMetadata{
@@ -201,7 +201,7 @@ func (k *cacheResolver) deleteCache(ctx context.Context, name string) {
 	if isCacheError(err) {
 		level = slog.LevelDebug
 	}
-	k.gemini.opts.Logger.Log(ctx, level, "a cache of contents could not be deleted", "model", k.modelName(), "cache", name, "error", err)
+	k.gemini.opts.Logger.Log(ctx, level, "deleting context cache failed", "model", k.modelName(), "cache", name, "error", err)
 }
 
 // requestWithCache is the request without what the cache holds.
@@ -231,7 +231,7 @@ func (g *gemini) createCache(ctx context.Context, k *cacheResolver, n int, title
 		return "", sent.toModelError(ctx, err)
 	}
 	if made.Name == "" {
-		return "", &model.Error{Message: "Gemini made a cache without a name"}
+		return "", &model.Error{Message: "Gemini returned a cache without a name"}
 	}
 	return made.Name, nil
 }

@@ -274,9 +274,9 @@ func TestCacheLog(t *testing.T) {
 	k.clock.pass(time.Hour) // what has ended need not be deleted: no word of it
 	k.turn(t)
 	want := []string{
-		`level=WARN msg="contents could not be cached, sending all of them" model=gemini-x error="model: 429 RESOURCE_EXHAUSTED: no room"`,
-		`level=WARN msg="a cache of contents could not be deleted" model=gemini-x cache=cachedContents/1 error="model: 429 RESOURCE_EXHAUSTED: no room"`,
-		`level=WARN msg="contents in a cache could not be used, sending all of them" model=gemini-x cache=cachedContents/2 ` +
+		`level=WARN msg="creating context cache failed, sending all contents" model=gemini-x error="model: 429 RESOURCE_EXHAUSTED: no room"`,
+		`level=WARN msg="deleting context cache failed" model=gemini-x cache=cachedContents/1 error="model: 429 RESOURCE_EXHAUSTED: no room"`,
+		`level=WARN msg="cached contents unusable, sending all contents" model=gemini-x cache=cachedContents/2 ` +
 			`error="model: 403 PERMISSION_DENIED: CachedContent not found (or permission denied)"`,
 	}
 	var got []string

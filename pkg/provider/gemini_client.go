@@ -136,7 +136,7 @@ func newConfigError(code int, message string) *model.Error {
 func badBaseURL(base string) string {
 	u, err := url.Parse(base)
 	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
-		return "base_url must be an address such as https://example.com"
+		return "base_url must be a URL such as https://example.com"
 	}
 	return ""
 }

@@ -87,7 +87,7 @@ func TestGeminiInvalidConfig(t *testing.T) {
 		{
 			"bad base",
 			map[string]string{"GOOGLE_API_KEY": "k", "GOOGLE_GEMINI_BASE_URL": "example.com"},
-			"model: 400 INVALID_ARGUMENT: base_url must be an address such as https://example.com",
+			"model: 400 INVALID_ARGUMENT: base_url must be a URL such as https://example.com",
 		},
 	}
 	for _, tt := range tests {

@@ -20,10 +20,9 @@ const (
 	maxResponseBytes = 256 << 20
 )
 
-// A geminiTransport stands between the SDK and the network. It adds the token,
-// turns failures into [*model.Error] with the wait that the service asks for
-// (the SDK drops headers), and passes on only well-formed answers: on others
-// the SDK logs, hides the cause, or panics.
+// A geminiTransport is the HTTP transport of the SDK. It adds the token, turns failures
+// into [*model.Error] with the requested retry delay (the SDK drops headers), and
+// rejects malformed responses, on which the SDK logs, hides the cause, or panics.
 type geminiTransport struct {
 	base   http.RoundTripper // nil is http.DefaultTransport
 	token  func(context.Context) (string, error)
@@ -130,7 +129,7 @@ func wellFormed(answer []byte) error {
 }
 
 func malformedMessage(hide *spec.Veil, answer []byte, err error) string {
-	return fmt.Sprintf("malformed answer of Gemini: %v in %q", err, truncateBytes([]byte(hide.Text(string(answer)))))
+	return fmt.Sprintf("malformed response from Gemini: %v in %q", err, truncateBytes([]byte(hide.Text(string(answer)))))
 }
 
 func truncateBytes(text []byte) string {
@@ -170,7 +169,7 @@ func (b *sseReader) Read(p []byte) (int, error) {
 	return b.ready.Read(p)
 }
 
-// Close closes the body. Its error is of no use to anybody: the SDK would log it.
+// Close closes the body. It drops the error, which the SDK would only log.
 func (b *sseReader) Close() error {
 	_ = b.body.Close()
 	return nil

@@ -10,8 +10,8 @@ import (
 type geminiConfig struct {
 	Provider string      `yaml:"provider" doc:"gemini."`
 	Model    string      `yaml:"model" required:"true" doc:"The model's name, such as gemini-flash-latest."`
-	BaseURL  spec.Text   `yaml:"base_url" doc:"The address of the service; without it that of Google."`
-	APIKey   spec.Secret `yaml:"api_key" secret:"true" doc:"The key; without it and without base_url GOOGLE_API_KEY or GEMINI_API_KEY."`
+	BaseURL  spec.Text   `yaml:"base_url" doc:"The URL of the service. Default: Google's."`
+	APIKey   spec.Secret `yaml:"api_key" secret:"true" doc:"The API key. Default, if base_url is not set: GOOGLE_API_KEY or GEMINI_API_KEY."`
 	Calls    callsConfig `yaml:",inline"`
 }
 

@@ -158,30 +158,30 @@ func TestGeminiErrors(t *testing.T) {
 			"malformed",
 			fakegemini.Reply{Raw: "<html>"},
 			false, nil,
-			`model: malformed answer of Gemini: invalid character '<' looking for beginning of value in "<html>"`, true,
+			`model: malformed response from Gemini: invalid character '<' looking for beginning of value in "<html>"`, true,
 		},
 		{
 			"malformed chunk", odd, true,
 			[]string{"+one "},
-			"model: malformed answer of Gemini: json: cannot unmarshal number into Go struct field .Alias.candidates of type []*genai.Candidate in \"{\\\"candidates\\\": 7}\"", true,
+			"model: malformed response from Gemini: json: cannot unmarshal number into Go struct field .Alias.candidates of type []*genai.Candidate in \"{\\\"candidates\\\": 7}\"", true,
 		},
 		{
 			"candidate is null",
 			fakegemini.Reply{Raw: `{"candidates":[null]}`},
 			false, nil,
-			"model: malformed answer of Gemini: interface conversion: interface {} is nil, not map[string]interface {}", true,
+			"model: malformed response from Gemini: interface conversion: interface {} is nil, not map[string]interface {}", true,
 		},
 		{
 			"candidate is null streamed",
 			fakegemini.Reply{Raw: `data: {"candidates":[null]}` + "\n\n"},
 			true, nil,
-			"model: malformed answer of Gemini: interface conversion: interface {} is nil, not map[string]interface {}", true,
+			"model: malformed response from Gemini: interface conversion: interface {} is nil, not map[string]interface {}", true,
 		},
 		{
 			"malformed unary",
 			fakegemini.Reply{Raw: `{"candidates":7}`},
 			false, nil,
-			"model: malformed answer of Gemini: json: cannot unmarshal number into Go struct field .Alias.candidates of type []*genai.Candidate in \"{\\\"candidates\\\":7}\"", true,
+			"model: malformed response from Gemini: json: cannot unmarshal number into Go struct field .Alias.candidates of type []*genai.Candidate in \"{\\\"candidates\\\":7}\"", true,
 		},
 		{"late error", late, true, []string{"+one "}, "model: 503 UNAVAILABLE: overloaded", true},
 		{"late bare error", bare, true, []string{"+one "}, "model: 500 INTERNAL: oops", true},
@@ -214,7 +214,7 @@ func TestGeminiNoAnswer(t *testing.T) {
 	fake.Close()
 	_, err := ask(t, provider.NewGemini("gemini-x", opts), false)
 	failed, ok := errors.AsType[*model.Error](err)
-	if !ok || !failed.Retryable() || !strings.HasPrefix(failed.Error(), "model: no answer from Gemini: dial tcp ") {
+	if !ok || !failed.Retryable() || !strings.HasPrefix(failed.Error(), "model: no response from Gemini: dial tcp ") {
 		t.Errorf("Generate() = %v, want a retryable *model.Error that says it could not dial", err)
 	}
 }

@@ -35,7 +35,7 @@ type Env struct {
 	// Wait passes the time before a retry and before a scripted answer, or
 	// returns ctx's error; nil waits on timers.
 	Wait func(ctx context.Context, d time.Duration) error
-	// Logger hears of repeated calls; nil is silent.
+	// Logger logs retries; nil discards logs.
 	Logger *slog.Logger
 }
 
@@ -44,7 +44,7 @@ type Env struct {
 func Kinds() spec.Kinds[Env, model.LLM] {
 	return spec.Kinds[Env, model.LLM]{
 		spec.NewKind("gemini", "Gemini, through the Gemini API or Vertex AI.", buildGemini),
-		spec.NewKind("openai_compatible", "Any server that has OpenAI's chat completions: OpenAI, and those on your own machine.", buildOpenAI),
+		spec.NewKind("openai_compatible", "Any server with OpenAI's chat completions API: OpenAI, or a local server.", buildOpenAI),
 		spec.NewKind("scripted", "Answers from a script: no network, no key.", buildScripted),
 	}
 }

@@ -78,21 +78,21 @@ func TestKindsProblems(t *testing.T) {
 		{"no model", "{provider: gemini}", files, []string{`app.yaml:1:1: missing field "model" [required]`}},
 		{
 			"base_url", "{provider: gemini, model: m, base_url: example.com}", files,
-			[]string{"app.yaml:1:40: base_url must be an address such as https://example.com [value]"},
+			[]string{"app.yaml:1:40: base_url must be a URL such as https://example.com [value]"},
 		},
 		{
 			"retry", "{provider: gemini, model: m, retry: {codes: [200, 429], attempts: 0}}", files,
 			[]string{
-				"app.yaml:1:46: 200 is no status of a failure: use 400 to 599 [value]",
-				"app.yaml:1:67: attempts must be at least 1, which is no retry [value]",
+				"app.yaml:1:46: 200 is not an error status, must be 400 to 599 [value]",
+				"app.yaml:1:67: attempts must be at least 1, which disables retries [value]",
 			},
 		},
 		{
 			"openai", "{provider: openai_compatible, base_url: x, retry: {attempts: 0}}", files,
 			[]string{
 				`app.yaml:1:1: missing field "model" [required]`,
-				"app.yaml:1:41: base_url must be an address such as https://example.com [value]",
-				"app.yaml:1:62: attempts must be at least 1, which is no retry [value]",
+				"app.yaml:1:41: base_url must be a URL such as https://example.com [value]",
+				"app.yaml:1:62: attempts must be at least 1, which disables retries [value]",
 			},
 		},
 		{"no script", "{provider: scripted}", files, []string{`app.yaml:1:1: missing field "script" [required]`}},
@@ -100,7 +100,7 @@ func TestKindsProblems(t *testing.T) {
 		{"no files", "{provider: scripted, script: x.yaml}", nil, []string{"app.yaml:1:30: there are no files to read x.yaml from [script]"}},
 		{"script with problems", "{provider: scripted, script: bad.yaml}", files, []string{
 			"bad.yaml:1:9: unknown name xyzzy [expression]",
-			"bad.yaml:3:3: the entry says nothing: give it text, json, calls, thought, parts, finish or error [script]",
+			"bad.yaml:3:3: an entry requires text, json, calls, thought, parts, finish or error [script]",
 		}},
 	}
 	for _, tt := range tests {

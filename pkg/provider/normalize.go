@@ -26,8 +26,8 @@ func normalizeRequest(req *model.Request) *model.Request {
 	return &whole
 }
 
-// dropEmptyContents drops parts that hold nothing, and contents that have nothing
-// left. A thought signature stays, with its empty text.
+// dropEmptyContents drops empty parts, and contents without parts. A part with a
+// thought signature is kept, with its empty text.
 func dropEmptyContents(contents []*genai.Content) []*genai.Content {
 	if !slices.ContainsFunc(contents, hasEmpty) {
 		return contents

@@ -11,10 +11,10 @@ import (
 // pendingCallStatus is what a model is told of a call that has no answer.
 const pendingCallStatus = "No answer to this call is known: it may still come, or the call was cut off."
 
-// fillOpenCalls puts an answer behind each call that has none: services refuse a
-// conversation with a call that nobody answered, for ever. Such calls stay
-// where a run was cut off in the middle of them, and where an answer comes
-// later. The contents themselves are only read.
+// fillOpenCalls adds a placeholder response after each call without one, because
+// services reject conversations with open calls. Such calls remain after an
+// interrupted run, and while a long-running call is pending. The contents are only
+// read.
 func fillOpenCalls(contents []*genai.Content) []*genai.Content {
 	whole := contents
 	for i := 0; i < len(whole); i++ {

@@ -44,7 +44,7 @@ type OpenAIOptions struct {
 	HTTP *http.Client
 	// Retry says when to ask again.
 	Retry RetryOptions
-	// Logger hears of settings that the service does not have; nil is silent.
+	// Logger logs unsupported settings; nil discards logs.
 	Logger *slog.Logger
 }
 
@@ -72,8 +72,8 @@ type openAI struct {
 
 func (o *openAI) Name() string { return o.name }
 
-// MixesToolsAndSchema says whether one request may hold both tools and a schema
-// for the answer: OpenAI takes both, of other servers nobody knows.
+// MixesToolsAndSchema reports whether one request may have both tools and a response
+// schema: OpenAI supports that; for other servers it is unknown.
 func (o *openAI) MixesToolsAndSchema() bool { return o.isOpenAI() }
 
 func (o *openAI) endpointSettings() (base, key setting) {
@@ -90,8 +90,8 @@ func (o *openAI) apiKey() string {
 	return key.value
 }
 
-// isOpenAI says whether the server is OpenAI's own, which has newer names for
-// some settings than those who do as it did.
+// isOpenAI reports whether the server is OpenAI or Azure OpenAI, which use newer names
+// for some settings than compatible servers.
 func (o *openAI) isOpenAI() bool {
 	u, err := url.Parse(o.baseURL())
 	return err == nil && (u.Hostname() == "api.openai.com" || strings.HasSuffix(u.Hostname(), ".openai.azure.com"))
@@ -136,7 +136,7 @@ func (o *openAI) sendRequest(ctx context.Context, req *model.Request) (*http.Res
 	}
 	call, err := http.NewRequestWithContext(ctx, http.MethodPost, o.baseURL()+"/chat/completions", bytes.NewReader(body))
 	if err != nil {
-		return nil, newConfigError(http.StatusBadRequest, "base_url is no address")
+		return nil, newConfigError(http.StatusBadRequest, "base_url is not a valid URL")
 	}
 	o.setHeaders(call.Header, req)
 	if o.isOpenAI() && call.Header.Get("Authorization") == "" && call.Header.Get("Api-Key") == "" {
@@ -223,5 +223,5 @@ func (o *openAI) toModelError(ctx context.Context, err error) error {
 	if lost, ok := errors.AsType[*url.Error](err); ok {
 		err = lost.Err
 	}
-	return &model.Error{Message: fmt.Sprintf("no answer from %s: %s", o.name, o.redactSecrets(err.Error())), Err: err}
+	return &model.Error{Message: fmt.Sprintf("no response from %s: %s", o.name, o.redactSecrets(err.Error())), Err: err}
 }

@@ -105,7 +105,7 @@ func (w *chatWriter) encodeCall(c *genai.FunctionCall) (chatCall, error) {
 	}
 	raw, err := json.Marshal(args)
 	if err != nil {
-		return chatCall{}, newConfigError(http.StatusBadRequest, fmt.Sprintf("the arguments of %s cannot be written as JSON: %s", c.Name, err))
+		return chatCall{}, newConfigError(http.StatusBadRequest, fmt.Sprintf("cannot encode arguments of %s: %s", c.Name, err))
 	}
 	id := c.ID
 	if id == "" {
@@ -120,7 +120,7 @@ func (w *chatWriter) encodeCall(c *genai.FunctionCall) (chatCall, error) {
 func (w *chatWriter) addToolResponse(r *genai.FunctionResponse) error {
 	raw, err := json.Marshal(r.Response)
 	if err != nil {
-		return newConfigError(http.StatusBadRequest, fmt.Sprintf("the answer of %s cannot be written as JSON: %s", r.Name, err))
+		return newConfigError(http.StatusBadRequest, fmt.Sprintf("cannot encode response of %s: %s", r.Name, err))
 	}
 	id := r.ID
 	if open := w.open[r.Name]; id == "" && len(open) > 0 {

@@ -40,7 +40,7 @@ func (o *openAI) encodeRequest(ctx context.Context, req *model.Request) ([]byte,
 	o.logUnsupported(ctx, config)
 	raw, err := json.Marshal(body)
 	if err != nil {
-		return nil, newConfigError(http.StatusBadRequest, "the request cannot be written as JSON: "+err.Error())
+		return nil, newConfigError(http.StatusBadRequest, "cannot encode request: "+err.Error())
 	}
 	return raw, nil
 }
@@ -196,7 +196,7 @@ func (o *openAI) logUnsupported(ctx context.Context, c *genai.GenerateContentCon
 	}
 	names := slices.DeleteFunc(jsonKeys(left), func(name string) bool { return slices.Contains(supportedSettings(), name) })
 	if len(names) > 0 {
-		o.opts.Logger.WarnContext(ctx, "settings of Gemini's API are left out: this provider has none like them", "model", o.name, "settings", names)
+		o.opts.Logger.WarnContext(ctx, "ignoring Gemini settings that this provider does not support", "model", o.name, "settings", names)
 	}
 }
 

@@ -49,7 +49,7 @@ func (o *openAI) readResponse(ctx context.Context, body io.Reader) (*model.Respo
 }
 
 func (o *openAI) malformedError(answer []byte, err error) *model.Error {
-	return &model.Error{Message: fmt.Sprintf("malformed answer of %s: %v in %q", o.name, err, truncateBytes([]byte(o.redactSecrets(string(answer))))), Err: err}
+	return &model.Error{Message: fmt.Sprintf("malformed response from %s: %v in %q", o.name, err, truncateBytes([]byte(o.redactSecrets(string(answer))))), Err: err}
 }
 
 // errorInBody is an error that came with a good status, as some servers and
@@ -89,7 +89,7 @@ type malformedCall struct{ name, args string }
 func (b *malformedCall) errorResponse(r *model.Response) *model.Response {
 	r.Content, r.FinishReason = nil, genai.FinishReasonMalformedFunctionCall
 	r.ErrorCode = string(r.FinishReason)
-	r.ErrorMessage = fmt.Sprintf("the arguments of %s are no JSON object: %s", b.name, truncateBytes([]byte(b.args)))
+	r.ErrorMessage = fmt.Sprintf("arguments of %s must be a JSON object: %s", b.name, truncateBytes([]byte(b.args)))
 	return r
 }
 

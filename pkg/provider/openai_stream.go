@@ -26,7 +26,7 @@ type chatStream struct {
 	version string
 	usage   *chatUsage
 	finish  string
-	// stopped says that nobody listens any more.
+	// stopped is set once the consumer has stopped iterating.
 	stopped bool
 }
 
@@ -139,7 +139,7 @@ func (s *chatStream) emitParts(parts ...*genai.Part) {
 	}
 }
 
-// emitFinal tells the calls, and then the whole answer.
+// emitFinal yields the calls, and then the whole response.
 func (s *chatStream) emitFinal() {
 	last := &model.Response{ModelVersion: s.version, UsageMetadata: s.usage.usageMetadata(), FinishReason: finishReason(s.finish)}
 	if s.refusal.Len() > 0 {

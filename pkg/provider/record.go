@@ -55,7 +55,7 @@ func (r *Recorder) writeEntry(entry string, err error) {
 		_, err = io.WriteString(r.out, entry)
 	}
 	if r.err == nil && err != nil {
-		r.err = fmt.Errorf("recording the answers of models: %w", err)
+		r.err = fmt.Errorf("recording model responses: %w", err)
 	}
 }
 

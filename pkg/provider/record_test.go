@@ -188,7 +188,7 @@ func TestRecordFails(t *testing.T) {
 			t.Errorf("Generate() = %v, %v, want ok", outline(got), err)
 		}
 	}
-	if got, want := errorText(rec.Err()), "recording the answers of models: the disk is full"; got != want {
+	if got, want := errorText(rec.Err()), "recording model responses: the disk is full"; got != want {
 		t.Errorf("Err() = %q, want %q", got, want)
 	}
 }

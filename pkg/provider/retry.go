@@ -30,13 +30,13 @@ type RetryOptions struct {
 	// Wait passes the time, or returns ctx's error; nil waits on a timer for d
 	// and up to a quarter more.
 	Wait func(ctx context.Context, d time.Duration) error
-	// Logger hears of each repetition; nil is silent.
+	// Logger logs each retry; nil discards logs.
 	Logger *slog.Logger
 }
 
-// Retry repeats failed calls of llm. A wait that the service asks for counts
-// before the options'. Once a response was yielded, nothing is repeated. Nil
-// options are the zero options.
+// Retry returns a model that retries failed calls of llm. A delay requested by the
+// service takes precedence over opts. A call that has yielded a response is not
+// retried. opts may be nil.
 func Retry(llm model.LLM, opts *RetryOptions) model.LLM {
 	var o RetryOptions
 	if opts != nil {
@@ -77,7 +77,7 @@ func (r *retryingModel) MixesToolsAndSchema() bool {
 	return ok && m.MixesToolsAndSchema()
 }
 
-// Generate asks until there is an answer or no more reason to hope.
+// Generate retries until a call succeeds or the attempts are used up.
 func (r *retryingModel) Generate(ctx context.Context, req *model.Request) iter.Seq2[*model.Response, error] {
 	return func(yield func(*model.Response, error) bool) {
 		for attempt := 1; ; attempt++ {
@@ -90,10 +90,10 @@ func (r *retryingModel) Generate(ctx context.Context, req *model.Request) iter.S
 				yield(nil, err)
 				return
 			}
-			r.opts.Logger.WarnContext(ctx, "model call failed, asking again",
+			r.opts.Logger.WarnContext(ctx, "model call failed, retrying",
 				"model", r.Name(), "attempt", attempt, "wait", wait, "error", err)
 			if err := r.opts.Wait(ctx, wait); err != nil {
-				yield(nil, fmt.Errorf("waiting to ask %s again: %w", r.Name(), err))
+				yield(nil, fmt.Errorf("waiting to retry %s: %w", r.Name(), err))
 				return
 			}
 		}
@@ -115,8 +115,7 @@ func forwardResponses(ctx context.Context, llm model.LLM, req *model.Request, yi
 	return started, nil
 }
 
-// nextWait says how long to wait after the attempt that failed with err, and
-// whether there is a next one.
+// nextWait returns how long to wait after a failed attempt, and whether to retry.
 func (r *retryingModel) nextWait(err error, attempt int) (time.Duration, bool) {
 	failed, ok := errors.AsType[*model.Error](err)
 	if !ok || attempt >= r.opts.Attempts {
@@ -132,8 +131,8 @@ func (r *retryingModel) nextWait(err error, attempt int) (time.Duration, bool) {
 	return min(wait, r.opts.Max), true
 }
 
-// waitWithJitter waits for d and up to a quarter more, so that callers that failed
-// together do not come back together.
+// waitWithJitter waits for d plus up to 25 %, so that callers that failed together do
+// not retry together.
 func waitWithJitter(ctx context.Context, d time.Duration) error {
 	return waitFor(ctx, d+rand.N(d/4+1))
 }

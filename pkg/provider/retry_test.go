@@ -85,7 +85,7 @@ func TestRetryContextCanceled(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
 		_, err := collect(provider.Retry(&failing{9, &model.Error{Code: 500}}, nil).Generate(ctx, scriptInput("hi", false)))
-		if got, want := errorText(err), "waiting to ask failing again: context deadline exceeded"; got != want {
+		if got, want := errorText(err), "waiting to retry failing: context deadline exceeded"; got != want {
 			t.Errorf("Generate() = %q, want %q", got, want)
 		}
 	})
@@ -98,7 +98,7 @@ func TestRetryLogs(t *testing.T) {
 	if _, err := ask(t, provider.Retry(&failing{1, &model.Error{Code: 503, Message: "down"}}, opts), false); err != nil {
 		t.Fatal(err)
 	}
-	const want = `level=WARN msg="model call failed, asking again" model=failing attempt=1 wait=1s error="model: 503: down"`
+	const want = `level=WARN msg="model call failed, retrying" model=failing attempt=1 wait=1s error="model: 503: down"`
 	if !strings.Contains(log.String(), want) {
 		t.Errorf("log = %s, want %s", log.String(), want)
 	}

@@ -16,19 +16,19 @@ import (
 // one of text, json, calls, thought, parts and finish, or else error, or else
 // tool.
 type ScriptEntry struct {
-	When    spec.Expr      `yaml:"when" doc:"When the entry answers; without it always."`
+	When    spec.Expr      `yaml:"when" doc:"The condition of the entry. Default: always."`
 	Text    spec.Text      `yaml:"text" doc:"The reply's text, with {placeholders}."`
-	JSON    *spec.Node     `yaml:"json" doc:"The reply's text is this value as JSON."`
+	JSON    *spec.Node     `yaml:"json" doc:"A value whose JSON is the text of the reply."`
 	Calls   []ScriptCall   `yaml:"calls" doc:"The functions that the model calls."`
 	Thought spec.Text      `yaml:"thought" doc:"A thought before the reply, with {placeholders}."`
 	Parts   []*genai.Part  `yaml:"parts" doc:"Raw parts at the end of the reply."`
-	Error   *ScriptFailure `yaml:"error" doc:"The call fails."`
-	Finish  *ScriptFinish  `yaml:"finish" doc:"How the answer ends, when it does not end well. Without anything said, and when streaming, it is an error on the event."`
-	Tool    *ScriptTool    `yaml:"tool" doc:"Instead of a model's answer: what a call of a tool came to. It counts where a record is played, with run --replay."`
+	Error   *ScriptFailure `yaml:"error" doc:"The error that the call fails with."`
+	Finish  *ScriptFinish  `yaml:"finish" doc:"A finish reason other than STOP. Without content, and when streaming, it is an error on the event."`
+	Tool    *ScriptTool    `yaml:"tool" doc:"Instead of a model's answer: the result of a tool call. Used by run --replay."`
 	Usage   *ScriptUsage   `yaml:"usage" doc:"The tokens that the answer reports."`
-	Times   int            `yaml:"times" doc:"How often the entry answers in a session; without it always."`
-	Chunks  int            `yaml:"chunks" doc:"In how many pieces the text is streamed; without it a piece for each word, up to 16."`
-	Delay   spec.Duration  `yaml:"delay" doc:"The wait before the first piece and between pieces."`
+	Times   int            `yaml:"times" doc:"How many times the entry answers in a session. Default: unlimited."`
+	Chunks  int            `yaml:"chunks" doc:"The number of chunks that the text is streamed in. Default: one per word, at most 16."`
+	Delay   spec.Duration  `yaml:"delay" doc:"The delay before the first chunk and between chunks."`
 }
 
 // A ScriptCall is one function call of an answer.
@@ -40,14 +40,14 @@ type ScriptCall struct {
 // A ScriptFailure is a failed model call.
 type ScriptFailure struct {
 	Code    int       `yaml:"code" default:"500" doc:"The HTTP status."`
-	Status  string    `yaml:"status" doc:"The service's word for it; without it Google's word for the code."`
-	Message spec.Text `yaml:"message" doc:"What the service says, with {placeholders}."`
+	Status  string    `yaml:"status" doc:"The status of the service. Default: Google's status for the code."`
+	Message spec.Text `yaml:"message" doc:"The message of the service, with {placeholders}."`
 }
 
 // A ScriptFinish is an end that the service tells of.
 type ScriptFinish struct {
-	Reason  string    `yaml:"reason" required:"true" doc:"The service's word for it, such as MAX_TOKENS or SAFETY."`
-	Message spec.Text `yaml:"message" doc:"What the service says, with {placeholders}."`
+	Reason  string    `yaml:"reason" required:"true" doc:"The finish reason, such as MAX_TOKENS or SAFETY."`
+	Message spec.Text `yaml:"message" doc:"The message of the service, with {placeholders}."`
 }
 
 // A ScriptUsage is what an answer cost.
@@ -77,7 +77,7 @@ type scriptEntry struct {
 // It reports every problem; with any the script is not usable.
 func DecodeScript(n *spec.Node) (*Script, spec.Diagnostics) {
 	if n.Kind != spec.Sequence {
-		return nil, spec.Diagnostics{n.Errorf("type", "a script is a list of entries")}
+		return nil, spec.Diagnostics{n.Errorf("type", "a script must be a list of entries")}
 	}
 	d := &scriptDecoder{script: Script{file: n.Pos.File}}
 	return d.decodeScript(n)
@@ -87,7 +87,7 @@ func DecodeScript(n *spec.Node) (*Script, spec.Diagnostics) {
 // entries without a condition answer once each.
 func DecodeAnswers(n *spec.Node) (*Script, spec.Diagnostics) {
 	if n.Kind != spec.Sequence {
-		return nil, spec.Diagnostics{n.Errorf("type", "the answers of a model are a list of entries")}
+		return nil, spec.Diagnostics{n.Errorf("type", "the answers of a model must be a list of entries")}
 	}
 	d := &scriptDecoder{script: Script{file: n.Pos.File}, once: true}
 	return d.decodeScript(n)
@@ -104,7 +104,7 @@ func (d *scriptDecoder) decodeScript(n *spec.Node) (*Script, spec.Diagnostics) {
 	var final *spec.Node
 	for _, item := range n.Items {
 		if final != nil && item.Get("tool") == nil {
-			d.addDiagnostics(item.Errorf("script", "this entry never answers: the one in line %d always does", final.Pos.Line))
+			d.addDiagnostics(item.Errorf("script", "unreachable entry: the one in line %d always matches", final.Pos.Line))
 		}
 		if e := d.decodeEntry(item); item.Get("when") == nil && e.Times == 0 && e.Tool == nil && final == nil {
 			final = item
@@ -155,11 +155,11 @@ func (d *scriptDecoder) checkAnswer(n *spec.Node) {
 	}
 	switch {
 	case failure == nil && len(said) == 0:
-		d.addDiagnostics(n.Errorf("script", "the entry says nothing: give it text, json, calls, thought, parts, finish or error"))
+		d.addDiagnostics(n.Errorf("script", "an entry requires text, json, calls, thought, parts, finish or error"))
 	case failure != nil && len(said) > 0:
-		d.addDiagnostics(failure.Errorf("script", "an entry either fails or answers: error and %s exclude each other", said[0]))
+		d.addDiagnostics(failure.Errorf("script", "error and %s are mutually exclusive", said[0]))
 	case slices.Contains(said, "text") && slices.Contains(said, "json"):
-		d.addDiagnostics(n.Get("json").Errorf("script", "an entry has one text: text and json exclude each other"))
+		d.addDiagnostics(n.Get("json").Errorf("script", "text and json are mutually exclusive"))
 	}
 }
 
@@ -167,12 +167,12 @@ func (d *scriptDecoder) checkAnswer(n *spec.Node) {
 func (d *scriptDecoder) checkTool(n, at *spec.Node, others []string) {
 	for _, key := range append(others, "usage", "chunks", "delay") {
 		if n.Get(key) != nil {
-			d.addDiagnostics(at.Errorf("script", "an entry is a model's or a tool's: tool and %s exclude each other", key))
+			d.addDiagnostics(at.Errorf("script", "tool and %s are mutually exclusive", key))
 			return
 		}
 	}
 	if at.Get("error") != nil && at.Get("response") != nil {
-		d.addDiagnostics(at.Get("error").Errorf("script", "a call either fails or answers: error and response exclude each other"))
+		d.addDiagnostics(at.Get("error").Errorf("script", "error and response are mutually exclusive"))
 	}
 }
 
@@ -180,7 +180,7 @@ func (d *scriptDecoder) checkNumbers(n *spec.Node, e *scriptEntry) {
 	d.checkMin(n.Get("times"), e.Times, 1)
 	d.checkMin(n.Get("chunks"), e.Chunks, 1)
 	if at := n.Get("error").Get("code"); at != nil && e.Error != nil && (e.Error.Code < 400 || e.Error.Code > 599) {
-		d.addDiagnostics(at.Errorf("value", "%d is no status of a failure: use 400 to 599", e.Error.Code))
+		d.addDiagnostics(at.Errorf("value", "%d is not an error status, must be 400 to 599", e.Error.Code))
 	}
 	if e.Usage != nil {
 		d.checkMin(n.Get("usage").Get("prompt"), int(e.Usage.Prompt), 0)
@@ -190,7 +190,7 @@ func (d *scriptDecoder) checkNumbers(n *spec.Node, e *scriptEntry) {
 
 func (d *scriptDecoder) checkMin(n *spec.Node, value, least int) {
 	if n != nil && !n.IsNull() && value < least {
-		d.addDiagnostics(n.Errorf("value", "want at least %d", least))
+		d.addDiagnostics(n.Errorf("value", "must be at least %d", least))
 	}
 }
 

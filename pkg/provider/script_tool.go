@@ -15,10 +15,10 @@ import (
 // it answers in the tool's place when a record is played ([ToolReplay]).
 type ScriptTool struct {
 	Name     string         `yaml:"name" required:"true" doc:"The tool's name."`
-	Args     map[string]any `yaml:"args" doc:"The arguments that it answers to; without it all."`
-	Response map[string]any `yaml:"response" doc:"What it answered; without it nothing."`
-	Error    string         `yaml:"error" doc:"Instead: what it failed with."`
-	State    map[string]any `yaml:"state" doc:"The keys of the state that it set; null removed the key."`
+	Args     map[string]any `yaml:"args" doc:"The arguments that the call must have. Default: any."`
+	Response map[string]any `yaml:"response" doc:"The response of the tool. Default: none."`
+	Error    string         `yaml:"error" doc:"Instead of response: the error of the tool."`
+	State    map[string]any `yaml:"state" doc:"The state keys that the call set; null removed a key."`
 }
 
 // A ToolCall is a call of a tool, and what came of it.

@@ -17,10 +17,10 @@ import (
 type scriptedConfig struct {
 	Provider string    `yaml:"provider" doc:"scripted."`
 	Script   spec.Text `yaml:"script" required:"true" doc:"The file with the script, such as demo.script.yaml."`
-	Model    string    `yaml:"model" default:"scripted" doc:"The name that the model goes by."`
+	Model    string    `yaml:"model" default:"scripted" doc:"The name of the model."`
 
-	Retry    *retryConfig `yaml:"retry" doc:"When to ask again after a failed call; without it, never."`
-	Fallback []spec.Text  `yaml:"fallback" doc:"Models of the app that are asked, in this order, when this one fails."`
+	Retry    *retryConfig `yaml:"retry" doc:"When to retry failed calls. Default: never."`
+	Fallback []spec.Text  `yaml:"fallback" doc:"Models of the app to try in this order when this one fails."`
 }
 
 // Check reports what the fields alone do not say.

@@ -303,30 +303,30 @@ func TestDecodeScript(t *testing.T) {
 		name, src string
 		want      []string
 	}{
-		{"no list", "text: hi", []string{"s.yaml:1:1: a script is a list of entries [type]"}},
-		{"says nothing", "- times: 1", []string{"s.yaml:1:3: the entry says nothing: give it text, json, calls, thought, parts, finish or error [script]"}},
-		{"two texts", "- {text: a, json: {}}", []string{"s.yaml:1:19: an entry has one text: text and json exclude each other [script]"}},
+		{"no list", "text: hi", []string{"s.yaml:1:1: a script must be a list of entries [type]"}},
+		{"says nothing", "- times: 1", []string{"s.yaml:1:3: an entry requires text, json, calls, thought, parts, finish or error [script]"}},
+		{"two texts", "- {text: a, json: {}}", []string{"s.yaml:1:19: text and json are mutually exclusive [script]"}},
 		{
 			"fails and answers", "- {error: {code: 500}, calls: [{name: f}]}",
-			[]string{"s.yaml:1:11: an entry either fails or answers: error and calls exclude each other [script]"},
+			[]string{"s.yaml:1:11: error and calls are mutually exclusive [script]"},
 		},
 		{
 			"tool fails and answers", "- tool: {name: f, error: no, response: {a: 1}}",
-			[]string{"s.yaml:1:26: a call either fails or answers: error and response exclude each other [script]"},
+			[]string{"s.yaml:1:26: error and response are mutually exclusive [script]"},
 		},
 		{
 			"tool and usage", "- tool: {name: f}\n  usage: {prompt: 1}",
-			[]string{"s.yaml:1:9: an entry is a model's or a tool's: tool and usage exclude each other [script]"},
+			[]string{"s.yaml:1:9: tool and usage are mutually exclusive [script]"},
 		},
-		{"no failure", "- error: {code: 200}", []string{"s.yaml:1:17: 200 is no status of a failure: use 400 to 599 [value]"}},
+		{"no failure", "- error: {code: 200}", []string{"s.yaml:1:17: 200 is not an error status, must be 400 to 599 [value]"}},
 		{
 			"numbers", "- {text: a, times: 0, chunks: -1, usage: {prompt: -1}}",
 			[]string{
-				"s.yaml:1:20: want at least 1 [value]", "s.yaml:1:31: want at least 1 [value]", "s.yaml:1:51: want at least 0 [value]",
+				"s.yaml:1:20: must be at least 1 [value]", "s.yaml:1:31: must be at least 1 [value]", "s.yaml:1:51: must be at least 0 [value]",
 			},
 		},
 		{"unknown", "- {txt: a}", []string{
-			"s.yaml:1:3: the entry says nothing: give it text, json, calls, thought, parts, finish or error [script]",
+			"s.yaml:1:3: an entry requires text, json, calls, thought, parts, finish or error [script]",
 			`s.yaml:1:4: unknown field "txt" [unknown-field]`,
 		}},
 		{"no name", "- {calls: [{args: {}}]}", []string{`s.yaml:1:12: missing field "name" [required]`}},
@@ -339,8 +339,8 @@ func TestDecodeScript(t *testing.T) {
 		{
 			"unreachable", "- {text: a}\n- {text: b}\n- {when: 'false', text: c}",
 			[]string{
-				"s.yaml:2:3: this entry never answers: the one in line 1 always does [script]",
-				"s.yaml:3:3: this entry never answers: the one in line 1 always does [script]",
+				"s.yaml:2:3: unreachable entry: the one in line 1 always matches [script]",
+				"s.yaml:3:3: unreachable entry: the one in line 1 always matches [script]",
 			},
 		},
 	}
