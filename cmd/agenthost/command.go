@@ -32,6 +32,7 @@ func newRoot(io stdio) *cobra.Command {
 		newSession(io), newMemory(io), newDB(io), newRevisions(io), newDiff(io), newPlan(io), newRollback(io), newWhy(io),
 		newSchema(io), newNew(io), newVersion(io), newLicenses(io),
 	)
+	root.SetFlagErrorFunc(explainFlags)
 	endWithSignal(root)
 	return root
 }
@@ -89,13 +90,15 @@ func listed(names []string) string {
 func setFromEnv(flags *pflag.FlagSet) error {
 	var failure error
 	flags.VisitAll(func(f *pflag.Flag) {
-		name := "AGENTHOST_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
+		name := variableOf(f.Name)
 		v, ok := os.LookupEnv(name)
 		if !ok || f.Changed || failure != nil {
 			return
 		}
 		if err := flags.Set(f.Name, v); err != nil {
-			failure = fmt.Errorf("%s: %w", name, err)
+			if failure = explainFlag(name, err); failure == err {
+				failure = fmt.Errorf("%s: %w", name, err)
+			}
 		}
 	})
 	return failure

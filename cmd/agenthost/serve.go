@@ -54,6 +54,8 @@ type serveFlags struct {
 	config, auth string
 	authNode     *spec.Node
 	dirs         []string
+	// settings are the variables that set flags.
+	settings []string
 
 	runsPerUser, runsPerApp string
 	maxRunTime              time.Duration
@@ -80,6 +82,7 @@ file.`,
 			if err != nil {
 				return err
 			}
+			f.settings = settings(cmd.Root())
 			return serve(cmd.Context(), io, &f, dirs)
 		},
 	}
@@ -158,6 +161,7 @@ func serve(ctx context.Context, io stdio, f *serveFlags, dirs []string) error {
 	if err != nil {
 		return err
 	}
+	warnUnknownVariables(logger, f.settings, f.load.own.Variables)
 	listener, err := m.listen(ctx)
 	if err != nil {
 		return failed(err)

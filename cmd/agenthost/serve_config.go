@@ -98,6 +98,10 @@ func setFromNode(flags *pflag.FlagSet, flag *pflag.Flag, n *spec.Node) spec.Diag
 		return spec.Diagnostics{n.Errorf("config", "expected one value of type %s", flag.Value.Type())}
 	}
 	if err := flags.Set(flag.Name, value); err != nil {
+		var explained *flagError
+		if errors.As(explainFlag(strings.ReplaceAll(flag.Name, "-", "_"), err), &explained) {
+			return spec.Diagnostics{n.Errorf("config", "%s", explained.message).WithHint("%s", explained.hint)}
+		}
 		var invalid *pflag.InvalidValueError
 		if errors.As(err, &invalid) {
 			err = invalid.Unwrap()

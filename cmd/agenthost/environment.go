@@ -1,0 +1,67 @@
+package main
+
+import (
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"agenthost/pkg/spec"
+)
+
+const variablePrefix = "AGENTHOST_"
+
+// variableOf is the variable of a flag: that of --session-db is AGENTHOST_SESSION_DB.
+func variableOf(flag string) string {
+	return variablePrefix + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
+}
+
+// settings are the variables of the flags of all verbs.
+func settings(root *cobra.Command) []string {
+	var names []string
+	add := func(f *pflag.Flag) { names = append(names, variableOf(f.Name)) }
+	var visit func(cmd *cobra.Command)
+	visit = func(cmd *cobra.Command) {
+		cmd.LocalFlags().VisitAll(add)
+		for _, verb := range cmd.Commands() {
+			visit(verb)
+		}
+	}
+	visit(root)
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// warnUnknownVariables warns of AGENTHOST_ variables that set nothing: a misspelt one
+// would be ignored without a word. Those that the host's own documents read, in used,
+// are known.
+func warnUnknownVariables(logger *slog.Logger, known, used []string) {
+	short := make([]string, len(known)) // the prefix would make all of them alike
+	for i, name := range known {
+		short[i] = strings.TrimPrefix(name, variablePrefix)
+	}
+	variables := os.Environ()
+	slices.Sort(variables)
+	for _, variable := range variables {
+		name, value, _ := strings.Cut(variable, "=")
+		if !strings.HasPrefix(name, variablePrefix) || slices.Contains(known, name) || slices.Contains(used, name) || isNoSetting(name, value) {
+			continue
+		}
+		if near := spec.Suggest(strings.TrimPrefix(name, variablePrefix), short); near != "" {
+			logger.Warn("unknown environment variable, it is ignored", "variable", name, "did you mean", variablePrefix+near)
+			continue
+		}
+		logger.Warn("unknown environment variable, it is ignored", "variable", name)
+	}
+}
+
+// isNoSetting says whether a variable is one of agenthost's own tests, or of those that
+// Kubernetes and Docker set for a service that is named agenthost.
+func isNoSetting(name, value string) bool {
+	rest := strings.TrimPrefix(name, variablePrefix)
+	return rest == "CORPUS" || strings.HasPrefix(rest, "TEST_") || strings.HasPrefix(rest, "SERVICE_") ||
+		strings.HasPrefix(rest, "PORT_") || rest == "PORT" && strings.Contains(value, "://")
+}
