@@ -157,7 +157,7 @@ func (j *job) modelEnv(name string) provider.Env {
 func (j *job) modelFile(_ context.Context, at spec.Text) (*spec.Node, spec.Diagnostics) {
 	file := path.Clean(at.Value)
 	if leadsOut(at.Value) {
-		return nil, spec.Diagnostics{at.Errorf(0, "path", "%s leads out of the app's folder", at.Value)}
+		return nil, spec.Diagnostics{hintSlash(at.Errorf(0, "path", "%s leads out of the app's folder", at.Value), at.Value)}
 	}
 	if !j.src.exists(file) {
 		return nil, spec.Diagnostics{at.Errorf(0, "file", "%s", j.src.missing(file))}

@@ -96,8 +96,9 @@ func (j *job) includeAll(files []spec.Text, from string) {
 		switch {
 		case j.included[file]:
 		case path.IsAbs(at.Value) || strings.Contains(at.Value, "\\") || leadsOut(file) && !isBeside(file):
-			j.report(at.Errorf(0, "path", "include %s leads out of the app's folder", at.Value).
-				WithHint("an include is a file of the app, or one beside the app's folder: ../NAME.yaml"))
+			d := at.Errorf(0, "path", "include %s leads out of the app's folder", at.Value).
+				WithHint("an include is a file of the app, or one beside the app's folder: ../NAME.yaml")
+			j.report(hintSlash(d, at.Value))
 		case !j.src.exists(file):
 			j.report(at.Errorf(0, "file", "%s", j.src.missing(file)))
 		default:

@@ -434,7 +434,8 @@ func (j *job) resolvePath(ctx context.Context, ref *runtime.AgentRef, t trail) *
 	}
 	rel := path.Clean(strings.TrimPrefix(given, "./"))
 	if leadsOut(given) {
-		return fail("path", "config_path %s leads out of the folder of this file", given)
+		j.report(hintSlash(ref.ConfigPath.Errorf(0, "path", "config_path %s leads out of the folder of this file", given), given))
+		return nil
 	}
 	file := path.Join(path.Dir(t.file), rel)
 	if t.has(file) {

@@ -211,6 +211,9 @@ func secretError(name string, err error) error {
 // text reads a text of the app, by its path from the app's folder.
 func (s *source) text(given string) (string, error) {
 	file := path.Clean(given)
+	if strings.Contains(given, "\\") {
+		return "", fmt.Errorf("%s has a \\: %s", given, slashHint)
+	}
 	if leadsOut(given) {
 		return "", fmt.Errorf("%s leads out of the app's folder", given)
 	}
@@ -234,7 +237,19 @@ func (s *source) text(given string) (string, error) {
 	return string(b), nil
 }
 
-// leadsOut says whether a path leaves the folder that it starts in.
+// slashHint is for paths as Windows writes them.
+const slashHint = `write / instead of \`
+
+// hintSlash adds slashHint to what is said of such a path.
+func hintSlash(d spec.Diagnostic, given string) spec.Diagnostic {
+	if strings.Contains(given, "\\") {
+		return d.WithHint("%s: %s", slashHint, strings.ReplaceAll(given, "\\", "/"))
+	}
+	return d
+}
+
+// leadsOut says whether a path leaves the folder that it starts in, or may do so
+// where \ stands between folders.
 func leadsOut(given string) bool {
 	file := path.Clean(given)
 	return path.IsAbs(given) || strings.Contains(given, "\\") || file == ".." || strings.HasPrefix(file, "../")
