@@ -2,6 +2,7 @@ package loader
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 
 	"agenthost/pkg/spec"
@@ -10,6 +11,9 @@ import (
 
 // nearlyKey finds what looks like a placeholder with a prefix or a path.
 var nearlyKey = regexp.MustCompile(`\{\s*([A-Za-z_]\w*)([:.])([A-Za-z_]\w*)\??\s*\}`)
+
+// templateTag finds the tags of Jinja and its like.
+var templateTag = regexp.MustCompile(`\{%-?\s*(\w+)[^%{}]*%\}`)
 
 // prefixes are those of the state, without their colons.
 func prefixes() []string { return []string{"app", "temp", "user"} }
@@ -23,10 +27,17 @@ func (f *stateFlow) checkPlaceholders(t tool.StateText) {
 		switch {
 		case sign == ":":
 			f.checkPrefix(t.Text, root+":"+rest, m[2])
+		case slices.Contains(prefixes(), root) && !t.Paths && !strings.HasSuffix(src[:m[0]], "$"):
+			f.report(t.Text.Warnf(m[0], "placeholder", "%s stays as it is: the prefix of a key ends with a colon", src[m[0]:m[1]]).
+				WithHint("write {%s:%s?}; text that shall stay goes into static_instruction", root, rest))
 		case root == "state" && !t.Paths && !isCode(src, m[0], m[1]):
 			f.report(t.Text.Warnf(m[0], "placeholder", "%s stays as it is: here a placeholder is the key alone", src[m[0]:m[1]]).
 				WithHint("write {%s}", rest).WithFix(src[m[0]:m[7]], "{"+rest))
 		}
+	}
+	if m := templateTag.FindStringSubmatchIndex(src); m != nil && !t.Paths {
+		f.report(t.Text.Warnf(m[0], "placeholder", "%s stays as it is: an instruction has placeholders only, no {%% %s %%}", src[m[0]:m[1]], src[m[2]:m[3]]).
+			WithHint("write agents with a when: for the cases; text that shall stay goes into static_instruction"))
 	}
 }
 
