@@ -133,11 +133,20 @@ func discover(dirs []string) ([]string, error) {
 			return nil, failed(err)
 		}
 		if len(found) == 0 {
-			return nil, failedf("there is no app in %s: an app is a folder with a root_agent.yaml or an app.yaml", dir)
+			return nil, noApp(dir)
 		}
 		apps = append(apps, found...)
 	}
 	return apps, nil
+}
+
+// noApp says that a folder holds no app, and which file of it may only have the wrong
+// name.
+func noApp(dir string) error {
+	if file, name := loader.Misnamed(dir); file != "" {
+		return failedf("there is no app in %s: rename %s to %s", dir, file, name)
+	}
+	return failedf("there is no app in %s: an app is a folder with a root_agent.yaml or an app.yaml", dir)
 }
 
 // checkApp says in plain words why a folder cannot be the one of an app.

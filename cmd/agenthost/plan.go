@@ -61,7 +61,7 @@ func (p *planner) run(ctx context.Context, dirs []string, asJSON bool) error {
 			return failed(err)
 		}
 		if len(apps) == 0 {
-			return failedf("%s holds no app: an app is a folder with a root_agent.yaml or an app.yaml", dir)
+			return noApp(dir)
 		}
 		for _, app := range apps {
 			one, err := p.plan(ctx, app)

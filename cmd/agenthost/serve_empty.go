@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"agenthost/pkg/loader"
 )
 
 // mostLooked is how many folders are named among which no app was found.
@@ -17,6 +19,9 @@ func (m *serveMain) greetEmpty(out io.Writer) {
 	fmt.Fprintln(out, "  There is no app yet: no root_agent.yaml and no app.yaml in")
 	for _, dir := range m.dirs {
 		fmt.Fprintf(out, "    %s\n", looked(dir))
+		if file, name := loader.Misnamed(dir); file != "" {
+			fmt.Fprintf(out, "    Rename %s to %s.\n", file, name)
+		}
 	}
 	fmt.Fprintf(out, "\nMake one, and it is served as soon as it is there:\n\n  agenthost new %s\n", filepath.Join(m.dirs[0], "hello"))
 }

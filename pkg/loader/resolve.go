@@ -151,11 +151,21 @@ func (j *job) rootNode() (*spec.Node, trail) {
 	if ref == nil && !j.src.exists(file) {
 		j.report(spec.Diagnostic{
 			Pos: spec.Pos{File: j.src.display(appFile)}, Rule: "required",
-			Message: "the app has no agent", Hint: "write a root_agent.yaml beside app.yaml, or the agent under root_agent:",
+			Message: "the app has no agent", Hint: j.hintAgent(),
 		})
 		return nil, trail{}
 	}
 	return j.agentFile(file, trail{}, true)
+}
+
+// hintAgent says how an app without an agent gets one.
+func (j *job) hintAgent() string {
+	for _, names := range misnamed() {
+		if names[1] == agentFile && j.src.exists(names[0]) {
+			return "rename " + names[0] + " to " + agentFile
+		}
+	}
+	return "write a root_agent.yaml beside app.yaml, or the agent under root_agent:"
 }
 
 // trail is the way from the root to an agent: the file it stands in, and what

@@ -64,6 +64,36 @@ func isApp(dir string) bool {
 	return false
 }
 
+// misnamed are the names that people give to a file in the place of agentFile or
+// appFile, and the name that it should have.
+func misnamed() [][2]string {
+	return [][2]string{
+		{"root_agent.yml", agentFile}, {"agent.yaml", agentFile}, {"agent.yml", agentFile}, {"root-agent.yaml", agentFile},
+		{"app.yml", appFile},
+	}
+}
+
+// Misnamed looks for a file that was meant to make a folder, or one in it, an app, and
+// returns its path and the name that it should have. They are empty when there is none.
+func Misnamed(dir string) (file, name string) {
+	folders := []string{dir}
+	entries, _ := os.ReadDir(dir) // what cannot be read has no file to rename
+	for _, e := range entries {
+		if e.IsDir() && !strings.HasPrefix(e.Name(), ".") && !strings.HasPrefix(e.Name(), "_") {
+			folders = append(folders, filepath.Join(dir, e.Name()))
+		}
+	}
+	for _, folder := range folders {
+		for _, names := range misnamed() {
+			file := filepath.Join(folder, names[0])
+			if info, err := os.Stat(file); err == nil && info.Mode().IsRegular() {
+				return file, names[1]
+			}
+		}
+	}
+	return "", ""
+}
+
 // source reads one app's files and environment, and remembers what it read:
 // the app's revision is the hash of all of it.
 type source struct {
