@@ -68,7 +68,10 @@ func isApp(dir string) bool {
 // appFile, and the name that it should have.
 func misnamed() [][2]string {
 	return [][2]string{
-		{"root_agent.yml", agentFile}, {"agent.yaml", agentFile}, {"agent.yml", agentFile}, {"root-agent.yaml", agentFile},
+		{"root_agent.yml", agentFile},
+		{"agent.yaml", agentFile},
+		{"agent.yml", agentFile},
+		{"root-agent.yaml", agentFile},
 		{"app.yml", appFile},
 	}
 }
