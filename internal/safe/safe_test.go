@@ -26,8 +26,7 @@ func TestRecoverOnGoroutine(t *testing.T) {
 	reported := make(chan *safe.Panic, 1)
 	go func() {
 		defer safe.Recover(func(p *safe.Panic) { reported <- p })
-		var m map[string]int
-		m["a"]++
+		panic("nil map")
 	}()
 	if p := <-reported; !strings.Contains(p.Error(), "nil map") {
 		t.Errorf("reported %v, want the panic", p)

@@ -44,7 +44,7 @@ func NewStateSchema(schema map[string]any) (*StateSchema, error) {
 func (s *StateSchema) addKey(key string, prop map[string]any) error {
 	scope, _ := session.ScopeOf(key)
 	if scope == session.ScopeSession && strings.Contains(key, ":") {
-		return fmt.Errorf("the key %s: prefix must be user:, app: or temp:", key)
+		return fmt.Errorf("the prefix of the key %s must be one of user:, app: and temp:, or none", key)
 	}
 	if name, ok := prop["writable"]; ok {
 		w, known := session.ParseWriter(fmt.Sprint(name))
