@@ -85,7 +85,7 @@ func (c *composer) fill(n *Node, y *yaml.Node, depth int) *Node {
 		n.Kind, n.Tag = Sequence, seqTag
 		c.checkTag(n, y)
 		for _, item := range y.Content {
-			n.Items = append(n.Items, c.node(item, depth+1))
+			n.Items = append(n.Items, c.value(item, depth+1))
 		}
 	default:
 		c.scalar(n, y)
@@ -183,12 +183,19 @@ func (c *composer) mapping(n *Node, y *yaml.Node, depth int) {
 			merges = append(merges, value)
 		default:
 			first[key.Value] = key.Pos
-			n.Entries = append(n.Entries, Entry{key, c.node(value, depth+1)})
+			n.Entries = append(n.Entries, Entry{key, c.value(value, depth+1)})
 		}
 	}
 	for _, value := range merges {
 		c.merge(n, first, c.node(value, depth))
 	}
+}
+
+// value composes the value of a key, or an item.
+func (c *composer) value(y *yaml.Node, depth int) *Node {
+	n := c.node(y, depth)
+	c.checkTypography(n, y)
+	return n
 }
 
 // key composes a key. Numbers, true and false as keys are their text.

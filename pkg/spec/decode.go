@@ -144,6 +144,10 @@ func unknownField(key *Node, fields []Field) Diagnostic {
 		names[i] = f.Name
 	}
 	diag := key.Errorf("unknown-field", "unknown field %q", key.Value).withNear(key.Value, names)
+	if hint, ok := hintTypography(key.Value); ok {
+		diag.Hint = hint
+		return diag
+	}
 	if diag.Hint == "" && len(names) > 0 && len(names) <= maxListed {
 		diag.Hint = "the fields here are " + strings.Join(names, ", ")
 	}

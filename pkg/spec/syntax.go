@@ -71,6 +71,9 @@ func markOf(v reflect.Value, name string) Pos {
 // explainSyntax puts the parser's words into ordinary ones. What it does not
 // know stays as it is.
 func explainSyntax(d Diagnostic, src *source) Diagnostic {
+	if explained, ok := explainSpace(d, src); ok {
+		return explained
+	}
 	here := src.from(d.Pos)
 	switch message := d.Message; {
 	case strings.HasPrefix(message, "unknown anchor"):
