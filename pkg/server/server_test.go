@@ -185,7 +185,7 @@ func TestUnsayableEvent(t *testing.T) {
 		return nil
 	})
 	e.session(t, "odd", "s")
-	want(t, e.do("POST", "/run", runBody("odd", "s", "x")), 500, `{"detail":"an event of agent odd cannot be stored: writing event \"new-0004\": avgLogprobs: NaN is not a JSON number: invalid"}`)
+	want(t, e.do("POST", "/run", runBody("odd", "s", "x")), 500, `{"detail":"an event of agent odd cannot be stored: encoding event \"new-0004\": avgLogprobs: NaN is not a JSON number: invalid"}`)
 	want(t, e.do("POST", "/run_sse", runBody("odd", "s", "x")), 200, `data: {"error":"internal error","errorCode":"INTERNAL","author":"odd"}`+"\n\n")
 }
 
