@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 
@@ -21,6 +22,8 @@ import (
 // An observedClient is a client that agents can look at: what has been flushed to it.
 type observedClient struct {
 	*httptest.ResponseRecorder
+
+	mu      sync.Mutex // parallel agents look while the other one's event is flushed
 	flushed string
 	// deaf is the control: nothing that is flushed arrives.
 	deaf bool
@@ -29,6 +32,8 @@ type observedClient struct {
 }
 
 func (c *observedClient) Flush() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if !c.deaf {
 		c.flushed = c.Body.String()
 	}
@@ -36,8 +41,19 @@ func (c *observedClient) Flush() {
 
 // expect notes a text that has not arrived.
 func (c *observedClient) expect(text string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if !strings.Contains(c.flushed, `"`+text+`"`) {
 		c.late = append(c.late, text)
+	}
+}
+
+// expectHeld notes a text that has arrived, although it is to go with the end.
+func (c *observedClient) expectHeld(text string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if strings.Contains(c.flushed, text) {
+		c.late = append(c.late, "the last event was not held: "+text)
 	}
 }
 
@@ -74,8 +90,8 @@ func (m *sayer) Generate(_ context.Context, req *model.Request) iter.Seq2[*model
 		}
 		if len(m.says) > 0 || m.unheld {
 			m.client.expect(text)
-		} else if strings.Contains(m.client.flushed, text) {
-			m.client.late = append(m.client.late, "the last event was not held: "+text)
+		} else {
+			m.client.expectHeld(text)
 		}
 	}
 }
