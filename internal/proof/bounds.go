@@ -28,9 +28,10 @@ const (
 	neighbourSave = 2 * time.Second
 	// neighbourCPU is how much of a processor a host at rest takes with them.
 	neighbourCPU = 0.2
-	// stormMemory is how much a host may grow by one answer of a model, in MB, and
-	// stormWait the longest turn of others meanwhile.
-	stormMemory = 300
+	// stormMemory is how much a host may grow by four turns at once that call a costly
+	// tool, in MB: the 128 MiB of each turn's expressions. stormWait is the longest turn
+	// of others meanwhile.
+	stormMemory = 4 * 134
 	// stormTurns are those of each of four clients.
 	stormTurns = 10
 	stormWait  = 3 * time.Second
