@@ -148,7 +148,7 @@ func serve(ctx context.Context, io stdio, f *serveFlags, dirs []string) error {
 	}
 	defer opts.Auth.Close()
 	opts.Logger, opts.Version, opts.MaxRunTime, opts.KeepAlive = m.logger, version(), f.maxRunTime, f.keepAlive
-	opts.MaxAnswers = int64(f.maxAnswers)
+	opts.MaxResponseBytes = int64(f.maxAnswers)
 	if err := checkFolders(dirs); err != nil {
 		return err
 	}

@@ -24,11 +24,11 @@ type (
 	}
 )
 
-// served is the snapshot of the app that the path names.
-func (s *Server) served(r *http.Request) (*runtime.App, error) {
+// findApp is the snapshot of the app that the path names.
+func (s *Server) findApp(r *http.Request) (*runtime.App, error) {
 	app := s.host.App(r.PathValue("app"))
 	if app == nil {
-		return nil, errNoApp(r.PathValue("app"))
+		return nil, appNotFound(r.PathValue("app"))
 	}
 	return app, nil
 }
@@ -36,24 +36,24 @@ func (s *Server) served(r *http.Request) (*runtime.App, error) {
 // handleAppInfo tells of the LLM agents of an app. As in adk-python, there must
 // be one at the top.
 func (s *Server) handleAppInfo(w http.ResponseWriter, r *http.Request) error {
-	app, err := s.served(r)
+	app, err := s.findApp(r)
 	if err != nil {
 		return err
 	}
 	if _, ok := app.Root.(*runtime.LLMAgent); !ok {
-		return refuse("Root agent is not an LlmAgent")
+		return badRequest("Root agent is not an LlmAgent")
 	}
-	body := appInfoBody{appBody: describe([]*runtime.App{app})[0], Agents: map[string]*agentInfoBody{}}
-	body.add(app.AgentInfo())
+	body := appInfoBody{appBody: newAppBodies([]*runtime.App{app})[0], Agents: map[string]*agentInfoBody{}}
+	body.addAgents(app.AgentInfo())
 	return writeJSON(w, body)
 }
 
-func (b *appInfoBody) add(p *runtime.AgentInfo) {
+func (b *appInfoBody) addAgents(p *runtime.AgentInfo) {
 	if p.Kind == "LlmAgent" {
 		b.Agents[p.Name] = newAgentInfo(p)
 	}
 	for _, child := range p.Agents {
-		b.add(child)
+		b.addAgents(child)
 	}
 }
 

@@ -20,37 +20,37 @@ func (s *Server) handleVersion(w http.ResponseWriter, _ *http.Request) error {
 }
 
 func (s *Server) handleListApps(w http.ResponseWriter, r *http.Request) error {
-	detailed, err := queryFlag(r, "detailed")
+	detailed, err := readQueryFlag(r, "detailed")
 	if err != nil {
 		return err
 	}
-	apps := slices.DeleteFunc(s.host.Apps(), func(a *runtime.App) bool { return !s.mayUse(r, a.Name) })
+	apps := slices.DeleteFunc(s.host.Apps(), func(a *runtime.App) bool { return !s.canUseApp(r, a.Name) })
 	if detailed {
-		return writeJSON(w, appsBody{describe(apps)})
+		return writeJSON(w, appsBody{newAppBodies(apps)})
 	}
 	names := make([]string, len(apps))
 	for i, a := range apps {
 		names[i] = a.Name
 	}
 	// The visual builder opens what it has made anew if it finds it here.
-	names = append(names, s.drafts.names()...)
+	names = append(names, s.drafts.appNames()...)
 	slices.Sort(names)
 	return writeJSON(w, slices.Compact(names))
 }
 
-func queryFlag(r *http.Request, name string) (bool, error) {
+func readQueryFlag(r *http.Request, name string) (bool, error) {
 	text := r.URL.Query().Get(name)
 	if text == "" {
 		return false, nil
 	}
 	on, err := strconv.ParseBool(text)
 	if err != nil {
-		return false, &invalidBody{[]fault{{"bool_parsing", []any{"query", name}, "Input should be true or false"}}}
+		return false, &invalidBodyError{[]errorDetail{{"bool_parsing", []any{"query", name}, "Input should be true or false"}}}
 	}
 	return on, nil
 }
 
-func describe(apps []*runtime.App) []appBody {
+func newAppBodies(apps []*runtime.App) []appBody {
 	bodies := make([]appBody, len(apps))
 	for i, a := range apps {
 		bodies[i] = appBody{Name: a.Name, RootAgentName: a.Root.Name(), Description: a.Description, Language: "yaml"}
@@ -59,16 +59,16 @@ func describe(apps []*runtime.App) []appBody {
 }
 
 func (s *Server) handleDiagnostics(w http.ResponseWriter, r *http.Request) error {
-	st, ok := s.status(r.PathValue("app"))
+	st, ok := s.findStatus(r.PathValue("app"))
 	if !ok {
-		return errNoApp(r.PathValue("app"))
+		return appNotFound(r.PathValue("app"))
 	}
 	return writeJSON(w, st)
 }
 
-// status is what the reloader says of an app. An app that it does not know,
+// findStatus is what the reloader says of an app. An app that it does not know,
 // because Go code built it, has no problems.
-func (s *Server) status(app string) (Status, bool) {
+func (s *Server) findStatus(app string) (Status, bool) {
 	if s.opts.Reloader != nil {
 		if st, ok := s.opts.Reloader.Status(app); ok {
 			return st, true
@@ -87,8 +87,8 @@ func (s *Server) handlePreview(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	req := &runtime.PreviewRequest{
-		App: r.PathValue("app"), Agent: b.text("agent"), UserID: b.text("userId"), SessionID: b.text("sessionId"),
-		State: b.values("state"), Text: b.text("text"),
+		App: r.PathValue("app"), Agent: b.readString("agent"), UserID: b.readString("userId"), SessionID: b.readString("sessionId"),
+		State: b.readMap("state"), Text: b.readString("text"),
 	}
 	if err := b.err(); err != nil {
 		return err
@@ -97,7 +97,7 @@ func (s *Server) handlePreview(w http.ResponseWriter, r *http.Request) error {
 	var re *runtime.RunError
 	if errors.As(err, &re) && re.Code == runtime.CodeMissingValue {
 		// The state came with the request, so the answer is the asker's to give.
-		return refuse(re.Message)
+		return badRequest(re.Message)
 	}
 	if err != nil {
 		return err

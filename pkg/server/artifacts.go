@@ -10,19 +10,19 @@ import (
 	"agenthost/pkg/store"
 )
 
-// latest is the version of the store that means the newest.
-const latest = -1
+// latestVersion is the version of the store that means the newest.
+const latestVersion = -1
 
 const (
-	noArtifact = missingError("Artifact not found")
-	noVersion  = missingError("Artifact version not found")
+	errArtifactNotFound = notFoundError("Artifact not found")
+	errVersionNotFound  = notFoundError("Artifact version not found")
 )
 
 // As in adk-python, nobody asks here whether the app and the session are there.
-func (s *Server) artifacts() *store.Artifacts { return s.host.Store().Artifacts }
+func (s *Server) artifactStore() *store.Artifacts { return s.host.Store().Artifacts }
 
 func (s *Server) handleListArtifacts(w http.ResponseWriter, r *http.Request) error {
-	names, err := s.artifacts().Keys(r.Context(), pathKey(r))
+	names, err := s.artifactStore().Keys(r.Context(), pathKey(r))
 	if err != nil {
 		return err
 	}
@@ -34,13 +34,13 @@ func (s *Server) handleSaveArtifact(w http.ResponseWriter, r *http.Request) erro
 	if err != nil {
 		return err
 	}
-	b.need("filename")
-	b.need("artifact")
-	n := &store.NewArtifact{Name: b.text("filename"), Part: b.part("artifact"), CustomMetadata: b.values("customMetadata")}
+	b.requireField("filename")
+	b.requireField("artifact")
+	n := &store.NewArtifact{Name: b.readString("filename"), Part: b.readPart("artifact"), CustomMetadata: b.readMap("customMetadata")}
 	if err := b.err(); err != nil {
 		return err
 	}
-	made, err := s.artifacts().Create(r.Context(), pathKey(r), n)
+	made, err := s.artifactStore().Create(r.Context(), pathKey(r), n)
 	if err != nil {
 		return err
 	}
@@ -48,7 +48,7 @@ func (s *Server) handleSaveArtifact(w http.ResponseWriter, r *http.Request) erro
 }
 
 func (s *Server) handleDeleteArtifact(w http.ResponseWriter, r *http.Request) error {
-	if err := s.artifacts().Delete(r.Context(), pathKey(r), r.PathValue("name")); err != nil {
+	if err := s.artifactStore().Delete(r.Context(), pathKey(r), r.PathValue("name")); err != nil {
 		return err
 	}
 	return writeJSON(w, nil)
@@ -68,7 +68,7 @@ func (s *Server) handleArtifact(w http.ResponseWriter, r *http.Request) error {
 	}
 	bare, described := strings.CutSuffix(path, "/metadata")
 	if i := strings.LastIndex(bare, "/versions/"); i >= 0 && !strings.Contains(bare[i+len("/versions/"):], "/") {
-		version, err := versionOf(bare[i+len("/versions/"):])
+		version, err := parseVersion(bare[i+len("/versions/"):])
 		switch {
 		case err != nil:
 			return err
@@ -77,7 +77,7 @@ func (s *Server) handleArtifact(w http.ResponseWriter, r *http.Request) error {
 		}
 		return s.writeArtifact(w, r, bare[:i], version)
 	}
-	version, err := queryVersion(r)
+	version, err := readQueryVersion(r)
 	if err != nil {
 		return err
 	}
@@ -85,9 +85,9 @@ func (s *Server) handleArtifact(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Server) writeArtifact(w http.ResponseWriter, r *http.Request, name string, version int) error {
-	part, err := s.artifacts().Load(r.Context(), pathKey(r), name, version)
+	part, err := s.artifactStore().Load(r.Context(), pathKey(r), name, version)
 	if errors.Is(err, session.ErrNotFound) {
-		return noArtifact
+		return errArtifactNotFound
 	}
 	if err != nil {
 		return err
@@ -96,12 +96,12 @@ func (s *Server) writeArtifact(w http.ResponseWriter, r *http.Request, name stri
 	if err != nil {
 		return err
 	}
-	writeText(w, http.StatusOK, text)
+	writeRawJSON(w, http.StatusOK, text)
 	return nil
 }
 
 func (s *Server) writeVersions(w http.ResponseWriter, r *http.Request, name string, described bool) error {
-	all, err := s.artifacts().Versions(r.Context(), pathKey(r), name)
+	all, err := s.artifactStore().Versions(r.Context(), pathKey(r), name)
 	if err != nil {
 		return err
 	}
@@ -116,9 +116,9 @@ func (s *Server) writeVersions(w http.ResponseWriter, r *http.Request, name stri
 }
 
 func (s *Server) writeVersion(w http.ResponseWriter, r *http.Request, name string, version int) error {
-	v, err := s.artifacts().Version(r.Context(), pathKey(r), name, version)
+	v, err := s.artifactStore().Version(r.Context(), pathKey(r), name, version)
 	if errors.Is(err, session.ErrNotFound) {
-		return noVersion
+		return errVersionNotFound
 	}
 	if err != nil {
 		return err
@@ -126,40 +126,40 @@ func (s *Server) writeVersion(w http.ResponseWriter, r *http.Request, name strin
 	return writeJSON(w, v)
 }
 
-// errVersion is the answer to a version that is no number.
-type errVersion struct{}
+// invalidVersionError is the answer to a version that is no number.
+type invalidVersionError struct{}
 
 // Error is what the client is told.
-func (errVersion) Error() string { return "Invalid version ID" }
+func (invalidVersionError) Error() string { return "Invalid version ID" }
 
-// versionOf reads a version of the path.
-func versionOf(text string) (int, error) {
+// parseVersion reads a version of the path.
+func parseVersion(text string) (int, error) {
 	if text == "latest" {
-		return latest, nil
+		return latestVersion, nil
 	}
 	n, err := strconv.Atoi(text)
 	switch {
 	case err != nil:
-		return 0, errVersion{}
+		return 0, invalidVersionError{}
 	case n < 0:
-		return 0, noArtifact
+		return 0, errArtifactNotFound
 	}
 	return n, nil
 }
 
-func queryVersion(r *http.Request) (int, error) {
+func readQueryVersion(r *http.Request) (int, error) {
 	text := r.URL.Query().Get("version")
 	if text == "" {
-		return latest, nil
+		return latestVersion, nil
 	}
 	n, err := strconv.Atoi(text)
 	switch {
 	case err != nil:
-		return 0, &invalidBody{[]fault{{
+		return 0, &invalidBodyError{[]errorDetail{{
 			"int_parsing", []any{"query", "version"}, "Input should be a valid integer, unable to parse string as an integer",
 		}}}
 	case n < 0:
-		return 0, noArtifact
+		return 0, errArtifactNotFound
 	}
 	return n, nil
 }

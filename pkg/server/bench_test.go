@@ -22,34 +22,34 @@ import (
 	"agenthost/pkg/store"
 )
 
-// instant answers at once; gated says a piece, and the rest when it is let.
+// instantModel answers at once; gated says a piece, and the rest when it is let.
 type (
-	instant struct{}
-	gated   struct{ open chan struct{} }
+	instantModel struct{}
+	gatedModel   struct{ open chan struct{} }
 )
 
-func (instant) Name() string { return "instant" }
+func (instantModel) Name() string { return "instant" }
 
-func (instant) Generate(context.Context, *model.Request) iter.Seq2[*model.Response, error] {
+func (instantModel) Generate(context.Context, *model.Request) iter.Seq2[*model.Response, error] {
 	return func(yield func(*model.Response, error) bool) {
 		yield(&model.Response{Content: model.ModelText("ok"), FinishReason: genai.FinishReasonStop}, nil)
 	}
 }
 
-func (gated) Name() string { return "gated" }
+func (gatedModel) Name() string { return "gated" }
 
-func (g gated) Generate(ctx context.Context, req *model.Request) iter.Seq2[*model.Response, error] {
+func (g gatedModel) Generate(ctx context.Context, req *model.Request) iter.Seq2[*model.Response, error] {
 	return func(yield func(*model.Response, error) bool) {
 		if !yield(&model.Response{Content: model.ModelText("o"), Partial: true}, nil) {
 			return
 		}
 		<-g.open
-		instant{}.Generate(ctx, req)(yield)
+		instantModel{}.Generate(ctx, req)(yield)
 	}
 }
 
-// benched is a server as the verb serve makes it, and where it listens.
-func benched(b *testing.B, m model.LLM) (*store.Store, *httptest.Server) {
+// newBenchServer is a server as the verb serve makes it, and where it listens.
+func newBenchServer(b *testing.B, m model.LLM) (*store.Store, *httptest.Server) {
 	st, err := store.Open(b.Context(), "memory:", nil)
 	if err != nil {
 		b.Fatal(err)
@@ -93,7 +93,7 @@ func benchRequest(path, id string) []byte {
 func BenchmarkRequest(b *testing.B) {
 	for _, path := range []string{"/run", "/run_sse"} {
 		b.Run(path[1:], func(b *testing.B) {
-			st, web := benched(b, instant{})
+			st, web := newBenchServer(b, instantModel{})
 			conn, err := net.Dial("tcp", web.Listener.Addr().String())
 			if err != nil {
 				b.Fatal(err)
@@ -127,12 +127,12 @@ func BenchmarkOpenStreams(b *testing.B) {
 	const streams = 1000
 	for b.Loop() {
 		open := make(chan struct{})
-		st, web := benched(b, gated{open})
+		st, web := newBenchServer(b, gatedModel{open})
 		requests := make([][]byte, streams)
 		for i := range requests {
 			requests[i] = benchRequest("/run_sse", benchSession(b, st, i))
 		}
-		before := inUse()
+		before := readMemStats()
 		conns := make([]net.Conn, streams)
 		for i := range conns {
 			conn, err := net.Dial("tcp", web.Listener.Addr().String())
@@ -147,7 +147,7 @@ func BenchmarkOpenStreams(b *testing.B) {
 				b.Fatal(err)
 			}
 		}
-		after := inUse()
+		after := readMemStats()
 		b.ReportMetric(float64(after.HeapInuse-before.HeapInuse)/streams, "heap-B/stream")
 		b.ReportMetric(float64(after.StackInuse-before.StackInuse)/streams, "stack-B/stream")
 		b.ReportMetric(float64(goruntime.NumGoroutine())/streams, "goroutines/stream")
@@ -163,8 +163,8 @@ func BenchmarkOpenStreams(b *testing.B) {
 	}
 }
 
-// inUse is the memory that is in use after a collection.
-func inUse() (m goruntime.MemStats) {
+// readMemStats is the memory that is in use after a collection.
+func readMemStats() (m goruntime.MemStats) {
 	goruntime.GC()
 	goruntime.GC()
 	goruntime.ReadMemStats(&m)

@@ -27,10 +27,10 @@ func appendFields(all []field, text []byte) []field {
 		if text[0] == '}' {
 			return all
 		}
-		end := valueEnd(text)
-		key := keyOf(text[:end])
+		end := valueLength(text)
+		key := decodeKey(text[:end])
 		text = bytes.TrimLeft(text[end:], jsonSpace+":")
-		end = valueEnd(text)
+		end = valueLength(text)
 		f := field{key, text[:end:end]}
 		if i := slices.IndexFunc(all, func(f field) bool { return bytes.Equal(f.key, key) }); i >= 0 {
 			all[i] = f
@@ -41,13 +41,13 @@ func appendFields(all []field, text []byte) []field {
 	}
 }
 
-// valueEnd is the length of the value that a text begins with.
-func valueEnd(text []byte) int {
+// valueLength is the length of the value that a text begins with.
+func valueLength(text []byte) int {
 	depth := 0
 	for i := 0; ; i++ {
 		switch text[i] {
 		case '"':
-			i += stringEnd(text[i:]) - 1
+			i += stringLength(text[i:]) - 1
 			if depth == 0 {
 				return i + 1
 			}
@@ -69,8 +69,8 @@ func valueEnd(text []byte) int {
 	}
 }
 
-// stringEnd is the length of the string that a text begins with.
-func stringEnd(text []byte) int {
+// stringLength is the length of the string that a text begins with.
+func stringLength(text []byte) int {
 	for i := 1; ; i++ {
 		switch text[i] {
 		case '\\':
@@ -81,8 +81,8 @@ func stringEnd(text []byte) int {
 	}
 }
 
-func keyOf(text []byte) []byte {
-	if key, ok := plain(text); ok {
+func decodeKey(text []byte) []byte {
+	if key, ok := plainString(text); ok {
 		return key
 	}
 	var key string
@@ -90,8 +90,8 @@ func keyOf(text []byte) []byte {
 	return []byte(key)
 }
 
-// plain is what a JSON string says, if it says it without an escape.
-func plain(value []byte) (text []byte, ok bool) {
+// plainString is what a JSON string says, if it says it without an escape.
+func plainString(value []byte) (text []byte, ok bool) {
 	if len(value) < 2 || value[0] != '"' {
 		return nil, false
 	}

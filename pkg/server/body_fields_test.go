@@ -32,13 +32,13 @@ func FuzzAppendFields(f *testing.F) {
 }
 
 // A text is what encoding/json reads, also where it has to be mended.
-func TestBodyText(t *testing.T) {
+func TestReadString(t *testing.T) {
 	b := &body{}
-	b.open([]byte("{\"plain\":\"a b\",\"escaped\":\"a\\nb\",\"broken\":\"a\xffb\",\"snake_case\":\"s\",\"bothWays\":\"camel\",\"both_ways\":\"snake\",\"gone\":null}"))
+	b.parseObject([]byte("{\"plain\":\"a b\",\"escaped\":\"a\\nb\",\"broken\":\"a\xffb\",\"snake_case\":\"s\",\"bothWays\":\"camel\",\"both_ways\":\"snake\",\"gone\":null}"))
 	for name, want := range map[string]string{
 		"plain": "a b", "escaped": "a\nb", "broken": "a\ufffdb", "snakeCase": "s", "bothWays": "camel", "gone": "", "absent": "",
 	} {
-		if got := b.text(name); got != want {
+		if got := b.readString(name); got != want {
 			t.Errorf("text(%s) = %q, want %q", name, got, want)
 		}
 	}

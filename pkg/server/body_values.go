@@ -12,31 +12,31 @@ import (
 // and takes dozens to hold.
 const maxValues = 250_000
 
-// crowdedBody is the error of a body with too many values.
-type crowdedBody struct{}
+// tooManyValuesError is the error of a body with too many values.
+type tooManyValuesError struct{}
 
 // Error is what the client is told.
-func (crowdedBody) Error() string {
+func (tooManyValuesError) Error() string {
 	return fmt.Sprintf("Request body holds more than %d values", maxValues)
 }
 
-func (e crowdedBody) failure() failure {
+func (e tooManyValuesError) toFailure() failure {
 	return failure{http.StatusRequestEntityTooLarge, runtime.CodeInvalidRequest, e.Error(), 0}
 }
 
-// crowded says whether a JSON text has too many values. A value is counted by what
+// exceedsMaxValues says whether a JSON text has too many values. A value is counted by what
 // stands before it; most texts have so few of those letters that it need not be
 // found out which of them stand in texts.
-func crowded(text []byte) bool {
+func exceedsMaxValues(text []byte) bool {
 	most := 0
 	for _, mark := range []string{",", "[", "{", ":"} {
 		most += bytes.Count(text, []byte(mark))
 	}
-	return most > maxValues && marksOutside(text) > maxValues
+	return most > maxValues && countSeparators(text) > maxValues
 }
 
-// marksOutside counts the marks that do not stand in texts.
-func marksOutside(text []byte) (n int) {
+// countSeparators counts the marks that do not stand in texts.
+func countSeparators(text []byte) (n int) {
 	inText := false
 	for i := 0; i < len(text); i++ {
 		switch text[i] {

@@ -9,9 +9,9 @@ import (
 
 // A body is refused that is small to send and large to hold: one of more values
 // than a person has a use for. What stands in texts is no value.
-func TestBodiesOfManyValues(t *testing.T) {
+func TestBodyWithTooManyValues(t *testing.T) {
 	e := newEnv(t, nil)
-	e.add(t, "hello", &runtime.LLMOptions{Model: scripted(t)})
+	e.addLLMApp(t, "hello", &runtime.LLMOptions{Model: scriptedModel(t)})
 	const path, refused = "/apps/hello/users/u/sessions", `{"detail":"Request body holds more than 250000 values"}`
 	for name, state := range map[string]string{
 		"a list":   `{"a":[` + strings.Repeat("0,", 250_000) + `0]}`,
@@ -19,8 +19,8 @@ func TestBodiesOfManyValues(t *testing.T) {
 		"mappings": `{"a":[` + strings.Repeat(`{"a":1},`, 130_000) + `0]}`,
 		"unended":  `{"a":"\"` + strings.Repeat(`\\","b":"`, 260_000),
 	} {
-		want(t, e.do("POST", path, `{"state":`+state+`}`), 413, refused)
-		want(t, e.do("POST", path+"/s", state), 413, refused)
+		expectResponse(t, e.serve("POST", path, `{"state":`+state+`}`), 413, refused)
+		expectResponse(t, e.serve("POST", path+"/s", state), 413, refused)
 		if t.Failed() {
 			t.Fatal(name)
 		}
@@ -29,7 +29,7 @@ func TestBodiesOfManyValues(t *testing.T) {
 		"a list": `{"a":[` + strings.Repeat("0,", 200_000) + `0]}`,
 		"a text": `{"a":"` + strings.Repeat(`,[{\"`, 300_000) + `"}`,
 	} {
-		if w := e.do("POST", path, `{"state":`+state+`}`); w.Code != 200 {
+		if w := e.serve("POST", path, `{"state":`+state+`}`); w.Code != 200 {
 			t.Errorf("%s: %d %.100s", name, w.Code, w.Body)
 		}
 	}

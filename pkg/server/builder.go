@@ -21,8 +21,8 @@ const (
 	appFile       = "app.yaml"
 )
 
-// noDeveloper refuses what only developers may do.
-const noDeveloper = forbiddenError("This host does not show or change the files of its apps: start it with --dev")
+// errDevDisabled refuses what only developers may do.
+const errDevDisabled = forbiddenError("This host does not show or change the files of its apps: start it with --dev")
 
 // A forbiddenError says what nobody may do here.
 type forbiddenError string
@@ -35,9 +35,9 @@ func (e forbiddenError) Error() string { return string(e) }
 // takes an app without one for one that it cannot edit.
 func (s *Server) handleBuilderFile(w http.ResponseWriter, r *http.Request) error {
 	if !s.opts.Dev {
-		return noDeveloper
+		return errDevDisabled
 	}
-	tmp, err := queryFlag(r, "tmp")
+	tmp, err := readQueryFlag(r, "tmp")
 	if err != nil {
 		return err
 	}
@@ -45,7 +45,7 @@ func (s *Server) handleBuilderFile(w http.ResponseWriter, r *http.Request) error
 	if name == "" {
 		name = rootAgentFile
 	}
-	text, err := s.builderFile(r.PathValue("app"), path.Clean(name), tmp)
+	text, err := s.readBuilderFile(r.PathValue("app"), path.Clean(name), tmp)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -57,44 +57,44 @@ func (s *Server) handleBuilderFile(w http.ResponseWriter, r *http.Request) error
 	return nil
 }
 
-func (s *Server) builderFile(app, name string, tmp bool) ([]byte, error) {
+func (s *Server) readBuilderFile(app, name string, tmp bool) ([]byte, error) {
 	if ext := path.Ext(name); ext != ".yaml" && ext != ".yml" {
 		return nil, fs.ErrNotExist
 	}
-	if text, ok := s.drafts.files(app)[name]; ok && tmp {
+	if text, ok := s.drafts.get(app)[name]; ok && tmp {
 		return text, nil
 	}
-	return s.readFile(app, name)
+	return s.readAppFile(app, name)
 }
 
 // handleBuilderSave keeps files as the app's draft, or writes them with its draft
 // into the app's folder; what the builder cannot know stays.
 func (s *Server) handleBuilderSave(w http.ResponseWriter, r *http.Request) error {
-	return s.builderSave(w, r, r.PathValue("app"))
+	return s.saveBuilderForm(w, r, r.PathValue("app"))
 }
 
 // handleBuilderSaveAny is the same for a path without an app: the names of the
 // files begin with it.
 func (s *Server) handleBuilderSaveAny(w http.ResponseWriter, r *http.Request) error {
-	return s.builderSave(w, r, "")
+	return s.saveBuilderForm(w, r, "")
 }
 
-func (s *Server) builderSave(w http.ResponseWriter, r *http.Request, app string) error {
-	tmp, err := queryFlag(r, "tmp")
+func (s *Server) saveBuilderForm(w http.ResponseWriter, r *http.Request, app string) error {
+	tmp, err := readQueryFlag(r, "tmp")
 	if err != nil {
 		return err
 	}
 	if !s.opts.Dev || s.opts.Folders == nil {
-		return noDeveloper
+		return errDevDisabled
 	}
 	u := &upload{app: app, files: map[string][]byte{}}
 	r.Body = http.MaxBytesReader(w, r.Body, s.opts.MaxBody)
-	if err := u.read(r); err != nil {
+	if err := u.readForm(r); err != nil {
 		return err
 	}
 	if tmp {
 		if !s.drafts.put(u.app, u.files) {
-			return refuse("The draft of the app is too large")
+			return badRequest("The draft of the app is too large")
 		}
 		return writeJSON(w, true)
 	}
@@ -103,17 +103,17 @@ func (s *Server) builderSave(w http.ResponseWriter, r *http.Request, app string)
 
 func (s *Server) saveDraft(w http.ResponseWriter, r *http.Request, u *upload) error {
 	files := map[string][]byte{}
-	maps.Copy(files, s.drafts.files(u.app))
+	maps.Copy(files, s.drafts.get(u.app))
 	maps.Copy(files, u.files)
-	files, kept := s.keep(u.app, files)
+	files, kept := s.mergeBuilderFiles(u.app, files)
 	ds, err := s.opts.Folders.Save(r.Context(), u.app, files)
 	switch {
 	case err != nil:
-		return about(session.Key{App: u.app}, err)
+		return withSessionKey(session.Key{App: u.app}, err)
 	case ds.HasErrors():
-		return refuse("Nothing was saved, since the app would have problems:\n" + strings.Join(ds.Strings(), "\n"))
+		return badRequest("Nothing was saved, since the app would have problems:\n" + strings.Join(ds.Strings(), "\n"))
 	}
-	s.drafts.drop(u.app)
+	s.drafts.delete(u.app)
 	if len(kept) > 0 {
 		s.opts.Logger.Info("kept what the visual builder does not know", "app", u.app, "fields", kept)
 		w.Header().Set("X-Kept-Fields", strings.Join(kept, ", "))
@@ -123,9 +123,9 @@ func (s *Server) saveDraft(w http.ResponseWriter, r *http.Request, u *upload) er
 
 func (s *Server) handleBuilderCancel(w http.ResponseWriter, r *http.Request) error {
 	if !s.opts.Dev {
-		return noDeveloper
+		return errDevDisabled
 	}
-	s.drafts.drop(r.PathValue("app"))
+	s.drafts.delete(r.PathValue("app"))
 	return writeJSON(w, true)
 }
 
@@ -135,48 +135,48 @@ type upload struct {
 	files map[string][]byte
 }
 
-// read reads the form's files, which are YAML. Each may be named with the app in
+// readForm reads the form's files, which are YAML. Each may be named with the app in
 // front; of a path without an app each is.
-func (u *upload) read(r *http.Request) error {
+func (u *upload) readForm(r *http.Request) error {
 	form, err := r.MultipartReader()
 	if err != nil {
-		return refuse("The request has no form with files")
+		return badRequest("The request has no form with files")
 	}
 	for {
 		part, err := form.NextRawPart()
 		switch {
 		case errors.Is(err, io.EOF):
-			return u.check()
+			return u.requireFiles()
 		case err != nil:
-			return badForm(err)
+			return wrapFormError(err)
 		case part.FormName() != "files":
 			continue
 		}
 		text, err := io.ReadAll(part)
 		if err != nil {
-			return badForm(err)
+			return wrapFormError(err)
 		}
-		if err := u.add(fileName(part), text); err != nil {
+		if err := u.addFile(partFileName(part), text); err != nil {
 			return err
 		}
 	}
 }
 
-// badForm keeps the error of a body that is too large, or too slow.
-func badForm(err error) error {
+// wrapFormError keeps the error of a body that is too large, or too slow.
+func wrapFormError(err error) error {
 	var large *http.MaxBytesError
 	if errors.As(err, &large) {
 		return err
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		return &unreadBody{err}
+		return &bodyReadError{err}
 	}
-	return refuse("The form cannot be read")
+	return badRequest("The form cannot be read")
 }
 
-// fileName is a part's whole file name: FileName of the standard library drops the
+// partFileName is a part's whole file name: FileName of the standard library drops the
 // folders.
-func fileName(p *multipart.Part) string {
+func partFileName(p *multipart.Part) string {
 	_, params, err := mime.ParseMediaType(p.Header.Get("Content-Disposition"))
 	if err != nil {
 		return ""
@@ -184,7 +184,7 @@ func fileName(p *multipart.Part) string {
 	return strings.ReplaceAll(params["filename"], `\`, "/")
 }
 
-func (u *upload) add(name string, text []byte) error {
+func (u *upload) addFile(name string, text []byte) error {
 	app, rest, nested := strings.Cut(name, "/")
 	switch {
 	case u.app == "" && nested && app != "":
@@ -193,21 +193,21 @@ func (u *upload) add(name string, text []byte) error {
 	case nested && app == u.app:
 		name = rest
 	case u.app == "":
-		return refuse("The file " + name + " does not say whose it is: write app/" + name)
+		return badRequest("The file " + name + " does not say whose it is: write app/" + name)
 	}
 	if !fs.ValidPath(name) || strings.Contains(name, ":") || path.Ext(name) != ".yaml" && path.Ext(name) != ".yml" {
-		return refuse("The file " + name + " is no .yaml or .yml below the app's folder")
+		return badRequest("The file " + name + " is no .yaml or .yml below the app's folder")
 	}
 	if _, ds := spec.Parse(name, text); ds.HasErrors() {
-		return refuse(ds.Error())
+		return badRequest(ds.Error())
 	}
 	u.files[name] = text
 	return nil
 }
 
-func (u *upload) check() error {
+func (u *upload) requireFiles() error {
 	if len(u.files) == 0 {
-		return refuse("The form has no files")
+		return badRequest("The form has no files")
 	}
 	return nil
 }

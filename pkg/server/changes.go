@@ -53,29 +53,29 @@ type changesBody struct {
 // is about to stop. Only so many are open at a time: each of them holds a connection,
 // and has the whole picture made anew whenever something changes.
 func (s *Server) handleChanges(w http.ResponseWriter, r *http.Request) error {
-	if !s.runs.open() {
-		return errDraining
+	if !s.runs.isOpen() {
+		return errShuttingDown
 	}
 	select {
-	case s.feeds <- struct{}{}:
-		defer func() { <-s.feeds }()
+	case s.changeStreams <- struct{}{}:
+		defer func() { <-s.changeStreams }()
 	default:
-		return errFeedsTaken
+		return errTooManyStreams
 	}
 	ctx, stop := context.WithCancel(r.Context())
 	defer stop()
 	st := s.newStream(w, true)
-	defer st.keepAlive(stop)()
+	defer st.startKeepAlive(stop)()
 	for told := 0; ; {
-		reports, more := s.reports(told)
+		reports, more := s.reportsAfter(told)
 		if len(reports) > 0 {
 			told = reports[len(reports)-1].Number
 		}
-		frame, err := encodeJSON(changesBody{s.opts.Version, s.opts.UI != nil, s.allApps(), append([]Report{}, reports...)})
+		frame, err := encodeJSON(changesBody{s.opts.Version, s.opts.UI != nil, s.listStatuses(), append([]Report{}, reports...)})
 		if err != nil {
 			return err
 		}
-		if st.send([]byte("data: "+string(frame)+"\n\n")) != nil {
+		if st.writeFrame([]byte("data: "+string(frame)+"\n\n")) != nil {
 			return nil // nobody listens
 		}
 		select {
@@ -88,18 +88,18 @@ func (s *Server) handleChanges(w http.ResponseWriter, r *http.Request) error {
 	}
 }
 
-// reports are those of the reloader; without one there will never be any.
-func (s *Server) reports(after int) ([]Report, <-chan struct{}) {
+// reportsAfter are those of the reloader; without one there will never be any.
+func (s *Server) reportsAfter(after int) ([]Report, <-chan struct{}) {
 	if s.opts.Reloader == nil {
 		return nil, nil
 	}
 	return s.opts.Reloader.Reports(after)
 }
 
-// allApps are the statuses of the reloader's apps and of those that Go code
+// listStatuses are the statuses of the reloader's apps and of those that Go code
 // built, sorted by name.
-func (s *Server) allApps() []Status {
-	all := append([]Status{}, s.statuses()...)
+func (s *Server) listStatuses() []Status {
+	all := append([]Status{}, s.reloaderStatuses()...)
 	for _, a := range s.host.Apps() {
 		if !slices.ContainsFunc(all, func(st Status) bool { return st.App == a.Name }) {
 			all = append(all, Status{App: a.Name, Revision: a.Revision, OK: true})

@@ -14,25 +14,25 @@ import (
 	"agenthost/pkg/server"
 )
 
-// newsroom is a reloader with one app and what was told of it.
-type newsroom struct {
-	reloader
+// reportingReloader is a reloader with one app and what was told of it.
+type reportingReloader struct {
+	fakeReloader
 	reports []server.Report
 	more    chan struct{}
 }
 
-func (n *newsroom) Reports(after int) ([]server.Report, <-chan struct{}) {
+func (n *reportingReloader) Reports(after int) ([]server.Report, <-chan struct{}) {
 	return n.reports[after:], n.more
 }
 
-// feed reads a stream of changes, frame by frame.
-type feed struct {
+// changeStream reads a stream of changes, frame by frame.
+type changeStream struct {
 	*testing.T
 	lines *bufio.Reader
 	body  io.Closer
 }
 
-func openFeed(t *testing.T, url string) *feed {
+func openChangeStream(t *testing.T, url string) *changeStream {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url+"/-/changes", nil)
 	if err != nil {
@@ -45,10 +45,10 @@ func openFeed(t *testing.T, url string) *feed {
 	if got := resp.Header.Get("Content-Type"); got != "text/event-stream; charset=utf-8" {
 		t.Errorf("Content-Type = %q", got)
 	}
-	return &feed{t, bufio.NewReader(resp.Body), resp.Body}
+	return &changeStream{t, bufio.NewReader(resp.Body), resp.Body}
 }
 
-func (f *feed) want(frame string) {
+func (f *changeStream) expectFrame(frame string) {
 	f.Helper()
 	line, err := f.lines.ReadString('\n')
 	if err != nil {
@@ -66,24 +66,24 @@ func (f *feed) want(frame string) {
 // and then of each change, with what agents say otherwise. When the host is
 // about to stop, the stream ends, and there is no new one.
 func TestChanges(t *testing.T) {
-	news := &newsroom{reloader: reloader{"hello": {App: "hello", Revision: "r1", OK: true}}, more: make(chan struct{})}
+	news := &reportingReloader{fakeReloader: fakeReloader{"hello": {App: "hello", Revision: "r1", OK: true}}, more: make(chan struct{})}
 	e := newEnv(t, &server.Options{Version: "1.2.3", Reloader: news})
-	e.add(t, "built", &runtime.LLMOptions{Model: scripted(t)})
+	e.addLLMApp(t, "built", &runtime.LLMOptions{Model: scriptedModel(t)})
 	srv := httptest.NewServer(e.server)
 	defer srv.Close()
-	f := openFeed(t, srv.URL)
+	f := openChangeStream(t, srv.URL)
 	defer f.body.Close()
-	f.want(`{"version":"1.2.3","apps":[{"app":"built","revision":"","ok":true,"diagnostics":[]},{"app":"hello","revision":"r1","ok":true,"diagnostics":[]}],"reports":[]}`)
+	f.expectFrame(`{"version":"1.2.3","apps":[{"app":"built","revision":"","ok":true,"diagnostics":[]},{"app":"hello","revision":"r1","ok":true,"diagnostics":[]}],"reports":[]}`)
 
 	told := news.more
-	news.reloader["hello"] = server.Status{App: "hello", Revision: "r2", OK: true}
+	news.fakeReloader["hello"] = server.Status{App: "hello", Revision: "r2", OK: true}
 	news.reports = []server.Report{{
 		Number: 1, App: "hello", Time: time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC), What: "loaded", From: "r1", To: "r2",
 		Changes: []server.Difference{{Where: "agent hello", Field: "instruction", What: "changed", Before: "a", After: "b"}}, Files: []string{"root_agent.yaml"},
 	}}
 	news.more = make(chan struct{})
 	close(told)
-	f.want(`{"version":"1.2.3","apps":[{"app":"built","revision":"","ok":true,"diagnostics":[]},{"app":"hello","revision":"r2","ok":true,"diagnostics":[]}],` +
+	f.expectFrame(`{"version":"1.2.3","apps":[{"app":"built","revision":"","ok":true,"diagnostics":[]},{"app":"hello","revision":"r2","ok":true,"diagnostics":[]}],` +
 		`"reports":[{"number":1,"app":"hello","time":"2026-11-21T10:00:00Z","what":"loaded","from":"r1","to":"r2",` +
 		`"changes":[{"where":"agent hello","field":"instruction","what":"changed","before":"a","after":"b"}],"files":["root_agent.yaml"]}]}`)
 
@@ -91,19 +91,19 @@ func TestChanges(t *testing.T) {
 	if _, err := f.lines.ReadByte(); err != io.EOF {
 		t.Errorf("the stream did not end: %v", err)
 	}
-	want(t, e.do("GET", "/-/changes", ""), 503, `{"detail":"the host is about to stop: try again"}`)
+	expectResponse(t, e.serve("GET", "/-/changes", ""), 503, `{"detail":"the host is about to stop: try again"}`)
 }
 
 // Only so many streams are open at a time. Whoever comes then is told to come again,
 // and has the place of one that has left.
-func TestChangesAreBounded(t *testing.T) {
-	e := newEnv(t, &server.Options{MaxFeeds: 2})
+func TestChangeStreamLimit(t *testing.T) {
+	e := newEnv(t, &server.Options{MaxChangeStreams: 2})
 	srv := httptest.NewServer(e.server)
 	defer srv.Close()
-	first, second := openFeed(t, srv.URL), openFeed(t, srv.URL)
+	first, second := openChangeStream(t, srv.URL), openChangeStream(t, srv.URL)
 	defer second.body.Close()
-	w := e.do("GET", "/-/changes", "")
-	want(t, w, 503, `{"detail":"as many streams of changes are open as the host has: close a page of it, or try again"}`)
+	w := e.serve("GET", "/-/changes", "")
+	expectResponse(t, w, 503, `{"detail":"as many streams of changes are open as the host has: close a page of it, or try again"}`)
 	if got := w.Header().Get("Retry-After"); got != "5" {
 		t.Errorf("Retry-After = %q, want 5", got)
 	}
@@ -128,5 +128,5 @@ func TestChangesWithoutReloader(t *testing.T) {
 	leave()
 	w := httptest.NewRecorder()
 	e.server.ServeHTTP(w, httptest.NewRequestWithContext(ctx, "GET", "/-/changes", nil))
-	want(t, w, 200, `data: {"version":"dev","apps":[],"reports":[]}`+"\n\n")
+	expectResponse(t, w, 200, `data: {"version":"dev","apps":[],"reports":[]}`+"\n\n")
 }

@@ -17,19 +17,19 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// echo is the model that other servers were recorded with: it says what it was
+// echoModel is the model that other servers were recorded with: it says what it was
 // told last, and calls the tool whose word is in it.
-type echo struct{}
+type echoModel struct{}
 
-func (echo) Name() string { return "fake-model" }
+func (echoModel) Name() string { return "fake-model" }
 
-func (echo) Generate(_ context.Context, req *model.Request) iter.Seq2[*model.Response, error] {
+func (echoModel) Generate(_ context.Context, req *model.Request) iter.Seq2[*model.Response, error] {
 	return func(yield func(*model.Response, error) bool) {
 		last := req.Contents[len(req.Contents)-1]
 		for _, p := range last.Parts {
 			if r := p.FunctionResponse; r != nil {
 				text, _ := json.Marshal(r.Response)
-				yield(answer(&genai.Part{Text: fmt.Sprintf("tool %s said %s", r.Name, text)}), nil)
+				yield(modelResponse(&genai.Part{Text: fmt.Sprintf("tool %s said %s", r.Name, text)}), nil)
 				return
 			}
 		}
@@ -41,17 +41,17 @@ func (echo) Generate(_ context.Context, req *model.Request) iter.Seq2[*model.Res
 		case said("quota"):
 			yield(&model.Response{ErrorCode: "RESOURCE_EXHAUSTED", ErrorMessage: "fake quota"}, nil)
 		default:
-			yield(answer(called(req, text)...), nil)
+			yield(modelResponse(requestedCalls(req, text)...), nil)
 		}
 	}
 }
 
-func answer(parts ...*genai.Part) *model.Response {
+func modelResponse(parts ...*genai.Part) *model.Response {
 	return &model.Response{Content: &genai.Content{Role: genai.RoleModel, Parts: parts}, FinishReason: genai.FinishReasonStop}
 }
 
-// called are the calls that a text asks for, if the agent has the tool.
-func called(req *model.Request, text string) []*genai.Part {
+// requestedCalls are the calls that a text asks for, if the agent has the tool.
+func requestedCalls(req *model.Request, text string) []*genai.Part {
 	calls := map[string][]*genai.Part{
 		"roll twice": {genai.NewPartFromFunctionCall("roll_die", map[string]any{"sides": 6}), genai.NewPartFromFunctionCall("roll_die", map[string]any{"sides": 20})},
 		"roll":       {genai.NewPartFromFunctionCall("roll_die", map[string]any{"sides": 6})},
@@ -73,21 +73,21 @@ func recordedApps(t *testing.T) *env {
 	t.Helper()
 	e := newEnv(t, &server.Options{Traces: server.NewTraces(true)})
 	hello := runtime.NewLLM("hello_app", &runtime.LLMOptions{
-		Model: echo{}, Description: "Says hello.", OutputKey: "last_reply",
+		Model: echoModel{}, Description: "Says hello.", OutputKey: "last_reply",
 		Instruction: runtime.NewInstruction("You are hello. Mood: {mood?}", nil), Tools: recordedTools(t),
 		SubAgents: []runtime.Agent{runtime.NewLLM("helper_agent", &runtime.LLMOptions{Description: "Helps."})},
 	})
-	e.swap(t, hello)
+	e.addRootAgent(t, hello)
 	says := func(name, key string) runtime.Agent {
-		return runtime.NewLLM(name, &runtime.LLMOptions{Model: echo{}, OutputKey: key})
+		return runtime.NewLLM(name, &runtime.LLMOptions{Model: echoModel{}, OutputKey: key})
 	}
-	e.swap(t, runtime.NewSequential("seq_app", "", says("writer", "draft"), says("reviewer", "review")))
-	e.swap(t, runtime.NewParallel("par_app", "", says("left", "l"), says("right", "r")))
-	e.swap(t, runtime.NewLoop("loop_app", &runtime.LoopOptions{MaxIterations: 2, SubAgents: []runtime.Agent{says("worker", "w")}}))
+	e.addRootAgent(t, runtime.NewSequential("seq_app", "", says("writer", "draft"), says("reviewer", "review")))
+	e.addRootAgent(t, runtime.NewParallel("par_app", "", says("left", "l"), says("right", "r")))
+	e.addRootAgent(t, runtime.NewLoop("loop_app", &runtime.LoopOptions{MaxIterations: 2, SubAgents: []runtime.Agent{says("worker", "w")}}))
 	return e
 }
 
-func (e *env) swap(t *testing.T, root runtime.Agent) {
+func (e *env) addRootAgent(t *testing.T, root runtime.Agent) {
 	t.Helper()
 	app, err := runtime.NewApp(root.Name(), root, nil)
 	if err != nil {
@@ -133,10 +133,10 @@ func recordedTools(t *testing.T) []tool.Tool {
 	if err := cmp.Or(err1, err2, err3, err4); err != nil {
 		t.Fatal(err)
 	}
-	return []tool.Tool{roll, save, longRunning{ask}, remove}
+	return []tool.Tool{roll, save, longRunningTool{ask}, remove}
 }
 
-// longRunning is a tool whose answer comes later.
-type longRunning struct{ tool.Tool }
+// longRunningTool is a tool whose answer comes later.
+type longRunningTool struct{ tool.Tool }
 
-func (longRunning) Capabilities() tool.Capabilities { return tool.Capabilities{LongRunning: true} }
+func (longRunningTool) Capabilities() tool.Capabilities { return tool.Capabilities{LongRunning: true} }

@@ -22,7 +22,7 @@ import (
 // its status or in what was said, called, answered and kept, it is listed in
 // testdata/rest, with a reason. -update writes the list; a reason that is missing
 // is a question mark, which fails.
-func TestOtherServers(t *testing.T) {
+func TestRecordedServers(t *testing.T) {
 	dir := os.Getenv("AGENTHOST_CORPUS")
 	for _, name := range []string{"adk-go", "adk-js"} {
 		t.Run(name, func(t *testing.T) {
@@ -41,7 +41,7 @@ func compareWith(t *testing.T, name string, files []string) {
 	if err != nil && !*update {
 		t.Fatal(err)
 	}
-	whys := reasons(string(listed))
+	whys := parseReasons(string(listed))
 	r := &replay{env: recordedApps(t), ids: map[string]string{}}
 	var out strings.Builder
 	same := 0
@@ -50,7 +50,7 @@ func compareWith(t *testing.T, name string, files []string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		theirs, ours, line := r.exchange(text)
+		theirs, ours, line := r.compareExchange(text)
 		if theirs == ours {
 			same++
 			continue
@@ -75,8 +75,8 @@ func compareWith(t *testing.T, name string, files []string) {
 	}
 }
 
-// reasons are those of a list, by step.
-func reasons(list string) map[string]string {
+// parseReasons are those of a list, by step.
+func parseReasons(list string) map[string]string {
 	whys := map[string]string{}
 	for _, m := range regexp.MustCompile(`(?m)^(\d{3}[^:]*): .*\n.*\n.*\n  why:    (.*)$`).FindAllStringSubmatch(list, -1) {
 		if m[2] != "?" {
@@ -92,39 +92,39 @@ type replay struct {
 	ids map[string]string
 }
 
-func (r *replay) exchange(text []byte) (theirs, ours, line string) {
+func (r *replay) compareExchange(text []byte) (theirs, ours, line string) {
 	text = bytes.ReplaceAll(text, []byte("\r\n"), []byte("\n"))
 	request, answer, _ := bytes.Cut(text, []byte("\n=====\n"))
-	head, body, _ := strings.Cut(r.translate(string(request)), "\n\n")
+	head, body, _ := strings.Cut(r.translateIDs(string(request)), "\n\n")
 	line, _, _ = strings.Cut(head, "\n")
 	method, path, _ := strings.Cut(strings.TrimSuffix(line, " HTTP/1.1"), " ")
 	path = strings.TrimPrefix(path, "/api")
-	w := r.env.do(method, path, strings.TrimSpace(body))
+	w := r.env.serve(method, path, strings.TrimSpace(body))
 
 	answerHead, answerBody, _ := strings.Cut(string(answer), "\n\n")
 	theirStatus := strings.Fields(answerHead)[1]
-	r.learn([]byte(answerBody), w)
-	theirs = theirStatus + " " + summary([]byte(r.translate(answerBody)))
-	ours = fmt.Sprintf("%d %s", w.Code, summary(w.Body.Bytes()))
-	return strings.TrimSpace(theirs), strings.TrimSpace(ours), method + " " + shortIDs(path)
+	r.recordIDs([]byte(answerBody), w)
+	theirs = theirStatus + " " + summarizeBody([]byte(r.translateIDs(answerBody)))
+	ours = fmt.Sprintf("%d %s", w.Code, summarizeBody(w.Body.Bytes()))
+	return strings.TrimSpace(theirs), strings.TrimSpace(ours), method + " " + shortenIDs(path)
 }
 
-func shortIDs(text string) string {
+func shortenIDs(text string) string {
 	return regexp.MustCompile(`new-\d{4}`).ReplaceAllString(text, "ID")
 }
 
-func (r *replay) translate(text string) string {
+func (r *replay) translateIDs(text string) string {
 	for theirs, ours := range r.ids {
 		text = strings.ReplaceAll(text, theirs, ours)
 	}
 	return text
 }
 
-// learn notes the ids that both answers made: of a session, of events in their
+// recordIDs notes the ids that both answers made: of a session, of events in their
 // order, and of calls by their names.
-func (r *replay) learn(theirs []byte, w *httptest.ResponseRecorder) {
-	ours := idsOf(w.Body.Bytes())
-	for what, id := range idsOf(theirs) {
+func (r *replay) recordIDs(theirs []byte, w *httptest.ResponseRecorder) {
+	ours := parseIDs(w.Body.Bytes())
+	for what, id := range parseIDs(theirs) {
 		// Names that a person chose are the same.
 		if own := ours[what]; own != "" && own != id && id != "" {
 			r.ids[id] = own
@@ -132,15 +132,15 @@ func (r *replay) learn(theirs []byte, w *httptest.ResponseRecorder) {
 	}
 }
 
-// answered is as much of an answer as is compared.
-type answered struct {
+// comparedResponse is as much of an answer as is compared.
+type comparedResponse struct {
 	ID     string
 	State  map[string]any
-	Events []*told
+	Events []*comparedEvent
 }
 
-// told is as much of an event.
-type told struct {
+// comparedEvent is as much of an event.
+type comparedEvent struct {
 	ID, InvocationID, Author, Branch, ErrorCode string
 	Partial                                     bool
 	Content                                     struct {
@@ -161,15 +161,15 @@ type told struct {
 	}
 }
 
-// eventsOf are the events of an answer, of a list, or of a stream.
-func eventsOf(body []byte) []*told {
-	var events []*told
+// parseEvents are the events of an answer, of a list, or of a stream.
+func parseEvents(body []byte) []*comparedEvent {
+	var events []*comparedEvent
 	if json.Unmarshal(body, &events) == nil {
-		return slices.DeleteFunc(events, func(ev *told) bool { return ev == nil || ev.Partial || ev.Author == "" })
+		return slices.DeleteFunc(events, func(ev *comparedEvent) bool { return ev == nil || ev.Partial || ev.Author == "" })
 	}
 	events = nil
 	for line := range strings.Lines(string(body)) {
-		ev := &told{}
+		ev := &comparedEvent{}
 		if data, ok := strings.CutPrefix(line, "data: "); ok && json.Unmarshal([]byte(data), ev) == nil && !ev.Partial && ev.Author != "" {
 			events = append(events, ev)
 		}
@@ -177,13 +177,13 @@ func eventsOf(body []byte) []*told {
 	return events
 }
 
-func idsOf(body []byte) map[string]string {
-	var sess answered
+func parseIDs(body []byte) map[string]string {
+	var sess comparedResponse
 	if json.Unmarshal(body, &sess) == nil && sess.ID != "" && sess.Events != nil {
 		return map[string]string{"session": sess.ID}
 	}
 	ids, calls := map[string]string{}, 0
-	for i, ev := range eventsOf(body) {
+	for i, ev := range parseEvents(body) {
 		ids[fmt.Sprint("event ", i)], ids["invocation"] = ev.ID, ev.InvocationID
 		for _, p := range ev.Content.Parts {
 			if c := p.FunctionCall; c != nil {
@@ -195,21 +195,21 @@ func idsOf(body []byte) map[string]string {
 	return ids
 }
 
-// summary is what an answer says, without what servers word and order as they
+// summarizeBody is what an answer says, without what servers word and order as they
 // like: the state and the number of events of a session, what was said in a run,
 // names, or the keys of an object.
-func summary(body []byte) string {
+func summarizeBody(body []byte) string {
 	if text := strings.TrimSpace(string(body)); text == "null" || text == "[]" {
 		return text
 	}
-	var sess answered
+	var sess comparedResponse
 	if json.Unmarshal(body, &sess) == nil && sess.ID != "" && sess.Events != nil {
-		return fmt.Sprintf("session %s, %d events", asText(sess.State), len(sess.Events))
+		return fmt.Sprintf("session %s, %d events", compactText(sess.State), len(sess.Events))
 	}
-	if events := eventsOf(body); len(events) > 0 {
+	if events := parseEvents(body); len(events) > 0 {
 		var all []string
 		for _, ev := range events {
-			all = append(all, ev.summary())
+			all = append(all, ev.summarize())
 		}
 		if events[0].Branch != "" { // agents side by side come as they come
 			slices.Sort(all)
@@ -219,9 +219,9 @@ func summary(body []byte) string {
 	var names []string
 	if json.Unmarshal(body, &names) == nil && names != nil {
 		slices.Sort(names)
-		return asText(names)
+		return compactText(names)
 	}
-	var list []answered
+	var list []comparedResponse
 	if json.Unmarshal(body, &list) == nil {
 		return fmt.Sprintf("a list of %d", len(list))
 	}
@@ -232,14 +232,14 @@ func summary(body []byte) string {
 	return ""
 }
 
-func (ev *told) summary() string {
+func (ev *comparedEvent) summarize() string {
 	text := ev.Author + ":"
 	for _, p := range ev.Content.Parts {
 		switch {
 		case p.FunctionCall != nil:
-			text += " calls " + p.FunctionCall.Name + shortIDs(asText(p.FunctionCall.Args))
+			text += " calls " + p.FunctionCall.Name + shortenIDs(compactText(p.FunctionCall.Args))
 		case p.FunctionResponse != nil:
-			text += " answers " + p.FunctionResponse.Name + asText(p.FunctionResponse.Response)
+			text += " answers " + p.FunctionResponse.Name + compactText(p.FunctionResponse.Response)
 		default:
 			text += " says " + fmt.Sprintf("%q", p.Text)
 		}
@@ -248,15 +248,15 @@ func (ev *told) summary() string {
 		text += " fails " + ev.ErrorCode
 	}
 	if len(ev.Actions.StateDelta) > 0 {
-		text += " keeps " + asText(ev.Actions.StateDelta)
+		text += " keeps " + compactText(ev.Actions.StateDelta)
 	}
 	if len(ev.Actions.ArtifactDelta) > 0 {
-		text += " saves " + asText(ev.Actions.ArtifactDelta)
+		text += " saves " + compactText(ev.Actions.ArtifactDelta)
 	}
 	return text
 }
 
-func asText(v any) string {
+func compactText(v any) string {
 	text, err := json.Marshal(session.Normalize(v))
 	if err != nil {
 		return err.Error()

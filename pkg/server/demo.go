@@ -7,7 +7,7 @@ import "net/http"
 func DemoOrders() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /demo/orders/{id}", func(w http.ResponseWriter, r *http.Request) {
-		if err := answerDemoOrder(w, r.PathValue("id")); err != nil {
+		if err := writeDemoOrder(w, r.PathValue("id")); err != nil {
 			writeDetail(w, http.StatusNotFound, err.Error())
 		}
 	})
@@ -35,11 +35,11 @@ func demoOrders() []demoOrder {
 	}
 }
 
-func answerDemoOrder(w http.ResponseWriter, id string) error {
+func writeDemoOrder(w http.ResponseWriter, id string) error {
 	for _, o := range demoOrders() {
 		if o.ID == id {
 			return writeJSON(w, o)
 		}
 	}
-	return missingError("Order not found: " + id)
+	return notFoundError("Order not found: " + id)
 }

@@ -8,16 +8,16 @@ import (
 	"agenthost/pkg/session"
 )
 
-// runContext is that of a run. It ends with the request, or where that has
+// newRunContext is that of a run. It ends with the request, or where that has
 // detach=true only when the run's time is over, or when the host gives up waiting
 // for it: then a client that leaves does not end the run.
-func (s *Server) runContext(r *http.Request) (ctx context.Context, detached bool, end func(), err error) {
-	if detached, err = queryFlag(r, "detach"); err != nil {
+func (s *Server) newRunContext(r *http.Request) (ctx context.Context, detached bool, end func(), err error) {
+	if detached, err = readQueryFlag(r, "detach"); err != nil {
 		return nil, false, nil, err
 	}
 	ctx, end = r.Context(), func() {}
 	if detached {
-		ctx, end = s.aborts.with(context.WithoutCancel(ctx))
+		ctx, end = s.detachedRuns.withCancel(context.WithoutCancel(ctx))
 	}
 	if s.opts.MaxRunTime > 0 {
 		limited, stop := context.WithTimeout(ctx, s.opts.MaxRunTime)
@@ -29,50 +29,50 @@ func (s *Server) runContext(r *http.Request) (ctx context.Context, detached bool
 
 // Abort ends the runs whose clients may leave. It is for when there is no more time
 // to wait for them; all others end with their connections.
-func (s *Server) Abort() { s.aborts.all() }
+func (s *Server) Abort() { s.detachedRuns.cancelAll() }
 
 // An aborting ends contexts. The zero value has none.
-type aborting struct {
-	mu   sync.Mutex
-	next int
-	ends map[int]context.CancelFunc
+type cancelGroup struct {
+	mu      sync.Mutex
+	next    int
+	cancels map[int]context.CancelFunc
 }
 
-// with is a context that ends with the others, until end is called.
-func (a *aborting) with(ctx context.Context) (inner context.Context, end func()) {
+// withCancel is a context that ends with the others, until end is called.
+func (a *cancelGroup) withCancel(ctx context.Context) (inner context.Context, end func()) {
 	inner, cancel := context.WithCancel(ctx)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.ends == nil {
-		a.ends = map[int]context.CancelFunc{}
+	if a.cancels == nil {
+		a.cancels = map[int]context.CancelFunc{}
 	}
 	a.next++
 	id := a.next
-	a.ends[id] = cancel
+	a.cancels[id] = cancel
 	return inner, func() {
 		a.mu.Lock()
 		defer a.mu.Unlock()
-		delete(a.ends, id)
+		delete(a.cancels, id)
 		cancel()
 	}
 }
 
-func (a *aborting) all() {
+func (a *cancelGroup) cancelAll() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for _, end := range a.ends {
+	for _, end := range a.cancels {
 		end()
 	}
 }
 
-// leaves counts a stream, and tells the log when it ends why its client got no
+// trackStream counts a stream, and tells the log when it ends why its client got no
 // more of it. The client itself cannot be told.
-func (s *Server) leaves(r *http.Request, st *stream, key session.Key) (end func()) {
-	counted := s.opts.Metrics.stream(st)
+func (s *Server) trackStream(r *http.Request, st *stream, key session.Key) (end func()) {
+	counted := s.opts.Metrics.trackStream(st)
 	return func() {
 		counted()
-		if st.lost != nil {
-			s.opts.Logger.InfoContext(r.Context(), "a client was dropped from its stream", "app", key.App, "session", key.ID, "reason", st.lostBy())
+		if st.writeErr != nil {
+			s.opts.Logger.InfoContext(r.Context(), "a client was dropped from its stream", "app", key.App, "session", key.ID, "reason", st.dropReason())
 		}
 	}
 }

@@ -19,26 +19,26 @@ import (
 	"agenthost/pkg/session"
 )
 
-// ticking says one, two, three, a second apart.
-func ticking(ctx context.Context, say say) error {
+// emitTicks says one, two, three, a second apart.
+func emitTicks(ctx context.Context, say emitFunc) error {
 	for _, text := range []string{"one", "two", "three"} {
 		if !say(text) {
 			return nil
 		}
-		if err := after(ctx, time.Second); err != nil {
+		if err := sleepContext(ctx, time.Second); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// leaving is a client that leaves after the first frame.
-type leaving struct {
+// leavingClient is a client that leaves after the first frame.
+type leavingClient struct {
 	*httptest.ResponseRecorder
 	leave context.CancelFunc
 }
 
-func (w *leaving) Write(b []byte) (int, error) {
+func (w *leavingClient) Write(b []byte) (int, error) {
 	if w.ResponseRecorder.Body.Len() > 0 {
 		return 0, net.ErrClosed
 	}
@@ -56,36 +56,36 @@ func TestDetach(t *testing.T) {
 		t.Run(path, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				e := newEnv(t, nil)
-				e.addActing(t, "ticking", ticking)
-				key := e.session(t, "ticking", "s")
+				e.addFuncApp(t, "ticking", emitTicks)
+				key := e.createSession(t, "ticking", "s")
 				ctx, leave := context.WithCancel(t.Context())
 				defer leave()
 				r := httptest.NewRequest("POST", path, strings.NewReader(runBody("ticking", "s", "x"))).WithContext(ctx)
-				e.server.ServeHTTP(&leaving{httptest.NewRecorder(), leave}, r)
-				if got := e.authors(t, key); got != want {
+				e.server.ServeHTTP(&leavingClient{httptest.NewRecorder(), leave}, r)
+				if got := e.eventAuthors(t, key); got != want {
 					t.Errorf("stored: %s, want %s", got, want)
 				}
 			})
 		})
 	}
 	e := newEnv(t, nil)
-	want(t, e.do("POST", "/run?detach=perhaps", runBody("x", "s", "x")), 422, `{"detail":[{"type":"bool_parsing","loc":["query","detach"],"msg":"Input should be true or false"}]}`)
+	expectResponse(t, e.serve("POST", "/run?detach=perhaps", runBody("x", "s", "x")), 422, `{"detail":[{"type":"bool_parsing","loc":["query","detach"],"msg":"Input should be true or false"}]}`)
 }
 
 // TestAbort: a run whose client may leave ends when the host has no more time.
 func TestAbort(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEnv(t, nil)
-		e.addActing(t, "endless", func(ctx context.Context, say say) error {
+		e.addFuncApp(t, "endless", func(ctx context.Context, say emitFunc) error {
 			say("one")
 			<-ctx.Done()
 			return ctx.Err()
 		})
-		e.session(t, "endless", "s")
+		e.createSession(t, "endless", "s")
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			e.do("POST", "/run_sse?detach=true", runBody("endless", "s", "x"))
+			e.serve("POST", "/run_sse?detach=true", runBody("endless", "s", "x"))
 		}()
 		synctest.Wait()
 		e.server.Drain()
@@ -99,10 +99,10 @@ func TestAbort(t *testing.T) {
 func TestMaxRunTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEnv(t, &server.Options{MaxRunTime: 1500 * time.Millisecond})
-		e.addActing(t, "ticking", ticking)
-		key := e.session(t, "ticking", "s")
-		w := e.do("POST", "/run_sse", runBody("ticking", "s", "x"))
-		if got := e.authors(t, key); got != "user ticking ticking" {
+		e.addFuncApp(t, "ticking", emitTicks)
+		key := e.createSession(t, "ticking", "s")
+		w := e.serve("POST", "/run_sse", runBody("ticking", "s", "x"))
+		if got := e.eventAuthors(t, key); got != "user ticking ticking" {
 			t.Errorf("stored: %s", got)
 		}
 		if !strings.HasSuffix(w.Body.String(), `data: {"error":"the run was stopped","errorCode":"CANCELED","author":"ticking"}`+"\n\n") {
@@ -112,7 +112,7 @@ func TestMaxRunTime(t *testing.T) {
 }
 
 // ids are those of the whole events of a stream, and what they say.
-func said(stream string) string {
+func streamTexts(stream string) string {
 	var all []string
 	for _, m := range regexp.MustCompile(`"text":"(\w+)"`).FindAllStringSubmatch(stream, -1) {
 		all = append(all, m[1])
@@ -120,8 +120,8 @@ func said(stream string) string {
 	return strings.Join(all, " ")
 }
 
-// comeBack asks for what follows an event of session s.
-func (e *env) comeBack(app, event string) *httptest.ResponseRecorder {
+// resumeRun asks for what follows an event of session s.
+func (e *env) resumeRun(app, event string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest("POST", "/run_sse", strings.NewReader(runBody(app, "s", "not said again")))
 	r.Header.Set("Last-Event-ID", event)
 	w := httptest.NewRecorder()
@@ -129,7 +129,7 @@ func (e *env) comeBack(app, event string) *httptest.ResponseRecorder {
 	return w
 }
 
-func (e *env) events(t *testing.T, key session.Key) []*session.Event {
+func (e *env) loadEvents(t *testing.T, key session.Key) []*session.Event {
 	t.Helper()
 	sess, err := e.store.Sessions.Get(t.Context(), key, nil)
 	if err != nil {
@@ -138,39 +138,39 @@ func (e *env) events(t *testing.T, key session.Key) []*session.Event {
 	return sess.Events()
 }
 
-// TestCatchUp: a client that comes back with the id of the event that it saw last
+// TestResumeStream: a client that comes back with the id of the event that it saw last
 // gets those that it missed, then those that come, until the invocation has ended;
 // nothing is said again, and nothing of a later invocation is told.
-func TestCatchUp(t *testing.T) {
+func TestResumeStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEnv(t, nil)
-		e.addActing(t, "ticking", ticking)
-		key := e.session(t, "ticking", "s")
+		e.addFuncApp(t, "ticking", emitTicks)
+		key := e.createSession(t, "ticking", "s")
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
-			e.do("POST", "/run_sse?detach=true", runBody("ticking", "s", "x"))
+			e.serve("POST", "/run_sse?detach=true", runBody("ticking", "s", "x"))
 		}()
 		time.Sleep(1500 * time.Millisecond)
-		first := e.events(t, key)[1].ID
+		first := e.loadEvents(t, key)[1].ID
 		began := time.Now()
-		if w := e.comeBack("ticking", first); said(w.Body.String()) != "two three" {
+		if w := e.resumeRun("ticking", first); streamTexts(w.Body.String()) != "two three" {
 			t.Errorf("caught up in the middle: %s", w.Body)
 		}
 		if took := time.Since(began); took < time.Second {
 			t.Errorf("it took %s: the client did not wait for the end", took)
 		}
 		<-ended
-		e.do("POST", "/run", runBody("ticking", "s", "again"))
-		if w := e.comeBack("ticking", first); w.Code != 200 || said(w.Body.String()) != "two three" {
+		e.serve("POST", "/run", runBody("ticking", "s", "again"))
+		if w := e.resumeRun("ticking", first); w.Code != 200 || streamTexts(w.Body.String()) != "two three" {
 			t.Errorf("caught up at the end: %d %s", w.Code, w.Body)
 		}
-		if got := e.authors(t, key); got != "user ticking ticking ticking user ticking ticking ticking" {
+		if got := e.eventAuthors(t, key); got != "user ticking ticking ticking user ticking ticking ticking" {
 			t.Errorf("stored: %s", got)
 		}
-		want(t, e.comeBack("ticking", e.events(t, key)[3].ID), 200, "")
-		want(t, e.comeBack("ticking", "made-up"), 404, `{"detail":"Event not found: made-up"}`)
-		want(t, e.comeBack("other", first), 404, `{"detail":"Session not found"}`)
+		expectResponse(t, e.resumeRun("ticking", e.loadEvents(t, key)[3].ID), 200, "")
+		expectResponse(t, e.resumeRun("ticking", "made-up"), 404, `{"detail":"Event not found: made-up"}`)
+		expectResponse(t, e.resumeRun("other", first), 404, `{"detail":"Session not found"}`)
 	})
 }
 
@@ -204,18 +204,18 @@ func TestDroppedClientIsLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
 		e := newEnv(t, &server.Options{WriteTimeout: 10 * time.Second, Logger: slog.New(slog.NewTextHandler(&log, nil)), Metrics: server.NewMetrics("")})
-		e.addActing(t, "chatty", func(_ context.Context, say say) error {
+		e.addFuncApp(t, "chatty", func(_ context.Context, say emitFunc) error {
 			for say("more") {
 			}
 			return nil
 		})
-		e.session(t, "chatty", "s")
-		w := &stuckWriter{ResponseRecorder: httptest.NewRecorder(), takes: 2}
+		e.createSession(t, "chatty", "s")
+		w := &stuckWriter{ResponseRecorder: httptest.NewRecorder(), accepts: 2}
 		e.server.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/run_sse", strings.NewReader(runBody("chatty", "s", "x"))))
 		if !strings.Contains(log.String(), `msg="a client was dropped from its stream" app=chatty session=s reason=slow`) {
 			t.Errorf("the log says: %s", &log)
 		}
-		if m := e.do("GET", "/metrics", "").Body.String(); !strings.Contains(m, `agenthost_http_streams_dropped_total{reason="slow"} 1`) {
+		if m := e.serve("GET", "/metrics", "").Body.String(); !strings.Contains(m, `agenthost_http_streams_dropped_total{reason="slow"} 1`) {
 			t.Error("the metrics do not count it")
 		}
 	})

@@ -18,7 +18,7 @@ func (s *Server) devRoutes() []route {
 		{"GET /config/telemetry", s.handleTelemetry},
 		{"POST /config/telemetry", s.handleTelemetry},
 	}
-	for _, r := range append(s.devTails(), s.evalTails()...) {
+	for _, r := range append(s.devAppRoutes(), s.evalRoutes()...) {
 		method, tail, _ := strings.Cut(r.pattern, " ")
 		for _, prefix := range []string{"/dev/apps/{app}", "/apps/{app}"} {
 			table = append(table, route{method + " " + prefix + tail, r.handle})
@@ -27,7 +27,7 @@ func (s *Server) devRoutes() []route {
 	return table
 }
 
-func (s *Server) devTails() []route {
+func (s *Server) devAppRoutes() []route {
 	return []route{
 		{"GET /build_graph", s.handleBuildGraph},
 		{"GET /build_graph_image", s.handleGraphImages},
@@ -41,25 +41,25 @@ func (s *Server) devTails() []route {
 
 		{"GET /tests", s.handleTests},
 		{"GET /tests/{name}", s.handleTest},
-		{"PUT /tests/{name}", unsupported(noTesting)},
-		{"DELETE /tests/{name}", unsupported(noTesting)},
-		{"POST /tests/rebuild", unsupported(noTesting)},
-		{"POST /tests/run", unsupported(noTesting)},
+		{"PUT /tests/{name}", rejectWith(errNoRecordedTests)},
+		{"DELETE /tests/{name}", rejectWith(errNoRecordedTests)},
+		{"POST /tests/rebuild", rejectWith(errNoRecordedTests)},
+		{"POST /tests/run", rejectWith(errNoRecordedTests)},
 	}
 }
 
-func (s *Server) evalTails() []route {
+func (s *Server) evalRoutes() []route {
 	table := []route{
 		{"GET /metrics-info", s.handleMetrics},
-		{"GET /eval_sets", s.listedFiles(".", evalSetSuffix, "")},
-		{"GET /eval-sets", s.listedFiles(".", evalSetSuffix, "evalSetIds")},
+		{"GET /eval_sets", s.fileListHandler(".", evalSetSuffix, "")},
+		{"GET /eval-sets", s.fileListHandler(".", evalSetSuffix, "evalSetIds")},
 		{"GET /eval_sets/{name}/evals", s.handleEvalCases},
 		{"GET /eval_sets/{name}/evals/{case}", s.handleEvalCase},
 		{"GET /eval-sets/{name}/eval-cases/{case}", s.handleEvalCase},
-		{"GET /eval_results", s.listedFiles(evalHistory, evalResultSuffix, "")},
-		{"GET /eval-results", s.listedFiles(evalHistory, evalResultSuffix, "evalResultIds")},
-		{"GET /eval_results/{name}", s.shownFile(evalHistory, evalResultSuffix, "Eval result not found")},
-		{"GET /eval-results/{name}", s.shownFile(evalHistory, evalResultSuffix, "Eval result not found")},
+		{"GET /eval_results", s.fileListHandler(evalHistory, evalResultSuffix, "")},
+		{"GET /eval-results", s.fileListHandler(evalHistory, evalResultSuffix, "evalResultIds")},
+		{"GET /eval_results/{name}", s.jsonFileHandler(evalHistory, evalResultSuffix, "Eval result not found")},
+		{"GET /eval-results/{name}", s.jsonFileHandler(evalHistory, evalResultSuffix, "Eval result not found")},
 	}
 	for _, pattern := range []string{
 		"POST /eval-sets", "POST /eval_sets/{name}", "DELETE /eval-sets/{name}", "DELETE /eval_sets/{name}",
@@ -68,7 +68,7 @@ func (s *Server) evalTails() []route {
 		"DELETE /eval-sets/{name}/eval-cases/{case}", "DELETE /eval_sets/{name}/evals/{case}",
 		"POST /eval-sets/{name}/run", "POST /eval_sets/{name}/run_eval",
 	} {
-		table = append(table, route{pattern, unsupported(noEvals)})
+		table = append(table, route{pattern, rejectWith(errNoEvals)})
 	}
 	for _, path := range []string{"/eval_sets/{name}", "/eval-sets/{name}"} {
 		table = append(table, route{"GET " + path, s.handleEvalSet})

@@ -18,7 +18,7 @@ func TestDocListsEveryRoute(t *testing.T) {
 	for _, m := range regexp.MustCompile(`(?m)^//\t([A-Z]+) +(/\S+)`).FindAllSubmatch(doc, -1) {
 		documented = append(documented, string(m[1])+" "+string(m[2]))
 	}
-	for _, r := range New(nil, &Options{Metrics: NewMetrics("")}).routes() {
+	for _, r := range New(nil, &Options{Metrics: NewMetrics("")}).coreRoutes() {
 		routed = append(routed, r.pattern)
 	}
 	if diff := cmp.Diff(routed, documented); diff != "" {
@@ -33,7 +33,7 @@ func TestPageListsEveryDeveloperPath(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := New(nil, nil)
-	for _, r := range append(s.devTails(), s.evalTails()...) {
+	for _, r := range append(s.devAppRoutes(), s.evalRoutes()...) {
 		method, tail, _ := strings.Cut(r.pattern, " ")
 		older := strings.NewReplacer("/eval-sets", "/eval_sets", "/eval-cases", "/evals", "/eval-results", "/eval_results").Replace(tail)
 		if method == "GET" && !strings.Contains(string(page), "…"+older+"`") {
@@ -42,14 +42,14 @@ func TestPageListsEveryDeveloperPath(t *testing.T) {
 	}
 }
 
-func TestForwarded(t *testing.T) {
+func TestForwardedHeader(t *testing.T) {
 	for _, tc := range []struct{ header, want string }{
 		{"", " "},
 		{"proto=https;host=a.example", "https a.example"},
 		{`for=1.2.3.4; Proto=https; Host="a.example:8443", proto=http;host=b.example`, "https a.example:8443"},
 		{"host=a.example", " a.example"},
 	} {
-		proto, host := forwarded(tc.header)
+		proto, host := parseForwarded(tc.header)
 		if got := strings.Join([]string{proto, host}, " "); got != tc.want {
 			t.Errorf("forwarded(%q) = %q, want %q", tc.header, got, tc.want)
 		}

@@ -40,8 +40,8 @@ func (s *Server) handleDocs(w http.ResponseWriter, _ *http.Request) error {
 	return nil
 }
 
-// encodeDocsPage lists the operations by their tags, then the schemas.
-func encodeDocsPage() ([]byte, error) {
+// renderDocsPage lists the operations by their tags, then the schemas.
+func renderDocsPage() ([]byte, error) {
 	var base struct {
 		Components struct {
 			Schemas map[string]any
@@ -52,7 +52,7 @@ func encodeDocsPage() ([]byte, error) {
 	}
 	var b strings.Builder
 	b.WriteString(docsHead)
-	for _, g := range operations() {
+	for _, g := range operationGroups() {
 		fmt.Fprintf(&b, "<h2>%s</h2>\n", g.tag)
 		for _, op := range g.operations {
 			if err := op.writeHTML(&b); err != nil {
@@ -84,7 +84,7 @@ func (op operation) writeHTML(b *strings.Builder) error {
 	if strings.Contains(path, "…") {
 		b.WriteString("<p>Below <code>/dev/apps/{app}</code>, and for older clients below <code>/apps/{app}</code>.</p>")
 	}
-	if err := writeCode(b, op.encode(op.pattern, "")); err != nil {
+	if err := writeCode(b, op.encodeOperation(op.pattern, "")); err != nil {
 		return err
 	}
 	b.WriteString("</details>\n")

@@ -13,18 +13,18 @@ const (
 	maxDraftBytes = 8 << 20
 )
 
-// drafts are files of apps that somebody edits and has not saved, by app. They
+// draftStore are files of apps that somebody edits and has not saved, by app. They
 // are kept in memory: a draft is no file of the app, and is lost with the host.
 // When there are too many, the one that was not touched for longest is
 // forgotten.
-type drafts struct {
+type draftStore struct {
 	mu    sync.Mutex
 	apps  map[string]map[string][]byte
 	order []string // of the apps, the last one touched at the end
 }
 
 // put lays files over an app's draft; false when it would be too large.
-func (d *drafts) put(app string, files map[string][]byte) bool {
+func (d *draftStore) put(app string, files map[string][]byte) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	next := maps.Clone(d.apps[app])
@@ -51,22 +51,22 @@ func (d *drafts) put(app string, files map[string][]byte) bool {
 	return true
 }
 
-// files are the files of an app's draft; the caller does not change them.
-func (d *drafts) files(app string) map[string][]byte {
+// get are the files of an app's draft; the caller does not change them.
+func (d *draftStore) get(app string) map[string][]byte {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.apps[app]
 }
 
-func (d *drafts) drop(app string) {
+func (d *draftStore) delete(app string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.apps, app)
 	d.order = slices.DeleteFunc(d.order, func(name string) bool { return name == app })
 }
 
-// names are the apps that have drafts.
-func (d *drafts) names() []string {
+// appNames are the apps that have drafts.
+func (d *draftStore) appNames() []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return slices.Clone(d.order)

@@ -9,7 +9,7 @@ import (
 // Streams of changes end, as they would never; everything else answers as
 // before. There is no way back.
 func (s *Server) Drain() {
-	s.runs.shut()
+	s.runs.close()
 	s.stop()
 }
 
@@ -19,61 +19,61 @@ func (s *Server) Wait(ctx context.Context) error { return s.runs.wait(ctx) }
 
 // A gate counts who is inside, and can be shut for those who come. The zero
 // value is open.
-type gate struct {
-	mu     sync.Mutex
-	closed bool
-	inside int
-	empty  chan struct{} // closed when the last one leaves; nil where nobody waits for it
+type runGate struct {
+	mu      sync.Mutex
+	closed  bool
+	running int
+	idle    chan struct{} // closed when the last one leaves; nil where nobody waits for it
 }
 
-func (g *gate) enter() bool {
+func (g *runGate) acquire() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.closed {
 		return false
 	}
-	g.inside++
+	g.running++
 	return true
 }
 
-func (g *gate) leave() {
+func (g *runGate) release() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.inside--; g.inside == 0 && g.empty != nil {
-		close(g.empty)
-		g.empty = nil
+	if g.running--; g.running == 0 && g.idle != nil {
+		close(g.idle)
+		g.idle = nil
 	}
 }
 
-func (g *gate) shut() {
+func (g *runGate) close() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.closed = true
 }
 
-func (g *gate) open() bool {
+func (g *runGate) isOpen() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return !g.closed
 }
 
 // count is how many are inside.
-func (g *gate) count() int {
+func (g *runGate) count() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.inside
+	return g.running
 }
 
-func (g *gate) wait(ctx context.Context) error {
+func (g *runGate) wait(ctx context.Context) error {
 	g.mu.Lock()
-	if g.inside == 0 {
+	if g.running == 0 {
 		g.mu.Unlock()
 		return nil
 	}
-	if g.empty == nil {
-		g.empty = make(chan struct{})
+	if g.idle == nil {
+		g.idle = make(chan struct{})
 	}
-	empty := g.empty
+	empty := g.idle
 	g.mu.Unlock()
 	select {
 	case <-empty:

@@ -34,8 +34,8 @@ type env struct {
 	server *server.Server
 }
 
-// wait is how long requests of a test wait for a busy session.
-const wait = time.Millisecond
+// sessionWait is how long requests of a test wait for a busy session.
+const sessionWait = time.Millisecond
 
 func newEnv(t *testing.T, opts *server.Options) *env {
 	t.Helper()
@@ -66,7 +66,7 @@ func newEnvWith(t *testing.T, url string, with *store.Options, opts *server.Opti
 	if err != nil {
 		t.Fatal(err)
 	}
-	hostOpts := &runtime.Options{Clock: clock, NewID: newID, Wait: wait}
+	hostOpts := &runtime.Options{Clock: clock, NewID: newID, Wait: sessionWait}
 	hostOpts.Observe = func(s *runtime.Span) {
 		if opts.Metrics != nil {
 			opts.Metrics.Observe(s)
@@ -87,13 +87,13 @@ func newEnvWith(t *testing.T, url string, with *store.Options, opts *server.Opti
 		opts.Clock = clock
 	}
 	if opts.Wait == 0 {
-		opts.Wait = wait
+		opts.Wait = sessionWait
 	}
 	return &env{host, st, server.New(host, opts)}
 }
 
-// add puts an app into the host whose root is an LLM agent of the app's name.
-func (e *env) add(t *testing.T, name string, opts *runtime.LLMOptions) {
+// addLLMApp puts an app into the host whose root is an LLM agent of the app's name.
+func (e *env) addLLMApp(t *testing.T, name string, opts *runtime.LLMOptions) {
 	t.Helper()
 	app, err := runtime.NewApp(name, runtime.NewLLM(name, opts), nil)
 	if err != nil {
@@ -102,8 +102,8 @@ func (e *env) add(t *testing.T, name string, opts *runtime.LLMOptions) {
 	e.host.Swap(app)
 }
 
-// session creates a session of user u.
-func (e *env) session(t *testing.T, app, id string) session.Key {
+// createSession creates a session of user u.
+func (e *env) createSession(t *testing.T, app, id string) session.Key {
 	t.Helper()
 	key := session.Key{App: app, User: "u", ID: id}
 	if _, err := e.store.Sessions.Create(t.Context(), key, nil); err != nil {
@@ -135,8 +135,8 @@ func (e *env) storeSession(t *testing.T, text []byte) {
 	}
 }
 
-// authors lists who wrote the stored events.
-func (e *env) authors(t *testing.T, key session.Key) string {
+// eventAuthors lists who wrote the stored events.
+func (e *env) eventAuthors(t *testing.T, key session.Key) string {
 	t.Helper()
 	sess, err := e.store.Sessions.Get(context.Background(), key, nil)
 	if err != nil {
@@ -149,8 +149,8 @@ func (e *env) authors(t *testing.T, key session.Key) string {
 	return strings.Join(names, " ")
 }
 
-// do sends a request without a network.
-func (e *env) do(method, path, body string) *httptest.ResponseRecorder {
+// serve sends a request without a network.
+func (e *env) serve(method, path, body string) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
 	e.server.ServeHTTP(w, httptest.NewRequest(method, path, strings.NewReader(body)))
 	return w
@@ -161,8 +161,8 @@ func runBody(app, sess, text string) string {
 	return fmt.Sprintf(`{"appName":%q,"userId":"u","sessionId":%q,"newMessage":{"parts":[{"text":%q}]}}`, app, sess, text)
 }
 
-// scripted is the model of most apps here.
-func scripted(t *testing.T) model.LLM {
+// scriptedModel is the model of most apps here.
+func scriptedModel(t *testing.T) model.LLM {
 	t.Helper()
 	n, ds := spec.Parse("test.script.yaml", []byte(`
 - when: user == "fail"
@@ -187,7 +187,7 @@ func scripted(t *testing.T) model.LLM {
 	return provider.NewScripted(script, nil)
 }
 
-func saveNote(t *testing.T) tool.Tool {
+func saveNoteTool(t *testing.T) tool.Tool {
 	t.Helper()
 	type note struct {
 		Text string `json:"text"`
@@ -204,20 +204,20 @@ func saveNote(t *testing.T) tool.Tool {
 	return st
 }
 
-// say makes an agent in Go say something: false when nobody listens.
-type say func(text string, edit ...func(*session.Event)) bool
+// emitFunc makes an agent in Go say something: false when nobody listens.
+type emitFunc func(text string, edit ...func(*session.Event)) bool
 
-func partial(ev *session.Event) { ev.Partial = true }
+func markPartial(ev *session.Event) { ev.Partial = true }
 
-// act is what an agent in Go does.
-type act func(ctx context.Context, say say) error
+// agentFunc is what an agent in Go does.
+type agentFunc func(ctx context.Context, say emitFunc) error
 
-type acting struct {
+type funcAgent struct {
 	runtime.Base
-	act act
+	act agentFunc
 }
 
-func (a *acting) Run(ctx context.Context, inv *runtime.Invocation) runtime.Events {
+func (a *funcAgent) Run(ctx context.Context, inv *runtime.Invocation) runtime.Events {
 	return func(yield func(*session.Event, error) bool) {
 		left := false
 		say := func(text string, edit ...func(*session.Event)) bool {
@@ -235,26 +235,26 @@ func (a *acting) Run(ctx context.Context, inv *runtime.Invocation) runtime.Event
 	}
 }
 
-// addActing puts an app into the host whose root is an agent in Go.
-func (e *env) addActing(t *testing.T, name string, act act) {
+// addFuncApp puts an app into the host whose root is an agent in Go.
+func (e *env) addFuncApp(t *testing.T, name string, act agentFunc) {
 	t.Helper()
-	app, err := runtime.NewApp(name, &acting{runtime.Base{AgentName: name}, act}, nil)
+	app, err := runtime.NewApp(name, &funcAgent{runtime.Base{AgentName: name}, act}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	e.host.Swap(app)
 }
 
-// want fails unless the answer has a status and a body.
-func want(t *testing.T, w *httptest.ResponseRecorder, status int, body string) {
+// expectResponse fails unless the answer has a status and a body.
+func expectResponse(t *testing.T, w *httptest.ResponseRecorder, status int, body string) {
 	t.Helper()
 	if w.Code != status || w.Body.String() != body {
 		t.Errorf("answer = %d %s\nwant %d %s", w.Code, w.Body, status, body)
 	}
 }
 
-// addLine adds the app line, a resumable line of two agents.
-func (e *env) addLine(t *testing.T, m model.LLM) {
+// addResumableApp adds the app line, a resumable line of two agents.
+func (e *env) addResumableApp(t *testing.T, m model.LLM) {
 	t.Helper()
 	opts := &runtime.LLMOptions{Model: m}
 	line := runtime.NewSequential("line", "", runtime.NewLLM("first", opts), runtime.NewLLM("second", opts))
@@ -265,10 +265,10 @@ func (e *env) addLine(t *testing.T, m model.LLM) {
 	e.host.Swap(app)
 }
 
-// preloadMemory shows the model what is remembered.
-func preloadMemory(t *testing.T) tool.Tool { return builtin(t, "preload_memory") }
+// preloadMemoryTool shows the model what is remembered.
+func preloadMemoryTool(t *testing.T) tool.Tool { return builtinTool(t, "preload_memory") }
 
-func builtin(t *testing.T, name string) tool.Tool {
+func builtinTool(t *testing.T, name string) tool.Tool {
 	t.Helper()
 	kind, ok := tool.Builtins().Lookup(name)
 	if !ok {

@@ -14,51 +14,51 @@ import (
 // internalDetail is all that a client hears of what only the log may know.
 const internalDetail = "internal error"
 
-// unavailableFor is after how many seconds a client may try again when the store
+// unavailableRetryAfter is after how many seconds a client may try again when the store
 // cannot be used. The store itself has waited by then.
-const unavailableFor = 2
+const unavailableRetryAfter = 2
 
 // statusClientGone is nginx's number for an answer that nobody waits for.
 const statusClientGone = 499
 
 var (
-	errDraining   = errors.New("the host is about to stop: try again")
-	errFeedsTaken = errors.New("as many streams of changes are open as the host has: close a page of it, or try again")
+	errShuttingDown   = errors.New("the host is about to stop: try again")
+	errTooManyStreams = errors.New("as many streams of changes are open as the host has: close a page of it, or try again")
 )
 
 // An aboutError says which session an error is about, where the path does not
 // name it.
-type aboutError struct {
+type sessionError struct {
 	key session.Key
 	err error
 }
 
-func about(key session.Key, err error) error { return &aboutError{key, err} }
+func withSessionKey(key session.Key, err error) error { return &sessionError{key, err} }
 
-// ofRun is about for an error that ended a run. What the runtime did not word
+// wrapRunError is about for an error that ended a run. What the runtime did not word
 // for the client is not the client's fault, such as an event that cannot be
 // stored.
-func ofRun(key session.Key, err error) error {
+func wrapRunError(key session.Key, err error) error {
 	var re *runtime.RunError
 	if errors.Is(err, session.ErrInvalid) && !errors.As(err, &re) {
 		err = runtime.AsRunError(err)
 	}
-	return about(key, err)
+	return withSessionKey(key, err)
 }
 
 // Error is the error's own text.
-func (e *aboutError) Error() string { return e.err.Error() }
+func (e *sessionError) Error() string { return e.err.Error() }
 
 // Unwrap returns the error.
-func (e *aboutError) Unwrap() error { return e.err }
+func (e *sessionError) Unwrap() error { return e.err }
 
 // A missingError says what is not there.
-type missingError string
+type notFoundError string
 
-func errNoApp(app string) error { return missingError("App not found: " + app) }
+func appNotFound(app string) error { return notFoundError("App not found: " + app) }
 
 // Error is what the client is told.
-func (e missingError) Error() string { return string(e) }
+func (e notFoundError) Error() string { return string(e) }
 
 // A failure is an error as clients see it.
 type failure struct {
@@ -67,50 +67,50 @@ type failure struct {
 	code string
 	// detail is a text, or a list of faults.
 	detail any
-	// again is after how many seconds the same request may succeed; 0 is never.
-	again int
+	// retryAfter is after how many seconds the same request may succeed; 0 is never.
+	retryAfter int
 }
 
-// failureOf is the only map from errors to statuses.
-func failureOf(key session.Key, err error) failure {
+// classifyError is the only map from errors to statuses.
+func classifyError(key session.Key, err error) failure {
 	var (
-		invalid *invalidBody
+		invalid *invalidBodyError
 		large   *http.MaxBytesError
-		missing missingError
+		missing notFoundError
 		forbid  forbiddenError
 		unable  unsupportedError
 		re      *runtime.RunError
-		limited *limitedError
-		unread  *unreadBody
-		crowded crowdedBody
+		limited *rateLimitError
+		unread  *bodyReadError
+		crowded tooManyValuesError
 		limit   *session.LimitError
 	)
 	switch {
-	case errors.Is(err, errNotKnown):
+	case errors.Is(err, errUnauthenticated):
 		return failure{http.StatusUnauthorized, "UNAUTHENTICATED", "Not authenticated", 0}
-	case errors.Is(err, errNotAllowed):
+	case errors.Is(err, errPermissionDenied):
 		return failure{http.StatusForbidden, "FORBIDDEN", "Forbidden", 0}
-	case errors.Is(err, errCannotBeSeen):
+	case errors.Is(err, errAuthUnavailable):
 		return failure{http.StatusServiceUnavailable, "UNAVAILABLE", "Try again", 5}
 	case errors.As(err, &limited):
-		return failure{http.StatusTooManyRequests, "RATE_LIMITED", limited.Error(), limited.seconds()}
+		return failure{http.StatusTooManyRequests, "RATE_LIMITED", limited.Error(), limited.retryAfterSeconds()}
 	case errors.As(err, &invalid):
-		return failure{http.StatusUnprocessableEntity, runtime.CodeInvalidRequest, invalid.faults, 0}
-	case errors.As(err, &errVersion{}):
+		return failure{http.StatusUnprocessableEntity, runtime.CodeInvalidRequest, invalid.details, 0}
+	case errors.As(err, &invalidVersionError{}):
 		return failure{http.StatusUnprocessableEntity, runtime.CodeInvalidRequest, err.Error(), 0}
 	case errors.As(err, &large):
 		detail := fmt.Sprintf("Request body is larger than %d bytes", large.Limit)
 		return failure{http.StatusRequestEntityTooLarge, runtime.CodeInvalidRequest, detail, 0}
 	case errors.As(err, &crowded):
-		return crowded.failure()
+		return crowded.toFailure()
 	case errors.As(err, &unread):
-		return unread.failure()
-	case errors.Is(err, errDraining):
-		return failure{http.StatusServiceUnavailable, runtime.CodeCanceled, errDraining.Error(), 1}
-	case errors.Is(err, errAnswersFull):
-		return failure{http.StatusServiceUnavailable, "UNAVAILABLE", errAnswersFull.Error(), 5}
-	case errors.Is(err, errFeedsTaken):
-		return failure{http.StatusServiceUnavailable, "UNAVAILABLE", errFeedsTaken.Error(), 5}
+		return unread.toFailure()
+	case errors.Is(err, errShuttingDown):
+		return failure{http.StatusServiceUnavailable, runtime.CodeCanceled, errShuttingDown.Error(), 1}
+	case errors.Is(err, errResponsesFull):
+		return failure{http.StatusServiceUnavailable, "UNAVAILABLE", errResponsesFull.Error(), 5}
+	case errors.Is(err, errTooManyStreams):
+		return failure{http.StatusServiceUnavailable, "UNAVAILABLE", errTooManyStreams.Error(), 5}
 	case errors.As(err, &missing):
 		return failure{http.StatusNotFound, "NOT_FOUND", string(missing), 0}
 	case errors.As(err, &forbid):
@@ -120,13 +120,13 @@ func failureOf(key session.Key, err error) failure {
 	case errors.As(err, &limit):
 		return failure{http.StatusRequestEntityTooLarge, runtime.CodeInvalidRequest, limit.Error(), 0}
 	case errors.As(err, &re):
-		return runFailure(re)
+		return classifyRunError(re)
 	default:
-		return storeFailure(key, err)
+		return classifyStoreError(key, err)
 	}
 }
 
-func runFailure(re *runtime.RunError) failure {
+func classifyRunError(re *runtime.RunError) failure {
 	f := failure{http.StatusInternalServerError, re.Code, re.Message, 0}
 	switch re.Code {
 	case runtime.CodeAppNotFound, runtime.CodeSessionNotFound:
@@ -136,20 +136,20 @@ func runFailure(re *runtime.RunError) failure {
 	case runtime.CodeInvalidRequest:
 		f.status = http.StatusBadRequest
 	case runtime.CodeSessionBusy, runtime.CodeSessionTaken:
-		f.status, f.again = http.StatusConflict, 1
+		f.status, f.retryAfter = http.StatusConflict, 1
 	case runtime.CodeCanceled:
-		f.status, f.again = http.StatusServiceUnavailable, 1
+		f.status, f.retryAfter = http.StatusServiceUnavailable, 1
 	case runtime.CodeUnavailable:
-		f.status, f.again = http.StatusServiceUnavailable, unavailableFor
+		f.status, f.retryAfter = http.StatusServiceUnavailable, unavailableRetryAfter
 	case runtime.CodeInternal:
 		f.detail = internalDetail
 	}
 	return f
 }
 
-// storeFailure is for what the store says, also in the middle of a run: the
+// classifyStoreError is for what the store says, also in the middle of a run: the
 // session may be deleted or changed by somebody else at any time.
-func storeFailure(key session.Key, err error) failure {
+func classifyStoreError(key session.Key, err error) failure {
 	switch {
 	case errors.Is(err, session.ErrNotFound):
 		return failure{http.StatusNotFound, runtime.CodeSessionNotFound, "Session not found", 0}
@@ -166,27 +166,27 @@ func storeFailure(key session.Key, err error) failure {
 		return failure{http.StatusConflict, "SESSION_STALE", detail, 1}
 	case errors.Is(err, session.ErrUnavailable):
 		detail := "session store unavailable: retry later"
-		return failure{http.StatusServiceUnavailable, runtime.CodeUnavailable, detail, unavailableFor}
+		return failure{http.StatusServiceUnavailable, runtime.CodeUnavailable, detail, unavailableRetryAfter}
 	case errors.Is(err, session.ErrInvalid):
 		return failure{http.StatusBadRequest, runtime.CodeInvalidRequest, err.Error(), 0}
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-		return runFailure(runtime.AsRunError(err))
+		return classifyRunError(runtime.AsRunError(err))
 	default:
 		return failure{http.StatusInternalServerError, runtime.CodeInternal, internalDetail, 0}
 	}
 }
 
-// fail answers with what went wrong. A request ends before its answer when its
+// writeError answers with what went wrong. A request ends before its answer when its
 // client has left, or when the host gives up waiting for it.
-func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
-	var unread *unreadBody // whose request has ended too, and who may still read
-	if r.Context().Err() != nil && s.runs.open() && !errors.As(err, &unread) {
+func (s *Server) writeError(w http.ResponseWriter, r *http.Request, err error) {
+	var unread *bodyReadError // whose request has ended too, and who may still read
+	if r.Context().Err() != nil && s.runs.isOpen() && !errors.As(err, &unread) {
 		w.WriteHeader(statusClientGone)
 		return
 	}
-	f := s.reported(r, err)
-	if f.again > 0 {
-		w.Header().Set("Retry-After", strconv.Itoa(f.again))
+	f := s.logFailure(r, err)
+	if f.retryAfter > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(f.retryAfter))
 	}
 	if f.status == http.StatusUnauthorized {
 		w.Header().Set("WWW-Authenticate", "Bearer")
@@ -194,14 +194,14 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	writeDetail(w, f.status, f.detail)
 }
 
-// reported is failureOf, and tells the log what the client is not told.
-func (s *Server) reported(r *http.Request, err error) failure {
+// logFailure is failureOf, and tells the log what the client is not told.
+func (s *Server) logFailure(r *http.Request, err error) failure {
 	key := pathKey(r)
-	var a *aboutError
+	var a *sessionError
 	if errors.As(err, &a) {
 		key = a.key
 	}
-	f := failureOf(key, err)
+	f := classifyError(key, err)
 	log, text := s.opts.Logger.ErrorContext, "request failed"
 	switch {
 	case errors.Is(err, session.ErrUnavailable):
@@ -210,15 +210,15 @@ func (s *Server) reported(r *http.Request, err error) failure {
 		return f
 	}
 	args := []any{"method", r.Method, "path", r.URL.Path, "app", key.App, "user", key.User, "session", key.ID, "code", f.code, "error", err}
-	if cause := causeOf(err); cause != nil {
+	if cause := internalCause(err); cause != nil {
 		args = append(args, "cause", cause)
 	}
 	log(r.Context(), text, args...)
 	return f
 }
 
-// causeOf is what a run's error does not tell clients, or nil.
-func causeOf(err error) error {
+// internalCause is what a run's error does not tell clients, or nil.
+func internalCause(err error) error {
 	var re *runtime.RunError
 	if errors.As(err, &re) {
 		return re.Err

@@ -20,8 +20,8 @@ const (
 
 // Refusals of what this host does not do.
 const (
-	noEvals   = unsupportedError("This host carries out no evaluations: it lists and shows the eval sets and results of an app's folder")
-	noTesting = unsupportedError("This host neither writes nor runs ADK's recorded tests: agenthost test runs the *.test.yaml of an app")
+	errNoEvals         = unsupportedError("This host carries out no evaluations: it lists and shows the eval sets and results of an app's folder")
+	errNoRecordedTests = unsupportedError("This host neither writes nor runs ADK's recorded tests: agenthost test runs the *.test.yaml of an app")
 )
 
 // An unsupportedError says what this host does not do.
@@ -30,7 +30,7 @@ type unsupportedError string
 // Error is what the client is told.
 func (e unsupportedError) Error() string { return string(e) }
 
-func unsupported(err error) handler {
+func rejectWith(err error) handler {
 	return func(http.ResponseWriter, *http.Request) error { return err }
 }
 
@@ -40,7 +40,7 @@ type evalSet struct {
 	Cases []json.RawMessage `json:"eval_cases"`
 }
 
-func evalIDOf(c json.RawMessage) string {
+func parseEvalID(c json.RawMessage) string {
 	var head struct {
 		Snake string `json:"eval_id"`
 		Camel string `json:"evalId"`
@@ -66,16 +66,16 @@ func (s *Server) handleTests(w http.ResponseWriter, r *http.Request) error {
 
 func (s *Server) handleTest(w http.ResponseWriter, r *http.Request) error {
 	name := strings.TrimSuffix(r.PathValue("name"), testSuffix)
-	text, err := s.readFile(r.PathValue("app"), path.Join(testFolder, name+testSuffix))
+	text, err := s.readAppFile(r.PathValue("app"), path.Join(testFolder, name+testSuffix))
 	if strings.Contains(name, "/") || err != nil || !json.Valid(text) {
-		return missingError("Test file not found")
+		return notFoundError("Test file not found")
 	}
-	writeText(w, http.StatusOK, text)
+	writeRawJSON(w, http.StatusOK, text)
 	return nil
 }
 
-// listedFiles answers with names as they are, or as the one field of an object.
-func (s *Server) listedFiles(dir, suffix, field string) handler {
+// fileListHandler answers with names as they are, or as the one field of an object.
+func (s *Server) fileListHandler(dir, suffix, field string) handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		names, err := s.listFiles(r.PathValue("app"), dir, suffix)
 		if err != nil {
@@ -88,29 +88,29 @@ func (s *Server) listedFiles(dir, suffix, field string) handler {
 	}
 }
 
-// shownFile answers with a JSON file of an app's folder. Files of evaluations may
+// jsonFileHandler answers with a JSON file of an app's folder. Files of evaluations may
 // hold their JSON as a text.
-func (s *Server) shownFile(dir, suffix, missing string) handler {
+func (s *Server) jsonFileHandler(dir, suffix, missing string) handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		name := r.PathValue("name")
 		var text json.RawMessage
 		var inner string
-		if strings.Contains(name, "/") || !s.readJSON(r.PathValue("app"), path.Join(dir, strings.TrimSuffix(name, suffix)+suffix), &text) {
-			return missingError(missing)
+		if strings.Contains(name, "/") || !s.readAppJSON(r.PathValue("app"), path.Join(dir, strings.TrimSuffix(name, suffix)+suffix), &text) {
+			return notFoundError(missing)
 		}
 		if json.Unmarshal(text, &inner) == nil && json.Valid([]byte(inner)) {
 			text = json.RawMessage(inner)
 		}
-		writeText(w, http.StatusOK, camelKeys(text))
+		writeRawJSON(w, http.StatusOK, convertKeys(text))
 		return nil
 	}
 }
 
-func (s *Server) evalSet(r *http.Request) (*evalSet, error) {
+func (s *Server) readEvalSet(r *http.Request) (*evalSet, error) {
 	set := &evalSet{}
 	name := r.PathValue("name")
-	if strings.Contains(name, "/") || !s.readJSON(r.PathValue("app"), name+evalSetSuffix, set) {
-		return nil, refuse("Eval set `" + name + "` not found.")
+	if strings.Contains(name, "/") || !s.readAppJSON(r.PathValue("app"), name+evalSetSuffix, set) {
+		return nil, badRequest("Eval set `" + name + "` not found.")
 	}
 	return set, nil
 }
@@ -121,11 +121,11 @@ func (s *Server) handleEvalSet(w http.ResponseWriter, r *http.Request) error {
 	name := r.PathValue("name")
 	var set map[string]json.RawMessage
 	var cases []json.RawMessage
-	if strings.Contains(name, "/") || !s.readJSON(r.PathValue("app"), name+evalSetSuffix, &set) || json.Unmarshal(set["eval_cases"], &cases) != nil {
-		return missingError("Eval set `" + name + "` not found.")
+	if strings.Contains(name, "/") || !s.readAppJSON(r.PathValue("app"), name+evalSetSuffix, &set) || json.Unmarshal(set["eval_cases"], &cases) != nil {
+		return notFoundError("Eval set `" + name + "` not found.")
 	}
 	for i, c := range cases {
-		cases[i] = camelKeys(c)
+		cases[i] = convertKeys(c)
 	}
 	text, err := encodeJSON(cases)
 	if err != nil {
@@ -136,30 +136,30 @@ func (s *Server) handleEvalSet(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Server) handleEvalCases(w http.ResponseWriter, r *http.Request) error {
-	set, err := s.evalSet(r)
+	set, err := s.readEvalSet(r)
 	if err != nil {
 		return err
 	}
 	ids := []string{}
 	for _, c := range set.Cases {
-		ids = append(ids, evalIDOf(c))
+		ids = append(ids, parseEvalID(c))
 	}
 	slices.Sort(ids)
 	return writeJSON(w, ids)
 }
 
 func (s *Server) handleEvalCase(w http.ResponseWriter, r *http.Request) error {
-	set, err := s.evalSet(r)
+	set, err := s.readEvalSet(r)
 	if err != nil {
 		return err
 	}
 	for _, c := range set.Cases {
-		if evalIDOf(c) == r.PathValue("case") {
-			writeText(w, http.StatusOK, camelKeys(c))
+		if parseEvalID(c) == r.PathValue("case") {
+			writeRawJSON(w, http.StatusOK, convertKeys(c))
 			return nil
 		}
 	}
-	return missingError("Eval set `" + r.PathValue("name") + "` or Eval `" + r.PathValue("case") + "` not found.")
+	return notFoundError("Eval set `" + r.PathValue("name") + "` or Eval `" + r.PathValue("case") + "` not found.")
 }
 
 // handleMetrics lists the metrics that cases can be judged by here: none.
@@ -169,9 +169,9 @@ func (s *Server) handleMetrics(w http.ResponseWriter, _ *http.Request) error {
 	}{[]any{}})
 }
 
-// camelKeys writes the keys of ADK's files as its clients read them. What stands
+// convertKeys writes the keys of ADK's files as its clients read them. What stands
 // under a key of freeForm is nobody's to rename.
-func camelKeys(text []byte) []byte {
+func convertKeys(text []byte) []byte {
 	var v any
 	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.UseNumber()
@@ -185,7 +185,7 @@ func camelKeys(text []byte) []byte {
 	return renamed
 }
 
-func freeForm(key string) bool {
+func isFreeForm(key string) bool {
 	switch key {
 	case "state", "args", "response", "final_session_state", "stateDelta", "state_delta", "tool_input", "session_data":
 		return true
@@ -198,10 +198,10 @@ func renameKeys(v any) any {
 	case map[string]any:
 		renamed := make(map[string]any, len(v))
 		for key, value := range v {
-			if !freeForm(key) {
+			if !isFreeForm(key) {
 				value = renameKeys(value)
 			}
-			renamed[camelKey(key)] = value
+			renamed[toCamelCase(key)] = value
 		}
 		return renamed
 	case []any:
@@ -212,8 +212,8 @@ func renameKeys(v any) any {
 	return v
 }
 
-// camelKey is a key in snake_case as a camelCase name.
-func camelKey(key string) string {
+// toCamelCase is a key in snake_case as a camelCase name.
+func toCamelCase(key string) string {
 	words := strings.Split(key, "_")
 	for i, word := range words[1:] {
 		if word != "" {

@@ -23,12 +23,12 @@ type Folders interface {
 	Save(ctx context.Context, app string, files map[string][]byte) (spec.Diagnostics, error)
 }
 
-// maxShown is the largest file that is read for developers.
-const maxShown = 4 << 20
+// maxAppFileSize is the largest file that is read for developers.
+const maxAppFileSize = 4 << 20
 
-// readFile reads a file of an app's folder. Without the app or the file the error
+// readAppFile reads a file of an app's folder. Without the app or the file the error
 // is [fs.ErrNotExist].
-func (s *Server) readFile(app, name string) ([]byte, error) {
+func (s *Server) readAppFile(app, name string) ([]byte, error) {
 	if !fs.ValidPath(name) {
 		return nil, fs.ErrNotExist
 	}
@@ -38,7 +38,7 @@ func (s *Server) readFile(app, name string) ([]byte, error) {
 	}
 	defer root.Close()
 	info, err := root.Stat(name)
-	if err != nil || !info.Mode().IsRegular() || info.Size() > maxShown {
+	if err != nil || !info.Mode().IsRegular() || info.Size() > maxAppFileSize {
 		return nil, fs.ErrNotExist
 	}
 	return root.ReadFile(name)
@@ -80,16 +80,16 @@ func (s *Server) listFiles(app, dir, suffix string) ([]string, error) {
 	return names, nil
 }
 
-// readJSON reads a JSON file of an app's folder into v; false when there is none,
+// readAppJSON reads a JSON file of an app's folder into v; false when there is none,
 // or it is no such thing.
-func (s *Server) readJSON(app, name string, v any) bool {
-	text, err := s.readFile(app, name)
+func (s *Server) readAppJSON(app, name string, v any) bool {
+	text, err := s.readAppFile(app, name)
 	return err == nil && json.Unmarshal(text, v) == nil
 }
 
-// readme is the text of an app's README.md; empty if it has none.
-func (s *Server) readme(app string) string {
-	text, err := s.readFile(app, "README.md")
+// readReadme is the text of an app's README.md; empty if it has none.
+func (s *Server) readReadme(app string) string {
+	text, err := s.readAppFile(app, "README.md")
 	if err != nil {
 		return ""
 	}

@@ -50,13 +50,13 @@ const startNode = "__START__"
 // handleBuildGraph tells what an app is made of, with its README.md, where its
 // folder has one.
 func (s *Server) handleBuildGraph(w http.ResponseWriter, r *http.Request) error {
-	app, err := s.served(r)
+	app, err := s.findApp(r)
 	if err != nil {
 		return err
 	}
 	body := graphBody{
 		Name: app.Name, RootAgent: newNodeBody(app.AgentInfo()), ContextCache: app.ContextCache,
-		Readme: s.readme(app.Name),
+		Readme: s.readReadme(app.Name),
 	}
 	if app.Resumable {
 		body.Resumability = &resumabilityBody{true}
@@ -107,12 +107,12 @@ func newEdgesBody(p *runtime.AgentInfo, nodes []*nodeBody) *edgesBody {
 		return nodeBody{Name: n.Name, Type: n.Type}
 	}
 	for _, e := range p.Edges {
-		g.Edges = append(g.Edges, edgeBody{end(e.From), end(e.To), routeOf(e)})
+		g.Edges = append(g.Edges, edgeBody{end(e.From), end(e.To), edgeRoute(e)})
 	}
 	return g
 }
 
-func routeOf(e runtime.Edge) string {
+func edgeRoute(e runtime.Edge) string {
 	if e.Kind == runtime.EdgeDefault {
 		return "default"
 	}

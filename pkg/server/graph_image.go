@@ -16,65 +16,65 @@ type dotBody struct {
 
 // handleGraph draws the whole app.
 func (s *Server) handleGraph(w http.ResponseWriter, r *http.Request) error {
-	app, err := s.served(r)
+	app, err := s.findApp(r)
 	if err != nil {
 		return err
 	}
-	dark, err := queryFlag(r, "dark_mode")
+	dark, err := readQueryFlag(r, "dark_mode")
 	if err != nil {
 		return err
 	}
-	return writeJSON(w, dotBody{draw(app.AgentInfo(), inksFor(dark))})
+	return writeJSON(w, dotBody{renderDOT(app.AgentInfo(), graphPalette(dark))})
 }
 
 // handleGraphImages draws each agent that has others below it, by its path, and
 // under dotSrc the one that is asked for: ADK's web client reads either.
 func (s *Server) handleGraphImages(w http.ResponseWriter, r *http.Request) error {
-	app, err := s.served(r)
+	app, err := s.findApp(r)
 	if err != nil {
 		return err
 	}
-	dark, err := queryFlag(r, "dark_mode")
+	dark, err := readQueryFlag(r, "dark_mode")
 	if err != nil {
 		return err
 	}
-	root, colours := app.AgentInfo(), inksFor(dark)
-	asked := at(root, r.URL.Query().Get("node"))
+	root, colours := app.AgentInfo(), graphPalette(dark)
+	asked := findAgent(root, r.URL.Query().Get("node"))
 	if asked == nil {
-		return missingError("Node not found: " + r.URL.Query().Get("node"))
+		return notFoundError("Node not found: " + r.URL.Query().Get("node"))
 	}
-	images := map[string]any{"dotSrc": draw(asked, colours), "": dotBody{draw(root, colours)}}
+	images := map[string]any{"dotSrc": renderDOT(asked, colours), "": dotBody{renderDOT(root, colours)}}
 	addImages(images, root, root.Name, colours)
 	return writeJSON(w, images)
 }
 
 // addImages draws what is below the root, by paths that begin with its name.
-func addImages(images map[string]any, p *runtime.AgentInfo, path string, colours inks) {
+func addImages(images map[string]any, p *runtime.AgentInfo, path string, colours palette) {
 	for _, child := range p.Agents {
 		if len(child.Agents) > 0 {
-			images[path+"/"+child.Name] = dotBody{draw(child, colours)}
+			images[path+"/"+child.Name] = dotBody{renderDOT(child, colours)}
 			addImages(images, child, path+"/"+child.Name, colours)
 		}
 	}
 }
 
-// at is the agent at a path below the root, whose own name may stand first. The
+// findAgent is the agent at a path below the root, whose own name may stand first. The
 // steps may be those of events, such as worker@2.
-func at(root *runtime.AgentInfo, path string) *runtime.AgentInfo {
+func findAgent(root *runtime.AgentInfo, path string) *runtime.AgentInfo {
 	p := root
 	for i, step := range strings.Split(path, "/") {
 		name, _, _ := strings.Cut(step, "@")
 		if name == "" || i == 0 && name == root.Name {
 			continue
 		}
-		if p = childOf(p, name); p == nil {
+		if p = findChild(p, name); p == nil {
 			return nil
 		}
 	}
 	return p
 }
 
-func childOf(p *runtime.AgentInfo, name string) *runtime.AgentInfo {
+func findChild(p *runtime.AgentInfo, name string) *runtime.AgentInfo {
 	for _, child := range p.Agents {
 		if child.Name == name {
 			return child
@@ -86,7 +86,7 @@ func childOf(p *runtime.AgentInfo, name string) *runtime.AgentInfo {
 // handleEventGraph draws the app with the way of an event marked. As in
 // adk-python, the answer is empty when there is no such session or event.
 func (s *Server) handleEventGraph(w http.ResponseWriter, r *http.Request) error {
-	app, err := s.served(r)
+	app, err := s.findApp(r)
 	if err != nil {
 		return err
 	}
@@ -99,23 +99,23 @@ func (s *Server) handleEventGraph(w http.ResponseWriter, r *http.Request) error 
 	}
 	for _, ev := range sess.Events() {
 		if ev.ID == r.PathValue("event") {
-			return writeJSON(w, dotBody{draw(app.AgentInfo(), eventInks(), waysOf(ev)...)})
+			return writeJSON(w, dotBody{renderDOT(app.AgentInfo(), eventPalette(), eventHighlights(ev)...)})
 		}
 	}
 	return writeJSON(w, struct{}{})
 }
 
-// waysOf are the ways that an event went (adk-python cli/dev_server.py).
-func waysOf(ev *session.Event) []way {
-	var ways []way
+// eventHighlights are the ways that an event went (adk-python cli/dev_server.py).
+func eventHighlights(ev *session.Event) []highlight {
+	var ways []highlight
 	for _, c := range ev.Calls() {
-		ways = append(ways, way{ev.Author, c.Name})
+		ways = append(ways, highlight{ev.Author, c.Name})
 	}
 	for _, resp := range ev.Responses() {
-		ways = append(ways, way{resp.Name, ev.Author})
+		ways = append(ways, highlight{resp.Name, ev.Author})
 	}
 	if len(ways) == 0 {
-		ways = []way{{from: ev.Author}}
+		ways = []highlight{{from: ev.Author}}
 	}
 	return ways
 }

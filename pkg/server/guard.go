@@ -9,14 +9,14 @@ import (
 	"strings"
 )
 
-// refusal says why a request is not let in; empty lets it in. Both rules are
+// rejectReason says why a request is not let in; empty lets it in. Both rules are
 // those of adk-python's cli/api_server.py: they keep the pages of other sites
 // from using a browser to talk to this host.
-func (s *Server) refusal(r *http.Request, pattern string) string {
+func (s *Server) rejectReason(r *http.Request, pattern string) string {
 	switch {
-	case !s.hostAllowed(r.Host) && !slices.Contains(probeRoutes(), pattern):
+	case !s.isHostAllowed(r.Host) && !slices.Contains(probeRoutes(), pattern):
 		return "Forbidden: host not allowed"
-	case !originAllowed(r):
+	case !isOriginAllowed(r):
 		return "Forbidden: origin not allowed"
 	default:
 		return ""
@@ -27,12 +27,12 @@ func (s *Server) refusal(r *http.Request, pattern string) string {
 // an address that nobody knows beforehand, such as that of a pod.
 func probeRoutes() []string { return []string{"GET /health", "GET /livez", "GET /readyz"} }
 
-// hostAllowed stops names that somebody else made point to this machine.
-func (s *Server) hostAllowed(host string) bool {
+// isHostAllowed stops names that somebody else made point to this machine.
+func (s *Server) isHostAllowed(host string) bool {
 	if len(s.opts.AllowedHosts) == 0 {
 		return true
 	}
-	bare := withoutPort(host)
+	bare := stripPort(host)
 	for _, allowed := range s.opts.AllowedHosts {
 		if strings.EqualFold(allowed, host) || strings.EqualFold(strings.Trim(allowed, "[]"), bare) {
 			return true
@@ -41,19 +41,19 @@ func (s *Server) hostAllowed(host string) bool {
 	return false
 }
 
-func withoutPort(host string) string {
+func stripPort(host string) string {
 	if bare, _, err := net.SplitHostPort(host); err == nil {
 		return bare
 	}
 	return strings.Trim(host, "[]")
 }
 
-// originAllowed: a request that changes something and names its page's origin
+// isOriginAllowed: a request that changes something and names its page's origin
 // must come from a page of this host, and on a loopback address from a page of
 // this machine. A browser that names no origin says at least whether it is this
 // one. Where an answer is not all that comes of it, as with a WebSocket, reading
 // is changing: pages of any site may open those.
-func originAllowed(r *http.Request) bool {
+func isOriginAllowed(r *http.Request) bool {
 	reads := r.Method == http.MethodGet || r.Method == http.MethodHead || r.Method == http.MethodOptions
 	if reads && r.Header.Get("Upgrade") == "" {
 		return true
@@ -65,17 +65,17 @@ func originAllowed(r *http.Request) bool {
 	if origin == "" {
 		return true
 	}
-	if servedOnLoopback(r) {
+	if isServedOnLoopback(r) {
 		if u, err := url.Parse(origin); err != nil || !isLoopback(u.Hostname()) {
 			return false
 		}
 	}
-	return strings.EqualFold(origin, ownOrigin(r))
+	return strings.EqualFold(origin, serverOrigin(r))
 }
 
-func servedOnLoopback(r *http.Request) bool {
+func isServedOnLoopback(r *http.Request) bool {
 	addr, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
-	return ok && isLoopback(withoutPort(addr.String()))
+	return ok && isLoopback(stripPort(addr.String()))
 }
 
 func isLoopback(host string) bool {
@@ -86,29 +86,29 @@ func isLoopback(host string) bool {
 	return err == nil && ip.IsLoopback()
 }
 
-// ownOrigin is the origin that the client used to reach this host, as a proxy
+// serverOrigin is the origin that the client used to reach this host, as a proxy
 // before it says. A page of another site cannot set these headers.
-func ownOrigin(r *http.Request) string {
-	if proto, host := forwarded(r.Header.Get("Forwarded")); proto != "" && host != "" {
+func serverOrigin(r *http.Request) string {
+	if proto, host := parseForwarded(r.Header.Get("Forwarded")); proto != "" && host != "" {
 		return proto + "://" + host
 	}
 	scheme := "http"
 	if r.TLS != nil {
 		scheme = "https"
 	}
-	if proto := first(r.Header.Get("X-Forwarded-Proto")); proto != "" {
+	if proto := firstListItem(r.Header.Get("X-Forwarded-Proto")); proto != "" {
 		scheme = proto
 	}
 	host := r.Host
-	if h := first(r.Header.Get("X-Forwarded-Host")); h != "" {
+	if h := firstListItem(r.Header.Get("X-Forwarded-Host")); h != "" {
 		host = h
 	}
 	return scheme + "://" + host
 }
 
-// forwarded reads the first element of a Forwarded header (RFC 7239).
-func forwarded(header string) (proto, host string) {
-	for pair := range strings.SplitSeq(first(header), ";") {
+// parseForwarded reads the first element of a Forwarded header (RFC 7239).
+func parseForwarded(header string) (proto, host string) {
+	for pair := range strings.SplitSeq(firstListItem(header), ";") {
 		name, value, _ := strings.Cut(pair, "=")
 		value = strings.Trim(strings.TrimSpace(value), `"`)
 		switch strings.ToLower(strings.TrimSpace(name)) {
@@ -121,7 +121,7 @@ func forwarded(header string) (proto, host string) {
 	return proto, host
 }
 
-func first(header string) string {
+func firstListItem(header string) string {
 	item, _, _ := strings.Cut(header, ",")
 	return strings.TrimSpace(item)
 }

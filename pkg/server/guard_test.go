@@ -12,7 +12,7 @@ import (
 	"agenthost/pkg/server"
 )
 
-func TestHosts(t *testing.T) {
+func TestAllowedHosts(t *testing.T) {
 	tests := []struct {
 		name, host string
 		allowed    []string
@@ -40,7 +40,7 @@ func TestHosts(t *testing.T) {
 				t.Errorf("GET /version with Host %q, allowed %q = %d, want %d", tc.host, tc.allowed, w.Code, tc.want)
 			}
 			if w.Code == 403 {
-				want(t, w, 403, "Forbidden: host not allowed")
+				expectResponse(t, w, 403, "Forbidden: host not allowed")
 			}
 		})
 	}
@@ -48,7 +48,7 @@ func TestHosts(t *testing.T) {
 
 // Probes come by an address that no list has: they are answered, and a page whose
 // name somebody made point here learns nothing of the apps.
-func TestProbesComeByAnyName(t *testing.T) {
+func TestProbesIgnoreHost(t *testing.T) {
 	e := newEnv(t, &server.Options{AllowedHosts: []string{"agents.example"}})
 	for path, body := range map[string]string{"/health": `{"status":"ok"}`, "/livez": `{"status":"ok"}`, "/readyz": `{"ready":false,"reasons":[]}`} {
 		e.server.Drain()
@@ -62,7 +62,7 @@ func TestProbesComeByAnyName(t *testing.T) {
 	}
 }
 
-func TestOrigins(t *testing.T) {
+func TestRequestOrigins(t *testing.T) {
 	const loopback, anywhere = "127.0.0.1:8000", "192.0.2.1:8000"
 	tests := []struct {
 		name, bound, method, host, headers string
@@ -91,7 +91,7 @@ func TestOrigins(t *testing.T) {
 				t.Errorf("%s /run at %s with %q = %d %s, want %d", tc.method, tc.host, tc.headers, w.Code, w.Body, tc.want)
 			}
 			if w.Code == 403 {
-				want(t, w, 403, "Forbidden: origin not allowed")
+				expectResponse(t, w, 403, "Forbidden: origin not allowed")
 			}
 		})
 	}

@@ -42,11 +42,11 @@ func TestExchanges(t *testing.T) {
 		t.Fatalf("no exchanges: %v", err)
 	}
 	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) { exchange(t, file) })
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) { runExchange(t, file) })
 	}
 }
 
-func exchange(t *testing.T, file string) {
+func runExchange(t *testing.T, file string) {
 	ar, err := txtar.ParseFile(file)
 	if err != nil {
 		t.Fatal(err)
@@ -54,15 +54,15 @@ func exchange(t *testing.T, file string) {
 	if len(bytes.TrimSpace(ar.Comment)) == 0 {
 		t.Error("the file has no prose: say which rules it guards")
 	}
-	e, dir := exchangeEnv(t, ar)
-	got, ids := &txtar.Archive{Comment: ar.Comment}, numbers{}
+	e, dir := newExchangeEnv(t, ar)
+	got, ids := &txtar.Archive{Comment: ar.Comment}, idNames{}
 	for _, f := range ar.Files {
 		switch f.Name {
 		case "response":
 		case "request":
 			w := httptest.NewRecorder()
-			e.server.ServeHTTP(w, parseRequest(t, ids.restore(f.Data)))
-			got.Files = append(got.Files, f, txtar.File{Name: "response", Data: ids.replace(formatResponse(w))})
+			e.server.ServeHTTP(w, parseRequest(t, ids.restoreIDs(f.Data)))
+			got.Files = append(got.Files, f, txtar.File{Name: "response", Data: ids.normalizeIDs(formatResponse(w))})
 		default:
 			got.Files = append(got.Files, f)
 		}
@@ -79,26 +79,26 @@ func exchange(t *testing.T, file string) {
 	}
 }
 
-// exchangeEnv has the apps hello, noter (which saves a note, and sees what is
+// newExchangeEnv has the apps hello, noter (which saves a note, and sees what is
 // remembered), strict (whose instruction needs a state key) and line (which is
 // resumable); broken has problems and never loaded. The apps of the archive come
 // to them, from the folder that it returns.
-func exchangeEnv(t *testing.T, ar *txtar.Archive) (*env, string) {
-	folders := &watched{}
-	e := newEnv(t, &server.Options{Version: "1.2.3", Reloader: reloader{
+func newExchangeEnv(t *testing.T, ar *txtar.Archive) (*env, string) {
+	folders := &watchedFolders{}
+	e := newEnv(t, &server.Options{Version: "1.2.3", Reloader: fakeReloader{
 		"broken": {App: "broken", Diagnostics: spec.Diagnostics{{
 			Pos: spec.Pos{File: "broken/root_agent.yaml", Line: 2, Col: 1}, Rule: "unknown-key", Message: `unknown key "modle"`, Hint: `did you mean "model"?`,
 		}}},
 		"hello":   {App: "hello", Revision: "rev-hello", OK: true},
 		"waiting": {App: "waiting", Revision: "rev-old", Waiting: "rev-new"},
 	}, Traces: server.NewTraces(true), Folders: folders, Dev: !hasOption(ar, "dev: false")})
-	m := scripted(t)
-	e.add(t, "hello", &runtime.LLMOptions{Model: m, Description: "Says hello."})
-	e.add(t, "noter", &runtime.LLMOptions{Model: m, Instruction: runtime.NewInstruction("Help {name?}.", nil), Tools: []tool.Tool{saveNote(t), preloadMemory(t)}})
-	e.add(t, "strict", &runtime.LLMOptions{Model: m, Instruction: runtime.NewInstruction("Help {name}.", nil)})
-	e.addLine(t, m)
+	m := scriptedModel(t)
+	e.addLLMApp(t, "hello", &runtime.LLMOptions{Model: m, Description: "Says hello."})
+	e.addLLMApp(t, "noter", &runtime.LLMOptions{Model: m, Instruction: runtime.NewInstruction("Help {name?}.", nil), Tools: []tool.Tool{saveNoteTool(t), preloadMemoryTool(t)}})
+	e.addLLMApp(t, "strict", &runtime.LLMOptions{Model: m, Instruction: runtime.NewInstruction("Help {name}.", nil)})
+	e.addResumableApp(t, m)
 	dir := t.TempDir()
-	folders.serve(t, e, ar, dir)
+	folders.loadApps(t, e, ar, dir)
 	for _, f := range ar.Files {
 		if f.Name == "stored" {
 			e.storeSession(t, f.Data)
@@ -113,10 +113,10 @@ func hasOption(ar *txtar.Archive, option string) bool {
 	})
 }
 
-// watched are folders that a real watch looks after, once the host is there.
-type watched struct{ *loader.Watch }
+// watchedFolders are folders that a real watch looks after, once the host is there.
+type watchedFolders struct{ *loader.Watch }
 
-func (w *watched) serve(t *testing.T, e *env, ar *txtar.Archive, dir string) {
+func (w *watchedFolders) loadApps(t *testing.T, e *env, ar *txtar.Archive, dir string) {
 	t.Helper()
 	for _, f := range ar.Files {
 		name, ok := strings.CutPrefix(f.Name, "apps/")
@@ -138,34 +138,34 @@ func (w *watched) serve(t *testing.T, e *env, ar *txtar.Archive, dir string) {
 	}
 }
 
-type reloader map[string]server.Status
+type fakeReloader map[string]server.Status
 
-func (r reloader) Status(app string) (server.Status, bool) {
+func (r fakeReloader) Status(app string) (server.Status, bool) {
 	st, ok := r[app]
 	return st, ok
 }
 
-func (r reloader) Statuses() []server.Status {
+func (r fakeReloader) Statuses() []server.Status {
 	return slices.SortedFunc(maps.Values(r), func(a, b server.Status) int { return strings.Compare(a.App, b.App) })
 }
 
 // Reload finds hello changed, and waiting gone.
-func (r reloader) Reload(context.Context) error {
+func (r fakeReloader) Reload(context.Context) error {
 	r["hello"] = server.Status{App: "hello", Revision: "rev-next", OK: true}
 	delete(r, "waiting")
 	return nil
 }
 
-// stuck is a reloader whose app is still loading when the reload answers.
-type stuck struct{ reloader }
+// loadingReloader is a reloader whose app is still loading when the reload answers.
+type loadingReloader struct{ fakeReloader }
 
 // Reload changes nothing.
-func (stuck) Reload(context.Context) error { return nil }
+func (loadingReloader) Reload(context.Context) error { return nil }
 
 // TestReloadStillLoading: a reload answers though an app takes long: 202, with
 // the apps that are still loading, and /readyz names them.
 func TestReloadStillLoading(t *testing.T) {
-	e := newEnv(t, &server.Options{Reloader: stuck{reloader{"slow": {App: "slow", Revision: "r1", OK: true, Loading: true}}}})
+	e := newEnv(t, &server.Options{Reloader: loadingReloader{fakeReloader{"slow": {App: "slow", Revision: "r1", OK: true, Loading: true}}}})
 	for _, tt := range []struct{ method, path, want string }{
 		{"POST", "/-/reload", `{"changed":[],"failed":[],"removed":[],"loading":[{"app":"slow","revision":"r1","ok":true,"loading":true,"diagnostics":[]}]}`},
 		{"GET", "/readyz", `"app slow: its files are still loading"`},
@@ -179,7 +179,7 @@ func TestReloadStillLoading(t *testing.T) {
 }
 
 // Reports tells nothing.
-func (r reloader) Reports(int) ([]server.Report, <-chan struct{}) { return nil, nil }
+func (r fakeReloader) Reports(int) ([]server.Report, <-chan struct{}) { return nil, nil }
 
 func parseRequest(t *testing.T, text []byte) *http.Request {
 	t.Helper()
@@ -211,11 +211,11 @@ func formatResponse(w *httptest.ResponseRecorder) []byte {
 	return out.Bytes()
 }
 
-// numbers renames new ids in the order in which they appear, so that it does not
+// idNames renames new ids in the order in which they appear, so that it does not
 // matter how many were made in between.
-type numbers []string
+type idNames []string
 
-func (n *numbers) replace(text []byte) []byte {
+func (n *idNames) normalizeIDs(text []byte) []byte {
 	text = regexp.MustCompile(`("(?:trace|span|parent_span)_id":)"[0-9a-f]{16,32}"`).ReplaceAll(text, []byte(`$1"HEX"`))
 	return regexp.MustCompile(`new-\d{4}`).ReplaceAllFunc(text, func(id []byte) []byte {
 		at := slices.Index(*n, string(id))
@@ -226,8 +226,8 @@ func (n *numbers) replace(text []byte) []byte {
 	})
 }
 
-// restore puts the ids themselves into a request.
-func (n numbers) restore(text []byte) []byte {
+// restoreIDs puts the ids themselves into a request.
+func (n idNames) restoreIDs(text []byte) []byte {
 	return regexp.MustCompile(`\bID\d+\b`).ReplaceAllFunc(text, func(name []byte) []byte {
 		at, err := strconv.Atoi(string(name[len("ID"):]))
 		if err != nil || at > len(n) {

@@ -24,14 +24,14 @@ const maxClockSkew = 5 * time.Minute
 func (s *Server) importEvents(r *http.Request, events []*session.Event) error {
 	ids := map[string]bool{}
 	for i, ev := range events {
-		if reason := s.importFault(ev); reason != "" {
-			return refuse(fmt.Sprintf("cannot import event %d: %s", i, reason))
+		if reason := s.importProblem(ev); reason != "" {
+			return badRequest(fmt.Sprintf("cannot import event %d: %s", i, reason))
 		}
 		if ev.ID != "" && ids[ev.ID] {
-			return refuse(fmt.Sprintf("cannot import event %d: id %q appears more than once", i, ev.ID))
+			return badRequest(fmt.Sprintf("cannot import event %d: id %q appears more than once", i, ev.ID))
 		}
 		ids[ev.ID] = true
-		if !isUserSpeech(ev) && !s.seesAll(r) {
+		if !isUserInput(ev) && !s.isPrivileged(r) {
 			return forbiddenError(fmt.Sprintf("permission denied: event %d is not the user's own words; only administrators import other events", i))
 		}
 		ev.Provenance = session.Provenance{Imported: true}
@@ -40,8 +40,8 @@ func (s *Server) importEvents(r *http.Request, events []*session.Event) error {
 	return nil
 }
 
-// importFault is why an event cannot be imported; empty when it can.
-func (s *Server) importFault(ev *session.Event) string {
+// importProblem is why an event cannot be imported; empty when it can.
+func (s *Server) importProblem(ev *session.Event) string {
 	a := ev.Actions
 	a.StateDelta = nil
 	switch {
@@ -74,8 +74,8 @@ func functionNames(ev *session.Event) []string {
 	return names
 }
 
-// isUserSpeech says whether an event holds nothing but words and files of the user.
-func isUserSpeech(ev *session.Event) bool {
+// isUserInput says whether an event holds nothing but words and files of the user.
+func isUserInput(ev *session.Event) bool {
 	if ev.Author != session.UserAuthor || ev.ErrorCode != "" || ev.InputTranscription != nil || ev.OutputTranscription != nil {
 		return false
 	}

@@ -25,9 +25,9 @@ var (
 	full = flag.Bool("full", false, "ask each route 1000 times")
 )
 
-// users are names that somebody may take for one another: databases that compare
+// similarUsers are names that somebody may take for one another: databases that compare
 // without case or accents, clients that trim, and people who read.
-func users() []string {
+func similarUsers() []string {
 	return []string{
 		"ana", "Ana", "ANA", "ána", "a\u0301na", "anа" /* a Cyrillic letter */, "ａｎａ", "ana ", " ana", "ana\u200b", "an%61",
 		"ana\u00a0", "ana.", "ana'--", "ana\\", "ªna", "ßs", "ss", "İ", "i", "ı", "bob",
@@ -39,7 +39,7 @@ func users() []string {
 // random callers about random users. Where nobody is asked who they are, the same
 // requests get the secret, so that the test would notice.
 func TestIsolation(t *testing.T) {
-	t.Run("memory", func(t *testing.T) { isolation(t, "memory:") })
+	t.Run("memory", func(t *testing.T) { checkIsolation(t, "memory:") })
 	for _, engine := range testdb.Engines() {
 		t.Run(engine.Name, func(t *testing.T) {
 			at, drop, err := engine.Fresh(t.Context(), t.TempDir())
@@ -54,22 +54,22 @@ func TestIsolation(t *testing.T) {
 					t.Error(err)
 				}
 			})
-			isolation(t, at)
+			checkIsolation(t, at)
 		})
 	}
 }
 
-func isolation(t *testing.T, url string) {
+func checkIsolation(t *testing.T, url string) {
 	var doc strings.Builder
 	doc.WriteString("tokens:\n")
-	for i, u := range users() {
+	for i, u := range similarUsers() {
 		fmt.Fprintf(&doc, "  - {token: token-of-the-user-%04d, claims: {sub: %q}}\n", i, u)
 	}
-	opts := &server.Options{Auth: authOf(t, doc.String()), Metrics: server.NewMetrics("")}
+	opts := &server.Options{Auth: newAuth(t, doc.String()), Metrics: server.NewMetrics("")}
 	e := newEnvOn(t, url, opts)
 	open := server.New(e.host, nil)
-	e.add(t, "hello", &runtime.LLMOptions{Model: scripted(t)})
-	for i, u := range users() {
+	e.addLLMApp(t, "hello", &runtime.LLMOptions{Model: scriptedModel(t)})
+	for i, u := range similarUsers() {
 		_, err := e.store.Sessions.Create(t.Context(), session.Key{App: "hello", User: u, ID: "s"}, map[string]any{"secret": fmt.Sprintf("secret-of-%04d", i)})
 		if err != nil {
 			t.Fatal(err)
@@ -83,14 +83,14 @@ func isolation(t *testing.T, url string) {
 	}
 	for _, pattern := range e.server.Patterns() {
 		for range rounds {
-			caller, user := random.IntN(len(users())), random.IntN(len(users()))
+			caller, user := random.IntN(len(similarUsers())), random.IntN(len(similarUsers()))
 			w := httptest.NewRecorder()
-			e.server.ServeHTTP(w, askAbout(pattern, users()[user], caller))
+			e.server.ServeHTTP(w, newUserRequest(pattern, similarUsers()[user], caller))
 			told := w.Code < 300 && strings.Contains(w.Body.String(), fmt.Sprintf("secret-of-%04d", user))
 			if caller == user {
 				known++
 				if w.Code == http.StatusUnauthorized {
-					t.Errorf("%s of %q by themselves = %d", pattern, users()[user], w.Code)
+					t.Errorf("%s of %q by themselves = %d", pattern, similarUsers()[user], w.Code)
 				}
 				continue
 			}
@@ -98,11 +98,11 @@ func isolation(t *testing.T, url string) {
 			mine := strings.Contains(w.Body.String(), fmt.Sprintf("secret-of-%04d", caller))
 			if told || mine || strings.Contains(pattern, "{user}") && w.Code < 300 {
 				failed++
-				t.Errorf("%s of %q by %q = %d %s", pattern, users()[user], users()[caller], w.Code, w.Body)
+				t.Errorf("%s of %q by %q = %d %s", pattern, similarUsers()[user], similarUsers()[caller], w.Code, w.Body)
 			}
 			w = httptest.NewRecorder()
 			if !strings.HasPrefix(pattern, "DELETE") {
-				open.ServeHTTP(w, askAbout(pattern, users()[user], caller))
+				open.ServeHTTP(w, newUserRequest(pattern, similarUsers()[user], caller))
 			}
 			if strings.Contains(w.Body.String(), fmt.Sprintf("secret-of-%04d", user)) {
 				let++
@@ -114,7 +114,7 @@ func isolation(t *testing.T, url string) {
 	}
 	t.Logf("shown: %s: %d requests about others, on %d routes, %d let through; control, nobody is asked who they are: %d secrets told",
 		strings.TrimPrefix(t.Name(), "TestIsolation/"), foreign, len(e.server.Patterns()), failed, let)
-	for i, u := range users() {
+	for i, u := range similarUsers() {
 		sess, err := e.store.Sessions.Get(t.Context(), session.Key{App: "hello", User: u, ID: "s"}, nil)
 		if err != nil {
 			continue // deleted by its own user
@@ -125,8 +125,8 @@ func isolation(t *testing.T, url string) {
 	}
 }
 
-// askAbout is a request of a caller about a user, in the path or the body.
-func askAbout(pattern, user string, caller int) *http.Request {
+// newUserRequest is a request of a caller about a user, in the path or the body.
+func newUserRequest(pattern, user string, caller int) *http.Request {
 	method, path, _ := strings.Cut(pattern, " ")
 	for name, value := range map[string]string{
 		"{app}": "hello", "{user}": url.PathEscape(user), "{session}": "s", "{name...}": "a.txt", "{id}": "1",

@@ -9,19 +9,19 @@ func (s *Server) handleMemory(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	b.need("sessionId")
+	b.requireField("sessionId")
 	key := pathKey(r)
-	key.ID = b.text("sessionId")
+	key.ID = b.readString("sessionId")
 	if err := b.err(); err != nil {
 		return err
 	}
 	st := s.host.Store()
 	sess, err := st.Sessions.Get(r.Context(), key, nil)
 	if err != nil {
-		return about(key, err)
+		return withSessionKey(key, err)
 	}
 	if err := st.Memories.AddSession(r.Context(), sess); err != nil {
-		return about(key, err)
+		return withSessionKey(key, err)
 	}
 	return writeJSON(w, nil)
 }

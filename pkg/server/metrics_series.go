@@ -6,16 +6,16 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// series are the metrics of labels, found once: each turn observes a dozen, and to
+// metricCache are the metrics of labels, found once: each turn observes a dozen, and to
 // find one costs more than to observe it. Many goroutines may use them.
-type series[L comparable, M any] struct {
+type metricCache[L comparable, M any] struct {
 	find func(L) M
 
 	mu    sync.RWMutex
 	found map[L]M
 }
 
-func (s *series[L, M]) of(l L) M {
+func (s *metricCache[L, M]) get(l L) M {
 	s.mu.RLock()
 	m, ok := s.found[l]
 	s.mu.RUnlock()
@@ -34,25 +34,25 @@ func (s *series[L, M]) of(l L) M {
 
 type (
 	// labels are those of runs and of what agents call, by name.
-	labels       struct{ app, name, code string }
-	answerLabels struct {
+	labels        struct{ app, name, code string }
+	requestLabels struct {
 		route  string
 		status int
 	}
 
-	// timed are things that are counted and take their time.
-	timed struct {
-		all  prometheus.Counter
-		took prometheus.Observer
+	// callMetrics are things that are counted and take their time.
+	callMetrics struct {
+		count    prometheus.Counter
+		duration prometheus.Observer
 	}
-	timedRuns struct {
-		timed
-		waited prometheus.Observer
+	runMetrics struct {
+		callMetrics
+		wait prometheus.Observer
 	}
 )
 
 // observe counts one that took so many seconds.
-func (t timed) observe(took float64) {
-	t.all.Inc()
-	t.took.Observe(took)
+func (t callMetrics) observe(took float64) {
+	t.count.Inc()
+	t.duration.Observe(took)
 }

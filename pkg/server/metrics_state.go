@@ -51,60 +51,60 @@ func (c *stateCollector) Describe(chan<- *prometheus.Desc) {}
 // Collect looks everything up.
 func (c *stateCollector) Collect(to chan<- prometheus.Metric) {
 	for _, app := range c.server.host.Apps() {
-		to <- gauge(c.appOK, 1, app.Name, app.Revision)
+		to <- constGauge(c.appOK, 1, app.Name, app.Revision)
 	}
-	for _, st := range c.server.statuses() {
+	for _, st := range c.server.reloaderStatuses() {
 		c.collectApp(to, &st)
 	}
-	to <- gauge(c.draining, truth(!c.server.runs.open()))
-	to <- gauge(c.running, float64(c.server.runs.count()))
+	to <- constGauge(c.draining, boolValue(!c.server.runs.isOpen()))
+	to <- constGauge(c.running, float64(c.server.runs.count()))
 	c.collectStore(to, c.server.host.Store().Stats())
 }
 
 func (c *stateCollector) collectApp(to chan<- prometheus.Metric, st *Status) {
 	l := st.Loads
-	to <- gauge(c.appFailed, truth(!st.OK && st.Waiting == ""), st.App)
-	to <- gauge(c.appLoaded, seconds(l.Last), st.App)
-	to <- gauge(c.appGood, seconds(l.Good), st.App)
-	to <- counter(c.appLoads, float64(l.All-l.Failed), st.App, "good")
-	to <- counter(c.appLoads, float64(l.Failed), st.App, "failed")
+	to <- constGauge(c.appFailed, boolValue(!st.OK && st.Waiting == ""), st.App)
+	to <- constGauge(c.appLoaded, unixSeconds(l.Last), st.App)
+	to <- constGauge(c.appGood, unixSeconds(l.Good), st.App)
+	to <- constCounter(c.appLoads, float64(l.All-l.Failed), st.App, "good")
+	to <- constCounter(c.appLoads, float64(l.Failed), st.App, "failed")
 }
 
 func (c *stateCollector) collectStore(to chan<- prometheus.Metric, st store.Stats) {
-	to <- counter(c.cacheReads, float64(st.CacheHits), "hit")
-	to <- counter(c.cacheReads, float64(st.CacheMisses), "miss")
-	to <- gauge(c.cacheSessions, float64(st.CacheSessions))
-	to <- gauge(c.cacheBytes, float64(st.CacheBytes))
+	to <- constCounter(c.cacheReads, float64(st.CacheHits), "hit")
+	to <- constCounter(c.cacheReads, float64(st.CacheMisses), "miss")
+	to <- constGauge(c.cacheSessions, float64(st.CacheSessions))
+	to <- constGauge(c.cacheBytes, float64(st.CacheBytes))
 	for _, w := range []struct {
 		what  string
 		waits store.Waits
 	}{{"queue", st.Queue}, {"lease", st.Lease}} {
-		to <- gauge(c.waiting, float64(w.waits.Now), w.what)
-		to <- counter(c.waits, float64(w.waits.Ended), w.what)
-		to <- counter(c.waited, w.waits.Took.Seconds(), w.what)
+		to <- constGauge(c.waiting, float64(w.waits.Now), w.what)
+		to <- constCounter(c.waits, float64(w.waits.Ended), w.what)
+		to <- constCounter(c.waited, w.waits.Took.Seconds(), w.what)
 	}
-	to <- counter(c.writes, float64(st.Writes))
-	to <- counter(c.transactions, float64(st.Transactions))
-	to <- gauge(c.queued, float64(st.Queued))
+	to <- constCounter(c.writes, float64(st.Writes))
+	to <- constCounter(c.transactions, float64(st.Transactions))
+	to <- constGauge(c.queued, float64(st.Queued))
 }
 
-func gauge(d *prometheus.Desc, v float64, labels ...string) prometheus.Metric {
+func constGauge(d *prometheus.Desc, v float64, labels ...string) prometheus.Metric {
 	return prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 }
 
-func counter(d *prometheus.Desc, v float64, labels ...string) prometheus.Metric {
+func constCounter(d *prometheus.Desc, v float64, labels ...string) prometheus.Metric {
 	return prometheus.MustNewConstMetric(d, prometheus.CounterValue, v, labels...)
 }
 
-func truth(b bool) float64 {
+func boolValue(b bool) float64 {
 	if b {
 		return 1
 	}
 	return 0
 }
 
-// seconds are those since the epoch; 0 for no time at all.
-func seconds(t time.Time) float64 {
+// unixSeconds are those since the epoch; 0 for no time at all.
+func unixSeconds(t time.Time) float64 {
 	if t.IsZero() {
 		return 0
 	}

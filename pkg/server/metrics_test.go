@@ -17,10 +17,10 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// loads is a reloader that knows how two apps were loaded.
-type loads struct{ server.Reloader }
+// loadsReloader is a reloader that knows how two apps were loaded.
+type loadsReloader struct{ server.Reloader }
 
-func (loads) Statuses() []server.Status {
+func (loadsReloader) Statuses() []server.Status {
 	at := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
 	return []server.Status{
 		{App: "broken", Loads: server.Loads{Last: at, All: 2, Failed: 2}, Diagnostics: spec.Diagnostics{{Message: "bad"}}},
@@ -33,15 +33,15 @@ func (loads) Statuses() []server.Status {
 // label: each would be a series for ever. The clock stands still, so that nothing
 // took any time.
 func TestMetrics(t *testing.T) {
-	e := newEnv(t, &server.Options{Metrics: server.NewMetrics("v1"), Reloader: loads{}, AutoCreateSession: true})
-	e.add(t, "hello", &runtime.LLMOptions{Model: scripted(t), Tools: []tool.Tool{saveNote(t)}})
+	e := newEnv(t, &server.Options{Metrics: server.NewMetrics("v1"), Reloader: loadsReloader{}, AutoCreateSession: true})
+	e.addLLMApp(t, "hello", &runtime.LLMOptions{Model: scriptedModel(t), Tools: []tool.Tool{saveNoteTool(t)}})
 	for _, text := range []string{"hi", "save", "fail"} {
-		e.do("POST", "/run", runBody("hello", "s", text))
+		e.serve("POST", "/run", runBody("hello", "s", text))
 	}
-	e.do("POST", "/run_sse", runBody("hello", "s", "count"))
-	e.do("POST", "/run", runBody("made-up", "s", "hi"))
-	e.do("GET", "/made/up", "")
-	w := e.do("GET", "/metrics", "")
+	e.serve("POST", "/run_sse", runBody("hello", "s", "count"))
+	e.serve("POST", "/run", runBody("made-up", "s", "hi"))
+	e.serve("GET", "/made/up", "")
+	w := e.serve("GET", "/metrics", "")
 	if w.Code != http.StatusOK {
 		t.Fatalf("GET /metrics = %d", w.Code)
 	}
@@ -98,7 +98,7 @@ func TestCallersTrace(t *testing.T) {
 		}
 	}})
 	defer host.Close()
-	app, err := runtime.NewApp("hello", runtime.NewLLM("hello", &runtime.LLMOptions{Model: scripted(t)}), nil)
+	app, err := runtime.NewApp("hello", runtime.NewLLM("hello", &runtime.LLMOptions{Model: scriptedModel(t)}), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,8 +121,8 @@ func TestMetricsOfTwoServers(t *testing.T) {
 	m := server.NewMetrics("v1")
 	for _, app := range []string{"first", "second"} {
 		e := newEnv(t, &server.Options{Metrics: m})
-		e.add(t, app, &runtime.LLMOptions{Model: scripted(t)})
-		w := e.do("GET", "/metrics", "")
+		e.addLLMApp(t, app, &runtime.LLMOptions{Model: scriptedModel(t)})
+		w := e.serve("GET", "/metrics", "")
 		if w.Code != 200 || !strings.Contains(w.Body.String(), `agenthost_app_info{app="`+app+`"`) || strings.Count(w.Body.String(), "agenthost_app_info{") != 1 {
 			t.Errorf("GET /metrics of the %s server = %d %s", app, w.Code, w.Body)
 		}

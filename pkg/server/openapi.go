@@ -22,9 +22,9 @@ func encodeOpenAPI(table []route) ([]byte, error) {
 		return nil, err
 	}
 	described := map[string]pathItem{}
-	for _, g := range operations() {
+	for _, g := range operationGroups() {
 		for _, op := range g.operations {
-			for _, item := range op.items(g.tag) {
+			for _, item := range op.routeItems(g.tag) {
 				described[item.pattern] = item
 			}
 		}
@@ -48,7 +48,7 @@ func (s *Server) handleOpenAPI(w http.ResponseWriter, _ *http.Request) error {
 		return err
 	}
 	w.Header().Set("Cache-Control", "no-cache")
-	writeText(w, http.StatusOK, text)
+	writeRawJSON(w, http.StatusOK, text)
 	return nil
 }
 
@@ -64,79 +64,79 @@ type pathItem struct {
 	json    map[string]any
 }
 
-// items are those of the operation's routes: a path of developers has two.
-func (op operation) items(tag string) []pathItem {
+// routeItems are those of the operation's routes: a path of developers has two.
+func (op operation) routeItems(tag string) []pathItem {
 	if !strings.Contains(op.pattern, "…") {
-		return []pathItem{{op.pattern, op.encode(op.pattern, tag)}}
+		return []pathItem{{op.pattern, op.encodeOperation(op.pattern, tag)}}
 	}
 	first, older := strings.Replace(op.pattern, "…", "/dev/apps/{app}", 1), strings.Replace(op.pattern, "…", "/apps/{app}", 1)
 	old := op
 	old.id += "Old"
-	items := []pathItem{{first, op.encode(first, tag)}, {older, old.encode(older, tag)}}
+	items := []pathItem{{first, op.encodeOperation(first, tag)}, {older, old.encodeOperation(older, tag)}}
 	items[1].json["deprecated"] = true
 	return items
 }
 
-// encode is the operation as OpenAPI writes it.
-func (op operation) encode(pattern, tag string) map[string]any {
-	o := map[string]any{"operationId": op.id, "summary": op.summary, "tags": []string{tag}, "responses": op.responses()}
-	if op.answer == notDone {
+// encodeOperation is the operation as OpenAPI writes it.
+func (op operation) encodeOperation(pattern, tag string) map[string]any {
+	o := map[string]any{"operationId": op.id, "summary": op.summary, "tags": []string{tag}, "responses": op.encodeResponses()}
+	if op.answer == notSupported {
 		o["summary"] = "Not supported by this server"
 	}
-	if isOpen(pattern) {
+	if isPublicRoute(pattern) {
 		o["security"] = []any{} // no token needed
 	}
-	if params := op.parameters(pattern); len(params) > 0 {
+	if params := op.encodeParameters(pattern); len(params) > 0 {
 		o["parameters"] = params
 	}
 	if op.body != "" {
-		o["requestBody"] = map[string]any{"content": contentOf(op.body)}
+		o["requestBody"] = map[string]any{"content": mediaContent(op.body)}
 	}
 	return o
 }
 
 var pathParam = regexp.MustCompile(`\{(\w+)\}`)
 
-func (op operation) parameters(pattern string) []any {
+func (op operation) encodeParameters(pattern string) []any {
 	var all []any
 	_, path := splitPattern(pattern)
 	for _, m := range pathParam.FindAllStringSubmatch(path, -1) {
 		all = append(all, map[string]any{"name": m[1], "in": "path", "required": true, "schema": map[string]any{"type": "string"}})
 	}
 	for _, name := range op.params {
-		all = append(all, ref("parameters", name))
+		all = append(all, componentRef("parameters", name))
 	}
 	return all
 }
 
-func (op operation) responses() map[string]any {
-	all := map[string]any{"default": ref("responses", "Error")}
+func (op operation) encodeResponses() map[string]any {
+	all := map[string]any{"default": componentRef("responses", "Error")}
 	switch op.answer {
-	case notDone:
-		return map[string]any{notDone: ref("responses", "Error")}
+	case notSupported:
+		return map[string]any{notSupported: componentRef("responses", "Error")}
 	case "307":
 		all["307"] = map[string]any{"description": "Redirect"}
 		return all
 	}
-	for _, status := range []string{"200", op.also} {
+	for _, status := range []string{"200", op.altStatus} {
 		if status != "" {
-			all[status] = map[string]any{"description": "The answer.", "content": contentOf(op.answer)}
+			all[status] = map[string]any{"description": "The answer.", "content": mediaContent(op.answer)}
 		}
 	}
 	return all
 }
 
-// contentOf is the content that a schema of an operation stands for.
-func contentOf(schema string) map[string]any {
+// mediaContent is the content that a schema of an operation stands for.
+func mediaContent(schema string) map[string]any {
 	media, inner, text := strings.Cut(schema, ":")
 	switch {
 	case !strings.Contains(media, "/"):
-		return map[string]any{"application/json": map[string]any{"schema": schemaOf(schema)}}
+		return map[string]any{"application/json": map[string]any{"schema": schemaFor(schema)}}
 	case strings.HasPrefix(media, "multipart/"):
-		return map[string]any{media: map[string]any{"schema": schemaOf(inner)}}
+		return map[string]any{media: map[string]any{"schema": schemaFor(inner)}}
 	case text:
 		return map[string]any{media: map[string]any{"schema": map[string]any{
-			"type": "string", "contentMediaType": "application/json", "contentSchema": schemaOf(inner),
+			"type": "string", "contentMediaType": "application/json", "contentSchema": schemaFor(inner),
 			"description": "Each `data:` line is a " + inner + ".",
 		}}}
 	default:
@@ -144,10 +144,10 @@ func contentOf(schema string) map[string]any {
 	}
 }
 
-func schemaOf(name string) map[string]any {
+func schemaFor(name string) map[string]any {
 	switch item, isList := strings.CutPrefix(name, "["); {
 	case isList:
-		return map[string]any{"type": "array", "items": schemaOf(strings.TrimSuffix(item, "]"))}
+		return map[string]any{"type": "array", "items": schemaFor(strings.TrimSuffix(item, "]"))}
 	case name == "":
 		return map[string]any{"type": "null"}
 	case name == "any":
@@ -155,10 +155,10 @@ func schemaOf(name string) map[string]any {
 	case name == "string", name == "boolean":
 		return map[string]any{"type": name}
 	default:
-		return ref("schemas", name)
+		return componentRef("schemas", name)
 	}
 }
 
-func ref(kind, name string) map[string]any {
+func componentRef(kind, name string) map[string]any {
 	return map[string]any{"$ref": "#/components/" + kind + "/" + name}
 }

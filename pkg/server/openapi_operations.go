@@ -11,8 +11,8 @@ type operation struct {
 	// body and answer are the schemas of both. [X] is a list, MEDIA/TYPE is text,
 	// MEDIA/TYPE:X is text that holds X. An empty answer is null.
 	body, answer string
-	// also is another status with the same answer.
-	also string
+	// altStatus is another status with the same answer.
+	altStatus string
 }
 
 // An operationGroup is the operations of a tag of openapi.yaml.
@@ -21,11 +21,11 @@ type operationGroup struct {
 	operations []operation
 }
 
-// notDone is the answer of a route that this server refuses with 501.
-const notDone = "501"
+// notSupported is the answer of a route that this server refuses with 501.
+const notSupported = "501"
 
-// operations describe every route of the table.
-func operations() []operationGroup {
+// operationGroups describe every route of the table.
+func operationGroups() []operationGroup {
 	return []operationGroup{
 		{"sessions", sessionOperations()},
 		{"runs", []operation{
@@ -76,9 +76,9 @@ func serverOperations() []operation {
 		{pattern: "GET /openapi.json", id: "getOpenAPI", summary: "This document", answer: "AnyObject"},
 		{pattern: "GET /health", id: "getHealth", summary: "Liveness", answer: "Health"},
 		{pattern: "GET /livez", id: "getLiveness", summary: "Liveness", answer: "Health"},
-		{pattern: "GET /readyz", id: "getReadiness", summary: "Readiness", answer: "Readiness", also: "503"},
+		{pattern: "GET /readyz", id: "getReadiness", summary: "Readiness", answer: "Readiness", altStatus: "503"},
 		{pattern: "GET /version", id: "getVersion", summary: "The versions of the server and of Go", answer: "Version"},
-		{pattern: "POST /-/reload", id: "reload", summary: "Load changed files now", answer: "Reload", also: "409"},
+		{pattern: "POST /-/reload", id: "reload", summary: "Load changed files now", answer: "Reload", altStatus: "409"},
 		{pattern: "GET /-/changes", id: "streamChanges", summary: "Stream the status of all apps", answer: "text/event-stream:Changes"},
 		{pattern: "GET /metrics", id: "getMetrics", summary: "Metrics for Prometheus", answer: "text/plain"},
 		{pattern: "GET /dev-ui", id: "redirectToDevUI", summary: "Redirect to ADK's web client", answer: "307"},
@@ -111,10 +111,10 @@ func developerOperations() []operation {
 		{pattern: "POST …/builder/cancel", id: "cancelBuilderDraft", summary: "Drop the draft of the app", answer: "boolean"},
 		{pattern: "GET …/tests", id: "listTests", summary: "Recorded tests of the app's folder", answer: "[string]"},
 		{pattern: "GET …/tests/{name}", id: "getTest", summary: "A recorded test", answer: "any"},
-		{pattern: "PUT …/tests/{name}", id: "saveTest", answer: notDone},
-		{pattern: "DELETE …/tests/{name}", id: "deleteTest", answer: notDone},
-		{pattern: "POST …/tests/rebuild", id: "rebuildTests", answer: notDone},
-		{pattern: "POST …/tests/run", id: "runTests", answer: notDone},
+		{pattern: "PUT …/tests/{name}", id: "saveTest", answer: notSupported},
+		{pattern: "DELETE …/tests/{name}", id: "deleteTest", answer: notSupported},
+		{pattern: "POST …/tests/rebuild", id: "rebuildTests", answer: notSupported},
+		{pattern: "POST …/tests/run", id: "runTests", answer: notSupported},
 
 		{pattern: "GET …/metrics-info", id: "listEvalMetrics", summary: "Metrics of evaluations: none", answer: "AnyObject"},
 		{pattern: "GET …/eval_sets", id: "listEvalSetsV1", summary: "Eval sets of the app's folder", answer: "[string]"},
@@ -128,17 +128,17 @@ func developerOperations() []operation {
 		{pattern: "GET …/eval-results", id: "listEvalResults", summary: "Results of evaluations", answer: "AnyObject"},
 		{pattern: "GET …/eval_results/{name}", id: "getEvalResultV1", summary: "A result", answer: "AnyObject"},
 		{pattern: "GET …/eval-results/{name}", id: "getEvalResult", summary: "A result", answer: "AnyObject"},
-		{pattern: "POST …/eval-sets", id: "createEvalSet", answer: notDone},
-		{pattern: "POST …/eval_sets/{name}", id: "createEvalSetV1", answer: notDone},
-		{pattern: "DELETE …/eval-sets/{name}", id: "deleteEvalSet", answer: notDone},
-		{pattern: "DELETE …/eval_sets/{name}", id: "deleteEvalSetV1", answer: notDone},
-		{pattern: "POST …/eval-sets/{name}/add-session", id: "addEvalSession", answer: notDone},
-		{pattern: "POST …/eval_sets/{name}/add_session", id: "addEvalSessionV1", answer: notDone},
-		{pattern: "PUT …/eval-sets/{name}/eval-cases/{case}", id: "saveEvalCase", answer: notDone},
-		{pattern: "PUT …/eval_sets/{name}/evals/{case}", id: "saveEvalCaseV1", answer: notDone},
-		{pattern: "DELETE …/eval-sets/{name}/eval-cases/{case}", id: "deleteEvalCase", answer: notDone},
-		{pattern: "DELETE …/eval_sets/{name}/evals/{case}", id: "deleteEvalCaseV1", answer: notDone},
-		{pattern: "POST …/eval-sets/{name}/run", id: "runEval", answer: notDone},
-		{pattern: "POST …/eval_sets/{name}/run_eval", id: "runEvalV1", answer: notDone},
+		{pattern: "POST …/eval-sets", id: "createEvalSet", answer: notSupported},
+		{pattern: "POST …/eval_sets/{name}", id: "createEvalSetV1", answer: notSupported},
+		{pattern: "DELETE …/eval-sets/{name}", id: "deleteEvalSet", answer: notSupported},
+		{pattern: "DELETE …/eval_sets/{name}", id: "deleteEvalSetV1", answer: notSupported},
+		{pattern: "POST …/eval-sets/{name}/add-session", id: "addEvalSession", answer: notSupported},
+		{pattern: "POST …/eval_sets/{name}/add_session", id: "addEvalSessionV1", answer: notSupported},
+		{pattern: "PUT …/eval-sets/{name}/eval-cases/{case}", id: "saveEvalCase", answer: notSupported},
+		{pattern: "PUT …/eval_sets/{name}/evals/{case}", id: "saveEvalCaseV1", answer: notSupported},
+		{pattern: "DELETE …/eval-sets/{name}/eval-cases/{case}", id: "deleteEvalCase", answer: notSupported},
+		{pattern: "DELETE …/eval_sets/{name}/evals/{case}", id: "deleteEvalCaseV1", answer: notSupported},
+		{pattern: "POST …/eval-sets/{name}/run", id: "runEval", answer: notSupported},
+		{pattern: "POST …/eval_sets/{name}/run_eval", id: "runEvalV1", answer: notSupported},
 	}
 }

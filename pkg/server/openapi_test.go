@@ -24,12 +24,12 @@ import (
 // The OpenAPI document has each route of the table, and no other.
 func TestOpenAPIListsEveryRoute(t *testing.T) {
 	var routed, described []string
-	for _, r := range New(nil, nil).table() {
+	for _, r := range New(nil, nil).allRoutes() {
 		routed = append(routed, r.pattern)
 	}
-	for _, g := range operations() {
+	for _, g := range operationGroups() {
 		for _, op := range g.operations {
-			for _, item := range op.items(g.tag) {
+			for _, item := range op.routeItems(g.tag) {
 				described = append(described, item.pattern)
 			}
 		}
@@ -55,7 +55,7 @@ func readOpenAPI(t *testing.T) map[string]any {
 
 // A client generator can read the document: operations have unique ids, every
 // reference leads somewhere, and each part of a path is declared once.
-func TestOpenAPIIsSound(t *testing.T) {
+func TestOpenAPIIsValid(t *testing.T) {
 	doc := readOpenAPI(t)
 	ids := map[string]string{}
 	for path, item := range doc["paths"].(map[string]any) {
@@ -126,7 +126,7 @@ func TestOpenAPIPartHasEveryField(t *testing.T) {
 // Requests that are accepted and all answers of the exchanges in testdata/http are
 // what the document says, without a key that it does not name.
 func TestOpenAPIDescribesExchanges(t *testing.T) {
-	checker := newChecker(t, readOpenAPI(t))
+	checker := newSchemaChecker(t, readOpenAPI(t))
 	files, err := filepath.Glob("testdata/http/*.txtar")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no exchanges: %v", err)
@@ -142,7 +142,7 @@ func TestOpenAPIDescribesExchanges(t *testing.T) {
 			case "request":
 				request = f.Data
 			case "response":
-				for _, problem := range checker.check(request, f.Data) {
+				for _, problem := range checker.checkExchange(request, f.Data) {
 					t.Errorf("%s: %s: %v", filepath.Base(file), firstLine(request), problem)
 				}
 			}
@@ -155,9 +155,9 @@ func TestOpenAPIDescribesExchanges(t *testing.T) {
 
 // The check finds an answer that is not what the document says.
 func TestOpenAPICheckFindsFaults(t *testing.T) {
-	checker := newChecker(t, readOpenAPI(t))
+	checker := newSchemaChecker(t, readOpenAPI(t))
 	for _, answer := range []string{`{"status":"fine"}`, `{"status":"ok","more":1}`, `[]`} {
-		if len(checker.check([]byte("GET /health\n"), []byte("200\nContent-Type: application/json\n\n"+answer+"\n"))) == 0 {
+		if len(checker.checkExchange([]byte("GET /health\n"), []byte("200\nContent-Type: application/json\n\n"+answer+"\n"))) == 0 {
 			t.Errorf("%s passes as the answer of /health", answer)
 		}
 	}
@@ -169,14 +169,14 @@ func firstLine(text []byte) string {
 }
 
 // A checker compares bodies with the schemas of a document.
-type checker struct {
+type schemaChecker struct {
 	doc      map[string]any
 	compiler *jsonschema.Compiler
 	routes   *Server
 	checked  int
 }
 
-func newChecker(t *testing.T, doc map[string]any) *checker {
+func newSchemaChecker(t *testing.T, doc map[string]any) *schemaChecker {
 	for _, schema := range doc["components"].(map[string]any)["schemas"].(map[string]any) {
 		if s := schema.(map[string]any); s["properties"] != nil && s["additionalProperties"] == nil {
 			s["additionalProperties"] = false // no key goes unnamed
@@ -187,11 +187,11 @@ func newChecker(t *testing.T, doc map[string]any) *checker {
 	if err := c.AddResource("openapi.json", doc); err != nil {
 		t.Fatal(err)
 	}
-	return &checker{doc: doc, compiler: c, routes: New(nil, &Options{Metrics: NewMetrics("")})}
+	return &schemaChecker{doc: doc, compiler: c, routes: New(nil, &Options{Metrics: NewMetrics("")})}
 }
 
-// check is what is wrong with an exchange.
-func (c *checker) check(request, response []byte) (problems []error) {
+// checkExchange is what is wrong with an exchange.
+func (c *schemaChecker) checkExchange(request, response []byte) (problems []error) {
 	method, target, _ := strings.Cut(firstLine(request), " ")
 	_, pattern := c.routes.mux.Handler(httptest.NewRequest(method, target, nil))
 	status, err := strconv.Atoi(firstLine(response))
@@ -200,23 +200,23 @@ func (c *checker) check(request, response []byte) (problems []error) {
 	}
 	_, path := splitPattern(pattern)
 	at := []string{"paths", path, strings.ToLower(method)}
-	responses := c.at(at...)["responses"].(map[string]any)
+	responses := c.schemaAt(at...)["responses"].(map[string]any)
 	answer := []string{"components", "responses", "Error"}
 	if responses[strconv.Itoa(status)] != nil && status != 501 {
 		answer = append(slices.Clone(at), "responses", strconv.Itoa(status))
 	}
-	problems = append(problems, c.validate(append(answer, "content", "application/json", "schema"), bodyOf(response)))
-	if body := asDocumented(bodyOf(request)); status == 200 && body != nil && c.at(at...)["requestBody"] != nil {
-		problems = append(problems, c.validate(append(at, "requestBody", "content", "application/json", "schema"), body))
+	problems = append(problems, c.validateBody(append(answer, "content", "application/json", "schema"), messageBody(response)))
+	if body := toDocumented(messageBody(request)); status == 200 && body != nil && c.schemaAt(at...)["requestBody"] != nil {
+		problems = append(problems, c.validateBody(append(at, "requestBody", "content", "application/json", "schema"), body))
 	}
 	return slices.DeleteFunc(problems, func(err error) bool { return err == nil })
 }
 
-// asDocumented is a request body in camelCase without nulls, which are as absent; nil
+// toDocumented is a request body in camelCase without nulls, which are as absent; nil
 // for a body that is no object.
-func asDocumented(body []byte) []byte {
+func toDocumented(body []byte) []byte {
 	var fields map[string]any
-	if json.Unmarshal(camelKeys(body), &fields) != nil || fields == nil {
+	if json.Unmarshal(convertKeys(body), &fields) != nil || fields == nil {
 		return nil
 	}
 	maps.DeleteFunc(fields, func(_ string, v any) bool { return v == nil })
@@ -224,7 +224,7 @@ func asDocumented(body []byte) []byte {
 	return text
 }
 
-func (c *checker) at(keys ...string) map[string]any {
+func (c *schemaChecker) schemaAt(keys ...string) map[string]any {
 	at := c.doc
 	for _, key := range keys {
 		at, _ = at[key].(map[string]any)
@@ -232,7 +232,7 @@ func (c *checker) at(keys ...string) map[string]any {
 	return at
 }
 
-func (c *checker) validate(at []string, body []byte) error {
+func (c *schemaChecker) validateBody(at []string, body []byte) error {
 	escape := strings.NewReplacer("~", "~0", "/", "~1", "{", "%7B", "}", "%7D")
 	for i := range at {
 		at[i] = escape.Replace(at[i])
@@ -249,7 +249,7 @@ func (c *checker) validate(at []string, body []byte) error {
 	return schema.Validate(v)
 }
 
-func bodyOf(message []byte) []byte {
+func messageBody(message []byte) []byte {
 	_, body, _ := bytes.Cut(message, []byte("\n\n"))
 	return body
 }
@@ -259,7 +259,7 @@ func TestDocsPage(t *testing.T) {
 	w := httptest.NewRecorder()
 	New(nil, nil).ServeHTTP(w, httptest.NewRequest("GET", "/docs", nil))
 	page := w.Body.String()
-	for _, g := range operations() {
+	for _, g := range operationGroups() {
 		for _, op := range g.operations {
 			if !strings.Contains(page, `<details id="`+op.id+`">`) {
 				t.Errorf("the page does not have %s", op.pattern)
@@ -271,7 +271,7 @@ func TestDocsPage(t *testing.T) {
 			t.Errorf("the link to %s leads nowhere", m[1])
 		}
 	}
-	if policy := w.Header().Get("Content-Security-Policy"); policy != pagePolicy || strings.Contains(page, "<script") || strings.Contains(page, "style=") {
+	if policy := w.Header().Get("Content-Security-Policy"); policy != pageCSP || strings.Contains(page, "<script") || strings.Contains(page, "style=") {
 		t.Errorf("policy = %q", policy)
 	}
 	if _, err := os.Stat("ui/docs.css"); err != nil {

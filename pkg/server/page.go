@@ -14,9 +14,9 @@ import (
 //go:embed ui
 var pageFiles embed.FS
 
-// pagePolicy allows resources of this server only: no inline script or style, no
+// pageCSP allows resources of this server only: no inline script or style, no
 // other site (so images of an answer are never loaded), no frame around the page.
-const pagePolicy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; " +
+const pageCSP = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; " +
 	"img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 // handlePage serves the page for authors of apps.
@@ -33,7 +33,7 @@ func (s *Server) handlePageFile(w http.ResponseWriter, r *http.Request) error {
 func sendPageFile(w http.ResponseWriter, r *http.Request, name string) error {
 	text, err := pageFiles.ReadFile("ui/" + name)
 	if err != nil {
-		return missingError("Not Found")
+		return notFoundError("Not Found")
 	}
 	h := w.Header()
 	setPageHeaders(h)
@@ -44,7 +44,7 @@ func sendPageFile(w http.ResponseWriter, r *http.Request, name string) error {
 
 // setPageHeaders are the headers of every page of ours.
 func setPageHeaders(h http.Header) {
-	h.Set("Content-Security-Policy", pagePolicy)
+	h.Set("Content-Security-Policy", pageCSP)
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("Cache-Control", "no-cache")
 }

@@ -16,7 +16,7 @@ import (
 func TestPage(t *testing.T) {
 	e := newEnv(t, nil)
 	for path, kind := range map[string]string{"/": "text/html", "/ui/app.js": "javascript", "/ui/style.css": "text/css"} {
-		w := e.do("GET", path, "")
+		w := e.serve("GET", path, "")
 		if w.Code != 200 || !strings.Contains(w.Header().Get("Content-Type"), kind) {
 			t.Errorf("GET %s = %d %s", path, w.Code, w.Header().Get("Content-Type"))
 		}
@@ -32,20 +32,20 @@ func TestPage(t *testing.T) {
 			t.Errorf("GET %s again = %d, want 304", path, again.Code)
 		}
 	}
-	want(t, e.do("GET", "/ui/nosuch.js", ""), 404, `{"detail":"Not Found"}`)
-	want(t, e.do("POST", "/", ""), 405, `{"detail":"Method Not Allowed"}`)
+	expectResponse(t, e.serve("GET", "/ui/nosuch.js", ""), 404, `{"detail":"Not Found"}`)
+	expectResponse(t, e.serve("POST", "/", ""), 405, `{"detail":"Method Not Allowed"}`)
 }
 
 // The page and its stream follow the rule of all routes: a request for a host name
 // that is not allowed gets neither.
-func TestPageIsGuarded(t *testing.T) {
+func TestPageHostCheck(t *testing.T) {
 	e := newEnv(t, &server.Options{AllowedHosts: []string{"localhost"}})
 	for _, path := range []string{"/", "/ui/app.js", "/-/changes"} {
 		r := httptest.NewRequest("GET", path, nil)
 		r.Host = "evil.example"
 		w := httptest.NewRecorder()
 		e.server.ServeHTTP(w, r)
-		want(t, w, 403, "Forbidden: host not allowed")
+		expectResponse(t, w, 403, "Forbidden: host not allowed")
 	}
 }
 

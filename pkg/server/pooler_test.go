@@ -15,9 +15,9 @@ import (
 	"agenthost/pkg/store"
 )
 
-// behindPooler is the URL of an empty PostgreSQL schema behind a PgBouncer that
+// startPooler is the URL of an empty PostgreSQL schema behind a PgBouncer that
 // pools by transaction, and what ends all connections of the pooler to its server.
-func behindPooler(t *testing.T) (at string, kill func() error) {
+func startPooler(t *testing.T) (at string, kill func() error) {
 	t.Helper()
 	engine := testdb.Engines()[1]
 	direct, drop, err := engine.Fresh(t.Context(), t.TempDir())
@@ -78,17 +78,17 @@ func newReplica(t *testing.T, at string) *env {
 // nothing of it. Conversations go from one replica to the other with every turn,
 // and the pooler loses its connections to the server again and again: every turn
 // is answered, and stored once.
-func TestReplicasBehindPgBouncer(t *testing.T) {
+func TestReplicasWithPgBouncer(t *testing.T) {
 	const conversations, turns = 4, 8
-	at, kill := behindPooler(t)
+	at, kill := startPooler(t)
 	replicas := []*env{newReplica(t, at), newReplica(t, at)}
 	for _, e := range replicas {
-		e.add(t, "hello", &runtime.LLMOptions{Model: scripted(t)})
+		e.addLLMApp(t, "hello", &runtime.LLMOptions{Model: scriptedModel(t)})
 	}
 	var wg sync.WaitGroup
 	for i := range conversations {
 		id := fmt.Sprint("s", i)
-		replicas[0].session(t, "hello", id)
+		replicas[0].createSession(t, "hello", id)
 		wg.Go(func() {
 			for n := range turns {
 				if i == 0 && n%3 == 1 {
@@ -96,7 +96,7 @@ func TestReplicasBehindPgBouncer(t *testing.T) {
 						t.Error(err)
 					}
 				}
-				if w := replicas[n%2].do("POST", "/run", runBody("hello", id, "count")); w.Code != 200 {
+				if w := replicas[n%2].serve("POST", "/run", runBody("hello", id, "count")); w.Code != 200 {
 					t.Errorf("turn %d of %s: %d %s", n, id, w.Code, w.Body)
 				}
 			}
@@ -107,7 +107,7 @@ func TestReplicasBehindPgBouncer(t *testing.T) {
 		key := session.Key{App: "hello", User: "u", ID: fmt.Sprint("s", i)}
 		want := strings.TrimSuffix(strings.Repeat("user hello ", turns), " ")
 		for n, e := range replicas {
-			if got := e.authors(t, key); got != want {
+			if got := e.eventAuthors(t, key); got != want {
 				t.Errorf("replica %d: events of %s are by %s, want %s", n, key.ID, got, want)
 			}
 		}

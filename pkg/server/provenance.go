@@ -9,16 +9,16 @@ import (
 // revisionHeader names the revision of the app that answers a run.
 const revisionHeader = "X-Agenthost-Revision"
 
-// readForm is the form of events in the answer: ADK's, with the provenance of each
+// readEventForm is the form of events in the answer: ADK's, with the provenance of each
 // where the client asks for it with ?provenance=true.
-func readForm(r *http.Request) (session.Form, error) {
-	asked, err := queryFlag(r, "provenance")
+func readEventForm(r *http.Request) (session.Form, error) {
+	asked, err := readQueryFlag(r, "provenance")
 	return session.Form{Provenance: asked}, err
 }
 
-// nameRevision adds the revision that made an event to the header of an answer that
+// setRevisionHeader adds the revision that made an event to the header of an answer that
 // has not begun.
-func nameRevision(w http.ResponseWriter, ev *session.Event) {
+func setRevisionHeader(w http.ResponseWriter, ev *session.Event) {
 	if revision := ev.Provenance.Revision; revision != "" && !ev.Provenance.Unverified {
 		w.Header().Set(revisionHeader, revision)
 	}

@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// withoutSlash is the address of a request without the slashes that its path ends
+// stripTrailingSlash is the address of a request without the slashes that its path ends
 // with, if that path has a route; as FastAPI redirects (Starlette's redirect_slashes).
 // The path of the address begins with one slash, so that it never names another host.
-func (s *Server) withoutSlash(r *http.Request) (to *url.URL, pattern string) {
+func (s *Server) stripTrailingSlash(r *http.Request) (to *url.URL, pattern string) {
 	escaped := r.URL.EscapedPath()
 	if !strings.HasSuffix(escaped, "/") {
 		return nil, ""
@@ -32,23 +32,23 @@ func (s *Server) withoutSlash(r *http.Request) (to *url.URL, pattern string) {
 // serveUnrouted answers a request without a route. Callers who are not known are not
 // told whether there is one for a similar path.
 func (s *Server) serveUnrouted(w http.ResponseWriter, r *http.Request) {
-	to, pattern := s.withoutSlash(r)
-	if to == nil || !isOpen(pattern) {
-		if _, err := s.caller(r); err != nil {
-			s.fail(w, r, err)
+	to, pattern := s.stripTrailingSlash(r)
+	if to == nil || !isPublicRoute(pattern) {
+		if _, err := s.authenticate(r); err != nil {
+			s.writeError(w, r, err)
 			return
 		}
 	}
 	if to != nil {
-		redirect(w, to.String())
+		redirectTo(w, to.String())
 		return
 	}
-	s.mux.ServeHTTP(&unrouted{ResponseWriter: w}, r)
+	s.mux.ServeHTTP(&jsonErrorWriter{ResponseWriter: w}, r)
 }
 
-// redirect sends the client to another path of this server, with the same method and
+// redirectTo sends the client to another path of this server, with the same method and
 // body.
-func redirect(w http.ResponseWriter, to string) {
+func redirectTo(w http.ResponseWriter, to string) {
 	w.Header().Set("Location", to)
 	w.WriteHeader(http.StatusTemporaryRedirect)
 }

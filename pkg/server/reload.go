@@ -18,10 +18,10 @@ func (s *Server) handleLive(w http.ResponseWriter, _ *http.Request) error {
 func (s *Server) handleReady(w http.ResponseWriter, r *http.Request) error {
 	body := readyBody{Ready: true, Reasons: []string{}}
 	hinder := func(reason string) { body.Ready, body.Reasons = false, append(body.Reasons, reason) }
-	if !s.runs.open() {
+	if !s.runs.isOpen() {
 		hinder("the host is about to stop")
 	}
-	err := s.ready.check(r.Context())
+	err := s.readiness.checkStore(r.Context())
 	if gone := r.Context().Err(); gone != nil {
 		return gone // it is the asker who gave up, not the store
 	}
@@ -32,17 +32,17 @@ func (s *Server) handleReady(w http.ResponseWriter, r *http.Request) error {
 	if len(s.host.Apps()) == 0 {
 		hinder("no app serves")
 	}
-	for _, st := range s.statuses() {
-		body.Reasons = append(body.Reasons, st.reasons()...)
+	for _, st := range s.reloaderStatuses() {
+		body.Reasons = append(body.Reasons, st.readinessReasons()...)
 	}
-	if !s.seesAll(r) || !s.hostAllowed(r.Host) {
+	if !s.isPrivileged(r) || !s.isHostAllowed(r.Host) {
 		body.Reasons = []string{}
 	}
 	return writeStatus(w, body.Ready, http.StatusServiceUnavailable, body)
 }
 
-// reasons are what a person should look at.
-func (st *Status) reasons() []string {
+// readinessReasons are what a person should look at.
+func (st *Status) readinessReasons() []string {
 	switch {
 	case st.Loading:
 		return []string{fmt.Sprintf("app %s: its files are still loading", st.App)}
@@ -58,7 +58,7 @@ func (st *Status) reasons() []string {
 }
 
 func (s *Server) handlePrometheus(w http.ResponseWriter, r *http.Request) error {
-	s.opts.Metrics.handler(s.states).ServeHTTP(w, r)
+	s.opts.Metrics.newHandler(s.stateMetrics).ServeHTTP(w, r)
 	return nil
 }
 
@@ -66,7 +66,7 @@ func (s *Server) handlePrometheus(w http.ResponseWriter, r *http.Request) error 
 // 409 when one has problems, else 202 when one is still loading.
 func (s *Server) handleReload(w http.ResponseWriter, r *http.Request) error {
 	before := map[string]Status{}
-	for _, st := range s.statuses() {
+	for _, st := range s.reloaderStatuses() {
 		before[st.App] = st
 	}
 	if s.opts.Reloader != nil {
@@ -75,7 +75,7 @@ func (s *Server) handleReload(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	body := reloadBody{Changed: []Status{}, Failed: []Status{}, Removed: []string{}}
-	for _, st := range s.statuses() {
+	for _, st := range s.reloaderStatuses() {
 		old := before[st.App]
 		delete(before, st.App)
 		switch {
@@ -95,8 +95,8 @@ func (s *Server) handleReload(w http.ResponseWriter, r *http.Request) error {
 	return writeStatus(w, len(body.Loading) == 0, http.StatusAccepted, body)
 }
 
-// statuses are those that the reloader knows, sorted by name.
-func (s *Server) statuses() []Status {
+// reloaderStatuses are those that the reloader knows, sorted by name.
+func (s *Server) reloaderStatuses() []Status {
 	if s.opts.Reloader == nil {
 		return nil
 	}
@@ -113,6 +113,6 @@ func writeStatus(w http.ResponseWriter, well bool, otherwise int, v any) error {
 	if !well {
 		status = otherwise
 	}
-	writeText(w, status, text)
+	writeRawJSON(w, status, text)
 	return nil
 }

@@ -28,18 +28,18 @@ func openReplica(t *testing.T, url string, clock func() time.Time) *store.Sessio
 }
 
 // A session in use by another process is as busy as one in use here.
-func TestBusyElsewhere(t *testing.T) {
+func TestSessionBusyOnOtherReplica(t *testing.T) {
 	url := "sqlite:///" + filepath.Join(t.TempDir(), "s.db")
 	e := newEnvOn(t, url, nil)
-	e.add(t, "hello", &runtime.LLMOptions{Model: scripted(t)})
-	key := e.session(t, "hello", "s")
+	e.addLLMApp(t, "hello", &runtime.LLMOptions{Model: scriptedModel(t)})
+	key := e.createSession(t, "hello", "s")
 	_, free, err := openReplica(t, url, time.Now).Acquire(t.Context(), key, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer free()
-	w := e.do("POST", "/run", runBody("hello", "s", "x"))
-	want(t, w, 409, `{"detail":"session s is busy with another run, retry later"}`)
+	w := e.serve("POST", "/run", runBody("hello", "s", "x"))
+	expectResponse(t, w, 409, `{"detail":"session s is busy with another run, retry later"}`)
 	if got := w.Header().Get("Retry-After"); got != "1" {
 		t.Errorf("Retry-After = %q, want 1", got)
 	}
@@ -48,7 +48,7 @@ func TestBusyElsewhere(t *testing.T) {
 // Two replicas may be asked at once for a session that is to be made with its
 // first message. The one that comes second waits for the other, as for any
 // session; that there is one already is no answer to a run.
-func TestMadeElsewhere(t *testing.T) {
+func TestSessionCreatedOnOtherReplica(t *testing.T) {
 	url := "sqlite:///" + filepath.Join(t.TempDir(), "s.db")
 	key := session.Key{App: "hello", User: "u", ID: "s"}
 	other := openReplica(t, url, time.Now)
@@ -72,9 +72,9 @@ func TestMadeElsewhere(t *testing.T) {
 		return time.Now()
 	}
 	e := newEnvWith(t, url, &store.Options{Clock: clock}, &server.Options{AutoCreateSession: true})
-	e.add(t, "hello", &runtime.LLMOptions{Model: scripted(t)})
-	w := e.do("POST", "/run", runBody("hello", "s", "x"))
-	want(t, w, 409, `{"detail":"session s is busy with another run, retry later"}`)
+	e.addLLMApp(t, "hello", &runtime.LLMOptions{Model: scriptedModel(t)})
+	w := e.serve("POST", "/run", runBody("hello", "s", "x"))
+	expectResponse(t, w, 409, `{"detail":"session s is busy with another run, retry later"}`)
 	if got := w.Header().Get("Retry-After"); got != "1" {
 		t.Errorf("Retry-After = %q, want 1", got)
 	}
@@ -82,19 +82,19 @@ func TestMadeElsewhere(t *testing.T) {
 	if err := other.Delete(t.Context(), key); err != nil {
 		t.Fatal(err)
 	}
-	if w := e.do("POST", "/run", runBody("hello", "s", "x")); w.Code != 200 {
+	if w := e.serve("POST", "/run", runBody("hello", "s", "x")); w.Code != 200 {
 		t.Errorf("status %d, want 200: %s", w.Code, w.Body)
 	}
 }
 
 // A run whose session was taken over, because its host was not heard of for too
 // long, ends with its next event, and the client may try again.
-func TestTakenOverElsewhere(t *testing.T) {
+func TestLeaseTakenOver(t *testing.T) {
 	url := "sqlite:///" + filepath.Join(t.TempDir(), "s.db")
 	e := newEnvOn(t, url, nil)
-	key := e.session(t, "hello", "s")
+	key := e.createSession(t, "hello", "s")
 	later := openReplica(t, url, func() time.Time { return time.Now().Add(time.Hour) })
-	e.addActing(t, "hello", func(_ context.Context, say say) error {
+	e.addFuncApp(t, "hello", func(_ context.Context, say emitFunc) error {
 		say("one")
 		_, free, err := later.Acquire(t.Context(), key, 0)
 		if err != nil {
@@ -106,24 +106,24 @@ func TestTakenOverElsewhere(t *testing.T) {
 		return nil
 	})
 	const message = "session s was taken over by another host during this turn: stored events are kept, retry later"
-	w := e.do("POST", "/run", runBody("hello", "s", "x"))
-	want(t, w, 409, `{"detail":"`+message+`"}`)
+	w := e.serve("POST", "/run", runBody("hello", "s", "x"))
+	expectResponse(t, w, 409, `{"detail":"`+message+`"}`)
 	if got := w.Header().Get("Retry-After"); got != "1" {
 		t.Errorf("Retry-After = %q, want 1", got)
 	}
-	if got := e.authors(t, key); got != "user hello" {
+	if got := e.eventAuthors(t, key); got != "user hello" {
 		t.Errorf("stored events are by %s, want user hello", got)
 	}
 }
 
 // A run that has nothing to store for a while hears of it all the same: what it
 // waits for is called off, and the client is told why.
-func TestTakenOverWhileItWaits(t *testing.T) {
+func TestLeaseTakenOverDuringWait(t *testing.T) {
 	url := "sqlite:///" + filepath.Join(t.TempDir(), "s.db")
 	e := newLeasedEnv(t, url, 300*time.Millisecond)
-	key := e.session(t, "hello", "s")
+	key := e.createSession(t, "hello", "s")
 	later := openReplica(t, url, func() time.Time { return time.Now().Add(time.Hour) })
-	e.addActing(t, "hello", func(ctx context.Context, say say) error {
+	e.addFuncApp(t, "hello", func(ctx context.Context, say emitFunc) error {
 		say("one")
 		_, free, err := later.Acquire(t.Context(), key, 0)
 		if err != nil {
@@ -134,9 +134,9 @@ func TestTakenOverWhileItWaits(t *testing.T) {
 		<-ctx.Done()
 		return ctx.Err()
 	})
-	w := e.do("POST", "/run", runBody("hello", "s", "x"))
-	want(t, w, 409, `{"detail":"session s was taken over by another host during this turn: stored events are kept, retry later"}`)
-	if got := e.authors(t, key); got != "user hello" {
+	w := e.serve("POST", "/run", runBody("hello", "s", "x"))
+	expectResponse(t, w, 409, `{"detail":"session s was taken over by another host during this turn: stored events are kept, retry later"}`)
+	if got := e.eventAuthors(t, key); got != "user hello" {
 		t.Errorf("stored events are by %s, want user hello", got)
 	}
 }

@@ -9,7 +9,7 @@ import (
 // handleRewind takes back the end of a session. With a message it answers with
 // the events of the run that follows, without one with the session.
 func (s *Server) handleRewind(w http.ResponseWriter, r *http.Request) error {
-	form, err := readForm(r)
+	form, err := readEventForm(r)
 	if err != nil {
 		return err
 	}
@@ -20,39 +20,39 @@ func (s *Server) handleRewind(w http.ResponseWriter, r *http.Request) error {
 	key := pathKey(r)
 	req := &runtime.RewindRequest{
 		App: key.App, UserID: key.User, SessionID: key.ID,
-		BeforeInvocationID: b.text("rewindBeforeInvocationId"), AfterEventID: b.text("eventId"),
-		Message: b.content("newMessage"), Streaming: new(bool), Writer: s.writer(r),
+		BeforeInvocationID: b.readString("rewindBeforeInvocationId"), AfterEventID: b.readString("eventId"),
+		Message: b.readContent("newMessage"), Streaming: new(bool), Writer: s.stateWriter(r),
 	}
 	if err := b.err(); err != nil {
 		return err
 	}
 	if req.Message != nil {
-		if err := s.limit(key.App, key.User); err != nil {
+		if err := s.reserveRun(key.App, key.User); err != nil {
 			return err
 		}
 	}
-	if err := s.answers.check(key.User); err != nil {
+	if err := s.responses.checkUser(key.User); err != nil {
 		return err
 	}
-	if !s.runs.enter() {
-		return errDraining
+	if !s.runs.acquire() {
+		return errShuttingDown
 	}
-	defer s.runs.leave()
+	defer s.runs.release()
 	text := []byte{'['}
 	for ev, err := range s.host.Rewind(r.Context(), req) {
 		if err != nil {
 			if req.Message != nil {
 				s.refundMissing(key.App, err)
 			}
-			return ofRun(key, err)
+			return wrapRunError(key, err)
 		}
-		nameRevision(w, ev)
-		if text, err = appendItem(text, ev, form); err != nil {
-			return ofRun(key, err)
+		setRevisionHeader(w, ev)
+		if text, err = appendListItem(text, ev, form); err != nil {
+			return wrapRunError(key, err)
 		}
 	}
 	if req.Message != nil {
-		writeText(w, http.StatusOK, append(text, ']'))
+		writeRawJSON(w, http.StatusOK, append(text, ']'))
 		return nil
 	}
 	sess, err := s.host.Store().Sessions.Get(r.Context(), key, nil)

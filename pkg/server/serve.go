@@ -13,8 +13,8 @@ import (
 
 // ServeHTTP answers one request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	a := &answered{ResponseWriter: w, control: *http.NewResponseController(w), patient: s.opts.WriteTimeout}
-	a.begin(r, s.opts.ReadTimeout)
+	a := &responseWriter{ResponseWriter: w, control: *http.NewResponseController(w), writeTimeout: s.opts.WriteTimeout}
+	a.setReadDeadline(r, s.opts.ReadTimeout)
 	if r.ProtoMajor == 1 && len(r.TransferEncoding) > 0 {
 		// Who sends Content-Length too may mean a proxy to see another request in
 		// the rest: the connection must not be used again (RFC 9112, 6.1). net/http
@@ -22,10 +22,10 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		a.Header().Set("Connection", "close")
 	}
 	h, pattern := s.mux.Handler(r)
-	defer s.account(a, r, pattern, s.opts.Clock())
-	defer s.rescue(a, r)
+	defer s.recordRequest(a, r, pattern, s.opts.Clock())
+	defer s.recoverPanic(a, r)
 	a.Header().Set("X-Content-Type-Options", "nosniff")
-	if why := s.refusal(r, pattern); why != "" {
+	if why := s.rejectReason(r, pattern); why != "" {
 		a.Header().Set("Content-Type", "text/plain")
 		a.WriteHeader(http.StatusForbidden)
 		_, _ = io.WriteString(a, why)
@@ -38,20 +38,20 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if strings.Contains(pattern, "{") {
 		h = s.mux // which looks once more, and takes the path apart
 	}
-	h.ServeHTTP(a, inCallersTrace(r))
+	h.ServeHTTP(a, withCallerTrace(r))
 }
 
-// inCallersTrace has the spans of a run go on with the trace of its caller, which a
+// withCallerTrace has the spans of a run go on with the trace of its caller, which a
 // header tells (W3C Trace Context).
-func inCallersTrace(r *http.Request) *http.Request {
+func withCallerTrace(r *http.Request) *http.Request {
 	if r.Header.Get("Traceparent") == "" {
 		return r
 	}
 	return r.WithContext(propagation.TraceContext{}.Extract(r.Context(), propagation.HeaderCarrier(r.Header)))
 }
 
-// account counts a request that is answered, and writes it into the log.
-func (s *Server) account(a *answered, r *http.Request, pattern string, began time.Time) {
+// recordRequest counts a request that is answered, and writes it into the log.
+func (s *Server) recordRequest(a *responseWriter, r *http.Request, pattern string, began time.Time) {
 	took := s.opts.Clock().Sub(began)
 	if s.opts.Metrics != nil {
 		s.opts.Metrics.observeRequest(pattern, a.status, took)
@@ -61,9 +61,9 @@ func (s *Server) account(a *answered, r *http.Request, pattern string, began tim
 	}
 }
 
-// rescue answers for a handler that panicked. An answer that has begun is cut
+// recoverPanic answers for a handler that panicked. An answer that has begun is cut
 // off, so that nobody takes a part of it for the whole.
-func (s *Server) rescue(a *answered, r *http.Request) {
+func (s *Server) recoverPanic(a *responseWriter, r *http.Request) {
 	reason := recover()
 	if reason == nil {
 		return
@@ -78,16 +78,16 @@ func (s *Server) rescue(a *answered, r *http.Request) {
 	writeDetail(a, http.StatusInternalServerError, internalDetail)
 }
 
-// unrouted turns the mux's own texts, for paths and methods that have no
+// jsonErrorWriter turns the mux's own texts, for paths and methods that have no
 // route, into JSON. Redirects to the clean form of a path pass.
-type unrouted struct {
+type jsonErrorWriter struct {
 	http.ResponseWriter
-	refused bool
+	replaced bool
 }
 
 // WriteHeader sends the status, and for a refusal the whole answer.
-func (u *unrouted) WriteHeader(status int) {
-	if u.refused = status >= http.StatusBadRequest; u.refused {
+func (u *jsonErrorWriter) WriteHeader(status int) {
+	if u.replaced = status >= http.StatusBadRequest; u.replaced {
 		writeDetail(u.ResponseWriter, status, http.StatusText(status))
 		return
 	}
@@ -95,8 +95,8 @@ func (u *unrouted) WriteHeader(status int) {
 }
 
 // Write drops the text of a refusal.
-func (u *unrouted) Write(b []byte) (int, error) {
-	if u.refused {
+func (u *jsonErrorWriter) Write(b []byte) (int, error) {
+	if u.replaced {
 		return len(b), nil
 	}
 	return u.ResponseWriter.Write(b)

@@ -24,22 +24,22 @@ type Server struct {
 	host *runtime.Host
 	opts Options
 	mux  *http.ServeMux
-	runs gate
-	// ready knows whether the store can write.
-	ready readiness
+	runs runGate
+	// readiness knows whether the store can write.
+	readiness readiness
 	// stopping is closed when the host is about to stop; stop closes it.
 	stopping chan struct{}
 	stop     func()
-	// states are the metrics of this server and its host; nil without Metrics.
-	states *prometheus.Registry
-	// feeds has a place for each stream of changes that may be open.
-	feeds chan struct{}
+	// stateMetrics are the metrics of this server and its host; nil without Metrics.
+	stateMetrics *prometheus.Registry
+	// changeStreams has a place for each stream of changes that may be open.
+	changeStreams chan struct{}
 
-	byUser, byApp limits
-	aborts        aborting
-	drafts        drafts
-	buffers       buffers
-	answers       *answers
+	userLimiter, appLimiter rateLimiter
+	detachedRuns            cancelGroup
+	drafts                  draftStore
+	buffers                 bufferPool
+	responses               *responseBudget
 
 	// openAPI and docsPage make both documents once, when they are first asked for.
 	openAPI, docsPage func() ([]byte, error)
@@ -67,11 +67,11 @@ type Options struct {
 	ReadTimeout time.Duration
 	// MaxRunTime ends runs that take longer; zero ends none.
 	MaxRunTime time.Duration
-	// MaxAnswers bounds the bytes of large answers that clients have yet to read,
+	// MaxResponseBytes bounds the bytes of large answers that clients have yet to read,
 	// a quarter of them for one user; zero is 256 MiB.
-	MaxAnswers int64
-	// MaxFeeds bounds the streams of changes that are open; zero is 64.
-	MaxFeeds int
+	MaxResponseBytes int64
+	// MaxChangeStreams bounds the streams of changes that are open; zero is 64.
+	MaxChangeStreams int
 	// Wait bounds how long a change of a session waits for a run of it; zero
 	// is 30 seconds.
 	Wait time.Duration
@@ -157,25 +157,25 @@ func New(host *runtime.Host, opts *Options) *Server {
 	if opts != nil {
 		s.opts = *opts
 	}
-	s.opts.fill()
-	s.answers = newAnswers(s.opts.MaxAnswers)
-	s.ready = readiness{ping: func(ctx context.Context) error { return host.Store().Ping(ctx) }, clock: s.opts.Clock}
-	s.feeds = make(chan struct{}, s.opts.MaxFeeds)
-	s.byUser = limits{rate: s.opts.RunsPerUser, clock: s.opts.Clock}
-	s.byApp = limits{rate: s.opts.RunsPerApp, clock: s.opts.Clock}
-	s.openAPI = sync.OnceValues(func() ([]byte, error) { return encodeOpenAPI(s.table()) })
-	s.docsPage = sync.OnceValues(encodeDocsPage)
+	s.opts.setDefaults()
+	s.responses = newResponseBudget(s.opts.MaxResponseBytes)
+	s.readiness = readiness{ping: func(ctx context.Context) error { return host.Store().Ping(ctx) }, clock: s.opts.Clock}
+	s.changeStreams = make(chan struct{}, s.opts.MaxChangeStreams)
+	s.userLimiter = rateLimiter{rate: s.opts.RunsPerUser, clock: s.opts.Clock}
+	s.appLimiter = rateLimiter{rate: s.opts.RunsPerApp, clock: s.opts.Clock}
+	s.openAPI = sync.OnceValues(func() ([]byte, error) { return encodeOpenAPI(s.allRoutes()) })
+	s.docsPage = sync.OnceValues(renderDocsPage)
 	if s.opts.Metrics != nil {
-		s.states = prometheus.NewRegistry()
-		s.states.MustRegister(newStateCollector(s))
+		s.stateMetrics = prometheus.NewRegistry()
+		s.stateMetrics.MustRegister(newStateCollector(s))
 	}
-	for _, r := range slices.DeleteFunc(s.table(), s.leavesOut) {
-		s.mux.HandleFunc(r.pattern, s.answer(r))
+	for _, r := range slices.DeleteFunc(s.allRoutes(), s.isDisabled) {
+		s.mux.HandleFunc(r.pattern, s.wrapHandler(r))
 	}
 	return s
 }
 
-func (o *Options) fill() {
+func (o *Options) setDefaults() {
 	if o.Version == "" {
 		o.Version = "dev"
 	}
@@ -191,8 +191,8 @@ func (o *Options) fill() {
 	if o.ReadTimeout == 0 {
 		o.ReadTimeout = time.Minute
 	}
-	if o.MaxFeeds == 0 {
-		o.MaxFeeds = 64
+	if o.MaxChangeStreams == 0 {
+		o.MaxChangeStreams = 64
 	}
 	if o.Wait == 0 {
 		o.Wait = 30 * time.Second
@@ -213,11 +213,13 @@ type route struct {
 	handle  handler
 }
 
-// table has every route, also those that the options of this server leave out.
-func (s *Server) table() []route { return slices.Concat(s.routes(), s.devRoutes(), s.uiRoutes()) }
+// allRoutes has every route, also those that the options of this server leave out.
+func (s *Server) allRoutes() []route {
+	return slices.Concat(s.coreRoutes(), s.devRoutes(), s.devUIRoutes())
+}
 
-// leavesOut says whether the options of this server leave a route out.
-func (s *Server) leavesOut(r route) bool {
+// isDisabled says whether the options of this server leave a route out.
+func (s *Server) isDisabled(r route) bool {
 	switch {
 	case r.pattern == "GET /metrics":
 		return s.opts.Metrics == nil
@@ -230,13 +232,13 @@ func (s *Server) leavesOut(r route) bool {
 // them.
 func (s *Server) Patterns() []string {
 	var all []string
-	for _, r := range slices.DeleteFunc(s.table(), s.leavesOut) {
+	for _, r := range slices.DeleteFunc(s.allRoutes(), s.isDisabled) {
 		all = append(all, r.pattern)
 	}
 	return all
 }
 
-func (s *Server) routes() []route {
+func (s *Server) coreRoutes() []route {
 	const sessions = "/apps/{app}/users/{user}/sessions"
 	return []route{
 		{"GET /{$}", s.handlePage},
@@ -275,14 +277,14 @@ func (s *Server) routes() []route {
 	}
 }
 
-func (s *Server) answer(rt route) http.HandlerFunc {
+func (s *Server) wrapHandler(rt route) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		err := s.admit(r, rt.pattern)
+		err := s.authorizeRequest(r, rt.pattern)
 		if err == nil {
 			err = rt.handle(w, r)
 		}
 		if err != nil {
-			s.fail(w, r, err)
+			s.writeError(w, r, err)
 		}
 	}
 }

@@ -23,18 +23,18 @@ import (
 
 func TestOversizedBody(t *testing.T) {
 	e := newEnv(t, &server.Options{MaxBody: 64})
-	e.add(t, "hello", &runtime.LLMOptions{Model: scripted(t)})
+	e.addLLMApp(t, "hello", &runtime.LLMOptions{Model: scriptedModel(t)})
 	long := `{"state":{"k":"` + strings.Repeat("x", 64) + `"}}`
 	for _, path := range []string{"/run", "/run_sse", "/apps/hello/preview", "/apps/hello/users/u/sessions", "/apps/hello/users/u/sessions/s"} {
-		want(t, e.do("POST", path, long), 413, `{"detail":"Request body is larger than 64 bytes"}`)
+		expectResponse(t, e.serve("POST", path, long), 413, `{"detail":"Request body is larger than 64 bytes"}`)
 	}
-	want(t, e.do("PATCH", "/apps/hello/users/u/sessions/s", long), 413, `{"detail":"Request body is larger than 64 bytes"}`)
+	expectResponse(t, e.serve("PATCH", "/apps/hello/users/u/sessions/s", long), 413, `{"detail":"Request body is larger than 64 bytes"}`)
 }
 
 func TestBusySession(t *testing.T) {
 	e := newEnv(t, nil)
-	e.add(t, "hello", &runtime.LLMOptions{Model: scripted(t)})
-	_, free, err := e.store.Sessions.Acquire(t.Context(), e.session(t, "hello", "s"), 0)
+	e.addLLMApp(t, "hello", &runtime.LLMOptions{Model: scriptedModel(t)})
+	_, free, err := e.store.Sessions.Acquire(t.Context(), e.createSession(t, "hello", "s"), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,8 +45,8 @@ func TestBusySession(t *testing.T) {
 		{"PATCH", "/apps/hello/users/u/sessions/s", `{"stateDelta":{}}`},
 		{"POST", "/apps/hello/users/u/sessions", `{"sessionId":"s","events":[{"author":"user"}]}`},
 	} {
-		w := e.do(req.method, req.path, req.body)
-		want(t, w, 409, `{"detail":"session s is busy with another run, retry later"}`)
+		w := e.serve(req.method, req.path, req.body)
+		expectResponse(t, w, 409, `{"detail":"session s is busy with another run, retry later"}`)
 		if got := w.Header().Get("Retry-After"); got != "1" {
 			t.Errorf("%s %s: Retry-After = %q, want 1", req.method, req.path, got)
 		}
@@ -56,28 +56,28 @@ func TestBusySession(t *testing.T) {
 func TestDrain(t *testing.T) {
 	e := newEnv(t, nil)
 	running, goOn := make(chan struct{}), make(chan struct{})
-	e.addActing(t, "slow", func(_ context.Context, say say) error {
+	e.addFuncApp(t, "slow", func(_ context.Context, say emitFunc) error {
 		close(running)
 		<-goOn
 		say("done")
 		return nil
 	})
-	e.session(t, "slow", "s")
+	e.createSession(t, "slow", "s")
 	if err := e.server.Wait(t.Context()); err != nil {
 		t.Errorf("Wait without runs = %v, want nil", err)
 	}
 	answer := make(chan *httptest.ResponseRecorder)
-	go func() { answer <- e.do("POST", "/run", runBody("slow", "s", "x")) }()
+	go func() { answer <- e.serve("POST", "/run", runBody("slow", "s", "x")) }()
 	<-running
 	e.server.Drain()
 	for _, path := range []string{"/run", "/run_sse"} {
-		w := e.do("POST", path, runBody("slow", "s", "x"))
-		want(t, w, 503, `{"detail":"the host is about to stop: try again"}`)
+		w := e.serve("POST", path, runBody("slow", "s", "x"))
+		expectResponse(t, w, 503, `{"detail":"the host is about to stop: try again"}`)
 		if got := w.Header().Get("Retry-After"); got != "1" {
 			t.Errorf("%s: Retry-After = %q, want 1", path, got)
 		}
 	}
-	want(t, e.do("GET", "/health", ""), 200, `{"status":"ok"}`)
+	expectResponse(t, e.serve("GET", "/health", ""), 200, `{"status":"ok"}`)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := e.server.Wait(ctx); !errors.Is(err, context.Canceled) {
@@ -92,39 +92,39 @@ func TestDrain(t *testing.T) {
 	}
 }
 
-// logged makes a logger and returns what it was told.
-func logged(level slog.Level) (*slog.Logger, *bytes.Buffer) {
+// newBufferLogger makes a logger and returns what it was told.
+func newBufferLogger(level slog.Level) (*slog.Logger, *bytes.Buffer) {
 	var out bytes.Buffer
 	return slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: level})), &out
 }
 
 // An internal text is for the log, which also says where it happened.
 func TestInternalErrors(t *testing.T) {
-	logger, log := logged(slog.LevelInfo)
+	logger, log := newBufferLogger(slog.LevelInfo)
 	e := newEnv(t, &server.Options{Logger: logger})
-	e.addActing(t, "leaky", func(context.Context, say) error { return errors.New("the secret broke") })
-	e.session(t, "leaky", "s")
+	e.addFuncApp(t, "leaky", func(context.Context, emitFunc) error { return errors.New("the secret broke") })
+	e.createSession(t, "leaky", "s")
 
-	want(t, e.do("POST", "/run", runBody("leaky", "s", "x")), 500, `{"detail":"internal error"}`)
+	expectResponse(t, e.serve("POST", "/run", runBody("leaky", "s", "x")), 500, `{"detail":"internal error"}`)
 	for _, word := range []string{"method=POST", "path=/run", "app=leaky", "session=s", "the secret broke"} {
 		if !strings.Contains(log.String(), word) {
 			t.Errorf("log = %s, want %s in it", log, word)
 		}
 	}
-	want(t, e.do("POST", "/run_sse", runBody("leaky", "s", "x")), 200, `data: {"error":"internal error","errorCode":"INTERNAL","author":"leaky"}`+"\n\n")
+	expectResponse(t, e.serve("POST", "/run_sse", runBody("leaky", "s", "x")), 200, `data: {"error":"internal error","errorCode":"INTERNAL","author":"leaky"}`+"\n\n")
 
 	if err := e.store.Close(); err != nil {
 		t.Fatal(err)
 	}
-	want(t, e.do("GET", "/apps/leaky/users/u/sessions/s", ""), 500, `{"detail":"internal error"}`)
+	expectResponse(t, e.serve("GET", "/apps/leaky/users/u/sessions/s", ""), 500, `{"detail":"internal error"}`)
 }
 
 func TestStoppedRun(t *testing.T) {
 	e := newEnv(t, nil)
-	e.addActing(t, "late", func(context.Context, say) error { return context.DeadlineExceeded })
-	e.session(t, "late", "s")
-	w := e.do("POST", "/run", runBody("late", "s", "x"))
-	want(t, w, 503, `{"detail":"the run was stopped"}`)
+	e.addFuncApp(t, "late", func(context.Context, emitFunc) error { return context.DeadlineExceeded })
+	e.createSession(t, "late", "s")
+	w := e.serve("POST", "/run", runBody("late", "s", "x"))
+	expectResponse(t, w, 503, `{"detail":"the run was stopped"}`)
 	if got := w.Header().Get("Retry-After"); got != "1" {
 		t.Errorf("Retry-After = %q, want 1", got)
 	}
@@ -139,7 +139,7 @@ func TestSessionChangedDuringRun(t *testing.T) {
 		message, code string
 	}{
 		{"deleted", func(_ *testing.T, e *env, _ session.Key) {
-			e.do("DELETE", "/apps/hello/users/u/sessions/s", "")
+			e.serve("DELETE", "/apps/hello/users/u/sessions/s", "")
 		}, 404, "Session not found: s", "SESSION_NOT_FOUND"},
 		{"changed", func(t *testing.T, e *env, key session.Key) {
 			sess, err := e.store.Sessions.Get(t.Context(), key, nil)
@@ -154,18 +154,18 @@ func TestSessionChangedDuringRun(t *testing.T) {
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
 			e := newEnv(t, nil)
-			key := e.session(t, "hello", "s")
-			e.addActing(t, "hello", func(_ context.Context, say say) error {
+			key := e.createSession(t, "hello", "s")
+			e.addFuncApp(t, "hello", func(_ context.Context, say emitFunc) error {
 				say("one")
 				tc.meanwhile(t, e, key)
 				say("two")
 				return nil
 			})
-			want(t, e.do("POST", "/run", runBody("hello", "s", "x")), tc.status, `{"detail":"`+tc.message+`"}`)
+			expectResponse(t, e.serve("POST", "/run", runBody("hello", "s", "x")), tc.status, `{"detail":"`+tc.message+`"}`)
 			if tc.status == 404 {
-				e.session(t, "hello", "s")
+				e.createSession(t, "hello", "s")
 			}
-			w := e.do("POST", "/run_sse", runBody("hello", "s", "x"))
+			w := e.serve("POST", "/run_sse", runBody("hello", "s", "x"))
 			if last := `data: {"error":"` + tc.message + `","errorCode":"` + tc.code + `","author":"hello"}` + "\n\n"; !strings.HasSuffix(w.Body.String(), last) {
 				t.Errorf("stream = %s\nwant it to end with %s", w.Body, last)
 			}
@@ -175,30 +175,30 @@ func TestSessionChangedDuringRun(t *testing.T) {
 
 // An event that JSON cannot say is not the client's fault: the store rejects it, and
 // a partial one, which is not stored, is the host's own error.
-func TestUnsayableEvent(t *testing.T) {
+func TestUnencodableEvent(t *testing.T) {
 	e := newEnv(t, nil)
-	e.addActing(t, "odd", func(_ context.Context, say say) error {
+	e.addFuncApp(t, "odd", func(_ context.Context, say emitFunc) error {
 		odd := func(ev *session.Event) { ev.AvgLogprobs = math.NaN() }
-		if say("one", partial, odd) {
+		if say("one", markPartial, odd) {
 			say("two", odd)
 		}
 		return nil
 	})
-	e.session(t, "odd", "s")
-	want(t, e.do("POST", "/run", runBody("odd", "s", "x")), 500, `{"detail":"an event of agent odd cannot be stored: encoding event \"new-0004\": avgLogprobs: NaN is not a JSON number: invalid"}`)
-	want(t, e.do("POST", "/run_sse", runBody("odd", "s", "x")), 200, `data: {"error":"internal error","errorCode":"INTERNAL","author":"odd"}`+"\n\n")
+	e.createSession(t, "odd", "s")
+	expectResponse(t, e.serve("POST", "/run", runBody("odd", "s", "x")), 500, `{"detail":"an event of agent odd cannot be stored: encoding event \"new-0004\": avgLogprobs: NaN is not a JSON number: invalid"}`)
+	expectResponse(t, e.serve("POST", "/run_sse", runBody("odd", "s", "x")), 200, `data: {"error":"internal error","errorCode":"INTERNAL","author":"odd"}`+"\n\n")
 }
 
 func TestPartialEventsStayOutOfRun(t *testing.T) {
 	e := newEnv(t, nil)
-	e.addActing(t, "hello", func(_ context.Context, say say) error {
-		say("on", partial)
+	e.addFuncApp(t, "hello", func(_ context.Context, say emitFunc) error {
+		say("on", markPartial)
 		say("one")
 		return nil
 	})
-	e.session(t, "hello", "s")
+	e.createSession(t, "hello", "s")
 	var events []struct{ Partial bool }
-	if err := json.Unmarshal(e.do("POST", "/run", runBody("hello", "s", "x")).Body.Bytes(), &events); err != nil {
+	if err := json.Unmarshal(e.serve("POST", "/run", runBody("hello", "s", "x")).Body.Bytes(), &events); err != nil {
 		t.Fatal(err)
 	}
 	if len(events) != 1 || events[0].Partial {
@@ -208,28 +208,28 @@ func TestPartialEventsStayOutOfRun(t *testing.T) {
 
 func TestRunWithoutEvents(t *testing.T) {
 	e := newEnv(t, nil)
-	e.addActing(t, "mute", func(context.Context, say) error { return nil })
-	e.session(t, "mute", "s")
-	want(t, e.do("POST", "/run", runBody("mute", "s", "x")), 200, "[]")
-	w := e.do("POST", "/run_sse", runBody("mute", "s", "x"))
-	want(t, w, 200, "")
+	e.addFuncApp(t, "mute", func(context.Context, emitFunc) error { return nil })
+	e.createSession(t, "mute", "s")
+	expectResponse(t, e.serve("POST", "/run", runBody("mute", "s", "x")), 200, "[]")
+	w := e.serve("POST", "/run_sse", runBody("mute", "s", "x"))
+	expectResponse(t, w, 200, "")
 	if got := w.Header().Get("Content-Type"); got != "text/event-stream; charset=utf-8" {
 		t.Errorf("Content-Type = %q, want an event stream", got)
 	}
 }
 
-// brittle breaks when it is asked about an app.
-type brittle struct{ server.Reloader }
+// panickingReloader breaks when it is asked about an app.
+type panickingReloader struct{ server.Reloader }
 
-func (brittle) Status(string) (server.Status, bool) { panic("the secret broke") }
+func (panickingReloader) Status(string) (server.Status, bool) { panic("the secret broke") }
 
-// tearing is a writer that breaks at the second frame.
-type tearing struct {
+// panickingWriter is a writer that breaks at the second frame.
+type panickingWriter struct {
 	*httptest.ResponseRecorder
 	frames int
 }
 
-func (w *tearing) Write(b []byte) (int, error) {
+func (w *panickingWriter) Write(b []byte) (int, error) {
 	if w.frames++; w.frames > 1 {
 		panic("the writer broke")
 	}
@@ -240,24 +240,24 @@ func (w *tearing) Write(b []byte) (int, error) {
 // the reason.
 func TestAgentPanics(t *testing.T) {
 	e := newEnv(t, nil)
-	e.addActing(t, "hello", func(_ context.Context, say say) error { panic("the secret broke") })
-	e.session(t, "hello", "s")
-	want(t, e.do("POST", "/run", runBody("hello", "s", "x")), 500, `{"detail":"agent hello panicked"}`)
-	want(t, e.do("POST", "/run_sse", runBody("hello", "s", "x")), 200,
+	e.addFuncApp(t, "hello", func(_ context.Context, say emitFunc) error { panic("the secret broke") })
+	e.createSession(t, "hello", "s")
+	expectResponse(t, e.serve("POST", "/run", runBody("hello", "s", "x")), 500, `{"detail":"agent hello panicked"}`)
+	expectResponse(t, e.serve("POST", "/run_sse", runBody("hello", "s", "x")), 200,
 		`data: {"error":"agent hello panicked","errorCode":"AGENT_FAILED","author":"hello"}`+"\n\n")
 }
 
-func TestPanics(t *testing.T) {
-	logger, log := logged(slog.LevelInfo)
-	e := newEnv(t, &server.Options{Logger: logger, Reloader: brittle{}})
-	e.addActing(t, "hello", func(_ context.Context, say say) error {
+func TestHandlerPanics(t *testing.T) {
+	logger, log := newBufferLogger(slog.LevelInfo)
+	e := newEnv(t, &server.Options{Logger: logger, Reloader: panickingReloader{}})
+	e.addFuncApp(t, "hello", func(_ context.Context, say emitFunc) error {
 		say("one")
 		say("two")
 		return nil
 	})
-	key := e.session(t, "hello", "s")
+	key := e.createSession(t, "hello", "s")
 
-	want(t, e.do("GET", "/apps/hello/diagnostics", ""), 500, `{"detail":"internal error"}`)
+	expectResponse(t, e.serve("GET", "/apps/hello/diagnostics", ""), 500, `{"detail":"internal error"}`)
 	if text := log.String(); !strings.Contains(text, "the secret broke") || !strings.Contains(text, "server_test.go") {
 		t.Errorf("log = %s, want the reason and the stack", text)
 	}
@@ -269,7 +269,7 @@ func TestPanics(t *testing.T) {
 				t.Errorf("panic after the first frame = %v, want http.ErrAbortHandler", got)
 			}
 		}()
-		e.server.ServeHTTP(&tearing{ResponseRecorder: httptest.NewRecorder()},
+		e.server.ServeHTTP(&panickingWriter{ResponseRecorder: httptest.NewRecorder()},
 			httptest.NewRequest("POST", "/run_sse", strings.NewReader(runBody("hello", "s", "x"))))
 	}()
 
@@ -284,14 +284,14 @@ func TestPanics(t *testing.T) {
 }
 
 func TestRequestLog(t *testing.T) {
-	logger, log := logged(slog.LevelDebug)
+	logger, log := newBufferLogger(slog.LevelDebug)
 	now := time.Unix(0, 0)
 	clock := func() time.Time {
 		now = now.Add(time.Second)
 		return now
 	}
 	e := newEnv(t, &server.Options{Logger: logger, Clock: clock})
-	w := e.do("GET", "/health", "")
+	w := e.serve("GET", "/health", "")
 	if want := "level=DEBUG msg=request method=GET path=/health status=200 took=1s\n"; !strings.HasSuffix(log.String(), want) {
 		t.Errorf("log = %s, want %s", log, want)
 	}
@@ -302,7 +302,7 @@ func TestRequestLog(t *testing.T) {
 
 // The orders of the example app are no route of a host, and need none.
 func TestDemoOrders(t *testing.T) {
-	want(t, newEnv(t, nil).do("GET", "/demo/orders/1001", ""), 404, `{"detail":"Not Found"}`)
+	expectResponse(t, newEnv(t, nil).serve("GET", "/demo/orders/1001", ""), 404, `{"detail":"Not Found"}`)
 	for path, answer := range map[string]string{
 		"/demo/orders/1001": `200 {"id":"1001","status":"shipped","total":42.5,"items":[{"name":"Tea pot","quantity":1},{"name":"Cup","quantity":4}]}`,
 		"/demo/orders/7":    `404 {"detail":"Order not found: 7"}`,
@@ -327,10 +327,10 @@ func FuzzRunBody(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		e := newEnv(t, nil)
-		e.add(t, "hello", &runtime.LLMOptions{Model: scripted(t)})
-		e.session(t, "hello", "s")
+		e.addLLMApp(t, "hello", &runtime.LLMOptions{Model: scriptedModel(t)})
+		e.createSession(t, "hello", "s")
 		for _, path := range []string{"/run", "/apps/hello/preview", "/apps/hello/users/u/sessions", "/apps/hello/users/u/sessions/s2"} {
-			w := e.do("POST", path, text)
+			w := e.serve("POST", path, text)
 			if !json.Valid(w.Body.Bytes()) {
 				t.Errorf("POST %s %q = %d %s, want JSON", path, text, w.Code, w.Body)
 			}
@@ -343,13 +343,13 @@ func FuzzRunBody(f *testing.F) {
 
 func TestAutoCreateSession(t *testing.T) {
 	e := newEnv(t, &server.Options{AutoCreateSession: true})
-	e.add(t, "hello", &runtime.LLMOptions{Model: scripted(t)})
+	e.addLLMApp(t, "hello", &runtime.LLMOptions{Model: scriptedModel(t)})
 	for _, path := range []string{"/run", "/run_sse"} {
 		id := strings.TrimPrefix(path, "/")
-		if w := e.do("POST", path, runBody("hello", id, "x")); w.Code != 200 {
+		if w := e.serve("POST", path, runBody("hello", id, "x")); w.Code != 200 {
 			t.Errorf("POST %s = %d %s, want 200", path, w.Code, w.Body)
 		}
-		if got := e.authors(t, session.Key{App: "hello", User: "u", ID: id}); got != "user hello" {
+		if got := e.eventAuthors(t, session.Key{App: "hello", User: "u", ID: id}); got != "user hello" {
 			t.Errorf("POST %s stored events of %q, want user hello", path, got)
 		}
 	}
@@ -361,38 +361,38 @@ func TestReady(t *testing.T) {
 	var now atomic.Int64 // each look at the clock is a second later
 	clock := func() time.Time { return time.Unix(now.Add(1), 0) }
 	e := newEnv(t, &server.Options{Clock: clock})
-	want(t, e.do("GET", "/readyz", ""), 503, `{"ready":false,"reasons":["no app serves"]}`)
-	e.add(t, "hello", &runtime.LLMOptions{Model: scripted(t)})
-	want(t, e.do("GET", "/readyz", ""), 200, `{"ready":true,"reasons":[]}`)
-	want(t, e.do("POST", "/-/reload", ""), 200, `{"changed":[],"failed":[],"removed":[]}`)
+	expectResponse(t, e.serve("GET", "/readyz", ""), 503, `{"ready":false,"reasons":["no app serves"]}`)
+	e.addLLMApp(t, "hello", &runtime.LLMOptions{Model: scriptedModel(t)})
+	expectResponse(t, e.serve("GET", "/readyz", ""), 200, `{"ready":true,"reasons":[]}`)
+	expectResponse(t, e.serve("POST", "/-/reload", ""), 200, `{"changed":[],"failed":[],"removed":[]}`)
 	e.server.Drain()
-	want(t, e.do("GET", "/readyz", ""), 503, `{"ready":false,"reasons":["the host is about to stop"]}`)
-	want(t, e.do("GET", "/livez", ""), 200, `{"status":"ok"}`)
+	expectResponse(t, e.serve("GET", "/readyz", ""), 503, `{"ready":false,"reasons":["the host is about to stop"]}`)
+	expectResponse(t, e.serve("GET", "/livez", ""), 200, `{"status":"ok"}`)
 	if err := e.store.Close(); err != nil {
 		t.Fatal(err)
 	}
-	want(t, e.do("GET", "/readyz", ""), 503, `{"ready":false,"reasons":["the host is about to stop","the session store cannot write"]}`)
+	expectResponse(t, e.serve("GET", "/readyz", ""), 503, `{"ready":false,"reasons":["the host is about to stop","the session store cannot write"]}`)
 }
 
 // A client that leaves while it asks whether the host is ready is no trouble of the
 // store's: neither the answer nor the log says so.
-func TestReadyIsAskedAndLeft(t *testing.T) {
+func TestReadyClientLeaves(t *testing.T) {
 	var log bytes.Buffer
 	e := newEnv(t, &server.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	ctx, leave := context.WithCancel(t.Context())
 	leave()
 	w := httptest.NewRecorder()
 	e.server.ServeHTTP(w, httptest.NewRequestWithContext(ctx, "GET", "/readyz", nil))
-	if want(t, w, 499, ""); log.Len() > 0 {
+	if expectResponse(t, w, 499, ""); log.Len() > 0 {
 		t.Errorf("the log says: %s", &log)
 	}
 }
 
 // A preview that names no user is of one who begins, whatever tools want to know.
-func TestPreviewOfNobody(t *testing.T) {
+func TestPreviewWithoutUser(t *testing.T) {
 	e := newEnv(t, nil)
-	e.add(t, "filing", &runtime.LLMOptions{Model: scripted(t), Tools: []tool.Tool{builtin(t, "load_artifacts")}})
-	if w := e.do("POST", "/apps/filing/preview", `{"text":"hi"}`); w.Code != 200 || !strings.Contains(w.Body.String(), `"name":"load_artifacts"`) {
+	e.addLLMApp(t, "filing", &runtime.LLMOptions{Model: scriptedModel(t), Tools: []tool.Tool{builtinTool(t, "load_artifacts")}})
+	if w := e.serve("POST", "/apps/filing/preview", `{"text":"hi"}`); w.Code != 200 || !strings.Contains(w.Body.String(), `"name":"load_artifacts"`) {
 		t.Errorf("preview without a user = %d %s", w.Code, w.Body)
 	}
 }

@@ -15,12 +15,12 @@ import (
 // (adk-python cli/cli_eval.py).
 const evalSessionPrefix = "___eval___session___"
 
-// defaultPage is the size of a page for which none is asked.
-const defaultPage = 100
+// defaultPageSize is the size of a page for which none is asked.
+const defaultPageSize = 100
 
 func (s *Server) handleListSessions(w http.ResponseWriter, r *http.Request) error {
-	return s.answers.send(w, r, answerRequest{user: pathKey(r).User, make: func() ([]byte, error) {
-		all, next, err := s.listed(r)
+	return s.responses.sendResponse(w, r, responseRequest{user: pathKey(r).User, encode: func() ([]byte, error) {
+		all, next, err := s.listSessions(r)
 		if err != nil {
 			return nil, err
 		}
@@ -37,14 +37,14 @@ func (s *Server) handleListSessions(w http.ResponseWriter, r *http.Request) erro
 	}})
 }
 
-// listed are all sessions of a user, as in ADK, or the page that is asked for.
-func (s *Server) listed(r *http.Request) (all []*session.Session, next string, err error) {
+// listSessions are all sessions of a user, as in ADK, or the page that is asked for.
+func (s *Server) listSessions(r *http.Request) (all []*session.Session, next string, err error) {
 	key, sessions, query := pathKey(r), s.host.Store().Sessions, r.URL.Query()
 	if !query.Has("pageSize") && !query.Has("pageToken") {
 		all, err = sessions.List(r.Context(), key.App, key.User)
 		return all, "", err
 	}
-	req := &store.PageRequest{App: key.App, User: key.User, Size: defaultPage, Token: query.Get("pageToken")}
+	req := &store.PageRequest{App: key.App, User: key.User, Size: defaultPageSize, Token: query.Get("pageToken")}
 	if query.Has("pageSize") {
 		if req.Size, err = strconv.Atoi(query.Get("pageSize")); err != nil {
 			return nil, "", fmt.Errorf("page size %q: write a whole number: %w", query.Get("pageSize"), session.ErrInvalid)
@@ -54,12 +54,12 @@ func (s *Server) listed(r *http.Request) (all []*session.Session, next string, e
 }
 
 func (s *Server) handleSession(w http.ResponseWriter, r *http.Request) error {
-	form, err := readForm(r)
+	form, err := readEventForm(r)
 	if err != nil {
 		return err
 	}
 	key := pathKey(r)
-	return s.answers.send(w, r, answerRequest{user: key.User, make: func() ([]byte, error) {
+	return s.responses.sendResponse(w, r, responseRequest{user: key.User, encode: func() ([]byte, error) {
 		sess, err := s.host.Store().Sessions.Get(r.Context(), key, nil)
 		if err != nil {
 			return nil, err
@@ -76,7 +76,7 @@ func (s *Server) handleDeleteSession(w http.ResponseWriter, r *http.Request) err
 }
 
 func (s *Server) handleCreateSession(w http.ResponseWriter, r *http.Request) error {
-	form, err := readForm(r)
+	form, err := readEventForm(r)
 	if err != nil {
 		return err
 	}
@@ -84,23 +84,23 @@ func (s *Server) handleCreateSession(w http.ResponseWriter, r *http.Request) err
 	if err != nil {
 		return err
 	}
-	n := newSession{key: pathKey(r), state: b.values("state"), events: b.events("events")}
-	n.key.ID = strings.TrimSpace(b.text("sessionId"))
+	n := newSession{key: pathKey(r), state: b.readMap("state"), events: b.readEvents("events")}
+	n.key.ID = strings.TrimSpace(b.readString("sessionId"))
 	if err := b.err(); err != nil {
 		return err
 	}
-	if err := s.checkWrites(r, n.key.App, n.writes()...); err != nil {
+	if err := s.authorizeWrites(r, n.key.App, n.stateWrites()...); err != nil {
 		return err
 	}
-	if err := s.answers.check(n.key.User); err != nil {
+	if err := s.responses.checkUser(n.key.User); err != nil {
 		return err
 	}
 	if err := s.importEvents(r, n.events); err != nil {
 		return err
 	}
-	sess, err := s.create(r.Context(), n)
+	sess, err := s.createSession(r.Context(), n)
 	if err != nil {
-		return about(n.key, err)
+		return withSessionKey(n.key, err)
 	}
 	return s.writeSession(w, r, sess, form)
 }
@@ -109,11 +109,11 @@ func (s *Server) handleCreateSession(w http.ResponseWriter, r *http.Request) err
 // body whose only key is state and holds an object is {"state": {…}}, as ADK's
 // JavaScript client and adk-js write it.
 func (s *Server) handleCreateNamedSession(w http.ResponseWriter, r *http.Request) error {
-	form, err := readForm(r)
+	form, err := readEventForm(r)
 	if err != nil {
 		return err
 	}
-	text, err := s.readText(w, r)
+	text, err := s.readRawBody(w, r)
 	if err != nil {
 		return err
 	}
@@ -121,7 +121,7 @@ func (s *Server) handleCreateNamedSession(w http.ResponseWriter, r *http.Request
 	n := newSession{key: pathKey(r)}
 	if len(text) > 0 {
 		if n.state, err = session.DecodeMap(text); err != nil {
-			b.reject(err)
+			b.addFieldError(err)
 		}
 		if inner, ok := n.state["state"].(map[string]any); ok && len(n.state) == 1 {
 			n.state = inner
@@ -130,13 +130,13 @@ func (s *Server) handleCreateNamedSession(w http.ResponseWriter, r *http.Request
 	if err := b.err(); err != nil {
 		return err
 	}
-	if err := s.checkWrites(r, n.key.App, n.writes()...); err != nil {
+	if err := s.authorizeWrites(r, n.key.App, n.stateWrites()...); err != nil {
 		return err
 	}
-	if err := s.answers.check(n.key.User); err != nil {
+	if err := s.responses.checkUser(n.key.User); err != nil {
 		return err
 	}
-	sess, err := s.create(r.Context(), n)
+	sess, err := s.createSession(r.Context(), n)
 	if err != nil {
 		return err
 	}
@@ -149,8 +149,8 @@ type newSession struct {
 	events []*session.Event
 }
 
-// writes are what it writes to the state.
-func (n *newSession) writes() []map[string]any {
+// stateWrites are what it writes to the state.
+func (n *newSession) stateWrites() []map[string]any {
 	all := []map[string]any{n.state}
 	for _, ev := range n.events {
 		all = append(all, ev.Actions.StateDelta)
@@ -158,10 +158,10 @@ func (n *newSession) writes() []map[string]any {
 	return all
 }
 
-// create makes a session with all its events, or none.
-func (s *Server) create(ctx context.Context, n newSession) (*session.Session, error) {
+// createSession makes a session with all its events, or none.
+func (s *Server) createSession(ctx context.Context, n newSession) (*session.Session, error) {
 	if s.host.App(n.key.App) == nil {
-		return nil, errNoApp(n.key.App)
+		return nil, appNotFound(n.key.App)
 	}
 	sessions := s.host.Store().Sessions
 	if len(n.events) == 0 {
@@ -176,14 +176,14 @@ func (s *Server) create(ctx context.Context, n newSession) (*session.Session, er
 	if err != nil {
 		return nil, err
 	}
-	if err := s.append(ctx, sess, n.events...); err != nil {
+	if err := s.appendEvents(ctx, sess, n.events...); err != nil {
 		_ = sessions.Delete(context.WithoutCancel(ctx), sess.Key)
 		return nil, err
 	}
 	return sessions.Get(ctx, sess.Key, nil)
 }
 
-func (s *Server) append(ctx context.Context, sess *session.Session, events ...*session.Event) error {
+func (s *Server) appendEvents(ctx context.Context, sess *session.Session, events ...*session.Event) error {
 	for _, ev := range events {
 		if err := s.host.Store().Sessions.Append(ctx, sess, ev); err != nil {
 			return err
@@ -193,7 +193,7 @@ func (s *Server) append(ctx context.Context, sess *session.Session, events ...*s
 }
 
 func (s *Server) handlePatchSession(w http.ResponseWriter, r *http.Request) error {
-	form, err := readForm(r)
+	form, err := readEventForm(r)
 	if err != nil {
 		return err
 	}
@@ -201,27 +201,27 @@ func (s *Server) handlePatchSession(w http.ResponseWriter, r *http.Request) erro
 	if err != nil {
 		return err
 	}
-	b.need("stateDelta")
-	delta := b.values("stateDelta")
+	b.requireField("stateDelta")
+	delta := b.readMap("stateDelta")
 	if err := b.err(); err != nil {
 		return err
 	}
-	if err := s.checkWrites(r, pathKey(r).App, delta); err != nil {
+	if err := s.authorizeWrites(r, pathKey(r).App, delta); err != nil {
 		return err
 	}
-	if err := s.answers.check(pathKey(r).User); err != nil {
+	if err := s.responses.checkUser(pathKey(r).User); err != nil {
 		return err
 	}
-	sess, err := s.patch(r.Context(), pathKey(r), delta)
+	sess, err := s.patchSession(r.Context(), pathKey(r), delta)
 	if err != nil {
 		return err
 	}
 	return s.writeSession(w, r, sess, form)
 }
 
-// patch changes a session's state between two runs: in the middle of one it
+// patchSession changes a session's state between two runs: in the middle of one it
 // would make the run's next event stale.
-func (s *Server) patch(ctx context.Context, key session.Key, delta map[string]any) (*session.Session, error) {
+func (s *Server) patchSession(ctx context.Context, key session.Key, delta map[string]any) (*session.Session, error) {
 	sessions := s.host.Store().Sessions
 	ctx, free, err := sessions.Acquire(ctx, key, s.opts.Wait)
 	if err != nil {
@@ -234,7 +234,7 @@ func (s *Server) patch(ctx context.Context, key session.Key, delta map[string]an
 	}
 	ev := &session.Event{InvocationID: "p-" + s.opts.NewID(), Author: session.UserAuthor}
 	ev.Actions.StateDelta = delta
-	if err := s.append(ctx, sess, ev); err != nil {
+	if err := s.appendEvents(ctx, sess, ev); err != nil {
 		return nil, err
 	}
 	// The state at hand also has temp: keys, which end with this event.

@@ -16,9 +16,9 @@ import (
 	"agenthost/pkg/store"
 )
 
-// observed is a server on this machine, and what closes when it has closed so many
+// newObservedServer is a server on this machine, and what closes when it has closed so many
 // connections.
-func observed(t *testing.T, e *env, connections int) (srv *httptest.Server, closed chan struct{}) {
+func newObservedServer(t *testing.T, e *env, connections int) (srv *httptest.Server, closed chan struct{}) {
 	t.Helper()
 	closed = make(chan struct{})
 	srv = httptest.NewUnstartedServer(e.server)
@@ -39,17 +39,17 @@ func observed(t *testing.T, e *env, connections int) (srv *httptest.Server, clos
 	return srv, closed
 }
 
-// TestBodiesThatDoNotCome: whatever the path and the answer, and whether anybody
+// TestMissingRequestBody: whatever the path and the answer, and whether anybody
 // reads it, a body that is promised and does not come holds a connection no longer
 // than Options.ReadTimeout.
-func TestBodiesThatDoNotCome(t *testing.T) {
-	opts := &server.Options{ReadTimeout: 50 * time.Millisecond, Dev: true, Folders: &watched{}}
+func TestMissingRequestBody(t *testing.T) {
+	opts := &server.Options{ReadTimeout: 50 * time.Millisecond, Dev: true, Folders: &watchedFolders{}}
 	e := newEnv(t, opts)
 	requests := []string{
 		"GET /health", "GET /nowhere", "PUT /run", "POST /run", "DELETE /apps/a/users/u/sessions/s", "POST /-/reload",
 		"POST /builder/save HTTP/1.1\r\nContent-Type: multipart/form-data; boundary=x",
 	}
-	srv, closed := observed(t, e, len(requests))
+	srv, closed := newObservedServer(t, e, len(requests))
 	for _, request := range requests {
 		if !strings.Contains(request, "HTTP/1.1") {
 			request += " HTTP/1.1"
@@ -67,16 +67,16 @@ func TestBodiesThatDoNotCome(t *testing.T) {
 	<-closed
 }
 
-// TestAnswersThatNobodyReads: a client that asks and does not read holds its
+// TestUnreadResponse: a client that asks and does not read holds its
 // connection no longer than Options.WriteTimeout, be it one large answer or many
 // small ones.
-func TestAnswersThatNobodyReads(t *testing.T) {
+func TestUnreadResponse(t *testing.T) {
 	e := newEnvWith(t, "memory:", &store.Options{MaxStateBytes: 32 << 20}, &server.Options{WriteTimeout: 50 * time.Millisecond})
 	key := session.Key{App: "large", User: "u", ID: "s"}
 	if _, err := e.store.Sessions.Create(t.Context(), key, map[string]any{"k": strings.Repeat("x", 16<<20)}); err != nil {
 		t.Fatal(err)
 	}
-	srv, closed := observed(t, e, 2)
+	srv, closed := newObservedServer(t, e, 2)
 	for _, requests := range []string{
 		"GET /apps/large/users/u/sessions/s HTTP/1.1\r\nHost: x\r\n\r\n",
 		strings.Repeat("GET /version HTTP/1.1\r\nHost: x\r\n\r\n", 100_000),
@@ -91,9 +91,9 @@ func TestAnswersThatNobodyReads(t *testing.T) {
 	<-closed
 }
 
-// TestAnswersThatAreReadSlowly: a client that reads all the while gets a large
+// TestSlowReader: a client that reads all the while gets a large
 // answer whole, though that takes longer than Options.WriteTimeout.
-func TestAnswersThatAreReadSlowly(t *testing.T) {
+func TestSlowReader(t *testing.T) {
 	const timeout, size = 300 * time.Millisecond, 24 << 20
 	e := newEnvWith(t, "memory:", &store.Options{MaxStateBytes: 32 << 20}, &server.Options{WriteTimeout: timeout})
 	key := session.Key{App: "large", User: "u", ID: "s"}

@@ -22,32 +22,32 @@ import (
 type stream struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
-	// ids says that the client asked for event ids.
-	ids  bool
-	form session.Form
-	// every is how long the stream is silent before a comment; 0 writes none.
-	every   time.Duration
-	patient time.Duration
-	frames  *buffers
-	logger  *slog.Logger
+	// eventIDs says that the client asked for event ids.
+	eventIDs bool
+	form     session.Form
+	// keepAliveInterval is how long the stream is silent before a comment; 0 writes none.
+	keepAliveInterval time.Duration
+	writeTimeout      time.Duration
+	buffers           *bufferPool
+	logger            *slog.Logger
 	// author is that of the last event.
 	author string
-	// alone says that what is told goes on without the client.
-	alone bool
+	// detached says that what is told goes on without the client.
+	detached bool
 
 	mu sync.Mutex
-	// silence is over when a comment is due, or what is held. It has no goroutine:
+	// keepAliveTimer is over when a comment is due, or what is held. It has no goroutine:
 	// there may be thousands of streams.
-	silence *time.Timer
-	begun   bool
-	held    bool  // the last frame is written and not flushed
-	ended   bool  // no comments are written any more
-	lost    error // why the client cannot be reached
+	keepAliveTimer *time.Timer
+	started        bool
+	unflushed      bool  // the last frame is written and not flushed
+	ended          bool  // no comments are written any more
+	writeErr       error // why the client cannot be reached
 }
 
-// soon is how long the last event of a run is held at most: the end of the answer,
+// maxFlushDelay is how long the last event of a run is held at most: the end of the answer,
 // which it is sent off with, comes within microseconds.
-const soon = time.Millisecond
+const maxFlushDelay = time.Millisecond
 
 // defaultKeepAlive is how long a stream is silent before a client that knows comments
 // gets one.
@@ -60,231 +60,231 @@ func (s *Server) newStream(w http.ResponseWriter, extended bool) *stream {
 	if extended && every == 0 {
 		every = defaultKeepAlive
 	}
-	return &stream{w: w, control: http.NewResponseController(w), logger: s.opts.Logger, ids: extended, every: every, patient: s.opts.WriteTimeout, frames: &s.buffers}
+	return &stream{w: w, control: http.NewResponseController(w), logger: s.opts.Logger, eventIDs: extended, keepAliveInterval: every, writeTimeout: s.opts.WriteTimeout, buffers: &s.buffers}
 }
 
-// wantsEventIDs says whether the client asked for event ids: with ?eventIds=true, or
+// readEventIDsFlag says whether the client asked for event ids: with ?eventIds=true, or
 // by resuming a stream.
-func wantsEventIDs(r *http.Request) (bool, error) {
-	asked, err := queryFlag(r, "eventIds")
+func readEventIDsFlag(r *http.Request) (bool, error) {
+	asked, err := readQueryFlag(r, "eventIds")
 	return asked || r.Header.Get("Last-Event-ID") != "", err
 }
 
-// keepAlive flushes what is held and writes comments until end is called, and calls
+// startKeepAlive flushes what is held and writes comments until end is called, and calls
 // lost when the client does not take one.
-func (st *stream) keepAlive(lost func()) (end func()) {
+func (st *stream) startKeepAlive(lost func()) (end func()) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	st.silence = time.AfterFunc(max(st.every, soon), func() {
+	st.keepAliveTimer = time.AfterFunc(max(st.keepAliveInterval, maxFlushDelay), func() {
 		defer safe.Recover(func(p *safe.Panic) {
-			st.lose(p)
+			st.recordPanic(p)
 			lost()
 		})
-		if st.speak() != nil && !st.alone {
+		if st.flushOrKeepAlive() != nil && !st.detached {
 			lost()
 		}
 	})
-	st.rest(st.every)
-	return st.end
+	st.resetTimer(st.keepAliveInterval)
+	return st.stopKeepAlive
 }
 
-// speak sends off what is held, or else a comment.
-func (st *stream) speak() error {
+// flushOrKeepAlive sends off what is held, or else a comment.
+func (st *stream) flushOrKeepAlive() error {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	switch {
 	case st.ended:
 		return nil
-	case st.held:
-		return st.flush()
-	case st.every == 0:
+	case st.unflushed:
+		return st.flushFrame()
+	case st.keepAliveInterval == 0:
 		return nil
 	default:
-		return st.write([]byte(": keep-alive\n\n"))
+		return st.writeAndFlush([]byte(": keep-alive\n\n"))
 	}
 }
 
-// end returns when no comment is being written, and none will be. What is held goes
+// stopKeepAlive returns when no comment is being written, and none will be. What is held goes
 // with the end of the answer.
-func (st *stream) end() {
+func (st *stream) stopKeepAlive() {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	st.ended = true
-	st.silence.Stop()
+	st.keepAliveTimer.Stop()
 }
 
-// event writes an event and flushes it: the agent continues when this returns, so
+// writeEvent writes an event and flushes it: the agent continues when this returns, so
 // everything that it does then, the client can know the reason of. Only the last
 // event of a run, which no agent continues after, goes with the end of the answer.
 //
 // An event that says something and saved artifacts becomes two frames with the same
 // id, unless it is to be whole: ADK's web client shows either the content or the
 // artifacts of a frame.
-func (st *stream) event(ev *session.Event, whole, last bool) error {
+func (st *stream) writeEvent(ev *session.Event, whole, last bool) error {
 	st.author = ev.Author
-	st.nameRevision(ev)
+	st.setRevision(ev)
 	if whole || len(ev.Actions.ArtifactDelta) == 0 || ev.Content == nil || len(ev.Content.Parts) == 0 {
-		return st.sendEvent(ev, !ev.Partial, last)
+		return st.writeEventFrame(ev, !ev.Partial, last)
 	}
 	said, saved := *ev, *ev
 	said.Actions.ArtifactDelta = nil
 	saved.Content = nil
-	if err := st.sendEvent(&said, false, false); err != nil {
+	if err := st.writeEventFrame(&said, false, false); err != nil {
 		return err
 	}
-	return st.sendEvent(&saved, true, last)
+	return st.writeEventFrame(&saved, true, last)
 }
 
-// nameRevision names the revision of a stream's first event.
-func (st *stream) nameRevision(ev *session.Event) {
+// setRevision names the revision of a stream's first event.
+func (st *stream) setRevision(ev *session.Event) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	if !st.begun {
-		nameRevision(st.w, ev)
+	if !st.started {
+		setRevisionHeader(st.w, ev)
 	}
 }
 
-// sendEvent writes a frame. The id: line says that the event was seen to its end:
+// writeEventFrame writes a frame. The id: line says that the event was seen to its end:
 // the pieces before have the same id.
-func (st *stream) sendEvent(ev *session.Event, ends, last bool) error {
+func (st *stream) writeEventFrame(ev *session.Event, ends, last bool) error {
 	// Most streams have nothing to say at most times: their frames share memory.
-	buffer := st.frames.take()
-	defer st.frames.giveBack(buffer)
+	buffer := st.buffers.get()
+	defer st.buffers.put(buffer)
 	frame, err := st.form.AppendEvent(append((*buffer)[:0], "data: "...), ev)
 	if err != nil {
 		return err
 	}
-	if ends && st.ids {
+	if ends && st.eventIDs {
 		frame = append(frame, "\n\nid: "...)
 		frame = append(frame, ev.ID...)
 	}
 	*buffer = append(frame, "\n\n"...)
 	if last {
-		return st.sendLast(*buffer)
+		return st.writeLastFrame(*buffer)
 	}
-	return st.send(*buffer)
+	return st.writeFrame(*buffer)
 }
 
-// fail writes what ended the run, with the author of its last event; author is for
+// writeFailure writes what ended the run, with the author of its last event; author is for
 // a run without events. ADK's clients show a frame under its author's name.
-func (st *stream) fail(f failure, author string) error {
-	text, err := encodeJSON(frameError{f.detail, f.code, cmp.Or(st.author, author)})
+func (st *stream) writeFailure(f failure, author string) error {
+	text, err := encodeJSON(errorFrame{f.detail, f.code, cmp.Or(st.author, author)})
 	if err != nil {
 		return err
 	}
-	return st.sendLast([]byte("data: " + string(text) + "\n\n"))
+	return st.writeLastFrame([]byte("data: " + string(text) + "\n\n"))
 }
 
-// begin sends the header, if nothing was sent yet.
-func (st *stream) begin() error {
+// start sends the header, if nothing was sent yet.
+func (st *stream) start() error {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	if st.begun {
-		return st.lost
+	if st.started {
+		return st.writeErr
 	}
-	return st.write(nil)
+	return st.writeAndFlush(nil)
 }
 
-// send writes and flushes one frame. Once a client was lost, it is not tried again.
+// writeFrame writes and flushes one frame. Once a client was lost, it is not tried again.
 //
 // The first frame is written with the header on a goroutine for it alone: what
 // net/http does for a header needs a stack twice as large as everything else, and
 // that of a stream would stay as large as long as the stream is open. A panic there
 // continues here, where net/http contains it.
-func (st *stream) send(frame []byte) error {
+func (st *stream) writeFrame(frame []byte) error {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	if st.begun {
-		return st.write(frame)
+	if st.started {
+		return st.writeAndFlush(frame)
 	}
-	safe.CallApart(func() { _ = st.write(frame) })
-	return st.lost
+	safe.CallApart(func() { _ = st.writeAndFlush(frame) })
+	return st.writeErr
 }
 
-// sendLast writes a frame that no other follows. The end of the answer flushes it, or
+// writeLastFrame writes a frame that no other follows. The end of the answer flushes it, or
 // the timer does.
-func (st *stream) sendLast(frame []byte) error {
+func (st *stream) writeLastFrame(frame []byte) error {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	st.put(frame)
-	st.held = true
-	st.rest(soon)
-	return st.lost
+	st.bufferFrame(frame)
+	st.unflushed = true
+	st.resetTimer(maxFlushDelay)
+	return st.writeErr
 }
 
-// write is send for who has the lock.
-func (st *stream) write(frame []byte) error {
-	st.put(frame)
-	return st.flush()
+// writeAndFlush is send for who has the lock.
+func (st *stream) writeAndFlush(frame []byte) error {
+	st.bufferFrame(frame)
+	return st.flushFrame()
 }
 
-// put writes a frame, for who has the lock, under a deadline of its own. What was
+// bufferFrame writes a frame, for who has the lock, under a deadline of its own. What was
 // held goes before, by itself.
-func (st *stream) put(frame []byte) {
-	if st.held {
-		_ = st.flush()
+func (st *stream) bufferFrame(frame []byte) {
+	if st.unflushed {
+		_ = st.flushFrame()
 	}
-	if st.lost != nil {
+	if st.writeErr != nil {
 		return
 	}
-	if !st.begun {
-		st.begun = true
+	if !st.started {
+		st.started = true
 		h := st.w.Header()
 		h.Set("Content-Type", "text/event-stream; charset=utf-8")
 		h.Set("Cache-Control", "no-cache")
 		h.Set("X-Accel-Buffering", "no")
 		st.w.WriteHeader(http.StatusOK)
 	}
-	if st.lost = possible(st.control.SetWriteDeadline(time.Now().Add(st.patient))); st.lost == nil {
-		_, st.lost = st.w.Write(frame)
+	if st.writeErr = ignoreUnsupported(st.control.SetWriteDeadline(time.Now().Add(st.writeTimeout))); st.writeErr == nil {
+		_, st.writeErr = st.w.Write(frame)
 	}
 }
 
-// flush sends off what was put, for who has the lock, and takes the deadline back:
+// flushFrame sends off what was put, for who has the lock, and takes the deadline back:
 // HTTP/2 resets a stream when its deadline passes, even if nothing is being written.
-func (st *stream) flush() error {
-	st.held = false
-	if st.lost == nil {
-		st.lost = possible(st.control.Flush())
+func (st *stream) flushFrame() error {
+	st.unflushed = false
+	if st.writeErr == nil {
+		st.writeErr = ignoreUnsupported(st.control.Flush())
 	}
-	if st.lost == nil {
-		st.lost = possible(st.control.SetWriteDeadline(time.Time{}))
+	if st.writeErr == nil {
+		st.writeErr = ignoreUnsupported(st.control.SetWriteDeadline(time.Time{}))
 	}
-	st.rest(st.every)
-	return st.lost
+	st.resetTimer(st.keepAliveInterval)
+	return st.writeErr
 }
 
-// rest has the timer come after so long a silence, or not at all after 0.
-func (st *stream) rest(silence time.Duration) {
+// resetTimer has the timer come after so long a silence, or not at all after 0.
+func (st *stream) resetTimer(silence time.Duration) {
 	switch {
-	case st.silence == nil || st.ended || st.lost != nil:
+	case st.keepAliveTimer == nil || st.ended || st.writeErr != nil:
 	case silence == 0:
-		st.silence.Stop()
+		st.keepAliveTimer.Stop()
 	default:
-		st.silence.Reset(silence)
+		st.keepAliveTimer.Reset(silence)
 	}
 }
 
-// lose gives the client up because of a panic of the ResponseWriter.
-func (st *stream) lose(p *safe.Panic) {
+// recordPanic gives the client up because of a panic of the ResponseWriter.
+func (st *stream) recordPanic(p *safe.Panic) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	if st.lost == nil {
-		st.lost = p
+	if st.writeErr == nil {
+		st.writeErr = p
 	}
 	p.Log(st.logger, "writing to a stream panicked")
 }
 
-// lostBy says who is to blame for a client that was lost.
-func (st *stream) lostBy() string {
-	if errors.Is(st.lost, os.ErrDeadlineExceeded) {
+// dropReason says who is to blame for a client that was lost.
+func (st *stream) dropReason() string {
+	if errors.Is(st.writeErr, os.ErrDeadlineExceeded) {
 		return "slow"
 	}
 	return "gone"
 }
 
-// possible forgives what a ResponseWriter cannot do.
-func possible(err error) error {
+// ignoreUnsupported forgives what a ResponseWriter cannot do.
+func ignoreUnsupported(err error) error {
 	if errors.Is(err, http.ErrNotSupported) {
 		return nil
 	}

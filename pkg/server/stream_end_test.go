@@ -14,18 +14,18 @@ import (
 // What a stream says after its end, such as its header, does not wake its timer
 // again: a host would carry one for each stream, and write where nothing is to be
 // written any more.
-func TestEndedStreamIsSilent(t *testing.T) {
+func TestEndedStreamKeepAlive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := httptest.NewRecorder()
 		s := &Server{opts: Options{KeepAlive: time.Second, WriteTimeout: time.Second}}
 		st := s.newStream(w, true)
-		end := st.keepAlive(func() {})
+		end := st.startKeepAlive(func() {})
 		<-time.After(1500 * time.Millisecond)
 		end()
-		if err := st.begin(); err != nil {
+		if err := st.start(); err != nil {
 			t.Fatal(err)
 		}
-		if st.silence.Stop() {
+		if st.keepAliveTimer.Stop() {
 			t.Error("the timer of a stream that ended runs")
 		}
 		<-time.After(3 * time.Second)
@@ -36,37 +36,37 @@ func TestEndedStreamIsSilent(t *testing.T) {
 }
 
 // A sent writer keeps what is sent off together.
-type sent struct {
+type flushRecorder struct {
 	*httptest.ResponseRecorder
-	all []string
+	flushes []string
 }
 
-func (w *sent) Flush() {
-	w.all = append(w.all, w.Body.String())
+func (w *flushRecorder) Flush() {
+	w.flushes = append(w.flushes, w.Body.String())
 	w.Body.Reset()
 }
 
 // Whatever follows an event that is held, a piece of an answer, a comment or what
 // ended the run, does not go with it.
-func TestFramesAreSentOffOneByOne(t *testing.T) {
+func TestFramesFlushSeparately(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // no moment passes
-		w := &sent{ResponseRecorder: httptest.NewRecorder()}
+		w := &flushRecorder{ResponseRecorder: httptest.NewRecorder()}
 		s := &Server{opts: Options{KeepAlive: time.Hour, WriteTimeout: time.Second}}
 		st := s.newStream(w, true)
-		end := st.keepAlive(func() {})
+		end := st.startKeepAlive(func() {})
 		whole, piece := &session.Event{ID: "whole"}, &session.Event{ID: "piece"}
 		piece.Partial = true
 		for _, ev := range []*session.Event{whole, piece, whole} {
-			if err := st.event(ev, false, false); err != nil {
+			if err := st.writeEvent(ev, false, false); err != nil {
 				t.Fatal(err)
 			}
 		}
 		end()
-		if err := st.fail(failure{detail: "no"}, ""); err != nil {
+		if err := st.writeFailure(failure{detail: "no"}, ""); err != nil {
 			t.Fatal(err)
 		}
 		var frames []int
-		for _, text := range append(w.all, w.Body.String()) {
+		for _, text := range append(w.flushes, w.Body.String()) {
 			frames = append(frames, strings.Count(text, "data: "))
 		}
 		if want := []int{1, 1, 1, 1}; !slices.Equal(frames, want) {

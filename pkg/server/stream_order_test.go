@@ -25,8 +25,8 @@ type observedClient struct {
 
 	mu      sync.Mutex // parallel agents look while the other one's event is flushed
 	flushed string
-	// deaf is the control: nothing that is flushed arrives.
-	deaf bool
+	// neverReceives is the control: nothing that is flushed arrives.
+	neverReceives bool
 	// late are the texts that had not arrived when somebody looked for them.
 	late []string
 }
@@ -34,13 +34,13 @@ type observedClient struct {
 func (c *observedClient) Flush() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.deaf {
+	if !c.neverReceives {
 		c.flushed = c.Body.String()
 	}
 }
 
-// expect notes a text that has not arrived.
-func (c *observedClient) expect(text string) {
+// expectFlushed notes a text that has not arrived.
+func (c *observedClient) expectFlushed(text string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !strings.Contains(c.flushed, `"`+text+`"`) {
@@ -48,8 +48,8 @@ func (c *observedClient) expect(text string) {
 	}
 }
 
-// expectHeld notes a text that has arrived, although it is to go with the end.
-func (c *observedClient) expectHeld(text string) {
+// expectUnflushed notes a text that has arrived, although it is to go with the end.
+func (c *observedClient) expectUnflushed(text string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if strings.Contains(c.flushed, text) {
@@ -59,27 +59,27 @@ func (c *observedClient) expectHeld(text string) {
 
 // A sayer answers its texts in turn; "call NAME" calls a function. Before each answer,
 // and when it has answered, it looks for the texts that were said before.
-type sayer struct {
-	client *observedClient
-	says   []string
+type scriptModel struct {
+	client  *observedClient
+	replies []string
 	// after is what has to have arrived before this model is asked.
 	after []string
-	// unheld says that also the last answer has to arrive before the run continues.
-	unheld bool
+	// flushesLast says that also the last answer has to arrive before the run continues.
+	flushesLast bool
 }
 
-func (*sayer) Name() string { return "sayer" }
+func (*scriptModel) Name() string { return "sayer" }
 
-func (m *sayer) Generate(_ context.Context, req *model.Request) iter.Seq2[*model.Response, error] {
+func (m *scriptModel) Generate(_ context.Context, req *model.Request) iter.Seq2[*model.Response, error] {
 	return func(yield func(*model.Response, error) bool) {
 		for _, text := range m.after {
-			m.client.expect(text)
+			m.client.expectFlushed(text)
 		}
-		if len(m.says) == 0 {
+		if len(m.replies) == 0 {
 			return
 		}
-		text := m.says[0]
-		m.says, m.after = m.says[1:], append(m.after, text)
+		text := m.replies[0]
+		m.replies, m.after = m.replies[1:], append(m.after, text)
 		r := &model.Response{Content: model.ModelText(text)}
 		name, calls := strings.CutPrefix(text, "call ")
 		if calls {
@@ -88,46 +88,46 @@ func (m *sayer) Generate(_ context.Context, req *model.Request) iter.Seq2[*model
 		if !yield(r, nil) {
 			return
 		}
-		if len(m.says) > 0 || m.unheld {
-			m.client.expect(text)
+		if len(m.replies) > 0 || m.flushesLast {
+			m.client.expectFlushed(text)
 		} else {
-			m.client.expectHeld(text)
+			m.client.expectUnflushed(text)
 		}
 	}
 }
 
 // An announcer is an agent of another kind, which says texts.
-type announcer struct {
+type textAgent struct {
 	runtime.Base
 	client *observedClient
-	says   []string
+	texts  []string
 }
 
-func (a *announcer) Run(_ context.Context, inv *runtime.Invocation) runtime.Events {
+func (a *textAgent) Run(_ context.Context, inv *runtime.Invocation) runtime.Events {
 	return func(yield func(*session.Event, error) bool) {
-		for _, text := range a.says {
+		for _, text := range a.texts {
 			ev := inv.NewEvent()
 			ev.Content = model.ModelText(text)
 			if !yield(ev, nil) {
 				return
 			}
-			a.client.expect(text)
+			a.client.expectFlushed(text)
 		}
 	}
 }
 
-// orderedTrees are agents that look, whenever they continue, whether what was said before has
+// orderedAgents are agents that look, whenever they continue, whether what was said before has
 // reached the client.
-func orderedTrees(t *testing.T, c *observedClient) map[string]runtime.Agent {
+func orderedAgents(t *testing.T, c *observedClient) map[string]runtime.Agent {
 	t.Helper()
 	look, err := tool.FromFunc("look", "Looks.", func(context.Context, *tool.Call, struct{}) (any, error) {
-		c.expect("call look")
+		c.expectFlushed("call look")
 		return nil, nil
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	llm := func(name string, m *sayer, edit func(*runtime.LLMOptions)) runtime.Agent {
+	llm := func(name string, m *scriptModel, edit func(*runtime.LLMOptions)) runtime.Agent {
 		m.client = c
 		o := &runtime.LLMOptions{Model: m, Tools: []tool.Tool{look}}
 		if edit != nil {
@@ -137,19 +137,19 @@ func orderedTrees(t *testing.T, c *observedClient) map[string]runtime.Agent {
 	}
 	after := func(o *runtime.LLMOptions) {
 		o.Callbacks.AfterAgent = []runtime.AgentFunc{func(context.Context, *runtime.CallbackContext) (*genai.Content, error) {
-			c.expect("one")
+			c.expectFlushed("one")
 			return model.ModelText("two"), nil
 		}}
 	}
 	return map[string]runtime.Agent{
-		"one answer":         llm("a", &sayer{says: []string{"one"}}, nil),
-		"tool":               llm("a", &sayer{says: []string{"call look", "done"}}, nil),
-		"callback after":     llm("a", &sayer{says: []string{"one"}, unheld: true}, after),
-		"sequence":           runtime.NewSequential("s", "", llm("a", &sayer{says: []string{"one"}, unheld: true}, nil), llm("b", &sayer{says: []string{"two"}, after: []string{"one"}}, nil)),
-		"router":             runtime.NewRouter("r", "", runtime.Route{Agent: llm("a", &sayer{says: []string{"call look", "done"}}, nil)}),
-		"parallel":           runtime.NewParallel("p", "", llm("a", &sayer{says: []string{"one"}, unheld: true}, nil), llm("b", &sayer{says: []string{"two"}, unheld: true}, nil)),
-		"loop":               runtime.NewLoop("l", &runtime.LoopOptions{MaxIterations: 2, SubAgents: []runtime.Agent{llm("a", &sayer{says: []string{"one", "two"}, unheld: true}, nil)}}),
-		"agent of one's own": &announcer{runtime.Base{AgentName: "a"}, c, []string{"one", "two", "three"}},
+		"one answer":         llm("a", &scriptModel{replies: []string{"one"}}, nil),
+		"tool":               llm("a", &scriptModel{replies: []string{"call look", "done"}}, nil),
+		"callback after":     llm("a", &scriptModel{replies: []string{"one"}, flushesLast: true}, after),
+		"sequence":           runtime.NewSequential("s", "", llm("a", &scriptModel{replies: []string{"one"}, flushesLast: true}, nil), llm("b", &scriptModel{replies: []string{"two"}, after: []string{"one"}}, nil)),
+		"router":             runtime.NewRouter("r", "", runtime.Route{Agent: llm("a", &scriptModel{replies: []string{"call look", "done"}}, nil)}),
+		"parallel":           runtime.NewParallel("p", "", llm("a", &scriptModel{replies: []string{"one"}, flushesLast: true}, nil), llm("b", &scriptModel{replies: []string{"two"}, flushesLast: true}, nil)),
+		"loop":               runtime.NewLoop("l", &runtime.LoopOptions{MaxIterations: 2, SubAgents: []runtime.Agent{llm("a", &scriptModel{replies: []string{"one", "two"}, flushesLast: true}, nil)}}),
+		"agent of one's own": &textAgent{runtime.Base{AgentName: "a"}, c, []string{"one", "two", "three"}},
 	}
 }
 
@@ -158,8 +158,8 @@ func orderedTrees(t *testing.T, c *observedClient) map[string]runtime.Agent {
 func lateEvents(t *testing.T, name string, opts *runtime.AppOptions, deaf bool) (late []string) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) { // no moment passes: nothing is flushed by a timer
-		c := &observedClient{ResponseRecorder: httptest.NewRecorder(), deaf: deaf}
-		app, err := runtime.NewApp("app", orderedTrees(t, c)[name], opts)
+		c := &observedClient{ResponseRecorder: httptest.NewRecorder(), neverReceives: deaf}
+		app, err := runtime.NewApp("app", orderedAgents(t, c)[name], opts)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -183,7 +183,7 @@ func lateEvents(t *testing.T, name string, opts *runtime.AppOptions, deaf bool) 
 // TestEventsBeforeAgentContinues: every event but the final one is written to the client and
 // flushed before the agent that yielded it, or whoever follows it, continues.
 func TestEventsBeforeAgentContinues(t *testing.T) {
-	for name := range orderedTrees(t, &observedClient{}) {
+	for name := range orderedAgents(t, &observedClient{}) {
 		t.Run(name, func(t *testing.T) {
 			if late := lateEvents(t, name, nil, false); len(late) > 0 {
 				t.Errorf("not at the client when the run went on: %q", late)

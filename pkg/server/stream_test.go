@@ -16,8 +16,8 @@ import (
 	"agenthost/pkg/server"
 )
 
-// after passes the time of the bubble.
-func after(ctx context.Context, d time.Duration) error {
+// sleepContext passes the time of the bubble.
+func sleepContext(ctx context.Context, d time.Duration) error {
 	select {
 	case <-time.After(d):
 		return nil
@@ -26,16 +26,16 @@ func after(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// framesOf cuts a stream after each empty line.
-func framesOf(stream string) []string {
+// splitFrames cuts a stream after each empty line.
+func splitFrames(stream string) []string {
 	frames := strings.SplitAfter(stream, "\n\n")
 	return frames[:len(frames)-1]
 }
 
-// slowly says something after 40, 14 and 16 seconds.
-func slowly(ctx context.Context, say say) error {
+// emitSlowly says something after 40, 14 and 16 seconds.
+func emitSlowly(ctx context.Context, say emitFunc) error {
 	for _, d := range []time.Duration{40 * time.Second, 14 * time.Second, 16 * time.Second} {
-		if err := after(ctx, d); err != nil || !say(d.String()) {
+		if err := sleepContext(ctx, d); err != nil || !say(d.String()) {
 			return err
 		}
 	}
@@ -47,19 +47,19 @@ func slowly(ctx context.Context, say say) error {
 func TestStreamWithoutEventIDs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEnv(t, nil)
-		e.addActing(t, "slow", slowly)
-		e.session(t, "slow", "s")
-		w := e.do("POST", "/run_sse", runBody("slow", "s", "x"))
-		for _, frame := range framesOf(w.Body.String()) {
+		e.addFuncApp(t, "slow", emitSlowly)
+		e.createSession(t, "slow", "s")
+		w := e.serve("POST", "/run_sse", runBody("slow", "s", "x"))
+		for _, frame := range splitFrames(w.Body.String()) {
 			event, ok := strings.CutPrefix(frame, "data: ")
 			if !ok || !json.Valid([]byte(event)) {
 				t.Errorf("frame %q is no event", frame)
 			}
 		}
-		if got := len(framesOf(w.Body.String())); got != 3 {
+		if got := len(splitFrames(w.Body.String())); got != 3 {
 			t.Errorf("%d frames, want 3", got)
 		}
-		want(t, e.do("POST", "/run_sse?eventIds=perhaps", runBody("slow", "s", "x")), 422,
+		expectResponse(t, e.serve("POST", "/run_sse?eventIds=perhaps", runBody("slow", "s", "x")), 422,
 			`{"detail":[{"type":"bool_parsing","loc":["query","eventIds"],"msg":"Input should be true or false"}]}`)
 	})
 }
@@ -67,9 +67,9 @@ func TestStreamWithoutEventIDs(t *testing.T) {
 func TestKeepAlive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEnv(t, nil)
-		e.addActing(t, "slow", slowly)
-		e.session(t, "slow", "s")
-		frames := framesOf(e.do("POST", "/run_sse?eventIds=true", runBody("slow", "s", "x")).Body.String())
+		e.addFuncApp(t, "slow", emitSlowly)
+		e.createSession(t, "slow", "s")
+		frames := splitFrames(e.serve("POST", "/run_sse?eventIds=true", runBody("slow", "s", "x")).Body.String())
 		var got []string
 		for _, f := range frames {
 			if strings.HasPrefix(f, "data: ") {
@@ -90,27 +90,27 @@ func TestKeepAlive(t *testing.T) {
 func TestKeepAliveBytes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEnv(t, &server.Options{KeepAlive: time.Second})
-		e.addActing(t, "slow", func(ctx context.Context, _ say) error { return after(ctx, 1500*time.Millisecond) })
-		e.session(t, "slow", "s")
-		want(t, e.do("POST", "/run_sse", runBody("slow", "s", "x")), 200, ": keep-alive\n\n")
+		e.addFuncApp(t, "slow", func(ctx context.Context, _ emitFunc) error { return sleepContext(ctx, 1500*time.Millisecond) })
+		e.createSession(t, "slow", "s")
+		expectResponse(t, e.serve("POST", "/run_sse", runBody("slow", "s", "x")), 200, ": keep-alive\n\n")
 	})
 }
 
 // When the first event is slow, the header goes out with the first comment,
 // and what would have been a status is the last frame.
-func TestRefusalAfterKeepAlive(t *testing.T) {
+func TestErrorAfterKeepAlive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEnv(t, &server.Options{KeepAlive: time.Second})
-		e.addActing(t, "slow", func(ctx context.Context, say say) error {
-			if err := after(ctx, 1500*time.Millisecond); err != nil {
+		e.addFuncApp(t, "slow", func(ctx context.Context, say emitFunc) error {
+			if err := sleepContext(ctx, 1500*time.Millisecond); err != nil {
 				return err
 			}
-			e.do("DELETE", "/apps/slow/users/u/sessions/s", "")
+			e.serve("DELETE", "/apps/slow/users/u/sessions/s", "")
 			say("too late")
 			return nil
 		})
-		e.session(t, "slow", "s")
-		want(t, e.do("POST", "/run_sse", runBody("slow", "s", "x")), 200,
+		e.createSession(t, "slow", "s")
+		expectResponse(t, e.serve("POST", "/run_sse", runBody("slow", "s", "x")), 200,
 			": keep-alive\n\n"+`data: {"error":"Session not found: s","errorCode":"SESSION_NOT_FOUND","author":"slow"}`+"\n\n")
 	})
 }
@@ -119,7 +119,7 @@ func TestRefusalAfterKeepAlive(t *testing.T) {
 // write ends at its deadline.
 type stuckWriter struct {
 	*httptest.ResponseRecorder
-	takes    int
+	accepts  int
 	deadline time.Time
 }
 
@@ -129,7 +129,7 @@ func (w *stuckWriter) SetWriteDeadline(at time.Time) error {
 }
 
 func (w *stuckWriter) Write(b []byte) (int, error) {
-	if w.takes--; w.takes >= 0 {
+	if w.accepts--; w.accepts >= 0 {
 		return w.ResponseRecorder.Write(b)
 	}
 	<-time.After(time.Until(w.deadline))
@@ -140,15 +140,15 @@ func TestStuckClientEndsRun(t *testing.T) {
 	tests := []struct {
 		name  string
 		takes int
-		act   act
+		act   agentFunc
 		want  time.Duration
 	}{
-		{"at an event", 1, func(_ context.Context, say say) error {
+		{"at an event", 1, func(_ context.Context, say emitFunc) error {
 			for say("more") {
 			}
 			return nil
 		}, 10 * time.Second},
-		{"at a comment", 1, func(ctx context.Context, say say) error {
+		{"at a comment", 1, func(ctx context.Context, say emitFunc) error {
 			say("one")
 			<-ctx.Done()
 			return ctx.Err()
@@ -158,10 +158,10 @@ func TestStuckClientEndsRun(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				e := newEnv(t, &server.Options{WriteTimeout: 10 * time.Second, KeepAlive: 15 * time.Second})
-				e.addActing(t, "chatty", tc.act)
-				key := e.session(t, "chatty", "s")
+				e.addFuncApp(t, "chatty", tc.act)
+				key := e.createSession(t, "chatty", "s")
 				began := time.Now()
-				w := &stuckWriter{ResponseRecorder: httptest.NewRecorder(), takes: tc.takes}
+				w := &stuckWriter{ResponseRecorder: httptest.NewRecorder(), accepts: tc.takes}
 				e.server.ServeHTTP(w, httptest.NewRequest("POST", "/run_sse", strings.NewReader(runBody("chatty", "s", "x"))))
 				if took := time.Since(began); took != tc.want {
 					t.Errorf("the run took %v, want %v", took, tc.want)
@@ -178,18 +178,18 @@ func TestStuckClientEndsRun(t *testing.T) {
 
 // An event is flushed before its agent continues, and its write deadline does not
 // stay: HTTP/2 would reset the stream.
-func TestEventIsSentOff(t *testing.T) {
+func TestEventFlushed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEnv(t, nil)
-		w := &stuckWriter{ResponseRecorder: httptest.NewRecorder(), takes: 9}
-		e.addActing(t, "hello", func(_ context.Context, say say) error {
+		w := &stuckWriter{ResponseRecorder: httptest.NewRecorder(), accepts: 9}
+		e.addFuncApp(t, "hello", func(_ context.Context, say emitFunc) error {
 			say("one")
 			if !w.deadline.IsZero() || !w.Flushed {
 				t.Errorf("deadline = %v, flushed = %v, want none and true", w.deadline, w.Flushed)
 			}
 			return nil
 		})
-		e.session(t, "hello", "s")
+		e.createSession(t, "hello", "s")
 		e.server.ServeHTTP(w, httptest.NewRequest("POST", "/run_sse", strings.NewReader(runBody("hello", "s", "x"))))
 	})
 }
@@ -199,13 +199,13 @@ func TestEventIsSentOff(t *testing.T) {
 func TestClientLeaves(t *testing.T) {
 	e := newEnv(t, nil)
 	stopped := make(chan error, 1)
-	e.addActing(t, "slow", func(ctx context.Context, say say) error {
+	e.addFuncApp(t, "slow", func(ctx context.Context, say emitFunc) error {
 		say("one")
 		<-ctx.Done()
 		stopped <- ctx.Err()
 		return ctx.Err()
 	})
-	key := e.session(t, "slow", "s")
+	key := e.createSession(t, "slow", "s")
 	srv := httptest.NewServer(e.server)
 	defer srv.Close()
 
@@ -235,7 +235,7 @@ func TestClientLeaves(t *testing.T) {
 		t.Fatalf("the session is not free: %v", err)
 	}
 	free()
-	if got := e.authors(t, key); got != "user slow" {
+	if got := e.eventAuthors(t, key); got != "user slow" {
 		t.Errorf("stored events are of %q, want user slow", got)
 	}
 }
@@ -257,7 +257,7 @@ func TestRequestEnds(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			e := newEnv(t, nil)
 			ctx, end := context.WithCancel(t.Context())
-			e.addActing(t, "slow", func(ctx context.Context, _ say) error {
+			e.addFuncApp(t, "slow", func(ctx context.Context, _ emitFunc) error {
 				if tc.drain {
 					e.server.Drain()
 				}
@@ -265,10 +265,10 @@ func TestRequestEnds(t *testing.T) {
 				<-ctx.Done()
 				return ctx.Err()
 			})
-			e.session(t, "slow", "s")
+			e.createSession(t, "slow", "s")
 			w := httptest.NewRecorder()
 			e.server.ServeHTTP(w, httptest.NewRequestWithContext(ctx, "POST", tc.path, strings.NewReader(runBody("slow", "s", "x"))))
-			want(t, w, tc.status, tc.body)
+			expectResponse(t, w, tc.status, tc.body)
 		})
 	}
 }

@@ -16,8 +16,8 @@ import (
 // Bounds of what is kept of runs.
 const (
 	maxSpans = 4096
-	// maxSaid bounds the bytes of what models and tools were told and said.
-	maxSaid = 32 << 20
+	// maxContentBytes bounds the bytes of what models and tools were told and said.
+	maxContentBytes = 32 << 20
 )
 
 // Traces keep the latest spans of runs, for developers: as many as there is room
@@ -30,9 +30,9 @@ type Traces struct {
 	// spans is a ring, once it has all its room: the oldest is at next.
 	spans []keptSpan
 	next  int
-	// bare are so many of the oldest whose contents are gone, and said the bytes
+	// stripped are so many of the oldest whose contents are gone, and said the bytes
 	// of all others.
-	bare, said int
+	stripped, contentBytes int
 }
 
 // NewTraces makes traces. With contents they keep what models and tools were
@@ -49,13 +49,13 @@ type keptSpan struct {
 	run          runtime.TracedRun
 	event        string
 
-	requested, finish string
-	tokensIn          int32
-	tokensOut         int32
-	call              string
-	// asked and answered are JSON: the request and the answer of a model, or the
+	requestedModel, finish string
+	tokensIn               int32
+	tokensOut              int32
+	call                   string
+	// input and answered are JSON: the request and the answer of a model, or the
 	// arguments and the response of a tool.
-	asked, answered string
+	input, output string
 }
 
 // Observe keeps a span.
@@ -68,47 +68,47 @@ func (t *Traces) Observe(s *runtime.Span) {
 		k.run = *s.Run
 	}
 	if s.Model != nil {
-		k.noteModel(s.Model, t.contents)
+		k.setModel(s.Model, t.contents)
 	}
 	if s.Tool != nil {
-		k.noteTool(s.Tool, t.contents)
+		k.setTool(s.Tool, t.contents)
 	}
-	t.keep(k)
+	t.addSpan(k)
 }
 
-func (t *Traces) keep(k keptSpan) {
+func (t *Traces) addSpan(k keptSpan) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if len(t.spans) < maxSpans {
 		t.spans = append(t.spans, k)
 	} else {
-		t.forget()
+		t.evictOldest()
 		t.spans[t.next] = k
 		t.next = (t.next + 1) % maxSpans
 	}
-	for t.said += k.said(); t.said > maxSaid; t.bare++ {
-		bare := t.oldest(t.bare)
-		t.said -= bare.said()
-		bare.asked, bare.answered = "", ""
+	for t.contentBytes += k.contentSize(); t.contentBytes > maxContentBytes; t.stripped++ {
+		bare := t.spanAt(t.stripped)
+		t.contentBytes -= bare.contentSize()
+		bare.input, bare.output = "", ""
 	}
 }
 
-// forget makes room for one more.
-func (t *Traces) forget() {
-	if t.bare > 0 {
-		t.bare--
+// evictOldest makes room for one more.
+func (t *Traces) evictOldest() {
+	if t.stripped > 0 {
+		t.stripped--
 		return
 	}
-	t.said -= t.oldest(0).said()
+	t.contentBytes -= t.spanAt(0).contentSize()
 }
 
-// oldest is the oldest span but n.
-func (t *Traces) oldest(n int) *keptSpan { return &t.spans[(t.next+n)%len(t.spans)] }
+// spanAt is the oldest span but n.
+func (t *Traces) spanAt(n int) *keptSpan { return &t.spans[(t.next+n)%len(t.spans)] }
 
-func (k *keptSpan) said() int { return len(k.asked) + len(k.answered) }
+func (k *keptSpan) contentSize() int { return len(k.input) + len(k.output) }
 
-// those are the spans that are wanted, oldest first.
-func (t *Traces) those(wanted func(*keptSpan) bool) []keptSpan {
+// findSpans are the spans that are wanted, oldest first.
+func (t *Traces) findSpans(wanted func(*keptSpan) bool) []keptSpan {
 	if t == nil {
 		return nil
 	}
@@ -116,16 +116,16 @@ func (t *Traces) those(wanted func(*keptSpan) bool) []keptSpan {
 	defer t.mu.Unlock()
 	var found []keptSpan
 	for n := range t.spans {
-		if k := t.oldest(n); wanted(k) {
+		if k := t.spanAt(n); wanted(k) {
 			found = append(found, *k)
 		}
 	}
 	return found
 }
 
-func (k *keptSpan) noteModel(m *runtime.TracedModel, contents bool) {
+func (k *keptSpan) setModel(m *runtime.TracedModel, contents bool) {
 	if m.Request != nil {
-		k.requested = m.Request.Model
+		k.requestedModel = m.Request.Model
 	}
 	if r := m.Response; r != nil {
 		k.finish = string(r.FinishReason)
@@ -134,11 +134,11 @@ func (k *keptSpan) noteModel(m *runtime.TracedModel, contents bool) {
 		}
 	}
 	if contents {
-		k.asked, k.answered = requestText(m.Request), responseText(m.Response)
+		k.input, k.output = traceRequest(m.Request), traceResponse(m.Response)
 	}
 }
 
-func (k *keptSpan) noteTool(c *runtime.TracedTool, contents bool) {
+func (k *keptSpan) setTool(c *runtime.TracedTool, contents bool) {
 	if c.Call == nil {
 		return
 	}
@@ -146,21 +146,21 @@ func (k *keptSpan) noteTool(c *runtime.TracedTool, contents bool) {
 	if !contents {
 		return
 	}
-	k.asked = jsonText(c.Call.Args)
+	k.input = jsonString(c.Call.Args)
 	if c.Result != nil {
-		k.answered = jsonText(c.Result.Response)
+		k.output = jsonString(c.Result.Response)
 	}
 }
 
-// askedConfig is the settings of a request, its system instruction as a text.
-type askedConfig struct {
+// tracedConfig is the settings of a request, its system instruction as a text.
+type tracedConfig struct {
 	*genai.GenerateContentConfig
 	SystemInstruction string `json:"systemInstruction,omitempty"`
 }
 
-// requestText is a request as ADK's clients show it (adk-python
+// traceRequest is a request as ADK's clients show it (adk-python
 // telemetry/tracing.py). Files are left out, and headers, which may hold keys.
-func requestText(req *model.Request) string {
+func traceRequest(req *model.Request) string {
 	if req == nil {
 		return ""
 	}
@@ -171,31 +171,31 @@ func requestText(req *model.Request) string {
 	config.HTTPOptions = nil
 	contents := make([]json.RawMessage, 0, len(req.Contents))
 	for _, c := range req.Contents {
-		contents = append(contents, contentText(c))
+		contents = append(contents, traceContent(c))
 	}
-	return jsonText(struct {
+	return jsonString(struct {
 		Model    string            `json:"model"`
-		Config   askedConfig       `json:"config"`
+		Config   tracedConfig      `json:"config"`
 		Contents []json.RawMessage `json:"contents"`
-	}{req.Model, askedConfig{&config, req.Instruction()}, contents})
+	}{req.Model, tracedConfig{&config, req.Instruction()}, contents})
 }
 
-func responseText(r *model.Response) string {
+func traceResponse(r *model.Response) string {
 	if r == nil {
 		return ""
 	}
-	return jsonText(struct {
+	return jsonString(struct {
 		Content       json.RawMessage                             `json:"content,omitempty"`
 		FinishReason  genai.FinishReason                          `json:"finishReason,omitempty"`
 		ErrorCode     string                                      `json:"errorCode,omitempty"`
 		ErrorMessage  string                                      `json:"errorMessage,omitempty"`
 		ModelVersion  string                                      `json:"modelVersion,omitempty"`
 		UsageMetadata *genai.GenerateContentResponseUsageMetadata `json:"usageMetadata,omitempty"`
-	}{contentText(r.Content), r.FinishReason, r.ErrorCode, r.ErrorMessage, r.ModelVersion, r.UsageMetadata})
+	}{traceContent(r.Content), r.FinishReason, r.ErrorCode, r.ErrorMessage, r.ModelVersion, r.UsageMetadata})
 }
 
-// contentText is a content without its files.
-func contentText(c *genai.Content) json.RawMessage {
+// traceContent is a content without its files.
+func traceContent(c *genai.Content) json.RawMessage {
 	if c == nil {
 		return nil
 	}
@@ -212,8 +212,8 @@ func contentText(c *genai.Content) json.RawMessage {
 	return text
 }
 
-// jsonText is a value as JSON; empty if it is no such value.
-func jsonText(v any) string {
+// jsonString is a value as JSON; empty if it is no such value.
+func jsonString(v any) string {
 	text, err := encodeJSON(v)
 	if err != nil {
 		return ""

@@ -14,8 +14,8 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// asked is the span of a model call.
-func asked(event, text string) *runtime.Span {
+// modelSpan is the span of a model call.
+func modelSpan(event, text string) *runtime.Span {
 	return &runtime.Span{
 		Kind: runtime.SpanModel, Event: event, Began: time.Unix(1, 0), Ended: time.Unix(2, 0),
 		IDs: trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{1}, SpanID: trace.SpanID{2}}),
@@ -32,13 +32,13 @@ func asked(event, text string) *runtime.Span {
 	}
 }
 
-func (t *Traces) all() []keptSpan { return t.those(func(*keptSpan) bool { return true }) }
+func (t *Traces) allSpans() []keptSpan { return t.findSpans(func(*keptSpan) bool { return true }) }
 
 // Requests are shown without files and without headers, which may hold keys.
 func TestTracesShowRequests(t *testing.T) {
 	traces := NewTraces(true)
-	traces.Observe(asked("e", "hello"))
-	got := traces.all()[0].attributes()
+	traces.Observe(modelSpan("e", "hello"))
+	got := traces.allSpans()[0].wireAttributes()
 	want := `{"model":"m","config":{"systemInstruction":"Be kind."},"contents":[{"parts":[{"text":"hello"}],"role":"user"}]}`
 	if got["gcp.vertex.agent.llm_request"] != want {
 		t.Errorf("llm_request = %s\nwant %s", got["gcp.vertex.agent.llm_request"], want)
@@ -51,11 +51,11 @@ func TestTracesShowRequests(t *testing.T) {
 // Without contents, nothing of what was said is kept.
 func TestTracesWithoutContents(t *testing.T) {
 	traces := NewTraces(false)
-	traces.Observe(asked("e", "secret words"))
+	traces.Observe(modelSpan("e", "secret words"))
 	traces.Observe(&runtime.Span{Kind: runtime.SpanTool, Name: "look_up", Tool: &runtime.TracedTool{
 		Call: &tool.Call{ID: "c", Args: map[string]any{"q": "secret words"}}, Result: &tool.Result{Response: map[string]any{"a": "secret words"}},
 	}})
-	for _, k := range traces.all() {
+	for _, k := range traces.allSpans() {
 		if text := fmt.Sprintf("%+v", k); strings.Contains(text, "secret words") || strings.Contains(text, "Be kind") {
 			t.Errorf("a span without contents keeps %s", text)
 		}
@@ -64,47 +64,47 @@ func TestTracesWithoutContents(t *testing.T) {
 
 // Both bounds hold: as many spans, and as many bytes of what was said, oldest
 // first.
-func TestTracesAreBounded(t *testing.T) {
+func TestTraceLimits(t *testing.T) {
 	traces := NewTraces(true)
 	long := strings.Repeat("x", 1<<20)
 	for i := range 40 {
-		traces.Observe(asked(fmt.Sprintf("long-%d", i), long))
+		traces.Observe(modelSpan(fmt.Sprintf("long-%d", i), long))
 	}
-	kept := traces.all()
-	if kept[0].asked != "" || kept[39].asked == "" || traces.said > maxSaid || len(kept) != 40 {
-		t.Errorf("%d spans keep %d bytes, the first one %d, the last one %d", len(kept), traces.said, len(kept[0].asked), len(kept[39].asked))
+	kept := traces.allSpans()
+	if kept[0].input != "" || kept[39].input == "" || traces.contentBytes > maxContentBytes || len(kept) != 40 {
+		t.Errorf("%d spans keep %d bytes, the first one %d, the last one %d", len(kept), traces.contentBytes, len(kept[0].input), len(kept[39].input))
 	}
 	for i := range maxSpans + 10 {
-		traces.Observe(asked(fmt.Sprintf("short-%d", i), "hello"))
+		traces.Observe(modelSpan(fmt.Sprintf("short-%d", i), "hello"))
 	}
-	kept = traces.all()
+	kept = traces.allSpans()
 	if len(kept) != maxSpans || kept[0].event != "short-10" {
 		t.Errorf("%d spans from %s on, want %d from short-10 on", len(kept), kept[0].event, maxSpans)
 	}
 	sum := 0
 	for _, k := range kept {
-		sum += k.said()
+		sum += k.contentSize()
 	}
-	if sum != traces.said || traces.bare != 0 {
-		t.Errorf("the spans keep %d bytes, %d are counted, %d are bare", sum, traces.said, traces.bare)
+	if sum != traces.contentBytes || traces.stripped != 0 {
+		t.Errorf("the spans keep %d bytes, %d are counted, %d are bare", sum, traces.contentBytes, traces.stripped)
 	}
 }
 
 // Drafts are bounded in number and size, and the oldest is forgotten.
-func TestDraftsAreBounded(t *testing.T) {
-	var d drafts
+func TestDraftLimits(t *testing.T) {
+	var d draftStore
 	for i := range maxDrafts + 1 {
 		if !d.put(fmt.Sprintf("app%d", i), map[string][]byte{"a.yaml": nil}) {
 			t.Fatalf("draft %d was refused", i)
 		}
 	}
-	if d.files("app0") != nil || d.files("app1") == nil {
+	if d.get("app0") != nil || d.get("app1") == nil {
 		t.Error("the oldest draft is there, or the second one is not")
 	}
 	if d.put("app1", map[string][]byte{"b.yaml": make([]byte, maxDraftBytes+1)}) {
 		t.Error("a draft may be larger than its bound")
 	}
-	if len(d.files("app1")) != 1 {
+	if len(d.get("app1")) != 1 {
 		t.Error("a refused draft has changed the one before it")
 	}
 }
@@ -112,7 +112,7 @@ func TestDraftsAreBounded(t *testing.T) {
 // BenchmarkTraces is what each span of a run costs a host that serves no
 // developers.
 func BenchmarkTraces(b *testing.B) {
-	traces, span := NewTraces(false), asked("e", "hello")
+	traces, span := NewTraces(false), modelSpan("e", "hello")
 	b.ReportAllocs()
 	for b.Loop() {
 		traces.Observe(span)

@@ -23,13 +23,13 @@ type spanBody struct {
 // handleSessionTrace lists the spans of a session's runs, oldest first.
 func (s *Server) handleSessionTrace(w http.ResponseWriter, r *http.Request) error {
 	key := pathKey(r)
-	found := s.opts.Traces.those(func(k *keptSpan) bool {
+	found := s.opts.Traces.findSpans(func(k *keptSpan) bool {
 		return k.run.SessionID == key.ID && (key.App == "" || k.run.App == key.App)
 	})
 	slices.SortStableFunc(found, func(a, b keptSpan) int { return a.began.Compare(b.began) })
 	bodies := []spanBody{}
 	for _, k := range found {
-		bodies = append(bodies, k.body())
+		bodies = append(bodies, k.wireBody())
 	}
 	return writeJSON(w, bodies)
 }
@@ -37,22 +37,22 @@ func (s *Server) handleSessionTrace(w http.ResponseWriter, r *http.Request) erro
 // handleEventTrace tells of the model call or tool call that an event came of.
 func (s *Server) handleEventTrace(w http.ResponseWriter, r *http.Request) error {
 	app, event := r.PathValue("app"), r.PathValue("event")
-	found := s.opts.Traces.those(func(k *keptSpan) bool {
+	found := s.opts.Traces.findSpans(func(k *keptSpan) bool {
 		return event != "" && k.event == event && (app == "" || k.run.App == app)
 	})
 	if len(found) == 0 {
-		return missingError("Trace not found")
+		return notFoundError("Trace not found")
 	}
 	k := found[len(found)-1]
-	body := k.attributes()
+	body := k.wireAttributes()
 	body["trace_id"], body["span_id"] = k.trace.String(), k.span.String()
 	return writeJSON(w, body)
 }
 
-func (k *keptSpan) body() spanBody {
+func (k *keptSpan) wireBody() spanBody {
 	b := spanBody{
 		Name: k.spanName(), SpanID: k.span.String(), TraceID: k.trace.String(),
-		StartTime: k.began.UnixNano(), EndTime: k.ended.UnixNano(), Attributes: k.attributes(),
+		StartTime: k.began.UnixNano(), EndTime: k.ended.UnixNano(), Attributes: k.wireAttributes(),
 	}
 	if k.parent.IsValid() {
 		parent := k.parent.String()
@@ -74,9 +74,9 @@ func (k *keptSpan) spanName() string {
 	return "invocation"
 }
 
-// attributes are those of adk-python's telemetry/tracing.py. What is not known
+// wireAttributes are those of adk-python's telemetry/tracing.py. What is not known
 // has none.
-func (k *keptSpan) attributes() map[string]any {
+func (k *keptSpan) wireAttributes() map[string]any {
 	all := map[string]any{}
 	put := func(key, value string) {
 		if value != "" {
@@ -97,22 +97,22 @@ func (k *keptSpan) attributes() map[string]any {
 		if k.event != "" {
 			put("gen_ai.operation.name", "generate_content")
 		}
-		k.putModel(all, put)
+		k.addModelAttributes(all, put)
 	case runtime.SpanTool:
 		put("gen_ai.operation.name", "execute_tool")
 		put("gen_ai.tool.name", k.name)
 		put("gen_ai.tool.call.id", k.call)
-		put("gcp.vertex.agent.tool_call_args", k.asked)
-		put("gcp.vertex.agent.tool_response", k.answered)
+		put("gcp.vertex.agent.tool_call_args", k.input)
+		put("gcp.vertex.agent.tool_response", k.output)
 	}
 	return all
 }
 
-func (k *keptSpan) putModel(all map[string]any, put func(key, value string)) {
+func (k *keptSpan) addModelAttributes(all map[string]any, put func(key, value string)) {
 	put("gen_ai.system", "agenthost")
-	put("gen_ai.request.model", k.requested)
-	put("gcp.vertex.agent.llm_request", k.asked)
-	put("gcp.vertex.agent.llm_response", k.answered)
+	put("gen_ai.request.model", k.requestedModel)
+	put("gcp.vertex.agent.llm_request", k.input)
+	put("gcp.vertex.agent.llm_response", k.output)
 	if k.tokensIn > 0 || k.tokensOut > 0 {
 		all["gen_ai.usage.input_tokens"], all["gen_ai.usage.output_tokens"] = k.tokensIn, k.tokensOut
 	}

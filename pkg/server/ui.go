@@ -9,19 +9,19 @@ import (
 // where it came from, and nobody is asked about telemetry.
 const runtimeConfig = `{"backendUrl":"","telemetry":false}`
 
-// uiRoutes serve a built ADK Web bundle, where there is one.
-func (s *Server) uiRoutes() []route {
+// devUIRoutes serve a built ADK Web bundle, where there is one.
+func (s *Server) devUIRoutes() []route {
 	files := http.StripPrefix("/dev-ui/", http.FileServerFS(s.opts.UI))
 	return []route{
-		{"GET /dev-ui", toUI},
-		{"GET /dev-ui/config", s.handleUIConfig},
+		{"GET /dev-ui", redirectToDevUI},
+		{"GET /dev-ui/config", s.handleDevUIConfig},
 		{"GET /dev-ui/assets/config/runtime-config.json", func(w http.ResponseWriter, _ *http.Request) error {
-			writeText(w, http.StatusOK, []byte(runtimeConfig))
+			writeRawJSON(w, http.StatusOK, []byte(runtimeConfig))
 			return nil
 		}},
 		{"GET /dev-ui/{file...}", func(w http.ResponseWriter, r *http.Request) error {
-			if !s.isUIFile(r.PathValue("file")) {
-				return missingError("Not Found")
+			if !s.isDevUIFile(r.PathValue("file")) {
+				return notFoundError("Not Found")
 			}
 			setDevUIHeaders(w.Header())
 			files.ServeHTTP(w, r)
@@ -30,33 +30,33 @@ func (s *Server) uiRoutes() []route {
 	}
 }
 
-// devUIPolicy lets the bundle have what comes from this host, and the fonts that it
+// devUICSP lets the bundle have what comes from this host, and the fonts that it
 // names. Its page has an inline script and inline styles; no other site may frame it.
-const devUIPolicy = "default-src 'none'; script-src 'self' 'unsafe-inline' 'wasm-unsafe-eval'; " +
+const devUICSP = "default-src 'none'; script-src 'self' 'unsafe-inline' 'wasm-unsafe-eval'; " +
 	"style-src 'self' 'unsafe-inline' https://fonts.googleapis.com; font-src 'self' data: https://fonts.gstatic.com; " +
 	"connect-src 'self' data: blob:; img-src 'self' data: blob:; media-src 'self' data: blob:; worker-src 'self' blob:; " +
 	"manifest-src 'self'; base-uri 'self'; form-action 'none'; frame-src 'self' blob:; frame-ancestors 'none'"
 
 func setDevUIHeaders(h http.Header) {
-	h.Set("Content-Security-Policy", devUIPolicy)
+	h.Set("Content-Security-Policy", devUICSP)
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Cache-Control", "no-cache")
 }
 
-// toUI keeps the query, which names an app or a session.
-func toUI(w http.ResponseWriter, r *http.Request) error {
+// redirectToDevUI keeps the query, which names an app or a session.
+func redirectToDevUI(w http.ResponseWriter, r *http.Request) error {
 	to := "/dev-ui/"
 	if r.URL.RawQuery != "" {
 		to += "?" + r.URL.RawQuery
 	}
-	redirect(w, to)
+	redirectTo(w, to)
 	return nil
 }
 
-// isUIFile says whether there is such a file; the empty name is the page. Folders
+// isDevUIFile says whether there is such a file; the empty name is the page. Folders
 // are not listed.
-func (s *Server) isUIFile(name string) bool {
+func (s *Server) isDevUIFile(name string) bool {
 	if name == "" {
 		return true
 	}
@@ -64,7 +64,7 @@ func (s *Server) isUIFile(name string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-func (s *Server) handleUIConfig(w http.ResponseWriter, _ *http.Request) error {
+func (s *Server) handleDevUIConfig(w http.ResponseWriter, _ *http.Request) error {
 	return writeJSON(w, struct {
 		Text  *string `json:"logo_text"`
 		Image *string `json:"logo_image_url"`

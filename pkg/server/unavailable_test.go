@@ -23,8 +23,8 @@ import (
 	"agenthost/pkg/store"
 )
 
-// secondsApart is a clock that is a second later at each look.
-func secondsApart() func() time.Time {
+// tickingClock is a clock that is a second later at each look.
+func tickingClock() func() time.Time {
 	var now atomic.Int64
 	return func() time.Time { return time.Unix(now.Add(1), 0) }
 }
@@ -34,15 +34,15 @@ func secondsApart() func() time.Time {
 func TestStoreUnavailable(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s.db")
 	var log bytes.Buffer
-	e := newEnvOn(t, "sqlite:///"+path, &server.Options{Clock: secondsApart(), Logger: slog.New(slog.NewTextHandler(&log, nil))})
-	e.add(t, "hello", &runtime.LLMOptions{Model: scripted(t)})
-	e.session(t, "hello", "s")
+	e := newEnvOn(t, "sqlite:///"+path, &server.Options{Clock: tickingClock(), Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	e.addLLMApp(t, "hello", &runtime.LLMOptions{Model: scriptedModel(t)})
+	e.createSession(t, "hello", "s")
 	const sessions = "/apps/hello/users/u/sessions"
-	want(t, e.do("GET", "/readyz", ""), 200, `{"ready":true,"reasons":[]}`)
+	expectResponse(t, e.serve("GET", "/readyz", ""), 200, `{"ready":true,"reasons":[]}`)
 	if err := os.Rename(path, path+".away"); err != nil {
 		t.Fatal(err)
 	}
-	want(t, e.do("GET", "/readyz", ""), 503, `{"ready":false,"reasons":["the session store cannot write"]}`)
+	expectResponse(t, e.serve("GET", "/readyz", ""), 503, `{"ready":false,"reasons":["the session store cannot write"]}`)
 	for _, call := range [][3]string{
 		{"POST", "/run", runBody("hello", "s", "x")},
 		{"POST", "/run_sse", runBody("hello", "s", "x")},
@@ -52,8 +52,8 @@ func TestStoreUnavailable(t *testing.T) {
 		{"PATCH", sessions + "/s", `{"stateDelta":{"k":1}}`},
 		{"DELETE", sessions + "/s", ""},
 	} {
-		w := e.do(call[0], call[1], call[2])
-		want(t, w, 503, `{"detail":"session store unavailable: retry later"}`)
+		w := e.serve(call[0], call[1], call[2])
+		expectResponse(t, w, 503, `{"detail":"session store unavailable: retry later"}`)
 		if got := w.Header().Get("Retry-After"); got != "2" {
 			t.Errorf("%s %s: Retry-After = %q, want 2", call[0], call[1], got)
 		}
@@ -64,8 +64,8 @@ func TestStoreUnavailable(t *testing.T) {
 	if err := os.Rename(path+".away", path); err != nil {
 		t.Fatal(err)
 	}
-	want(t, e.do("GET", "/readyz", ""), 200, `{"ready":true,"reasons":[]}`)
-	if w := e.do("POST", "/run", runBody("hello", "s", "x")); w.Code != 200 {
+	expectResponse(t, e.serve("GET", "/readyz", ""), 200, `{"ready":true,"reasons":[]}`)
+	if w := e.serve("POST", "/run", runBody("hello", "s", "x")); w.Code != 200 {
 		t.Errorf("a run afterwards: %d %s", w.Code, w.Body)
 	}
 }
@@ -75,10 +75,10 @@ func TestProbesShareWrites(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s.db")
 	still := time.Now()
 	e := newEnvOn(t, "sqlite:///"+path, &server.Options{Clock: func() time.Time { return still }})
-	e.add(t, "hello", &runtime.LLMOptions{Model: scripted(t)})
+	e.addLLMApp(t, "hello", &runtime.LLMOptions{Model: scriptedModel(t)})
 	before := e.store.Stats()
 	for range 20 {
-		want(t, e.do("GET", "/readyz", ""), 200, `{"ready":true,"reasons":[]}`)
+		expectResponse(t, e.serve("GET", "/readyz", ""), 200, `{"ready":true,"reasons":[]}`)
 	}
 	if after := e.store.Stats(); after.Writes-before.Writes != 1 {
 		t.Errorf("20 probes made %d writes, want 1", after.Writes-before.Writes)
@@ -108,9 +108,9 @@ func TestDamagedRow(t *testing.T) {
 		}
 		var log bytes.Buffer
 		e := newEnvOn(t, "sqlite:///"+path, &server.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
-		e.add(t, "hello", &runtime.LLMOptions{Model: scripted(t)})
-		want(t, e.do("GET", "/apps/hello/users/u/sessions/s", ""), 500, `{"detail":"internal error"}`)
-		want(t, e.do("POST", "/run", runBody("hello", "s", "x")), 500, `{"detail":"internal error"}`)
+		e.addLLMApp(t, "hello", &runtime.LLMOptions{Model: scriptedModel(t)})
+		expectResponse(t, e.serve("GET", "/apps/hello/users/u/sessions/s", ""), 500, `{"detail":"internal error"}`)
+		expectResponse(t, e.serve("POST", "/run", runBody("hello", "s", "x")), 500, `{"detail":"internal error"}`)
 		e.host.Close() // which gives the session free
 		if err := e.store.Close(); err != nil {
 			t.Fatal(err)

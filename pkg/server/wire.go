@@ -41,7 +41,7 @@ type (
 	detailBody struct {
 		Detail any `json:"detail"`
 	}
-	frameError struct {
+	errorFrame struct {
 		Error     any    `json:"error"`
 		ErrorCode string `json:"errorCode"`
 		Author    string `json:"author,omitempty"`
@@ -63,12 +63,12 @@ func writeJSON(w http.ResponseWriter, v any) error {
 	if err != nil {
 		return err
 	}
-	writeText(w, http.StatusOK, text)
+	writeRawJSON(w, http.StatusOK, text)
 	return nil
 }
 
-// writeText sends JSON. That a client did not take it is nobody's concern here.
-func writeText(w http.ResponseWriter, status int, text []byte) {
+// writeRawJSON sends JSON. That a client did not take it is nobody's concern here.
+func writeRawJSON(w http.ResponseWriter, status int, text []byte) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	_, _ = w.Write(text)
@@ -79,12 +79,12 @@ func writeDetail(w http.ResponseWriter, status int, detail any) {
 	if err != nil {
 		text = []byte(`{"detail":"` + internalDetail + `"}`)
 	}
-	writeText(w, status, text)
+	writeRawJSON(w, status, text)
 }
 
 // writeSession answers a request that changed a session.
 func (s *Server) writeSession(w http.ResponseWriter, r *http.Request, sess *session.Session, form session.Form) error {
-	return s.answers.send(w, r, answerRequest{user: sess.User, must: true, make: func() ([]byte, error) {
+	return s.responses.sendResponse(w, r, responseRequest{user: sess.User, exempt: true, encode: func() ([]byte, error) {
 		return form.AppendSession(nil, sess)
 	}})
 }

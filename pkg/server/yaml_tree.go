@@ -8,7 +8,7 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-var errNoTree = errors.New("no mapping without anchors")
+var errUnsupportedYAML = errors.New("no mapping without anchors")
 
 // parseTree parses a document that is a mapping, with its comments. One with
 // anchors has parts that cannot be moved by themselves, and is an error.
@@ -17,26 +17,26 @@ func parseTree(text []byte) (*yaml.Node, error) {
 	if err := yaml.Unmarshal(text, &doc); err != nil {
 		return nil, err
 	}
-	if len(doc.Content) != 1 || doc.Content[0].Kind != yaml.MappingNode || anchored(&doc) {
-		return nil, errNoTree
+	if len(doc.Content) != 1 || doc.Content[0].Kind != yaml.MappingNode || hasAnchors(&doc) {
+		return nil, errUnsupportedYAML
 	}
 	return &doc, nil
 }
 
-func anchored(n *yaml.Node) bool {
+func hasAnchors(n *yaml.Node) bool {
 	if n.Anchor != "" || n.Kind == yaml.AliasNode {
 		return true
 	}
 	for _, part := range n.Content {
-		if anchored(part) {
+		if hasAnchors(part) {
 			return true
 		}
 	}
 	return false
 }
 
-// printTree writes a tree, or a part of one, as a document.
-func printTree(n *yaml.Node) ([]byte, error) {
+// encodeTree writes a tree, or a part of one, as a document.
+func encodeTree(n *yaml.Node) ([]byte, error) {
 	if n.Kind == yaml.MappingNode {
 		n.Style &^= yaml.FlowStyle
 	}
@@ -49,20 +49,20 @@ func printTree(n *yaml.Node) ([]byte, error) {
 	return out.Bytes(), enc.Close()
 }
 
-// child is the value under a key, or nil; it may be asked of nil.
-func child(n *yaml.Node, key string) *yaml.Node {
+// findValue is the value under a key, or nil; it may be asked of nil.
+func findValue(n *yaml.Node, key string) *yaml.Node {
 	if n == nil || n.Kind != yaml.MappingNode {
 		return nil
 	}
-	if i := indexOf(n.Content, key); i >= 0 {
+	if i := findKey(n.Content, key); i >= 0 {
 		return n.Content[i+1]
 	}
 	return nil
 }
 
-// indexOf is where a key stands among the keys and values of a mapping; -1 if it
+// findKey is where a key stands among the keys and values of a mapping; -1 if it
 // does not.
-func indexOf(content []*yaml.Node, key string) int {
+func findKey(content []*yaml.Node, key string) int {
 	for i := 0; i+1 < len(content); i += 2 {
 		if content[i].Value == key {
 			return i
@@ -71,16 +71,16 @@ func indexOf(content []*yaml.Node, key string) int {
 	return -1
 }
 
-// items are the elements of a list, and none of anything else.
-func items(n *yaml.Node) []*yaml.Node {
+// listItems are the elements of a list, and none of anything else.
+func listItems(n *yaml.Node) []*yaml.Node {
 	if n == nil || n.Kind != yaml.SequenceNode {
 		return nil
 	}
 	return n.Content
 }
 
-// equal says whether two nodes have the same value.
-func equal(a, b *yaml.Node) bool {
+// equalNodes says whether two nodes have the same value.
+func equalNodes(a, b *yaml.Node) bool {
 	var x, y any
 	return a.Decode(&x) == nil && b.Decode(&y) == nil && reflect.DeepEqual(x, y)
 }

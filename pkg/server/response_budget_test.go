@@ -15,11 +15,11 @@ import (
 	"agenthost/pkg/store"
 )
 
-// TestStalledReadersShareOneText: readers of one large session that do not read
+// TestStalledReadersShareResponse: readers of one large session that do not read
 // its answer hold one text, and not one each.
-func TestStalledReadersShareOneText(t *testing.T) {
+func TestStalledReadersShareResponse(t *testing.T) {
 	const size, readers = 8 << 20, 50
-	e := newEnvWith(t, "memory:", &store.Options{MaxStateBytes: 32 << 20}, &server.Options{MaxAnswers: 4 * (size + 1<<20)})
+	e := newEnvWith(t, "memory:", &store.Options{MaxStateBytes: 32 << 20}, &server.Options{MaxResponseBytes: 4 * (size + 1<<20)})
 	key := session.Key{App: "large", User: "u", ID: "s"}
 	if _, err := e.store.Sessions.Create(t.Context(), key, map[string]any{"k": strings.Repeat("x", size)}); err != nil {
 		t.Fatal(err)
@@ -29,7 +29,7 @@ func TestStalledReadersShareOneText(t *testing.T) {
 	}
 	srv := httptest.NewServer(e.server)
 	defer srv.Close()
-	before := heap()
+	before := heapBytes()
 	for range readers {
 		conn, err := net.Dial("tcp", srv.Listener.Addr().String())
 		if err != nil {
@@ -41,7 +41,7 @@ func TestStalledReadersShareOneText(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if more := heap() - before; more > 3*size {
+	if more := heapBytes() - before; more > 3*size {
 		t.Errorf("%d stalled readers hold %d MiB, want at most %d", readers, more>>20, 3*size>>20)
 	}
 
@@ -66,8 +66,8 @@ func TestStalledReadersShareOneText(t *testing.T) {
 	}
 }
 
-// heap is how much memory is in use after a collection.
-func heap() int64 {
+// heapBytes is how much memory is in use after a collection.
+func heapBytes() int64 {
 	runtime.GC()
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)

@@ -44,79 +44,79 @@ func (r Rate) String() string {
 }
 
 // A limitedError says when to come again.
-type limitedError struct{ after time.Duration }
+type rateLimitError struct{ after time.Duration }
 
 // Error is what the client is told.
-func (e *limitedError) Error() string {
-	return fmt.Sprintf("too many runs: try again in %d s", e.seconds())
+func (e *rateLimitError) Error() string {
+	return fmt.Sprintf("too many runs: try again in %d s", e.retryAfterSeconds())
 }
 
-func (e *limitedError) seconds() int { return max(1, int(math.Ceil(e.after.Seconds()))) }
+func (e *rateLimitError) retryAfterSeconds() int { return max(1, int(math.Ceil(e.after.Seconds()))) }
 
-// maxLimited bounds the names that are remembered. Those that have all of their
+// maxTrackedNames bounds the names that are remembered. Those that have all of their
 // runs left are forgotten first; nobody gains by that.
-const maxLimited = 100_000
+const maxTrackedNames = 100_000
 
-// limits counts the runs of each name. A name has as many at once as the rate
+// rateLimiter counts the runs of each name. A name has as many at once as the rate
 // has in its time, and gets them back evenly. The zero value has no limit.
-type limits struct {
+type rateLimiter struct {
 	rate  Rate
 	clock func() time.Time
 
 	mu sync.Mutex
-	// full is when a name has all of its runs again.
-	full map[string]time.Time
+	// fullAt is when a name has all of its runs again.
+	fullAt map[string]time.Time
 }
 
-// take is one run of a name, or says how long there is none.
-func (l *limits) take(name string) error {
+// acquire is one run of a name, or says how long there is none.
+func (l *rateLimiter) acquire(name string) error {
 	if l.rate.Runs == 0 {
 		return nil
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now, each := l.clock(), l.rate.Per/time.Duration(l.rate.Runs)
-	full := l.full[name]
+	full := l.fullAt[name]
 	if full.Before(now) {
 		full = now
 	}
 	// With a run more, it must not take longer than the whole time to be full.
 	full = full.Add(each)
 	if over := full.Sub(now) - l.rate.Per; over > 0 {
-		return &limitedError{over}
+		return &rateLimitError{over}
 	}
-	if l.full == nil {
-		l.full = map[string]time.Time{}
+	if l.fullAt == nil {
+		l.fullAt = map[string]time.Time{}
 	}
-	if len(l.full) >= maxLimited {
-		l.forget(now)
+	if len(l.fullAt) >= maxTrackedNames {
+		l.evictFull(now)
 	}
-	l.full[name] = full
+	l.fullAt[name] = full
 	return nil
 }
 
-// forget drops the names that have all of their runs, or else all: a limit that
+// evictFull drops the names that have all of their runs, or else all: a limit that
 // is let go for once is better than memory without end.
-func (l *limits) forget(now time.Time) {
-	for name, full := range l.full {
+func (l *rateLimiter) evictFull(now time.Time) {
+	for name, full := range l.fullAt {
 		if full.Before(now) {
-			delete(l.full, name)
+			delete(l.fullAt, name)
 		}
 	}
-	if len(l.full) >= maxLimited {
-		clear(l.full)
+	if len(l.fullAt) >= maxTrackedNames {
+		clear(l.fullAt)
 	}
 }
 
-// back gives back the last run of a name.
-func (l *limits) back(name string) {
+// refund gives back the last run of a name.
+func (l *rateLimiter) refund(name string) {
 	if l.rate.Runs == 0 {
 		return
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if full, ok := l.full[name]; ok {
-		l.full[name] = full.Add(-l.rate.Per / time.Duration(l.rate.Runs))
+	if full, ok := l.fullAt[name]; ok {
+		l.fullAt[name] = full.Add(-l.rate.Per / time.Duration(l.rate.Runs))
 	}
 }
 
@@ -124,22 +124,22 @@ func (l *limits) back(name string) {
 // made-up sessions must not use up what other users need. They count for their own
 // user.
 func (s *Server) refundMissing(app string, err error) {
-	if failureOf(session.Key{}, err).status == http.StatusNotFound {
-		s.byApp.back(app)
+	if classifyError(session.Key{}, err).status == http.StatusNotFound {
+		s.appLimiter.refund(app)
 	}
 }
 
-// limit counts a run for its user and its app. A run that one of them refuses
+// reserveRun counts a run for its user and its app. A run that one of them refuses
 // counts for neither.
-func (s *Server) limit(app, user string) error {
+func (s *Server) reserveRun(app, user string) error {
 	if s.host.App(app) == nil {
 		return nil // it fails at once, and names that are made up need no memory
 	}
-	if err := s.byUser.take(user); err != nil {
+	if err := s.userLimiter.acquire(user); err != nil {
 		return err
 	}
-	if err := s.byApp.take(app); err != nil {
-		s.byUser.back(user)
+	if err := s.appLimiter.acquire(app); err != nil {
+		s.userLimiter.refund(user)
 		return err
 	}
 	return nil

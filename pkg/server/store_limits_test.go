@@ -17,7 +17,7 @@ import (
 // too much of ends its run with an error event.
 func TestStoreLimits(t *testing.T) {
 	e := newEnvWith(t, "memory:", &store.Options{MaxStateBytes: 1 << 10, MaxEventBytes: 4 << 10, MaxSessionBytes: 16 << 10}, nil)
-	e.add(t, "hello", &runtime.LLMOptions{Model: talkative{}})
+	e.addLLMApp(t, "hello", &runtime.LLMOptions{Model: lengthModel{}})
 	const path = "/apps/hello/users/u/sessions"
 	long := func(n int) string { return strings.Repeat("x", n) }
 	refused := func(what string) string { return fmt.Sprintf(`{"detail":"%s"}`, what) }
@@ -26,47 +26,47 @@ func TestStoreLimits(t *testing.T) {
 		return fmt.Sprintf(`{"author":"user","content":{"role":"user","parts":[{"text":%q}]}}`, text)
 	}
 
-	want(t, e.do("POST", path, `{"sessionId":"s","state":{"k":"`+long(2000)+`"}}`), 413, state("session"))
-	want(t, e.do("POST", path+"/s", `{"user:k":"`+long(2000)+`"}`), 413, state("user"))
-	want(t, e.do("POST", path, `{"sessionId":"s","events":[`+said("hi")+`,`+said(long(5000))+`]}`), 413, refused("event exceeds the limit of 4 KiB"))
-	if w := e.do("GET", path+"/s", ""); w.Code != 404 {
+	expectResponse(t, e.serve("POST", path, `{"sessionId":"s","state":{"k":"`+long(2000)+`"}}`), 413, state("session"))
+	expectResponse(t, e.serve("POST", path+"/s", `{"user:k":"`+long(2000)+`"}`), 413, state("user"))
+	expectResponse(t, e.serve("POST", path, `{"sessionId":"s","events":[`+said("hi")+`,`+said(long(5000))+`]}`), 413, refused("event exceeds the limit of 4 KiB"))
+	if w := e.serve("GET", path+"/s", ""); w.Code != 404 {
 		t.Errorf("GET = %d %s, want no session", w.Code, w.Body)
 	}
-	if w := e.do("POST", path+"/s", `{"k":1}`); w.Code != 200 {
+	if w := e.serve("POST", path+"/s", `{"k":1}`); w.Code != 200 {
 		t.Errorf("POST = %d %s", w.Code, w.Body)
 	}
-	before := e.do("GET", path+"/s", "").Body.String()
-	want(t, e.do("PATCH", path+"/s", `{"stateDelta":{"app:k":"`+long(2000)+`"}}`), 413, state("app"))
-	want(t, e.do("POST", "/run", strings.TrimSuffix(runBody("hello", "s", "hi"), "}")+`,"stateDelta":{"k":"`+long(2000)+`"}}`), 413, state("session"))
-	want(t, e.do("POST", "/run", runBody("hello", "s", long(5000))), 413, refused("event exceeds the limit of 4 KiB"))
-	if after := e.do("GET", path+"/s", "").Body.String(); after != before {
+	before := e.serve("GET", path+"/s", "").Body.String()
+	expectResponse(t, e.serve("PATCH", path+"/s", `{"stateDelta":{"app:k":"`+long(2000)+`"}}`), 413, state("app"))
+	expectResponse(t, e.serve("POST", "/run", strings.TrimSuffix(runBody("hello", "s", "hi"), "}")+`,"stateDelta":{"k":"`+long(2000)+`"}}`), 413, state("session"))
+	expectResponse(t, e.serve("POST", "/run", runBody("hello", "s", long(5000))), 413, refused("event exceeds the limit of 4 KiB"))
+	if after := e.serve("GET", path+"/s", "").Body.String(); after != before {
 		t.Errorf("the session is %s\nwant %s", after, before)
 	}
 
 	// The model's answer is as long as it is asked to be.
-	w := e.do("POST", "/run_sse", runBody("hello", "s", "say 5000"))
+	w := e.serve("POST", "/run_sse", runBody("hello", "s", "say 5000"))
 	if !strings.Contains(w.Body.String(), `"errorCode":"EVENT_REFUSED"`) || !strings.Contains(w.Body.String(), "event exceeds the limit of 4 KiB") {
 		t.Errorf("run = %d %.500s", w.Code, w.Body)
 	}
 	for range 10 {
-		w = e.do("POST", "/run", runBody("hello", "s", "say 3000"))
+		w = e.serve("POST", "/run", runBody("hello", "s", "say 3000"))
 		if w.Code != 200 {
 			break
 		}
 	}
-	want(t, e.do("POST", "/run", runBody("hello", "s", long(3000))), 413, refused("session exceeds the limit of 16 KiB: start a new session"))
-	e.session(t, "hello", "new")
-	if w := e.do("POST", "/run", runBody("hello", "new", "say 10")); w.Code != 200 {
+	expectResponse(t, e.serve("POST", "/run", runBody("hello", "s", long(3000))), 413, refused("session exceeds the limit of 16 KiB: start a new session"))
+	e.createSession(t, "hello", "new")
+	if w := e.serve("POST", "/run", runBody("hello", "new", "say 10")); w.Code != 200 {
 		t.Errorf("run in a new session = %d %s", w.Code, w.Body)
 	}
 }
 
-// talkative answers "say N" with N characters.
-type talkative struct{}
+// lengthModel answers "say N" with N characters.
+type lengthModel struct{}
 
-func (talkative) Name() string { return "talkative" }
+func (lengthModel) Name() string { return "talkative" }
 
-func (talkative) Generate(_ context.Context, req *model.Request) iter.Seq2[*model.Response, error] {
+func (lengthModel) Generate(_ context.Context, req *model.Request) iter.Seq2[*model.Response, error] {
 	return func(yield func(*model.Response, error) bool) {
 		last := req.Contents[len(req.Contents)-1]
 		var n int

@@ -20,25 +20,25 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// TestGuarded plays exchanges with a server that asks callers who they are, or
+// TestAuthAndRateLimits plays exchanges with a server that asks callers who they are, or
 // bounds their runs: the part auth is its document, and limits says RUNS/TIME for
 // a user, and behind it for an app. A file apps/… is an app of the host.
-func TestGuarded(t *testing.T) {
+func TestAuthAndRateLimits(t *testing.T) {
 	files, err := filepath.Glob("testdata/guarded/*.txtar")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no exchanges: %v", err)
 	}
 	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) { guarded(t, file) })
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) { runGuarded(t, file) })
 	}
 }
 
-func guarded(t *testing.T, file string) {
+func runGuarded(t *testing.T, file string) {
 	ar, err := txtar.ParseFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := guardedEnv(t, ar)
+	e := newGuardedEnv(t, ar)
 	got := &txtar.Archive{Comment: ar.Comment}
 	for _, f := range ar.Files {
 		if f.Name == "response" {
@@ -63,25 +63,25 @@ func guarded(t *testing.T, file string) {
 	}
 }
 
-func guardedEnv(t *testing.T, ar *txtar.Archive) *env {
+func newGuardedEnv(t *testing.T, ar *txtar.Archive) *env {
 	opts := &server.Options{Version: "1.2.3", AutoCreateSession: true, Metrics: server.NewMetrics("")}
 	for _, f := range ar.Files {
 		switch f.Name {
 		case "auth":
-			opts.Auth = authOf(t, string(f.Data))
+			opts.Auth = newAuth(t, string(f.Data))
 		case "limits":
 			user, app, _ := strings.Cut(strings.TrimSpace(string(f.Data)), " ")
-			opts.RunsPerUser, opts.RunsPerApp = rate(t, user), rate(t, app)
+			opts.RunsPerUser, opts.RunsPerApp = parseRate(t, user), parseRate(t, app)
 		}
 	}
 	e := newEnv(t, opts)
-	e.add(t, "hello", &runtime.LLMOptions{Model: scripted(t)})
-	e.add(t, "other", &runtime.LLMOptions{Model: scripted(t)})
-	(&watched{}).serve(t, e, ar, t.TempDir())
+	e.addLLMApp(t, "hello", &runtime.LLMOptions{Model: scriptedModel(t)})
+	e.addLLMApp(t, "other", &runtime.LLMOptions{Model: scriptedModel(t)})
+	(&watchedFolders{}).loadApps(t, e, ar, t.TempDir())
 	return e
 }
 
-func authOf(t *testing.T, text string) *auth.Auth {
+func newAuth(t *testing.T, text string) *auth.Auth {
 	t.Helper()
 	n, ds := spec.Parse("auth.yaml", []byte(text))
 	a, more := auth.Decode(n, nil)
@@ -92,7 +92,7 @@ func authOf(t *testing.T, text string) *auth.Auth {
 	return a
 }
 
-func rate(t *testing.T, text string) server.Rate {
+func parseRate(t *testing.T, text string) server.Rate {
 	t.Helper()
 	r, err := server.ParseRate(text)
 	if err != nil {
@@ -120,26 +120,26 @@ func TestParseRate(t *testing.T) {
 
 // The API's description needs no token: clients poll /docs to find out whether a server
 // is up. It is the same document, whatever the server is started with.
-func TestDocsNeedNoToken(t *testing.T) {
+func TestDocsWithoutToken(t *testing.T) {
 	open := newEnv(t, &server.Options{Metrics: server.NewMetrics("")})
-	e := newEnv(t, &server.Options{Auth: authOf(t, "tokens: [{token: ana-ana-ana-ana-ana, claims: {sub: ana}}]")})
-	want(t, e.do("GET", "/list-apps", ""), 401, `{"detail":"Not authenticated"}`)
+	e := newEnv(t, &server.Options{Auth: newAuth(t, "tokens: [{token: ana-ana-ana-ana-ana, claims: {sub: ana}}]")})
+	expectResponse(t, e.serve("GET", "/list-apps", ""), 401, `{"detail":"Not authenticated"}`)
 	for _, path := range []string{"/docs", "/openapi.json"} {
-		want(t, e.do("GET", path, ""), 200, open.do("GET", path, "").Body.String())
+		expectResponse(t, e.serve("GET", path, ""), 200, open.serve("GET", path, "").Body.String())
 	}
 }
 
 // Runs for sessions that do not exist count for their user, and not for the app: they
 // cannot keep other users out. Runs of sessions that exist count for both.
-func TestRunsOfMissingSessions(t *testing.T) {
+func TestRateLimitMissingSession(t *testing.T) {
 	for _, path := range []string{"/run", "/run_sse"} {
-		e := newEnv(t, &server.Options{RunsPerUser: rate(t, "4/1h"), RunsPerApp: rate(t, "3/1h")})
-		e.add(t, "hello", &runtime.LLMOptions{Model: scripted(t)})
+		e := newEnv(t, &server.Options{RunsPerUser: parseRate(t, "4/1h"), RunsPerApp: parseRate(t, "3/1h")})
+		e.addLLMApp(t, "hello", &runtime.LLMOptions{Model: scriptedModel(t)})
 		run := func(user, id string) int {
-			return e.do("POST", path, `{"appName":"hello","userId":"`+user+`","sessionId":"`+id+`","newMessage":{"parts":[{"text":"hi"}]}}`).Code
+			return e.serve("POST", path, `{"appName":"hello","userId":"`+user+`","sessionId":"`+id+`","newMessage":{"parts":[{"text":"hi"}]}}`).Code
 		}
-		e.do("POST", "/apps/hello/users/ana/sessions/s", "")
-		e.do("POST", "/apps/hello/users/bob/sessions/s", "")
+		e.serve("POST", "/apps/hello/users/ana/sessions/s", "")
+		e.serve("POST", "/apps/hello/users/bob/sessions/s", "")
 		var codes []int
 		for range 5 {
 			codes = append(codes, run("eve", "missing"))
@@ -155,12 +155,12 @@ func TestRunsOfMissingSessions(t *testing.T) {
 }
 
 // The files of apps are shown to developers only, with --dev.
-func TestBuilderNeedsDev(t *testing.T) {
+func TestBuilderWithoutDev(t *testing.T) {
 	const want403 = `{"detail":"This host does not show or change the files of its apps: start it with --dev"}`
 	e := newEnv(t, nil)
-	e.add(t, "hello", &runtime.LLMOptions{Model: scripted(t)})
+	e.addLLMApp(t, "hello", &runtime.LLMOptions{Model: scriptedModel(t)})
 	for _, path := range []string{"/apps/hello/builder", "/dev/apps/hello/builder?file_path=app.yaml", "/builder/app/hello?tmp=true"} {
-		want(t, e.do("GET", path, ""), 403, want403)
+		expectResponse(t, e.serve("GET", path, ""), 403, want403)
 	}
 }
 
@@ -168,7 +168,7 @@ func TestBuilderNeedsDev(t *testing.T) {
 func TestDevUIPolicy(t *testing.T) {
 	e := newEnv(t, &server.Options{UI: fstest.MapFS{"index.html": {Data: []byte("<p>")}, "main.js": {Data: []byte("1")}}})
 	for _, path := range []string{"/dev-ui/", "/dev-ui/main.js"} {
-		h := e.do("GET", path, "").Header()
+		h := e.serve("GET", path, "").Header()
 		policy := h.Get("Content-Security-Policy")
 		if !strings.Contains(policy, "default-src 'none'") || !strings.Contains(policy, "frame-ancestors 'none'") || h.Get("X-Content-Type-Options") != "nosniff" {
 			t.Errorf("GET %s: the headers are %v", path, h)
@@ -180,7 +180,7 @@ func TestDevUIPolicy(t *testing.T) {
 // the host authenticates its callers.
 func TestProtect(t *testing.T) {
 	inner := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) })
-	e := newEnv(t, &server.Options{Auth: authOf(t, "tokens: [{token: ana-ana-ana-ana-ana, claims: {sub: ana}}, {token: ops-ops-ops-ops-ops, claims: {sub: ops}}]\nadmin: claims.sub == \"ops\"")})
+	e := newEnv(t, &server.Options{Auth: newAuth(t, "tokens: [{token: ana-ana-ana-ana-ana, claims: {sub: ana}}, {token: ops-ops-ops-ops-ops, claims: {sub: ops}}]\nadmin: claims.sub == \"ops\"")})
 	for token, code := range map[string]int{"": 401, "x": 401, "ana-ana-ana-ana-ana": 403, "ops-ops-ops-ops-ops": 418} {
 		r := httptest.NewRequest("GET", "/debug/pprof/heap", nil)
 		r.Header.Set("Authorization", "Bearer "+token)

@@ -1,0 +1,206 @@
+package server
+
+import (
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+)
+
+// A keeper carries over what ADK's visual builder would lose when it writes the
+// files of an app anew: it sends all that it knows of each agent, and it knows a
+// part of ADK's fields, and none of ours.
+type builderMerger struct {
+	read    func(name string) ([]byte, error)
+	visited map[string]bool       // the files that were read
+	agents  map[string]*yaml.Node // by their names
+	kept    []string
+}
+
+// mergeBuilderFiles puts what stands in the files of an app, and the builder could not know,
+// into the files that it sends, and names what that was.
+func (s *Server) mergeBuilderFiles(app string, files map[string][]byte) (map[string][]byte, []string) {
+	k := &builderMerger{
+		read:    func(name string) ([]byte, error) { return s.readAppFile(app, name) },
+		visited: map[string]bool{},
+		agents:  map[string]*yaml.Node{},
+	}
+	k.collectFile(rootAgentFile)
+	merged := make(map[string][]byte, len(files))
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		k.collectFile(name)
+		merged[name] = files[name]
+		if name != appFile {
+			merged[name] = k.mergeFile(name, files[name])
+		}
+	}
+	return merged, k.kept
+}
+
+// collectFile finds the agents of a file of the app, and of those that it names.
+func (k *builderMerger) collectFile(name string) {
+	if k.visited[name] || name == appFile {
+		return
+	}
+	k.visited[name] = true
+	text, err := k.read(name)
+	if err != nil {
+		return
+	}
+	if doc, err := parseTree(text); err == nil {
+		k.collectAgent(doc, doc.Content[0], path.Dir(name))
+	}
+}
+
+// collectAgent notes an agent under its name: the first that has it counts. The tree is
+// the document if the agent is all of it, for the comments at its ends.
+func (k *builderMerger) collectAgent(tree, agent *yaml.Node, dir string) {
+	if name := findValue(agent, "name"); name != nil && k.agents[name.Value] == nil {
+		k.agents[name.Value] = tree
+	}
+	for _, list := range []string{"sub_agents", "tools"} {
+		for _, ref := range listItems(findValue(agent, list)) {
+			if inner := findValue(findValue(ref, "args"), "agent"); inner != nil {
+				ref = inner
+			}
+			if file := findValue(ref, "config_path"); file != nil {
+				k.collectFile(path.Join(dir, file.Value))
+			} else if list == "sub_agents" {
+				k.collectAgent(ref, ref, dir)
+			}
+		}
+	}
+}
+
+// mergeFile is a file as the builder sends it, with what the app said of its agent
+// before. What cannot be merged stays as it was sent: its check tells why.
+func (k *builderMerger) mergeFile(file string, text []byte) []byte {
+	sent, err := parseTree(text)
+	if err != nil {
+		return text
+	}
+	name := findValue(sent.Content[0], "name")
+	if name == nil || k.agents[name.Value] == nil {
+		return text
+	}
+	old := k.agents[name.Value]
+	agent := old
+	if old.Kind == yaml.DocumentNode {
+		agent = old.Content[0]
+	}
+	m := &nodeMerger{}
+	m.mergeAgent(agent, sent.Content[0])
+	out, err := encodeTree(old)
+	if err != nil {
+		return text
+	}
+	for _, field := range m.kept {
+		k.kept = append(k.kept, file+": "+field)
+	}
+	return out
+}
+
+// omittedWhenEmpty are the fields that the builder leaves out where they are empty.
+// All others that it knows, it writes.
+var omittedWhenEmpty = []string{"description", "max_iterations"}
+
+// A merging puts the values that were sent into an old tree, and names what it
+// kept of that tree though it was not sent.
+type nodeMerger struct{ kept []string }
+
+func (m *nodeMerger) mergeAgent(old, sent *yaml.Node) {
+	m.mergeMapping(old, sent, "", func(key string) bool { return !slices.Contains(omittedWhenEmpty, key) })
+}
+
+// mergeMapping keeps the order of old, with its comments, and of its keys those that
+// were not sent and stay.
+func (m *nodeMerger) mergeMapping(old, sent *yaml.Node, at string, stays func(key string) bool) {
+	var out []*yaml.Node
+	for i := 0; i+1 < len(old.Content); i += 2 {
+		key, value := old.Content[i], old.Content[i+1]
+		now := findValue(sent, key.Value)
+		switch {
+		case now != nil:
+			out = append(out, key, m.mergeValue(value, now, at+key.Value))
+		case stays(key.Value):
+			out = append(out, key, value)
+			m.kept = append(m.kept, at+key.Value)
+		}
+	}
+	after := 0
+	for i := 0; i+1 < len(sent.Content); i += 2 {
+		if at := findKey(out, sent.Content[i].Value); at >= 0 {
+			after = at + 2
+			continue
+		}
+		out = slices.Insert(out, after, sent.Content[i], sent.Content[i+1])
+		after += 2
+	}
+	old.Content = out
+}
+
+// mergeValue is the old node where it says the same, for its comments and its style.
+func (m *nodeMerger) mergeValue(old, now *yaml.Node, at string) *yaml.Node {
+	switch {
+	case equalNodes(old, now):
+		return old
+	case at == "tools":
+		m.mergeTools(old, now)
+		now.Style = old.Style
+	case strings.HasPrefix(at, "tools[AgentTool ") && old.Kind == yaml.MappingNode:
+		// The builder writes these args anew, with the two that it knows.
+		m.mergeMapping(old, now, at+".", func(string) bool { return true })
+		return old
+	}
+	now.HeadComment, now.LineComment, now.FootComment = old.HeadComment, old.LineComment, old.FootComment
+	if old.Style&yaml.LiteralStyle != 0 && strings.Contains(now.Value, "\n") {
+		now.Style = yaml.LiteralStyle
+	}
+	return now
+}
+
+// mergeTools merges the tools that have the same name. To the builder, a tool of ours
+// has none: it sends none of them, or an empty one for each. Were there fewer, who
+// could say which?
+func (m *nodeMerger) mergeTools(old, now *yaml.Node) {
+	nameless := func(t *yaml.Node) bool { return toolKey(t) == "" }
+	silent := !slices.ContainsFunc(listItems(now), nameless)
+	before := map[string][]*yaml.Node{}
+	for i, tool := range listItems(old) {
+		name := toolKey(tool)
+		before[name] = append(before[name], tool)
+		if silent && name == "" {
+			at := min(i, len(now.Content))
+			now.Content = slices.Insert(now.Content, at, &yaml.Node{Kind: yaml.MappingNode})
+		}
+	}
+	if sent := slices.DeleteFunc(slices.Clone(listItems(now)), func(t *yaml.Node) bool { return !nameless(t) }); len(sent) != len(before[""]) {
+		delete(before, "")
+	}
+	for i, tool := range listItems(now) {
+		name := toolKey(tool)
+		if len(before[name]) == 0 {
+			continue
+		}
+		was := before[name][0]
+		before[name] = before[name][1:]
+		if was.Kind == yaml.MappingNode {
+			m.mergeMapping(was, tool, "tools["+name+"].", func(key string) bool { return key != "args" })
+			now.Content[i] = was
+		}
+	}
+}
+
+// toolKey is what a tool is known by; of an agent as a tool, the file of the agent.
+func toolKey(tool *yaml.Node) string {
+	name := findValue(tool, "name")
+	if name == nil {
+		return ""
+	}
+	if file := findValue(findValue(findValue(tool, "args"), "agent"), "config_path"); file != nil {
+		return name.Value + " " + path.Clean(file.Value)
+	}
+	return name.Value
+}
