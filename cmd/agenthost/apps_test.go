@@ -19,8 +19,8 @@ import (
 
 const appsDir = "../../apps"
 
-// environment is all that an app can see of the environment.
-func environment(vars map[string]string) func(string) (string, bool) {
+// lookupEnv is all that an app can see of the environment.
+func lookupEnv(vars map[string]string) func(string) (string, bool) {
 	return func(name string) (string, bool) {
 		v, ok := vars[name]
 		return v, ok
@@ -36,32 +36,32 @@ func exampleApps(t *testing.T) []string {
 	return apps
 }
 
-// TestAppsAreGoodExamples holds for every app that people copy from.
-func TestAppsAreGoodExamples(t *testing.T) {
+// TestExampleApps holds for every app that people copy from.
+func TestExampleApps(t *testing.T) {
 	for _, dir := range exampleApps(t) {
 		t.Run(filepath.Base(dir), func(t *testing.T) {
 			for _, env := range []map[string]string{nil, {"DEMO_MODEL": "gemini-flash-latest"}} {
-				l := loader.New(&loader.Options{Env: environment(env)})
+				l := loader.New(&loader.Options{Env: lookupEnv(env)})
 				if ds := l.Check(t.Context(), dir); len(ds) > 0 {
 					t.Errorf("Check with %v:\n%v", env, ds)
 				}
 			}
-			if n := strings.Count(read(t, filepath.Join(dir, "README.md")), "\n"); n > 20 {
+			if n := strings.Count(readText(t, filepath.Join(dir, "README.md")), "\n"); n > 20 {
 				t.Errorf("README.md has %d lines, want 20 at most", n)
 			}
-			testNamesSchema(t, dir)
+			testSchemaHeader(t, dir)
 		})
 	}
 }
 
-// testNamesSchema looks for the line by which editors complete and check.
-func testNamesSchema(t *testing.T, dir string) {
+// testSchemaHeader looks for the line by which editors complete and check.
+func testSchemaHeader(t *testing.T, dir string) {
 	files, err := filepath.Glob(filepath.Join(dir, "*.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, file := range files {
-		first, _, _ := strings.Cut(read(t, file), "\n")
+		first, _, _ := strings.Cut(readText(t, file), "\n")
 		schema, ok := strings.CutPrefix(first, "# yaml-language-server: $schema=")
 		if !ok {
 			t.Errorf("%s names no schema in its first line", file)
@@ -73,7 +73,7 @@ func testNamesSchema(t *testing.T, dir string) {
 	}
 }
 
-func read(t *testing.T, file string) string {
+func readText(t *testing.T, file string) string {
 	t.Helper()
 	b, err := os.ReadFile(file)
 	if err != nil {
@@ -126,13 +126,13 @@ func TestApps(t *testing.T) {
 		}, state: map[string]any{"last_net": int64(100)}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			env := testenv.New(t, &testenv.Options{Loader: &loader.Options{Env: environment(tt.env)}})
+			env := testenv.New(t, &testenv.Options{Loader: &loader.Options{Env: lookupEnv(tt.env)}})
 			env.Load(t, filepath.Join(appsDir, tt.app))
 			var key session.Key
 			for _, turn := range tt.talk {
 				id, text, _ := strings.Cut(turn[0], ": ")
-				key = sessionKey(t, env, tt.app, id)
-				got := answerTo(t, env, key, text)
+				key = ensureSession(t, env, tt.app, id)
+				got := finalAnswer(t, env, key, text)
 				if want, open := strings.CutSuffix(turn[1], "…"); got != want && !(open && strings.HasPrefix(got, want)) {
 					t.Errorf("%s = %q, want %q", turn[0], got, turn[1])
 				}
@@ -148,12 +148,12 @@ func TestApps(t *testing.T) {
 	}
 }
 
-// TestPipelineImprovesTwice has the rounds of the loop, by who spoke.
-func TestPipelineImprovesTwice(t *testing.T) {
-	env := testenv.New(t, &testenv.Options{Loader: &loader.Options{Env: environment(nil)}})
+// TestPipelineRunsLoopTwice has the rounds of the loop, by who spoke.
+func TestPipelineRunsLoopTwice(t *testing.T) {
+	env := testenv.New(t, &testenv.Options{Loader: &loader.Options{Env: lookupEnv(nil)}})
 	env.Load(t, filepath.Join(appsDir, "pipeline"))
 	var spoke []string
-	for ev := range finals(t, env, env.Session(t, "pipeline", "s", nil), "why sleep matters") {
+	for ev := range finalEvents(t, env, env.Session(t, "pipeline", "s", nil), "why sleep matters") {
 		spoke = append(spoke, ev.Author)
 	}
 	if diff := cmp.Diff([]string{"outliner", "writer", "critic", "editor", "critic"}, spoke); diff != "" {
@@ -161,8 +161,8 @@ func TestPipelineImprovesTwice(t *testing.T) {
 	}
 }
 
-// sessionKey makes the session when it is not there yet.
-func sessionKey(t *testing.T, env *testenv.Env, app, id string) session.Key {
+// ensureSession makes the session when it is not there yet.
+func ensureSession(t *testing.T, env *testenv.Env, app, id string) session.Key {
 	t.Helper()
 	key := session.Key{App: app, User: "u", ID: id}
 	if _, err := env.Store.Sessions.Get(t.Context(), key, nil); err == nil {
@@ -171,18 +171,18 @@ func sessionKey(t *testing.T, env *testenv.Env, app, id string) session.Key {
 	return env.Session(t, app, id, nil)
 }
 
-// answerTo is the last answer of a turn, after its author.
-func answerTo(t *testing.T, env *testenv.Env, key session.Key, text string) string {
+// finalAnswer is the last answer of a turn, after its author.
+func finalAnswer(t *testing.T, env *testenv.Env, key session.Key, text string) string {
 	t.Helper()
 	answer := ""
-	for ev := range finals(t, env, key, text) {
+	for ev := range finalEvents(t, env, key, text) {
 		answer = ev.Author + ": " + model.TextOf(ev.Content)
 	}
 	return answer
 }
 
-// finals are the final answers of a turn; a failure of it is the test's.
-func finals(t *testing.T, env *testenv.Env, key session.Key, text string) func(func(*session.Event) bool) {
+// finalEvents are the final answers of a turn; a failure of it is the test's.
+func finalEvents(t *testing.T, env *testenv.Env, key session.Key, text string) func(func(*session.Event) bool) {
 	t.Helper()
 	return func(yield func(*session.Event) bool) {
 		req := &runtime.RunRequest{App: key.App, UserID: key.User, SessionID: key.ID, Message: model.UserText(text)}

@@ -38,8 +38,8 @@ With --fix, problems with one certain repair are repaired in the files: misspelt
 fields, missing quotes inside { } and [ ], misspelt prefixes of the state. All
 else in the files stays as it is. What was repaired is told on standard error,
 what is left on standard output.`,
-		Args:    between(1, -1),
-		PreRunE: fromEnv,
+		Args:    requireArgs(1, -1),
+		PreRunE: applyEnvironment,
 		RunE: func(cmd *cobra.Command, dirs []string) error {
 			if !slices.Contains(checkFormats(), c.format) {
 				return fmt.Errorf("--format %q: write %s", c.format, strings.Join(checkFormats(), ", "))
@@ -47,10 +47,10 @@ what is left on standard output.`,
 			if c.fix && c.portable {
 				return errors.New("--fix and --portable exclude each other: what plain ADK lacks has no repair")
 			}
-			return c.check(cmd.Context(), io, dirs)
+			return c.checkApps(cmd.Context(), io, dirs)
 		},
 	}
-	c.load.add(cmd.Flags())
+	c.load.registerFlags(cmd.Flags())
 	cmd.Flags().BoolVar(&c.portable, "portable", false, "warn of what plain ADK would not understand")
 	cmd.Flags().StringVar(&c.format, "format", "text", strings.Join(checkFormats(), ", "))
 	cmd.Flags().BoolVar(&c.fix, "fix", false, "carry out the repairs that are certain")
@@ -59,42 +59,42 @@ what is left on standard output.`,
 
 func checkFormats() []string { return []string{"text", "json", "sarif", "github"} }
 
-func (c *checkRun) check(ctx context.Context, io stdio, dirs []string) error {
+func (c *checkRun) checkApps(ctx context.Context, io stdio, dirs []string) error {
 	began := time.Now()
-	apps, err := discover(dirs)
+	apps, err := discoverApps(dirs)
 	if err != nil {
 		return err
 	}
-	opts, err := c.load.onto(nil, apps...)
+	opts, err := c.load.loaderOptions(nil, apps...)
 	if err != nil {
 		return err
 	}
 	l := loader.New(opts)
 	ds := spec.Diagnostics{}
 	for _, app := range apps {
-		found, err := c.look(ctx, io, l, app)
+		found, err := c.findProblems(ctx, io, l, app)
 		if err != nil {
-			return failed(err)
+			return failWith(err)
 		}
 		ds = append(ds, found...)
 	}
 	if ctx.Err() != nil {
-		return failedf("stopped by a signal before all was checked")
+		return failWithf("stopped by a signal before all was checked")
 	}
-	if err := c.print(io, ds); err != nil {
-		return failed(err)
+	if err := c.writeProblems(io, ds); err != nil {
+		return failWith(err)
 	}
 	if c.format == "text" {
-		fmt.Fprintf(io.err, "%s in %s checked in %s\n", count(len(ds), "problem"), count(len(apps), "app"), time.Since(began).Round(time.Millisecond))
+		fmt.Fprintf(io.err, "%s in %s checked in %s\n", formatCount(len(ds), "problem"), formatCount(len(apps), "app"), time.Since(began).Round(time.Millisecond))
 	}
 	if ds.HasErrors() {
-		return &codedError{code: exitNo}
+		return &codedError{code: exitProblems}
 	}
 	return nil
 }
 
-// look is the problems of an app; those that --fix repairs are told at once.
-func (c *checkRun) look(ctx context.Context, io stdio, l *loader.Loader, app string) (spec.Diagnostics, error) {
+// findProblems is the problems of an app; those that --fix repairs are told at once.
+func (c *checkRun) findProblems(ctx context.Context, io stdio, l *loader.Loader, app string) (spec.Diagnostics, error) {
 	switch {
 	case c.portable:
 		return l.Portable(ctx, app), nil
@@ -109,20 +109,20 @@ func (c *checkRun) look(ctx context.Context, io stdio, l *loader.Loader, app str
 	return left, err
 }
 
-func (c *checkRun) print(io stdio, ds spec.Diagnostics) error {
+func (c *checkRun) writeProblems(io stdio, ds spec.Diagnostics) error {
 	switch c.format {
 	case "json":
 		return json.NewEncoder(io.out).Encode(ds)
 	case "sarif":
-		return ds.WriteSARIF(io.out, version())
+		return ds.WriteSARIF(io.out, buildVersion())
 	case "github":
 		return ds.WriteGitHub(io.out)
 	}
 	return ds.WriteText(io.out)
 }
 
-// discover finds the apps of folders; a folder without any is an error.
-func discover(dirs []string) ([]string, error) {
+// discoverApps finds the apps of folders; a folder without any is an error.
+func discoverApps(dirs []string) ([]string, error) {
 	var apps []string
 	for _, dir := range dirs {
 		if err := checkFolder(dir); err != nil {
@@ -130,35 +130,35 @@ func discover(dirs []string) ([]string, error) {
 		}
 		found, err := loader.Discover(dir)
 		if err != nil {
-			return nil, failed(err)
+			return nil, failWith(err)
 		}
 		if len(found) == 0 {
-			return nil, noApp(dir)
+			return nil, noAppError(dir)
 		}
 		apps = append(apps, found...)
 	}
 	return apps, nil
 }
 
-// noApp says that a folder holds no app, and which file of it may only have the wrong
+// noAppError says that a folder holds no app, and which file of it may only have the wrong
 // name.
-func noApp(dir string) error {
+func noAppError(dir string) error {
 	if file, name := loader.Misnamed(dir); file != "" {
-		return failedf("there is no app in %s: rename %s to %s", dir, file, name)
+		return failWithf("there is no app in %s: rename %s to %s", dir, file, name)
 	}
-	return failedf("there is no app in %s: an app is a folder with a root_agent.yaml or an app.yaml", dir)
+	return failWithf("there is no app in %s: an app is a folder with a root_agent.yaml or an app.yaml", dir)
 }
 
 // checkApp says in plain words why a folder cannot be the one of an app.
 func checkApp(dir string) error {
-	apps, err := discover([]string{dir})
+	apps, err := discoverApps([]string{dir})
 	if err == nil && apps[0] != dir {
-		return failedf("%s holds several apps: name one of them, such as %s", dir, apps[0])
+		return failWithf("%s holds several apps: name one of them, such as %s", dir, apps[0])
 	}
 	return err
 }
 
-func count(n int, what string) string {
+func formatCount(n int, what string) string {
 	if n == 1 {
 		return "1 " + what
 	}
@@ -170,11 +170,11 @@ func checkFolder(dir string) error {
 	info, err := os.Stat(dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return failedf("there is no folder %s", dir)
+		return failWithf("there is no folder %s", dir)
 	case err != nil:
-		return failed(err)
+		return failWith(err)
 	case !info.IsDir():
-		return failedf("%s is a file: give the app's folder, %s", dir, filepath.Dir(dir))
+		return failWithf("%s is a file: give the app's folder, %s", dir, filepath.Dir(dir))
 	}
 	return nil
 }

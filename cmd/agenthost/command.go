@@ -33,7 +33,7 @@ func newRoot(io stdio) *cobra.Command {
 		newSchema(io), newNew(io), newVersion(io), newLicenses(io),
 	)
 	root.SetFlagErrorFunc(explainFlags)
-	endWithSignal(root)
+	stopOnSignal(root)
 	return root
 }
 
@@ -47,8 +47,8 @@ has it, or with an app.yaml. A folder of Agent Config files loads as it is.
   agenthost serve hello          serve it, and take in every change as you save
 `
 
-// between wants so many arguments; at most below 0 is no bound.
-func between(least, most int) cobra.PositionalArgs {
+// requireArgs wants so many arguments; at most below 0 is no bound.
+func requireArgs(least, most int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) < least || most >= 0 && len(args) > most {
 			return fmt.Errorf("write %s", strings.TrimSuffix(cmd.UseLine(), " [flags]"))
@@ -73,15 +73,15 @@ func addVerbs(cmd *cobra.Command, verbs ...*cobra.Command) {
 		if near := spec.Suggest(args[0], names); near != "" {
 			return fmt.Errorf("%s: did you mean %q?", unknown, near)
 		}
-		return errors.New(unknown + ": there are " + listed(names))
+		return errors.New(unknown + ": there are " + joinNames(names))
 	}
 	cmd.RunE = func(*cobra.Command, []string) error {
-		return fmt.Errorf("%s needs one of %s", cmd.Name(), listed(names))
+		return fmt.Errorf("%s needs one of %s", cmd.Name(), joinNames(names))
 	}
 }
 
-// listed is a, b and c.
-func listed(names []string) string {
+// joinNames is a, b and c.
+func joinNames(names []string) string {
 	return strings.Join(names[:len(names)-1], ", ") + " and " + names[len(names)-1]
 }
 
@@ -90,7 +90,7 @@ func listed(names []string) string {
 func setFromEnv(flags *pflag.FlagSet) error {
 	var failure error
 	flags.VisitAll(func(f *pflag.Flag) {
-		name := variableOf(f.Name)
+		name := flagVariable(f.Name)
 		v, ok := os.LookupEnv(name)
 		if !ok || f.Changed || failure != nil {
 			return
@@ -104,5 +104,5 @@ func setFromEnv(flags *pflag.FlagSet) error {
 	return failure
 }
 
-// fromEnv is setFromEnv as a step before a verb runs.
-func fromEnv(cmd *cobra.Command, _ []string) error { return setFromEnv(cmd.Flags()) }
+// applyEnvironment is setFromEnv as a step before a verb runs.
+func applyEnvironment(cmd *cobra.Command, _ []string) error { return setFromEnv(cmd.Flags()) }

@@ -26,19 +26,19 @@ secrets that it was made of. With --resolved it prints the document as it counts
 overlay, includes, defaults, schemas and values are in it, and all agents stand
 in their places. Each line ends with the file and line that it came from. Secrets
 are ***.`,
-		Args:    between(1, 1),
-		PreRunE: fromEnv,
+		Args:    requireArgs(1, 1),
+		PreRunE: applyEnvironment,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return config(cmd.Context(), io, &f, args[0])
+			return printConfig(cmd.Context(), io, &f, args[0])
 		},
 	}
-	f.load.add(cmd.Flags())
+	f.load.registerFlags(cmd.Flags())
 	cmd.Flags().BoolVar(&f.resolved, "resolved", false, "print the document as it counts")
 	return cmd
 }
 
-func config(ctx context.Context, io stdio, f *configFlags, dir string) error {
-	l, err := f.load.loader(dir)
+func printConfig(ctx context.Context, io stdio, f *configFlags, dir string) error {
+	l, err := f.load.newLoader(dir)
 	if err != nil {
 		return err
 	}
@@ -47,10 +47,10 @@ func config(ctx context.Context, io stdio, f *configFlags, dir string) error {
 		return err
 	}
 	if app == nil {
-		return &codedError{exitNo, fmt.Errorf("%s has problems", dir)}
+		return &codedError{exitProblems, fmt.Errorf("%s has problems", dir)}
 	}
 	if f.resolved {
-		return failed(spec.Print(io.out, app.Document, true))
+		return failWith(spec.Print(io.out, app.Document, true))
 	}
 	fmt.Fprintf(io.out, "revision %s\n", app.Revision)
 	for _, file := range app.Files {
@@ -62,12 +62,12 @@ func config(ctx context.Context, io stdio, f *configFlags, dir string) error {
 	return nil
 }
 
-// loader makes a loader for the one app of a folder.
-func (f *loadFlags) loader(dir string) (*loader.Loader, error) {
+// newLoader makes a loader for the one app of a folder.
+func (f *loadFlags) newLoader(dir string) (*loader.Loader, error) {
 	if err := checkApp(dir); err != nil {
 		return nil, err
 	}
-	opts, err := f.onto(nil, dir)
+	opts, err := f.loaderOptions(nil, dir)
 	if err != nil {
 		return nil, err
 	}

@@ -30,17 +30,17 @@ ADKs. URL is written as for --session-db, which counts where it is not given.`,
 	return cmd
 }
 
-// verb makes a verb below db, with the flags that all of them have.
-func (f *dbFlags) verb(cmd *cobra.Command, run func(ctx context.Context, args []string) error) *cobra.Command {
-	cmd.PreRunE = fromEnv
+// setupCommand makes a verb below db, with the flags that all of them have.
+func (f *dbFlags) setupCommand(cmd *cobra.Command, run func(ctx context.Context, args []string) error) *cobra.Command {
+	cmd.PreRunE = applyEnvironment
 	cmd.RunE = func(cmd *cobra.Command, args []string) error { return run(cmd.Context(), args) }
 	cmd.Flags().StringVar(&f.sessionDB, "session-db", defaultSessionDB, "where sessions are kept: sqlite:///relative.db, sqlite:////absolute.db, postgres://user@host/database or mysql://user@host/database")
 	cmd.Flags().BoolVar(&f.json, "json", false, "print JSON")
 	return cmd
 }
 
-// url is the argument, or else the flag.
-func (f *dbFlags) url(args []string) string {
+// databaseURL is the argument, or else the flag.
+func (f *dbFlags) databaseURL(args []string) string {
 	if len(args) > 0 {
 		return args[0]
 	}
@@ -49,21 +49,21 @@ func (f *dbFlags) url(args []string) string {
 
 func newDBStatus(io stdio) *cobra.Command {
 	var f dbFlags
-	return f.verb(&cobra.Command{
+	return f.setupCommand(&cobra.Command{
 		Use:   "status [URL]",
 		Short: "Say what the database is, and how much it holds",
 		Long: `Status says which engine and which version of the schema a database has, what
 this program wants, which steps are missing, and how much is stored. It writes
 nothing, and makes no database. The exit status is 1 when a newer program made the schema, which this
 one refuses.`,
-		Args: between(0, 1),
-	}, func(ctx context.Context, args []string) error { return dbStatus(ctx, io, &f, f.url(args)) })
+		Args: requireArgs(0, 1),
+	}, func(ctx context.Context, args []string) error { return dbStatus(ctx, io, &f, f.databaseURL(args)) })
 }
 
 func dbStatus(ctx context.Context, io stdio, f *dbFlags, url string) error {
 	s, err := store.ReadStatus(ctx, url)
 	if err != nil {
-		return dbFailed(err)
+		return withMigrateHint(err)
 	}
 	if f.json {
 		err = printJSON(io, s)
@@ -71,17 +71,17 @@ func dbStatus(ctx context.Context, io stdio, f *dbFlags, url string) error {
 		err = printStatus(io, s)
 	}
 	if err == nil && s.Newer() {
-		return &codedError{exitNo, errors.New("a newer program made this schema: use a newer agenthost or another database")}
+		return &codedError{exitProblems, errors.New("a newer program made this schema: use a newer agenthost or another database")}
 	}
 	return err
 }
 
-// dbFailed adds the way out where a database is not there.
-func dbFailed(err error) error {
+// withMigrateHint adds the way out where a database is not there.
+func withMigrateHint(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		err = fmt.Errorf("%w: agenthost db migrate makes it, as serve does", err)
 	}
-	return failed(err)
+	return failWith(err)
 }
 
 func printStatus(io stdio, s *store.Status) error {
@@ -100,25 +100,25 @@ func printStatus(io stdio, s *store.Status) error {
 	fmt.Fprintf(w, "events\t%d, the last %s\n", s.Events, last)
 	fmt.Fprintf(w, "state keys\t%d\n", s.StateKeys)
 	fmt.Fprintf(w, "size\t%d KiB\n", s.Bytes/1024)
-	return failed(w.Flush())
+	return failWith(w.Flush())
 }
 
 func newDBMigrate(io stdio) *cobra.Command {
 	var f dbFlags
-	return f.verb(&cobra.Command{
+	return f.setupCommand(&cobra.Command{
 		Use:   "migrate [URL]",
 		Short: "Bring the schema up to date",
 		Long: `Migrate carries out the steps that a database lacks, and says which. A missing
 file is made; a server's database has to be there. Serve and run do the same when
 they start. Many may do it at once: each step is carried out by one of them.`,
-		Args: between(0, 1),
-	}, func(ctx context.Context, args []string) error { return dbMigrate(ctx, io, &f, f.url(args)) })
+		Args: requireArgs(0, 1),
+	}, func(ctx context.Context, args []string) error { return dbMigrate(ctx, io, &f, f.databaseURL(args)) })
 }
 
 func dbMigrate(ctx context.Context, io stdio, f *dbFlags, url string) error {
 	steps, err := store.Migrate(ctx, url, nil)
 	if err != nil {
-		return failed(err)
+		return failWith(err)
 	}
 	if f.json {
 		return printJSON(io, map[string]any{"applied": steps})
@@ -134,21 +134,21 @@ func dbMigrate(ctx context.Context, io stdio, f *dbFlags, url string) error {
 
 func newDBCheck(io stdio) *cobra.Command {
 	var f dbFlags
-	return f.verb(&cobra.Command{
+	return f.setupCommand(&cobra.Command{
 		Use:   "check [URL]",
 		Short: "Check every row",
 		Long: `Check reads the whole database and says what is wrong in it: what the engine
 itself finds, gaps in the numbers of events, rows whose session is gone, texts
 that do not decode. It writes nothing, and may run while the host serves. The
 exit status is 1 when something is wrong.`,
-		Args: between(0, 1),
-	}, func(ctx context.Context, args []string) error { return dbCheck(ctx, io, &f, f.url(args)) })
+		Args: requireArgs(0, 1),
+	}, func(ctx context.Context, args []string) error { return dbCheck(ctx, io, &f, f.databaseURL(args)) })
 }
 
 func dbCheck(ctx context.Context, io stdio, f *dbFlags, url string) error {
 	v, err := store.Verify(ctx, url)
 	if err != nil {
-		return dbFailed(err)
+		return withMigrateHint(err)
 	}
 	if f.json {
 		err = printJSON(io, v)
@@ -156,7 +156,7 @@ func dbCheck(ctx context.Context, io stdio, f *dbFlags, url string) error {
 		printVerification(io, v)
 	}
 	if err == nil && !v.Sound() {
-		return &codedError{code: exitNo}
+		return &codedError{code: exitProblems}
 	}
 	return err
 }
@@ -167,7 +167,7 @@ func printVerification(io stdio, v *store.Verification) {
 			fmt.Fprintf(io.out, "ok      %s\n", r.Rule)
 			continue
 		}
-		fmt.Fprintf(io.out, "BROKEN  %s: %s\n", r.Rule, count(r.Broken, "place"))
+		fmt.Fprintf(io.out, "BROKEN  %s: %s\n", r.Rule, formatCount(r.Broken, "place"))
 		for _, place := range r.Places {
 			fmt.Fprintf(io.out, "        %s\n", place)
 		}
@@ -175,5 +175,5 @@ func printVerification(io stdio, v *store.Verification) {
 			fmt.Fprintf(io.out, "        and %d more\n", more)
 		}
 	}
-	fmt.Fprintf(io.out, "%s, %s, %s\n", count(int(v.Sessions), "session"), count(int(v.Events), "event"), count(int(v.StateKeys), "state key"))
+	fmt.Fprintf(io.out, "%s, %s, %s\n", formatCount(int(v.Sessions), "session"), formatCount(int(v.Events), "event"), formatCount(int(v.StateKeys), "state key"))
 }

@@ -14,7 +14,7 @@ import (
 func newDBImport(io stdio) *cobra.Command {
 	var f dbFlags
 	var o adkdb.Options
-	cmd := f.verb(&cobra.Command{
+	cmd := f.setupCommand(&cobra.Command{
 		Use:   "import SOURCE",
 		Short: "Import the sessions of an ADK, or of another database of agenthost",
 		Long: `Import takes sessions, events and state out of a database of adk-python or
@@ -25,7 +25,7 @@ that one of them runs is left out. What is there already is not written again,
 and a session that is there with other events is left out, so that an import can
 be repeated.
 The exit status is 1 when something was left out; the report says what and why.`,
-		Args: between(1, 1),
+		Args: requireArgs(1, 1),
 	}, func(ctx context.Context, args []string) error { return dbImport(ctx, io, &f, args[0], &o) })
 	cmd.Flags().StringVar(&o.App, "app", "", "only the sessions and the state of this app")
 	cmd.Flags().BoolVar(&o.DryRun, "dry-run", false, "say what would be done, and write nothing")
@@ -40,22 +40,22 @@ func dbImport(ctx context.Context, io stdio, f *dbFlags, from string, o *adkdb.O
 			print = func(io stdio, r *adkdb.Report) error { return printJSON(io, r) }
 		}
 		if perr := print(io, r); perr != nil {
-			return errors.Join(failed(err), perr)
+			return errors.Join(failWith(err), perr)
 		}
 	}
 	switch {
 	case err != nil && r != nil:
-		return failedf("%w: the import is not complete, and can be run again", err)
+		return failWithf("%w: the import is not complete, and can be run again", err)
 	case err != nil:
-		return failed(err)
+		return failWith(err)
 	case len(r.LeftOut) > 0:
-		return &codedError{code: exitNo}
+		return &codedError{code: exitProblems}
 	}
 	return nil
 }
 
-// maxLeft bounds the lines of what was left out; JSON has all.
-const maxLeft = 200
+// maxSkippedLines bounds the lines of what was left out; JSON has all.
+const maxSkippedLines = 200
 
 func printImport(io stdio, r *adkdb.Report) error {
 	fmt.Fprintf(io.out, "from %s\n", r.Source)
@@ -75,10 +75,10 @@ func printImport(io stdio, r *adkdb.Report) error {
 		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\n", row.name, row.Read, row.Written, row.Present, row.LeftOut)
 	}
 	if err := w.Flush(); err != nil {
-		return failed(err)
+		return failWith(err)
 	}
 	for i, l := range r.LeftOut {
-		if i == maxLeft {
+		if i == maxSkippedLines {
 			fmt.Fprintf(io.out, "and %d more: --json has them all\n", len(r.LeftOut)-i)
 			break
 		}

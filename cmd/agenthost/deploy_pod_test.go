@@ -11,7 +11,7 @@ import (
 // labels are what selectors go by.
 type labels map[string]string
 
-func (l labels) within(others labels) bool {
+func (l labels) isSubsetOf(others labels) bool {
 	for k, v := range l {
 		if others[k] != v {
 			return false
@@ -101,7 +101,7 @@ func (c *container) variables() map[string]string {
 func readManifest(t *testing.T, file string) *manifest {
 	t.Helper()
 	m := &manifest{}
-	decodeYAML(t, read(t, kubeDir+"/"+file), m)
+	decodeYAML(t, readText(t, kubeDir+"/"+file), m)
 	return m
 }
 
@@ -117,7 +117,7 @@ func readSecret(t *testing.T) map[string]string {
 
 // The ports, the labels and the names by which the parts of a deployment find each
 // other are the same on both sides.
-func TestDeployedPartsFindEachOther(t *testing.T) {
+func TestDeployedNamesMatch(t *testing.T) {
 	d := readManifest(t, "deployment.yaml")
 	p, c := &d.Spec.Template.Spec, d.Spec.Template.Spec.container()
 	_, listens, _ := strings.Cut(readImage(t).env["AGENTHOST_ADDR"], ":")
@@ -136,7 +136,7 @@ func TestDeployedPartsFindEachOther(t *testing.T) {
 	for what, chosen := range map[string]labels{
 		"deployment.yaml": selector(d), "service.yaml": selector(service), "disruption.yaml": selector(budget), "network.yaml": network.Spec.PodSelector.MatchLabels,
 	} {
-		if !chosen.within(d.Spec.Template.Metadata.Labels) {
+		if !chosen.isSubsetOf(d.Spec.Template.Metadata.Labels) {
 			t.Errorf("%s is for pods with %v, the pods have %v", what, chosen, d.Spec.Template.Metadata.Labels)
 		}
 	}
@@ -174,11 +174,11 @@ type kustomization struct {
 	} `yaml:"configMapGenerator"`
 }
 
-// mounted are the files of the pod's ConfigMaps by the folder that they come to.
-func mounted(t *testing.T) map[string][]string {
+// mountedFiles are the files of the pod's ConfigMaps by the folder that they come to.
+func mountedFiles(t *testing.T) map[string][]string {
 	t.Helper()
 	var k kustomization
-	decodeYAML(t, read(t, kubeDir+"/kustomization.yaml"), &k)
+	decodeYAML(t, readText(t, kubeDir+"/kustomization.yaml"), &k)
 	p, files := readPod(t), map[string][]string{}
 	for _, m := range p.container().Mounts {
 		for _, v := range p.Volumes {
@@ -197,9 +197,9 @@ func mounted(t *testing.T) map[string][]string {
 
 // A change of an app comes to the pods that run; one of the host's settings makes
 // new ones.
-func TestDeployedFilesCanChange(t *testing.T) {
+func TestDeployedConfigMaps(t *testing.T) {
 	var k kustomization
-	decodeYAML(t, read(t, kubeDir+"/kustomization.yaml"), &k)
+	decodeYAML(t, readText(t, kubeDir+"/kustomization.yaml"), &k)
 	for _, m := range k.Maps {
 		if app := strings.HasPrefix(m.Files[0], "apps/"); app != m.Options.NoHash {
 			t.Errorf("ConfigMap %s, of an app %v, has a fixed name %v", m.Name, app, m.Options.NoHash)
@@ -210,7 +210,7 @@ func TestDeployedFilesCanChange(t *testing.T) {
 			t.Errorf("%s is mounted by subPath: it never changes", m.Path)
 		}
 	}
-	if got, want := slices.Sorted(maps.Keys(mounted(t))), []string{"/apps/desk", "/etc/agenthost"}; !slices.Equal(got, want) {
+	if got, want := slices.Sorted(maps.Keys(mountedFiles(t))), []string{"/apps/desk", "/etc/agenthost"}; !slices.Equal(got, want) {
 		t.Errorf("ConfigMaps are mounted at %q, want %q", got, want)
 	}
 }

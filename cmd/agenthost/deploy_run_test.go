@@ -22,8 +22,8 @@ import (
 	"agenthost/internal/fakegemini"
 )
 
-// contained is a process in a file system of its own, as a container runs it.
-type contained struct {
+// containedHost is a process in a file system of its own, as a container runs it.
+type containedHost struct {
 	t    *testing.T
 	root string
 	user *syscall.Credential
@@ -36,9 +36,9 @@ type contained struct {
 	err   error
 }
 
-// contain makes the file system of the image with the binary in it, which the
+// newContainedHost makes the file system of the image with the binary in it, which the
 // Dockerfile's own command has built. Its user may write to data only.
-func contain(t *testing.T, m *image, binary string) *contained {
+func newContainedHost(t *testing.T, m *image, binary string) *containedHost {
 	t.Helper()
 	if os.Getuid() != 0 {
 		t.Skip("only root may change what the root of a process is")
@@ -49,52 +49,52 @@ func contain(t *testing.T, m *image, binary string) *contained {
 	if err != nil || groupErr != nil {
 		t.Fatalf("the image runs as %q", m.user)
 	}
-	c := &contained{t: t, root: t.TempDir(), user: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, log: &lockedBuffer{}}
-	c.must(os.Chmod(c.root, 0o755))
+	c := &containedHost{t: t, root: t.TempDir(), user: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, log: &lockedBuffer{}}
+	c.failOn(os.Chmod(c.root, 0o755))
 	for _, dir := range []string{"apps", "data"} {
-		c.must(os.Mkdir(filepath.Join(c.root, dir), 0o755))
+		c.failOn(os.Mkdir(filepath.Join(c.root, dir), 0o755))
 	}
-	c.must(os.Chown(filepath.Join(c.root, "data"), int(uid), int(gid)))
-	c.must(os.Link(binary, filepath.Join(c.root, "agenthost")))
+	c.failOn(os.Chown(filepath.Join(c.root, "data"), int(uid), int(gid)))
+	c.failOn(os.Link(binary, filepath.Join(c.root, "agenthost")))
 	return c
 }
 
-func (c *contained) must(err error) {
+func (c *containedHost) failOn(err error) {
 	c.t.Helper()
 	if err != nil {
 		c.t.Fatal(err)
 	}
 }
 
-// mount puts files behind a link, as Kubernetes mounts a ConfigMap. A further time
+// mountFiles puts files behind a link, as Kubernetes mounts a ConfigMap. A further time
 // it changes them.
-func (c *contained) mount(at string, files map[string]string) {
+func (c *containedHost) mountFiles(at string, files map[string]string) {
 	c.t.Helper()
 	dir := filepath.Join(c.root, at)
-	c.must(os.MkdirAll(dir, 0o755))
+	c.failOn(os.MkdirAll(dir, 0o755))
 	version, err := os.MkdirTemp(dir, "..v")
-	c.must(err)
-	c.must(os.Chmod(version, 0o755))
+	c.failOn(err)
+	c.failOn(os.Chmod(version, 0o755))
 	for name, text := range files {
-		c.must(os.WriteFile(filepath.Join(version, name), []byte(text), 0o644))
+		c.failOn(os.WriteFile(filepath.Join(version, name), []byte(text), 0o644))
 		if _, err := os.Lstat(filepath.Join(dir, name)); err != nil {
-			c.must(os.Symlink("..data/"+name, filepath.Join(dir, name)))
+			c.failOn(os.Symlink("..data/"+name, filepath.Join(dir, name)))
 		}
 	}
-	c.must(os.Symlink(filepath.Base(version), filepath.Join(dir, "..new")))
-	c.must(os.Rename(filepath.Join(dir, "..new"), filepath.Join(dir, "..data")))
+	c.failOn(os.Symlink(filepath.Base(version), filepath.Join(dir, "..new")))
+	c.failOn(os.Rename(filepath.Join(dir, "..new"), filepath.Join(dir, "..data")))
 }
 
-func (c *contained) command(args ...string) *exec.Cmd {
+func (c *containedHost) newCommand(args ...string) *exec.Cmd {
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Dir, cmd.Env = "/", c.env
 	cmd.SysProcAttr = &syscall.SysProcAttr{Chroot: c.root, Credential: c.user}
 	return cmd
 }
 
-// start starts the process with variables, of which later ones count, and waits
+// startHost starts the process with variables, of which later ones count, and waits
 // until it serves.
-func (c *contained) start(args []string, variables ...map[string]string) {
+func (c *containedHost) startHost(args []string, variables ...map[string]string) {
 	c.t.Helper()
 	all := map[string]string{}
 	for _, set := range variables {
@@ -103,11 +103,11 @@ func (c *contained) start(args []string, variables ...map[string]string) {
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		c.env = append(c.env, name+"="+all[name])
 	}
-	c.cmd, c.ended = c.command(args...), make(chan struct{})
+	c.cmd, c.ended = c.newCommand(args...), make(chan struct{})
 	out, err := c.cmd.StdoutPipe()
-	c.must(err)
+	c.failOn(err)
 	c.cmd.Stderr = c.log
-	c.must(c.cmd.Start())
+	c.failOn(c.cmd.Start())
 	reader := bufio.NewReader(out)
 	said, err := reader.ReadString('\n')
 	go func() {
@@ -128,46 +128,46 @@ func (c *contained) start(args []string, variables ...map[string]string) {
 	c.env = append(c.env, "AGENTHOST_ADDR=0.0.0.0:"+strings.TrimSpace(port))
 }
 
-// ask returns status and body.
-func (c *contained) ask(method, path, token, body string) (int, string) {
+// requestText returns status and body.
+func (c *containedHost) requestText(method, path, token, body string) (int, string) {
 	c.t.Helper()
-	res := c.send(method, path, token, body)
+	res := c.sendRequest(method, path, token, body)
 	defer res.Body.Close()
 	text, err := io.ReadAll(res.Body)
-	c.must(err)
+	c.failOn(err)
 	return res.StatusCode, string(text)
 }
 
-func (c *contained) send(method, path, token, body string) *http.Response {
+func (c *containedHost) sendRequest(method, path, token, body string) *http.Response {
 	c.t.Helper()
-	ctx, cancel := context.WithTimeout(c.t.Context(), patience)
+	ctx, cancel := context.WithTimeout(c.t.Context(), waitLimit)
 	c.t.Cleanup(cancel)
 	req, err := http.NewRequestWithContext(ctx, method, c.url+path, strings.NewReader(body))
-	c.must(err)
+	c.failOn(err)
 	req.Close = true
 	if token != "" {
 		req.Header.Set("Authorization", "Bearer "+token)
 	}
 	res, err := http.DefaultClient.Do(req)
-	c.must(err)
+	c.failOn(err)
 	return res
 }
 
-func (c *contained) wants(method, path, token string, status int, part string) {
+func (c *containedHost) expectResponse(method, path, token string, status int, part string) {
 	c.t.Helper()
-	if got, body := c.ask(method, path, token, ""); got != status || !strings.Contains(body, part) {
+	if got, body := c.requestText(method, path, token, ""); got != status || !strings.Contains(body, part) {
 		c.t.Errorf("%s %s = %d %s, want %d with %q", method, path, got, body, status, part)
 	}
 }
 
-// until asks again and again, until the answer is this.
-func (c *contained) until(path, token string, status int, part string) {
+// waitForResponse asks again and again, until the answer is this.
+func (c *containedHost) waitForResponse(path, token string, status int, part string) {
 	c.t.Helper()
 	again := time.NewTicker(20 * time.Millisecond)
 	defer again.Stop()
-	deadline := time.After(patience)
+	deadline := time.After(waitLimit)
 	for {
-		got, body := c.ask(http.MethodGet, path, token, "")
+		got, body := c.requestText(http.MethodGet, path, token, "")
 		if got == status && strings.Contains(body, part) {
 			return
 		}
@@ -179,8 +179,8 @@ func (c *contained) until(path, token string, status int, part string) {
 	}
 }
 
-// endsWithin sees the process end with 0 in time.
-func (c *contained) endsWithin(most time.Duration) {
+// expectExit sees the process end with 0 in time.
+func (c *containedHost) expectExit(most time.Duration) {
 	c.t.Helper()
 	select {
 	case <-c.ended:
@@ -228,41 +228,41 @@ func TestDeployedHostsRun(t *testing.T) {
 // The image by itself serves the apps of /apps and keeps sessions in /data. It says
 // what is missing when nobody has said who may call.
 func testImage(t *testing.T, m *image, binary string) {
-	c := contain(t, m, binary)
+	c := newContainedHost(t, m, binary)
 	hello := map[string]string{
 		"root_agent.yaml": "name: hello\nmodel: demo\ninstruction: Greet.\n",
 		"app.yaml":        "models: {demo: {provider: scripted, script: s.yaml}}\n",
 		"s.yaml":          "- {text: Good morning}\n",
 	}
-	c.mount("apps/hello", hello)
+	c.mountFiles("apps/hello", hello)
 	args := slices.Concat(m.entrypoint, m.args)
 	for name, value := range m.env {
 		c.env = append(c.env, name+"="+value)
 	}
-	if out, err := c.command(args...).CombinedOutput(); err == nil || !strings.Contains(string(out), "say by --auth who may call") {
+	if out, err := c.newCommand(args...).CombinedOutput(); err == nil || !strings.Contains(string(out), "say by --auth who may call") {
 		t.Errorf("the image alone says %s (%v)", out, err)
 	}
 	c.env = nil
-	c.start(args, m.env, map[string]string{"AGENTHOST_INSECURE": "true", "AGENTHOST_ADDR": "0.0.0.0:0"})
-	c.wants("GET", "/readyz", "", 200, `"ready":true`)
-	if out, err := c.command(m.health...).CombinedOutput(); err != nil {
+	c.startHost(args, m.env, map[string]string{"AGENTHOST_INSECURE": "true", "AGENTHOST_ADDR": "0.0.0.0:0"})
+	c.expectResponse("GET", "/readyz", "", 200, `"ready":true`)
+	if out, err := c.newCommand(m.health...).CombinedOutput(); err != nil {
 		t.Errorf("%q: %v\n%s", m.health, err, out)
 	}
-	c.wants("POST", "/apps/hello/users/ana/sessions/s", "", 200, `"id":"s"`)
-	if status, body := c.ask("POST", "/run", "", turn("hello", "ana")); status != 200 || !strings.Contains(body, "Good morning") {
+	c.expectResponse("POST", "/apps/hello/users/ana/sessions/s", "", 200, `"id":"s"`)
+	if status, body := c.requestText("POST", "/run", "", runBody("hello", "ana")); status != 200 || !strings.Contains(body, "Good morning") {
 		t.Errorf("a turn = %d %s", status, body)
 	}
 	if _, err := os.Stat(filepath.Join(c.root, "data", "agenthost.db")); err != nil {
 		t.Error(err)
 	}
-	c.must(c.cmd.Process.Signal(syscall.SIGTERM))
-	c.endsWithin(endsIn)
-	if out, err := c.command(m.health...).CombinedOutput(); err == nil {
+	c.failOn(c.cmd.Process.Signal(syscall.SIGTERM))
+	c.expectExit(shutdownTime)
+	if out, err := c.newCommand(m.health...).CombinedOutput(); err == nil {
 		t.Errorf("%q of a host that has ended: %s", m.health, out)
 	}
 }
 
-func turn(app, user string) string {
+func runBody(app, user string) string {
 	return fmt.Sprintf(`{"appName":%q,"userId":%q,"sessionId":"s","streaming":true,"newMessage":{"parts":[{"text":"hi"}]}}`, app, user)
 }
 
@@ -283,47 +283,47 @@ func testDeployment(t *testing.T, m *image, binary string) {
 	t.Cleanup(model.Close)
 	p := readPod(t)
 	m.user = fmt.Sprintf("%d:%d", p.Security.User, p.Security.Group)
-	c := contain(t, m, binary)
+	c := newContainedHost(t, m, binary)
 	// The file system of the pod cannot be written.
-	c.must(os.Chown(filepath.Join(c.root, "data"), 0, 0))
+	c.failOn(os.Chown(filepath.Join(c.root, "data"), 0, 0))
 	files := map[string]map[string]string{}
-	for at, names := range mounted(t) {
+	for at, names := range mountedFiles(t) {
 		files[at] = map[string]string{}
 		for _, name := range names {
-			files[at][filepath.Base(name)] = read(t, filepath.Join(kubeDir, name))
+			files[at][filepath.Base(name)] = readText(t, filepath.Join(kubeDir, name))
 		}
-		c.mount(at, files[at])
+		c.mountFiles(at, files[at])
 	}
-	c.start(slices.Concat(m.entrypoint, p.container().Args), m.env, readSecret(t), p.container().variables(), map[string]string{
+	c.startHost(slices.Concat(m.entrypoint, p.container().Args), m.env, readSecret(t), p.container().variables(), map[string]string{
 		"AGENTHOST_ADDR": "0.0.0.0:0", "AGENTHOST_SESSION_DB": url, "AGENTHOST_ARTIFACTS": "memory:", "GOOGLE_GEMINI_BASE_URL": model.URL(),
 	})
 	ops := readSecret(t)["OPS_TOKEN"]
 	for _, probed := range []probe{p.container().Startup, p.container().Liveness, p.container().Readiness} {
-		c.wants("GET", probed.HTTP.Path, "", 200, "")
+		c.expectResponse("GET", probed.HTTP.Path, "", 200, "")
 	}
-	c.wants("GET", readManifest(t, "deployment.yaml").Spec.Template.Metadata.Annotations["prometheus.io/path"], "", 401, "")
-	c.wants("GET", "/metrics", ops, 200, "agenthost_app_info")
-	c.wants("POST", "/apps/desk/users/ops/sessions/s", ops, 200, `"id":"s"`)
+	c.expectResponse("GET", readManifest(t, "deployment.yaml").Spec.Template.Metadata.Annotations["prometheus.io/path"], "", 401, "")
+	c.expectResponse("GET", "/metrics", ops, 200, "agenthost_app_info")
+	c.expectResponse("POST", "/apps/desk/users/ops/sessions/s", ops, 200, `"id":"s"`)
 
 	files["/apps/desk"]["root_agent.yaml"] += "description: changed in its place\n"
-	c.mount("/apps/desk", files["/apps/desk"])
-	c.until("/list-apps?detailed=true", ops, 200, "changed in its place")
+	c.mountFiles("/apps/desk", files["/apps/desk"])
+	c.waitForResponse("/list-apps?detailed=true", ops, 200, "changed in its place")
 
 	held := make(chan struct{})
 	model.Enqueue(fakegemini.Reply{Parts: fakegemini.Text("one ", "two").Parts, Hold: held})
-	res := c.send("POST", "/run_sse", ops, turn("desk", "ops"))
+	res := c.sendRequest("POST", "/run_sse", ops, runBody("desk", "ops"))
 	defer res.Body.Close()
 	stream := bufio.NewReader(res.Body)
 	if first, err := stream.ReadString('\n'); err != nil || !strings.Contains(first, "one ") {
 		t.Fatalf("the stream begins with %q (%v)", first, err)
 	}
-	c.must(c.cmd.Process.Signal(syscall.SIGTERM))
-	c.until(p.container().Readiness.HTTP.Path, ops, 503, "about to stop")
-	c.wants("GET", p.container().Liveness.HTTP.Path, "", 200, "")
+	c.failOn(c.cmd.Process.Signal(syscall.SIGTERM))
+	c.waitForResponse(p.container().Readiness.HTTP.Path, ops, 503, "about to stop")
+	c.expectResponse("GET", p.container().Liveness.HTTP.Path, "", 200, "")
 	close(held)
 	rest, err := io.ReadAll(stream)
 	if err != nil || !strings.Contains(string(rest), "one two") {
 		t.Errorf("the stream ends with %q (%v)", rest, err)
 	}
-	c.endsWithin(time.Duration(p.Grace-p.container().Lifecycle.PreStop.Sleep.Seconds) * time.Second)
+	c.expectExit(time.Duration(p.Grace-p.container().Lifecycle.PreStop.Sleep.Seconds) * time.Second)
 }

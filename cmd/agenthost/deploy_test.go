@@ -20,9 +20,9 @@ import (
 const (
 	deployDir = repo + "/deploy"
 	kubeDir   = deployDir + "/kubernetes"
-	// endsIn is what a host may take to end beside its drain: to tell of traces,
+	// shutdownTime is what a host may take to end beside its drain: to tell of traces,
 	// to close its database.
-	endsIn = 5 * time.Second
+	shutdownTime = 5 * time.Second
 )
 
 // image is what deploy/Dockerfile says of the container.
@@ -37,7 +37,7 @@ type image struct {
 func readImage(t *testing.T) *image {
 	t.Helper()
 	m := &image{env: map[string]string{}}
-	for line := range strings.Lines(read(t, deployDir+"/Dockerfile")) {
+	for line := range strings.Lines(readText(t, deployDir+"/Dockerfile")) {
 		word, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
 		switch word {
 		case "ENV":
@@ -67,7 +67,7 @@ type unit map[string][]string
 func readUnit(t *testing.T) unit {
 	t.Helper()
 	u := unit{}
-	for line := range strings.Lines(read(t, deployDir+"/agenthost.service")) {
+	for line := range strings.Lines(readText(t, deployDir+"/agenthost.service")) {
 		if key, value, ok := strings.Cut(strings.TrimSpace(line), "="); ok && !strings.HasPrefix(key, "#") {
 			u[key] = append(u[key], value)
 		}
@@ -77,7 +77,7 @@ func readUnit(t *testing.T) unit {
 
 // A setting that a deployment names is one that serve has, and its value one that
 // serve takes.
-func TestDeployedSettingsAreKnown(t *testing.T) {
+func TestDeployedSettings(t *testing.T) {
 	m, pod := readImage(t), readPod(t)
 	container := pod.container()
 	variables := []map[string]string{m.env, container.variables(), readSecret(t)}
@@ -107,7 +107,7 @@ func TestDeployedSettingsAreKnown(t *testing.T) {
 		for i, w := range words {
 			words[i] = strings.Replace(w, "/etc/agenthost/host.yaml", started.host, 1)
 		}
-		settled(t, words)
+		parseServeFlags(t, words)
 	}
 }
 
@@ -120,8 +120,8 @@ func setFlag(t *testing.T, flags *pflag.FlagSet, variable, name, value string) {
 	}
 }
 
-// settled is what serve makes of its words and of the file that they name.
-func settled(t *testing.T, words []string) *serveFlags {
+// parseServeFlags is what serve makes of its words and of the file that they name.
+func parseServeFlags(t *testing.T, words []string) *serveFlags {
 	t.Helper()
 	cmd := newServe(stdio{})
 	if err := cmd.ParseFlags(words); err != nil {
@@ -129,36 +129,36 @@ func settled(t *testing.T, words []string) *serveFlags {
 	}
 	flag := func(name string) string { return cmd.Flags().Lookup(name).Value.String() }
 	f := serveFlags{config: flag("config")}
-	if err := f.fromFile(cmd.Flags()); err != nil {
+	if err := f.applyConfigFile(cmd.Flags()); err != nil {
 		t.Errorf("serve %q: %v", words, err)
 	}
-	if _, err := f.callers(); err != nil {
+	if _, err := f.loadAuth(); err != nil {
 		t.Errorf("serve %q: %v", words, err)
 	}
 	if len(f.dirs) == 0 && cmd.Flags().NArg() == 0 {
 		t.Errorf("serve %q names no folder", words)
 	}
-	f.drain = duration(t, flag("drain"))
+	f.drain = parseSeconds(t, flag("drain"))
 	return &f
 }
 
 // Who stops a host gives its turns the time that they have, and some to end in.
-func TestDeployedHostsHaveTimeToEnd(t *testing.T) {
+func TestDeployedGracePeriods(t *testing.T) {
 	t.Setenv("OPS_TOKEN", readSecret(t)["OPS_TOKEN"])
 	pod := readPod(t)
-	drain := settled(t, []string{"--config", kubeDir + "/host.yaml"}).drain
+	drain := parseServeFlags(t, []string{"--config", kubeDir + "/host.yaml"}).drain
 	before := time.Duration(pod.container().Lifecycle.PreStop.Sleep.Seconds) * time.Second
-	if grace := time.Duration(pod.Grace) * time.Second; grace < before+drain+endsIn {
-		t.Errorf("terminationGracePeriodSeconds is %s: preStop takes %s, drain: %s, ending %s", grace, before, drain, endsIn)
+	if grace := time.Duration(pod.Grace) * time.Second; grace < before+drain+shutdownTime {
+		t.Errorf("terminationGracePeriodSeconds is %s: preStop takes %s, drain: %s, ending %s", grace, before, drain, shutdownTime)
 	}
-	drain = settled(t, []string{"--config", deployDir + "/host.yaml"}).drain
-	if stop := duration(t, readUnit(t)["TimeoutStopSec"][0]); stop < drain+endsIn {
-		t.Errorf("TimeoutStopSec is %s: drain: %s, ending %s", stop, drain, endsIn)
+	drain = parseServeFlags(t, []string{"--config", deployDir + "/host.yaml"}).drain
+	if stop := parseSeconds(t, readUnit(t)["TimeoutStopSec"][0]); stop < drain+shutdownTime {
+		t.Errorf("TimeoutStopSec is %s: drain: %s, ending %s", stop, drain, shutdownTime)
 	}
 }
 
 // The apps that are deployed load without a problem.
-func TestDeployedAppsAreWell(t *testing.T) {
+func TestDeployedAppsLoad(t *testing.T) {
 	apps, err := loader.Discover(kubeDir + "/apps")
 	if err != nil || len(apps) == 0 {
 		t.Fatalf("no apps: %v", err)
@@ -173,7 +173,7 @@ func TestDeployedAppsAreWell(t *testing.T) {
 // The container is built with the version of Go that the module asks for, and runs
 // as nobody.
 func TestDeployedImage(t *testing.T) {
-	module, file := read(t, repo+"/go.mod"), read(t, deployDir+"/Dockerfile")
+	module, file := readText(t, repo+"/go.mod"), readText(t, deployDir+"/Dockerfile")
 	_, version, _ := strings.Cut(file, "ARG GO=")
 	version, _, _ = strings.Cut(version, "\n")
 	if !strings.Contains(module, "\ngo "+version+".") {
@@ -206,7 +206,7 @@ func TestDeployedUnit(t *testing.T) {
 	}
 	// It looks for the binary, which is not installed here.
 	file := filepath.Join(t.TempDir(), "agenthost.service")
-	text := strings.Replace(read(t, deployDir+"/agenthost.service"), "ExecStart=/usr/local/bin/agenthost", "ExecStart="+self, 1)
+	text := strings.Replace(readText(t, deployDir+"/agenthost.service"), "ExecStart=/usr/local/bin/agenthost", "ExecStart="+self, 1)
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -225,7 +225,7 @@ func decodeYAML(t *testing.T, text string, v any) {
 	}
 }
 
-func duration(t *testing.T, text string) time.Duration {
+func parseSeconds(t *testing.T, text string) time.Duration {
 	t.Helper()
 	if n, err := strconv.Atoi(text); err == nil {
 		return time.Duration(n) * time.Second

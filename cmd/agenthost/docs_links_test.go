@@ -29,7 +29,7 @@ func TestDocsLinks(t *testing.T) {
 	}
 	pages := map[string]string{}
 	for _, file := range files {
-		pages[file] = fencedBlock.ReplaceAllString(read(t, file), "")
+		pages[file] = fencedBlock.ReplaceAllString(readText(t, file), "")
 	}
 	for file, text := range pages {
 		for _, m := range pageLink.FindAllStringSubmatch(text, -1) {

@@ -33,7 +33,7 @@ func TestDocs(t *testing.T) {
 		}
 		pages[file] = p
 		p.archive.Comment = []byte(p.script.String())
-		if err := os.WriteFile(scriptOfPage(dir, file), txtar.Format(&p.archive), 0o600); err != nil {
+		if err := os.WriteFile(pageScript(dir, file), txtar.Format(&p.archive), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -42,17 +42,17 @@ func TestDocs(t *testing.T) {
 		return
 	}
 	for file, p := range pages {
-		ran, err := txtar.ParseFile(scriptOfPage(dir, file))
+		ran, err := txtar.ParseFile(pageScript(dir, file))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(file, []byte(p.with(ran)), 0o644); err != nil {
+		if err := os.WriteFile(file, []byte(p.withOutput(ran)), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
 }
 
-func scriptOfPage(dir, page string) string {
+func pageScript(dir, page string) string {
 	return filepath.Join(dir, strings.TrimSuffix(filepath.Base(page), ".md")+".txtar")
 }
 
@@ -74,7 +74,7 @@ func readPage(text string) *docPage {
 		}
 		first, rest, _ := strings.Cut(block, "\n")
 		if path, ok := strings.CutPrefix(first, "# "); ok && (lang == "yaml" && strings.HasSuffix(path, ".yaml") || lang == "sh" && strings.HasSuffix(path, "/.env")) {
-			p.add(path, rest+"\n")
+			p.addFile(path, rest+"\n")
 		}
 		if lang == "console" {
 			for _, command := range strings.Split("\n"+block+"\n", "\n$ ")[1:] {
@@ -85,7 +85,7 @@ func readPage(text string) *docPage {
 	return p
 }
 
-func (p *docPage) add(name, data string) {
+func (p *docPage) addFile(name, data string) {
 	p.archive.Files = append(p.archive.Files, txtar.File{Name: name, Data: []byte(data)})
 }
 
@@ -97,18 +97,18 @@ func (p *docPage) addCommand(text string) {
 	if input, piped, ok := strings.Cut(line, " | "); ok {
 		said := strings.ReplaceAll(strings.Trim(strings.TrimPrefix(input, "printf "), "'"), `\n`, "\n")
 		name := fmt.Sprintf("in-%d", len(p.archive.Files))
-		p.add(name, said)
+		p.addFile(name, said)
 		fmt.Fprintf(&p.script, "stdin %s\n", name)
 		command = piped
 	}
 	name := fmt.Sprintf("want-%d", len(p.archive.Files))
 	p.commands[name] = line
-	p.add(name, want)
+	p.addFile(name, want)
 	fmt.Fprintf(&p.script, "exec %s\ncmp stdout %s\n", strings.ReplaceAll(command, `"`, "'"), name)
 }
 
-// with is the page with what its commands have printed.
-func (p *docPage) with(ran *txtar.Archive) string {
+// withOutput is the page with what its commands have printed.
+func (p *docPage) withOutput(ran *txtar.Archive) string {
 	text := p.text
 	for i, f := range ran.Files {
 		if line, ok := p.commands[f.Name]; ok {

@@ -31,10 +31,10 @@ func TestEngineScripts(t *testing.T) {
 				Dir: filepath.Join("testdata", "script", "engines"),
 				Setup: func(env *testscript.Env) error {
 					env.Setenv("ENGINE", e.Name)
-					return errors.Join(setUp(env), setUpDB(t, env, "DB", e), setUpDB(t, env, "DB2", e), setUpDB(t, env, "OTHER", others[0]))
+					return errors.Join(setUpScript(env), setUpDB(t, env, "DB", e), setUpDB(t, env, "DB2", e), setUpDB(t, env, "OTHER", others[0]))
 				},
-				Cmds:                commands(),
-				Condition:           condition,
+				Cmds:                scriptCommands(),
+				Condition:           evalCondition,
 				RequireExplicitExec: true,
 				RequireUniqueNames:  true,
 				Deadline:            time.Now().Add(2 * time.Minute),
@@ -58,17 +58,17 @@ func setUpDB(t *testing.T, env *testscript.Env, name string, e testdb.Engine) er
 	return nil
 }
 
-// sqlite carries out files of SQL statements in a database file, which is made
+// runSQLite carries out files of SQL statements in a database file, which is made
 // when it is missing.
-func sqlite(ts *testscript.TestScript, args []string) {
+func runSQLite(ts *testscript.TestScript, args []string) {
 	if len(args) < 2 {
 		ts.Fatalf("usage: sqlite DATABASE FILE.sql...")
 	}
-	carryOut(ts, append([]string{"sqlite:///" + ts.MkAbs(args[0])}, args[1:]...))
+	runSQL(ts, append([]string{"sqlite:///" + ts.MkAbs(args[0])}, args[1:]...))
 }
 
-// carryOut carries out files of SQL statements in the database of a URL.
-func carryOut(ts *testscript.TestScript, args []string) {
+// runSQL carries out files of SQL statements in the database of a URL.
+func runSQL(ts *testscript.TestScript, args []string) {
 	if len(args) < 2 {
 		ts.Fatalf("usage: sql URL FILE.sql...")
 	}

@@ -14,15 +14,15 @@ import (
 
 const variablePrefix = "AGENTHOST_"
 
-// variableOf is the variable of a flag: that of --session-db is AGENTHOST_SESSION_DB.
-func variableOf(flag string) string {
+// flagVariable is the variable of a flag: that of --session-db is AGENTHOST_SESSION_DB.
+func flagVariable(flag string) string {
 	return variablePrefix + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
 
-// settings are the variables of the flags of all verbs.
-func settings(root *cobra.Command) []string {
+// flagVariables are the variables of the flags of all verbs.
+func flagVariables(root *cobra.Command) []string {
 	var names []string
-	add := func(f *pflag.Flag) { names = append(names, variableOf(f.Name)) }
+	add := func(f *pflag.Flag) { names = append(names, flagVariable(f.Name)) }
 	var visit func(cmd *cobra.Command)
 	visit = func(cmd *cobra.Command) {
 		cmd.LocalFlags().VisitAll(add)
@@ -47,7 +47,7 @@ func warnUnknownVariables(logger *slog.Logger, known, used []string) {
 	slices.Sort(variables)
 	for _, variable := range variables {
 		name, value, _ := strings.Cut(variable, "=")
-		if !strings.HasPrefix(name, variablePrefix) || slices.Contains(known, name) || slices.Contains(used, name) || isNoSetting(name, value) {
+		if !strings.HasPrefix(name, variablePrefix) || slices.Contains(known, name) || slices.Contains(used, name) || isForeignVariable(name, value) {
 			continue
 		}
 		if near := spec.Suggest(strings.TrimPrefix(name, variablePrefix), short); near != "" {
@@ -58,9 +58,9 @@ func warnUnknownVariables(logger *slog.Logger, known, used []string) {
 	}
 }
 
-// isNoSetting says whether a variable is one of agenthost's own tests, or of those that
+// isForeignVariable says whether a variable is one of agenthost's own tests, or of those that
 // Kubernetes and Docker set for a service that is named agenthost.
-func isNoSetting(name, value string) bool {
+func isForeignVariable(name, value string) bool {
 	rest := strings.TrimPrefix(name, variablePrefix)
 	return rest == "CORPUS" || strings.HasPrefix(rest, "TEST_") || strings.HasPrefix(rest, "SERVICE_") ||
 		strings.HasPrefix(rest, "PORT_") || rest == "PORT" && strings.Contains(value, "://")

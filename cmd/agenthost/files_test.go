@@ -25,7 +25,7 @@ func TestFilesApp(t *testing.T) {
 	emulator := func(name string) (string, bool) { return google.URL, name == "STORAGE_EMULATOR_HOST" }
 	for _, place := range []string{"memory:", "dir://" + t.TempDir(), "gs://box/files"} {
 		t.Run(place[:2], func(t *testing.T) {
-			env := testenv.New(t, &testenv.Options{Artifacts: place, Env: emulator, Loader: &loader.Options{Env: environment(nil)}})
+			env := testenv.New(t, &testenv.Options{Artifacts: place, Env: emulator, Loader: &loader.Options{Env: lookupEnv(nil)}})
 			env.Load(t, filepath.Join(appsDir, "files"))
 			key := env.Session(t, "files", "s", nil)
 			say := func(want string, parts ...*genai.Part) {

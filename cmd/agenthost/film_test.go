@@ -13,11 +13,11 @@ import (
 	"agenthost/internal/film"
 )
 
-// changing is what each recording has anew: times, and the id of the session.
-var changing = regexp.MustCompile(`\d+\.\d+(%|s\b| s )|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
+// volatile is what each recording has anew: times, and the id of the session.
+var volatile = regexp.MustCompile(`\d+\.\d+(%|s\b| s )|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
 
-func lastingLines(svg []byte) []string {
-	return strings.Split(changing.ReplaceAllString(string(svg), "…"), "\n")
+func stableLines(svg []byte) []string {
+	return strings.Split(volatile.ReplaceAllString(string(svg), "…"), "\n")
 }
 
 // TestFilmFresh plays the film of the README again, and wants what is there.
@@ -41,7 +41,7 @@ func TestFilmFresh(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(lastingLines(want), lastingLines(got)); diff != "" {
+	if diff := cmp.Diff(stableLines(want), stableLines(got)); diff != "" {
 		t.Errorf("make film draws the film anew (-want +got):\n%s", diff)
 	}
 }

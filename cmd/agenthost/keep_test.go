@@ -6,9 +6,9 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// keepLast sets a variable to the last match of a pattern in the last output,
+// setFromOutput sets a variable to the last match of a pattern in the last output,
 // or to that match's group.
-func keepLast(ts *testscript.TestScript, args []string) {
+func setFromOutput(ts *testscript.TestScript, args []string) {
 	if len(args) != 2 {
 		ts.Fatalf("usage: keep-last VAR PATTERN")
 	}

@@ -27,8 +27,8 @@ func newLicenses(io stdio) *cobra.Command {
 		Long: `Licenses prints the modules that this binary is made of, with their versions and
 licences. With --full it prints the texts of the licences and notices. The sources of
 each module are at its path, in the version that is printed.`,
-		Args: between(0, 0),
-		RunE: func(*cobra.Command, []string) error { return failed(printLicenses(io.out, full)) },
+		Args: requireArgs(0, 0),
+		RunE: func(*cobra.Command, []string) error { return failWith(printLicenses(io.out, full)) },
 	}
 	cmd.Flags().BoolVar(&full, "full", false, "print the texts of the licences too")
 	return cmd

@@ -14,15 +14,15 @@ import (
 // an operator works on what is stored.
 type limitFlags struct{ state, event, session sizeFlag }
 
-func (f *limitFlags) add(flags *pflag.FlagSet) {
+func (f *limitFlags) registerFlags(flags *pflag.FlagSet) {
 	*f = limitFlags{4 << 20, 32 << 20, 256 << 20}
 	flags.Var(&f.state, "max-state", "limit of the state of one session, of the user: keys of one user and of the app: keys of one app")
 	flags.Var(&f.event, "max-event", "limit of one event")
 	flags.Var(&f.session, "max-session", "limit of all events of one session")
 }
 
-// set gives the limits to a store; nil is none.
-func (f *limitFlags) set(o *store.Options) {
+// applyTo gives the limits to a store; nil is none.
+func (f *limitFlags) applyTo(o *store.Options) {
 	if f == nil {
 		f = &limitFlags{math.MaxInt64, math.MaxInt64, math.MaxInt64}
 	}

@@ -20,12 +20,12 @@ import (
 // loadFlags say how apps are loaded.
 type loadFlags struct {
 	env, secrets, policy string
-	// own is what apps may not read or reach, whatever the policy grants.
-	own   policy.Host
-	flags *pflag.FlagSet
+	// reserved is what apps may not read or reach, whatever the policy grants.
+	reserved policy.Host
+	flags    *pflag.FlagSet
 }
 
-func (f *loadFlags) add(flags *pflag.FlagSet) {
+func (f *loadFlags) registerFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&f.env, "env", "", "lay app.NAME.yaml over the app.yaml of every app that has one")
 	f.flags = flags
 	flags.StringVar(&f.policy, "policy", "", "file with the variables, secrets, addresses and programs that are granted to apps (default: the environment, and public and loopback addresses)")
@@ -35,20 +35,20 @@ func (f *loadFlags) add(flags *pflag.FlagSet) {
 // overlayName is what may stand between app. and .yaml.
 var overlayName = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 
-// onto returns options with what the flags say; nil options are the zero ones.
+// loaderOptions returns options with what the flags say; nil options are the zero ones.
 // A name that no app has an overlay of is a slip; without folders there is no
 // telling.
-func (f *loadFlags) onto(opts *loader.Options, dirs ...string) (*loader.Options, error) {
+func (f *loadFlags) loaderOptions(opts *loader.Options, dirs ...string) (*loader.Options, error) {
 	if opts == nil {
 		opts = &loader.Options{}
 	}
 	opts.Overlay, opts.Secrets = f.env, f.secrets
-	if err := f.grant(opts); err != nil {
+	if err := f.applyPolicy(opts); err != nil {
 		return nil, err
 	}
 	if f.secrets != "" {
 		if info, err := os.Stat(f.secrets); err != nil || !info.IsDir() {
-			return nil, failedf("--secrets %s: there is no such folder", f.secrets)
+			return nil, failWithf("--secrets %s: there is no such folder", f.secrets)
 		}
 	}
 	if f.env == "" || len(dirs) == 0 {
@@ -60,7 +60,7 @@ func (f *loadFlags) onto(opts *loader.Options, dirs ...string) (*loader.Options,
 	for _, dir := range dirs {
 		apps, err := loader.Discover(dir)
 		if err != nil {
-			return nil, failed(err)
+			return nil, failWith(err)
 		}
 		for _, app := range apps {
 			if _, err := os.Stat(filepath.Join(app, loader.OverlayFile(f.env))); err == nil {
@@ -68,17 +68,17 @@ func (f *loadFlags) onto(opts *loader.Options, dirs ...string) (*loader.Options,
 			}
 		}
 	}
-	return nil, failedf("--env %s: no app has a file %s", f.env, loader.OverlayFile(f.env))
+	return nil, failWithf("--env %s: no app has a file %s", f.env, loader.OverlayFile(f.env))
 }
 
-// host makes a host with the one app of a folder. Its problems go to stderr;
+// openHost makes a host with the one app of a folder. Its problems go to stderr;
 // with an error among them there is no host, and no store is opened. The host
 // and its store are the caller's to close, in this order.
-func (f *loadFlags) host(ctx context.Context, io stdio, dir string, opts *loader.Options, open opening) (*runtime.Host, string, error) {
+func (f *loadFlags) openHost(ctx context.Context, io stdio, dir string, opts *loader.Options, open storeOpener) (*runtime.Host, string, error) {
 	if err := checkApp(dir); err != nil {
 		return nil, "", err
 	}
-	opts, err := f.onto(opts, dir)
+	opts, err := f.loaderOptions(opts, dir)
 	if err != nil {
 		return nil, "", err
 	}
@@ -88,7 +88,7 @@ func (f *loadFlags) host(ctx context.Context, io stdio, dir string, opts *loader
 		return nil, "", err
 	}
 	if loaded == nil {
-		return nil, "", &codedError{exitNo, fmt.Errorf("%s has problems", dir)}
+		return nil, "", &codedError{exitProblems, fmt.Errorf("%s has problems", dir)}
 	}
 	st, err := open(ctx, nil)
 	if err != nil {
@@ -97,7 +97,7 @@ func (f *loadFlags) host(ctx context.Context, io stdio, dir string, opts *loader
 	}
 	if err := loaded.Keep(ctx, st.Revisions); err != nil {
 		loaded.App.Close()
-		return nil, "", failed(errors.Join(fmt.Errorf("keeping the app's revision: %w", err), st.Close()))
+		return nil, "", failWith(errors.Join(fmt.Errorf("keeping the app's revision: %w", err), st.Close()))
 	}
 	host := runtime.NewHost(st, &runtime.Options{LoadRevision: func(ctx context.Context, app, revision string) (*runtime.App, error) {
 		rev, err := st.Revisions.Get(ctx, app, revision)
@@ -110,5 +110,5 @@ func (f *loadFlags) host(ctx context.Context, io stdio, dir string, opts *loader
 	return host, loaded.App.Name, nil
 }
 
-// opening opens the store of a host.
-type opening func(ctx context.Context, logger *slog.Logger) (*store.Store, error)
+// storeOpener opens the store of a host.
+type storeOpener func(ctx context.Context, logger *slog.Logger) (*store.Store, error)

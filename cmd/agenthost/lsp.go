@@ -14,16 +14,16 @@ func newLSP(io stdio) *cobra.Command {
 		Long: `Lsp speaks the Language Server Protocol over stdin and stdout: the problems of an
 app as its files are typed and their repairs, completion, hover and definitions.
 Editors start it; docs/editors.md has their settings.`,
-		Args:    between(0, 0),
-		PreRunE: fromEnv,
+		Args:    requireArgs(0, 0),
+		PreRunE: applyEnvironment,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			opts, err := load.onto(nil)
+			opts, err := load.loaderOptions(nil)
 			if err != nil {
 				return err
 			}
-			return failed(lsp.New(&lsp.Options{Version: version(), Loader: *opts}).Serve(cmd.Context(), io.in, io.out))
+			return failWith(lsp.New(&lsp.Options{Version: buildVersion(), Loader: *opts}).Serve(cmd.Context(), io.in, io.out))
 		},
 	}
-	load.add(cmd.Flags())
+	load.registerFlags(cmd.Flags())
 	return cmd
 }

@@ -13,12 +13,12 @@ import (
 
 // The exit codes.
 const (
-	exitGood  = 0 // it worked
-	exitNo    = 1 // it worked, and the answer is no: problems were found
-	exitUsage = 2 // the command line is wrong
-	exitFail  = 3 // it could not be done
+	exitOK       = 0 // it worked
+	exitProblems = 1 // it worked, and the answer is no: problems were found
+	exitUsage    = 2 // the command line is wrong
+	exitFailure  = 3 // it could not be done
 	// it worked, and something would change
-	exitChange = 4
+	exitChanges = 4
 )
 
 // stdio is where a verb reads and writes.
@@ -42,7 +42,7 @@ func run(ctx context.Context, args []string, io stdio) int {
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
 	if err == nil {
-		return exitGood
+		return exitOK
 	}
 	var coded *codedError
 	if !errors.As(err, &coded) {
@@ -73,12 +73,12 @@ func (e *codedError) Error() string {
 
 func (e *codedError) Unwrap() error { return e.err }
 
-// failed says that something could not be done; nil stays nil.
-func failed(err error) error {
+// failWith says that something could not be done; nil stays nil.
+func failWith(err error) error {
 	if err == nil {
 		return nil
 	}
-	return &codedError{exitFail, err}
+	return &codedError{exitFailure, err}
 }
 
-func failedf(format string, args ...any) error { return failed(fmt.Errorf(format, args...)) }
+func failWithf(format string, args ...any) error { return failWith(fmt.Errorf(format, args...)) }

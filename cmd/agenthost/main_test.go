@@ -14,13 +14,13 @@ import (
 // TestMain makes the test binary an agenthost as well, the MCP server of the pages,
 // and one that hears nothing: a script that runs one starts a process of its own.
 func TestMain(m *testing.M) {
-	testscript.Main(leakless{m}, map[string]func(){"agenthost": main, "sums-mcp": testmcp.Serve, "stays-mcp": testmcp.Stay})
+	testscript.Main(leakCheck{m}, map[string]func(){"agenthost": main, "sums-mcp": testmcp.Serve, "stays-mcp": testmcp.Stay})
 }
 
-// leakless runs the tests, then looks for goroutines that they left behind.
-type leakless struct{ m *testing.M }
+// leakCheck runs the tests, then looks for goroutines that they left behind.
+type leakCheck struct{ m *testing.M }
 
-func (l leakless) Run() int {
+func (l leakCheck) Run() int {
 	code := l.m.Run()
 	if err := goleak.Find(); err != nil && code == 0 {
 		fmt.Fprintln(os.Stderr, err)

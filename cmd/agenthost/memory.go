@@ -35,25 +35,25 @@ APPDIR is the app's folder; it is not loaded.`,
 	return cmd
 }
 
-// verb makes a verb below memory, with the flags that all of them have.
-func (f *memoryFlags) verb(cmd *cobra.Command, missing missingDatabase, run func(ctx context.Context, st *store.Store, args []string) error) *cobra.Command {
+// setupCommand makes a verb below memory, with the flags that all of them have.
+func (f *memoryFlags) setupCommand(cmd *cobra.Command, missing missingDatabase, run func(ctx context.Context, st *store.Store, args []string) error) *cobra.Command {
 	cmd.Flags().StringVar(&f.user, "user", "user", "whose memory it is")
-	return f.storeFlags.verb(cmd, missing, run)
+	return f.storeFlags.setupCommand(cmd, missing, run)
 }
 
 func newMemoryAdd(io stdio) *cobra.Command {
 	var f memoryFlags
-	return f.verb(&cobra.Command{
+	return f.setupCommand(&cobra.Command{
 		Use:   "add APPDIR SESSION",
 		Short: "Remember what was said in a session, in the place of what was remembered of it",
-		Args:  between(2, 2),
+		Args:  requireArgs(2, 2),
 	}, createDatabase, func(ctx context.Context, st *store.Store, args []string) error {
-		sess, err := st.Sessions.Get(ctx, f.key(args), nil)
+		sess, err := st.Sessions.Get(ctx, f.sessionKey(args), nil)
 		if err == nil {
 			err = st.Memories.AddSession(ctx, sess)
 		}
 		if err != nil {
-			return failed(err)
+			return failWith(err)
 		}
 		fmt.Fprintf(io.err, "session %s is remembered\n", args[1])
 		return nil
@@ -62,23 +62,23 @@ func newMemoryAdd(io stdio) *cobra.Command {
 
 func newMemorySearch(io stdio) *cobra.Command {
 	var f memoryFlags
-	cmd := f.verb(&cobra.Command{
+	cmd := f.setupCommand(&cobra.Command{
 		Use:   "search APPDIR TEXT",
 		Short: "Show what is remembered and fits a text, the best first",
-		Args:  between(2, 2),
-	}, failWithout, func(ctx context.Context, st *store.Store, args []string) error {
+		Args:  requireArgs(2, 2),
+	}, requireDatabase, func(ctx context.Context, st *store.Store, args []string) error {
 		found, err := st.Memories.Search(ctx, loader.AppName(args[0]), f.user, store.MemoryQuery{Text: args[1], Limit: f.limit})
 		if err != nil {
-			return failed(err)
+			return failWith(err)
 		}
-		return f.show(io, found)
+		return f.printMemories(io, found)
 	})
 	cmd.Flags().IntVar(&f.limit, "limit", 10, "how many at most")
 	cmd.Flags().BoolVar(&f.json, "json", false, "print JSON")
 	return cmd
 }
 
-func (f *memoryFlags) show(io stdio, found []*session.Memory) error {
+func (f *memoryFlags) printMemories(io stdio, found []*session.Memory) error {
 	if f.json {
 		return printJSON(io, append([]*session.Memory{}, found...))
 	}
@@ -87,27 +87,27 @@ func (f *memoryFlags) show(io stdio, found []*session.Memory) error {
 	for _, m := range found {
 		fmt.Fprintf(w, "%s\t%s\t%s\n", m.Timestamp.Local().Format("2006-01-02 15:04:05"), m.Author, strings.Join(strings.Fields(m.Text()), " "))
 	}
-	return failed(w.Flush())
+	return failWith(w.Flush())
 }
 
 func newMemoryDelete(io stdio) *cobra.Command {
 	var f memoryFlags
-	cmd := f.verb(&cobra.Command{
+	cmd := f.setupCommand(&cobra.Command{
 		Use:   "delete APPDIR (SESSION | --all)",
 		Short: "Forget what a session left, or all that is remembered of a user",
-		Args:  between(1, 2),
-	}, failWithout, func(ctx context.Context, st *store.Store, args []string) error {
+		Args:  requireArgs(1, 2),
+	}, requireDatabase, func(ctx context.Context, st *store.Store, args []string) error {
 		switch {
 		case f.all == (len(args) == 2):
 			return errors.New("write either the SESSION whose memories are to be deleted, or --all")
 		case f.all:
 			if err := st.Memories.DeleteAll(ctx, loader.AppName(args[0]), f.user); err != nil {
-				return failed(err)
+				return failWith(err)
 			}
 			fmt.Fprintf(io.err, "nothing is remembered of %s any more\n", f.user)
 		default:
-			if err := st.Memories.Delete(ctx, f.key(args)); err != nil {
-				return failed(err)
+			if err := st.Memories.Delete(ctx, f.sessionKey(args)); err != nil {
+				return failWith(err)
 			}
 			fmt.Fprintf(io.err, "nothing is remembered of session %s any more\n", args[1])
 		}
@@ -117,6 +117,6 @@ func newMemoryDelete(io stdio) *cobra.Command {
 	return cmd
 }
 
-func (f *memoryFlags) key(args []string) session.Key {
+func (f *memoryFlags) sessionKey(args []string) session.Key {
 	return session.Key{App: loader.AppName(args[0]), User: f.user, ID: args[1]}
 }

@@ -27,35 +27,35 @@ func newNew(io stdio) *cobra.Command {
 		Short: "Write an app that runs",
 		Long: `New writes a small app into a new folder DIR. It answers from a script, without
 a key and without a network, until you name a model.`,
-		Args: between(1, 1),
+		Args: requireArgs(1, 1),
 		RunE: func(_ *cobra.Command, args []string) error { return writeApp(io, args[0]) },
 	}
 }
 
 func writeApp(io stdio, dir string) error {
 	if err := loader.CheckAppName(dir); err != nil {
-		return failed(err)
+		return failWith(err)
 	}
 	if err := os.MkdirAll(filepath.Dir(filepath.Clean(dir)), 0o755); err != nil {
-		return failed(err)
+		return failWith(err)
 	}
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		if errors.Is(err, fs.ErrExist) {
-			return failedf("%s is there already: new writes into a new folder only", dir)
+			return failWithf("%s is there already: new writes into a new folder only", dir)
 		}
-		return failed(err)
+		return failWith(err)
 	}
 	files, err := appFiles(loader.AppName(dir))
 	if err != nil {
-		return failed(err)
+		return failWith(err)
 	}
 	for file, content := range files {
 		full := filepath.Join(dir, filepath.FromSlash(file))
 		if err := os.MkdirAll(filepath.Dir(full), 0o755); err != nil {
-			return failed(err)
+			return failWith(err)
 		}
 		if err := os.WriteFile(full, content, 0o644); err != nil {
-			return failed(err)
+			return failWith(err)
 		}
 	}
 	fmt.Fprintf(io.out, "Wrote %s. Talk to it:\n\n  agenthost run %s\n\nWhat you save in its files meanwhile, the next answer has.\n", dir, dir)

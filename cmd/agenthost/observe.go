@@ -19,15 +19,15 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// watchedFlags say how a host is watched.
-type watchedFlags struct {
+// observeFlags say how a host is watched.
+type observeFlags struct {
 	logLevel, logFormat string
 	otlp                string
 	traceContents       bool
 	pprof               bool
 }
 
-func (f *watchedFlags) add(flags *pflag.FlagSet) {
+func (f *observeFlags) registerFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&f.logLevel, "log-level", "info", "debug, info, warn or error")
 	flags.StringVar(&f.logFormat, "log-format", "text", "text or json")
 	flags.StringVar(&f.otlp, "otlp", "", "send traces to the OpenTelemetry collector of this URL, such as http://localhost:4318")
@@ -35,8 +35,8 @@ func (f *watchedFlags) add(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.pprof, "pprof", false, "answer Go's profiler at /debug/pprof/, for callers on this machine, with --auth for administrators")
 }
 
-// logger is the host's log.
-func (f *watchedFlags) logger(io stdio) (*slog.Logger, error) {
+// newLogger is the host's log.
+func (f *observeFlags) newLogger(io stdio) (*slog.Logger, error) {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(f.logLevel)); err != nil {
 		return nil, fmt.Errorf("--log-level %q: write debug, info, warn or error", f.logLevel)
@@ -51,10 +51,10 @@ func (f *watchedFlags) logger(io stdio) (*slog.Logger, error) {
 	return nil, fmt.Errorf("--log-format %q: write text or json", f.logFormat)
 }
 
-// problems are where a watch prints the problems of apps, and what it reports
+// problemReporter are where a watch prints the problems of apps, and what it reports
 // them to: with --log-format json every line of the log is JSON, so that each
 // problem is an entry with its facts as attributes.
-func (f *watchedFlags) problems(io stdio, logger *slog.Logger) (out goio.Writer, report func(loader.Status)) {
+func (f *observeFlags) problemReporter(io stdio, logger *slog.Logger) (out goio.Writer, report func(loader.Status)) {
 	if f.logFormat != "json" {
 		return io.err, nil
 	}
@@ -70,9 +70,9 @@ func (f *watchedFlags) problems(io stdio, logger *slog.Logger) (out goio.Writer,
 	}
 }
 
-// notice prints a line for the person who started the host, as a log entry with
+// printNotice prints a line for the person who started the host, as a log entry with
 // --log-format json.
-func (f *watchedFlags) notice(io stdio, logger *slog.Logger, text string) {
+func (f *observeFlags) printNotice(io stdio, logger *slog.Logger, text string) {
 	if f.logFormat == "json" {
 		logger.Info(text)
 		return
@@ -80,9 +80,9 @@ func (f *watchedFlags) notice(io stdio, logger *slog.Logger, text string) {
 	fmt.Fprintln(io.err, text)
 }
 
-// observe is told of the spans of runs, and tells all who want to know; finish
+// newObserver is told of the spans of runs, and tells all who want to know; finish
 // sends what has not been sent yet.
-func (f *watchedFlags) observe(ctx context.Context, logger *slog.Logger, all ...func(*runtime.Span)) (observe func(*runtime.Span), finish func(), err error) {
+func (f *observeFlags) newObserver(ctx context.Context, logger *slog.Logger, all ...func(*runtime.Span)) (observe func(*runtime.Span), finish func(), err error) {
 	finish = func() {}
 	if f.otlp != "" {
 		otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { logger.Warn("traces cannot be sent", "error", err) }))
@@ -97,11 +97,11 @@ func (f *watchedFlags) observe(ctx context.Context, logger *slog.Logger, all ...
 			}
 		}
 	}
-	return observing(all...), finish, nil
+	return combineObservers(all...), finish, nil
 }
 
-// observing tells several who want to hear of the spans of runs.
-func observing(all ...func(*runtime.Span)) func(*runtime.Span) {
+// combineObservers tells several who want to hear of the spans of runs.
+func combineObservers(all ...func(*runtime.Span)) func(*runtime.Span) {
 	return func(s *runtime.Span) {
 		for _, observe := range all {
 			observe(s)
@@ -109,10 +109,10 @@ func observing(all ...func(*runtime.Span)) func(*runtime.Span) {
 	}
 }
 
-// profiled puts Go's profiler before a handler, if --pprof is set. Its users can slow
+// withProfiler puts Go's profiler before a handler, if --pprof is set. Its users can slow
 // the host down and read its memory: they are on this machine, and protect lets
 // administrators only use it.
-func (f *watchedFlags) profiled(h http.Handler, protect func(http.Handler) http.Handler) http.Handler {
+func (f *observeFlags) withProfiler(h http.Handler, protect func(http.Handler) http.Handler) http.Handler {
 	if !f.pprof {
 		return h
 	}
@@ -125,7 +125,7 @@ func (f *watchedFlags) profiled(h http.Handler, protect func(http.Handler) http.
 	}
 	profiler := protect(mux)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if strings.HasPrefix(r.URL.Path, "/debug/pprof/") && fromHere(r) {
+		if strings.HasPrefix(r.URL.Path, "/debug/pprof/") && isLocalRequest(r) {
 			profiler.ServeHTTP(w, r)
 			return
 		}
@@ -133,10 +133,10 @@ func (f *watchedFlags) profiled(h http.Handler, protect func(http.Handler) http.
 	})
 }
 
-// fromHere says whether a request is from this machine and for it: not through a
+// isLocalRequest says whether a request is from this machine and for it: not through a
 // proxy that says so, not from the page of another site, and not by a name that
 // somebody made point here.
-func fromHere(r *http.Request) bool {
+func isLocalRequest(r *http.Request) bool {
 	from, err := netip.ParseAddrPort(r.RemoteAddr)
 	host, _, splitErr := net.SplitHostPort(r.Host)
 	if err != nil || splitErr != nil {

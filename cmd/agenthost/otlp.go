@@ -34,36 +34,36 @@ func newExporter(ctx context.Context, base string, contents bool) (*exporter, er
 	}
 	client, err := otlptracehttp.New(ctx, otlptracehttp.WithEndpointURL(u.JoinPath("v1/traces").String()))
 	if err != nil {
-		return nil, failedf("--otlp: %w", err)
+		return nil, failWithf("--otlp: %w", err)
 	}
-	about := resource.NewSchemaless(attribute.String("service.name", "agenthost"), attribute.String("service.version", version()))
-	p := sdk.NewTracerProvider(sdk.WithBatcher(client), sdk.WithResource(about), sdk.WithIDGenerator(sameIDs{}))
+	about := resource.NewSchemaless(attribute.String("service.name", "agenthost"), attribute.String("service.version", buildVersion()))
+	p := sdk.NewTracerProvider(sdk.WithBatcher(client), sdk.WithResource(about), sdk.WithIDGenerator(recordedIDs{}))
 	return &exporter{p, p.Tracer("agenthost"), contents}, nil
 }
 
-// flushing is how long a collector has for what is left when the host stops.
-const flushing = 5 * time.Second
+// flushTimeout is how long a collector has for what is left when the host stops.
+const flushTimeout = 5 * time.Second
 
 // close sends what is left.
 func (e *exporter) close() error {
-	ctx, cancel := context.WithTimeout(context.Background(), flushing)
+	ctx, cancel := context.WithTimeout(context.Background(), flushTimeout)
 	defer cancel()
 	return e.provider.Shutdown(ctx)
 }
 
 type spanIDs struct{}
 
-// sameIDs gives a span the ids that it has, for logs and for the Dev UI.
-type sameIDs struct{}
+// recordedIDs gives a span the ids that it has, for logs and for the Dev UI.
+type recordedIDs struct{}
 
 // NewIDs returns the ids of the span at hand.
-func (sameIDs) NewIDs(ctx context.Context) (trace.TraceID, trace.SpanID) {
+func (recordedIDs) NewIDs(ctx context.Context) (trace.TraceID, trace.SpanID) {
 	ids, _ := ctx.Value(spanIDs{}).(trace.SpanContext)
 	return ids.TraceID(), ids.SpanID()
 }
 
 // NewSpanID returns the id of the span at hand.
-func (g sameIDs) NewSpanID(ctx context.Context, _ trace.TraceID) trace.SpanID {
+func (g recordedIDs) NewSpanID(ctx context.Context, _ trace.TraceID) trace.SpanID {
 	_, id := g.NewIDs(ctx)
 	return id
 }
@@ -80,7 +80,7 @@ func (e *exporter) Observe(s *runtime.Span) {
 	}
 	_, span := e.tracer.Start(ctx, spanName(s), trace.WithTimestamp(s.Began), trace.WithSpanKind(kind))
 	if span.IsRecording() {
-		span.SetAttributes(e.attributes(s)...)
+		span.SetAttributes(e.spanAttributes(s)...)
 		if code := s.Code(); code != "" {
 			span.SetAttributes(attribute.String("error.type", code))
 			span.SetStatus(codes.Error, code)
@@ -102,9 +102,9 @@ func spanName(s *runtime.Span) string {
 	return "invocation"
 }
 
-// attributes are those of OpenTelemetry's GenAI conventions (1.41), and our own. A
+// spanAttributes are those of OpenTelemetry's GenAI conventions (1.41), and our own. A
 // user's id is no attribute: collectors are read by many.
-func (e *exporter) attributes(s *runtime.Span) []attribute.KeyValue {
+func (e *exporter) spanAttributes(s *runtime.Span) []attribute.KeyValue {
 	all := []attribute.KeyValue{}
 	add := func(key, value string) {
 		if value != "" {
@@ -128,26 +128,26 @@ func (e *exporter) attributes(s *runtime.Span) []attribute.KeyValue {
 		add("gen_ai.operation.name", "generate_content")
 		add("gen_ai.agent.name", s.Agent)
 		add("gen_ai.request.model", s.Name)
-		all = append(all, e.ofModel(s.Model)...)
+		all = append(all, e.modelAttributes(s.Model)...)
 	case runtime.SpanTool:
 		add("gen_ai.operation.name", "execute_tool")
 		add("gen_ai.agent.name", s.Agent)
 		add("gen_ai.tool.name", s.Name)
 		add("gen_ai.tool.call.id", s.Tool.Call.ID)
 		if e.contents {
-			add("gen_ai.tool.call.arguments", jsonOf(s.Tool.Call.Args))
+			add("gen_ai.tool.call.arguments", encodeJSON(s.Tool.Call.Args))
 			if s.Tool.Result != nil {
-				add("gen_ai.tool.call.result", jsonOf(s.Tool.Result.Response))
+				add("gen_ai.tool.call.result", encodeJSON(s.Tool.Result.Response))
 			}
 		}
 	}
 	return all
 }
 
-func (e *exporter) ofModel(m *runtime.TracedModel) []attribute.KeyValue {
+func (e *exporter) modelAttributes(m *runtime.TracedModel) []attribute.KeyValue {
 	var all []attribute.KeyValue
 	if e.contents {
-		all = append(all, attribute.String("gen_ai.input.messages", jsonOf(m.Request.Contents)),
+		all = append(all, attribute.String("gen_ai.input.messages", encodeJSON(m.Request.Contents)),
 			attribute.String("gen_ai.system_instructions", m.Request.Instruction()))
 	}
 	r := m.Response
@@ -165,13 +165,13 @@ func (e *exporter) ofModel(m *runtime.TracedModel) []attribute.KeyValue {
 			attribute.Int("gen_ai.usage.output_tokens", int(u.CandidatesTokenCount)))
 	}
 	if e.contents && r.Content != nil {
-		all = append(all, attribute.String("gen_ai.output.messages", jsonOf(r.Content)))
+		all = append(all, attribute.String("gen_ai.output.messages", encodeJSON(r.Content)))
 	}
 	return all
 }
 
-// jsonOf is a value as JSON; empty if it has none.
-func jsonOf(v any) string {
+// encodeJSON is a value as JSON; empty if it has none.
+func encodeJSON(v any) string {
 	text, err := json.Marshal(v)
 	if err != nil {
 		return ""

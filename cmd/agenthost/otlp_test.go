@@ -23,10 +23,10 @@ import (
 	"agenthost/pkg/runtime"
 )
 
-// TestTracesAreSent: a collector gets the spans of a run with the ids that they
+// TestExportedSpans: a collector gets the spans of a run with the ids that they
 // have, by the names of the GenAI conventions, inner ones inside outer ones; what
 // was said only where that is allowed, and who said it never.
-func TestTracesAreSent(t *testing.T) {
+func TestExportedSpans(t *testing.T) {
 	for _, contents := range []bool{false, true} {
 		t.Run(fmt.Sprint("contents=", contents), func(t *testing.T) {
 			file := fmt.Sprintf("testdata/otlp/contents-%v.txtar", contents)
@@ -34,7 +34,7 @@ func TestTracesAreSent(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := tracesOf(t, ar, contents)
+			got := collectTraces(t, ar, contents)
 			at := slices.IndexFunc(ar.Files, func(f txtar.File) bool { return f.Name == "spans" })
 			if updating() {
 				ar.Files[at].Data = []byte(got)
@@ -49,8 +49,8 @@ func TestTracesAreSent(t *testing.T) {
 	}
 }
 
-// tracesOf plays the app of an archive, and writes down what a collector gets.
-func tracesOf(t *testing.T, ar *txtar.Archive, contents bool) string {
+// collectTraces plays the app of an archive, and writes down what a collector gets.
+func collectTraces(t *testing.T, ar *txtar.Archive, contents bool) string {
 	t.Helper()
 	var spans []*traced.Span
 	collecting := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -107,14 +107,14 @@ func writeSpans(out *strings.Builder, spans []*traced.Span, parent, indent strin
 		for _, a := range s.Attributes {
 			// The revision is the hash of the files.
 			if a.Key != "agenthost.revision" {
-				fmt.Fprintf(out, "%s    %s = %s\n", indent, a.Key, valueOf(a.Value))
+				fmt.Fprintf(out, "%s    %s = %s\n", indent, a.Key, formatValue(a.Value))
 			}
 		}
 		writeSpans(out, spans, string(s.SpanId), indent+"  ")
 	}
 }
 
-func valueOf(v *common.AnyValue) string {
+func formatValue(v *common.AnyValue) string {
 	switch v := v.Value.(type) {
 	case *common.AnyValue_StringValue:
 		return v.StringValue
@@ -125,7 +125,7 @@ func valueOf(v *common.AnyValue) string {
 	case *common.AnyValue_ArrayValue:
 		var all []string
 		for _, item := range v.ArrayValue.Values {
-			all = append(all, valueOf(item))
+			all = append(all, formatValue(item))
 		}
 		return strings.Join(all, " ")
 	}

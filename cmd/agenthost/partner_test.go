@@ -21,32 +21,34 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// patience bounds everything that a script waits for.
-const patience = 20 * time.Second
+// waitLimit bounds everything that a script waits for.
+const waitLimit = 20 * time.Second
 
-// partner is what goes on beside a script: the processes that serve, an answer
+// scriptState is what goes on beside a script: the processes that serve, an answer
 // that is being read, and ports that are taken.
-type partner struct {
+type scriptState struct {
 	vars   []string // the environment that the script began with
-	hosts  map[string]*serving
+	hosts  map[string]*servedHost
 	name   string // of the host that commands are about
 	answer *bufio.Reader
 	open   []io.Closer
 }
 
-// serving is a process that serves.
-type serving struct {
+// servedHost is a process that serves.
+type servedHost struct {
 	*exec.Cmd
 	url   string
 	ended chan struct{} // closed when it has ended
 }
 
-type partnerKey struct{}
+type scriptStateKey struct{}
 
-func partnerOf(ts *testscript.TestScript) *partner { return ts.Value(partnerKey{}).(*partner) }
+func stateOf(ts *testscript.TestScript) *scriptState {
+	return ts.Value(scriptStateKey{}).(*scriptState)
+}
 
-// end lets nothing outlive the script.
-func (p *partner) end() {
+// stopAll lets nothing outlive the script.
+func (p *scriptState) stopAll() {
 	for _, h := range p.hosts {
 		_ = h.Process.Kill() // it may have ended already
 		<-h.ended
@@ -56,32 +58,32 @@ func (p *partner) end() {
 	}
 }
 
-type command = func(ts *testscript.TestScript, neg bool, args []string)
+type scriptCommand = func(ts *testscript.TestScript, neg bool, args []string)
 
-func commands() map[string]command {
-	return map[string]command{
-		"exits":     affirmed(exits),
-		"host":      affirmed(chooseHost),
-		"serve-bg":  affirmed(serveBackground),
-		"signal":    affirmed(sendSignal),
-		"end-with":  affirmed(endWith),
-		"kill-9":    affirmed(kill),
-		"exited":    affirmed(exited),
-		"http":      affirmed(ask),
-		"sse":       affirmed(func(ts *testscript.TestScript, args []string) { sseBegin(ts, args); sseEnd(ts, nil) }),
-		"sse-begin": affirmed(sseBegin),
-		"sse-end":   affirmed(sseEnd),
+func scriptCommands() map[string]scriptCommand {
+	return map[string]scriptCommand{
+		"exits":     withoutNegation(expectExitCode),
+		"host":      withoutNegation(chooseHost),
+		"serve-bg":  withoutNegation(serveBackground),
+		"signal":    withoutNegation(sendSignal),
+		"end-with":  withoutNegation(stopHost),
+		"kill-9":    withoutNegation(killHost),
+		"exited":    withoutNegation(waitForExit),
+		"http":      withoutNegation(httpCommand),
+		"sse":       withoutNegation(func(ts *testscript.TestScript, args []string) { beginSSE(ts, args); endSSE(ts, nil) }),
+		"sse-begin": withoutNegation(beginSSE),
+		"sse-end":   withoutNegation(endSSE),
 		"wait-for":  waitFor,
-		"listen":    affirmed(listen),
-		"keep-last": affirmed(keepLast),
-		"sqlite":    affirmed(sqlite),
-		"sql":       affirmed(carryOut),
-		"postgres":  affirmed(postgres),
+		"listen":    withoutNegation(occupyPort),
+		"keep-last": withoutNegation(setFromOutput),
+		"sqlite":    withoutNegation(runSQLite),
+		"sql":       withoutNegation(runSQL),
+		"postgres":  withoutNegation(createPostgres),
 	}
 }
 
-// affirmed is a command that has no meaning with a ! before it.
-func affirmed(run func(*testscript.TestScript, []string)) command {
+// withoutNegation is a command that has no meaning with a ! before it.
+func withoutNegation(run func(*testscript.TestScript, []string)) scriptCommand {
 	return func(ts *testscript.TestScript, neg bool, args []string) {
 		if neg {
 			ts.Fatalf("this command cannot be negated")
@@ -90,7 +92,7 @@ func affirmed(run func(*testscript.TestScript, []string)) command {
 	}
 }
 
-func exits(ts *testscript.TestScript, args []string) {
+func expectExitCode(ts *testscript.TestScript, args []string) {
 	got := "0"
 	var failure *exec.ExitError
 	if err := ts.Exec(args[1], args[2:]...); errors.As(err, &failure) {
@@ -110,13 +112,13 @@ func serveBackground(ts *testscript.TestScript, args []string) {
 	case !slices.Contains(args, "--addr"):
 		args = append(slices.Clone(args), "--addr", "127.0.0.1:0")
 	}
-	p := partnerOf(ts)
+	p := stateOf(ts)
 	program, err := exec.LookPath("agenthost")
 	ts.Check(err)
-	h := &serving{Cmd: exec.Command(program, append([]string{"serve"}, args...)...), ended: make(chan struct{})}
+	h := &servedHost{Cmd: exec.Command(program, append([]string{"serve"}, args...)...), ended: make(chan struct{})}
 	h.Dir = ts.MkAbs(".")
 	h.Env = p.vars
-	h.Stdout, h.Stderr = create(ts, p.name+".out"), create(ts, p.name+".err")
+	h.Stdout, h.Stderr = createFile(ts, p.name+".out"), createFile(ts, p.name+".err")
 	ts.Check(h.Start())
 	p.hosts[p.name] = h
 	go func() {
@@ -130,16 +132,16 @@ func serveBackground(ts *testscript.TestScript, args []string) {
 // chooseHost makes what follows be about the host of a name, which may have to
 // be started yet.
 func chooseHost(ts *testscript.TestScript, args []string) {
-	p := partnerOf(ts)
+	p := stateOf(ts)
 	p.name = args[0]
 	if h := p.hosts[p.name]; h != nil {
 		ts.Setenv("URL", h.url)
 	}
 }
 
-// hostOf is the host that commands are about.
-func hostOf(ts *testscript.TestScript) *serving {
-	p := partnerOf(ts)
+// currentHost is the host that commands are about.
+func currentHost(ts *testscript.TestScript) *servedHost {
+	p := stateOf(ts)
 	h := p.hosts[p.name]
 	if h == nil {
 		ts.Fatalf("no host %s was started", p.name)
@@ -147,18 +149,18 @@ func hostOf(ts *testscript.TestScript) *serving {
 	return h
 }
 
-func create(ts *testscript.TestScript, name string) *os.File {
+func createFile(ts *testscript.TestScript, name string) *os.File {
 	f, err := os.Create(ts.MkAbs(name))
 	ts.Check(err)
-	p := partnerOf(ts)
+	p := stateOf(ts)
 	p.open = append(p.open, f)
 	return f
 }
 
 var greeting = regexp.MustCompile(`agenthost serves at (http://\S+)\n`)
 
-func (p *partner) awaitGreeting(ts *testscript.TestScript, h *serving) {
-	until(ts, "the greeting", func() bool {
+func (p *scriptState) awaitGreeting(ts *testscript.TestScript, h *servedHost) {
+	pollUntil(ts, "the greeting", func() bool {
 		select {
 		case <-h.ended:
 			ts.Fatalf("serve ended: %s\n%s", h.ProcessState, ts.ReadFile(p.name+".err"))
@@ -171,10 +173,10 @@ func (p *partner) awaitGreeting(ts *testscript.TestScript, h *serving) {
 	})
 }
 
-// until looks again and again, every few milliseconds, until what is looked
+// pollUntil looks again and again, every few milliseconds, until what is looked
 // for is there.
-func until(ts *testscript.TestScript, what string, there func() bool) {
-	deadline := time.NewTimer(patience)
+func pollUntil(ts *testscript.TestScript, what string, there func() bool) {
+	deadline := time.NewTimer(waitLimit)
 	defer deadline.Stop()
 	again := time.NewTicker(5 * time.Millisecond)
 	defer again.Stop()
@@ -182,41 +184,41 @@ func until(ts *testscript.TestScript, what string, there func() bool) {
 		select {
 		case <-again.C:
 		case <-deadline.C:
-			ts.Fatalf("no %s after %s", what, patience)
+			ts.Fatalf("no %s after %s", what, waitLimit)
 		}
 	}
 }
 
 func sendSignal(ts *testscript.TestScript, args []string) {
 	signals := map[string]os.Signal{"INT": os.Interrupt, "TERM": syscall.SIGTERM, "HUP": syscall.SIGHUP}
-	ts.Check(hostOf(ts).Process.Signal(signals[args[0]]))
+	ts.Check(currentHost(ts).Process.Signal(signals[args[0]]))
 }
 
-func exited(ts *testscript.TestScript, args []string) {
-	h := hostOf(ts)
+func waitForExit(ts *testscript.TestScript, args []string) {
+	h := currentHost(ts)
 	select {
 	case <-h.ended:
-	case <-time.After(patience):
-		ts.Fatalf("the host still runs after %s", patience)
+	case <-time.After(waitLimit):
+		ts.Fatalf("the host still runs after %s", waitLimit)
 	}
 	if got := strconv.Itoa(h.ProcessState.ExitCode()); got != args[0] {
-		ts.Fatalf("serve exited with %s, want %s\n%s", got, args[0], ts.ReadFile(partnerOf(ts).name+".err"))
+		ts.Fatalf("serve exited with %s, want %s\n%s", got, args[0], ts.ReadFile(stateOf(ts).name+".err"))
 	}
 }
 
-func endWith(ts *testscript.TestScript, args []string) {
+func stopHost(ts *testscript.TestScript, args []string) {
 	sendSignal(ts, args)
-	exited(ts, []string{"0"})
+	waitForExit(ts, []string{"0"})
 }
 
-func kill(ts *testscript.TestScript, _ []string) {
-	h := hostOf(ts)
+func killHost(ts *testscript.TestScript, _ []string) {
+	h := currentHost(ts)
 	ts.Check(h.Process.Kill())
 	<-h.ended
 }
 
-func ask(ts *testscript.TestScript, args []string) {
-	answer, err := exchange(ts, args)
+func httpCommand(ts *testscript.TestScript, args []string) {
+	answer, err := requestText(ts, args)
 	ts.Check(err)
 	fmt.Fprint(ts.Stdout(), answer)
 }
@@ -224,19 +226,19 @@ func ask(ts *testscript.TestScript, args []string) {
 func waitFor(ts *testscript.TestScript, neg bool, args []string) {
 	text, last := args[2], ""
 	defer func() { ts.Logf("the last answer: %s", last) }()
-	until(ts, "answer with "+text, func() bool {
-		answer, err := exchange(ts, append([]string{args[0], args[1]}, args[3:]...))
+	pollUntil(ts, "answer with "+text, func() bool {
+		answer, err := requestText(ts, append([]string{args[0], args[1]}, args[3:]...))
 		ts.Check(err)
 		last = answer
 		return strings.Contains(answer, text) != neg
 	})
 }
 
-// exchange asks METHOD PATH [BODY-FILE] and returns status and body.
-func exchange(ts *testscript.TestScript, args []string) (string, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+// requestText asks METHOD PATH [BODY-FILE] and returns status and body.
+func requestText(ts *testscript.TestScript, args []string) (string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), waitLimit)
 	defer cancel()
-	res, err := send(ctx, ts, args)
+	res, err := sendRequest(ctx, ts, args)
 	if err != nil {
 		return "", err
 	}
@@ -245,7 +247,7 @@ func exchange(ts *testscript.TestScript, args []string) (string, error) {
 	return fmt.Sprintf("%d\n%s\n", res.StatusCode, bytes.TrimSpace(body)), err
 }
 
-func send(ctx context.Context, ts *testscript.TestScript, args []string) (*http.Response, error) {
+func sendRequest(ctx context.Context, ts *testscript.TestScript, args []string) (*http.Response, error) {
 	var body io.Reader
 	if len(args) > 2 {
 		body = strings.NewReader(ts.ReadFile(args[2]))
@@ -261,17 +263,17 @@ func send(ctx context.Context, ts *testscript.TestScript, args []string) (*http.
 	return http.DefaultClient.Do(req)
 }
 
-func sseBegin(ts *testscript.TestScript, args []string) {
-	p := partnerOf(ts)
-	res, err := send(context.Background(), ts, []string{http.MethodPost, "/run_sse", args[0]})
+func beginSSE(ts *testscript.TestScript, args []string) {
+	p := stateOf(ts)
+	res, err := sendRequest(context.Background(), ts, []string{http.MethodPost, "/run_sse", args[0]})
 	ts.Check(err)
 	p.open = append(p.open, res.Body)
 	p.answer = bufio.NewReader(res.Body)
 	fmt.Fprint(ts.Stdout(), nextFrame(ts, p.answer))
 }
 
-func sseEnd(ts *testscript.TestScript, _ []string) {
-	p := partnerOf(ts)
+func endSSE(ts *testscript.TestScript, _ []string) {
+	p := stateOf(ts)
 	for frame := nextFrame(ts, p.answer); frame != ""; frame = nextFrame(ts, p.answer) {
 		fmt.Fprint(ts.Stdout(), frame)
 	}
@@ -291,7 +293,7 @@ func nextFrame(ts *testscript.TestScript, r *bufio.Reader) string {
 	}
 }
 
-func listen(ts *testscript.TestScript, args []string) {
+func occupyPort(ts *testscript.TestScript, args []string) {
 	addr := append(args[1:], "127.0.0.1:0")[0]
 	ts.Setenv(args[0], addr)
 	l, err := net.Listen("tcp", addr)
@@ -299,7 +301,7 @@ func listen(ts *testscript.TestScript, args []string) {
 		return
 	}
 	ts.Check(err)
-	p := partnerOf(ts)
+	p := stateOf(ts)
 	p.open = append(p.open, l)
 	ts.Setenv(args[0], l.Addr().String())
 }

@@ -16,13 +16,13 @@ import (
 
 // A heard is what a verb prints. At the first line on stdout, a host that
 // serves is told to end.
-type heard struct {
+type outputCapture struct {
 	bytes.Buffer
-	end context.CancelFunc
+	cancel context.CancelFunc
 }
 
-func (h *heard) Write(b []byte) (int, error) {
-	h.end()
+func (h *outputCapture) Write(b []byte) (int, error) {
+	h.cancel()
 	return h.Buffer.Write(b)
 }
 
@@ -64,7 +64,7 @@ func secretURLs(t *testing.T) []string {
 }
 
 // Whatever goes wrong with whichever URL, no verb prints a password.
-func TestNoVerbPrintsAPassword(t *testing.T) {
+func TestVerbsRedactPasswords(t *testing.T) {
 	t.Chdir(t.TempDir())
 	app := "echo"
 	writeEcho(t, app)
@@ -84,7 +84,7 @@ func TestNoVerbPrintsAPassword(t *testing.T) {
 		{"run", app, "hi", "--session-db", "memory:", "--artifacts", "URL"},
 		{"serve", app, "--addr", "127.0.0.1:0", "--session-db", "URL"},
 	}
-	if printed, code := printedBy(t, []string{"db", "migrate", "sqlite:///source.db"}); code != 0 {
+	if printed, code := runVerb(t, []string{"db", "migrate", "sqlite:///source.db"}); code != 0 {
 		t.Fatal(printed)
 	}
 	printed := 0
@@ -95,7 +95,7 @@ func TestNoVerbPrintsAPassword(t *testing.T) {
 			for i, arg := range verb {
 				args[i] = strings.Replace(arg, "URL", at, 1)
 			}
-			if printed, _ := printedBy(t, args); strings.Contains(printed, dbPassword) {
+			if printed, _ := runVerb(t, args); strings.Contains(printed, dbPassword) {
 				t.Errorf("agenthost %s prints the password:\n%s", strings.Join(args, " "), printed)
 			}
 		}
@@ -118,7 +118,7 @@ func writeEcho(t *testing.T, dir string) {
 	}
 }
 
-func printedBy(t *testing.T, args []string) (string, int) {
+func runVerb(t *testing.T, args []string) (string, int) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -127,7 +127,7 @@ func printedBy(t *testing.T, args []string) (string, int) {
 		end = cancel
 	}
 	var complaints bytes.Buffer
-	out := &heard{end: end}
+	out := &outputCapture{cancel: end}
 	code := run(ctx, args, stdio{strings.NewReader(""), out, &complaints})
 	return out.String() + complaints.String(), code
 }

@@ -15,21 +15,21 @@ import (
 func newPlan(io stdio) *cobra.Command {
 	var f revisionFlags
 	var live time.Duration
-	cmd := f.addLoad(f.addJSON(f.verb(&cobra.Command{
+	cmd := f.addLoadFlags(f.addJSONFlag(f.setupCommand(&cobra.Command{
 		Use:   "plan DIR...",
 		Short: "Say what serving these files would change",
 		Long: `Plan compares the apps of the folders with what served last on the session
 database, and changes nothing. DIR is an app or a folder of apps. It exits with
 0 when nothing would change, with 4 when something would, and with 1 when an app
 has problems, and so would not be taken.`,
-		Args: between(1, -1),
+		Args: requireArgs(1, -1),
 	}, treatAsEmpty, func(ctx context.Context, st *store.Store, dirs []string) error {
-		opts, err := f.load.onto(nil, dirs...)
+		opts, err := f.load.loaderOptions(nil, dirs...)
 		if err != nil {
 			return err
 		}
 		p := &planner{io: io, loader: loader.New(opts), store: st, since: time.Now().Add(-live)}
-		return p.run(ctx, dirs, f.json)
+		return p.planApps(ctx, dirs, f.json)
 	})))
 	cmd.Flags().DurationVar(&live, "live", 24*time.Hour, "count sessions as live in which something happened for so long")
 	return cmd
@@ -53,18 +53,18 @@ type plan struct {
 	Live     int                   `json:"live"`
 }
 
-func (p *planner) run(ctx context.Context, dirs []string, asJSON bool) error {
+func (p *planner) planApps(ctx context.Context, dirs []string, asJSON bool) error {
 	plans, broken := []*plan{}, false
 	for _, dir := range dirs {
 		apps, err := loader.Discover(dir)
 		if err != nil {
-			return failed(err)
+			return failWith(err)
 		}
 		if len(apps) == 0 {
-			return noApp(dir)
+			return noAppError(dir)
 		}
 		for _, app := range apps {
-			one, err := p.plan(ctx, app)
+			one, err := p.planApp(ctx, app)
 			if err != nil {
 				return err
 			}
@@ -82,22 +82,22 @@ func (p *planner) run(ctx context.Context, dirs []string, asJSON bool) error {
 			return err
 		}
 	} else {
-		p.print(plans)
+		p.printPlans(plans)
 		if len(plans) == 0 && !broken {
 			fmt.Fprintln(p.io.out, "nothing would change")
 		}
 	}
 	switch {
 	case broken:
-		return &codedError{exitNo, nil}
+		return &codedError{exitProblems, nil}
 	case len(plans) > 0:
-		return &codedError{exitChange, nil}
+		return &codedError{exitChanges, nil}
 	}
 	return nil
 }
 
-// plan compares one app; nil when it has problems.
-func (p *planner) plan(ctx context.Context, dir string) (*plan, error) {
+// planApp compares one app; nil when it has problems.
+func (p *planner) planApp(ctx context.Context, dir string) (*plan, error) {
 	loaded, ds := p.loader.LoadFiles(ctx, dir)
 	if err := writeDiagnostics(p.io, ds); err != nil || loaded == nil {
 		return nil, err
@@ -106,7 +106,7 @@ func (p *planner) plan(ctx context.Context, dir string) (*plan, error) {
 	after := &store.Revision{App: loaded.App.Name, ID: loaded.App.Revision, Files: loaded.Files}
 	served, err := p.store.Revisions.List(ctx, after.App)
 	if err != nil {
-		return nil, failed(err)
+		return nil, failWith(err)
 	}
 	one := &plan{App: after.App, Reach: loaded.App.Reload.Sessions, comparison: comparison{To: after.ID, Changes: []loader.Change{}, Files: []string{}}}
 	if len(served) == 0 || served[0].ID == after.ID {
@@ -117,18 +117,18 @@ func (p *planner) plan(ctx context.Context, dir string) (*plan, error) {
 	}
 	before, err := p.store.Revisions.Get(ctx, after.App, served[0].ID)
 	if err != nil {
-		return nil, failed(err)
+		return nil, failWith(err)
 	}
-	one.comparison = compare(ctx, before, after)
-	return one, p.count(ctx, one)
+	one.comparison = compareRevisions(ctx, before, after)
+	return one, p.countSessions(ctx, one)
 }
 
-// count counts the sessions of the app.
-func (p *planner) count(ctx context.Context, one *plan) error {
+// countSessions counts the sessions of the app.
+func (p *planner) countSessions(ctx context.Context, one *plan) error {
 	for token := ""; ; {
 		page, next, err := p.store.Sessions.Page(ctx, &store.PageRequest{App: one.App, Size: 1000, Token: token})
 		if err != nil {
-			return failed(err)
+			return failWith(err)
 		}
 		for _, sess := range page {
 			one.Sessions++
@@ -142,7 +142,7 @@ func (p *planner) count(ctx context.Context, one *plan) error {
 	}
 }
 
-func (p *planner) print(plans []*plan) {
+func (p *planner) printPlans(plans []*plan) {
 	for i, one := range plans {
 		if i > 0 {
 			fmt.Fprintln(p.io.out)
@@ -152,12 +152,12 @@ func (p *planner) print(plans []*plan) {
 			continue
 		}
 		fmt.Fprintf(p.io.out, "app %s: revision %s → %s\n", one.App, one.From, one.To)
-		one.print(p.io)
-		fmt.Fprintf(p.io.out, "reaches %s: %d, %d of them live\n", one.reach(), one.Sessions, one.Live)
+		one.printText(p.io)
+		fmt.Fprintf(p.io.out, "reaches %s: %d, %d of them live\n", one.describeReach(), one.Sessions, one.Live)
 	}
 }
 
-func (one *plan) reach() string {
+func (one *plan) describeReach() string {
 	switch one.Reach {
 	case runtime.FollowNewSessions:
 		return "new sessions; these stay with their revision"

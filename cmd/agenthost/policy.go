@@ -13,9 +13,9 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// grant gives the options of a loader the policy: that of the file, if there is
+// applyPolicy gives the options of a loader the policy: that of the file, if there is
 // one, for a host with these settings.
-func (f *loadFlags) grant(opts *loader.Options) error {
+func (f *loadFlags) applyPolicy(opts *loader.Options) error {
 	var p *policy.Policy
 	if f.policy != "" {
 		n, err := readDocument("--policy", f.policy)
@@ -24,12 +24,12 @@ func (f *loadFlags) grant(opts *loader.Options) error {
 		}
 		var ds spec.Diagnostics
 		p, ds = policy.Decode(n)
-		if err := problemsOf("--policy", f.policy, ds); err != nil {
+		if err := problemsError("--policy", f.policy, ds); err != nil {
 			return err
 		}
 	}
-	f.own.Values = append(f.own.Values, secretFlags(f.flags)...)
-	opts.Policy = p.For(f.own)
+	f.reserved.Values = append(f.reserved.Values, secretFlags(f.flags)...)
+	opts.Policy = p.For(f.reserved)
 	return nil
 }
 
@@ -62,9 +62,9 @@ func passwordsIn(address string) (secrets []string) {
 	return secrets
 }
 
-// listensOn tells the policy of the loader which addresses lead to the host itself.
-func (f *serveFlags) listensOn(opts *loader.Options, at net.Addr) {
-	host := f.load.own
+// reserveListener tells the policy of the loader which addresses lead to the host itself.
+func (f *serveFlags) reserveListener(opts *loader.Options, at net.Addr) {
+	host := f.load.reserved
 	host.Names = f.allowedHosts
 	if own, err := netip.ParseAddrPort(at.String()); err == nil {
 		host.Listeners = append(host.Listeners, own)

@@ -16,8 +16,8 @@ func postgresEngine() testdb.Engine {
 	return testdb.Engines()[i]
 }
 
-// condition knows postgres: there is a server.
-func condition(name string) (bool, error) {
+// evalCondition knows postgres: there is a server.
+func evalCondition(name string) (bool, error) {
 	if name != "postgres" {
 		return false, fmt.Errorf("unknown condition %q", name)
 	}
@@ -28,8 +28,8 @@ func condition(name string) (bool, error) {
 	return err == nil, err
 }
 
-// postgres makes a database that ends with the script.
-func postgres(ts *testscript.TestScript, args []string) {
+// createPostgres makes a database that ends with the script.
+func createPostgres(ts *testscript.TestScript, args []string) {
 	url, drop, err := postgresEngine().Fresh(context.Background(), "")
 	ts.Check(err)
 	ts.Defer(func() { ts.Check(drop()) })

@@ -29,15 +29,15 @@ func newPreview(io stdio) *cobra.Command {
 		Long: `Preview prints, as JSON, the exact request that an agent's model would get: for
 TEXT as the user's next words, or without it for the session as it stands. No
 model is called and nothing is stored.`,
-		Args:    between(1, 2),
-		PreRunE: fromEnv,
+		Args:    requireArgs(1, 2),
+		PreRunE: applyEnvironment,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return preview(cmd.Context(), io, &f, args)
+			return printPreview(cmd.Context(), io, &f, args)
 		},
 	}
 	flags := cmd.Flags()
-	f.add(flags)
-	f.load.add(flags)
+	f.registerFlags(flags)
+	f.load.registerFlags(flags)
 	flags.StringVar(&f.agent, "agent", "", "the agent whose request it is (default: the one whose turn it is)")
 	flags.StringVar(&f.session, "session", "", "a stored session (default: one that begins)")
 	flags.StringVar(&f.user, "user", "user", "the user of the session")
@@ -46,7 +46,7 @@ model is called and nothing is stored.`,
 	return cmd
 }
 
-func preview(ctx context.Context, io stdio, f *previewFlags, args []string) error {
+func printPreview(ctx context.Context, io stdio, f *previewFlags, args []string) error {
 	state, err := f.readState()
 	if err != nil {
 		return err
@@ -54,8 +54,10 @@ func preview(ctx context.Context, io stdio, f *previewFlags, args []string) erro
 	if f.session == "" {
 		f.sessionDB = "memory:"
 	}
-	open := func(ctx context.Context, _ *slog.Logger) (*store.Store, error) { return f.openFor(ctx, failWithout) }
-	host, app, err := f.load.host(ctx, io, args[0], nil, open)
+	open := func(ctx context.Context, _ *slog.Logger) (*store.Store, error) {
+		return f.openStoreFor(ctx, requireDatabase)
+	}
+	host, app, err := f.load.openHost(ctx, io, args[0], nil, open)
 	if err != nil {
 		return err
 	}
@@ -66,7 +68,7 @@ func preview(ctx context.Context, io stdio, f *previewFlags, args []string) erro
 		Text: strings.Join(args[1:], " "),
 	})
 	if err != nil {
-		return f.locate(told(err))
+		return f.addLocation(runFailure(err))
 	}
 	return printJSON(io, p)
 }
@@ -88,12 +90,12 @@ func (f *previewFlags) readState() (map[string]any, error) {
 	return state, nil
 }
 
-// told is a failure of a run in words for people, with the cause behind it
+// runFailure is a failure of a run in words for people, with the cause behind it
 // where the words do not say enough.
-func told(err error) error {
+func runFailure(err error) error {
 	re := runtime.AsRunError(err)
 	if re.Code == runtime.CodeInternal && re.Err != nil {
-		return failed(re.Err)
+		return failWith(re.Err)
 	}
-	return failed(re)
+	return failWith(re)
 }

@@ -25,45 +25,45 @@ type printer struct {
 	problem string
 }
 
-func (p *printer) event(ev *session.Event) {
-	p.complain()
+func (p *printer) printEvent(ev *session.Event) {
+	p.flushProblem()
 	// A refusal that the event itself says is not told twice.
 	if ev.ErrorCode != "" && (ev.ErrorMessage == "" || ev.ErrorMessage != ev.Text()) {
-		p.end()
+		p.endLine()
 		p.problem = cmp.Or(ev.ErrorMessage, ev.ErrorCode)
 	}
 	if ev.Content == nil {
 		return
 	}
 	for _, part := range ev.Content.Parts {
-		p.part(ev, part)
+		p.printPart(ev, part)
 	}
 	if !ev.Partial {
-		p.end()
+		p.endLine()
 		p.streamed = false
 	}
 }
 
-func (p *printer) part(ev *session.Event, part *genai.Part) {
+func (p *printer) printPart(ev *session.Event, part *genai.Part) {
 	switch {
 	case part.FunctionCall != nil && part.FunctionCall.Name == runtime.RequestConfirmation:
 		// The person at the terminal is asked in words.
 	case part.FunctionCall != nil && !ev.Partial:
-		p.end()
-		fmt.Fprintf(p.out, "  %s → %s(%s)\n", ev.Author, part.FunctionCall.Name, oneLine(part.FunctionCall.Args))
+		p.endLine()
+		fmt.Fprintf(p.out, "  %s → %s(%s)\n", ev.Author, part.FunctionCall.Name, abbreviateJSON(part.FunctionCall.Args))
 	case part.FunctionResponse != nil:
-		p.end()
-		fmt.Fprintf(p.out, "  %s ← %s\n", part.FunctionResponse.Name, oneLine(part.FunctionResponse.Response))
+		p.endLine()
+		fmt.Fprintf(p.out, "  %s ← %s\n", part.FunctionResponse.Name, abbreviateJSON(part.FunctionResponse.Response))
 	case part.Thought || part.Text == "":
 	case ev.Partial || !p.streamed:
-		p.text(ev.Author, part.Text)
+		p.printText(ev.Author, part.Text)
 		p.streamed = ev.Partial
 	}
 }
 
-func (p *printer) text(author, text string) {
+func (p *printer) printText(author, text string) {
 	if p.author != author {
-		p.end()
+		p.endLine()
 		if author != p.root {
 			fmt.Fprintf(p.out, "[%s] ", author)
 		}
@@ -72,34 +72,34 @@ func (p *printer) text(author, text string) {
 	fmt.Fprint(p.out, text)
 }
 
-// complain prints the problem of the last event, which did not end the run.
-func (p *printer) complain() {
+// flushProblem prints the problem of the last event, which did not end the run.
+func (p *printer) flushProblem() {
 	if p.problem != "" {
-		p.end()
+		p.endLine()
 		fmt.Fprintf(p.out, "! %s\n", p.problem)
 		p.problem = ""
 	}
 }
 
-// end closes the line that is open.
-func (p *printer) end() {
+// endLine closes the line that is open.
+func (p *printer) endLine() {
 	if p.author != "" {
 		fmt.Fprintln(p.out)
 		p.author = ""
 	}
 }
 
-func oneLine(v map[string]any) string {
+func abbreviateJSON(v map[string]any) string {
 	const most = 200
-	line := wholeLine(v)
+	line := compactJSON(v)
 	if len(line) > most {
 		return line[:most] + "…"
 	}
 	return line
 }
 
-// wholeLine leaves nothing out: a person who approves sees all of it.
-func wholeLine(v map[string]any) string {
+// compactJSON leaves nothing out: a person who approves sees all of it.
+func compactJSON(v map[string]any) string {
 	if v == nil {
 		return "{}"
 	}

@@ -27,13 +27,13 @@ type pruneFlags struct {
 
 func newSessionPrune(io stdio) *cobra.Command {
 	var f pruneFlags
-	cmd := f.verb(&cobra.Command{
+	cmd := f.setupCommand(&cobra.Command{
 		Use:   "prune APPDIR --older-than AGE",
 		Short: "Delete the sessions that nothing has happened in for a while",
 		Long: `Prune deletes the sessions of an app whose last event is older than AGE, such as
 30d or 12h, with their events, state and artifacts. One that is run at the
 moment is left alone. With retention: in app.yaml, serve does it by itself.`,
-		Args: between(1, 1),
+		Args: requireArgs(1, 1),
 	}, func(ctx context.Context, args []string) error { return pruneSessions(ctx, io, &f, args[0]) })
 	cmd.Flags().StringVar(&f.olderThan, "older-than", "", "how long ago the last event is, such as 30d")
 	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "delete nothing, only say what would be deleted")
@@ -45,7 +45,7 @@ func pruneSessions(ctx context.Context, io stdio, f *pruneFlags, dir string) err
 	if ds := age.DecodeSpec(&spec.Node{Kind: spec.Scalar, Value: f.olderThan}); ds.HasErrors() || age == 0 {
 		return fmt.Errorf("--older-than %q: write an age above zero, such as 30d, 12h or 1h30m", f.olderThan)
 	}
-	st, err := f.openFor(ctx, failWithout)
+	st, err := f.openStoreFor(ctx, requireDatabase)
 	if err != nil {
 		return err
 	}
@@ -59,15 +59,15 @@ func pruneSessions(ctx context.Context, io stdio, f *pruneFlags, dir string) err
 		done = "would be deleted"
 	}
 	fmt.Fprintf(io.err, "%d sessions %s\n", n, done)
-	return failed(err)
+	return failWith(err)
 }
 
-// retain deletes sessions that are past their app's retention, until ctx ends.
-func (m *serveMain) retain(ctx context.Context) {
+// pruneRegularly deletes sessions that are past their app's retention, until ctx ends.
+func (m *serveMain) pruneRegularly(ctx context.Context) {
 	round := time.NewTicker(pruneEvery)
 	defer round.Stop()
 	for {
-		if p := safe.Call(func() { m.prune(ctx) }); p != nil {
+		if p := safe.Call(func() { m.pruneExpired(ctx) }); p != nil {
 			p.Log(m.logger, "deleting old sessions panicked")
 		}
 		select {
@@ -78,7 +78,7 @@ func (m *serveMain) retain(ctx context.Context) {
 	}
 }
 
-func (m *serveMain) prune(ctx context.Context) {
+func (m *serveMain) pruneExpired(ctx context.Context) {
 	for _, app := range m.host.Apps() {
 		if app.Retention == 0 {
 			continue

@@ -39,22 +39,22 @@ func TestReadmeCommands(t *testing.T) {
 		{"apps/tools/README.md", `agenthost run apps/tools "good morning in Portuguese, please"`, "In Portuguese: Bom dia"},
 	} {
 		if folders[tt.file] == "" {
-			folders[tt.file] = folderWith(t, apps)
+			folders[tt.file] = linkApps(t, apps)
 		}
 		t.Run(tt.command, func(t *testing.T) {
-			text := read(t, filepath.Join(repo, tt.file))
+			text := readText(t, filepath.Join(repo, tt.file))
 			t.Chdir(folders[tt.file])
 			if !strings.Contains(text, tt.command) {
 				t.Errorf("%s does not have: %s", tt.file, tt.command)
 			}
-			if got := typed(t, tt.command, lines(text)); !strings.Contains(got, tt.want) {
+			if got := runCommandLine(t, tt.command, promptedLines(text)); !strings.Contains(got, tt.want) {
 				t.Errorf("%s prints:\n%s\nwant %q in it", tt.command, got, tt.want)
 			}
 		})
 	}
 }
 
-func folderWith(t *testing.T, apps string) string {
+func linkApps(t *testing.T, apps string) string {
 	t.Helper()
 	dir := t.TempDir()
 	if err := os.Symlink(apps, filepath.Join(dir, "apps")); err != nil {
@@ -63,36 +63,36 @@ func folderWith(t *testing.T, apps string) string {
 	return dir
 }
 
-// typed carries out a command and returns what it prints.
-func typed(t *testing.T, command, input string) string {
+// runCommandLine carries out a command and returns what it prints.
+func runCommandLine(t *testing.T, command, input string) string {
 	t.Helper()
 	var args []string
-	for _, w := range words.FindAllStringSubmatch(command, -1)[1:] {
+	for _, w := range shellWord.FindAllStringSubmatch(command, -1)[1:] {
 		args = append(args, w[1]+w[2])
 	}
 	var out, problems bytes.Buffer
-	if code := run(t.Context(), args, stdio{strings.NewReader(input), &out, &problems}); code != exitGood {
+	if code := run(t.Context(), args, stdio{strings.NewReader(input), &out, &problems}); code != exitOK {
 		t.Fatalf("%s: exit status %d\n%s", command, code, &problems)
 	}
 	return out.String()
 }
 
-// lines are what a README says after a prompt.
-func lines(readme string) string {
+// promptedLines are what a README says after a prompt.
+func promptedLines(readme string) string {
 	var b strings.Builder
-	for _, m := range said.FindAllStringSubmatch(readme, -1) {
+	for _, m := range promptLine.FindAllStringSubmatch(readme, -1) {
 		b.WriteString(m[1] + "\n")
 	}
 	return b.String()
 }
 
-// said finds lines after a prompt.
-var said = regexp.MustCompile(`(?m)^    > (.*)$`)
+// promptLine finds lines after a prompt.
+var promptLine = regexp.MustCompile(`(?m)^    > (.*)$`)
 
-// words splits a command as a shell does, as far as the READMEs need it.
-var words = regexp.MustCompile(`"([^"]*)"|(\S+)`)
+// shellWord splits a command as a shell does, as far as the READMEs need it.
+var shellWord = regexp.MustCompile(`"([^"]*)"|(\S+)`)
 
-func TestNoFileNamesAPlaceOfOneMachine(t *testing.T) {
+func TestNoAbsoluteHomePaths(t *testing.T) {
 	place := regexp.MustCompile(`(^|[^\w.:/])/(work|home|root|Users)/\w`)
 	err := filepath.WalkDir(repo, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {

@@ -15,10 +15,10 @@ import (
 )
 
 const (
-	// maxReady bounds what is read of a host's answer.
-	maxReady = 64 << 10
-	// readyPatience is how long a host may take to say whether it is ready.
-	readyPatience = 3 * time.Second
+	// maxReadyBytes bounds what is read of a host's answer.
+	maxReadyBytes = 64 << 10
+	// readyTimeout is how long a host may take to say whether it is ready.
+	readyTimeout = 3 * time.Second
 )
 
 func newReady(io stdio) *cobra.Command {
@@ -29,22 +29,22 @@ func newReady(io stdio) *cobra.Command {
 		Long: `Ready asks the host that listens at --addr whether runs should be sent to it. It
 says why not, and exits with status 1 then. It is the health check of a container,
 which holds no other program that could ask.`,
-		Args:    between(0, 0),
-		PreRunE: fromEnv,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return ready(cmd.Context(), io, addr) },
+		Args:    requireArgs(0, 0),
+		PreRunE: applyEnvironment,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return checkReady(cmd.Context(), io, addr) },
 	}
 	cmd.Flags().StringVar(&addr, "addr", defaultAddr, "the address that serve listens on")
 	return cmd
 }
 
-func ready(ctx context.Context, std stdio, addr string) error {
+func checkReady(ctx context.Context, std stdio, addr string) error {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
 		return fmt.Errorf("--addr %q: write HOST:PORT, such as %s", addr, defaultAddr)
 	}
-	ctx, cancel := context.WithTimeout(ctx, readyPatience)
+	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
-	at := net.JoinHostPort(fromThisMachine(host), port)
+	at := net.JoinHostPort(dialHost(host), port)
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+at+"/readyz", nil)
 	if err != nil {
 		return fmt.Errorf("--addr %q: %w", addr, err)
@@ -55,7 +55,7 @@ func ready(ctx context.Context, std stdio, addr string) error {
 		return notReady("no host answers at %s", at)
 	}
 	defer res.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(res.Body, maxReady))
+	text, err := io.ReadAll(io.LimitReader(res.Body, maxReadyBytes))
 	var body struct {
 		Ready   *bool    `json:"ready"`
 		Reasons []string `json:"reasons"`
@@ -74,11 +74,11 @@ func ready(ctx context.Context, std stdio, addr string) error {
 }
 
 func notReady(format string, args ...any) error {
-	return &codedError{exitNo, fmt.Errorf(format, args...)}
+	return &codedError{exitProblems, fmt.Errorf(format, args...)}
 }
 
-// fromThisMachine is where a host is found that listens on every address.
-func fromThisMachine(host string) string {
+// dialHost is where a host is found that listens on every address.
+func dialHost(host string) string {
 	ip, err := netip.ParseAddr(strings.Trim(host, "[]"))
 	switch {
 	case host == "":

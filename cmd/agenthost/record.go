@@ -9,27 +9,27 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// recording lets a verb run with its models' answers and its tools' calls added
+// runRecorded lets a verb run with its models' answers and its tools' calls added
 // to a script. A file that was there goes on at its end, as a session does.
-func recording(file string, run func(opts *loader.Options) error) error {
+func runRecorded(file string, run func(opts *loader.Options) error) error {
 	out, err := os.OpenFile(file, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
-		return failedf("--record: %w", err)
+		return failWithf("--record: %w", err)
 	}
 	rec := provider.NewRecorder(out)
 	err = run(&loader.Options{Wrap: rec.Wrap, WrapTool: loader.RecordTools(rec)})
 	if lost := errors.Join(rec.Err(), out.Close()); err == nil {
-		err = failed(lost)
+		err = failWith(lost)
 	}
 	return err
 }
 
-// replaying is how an app is loaded whose models and tools answer from a
+// replayOptions is how an app is loaded whose models and tools answer from a
 // record.
-func replaying(io stdio, file string) (*loader.Options, error) {
+func replayOptions(io stdio, file string) (*loader.Options, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
-		return nil, failedf("--replay: %w", err)
+		return nil, failWithf("--replay: %w", err)
 	}
 	n, ds := spec.Parse(file, text)
 	var script *provider.Script
@@ -42,7 +42,7 @@ func replaying(io stdio, file string) (*loader.Options, error) {
 		return nil, err
 	}
 	if ds.HasErrors() {
-		return nil, failedf("--replay: %s has problems", file)
+		return nil, failWithf("--replay: %s has problems", file)
 	}
 	return &loader.Options{Model: provider.NewScripted(script, nil), WrapTool: loader.ReplayTools(script)}, nil
 }

@@ -13,18 +13,18 @@ import (
 // A last turn without an answer, as a client leaves it that goes away, is left out of a
 // recorded test, which passes; record says so in one line. With nothing else in the
 // session, there is no test.
-func TestRecordLeavesOutCutOffTurn(t *testing.T) {
+func TestRecordSkipsUnansweredTurn(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "echo")
-	saveIn(t, dir, "root_agent.yaml", "name: echo\nmodel: demo\ninstruction: Repeat.\n")
-	saveIn(t, dir, "app.yaml", "models: {demo: {provider: scripted, script: s.yaml}}\n")
-	saveIn(t, dir, "s.yaml", "- text: \"You said: {user}\"\n")
+	saveFile(t, dir, "root_agent.yaml", "name: echo\nmodel: demo\ninstruction: Repeat.\n")
+	saveFile(t, dir, "app.yaml", "models: {demo: {provider: scripted, script: s.yaml}}\n")
+	saveFile(t, dir, "s.yaml", "- text: \"You said: {user}\"\n")
 	db := "sqlite:///" + filepath.Join(t.TempDir(), "s.db")
 	agenthost := func(args ...string) (code int, out, problems string) {
 		var o, e strings.Builder
 		code = run(t.Context(), append(args, "--session-db", db), stdio{strings.NewReader(""), &o, &e})
 		return code, o.String(), e.String()
 	}
-	if code, _, problems := agenthost("run", dir, "one", "--session", "s"); code != exitGood {
+	if code, _, problems := agenthost("run", dir, "one", "--session", "s"); code != exitOK {
 		t.Fatal(problems)
 	}
 	st, err := store.Open(t.Context(), db, nil)
@@ -49,14 +49,14 @@ func TestRecordLeavesOutCutOffTurn(t *testing.T) {
 		t.Fatal(err)
 	}
 	code, out, problems := agenthost("record", dir, "s")
-	if want := "agenthost: the last turn of session s was cut off before its answer: it is left out of the test\n"; code != exitGood || problems != want {
+	if want := "agenthost: the last turn of session s was cut off before its answer: it is left out of the test\n"; code != exitOK || problems != want {
 		t.Errorf("record = %d, stderr %q, want %q", code, problems, want)
 	}
 	if !strings.Contains(out, `user: "one"`) || strings.Contains(out, "never answered") {
 		t.Errorf("the test is\n%s", out)
 	}
 	code, _, problems = agenthost("record", dir, "only")
-	if want := "agenthost: session only cannot be a test: the only turn was interrupted before an answer\n"; code != exitFail || problems != want {
+	if want := "agenthost: session only cannot be a test: the only turn was interrupted before an answer\n"; code != exitFailure || problems != want {
 		t.Errorf("record = %d, stderr %q, want %q", code, problems, want)
 	}
 }

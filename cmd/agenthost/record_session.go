@@ -34,24 +34,24 @@ what it did then, it is told on stderr and the status is 1. --db is short for
 
 A session holds what was said in it, so a test made of it does too: read it
 before you give it to others.`,
-		Args:    between(2, 2),
-		PreRunE: fromEnv,
+		Args:    requireArgs(2, 2),
+		PreRunE: applyEnvironment,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return recordSession(cmd.Context(), io, &f, args)
 		},
 	}
 	flags := cmd.Flags()
-	f.add(flags)
-	f.load.add(flags)
-	flags.SetNormalizeFunc(shortDB)
+	f.registerFlags(flags)
+	f.load.registerFlags(flags)
+	flags.SetNormalizeFunc(expandDBFlag)
 	flags.StringVar(&f.user, "user", "user", "whose session it is")
 	flags.StringVar(&f.name, "name", "", "what the test is called (default: after the session)")
 	flags.StringVar(&f.out, "out", "", "add the test to this file, such as root_agent.test.yaml")
 	return cmd
 }
 
-// shortDB lets a person write --db for --session-db.
-func shortDB(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+// expandDBFlag lets a person write --db for --session-db.
+func expandDBFlag(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 	if name == "db" {
 		name = "session-db"
 	}
@@ -59,7 +59,7 @@ func shortDB(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 }
 
 func recordSession(ctx context.Context, io stdio, f *recordFlags, args []string) error {
-	l, err := f.load.loader(args[0])
+	l, err := f.load.newLoader(args[0])
 	if err != nil {
 		return err
 	}
@@ -68,76 +68,76 @@ func recordSession(ctx context.Context, io stdio, f *recordFlags, args []string)
 		return err
 	}
 	if suite == nil {
-		return &codedError{exitNo, fmt.Errorf("%s has problems", args[0])}
+		return &codedError{exitProblems, fmt.Errorf("%s has problems", args[0])}
 	}
-	record, err := f.read(ctx, session.Key{App: suite.App, User: f.user, ID: args[1]})
+	record, err := f.readSession(ctx, session.Key{App: suite.App, User: f.user, ID: args[1]})
 	if err != nil {
 		return err
 	}
 	record.Own = suite.Own
 	text, cutOff, err := apptest.Make(record)
 	if err != nil {
-		return failedf("session %s cannot be a test: %w", args[1], err)
+		return failWithf("session %s cannot be a test: %w", args[1], err)
 	}
 	if cutOff {
 		fmt.Fprintf(io.err, "agenthost: the last turn of session %s was cut off before its answer: it is left out of the test\n", args[1])
 	}
-	if err := f.write(io, text); err != nil {
+	if err := f.writeTest(io, text); err != nil {
 		return err
 	}
-	return proveTest(ctx, io, suite, text)
+	return runRecordedTest(ctx, io, suite, text)
 }
 
-// read takes what a test is made of from the store.
-func (f *recordFlags) read(ctx context.Context, key session.Key) (*apptest.Record, error) {
-	st, err := f.openFor(ctx, failWithout)
+// readSession takes what a test is made of from the store.
+func (f *recordFlags) readSession(ctx context.Context, key session.Key) (*apptest.Record, error) {
+	st, err := f.openStoreFor(ctx, requireDatabase)
 	if err != nil {
 		return nil, err
 	}
 	defer st.Close()
 	r := &apptest.Record{Name: f.name}
 	if r.Session, err = st.Sessions.Get(ctx, key, nil); err != nil {
-		return nil, failed(f.locate(err))
+		return nil, failWith(f.addLocation(err))
 	}
 	if r.Initial, err = st.Sessions.Initial(ctx, key); err != nil {
-		return nil, failed(err)
+		return nil, failWith(err)
 	}
 	return r, nil
 }
 
-// write prints the test, or adds it to a file.
-func (f *recordFlags) write(io stdio, text string) error {
+// writeTest prints the test, or adds it to a file.
+func (f *recordFlags) writeTest(io stdio, text string) error {
 	if f.out == "" {
 		_, err := fmt.Fprint(io.out, text)
-		return failed(err)
+		return failWith(err)
 	}
 	file, err := os.OpenFile(f.out, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
-		return failedf("--out: %w", err)
+		return failWithf("--out: %w", err)
 	}
 	if info, err := file.Stat(); err == nil && info.Size() > 0 {
 		text = "\n" + text
 	}
 	if _, err = file.WriteString(text); err != nil {
 		file.Close()
-		return failedf("--out: %w", err)
+		return failWithf("--out: %w", err)
 	}
-	return failed(file.Close())
+	return failWith(file.Close())
 }
 
-// proveTest runs the test that was made.
-func proveTest(ctx context.Context, io stdio, suite *loader.Suite, text string) error {
+// runRecordedTest runs the test that was made.
+func runRecordedTest(ctx context.Context, io stdio, suite *loader.Suite, text string) error {
 	tests, ds := suite.Decode("the test", []byte(text))
 	if ds.HasErrors() {
-		return &codedError{exitNo, fmt.Errorf("the test was made, and does not fit the app as it is now:\n%w", ds.Err())}
+		return &codedError{exitProblems, fmt.Errorf("the test was made, and does not fit the app as it is now:\n%w", ds.Err())}
 	}
 	for _, t := range tests {
 		if r := suite.Run(ctx, t); !r.Passed() {
 			var out strings.Builder
 			if err := writeResult(&out, r); err != nil {
-				return failed(err)
+				return failWith(err)
 			}
-			return &codedError{exitNo, fmt.Errorf("the test was made, and does not pass:\n%s", out.String())}
+			return &codedError{exitProblems, fmt.Errorf("the test was made, and does not pass:\n%s", out.String())}
 		}
 	}
 	return nil

@@ -37,12 +37,12 @@ func TestRecordedAppsReplay(t *testing.T) {
 			t.Run(app, func(t *testing.T) {
 				var script strings.Builder
 				rec := provider.NewRecorder(&script)
-				want := conversation(t, dir, said[app], streaming, &loader.Options{Wrap: rec.Wrap, WrapTool: loader.RecordTools(rec)})
+				want := runConversation(t, dir, said[app], streaming, &loader.Options{Wrap: rec.Wrap, WrapTool: loader.RecordTools(rec)})
 				if rec.Err() != nil {
 					t.Fatal(rec.Err())
 				}
 				recorded := decodeScript(t, script.String())
-				got := conversation(t, dir, said[app], streaming, &loader.Options{
+				got := runConversation(t, dir, said[app], streaming, &loader.Options{
 					Model: provider.NewScripted(recorded, nil), WrapTool: loader.ReplayTools(recorded),
 				})
 				if diff := cmp.Diff(want, got); diff != "" {
@@ -66,10 +66,10 @@ func decodeScript(t *testing.T, text string) *provider.Script {
 	return script
 }
 
-// conversation has the events of all turns of a new session.
-func conversation(t *testing.T, dir string, said []string, streaming bool, opts *loader.Options) []string {
+// runConversation has the events of all turns of a new session.
+func runConversation(t *testing.T, dir string, said []string, streaming bool, opts *loader.Options) []string {
 	t.Helper()
-	opts.Env = environment(map[string]string{"ORDERS_URL": "http://127.0.0.1:1"})
+	opts.Env = lookupEnv(map[string]string{"ORDERS_URL": "http://127.0.0.1:1"})
 	e := testenv.New(t, &testenv.Options{Loader: opts})
 	app := e.Load(t, dir)
 	key := e.Session(t, app.Name, "s", nil)

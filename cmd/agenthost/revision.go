@@ -20,27 +20,27 @@ type revisionFlags struct {
 	json bool
 }
 
-// addLoad is for the verbs that load a folder.
-func (f *revisionFlags) addLoad(cmd *cobra.Command) *cobra.Command {
-	f.load.add(cmd.Flags())
+// addLoadFlags is for the verbs that load a folder.
+func (f *revisionFlags) addLoadFlags(cmd *cobra.Command) *cobra.Command {
+	f.load.registerFlags(cmd.Flags())
 	return cmd
 }
 
-func (f *revisionFlags) addJSON(cmd *cobra.Command) *cobra.Command {
+func (f *revisionFlags) addJSONFlag(cmd *cobra.Command) *cobra.Command {
 	cmd.Flags().BoolVar(&f.json, "json", false, "print JSON")
 	return cmd
 }
 
 func newRevisions(io stdio) *cobra.Command {
 	var f revisionFlags
-	return f.addJSON(f.verb(&cobra.Command{
+	return f.addJSONFlag(f.setupCommand(&cobra.Command{
 		Use:   "revisions APPDIR",
 		Short: "List the revisions of an app that are kept, the newest first",
 		Long: `Revisions lists what the app was when it served: each content of its files has a
 revision, which every event of it names. How many are kept is reload:
 keep_revisions of app.yaml. APPDIR is the app's folder; it is not loaded.`,
-		Args: between(1, 1),
-	}, failWithout, func(ctx context.Context, st *store.Store, args []string) error {
+		Args: requireArgs(1, 1),
+	}, requireDatabase, func(ctx context.Context, st *store.Store, args []string) error {
 		return listRevisions(ctx, io, &f, st, loader.AppName(args[0]))
 	}))
 }
@@ -54,7 +54,7 @@ type revisionLine struct {
 func listRevisions(ctx context.Context, io stdio, f *revisionFlags, st *store.Store, app string) error {
 	all, err := st.Revisions.List(ctx, app)
 	if err != nil {
-		return failed(err)
+		return failWith(err)
 	}
 	lines := []revisionLine{}
 	for _, rev := range all {
@@ -68,31 +68,31 @@ func listRevisions(ctx context.Context, io stdio, f *revisionFlags, st *store.St
 	for _, l := range lines {
 		fmt.Fprintf(w, "%s\t%s\n", l.Revision, l.Served)
 	}
-	return failed(w.Flush())
+	return failWith(w.Flush())
 }
 
 func newDiff(io stdio) *cobra.Command {
 	var f revisionFlags
-	return f.addLoad(f.addJSON(f.verb(&cobra.Command{
+	return f.addLoadFlags(f.addJSONFlag(f.setupCommand(&cobra.Command{
 		Use:   "diff APPDIR REVISION [REVISION]",
 		Short: "Say what another revision of an app says otherwise",
 		Long: `Diff says which agents came, went or changed between two revisions, and in which
 of their fields; with one revision, between that and the files of APPDIR. The
 beginning of a revision will do. Variables stand as they are written.`,
-		Args: between(2, 3),
-	}, failWithout, func(ctx context.Context, st *store.Store, args []string) error {
+		Args: requireArgs(2, 3),
+	}, requireDatabase, func(ctx context.Context, st *store.Store, args []string) error {
 		before, err := st.Revisions.Get(ctx, loader.AppName(args[0]), args[1])
 		if err != nil {
-			return failed(err)
+			return failWith(err)
 		}
 		if len(args) == 3 {
 			after, err := st.Revisions.Get(ctx, before.App, args[2])
 			if err != nil {
-				return failed(err)
+				return failWith(err)
 			}
 			return f.printDiff(ctx, io, before, after)
 		}
-		after, err := f.folder(ctx, io, args[0])
+		after, err := f.loadRevision(ctx, io, args[0])
 		if err != nil {
 			return err
 		}
@@ -100,13 +100,13 @@ beginning of a revision will do. Variables stand as they are written.`,
 	})))
 }
 
-// folder is what the files of a folder are now. With problems there is
+// loadRevision is what the files of a folder are now. With problems there is
 // none.
-func (f *revisionFlags) folder(ctx context.Context, io stdio, dir string) (*store.Revision, error) {
+func (f *revisionFlags) loadRevision(ctx context.Context, io stdio, dir string) (*store.Revision, error) {
 	if err := checkApp(dir); err != nil {
 		return nil, err
 	}
-	opts, err := f.load.onto(nil, dir)
+	opts, err := f.load.loaderOptions(nil, dir)
 	if err != nil {
 		return nil, err
 	}
@@ -115,7 +115,7 @@ func (f *revisionFlags) folder(ctx context.Context, io stdio, dir string) (*stor
 		return nil, err
 	}
 	if loaded == nil {
-		return nil, &codedError{exitNo, fmt.Errorf("%s has problems", dir)}
+		return nil, &codedError{exitProblems, fmt.Errorf("%s has problems", dir)}
 	}
 	defer loaded.App.Close()
 	return &store.Revision{App: loaded.App.Name, ID: loaded.App.Revision, Files: loaded.Files}, nil
@@ -129,7 +129,7 @@ type comparison struct {
 	Files   []string        `json:"files"`
 }
 
-func compare(ctx context.Context, before, after *store.Revision) comparison {
+func compareRevisions(ctx context.Context, before, after *store.Revision) comparison {
 	l := loader.New(nil)
 	c := comparison{From: before.ID, To: after.ID, Changes: []loader.Change{}, Files: loader.ChangedFiles(before.Files, after.Files)}
 	c.Changes = append(c.Changes, loader.Compare(l.Sketch(ctx, before), l.Sketch(ctx, after))...)
@@ -137,16 +137,16 @@ func compare(ctx context.Context, before, after *store.Revision) comparison {
 }
 
 func (f *revisionFlags) printDiff(ctx context.Context, io stdio, before, after *store.Revision) error {
-	c := compare(ctx, before, after)
+	c := compareRevisions(ctx, before, after)
 	if f.json {
 		return printJSON(io, c)
 	}
-	c.print(io)
+	c.printText(io)
 	return nil
 }
 
-// print writes the changes for people, agent by agent.
-func (c *comparison) print(io stdio) {
+// printText writes the changes for people, agent by agent.
+func (c *comparison) printText(io stdio) {
 	where := ""
 	for _, ch := range c.Changes {
 		if ch.Field == "" {
@@ -157,7 +157,7 @@ func (c *comparison) print(io stdio) {
 			where = ch.Where
 			fmt.Fprintln(io.out, where)
 		}
-		fmt.Fprintf(io.out, "  %s\n", changeLine(ch))
+		fmt.Fprintf(io.out, "  %s\n", formatChange(ch))
 	}
 	switch {
 	case len(c.Changes) == 0 && len(c.Files) > 0:
@@ -170,26 +170,26 @@ func (c *comparison) print(io stdio) {
 	}
 }
 
-func changeLine(ch loader.Change) string {
+func formatChange(ch loader.Change) string {
 	if ch.What != loader.Changed {
 		return ch.Field + " " + ch.What
 	}
-	was, is := differing(ch.Before, ch.After)
+	was, is := firstDifference(ch.Before, ch.After)
 	return fmt.Sprintf("%s: %s → %s", ch.Field, was, is)
 }
 
-// differing are the first lines of two texts that differ, cut to a width that
+// firstDifference are the first lines of two texts that differ, cut to a width that
 // can be read.
-func differing(a, b string) (was, is string) {
+func firstDifference(a, b string) (was, is string) {
 	as, bs := strings.Split(a, "\n"), strings.Split(b, "\n")
 	i := 0
 	for i < len(as)-1 && i < len(bs)-1 && as[i] == bs[i] {
 		i++
 	}
-	return quoted(as[i]), quoted(bs[i])
+	return truncateLine(as[i]), truncateLine(bs[i])
 }
 
-func quoted(line string) string {
+func truncateLine(line string) string {
 	const width = 60
 	if runes := []rune(line); len(runes) > width {
 		line = string(runes[:width-1]) + "…"

@@ -20,20 +20,20 @@ import (
 
 func newRollback(io stdio) *cobra.Command {
 	var f revisionFlags
-	return f.addLoad(f.verb(&cobra.Command{
+	return f.addLoadFlags(f.setupCommand(&cobra.Command{
 		Use:   "rollback APPDIR REVISION",
 		Short: "Give an app's folder the files of an earlier revision",
 		Long: `Rollback writes the files of a revision into the app's folder, and takes away
 what the newest revision has beside them; a host that serves the folder takes
 that in as any other change. What is replaced and is not of the newest revision
 is kept beside it in .replaced. The .env stays as it is.`,
-		Args: between(2, 2),
-	}, failWithout, func(ctx context.Context, st *store.Store, args []string) error {
+		Args: requireArgs(2, 2),
+	}, requireDatabase, func(ctx context.Context, st *store.Store, args []string) error {
 		id, err := rollBack(ctx, io, st, args)
 		if err != nil {
 			return err
 		}
-		return f.sayIfOther(ctx, io, args[0], id)
+		return f.reportOtherRevision(ctx, io, args[0], id)
 	}))
 }
 
@@ -42,24 +42,24 @@ func rollBack(ctx context.Context, io stdio, st *store.Store, args []string) (id
 	dir, app := args[0], loader.AppName(args[0])
 	rev, err := st.Revisions.Get(ctx, app, args[1])
 	if err != nil {
-		return "", failed(err)
+		return "", failWith(err)
 	}
 	newest, err := st.Revisions.List(ctx, app)
 	if err != nil {
-		return "", failed(err)
+		return "", failWith(err)
 	}
 	now, err := st.Revisions.Get(ctx, app, newest[0].ID)
 	if err != nil {
-		return "", failed(err)
+		return "", failWith(err)
 	}
 	root, err := os.OpenRoot(dir)
 	if err != nil {
-		return "", failed(err)
+		return "", failWith(err)
 	}
 	defer root.Close()
 	r := &restorer{root: root, known: now.Files}
-	if err := r.restore(rev.Files); err != nil {
-		return "", failed(fmt.Errorf("rolling back %s: %w", dir, err))
+	if err := r.restoreFiles(rev.Files); err != nil {
+		return "", failWith(fmt.Errorf("rolling back %s: %w", dir, err))
 	}
 	fmt.Fprintf(io.err, "%s has the files of revision %s: %d written, %d taken away, %d kept in %s\n", dir, rev.ID, r.written, r.removed, r.kept, replacedDir)
 	for _, name := range r.shared {
@@ -68,10 +68,10 @@ func rollBack(ctx context.Context, io stdio, st *store.Store, args []string) (id
 	return rev.ID, nil
 }
 
-// sayIfOther tells when the files make another revision: the environment has
+// reportOtherRevision tells when the files make another revision: the environment has
 // its part in it.
-func (f *revisionFlags) sayIfOther(ctx context.Context, io stdio, dir, want string) error {
-	got, err := f.folder(ctx, io, dir)
+func (f *revisionFlags) reportOtherRevision(ctx context.Context, io stdio, dir, want string) error {
+	got, err := f.loadRevision(ctx, io, dir)
 	if err == nil && got.ID != want {
 		fmt.Fprintf(io.err, "with the environment and .env of now it is revision %s\n", got.ID)
 	}
@@ -92,13 +92,13 @@ type restorer struct {
 	shared []string
 }
 
-func (r *restorer) restore(files map[string][]byte) error {
+func (r *restorer) restoreFiles(files map[string][]byte) error {
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		if !filepath.IsLocal(name) {
 			r.shared = append(r.shared, name)
 			continue
 		}
-		if err := r.write(name, files[name]); err != nil {
+		if err := r.writeFile(name, files[name]); err != nil {
 			return err
 		}
 	}
@@ -106,7 +106,7 @@ func (r *restorer) restore(files map[string][]byte) error {
 		if _, wanted := files[name]; wanted || !filepath.IsLocal(name) {
 			continue
 		}
-		if err := r.keep(name); err != nil {
+		if err := r.backUpFile(name); err != nil {
 			return err
 		}
 		if err := r.root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -117,12 +117,12 @@ func (r *restorer) restore(files map[string][]byte) error {
 	return nil
 }
 
-// write puts a file there in one step: nobody sees a part of it.
-func (r *restorer) write(name string, content []byte) error {
+// writeFile puts a file there in one step: nobody sees a part of it.
+func (r *restorer) writeFile(name string, content []byte) error {
 	if now, err := r.root.ReadFile(name); err == nil && bytes.Equal(now, content) {
 		return nil
 	}
-	if err := r.keep(name); err != nil {
+	if err := r.backUpFile(name); err != nil {
 		return err
 	}
 	if err := r.root.MkdirAll(path.Dir(name), 0o755); err != nil {
@@ -136,8 +136,8 @@ func (r *restorer) write(name string, content []byte) error {
 	return r.root.Rename(draft, name)
 }
 
-// keep copies a file that is not of the newest revision aside.
-func (r *restorer) keep(name string) error {
+// backUpFile copies a file that is not of the newest revision aside.
+func (r *restorer) backUpFile(name string) error {
 	now, err := r.root.ReadFile(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil

@@ -50,16 +50,16 @@ broken one is told and changes nothing.
 
 In a conversation, /state prints the session's state, /session its id, /answer
 asks again for what was left open, and /quit ends it.`,
-		Args:    between(1, 2),
-		PreRunE: fromEnv,
+		Args:    requireArgs(1, 2),
+		PreRunE: applyEnvironment,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return talk(cmd.Context(), io, &f, args)
+			return runApp(cmd.Context(), io, &f, args)
 		},
 	}
 	flags := cmd.Flags()
-	f.add(flags)
-	f.addLimits(flags)
-	f.load.add(flags)
+	f.registerFlags(flags)
+	f.registerLimits(flags)
+	f.load.registerFlags(flags)
 	flags.StringVar(&f.session, "session", "", "go on with this session, or begin one with this id")
 	flags.StringVar(&f.user, "user", "user", "who is talking")
 	flags.StringArrayVar(&f.state, "state", nil, "a state key, KEY=VALUE, set with the first message; may be given again")
@@ -70,23 +70,23 @@ asks again for what was left open, and /quit ends it.`,
 	return cmd
 }
 
-func talk(ctx context.Context, io stdio, f *runFlags, args []string) error {
+func runApp(ctx context.Context, io stdio, f *runFlags, args []string) error {
 	switch {
 	case f.record != "" && f.replay != "":
 		return errors.New("--record and --replay exclude each other: a record is made of what models and tools answer themselves")
 	case f.replay != "":
-		opts, err := replaying(io, f.replay)
+		opts, err := replayOptions(io, f.replay)
 		if err != nil {
 			return err
 		}
-		return talkWith(ctx, io, f, args, opts)
+		return runAppWith(ctx, io, f, args, opts)
 	case f.record == "":
-		return talkWith(ctx, io, f, args, nil)
+		return runAppWith(ctx, io, f, args, nil)
 	}
-	return recording(f.record, func(opts *loader.Options) error { return talkWith(ctx, io, f, args, opts) })
+	return runRecorded(f.record, func(opts *loader.Options) error { return runAppWith(ctx, io, f, args, opts) })
 }
 
-func talkWith(ctx context.Context, io stdio, f *runFlags, args []string, opts *loader.Options) error {
+func runAppWith(ctx context.Context, io stdio, f *runFlags, args []string, opts *loader.Options) error {
 	state, err := parseState(f.state)
 	if err != nil {
 		return err
@@ -94,35 +94,35 @@ func talkWith(ctx context.Context, io stdio, f *runFlags, args []string, opts *l
 	if f.resume && (f.session == "" || len(args) == 2) {
 		return errors.New("--resume goes on with what was said in --session: name the session, and leave TEXT out")
 	}
-	host, app, err := f.load.host(ctx, io, args[0], opts, f.open)
+	host, app, err := f.load.openHost(ctx, io, args[0], opts, f.openStore)
 	if err != nil {
 		return err
 	}
 	defer host.Store().Close()
 	defer host.Close()
-	t := &talker{io: io, host: host, state: state, json: f.json}
-	if t.key, err = f.key(ctx, io, session.Key{App: app, User: f.user, ID: f.session}, host.Store()); err != nil {
+	t := &conversation{io: io, host: host, state: state, json: f.json}
+	if t.key, err = f.ensureSession(ctx, io, session.Key{App: app, User: f.user, ID: f.session}, host.Store()); err != nil {
 		return err
 	}
 	if f.resume {
-		err = t.resume(ctx)
-		t.remind(ctx, args[0])
+		err = t.resumeInvocation(ctx)
+		t.printPending(ctx, args[0])
 		return err
 	}
 	if len(args) == 2 {
-		err = t.say(ctx, args[1])
-		t.remind(ctx, args[0])
+		err = t.sendText(ctx, args[1])
+		t.printPending(ctx, args[0])
 		fmt.Fprintf(io.err, "session %s\n", t.key.ID)
 		return err
 	}
-	if opts, err = f.load.onto(opts, args[0]); err != nil {
+	if opts, err = f.load.loaderOptions(opts, args[0]); err != nil {
 		return err
 	}
-	return t.converse(ctx, loader.New(opts), args[0])
+	return t.runLoop(ctx, loader.New(opts), args[0])
 }
 
-// key names the session, and makes it when it is not there.
-func (f *runFlags) key(ctx context.Context, io stdio, key session.Key, st *store.Store) (session.Key, error) {
+// ensureSession names the session, and makes it when it is not there.
+func (f *runFlags) ensureSession(ctx context.Context, io stdio, key session.Key, st *store.Store) (session.Key, error) {
 	if key.ID == "" {
 		key.ID = uuid.NewString()
 	}
@@ -134,11 +134,11 @@ func (f *runFlags) key(ctx context.Context, io stdio, key session.Key, st *store
 		// A mistyped id would go unnoticed otherwise.
 		fmt.Fprintf(io.err, "session %s is new\n", key.ID)
 	}
-	return key, failed(err)
+	return key, failWith(err)
 }
 
-// talker talks to one app in one session.
-type talker struct {
+// conversation talks to one app in one session.
+type conversation struct {
 	io    stdio
 	host  *runtime.Host
 	key   session.Key
@@ -146,37 +146,37 @@ type talker struct {
 	json  bool
 	// lines are those of a conversation.
 	lines chan string
-	// asked has the ids of what a person was asked in it.
-	asked map[string]bool
-	// news is the last of what became of files that were saved, until it is told.
-	news chan loader.Status
-	// serving is the revision that was told of last.
-	serving string
-	// broken says that the last news was of problems.
-	broken bool
+	// prompted has the ids of what a person was asked in it.
+	prompted map[string]bool
+	// reloads is the last of what became of files that were saved, until it is told.
+	reloads chan loader.Status
+	// reportedRevision is the revision that was told of last.
+	reportedRevision string
+	// hasProblems says that the last news was of problems.
+	hasProblems bool
 }
 
-// say says a text.
-func (t *talker) say(ctx context.Context, text string) error {
-	return t.send(ctx, model.UserText(text))
+// sendText says a text.
+func (t *conversation) sendText(ctx context.Context, text string) error {
+	return t.runInvocation(ctx, model.UserText(text))
 }
 
-// send runs one invocation and prints what comes.
-func (t *talker) send(ctx context.Context, message *genai.Content) error {
+// runInvocation runs one invocation and prints what comes.
+func (t *conversation) runInvocation(ctx context.Context, message *genai.Content) error {
 	streaming := !t.json
 	req := &runtime.RunRequest{
 		App: t.key.App, UserID: t.key.User, SessionID: t.key.ID,
 		Message: message, StateDelta: t.state, Writer: session.WriterAdmin, Streaming: &streaming,
 	}
 	t.state = nil
-	return t.tell(t.host.Run(ctx, req))
+	return t.printEvents(t.host.Run(ctx, req))
 }
 
-// resume goes on with the invocation that was cut off.
-func (t *talker) resume(ctx context.Context) error {
+// resumeInvocation goes on with the invocation that was cut off.
+func (t *conversation) resumeInvocation(ctx context.Context) error {
 	sess, err := t.host.Store().Sessions.Get(ctx, t.key, nil)
 	if err != nil {
-		return failed(err)
+		return failWith(err)
 	}
 	id := runtime.ResumableInvocation(sess.Events())
 	if id == "" {
@@ -184,31 +184,31 @@ func (t *talker) resume(ctx context.Context) error {
 		return nil
 	}
 	streaming := !t.json
-	return t.tell(t.host.Run(ctx, &runtime.RunRequest{
+	return t.printEvents(t.host.Run(ctx, &runtime.RunRequest{
 		App: t.key.App, UserID: t.key.User, SessionID: t.key.ID, InvocationID: id, Streaming: &streaming,
 	}))
 }
 
-// tell prints the events of a run.
-func (t *talker) tell(events runtime.Events) error {
+// printEvents prints the events of a run.
+func (t *conversation) printEvents(events runtime.Events) error {
 	p := &printer{out: t.io.out, root: t.host.App(t.key.App).Root.Name()}
 	for ev, err := range events {
 		if err != nil {
-			p.end()
-			return told(err)
+			p.endLine()
+			return runFailure(err)
 		}
-		if err := t.show(p, ev); err != nil {
-			return failed(err)
+		if err := t.printEvent(p, ev); err != nil {
+			return failWith(err)
 		}
 	}
-	p.complain()
-	p.end()
+	p.flushProblem()
+	p.endLine()
 	return nil
 }
 
-func (t *talker) show(p *printer, ev *session.Event) error {
+func (t *conversation) printEvent(p *printer, ev *session.Event) error {
 	if !t.json {
-		p.event(ev)
+		p.printEvent(ev)
 		return nil
 	}
 	b, err := session.Form{Provenance: true}.AppendEvent(nil, ev)

@@ -10,18 +10,18 @@ import (
 	"agenthost/pkg/runtime"
 )
 
-// settle asks the person at the terminal for what waits in the session, each
+// answerPending asks the person at the terminal for what waits in the session, each
 // thing once, and says the answers. It is false when the conversation is over.
-func (t *talker) settle(ctx context.Context) bool {
+func (t *conversation) answerPending(ctx context.Context) bool {
 	for !t.json {
-		open := t.unasked(ctx)
+		open := t.unpromptedCalls(ctx)
 		if len(open) == 0 {
 			return true
 		}
 		reply := &genai.Content{Role: genai.RoleUser}
 		for _, call := range open {
-			t.asked[call.ID] = true
-			response, ok := t.ask(ctx, questionOf(call))
+			t.prompted[call.ID] = true
+			response, ok := t.promptUser(ctx, newQuestion(call))
 			if !ok {
 				return false
 			}
@@ -34,18 +34,18 @@ func (t *talker) settle(ctx context.Context) bool {
 		if len(reply.Parts) == 0 {
 			continue
 		}
-		if err := t.send(ctx, reply); err != nil {
+		if err := t.runInvocation(ctx, reply); err != nil {
 			fmt.Fprintf(t.io.err, "%s\n", err)
 		}
 	}
 	return true
 }
 
-// unasked are the oldest calls of one event that wait, and that were not put to
+// unpromptedCalls are the oldest calls of one event that wait, and that were not put to
 // this person yet.
-func (t *talker) unasked(ctx context.Context) []*genai.FunctionCall {
-	for _, w := range t.pending(ctx) {
-		open := slices.DeleteFunc(w.Calls, func(c *genai.FunctionCall) bool { return t.asked[c.ID] })
+func (t *conversation) unpromptedCalls(ctx context.Context) []*genai.FunctionCall {
+	for _, w := range t.pendingCalls(ctx) {
+		open := slices.DeleteFunc(w.Calls, func(c *genai.FunctionCall) bool { return t.prompted[c.ID] })
 		if len(open) > 0 {
 			return open
 		}
@@ -53,9 +53,9 @@ func (t *talker) unasked(ctx context.Context) []*genai.FunctionCall {
 	return nil
 }
 
-// pending is what waits in the session; nothing where it cannot be read, which
+// pendingCalls is what waits in the session; nothing where it cannot be read, which
 // the next run will tell.
-func (t *talker) pending(ctx context.Context) []runtime.PendingCalls {
+func (t *conversation) pendingCalls(ctx context.Context) []runtime.PendingCalls {
 	sess, err := t.host.Store().Sessions.Get(ctx, t.key, nil)
 	if err != nil {
 		return nil
@@ -63,18 +63,18 @@ func (t *talker) pending(ctx context.Context) []runtime.PendingCalls {
 	return runtime.Pending(sess.Events())
 }
 
-// ask puts a question to the person until a line answers it. The response is nil
+// promptUser puts a question to the person until a line answers it. The response is nil
 // where the person leaves it open; false is the end of the conversation.
-func (t *talker) ask(ctx context.Context, q *question) (map[string]any, bool) {
-	if q.before != "" {
-		fmt.Fprintf(t.io.err, "%s\n", q.before)
+func (t *conversation) promptUser(ctx context.Context, q *question) (map[string]any, bool) {
+	if q.message != "" {
+		fmt.Fprintf(t.io.err, "%s\n", q.message)
 	}
 	for {
-		line, ok := t.read(ctx, q.prompt)
-		if !ok || line == "" && q.mayWait {
+		line, ok := t.readLine(ctx, q.prompt)
+		if !ok || line == "" && q.optional {
 			return nil, ok
 		}
-		response, problem := q.read(line)
+		response, problem := q.parseLine(line)
 		if response != nil {
 			return response, true
 		}
@@ -84,14 +84,14 @@ func (t *talker) ask(ctx context.Context, q *question) (map[string]any, bool) {
 	}
 }
 
-// remind tells whoever has said a single text what waits.
-func (t *talker) remind(ctx context.Context, dir string) {
+// printPending tells whoever has said a single text what waits.
+func (t *conversation) printPending(ctx context.Context, dir string) {
 	if t.json {
 		return
 	}
-	for _, w := range t.pending(ctx) {
+	for _, w := range t.pendingCalls(ctx) {
 		for _, call := range w.Calls {
-			fmt.Fprintf(t.io.err, "%s: agenthost run %s --session %s asks for it\n", questionOf(call).waits, dir, t.key.ID)
+			fmt.Fprintf(t.io.err, "%s: agenthost run %s --session %s asks for it\n", newQuestion(call).pendingText, dir, t.key.ID)
 		}
 	}
 }

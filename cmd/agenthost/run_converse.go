@@ -12,22 +12,22 @@ import (
 	"agenthost/pkg/loader"
 )
 
-// converse reads lines until the end of input, /quit, or ctx's end. Meanwhile
+// runLoop reads lines until the end of input, /quit, or ctx's end. Meanwhile
 // it takes in what is saved in dir.
-func (t *talker) converse(ctx context.Context, l *loader.Loader, dir string) error {
+func (t *conversation) runLoop(ctx context.Context, l *loader.Loader, dir string) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var watching sync.WaitGroup
 	defer watching.Wait()
 	defer cancel()
-	t.news = make(chan loader.Status, 1)
-	t.serving = t.host.App(t.key.App).Revision
-	watching.Go(func() { t.follow(ctx, l, dir) })
+	t.reloads = make(chan loader.Status, 1)
+	t.reportedRevision = t.host.App(t.key.App).Revision
+	watching.Go(func() { t.watchFiles(ctx, l, dir) })
 	fmt.Fprintf(t.io.err, "Talking to %s, session %s. /quit ends it.\n", t.key.App, t.key.ID)
 	prompt := ""
 	if isTerminal(t.io.in) {
 		prompt = "> "
 	}
-	t.lines, t.asked = make(chan string), map[string]bool{}
+	t.lines, t.prompted = make(chan string), map[string]bool{}
 	go func() {
 		defer close(t.lines)
 		for in := bufio.NewScanner(t.io.in); in.Scan(); {
@@ -38,43 +38,43 @@ func (t *talker) converse(ctx context.Context, l *loader.Loader, dir string) err
 			}
 		}
 	}()
-	for t.settle(ctx) {
-		line, ok := t.read(ctx, prompt)
+	for t.answerPending(ctx) {
+		line, ok := t.readLine(ctx, prompt)
 		if !ok {
 			return nil
 		}
-		if err := t.answer(ctx, line); err != nil {
+		if err := t.handleLine(ctx, line); err != nil {
 			fmt.Fprintf(t.io.err, "%s\n", err)
 		}
 	}
 	return nil
 }
 
-// read reads a line; false at the end of input, at /quit, and at ctx's end.
-func (t *talker) read(ctx context.Context, prompt string) (string, bool) {
+// readLine reads a line; false at the end of input, at /quit, and at ctx's end.
+func (t *conversation) readLine(ctx context.Context, prompt string) (string, bool) {
 	fmt.Fprint(t.io.err, prompt)
 	for {
 		select {
 		case <-ctx.Done():
 			return "", false
-		case s := <-t.news:
+		case s := <-t.reloads:
 			before := ""
 			if prompt != "" {
 				before = "\n"
 			}
-			if t.tellNews(s, before) {
+			if t.printReload(s, before) {
 				fmt.Fprint(t.io.err, prompt)
 			}
 		case line, ok := <-t.lines:
-			t.tellKept()
+			t.printQueuedReload()
 			line = strings.TrimSpace(line)
 			return line, ok && line != "/quit"
 		}
 	}
 }
 
-// answer carries out a command or says a line.
-func (t *talker) answer(ctx context.Context, line string) error {
+// handleLine carries out a command or says a line.
+func (t *conversation) handleLine(ctx context.Context, line string) error {
 	switch {
 	case line == "":
 		return nil
@@ -82,7 +82,7 @@ func (t *talker) answer(ctx context.Context, line string) error {
 		fmt.Fprintln(t.io.out, t.key.ID)
 		return nil
 	case line == "/answer":
-		clear(t.asked) // settle asks
+		clear(t.prompted) // settle asks
 		return nil
 	case line == "/state":
 		sess, err := t.host.Store().Sessions.Get(ctx, t.key, nil)
@@ -93,7 +93,7 @@ func (t *talker) answer(ctx context.Context, line string) error {
 	case strings.HasPrefix(line, "/"):
 		return fmt.Errorf("there is no command %s: the commands are /state, /session, /answer and /quit", line)
 	}
-	return t.say(ctx, line)
+	return t.sendText(ctx, line)
 }
 
 // isTerminal says whether somebody types there.

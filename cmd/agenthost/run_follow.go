@@ -10,52 +10,52 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// follow takes in what is saved in an app's folder, until ctx ends. What came
+// watchFiles takes in what is saved in an app's folder, until ctx ends. What came
 // of it is kept for the next time that the conversation listens. Tests beside
 // the app keep nothing out: whoever mends an app wants to talk to it.
-func (t *talker) follow(ctx context.Context, l *loader.Loader, dir string) {
+func (t *conversation) watchFiles(ctx context.Context, l *loader.Loader, dir string) {
 	let := func(context.Context, string, *runtime.App) spec.Diagnostics { return nil }
-	w := loader.NewWatch(l, lasting{t.host}, []string{dir}, &loader.WatchOptions{
-		Revisions: t.host.Store().Revisions, Gate: let, Told: t.keepNews,
+	w := loader.NewWatch(l, persistentHost{t.host}, []string{dir}, &loader.WatchOptions{
+		Revisions: t.host.Store().Revisions, Gate: let, Told: t.queueReload,
 	})
 	if err := w.Run(ctx); err != nil {
 		fmt.Fprintf(t.io.err, "files that are saved are not taken in any more: %s\n", err)
 	}
 }
 
-// lasting is a host whose app stays when its folder goes away.
-type lasting struct{ *runtime.Host }
+// persistentHost is a host whose app stays when its folder goes away.
+type persistentHost struct{ *runtime.Host }
 
 // Remove has nothing to do.
-func (lasting) Remove(string) {}
+func (persistentHost) Remove(string) {}
 
-// keepNews keeps what a load came to, in the place of news that nobody has
+// queueReload keeps what a load came to, in the place of news that nobody has
 // heard yet.
-func (t *talker) keepNews(s loader.Status) {
+func (t *conversation) queueReload(s loader.Status) {
 	if s.App != t.key.App {
 		return
 	}
 	select {
-	case <-t.news:
+	case <-t.reloads:
 	default:
 	}
-	t.news <- s
+	t.reloads <- s
 }
 
-// tellKept says what nobody has heard yet.
-func (t *talker) tellKept() {
+// printQueuedReload says what nobody has heard yet.
+func (t *conversation) printQueuedReload() {
 	select {
-	case s := <-t.news:
-		t.tellNews(s, "")
+	case s := <-t.reloads:
+		t.printReload(s, "")
 	default:
 	}
 }
 
-// tellNews says what became of a save, behind before; it is false where there
+// printReload says what became of a save, behind before; it is false where there
 // is nothing to say.
-func (t *talker) tellNews(s loader.Status, before string) bool {
-	text := t.newsOf(s)
-	t.serving, t.broken = s.Revision, !s.OK && s.Waiting == ""
+func (t *conversation) printReload(s loader.Status, before string) bool {
+	text := t.describeReload(s)
+	t.reportedRevision, t.hasProblems = s.Revision, !s.OK && s.Waiting == ""
 	if text == "" {
 		return false
 	}
@@ -67,15 +67,15 @@ func (t *talker) tellNews(s loader.Status, before string) bool {
 	return true
 }
 
-func (t *talker) newsOf(s loader.Status) string {
+func (t *conversation) describeReload(s loader.Status) string {
 	switch {
 	case s.Waiting != "":
 		return "was changed, and says reload: sessions: manual: it goes on as it was until you start it again"
 	case !s.OK:
 		return "goes on as it was"
-	case s.Revision == t.serving && t.broken:
+	case s.Revision == t.reportedRevision && t.hasProblems:
 		return "is right again"
-	case s.Revision == t.serving:
+	case s.Revision == t.reportedRevision:
 		return ""
 	case t.host.App(s.App).Reload.Sessions == runtime.FollowNewSessions:
 		return "was changed, and says reload: sessions: new_sessions: this session goes on as it was"

@@ -9,12 +9,12 @@ import (
 	"testing"
 )
 
-// TestRunFollows saves files in the middle of a conversation: the next answer
+// TestRunReloadsSavedFiles saves files in the middle of a conversation: the next answer
 // is of what was saved, a broken file is told and changes nothing, and a folder
 // that goes away ends nothing.
-func TestRunFollows(t *testing.T) {
+func TestRunReloadsSavedFiles(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "guide")
-	save := func(file, text string) { t.Helper(); saveIn(t, dir, file, text) }
+	save := func(file, text string) { t.Helper(); saveFile(t, dir, file, text) }
 	save("app.yaml", "models: {demo: {provider: scripted, script: s.yaml}}\n")
 	save("s.yaml", "- text: \"Turn {turn}: {instruction}\"\n")
 	save("root_agent.yaml", "name: guide\nmodel: demo\ninstruction: be kind.\n")
@@ -27,7 +27,7 @@ func TestRunFollows(t *testing.T) {
 		tell.Close()
 	}()
 	lines := bufio.NewScanner(heard)
-	wait := func(text string) { t.Helper(); readTo(t, lines, text) }
+	wait := func(text string) { t.Helper(); readUntil(t, lines, text) }
 	ask := func(want string) {
 		t.Helper()
 		if _, err := io.WriteString(say, "hi\n"); err != nil {
@@ -58,13 +58,13 @@ func TestRunFollows(t *testing.T) {
 	say.Close()
 	for lines.Scan() {
 	}
-	if code := <-ended; code != exitGood {
+	if code := <-ended; code != exitOK {
 		t.Errorf("exit status %d, want 0", code)
 	}
 }
 
-// saveIn writes a file of a folder, which is made where it is missing.
-func saveIn(t *testing.T, dir, file, text string) {
+// saveFile writes a file of a folder, which is made where it is missing.
+func saveFile(t *testing.T, dir, file, text string) {
 	t.Helper()
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
@@ -74,8 +74,8 @@ func saveIn(t *testing.T, dir, file, text string) {
 	}
 }
 
-// readTo reads what a program prints up to a line with the text.
-func readTo(t *testing.T, lines *bufio.Scanner, text string) {
+// readUntil reads what a program prints up to a line with the text.
+func readUntil(t *testing.T, lines *bufio.Scanner, text string) {
 	t.Helper()
 	for lines.Scan() {
 		if strings.Contains(lines.Text(), text) {

@@ -13,17 +13,17 @@ import (
 
 // A host that is killed takes the programs of MCP servers with it, also one that
 // does not care that its input has ended: the pipe that it holds open is let go.
-func TestKilledHostLeavesNoProgram(t *testing.T) {
+func TestKilledHostEndsMCPServers(t *testing.T) {
 	dir := t.TempDir()
 	pipe := filepath.Join(dir, "held")
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	app, policy := filepath.Join(dir, "desk"), filepath.Join(dir, "policy.yaml")
-	saveIn(t, app, "app.yaml", "models: {demo: {provider: scripted, script: s.yaml}}\n")
-	saveIn(t, app, "s.yaml", "- text: done\n")
-	saveIn(t, app, "root_agent.yaml", fmt.Sprintf("name: desk\nmodel: demo\ninstruction: Help.\ntools:\n- mcp: {command: [stays-mcp], env: {HELD: %q}, connect_timeout: 1m}\n", pipe))
-	saveIn(t, dir, "policy.yaml", "grants: [{apps: [desk], commands: [[stays-mcp]], env: [HELD]}]\n")
+	saveFile(t, app, "app.yaml", "models: {demo: {provider: scripted, script: s.yaml}}\n")
+	saveFile(t, app, "s.yaml", "- text: done\n")
+	saveFile(t, app, "root_agent.yaml", fmt.Sprintf("name: desk\nmodel: demo\ninstruction: Help.\ntools:\n- mcp: {command: [stays-mcp], env: {HELD: %q}, connect_timeout: 1m}\n", pipe))
+	saveFile(t, dir, "policy.yaml", "grants: [{apps: [desk], commands: [[stays-mcp]], env: [HELD]}]\n")
 	host := exec.CommandContext(t.Context(), "agenthost", "run", app, "hi", "--policy", policy, "--session-db", "memory:", "--artifacts", "memory:")
 	host.Stderr = os.Stderr
 	if err := host.Start(); err != nil {

@@ -14,28 +14,28 @@ import (
 
 // A question is a call that waits, as it is put to a person.
 type question struct {
-	// waits says in one line that the call waits.
-	waits string
-	// before stands above the prompt; it may be empty.
-	before, prompt string
-	// mayWait says that an empty line leaves the call open.
-	mayWait bool
-	// read makes the response of a line. Without one the line is no answer, and
+	// pendingText says in one line that the call waits.
+	pendingText string
+	// message stands above the prompt; it may be empty.
+	message, prompt string
+	// optional says that an empty line leaves the call open.
+	optional bool
+	// parseLine makes the response of a line. Without one the line is no answer, and
 	// the problem, if it has words, says why.
-	read func(line string) (response map[string]any, problem string)
+	parseLine func(line string) (response map[string]any, problem string)
 }
 
-func questionOf(call *genai.FunctionCall) *question {
+func newQuestion(call *genai.FunctionCall) *question {
 	if call.Name == runtime.RequestConfirmation {
-		return approvalOf(call)
+		return approvalQuestion(call)
 	}
-	whole := fmt.Sprintf("%s(%s)", call.Name, wholeLine(call.Args))
-	q := &question{waits: whole + " waits for an answer", prompt: "answer " + whole + " [Enter: later] ", mayWait: true}
-	written := schemaOf(call)
+	whole := fmt.Sprintf("%s(%s)", call.Name, compactJSON(call.Args))
+	q := &question{pendingText: whole + " waits for an answer", prompt: "answer " + whole + " [Enter: later] ", optional: true}
+	written := answerSchema(call)
 	if message, ok := call.Args["message"].(string); ok && call.Name == tool.RequestInput {
-		q.before, q.prompt = message, "answer [Enter: later] "
+		q.message, q.prompt = message, "answer [Enter: later] "
 		if written != nil {
-			q.prompt = "answer as " + wholeLine(written) + " [Enter: later] "
+			q.prompt = "answer as " + compactJSON(written) + " [Enter: later] "
 		}
 	}
 	var schema *tool.Schema
@@ -43,12 +43,12 @@ func questionOf(call *genai.FunctionCall) *question {
 		// A model may write what is no schema: then anything answers.
 		schema, _ = tool.NewSchema(written)
 	}
-	q.read = func(line string) (map[string]any, string) { return readAnswer(schema, line) }
+	q.parseLine = func(line string) (map[string]any, string) { return parseAnswer(schema, line) }
 	return q
 }
 
-// schemaOf is what the answer of a call has to be; nil where nothing is said.
-func schemaOf(call *genai.FunctionCall) map[string]any {
+// answerSchema is what the answer of a call has to be; nil where nothing is said.
+func answerSchema(call *genai.FunctionCall) map[string]any {
 	switch call.Name {
 	case tool.RequestInput:
 		schema, _ := call.Args["response_schema"].(map[string]any)
@@ -63,10 +63,10 @@ func schemaOf(call *genai.FunctionCall) map[string]any {
 	return nil
 }
 
-// readAnswer reads a line as JSON where the schema takes that, else as a text.
+// parseAnswer reads a line as JSON where the schema takes that, else as a text.
 // Without a schema only an object is JSON. An object is the response as it is;
 // anything else is its result, as in ADK.
-func readAnswer(schema *tool.Schema, line string) (response map[string]any, problem string) {
+func parseAnswer(schema *tool.Schema, line string) (response map[string]any, problem string) {
 	if schema == nil {
 		if !strings.HasPrefix(line, "{") {
 			return map[string]any{"result": line}, ""
@@ -93,18 +93,18 @@ func readAnswer(schema *tool.Schema, line string) (response map[string]any, prob
 	return map[string]any{"result": v}, ""
 }
 
-// approvalOf asks for a yes or a no.
-func approvalOf(request *genai.FunctionCall) *question {
+// approvalQuestion asks for a yes or a no.
+func approvalQuestion(request *genai.FunctionCall) *question {
 	confirmation, _ := request.Args["toolConfirmation"].(map[string]any)
 	original, _ := request.Args["originalFunctionCall"].(map[string]any)
 	name, _ := original["name"].(string)
 	args, _ := original["args"].(map[string]any)
-	call := fmt.Sprintf("%s(%s)", name, wholeLine(args))
-	q := &question{waits: call + " waits for approval", prompt: "approve " + call + "? [y/n] "}
+	call := fmt.Sprintf("%s(%s)", name, compactJSON(args))
+	q := &question{pendingText: call + " waits for approval", prompt: "approve " + call + "? [y/n] "}
 	if hint, ok := confirmation["hint"].(string); ok && hint != tool.DefaultConfirmationHint(name) {
-		q.before = hint
+		q.message = hint
 	}
-	q.read = func(line string) (map[string]any, string) {
+	q.parseLine = func(line string) (map[string]any, string) {
 		switch line {
 		case "y", "yes":
 			response := map[string]any{"confirmed": true}

@@ -11,9 +11,9 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// TestQuestion reads lines as answers: as JSON where the schema takes that, else
+// TestParseAnswer reads lines as answers: as JSON where the schema takes that, else
 // as a text.
-func TestQuestion(t *testing.T) {
+func TestParseAnswer(t *testing.T) {
 	input := func(schema any) *genai.FunctionCall {
 		return &genai.FunctionCall{Name: tool.RequestInput, Args: map[string]any{"message": "Well?", "response_schema": schema}}
 	}
@@ -46,7 +46,7 @@ func TestQuestion(t *testing.T) {
 		{credential, `{"apiKey": "k"}`, `the answer does not fit: missing property 'exchangedAuthCredential'`},
 		{credential, `{"exchangedAuthCredential": {"apiKey": "k"}}`, `{"exchangedAuthCredential":{"apiKey":"k"}}`},
 	} {
-		response, got := questionOf(c.call).read(c.line)
+		response, got := newQuestion(c.call).parseLine(c.line)
 		if response != nil {
 			b, err := json.Marshal(response)
 			if err != nil {
@@ -55,7 +55,7 @@ func TestQuestion(t *testing.T) {
 			got = string(b)
 		}
 		if !strings.HasPrefix(got, c.want) || response != nil && got != c.want {
-			t.Errorf("%s: answer %s is read as %s, want %s", wholeLine(c.call.Args), c.line, got, c.want)
+			t.Errorf("%s: answer %s is read as %s, want %s", compactJSON(c.call.Args), c.line, got, c.want)
 		}
 	}
 }

@@ -26,7 +26,7 @@ func newSchema(io stdio) *cobra.Command {
 a file that others include (parts), of a script of the scripted model (script),
 of a file of tests (test), of the host's policy (policy), of its callers (auth), or
 of the file of serve --config (host). Editors complete and check by it.`,
-		Args:      between(0, 1),
+		Args:      requireArgs(0, 1),
 		ValidArgs: schemaNames(),
 		RunE: func(_ *cobra.Command, args []string) error {
 			name := strings.Join(append(args, "app")[:1], "")
@@ -54,7 +54,7 @@ func hostSchema() map[string]any {
 		keyDirs: map[string]any{"type": "array", "items": map[string]any{"type": "string"}, "description": "The folders that are served: an app, or a folder of apps."},
 	}
 	newServe(stdio{}).Flags().VisitAll(func(f *pflag.Flag) {
-		if slices.Contains(noKeys(), f.Name) {
+		if slices.Contains(commandLineOnly(), f.Name) {
 			return
 		}
 		schema := flagSchema(f)

@@ -22,9 +22,9 @@ func TestHostSchemaFresh(t *testing.T) {
 
 // The schema of the host's file lets in what serve takes, and refuses what serve
 // refuses.
-func TestHostSchemaIsWhatServeTakes(t *testing.T) {
+func TestHostSchemaMatchesServe(t *testing.T) {
 	compiler := jsonschema.NewCompiler()
-	doc, err := jsonschema.UnmarshalJSON(strings.NewReader(read(t, "../../schemas/agenthost.host.schema.json")))
+	doc, err := jsonschema.UnmarshalJSON(strings.NewReader(readText(t, "../../schemas/agenthost.host.schema.json")))
 	if err == nil {
 		err = compiler.AddResource("host", doc)
 	}
@@ -36,8 +36,8 @@ func TestHostSchemaIsWhatServeTakes(t *testing.T) {
 		name, text string
 		want       bool
 	}{
-		{"the unit's", read(t, deployDir+"/host.yaml"), true},
-		{"the Deployment's", read(t, kubeDir+"/host.yaml"), true},
+		{"the unit's", readText(t, deployDir+"/host.yaml"), true},
+		{"the Deployment's", readText(t, kubeDir+"/host.yaml"), true},
 		{"nothing", "", true},
 		{"callers in another file", "auth: auth.yaml", true},
 		{"a variable", "drain: ${env:DRAIN}\ndev: ${env:DEV}", true},
@@ -63,8 +63,8 @@ func TestHostSchemaIsWhatServeTakes(t *testing.T) {
 }
 
 // Every flag of serve is told of on the page about it.
-func TestServingHasEveryFlag(t *testing.T) {
-	page := read(t, repo+"/docs/serving.md")
+func TestServingDocumentsFlags(t *testing.T) {
+	page := readText(t, repo+"/docs/serving.md")
 	newServe(stdio{}).Flags().VisitAll(func(f *pflag.Flag) {
 		if f.Name != "help" && !strings.Contains(page, "`--"+f.Name+"`") {
 			t.Errorf("docs/serving.md has nothing of --%s", f.Name)

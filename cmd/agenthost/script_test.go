@@ -49,9 +49,9 @@ func TestScripts(t *testing.T) { runScripts(t, filepath.Join("testdata", "script
 func runScripts(t *testing.T, dir string) {
 	testscript.Run(t, testscript.Params{
 		Dir:                 dir,
-		Setup:               setUp,
-		Cmds:                commands(),
-		Condition:           condition,
+		Setup:               setUpScript,
+		Cmds:                scriptCommands(),
+		Condition:           evalCondition,
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		Deadline:            time.Now().Add(time.Minute), // ends what was not to run on
@@ -59,7 +59,7 @@ func runScripts(t *testing.T, dir string) {
 	})
 }
 
-func setUp(env *testscript.Env) error {
+func setUpScript(env *testscript.Env) error {
 	for name, path := range map[string]string{"APPS": "../../apps", "USAGE": "usage"} {
 		full, err := filepath.Abs(path)
 		if err != nil {
@@ -67,13 +67,13 @@ func setUp(env *testscript.Env) error {
 		}
 		env.Setenv(name, full)
 	}
-	p := &partner{vars: slices.Clone(env.Vars), hosts: map[string]*serving{}, name: "serve"}
-	env.Values[partnerKey{}] = p
-	env.Defer(p.end)
+	p := &scriptState{vars: slices.Clone(env.Vars), hosts: map[string]*servedHost{}, name: "serve"}
+	env.Values[scriptStateKey{}] = p
+	env.Defer(p.stopAll)
 	return nil
 }
 
-func TestScriptsSayWhatTheyShow(t *testing.T) {
+func TestScriptsHaveHeadlines(t *testing.T) {
 	verbs := []string{"help", "usage"}
 	for _, c := range newRoot(stdio{}).Commands() {
 		verbs = append(verbs, c.Name())

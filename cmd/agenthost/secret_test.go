@@ -33,10 +33,10 @@ const (
 	callersToken = "c4n4ry-of-a-caller-0001"
 )
 
-// repeating is a service that says all that it was told, in its answers and in its
+// newEchoService is a service that says all that it was told, in its answers and in its
 // failures, as it is and as URLs, JSON and base64 have it, and counts who knew the
 // secret.
-func repeating(t *testing.T) (url string, knew *atomic.Int64) {
+func newEchoService(t *testing.T) (url string, knew *atomic.Int64) {
 	knew = new(atomic.Int64)
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		key := cmp.Or(r.Header.Get("X-Goog-Api-Key"), strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "))
@@ -74,12 +74,12 @@ func repeating(t *testing.T) (url string, knew *atomic.Int64) {
 	return s.URL, knew
 }
 
-// askers are models that fail and tell the key, each in its way.
-func askers() []string { return []string{"real", "garbled", "other", "othergarbled", "lost"} }
+// failingModels are models that fail and tell the key, each in its way.
+func failingModels() []string { return []string{"real", "garbled", "other", "othergarbled", "lost"} }
 
-// guarded is an app that uses the secret wherever it may: it calls tools that
+// writeSecretApp is an app that uses the secret wherever it may: it calls tools that
 // answer, tools that fail, and a model that fails.
-func guarded(t *testing.T, url, asker string) (dir, secrets string) {
+func writeSecretApp(t *testing.T, url, asker string) (dir, secrets string) {
 	t.Helper()
 	text := `
 models:
@@ -117,22 +117,22 @@ root_agent:
 	return filepath.Join(top, "app"), filepath.Join(top, "secrets")
 }
 
-// TestSecretsStayInside lets every way out of the program speak, and listens for
+// TestVerbsRedactSecrets lets every way out of the program speak, and listens for
 // the secret: output, logs, events, answers over HTTP, and what is stored.
-func TestSecretsStayInside(t *testing.T) {
+func TestVerbsRedactSecrets(t *testing.T) {
 	ways, heard := 0, 0
-	for _, asker := range askers() {
+	for _, asker := range failingModels() {
 		t.Run(asker, func(t *testing.T) {
-			n, size := everyVerb(t, asker)
+			n, size := searchVerbs(t, asker)
 			ways, heard = ways+n, heard+size
 		})
 	}
 	t.Logf("shown: %d outputs and files of verbs searched, %d KiB", ways, heard>>10)
 }
 
-func everyVerb(t *testing.T, asker string) (ways, size int) {
-	url, knew := repeating(t)
-	dir, secrets := guarded(t, url, asker)
+func searchVerbs(t *testing.T, asker string) (ways, size int) {
+	url, knew := newEchoService(t)
+	dir, secrets := writeSecretApp(t, url, asker)
 	db := filepath.Join(t.TempDir(), "s.db")
 	at := []string{"--session-db", "sqlite:///" + db}
 	all := new(bytes.Buffer)
@@ -166,14 +166,14 @@ func everyVerb(t *testing.T, asker string) (ways, size int) {
 	if err := os.WriteFile(filepath.Join(dir, "s.yaml"), []byte("- text: ${secret:TOKEN}\n- texts: ${secret:TOKEN}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if code := run(t.Context(), []string{"check", dir, "--secrets", secrets}, stdio{nil, all, all}); code != exitNo {
-		t.Errorf("a secret in a script: exit status %d, want %d", code, exitNo)
+	if code := run(t.Context(), []string{"check", dir, "--secrets", secrets}, stdio{nil, all, all}); code != exitProblems {
+		t.Errorf("a secret in a script: exit status %d, want %d", code, exitProblems)
 	}
-	hearken(t, "the output", all.Bytes())
+	checkNoSecret(t, "the output", all.Bytes())
 	err := filepath.WalkDir(filepath.Dir(db), func(path string, d fs.DirEntry, err error) error {
 		if err == nil && d.Type().IsRegular() {
-			text := []byte(read(t, path))
-			hearken(t, path, text)
+			text := []byte(readText(t, path))
+			checkNoSecret(t, path, text)
 			ways, size = ways+1, size+len(text)
 		}
 		return err
@@ -184,10 +184,10 @@ func everyVerb(t *testing.T, asker string) (ways, size int) {
 	return ways, size + all.Len()
 }
 
-// tells is where a text tells a secret, as it is or in another form; -1 if nowhere.
+// findSecret is where a text tells a secret, as it is or in another form; -1 if nowhere.
 // It looks for what a template, a shell or a URL cannot change, and for base64 of
 // it, wherever in three letters it begins.
-func tells(text []byte) int {
+func findSecret(text []byte) int {
 	const tell = "c4n4ry"
 	forms := []string{tell, hex.EncodeToString([]byte(tell))}
 	for before := range 3 {
@@ -203,16 +203,16 @@ func tells(text []byte) int {
 	return -1
 }
 
-func hearken(t *testing.T, where string, b []byte) {
+func checkNoSecret(t *testing.T, where string, b []byte) {
 	t.Helper()
-	if at := tells(b); at >= 0 {
+	if at := findSecret(b); at >= 0 {
 		t.Errorf("%s tells the secret: …%s…", where, b[max(0, at-200):min(len(b), at+80)])
 	}
 }
 
-// TestLeaksAreHeard is the control: a logger that leaks is caught, in whichever form
+// TestSecretSearchFindsLeaks is the control: a logger that leaks is caught, in whichever form
 // it does.
-func TestLeaksAreHeard(t *testing.T) {
+func TestSecretSearchFindsLeaks(t *testing.T) {
 	inJSON, err := json.Marshal(canary)
 	if err != nil {
 		t.Fatal(err)
@@ -226,32 +226,32 @@ func TestLeaksAreHeard(t *testing.T) {
 	for name, form := range forms {
 		var log bytes.Buffer
 		slog.New(slog.NewTextHandler(&log, nil)).Info("asking", "header", form)
-		if tells(log.Bytes()) >= 0 {
+		if findSecret(log.Bytes()) >= 0 {
 			caught++
 		} else {
 			t.Errorf("%s: %s is not heard", name, &log)
 		}
 	}
-	if tells([]byte("Bearer ***")) >= 0 {
+	if findSecret([]byte("Bearer ***")) >= 0 {
 		t.Error("what is hidden is heard")
 	}
 	t.Logf("shown: control, a logger that leaks: heard in %d of %d forms", caught, len(forms))
 }
 
-// TestSecretsStayInsideServe is the same for serve, with its log at its loudest, its
+// TestServeRedactsSecrets is the same for serve, with its log at its loudest, its
 // developers' tools, and its traces sent: every answer, the log and the traces.
-func TestSecretsStayInsideServe(t *testing.T) {
+func TestServeRedactsSecrets(t *testing.T) {
 	ways := 0
-	for _, asker := range askers() {
-		t.Run(asker, func(t *testing.T) { ways += everyAnswer(t, asker) })
+	for _, asker := range failingModels() {
+		t.Run(asker, func(t *testing.T) { ways += searchResponses(t, asker) })
 	}
 	t.Logf("shown: %d answers, logs and traces of serve searched", ways)
 }
 
-func everyAnswer(t *testing.T, asker string) (ways int) {
-	url, _ := repeating(t)
-	dir, secrets := guarded(t, url, asker)
-	traces, told := collecting(t)
+func searchResponses(t *testing.T, asker string) (ways int) {
+	url, _ := newEchoService(t)
+	dir, secrets := writeSecretApp(t, url, asker)
+	traces, told := newCollector(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	log := new(bytes.Buffer)
 	out, in := io.Pipe()
@@ -273,23 +273,23 @@ func everyAnswer(t *testing.T, asker string) (ways int) {
 	base := strings.TrimSpace(strings.TrimPrefix(line, "agenthost serves at "))
 	const message = `{"appName":"app","userId":"u","sessionId":"s","streaming":true,"newMessage":{"parts":[{"text":"Hello"}]}}`
 	answers := []string{
-		askPlainly(t, http.MethodPost, base+"/run_sse", message),
-		askPlainly(t, http.MethodPost, base+"/run", message),
-		askPlainly(t, http.MethodPost, base+"/apps/app/preview", `{"agent":"asker","text":"hi","userId":"u"}`),
-		askPlainly(t, http.MethodPost, base+"/-/reload", ""),
+		sendPlain(t, http.MethodPost, base+"/run_sse", message),
+		sendPlain(t, http.MethodPost, base+"/run", message),
+		sendPlain(t, http.MethodPost, base+"/apps/app/preview", `{"agent":"asker","text":"hi","userId":"u"}`),
+		sendPlain(t, http.MethodPost, base+"/-/reload", ""),
 	}
 	if err := os.WriteFile(filepath.Join(dir, "s.yaml"), []byte("- texts: ${secret:TOKEN}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	answers = append(answers, askPlainly(t, http.MethodPost, base+"/-/reload", ""))
+	answers = append(answers, sendPlain(t, http.MethodPost, base+"/-/reload", ""))
 	for _, path := range []string{
 		"/apps/app/users/u/sessions/s", "/apps/app/users/u/sessions", "/apps/app/diagnostics", "/apps/app/app-info", "/list-apps?detailed=true", "/metrics", "/readyz",
 		"/debug/trace/session/s", "/apps/app/builder", "/apps/app/builder?file_path=app.yaml", "/apps/app/graph", "/apps/app/build_graph", "/apps/app/tests", "/nowhere",
 	} {
-		answers = append(answers, askPlainly(t, http.MethodGet, base+path, ""))
+		answers = append(answers, sendPlain(t, http.MethodGet, base+path, ""))
 	}
 	cancel()
-	if code := <-ended; code != exitGood {
+	if code := <-ended; code != exitOK {
 		t.Errorf("serve: exit status %d\n%s", code, log)
 	}
 	said := strings.Join(answers, "\n")
@@ -297,15 +297,15 @@ func everyAnswer(t *testing.T, asker string) (ways int) {
 		t.Errorf("the answers or the traces are not there:\n%s\n%s", said, told)
 	}
 	for _, answer := range answers {
-		hearken(t, "an answer", []byte(answer))
+		checkNoSecret(t, "an answer", []byte(answer))
 	}
-	hearken(t, "the log", log.Bytes())
-	hearken(t, "the traces", told.Bytes())
+	checkNoSecret(t, "the log", log.Bytes())
+	checkNoSecret(t, "the traces", told.Bytes())
 	return len(answers) + 2
 }
 
-// collecting is a collector of traces, and what it was told.
-func collecting(t *testing.T) (url string, told *bytes.Buffer) {
+// newCollector is a collector of traces, and what it was told.
+func newCollector(t *testing.T) (url string, told *bytes.Buffer) {
 	told = new(bytes.Buffer)
 	var mu sync.Mutex
 	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -321,7 +321,7 @@ func collecting(t *testing.T) (url string, told *bytes.Buffer) {
 	return s.URL, told
 }
 
-func askPlainly(t *testing.T, method, url, body string) string {
+func sendPlain(t *testing.T, method, url, body string) string {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
 	if err != nil {

@@ -29,8 +29,8 @@ import (
 
 const (
 	defaultAddr = "127.0.0.1:8000"
-	// moreAddrs is how many further ports are tried when the default one is taken.
-	moreAddrs = 20
+	// extraPorts is how many further ports are tried when the default one is taken.
+	extraPorts = 20
 	// minLease leaves room for a disk or a machine that is slow for a moment.
 	minLease = time.Second
 )
@@ -54,13 +54,13 @@ type serveFlags struct {
 	config, auth string
 	authNode     *spec.Node
 	dirs         []string
-	// settings are the variables that set flags.
-	settings []string
+	// knownVariables are the variables that set flags.
+	knownVariables []string
 
 	runsPerUser, runsPerApp string
 	maxRunTime              time.Duration
 	maxAnswers              sizeFlag
-	watched                 watchedFlags
+	observe                 observeFlags
 	dev                     devFlags
 }
 
@@ -75,21 +75,21 @@ what the next turn runs; a broken one changes nothing. Every flag has a
 variable, --session-db is AGENTHOST_SESSION_DB, and a key in the file of --config,
 session_db; the command line counts before the environment, and both before the
 file.`,
-		Args:    between(0, -1),
-		PreRunE: fromEnv,
+		Args:    requireArgs(0, -1),
+		PreRunE: applyEnvironment,
 		RunE: func(cmd *cobra.Command, dirs []string) error {
-			dirs, err := f.settle(cmd, dirs)
+			dirs, err := f.resolveSettings(cmd, dirs)
 			if err != nil {
 				return err
 			}
-			f.settings = settings(cmd.Root())
-			return serve(cmd.Context(), io, &f, dirs)
+			f.knownVariables = flagVariables(cmd.Root())
+			return serveApps(cmd.Context(), io, &f, dirs)
 		},
 	}
 	flags := cmd.Flags()
-	f.add(flags)
-	f.addLimits(flags)
-	f.load.add(flags)
+	f.registerFlags(flags)
+	f.registerLimits(flags)
+	f.load.registerFlags(flags)
 	flags.StringVar(&f.addr, "addr", defaultAddr, "the address to listen on; the next free port when the default one is taken")
 	flags.DurationVar(&f.drain, "drain", 30*time.Second, "how long running turns may take to end after a signal")
 	flags.DurationVar(&f.poll, "poll", 0, "look for changes this often, and do not rely on the system to tell of them (default: it tells, and every 2s)")
@@ -106,8 +106,8 @@ file.`,
 	flags.DurationVar(&f.keepAlive, "keep-alive", 0, "send a comment on event streams after this silence, for proxies that close idle connections (default: only to clients that ask for event ids, after 15s)")
 	f.maxAnswers = 256 << 20
 	flags.Var(&f.maxAnswers, "max-answers", "limit of the large answers that clients have yet to read, a quarter of it for one user")
-	f.dev.add(flags)
-	f.watched.add(flags)
+	f.dev.registerFlags(flags)
+	f.observe.registerFlags(flags)
 	return cmd
 }
 
@@ -125,7 +125,7 @@ type serveMain struct {
 	ui     fs.FS
 }
 
-func serve(ctx context.Context, io stdio, f *serveFlags, dirs []string) error {
+func serveApps(ctx context.Context, io stdio, f *serveFlags, dirs []string) error {
 	if f.lease < minLease {
 		return fmt.Errorf("--lease %s: write %s or more", f.lease, minLease)
 	}
@@ -135,63 +135,63 @@ func serve(ctx context.Context, io stdio, f *serveFlags, dirs []string) error {
 	if f.keepAlive < 0 {
 		return fmt.Errorf("--keep-alive must be 0 or more, got %s", f.keepAlive)
 	}
-	logger, err := f.watched.logger(io)
+	logger, err := f.observe.newLogger(io)
 	if err != nil {
 		return err
 	}
 	m := &serveMain{flags: f, dirs: dirs, io: io, logger: logger}
 	// Libraries that log by themselves must not write over the host's output.
 	log.SetOutput(slog.NewLogLogger(m.logger.Handler(), slog.LevelDebug).Writer())
-	opts, err := f.guard()
+	opts, err := f.serverOptions()
 	if err != nil {
 		return err
 	}
 	defer opts.Auth.Close()
-	opts.Logger, opts.Version, opts.MaxRunTime, opts.KeepAlive = m.logger, version(), f.maxRunTime, f.keepAlive
+	opts.Logger, opts.Version, opts.MaxRunTime, opts.KeepAlive = m.logger, buildVersion(), f.maxRunTime, f.keepAlive
 	opts.MaxResponseBytes = int64(f.maxAnswers)
 	if err := checkFolders(dirs); err != nil {
 		return err
 	}
 	var closeUI func() error
-	if m.ui, closeUI, err = f.dev.files(); err != nil {
+	if m.ui, closeUI, err = f.dev.openBundle(); err != nil {
 		return err
 	}
 	defer closeUI()
-	load, err := f.load.onto(&loader.Options{Logger: m.logger}, dirs...)
+	load, err := f.load.loaderOptions(&loader.Options{Logger: m.logger}, dirs...)
 	if err != nil {
 		return err
 	}
-	warnUnknownVariables(logger, f.settings, f.load.own.Variables)
-	listener, err := m.listen(ctx)
+	warnUnknownVariables(logger, f.knownVariables, f.load.reserved.Variables)
+	listener, err := m.openListener(ctx)
 	if err != nil {
-		return failed(err)
+		return failWith(err)
 	}
 	defer listener.Close()
-	f.listensOn(load, listener.Addr())
+	f.reserveListener(load, listener.Addr())
 	defer f.serveDemo(ctx, m.logger)()
-	if m.store, err = f.open(ctx, m.logger); err != nil {
+	if m.store, err = f.openStore(ctx, m.logger); err != nil {
 		return err
 	}
 	defer m.store.Close()
-	opts.Metrics = server.NewMetrics(version())
-	m.traces = server.NewTraces(f.dev.on())
-	observe, finish, err := f.watched.observe(ctx, m.logger, opts.Metrics.Observe, m.traces.Observe)
+	opts.Metrics = server.NewMetrics(buildVersion())
+	m.traces = server.NewTraces(f.dev.isEnabled())
+	observe, finish, err := f.observe.newObserver(ctx, m.logger, opts.Metrics.Observe, m.traces.Observe)
 	if err != nil {
 		return err
 	}
 	defer finish()
-	m.host = runtime.NewHost(m.store, &runtime.Options{Logger: m.logger, LoadRevision: m.revive, Observe: observe})
+	m.host = runtime.NewHost(m.store, &runtime.Options{Logger: m.logger, LoadRevision: m.buildRevision, Observe: observe})
 	defer m.host.Close()
-	problems, report := f.watched.problems(io, m.logger)
+	problems, report := f.observe.problemReporter(io, m.logger)
 	m.watch = loader.NewWatch(loader.New(load), m.host, dirs, &loader.WatchOptions{
 		Logger: m.logger, Problems: problems, Told: report, Revisions: m.store.Revisions, Poll: f.poll, PollOnly: f.poll > 0,
 	})
 	if err := m.watch.Sync(ctx); err != nil {
-		return failed(err)
+		return failWith(err)
 	}
-	opts.Reloader, opts.AutoCreateSession = statuses{m.watch}, f.createSession
+	opts.Reloader, opts.AutoCreateSession = watchReloader{m.watch}, f.createSession
 	m.server = server.New(m.host, m.devOptions(opts))
-	return m.run(ctx, listener)
+	return m.serveUntilDone(ctx, listener)
 }
 
 func checkFolders(dirs []string) error {
@@ -203,9 +203,9 @@ func checkFolders(dirs []string) error {
 	return nil
 }
 
-// listen takes the address. When it is the default one and taken, the next
+// openListener takes the address. When it is the default one and taken, the next
 // free port is.
-func (m *serveMain) listen(ctx context.Context) (net.Listener, error) {
+func (m *serveMain) openListener(ctx context.Context) (net.Listener, error) {
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "tcp", m.flags.addr)
 	if err == nil || !errors.Is(err, syscall.EADDRINUSE) {
@@ -215,17 +215,17 @@ func (m *serveMain) listen(ctx context.Context) (net.Listener, error) {
 	if m.flags.addrGiven {
 		return nil, taken
 	}
-	for port := 8001; port < 8001+moreAddrs; port++ {
+	for port := 8001; port < 8001+extraPorts; port++ {
 		if l, err := lc.Listen(ctx, "tcp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
-			m.flags.watched.notice(m.io, m.logger, fmt.Sprintf("%s is taken: serving at %s", m.flags.addr, l.Addr()))
+			m.flags.observe.printNotice(m.io, m.logger, fmt.Sprintf("%s is taken: serving at %s", m.flags.addr, l.Addr()))
 			return l, nil
 		}
 	}
 	return nil, taken
 }
 
-// run serves until ctx ends, then lets running turns end.
-func (m *serveMain) run(ctx context.Context, listener net.Listener) error {
+// serveUntilDone serves until ctx ends, then lets running turns end.
+func (m *serveMain) serveUntilDone(ctx context.Context, listener net.Listener) error {
 	watching, stopWatching := context.WithCancel(ctx)
 	watched := make(chan error, 1)
 	go func() {
@@ -240,14 +240,14 @@ func (m *serveMain) run(ctx context.Context, listener net.Listener) error {
 	defer stopWatching()
 	background.Go(func() {
 		defer safe.Recover(m.backgroundPanicked)
-		m.retain(watching)
+		m.pruneRegularly(watching)
 	})
 	background.Go(func() {
 		defer safe.Recover(m.backgroundPanicked)
 		m.reloadOnSignal(watching)
 	})
 	web := &http.Server{
-		Handler: m.flags.watched.profiled(m.server, m.server.Protect), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
+		Handler: m.flags.observe.withProfiler(m.server, m.server.Protect), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
 		ErrorLog: slog.NewLogLogger(m.logger.Handler(), slog.LevelWarn),
 	}
 	served := make(chan error, 1)
@@ -258,7 +258,7 @@ func (m *serveMain) run(ctx context.Context, listener net.Listener) error {
 		})
 		served <- web.Serve(listener)
 	}()
-	m.greet("http://" + listener.Addr().String())
+	m.printGreeting("http://" + listener.Addr().String())
 	for range 2 { // what loading has left behind; what pools keep goes with the second
 		debug.FreeOSMemory()
 	}
@@ -266,19 +266,19 @@ func (m *serveMain) run(ctx context.Context, listener net.Listener) error {
 	var err error
 	select {
 	case <-ctx.Done():
-		err = m.stop(web)
+		err = m.shutDown(web)
 	case err = <-served:
 	}
 	stopWatching()
-	return failed(errors.Join(err, <-watched))
+	return failWith(errors.Join(err, <-watched))
 }
 
 // backgroundPanicked is for work that nobody waits for.
 func (m *serveMain) backgroundPanicked(p *safe.Panic) { p.Log(m.logger, "background work panicked") }
 
-// stop refuses new runs, and gives those under way their time.
-func (m *serveMain) stop(web *http.Server) error {
-	m.flags.watched.notice(m.io, m.logger, "stopping: turns under way may end, a second signal stops at once")
+// shutDown refuses new runs, and gives those under way their time.
+func (m *serveMain) shutDown(web *http.Server) error {
+	m.flags.observe.printNotice(m.io, m.logger, "stopping: turns under way may end, a second signal stops at once")
 	ctx, cancel := context.WithTimeout(context.Background(), m.flags.drain)
 	defer cancel()
 	m.server.Drain()
@@ -296,8 +296,8 @@ func (m *serveMain) stop(web *http.Server) error {
 	return nil
 }
 
-// greet prints the apps, the address, and a request to try.
-func (m *serveMain) greet(url string) {
+// printGreeting prints the apps, the address, and a request to try.
+func (m *serveMain) printGreeting(url string) {
 	// One write: who waits for the greeting sees all of it.
 	out := new(bytes.Buffer)
 	defer func() { _, _ = out.WriteTo(m.io.out) }()
@@ -319,16 +319,16 @@ func (m *serveMain) greet(url string) {
 		fmt.Fprintln(out, strings.TrimRight(fmt.Sprintf("  %-12s %s", s.App, firstLine(state.Description)), " "))
 	}
 	if len(m.watch.Statuses()) == 0 {
-		m.greetEmpty(out)
+		m.printEmptyGreeting(out)
 	}
 	if example != "" {
-		out.WriteString(m.tryout(url, example))
+		out.WriteString(m.exampleRequest(url, example))
 	}
 }
 
-// tryout is a first turn by curl. Where callers are asked who they are, it takes their
+// exampleRequest is a first turn by curl. Where callers are asked who they are, it takes their
 // token, and their name for the path.
-func (m *serveMain) tryout(url, app string) string {
+func (m *serveMain) exampleRequest(url, app string) string {
 	title, header, user, body := "Try it:", "", "user", `"userId":"user",`
 	if m.flags.auth != "" || m.flags.authNode != nil {
 		title, header, user, body = "Try it, with a token in TOKEN and its user in USER_ID:", ` -H "Authorization: Bearer $TOKEN"`, "$USER_ID", ""

@@ -21,13 +21,13 @@ const (
 	keyAuth = "auth"
 )
 
-// noKeys are flags that a config file cannot set.
-func noKeys() []string { return []string{"config", "help"} }
+// commandLineOnly are flags that a config file cannot set.
+func commandLineOnly() []string { return []string{"config", "help"} }
 
-// fromFile gives flags that neither the command line nor the environment has set
+// applyConfigFile gives flags that neither the command line nor the environment has set
 // the values of the config file: session_db is --session-db. The folders and what
 // auth: says are the file's own.
-func (f *serveFlags) fromFile(flags *pflag.FlagSet) error {
+func (f *serveFlags) applyConfigFile(flags *pflag.FlagSet) error {
 	if f.config == "" {
 		return nil
 	}
@@ -35,14 +35,14 @@ func (f *serveFlags) fromFile(flags *pflag.FlagSet) error {
 	if err != nil {
 		return err
 	}
-	ds := spec.Interpolate(root, f.reference)
+	ds := spec.Interpolate(root, f.resolveReference)
 	if !ds.HasErrors() {
-		ds = f.takeFile(flags, root)
+		ds = f.applyConfigKeys(flags, root)
 	}
-	return problemsOf("--config", f.config, ds)
+	return problemsError("--config", f.config, ds)
 }
 
-func (f *serveFlags) takeFile(flags *pflag.FlagSet, root *spec.Node) (ds spec.Diagnostics) {
+func (f *serveFlags) applyConfigKeys(flags *pflag.FlagSet, root *spec.Node) (ds spec.Diagnostics) {
 	if root.IsNull() {
 		return nil
 	}
@@ -60,8 +60,8 @@ func (f *serveFlags) takeFile(flags *pflag.FlagSet, root *spec.Node) (ds spec.Di
 				continue
 			}
 			f.authNode = e.Value
-		case flag == nil || strings.Contains(key, "-") || slices.Contains(noKeys(), key):
-			ds = append(ds, noFlag(e.Key, flags))
+		case flag == nil || strings.Contains(key, "-") || slices.Contains(commandLineOnly(), key):
+			ds = append(ds, unknownKey(e.Key, flags))
 		case flag.Changed || e.Value.IsNull():
 		default:
 			ds = append(ds, setFromNode(flags, flag, e.Value)...)
@@ -70,11 +70,11 @@ func (f *serveFlags) takeFile(flags *pflag.FlagSet, root *spec.Node) (ds spec.Di
 	return ds
 }
 
-// noFlag says that a key names no flag, and which one it may have meant.
-func noFlag(key *spec.Node, flags *pflag.FlagSet) spec.Diagnostic {
+// unknownKey says that a key names no flag, and which one it may have meant.
+func unknownKey(key *spec.Node, flags *pflag.FlagSet) spec.Diagnostic {
 	keys := []string{keyDirs}
 	flags.VisitAll(func(f *pflag.Flag) {
-		if !slices.Contains(noKeys(), f.Name) {
+		if !slices.Contains(commandLineOnly(), f.Name) {
 			keys = append(keys, strings.ReplaceAll(f.Name, "-", "_"))
 		}
 	})
@@ -111,8 +111,8 @@ func setFromNode(flags *pflag.FlagSet, flag *pflag.Flag, n *spec.Node) spec.Diag
 	return nil
 }
 
-// callers are those that the host knows; nil asks nobody who they are.
-func (f *serveFlags) callers() (*auth.Auth, error) {
+// loadAuth are those that the host knows; nil asks nobody who they are.
+func (f *serveFlags) loadAuth() (*auth.Auth, error) {
 	n := f.authNode
 	if n == nil && f.auth == "" {
 		return nil, nil
@@ -125,12 +125,12 @@ func (f *serveFlags) callers() (*auth.Auth, error) {
 		}
 		name = f.auth
 	}
-	if ds := spec.Interpolate(n, f.reference); ds.HasErrors() {
-		return nil, problemsOf("--auth", name, ds)
+	if ds := spec.Interpolate(n, f.resolveReference); ds.HasErrors() {
+		return nil, problemsError("--auth", name, ds)
 	}
 	f.hideTokens(n)
 	a, ds := auth.Decode(n, nil)
-	return a, problemsOf("--auth", name, ds)
+	return a, problemsError("--auth", name, ds)
 }
 
 // hideTokens keeps the tokens of a document of callers from apps.
@@ -142,20 +142,20 @@ func (f *serveFlags) hideTokens(n *spec.Node) {
 	for _, item := range tokens.Items {
 		var token spec.Secret
 		if at := item.Get("token"); at != nil && token.DecodeSpec(at) == nil {
-			f.load.own.Values = append(f.load.own.Values, token.Reveal())
+			f.load.reserved.Values = append(f.load.reserved.Values, token.Reveal())
 		}
 	}
 }
 
-// reference is what ${env:X} and ${secret:X} stand for in the host's own documents.
+// resolveReference is what ${env:X} and ${secret:X} stand for in the host's own documents.
 // No app may read what they name.
-func (f *serveFlags) reference(kind, name string) (string, error) {
+func (f *serveFlags) resolveReference(kind, name string) (string, error) {
 	value, err := f.readReference(kind, name)
 	if err == nil {
-		f.load.own.Variables = append(f.load.own.Variables, name)
+		f.load.reserved.Variables = append(f.load.reserved.Variables, name)
 	}
 	if err == nil && kind == "secret" {
-		f.load.own.Values = append(f.load.own.Values, value)
+		f.load.reserved.Values = append(f.load.reserved.Values, value)
 	}
 	return value, err
 }
@@ -186,29 +186,29 @@ func (f *serveFlags) readReference(kind, name string) (string, error) {
 func readDocument(flag, file string) (*spec.Node, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
-		return nil, failedf("%s: %w", flag, err)
+		return nil, failWithf("%s: %w", flag, err)
 	}
 	n, ds := spec.Parse(file, text)
-	return n, problemsOf(flag, file, ds)
+	return n, problemsError(flag, file, ds)
 }
 
-// problemsOf is the error of a file with problems that a flag names.
-func problemsOf(flag, file string, ds spec.Diagnostics) error {
+// problemsError is the error of a file with problems that a flag names.
+func problemsError(flag, file string, ds spec.Diagnostics) error {
 	if !ds.HasErrors() {
 		return nil
 	}
 	var problems strings.Builder
 	if err := ds.WriteText(&problems); err != nil {
-		return failed(err)
+		return failWith(err)
 	}
-	return &codedError{exitNo, fmt.Errorf("%s: %s has problems:\n%s", flag, file, strings.TrimSuffix(problems.String(), "\n"))}
+	return &codedError{exitProblems, fmt.Errorf("%s: %s has problems:\n%s", flag, file, strings.TrimSuffix(problems.String(), "\n"))}
 }
 
-// settle fills the flags from the environment and the config file, in this order,
+// resolveSettings fills the flags from the environment and the config file, in this order,
 // and says which folders are served.
-func (f *serveFlags) settle(cmd *cobra.Command, dirs []string) ([]string, error) {
+func (f *serveFlags) resolveSettings(cmd *cobra.Command, dirs []string) ([]string, error) {
 	f.addrGiven = cmd.Flags().Changed("addr")
-	if err := f.fromFile(cmd.Flags()); err != nil {
+	if err := f.applyConfigFile(cmd.Flags()); err != nil {
 		return nil, err
 	}
 	f.addrGiven = cmd.Flags().Changed("addr")

@@ -16,13 +16,13 @@ type devFlags struct {
 	ui  string
 }
 
-func (f *devFlags) add(flags *pflag.FlagSet) {
+func (f *devFlags) registerFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.dev, "dev", false, "let developers' tools in: keep what models were told in traces, and let the visual builder write apps' files")
 	flags.StringVar(&f.ui, "ui-dir", "", "serve the ADK Web bundle of this folder at /dev-ui/, with --dev")
 }
 
-// files are the bundle; nil when none is served. Links in it may not lead out.
-func (f *devFlags) files() (fs.FS, func() error, error) {
+// openBundle are the bundle; nil when none is served. Links in it may not lead out.
+func (f *devFlags) openBundle() (fs.FS, func() error, error) {
 	if f.ui == "" {
 		return nil, func() error { return nil }, nil
 	}
@@ -37,11 +37,11 @@ func (f *devFlags) files() (fs.FS, func() error, error) {
 	return root.FS(), root.Close, nil
 }
 
-// on says whether developers may write.
-func (f *devFlags) on() bool { return f.dev || f.ui != "" }
+// isEnabled says whether developers may write.
+func (f *devFlags) isEnabled() bool { return f.dev || f.ui != "" }
 
 // devOptions gives the server what developers see.
 func (m *serveMain) devOptions(opts *server.Options) *server.Options {
-	opts.Traces, opts.Folders, opts.Dev, opts.UI = m.traces, m.watch, m.flags.dev.on(), m.ui
+	opts.Traces, opts.Folders, opts.Dev, opts.UI = m.traces, m.watch, m.flags.dev.isEnabled(), m.ui
 	return opts
 }

@@ -10,15 +10,15 @@ import (
 	"agenthost/pkg/loader"
 )
 
-// mostLooked is how many folders are named among which no app was found.
-const mostLooked = 5
+// maxListedFolders is how many folders are named among which no app was found.
+const maxListedFolders = 5
 
-// greetEmpty says that there is no app, where one was looked for, and how to make
+// printEmptyGreeting says that there is no app, where one was looked for, and how to make
 // one: a folder that is the wrong one looks like one that is empty.
-func (m *serveMain) greetEmpty(out io.Writer) {
+func (m *serveMain) printEmptyGreeting(out io.Writer) {
 	fmt.Fprintln(out, "  There is no app yet: no root_agent.yaml and no app.yaml in")
 	for _, dir := range m.dirs {
-		fmt.Fprintf(out, "    %s\n", looked(dir))
+		fmt.Fprintf(out, "    %s\n", describeFolder(dir))
 		if file, name := loader.Misnamed(dir); file != "" {
 			fmt.Fprintf(out, "    Rename %s to %s.\n", file, name)
 		}
@@ -26,8 +26,8 @@ func (m *serveMain) greetEmpty(out io.Writer) {
 	fmt.Fprintf(out, "\nMake one, and it is served as soon as it is there:\n\n  agenthost new %s\n", filepath.Join(m.dirs[0], "hello"))
 }
 
-// looked is a folder, with those in it that might have been apps.
-func looked(dir string) string {
+// describeFolder is a folder, with those in it that might have been apps.
+func describeFolder(dir string) string {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return fmt.Sprintf("%s, which cannot be read", dir)
@@ -41,8 +41,8 @@ func looked(dir string) string {
 	switch {
 	case len(inside) == 0:
 		return dir + ", which has no folders"
-	case len(inside) > mostLooked:
-		return fmt.Sprintf("%s, nor in its folders %s and %d more", dir, strings.Join(inside[:mostLooked], ", "), len(inside)-mostLooked)
+	case len(inside) > maxListedFolders:
+		return fmt.Sprintf("%s, nor in its folders %s and %d more", dir, strings.Join(inside[:maxListedFolders], ", "), len(inside)-maxListedFolders)
 	}
 	return fmt.Sprintf("%s, nor in its folders %s", dir, strings.Join(inside, ", "))
 }

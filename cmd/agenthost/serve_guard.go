@@ -7,9 +7,9 @@ import (
 	"agenthost/pkg/server"
 )
 
-// guard is what the flags say of who is let in.
-func (f *serveFlags) guard() (*server.Options, error) {
-	callers, err := f.callers()
+// serverOptions is what the flags say of who is let in.
+func (f *serveFlags) serverOptions() (*server.Options, error) {
+	callers, err := f.loadAuth()
 	if err != nil {
 		return nil, err
 	}
@@ -20,8 +20,8 @@ func (f *serveFlags) guard() (*server.Options, error) {
 	if opts.RunsPerApp, err = server.ParseRate(f.runsPerApp); err != nil {
 		return nil, fmt.Errorf("--runs-per-app %w", err)
 	}
-	reachable, err := f.reachable()
-	f.load.own.Shared = reachable || callers != nil || f.insecure
+	reachable, err := f.isReachable()
+	f.load.reserved.Shared = reachable || callers != nil || f.insecure
 	switch {
 	case err != nil:
 		return nil, err
@@ -38,8 +38,8 @@ func (f *serveFlags) guard() (*server.Options, error) {
 	return opts, nil
 }
 
-// reachable says whether other machines can reach the address.
-func (f *serveFlags) reachable() (bool, error) {
+// isReachable says whether other machines can reach the address.
+func (f *serveFlags) isReachable() (bool, error) {
 	name, _, err := net.SplitHostPort(f.addr)
 	if err != nil {
 		return false, fmt.Errorf("--addr %q: write HOST:PORT, such as %s", f.addr, defaultAddr)

@@ -12,29 +12,29 @@ import (
 	"agenthost/pkg/server"
 )
 
-// statuses lets the server ask the watch how the apps are.
-type statuses struct{ watch *loader.Watch }
+// watchReloader lets the server ask the watch how the apps are.
+type watchReloader struct{ watch *loader.Watch }
 
 // Status tells of one app.
-func (s statuses) Status(app string) (server.Status, bool) {
+func (s watchReloader) Status(app string) (server.Status, bool) {
 	st, ok := s.watch.Status(app)
-	return statusOf(st), ok
+	return serverStatus(st), ok
 }
 
 // Statuses tells of all apps.
-func (s statuses) Statuses() []server.Status {
+func (s watchReloader) Statuses() []server.Status {
 	var all []server.Status
 	for _, st := range s.watch.Statuses() {
-		all = append(all, statusOf(st))
+		all = append(all, serverStatus(st))
 	}
 	return all
 }
 
 // Reload loads what was changed.
-func (s statuses) Reload(ctx context.Context) error { return s.watch.Reload(ctx) }
+func (s watchReloader) Reload(ctx context.Context) error { return s.watch.Reload(ctx) }
 
 // Reports tells what came of changes.
-func (s statuses) Reports(after int) ([]server.Report, <-chan struct{}) {
+func (s watchReloader) Reports(after int) ([]server.Report, <-chan struct{}) {
 	reports, more := s.watch.Reports(after)
 	var all []server.Report
 	for _, r := range reports {
@@ -47,7 +47,7 @@ func (s statuses) Reports(after int) ([]server.Report, <-chan struct{}) {
 	return all, more
 }
 
-func statusOf(st loader.Status) server.Status {
+func serverStatus(st loader.Status) server.Status {
 	return server.Status{
 		App: st.App, Revision: st.Revision, OK: st.OK, Waiting: st.Waiting, Loading: st.Loading, Diagnostics: st.Problems(), Loaded: st.Loaded,
 		Loads: server.Loads{Last: st.Loaded, Good: st.Good, All: st.Loads, Failed: st.Failed},
@@ -81,8 +81,8 @@ func (m *serveMain) reloadOnSignal(ctx context.Context) {
 	}
 }
 
-// revive builds an app of a revision that served once. The watch is there
+// buildRevision builds an app of a revision that served once. The watch is there
 // before the first run.
-func (m *serveMain) revive(ctx context.Context, app, revision string) (*runtime.App, error) {
+func (m *serveMain) buildRevision(ctx context.Context, app, revision string) (*runtime.App, error) {
 	return m.watch.Revive(ctx, app, revision)
 }

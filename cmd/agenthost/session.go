@@ -43,20 +43,20 @@ folder; only a rewind that goes on with a TEXT loads it.`,
 	return cmd
 }
 
-// verb makes a verb below session, with the flags that all of them have.
-func (f *sessionFlags) verb(cmd *cobra.Command, run func(ctx context.Context, args []string) error) *cobra.Command {
-	cmd.PreRunE = fromEnv
-	cmd.RunE = func(cmd *cobra.Command, args []string) error { return f.locate(run(cmd.Context(), args)) }
-	f.add(cmd.Flags())
+// setupCommand makes a verb below session, with the flags that all of them have.
+func (f *sessionFlags) setupCommand(cmd *cobra.Command, run func(ctx context.Context, args []string) error) *cobra.Command {
+	cmd.PreRunE = applyEnvironment
+	cmd.RunE = func(cmd *cobra.Command, args []string) error { return f.addLocation(run(cmd.Context(), args)) }
+	f.registerFlags(cmd.Flags())
 	return cmd
 }
 
 func newSessionList(io stdio) *cobra.Command {
 	var f sessionFlags
-	cmd := f.verb(&cobra.Command{
+	cmd := f.setupCommand(&cobra.Command{
 		Use:   "list APPDIR",
 		Short: "List sessions",
-		Args:  between(1, 1),
+		Args:  requireArgs(1, 1),
 	}, func(ctx context.Context, args []string) error { return listSessions(ctx, io, &f, args[0]) })
 	cmd.Flags().StringVar(&f.user, "user", "", "only the sessions of this user (default: of all)")
 	cmd.Flags().IntVar(&f.limit, "limit", 0, "at most so many, and a token for the next ones (default: all)")
@@ -67,10 +67,10 @@ func newSessionList(io stdio) *cobra.Command {
 
 func newSessionShow(io stdio) *cobra.Command {
 	var f sessionFlags
-	cmd := f.verb(&cobra.Command{
+	cmd := f.setupCommand(&cobra.Command{
 		Use:   "show APPDIR SESSION",
 		Short: "Show the events and the state of a session",
-		Args:  between(2, 2),
+		Args:  requireArgs(2, 2),
 	}, func(ctx context.Context, args []string) error { return showSession(ctx, io, &f, args) })
 	cmd.Flags().StringVar(&f.user, "user", "user", "whose session it is")
 	cmd.Flags().BoolVar(&f.json, "json", false, "print JSON")
@@ -79,16 +79,16 @@ func newSessionShow(io stdio) *cobra.Command {
 
 func newSessionRewind(io stdio) *cobra.Command {
 	var f sessionFlags
-	cmd := f.verb(&cobra.Command{
+	cmd := f.setupCommand(&cobra.Command{
 		Use:   "rewind APPDIR SESSION (--turns N | --before INVOCATION | --after EVENT) [TEXT]",
 		Short: "Take back the end of a session, and go on with TEXT",
 		Long: `Rewind takes back the end of a session: its state and its artifacts become what
 they were, and models see nothing of what was taken back. It stays stored. What
 belongs to the user or the app does not change.`,
-		Args: between(2, 3),
+		Args: requireArgs(2, 3),
 	}, func(ctx context.Context, args []string) error { return rewindSession(ctx, io, &f, args) })
 	cmd.Flags().StringVar(&f.user, "user", "user", "whose session it is")
-	f.load.add(cmd.Flags())
+	f.load.registerFlags(cmd.Flags())
 	cmd.Flags().StringVar(&f.before, "before", "", "take back this invocation and all behind it")
 	cmd.Flags().IntVar(&f.turns, "turns", 0, "take back so many of the user's last messages and what came of them")
 	cmd.Flags().StringVar(&f.after, "after", "", "take back all behind this event")
@@ -98,24 +98,24 @@ belongs to the user or the app does not change.`,
 
 func newSessionDelete(io stdio) *cobra.Command {
 	var f sessionFlags
-	cmd := f.verb(&cobra.Command{
+	cmd := f.setupCommand(&cobra.Command{
 		Use:   "delete APPDIR SESSION",
 		Short: "Delete a session with its events, state and artifacts",
-		Args:  between(2, 2),
+		Args:  requireArgs(2, 2),
 	}, func(ctx context.Context, args []string) error { return deleteSession(ctx, io, &f, args) })
 	cmd.Flags().StringVar(&f.user, "user", "user", "whose session it is")
 	return cmd
 }
 
 func listSessions(ctx context.Context, io stdio, f *sessionFlags, dir string) error {
-	st, err := f.openFor(ctx, failWithout)
+	st, err := f.openStoreFor(ctx, requireDatabase)
 	if err != nil {
 		return err
 	}
 	defer st.Close()
-	all, next, err := f.listed(ctx, st.Sessions, loader.AppName(dir))
+	all, next, err := f.listPage(ctx, st.Sessions, loader.AppName(dir))
 	if err != nil {
-		return failed(err)
+		return failWith(err)
 	}
 	if next != "" {
 		defer fmt.Fprintf(io.err, "there are more: --page %s\n", next)
@@ -132,10 +132,10 @@ func listSessions(ctx context.Context, io stdio, f *sessionFlags, dir string) er
 	for _, sess := range all {
 		fmt.Fprintf(w, "%s\t%s\t%d\t%s\n", sess.ID, sess.User, sess.Version, sess.LastUpdate.Local().Format("2006-01-02 15:04:05"))
 	}
-	return failed(w.Flush())
+	return failWith(w.Flush())
 }
 
-func (f *sessionFlags) listed(ctx context.Context, s *store.Sessions, app string) (all []*session.Session, next string, err error) {
+func (f *sessionFlags) listPage(ctx context.Context, s *store.Sessions, app string) (all []*session.Session, next string, err error) {
 	if f.limit == 0 && f.page == "" {
 		all, err = s.List(ctx, app, f.user)
 		return all, "", err
@@ -143,24 +143,24 @@ func (f *sessionFlags) listed(ctx context.Context, s *store.Sessions, app string
 	return s.Page(ctx, &store.PageRequest{App: app, User: f.user, Size: cmp.Or(f.limit, 100), Token: f.page})
 }
 
-func (f *sessionFlags) key(args []string) session.Key {
+func (f *sessionFlags) sessionKey(args []string) session.Key {
 	return session.Key{App: loader.AppName(args[0]), User: f.user, ID: args[1]}
 }
 
 func showSession(ctx context.Context, io stdio, f *sessionFlags, args []string) error {
-	st, err := f.openFor(ctx, failWithout)
+	st, err := f.openStoreFor(ctx, requireDatabase)
 	if err != nil {
 		return err
 	}
 	defer st.Close()
-	sess, err := st.Sessions.Get(ctx, f.key(args), nil)
+	sess, err := st.Sessions.Get(ctx, f.sessionKey(args), nil)
 	if err != nil {
-		return failed(err)
+		return failWith(err)
 	}
 	if f.json {
 		text, err := session.Form{Provenance: true}.AppendSession(nil, sess)
 		if err != nil {
-			return failed(err)
+			return failWith(err)
 		}
 		return printJSON(io, json.RawMessage(text))
 	}
@@ -171,21 +171,21 @@ func showSession(ctx context.Context, io stdio, f *sessionFlags, args []string) 
 		counts[ev] = true
 	}
 	for _, ev := range sess.Events() {
-		what := eventLine(ev)
+		what := summarizeEvent(ev)
 		if ev.Actions.RewindBeforeInvocationID == "" && !counts[ev] {
 			what = "(taken back) " + what
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", ev.ID, ev.InvocationID, ev.Author, what)
 	}
 	if err := w.Flush(); err != nil {
-		return failed(err)
+		return failWith(err)
 	}
 	fmt.Fprint(io.out, "\nstate ")
 	return printJSON(io, sess.State.All())
 }
 
-// eventLine is what an event says and does, in brief.
-func eventLine(ev *session.Event) string {
+// summarizeEvent is what an event says and does, in brief.
+func summarizeEvent(ev *session.Event) string {
 	var said []string
 	if ev.Actions.RewindBeforeInvocationID != "" {
 		said = append(said, "(rewind)")
@@ -197,16 +197,16 @@ func eventLine(ev *session.Event) string {
 		for _, p := range ev.Content.Parts {
 			switch {
 			case p.FunctionCall != nil:
-				said = append(said, "→ "+p.FunctionCall.Name+"("+oneLine(p.FunctionCall.Args)+")")
+				said = append(said, "→ "+p.FunctionCall.Name+"("+abbreviateJSON(p.FunctionCall.Args)+")")
 			case p.FunctionResponse != nil:
-				said = append(said, "← "+p.FunctionResponse.Name+" "+oneLine(p.FunctionResponse.Response))
+				said = append(said, "← "+p.FunctionResponse.Name+" "+abbreviateJSON(p.FunctionResponse.Response))
 			case p.Text != "" && !p.Thought:
 				said = append(said, strings.Join(strings.Fields(p.Text), " "))
 			}
 		}
 	}
 	if ev.Actions.AgentState != nil {
-		said = append(said, "(at) "+oneLine(ev.Actions.AgentState))
+		said = append(said, "(at) "+abbreviateJSON(ev.Actions.AgentState))
 	}
 	if ev.Actions.EndOfAgent {
 		said = append(said, "(end)")
@@ -215,49 +215,49 @@ func eventLine(ev *session.Event) string {
 		said = append(said, "! "+ev.ErrorCode)
 	}
 	if len(ev.Actions.StateDelta) > 0 {
-		said = append(said, "state "+oneLine(ev.Actions.StateDelta))
+		said = append(said, "state "+abbreviateJSON(ev.Actions.StateDelta))
 	}
 	return strings.Join(said, "; ")
 }
 
 func rewindSession(ctx context.Context, io stdio, f *sessionFlags, args []string) error {
-	key := f.key(args)
+	key := f.sessionKey(args)
 	req := &runtime.RewindRequest{
 		App: key.App, UserID: key.User, SessionID: key.ID, BeforeInvocationID: f.before, AfterEventID: f.after,
 		Writer: session.WriterAdmin,
 	}
-	host, err := f.host(ctx, io, args)
+	host, err := f.openHost(ctx, io, args)
 	if err != nil {
 		return err
 	}
 	defer host.Store().Close()
 	defer host.Close()
 	if f.turns != 0 {
-		if req.BeforeInvocationID, err = f.lastTurns(ctx, host.Store(), key); err != nil {
+		if req.BeforeInvocationID, err = f.findTurn(ctx, host.Store(), key); err != nil {
 			return err
 		}
 	}
-	t := &talker{io: io, host: host, key: key, json: f.json}
+	t := &conversation{io: io, host: host, key: key, json: f.json}
 	if len(args) < 3 {
 		for _, err := range host.Rewind(ctx, req) {
-			return told(err)
+			return runFailure(err)
 		}
 		fmt.Fprintf(io.err, "session %s rewound\n", key.ID)
 		return nil
 	}
 	streaming := !f.json
 	req.Message, req.Streaming = model.UserText(args[2]), &streaming
-	return t.tell(host.Rewind(ctx, req))
+	return t.printEvents(host.Rewind(ctx, req))
 }
 
-// lastTurns is the invocation that the last turns begin with.
-func (f *sessionFlags) lastTurns(ctx context.Context, st *store.Store, key session.Key) (string, error) {
+// findTurn is the invocation that the last turns begin with.
+func (f *sessionFlags) findTurn(ctx context.Context, st *store.Store, key session.Key) (string, error) {
 	if f.before+f.after != "" || f.turns < 0 {
 		return "", errors.New("--turns is a number above 0, and stands without --before and --after")
 	}
 	sess, err := st.Sessions.Get(ctx, key, nil)
 	if err != nil {
-		return "", failed(err)
+		return "", failWith(err)
 	}
 	left := f.turns
 	for _, ev := range slices.Backward(session.WithoutRewound(sess.Events())) {
@@ -267,17 +267,17 @@ func (f *sessionFlags) lastTurns(ctx context.Context, st *store.Store, key sessi
 			}
 		}
 	}
-	return "", failedf("session %s has %d turns, not %d", key.ID, f.turns-left, f.turns)
+	return "", failWithf("session %s has %d turns, not %d", key.ID, f.turns-left, f.turns)
 }
 
-// host is one with the app when there is something to say to it, else one
+// openHost is one with the app when there is something to say to it, else one
 // without apps.
-func (f *sessionFlags) host(ctx context.Context, io stdio, args []string) (*runtime.Host, error) {
+func (f *sessionFlags) openHost(ctx context.Context, io stdio, args []string) (*runtime.Host, error) {
 	if len(args) == 3 {
-		host, _, err := f.load.host(ctx, io, args[0], nil, f.open)
+		host, _, err := f.load.openHost(ctx, io, args[0], nil, f.openStore)
 		return host, err
 	}
-	st, err := f.openFor(ctx, failWithout)
+	st, err := f.openStoreFor(ctx, requireDatabase)
 	if err != nil {
 		return nil, err
 	}
@@ -285,17 +285,17 @@ func (f *sessionFlags) host(ctx context.Context, io stdio, args []string) (*runt
 }
 
 func deleteSession(ctx context.Context, io stdio, f *sessionFlags, args []string) error {
-	st, err := f.openFor(ctx, failWithout)
+	st, err := f.openStoreFor(ctx, requireDatabase)
 	if err != nil {
 		return err
 	}
 	defer st.Close()
-	key := f.key(args)
+	key := f.sessionKey(args)
 	if _, err := st.Sessions.Get(ctx, key, nil); err != nil {
-		return failed(err)
+		return failWith(err)
 	}
 	if err := st.Delete(ctx, key); err != nil {
-		return failed(err)
+		return failWith(err)
 	}
 	fmt.Fprintf(io.err, "session %s deleted\n", key.ID)
 	return nil

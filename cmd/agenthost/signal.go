@@ -6,15 +6,15 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// cleanup is how long a verb has after a signal to put away what it holds.
-const cleanup = 2 * time.Second
+// cleanupTimeout is how long a verb has after a signal to put away what it holds.
+const cleanupTimeout = 2 * time.Second
 
-// endWithSignal has every verb below cmd end with a signal. A verb that hears of it
+// stopOnSignal has every verb below cmd end with a signal. A verb that hears of it
 // ends by itself; one that waits for a file on a disk that is away never does, and is
 // ended with the process.
-func endWithSignal(cmd *cobra.Command) {
+func stopOnSignal(cmd *cobra.Command) {
 	for _, verb := range cmd.Commands() {
-		endWithSignal(verb)
+		stopOnSignal(verb)
 	}
 	work := cmd.RunE
 	if work == nil {
@@ -28,15 +28,15 @@ func endWithSignal(cmd *cobra.Command) {
 			return err
 		case <-cmd.Context().Done():
 		}
-		allowed := cleanup
+		allowed := cleanupTimeout
 		if drain, err := cmd.Flags().GetDuration("drain"); err == nil {
-			allowed += drain + flushing // turns under way may end, and be told of
+			allowed += drain + flushTimeout // turns under way may end, and be told of
 		}
 		select {
 		case err := <-done:
 			return err
 		case <-time.After(allowed):
-			return failedf("stopped by a signal while waiting for a file or another program")
+			return failWithf("stopped by a signal while waiting for a file or another program")
 		}
 	}
 }

@@ -14,12 +14,12 @@ import (
 
 // A signal ends every verb also while it waits for a file that never comes: here a
 // policy that is a pipe, on whose other end nobody writes.
-func TestVerbsEndWithASignal(t *testing.T) {
+func TestVerbsStopOnSignal(t *testing.T) {
 	app, err := filepath.Abs(filepath.Join(appsDir, "hello"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	var all []*stuck
+	var all []*blockedVerb
 	for _, args := range [][]string{
 		{"check", app},
 		{"config", app},
@@ -30,12 +30,12 @@ func TestVerbsEndWithASignal(t *testing.T) {
 		{"serve", app, "--addr", "127.0.0.1:0", "--drain", "0s"},
 		{"test", app},
 	} {
-		all = append(all, stop(t, os.Interrupt, args), stop(t, syscall.SIGTERM, args))
+		all = append(all, interruptVerb(t, os.Interrupt, args), interruptVerb(t, syscall.SIGTERM, args))
 	}
 	for _, s := range all { // beside each other: each is given its time
 		err := s.cmd.Wait()
 		var failure *exec.ExitError
-		if !errors.As(err, &failure) || failure.ExitCode() != exitFail {
+		if !errors.As(err, &failure) || failure.ExitCode() != exitFailure {
 			t.Errorf("%s ended: %v", s.cmd.Args[1], err)
 		}
 		if got, want := s.problems.String(), "agenthost: stopped by a signal while waiting for a file or another program\n"; got != want {
@@ -45,20 +45,20 @@ func TestVerbsEndWithASignal(t *testing.T) {
 }
 
 // A stuck verb reads a file that never comes.
-type stuck struct {
+type blockedVerb struct {
 	cmd      *exec.Cmd
 	problems bytes.Buffer
 }
 
-// stop starts a verb, and sends it a signal as soon as it is stuck.
-func stop(t *testing.T, signal os.Signal, args []string) *stuck {
+// interruptVerb starts a verb, and sends it a signal as soon as it is stuck.
+func interruptVerb(t *testing.T, signal os.Signal, args []string) *blockedVerb {
 	t.Helper()
 	dir := t.TempDir()
 	pipe := filepath.Join(dir, "policy.yaml")
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
 		t.Skipf("no pipes here: %v", err)
 	}
-	s := &stuck{cmd: exec.CommandContext(t.Context(), "agenthost", slices.Concat(args, []string{"--policy", pipe})...)}
+	s := &blockedVerb{cmd: exec.CommandContext(t.Context(), "agenthost", slices.Concat(args, []string{"--policy", pipe})...)}
 	s.cmd.Dir, s.cmd.Stderr, s.cmd.WaitDelay = dir, &s.problems, time.Second
 	if err := s.cmd.Start(); err != nil {
 		t.Fatal(err)

@@ -30,24 +30,24 @@ type storeFlags struct {
 	limits                       *limitFlags
 }
 
-func (f *storeFlags) add(flags *pflag.FlagSet) {
+func (f *storeFlags) registerFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&f.sessionDB, "session-db", defaultSessionDB, "where sessions are kept: sqlite:///relative.db, sqlite:////absolute.db, postgres://user@host/database, mysql://user@host/database or memory:")
 	flags.StringVar(&f.artifacts, "artifacts", "", "where artifacts are kept: dir:///folder, gs://bucket/prefix, s3://bucket/prefix or memory: (default: beside the database file, or in data/)")
 	flags.StringVar(&f.memory, "memory", "", "where memories are kept: a URL as of --session-db (default: in the session database)")
 }
 
-// addLimits is for verbs that run apps.
-func (f *storeFlags) addLimits(flags *pflag.FlagSet) {
+// registerLimits is for verbs that run apps.
+func (f *storeFlags) registerLimits(flags *pflag.FlagSet) {
 	f.limits = &limitFlags{}
-	f.limits.add(flags)
+	f.limits.registerFlags(flags)
 }
 
-func (f *storeFlags) open(ctx context.Context, logger *slog.Logger) (*store.Store, error) {
+func (f *storeFlags) openStore(ctx context.Context, logger *slog.Logger) (*store.Store, error) {
 	opts := &store.Options{Artifacts: f.artifacts, Memory: f.memory, Lease: f.lease, Logger: logger}
-	f.limits.set(opts)
+	f.limits.applyTo(opts)
 	st, err := store.Open(ctx, f.sessionDB, opts)
 	if err != nil {
-		return nil, failedf("opening the session database: %w", err)
+		return nil, failWithf("opening the session database: %w", err)
 	}
 	return st, nil
 }
@@ -56,52 +56,52 @@ func (f *storeFlags) open(ctx context.Context, logger *slog.Logger) (*store.Stor
 type missingDatabase int
 
 const (
-	// failWithout is for verbs that look at what is stored.
-	failWithout missingDatabase = iota
+	// requireDatabase is for verbs that look at what is stored.
+	requireDatabase missingDatabase = iota
 	// treatAsEmpty is for verbs that have an answer all the same.
 	treatAsEmpty
 	// createDatabase is for verbs that store something.
 	createDatabase
 )
 
-// verb makes a verb that works on a store, with the flags that all of them have.
+// setupCommand makes a verb that works on a store, with the flags that all of them have.
 // The store is closed after it.
-func (f *storeFlags) verb(cmd *cobra.Command, missing missingDatabase, run func(ctx context.Context, st *store.Store, args []string) error) *cobra.Command {
-	cmd.PreRunE = fromEnv
+func (f *storeFlags) setupCommand(cmd *cobra.Command, missing missingDatabase, run func(ctx context.Context, st *store.Store, args []string) error) *cobra.Command {
+	cmd.PreRunE = applyEnvironment
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		st, err := f.openFor(cmd.Context(), missing)
+		st, err := f.openStoreFor(cmd.Context(), missing)
 		if err != nil {
 			return err
 		}
 		defer st.Close()
-		return f.locate(run(cmd.Context(), st, args))
+		return f.addLocation(run(cmd.Context(), st, args))
 	}
-	f.add(cmd.Flags())
+	f.registerFlags(cmd.Flags())
 	return cmd
 }
 
-// openFor opens the store, and makes neither a database nor a folder unless the verb
+// openStoreFor opens the store, and makes neither a database nor a folder unless the verb
 // stores something.
-func (f *storeFlags) openFor(ctx context.Context, missing missingDatabase) (*store.Store, error) {
+func (f *storeFlags) openStoreFor(ctx context.Context, missing missingDatabase) (*store.Store, error) {
 	if missing == createDatabase {
-		return f.open(ctx, nil)
+		return f.openStore(ctx, nil)
 	}
 	opts := &store.Options{Artifacts: f.artifacts, Memory: f.memory, Existing: true}
-	f.limits.set(opts)
+	f.limits.applyTo(opts)
 	st, err := store.Open(ctx, f.sessionDB, opts)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && missing == treatAsEmpty:
 		return store.Open(ctx, "memory:", nil)
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, failedf("no session database at %s: name it with --session-db, or change to the folder that agenthost was run in", f.place())
+		return nil, failWithf("no session database at %s: name it with --session-db, or change to the folder that agenthost was run in", f.displayName())
 	case err != nil:
-		return nil, failedf("opening the session database: %w", err)
+		return nil, failWithf("opening the session database: %w", err)
 	}
 	return st, nil
 }
 
-// place is the session database for people: the file, or the URL without its password.
-func (f *storeFlags) place() string {
+// displayName is the session database for people: the file, or the URL without its password.
+func (f *storeFlags) displayName() string {
 	_, path, ok := strings.Cut(f.sessionDB, ":///")
 	if strings.HasPrefix(f.sessionDB, "sqlite") && ok {
 		path, _, _ = strings.Cut(path, "?")
@@ -112,17 +112,17 @@ func (f *storeFlags) place() string {
 	return store.Redacted(f.sessionDB)
 }
 
-// locate adds to an error that something was not found where it was looked for.
-func (f *storeFlags) locate(err error) error {
+// addLocation adds to an error that something was not found where it was looked for.
+func (f *storeFlags) addLocation(err error) error {
 	if errors.Is(err, session.ErrNotFound) {
-		return failedf("%w in %s", err, f.place())
+		return failWithf("%w in %s", err, f.displayName())
 	}
 	return err
 }
 
 func writeDiagnostics(io stdio, ds spec.Diagnostics) error {
 	if err := ds.WriteText(io.err); err != nil {
-		return failed(err)
+		return failWith(err)
 	}
 	return nil
 }
@@ -153,15 +153,15 @@ func parseValue(v string) any {
 func readState(file string) (map[string]any, error) {
 	b, err := os.ReadFile(file)
 	if err != nil {
-		return nil, failedf("--state-file: %w", err)
+		return nil, failWithf("--state-file: %w", err)
 	}
 	n, ds := spec.Parse(file, b)
 	if err := ds.Err(); err != nil {
-		return nil, failedf("--state-file: %w", err)
+		return nil, failWithf("--state-file: %w", err)
 	}
 	state, ok := n.Any().(map[string]any)
 	if !ok {
-		return nil, failedf("--state-file %s holds no mapping", file)
+		return nil, failWithf("--state-file %s holds no mapping", file)
 	}
 	return state, nil
 }
@@ -170,5 +170,5 @@ func printJSON(io stdio, v any) error {
 	enc := json.NewEncoder(io.out)
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "  ")
-	return failed(enc.Encode(v))
+	return failWith(enc.Encode(v))
 }

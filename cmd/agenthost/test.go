@@ -34,21 +34,21 @@ func newTest(io stdio) *cobra.Command {
 models answer from the tests' scripts, and nothing reaches the network. DIR is
 an app or a folder of apps. It exits with status 1 when a test fails or a file
 has problems, and with 3 when there is no test to run.`,
-		Args:    between(1, -1),
-		PreRunE: fromEnv,
+		Args:    requireArgs(1, -1),
+		PreRunE: applyEnvironment,
 		RunE: func(cmd *cobra.Command, dirs []string) error {
 			t, err := newTester(io, &f, dirs)
 			if err != nil {
 				return err
 			}
 			if f.watch {
-				return t.watch(cmd.Context(), dirs)
+				return t.watchApps(cmd.Context(), dirs)
 			}
-			return t.once(cmd.Context(), dirs)
+			return t.runOnce(cmd.Context(), dirs)
 		},
 	}
 	flags := cmd.Flags()
-	f.load.add(flags)
+	f.load.registerFlags(flags)
 	flags.StringVar(&f.run, "run", "", "only the tests whose names match this regular expression")
 	flags.StringVar(&f.format, "format", "text", "text, json or junit")
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "tell of every test, with what was said")
@@ -78,41 +78,41 @@ func newTester(io stdio, f *testFlags, dirs []string) (*tester, error) {
 	if f.watch && f.format != "text" {
 		return nil, fmt.Errorf("--watch goes on and on: it prints text, not %s", f.format)
 	}
-	opts, err := f.load.onto(nil, dirs...)
+	opts, err := f.load.loaderOptions(nil, dirs...)
 	if err != nil {
 		return nil, err
 	}
 	return &tester{io: io, flags: f, name: name, loader: loader.New(opts)}, nil
 }
 
-// once runs all tests of all apps.
-func (t *tester) once(ctx context.Context, dirs []string) error {
+// runOnce runs all tests of all apps.
+func (t *tester) runOnce(ctx context.Context, dirs []string) error {
 	began := time.Now()
-	apps, err := discover(dirs)
+	apps, err := discoverApps(dirs)
 	if err != nil {
 		return err
 	}
 	r := &testReport{}
 	for _, dir := range apps {
-		t.app(ctx, dir, r)
+		t.testApp(ctx, dir, r)
 	}
-	r.took = time.Since(began)
-	if err := t.print(r); err != nil {
-		return failed(err)
+	r.duration = time.Since(began)
+	if err := t.writeReport(r); err != nil {
+		return failWith(err)
 	}
 	switch {
-	case r.problems.HasErrors() || r.failed() > 0:
-		return &codedError{code: exitNo}
+	case r.problems.HasErrors() || r.countFailed() > 0:
+		return &codedError{code: exitProblems}
 	case len(r.results) == 0 && t.flags.run != "":
-		return failedf("no test has a name that matches %s", t.flags.run)
+		return failWithf("no test has a name that matches %s", t.flags.run)
 	case len(r.results) == 0:
-		return failedf("there is no test: write one in a file beside an agent, such as %s/root_agent.test.yaml", apps[0])
+		return failWithf("there is no test: write one in a file beside an agent, such as %s/root_agent.test.yaml", apps[0])
 	}
 	return nil
 }
 
-// app runs the tests of an app, as many at once as there are processors.
-func (t *tester) app(ctx context.Context, dir string, r *testReport) {
+// testApp runs the tests of an app, as many at once as there are processors.
+func (t *tester) testApp(ctx context.Context, dir string, r *testReport) {
 	suite, ds := t.loader.Suite(ctx, dir)
 	r.problems = append(r.problems, ds...)
 	if suite == nil {
@@ -140,8 +140,8 @@ func (t *tester) app(ctx context.Context, dir string, r *testReport) {
 	r.results = append(r.results, results...)
 }
 
-// print writes the report in its format.
-func (t *tester) print(r *testReport) error {
+// writeReport writes the report in its format.
+func (t *tester) writeReport(r *testReport) error {
 	switch t.flags.format {
 	case "json":
 		return r.writeJSON(t.io)
@@ -155,10 +155,10 @@ func (t *tester) print(r *testReport) error {
 type testReport struct {
 	problems spec.Diagnostics
 	results  []*apptest.Result
-	took     time.Duration
+	duration time.Duration
 }
 
-func (r *testReport) failed() int {
+func (r *testReport) countFailed() int {
 	n := 0
 	for _, one := range r.results {
 		if !one.Passed() {

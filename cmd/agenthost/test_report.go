@@ -27,7 +27,7 @@ func (r *testReport) writeText(out stdio, verbose bool) error {
 			return err
 		}
 	}
-	fmt.Fprintf(out.err, "%s passed, %d failed in %s\n", count(len(r.results)-r.failed(), "test"), r.failed(), r.took.Round(time.Millisecond))
+	fmt.Fprintf(out.err, "%s passed, %d failed in %s\n", formatCount(len(r.results)-r.countFailed(), "test"), r.countFailed(), r.duration.Round(time.Millisecond))
 	return nil
 }
 
@@ -133,7 +133,7 @@ type (
 // writeJUnit prints a suite for each app, and one with the problems that kept
 // tests from being run.
 func (r *testReport) writeJUnit(out stdio) error {
-	all := &junitSuites{Time: seconds(r.took)}
+	all := &junitSuites{Time: formatSeconds(r.duration)}
 	byApp := map[string]*junitSuite{}
 	suite := func(name string) *junitSuite {
 		if byApp[name] == nil {
@@ -143,14 +143,14 @@ func (r *testReport) writeJUnit(out stdio) error {
 		return byApp[name]
 	}
 	for _, one := range r.results {
-		suite(one.App).add(junitCase{
+		suite(one.App).addCase(junitCase{
 			Name: one.Test.Name, Class: one.App, File: one.Test.Pos.File, Line: one.Test.Pos.Line,
-			Time: seconds(one.Took), Failure: junitFailureOf(one), Out: strings.Join(one.Transcript, "\n"),
+			Time: formatSeconds(one.Took), Failure: junitFailureOf(one), Out: strings.Join(one.Transcript, "\n"),
 		})
 	}
 	for _, d := range r.problems {
 		if d.Severity == spec.Error {
-			suite("check").add(junitCase{Name: d.Pos.String(), Class: "check", Time: "0", Error: &junitFailure{Message: d.Message, Text: d.String()}})
+			suite("check").addCase(junitCase{Name: d.Pos.String(), Class: "check", Time: "0", Error: &junitFailure{Message: d.Message, Text: d.String()}})
 		}
 	}
 	for _, s := range all.Suites {
@@ -161,10 +161,10 @@ func (r *testReport) writeJUnit(out stdio) error {
 	}
 	enc := xml.NewEncoder(out.out)
 	enc.Indent("", "  ")
-	return cmp.Or(enc.Encode(all), enc.Close(), newline(out.out))
+	return cmp.Or(enc.Encode(all), enc.Close(), writeNewline(out.out))
 }
 
-func (s *junitSuite) add(c junitCase) {
+func (s *junitSuite) addCase(c junitCase) {
 	s.Cases = append(s.Cases, c)
 	s.Tests++
 	if c.Failure != nil {
@@ -186,9 +186,9 @@ func junitFailureOf(r *apptest.Result) *junitFailure {
 	return &junitFailure{Message: r.Failures[0].Diagnostic.Message, Text: text.String()}
 }
 
-func seconds(d time.Duration) string { return fmt.Sprintf("%.3f", d.Seconds()) }
+func formatSeconds(d time.Duration) string { return fmt.Sprintf("%.3f", d.Seconds()) }
 
-func newline(w io.Writer) error {
+func writeNewline(w io.Writer) error {
 	_, err := io.WriteString(w, "\n")
 	return err
 }

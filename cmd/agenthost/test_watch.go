@@ -10,18 +10,18 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// watch runs the tests of an app whenever a file of its folder, or one that it or its
+// watchApps runs the tests of an app whenever a file of its folder, or one that it or its
 // tests read elsewhere, has changed, until ctx ends.
-func (t *tester) watch(ctx context.Context, dirs []string) error {
+func (t *tester) watchApps(ctx context.Context, dirs []string) error {
 	if err := checkFolders(dirs); err != nil {
 		return err
 	}
 	w := loader.NewWatch(t.loader, emptyHost{}, dirs, &loader.WatchOptions{
 		Problems: t.io.err, Tests: true, Gate: openGate,
-		Told: func(s loader.Status) { t.rerun(ctx, s) },
+		Told: func(s loader.Status) { t.rerunTests(ctx, s) },
 	})
 	if err := w.Sync(ctx); err != nil {
-		return failed(err)
+		return failWith(err)
 	}
 	return w.Run(ctx)
 }
@@ -29,18 +29,18 @@ func (t *tester) watch(ctx context.Context, dirs []string) error {
 // openGate holds nothing back: every app's tests run.
 func openGate(context.Context, string, *runtime.App) spec.Diagnostics { return nil }
 
-// rerun runs the tests of an app that was loaded, and prints what came of them. The
+// rerunTests runs the tests of an app that was loaded, and prints what came of them. The
 // watch has printed the problems of the app and of its tests.
-func (t *tester) rerun(ctx context.Context, s loader.Status) {
+func (t *tester) rerunTests(ctx context.Context, s loader.Status) {
 	if !s.OK {
 		return
 	}
 	began := time.Now()
 	r := &testReport{}
-	t.app(ctx, s.Dir, r)
-	r.problems, r.took = nil, time.Since(began)
+	t.testApp(ctx, s.Dir, r)
+	r.problems, r.duration = nil, time.Since(began)
 	fmt.Fprintf(t.io.err, "%s %s: ", began.Format(time.TimeOnly), s.App)
-	if err := t.print(r); err != nil {
+	if err := t.writeReport(r); err != nil {
 		fmt.Fprintf(t.io.err, "%s\n", err)
 	}
 }

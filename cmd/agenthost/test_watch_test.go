@@ -12,7 +12,7 @@ import (
 // app's, the tests', and one that the tests read. Problems of tests are printed.
 func TestTestWatch(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "shop")
-	save := func(file, text string) { t.Helper(); saveIn(t, dir, file, text) }
+	save := func(file, text string) { t.Helper(); saveFile(t, dir, file, text) }
 	save("root_agent.yaml", "name: clerk\ninstruction: Sell.\n")
 	save("root_agent.test.yaml", "- name: sells\n  user: hi\n  model: [{text: Hello}]\n  expect: ['requests[0].instruction contains \"Sell\"']\n")
 
@@ -24,7 +24,7 @@ func TestTestWatch(t *testing.T) {
 		tell.Close()
 	}()
 	lines := bufio.NewScanner(told)
-	wait := func(text string) { t.Helper(); readTo(t, lines, text) }
+	wait := func(text string) { t.Helper(); readUntil(t, lines, text) }
 	wait("1 test passed, 0 failed")
 	save("root_agent.yaml", "name: clerk\ninstruction: Give away.\n")
 	wait("FAIL shop: sells")
@@ -46,7 +46,7 @@ func TestTestWatch(t *testing.T) {
 	cancel()
 	for lines.Scan() {
 	}
-	if code := <-ended; code != exitGood {
+	if code := <-ended; code != exitOK {
 		t.Errorf("exit status %d, want 0", code)
 	}
 }

@@ -13,17 +13,17 @@ import (
 func TestUsageFresh(t *testing.T) {
 	for _, c := range newRoot(stdio{}).Commands() {
 		if c.Name() != "help" {
-			t.Run(c.Name(), func(t *testing.T) { testFresh(t, filepath.Join("usage", c.Name()+".txt"), help(t, c.Name())) })
+			t.Run(c.Name(), func(t *testing.T) { testFresh(t, filepath.Join("usage", c.Name()+".txt"), renderHelp(t, c.Name())) })
 		}
 	}
-	testFresh(t, filepath.Join("usage", "agenthost.txt"), help(t))
+	testFresh(t, filepath.Join("usage", "agenthost.txt"), renderHelp(t))
 }
 
-func help(t *testing.T, verb ...string) []byte {
+func renderHelp(t *testing.T, verb ...string) []byte {
 	t.Helper()
 	var out, problems bytes.Buffer
 	code := run(t.Context(), append([]string{"help"}, verb...), stdio{out: &out, err: &problems})
-	if code != exitGood || problems.Len() > 0 {
+	if code != exitOK || problems.Len() > 0 {
 		t.Fatalf("help %v: exit status %d\n%s", verb, code, &problems)
 	}
 	return out.Bytes()

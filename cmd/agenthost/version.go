@@ -17,21 +17,21 @@ func newVersion(io stdio) *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Print the version, the commit and the version of Go",
-		Args:  between(0, 0),
+		Args:  requireArgs(0, 0),
 		RunE: func(*cobra.Command, []string) error {
 			_, err := fmt.Fprintf(io.out, "agenthost %s\n", versionLine())
-			return failed(err)
+			return failWith(err)
 		},
 	}
 }
 
 // versionLine is all that is known of the build.
 func versionLine() string {
-	return fmt.Sprintf("%s (commit %s, %s %s/%s)", version(), cmp.Or(commit, recordedCommit(), "unknown"), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	return fmt.Sprintf("%s (commit %s, %s %s/%s)", buildVersion(), cmp.Or(commit, recordedCommit(), "unknown"), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
 
-// version is the release, that of the module, or the commit it was built from.
-func version() string {
+// buildVersion is the release, that of the module, or the commit it was built from.
+func buildVersion() string {
 	recorded := ""
 	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "(devel)" {
 		recorded = info.Main.Version

@@ -18,7 +18,7 @@ import (
 func newWhy(io stdio) *cobra.Command {
 	var f revisionFlags
 	var user string
-	cmd := f.addJSON(f.verb(&cobra.Command{
+	cmd := f.addJSONFlag(f.setupCommand(&cobra.Command{
 		Use:   "why APPDIR SESSION [EVENT]",
 		Short: "Say what made an event: the lines, the instruction, the state",
 		Long: `Why says which agent made an event and by which lines of YAML, what its model was
@@ -26,24 +26,24 @@ told, which keys of the state were read and who wrote them, and which tools and
 callbacks took part. It reads the session and the revision that the event names,
 not the files of now; what neither of them tells is listed as not known. EVENT
 is an id or the beginning of one; without it, it is the last event.`,
-		Args: between(2, 3),
-	}, failWithout, func(ctx context.Context, st *store.Store, args []string) error {
+		Args: requireArgs(2, 3),
+	}, requireDatabase, func(ctx context.Context, st *store.Store, args []string) error {
 		w, err := explainEvent(ctx, st, session.Key{App: loader.AppName(args[0]), User: user, ID: args[1]}, strings.Join(args[2:], ""))
 		if err != nil {
-			return failed(err)
+			return failWith(err)
 		}
 		if f.json {
 			return printJSON(io, w)
 		}
-		w.print(io)
+		w.printText(io)
 		return nil
 	}))
 	cmd.Flags().StringVar(&user, "user", "user", "whose session it is")
 	return cmd
 }
 
-// why is what is known of how an event came about.
-type why struct {
+// explanation is what is known of how an event came about.
+type explanation struct {
 	App        string `json:"app"`
 	Session    string `json:"session"`
 	Event      string `json:"event"`
@@ -58,8 +58,8 @@ type why struct {
 	ModelVersion string `json:"modelVersion,omitempty"`
 	// Tools are those that the event asks for or is the answer of.
 	Tools []whyTool `json:"tools"`
-	// Told is the instruction with its placeholders filled.
-	Told []whyText `json:"told"`
+	// Instructions is the instruction with its placeholders filled.
+	Instructions []whyText `json:"told"`
 	// Read and Wrote are keys of the state.
 	Read  []*whyKey `json:"read"`
 	Wrote []*whyKey `json:"wrote"`
@@ -67,16 +67,16 @@ type why struct {
 	Callbacks []loader.OriginPart `json:"callbacks"`
 	Unknown   []string            `json:"unknown"`
 
-	// answers says that it is the answer of tools, so that no model made it.
-	answers bool
+	// fromTools says that it is the answer of tools, so that no model made it.
+	fromTools bool
 }
 
 type whyTool struct {
 	Name string `json:"name"`
 	// At is empty for tools that no line names, such as transfer_to_agent.
 	At string `json:"at,omitempty"`
-	// Asked is the event with the call, where this one has the answer.
-	Asked string `json:"asked,omitempty"`
+	// CallEvent is the event with the call, where this one has the answer.
+	CallEvent string `json:"asked,omitempty"`
 }
 
 type whyText struct {
@@ -94,18 +94,18 @@ type whyKey struct {
 }
 
 // explainEvent gathers what the store tells of an event.
-func explainEvent(ctx context.Context, st *store.Store, key session.Key, id string) (*why, error) {
+func explainEvent(ctx context.Context, st *store.Store, key session.Key, id string) (*explanation, error) {
 	h, err := readHistory(ctx, st, key)
 	if err != nil {
 		return nil, err
 	}
-	if h.at, err = h.find(id); err != nil {
+	if h.at, err = h.findEvent(id); err != nil {
 		return nil, err
 	}
 	ev := h.events[h.at]
-	w := &why{
-		App: key.App, Session: key.ID, Event: ev.ID, Invocation: ev.InvocationID, Author: ev.Author, Revision: ev.Provenance.Revision, Made: made(ev), ModelVersion: ev.ModelVersion,
-		Tools: []whyTool{}, Told: []whyText{}, Read: []*whyKey{}, Wrote: []*whyKey{}, Callbacks: []loader.OriginPart{}, Unknown: []string{},
+	w := &explanation{
+		App: key.App, Session: key.ID, Event: ev.ID, Invocation: ev.InvocationID, Author: ev.Author, Revision: ev.Provenance.Revision, Made: describeEvent(ev), ModelVersion: ev.ModelVersion,
+		Tools: []whyTool{}, Instructions: []whyText{}, Read: []*whyKey{}, Wrote: []*whyKey{}, Callbacks: []loader.OriginPart{}, Unknown: []string{},
 	}
 	if ev.Author != session.UserAuthor {
 		if err := w.findAgent(ctx, st); err != nil {
@@ -113,18 +113,18 @@ func explainEvent(ctx context.Context, st *store.Store, key session.Key, id stri
 		}
 	}
 	w.addTools(h, ev)
-	w.answers = len(ev.Responses()) > 0
-	parts := w.parts(ev)
+	w.fromTools = len(ev.Responses()) > 0
+	parts := w.involvedParts(ev)
 	w.addParts(h, parts)
 	w.addWrites(ev, parts)
-	if w.Agent != nil && !w.answers {
-		w.tell(ctx, h)
+	if w.Agent != nil && !w.fromTools {
+		w.renderInstructions(ctx, h)
 	}
 	return w, nil
 }
 
-// made says what an event is.
-func made(ev *session.Event) string {
+// describeEvent says what an event is.
+func describeEvent(ev *session.Event) string {
 	switch {
 	case ev.Provenance.Imported:
 		return "imported: a client created the session with it"
@@ -149,14 +149,14 @@ func made(ev *session.Event) string {
 }
 
 // findAgent finds the lines of the author in the revision of the event.
-func (w *why) findAgent(ctx context.Context, st *store.Store) error {
+func (w *explanation) findAgent(ctx context.Context, st *store.Store) error {
 	if w.Revision == "" {
-		w.miss("which lines made it: the event names no revision")
+		w.addUnknown("which lines made it: the event names no revision")
 		return nil
 	}
 	rev, err := st.Revisions.Get(ctx, w.App, w.Revision)
 	if errors.Is(err, session.ErrNotFound) {
-		w.miss("which lines made it: revision %s is not kept any more", w.Revision)
+		w.addUnknown("which lines made it: revision %s is not kept any more", w.Revision)
 		return nil
 	}
 	if err != nil {
@@ -165,7 +165,7 @@ func (w *why) findAgent(ctx context.Context, st *store.Store) error {
 	found := loader.New(nil).Origins(ctx, rev, w.Author)
 	switch len(found) {
 	case 0:
-		w.miss("which lines made it: the revision has no agent %s", w.Author)
+		w.addUnknown("which lines made it: the revision has no agent %s", w.Author)
 		return nil
 	case 1:
 	default:
@@ -173,39 +173,39 @@ func (w *why) findAgent(ctx context.Context, st *store.Store) error {
 		for _, o := range found {
 			places = append(places, o.At)
 		}
-		w.miss("which of the agents of this name made it: they stand at %s; this is about the first", strings.Join(places, ", "))
+		w.addUnknown("which of the agents of this name made it: they stand at %s; this is about the first", strings.Join(places, ", "))
 	}
 	w.Agent = found[0]
 	return nil
 }
 
-// miss notes what cannot be known.
-func (w *why) miss(format string, args ...any) {
+// addUnknown notes what cannot be known.
+func (w *explanation) addUnknown(format string, args ...any) {
 	if text := fmt.Sprintf(format, args...); !slices.Contains(w.Unknown, text) {
 		w.Unknown = append(w.Unknown, text)
 	}
 }
 
-func (w *why) addTools(h *history, ev *session.Event) {
+func (w *explanation) addTools(h *history, ev *session.Event) {
 	for _, c := range ev.Calls() {
-		w.Tools = append(w.Tools, whyTool{Name: c.Name, At: w.toolAt(c.Name)})
+		w.Tools = append(w.Tools, whyTool{Name: c.Name, At: w.toolLocation(c.Name)})
 	}
 	if ev.Author == session.UserAuthor {
 		return
 	}
 	for _, r := range ev.Responses() {
-		w.Tools = append(w.Tools, whyTool{Name: r.Name, At: w.toolAt(r.Name), Asked: h.caller(r.ID)})
+		w.Tools = append(w.Tools, whyTool{Name: r.Name, At: w.toolLocation(r.Name), CallEvent: h.findCall(r.ID)})
 	}
 }
 
-func (w *why) toolAt(name string) string {
-	if t := w.tool(name); t != nil {
+func (w *explanation) toolLocation(name string) string {
+	if t := w.findTool(name); t != nil {
 		return t.At
 	}
 	return ""
 }
 
-func (w *why) tool(name string) *loader.OriginPart {
+func (w *explanation) findTool(name string) *loader.OriginPart {
 	if w.Agent == nil {
 		return nil
 	}
@@ -215,23 +215,23 @@ func (w *why) tool(name string) *loader.OriginPart {
 	return nil
 }
 
-// parts are what of the agent takes part in such an event: its own lines or the
+// involvedParts are what of the agent takes part in such an event: its own lines or the
 // tools that answered, and the callbacks, which it notes.
-func (w *why) parts(ev *session.Event) []loader.OriginPart {
+func (w *explanation) involvedParts(ev *session.Event) []loader.OriginPart {
 	if w.Agent == nil {
 		return nil
 	}
 	var all []loader.OriginPart
 	for _, r := range ev.Responses() {
-		if t := w.tool(r.Name); t != nil {
+		if t := w.findTool(r.Name); t != nil {
 			all = append(all, *t)
 		}
 	}
-	if !w.answers {
+	if !w.fromTools {
 		all = append(all, w.Agent.Own)
 	}
 	for _, c := range w.Agent.Callbacks {
-		if ofTools := strings.Contains(c.Name, "_tool"); ofTools == w.answers {
+		if ofTools := strings.Contains(c.Name, "_tool"); ofTools == w.fromTools {
 			w.Callbacks = append(w.Callbacks, c)
 		}
 	}
@@ -239,21 +239,21 @@ func (w *why) parts(ev *session.Event) []loader.OriginPart {
 }
 
 // addParts says what they read.
-func (w *why) addParts(h *history, parts []loader.OriginPart) {
+func (w *explanation) addParts(h *history, parts []loader.OriginPart) {
 	for _, part := range parts {
 		for _, key := range part.Reads {
-			w.read(h, key)
+			w.addRead(h, key)
 		}
 		if part.ReadsAny {
-			w.miss("which other keys were read: %s at %s may read any", part.Name, part.At)
+			w.addUnknown("which other keys were read: %s at %s may read any", part.Name, part.At)
 		}
 	}
 	if len(w.Callbacks) > 0 {
-		w.miss("which conditions of the callbacks held, and which of them answered: no event says it")
+		w.addUnknown("which conditions of the callbacks held, and which of them answered: no event says it")
 	}
 }
 
-func (w *why) read(h *history, key loader.OriginKey) {
+func (w *explanation) addRead(h *history, key loader.OriginKey) {
 	if i := slices.IndexFunc(w.Read, func(k *whyKey) bool { return k.Key == key.Key }); i >= 0 {
 		if !slices.Contains(w.Read[i].At, key.At) {
 			w.Read[i].At = append(w.Read[i].At, key.At)
@@ -261,12 +261,12 @@ func (w *why) read(h *history, key loader.OriginKey) {
 		return
 	}
 	k := &whyKey{Key: key.Key, At: []string{key.At}}
-	k.Value, k.By = h.value(key.Key)
+	k.Value, k.By = h.valueBefore(key.Key)
 	w.Read = append(w.Read, k)
 }
 
 // addWrites says which lines name the keys that the event writes.
-func (w *why) addWrites(ev *session.Event, parts []loader.OriginPart) {
+func (w *explanation) addWrites(ev *session.Event, parts []loader.OriginPart) {
 	for _, key := range slices.Sorted(maps.Keys(ev.Actions.StateDelta)) {
 		k := &whyKey{Key: key, Value: ev.Actions.StateDelta[key]}
 		for _, part := range parts {

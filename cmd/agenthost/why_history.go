@@ -12,8 +12,8 @@ import (
 	"agenthost/pkg/template"
 )
 
-// notKnown begins what is said of a value that nobody can tell any more.
-const notKnown = "not known"
+// unknownPrefix begins what is said of a value that nobody can tell any more.
+const unknownPrefix = "not known"
 
 // history is what a session says of the time before one of its events.
 type history struct {
@@ -32,9 +32,9 @@ func readHistory(ctx context.Context, st *store.Store, key session.Key) (*histor
 	return &history{events: sess.Events(), initial: initial, now: sess.State}, err
 }
 
-// find is the place of the event whose id is or begins with this; of the last
+// findEvent is the place of the event whose id is or begins with this; of the last
 // one without an id.
-func (h *history) find(id string) (int, error) {
+func (h *history) findEvent(id string) (int, error) {
 	if len(h.events) == 0 {
 		return 0, fmt.Errorf("the session has no events")
 	}
@@ -59,9 +59,9 @@ func (h *history) find(id string) (int, error) {
 	return 0, fmt.Errorf("%d events begin with %s: write more of it", len(found), id)
 }
 
-// before is the place of the last event before this one that has something, or
+// lastBefore is the place of the last event before this one that has something, or
 // -1.
-func (h *history) before(has func(ev *session.Event) bool) int {
+func (h *history) lastBefore(has func(ev *session.Event) bool) int {
 	for i := h.at - 1; i >= 0; i-- {
 		if has(h.events[i]) {
 			return i
@@ -70,9 +70,9 @@ func (h *history) before(has func(ev *session.Event) bool) int {
 	return -1
 }
 
-// caller is the event with the call of an id.
-func (h *history) caller(id string) string {
-	i := h.before(func(ev *session.Event) bool {
+// findCall is the event with the call of an id.
+func (h *history) findCall(id string) string {
+	i := h.lastBefore(func(ev *session.Event) bool {
 		for _, c := range ev.Calls() {
 			if c.ID == id {
 				return true
@@ -86,17 +86,17 @@ func (h *history) caller(id string) string {
 	return h.events[i].ID
 }
 
-// value is what a key of the state was just before the event, and who wrote it;
+// valueBefore is what a key of the state was just before the event, and who wrote it;
 // nil is nothing, or what cannot be known.
-func (h *history) value(key string) (v any, by string) {
+func (h *history) valueBefore(key string) (v any, by string) {
 	scope, _ := session.ScopeOf(key)
-	i := h.before(func(ev *session.Event) bool { _, wrote := ev.Actions.StateDelta[key]; return wrote })
+	i := h.lastBefore(func(ev *session.Event) bool { _, wrote := ev.Actions.StateDelta[key]; return wrote })
 	switch {
 	case scope == session.ScopeTemp:
-		return nil, notKnown + ": temp: keys are not kept"
+		return nil, unknownPrefix + ": temp: keys are not kept"
 	case i >= 0:
-		by := writtenBy(h.events[i])
-		if beside(h.events[i], h.events[h.at]) {
+		by := describeWriter(h.events[i])
+		if areParallel(h.events[i], h.events[h.at]) {
 			by += ", perhaps while this one was made"
 		}
 		if scope != session.ScopeSession {
@@ -108,28 +108,28 @@ func (h *history) value(key string) (v any, by string) {
 	case scope == session.ScopeSession:
 		return nil, "it was not there"
 	case h.writtenSince(key):
-		return nil, notKnown + ": it came from outside the session, and was written since"
+		return nil, unknownPrefix + ": it came from outside the session, and was written since"
 	}
 	if v, ok := h.now.Get(key); ok {
 		return v, "as it is now: no event of the session wrote it"
 	}
-	return nil, notKnown + ": it is not there now, and no event of the session wrote it"
+	return nil, unknownPrefix + ": it is not there now, and no event of the session wrote it"
 }
 
 func (h *history) writtenSince(key string) bool {
 	return slices.ContainsFunc(h.events[h.at:], func(ev *session.Event) bool { _, wrote := ev.Actions.StateDelta[key]; return wrote })
 }
 
-// beside says whether two events were made side by side, on branches of one
+// areParallel says whether two events were made side by side, on branches of one
 // invocation.
-func beside(a, b *session.Event) bool {
+func areParallel(a, b *session.Event) bool {
 	under := func(a, b string) bool { return b == "" || strings.HasPrefix(a+".", b+".") }
 	return a.InvocationID == b.InvocationID && !under(a.Branch, b.Branch) && !under(b.Branch, a.Branch)
 }
 
-// writtenBy says who wrote with an event.
-func writtenBy(ev *session.Event) string {
-	by := "event " + ev.ID + " of " + who(ev)
+// describeWriter says who wrote with an event.
+func describeWriter(ev *session.Event) string {
+	by := "event " + ev.ID + " of " + describeAuthor(ev)
 	var tools []string
 	for _, r := range model.ResponsesOf(ev.Content) {
 		tools = append(tools, r.Name)
@@ -140,49 +140,49 @@ func writtenBy(ev *session.Event) string {
 	return by
 }
 
-func who(ev *session.Event) string {
+func describeAuthor(ev *session.Event) string {
 	if ev.Author == session.UserAuthor {
 		return "the user"
 	}
 	return "agent " + ev.Author
 }
 
-// tell fills the texts of the agent as they were before the event.
-func (w *why) tell(ctx context.Context, h *history) {
+// renderInstructions fills the texts of the agent as they were before the event.
+func (w *explanation) renderInstructions(ctx context.Context, h *history) {
 	for _, t := range w.Agent.Texts {
-		text, err := template.Parse(t.Source).Render(ctx, &known{h, w})
+		text, err := template.Parse(t.Source).Render(ctx, &knownValues{h, w})
 		if err != nil {
-			w.miss("what the %s came to: %s", t.Field, err)
+			w.addUnknown("what the %s came to: %s", t.Field, err)
 			continue
 		}
-		w.Told = append(w.Told, whyText{t.Field, t.At, text})
+		w.Instructions = append(w.Instructions, whyText{t.Field, t.At, text})
 	}
 	if at := w.Agent.Provider; at != "" {
-		w.miss("what the instruction came to that is computed at %s", at)
+		w.addUnknown("what the instruction came to that is computed at %s", at)
 	}
 	if names := w.Agent.Variables; len(names) > 0 {
-		w.miss("the values of variables, which no revision keeps: %s", strings.Join(names, ", "))
+		w.addUnknown("the values of variables, which no revision keeps: %s", strings.Join(names, ", "))
 	}
 }
 
-// known gives placeholders the values that are known; others stay as they are
+// knownValues gives placeholders the values that are known; others stay as they are
 // written.
-type known struct {
+type knownValues struct {
 	h *history
-	w *why
+	w *explanation
 }
 
 // Lookup finds the value of a key.
-func (k *known) Lookup(key string) (any, bool) {
-	v, by := k.h.value(key)
-	if v == nil && strings.HasPrefix(by, notKnown) {
+func (k *knownValues) Lookup(key string) (any, bool) {
+	v, by := k.h.valueBefore(key)
+	if v == nil && strings.HasPrefix(by, unknownPrefix) {
 		return "{" + key + "}", true
 	}
 	return v, v != nil
 }
 
 // Artifact leaves the placeholder.
-func (k *known) Artifact(_ context.Context, name string) (string, bool, error) {
-	k.w.miss("which version of artifact %s was read", name)
+func (k *knownValues) Artifact(_ context.Context, name string) (string, bool, error) {
+	k.w.addUnknown("which version of artifact %s was read", name)
 	return "{artifact." + name + "}", true, nil
 }

@@ -8,31 +8,31 @@ import (
 	"agenthost/pkg/template"
 )
 
-// print writes it for people: a heading for each sort of cause.
-func (w *why) print(io stdio) {
+// printText writes it for people: a heading for each sort of cause.
+func (w *explanation) printText(io stdio) {
 	fmt.Fprintf(io.out, "event %s of session %s: %s\n", w.Event, w.Session, w.Made)
 	p := &whyPrinter{io}
-	p.list("made by", w.makers())
+	p.printList("made by", w.describeOrigin())
 	if w.Agent != nil {
-		p.list("its lines", strings.Split(strings.TrimSuffix(w.Agent.YAML, "\n"), "\n"))
+		p.printList("its lines", strings.Split(strings.TrimSuffix(w.Agent.YAML, "\n"), "\n"))
 	}
-	for _, t := range w.Told {
-		p.list(t.Field+", "+t.At, strings.Split(strings.TrimSuffix(t.Text, "\n"), "\n"))
+	for _, t := range w.Instructions {
+		p.printList(t.Field+", "+t.At, strings.Split(strings.TrimSuffix(t.Text, "\n"), "\n"))
 	}
-	p.list("read", keyLines(w.Read))
-	p.list("wrote", keyLines(w.Wrote))
+	p.printList("read", formatKeys(w.Read))
+	p.printList("wrote", formatKeys(w.Wrote))
 	var asked []string
 	for _, c := range w.Callbacks {
 		asked = append(asked, fmt.Sprintf("%s (%s), %s", c.Name, c.Does, c.At))
 	}
-	p.list("callbacks", asked)
-	p.list("not known", w.Unknown)
+	p.printList("callbacks", asked)
+	p.printList("not known", w.Unknown)
 }
 
 type whyPrinter struct{ io stdio }
 
-// list writes lines under a heading; without lines it writes nothing.
-func (p *whyPrinter) list(heading string, lines []string) {
+// printList writes lines under a heading; without lines it writes nothing.
+func (p *whyPrinter) printList(heading string, lines []string) {
 	if len(lines) == 0 {
 		return
 	}
@@ -42,8 +42,8 @@ func (p *whyPrinter) list(heading string, lines []string) {
 	}
 }
 
-// makers are the author, its model, and the tools.
-func (w *why) makers() []string {
+// describeOrigin are the author, its model, and the tools.
+func (w *explanation) describeOrigin() []string {
 	if w.Author == session.UserAuthor {
 		return []string{"the user, in invocation " + w.Invocation}
 	}
@@ -52,7 +52,7 @@ func (w *why) makers() []string {
 		return lines
 	}
 	lines[0] = fmt.Sprintf("agent %s (%s), %s of revision %s, in invocation %s", w.Author, w.Agent.Class, w.Agent.At, w.Revision, w.Invocation)
-	if m := w.Agent.Model; m != nil && !w.answers {
+	if m := w.Agent.Model; m != nil && !w.fromTools {
 		line := "model " + m.Name + ", " + m.At
 		if m.Does != "" {
 			line += ", set up at " + m.Does
@@ -67,20 +67,20 @@ func (w *why) makers() []string {
 		if t.At != "" {
 			line += ", " + t.At
 		}
-		if t.Asked != "" {
-			line += ", asked for in event " + t.Asked
+		if t.CallEvent != "" {
+			line += ", asked for in event " + t.CallEvent
 		}
 		lines = append(lines, line)
 	}
 	return lines
 }
 
-func keyLines(keys []*whyKey) []string {
+func formatKeys(keys []*whyKey) []string {
 	var lines []string
 	for _, k := range keys {
 		line := k.Key
 		if k.Value != nil {
-			line += " = " + quoted(template.String(k.Value))
+			line += " = " + truncateLine(template.String(k.Value))
 		}
 		for _, at := range k.At {
 			line += ", " + at

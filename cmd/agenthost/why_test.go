@@ -6,9 +6,9 @@ import (
 	"agenthost/pkg/session"
 )
 
-// TestStateBefore says what a key was before an event, and who wrote it, or
+// TestHistoryValueBefore says what a key was before an event, and who wrote it, or
 // that nobody can tell any more.
-func TestStateBefore(t *testing.T) {
+func TestHistoryValueBefore(t *testing.T) {
 	wrote := func(id, author, branch string, delta map[string]any) *session.Event {
 		return &session.Event{ID: id, InvocationID: "i", Author: author, Branch: branch, Actions: session.Actions{StateDelta: delta}}
 	}
@@ -39,7 +39,7 @@ func TestStateBefore(t *testing.T) {
 		{"user:later", nil, "not known: it came from outside the session, and was written since"},
 		{"app:never", nil, "not known: it is not there now, and no event of the session wrote it"},
 	} {
-		if got, by := h.value(c.key); got != c.want || by != c.by {
+		if got, by := h.valueBefore(c.key); got != c.want || by != c.by {
 			t.Errorf("value(%s) = %v, %q, want %v, %q", c.key, got, by, c.want, c.by)
 		}
 	}

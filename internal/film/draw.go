@@ -29,21 +29,21 @@ text{font:14px ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",mon
 .cursor{fill:#58a6ff;opacity:.75}.row{fill:#388bfd;opacity:.13}.bar{fill:#1c2128}
 `
 
-// draw makes the picture of what was recorded.
-func (r *recorder) draw() []byte {
+// drawSVG makes the picture of what was recorded.
+func (r *recorder) drawSVG() []byte {
 	b := new(bytes.Buffer)
 	editorHeight, terminalHeight := paneHeight(editorRows), paneHeight(terminalRows)
 	height := editorHeight + terminalHeight
 	fmt.Fprintf(b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" role="img">`+"\n", width, height)
 	fmt.Fprintf(b, "<title>An app is edited while somebody talks to it</title>\n<desc>%s</desc>\n", html.EscapeString(strings.Join(r.screen, "\n")))
 	fmt.Fprintf(b, "<style>%s", style)
-	r.animate(b, "editor", r.editor, editorHeight)
-	r.animate(b, "terminal", r.terminal, terminalHeight)
+	r.animateStrip(b, "editor", r.editor, editorHeight)
+	r.animateStrip(b, "terminal", r.terminal, terminalHeight)
 	b.WriteString("</style>\n")
-	texts := &texts{ids: map[string]int{}}
+	texts := &textCache{ids: map[string]int{}}
 	strips := new(bytes.Buffer)
-	texts.strip(strips, "editor", r.editor, pane{0, editorHeight, false})
-	texts.strip(strips, "terminal", r.terminal, pane{editorHeight, terminalHeight, true})
+	texts.drawStrip(strips, "editor", r.editor, pane{0, editorHeight, false})
+	texts.drawStrip(strips, "terminal", r.terminal, pane{editorHeight, terminalHeight, true})
 	fmt.Fprintf(b, "<clipPath id=\"window\"><rect width=\"%d\" height=\"%d\" rx=\"10\"/></clipPath>\n<defs>\n%s</defs>\n", width, height, &texts.defs)
 	fmt.Fprintf(b, `<g clip-path="url(#window)"><rect width="%d" height="%d" fill="#0d1117"/>`+"\n", width, height)
 	b.Write(strips.Bytes())
@@ -54,8 +54,8 @@ func (r *recorder) draw() []byte {
 
 func paneHeight(rows int) int { return barHeight + rows*rowHeight + margin }
 
-// animate moves a strip from frame to frame at their times.
-func (r *recorder) animate(b *bytes.Buffer, name string, frames []frame, height int) {
+// animateStrip moves a strip from frame to frame at their times.
+func (r *recorder) animateStrip(b *bytes.Buffer, name string, frames []frame, height int) {
 	fmt.Fprintf(b, "#%s{animation:%s %.2fs steps(1,end) infinite}\n@keyframes %s{", name, name, r.now.Seconds(), name)
 	for i, f := range frames {
 		fmt.Fprintf(b, "%.3f%%{transform:translateY(%dpx)}", 100*float64(f.at)/float64(r.now+time.Millisecond), -i*height)
@@ -69,13 +69,13 @@ type pane struct {
 	terminal  bool
 }
 
-// texts has each line of text once: frames repeat most of them.
-type texts struct {
+// textCache has each line of text once: frames repeat most of them.
+type textCache struct {
 	ids  map[string]int
 	defs bytes.Buffer
 }
 
-func (t *texts) strip(b *bytes.Buffer, name string, frames []frame, p pane) {
+func (t *textCache) drawStrip(b *bytes.Buffer, name string, frames []frame, p pane) {
 	fmt.Fprintf(b, `<rect class="bar" y="%d" width="%d" height="%d"/>`, p.y, width, barHeight-8)
 	fmt.Fprintf(b, `<svg x="%d" y="%d" width="%d" height="%d"><g id="%s">`+"\n", margin, p.y, width-2*margin, p.height, name)
 	for i, f := range frames {
@@ -95,15 +95,15 @@ func (t *texts) strip(b *bytes.Buffer, name string, frames []frame, p pane) {
 			if p.terminal {
 				paint = paintTerminal
 			}
-			t.use(b, y, line, paint(line))
+			t.placeLine(b, y, line, paint(line))
 		}
 		b.WriteString("</g>\n")
 	}
 	b.WriteString("</g></svg>\n")
 }
 
-// use puts a line where it belongs. painted is what stands behind "<text ".
-func (t *texts) use(b *bytes.Buffer, y int, line, painted string) {
+// placeLine puts a line where it belongs. painted is what stands behind "<text ".
+func (t *textCache) placeLine(b *bytes.Buffer, y int, line, painted string) {
 	if strings.TrimSpace(line) == "" {
 		return
 	}

@@ -20,29 +20,29 @@ var shop embed.FS
 const (
 	app  = "shop"
 	file = app + "/root_agent.yaml"
-	// look is how long a reader has for what is new.
-	look = 1600 * time.Millisecond
+	// readingTime is how long a reader has for what is new.
+	readingTime = 1600 * time.Millisecond
 )
 
-// story is what a person does: talks, edits, goes on talking, makes a mistake,
+// playStory is what a person does: talks, edits, goes on talking, makes a mistake,
 // and mends it.
-func story(r *recorder) {
-	r.run("agenthost run "+app, "Talking to")
-	r.say("How much is the blue lamp?", "That is 121 euro.")
+func playStory(r *recorder) {
+	r.runCommand("agenthost run "+app, "Talking to")
+	r.sendLine("How much is the blue lamp?", "That is 121 euro.")
 
-	r.edit("args.net * ", "1.21", "1.25")
-	r.save("was changed")
-	r.say("And now?", "That is 125 euro.")
+	r.editFile("args.net * ", "1.21", "1.25")
+	r.saveFile("was changed")
+	r.sendLine("And now?", "That is 125 euro.")
 
-	r.edit("1.25)", "", " + arg.net / 20")
-	r.save("goes on as it was")
-	r.pause(2 * look)
-	r.say("Still there?", "That is 125 euro.")
+	r.editFile("1.25)", "", " + arg.net / 20")
+	r.saveFile("goes on as it was")
+	r.advanceClock(2 * readingTime)
+	r.sendLine("Still there?", "That is 125 euro.")
 
-	r.edit("+ arg", "", "s")
-	r.save("was changed")
-	r.say("With shipping?", "That is 130 euro.")
-	r.pause(2 * look)
+	r.editFile("+ arg", "", "s")
+	r.saveFile("was changed")
+	r.sendLine("With shipping?", "That is 130 euro.")
+	r.advanceClock(2 * readingTime)
 }
 
 // Record plays the story with the program agenthost that stands at path bin,
@@ -63,12 +63,12 @@ func Record(ctx context.Context, bin string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	r := newRecorder(ctx, bin, dir, string(text))
-	defer r.end()
-	story(r)
+	defer r.stopProcess()
+	playStory(r)
 	if r.err != nil {
 		return nil, r.err
 	}
-	return r.draw(), nil
+	return r.drawSVG(), nil
 }
 
-func (r *recorder) path() string { return filepath.Join(r.dir, filepath.FromSlash(file)) }
+func (r *recorder) filePath() string { return filepath.Join(r.dir, filepath.FromSlash(file)) }

@@ -14,8 +14,8 @@ import (
 
 // How fast somebody types.
 const (
-	key   = 55 * time.Millisecond
-	think = 700 * time.Millisecond
+	keyDelay     = 55 * time.Millisecond
+	thinkingTime = 700 * time.Millisecond
 )
 
 // A frame is what a pane shows from a moment on.
@@ -51,7 +51,7 @@ func newRecorder(ctx context.Context, bin, dir, text string) *recorder {
 	return r
 }
 
-func (r *recorder) pause(d time.Duration) { r.now += d }
+func (r *recorder) advanceClock(d time.Duration) { r.now += d }
 
 func (r *recorder) showEditor(status string, row, col int) {
 	r.editor = append(r.editor, frame{r.now, file + status, slices.Clone(r.text), row, col})
@@ -64,20 +64,20 @@ func (r *recorder) showTerminal() {
 	r.terminal = append(r.terminal, frame{r.now, "terminal", lines, last, len([]rune(lines[last]))})
 }
 
-// types types a text behind what stands in the terminal's last line.
-func (r *recorder) types(text string) {
-	r.pause(think)
+// typeText types a text behind what stands in the terminal's last line.
+func (r *recorder) typeText(text string) {
+	r.advanceClock(thinkingTime)
 	for _, c := range text {
 		r.screen[len(r.screen)-1] += string(c)
 		r.showTerminal()
-		r.pause(key)
+		r.advanceClock(keyDelay)
 	}
-	r.pause(think / 2)
+	r.advanceClock(thinkingTime / 2)
 }
 
-// run types a command and starts it; what it prints ends with until.
-func (r *recorder) run(command, until string) {
-	r.types(command)
+// runCommand types a command and starts it; what it prints ends with until.
+func (r *recorder) runCommand(command, until string) {
+	r.typeText(command)
 	r.process = exec.CommandContext(r.ctx, r.bin, strings.Fields(command)[1:]...)
 	r.process.Dir = r.dir
 	r.process.Env = append(os.Environ(), "AGENTHOST_SESSION_DB=memory:", "AGENTHOST_ARTIFACTS=memory:")
@@ -106,24 +106,24 @@ func (r *recorder) run(command, until string) {
 			}
 		}
 	}()
-	r.await(until)
+	r.showOutput(until)
 }
 
-// say types a line in the conversation; the answer ends with until.
-func (r *recorder) say(line, until string) {
-	r.types(line)
+// sendLine types a line in the conversation; the answer ends with until.
+func (r *recorder) sendLine(line, until string) {
+	r.typeText(line)
 	if r.err != nil {
 		return
 	}
 	if _, r.err = io.WriteString(r.typing, line+"\n"); r.err == nil {
-		r.await(until)
+		r.showOutput(until)
 	}
-	r.pause(look)
+	r.advanceClock(readingTime)
 }
 
-// await shows what is printed, when it is, to the line with until. Then the
+// showOutput shows what is printed, when it is, to the line with until. Then the
 // terminal has its prompt again.
-func (r *recorder) await(until string) {
+func (r *recorder) showOutput(until string) {
 	if r.err != nil {
 		return
 	}
@@ -153,8 +153,8 @@ func (r *recorder) await(until string) {
 	}
 }
 
-// edit takes away what stands behind a text of the file, and types something.
-func (r *recorder) edit(behind, old, text string) {
+// editFile takes away what stands behind a text of the file, and types something.
+func (r *recorder) editFile(behind, old, text string) {
 	row := slices.IndexFunc(r.text, func(line string) bool { return strings.Contains(line, behind+old) })
 	if row < 0 {
 		r.err = fmt.Errorf("%s does not have %q", file, behind+old)
@@ -165,11 +165,11 @@ func (r *recorder) edit(behind, old, text string) {
 	show := func(status string) {
 		r.text[row] = before + after
 		r.showEditor(status, row, len([]rune(before)))
-		r.pause(2 * key)
+		r.advanceClock(2 * keyDelay)
 	}
-	r.pause(think)
+	r.advanceClock(thinkingTime)
 	show("")
-	r.pause(think)
+	r.advanceClock(thinkingTime)
 	for range []rune(old) {
 		before = before[:len(before)-1]
 		show(" ●")
@@ -178,25 +178,25 @@ func (r *recorder) edit(behind, old, text string) {
 		before += string(c)
 		show(" ●")
 	}
-	r.pause(think)
+	r.advanceClock(thinkingTime)
 }
 
-// save saves the file; what the conversation says of it ends with until.
-func (r *recorder) save(until string) {
+// saveFile saves the file; what the conversation says of it ends with until.
+func (r *recorder) saveFile(until string) {
 	if r.err == nil {
-		r.err = os.WriteFile(r.path(), []byte(strings.Join(r.text, "\n")+"\n"), 0o600)
+		r.err = os.WriteFile(r.filePath(), []byte(strings.Join(r.text, "\n")+"\n"), 0o600)
 	}
 	saved := r.now
 	last := r.editor[len(r.editor)-1]
 	r.showEditor("   saved", last.row, last.col)
-	r.await(until)
+	r.showOutput(until)
 	r.showEditor(fmt.Sprintf("   saved, told %.2f s later", (r.now-saved).Seconds()), last.row, last.col)
-	r.pause(look)
+	r.advanceClock(readingTime)
 	r.showEditor("", -1, 0)
 }
 
-// end ends the process.
-func (r *recorder) end() {
+// stopProcess ends the process.
+func (r *recorder) stopProcess() {
 	if r.process == nil || r.process.Process == nil {
 		return
 	}
