@@ -196,5 +196,5 @@ func answeredLater(n *spec.Node) *spec.Node {
 	if e.Value.Get("long_running") != nil {
 		return n
 	}
-	return with(n, e.Key.Value, e.Value.Adding("long_running", "true"))
+	return with(n, e.Key.Value, e.Value.WithEntry("long_running", "true"))
 }

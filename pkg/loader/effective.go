@@ -88,7 +88,7 @@ func (j *job) withSchema(n *spec.Node, key string) *spec.Node {
 			schema = f.node
 		}
 	}
-	schema, ds := spec.NameSchemas(schema, func(name string) *spec.Node {
+	schema, ds := spec.ResolveSchemaNames(schema, func(name string) *spec.Node {
 		s, ok := j.names.schemas[name]
 		if ok {
 			j.use(s)
@@ -121,7 +121,7 @@ func (j *job) checkSchemas() {
 			j.report(s.node.Errorf("clash", "the schema %s has the name of a type", name))
 			continue
 		}
-		schema, ds := spec.NameSchemas(s.node, func(name string) *spec.Node { return j.names.schemas[name].node })
+		schema, ds := spec.ResolveSchemaNames(s.node, func(name string) *spec.Node { return j.names.schemas[name].node })
 		j.report(ds...)
 		if !ds.HasErrors() {
 			j.report((&spec.ValueSchema{}).DecodeSpec(schema)...)

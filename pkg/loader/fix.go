@@ -65,7 +65,7 @@ func repairFiles(dir string, got loaded) (repaired spec.Diagnostics, err error) 
 	defer root.Close()
 	for _, file := range slices.Sorted(maps.Keys(got.read)) {
 		shown := path.Join(showDir(dir), file)
-		text, done := spec.Apply(got.read[file], slices.Collect(maps.Keys(of[shown])))
+		text, done := spec.ApplyFixes(got.read[file], slices.Collect(maps.Keys(of[shown])))
 		if leadsOut(file) || len(done) == 0 || !isBetter(got.read[file], text) {
 			continue
 		}

@@ -78,5 +78,5 @@ func named(n *spec.Node, name string) *spec.Node {
 	if n.Kind != spec.Mapping || n.Get("name") != nil {
 		return n
 	}
-	return n.Adding("name", name)
+	return n.WithEntry("name", name)
 }

@@ -359,7 +359,7 @@ func (s *source) document(file string) (*spec.Node, spec.Diagnostics) {
 func (s *source) parse(file string) (*spec.Node, spec.Diagnostics) {
 	b, err := s.bytes(file)
 	if err == nil {
-		err = s.budget.spend(0, spec.Pieces(b))
+		err = s.budget.spend(0, spec.EstimateNodes(b))
 	}
 	if isLimit(err) {
 		return nil, spec.Diagnostics{s.budget.exceeded.at(s.shown)}

@@ -34,7 +34,7 @@ func (s *Server) codeActions(ctx context.Context, m *message) (any, error) {
 		if d.Pos.File != path || line < p.Range.Start.Line || line > p.Range.End.Line {
 			continue
 		}
-		if _, done := spec.Apply([]byte(text), []spec.Fix{d.Fix}); len(done) == 0 {
+		if _, done := spec.ApplyFixes([]byte(text), []spec.Fix{d.Fix}); len(done) == 0 {
 			continue
 		}
 		actions = append(actions, codeAction{

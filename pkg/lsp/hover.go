@@ -71,7 +71,7 @@ func (s *Server) resolvedValue(c *cursor) string {
 	if n == nil || !strings.Contains(c.lines[c.line], "${") {
 		return ""
 	}
-	written, _ := n.Filled()
+	written, _ := n.BeforeInterpolation()
 	if strings.Contains(written, "${secret:") {
 		return "Contains a secret; the value is hidden."
 	}
@@ -83,7 +83,7 @@ func findInterpolated(n *spec.Node, line int) *spec.Node {
 	if n == nil {
 		return nil
 	}
-	if _, ok := n.Filled(); ok && n.Pos.Line == line {
+	if _, ok := n.BeforeInterpolation(); ok && n.Pos.Line == line {
 		return n
 	}
 	for _, e := range n.Entries {

@@ -32,7 +32,7 @@ func (g *gemini) newClient(ctx context.Context) (*genai.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	wire := &geminiTransport{base: g.opts.HTTP.Transport, redact: spec.NewVeil(config.APIKey)}
+	wire := &geminiTransport{base: g.opts.HTTP.Transport, redactor: spec.NewRedactor(config.APIKey)}
 	if err := g.addCredentials(ctx, config, wire); err != nil {
 		return nil, err
 	}
@@ -42,7 +42,7 @@ func (g *gemini) newClient(ctx context.Context) (*genai.Client, error) {
 	made, err := genai.NewClient(ctx, config)
 	if err != nil {
 		// The cause is not kept: the SDK prints its config, with the key.
-		return nil, newConfigError(http.StatusBadRequest, spec.NewVeil(config.APIKey).Text(err.Error()))
+		return nil, newConfigError(http.StatusBadRequest, spec.NewRedactor(config.APIKey).RedactString(err.Error()))
 	}
 	return made, nil
 }

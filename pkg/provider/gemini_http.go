@@ -24,9 +24,9 @@ const (
 // into [*model.Error] with the requested retry delay (the SDK drops headers), and
 // rejects malformed responses, on which the SDK logs, hides the cause, or panics.
 type geminiTransport struct {
-	base   http.RoundTripper // nil is http.DefaultTransport
-	token  func(context.Context) (string, error)
-	redact *spec.Veil
+	base     http.RoundTripper // nil is http.DefaultTransport
+	token    func(context.Context) (string, error)
+	redactor *spec.Redactor
 }
 
 // RoundTrip carries one request. Any status but 2xx is an error.
@@ -48,10 +48,10 @@ func (t *geminiTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, t.toModelError(resp)
 	}
 	if req.URL.Query().Get("alt") == "sse" {
-		resp.Body = newSSEReader(resp.Body, t.redact)
+		resp.Body = newSSEReader(resp.Body, t.redactor)
 		return resp, nil
 	}
-	if err := bufferResponse(resp, t.redact); err != nil {
+	if err := bufferResponse(resp, t.redactor); err != nil {
 		return nil, err
 	}
 	return resp, nil
@@ -75,8 +75,8 @@ func (t *geminiTransport) toModelError(resp *http.Response) *model.Error {
 	if err != nil {
 		body = nil
 	}
-	said := parseErrorBody([]byte(t.redact.Text(string(body))))
-	e := &model.Error{Code: resp.StatusCode, Status: said.Status, Message: t.redact.Text(said.Message)}
+	said := parseErrorBody([]byte(t.redactor.RedactString(string(body))))
+	e := &model.Error{Code: resp.StatusCode, Status: said.Status, Message: t.redactor.RedactString(said.Message)}
 	if e.Status == "" {
 		e.Status = statusWord(e.Code)
 	}
@@ -104,14 +104,14 @@ func parseErrorBody(body []byte) genai.APIError {
 	return genai.APIError{Message: truncateBytes(bytes.TrimSpace(body))}
 }
 
-func bufferResponse(resp *http.Response, hide *spec.Veil) error {
+func bufferResponse(resp *http.Response, redactor *spec.Redactor) error {
 	defer resp.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxResponseBytes))
 	if err != nil {
 		return &model.Error{Message: "the answer of Gemini was cut: " + err.Error(), Err: err}
 	}
 	if err := wellFormed(body); err != nil {
-		return &model.Error{Message: malformedMessage(hide, body, err), Err: err}
+		return &model.Error{Message: malformedMessage(redactor, body, err), Err: err}
 	}
 	resp.Body = io.NopCloser(bytes.NewReader(body))
 	return nil
@@ -128,8 +128,8 @@ func wellFormed(answer []byte) error {
 	return json.Unmarshal(answer, &failed)
 }
 
-func malformedMessage(hide *spec.Veil, answer []byte, err error) string {
-	return fmt.Sprintf("malformed response from Gemini: %v in %q", err, truncateBytes([]byte(hide.Text(string(answer)))))
+func malformedMessage(redactor *spec.Redactor, answer []byte, err error) string {
+	return fmt.Sprintf("malformed response from Gemini: %v in %q", err, truncateBytes([]byte(redactor.RedactString(string(answer)))))
 }
 
 func truncateBytes(text []byte) string {
@@ -145,15 +145,15 @@ func truncateBytes(text []byte) string {
 // stream that is cut or malformed ends with an error block in place of what
 // cannot be used.
 type sseReader struct {
-	lines  *bufio.Scanner
-	body   io.Closer
-	redact *spec.Veil
-	ready  bytes.Buffer
-	ended  bool
+	lines    *bufio.Scanner
+	body     io.Closer
+	redactor *spec.Redactor
+	ready    bytes.Buffer
+	ended    bool
 }
 
-func newSSEReader(body io.ReadCloser, hide *spec.Veil) *sseReader {
-	b := &sseReader{lines: bufio.NewScanner(body), body: body, redact: hide}
+func newSSEReader(body io.ReadCloser, redactor *spec.Redactor) *sseReader {
+	b := &sseReader{lines: bufio.NewScanner(body), body: body, redactor: redactor}
 	b.lines.Buffer(nil, maxResponseBytes)
 	return b
 }
@@ -185,7 +185,7 @@ func (b *sseReader) readEvent() {
 		return
 	}
 	if err := wellFormed(data); err != nil {
-		b.writeError(malformedMessage(b.redact, data, err))
+		b.writeError(malformedMessage(b.redactor, data, err))
 		return
 	}
 	b.writeData(data)

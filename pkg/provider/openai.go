@@ -209,7 +209,7 @@ func (o *openAI) redactSecrets(text string) string {
 	for _, values := range o.opts.Header {
 		secrets = append(secrets, values...)
 	}
-	return spec.NewVeil(secrets...).Text(text)
+	return spec.NewRedactor(secrets...).RedactString(text)
 }
 
 // toModelError names an error of the wire.

@@ -81,7 +81,7 @@ type benchAgent struct {
 	Instruction spec.Text   `yaml:"instruction"`
 	OutputKey   string      `yaml:"output_key"`
 	Contents    string      `yaml:"include_contents" enum:"default|none"`
-	LLM         llm         `yaml:",inline"`
+	LLM         modelConfig `yaml:",inline"`
 	Tools       []benchTool `yaml:"tools"`
 	SubAgents   []struct {
 		Path string `yaml:"config_path"`
@@ -96,7 +96,7 @@ func BenchmarkAgent(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		n, ds := spec.Parse("agent.yaml", src)
-		ds = append(ds, spec.Interpolate(n, environment)...)
+		ds = append(ds, spec.Interpolate(n, lookupTestEnv)...)
 		var a benchAgent
 		if ds = append(ds, spec.Decode(n, &a)...); ds != nil {
 			b.Fatal(ds)

@@ -17,23 +17,23 @@ type composer struct {
 	active map[*yaml.Node]bool
 	// alias is the outermost alias that leads to the present node, or nil.
 	alias *Node
-	// values and bytes are how many nodes, and how much of their text, may still
+	// valueBudget and bytes are how many nodes, and how much of their text, may still
 	// come from aliases.
-	values, bytes int
+	valueBudget, byteBudget int
 }
 
-func compose(file string, src *source, doc *yaml.Node) (*Node, Diagnostics) {
+func composeTree(file string, src *source, doc *yaml.Node) (*Node, Diagnostics) {
 	c := &composer{
 		file: file, src: src,
-		active: map[*yaml.Node]bool{},
-		values: min(maxAliased, maxAliasRatio*countNodes(doc)),
-		bytes:  maxAliasedBytes,
+		active:      map[*yaml.Node]bool{},
+		valueBudget: min(maxAliased, maxAliasRatio*countNodes(doc)),
+		byteBudget:  maxAliasedBytes,
 	}
 	root := doc
 	if doc.Kind == yaml.DocumentNode {
 		root = doc.Content[0]
 	}
-	return c.node(root, 1), c.ds
+	return c.composeNode(root, 1), c.ds
 }
 
 func countNodes(y *yaml.Node) int {
@@ -44,60 +44,60 @@ func countNodes(y *yaml.Node) int {
 	return n
 }
 
-func (c *composer) node(y *yaml.Node, depth int) *Node {
-	n := c.start(y)
+func (c *composer) composeNode(y *yaml.Node, depth int) *Node {
+	n := c.newNode(y)
 	if y.Kind != yaml.AliasNode && c.alias != nil {
-		c.values--
-		c.bytes -= len(y.Value)
+		c.valueBudget--
+		c.byteBudget -= len(y.Value)
 		if c.exceedsAliases() {
 			return n
 		}
 	}
 	if depth > maxDepth && y.Kind != yaml.ScalarNode {
-		c.ds = append(c.ds, c.written(n).Errorf("limit", "this is nested more than %d levels deep", maxDepth))
+		c.ds = append(c.ds, c.reportedNode(n).Errorf("limit", "this is nested more than %d levels deep", maxDepth))
 		return n
 	}
 	if y.Anchor != "" {
 		c.active[y] = true
 		defer delete(c.active, y)
 	}
-	return c.fill(n, y, depth)
+	return c.fillNode(n, y, depth)
 }
 
-// start makes a null scalar at the place of a node.
-func (c *composer) start(y *yaml.Node) *Node {
+// newNode makes a null scalar at the place of a node.
+func (c *composer) newNode(y *yaml.Node) *Node {
 	pos := Pos{c.file, y.Line, y.Column}
-	if c.src.behind(pos) {
-		pos = c.src.end(c.file)
+	if c.src.isPastEnd(pos) {
+		pos = c.src.lastPos(c.file)
 	}
 	return &Node{Pos: pos, Tag: nullTag, style: y.Style, src: c.src}
 }
 
-func (c *composer) fill(n *Node, y *yaml.Node, depth int) *Node {
+func (c *composer) fillNode(n *Node, y *yaml.Node, depth int) *Node {
 	switch y.Kind {
 	case yaml.AliasNode:
-		return c.follow(n, y, depth)
+		return c.resolveAlias(n, y, depth)
 	case yaml.MappingNode:
 		n.Kind, n.Tag = Mapping, mapTag
 		c.checkTag(n, y)
-		c.mapping(n, y, depth)
+		c.composeMapping(n, y, depth)
 	case yaml.SequenceNode:
 		n.Kind, n.Tag = Sequence, seqTag
 		c.checkTag(n, y)
 		for _, item := range y.Content {
-			n.Items = append(n.Items, c.value(item, depth+1))
+			n.Items = append(n.Items, c.composeValue(item, depth+1))
 		}
 	default:
-		c.scalar(n, y)
+		c.composeScalar(n, y)
 	}
 	return n
 }
 
-// written is the node that stands where people see the problem: the alias that
+// reportedNode is the node that stands where people see the problem: the alias that
 // leads to n, or n.
-func (c *composer) written(n *Node) *Node { return cmp.Or(c.alias, n) }
+func (c *composer) reportedNode(n *Node) *Node { return cmp.Or(c.alias, n) }
 
-func (c *composer) follow(n *Node, y *yaml.Node, depth int) *Node {
+func (c *composer) resolveAlias(n *Node, y *yaml.Node, depth int) *Node {
 	switch {
 	case c.active[y.Alias]:
 		c.ds = append(c.ds, n.Errorf("yaml", "alias *%s stands inside the value that it repeats", y.Value))
@@ -105,50 +105,50 @@ func (c *composer) follow(n *Node, y *yaml.Node, depth int) *Node {
 	case c.exceedsAliases():
 		return n
 	case c.alias != nil:
-		return c.node(y.Alias, depth)
+		return c.composeNode(y.Alias, depth)
 	}
 	c.alias = n
-	target := c.node(y.Alias, depth)
+	target := c.composeNode(y.Alias, depth)
 	c.alias = nil
 	switch {
-	case c.values < 0:
+	case c.valueBudget < 0:
 		c.ds = append(c.ds, n.Errorf("limit", "aliases repeat too much: more than %d values or %d times the file", maxAliased, maxAliasRatio))
-	case c.bytes < 0:
+	case c.byteBudget < 0:
 		c.ds = append(c.ds, n.Errorf("limit", "text repeated by aliases exceeds the limit of 1 MiB"))
 	}
 	return target
 }
 
 // exceedsAliases reports whether aliases repeat more than the document may.
-func (c *composer) exceedsAliases() bool { return c.values < 0 || c.bytes < 0 }
+func (c *composer) exceedsAliases() bool { return c.valueBudget < 0 || c.byteBudget < 0 }
 
 // checkTag allows a mapping or sequence no tag but its own.
 func (c *composer) checkTag(n *Node, y *yaml.Node) {
 	if y.Tag != n.Tag {
-		c.unknownTag(n, y.Tag)
+		c.reportUnknownTag(n, y.Tag)
 	}
 }
 
-func (c *composer) unknownTag(n *Node, tag string) {
+func (c *composer) reportUnknownTag(n *Node, tag string) {
 	c.ds = append(c.ds, n.Errorf("yaml", "the tag %s is not known here", tag).
 		WithHint("write the value without a tag; text that starts with ! needs quotes"))
 }
 
-func (c *composer) scalar(n *Node, y *yaml.Node) {
+func (c *composer) composeScalar(n *Node, y *yaml.Node) {
 	n.Tag, n.Value = y.Tag, y.Value
 	if y.Style&yaml.TaggedStyle != 0 {
-		c.taggedScalar(n, y)
+		c.checkTaggedScalar(n, y)
 		return
 	}
 	n.Tag = adjustTag(y.Tag, y.Value)
-	if n.Tag == intTag && leadingZero(n.Value) {
-		c.ds = append(c.ds, n.Warnf("yaml", "%s is read as the octal number %v", n.Value, parseWhole(n.Value)).
+	if n.Tag == intTag && hasLeadingZero(n.Value) {
+		c.ds = append(c.ds, n.Warnf("yaml", "%s is read as the octal number %v", n.Value, parseIntScalar(n.Value)).
 			WithHint("quote it to keep it as text, or write it without the leading zero"))
 	}
 }
 
-// taggedScalar checks that a value is what its tag says.
-func (c *composer) taggedScalar(n *Node, y *yaml.Node) {
+// checkTaggedScalar checks that a value is what its tag says.
+func (c *composer) checkTaggedScalar(n *Node, y *yaml.Node) {
 	switch y.Tag {
 	case strTag, timestampTag:
 		n.Tag = strTag
@@ -160,16 +160,16 @@ func (c *composer) taggedScalar(n *Node, y *yaml.Node) {
 		}
 		c.ds = append(c.ds, n.Errorf("yaml", "%q is not what the tag %s says", y.Value, y.Tag))
 	default:
-		c.unknownTag(n, y.Tag)
+		c.reportUnknownTag(n, y.Tag)
 	}
 	n.Tag = strTag
 }
 
-func (c *composer) mapping(n *Node, y *yaml.Node, depth int) {
+func (c *composer) composeMapping(n *Node, y *yaml.Node, depth int) {
 	first := make(map[string]Pos, len(y.Content)/2)
 	var merges []*yaml.Node
 	for pair := range slices.Chunk(y.Content, 2) {
-		key, ok := c.key(pair[0], depth)
+		key, ok := c.composeKey(pair[0], depth)
 		value := pair[1]
 		if before, twice := first[key.Value]; ok && twice {
 			c.ds = append(c.ds, key.Errorf("duplicate-key", "the key %q is already there, in line %d", key.Value, before.Line))
@@ -177,42 +177,42 @@ func (c *composer) mapping(n *Node, y *yaml.Node, depth int) {
 		}
 		switch {
 		case !ok:
-			c.node(value, depth+1)
+			c.composeNode(value, depth+1)
 		case pair[0].Tag == mergeTag:
 			first[key.Value] = key.Pos
 			merges = append(merges, value)
 		default:
 			first[key.Value] = key.Pos
-			n.Entries = append(n.Entries, Entry{key, c.value(value, depth+1)})
+			n.Entries = append(n.Entries, Entry{key, c.composeValue(value, depth+1)})
 		}
 	}
 	for _, value := range merges {
-		c.merge(n, first, c.node(value, depth))
+		c.mergeEntries(n, first, c.composeNode(value, depth))
 	}
 }
 
-// value composes the value of a key, or an item.
-func (c *composer) value(y *yaml.Node, depth int) *Node {
-	n := c.node(y, depth)
+// composeValue composes the value of a key, or an item.
+func (c *composer) composeValue(y *yaml.Node, depth int) *Node {
+	n := c.composeNode(y, depth)
 	c.checkTypography(n, y)
 	return n
 }
 
-// key composes a key. Numbers, true and false as keys are their text.
-func (c *composer) key(y *yaml.Node, depth int) (*Node, bool) {
-	key := c.node(y, depth+1)
+// composeKey composes a key. Numbers, true and false as keys are their text.
+func (c *composer) composeKey(y *yaml.Node, depth int) (*Node, bool) {
+	key := c.composeNode(y, depth+1)
 	if key.Kind == Scalar && key.Tag != nullTag {
 		key.Tag = strTag
 		return key, true
 	}
-	at := c.start(y)
-	c.ds = append(c.ds, at.Errorf("yaml", "a key must be text, got %s", key.describe()).WithHint("put the key in quotes"))
+	at := c.newNode(y)
+	c.ds = append(c.ds, at.Errorf("yaml", "a key must be text, got %s", key.describeType()).WithHint("put the key in quotes"))
 	return at, false
 }
 
-// merge adds the entries of a mapping, or of a list of mappings, whose keys
+// mergeEntries adds the entries of a mapping, or of a list of mappings, whose keys
 // are not there yet.
-func (c *composer) merge(n *Node, have map[string]Pos, from *Node) {
+func (c *composer) mergeEntries(n *Node, have map[string]Pos, from *Node) {
 	switch from.Kind {
 	case Mapping:
 		for _, e := range from.Entries {
@@ -225,12 +225,12 @@ func (c *composer) merge(n *Node, have map[string]Pos, from *Node) {
 	case Sequence:
 		for _, item := range from.Items {
 			if item.Kind != Mapping {
-				c.ds = append(c.ds, item.Errorf("yaml", "<< wants mappings to merge, got %s", item.describe()))
+				c.ds = append(c.ds, item.Errorf("yaml", "<< wants mappings to merge, got %s", item.describeType()))
 				continue
 			}
-			c.merge(n, have, item)
+			c.mergeEntries(n, have, item)
 		}
 		return
 	}
-	c.ds = append(c.ds, from.Errorf("yaml", "<< wants a mapping to merge, got %s", from.describe()))
+	c.ds = append(c.ds, from.Errorf("yaml", "<< wants a mapping to merge, got %s", from.describeType()))
 }

@@ -10,21 +10,21 @@ import (
 	"agenthost/pkg/spec"
 )
 
-type inner struct {
+type innerStruct struct {
 	Codes []int `yaml:"codes"`
 	Tries int   `yaml:"tries" default:"3"`
 }
 
-type common struct {
+type inlinedFields struct {
 	Timeout spec.Duration `yaml:"timeout" default:"5s"`
 }
 
 // A loud is a type with its own form: text, or a mapping with the key text.
-type loud struct {
+type upperString struct {
 	Text string `yaml:"text" required:"true"`
 }
 
-func (l *loud) DecodeSpec(n *spec.Node) spec.Diagnostics {
+func (l *upperString) DecodeSpec(n *spec.Node) spec.Diagnostics {
 	if n.Kind == spec.Scalar {
 		l.Text = n.Value + "!"
 		return nil
@@ -32,9 +32,9 @@ func (l *loud) DecodeSpec(n *spec.Node) spec.Diagnostics {
 	return spec.Decode(n, l)
 }
 
-type tone string
+type toneName string
 
-type everything struct {
+type allTypes struct {
 	Text   string            `yaml:"text"`
 	Bool   bool              `yaml:"bool"`
 	Int    int               `yaml:"int"`
@@ -43,37 +43,37 @@ type everything struct {
 	Float  float64           `yaml:"float"`
 	Float4 float32           `yaml:"float4"`
 	Ptr    *int              `yaml:"ptr"`
-	Tone   tone              `yaml:"tone" enum:"warm|dry" default:"warm"`
-	Tones  []tone            `yaml:"tones" enum:"warm|dry"`
+	Tone   toneName          `yaml:"tone" enum:"warm|dry" default:"warm"`
+	Tones  []toneName        `yaml:"tones" enum:"warm|dry"`
 	Texts  []string          `yaml:"texts"`
 	Map    map[string]string `yaml:"map"`
-	Deep   map[string][]*inner
-	Inner  inner            `yaml:"inner"`
-	Other  *inner           `yaml:"other"`
-	Many   map[string]inner `yaml:"many"`
-	Any    any              `yaml:"any"`
-	Node   *spec.Node       `yaml:"node"`
-	Prompt spec.Text        `yaml:"prompt"`
-	When   spec.Expr        `yaml:"when"`
-	Wait   spec.Duration    `yaml:"wait"`
-	Size   spec.Size        `yaml:"size"`
-	Loud   loud             `yaml:"loud"`
-	Louds  []loud           `yaml:"louds"`
-	Bytes  []byte           `yaml:"bytes"`
-	Time   time.Time        `yaml:"time"`
-	Old    string           `yaml:"old" deprecated:"use text"`
-	Go     time.Duration    `yaml:"go"`
+	Deep   map[string][]*innerStruct
+	Inner  innerStruct            `yaml:"inner"`
+	Other  *innerStruct           `yaml:"other"`
+	Many   map[string]innerStruct `yaml:"many"`
+	Any    any                    `yaml:"any"`
+	Node   *spec.Node             `yaml:"node"`
+	Prompt spec.Text              `yaml:"prompt"`
+	When   spec.Expr              `yaml:"when"`
+	Wait   spec.Duration          `yaml:"wait"`
+	Size   spec.Size              `yaml:"size"`
+	Loud   upperString            `yaml:"loud"`
+	Louds  []upperString          `yaml:"louds"`
+	Bytes  []byte                 `yaml:"bytes"`
+	Time   time.Time              `yaml:"time"`
+	Old    string                 `yaml:"old" deprecated:"use text"`
+	Go     time.Duration          `yaml:"go"`
 
-	common `yaml:"-"`
-	Common common `yaml:",inline"`
+	inlinedFields `yaml:"-"`
+	Common        inlinedFields `yaml:",inline"`
 }
 
-func defaults() everything {
-	return everything{Tone: "warm", Inner: inner{Tries: 3}, Common: common{spec.Duration(5 * time.Second)}}
+func defaultAllTypes() allTypes {
+	return allTypes{Tone: "warm", Inner: innerStruct{Tries: 3}, Common: inlinedFields{spec.Duration(5 * time.Second)}}
 }
 
 var compareDecoded = cmp.Options{
-	cmpopts.IgnoreUnexported(spec.Text{}, spec.Node{}, everything{}),
+	cmpopts.IgnoreUnexported(spec.Text{}, spec.Node{}, allTypes{}),
 	cmpopts.IgnoreFields(spec.Text{}, "Pos"),
 }
 
@@ -81,65 +81,65 @@ func TestDecode(t *testing.T) {
 	three := 3
 	tests := []struct {
 		in   string
-		want func(*everything)
+		want func(*allTypes)
 	}{
-		{"{}", func(*everything) {}},
-		{"", func(*everything) {}},
-		{"text: ~\nptr:\ninner: null\nany: null", func(*everything) {}},
-		{"text: hello", func(e *everything) { e.Text = "hello" }},
-		{"text: yes", func(e *everything) { e.Text = "yes" }},
-		{"text: 2026-01-02", func(e *everything) { e.Text = "2026-01-02" }},
-		{"text: '12'", func(e *everything) { e.Text = "12" }},
-		{"tone: DRY", func(e *everything) { e.Tone = "dry" }},
-		{"tone: Tone.DRY", func(e *everything) { e.Tone = "dry" }},
-		{"tone: voice.Tone.Dry", func(e *everything) { e.Tone = "dry" }},
-		{"tone: voice.ToneDry", func(e *everything) { e.Tone = "dry" }},
-		{"tones: [TONES_WARM, Tones.DRY]", func(e *everything) { e.Tones = []tone{"warm", "dry"} }},
-		{"bool: true", func(e *everything) { e.Bool = true }},
-		{"bool: yes", func(e *everything) { e.Bool = true }},
-		{"bool: On", func(e *everything) { e.Bool = true }},
-		{"bool: off", func(e *everything) { e.Bool = false }},
-		{"int: 0x10", func(e *everything) { e.Int = 16 }},
-		{"int: 1e3", func(e *everything) { e.Int = 1000 }},
-		{"int: 2.0", func(e *everything) { e.Int = 2 }},
-		{"int8: -128", func(e *everything) { e.Int8 = -128 }},
-		{"uint16: 65535", func(e *everything) { e.Uint16 = 65535 }},
-		{"float: 1", func(e *everything) { e.Float = 1 }},
-		{"float: 0x10", func(e *everything) { e.Float = 16 }},
-		{"float: 36893488147419103232", func(e *everything) { e.Float = 1 << 65 }},
-		{"float4: 0.5", func(e *everything) { e.Float4 = 0.5 }},
-		{"ptr: 3", func(e *everything) { e.Ptr = &three }},
-		{"tone: dry", func(e *everything) { e.Tone = "dry" }},
-		{"tones: [dry, warm]", func(e *everything) { e.Tones = []tone{"dry", "warm"} }},
-		{"texts: [a, 'b']", func(e *everything) { e.Texts = []string{"a", "b"} }},
-		{"texts: []", func(e *everything) { e.Texts = []string{} }},
-		{"map: {a: x, 1: y}", func(e *everything) { e.Map = map[string]string{"a": "x", "1": "y"} }},
-		{"inner: {codes: [429]}", func(e *everything) { e.Inner = inner{[]int{429}, 3} }},
-		{"other: {}", func(e *everything) { e.Other = &inner{Tries: 3} }},
-		{"many: {a: {tries: 1}, b: }", func(e *everything) { e.Many = map[string]inner{"a": {nil, 1}, "b": {nil, 3}} }},
-		{"any: {a: [1, ~]}", func(e *everything) { e.Any = map[string]any{"a": []any{int64(1), nil}} }},
-		{"prompt: hi {x}", func(e *everything) { e.Prompt.Value = "hi {x}" }},
-		{"prompt: 1.50", func(e *everything) { e.Prompt.Value = "1.50" }},
-		{"when: true", func(e *everything) { e.When.Value = "true" }},
-		{"wait: 1h30m", func(e *everything) { e.Wait = spec.Duration(90 * time.Minute) }},
-		{"size: 4KiB", func(e *everything) { e.Size = 4096 }},
-		{"timeout: 1s", func(e *everything) { e.Common.Timeout = spec.Duration(time.Second) }},
-		{"loud: hi", func(e *everything) { e.Loud.Text = "hi!" }},
-		{"loud: {text: hi}", func(e *everything) { e.Loud.Text = "hi" }},
-		{"louds: [a, {text: b}]", func(e *everything) { e.Louds = []loud{{"a!"}, {"b"}} }},
-		{"bytes: aGk=", func(e *everything) { e.Bytes = []byte("hi") }},
-		{"bytes: -_8", func(e *everything) { e.Bytes = []byte{0xfb, 0xff} }},
-		{"bytes: +/8=", func(e *everything) { e.Bytes = []byte{0xfb, 0xff} }},
-		{"time: 2026-01-02T03:04:05Z", func(e *everything) { e.Time = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC) }},
-		{"go: 2s", func(e *everything) { e.Go = 2 * time.Second }},
-		{"go: 1500", func(e *everything) { e.Go = 1500 * time.Millisecond }},
+		{"{}", func(*allTypes) {}},
+		{"", func(*allTypes) {}},
+		{"text: ~\nptr:\ninner: null\nany: null", func(*allTypes) {}},
+		{"text: hello", func(e *allTypes) { e.Text = "hello" }},
+		{"text: yes", func(e *allTypes) { e.Text = "yes" }},
+		{"text: 2026-01-02", func(e *allTypes) { e.Text = "2026-01-02" }},
+		{"text: '12'", func(e *allTypes) { e.Text = "12" }},
+		{"tone: DRY", func(e *allTypes) { e.Tone = "dry" }},
+		{"tone: Tone.DRY", func(e *allTypes) { e.Tone = "dry" }},
+		{"tone: voice.Tone.Dry", func(e *allTypes) { e.Tone = "dry" }},
+		{"tone: voice.ToneDry", func(e *allTypes) { e.Tone = "dry" }},
+		{"tones: [TONES_WARM, Tones.DRY]", func(e *allTypes) { e.Tones = []toneName{"warm", "dry"} }},
+		{"bool: true", func(e *allTypes) { e.Bool = true }},
+		{"bool: yes", func(e *allTypes) { e.Bool = true }},
+		{"bool: On", func(e *allTypes) { e.Bool = true }},
+		{"bool: off", func(e *allTypes) { e.Bool = false }},
+		{"int: 0x10", func(e *allTypes) { e.Int = 16 }},
+		{"int: 1e3", func(e *allTypes) { e.Int = 1000 }},
+		{"int: 2.0", func(e *allTypes) { e.Int = 2 }},
+		{"int8: -128", func(e *allTypes) { e.Int8 = -128 }},
+		{"uint16: 65535", func(e *allTypes) { e.Uint16 = 65535 }},
+		{"float: 1", func(e *allTypes) { e.Float = 1 }},
+		{"float: 0x10", func(e *allTypes) { e.Float = 16 }},
+		{"float: 36893488147419103232", func(e *allTypes) { e.Float = 1 << 65 }},
+		{"float4: 0.5", func(e *allTypes) { e.Float4 = 0.5 }},
+		{"ptr: 3", func(e *allTypes) { e.Ptr = &three }},
+		{"tone: dry", func(e *allTypes) { e.Tone = "dry" }},
+		{"tones: [dry, warm]", func(e *allTypes) { e.Tones = []toneName{"dry", "warm"} }},
+		{"texts: [a, 'b']", func(e *allTypes) { e.Texts = []string{"a", "b"} }},
+		{"texts: []", func(e *allTypes) { e.Texts = []string{} }},
+		{"map: {a: x, 1: y}", func(e *allTypes) { e.Map = map[string]string{"a": "x", "1": "y"} }},
+		{"inner: {codes: [429]}", func(e *allTypes) { e.Inner = innerStruct{[]int{429}, 3} }},
+		{"other: {}", func(e *allTypes) { e.Other = &innerStruct{Tries: 3} }},
+		{"many: {a: {tries: 1}, b: }", func(e *allTypes) { e.Many = map[string]innerStruct{"a": {nil, 1}, "b": {nil, 3}} }},
+		{"any: {a: [1, ~]}", func(e *allTypes) { e.Any = map[string]any{"a": []any{int64(1), nil}} }},
+		{"prompt: hi {x}", func(e *allTypes) { e.Prompt.Value = "hi {x}" }},
+		{"prompt: 1.50", func(e *allTypes) { e.Prompt.Value = "1.50" }},
+		{"when: true", func(e *allTypes) { e.When.Value = "true" }},
+		{"wait: 1h30m", func(e *allTypes) { e.Wait = spec.Duration(90 * time.Minute) }},
+		{"size: 4KiB", func(e *allTypes) { e.Size = 4096 }},
+		{"timeout: 1s", func(e *allTypes) { e.Common.Timeout = spec.Duration(time.Second) }},
+		{"loud: hi", func(e *allTypes) { e.Loud.Text = "hi!" }},
+		{"loud: {text: hi}", func(e *allTypes) { e.Loud.Text = "hi" }},
+		{"louds: [a, {text: b}]", func(e *allTypes) { e.Louds = []upperString{{"a!"}, {"b"}} }},
+		{"bytes: aGk=", func(e *allTypes) { e.Bytes = []byte("hi") }},
+		{"bytes: -_8", func(e *allTypes) { e.Bytes = []byte{0xfb, 0xff} }},
+		{"bytes: +/8=", func(e *allTypes) { e.Bytes = []byte{0xfb, 0xff} }},
+		{"time: 2026-01-02T03:04:05Z", func(e *allTypes) { e.Time = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC) }},
+		{"go: 2s", func(e *allTypes) { e.Go = 2 * time.Second }},
+		{"go: 1500", func(e *allTypes) { e.Go = 1500 * time.Millisecond }},
 	}
 	for _, test := range tests {
 		t.Run(test.in, func(t *testing.T) {
-			var got everything
-			want := defaults()
+			var got allTypes
+			want := defaultAllTypes()
 			test.want(&want)
-			if ds := spec.Decode(parse(t, test.in), &got); ds != nil {
+			if ds := spec.Decode(parseValid(t, test.in), &got); ds != nil {
 				t.Fatalf("Decode(%q) = %v", test.in, ds)
 			}
 			if diff := cmp.Diff(want, got, compareDecoded); diff != "" {
@@ -195,8 +195,8 @@ func TestDecode_Problems(t *testing.T) {
 		{"old: x", `1:1: warning: the field "old" is deprecated: use text [deprecated]`},
 	}
 	for _, test := range tests {
-		var v everything
-		got := lines(spec.Decode(parse(t, test.in), &v))
+		var v allTypes
+		got := problemLines(spec.Decode(parseValid(t, test.in), &v))
 		if diff := cmp.Diff([]string{"f.yaml:" + test.want}, got); diff != "" {
 			t.Errorf("Decode(%q) (-want +got):\n%s", test.in, diff)
 		}
@@ -222,7 +222,7 @@ mode: nome
 steps: many
 `
 	var a agent
-	ds := spec.Decode(parse(t, src), &a)
+	ds := spec.Decode(parseValid(t, src), &a)
 	want := `f.yaml:1:1: missing field "name" [required]
   | instrction: hi
   | ^
@@ -246,7 +246,7 @@ f.yaml:7:8: expected a whole number, got a string [type]
   | steps: many
   |        ^
 `
-	if diff := cmp.Diff(want, printed(t, ds)); diff != "" {
+	if diff := cmp.Diff(want, formatText(t, ds)); diff != "" {
 		t.Errorf("problems (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff(agent{Tools: []string{"", "a"}}, a); diff != "" {
@@ -256,30 +256,30 @@ f.yaml:7:8: expected a whole number, got a string [type]
 
 // TestDecode_KeepsWhatIsThere lets a program fill in its own defaults first.
 func TestDecode_KeepsWhatIsThere(t *testing.T) {
-	v := inner{Codes: []int{1}, Tries: 7}
-	if ds := spec.Decode(parse(t, "{}"), &v); ds != nil {
+	v := innerStruct{Codes: []int{1}, Tries: 7}
+	if ds := spec.Decode(parseValid(t, "{}"), &v); ds != nil {
 		t.Fatalf("Decode = %v", ds)
 	}
-	if diff := cmp.Diff(inner{[]int{1}, 7}, v); diff != "" {
+	if diff := cmp.Diff(innerStruct{[]int{1}, 7}, v); diff != "" {
 		t.Errorf("Decode({}) (-want +got):\n%s", diff)
 	}
 }
 
 func TestDecode_OtherThanStructs(t *testing.T) {
-	var list []inner
-	if ds := spec.Decode(parse(t, "[{tries: 1}]"), &list); ds != nil || len(list) != 1 || list[0].Tries != 1 {
+	var list []innerStruct
+	if ds := spec.Decode(parseValid(t, "[{tries: 1}]"), &list); ds != nil || len(list) != 1 || list[0].Tries != 1 {
 		t.Errorf("Decode into a slice = %v, %v", list, ds)
 	}
 	var node *spec.Node
-	if ds := spec.Decode(parse(t, "[a]"), &node); ds != nil || len(node.Items) != 1 {
+	if ds := spec.Decode(parseValid(t, "[a]"), &node); ds != nil || len(node.Items) != 1 {
 		t.Errorf("Decode into a node = %v, %v", node, ds)
 	}
 }
 
 func TestDecode_Nothing(t *testing.T) {
-	var g greeting
-	ds := spec.Decode(parse(t, "{}").Get("absent"), &g)
-	if diff := cmp.Diff([]string{`missing field "name" [required]`}, lines(ds)); diff != "" {
+	var g greetingConfig
+	ds := spec.Decode(parseValid(t, "{}").Get("absent"), &g)
+	if diff := cmp.Diff([]string{`missing field "name" [required]`}, problemLines(ds)); diff != "" {
 		t.Errorf("Decode(nil) (-want +got):\n%s", diff)
 	}
 }
@@ -315,7 +315,7 @@ func TestDurations(t *testing.T) {
 		var v struct {
 			D spec.Duration `yaml:"d"`
 		}
-		ds := spec.Decode(parse(t, "d: "+test.in), &v)
+		ds := spec.Decode(parseValid(t, "d: "+test.in), &v)
 		if got := time.Duration(v.D); got != test.want || (ds == nil) != test.ok {
 			t.Errorf("duration %q = %v, %v, want %v", test.in, got, ds, test.want)
 		}
@@ -350,7 +350,7 @@ func TestSizes(t *testing.T) {
 		var v struct {
 			S spec.Size `yaml:"s"`
 		}
-		ds := spec.Decode(parse(t, "s: "+test.in), &v)
+		ds := spec.Decode(parseValid(t, "s: "+test.in), &v)
 		if v.S != test.want || (ds == nil) != test.ok {
 			t.Errorf("size %q = %v, %v, want %v", test.in, v.S, ds, test.want)
 		}

@@ -10,16 +10,16 @@ import (
 	"time"
 )
 
-// value decodes into a value of any supported type.
-func (d *decoder) value(n *Node, v reflect.Value, f Field) {
+// decodeValue decodes into a value of any supported type.
+func (d *decoder) decodeValue(n *Node, v reflect.Value, f Field) {
 	if f.Secret {
-		n.private = true
+		n.neverShown = true
 	}
 	if dec, ok := v.Addr().Interface().(Decoder); ok {
-		d.add(dec.DecodeSpec(n)...)
+		d.report(dec.DecodeSpec(n)...)
 		return
 	}
-	d.plainValue(n, v, f)
+	d.decodeWithoutDecoder(n, v, f)
 }
 
 func isDecoder(v reflect.Value) bool {
@@ -27,23 +27,23 @@ func isDecoder(v reflect.Value) bool {
 	return ok
 }
 
-// plainValue is value but for the type's own DecodeSpec.
-func (d *decoder) plainValue(n *Node, v reflect.Value, f Field) {
+// decodeWithoutDecoder is value but for the type's own DecodeSpec.
+func (d *decoder) decodeWithoutDecoder(n *Node, v reflect.Value, f Field) {
 	switch dst := v.Addr().Interface().(type) {
 	case **Node:
 		*dst = n
 		return
 	case *time.Duration:
-		d.duration(n, dst)
+		d.decodeGoDuration(n, dst)
 		return
 	case *[]byte:
-		d.bytes(n, dst)
+		d.decodeBase64(n, dst)
 		return
 	case *any:
 		*dst = n.Any()
 		return
 	case *http.Header:
-		d.header(n, dst)
+		d.decodeHeader(n, dst)
 		return
 	case encoding.TextUnmarshaler:
 		d.unmarshalText(n, dst)
@@ -54,80 +54,80 @@ func (d *decoder) plainValue(n *Node, v reflect.Value, f Field) {
 		if v.IsNil() {
 			v.Set(reflect.New(v.Type().Elem()))
 		}
-		d.value(n, v.Elem(), f)
+		d.decodeValue(n, v.Elem(), f)
 	case reflect.Struct:
-		d.structure(n, v)
+		d.decodeStruct(n, v)
 	case reflect.Slice:
-		d.slice(n, v, f)
+		d.decodeSlice(n, v, f)
 	case reflect.Map:
-		d.mapOf(n, v, f)
+		d.decodeMap(n, v, f)
 	default:
-		d.scalar(n, v, f)
+		d.decodeScalar(n, v, f)
 	}
 }
 
-func (d *decoder) slice(n *Node, v reflect.Value, f Field) {
+func (d *decoder) decodeSlice(n *Node, v reflect.Value, f Field) {
 	if n.Kind != Sequence {
-		d.add(n.want("a list").WithHint("write [a, b], or each element on a line of its own, after a -"))
+		d.report(n.typeError("a list").WithHint("write [a, b], or each element on a line of its own, after a -"))
 		return
 	}
 	s := reflect.MakeSlice(v.Type(), len(n.Items), len(n.Items))
 	for i, item := range n.Items {
-		d.value(item, s.Index(i), f)
+		d.decodeValue(item, s.Index(i), f)
 	}
 	v.Set(s)
 }
 
-func (d *decoder) mapOf(n *Node, v reflect.Value, f Field) {
+func (d *decoder) decodeMap(n *Node, v reflect.Value, f Field) {
 	if n.Kind != Mapping {
-		d.add(n.want("a mapping"))
+		d.report(n.typeError("a mapping"))
 		return
 	}
 	t := v.Type()
 	m := reflect.MakeMapWithSize(t, len(n.Entries))
 	for _, e := range n.Entries {
 		item := reflect.New(t.Elem()).Elem()
-		d.value(e.Value, item, f)
+		d.decodeValue(e.Value, item, f)
 		m.SetMapIndex(reflect.ValueOf(e.Key.Value).Convert(t.Key()), item)
 	}
 	v.Set(m)
 }
 
-func (d *decoder) scalar(n *Node, v reflect.Value, f Field) {
+func (d *decoder) decodeScalar(n *Node, v reflect.Value, f Field) {
 	switch k := v.Kind(); {
 	case k == reflect.String:
-		d.text(n, v)
-		if f.isForeignEnum(v.Type()) {
-			v.SetString(foreignEnum(v.Type(), v.String()))
+		d.decodeString(n, v)
+		if f.isAPIEnum(v.Type()) {
+			v.SetString(normalizeAPIEnum(v.Type(), v.String()))
 		}
 	case k == reflect.Bool:
-		d.boolean(n, v)
+		d.decodeBool(n, v)
 	case v.CanInt():
-		d.integer(n, v, f)
+		d.decodeInt(n, v, f)
 	case v.CanUint():
-		d.unsigned(n, v, f)
+		d.decodeUint(n, v, f)
 	case v.CanFloat():
-		d.float(n, v, f)
+		d.decodeFloat(n, v, f)
 	default:
-		d.add(n.Errorf("type", "no value can be written here"))
+		d.report(n.Errorf("type", "no value can be written here"))
 	}
 }
 
-func (d *decoder) text(n *Node, v reflect.Value) {
+func (d *decoder) decodeString(n *Node, v reflect.Value) {
 	if n.Kind == Scalar && (n.Tag == strTag || len(n.parts) > 0) {
 		v.SetString(n.Value)
 		return
 	}
-	diag := n.want(aString)
+	diag := n.typeError(stringType)
 	if n.Kind == Scalar && !n.IsNull() {
 		diag = diag.WithHint("put it in quotes: %q", n.Value)
 	}
-	d.add(diag)
+	d.report(diag)
 }
 
-// boolean takes also the words of YAML 1.1, which ADK reads.
-func (d *decoder) boolean(n *Node, v reflect.Value) {
-	if n.Kind == Scalar && n.plain() {
+// decodeBool takes also the words of YAML 1.1, which ADK reads.
+func (d *decoder) decodeBool(n *Node, v reflect.Value) {
+	if n.Kind == Scalar && n.isPlain() {
 		switch strings.ToLower(n.Value) {
 		case "true", "yes", "on":
 			v.SetBool(true)
@@ -137,114 +137,114 @@ func (d *decoder) boolean(n *Node, v reflect.Value) {
 			return
 		}
 	}
-	d.add(n.want("true or false"))
+	d.report(n.typeError("true or false"))
 }
 
-func (d *decoder) integer(n *Node, v reflect.Value, f Field) {
-	i, ok := d.whole(n, f).(int64)
+func (d *decoder) decodeInt(n *Node, v reflect.Value, f Field) {
+	i, ok := d.parseInteger(n, f).(int64)
 	switch {
 	case !ok:
 	case v.OverflowInt(i):
 		bits := v.Type().Bits() - 1
-		d.outside(n, -1<<bits, 1<<bits-1)
+		d.reportOutOfRange(n, -1<<bits, 1<<bits-1)
 	default:
 		v.SetInt(i)
 	}
 }
 
-func (d *decoder) unsigned(n *Node, v reflect.Value, f Field) {
-	i, ok := d.whole(n, f).(int64)
+func (d *decoder) decodeUint(n *Node, v reflect.Value, f Field) {
+	i, ok := d.parseInteger(n, f).(int64)
 	switch {
 	case !ok:
 	case i < 0 || v.OverflowUint(uint64(i)):
-		d.outside(n, 0, int64(min(uint64(math.MaxInt64), 1<<v.Type().Bits()-1)))
+		d.reportOutOfRange(n, 0, int64(min(uint64(math.MaxInt64), 1<<v.Type().Bits()-1)))
 	default:
 		v.SetUint(uint64(i))
 	}
 }
 
-// whole reads a whole number, also one such as 1.0 or 1e3, as JSON has it. It
+// parseInteger reads a whole number, also one such as 1.0 or 1e3, as JSON has it. It
 // returns nil when there is none that int64 holds.
-func (d *decoder) whole(n *Node, f Field) any {
+func (d *decoder) parseInteger(n *Node, f Field) any {
 	tag := n.numberTag(f)
 	if tag == intTag {
-		if i, ok := parseWhole(n.Value).(int64); ok {
+		if i, ok := parseIntScalar(n.Value).(int64); ok {
 			return i
 		}
-		d.outside(n, math.MinInt64, math.MaxInt64)
+		d.reportOutOfRange(n, math.MinInt64, math.MaxInt64)
 		return nil
 	}
 	if x, ok := parseFloat(n.Value); ok && tag == floatTag && x == math.Trunc(x) && math.Abs(x) < 1<<53 {
 		return int64(x)
 	}
-	d.add(n.want("a whole number"))
+	d.report(n.typeError("a whole number"))
 	return nil
 }
 
 // numberTag is the tag of a scalar, seen through quotes where the field allows
 // them around numbers.
 func (n *Node) numberTag(f Field) string {
-	if f.quoted && n.Kind == Scalar && n.Tag == strTag {
+	if f.allowsQuotedNumber && n.Kind == Scalar && n.Tag == strTag {
 		return resolveTag(n.Value)
 	}
 	return n.Tag
 }
 
-func (d *decoder) outside(n *Node, low, high int64) {
-	d.add(n.Errorf("limit", "%s is not between %d and %d", n.shown(), low, high))
+func (d *decoder) reportOutOfRange(n *Node, low, high int64) {
+	d.report(n.Errorf("limit", "%s is not between %d and %d", n.writtenValue(), low, high))
 }
 
-func (d *decoder) float(n *Node, v reflect.Value, f Field) {
+func (d *decoder) decodeFloat(n *Node, v reflect.Value, f Field) {
 	tag := n.numberTag(f)
 	x, ok := parseFloat(n.Value)
 	if tag == intTag {
-		x, ok = wholeFloat(n.Value)
+		x, ok = parseIntAsFloat(n.Value)
 	}
 	switch {
 	case tag != intTag && tag != floatTag || !ok:
-		d.add(n.want("a number"))
+		d.report(n.typeError("a number"))
 	case v.OverflowFloat(x) && !math.IsInf(x, 0):
-		d.add(n.Errorf("limit", "%s is too large", n.shown()))
+		d.report(n.Errorf("limit", "%s is too large", n.writtenValue()))
 	default:
 		v.SetFloat(x)
 	}
 }
 
-// wholeFloat reads a !!int, which may be octal or hexadecimal.
-func wholeFloat(value string) (float64, bool) {
-	if i, ok := parseWhole(value).(int64); ok {
+// parseIntAsFloat reads a !!int, which may be octal or hexadecimal.
+func parseIntAsFloat(value string) (float64, bool) {
+	if i, ok := parseIntScalar(value).(int64); ok {
 		return float64(i), true
 	}
 	return parseFloat(value)
 }
 
-// duration reads into Go's own type, which the structs of package genai have.
+// decodeGoDuration reads into Go's own type, which the structs of package genai have.
 // A plain number is milliseconds there, as in ADK's http_options.
-func (d *decoder) duration(n *Node, dst *time.Duration) {
+func (d *decoder) decodeGoDuration(n *Node, dst *time.Duration) {
 	if n.Tag == intTag {
-		if ms, ok := parseWhole(n.Value).(int64); ok && ms >= 0 && ms <= math.MaxInt64/int64(time.Millisecond) {
+		if ms, ok := parseIntScalar(n.Value).(int64); ok && ms >= 0 && ms <= math.MaxInt64/int64(time.Millisecond) {
 			*dst = time.Duration(ms) * time.Millisecond
 			return
 		}
 	}
-	d.add((*Duration)(dst).DecodeSpec(n)...)
+	d.report((*Duration)(dst).DecodeSpec(n)...)
 }
 
-// bytes reads base64 in either alphabet, with padding or without.
-func (d *decoder) bytes(n *Node, dst *[]byte) {
+// decodeBase64 reads base64 in either alphabet, with padding or without.
+func (d *decoder) decodeBase64(n *Node, dst *[]byte) {
 	plain := strings.NewReplacer("-", "+", "_", "/", "\n", "", "=", "").Replace(n.Value)
 	b, err := base64.RawStdEncoding.DecodeString(plain)
 	if n.Kind != Scalar || n.IsNull() || err != nil {
-		d.add(n.want("base64"))
+		d.report(n.typeError("base64"))
 		return
 	}
 	*dst = b
 }
 
-// header takes a text for a list of one.
-func (d *decoder) header(n *Node, dst *http.Header) {
+// decodeHeader takes a text for a list of one.
+func (d *decoder) decodeHeader(n *Node, dst *http.Header) {
 	if n.Kind != Mapping {
-		d.add(n.want("a mapping"))
+		d.report(n.typeError("a mapping"))
 		return
 	}
 	*dst = make(http.Header, len(n.Entries))
@@ -255,7 +255,7 @@ func (d *decoder) header(n *Node, dst *http.Header) {
 		}
 		values := make([]string, len(items))
 		for i, item := range items {
-			d.text(item, reflect.ValueOf(&values[i]).Elem())
+			d.decodeString(item, reflect.ValueOf(&values[i]).Elem())
 		}
 		(*dst)[http.CanonicalHeaderKey(e.Key.Value)] = values
 	}
@@ -263,10 +263,10 @@ func (d *decoder) header(n *Node, dst *http.Header) {
 
 func (d *decoder) unmarshalText(n *Node, dst encoding.TextUnmarshaler) {
 	if n.Kind != Scalar || n.IsNull() {
-		d.add(n.want(aString))
+		d.report(n.typeError(stringType))
 		return
 	}
 	if err := dst.UnmarshalText([]byte(n.Value)); err != nil {
-		d.add(n.Errorf("value", "%q cannot be read", n.shown()))
+		d.report(n.Errorf("value", "%q cannot be read", n.writtenValue()))
 	}
 }

@@ -78,8 +78,8 @@ func (d Diagnostic) WithHint(format string, args ...any) Diagnostic {
 	return d
 }
 
-// withNear adds what a mistyped name may have meant.
-func (d Diagnostic) withNear(name string, names []string) Diagnostic {
+// withSuggestion adds what a mistyped name may have meant.
+func (d Diagnostic) withSuggestion(name string, names []string) Diagnostic {
 	if near := Suggest(name, names); near != "" {
 		d.Hint = fmt.Sprintf("did you mean %q?", near)
 	}
@@ -139,14 +139,14 @@ func (ds Diagnostics) MarshalJSON() ([]byte, error) {
 // Sort orders the problems by file and place and drops those that are there
 // twice.
 func (ds *Diagnostics) Sort() {
-	slices.SortStableFunc(*ds, Diagnostic.compare)
+	slices.SortStableFunc(*ds, Diagnostic.compareTo)
 	*ds = slices.CompactFunc(*ds, func(d, e Diagnostic) bool { return d.Equal(e) })
 }
 
 // Equal says whether both are the same problem: rule, message and place.
-func (d Diagnostic) Equal(e Diagnostic) bool { return d.compare(e) == 0 }
+func (d Diagnostic) Equal(e Diagnostic) bool { return d.compareTo(e) == 0 }
 
-func (d Diagnostic) compare(e Diagnostic) int {
+func (d Diagnostic) compareTo(e Diagnostic) int {
 	return cmp.Or(
 		cmp.Compare(d.Pos.File, e.Pos.File),
 		cmp.Compare(d.Pos.Line, e.Pos.Line),

@@ -12,7 +12,7 @@ import (
 	"agenthost/pkg/spec"
 )
 
-func at(line, col int) spec.Pos { return spec.Pos{File: "a.yaml", Line: line, Col: col} }
+func posAt(line, col int) spec.Pos { return spec.Pos{File: "a.yaml", Line: line, Col: col} }
 
 func TestDiagnostics_WriteText(t *testing.T) {
 	tests := []struct {
@@ -22,53 +22,53 @@ func TestDiagnostics_WriteText(t *testing.T) {
 	}{
 		{
 			"all of it",
-			spec.Diagnostic{Pos: at(3, 2), Rule: "type", Message: "no", Hint: "yes", Source: " x: y"},
+			spec.Diagnostic{Pos: posAt(3, 2), Rule: "type", Message: "no", Hint: "yes", Source: " x: y"},
 			"a.yaml:3:2: no [type]\n  |  x: y\n  |  ^\nhint: yes\n",
 		},
 		{
 			"a warning",
-			spec.Diagnostic{Pos: at(1, 1), Severity: spec.Warning, Rule: "deprecated", Message: "old", Source: "x"},
+			spec.Diagnostic{Pos: posAt(1, 1), Severity: spec.Warning, Rule: "deprecated", Message: "old", Source: "x"},
 			"a.yaml:1:1: warning: old [deprecated]\n  | x\n  | ^\n",
 		},
 		{"a file as a whole", spec.Diagnostic{Pos: spec.Pos{File: "a.yaml"}, Rule: "limit", Message: "large"}, "a.yaml: large [limit]\n"},
 		{"no place, no rule", spec.Diagnostic{Message: "bad"}, "bad\n"},
-		{"no source", spec.Diagnostic{Pos: at(1, 1), Message: "bad"}, "a.yaml:1:1: bad\n"},
-		{"behind the end", spec.Diagnostic{Pos: at(1, 9), Message: "bad", Source: "ab"}, "a.yaml:1:9: bad\n  | ab\n  |   ^\n"},
-		{"tabs", spec.Diagnostic{Pos: at(1, 3), Message: "bad", Source: "\ta\tb"}, "a.yaml:1:3: bad\n  |     a   b\n  |      ^\n"},
-		{"combining marks", spec.Diagnostic{Pos: at(1, 3), Message: "bad", Source: "e\u0301x"}, "a.yaml:1:3: bad\n  | e\u0301x\n  |  ^\n"},
-		{"wide characters", spec.Diagnostic{Pos: at(1, 3), Message: "bad", Source: "日本x"}, "a.yaml:1:3: bad\n  | 日本x\n  |     ^\n"},
-		{"control characters", spec.Diagnostic{Pos: at(1, 2), Message: "bad", Source: "\x1bx"}, "a.yaml:1:2: bad\n  | \uFFFDx\n  |  ^\n"},
+		{"no source", spec.Diagnostic{Pos: posAt(1, 1), Message: "bad"}, "a.yaml:1:1: bad\n"},
+		{"behind the end", spec.Diagnostic{Pos: posAt(1, 9), Message: "bad", Source: "ab"}, "a.yaml:1:9: bad\n  | ab\n  |   ^\n"},
+		{"tabs", spec.Diagnostic{Pos: posAt(1, 3), Message: "bad", Source: "\ta\tb"}, "a.yaml:1:3: bad\n  |     a   b\n  |      ^\n"},
+		{"combining marks", spec.Diagnostic{Pos: posAt(1, 3), Message: "bad", Source: "e\u0301x"}, "a.yaml:1:3: bad\n  | e\u0301x\n  |  ^\n"},
+		{"wide characters", spec.Diagnostic{Pos: posAt(1, 3), Message: "bad", Source: "日本x"}, "a.yaml:1:3: bad\n  | 日本x\n  |     ^\n"},
+		{"control characters", spec.Diagnostic{Pos: posAt(1, 2), Message: "bad", Source: "\x1bx"}, "a.yaml:1:2: bad\n  | \uFFFDx\n  |  ^\n"},
 		{
 			"a long line",
-			spec.Diagnostic{Pos: at(1, 501), Message: "bad", Source: strings.Repeat("a", 500) + "B" + strings.Repeat("c", 500)},
+			spec.Diagnostic{Pos: posAt(1, 501), Message: "bad", Source: strings.Repeat("a", 500) + "B" + strings.Repeat("c", 500)},
 			"a.yaml:1:501: bad\n  | " + strings.Repeat("a", 60) + "B" + strings.Repeat("c", 59) + "\n  | " + strings.Repeat(" ", 60) + "^\n",
 		},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			if diff := cmp.Diff(test.want, printed(t, spec.Diagnostics{test.in})); diff != "" {
+			if diff := cmp.Diff(test.want, formatText(t, spec.Diagnostics{test.in})); diff != "" {
 				t.Errorf("WriteText (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
-type brokenPipe struct{}
+type failingWriter struct{}
 
-func (brokenPipe) Write([]byte) (int, error) { return 0, errors.New("broken pipe") }
+func (failingWriter) Write([]byte) (int, error) { return 0, errors.New("broken pipe") }
 
 func TestDiagnostics_WriteTextFails(t *testing.T) {
-	if err := (spec.Diagnostics{{Message: "x"}}).WriteText(brokenPipe{}); err == nil {
+	if err := (spec.Diagnostics{{Message: "x"}}).WriteText(failingWriter{}); err == nil {
 		t.Error("WriteText to a broken pipe = nil, want its error")
 	}
 }
 
 func TestDiagnostics_Sort(t *testing.T) {
 	b := spec.Diagnostic{Pos: spec.Pos{File: "b.yaml"}, Message: "whole"}
-	first := spec.Diagnostic{Pos: at(1, 9), Message: "first"}
-	late := spec.Diagnostic{Pos: at(10, 1), Message: "late"}
-	rule := spec.Diagnostic{Pos: at(2, 1), Rule: "a", Message: "z"}
-	other := spec.Diagnostic{Pos: at(2, 1), Rule: "b", Message: "a"}
+	first := spec.Diagnostic{Pos: posAt(1, 9), Message: "first"}
+	late := spec.Diagnostic{Pos: posAt(10, 1), Message: "late"}
+	rule := spec.Diagnostic{Pos: posAt(2, 1), Rule: "a", Message: "z"}
+	other := spec.Diagnostic{Pos: posAt(2, 1), Rule: "b", Message: "a"}
 	ds := spec.Diagnostics{b, late, other, first, late, rule}
 	ds.Sort()
 	if diff := cmp.Diff(spec.Diagnostics{first, rule, other, late, b}, ds); diff != "" {
@@ -81,7 +81,7 @@ func TestDiagnostics_Err(t *testing.T) {
 	if err := (spec.Diagnostics{warning}).Err(); err != nil {
 		t.Errorf("Err() of a warning = %v, want nil", err)
 	}
-	ds := spec.Diagnostics{warning, {Pos: at(1, 2), Rule: "type", Message: "bad"}}
+	ds := spec.Diagnostics{warning, {Pos: posAt(1, 2), Rule: "type", Message: "bad"}}
 	err := fmt.Errorf("loading: %w", ds.Err())
 	var found spec.Diagnostics
 	if !errors.As(err, &found) || len(found) != 2 {
@@ -94,7 +94,7 @@ func TestDiagnostics_Err(t *testing.T) {
 
 func TestDiagnostics_JSON(t *testing.T) {
 	ds := spec.Diagnostics{
-		{Pos: at(1, 2), Rule: "type", Message: "bad", Hint: "good", Source: "x"},
+		{Pos: posAt(1, 2), Rule: "type", Message: "bad", Hint: "good", Source: "x"},
 		{Pos: spec.Pos{File: "a.yaml"}, Severity: spec.Warning, Rule: "limit", Message: "large"},
 	}
 	got, err := json.Marshal(ds)

@@ -18,7 +18,7 @@ func (d Duration) String() string { return time.Duration(d).String() }
 func (d *Duration) DecodeSpec(n *Node) Diagnostics {
 	v, ok := parseDuration(n.Value)
 	if n.Kind != Scalar || !ok {
-		diag := n.want("a duration")
+		diag := n.typeError("a duration")
 		if n.Kind == Scalar && (n.Tag == intTag || n.Tag == floatTag) {
 			return Diagnostics{diag.WithHint("add the unit: %[1]ss (seconds), %[1]sms, %[1]sm, %[1]sh or %[1]sd", n.Value)}
 		}
@@ -65,7 +65,7 @@ type Size int64
 func (s *Size) DecodeSpec(n *Node) Diagnostics {
 	bytes, ok := ParseSize(n.Value)
 	if n.Kind != Scalar || !ok {
-		return Diagnostics{n.want("a size").WithHint("write 10MiB, 4KiB, 1GB or a number of bytes")}
+		return Diagnostics{n.typeError("a size").WithHint("write 10MiB, 4KiB, 1GB or a number of bytes")}
 	}
 	*s = Size(bytes)
 	return nil

@@ -13,7 +13,7 @@ func (f Field) enumValue(written string) (value string, ok bool) {
 	if slices.Contains(f.Enum, written) {
 		return written, true
 	}
-	asked := foldEnum(unqualified(written))
+	asked := foldEnum(trimQualifier(written))
 	at := slices.IndexFunc(f.Enum, func(v string) bool {
 		return foldEnum(v) == asked || foldEnum(f.Name+v) == asked
 	})
@@ -23,28 +23,28 @@ func (f Field) enumValue(written string) (value string, ok bool) {
 	return f.Enum[at], true
 }
 
-// foreignEnum is a value of an enumeration of Gemini's API, which knows one spelling:
+// normalizeAPIEnum is a value of an enumeration of Gemini's API, which knows one spelling:
 // capitals for nearly all of them.
-func foreignEnum(t reflect.Type, written string) string {
+func normalizeAPIEnum(t reflect.Type, written string) string {
 	switch t.Name() {
 	case "ServiceTier", "ImagePromptLanguage", "Role":
-		return strings.ToLower(unqualified(written))
+		return strings.ToLower(trimQualifier(written))
 	default:
-		return strings.ToUpper(unqualified(written))
+		return strings.ToUpper(trimQualifier(written))
 	}
 }
 
-// isForeignEnum says whether a field holds an enumeration of Gemini's API.
-func (f Field) isForeignEnum(t reflect.Type) bool {
-	return f.foreign && t.Kind() == reflect.String && t.PkgPath() != ""
+// isAPIEnum says whether a field holds an enumeration of Gemini's API.
+func (f Field) isAPIEnum(t reflect.Type) bool {
+	return f.fromJSONStruct && t.Kind() == reflect.String && t.PkgPath() != ""
 }
 
 func foldEnum(name string) string {
 	return strings.ToLower(strings.NewReplacer("_", "", "-", "").Replace(name))
 }
 
-// unqualified is a name without the types before it: SSE of RunConfig.StreamingMode.SSE.
-func unqualified(name string) string {
+// trimQualifier is a name without the types before it: SSE of RunConfig.StreamingMode.SSE.
+func trimQualifier(name string) string {
 	at := strings.LastIndexByte(name, '.')
 	isType := func(r rune) bool {
 		return r == '.' || r == '_' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z'

@@ -30,7 +30,7 @@ func TestBrokenDocuments(t *testing.T) {
 			}
 			in, want := &archive.Files[0], &archive.Files[1]
 			_, problems := spec.Parse(in.Name, in.Data)
-			got := printed(t, problems)
+			got := formatText(t, problems)
 			if *update {
 				want.Data = []byte(got)
 				if err := os.WriteFile(file, txtar.Format(archive), 0o644); err != nil {
@@ -47,8 +47,8 @@ func TestBrokenDocuments(t *testing.T) {
 	}
 }
 
-// printed is the text that people see.
-func printed(t testing.TB, ds spec.Diagnostics) string {
+// formatText is the text that people see.
+func formatText(t testing.TB, ds spec.Diagnostics) string {
 	t.Helper()
 	var b strings.Builder
 	if err := ds.WriteText(&b); err != nil {

@@ -28,10 +28,10 @@ type Field struct {
 	Type reflect.Type
 
 	index []int
-	// quoted numbers may be written in quotes, as JSON APIs do for int64.
-	quoted bool
-	// foreign fields are of a struct that was written for JSON.
-	foreign bool
+	// allowsQuotedNumber numbers may be written in quotes, as JSON APIs do for int64.
+	allowsQuotedNumber bool
+	// fromJSONStruct fields are of a struct that was written for JSON.
+	fromJSONStruct bool
 }
 
 // Fields lists the fields of a struct type in order. Fields have the tags
@@ -43,14 +43,14 @@ type Field struct {
 // the names of its json tags in snake_case; the camelCase ones are aliases.
 func Fields(t reflect.Type) []Field {
 	var fields []Field
-	foreign := isForeign(t)
+	foreign := isJSONStruct(t)
 	for i := range t.NumField() {
 		sf := t.Field(i)
 		if !sf.IsExported() {
 			continue
 		}
 		if foreign {
-			fields = appendForeign(fields, sf)
+			fields = appendJSONFields(fields, sf)
 			continue
 		}
 		name, option, _ := strings.Cut(sf.Tag.Get("yaml"), ",")
@@ -66,14 +66,14 @@ func Fields(t reflect.Type) []Field {
 
 // fieldTable remembers the fields of struct types: reading tags takes longer
 // than decoding. Many goroutines may use it.
-type fieldTable struct{ known sync.Map }
+type fieldTable struct{ fields sync.Map }
 
-func (t *fieldTable) of(typ reflect.Type) []Field {
-	if fields, ok := t.known.Load(typ); ok {
+func (t *fieldTable) fieldsOf(typ reflect.Type) []Field {
+	if fields, ok := t.fields.Load(typ); ok {
 		return fields.([]Field)
 	}
 	fields := Fields(typ)
-	t.known.Store(typ, fields)
+	t.fields.Store(typ, fields)
 	return fields
 }
 
@@ -99,8 +99,8 @@ func appendInlined(fields []Field, sf reflect.StructField) []Field {
 	return fields
 }
 
-// isForeign says whether a struct was written for JSON and not for us.
-func isForeign(t reflect.Type) bool {
+// isJSONStruct says whether a struct was written for JSON and not for us.
+func isJSONStruct(t reflect.Type) bool {
 	hasJSON := false
 	for i := range t.NumField() {
 		tag := t.Field(i).Tag
@@ -112,7 +112,7 @@ func isForeign(t reflect.Type) bool {
 	return hasJSON
 }
 
-func appendForeign(fields []Field, sf reflect.StructField) []Field {
+func appendJSONFields(fields []Field, sf reflect.StructField) []Field {
 	name, options, _ := strings.Cut(sf.Tag.Get("json"), ",")
 	switch {
 	case sf.Anonymous && name == "" && sf.Type.Kind() == reflect.Struct:
@@ -120,7 +120,7 @@ func appendForeign(fields []Field, sf reflect.StructField) []Field {
 	case name == "" || name == "-":
 		return fields
 	}
-	f := Field{Name: snakeCase(name), Type: sf.Type, index: sf.Index, quoted: strings.Contains(options, "string"), foreign: true}
+	f := Field{Name: snakeCase(name), Type: sf.Type, index: sf.Index, allowsQuotedNumber: strings.Contains(options, "string"), fromJSONStruct: true}
 	if f.Name != name {
 		f.Alias = name
 	}
@@ -141,4 +141,4 @@ func snakeCase(camel string) string {
 	return b.String()
 }
 
-func (f Field) is(key string) bool { return f.Name == key || f.Alias != "" && f.Alias == key }
+func (f Field) matchesKey(key string) bool { return f.Name == key || f.Alias != "" && f.Alias == key }

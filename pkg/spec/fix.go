@@ -26,7 +26,7 @@ func (d Diagnostic) WithFix(old, now string) Diagnostic {
 // as it is. A repair whose old text does not stand in its place, or that
 // overlaps the one before it, is left out; done are the others, in the order of
 // the file.
-func Apply(text []byte, fixes []Fix) (fixed []byte, done []Fix) {
+func ApplyFixes(text []byte, fixes []Fix) (fixed []byte, done []Fix) {
 	fixes = slices.Clone(fixes)
 	slices.SortFunc(fixes, func(a, b Fix) int {
 		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Col, b.Col), cmp.Compare(a.New, b.New))

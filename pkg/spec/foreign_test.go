@@ -12,7 +12,7 @@ import (
 	"agenthost/pkg/spec"
 )
 
-type llm struct {
+type modelConfig struct {
 	Config *genai.GenerateContentConfig `yaml:"generate_content_config"`
 }
 
@@ -63,7 +63,7 @@ func TestDecode_API(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			var got genai.GenerateContentConfig
-			if ds := spec.Decode(parse(t, test.in), &got); ds != nil {
+			if ds := spec.Decode(parseValid(t, test.in), &got); ds != nil {
 				t.Fatalf("Decode(%q) = %v", test.in, ds)
 			}
 			if diff := cmp.Diff(test.want, got); diff != "" {
@@ -77,18 +77,18 @@ func TestDecode_API(t *testing.T) {
 // JSON has them, and only around those.
 func TestDecode_QuotedNumbers(t *testing.T) {
 	var v genai.SlidingWindow
-	if ds := spec.Decode(parse(t, "target_tokens: '12'"), &v); ds != nil || v.TargetTokens == nil || *v.TargetTokens != 12 {
+	if ds := spec.Decode(parseValid(t, "target_tokens: '12'"), &v); ds != nil || v.TargetTokens == nil || *v.TargetTokens != 12 {
 		t.Errorf("target_tokens: '12' = %v, %v", v.TargetTokens, ds)
 	}
-	ds := spec.Decode(parse(t, "target_tokens: 'many'"), &v)
-	if diff := cmp.Diff([]string{"f.yaml:1:16: expected a whole number, got a string [type]"}, lines(ds)); diff != "" {
+	ds := spec.Decode(parseValid(t, "target_tokens: 'many'"), &v)
+	if diff := cmp.Diff([]string{"f.yaml:1:16: expected a whole number, got a string [type]"}, problemLines(ds)); diff != "" {
 		t.Errorf("target_tokens: many (-want +got):\n%s", diff)
 	}
 }
 
 func TestDecode_APIProblems(t *testing.T) {
-	var v llm
-	ds := spec.Decode(parse(t, `generate_content_config:
+	var v modelConfig
+	ds := spec.Decode(parseValid(t, `generate_content_config:
   temprature: 0.5
   topP: 1
   top_p: 2
@@ -103,7 +103,7 @@ func TestDecode_APIProblems(t *testing.T) {
 		`f.yaml:6:21: unknown field "thinkingBudgets" [unknown-field]`,
 		`f.yaml:7:19: expected a list, got a string [type]`,
 	}
-	if diff := cmp.Diff(want, lines(ds)); diff != "" {
+	if diff := cmp.Diff(want, problemLines(ds)); diff != "" {
 		t.Errorf("Decode (-want +got):\n%s", diff)
 	}
 }

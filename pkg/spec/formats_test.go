@@ -9,8 +9,8 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// reported are problems with everything that the formats have to write.
-func reported() spec.Diagnostics {
+// sampleDiagnostics are problems with everything that the formats have to write.
+func sampleDiagnostics() spec.Diagnostics {
 	n, _ := spec.Parse("my app/a,b.yaml", []byte("é: 1\n"))
 	key := n.Entries[0].Key
 	return spec.Diagnostics{
@@ -22,7 +22,7 @@ func reported() spec.Diagnostics {
 
 func TestWriteGitHub(t *testing.T) {
 	var b strings.Builder
-	if err := reported().WriteGitHub(&b); err != nil {
+	if err := sampleDiagnostics().WriteGitHub(&b); err != nil {
 		t.Fatal(err)
 	}
 	want := `::error file=my app/a%2Cb.yaml,line=1,col=1,title=unknown-field::unknown field "é"%0Adid you mean "e"?
@@ -36,10 +36,10 @@ func TestWriteGitHub(t *testing.T) {
 
 func TestWriteSARIF(t *testing.T) {
 	var b strings.Builder
-	if err := reported().WriteSARIF(&b, "1.0"); err != nil {
+	if err := sampleDiagnostics().WriteSARIF(&b, "1.0"); err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "log.sarif", b.String())
+	compareGolden(t, "log.sarif", b.String())
 }
 
 // TestApply has the repairs of a text: by line and column, whatever ends its
@@ -60,7 +60,7 @@ func TestApply(t *testing.T) {
 		{"something else", "abc", []spec.Fix{{1, 1, "b", "x"}, {2, 1, "a", "x"}, {1, 9, "a", "x"}, {0, 1, "a", "x"}}, "abc", 0},
 		{"nothing", "abc", nil, "abc", 0},
 	} {
-		got, done := spec.Apply([]byte(tt.in), tt.fixes)
+		got, done := spec.ApplyFixes([]byte(tt.in), tt.fixes)
 		if string(got) != tt.want || len(done) != tt.done {
 			t.Errorf("%s: Apply = %q, %d done, want %q, %d", tt.name, got, len(done), tt.want, tt.done)
 		}
@@ -87,7 +87,7 @@ func TestRepairs(t *testing.T) {
 		for _, d := range ds {
 			fixes = append(fixes, d.Fix)
 		}
-		if got, _ := spec.Apply([]byte(tt.in), fixes); string(got) != tt.want {
+		if got, _ := spec.ApplyFixes([]byte(tt.in), fixes); string(got) != tt.want {
 			t.Errorf("%s becomes %s, want %s", tt.in, got, tt.want)
 		}
 	}

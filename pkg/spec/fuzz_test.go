@@ -11,8 +11,8 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// seed adds the broken documents of testdata, and some right ones.
-func seed(f *testing.F) {
+// addSeeds adds the broken documents of testdata, and some right ones.
+func addSeeds(f *testing.F) {
 	files, err := filepath.Glob("testdata/err/*.txtar")
 	if err != nil {
 		f.Fatal(err)
@@ -34,8 +34,8 @@ func seed(f *testing.F) {
 	}
 }
 
-// inFile checks that a place is in the file, or just behind the end of a line.
-func inFile(t *testing.T, src []byte, pos spec.Pos) {
+// checkPosInFile checks that a place is in the file, or just behind the end of a line.
+func checkPosInFile(t *testing.T, src []byte, pos spec.Pos) {
 	t.Helper()
 	rows := regexp.MustCompile("\r\n|[\r\n\u0085\u2028\u2029]").Split(string(src), -1)
 	if pos.Line < 1 || pos.Line > len(rows) {
@@ -46,57 +46,57 @@ func inFile(t *testing.T, src []byte, pos spec.Pos) {
 	}
 }
 
-func checkPlaces(t *testing.T, src []byte, ds spec.Diagnostics) {
+func checkPositions(t *testing.T, src []byte, ds spec.Diagnostics) {
 	t.Helper()
 	for _, d := range ds {
-		inFile(t, src, d.Pos)
+		checkPosInFile(t, src, d.Pos)
 		if d.Message == "" || d.Rule == "" {
 			t.Errorf("%+v has no message or no rule", d)
 		}
 	}
-	printed(t, ds)
+	formatText(t, ds)
 }
 
 func FuzzParse(f *testing.F) {
-	seed(f)
+	addSeeds(f)
 	f.Fuzz(func(t *testing.T, src []byte) {
 		n, ds := spec.Parse("f.yaml", src)
-		checkPlaces(t, src, ds)
-		checkPlaces(t, src, spec.Interpolate(n, environment))
+		checkPositions(t, src, ds)
+		checkPositions(t, src, spec.Interpolate(n, lookupTestEnv))
 		n.Any()
 	})
 }
 
 func FuzzDecode(f *testing.F) {
-	seed(f)
+	addSeeds(f)
 	f.Fuzz(func(t *testing.T, src []byte) {
 		n, _ := spec.Parse("f.yaml", src)
-		spec.Interpolate(n, environment)
-		var a agent
-		checkPlaces(t, src, spec.Decode(n, &a))
-		checkText(t, src, a.Text)
-		var e everything
-		checkPlaces(t, src, spec.Decode(n, &e))
-		checkText(t, src, e.Prompt)
-		checkText(t, src, e.When.Text)
+		spec.Interpolate(n, lookupTestEnv)
+		var a agentConfig
+		checkPositions(t, src, spec.Decode(n, &a))
+		checkTextPositions(t, src, a.Text)
+		var e allTypes
+		checkPositions(t, src, spec.Decode(n, &e))
+		checkTextPositions(t, src, e.Prompt)
+		checkTextPositions(t, src, e.When.Text)
 		var m map[string]spec.Text
-		checkPlaces(t, src, spec.Decode(n, &m))
+		checkPositions(t, src, spec.Decode(n, &m))
 		for _, text := range m {
-			checkText(t, src, text)
+			checkTextPositions(t, src, text)
 		}
 		var p map[string]spec.ShortSchema
-		checkPlaces(t, src, spec.Decode(n, &p))
-		var c llm
-		checkPlaces(t, src, spec.Decode(n, &c))
+		checkPositions(t, src, spec.Decode(n, &p))
+		var c modelConfig
+		checkPositions(t, src, spec.Decode(n, &c))
 	})
 }
 
-func checkText(t *testing.T, src []byte, text spec.Text) {
+func checkTextPositions(t *testing.T, src []byte, text spec.Text) {
 	t.Helper()
 	if text.Pos.Line == 0 {
 		return
 	}
 	for offset := range min(len(text.Value)+2, 200) {
-		inFile(t, src, text.At(offset-1))
+		checkPosInFile(t, src, text.At(offset-1))
 	}
 }

@@ -11,22 +11,22 @@ import (
 func (ds Diagnostics) WriteGitHub(w io.Writer) error {
 	var b strings.Builder
 	for _, d := range ds {
-		fmt.Fprintf(&b, "::%s file=%s", d.Severity, commandProperty(d.Pos.File))
+		fmt.Fprintf(&b, "::%s file=%s", d.Severity, escapeProperty(d.Pos.File))
 		if d.Pos.Line > 0 {
 			fmt.Fprintf(&b, ",line=%d,col=%d", d.Pos.Line, d.Pos.Col)
 		}
-		fmt.Fprintf(&b, ",title=%s::%s\n", commandProperty(d.Rule), commandText(d.told()))
+		fmt.Fprintf(&b, ",title=%s::%s\n", escapeProperty(d.Rule), escapeCommand(d.fullText()))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
-// commandText escapes what would end a command.
-func commandText(s string) string {
+// escapeCommand escapes what would end a command.
+func escapeCommand(s string) string {
 	return strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A").Replace(s)
 }
 
-// commandProperty escapes what would end a property, too.
-func commandProperty(s string) string {
-	return strings.NewReplacer(":", "%3A", ",", "%2C").Replace(commandText(s))
+// escapeProperty escapes what would end a property, too.
+func escapeProperty(s string) string {
+	return strings.NewReplacer(":", "%3A", ",", "%2C").Replace(escapeCommand(s))
 }

@@ -26,12 +26,12 @@ var ErrUnset = errors.New("is not set")
 // A variable that is not there and has no default is a diagnostic at its
 // place, as is a reference that is not well formed. Its scalar stays as it is.
 func Interpolate(n *Node, lookup Lookup) Diagnostics {
-	i := interpolator{lookup: lookup, names: sync.OnceValue(func() map[string]*regexp.Regexp {
+	i := interpolator{lookup: lookup, namePatterns: sync.OnceValue(func() map[string]*regexp.Regexp {
 		return map[string]*regexp.Regexp{
 			"env": regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`), "secret": regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]*$`),
 		}
 	})}
-	i.node(n)
+	i.interpolateNode(n)
 	i.ds.Sort()
 	return i.ds
 }
@@ -49,49 +49,49 @@ type LookupError struct {
 func (e *LookupError) Error() string { return e.Message }
 
 type interpolator struct {
-	lookup Lookup
-	names  func() map[string]*regexp.Regexp
-	ds     Diagnostics
+	lookup       Lookup
+	namePatterns func() map[string]*regexp.Regexp
+	ds           Diagnostics
 }
 
-func (i *interpolator) node(n *Node) {
+func (i *interpolator) interpolateNode(n *Node) {
 	for _, e := range n.Entries {
-		i.node(e.Value)
+		i.interpolateNode(e.Value)
 	}
 	for _, item := range n.Items {
-		i.node(item)
+		i.interpolateNode(item)
 	}
 	if n.Kind == Scalar && len(n.parts) == 0 && strings.Contains(n.Value, "${") {
-		i.scalar(n)
+		i.interpolateScalar(n)
 	}
 }
 
-// maxPerScalar bounds the problems that are told of one scalar.
-const maxPerScalar = 100
+// maxScalarProblems bounds the problems that are told of one scalar.
+const maxScalarProblems = 100
 
 // A part is a piece of a scalar's value, from start to end, that stands for
 // what was written from from to to. Secret is what it hides, or "".
-type part struct {
-	start, end, from, to int
-	secret               string
+type substitution struct {
+	start, end, writtenStart, writtenEnd int
+	secret                               string
 }
 
-func (i *interpolator) scalar(n *Node) {
+func (i *interpolator) interpolateScalar(n *Node) {
 	var value strings.Builder
-	var parts []part
+	var parts []substitution
 	done, before := 0, len(i.ds)
 	for _, r := range findReferences(n.Value) {
-		text, ok := i.resolve(n, r)
-		if len(i.ds)-before >= maxPerScalar {
+		text, ok := i.resolveReference(n, r)
+		if len(i.ds)-before >= maxScalarProblems {
 			break
 		}
 		if !ok {
 			continue
 		}
 		value.WriteString(n.Value[done:r.from])
-		p := part{start: value.Len(), from: r.from, to: r.to}
+		p := substitution{start: value.Len(), writtenStart: r.from, writtenEnd: r.to}
 		if r.kind == "secret" {
-			p.secret, text = text, hidden
+			p.secret, text = text, redacted
 		}
 		value.WriteString(text)
 		p.end = value.Len()
@@ -102,7 +102,7 @@ func (i *interpolator) scalar(n *Node) {
 		return
 	}
 	value.WriteString(n.Value[done:])
-	whole := parts[0].from == 0 && parts[0].to == len(n.Value) && strings.HasPrefix(n.Value, "${env:")
+	whole := parts[0].writtenStart == 0 && parts[0].writtenEnd == len(n.Value) && strings.HasPrefix(n.Value, "${env:")
 	n.written, n.Value, n.parts = n.Value, value.String(), parts
 	if whole && n.style == 0 {
 		n.Tag = resolveTag(n.Value)
@@ -152,14 +152,14 @@ func readReference(value string, start int) reference {
 	return reference{from: start, to: start + len("${")}
 }
 
-func (i *interpolator) resolve(n *Node, r reference) (string, bool) {
+func (i *interpolator) resolveReference(n *Node, r reference) (string, bool) {
 	name, fallback, hasFallback := r.body, "", false
 	if r.kind == "env" {
 		name, fallback, hasFallback = strings.Cut(r.body, ":-")
 	}
 	text := Text{Value: n.Value, Pos: n.Pos, node: n}
-	if problem := i.malformed(r, name, fallback); problem != "" {
-		i.add(text.Errorf(r.from, "value", "%s", problem).WithHint("write %s", r.forms()))
+	if problem := i.validateReference(r, name, fallback); problem != "" {
+		i.report(text.Errorf(r.from, "value", "%s", problem).WithHint("write %s", r.expectedForms()))
 		return "", false
 	}
 	value, err := i.lookup(r.kind, name)
@@ -169,25 +169,25 @@ func (i *interpolator) resolve(n *Node, r reference) (string, bool) {
 		return value, true
 	case hasFallback:
 		if isRefused && refused.Ignored != "" {
-			i.add(text.Warnf(r.from, refused.Rule, "%s: the default is used", refused.Ignored).WithHint("%s", refused.Hint))
+			i.report(text.Warnf(r.from, refused.Rule, "%s: the default is used", refused.Ignored).WithHint("%s", refused.Hint))
 		}
 		return fallback, true
 	case isRefused:
-		i.add(text.Errorf(r.from, refused.Rule, "%s", refused.Message).WithHint("%s", refused.Hint))
+		i.report(text.Errorf(r.from, refused.Rule, "%s", refused.Message).WithHint("%s", refused.Hint))
 	case r.kind == "env":
-		i.add(text.Errorf(r.from, "env", "the environment variable %s is not set", name).
+		i.report(text.Errorf(r.from, "env", "the environment variable %s is not set", name).
 			WithHint("set %s, or write ${env:%s:-default}", name, name))
 	case r.kind == "secret" && (err == nil || errors.Is(err, ErrUnset)):
-		i.add(text.Errorf(r.from, "secret", "there is no secret %s, or it is empty", name).
+		i.report(text.Errorf(r.from, "secret", "there is no secret %s, or it is empty", name).
 			WithHint("write it to the file %s in the folder of --secrets, or set the environment variable %s", name, name))
 	default:
-		i.add(text.Errorf(r.from, "file", "%s", err))
+		i.report(text.Errorf(r.from, "file", "%s", err))
 	}
 	return "", false
 }
 
-// forms are the ways to write a reference of this kind.
-func (r reference) forms() string {
+// expectedForms are the ways to write a reference of this kind.
+func (r reference) expectedForms() string {
 	switch r.kind {
 	case "secret":
 		return "${secret:NAME}"
@@ -197,17 +197,17 @@ func (r reference) forms() string {
 	return "${env:NAME} or ${env:NAME:-default}"
 }
 
-func (i *interpolator) add(d Diagnostic) { i.ds = append(i.ds, d) }
+func (i *interpolator) report(d Diagnostic) { i.ds = append(i.ds, d) }
 
-func (i *interpolator) malformed(r reference, name, fallback string) string {
+func (i *interpolator) validateReference(r reference, name, fallback string) string {
 	switch {
 	case !r.closed:
 		return "the reference that starts here has no }"
 	case name == "":
 		return "a reference without a name"
-	case r.kind == "env" && !i.names()["env"].MatchString(name):
+	case r.kind == "env" && !i.namePatterns()["env"].MatchString(name):
 		return "\"" + name + "\" cannot be the name of an environment variable"
-	case r.kind == "secret" && !i.names()["secret"].MatchString(name):
+	case r.kind == "secret" && !i.namePatterns()["secret"].MatchString(name):
 		return "\"" + name + "\" cannot be the name of a secret"
 	case strings.Contains(fallback, "${"):
 		return "a default cannot hold another reference"
@@ -218,18 +218,18 @@ func (i *interpolator) malformed(r reference, name, fallback string) string {
 // HasReference says whether references stood in a scalar.
 func (n *Node) HasReference() bool { return len(n.parts) > 0 }
 
-// shown is a scalar's value for messages: the reference and not what it stands
+// writtenValue is a scalar's value for messages: the reference and not what it stands
 // for, which may be a secret.
-func (n *Node) shown() string {
+func (n *Node) writtenValue() string {
 	if len(n.parts) > 0 {
 		return n.written
 	}
 	return n.Value
 }
 
-// before returns a scalar's value as it is written in the file, and what an
+// sourceOffset returns a scalar's value as it is written in the file, and what an
 // offset in the present value is there.
-func (n *Node) before(offset int) (written string, at int) {
+func (n *Node) sourceOffset(offset int) (written string, at int) {
 	if len(n.parts) == 0 {
 		return n.Value, offset
 	}
@@ -239,13 +239,13 @@ func (n *Node) before(offset int) (written string, at int) {
 			break
 		}
 		if offset < p.end {
-			return n.written, p.from
+			return n.written, p.writtenStart
 		}
-		shift = p.to - p.end
+		shift = p.writtenEnd - p.end
 	}
 	return n.written, offset + shift
 }
 
-// Filled returns what a scalar was before ${…} values were filled into it; false
+// BeforeInterpolation returns what a scalar was before ${…} values were filled into it; false
 // when there were none.
-func (n *Node) Filled() (written string, ok bool) { return n.written, len(n.parts) > 0 }
+func (n *Node) BeforeInterpolation() (written string, ok bool) { return n.written, len(n.parts) > 0 }

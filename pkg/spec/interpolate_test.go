@@ -13,8 +13,8 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// environment answers for kind env.
-func environment(kind, name string) (string, error) {
+// lookupTestEnv answers for kind env.
+func lookupTestEnv(kind, name string) (string, error) {
 	if kind == "file" {
 		return "", errors.New("there is no file " + name)
 	}
@@ -61,9 +61,9 @@ func TestInterpolate(t *testing.T) {
 		{"v: cost $5, ${env:NAME}", "cost $5, ann"},
 	}
 	for _, test := range tests {
-		n := parse(t, test.in)
+		n := parseValid(t, test.in)
 		for range 2 {
-			if ds := spec.Interpolate(n, environment); ds != nil {
+			if ds := spec.Interpolate(n, lookupTestEnv); ds != nil {
 				t.Errorf("Interpolate(%q) = %v", test.in, ds)
 			}
 		}
@@ -74,7 +74,7 @@ func TestInterpolate(t *testing.T) {
 }
 
 func TestInterpolate_Problems(t *testing.T) {
-	n := parse(t, `url: http://${env:HOST}:${env:PORT}/
+	n := parseValid(t, `url: http://${env:HOST}:${env:PORT}/
 key: ${secret:TOKEN}
 other: ${secret:../TOKEN}
 text: |
@@ -86,7 +86,7 @@ open: ${env:NAME
 bad: ${env:MY-NAME}
 nested: ${env:A:-${env:B}}
 `)
-	ds := spec.Interpolate(n, environment)
+	ds := spec.Interpolate(n, lookupTestEnv)
 	want := `f.yaml:1:13: the environment variable HOST is not set [env]
   | url: http://${env:HOST}:${env:PORT}/
   |             ^
@@ -123,7 +123,7 @@ f.yaml:11:9: a default cannot hold another reference [value]
   |         ^
 hint: write ${env:NAME} or ${env:NAME:-default}
 `
-	if diff := cmp.Diff(want, printed(t, ds)); diff != "" {
+	if diff := cmp.Diff(want, formatText(t, ds)); diff != "" {
 		t.Errorf("Interpolate (-want +got):\n%s", diff)
 	}
 	if got, want := n.Get("url").Value, "http://${env:HOST}:8080/"; got != want {
@@ -133,7 +133,7 @@ hint: write ${env:NAME} or ${env:NAME:-default}
 
 // TestInterpolate_File takes a file for text, also where it looks like a number.
 func TestInterpolate_File(t *testing.T) {
-	n := parse(t, "v: ${file:a/b.md}")
+	n := parseValid(t, "v: ${file:a/b.md}")
 	ds := spec.Interpolate(n, func(kind, name string) (string, error) { return "12", nil })
 	if got := n.Get("v").Any(); got != "12" || ds != nil {
 		t.Errorf("v = %q, %v, want the text 12", got, ds)
@@ -143,13 +143,13 @@ func TestInterpolate_File(t *testing.T) {
 // TestInterpolate_ThenDecode shows that a value from outside that looks like a
 // number may still be text, and yes be true.
 func TestInterpolate_ThenDecode(t *testing.T) {
-	n := parse(t, "text: ${env:PORT}\nint: ${env:PORT}\nbool: ${env:ON}\nwhen: ${env:TRUE}\ntone: ${env:EMPTY}\n")
-	spec.Interpolate(n, environment)
-	var got everything
+	n := parseValid(t, "text: ${env:PORT}\nint: ${env:PORT}\nbool: ${env:ON}\nwhen: ${env:TRUE}\ntone: ${env:EMPTY}\n")
+	spec.Interpolate(n, lookupTestEnv)
+	var got allTypes
 	if ds := spec.Decode(n, &got); ds != nil {
 		t.Fatalf("Decode = %v", ds)
 	}
-	want := defaults()
+	want := defaultAllTypes()
 	want.Text, want.Int, want.Bool, want.When.Value = "8080", 8080, true, "true"
 	if diff := cmp.Diff(want, got, compareDecoded); diff != "" {
 		t.Errorf("Decode (-want +got):\n%s", diff)
@@ -159,9 +159,9 @@ func TestInterpolate_ThenDecode(t *testing.T) {
 // TestInterpolate_KeepsSecrets has messages name the reference, and not what it
 // stands for.
 func TestInterpolate_KeepsSecrets(t *testing.T) {
-	n := parse(t, "tone: ${secret:a}\nint8: ${secret:n}\ntexts: [\"${secret:a}\"]\n")
-	spec.Interpolate(n, secrets)
-	var v everything
+	n := parseValid(t, "tone: ${secret:a}\nint8: ${secret:n}\ntexts: [\"${secret:a}\"]\n")
+	spec.Interpolate(n, lookupTestSecret)
+	var v allTypes
 	want := `f.yaml:1:7: "${secret:a}" is not one of: warm, dry [enum]
   | tone: ${secret:a}
   |       ^
@@ -169,20 +169,20 @@ f.yaml:2:7: expected a whole number, got a string [type]
   | int8: ${secret:n}
   |       ^
 `
-	if diff := cmp.Diff(want, printed(t, spec.Decode(n, &v))); diff != "" {
+	if diff := cmp.Diff(want, formatText(t, spec.Decode(n, &v))); diff != "" {
 		t.Errorf("Decode (-want +got):\n%s", diff)
 	}
 }
 
-func secrets(_, name string) (string, error) {
+func lookupTestSecret(_, name string) (string, error) {
 	return map[string]string{"a": "wrm", "n": "4711"}[name], nil
 }
 
 // TestSecret shows that whatever prints a secret prints ***, and that it has
 // its text for those who ask for it.
 func TestSecret(t *testing.T) {
-	n := parse(t, "v: Bearer ${secret:a}-${secret:n}.")
-	if ds := spec.Interpolate(n, secrets); ds != nil {
+	n := parseValid(t, "v: Bearer ${secret:a}-${secret:n}.")
+	if ds := spec.Interpolate(n, lookupTestSecret); ds != nil {
 		t.Fatalf("Interpolate = %v", ds)
 	}
 	var v struct {
@@ -213,8 +213,8 @@ func TestSecret(t *testing.T) {
 
 // TestCheckSecrets finds the secret that was read as a plain text.
 func TestCheckSecrets(t *testing.T) {
-	n := parse(t, "key: ${secret:a}\ntext: Say ${secret:a}\n")
-	spec.Interpolate(n, secrets)
+	n := parseValid(t, "key: ${secret:a}\ntext: Say ${secret:a}\n")
+	spec.Interpolate(n, lookupTestSecret)
 	var v struct {
 		Key  spec.Secret `yaml:"key"`
 		Text spec.Text   `yaml:"text"`
@@ -227,7 +227,7 @@ func TestCheckSecrets(t *testing.T) {
   |           ^
 hint: a secret belongs in the api_key or the headers of a model, in the headers or the query of an http tool, or in the headers or the env of an mcp tool
 `
-	if diff := cmp.Diff(want, printed(t, spec.CheckSecrets(n))); diff != "" {
+	if diff := cmp.Diff(want, formatText(t, spec.CheckSecrets(n))); diff != "" {
 		t.Errorf("CheckSecrets (-want +got):\n%s", diff)
 	}
 }
@@ -235,9 +235,9 @@ hint: a secret belongs in the api_key or the headers of a model, in the headers 
 // TestInterpolate_KeepsPlaces finds the places of what stands before, in and
 // after a reference.
 func TestInterpolate_KeepsPlaces(t *testing.T) {
-	n := parse(t, "t: |\n  {a} ${env:NAME} {b}\n  ${env:NONE:-x} {c}\n")
-	spec.Interpolate(n, environment)
-	var v texts
+	n := parseValid(t, "t: |\n  {a} ${env:NAME} {b}\n  ${env:NONE:-x} {c}\n")
+	spec.Interpolate(n, lookupTestEnv)
+	var v textFields
 	spec.Decode(n, &v)
 	tests := []struct{ find, want string }{
 		{"{a}", "f.yaml:2:3"},

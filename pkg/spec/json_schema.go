@@ -11,13 +11,13 @@ import (
 // A schemaChecker finds mistakes in a JSON Schema that is written in YAML.
 type schemaChecker struct {
 	root   *Node
-	shapes map[string]shape
+	shapes map[string]keywordShape
 	ds     Diagnostics
 }
 
 func newSchemaChecker(root *Node) *schemaChecker {
-	c := &schemaChecker{root: root, shapes: map[string]shape{}}
-	for s, names := range keywords() {
+	c := &schemaChecker{root: root, shapes: map[string]keywordShape{}}
+	for s, names := range schemaKeywords() {
 		for _, name := range names {
 			c.shapes[name] = s
 		}
@@ -25,15 +25,15 @@ func newSchemaChecker(root *Node) *schemaChecker {
 	return c
 }
 
-func (c *schemaChecker) add(d Diagnostic) { c.ds = append(c.ds, d) }
+func (c *schemaChecker) report(d Diagnostic) { c.ds = append(c.ds, d) }
 
 // A shape is what the value of a keyword must be.
-type shape int
+type keywordShape int
 
 const (
-	anyShape shape = iota
-	textShape
-	textsShape
+	anyShape keywordShape = iota
+	stringShape
+	stringsShape
 	boolShape
 	numberShape
 	countShape
@@ -43,16 +43,16 @@ const (
 	refShape
 	schemaShape
 	schemasShape
-	namedShape
-	namedTextsShape
+	schemaMapShape
+	stringsMapShape
 )
 
-// keywords are those of JSON Schema, and those that model APIs add to it.
-func keywords() map[shape][]string {
-	return map[shape][]string{
+// schemaKeywords are those of JSON Schema, and those that model APIs add to it.
+func schemaKeywords() map[keywordShape][]string {
+	return map[keywordShape][]string{
 		anyShape:        {"const", "default", "example"},
-		textShape:       {"title", "description", "format", "$schema", "$id", "$comment", "contentEncoding", "contentMediaType"},
-		textsShape:      {"required", "propertyOrdering"},
+		stringShape:     {"title", "description", "format", "$schema", "$id", "$comment", "contentEncoding", "contentMediaType"},
+		stringsShape:    {"required", "propertyOrdering"},
 		boolShape:       {"uniqueItems", "nullable", "deprecated", "readOnly", "writeOnly"},
 		numberShape:     {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"},
 		countShape:      {"minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties", "minContains", "maxContains"},
@@ -62,27 +62,27 @@ func keywords() map[shape][]string {
 		refShape:        {"$ref"},
 		schemaShape:     {"items", "additionalProperties", "propertyNames", "contains", "not", "if", "then", "else"},
 		schemasShape:    {"anyOf", "oneOf", "allOf", "prefixItems"},
-		namedShape:      {"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"},
-		namedTextsShape: {"dependentRequired"},
+		schemaMapShape:  {"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"},
+		stringsMapShape: {"dependentRequired"},
 	}
 }
 
-// schema checks a schema: a mapping, or true or false.
-func (c *schemaChecker) schema(n *Node) {
+// checkSchema checks a schema: a mapping, or true or false.
+func (c *schemaChecker) checkSchema(n *Node) {
 	if n.Tag == boolTag {
 		return
 	}
 	if n.Kind != Mapping {
-		c.add(n.want("a JSON Schema").WithHint("inside a JSON Schema there are no short forms: write {type: string}"))
+		c.report(n.typeError("a JSON Schema").WithHint("inside a JSON Schema there are no short forms: write {type: string}"))
 		return
 	}
 	for _, e := range n.Entries {
 		s, ok := c.shapes[e.Key.Value]
 		switch {
 		case ok:
-			c.keyword(s, e.Value)
+			c.checkKeyword(s, e.Value)
 		case !strings.HasPrefix(e.Key.Value, "x-"):
-			c.unknownKeyword(e.Key)
+			c.reportUnknownKeyword(e.Key)
 		}
 	}
 	c.checkRequired(n)
@@ -90,80 +90,80 @@ func (c *schemaChecker) schema(n *Node) {
 	c.checkRanges(n)
 }
 
-func (c *schemaChecker) unknownKeyword(key *Node) {
+func (c *schemaChecker) reportUnknownKeyword(key *Node) {
 	d := key.Errorf("unknown-field", "%q is not a keyword of JSON Schema", key.Value)
-	if d = d.withNear(key.Value, slices.Collect(maps.Keys(c.shapes))); d.Hint == "" {
+	if d = d.withSuggestion(key.Value, slices.Collect(maps.Keys(c.shapes))); d.Hint == "" {
 		d.Hint = `a mapping with "type:" or "properties:" is a JSON Schema; its fields go under properties:`
 	}
-	c.add(d)
+	c.report(d)
 }
 
-func (c *schemaChecker) keyword(s shape, n *Node) {
+func (c *schemaChecker) checkKeyword(s keywordShape, n *Node) {
 	switch s {
 	case anyShape:
 	case schemaShape:
-		c.schema(n)
+		c.checkSchema(n)
 	case schemasShape:
-		c.each(n, c.schema)
-	case namedShape:
-		c.named(n, c.schema)
-	case namedTextsShape:
-		c.named(n, func(m *Node) { c.each(m, c.text) })
-	case textsShape:
-		c.each(n, c.text)
+		c.checkItems(n, c.checkSchema)
+	case schemaMapShape:
+		c.checkEntries(n, c.checkSchema)
+	case stringsMapShape:
+		c.checkEntries(n, func(m *Node) { c.checkItems(m, c.checkString) })
+	case stringsShape:
+		c.checkItems(n, c.checkString)
 	case listShape:
-		c.each(n, func(*Node) {})
+		c.checkItems(n, func(*Node) {})
 	case typeShape:
-		c.typeName(n)
+		c.checkTypeName(n)
 	case refShape:
-		c.ref(n)
+		c.checkRef(n)
 	default:
-		c.scalar(s, n)
+		c.checkScalar(s, n)
 	}
 }
 
-func (c *schemaChecker) scalar(s shape, n *Node) {
+func (c *schemaChecker) checkScalar(s keywordShape, n *Node) {
 	switch s {
 	case boolShape:
 		if n.Tag != boolTag {
-			c.add(n.want("true or false"))
+			c.report(n.typeError("true or false"))
 		}
 	case numberShape:
 		if n.Tag != intTag && n.Tag != floatTag {
-			c.add(n.want("a number"))
+			c.report(n.typeError("a number"))
 		}
 	case countShape:
 		if n.Tag != intTag || strings.HasPrefix(n.Value, "-") {
-			c.add(n.want("a whole number from 0"))
+			c.report(n.typeError("a whole number from 0"))
 		}
 	case patternShape:
-		c.text(n)
+		c.checkString(n)
 		if _, err := regexp.Compile(n.Value); err != nil && n.Tag == strTag {
-			c.add(n.Errorf("value", "this is not a regular expression: %v", err))
+			c.report(n.Errorf("value", "this is not a regular expression: %v", err))
 		}
 	default:
-		c.text(n)
+		c.checkString(n)
 	}
 }
 
-func (c *schemaChecker) text(n *Node) {
+func (c *schemaChecker) checkString(n *Node) {
 	if n.Tag != strTag {
-		c.add(n.want(aString))
+		c.report(n.typeError(stringType))
 	}
 }
 
-func (c *schemaChecker) each(n *Node, check func(*Node)) {
+func (c *schemaChecker) checkItems(n *Node, check func(*Node)) {
 	if n.Kind != Sequence {
-		c.add(n.want("a list"))
+		c.report(n.typeError("a list"))
 	}
 	for _, item := range n.Items {
 		check(item)
 	}
 }
 
-func (c *schemaChecker) named(n *Node, check func(*Node)) {
+func (c *schemaChecker) checkEntries(n *Node, check func(*Node)) {
 	if n.Kind != Mapping {
-		c.add(n.want("a mapping"))
+		c.report(n.typeError("a mapping"))
 	}
 	for _, e := range n.Entries {
 		check(e.Value)
@@ -174,9 +174,9 @@ func jsonTypes() []string {
 	return []string{"string", "integer", "number", "boolean", "object", "array", "null"}
 }
 
-func (c *schemaChecker) typeName(n *Node) {
+func (c *schemaChecker) checkTypeName(n *Node) {
 	if n.Kind == Sequence {
-		c.each(n, c.typeName)
+		c.checkItems(n, c.checkTypeName)
 		return
 	}
 	names := jsonTypes()
@@ -184,30 +184,30 @@ func (c *schemaChecker) typeName(n *Node) {
 		return
 	}
 	if n.Kind != Scalar {
-		c.add(n.want("the name of a type"))
+		c.report(n.typeError("the name of a type"))
 		return
 	}
-	c.add(n.Errorf("enum", "%q is not one of: %s", n.shown(), strings.Join(names, ", ")).withNear(n.Value, names))
+	c.report(n.Errorf("enum", "%q is not one of: %s", n.writtenValue(), strings.Join(names, ", ")).withSuggestion(n.Value, names))
 }
 
-// ref follows a reference, which leads to a place in the same schema.
-func (c *schemaChecker) ref(n *Node) {
+// checkRef follows a reference, which leads to a place in the same schema.
+func (c *schemaChecker) checkRef(n *Node) {
 	path, ok := strings.CutPrefix(n.Value, "#")
 	if n.Kind != Scalar || !ok {
-		c.add(n.Errorf("value", "a $ref leads to a place in the same schema").WithHint("write #/$defs/NAME"))
+		c.report(n.Errorf("value", "a $ref leads to a place in the same schema").WithHint("write #/$defs/NAME"))
 		return
 	}
 	at := c.root
 	for _, step := range strings.Split(path, "/")[1:] {
-		if at = at.step(strings.NewReplacer("~1", "/", "~0", "~").Replace(step)); at == nil {
-			c.add(n.Errorf("value", "%s leads nowhere: there is no %q", n.Value, step))
+		if at = at.childAt(strings.NewReplacer("~1", "/", "~0", "~").Replace(step)); at == nil {
+			c.report(n.Errorf("value", "%s leads nowhere: there is no %q", n.Value, step))
 			return
 		}
 	}
 }
 
-// step follows one step of a JSON pointer, or returns nil.
-func (n *Node) step(name string) *Node {
+// childAt follows one step of a JSON pointer, or returns nil.
+func (n *Node) childAt(name string) *Node {
 	if n.Kind != Sequence {
 		return n.Get(name)
 	}
@@ -227,8 +227,8 @@ func (c *schemaChecker) checkRequired(n *Node) {
 	}
 	for _, item := range required.Items {
 		if properties.Get(item.Value) == nil {
-			c.add(item.Warnf("schema-required", "%q is required but is not under properties", item.Value).
-				withNear(item.Value, properties.Keys()))
+			c.report(item.Warnf("schema-required", "%q is required but is not under properties", item.Value).
+				withSuggestion(item.Value, properties.Keys()))
 		}
 	}
 }
@@ -240,10 +240,10 @@ func (c *schemaChecker) checkDefault(n *Node) {
 		return
 	}
 	if kind != nil && kind.Kind == Scalar && joinTypes(kind.Value, jsonType(value)) != kind.Value {
-		c.add(value.Errorf("schema-default", "the default is %s, but the type is %s", value.describe(), kind.Value))
+		c.report(value.Errorf("schema-default", "the default is %s, but the type is %s", value.describeType(), kind.Value))
 	}
-	if enum != nil && value.Kind == Scalar && enum.Kind == Sequence && !slices.ContainsFunc(enum.Items, value.same) {
-		c.add(value.Errorf("schema-default", "the default %q is not one of: %s", value.shown(), listValues(enum)))
+	if enum != nil && value.Kind == Scalar && enum.Kind == Sequence && !slices.ContainsFunc(enum.Items, value.equalScalar) {
+		c.report(value.Errorf("schema-default", "the default %q is not one of: %s", value.writtenValue(), listValues(enum)))
 	}
 }
 
@@ -260,7 +260,7 @@ func (c *schemaChecker) checkRanges(n *Node) {
 		low, okLow := parseFloat(least.Value)
 		high, okHigh := parseFloat(most.Value)
 		if okLow && okHigh && low > high {
-			c.add(least.Warnf("schema-range", "%s %s is more than %s %s: no value fits", pair[0], least.Value, pair[1], most.Value))
+			c.report(least.Warnf("schema-range", "%s %s is more than %s %s: no value fits", pair[0], least.Value, pair[1], most.Value))
 		}
 	}
 }

@@ -35,15 +35,15 @@ func (k Kind[Env, T]) Decode(n *Node) (Plan[Env, T], Diagnostics) {
 	if d, ok := config.(Decoder); ok {
 		return plan, d.DecodeSpec(n)
 	}
-	return plan, decode(n, config, k.fields)
+	return plan, decodeInto(n, config, k.fields)
 }
 
 // CheckKeys reports the keys of a mapping that are no fields of the kind.
 func (k Kind[Env, T]) CheckKeys(n *Node) Diagnostics {
 	d := &decoder{fields: k.fields}
-	fields := k.fields.of(k.ConfigType())
+	fields := k.fields.fieldsOf(k.ConfigType())
 	for _, e := range n.Entries {
-		d.entry(e, fields, make([]*Node, len(fields)))
+		d.matchField(e, fields, make([]*Node, len(fields)))
 	}
 	return d.ds
 }

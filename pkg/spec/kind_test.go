@@ -11,35 +11,35 @@ import (
 	"agenthost/pkg/spec"
 )
 
-type greeting struct {
+type greetingConfig struct {
 	Name string `yaml:"name" required:"true" doc:"Who is greeted."`
 }
 
-// kinds is how an extension point looks: the environment is a text to begin
+// greetingKinds is how an extension point looks: the environment is a text to begin
 // with, and what is built is a text.
-func kinds() spec.Kinds[string, string] {
+func greetingKinds() spec.Kinds[string, string] {
 	return spec.Kinds[string, string]{
-		spec.NewKind("greet", "Greets somebody.", func(_ context.Context, env string, c *greeting) (string, error) {
+		spec.NewKind("greet", "Greets somebody.", func(_ context.Context, env string, c *greetingConfig) (string, error) {
 			return env + " " + c.Name, nil
 		}),
-		spec.NewKind("loud", "Has a form of its own.", func(_ context.Context, _ string, c *loud) (string, error) {
+		spec.NewKind("loud", "Has a form of its own.", func(_ context.Context, _ string, c *upperString) (string, error) {
 			return "", errors.New("too loud: " + c.Text)
 		}),
 	}
 }
 
 func TestKinds(t *testing.T) {
-	if diff := cmp.Diff([]string{"greet", "loud"}, kinds().Names()); diff != "" {
+	if diff := cmp.Diff([]string{"greet", "loud"}, greetingKinds().Names()); diff != "" {
 		t.Errorf("Names() (-want +got):\n%s", diff)
 	}
-	if _, ok := kinds().Lookup("shout"); ok {
+	if _, ok := greetingKinds().Lookup("shout"); ok {
 		t.Error("Lookup(shout) found a kind")
 	}
-	greet, ok := kinds().Lookup("greet")
-	if !ok || greet.ConfigType() != reflect.TypeFor[greeting]() {
+	greet, ok := greetingKinds().Lookup("greet")
+	if !ok || greet.ConfigType() != reflect.TypeFor[greetingConfig]() {
 		t.Fatalf("Lookup(greet) = %v, %v", greet.ConfigType(), ok)
 	}
-	plan, ds := greet.Decode(parse(t, "name: Ann"))
+	plan, ds := greet.Decode(parseValid(t, "name: Ann"))
 	if ds != nil {
 		t.Fatalf("Decode = %v", ds)
 	}
@@ -56,12 +56,12 @@ func TestKinds(t *testing.T) {
 }
 
 func TestKind_Problems(t *testing.T) {
-	greet, _ := kinds().Lookup("greet")
-	if _, ds := greet.Decode(parse(t, "{}")); len(ds) != 1 || ds[0].Rule != "required" {
+	greet, _ := greetingKinds().Lookup("greet")
+	if _, ds := greet.Decode(parseValid(t, "{}")); len(ds) != 1 || ds[0].Rule != "required" {
 		t.Errorf("Decode({}) = %v, want the missing name", ds)
 	}
-	loud, _ := kinds().Lookup("loud")
-	plan, ds := loud.Decode(parse(t, "hi"))
+	loud, _ := greetingKinds().Lookup("loud")
+	plan, ds := loud.Decode(parseValid(t, "hi"))
 	if ds != nil {
 		t.Fatalf("Decode(hi) = %v", ds)
 	}

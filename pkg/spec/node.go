@@ -40,12 +40,12 @@ type Node struct {
 	src   *source
 	// parts are the pieces of Value that Interpolate put in; written is what
 	// Value was before.
-	parts   []part
+	parts   []substitution
 	written string
-	// read says that a Secret was decoded from the scalar.
-	read bool
-	// private says that it stands in a field that is never shown.
-	private bool
+	// readAsSecret says that a Secret was decoded from the scalar.
+	readAsSecret bool
+	// neverShown says that it stands in a field that is never shown.
+	neverShown bool
 }
 
 // An Entry is one key of a mapping with its value. Keys are scalars, and no
@@ -66,9 +66,9 @@ func (n *Node) Get(key string) *Node {
 	return nil
 }
 
-// Adding is a mapping with one key more, whose value is as if it were written
+// WithEntry is a mapping with one key more, whose value is as if it were written
 // without quotes, at the place of the mapping. The mapping itself stays.
-func (n *Node) Adding(key, value string) *Node {
+func (n *Node) WithEntry(key, value string) *Node {
 	scalar := func(v string) *Node { return &Node{Pos: n.Pos, Tag: strTag, Value: v, src: n.src} }
 	with := *n
 	with.Entries = append([]Entry{{scalar(key), scalar(value)}}, n.Entries...)
@@ -89,7 +89,7 @@ func (n *Node) IsNull() bool { return n == nil || n.Kind == Scalar && n.Tag == n
 
 // Errorf makes an error at the node, with its source line.
 func (n *Node) Errorf(rule, format string, args ...any) Diagnostic {
-	return Diagnostic{Pos: n.Pos, Rule: rule, Message: fmt.Sprintf(format, args...), Source: n.src.line(n.Pos.Line)}
+	return Diagnostic{Pos: n.Pos, Rule: rule, Message: fmt.Sprintf(format, args...), Source: n.src.lineText(n.Pos.Line)}
 }
 
 // Warnf makes a warning at the node, with its source line.
@@ -99,11 +99,11 @@ func (n *Node) Warnf(rule, format string, args ...any) Diagnostic {
 	return d
 }
 
-// plain says whether a scalar is written without quotes and not as a block.
-func (n *Node) plain() bool { return n.style&^yaml.TaggedStyle == 0 }
+// isPlain says whether a scalar is written without quotes and not as a block.
+func (n *Node) isPlain() bool { return n.style&^yaml.TaggedStyle == 0 }
 
-// describe names what a node holds in words for people.
-func (n *Node) describe() string {
+// describeType names what a node holds in words for people.
+func (n *Node) describeType() string {
 	switch n.Kind {
 	case Mapping:
 		return "a mapping"
@@ -120,5 +120,5 @@ func (n *Node) describe() string {
 	case floatTag:
 		return "a number"
 	}
-	return aString
+	return stringType
 }

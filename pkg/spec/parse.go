@@ -13,7 +13,7 @@ import (
 // The bounds of a document.
 const (
 	maxBytes        = 1 << 20
-	maxPieces       = 50_000
+	maxNodeEstimate = 50_000
 	maxDepth        = 64
 	maxAliased      = 10_000
 	maxAliasRatio   = 100
@@ -36,33 +36,33 @@ func Parse(file string, src []byte) (*Node, Diagnostics) {
 			Message: fmt.Sprintf("the file has %d bytes; at most 1 MiB is read", len(src)),
 		}}
 	}
-	if n := Pieces(src); n > maxPieces {
+	if n := EstimateNodes(src); n > maxNodeEstimate {
 		return emptyDocument(file, nil), Diagnostics{{
 			Pos: Pos{File: file}, Rule: "limit",
-			Message: fmt.Sprintf("the file has about %d lines, keys and items; at most %d are read", n, maxPieces),
+			Message: fmt.Sprintf("the file has about %d lines, keys and items; at most %d are read", n, maxNodeEstimate),
 			Hint:    "cut it in several files, or keep long texts in files of their own: ${file:PATH}",
 		}}
 	}
 	text := newSource(string(src))
 	empty := emptyDocument(file, text)
 	if d, bad := findBadCharacter(file, src); bad {
-		d.Source = text.line(d.Pos.Line)
+		d.Source = text.lineText(d.Pos.Line)
 		return empty, Diagnostics{d}
 	}
 	docs, ds := readDocuments(file, src, text)
 	if len(docs) == 0 {
 		return empty, ds
 	}
-	root, found := compose(file, text, docs[0])
+	root, found := composeTree(file, text, docs[0])
 	ds = append(ds, found...)
 	ds.Sort()
 	return root, ds
 }
 
-// Pieces counts what may begin a line, a key or an item, which is what reading a
+// EstimateNodes counts what may begin a line, a key or an item, which is what reading a
 // document costs: there are at most twice as many nodes. Commas and colons of
 // texts count too, since only a parser could tell them apart.
-func Pieces(src []byte) int {
+func EstimateNodes(src []byte) int {
 	n := 0
 	for i, b := range src {
 		switch b {
@@ -96,7 +96,7 @@ func findBadCharacter(file string, src []byte) (Diagnostic, bool) {
 			message = fmt.Sprintf("the character U+%04X is not allowed in YAML", r)
 		}
 		if message != "" {
-			return Diagnostic{Pos: placeOf(file, src[:at]), Rule: "yaml", Message: message}, true
+			return Diagnostic{Pos: posAfter(file, src[:at]), Rule: "yaml", Message: message}, true
 		}
 		at += size
 	}
@@ -114,8 +114,8 @@ func isPrintable(r rune) bool {
 	return true
 }
 
-// placeOf is the place after the text before it.
-func placeOf(file string, before []byte) Pos {
+// posAfter is the place after the text before it.
+func posAfter(file string, before []byte) Pos {
 	lines := newSource(string(bytes.ToValidUTF8(before, []byte("?")))).lines
 	return Pos{file, len(lines), utf8.RuneCountInString(lines[len(lines)-1]) + 1}
 }
@@ -132,13 +132,13 @@ func readDocuments(file string, src []byte, text *source) ([]*yaml.Node, Diagnos
 			return docs, nil
 		}
 		if err != nil {
-			return docs, Diagnostics{syntaxProblem(file, text, dec, err)}
+			return docs, Diagnostics{newSyntaxError(file, text, dec, err)}
 		}
 		docs = append(docs, doc)
 	}
-	pos := text.clamp(Pos{file, docs[1].Line, docs[1].Column})
+	pos := text.clampPos(Pos{file, docs[1].Line, docs[1].Column})
 	return docs[:1], Diagnostics{{
-		Pos: pos, Rule: "yaml", Source: text.line(pos.Line),
+		Pos: pos, Rule: "yaml", Source: text.lineText(pos.Line),
 		Message: "a second document starts here; a file holds one",
 		Hint:    `remove the "---" line, or move what follows to a file of its own`,
 	}}

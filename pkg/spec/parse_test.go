@@ -14,8 +14,8 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// parse reads a document that has to be right.
-func parse(t testing.TB, src string) *spec.Node {
+// parseValid reads a document that has to be right.
+func parseValid(t testing.TB, src string) *spec.Node {
 	t.Helper()
 	n, ds := spec.Parse("f.yaml", []byte(src))
 	if len(ds) > 0 {
@@ -78,7 +78,7 @@ func TestScalars(t *testing.T) {
 		{">-\n  a\n  b", "a b"},
 	}
 	for _, test := range tests {
-		got := parse(t, "v: "+test.in+"\n").Get("v").Any()
+		got := parseValid(t, "v: "+test.in+"\n").Get("v").Any()
 		if diff := cmp.Diff(test.want, got); diff != "" {
 			t.Errorf("Parse(%q).Any() (-want +got):\n%s", test.in, diff)
 		}
@@ -116,7 +116,7 @@ func TestDocuments(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			if diff := cmp.Diff(test.want, parse(t, test.in).Any()); diff != "" {
+			if diff := cmp.Diff(test.want, parseValid(t, test.in).Any()); diff != "" {
 				t.Errorf("Parse(%q).Any() (-want +got):\n%s", test.in, diff)
 			}
 		})
@@ -124,7 +124,7 @@ func TestDocuments(t *testing.T) {
 }
 
 func TestPlacesOfNodes(t *testing.T) {
-	n := parse(t, `名前: x
+	n := parseValid(t, `名前: x
 list:
   - a
   - {k: &anchor v, é: "ü", w: *anchor}
@@ -163,7 +163,7 @@ func TestGetOfNothing(t *testing.T) {
 	if got := none.Get("a").Get("b"); got != nil {
 		t.Errorf("Get of a nil node = %v, want nil", got)
 	}
-	if got := parse(t, "[a]").Get("a"); got != nil {
+	if got := parseValid(t, "[a]").Get("a"); got != nil {
 		t.Errorf("Get of a list = %v, want nil", got)
 	}
 }
@@ -204,14 +204,14 @@ func TestBounds(t *testing.T) {
 			if n == nil {
 				t.Fatal("Parse returned no node")
 			}
-			if diff := cmp.Diff(test.want, lines(ds)); diff != "" {
+			if diff := cmp.Diff(test.want, problemLines(ds)); diff != "" {
 				t.Errorf("problems (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
-func lines(ds spec.Diagnostics) []string {
+func problemLines(ds spec.Diagnostics) []string {
 	if len(ds) == 0 {
 		return nil
 	}

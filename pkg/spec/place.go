@@ -8,65 +8,65 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// at returns the place of a byte offset in the value of a scalar.
-func (n *Node) at(offset int) Pos {
+// positionAt returns the place of a byte offset in the value of a scalar.
+func (n *Node) positionAt(offset int) Pos {
 	if n.src == nil || n.Kind != Scalar {
 		return n.Pos
 	}
-	written, offset := n.before(offset)
-	start := n.skipProperties()
+	written, offset := n.sourceOffset(offset)
+	start := n.contentStart()
 	switch {
 	case n.style&yaml.LiteralStyle != 0:
-		return n.atLiteral(written, offset)
+		return n.literalPosition(written, offset)
 	case n.style&yaml.FoldedStyle != 0:
 		return n.Pos
 	case n.style&yaml.DoubleQuotedStyle != 0:
-		return n.atQuoted(start, offset, doubleQuoted)
+		return n.quotedPosition(start, offset, stepDoubleQuoted)
 	case n.style&yaml.SingleQuotedStyle != 0:
-		return n.atQuoted(start, offset, singleQuoted)
+		return n.quotedPosition(start, offset, stepSingleQuoted)
 	}
-	if !strings.HasPrefix(n.src.from(start), written) {
+	if !strings.HasPrefix(n.src.textFrom(start), written) {
 		return start
 	}
-	return start.right(runesBefore(written, offset))
+	return start.moveRight(runesBefore(written, offset))
 }
 
 func runesBefore(s string, offset int) int {
 	return utf8.RuneCountInString(s[:min(max(offset, 0), len(s))])
 }
 
-// skipProperties is the place behind an anchor and a tag, which the YAML
+// contentStart is the place behind an anchor and a tag, which the YAML
 // parser takes as the start of a node.
-func (n *Node) skipProperties() Pos {
+func (n *Node) contentStart() Pos {
 	pos := n.Pos
-	rest := n.src.from(pos)
+	rest := n.src.textFrom(pos)
 	for strings.HasPrefix(rest, "&") || strings.HasPrefix(rest, "!") {
 		end := strings.IndexAny(rest, " \t")
 		if end < 0 {
 			return n.Pos
 		}
 		end += len(rest[end:]) - len(strings.TrimLeft(rest[end:], " \t"))
-		pos = pos.right(utf8.RuneCountInString(rest[:end]))
+		pos = pos.moveRight(utf8.RuneCountInString(rest[:end]))
 		rest = rest[end:]
 	}
 	return pos
 }
 
-// atLiteral finds a place in a block scalar `|`, whose lines stand in the file
+// literalPosition finds a place in a block scalar `|`, whose lines stand in the file
 // as they are but for the indentation.
-func (n *Node) atLiteral(value string, offset int) Pos {
+func (n *Node) literalPosition(value string, offset int) Pos {
 	before := value[:min(max(offset, 0), len(value))]
 	row := strings.Count(before, "\n")
 	column := utf8.RuneCountInString(before[strings.LastIndex(before, "\n")+1:])
 	pos := Pos{n.Pos.File, n.Pos.Line + 1 + row, n.literalIndent(value) + column + 1}
-	return n.src.clamp(pos)
+	return n.src.clampPos(pos)
 }
 
 func (n *Node) literalIndent(value string) int {
 	row := n.Pos.Line + 1
 	for line := range strings.Lines(value) {
 		line = strings.TrimSuffix(line, "\n")
-		if indent, ok := strings.CutSuffix(n.src.line(row), line); ok && line != "" {
+		if indent, ok := strings.CutSuffix(n.src.lineText(row), line); ok && line != "" {
 			return len(indent)
 		}
 		row++
@@ -76,30 +76,30 @@ func (n *Node) literalIndent(value string) int {
 
 // A quoting reads one character of a quoted text: the bytes it takes in the
 // file, and those it gives.
-type quoting func(rest string) (read, written int)
+type unescapeStep func(rest string) (read, written int)
 
-// atQuoted walks along a quoted text. Behind the end of its first line there
+// quotedPosition walks along a quoted text. Behind the end of its first line there
 // is no telling: that is the place where the text starts.
-func (n *Node) atQuoted(start Pos, offset int, step quoting) Pos {
-	rest := n.src.from(start)
+func (n *Node) quotedPosition(start Pos, offset int, step unescapeStep) Pos {
+	rest := n.src.textFrom(start)
 	if rest == "" {
 		return start
 	}
-	at, rest := start.right(1), rest[1:]
+	at, rest := start.moveRight(1), rest[1:]
 	for offset > 0 {
 		if rest == "" {
 			return start
 		}
 		read, written := step(rest)
 		read = min(read, len(rest))
-		at = at.right(utf8.RuneCountInString(rest[:read]))
+		at = at.moveRight(utf8.RuneCountInString(rest[:read]))
 		rest = rest[read:]
 		offset -= written
 	}
 	return at
 }
 
-func singleQuoted(rest string) (read, written int) {
+func stepSingleQuoted(rest string) (read, written int) {
 	if strings.HasPrefix(rest, "''") {
 		return 2, 1
 	}
@@ -107,7 +107,7 @@ func singleQuoted(rest string) (read, written int) {
 	return size, size
 }
 
-func doubleQuoted(rest string) (read, written int) {
+func stepDoubleQuoted(rest string) (read, written int) {
 	if rest[0] != '\\' || len(rest) < 2 {
 		_, size := utf8.DecodeRuneInString(rest)
 		return size, size

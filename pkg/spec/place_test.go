@@ -9,7 +9,7 @@ import (
 	"agenthost/pkg/spec"
 )
 
-type texts struct {
+type textFields struct {
 	T spec.Text `yaml:"t"`
 	U spec.Text `yaml:"u"`
 }
@@ -49,8 +49,8 @@ func TestText_At(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			var v texts
-			if ds := spec.Decode(parse(t, test.in), &v); ds != nil {
+			var v textFields
+			if ds := spec.Decode(parseValid(t, test.in), &v); ds != nil {
 				t.Fatalf("Decode(%q) = %v", test.in, ds)
 			}
 			offset := strings.Index(v.T.Value, test.find)
@@ -64,8 +64,8 @@ func TestText_At(t *testing.T) {
 
 func TestText_AtStaysInTheFile(t *testing.T) {
 	for _, in := range []string{"t: abc", "t: 'abc'", `t: "abc"`, "t: |\n  abc\n", "t: >\n  abc\n", "t: ''", "t: |\n"} {
-		var v texts
-		if ds := spec.Decode(parse(t, in), &v); ds != nil {
+		var v textFields
+		if ds := spec.Decode(parseValid(t, in), &v); ds != nil {
 			t.Fatalf("Decode(%q) = %v", in, ds)
 		}
 		rows := strings.Split(in, "\n")
@@ -86,8 +86,8 @@ func TestText_WithoutFile(t *testing.T) {
 }
 
 func TestText_Errorf(t *testing.T) {
-	var v texts
-	spec.Decode(parse(t, "t: |\n  Dear {nme},\n  hello\n"), &v)
+	var v textFields
+	spec.Decode(parseValid(t, "t: |\n  Dear {nme},\n  hello\n"), &v)
 	ds := spec.Diagnostics{
 		v.T.Errorf(5, "template", "there is no %q", "nme").WithHint("did you mean %q?", spec.Suggest("nme", []string{"name"})),
 		v.T.Warnf(12, "style", "a greeting"),
@@ -100,7 +100,7 @@ f.yaml:3:3: warning: a greeting [style]
   |   hello
   |   ^
 `
-	if diff := cmp.Diff(want, printed(t, ds)); diff != "" {
+	if diff := cmp.Diff(want, formatText(t, ds)); diff != "" {
 		t.Errorf("WriteText (-want +got):\n%s", diff)
 	}
 }

@@ -30,8 +30,8 @@ func (p Pos) Short() Pos {
 	return p
 }
 
-// right is the place n characters further on the same line.
-func (p Pos) right(n int) Pos {
+// moveRight is the place n characters further on the same line.
+func (p Pos) moveRight(n int) Pos {
 	p.Col += n
 	return p
 }

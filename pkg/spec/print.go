@@ -16,9 +16,9 @@ func Print(w io.Writer, n *Node, origins bool) error {
 	p := &treePrinter{origins: origins}
 	switch {
 	case n.isBlock():
-		p.block(n, 0)
+		p.writeBlock(n, 0)
 	default:
-		p.line(p.flow(n), n)
+		p.writeLine(p.formatFlow(n), n)
 	}
 	_, err := w.Write(p.out.Bytes())
 	return err
@@ -32,8 +32,8 @@ type treePrinter struct {
 // isBlock says whether a node takes lines of its own.
 func (n *Node) isBlock() bool { return len(n.Entries) > 0 || len(n.Items) > 0 }
 
-// line ends a line, with the origin of a node.
-func (p *treePrinter) line(text string, n *Node) {
+// writeLine ends a line, with the origin of a node.
+func (p *treePrinter) writeLine(text string, n *Node) {
 	p.out.WriteString(text)
 	if p.origins && n.Pos.Line > 0 {
 		fmt.Fprintf(&p.out, "  # %s:%d", n.Pos.File, n.Pos.Line)
@@ -41,37 +41,37 @@ func (p *treePrinter) line(text string, n *Node) {
 	p.out.WriteByte('\n')
 }
 
-func (p *treePrinter) block(n *Node, depth int) {
+func (p *treePrinter) writeBlock(n *Node, depth int) {
 	indent := strings.Repeat("  ", depth)
 	for _, e := range n.Entries {
 		p.out.WriteString(indent)
-		p.value(plainText(e.Key.Value)+":", e.Value, depth)
+		p.writeValue(formatScalar(e.Key.Value)+":", e.Value, depth)
 	}
 	for _, item := range n.Items {
 		p.out.WriteString(indent)
 		if len(item.Entries) == 0 {
-			p.value("-", item, depth)
+			p.writeValue("-", item, depth)
 			continue
 		}
 		// A mapping begins on the line of its dash.
 		inner := &treePrinter{origins: p.origins}
-		inner.block(item, depth+1)
+		inner.writeBlock(item, depth+1)
 		p.out.WriteString("- ")
 		p.out.Write(inner.out.Bytes()[len(indent)+2:])
 	}
 }
 
-// value writes what stands behind a key or a dash.
-func (p *treePrinter) value(head string, n *Node, depth int) {
-	text := n.display()
+// writeValue writes what stands behind a key or a dash.
+func (p *treePrinter) writeValue(head string, n *Node, depth int) {
+	text := n.redactedValue()
 	switch {
 	case n.isBlock():
-		p.line(head, n)
-		p.block(n, depth+1)
+		p.writeLine(head, n)
+		p.writeBlock(n, depth+1)
 	case n.Kind == Scalar && n.Tag == strTag && isLiteral(text):
-		p.literal(head, text, n, depth)
+		p.writeLiteral(head, text, n, depth)
 	default:
-		p.line(head+" "+p.flow(n), n)
+		p.writeLine(head+" "+p.formatFlow(n), n)
 	}
 }
 
@@ -81,12 +81,12 @@ func isLiteral(text string) bool {
 		!strings.HasSuffix(text, "\n\n") && !strings.ContainsAny(text, "\t\r\u0085\u2028\u2029\uFEFF") && !strings.Contains(text, " \n")
 }
 
-func (p *treePrinter) literal(head, text string, n *Node, depth int) {
+func (p *treePrinter) writeLiteral(head, text string, n *Node, depth int) {
 	mark := " |-"
 	if strings.HasSuffix(text, "\n") {
 		mark = " |"
 	}
-	p.line(head+mark, n)
+	p.writeLine(head+mark, n)
 	for line := range strings.SplitSeq(strings.TrimSuffix(text, "\n"), "\n") {
 		if line != "" {
 			p.out.WriteString(strings.Repeat("  ", depth+1) + line)
@@ -95,7 +95,7 @@ func (p *treePrinter) literal(head, text string, n *Node, depth int) {
 	}
 }
 
-func (p *treePrinter) flow(n *Node) string {
+func (p *treePrinter) formatFlow(n *Node) string {
 	switch {
 	case n.Kind == Mapping:
 		return "{}"
@@ -107,22 +107,22 @@ func (p *treePrinter) flow(n *Node) string {
 		}
 		return n.Value
 	}
-	return plainText(n.display())
+	return formatScalar(n.redactedValue())
 }
 
-// plainText is a text as a scalar of one line, in quotes where it needs them.
-func plainText(text string) string {
+// formatScalar is a text as a scalar of one line, in quotes where it needs them.
+func formatScalar(text string) string {
 	if strings.ContainsAny(text, "\n\r") || resolveTag(text) != strTag || strings.ContainsAny(text, "{}[]#:,&*!|>'\"%@`") {
-		return quoted(text)
+		return doubleQuote(text)
 	}
 	raw, err := yaml.Marshal(text)
 	if out := strings.TrimSuffix(string(raw), "\n"); err == nil && !strings.Contains(out, "\n") {
 		return out
 	}
-	return quoted(text)
+	return doubleQuote(text)
 }
 
-func quoted(text string) string {
+func doubleQuote(text string) string {
 	raw, err := yaml.Marshal(&yaml.Node{Kind: yaml.ScalarNode, Tag: strTag, Value: text, Style: yaml.DoubleQuotedStyle})
 	if out := strings.TrimSuffix(string(raw), "\n"); err == nil && !strings.Contains(out, "\n") {
 		return out
@@ -130,18 +130,18 @@ func quoted(text string) string {
 	return fmt.Sprintf("%q", text)
 }
 
-// display is a scalar's value without what may be secret.
-func (n *Node) display() string {
+// redactedValue is a scalar's value without what may be secret.
+func (n *Node) redactedValue() string {
 	switch {
-	case n.private && n.Value != "":
-		return hidden
-	case !n.read || len(n.parts) == 0:
+	case n.neverShown && n.Value != "":
+		return redacted
+	case !n.readAsSecret || len(n.parts) == 0:
 		return n.Value
 	}
 	var b strings.Builder
 	done := 0
 	for _, p := range n.parts {
-		b.WriteString(n.Value[done:p.start] + hidden)
+		b.WriteString(n.Value[done:p.start] + redacted)
 		done = p.end
 	}
 	return b.String() + n.Value[done:]

@@ -18,7 +18,7 @@ func TestPrint(t *testing.T) {
 		"numbers: [1, 1.5, true, 0x10, -3]\n\"key: odd\": 1\n\"1\": 2\n",
 		"just text\n", "[]\n", "- - a\n  - b\n- c: d\n  e: f\n",
 	} {
-		n := parse(t, src)
+		n := parseValid(t, src)
 		for _, origins := range []bool{false, true} {
 			var b strings.Builder
 			if err := spec.Print(&b, n, origins); err != nil {
@@ -37,8 +37,8 @@ func TestPrint(t *testing.T) {
 
 // TestPrint_Hides has no secret, and no value of a field that may hold one.
 func TestPrint_Hides(t *testing.T) {
-	n := parse(t, "key: plain\nheader: Bearer ${env:NAME} ${secret:PORT}\nname: ${env:NAME}\n")
-	spec.Interpolate(n, func(kind, name string) (string, error) { return environment("env", name) })
+	n := parseValid(t, "key: plain\nheader: Bearer ${env:NAME} ${secret:PORT}\nname: ${env:NAME}\n")
+	spec.Interpolate(n, func(kind, name string) (string, error) { return lookupTestEnv("env", name) })
 	var v struct {
 		Key    spec.Secret `yaml:"key" secret:"true"`
 		Header spec.Secret `yaml:"header"`

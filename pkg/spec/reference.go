@@ -14,8 +14,8 @@ import (
 func Reference(name, doc string, t reflect.Type) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "### %s\n\n%s\n", name, doc)
-	r := referrer{open: map[reflect.Type]bool{}}
-	r.fields("", t)
+	r := referenceTable{visiting: map[reflect.Type]bool{}}
+	r.addFields("", t)
 	if len(r.rows) > 0 {
 		b.WriteString("\n| field | value | default | meaning |\n| --- | --- | --- | --- |\n")
 		b.WriteString(strings.Join(r.rows, ""))
@@ -23,29 +23,29 @@ func Reference(name, doc string, t reflect.Type) string {
 	return b.String()
 }
 
-type referrer struct {
+type referenceTable struct {
 	rows []string
-	// open are the structs around the present field: none is explained twice
+	// visiting are the structs around the present field: none is explained twice
 	// inside itself.
-	open map[reflect.Type]bool
+	visiting map[reflect.Type]bool
 }
 
-func (r *referrer) fields(prefix string, t reflect.Type) {
-	if r.open[t] {
+func (r *referenceTable) addFields(prefix string, t reflect.Type) {
+	if r.visiting[t] {
 		return
 	}
-	r.open[t] = true
-	defer delete(r.open, t)
+	r.visiting[t] = true
+	defer delete(r.visiting, t)
 	for _, f := range Fields(t) {
-		r.rows = append(r.rows, row(prefix, f))
-		if inner, suffix := nested(f.Type); inner != nil {
-			r.fields(prefix+f.Name+suffix+".", inner)
+		r.rows = append(r.rows, tableRow(prefix, f))
+		if inner, suffix := nestedStruct(f.Type); inner != nil {
+			r.addFields(prefix+f.Name+suffix+".", inner)
 		}
 	}
 }
 
-func row(prefix string, f Field) string {
-	value := noun(f.Type)
+func tableRow(prefix string, f Field) string {
+	value := typeLabel(f.Type)
 	if len(f.Enum) > 0 {
 		value += ": `" + strings.Join(f.Enum, "`, `") + "`"
 	}
@@ -70,28 +70,28 @@ func row(prefix string, f Field) string {
 	return "| " + strings.Join(cells, " | ") + " |\n"
 }
 
-// nested is the struct whose fields stand inside a field, and what its name
+// nestedStruct is the struct whose fields stand inside a field, and what its name
 // gets: [] for a list, .* for a mapping. It is nil for a type with a form of
 // its own and for the API's structs, which are explained elsewhere.
-func nested(t reflect.Type) (inner reflect.Type, suffix string) {
+func nestedStruct(t reflect.Type) (inner reflect.Type, suffix string) {
 	switch {
-	case ownForm(t):
+	case hasOwnForm(t):
 		return nil, ""
 	case t.Kind() == reflect.Pointer:
-		return nested(t.Elem())
+		return nestedStruct(t.Elem())
 	case t.Kind() == reflect.Slice:
-		inner, suffix = nested(t.Elem())
+		inner, suffix = nestedStruct(t.Elem())
 		return inner, "[]" + suffix
 	case t.Kind() == reflect.Map:
-		inner, suffix = nested(t.Elem())
+		inner, suffix = nestedStruct(t.Elem())
 		return inner, ".*" + suffix
-	case t.Kind() == reflect.Struct && !isForeign(t):
+	case t.Kind() == reflect.Struct && !isJSONStruct(t):
 		return t, ""
 	}
 	return nil, ""
 }
 
-func ownForm(t reflect.Type) bool {
+func hasOwnForm(t reflect.Type) bool {
 	switch reflect.New(t).Interface().(type) {
 	case Decoder, **Node, *any, *time.Duration, *[]byte, encoding.TextUnmarshaler:
 		return true
@@ -99,10 +99,10 @@ func ownForm(t reflect.Type) bool {
 	return false
 }
 
-// noun is a type in words for people.
-func noun(t reflect.Type) string {
+// typeLabel is a type in words for people.
+func typeLabel(t reflect.Type) string {
 	if t.Kind() == reflect.Pointer && t != reflect.TypeFor[*Node]() {
-		return noun(t.Elem())
+		return typeLabel(t.Elem())
 	}
 	switch zero := reflect.New(t).Interface().(type) {
 	case *Text, *Secret:
@@ -117,7 +117,7 @@ func noun(t reflect.Type) string {
 		return "schema"
 	case *[]byte:
 		return "base64 text"
-	case Schemer:
+	case SchemaProvider:
 		if title, ok := zero.SchemaSpec()["title"].(string); ok {
 			return title
 		}
@@ -127,10 +127,10 @@ func noun(t reflect.Type) string {
 	case encoding.TextUnmarshaler:
 		return "text"
 	}
-	return kindNoun(t)
+	return kindLabel(t)
 }
 
-func kindNoun(t reflect.Type) string {
+func kindLabel(t reflect.Type) string {
 	switch t.Kind() {
 	case reflect.String:
 		return "text"
@@ -139,11 +139,11 @@ func kindNoun(t reflect.Type) string {
 	case reflect.Float32, reflect.Float64:
 		return "number"
 	case reflect.Slice:
-		return "list of " + noun(t.Elem())
+		return "list of " + typeLabel(t.Elem())
 	case reflect.Map:
-		return "mapping of " + noun(t.Elem())
+		return "mapping of " + typeLabel(t.Elem())
 	case reflect.Struct:
-		if isForeign(t) {
+		if isJSONStruct(t) {
 			return "mapping (`" + t.String() + "`)"
 		}
 		return "mapping"

@@ -90,7 +90,7 @@ func (ds Diagnostics) WriteSARIF(w io.Writer, version string) error {
 		run.Tool.Driver.Rules = append(run.Tool.Driver.Rules, sarifRule{id})
 	}
 	for _, d := range ds {
-		r := d.sarif()
+		r := d.toSARIF()
 		r.RuleIndex, _ = slices.BinarySearch(rules, d.Rule)
 		run.Results = append(run.Results, r)
 	}
@@ -100,7 +100,7 @@ func (ds Diagnostics) WriteSARIF(w io.Writer, version string) error {
 	return enc.Encode(sarifLog{sarifSchema, "2.1.0", []sarifRun{run}})
 }
 
-func (d Diagnostic) sarif() sarifResult {
+func (d Diagnostic) toSARIF() sarifResult {
 	at := sarifPhysical{Artifact: sarifArtifact{fileURI(d.Pos.File)}}
 	if d.Pos.Line > 0 {
 		at.Region = &sarifRegion{StartLine: d.Pos.Line, StartColumn: d.Pos.Col}
@@ -109,7 +109,7 @@ func (d Diagnostic) sarif() sarifResult {
 		}
 	}
 	r := sarifResult{
-		RuleID: d.Rule, Level: d.Severity.String(), Message: sarifMessage{d.told()},
+		RuleID: d.Rule, Level: d.Severity.String(), Message: sarifMessage{d.fullText()},
 		Locations: []sarifLocation{{at}},
 	}
 	if f := d.Fix; f != (Fix{}) {
@@ -124,8 +124,8 @@ func (d Diagnostic) sarif() sarifResult {
 	return r
 }
 
-// told is the message with the way out and the other places.
-func (d Diagnostic) told() string {
+// fullText is the message with the way out and the other places.
+func (d Diagnostic) fullText() string {
 	text := d.Message
 	if d.Hint != "" {
 		text += "\n" + d.Hint

@@ -40,17 +40,17 @@ func (n *Node) Any() any {
 		}
 		return s
 	}
-	return n.scalar()
+	return n.scalarValue()
 }
 
-func (n *Node) scalar() any {
+func (n *Node) scalarValue() any {
 	switch n.Tag {
 	case nullTag:
 		return nil
 	case boolTag:
 		return strings.EqualFold(n.Value, "true")
 	case intTag:
-		return parseWhole(n.Value)
+		return parseIntScalar(n.Value)
 	case floatTag:
 		f, _ := parseFloat(n.Value)
 		return f
@@ -71,7 +71,7 @@ func adjustTag(tag, value string) string {
 	case tag == timestampTag, tag == mergeTag:
 		return strTag
 	case tag == floatTag && isDigits(value):
-		if leadingZero(value) {
+		if hasLeadingZero(value) {
 			return strTag
 		}
 		return intTag
@@ -79,8 +79,8 @@ func adjustTag(tag, value string) string {
 	return tag
 }
 
-// parseWhole reads the text of a !!int: an int64, or a json.Number beyond it.
-func parseWhole(value string) any {
+// parseIntScalar reads the text of a !!int: an int64, or a json.Number beyond it.
+func parseIntScalar(value string) any {
 	plain := strings.ReplaceAll(value, "_", "")
 	if i, err := strconv.ParseInt(plain, 0, 64); err == nil {
 		return i
@@ -106,7 +106,7 @@ func isDigits(value string) bool {
 	return digits != "" && strings.Trim(digits, "0123456789") == ""
 }
 
-func leadingZero(value string) bool {
+func hasLeadingZero(value string) bool {
 	digits := strings.TrimLeft(value, "+-")
 	return len(digits) > 1 && digits[0] == '0' && isDigits(digits)
 }

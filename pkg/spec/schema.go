@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// A Schemer is a type with its own JSON Schema. SchemaSpec is called on the
+// A SchemaProvider is a type with its own JSON Schema. SchemaSpec is called on the
 // zero value. It may point into "#/$defs/" for what [SchemaSet.Define] names.
-type Schemer interface {
+type SchemaProvider interface {
 	SchemaSpec() map[string]any
 }
 
@@ -64,7 +64,7 @@ func (s *SchemaSet) Object(t reflect.Type) map[string]any {
 	var required []any
 	var aliases []string
 	for _, f := range Fields(t) {
-		properties[f.Name] = s.field(f)
+		properties[f.Name] = s.fieldSchema(f)
 		if f.Required {
 			required = append(required, f.Name)
 		}
@@ -82,8 +82,8 @@ func (s *SchemaSet) Object(t reflect.Type) map[string]any {
 	return object
 }
 
-// field adds to the schema of a field's type what its tags say.
-func (s *SchemaSet) field(f Field) map[string]any {
+// fieldSchema adds to the schema of a field's type what its tags say.
+func (s *SchemaSet) fieldSchema(f Field) map[string]any {
 	schema := maps.Clone(s.Of(f.Type))
 	if f.Doc != "" {
 		schema["description"] = f.Doc
@@ -122,13 +122,13 @@ func addEnum(schema map[string]any, enum []string) {
 }
 
 // Of is the schema of a type. A struct is defined under its name and referred
-// to, unless it is a [Schemer].
+// to, unless it is a [SchemaProvider].
 func (s *SchemaSet) Of(t reflect.Type) map[string]any {
 	if t.Kind() == reflect.Pointer && t != reflect.TypeFor[*Node]() {
 		return s.Of(t.Elem())
 	}
 	switch zero := reflect.New(t).Interface().(type) {
-	case Schemer:
+	case SchemaProvider:
 		return zero.SchemaSpec()
 	case **Node, *any, Decoder:
 		return map[string]any{}
@@ -145,7 +145,7 @@ func (s *SchemaSet) Of(t reflect.Type) map[string]any {
 	}
 	switch t.Kind() {
 	case reflect.Struct:
-		return s.definition(t)
+		return s.defineStruct(t)
 	case reflect.Slice:
 		return map[string]any{"type": "array", "items": s.Of(t.Elem())}
 	case reflect.Map:
@@ -159,19 +159,19 @@ func scalarSchema(k reflect.Kind) map[string]any {
 	case reflect.String:
 		return map[string]any{"type": "string"}
 	case reflect.Bool:
-		return orText("boolean", `^(yes|no|on|off)$|^\$\{`)
+		return orString("boolean", `^(yes|no|on|off)$|^\$\{`)
 	case reflect.Float32, reflect.Float64:
-		return orText("number", `^\$\{`)
+		return orString("number", `^\$\{`)
 	}
-	return orText("integer", `^\$\{`)
+	return orString("integer", `^\$\{`)
 }
 
-func orText(kind, pattern string) map[string]any {
+func orString(kind, pattern string) map[string]any {
 	return map[string]any{"type": []any{kind, "string"}, "pattern": pattern}
 }
 
-// definition defines a struct once; a recursive one refers to itself.
-func (s *SchemaSet) definition(t reflect.Type) map[string]any {
+// defineStruct defines a struct once; a recursive one refers to itself.
+func (s *SchemaSet) defineStruct(t reflect.Type) map[string]any {
 	if t.Name() == "" {
 		return s.Object(t)
 	}
@@ -180,7 +180,7 @@ func (s *SchemaSet) definition(t reflect.Type) map[string]any {
 		if s.names == nil {
 			s.names = map[reflect.Type]string{}
 		}
-		name = s.freeName(t)
+		name = s.uniqueName(t)
 		s.names[t] = name
 		s.Define(name, nil)
 		s.Define(name, s.Object(t))
@@ -188,8 +188,8 @@ func (s *SchemaSet) definition(t reflect.Type) map[string]any {
 	return s.Ref(name)
 }
 
-// freeName is package.Type, with a number where two packages share a name.
-func (s *SchemaSet) freeName(t reflect.Type) string {
+// uniqueName is package.Type, with a number where two packages share a name.
+func (s *SchemaSet) uniqueName(t reflect.Type) string {
 	plain := regexp.MustCompile(`[^A-Za-z0-9._-]+`).ReplaceAllString(t.String(), "_")
 	name := plain
 	for i := 2; ; i++ {

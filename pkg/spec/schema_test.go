@@ -16,41 +16,41 @@ import (
 	"agenthost/pkg/spec"
 )
 
-type route struct {
-	When  spec.Expr `yaml:"when" doc:"The condition."`
-	Agent *agent    `yaml:"agent" required:"true" doc:"Who answers."`
+type routeConfig struct {
+	When  spec.Expr    `yaml:"when" doc:"The condition."`
+	Agent *agentConfig `yaml:"agent" required:"true" doc:"Who answers."`
 }
 
 // An agent has one field of every sort.
-type agent struct {
-	Name     string               `yaml:"name" required:"true" doc:"Its name."`
-	Mode     string               `yaml:"mode" enum:"default|none" default:"default" doc:"What it sees."`
-	Modes    []string             `yaml:"modes" enum:"a|b"`
-	Key      string               `yaml:"key" secret:"true" doc:"A key."`
-	Old      bool                 `yaml:"old" deprecated:"use mode" doc:"Gone."`
-	Steps    int                  `yaml:"steps" default:"3" doc:"How often."`
-	Heat     *float64             `yaml:"heat" default:"0.5"`
-	Text     spec.Text            `yaml:"text"`
-	Wait     spec.Duration        `yaml:"wait" default:"5s"`
-	Size     spec.Size            `yaml:"size"`
-	Params   spec.ShortSchema     `yaml:"params"`
-	Routes   []route              `yaml:"routes"`
-	Models   map[string]*inner    `yaml:"models"`
-	Anything any                  `yaml:"anything"`
-	Raw      *spec.Node           `yaml:"raw"`
-	Own      loud                 `yaml:"own"`
-	Bytes    []byte               `yaml:"bytes"`
-	Go       time.Duration        `yaml:"go"`
-	Time     time.Time            `yaml:"time"`
-	Think    genai.ThinkingConfig `yaml:"think"`
-	Common   common               `yaml:",inline"`
+type agentConfig struct {
+	Name     string                  `yaml:"name" required:"true" doc:"Its name."`
+	Mode     string                  `yaml:"mode" enum:"default|none" default:"default" doc:"What it sees."`
+	Modes    []string                `yaml:"modes" enum:"a|b"`
+	Key      string                  `yaml:"key" secret:"true" doc:"A key."`
+	Old      bool                    `yaml:"old" deprecated:"use mode" doc:"Gone."`
+	Steps    int                     `yaml:"steps" default:"3" doc:"How often."`
+	Heat     *float64                `yaml:"heat" default:"0.5"`
+	Text     spec.Text               `yaml:"text"`
+	Wait     spec.Duration           `yaml:"wait" default:"5s"`
+	Size     spec.Size               `yaml:"size"`
+	Params   spec.ShortSchema        `yaml:"params"`
+	Routes   []routeConfig           `yaml:"routes"`
+	Models   map[string]*innerStruct `yaml:"models"`
+	Anything any                     `yaml:"anything"`
+	Raw      *spec.Node              `yaml:"raw"`
+	Own      upperString             `yaml:"own"`
+	Bytes    []byte                  `yaml:"bytes"`
+	Go       time.Duration           `yaml:"go"`
+	Time     time.Time               `yaml:"time"`
+	Think    genai.ThinkingConfig    `yaml:"think"`
+	Common   inlinedFields           `yaml:",inline"`
 	Private  struct {
 		A string `yaml:"a"`
 	} `yaml:"private"`
 }
 
-// golden compares with a file of testdata.
-func golden(t *testing.T, name, got string) {
+// compareGolden compares with a file of testdata.
+func compareGolden(t *testing.T, name, got string) {
 	t.Helper()
 	file := filepath.Join("testdata", name)
 	if *update {
@@ -68,15 +68,15 @@ func golden(t *testing.T, name, got string) {
 }
 
 func TestSchema(t *testing.T) {
-	got, err := json.MarshalIndent(spec.Schema(reflect.TypeFor[agent]()), "", "  ")
+	got, err := json.MarshalIndent(spec.Schema(reflect.TypeFor[agentConfig]()), "", "  ")
 	if err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "schema.json", string(got)+"\n")
+	compareGolden(t, "schema.json", string(got)+"\n")
 }
 
-// compile makes a validator of a schema, by way of JSON.
-func compile(t testing.TB, schema map[string]any) *jsonschema.Schema {
+// compileSchema makes a validator of a schema, by way of JSON.
+func compileSchema(t testing.TB, schema map[string]any) *jsonschema.Schema {
 	t.Helper()
 	text, err := json.Marshal(schema)
 	if err != nil {
@@ -99,7 +99,7 @@ func compile(t testing.TB, schema map[string]any) *jsonschema.Schema {
 
 // TestSchema_AgreesWithDecode holds the two readings of the model together.
 func TestSchema_AgreesWithDecode(t *testing.T) {
-	schema := compile(t, spec.Schema(reflect.TypeFor[agent]()))
+	schema := compileSchema(t, spec.Schema(reflect.TypeFor[agentConfig]()))
 	tests := []struct {
 		in string
 		ok bool
@@ -143,21 +143,21 @@ func TestSchema_AgreesWithDecode(t *testing.T) {
 		{"{name: a, private: {c: b}}", false},
 	}
 	for _, test := range tests {
-		n := parse(t, test.in)
-		var v agent
+		n := parseValid(t, test.in)
+		var v agentConfig
 		if ds := spec.Decode(n, &v); ds.HasErrors() == test.ok {
 			t.Errorf("Decode(%s) = %v, want ok %v", test.in, ds, test.ok)
 		}
-		if err := schema.Validate(jsonValue(t, n)); (err == nil) != test.ok {
+		if err := schema.Validate(toJSONValue(t, n)); (err == nil) != test.ok {
 			t.Errorf("schema of %s: %v, want ok %v", test.in, err, test.ok)
 		}
 	}
-	if err := schema.Validate(jsonValue(t, parse(t, `{name: a, steps: "${env:STEPS}", old: "${env:OLD}"}`))); err != nil {
+	if err := schema.Validate(toJSONValue(t, parseValid(t, `{name: a, steps: "${env:STEPS}", old: "${env:OLD}"}`))); err != nil {
 		t.Errorf("the schema takes no references: %v", err)
 	}
 }
 
-func jsonValue(t testing.TB, n *spec.Node) any {
+func toJSONValue(t testing.TB, n *spec.Node) any {
 	t.Helper()
 	text, err := json.Marshal(n.Any())
 	if err != nil {
@@ -172,12 +172,12 @@ func jsonValue(t testing.TB, n *spec.Node) any {
 
 // TestSchema_API compiles the schema of the largest struct there is.
 func TestSchema_API(t *testing.T) {
-	schema := compile(t, spec.Schema(reflect.TypeFor[genai.GenerateContentConfig]()))
+	schema := compileSchema(t, spec.Schema(reflect.TypeFor[genai.GenerateContentConfig]()))
 	good := "{temperature: 0.5, maxOutputTokens: 1, http_options: {timeout: 1000, headers: {a: b}}}"
-	if err := schema.Validate(jsonValue(t, parse(t, good))); err != nil {
+	if err := schema.Validate(toJSONValue(t, parseValid(t, good))); err != nil {
 		t.Errorf("schema of %s: %v", good, err)
 	}
-	if err := schema.Validate(jsonValue(t, parse(t, "temprature: 0.5"))); err == nil {
+	if err := schema.Validate(toJSONValue(t, parseValid(t, "temprature: 0.5"))); err == nil {
 		t.Error("the schema takes unknown fields")
 	}
 }
@@ -185,26 +185,26 @@ func TestSchema_API(t *testing.T) {
 // TestSchemaSet assembles the schema of kinds that refer to each other.
 func TestSchemaSet(t *testing.T) {
 	var s spec.SchemaSet
-	s.Define("agent", map[string]any{"anyOf": []any{s.Of(reflect.TypeFor[inner]()), s.Ref("list")}})
+	s.Define("agent", map[string]any{"anyOf": []any{s.Of(reflect.TypeFor[innerStruct]()), s.Ref("list")}})
 	s.Define("list", map[string]any{"type": "array", "items": s.Ref("agent")})
-	schema := compile(t, s.Document(s.Ref("agent")))
+	schema := compileSchema(t, s.Document(s.Ref("agent")))
 	for in, ok := range map[string]bool{"{tries: 1}": true, "[[{tries: 1}], {}]": true, "[{tires: 1}]": false, "text": false} {
-		if err := schema.Validate(jsonValue(t, parse(t, in))); (err == nil) != ok {
+		if err := schema.Validate(toJSONValue(t, parseValid(t, in))); (err == nil) != ok {
 			t.Errorf("schema of %s: %v, want ok %v", in, err, ok)
 		}
 	}
 }
 
 func TestReference(t *testing.T) {
-	golden(t, "reference.md", spec.Reference("agent", "Answers questions.", reflect.TypeFor[agent]()))
+	compareGolden(t, "reference.md", spec.Reference("agent", "Answers questions.", reflect.TypeFor[agentConfig]()))
 }
 
 func TestFields(t *testing.T) {
 	type config struct {
-		Name   string `yaml:"name" required:"true" doc:"Its name."`
-		Mode   string `yaml:"mode" enum:"a|b" default:"a"`
-		Key    string `yaml:"key" secret:"true" deprecated:"use name"`
-		Common common `yaml:",inline"`
+		Name   string        `yaml:"name" required:"true" doc:"Its name."`
+		Mode   string        `yaml:"mode" enum:"a|b" default:"a"`
+		Key    string        `yaml:"key" secret:"true" deprecated:"use name"`
+		Common inlinedFields `yaml:",inline"`
 		Hidden string
 		Out    string `yaml:"-"`
 		//lint:ignore U1000 shows that it is no field
@@ -227,7 +227,7 @@ func TestFields(t *testing.T) {
 // TestSchemaSet_Names keeps types apart that share a name.
 func TestSchemaSet_Names(t *testing.T) {
 	var s spec.SchemaSet
-	outer := s.Of(reflect.TypeFor[inner]())
+	outer := s.Of(reflect.TypeFor[innerStruct]())
 	type inner struct {
 		A string `yaml:"a"`
 	}

@@ -5,20 +5,20 @@ import (
 	"strings"
 )
 
-// hidden is what a secret looks like wherever something is printed.
-const hidden = "***"
+// redacted is what a secret looks like wherever something is printed.
+const redacted = "***"
 
 // A Secret is a scalar that may hold ${secret:X}. Its Value has *** in the
 // place of secrets, and so have all ways to print it; only [Secret.Reveal] and
-// [Secret.Pieces] tell them.
+// [Secret.Parts] tell them.
 type Secret struct {
 	Text
-	pieces []Piece
+	pieces []SecretPart
 }
 
-// A Piece is a part of a secret's text, in order: one that may be shown, or
+// A SecretPart is a part of a secret's text, in order: one that may be shown, or
 // what a ${secret:X} stands for.
-type Piece struct {
+type SecretPart struct {
 	Text string
 	// Hidden says that the text is a secret.
 	Hidden bool
@@ -32,8 +32,8 @@ func (s *Secret) DecodeSpec(n *Node) Diagnostics {
 	if ds := s.Text.DecodeSpec(n); ds != nil {
 		return ds
 	}
-	n.read = true
-	s.pieces = n.pieces()
+	n.readAsSecret = true
+	s.pieces = n.secretParts()
 	return nil
 }
 
@@ -50,8 +50,8 @@ func (s Secret) Reveal() string {
 	return b.String()
 }
 
-// Pieces are the parts of the text. They are only read.
-func (s Secret) Pieces() []Piece { return s.pieces }
+// Parts are the parts of the text. They are only read.
+func (s Secret) Parts() []SecretPart { return s.pieces }
 
 // GoString hides what String hides.
 func (s Secret) GoString() string { return s.Value }
@@ -62,22 +62,22 @@ func (s Secret) LogValue() slog.Value { return slog.StringValue(s.Value) }
 // MarshalText hides what String hides.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.Value), nil }
 
-// pieces cuts a scalar at its secrets.
-func (n *Node) pieces() []Piece {
-	var all []Piece
+// secretParts cuts a scalar at its secrets.
+func (n *Node) secretParts() []SecretPart {
+	var all []SecretPart
 	done := 0
 	for _, p := range n.parts {
 		if p.secret == "" {
 			continue
 		}
 		if done < p.start {
-			all = append(all, Piece{Text: n.Value[done:p.start], Offset: done})
+			all = append(all, SecretPart{Text: n.Value[done:p.start], Offset: done})
 		}
-		all = append(all, Piece{Text: p.secret, Hidden: true, Offset: p.start})
+		all = append(all, SecretPart{Text: p.secret, Hidden: true, Offset: p.start})
 		done = p.end
 	}
 	if done < len(n.Value) {
-		all = append(all, Piece{Text: n.Value[done:], Offset: done})
+		all = append(all, SecretPart{Text: n.Value[done:], Offset: done})
 	}
 	return all
 }
@@ -93,7 +93,7 @@ func CheckSecrets(n *Node) Diagnostics {
 	for _, item := range n.Items {
 		ds = append(ds, CheckSecrets(item)...)
 	}
-	if n.read {
+	if n.readAsSecret {
 		return ds
 	}
 	for _, p := range n.parts {

@@ -28,18 +28,18 @@ func (s ShortSchema) JSON() map[string]any { return s.schema }
 // DecodeSpec reads either form.
 func (s *ShortSchema) DecodeSpec(n *Node) Diagnostics {
 	if n.Kind != Mapping {
-		return Diagnostics{n.want("a mapping of fields to their types").WithHint("write name: string, n: integer, tags: [string]")}
+		return Diagnostics{n.typeError("a mapping of fields to their types").WithHint("write name: string, n: integer, tags: [string]")}
 	}
-	r := &shortReader{}
+	r := &shortSchemaParser{}
 	if !isJSONSchema(n) {
-		s.schema = r.object(n)
+		s.schema = r.parseObject(n)
 		return r.ds
 	}
-	s.schema = r.full(n)
+	s.schema = r.parseJSONSchema(n)
 	if t := n.Get("type"); t == nil {
 		s.schema["type"] = "object"
 	} else if t.Value != "object" && slices.Contains(jsonTypes(), t.Value) {
-		r.add(t.Errorf("type", "expected the schema of an object, got %q", t.Value))
+		r.report(t.Errorf("type", "expected the schema of an object, got %q", t.Value))
 	}
 	return r.ds
 }
@@ -70,23 +70,23 @@ func isJSONSchema(n *Node) bool {
 	return t != nil && t.Kind == Sequence && len(t.Items) > 1
 }
 
-type shortReader struct{ ds Diagnostics }
+type shortSchemaParser struct{ ds Diagnostics }
 
-func (r *shortReader) add(ds ...Diagnostic) { r.ds = append(r.ds, ds...) }
+func (r *shortSchemaParser) report(ds ...Diagnostic) { r.ds = append(r.ds, ds...) }
 
-func (r *shortReader) full(n *Node) map[string]any {
+func (r *shortSchemaParser) parseJSONSchema(n *Node) map[string]any {
 	c := newSchemaChecker(n)
-	c.schema(n)
-	r.add(c.ds...)
+	c.checkSchema(n)
+	r.report(c.ds...)
 	return n.Any().(map[string]any)
 }
 
-// object reads a mapping of fields.
-func (r *shortReader) object(n *Node) map[string]any {
+// parseObject reads a mapping of fields.
+func (r *shortSchemaParser) parseObject(n *Node) map[string]any {
 	properties := map[string]any{}
 	required := []any{}
 	for _, e := range n.Entries {
-		schema, optional := r.field(e.Value)
+		schema, optional := r.parseField(e.Value)
 		properties[e.Key.Value] = schema
 		if _, hasDefault := schema["default"]; !optional && !hasDefault {
 			required = append(required, e.Key.Value)
@@ -99,31 +99,31 @@ func (r *shortReader) object(n *Node) map[string]any {
 	return object
 }
 
-func (r *shortReader) field(n *Node) (schema map[string]any, optional bool) {
+func (r *shortSchemaParser) parseField(n *Node) (schema map[string]any, optional bool) {
 	switch {
 	case n.Kind == Scalar:
-		return r.named(n)
+		return r.parseTypeName(n)
 	case n.Kind == Sequence:
-		return r.list(n), false
+		return r.parseList(n), false
 	case isJSONSchema(n):
-		return r.full(n), false
+		return r.parseJSONSchema(n), false
 	case isEnum(n):
-		return r.enum(n), false
+		return r.parseEnum(n), false
 	}
-	return r.object(n), false
+	return r.parseObject(n), false
 }
 
-// named reads the name of a type, with a question mark when it is optional.
-func (r *shortReader) named(n *Node) (map[string]any, bool) {
+// parseTypeName reads the name of a type, with a question mark when it is optional.
+func (r *shortSchemaParser) parseTypeName(n *Node) (map[string]any, bool) {
 	name, optional := strings.CutSuffix(n.Value, "?")
 	switch {
 	case n.Tag != strTag:
-		r.add(n.want("a type").WithHint("the types are %s", strings.Join(shortTypes(), ", ")))
+		r.report(n.typeError("a type").WithHint("the types are %s", strings.Join(shortTypes(), ", ")))
 		return map[string]any{}, optional
 	case name == "any":
 		return map[string]any{}, optional
 	case !slices.Contains(shortTypes(), name):
-		r.add(unknownType(n, name))
+		r.report(unknownTypeError(n, name))
 		return map[string]any{}, optional
 	}
 	return map[string]any{"type": name}, optional
@@ -133,8 +133,8 @@ func shortTypes() []string {
 	return []string{"string", "integer", "number", "boolean", "object", "any"}
 }
 
-// unknownType knows the words of other languages.
-func unknownType(n *Node, name string) Diagnostic {
+// unknownTypeError knows the words of other languages.
+func unknownTypeError(n *Node, name string) Diagnostic {
 	d := n.Errorf("type", "%q is not a type", name)
 	word := map[string]string{
 		"str": "string", "text": "string", "int": "integer", "int64": "integer", "float": "number",
@@ -146,26 +146,26 @@ func unknownType(n *Node, name string) Diagnostic {
 	}
 	if word != "" {
 		d = d.WithHint("did you mean %q?", word)
-		if n.plain() {
+		if n.isPlain() {
 			d = d.WithFix(name, word)
 		}
 		return d
 	}
-	if d = d.withNear(name, shortTypes()); d.Hint == "" {
+	if d = d.withSuggestion(name, shortTypes()); d.Hint == "" {
 		d.Hint = "the types are " + strings.Join(shortTypes(), ", ")
 	}
 	return d
 }
 
-func (r *shortReader) list(n *Node) map[string]any {
+func (r *shortSchemaParser) parseList(n *Node) map[string]any {
 	if len(n.Items) != 1 {
-		r.add(n.Errorf("type", "a list has one type of element, got %d", len(n.Items)).
+		r.report(n.Errorf("type", "a list has one type of element, got %d", len(n.Items)).
 			WithHint("write [string], or {enum: [a, b]} for a choice"))
 		return map[string]any{"type": "array"}
 	}
-	items, optional := r.field(n.Items[0])
+	items, optional := r.parseField(n.Items[0])
 	if optional {
-		r.add(n.Items[0].Errorf("type", "an element of a list cannot be optional"))
+		r.report(n.Items[0].Errorf("type", "an element of a list cannot be optional"))
 	}
 	return map[string]any{"type": "array", "items": items}
 }
@@ -175,44 +175,44 @@ func isEnum(n *Node) bool {
 	return e != nil && e.Kind == Sequence
 }
 
-// enum reads a choice, with a default or a description where they are wanted.
-func (r *shortReader) enum(n *Node) map[string]any {
+// parseEnum reads a choice, with a default or a description where they are wanted.
+func (r *shortSchemaParser) parseEnum(n *Node) map[string]any {
 	schema := map[string]any{}
 	for _, e := range n.Entries {
 		switch e.Key.Value {
 		case "enum":
 			schema["enum"] = e.Value.Any()
-			if word := r.choices(e.Value); word != "" {
+			if word := r.enumType(e.Value); word != "" {
 				schema["type"] = word
 			}
 		case "default":
 			schema["default"] = e.Value.Any()
-			r.checkDefault(n.Get("enum"), e.Value)
+			r.checkEnumDefault(n.Get("enum"), e.Value)
 		case "description":
 			schema["description"] = e.Value.Value
 			if e.Value.Tag != strTag {
-				r.add(e.Value.want(aString))
+				r.report(e.Value.typeError(stringType))
 			}
 		default:
-			r.add(unknownField(e.Key, []Field{{Name: "enum"}, {Name: "default"}, {Name: "description"}}))
+			r.report(unknownFieldError(e.Key, []Field{{Name: "enum"}, {Name: "default"}, {Name: "description"}}))
 		}
 	}
 	return schema
 }
 
-// choices checks the values of an enum and returns their common type.
-func (r *shortReader) choices(n *Node) string {
+// enumType checks the values of an enum and returns their common type.
+func (r *shortSchemaParser) enumType(n *Node) string {
 	if len(n.Items) == 0 {
-		r.add(n.Errorf("enum", "an enum needs at least one value"))
+		r.report(n.Errorf("enum", "an enum needs at least one value"))
 	}
 	common := ""
 	for i, item := range n.Items {
 		if item.Kind != Scalar || item.IsNull() {
-			r.add(item.want("a string, a number, true or false"))
+			r.report(item.typeError("a string, a number, true or false"))
 			continue
 		}
-		if slices.ContainsFunc(n.Items[:i], item.same) {
-			r.add(item.Errorf("enum", "%q is there twice", item.shown()))
+		if slices.ContainsFunc(n.Items[:i], item.equalScalar) {
+			r.report(item.Errorf("enum", "%q is there twice", item.writtenValue()))
 		}
 		common = joinTypes(common, jsonType(item))
 	}
@@ -222,21 +222,21 @@ func (r *shortReader) choices(n *Node) string {
 	return common
 }
 
-func (r *shortReader) checkDefault(enum, value *Node) {
-	if !slices.ContainsFunc(enum.Items, value.same) {
-		r.add(value.Errorf("schema-default", "the default %q is not one of: %s", value.shown(), listValues(enum)))
+func (r *shortSchemaParser) checkEnumDefault(enum, value *Node) {
+	if !slices.ContainsFunc(enum.Items, value.equalScalar) {
+		r.report(value.Errorf("schema-default", "the default %q is not one of: %s", value.writtenValue(), listValues(enum)))
 	}
 }
 
-// same says whether two scalars are the same value.
-func (n *Node) same(m *Node) bool {
+// equalScalar says whether two scalars are the same value.
+func (n *Node) equalScalar(m *Node) bool {
 	return n.Kind == Scalar && m.Kind == Scalar && n.Tag == m.Tag && n.Value == m.Value
 }
 
 func listValues(n *Node) string {
 	words := make([]string, len(n.Items))
 	for i, item := range n.Items {
-		words[i] = item.shown()
+		words[i] = item.writtenValue()
 	}
 	return strings.Join(words, ", ")
 }

@@ -9,13 +9,13 @@ import (
 	"agenthost/pkg/spec"
 )
 
-type params struct {
+type paramsConfig struct {
 	P spec.ShortSchema `yaml:"p"`
 }
 
 type object = map[string]any
 
-func fields(properties object, required ...any) object {
+func objectSchema(properties object, required ...any) object {
 	o := object{"type": "object", "properties": properties}
 	if len(required) > 0 {
 		o["required"] = required
@@ -29,35 +29,35 @@ func TestShortSchema(t *testing.T) {
 		in   string
 		want object
 	}{
-		{"{}", fields(object{})},
-		{"{id: string, n: integer, x: number, b: boolean, o: object, a: any}", fields(object{
+		{"{}", objectSchema(object{})},
+		{"{id: string, n: integer, x: number, b: boolean, o: object, a: any}", objectSchema(object{
 			"id": text, "n": whole, "x": object{"type": "number"},
 			"b": object{"type": "boolean"}, "o": object{"type": "object"}, "a": object{},
 		}, "id", "n", "x", "b", "o", "a")},
-		{"{note: 'string?'}", fields(object{"note": text})},
-		{"{tags: [string], rows: [[integer]]}", fields(object{
+		{"{note: 'string?'}", objectSchema(object{"note": text})},
+		{"{tags: [string], rows: [[integer]]}", objectSchema(object{
 			"tags": object{"type": "array", "items": text},
 			"rows": object{"type": "array", "items": object{"type": "array", "items": whole}},
 		}, "tags", "rows")},
-		{"{tier: {enum: [free, gold], default: free}}", fields(object{
+		{"{tier: {enum: [free, gold], default: free}}", objectSchema(object{
 			"tier": object{"type": "string", "enum": []any{"free", "gold"}, "default": "free"},
 		})},
-		{"{n: {enum: [1, 2.5]}, m: {enum: [1, a], description: Either.}}", fields(object{
+		{"{n: {enum: [1, 2.5]}, m: {enum: [1, a], description: Either.}}", objectSchema(object{
 			"n": object{"type": "number", "enum": []any{int64(1), 2.5}},
 			"m": object{"enum": []any{int64(1), "a"}, "description": "Either."},
 		}, "n", "m")},
-		{"{who: {name: string, mail: 'string?'}}", fields(object{"who": fields(object{"name": text, "mail": text}, "name")}, "who")},
-		{"{people: [{name: string}]}", fields(object{
-			"people": object{"type": "array", "items": fields(object{"name": text}, "name")},
+		{"{who: {name: string, mail: 'string?'}}", objectSchema(object{"who": objectSchema(object{"name": text, "mail": text}, "name")}, "who")},
+		{"{people: [{name: string}]}", objectSchema(object{
+			"people": object{"type": "array", "items": objectSchema(object{"name": text}, "name")},
 		}, "people")},
-		{"{limit: {type: integer, minimum: 1, default: 5}}", fields(object{
+		{"{limit: {type: integer, minimum: 1, default: 5}}", objectSchema(object{
 			"limit": object{"type": "integer", "minimum": int64(1), "default": int64(5)},
 		})},
-		{"{type: {enum: [a, b]}, properties: [string]}", fields(object{
+		{"{type: {enum: [a, b]}, properties: [string]}", objectSchema(object{
 			"type":       object{"type": "string", "enum": []any{"a", "b"}},
 			"properties": object{"type": "array", "items": text},
 		}, "type", "properties")},
-		{"{enum: string}", fields(object{"enum": text}, "enum")},
+		{"{enum: string}", objectSchema(object{"enum": text}, "enum")},
 		{"{type: object, properties: {a: {type: string}}, required: [a], additionalProperties: false}", object{
 			"type": "object", "properties": object{"a": text}, "required": []any{"a"}, "additionalProperties": false,
 		}},
@@ -75,21 +75,21 @@ func TestShortSchema(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.in, func(t *testing.T) {
-			var v params
-			if ds := spec.Decode(parse(t, "p: "+test.in), &v); ds != nil {
+			var v paramsConfig
+			if ds := spec.Decode(parseValid(t, "p: "+test.in), &v); ds != nil {
 				t.Fatalf("Decode(%s) = %v", test.in, ds)
 			}
 			if diff := cmp.Diff(test.want, v.P.JSON()); diff != "" {
 				t.Errorf("JSON() of %s (-want +got):\n%s", test.in, diff)
 			}
-			compile(t, v.P.JSON())
+			compileSchema(t, v.P.JSON())
 		})
 	}
 }
 
 func TestShortSchema_Absent(t *testing.T) {
-	var v params
-	if ds := spec.Decode(parse(t, "p:"), &v); ds != nil || v.P.JSON() != nil {
+	var v paramsConfig
+	if ds := spec.Decode(parseValid(t, "p:"), &v); ds != nil || v.P.JSON() != nil {
 		t.Errorf("JSON() = %v, %v, want nil", v.P.JSON(), ds)
 	}
 }
@@ -147,9 +147,9 @@ func TestShortSchema_Problems(t *testing.T) {
 		{"{properties: {a: {properties: []}}}", "1:34: expected a mapping, got a list [type]"},
 	}
 	for _, test := range tests {
-		var v params
+		var v paramsConfig
 		var got []string
-		for _, d := range spec.Decode(parse(t, "p: "+test[0]), &v) {
+		for _, d := range spec.Decode(parseValid(t, "p: "+test[0]), &v) {
 			line := strings.TrimPrefix(d.String(), "f.yaml:")
 			if d.Hint != "" {
 				line += " -- " + d.Hint

@@ -52,7 +52,7 @@ func (d Diagnostic) writeSnippet(b *strings.Builder) {
 	if d.Pos.Line == 0 || len(d.Source) > maxSnippet || strings.TrimSpace(d.Source) == "" {
 		return
 	}
-	cells, caret := layout(d.Source, d.Pos.Col)
+	cells, caret := layoutCells(d.Source, d.Pos.Col)
 	from := 0
 	if caret >= snippetWidth {
 		from = caret - snippetWidth/2
@@ -63,9 +63,9 @@ func (d Diagnostic) writeSnippet(b *strings.Builder) {
 	b.WriteString("  | " + strings.Repeat(" ", caret-from) + "^\n")
 }
 
-// layout spreads a line over the cells of a terminal and finds the cell of a
+// layoutCells spreads a line over the cells of a terminal and finds the cell of a
 // column. A wide character takes two cells, the second of which is empty.
-func layout(line string, col int) (cells []string, caret int) {
+func layoutCells(line string, col int) (cells []string, caret int) {
 	n := 1
 	for _, r := range line {
 		if n == col {

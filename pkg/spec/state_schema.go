@@ -29,21 +29,21 @@ func (s *StateSchema) DecodeSpec(n *Node) Diagnostics {
 // withoutWriters takes `writable` out of the keys, and notes it.
 func (s *StateSchema) withoutWriters(n *Node) *Node {
 	if !isJSONSchema(n) {
-		return s.fieldsOf(n, anySchema)
+		return s.stripWriters(n, anyTypeNode)
 	}
 	with := *n
 	with.Entries = slices.Clone(n.Entries)
 	for i, e := range with.Entries {
 		if e.Key.Value == "properties" && e.Value.Kind == Mapping {
-			with.Entries[i].Value = s.fieldsOf(e.Value, func(at *Node) *Node { return at })
+			with.Entries[i].Value = s.stripWriters(e.Value, func(at *Node) *Node { return at })
 		}
 	}
 	return &with
 }
 
-// fieldsOf is a mapping of keys without their writers; empty makes a field of
+// stripWriters is a mapping of keys without their writers; empty makes a field of
 // which nothing is left.
-func (s *StateSchema) fieldsOf(n *Node, empty func(*Node) *Node) *Node {
+func (s *StateSchema) stripWriters(n *Node, empty func(*Node) *Node) *Node {
 	with := *n
 	with.Entries = slices.Clone(n.Entries)
 	for i, e := range with.Entries {

@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// longestName and mostNames bound what is compared letter by letter: a file may
+// maxSuggestLength and mostNames bound what is compared letter by letter: a file may
 // have thousands of names that are not known.
 const (
-	longestName = 64
-	mostNames   = 500
+	maxSuggestLength = 64
+	maxSuggestNames  = 500
 )
 
 // Suggest returns the name that is nearest to a mistyped one, for "did you mean
@@ -17,49 +17,49 @@ const (
 // near names it is the one nearest in length, then the first of the alphabet.
 // Nothing is near to a name of more than 64 bytes, or among more than 500 names.
 func Suggest(name string, names []string) string {
-	if len(name) > longestName || len(names) > mostNames {
+	if len(name) > maxSuggestLength || len(names) > maxSuggestNames {
 		return ""
 	}
 	best, bound := "", max(len(name)/3, min(len(name)-1, 1))
 	lower := strings.ToLower(name)
 	for _, n := range names {
-		if abs(len(n)-len(name)) > bound {
+		if absInt(len(n)-len(name)) > bound {
 			continue
 		}
 		other := strings.ToLower(n)
-		if missing(lower, other) > bound {
+		if countMissingBytes(lower, other) > bound {
 			continue
 		}
-		d := distance(lower, other)
-		if d < bound || d == bound && (best == "" || nearer(n, best, len(name))) {
+		d := editDistance(lower, other)
+		if d < bound || d == bound && (best == "" || isNearer(n, best, len(name))) {
 			best, bound = n, d
 		}
 	}
 	return best
 }
 
-// only is what Suggest says, or "" when another name is as near.
-func only(name string, names []string) string {
+// suggestUnambiguous is what Suggest says, or "" when another name is as near.
+func suggestUnambiguous(name string, names []string) string {
 	best := Suggest(name, names)
 	if best == "" {
 		return ""
 	}
-	bound := distance(strings.ToLower(name), strings.ToLower(best))
+	bound := editDistance(strings.ToLower(name), strings.ToLower(best))
 	for _, n := range names {
-		if n != best && abs(len(n)-len(name)) <= bound && distance(strings.ToLower(name), strings.ToLower(n)) <= bound {
+		if n != best && absInt(len(n)-len(name)) <= bound && editDistance(strings.ToLower(name), strings.ToLower(n)) <= bound {
 			return ""
 		}
 	}
 	return best
 }
 
-func nearer(a, b string, length int) bool {
-	return cmp.Or(cmp.Compare(abs(len(a)-length), abs(len(b)-length)), cmp.Compare(a, b)) < 0
+func isNearer(a, b string, length int) bool {
+	return cmp.Or(cmp.Compare(absInt(len(a)-length), absInt(len(b)-length)), cmp.Compare(a, b)) < 0
 }
 
-// missing counts the letters of a word that another one does not have: it is
+// countMissingBytes counts the letters of a word that another one does not have: it is
 // never more than their distance, and found sooner.
-func missing(word, other string) int {
+func countMissingBytes(word, other string) int {
 	var count [256]int8
 	for i := range len(other) {
 		count[other[i]] = min(count[other[i]], 100) + 1
@@ -74,11 +74,11 @@ func missing(word, other string) int {
 	return n
 }
 
-// distance counts the letters to insert, drop, replace or swap with their
+// editDistance counts the letters to insert, drop, replace or swap with their
 // neighbour to make one word of the other. The words are near in length, and one
 // of them is at most longestName long.
-func distance(a, b string) int {
-	var rows [3][longestName + longestName/3 + 1]int
+func editDistance(a, b string) int {
+	var rows [3][maxSuggestLength + maxSuggestLength/3 + 1]int
 	before, last, row := rows[0][:len(b)+1], rows[1][:len(b)+1], rows[2][:len(b)+1]
 	for j := range last {
 		last[j] = j
@@ -86,7 +86,7 @@ func distance(a, b string) int {
 	for i := 1; i <= len(a); i++ {
 		row[0] = i
 		for j := 1; j <= len(b); j++ {
-			row[j] = min(last[j]+1, row[j-1]+1, last[j-1]+differ(a[i-1], b[j-1]))
+			row[j] = min(last[j]+1, row[j-1]+1, last[j-1]+substitutionCost(a[i-1], b[j-1]))
 			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
 				row[j] = min(row[j], before[j-2]+1)
 			}
@@ -96,11 +96,11 @@ func distance(a, b string) int {
 	return last[len(b)]
 }
 
-func differ(a, b byte) int {
+func substitutionCost(a, b byte) int {
 	if a == b {
 		return 0
 	}
 	return 1
 }
 
-func abs(n int) int { return max(n, -n) }
+func absInt(n int) int { return max(n, -n) }

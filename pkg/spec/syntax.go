@@ -11,34 +11,34 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// syntaxProblem puts an error of the YAML parser into words, at its place.
-func syntaxProblem(file string, src *source, dec *yaml.Decoder, err error) Diagnostic {
+// newSyntaxError puts an error of the YAML parser into words, at its place.
+func newSyntaxError(file string, src *source, dec *yaml.Decoder, err error) Diagnostic {
 	message := strings.TrimPrefix(err.Error(), "yaml: ")
 	pos := Pos{file, 1, 1}
 	if m := regexp.MustCompile(`^line (\d+): `).FindStringSubmatch(message); m != nil {
 		message = message[len(m[0]):]
 		pos.Line, _ = strconv.Atoi(m[1])
 	}
-	if at, ok := parserPlace(dec, message); ok {
+	if at, ok := parserPos(dec, message); ok {
 		pos.Line, pos.Col = at.Line, at.Col
 	}
-	pos = src.clamp(pos)
-	d := Diagnostic{Pos: pos, Rule: "yaml", Message: message, Source: src.line(pos.Line)}
+	pos = src.clampPos(pos)
+	d := Diagnostic{Pos: pos, Rule: "yaml", Message: message, Source: src.lineText(pos.Line)}
 	return explainSyntax(d, src)
 }
 
-// parserPlace reads where the parser stopped from its unexported fields: its
+// parserPos reads where the parser stopped from its unexported fields: its
 // errors carry a line that is sometimes missing, sometimes one too low, and no
 // column. The parser is frozen; should a field be gone, the line has to do.
-func parserPlace(dec *yaml.Decoder, message string) (Pos, bool) {
-	outer := member(reflect.ValueOf(dec), "parser")
-	parser := member(outer, "parser")
-	problem, context := markOf(parser, "problem_mark"), markOf(parser, "context_mark")
+func parserPos(dec *yaml.Decoder, message string) (Pos, bool) {
+	outer := fieldByName(reflect.ValueOf(dec), "parser")
+	parser := fieldByName(outer, "parser")
+	problem, context := parserMark(parser, "problem_mark"), parserMark(parser, "context_mark")
 	switch {
 	case strings.HasPrefix(message, "unknown anchor"):
-		at := markOf(member(outer, "event"), "start_mark")
+		at := parserMark(fieldByName(outer, "event"), "start_mark")
 		return at, at.Line > 0
-	case message != member(parser, "problem").String():
+	case message != fieldByName(parser, "problem").String():
 		return Pos{}, false
 	// What has no end is told best where it starts.
 	case strings.HasPrefix(message, "found unexpected"), strings.HasPrefix(message, "could not find expected ':'"):
@@ -47,9 +47,9 @@ func parserPlace(dec *yaml.Decoder, message string) (Pos, bool) {
 	return problem, problem.Line > 0
 }
 
-// member is a field of a struct, or of what a pointer points to; the zero
+// fieldByName is a field of a struct, or of what a pointer points to; the zero
 // Value when there is none.
-func member(v reflect.Value, name string) reflect.Value {
+func fieldByName(v reflect.Value, name string) reflect.Value {
 	if v.Kind() == reflect.Pointer {
 		v = v.Elem()
 	}
@@ -59,9 +59,9 @@ func member(v reflect.Value, name string) reflect.Value {
 	return v.FieldByName(name)
 }
 
-func markOf(v reflect.Value, name string) Pos {
-	mark := member(v, name)
-	line, col := member(mark, "line"), member(mark, "column")
+func parserMark(v reflect.Value, name string) Pos {
+	mark := fieldByName(v, name)
+	line, col := fieldByName(mark, "line"), fieldByName(mark, "column")
 	if !line.CanInt() || !col.CanInt() {
 		return Pos{}
 	}
@@ -71,40 +71,40 @@ func markOf(v reflect.Value, name string) Pos {
 // explainSyntax puts the parser's words into ordinary ones. What it does not
 // know stays as it is.
 func explainSyntax(d Diagnostic, src *source) Diagnostic {
-	if explained, ok := explainSpace(d, src); ok {
+	if explained, ok := explainNoBreakSpace(d, src); ok {
 		return explained
 	}
-	here := src.from(d.Pos)
+	here := src.textFrom(d.Pos)
 	switch message := d.Message; {
 	case strings.HasPrefix(message, "unknown anchor"):
 		name := strings.Split(message, "'")[1]
 		d.Message = "there is no anchor &" + name + " above this alias"
 	case strings.HasPrefix(message, "found character that cannot start any token"):
 		return explainStart(d, here)
-	case braceFirst.MatchString(d.Source):
+	case leadingBrace.MatchString(d.Source):
 		d.Message, d.Pos.Col = "text cannot start with {", strings.Index(d.Source, "{")+1
-		return d.WithHint("put it in quotes, or on a line of its own under %s: |", braceFirst.FindStringSubmatch(d.Source)[1])
+		return d.WithHint("put it in quotes, or on a line of its own under %s: |", leadingBrace.FindStringSubmatch(d.Source)[1])
 	case strings.HasPrefix(message, "did not find expected ',' or"):
 		return explainFlow(d, here)
-	case message == "could not find expected ':'" && keyWithoutSpace.MatchString(src.line(d.Pos.Line)):
+	case message == "could not find expected ':'" && unspacedKey.MatchString(src.lineText(d.Pos.Line)):
 		d.Message = `expected ":" and a space after this key`
-		return d.WithHint("put a space after the colon: %s", keyWithoutSpace.ReplaceAllString(strings.TrimSpace(src.line(d.Pos.Line)), "$1: $2"))
-	case (message == notAllowedColon || message == noKey) && isDeeper(d, src):
+		return d.WithHint("put a space after the colon: %s", unspacedKey.ReplaceAllString(strings.TrimSpace(src.lineText(d.Pos.Line)), "$1: $2"))
+	case (message == notAllowedColon || message == missingKey) && isDeeper(d, src):
 		return explainIndent(d, src)
 	default:
-		if words, ok := syntaxWords(message); ok {
+		if words, ok := describeSyntaxError(message); ok {
 			d.Message, d.Hint = words[0], words[1]
 		}
 	}
 	return d
 }
 
-// braceFirst finds a text that begins with a placeholder, which YAML takes for
+// leadingBrace finds a text that begins with a placeholder, which YAML takes for
 // a mapping with something behind it.
-var braceFirst = regexp.MustCompile(`^[ -]*([\w-]+): *\{[^{}]*\} *[^ #,}\]]`)
+var leadingBrace = regexp.MustCompile(`^[ -]*([\w-]+): *\{[^{}]*\} *[^ #,}\]]`)
 
-// keyWithoutSpace finds key:value, which YAML takes for one text.
-var keyWithoutSpace = regexp.MustCompile(`^\s*([A-Za-z_][\w-]*):([^\s:/].*)$`)
+// unspacedKey finds key:value, which YAML takes for one text.
+var unspacedKey = regexp.MustCompile(`^\s*([A-Za-z_][\w-]*):([^\s:/].*)$`)
 
 func explainStart(d Diagnostic, here string) Diagnostic {
 	if strings.HasPrefix(here, "\t") {
@@ -125,19 +125,19 @@ func explainFlow(d Diagnostic, here string) Diagnostic {
 	word := before[strings.LastIndexAny(before, " ,:{[")+1:]
 	switch {
 	case strings.HasPrefix(here, "??") || strings.HasPrefix(here, "? "):
-		return inQuotes(d.WithHint("inside { } and [ ], an expression with ? needs quotes"))
+		return withQuotesFix(d.WithHint("inside { } and [ ], an expression with ? needs quotes"))
 	case strings.HasPrefix(here, "?"):
-		return inQuotes(d.WithHint(`inside { } and [ ], text with ? needs quotes: "%s?"`, word))
+		return withQuotesFix(d.WithHint(`inside { } and [ ], text with ? needs quotes: "%s?"`, word))
 	case strings.HasPrefix(here, "{") && strings.HasSuffix(word, "$"):
 		reference, _, _ := strings.Cut(here, "}")
-		return inQuotes(d.WithHint(`inside { } and [ ], text with { } needs quotes: "%s%s}"`, word, reference))
+		return withQuotesFix(d.WithHint(`inside { } and [ ], text with { } needs quotes: "%s%s}"`, word, reference))
 	}
 	return d.WithHint(`close every [ and {, and put text with , [ ] { } or ": " in quotes`)
 }
 
-// syntaxWords has a message and a hint for each message of the parser that
+// describeSyntaxError has a message and a hint for each message of the parser that
 // people meet.
-func syntaxWords(message string) ([2]string, bool) {
+func describeSyntaxError(message string) ([2]string, bool) {
 	words, ok := map[string][2]string{
 		notAllowedColon: {
 			`a ":" is not allowed here`,
@@ -146,7 +146,7 @@ func syntaxWords(message string) ([2]string, bool) {
 		"block sequence entries are not allowed in this context": {
 			`a "- " is not allowed here`, "start a list on a line of its own",
 		},
-		noKey: {
+		missingKey: {
 			"expected a key here", "check the indentation, and the quotes of the text before it",
 		},
 		"did not find expected '-' indicator": {

@@ -9,7 +9,7 @@ import (
 // the line above, or follows a comment.
 const (
 	notAllowedColon = "mapping values are not allowed in this context"
-	noKey           = "did not find expected key"
+	missingKey      = "did not find expected key"
 )
 
 // keyOfLine finds the key that a line begins with, and whether a value follows it;
@@ -19,7 +19,7 @@ var keyOfLine = regexp.MustCompile(`^((?: |- )*)([A-Za-z_][\w-]*):(?: +([^\s#].*
 // isDeeper says whether the problem is the key of a line that is indented deeper
 // than the key of the line above, which has a value of its own.
 func isDeeper(d Diagnostic, src *source) bool {
-	line := keyOfLine.FindStringSubmatch(strings.TrimRight(src.line(d.Pos.Line), " \r"))
+	line := keyOfLine.FindStringSubmatch(strings.TrimRight(src.lineText(d.Pos.Line), " \r"))
 	above := keyOfLine.FindStringSubmatch(src.lineAbove(d.Pos.Line))
 	if line == nil || above == nil || above[3] == "" {
 		return false
@@ -30,7 +30,7 @@ func isDeeper(d Diagnostic, src *source) bool {
 
 // explainIndent reports the line of a key that isDeeper.
 func explainIndent(d Diagnostic, src *source) Diagnostic {
-	line := keyOfLine.FindStringSubmatch(strings.TrimRight(src.line(d.Pos.Line), " \r"))
+	line := keyOfLine.FindStringSubmatch(strings.TrimRight(src.lineText(d.Pos.Line), " \r"))
 	above := keyOfLine.FindStringSubmatch(src.lineAbove(d.Pos.Line))
 	d.Pos.Col = len(line[1]) + 1
 	d.Message = "this line is indented deeper than the line above"
@@ -40,7 +40,7 @@ func explainIndent(d Diagnostic, src *source) Diagnostic {
 // lineAbove is the line before one, without those that are empty or comments.
 func (s *source) lineAbove(number int) string {
 	for number--; number > 0; number-- {
-		line := strings.TrimRight(s.line(number), " \r")
+		line := strings.TrimRight(s.lineText(number), " \r")
 		if text := strings.TrimSpace(line); text != "" && text[0] != '#' {
 			return line
 		}

@@ -5,39 +5,39 @@ import (
 	"unicode/utf8"
 )
 
-// inQuotes gives a problem inside { } or [ ] its repair: quotes around the plain
+// withQuotesFix gives a problem inside { } or [ ] its repair: quotes around the plain
 // text that it stands in. There is none where it is not certain where that text
 // begins and ends.
-func inQuotes(d Diagnostic) Diagnostic {
+func withQuotesFix(d Diagnostic) Diagnostic {
 	at := 0
 	for range d.Pos.Col - 1 {
 		_, size := utf8.DecodeRuneInString(d.Source[at:])
 		at += size
 	}
-	from, to := plainStart(d.Source[:at]), at+plainEnd(d.Source[at:])
+	from, to := plainTextStart(d.Source[:at]), at+plainTextEnd(d.Source[at:])
 	text := strings.TrimSpace(d.Source[from:to])
 	from += strings.Index(d.Source[from:to], text)
-	if text == "" || to == len(d.Source) || isInside(d.Source[:from]) || !takesQuotes(text) {
+	if text == "" || to == len(d.Source) || isInsideQuotes(d.Source[:from]) || !isSafeToQuote(text) {
 		return d
 	}
 	d.Fix = Fix{Line: d.Pos.Line, Col: utf8.RuneCountInString(d.Source[:from]) + 1, Old: text, New: `"` + text + `"`}
 	return d
 }
 
-// isInside says whether what follows may be part of a quoted text or a comment.
-func isInside(before string) bool {
+// isInsideQuotes says whether what follows may be part of a quoted text or a comment.
+func isInsideQuotes(before string) bool {
 	return strings.Count(before, `"`)%2 > 0 || strings.Count(before, "'")%2 > 0 || strings.Contains(before, " #")
 }
 
-// takesQuotes says whether a plain text is the same between quotes.
-func takesQuotes(text string) bool {
+// isSafeToQuote says whether a plain text is the same between quotes.
+func isSafeToQuote(text string) bool {
 	return !strings.ContainsAny(text, "\"'\\#&*!|>@`") && !strings.Contains(text, ": ") &&
 		strings.Count(text, "(") == strings.Count(text, ")")
 }
 
-// plainStart is where the text begins that ends a line: behind a bracket, a
+// plainTextStart is where the text begins that ends a line: behind a bracket, a
 // comma, or the colon of its key.
-func plainStart(before string) int {
+func plainTextStart(before string) int {
 	start := strings.LastIndexAny(before, "{[,") + 1
 	if colon := strings.LastIndex(before, ": "); colon >= start {
 		start = colon + 2
@@ -45,9 +45,9 @@ func plainStart(before string) int {
 	return start
 }
 
-// plainEnd is where the text ends that begins a line: before a comma or a
+// plainTextEnd is where the text ends that begins a line: before a comma or a
 // bracket that closes. The braces of ${env:X} are part of it.
-func plainEnd(here string) int {
+func plainTextEnd(here string) int {
 	depth := 0
 	for i, r := range here {
 		switch {

@@ -24,22 +24,22 @@ var spacedKey = regexp.MustCompile(`^([A-Za-z_][\w-]*):[\x{a0}\x{202f}]`)
 // or behind the colon of a key.
 var misplacedSpace = regexp.MustCompile(`^(?: *(?:- +)?[A-Za-z_][\w-]*:| *-|\s*)[\x{a0}\x{202f}]`)
 
-// brokenLayout are the parser's messages for a line that does not fit the one above.
-func brokenLayout() []string {
+// layoutErrors are the parser's messages for a line that does not fit the one above.
+func layoutErrors() []string {
 	return []string{
 		"mapping values are not allowed in this context", "could not find expected ':'",
 		"did not find expected key", "did not find expected '-' indicator",
 	}
 }
 
-// explainSpace looks for a no-break space that broke the syntax in the line of a
+// explainNoBreakSpace looks for a no-break space that broke the syntax in the line of a
 // problem or in the one above.
-func explainSpace(d Diagnostic, src *source) (Diagnostic, bool) {
-	if !slices.Contains(brokenLayout(), d.Message) {
+func explainNoBreakSpace(d Diagnostic, src *source) (Diagnostic, bool) {
+	if !slices.Contains(layoutErrors(), d.Message) {
 		return d, false
 	}
 	for _, number := range []int{d.Pos.Line, d.Pos.Line - 1} {
-		line := src.line(number)
+		line := src.lineText(number)
 		if !misplacedSpace.MatchString(line) {
 			continue
 		}
@@ -54,7 +54,7 @@ func explainSpace(d Diagnostic, src *source) (Diagnostic, bool) {
 // checkTypography warns of a plain value that was to be in quotes, or behind a space:
 // typographic quotes around it and a no-break space before it are part of it.
 func (c *composer) checkTypography(n *Node, y *yaml.Node) {
-	if y.Kind != yaml.ScalarNode || c.alias != nil || !n.plain() {
+	if y.Kind != yaml.ScalarNode || c.alias != nil || !n.isPlain() {
 		return
 	}
 	first, _ := utf8.DecodeRuneInString(n.Value)
@@ -73,9 +73,9 @@ func (c *composer) checkTypography(n *Node, y *yaml.Node) {
 	}
 }
 
-// hintTypography says what stands in a key that is not known, and how the key is
+// typographyHint says what stands in a key that is not known, and how the key is
 // written.
-func hintTypography(key string) (string, bool) {
+func typographyHint(key string) (string, bool) {
 	clean := strings.Trim(key, noBreakSpace+typographicQuote+" ")
 	switch {
 	case clean == key || clean == "":

@@ -13,7 +13,7 @@ type Text struct {
 // DecodeSpec reads a scalar.
 func (t *Text) DecodeSpec(n *Node) Diagnostics {
 	if n.Kind != Scalar || n.IsNull() {
-		return Diagnostics{n.want(aString)}
+		return Diagnostics{n.typeError(stringType)}
 	}
 	*t = Text{Value: n.Value, Pos: n.Pos, node: n}
 	return nil
@@ -42,17 +42,17 @@ func (t Text) At(offset int) Pos {
 	if t.node == nil {
 		return t.Pos
 	}
-	return t.node.at(offset)
+	return t.node.positionAt(offset)
 }
 
 // Mapping is a mapping of one key with a value, at the place of the text: what
 // the text is short for.
 func (t Text) Mapping(key, value string) *Node {
-	scalar := func(v string) *Node { return &Node{Pos: t.Pos, Tag: strTag, Value: v, src: t.source()} }
-	return &Node{Pos: t.Pos, Kind: Mapping, Tag: mapTag, Entries: []Entry{{scalar(key), scalar(value)}}, src: t.source()}
+	scalar := func(v string) *Node { return &Node{Pos: t.Pos, Tag: strTag, Value: v, src: t.nodeSource()} }
+	return &Node{Pos: t.Pos, Kind: Mapping, Tag: mapTag, Entries: []Entry{{scalar(key), scalar(value)}}, src: t.nodeSource()}
 }
 
-func (t Text) source() *source {
+func (t Text) nodeSource() *source {
 	if t.node == nil {
 		return nil
 	}
@@ -64,7 +64,7 @@ func (t Text) Errorf(offset int, rule, format string, args ...any) Diagnostic {
 	pos := t.At(offset)
 	d := Diagnostic{Pos: pos, Rule: rule, Message: fmt.Sprintf(format, args...)}
 	if t.node != nil {
-		d.Source = t.node.src.line(pos.Line)
+		d.Source = t.node.src.lineText(pos.Line)
 	}
 	return d
 }

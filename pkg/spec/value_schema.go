@@ -13,10 +13,10 @@ func (s ValueSchema) JSON() map[string]any { return s.schema }
 
 // DecodeSpec reads each of the forms.
 func (s *ValueSchema) DecodeSpec(n *Node) Diagnostics {
-	r := &shortReader{}
-	schema, optional := r.field(n)
+	r := &shortSchemaParser{}
+	schema, optional := r.parseField(n)
 	if optional {
-		r.add(n.Errorf("type", "the value as a whole cannot be optional"))
+		r.report(n.Errorf("type", "the value as a whole cannot be optional"))
 	}
 	if _, ok := schema["properties"]; ok && schema["type"] == nil {
 		schema["type"] = "object"

@@ -8,7 +8,7 @@ import (
 	"agenthost/pkg/spec"
 )
 
-type answer struct {
+type answerConfig struct {
 	S spec.ValueSchema `yaml:"s"`
 }
 
@@ -20,14 +20,14 @@ func TestValueSchema(t *testing.T) {
 	}{
 		{"string", text},
 		{"[string]", object{"type": "array", "items": text}},
-		{"[{name: string}]", object{"type": "array", "items": fields(object{"name": text}, "name")}},
-		{"{name: string}", fields(object{"name": text}, "name")},
+		{"[{name: string}]", object{"type": "array", "items": objectSchema(object{"name": text}, "name")}},
+		{"{name: string}", objectSchema(object{"name": text}, "name")},
 		{"{enum: [a, b]}", object{"type": "string", "enum": []any{"a", "b"}}},
 		{"{type: array, items: {type: string}}", object{"type": "array", "items": text}},
 		{"{properties: {name: {type: string}}}", object{"type": "object", "properties": object{"name": text}}},
 	} {
-		var got answer
-		if ds := spec.Decode(parse(t, "s: "+tt.in), &got); len(ds) > 0 {
+		var got answerConfig
+		if ds := spec.Decode(parseValid(t, "s: "+tt.in), &got); len(ds) > 0 {
 			t.Errorf("Decode(%s): %s", tt.in, ds)
 			continue
 		}
@@ -43,8 +43,8 @@ func TestValueSchemaProblems(t *testing.T) {
 		{"str", `f.yaml:1:4: "str" is not a type [type]`},
 		{"[a, b]", `f.yaml:1:4: a list has one type of element, got 2 [type]`},
 	} {
-		var got answer
-		ds := spec.Decode(parse(t, "s: "+tt.in), &got)
+		var got answerConfig
+		ds := spec.Decode(parseValid(t, "s: "+tt.in), &got)
 		if len(ds) != 1 || ds[0].String() != tt.want {
 			t.Errorf("Decode(%s) = %s, want %s", tt.in, ds.Strings(), tt.want)
 		}

@@ -72,7 +72,7 @@ type httpTool struct {
 	result       *template.Expr
 	maxResponse  int64
 	// redactor removes the secrets from responses and errors.
-	redactor *spec.Veil
+	redactor *spec.Redactor
 }
 
 // Capabilities returns the settings of the document.
@@ -113,7 +113,7 @@ func (t *httpTool) sendRequest(ctx context.Context, call *Call) (*Result, error)
 // redactError removes the secrets that the service repeated, such as in the
 // status or in an unparsable URL.
 func (t *httpTool) redactError(err error) error {
-	if text := t.redactor.Text(err.Error()); text != err.Error() {
+	if text := t.redactor.RedactString(err.Error()); text != err.Error() {
 		return errors.New(text)
 	}
 	return err

@@ -37,10 +37,10 @@ func (r *response) exprVars() map[string]any {
 
 // readResponse reads a response of at most limit bytes, with *** for secrets
 // that the service repeats. A status other than 2xx is an error.
-func readResponse(resp *http.Response, limit int64, hide *spec.Veil) (*response, error) {
+func readResponse(resp *http.Response, limit int64, redactor *spec.Redactor) (*response, error) {
 	raw, err := io.ReadAll(io.LimitReader(resp.Body, limit+1))
 	tooLarge := int64(len(raw)) > limit
-	raw = []byte(hide.Text(string(raw)))
+	raw = []byte(redactor.RedactString(string(raw)))
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {
 		return nil, newStatusError(resp, raw)
 	}
@@ -57,10 +57,10 @@ func readResponse(resp *http.Response, limit int64, hide *spec.Veil) (*response,
 	header := resp.Header.Clone()
 	for _, values := range header {
 		for i := range values {
-			values[i] = hide.Text(values[i])
+			values[i] = redactor.RedactString(values[i])
 		}
 	}
-	return &response{status: resp.StatusCode, header: header, body: hide.Value(body)}, nil
+	return &response{status: resp.StatusCode, header: header, body: redactor.RedactValue(body)}, nil
 }
 
 // newStatusError returns an error with the status and the beginning of the

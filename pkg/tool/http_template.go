@@ -40,7 +40,7 @@ func compileValue(src string, p *Params) (*valueTemplate, error) {
 // compileSecret compiles the text between the secrets: braces inside a secret
 // are literal.
 func compileSecret(src spec.Secret, p *Params) (*valueTemplate, error) {
-	pieces := src.Pieces()
+	pieces := src.Parts()
 	if len(pieces) < 2 && src.Value == src.Reveal() {
 		return compileValue(src.Value, p)
 	}
@@ -85,18 +85,18 @@ func (c *configCompiler) compileTexts(src map[string]spec.Secret) []namedTemplat
 }
 
 // newRedactor returns a redactor for the secrets in the texts.
-func newRedactor(all ...map[string]spec.Secret) *spec.Veil {
+func newRedactor(all ...map[string]spec.Secret) *spec.Redactor {
 	var secrets []string
 	for _, texts := range all {
 		for _, text := range texts {
-			for _, p := range text.Pieces() {
+			for _, p := range text.Parts() {
 				if p.Hidden {
 					secrets = append(secrets, p.Text)
 				}
 			}
 		}
 	}
-	return spec.NewVeil(secrets...)
+	return spec.NewRedactor(secrets...)
 }
 
 // placeholders lists the placeholders of all parts.

@@ -40,7 +40,7 @@ func (s *mcpSet) describeError(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, errConnectTimeout) {
 		return cause
 	}
-	return fmt.Errorf("%s: %s", s.server.displayName(), s.redactor.Text(s.errorReason(ctx, err)))
+	return fmt.Errorf("%s: %s", s.server.displayName(), s.redactor.RedactString(s.errorReason(ctx, err)))
 }
 
 func (s *mcpSet) errorReason(ctx context.Context, err error) string {
@@ -54,7 +54,7 @@ func (s *mcpSet) errorReason(ctx context.Context, err error) string {
 		return fmt.Sprintf("program %s not found; install it on the host, or use its absolute path", s.server.command[0].Value)
 	case len(s.server.command) > 0:
 		if said := s.stderr.lastLine(); said != "" {
-			s.logger.Warn("mcp server failed", "server", s.server.displayName(), "stderr", s.redactor.Text(said))
+			s.logger.Warn("mcp server failed", "server", s.server.displayName(), "stderr", s.redactor.RedactString(said))
 			return fmt.Sprintf("the server program failed: %s; the host log has its last line of output", stripURL(err))
 		}
 		return fmt.Sprintf("the server program failed: %s; run it manually to see why", stripURL(err))

@@ -21,7 +21,7 @@ type mcpSet struct {
 	server       *mcpServer
 	capabilities Capabilities
 	dial         transportDialer
-	redactor     *spec.Veil
+	redactor     *spec.Redactor
 	stderr       *stderrTail
 	logger       *slog.Logger
 

@@ -215,7 +215,7 @@ func TestMCPTerminateOnClose(t *testing.T) {
 // TestMCPSecrets checks that responses never contain the secrets of the server.
 func TestMCPSecrets(t *testing.T) {
 	set := buildSet(t, "mcp", self("serve"))
-	set.(*mcpSet).redactor = spec.NewVeil("t0ken")
+	set.(*mcpSet).redactor = spec.NewRedactor("t0ken")
 	said, err := callOf(t, set, "echo", map[string]any{"name": "TOKEN"})
 	if text := fmt.Sprint(said, err); strings.Contains(text, "t0ken") || !strings.Contains(text, "TOKEN=***") {
 		t.Errorf("echo = %s", text)
@@ -306,7 +306,7 @@ func TestMCPErrors(t *testing.T) {
 func TestMCPLogsStderr(t *testing.T) {
 	var log strings.Builder
 	set := buildSet(t, "mcp", self("quit")).(*mcpSet)
-	set.logger, set.redactor = slog.New(slog.NewTextHandler(&log, nil)), spec.NewVeil("t0ken")
+	set.logger, set.redactor = slog.New(slog.NewTextHandler(&log, nil)), spec.NewRedactor("t0ken")
 	_, err := set.Tools(t.Context())
 	if text := errorString(err); strings.Contains(text, "account") {
 		t.Errorf("the error contains stderr: %s", text)

@@ -53,7 +53,7 @@ func (t *mcpTool) wrapCallError(ctx context.Context, err error) error {
 	case errors.As(err, &broken) && !broken.safeToRetry:
 		return fmt.Errorf("tool %s: the connection to %s closed during the call; the call may have been executed", t.decl.Name, t.set.server.displayName())
 	}
-	return fmt.Errorf("tool %s: %s: %s", t.decl.Name, t.set.server.displayName(), t.set.redactor.Text(stripURL(err)))
+	return fmt.Errorf("tool %s: %s: %s", t.decl.Name, t.set.server.displayName(), t.set.redactor.RedactString(stripURL(err)))
 }
 
 // convertResult converts the server's result as ADK does: {"content": […],
@@ -72,11 +72,11 @@ func (t *mcpTool) convertResult(res *mcp.CallToolResult) (*Result, error) {
 	response := map[string]any{"content": []any{}, "isError": res.IsError}
 	for _, key := range []string{"content", "structuredContent"} {
 		if part, ok := asMap(v)[key]; ok && part != nil {
-			response[key] = t.set.redactor.Value(part)
+			response[key] = t.set.redactor.RedactValue(part)
 		}
 	}
 	if res.IsError {
-		text := t.set.redactor.Text(joinTexts(res.Content))
+		text := t.set.redactor.RedactString(joinTexts(res.Content))
 		return nil, &AnswerError{fmt.Errorf("tool %s: %s", t.decl.Name, text), response}
 	}
 	return &Result{Response: response}, nil

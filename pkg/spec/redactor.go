@@ -11,35 +11,35 @@ import (
 	"strings"
 )
 
-// minHidden is the shortest secret that is looked for in texts: a shorter one
+// minSecretLength is the shortest secret that is looked for in texts: a shorter one
 // stands in many by chance.
-const minHidden = 4
+const minSecretLength = 4
 
-// A Veil puts *** in the place of secrets that somebody else repeats: as they are,
-// and as URLs, JSON, Go, base64 and hexadecimal digits have them. The nil Veil
+// A Redactor puts *** in the place of secrets that somebody else repeats: as they are,
+// and as URLs, JSON, Go, base64 and hexadecimal digits have them. The nil Redactor
 // hides nothing. Many goroutines may use it.
-type Veil struct{ replacer *strings.Replacer }
+type Redactor struct{ replacer *strings.Replacer }
 
-// NewVeil returns a veil for some secrets. Those of less than four letters are
+// NewRedactor returns a veil for some secrets. Those of less than four letters are
 // left out.
-func NewVeil(secrets ...string) *Veil {
+func NewRedactor(secrets ...string) *Redactor {
 	var forms []string
 	for _, s := range secrets {
-		if len(s) >= minHidden {
-			forms = append(forms, formsOf(s)...)
+		if len(s) >= minSecretLength {
+			forms = append(forms, secretEncodings(s)...)
 		}
 	}
 	// One may be the beginning of another: the longer one goes first.
 	slices.SortFunc(forms, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) })
 	var pairs []string
 	for _, form := range slices.Compact(forms) {
-		pairs = append(pairs, form, hidden)
+		pairs = append(pairs, form, redacted)
 	}
-	return &Veil{strings.NewReplacer(pairs...)}
+	return &Redactor{strings.NewReplacer(pairs...)}
 }
 
-// formsOf are the ways in which a secret may be written.
-func formsOf(secret string) []string {
+// secretEncodings are the ways in which a secret may be written.
+func secretEncodings(secret string) []string {
 	inner := func(quoted string) string { return quoted[1 : len(quoted)-1] }
 	quoted := inner(strconv.Quote(secret))
 	forms := []string{
@@ -57,7 +57,7 @@ func formsOf(secret string) []string {
 			// Of a secret in the midst of other text, what stands beside it has a
 			// share of the letters at both ends.
 			text := code.EncodeToString([]byte("xx"[:before] + secret))
-			if form := text[(before*8+5)/6 : len(text)-1]; len(form) >= 2*minHidden {
+			if form := text[(before*8+5)/6 : len(text)-1]; len(form) >= 2*minSecretLength {
 				forms = append(forms, form)
 			}
 		}
@@ -65,29 +65,29 @@ func formsOf(secret string) []string {
 	return forms
 }
 
-// Text is a text with its secrets hidden.
-func (v *Veil) Text(text string) string {
-	if v == nil {
+// RedactString is a text with its secrets hidden.
+func (r *Redactor) RedactString(text string) string {
+	if r == nil {
 		return text
 	}
-	return v.replacer.Replace(text)
+	return r.replacer.Replace(text)
 }
 
-// Value is a value of JSON with the secrets hidden in its texts and keys.
-func (v *Veil) Value(value any) any {
+// RedactValue is a value of JSON with the secrets hidden in its texts and keys.
+func (r *Redactor) RedactValue(value any) any {
 	switch value := value.(type) {
 	case string:
-		return v.Text(value)
+		return r.RedactString(value)
 	case []any:
 		items := make([]any, len(value))
 		for i, item := range value {
-			items[i] = v.Value(item)
+			items[i] = r.RedactValue(item)
 		}
 		return items
 	case map[string]any:
 		fields := make(map[string]any, len(value))
 		for key, item := range value {
-			fields[v.Text(key)] = v.Value(item)
+			fields[r.RedactString(key)] = r.RedactValue(item)
 		}
 		return fields
 	}
