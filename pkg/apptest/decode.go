@@ -29,7 +29,7 @@ type Test struct {
 	Pos  spec.Pos
 
 	answers scriptsByAgent
-	tools   map[string][]*standIn
+	tools   map[string][]*toolStub
 	turns   []*turn
 }
 
@@ -69,7 +69,7 @@ func (d *decoder) addDiagnostics(ds ...spec.Diagnostic) { d.diagnostics = append
 func (d *decoder) decodeTest(n *spec.Node) *Test {
 	var c testConfig
 	d.addDiagnostics(spec.Decode(n, &c)...)
-	t := &Test{Name: c.Name.Value, Pos: n.Pos, tools: map[string][]*standIn{}}
+	t := &Test{Name: c.Name.Value, Pos: n.Pos, tools: map[string][]*toolStub{}}
 	if n.Kind != spec.Mapping {
 		return t
 	}
@@ -79,7 +79,7 @@ func (d *decoder) decodeTest(n *spec.Node) *Test {
 	d.seenNames[t.Name] = c.Name.Pos
 	t.answers = d.decodeScripts(c.Model.node)
 	for _, name := range slices.Sorted(maps.Keys(c.Tools)) {
-		t.tools[name] = d.decodeStandIns(n.Get("tools"), name, c.Tools[name])
+		t.tools[name] = d.decodeStubs(n.Get("tools"), name, c.Tools[name])
 	}
 	t.turns = append(t.turns, d.decodeTurn(n, &c.First))
 	for i, item := range sequenceItems(n.Get("then")) {
@@ -198,15 +198,15 @@ func (d *decoder) decodeScript(n *spec.Node) *script {
 	return &script{s, ordered}
 }
 
-func (d *decoder) decodeStandIns(tools *spec.Node, name string, c standInsNode) []*standIn {
+func (d *decoder) decodeStubs(tools *spec.Node, name string, c stubsNode) []*toolStub {
 	for _, e := range tools.Entries {
 		if e.Key.Value == name {
 			d.checkName(e.Key, "tool %s", d.names.Tools)
 		}
 	}
-	all := make([]*standIn, len(c.items))
+	all := make([]*toolStub, len(c.items))
 	for i := range c.items {
-		all[i] = &standIn{standInConfig: c.items[i], pos: c.nodes[i].Pos}
+		all[i] = &toolStub{stubConfig: c.items[i], pos: c.nodes[i].Pos}
 	}
 	return all
 }

@@ -13,7 +13,7 @@ import (
 type testConfig struct {
 	Name  spec.Text               `yaml:"name" required:"true" doc:"What the test verifies, in a few words."`
 	Model answersNode             `yaml:"model" doc:"Answers of the models: a list for each agent, one list for all agents, or a script file of the app."`
-	Tools map[string]standInsNode `yaml:"tools" doc:"Stand-ins for tools by name: one response or a list. Other tools run for real, but without network access."`
+	Tools map[string]stubsNode `yaml:"tools" doc:"Stand-ins for tools by name: one response or a list. Other tools run for real, but without network access."`
 	First turnConfig              `yaml:",inline"`
 	Then  []turnConfig            `yaml:"then" doc:"The turns after the first, in order."`
 }
@@ -30,8 +30,8 @@ type turnConfig struct {
 	Expect  []spec.Expr    `yaml:"expect" doc:"Expressions that must be true after the turn."`
 }
 
-// standInConfig is one response of a stand-in for a tool.
-type standInConfig struct {
+// stubConfig is one response of a stand-in for a tool.
+type stubConfig struct {
 	Args   map[string]any `yaml:"args" doc:"The arguments that the call must have. Default: any."`
 	Return *spec.Node     `yaml:"return" doc:"The tool's response: a mapping, or the value of result; null means no response yet."`
 	Fail   string         `yaml:"fail" doc:"Instead of return: the error that the tool fails with; timeout simulates a timeout."`
@@ -56,35 +56,35 @@ func (a *answersNode) SchemaSpec() map[string]any {
 	return map[string]any{"anyOf": []any{file, list, byAgent}}
 }
 
-// standInsNode is one stand-in or a list of stand-ins.
-type standInsNode struct {
-	items []standInConfig
+// stubsNode is one stand-in or a list of stand-ins.
+type stubsNode struct {
+	items []stubConfig
 	nodes []*spec.Node
 }
 
 // DecodeSpec accepts both forms.
-func (s *standInsNode) DecodeSpec(n *spec.Node) spec.Diagnostics {
+func (s *stubsNode) DecodeSpec(n *spec.Node) spec.Diagnostics {
 	s.nodes = []*spec.Node{n}
 	if n.Kind == spec.Sequence {
 		s.nodes = n.Items
 	}
-	s.items = make([]standInConfig, len(s.nodes))
+	s.items = make([]stubConfig, len(s.nodes))
 	var ds spec.Diagnostics
 	for i, item := range s.nodes {
 		ds = append(ds, spec.Decode(item, &s.items[i])...)
-		ds = append(ds, checkStandIn(item, &s.items[i])...)
+		ds = append(ds, checkStub(item, &s.items[i])...)
 	}
 	return ds
 }
 
 // SchemaSpec returns the schema of both forms.
-func (s *standInsNode) SchemaSpec() map[string]any {
+func (s *stubsNode) SchemaSpec() map[string]any {
 	one := map[string]any{"$ref": "#/$defs/stand_in"}
 	return map[string]any{"anyOf": []any{one, map[string]any{"type": "array", "items": one}}}
 }
 
-// checkStandIn requires exactly one of return and fail.
-func checkStandIn(n *spec.Node, c *standInConfig) spec.Diagnostics {
+// checkStub requires exactly one of return and fail.
+func checkStub(n *spec.Node, c *stubConfig) spec.Diagnostics {
 	if n.Kind != spec.Mapping {
 		return nil
 	}
@@ -108,7 +108,7 @@ func checkStandIn(n *spec.Node, c *standInConfig) spec.Diagnostics {
 func Schema() map[string]any {
 	var set spec.SchemaSet
 	set.Define("answer", set.Object(reflect.TypeFor[provider.ScriptEntry]()))
-	set.Define("stand_in", set.Object(reflect.TypeFor[standInConfig]()))
+	set.Define("stand_in", set.Object(reflect.TypeFor[stubConfig]()))
 	return set.Document(map[string]any{"type": "array", "items": set.Object(reflect.TypeFor[testConfig]())})
 }
 
@@ -116,6 +116,6 @@ func Schema() map[string]any {
 func Reference() []string {
 	return []string{
 		spec.Reference("A test", "One conversation and its expectations: the first turn, and under `then:` the following ones.", reflect.TypeFor[testConfig]()),
-		spec.Reference("A stand-in", "One scripted response that replaces a tool call.", reflect.TypeFor[standInConfig]()),
+		spec.Reference("A stand-in", "One scripted response that replaces a tool call.", reflect.TypeFor[stubConfig]()),
 	}
 }

@@ -159,8 +159,8 @@ func thoughtOf(ev *session.Event) string {
 	return thought
 }
 
-// evaluate checks the expectation after a turn; nil means that it holds.
-func (e *expectation) evaluate(ctx context.Context, vars map[string]any) *Failure {
+// checkTurn checks the expectation after a turn; nil means that it holds.
+func (e *expectation) checkTurn(ctx context.Context, vars map[string]any) *Failure {
 	met, err := e.when.Bool(ctx, vars)
 	if met {
 		return nil

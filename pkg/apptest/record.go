@@ -110,7 +110,7 @@ func (m *recorder) renderTest() (string, error) {
 		}
 	}
 	name := cmp.Or(m.record.Name, "as in session "+m.record.Session.ID)
-	return "- name: " + provider.YAMLText(name) + "\n" + m.renderModels() + m.renderStandIns() + turns.String(), nil
+	return "- name: " + provider.YAMLText(name) + "\n" + m.renderModels() + m.renderStubs() + turns.String(), nil
 }
 
 // renderModels returns the model section, the answers by agent.
@@ -141,7 +141,7 @@ func renderKey(name string) string {
 	return name
 }
 
-func (m *recorder) renderStandIns() string {
+func (m *recorder) renderStubs() string {
 	if len(m.tools) == 0 {
 		return ""
 	}
@@ -181,7 +181,7 @@ func (m *recorder) renderTurn(i int, t *recordedTurn) ([]string, error) {
 		}
 	}
 	m.history = append(append(m.history, t.user), t.events...)
-	if expect := m.expectations(t); len(expect) > 0 {
+	if expect := m.buildExpectations(t); len(expect) > 0 {
 		lines = append(lines, "expect:")
 		for _, e := range expect {
 			lines = append(lines, "  - '"+strings.ReplaceAll(e, "'", "''")+"'")

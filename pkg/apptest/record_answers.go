@@ -33,7 +33,7 @@ func (m *recorder) recordEvent(ev *session.Event) error {
 	m.answers[ev.Author] = append(m.answers[ev.Author], entry)
 	for _, c := range calls {
 		if slices.Contains(ev.LongRunningToolIDs, c.ID) && !m.runsForReal(c.Name) {
-			m.addStandIn(c, "return: null", nil)
+			m.addStub(c, "return: null", nil)
 		}
 	}
 	return nil
@@ -66,7 +66,7 @@ func (m *recorder) recordResponses(ev *session.Event) error {
 		if err != nil {
 			return err
 		}
-		m.addStandIn(call, how, state)
+		m.addStub(call, how, state)
 		state = nil
 	}
 	return nil
@@ -93,7 +93,7 @@ func (m *recorder) findCall(id string) *genai.FunctionCall {
 	return nil
 }
 
-func (m *recorder) addStandIn(c *genai.FunctionCall, how string, state map[string]any) {
+func (m *recorder) addStub(c *genai.FunctionCall, how string, state map[string]any) {
 	args, err := provider.YAMLMapping(orEmpty(c.Args))
 	if err != nil {
 		args = "{}" // cannot happen: stored calls can be encoded
@@ -107,8 +107,8 @@ func (m *recorder) addStandIn(c *genai.FunctionCall, how string, state map[strin
 	m.tools[c.Name] = append(m.tools[c.Name], fmt.Sprintf("{args: %s, %s%s, times: 1}", args, how, set))
 }
 
-// expectations returns the expectations of a turn.
-func (m *recorder) expectations(t *recordedTurn) []string {
+// buildExpectations returns the expectations of a turn.
+func (m *recorder) buildExpectations(t *recordedTurn) []string {
 	var names []string
 	texts := map[string]string{}
 	branched, last, failed := false, "", ""

@@ -132,7 +132,7 @@ func (t *Test) Run(ctx context.Context, open Open) *Result {
 
 func (t *Test) runTurns(ctx context.Context, open Open, r *Result) error {
 	llm := newScriptedModel(t.answers)
-	standIns := &standIns{tools: t.tools, used: map[*standIn]int{}}
+	standIns := &stubSet{tools: t.tools, used: map[*toolStub]int{}}
 	app, err := open(ctx, &TestEnv{Model: llm, HTTP: &http.Client{Transport: blockedTransport{}}, Replace: standIns.replaceTool})
 	if err != nil {
 		return err
@@ -230,7 +230,7 @@ func (p *testRun) checkExpectations(ctx context.Context, n int, tu *turn, o *tur
 	}
 	vars := o.exprVars()
 	for _, e := range tu.expect {
-		if f := e.evaluate(ctx, vars); f != nil {
+		if f := e.checkTurn(ctx, vars); f != nil {
 			f.Turn = n
 			p.result.Failures = append(p.result.Failures, f)
 		}

@@ -20,7 +20,7 @@ func (s *Server) codeActions(ctx context.Context, m *message) (any, error) {
 	text, ok := s.files.textOf(path)
 	dir := s.files.appOf(path)
 	actions := []codeAction{}
-	if !ok || dir == "" || !p.wantsFixes() {
+	if !ok || dir == "" || !p.includesQuickFix() {
 		return actions, nil
 	}
 	if s.dirty[dir] || s.apps[dir] == nil {
@@ -46,8 +46,8 @@ func (s *Server) codeActions(ctx context.Context, m *message) (any, error) {
 	return actions, nil
 }
 
-// wantsFixes reports whether the requested kinds of actions include quick fixes.
-func (p *codeActionParams) wantsFixes() bool {
+// includesQuickFix reports whether the requested kinds of actions include quick fixes.
+func (p *codeActionParams) includesQuickFix() bool {
 	return len(p.Context.Only) == 0 || slices.ContainsFunc(p.Context.Only, func(kind string) bool {
 		return kind == "" || kind == quickFix || strings.HasPrefix(quickFix, kind+".")
 	})

@@ -14,7 +14,7 @@ func (s *Server) definitionAt(c *cursor) any {
 		return nil
 	}
 	for _, file := range []string{filepath.Join(filepath.Dir(c.path), word), filepath.Join(c.dir, word)} {
-		if filepath.Ext(word) != "" && s.files.exists(file) {
+		if filepath.Ext(word) != "" && s.files.hasFile(file) {
 			return location{URI: uriFromPath(file)}
 		}
 	}

@@ -103,8 +103,8 @@ func splitLines(text string) []string {
 	return strings.Split(strings.ReplaceAll(text, "\r\n", "\n"), "\n")
 }
 
-// exists reports whether the file is open or on disk.
-func (f *overlay) exists(path string) bool {
+// hasFile reports whether the file is open or on disk.
+func (f *overlay) hasFile(path string) bool {
 	_, ok := f.textOf(path)
 	return ok
 }

@@ -45,17 +45,17 @@ func (s *schema) schemasAt(keys []string) []map[string]any {
 func stepInto(one map[string]any, key string) []map[string]any {
 	if key == listItem {
 		items, _ := one["items"].(map[string]any)
-		return singleton(items)
+		return wrapSchema(items)
 	}
 	properties, _ := one["properties"].(map[string]any)
 	if p, ok := properties[key].(map[string]any); ok {
-		return singleton(p)
+		return wrapSchema(p)
 	}
 	more, _ := one["additionalProperties"].(map[string]any)
-	return singleton(more)
+	return wrapSchema(more)
 }
 
-func singleton(one map[string]any) []map[string]any {
+func wrapSchema(one map[string]any) []map[string]any {
 	if one == nil {
 		return nil
 	}

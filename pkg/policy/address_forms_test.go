@@ -14,13 +14,13 @@ import (
 	"testing"
 )
 
-// insides are private addresses: machines, their networks, and metadata services.
-func insides() []string {
+// privateAddrs are private addresses: machines, their networks, and metadata services.
+func privateAddrs() []string {
 	return []string{"127.0.0.1", "127.8.8.8", "10.0.0.5", "172.16.3.4", "192.168.1.1", "169.254.169.254", "100.100.100.200", "192.0.0.192", "0.0.0.0"}
 }
 
-// disguises are ways to write an IPv4 address as the host of a URL.
-func disguises(text string) []string {
+// addrForms are ways to write an IPv4 address as the host of a URL.
+func addrForms(text string) []string {
 	b := netip.MustParseAddr(text).As4()
 	n := uint32(b[0])<<24 | uint32(b[1])<<16 | uint32(b[2])<<8 | uint32(b[3])
 	high, low := n>>16, n&0xffff
@@ -41,23 +41,23 @@ func disguises(text string) []string {
 // by redirect and by name. A rejected request makes no connection attempt. The control
 // records the addresses that a client without a guard would connect to.
 func TestDisguisedAddresses(t *testing.T) {
-	first := newHome(t)
+	first := newTestServer(t)
 	asked, tried, refused, control := 0, 0, 0, 0
-	for _, inside := range insides() {
-		names := resolver(t, inside)
+	for _, inside := range privateAddrs() {
+		names := newResolver(t, inside)
 		g := (*Policy)(nil).Guard("shop")
 		g.resolve = names
 		if err := g.Check(first.URL); err != nil {
 			t.Fatal(err)
 		}
 		transport := g.Transport()
-		transport.DialContext = counted(&tried, first.port, transport.DialContext)
-		guarded, open := &http.Client{Transport: transport}, &http.Client{Transport: noting(&control, names)}
-		for _, host := range disguises(inside) {
+		transport.DialContext = countConnections(&tried, first.port, transport.DialContext)
+		guarded, open := &http.Client{Transport: transport}, &http.Client{Transport: newCountingTransport(&control, names)}
+		for _, host := range addrForms(inside) {
 			target := "http://" + host + ":81/latest/meta-data"
 			for _, address := range []string{target, first.URL + "/?to=" + url.QueryEscape(target)} {
 				asked++
-				err := get(guarded, address)
+				err := getURL(guarded, address)
 				if err == nil {
 					t.Errorf("%s was reached", address)
 				}
@@ -69,7 +69,7 @@ func TestDisguisedAddresses(t *testing.T) {
 					refused++
 				}
 			}
-			_ = get(open, target)
+			_ = getURL(open, target)
 		}
 		transport.CloseIdleConnections()
 	}
@@ -79,8 +79,8 @@ func TestDisguisedAddresses(t *testing.T) {
 	t.Logf("shown: %d URLs, half of them behind a redirect: %d refused as private, the others no addresses, %d connections tried; control, half of them without a guard: %d connections begun", asked, refused, tried, control)
 }
 
-// counted counts established connections, except to the port of an allowed server.
-func counted(n *int, port string, dial func(context.Context, string, string) (net.Conn, error)) func(context.Context, string, string) (net.Conn, error) {
+// countConnections counts established connections, except to the port of an allowed server.
+func countConnections(n *int, port string, dial func(context.Context, string, string) (net.Conn, error)) func(context.Context, string, string) (net.Conn, error) {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := dial(ctx, network, address)
 		if err == nil && !strings.HasSuffix(address, ":"+port) {
@@ -90,9 +90,9 @@ func counted(n *int, port string, dial func(context.Context, string, string) (ne
 	}
 }
 
-// noting is a transport without a guard that counts connection attempts to private
+// newCountingTransport is a transport without a guard that counts connection attempts to private
 // addresses and fails them.
-func noting(n *int, names *net.Resolver) *http.Transport {
+func newCountingTransport(n *int, names *net.Resolver) *http.Transport {
 	d := &net.Dialer{Resolver: names, Control: func(_, address string, _ syscall.RawConn) error {
 		if at, err := netip.ParseAddrPort(address); err == nil && Private(at.Addr()) {
 			*n++

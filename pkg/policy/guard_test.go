@@ -15,16 +15,16 @@ import (
 	"time"
 )
 
-// home is a server on a loopback address that counts its connections.
-type home struct {
+// testServer is a server on a loopback address that counts its connections.
+type testServer struct {
 	*httptest.Server
 	port string
-	came atomic.Int64
+	connections atomic.Int64
 }
 
-func newHome(t *testing.T) *home {
+func newTestServer(t *testing.T) *testServer {
 	t.Helper()
-	h := &home{}
+	h := &testServer{}
 	h.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		if to := req.URL.Query().Get("to"); to != "" {
 			http.Redirect(w, req, to, http.StatusFound)
@@ -32,7 +32,7 @@ func newHome(t *testing.T) *home {
 	}))
 	h.Config.ConnState = func(_ net.Conn, state http.ConnState) {
 		if state == http.StateNew {
-			h.came.Add(1)
+			h.connections.Add(1)
 		}
 	}
 	h.Start()
@@ -41,8 +41,8 @@ func newHome(t *testing.T) *home {
 	return h
 }
 
-// resolver resolves every name to one address after the other; the last one repeats.
-func resolver(t *testing.T, addrs ...string) *net.Resolver {
+// newResolver resolves every name to one address after the other; the last one repeats.
+func newResolver(t *testing.T, addrs ...string) *net.Resolver {
 	t.Helper()
 	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
 	if err != nil {
@@ -55,7 +55,7 @@ func resolver(t *testing.T, addrs ...string) *net.Resolver {
 			if err != nil {
 				return
 			}
-			reply, isA := answer(buf[:n], addrs[0])
+			reply, isA := buildDNSReply(buf[:n], addrs[0])
 			if isA && len(addrs) > 1 {
 				addrs = addrs[1:]
 			}
@@ -67,8 +67,8 @@ func resolver(t *testing.T, addrs ...string) *net.Resolver {
 	}}
 }
 
-// answer is a DNS response: the address for type A, empty for others.
-func answer(question []byte, addr string) (reply []byte, isA bool) {
+// buildDNSReply is a DNS response: the address for type A, empty for others.
+func buildDNSReply(question []byte, addr string) (reply []byte, isA bool) {
 	end := 12
 	for question[end] != 0 {
 		end += int(question[end]) + 1
@@ -87,7 +87,7 @@ func answer(question []byte, addr string) (reply []byte, isA bool) {
 	return reply, isA
 }
 
-func get(c *http.Client, address string) error {
+func getURL(c *http.Client, address string) error {
 	resp, err := c.Get(address)
 	if err == nil {
 		resp.Body.Close()
@@ -95,8 +95,8 @@ func get(c *http.Client, address string) error {
 	return err
 }
 
-// hosts are ways to write a loopback address, or to reach one.
-func hosts() []string {
+// loopbackHosts are ways to write a loopback address, or to reach one.
+func loopbackHosts() []string {
 	return []string{
 		"127.0.0.1", "127.0.0.2", "127.255.255.254", "127.1", "127.0.1", "2130706433", "0x7f000001", "0x7f.0.0.1", "0177.0.0.1", "017700000001",
 		"0.0.0.0", "0", "localhost", "LOCALHOST", "localhost.", "a.localhost", "[::1]", "[::]", "[::ffff:127.0.0.1]", "[::ffff:7f00:1]",
@@ -107,11 +107,11 @@ func hosts() []string {
 // TestGuard requests a server on a loopback address in every way, also by redirect. No
 // request may reach it; the control, a client without a guard, does.
 func TestGuard(t *testing.T) {
-	h := newHome(t)
-	control := &http.Client{Transport: &http.Transport{DialContext: (&net.Dialer{Resolver: resolver(t, "127.0.0.1"), Timeout: 200 * time.Millisecond}).DialContext, DisableKeepAlives: true}}
+	h := newTestServer(t)
+	control := &http.Client{Transport: &http.Transport{DialContext: (&net.Dialer{Resolver: newResolver(t, "127.0.0.1"), Timeout: 200 * time.Millisecond}).DialContext, DisableKeepAlives: true}}
 	reached := 0
-	for _, host := range hosts() {
-		if get(control, "http://"+host+":"+h.port) == nil {
+	for _, host := range loopbackHosts() {
+		if getURL(control, "http://"+host+":"+h.port) == nil {
 			reached++
 		}
 	}
@@ -119,60 +119,60 @@ func TestGuard(t *testing.T) {
 		t.Fatalf("the control reached the server in %d ways, want 10 or more", reached)
 	}
 	policies := map[string]*Policy{"none": nil, "empty": {}}
-	policies["others"], _ = decode(t, "grants:\n- {apps: [other], network: [127.0.0.0/8, '::1']}\n- {network: ['127.0.0.1:1', 10.0.0.0/8]}")
+	policies["others"], _ = decodePolicy(t, "grants:\n- {apps: [other], network: [127.0.0.0/8, '::1']}\n- {network: ['127.0.0.1:1', 10.0.0.0/8]}")
 	for name, p := range policies {
 		g := p.Guard("shop")
-		g.resolve = resolver(t, "127.0.0.1")
+		g.resolve = newResolver(t, "127.0.0.1")
 		c := &http.Client{Transport: g.Transport()}
-		h.came.Store(0)
-		for _, host := range hosts() {
-			err := get(c, "http://"+host+":"+h.port)
+		h.connections.Store(0)
+		for _, host := range loopbackHosts() {
+			err := getURL(c, "http://"+host+":"+h.port)
 			if err == nil {
 				t.Errorf("policy %s: %s was reached", name, host)
 			}
 		}
-		if n := h.came.Load(); n != 0 {
+		if n := h.connections.Load(); n != 0 {
 			t.Errorf("policy %s: %d connections came through", name, n)
 		}
 	}
-	t.Logf("shown: %d ways to a server of this machine: %d of them work without a guard", len(hosts()), reached)
+	t.Logf("shown: %d ways to a server of this machine: %d of them work without a guard", len(loopbackHosts()), reached)
 }
 
 // TestGuardRedirects allows a first server and expects its redirects to private
 // addresses to be rejected; the control follows them.
 func TestGuardRedirects(t *testing.T) {
-	first, second := newHome(t), newHome(t)
+	first, second := newTestServer(t), newTestServer(t)
 	g := (*Policy)(nil).Guard("shop")
-	g.resolve = resolver(t, "127.0.0.1")
+	g.resolve = newResolver(t, "127.0.0.1")
 	if err := g.Check(first.URL); err != nil {
 		t.Fatal(err)
 	}
 	c := &http.Client{Transport: g.Transport()}
-	for _, host := range hosts() {
+	for _, host := range loopbackHosts() {
 		to := first.URL + "/?to=" + url.QueryEscape("http://"+host+":"+second.port+"/")
-		if err := get(c, to); err == nil {
+		if err := getURL(c, to); err == nil {
 			t.Errorf("a redirect to %s was followed", host)
 		}
 	}
-	if first.came.Load() == 0 || second.came.Load() != 0 {
-		t.Errorf("%d connections to the first server, %d to the second, want some and none", first.came.Load(), second.came.Load())
+	if first.connections.Load() == 0 || second.connections.Load() != 0 {
+		t.Errorf("%d connections to the first server, %d to the second, want some and none", first.connections.Load(), second.connections.Load())
 	}
-	if err := get(http.DefaultClient, first.URL+"/?to="+url.QueryEscape(second.URL)); err != nil || second.came.Load() != 1 {
-		t.Errorf("the control: %v, %d connections, want 1", err, second.came.Load())
+	if err := getURL(http.DefaultClient, first.URL+"/?to="+url.QueryEscape(second.URL)); err != nil || second.connections.Load() != 1 {
+		t.Errorf("the control: %v, %d connections, want 1", err, second.connections.Load())
 	}
 }
 
 // TestGuardRebinding uses a name that first resolves to a public address and then to
 // a private one.
 func TestGuardRebinding(t *testing.T) {
-	h := newHome(t)
+	h := newTestServer(t)
 	g := (&Policy{grants: []grant{{targets: []target{{suffix: ".test"}}}}}).Guard("shop")
-	g.resolve = resolver(t, "127.0.0.1")
+	g.resolve = newResolver(t, "127.0.0.1")
 	address := "http://rebound.test:" + h.port
 	if err := g.Check(address); err != nil {
 		t.Errorf("Check = %v: a name is checked when it is resolved", err)
 	}
-	err := get(&http.Client{Transport: g.Transport()}, address)
+	err := getURL(&http.Client{Transport: g.Transport()}, address)
 	want := fmt.Sprintf("app shop may not reach rebound.test:%s (a private address); "+
 		"a grant in the file of --policy allows it: - {apps: [shop], network: [\"rebound.test:%s\"]}", h.port, h.port)
 	if refused := (*Refused)(nil); !errors.As(err, &refused) || refused.Error() != want {
@@ -185,7 +185,7 @@ func TestGuardRebinding(t *testing.T) {
 
 // TestGrants expects apps to reach granted addresses and no others.
 func TestGrants(t *testing.T) {
-	h := newHome(t)
+	h := newTestServer(t)
 	for _, tt := range []struct {
 		name, policy, app, host string
 		want                    bool
@@ -202,13 +202,13 @@ func TestGrants(t *testing.T) {
 		{"another app", "{apps: [shop], network: [127.0.0.1]}", "desk", "127.0.0.1", false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			p, ds := decode(t, "grants:\n- "+tt.policy)
+			p, ds := decodePolicy(t, "grants:\n- "+tt.policy)
 			if len(ds) > 0 {
 				t.Fatal(ds)
 			}
 			g := p.Guard(tt.app)
-			g.resolve = resolver(t, "127.0.0.1")
-			if err := get(&http.Client{Transport: g.Transport()}, "http://"+tt.host+":"+h.port); (err == nil) != tt.want {
+			g.resolve = newResolver(t, "127.0.0.1")
+			if err := getURL(&http.Client{Transport: g.Transport()}, "http://"+tt.host+":"+h.port); (err == nil) != tt.want {
 				t.Errorf("Get = %v, want granted %v", err, tt.want)
 			}
 		})

@@ -9,11 +9,11 @@ import (
 	"testing"
 )
 
-// homes are policies of a host that listens on an address, in every mode; each grants
+// hostPolicies are policies of a host that listens on an address, in every mode; each grants
 // everything on the host's machine except the address itself.
-func homes(t *testing.T, host Host) map[string]*Policy {
+func hostPolicies(t *testing.T, host Host) map[string]*Policy {
 	t.Helper()
-	wide, problems := decode(t, "grants:\n- {network: [127.0.0.0/8, 0.0.0.0/0, '::/0', '*', localhost, 127.0.0.1, '::1', own.test, 'own.test:"+portText(host.Listeners[0])+"']}")
+	wide, problems := decodePolicy(t, "grants:\n- {network: [127.0.0.0/8, 0.0.0.0/0, '::/0', '*', localhost, 127.0.0.1, '::1', own.test, 'own.test:"+portText(host.Listeners[0])+"']}")
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}
@@ -24,37 +24,37 @@ func homes(t *testing.T, host Host) map[string]*Policy {
 // name, number, redirect or IPv6 form, in any mode, unless a grant names the address
 // with its port. The control without the listener is reached.
 func TestOwnAddress(t *testing.T) {
-	h, first := newHome(t), newHome(t)
+	h, first := newTestServer(t), newTestServer(t)
 	own := netip.MustParseAddrPort(h.Listener.Addr().String())
 	listeners := map[string]netip.AddrPort{"loopback": own, "every address": netip.AddrPortFrom(netip.IPv4Unspecified(), own.Port()), "every IPv6 address": netip.AddrPortFrom(netip.IPv6Unspecified(), own.Port())}
-	forms := append(hosts(), "own.test")
+	forms := append(loopbackHosts(), "own.test")
 	for where, listener := range listeners {
-		for mode, p := range homes(t, Host{Listeners: []netip.AddrPort{listener}}) {
+		for mode, p := range hostPolicies(t, Host{Listeners: []netip.AddrPort{listener}}) {
 			g := p.Guard("shop")
-			g.resolve = resolver(t, "127.0.0.1")
+			g.resolve = newResolver(t, "127.0.0.1")
 			c := &http.Client{Transport: g.Transport()}
 			_ = g.Check(first.URL)
-			h.came.Store(0)
+			h.connections.Store(0)
 			for _, form := range forms {
 				address := "http://" + form + ":" + h.port + "/"
 				_ = g.Check(address)
-				if get(c, address) == nil || get(c, first.URL+"/?to="+url.QueryEscape(address)) == nil {
+				if getURL(c, address) == nil || getURL(c, first.URL+"/?to="+url.QueryEscape(address)) == nil {
 					t.Errorf("%s, listening on %s: %s was reached", mode, where, form)
 				}
 			}
-			if n := h.came.Load(); n != 0 {
+			if n := h.connections.Load(); n != 0 {
 				t.Errorf("%s, listening on %s: %d connections came through", mode, where, n)
 			}
-			if first.came.Load() == 0 {
+			if first.connections.Load() == 0 {
 				t.Errorf("%s: another server of this machine was not reached", mode)
 			}
 		}
 	}
 	other := netip.AddrPortFrom(own.Addr(), 1)
-	for mode, p := range homes(t, Host{Listeners: []netip.AddrPort{other}}) {
+	for mode, p := range hostPolicies(t, Host{Listeners: []netip.AddrPort{other}}) {
 		g := p.Guard("shop")
 		address := "http://127.0.0.1:" + h.port + "/"
-		if err := errors.Join(g.Check(address), get(&http.Client{Transport: g.Transport()}, address)); err != nil {
+		if err := errors.Join(g.Check(address), getURL(&http.Client{Transport: g.Transport()}, address)); err != nil {
 			t.Errorf("the control, %s: %v", mode, err)
 		}
 	}
@@ -84,7 +84,7 @@ func TestOwnInterface(t *testing.T) {
 // TestOwnAddressGranted: a grant of the address with its port lets an app call its
 // host, and the error names that grant.
 func TestOwnAddressGranted(t *testing.T) {
-	h := newHome(t)
+	h := newTestServer(t)
 	host := Host{Listeners: []netip.AddrPort{netip.MustParseAddrPort(h.Listener.Addr().String())}, Names: []string{"agents.example.com"}}
 	refused := (*Refused)(nil)
 	if !errors.As((&Policy{}).For(host).Guard("shop").Check(h.URL), &refused) {
@@ -95,12 +95,12 @@ func TestOwnAddressGranted(t *testing.T) {
 	if refused.Error() != want {
 		t.Errorf("Error() = %s\nwant %s", refused, want)
 	}
-	p, problems := decode(t, "grants:\n"+refused.Line)
+	p, problems := decodePolicy(t, "grants:\n"+refused.Line)
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}
 	g := p.For(host).Guard("shop")
-	if err := errors.Join(g.Check(h.URL), get(&http.Client{Transport: g.Transport()}, h.URL)); err != nil {
+	if err := errors.Join(g.Check(h.URL), getURL(&http.Client{Transport: g.Transport()}, h.URL)); err != nil {
 		t.Errorf("with the grant: %v", err)
 	}
 	if !errors.As((*Policy)(nil).For(host).Guard("shop").Check("https://Agents.example.com./run"), &refused) || refused.Line != `- {apps: [shop], network: ["agents.example.com:443"]}` {
@@ -135,7 +135,7 @@ func TestPublicGrants(t *testing.T) {
 		{"[8.8.0.0/16]", "anything.example", public, true},
 		{"[8.8.0.0/16]", "anything.example", "9.9.9.9", false},
 	} {
-		p, problems := decode(t, "grants:\n- {apps: [shop], network: "+tt.network+"}")
+		p, problems := decodePolicy(t, "grants:\n- {apps: [shop], network: "+tt.network+"}")
 		if len(problems) > 0 {
 			t.Fatal(problems)
 		}

@@ -9,7 +9,7 @@ import (
 	"agenthost/pkg/spec"
 )
 
-func decode(t *testing.T, text string) (*Policy, []string) {
+func decodePolicy(t *testing.T, text string) (*Policy, []string) {
 	t.Helper()
 	n, ds := spec.Parse("policy.yaml", []byte(text))
 	if err := ds.Err(); err != nil {
@@ -57,7 +57,7 @@ func TestDecode(t *testing.T) {
 		}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			_, got := decode(t, tt.text)
+			_, got := decodePolicy(t, tt.text)
 			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Errorf("Decode (-want +got):\n%s", diff)
 			}

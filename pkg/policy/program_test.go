@@ -9,7 +9,7 @@ import (
 // the variables that the app sets. Without a policy nothing is granted, and two grants
 // are not combined.
 func TestCheckProgram(t *testing.T) {
-	p, problems := decode(t, `grants:
+	p, problems := decodePolicy(t, `grants:
 - {apps: [a], commands: [[npx, -y, server], [ls]]}
 - {apps: [b], commands: [[npx, -y, server]], env: [TOKEN, HOME]}
 - {apps: [c], commands: [[ls]]}
@@ -60,7 +60,7 @@ func TestRefused(t *testing.T) {
 	if got := refused.Error(); got != want {
 		t.Errorf("error =\n%s\nwant\n%s", got, want)
 	}
-	p, problems := decode(t, "grants:\n"+refused.Line)
+	p, problems := decodePolicy(t, "grants:\n"+refused.Line)
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}

@@ -10,7 +10,7 @@ import (
 // shared host, or with a policy file, it may read only variables granted by name.
 // Variables that configure the host are never readable, in upper or lower case.
 func TestCheckVariable(t *testing.T) {
-	file, problems := decode(t, `grants:
+	file, problems := decodePolicy(t, `grants:
 - {apps: [shop], variables: [COMPANY, SHOP_*]}
 - {apps: [all], variables: ["*"]}
 - {apps: [keys], secrets: [KEY]}
@@ -81,7 +81,7 @@ func TestCheckValue(t *testing.T) {
 // TestRefusedHint: the hint names the flag, the file if there is one, and the line to
 // add, which works. An action that cannot be granted has no hint.
 func TestRefusedHint(t *testing.T) {
-	p, _ := decode(t, "grants: []")
+	p, _ := decodePolicy(t, "grants: []")
 	for _, tt := range []struct {
 		policy *Policy
 		want   string
@@ -94,7 +94,7 @@ func TestRefusedHint(t *testing.T) {
 			t.Errorf("Hint() = %q, want %q", refused.Hint(), tt.want)
 		}
 		_, line, _ := strings.Cut(refused.Hint(), ": - ")
-		again, _ := decode(t, "grants:\n- "+line)
+		again, _ := decodePolicy(t, "grants:\n- "+line)
 		if err := again.CheckVariable("shop", "COMPANY"); err != nil {
 			t.Errorf("with its line: %v", err)
 		}

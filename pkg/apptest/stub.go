@@ -16,36 +16,36 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// standIn is one scripted response of a tool.
-type standIn struct {
-	standInConfig
+// toolStub is one scripted response of a tool.
+type toolStub struct {
+	stubConfig
 	pos spec.Pos
 }
 
 // defaultToolTimeout is the reported timeout of a tool without its own.
 const defaultToolTimeout = 30 * time.Second
 
-// standIns are the stand-ins of one run.
-type standIns struct {
-	tools map[string][]*standIn
+// stubSet are the stand-ins of one run.
+type stubSet struct {
+	tools map[string][]*toolStub
 
 	mu   sync.Mutex
-	used map[*standIn]int
+	used map[*toolStub]int
 }
 
 // replaceTool wraps a tool with its stand-ins. Tools without stand-ins run for real,
 // but without network access.
-func (p *standIns) replaceTool(t tool.Tool) tool.Tool {
+func (p *stubSet) replaceTool(t tool.Tool) tool.Tool {
 	all, named := p.tools[t.Declaration().Name]
 	if _, agent := t.(*runtime.AgentTool); agent && !named {
 		return t
 	}
-	return &replacedTool{Tool: t, standIns: p, candidates: all}
+	return &stubbedTool{Tool: t, stubs: p, candidates: all}
 }
 
-// reserve returns the first stand-in that matches the arguments and has calls left,
+// reserveStub returns the first stand-in that matches the arguments and has calls left,
 // and counts the call.
-func (p *standIns) reserve(all []*standIn, args map[string]any) *standIn {
+func (p *stubSet) reserveStub(all []*toolStub, args map[string]any) *toolStub {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, s := range all {
@@ -60,18 +60,18 @@ func (p *standIns) reserve(all []*standIn, args map[string]any) *standIn {
 	return nil
 }
 
-// replacedTool is a tool with stand-ins.
-type replacedTool struct {
+// stubbedTool is a tool with stand-ins.
+type stubbedTool struct {
 	tool.Tool
-	standIns   *standIns
-	candidates []*standIn
+	stubs   *stubSet
+	candidates []*toolStub
 }
 
 // Capabilities returns those of the tool itself, so that it still asks for confirmation.
-func (p *replacedTool) Capabilities() tool.Capabilities { return tool.CapabilitiesOf(p.Tool) }
+func (p *stubbedTool) Capabilities() tool.Capabilities { return tool.CapabilitiesOf(p.Tool) }
 
 // EditRequest calls that of the tool itself; see [tool.RequestEditor].
-func (p *replacedTool) EditRequest(ctx context.Context, call *tool.Call, req *model.Request) error {
+func (p *stubbedTool) EditRequest(ctx context.Context, call *tool.Call, req *model.Request) error {
 	if e, ok := p.Tool.(tool.RequestEditor); ok {
 		return e.EditRequest(ctx, call, req)
 	}
@@ -79,14 +79,14 @@ func (p *replacedTool) EditRequest(ctx context.Context, call *tool.Call, req *mo
 }
 
 // Run responds from the stand-ins. If none matches the call, it runs the tool.
-func (p *replacedTool) Run(ctx context.Context, call *tool.Call) (*tool.Result, error) {
+func (p *stubbedTool) Run(ctx context.Context, call *tool.Call) (*tool.Result, error) {
 	if len(p.candidates) > 0 {
 		if _, err := tool.CheckArgs(p.Declaration(), call.Args); err != nil {
 			return nil, err
 		}
 	}
-	if s := p.standIns.reserve(p.candidates, call.Args); s != nil {
-		return s.respond(p, call)
+	if s := p.stubs.reserveStub(p.candidates, call.Args); s != nil {
+		return s.buildResult(p, call)
 	}
 	if _, agent := p.Tool.(*runtime.AgentTool); agent {
 		return nil, &tool.EndError{Err: fmt.Errorf("no stand-in of %s matches this call: all are used up or have other arguments", call.Name)}
@@ -98,7 +98,7 @@ func (p *replacedTool) Run(ctx context.Context, call *tool.Call) (*tool.Result, 
 	return result, err
 }
 
-func (s *standIn) respond(p *replacedTool, call *tool.Call) (*tool.Result, error) {
+func (s *toolStub) buildResult(p *stubbedTool, call *tool.Call) (*tool.Result, error) {
 	for k, v := range s.State {
 		call.State.Set(k, v)
 	}
