@@ -112,7 +112,7 @@ see('a slip shows its caret within a second, and its mending what changed', asyn
   assert.match(await page.textContent('#problems .hint'), /did you mean "instruction"/);
   assert.match(await page.textContent('#head'), /the last good revision keeps running/);
   await shot(page, 'page broken');
-  save(good.replace('hand over to whom it concerns', 'hand over to whom it concerns.\n  Be kind'), 'team', 'root_agent.yaml');
+  save(good.replace('transfer to the specialist for it', 'transfer to the specialist for it.\n  Be kind'), 'team', 'root_agent.yaml');
   await page.waitForSelector('#problems', { state: 'hidden' });
   await page.waitForSelector('#changes li[data-what=loaded] >> text=agent front_desk: instruction changed');
   await page.click('#changes li[data-what=loaded] summary');

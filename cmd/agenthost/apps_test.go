@@ -104,7 +104,7 @@ func TestApps(t *testing.T) {
 		{name: "pipeline", app: "pipeline", talk: [][2]string{
 			{"s: why sleep matters", "critic: I give it 9 of 10."},
 		}, state: map[string]any{
-			"outline": "1. What it is 2. Why it matters 3. How to begin (why sleep matters)",
+			"outline": "1. Definition 2. Benefits 3. First steps (why sleep matters)",
 			"draft":   "A better draft than the one that scored 6.", "score": int64(9),
 		}},
 		{name: "team", app: "team", talk: [][2]string{

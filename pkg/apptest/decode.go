@@ -10,8 +10,8 @@ import (
 	"agenthost/pkg/template"
 )
 
-// Names are the names that tests of an app may refer to. A nil list is unknown:
-// names are not checked against it.
+// Names are the names that tests of an app may refer to. Names are not checked
+// against a nil list.
 type Names struct {
 	// Agents are the agents with a model, Tools the tools that they may call.
 	Agents, Tools []string
@@ -40,8 +40,8 @@ type turn struct {
 	expect []*expectation
 }
 
-// Decode reads a file of tests, which is a list. It reports all problems; if any
-// is an error, the tests cannot run.
+// Decode decodes a test file, a list of tests. It reports all problems. The tests
+// cannot run if any of them is an error.
 func Decode(n *spec.Node, names *Names) ([]*Test, spec.Diagnostics) {
 	if n.IsNull() {
 		return nil, nil
@@ -73,7 +73,7 @@ func (d *decoder) decodeTest(n *spec.Node) *Test {
 	if n.Kind != spec.Mapping {
 		return t
 	}
-	if first, taken := d.seenNames[t.Name]; taken && t.Name != "" {
+	if first, found := d.seenNames[t.Name]; found && t.Name != "" {
 		d.addDiagnostics(c.Name.Errorf(0, "duplicate-name", "duplicate test name, first used in line %d", first.Line))
 	}
 	d.seenNames[t.Name] = c.Name.Pos
@@ -107,21 +107,21 @@ func (d *decoder) decodeTurn(n *spec.Node, c *turnConfig) *turn {
 	if n.Kind != spec.Mapping {
 		return tu
 	}
-	var ways []string
+	var inputs []string
 	for _, key := range []string{"user", "confirm", "respond"} {
 		if n.Get(key) != nil {
-			ways = append(ways, key)
+			inputs = append(inputs, key)
 		}
 	}
 	switch {
-	case len(ways) == 0 && n.Get("parts") == nil:
+	case len(inputs) == 0 && n.Get("parts") == nil:
 		d.addDiagnostics(n.Errorf("test", "a turn requires user, confirm or respond"))
-	case len(ways) > 1:
-		d.addDiagnostics(n.Get(ways[1]).Errorf("test", "%s and %s are mutually exclusive", ways[0], ways[1]))
+	case len(inputs) > 1:
+		d.addDiagnostics(n.Get(inputs[1]).Errorf("test", "%s and %s are mutually exclusive", inputs[0], inputs[1]))
 	case n.Get("payload") != nil && (c.Confirm == nil || !*c.Confirm):
 		d.addDiagnostics(n.Get("payload").Errorf("test", "payload requires confirm: true"))
-	case n.Get("parts") != nil && len(ways) == 1 && ways[0] != "user":
-		d.addDiagnostics(n.Get("parts").Errorf("test", "parts cannot be combined with %s", ways[0]))
+	case n.Get("parts") != nil && len(inputs) == 1 && inputs[0] != "user":
+		d.addDiagnostics(n.Get("parts").Errorf("test", "parts cannot be combined with %s", inputs[0]))
 	}
 	for _, src := range c.Expect {
 		if e := d.compileExpectation(src); e != nil {
@@ -192,7 +192,7 @@ func (d *decoder) decodeScript(n *spec.Node) *script {
 	d.addDiagnostics(ds...)
 	for _, item := range n.Items {
 		if at := item.Get("tool"); at != nil {
-			d.addDiagnostics(at.Errorf("test", "tool responses of a test belong under tools, not in the answers of a model"))
+			d.addDiagnostics(at.Errorf("test", "tool responses must be under tools, not in the answers of a model"))
 		}
 	}
 	return &script{s, ordered}
@@ -211,7 +211,8 @@ func (d *decoder) decodeStubs(tools *spec.Node, name string, c stubsNode) []*too
 	return all
 }
 
-// checkName reports a name that is not in the list. In what, %s is the name.
+// checkName reports a name that is not in the list. The format what contains %s for
+// the name.
 func (d *decoder) checkName(at *spec.Node, what string, names []string) {
 	if names == nil || slices.Contains(names, at.Value) {
 		return

@@ -45,7 +45,7 @@ func expectEnv(state map[string]any) template.Env {
 	}
 }
 
-// turnOutcome is the result of one turn, with the session after it.
+// turnOutcome is the result of one turn and the session after it.
 type turnOutcome struct {
 	events    []*session.Event
 	session   *session.Session
@@ -59,8 +59,8 @@ func (o *turnOutcome) exprVars() map[string]any {
 	calls := callVars(o.events)
 	texts, text, agent := []any{}, "", ""
 	for _, ev := range o.events {
-		if said := ev.Text(); said != "" {
-			text, agent = said, ev.Author
+		if eventText := ev.Text(); eventText != "" {
+			text, agent = eventText, ev.Author
 			texts = append(texts, map[string]any{"agent": agent, "text": text})
 		}
 	}
@@ -95,10 +95,10 @@ func toAnyList(texts []string) []any {
 	return all
 }
 
-func requestVars(asked []modelRequest) []any {
-	all := make([]any, len(asked))
-	for i, a := range asked {
-		all[i] = map[string]any{"agent": a.agent, "instruction": a.instruction, "tools": a.tools}
+func requestVars(requests []modelRequest) []any {
+	all := make([]any, len(requests))
+	for i, r := range requests {
+		all[i] = map[string]any{"agent": r.agent, "instruction": r.instruction, "tools": r.tools}
 	}
 	return all
 }

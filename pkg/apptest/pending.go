@@ -14,9 +14,9 @@ func pendingVars(sess *session.Session) map[string]any {
 	for _, open := range pendingApprovals(sess.Events()) {
 		for _, request := range open {
 			original, _ := request.Args["originalFunctionCall"].(map[string]any)
-			asked, _ := request.Args["toolConfirmation"].(map[string]any)
+			confirmation, _ := request.Args["toolConfirmation"].(map[string]any)
 			confirmations = append(confirmations, map[string]any{
-				"tool": original["name"], "args": original["args"], "hint": asked["hint"], "payload": asked["payload"],
+				"tool": original["name"], "args": original["args"], "hint": confirmation["hint"], "payload": confirmation["payload"],
 			})
 		}
 	}
@@ -31,7 +31,7 @@ func pendingVars(sess *session.Session) map[string]any {
 	return pending
 }
 
-// pendingCall is a call that waits for a response of the user.
+// pendingCall is a call that requires a response of the user.
 type pendingCall struct {
 	author string
 	call   *genai.FunctionCall

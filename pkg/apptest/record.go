@@ -17,22 +17,22 @@ import (
 )
 
 // A Record is the source of a test: a stored session, and the tools of the app
-// that a test can run for real.
+// that run in a test without a stub.
 type Record struct {
 	// Name is the name of the test. Default: derived from the session ID.
 	Name    string
 	Session *session.Session
 	// Initial is the initial state of the session.
 	Initial map[string]any
-	// Own are the tools that run for real in a test, without a stand-in.
+	// Own are the tools that need no stub: they run in a test.
 	Own []string
 }
 
 // Make writes a session as a test, an item of a test file: the user's messages and
 // decisions, the answers of the models by agent, the tool responses, and
-// expectations for the calls and texts of each turn. Rewound turns are left out, and
-// so is a last turn that was interrupted before its answer; cutOff reports that.
-// Make returns an error if a test cannot express the session.
+// expectations for the calls and texts of each turn. It omits rewound turns. It also
+// omits the last turn if that was interrupted before its answer; cutOff is then
+// true. Make returns an error if a test cannot express the session.
 func Make(r *Record) (text string, cutOff bool, err error) {
 	m := &recorder{record: r, answers: map[string][]string{}, tools: map[string][]string{}, rejected: map[string]bool{}}
 	for _, ev := range session.WithoutRewound(r.Session.Events()) {
@@ -74,7 +74,7 @@ func (t *recordedTurn) isCutOff() bool {
 type recorder struct {
 	record *Record
 	turns  []*recordedTurn
-	// answers are script entries by agent, tools are stand-ins by tool.
+	// answers are script entries by agent, tools are stubs by tool.
 	answers, tools map[string][]string
 	// rejected are the IDs of calls that the user rejected.
 	rejected map[string]bool
@@ -110,20 +110,21 @@ func (m *recorder) renderTest() (string, error) {
 		}
 	}
 	name := cmp.Or(m.record.Name, "as in session "+m.record.Session.ID)
-	return "- name: " + provider.YAMLText(name) + "\n" + m.renderModels() + m.renderStubs() + turns.String(), nil
+	return "- name: " + provider.YAMLText(name) + "\n" + renderSection("model", m.answers) + renderSection("tools", m.tools) + turns.String(), nil
 }
 
-// renderModels returns the model section, the answers by agent.
-func (m *recorder) renderModels() string {
-	if len(m.answers) == 0 {
+// renderSection returns the YAML lists of a section by name, such as the answers of
+// the models by agent.
+func renderSection(section string, lists map[string][]string) string {
+	if len(lists) == 0 {
 		return ""
 	}
 	var b strings.Builder
-	b.WriteString("  model:\n")
-	for _, agent := range slices.Sorted(maps.Keys(m.answers)) {
-		b.WriteString("    " + renderKey(agent) + ":\n")
-		for _, entry := range m.answers[agent] {
-			for line := range strings.Lines(entry) {
+	b.WriteString("  " + section + ":\n")
+	for _, name := range slices.Sorted(maps.Keys(lists)) {
+		b.WriteString("    " + renderKey(name) + ":\n")
+		for _, item := range lists[name] {
+			for line := range strings.Lines(item) {
 				b.WriteString("      " + line)
 			}
 		}
@@ -141,22 +142,7 @@ func renderKey(name string) string {
 	return name
 }
 
-func (m *recorder) renderStubs() string {
-	if len(m.tools) == 0 {
-		return ""
-	}
-	var b strings.Builder
-	b.WriteString("  tools:\n")
-	for _, name := range slices.Sorted(maps.Keys(m.tools)) {
-		b.WriteString("    " + renderKey(name) + ":\n")
-		for _, s := range m.tools[name] {
-			b.WriteString("      - " + s + "\n")
-		}
-	}
-	return b.String()
-}
-
-// renderTurn records the answers of a turn and returns its lines.
+// renderTurn returns the lines of a turn. It also collects the answers and the stubs.
 func (m *recorder) renderTurn(i int, t *recordedTurn) ([]string, error) {
 	lines, err := m.renderUserInput(t.user)
 	if err != nil {
@@ -239,7 +225,7 @@ func (m *recorder) renderUserInput(ev *session.Event) ([]string, error) {
 // renderDecisions returns the lines of the user's responses to calls.
 func (m *recorder) renderDecisions(responses []*genai.FunctionResponse) ([]string, error) {
 	answers := map[string]any{}
-	var decided []string
+	var lines []string
 	for _, r := range responses {
 		if r.Name != runtime.RequestConfirmation {
 			answers[r.Name] = r.Response
@@ -247,10 +233,10 @@ func (m *recorder) renderDecisions(responses []*genai.FunctionResponse) ([]strin
 		}
 		confirmed, _ := r.Response["confirmed"].(bool)
 		line := fmt.Sprintf("confirm: %t", confirmed)
-		if len(decided) > 0 && decided[0] != line {
-			return nil, errors.New("the user approves one call and rejects another in the same turn, which a test cannot express")
+		if len(lines) > 0 && lines[0] != line {
+			return nil, errors.New("cannot express a turn in which the user approves one call and rejects another")
 		}
-		decided = []string{line}
+		lines = []string{line}
 		if !confirmed {
 			m.markRejected(r.ID)
 		} else if payload, ok := r.Response["payload"]; ok {
@@ -258,14 +244,14 @@ func (m *recorder) renderDecisions(responses []*genai.FunctionResponse) ([]strin
 			if err != nil {
 				return nil, err
 			}
-			decided = append(decided, strings.Trim(text, "{}"))
+			lines = append(lines, strings.Trim(text, "{}"))
 		}
 	}
 	switch {
 	case len(answers) == 0:
-		return decided, nil
-	case len(decided) > 0:
-		return nil, errors.New("the user confirms a call and responds to another in the same turn, which a test cannot express")
+		return lines, nil
+	case len(lines) > 0:
+		return nil, errors.New("cannot express a turn in which the user confirms one call and responds to another")
 	}
 	text, err := provider.YAMLMapping(answers)
 	return []string{"respond: " + text}, err

@@ -32,7 +32,7 @@ func (m *recorder) recordEvent(ev *session.Event) error {
 	}
 	m.answers[ev.Author] = append(m.answers[ev.Author], entry)
 	for _, c := range calls {
-		if slices.Contains(ev.LongRunningToolIDs, c.ID) && !m.runsForReal(c.Name) {
+		if slices.Contains(ev.LongRunningToolIDs, c.ID) && !m.runsUnstubbed(c.Name) {
 			m.addStub(c, "return: null", nil)
 		}
 	}
@@ -46,27 +46,27 @@ func isModelResponse(ev *session.Event) bool {
 		len(ev.Calls()) > 0 || ev.ErrorCode != "" && ev.Content == nil
 }
 
-// runsForReal reports whether a tool runs for real in a test.
-func (m *recorder) runsForReal(name string) bool { return slices.Contains(m.record.Own, name) }
+// runsUnstubbed reports whether a tool runs in a test without a stub.
+func (m *recorder) runsUnstubbed(name string) bool { return slices.Contains(m.record.Own, name) }
 
-// recordResponses turns tool responses into stand-ins. The state delta of the event
-// covers all of its tools; the first stand-in gets it.
+// recordResponses records tool responses as stubs. An event has one state delta for
+// all of its tools; the first stub sets it.
 func (m *recorder) recordResponses(ev *session.Event) error {
 	state := ev.Actions.StateDelta
 	for _, r := range ev.Responses() {
-		asks := ev.Actions.RequestedToolConfirmations[r.ID] != nil || ev.Actions.RequestedAuthConfigs[r.ID] != nil
-		if asks || m.rejected[r.ID] || m.runsForReal(r.Name) {
+		requestsInput := ev.Actions.RequestedToolConfirmations[r.ID] != nil || ev.Actions.RequestedAuthConfigs[r.ID] != nil
+		if requestsInput || m.rejected[r.ID] || m.runsUnstubbed(r.Name) {
 			continue
 		}
 		call := m.findCall(r.ID)
 		if call == nil {
 			continue
 		}
-		how, err := renderResponse(r.Response)
+		outcome, err := renderResponse(r.Response)
 		if err != nil {
 			return err
 		}
-		m.addStub(call, how, state)
+		m.addStub(call, outcome, state)
 		state = nil
 	}
 	return nil
@@ -93,7 +93,7 @@ func (m *recorder) findCall(id string) *genai.FunctionCall {
 	return nil
 }
 
-func (m *recorder) addStub(c *genai.FunctionCall, how string, state map[string]any) {
+func (m *recorder) addStub(c *genai.FunctionCall, outcome string, state map[string]any) {
 	args, err := provider.YAMLMapping(orEmpty(c.Args))
 	if err != nil {
 		args = "{}" // cannot happen: stored calls can be encoded
@@ -104,7 +104,7 @@ func (m *recorder) addStub(c *genai.FunctionCall, how string, state map[string]a
 			set = ", state: " + text
 		}
 	}
-	m.tools[c.Name] = append(m.tools[c.Name], fmt.Sprintf("{args: %s, %s%s, times: 1}", args, how, set))
+	m.tools[c.Name] = append(m.tools[c.Name], fmt.Sprintf("- {args: %s, %s%s, times: 1}\n", args, outcome, set))
 }
 
 // buildExpectations returns the expectations of a turn.
@@ -120,8 +120,8 @@ func (m *recorder) buildExpectations(t *recordedTurn) []string {
 				names = append(names, c.Name)
 			}
 		}
-		if said := ev.Text(); said != "" {
-			last, texts[ev.Author] = said, said
+		if text := ev.Text(); text != "" {
+			last, texts[ev.Author] = text, text
 		}
 	}
 	expect := append(callExpectations(names, branched), textExpectations(last, texts, branched)...)

@@ -24,7 +24,7 @@ import (
 
 // A TestEnv replaces the environment of an app during a test.
 type TestEnv struct {
-	// Model replaces all models, HTTP the network client, and Replace returns the
+	// Model replaces all models, HTTP replaces the HTTP client, and Replace returns the
 	// replacement of a tool.
 	Model   model.LLM
 	HTTP    *http.Client
@@ -121,19 +121,19 @@ const testUser = "user"
 // Run runs the test with its own app and store. If the app cannot be opened, the
 // test fails.
 func (t *Test) Run(ctx context.Context, open Open) *Result {
-	began := time.Now()
+	start := time.Now()
 	r := &Result{Test: t}
 	if err := t.runTurns(ctx, open, r); err != nil {
 		r.Failures = append(r.Failures, &Failure{Turn: 1, Diagnostic: t.turns[0].node.Errorf("test-failed", "test aborted: %s", err)})
 	}
-	r.Took = time.Since(began)
+	r.Took = time.Since(start)
 	return r
 }
 
 func (t *Test) runTurns(ctx context.Context, open Open, r *Result) error {
 	llm := newScriptedModel(t.answers)
-	standIns := &stubSet{tools: t.tools, used: map[*toolStub]int{}}
-	app, err := open(ctx, &TestEnv{Model: llm, HTTP: &http.Client{Transport: blockedTransport{}}, Replace: standIns.replaceTool})
+	stubs := &stubSet{tools: t.tools, used: map[*toolStub]int{}}
+	app, err := open(ctx, &TestEnv{Model: llm, HTTP: &http.Client{Transport: blockedTransport{}}, Replace: stubs.replaceTool})
 	if err != nil {
 		return err
 	}
@@ -283,12 +283,12 @@ func (tu *turn) buildMessage(sess *session.Session) (*genai.Content, error) {
 func (tu *turn) addDecision(c *genai.Content, sess *session.Session) error {
 	open := pendingApprovals(sess.Events())
 	if len(open) == 0 {
-		return errors.New("no call is waiting for confirmation")
+		return errors.New("no call requires confirmation")
 	}
 	for _, request := range open[0] {
 		response := map[string]any{"confirmed": *tu.Confirm}
-		asked, _ := request.Args["toolConfirmation"].(map[string]any)
-		if payload, ok := asked["payload"]; ok && *tu.Confirm {
+		confirmation, _ := request.Args["toolConfirmation"].(map[string]any)
+		if payload, ok := confirmation["payload"]; ok && *tu.Confirm {
 			response["payload"] = payload
 		}
 		if tu.Payload != nil {
@@ -305,7 +305,7 @@ func (tu *turn) addResponses(c *genai.Content, sess *session.Session) error {
 	for _, e := range tu.node.Get("respond").Entries {
 		i := slices.IndexFunc(open, func(w pendingCall) bool { return w.call.Name == e.Key.Value })
 		if i < 0 {
-			return fmt.Errorf("no call of %s is waiting for a response", e.Key.Value)
+			return fmt.Errorf("no pending call of %s", e.Key.Value)
 		}
 		response, ok := tu.Respond[e.Key.Value].(map[string]any)
 		if !ok {

@@ -16,7 +16,7 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// toolStub is one scripted response of a tool.
+// toolStub is one response of a stub, at its position in the test file.
 type toolStub struct {
 	stubConfig
 	pos spec.Pos
@@ -25,7 +25,7 @@ type toolStub struct {
 // defaultToolTimeout is the reported timeout of a tool without its own.
 const defaultToolTimeout = 30 * time.Second
 
-// stubSet are the stand-ins of one run.
+// stubSet are the stubs of one run.
 type stubSet struct {
 	tools map[string][]*toolStub
 
@@ -33,8 +33,8 @@ type stubSet struct {
 	used map[*toolStub]int
 }
 
-// replaceTool wraps a tool with its stand-ins. Tools without stand-ins run for real,
-// but without network access.
+// replaceTool wraps a tool with its stubs. Tools without stubs run without network
+// access.
 func (p *stubSet) replaceTool(t tool.Tool) tool.Tool {
 	all, named := p.tools[t.Declaration().Name]
 	if _, agent := t.(*runtime.AgentTool); agent && !named {
@@ -43,7 +43,7 @@ func (p *stubSet) replaceTool(t tool.Tool) tool.Tool {
 	return &stubbedTool{Tool: t, stubs: p, candidates: all}
 }
 
-// reserveStub returns the first stand-in that matches the arguments and has calls left,
+// reserveStub returns the first stub that matches the arguments and has calls left,
 // and counts the call.
 func (p *stubSet) reserveStub(all []*toolStub, args map[string]any) *toolStub {
 	p.mu.Lock()
@@ -60,17 +60,18 @@ func (p *stubSet) reserveStub(all []*toolStub, args map[string]any) *toolStub {
 	return nil
 }
 
-// stubbedTool is a tool with stand-ins.
+// stubbedTool is a tool with stubs.
 type stubbedTool struct {
 	tool.Tool
-	stubs   *stubSet
+	stubs      *stubSet
 	candidates []*toolStub
 }
 
-// Capabilities returns those of the tool itself, so that it still asks for confirmation.
+// Capabilities returns the capabilities of the tool itself, so that it still requires
+// confirmation.
 func (p *stubbedTool) Capabilities() tool.Capabilities { return tool.CapabilitiesOf(p.Tool) }
 
-// EditRequest calls that of the tool itself; see [tool.RequestEditor].
+// EditRequest calls EditRequest of the tool itself; see [tool.RequestEditor].
 func (p *stubbedTool) EditRequest(ctx context.Context, call *tool.Call, req *model.Request) error {
 	if e, ok := p.Tool.(tool.RequestEditor); ok {
 		return e.EditRequest(ctx, call, req)
@@ -78,7 +79,8 @@ func (p *stubbedTool) EditRequest(ctx context.Context, call *tool.Call, req *mod
 	return nil
 }
 
-// Run responds from the stand-ins. If none matches the call, it runs the tool.
+// Run responds with the first stub that matches the call. If none does, it runs the
+// tool.
 func (p *stubbedTool) Run(ctx context.Context, call *tool.Call) (*tool.Result, error) {
 	if len(p.candidates) > 0 {
 		if _, err := tool.CheckArgs(p.Declaration(), call.Args); err != nil {
@@ -89,11 +91,11 @@ func (p *stubbedTool) Run(ctx context.Context, call *tool.Call) (*tool.Result, e
 		return s.buildResult(p, call)
 	}
 	if _, agent := p.Tool.(*runtime.AgentTool); agent {
-		return nil, &tool.EndError{Err: fmt.Errorf("no stand-in of %s matches this call: all are used up or have other arguments", call.Name)}
+		return nil, &tool.EndError{Err: fmt.Errorf("no stub of %s matches this call: all are used up or have other arguments", call.Name)}
 	}
 	result, err := p.Tool.Run(ctx, call)
 	if out := (*networkError)(nil); errors.As(err, &out) {
-		return nil, &tool.EndError{Err: fmt.Errorf("%w: add a stand-in, tools: {%s: {return: {…}}}", out, call.Name)}
+		return nil, &tool.EndError{Err: fmt.Errorf("%w: add a stub, tools: {%s: {return: {…}}}", out, call.Name)}
 	}
 	return result, err
 }
@@ -104,11 +106,11 @@ func (s *toolStub) buildResult(p *stubbedTool, call *tool.Call) (*tool.Result, e
 	}
 	switch {
 	case s.Fail == "timeout":
-		late := &tool.TimeoutError{Tool: call.Name, Timeout: p.Capabilities().Timeout}
-		if late.Timeout == 0 {
-			late.Timeout = defaultToolTimeout
+		timeoutErr := &tool.TimeoutError{Tool: call.Name, Timeout: p.Capabilities().Timeout}
+		if timeoutErr.Timeout == 0 {
+			timeoutErr.Timeout = defaultToolTimeout
 		}
-		return nil, late
+		return nil, timeoutErr
 	case s.Fail != "":
 		return nil, errors.New(s.Fail)
 	}

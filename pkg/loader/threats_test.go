@@ -109,7 +109,7 @@ func threats() []threat {
 		},
 		{row: "reach a public address", files: tool("https://evil.example/x", ""), refusal: "may not reach evil.example", control: granted("{network: ['*.example']}")},
 		{row: "reach a service of this machine", files: tool("@service", ""), refusal: "a private address", control: granted("{network: [127.0.0.1]}")},
-		{row: "reach the host itself", files: tool("@service", ""), listens: true, refusal: "it leads to the host itself", control: func(a *attempt) {
+		{row: "reach the host itself", files: tool("@service", ""), listens: true, refusal: "the address belongs to the host", control: func(a *attempt) {
 			a.policy = decodePolicy("grants:\n- {network: ['" + a.host.Listeners[0].String() + "']}")
 		}},
 		{row: "reach the host by another name", files: tool("@service/?to=@host", ""), listens: true, refusal: "may not reach", control: func(a *attempt) { ownMachine(a); a.opts.HTTP = http.DefaultClient }},

@@ -9,8 +9,8 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// codeActions returns the fixes for the problems in the requested lines: the same
-// ones that check --fix applies.
+// codeActions returns the fixes for the problems in the requested lines. They are the
+// fixes that check --fix applies.
 func (s *Server) codeActions(ctx context.Context, m *message) (any, error) {
 	var p codeActionParams
 	if err := decodeParams(m, &p); err != nil {

@@ -39,8 +39,8 @@ func (c *cursor) inPlaceholder() bool {
 	return !isFlow(c.before[:brace])
 }
 
-// isFlow reports whether a brace after this text begins a YAML flow mapping: it
-// does after a key, a dash, or inside another mapping or list.
+// isFlow reports whether a brace after this text begins a YAML flow mapping: after a
+// key, after a dash, or inside another mapping or list.
 func isFlow(before string) bool {
 	text := strings.TrimRight(before, " ")
 	return text == "" || strings.ContainsAny(text[len(text)-1:], ":-[,{")
@@ -61,7 +61,7 @@ func (s *Server) completeFields(c *cursor) []completionItem {
 		items = append(items, completionItem{Label: named.Name, Kind: kindName, Documentation: newMarkdown(named.Doc), InsertText: named.Name + ": "})
 	}
 	for _, f := range sortedFields(filterBySiblings(s.schemaFor(c.documentKind()).schemasAt(c.keys), c.siblings)) {
-		if _, there := c.siblings[f.name]; !there {
+		if _, set := c.siblings[f.name]; !set {
 			items = append(items, completionItem{
 				Label: f.name, Kind: kindProperty, Detail: typeName(f.schema),
 				Documentation: newMarkdown(stringProperty(f.schema, "description")), InsertText: f.name + ": ",
@@ -74,8 +74,8 @@ func (s *Server) completeFields(c *cursor) []completionItem {
 	return items
 }
 
-// namedKeys returns the agents or tools whose names are keys here; only tests
-// have such keys.
+// namedKeys returns the agents or tools whose names are keys at the cursor. Only
+// tests have such keys.
 func (s *Server) namedKeys(c *cursor) []loader.Named {
 	if c.documentKind() != "test" || len(c.keys) != 2 {
 		return nil
@@ -148,7 +148,7 @@ func yamlFiles(dir, from string) []string {
 	_ = fs.WalkDir(os.DirFS(dir), ".", func(path string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil || d.IsDir() && path != "." && strings.HasPrefix(d.Name(), "."):
-			return fs.SkipDir // unreadable files are not offered
+			return fs.SkipDir // omit unreadable files
 		case !strings.HasSuffix(path, ".yaml") || strings.HasSuffix(path, ".test.yaml") || path == "app.yaml":
 			return nil
 		}

@@ -125,7 +125,7 @@ func isBlankOrComment(line string) bool {
 
 // collectSiblings collects the other keys of the mapping at this column.
 func (c *cursor) collectSiblings(col int) {
-	look := func(n int) (more bool) {
+	collectLine := func(n int) (inMapping bool) {
 		if isBlankOrComment(c.lines[n]) {
 			return true
 		}
@@ -138,12 +138,12 @@ func (c *cursor) collectSiblings(col int) {
 		indent := len(c.lines[n]) - len(strings.TrimLeft(c.lines[n], " "))
 		return indent >= col
 	}
-	for n := c.line - 1; n >= 0 && look(n); n-- {
+	for n := c.line - 1; n >= 0 && collectLine(n); n-- {
 	}
 	if startsListItem(c.lines[c.line], col) {
 		c.siblings = map[string]string{} // the keys above belong to another item
 	}
-	for n := c.line + 1; n < len(c.lines) && !startsListItem(c.lines[n], col) && look(n); n++ {
+	for n := c.line + 1; n < len(c.lines) && !startsListItem(c.lines[n], col) && collectLine(n); n++ {
 	}
 }
 

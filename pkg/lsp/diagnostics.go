@@ -19,7 +19,7 @@ func (s *Server) checkApp(ctx context.Context, dir string) error {
 		a = &app{published: map[string]bool{}}
 		s.apps[dir] = a
 	}
-	// A broken document has no reliable names; keep the previous outline.
+	// An invalid document may lack names; keep the previous outline.
 	if a.outline == nil || !ds.HasErrors() || len(outline.Agents) > 0 {
 		a.outline = outline
 	}

@@ -99,8 +99,8 @@ func findInterpolated(n *spec.Node, line int) *spec.Node {
 	return nil
 }
 
-// findNamed looks up a word, first among the names that the key expects, then
-// among all names of the app.
+// findNamed looks up a word: first in the names that the key expects, then in all
+// names of the app.
 func (s *Server) findNamed(c *cursor, word string) (loader.Named, string, bool) {
 	for _, n := range s.namesForKey(c) {
 		if n.Name == word {

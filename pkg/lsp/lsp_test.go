@@ -281,7 +281,7 @@ func TestCodeActions(t *testing.T) {
 	e := startEditor(t)
 	defer e.close()
 	e.openDocument("root_agent.yaml", "name: desk\nmodel: fast\ninstruction: é𝄞 {usr:name?} {tmp:x?}.\n")
-	ask := func(first, last int, only ...string) []string {
+	requestActions := func(first, last int, only ...string) []string {
 		t.Helper()
 		var actions []struct {
 			Title, Kind string
@@ -311,11 +311,11 @@ func TestCodeActions(t *testing.T) {
 		name      string
 		got, want []string
 	}{
-		{"one line", ask(2, 2), []string{user, temp}},
-		{"all lines", ask(0, 9), []string{user, temp}},
-		{"no certain fix", ask(3, 3), []string{}},
-		{"only quick fixes", ask(2, 2, "quickfix"), []string{user, temp}},
-		{"only other kinds", ask(2, 2, "refactor"), []string{}},
+		{"one line", requestActions(2, 2), []string{user, temp}},
+		{"all lines", requestActions(0, 9), []string{user, temp}},
+		{"no certain fix", requestActions(3, 3), []string{}},
+		{"only quick fixes", requestActions(2, 2, "quickfix"), []string{user, temp}},
+		{"only other kinds", requestActions(2, 2, "refactor"), []string{}},
 	} {
 		if diff := cmp.Diff(tt.want, tt.got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", tt.name, diff)
@@ -351,7 +351,7 @@ func TestCompletion(t *testing.T) {
 		{"fields of a test", "root_agent.test.yaml", "- name: a\n  ¦\n", []string{"user", "expect", "model"}, []string{"name"}},
 		{"agents of a test", "root_agent.test.yaml", "- name: a\n  user: b\n  model:\n    ¦\n", []string{"desk", "answer"}, nil},
 		{"tools of a test", "root_agent.test.yaml", "- name: a\n  tools:\n    ¦\n", []string{"stock"}, nil},
-		{"stand-ins", "root_agent.test.yaml", "- name: a\n  tools:\n    stock: {¦}\n", []string{"return", "fail", "times"}, nil},
+		{"stubs", "root_agent.test.yaml", "- name: a\n  tools:\n    stock: {¦}\n", []string{"return", "fail", "times"}, nil},
 		{"fields of a script", "s.script.yaml", "- when: 'true'\n  ¦\n", []string{"text", "calls"}, []string{"when"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -359,12 +359,12 @@ func TestCompletion(t *testing.T) {
 			got := e.completionLabels(tt.file, tt.text)
 			for _, want := range tt.want {
 				if !slices.Contains(got, want) {
-					t.Errorf("%s is not offered: %v", want, got)
+					t.Errorf("%s is missing from the completions: %v", want, got)
 				}
 			}
 			for _, not := range tt.without {
 				if slices.Contains(got, not) {
-					t.Errorf("%s is offered: %v", not, got)
+					t.Errorf("unexpected completion %s: %v", not, got)
 				}
 			}
 			if e.notify("textDocument/didClose", map[string]any{"textDocument": map[string]any{"uri": e.uri(tt.file)}}); t.Failed() {
@@ -442,8 +442,8 @@ func TestProtocol(t *testing.T) {
 	if m := e.receive(); m.Error == nil || m.Error.Code != -32700 {
 		t.Errorf("invalid JSON = %+v", m.Error)
 	}
-	nowhere := map[string]any{"textDocument": map[string]any{"uri": "untitled:one"}, "position": map[string]any{"line": 0, "character": 0}}
-	if m := e.call("textDocument/hover", nowhere, nil); m.Error != nil || string(m.Result) != "null" {
+	untitled := map[string]any{"textDocument": map[string]any{"uri": "untitled:one"}, "position": map[string]any{"line": 0, "character": 0}}
+	if m := e.call("textDocument/hover", untitled, nil); m.Error != nil || string(m.Result) != "null" {
 		t.Errorf("hover in an untitled file = %s, %+v", m.Result, m.Error)
 	}
 	e.close()

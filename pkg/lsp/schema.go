@@ -10,17 +10,17 @@ import (
 type schema struct{ root, defs map[string]any }
 
 // schemaFor returns the schema of a document kind, or nil if it has none.
-func (s *Server) schemaFor(language string) *schema {
-	if known, ok := s.schemas[language]; ok {
-		return known
+func (s *Server) schemaFor(kind string) *schema {
+	if cached, ok := s.schemas[kind]; ok {
+		return cached
 	}
-	var made *schema
-	if root, err := s.loader.Schema(language); err == nil {
+	var loaded *schema
+	if root, err := s.loader.Schema(kind); err == nil {
 		defs, _ := root["$defs"].(map[string]any)
-		made = &schema{root, defs}
+		loaded = &schema{root, defs}
 	}
-	s.schemas[language] = made
-	return made
+	s.schemas[kind] = loaded
+	return loaded
 }
 
 // schemasAt returns the schemas that may apply at a path.
@@ -51,8 +51,8 @@ func stepInto(one map[string]any, key string) []map[string]any {
 	if p, ok := properties[key].(map[string]any); ok {
 		return wrapSchema(p)
 	}
-	more, _ := one["additionalProperties"].(map[string]any)
-	return wrapSchema(more)
+	additional, _ := one["additionalProperties"].(map[string]any)
+	return wrapSchema(additional)
 }
 
 func wrapSchema(one map[string]any) []map[string]any {
@@ -71,9 +71,9 @@ func (s *schema) expandRefs(one map[string]any) []map[string]any {
 		}
 		return s.expandRefs(target)
 	}
-	if ways, ok := one["anyOf"].([]any); ok {
+	if options, ok := one["anyOf"].([]any); ok {
 		var all []map[string]any
-		for _, a := range ways {
+		for _, a := range options {
 			if m, ok := a.(map[string]any); ok {
 				all = append(all, s.expandRefs(m)...)
 			}
@@ -85,21 +85,21 @@ func (s *schema) expandRefs(one map[string]any) []map[string]any {
 
 // filterBySiblings keeps the schemas that match the siblings of the cursor: if
 // agent_class or provider is set, only the schema of that class or provider.
-func filterBySiblings(found []map[string]any, beside map[string]string) []map[string]any {
+func filterBySiblings(found []map[string]any, siblings map[string]string) []map[string]any {
 	return slices.DeleteFunc(slices.Clone(found), func(one map[string]any) bool {
 		properties, _ := one["properties"].(map[string]any)
 		for _, key := range []string{"agent_class", "provider"} {
 			p, _ := properties[key].(map[string]any)
 			allowed, _ := p["enum"].([]any)
-			value, written := beside[key]
-			if _, code := p["pattern"]; code && !written {
+			value, set := siblings[key]
+			if _, code := p["pattern"]; code && !set {
 				return true
 			}
 			if allowed == nil {
 				continue
 			}
 			required, _ := one["required"].([]any)
-			if written && !slices.Contains(allowed, any(value)) || !written && key == "agent_class" && slices.Contains(required, any(key)) {
+			if set && !slices.Contains(allowed, any(value)) || !set && key == "agent_class" && slices.Contains(required, any(key)) {
 				return true
 			}
 		}

@@ -29,9 +29,9 @@ type Server struct {
 
 // Options configure a Server. The zero value works.
 type Options struct {
-	// Loader configures how apps are loaded. The server sets its Open.
+	// Loader configures the loading of apps. The server sets its Open.
 	Loader loader.Options
-	// Version is the server version that the editor is sent.
+	// Version is the server version, as sent to the editor.
 	Version string
 }
 
@@ -55,7 +55,7 @@ func New(opts *Options) *Server {
 	return s
 }
 
-// inbound is a message that was read, or the error of reading it.
+// inbound is a message, or the error of reading it.
 type inbound struct {
 	message *message
 	err     error
@@ -253,7 +253,7 @@ func (s *Server) answerAtCursor(ctx context.Context, m *message, answer func(*cu
 	}
 	c := newCursor(path, text, p.Position)
 	c.dir = s.files.appOf(path)
-	// The last change may have added the name that the request is about.
+	// The last change may have added the name at the cursor.
 	if c.dir != "" && (s.dirty[c.dir] || s.apps[c.dir] == nil) {
 		if err := s.checkApp(ctx, c.dir); err != nil {
 			return nil, err

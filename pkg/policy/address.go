@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// ParseAddr parses an address in every form that some resolver accepts: besides the
-// usual ones, numbers of one to four parts, each decimal, octal or hexadecimal
-// (127.1, 0x7f000001, 0177.0.0.1), in brackets, and with a zone.
+// ParseAddr parses an address in every form that some resolver accepts. It accepts
+// numbers of one to four parts, each decimal, octal or hexadecimal (127.1, 0x7f000001,
+// 0177.0.0.1), brackets, and zones.
 func ParseAddr(host string) (netip.Addr, bool) {
 	host = strings.TrimSuffix(strings.TrimSuffix(strings.TrimPrefix(host, "["), "]"), ".")
 	if addr, err := netip.ParseAddr(host); err == nil {
@@ -56,8 +56,8 @@ func parsePart(part string) (uint64, bool) {
 func unmapAddr(addr netip.Addr) netip.Addr { return addr.WithZone("").Unmap() }
 
 // Private reports whether an address is not on the public internet: loopback,
-// private, link-local, metadata and reserved addresses. An IPv6 address that embeds
-// an IPv4 address is judged by the latter.
+// private, link-local, metadata and reserved addresses. For an IPv6 address that
+// embeds an IPv4 address, the IPv4 address counts.
 func Private(addr netip.Addr) bool {
 	addr = unmapAddr(addr)
 	if inner, ok := embeddedIPv4(addr); ok {
@@ -124,7 +124,7 @@ func isLocalName(host string) bool {
 	return host == "localhost" || strings.HasSuffix(host, ".localhost")
 }
 
-// canonicalHost returns a host name in the form that is compared.
+// canonicalHost returns a host name in the form for comparisons.
 func canonicalHost(host string) string { return strings.TrimSuffix(strings.ToLower(host), ".") }
 
 // cutPort splits off the port, if there is one.

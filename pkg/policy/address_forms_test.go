@@ -14,12 +14,12 @@ import (
 	"testing"
 )
 
-// privateAddrs are private addresses: machines, their networks, and metadata services.
+// privateAddrs returns private addresses: loopback, private networks, metadata services.
 func privateAddrs() []string {
 	return []string{"127.0.0.1", "127.8.8.8", "10.0.0.5", "172.16.3.4", "192.168.1.1", "169.254.169.254", "100.100.100.200", "192.0.0.192", "0.0.0.0"}
 }
 
-// addrForms are ways to write an IPv4 address as the host of a URL.
+// addrForms returns the ways to write an IPv4 address as the host of a URL.
 func addrForms(text string) []string {
 	b := netip.MustParseAddr(text).As4()
 	n := uint32(b[0])<<24 | uint32(b[1])<<16 | uint32(b[2])<<8 | uint32(b[3])
@@ -42,30 +42,30 @@ func addrForms(text string) []string {
 // records the addresses that a client without a guard would connect to.
 func TestDisguisedAddresses(t *testing.T) {
 	first := newTestServer(t)
-	asked, tried, refused, control := 0, 0, 0, 0
-	for _, inside := range privateAddrs() {
-		names := newResolver(t, inside)
+	requests, attempts, refused, control := 0, 0, 0, 0
+	for _, addr := range privateAddrs() {
+		names := newResolver(t, addr)
 		g := (*Policy)(nil).Guard("shop")
 		g.resolve = names
 		if err := g.Check(first.URL); err != nil {
 			t.Fatal(err)
 		}
 		transport := g.Transport()
-		transport.DialContext = countConnections(&tried, first.port, transport.DialContext)
+		transport.DialContext = countConnections(&attempts, first.port, transport.DialContext)
 		guarded, open := &http.Client{Transport: transport}, &http.Client{Transport: newCountingTransport(&control, names)}
-		for _, host := range addrForms(inside) {
+		for _, host := range addrForms(addr) {
 			target := "http://" + host + ":81/latest/meta-data"
 			for _, address := range []string{target, first.URL + "/?to=" + url.QueryEscape(target)} {
-				asked++
+				requests++
 				err := getURL(guarded, address)
 				if err == nil {
 					t.Errorf("%s was reached", address)
 				}
 				if attempt := (*os.SyscallError)(nil); errors.As(err, &attempt) {
-					tried++
-					t.Errorf("%s: a connection was tried: %v", address, err)
+					attempts++
+					t.Errorf("%s: connection attempt: %v", address, err)
 				}
-				if no := (*Refused)(nil); errors.As(err, &no) {
+				if denied := (*Refused)(nil); errors.As(err, &denied) {
 					refused++
 				}
 			}
@@ -73,13 +73,14 @@ func TestDisguisedAddresses(t *testing.T) {
 		}
 		transport.CloseIdleConnections()
 	}
-	if asked < 300 || refused < asked/2 || control < 150 {
-		t.Errorf("%d asked for, %d refused as private, %d without a guard: the test says little", asked, refused, control)
+	if requests < 300 || refused < requests/2 || control < 150 {
+		t.Errorf("%d requests, %d refused as private, %d connections of the control: too few", requests, refused, control)
 	}
-	t.Logf("shown: %d URLs, half of them behind a redirect: %d refused as private, the others no addresses, %d connections tried; control, half of them without a guard: %d connections begun", asked, refused, tried, control)
+	t.Logf("shown: %d URLs, half of them after a redirect: %d refused as private, the others invalid, %d connection attempts; control, half of them without a guard: %d connection attempts", requests, refused, attempts, control)
 }
 
-// countConnections counts established connections, except to the port of an allowed server.
+// countConnections wraps a dial function and counts established connections, except to
+// the port of an allowed server.
 func countConnections(n *int, port string, dial func(context.Context, string, string) (net.Conn, error)) func(context.Context, string, string) (net.Conn, error) {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := dial(ctx, network, address)
@@ -90,14 +91,14 @@ func countConnections(n *int, port string, dial func(context.Context, string, st
 	}
 }
 
-// newCountingTransport is a transport without a guard that counts connection attempts to private
-// addresses and fails them.
+// newCountingTransport returns a transport without a guard. It counts connection
+// attempts to private addresses and fails them.
 func newCountingTransport(n *int, names *net.Resolver) *http.Transport {
 	d := &net.Dialer{Resolver: names, Control: func(_, address string, _ syscall.RawConn) error {
 		if at, err := netip.ParseAddrPort(address); err == nil && Private(at.Addr()) {
 			*n++
 		}
-		return errors.New("noted")
+		return errors.New("counted")
 	}}
 	return &http.Transport{DialContext: d.DialContext}
 }

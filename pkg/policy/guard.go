@@ -29,9 +29,9 @@ func (p *Policy) Guard(app string) *Guard {
 	return &Guard{policy: p, app: app, namedHosts: map[string]bool{}, trustedHosts: map[string]bool{}}
 }
 
-// Check checks an address in a document of the app, as far as possible without
-// resolving names. It returns nil or a [*Refused]. On a developer's own machine, it
-// allows a loopback address from then on.
+// Check checks an address in a document of the app without resolving names. It
+// returns nil or a [*Refused]. On a developer's own machine, it allows the app to
+// connect to a loopback address from then on.
 func (g *Guard) Check(address string) error {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" {
@@ -106,8 +106,8 @@ func (g *Guard) Trust(address string) {
 	}
 }
 
-// refuseAddress names the host, with the port unless it is 80 or 443, as a grant
-// does. It does not reveal the address that a name resolves to.
+// refuseAddress returns a Refused that names the host, with the port unless it is 80
+// or 443. It does not reveal the address that a name resolves to.
 func (g *Guard) refuseAddress(host, port, reason string) *Refused {
 	target := net.JoinHostPort(host, port)
 	if port == "80" || port == "443" {
@@ -116,8 +116,8 @@ func (g *Guard) refuseAddress(host, port, reason string) *Refused {
 	return g.policy.newRefused(g.app, "reach "+target, reason, "network: "+quoteList(target))
 }
 
-// refuseOwnAddress names the one grant that lets an app call its own host: its
-// address, or its public name, with the port.
+// refuseOwnAddress returns a Refused with the only grant that allows an app to call its
+// own host: the address or public name of the host, with the port.
 func (g *Guard) refuseOwnAddress(host, port string) *Refused {
 	target := net.JoinHostPort(host, port)
 	grant := ""
@@ -128,7 +128,7 @@ func (g *Guard) refuseOwnAddress(host, port string) *Refused {
 	} else if isLocalName(host) {
 		grant = "network: " + quoteList("127.0.0.1:"+port, "[::1]:"+port)
 	}
-	return g.policy.newRefused(g.app, "reach "+target, "it leads to the host itself", grant)
+	return g.policy.newRefused(g.app, "reach "+target, "the address belongs to the host", grant)
 }
 
 // Transport returns a transport that connects only to allowed addresses. It checks
@@ -140,8 +140,8 @@ func (g *Guard) Transport() *http.Transport {
 	}
 }
 
-// proxyFor returns the proxy of the host's environment. A proxy resolves names itself,
-// so that only names and literal addresses can be checked.
+// proxyFor returns the proxy of the host's environment. The proxy resolves names, so
+// that the guard can check only names and literal addresses.
 func (g *Guard) proxyFor(req *http.Request) (*url.URL, error) {
 	proxy, err := http.ProxyFromEnvironment(req)
 	if proxy == nil || err != nil {

@@ -18,7 +18,7 @@ import (
 // testServer is a server on a loopback address that counts its connections.
 type testServer struct {
 	*httptest.Server
-	port string
+	port        string
 	connections atomic.Int64
 }
 
@@ -41,7 +41,8 @@ func newTestServer(t *testing.T) *testServer {
 	return h
 }
 
-// newResolver resolves every name to one address after the other; the last one repeats.
+// newResolver returns a resolver that resolves every name to the addresses in turn; the
+// last one repeats.
 func newResolver(t *testing.T, addrs ...string) *net.Resolver {
 	t.Helper()
 	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
@@ -67,7 +68,7 @@ func newResolver(t *testing.T, addrs ...string) *net.Resolver {
 	}}
 }
 
-// buildDNSReply is a DNS response: the address for type A, empty for others.
+// buildDNSReply returns a DNS response: the address for type A, empty for others.
 func buildDNSReply(question []byte, addr string) (reply []byte, isA bool) {
 	end := 12
 	for question[end] != 0 {
@@ -95,7 +96,7 @@ func getURL(c *http.Client, address string) error {
 	return err
 }
 
-// loopbackHosts are ways to write a loopback address, or to reach one.
+// loopbackHosts returns hosts that are, or resolve to, a loopback address.
 func loopbackHosts() []string {
 	return []string{
 		"127.0.0.1", "127.0.0.2", "127.255.255.254", "127.1", "127.0.1", "2130706433", "0x7f000001", "0x7f.0.0.1", "0177.0.0.1", "017700000001",
@@ -104,8 +105,8 @@ func loopbackHosts() []string {
 	}
 }
 
-// TestGuard requests a server on a loopback address in every way, also by redirect. No
-// request may reach it; the control, a client without a guard, does.
+// TestGuard requests a server on a loopback address under every host name. No
+// request may reach it. The control, a client without a guard, does.
 func TestGuard(t *testing.T) {
 	h := newTestServer(t)
 	control := &http.Client{Transport: &http.Transport{DialContext: (&net.Dialer{Resolver: newResolver(t, "127.0.0.1"), Timeout: 200 * time.Millisecond}).DialContext, DisableKeepAlives: true}}
@@ -116,7 +117,7 @@ func TestGuard(t *testing.T) {
 		}
 	}
 	if reached < 10 {
-		t.Fatalf("the control reached the server in %d ways, want 10 or more", reached)
+		t.Fatalf("the control reached the server by %d hosts, want at least 10", reached)
 	}
 	policies := map[string]*Policy{"none": nil, "empty": {}}
 	policies["others"], _ = decodePolicy(t, "grants:\n- {apps: [other], network: [127.0.0.0/8, '::1']}\n- {network: ['127.0.0.1:1', 10.0.0.0/8]}")
@@ -132,10 +133,10 @@ func TestGuard(t *testing.T) {
 			}
 		}
 		if n := h.connections.Load(); n != 0 {
-			t.Errorf("policy %s: %d connections came through", name, n)
+			t.Errorf("policy %s: %d connections were accepted", name, n)
 		}
 	}
-	t.Logf("shown: %d ways to a server of this machine: %d of them work without a guard", len(loopbackHosts()), reached)
+	t.Logf("shown: %d hosts for a server of this machine: %d of them work without a guard", len(loopbackHosts()), reached)
 }
 
 // TestGuardRedirects allows a first server and expects its redirects to private
@@ -158,7 +159,7 @@ func TestGuardRedirects(t *testing.T) {
 		t.Errorf("%d connections to the first server, %d to the second, want some and none", first.connections.Load(), second.connections.Load())
 	}
 	if err := getURL(http.DefaultClient, first.URL+"/?to="+url.QueryEscape(second.URL)); err != nil || second.connections.Load() != 1 {
-		t.Errorf("the control: %v, %d connections, want 1", err, second.connections.Load())
+		t.Errorf("control: %v, %d connections, want 1", err, second.connections.Load())
 	}
 }
 
@@ -170,16 +171,16 @@ func TestGuardRebinding(t *testing.T) {
 	g.resolve = newResolver(t, "127.0.0.1")
 	address := "http://rebound.test:" + h.port
 	if err := g.Check(address); err != nil {
-		t.Errorf("Check = %v: a name is checked when it is resolved", err)
+		t.Errorf("Check = %v, want nil: names are checked when they are resolved", err)
 	}
 	err := getURL(&http.Client{Transport: g.Transport()}, address)
 	want := fmt.Sprintf("app shop may not reach rebound.test:%s (a private address); "+
-		"a grant in the file of --policy allows it: - {apps: [shop], network: [\"rebound.test:%s\"]}", h.port, h.port)
+		"to allow it, add to grants in the --policy file: - {apps: [shop], network: [\"rebound.test:%s\"]}", h.port, h.port)
 	if refused := (*Refused)(nil); !errors.As(err, &refused) || refused.Error() != want {
 		t.Errorf("Get = %v, want %s", err, want)
 	}
 	if strings.Contains(fmt.Sprint(err), "127.0.0.1") {
-		t.Errorf("Get = %v: it reveals the resolved address", err)
+		t.Errorf("Get = %v: want no resolved address", err)
 	}
 }
 
@@ -196,7 +197,7 @@ func TestGrants(t *testing.T) {
 		{"its port", "{network: ['127.0.0.1:" + h.port + "']}", "shop", "127.0.0.1", true},
 		{"another port", "{network: ['127.0.0.1:1']}", "shop", "127.0.0.1", false},
 		{"a name", "{network: [crm.internal]}", "shop", "crm.internal", true},
-		{"a name is no address", "{network: [crm.internal]}", "shop", "127.0.0.1", false},
+		{"an address for a name", "{network: [crm.internal]}", "shop", "127.0.0.1", false},
 		{"an address by any name", "{network: [127.0.0.1]}", "shop", "crm.internal", true},
 		{"its app", "{apps: [shop], network: [127.0.0.1]}", "shop", "127.0.0.1", true},
 		{"another app", "{apps: [shop], network: [127.0.0.1]}", "desk", "127.0.0.1", false},

@@ -115,7 +115,7 @@ func portText(at netip.AddrPort) string {
 func isInterfaceAddr(addr netip.Addr) bool {
 	all, err := net.InterfaceAddrs()
 	if err != nil {
-		return true // unknown: assume that it is
+		return true // unknown, assume that it has
 	}
 	return slices.ContainsFunc(all, func(a net.Addr) bool {
 		ipNet, ok := a.(*net.IPNet)
@@ -127,8 +127,8 @@ func isInterfaceAddr(addr netip.Addr) bool {
 	})
 }
 
-// isOwnName reports whether this is a public name of the host. Local names also lead
-// to other programs; those are checked by address.
+// isOwnName reports whether this is a public name of the host. Local names may also
+// lead to other programs; addresses decide about those.
 func (p *Policy) isOwnName(host, port string) bool {
 	if _, literal := ParseAddr(host); literal || isLocalName(host) {
 		return false

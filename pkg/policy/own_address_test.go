@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// hostPolicies are policies of a host that listens on an address, in every mode; each grants
-// everything on the host's machine except the address itself.
+// hostPolicies returns a policy for each mode of a host that listens on an address. The
+// policies grant everything on the machine except the address itself.
 func hostPolicies(t *testing.T, host Host) map[string]*Policy {
 	t.Helper()
 	wide, problems := decodePolicy(t, "grants:\n- {network: [127.0.0.0/8, 0.0.0.0/0, '::/0', '*', localhost, 127.0.0.1, '::1', own.test, 'own.test:"+portText(host.Listeners[0])+"']}")
@@ -20,9 +20,9 @@ func hostPolicies(t *testing.T, host Host) map[string]*Policy {
 	return map[string]*Policy{"own machine": (*Policy)(nil).For(host), "wide grants": wide.For(host)}
 }
 
-// TestOwnAddress: an app cannot reach the addresses that its host listens on, by any
-// name, number, redirect or IPv6 form, in any mode, unless a grant names the address
-// with its port. The control without the listener is reached.
+// TestOwnAddress requests the address that the host listens on by every name, number,
+// redirect and IPv6 form, in every mode. No request may reach it without a grant for
+// the address and port. The control, another address of the machine, is reached.
 func TestOwnAddress(t *testing.T) {
 	h, first := newTestServer(t), newTestServer(t)
 	own := netip.MustParseAddrPort(h.Listener.Addr().String())
@@ -43,7 +43,7 @@ func TestOwnAddress(t *testing.T) {
 				}
 			}
 			if n := h.connections.Load(); n != 0 {
-				t.Errorf("%s, listening on %s: %d connections came through", mode, where, n)
+				t.Errorf("%s, listening on %s: %d connections were accepted", mode, where, n)
 			}
 			if first.connections.Load() == 0 {
 				t.Errorf("%s: another server of this machine was not reached", mode)
@@ -60,8 +60,8 @@ func TestOwnAddress(t *testing.T) {
 	}
 }
 
-// TestOwnInterface: a host that listens on all addresses cannot be reached by the
-// addresses of the machine's interfaces either.
+// TestOwnInterface covers the addresses of the machine's interfaces: they belong to a
+// host that listens on all addresses.
 func TestOwnInterface(t *testing.T) {
 	all, err := net.InterfaceAddrs()
 	if err != nil {
@@ -81,8 +81,8 @@ func TestOwnInterface(t *testing.T) {
 	}
 }
 
-// TestOwnAddressGranted: a grant of the address with its port lets an app call its
-// host, and the error names that grant.
+// TestOwnAddressGranted expects an app to call its host with a grant of the address and
+// port, and the error to name that grant.
 func TestOwnAddressGranted(t *testing.T) {
 	h := newTestServer(t)
 	host := Host{Listeners: []netip.AddrPort{netip.MustParseAddrPort(h.Listener.Addr().String())}, Names: []string{"agents.example.com"}}
@@ -90,7 +90,7 @@ func TestOwnAddressGranted(t *testing.T) {
 	if !errors.As((&Policy{}).For(host).Guard("shop").Check(h.URL), &refused) {
 		t.Fatal("allowed without a grant")
 	}
-	want := "app shop may not reach 127.0.0.1:" + h.port + " (it leads to the host itself); a grant in the file of --policy allows it: " +
+	want := "app shop may not reach 127.0.0.1:" + h.port + " (the address belongs to the host); to allow it, add to grants in the --policy file: " +
 		`- {apps: [shop], network: ["127.0.0.1:` + h.port + `"]}`
 	if refused.Error() != want {
 		t.Errorf("Error() = %s\nwant %s", refused, want)
@@ -108,7 +108,7 @@ func TestOwnAddressGranted(t *testing.T) {
 	}
 }
 
-// TestPublicGrants: with a policy file, public addresses require a grant as well: by
+// TestPublicGrants covers grants of public addresses, which a policy file requires: by
 // name, by suffix, by range, or for all of them. A pattern does not allow private
 // addresses.
 func TestPublicGrants(t *testing.T) {

@@ -10,15 +10,15 @@ import (
 
 // fileConfig is policy.yaml.
 type fileConfig struct {
-	Grants []grantConfig `yaml:"grants" doc:"What apps may read, reach and run."`
+	Grants []grantConfig `yaml:"grants" doc:"The permissions of apps: variables, secrets, addresses and programs."`
 }
 
 type grantConfig struct {
 	Apps      []string      `yaml:"apps" doc:"The apps that the grant is for, by name; default: all apps."`
-	Network   []spec.Text   `yaml:"network" doc:"The addresses that tools and models may reach: a host name, a pattern such as *.example.com, an address or a range such as 10.0.0.0/8, each also with :PORT; * is every public address."`
-	Variables []spec.Text   `yaml:"variables" doc:"The variables of the host's environment that the app may read, by name; a * at the end matches any rest."`
-	Secrets   []spec.Text   `yaml:"secrets" doc:"The shared secrets that the app may use: files in the folder of --secrets and variables, by name; a * at the end matches any rest."`
-	Commands  [][]spec.Text `yaml:"commands" doc:"The programs that tools may run, each with all of its arguments, as the app has them."`
+	Network   []spec.Text   `yaml:"network" doc:"The addresses that tools and models may reach: a host name, a pattern such as *.example.com, an address or a range such as 10.0.0.0/8, each optionally with :PORT; * matches every public address."`
+	Variables []spec.Text   `yaml:"variables" doc:"The variables of the host's environment that the app may read, by name; a trailing * matches any suffix."`
+	Secrets   []spec.Text   `yaml:"secrets" doc:"The shared secrets that the app may use: files in the folder of --secrets and variables, by name; a trailing * matches any suffix."`
+	Commands  [][]spec.Text `yaml:"commands" doc:"The programs that tools may run, each with exactly the arguments that the app uses."`
 	Env       []string      `yaml:"env" doc:"The variables that an app may set for the commands."`
 }
 
@@ -29,7 +29,7 @@ type Policy struct {
 	grants []grant
 	// file is the path of the policy file, for hints.
 	file string
-	// withoutFile is set if there is no policy file.
+	// withoutFile reports that there is no policy file.
 	withoutFile bool
 	host        Host
 }
@@ -63,9 +63,9 @@ func (p *Policy) For(h Host) *Policy {
 	if p == nil {
 		return &Policy{withoutFile: true, host: h}
 	}
-	made := *p
-	made.host = h
-	return &made
+	bound := *p
+	bound.host = h
+	return &bound
 }
 
 // hasFile reports whether there is a policy file.
@@ -74,14 +74,14 @@ func (p *Policy) hasFile() bool { return p != nil && !p.withoutFile }
 // isOwnMachine reports whether the host is a developer's own machine.
 func (p *Policy) isOwnMachine() bool { return p == nil || p.withoutFile && !p.host.Shared }
 
-// grantsTo reports whether one of an app's grants has a property.
-func (p *Policy) grantsTo(app string, has func(g *grant) bool) bool {
-	return p != nil && slices.ContainsFunc(p.grants, func(g grant) bool { return g.isFor(app) && has(&g) })
+// grantsTo reports whether one of an app's grants matches.
+func (p *Policy) grantsTo(app string, matches func(g *grant) bool) bool {
+	return p != nil && slices.ContainsFunc(p.grants, func(g grant) bool { return g.isFor(app) && matches(&g) })
 }
 
 func (g *grant) isFor(app string) bool { return len(g.apps) == 0 || slices.Contains(g.apps, app) }
 
-// Decode decodes a policy file, and reports all problems.
+// Decode decodes a policy file. It reports all problems.
 func Decode(n *spec.Node) (*Policy, spec.Diagnostics) {
 	var c fileConfig
 	p := &Policy{file: n.Pos.File}
@@ -91,7 +91,7 @@ func Decode(n *spec.Node) (*Policy, spec.Diagnostics) {
 	ds := spec.Decode(n, &c)
 	for i, g := range c.Grants {
 		ds = append(ds, g.validateGrant(n.Get("grants").Items[i])...)
-		made := grant{apps: g.Apps, commands: g.commandArgs(), env: g.Env}
+		decoded := grant{apps: g.Apps, commands: g.commandArgs(), env: g.Env}
 		for _, text := range g.Network {
 			t, ok := parseTarget(text.Value)
 			if !ok {
@@ -99,41 +99,41 @@ func Decode(n *spec.Node) (*Policy, spec.Diagnostics) {
 					WithHint("write crm.internal, *.example.com, 10.0.0.5, 10.0.0.0/8, or one of them with :PORT; [fd00::1]:443 for IPv6; * for every public address"))
 				continue
 			}
-			made.targets = append(made.targets, t)
+			decoded.targets = append(decoded.targets, t)
 		}
 		var more spec.Diagnostics
-		made.variables, more = parsePatterns(g.Variables)
+		decoded.variables, more = parsePatterns(g.Variables)
 		ds = append(ds, more...)
-		made.secrets, more = parsePatterns(g.Secrets)
+		decoded.secrets, more = parsePatterns(g.Secrets)
 		ds = append(ds, more...)
-		p.grants = append(p.grants, made)
+		p.grants = append(p.grants, decoded)
 	}
 	ds.Sort()
 	return p, ds
 }
 
-// validateGrant reports a grant without effect.
+// validateGrant reports grants without effect.
 func (g *grantConfig) validateGrant(n *spec.Node) spec.Diagnostics {
 	var ds spec.Diagnostics
 	if n.Kind != spec.Mapping {
-		return nil // reported when it was decoded
+		return nil // already reported by spec.Decode
 	}
 	if !slices.ContainsFunc([]string{"network", "variables", "secrets", "commands"}, func(key string) bool { return n.Get(key) != nil }) {
 		ds = append(ds, n.Errorf("required", "a grant requires network, variables, secrets or commands"))
 	}
 	if apps := n.Get("apps"); apps != nil && apps.Kind == spec.Sequence && len(apps.Items) == 0 {
-		ds = append(ds, apps.Errorf("grant", "apps is empty: name the apps, or leave it out for all apps"))
+		ds = append(ds, apps.Errorf("grant", "apps is empty; list the apps, or omit the key for all apps"))
 	}
 	if commands := n.Get("commands"); commands != nil {
 		for _, c := range commands.Items {
 			if c.Kind == spec.Sequence && len(c.Items) == 0 {
-				ds = append(ds, c.Errorf("grant", "a command is the program and its arguments: [npx, -y, server]"))
+				ds = append(ds, c.Errorf("grant", "a command requires a program, such as [npx, -y, server]"))
 			}
 		}
 	}
 	if env := n.Get("env"); env != nil && n.Get("commands") == nil {
 		ds = append(ds, env.Errorf("grant", "env requires commands").
-			WithHint("use variables: to let the app read variables of the host"))
+			WithHint("use variables: to allow the app to read variables of the host"))
 	}
 	return ds
 }
@@ -146,5 +146,5 @@ func Schema() map[string]any {
 
 // Reference returns the reference page of policy.yaml.
 func Reference() string {
-	return spec.Reference("The policy", "What the host grants to apps.", reflect.TypeFor[fileConfig]())
+	return spec.Reference("The policy", "The permissions that the host grants to apps.", reflect.TypeFor[fileConfig]())
 }

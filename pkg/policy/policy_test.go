@@ -19,6 +19,7 @@ func decodePolicy(t *testing.T, text string) (*Policy, []string) {
 	return p, ds.Strings()
 }
 
+// TestDecode covers valid and invalid grants.
 func TestDecode(t *testing.T) {
 	for _, tt := range []struct {
 		name, text string
@@ -36,7 +37,7 @@ func TestDecode(t *testing.T) {
 		{"commands", "grants:\n- {apps: [a], commands: [[npx, -y, server], [ls]], env: [TOKEN]}", []string{}},
 		{"no commands", "grants:\n- {commands: [ls, []]}\n- {network: [10.0.0.1], env: [TOKEN]}\n- x", []string{
 			`policy.yaml:2:15: expected a list, got a string [type]`,
-			`policy.yaml:2:19: a command is the program and its arguments: [npx, -y, server] [grant]`,
+			`policy.yaml:2:19: a command requires a program, such as [npx, -y, server] [grant]`,
 			`policy.yaml:3:30: env requires commands [grant]`,
 			`policy.yaml:4:3: expected a mapping, got a string [type]`,
 		}},
@@ -45,11 +46,11 @@ func TestDecode(t *testing.T) {
 			`policy.yaml:2:17: "" is not the name of a variable or a secret [grant]`,
 			`policy.yaml:2:21: "A B" is not the name of a variable or a secret [grant]`,
 			`policy.yaml:2:28: "*_KEY" is not the name of a variable or a secret [grant]`,
-			`policy.yaml:2:36: PGPASSWORD configures the host, and cannot be granted [grant]`,
-			`policy.yaml:2:48: AGENTHOST_SESSION_DB configures the host, and cannot be granted [grant]`,
+			`policy.yaml:2:36: PGPASSWORD configures the host and cannot be granted [grant]`,
+			`policy.yaml:2:48: AGENTHOST_SESSION_DB configures the host and cannot be granted [grant]`,
 			`policy.yaml:2:82: "../x" is not the name of a variable or a secret [grant]`,
 		}},
-		{"no apps", "grants:\n- {apps: [], network: [10.0.0.1]}", []string{`policy.yaml:2:10: apps is empty: name the apps, or leave it out for all apps [grant]`}},
+		{"no apps", "grants:\n- {apps: [], network: [10.0.0.1]}", []string{`policy.yaml:2:10: apps is empty; list the apps, or omit the key for all apps [grant]`}},
 		{"unknown", "grant: []\ngrants:\n- {app: [a]}", []string{
 			`policy.yaml:1:1: unknown field "grant" [unknown-field]`,
 			`policy.yaml:3:3: a grant requires network, variables, secrets or commands [required]`,
@@ -106,7 +107,7 @@ func TestParseAddr(t *testing.T) {
 	}
 	for _, host := range []string{"example.com", "", "1.2.3.4.5", "256.0.0.1", "0x", "1.2.3.256", "4294967296", "08.0.0.1", "127.0.0.-1", "1_2.0.0.1", "a.1"} {
 		if got, ok := ParseAddr(host); ok {
-			t.Errorf("ParseAddr(%q) = %v, want no address", host, got)
+			t.Errorf("ParseAddr(%q) = %v, want none", host, got)
 		}
 	}
 }

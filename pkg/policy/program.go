@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// A Program is a program that an app wants to run.
+// A Program is a program that an app requests to run.
 type Program struct {
 	// Args are the program and its arguments.
 	Args []string
@@ -16,21 +16,21 @@ type Program struct {
 // CheckProgram checks whether an app may run a program: one grant must contain it
 // with exactly these arguments and all of its variables. It returns nil or a
 // [*Refused]. Without a policy file, no program is allowed.
-func (p *Policy) CheckProgram(app string, asked Program) error {
-	if p.grantsTo(app, func(g *grant) bool { return g.allowsProgram(asked) }) {
+func (p *Policy) CheckProgram(app string, program Program) error {
+	if p.grantsTo(app, func(g *grant) bool { return g.allowsProgram(program) }) {
 		return nil
 	}
-	line := "commands: [" + quoteList(asked.Args...) + "]"
-	if len(asked.Env) > 0 {
-		line += ", env: " + quoteList(asked.Env...)
+	line := "commands: [" + quoteList(program.Args...) + "]"
+	if len(program.Env) > 0 {
+		line += ", env: " + quoteList(program.Env...)
 	}
-	return p.newRefused(app, "run "+strings.Join(asked.Args, " "), "", line)
+	return p.newRefused(app, "run "+strings.Join(program.Args, " "), "", line)
 }
 
-func (g *grant) allowsProgram(asked Program) bool {
-	isAsked := func(args []string) bool { return slices.Equal(args, asked.Args) }
-	unnamed := func(name string) bool { return !slices.Contains(g.env, name) }
-	return slices.ContainsFunc(g.commands, isAsked) && !slices.ContainsFunc(asked.Env, unnamed)
+func (g *grant) allowsProgram(program Program) bool {
+	hasArgs := func(args []string) bool { return slices.Equal(args, program.Args) }
+	notGranted := func(name string) bool { return !slices.Contains(g.env, name) }
+	return slices.ContainsFunc(g.commands, hasArgs) && !slices.ContainsFunc(program.Env, notGranted)
 }
 
 func (g *grantConfig) commandArgs() [][]string {

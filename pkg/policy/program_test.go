@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// TestCheckProgram: a program may run if one grant has exactly its arguments and all
-// the variables that the app sets. Without a policy nothing is granted, and two grants
-// are not combined.
+// TestCheckProgram expects a program to run if one grant has exactly its arguments and
+// all the variables that the app sets. Grants are not combined. Without a policy, no
+// program may run.
 func TestCheckProgram(t *testing.T) {
 	p, problems := decodePolicy(t, `grants:
 - {apps: [a], commands: [[npx, -y, server], [ls]]}
@@ -46,16 +46,15 @@ func TestCheckProgram(t *testing.T) {
 	}
 }
 
-// TestRefused: the error contains the line that would allow the program, and that
-// line works.
+// TestRefused expects the error to contain a line that allows the program.
 func TestRefused(t *testing.T) {
-	asked := Program{[]string{"npx", "a: b", `"x"`, "<y>", "1"}, []string{"A", "ON"}}
+	program := Program{[]string{"npx", "a: b", `"x"`, "<y>", "1"}, []string{"A", "ON"}}
 	var p *Policy
 	refused := (*Refused)(nil)
-	if !errors.As(p.CheckProgram("shop", asked), &refused) {
+	if !errors.As(p.CheckProgram("shop", program), &refused) {
 		t.Fatal("allowed without a grant")
 	}
-	const want = `app shop may not run npx a: b "x" <y> 1; a grant in the file of --policy allows it: ` +
+	const want = `app shop may not run npx a: b "x" <y> 1; to allow it, add to grants in the --policy file: ` +
 		`- {apps: [shop], commands: [["npx", "a: b", "\"x\"", "<y>", "1"]], env: ["A", "ON"]}`
 	if got := refused.Error(); got != want {
 		t.Errorf("error =\n%s\nwant\n%s", got, want)
@@ -64,7 +63,7 @@ func TestRefused(t *testing.T) {
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}
-	if err := p.CheckProgram("shop", asked); err != nil {
-		t.Errorf("refused despite its line: %s", err)
+	if err := p.CheckProgram("shop", program); err != nil {
+		t.Errorf("refused despite the grant: %s", err)
 	}
 }

@@ -14,8 +14,8 @@ type Refused struct {
 	Action string
 	// Reason is empty if only a grant is missing.
 	Reason string
-	// Line is the item for grants in policy.yaml that would allow the action; empty
-	// if nothing can.
+	// Line is the item for grants in policy.yaml that would allow the action. It is
+	// empty if no grant can.
 	Line string
 	// file is the policy file of the host, if any.
 	file string
@@ -30,24 +30,24 @@ func (e *Refused) Message() string {
 	return text
 }
 
-// Error returns the denied action and the line that would allow it. It is visible to
-// clients and names no file of the host.
+// Error returns the denied action and the line that would allow it. Clients can see
+// it, so that it contains no file name of the host.
 func (e *Refused) Error() string {
 	if e.Line == "" {
 		return e.Message()
 	}
-	return e.Message() + "; a grant in the file of --policy allows it: " + e.Line
+	return e.Message() + "; to allow it, add to grants in the --policy file: " + e.Line
 }
 
-// Hint tells the operator how to grant the action; it is empty if nothing can.
+// Hint returns how to grant the action. It is empty if no grant can allow it.
 func (e *Refused) Hint() string {
 	switch {
 	case e.Line == "":
 		return ""
 	case e.file == "":
-		return "write this line under grants: in policy.yaml, and pass --policy policy.yaml: " + e.Line
+		return "add this line under grants: in policy.yaml, and pass --policy policy.yaml: " + e.Line
 	}
-	return "write this line under grants: in " + e.file + " (--policy): " + e.Line
+	return "add this line under grants: in " + e.file + " (--policy): " + e.Line
 }
 
 // newRefused returns a Refused; grant is the part of its line after the app.

@@ -38,7 +38,7 @@ func (p *Policy) CheckSecret(app, name string) error {
 // name: it must not contain a secret of the host. It returns nil or a [*Refused].
 func (p *Policy) CheckValue(app, name, value string) error {
 	if p != nil && slices.ContainsFunc(p.host.Values, func(secret string) bool { return containsSecret(value, secret) }) {
-		return p.newRefused(app, "read "+name, "its value configures the host", "")
+		return p.newRefused(app, "read "+name, "its value is a secret of the host", "")
 	}
 	return nil
 }
@@ -101,10 +101,10 @@ func parsePatterns(texts []spec.Text) (patterns []string, ds spec.Diagnostics) {
 		switch {
 		case !namePattern.MatchString(text.Value):
 			ds = append(ds, text.Errorf(0, "grant", "%q is not the name of a variable or a secret", text.Value).
-				WithHint("write NAME, PREFIX_* for all names that begin with PREFIX_, or * for all"))
+				WithHint("write NAME, PREFIX_* for all names with that prefix, or * for all names"))
 		case !strings.HasSuffix(text.Value, "*") && (*Policy)(nil).configuresHost(text.Value):
-			ds = append(ds, text.Errorf(0, "grant", "%s configures the host, and cannot be granted", text.Value).
-				WithHint("put values of the app itself in its .env, or in a folder with its name in the --secrets folder"))
+			ds = append(ds, text.Errorf(0, "grant", "%s configures the host and cannot be granted", text.Value).
+				WithHint("put values of the app in its .env, or in the folder of the app in --secrets"))
 		default:
 			patterns = append(patterns, text.Value)
 		}

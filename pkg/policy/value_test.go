@@ -6,9 +6,10 @@ import (
 	"testing"
 )
 
-// TestCheckVariable: on a developer's own machine an app may read the environment. On a
-// shared host, or with a policy file, it may read only variables granted by name.
-// Variables that configure the host are never readable, in upper or lower case.
+// TestCheckVariable checks who may read variables. On a developer's own machine an app
+// may read the environment. On a shared host, or with a policy file, it may read only
+// granted variables. It may never read variables that configure the host, in upper or
+// lower case.
 func TestCheckVariable(t *testing.T) {
 	file, problems := decodePolicy(t, `grants:
 - {apps: [shop], variables: [COMPANY, SHOP_*]}
@@ -23,10 +24,10 @@ func TestCheckVariable(t *testing.T) {
 	shared.Shared = true
 	own, served, granted := (*Policy)(nil).For(host), (*Policy)(nil).For(shared), file.For(shared)
 	for _, tt := range []struct {
-		name      string
-		policy    *Policy
-		app, asks string
-		want      bool
+		name          string
+		policy        *Policy
+		app, variable string
+		want          bool
 	}{
 		{"own machine", own, "shop", "COMPANY", true},
 		{"own machine without a host", nil, "shop", "COMPANY", true},
@@ -48,9 +49,9 @@ func TestCheckVariable(t *testing.T) {
 		{"everything granted, password", granted, "all", "PGPASSWORD", false},
 		{"granted as a secret only", granted, "keys", "KEY", false},
 	} {
-		err := tt.policy.CheckVariable(tt.app, tt.asks)
+		err := tt.policy.CheckVariable(tt.app, tt.variable)
 		if got := err == nil; got != tt.want {
-			t.Errorf("%s: CheckVariable(%s, %s) = %v, want it to be allowed: %v", tt.name, tt.app, tt.asks, err, tt.want)
+			t.Errorf("%s: CheckVariable(%s, %s) = %v, want it to be allowed: %v", tt.name, tt.app, tt.variable, err, tt.want)
 		}
 	}
 	if err := granted.CheckSecret("keys", "KEY"); err != nil {
@@ -64,8 +65,8 @@ func TestCheckVariable(t *testing.T) {
 	}
 }
 
-// TestCheckValue: a secret of the host is refused under any name, also as a password or
-// another part of a longer value; other values are allowed.
+// TestCheckValue expects a value with a secret of the host to be refused: as the whole
+// value, as a password in a URL, and as a part of a longer value.
 func TestCheckValue(t *testing.T) {
 	p := (&Policy{}).For(Host{Values: []string{"postgres://u:hunter22@db/app", "hunter22", "the-token-of-ops-1", "x"}})
 	for value, want := range map[string]bool{
@@ -78,16 +79,16 @@ func TestCheckValue(t *testing.T) {
 	}
 }
 
-// TestRefusedHint: the hint names the flag, the file if there is one, and the line to
-// add, which works. An action that cannot be granted has no hint.
+// TestRefusedHint expects the hint to name the flag, the policy file, and a line that
+// grants the action. An action that cannot be granted has no hint.
 func TestRefusedHint(t *testing.T) {
 	p, _ := decodePolicy(t, "grants: []")
 	for _, tt := range []struct {
 		policy *Policy
 		want   string
 	}{
-		{p, `write this line under grants: in policy.yaml (--policy): - {apps: [shop], variables: ["COMPANY"]}`},
-		{(*Policy)(nil).For(Host{Shared: true}), `write this line under grants: in policy.yaml, and pass --policy policy.yaml: - {apps: [shop], variables: ["COMPANY"]}`},
+		{p, `add this line under grants: in policy.yaml (--policy): - {apps: [shop], variables: ["COMPANY"]}`},
+		{(*Policy)(nil).For(Host{Shared: true}), `add this line under grants: in policy.yaml, and pass --policy policy.yaml: - {apps: [shop], variables: ["COMPANY"]}`},
 	} {
 		refused := (*Refused)(nil)
 		if !errors.As(tt.policy.CheckVariable("shop", "COMPANY"), &refused) || refused.Hint() != tt.want {
@@ -96,7 +97,7 @@ func TestRefusedHint(t *testing.T) {
 		_, line, _ := strings.Cut(refused.Hint(), ": - ")
 		again, _ := decodePolicy(t, "grants:\n- "+line)
 		if err := again.CheckVariable("shop", "COMPANY"); err != nil {
-			t.Errorf("with its line: %v", err)
+			t.Errorf("with the hinted grant: %v", err)
 		}
 	}
 	refused := (*Refused)(nil)

@@ -328,7 +328,7 @@ func TestMCPContextCancelled(t *testing.T) {
 }
 
 // TestMCPOffline: in a test of an app no server is asked. The tools are those that
-// the document names, and stand-ins answer for them.
+// the document names, and stubs answer for them.
 func TestMCPOffline(t *testing.T) {
 	k, _ := Kinds().Lookup("mcp")
 	for _, tt := range []struct{ yaml, want string }{
