@@ -143,7 +143,7 @@ func discoverApps(dirs []string) ([]string, error) {
 // noAppError says that a folder holds no app, and which file of it may only have the wrong
 // name.
 func noAppError(dir string) error {
-	if file, name := loader.Misnamed(dir); file != "" {
+	if file, name := loader.FindMisnamed(dir); file != "" {
 		return failWithf("there is no app in %s: rename %s to %s", dir, file, name)
 	}
 	return failWithf("there is no app in %s: an app is a folder with a root_agent.yaml or an app.yaml", dir)

@@ -95,7 +95,7 @@ func (f *loadFlags) openHost(ctx context.Context, io stdio, dir string, opts *lo
 		loaded.App.Close()
 		return nil, "", err
 	}
-	if err := loaded.Keep(ctx, st.Revisions); err != nil {
+	if err := loaded.SaveRevision(ctx, st.Revisions); err != nil {
 		loaded.App.Close()
 		return nil, "", failWith(errors.Join(fmt.Errorf("keeping the app's revision: %w", err), st.Close()))
 	}

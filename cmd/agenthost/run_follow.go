@@ -16,7 +16,7 @@ import (
 func (t *conversation) watchFiles(ctx context.Context, l *loader.Loader, dir string) {
 	let := func(context.Context, string, *runtime.App) spec.Diagnostics { return nil }
 	w := loader.NewWatch(l, persistentHost{t.host}, []string{dir}, &loader.WatchOptions{
-		Revisions: t.host.Store().Revisions, Gate: let, Told: t.queueReload,
+		Revisions: t.host.Store().Revisions, Gate: let, OnLoad: t.queueReload,
 	})
 	if err := w.Run(ctx); err != nil {
 		fmt.Fprintf(t.io.err, "files that are saved are not taken in any more: %s\n", err)
@@ -55,7 +55,7 @@ func (t *conversation) printQueuedReload() {
 // is nothing to say.
 func (t *conversation) printReload(s loader.Status, before string) bool {
 	text := t.describeReload(s)
-	t.reportedRevision, t.hasProblems = s.Revision, !s.OK && s.Waiting == ""
+	t.reportedRevision, t.hasProblems = s.Revision, !s.OK && s.PendingRevision == ""
 	if text == "" {
 		return false
 	}
@@ -69,7 +69,7 @@ func (t *conversation) printReload(s loader.Status, before string) bool {
 
 func (t *conversation) describeReload(s loader.Status) string {
 	switch {
-	case s.Waiting != "":
+	case s.PendingRevision != "":
 		return "was changed, and says reload: sessions: manual: it goes on as it was until you start it again"
 	case !s.OK:
 		return "goes on as it was"

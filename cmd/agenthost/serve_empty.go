@@ -19,7 +19,7 @@ func (m *serveMain) printEmptyGreeting(out io.Writer) {
 	fmt.Fprintln(out, "  There is no app yet: no root_agent.yaml and no app.yaml in")
 	for _, dir := range m.dirs {
 		fmt.Fprintf(out, "    %s\n", describeFolder(dir))
-		if file, name := loader.Misnamed(dir); file != "" {
+		if file, name := loader.FindMisnamed(dir); file != "" {
 			fmt.Fprintf(out, "    Rename %s to %s.\n", file, name)
 		}
 	}

@@ -49,8 +49,8 @@ func (s watchReloader) Reports(after int) ([]server.Report, <-chan struct{}) {
 
 func serverStatus(st loader.Status) server.Status {
 	return server.Status{
-		App: st.App, Revision: st.Revision, OK: st.OK, Waiting: st.Waiting, Loading: st.Loading, Diagnostics: st.Problems(), Loaded: st.Loaded,
-		Loads: server.Loads{Last: st.Loaded, Good: st.Good, All: st.Loads, Failed: st.Failed},
+		App: st.App, Revision: st.Revision, OK: st.OK, Waiting: st.PendingRevision, Loading: st.Loading, Diagnostics: st.Problems(), Loaded: st.Loaded,
+		Loads: server.Loads{Last: st.Loaded, Good: st.LastGood, All: st.LoadCount, Failed: st.FailedCount},
 	}
 }
 
@@ -84,5 +84,5 @@ func (m *serveMain) reloadOnSignal(ctx context.Context) {
 // buildRevision builds an app of a revision that served once. The watch is there
 // before the first run.
 func (m *serveMain) buildRevision(ctx context.Context, app, revision string) (*runtime.App, error) {
-	return m.watch.Revive(ctx, app, revision)
+	return m.watch.LoadRevision(ctx, app, revision)
 }

@@ -18,7 +18,7 @@ func (t *tester) watchApps(ctx context.Context, dirs []string) error {
 	}
 	w := loader.NewWatch(t.loader, emptyHost{}, dirs, &loader.WatchOptions{
 		Problems: t.io.err, Tests: true, Gate: openGate,
-		Told: func(s loader.Status) { t.rerunTests(ctx, s) },
+		OnLoad: func(s loader.Status) { t.rerunTests(ctx, s) },
 	})
 	if err := w.Sync(ctx); err != nil {
 		return failWith(err)

@@ -13,10 +13,10 @@ import (
 
 // Here is what the Python, the Java and the Go of ADK write differently.
 
-// adkClass is the name of one of ADK's classes of agents without its package,
+// normalizeClassName is the name of one of ADK's classes of agents without its package,
 // which may stand in front of it in Python and in Java, with the module too.
 // Agent is ADK's other name of LlmAgent.
-func adkClass(name string) string {
+func normalizeClassName(name string) string {
 	if rest, ok := strings.CutPrefix(strings.TrimPrefix(name, "com."), "google.adk.agents."); ok {
 		name = lastWord(rest)
 	}
@@ -26,8 +26,8 @@ func adkClass(name string) string {
 	return name
 }
 
-// codedModel is what stands in the place of an agent's model_code.
-func (j *job) codedModel(ctx context.Context, agent *spec.Node) model.LLM {
+// resolveModelCode is what stands in the place of an agent's model_code.
+func (j *job) resolveModelCode(ctx context.Context, agent *spec.Node) model.LLM {
 	code := agent.Get("model_code")
 	ref := runtime.CodeRef(code)
 	if ref == nil {
@@ -37,21 +37,21 @@ func (j *job) codedModel(ctx context.Context, agent *spec.Node) model.LLM {
 	if named := agent.Get("model"); !named.IsNull() {
 		j.report(code.Errorf("model", "model_code stands in the place of model, which is there too"))
 	}
-	j.report(codeArgs(code)...)
-	f, ok := j.function(ref.Value)
+	j.report(checkCodeArgs(code)...)
+	f, ok := j.findFunction(ref.Value)
 	switch {
 	case !ok:
-		j.report(needsCode(ref, "model", ref.Value, "say under functions: in app.yaml which model stands in its place, or name one under model:"))
+		j.report(missingCodeError(ref, "model", ref.Value, "say under functions: in app.yaml which model stands in its place, or name one under model:"))
 		return nil
 	case j.loader.opts.Model != nil || f.node.Kind == spec.Scalar:
-		return j.modelOf(ctx, f.node.Text())
+		return j.resolveModel(ctx, f.node.Text())
 	}
-	return j.modelOfPart(ctx, ref.Value, f)
+	return j.buildPartModel(ctx, ref.Value, f)
 }
 
-// codeArgs tells of arguments beside a name of code. Python passes them to the
+// checkCodeArgs tells of arguments beside a name of code. Python passes them to the
 // code; what stands in its place here takes none.
-func codeArgs(ref *spec.Node) spec.Diagnostics {
+func checkCodeArgs(ref *spec.Node) spec.Diagnostics {
 	var ds spec.Diagnostics
 	for _, e := range ref.Entries {
 		if key := e.Key.Value; key == "args" || key == "params" {
@@ -62,9 +62,9 @@ func codeArgs(ref *spec.Node) spec.Diagnostics {
 	return ds
 }
 
-// withoutCodeArgs is a name of code without its arguments, which are told of.
-func (j *job) withoutCodeArgs(ref *spec.Node) *spec.Node {
-	ds := codeArgs(ref)
+// stripCodeArgs is a name of code without its arguments, which are told of.
+func (j *job) stripCodeArgs(ref *spec.Node) *spec.Node {
+	ds := checkCodeArgs(ref)
 	if len(ds) == 0 || ref.Get("name") == nil {
 		return ref
 	}
@@ -74,34 +74,34 @@ func (j *job) withoutCodeArgs(ref *spec.Node) *spec.Node {
 	return &bare
 }
 
-// adkTool is ADK's short name of a tool that is named with its package or
+// trimToolModule is ADK's short name of a tool that is named with its package or
 // module, as Python imports it; any other name stays.
-func adkTool(name string) string {
+func trimToolModule(name string) string {
 	if strings.HasPrefix(name, "google.adk.tools.") {
 		return lastWord(name)
 	}
 	return name
 }
 
-// withClass is an agent of a class of code as functions: has it: with the class
+// applyMappedClass is an agent of a class of code as functions: has it: with the class
 // and the fields of the agent that stands there, where it does not say its own. It
 // is nil when what stands there is wrong.
-func (j *job) withClass(n *spec.Node) *spec.Node {
+func (j *job) applyMappedClass(n *spec.Node) *spec.Node {
 	class := n.Get("agent_class")
 	if class.IsNull() || class.Kind != spec.Scalar || !isCodeName(class.Value) {
 		return n
 	}
-	f, ok := j.function(class.Value)
+	f, ok := j.findFunction(class.Value)
 	if !ok {
 		return n
 	}
-	var stands runtime.AgentRef
-	ds := stands.DecodeSpec(f.node)
+	var mapped runtime.AgentRef
+	ds := mapped.DecodeSpec(f.node)
 	j.report(ds...)
 	switch {
 	case ds.HasErrors():
 		return nil
-	case stands.Inline == nil:
+	case mapped.Inline == nil:
 		j.report(f.node.Errorf("agent-ref", "the agent that stands for the class %s must be written out here: its fields are those of every agent of the class", class.Value))
 		return nil
 	}
@@ -115,9 +115,9 @@ func (j *job) withClass(n *spec.Node) *spec.Node {
 	return &own
 }
 
-// argsOf is the args of a named tool as a mapping. The Java dialect writes
+// normalizeArgs is the args of a named tool as a mapping. The Java dialect writes
 // them as a list of {name, value}; a tool without args has an empty mapping.
-func argsOf(ref *runtime.ToolRef) *spec.Node {
+func normalizeArgs(ref *runtime.ToolRef) *spec.Node {
 	empty := *ref.Node
 	empty.Entries = nil
 	if ref.Args == nil || ref.Args.IsNull() {
@@ -135,9 +135,9 @@ func argsOf(ref *runtime.ToolRef) *spec.Node {
 	return &empty
 }
 
-// agentToolArgs is the args of AgentTool. The Go dialect has skip_summarization
+// normalizeAgentToolArgs is the args of AgentTool. The Go dialect has skip_summarization
 // beside the reference to the agent.
-func agentToolArgs(args *spec.Node) *spec.Node {
+func normalizeAgentToolArgs(args *spec.Node) *spec.Node {
 	agent := args.Get("agent")
 	skip := agent.Get("skip_summarization")
 	if skip == nil || agent.Get("name") != nil || args.Get("skip_summarization") != nil {
@@ -145,7 +145,7 @@ func agentToolArgs(args *spec.Node) *spec.Node {
 	}
 	ref := *agent
 	ref.Entries = slices.DeleteFunc(slices.Clone(agent.Entries), func(e spec.Entry) bool { return e.Value == skip })
-	moved := with(args, "agent", &ref)
+	moved := replaceKey(args, "agent", &ref)
 	for _, e := range agent.Entries {
 		if e.Value == skip {
 			moved.Entries = append(moved.Entries, e)
@@ -154,10 +154,10 @@ func agentToolArgs(args *spec.Node) *spec.Node {
 	return moved
 }
 
-// functionTool is ADK's class around a function: what stands in the place of the
+// resolveFunctionTool is ADK's class around a function: what stands in the place of the
 // function, and is answered later when the class says so.
-func (j *job) functionTool(ctx context.Context, ref *runtime.ToolRef, t trail) []*placedTool {
-	args := argsOf(ref)
+func (j *job) resolveFunctionTool(ctx context.Context, ref *runtime.ToolRef, t ancestry) []*resolvedTool {
+	args := normalizeArgs(ref)
 	at := args.Get("func")
 	for _, e := range args.Entries {
 		if e.Value != at {
@@ -168,27 +168,27 @@ func (j *job) functionTool(ctx context.Context, ref *runtime.ToolRef, t trail) [
 		j.report(ref.Node.Errorf("required", "%s needs the name of a function: args: {func: NAME}", ref.Name.Value))
 		return nil
 	}
-	name, later := at.Value, adkTool(ref.Name.Value) == "LongRunningFunctionTool"
+	name, longRunning := at.Value, trimToolModule(ref.Name.Value) == "LongRunningFunctionTool"
 	if own, ok := j.loader.opts.Functions.Tools[name]; ok {
-		if later && !tool.CapabilitiesOf(own).LongRunning {
+		if longRunning && !tool.CapabilitiesOf(own).LongRunning {
 			j.report(at.Errorf("tool", "the program's tool %s is not long-running: name it as it is, without LongRunningFunctionTool", name))
 			return nil
 		}
-		return []*placedTool{{set: j.wrapped(tool.One(own))}}
+		return []*resolvedTool{{set: j.wrapSet(tool.One(own))}}
 	}
-	f, ok := j.function(name)
+	f, ok := j.findFunction(name)
 	if !ok {
-		j.report(toolNeedsCode(at, name))
+		j.report(missingToolCodeError(at, name))
 		return nil
 	}
-	if later {
-		f.node = answeredLater(f.node)
+	if longRunning {
+		f.node = markLongRunning(f.node)
 	}
-	return j.mappedTool(ctx, f, name, t)
+	return j.resolveMappedTool(ctx, f, name, t)
 }
 
-// answeredLater is a tool of one kind with long_running.
-func answeredLater(n *spec.Node) *spec.Node {
+// markLongRunning is a tool of one kind with long_running.
+func markLongRunning(n *spec.Node) *spec.Node {
 	if n.Kind != spec.Mapping || len(n.Entries) != 1 || n.Entries[0].Value.Kind != spec.Mapping {
 		return n
 	}
@@ -196,5 +196,5 @@ func answeredLater(n *spec.Node) *spec.Node {
 	if e.Value.Get("long_running") != nil {
 		return n
 	}
-	return with(n, e.Key.Value, e.Value.WithEntry("long_running", "true"))
+	return replaceKey(n, e.Key.Value, e.Value.WithEntry("long_running", "true"))
 }

@@ -14,8 +14,8 @@ import (
 // agents is how many agents the benchmarks have.
 const agents = 1000
 
-// helper is the file of one agent.
-func helper(i int, instruction string) string {
+// helperYAML is the file of one agent.
+func helperYAML(i int, instruction string) string {
 	return fmt.Sprintf(`name: helper_%d
 description: Helps with part %[1]d.
 instruction: |
@@ -29,8 +29,8 @@ before_model_callbacks:
 `, i, instruction)
 }
 
-// desk is how many agents have one agent above them.
-const desk = 40
+// agentsPerDesk is how many agents have one agent above them.
+const agentsPerDesk = 40
 
 // writeApps writes the agents into so many apps, each agent into its file, and
 // returns where the file of one is.
@@ -41,9 +41,9 @@ func writeApps(b *testing.B, top string, apps int) func(i int) string {
 	for app := range apps {
 		root := "name: root\ninstruction: Ask the right one.\nsub_agents:\n"
 		for n, i := 0, app; i < agents; n, i = n+1, i+apps {
-			write(b, file(i), helper(i, "Be kind."))
-			if n%desk == 0 {
-				root += fmt.Sprintf("  - name: desk_%d\n    instruction: Ask one.\n    sub_agents:\n", n/desk)
+			write(b, file(i), helperYAML(i, "Be kind."))
+			if n%agentsPerDesk == 0 {
+				root += fmt.Sprintf("  - name: desk_%d\n    instruction: Ask one.\n    sub_agents:\n", n/agentsPerDesk)
 			}
 			root += fmt.Sprintf("      - config_path: h_%d.yaml\n", i)
 		}
@@ -89,7 +89,7 @@ func BenchmarkReload(b *testing.B) {
 			sync(b, w)
 			return func() {
 				n++
-				write(b, file(7), helper(7, fmt.Sprintf("Rule %d.", n)))
+				write(b, file(7), helperYAML(7, fmt.Sprintf("Rule %d.", n)))
 				sync(b, w)
 			}
 		})

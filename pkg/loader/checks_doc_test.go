@@ -39,7 +39,7 @@ func TestLanguagePage(t *testing.T) {
 			for _, f := range files {
 				write(t, filepath.Join(dir, f.mark), f.text)
 			}
-			load(t, dir, options(dir))
+			mustLoad(t, dir, newOptions(dir))
 		})
 	}
 }
@@ -60,8 +60,8 @@ func TestChecksPage(t *testing.T) {
 					files = append(files, b)
 					continue
 				}
-				got := printed(t, check(t, example(t, files)))
-				if diff := cmp.Diff(b.text, got); diff != "" && !updating() {
+				got := renderText(t, check(t, runExample(t, files)))
+				if diff := cmp.Diff(b.text, got); diff != "" && !isUpdating() {
 					t.Errorf("Check (-want +got):\n%s", diff)
 				}
 				if !strings.Contains(got, "["+s.rule+"]") {
@@ -75,16 +75,16 @@ func TestChecksPage(t *testing.T) {
 			}
 		})
 	}
-	if updating() {
+	if isUpdating() {
 		if err := os.WriteFile(filepath.Join(docs, "checks.md"), []byte(shown), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
 }
 
-// example writes the app of an example. Where it shows no root agent, a
+// runExample writes the app of an example. Where it shows no root agent, a
 // correct one is beside it.
-func example(t *testing.T, files []block) string {
+func runExample(t *testing.T, files []block) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "app")
 	write(t, filepath.Join(dir, "root_agent.yaml"), "name: a\ninstruction: Answer.\n")
@@ -97,7 +97,7 @@ func example(t *testing.T, files []block) string {
 // TestChecksPageIsComplete wants a section for each rule that the code names,
 // and no other; and an example in each, but for rules that no file can break.
 func TestChecksPageIsComplete(t *testing.T) {
-	var told []string
+	var documented []string
 	unplayed := map[string]string{
 		"build":       "found only when a tree that was checked cannot be built",
 		"deprecated":  "no field is deprecated yet",
@@ -108,12 +108,12 @@ func TestChecksPageIsComplete(t *testing.T) {
 		if s.rule == "" {
 			continue
 		}
-		told = append(told, s.rule)
+		documented = append(documented, s.rule)
 		if len(blocksOf(s.text, "check")) == 0 && unplayed[s.rule] == "" {
 			t.Errorf("the section of %s has no example", s.rule)
 		}
 	}
-	if diff := cmp.Diff(rulesOfCode(t), told); diff != "" {
+	if diff := cmp.Diff(rulesOfCode(t), documented); diff != "" {
 		t.Errorf("the rules of the code, sorted, and those of the page (-code +page):\n%s", diff)
 	}
 }

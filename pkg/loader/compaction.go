@@ -28,8 +28,8 @@ func (c *compactionNode) SchemaSpec() map[string]any {
 	return map[string]any{"$ref": "#/$defs/events_compaction_config"}
 }
 
-// compaction is the app's, or nil where nothing is said.
-func (d *document) compaction() *runtime.CompactionConfig {
+// compactionConfig is the app's, or nil where nothing is said.
+func (d *document) compactionConfig() *runtime.CompactionConfig {
 	if d.Compaction == nil {
 		return nil
 	}
@@ -38,13 +38,13 @@ func (d *document) compaction() *runtime.CompactionConfig {
 
 // resolveCompaction finds the model that writes summaries. Without a name it is
 // the root agent's, which must then be one that asks a model.
-func (j *job) resolveCompaction(ctx context.Context, root *placed) {
+func (j *job) resolveCompaction(ctx context.Context, root *resolvedAgent) {
 	c := j.doc.Compaction
 	if c == nil {
 		return
 	}
 	if name := c.config.Summarizer.Model; name.Value != "" {
-		j.summarizer = j.modelOf(ctx, name)
+		j.summarizer = j.resolveModel(ctx, name)
 		return
 	}
 	if root == nil {

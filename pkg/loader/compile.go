@@ -10,32 +10,32 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// compile builds the agents, leaves first, into an app. When that fails, what
+// compileApp builds the agents, leaves first, into an app. When that fails, what
 // was opened is closed again.
-func (j *job) compile(ctx context.Context, root *placed) *runtime.App {
-	agent, err := j.build(ctx, root)
+func (j *job) compileApp(ctx context.Context, root *resolvedAgent) *runtime.App {
+	agent, err := j.buildAgent(ctx, root)
 	if err == nil {
 		var app *runtime.App
 		app, err = runtime.NewApp(j.src.name, agent, &runtime.AppOptions{
-			Description: j.doc.Description, Revision: j.src.revision(), Config: j.doc.runConfig(), Model: j.defaultModel(ctx), Close: j.close,
+			Description: j.doc.Description, Revision: j.src.computeRevision(), Config: j.doc.runConfig(), Model: j.buildDefaultModel(ctx), Close: j.closeResources,
 			ContextCache: j.doc.ContextCache, Retention: time.Duration(j.doc.Retention),
-			Compaction: j.doc.compaction(), Summarizer: j.summarizer,
-			StateSchema: stateSchema(root), Resumable: j.resumable(root), Reload: j.doc.Reload,
+			Compaction: j.doc.compactionConfig(), Summarizer: j.summarizer,
+			StateSchema: stateSchema(root), Resumable: j.isResumable(root), Reload: j.doc.Reload,
 			Plugins: j.plugins, Logger: j.loader.opts.Logger,
 		})
 		if err == nil {
 			return app
 		}
 	}
-	j.close()
-	if isLimit(err) {
+	j.closeResources()
+	if isLimitError(err) {
 		return nil // reported at the end of the load
 	}
-	j.reportBuild(root.plan.Node, "build", err)
+	j.reportBuildError(root.plan.Node, "build", err)
 	return nil
 }
 
-func (j *job) close() {
+func (j *job) closeResources() {
 	var errs []error
 	for _, c := range slices.Backward(j.closers) {
 		errs = append(errs, c())
@@ -45,13 +45,13 @@ func (j *job) close() {
 	}
 }
 
-func (j *job) build(ctx context.Context, p *placed) (runtime.Agent, error) {
-	if j.src.budget.isSpent() {
+func (j *job) buildAgent(ctx context.Context, p *resolvedAgent) (runtime.Agent, error) {
+	if j.src.budget.isExceeded() {
 		return nil, j.src.budget.exceeded
 	}
 	env := runtime.AgentEnv{Model: p.model}
 	for _, sub := range p.subs {
-		a, err := j.build(ctx, sub)
+		a, err := j.buildAgent(ctx, sub)
 		if err != nil {
 			return nil, err
 		}
@@ -59,10 +59,10 @@ func (j *job) build(ctx context.Context, p *placed) (runtime.Agent, error) {
 	}
 	for _, t := range p.tools {
 		if t.isDynamic() {
-			env.Toolsets = append(env.Toolsets, j.replacedSet(t.set))
+			env.Toolsets = append(env.Toolsets, j.replaceSetTools(t.set))
 			continue
 		}
-		tools, err := j.toolsOf(ctx, t)
+		tools, err := j.buildTools(ctx, t)
 		if err != nil {
 			return nil, err
 		}
@@ -81,10 +81,10 @@ func (j *job) build(ctx context.Context, p *placed) (runtime.Agent, error) {
 	return agent, err
 }
 
-func (j *job) toolsOf(ctx context.Context, t *placedTool) ([]tool.Tool, error) {
+func (j *job) buildTools(ctx context.Context, t *resolvedTool) ([]tool.Tool, error) {
 	set := t.set
 	if t.agent != nil {
-		a, err := j.build(ctx, t.agent)
+		a, err := j.buildAgent(ctx, t.agent)
 		if err != nil {
 			return nil, err
 		}
@@ -92,5 +92,5 @@ func (j *job) toolsOf(ctx context.Context, t *placedTool) ([]tool.Tool, error) {
 			return nil, err
 		}
 	}
-	return j.replaced(set.Tools(ctx))
+	return j.replaceTools(set.Tools(ctx))
 }

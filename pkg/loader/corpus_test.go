@@ -24,7 +24,7 @@ type sample struct {
 	Builtin, Code []string
 }
 
-func samples(t *testing.T) (folder string, all []sample) {
+func readSamples(t *testing.T) (folder string, all []sample) {
 	t.Helper()
 	corpus := os.Getenv("AGENTHOST_CORPUS")
 	if corpus == "" {
@@ -44,7 +44,7 @@ func samples(t *testing.T) (folder string, all []sample) {
 // TestCorpus loads the agent config apps that people published. Those that
 // need no code run a turn; those that do are told every name that is missing.
 func TestCorpus(t *testing.T) {
-	folder, all := samples(t)
+	folder, all := readSamples(t)
 	for _, s := range all {
 		t.Run(s.Root, func(t *testing.T) {
 			root := filepath.Join(folder, filepath.FromSlash(s.Root))
@@ -62,7 +62,7 @@ func TestCorpus(t *testing.T) {
 				checkCode(t, dir, s)
 			case "not agent config":
 				if ds := check(t, dir); !ds.HasErrors() {
-					t.Errorf("Check found nothing wrong: %s", printed(t, ds))
+					t.Errorf("Check found nothing wrong: %s", renderText(t, ds))
 				}
 			default:
 				t.Fatalf("unknown verdict %q", s.Verdict)
@@ -74,27 +74,27 @@ func TestCorpus(t *testing.T) {
 func runSample(t *testing.T, dir string) {
 	t.Helper()
 	if ds := check(t, dir); len(ds) > 0 {
-		t.Errorf("a published app is warned of:\n%s", printed(t, ds))
+		t.Errorf("a published app is warned of:\n%s", renderText(t, ds))
 	}
-	env := testenv.New(t, &testenv.Options{Loader: &loader.Options{Env: environment, Model: answering(t, "It works.")}})
+	env := testenv.New(t, &testenv.Options{Loader: &loader.Options{Env: lookUpEnv, Model: newAnsweringModel(t, "It works.")}})
 	app := env.Load(t, dir)
 	key := env.Session(t, app.Name, "s", nil)
 	req := &runtime.RunRequest{App: key.App, UserID: key.User, SessionID: key.ID, Message: model.UserText("Hello")}
-	var said []string
+	var replies []string
 	for ev, err := range env.Host.Run(t.Context(), req) {
 		if err != nil {
 			t.Fatalf("Run: %v", err)
 		}
-		said = append(said, model.TextOf(ev.Content))
+		replies = append(replies, model.TextOf(ev.Content))
 	}
-	if !slices.Contains(said, "It works.") {
-		t.Errorf("Run said %q, want the model's answer", said)
+	if !slices.Contains(replies, "It works.") {
+		t.Errorf("Run said %q, want the model's answer", replies)
 	}
 }
 
-// answering is a scripted model that says one thing. A loop around its agents
+// newAnsweringModel is a scripted model that says one thing. A loop around its agents
 // ends, as it has them call exit_loop where that is offered.
-func answering(t *testing.T, text string) model.LLM {
+func newAnsweringModel(t *testing.T, text string) model.LLM {
 	t.Helper()
 	n, ds := spec.Parse("script.yaml", []byte(`
 - when: '"exit_loop" in tools and responses.exit_loop == nil'

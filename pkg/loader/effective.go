@@ -8,24 +8,24 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// effective is an agent's mapping with the schemas that it names, and with what
+// inlineNames is an agent's mapping with the schemas that it names, and with what
 // stands in the place of its callbacks. Every node keeps the place where it was
 // written.
-func (j *job) effective(n *spec.Node) *spec.Node {
+func (j *job) inlineNames(n *spec.Node) *spec.Node {
 	for _, key := range []string{"output_schema", "input_schema", "state_schema"} {
-		n = j.withSchema(n, key)
+		n = j.inlineSchema(n, key)
 	}
-	return j.withCallbacks(n)
+	return j.inlineCallbacks(n)
 }
 
-// withDefaults adds the keys that the agent does not have.
-func (j *job) withDefaults(n *spec.Node, class string) *spec.Node {
+// applyDefaults adds the keys that the agent does not have.
+func (j *job) applyDefaults(n *spec.Node, class string) *spec.Node {
 	p, ok := j.names.defaults[class]
 	if !ok {
 		return n
 	}
-	j.use(p)
-	return recalled(j.src.recall, composedKey{n, "", p.node}, func() (*spec.Node, bool) {
+	j.markUsed(p)
+	return getOrMake(j.src.cache, composedKey{n, "", p.node}, func() (*spec.Node, bool) {
 		with := *n
 		with.Entries = slices.Clone(n.Entries)
 		for _, e := range p.node.Entries {
@@ -45,25 +45,25 @@ type composedKey struct {
 	value *spec.Node
 }
 
-// with is a mapping in which a key has another value: the same one for the same
+// replaceKeyCached is a mapping in which a key has another value: the same one for the same
 // value, so that it is known again.
-func (j *job) with(n *spec.Node, key string, value *spec.Node) *spec.Node {
+func (j *job) replaceKeyCached(n *spec.Node, key string, value *spec.Node) *spec.Node {
 	if n.Get(key) == value {
 		return n
 	}
-	return recalled(j.src.recall, composedKey{n, key, value}, func() (*spec.Node, bool) { return with(n, key, value), true })
+	return getOrMake(j.src.cache, composedKey{n, key, value}, func() (*spec.Node, bool) { return replaceKey(n, key, value), true })
 }
 
 // checkDefaults looks at the defaults as such: their classes and their keys.
 func (j *job) checkDefaults() {
 	own := []string{"name", "agent_class", "sub_agents", "instruction", "instruction_provider"}
-	for class, d := range sorted(j.names.defaults) {
+	for class, d := range sortedParts(j.names.defaults) {
 		if d.shared {
-			j.use(d)
+			j.markUsed(d)
 		}
 		kind, ok := j.loader.agentKinds.Lookup(class)
 		if !ok {
-			j.report(unknown(d.node, "agent class %s", class, j.loader.agentKinds.Names()))
+			j.report(unknownNameError(d.node, "agent class %s", class, j.loader.agentKinds.Names()))
 			continue
 		}
 		for _, e := range d.node.Entries {
@@ -75,32 +75,32 @@ func (j *job) checkDefaults() {
 	}
 }
 
-// withSchema puts a schema in the place of its name, and in that of a class of
+// inlineSchema puts a schema in the place of its name, and in that of a class of
 // code that functions: has a schema for.
-func (j *job) withSchema(n *spec.Node, key string) *spec.Node {
+func (j *job) inlineSchema(n *spec.Node, key string) *spec.Node {
 	at := n.Get(key)
 	if at.IsNull() {
 		return n
 	}
 	schema := at
 	if ref := runtime.CodeRef(at); ref != nil {
-		if f, ok := j.function(ref.Value); ok {
+		if f, ok := j.findFunction(ref.Value); ok {
 			schema = f.node
 		}
 	}
 	schema, ds := spec.ResolveSchemaNames(schema, func(name string) *spec.Node {
 		s, ok := j.names.schemas[name]
 		if ok {
-			j.use(s)
+			j.markUsed(s)
 		}
 		return s.node
 	})
 	j.report(ds...)
-	return j.with(n, key, schema)
+	return j.replaceKeyCached(n, key, schema)
 }
 
-// with is a mapping in which a key has another value.
-func with(n *spec.Node, key string, value *spec.Node) *spec.Node {
+// replaceKey is a mapping in which a key has another value.
+func replaceKey(n *spec.Node, key string, value *spec.Node) *spec.Node {
 	changed := *n
 	changed.Entries = slices.Clone(n.Entries)
 	for i, e := range changed.Entries {
@@ -113,11 +113,11 @@ func with(n *spec.Node, key string, value *spec.Node) *spec.Node {
 
 // checkSchemas looks at the schemas as such, used or not.
 func (j *job) checkSchemas() {
-	for name, s := range sorted(j.names.schemas) {
+	for name, s := range sortedParts(j.names.schemas) {
 		if s.shared {
 			continue // is looked at where it is used
 		}
-		if isType(name) {
+		if isTypeName(name) {
 			j.report(s.node.Errorf("clash", "the schema %s has the name of a type", name))
 			continue
 		}
@@ -129,31 +129,31 @@ func (j *job) checkSchemas() {
 	}
 }
 
-func isType(name string) bool {
+func isTypeName(name string) bool {
 	return slices.Contains([]string{"string", "integer", "number", "boolean", "object", "any"}, name)
 }
 
-// withCallbacks puts the rules of functions: in the place of their names. A Go
+// inlineCallbacks puts the rules of functions: in the place of their names. A Go
 // function of that name comes first.
-func (j *job) withCallbacks(n *spec.Node) *spec.Node {
+func (j *job) inlineCallbacks(n *spec.Node) *spec.Node {
 	for _, e := range n.Entries {
 		if strings.HasSuffix(e.Key.Value, "_callbacks") && e.Value.Kind == spec.Sequence {
-			n = j.with(n, e.Key.Value, j.rules(e.Value))
+			n = j.replaceKeyCached(n, e.Key.Value, j.inlineRules(e.Value))
 		}
 	}
 	return n
 }
 
-func (j *job) rules(list *spec.Node) *spec.Node {
+func (j *job) inlineRules(list *spec.Node) *spec.Node {
 	all := *list
 	all.Items = nil
 	for _, item := range list.Items {
-		item = j.withoutCodeArgs(item)
+		item = j.stripCodeArgs(item)
 		name := item.Get("name")
 		f, ok := part{}, false
 		if name != nil && len(item.Entries) == 1 {
 			if _, registered := j.loader.opts.Functions.Callbacks[name.Value]; !registered {
-				f, ok = j.function(name.Value)
+				f, ok = j.findFunction(name.Value)
 			}
 		}
 		switch {

@@ -18,24 +18,24 @@ import (
 // TestBrokenApps shows what people see of every kind of broken app: each file
 // has the rule in a sentence, the app's files, and the problems as printed.
 func TestBrokenApps(t *testing.T) {
-	for name, archive := range archives(t, "err") {
+	for name, archive := range readArchives(t, "err") {
 		t.Run(name, func(t *testing.T) {
-			if len(told(t, "err", name, archive)) == 0 {
+			if len(checkGolden(t, "err", name, archive)) == 0 {
 				t.Error("Check found no problem")
 			}
 		})
 	}
 }
 
-// told checks the app of an archive, and holds what is printed against what the
+// checkGolden checks the app of an archive, and holds what is printed against what the
 // archive wants.
-func told(t *testing.T, folder, name string, archive *txtar.Archive) spec.Diagnostics {
+func checkGolden(t *testing.T, folder, name string, archive *txtar.Archive) spec.Diagnostics {
 	t.Helper()
-	dir := unpack(t, archive)
+	dir := unpackArchive(t, archive)
 	ds := check(t, dir)
-	got := printed(t, ds)
-	want := wanted(archive)
-	if updating() {
+	got := renderText(t, ds)
+	want := wantFile(archive)
+	if isUpdating() {
 		want.Data = []byte(got)
 		if err := os.WriteFile(filepath.Join("testdata", folder, name+".txtar"), txtar.Format(archive), 0o644); err != nil {
 			t.Fatal(err)
@@ -53,7 +53,7 @@ func told(t *testing.T, folder, name string, archive *txtar.Archive) spec.Diagno
 // only then.
 func checkOneVerdict(t *testing.T, dir string, ds spec.Diagnostics) {
 	t.Helper()
-	app, more := loader.New(options(dir)).Load(t.Context(), dir)
+	app, more := loader.New(newOptions(dir)).Load(t.Context(), dir)
 	if app != nil {
 		app.Close()
 	}
@@ -63,8 +63,8 @@ func checkOneVerdict(t *testing.T, dir string, ds spec.Diagnostics) {
 	}
 }
 
-// wanted is the archive's last file, want.
-func wanted(archive *txtar.Archive) *txtar.File {
+// wantFile is the archive's last file, want.
+func wantFile(archive *txtar.Archive) *txtar.File {
 	last := len(archive.Files) - 1
 	if archive.Files[last].Name != "want" {
 		archive.Files = append(archive.Files, txtar.File{Name: "want"})
@@ -114,15 +114,15 @@ func TestLargeProblems(t *testing.T) {
 			"app/root_agent.yaml: the file has about 50006 lines, keys and items; at most 50000 are read [limit]",
 		},
 		{
-			"agents that may all hand over to each other", "name: a\ninstruction: x\nsub_agents:\n" + numbered(400, "- {name: a%d, instruction: x}\n"),
+			"agents that may all hand over to each other", "name: a\ninstruction: x\nsub_agents:\n" + repeatNumbered(400, "- {name: a%d, instruction: x}\n"),
 			"app/root_agent.yaml:1:1: the app's agents may hand over to each other in more than 100000 ways [limit]",
 		},
 		{
-			"parameters", "name: a\ninstruction: x\ntools:\n- expr:\n    name: t\n    value: '1'\n    params:\n" + numbered(2500, "      k%d: string\n"),
+			"parameters", "name: a\ninstruction: x\ntools:\n- expr:\n    name: t\n    value: '1'\n    params:\n" + repeatNumbered(2500, "      k%d: string\n"),
 			"app/root_agent.yaml:5:11: parameters of t: the schema has 2503 objects and lists, which exceeds the limit of 2000 [tool]",
 		},
 		{
-			"state keys", "name: a\ninstruction: x\nstate_schema:\n" + numbered(2500, "  k%d: string\n"),
+			"state keys", "name: a\ninstruction: x\nstate_schema:\n" + repeatNumbered(2500, "  k%d: string\n"),
 			"app/root_agent.yaml:4:3: the keys and their definitions have 2501 objects and lists, which exceeds the limit of 2000 [state-schema]",
 		},
 		{
@@ -130,7 +130,7 @@ func TestLargeProblems(t *testing.T) {
 			"app/root_agent.yaml:3:89: this is nested more than 64 levels deep [limit]",
 		},
 		{
-			"agents that double", doubling(20),
+			"agents that double", doublingAgents(20),
 			"the app has more than 4000 agents, counted at every place that uses them [limit]",
 		},
 	} {
@@ -152,9 +152,9 @@ func TestManyProblems(t *testing.T) {
 		name, agent string
 		want        int
 	}{
-		{"unknown fields", "name: a\ninstruction: x\n" + numbered(9000, "instruction%d: x\n"), 9000},
-		{"unknown tools", "name: a\ninstruction: x\ntools:\n" + numbered(4000, "- {name: tool_%d}\n"), 4000},
-		{"keys that nothing writes", "name: a\ninstruction: |\n" + numbered(9000, "  {k%d}\n"), 1000},
+		{"unknown fields", "name: a\ninstruction: x\n" + repeatNumbered(9000, "instruction%d: x\n"), 9000},
+		{"unknown tools", "name: a\ninstruction: x\ntools:\n" + repeatNumbered(4000, "- {name: tool_%d}\n"), 4000},
+		{"keys that nothing writes", "name: a\ninstruction: |\n" + repeatNumbered(9000, "  {k%d}\n"), 1000},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "app")
@@ -166,9 +166,9 @@ func TestManyProblems(t *testing.T) {
 	}
 }
 
-// TestFileOfMany has a file that many name: it is read once, and what is wrong
+// TestFileUsedByMany has a file that many name: it is read once, and what is wrong
 // with it is told once.
-func TestFileOfMany(t *testing.T) {
+func TestFileUsedByMany(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "app")
 	write(t, filepath.Join(dir, "root_agent.yaml"), "name: a\nagent_class: SequentialAgent\nsub_agents:\n"+strings.Repeat("- config_path: b.yaml\n", 1000))
 	write(t, filepath.Join(dir, "b.yaml"), "name: b\ninstruction: x\ndescription: "+strings.Repeat("x", 1<<19)+"\nnaem: c\n")
@@ -181,8 +181,8 @@ func TestFileOfMany(t *testing.T) {
 	}
 }
 
-// numbered repeats a text with the numbers from 0 on.
-func numbered(n int, format string) string {
+// repeatNumbered repeats a text with the numbers from 0 on.
+func repeatNumbered(n int, format string) string {
 	var b strings.Builder
 	for i := range n {
 		fmt.Fprintf(&b, format, i)
@@ -190,8 +190,8 @@ func numbered(n int, format string) string {
 	return b.String()
 }
 
-// doubling is an app in which each agent uses the next one twice.
-func doubling(levels int) string {
+// doublingAgents is an app in which each agent uses the next one twice.
+func doublingAgents(levels int) string {
 	var b strings.Builder
 	b.WriteString("agent_class: SequentialAgent\nname: a\nsub_agents: [{use: a0}]\nagents:\n")
 	for i := range levels {
@@ -229,19 +229,19 @@ func doublingSchemas(levels int) string {
 	return b.String()
 }
 
-func TestNoFolder(t *testing.T) {
+func TestCheckMissingFolder(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "none")
 	want := "none: cannot read the app's folder: there is no such file [file]\n"
-	if got := printed(t, check(t, dir)); got != want {
+	if got := renderText(t, check(t, dir)); got != want {
 		t.Errorf("Check = %q, want %q", got, want)
 	}
 }
 
-// TestElsewhere has what goes wrong, silently or at another place, in other
+// TestOtherProgramsMistakes has what goes wrong, silently or at another place, in other
 // programs that read agents from YAML. Each file says the rule in a sentence, and
 // wants what is printed here, which is nothing where nothing is wrong.
-func TestElsewhere(t *testing.T) {
-	for name, archive := range archives(t, "elsewhere") {
-		t.Run(name, func(t *testing.T) { told(t, "elsewhere", name, archive) })
+func TestOtherProgramsMistakes(t *testing.T) {
+	for name, archive := range readArchives(t, "elsewhere") {
+		t.Run(name, func(t *testing.T) { checkGolden(t, "elsewhere", name, archive) })
 	}
 }

@@ -14,15 +14,15 @@ import (
 // error at its place, and then there are no files.
 func (l *Loader) Export(ctx context.Context, dir string) (map[string][]byte, spec.Diagnostics) {
 	var files map[string][]byte
-	ds := l.examine(ctx, dir, func(j *job, root *placed) {
-		for _, f := range j.foreign(root) {
+	ds := l.inspectApp(ctx, dir, func(j *job, root *resolvedAgent) {
+		for _, f := range j.findForeign(root) {
 			if !f.lowered {
-				j.report(f.at.Errorf("portable", "%s", f.what).WithHint("leave it out, or say it in a way that ADK has: it cannot be written for ADK"))
+				j.report(f.at.Errorf("portable", "%s", f.message).WithHint("leave it out, or say it in a way that ADK has: it cannot be written for ADK"))
 			}
 		}
 		if !j.ds.HasErrors() {
 			x := &exporter{job: j, files: map[string][]byte{}}
-			x.agent(root, agentFile)
+			x.writeAgent(root, agentFile)
 			files = x.files
 		}
 	})
@@ -38,27 +38,27 @@ type exporter struct {
 	files map[string][]byte
 }
 
-// agent writes an agent, and those below it beside it.
-func (x *exporter) agent(p *placed, file string) {
+// writeAgent writes an agent, and those below it beside it.
+func (x *exporter) writeAgent(p *resolvedAgent, file string) {
 	x.files[file] = nil // the name is taken
 	out := *p.base
 	out.Entries = nil
 	for _, e := range p.base.Entries {
 		switch e.Key.Value {
 		case "sub_agents":
-			e.Value = x.list(e.Value, x.refs(p))
+			e.Value = x.replaceItems(e.Value, x.writeSubAgents(p))
 		case "tools":
-			e.Value = x.list(e.Value, x.tools(p))
+			e.Value = x.replaceItems(e.Value, x.exportTools(p))
 		case "model":
 			if x.job.isScripted(e.Value.Value) {
-				x.job.report(e.Value.Warnf("portable", "%s", scriptedForADK(e.Value.Value)).WithHint("%s", modelHint(e.Value)))
+				x.job.report(e.Value.Warnf("portable", "%s", scriptedModelMessage(e.Value.Value)).WithHint("%s", exportModelHint(e.Value)))
 				continue
 			}
-			if gemini, lowered, _ := x.job.plainModel(e.Value.Value); lowered {
-				e.Value = word(gemini)
+			if gemini, lowered, _ := x.job.exportedModelName(e.Value.Value); lowered {
+				e.Value = newScalar(gemini)
 			}
 		case "instruction":
-			e.Value = retold(e.Value, optionalTag.ReplaceAllString(e.Value.Value, "{$1}"))
+			e.Value = replaceText(e.Value, optionalTag.ReplaceAllString(e.Value.Value, "{$1}"))
 		}
 		out.Entries = append(out.Entries, e)
 	}
@@ -67,72 +67,72 @@ func (x *exporter) agent(p *placed, file string) {
 	x.files[file] = text.Bytes()
 }
 
-// modelHint says how the file would name a model.
-func modelHint(n *spec.Node) string {
+// exportModelHint says how the file would name a model.
+func exportModelHint(n *spec.Node) string {
 	if n.HasReference() {
 		return "to have a model written, set its variable to the name of one of Gemini's"
 	}
 	return "to have a model written, name one of Gemini's, also in an overlay (--env)"
 }
 
-// retold is a scalar with another text.
-func retold(n *spec.Node, text string) *spec.Node {
+// replaceText is a scalar with another text.
+func replaceText(n *spec.Node, text string) *spec.Node {
 	if n.Value == text {
 		return n
 	}
-	return word(text)
+	return newScalar(text)
 }
 
-func (x *exporter) list(n *spec.Node, items []*spec.Node) *spec.Node {
+func (x *exporter) replaceItems(n *spec.Node, items []*spec.Node) *spec.Node {
 	list := *n
 	list.Items = items
 	return &list
 }
 
-// refs are the agents below one, each in a file of its own.
-func (x *exporter) refs(p *placed) []*spec.Node {
+// writeSubAgents are the agents below one, each in a file of its own.
+func (x *exporter) writeSubAgents(p *resolvedAgent) []*spec.Node {
 	var refs []*spec.Node
 	for _, sub := range p.subs {
-		refs = append(refs, x.ref(sub))
+		refs = append(refs, x.writeReferencedAgent(sub))
 	}
 	return refs
 }
 
-func (x *exporter) ref(p *placed) *spec.Node {
+func (x *exporter) writeReferencedAgent(p *resolvedAgent) *spec.Node {
 	file := p.name + ".yaml"
-	for n := 2; x.taken(file); n++ {
+	for n := 2; x.isNameTaken(file); n++ {
 		file = fmt.Sprintf("%s_%d.yaml", p.name, n)
 	}
-	x.agent(p, file)
-	return mapping("config_path", word(file))
+	x.writeAgent(p, file)
+	return newMapping("config_path", newScalar(file))
 }
 
-func (x *exporter) taken(file string) bool {
+func (x *exporter) isNameTaken(file string) bool {
 	_, taken := x.files[file]
 	return taken || file == appFile
 }
 
-// mapping is one of a key.
-func mapping(key string, value *spec.Node) *spec.Node {
-	return &spec.Node{Kind: spec.Mapping, Tag: "!!map", Entries: []spec.Entry{{Key: word(key), Value: value}}}
+// newMapping is one of a key.
+func newMapping(key string, value *spec.Node) *spec.Node {
+	return &spec.Node{Kind: spec.Mapping, Tag: "!!map", Entries: []spec.Entry{{Key: newScalar(key), Value: value}}}
 }
 
-// tools are ADK's own, and agents as AgentTool.
-func (x *exporter) tools(p *placed) []*spec.Node {
+// exportTools are ADK's own, and agents as AgentTool.
+func (x *exporter) exportTools(p *resolvedAgent) []*spec.Node {
 	var tools []*spec.Node
 	for _, t := range p.tools {
 		if t.agent == nil {
-			tools = append(tools, x.job.toolNode(t))
+			tools = append(tools, x.job.findToolNode(t))
 			continue
 		}
-		args := mapping("agent", x.ref(t.agent))
+		args := newMapping("agent", x.writeReferencedAgent(t.agent))
 		for _, key := range []string{"skip_summarization", "include_plugins"} {
 			if v := t.plan.Node.Get(key); v != nil {
-				args.Entries = append(args.Entries, spec.Entry{Key: word(key), Value: v})
+				args.Entries = append(args.Entries, spec.Entry{Key: newScalar(key), Value: v})
 			}
 		}
-		tool := mapping("name", word("AgentTool"))
-		tool.Entries = append(tool.Entries, spec.Entry{Key: word("args"), Value: args})
+		tool := newMapping("name", newScalar("AgentTool"))
+		tool.Entries = append(tool.Entries, spec.Entry{Key: newScalar("args"), Value: args})
 		tools = append(tools, tool)
 	}
 	return slices.Compact(tools)

@@ -18,10 +18,10 @@ import (
 // which send their models the same.
 func TestExportLoadsAgain(t *testing.T) {
 	dirs := map[string]string{}
-	for name, archive := range archives(t, "ok") {
-		dirs[name] = unpack(t, archive)
+	for name, archive := range readArchives(t, "ok") {
+		dirs[name] = unpackArchive(t, archive)
 	}
-	if folder, all := corpusOf(t); folder != "" {
+	if folder, all := optionalSamples(t); folder != "" {
 		for _, s := range all {
 			if filepath.Base(s.Root) == "root_agent.yaml" && s.Verdict == "pure yaml" {
 				dirs[s.Root] = filepath.Join(folder, filepath.FromSlash(filepath.Dir(s.Root)))
@@ -30,8 +30,8 @@ func TestExportLoadsAgain(t *testing.T) {
 	}
 	exported := 0
 	for name, dir := range dirs {
-		opts := options(dir)
-		opts.Model = answering(t, "It works.")
+		opts := newOptions(dir)
+		opts.Model = newAnsweringModel(t, "It works.")
 		files, ds := loader.New(opts).Export(t.Context(), dir)
 		if ds.HasErrors() {
 			continue
@@ -42,11 +42,11 @@ func TestExportLoadsAgain(t *testing.T) {
 			for file, text := range files {
 				write(t, filepath.Join(again, file), string(text))
 			}
-			l := loader.New(&loader.Options{Env: environment, Model: opts.Model})
+			l := loader.New(&loader.Options{Env: lookUpEnv, Model: opts.Model})
 			if ds := l.Portable(t.Context(), again); len(ds) > 0 {
-				t.Errorf("Portable:\n%s", printed(t, ds))
+				t.Errorf("Portable:\n%s", renderText(t, ds))
 			}
-			if diff := cmp.Diff(previews(t, dir, opts), previews(t, again, &loader.Options{Env: environment, Model: opts.Model})); diff != "" {
+			if diff := cmp.Diff(previewAll(t, dir, opts), previewAll(t, again, &loader.Options{Env: lookUpEnv, Model: opts.Model})); diff != "" {
 				t.Errorf("what models are sent (-app +exported):\n%s", diff)
 			}
 		})
@@ -56,8 +56,8 @@ func TestExportLoadsAgain(t *testing.T) {
 	}
 }
 
-// previews are the requests of all agents of an app's tree.
-func previews(t *testing.T, dir string, opts *loader.Options) map[string]*runtime.Preview {
+// previewAll are the requests of all agents of an app's tree.
+func previewAll(t *testing.T, dir string, opts *loader.Options) map[string]*runtime.Preview {
 	t.Helper()
 	env := testenv.New(t, &testenv.Options{Loader: opts})
 	app := env.Load(t, dir)
@@ -75,20 +75,20 @@ func previews(t *testing.T, dir string, opts *loader.Options) map[string]*runtim
 	return all
 }
 
-// corpusOf is samples where the corpus is, and nothing elsewhere.
-func corpusOf(t *testing.T) (string, []sample) {
+// optionalSamples is samples where the corpus is, and nothing elsewhere.
+func optionalSamples(t *testing.T) (string, []sample) {
 	t.Helper()
 	corpus := os.Getenv("AGENTHOST_CORPUS")
 	if corpus == "" {
 		return "", nil
 	}
-	return samples(t)
+	return readSamples(t)
 }
 
 // TestCorpusMapped gives the corpus' apps that need code what stands in the
 // place of each name: then they load, and run a turn.
 func TestCorpusMapped(t *testing.T) {
-	folder, all := samples(t)
+	folder, all := readSamples(t)
 	mapped := 0
 	for _, s := range all {
 		if s.Verdict != "needs code" {
@@ -99,7 +99,7 @@ func TestCorpusMapped(t *testing.T) {
 		if err := os.CopyFS(dir, os.DirFS(filepath.Dir(root))); err != nil {
 			t.Fatal(err)
 		}
-		functions, ok := mapping(t, dir)
+		functions, ok := stubFunctions(t, dir)
 		if !ok {
 			continue // a class of agents, or a tool that this host does not have
 		}
@@ -118,8 +118,8 @@ func TestCorpusMapped(t *testing.T) {
 	}
 }
 
-// mapping has an entry for each name of code that an app needs.
-func mapping(t *testing.T, dir string) (string, bool) {
+// stubFunctions has an entry for each name of code that an app needs.
+func stubFunctions(t *testing.T, dir string) (string, bool) {
 	t.Helper()
 	var b strings.Builder
 	seen := map[string]bool{}
@@ -130,14 +130,14 @@ func mapping(t *testing.T, dir string) (string, bool) {
 			return "", false
 		}
 		name := words[len(words)-1]
-		stands := map[string]string{
+		stub := map[string]string{
 			"tool": `{expr: {value: '"done"'}}`, "schema": "{answer: string}", "agent": "{description: Helps., instruction: Help.}",
 		}[words[0]]
-		if stands == "" {
-			stands = `{set: {seen: "true"}}`
+		if stub == "" {
+			stub = `{set: {seen: "true"}}`
 		}
 		if !seen[name] {
-			b.WriteString("  " + name + ": " + stands + "\n")
+			b.WriteString("  " + name + ": " + stub + "\n")
 		}
 		seen[name] = true
 	}

@@ -2,19 +2,19 @@ package loader
 
 import "agenthost/pkg/spec"
 
-// readFiles gives a config the texts of the files that it names, and says
+// readConfigFiles gives a config the texts of the files that it names, and says
 // whether it names none.
-func (j *job) readFiles(config any, ds *spec.Diagnostics) (alone bool) {
-	alone = true
+func (j *job) readConfigFiles(config any, ds *spec.Diagnostics) (selfContained bool) {
+	selfContained = true
 	if c, ok := config.(interface {
 		ReadFiles(read func(path string) (string, error)) spec.Diagnostics
 	}); ok {
 		*ds = append(*ds, c.ReadFiles(func(path string) (string, error) {
-			alone = false
-			return j.src.text(path)
+			selfContained = false
+			return j.src.readTextFile(path)
 		})...)
 	}
-	return alone
+	return selfContained
 }
 
 // checkSecrets reports secrets that stand where they would be shown. It is

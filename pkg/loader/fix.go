@@ -15,36 +15,36 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// maxRounds bounds how often an app is looked at again after a repair: a mistake
+// maxFixRounds bounds how often an app is looked at again after a repair: a mistake
 // of syntax hides those behind it.
-const maxRounds = 100
+const maxFixRounds = 100
 
 // Fix carries out the repairs that are safe in the files of an app, and nothing
 // else: all other bytes stay as they are. It returns the problems that were
 // repaired, and those that are left. A file is written as a whole or not at
 // all. The error tells of a file that could not be written, as when it was
 // changed since it was read; it is then as it was.
-func (l *Loader) Fix(ctx context.Context, dir string) (repaired, left spec.Diagnostics, err error) {
-	for range maxRounds {
-		got := l.load(ctx, dir, nil, (*job).readTests)
+func (l *Loader) Fix(ctx context.Context, dir string) (repaired, remaining spec.Diagnostics, err error) {
+	for range maxFixRounds {
+		got := l.loadApp(ctx, dir, nil, (*job).readTests)
 		if got.app != nil {
 			got.app.Close()
 		}
-		if left = got.ds; ctx.Err() != nil {
-			return repaired, left, ctx.Err()
+		if remaining = got.ds; ctx.Err() != nil {
+			return repaired, remaining, ctx.Err()
 		}
 		done, err := repairFiles(dir, got)
 		repaired = append(repaired, done...)
 		if err != nil || len(done) == 0 {
-			return repaired, left, err
+			return repaired, remaining, err
 		}
 	}
-	return repaired, left, nil
+	return repaired, remaining, nil
 }
 
 // repairFiles repairs each of the files that were read, and stops at one that
 // cannot be written. Files above the folder, which apps share, are left alone.
-func repairFiles(dir string, got loaded) (repaired spec.Diagnostics, err error) {
+func repairFiles(dir string, got loadResult) (repaired spec.Diagnostics, err error) {
 	of := map[string]map[spec.Fix]spec.Diagnostic{}
 	for _, d := range got.ds {
 		if d.Fix == (spec.Fix{}) {
@@ -64,12 +64,12 @@ func repairFiles(dir string, got loaded) (repaired spec.Diagnostics, err error) 
 	}
 	defer root.Close()
 	for _, file := range slices.Sorted(maps.Keys(got.read)) {
-		shown := path.Join(showDir(dir), file)
+		shown := path.Join(formatDir(dir), file)
 		text, done := spec.ApplyFixes(got.read[file], slices.Collect(maps.Keys(of[shown])))
-		if leadsOut(file) || len(done) == 0 || !isBetter(got.read[file], text) {
+		if escapesFolder(file) || len(done) == 0 || !parsesFurther(got.read[file], text) {
 			continue
 		}
-		if err := rewrite(root, file, got.read[file], text); err != nil {
+		if err := replaceFile(root, file, got.read[file], text); err != nil {
 			return repaired, fmt.Errorf("repairing %s: %w", shown, err)
 		}
 		for _, f := range done {
@@ -79,31 +79,31 @@ func repairFiles(dir string, got loaded) (repaired spec.Diagnostics, err error) 
 	return repaired, nil
 }
 
-// isBetter says whether a repaired text can be read as far as the one before it
+// parsesFurther says whether a repaired text can be read as far as the one before it
 // and further.
-func isBetter(before, after []byte) bool {
+func parsesFurther(before, after []byte) bool {
 	_, old := spec.Parse("", before)
 	_, now := spec.Parse("", after)
 	if !now.HasErrors() {
 		return true
 	}
-	return old.HasErrors() && isBehind(firstError(now), firstError(old))
+	return old.HasErrors() && isAfter(firstErrorPos(now), firstErrorPos(old))
 }
 
-func firstError(ds spec.Diagnostics) spec.Pos {
+func firstErrorPos(ds spec.Diagnostics) spec.Pos {
 	at := slices.IndexFunc(ds, func(d spec.Diagnostic) bool { return d.Severity == spec.Error })
 	return ds[at].Pos
 }
 
-func isBehind(p, q spec.Pos) bool {
+func isAfter(p, q spec.Pos) bool {
 	return p.Line > q.Line || p.Line == q.Line && p.Col > q.Col
 }
 
 var errChanged = errors.New("the file was changed since it was read, and stays as it is: run check again")
 
-// rewrite puts a new text in the place of the one that was read, in one step. A
+// replaceFile puts a new text in the place of the one that was read, in one step. A
 // link is not followed: what it leads to may belong to somebody else.
-func rewrite(root *os.Root, file string, read, text []byte) error {
+func replaceFile(root *os.Root, file string, read, text []byte) error {
 	info, err := root.Lstat(file)
 	if err != nil {
 		return err
@@ -112,8 +112,8 @@ func rewrite(root *os.Root, file string, read, text []byte) error {
 		return errors.New("it is a link: repair the file that it leads to")
 	}
 	temp := path.Join(path.Dir(file), "."+path.Base(file)+"."+rand.Text())
-	if err := writeNew(root, temp, info.Mode().Perm(), text); err != nil {
-		return errors.Join(err, discard(root, temp))
+	if err := createFile(root, temp, info.Mode().Perm(), text); err != nil {
+		return errors.Join(err, removeIfExists(root, temp))
 	}
 	now, err := root.ReadFile(file)
 	if err == nil && !bytes.Equal(now, read) {
@@ -123,12 +123,12 @@ func rewrite(root *os.Root, file string, read, text []byte) error {
 		err = root.Rename(temp, file)
 	}
 	if err != nil {
-		return errors.Join(err, discard(root, temp))
+		return errors.Join(err, removeIfExists(root, temp))
 	}
 	return nil
 }
 
-func writeNew(root *os.Root, file string, mode fs.FileMode, text []byte) error {
+func createFile(root *os.Root, file string, mode fs.FileMode, text []byte) error {
 	f, err := root.OpenFile(file, os.O_CREATE|os.O_EXCL|os.O_WRONLY, mode)
 	if err != nil {
 		return err
@@ -137,7 +137,7 @@ func writeNew(root *os.Root, file string, mode fs.FileMode, text []byte) error {
 	return errors.Join(err, f.Chmod(mode), f.Sync(), f.Close())
 }
 
-func discard(root *os.Root, file string) error {
+func removeIfExists(root *os.Root, file string) error {
 	if err := root.Remove(file); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}

@@ -6,11 +6,11 @@ import (
 	"testing"
 )
 
-// TestRewrite puts a text in the place of the one that was read, in one step:
+// TestReplaceFile puts a text in the place of the one that was read, in one step:
 // a file that somebody changed meanwhile stays as it is, and nothing is left
 // beside it.
-func TestRewrite(t *testing.T) {
-	for _, tt := range []struct{ name, stands, want, problem string }{
+func TestReplaceFile(t *testing.T) {
+	for _, tt := range []struct{ name, content, want, problem string }{
 		{"as it was read", "old", "new", ""},
 		{"changed meanwhile", "theirs", "theirs", "the file was changed since it was read, and stays as it is: run check again"},
 	} {
@@ -20,7 +20,7 @@ func TestRewrite(t *testing.T) {
 			if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 				t.Fatal(err)
 			}
-			if err := os.WriteFile(file, []byte(tt.stands), 0o600); err != nil {
+			if err := os.WriteFile(file, []byte(tt.content), 0o600); err != nil {
 				t.Fatal(err)
 			}
 			root, err := os.OpenRoot(dir)
@@ -28,7 +28,7 @@ func TestRewrite(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer root.Close()
-			err = rewrite(root, "sub/a.yaml", []byte("old"), []byte("new"))
+			err = replaceFile(root, "sub/a.yaml", []byte("old"), []byte("new"))
 			if got := errorText(err); got != tt.problem {
 				t.Errorf("rewrite: %q, want %q", got, tt.problem)
 			}

@@ -34,32 +34,32 @@ func (w *Watch) Open(app string) (*os.Root, error) {
 // these files: the diagnostics tell them, with files named from the app on. The error of a name that no file of an
 // app may have is [session.ErrInvalid].
 func (w *Watch) Save(ctx context.Context, app string, files map[string][]byte) (spec.Diagnostics, error) {
-	if err := checkSaved(app, files); err != nil {
+	if err := checkSaveRequest(app, files); err != nil {
 		return nil, err
 	}
-	w.saving.Lock()
-	defer w.saving.Unlock()
-	dir, made, err := w.folderFor(app)
+	w.saveMu.Lock()
+	defer w.saveMu.Unlock()
+	dir, made, err := w.findOrCreateFolder(app)
 	if err != nil {
 		return nil, err
 	}
-	got := w.loader.with(dir, files).load(ctx, dir, nil, nil)
+	got := w.loader.withEditedFiles(dir, files).loadApp(ctx, dir, nil, nil)
 	if got.app == nil {
 		if made {
 			err = os.Remove(dir)
 		}
-		return belowApps(dir, got.ds), err
+		return relativeToApps(dir, got.ds), err
 	}
 	got.app.Close()
-	if err := writeAll(dir, files); err != nil {
+	if err := writeFiles(dir, files); err != nil {
 		return nil, err
 	}
-	return belowApps(dir, got.ds), w.settle(ctx, pass{}, func(name string) bool { return name == app })
+	return relativeToApps(dir, got.ds), w.pollUntilSettled(ctx, pollMode{}, func(name string) bool { return name == app })
 }
 
-// belowApps names the files of an app's folder as who writes them does: with the
+// relativeToApps names the files of an app's folder as who writes them does: with the
 // app, and without where the folder lies on this machine.
-func belowApps(dir string, ds spec.Diagnostics) spec.Diagnostics {
+func relativeToApps(dir string, ds spec.Diagnostics) spec.Diagnostics {
 	below := func(at *spec.Pos) {
 		if rel, err := filepath.Rel(filepath.Dir(dir), at.File); err == nil && filepath.IsLocal(rel) {
 			at.File = filepath.ToSlash(rel)
@@ -76,8 +76,8 @@ func belowApps(dir string, ds spec.Diagnostics) spec.Diagnostics {
 	return named
 }
 
-// checkSaved refuses names that lead out of the app, or that no document has.
-func checkSaved(app string, files map[string][]byte) error {
+// checkSaveRequest refuses names that lead out of the app, or that no document has.
+func checkSaveRequest(app string, files map[string][]byte) error {
 	if !appName.MatchString(app) || app == "user" {
 		return fmt.Errorf("an app cannot be called %q: use a letter first, then letters, digits, _ and -; user is taken: %w", app, session.ErrInvalid)
 	}
@@ -94,8 +94,8 @@ func checkSaved(app string, files map[string][]byte) error {
 	return nil
 }
 
-// folderFor is an app's folder, which may have to be made.
-func (w *Watch) folderFor(app string) (dir string, made bool, err error) {
+// findOrCreateFolder is an app's folder, which may have to be made.
+func (w *Watch) findOrCreateFolder(app string) (dir string, made bool, err error) {
 	if s, ok := w.Status(app); ok {
 		return s.Dir, false, nil
 	}
@@ -111,8 +111,8 @@ func (w *Watch) folderFor(app string) (dir string, made bool, err error) {
 	return dir, err == nil, err
 }
 
-// with is a loader that finds these files in a folder.
-func (l *Loader) with(dir string, files map[string][]byte) *Loader {
+// withEditedFiles is a loader that finds these files in a folder.
+func (l *Loader) withEditedFiles(dir string, files map[string][]byte) *Loader {
 	opts := l.opts
 	open := opts.Open
 	opts.Open = func(file string) ([]byte, bool) {
@@ -128,16 +128,16 @@ func (l *Loader) with(dir string, files map[string][]byte) *Loader {
 	return New(&opts)
 }
 
-// writeAll writes each file whole or not at all, the agent at the root last: what
+// writeFiles writes each file whole or not at all, the agent at the root last: what
 // is seen before that is the app as it was.
-func writeAll(dir string, files map[string][]byte) error {
+func writeFiles(dir string, files map[string][]byte) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return err
 	}
 	defer root.Close()
 	names := slices.Sorted(maps.Keys(files))
-	slices.SortStableFunc(names, func(a, b string) int { return rank(a) - rank(b) })
+	slices.SortStableFunc(names, func(a, b string) int { return writeOrder(a) - writeOrder(b) })
 	for _, name := range names {
 		if err := writeFile(root, name, files[name]); err != nil {
 			return fmt.Errorf("writing %s: %w", name, err)
@@ -146,16 +146,16 @@ func writeAll(dir string, files map[string][]byte) error {
 	return nil
 }
 
-func rank(name string) int {
+func writeOrder(name string) int {
 	if name == agentFile {
 		return 1
 	}
 	return 0
 }
 
-// checkWay refuses a path that leads through a file, or through a link out of the
+// checkParentFolders refuses a path that leads through a file, or through a link out of the
 // app: [session.ErrInvalid].
-func checkWay(root *os.Root, name string) error {
+func checkParentFolders(root *os.Root, name string) error {
 	for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
 		info, err := root.Stat(dir)
 		if errors.Is(err, fs.ErrNotExist) {
@@ -174,7 +174,7 @@ func writeFile(root *os.Root, name string, text []byte) error {
 	if old, err := root.ReadFile(name); err == nil && bytes.Equal(old, text) {
 		return nil
 	}
-	if err := checkWay(root, name); err != nil {
+	if err := checkParentFolders(root, name); err != nil {
 		return err
 	}
 	if err := root.MkdirAll(path.Dir(name), 0o755); err != nil {

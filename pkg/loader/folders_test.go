@@ -13,8 +13,8 @@ import (
 	"agenthost/pkg/session"
 )
 
-// saving is a watch over one folder, with one app.
-func saving(t *testing.T, dir string) (*loader.Watch, *runtime.Host) {
+// newSaveWatch is a watch over one folder, with one app.
+func newSaveWatch(t *testing.T, dir string) (*loader.Watch, *runtime.Host) {
 	t.Helper()
 	host, err := runtime.InMemory()
 	if err != nil {
@@ -51,7 +51,7 @@ func writeShop(t *testing.T) (apps, shop string) {
 // What is saved serves when Save returns, sub-agents in folders of their own too.
 func TestSaveServes(t *testing.T) {
 	apps, shop := writeShop(t)
-	w, host := saving(t, apps)
+	w, host := newSaveWatch(t, apps)
 	before := host.App("shop").Revision
 	ds, err := w.Save(t.Context(), "shop", map[string][]byte{
 		"root_agent.yaml":  []byte(pause + "sub_agents: [{config_path: ./parts/step.yaml}]\n"),
@@ -72,9 +72,9 @@ func TestSaveServes(t *testing.T) {
 
 // Nothing is written when the app would have problems: not a file, and of an app
 // that was not there not its folder.
-func TestSaveRefusesProblems(t *testing.T) {
+func TestSaveRejectsProblems(t *testing.T) {
 	apps, shop := writeShop(t)
-	w, _ := saving(t, apps)
+	w, _ := newSaveWatch(t, apps)
 	bad := map[string][]byte{"root_agent.yaml": []byte("name: shop\nagent_class: SequentialAgent\nsub_agents: [{config_path: ./step.yaml}]\n")}
 	for _, app := range []string{"shop", "fresh"} {
 		ds, err := w.Save(t.Context(), app, bad)
@@ -91,9 +91,9 @@ func TestSaveRefusesProblems(t *testing.T) {
 	}
 }
 
-func TestSaveRefusesNames(t *testing.T) {
+func TestSaveRejectsNames(t *testing.T) {
 	apps, shop := writeShop(t)
-	w, _ := saving(t, apps)
+	w, _ := newSaveWatch(t, apps)
 	if err := os.Symlink(t.TempDir(), filepath.Join(shop, "out")); err != nil {
 		t.Fatal(err)
 	}
@@ -119,9 +119,9 @@ func TestSaveRefusesNames(t *testing.T) {
 }
 
 // Where the host serves single apps, there is no place for new ones.
-func TestSaveNeedsAPlace(t *testing.T) {
+func TestSaveWithoutAppsFolder(t *testing.T) {
 	_, shop := writeShop(t)
-	w, _ := saving(t, shop)
+	w, _ := newSaveWatch(t, shop)
 	_, err := w.Save(t.Context(), "fresh", map[string][]byte{"root_agent.yaml": []byte(pause)})
 	want := "app fresh: new apps need a folder of apps to stand in, and this host serves single apps: invalid"
 	if !errors.Is(err, session.ErrInvalid) || err.Error() != want {

@@ -15,7 +15,7 @@ import (
 // problem has its place.
 func FuzzLoad(f *testing.F) {
 	for _, folder := range []string{"err", "ok"} {
-		for _, archive := range archives(f, folder) {
+		for _, archive := range readArchives(f, folder) {
 			files := map[string]string{}
 			for _, file := range archive.Files {
 				files[file.Name] = string(file.Data)
@@ -23,9 +23,9 @@ func FuzzLoad(f *testing.F) {
 			f.Add(files["app.yaml"], files["root_agent.yaml"], files["s.yaml"]+files["demo.script.yaml"]+files["b.yaml"])
 		}
 	}
-	with, without := emptyApp(f, "app.yaml"), emptyApp(f)
+	with, without := newEmptyApp(f, "app.yaml"), newEmptyApp(f)
 	var unsaved map[string]string
-	l := loader.New(&loader.Options{Env: environment, Open: func(path string) ([]byte, bool) {
+	l := loader.New(&loader.Options{Env: lookUpEnv, Open: func(path string) ([]byte, bool) {
 		text, ok := unsaved[filepath.Base(path)]
 		return []byte(text), ok
 	}})
@@ -35,7 +35,7 @@ func FuzzLoad(f *testing.F) {
 		if app != "" {
 			dir, unsaved["app.yaml"] = with, app
 		}
-		for _, name := range others() {
+		for _, name := range otherFiles() {
 			unsaved[name] = other
 		}
 		loaded, ds := l.Load(t.Context(), dir)
@@ -52,32 +52,32 @@ func FuzzLoad(f *testing.F) {
 			}
 		}
 		if slices.ContainsFunc(ds, func(d spec.Diagnostic) bool { return d.Fix != (spec.Fix{}) }) {
-			fixTwice(t, unsaved)
+			checkFixIdempotent(t, unsaved)
 		}
 	})
 }
 
-// others are the files that have the same text.
-func others() []string { return []string{"s.yaml", "demo.script.yaml", "b.yaml"} }
+// otherFiles are the files that have the same text.
+func otherFiles() []string { return []string{"s.yaml", "demo.script.yaml", "b.yaml"} }
 
-// emptyApp is a folder of files whose texts are not saved: a disk would make the
+// newEmptyApp is a folder of files whose texts are not saved: a disk would make the
 // loads slow.
-func emptyApp(f *testing.F, more ...string) string {
+func newEmptyApp(f *testing.F, more ...string) string {
 	dir := filepath.Join(f.TempDir(), "app")
-	for _, name := range append(append(others(), "root_agent.yaml"), more...) {
+	for _, name := range append(append(otherFiles(), "root_agent.yaml"), more...) {
 		write(f, filepath.Join(dir, name), "")
 	}
 	return dir
 }
 
-// fixTwice carries out the repairs of an app: a second time there are none.
-func fixTwice(t *testing.T, files map[string]string) {
+// checkFixIdempotent carries out the repairs of an app: a second time there are none.
+func checkFixIdempotent(t *testing.T, files map[string]string) {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "app")
 	for name, text := range files {
 		write(t, filepath.Join(dir, name), text)
 	}
-	l := loader.New(&loader.Options{Env: environment})
+	l := loader.New(&loader.Options{Env: lookUpEnv})
 	if _, _, err := l.Fix(t.Context(), dir); err != nil {
 		t.Fatalf("Fix: %v", err)
 	}
@@ -103,7 +103,7 @@ func BenchmarkCheck1000(b *testing.B) {
 	if err != nil || len(apps) != 100 {
 		b.Fatalf("Discover: %d apps, %v", len(apps), err)
 	}
-	l := loader.New(&loader.Options{Env: environment})
+	l := loader.New(&loader.Options{Env: lookUpEnv})
 	for b.Loop() {
 		for _, dir := range apps {
 			if ds := l.Check(b.Context(), dir); len(ds) > 0 {

@@ -52,7 +52,7 @@ func (l *Loader) Gate(ctx context.Context, dir string, app *runtime.App) spec.Di
 				p.Log(l.opts.Logger, "test panicked", "app", app.Name, "test", t.Name)
 				failures[i] = spec.Diagnostics{{Pos: spec.Pos{File: filepath.ToSlash(dir)}, Rule: "test-failed", Message: "test " + t.Name + " panicked, which is a fault of agenthost: " + p.Error()}}
 			})
-			ctx, cancel := context.WithTimeoutCause(ctx, gateTimeout, errors.New("it took longer than 30s"))
+			ctx, cancel := context.WithTimeoutCause(ctx, gateTestTimeout, errors.New("it took longer than 30s"))
 			defer cancel()
 			failures[i] = suite.Run(ctx, t).Diagnostics()
 		})
@@ -65,7 +65,7 @@ const (
 	// maxGateTests is how many tests of an app run at once beside the turns of a
 	// host that serves.
 	maxGateTests = 2
-	// gateTimeout is how long one of them may take, maxGateTime all of them.
-	gateTimeout = 30 * time.Second
-	maxGateTime = 2 * time.Minute
+	// gateTestTimeout is how long one of them may take, maxGateTime all of them.
+	gateTestTimeout = 30 * time.Second
+	maxGateTime     = 2 * time.Minute
 )

@@ -42,8 +42,8 @@ const (
 	ReportRefused = "refused"
 	// ReportWaiting says that the content waits to be let in.
 	ReportWaiting = "waiting"
-	// ReportMended says that the content is what serves, again.
-	ReportMended = "mended"
+	// ReportRecovered says that the content is what serves, again.
+	ReportRecovered = "mended"
 	// ReportRemoved says that the folder is gone.
 	ReportRemoved = "removed"
 )
@@ -51,102 +51,102 @@ const (
 // Reports returns what was told after the report of a number, the oldest first,
 // as far as it is remembered, and a channel that closes when there is more.
 // Statuses that are asked for later are at least as new.
-func (w *Watch) Reports(after int) ([]Report, <-chan struct{}) { return w.journal.after(after) }
+func (w *Watch) Reports(after int) ([]Report, <-chan struct{}) { return w.journal.reportsAfter(after) }
 
 // A journal keeps the last reports. Who writes never waits for who reads.
 type journal struct {
-	mu    sync.Mutex
-	count int
-	last  []*entry
-	more  chan struct{}
+	mu      sync.Mutex
+	count   int
+	entries []*journalEntry
+	changed chan struct{}
 }
 
 // An entry is a report, and what it takes to say what has changed: reading two
 // revisions as a whole costs more than a reload of one file.
-type entry struct {
-	mu      sync.Mutex
-	report  Report
-	was, is *store.Revision // nil when they were compared, or are forgotten
+type journalEntry struct {
+	mu            sync.Mutex
+	report        Report
+	before, after *store.Revision // nil when they were compared, or are forgotten
 }
 
-func newJournal() *journal { return &journal{more: make(chan struct{})} }
+func newJournal() *journal { return &journal{changed: make(chan struct{})} }
 
-func (j *journal) add(r Report, was, is *store.Revision) {
+func (j *journal) appendReport(r Report, before, after *store.Revision) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.count++
 	r.Number = j.count
-	j.last = append(j.last, &entry{report: r, was: was, is: is})
-	if over := len(j.last) - maxReports; over > 0 {
-		j.last = slices.Delete(j.last, 0, over)
+	j.entries = append(j.entries, &journalEntry{report: r, before: before, after: after})
+	if over := len(j.entries) - maxReports; over > 0 {
+		j.entries = slices.Delete(j.entries, 0, over)
 	}
-	if over := len(j.last) - maxCompared; over > 0 {
-		j.last[over-1].forget()
+	if over := len(j.entries) - maxCompared; over > 0 {
+		j.entries[over-1].releaseFiles()
 	}
-	close(j.more)
-	j.more = make(chan struct{})
+	close(j.changed)
+	j.changed = make(chan struct{})
 }
 
-func (j *journal) after(n int) ([]Report, <-chan struct{}) {
+func (j *journal) reportsAfter(n int) ([]Report, <-chan struct{}) {
 	j.mu.Lock()
-	at := slices.IndexFunc(j.last, func(e *entry) bool { return e.report.Number > n })
-	var found []*entry
+	at := slices.IndexFunc(j.entries, func(e *journalEntry) bool { return e.report.Number > n })
+	var found []*journalEntry
 	if at >= 0 {
-		found = slices.Clone(j.last[at:])
+		found = slices.Clone(j.entries[at:])
 	}
-	more := j.more
+	more := j.changed
 	j.mu.Unlock()
 	var all []Report
 	for _, e := range found {
-		all = append(all, e.whole())
+		all = append(all, e.resolveChanges())
 	}
 	return all, more
 }
 
-// whole is the report with its changes.
-func (e *entry) whole() Report {
+// resolveChanges is the report with its changes.
+func (e *journalEntry) resolveChanges() Report {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.was != nil {
+	if e.before != nil {
 		// A loader of its own: what apps hold open is not lent for reading.
 		l, ctx := New(nil), context.Background()
-		e.report.Changes = Compare(l.Sketch(ctx, e.was), l.Sketch(ctx, e.is))
-		e.was, e.is = nil, nil
+		e.report.Changes = Compare(l.Summarize(ctx, e.before), l.Summarize(ctx, e.after))
+		e.before, e.after = nil, nil
 	}
 	return e.report
 }
 
-// forget lets go of the files, which a reader does who is comparing them.
-func (e *entry) forget() {
+// releaseFiles lets go of the files, which a reader does who is comparing them.
+func (e *journalEntry) releaseFiles() {
 	if e.mu.TryLock() {
-		e.was, e.is = nil, nil
+		e.before, e.after = nil, nil
 		e.mu.Unlock()
 	}
 }
 
-// tell reports what made one status of another, unless they say the same. The
+// recordReport reports what made one status of another, unless they say the same. The
 // status stands before it is told of.
-func (w *Watch) tell(a *watched, got loaded, old, now Status) {
+func (w *Watch) recordReport(a *watchedApp, got loadResult, old, now Status) {
 	r := Report{App: now.App, Time: now.Loaded, From: old.Revision, To: now.Revision}
 	switch {
 	case now.OK && now.Revision != old.Revision:
 		r.What = ReportLoaded
 	case now.OK && !old.OK:
-		r.What = ReportMended
-	case now.Waiting != "" && now.Waiting != old.Waiting:
-		r.What, r.To = ReportWaiting, now.Waiting
-	case !now.OK && now.Waiting == "" && (old.OK || !slices.Equal(old.Diagnostics.Strings(), now.Diagnostics.Strings())):
+		r.What = ReportRecovered
+	case now.PendingRevision != "" && now.PendingRevision != old.PendingRevision:
+		r.What, r.To = ReportWaiting, now.PendingRevision
+	case !now.OK && now.PendingRevision == "" && (old.OK || !slices.Equal(old.Diagnostics.Strings(), now.Diagnostics.Strings())):
 		r.What = ReportRefused
 	default:
 		return
 	}
-	var was, is *store.Revision
+	var before, after *store.Revision
 	if old.Revision != "" && (r.What == ReportLoaded || r.What == ReportWaiting) {
-		was, is = &store.Revision{App: r.App, Files: a.serves}, &store.Revision{App: r.App, Files: got.files}
-		r.Files = ChangedFiles(was.Files, is.Files)
+		before, after = &store.Revision{App: r.App, Files: a.servingFiles}, &store.Revision{App: r.App, Files: got.files}
+		r.Files = ChangedFiles(before.Files, after.Files)
 	}
 	if r.What == ReportLoaded {
-		a.serves = got.files
+		a.servingFiles = got.files
 	}
-	w.journal.add(r, was, is)
+	w.journal.appendReport(r, before, after)
 }

@@ -11,13 +11,13 @@ import (
 	"agenthost/pkg/store"
 )
 
-// story are the reports after one of a number, a line each.
-func (s *stage) story(after int) string {
+// formatReports are the reports after one of a number, a line each.
+func (s *watchEnv) formatReports(after int) string {
 	var b strings.Builder
 	reports, _ := s.watch.Reports(after)
 	for _, r := range reports {
 		fmt.Fprintf(&b, "%d %s %s", r.Number, r.App, r.What)
-		if (r.From == r.To) != (r.What == ReportMended || r.What == ReportRefused) {
+		if (r.From == r.To) != (r.What == ReportRecovered || r.What == ReportRefused) {
 			b.WriteString(", the wrong revisions")
 		}
 		for _, c := range r.Changes {
@@ -32,47 +32,47 @@ func (s *stage) story(after int) string {
 // TestReports tells what each save came to: a change by agent and field, a slip
 // once, its mending, and the end of the folder.
 func TestReports(t *testing.T) {
-	s := served(t)
+	s := newServingEnv(t)
 	_, more := s.watch.Reports(1)
-	s.put("x/root_agent.yaml", "name: a\ninstruction: y\ndescription: one\n")
-	s.looks(2, "x one")
+	s.writeFile("x/root_agent.yaml", "name: a\ninstruction: y\ndescription: one\n")
+	s.pollAndExpect(2, "x one")
 	select {
 	case <-more:
 	default:
 		t.Error("nobody was told that there is more")
 	}
-	s.put("x/root_agent.yaml", "name: a\ninstuction: y\n")
-	s.looks(4)
-	s.put("x/root_agent.yaml", "name: a\ninstruction: y\ndescription: one\n")
-	s.looks(2)
-	s.put("x/root_agent.yaml", "# why\nname: a\ninstruction: y\ndescription: one\n")
-	s.looks(2, "x one")
+	s.writeFile("x/root_agent.yaml", "name: a\ninstuction: y\n")
+	s.pollAndExpect(4)
+	s.writeFile("x/root_agent.yaml", "name: a\ninstruction: y\ndescription: one\n")
+	s.pollAndExpect(2)
+	s.writeFile("x/root_agent.yaml", "# why\nname: a\ninstruction: y\ndescription: one\n")
+	s.pollAndExpect(2, "x one")
 	s.must(os.RemoveAll(s.path("x")))
-	s.looks(2, "-x")
+	s.pollAndExpect(2, "-x")
 	want := `2 x loaded; agent a instruction changed root_agent.yaml
 3 x refused
 4 x mended
 5 x loaded root_agent.yaml
 6 x removed
 `
-	if diff := cmp.Diff(want, s.story(1)); diff != "" {
+	if diff := cmp.Diff(want, s.formatReports(1)); diff != "" {
 		t.Errorf("reports (-want +got):\n%s", diff)
 	}
 }
 
-// TestReportsOfManual tells of an app that waits, and of what it would change.
-func TestReportsOfManual(t *testing.T) {
-	s := newStage(t)
-	s.put("x/app.yaml", "reload: {sessions: manual}\n")
-	s.put("x/root_agent.yaml", agent("one"))
+// TestReportsManualReload tells of an app that waits, and of what it would change.
+func TestReportsManualReload(t *testing.T) {
+	s := newWatchEnv(t)
+	s.writeFile("x/app.yaml", "reload: {sessions: manual}\n")
+	s.writeFile("x/root_agent.yaml", agentYAML("one"))
 	s.must(s.watch.Sync(t.Context()))
-	s.put("x/root_agent.yaml", agent("two"))
-	s.looks(3)
+	s.writeFile("x/root_agent.yaml", agentYAML("two"))
+	s.pollAndExpect(3)
 	s.must(s.watch.Sync(t.Context()))
 	want := `2 x waiting; agent a description changed root_agent.yaml
 3 x loaded; agent a description changed root_agent.yaml
 `
-	if diff := cmp.Diff(want, s.story(1)); diff != "" {
+	if diff := cmp.Diff(want, s.formatReports(1)); diff != "" {
 		t.Errorf("reports (-want +got):\n%s", diff)
 	}
 }
@@ -81,33 +81,33 @@ func TestReportsOfManual(t *testing.T) {
 func TestReportsAreBounded(t *testing.T) {
 	j := newJournal()
 	for range maxReports + 3 {
-		j.add(Report{}, nil, nil)
+		j.appendReport(Report{}, nil, nil)
 	}
-	last, _ := j.after(0)
+	last, _ := j.reportsAfter(0)
 	if len(last) != maxReports || last[0].Number != 4 {
 		t.Errorf("%d reports from number %d, want %d from 4", len(last), last[0].Number, maxReports)
 	}
-	if none, _ := j.after(maxReports + 3); none != nil {
+	if none, _ := j.reportsAfter(maxReports + 3); none != nil {
 		t.Errorf("reports after the last one: %v", none)
 	}
 }
 
-// TestReportsNobodyRead keeps the files of the last reports only: what has
+// TestReportsUnread keeps the files of the last reports only: what has
 // changed is found out when somebody asks, and an asked report keeps it.
-func TestReportsNobodyRead(t *testing.T) {
+func TestReportsUnread(t *testing.T) {
 	j := newJournal()
-	says := func(n int) *store.Revision {
+	revisionAt := func(n int) *store.Revision {
 		return &store.Revision{App: "x", Files: map[string][]byte{"root_agent.yaml": fmt.Appendf(nil, "name: a\ninstruction: i%d\n", n)}}
 	}
-	tell := func(from, to int) {
+	appendReports := func(from, to int) {
 		for n := from; n < to; n++ {
-			j.add(Report{}, says(n), says(n+1))
+			j.appendReport(Report{}, revisionAt(n), revisionAt(n+1))
 		}
 	}
-	tell(0, 1)
-	j.after(0)
-	tell(1, 3+maxCompared)
-	reports, _ := j.after(0)
+	appendReports(0, 1)
+	j.reportsAfter(0)
+	appendReports(1, 3+maxCompared)
+	reports, _ := j.reportsAfter(0)
 	for i, r := range reports {
 		if want := i == 0 || i > 2; (len(r.Changes) == 1) != want {
 			t.Errorf("report %d has the changes %v, want some: %v", r.Number, r.Changes, want)

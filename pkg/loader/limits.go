@@ -26,8 +26,8 @@ type limitError struct{ message, hint string }
 // Error is the message.
 func (e *limitError) Error() string { return e.message }
 
-// at makes it a problem of an app.
-func (e *limitError) at(dir string) spec.Diagnostic {
+// toDiagnostic makes it a problem of an app.
+func (e *limitError) toDiagnostic(dir string) spec.Diagnostic {
 	return spec.Diagnostic{Pos: spec.Pos{File: filepath.ToSlash(dir)}, Rule: "limit", Message: e.message, Hint: e.hint}
 }
 
@@ -38,43 +38,43 @@ const (
 	// maxLoadBytes bounds the files and the values of references, each as often
 	// as it is used.
 	maxLoadBytes = 32 << 20
-	// maxLoadPieces bounds the lines, keys and items of its documents.
-	maxLoadPieces = 500_000
-	// maxOutside bounds the files elsewhere that an app depends on.
-	maxOutside = 1000
+	// maxLoadItems bounds the lines, keys and items of its documents.
+	maxLoadItems = 500_000
+	// maxOutsideFiles bounds the files elsewhere that an app depends on.
+	maxOutsideFiles = 1000
 )
 
 // A loadBudget is what is left of the limits of one load. The first limit that
 // is exceeded ends the load: what follows is not read any more.
 type loadBudget struct {
-	stopped       func() error
-	deadline      time.Time
-	bytes, pieces int
-	exceeded      *limitError
+	cause        func() error
+	deadline     time.Time
+	bytes, items int
+	exceeded     *limitError
 }
 
 func newLoadBudget(ctx context.Context) *loadBudget {
 	return &loadBudget{
-		stopped:  func() error { return context.Cause(ctx) },
-		deadline: time.Now().Add(maxLoadTime), bytes: maxLoadBytes, pieces: maxLoadPieces,
+		cause:    func() error { return context.Cause(ctx) },
+		deadline: time.Now().Add(maxLoadTime), bytes: maxLoadBytes, items: maxLoadItems,
 	}
 }
 
-// spend takes bytes and pieces from the budget, and returns the limit that is
+// consume takes bytes and pieces from the budget, and returns the limit that is
 // exceeded, if one is.
-func (b *loadBudget) spend(bytes, pieces int) error {
+func (b *loadBudget) consume(bytes, items int) error {
 	b.bytes -= bytes
-	b.pieces -= pieces
+	b.items -= items
 	switch {
 	case b.exceeded != nil:
 	case b.bytes < 0:
 		b.exceeded = loadTooLarge
-	case b.pieces < 0:
-		b.exceeded = loadTooManyPieces
+	case b.items < 0:
+		b.exceeded = loadTooManyItems
 	case time.Now().After(b.deadline):
 		b.exceeded = loadTooLong
 	default:
-		if err := b.stopped(); err != nil {
+		if err := b.cause(); err != nil {
 			b.exceeded = &limitError{message: "loading the app was stopped: " + err.Error()}
 		}
 	}
@@ -84,8 +84,8 @@ func (b *loadBudget) spend(bytes, pieces int) error {
 	return nil
 }
 
-// isSpent reports whether a limit is exceeded by now.
-func (b *loadBudget) isSpent() bool { return b.spend(0, 0) != nil }
+// isExceeded reports whether a limit is exceeded by now.
+func (b *loadBudget) isExceeded() bool { return b.consume(0, 0) != nil }
 
 const moveElsewhere = "move what is no part of the app elsewhere, or into a folder whose name begins with a dot"
 
@@ -95,32 +95,32 @@ var (
 	folderTooLarge = &limitError{"the app's folder exceeds the limit of 256 MiB in files of up to 4 MiB", moveElsewhere}
 	folderTooSlow  = &limitError{"reading the app's folder exceeds the limit of 10s", moveElsewhere}
 
-	loadTooLarge      = &limitError{"what the app reads exceeds the limit of 32 MiB", "a file counts each time that ${file:PATH} puts it in"}
-	loadTooManyPieces = &limitError{"the app's documents exceed the limit of 500000 lines, keys and items", "split the app"}
-	loadTooLong       = &limitError{"loading the app exceeds the limit of 10s", ""}
-	tooManyOutside    = &limitError{"the app depends on more than 1000 files outside of its folder", ""}
+	loadTooLarge     = &limitError{"what the app reads exceeds the limit of 32 MiB", "a file counts each time that ${file:PATH} puts it in"}
+	loadTooManyItems = &limitError{"the app's documents exceed the limit of 500000 lines, keys and items", "split the app"}
+	loadTooLong      = &limitError{"loading the app exceeds the limit of 10s", ""}
+	tooManyOutside   = &limitError{"the app depends on more than 1000 files outside of its folder", ""}
 )
 
-func isLimit(err error) bool {
+func isLimitError(err error) bool {
 	limit := (*limitError)(nil)
 	return errors.As(err, &limit)
 }
 
-// maxHandOvers bounds the pairs of agents of which one may hand over to the
+// maxTransferPairs bounds the pairs of agents of which one may hand over to the
 // other. Each agent's model is told of all that it may hand over to, so that a
 // thousand agents below one would take a million descriptions.
-const maxHandOvers = 100_000
+const maxTransferPairs = 100_000
 
-// countHandOvers counts those among an agent that asks a model and all right
+// countTransferPairs counts those among an agent that asks a model and all right
 // below it, and tells when there are too many.
-func (j *job) countHandOvers(p *placed) {
+func (j *job) countTransferPairs(p *resolvedAgent) {
 	if p.plan.Kind.Name != "LlmAgent" {
 		return
 	}
-	before := j.handOvers
-	j.handOvers += len(p.subs) * (len(p.subs) + 1)
-	if before <= maxHandOvers && j.handOvers > maxHandOvers {
-		j.report(p.plan.Node.Errorf("limit", "the app's agents may hand over to each other in more than %d ways", maxHandOvers).
+	before := j.transferPairs
+	j.transferPairs += len(p.subs) * (len(p.subs) + 1)
+	if before <= maxTransferPairs && j.transferPairs > maxTransferPairs {
+		j.report(p.plan.Node.Errorf("limit", "the app's agents may hand over to each other in more than %d ways", maxTransferPairs).
 			WithHint("put agents below others, or offer them as tools"))
 	}
 }

@@ -82,7 +82,7 @@ func New(opts *Options) *Loader {
 		opts:       *opts,
 		agentKinds: runtime.AgentKinds(), agentTools: runtime.AgentToolKinds(),
 		toolKinds: tool.Kinds(), builtins: slices.Concat(tool.Builtins(), tool.Toolsets()), providers: provider.Kinds(), plugins: runtime.PluginKinds(),
-		resources: &resources{held: map[resourceKey]*resource{}},
+		resources: &resources{byKey: map[resourceKey]*resource{}},
 	}
 	if l.opts.Env == nil {
 		l.opts.Env = os.LookupEnv
@@ -103,12 +103,12 @@ func New(opts *Options) *Loader {
 // with an error among them there is no app. Building connects to nothing. The
 // app is the caller's: give it to a host, or Close it.
 func (l *Loader) Load(ctx context.Context, dir string) (*runtime.App, spec.Diagnostics) {
-	got := l.load(ctx, dir, nil, nil)
+	got := l.loadApp(ctx, dir, nil, nil)
 	return got.app, got.ds
 }
 
-// loaded is what became of a folder.
-type loaded struct {
+// loadResult is what became of a folder.
+type loadResult struct {
 	app   *runtime.App
 	suite *Suite
 	ds    spec.Diagnostics
@@ -119,62 +119,62 @@ type loaded struct {
 	files, read map[string][]byte
 }
 
-// load builds the app of a folder with what the load before it has left, and then
+// loadApp builds the app of a folder with what the load before it has left, and then
 // reads its tests with readTests; both may be nil.
-func (l *Loader) load(ctx context.Context, dir string, r *recall, readTests func(*job, context.Context, *placed) *Suite) loaded {
-	src, ds := l.open(dir)
+func (l *Loader) loadApp(ctx context.Context, dir string, r *loadCache, readTests func(*job, context.Context, *resolvedAgent) *Suite) loadResult {
+	src, ds := l.openAppFolder(dir)
 	if src == nil {
-		return loaded{ds: ds}
+		return loadResult{ds: ds}
 	}
 	defer src.close()
-	if src.recall = r; r != nil {
-		r.begin()
+	if src.cache = r; r != nil {
+		r.startLoad()
 	}
-	return l.build(ctx, src, readTests)
+	return l.loadSource(ctx, src, readTests)
 }
 
-// loadSafely is load for a host that serves: a panic is a problem of this one app,
+// loadAppSafely is load for a host that serves: a panic is a problem of this one app,
 // and the others are loaded. Elsewhere it ends the program, with its stack.
-func (l *Loader) loadSafely(ctx context.Context, dir string, r *recall, readTests func(*job, context.Context, *placed) *Suite) (got loaded) {
-	p := safe.Call(func() { got = l.load(ctx, dir, r, readTests) })
+func (l *Loader) loadAppSafely(ctx context.Context, dir string, r *loadCache, readTests func(*job, context.Context, *resolvedAgent) *Suite) (got loadResult) {
+	p := safe.Call(func() { got = l.loadApp(ctx, dir, r, readTests) })
 	if p == nil {
 		return got
 	}
 	p.Log(l.opts.Logger, "loading an app panicked", "app", AppName(dir))
-	return loaded{ds: spec.Diagnostics{{
+	return loadResult{ds: spec.Diagnostics{{
 		Pos: spec.Pos{File: filepath.ToSlash(dir)}, Rule: "build",
 		Message: "loading the app panicked, which is a fault of agenthost: " + p.Error(),
 	}}}
 }
 
-// build is the whole load of a source.
-func (l *Loader) build(ctx context.Context, src *source, readTests func(*job, context.Context, *placed) *Suite) loaded {
+// loadSource is the whole load of a source.
+func (l *Loader) loadSource(ctx context.Context, src *source, readTests func(*job, context.Context, *resolvedAgent) *Suite) loadResult {
 	src.budget = newLoadBudget(ctx)
 	j := newJob(l, src)
-	app, root := j.run(ctx)
+	app, root := j.loadAndCompile(ctx)
 	var suite *Suite
 	if readTests != nil {
 		suite = readTests(j, ctx, root)
 		j.checkSecrets()
 	}
 	if src.budget.exceeded != nil {
-		j.report(src.budget.exceeded.at(src.shown))
+		j.report(src.budget.exceeded.toDiagnostic(src.displayDir))
 	}
-	j.ds = j.problems()
+	j.ds = j.collectProblems()
 	if j.ds.HasErrors() {
 		if app != nil {
 			app.Close()
 		}
-		return loaded{ds: j.ds, outside: src.outside, read: src.read}
+		return loadResult{ds: j.ds, outside: src.outsideFiles, read: src.readFiles}
 	}
-	return loaded{app, suite, j.ds, src.outside, src.files(), src.read}
+	return loadResult{app, suite, j.ds, src.outsideFiles, src.revisionFiles(), src.readFiles}
 }
 
-// open opens an app's folder, or says why it cannot be read.
-func (l *Loader) open(dir string) (*source, spec.Diagnostics) {
+// openAppFolder opens an app's folder, or says why it cannot be read.
+func (l *Loader) openAppFolder(dir string) (*source, spec.Diagnostics) {
 	src, err := openSource(dir, &l.opts)
 	if err != nil {
-		return nil, spec.Diagnostics{{Pos: spec.Pos{File: filepath.ToSlash(dir)}, Rule: "file", Message: "cannot read the app's folder: " + plain(err)}}
+		return nil, spec.Diagnostics{{Pos: spec.Pos{File: filepath.ToSlash(dir)}, Rule: "file", Message: "cannot read the app's folder: " + formatOSError(err)}}
 	}
 	return src, nil
 }
@@ -199,7 +199,7 @@ func (l *Loader) checkAppName(src *source) spec.Diagnostics {
 		return nil
 	}
 	return spec.Diagnostics{{
-		Pos: spec.Pos{File: strings.TrimSuffix(src.shown, "/")}, Rule: "app-name",
+		Pos: spec.Pos{File: strings.TrimSuffix(src.displayDir, "/")}, Rule: "app-name",
 		Message: "an app's name is that of its folder, and \"" + src.name + "\" cannot be one",
 		Hint:    "use a letter first, then letters, digits, _ and -; user is taken",
 	}}

@@ -15,9 +15,9 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// updating says whether the tests write what they get into the golden files:
+// isUpdating says whether the tests write what they get into the golden files:
 // the flag -update, which package testenv has too.
-func updating() bool { return flag.Lookup("update").Value.String() == "true" }
+func isUpdating() bool { return flag.Lookup("update").Value.String() == "true" }
 
 // TestMain makes the test binary an MCP server as well.
 func TestMain(m *testing.M) {
@@ -25,14 +25,14 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// environment is all that the tests' apps can see of the environment.
-func environment(name string) (string, bool) {
+// lookUpEnv is all that the tests' apps can see of the environment.
+func lookUpEnv(name string) (string, bool) {
 	v, ok := map[string]string{"SET": "from the environment", "SIXTY": "60", "ORDERS_KEY": "key", "OTHER_KEY": "key"}[name]
 	return v, ok
 }
 
-// archives are the txtar files of a folder of testdata, by name.
-func archives(t testing.TB, folder string) map[string]*txtar.Archive {
+// readArchives are the txtar files of a folder of testdata, by name.
+func readArchives(t testing.TB, folder string) map[string]*txtar.Archive {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join("testdata", folder, "*.txtar"))
 	if err != nil || len(files) == 0 {
@@ -52,10 +52,10 @@ func archives(t testing.TB, folder string) map[string]*txtar.Archive {
 	return all
 }
 
-// unpack writes the files of an archive, but for want, below a new folder. It
+// unpackArchive writes the files of an archive, but for want, below a new folder. It
 // returns the app's: app, or the first part of the files' names when they are
 // in a folder of apps/. What stands in secrets/ are the app's secrets.
-func unpack(t testing.TB, archive *txtar.Archive) string {
+func unpackArchive(t testing.TB, archive *txtar.Archive) string {
 	t.Helper()
 	top := t.TempDir()
 	name := "app"
@@ -88,10 +88,10 @@ func write(t testing.TB, file, content string) {
 	}
 }
 
-// options are those of the tests: the app.prod.yaml of an app counts, and so
+// newOptions are those of the tests: the app.prod.yaml of an app counts, and so
 // does a folder of secrets beside it.
-func options(dir string) *loader.Options {
-	opts := &loader.Options{Env: environment, Overlay: "prod"}
+func newOptions(dir string) *loader.Options {
+	opts := &loader.Options{Env: lookUpEnv, Overlay: "prod"}
 	if secrets := filepath.Join(filepath.Dir(dir), "secrets"); isFolder(secrets) {
 		opts.Secrets = secrets
 	}
@@ -106,7 +106,7 @@ func isFolder(dir string) bool {
 // check is Check with the paths of the problems below the app's parent folder.
 func check(t testing.TB, dir string) spec.Diagnostics {
 	t.Helper()
-	ds := loader.New(options(dir)).Check(t.Context(), dir)
+	ds := loader.New(newOptions(dir)).Check(t.Context(), dir)
 	above := filepath.ToSlash(filepath.Dir(dir)) + "/"
 	for i := range ds {
 		ds[i].Pos.File = strings.TrimPrefix(ds[i].Pos.File, above)
@@ -119,7 +119,7 @@ func check(t testing.TB, dir string) spec.Diagnostics {
 	return ds
 }
 
-func printed(t testing.TB, ds spec.Diagnostics) string {
+func renderText(t testing.TB, ds spec.Diagnostics) string {
 	t.Helper()
 	var b strings.Builder
 	if err := ds.WriteText(&b); err != nil {

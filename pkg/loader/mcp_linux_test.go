@@ -17,9 +17,9 @@ import (
 	"agenthost/pkg/store"
 )
 
-// children counts the processes that this one has started and that are not gone,
+// countChildren counts the processes that this one has started and that are not gone,
 // the dead ones that nobody has looked after included.
-func children(t *testing.T) int {
+func countChildren(t *testing.T) int {
 	t.Helper()
 	files, err := filepath.Glob("/proc/[0-9]*/stat")
 	if err != nil {
@@ -41,8 +41,8 @@ func children(t *testing.T) int {
 	return count
 }
 
-// granting is a policy that lets all apps run this program.
-func granting(t *testing.T) *policy.Policy {
+// newGrantingPolicy is a policy that lets all apps run this program.
+func newGrantingPolicy(t *testing.T) *policy.Policy {
 	t.Helper()
 	n, ds := spec.Parse("policy.yaml", fmt.Appendf(nil, "grants: [{commands: [[%q]], env: [%s, MOOD]}]", os.Args[0], testmcp.Asked))
 	p, more := policy.Decode(n)
@@ -57,18 +57,18 @@ func granting(t *testing.T) *policy.Policy {
 // words alone. One with other words takes its place, and the old one ends; none is
 // left when the app goes.
 func TestProgramsOutliveReloads(t *testing.T) {
-	s := newStage(t)
+	s := newWatchEnv(t)
 	st, err := store.Open(t.Context(), "memory:", nil)
 	s.must(err)
 	defer st.Close()
-	host, l := runtime.NewHost(st, nil), New(&Options{Policy: granting(t)})
+	host, l := runtime.NewHost(st, nil), New(&Options{Policy: newGrantingPolicy(t)})
 	s.watch = NewWatch(l, host, []string{s.top}, &WatchOptions{Clock: s.clock})
-	before := children(t)
+	before := countChildren(t)
 	reload := func(mood, description string) {
 		t.Helper()
-		s.put("x/app.yaml", "models: {m: {provider: scripted, script: s.yaml}}")
-		s.put("x/s.yaml", "- {when: responses.who == nil, calls: [{name: who}]}\n- text: done\n")
-		s.put("x/root_agent.yaml", fmt.Sprintf("name: a\nmodel: m\ndescription: about %s\ninstruction: x\ntools:\n- mcp: {command: [%q], env: {%s: serve, MOOD: %s}}",
+		s.writeFile("x/app.yaml", "models: {m: {provider: scripted, script: s.yaml}}")
+		s.writeFile("x/s.yaml", "- {when: responses.who == nil, calls: [{name: who}]}\n- text: done\n")
+		s.writeFile("x/root_agent.yaml", fmt.Sprintf("name: a\nmodel: m\ndescription: about %s\ninstruction: x\ntools:\n- mcp: {command: [%q], env: {%s: serve, MOOD: %s}}",
 			description, os.Args[0], testmcp.Asked, mood))
 		s.must(s.watch.Sync(t.Context()))
 	}
@@ -91,7 +91,7 @@ func TestProgramsOutliveReloads(t *testing.T) {
 		return 0
 	}
 	reload("calm", "0")
-	if n := children(t); n != before {
+	if n := countChildren(t); n != before {
 		t.Errorf("loading has started %d programs", n-before)
 	}
 	first := pid()
@@ -101,7 +101,7 @@ func TestProgramsOutliveReloads(t *testing.T) {
 			t.Fatalf("reload %d has started the program again", i)
 		}
 	}
-	if n := children(t); n != before+1 {
+	if n := countChildren(t); n != before+1 {
 		t.Errorf("after 100 reloads there are %d programs, want 1", n-before)
 	}
 	for i := range 10 {
@@ -114,28 +114,28 @@ func TestProgramsOutliveReloads(t *testing.T) {
 			t.Fatal("the old program still answers")
 		}
 	}
-	if n := children(t); n != before+1 {
+	if n := countChildren(t); n != before+1 {
 		t.Errorf("after 10 other programs there are %d, want 1", n-before)
 	}
 	host.Close()
-	if n := children(t); n != before {
+	if n := countChildren(t); n != before {
 		t.Errorf("%d programs have outlived the host", n-before)
 	}
 }
 
-// TestToolsOfADownServer: an app whose server is down loads and talks; what needs
+// TestToolsServerDown: an app whose server is down loads and talks; what needs
 // the server fails, and says which server it is and what to look at.
-func TestToolsOfADownServer(t *testing.T) {
-	s := newStage(t)
+func TestToolsServerDown(t *testing.T) {
+	s := newWatchEnv(t)
 	st, err := store.Open(t.Context(), "memory:", nil)
 	s.must(err)
 	defer st.Close()
 	host := runtime.NewHost(st, nil)
 	defer host.Close()
 	s.watch = NewWatch(New(nil), host, []string{s.top}, &WatchOptions{Clock: s.clock})
-	s.put("x/app.yaml", "models: {m: {provider: scripted, script: s.yaml}}")
-	s.put("x/s.yaml", "- text: done\n")
-	s.put("x/root_agent.yaml", "name: a\nmodel: m\ninstruction: x\ntools:\n- mcp: {url: 'http://127.0.0.1:1/mcp?key=k'}")
+	s.writeFile("x/app.yaml", "models: {m: {provider: scripted, script: s.yaml}}")
+	s.writeFile("x/s.yaml", "- text: done\n")
+	s.writeFile("x/root_agent.yaml", "name: a\nmodel: m\ninstruction: x\ntools:\n- mcp: {url: 'http://127.0.0.1:1/mcp?key=k'}")
 	s.must(s.watch.Sync(t.Context()))
 	for _, err = range host.Run(t.Context(), &runtime.RunRequest{App: "x", UserID: "u", SessionID: "s", Message: model.UserText("x"), CreateSession: true}) {
 		if err != nil {

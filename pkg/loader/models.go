@@ -15,35 +15,35 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// geminiName is how names of models that Gemini's service has begin.
-var geminiName = regexp.MustCompile(`^(gemini|gemma|learnlm|models/|projects/|publishers/|tunedModels/)`)
+// geminiNamePattern is how names of models that Gemini's service has begin.
+var geminiNamePattern = regexp.MustCompile(`^(gemini|gemma|learnlm|models/|projects/|publishers/|tunedModels/)`)
 
 // buildModels builds every model of the app, used or not: building finds the
 // problems of their settings and connects to nothing. Those that were included
 // are built when they are used.
 func (j *job) buildModels(ctx context.Context) {
-	for name, p := range sorted(j.names.models) {
+	for name, p := range sortedParts(j.names.models) {
 		if !p.shared {
-			j.modelUnder(ctx, name)
+			j.buildDeclaredModel(ctx, name)
 		}
 	}
 }
 
-// modelUnder is one of models:, with what it falls back to. It is nil when its
+// buildDeclaredModel is one of models:, with what it falls back to. It is nil when its
 // settings are wrong.
-func (j *job) modelUnder(ctx context.Context, name string) model.LLM {
-	return j.modelOfPart(ctx, name, j.names.models[name])
+func (j *job) buildDeclaredModel(ctx context.Context, name string) model.LLM {
+	return j.buildPartModel(ctx, name, j.names.models[name])
 }
 
-func (j *job) modelOfPart(ctx context.Context, name string, p part) model.LLM {
+func (j *job) buildPartModel(ctx context.Context, name string, p part) model.LLM {
 	if m, ok := j.models[name]; ok {
 		return m
 	}
-	b := j.bareModel(ctx, name, p)
+	b := j.buildBareModel(ctx, name, p)
 	if b.model == nil {
 		return nil
 	}
-	others := j.fallbacksOf(ctx, name, b.fallbacks)
+	others := j.resolveFallbacks(ctx, name, b.fallbacks)
 	j.models[name] = j.loader.opts.Wrap(provider.Fallback(b.model, others, j.loader.opts.Logger))
 	return j.models[name]
 }
@@ -54,19 +54,19 @@ type bareModel struct {
 	fallbacks []spec.Text
 }
 
-func (j *job) bareModel(ctx context.Context, name string, p part) bareModel {
-	b, ok := j.bare[name]
+func (j *job) buildBareModel(ctx context.Context, name string, p part) bareModel {
+	b, ok := j.bareModels[name]
 	if !ok {
-		j.use(p)
+		j.markUsed(p)
 		b.model, b.fallbacks = j.buildModel(ctx, name, p.node)
-		j.bare[name] = b
+		j.bareModels[name] = b
 	}
 	return b
 }
 
-// fallbacksOf finds the models that are asked when one fails. What a fallback
+// resolveFallbacks finds the models that are asked when one fails. What a fallback
 // falls back to itself does not count, so there is no circle.
-func (j *job) fallbacksOf(ctx context.Context, name string, refs []spec.Text) []model.LLM {
+func (j *job) resolveFallbacks(ctx context.Context, name string, refs []spec.Text) []model.LLM {
 	var others []model.LLM
 	for _, ref := range refs {
 		p, named := j.names.models[ref.Value]
@@ -74,11 +74,11 @@ func (j *job) fallbacksOf(ctx context.Context, name string, refs []spec.Text) []
 		case ref.Value == name:
 			j.report(ref.Errorf(0, "model", "the model %s cannot be its own fallback", name))
 		case named:
-			if b := j.bareModel(ctx, ref.Value, p); b.model != nil {
+			if b := j.buildBareModel(ctx, ref.Value, p); b.model != nil {
 				others = append(others, b.model)
 			}
 		default:
-			if m := j.modelNamed(ctx, ref); m != nil {
+			if m := j.resolveModelName(ctx, ref); m != nil {
 				others = append(others, m)
 			}
 		}
@@ -97,21 +97,21 @@ func (j *job) buildModel(ctx context.Context, name string, n *spec.Node) (model.
 	}
 	kind, ok := j.loader.providers.Lookup(at.Value)
 	if !ok {
-		j.report(unknown(at, "provider %s", at.Value, j.loader.providers.Names()))
+		j.report(unknownNameError(at, "provider %s", at.Value, j.loader.providers.Names()))
 		return nil, nil
 	}
 	plan, ds := kind.Decode(n)
 	ds = append(ds, checkConfig(plan.Config, n)...)
-	if e, ok := endpointOf(plan.Config, j.modelEnv(name)); ok && !ds.HasErrors() {
+	if e, ok := modelEndpoint(plan.Config, j.newModelEnv(name)); ok && !ds.HasErrors() {
 		ds = append(ds, j.checkEndpoint(e, at.Text())...)
 	}
 	j.report(ds...)
 	if ds.HasErrors() {
 		return nil, nil
 	}
-	m, err := j.llm(ctx, plan, name)
+	m, err := j.acquireModel(ctx, plan, name)
 	if err != nil {
-		j.reportBuild(n, "model", err)
+		j.reportBuildError(n, "model", err)
 		return nil, nil
 	}
 	var fallbacks []spec.Text
@@ -121,19 +121,19 @@ func (j *job) buildModel(ctx context.Context, name string, n *spec.Node) (model.
 	return m, fallbacks
 }
 
-// llm is what the settings of a model come to. One that reaches a server is that
+// acquireModel is what the settings of a model come to. One that reaches a server is that
 // of the revision before, when settings and .env are the same, with its
 // connections, its login and its caches.
-func (j *job) llm(ctx context.Context, plan spec.Plan[provider.Env, model.LLM], name string) (model.LLM, error) {
-	env := j.modelEnv(name)
-	endpoint, ok := endpointOf(plan.Config, env)
+func (j *job) acquireModel(ctx context.Context, plan spec.Plan[provider.Env, model.LLM], name string) (model.LLM, error) {
+	env := j.newModelEnv(name)
+	endpoint, ok := modelEndpoint(plan.Config, env)
 	if !ok {
-		env.File = j.modelFile
+		env.File = j.readModelFile
 		return plan.Build(ctx, env)
 	}
-	key := resourceKeyOf("model", j.src.name, name, plan.Kind.Name, textOf(plan.Node), fmt.Sprint(j.src.dotenv))
-	m, giveBack, err := borrow(j.loader.resources, key, func() (model.LLM, func() error, error) {
-		client, end := j.modelClient(endpoint)
+	key := hashResourceKey("model", j.src.name, name, plan.Kind.Name, textOf(plan.Node), fmt.Sprint(j.src.dotenv))
+	m, release, err := acquireResource(j.loader.resources, key, func() (model.LLM, func() error, error) {
+		client, end := j.acquireModelClient(endpoint)
 		env.HTTP = client
 		m, err := plan.Build(ctx, env)
 		if err != nil {
@@ -142,33 +142,33 @@ func (j *job) llm(ctx context.Context, plan spec.Plan[provider.Env, model.LLM], 
 		return m, end, nil
 	})
 	if err == nil {
-		j.closers = append(j.closers, giveBack)
+		j.closers = append(j.closers, release)
 	}
 	return m, err
 }
 
-// modelEnv is what models read: the host's variables by the names of their
+// newModelEnv is what models read: the host's variables by the names of their
 // providers, which the app itself need not be allowed to read, and the app's own.
-func (j *job) modelEnv(name string) provider.Env {
+func (j *job) newModelEnv(name string) provider.Env {
 	return provider.Env{Name: name, Lookup: j.src.env, App: j.src.dotenv, Logger: j.loader.opts.Logger}
 }
 
-// modelFile reads a file that a model's settings name, such as a script.
-func (j *job) modelFile(_ context.Context, at spec.Text) (*spec.Node, spec.Diagnostics) {
+// readModelFile reads a file that a model's settings name, such as a script.
+func (j *job) readModelFile(_ context.Context, at spec.Text) (*spec.Node, spec.Diagnostics) {
 	file := path.Clean(at.Value)
-	if leadsOut(at.Value) {
-		return nil, spec.Diagnostics{hintSlash(at.Errorf(0, "path", "%s leads out of the app's folder", at.Value), at.Value)}
+	if escapesFolder(at.Value) {
+		return nil, spec.Diagnostics{addSlashHint(at.Errorf(0, "path", "%s leads out of the app's folder", at.Value), at.Value)}
 	}
-	if !j.src.exists(file) {
-		return nil, spec.Diagnostics{at.Errorf(0, "file", "%s", j.src.missing(file))}
+	if !j.src.fileExists(file) {
+		return nil, spec.Diagnostics{at.Errorf(0, "file", "%s", j.src.missingFileMessage(file))}
 	}
-	return j.src.document(file)
+	return j.src.readDocument(file)
 }
 
-// modelOf finds the model that an agent names: one of models, else
+// resolveModel finds the model that an agent names: one of models, else
 // provider/model, else a model of Gemini's. It is nil when the agent names
 // none, or names one whose settings are wrong.
-func (j *job) modelOf(ctx context.Context, name spec.Text) model.LLM {
+func (j *job) resolveModel(ctx context.Context, name spec.Text) model.LLM {
 	if j.loader.opts.Model != nil {
 		return j.loader.opts.Model
 	}
@@ -176,12 +176,12 @@ func (j *job) modelOf(ctx context.Context, name spec.Text) model.LLM {
 		return nil
 	}
 	if _, ok := j.names.models[name.Value]; ok {
-		return j.modelUnder(ctx, name.Value)
+		return j.buildDeclaredModel(ctx, name.Value)
 	}
 	if m, ok := j.models[name.Value]; ok {
 		return m
 	}
-	m := j.modelNamed(ctx, name)
+	m := j.resolveModelName(ctx, name)
 	if m != nil {
 		m = j.loader.opts.Wrap(m)
 		j.models[name.Value] = m
@@ -189,31 +189,31 @@ func (j *job) modelOf(ctx context.Context, name spec.Text) model.LLM {
 	return m
 }
 
-// modelNamed builds a model that is not under models: by its provider and its
+// resolveModelName builds a model that is not under models: by its provider and its
 // name, or by its name alone.
-func (j *job) modelNamed(ctx context.Context, name spec.Text) model.LLM {
+func (j *job) resolveModelName(ctx context.Context, name spec.Text) model.LLM {
 	vendor, rest, qualified := strings.Cut(name.Value, "/")
 	if kind, ok := j.loader.providers.Lookup(vendor); ok && qualified && rest != "" {
-		return j.modelOfProvider(ctx, kind, name, rest)
+		return j.buildProviderModel(ctx, kind, name, rest)
 	}
-	if !geminiName.MatchString(name.Value) {
-		j.doubtModel(name)
+	if !geminiNamePattern.MatchString(name.Value) {
+		j.reportUnknownModel(name)
 	}
-	return j.gemini(ctx, name)
+	return j.buildGeminiModel(ctx, name)
 }
 
-// modelOfProvider builds a model that has no settings but its name.
-func (j *job) modelOfProvider(ctx context.Context, kind spec.Kind[provider.Env, model.LLM], name spec.Text, rest string) model.LLM {
+// buildProviderModel builds a model that has no settings but its name.
+func (j *job) buildProviderModel(ctx context.Context, kind spec.Kind[provider.Env, model.LLM], name spec.Text, rest string) model.LLM {
 	plan, ds := kind.Decode(name.Mapping("model", rest))
 	if ds.HasErrors() {
 		j.report(name.Errorf(0, "model", "the provider %s needs more than a name", kind.Name).
 			WithHint("write its settings under models: of app.yaml, and name it here"))
 		return nil
 	}
-	if e, ok := endpointOf(plan.Config, j.modelEnv("")); ok && name.Pos.Line > 0 {
+	if e, ok := modelEndpoint(plan.Config, j.newModelEnv("")); ok && name.Pos.Line > 0 {
 		j.report(j.checkEndpoint(e, name)...)
 	}
-	m, err := j.llm(ctx, plan, "")
+	m, err := j.acquireModel(ctx, plan, "")
 	if err != nil {
 		j.report(name.Errorf(0, "model", "%s", err))
 		return nil
@@ -221,9 +221,9 @@ func (j *job) modelOfProvider(ctx context.Context, kind spec.Kind[provider.Env, 
 	return m
 }
 
-// doubtModel tells of a name that is none of the app's models and does not look
+// reportUnknownModel tells of a name that is none of the app's models and does not look
 // like one of Gemini's. It is an error where it is plainly a slip.
-func (j *job) doubtModel(name spec.Text) {
+func (j *job) reportUnknownModel(name spec.Text) {
 	if j.appBroken || strings.Contains(name.Value, "${") {
 		return // what is wrong is told already
 	}
@@ -241,20 +241,20 @@ func (j *job) doubtModel(name spec.Text) {
 	}
 }
 
-func (j *job) gemini(ctx context.Context, name spec.Text) model.LLM {
+func (j *job) buildGeminiModel(ctx context.Context, name spec.Text) model.LLM {
 	kind, _ := j.loader.providers.Lookup("gemini")
-	return j.modelOfProvider(ctx, kind, name, name.Value)
+	return j.buildProviderModel(ctx, kind, name, name.Value)
 }
 
-// defaultModel serves agents with no model of their own and none above.
-func (j *job) defaultModel(ctx context.Context) model.LLM {
+// buildDefaultModel serves agents with no model of their own and none above.
+func (j *job) buildDefaultModel(ctx context.Context) model.LLM {
 	if j.loader.opts.Model != nil {
 		return j.loader.opts.Model
 	}
 	if m, ok := j.models[DefaultModel]; ok {
 		return m
 	}
-	m := j.loader.opts.Wrap(j.gemini(ctx, spec.Text{Value: DefaultModel}))
+	m := j.loader.opts.Wrap(j.buildGeminiModel(ctx, spec.Text{Value: DefaultModel}))
 	j.models[DefaultModel] = m
 	return m
 }

@@ -18,14 +18,14 @@ import (
 // is made again; until then, polling goes on. When Run returns, nothing is
 // loaded or published any more.
 func (w *Watch) Run(ctx context.Context) error {
-	defer w.stop()
+	defer w.stopPolls()
 	every := time.NewTicker(w.opts.Poll)
 	defer every.Stop()
 	settle, armed, all := time.NewTimer(0), true, true
 	defer settle.Stop()
 	n := &notifier{watch: w}
 	defer n.close()
-	n.follow()
+	n.updateWatches()
 	// A notice does not move a poll that is due: steady writes delay nothing.
 	arm := func() {
 		if !armed {
@@ -37,17 +37,17 @@ func (w *Watch) Run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case event, ok := <-n.events():
-			n.brokenUnless(ok)
-			all = !n.notice(event, ok) || all
+		case event, ok := <-n.eventChannel():
+			n.closeUnlessOK(ok)
+			all = !n.markChangedApp(event, ok) || all
 			arm()
 			continue
 		case <-w.wake:
 			arm()
 			continue
-		case err, ok := <-n.errors():
-			n.brokenUnless(ok)
-			n.hear(err)
+		case err, ok := <-n.errorChannel():
+			n.closeUnlessOK(ok)
+			n.logWatcherError(err)
 			all = true
 		case <-settle.C:
 			armed = false
@@ -57,7 +57,7 @@ func (w *Watch) Run(ctx context.Context) error {
 		w.reportDiscovery(w.pollDue(all))
 		all = false
 		// What happened in a folder before it was watched made no event.
-		if n.follow() {
+		if n.updateWatches() {
 			all = true
 			arm()
 		}
@@ -67,13 +67,13 @@ func (w *Watch) Run(ctx context.Context) error {
 // reportDiscovery logs, once, that the folders cannot be read, and that they can
 // again.
 func (w *Watch) reportDiscovery(err error) {
-	said := w.discoverErr
+	previous := w.discoverErr
 	w.discoverErr = ""
 	if err != nil {
 		w.discoverErr = err.Error()
 	}
 	switch {
-	case w.discoverErr == said:
+	case w.discoverErr == previous:
 	case err != nil:
 		w.opts.Logger.Error("cannot look for apps: those that serve go on", "error", err)
 	default:
@@ -85,37 +85,37 @@ func (w *Watch) reportDiscovery(err error) {
 type notifier struct {
 	watch   *Watch
 	watcher *fsnotify.Watcher
-	// owners are the apps of the folders that are watched, "" where it is none.
-	owners map[string]string
-	// deafness is why changes are found by looking alone.
-	deafness string
+	// appByDir are the apps of the folders that are watched, "" where it is none.
+	appByDir map[string]string
+	// fallbackReason is why changes are found by looking alone.
+	fallbackReason string
 }
 
-// follow watches exactly the folders in which a change can matter. Those that
+// updateWatches watches exactly the folders in which a change can matter. Those that
 // are watched are added again: another folder may stand under the path by now.
 // It returns whether there is one that was not watched before.
-func (n *notifier) follow() (more bool) {
+func (n *notifier) updateWatches() (more bool) {
 	if n.watch.opts.PollOnly {
 		return false
 	}
 	if n.watcher == nil {
 		watcher, err := n.watch.opts.Watcher()
 		if err != nil {
-			n.deaf(err)
+			n.reportFallback(err)
 			return false
 		}
 		n.watcher = watcher
 	}
-	n.owners = n.watch.watchedFolders()
+	n.appByDir = n.watch.watchedFolders()
 	before := map[string]bool{}
 	for _, dir := range n.watcher.WatchList() {
 		before[dir] = true
-		if _, ok := n.owners[dir]; !ok {
+		if _, ok := n.appByDir[dir]; !ok {
 			_ = n.watcher.Remove(dir) // fails when the folder went away, which is as good
 		}
 	}
 	var failure error
-	for _, dir := range slices.Sorted(maps.Keys(n.owners)) {
+	for _, dir := range slices.Sorted(maps.Keys(n.appByDir)) {
 		err := n.watcher.Add(dir)
 		switch {
 		case errors.Is(err, fs.ErrNotExist): // it went away meanwhile
@@ -125,32 +125,32 @@ func (n *notifier) follow() (more bool) {
 			more = more || !before[dir]
 		}
 	}
-	n.deaf(failure)
+	n.reportFallback(failure)
 	return more
 }
 
-// notice makes the app due that a change is in. It is false when that is not
+// markChangedApp makes the app due that a change is in. It is false when that is not
 // known.
-func (n *notifier) notice(event fsnotify.Event, ok bool) bool {
-	app := n.owners[filepath.Dir(event.Name)]
+func (n *notifier) markChangedApp(event fsnotify.Event, ok bool) bool {
+	app := n.appByDir[filepath.Dir(event.Name)]
 	// An app's own folder is watched for what replaces it too.
-	if !ok || app == "" || n.owners[event.Name] != "" {
+	if !ok || app == "" || n.appByDir[event.Name] != "" {
 		return false
 	}
 	n.watch.setDue(app)
 	return true
 }
 
-// deaf tells, once, that changes are found by looking alone, and that they are
+// reportFallback tells, once, that changes are found by looking alone, and that they are
 // told of again.
-func (n *notifier) deaf(err error) {
-	said := n.deafness
-	n.deafness = ""
+func (n *notifier) reportFallback(err error) {
+	previous := n.fallbackReason
+	n.fallbackReason = ""
 	if err != nil {
-		n.deafness = err.Error()
+		n.fallbackReason = err.Error()
 	}
 	switch {
-	case (n.deafness == "") == (said == ""):
+	case (n.fallbackReason == "") == (previous == ""):
 	case err != nil:
 		n.watch.opts.Logger.Warn("the system does not tell of all changes of files: they are found by looking", "every", n.watch.opts.Poll, "error", err)
 	default:
@@ -158,29 +158,29 @@ func (n *notifier) deaf(err error) {
 	}
 }
 
-// hear takes an error of the watcher: whatever it was, a look follows. Too many
+// logWatcherError takes an error of the watcher: whatever it was, a look follows. Too many
 // changes at once are nothing to tell.
-func (n *notifier) hear(err error) {
+func (n *notifier) logWatcherError(err error) {
 	if err != nil && !errors.Is(err, fsnotify.ErrEventOverflow) {
 		n.watch.opts.Logger.Warn("the file watcher had an error: looking at all folders", "error", err)
 	}
 }
 
-func (n *notifier) events() <-chan fsnotify.Event {
+func (n *notifier) eventChannel() <-chan fsnotify.Event {
 	if n.watcher == nil {
 		return nil
 	}
 	return n.watcher.Events
 }
 
-func (n *notifier) errors() <-chan error {
+func (n *notifier) errorChannel() <-chan error {
 	if n.watcher == nil {
 		return nil
 	}
 	return n.watcher.Errors
 }
 
-func (n *notifier) brokenUnless(ok bool) {
+func (n *notifier) closeUnlessOK(ok bool) {
 	if !ok {
 		n.close()
 	}

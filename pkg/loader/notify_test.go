@@ -11,12 +11,12 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// watching runs a watch over app x until the test ends; next waits for the news
+// startWatch runs a watch over app x until the test ends; next waits for the news
 // of the host.
-func watching(t *testing.T, opts *WatchOptions) (s *stage, next func(want string)) {
-	s = newStage(t)
+func startWatch(t *testing.T, opts *WatchOptions) (s *watchEnv, next func(want string)) {
+	s = newWatchEnv(t)
 	write("one")(s)
-	s.host.notice = make(chan string)
+	s.host.eventChannel = make(chan string)
 	opts.Settle = time.Millisecond
 	s.watch = NewWatch(New(nil), s.host, []string{s.top}, opts)
 	ctx, stop := withDeadline(t)
@@ -31,7 +31,7 @@ func watching(t *testing.T, opts *WatchOptions) (s *stage, next func(want string
 	next = func(want string) {
 		t.Helper()
 		select {
-		case got := <-s.host.notice:
+		case got := <-s.host.eventChannel:
 			if got != want {
 				t.Errorf("the host heard %q, want %q", got, want)
 			}
@@ -43,11 +43,11 @@ func watching(t *testing.T, opts *WatchOptions) (s *stage, next func(want string
 	return s, next
 }
 
-// TestWatcherKilled: a watcher that dies is made anew, and what was saved
+// TestWatcherClosed: a watcher that dies is made anew, and what was saved
 // meanwhile is seen, though nobody looks by himself.
-func TestWatcherKilled(t *testing.T) {
+func TestWatcherClosed(t *testing.T) {
 	made := make(chan *fsnotify.Watcher, 100)
-	s, next := watching(t, &WatchOptions{Poll: time.Hour, Watcher: func() (*fsnotify.Watcher, error) {
+	s, next := startWatch(t, &WatchOptions{Poll: time.Hour, Watcher: func() (*fsnotify.Watcher, error) {
 		w, err := fsnotify.NewWatcher()
 		made <- w
 		return w, err
@@ -61,35 +61,35 @@ func TestWatcherKilled(t *testing.T) {
 	}
 }
 
-// lines is a log that many goroutines write.
-type lines struct {
+// logBuffer is a log that many goroutines write.
+type logBuffer struct {
 	mu   sync.Mutex
 	text strings.Builder
 }
 
 // Write adds to the log.
-func (l *lines) Write(b []byte) (int, error) {
+func (l *logBuffer) Write(b []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.text.Write(b)
 }
 
-func (l *lines) count(what string) int {
+func (l *logBuffer) countOccurrences(what string) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return strings.Count(l.text.String(), what)
 }
 
-// TestWatcherNotToBeHad: when inotify is exhausted, changes are found by
+// TestWatcherUnavailable: when inotify is exhausted, changes are found by
 // looking, which is told once, as is the day when it is back.
-func TestWatcherNotToBeHad(t *testing.T) {
-	log := &lines{}
-	had := make(chan bool, 1)
-	s, next := watching(t, &WatchOptions{
+func TestWatcherUnavailable(t *testing.T) {
+	log := &logBuffer{}
+	available := make(chan bool, 1)
+	s, next := startWatch(t, &WatchOptions{
 		Poll: 5 * time.Millisecond, Logger: slog.New(slog.NewTextHandler(log, nil)),
 		Watcher: func() (*fsnotify.Watcher, error) {
 			select {
-			case <-had:
+			case <-available:
 				return fsnotify.NewWatcher()
 			default:
 				return nil, errors.New("too many open files")
@@ -100,22 +100,22 @@ func TestWatcherNotToBeHad(t *testing.T) {
 		write(description)(s)
 		next("x " + description)
 	}
-	if n := log.count("they are found by looking"); n != 1 {
+	if n := log.countOccurrences("they are found by looking"); n != 1 {
 		t.Errorf("told %d times that changes are found by looking, want once", n)
 	}
-	had <- true
+	available <- true
 	write("four")(s)
 	next("x four")
 	write("five")(s)
 	next("x five")
-	if n := log.count("the system tells of changes of files again"); n != 1 {
+	if n := log.countOccurrences("the system tells of changes of files again"); n != 1 {
 		t.Errorf("told %d times that it is over, want once", n)
 	}
 }
 
 // TestWatchPollOnly asks the system for nothing.
 func TestWatchPollOnly(t *testing.T) {
-	s, next := watching(t, &WatchOptions{Poll: 5 * time.Millisecond, PollOnly: true, Watcher: func() (*fsnotify.Watcher, error) {
+	s, next := startWatch(t, &WatchOptions{Poll: 5 * time.Millisecond, PollOnly: true, Watcher: func() (*fsnotify.Watcher, error) {
 		t.Error("a watcher was made")
 		return nil, errors.New("not wanted")
 	}})

@@ -11,11 +11,11 @@ import (
 	"agenthost/pkg/runtime"
 )
 
-func load(t testing.TB, dir string, opts *loader.Options) *runtime.App {
+func mustLoad(t testing.TB, dir string, opts *loader.Options) *runtime.App {
 	t.Helper()
 	app, ds := loader.New(opts).Load(t.Context(), dir)
 	if app == nil || len(ds) > 0 {
-		t.Fatalf("Load(%s):\n%s", dir, printed(t, ds))
+		t.Fatalf("Load(%s):\n%s", dir, renderText(t, ds))
 	}
 	t.Cleanup(app.Close)
 	return app
@@ -24,10 +24,10 @@ func load(t testing.TB, dir string, opts *loader.Options) *runtime.App {
 // TestApps loads apps in which nothing is wrong. The prose of each file ends
 // with the agents of its tree, from the root down.
 func TestApps(t *testing.T) {
-	for name, archive := range archives(t, "ok") {
+	for name, archive := range readArchives(t, "ok") {
 		t.Run(name, func(t *testing.T) {
-			dir := unpack(t, archive)
-			app := load(t, dir, options(dir))
+			dir := unpackArchive(t, archive)
+			app := mustLoad(t, dir, newOptions(dir))
 			_, agents, ok := strings.Cut(string(archive.Comment), "# agents: ")
 			if !ok {
 				t.Fatal("the prose does not name the agents")
@@ -35,8 +35,8 @@ func TestApps(t *testing.T) {
 			if diff := cmp.Diff(strings.Fields(agents), app.AgentNames()); diff != "" {
 				t.Errorf("AgentNames (-want +got):\n%s", diff)
 			}
-			dir = unpack(t, archive)
-			if again := load(t, dir, options(dir)); again.Revision != app.Revision {
+			dir = unpackArchive(t, archive)
+			if again := mustLoad(t, dir, newOptions(dir)); again.Revision != app.Revision {
 				t.Errorf("the same files are revision %s, then %s", app.Revision, again.Revision)
 			}
 		})
@@ -77,15 +77,15 @@ func TestRevision(t *testing.T) {
 		{"a text", with(files(agent, doc, script), "d.md", "other"), nil, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			before := revision(t, files(agent, doc, script), nil)
-			if got := revision(t, tt.files, tt.env) == before; got != tt.same {
+			before := loadRevision(t, files(agent, doc, script), nil)
+			if got := loadRevision(t, tt.files, tt.env) == before; got != tt.same {
 				t.Errorf("same revision = %v, want %v", got, tt.same)
 			}
 		})
 	}
 }
 
-func revision(t *testing.T, files, env map[string]string) string {
+func loadRevision(t *testing.T, files, env map[string]string) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "app")
 	for name, content := range files {
@@ -98,7 +98,7 @@ func revision(t *testing.T, files, env map[string]string) string {
 		}
 		return v, ok
 	}
-	return load(t, dir, &loader.Options{Env: lookup}).Revision
+	return mustLoad(t, dir, &loader.Options{Env: lookup}).Revision
 }
 
 // TestDotenv has the lines that a .env may hold. The environment comes first.
@@ -118,7 +118,7 @@ func TestDotenv(t *testing.T) {
 		dir := filepath.Join(t.TempDir(), "app")
 		write(t, filepath.Join(dir, ".env"), tt.line)
 		write(t, filepath.Join(dir, "root_agent.yaml"), `{name: a, instruction: x, description: "${env:X:-default} ${env:SET:-unset}"}`)
-		app := load(t, dir, &loader.Options{Env: environment})
+		app := mustLoad(t, dir, &loader.Options{Env: lookUpEnv})
 		if want := tt.want + " from the environment"; app.Description != want {
 			t.Errorf("with %q in .env: description %q, want %q", tt.line, app.Description, want)
 		}

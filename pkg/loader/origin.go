@@ -67,18 +67,18 @@ type OriginKey struct {
 // written, mostly one. Values of the environment, which no revision keeps, stand
 // in it as $NAME.
 func (l *Loader) Origins(ctx context.Context, rev *store.Revision, agent string) []*Origin {
-	j := l.kept(rev, func(name string) string { return "$" + name })
-	defer j.close()
-	root := j.resolve(ctx)
+	j := l.newRevisionJob(rev, func(name string) string { return "$" + name })
+	defer j.closeResources()
+	root := j.resolveApp(ctx)
 	var all []*Origin
 	if root == nil {
 		return nil
 	}
-	j.eachBelow(root, spec.Text{}, func(p *placed, model spec.Text) {
+	j.visitWithModel(root, spec.Text{}, func(p *resolvedAgent, model spec.Text) {
 		if p.name != agent {
 			return
 		}
-		o := j.origin(ctx, root, p, model)
+		o := j.describeOrigin(ctx, root, p, model)
 		if !slices.ContainsFunc(all, func(known *Origin) bool { return known.At == o.At }) {
 			all = append(all, o)
 		}
@@ -86,20 +86,20 @@ func (l *Loader) Origins(ctx context.Context, rev *store.Revision, agent string)
 	return all
 }
 
-// kept is the load of a revision without what its host had: variables stand for
+// newRevisionJob is the load of a revision without what its host had: variables stand for
 // their names.
-func (l *Loader) kept(rev *store.Revision, variable func(name string) string) *job {
+func (l *Loader) newRevisionJob(rev *store.Revision, variable func(name string) string) *job {
 	bare := *l
 	bare.opts.Env = func(string) (string, bool) { return "", false }
-	bare.opts.Overlay, bare.opts.Secrets = overlayIn(rev.Files), ""
+	bare.opts.Overlay, bare.opts.Secrets = findOverlayName(rev.Files), ""
 	src := newSource(rev.App, "", &bare.opts)
-	src.kept, src.standIn = rev, variable
+	src.storedRevision, src.placeholder = rev, variable
 	return newJob(&bare, src)
 }
 
-// overlayIn is the environment whose overlay is among the files of a revision;
+// findOverlayName is the environment whose overlay is among the files of a revision;
 // they were all read.
-func overlayIn(files map[string][]byte) string {
+func findOverlayName(files map[string][]byte) string {
 	for file := range files {
 		if name, ok := strings.CutPrefix(file, "app."); ok && path.Ext(name) == ".yaml" {
 			return strings.TrimSuffix(name, ".yaml")
@@ -108,29 +108,29 @@ func overlayIn(files map[string][]byte) string {
 	return ""
 }
 
-// eachBelow visits an agent and all below it, each with the model that counts
+// visitWithModel visits an agent and all below it, each with the model that counts
 // for it.
-func (j *job) eachBelow(p *placed, inherited spec.Text, visit func(p *placed, model spec.Text)) {
+func (j *job) visitWithModel(p *resolvedAgent, inherited spec.Text, visit func(p *resolvedAgent, model spec.Text)) {
 	if m, ok := p.plan.Config.(interface{ ModelName() spec.Text }); ok && m.ModelName().Value != "" {
 		inherited = m.ModelName()
 	}
 	visit(p, inherited)
-	for _, sub := range slices.Concat(p.subs, agentsOf(p.tools)) {
-		j.eachBelow(sub, inherited, visit)
+	for _, sub := range slices.Concat(p.subs, toolAgents(p.tools)) {
+		j.visitWithModel(sub, inherited, visit)
 	}
 }
 
-func (j *job) origin(ctx context.Context, root, p *placed, model spec.Text) *Origin {
+func (j *job) describeOrigin(ctx context.Context, root, p *resolvedAgent, model spec.Text) *Origin {
 	n := p.plan.Node
 	o := &Origin{
-		Agent: p.name, Class: p.plan.Kind.Name, At: n.Pos.String(), YAML: printed(withoutKey(n, "sub_agents")),
-		Texts: textsOf(root, p), Own: partOf(p.name, "", n, ownUse(root, p)),
+		Agent: p.name, Class: p.plan.Kind.Name, At: n.Pos.String(), YAML: renderText(removeKey(n, "sub_agents")),
+		Texts: instructionTexts(root, p), Own: newOriginPart(p.name, "", n, agentStateUse(root, p)),
 		Callbacks: []OriginPart{}, Tools: []OriginPart{},
 	}
 	if at := n.Get("instruction_provider"); !at.IsNull() {
 		o.Provider = at.Pos.String()
 	}
-	for asked := range j.src.asked {
+	for asked := range j.src.usedValues {
 		if _, name, _ := strings.Cut(asked, " "); strings.Contains(o.YAML, "$"+name) {
 			o.Variables = append(o.Variables, name)
 		}
@@ -143,25 +143,25 @@ func (j *job) origin(ctx context.Context, root, p *placed, model spec.Text) *Ori
 		}
 	}
 	for _, c := range runtime.CallbackUses(n) {
-		o.Callbacks = append(o.Callbacks, partOf(c.Hook, strings.Join(c.Node.Keys(), ", "), c.Node, c.Use))
+		o.Callbacks = append(o.Callbacks, newOriginPart(c.Hook, strings.Join(c.Node.Keys(), ", "), c.Node, c.Use))
 	}
 	for _, t := range p.tools {
 		at := t.node
 		if at == nil {
 			at = t.at
 		}
-		for _, name := range t.names(ctx) {
-			o.Tools = append(o.Tools, partOf(name, t.kind, at, t.stateUse()))
+		for _, name := range t.listToolNames(ctx) {
+			o.Tools = append(o.Tools, newOriginPart(name, t.kind, at, t.stateUse()))
 		}
 	}
 	return o
 }
 
-// ownUse is what the agent itself does with the state, and the global
+// agentStateUse is what the agent itself does with the state, and the global
 // instruction, which is the root's.
-func ownUse(root, p *placed) tool.StateUse {
+func agentStateUse(root, p *resolvedAgent) tool.StateUse {
 	use := runtime.AgentUse(p.plan.Node, p.plan.Config)
-	global := func(of *placed) func(t tool.StateText) bool {
+	global := func(of *resolvedAgent) func(t tool.StateText) bool {
 		at := of.plan.Node.Get("global_instruction")
 		return func(t tool.StateText) bool { return at != nil && t.Text.Pos == at.Pos }
 	}
@@ -176,11 +176,11 @@ func ownUse(root, p *placed) tool.StateUse {
 	return use
 }
 
-// textsOf are the texts that the agent's model is told.
-func textsOf(root, p *placed) []OriginText {
+// instructionTexts are the texts that the agent's model is told.
+func instructionTexts(root, p *resolvedAgent) []OriginText {
 	var all []OriginText
 	for _, text := range []struct {
-		of    *placed
+		of    *resolvedAgent
 		field string
 	}{{root, "global_instruction"}, {p, "instruction"}} {
 		if at := text.of.plan.Node.Get(text.field); !at.IsNull() && at.Kind == spec.Scalar {
@@ -190,7 +190,7 @@ func textsOf(root, p *placed) []OriginText {
 	return all
 }
 
-func partOf(name, does string, at *spec.Node, use tool.StateUse) OriginPart {
+func newOriginPart(name, does string, at *spec.Node, use tool.StateUse) OriginPart {
 	part := OriginPart{Name: name, Does: does, At: at.Pos.String(), ReadsAny: use.ReadsAny || use.Opaque}
 	read := func(key string, at spec.Text, offset int) {
 		part.Reads = append(part.Reads, OriginKey{key, at.At(offset).String()})
@@ -213,14 +213,14 @@ func partOf(name, does string, at *spec.Node, use tool.StateUse) OriginPart {
 	return part
 }
 
-// withoutKey is a mapping without a key.
-func withoutKey(n *spec.Node, key string) *spec.Node {
+// removeKey is a mapping without a key.
+func removeKey(n *spec.Node, key string) *spec.Node {
 	rest := *n
 	rest.Entries = slices.DeleteFunc(slices.Clone(n.Entries), func(e spec.Entry) bool { return e.Key.Value == key })
 	return &rest
 }
 
-func printed(n *spec.Node) string {
+func renderText(n *spec.Node) string {
 	var b bytes.Buffer
 	_ = spec.Print(&b, n, true) // a buffer takes all
 	return b.String()

@@ -34,9 +34,9 @@ type Named struct {
 // those of [Loader.Check].
 func (l *Loader) Outline(ctx context.Context, dir string) (*Outline, spec.Diagnostics) {
 	var o *Outline
-	got := l.load(ctx, dir, nil, func(j *job, ctx context.Context, root *placed) *Suite {
+	got := l.loadApp(ctx, dir, nil, func(j *job, ctx context.Context, root *resolvedAgent) *Suite {
 		s := j.readTests(ctx, root)
-		o = j.outline(ctx, root)
+		o = j.buildOutline(ctx, root)
 		return s
 	})
 	if got.app != nil {
@@ -48,24 +48,24 @@ func (l *Loader) Outline(ctx context.Context, dir string) (*Outline, spec.Diagno
 	return o, got.ds
 }
 
-func (j *job) outline(ctx context.Context, root *placed) *Outline {
+func (j *job) buildOutline(ctx context.Context, root *resolvedAgent) *Outline {
 	agents, tools, models := map[string]Named{}, map[string]Named{}, map[string]Named{}
 	for name, p := range j.names.agents {
-		agents[name] = namedAt(name, p.node)
+		agents[name] = newNamed(name, p.node)
 	}
 	for name, p := range j.names.tools {
-		tools[name] = namedAt(name, p.node)
+		tools[name] = newNamed(name, p.node)
 	}
 	for name, p := range j.names.models {
-		models[name] = namedAt(name, p.node)
+		models[name] = newNamed(name, p.node)
 	}
 	if root != nil {
-		root.each(func(p *placed) {
-			agents[p.name] = namedAt(p.name, p.plan.Node)
+		root.visitTree(func(p *resolvedAgent) {
+			agents[p.name] = newNamed(p.name, p.plan.Node)
 			for _, t := range p.tools {
-				for _, name := range t.names(ctx) {
+				for _, name := range t.listToolNames(ctx) {
 					if _, known := tools[name]; !known && t.node != nil {
-						tools[name] = namedAt(name, t.node)
+						tools[name] = newNamed(name, t.node)
 					}
 				}
 			}
@@ -73,11 +73,11 @@ func (j *job) outline(ctx context.Context, root *placed) *Outline {
 	}
 	return &Outline{
 		Agents: sortedNames(agents), Tools: sortedNames(tools), Models: sortedNames(models),
-		State: stateKeysOf(j.src.documents), Documents: j.src.documents,
+		State: collectStateKeys(j.src.documents), Documents: j.src.documents,
 	}
 }
 
-func namedAt(name string, n *spec.Node) Named {
+func newNamed(name string, n *spec.Node) Named {
 	d := Named{Name: name, Pos: n.Pos}
 	for _, key := range []string{"description", "provider", "model"} {
 		if at := n.Get(key); at != nil && at.Kind == spec.Scalar {
@@ -91,9 +91,9 @@ func sortedNames(all map[string]Named) []Named {
 	return slices.SortedFunc(maps.Values(all), func(a, b Named) int { return cmp.Compare(a.Name, b.Name) })
 }
 
-// stateKeysOf are the keys under output_key, state_schema, and the verbs that write
+// collectStateKeys are the keys under output_key, state_schema, and the verbs that write
 // state.
-func stateKeysOf(documents map[string]*spec.Node) []string {
+func collectStateKeys(documents map[string]*spec.Node) []string {
 	var keys []string
 	var walk func(n *spec.Node)
 	walk = func(n *spec.Node) {

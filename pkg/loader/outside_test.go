@@ -14,41 +14,41 @@ import (
 	"agenthost/pkg/loader"
 )
 
-const odd = " is no file of the app: a folder, a pipe, a device, or a link that leads out of its folder [file]"
+const irregularSuffix = " is no file of the app: a folder, a pipe, a device, or a link that leads out of its folder [file]"
 
-// TestNothingOutside has everything in and around an app's folder that is no
+// TestFilesOutsideRejected has everything in and around an app's folder that is no
 // file of it: paths and links that lead out, links in a circle, pipes, devices
 // and folders. Each is refused with its place, and none is waited for.
-func TestNothingOutside(t *testing.T) {
+func TestFilesOutsideRejected(t *testing.T) {
 	for _, tt := range []struct{ name, app, agent, want string }{
 		{"a path up", "", "sub_agents: [{config_path: ../other/root_agent.yaml}]", "app/root_agent.yaml:3:28: config_path ../other/root_agent.yaml leads out of the folder of this file [path]"},
 		{"a path down and up", "", "sub_agents: [{config_path: a/../../other/root_agent.yaml}]", "app/root_agent.yaml:3:28: config_path a/../../other/root_agent.yaml leads out of the folder of this file [path]"},
 		{"a whole path", "", "sub_agents: [{config_path: /etc/passwd}]", "app/root_agent.yaml:3:28: config_path /etc/passwd leads out of the folder of this file [path]"},
 		{"a path of Windows", "", `sub_agents: [{config_path: ..\other.yaml}]`, `app/root_agent.yaml:3:28: config_path ..\other.yaml leads out of the folder of this file [path]`},
-		{"a link out", "", "sub_agents: [{config_path: link}]", "app/root_agent.yaml:3:28: app/link" + odd},
-		{"a link to a device", "", "sub_agents: [{config_path: zero}]", "app/root_agent.yaml:3:28: app/zero" + odd},
-		{"a pipe", "", "sub_agents: [{config_path: pipe}]", "app/root_agent.yaml:3:28: app/pipe" + odd},
-		{"a circle of links", "", "sub_agents: [{config_path: round}]", "app/root_agent.yaml:3:28: app/round" + odd},
-		{"a folder", "", "sub_agents: [{config_path: folder}]", "app/root_agent.yaml:3:28: app/folder" + odd},
-		{"a text that is a link", "", "description: ${file:link}", "app/root_agent.yaml:3:14: app/link" + odd},
-		{"a text that is a pipe", "", "description: ${file:pipe}", "app/root_agent.yaml:3:14: app/pipe" + odd},
+		{"a link out", "", "sub_agents: [{config_path: link}]", "app/root_agent.yaml:3:28: app/link" + irregularSuffix},
+		{"a link to a device", "", "sub_agents: [{config_path: zero}]", "app/root_agent.yaml:3:28: app/zero" + irregularSuffix},
+		{"a pipe", "", "sub_agents: [{config_path: pipe}]", "app/root_agent.yaml:3:28: app/pipe" + irregularSuffix},
+		{"a circle of links", "", "sub_agents: [{config_path: round}]", "app/root_agent.yaml:3:28: app/round" + irregularSuffix},
+		{"a folder", "", "sub_agents: [{config_path: folder}]", "app/root_agent.yaml:3:28: app/folder" + irregularSuffix},
+		{"a text that is a link", "", "description: ${file:link}", "app/root_agent.yaml:3:14: app/link" + irregularSuffix},
+		{"a text that is a pipe", "", "description: ${file:pipe}", "app/root_agent.yaml:3:14: app/pipe" + irregularSuffix},
 		{"a text elsewhere", "", "description: ${file:/etc/hostname}", "app/root_agent.yaml:3:14: /etc/hostname leads out of the app's folder [file]"},
 		{"a secret that is a pipe", `models: {m: {provider: gemini, model: gemini-x, api_key: "${secret:PIPE}"}}`, "", "app/app.yaml:1:59: cannot read the secret PIPE: not a regular file [file]"},
-		{"a script that is a device", "models: {m: {provider: scripted, script: zero}}", "", "app/app.yaml:1:42: app/zero" + odd},
+		{"a script that is a device", "models: {m: {provider: scripted, script: zero}}", "", "app/app.yaml:1:42: app/zero" + irregularSuffix},
 		{"a script elsewhere", "models: {m: {provider: scripted, script: ../s.yaml}}", "", "app/app.yaml:1:42: ../s.yaml leads out of the app's folder [path]"},
-		{"an include that is a pipe", "include: [pipe]", "", "app/app.yaml:1:11: app/pipe" + odd},
-		{"a shared file that is a device", "include: [../zero.yaml]", "", "app/app.yaml:1:11: zero.yaml" + odd},
-		{"a shared file that leads on", "include: [../on.yaml]", "", "app/app.yaml:1:11: on.yaml" + odd},
+		{"an include that is a pipe", "include: [pipe]", "", "app/app.yaml:1:11: app/pipe" + irregularSuffix},
+		{"a shared file that is a device", "include: [../zero.yaml]", "", "app/app.yaml:1:11: zero.yaml" + irregularSuffix},
+		{"a shared file that leads on", "include: [../on.yaml]", "", "app/app.yaml:1:11: on.yaml" + irregularSuffix},
 		{"an include two folders up", "include: [../../x.yaml]", "", "app/app.yaml:1:11: include ../../x.yaml leads out of the app's folder [path]"},
 		{"a root agent elsewhere", "root_agent: ../other/root_agent.yaml", "", "app/app.yaml:1:13: there is no file ../other/root_agent.yaml in the app's folder [file]"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			dir := surrounded(t)
+			dir := newSurroundedApp(t)
 			write(t, filepath.Join(dir, "root_agent.yaml"), "name: a\ninstruction: Answer.\n"+tt.agent)
 			if tt.app != "" {
 				write(t, filepath.Join(dir, "app.yaml"), tt.app)
 			}
-			opts := &loader.Options{Env: environment, Secrets: filepath.Join(dir, "..", "secrets")}
+			opts := &loader.Options{Env: lookUpEnv, Secrets: filepath.Join(dir, "..", "secrets")}
 			var got []string
 			for _, d := range loader.New(opts).Check(t.Context(), dir) {
 				got = append(got, strings.ReplaceAll(d.String(), filepath.ToSlash(filepath.Dir(dir))+"/", ""))
@@ -60,10 +60,10 @@ func TestNothingOutside(t *testing.T) {
 	}
 }
 
-// TestNoPlainFile has the files of an app that it need not have, those of tests too,
+// TestIrregularFiles has the files of an app that it need not have, those of tests too,
 // as what is no file: they are told, and not taken for missing. An editor's lock is
 // nobody's file.
-func TestNoPlainFile(t *testing.T) {
+func TestIrregularFiles(t *testing.T) {
 	const message = "this is no file of the app: a folder, a pipe, a device, or a link that leads out of its folder [file]"
 	for _, tt := range []struct{ from, to, want string }{
 		{"pipe", "app.yaml", "app/app.yaml: " + message},
@@ -76,12 +76,12 @@ func TestNoPlainFile(t *testing.T) {
 		{"pipe", ".env", "app: cannot read the app's folder: reading app/.env: not a regular file [file]"},
 	} {
 		t.Run(tt.from+" "+tt.to, func(t *testing.T) {
-			dir := surrounded(t)
+			dir := newSurroundedApp(t)
 			write(t, filepath.Join(dir, "root_agent.yaml"), "name: a\ninstruction: Answer.\n")
 			if err := os.Rename(filepath.Join(dir, tt.from), filepath.Join(dir, tt.to)); err != nil {
 				t.Fatal(err)
 			}
-			ds := loader.New(&loader.Options{Env: environment, Overlay: "prod"}).Check(t.Context(), dir)
+			ds := loader.New(&loader.Options{Env: lookUpEnv, Overlay: "prod"}).Check(t.Context(), dir)
 			if strings.ReplaceAll(strings.Join(ds.Strings(), "\n"), filepath.ToSlash(filepath.Dir(dir))+"/", "") != tt.want {
 				t.Errorf("Check = %q, want %q", ds.Strings(), tt.want)
 			}
@@ -89,9 +89,9 @@ func TestNoPlainFile(t *testing.T) {
 	}
 }
 
-// surrounded is an app's folder with all that is no file of the app in and
+// newSurroundedApp is an app's folder with all that is no file of the app in and
 // around it. A pipe here has nobody on its other end: who opens it, waits.
-func surrounded(t *testing.T) string {
+func newSurroundedApp(t *testing.T) string {
 	t.Helper()
 	top := t.TempDir()
 	dir := filepath.Join(top, "app")

@@ -13,21 +13,25 @@ type (
 	defaultsNode struct{ node *spec.Node }
 )
 
-func (m modelNode) at() *spec.Node    { return m.node }
-func (a agentNode) at() *spec.Node    { return a.node }
-func (t toolNode) at() *spec.Node     { return t.node }
-func (f functionNode) at() *spec.Node { return f.node }
-func (s schemaNode) at() *spec.Node   { return s.node }
-func (d defaultsNode) at() *spec.Node { return d.node }
+func (m modelNode) yamlNode() *spec.Node    { return m.node }
+func (a agentNode) yamlNode() *spec.Node    { return a.node }
+func (t toolNode) yamlNode() *spec.Node     { return t.node }
+func (f functionNode) yamlNode() *spec.Node { return f.node }
+func (s schemaNode) yamlNode() *spec.Node   { return s.node }
+func (d defaultsNode) yamlNode() *spec.Node { return d.node }
 
 // DecodeSpec keeps the node.
-func (m *modelNode) DecodeSpec(n *spec.Node) spec.Diagnostics { return keep(n, &m.node, "a model") }
+func (m *modelNode) DecodeSpec(n *spec.Node) spec.Diagnostics {
+	return keepMapping(n, &m.node, "a model")
+}
 
 // SchemaSpec refers to the definition.
 func (m *modelNode) SchemaSpec() map[string]any { return map[string]any{"$ref": "#/$defs/model"} }
 
 // DecodeSpec keeps the node.
-func (a *agentNode) DecodeSpec(n *spec.Node) spec.Diagnostics { return keep(n, &a.node, "an agent") }
+func (a *agentNode) DecodeSpec(n *spec.Node) spec.Diagnostics {
+	return keepMapping(n, &a.node, "an agent")
+}
 
 // SchemaSpec refers to the definition.
 func (a *agentNode) SchemaSpec() map[string]any {
@@ -35,7 +39,9 @@ func (a *agentNode) SchemaSpec() map[string]any {
 }
 
 // DecodeSpec keeps the node.
-func (t *toolNode) DecodeSpec(n *spec.Node) spec.Diagnostics { return keep(n, &t.node, "a tool") }
+func (t *toolNode) DecodeSpec(n *spec.Node) spec.Diagnostics {
+	return keepMapping(n, &t.node, "a tool")
+}
 
 // SchemaSpec refers to the definition.
 func (t *toolNode) SchemaSpec() map[string]any { return map[string]any{"$ref": "#/$defs/tool"} }
@@ -74,7 +80,7 @@ func (s *schemaNode) SchemaSpec() map[string]any { return (&spec.ValueSchema{}).
 
 // DecodeSpec keeps the node.
 func (d *defaultsNode) DecodeSpec(n *spec.Node) spec.Diagnostics {
-	return keep(n, &d.node, "what the agents of a class have")
+	return keepMapping(n, &d.node, "what the agents of a class have")
 }
 
 // SchemaSpec describes a mapping of an agent's fields.
@@ -82,7 +88,7 @@ func (d *defaultsNode) SchemaSpec() map[string]any {
 	return map[string]any{"type": "object", "title": "mapping of the fields of an agent of this class"}
 }
 
-func keep(n *spec.Node, into **spec.Node, what string) spec.Diagnostics {
+func keepMapping(n *spec.Node, into **spec.Node, what string) spec.Diagnostics {
 	*into = n
 	if n.Kind != spec.Mapping {
 		return spec.Diagnostics{n.Errorf("type", "%s is a mapping with its settings", what)}

@@ -56,24 +56,24 @@ func newRegistry() registry {
 }
 
 // A shelf has the parts of one sort, and what messages call them.
-type shelf struct {
-	what  string
+type partTable struct {
+	label string
 	parts map[string]part
 }
 
-// node is a part in a document, of whatever kind.
-type node interface{ at() *spec.Node }
+// partNode is a part in a document, of whatever kind.
+type partNode interface{ yamlNode() *spec.Node }
 
-// declare makes the parts of a document known. A name that is taken is an
+// declareNamed makes the parts of a document known. A name that is taken is an
 // error that names both places.
-func declare[N node](j *job, into shelf, found map[string]N, from part) {
+func declareNamed[N partNode](j *job, into partTable, found map[string]N, from part) {
 	for _, name := range slices.Sorted(maps.Keys(found)) {
-		n := found[name].at()
+		n := found[name].yamlNode()
 		old, taken := into.parts[name]
 		switch {
 		case n == nil || taken && old.node.Pos == n.Pos:
 		case taken:
-			j.report(n.Errorf("clash", "the %s %s is there already, at %s", into.what, name, old.node.Pos))
+			j.report(n.Errorf("clash", "the %s %s is there already, at %s", into.label, name, old.node.Pos))
 		default:
 			into.parts[name] = part{n, from.file, from.shared}
 		}
@@ -81,35 +81,35 @@ func declare[N node](j *job, into shelf, found map[string]N, from part) {
 }
 
 func (j *job) declareParts(p *parts, from part) {
-	declare(j, shelf{"model", j.names.models}, p.Models, from)
-	declare(j, shelf{"agent", j.names.agents}, p.Agents, from)
-	declare(j, shelf{"tool", j.names.tools}, p.Tools, from)
-	declare(j, shelf{"function", j.names.functions}, p.Functions, from)
-	declare(j, shelf{"schema", j.names.schemas}, p.Schemas, from)
-	declare(j, shelf{"default of", j.names.defaults}, p.Defaults, from)
+	declareNamed(j, partTable{"model", j.names.models}, p.Models, from)
+	declareNamed(j, partTable{"agent", j.names.agents}, p.Agents, from)
+	declareNamed(j, partTable{"tool", j.names.tools}, p.Tools, from)
+	declareNamed(j, partTable{"function", j.names.functions}, p.Functions, from)
+	declareNamed(j, partTable{"schema", j.names.schemas}, p.Schemas, from)
+	declareNamed(j, partTable{"default of", j.names.defaults}, p.Defaults, from)
 }
 
-// includeAll takes in the parts of other files.
-func (j *job) includeAll(files []spec.Text, from string) {
+// includeFiles takes in the parts of other files.
+func (j *job) includeFiles(files []spec.Text, from string) {
 	for _, at := range files {
 		file := path.Join(path.Dir(from), at.Value)
 		switch {
 		case j.included[file]:
-		case path.IsAbs(at.Value) || strings.Contains(at.Value, "\\") || leadsOut(file) && !isBeside(file):
+		case path.IsAbs(at.Value) || strings.Contains(at.Value, "\\") || escapesFolder(file) && !isSharedFile(file):
 			d := at.Errorf(0, "path", "include %s leads out of the app's folder", at.Value).
 				WithHint("an include is a file of the app, or one beside the app's folder: ../NAME.yaml")
-			j.report(hintSlash(d, at.Value))
-		case !j.src.exists(file):
-			j.report(at.Errorf(0, "file", "%s", j.src.missing(file)))
+			j.report(addSlashHint(d, at.Value))
+		case !j.src.fileExists(file):
+			j.report(at.Errorf(0, "file", "%s", j.src.missingFileMessage(file)))
 		default:
 			j.included[file] = true
-			j.include(file)
+			j.includeFile(file)
 		}
 	}
 }
 
-func (j *job) include(file string) {
-	n, ds := j.src.parse(file)
+func (j *job) includeFile(file string) {
+	n, ds := j.src.parseFile(file)
 	j.report(ds...)
 	if n == nil || ds.HasErrors() {
 		j.appBroken = true
@@ -122,17 +122,17 @@ func (j *job) include(file string) {
 	j.declareParts(&p, part{file: file, shared: true})
 }
 
-// isBeside says whether a path is that of a YAML file beside the app's folder,
+// isSharedFile says whether a path is that of a YAML file beside the app's folder,
 // which several apps may include.
-func isBeside(file string) bool {
+func isSharedFile(file string) bool {
 	name, ok := strings.CutPrefix(file, "../")
 	return ok && !strings.ContainsAny(name, `/\`) && !strings.HasPrefix(name, ".") && (path.Ext(name) == ".yaml" || path.Ext(name) == ".yml")
 }
 
-// takeParts declares the parts that an agent's file brings, and returns the
+// extractParts declares the parts that an agent's file brings, and returns the
 // file's own agent without them. Only the root agent's file has more than
 // agents.
-func (j *job) takeParts(n *spec.Node, file string, root bool) *spec.Node {
+func (j *job) extractParts(n *spec.Node, file string, root bool) *spec.Node {
 	if n.Get("agent_class") == nil && n.Get("name") == nil {
 		return n
 	}
@@ -158,7 +158,7 @@ func (j *job) takeParts(n *spec.Node, file string, root bool) *spec.Node {
 	if !root {
 		all.Agents = some.Agents
 	}
-	j.includeAll(all.Include, file)
+	j.includeFiles(all.Include, file)
 	j.declareParts(&parts{Agents: all.Agents, Functions: all.Functions, Schemas: all.Schemas, Defaults: all.Defaults}, part{file: file})
 	return &rest
 }

@@ -44,7 +44,7 @@ func (j *job) buildPlugins(ctx context.Context) {
 		}
 		kind, ok := j.loader.plugins.Lookup(ref.name.Value)
 		if !ok {
-			j.report(unknown(ref.name, "plugin %s", ref.name.Value, j.loader.plugins.Names()))
+			j.report(unknownNameError(ref.name, "plugin %s", ref.name.Value, j.loader.plugins.Names()))
 			continue
 		}
 		if seen[kind.Name] {
@@ -59,14 +59,14 @@ func (j *job) buildPlugins(ctx context.Context) {
 
 func (j *job) buildPlugin(ctx context.Context, kind spec.Kind[runtime.PluginEnv, *runtime.Plugin], n *spec.Node) *runtime.Plugin {
 	plan, ds := kind.Decode(n)
-	ds = append(ds, j.bind(plan.Config)...)
+	ds = append(ds, j.bindFunctions(plan.Config)...)
 	j.report(ds...)
 	if ds.HasErrors() {
 		return nil
 	}
 	p, err := plan.Build(ctx, runtime.PluginEnv{Logger: j.loader.opts.Logger})
 	if err != nil {
-		j.reportBuild(n, "build", err)
+		j.reportBuildError(n, "build", err)
 		return nil
 	}
 	return p
@@ -80,7 +80,7 @@ func (l *Loader) pluginSchema(set *spec.SchemaSet) map[string]any {
 	}
 	all := []any{map[string]any{"enum": names}}
 	for _, k := range l.plugins {
-		all = append(all, object(k.Name, described(set.Object(k.ConfigType()), k.Doc)))
+		all = append(all, newObjectSchema(k.Name, setDescription(set.Object(k.ConfigType()), k.Doc)))
 	}
-	return oneOf(all)
+	return anyOfSchema(all)
 }

@@ -13,9 +13,9 @@ import (
 // Portable reports all problems of a folder's app, and as warnings what plain
 // ADK would not understand.
 func (l *Loader) Portable(ctx context.Context, dir string) spec.Diagnostics {
-	return l.examine(ctx, dir, func(j *job, root *placed) {
-		for _, f := range j.foreign(root) {
-			d := f.at.Warnf("portable", "%s", f.what)
+	return l.inspectApp(ctx, dir, func(j *job, root *resolvedAgent) {
+		for _, f := range j.findForeign(root) {
+			d := f.at.Warnf("portable", "%s", f.message)
 			if f.lowered {
 				d.Hint = "agenthost export --adk writes it in ADK's way"
 			}
@@ -28,7 +28,7 @@ func (l *Loader) Portable(ctx context.Context, dir string) spec.Diagnostics {
 // an export writes it in another way.
 type finding struct {
 	at      *spec.Node
-	what    string
+	message string
 	lowered bool
 }
 
@@ -47,8 +47,8 @@ func adkFields() map[string][]string {
 	}
 }
 
-// foreign are the findings of an app.
-func (j *job) foreign(root *placed) []finding {
+// findForeign are the findings of an app.
+func (j *job) findForeign(root *resolvedAgent) []finding {
 	var all []finding
 	if j.appNode != nil {
 		lowered := []string{"name", "root_agent", "include", "models", "agents", "tools", "functions", "schemas", "defaults"}
@@ -59,15 +59,15 @@ func (j *job) foreign(root *placed) []finding {
 	for _, key := range j.partKeys {
 		all = append(all, finding{key, key.Value + " is no field of ADK's agents", true})
 	}
-	for name, f := range sorted(j.names.functions) {
+	for name, f := range sortedParts(j.names.functions) {
 		if j.used[f.node] {
 			all = append(all, finding{f.node, "the name " + name + " is code for ADK: what stands in its place here is not known there", false})
 		}
 	}
-	return append(all, j.foreignAgent(root)...)
+	return append(all, j.findForeignInAgent(root)...)
 }
 
-func (j *job) foreignAgent(p *placed) []finding {
+func (j *job) findForeignInAgent(p *resolvedAgent) []finding {
 	class := p.plan.Kind.Name
 	fields, known := adkFields()[class]
 	var all []finding
@@ -79,22 +79,22 @@ func (j *job) foreignAgent(p *placed) []finding {
 			all = append(all, finding{e.Key, e.Key.Value + " is no field of ADK's " + class, false})
 			continue
 		}
-		all = append(all, j.foreignField(p, e)...)
+		all = append(all, j.findForeignInField(p, e)...)
 	}
 	for _, sub := range p.subs {
 		if sub.at.Get("config_path") == nil {
 			all = append(all, finding{sub.at, "ADK has agents in files of their own: config_path", true})
 		}
-		all = append(all, j.foreignAgent(sub)...)
+		all = append(all, j.findForeignInAgent(sub)...)
 	}
 	for _, t := range p.tools {
-		all = append(all, j.foreignTool(t)...)
+		all = append(all, j.findForeignInTool(t)...)
 	}
 	return all
 }
 
-// foreignField looks at the value of a field that ADK has.
-func (j *job) foreignField(p *placed, e spec.Entry) []finding {
+// findForeignInField looks at the value of a field that ADK has.
+func (j *job) findForeignInField(p *resolvedAgent, e spec.Entry) []finding {
 	var all []finding
 	switch key := e.Key.Value; {
 	case key == "output_schema" || key == "input_schema":
@@ -102,13 +102,13 @@ func (j *job) foreignField(p *placed, e spec.Entry) []finding {
 			all = append(all, finding{e.Value, "ADK takes the name of a Python class here, and no schema", false})
 		}
 	case key == "model" && j.isScripted(e.Value.Value):
-		return []finding{{e.Value, scriptedForADK(e.Value.Value), true}}
+		return []finding{{e.Value, scriptedModelMessage(e.Value.Value), true}}
 	case key == "model":
-		if _, lowered, plain := j.plainModel(e.Value.Value); !plain {
+		if _, lowered, plain := j.exportedModelName(e.Value.Value); !plain {
 			all = append(all, finding{e.Value, "ADK knows models of Gemini by their names only", lowered})
 		}
 	case key == "instruction":
-		all = append(all, foreignText(e.Value)...)
+		all = append(all, findForeignInText(e.Value)...)
 	case strings.HasSuffix(key, "_callbacks"):
 		for _, item := range e.Value.Items {
 			if item.Get("name") == nil {
@@ -118,20 +118,20 @@ func (j *job) foreignField(p *placed, e spec.Entry) []finding {
 	case key == "sub_agents" || key == "tools":
 		return nil
 	}
-	return append(all, references(e.Value)...)
+	return append(all, findReferences(e.Value)...)
 }
 
-// references are the ${…} of a tree.
-func references(n *spec.Node) []finding {
+// findReferences are the ${…} of a tree.
+func findReferences(n *spec.Node) []finding {
 	var all []finding
 	if n.HasReference() {
 		all = append(all, finding{n, "ADK does not know ${…}: an export writes the value that it has now", true})
 	}
 	for _, e := range n.Entries {
-		all = append(all, references(e.Value)...)
+		all = append(all, findReferences(e.Value)...)
 	}
 	for _, item := range n.Items {
-		all = append(all, references(item)...)
+		all = append(all, findReferences(item)...)
 	}
 	return all
 }
@@ -139,7 +139,7 @@ func references(n *spec.Node) []finding {
 // optionalTag is our second form of an optional placeholder.
 var optionalTag = regexp.MustCompile(`<([A-Za-z_][A-Za-z0-9_]*(?::[A-Za-z_][A-Za-z0-9_]*)?\?)>`)
 
-func foreignText(n *spec.Node) []finding {
+func findForeignInText(n *spec.Node) []finding {
 	var all []finding
 	if optionalTag.MatchString(n.Value) {
 		all = append(all, finding{n, "ADK does not know <key?>: there it is {key?}", true})
@@ -153,23 +153,23 @@ func foreignText(n *spec.Node) []finding {
 // isScripted says whether a model of the app answers from a script. ADK has no
 // such model: an agent without one asks that of the agent above, or ADK's own.
 func (j *job) isScripted(name string) bool {
-	p, ours := j.names.models[name]
-	if !ours {
+	p, declared := j.names.models[name]
+	if !declared {
 		return false
 	}
 	provider := p.node.Get("provider")
 	return !provider.IsNull() && provider.Value == "scripted"
 }
 
-func scriptedForADK(name string) string {
+func scriptedModelMessage(name string) string {
 	return "the model " + name + " answers from a script, which ADK cannot: an export leaves it out, and ADK asks the model of the agent above, or its default"
 }
 
-// plainModel is the name of Gemini's that a model goes by in ADK. Plain says
+// exportedModelName is the name of Gemini's that a model goes by in ADK. Plain says
 // that it is the name as it stands, lowered that it may be written so.
-func (j *job) plainModel(name string) (gemini string, lowered, plain bool) {
-	p, ours := j.names.models[name]
-	if !ours {
+func (j *job) exportedModelName(name string) (gemini string, lowered, plain bool) {
+	p, declared := j.names.models[name]
+	if !declared {
 		bare, ok := strings.CutPrefix(name, "gemini/")
 		return bare, ok, !ok && !strings.Contains(name, "openai_compatible/")
 	}
@@ -180,8 +180,8 @@ func (j *job) plainModel(name string) (gemini string, lowered, plain bool) {
 	return "", false, false
 }
 
-func (j *job) foreignTool(t *placedTool) []finding {
-	n := j.toolNode(t)
+func (j *job) findForeignInTool(t *resolvedTool) []finding {
+	n := j.findToolNode(t)
 	switch {
 	case t.agent != nil:
 		var all []finding
@@ -191,17 +191,17 @@ func (j *job) foreignTool(t *placedTool) []finding {
 		if confirm := t.plan.Node.Get("confirm"); confirm != nil {
 			all = append(all, finding{confirm, "confirm is no field of ADK's AgentTool", false})
 		}
-		return append(all, j.foreignAgent(t.agent)...)
+		return append(all, j.findForeignInAgent(t.agent)...)
 	case n.Get("name") == nil || isCodeName(n.Get("name").Value) && t.at != n:
 		return []finding{{n, "ADK has no tools in YAML but its own", false}}
 	case t.at != n:
 		return []finding{{t.at, "ADK has no tools by name", true}}
 	}
-	return references(n)
+	return findReferences(n)
 }
 
-// toolNode is where a tool of an agent is written: in the agent, or under tools.
-func (j *job) toolNode(t *placedTool) *spec.Node {
+// findToolNode is where a tool of an agent is written: in the agent, or under tools.
+func (j *job) findToolNode(t *resolvedTool) *spec.Node {
 	if use := t.at.Get("use"); use != nil {
 		return j.names.tools[use.Value].node
 	}

@@ -52,7 +52,7 @@ func (t *recordedTool) Run(ctx context.Context, call *tool.Call) (*tool.Result, 
 	case result != nil:
 		c.Response = result.Response
 	}
-	c.State = written(before, call.Actions.StateDelta)
+	c.State = changedKeys(before, call.Actions.StateDelta)
 	for _, key := range call.Actions.UpdatedKeys() {
 		c.State[key], _ = call.State.Get(key)
 	}
@@ -60,8 +60,8 @@ func (t *recordedTool) Run(ctx context.Context, call *tool.Call) (*tool.Result, 
 	return result, err
 }
 
-// written are the keys that differ from those before.
-func written(before, after map[string]any) map[string]any {
+// changedKeys are the keys that differ from those before.
+func changedKeys(before, after map[string]any) map[string]any {
 	state := map[string]any{}
 	for k, v := range after {
 		if old, ok := before[k]; !ok || !reflect.DeepEqual(old, v) {

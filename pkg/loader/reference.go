@@ -18,26 +18,26 @@ import (
 func (l *Loader) Reference() string {
 	var b strings.Builder
 	b.WriteString(referenceTop)
-	chapter(&b, "app.yaml", "An app beside its agents' files; every field may be missing.",
+	writeChapter(&b, "app.yaml", "An app beside its agents' files; every field may be missing.",
 		spec.Reference("The document", "The fields of app.yaml.", reflect.TypeFor[document]()),
 		spec.Reference("run_config", "How invocations run.", reflect.TypeFor[runtime.RunConfig]()),
 		spec.Reference("events_compaction_config", "When the older part of a conversation is replaced by a summary.", reflect.TypeFor[runtime.CompactionConfig]()))
-	chapter(&b, "Agents", "An agent is a file, or stands under `sub_agents:`, `agents:` or `root_agent:`.", pages(l.agentKinds)...)
-	chapter(&b, "Callbacks", "An item of the lists that end in `_callbacks`; which verbs and names a list knows is told in [language.md](language.md#callbacks).",
+	writeChapter(&b, "Agents", "An agent is a file, or stands under `sub_agents:`, `agents:` or `root_agent:`.", renderKinds(l.agentKinds)...)
+	writeChapter(&b, "Callbacks", "An item of the lists that end in `_callbacks`; which verbs and names a list knows is told in [language.md](language.md#callbacks).",
 		spec.Reference("A callback", "The name of a function, or a rule of one verb.", reflect.TypeFor[runtime.CallbackConfig]()))
-	adk, short := l.agentToolPages()
-	chapter(&b, "Tools", "Under `tools:`, a tool is a mapping with one of these keys, or `use: NAME`, or the `name:` of a built-in tool.",
-		append(pages(l.toolKinds), short...)...)
-	chapter(&b, "Built-in tools", "Written as `name: exit_loop`, as in ADK; fields, where there are any, stand in `args:`.",
-		append(pages(l.builtins), adk...)...)
-	chapter(&b, "Models", "Under `models:`, a model is a mapping with its `provider:`.", pages(l.providers)...)
-	chapter(&b, "Plugins", "Under `plugins:` in app.yaml, a plugin is its name, or a mapping of its name and its settings.", pages(l.plugins)...)
-	chapter(&b, "Scripts", "The scripted model's file is a list; the first entry that matches answers.",
+	adk, short := l.renderAgentTools()
+	writeChapter(&b, "Tools", "Under `tools:`, a tool is a mapping with one of these keys, or `use: NAME`, or the `name:` of a built-in tool.",
+		append(renderKinds(l.toolKinds), short...)...)
+	writeChapter(&b, "Built-in tools", "Written as `name: exit_loop`, as in ADK; fields, where there are any, stand in `args:`.",
+		append(renderKinds(l.builtins), adk...)...)
+	writeChapter(&b, "Models", "Under `models:`, a model is a mapping with its `provider:`.", renderKinds(l.providers)...)
+	writeChapter(&b, "Plugins", "Under `plugins:` in app.yaml, a plugin is its name, or a mapping of its name and its settings.", renderKinds(l.plugins)...)
+	writeChapter(&b, "Scripts", "The scripted model's file is a list; the first entry that matches answers.",
 		spec.Reference("An entry", "One answer.", reflect.TypeFor[provider.ScriptEntry]()))
-	chapter(&b, "Tests", "A file `*.test.yaml` beside an app is a list of tests; see [testing.md](testing.md).", apptest.Reference()...)
-	chapter(&b, "Policy", "The file that `--policy` names; see [policy.md](policy.md).", policy.Reference())
-	chapter(&b, "Callers", "The file that `--auth` names, or `auth:` in that of `--config`; see [security.md](security.md).", auth.Reference())
-	return linked().Replace(b.String())
+	writeChapter(&b, "Tests", "A file `*.test.yaml` beside an app is a list of tests; see [testing.md](testing.md).", apptest.Reference()...)
+	writeChapter(&b, "Policy", "The file that `--policy` names; see [policy.md](policy.md).", policy.Reference())
+	writeChapter(&b, "Callers", "The file that `--auth` names, or `auth:` in that of `--config`; see [security.md](security.md).", auth.Reference())
+	return newLinkReplacer().Replace(b.String())
 }
 
 const referenceTop = `# Reference
@@ -46,13 +46,13 @@ Every field, as the loader knows it. ` + "`make generate`" + ` writes this page;
 fields are for is told in [language.md](language.md).
 `
 
-func chapter(b *strings.Builder, title, about string, pages ...string) {
+func writeChapter(b *strings.Builder, title, about string, pages ...string) {
 	fmt.Fprintf(b, "\n## %s\n\n%s\n\n%s", title, about, strings.Join(pages, "\n"))
 }
 
-// agentToolPages are those of the two ways to name an agent as a tool: by
+// renderAgentTools are those of the two ways to name an agent as a tool: by
 // ADK's name, and by a key.
-func (l *Loader) agentToolPages() (adk, short []string) {
+func (l *Loader) renderAgentTools() (adk, short []string) {
 	for _, k := range l.agentTools {
 		if k.Name == "AgentTool" {
 			adk = append(adk, k.Reference())
@@ -63,9 +63,9 @@ func (l *Loader) agentToolPages() (adk, short []string) {
 	return adk, short
 }
 
-// linked puts links where the fields only know that a value is told of
+// newLinkReplacer puts links where the fields only know that a value is told of
 // elsewhere on the page.
-func linked() *strings.Replacer {
+func newLinkReplacer() *strings.Replacer {
 	const agent, tool = "[agent](#agents)", "[tool](#tools)"
 	return strings.NewReplacer(
 		"`root_agent` | see below", "`root_agent` | text or "+agent,
@@ -84,8 +84,8 @@ func linked() *strings.Replacer {
 	)
 }
 
-// pages are those of a list of kinds, by name.
-func pages[Env, T any](kinds spec.Kinds[Env, T]) []string {
+// renderKinds are those of a list of kinds, by name.
+func renderKinds[Env, T any](kinds spec.Kinds[Env, T]) []string {
 	var all []string
 	for _, k := range kinds {
 		all = append(all, k.Reference())

@@ -27,61 +27,63 @@ type Effective struct {
 // there is none.
 func (l *Loader) Effective(ctx context.Context, dir string) (*Effective, spec.Diagnostics) {
 	var e *Effective
-	ds := l.examine(ctx, dir, func(j *job, root *placed) {
+	ds := l.inspectApp(ctx, dir, func(j *job, root *resolvedAgent) {
 		e = &Effective{
-			Document: j.effectiveDocument(root), Revision: j.src.revision(),
-			Files: slices.Sorted(maps.Keys(j.src.read)), Values: slices.Sorted(maps.Keys(j.src.asked)),
+			Document: j.buildEffectiveDocument(root), Revision: j.src.computeRevision(),
+			Files: slices.Sorted(maps.Keys(j.src.readFiles)), Values: slices.Sorted(maps.Keys(j.src.usedValues)),
 		}
 	})
 	return e, ds
 }
 
-// examine resolves an app and shows it, when nothing is wrong with it, before
+// inspectApp resolves an app and shows it, when nothing is wrong with it, before
 // it is closed again.
-func (l *Loader) examine(ctx context.Context, dir string, look func(j *job, root *placed)) spec.Diagnostics {
-	src, ds := l.open(dir)
+func (l *Loader) inspectApp(ctx context.Context, dir string, look func(j *job, root *resolvedAgent)) spec.Diagnostics {
+	src, ds := l.openAppFolder(dir)
 	if src == nil {
 		return ds
 	}
 	defer src.close()
 	j := newJob(l, src)
-	if root := j.resolve(ctx); root != nil && !j.ds.HasErrors() {
+	if root := j.resolveApp(ctx); root != nil && !j.ds.HasErrors() {
 		look(j, root)
 	}
-	j.close()
-	return j.problems()
+	j.closeResources()
+	return j.collectProblems()
 }
 
-// effectiveDocument is app.yaml without what was taken into the agents.
-func (j *job) effectiveDocument(root *placed) *spec.Node {
+// buildEffectiveDocument is app.yaml without what was taken into the agents.
+func (j *job) buildEffectiveDocument(root *resolvedAgent) *spec.Node {
 	doc := &spec.Node{Kind: spec.Mapping, Tag: "!!map"}
 	if j.appNode != nil {
 		*doc = *j.appNode
 	}
 	parts := []string{"include", "models", "agents", "tools", "functions", "schemas", "defaults", "root_agent"}
 	doc.Entries = slices.DeleteFunc(slices.Clone(doc.Entries), func(e spec.Entry) bool { return slices.Contains(parts, e.Key.Value) })
-	for _, s := range []shelf{{"models", j.names.models}, {"tools", j.names.tools}, {"functions", j.names.functions}, {"schemas", j.names.schemas}} {
+	for _, s := range []partTable{{"models", j.names.models}, {"tools", j.names.tools}, {"functions", j.names.functions}, {"schemas", j.names.schemas}} {
 		section := &spec.Node{Kind: spec.Mapping, Tag: "!!map"}
-		for name, p := range sorted(s.parts) {
+		for name, p := range sortedParts(s.parts) {
 			if !p.shared || j.used[p.node] {
-				section.Entries = append(section.Entries, spec.Entry{Key: word(name), Value: p.node})
+				section.Entries = append(section.Entries, spec.Entry{Key: newScalar(name), Value: p.node})
 			}
 		}
 		if len(section.Entries) > 0 {
-			doc.Entries = append(doc.Entries, spec.Entry{Key: word(s.what), Value: section})
+			doc.Entries = append(doc.Entries, spec.Entry{Key: newScalar(s.label), Value: section})
 		}
 	}
-	doc.Entries = append(doc.Entries, spec.Entry{Key: word("root_agent"), Value: root.whole()})
+	doc.Entries = append(doc.Entries, spec.Entry{Key: newScalar("root_agent"), Value: root.expandRefs()})
 	return doc
 }
 
-// word is a text that was written nowhere.
-func word(text string) *spec.Node { return &spec.Node{Kind: spec.Scalar, Tag: "!!str", Value: text} }
+// newScalar is a text that was written nowhere.
+func newScalar(text string) *spec.Node {
+	return &spec.Node{Kind: spec.Scalar, Tag: "!!str", Value: text}
+}
 
-// whole is the agent's mapping with those below it written out in the place of
+// expandRefs is the agent's mapping with those below it written out in the place of
 // their references.
-func (p *placed) whole() *spec.Node {
-	at := map[*spec.Node]*placed{}
+func (p *resolvedAgent) expandRefs() *spec.Node {
+	at := map[*spec.Node]*resolvedAgent{}
 	for _, sub := range p.subs {
 		at[sub.at] = sub
 	}
@@ -90,12 +92,12 @@ func (p *placed) whole() *spec.Node {
 			at[t.agent.at] = t.agent
 		}
 	}
-	return writtenOut(p.plan.Node, at)
+	return expandNode(p.plan.Node, at)
 }
 
-func writtenOut(n *spec.Node, at map[*spec.Node]*placed) *spec.Node {
+func expandNode(n *spec.Node, at map[*spec.Node]*resolvedAgent) *spec.Node {
 	if sub := at[n]; sub != nil && n.Kind == spec.Mapping {
-		return sub.whole()
+		return sub.expandRefs()
 	}
 	if n.Kind == spec.Scalar {
 		return n
@@ -103,10 +105,10 @@ func writtenOut(n *spec.Node, at map[*spec.Node]*placed) *spec.Node {
 	out := *n
 	out.Entries, out.Items = nil, nil
 	for _, e := range n.Entries {
-		out.Entries = append(out.Entries, spec.Entry{Key: e.Key, Value: writtenOut(e.Value, at)})
+		out.Entries = append(out.Entries, spec.Entry{Key: e.Key, Value: expandNode(e.Value, at)})
 	}
 	for _, item := range n.Items {
-		out.Items = append(out.Items, writtenOut(item, at))
+		out.Items = append(out.Items, expandNode(item, at))
 	}
 	return &out
 }

@@ -19,10 +19,10 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// doors is a kind of tool that opens and closes, and keeps a diary of both.
-type doors struct {
-	mu    sync.Mutex
-	diary []string
+// doorKind is a kind of tool that opens and closes, and keeps a diary of both.
+type doorKind struct {
+	mu  sync.Mutex
+	log []string
 }
 
 type doorConfig struct {
@@ -37,29 +37,29 @@ type door struct {
 // Close closes the door.
 func (d door) Close() error { d.close(); return nil }
 
-func (d *doors) note(format string, args ...any) {
+func (d *doorKind) addLine(format string, args ...any) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.diary = append(d.diary, fmt.Sprintf(format, args...))
+	d.log = append(d.log, fmt.Sprintf(format, args...))
 }
 
-// wrote is the diary since the last time.
-func (d *doors) wrote() string {
+// drainLog is the diary since the last time.
+func (d *doorKind) drainLog() string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	said := strings.Join(d.diary, ", ")
-	d.diary = nil
-	return said
+	entries := strings.Join(d.log, ", ")
+	d.log = nil
+	return entries
 }
 
-func (d *doors) kind() spec.Kind[tool.Env, tool.Set] {
+func (d *doorKind) newKind() spec.Kind[tool.Env, tool.Set] {
 	return spec.NewKind("door", "A door.", func(_ context.Context, _ tool.Env, c *doorConfig) (tool.Set, error) {
 		if c.Name == "stuck" {
 			return nil, fmt.Errorf("door %s does not open", c.Name)
 		}
-		d.note("open %s", c.Name)
+		d.addLine("open %s", c.Name)
 		t, err := tool.FromFunc(c.Name, "A door.", func(context.Context, *tool.Call, struct{}) (string, error) { return "", nil })
-		return door{tool.One(t), func() { d.note("close %s", c.Name) }}, err
+		return door{tool.One(t), func() { d.addLine("close %s", c.Name) }}, err
 	})
 }
 
@@ -67,47 +67,47 @@ func (d *doors) kind() spec.Kind[tool.Env, tool.Set] {
 // is new opens before the swap, and what nobody has any more closes after the
 // last run.
 func TestResources(t *testing.T) {
-	d := &doors{}
-	s := newStage(t)
+	d := &doorKind{}
+	s := newWatchEnv(t)
 	host := runtime.NewHost(nil, nil)
 	l := New(nil)
-	l.toolKinds = append(slices.Clone(l.toolKinds), d.kind())
+	l.toolKinds = append(slices.Clone(l.toolKinds), d.newKind())
 	s.watch = NewWatch(l, host, []string{s.top}, &WatchOptions{Clock: s.clock})
-	for _, step := range []struct{ does, file, diary string }{
+	for _, step := range []struct{ name, file, diary string }{
 		{"two doors, one of them twice", "tools: [{door: {name: front}}, {door: {name: back}}]\nsub_agents: [{name: b, model: m, instruction: x, tools: [{door: {name: back}}]}]", "open front, open back"},
 		{"another text, and the tools in another place", "description: d\n\ntools:\n  - door:\n      name: back # the same\n  - {door: {name: front}}", ""},
 		{"one door for another", "tools: [{door: {name: back}}, {door: {name: side}}]", "open side, close front"},
 		{"a door that does not open", "tools: [{door: {name: new}}, {door: {name: stuck}}]", "open new, close new"},
 		{"no door", "", "close back, close side"},
 	} {
-		s.put("x/root_agent.yaml", "name: a\nmodel: m\ninstruction: "+step.does+"\n"+step.file)
-		s.put("x/app.yaml", "models: {m: {provider: scripted, script: s.yaml}}")
-		s.put("x/s.yaml", "- text: hi")
+		s.writeFile("x/root_agent.yaml", "name: a\nmodel: m\ninstruction: "+step.name+"\n"+step.file)
+		s.writeFile("x/app.yaml", "models: {m: {provider: scripted, script: s.yaml}}")
+		s.writeFile("x/s.yaml", "- text: hi")
 		s.must(s.watch.Sync(t.Context()))
-		got := strings.Split(d.wrote(), ", ")
+		got := strings.Split(d.drainLog(), ", ")
 		slices.Sort(got)
 		want := strings.Split(step.diary, ", ")
 		slices.Sort(want)
 		if !slices.Equal(got, want) {
-			t.Errorf("%s: the doors did %q, want %q", step.does, got, want)
+			t.Errorf("%s: the doors did %q, want %q", step.name, got, want)
 		}
 	}
 	host.Remove("x")
-	if n := len(l.resources.held); n != 0 {
+	if n := len(l.resources.byKey); n != 0 {
 		t.Errorf("%d resources are left", n)
 	}
 }
 
 // A switchboard is a model's server that counts its connections.
-type switchboard struct {
+type countingServer struct {
 	*httptest.Server
 	mu           sync.Mutex
 	made, closed int
 	changed      chan struct{}
 }
 
-func newSwitchboard(t *testing.T) *switchboard {
-	s := &switchboard{changed: make(chan struct{}, 1000)}
+func newCountingServer(t *testing.T) *countingServer {
+	s := &countingServer{changed: make(chan struct{}, 1000)}
 	s.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprint(w, `{"choices": [{"message": {"role": "assistant", "content": "hi"}, "finish_reason": "stop"}]}`)
 	}))
@@ -127,7 +127,7 @@ func newSwitchboard(t *testing.T) *switchboard {
 	return s
 }
 
-func (s *switchboard) counts() (made, closed int) {
+func (s *countingServer) countConnections() (made, closed int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.made, s.closed
@@ -137,7 +137,7 @@ func (s *switchboard) counts() (made, closed int) {
 // keeps its client and its connections; one that says otherwise has new ones,
 // and the old ones close after the last run. Nothing is left when the app goes.
 func TestConnectionsOutliveReloads(t *testing.T) {
-	server, s := newSwitchboard(t), newStage(t)
+	server, s := newCountingServer(t), newWatchEnv(t)
 	st, err := store.Open(t.Context(), "memory:", nil)
 	s.must(err)
 	defer st.Close()
@@ -145,9 +145,9 @@ func TestConnectionsOutliveReloads(t *testing.T) {
 	s.watch = NewWatch(l, host, []string{s.top}, &WatchOptions{Clock: s.clock})
 	turn := func(base, instruction string) {
 		t.Helper()
-		s.put("x/app.yaml", "models: {m: {provider: openai_compatible, model: m, base_url: "+server.URL+base+", api_key: '${secret:KEY}'}}")
-		s.put("x/.env", "KEY=k")
-		s.put("x/root_agent.yaml", "name: a\nmodel: m\ninstruction: "+instruction)
+		s.writeFile("x/app.yaml", "models: {m: {provider: openai_compatible, model: m, base_url: "+server.URL+base+", api_key: '${secret:KEY}'}}")
+		s.writeFile("x/.env", "KEY=k")
+		s.writeFile("x/root_agent.yaml", "name: a\nmodel: m\ninstruction: "+instruction)
 		s.must(s.watch.Sync(t.Context()))
 		for _, err := range host.Run(t.Context(), &runtime.RunRequest{App: "x", UserID: "u", SessionID: "s", Message: model.UserText("x"), CreateSession: true}) {
 			s.must(err)
@@ -159,25 +159,25 @@ func TestConnectionsOutliveReloads(t *testing.T) {
 	}
 	// net/http gives up a connection whose writer did not report within 50 ms,
 	// which happens on a machine that is busy.
-	before, _ := server.counts()
+	before, _ := server.countConnections()
 	if before > 3 {
 		t.Errorf("%d reloads made %d connections, want 1", reloads, before)
 	}
-	held := len(l.resources.held)
+	held := len(l.resources.byKey)
 	for i := range reloads {
 		turn(fmt.Sprint("/v1/", i), "rule")
 	}
-	if made, _ := server.counts(); made < before+reloads {
+	if made, _ := server.countConnections(); made < before+reloads {
 		t.Errorf("%d new addresses made %d connections more, want one for each", reloads, made-before)
 	}
-	if now := len(l.resources.held); now != held {
+	if now := len(l.resources.byKey); now != held {
 		t.Errorf("%d resources are held after reloads with new addresses, want %d as before", now, held)
 	}
 	host.Remove("x")
-	if n := len(l.resources.held); n != 0 {
+	if n := len(l.resources.byKey); n != 0 {
 		t.Errorf("%d resources are left", n)
 	}
-	for made, closed := server.counts(); closed < made; made, closed = server.counts() {
+	for made, closed := server.countConnections(); closed < made; made, closed = server.countConnections() {
 		select {
 		case <-server.changed:
 		case <-time.After(10 * time.Second):

@@ -11,9 +11,9 @@ const (
 	resumabilityRule = "resumability"
 )
 
-// resumable says whether the app or its root agent asks for invocations that
+// isResumable says whether the app or its root agent asks for invocations that
 // can be resumed.
-func (j *job) resumable(root *placed) bool {
+func (j *job) isResumable(root *resolvedAgent) bool {
 	if j.doc.Resumability.Resumable() {
 		return true
 	}
@@ -26,15 +26,15 @@ func (j *job) resumable(root *placed) bool {
 	return c.Resumable()
 }
 
-// checkResumable wants the setting at the root alone, and in an app that has it
+// checkResumability wants the setting at the root alone, and in an app that has it
 // names that tell sub-agents apart.
-func (j *job) checkResumable(root *placed) {
+func (j *job) checkResumability(root *resolvedAgent) {
 	if root == nil {
 		return
 	}
-	resumable := j.resumable(root)
-	var below func(p *placed)
-	below = func(p *placed) {
+	resumable := j.isResumable(root)
+	var below func(p *resolvedAgent)
+	below = func(p *resolvedAgent) {
 		seen := map[string]bool{}
 		for _, sub := range p.subs {
 			if resumable && sub.name != "" && seen[sub.name] {
@@ -43,7 +43,7 @@ func (j *job) checkResumable(root *placed) {
 			}
 			seen[sub.name] = true
 		}
-		for _, sub := range slices.Concat(p.subs, agentsOf(p.tools)) {
+		for _, sub := range slices.Concat(p.subs, toolAgents(p.tools)) {
 			if at := sub.plan.Node.Get(resumabilityKey); !at.IsNull() {
 				j.report(at.Errorf(resumabilityRule, "agent %s is not the root: invocations are resumed as a whole", sub.name).
 					WithHint("set it in app.yaml or on the root agent"))

@@ -17,15 +17,15 @@ type Loaded struct {
 	Files map[string][]byte
 }
 
-// Keep puts the app's revision into a store. An event may name it from then on.
-func (a *Loaded) Keep(ctx context.Context, revisions *store.Revisions) error {
+// SaveRevision puts the app's revision into a store. An event may name it from then on.
+func (a *Loaded) SaveRevision(ctx context.Context, revisions *store.Revisions) error {
 	return revisions.Put(ctx, &store.Revision{App: a.App.Name, ID: a.App.Revision, Files: a.Files}, a.App.Reload.KeepRevisions)
 }
 
 // LoadFiles is [Loader.Load] and the files that were read. Without an app there
 // is nothing.
 func (l *Loader) LoadFiles(ctx context.Context, dir string) (*Loaded, spec.Diagnostics) {
-	got := l.load(ctx, dir, nil, nil)
+	got := l.loadApp(ctx, dir, nil, nil)
 	if got.app == nil {
 		return nil, got.ds
 	}
@@ -37,12 +37,12 @@ func (l *Loader) LoadFiles(ctx context.Context, dir string) (*Loaded, spec.Diagn
 // whatever that environment says by now.
 func (l *Loader) LoadRevision(ctx context.Context, rev *store.Revision, dir string) (*runtime.App, error) {
 	src := newSource(rev.App, dir, &l.opts)
-	src.kept = rev
-	if now, _ := l.open(dir); now != nil {
+	src.storedRevision = rev
+	if now, _ := l.openAppFolder(dir); now != nil {
 		src.dotenv = now.dotenv
 		now.close()
 	}
-	got := l.build(ctx, src, nil)
+	got := l.loadSource(ctx, src, nil)
 	if got.app == nil {
 		return nil, fmt.Errorf("building revision %s of app %s: %w", rev.ID, rev.App, got.ds.Err())
 	}

@@ -14,77 +14,77 @@ import (
 // stateFlow is what all agents and tools of an app do with the state, to find
 // keys that nobody writes, that are read too early, or that nobody reads.
 type stateFlow struct {
-	schema *tool.StateSchema
-	pieces []statePiece
+	schema   *tool.StateSchema
+	accesses []stateAccess
 	// writers are the pieces that write a key, in the order of the tree.
-	writers map[string][]statePiece
-	keys    []string // of writers, sorted
-	read    map[string]bool
-	// unwritten is how many reads were told.
-	unwritten int
-	// near has what nearest has found.
-	near map[string]string
+	writers  map[string][]stateAccess
+	keys     []string // of writers, sorted
+	readKeys map[string]bool
+	// unwrittenCount is how many reads were told.
+	unwrittenCount int
+	// suggestions has what nearest has found.
+	suggestions map[string]string
 	// opaque says that code may write any key; readsAny, that any key may be
 	// read.
 	opaque, readsAny bool
-	last             map[*placed]bool
-	// guarded are the guards that were checked, and warned the keys that one
+	mayBeFinal       map[*resolvedAgent]bool
+	// checkedGuards are the guards that were checked, and warned the keys that one
 	// was warned of.
-	guarded map[spec.Pos]bool
-	warned  keys
-	ds      spec.Diagnostics
+	checkedGuards map[spec.Pos]bool
+	warnedKeys    keySet
+	ds            spec.Diagnostics
 }
 
-// statePiece is an agent, or a tool of an agent.
-type statePiece struct {
+// stateAccess is an agent, or a tool of an agent.
+type stateAccess struct {
 	use   tool.StateUse
-	agent *placed
+	agent *resolvedAgent
 	// tool is nil for the agent itself.
-	tool *placedTool
+	tool *resolvedTool
 }
 
 // checkFlow follows the keys of the state through the tree. It looks at apps
 // that have no errors: what is missing could be anybody's.
-func (j *job) checkFlow(root *placed) {
+func (j *job) checkFlow(root *resolvedAgent) {
 	if root == nil || j.ds.HasErrors() {
 		return
 	}
 	f := &stateFlow{
-		schema: stateSchema(root), writers: map[string][]statePiece{}, read: map[string]bool{}, near: map[string]string{}, last: map[*placed]bool{},
-		guarded: map[spec.Pos]bool{}, warned: keys{},
+		schema: stateSchema(root), writers: map[string][]stateAccess{}, readKeys: map[string]bool{}, suggestions: map[string]string{}, mayBeFinal: map[*resolvedAgent]bool{},
+		checkedGuards: map[spec.Pos]bool{}, warnedKeys: keySet{},
 	}
-	f.gather(root)
+	f.collectAccesses(root)
 	f.keys = slices.Sorted(maps.Keys(f.writers))
-	f.markLast(root)
-	for _, p := range f.pieces {
+	f.markFinalAgents(root)
+	for _, p := range f.accesses {
 		f.checkReads(p)
 		f.checkWrites(p)
 	}
 	f.checkOrder(root)
-	f.checkGuards(root, keys{})
+	f.checkGuards(root, keySet{})
 	f.checkRaces(root)
 	j.report(f.ds...)
 }
 
-func (f *stateFlow) report(d spec.Diagnostic) { f.ds = append(f.ds, d) }
+func (f *stateFlow) addProblem(d spec.Diagnostic) { f.ds = append(f.ds, d) }
 
-// gather reads an agent, its tools, and all below it.
-func (f *stateFlow) gather(p *placed) {
-	f.add(statePiece{use: p.stateUse(), agent: p})
+// collectAccesses reads an agent, its tools, and all below it.
+func (f *stateFlow) collectAccesses(p *resolvedAgent) {
+	f.addAccess(stateAccess{use: p.stateUse(), agent: p})
 	for _, t := range p.tools {
-		f.add(statePiece{use: t.stateUse(), agent: p, tool: t})
+		f.addAccess(stateAccess{use: t.stateUse(), agent: p, tool: t})
 		if t.agent != nil {
-			f.gather(t.agent)
-			f.markLast(t.agent)
+			f.collectAccesses(t.agent)
+			f.markFinalAgents(t.agent)
 		}
 	}
 	for _, sub := range p.subs {
-		f.gather(sub)
+		f.collectAccesses(sub)
 	}
 }
 
-func (f *stateFlow) add(p statePiece) {
-	f.pieces = append(f.pieces, p)
+func (f *stateFlow) addAccess(p stateAccess) {
+	f.accesses = append(f.accesses, p)
 	f.opaque = f.opaque || p.use.Opaque
 	f.readsAny = f.readsAny || p.use.ReadsAny
 	for _, w := range p.use.Writes {
@@ -92,22 +92,22 @@ func (f *stateFlow) add(p statePiece) {
 	}
 	for _, t := range p.use.Texts {
 		for _, ref := range t.Refs {
-			f.read[ref.Name] = true
+			f.readKeys[ref.Name] = true
 		}
 	}
 	for _, e := range p.use.Exprs {
 		uses := template.UsesOf(e.Expr.Value, "state")
 		f.readsAny = f.readsAny || uses.Whole
 		for _, m := range uses.Members {
-			f.read[m.Name] = true
+			f.readKeys[m.Name] = true
 		}
 	}
 }
 
-// markLast marks the agents that may have the last word below an agent: what
+// markFinalAgents marks the agents that may have the last word below an agent: what
 // they write may be for whoever asked.
-func (f *stateFlow) markLast(p *placed) {
-	f.last[p] = true
+func (f *stateFlow) markFinalAgents(p *resolvedAgent) {
+	f.mayBeFinal[p] = true
 	subs := p.subs
 	if p.plan.Kind.Name == "SequentialAgent" {
 		for len(subs) > 1 && !mayBeSkipped(subs[len(subs)-1]) {
@@ -115,44 +115,44 @@ func (f *stateFlow) markLast(p *placed) {
 		}
 	}
 	for _, sub := range subs {
-		f.markLast(sub)
+		f.markFinalAgents(sub)
 	}
 }
 
-func mayBeSkipped(p *placed) bool {
+func mayBeSkipped(p *resolvedAgent) bool {
 	return !p.plan.Node.Get("when").IsNull() || p.plan.Kind.Name == "RouterAgent"
 }
 
-// known says that a key need not be looked for: the schema has it, or code may
+// isKnownKey says that a key need not be looked for: the schema has it, or code may
 // write it.
-func (f *stateFlow) known(key string) bool {
+func (f *stateFlow) isKnownKey(key string) bool {
 	typed := f.schema.Closed() && !strings.Contains(key, ":")
 	return typed || f.schema.Declares(key) || f.opaque || f.writers[key] != nil || strings.HasPrefix(key, "_adk")
 }
 
-// lives says that a key outlives its session, so that another may have written
+// outlivesSession says that a key outlives its session, so that another may have written
 // it.
-func lives(key string) bool {
+func outlivesSession(key string) bool {
 	return strings.HasPrefix(key, session.AppPrefix) || strings.HasPrefix(key, session.UserPrefix)
 }
 
 // stateRead is one use of a key, and the way out where it may be missing.
 type stateRead struct {
-	at     spec.Text
-	offset int
-	key    string
-	needed bool
-	out    string
+	at       spec.Text
+	offset   int
+	key      string
+	required bool
+	hint     string
 }
 
 // checkReads warns of keys that nothing writes. A placeholder that may be
 // missing, or whose key outlives the session, is only held against the keys
 // that are written: it may be a slip of one.
-func (f *stateFlow) checkReads(p statePiece) {
+func (f *stateFlow) checkReads(p stateAccess) {
 	for _, t := range p.use.Texts {
 		f.checkPlaceholders(t)
 		for _, ref := range t.Refs {
-			f.checkRead(stateRead{t.Text, ref.Offset, ref.Name, !ref.Optional && !lives(ref.Name), "write {" + ref.Name + "?} if it may be missing"})
+			f.checkRead(stateRead{t.Text, ref.Offset, ref.Name, !ref.Optional && !outlivesSession(ref.Name), "write {" + ref.Name + "?} if it may be missing"})
 		}
 	}
 	for _, e := range p.use.Exprs {
@@ -163,16 +163,16 @@ func (f *stateFlow) checkReads(p statePiece) {
 	}
 }
 
-// maxUnwritten is how many reads of keys that nothing writes are told: one text
+// maxUnwrittenReports is how many reads of keys that nothing writes are told: one text
 // may have any number of them.
-const maxUnwritten = 1000
+const maxUnwrittenReports = 1000
 
-// nearest is the key that is written and most like one that is not, or "".
-func (f *stateFlow) nearest(key string) string {
-	near, asked := f.near[key]
+// suggestKey is the key that is written and most like one that is not, or "".
+func (f *stateFlow) suggestKey(key string) string {
+	near, asked := f.suggestions[key]
 	if !asked {
 		near = spec.Suggest(key, f.keys)
-		f.near[key] = near
+		f.suggestions[key] = near
 	}
 	return near
 }
@@ -180,41 +180,41 @@ func (f *stateFlow) nearest(key string) string {
 // checkRead warns of a key that nothing writes, when it must be there or is near
 // to one that is written.
 func (f *stateFlow) checkRead(r stateRead) {
-	if f.known(r.key) || f.unwritten >= maxUnwritten {
+	if f.isKnownKey(r.key) || f.unwrittenCount >= maxUnwrittenReports {
 		return
 	}
-	near := f.nearest(r.key)
-	if near == "" && !r.needed {
+	near := f.suggestKey(r.key)
+	if near == "" && !r.required {
 		return
 	}
-	f.unwritten++
+	f.unwrittenCount++
 	d := r.at.Warnf(r.offset, "state-unwritten", "nothing in the app writes the state key %s", r.key)
 	switch declare := "if sessions begin with it, declare it in the state_schema of the root agent"; {
 	case near != "":
 		d = d.WithHint("did you mean %q?", near)
 	case strings.Contains(r.key, ":"):
-		d.Hint = r.out
-	case r.out != "":
-		d.Hint = r.out + "; " + declare
+		d.Hint = r.hint
+	case r.hint != "":
+		d.Hint = r.hint + "; " + declare
 	default:
 		d.Hint = declare
 	}
-	f.report(d)
+	f.addProblem(d)
 }
 
 // checkWrites warns of keys that nothing reads, that no placeholder can read,
 // and that one agent writes twice.
-func (f *stateFlow) checkWrites(p statePiece) {
+func (f *stateFlow) checkWrites(p stateAccess) {
 	for _, w := range p.use.Writes {
 		key := w.Key.Value
 		f.checkPrefix(w.Key, key, 0)
 		switch {
-		case !isKey(key) && !f.read[key] && !f.readsAny:
-			f.report(w.Key.Warnf(0, "state-key", "no placeholder can read the state key %s: its name is not an identifier", key).
+		case !isPlaceholderKey(key) && !f.readKeys[key] && !f.readsAny:
+			f.addProblem(w.Key.Warnf(0, "state-key", "no placeholder can read the state key %s: its name is not an identifier", key).
 				WithHint("use letters, digits and underscores; in an expression it is state[%q]", key))
-		case p.tool == nil && f.unread(key) && !f.last[p.agent]:
+		case p.tool == nil && f.isUnread(key) && !f.mayBeFinal[p.agent]:
 			d := w.Key.Warnf(0, "state-unread", "nothing in the app reads the state key %s, and agent %s does not have the last word", key, p.agent.name)
-			f.report(d.WithHint("leave it out, or declare it in the state_schema of the root agent if clients read it"))
+			f.addProblem(d.WithHint("leave it out, or declare it in the state_schema of the root agent if clients read it"))
 		}
 	}
 	if p.tool != nil {
@@ -222,20 +222,20 @@ func (f *stateFlow) checkWrites(p statePiece) {
 	}
 }
 
-func (f *stateFlow) unread(key string) bool {
+func (f *stateFlow) isUnread(key string) bool {
 	typed := f.schema.Declares(key)
-	return !f.read[key] && !f.readsAny && !f.opaque && !typed && !strings.Contains(key, ":")
+	return !f.readKeys[key] && !f.readsAny && !f.opaque && !typed && !strings.Contains(key, ":")
 }
 
 // checkOverwritten warns of a tool that writes the key of its agent's answer.
-func (f *stateFlow) checkOverwritten(p statePiece) {
+func (f *stateFlow) checkOverwritten(p stateAccess) {
 	for _, w := range p.agent.stateUse().Writes {
 		if w.Verb != "output_key" {
 			continue
 		}
 		for _, by := range p.use.Writes {
 			if by.Key.Value == w.Key.Value {
-				f.report(w.Key.Warnf(0, "output-key", "a tool of agent %s writes the state key %s too, at %s: the answer takes the place of what it wrote",
+				f.addProblem(w.Key.Warnf(0, "output-key", "a tool of agent %s writes the state key %s too, at %s: the answer takes the place of what it wrote",
 					p.agent.name, w.Key.Value, by.Key.Pos).WithHint("give the answer a key of its own"))
 			}
 		}

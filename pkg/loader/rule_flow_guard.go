@@ -14,13 +14,13 @@ import (
 // key that any client may write: a client switches them off with a stateDelta.
 // Settled are the keys that are certain to be replaced by an agent's answer
 // before the agent runs.
-func (f *stateFlow) checkGuards(p *placed, settled keys) {
+func (f *stateFlow) checkGuards(p *resolvedAgent, settled keySet) {
 	use := p.stateUse()
 	own := settled
 	if p.plan.Kind.Name == "LoopAgent" {
 		own = maps.Clone(settled) // until is evaluated after the sub-agents
 		for _, sub := range p.subs {
-			f.addAnswers(sub, own)
+			f.addCertainAnswers(sub, own)
 		}
 	}
 	for _, e := range use.Exprs {
@@ -44,49 +44,49 @@ func (f *stateFlow) checkGuards(p *placed, settled keys) {
 		f.checkGuards(sub, before)
 		if inOrder {
 			before = maps.Clone(before)
-			f.addAnswers(sub, before)
+			f.addCertainAnswers(sub, before)
 		}
 	}
 }
 
-// addAnswers adds the keys that an agent is certain to replace by an answer. A
+// addCertainAnswers adds the keys that an agent is certain to replace by an answer. A
 // key that `set` computes may still follow from what a client wrote.
-func (f *stateFlow) addAnswers(p *placed, into keys) {
-	for key, w := range f.sureWrites(p) {
+func (f *stateFlow) addCertainAnswers(p *resolvedAgent, into keySet) {
+	for key, w := range f.collectCertainWrites(p) {
 		if w.Verb == "output_key" {
 			into[key] = true
 		}
 	}
 }
 
-func (f *stateFlow) checkGuard(e tool.StateExpr, settled keys) {
-	if e.Guard == "" || f.guarded[e.Expr.Pos] {
+func (f *stateFlow) checkGuard(e tool.StateExpr, settled keySet) {
+	if e.Guard == "" || f.checkedGuards[e.Expr.Pos] {
 		return
 	}
-	f.guarded[e.Expr.Pos] = true
+	f.checkedGuards[e.Expr.Pos] = true
 	for _, m := range template.UsesOf(e.Expr.Value, "state").Members {
-		if f.warned[m.Name] || settled[m.Name] || !f.writtenByClients(m.Name) {
+		if f.warnedKeys[m.Name] || settled[m.Name] || !f.isClientWritable(m.Name) {
 			continue
 		}
-		f.warned[m.Name] = true // one line repairs all of its guards
+		f.warnedKeys[m.Name] = true // one line repairs all of its guards
 		d := e.Expr.Warnf(m.Offset, "state-guard", "%s reads the state key %s, which clients may write", e.Guard, m.Name)
-		f.report(d.WithHint("%s", f.declaration(m.Name)))
+		f.addProblem(d.WithHint("%s", f.reserveKeyHint(m.Name)))
 	}
 }
 
-// writtenByClients says whether clients may write a key, and the document does
+// isClientWritable says whether clients may write a key, and the document does
 // not say that this is meant. Clients do not write app: keys of a server with
 // authentication. A key that is misspelt has a warning of its own.
-func (f *stateFlow) writtenByClients(key string) bool {
-	if !f.schema.Has(key) || !f.known(key) && f.nearest(key) != "" {
+func (f *stateFlow) isClientWritable(key string) bool {
+	if !f.schema.Has(key) || !f.isKnownKey(key) && f.suggestKey(key) != "" {
 		return false
 	}
 	_, declared := f.schema.Writable(key)
 	return !declared && !strings.HasPrefix(key, session.AppPrefix)
 }
 
-// declaration is the way to reserve a key for agents.
-func (f *stateFlow) declaration(key string) string {
+// reserveKeyHint is the way to reserve a key for agents.
+func (f *stateFlow) reserveKeyHint(key string) string {
 	line := key + ": {writable: agent}"
 	if strings.Contains(key, ":") {
 		line = fmt.Sprintf("%q: {writable: agent}", key)

@@ -9,37 +9,37 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// keys is a set of state keys.
-type keys map[string]bool
+// keySet is a set of state keys.
+type keySet map[string]bool
 
-func (k keys) with(more keys) keys {
+func (k keySet) union(more keySet) keySet {
 	all := maps.Clone(k)
 	maps.Copy(all, more)
 	return all
 }
 
-// way is how the tree comes to an agent in the first run of a session: what may
+// walkState is how the tree comes to an agent in the first run of a session: what may
 // have been written before, and whether the agent is certain to be reached.
-type way struct {
-	before  keys
+type walkState struct {
+	before  keySet
 	certain bool
 }
 
 // checkOrder warns of keys that the first run of a session is certain to read
 // before anything can have written them. It ends there each time, so that no
 // later run has them either.
-func (f *stateFlow) checkOrder(root *placed) {
+func (f *stateFlow) checkOrder(root *resolvedAgent) {
 	if !f.opaque {
-		f.follow(root, way{keys{}, true})
+		f.walkInOrder(root, walkState{keySet{}, true})
 	}
 }
 
-// follow walks the tree in the order in which it runs.
-func (f *stateFlow) follow(p *placed, w way) {
+// walkInOrder walks the tree in the order in which it runs.
+func (f *stateFlow) walkInOrder(p *resolvedAgent, w walkState) {
 	use := p.stateUse()
 	for _, write := range use.Writes {
 		if write.First {
-			w.before = w.before.with(keys{write.Key.Value: true})
+			w.before = w.before.union(keySet{write.Key.Value: true})
 		}
 	}
 	w.certain = w.certain && p.plan.Node.Get("when").IsNull() && !use.Guarded
@@ -47,42 +47,42 @@ func (f *stateFlow) follow(p *placed, w way) {
 		return
 	}
 	for _, t := range use.Texts {
-		f.checkBegins(p, t, w)
+		f.checkEarlyReads(p, t, w)
 	}
 	switch p.plan.Kind.Name {
 	case "SequentialAgent", "LoopAgent":
 		w.before = maps.Clone(w.before)
 		for _, sub := range p.subs {
-			f.follow(sub, w)
-			f.addWrites(sub, w.before)
+			f.walkInOrder(sub, w)
+			f.addPossibleWrites(sub, w.before)
 		}
 	case "ParallelAgent":
 		for _, sub := range p.subs {
-			f.follow(sub, w)
+			f.walkInOrder(sub, w)
 		}
 	case "Workflow":
-		f.followWays(p, w)
+		f.walkEdges(p, w)
 	}
 }
 
-// checkBegins looks at a text that is filled when its agent begins.
-func (f *stateFlow) checkBegins(p *placed, t tool.StateText, w way) {
+// checkEarlyReads looks at a text that is filled when its agent begins.
+func (f *stateFlow) checkEarlyReads(p *resolvedAgent, t tool.StateText, w walkState) {
 	if !t.Begins {
 		return
 	}
 	for _, ref := range t.Refs {
 		writers := f.writers[ref.Name]
 		typed := f.schema.Closed() && !strings.Contains(ref.Name, ":") || f.schema.Declares(ref.Name)
-		if ref.Optional || typed || w.before[ref.Name] || lives(ref.Name) || writers == nil {
+		if ref.Optional || typed || w.before[ref.Name] || outlivesSession(ref.Name) || writers == nil {
 			continue
 		}
 		by := writers[0]
 		d := t.Text.Warnf(ref.Offset, "state-order", "agent %s reads the state key %s before anything can have written it", p.name, ref.Name)
-		f.report(d.WithHint("agent %s writes it, at %s: let that agent end first, or write {%s?}", by.agent.name, placeOfWrite(by, ref.Name), ref.Name))
+		f.addProblem(d.WithHint("agent %s writes it, at %s: let that agent end first, or write {%s?}", by.agent.name, findWritePos(by, ref.Name), ref.Name))
 	}
 }
 
-func placeOfWrite(p statePiece, key string) spec.Pos {
+func findWritePos(p stateAccess, key string) spec.Pos {
 	for _, w := range p.use.Writes {
 		if w.Key.Value == key {
 			return w.Key.At(0)
@@ -91,14 +91,14 @@ func placeOfWrite(p statePiece, key string) spec.Pos {
 	return p.agent.plan.Node.Pos
 }
 
-// mayWrite are the keys that an agent, its tools and all below it may write.
-func (f *stateFlow) mayWrite(p *placed) keys {
-	all := keys{}
-	f.addWrites(p, all)
+// collectPossibleWrites are the keys that an agent, its tools and all below it may write.
+func (f *stateFlow) collectPossibleWrites(p *resolvedAgent) keySet {
+	all := keySet{}
+	f.addPossibleWrites(p, all)
 	return all
 }
 
-func (f *stateFlow) addWrites(p *placed, into keys) {
+func (f *stateFlow) addPossibleWrites(p *resolvedAgent, into keySet) {
 	for _, w := range p.stateUse().Writes {
 		into[w.Key.Value] = true
 	}
@@ -107,42 +107,42 @@ func (f *stateFlow) addWrites(p *placed, into keys) {
 			into[w.Key.Value] = true
 		}
 		if t.agent != nil {
-			f.addWrites(t.agent, into)
+			f.addPossibleWrites(t.agent, into)
 		}
 	}
 	for _, sub := range p.subs {
-		f.addWrites(sub, into)
+		f.addPossibleWrites(sub, into)
 	}
 }
 
-// ways are the edges of a workflow, whose nodes are the sub-agents.
-func ways(p *placed) []runtime.Edge {
-	c, ok := p.plan.Config.(interface{ Ways() []runtime.Edge })
+// workflowEdges are the edges of a workflow, whose nodes are the sub-agents.
+func workflowEdges(p *resolvedAgent) []runtime.Edge {
+	c, ok := p.plan.Config.(interface{ WorkflowEdges() []runtime.Edge })
 	if !ok {
 		return nil
 	}
-	return c.Ways()
+	return c.WorkflowEdges()
 }
 
-// followWays walks the nodes that a workflow is certain to come to.
-func (f *stateFlow) followWays(p *placed, w way) {
-	edges := ways(p)
-	certain := spread(edges, runtime.Start, func(e runtime.Edge) (int, int, bool) { return e.From, e.To, e.Kind == runtime.EdgeAlways })
+// walkEdges walks the nodes that a workflow is certain to come to.
+func (f *stateFlow) walkEdges(p *resolvedAgent, w walkState) {
+	edges := workflowEdges(p)
+	certain := reachableNodes(edges, runtime.Start, func(e runtime.Edge) (int, int, bool) { return e.From, e.To, e.Kind == runtime.EdgeAlways })
 	for i, node := range p.subs {
 		if !certain[i] {
 			continue
 		}
 		before := w.before
-		for at := range spread(edges, i, func(e runtime.Edge) (int, int, bool) { return e.To, e.From, e.From != runtime.Start }) {
-			before = before.with(f.mayWrite(p.subs[at]))
+		for at := range reachableNodes(edges, i, func(e runtime.Edge) (int, int, bool) { return e.To, e.From, e.From != runtime.Start }) {
+			before = before.union(f.collectPossibleWrites(p.subs[at]))
 		}
-		f.follow(node, way{before, true})
+		f.walkInOrder(node, walkState{before, true})
 	}
 }
 
-// spread are the nodes that edges lead to from a node, which is among them only
+// reachableNodes are the nodes that edges lead to from a node, which is among them only
 // when a circle leads back.
-func spread(edges []runtime.Edge, from int, along func(runtime.Edge) (from, to int, ok bool)) map[int]bool {
+func reachableNodes(edges []runtime.Edge, from int, along func(runtime.Edge) (from, to int, ok bool)) map[int]bool {
 	reached := map[int]bool{}
 	for next := []int{from}; len(next) > 0; next = next[1:] {
 		for _, e := range edges {

@@ -10,40 +10,40 @@ import (
 
 // checkRaces warns of agents that run side by side and are certain to write the
 // same key.
-func (f *stateFlow) checkRaces(p *placed) {
-	for _, group := range sideBySide(p) {
+func (f *stateFlow) checkRaces(p *resolvedAgent) {
+	for _, group := range groupParallel(p) {
 		f.checkRace(group)
 	}
-	for _, sub := range slices.Concat(p.subs, agentsOf(p.tools)) {
+	for _, sub := range slices.Concat(p.subs, toolAgents(p.tools)) {
 		f.checkRaces(sub)
 	}
 }
 
-// sideBySide are the groups of agents that an agent begins at the same time.
-func sideBySide(p *placed) [][]*placed {
+// groupParallel are the groups of agents that an agent begins at the same time.
+func groupParallel(p *resolvedAgent) [][]*resolvedAgent {
 	if p.plan.Kind.Name == "ParallelAgent" {
-		return [][]*placed{p.subs}
+		return [][]*resolvedAgent{p.subs}
 	}
-	begun := map[int][]*placed{}
-	for _, e := range ways(p) {
+	begun := map[int][]*resolvedAgent{}
+	for _, e := range workflowEdges(p) {
 		if e.Kind == runtime.EdgeAlways && e.To < len(p.subs) && !slices.Contains(begun[e.From], p.subs[e.To]) {
 			begun[e.From] = append(begun[e.From], p.subs[e.To])
 		}
 	}
-	var groups [][]*placed
+	var groups [][]*resolvedAgent
 	for _, from := range slices.Sorted(maps.Keys(begun)) {
 		groups = append(groups, begun[from])
 	}
 	return groups
 }
 
-func (f *stateFlow) checkRace(group []*placed) {
-	taken := map[string]*placed{}
+func (f *stateFlow) checkRace(group []*resolvedAgent) {
+	taken := map[string]*resolvedAgent{}
 	for _, p := range group {
-		sure := f.sureWrites(p)
+		sure := f.collectCertainWrites(p)
 		for _, key := range slices.Sorted(maps.Keys(sure)) {
 			if by := taken[key]; by != nil {
-				f.report(sure[key].Key.Warnf(0, "state-race", "agents %s and %s run side by side, and both write the state key %s: the one that ends last wins", by.name, p.name, key).
+				f.addProblem(sure[key].Key.Warnf(0, "state-race", "agents %s and %s run side by side, and both write the state key %s: the one that ends last wins", by.name, p.name, key).
 					WithHint("give each a key of its own"))
 			}
 			taken[key] = p
@@ -51,8 +51,8 @@ func (f *stateFlow) checkRace(group []*placed) {
 	}
 }
 
-// sureWrites are the writes that are made whenever an agent runs.
-func (f *stateFlow) sureWrites(p *placed) map[string]tool.StateWrite {
+// collectCertainWrites are the writes that are made whenever an agent runs.
+func (f *stateFlow) collectCertainWrites(p *resolvedAgent) map[string]tool.StateWrite {
 	sure := map[string]tool.StateWrite{}
 	use := p.stateUse()
 	if !p.plan.Node.Get("when").IsNull() || use.Guarded {
@@ -66,7 +66,7 @@ func (f *stateFlow) sureWrites(p *placed) map[string]tool.StateWrite {
 	switch p.plan.Kind.Name {
 	case "SequentialAgent", "ParallelAgent", "LoopAgent":
 		for _, sub := range p.subs {
-			maps.Copy(sure, f.sureWrites(sub))
+			maps.Copy(sure, f.collectCertainWrites(sub))
 		}
 	}
 	return sure

@@ -8,9 +8,9 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// checkName returns an agent's name. It must be an identifier and not "user",
+// checkAgentName returns an agent's name. It must be an identifier and not "user",
 // which is the author of what the user says (adk-python agents/base_agent.py).
-func (j *job) checkName(n *spec.Node) string {
+func (j *job) checkAgentName(n *spec.Node) string {
 	at := n.Get("name")
 	if at == nil || at.Kind != spec.Scalar || at.IsNull() {
 		return ""
@@ -36,7 +36,7 @@ func isIdentifier(s string) bool {
 
 // checkSiblings warns of sub-agents with one name: only the first of them can
 // be handed over to. ADK warns too, and goes on.
-func (j *job) checkSiblings(p *placed) {
+func (j *job) checkSiblings(p *resolvedAgent) {
 	seen := map[string]bool{}
 	for _, sub := range p.subs {
 		if sub.name != "" && seen[sub.name] {
@@ -46,8 +46,8 @@ func (j *job) checkSiblings(p *placed) {
 	}
 }
 
-// checkJoins refuses a JoinNode that is no node of a Workflow.
-func (j *job) checkJoins(p *placed) {
+// checkJoinNodes refuses a JoinNode that is no node of a Workflow.
+func (j *job) checkJoinNodes(p *resolvedAgent) {
 	if p.plan.Kind.Name == "Workflow" {
 		return
 	}
@@ -60,10 +60,10 @@ func (j *job) checkJoins(p *placed) {
 
 // checkToolNames warns of tools with one name: a model can call only one of
 // them, which is the first.
-func (j *job) checkToolNames(ctx context.Context, p *placed) {
+func (j *job) checkToolNames(ctx context.Context, p *resolvedAgent) {
 	seen := map[string]bool{}
 	for _, t := range p.tools {
-		for _, name := range t.names(ctx) {
+		for _, name := range t.listToolNames(ctx) {
 			if seen[name] {
 				j.report(t.at.Warnf("duplicate-name", "agent %s has another tool named %s: the first one is called", p.name, name))
 			}
@@ -73,11 +73,11 @@ func (j *job) checkToolNames(ctx context.Context, p *placed) {
 }
 
 // isDynamic says whether the tools are not known before a run asks for them.
-func (t *placedTool) isDynamic() bool { return t.set != nil && tool.Dynamic(t.set) }
+func (t *resolvedTool) isDynamic() bool { return t.set != nil && tool.Dynamic(t.set) }
 
-// names are the names by which a model knows the tools. A set that cannot list
+// listToolNames are the names by which a model knows the tools. A set that cannot list
 // them now has none; the run will tell.
-func (t *placedTool) names(ctx context.Context) []string {
+func (t *resolvedTool) listToolNames(ctx context.Context) []string {
 	if t.isDynamic() {
 		return nil
 	}

@@ -18,7 +18,7 @@ type treeCheck struct {
 	ds            spec.Diagnostics
 }
 
-func (j *job) checkTree(ctx context.Context, root *placed) {
+func (j *job) checkTree(ctx context.Context, root *resolvedAgent) {
 	if root == nil || j.ds.HasErrors() {
 		return
 	}
@@ -26,79 +26,79 @@ func (j *job) checkTree(ctx context.Context, root *placed) {
 	for _, name := range j.loader.builtins.Names() {
 		c.tools[name] = true
 	}
-	c.gather(root)
-	c.visit(root, nil)
+	c.collectNames(root)
+	c.checkAgent(root, nil)
 	j.report(mergeByPlace(c.ds)...)
 }
 
-func (c *treeCheck) report(d spec.Diagnostic) { c.ds = append(c.ds, d) }
+func (c *treeCheck) addProblem(d spec.Diagnostic) { c.ds = append(c.ds, d) }
 
-func (c *treeCheck) gather(p *placed) {
+func (c *treeCheck) collectNames(p *resolvedAgent) {
 	c.agents[p.name] = true
 	for _, t := range p.tools {
-		for _, name := range t.names(c.ctx) {
+		for _, name := range t.listToolNames(c.ctx) {
 			c.tools[name] = true
 		}
 	}
-	for _, sub := range slices.Concat(p.subs, agentsOf(p.tools)) {
-		c.gather(sub)
+	for _, sub := range slices.Concat(p.subs, toolAgents(p.tools)) {
+		c.collectNames(sub)
 	}
 }
 
-// visit looks at an agent and all below it; above are the agents that it stands
+// checkAgent looks at an agent and all below it; above are the agents that it stands
 // below, from the root down.
-func (c *treeCheck) visit(p *placed, above []*placed) {
+func (c *treeCheck) checkAgent(p *resolvedAgent, above []*resolvedAgent) {
 	switch p.plan.Kind.Name {
 	case "LlmAgent":
-		c.checkSteps(p, above)
+		c.checkLLMAgent(p, above)
 	case "LoopAgent":
-		c.checkEnd(p)
+		c.checkLoopEnd(p)
 	}
 	c.checkEmpty(p)
 	c.checkToolNames(p)
 	inner := append(slices.Clip(above), p)
 	for _, sub := range p.subs {
-		c.visit(sub, inner)
+		c.checkAgent(sub, inner)
 	}
-	for _, sub := range agentsOf(p.tools) {
-		c.visit(sub, nil)
+	for _, sub := range toolAgents(p.tools) {
+		c.checkAgent(sub, nil)
 	}
 }
 
 // checkEmpty warns of a workflow agent that has nothing to run.
-func (c *treeCheck) checkEmpty(p *placed) {
+func (c *treeCheck) checkEmpty(p *resolvedAgent) {
 	runs := []string{"SequentialAgent", "ParallelAgent", "LoopAgent"}
 	if len(p.subs) == 0 && slices.Contains(runs, p.plan.Kind.Name) {
-		c.report(p.plan.Node.Warnf("no-agents", "the %s %s has no sub_agents: it does nothing", p.plan.Kind.Name, p.name).
+		c.addProblem(p.plan.Node.Warnf("no-agents", "the %s %s has no sub_agents: it does nothing", p.plan.Kind.Name, p.name).
 			WithHint("list the agents that it runs under sub_agents"))
 	}
 }
 
-// checkSteps looks at an agent that asks a model.
-func (c *treeCheck) checkSteps(p *placed, above []*placed) {
-	c.checkTargets(p)
+// checkLLMAgent looks at an agent that asks a model.
+func (c *treeCheck) checkLLMAgent(p *resolvedAgent, above []*resolvedAgent) {
+	c.checkTransferTargets(p)
 	c.checkMentions(p)
 	if at := p.plan.Node.Get("global_instruction"); !at.IsNull() && len(above) > 0 {
-		c.report(at.Warnf("global-instruction", "agent %s is not the root: its global_instruction is told to nobody", p.name).
+		c.addProblem(at.Warnf("global-instruction", "agent %s is not the root: its global_instruction is told to nobody", p.name).
 			WithHint("move it to the root agent, or write it into instruction"))
 	}
-	inLoop := slices.ContainsFunc(above, func(a *placed) bool { return a.plan.Kind.Name == "LoopAgent" })
+	inLoop := slices.ContainsFunc(above, func(a *resolvedAgent) bool { return a.plan.Kind.Name == "LoopAgent" })
 	for _, t := range p.tools {
 		switch {
 		case t.kind == "exit_loop" && !inLoop:
-			c.report(t.at.Warnf("exit-loop", "agent %s has exit_loop, and there is no LoopAgent above it to end", p.name).
+			c.addProblem(t.at.Warnf("exit-loop", "agent %s has exit_loop, and there is no LoopAgent above it to end", p.name).
 				WithHint("put the agent into a LoopAgent, or leave the tool out"))
 		case t.kind == "transfer_to_agent" && len(c.agents) == 1:
-			c.report(t.at.Warnf("transfer", "agent %s has transfer_to_agent, and the app has no other agent", p.name).
+			c.addProblem(t.at.Warnf("transfer", "agent %s has transfer_to_agent, and the app has no other agent", p.name).
 				WithHint("agents with sub_agents can hand over without this tool"))
 		}
 	}
 }
 
-// checkTargets looks at what the model knows of the agents that it may hand over
+// checkTransferTargets looks at what the model knows of the agents that it may hand over
 // to.
-func (c *treeCheck) checkTargets(p *placed) {
-	seen, named := map[string]*placed{}, map[string]int{}
+func (c *treeCheck) checkTransferTargets(p *resolvedAgent) {
+	seen, named := map[string]*resolvedAgent{}, map[string]int{}
 	for _, sub := range p.subs {
 		named[sub.name]++
 	}
@@ -108,44 +108,44 @@ func (c *treeCheck) checkTargets(p *placed) {
 		}
 		at := sub.plan.Node.Get("description")
 		if at.IsNull() || strings.TrimSpace(at.Value) == "" {
-			c.report(sub.plan.Node.Warnf("no-description", "agent %s has no description: the model of agent %s cannot tell when to hand over to it", sub.name, p.name).
+			c.addProblem(sub.plan.Node.Warnf("no-description", "agent %s has no description: the model of agent %s cannot tell when to hand over to it", sub.name, p.name).
 				WithHint("say in its description what it is for"))
 			continue
 		}
 		words := strings.ToLower(strings.Join(strings.Fields(at.Value), " "))
 		if other := seen[words]; other != nil && other.plan.Node.Pos != sub.plan.Node.Pos {
-			c.report(at.Warnf("same-description", "agents %s and %s have the same description: the model of agent %s cannot choose between them", other.name, sub.name, p.name).
+			c.addProblem(at.Warnf("same-description", "agents %s and %s have the same description: the model of agent %s cannot choose between them", other.name, sub.name, p.name).
 				WithHint("say in each what the other is not for"))
 		}
 		seen[words] = sub
 	}
 }
 
-// checkEnd warns of a loop that nothing can end but the limit on model calls.
-func (c *treeCheck) checkEnd(p *placed) {
+// checkLoopEnd warns of a loop that nothing can end but the limit on model calls.
+func (c *treeCheck) checkLoopEnd(p *resolvedAgent) {
 	n := p.plan.Node
 	if number := n.Get("max_iterations"); !number.IsNull() && number.Value != "0" || !n.Get("until").IsNull() || len(p.subs) == 0 {
 		return
 	}
-	if slices.ContainsFunc(p.subs, mayBeSkipped) || c.mayEnd(p) {
+	if slices.ContainsFunc(p.subs, mayBeSkipped) || c.mayEndLoop(p) {
 		return
 	}
-	c.report(n.Warnf("endless-loop", "nothing ends the loop %s: it goes on until the limit of model calls", p.name).
+	c.addProblem(n.Warnf("endless-loop", "nothing ends the loop %s: it goes on until the limit of model calls", p.name).
 		WithHint("give it max_iterations or until, or an agent in it the tool exit_loop"))
 }
 
-// mayEnd says whether something below an agent may end the run or the loop: a
+// mayEndLoop says whether something below an agent may end the run or the loop: a
 // tool that escalates or waits for a person, or any callback.
-func (c *treeCheck) mayEnd(p *placed) bool {
+func (c *treeCheck) mayEndLoop(p *resolvedAgent) bool {
 	for _, e := range p.plan.Node.Entries {
 		if strings.HasSuffix(e.Key.Value, "_callbacks") && len(e.Value.Items) > 0 {
 			return true
 		}
 	}
-	return slices.ContainsFunc(p.tools, c.toolMayEnd) || slices.ContainsFunc(p.subs, c.mayEnd)
+	return slices.ContainsFunc(p.tools, c.toolMayEndLoop) || slices.ContainsFunc(p.subs, c.mayEndLoop)
 }
 
-func (c *treeCheck) toolMayEnd(t *placedTool) bool {
+func (c *treeCheck) toolMayEndLoop(t *resolvedTool) bool {
 	if t.kind == "exit_loop" || t.kind == "transfer_to_agent" {
 		return true
 	}

@@ -29,13 +29,13 @@ func (l *Loader) Schema(name string) (map[string]any, error) {
 	var set spec.SchemaSet
 	switch name {
 	case "app":
-		l.define(&set)
+		l.addDefinitions(&set)
 		return set.Document(set.Object(reflect.TypeFor[document]())), nil
 	case "agent":
-		l.define(&set)
+		l.addDefinitions(&set)
 		return set.Document(set.Ref("agent")), nil
 	case "parts":
-		l.define(&set)
+		l.addDefinitions(&set)
 		return set.Document(set.Object(reflect.TypeFor[parts]())), nil
 	case "script":
 		return set.Document(map[string]any{"type": "array", "items": set.Of(reflect.TypeFor[provider.ScriptEntry]())}), nil
@@ -49,43 +49,43 @@ func (l *Loader) Schema(name string) (map[string]any, error) {
 	return nil, fmt.Errorf("there is no schema %s: the schemas are %s", name, strings.Join(SchemaNames(), ", "))
 }
 
-// define makes the definitions that documents refer to: #/$defs/agent,
+// addDefinitions makes the definitions that documents refer to: #/$defs/agent,
 // named_agent, tool, model and run_config.
-func (l *Loader) define(set *spec.SchemaSet) {
-	set.Define("agent", oneOf(l.agentSchemas(set, false)))
-	set.Define("named_agent", oneOf(l.agentSchemas(set, true)))
-	set.Define("tool", oneOf(l.toolSchemas(set)))
+func (l *Loader) addDefinitions(set *spec.SchemaSet) {
+	set.Define("agent", anyOfSchema(l.agentSchemas(set, false)))
+	set.Define("named_agent", anyOfSchema(l.agentSchemas(set, true)))
+	set.Define("tool", anyOfSchema(l.toolSchemas(set)))
 	var models []any
 	for _, k := range l.providers {
 		m := set.Object(k.ConfigType())
-		setOneOf(m, "provider", k.Name)
-		require(m, "provider")
-		models = append(models, described(m, k.Doc))
+		setEnum(m, "provider", k.Name)
+		addRequired(m, "provider")
+		models = append(models, setDescription(m, k.Doc))
 	}
-	set.Define("model", oneOf(models))
+	set.Define("model", anyOfSchema(models))
 	set.Define("callback", set.Object(reflect.TypeFor[runtime.CallbackConfig]()))
 	set.Define("plugin", l.pluginSchema(set))
 	set.Define("run_config", set.Object(reflect.TypeFor[runtime.RunConfig]()))
 	set.Define("events_compaction_config", set.Object(reflect.TypeFor[runtime.CompactionConfig]()))
 }
 
-func oneOf(schemas []any) map[string]any { return map[string]any{"anyOf": schemas} }
+func anyOfSchema(schemas []any) map[string]any { return map[string]any{"anyOf": schemas} }
 
-func described(schema map[string]any, doc string) map[string]any {
+func setDescription(schema map[string]any, doc string) map[string]any {
 	schema["description"] = doc
 	return schema
 }
 
-func setOneOf(schema map[string]any, key string, values ...any) {
+func setEnum(schema map[string]any, key string, values ...any) {
 	schema["properties"].(map[string]any)[key] = map[string]any{"enum": values}
 }
 
-func require(schema map[string]any, key string) {
+func addRequired(schema map[string]any, key string) {
 	required, _ := schema["required"].([]any)
-	schema["required"] = append([]any{key}, without(required, key)...)
+	schema["required"] = append([]any{key}, removeValue(required, key)...)
 }
 
-func without(list []any, value any) []any {
+func removeValue(list []any, value any) []any {
 	return slices.DeleteFunc(slices.Clone(list), func(v any) bool { return v == value })
 }
 
@@ -95,9 +95,9 @@ func (l *Loader) agentSchemas(set *spec.SchemaSet, named bool) []any {
 	var all []any
 	for _, k := range l.agentKinds {
 		a := set.Object(k.ConfigType())
-		setOneOf(a, "agent_class", classNames(k.Name)...)
+		setEnum(a, "agent_class", classNames(k.Name)...)
 		if k.Name != "LlmAgent" {
-			require(a, "agent_class")
+			addRequired(a, "agent_class")
 		} else {
 			a["oneOf"] = []any{
 				map[string]any{"required": []any{"instruction"}},
@@ -106,12 +106,12 @@ func (l *Loader) agentSchemas(set *spec.SchemaSet, named bool) []any {
 		}
 		if named {
 			required, _ := a["required"].([]any)
-			a["required"] = without(required, "name")
+			a["required"] = removeValue(required, "name")
 		} else {
 			parts := set.Object(reflect.TypeFor[rootParts]())["properties"].(map[string]any)
 			maps.Copy(a["properties"].(map[string]any), parts)
 		}
-		all = append(all, described(a, k.Doc))
+		all = append(all, setDescription(a, k.Doc))
 	}
 	return append(all, map[string]any{
 		"type": "object", "required": []any{"agent_class"}, "description": "An agent of a class of code, which functions: has.",
@@ -138,22 +138,22 @@ func (l *Loader) toolSchemas(set *spec.SchemaSet) []any {
 		names = append(names, n)
 	}
 	all := []any{
-		object("name", map[string]any{"anyOf": []any{map[string]any{"enum": names}, map[string]any{"type": "string", "pattern": `\.`}}},
+		newObjectSchema("name", map[string]any{"anyOf": []any{map[string]any{"enum": names}, map[string]any{"type": "string", "pattern": `\.`}}},
 			"args", map[string]any{"type": []any{"object", "array"}}),
-		object("use", map[string]any{"type": "string", "description": "A tool of tools: in app.yaml."}),
+		newObjectSchema("use", map[string]any{"type": "string", "description": "A tool of tools: in app.yaml."}),
 	}
 	for _, k := range l.toolKinds {
-		all = append(all, object(k.Name, described(set.Object(k.ConfigType()), k.Doc)))
+		all = append(all, newObjectSchema(k.Name, setDescription(set.Object(k.ConfigType()), k.Doc)))
 	}
 	if k, ok := l.agentTools.Lookup("agent"); ok {
-		all = append(all, object(k.Name, described(set.Object(k.ConfigType()), k.Doc)))
+		all = append(all, newObjectSchema(k.Name, setDescription(set.Object(k.ConfigType()), k.Doc)))
 	}
 	return all
 }
 
-// object is a closed mapping whose first key is required. It takes keys and
+// newObjectSchema is a closed mapping whose first key is required. It takes keys and
 // schemas in turn.
-func object(first string, schema any, more ...any) map[string]any {
+func newObjectSchema(first string, schema any, more ...any) map[string]any {
 	properties := map[string]any{first: schema}
 	for i := 0; i+1 < len(more); i += 2 {
 		properties[more[i].(string)] = more[i+1]

@@ -28,12 +28,12 @@ func schemaText(t *testing.T, name string) string {
 	return string(b) + "\n"
 }
 
-// TestSchemasFresh keeps the files for editors as the loader has them.
-func TestSchemasFresh(t *testing.T) {
+// TestSchemaFilesUpToDate keeps the files for editors as the loader has them.
+func TestSchemaFilesUpToDate(t *testing.T) {
 	for _, name := range loader.SchemaNames() {
 		file := filepath.Join("..", "..", "schemas", "agenthost."+name+".schema.json")
 		want := schemaText(t, name)
-		if updating() {
+		if isUpdating() {
 			write(t, file, want)
 		}
 		got, err := os.ReadFile(file)
@@ -62,10 +62,10 @@ func TestSchemaUnknown(t *testing.T) {
 	}
 }
 
-// TestSchemasTake wants every file of every good app to be one for its schema.
-func TestSchemasTake(t *testing.T) {
-	schemas := compiled(t)
-	for name, archive := range archives(t, "ok") {
+// TestSchemasAcceptGoodApps wants every file of every good app to be one for its schema.
+func TestSchemasAcceptGoodApps(t *testing.T) {
+	schemas := compileSchemas(t)
+	for name, archive := range readArchives(t, "ok") {
 		for _, f := range archive.Files {
 			if path.Ext(f.Name) != ".yaml" || f.Name == loader.OverlayFile("prod") {
 				continue // an overlay is a part of a document
@@ -77,9 +77,9 @@ func TestSchemasTake(t *testing.T) {
 	}
 }
 
-// TestSchemasRefuse has mistakes that an editor can show.
-func TestSchemasRefuse(t *testing.T) {
-	schemas := compiled(t)
+// TestSchemasRejectMistakes has mistakes that an editor can show.
+func TestSchemasRejectMistakes(t *testing.T) {
+	schemas := compileSchemas(t)
 	for _, tt := range []struct{ kind, text string }{
 		{"agent", "{name: a}"},
 		{"agent", "{name: a, instruction: x, instructions: y}"},
@@ -103,7 +103,7 @@ func TestSchemasRefuse(t *testing.T) {
 	}
 }
 
-func compiled(t *testing.T) map[string]*jsonschema.Schema {
+func compileSchemas(t *testing.T) map[string]*jsonschema.Schema {
 	t.Helper()
 	all := map[string]*jsonschema.Schema{}
 	for _, name := range loader.SchemaNames() {

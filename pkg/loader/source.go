@@ -64,9 +64,9 @@ func isApp(dir string) bool {
 	return false
 }
 
-// misnamed are the names that people give to a file in the place of agentFile or
+// misnamedFiles are the names that people give to a file in the place of agentFile or
 // appFile, and the name that it should have.
-func misnamed() [][2]string {
+func misnamedFiles() [][2]string {
 	return [][2]string{
 		{"root_agent.yml", agentFile},
 		{"agent.yaml", agentFile},
@@ -76,9 +76,9 @@ func misnamed() [][2]string {
 	}
 }
 
-// Misnamed looks for a file that was meant to make a folder, or one in it, an app, and
+// FindMisnamed looks for a file that was meant to make a folder, or one in it, an app, and
 // returns its path and the name that it should have. They are empty when there is none.
-func Misnamed(dir string) (file, name string) {
+func FindMisnamed(dir string) (file, name string) {
 	folders := []string{dir}
 	entries, _ := os.ReadDir(dir) // what cannot be read has no file to rename
 	for _, e := range entries {
@@ -87,7 +87,7 @@ func Misnamed(dir string) (file, name string) {
 		}
 	}
 	for _, folder := range folders {
-		for _, names := range misnamed() {
+		for _, names := range misnamedFiles() {
 			file := filepath.Join(folder, names[0])
 			if info, err := os.Stat(file); err == nil && info.Mode().IsRegular() {
 				return file, names[1]
@@ -103,43 +103,43 @@ type source struct {
 	name string // the app's
 	dir  string // as it was given
 	root *os.Root
-	// kept is the revision that is read in the place of the folder, or nil.
-	kept *store.Revision
-	// beside is the folder above it, once something there was asked for.
-	beside *os.Root
-	// shown is how the folder is called in messages.
-	shown  string
-	env    func(string) (string, bool)
-	dotenv map[string]string
+	// storedRevision is the revision that is read in the place of the folder, or nil.
+	storedRevision *store.Revision
+	// parentRoot is the folder above it, once something there was asked for.
+	parentRoot *os.Root
+	// displayDir is how the folder is called in messages.
+	displayDir string
+	env        func(string) (string, bool)
+	dotenv     map[string]string
 	// secrets is the folder of secrets; "" is none.
 	secrets string
 	// policy says which values of the host the app may read.
 	policy *policy.Policy
-	// standIn, if set, is what variables and secrets are instead of their values.
-	standIn func(name string) string
+	// placeholder, if set, is what variables and secrets are instead of their values.
+	placeholder func(name string) string
 	// open reads files as an editor has them, by their full paths.
-	open  func(path string) ([]byte, bool)
-	read  map[string][]byte
-	asked map[string]string
+	open       func(path string) ([]byte, bool)
+	readFiles  map[string][]byte
+	usedValues map[string]string
 	// documents are the YAML files that were read, each for itself; roots are
 	// what they were put together to, and outside the files that do not stand in
 	// the app's folder.
 	documents map[string]*spec.Node
 	// filled are those of them that were asked for whole.
-	filled  map[string]filled
-	roots   []*spec.Node
-	outside []string
+	filled       map[string]filledDocument
+	roots        []*spec.Node
+	outsideFiles []string
 	// unfilled are the scalars that could not be filled in, and toldOf what was
 	// told of them.
-	unfilled []unfilled
-	toldOf   spec.Diagnostics
-	recall   *recall
-	budget   *loadBudget
+	unfilled         []unfilledScalar
+	unfilledProblems spec.Diagnostics
+	cache            *loadCache
+	budget           *loadBudget
 }
 
-// filled is a document with its references filled in, or without one the first of
+// filledDocument is a document with its references filled in, or without one the first of
 // its problems.
-type filled struct {
+type filledDocument struct {
 	node *spec.Node
 	ds   spec.Diagnostics
 }
@@ -163,8 +163,8 @@ func openSource(dir string, opts *Options) (*source, error) {
 	return s, nil
 }
 
-// folder is the app's, by its full path.
-func (s *source) folder() string {
+// absoluteDir is the app's, by its full path.
+func (s *source) absoluteDir() string {
 	full, err := filepath.Abs(s.dir)
 	if err != nil {
 		return s.dir
@@ -172,71 +172,71 @@ func (s *source) folder() string {
 	return full
 }
 
-// showDir is how messages call a folder.
-func showDir(dir string) string { return filepath.ToSlash(filepath.Clean(dir)) }
+// formatDir is how messages call a folder.
+func formatDir(dir string) string { return filepath.ToSlash(filepath.Clean(dir)) }
 
 // newSource is a source without files.
 func newSource(name, dir string, opts *Options) *source {
 	return &source{
-		name: name, dir: dir, shown: showDir(dir), env: opts.Env, secrets: opts.Secrets, policy: opts.Policy,
+		name: name, dir: dir, displayDir: formatDir(dir), env: opts.Env, secrets: opts.Secrets, policy: opts.Policy,
 		budget:    newLoadBudget(context.Background()),
-		documents: map[string]*spec.Node{}, filled: map[string]filled{}, read: map[string][]byte{}, asked: map[string]string{},
+		documents: map[string]*spec.Node{}, filled: map[string]filledDocument{}, readFiles: map[string][]byte{}, usedValues: map[string]string{},
 	}
 }
 
 func (s *source) close() {
-	for _, root := range []*os.Root{s.root, s.beside} {
+	for _, root := range []*os.Root{s.root, s.parentRoot} {
 		if root != nil {
 			root.Close()
 		}
 	}
 }
 
-// dependOn remembers a file elsewhere, there or not: when it changes, so may the
+// addDependency remembers a file elsewhere, there or not: when it changes, so may the
 // app.
-func (s *source) dependOn(file string) {
+func (s *source) addDependency(file string) {
 	switch {
-	case slices.Contains(s.outside, file):
-	case len(s.outside) == maxOutside:
+	case slices.Contains(s.outsideFiles, file):
+	case len(s.outsideFiles) == maxOutsideFiles:
 		s.budget.exceeded = cmp.Or(s.budget.exceeded, tooManyOutside)
 	default:
-		s.outside = append(s.outside, file)
+		s.outsideFiles = append(s.outsideFiles, file)
 	}
 }
 
-// at is where a file is read from, and its name there: the app's folder, for a
+// locateFile is where a file is read from, and its name there: the app's folder, for a
 // file that apps share the one above it, or the revision that is kept.
-func (s *source) at(file string) (fs.FS, string, error) {
-	if s.kept != nil {
-		return fileSet(s.kept.Files), file, nil
+func (s *source) locateFile(file string) (fs.FS, string, error) {
+	if s.storedRevision != nil {
+		return fileSet(s.storedRevision.Files), file, nil
 	}
-	if !leadsOut(file) {
-		return plainFS{s.root}, file, nil
+	if !escapesFolder(file) {
+		return regularFS{s.root}, file, nil
 	}
-	if !isBeside(file) {
+	if !isSharedFile(file) {
 		return nil, "", fs.ErrNotExist
 	}
 	above, err := filepath.Abs(filepath.Join(s.dir, ".."))
 	if err != nil {
 		return nil, "", err
 	}
-	s.dependOn(filepath.Join(above, path.Base(file)))
-	if s.beside == nil {
-		if s.beside, err = os.OpenRoot(above); err != nil {
+	s.addDependency(filepath.Join(above, path.Base(file)))
+	if s.parentRoot == nil {
+		if s.parentRoot, err = os.OpenRoot(above); err != nil {
 			return nil, "", err
 		}
 	}
-	return plainFS{s.beside}, path.Base(file), nil
+	return regularFS{s.parentRoot}, path.Base(file), nil
 }
 
-// display is the path of a file as messages show it.
-func (s *source) display(file string) string { return path.Join(s.shown, file) }
+// displayPath is the path of a file as messages show it.
+func (s *source) displayPath(file string) string { return path.Join(s.displayDir, file) }
 
-func (s *source) exists(file string) bool {
-	if _, ok := s.opened(file); ok {
+func (s *source) fileExists(file string) bool {
+	if _, ok := s.editorContent(file); ok {
 		return true
 	}
-	folder, name, err := s.at(file)
+	folder, name, err := s.locateFile(file)
 	if err != nil {
 		return false
 	}
@@ -244,45 +244,45 @@ func (s *source) exists(file string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// isOdd says whether something of this name is there that cannot be read as a
+// isIrregular says whether something of this name is there that cannot be read as a
 // file of the app: a pipe, a folder, or a link that leads out or nowhere.
-func (s *source) isOdd(file string) bool {
-	folder, name, err := s.at(file)
-	plain, ok := folder.(plainFS)
-	if err != nil || !ok || s.exists(file) {
+func (s *source) isIrregular(file string) bool {
+	folder, name, err := s.locateFile(file)
+	plain, ok := folder.(regularFS)
+	if err != nil || !ok || s.fileExists(file) {
 		return false
 	}
 	_, err = plain.root.Lstat(name)
 	return err == nil
 }
 
-// missing says why a file cannot be had.
-func (s *source) missing(file string) string {
-	if s.isOdd(file) {
-		return s.display(file) + " is no file of the app: a folder, a pipe, a device, or a link that leads out of its folder"
+// missingFileMessage says why a file cannot be had.
+func (s *source) missingFileMessage(file string) string {
+	if s.isIrregular(file) {
+		return s.displayPath(file) + " is no file of the app: a folder, a pipe, a device, or a link that leads out of its folder"
 	}
-	return "there is no file " + s.display(file)
+	return "there is no file " + s.displayPath(file)
 }
 
-// bytes reads a file of the app.
-func (s *source) bytes(file string) ([]byte, error) {
-	if s.budget.isSpent() {
+// readWithinBudget reads a file of the app.
+func (s *source) readWithinBudget(file string) ([]byte, error) {
+	if s.budget.isExceeded() {
 		return nil, s.budget.exceeded
 	}
-	b, err := s.readBytes(file)
+	b, err := s.readFile(file)
 	if err == nil {
-		err = s.budget.spend(len(b), 0)
+		err = s.budget.consume(len(b), 0)
 	}
 	return b, err
 }
 
-func (s *source) readBytes(file string) ([]byte, error) {
-	folder, name, err := s.at(file)
+func (s *source) readFile(file string) ([]byte, error) {
+	folder, name, err := s.locateFile(file)
 	if err != nil {
 		return nil, err
 	}
-	if b, ok := s.opened(file); ok {
-		s.read[file] = b
+	if b, ok := s.editorContent(file); ok {
+		s.readFiles[file] = b
 		return b, nil
 	}
 	f, err := folder.Open(name)
@@ -294,12 +294,12 @@ func (s *source) readBytes(file string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.read[file] = b
+	s.readFiles[file] = b
 	return b, nil
 }
 
-// opened is a file as an editor has it.
-func (s *source) opened(file string) ([]byte, bool) {
+// editorContent is a file as an editor has it.
+func (s *source) editorContent(file string) ([]byte, bool) {
 	if s.open == nil {
 		return nil, false
 	}
@@ -310,21 +310,21 @@ func (s *source) opened(file string) ([]byte, bool) {
 // environment of that name.
 func OverlayFile(env string) string { return "app." + env + ".yaml" }
 
-// appDocument reads app.yaml with its overlay, or the one of them that is there.
+// readAppDocument reads app.yaml with its overlay, or the one of them that is there.
 // What the overlay takes away is not looked at: it may name variables that only
 // other environments have.
-func (s *source) appDocument(overlay string) (*spec.Node, spec.Diagnostics) {
+func (s *source) readAppDocument(overlay string) (*spec.Node, spec.Diagnostics) {
 	if !s.hasOverlay(overlay) {
-		return s.document(appFile)
+		return s.readDocument(appFile)
 	}
-	patch, ds := s.parse(OverlayFile(overlay))
+	patch, ds := s.parseFile(OverlayFile(overlay))
 	if ds.HasErrors() {
 		return nil, ds
 	}
 	var base *spec.Node
-	if s.exists(appFile) {
+	if s.fileExists(appFile) {
 		var more spec.Diagnostics
-		base, more = s.parse(appFile)
+		base, more = s.parseFile(appFile)
 		if ds = append(ds, more...); ds.HasErrors() {
 			return nil, ds
 		}
@@ -335,52 +335,52 @@ func (s *source) appDocument(overlay string) (*spec.Node, spec.Diagnostics) {
 	if base == nil || !patch.IsNull() {
 		base = spec.Patch(base, patch)
 	}
-	return base, append(ds, s.fill(base)...)
+	return base, append(ds, s.fillReferences(base)...)
 }
 
-func (s *source) hasOverlay(name string) bool { return name != "" && s.exists(OverlayFile(name)) }
+func (s *source) hasOverlay(name string) bool { return name != "" && s.fileExists(OverlayFile(name)) }
 
-// document reads a YAML file of the app, with its references filled in. A file
+// readDocument reads a YAML file of the app, with its references filled in. A file
 // that many agents name is read once, and its warnings are told once.
-func (s *source) document(file string) (*spec.Node, spec.Diagnostics) {
+func (s *source) readDocument(file string) (*spec.Node, spec.Diagnostics) {
 	if d, ok := s.filled[file]; ok {
 		return d.node, d.ds
 	}
-	n, ds := s.parse(file)
+	n, ds := s.parseFile(file)
 	if n == nil || ds.HasErrors() {
-		s.filled[file] = filled{nil, ds[:1:1]}
+		s.filled[file] = filledDocument{nil, ds[:1:1]}
 		return nil, ds
 	}
-	s.filled[file] = filled{node: n}
-	return n, append(ds, s.fill(n)...)
+	s.filled[file] = filledDocument{node: n}
+	return n, append(ds, s.fillReferences(n)...)
 }
 
-// parse reads a YAML file of the app as it stands there.
-func (s *source) parse(file string) (*spec.Node, spec.Diagnostics) {
-	b, err := s.bytes(file)
+// parseFile reads a YAML file of the app as it stands there.
+func (s *source) parseFile(file string) (*spec.Node, spec.Diagnostics) {
+	b, err := s.readWithinBudget(file)
 	if err == nil {
-		err = s.budget.spend(0, spec.EstimateNodes(b))
+		err = s.budget.consume(0, spec.EstimateNodes(b))
 	}
-	if isLimit(err) {
-		return nil, spec.Diagnostics{s.budget.exceeded.at(s.shown)}
+	if isLimitError(err) {
+		return nil, spec.Diagnostics{s.budget.exceeded.toDiagnostic(s.displayDir)}
 	}
 	if err != nil {
-		return nil, spec.Diagnostics{{Pos: spec.Pos{File: s.display(file)}, Rule: "file", Message: "cannot read the file: " + plain(err)}}
+		return nil, spec.Diagnostics{{Pos: spec.Pos{File: s.displayPath(file)}, Rule: "file", Message: "cannot read the file: " + formatOSError(err)}}
 	}
-	got := recalled(s.recall, parsedKey{file, sha256.Sum256(b)}, func() (parsed, bool) {
-		n, ds := spec.Parse(s.display(file), b)
+	got := getOrMake(s.cache, parsedKey{file, sha256.Sum256(b)}, func() (parsedDocument, bool) {
+		n, ds := spec.Parse(s.displayPath(file), b)
 		if n != nil && !ds.HasErrors() {
-			ds = append(ds, checkKeys(n)...) // before values of the environment are in
+			ds = append(ds, checkCredentials(n)...) // before values of the environment are in
 		}
 		// A reference is filled in where it stands.
-		return parsed{n, ds}, n != nil && !hasReferences(n)
+		return parsedDocument{n, ds}, n != nil && !hasReferences(n)
 	})
 	s.documents[file] = got.node
 	return got.node, slices.Clip(got.ds)
 }
 
-// parsed is a document and its problems.
-type parsed struct {
+// parsedDocument is a document and its problems.
+type parsedDocument struct {
 	node *spec.Node
 	ds   spec.Diagnostics
 }
@@ -396,8 +396,8 @@ type parsedKey struct {
 	sum  [sha256.Size]byte
 }
 
-// plain is an error without the call and the path that os puts in front.
-func plain(err error) string {
+// formatOSError is an error without the call and the path that os puts in front.
+func formatOSError(err error) string {
 	var pe *fs.PathError
 	if errors.As(err, &pe) {
 		err = pe.Err
@@ -408,25 +408,25 @@ func plain(err error) string {
 	return err.Error()
 }
 
-// revision is the hash of every file and every value that was read.
-func (s *source) revision() string {
-	if s.kept != nil {
-		return s.kept.ID
+// computeRevision is the hash of every file and every value that was read.
+func (s *source) computeRevision() string {
+	if s.storedRevision != nil {
+		return s.storedRevision.ID
 	}
 	h := sha256.New()
-	for _, file := range slices.Sorted(maps.Keys(s.read)) {
-		fmt.Fprintf(h, "file %q %x\n", file, sha256.Sum256(s.read[file]))
+	for _, file := range slices.Sorted(maps.Keys(s.readFiles)) {
+		fmt.Fprintf(h, "file %q %x\n", file, sha256.Sum256(s.readFiles[file]))
 	}
-	for _, name := range slices.Sorted(maps.Keys(s.asked)) {
-		fmt.Fprintf(h, "%q %x\n", name, sha256.Sum256([]byte(s.asked[name])))
+	for _, name := range slices.Sorted(maps.Keys(s.usedValues)) {
+		fmt.Fprintf(h, "%q %x\n", name, sha256.Sum256([]byte(s.usedValues[name])))
 	}
 	return hex.EncodeToString(h.Sum(nil))[:16]
 }
 
-// files are those that were read, but for .env: its values are secrets of this
+// revisionFiles are those that were read, but for .env: its values are secrets of this
 // machine.
-func (s *source) files() map[string][]byte {
-	files := maps.Clone(s.read)
+func (s *source) revisionFiles() map[string][]byte {
+	files := maps.Clone(s.readFiles)
 	delete(files, dotenvFile)
 	return files
 }

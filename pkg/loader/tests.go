@@ -38,7 +38,7 @@ type Suite struct {
 // Suite reads the tests of a folder's app. The problems are those of the app
 // and of its tests; with an error among them there is no suite.
 func (l *Loader) Suite(ctx context.Context, dir string) (*Suite, spec.Diagnostics) {
-	got := l.load(ctx, dir, nil, (*job).readTests)
+	got := l.loadApp(ctx, dir, nil, (*job).readTests)
 	if got.app != nil {
 		got.app.Close()
 	}
@@ -58,13 +58,13 @@ func (s *Suite) Decode(file string, text []byte) ([]*apptest.Test, spec.Diagnost
 // Run runs one of the suite's tests, on an app, a store and a host of its own.
 // Tests may be run side by side.
 func (s *Suite) Run(ctx context.Context, t *apptest.Test) *apptest.Result {
-	r := t.Run(ctx, s.open)
+	r := t.Run(ctx, s.openApp)
 	r.App = cmp.Or(r.App, s.App)
 	return r
 }
 
-// open loads the app with what a test puts in the place of the world.
-func (s *Suite) open(ctx context.Context, env *apptest.TestEnv) (*runtime.App, error) {
+// openApp loads the app with what a test puts in the place of the world.
+func (s *Suite) openApp(ctx context.Context, env *apptest.TestEnv) (*runtime.App, error) {
 	opts := s.loader.opts
 	opts.Model, opts.HTTP, opts.Replace, opts.WrapTool = env.Model, env.HTTP, env.Replace, nil
 	app, ds := New(&opts).Load(ctx, s.dir)
@@ -80,12 +80,12 @@ func (s *Suite) open(ctx context.Context, env *apptest.TestEnv) (*runtime.App, e
 
 // readTests reads the tests beside an app, whose tree is nil when it cannot be
 // known.
-func (j *job) readTests(ctx context.Context, root *placed) *Suite {
-	s := &Suite{App: j.src.name, Revision: j.src.revision(), loader: j.loader, dir: j.src.dir}
-	s.names = j.testNames(ctx, root)
-	s.Own = ownTools(ctx, root)
+func (j *job) readTests(ctx context.Context, root *resolvedAgent) *Suite {
+	s := &Suite{App: j.src.name, Revision: j.src.computeRevision(), loader: j.loader, dir: j.src.dir}
+	s.names = j.collectTestNames(ctx, root)
+	s.Own = listUnmockedTools(ctx, root)
 	for _, file := range j.testFiles(ctx) {
-		n, ds := j.src.document(file)
+		n, ds := j.src.readDocument(file)
 		if n != nil {
 			tests, more := apptest.Decode(n, s.names)
 			s.Tests = append(s.Tests, tests...)
@@ -106,86 +106,86 @@ func (j *job) testFiles(ctx context.Context) []string {
 		file := filepath.ToSlash(rel)
 		switch {
 		case !strings.HasSuffix(file, testSuffix):
-		case j.src.exists(file):
+		case j.src.fileExists(file):
 			files = append(files, file)
-		case !isPassedOver(path.Base(file)): // an editor's lock is a hidden link to nowhere
-			j.reportOdd(file)
+		case !isIgnored(path.Base(file)): // an editor's lock is a hidden link to nowhere
+			j.reportIrregularFile(file)
 		}
 	}
 	if err == nil {
-		err = w.walk(ctx, root, "", 0)
+		err = w.walkFolder(ctx, root, "", 0)
 	}
 	if limit := (*limitError)(nil); errors.As(err, &limit) {
-		j.report(limit.at(j.src.shown))
+		j.report(limit.toDiagnostic(j.src.displayDir))
 	} else if err != nil {
-		j.report(spec.Diagnostic{Pos: spec.Pos{File: j.src.shown}, Rule: "file", Message: "cannot look for tests: " + plain(err)})
+		j.report(spec.Diagnostic{Pos: spec.Pos{File: j.src.displayDir}, Rule: "file", Message: "cannot look for tests: " + formatOSError(err)})
 	}
 	return files
 }
 
-func (j *job) testNames(ctx context.Context, root *placed) *apptest.Names {
-	names := &apptest.Names{File: func(at spec.Text) (*spec.Node, spec.Diagnostics) { return j.modelFile(ctx, at) }}
+func (j *job) collectTestNames(ctx context.Context, root *resolvedAgent) *apptest.Names {
+	names := &apptest.Names{File: func(at spec.Text) (*spec.Node, spec.Diagnostics) { return j.readModelFile(ctx, at) }}
 	if root == nil || j.ds.HasErrors() {
 		return names
 	}
-	late := false
+	dynamic := false
 	names.Agents, names.Tools = []string{}, []string{}
 	if typed := stateSchema(root); typed != nil {
 		names.State = typed.Samples()
 	}
-	root.each(func(p *placed) {
+	root.visitTree(func(p *resolvedAgent) {
 		if _, ok := p.plan.Config.(interface{ ModelName() spec.Text }); ok {
 			names.Agents = append(names.Agents, p.name)
 		}
 		for _, t := range p.tools {
-			names.Tools = append(names.Tools, t.names(ctx)...)
-			late = late || t.isDynamic()
+			names.Tools = append(names.Tools, t.listToolNames(ctx)...)
+			dynamic = dynamic || t.isDynamic()
 		}
 	})
-	if late {
+	if dynamic {
 		names.Tools = nil
 	}
 	return names
 }
 
-// ownTools are expressions, the built-in tools but for the search of memories,
+// listUnmockedTools are expressions, the built-in tools but for the search of memories,
 // and what the runtime adds.
-func ownTools(ctx context.Context, root *placed) []string {
+func listUnmockedTools(ctx context.Context, root *resolvedAgent) []string {
 	own := []string{"set_model_response", "transfer_to_agent"}
 	if root == nil {
 		return own
 	}
 	builtins := tool.Builtins()
-	root.each(func(p *placed) {
+	root.visitTree(func(p *resolvedAgent) {
 		for _, t := range p.tools {
 			_, builtin := builtins.Lookup(t.kind)
 			if t.kind == "expr" || builtin && t.kind != "load_memory" {
-				own = append(own, t.names(ctx)...)
+				own = append(own, t.listToolNames(ctx)...)
 			}
 		}
 	})
 	return own
 }
 
-// each visits an agent and all below it, those that are called as tools
+// visitTree visits an agent and all below it, those that are called as tools
 // included.
-func (p *placed) each(visit func(*placed)) {
+func (p *resolvedAgent) visitTree(visit func(*resolvedAgent)) {
 	visit(p)
-	for _, sub := range slices.Concat(p.subs, agentsOf(p.tools)) {
-		sub.each(visit)
+	for _, sub := range slices.Concat(p.subs, toolAgents(p.tools)) {
+		sub.visitTree(visit)
 	}
 }
 
-// replacedSet is a set whose tools are replaced when they are known.
-func (j *job) replacedSet(set tool.Set) tool.Set {
+// replaceSetTools is a set whose tools are replaced when they are known.
+func (j *job) replaceSetTools(set tool.Set) tool.Set {
 	if replace := j.loader.opts.Replace; replace != nil {
 		return wrappedSet{set, replace}
 	}
 	return set
 }
 
-// replaced gives each tool the one that takes its place.
-func (j *job) replaced(tools []tool.Tool, err error) ([]tool.Tool, error) {
+// replaceTools gives each tool the one that takes its place.
+func (j *job) replaceTools(tools []tool.Tool, err error) ([]tool.Tool, error) {
 	if err != nil || j.loader.opts.Replace == nil {
 		return tools, err
 	}

@@ -22,19 +22,19 @@ import (
 // Whoever a run asks by HTTP is told of the span that asks it, in the trace of the
 // caller: models and tools, but a tool whose document has a header of its own. What
 // else the caller's trace carries stays here.
-func TestWhoIsAskedHearsOfTheTrace(t *testing.T) {
+func TestTraceparentPropagation(t *testing.T) {
 	var mu sync.Mutex
-	heard := map[string]string{}
+	received := map[string]string{}
 	shop := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		mu.Lock()
 		defer mu.Unlock()
-		heard[r.URL.Path] = r.Header.Get("Traceparent") + r.Header.Get("Tracestate")
+		received[r.URL.Path] = r.Header.Get("Traceparent") + r.Header.Get("Tracestate")
 	}))
 	defer shop.Close()
 	gemini, openai := fakegemini.New(), fakeopenai.New()
 	defer gemini.Close()
 	defer openai.Close()
-	gemini.Enqueue(fakegemini.Parts(calling("price"), calling("stock"), calling("helper")))
+	gemini.Enqueue(fakegemini.Parts(newFunctionCall("price"), newFunctionCall("stock"), newFunctionCall("helper")))
 	variables := map[string]string{"GOOGLE_API_KEY": "key", "GOOGLE_GEMINI_BASE_URL": gemini.URL(), "OPENAI_API_KEY": "key", "OPENAI_BASE_URL": openai.URL()}
 	spans := map[string]*runtime.Span{}
 	env := testenv.New(t, &testenv.Options{
@@ -73,8 +73,8 @@ tools:
 		}
 	}
 	first := gemini.Requests()[0].Header
-	heard["gemini"] = first.Get("Traceparent") + first.Get("Tracestate")
-	heard["openai"] = openai.Requests()[0].Header.Get("Traceparent")
+	received["gemini"] = first.Get("Traceparent") + first.Get("Tracestate")
+	received["openai"] = openai.Requests()[0].Header.Get("Traceparent")
 	of := func(name string) string {
 		if spans[name] == nil {
 			t.Fatalf("no span %s of %v", name, spans)
@@ -82,12 +82,12 @@ tools:
 		return "00-" + id.String() + "-" + spans[name].IDs.SpanID().String() + "-01"
 	}
 	want := map[string]string{"gemini": of("model gemini-x"), "/price": of("tool price"), "/stock": "mine", "openai": of("model gpt-x")}
-	if diff := cmp.Diff(want, heard); diff != "" {
+	if diff := cmp.Diff(want, received); diff != "" {
 		t.Errorf("traceparent (-want +got):\n%s", diff)
 	}
 }
 
-func calling(name string) *genai.Part {
+func newFunctionCall(name string) *genai.Part {
 	args := map[string]any{}
 	if name == "helper" {
 		args["request"] = "help"

@@ -16,15 +16,15 @@ import (
 
 // A tree knows the content of an app's folder by a hash. Files that cannot have
 // changed since they were last read are not read again.
-type tree struct {
-	marks map[string]mark
+type folderHasher struct {
+	states map[string]fileState
 	// folders are those of the last hash, the app's own first; no more than may
 	// be watched.
 	folders []string
 }
 
 // A mark is a file as it was when it was read.
-type mark struct {
+type fileState struct {
 	size     int64
 	modified time.Time
 	id       os.FileInfo
@@ -32,22 +32,22 @@ type mark struct {
 	sum      [sha256.Size]byte
 }
 
-// racy is how long a file's time of change must lie back at reading for equal
+// racyWindow is how long a file's time of change must lie back at reading for equal
 // times to mean equal content: file systems keep coarse times.
-const racy = 2 * time.Second
+const racyWindow = 2 * time.Second
 
-// hash reads the folder and everything below it, but for hidden folders and
+// hashFolder reads the folder and everything below it, but for hidden folders and
 // those that hold no part of an app, and then the files elsewhere that the app
 // depends on. The error is a [*limitError] when the folder is too large.
-func (t *tree) hash(ctx context.Context, dir string, outside []string) (string, error) {
+func (t *folderHasher) hashFolder(ctx context.Context, dir string, outside []string) (string, error) {
 	root, err := filepath.EvalSymlinks(dir)
 	if err != nil {
 		return "", err
 	}
 	h, now := sha256.New(), time.Now()
-	next, folders, left := map[string]mark{}, []string{root}, int64(maxFolderBytes)
+	next, folders, left := map[string]fileState{}, []string{root}, int64(maxFolderBytes)
 	note := func(path, rel string, info fs.FileInfo) {
-		m, err := t.read(path, info, now)
+		m, err := t.readState(path, info, now)
 		if err != nil {
 			return // removed in the meantime: the next poll sees it
 		}
@@ -72,7 +72,7 @@ func (t *tree) hash(ctx context.Context, dir string, outside []string) (string, 
 			note(path, rel, info)
 		}
 	}
-	if err = w.walk(ctx, root, "", 0); err == nil && left < 0 {
+	if err = w.walkFolder(ctx, root, "", 0); err == nil && left < 0 {
 		err = folderTooLarge
 	}
 	h.Write([]byte("outside\n"))
@@ -81,21 +81,21 @@ func (t *tree) hash(ctx context.Context, dir string, outside []string) (string, 
 			note(file, file, info)
 		}
 	}
-	t.marks, t.folders = next, folders
+	t.states, t.folders = next, folders
 	return hex.EncodeToString(h.Sum(nil)), err
 }
 
-// read returns the mark of a file, from the last time where it is the same.
-func (t *tree) read(path string, info fs.FileInfo, now time.Time) (mark, error) {
-	m := mark{size: info.Size(), modified: info.ModTime(), id: info, read: now}
-	old, known := t.marks[path]
-	if known && old.size == m.size && old.modified.Equal(m.modified) && os.SameFile(old.id, info) && old.read.Sub(old.modified) > racy {
+// readState returns the mark of a file, from the last time where it is the same.
+func (t *folderHasher) readState(path string, info fs.FileInfo, now time.Time) (fileState, error) {
+	m := fileState{size: info.Size(), modified: info.ModTime(), id: info, read: now}
+	old, known := t.states[path]
+	if known && old.size == m.size && old.modified.Equal(m.modified) && os.SameFile(old.id, info) && old.read.Sub(old.modified) > racyWindow {
 		return old, nil
 	}
 	if info.Size() > maxFile {
 		return m, nil
 	}
-	b, err := readPlain(path)
+	b, err := readRegular(path)
 	m.sum = sha256.Sum256(b)
 	return m, err
 }
@@ -118,8 +118,8 @@ func newWalker(root string) *walker {
 	return &walker{root: root, entered: map[string]bool{root: true}, entries: maxFolderEntries, folder: func(string, string) {}}
 }
 
-// walk visits a folder, whose path has no links in it.
-func (w *walker) walk(ctx context.Context, dir, rel string, depth int) error {
+// walkFolder visits a folder, whose path has no links in it.
+func (w *walker) walkFolder(ctx context.Context, dir, rel string, depth int) error {
 	entries, err := w.readDir(dir)
 	if err != nil {
 		return err
@@ -137,7 +137,7 @@ func (w *walker) walk(ctx context.Context, dir, rel string, depth int) error {
 			}
 			w.file(path, rel, info)
 			continue
-		case isPassedOver(e.Name()) || w.entered[real] || !strings.HasPrefix(real, w.root+string(filepath.Separator)):
+		case isIgnored(e.Name()) || w.entered[real] || !strings.HasPrefix(real, w.root+string(filepath.Separator)):
 			continue
 		case depth >= maxFolderDepth:
 			return folderTooDeep
@@ -145,7 +145,7 @@ func (w *walker) walk(ctx context.Context, dir, rel string, depth int) error {
 		w.entered[real] = true
 		w.folder(real, rel)
 		// A folder that cannot be read now is read at the next poll.
-		if err := w.walk(ctx, real, rel, depth+1); isLimit(err) || ctx.Err() != nil {
+		if err := w.walkFolder(ctx, real, rel, depth+1); isLimitError(err) || ctx.Err() != nil {
 			return err
 		}
 	}
@@ -192,6 +192,6 @@ func resolveEntry(path string, e fs.DirEntry) (info fs.FileInfo, real string) {
 	return info, real
 }
 
-func isPassedOver(name string) bool {
+func isIgnored(name string) bool {
 	return strings.HasPrefix(name, ".") || name == "tmp" || name == "__pycache__" || name == "node_modules"
 }

@@ -9,8 +9,8 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// sorted yields parts by their names, in order.
-func sorted(parts map[string]part) iter.Seq2[string, part] {
+// sortedParts yields parts by their names, in order.
+func sortedParts(parts map[string]part) iter.Seq2[string, part] {
 	return func(yield func(string, part) bool) {
 		for _, name := range slices.Sorted(maps.Keys(parts)) {
 			if !yield(name, parts[name]) {
@@ -20,36 +20,36 @@ func sorted(parts map[string]part) iter.Seq2[string, part] {
 	}
 }
 
-// use notes that something uses a part. The references in one that was included
+// markUsed notes that something uses a part. The references in one that was included
 // are filled in only then: what they name need not be there for an app that does
 // without the part.
-func (j *job) use(p part) {
+func (j *job) markUsed(p part) {
 	if j.used[p.node] {
 		return
 	}
 	j.used[p.node] = true
 	if p.shared {
-		j.report(j.src.fill(p.node)...)
+		j.report(j.src.fillReferences(p.node)...)
 	}
 }
 
-// checkOdd tells of files that an app need not have, where something of the name
+// checkIrregularFiles tells of files that an app need not have, where something of the name
 // is there that cannot be read: it would be passed over as if it were not.
-func (j *job) checkOdd() {
+func (j *job) checkIrregularFiles() {
 	files := []string{appFile}
 	if overlay := j.loader.opts.Overlay; overlay != "" {
 		files = append(files, OverlayFile(overlay))
 	}
 	for _, file := range files {
-		if j.src.isOdd(file) {
-			j.reportOdd(file)
+		if j.src.isIrregular(file) {
+			j.reportIrregularFile(file)
 		}
 	}
 }
 
-func (j *job) reportOdd(file string) {
+func (j *job) reportIrregularFile(file string) {
 	j.report(spec.Diagnostic{
-		Pos: spec.Pos{File: j.src.display(file)}, Rule: "file",
+		Pos: spec.Pos{File: j.src.displayPath(file)}, Rule: "file",
 		Message: "this is no file of the app: a folder, a pipe, a device, or a link that leads out of its folder",
 	})
 }
@@ -68,31 +68,31 @@ func (j *job) checkUnused(ctx context.Context) {
 		}
 		return true
 	}
-	for name, p := range sorted(j.names.agents) {
+	for name, p := range sortedParts(j.names.agents) {
 		if unused("agent", name, p) {
-			j.resolveAgent(ctx, named(p.node, name), trail{file: p.file, passed: []string{"use " + name}})
+			j.resolveAgent(ctx, addDefaultName(p.node, name), ancestry{file: p.file, visited: []string{"use " + name}})
 		}
 	}
-	for name, p := range sorted(j.names.tools) {
+	for name, p := range sortedParts(j.names.tools) {
 		if unused("tool", name, p) {
-			j.declaredTool(ctx, p, trail{})
+			j.resolveDeclaredTool(ctx, p, ancestry{})
 		}
 	}
-	for name, p := range sorted(j.names.functions) {
-		if unused("function", name, p) && j.isTool(p.node) {
-			j.mappedTool(ctx, p, name, trail{})
+	for name, p := range sortedParts(j.names.functions) {
+		if unused("function", name, p) && j.isToolDefinition(p.node) {
+			j.resolveMappedTool(ctx, p, name, ancestry{})
 		}
 	}
-	for name, p := range sorted(j.names.schemas) {
+	for name, p := range sortedParts(j.names.schemas) {
 		unused("schema", name, p)
 	}
-	for class, p := range sorted(j.names.defaults) {
+	for class, p := range sortedParts(j.names.defaults) {
 		unused("the default of", class, p)
 	}
 }
 
-// isTool says whether a function that nothing uses is plainly a tool.
-func (j *job) isTool(n *spec.Node) bool {
+// isToolDefinition says whether a function that nothing uses is plainly a tool.
+func (j *job) isToolDefinition(n *spec.Node) bool {
 	if n.Kind != spec.Mapping || len(n.Entries) != 1 {
 		return false
 	}

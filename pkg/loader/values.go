@@ -19,53 +19,53 @@ import (
 // maxSecret is the largest file that is read as a secret.
 const maxSecret = 64 << 10
 
-// fill replaces the references of a document.
-func (s *source) fill(root *spec.Node) spec.Diagnostics {
+// fillReferences replaces the references of a document.
+func (s *source) fillReferences(root *spec.Node) spec.Diagnostics {
 	s.roots = append(s.roots, root)
-	ds := spec.Interpolate(root, s.value)
+	ds := spec.Interpolate(root, s.resolveReference)
 	if ds.HasErrors() {
-		s.toldOf = append(s.toldOf, ds...)
-		s.noteUnfilled(root, ds)
+		s.unfilledProblems = append(s.unfilledProblems, ds...)
+		s.recordUnfilled(root, ds)
 	}
 	return ds
 }
 
-// value is what a reference stands for. All of it counts for the revision.
+// resolveReference is what a reference stands for. All of it counts for the revision.
 // Beyond the limits of a load it is nothing: that is reported once.
-func (s *source) value(kind, name string) (string, error) {
-	if s.budget.isSpent() {
+func (s *source) resolveReference(kind, name string) (string, error) {
+	if s.budget.isExceeded() {
 		return "", nil
 	}
-	v, err := s.reference(kind, name)
-	if isLimit(err) || err == nil && s.budget.spend(len(v), 0) != nil {
+	v, err := s.lookUpReference(kind, name)
+	if isLimitError(err) || err == nil && s.budget.consume(len(v), 0) != nil {
 		return "", nil
 	}
 	return v, err
 }
 
-func (s *source) reference(kind, name string) (value string, err error) {
+func (s *source) lookUpReference(kind, name string) (value string, err error) {
 	switch {
 	case kind == "file":
-		return s.text(name)
-	case s.standIn != nil:
-		value = s.standIn(name)
+		return s.readTextFile(name)
+	case s.placeholder != nil:
+		value = s.placeholder(name)
 	case kind == "secret":
-		value, err = s.secret(name)
+		value, err = s.lookUpSecret(name)
 	default:
-		value, err = s.variable(name)
+		value, err = s.lookUpVariable(name)
 	}
 	switch {
 	case err == nil:
-		s.asked[kind+" "+name] = "=" + value
+		s.usedValues[kind+" "+name] = "=" + value
 	case kind == "env":
-		s.asked[kind+" "+name] = ""
+		s.usedValues[kind+" "+name] = ""
 	}
 	return value, err
 }
 
-// variable reads a variable: that of the host, if the app may read it, or else
+// lookUpVariable reads a variable: that of the host, if the app may read it, or else
 // the one of the app's .env.
-func (s *source) variable(name string) (string, error) {
+func (s *source) lookUpVariable(name string) (string, error) {
 	value, isSet := s.env(name)
 	err := s.policy.CheckVariable(s.name, name)
 	if err == nil && isSet {
@@ -76,24 +76,24 @@ func (s *source) variable(name string) (string, error) {
 	}
 	switch {
 	case err != nil:
-		return "", s.refusedValue(err, isSet, "set "+name+" in the app's .env")
+		return "", s.policyError(err, isSet, "set "+name+" in the app's .env")
 	case !isSet:
 		return "", spec.ErrUnset
 	}
 	return value, nil
 }
 
-// secret reads a secret: the file of that name in the app's own folder of secrets;
+// lookUpSecret reads a secret: the file of that name in the app's own folder of secrets;
 // or, if the app may use them, the shared file of that name or the host's
 // variable; or else the variable of the app's .env.
-func (s *source) secret(name string) (string, error) {
-	value, err := s.ownSecret(name)
+func (s *source) lookUpSecret(name string) (string, error) {
+	value, err := s.readOwnSecret(name)
 	if !errors.Is(err, fs.ErrNotExist) {
 		return value, err
 	}
 	refused := s.policy.CheckSecret(s.name, name)
 	if refused == nil {
-		value, err = s.sharedSecret(name)
+		value, err = s.lookUpSharedSecret(name)
 		if err == nil {
 			refused = s.policy.CheckValue(s.name, "the secret "+name, value)
 		}
@@ -105,14 +105,14 @@ func (s *source) secret(name string) (string, error) {
 		return own, nil
 	}
 	if refused != nil {
-		return "", s.refusedValue(refused, false, "write it to "+s.name+"/"+name+" in the folder of --secrets, or to the app's .env")
+		return "", s.policyError(refused, false, "write it to "+s.name+"/"+name+" in the folder of --secrets, or to the app's .env")
 	}
 	return "", spec.ErrUnset
 }
 
-// refusedValue is the problem of a reference that the app may not use; instead is
+// policyError is the problem of a reference that the app may not use; instead is
 // how it gets a value of its own.
-func (s *source) refusedValue(err error, isSet bool, instead string) error {
+func (s *source) policyError(err error, isSet bool, instead string) error {
 	refused := (*policy.Refused)(nil)
 	if !errors.As(err, &refused) {
 		return err
@@ -127,8 +127,8 @@ func (s *source) refusedValue(err error, isSet bool, instead string) error {
 	return e
 }
 
-// ownSecret reads a file of the app's own folder of secrets.
-func (s *source) ownSecret(name string) (string, error) {
+// readOwnSecret reads a file of the app's own folder of secrets.
+func (s *source) readOwnSecret(name string) (string, error) {
 	if s.secrets == "" || !appName.MatchString(s.name) {
 		return "", fs.ErrNotExist
 	}
@@ -137,7 +137,7 @@ func (s *source) ownSecret(name string) (string, error) {
 		return "", err
 	}
 	defer root.Close()
-	s.dependOn(filepath.Join(s.secrets, s.name, name))
+	s.addDependency(filepath.Join(s.secrets, s.name, name))
 	// Some file systems find a folder by a name in another case.
 	entries, err := fs.ReadDir(root.FS(), ".")
 	if err != nil || !slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() == s.name }) {
@@ -151,9 +151,9 @@ func (s *source) ownSecret(name string) (string, error) {
 	return readSecret(own, name)
 }
 
-// sharedSecret reads a file of the folder of secrets itself, or else a variable of
+// lookUpSharedSecret reads a file of the folder of secrets itself, or else a variable of
 // the host.
-func (s *source) sharedSecret(name string) (string, error) {
+func (s *source) lookUpSharedSecret(name string) (string, error) {
 	value, ok := s.env(name)
 	if s.secrets != "" {
 		root, err := s.openSecrets()
@@ -161,7 +161,7 @@ func (s *source) sharedSecret(name string) (string, error) {
 			return "", err
 		}
 		defer root.Close()
-		s.dependOn(filepath.Join(s.secrets, name))
+		s.addDependency(filepath.Join(s.secrets, name))
 		if read, err := readSecret(root, name); !ok || !errors.Is(err, fs.ErrNotExist) {
 			return read, err
 		}
@@ -175,7 +175,7 @@ func (s *source) sharedSecret(name string) (string, error) {
 func (s *source) openSecrets() (*os.Root, error) {
 	root, err := os.OpenRoot(s.secrets)
 	if err != nil {
-		return nil, fmt.Errorf("cannot read the folder of secrets: %s", plain(err))
+		return nil, fmt.Errorf("cannot read the folder of secrets: %s", formatOSError(err))
 	}
 	return root, nil
 }
@@ -184,7 +184,7 @@ func (s *source) openSecrets() (*os.Root, error) {
 // them: as long as they stay in the folder. The line feed that ends a file is no
 // part of it.
 func readSecret(root *os.Root, name string) (string, error) {
-	f, err := openPlain(root.OpenFile, name)
+	f, err := openRegular(root.OpenFile, name)
 	if err != nil {
 		return "", secretError(name, err)
 	}
@@ -205,34 +205,34 @@ func secretError(name string, err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	return fmt.Errorf("cannot read the secret %s: %s", name, plain(err))
+	return fmt.Errorf("cannot read the secret %s: %s", name, formatOSError(err))
 }
 
-// text reads a text of the app, by its path from the app's folder.
-func (s *source) text(given string) (string, error) {
+// readTextFile reads a text of the app, by its path from the app's folder.
+func (s *source) readTextFile(given string) (string, error) {
 	file := path.Clean(given)
 	if strings.Contains(given, "\\") {
 		return "", fmt.Errorf("%s has a \\: %s", given, slashHint)
 	}
-	if leadsOut(given) {
+	if escapesFolder(given) {
 		return "", fmt.Errorf("%s leads out of the app's folder", given)
 	}
 	if strings.EqualFold(path.Base(file), dotenvFile) {
 		return "", fmt.Errorf("%s holds secrets: write ${env:NAME} or ${secret:NAME} for one of its variables", given)
 	}
-	if !s.exists(file) {
-		return "", errors.New(s.missing(file))
+	if !s.fileExists(file) {
+		return "", errors.New(s.missingFileMessage(file))
 	}
-	b, err := s.bytes(file)
+	b, err := s.readWithinBudget(file)
 	switch {
-	case isLimit(err):
+	case isLimitError(err):
 		return "", err
 	case err != nil:
-		return "", fmt.Errorf("cannot read %s: %s", s.display(file), plain(err))
+		return "", fmt.Errorf("cannot read %s: %s", s.displayPath(file), formatOSError(err))
 	case len(b) > maxFile:
-		return "", fmt.Errorf("%s is larger than 4 MiB", s.display(file))
+		return "", fmt.Errorf("%s is larger than 4 MiB", s.displayPath(file))
 	case !utf8.Valid(b):
-		return "", fmt.Errorf("%s is no text in UTF-8", s.display(file))
+		return "", fmt.Errorf("%s is no text in UTF-8", s.displayPath(file))
 	}
 	return string(b), nil
 }
@@ -240,17 +240,17 @@ func (s *source) text(given string) (string, error) {
 // slashHint is for paths as Windows writes them.
 const slashHint = `write / instead of \`
 
-// hintSlash adds slashHint to what is said of such a path.
-func hintSlash(d spec.Diagnostic, given string) spec.Diagnostic {
+// addSlashHint adds slashHint to what is said of such a path.
+func addSlashHint(d spec.Diagnostic, given string) spec.Diagnostic {
 	if strings.Contains(given, "\\") {
 		return d.WithHint("%s: %s", slashHint, strings.ReplaceAll(given, "\\", "/"))
 	}
 	return d
 }
 
-// leadsOut says whether a path leaves the folder that it starts in, or may do so
+// escapesFolder says whether a path leaves the folder that it starts in, or may do so
 // where \ stands between folders.
-func leadsOut(given string) bool {
+func escapesFolder(given string) bool {
 	file := path.Clean(given)
 	return path.IsAbs(given) || strings.Contains(given, "\\") || file == ".." || strings.HasPrefix(file, "../")
 }
@@ -258,12 +258,12 @@ func leadsOut(given string) bool {
 // readDotenv reads the .env beside the app: NAME=value lines, with comments,
 // quotes and a leading export.
 func (s *source) readDotenv() (map[string]string, error) {
-	b, err := s.bytes(dotenvFile)
+	b, err := s.readWithinBudget(dotenvFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("reading %s: %s", s.display(dotenvFile), plain(err))
+		return nil, fmt.Errorf("reading %s: %s", s.displayPath(dotenvFile), formatOSError(err))
 	}
 	vars := map[string]string{}
 	for line := range strings.Lines(string(b)) {
@@ -272,12 +272,12 @@ func (s *source) readDotenv() (map[string]string, error) {
 		if !ok || strings.HasPrefix(line, "#") {
 			continue
 		}
-		vars[strings.TrimSpace(name)] = unquote(strings.TrimSpace(value))
+		vars[strings.TrimSpace(name)] = unquoteValue(strings.TrimSpace(value))
 	}
 	return vars, nil
 }
 
-func unquote(v string) string {
+func unquoteValue(v string) string {
 	if len(v) >= 2 && (v[0] == '"' || v[0] == '\'') && v[len(v)-1] == v[0] {
 		return v[1 : len(v)-1]
 	}

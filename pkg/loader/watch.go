@@ -44,28 +44,28 @@ type Watch struct {
 	// discoverErr is why the folders cannot be read; only Run uses it.
 	discoverErr string
 
-	// saving is held while somebody writes files through the watch.
-	saving sync.Mutex
+	// saveMu is held while somebody writes files through the watch.
+	saveMu sync.Mutex
 
-	// life is the context of polls, which outlive the caller that asked for
+	// pollCtx is the context of polls, which outlive the caller that asked for
 	// them. It ends with Run.
-	life    context.Context
-	endLife context.CancelFunc
-	polls   sync.WaitGroup
+	pollCtx     context.Context
+	cancelPolls context.CancelFunc
+	polls       sync.WaitGroup
 	// lanes bound the polls that run at once: cheap apps have one, costly apps
 	// the other.
-	cheap, costly chan struct{}
+	cheapLane, costlyLane chan struct{}
 	// wake tells Run that an app is due; it has room for one notice.
 	wake chan struct{}
 
 	mu   sync.Mutex // guards apps, due and the folders of apps
-	apps map[string]*watched
+	apps map[string]*watchedApp
 	due  map[string]bool
 
-	// reporting is held while a result is reported: one after the other.
-	reporting sync.Mutex
-	statusMu  sync.RWMutex
-	status    map[string]Status
+	// reportMu is held while a result is reported: one after the other.
+	reportMu sync.Mutex
+	statusMu sync.RWMutex
+	status   map[string]Status
 
 	journal *journal
 }
@@ -102,9 +102,9 @@ type WatchOptions struct {
 	// Tests reads the tests beside an app too: files that they read elsewhere are
 	// watched, and their problems are the app's.
 	Tests bool
-	// Told is told what came of every load, one after the other; nil is told
+	// OnLoad is told what came of every load, one after the other; nil is told
 	// nothing.
-	Told func(Status)
+	OnLoad func(Status)
 }
 
 // A Status is what a watch knows of an app.
@@ -115,9 +115,9 @@ type Status struct {
 	Revision string
 	// OK says whether the folder's content is what serves.
 	OK bool
-	// Waiting is the revision of the folder's content where the app wants to be
+	// PendingRevision is the revision of the folder's content where the app wants to be
 	// told before it serves; empty when none waits.
-	Waiting string
+	PendingRevision string
 	// Loading says that the folder's content has been loading, or passing its
 	// gate, for longer than Sync and Reload wait for it.
 	Loading bool
@@ -125,63 +125,63 @@ type Status struct {
 	Diagnostics spec.Diagnostics
 	// Loaded is when the content was last looked at by the loader, Good when that
 	// went well for the last time.
-	Loaded, Good time.Time
-	// Loads counts how often it was looked at, Failed how often that went wrong.
-	Loads, Failed int
+	Loaded, LastGood time.Time
+	// LoadCount counts how often it was looked at, Failed how often that went wrong.
+	LoadCount, FailedCount int
 }
 
 // Problems are the diagnostics for those who do not see this machine: files are
 // named with the app, and not with where its folder lies.
-func (s Status) Problems() spec.Diagnostics { return belowApps(s.Dir, s.Diagnostics) }
+func (s Status) Problems() spec.Diagnostics { return relativeToApps(s.Dir, s.Diagnostics) }
 
-// watched is one app's folder between polls.
-type watched struct {
+// watchedApp is one app's folder between polls.
+type watchedApp struct {
 	name string
 	// busy is held by the poll of the app that runs, or by who polls it until it
 	// is settled. It guards all below but folders, missed and cost.
 	busy chan struct{}
 
-	dir     string
-	tree    tree
-	outside []string // files elsewhere that the app was loaded from
-	loaded  string   // the content that was loaded last
-	attempt string   // the content of the last load, also of one that panicked
-	// pending is the content seen at the last poll, not loaded yet; since is when
+	dir           string
+	tree          folderHasher
+	outsideFiles  []string // files elsewhere that the app was loaded from
+	loadedHash    string   // the content that was loaded last
+	attemptedHash string   // the content of the last load, also of one that panicked
+	// pendingHash is the content seen at the last poll, not loaded yet; since is when
 	// it was seen first.
-	pending string
-	since   time.Time
-	// gone is since when the folder is missing; zero when it is there.
-	gone   time.Time
-	recall recall
-	// manual says that the app that serves wants to be told of a change.
-	manual bool
-	// serves are the files of the revision that serves.
-	serves map[string][]byte
+	pendingHash  string
+	pendingSince time.Time
+	// missingSince is since when the folder is missing; zero when it is there.
+	missingSince time.Time
+	cache        loadCache
+	// manualReload says that the app that serves wants to be told of a change.
+	manualReload bool
+	// servingFiles are the files of the revision that serves.
+	servingFiles map[string][]byte
 
 	folders []string // those to watch; guarded by Watch.mu
 	// missed says that the app was busy when it was due.
 	missed atomic.Bool
-	// cost is how long polls took of late, in nanoseconds; rested is when Run may
+	// pollCost is how long polls took of late, in nanoseconds; rested is when Run may
 	// start the next one, in nanoseconds of the Unix time.
-	cost, rested atomic.Int64
+	pollCost, nextPollAt atomic.Int64
 }
 
 // A pass is what a poll is for.
-type pass struct {
-	// atOnce takes what is there for settled.
-	atOnce bool
-	// letIn is somebody's word that apps which wait for it may serve, and that
+type pollMode struct {
+	// immediate takes what is there for settled.
+	immediate bool
+	// requested is somebody's word that apps which wait for it may serve, and that
 	// those which are missing are to end.
-	letIn bool
+	requested bool
 }
 
 // NewWatch makes a watch over folders: folders of apps, or apps themselves.
 func NewWatch(l *Loader, host Host, dirs []string, opts *WatchOptions) *Watch {
 	w := &Watch{
-		loader: l, host: host, dirs: dirs, apps: map[string]*watched{}, due: map[string]bool{}, status: map[string]Status{}, journal: newJournal(),
-		cheap: make(chan struct{}, max(2, goruntime.GOMAXPROCS(0))), costly: make(chan struct{}, 2), wake: make(chan struct{}, 1),
+		loader: l, host: host, dirs: dirs, apps: map[string]*watchedApp{}, due: map[string]bool{}, status: map[string]Status{}, journal: newJournal(),
+		cheapLane: make(chan struct{}, max(2, goruntime.GOMAXPROCS(0))), costlyLane: make(chan struct{}, 2), wake: make(chan struct{}, 1),
 	}
-	w.life, w.endLife = context.WithCancel(context.Background())
+	w.pollCtx, w.cancelPolls = context.WithCancel(context.Background())
 	if opts != nil {
 		w.opts = *opts
 	}
@@ -201,8 +201,8 @@ func NewWatch(l *Loader, host Host, dirs []string, opts *WatchOptions) *Watch {
 	if w.opts.Problems == nil {
 		w.opts.Problems = io.Discard
 	}
-	if w.opts.Told == nil {
-		w.opts.Told = func(Status) {}
+	if w.opts.OnLoad == nil {
+		w.opts.OnLoad = func(Status) {}
 	}
 	if w.opts.Logger == nil {
 		w.opts.Logger = slog.New(slog.DiscardHandler)
@@ -214,7 +214,7 @@ func NewWatch(l *Loader, host Host, dirs []string, opts *WatchOptions) *Watch {
 // fails when a folder cannot be read; apps already there stay. It does not wait
 // for an app that takes longer than the patience of the watch.
 func (w *Watch) Sync(ctx context.Context) error {
-	_, err := w.pollAll(ctx, pass{atOnce: true, letIn: true})
+	_, err := w.pollAll(ctx, pollMode{immediate: true, requested: true})
 	return err
 }
 
@@ -224,12 +224,12 @@ func (w *Watch) Sync(ctx context.Context) error {
 // waits no longer than the patience of the watch, and 30 s for all apps: one
 // that takes longer goes on, and its status says Loading.
 func (w *Watch) Reload(ctx context.Context) error {
-	return w.settle(ctx, pass{letIn: true}, nil)
+	return w.pollUntilSettled(ctx, pollMode{requested: true}, nil)
 }
 
-// discover finds the app folders by name. A name that is taken belongs to the
+// discoverApps finds the app folders by name. A name that is taken belongs to the
 // folder that was given first.
-func (w *Watch) discover() (map[string]string, error) {
+func (w *Watch) discoverApps() (map[string]string, error) {
 	found := map[string]string{}
 	for _, dir := range w.dirs {
 		apps, err := Discover(dir)
@@ -248,96 +248,96 @@ func (w *Watch) discover() (map[string]string, error) {
 	return found, nil
 }
 
-// remove ends an app whose folder has been missing for long enough.
-func (w *Watch) remove(a *watched, p pass) (again bool) {
+// removeIfAbsent ends an app whose folder has been missing for long enough.
+func (w *Watch) removeIfAbsent(a *watchedApp, p pollMode) (again bool) {
 	now := w.opts.Clock()
-	first := a.gone.IsZero()
+	first := a.missingSince.IsZero()
 	if first {
-		a.gone = now
+		a.missingSince = now
 	}
-	if !p.atOnce && (first || now.Sub(a.gone) < w.opts.Absence && !p.letIn) {
+	if !p.immediate && (first || now.Sub(a.missingSince) < w.opts.Absence && !p.requested) {
 		return true
 	}
 	w.host.Remove(a.name)
-	a.loaded, a.pending = "", ""
+	a.loadedHash, a.pendingHash = "", ""
 	w.mu.Lock()
 	delete(w.apps, a.name)
 	w.mu.Unlock()
-	w.reporting.Lock()
-	defer w.reporting.Unlock()
+	w.reportMu.Lock()
+	defer w.reportMu.Unlock()
 	was, _ := w.Status(a.name)
-	w.forget(a.name)
+	w.deleteStatus(a.name)
 	w.opts.Logger.Info("app removed", "app", a.name)
-	w.journal.add(Report{App: a.name, Time: now, What: ReportRemoved, From: was.Revision}, nil, nil)
+	w.journal.appendReport(Report{App: a.name, Time: now, What: ReportRemoved, From: was.Revision}, nil, nil)
 	return false
 }
 
 // reloadIfChanged compares a folder with what was loaded. A difference is loaded
 // when it was there at the last poll too, or at once where that is asked for. It
 // returns whether another poll should follow soon.
-func (w *Watch) reloadIfChanged(ctx context.Context, a *watched, p pass) (again bool) {
-	hash, limit, err := w.hash(ctx, a)
+func (w *Watch) reloadIfChanged(ctx context.Context, a *watchedApp, p pollMode) (again bool) {
+	hash, limit, err := w.hashApp(ctx, a)
 	switch {
 	case ctx.Err() != nil:
 		return false
 	case err != nil:
 		w.opts.Logger.Warn("cannot read an app's folder: what was loaded serves on", "app", a.name, "error", err)
 		return false
-	case hash == a.loaded && !(p.letIn && w.waits(a.name)):
-		a.pending = ""
+	case hash == a.loadedHash && !(p.requested && w.hasPendingRevision(a.name)):
+		a.pendingHash = ""
 		return false
-	case hash == a.loaded || p.atOnce:
-	case hash != a.pending:
-		a.pending, a.since = hash, w.opts.Clock()
+	case hash == a.loadedHash || p.immediate:
+	case hash != a.pendingHash:
+		a.pendingHash, a.pendingSince = hash, w.opts.Clock()
 		return true
-	case w.opts.Clock().Sub(a.since) < w.opts.Settle:
+	case w.opts.Clock().Sub(a.pendingSince) < w.opts.Settle:
 		return true // another poll was just now
 	}
-	a.attempt = hash
-	before := a.outside
-	var got loaded
+	a.attemptedHash = hash
+	before := a.outsideFiles
+	var got loadResult
 	if limit != nil {
-		got.ds = append(got.ds, limit.at(a.dir))
+		got.ds = append(got.ds, limit.toDiagnostic(a.dir))
 	} else {
-		got = w.loader.loadSafely(ctx, a.dir, &a.recall, w.readTests())
+		got = w.loader.loadAppSafely(ctx, a.dir, &a.cache, w.readTests())
 	}
 	// What was read in the middle of a change is not what was seen twice.
-	now, _, err := w.hash(ctx, a)
-	if ctx.Err() != nil || !p.atOnce && (err != nil || now != hash) {
+	now, _, err := w.hashApp(ctx, a)
+	if ctx.Err() != nil || !p.immediate && (err != nil || now != hash) {
 		if got.app != nil {
 			got.app.Close()
 		}
-		a.pending, a.since = now, w.opts.Clock()
+		a.pendingHash, a.pendingSince = now, w.opts.Clock()
 		return ctx.Err() == nil
 	}
-	if a.outside = got.outside; !slices.Equal(before, a.outside) {
-		if hash, _, err = w.hash(ctx, a); err != nil {
+	if a.outsideFiles = got.outside; !slices.Equal(before, a.outsideFiles) {
+		if hash, _, err = w.hashApp(ctx, a); err != nil {
 			hash = ""
 		}
 	}
-	a.loaded, a.pending = hash, ""
-	w.publish(ctx, a, got, p)
+	a.loadedHash, a.pendingHash = hash, ""
+	w.publishResult(ctx, a, got, p)
 	return false
 }
 
 // readTests is how the tests beside an app are read; nil does not read them.
-func (w *Watch) readTests() func(*job, context.Context, *placed) *Suite {
+func (w *Watch) readTests() func(*job, context.Context, *resolvedAgent) *Suite {
 	if w.opts.Tests {
 		return (*job).readTests
 	}
 	return nil
 }
 
-// hash is that of the folder, and of the files elsewhere. A folder beyond the
+// hashApp is that of the folder, and of the files elsewhere. A folder beyond the
 // limits has the hash of the limit.
-func (w *Watch) hash(ctx context.Context, a *watched) (string, *limitError, error) {
+func (w *Watch) hashApp(ctx context.Context, a *watchedApp) (string, *limitError, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, maxLoadTime, folderTooSlow)
 	defer cancel()
 	began := time.Now()
-	hash, err := a.tree.hash(ctx, a.dir, a.outside)
+	hash, err := a.tree.hashFolder(ctx, a.dir, a.outsideFiles)
 	now := time.Now()
-	if rest := restFactor * now.Sub(began); rest > w.opts.Settle {
-		a.rested.Store(now.Add(min(rest, w.opts.Poll)).UnixNano())
+	if rest := idleFactor * now.Sub(began); rest > w.opts.Settle {
+		a.nextPollAt.Store(now.Add(min(rest, w.opts.Poll)).UnixNano())
 	}
 	w.mu.Lock()
 	if !slices.Equal(a.folders, a.tree.folders) {
@@ -357,7 +357,7 @@ func (w *Watch) hash(ctx context.Context, a *watched) (string, *limitError, erro
 func (w *Watch) watchedFolders() map[string]string {
 	all := map[string]string{}
 	for _, dir := range w.dirs {
-		for _, candidate := range candidates(dir) {
+		for _, candidate := range candidateFolders(dir) {
 			all[candidate] = ""
 		}
 	}
@@ -380,7 +380,7 @@ func (w *Watch) watchedFolders() map[string]string {
 	return all
 }
 
-func candidates(dir string) []string {
+func candidateFolders(dir string) []string {
 	entries, err := os.ReadDir(dir)
 	if err != nil || isApp(dir) {
 		return nil

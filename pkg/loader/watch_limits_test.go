@@ -13,8 +13,8 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// problems are those of an app's status, without the paths of the test.
-func (s *stage) problems(app string) string {
+// listProblems are those of an app's status, without the paths of the test.
+func (s *watchEnv) listProblems(app string) string {
 	all := strings.Join(s.watch.Diagnostics(app).Strings(), "\n")
 	return strings.ReplaceAll(all, filepath.ToSlash(s.top)+"/", "")
 }
@@ -25,45 +25,45 @@ func (s *stage) problems(app string) string {
 func TestWatchFolderBeyondLimits(t *testing.T) {
 	for _, tt := range []struct {
 		name string
-		fill func(s *stage)
+		fill func(s *watchEnv)
 		want string
 	}{
-		{"32 levels", func(s *stage) { s.mkdir(s.path("x" + strings.Repeat("/d", 32))) }, ""},
-		{"33 levels", func(s *stage) { s.mkdir(s.path("x/deep" + strings.Repeat("/d", 32))) }, "x: the app's folder exceeds the limit of 32 levels of folders [limit]"},
-		{"more than 10000 files", func(s *stage) {
+		{"32 levels", func(s *watchEnv) { s.mkdir(s.path("x" + strings.Repeat("/d", 32))) }, ""},
+		{"33 levels", func(s *watchEnv) { s.mkdir(s.path("x/deep" + strings.Repeat("/d", 32))) }, "x: the app's folder exceeds the limit of 32 levels of folders [limit]"},
+		{"more than 10000 files", func(s *watchEnv) {
 			s.mkdir(s.path("x/full"))
 			for i := range 10_000 {
 				s.must(os.Symlink("nothing", s.path(fmt.Sprintf("x/full/%d", i))))
 			}
 		}, "x: the app's folder exceeds the limit of 10000 files and folders [limit]"},
-		{"levels of a hidden folder", func(s *stage) { s.mkdir(s.path("x/.git" + strings.Repeat("/d", 40))) }, ""},
+		{"levels of a hidden folder", func(s *watchEnv) { s.mkdir(s.path("x/.git" + strings.Repeat("/d", 40))) }, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			s := served(t)
+			s := newServingEnv(t)
 			before, _ := s.watch.Status("x")
 			tt.fill(s)
-			s.put("y/root_agent.yaml", agent("other"))
-			s.looks(2, "y other")
+			s.writeFile("y/root_agent.yaml", agentYAML("other"))
+			s.pollAndExpect(2, "y other")
 			st, _ := s.watch.Status("x")
-			if got := s.problems("x"); got != tt.want || st.Revision != before.Revision || st.OK != (tt.want == "") {
+			if got := s.listProblems("x"); got != tt.want || st.Revision != before.Revision || st.OK != (tt.want == "") {
 				t.Errorf("Status = OK %v, revision %s, %q; want %q and revision %s", st.OK, st.Revision, got, tt.want, before.Revision)
 			}
-			s.put("x/root_agent.yaml", agent("two"))
+			s.writeFile("x/root_agent.yaml", agentYAML("two"))
 			if tt.want != "" {
-				s.looks(3)
+				s.pollAndExpect(3)
 				for _, dir := range []string{"x/deep", "x/full"} {
 					s.removeAll(dir)
 				}
 			}
-			s.looks(2, "x two")
+			s.pollAndExpect(2, "x two")
 		})
 	}
 }
 
 // TestCheckFolderBeyondLimits: check reports the same as the watch.
 func TestCheckFolderBeyondLimits(t *testing.T) {
-	s := newStage(t)
-	s.put("x/root_agent.yaml", agent("one"))
+	s := newWatchEnv(t)
+	s.writeFile("x/root_agent.yaml", agentYAML("one"))
 	s.mkdir(s.path("x" + strings.Repeat("/d", 900)))
 	ds := New(nil).Check(t.Context(), s.path("x"))
 	want := "x: the app's folder exceeds the limit of 32 levels of folders [limit]"
@@ -84,30 +84,30 @@ func TestLoadBeyondLimits(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		name string
-		put  func(s *stage)
+		put  func(s *watchEnv)
 		want string
 	}{
-		{"a text that is put in 20 times", func(s *stage) {
-			s.put("x/long.txt", strings.Repeat("long ", 400_000))
-			s.put("x/root_agent.yaml", "name: a\ninstruction: \""+strings.Repeat("${file:long.txt}", 20)+"\"\n")
+		{"a text that is put in 20 times", func(s *watchEnv) {
+			s.writeFile("x/long.txt", strings.Repeat("long ", 400_000))
+			s.writeFile("x/root_agent.yaml", "name: a\ninstruction: \""+strings.Repeat("${file:long.txt}", 20)+"\"\n")
 		}, "x: what the app reads exceeds the limit of 32 MiB [limit]"},
-		{"a text that is put in 10 times", func(s *stage) {
-			s.put("x/long.txt", strings.Repeat("long ", 400_000))
-			s.put("x/root_agent.yaml", "name: a\ninstruction: Answer.\ndescription: \""+strings.Repeat("${file:long.txt}", 7)+"\"\n")
+		{"a text that is put in 10 times", func(s *watchEnv) {
+			s.writeFile("x/long.txt", strings.Repeat("long ", 400_000))
+			s.writeFile("x/root_agent.yaml", "name: a\ninstruction: Answer.\ndescription: \""+strings.Repeat("${file:long.txt}", 7)+"\"\n")
 		}, ""},
-		{"many large documents", func(s *stage) {
-			s.put("x/root_agent.yaml", "name: a\ninstruction: x\nsub_agents:\n"+lines(12, "  - config_path: p%d.yaml\n"))
+		{"many large documents", func(s *watchEnv) {
+			s.writeFile("x/root_agent.yaml", "name: a\ninstruction: x\nsub_agents:\n"+lines(12, "  - config_path: p%d.yaml\n"))
 			for i := range 12 {
-				s.put(fmt.Sprintf("x/p%d.yaml", i), fmt.Sprintf("name: p%d\ninstruction: x\ndescription: x\nmodel: gemini-x\nmetadata: [%s]\n", i, strings.Repeat("a,", 49_000)))
+				s.writeFile(fmt.Sprintf("x/p%d.yaml", i), fmt.Sprintf("name: p%d\ninstruction: x\ndescription: x\nmodel: gemini-x\nmetadata: [%s]\n", i, strings.Repeat("a,", 49_000)))
 			}
 		}, "x: the app's documents exceed the limit of 500000 lines, keys and items [limit]"},
-		{"secrets that are many", func(s *stage) {
-			s.put("x/app.yaml", "include:\n"+lines(1200, "  - ../shared%d.yaml\n"))
-			s.put("x/root_agent.yaml", agent("one"))
+		{"secrets that are many", func(s *watchEnv) {
+			s.writeFile("x/app.yaml", "include:\n"+lines(1200, "  - ../shared%d.yaml\n"))
+			s.writeFile("x/root_agent.yaml", agentYAML("one"))
 		}, "x: the app depends on more than 1000 files outside of its folder [limit]"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			s := newStage(t)
+			s := newWatchEnv(t)
 			tt.put(s)
 			app, ds := New(nil).Load(t.Context(), s.path("x"))
 			if app != nil {
@@ -131,19 +131,19 @@ func TestLoadTooLong(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(loadTooLong)
 	b := newLoadBudget(ctx)
-	if err := b.spend(1, 1); err == nil || err.Error() != "loading the app was stopped: loading the app exceeds the limit of 10s" {
+	if err := b.consume(1, 1); err == nil || err.Error() != "loading the app was stopped: loading the app exceeds the limit of 10s" {
 		t.Errorf("spend of a stopped load = %v", err)
 	}
 	b = newLoadBudget(t.Context())
 	b.deadline = time.Now().Add(-time.Nanosecond)
-	if err := b.spend(0, 0); err != error(loadTooLong) {
+	if err := b.consume(0, 0); err != error(loadTooLong) {
 		t.Errorf("spend after the deadline = %v, want %v", err, loadTooLong)
 	}
 }
 
-// blocked is a watch over x, whose gate waits until somebody lets it go on.
-func blocked(t *testing.T) (s *stage, began chan string, free chan struct{}) {
-	s = served(t)
+// newBlockedEnv is a watch over x, whose gate waits until somebody lets it go on.
+func newBlockedEnv(t *testing.T) (s *watchEnv, began chan string, free chan struct{}) {
+	s = newServingEnv(t)
 	began, free = make(chan string, 10), make(chan struct{})
 	s.watch.opts.Patience = 10 * time.Millisecond
 	s.watch.opts.Gate = func(ctx context.Context, _ string, app *runtime.App) spec.Diagnostics {
@@ -164,10 +164,10 @@ func blocked(t *testing.T) (s *stage, began chan string, free chan struct{}) {
 // answer to who asked for a reload. Its status says so; it serves when it has
 // passed.
 func TestWatchSlowGate(t *testing.T) {
-	s, began, free := blocked(t)
-	s.put("x/root_agent.yaml", agent("slow"))
-	s.put("y/root_agent.yaml", agent("new"))
-	s.host.news = nil
+	s, began, free := newBlockedEnv(t)
+	s.writeFile("x/root_agent.yaml", agentYAML("slow"))
+	s.writeFile("y/root_agent.yaml", agentYAML("new"))
+	s.host.events = nil
 	s.must(s.watch.Reload(t.Context()))
 	if got := <-began; got != "x" {
 		t.Errorf("the gate was asked of %s, want x", got)
@@ -176,7 +176,7 @@ func TestWatchSlowGate(t *testing.T) {
 	if !before.Loading || !before.OK || s.host.apps["x"].Description != "one" || s.host.apps["y"] == nil {
 		t.Errorf("while the gate runs: Status = %+v, apps %v; want x loading and still one, and y", before, s.host.apps)
 	}
-	s.put("y/root_agent.yaml", agent("newer"))
+	s.writeFile("y/root_agent.yaml", agentYAML("newer"))
 	s.must(s.watch.Reload(t.Context()))
 	if got := s.host.apps["y"].Description; got != "newer" {
 		t.Errorf("y is %q while the gate of x runs, want newer", got)
@@ -191,12 +191,12 @@ func TestWatchSlowGate(t *testing.T) {
 	}
 }
 
-// TestWatchEndsDuringGate: when Run ends, gates and loads under way are stopped,
+// TestWatchStoppedDuringGate: when Run ends, gates and loads under way are stopped,
 // and nothing is published after that.
-func TestWatchEndsDuringGate(t *testing.T) {
-	s, began, _ := blocked(t)
+func TestWatchStoppedDuringGate(t *testing.T) {
+	s, began, _ := newBlockedEnv(t)
 	s.watch.opts.Settle, s.watch.opts.Clock = time.Millisecond, time.Now
-	s.put("x/root_agent.yaml", agent("slow"))
+	s.writeFile("x/root_agent.yaml", agentYAML("slow"))
 	ctx, stop := withDeadline(t)
 	ended := make(chan error)
 	go func() { ended <- s.watch.Run(ctx) }()
@@ -205,7 +205,7 @@ func TestWatchEndsDuringGate(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Errorf("Run = %v", err)
 	}
-	if st, _ := s.watch.Status("x"); s.host.apps["x"].Description != "one" || st.Loads != 1 {
+	if st, _ := s.watch.Status("x"); s.host.apps["x"].Description != "one" || st.LoadCount != 1 {
 		t.Errorf("after Run: %s serves, Status = %+v; want one, and a single load", s.host.apps["x"].Description, st)
 	}
 }

@@ -34,20 +34,20 @@ func (w *Watch) Diagnostics(app string) spec.Diagnostics {
 	return s.Diagnostics
 }
 
-func (w *Watch) waits(app string) bool {
+func (w *Watch) hasPendingRevision(app string) bool {
 	s, _ := w.Status(app)
-	return s.Waiting != ""
+	return s.PendingRevision != ""
 }
 
-func (w *Watch) forget(app string) {
+func (w *Watch) deleteStatus(app string) {
 	w.statusMu.Lock()
 	defer w.statusMu.Unlock()
 	delete(w.status, app)
 }
 
-// Revive builds an app of a revision that served once, from the files that were
+// LoadRevision builds an app of a revision that served once, from the files that were
 // kept of it.
-func (w *Watch) Revive(ctx context.Context, app, revision string) (*runtime.App, error) {
+func (w *Watch) LoadRevision(ctx context.Context, app, revision string) (*runtime.App, error) {
 	s, ok := w.Status(app)
 	if !ok || w.opts.Revisions == nil {
 		return nil, fmt.Errorf("app %s: no revision is kept: %w", app, session.ErrNotFound)
@@ -83,33 +83,33 @@ func (w *Watch) unmarkLoading(app string) {
 	}
 }
 
-// publish swaps a loaded app in, or keeps the one that serves.
-func (w *Watch) publish(ctx context.Context, a *watched, got loaded, p pass) {
+// publishResult swaps a loaded app in, or keeps the one that serves.
+func (w *Watch) publishResult(ctx context.Context, a *watchedApp, got loadResult, p pollMode) {
 	old, _ := w.Status(a.name)
 	s := Status{App: a.name, Dir: a.dir, Revision: old.Revision, OK: got.app != nil, Diagnostics: got.ds, Loaded: w.opts.Clock()}
-	s.Good, s.Loads, s.Failed = old.Good, old.Loads+1, old.Failed
+	s.LastGood, s.LoadCount, s.FailedCount = old.LastGood, old.LoadCount+1, old.FailedCount
 	switch {
 	case got.app == nil:
 	case got.app.Revision == old.Revision:
 		got.app.Close()
-	case a.manual && !p.letIn:
-		s.OK, s.Waiting = false, got.app.Revision
+	case a.manualReload && !p.requested:
+		s.OK, s.PendingRevision = false, got.app.Revision
 		got.app.Close()
-		w.opts.Logger.Info("app changed; pending manual reload (SIGHUP or POST /-/reload)", "app", a.name, "revision", s.Revision, "waiting", s.Waiting)
+		w.opts.Logger.Info("app changed; pending manual reload (SIGHUP or POST /-/reload)", "app", a.name, "revision", s.Revision, "waiting", s.PendingRevision)
 	default:
-		if !w.admit(ctx, a, got, &s) {
+		if !w.gateAndSwap(ctx, a, got, &s) {
 			return
 		}
 	}
-	if s.OK || s.Waiting != "" {
-		s.Good = s.Loaded
+	if s.OK || s.PendingRevision != "" {
+		s.LastGood = s.Loaded
 	} else {
-		s.Failed++
+		s.FailedCount++
 	}
-	w.reporting.Lock()
-	defer w.reporting.Unlock()
+	w.reportMu.Lock()
+	defer w.reportMu.Unlock()
 	if s.Diagnostics.HasErrors() {
-		w.logRefused(a.name, s)
+		w.logRejected(a.name, s)
 	}
 	if err := s.Diagnostics.WriteText(w.opts.Problems); err != nil {
 		w.opts.Logger.Warn("cannot print the problems of an app", "app", a.name, "error", err)
@@ -117,19 +117,19 @@ func (w *Watch) publish(ctx context.Context, a *watched, got loaded, p pass) {
 	w.statusMu.Lock()
 	w.status[a.name] = s
 	w.statusMu.Unlock()
-	w.opts.Told(s)
-	w.tell(a, got, old, s)
+	w.opts.OnLoad(s)
+	w.recordReport(a, got, old, s)
 }
 
-// admit puts an app before the gate, keeps its revision, since events will name
+// gateAndSwap puts an app before the gate, keeps its revision, since events will name
 // it, and lets it serve. One that cannot be kept is tried again at a later poll.
 // It is false when the watch has ended meanwhile, and there is nothing to report.
-func (w *Watch) admit(ctx context.Context, a *watched, got loaded, s *Status) bool {
+func (w *Watch) gateAndSwap(ctx context.Context, a *watchedApp, got loadResult, s *Status) bool {
 	s.Diagnostics = append(slices.Clone(got.ds), w.opts.Gate(ctx, a.dir, got.app)...)
 	if ctx.Err() == nil && !s.Diagnostics.HasErrors() && w.opts.Revisions != nil {
 		kept := &Loaded{got.app, got.files}
-		if err := kept.Keep(ctx, w.opts.Revisions); err != nil {
-			a.loaded = ""
+		if err := kept.SaveRevision(ctx, w.opts.Revisions); err != nil {
+			a.loadedHash = ""
 			s.Diagnostics = append(s.Diagnostics, spec.Diagnostic{
 				Pos: spec.Pos{File: filepath.ToSlash(a.dir)}, Rule: "file", Message: "the app's revision cannot be kept, and does not serve before it is: " + err.Error(),
 			})
@@ -145,14 +145,14 @@ func (w *Watch) admit(ctx context.Context, a *watched, got loaded, s *Status) bo
 		got.app.Close()
 		return true
 	}
-	s.Revision, a.manual = got.app.Revision, got.app.Reload.Sessions == runtime.FollowManual
+	s.Revision, a.manualReload = got.app.Revision, got.app.Reload.Sessions == runtime.FollowManual
 	w.host.Swap(got.app)
 	w.opts.Logger.Info("app loaded", "app", s.App, "revision", s.Revision, "warnings", len(s.Diagnostics))
 	return true
 }
 
-// logRefused logs that a change is refused, unless that was logged before.
-func (w *Watch) logRefused(name string, s Status) {
+// logRejected logs that a change is refused, unless that was logged before.
+func (w *Watch) logRejected(name string, s Status) {
 	if old, ok := w.Status(name); ok && slices.Equal(old.Diagnostics.Strings(), s.Diagnostics.Strings()) {
 		return
 	}

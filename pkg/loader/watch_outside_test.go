@@ -8,45 +8,45 @@ import (
 // TestWatchShared has a file that two apps include: a change is a change of
 // both, and a break of it breaks neither.
 func TestWatchShared(t *testing.T) {
-	s := newStage(t)
+	s := newWatchEnv(t)
 	for _, app := range []string{"x", "y"} {
-		s.put(app+"/app.yaml", "include: [../shared.yaml]\nroot_agent: {name: a, instruction: x, sub_agents: [use: helper]}")
+		s.writeFile(app+"/app.yaml", "include: [../shared.yaml]\nroot_agent: {name: a, instruction: x, sub_agents: [use: helper]}")
 	}
-	s.looks(3) // what is included is not there: nothing can be served
-	s.put("shared.yaml", "agents: {helper: {instruction: Help.}}")
-	s.looks(2, "x ", "y ")
-	s.looks(2)
+	s.pollAndExpect(3) // what is included is not there: nothing can be served
+	s.writeFile("shared.yaml", "agents: {helper: {instruction: Help.}}")
+	s.pollAndExpect(2, "x ", "y ")
+	s.pollAndExpect(2)
 	first := s.host.apps["x"].Revision
-	s.put("shared.yaml", "agents: {helper: {instruction: Help more.}}")
-	s.looks(2, "x ", "y ")
+	s.writeFile("shared.yaml", "agents: {helper: {instruction: Help more.}}")
+	s.pollAndExpect(2, "x ", "y ")
 	if s.host.apps["x"].Revision == first {
 		t.Error("the revision is the same")
 	}
-	s.put("shared.yaml", "agents: {helper: {instructon: Help.}}")
-	s.looks(3)
+	s.writeFile("shared.yaml", "agents: {helper: {instructon: Help.}}")
+	s.pollAndExpect(3)
 	for _, d := range s.watch.Diagnostics("y") {
 		if d.Pos.File != s.path("shared.yaml") {
 			t.Errorf("%s: want a problem of shared.yaml", d)
 		}
 	}
-	s.put("x/../y/unread.txt", "x")
-	s.looks(2)
+	s.writeFile("x/../y/unread.txt", "x")
+	s.pollAndExpect(2)
 }
 
 // TestWatchSecret has a secret change as Kubernetes does it: by a link.
 func TestWatchSecret(t *testing.T) {
-	s := newStage(t)
-	s.put("../secrets/..v1/KEY", "one")
-	s.put("../secrets/..v2/KEY", "two")
+	s := newWatchEnv(t)
+	s.writeFile("../secrets/..v1/KEY", "one")
+	s.writeFile("../secrets/..v2/KEY", "two")
 	s.must(os.Symlink("..v1", s.path("../secrets/..data")))
 	s.must(os.Symlink("..data/KEY", s.path("../secrets/KEY")))
 	s.watch = NewWatch(New(&Options{Secrets: s.path("../secrets")}), s.host, []string{s.top}, &WatchOptions{Clock: s.clock})
-	s.put("x/root_agent.yaml", "{name: a, instruction: x, model: m}")
-	s.put("x/app.yaml", "models: {m: {provider: gemini, model: gemini-x, api_key: '${secret:KEY}'}}")
-	s.looks(2, "x ")
-	s.looks(2)
+	s.writeFile("x/root_agent.yaml", "{name: a, instruction: x, model: m}")
+	s.writeFile("x/app.yaml", "models: {m: {provider: gemini, model: gemini-x, api_key: '${secret:KEY}'}}")
+	s.pollAndExpect(2, "x ")
+	s.pollAndExpect(2)
 	s.must(os.Symlink("..v2", s.path("../secrets/..new")))
 	s.must(os.Rename(s.path("../secrets/..new"), s.path("../secrets/..data")))
-	s.looks(2, "x ")
-	s.looks(2)
+	s.pollAndExpect(2, "x ")
+	s.pollAndExpect(2)
 }

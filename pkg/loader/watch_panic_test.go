@@ -15,7 +15,7 @@ import (
 // TestWatchLoadPanics: a panic while an app is loaded is a problem of this app, whose last good
 // revision continues to serve; the other apps are loaded.
 func TestWatchLoadPanics(t *testing.T) {
-	s := newStage(t)
+	s := newWatchEnv(t)
 	var log bytes.Buffer
 	l := New(&Options{Logger: slog.New(slog.NewTextHandler(&log, nil)), Wrap: func(m model.LLM) model.LLM {
 		if m.Name() == "gemini-panics" {
@@ -24,12 +24,12 @@ func TestWatchLoadPanics(t *testing.T) {
 		return m
 	}})
 	s.watch = NewWatch(l, s.host, []string{s.top}, &WatchOptions{Clock: s.clock})
-	s.put("x/root_agent.yaml", agent("one"))
+	s.writeFile("x/root_agent.yaml", agentYAML("one"))
 	s.must(s.watch.Sync(t.Context()))
 	before, _ := s.watch.Status("x")
-	s.put("x/root_agent.yaml", agent("two")+"model: gemini-panics\n")
-	s.put("y/root_agent.yaml", agent("new"))
-	s.looks(3, "y new")
+	s.writeFile("x/root_agent.yaml", agentYAML("two")+"model: gemini-panics\n")
+	s.writeFile("y/root_agent.yaml", agentYAML("new"))
+	s.pollAndExpect(3, "y new")
 	st, _ := s.watch.Status("x")
 	if want := "loading the app panicked, which is a fault of agenthost: panic: nil map"; st.OK || st.Revision != before.Revision || !strings.Contains(st.Diagnostics.Error(), want) {
 		t.Errorf("Status = OK %v, revision %s, %s; want the revision %s and %q", st.OK, st.Revision, st.Diagnostics.Error(), before.Revision, want)
@@ -37,17 +37,17 @@ func TestWatchLoadPanics(t *testing.T) {
 	if !strings.Contains(log.String(), "watch_panic_test.go") {
 		t.Errorf("log %s\nhas no stack of the panic", log.String())
 	}
-	s.put("x/root_agent.yaml", agent("three"))
-	s.looks(2, "x three")
+	s.writeFile("x/root_agent.yaml", agentYAML("three"))
+	s.pollAndExpect(2, "x three")
 }
 
 // A panickyHost panics when it is given an app for the first time.
-type panickyHost struct {
+type panickingHost struct {
 	*recorder
 	given int
 }
 
-func (h *panickyHost) Swap(app *runtime.App) {
+func (h *panickingHost) Swap(app *runtime.App) {
 	if h.given++; h.given == 1 {
 		panic("nil map")
 	}
@@ -57,17 +57,17 @@ func (h *panickyHost) Swap(app *runtime.App) {
 // TestWatchRunPanics: a panic during a look ends neither the watch nor the process; the next
 // change is loaded.
 func TestWatchRunPanics(t *testing.T) {
-	s := newStage(t)
-	s.put("x/root_agent.yaml", agent("one"))
-	s.host.notice = make(chan string)
-	s.watch = NewWatch(New(nil), &panickyHost{recorder: s.host}, []string{s.top}, &WatchOptions{Settle: time.Millisecond, Poll: 5 * time.Millisecond})
+	s := newWatchEnv(t)
+	s.writeFile("x/root_agent.yaml", agentYAML("one"))
+	s.host.eventChannel = make(chan string)
+	s.watch = NewWatch(New(nil), &panickingHost{recorder: s.host}, []string{s.top}, &WatchOptions{Settle: time.Millisecond, Poll: 5 * time.Millisecond})
 	ctx, stop := withDeadline(t)
 	ended := make(chan error)
 	go func() { ended <- s.watch.Run(ctx) }()
 	for n, got := 0, ""; got == ""; n++ {
-		s.put("x/root_agent.yaml", agent(fmt.Sprint("again ", n)))
+		s.writeFile("x/root_agent.yaml", agentYAML(fmt.Sprint("again ", n)))
 		select {
-		case got = <-s.host.notice:
+		case got = <-s.host.eventChannel:
 		case <-time.After(20 * time.Millisecond):
 		case <-ctx.Done():
 			t.Fatal("the watch ended with the panic")

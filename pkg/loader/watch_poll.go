@@ -11,34 +11,34 @@ import (
 )
 
 const (
-	// laneTime is how long a poll keeps others in its lane waiting: then it goes
+	// maxLaneTime is how long a poll keeps others in its lane waiting: then it goes
 	// on beside them.
-	laneTime = time.Second
-	// costlyPoll is the time from which on a poll makes its app a costly one.
-	costlyPoll = 250 * time.Millisecond
-	// restFactor is how many times as long as reading its folder took an app is
+	maxLaneTime = time.Second
+	// costlyThreshold is the time from which on a poll makes its app a costly one.
+	costlyThreshold = 250 * time.Millisecond
+	// idleFactor is how many times as long as reading its folder took an app is
 	// left alone, so that none takes more than a tenth of a processor at rest.
-	restFactor = 10
-	// reloadTime bounds how long Reload waits for all apps together.
-	reloadTime = 30 * time.Second
-	// stopTime bounds how long Run waits for polls that do not end, such as those
+	idleFactor = 10
+	// reloadTimeout bounds how long Reload waits for all apps together.
+	reloadTimeout = 30 * time.Second
+	// stopTimeout bounds how long Run waits for polls that do not end, such as those
 	// of a file system that does not answer.
-	stopTime = 10 * time.Second
+	stopTimeout = 10 * time.Second
 )
 
 // A poll is one comparison of an app's folder with what was loaded, which runs
 // by itself.
 type poll struct {
-	// over is closed when it has ended, late when it takes longer than the watch
+	// done is closed when it has ended, late when it takes longer than the watch
 	// waits for it.
-	over, late chan struct{}
-	again      bool // whether the app should be polled again soon; set when it is over
+	done, late chan struct{}
+	pollAgain  bool // whether the app should be polled again soon; set when it is over
 }
 
-// wait returns when the poll is over or late, or ctx ends.
-func (p *poll) wait(ctx context.Context) error {
+// waitDone returns when the poll is over or late, or ctx ends.
+func (p *poll) waitDone(ctx context.Context) error {
 	select {
-	case <-p.over:
+	case <-p.done:
 	case <-p.late:
 	case <-ctx.Done():
 		return ctx.Err()
@@ -46,18 +46,18 @@ func (p *poll) wait(ctx context.Context) error {
 	return nil
 }
 
-// eachApp finds the folders of apps, and calls visit for every app that is there
+// visitApps finds the folders of apps, and calls visit for every app that is there
 // or was, by name, with its folder: "" is none.
-func (w *Watch) eachApp(visit func(a *watched, dir string)) error {
+func (w *Watch) visitApps(visit func(a *watchedApp, dir string)) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	found, err := w.discover()
+	found, err := w.discoverApps()
 	if err != nil {
 		return err
 	}
 	for name := range found {
 		if w.apps[name] == nil {
-			w.apps[name] = &watched{name: name, busy: make(chan struct{}, 1)}
+			w.apps[name] = &watchedApp{name: name, busy: make(chan struct{}, 1)}
 			w.due[name] = true
 		}
 	}
@@ -69,15 +69,15 @@ func (w *Watch) eachApp(visit func(a *watched, dir string)) error {
 
 // pollAll polls every app once, side by side, and waits for them. It returns
 // whether another poll should follow soon.
-func (w *Watch) pollAll(ctx context.Context, p pass) (again bool, err error) {
+func (w *Watch) pollAll(ctx context.Context, p pollMode) (again bool, err error) {
 	var mu sync.Mutex
-	err = w.ask(ctx, nil, func(ctx context.Context, a *watched, dir string) error {
+	err = w.runForApps(ctx, nil, func(ctx context.Context, a *watchedApp, dir string) error {
 		poll := w.startPoll(a, dir, p)
-		err := poll.wait(ctx)
+		err := poll.waitDone(ctx)
 		select {
-		case <-poll.over:
+		case <-poll.done:
 			mu.Lock()
-			again = again || poll.again
+			again = again || poll.pollAgain
 			mu.Unlock()
 		default:
 		}
@@ -86,23 +86,23 @@ func (w *Watch) pollAll(ctx context.Context, p pass) (again bool, err error) {
 	return again, err
 }
 
-// settle polls apps until they change no more, each by itself, and waits for
+// pollUntilSettled polls apps until they change no more, each by itself, and waits for
 // them. It is about the apps that only allows; nil is all.
-func (w *Watch) settle(ctx context.Context, p pass, only func(name string) bool) error {
-	limited, cancel := context.WithTimeout(ctx, reloadTime)
+func (w *Watch) pollUntilSettled(ctx context.Context, p pollMode, only func(name string) bool) error {
+	limited, cancel := context.WithTimeout(ctx, reloadTimeout)
 	defer cancel()
-	err := w.ask(limited, only, func(ctx context.Context, a *watched, dir string) error {
+	err := w.runForApps(limited, only, func(ctx context.Context, a *watchedApp, dir string) error {
 		for {
 			poll := w.startPoll(a, dir, p)
-			if err := poll.wait(ctx); err != nil {
+			if err := poll.waitDone(ctx); err != nil {
 				return err
 			}
 			select {
-			case <-poll.over:
+			case <-poll.done:
 			default:
 				return nil // late
 			}
-			if !poll.again {
+			if !poll.pollAgain {
 				return nil
 			}
 			select {
@@ -123,10 +123,10 @@ func (w *Watch) settle(ctx context.Context, p pass, only func(name string) bool)
 	return err
 }
 
-// ask calls do for every app that only allows, side by side, once the app is not
+// runForApps calls do for every app that only allows, side by side, once the app is not
 // busy, and waits for all of them, within its patience. A poll that do starts
 // releases the app.
-func (w *Watch) ask(ctx context.Context, only func(name string) bool, do func(ctx context.Context, a *watched, dir string) error) error {
+func (w *Watch) runForApps(ctx context.Context, only func(name string) bool, do func(ctx context.Context, a *watchedApp, dir string) error) error {
 	var all sync.WaitGroup
 	errs := make(chan error, 1)
 	keep := func(err error) {
@@ -139,7 +139,7 @@ func (w *Watch) ask(ctx context.Context, only func(name string) bool, do func(ct
 		w.logPanic(p)
 		keep(p)
 	}
-	err := w.eachApp(func(a *watched, dir string) {
+	err := w.visitApps(func(a *watchedApp, dir string) {
 		if only != nil && !only(a.name) {
 			return
 		}
@@ -174,11 +174,11 @@ func (w *Watch) ask(ctx context.Context, only func(name string) bool, do func(ct
 // pollDue starts a poll of each app that is due, or of all, and waits for none.
 // An app that is busy is polled when it is not.
 func (w *Watch) pollDue(all bool) error {
-	return w.eachApp(func(a *watched, dir string) {
+	return w.visitApps(func(a *watchedApp, dir string) {
 		if !all && !w.due[a.name] && dir != "" {
 			return
 		}
-		if rest := time.Until(time.Unix(0, a.rested.Load())); rest > 0 {
+		if rest := time.Until(time.Unix(0, a.nextPollAt.Load())); rest > 0 {
 			w.due[a.name] = true
 			time.AfterFunc(rest, func() {
 				defer safe.Recover(w.logPanic)
@@ -191,7 +191,7 @@ func (w *Watch) pollDue(all bool) error {
 		select {
 		case a.busy <- struct{}{}:
 			a.missed.Store(false)
-			w.startPoll(a, dir, pass{})
+			w.startPoll(a, dir, pollMode{})
 		default:
 		}
 	})
@@ -214,17 +214,17 @@ func (w *Watch) wakeUp() {
 
 // startPoll polls an app in a goroutine of its own. The caller holds the app's
 // busy, which the poll releases.
-func (w *Watch) startPoll(a *watched, dir string, p pass) *poll {
-	job := &poll{over: make(chan struct{}), late: make(chan struct{})}
+func (w *Watch) startPoll(a *watchedApp, dir string, p pollMode) *poll {
+	job := &poll{done: make(chan struct{}), late: make(chan struct{})}
 	w.polls.Go(func() {
 		defer safe.Recover(w.logPanic)
-		defer close(job.over)
-		if panicked := safe.Call(func() { job.again = w.pollApp(a, dir, p, job) }); panicked != nil {
+		defer close(job.done)
+		if panicked := safe.Call(func() { job.pollAgain = w.pollApp(a, dir, p, job) }); panicked != nil {
 			panicked.Log(w.opts.Logger, "reloading an app panicked", "app", a.name)
-			a.loaded, a.pending = a.attempt, "" // until its files change
+			a.loadedHash, a.pendingHash = a.attemptedHash, "" // until its files change
 		}
 		<-a.busy
-		if a.missed.Swap(false) || job.again {
+		if a.missed.Swap(false) || job.pollAgain {
 			w.setDue(a.name)
 		}
 	})
@@ -232,19 +232,19 @@ func (w *Watch) startPoll(a *watched, dir string, p pass) *poll {
 }
 
 // pollApp polls an app in its lane.
-func (w *Watch) pollApp(a *watched, dir string, p pass, job *poll) (again bool) {
-	lane := w.cheap
-	if time.Duration(a.cost.Load()) > costlyPoll {
-		lane = w.costly
+func (w *Watch) pollApp(a *watchedApp, dir string, p pollMode, job *poll) (again bool) {
+	lane := w.cheapLane
+	if time.Duration(a.pollCost.Load()) > costlyThreshold {
+		lane = w.costlyLane
 	}
 	select {
 	case lane <- struct{}{}:
-	case <-w.life.Done():
+	case <-w.pollCtx.Done():
 		return false
 	}
 	leave := sync.OnceFunc(func() { <-lane })
 	defer leave()
-	defer time.AfterFunc(laneTime, func() {
+	defer time.AfterFunc(maxLaneTime, func() {
 		defer safe.Recover(w.logPanic)
 		leave()
 	}).Stop()
@@ -255,21 +255,21 @@ func (w *Watch) pollApp(a *watched, dir string, p pass, job *poll) (again bool) 
 	}).Stop()
 	began := time.Now()
 	defer func() {
-		a.cost.Store(max(int64(time.Since(began)), a.cost.Load()/2))
+		a.pollCost.Store(max(int64(time.Since(began)), a.pollCost.Load()/2))
 		w.unmarkLoading(a.name)
 	}()
 	if dir == "" {
-		return w.remove(a, p)
+		return w.removeIfAbsent(a, p)
 	}
-	a.dir, a.gone = dir, time.Time{}
-	return w.reloadIfChanged(w.life, a, p)
+	a.dir, a.missingSince = dir, time.Time{}
+	return w.reloadIfChanged(w.pollCtx, a, p)
 }
 
 func (w *Watch) logPanic(p *safe.Panic) { p.Log(w.opts.Logger, "watching apps panicked") }
 
-// stop ends all polls and waits for them, as long as that is bounded.
-func (w *Watch) stop() {
-	w.endLife()
+// stopPolls ends all polls and waits for them, as long as that is bounded.
+func (w *Watch) stopPolls() {
+	w.cancelPolls()
 	ended := make(chan struct{})
 	go func() {
 		defer safe.Recover(w.logPanic)
@@ -278,7 +278,7 @@ func (w *Watch) stop() {
 	}()
 	select {
 	case <-ended:
-	case <-time.After(stopTime):
+	case <-time.After(stopTimeout):
 		w.opts.Logger.Warn("loads of apps did not end in time")
 	}
 }

@@ -19,10 +19,10 @@ import (
 // recorder is a host that tells what was published: description for a swap,
 // "-" and the name for a removal.
 type recorder struct {
-	mu     sync.Mutex
-	apps   map[string]*runtime.App
-	news   []string
-	notice chan string
+	mu           sync.Mutex
+	apps         map[string]*runtime.App
+	events       []string
+	eventChannel chan string
 }
 
 func newRecorder() *recorder { return &recorder{apps: map[string]*runtime.App{}} }
@@ -34,7 +34,7 @@ func (r *recorder) Swap(app *runtime.App) {
 		old.Close()
 	}
 	r.apps[app.Name] = app
-	r.tell(app.Name + " " + app.Description)
+	r.addEvent(app.Name + " " + app.Description)
 }
 
 func (r *recorder) Remove(name string) {
@@ -44,19 +44,19 @@ func (r *recorder) Remove(name string) {
 		old.Close()
 	}
 	delete(r.apps, name)
-	r.tell("-" + name)
+	r.addEvent("-" + name)
 }
 
-func (r *recorder) tell(news string) {
-	if r.notice != nil {
-		r.notice <- news
+func (r *recorder) addEvent(news string) {
+	if r.eventChannel != nil {
+		r.eventChannel <- news
 		return
 	}
-	r.news = append(r.news, news)
+	r.events = append(r.events, news)
 }
 
-// stage is a watch over a folder of apps.
-type stage struct {
+// watchEnv is a watch over a folder of apps.
+type watchEnv struct {
 	*testing.T
 	top   string
 	host  *recorder
@@ -65,91 +65,91 @@ type stage struct {
 	now   time.Time
 }
 
-func newStage(t *testing.T, more ...string) *stage {
+func newWatchEnv(t *testing.T, more ...string) *watchEnv {
 	t.Helper()
-	s := &stage{T: t, top: filepath.Join(t.TempDir(), "apps"), host: newRecorder()}
+	s := &watchEnv{T: t, top: filepath.Join(t.TempDir(), "apps"), host: newRecorder()}
 	s.mkdir(s.top)
 	s.watch = NewWatch(New(nil), s.host, append([]string{s.top}, more...), &WatchOptions{Clock: s.clock})
 	return s
 }
 
 // clock goes on by more than an absence may last each time it is read.
-func (s *stage) clock() time.Time {
+func (s *watchEnv) clock() time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.now = s.now.Add(3 * time.Second)
 	return s.now
 }
 
-func (s *stage) must(err error) {
+func (s *watchEnv) must(err error) {
 	s.Helper()
 	if err != nil {
 		s.Fatal(err)
 	}
 }
 
-func (s *stage) mkdir(dir string) {
+func (s *watchEnv) mkdir(dir string) {
 	s.Helper()
 	s.must(os.MkdirAll(dir, 0o755))
 }
 
-func (s *stage) removeAll(dir string) {
+func (s *watchEnv) removeAll(dir string) {
 	s.Helper()
 	s.must(os.RemoveAll(s.path(dir)))
 }
 
-func (s *stage) path(file string) string {
+func (s *watchEnv) path(file string) string {
 	if filepath.IsAbs(file) {
 		return file
 	}
 	return filepath.Join(s.top, file)
 }
 
-// put writes a file below the folder of apps.
-func (s *stage) put(file, content string) {
+// writeFile writes a file below the folder of apps.
+func (s *watchEnv) writeFile(file, content string) {
 	s.Helper()
 	s.mkdir(filepath.Dir(s.path(file)))
 	s.must(os.WriteFile(s.path(file), []byte(content), 0o644))
 }
 
-// agent is a root agent with a description.
-func agent(description string) string {
+// agentYAML is a root agent with a description.
+func agentYAML(description string) string {
 	return "name: a\ninstruction: x\ndescription: " + description + "\n"
 }
 
-// looks polls so many times and wants the news that it made, in any order.
-func (s *stage) looks(n int, want ...string) {
+// pollAndExpect polls so many times and wants the news that it made, in any order.
+func (s *watchEnv) pollAndExpect(n int, want ...string) {
 	s.Helper()
-	s.host.news = nil
+	s.host.events = nil
 	for range n {
-		_, err := s.watch.pollAll(s.Context(), pass{})
+		_, err := s.watch.pollAll(s.Context(), pollMode{})
 		s.must(err)
 	}
-	slices.Sort(s.host.news) // apps are loaded side by side
-	if diff := cmp.Diff(want, s.host.news); diff != "" {
+	slices.Sort(s.host.events) // apps are loaded side by side
+	if diff := cmp.Diff(want, s.host.events); diff != "" {
 		s.Errorf("after %d looks (-want +got):\n%s", n, diff)
 	}
 }
 
-// served is a stage whose app x serves "one".
-func served(t *testing.T) *stage {
+// newServingEnv is a stage whose app x serves "one".
+func newServingEnv(t *testing.T) *watchEnv {
 	t.Helper()
-	s := newStage(t)
-	s.put("x/root_agent.yaml", agent("one"))
+	s := newWatchEnv(t)
+	s.writeFile("x/root_agent.yaml", agentYAML("one"))
 	s.must(s.watch.Sync(t.Context()))
-	s.looks(2)
+	s.pollAndExpect(2)
 	return s
 }
 
 // TestWatchConfigMap swaps the link ..data, as Kubernetes does for a mounted
 // volume, for files and for a folder.
 func TestWatchConfigMap(t *testing.T) {
-	s := newStage(t)
-	s.put("x/..v1/root_agent.yaml", agent("one")+"sub_agents: [{config_path: parts/b.yaml}]")
-	s.put("x/..v1/parts/b.yaml", "{name: b, instruction: x}")
-	s.put("x/..v2/root_agent.yaml", agent("two"))
-	s.put("x/..v3/root_agent.yaml", agent("one")+"sub_agents: [{config_path: parts/b.yaml}]")
-	s.put("x/..v3/parts/b.yaml", "{name: c, instruction: x}")
+	s := newWatchEnv(t)
+	s.writeFile("x/..v1/root_agent.yaml", agentYAML("one")+"sub_agents: [{config_path: parts/b.yaml}]")
+	s.writeFile("x/..v1/parts/b.yaml", "{name: b, instruction: x}")
+	s.writeFile("x/..v2/root_agent.yaml", agentYAML("two"))
+	s.writeFile("x/..v3/root_agent.yaml", agentYAML("one")+"sub_agents: [{config_path: parts/b.yaml}]")
+	s.writeFile("x/..v3/parts/b.yaml", "{name: c, instruction: x}")
 	for _, v := range []string{"..v1", "..v2", "..v3"} {
 		s.must(os.Symlink(v, s.path("x/..new")))
 		s.must(os.Rename(s.path("x/..new"), s.path("x/..data")))
@@ -158,11 +158,11 @@ func TestWatchConfigMap(t *testing.T) {
 			s.must(os.Symlink("..data/parts", s.path("x/parts")))
 		}
 		want := map[string]string{"..v1": "x one", "..v2": "x two", "..v3": "x one"}[v]
-		s.looks(2, want)
-		s.looks(1)
+		s.pollAndExpect(2, want)
+		s.pollAndExpect(1)
 	}
-	s.put("x/..v3/parts/b.yaml", "{name: d, instruction: x}")
-	s.looks(2, "x one")
+	s.writeFile("x/..v3/parts/b.yaml", "{name: d, instruction: x}")
+	s.pollAndExpect(2, "x one")
 	if got := s.host.apps["x"].AgentNames(); !slices.Equal(got, []string{"a", "d"}) {
 		t.Errorf("AgentNames() = %q, want a and d", got)
 	}
@@ -172,133 +172,133 @@ func TestWatchConfigMap(t *testing.T) {
 func TestWatchParentLink(t *testing.T) {
 	base := t.TempDir()
 	current := filepath.Join(base, "current")
-	s := newStage(t)
+	s := newWatchEnv(t)
 	s.watch = NewWatch(New(nil), s.host, []string{current}, &WatchOptions{Clock: s.clock})
-	s.put(filepath.Join(base, "v1/x/root_agent.yaml"), agent("one"))
-	s.put(filepath.Join(base, "v2/x/root_agent.yaml"), agent("two"))
+	s.writeFile(filepath.Join(base, "v1/x/root_agent.yaml"), agentYAML("one"))
+	s.writeFile(filepath.Join(base, "v2/x/root_agent.yaml"), agentYAML("two"))
 	for _, v := range []string{"v1", "v2"} {
 		want := map[string]string{"v1": "x one", "v2": "x two"}[v]
 		s.must(os.Symlink(v, current+"~"))
 		s.must(os.Rename(current+"~", current))
-		s.looks(2, want)
+		s.pollAndExpect(2, want)
 	}
 }
 
 func TestWatchLinkLoop(t *testing.T) {
-	s := newStage(t)
-	s.put("x/root_agent.yaml", agent("one"))
+	s := newWatchEnv(t)
+	s.writeFile("x/root_agent.yaml", agentYAML("one"))
 	s.must(os.Symlink(".", s.path("x/loop")))
 	s.must(os.Symlink("/", s.path("x/out")))
 	s.must(os.Symlink("none", s.path("x/dangling")))
-	s.looks(2, "x one")
+	s.pollAndExpect(2, "x one")
 }
 
 // TestWatchHalfWritten never loads what the next look does not see again.
 func TestWatchHalfWritten(t *testing.T) {
-	s := served(t)
-	s.put("x/root_agent.yaml", "name: a\ninstr")
-	s.looks(1)
-	s.put("x/root_agent.yaml", agent("two"))
-	s.looks(1)
+	s := newServingEnv(t)
+	s.writeFile("x/root_agent.yaml", "name: a\ninstr")
+	s.pollAndExpect(1)
+	s.writeFile("x/root_agent.yaml", agentYAML("two"))
+	s.pollAndExpect(1)
 	if st, _ := s.watch.Status("x"); !st.OK {
 		t.Errorf("the half-written file was loaded: %s", st.Diagnostics.Error())
 	}
-	s.looks(1, "x two")
+	s.pollAndExpect(1, "x two")
 }
 
 // TestWatchBroken keeps the last good revision until the folder is mended.
 func TestWatchBroken(t *testing.T) {
-	s := served(t)
+	s := newServingEnv(t)
 	before, _ := s.watch.Status("x")
-	s.put("x/root_agent.yaml", "name: a\n")
-	s.looks(3)
+	s.writeFile("x/root_agent.yaml", "name: a\n")
+	s.pollAndExpect(3)
 	st, _ := s.watch.Status("x")
 	if st.OK || st.Revision != before.Revision || !strings.Contains(s.watch.Diagnostics("x").Error(), `missing field "instruction"`) {
 		t.Errorf("Status = OK %v, revision %s, %s; want the revision %s and the problem", st.OK, st.Revision, st.Diagnostics.Error(), before.Revision)
 	}
-	s.put("x/root_agent.yaml", agent("one"))
-	s.looks(2)
+	s.writeFile("x/root_agent.yaml", agentYAML("one"))
+	s.pollAndExpect(2)
 	if st, _ = s.watch.Status("x"); !st.OK || len(st.Diagnostics) > 0 || st.Revision != before.Revision {
 		t.Errorf("after the old content came back: Status = %+v", st)
 	}
-	s.put("x/root_agent.yaml", agent("two"))
-	s.looks(2, "x two")
+	s.writeFile("x/root_agent.yaml", agentYAML("two"))
+	s.pollAndExpect(2, "x two")
 }
 
 // TestWatchBrokenFirst tells of an app that never could serve, and serves it
 // when it can.
 func TestWatchBrokenFirst(t *testing.T) {
-	s := newStage(t)
-	s.put("x/root_agent.yaml", "name: a\n")
+	s := newWatchEnv(t)
+	s.writeFile("x/root_agent.yaml", "name: a\n")
 	s.must(s.watch.Sync(t.Context()))
 	if st, ok := s.watch.Status("x"); !ok || st.OK || st.Revision != "" || len(st.Diagnostics) != 1 {
 		t.Errorf("Status = %+v, %v, want one problem and no revision", st, ok)
 	}
-	s.put("x/root_agent.yaml", agent("one"))
-	s.looks(2, "x one")
+	s.writeFile("x/root_agent.yaml", agentYAML("one"))
+	s.pollAndExpect(2, "x one")
 }
 
 func TestWatchTouch(t *testing.T) {
-	s := served(t)
+	s := newServingEnv(t)
 	info, err := os.Stat(s.path("x/root_agent.yaml"))
 	s.must(err)
 	s.must(os.Chtimes(s.path("x/root_agent.yaml"), info.ModTime().Add(time.Minute), info.ModTime().Add(time.Minute)))
-	s.put("x/.git/HEAD", "hidden folders are no part of an app")
-	s.looks(3)
+	s.writeFile("x/.git/HEAD", "hidden folders are no part of an app")
+	s.pollAndExpect(3)
 }
 
-// TestWatchUnread does not swap for a file that the app does not read.
-func TestWatchUnread(t *testing.T) {
-	s := served(t)
-	s.put("x/README.md", "read me")
-	s.looks(3)
+// TestWatchUnreadFile does not swap for a file that the app does not read.
+func TestWatchUnreadFile(t *testing.T) {
+	s := newServingEnv(t)
+	s.writeFile("x/README.md", "read me")
+	s.pollAndExpect(3)
 }
 
 func TestWatchNewAndRemoved(t *testing.T) {
-	s := served(t)
-	s.put("y/root_agent.yaml", agent("new"))
-	s.looks(1)
-	s.looks(1, "y new")
+	s := newServingEnv(t)
+	s.writeFile("y/root_agent.yaml", agentYAML("new"))
+	s.pollAndExpect(1)
+	s.pollAndExpect(1, "y new")
 	s.must(os.RemoveAll(s.path("y")))
-	s.looks(1)
-	s.looks(1, "-y")
-	s.looks(1)
+	s.pollAndExpect(1)
+	s.pollAndExpect(1, "-y")
+	s.pollAndExpect(1)
 	if all := s.watch.Statuses(); len(all) != 1 || all[0].App != "x" {
 		t.Errorf("Statuses = %+v, want that of x", all)
 	}
 }
 
-// TestWatchGoneForALook keeps an app whose folder is missing at one look only.
-func TestWatchGoneForALook(t *testing.T) {
-	s := served(t)
+// TestWatchFolderMissingOnce keeps an app whose folder is missing at one look only.
+func TestWatchFolderMissingOnce(t *testing.T) {
+	s := newServingEnv(t)
 	s.must(os.Rename(s.path("x"), s.path("../x")))
-	s.looks(1)
+	s.pollAndExpect(1)
 	s.must(os.Rename(s.path("../x"), s.path("x")))
-	s.looks(3)
+	s.pollAndExpect(3)
 }
 
 // TestWatchUnreadable keeps all apps while the folder of apps cannot be read.
 func TestWatchUnreadable(t *testing.T) {
-	s := served(t)
+	s := newServingEnv(t)
 	s.must(os.Rename(s.top, s.top+"~"))
 	for range 3 {
-		if _, err := s.watch.pollAll(t.Context(), pass{}); err == nil || !strings.HasPrefix(err.Error(), "looking for apps: ") {
+		if _, err := s.watch.pollAll(t.Context(), pollMode{}); err == nil || !strings.HasPrefix(err.Error(), "looking for apps: ") {
 			t.Errorf("look = %v, want an error", err)
 		}
 	}
 	s.must(os.Rename(s.top+"~", s.top))
-	s.looks(3)
+	s.pollAndExpect(3)
 }
 
 // TestWatchSameName serves the app of the folder that was given first.
 func TestWatchSameName(t *testing.T) {
 	other := t.TempDir()
-	s := newStage(t, other)
-	s.put(filepath.Join(other, "x/root_agent.yaml"), agent("second"))
-	s.put("x/root_agent.yaml", agent("first"))
-	s.looks(3, "x first")
+	s := newWatchEnv(t, other)
+	s.writeFile(filepath.Join(other, "x/root_agent.yaml"), agentYAML("second"))
+	s.writeFile("x/root_agent.yaml", agentYAML("first"))
+	s.pollAndExpect(3, "x first")
 	s.must(os.RemoveAll(s.path("x")))
-	s.looks(2, "x second")
+	s.pollAndExpect(2, "x second")
 }
 
 // withDeadline is the test's context with its deadline, some time before all
@@ -313,9 +313,9 @@ func withDeadline(t *testing.T) (context.Context, context.CancelFunc) {
 // TestWatchRun goes from a save to the swap through the file system's events:
 // the time between looks without an event is longer than any test.
 func TestWatchRun(t *testing.T) {
-	s := newStage(t)
-	s.put("x/root_agent.yaml", agent("one"))
-	s.host.notice = make(chan string)
+	s := newWatchEnv(t)
+	s.writeFile("x/root_agent.yaml", agentYAML("one"))
+	s.host.eventChannel = make(chan string)
 	s.watch = NewWatch(New(nil), s.host, []string{s.top}, &WatchOptions{Settle: time.Millisecond, Poll: time.Hour, Absence: time.Millisecond})
 	ctx, stop := withDeadline(t)
 	ended := make(chan error)
@@ -325,14 +325,14 @@ func TestWatchRun(t *testing.T) {
 		want   string
 	}{
 		{func() {}, "x one"},
-		{func() { s.put("x/root_agent.yaml", agent("two")) }, "x two"},
-		{func() { s.put("y/root_agent.yaml", agent("new")) }, "y new"},
+		{func() { s.writeFile("x/root_agent.yaml", agentYAML("two")) }, "x two"},
+		{func() { s.writeFile("y/root_agent.yaml", agentYAML("new")) }, "y new"},
 		{func() { s.must(os.RemoveAll(s.path("x"))) }, "-x"},
 	}
 	for _, step := range steps {
 		step.change()
 		select {
-		case got := <-s.host.notice:
+		case got := <-s.host.eventChannel:
 			if got != step.want {
 				t.Errorf("the host heard %q, want %q", got, step.want)
 			}

@@ -81,8 +81,8 @@ func (c *llmConfig) BuiltInCode(n *spec.Node) *spec.Node {
 // none.
 func (c *llmConfig) ModelName() spec.Text { return c.Model }
 
-// CodeOfModel returns the value of model_code, or nil.
-func (c *llmConfig) CodeOfModel() *spec.Node { return c.ModelCode }
+// ModelCodeNode returns the value of model_code, or nil.
+func (c *llmConfig) ModelCodeNode() *spec.Node { return c.ModelCode }
 
 // Instructions returns the texts with placeholders for state keys.
 func (c *llmConfig) Instructions() []spec.Text {

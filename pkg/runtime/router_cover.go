@@ -8,10 +8,10 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// CheckWays warns when there is no default route and none may be taken. It is
+// CheckRoutes warns when there is no default route and none may be taken. It is
 // silent when the routes name every value of a key that the schema knows the
 // values of. A nil schema knows none.
-func (c *routerConfig) CheckWays(n *spec.Node, s *tool.StateSchema) spec.Diagnostics {
+func (c *routerConfig) CheckRoutes(n *spec.Node, s *tool.StateSchema) spec.Diagnostics {
 	if len(c.Routes) == 0 || c.Routes[len(c.Routes)-1].When == nil || c.Check(n).HasErrors() {
 		return nil
 	}

@@ -74,8 +74,8 @@ func (c *routerConfig) stateUse(*spec.Node) tool.StateUse {
 	return u
 }
 
-// Ways are the edges of the workflow; nodes are counted as AgentRefs lists them.
-func (c *workflowConfig) Ways() []Edge { return c.Edges.listEdges() }
+// WorkflowEdges are the edges of the workflow; nodes are counted as AgentRefs lists them.
+func (c *workflowConfig) WorkflowEdges() []Edge { return c.Edges.listEdges() }
 
 func (c *workflowConfig) stateUse(*spec.Node) tool.StateUse {
 	var u tool.StateUse

@@ -8,10 +8,10 @@ import (
 	"agenthost/pkg/loader"
 )
 
-// TestPlacesThroughEverything makes each mistake in each way in which an agent
+// TestProblemPositions makes each mistake in each way in which an agent
 // can come into an app. It is told at the line that the person has written, with
 // the caret below the mistake, whatever led to it.
-func TestPlacesThroughEverything(t *testing.T) {
+func TestProblemPositions(t *testing.T) {
 	// In line, what the caret stands below is in ‹›.
 	mistakes := []struct{ rule, line string }{
 		{"unknown-field", `‹output_keyy›: x`},
@@ -70,7 +70,7 @@ func TestPlacesThroughEverything(t *testing.T) {
 				for name, text := range way.files {
 					write(t, filepath.Join(top, filepath.FromSlash(name)), strings.ReplaceAll(text, "MISTAKE", line))
 				}
-				ds := loader.New(&loader.Options{Env: environment, Overlay: "prod"}).Check(t.Context(), filepath.Join(top, "app"))
+				ds := loader.New(&loader.Options{Env: lookUpEnv, Overlay: "prod"}).Check(t.Context(), filepath.Join(top, "app"))
 				for _, d := range ds {
 					at := strings.Index(d.Source, line)
 					file := strings.TrimPrefix(d.Pos.File, filepath.ToSlash(top)+"/")
@@ -78,7 +78,7 @@ func TestPlacesThroughEverything(t *testing.T) {
 						return
 					}
 				}
-				t.Errorf("Check of %q does not tell it there:\n%s", line, printed(t, ds))
+				t.Errorf("Check of %q does not tell it there:\n%s", line, renderText(t, ds))
 			})
 		}
 	}

@@ -10,9 +10,9 @@ import (
 // one problem, however many agents use it.
 var sharedRules = []string{"code", "env", "file", "grant", "model", "unknown-name"}
 
-// problems returns what a load has found, sorted by place, each problem once.
-func (j *job) problems() spec.Diagnostics {
-	ds := j.src.withoutFollowers(j.ds)
+// collectProblems returns what a load has found, sorted by place, each problem once.
+func (j *job) collectProblems() spec.Diagnostics {
+	ds := j.src.dropFollowUpProblems(j.ds)
 	ds.Sort()
 	return ds.Merge(sharedRules...)
 }

@@ -2,9 +2,9 @@ package loader
 
 import "agenthost/pkg/spec"
 
-// appAdvice says, for keys that people bring from elsewhere, what app.yaml has in
+// appFieldHints says, for keys that people bring from elsewhere, what app.yaml has in
 // their place.
-func appAdvice() map[string]string {
+func appFieldHints() map[string]string {
 	return map[string]string{
 		"session":    "the host says where sessions are kept: --session-db; how long, says retention: 30d",
 		"sessions":   "the host says where sessions are kept: --session-db; how long, says retention: 30d",
@@ -17,8 +17,8 @@ func appAdvice() map[string]string {
 	}
 }
 
-// agentAdvice is the same for agents.
-func agentAdvice() map[string]string {
+// agentFieldHints is the same for agents.
+func agentFieldHints() map[string]string {
 	const class, text = "the field is agent_class, such as agent_class: SequentialAgent", "the field is instruction"
 	return map[string]string{
 		"type": class, "kind": class, "class": class,
@@ -29,8 +29,8 @@ func agentAdvice() map[string]string {
 	}
 }
 
-// withAdvice adds to unknown fields of a mapping what stands in their place.
-func withAdvice(ds spec.Diagnostics, n *spec.Node, advice map[string]string) spec.Diagnostics {
+// addFieldHints adds to unknown fields of a mapping what stands in their place.
+func addFieldHints(ds spec.Diagnostics, n *spec.Node, advice map[string]string) spec.Diagnostics {
 	known := map[spec.Pos]string{}
 	for _, e := range n.Entries {
 		if text := advice[e.Key.Value]; text != "" {

@@ -8,18 +8,18 @@ import (
 	"syscall"
 )
 
-var errNotPlain = errors.New("not a regular file")
+var errNotRegular = errors.New("not a regular file")
 
-// openPlain opens a regular file. A pipe would have nobody on its other end, and
+// openRegular opens a regular file. A pipe would have nobody on its other end, and
 // a device no end: they are refused, and never waited for.
-func openPlain(open func(name string, flag int, perm os.FileMode) (*os.File, error), name string) (*os.File, error) {
+func openRegular(open func(name string, flag int, perm os.FileMode) (*os.File, error), name string) (*os.File, error) {
 	f, err := open(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
 	}
 	info, err := f.Stat()
 	if err == nil && !info.Mode().IsRegular() {
-		err = errNotPlain
+		err = errNotRegular
 		if info.IsDir() {
 			err = syscall.EISDIR
 		}
@@ -31,9 +31,9 @@ func openPlain(open func(name string, flag int, perm os.FileMode) (*os.File, err
 	return f, nil
 }
 
-// readPlain reads a regular file anywhere, up to the largest that is read.
-func readPlain(path string) ([]byte, error) {
-	f, err := openPlain(os.OpenFile, path)
+// readRegular reads a regular file anywhere, up to the largest that is read.
+func readRegular(path string) ([]byte, error) {
+	f, err := openRegular(os.OpenFile, path)
 	if err != nil {
 		return nil, err
 	}
@@ -42,11 +42,11 @@ func readPlain(path string) ([]byte, error) {
 }
 
 // A plainFS has the regular files of a folder, and nothing that leads out of it.
-type plainFS struct{ root *os.Root }
+type regularFS struct{ root *os.Root }
 
 // Open opens a regular file.
-func (p plainFS) Open(name string) (fs.File, error) {
-	f, err := openPlain(p.root.OpenFile, name)
+func (p regularFS) Open(name string) (fs.File, error) {
+	f, err := openRegular(p.root.OpenFile, name)
 	if err != nil {
 		return nil, err
 	}
@@ -54,4 +54,4 @@ func (p plainFS) Open(name string) (fs.File, error) {
 }
 
 // Stat tells of a file, and follows links.
-func (p plainFS) Stat(name string) (fs.FileInfo, error) { return p.root.Stat(name) }
+func (p regularFS) Stat(name string) (fs.FileInfo, error) { return p.root.Stat(name) }

@@ -12,10 +12,10 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// TestRecall: a load that knows what the one before it has made says the same as
+// TestLoadCacheSameResult: a load that knows what the one before it has made says the same as
 // one that knows nothing, whatever was edited between them: in problems, the
 // revision, and the document as it counts.
-func TestRecall(t *testing.T) {
+func TestLoadCacheSameResult(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "app")
 	put := func(file, text string) {
 		t.Helper()
@@ -60,27 +60,27 @@ func TestRecall(t *testing.T) {
 		put(file, edits[file][0])
 	}
 	l, rnd := New(nil), rand.New(rand.NewPCG(1, 2))
-	said := func(r *recall) string {
-		src, _ := l.open(dir)
+	loadAsText := func(r *loadCache) string {
+		src, _ := l.openAppFolder(dir)
 		defer src.close()
-		if src.recall = r; r != nil {
-			r.begin()
+		if src.cache = r; r != nil {
+			r.startLoad()
 		}
 		j := newJob(l, src)
-		app, root := j.run(t.Context())
+		app, root := j.loadAndCompile(t.Context())
 		j.ds.Sort()
-		text := fmt.Sprintln(src.revision(), j.ds.Strings())
+		text := fmt.Sprintln(src.computeRevision(), j.ds.Strings())
 		if app != nil {
-			text += printed(j.effectiveDocument(root))
+			text += renderText(j.buildEffectiveDocument(root))
 			app.Close()
 		}
 		return text
 	}
-	r, good := &recall{}, 0
+	r, good := &loadCache{}, 0
 	for i := range 300 {
 		file := files[rnd.IntN(len(files))]
 		put(file, edits[file][rnd.IntN(len(edits[file]))])
-		want, got := said(nil), said(r)
+		want, got := loadAsText(nil), loadAsText(r)
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Fatalf("edit %d, of %s (-alone +recalled):\n%s", i, file, diff)
 		}
@@ -91,19 +91,19 @@ func TestRecall(t *testing.T) {
 	if good < 30 {
 		t.Errorf("%d loads were good: too few to show anything", good)
 	}
-	if n := len(l.resources.held); n != 0 {
+	if n := len(l.resources.byKey); n != 0 {
 		t.Errorf("%d resources are left", n)
 	}
 }
 
-// TestRecallForgets: what a load does not ask for is not kept for ever, and a
+// TestLoadCacheEviction: what a load does not ask for is not kept for ever, and a
 // load that got nowhere loses nothing.
-func TestRecallForgets(t *testing.T) {
-	r, made := &recall{}, 0
-	ask := func(keys ...string) {
-		r.begin()
+func TestLoadCacheEviction(t *testing.T) {
+	r, made := &loadCache{}, 0
+	requestKeys := func(keys ...string) {
+		r.startLoad()
 		for _, key := range keys {
-			recalled(r, key, func() (*spec.Node, bool) { made++; return &spec.Node{}, key != "passing" })
+			getOrMake(r, key, func() (*spec.Node, bool) { made++; return &spec.Node{}, key != "passing" })
 		}
 	}
 	for _, step := range []struct {
@@ -117,7 +117,7 @@ func TestRecallForgets(t *testing.T) {
 		{[]string{"a", "passing"}, 4},
 		{[]string{"b"}, 5},
 	} {
-		if ask(step.keys...); made != step.made {
+		if requestKeys(step.keys...); made != step.made {
 			t.Errorf("after %q, %d were made, want %d", step.keys, made, step.made)
 		}
 	}

@@ -14,35 +14,35 @@ import (
 
 // A Sketch is what an app says, agent by agent, for comparing. Values of the
 // environment stand in it as they are written: ${env:NAME}.
-type Sketch struct {
-	agents []string // by name, in the order of the tree; empty ones are none
-	parts  map[string]saying
+type Summary struct {
+	agents   []string // by name, in the order of the tree; empty ones are none
+	sections map[string]fieldTexts
 }
 
 // A saying is an agent or app.yaml: its fields as texts. A list of tools has a
 // field for each.
-type saying map[string]string
+type fieldTexts map[string]string
 
-// appPart is the name of the part that is app.yaml; no agent has such a name.
-const appPart = "app.yaml"
+// appSection is the name of the part that is app.yaml; no agent has such a name.
+const appSection = "app.yaml"
 
-// Sketch reads what a revision says, also of one that has problems.
-func (l *Loader) Sketch(ctx context.Context, rev *store.Revision) *Sketch {
-	j := l.kept(rev, func(name string) string { return "${env:" + name + "}" })
-	j.sketch = &Sketch{parts: map[string]saying{}}
-	if app, _ := j.run(ctx); app != nil {
+// Summarize reads what a revision says, also of one that has problems.
+func (l *Loader) Summarize(ctx context.Context, rev *store.Revision) *Summary {
+	j := l.newRevisionJob(rev, func(name string) string { return "${env:" + name + "}" })
+	j.summary = &Summary{sections: map[string]fieldTexts{}}
+	if app, _ := j.loadAndCompile(ctx); app != nil {
 		app.Close()
 	}
-	return j.sketch
+	return j.summary
 }
 
-// noteApp notes what app.yaml says but for its agents, which are noted where
+// addApp notes what app.yaml says but for its agents, which are noted where
 // they stand in the tree.
-func (s *Sketch) noteApp(n *spec.Node) {
+func (s *Summary) addApp(n *spec.Node) {
 	if s == nil || n.Kind != spec.Mapping {
 		return
 	}
-	p := saying{}
+	p := fieldTexts{}
 	for _, e := range n.Entries {
 		switch e.Key.Value {
 		case "agents", "root_agent":
@@ -54,11 +54,11 @@ func (s *Sketch) noteApp(n *spec.Node) {
 			p[e.Key.Value] = textOf(e.Value)
 		}
 	}
-	s.parts[appPart] = p
+	s.sections[appSection] = p
 }
 
-// reserve keeps the place of an agent before those below it.
-func (s *Sketch) reserve() int {
+// reserveSlot keeps the place of an agent before those below it.
+func (s *Summary) reserveSlot() int {
 	if s == nil {
 		return 0
 	}
@@ -66,13 +66,13 @@ func (s *Sketch) reserve() int {
 	return len(s.agents) - 1
 }
 
-// noteAgent notes what an agent says of itself, at its place. One that stands in
+// addAgent notes what an agent says of itself, at its place. One that stands in
 // several places is noted once.
-func (s *Sketch) noteAgent(at int, n *spec.Node, subs []*placed) {
+func (s *Summary) addAgent(at int, n *spec.Node, subs []*resolvedAgent) {
 	if s == nil {
 		return
 	}
-	p := saying{}
+	p := fieldTexts{}
 	for _, e := range n.Entries {
 		switch e.Key.Value {
 		case "name", "agents", "sub_agents":
@@ -88,14 +88,14 @@ func (s *Sketch) noteAgent(at int, n *spec.Node, subs []*placed) {
 		p["sub-agent "+sub.name] = ""
 	}
 	name := "agent " + textOf(n.Get("name"))
-	for i := 2; s.parts[name] != nil; i++ {
-		if maps.Equal(s.parts[name], p) {
+	for i := 2; s.sections[name] != nil; i++ {
+		if maps.Equal(s.sections[name], p) {
 			return
 		}
 		name = fmt.Sprintf("agent %s (%d)", textOf(n.Get("name")), i)
 	}
 	s.agents[at] = name
-	s.parts[name] = p
+	s.sections[name] = p
 }
 
 // toolName is how a tool is called where an agent lists it.
@@ -171,8 +171,8 @@ const (
 
 // Compare lists what b says otherwise than a, app.yaml first and then agents in
 // the order of b's tree. What means the same to the loader is no change.
-func Compare(a, b *Sketch) []Change {
-	names := append([]string{appPart}, b.agents...)
+func Compare(a, b *Summary) []Change {
+	names := append([]string{appSection}, b.agents...)
 	for _, name := range a.agents {
 		if !slices.Contains(names, name) {
 			names = append(names, name)
@@ -180,36 +180,36 @@ func Compare(a, b *Sketch) []Change {
 	}
 	var all []Change
 	for _, name := range names {
-		was, is := a.parts[name], b.parts[name]
+		oldText, newText := a.sections[name], b.sections[name]
 		switch {
-		case was == nil && is != nil && name != appPart:
+		case oldText == nil && newText != nil && name != appSection:
 			all = append(all, Change{Where: name, What: Added})
-		case was != nil && is == nil && name != appPart:
+		case oldText != nil && newText == nil && name != appSection:
 			all = append(all, Change{Where: name, What: Removed})
 		default:
-			all = append(all, was.compare(is, name)...)
+			all = append(all, oldText.diffFields(newText, name)...)
 		}
 	}
 	return all
 }
 
-func (p saying) compare(q saying, where string) []Change {
+func (p fieldTexts) diffFields(q fieldTexts, where string) []Change {
 	both := maps.Clone(p)
 	if both == nil {
-		both = saying{}
+		both = fieldTexts{}
 	}
 	maps.Copy(both, q)
 	var all []Change
 	for _, field := range slices.Sorted(maps.Keys(both)) {
-		was, before := p[field]
-		is, after := q[field]
-		c := Change{Where: where, Field: field, What: Changed, Before: was, After: is}
+		oldText, inOld := p[field]
+		newText, inNew := q[field]
+		c := Change{Where: where, Field: field, What: Changed, Before: oldText, After: newText}
 		switch {
-		case before && after && was == is:
+		case inOld && inNew && oldText == newText:
 			continue
-		case !before:
+		case !inOld:
 			c.What = Added
-		case !after:
+		case !inNew:
 			c.What = Removed
 		}
 		all = append(all, c)
@@ -222,8 +222,8 @@ func ChangedFiles(a, b map[string][]byte) []string {
 	both := maps.Clone(a)
 	maps.Copy(both, b)
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(both)), func(name string) bool {
-		was, before := a[name]
-		is, after := b[name]
-		return before == after && bytes.Equal(was, is)
+		oldText, inOld := a[name]
+		newText, inNew := b[name]
+		return inOld == inNew && bytes.Equal(oldText, newText)
 	})
 }

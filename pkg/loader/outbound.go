@@ -11,17 +11,17 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// addressesOf are the addresses that the config of a tool names.
-func addressesOf(config any) []spec.Text {
+// configAddresses are the addresses that the config of a tool names.
+func configAddresses(config any) []spec.Text {
 	if c, ok := config.(interface{ Addresses() []spec.Text }); ok {
 		return c.Addresses()
 	}
 	return nil
 }
 
-// endpointOf is where the model of a config is reached; false when it is not
+// modelEndpoint is where the model of a config is reached; false when it is not
 // reached over the network.
-func endpointOf(config any, env provider.Env) (provider.Endpoint, bool) {
+func modelEndpoint(config any, env provider.Env) (provider.Endpoint, bool) {
 	if c, ok := config.(interface {
 		Endpoint(env provider.Env) provider.Endpoint
 	}); ok {
@@ -30,27 +30,27 @@ func endpointOf(config any, env provider.Env) (provider.Endpoint, bool) {
 	return provider.Endpoint{}, false
 }
 
-// client is one for a tool: it reaches what the host lets the app reach, and what
+// acquireToolClient is one for a tool: it reaches what the host lets the app reach, and what
 // the config itself names. Those that name the same share their connections, also
 // with other revisions.
-func (j *job) client(config any) (*http.Client, func() error) {
-	addresses := addressesOf(config)
+func (j *job) acquireToolClient(config any) (*http.Client, func() error) {
+	addresses := configAddresses(config)
 	words := []string{"client", j.src.name}
 	for _, text := range addresses {
 		words = append(words, text.Value)
 	}
-	return j.guardedClient(words, func(guard *policy.Guard) {
+	return j.acquireGuardedClient(words, func(guard *policy.Guard) {
 		for _, text := range addresses {
 			_ = guard.Check(text.Value) // what is refused was reported when it was decoded
 		}
 	})
 }
 
-// modelClient is one for a model. It may reach the provider's own address, or the
+// acquireModelClient is one for a model. It may reach the provider's own address, or the
 // host's, with the host's key; an address or a key that the app has chosen needs a
 // grant for the address.
-func (j *job) modelClient(e provider.Endpoint) (*http.Client, func() error) {
-	return j.guardedClient([]string{"model client", j.src.name, e.URL, fmt.Sprint(e.OfHost)}, func(guard *policy.Guard) {
+func (j *job) acquireModelClient(e provider.Endpoint) (*http.Client, func() error) {
+	return j.acquireGuardedClient([]string{"model client", j.src.name, e.URL, fmt.Sprint(e.OfHost)}, func(guard *policy.Guard) {
 		if e.OfHost {
 			guard.Trust(e.URL)
 		} else {
@@ -59,15 +59,15 @@ func (j *job) modelClient(e provider.Endpoint) (*http.Client, func() error) {
 	})
 }
 
-func (j *job) guardedClient(words []string, prepare func(guard *policy.Guard)) (*http.Client, func() error) {
+func (j *job) acquireGuardedClient(words []string, prepare func(guard *policy.Guard)) (*http.Client, func() error) {
 	if j.loader.opts.HTTP != nil {
 		return j.loader.opts.HTTP, func() error { return nil }
 	}
-	client, end, _ := borrow(j.loader.resources, resourceKeyOf(words...), func() (*http.Client, func() error, error) {
+	client, end, _ := acquireResource(j.loader.resources, hashResourceKey(words...), func() (*http.Client, func() error, error) {
 		guard := j.loader.opts.Policy.Guard(j.src.name)
 		prepare(guard)
 		transport := guard.Transport()
-		return &http.Client{Transport: tracing{transport}}, func() error {
+		return &http.Client{Transport: tracingTransport{transport}}, func() error {
 			transport.CloseIdleConnections()
 			return nil
 		}, nil
@@ -75,12 +75,12 @@ func (j *job) guardedClient(words []string, prepare func(guard *policy.Guard)) (
 	return client, end
 }
 
-// checkReach refuses the programs of a config that the host does not let the app
+// checkPolicy refuses the programs of a config that the host does not let the app
 // run, and the addresses that it does not let it reach. A caller's own client
 // decides about addresses itself.
-func (j *job) checkReach(config any) spec.Diagnostics {
+func (j *job) checkPolicy(config any) spec.Diagnostics {
 	ds := j.checkProgram(config)
-	for _, text := range addressesOf(config) {
+	for _, text := range configAddresses(config) {
 		ds = append(ds, j.checkAddress(text.Value, text)...)
 	}
 	return ds
@@ -102,7 +102,7 @@ func (j *job) checkAddress(address string, at spec.Text) spec.Diagnostics {
 	if j.loader.opts.HTTP != nil {
 		return nil
 	}
-	return refusedAt(j.guard.Check(address), at)
+	return policyDiagnostic(j.guard.Check(address), at)
 }
 
 func (j *job) checkProgram(config any) spec.Diagnostics {
@@ -111,11 +111,11 @@ func (j *job) checkProgram(config any) spec.Diagnostics {
 		return nil
 	}
 	asked := c.Program()
-	return refusedAt(j.loader.opts.Policy.CheckProgram(j.src.name, asked.Program), asked.At)
+	return policyDiagnostic(j.loader.opts.Policy.CheckProgram(j.src.name, asked.Program), asked.At)
 }
 
-// refusedAt is the problem of a refusal at the place that asks.
-func refusedAt(err error, at spec.Text) spec.Diagnostics {
+// policyDiagnostic is the problem of a refusal at the place that asks.
+func policyDiagnostic(err error, at spec.Text) spec.Diagnostics {
 	refused := (*policy.Refused)(nil)
 	if !errors.As(err, &refused) {
 		return nil
