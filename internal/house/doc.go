@@ -1,4 +1,4 @@
-// Package house holds the tests that keep the house in its shape: which
-// package may import which, how long files and functions may grow, and that
-// every exported name says what it promises.
+// Package house holds the tests of the code's rules: packages import lower floors only,
+// files and functions stay within limits, names and texts are plain English, and every
+// exported name has a comment.
 package house

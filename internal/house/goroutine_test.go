@@ -21,9 +21,9 @@ var unguarded = map[string]string{
 	"pkg/lsp/server.go: go":                      "the language server belongs to one editor, which starts it again",
 }
 
-// TestGoroutinesRecover: a panic on a goroutine without recover ends the process
-// and everybody's turns. So each one of the product begins with defer
-// safe.Recover(…), or is listed above with its reason.
+// A panic on a goroutine without recover ends the process and all its turns. Each
+// goroutine of pkg and cmd begins with defer safe.Recover(…), or is listed above with
+// its reason.
 func TestGoroutinesRecover(t *testing.T) {
 	seen := map[string]bool{}
 	eachFile(t, func(path string, fset *token.FileSet, f *ast.File) {
@@ -45,7 +45,7 @@ func TestGoroutinesRecover(t *testing.T) {
 	})
 	for place := range unguarded {
 		if !seen[place] {
-			t.Errorf("%q is listed, and is there no longer", place)
+			t.Errorf("%q is listed but does not exist", place)
 		}
 	}
 }

@@ -9,8 +9,7 @@ import (
 	"testing"
 )
 
-// TestPagesNameTests: a page that says which test shows something names one
-// that there is.
+// A page that refers to a test or a script names one that exists.
 func TestPagesNameTests(t *testing.T) {
 	const root = "../.."
 	var code strings.Builder
@@ -43,7 +42,7 @@ func TestPagesNameTests(t *testing.T) {
 		}
 		for _, m := range named.FindAllStringSubmatch(string(b), -1) {
 			if name := m[1]; !scripts[name] && !strings.Contains(code.String(), "func "+name+"(") {
-				t.Errorf("%s names %s, which there is not", filepath.Base(page), name)
+				t.Errorf("%s: test %s not found", filepath.Base(page), name)
 			}
 		}
 	}

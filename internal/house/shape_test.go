@@ -11,7 +11,8 @@ import (
 	"testing"
 )
 
-// The gate: what is longer is cut, or better said in two pieces.
+// The limits of files and functions, which are no goals: a file that reads from top to
+// bottom may be long.
 const (
 	maxFileLines = 600
 	maxFuncLines = 80
@@ -40,24 +41,24 @@ func eachFile(t *testing.T, visit func(path string, fset *token.FileSet, f *ast.
 	}
 }
 
-func TestShape(t *testing.T) {
+func TestFileAndFunctionLimits(t *testing.T) {
 	eachFile(t, func(path string, fset *token.FileSet, f *ast.File) {
 		lines := func(n ast.Node) int { return fset.Position(n.End()).Line - fset.Position(n.Pos()).Line + 1 }
 		if n := fset.Position(f.End()).Line; n > maxFileLines {
-			t.Errorf("%s has %d lines, want %d at most", path, n, maxFileLines)
+			t.Errorf("%s has %d lines, at most %d are allowed", path, n, maxFileLines)
 		}
 		ast.Inspect(f, func(n ast.Node) bool {
 			switch n := n.(type) {
 			case *ast.FuncDecl:
 				if l := lines(n); l > maxFuncLines {
-					t.Errorf("%s: %s has %d lines, want %d at most", path, n.Name.Name, l, maxFuncLines)
+					t.Errorf("%s: %s has %d lines, at most %d are allowed", path, n.Name.Name, l, maxFuncLines)
 				}
-				if p := params(n.Type); p > maxParams {
-					t.Errorf("%s: %s has %d parameters besides the context, want %d at most", path, n.Name.Name, p, maxParams)
+				if p := countParams(n.Type); p > maxParams {
+					t.Errorf("%s: %s has %d parameters besides the context, at most %d are allowed", path, n.Name.Name, p, maxParams)
 				}
 			case *ast.InterfaceType:
 				if m := n.Methods.NumFields(); m > maxMethods {
-					t.Errorf("%s:%d: an interface has %d methods, want %d at most", path, fset.Position(n.Pos()).Line, m, maxMethods)
+					t.Errorf("%s:%d: an interface has %d methods, at most %d are allowed", path, fset.Position(n.Pos()).Line, m, maxMethods)
 				}
 			}
 			return true
@@ -65,7 +66,7 @@ func TestShape(t *testing.T) {
 	})
 }
 
-func params(f *ast.FuncType) int {
+func countParams(f *ast.FuncType) int {
 	n := 0
 	for _, p := range f.Params.List {
 		if s, ok := p.Type.(*ast.SelectorExpr); ok && s.Sel.Name == "Context" {
@@ -76,7 +77,7 @@ func params(f *ast.FuncType) int {
 	return n
 }
 
-func TestEveryPackageHasAComment(t *testing.T) {
+func TestPackageComments(t *testing.T) {
 	commented := map[string]bool{}
 	eachFile(t, func(path string, _ *token.FileSet, f *ast.File) {
 		dir := filepath.Dir(path)
@@ -89,7 +90,7 @@ func TestEveryPackageHasAComment(t *testing.T) {
 	}
 }
 
-func TestEveryExportedNameHasItsSentence(t *testing.T) {
+func TestExportedComments(t *testing.T) {
 	eachFile(t, func(path string, fset *token.FileSet, f *ast.File) {
 		missing := func(n ast.Node, name string) {
 			t.Errorf("%s:%d: %s has no comment", path, fset.Position(n.Pos()).Line, name)
@@ -125,15 +126,15 @@ func receiverIsExported(d *ast.FuncDecl) bool {
 	return ast.IsExported(name)
 }
 
-// banned are words that say nothing, or say what the glossary says otherwise.
-var banned = []string{"util", "utils", "helper", "helpers", "common", "manager", "impl", "types", "misc"}
+// vagueFileNames name no content.
+var vagueFileNames = []string{"util", "utils", "helper", "helpers", "common", "manager", "impl", "types", "misc"}
 
-func TestNoBannedFileNames(t *testing.T) {
+func TestVagueFileNames(t *testing.T) {
 	eachFile(t, func(path string, _ *token.FileSet, _ *ast.File) {
 		name := strings.TrimSuffix(filepath.Base(path), ".go")
-		for _, b := range banned {
+		for _, b := range vagueFileNames {
 			if name == b || filepath.Base(filepath.Dir(path)) == b {
-				t.Errorf("%s: %q says nothing about what is inside", path, b)
+				t.Errorf("%s: %q does not describe the content", path, b)
 			}
 		}
 	})
