@@ -108,7 +108,7 @@ func (*delimiterPair) SchemaSpec() map[string]any {
 // SchemaSpec describes both forms.
 func (*codeConfig) SchemaSpec() map[string]any {
 	set := new(spec.SchemaSet)
-	return map[string]any{"title": "a name, or [a name with args](language.md#code-that-the-model-runs)", "anyOf": []any{
+	return map[string]any{"title": "a name, or [a name with args](language.md#code-execution)", "anyOf": []any{
 		map[string]any{"type": "string"},
 		map[string]any{
 			"type": "object", "additionalProperties": false, "required": []string{"name"},
