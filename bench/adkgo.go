@@ -97,7 +97,7 @@ func adkTurn(ctx context.Context, run *runner.Runner, id string, config agent.Ru
 			return a, err
 		}
 		if ev.Partial {
-			a.Pieces++
+			a.Chunks++
 		}
 		a.Content = ev.Content
 	}
@@ -165,7 +165,7 @@ func earlierEvent(ctx context.Context, i int) *session.Event {
 // Turn runs the agent by adk-go's runner.
 func (c *adkChat) Turn(ctx context.Context, id string) (Answer, error) {
 	var config agent.RunConfig
-	if len(c.model.pieces) > 0 {
+	if len(c.model.chunks) > 0 {
 		config.StreamingMode = agent.StreamingModeSSE
 	}
 	a, err := adkTurn(ctx, c.runner, id, config)

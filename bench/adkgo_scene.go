@@ -21,7 +21,7 @@ func adkTree(s Scene, m model.LLM) (agent.Agent, error) {
 	config := llmagent.Config{Name: adkAgent, Model: m, Instruction: Instruction}
 	if s.Tool {
 		forecast, err := functiontool.New(functiontool.Config{Name: ToolName, Description: ToolHelp},
-			func(agent.Context, Place) (Forecast, error) { return Forecast{toolWords}, nil })
+			func(agent.Context, Place) (Forecast, error) { return Forecast{toolResult}, nil })
 		if err != nil {
 			return nil, err
 		}
@@ -49,14 +49,14 @@ func adkTree(s Scene, m model.LLM) (agent.Agent, error) {
 // adkModel answers at once.
 type adkModel struct {
 	scene  Scene
-	pieces []*model.LLMResponse
+	chunks []*model.LLMResponse
 	seen   atomic.Int64
 }
 
 func newADKModel(s Scene) *adkModel {
 	m := &adkModel{scene: s}
-	for _, c := range s.pieces() {
-		m.pieces = append(m.pieces, &model.LLMResponse{Content: c, Partial: true})
+	for _, c := range s.partialContents() {
+		m.chunks = append(m.chunks, &model.LLMResponse{Content: c, Partial: true})
 	}
 	return m
 }
@@ -69,11 +69,11 @@ func (*adkModel) Name() string { return "instant" }
 func (m *adkModel) GenerateContent(_ context.Context, req *model.LLMRequest, _ bool) iter.Seq2[*model.LLMResponse, error] {
 	return func(yield func(*model.LLMResponse, error) bool) {
 		m.seen.Store(int64(len(req.Contents)))
-		for _, p := range m.pieces {
+		for _, p := range m.chunks {
 			if !yield(p, nil) {
 				return
 			}
 		}
-		yield(&model.LLMResponse{Content: m.scene.answer(req.Contents), FinishReason: genai.FinishReasonStop}, nil)
+		yield(&model.LLMResponse{Content: m.scene.modelAnswer(req.Contents), FinishReason: genai.FinishReasonStop}, nil)
 	}
 }

@@ -96,7 +96,7 @@ func (c *hostChat) Create(ctx context.Context, id string, n int) error {
 // Turn runs one invocation through the host's only door.
 func (c *hostChat) Turn(ctx context.Context, id string) (Answer, error) {
 	var a Answer
-	streaming := len(c.model.pieces) > 0
+	streaming := len(c.model.chunks) > 0
 	req := &runtime.RunRequest{
 		App: hostApp, UserID: hostUser, SessionID: id, Message: model.UserText(Question), Streaming: &streaming,
 	}
@@ -105,7 +105,7 @@ func (c *hostChat) Turn(ctx context.Context, id string) (Answer, error) {
 			return Answer{}, err
 		}
 		if ev.Partial {
-			a.Pieces++
+			a.Chunks++
 		}
 		a.Content = ev.Content
 	}

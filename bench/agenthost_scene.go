@@ -18,7 +18,7 @@ func hostTree(s Scene, m model.LLM) (runtime.Agent, error) {
 	opts := runtime.LLMOptions{Model: m, Instruction: runtime.NewInstruction(Instruction, nil)}
 	if s.Tool {
 		forecast, err := tool.FromFunc(ToolName, ToolHelp, func(context.Context, *tool.Call, Place) (Forecast, error) {
-			return Forecast{toolWords}, nil
+			return Forecast{toolResult}, nil
 		})
 		if err != nil {
 			return nil, err
@@ -41,14 +41,14 @@ func hostTree(s Scene, m model.LLM) (runtime.Agent, error) {
 // hostModel answers at once.
 type hostModel struct {
 	scene  Scene
-	pieces []*model.Response
+	chunks []*model.Response
 	seen   atomic.Int64
 }
 
 func newHostModel(s Scene) *hostModel {
 	m := &hostModel{scene: s}
-	for _, c := range s.pieces() {
-		m.pieces = append(m.pieces, &model.Response{Content: c, Partial: true})
+	for _, c := range s.partialContents() {
+		m.chunks = append(m.chunks, &model.Response{Content: c, Partial: true})
 	}
 	return m
 }
@@ -60,11 +60,11 @@ func (*hostModel) Name() string { return "instant" }
 func (m *hostModel) Generate(_ context.Context, req *model.Request) iter.Seq2[*model.Response, error] {
 	return func(yield func(*model.Response, error) bool) {
 		m.seen.Store(int64(len(req.Contents)))
-		for _, p := range m.pieces {
+		for _, p := range m.chunks {
 			if !yield(p, nil) {
 				return
 			}
 		}
-		yield(&model.Response{Content: m.scene.answer(req.Contents), FinishReason: genai.FinishReasonStop}, nil)
+		yield(&model.Response{Content: m.scene.modelAnswer(req.Contents), FinishReason: genai.FinishReasonStop}, nil)
 	}
 }

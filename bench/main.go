@@ -11,8 +11,8 @@ import (
 	"agenthost/internal/pace"
 )
 
-// sides are those that take part.
-func sides() []Side {
+// allSides are those that take part.
+func allSides() []Side {
 	return []Side{
 		adkGo{},
 		agenthost{},
@@ -21,7 +21,7 @@ func sides() []Side {
 
 func main() {
 	pace.Keep() // for both sides
-	command.Main(run)
+	command.Main(runCommand)
 }
 
 // options is what the command line asks for.
@@ -30,18 +30,18 @@ type options struct {
 	json, synchronous string
 }
 
-// run is the program; it returns the exit code.
-func run(ctx context.Context, args []string, out, progress io.Writer) int {
+// runCommand is the program; it returns the exit code.
+func runCommand(ctx context.Context, args []string, out, progress io.Writer) int {
 	o := newOptions()
 	return o.Run(args, progress, func() (bool, error) {
 		rep, err := compareAll(ctx, o, progress)
 		if err == nil {
-			err = rep.print(out)
+			err = rep.printTables(out)
 		}
 		if err == nil && o.json != "" {
-			err = rep.save(o.json)
+			err = rep.saveJSON(o.json)
 		}
-		return err == nil && rep.met(), err
+		return err == nil && rep.allMet(), err
 	})
 }
 
@@ -63,7 +63,7 @@ func newOptions() *options {
 
 // compareAll makes the chosen workloads in a temporary folder.
 func compareAll(ctx context.Context, o *options, progress io.Writer) (*Report, error) {
-	chosen, err := command.Chosen(o.Flags, workloads(), func(w workload) string { return w.name })
+	chosen, err := command.Chosen(o.Flags, allWorkloads(), func(w workload) string { return w.name })
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +77,7 @@ func compareAll(ctx context.Context, o *options, progress io.Writer) (*Report, e
 	rep := newReport(o.synchronous, o.Quick)
 	for _, w := range chosen {
 		fmt.Fprintln(progress, w.name)
-		rep.add(compare(ctx, l, p, w, sides()))
+		rep.addResult(compareSides(ctx, l, p, w, allSides()))
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}

@@ -28,7 +28,7 @@ func TestRunUsage(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			var out, progress strings.Builder
-			code := run(t.Context(), strings.Fields(tt.args), &out, &progress)
+			code := runCommand(t.Context(), strings.Fields(tt.args), &out, &progress)
 			if code != tt.code || !strings.Contains(progress.String(), tt.want) {
 				t.Errorf("run(%s) = %d, %q, want %d, %q", tt.args, code, progress.String(), tt.code, tt.want)
 			}
@@ -39,7 +39,7 @@ func TestRunUsage(t *testing.T) {
 func TestRunWritesJSON(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "out.json")
 	var out, progress strings.Builder
-	if code := run(t.Context(), []string{"-quick", "-run", "template", "-json", file}, &out, &progress); code != command.Good {
+	if code := runCommand(t.Context(), []string{"-quick", "-run", "template", "-json", file}, &out, &progress); code != command.Good {
 		t.Fatalf("run() = %d, %s", code, progress.String())
 	}
 	text, err := os.ReadFile(file)
@@ -50,7 +50,7 @@ func TestRunWritesJSON(t *testing.T) {
 	if err := json.Unmarshal(text, &rep); err != nil {
 		t.Fatal(err)
 	}
-	if len(rep.Results) != 1 || rep.Results[0].of(theirs).CPU == 0 {
+	if len(rep.Results) != 1 || rep.Results[0].costOf(theirsName).CPU == 0 {
 		t.Errorf("run() wrote %s, want one workload with adk-go's figures", text)
 	}
 }

@@ -18,8 +18,8 @@ type Cost struct {
 	Bytes  float64       `json:"bytes"`
 }
 
-// over is the cost of one when n were taken together.
-func (c Cost) over(n int) Cost {
+// dividedBy is the cost of one when n were taken together.
+func (c Cost) dividedBy(n int) Cost {
 	return Cost{
 		CPU:    c.CPU / time.Duration(n),
 		Wall:   c.Wall / time.Duration(n),
@@ -28,10 +28,10 @@ func (c Cost) over(n int) Cost {
 	}
 }
 
-// measure calls op with 0, 1, 2 and so on, count times, or until limit is over,
+// measureOps calls op with 0, 1, 2 and so on, count times, or until limit is over,
 // and at least once. It returns the mean cost and the number of calls. The
 // heap is collected before, so that nobody pays for what was left behind.
-func measure(count int, limit time.Duration, op func(i int) error) (Cost, int, error) {
+func measureOps(count int, limit time.Duration, op func(i int) error) (Cost, int, error) {
 	runtime.GC()
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -47,7 +47,7 @@ func measure(count int, limit time.Duration, op func(i int) error) (Cost, int, e
 	runtime.ReadMemStats(&after)
 	total.Allocs = float64(after.Mallocs - before.Mallocs)
 	total.Bytes = float64(after.TotalAlloc - before.TotalAlloc)
-	return total.over(n), n, nil
+	return total.dividedBy(n), n, nil
 }
 
 // cpuTime is the processor time that the process has used so far. Linux counts
@@ -59,21 +59,21 @@ func cpuTime() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// best takes the median round, by CPU, of each block of rounds, and returns the
+// bestMedian takes the median round, by CPU, of each block of rounds, and returns the
 // cheapest of them. A neighbour on the machine can only make a round dearer,
 // and a median is not fooled by one round that the collector spared. A short
 // block counts only if it is all there is; without any round there is no cost.
-func best(rounds []Cost, block int) Cost {
-	var least Cost
+func bestMedian(rounds []Cost, block int) Cost {
+	var cheapest Cost
 	for i, b := range slices.Collect(slices.Chunk(rounds, block)) {
 		if i > 0 && len(b) < block {
 			break
 		}
 		b = slices.SortedFunc(slices.Values(b), func(a, b Cost) int { return cmp.Compare(a.CPU, b.CPU) })
 		median := b[len(b)/2]
-		if i == 0 || median.CPU < least.CPU {
-			least = median
+		if i == 0 || median.CPU < cheapest.CPU {
+			cheapest = median
 		}
 	}
-	return least
+	return cheapest
 }

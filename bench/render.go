@@ -17,12 +17,12 @@ const (
 func renderRound(ctx context.Context, _ *lab, s Side) (Cost, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	text, state := instruction()
+	text, state := buildInstruction()
 	render, err := s.Template(ctx, text, state)
 	if err != nil {
 		return Cost{}, fmt.Errorf("preparing the template: %w", err)
 	}
-	want := filled(text, state)
+	want := fillPlaceholders(text, state)
 	got, err := render(ctx)
 	if err != nil {
 		return Cost{}, fmt.Errorf("rendering: %w", err)
@@ -32,7 +32,7 @@ func renderRound(ctx context.Context, _ *lab, s Side) (Cost, error) {
 	}
 	// One rendering is so short that a look at the clock would count.
 	const batch = 100
-	cost, _, err := measure(10_000, short, func(int) error {
+	cost, _, err := measureOps(10_000, shortLimit, func(int) error {
 		for range batch {
 			got, err := render(ctx)
 			if err != nil {
@@ -44,11 +44,11 @@ func renderRound(ctx context.Context, _ *lab, s Side) (Cost, error) {
 		}
 		return nil
 	})
-	return cost.over(batch), err
+	return cost.dividedBy(batch), err
 }
 
-// instruction makes the text and a session's state. Every tenth key is used.
-func instruction() (string, map[string]any) {
+// buildInstruction makes the text and a session's state. Every tenth key is used.
+func buildInstruction() (string, map[string]any) {
 	state := map[string]any{}
 	var b strings.Builder
 	for i := range stateKeys {
@@ -65,8 +65,8 @@ func instruction() (string, map[string]any) {
 	return b.String(), state
 }
 
-// filled replaces the placeholders by plain means.
-func filled(text string, state map[string]any) string {
+// fillPlaceholders replaces the placeholders by plain means.
+func fillPlaceholders(text string, state map[string]any) string {
 	for key, value := range state {
 		text = strings.ReplaceAll(text, "{"+key+"}", value.(string))
 	}

@@ -14,8 +14,8 @@ import (
 
 // The columns of the report.
 const (
-	theirs = "adk-go"
-	ours   = "agenthost"
+	theirsName = "adk-go"
+	oursName   = "agenthost"
 )
 
 // A Report is the outcome of a run of the program, as -json writes it.
@@ -44,8 +44,8 @@ type Limit struct {
 	Allocs float64       `json:"allocs"`
 }
 
-// kept says whether a cost is known and within the limit.
-func (l Limit) kept(c Cost) bool {
+// isKept says whether a cost is known and within the limit.
+func (l Limit) isKept(c Cost) bool {
 	return l == Limit{} || c.CPU > 0 && c.CPU <= l.CPU && c.Allocs <= l.Allocs
 }
 
@@ -60,26 +60,26 @@ func newReport(synchronous string, quick bool) *Report {
 	return &Report{Go: runtime.Version(), CPUs: runtime.NumCPU(), Synchronous: synchronous, Quick: quick}
 }
 
-// add takes a result and works out its ratio.
-func (r *Report) add(res Result) {
-	a, b := res.of(theirs), res.of(ours)
+// addResult takes a result and works out its ratio.
+func (r *Report) addResult(res Result) {
+	a, b := res.costOf(theirsName), res.costOf(oursName)
 	res.Ratio = figure.Ratio(float64(a.CPU), float64(b.CPU))
 	r.Results = append(r.Results, res)
 }
 
-// met says whether every target is reached and every limit kept. What could not
+// allMet says whether every target is reached and every limit kept. What could not
 // be measured is not.
-func (r *Report) met() bool {
+func (r *Report) allMet() bool {
 	for _, res := range r.Results {
-		if res.Target > 0 && res.Ratio < res.Target || !res.Limit.kept(res.of(ours)) {
+		if res.Target > 0 && res.Ratio < res.Target || !res.Limit.isKept(res.costOf(oursName)) {
 			return false
 		}
 	}
 	return true
 }
 
-// of returns what a side took; nothing if it did not take part or failed.
-func (r *Result) of(side string) Cost {
+// costOf returns what a side took; nothing if it did not take part or failed.
+func (r *Result) costOf(side string) Cost {
 	for _, m := range r.Sides {
 		if m.Side == side {
 			return m.Cost
@@ -88,20 +88,20 @@ func (r *Result) of(side string) Cost {
 	return Cost{}
 }
 
-// print writes the tables, and the errors below them.
-func (r *Report) print(w io.Writer) error {
+// printTables writes the tables, and the errors below them.
+func (r *Report) printTables(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(t, "workload\t%s CPU\t%s CPU\tratio\ttarget\tok\n", theirs, ours)
+	fmt.Fprintf(t, "workload\t%s CPU\t%s CPU\tratio\ttarget\tok\n", theirsName, oursName)
 	for _, res := range r.Results {
-		a, b := res.of(theirs), res.of(ours)
+		a, b := res.costOf(theirsName), res.costOf(oursName)
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", res.Workload, figure.Time(a.CPU), figure.Time(b.CPU),
-			figure.Times(res.Ratio), figure.Times(res.Target), res.ok())
+			figure.Times(res.Ratio), figure.Times(res.Target), res.targetCell())
 	}
-	fmt.Fprintf(t, "\nworkload\t%s wall\t%s wall\tratio\t%s allocs\t%s allocs\tratio\n", theirs, ours, theirs, ours)
+	fmt.Fprintf(t, "\nworkload\t%s wall\t%s wall\tratio\t%s allocs\t%s allocs\tratio\n", theirsName, oursName, theirsName, oursName)
 	for _, res := range r.Results {
-		a, b := res.of(theirs), res.of(ours)
+		a, b := res.costOf(theirsName), res.costOf(oursName)
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", res.Workload, figure.Time(a.Wall), figure.Time(b.Wall),
-			figure.Times(figure.Ratio(float64(a.Wall), float64(b.Wall))), count(a.Allocs), count(b.Allocs),
+			figure.Times(figure.Ratio(float64(a.Wall), float64(b.Wall))), formatCount(a.Allocs), formatCount(b.Allocs),
 			figure.Times(figure.Ratio(a.Allocs, b.Allocs)))
 	}
 	if err := t.Flush(); err != nil {
@@ -119,12 +119,12 @@ func (r *Report) printLimits(w io.Writer) error {
 		if res.Limit == (Limit{}) {
 			continue
 		}
-		c, ok := res.of(ours), "yes"
-		if !res.Limit.kept(c) {
+		c, ok := res.costOf(oursName), "yes"
+		if !res.Limit.isKept(c) {
 			ok = "NO"
 		}
 		if _, err := fmt.Fprintf(w, "\n%s: %s took %.2f µs of %.2f, %.1f allocations of %.0f: %s\n",
-			res.Workload, ours, micros(c.CPU), micros(res.Limit.CPU), c.Allocs, res.Limit.Allocs, ok); err != nil {
+			res.Workload, oursName, toMicros(c.CPU), toMicros(res.Limit.CPU), c.Allocs, res.Limit.Allocs, ok); err != nil {
 			return err
 		}
 	}
@@ -145,8 +145,8 @@ func (r *Report) printErrors(w io.Writer) error {
 	return nil
 }
 
-// save writes the report as JSON.
-func (r *Report) save(file string) error {
+// saveJSON writes the report as JSON.
+func (r *Report) saveJSON(file string) error {
 	text, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
 		return err
@@ -154,8 +154,8 @@ func (r *Report) save(file string) error {
 	return os.WriteFile(file, append(text, '\n'), 0o644)
 }
 
-// ok is the last column: a target reached or missed, or none.
-func (r *Result) ok() string {
+// targetCell is the last column: a target reached or missed, or none.
+func (r *Result) targetCell() string {
 	switch {
 	case r.Target == 0 || r.Ratio == 0:
 		return "-"
@@ -166,9 +166,9 @@ func (r *Result) ok() string {
 	}
 }
 
-func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
+func toMicros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
 
-func count(n float64) string {
+func formatCount(n float64) string {
 	if n == 0 {
 		return "-"
 	}

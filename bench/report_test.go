@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestBest(t *testing.T) {
+func TestBestMedian(t *testing.T) {
 	tests := []struct {
 		name   string
 		rounds []int
@@ -26,13 +26,13 @@ func TestBest(t *testing.T) {
 		for _, n := range tt.rounds {
 			rounds = append(rounds, Cost{CPU: time.Duration(n)})
 		}
-		if got := best(rounds, 3); got.CPU != time.Duration(tt.want) {
+		if got := bestMedian(rounds, 3); got.CPU != time.Duration(tt.want) {
 			t.Errorf("%s: best(%v) = %d, want %d", tt.name, tt.rounds, got.CPU, tt.want)
 		}
 	}
 }
 
-func TestMeasure(t *testing.T) {
+func TestMeasureOps(t *testing.T) {
 	tests := []struct {
 		name  string
 		limit time.Duration
@@ -43,41 +43,41 @@ func TestMeasure(t *testing.T) {
 	}
 	for _, tt := range tests {
 		calls := 0
-		_, n, err := measure(5, tt.limit, func(int) error { calls++; return nil })
+		_, n, err := measureOps(5, tt.limit, func(int) error { calls++; return nil })
 		if n != tt.want || calls != n || err != nil {
 			t.Errorf("%s: measure() = %d operations, %v, %d calls, want %d", tt.name, n, err, calls, tt.want)
 		}
 	}
 	boom := errors.New("boom")
-	if _, _, err := measure(1, 0, func(int) error { return boom }); !errors.Is(err, boom) {
+	if _, _, err := measureOps(1, 0, func(int) error { return boom }); !errors.Is(err, boom) {
 		t.Errorf("measure() = %v, want %v", err, boom)
 	}
 }
 
-// sample has a target reached, one missed, one that is not known, and none.
-func sample() *Report {
+// sampleReport has a target reached, one missed, one that is not known, and none.
+func sampleReport() *Report {
 	cost := func(side string, cpu time.Duration, allocs float64) Measured {
 		return Measured{Side: side, Cost: Cost{CPU: cpu, Wall: 2 * cpu, Allocs: allocs}}
 	}
 	r := &Report{}
-	r.add(Result{Workload: "fast", Target: 6, Sides: []Measured{cost(theirs, 120*time.Microsecond, 400), cost(ours, 10*time.Microsecond, 40)}})
-	r.add(Result{Workload: "slow", Target: 50, Sides: []Measured{cost(theirs, 3*time.Millisecond, 9000), cost(ours, time.Millisecond, 90)}})
-	r.add(Result{Workload: "broken", Target: 5, Sides: []Measured{cost(theirs, 2*time.Millisecond, 100), {Side: ours, Error: "no disk"}}})
-	r.add(Result{
+	r.addResult(Result{Workload: "fast", Target: 6, Sides: []Measured{cost(theirsName, 120*time.Microsecond, 400), cost(oursName, 10*time.Microsecond, 40)}})
+	r.addResult(Result{Workload: "slow", Target: 50, Sides: []Measured{cost(theirsName, 3*time.Millisecond, 9000), cost(oursName, time.Millisecond, 90)}})
+	r.addResult(Result{Workload: "broken", Target: 5, Sides: []Measured{cost(theirsName, 2*time.Millisecond, 100), {Side: oursName, Error: "no disk"}}})
+	r.addResult(Result{
 		Workload: "bounded", Limit: Limit{CPU: 600 * time.Nanosecond, Allocs: 4},
-		Sides: []Measured{cost(theirs, 4*time.Microsecond, 15), cost(ours, 550*time.Nanosecond, 3.5)},
+		Sides: []Measured{cost(theirsName, 4*time.Microsecond, 15), cost(oursName, 550*time.Nanosecond, 3.5)},
 	})
-	r.add(Result{
+	r.addResult(Result{
 		Workload: "unbounded", Limit: Limit{CPU: 600 * time.Nanosecond, Allocs: 4},
-		Sides: []Measured{cost(theirs, 4*time.Microsecond, 15), cost(ours, 500*time.Nanosecond, 4.5)},
+		Sides: []Measured{cost(theirsName, 4*time.Microsecond, 15), cost(oursName, 500*time.Nanosecond, 4.5)},
 	})
-	r.add(Result{Workload: "alone", Sides: []Measured{cost(theirs, 7*time.Microsecond, 49)}})
+	r.addResult(Result{Workload: "alone", Sides: []Measured{cost(theirsName, 7*time.Microsecond, 49)}})
 	return r
 }
 
-func TestPrint(t *testing.T) {
+func TestPrintTables(t *testing.T) {
 	var b strings.Builder
-	if err := sample().print(&b); err != nil {
+	if err := sampleReport().printTables(&b); err != nil {
 		t.Fatal(err)
 	}
 	want := `
@@ -108,8 +108,8 @@ broken: agenthost failed: no disk
 	}
 }
 
-func TestMet(t *testing.T) {
-	r := sample()
+func TestAllMet(t *testing.T) {
+	r := sampleReport()
 	tests := []struct {
 		name    string
 		results []Result
@@ -124,7 +124,7 @@ func TestMet(t *testing.T) {
 		{"not known", r.Results[2:3], false},
 	}
 	for _, tt := range tests {
-		if got := (&Report{Results: tt.results}).met(); got != tt.want {
+		if got := (&Report{Results: tt.results}).allMet(); got != tt.want {
 			t.Errorf("%s: met() = %v, want %v", tt.name, got, tt.want)
 		}
 	}

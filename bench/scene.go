@@ -13,17 +13,17 @@ type Scene struct {
 	Sequence int
 	// Parallel is a number of agents that answer side by side.
 	Parallel int
-	// Pieces is a number of pieces that come before the whole answer.
-	Pieces int
+	// Chunks is a number of pieces that come before the whole answer.
+	Chunks int
 }
 
 // What the tool of a scene is: a Go function of a city, wrapped as the program's
 // users would.
 const (
-	ToolName  = "forecast"
-	ToolHelp  = "tells the weather of a city"
-	toolCity  = "Paris"
-	toolWords = "sunny"
+	ToolName   = "forecast"
+	ToolHelp   = "tells the weather of a city"
+	toolCity   = "Paris"
+	toolResult = "sunny"
 )
 
 // A Forecast is what the tool answers.
@@ -45,11 +45,11 @@ type trace struct {
 	// seen is how many contents the last model call is shown besides those of
 	// earlier turns.
 	seen int
-	// pieces is how many partial events are given out.
-	pieces int
+	// chunks is how many partial events are given out.
+	chunks int
 }
 
-func (s Scene) trace() trace {
+func (s Scene) wantTrace() trace {
 	switch {
 	case s.Tool:
 		return trace{stored: 4, visible: 4, seen: 3}
@@ -58,20 +58,20 @@ func (s Scene) trace() trace {
 	case s.Parallel > 0:
 		return trace{stored: 1 + s.Parallel, visible: 2, seen: 1}
 	default:
-		return trace{stored: 2, visible: 2, seen: 1, pieces: s.Pieces}
+		return trace{stored: 2, visible: 2, seen: 1, chunks: s.Chunks}
 	}
 }
 
-// answer is what a model of the scene says to these contents, new for each call.
-func (s Scene) answer(contents []*genai.Content) *genai.Content {
-	if s.Tool && !answered(contents) {
+// modelAnswer is what a model of the scene says to these contents, new for each call.
+func (s Scene) modelAnswer(contents []*genai.Content) *genai.Content {
+	if s.Tool && !endsWithToolResponse(contents) {
 		return genai.NewContentFromFunctionCall(ToolName, map[string]any{"city": toolCity}, genai.RoleModel)
 	}
 	return genai.NewContentFromText(Reply, genai.RoleModel)
 }
 
-// answered says whether the last content is the tool's answer.
-func answered(contents []*genai.Content) bool {
+// endsWithToolResponse says whether the last content is the tool's answer.
+func endsWithToolResponse(contents []*genai.Content) bool {
 	if len(contents) == 0 {
 		return false
 	}
@@ -79,13 +79,13 @@ func answered(contents []*genai.Content) bool {
 	if len(parts) == 0 || parts[0].FunctionResponse == nil {
 		return false
 	}
-	return parts[0].FunctionResponse.Response["sky"] == toolWords
+	return parts[0].FunctionResponse.Response["sky"] == toolResult
 }
 
-// pieces are the contents that come before the whole answer. A model makes them
+// partialContents are the contents that come before the whole answer. A model makes them
 // once, so that what is measured is what the program does with them.
-func (s Scene) pieces() []*genai.Content {
-	all := make([]*genai.Content, s.Pieces)
+func (s Scene) partialContents() []*genai.Content {
+	all := make([]*genai.Content, s.Chunks)
 	for i := range all {
 		all[i] = genai.NewContentFromText("so ", genai.RoleModel)
 	}

@@ -75,6 +75,6 @@ type Answer struct {
 	Content *genai.Content
 	// Seen is how many contents the model was asked with last.
 	Seen int
-	// Pieces is how many partial events the run gave out.
-	Pieces int
+	// Chunks is how many partial events the run gave out.
+	Chunks int
 }

@@ -13,14 +13,14 @@ import (
 )
 
 // A talk measures turns in sessions of a given length.
-type talk struct {
+type conversation struct {
 	durable bool
 	scene   Scene
 	// cold leaves out the turn in each session before the timed ones, so that
 	// the history is met for the first time.
 	cold bool
-	// per, if set, is how many operations a turn counts for.
-	per int
+	// opsPerTurn, if set, is how many operations a turn counts for.
+	opsPerTurn int
 	// sessions is how many there are, each with this many earlier events when
 	// its first timed turn begins.
 	sessions, events int
@@ -31,10 +31,10 @@ type talk struct {
 	limit time.Duration
 }
 
-// round opens the side anew, times turns, and counts what is stored afterwards;
+// runRound opens the side anew, times turns, and counts what is stored afterwards;
 // if that is durable, the side is opened once more for the count.
-func (t talk) round(ctx context.Context, l *lab, s Side) (Cost, error) {
-	st, err := t.storage(ctx, l, s)
+func (t conversation) runRound(ctx context.Context, l *lab, s Side) (Cost, error) {
+	st, err := t.openStorage(ctx, l, s)
 	if err != nil {
 		return Cost{}, err
 	}
@@ -42,21 +42,21 @@ func (t talk) round(ctx context.Context, l *lab, s Side) (Cost, error) {
 	var cost Cost
 	var timed int
 	setup := Setup{Storage: st, Scene: t.scene}
-	err = visit(ctx, s, setup, func(c Chat) (err error) {
-		cost, timed, err = t.run(ctx, c)
+	err = withChat(ctx, s, setup, func(c Chat) (err error) {
+		cost, timed, err = t.runTurns(ctx, c)
 		if err != nil || t.durable {
 			return err
 		}
-		return t.verify(ctx, c, timed)
+		return t.verifyEvents(ctx, c, timed)
 	})
 	if err == nil && t.durable {
-		err = visit(ctx, s, setup, func(c Chat) error { return t.verify(ctx, c, timed) })
+		err = withChat(ctx, s, setup, func(c Chat) error { return t.verifyEvents(ctx, c, timed) })
 	}
-	return cost.over(max(t.per, 1)), err
+	return cost.dividedBy(max(t.opsPerTurn, 1)), err
 }
 
-// visit opens a side and closes it after use.
-func visit(ctx context.Context, s Side, setup Setup, use func(Chat) error) error {
+// withChat opens a side and closes it after use.
+func withChat(ctx context.Context, s Side, setup Setup, use func(Chat) error) error {
 	c, err := s.Open(ctx, setup)
 	if err != nil {
 		return fmt.Errorf("opening: %w", err)
@@ -64,14 +64,14 @@ func visit(ctx context.Context, s Side, setup Setup, use func(Chat) error) error
 	return errors.Join(use(c), c.Close())
 }
 
-// storage is memory, or a copy of a database that was filled once. A copy is a
+// openStorage is memory, or a copy of a database that was filled once. A copy is a
 // new folder, to be removed.
-func (t talk) storage(ctx context.Context, l *lab, s Side) (Storage, error) {
+func (t conversation) openStorage(ctx context.Context, l *lab, s Side) (Storage, error) {
 	if !t.durable {
 		return Storage{}, nil
 	}
 	seed := filepath.Join(l.dir, fmt.Sprintf("%s-%d", s.Name(), t.events))
-	if err := t.plant(ctx, s, seed); err != nil {
+	if err := t.fillDatabase(ctx, s, seed); err != nil {
 		return Storage{}, fmt.Errorf("filling the database: %w", err)
 	}
 	dir, err := os.MkdirTemp(l.dir, "round-")
@@ -84,8 +84,8 @@ func (t talk) storage(ctx context.Context, l *lab, s Side) (Storage, error) {
 	return Storage{Dir: dir, Synchronous: l.synchronous}, nil
 }
 
-// plant fills a database, unless the folder is there.
-func (t talk) plant(ctx context.Context, s Side, dir string) error {
+// fillDatabase fills a database, unless the folder is there.
+func (t conversation) fillDatabase(ctx context.Context, s Side, dir string) error {
 	if _, err := os.Stat(dir); err == nil {
 		return nil
 	}
@@ -93,12 +93,12 @@ func (t talk) plant(ctx context.Context, s Side, dir string) error {
 		return err
 	}
 	setup := Setup{Storage: Storage{Dir: dir, Synchronous: "NORMAL"}}
-	return visit(ctx, s, setup, func(c Chat) error { return t.fill(ctx, c) })
+	return withChat(ctx, s, setup, func(c Chat) error { return t.createSessions(ctx, c) })
 }
 
-// fill makes the sessions. The last turn before the timed ones is left to run,
+// createSessions makes the sessions. The last turn before the timed ones is left to run,
 // unless they are cold.
-func (t talk) fill(ctx context.Context, c Chat) error {
+func (t conversation) createSessions(ctx context.Context, c Chat) error {
 	events := t.events
 	if !t.cold {
 		events = max(0, events-2)
@@ -111,30 +111,30 @@ func (t talk) fill(ctx context.Context, c Chat) error {
 	return nil
 }
 
-// run makes the untimed turns and then the timed ones, and returns how many of
+// runTurns makes the untimed turns and then the timed ones, and returns how many of
 // those there were.
-func (t talk) run(ctx context.Context, c Chat) (Cost, int, error) {
+func (t conversation) runTurns(ctx context.Context, c Chat) (Cost, int, error) {
 	if !t.durable {
-		if err := t.fill(ctx, c); err != nil {
+		if err := t.createSessions(ctx, c); err != nil {
 			return Cost{}, 0, err
 		}
 	}
-	if err := t.warm(ctx, c); err != nil {
+	if err := t.warmUp(ctx, c); err != nil {
 		return Cost{}, 0, fmt.Errorf("warming up: %w", err)
 	}
-	return measure(t.sessions*t.turns, t.limit, func(i int) error {
-		return t.turn(ctx, c, sessionID(i/t.turns), t.events+t.scene.trace().visible*(i%t.turns))
+	return measureOps(t.sessions*t.turns, t.limit, func(i int) error {
+		return t.runTurn(ctx, c, sessionID(i/t.turns), t.events+t.scene.wantTrace().visible*(i%t.turns))
 	})
 }
 
-// warm makes a few turns in a session of its own, and one in each session that
+// warmUp makes a few turns in a session of its own, and one in each session that
 // has a history, as if the conversation had been going on just before.
-func (t talk) warm(ctx context.Context, c Chat) error {
+func (t conversation) warmUp(ctx context.Context, c Chat) error {
 	if err := c.Create(ctx, "warm", 0); err != nil {
 		return err
 	}
 	for i := range 3 {
-		if err := t.turn(ctx, c, "warm", t.scene.trace().visible*i); err != nil {
+		if err := t.runTurn(ctx, c, "warm", t.scene.wantTrace().visible*i); err != nil {
 			return err
 		}
 	}
@@ -142,18 +142,18 @@ func (t talk) warm(ctx context.Context, c Chat) error {
 		return nil
 	}
 	for i := range t.sessions {
-		if err := t.turn(ctx, c, sessionID(i), t.events-2); err != nil {
+		if err := t.runTurn(ctx, c, sessionID(i), t.events-2); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// turn makes a turn and checks that the answer came with its pieces, from a
+// runTurn makes a turn and checks that the answer came with its pieces, from a
 // model that was shown the earlier contents and those of the turn. As with a request to a server, the
 // context ends with the turn: adk-go hangs children on it that it does not end
 // itself, and they hold the session.
-func (t talk) turn(ctx context.Context, c Chat, id string, earlier int) error {
+func (t conversation) runTurn(ctx context.Context, c Chat, id string, earlier int) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	a, err := c.Turn(ctx, id)
@@ -163,25 +163,25 @@ func (t talk) turn(ctx context.Context, c Chat, id string, earlier int) error {
 	if text := model.TextOf(a.Content); text != Reply {
 		return fmt.Errorf("%s, turn after %d events: answer %q, want %q", id, earlier, text, Reply)
 	}
-	want := t.scene.trace()
+	want := t.scene.wantTrace()
 	if a.Seen != earlier+want.seen {
 		return fmt.Errorf("%s, turn after %d events: the model saw %d contents, want %d", id, earlier, a.Seen, earlier+want.seen)
 	}
-	if a.Pieces != want.pieces {
-		return fmt.Errorf("%s, turn after %d events: %d pieces came, want %d", id, earlier, a.Pieces, want.pieces)
+	if a.Chunks != want.chunks {
+		return fmt.Errorf("%s, turn after %d events: %d pieces came, want %d", id, earlier, a.Chunks, want.chunks)
 	}
 	return nil
 }
 
-// verify counts the events of every session after so many timed turns.
-func (t talk) verify(ctx context.Context, c Chat, timed int) error {
+// verifyEvents counts the events of every session after so many timed turns.
+func (t conversation) verifyEvents(ctx context.Context, c Chat, timed int) error {
 	for i := range t.sessions {
 		got, err := c.Count(ctx, sessionID(i))
 		if err != nil {
 			return fmt.Errorf("%s: counting events: %w", sessionID(i), err)
 		}
 		made := min(max(timed-i*t.turns, 0), t.turns)
-		if want := t.events + t.scene.trace().stored*made; got != want {
+		if want := t.events + t.scene.wantTrace().stored*made; got != want {
 			return fmt.Errorf("%s: %d events are stored, want %d", sessionID(i), got, want)
 		}
 	}

@@ -6,22 +6,22 @@ import (
 	"testing"
 )
 
-func TestRoundChecksTheWork(t *testing.T) {
-	work := talk{sessions: 2, events: 4, turns: 2, limit: long}.round
+func TestRunRoundValidatesWork(t *testing.T) {
+	work := conversation{sessions: 2, events: 4, turns: 2, limit: longLimit}.runRound
 	tests := []struct {
 		name  string
-		side  plain
+		side  fakeSide
 		round func(context.Context, *lab, Side) (Cost, error)
 		want  string // start of the error
 	}{
-		{"right", plain{}, work, ""},
-		{"right template", plain{}, renderRound, ""},
-		{"wrong answer", plain{answer: "no"}, work, `warming up: warm, turn after 0 events: answer "no", want "ok"`},
-		{"history not shown", plain{forgotten: 1}, work, "warming up: warm, turn after 0 events: the model saw 0 contents, want 1"},
-		{"piece lost", plain{swallowed: 1}, talk{scene: Scene{Pieces: 3}, sessions: 1, turns: 1}.round, "warming up: warm, turn after 0 events: 2 pieces came, want 3"},
-		{"right tool turn", plain{}, talk{scene: Scene{Tool: true}, sessions: 2, turns: 2, limit: long}.round, ""},
-		{"event lost", plain{lost: 1}, talk{sessions: 1, turns: 1}.round, "warming up: warm, turn after 2 events: the model saw 2 contents, want 3"},
-		{"template wrong", plain{rendered: "no"}, renderRound, `rendering: got "no", want "\nKeep in mind that value 0 holds`},
+		{"right", fakeSide{}, work, ""},
+		{"right template", fakeSide{}, renderRound, ""},
+		{"wrong answer", fakeSide{answer: "no"}, work, `warming up: warm, turn after 0 events: answer "no", want "ok"`},
+		{"history not shown", fakeSide{hiddenContents: 1}, work, "warming up: warm, turn after 0 events: the model saw 0 contents, want 1"},
+		{"piece lost", fakeSide{lostChunks: 1}, conversation{scene: Scene{Chunks: 3}, sessions: 1, turns: 1}.runRound, "warming up: warm, turn after 0 events: 2 pieces came, want 3"},
+		{"right tool turn", fakeSide{}, conversation{scene: Scene{Tool: true}, sessions: 2, turns: 2, limit: longLimit}.runRound, ""},
+		{"event lost", fakeSide{lostEvents: 1}, conversation{sessions: 1, turns: 1}.runRound, "warming up: warm, turn after 2 events: the model saw 2 contents, want 3"},
+		{"template wrong", fakeSide{rendered: "no"}, renderRound, `rendering: got "no", want "\nKeep in mind that value 0 holds`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -37,8 +37,8 @@ func TestRoundChecksTheWork(t *testing.T) {
 	}
 }
 
-func TestVerify(t *testing.T) {
-	work := talk{sessions: 3, events: 4, turns: 2}
+func TestVerifyEvents(t *testing.T) {
+	work := conversation{sessions: 3, events: 4, turns: 2}
 	tests := []struct {
 		name   string
 		stored []int
@@ -51,12 +51,12 @@ func TestVerify(t *testing.T) {
 		{"one event short", []int{7, 6, 4}, 3, "session-0: 7 events are stored, want 8"},
 	}
 	for _, tt := range tests {
-		c := &plainChat{events: map[string]int{}}
+		c := &fakeChat{events: map[string]int{}}
 		for i, n := range tt.stored {
 			c.events[sessionID(i)] = n
 		}
 		got := ""
-		if err := work.verify(t.Context(), c, tt.timed); err != nil {
+		if err := work.verifyEvents(t.Context(), c, tt.timed); err != nil {
 			got = err.Error()
 		}
 		if got != tt.want {
@@ -65,13 +65,13 @@ func TestVerify(t *testing.T) {
 	}
 }
 
-func TestInstruction(t *testing.T) {
-	text, state := instruction()
+func TestBuildInstruction(t *testing.T) {
+	text, state := buildInstruction()
 	if len(text) != 2048 || len(state) != 100 || strings.Count(text, "{key_") != 10 {
 		t.Errorf("instruction() = %d bytes, %d keys, %d placeholders, want 2048, 100, 10",
 			len(text), len(state), strings.Count(text, "{key_"))
 	}
-	if got := filled(text, state); strings.ContainsAny(got, "{}") {
+	if got := fillPlaceholders(text, state); strings.ContainsAny(got, "{}") {
 		t.Errorf("filled() = %q, want no placeholder left", got)
 	}
 }

@@ -23,34 +23,34 @@ type workload struct {
 // proportion before the sessions had grown too much. There the time is so short
 // that it seldom comes on either side.
 const (
-	long  = 250 * time.Millisecond
-	short = 50 * time.Millisecond
-	// journal is long enough for more than a thousand durable turns in fresh
+	longLimit  = 250 * time.Millisecond
+	shortLimit = 50 * time.Millisecond
+	// journalLimit is long enough for more than a thousand durable turns in fresh
 	// sessions on both sides. SQLite's journal then reaches its working size, and
 	// carrying it over to the database is part of the cost, as in a host that
 	// runs for days. A shorter round would count it on neither side.
-	journal = 3 * time.Second
+	journalLimit = 3 * time.Second
 )
 
-// workloads lists them in the order of the report.
-func workloads() []workload {
+// allWorkloads lists them in the order of the report.
+func allWorkloads() []workload {
 	return []workload{
-		{name: "turn in memory, fresh session", target: 6, round: talk{sessions: 2000, events: 0, turns: 1, limit: long}.round},
-		{name: "turn in memory, 10 events", round: talk{sessions: 1000, events: 10, turns: 1, limit: long}.round},
-		{name: "turn in memory, 100 events", round: talk{sessions: 200, events: 100, turns: 1, limit: short}.round},
-		{name: "turn in memory, 1000 events", target: 50, round: talk{sessions: 16, events: 1000, turns: 8, limit: short}.round},
-		{name: "turn in memory, 5000 events", target: 100, round: talk{sessions: 4, events: 5000, turns: 50, limit: short}.round},
-		{name: "durable turn, fresh session", target: 5, round: talk{durable: true, sessions: 3000, events: 0, turns: 1, limit: journal}.round},
-		{name: "durable turn, 1000 events", round: talk{durable: true, sessions: 2, events: 1000, turns: 10, limit: long}.round},
-		{name: "durable turn, 5000 events", target: 50, round: talk{durable: true, sessions: 1, events: 5000, turns: 50, limit: long}.round},
-		{name: "first turn over 5000 events", target: 5, round: talk{cold: true, sessions: 8, events: 5000, turns: 1, limit: long}.round},
-		{name: "turn with a tool call", target: 5, round: talk{scene: Scene{Tool: true}, sessions: 1000, turns: 1, limit: long}.round},
-		{name: "turn of 3 agents in sequence", target: 5, round: talk{scene: Scene{Sequence: 3}, sessions: 1000, turns: 1, limit: long}.round},
-		{name: "turn of 8 agents in parallel", target: 5, round: talk{scene: Scene{Parallel: 8}, sessions: 500, turns: 1, limit: long}.round},
-		{name: "turn with 200 streamed chunks", target: 5, round: talk{scene: Scene{Pieces: 200}, sessions: 400, turns: 1, limit: long}.round},
+		{name: "turn in memory, fresh session", target: 6, round: conversation{sessions: 2000, events: 0, turns: 1, limit: longLimit}.runRound},
+		{name: "turn in memory, 10 events", round: conversation{sessions: 1000, events: 10, turns: 1, limit: longLimit}.runRound},
+		{name: "turn in memory, 100 events", round: conversation{sessions: 200, events: 100, turns: 1, limit: shortLimit}.runRound},
+		{name: "turn in memory, 1000 events", target: 50, round: conversation{sessions: 16, events: 1000, turns: 8, limit: shortLimit}.runRound},
+		{name: "turn in memory, 5000 events", target: 100, round: conversation{sessions: 4, events: 5000, turns: 50, limit: shortLimit}.runRound},
+		{name: "durable turn, fresh session", target: 5, round: conversation{durable: true, sessions: 3000, events: 0, turns: 1, limit: journalLimit}.runRound},
+		{name: "durable turn, 1000 events", round: conversation{durable: true, sessions: 2, events: 1000, turns: 10, limit: longLimit}.runRound},
+		{name: "durable turn, 5000 events", target: 50, round: conversation{durable: true, sessions: 1, events: 5000, turns: 50, limit: longLimit}.runRound},
+		{name: "first turn over 5000 events", target: 5, round: conversation{cold: true, sessions: 8, events: 5000, turns: 1, limit: longLimit}.runRound},
+		{name: "turn with a tool call", target: 5, round: conversation{scene: Scene{Tool: true}, sessions: 1000, turns: 1, limit: longLimit}.runRound},
+		{name: "turn of 3 agents in sequence", target: 5, round: conversation{scene: Scene{Sequence: 3}, sessions: 1000, turns: 1, limit: longLimit}.runRound},
+		{name: "turn of 8 agents in parallel", target: 5, round: conversation{scene: Scene{Parallel: 8}, sessions: 500, turns: 1, limit: longLimit}.runRound},
+		{name: "turn with 200 streamed chunks", target: 5, round: conversation{scene: Scene{Chunks: 200}, sessions: 400, turns: 1, limit: longLimit}.runRound},
 		{
 			name: "a streamed chunk", target: 5, limit: Limit{CPU: 600 * time.Nanosecond, Allocs: 4},
-			round: talk{scene: Scene{Pieces: 2000}, sessions: 40, turns: 1, per: 2000, limit: long}.round,
+			round: conversation{scene: Scene{Chunks: 2000}, sessions: 40, turns: 1, opsPerTurn: 2000, limit: longLimit}.runRound,
 		},
 		{name: "template, 2 KB, 10 of 100 keys", target: 10, round: renderRound},
 	}
@@ -77,9 +77,9 @@ func planFor(quick bool) plan {
 	return plan{blocks: 5, rounds: 5, budget: 30 * time.Second}
 }
 
-// compare lets the sides do a workload in turns: A B A B. A side that fails is
+// compareSides lets the sides do a workload in turns: A B A B. A side that fails is
 // not asked again.
-func compare(ctx context.Context, l *lab, p plan, w workload, sides []Side) Result {
+func compareSides(ctx context.Context, l *lab, p plan, w workload, sides []Side) Result {
 	costs := make([][]Cost, len(sides))
 	errs := make([]error, len(sides))
 	start := time.Now()
@@ -97,12 +97,12 @@ func compare(ctx context.Context, l *lab, p plan, w workload, sides []Side) Resu
 	}
 	r := Result{Workload: w.name, Target: w.target, Limit: w.limit}
 	for j, s := range sides {
-		r.Sides = append(r.Sides, measured(s.Name(), best(costs[j], p.rounds), errs[j]))
+		r.Sides = append(r.Sides, newMeasured(s.Name(), bestMedian(costs[j], p.rounds), errs[j]))
 	}
 	return r
 }
 
-func measured(side string, c Cost, err error) Measured {
+func newMeasured(side string, c Cost, err error) Measured {
 	if err != nil {
 		return Measured{Side: side, Error: err.Error()}
 	}

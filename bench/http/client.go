@@ -15,7 +15,7 @@ import (
 type client struct {
 	addr string
 	conn net.Conn // nil until it is needed, and after an error
-	text []byte   // what came of the answer, in front of a larger buffer
+	buf  []byte   // what came of the answer, in front of a larger buffer
 }
 
 // A reply is an answer, and when it came.
@@ -29,21 +29,21 @@ type reply struct {
 	first, event, took time.Duration
 }
 
-var errBroken = errors.New("the connection broke off")
+var errConnBroken = errors.New("the connection broke off")
 
-// ask sends a request and waits for the whole answer.
-func (c *client) ask(request []byte) (reply, error) {
-	if err := c.dial(); err != nil {
+// sendRequest sends a request and waits for the whole answer.
+func (c *client) sendRequest(request []byte) (reply, error) {
+	if err := c.ensureConn(); err != nil {
 		return reply{}, err
 	}
-	r, err := c.exchange(request)
+	r, err := c.exchangeBytes(request)
 	if err != nil {
 		c.close()
 	}
 	return r, err
 }
 
-func (c *client) dial() (err error) {
+func (c *client) ensureConn() (err error) {
 	if c.conn == nil {
 		c.conn, err = net.Dial("tcp", c.addr)
 	}
@@ -57,53 +57,53 @@ func (c *client) close() {
 	}
 }
 
-func (c *client) exchange(request []byte) (r reply, err error) {
+func (c *client) exchangeBytes(request []byte) (r reply, err error) {
 	began := time.Now()
 	if _, err := c.conn.Write(request); err != nil {
 		return r, err
 	}
-	var p progress
-	c.text = c.text[:0]
+	var p responseParser
+	c.buf = c.buf[:0]
 	for !p.done {
-		if len(c.text) == cap(c.text) {
-			c.text = append(c.text, make([]byte, max(4096, len(c.text)))...)[:len(c.text)]
+		if len(c.buf) == cap(c.buf) {
+			c.buf = append(c.buf, make([]byte, max(4096, len(c.buf)))...)[:len(c.buf)]
 		}
-		n, err := c.conn.Read(c.text[len(c.text):cap(c.text)])
-		c.text = c.text[:len(c.text)+n]
+		n, err := c.conn.Read(c.buf[len(c.buf):cap(c.buf)])
+		c.buf = c.buf[:len(c.buf)+n]
 		if r.took = time.Since(began); r.first == 0 && n > 0 {
 			r.first = r.took
 		}
 		if err != nil {
-			return r, fmt.Errorf("%w: %w", errBroken, err)
+			return r, fmt.Errorf("%w: %w", errConnBroken, err)
 		}
-		if err := p.look(c.text); err != nil {
+		if err := p.parse(c.buf); err != nil {
 			return r, err
 		}
-		if r.event == 0 && p.event(c.text) {
+		if r.event == 0 && p.hasEvent(c.buf) {
 			r.event = r.took
 		}
 	}
-	r.status, r.text = p.status, c.text
+	r.status, r.text = p.status, c.buf
 	return r, nil
 }
 
-// progress is what is known of an answer that is under way.
-type progress struct {
+// responseParser is what is known of an answer that is under way.
+type responseParser struct {
 	status int
 	head   int  // bytes, with the empty line; 0 until it is there
 	length int  // of the body; -1 is in chunks
 	done   bool // all of it is there
 }
 
-// look sees whether the answer is whole. Nothing comes behind it, since nothing was
+// parse sees whether the answer is whole. Nothing comes behind it, since nothing was
 // asked, so that the end of the chunks is the end of the text.
-func (p *progress) look(text []byte) error {
+func (p *responseParser) parse(text []byte) error {
 	if p.head == 0 {
 		end := bytes.Index(text, []byte("\r\n\r\n"))
 		if end < 0 {
 			return nil
 		}
-		if err := p.open(text[:end+2]); err != nil {
+		if err := p.parseHead(text[:end+2]); err != nil {
 			return err
 		}
 		p.head = end + 4
@@ -116,8 +116,8 @@ func (p *progress) look(text []byte) error {
 	return nil
 }
 
-// open reads the head.
-func (p *progress) open(head []byte) (err error) {
+// parseHead reads the head.
+func (p *responseParser) parseHead(head []byte) (err error) {
 	if len(head) < len("HTTP/1.1 200") {
 		return fmt.Errorf("no answer of HTTP: %q", head)
 	}
@@ -136,7 +136,7 @@ func (p *progress) open(head []byte) (err error) {
 	return nil
 }
 
-// event says whether the first event of a stream is there.
-func (p *progress) event(text []byte) bool {
+// hasEvent says whether the first event of a stream is there.
+func (p *responseParser) hasEvent(text []byte) bool {
 	return p.head > 0 && bytes.Contains(text[p.head:], []byte("data: "))
 }

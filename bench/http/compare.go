@@ -18,19 +18,19 @@ const (
 )
 
 // A storage is where both sides keep sessions.
-type storage struct {
+type sessionStorage struct {
 	name string
 	// engine is nil in memory.
 	engine *engine.Engine
 }
 
-func storages() []storage {
+func allStorages() []sessionStorage {
 	lite, pg := engine.SQLite(), engine.Postgres()
-	return []storage{{name: "memory"}, {"sqlite", &lite}, {"postgres", &pg}}
+	return []sessionStorage{{name: "memory"}, {"sqlite", &lite}, {"postgres", &pg}}
 }
 
-// setups are the ways to open adk-go's sessions, of which the best counts.
-func (s storage) setups() []string {
+// setupNames are the ways to open adk-go's sessions, of which the best counts.
+func (s sessionStorage) setupNames() []string {
 	if s.engine == nil {
 		return []string{""}
 	}
@@ -43,11 +43,11 @@ func (s storage) setups() []string {
 
 // A work is a load on a storage, and what agenthost promises for it.
 type work struct {
-	storage
+	sessionStorage
 	load
-	// rate is how many times more turns than adk-go agenthost has to answer in a
+	// rateTarget is how many times more turns than adk-go agenthost has to answer in a
 	// second, and tail how many times less its p99 has to be; 0 demands nothing.
-	rate, tail float64
+	rateTarget, tailTarget float64
 	// memory is the most that agenthost may have, in bytes; 0 is no bound.
 	memory int64
 }
@@ -55,42 +55,42 @@ type work struct {
 func (w *work) name() string {
 	what := fmt.Sprintf("%d clients", w.clients)
 	switch {
-	case w.over > 0:
+	case w.startSpread > 0:
 		what = fmt.Sprintf("%d open streams", w.clients)
-	case w.script.Pieces > 0:
-		what += fmt.Sprintf(", %d pieces", w.script.Pieces)
+	case w.script.Chunks > 0:
+		what += fmt.Sprintf(", %d pieces", w.script.Chunks)
 	case w.clients == 1:
 		what = "1 client"
 	}
-	return fmt.Sprintf("%s %s, %s", w.storage.name, w.path, what)
+	return fmt.Sprintf("%s %s, %s", w.sessionStorage.name, w.path, what)
 }
 
 // streamMemory is what agenthost may have for all open streams.
 const streamMemory = 250e6
 
-// works are all that is compared.
-func works(quick bool) []*work {
+// allWorks are all that is compared.
+func allWorks(quick bool) []*work {
 	var all []*work
-	for _, s := range storages() {
+	for _, s := range allStorages() {
 		for _, path := range []string{pathRun, pathStream} {
 			for _, n := range []int{1, 32, 256} {
-				all = append(all, turns(s, path, n, script{}))
+				all = append(all, newTurnWork(s, path, n, script{}))
 			}
 		}
 	}
-	memory, lite := storages()[0], storages()[1]
-	all = append(all, turns(memory, pathStream, 32, script{Pieces: 20}), streams(memory, 5000), streams(lite, 1000))
+	memory, lite := allStorages()[0], allStorages()[1]
+	all = append(all, newTurnWork(memory, pathStream, 32, script{Chunks: 20}), openStreams(memory, 5000), openStreams(lite, 1000))
 	if quick {
 		for _, w := range all {
-			w.shorten()
+			w.makeQuick()
 		}
 	}
 	return all
 }
 
-// turns are as many turns as the faster side makes in about a second and a half.
-func turns(s storage, path string, clients int, sc script) *work {
-	w := &work{storage: s, load: load{path: path, clients: clients, script: sc, limit: 4 * time.Second}}
+// newTurnWork are as many turns as the faster side makes in about a second and a half.
+func newTurnWork(s sessionStorage, path string, clients int, sc script) *work {
+	w := &work{sessionStorage: s, load: load{path: path, clients: clients, script: sc, limit: 4 * time.Second}}
 	memory := s.engine == nil
 	switch {
 	case clients == 1 && memory:
@@ -102,28 +102,28 @@ func turns(s storage, path string, clients int, sc script) *work {
 	default:
 		w.turns = 30 * clients
 	}
-	if memory && sc.Pieces == 0 {
-		w.rate, w.tail = 3, 3
+	if memory && sc.Chunks == 0 {
+		w.rateTarget, w.tailTarget = 3, 3
 	}
 	if !memory && clients == 256 {
-		w.rate = 10
+		w.rateTarget = 10
 	}
 	return w
 }
 
-// streams are open side by side; each gets a piece every second.
-func streams(s storage, n int) *work {
+// openStreams are open side by side; each gets a piece every second.
+func openStreams(s sessionStorage, n int) *work {
 	l := load{
-		path: pathStream, clients: n, turns: n, script: script{Pieces: 19, Every: time.Second},
-		over: 10 * time.Second, limit: time.Minute,
+		path: pathStream, clients: n, turns: n, script: script{Chunks: 19, Every: time.Second},
+		startSpread: 10 * time.Second, limit: time.Minute,
 	}
-	return &work{storage: s, load: l, memory: streamMemory}
+	return &work{sessionStorage: s, load: l, memory: streamMemory}
 }
 
-// shorten makes it quick.
-func (w *work) shorten() {
-	if w.over > 0 {
-		w.clients, w.turns, w.script.Pieces, w.over = w.clients/10, w.turns/10, 4, 2*time.Second
+// makeQuick makes it quick.
+func (w *work) makeQuick() {
+	if w.startSpread > 0 {
+		w.clients, w.turns, w.script.Chunks, w.startSpread = w.clients/10, w.turns/10, 4, 2*time.Second
 		return
 	}
 	w.turns, w.limit = max(w.turns/4, w.clients), 2*time.Second
@@ -131,14 +131,14 @@ func (w *work) shorten() {
 
 // A bench is how it is measured.
 type bench struct {
-	dir     string
-	rounds  int
-	note    io.Writer
-	profile string // of agenthost
+	dir      string
+	rounds   int
+	progress io.Writer
+	profile  string // of agenthost
 }
 
 func compareAll(ctx context.Context, o *options, out, progress io.Writer) (met bool, err error) {
-	chosen, err := command.Chosen(o.Flags, works(o.Quick), (*work).name)
+	chosen, err := command.Chosen(o.Flags, allWorks(o.Quick), (*work).name)
 	if err != nil {
 		return false, err
 	}
@@ -147,42 +147,42 @@ func compareAll(ctx context.Context, o *options, out, progress io.Writer) (met b
 		return false, err
 	}
 	defer os.RemoveAll(dir)
-	b := &bench{dir: dir, rounds: 3, note: progress, profile: o.profile}
+	b := &bench{dir: dir, rounds: 3, progress: progress, profile: o.profile}
 	if o.Quick {
 		b.rounds = 1
 	}
 	rep := &report{}
 	for _, w := range chosen {
 		fmt.Fprintln(progress, w.name())
-		rep.lines = append(rep.lines, b.compare(ctx, w))
+		rep.lines = append(rep.lines, b.compareSides(ctx, w))
 		if err := ctx.Err(); err != nil {
 			return false, err
 		}
 	}
-	return rep.met(), rep.print(out)
+	return rep.allMet(), rep.printTables(out)
 }
 
-// compare lets the sides do a work in turns.
-func (b *bench) compare(ctx context.Context, w *work) *line {
+// compareSides lets the sides do a work in turns.
+func (b *bench) compareSides(ctx context.Context, w *work) *comparison {
 	rounds := b.rounds
-	if w.over > 0 {
+	if w.startSpread > 0 {
 		rounds = 1 // it is long, and what counts is not its speed
 	}
-	l := &line{work: w, ours: &result{}}
-	for _, name := range w.setups() {
+	l := &comparison{work: w, ours: &result{}}
+	for _, name := range w.setupNames() {
 		l.theirs = append(l.theirs, &result{setup: name})
 	}
 	for range rounds {
-		l.ours.add(b.round(ctx, w, serving{Side: oursName, Profile: b.profile}))
+		l.ours.addRound(b.runRound(ctx, w, serverConfig{Side: oursName, Profile: b.profile}))
 		for _, t := range l.theirs {
-			t.add(b.round(ctx, w, serving{Side: theirsName, Setup: t.setup}))
+			t.addRound(b.runRound(ctx, w, serverConfig{Side: theirsName, Setup: t.setup}))
 		}
 	}
 	return l
 }
 
-// round gives a side a new process and an empty database.
-func (b *bench) round(ctx context.Context, w *work, at serving) (o *outcome, err error) {
+// runRound gives a side a new process and an empty database.
+func (b *bench) runRound(ctx context.Context, w *work, at serverConfig) (o *outcome, err error) {
 	at.Script = w.script
 	if w.engine != nil {
 		d, drop, err := w.engine.Create(ctx, b.dir)
@@ -192,16 +192,18 @@ func (b *bench) round(ctx context.Context, w *work, at serving) (o *outcome, err
 		defer drop()
 		at.URL = d.URL()
 	}
-	p, err := start(ctx, &at)
+	p, err := startProcess(ctx, &at)
 	if err != nil {
 		return nil, err
 	}
-	o, err = w.run(ctx, p)
+	o, err = w.runLoad(ctx, p)
 	if err = errors.Join(err, p.stop()); err == nil {
-		fmt.Fprintf(b.note, "  %-9s %-16s %6.0f answered a second, %d of %d failed, p99 %s, CPU %s, %d MB\n",
-			at.Side, at.Setup, o.rate(), o.failed, o.failed+o.answered, at99(o.took), o.each(), o.peak>>20)
+		fmt.Fprintf(b.progress, "  %-9s %-16s %6.0f answered a second, %d of %d failed, p99 %s, CPU %s, %d MB\n",
+			at.Side, at.Setup, o.rate(), o.failed, o.failed+o.answered, p99(o.took), o.cpuPerTurn(), o.peakMemory>>20)
 	}
 	return o, err
 }
 
-func at99(times []time.Duration) time.Duration { return at(times, 0.99).Round(10 * time.Microsecond) }
+func p99(times []time.Duration) time.Duration {
+	return quantile(times, 0.99).Round(10 * time.Microsecond)
+}

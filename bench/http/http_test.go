@@ -15,7 +15,7 @@ import (
 // The test program is also the server process, as the program is.
 func TestMain(m *testing.M) {
 	if len(os.Args) == 3 && os.Args[1] == serveVerb {
-		os.Exit(run(context.Background(), os.Args[1:], os.Stdout, os.Stderr))
+		os.Exit(runCommand(context.Background(), os.Args[1:], os.Stdout, os.Stderr))
 	}
 	os.Exit(m.Run())
 }
@@ -23,20 +23,20 @@ func TestMain(m *testing.M) {
 // Both sides, in every setup on memory and SQLite, answer and store every turn
 // that a few clients ask for, and tell what it took.
 func TestSides(t *testing.T) {
-	memory, lite := storages()[0], storages()[1]
+	memory, lite := allStorages()[0], allStorages()[1]
 	works := []*work{
-		{storage: memory, load: load{path: pathRun, clients: 2, turns: 14, limit: time.Minute}},
-		{storage: memory, load: load{path: pathStream, clients: 2, turns: 14, script: script{Pieces: 3}, limit: time.Minute}},
-		{storage: memory, load: load{path: pathStream, clients: 3, turns: 3, script: script{Pieces: 1, Every: time.Millisecond}, over: time.Millisecond, limit: time.Minute}},
-		{storage: lite, load: load{path: pathRun, clients: 2, turns: 6, limit: time.Minute}},
-		{storage: lite, load: load{path: pathStream, clients: 2, turns: 6, limit: time.Minute}},
+		{sessionStorage: memory, load: load{path: pathRun, clients: 2, turns: 14, limit: time.Minute}},
+		{sessionStorage: memory, load: load{path: pathStream, clients: 2, turns: 14, script: script{Chunks: 3}, limit: time.Minute}},
+		{sessionStorage: memory, load: load{path: pathStream, clients: 3, turns: 3, script: script{Chunks: 1, Every: time.Millisecond}, startSpread: time.Millisecond, limit: time.Minute}},
+		{sessionStorage: lite, load: load{path: pathRun, clients: 2, turns: 6, limit: time.Minute}},
+		{sessionStorage: lite, load: load{path: pathStream, clients: 2, turns: 6, limit: time.Minute}},
 	}
 	for _, w := range works {
 		t.Run(w.name(), func(t *testing.T) {
-			b := &bench{dir: t.TempDir(), rounds: 1, note: t.Output()}
-			l := b.compare(t.Context(), w)
+			b := &bench{dir: t.TempDir(), rounds: 1, progress: t.Output()}
+			l := b.compareSides(t.Context(), w)
 			for _, r := range append([]*result{l.ours}, l.theirs...) {
-				if r.err != nil || r.failures > 0 || r.answered != w.turns || r.cpu <= 0 || r.peak <= 0 || len(r.event) != w.turns {
+				if r.err != nil || r.failures > 0 || r.answered != w.turns || r.cpu <= 0 || r.peakMemory <= 0 || len(r.event) != w.turns {
 					t.Errorf("%q: %+v, %v", r.setup, r.outcome, r.err)
 				}
 			}
@@ -45,7 +45,7 @@ func TestSides(t *testing.T) {
 }
 
 // A server process that cannot begin says why, and leaves nothing behind.
-func TestServeRefuses(t *testing.T) {
+func TestServeRejectsInvalidConfig(t *testing.T) {
 	tests := []struct{ text, want string }{
 		{`{"side":"nobody"}`, "http: opening nobody: there is no such side\n"},
 		{`{"side":"adk-go","url":"sqlite:////tmp/x.db","setup":"none"}`, "http: opening adk-go: no setup is called \"none\"\n"},
@@ -53,7 +53,7 @@ func TestServeRefuses(t *testing.T) {
 	}
 	for _, tt := range tests {
 		var out, progress strings.Builder
-		if code := run(t.Context(), []string{serveVerb, tt.text}, &out, &progress); code != 3 || progress.String() != tt.want {
+		if code := runCommand(t.Context(), []string{serveVerb, tt.text}, &out, &progress); code != 3 || progress.String() != tt.want {
 			t.Errorf("serve %s = %d, %q, want %q", tt.text, code, progress.String(), tt.want)
 		}
 	}
@@ -64,7 +64,7 @@ func TestServeRefuses(t *testing.T) {
 func TestClient(t *testing.T) {
 	tests := []struct {
 		name   string
-		pieces []string
+		chunks []string
 		status int
 		end    string // of the text
 		err    error
@@ -73,13 +73,13 @@ func TestClient(t *testing.T) {
 		{"chunks", []string{"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", "4\r\nabcd\r\n", "0\r\n", "\r\n"}, 200, "abcd\r\n0\r\n\r\n", nil},
 		{"no body in chunks", []string{"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"}, 200, "\r\n0\r\n\r\n", nil},
 		{"refusal", []string{"HTTP/1.1 404 Not Found\r\nContent-Length: 2\r\n\r\n{}"}, 404, "{}", nil},
-		{"broken off", []string{"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nab"}, 0, "", errBroken},
+		{"broken off", []string{"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nab"}, 0, "", errConnBroken},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			c := &client{addr: speaker(t, tt.pieces)}
+			c := &client{addr: startFakeServer(t, tt.chunks)}
 			defer c.close()
-			r, err := c.ask(get("/"))
+			r, err := c.sendRequest(buildGet("/"))
 			if r.status != tt.status || !strings.HasSuffix(string(r.text), tt.end) || !errors.Is(err, tt.err) {
 				t.Errorf("ask() = %d, %q, %v, want %d, %q, %v", r.status, r.text, err, tt.status, tt.end, tt.err)
 			}
@@ -87,8 +87,8 @@ func TestClient(t *testing.T) {
 	}
 }
 
-// speaker answers one request with these pieces, and hangs up.
-func speaker(t *testing.T, pieces []string) (addr string) {
+// startFakeServer answers one request with these pieces, and hangs up.
+func startFakeServer(t *testing.T, chunks []string) (addr string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -105,7 +105,7 @@ func speaker(t *testing.T, pieces []string) (addr string) {
 		if _, err := http.ReadRequest(bufio.NewReader(conn)); err != nil {
 			return
 		}
-		for _, p := range pieces {
+		for _, p := range chunks {
 			if _, err := conn.Write([]byte(p)); err != nil {
 				return
 			}
@@ -116,11 +116,11 @@ func speaker(t *testing.T, pieces []string) (addr string) {
 }
 
 // An answer counts only when it is the model's, with all of its events.
-func TestAnswers(t *testing.T) {
+func TestCheckReply(t *testing.T) {
 	event := `data: {"content":{"parts":[{"text":"sunny all day"}]}}` + "\n\n"
 	tests := []struct {
 		name, path, text string
-		status, pieces   int
+		status, chunks   int
 		want             string
 	}{
 		{"whole", pathRun, `[{"text":"sunny all day"}]`, 200, 0, ""},
@@ -131,7 +131,7 @@ func TestAnswers(t *testing.T) {
 	}
 	for _, tt := range tests {
 		got := ""
-		if err := (script{Pieces: tt.pieces}).answers(reply{status: tt.status, text: []byte(tt.text)}, tt.path); err != nil {
+		if err := (script{Chunks: tt.chunks}).checkReply(reply{status: tt.status, text: []byte(tt.text)}, tt.path); err != nil {
 			got = err.Error()
 		}
 		if got != tt.want {
@@ -152,7 +152,7 @@ func TestRunUsage(t *testing.T) {
 	}
 	for _, tt := range tests {
 		var out, progress strings.Builder
-		if code := run(t.Context(), strings.Fields(tt.args), &out, &progress); code != tt.code || !strings.Contains(progress.String(), tt.want) {
+		if code := runCommand(t.Context(), strings.Fields(tt.args), &out, &progress); code != tt.code || !strings.Contains(progress.String(), tt.want) {
 			t.Errorf("run(%s) = %d, %q, want %d, %q", tt.args, code, progress.String(), tt.code, tt.want)
 		}
 	}

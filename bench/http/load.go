@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// turnsEach is how many turns a session has, so that none grows long.
-const turnsEach = 5
+// turnsPerSession is how many turns a session has, so that none grows long.
+const turnsPerSession = 5
 
 // A load is what clients do at the same time, each on a connection of its own,
 // in sessions of its own.
@@ -25,16 +25,16 @@ type load struct {
 	script script
 	// limit is when no more turns begin.
 	limit time.Duration
-	// over spreads the beginnings of the clients; 0 has them begin together.
-	over time.Duration
+	// startSpread spreads the beginnings of the clients; 0 has them begin together.
+	startSpread time.Duration
 }
 
 // An outcome is what a server did with a load.
 type outcome struct {
 	answered, failed int
-	why              error // of one that failed
+	lastErr          error // of one that failed
 	wall, cpu        time.Duration
-	peak             int64
+	peakMemory       int64
 	// took, first and event are the times of answered turns, sorted.
 	took, first, event []time.Duration
 }
@@ -47,11 +47,11 @@ func (o *outcome) rate() float64 {
 	return float64(o.answered) / o.wall.Seconds()
 }
 
-// each is the processor time of an answered turn.
-func (o *outcome) each() time.Duration { return o.cpu / time.Duration(max(o.answered, 1)) }
+// cpuPerTurn is the processor time of an answered turn.
+func (o *outcome) cpuPerTurn() time.Duration { return o.cpu / time.Duration(max(o.answered, 1)) }
 
-// at is the time that so much of all is not longer than.
-func at(times []time.Duration, share float64) time.Duration {
+// quantile is the time that so much of all is not longer than.
+func quantile(times []time.Duration, share float64) time.Duration {
 	if len(times) == 0 {
 		return 0
 	}
@@ -62,28 +62,28 @@ func userOf(client int) string             { return fmt.Sprintf("user-%d", clien
 func sessionOf(client, session int) string { return fmt.Sprintf("session-%d-%d", client, session) }
 
 // each client has so many sessions.
-func (l *load) sessions() int {
+func (l *load) sessionsPerClient() int {
 	turns := (l.turns + l.clients - 1) / l.clients
-	return (turns + turnsEach - 1) / turnsEach
+	return (turns + turnsPerSession - 1) / turnsPerSession
 }
 
-// run makes the sessions, lets the clients work, and looks afterwards whether what
+// runLoad makes the sessions, lets the clients work, and looks afterwards whether what
 // was answered is stored.
-func (l *load) run(ctx context.Context, p *process) (*outcome, error) {
-	if err := l.prepare(ctx, p.addr); err != nil {
+func (l *load) runLoad(ctx context.Context, p *process) (*outcome, error) {
+	if err := l.createSessions(ctx, p.addr); err != nil {
 		return nil, fmt.Errorf("making sessions: %w", err)
 	}
 	clients := make([]*client, l.clients)
 	for i := range clients {
 		clients[i] = &client{addr: p.addr}
-		if l.over == 0 {
-			if _, err := clients[i].ask(get("/list-apps")); err != nil {
+		if l.startSpread == 0 {
+			if _, err := clients[i].sendRequest(buildGet("/list-apps")); err != nil {
 				return nil, err
 			}
 		}
 		defer clients[i].close()
 	}
-	before, err := p.usage()
+	before, err := p.readUsage()
 	if err != nil {
 		return nil, err
 	}
@@ -91,38 +91,38 @@ func (l *load) run(ctx context.Context, p *process) (*outcome, error) {
 	start := time.Now()
 	var wg sync.WaitGroup
 	for i, c := range clients {
-		wg.Go(func() { l.work(ctx, c, i, start, &parts[i]) })
+		wg.Go(func() { l.runClient(ctx, c, i, start, &parts[i]) })
 	}
 	wg.Wait()
 	wall := time.Since(start)
-	after, err := p.usage()
+	after, err := p.readUsage()
 	if err != nil {
 		return nil, err
 	}
-	all := gather(parts)
-	all.wall, all.cpu, all.peak = wall, after.CPU-before.CPU, after.Peak
-	return all, errors.Join(ctx.Err(), l.verify(ctx, p.addr, parts))
+	all := mergeOutcomes(parts)
+	all.wall, all.cpu, all.peakMemory = wall, after.CPU-before.CPU, after.Peak
+	return all, errors.Join(ctx.Err(), l.verifyStored(ctx, p.addr, parts))
 }
 
-// work is what one client does.
-func (l *load) work(ctx context.Context, c *client, i int, start time.Time, o *outcome) {
+// runClient is what one client does.
+func (l *load) runClient(ctx context.Context, c *client, i int, start time.Time, o *outcome) {
 	turns := (l.turns + i) / l.clients
-	requests := make([][]byte, l.sessions())
+	requests := make([][]byte, l.sessionsPerClient())
 	for s := range requests {
 		requests[s] = turnRequest(l.path, userOf(i), sessionOf(i, s))
 	}
 	o.took, o.first, o.event = make([]time.Duration, 0, turns), make([]time.Duration, 0, turns), make([]time.Duration, 0, turns)
-	if pause(ctx, l.over*time.Duration(i)/time.Duration(l.clients)-time.Since(start)) != nil {
+	if waitFor(ctx, l.startSpread*time.Duration(i)/time.Duration(l.clients)-time.Since(start)) != nil {
 		return
 	}
 	for n := 0; n < turns && time.Since(start) < l.limit && ctx.Err() == nil; n++ {
-		r, err := c.ask(requests[n/turnsEach])
+		r, err := c.sendRequest(requests[n/turnsPerSession])
 		if err == nil {
-			err = l.script.answers(r, l.path)
+			err = l.script.checkReply(r, l.path)
 		}
 		if err != nil {
 			o.failed++
-			o.why = err
+			o.lastErr = err
 			continue
 		}
 		o.answered++
@@ -130,14 +130,14 @@ func (l *load) work(ctx context.Context, c *client, i int, start time.Time, o *o
 	}
 }
 
-func gather(parts []outcome) *outcome {
+func mergeOutcomes(parts []outcome) *outcome {
 	all := &outcome{}
 	for i := range parts {
 		p := &parts[i]
 		all.answered += p.answered
 		all.failed += p.failed
-		if p.why != nil {
-			all.why = p.why
+		if p.lastErr != nil {
+			all.lastErr = p.lastErr
 		}
 		all.took, all.first, all.event = append(all.took, p.took...), append(all.first, p.first...), append(all.event, p.event...)
 	}
@@ -147,23 +147,23 @@ func gather(parts []outcome) *outcome {
 	return all
 }
 
-// makers make sessions side by side, and patient ones: adk-go's databases refuse
+// creators make sessions side by side, and patient ones: adk-go's databases refuse
 // some, and how many is not measured.
 const (
-	makers   = 8
+	creators = 8
 	attempts = 1000
 )
 
-func (l *load) prepare(ctx context.Context, addr string) error {
-	n := l.sessions()
-	errs := make([]error, makers)
+func (l *load) createSessions(ctx context.Context, addr string) error {
+	n := l.sessionsPerClient()
+	errs := make([]error, creators)
 	var wg sync.WaitGroup
-	for m := range makers {
+	for m := range creators {
 		wg.Go(func() {
 			c := &client{addr: addr}
 			defer c.close()
-			for i := m; i < l.clients*n && errs[m] == nil; i += makers {
-				errs[m] = create(ctx, c, sessionPath(userOf(i/n), sessionOf(i/n, i%n)))
+			for i := m; i < l.clients*n && errs[m] == nil; i += creators {
+				errs[m] = createSession(ctx, c, sessionPath(userOf(i/n), sessionOf(i/n, i%n)))
 			}
 		})
 	}
@@ -171,35 +171,35 @@ func (l *load) prepare(ctx context.Context, addr string) error {
 	return errors.Join(errs...)
 }
 
-func create(ctx context.Context, c *client, path string) error {
+func createSession(ctx context.Context, c *client, path string) error {
 	var last error
 	for range attempts {
-		r, err := c.ask(post(path, ""))
+		r, err := c.sendRequest(buildPost(path, ""))
 		if err == nil && r.status == http.StatusOK {
 			return nil
 		}
 		if last = err; err == nil {
-			last = fmt.Errorf("status %d: %s", r.status, brief(r.text))
+			last = fmt.Errorf("status %d: %s", r.status, abbreviate(r.text))
 		}
-		if err := pause(ctx, 5*time.Millisecond); err != nil {
+		if err := waitFor(ctx, 5*time.Millisecond); err != nil {
 			return err
 		}
 	}
 	return last
 }
 
-// verify reads the first session of some clients: both events of every turn that
+// verifyStored reads the first session of some clients: both events of every turn that
 // was answered must be there.
-func (l *load) verify(ctx context.Context, addr string, parts []outcome) error {
+func (l *load) verifyStored(ctx context.Context, addr string, parts []outcome) error {
 	for i := 0; i < len(parts); i += max(1, len(parts)/8) {
 		if parts[i].failed > 0 {
 			continue // it is not known which of its turns were answered
 		}
-		text, err := read(ctx, "http://"+addr+sessionPath(userOf(i), sessionOf(i, 0)))
+		text, err := fetchText(ctx, "http://"+addr+sessionPath(userOf(i), sessionOf(i, 0)))
 		if err != nil {
 			return err
 		}
-		want := 2 * min(parts[i].answered, turnsEach)
+		want := 2 * min(parts[i].answered, turnsPerSession)
 		if got := strings.Count(text, `"author":`); got != want {
 			return fmt.Errorf("session %s has %d events after its turns, want %d", sessionOf(i, 0), got, want)
 		}
@@ -207,7 +207,7 @@ func (l *load) verify(ctx context.Context, addr string, parts []outcome) error {
 	return nil
 }
 
-func read(ctx context.Context, url string) (string, error) {
+func fetchText(ctx context.Context, url string) (string, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return "", err

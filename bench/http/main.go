@@ -18,12 +18,12 @@ type options struct {
 	profile string
 }
 
-func main() { command.Main(run) }
+func main() { command.Main(runCommand) }
 
-// run is the program, or a server process of it; it returns the exit code.
-func run(ctx context.Context, args []string, out, progress io.Writer) int {
+// runCommand is the program, or a server process of it; it returns the exit code.
+func runCommand(ctx context.Context, args []string, out, progress io.Writer) int {
 	if len(args) == 2 && args[0] == serveVerb {
-		if err := serve(ctx, args[1], os.Stdin, out); err != nil {
+		if err := serveProcess(ctx, args[1], os.Stdin, out); err != nil {
 			fmt.Fprintln(progress, "http:", err)
 			return command.Failed
 		}

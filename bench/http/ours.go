@@ -19,8 +19,8 @@ import (
 	"agenthost/pkg/store"
 )
 
-// ours is agenthost's server as the verb serve makes it, with metrics and traces.
-func ours(ctx context.Context, at *serving) (http.Handler, io.Closer, error) {
+// openAgenthost is agenthost's server as the verb serve makes it, with metrics and traces.
+func openAgenthost(ctx context.Context, at *serverConfig) (http.Handler, io.Closer, error) {
 	st, err := store.Open(ctx, cmp.Or(at.URL, "memory:"), &store.Options{Artifacts: "memory:"})
 	if err != nil {
 		return nil, nil, err
@@ -40,17 +40,17 @@ func ours(ctx context.Context, at *serving) (http.Handler, io.Closer, error) {
 	}})
 	host.Swap(a)
 	pace.Keep()
-	return server.New(host, &server.Options{Logger: logger, Metrics: metrics, Traces: traces}), closing{host, st}, nil
+	return server.New(host, &server.Options{Logger: logger, Metrics: metrics, Traces: traces}), hostCloser{host, st}, nil
 }
 
-// closing ends a host and its store.
-type closing struct {
+// hostCloser ends a host and its store.
+type hostCloser struct {
 	host  *runtime.Host
 	store *store.Store
 }
 
 // Close closes both.
-func (c closing) Close() error {
+func (c hostCloser) Close() error {
 	c.host.Close()
 	return c.store.Close()
 }
@@ -64,7 +64,7 @@ func (ourModel) Name() string { return "script" }
 // Generate plays it; pieces come only to who asks for a stream.
 func (m ourModel) Generate(ctx context.Context, req *model.Request) iter.Seq2[*model.Response, error] {
 	return func(yield func(*model.Response, error) bool) {
-		err := m.script.play(ctx, func(text string, partial bool) bool {
+		err := m.script.streamText(ctx, func(text string, partial bool) bool {
 			if partial && !req.Stream {
 				return true
 			}

@@ -20,8 +20,8 @@ type process struct {
 	out *json.Decoder
 }
 
-// start runs a server process, which is ready when it returns.
-func start(ctx context.Context, at *serving) (*process, error) {
+// startProcess runs a server process, which is ready when it returns.
+func startProcess(ctx context.Context, at *serverConfig) (*process, error) {
 	exe, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -50,8 +50,8 @@ func start(ctx context.Context, at *serving) (*process, error) {
 	return p, nil
 }
 
-// usage asks the process what it has used.
-func (p *process) usage() (u usage, err error) {
+// readUsage asks the process what it has used.
+func (p *process) readUsage() (u usage, err error) {
 	if _, err := io.WriteString(p.in, "\n"); err != nil {
 		return u, err
 	}

@@ -23,99 +23,99 @@ type result struct {
 	err error
 }
 
-func (r *result) add(o *outcome, err error) {
+func (r *result) addRound(o *outcome, err error) {
 	if err != nil {
 		r.err = err
 		return
 	}
 	r.failures += o.failed
-	why := cmp.Or(r.why, o.why)
+	lastErr := cmp.Or(r.lastErr, o.lastErr)
 	if r.wall == 0 || o.rate() > r.rate() {
 		r.outcome = *o
 	}
-	r.why = why
+	r.lastErr = lastErr
 }
 
 // A line is a work that was done by agenthost, and by adk-go in all its setups.
-type line struct {
+type comparison struct {
 	work   *work
 	ours   *result
 	theirs []*result
 }
 
-// best is adk-go's setup that answered the most.
-func (l *line) best() *result {
+// bestADK is adk-go's setup that answered the most.
+func (l *comparison) bestADK() *result {
 	return slices.MaxFunc(l.theirs, func(a, b *result) int { return cmp.Compare(a.rate(), b.rate()) })
 }
 
-func (l *line) rateRatio() float64 { return figure.Ratio(l.ours.rate(), l.best().rate()) }
+func (l *comparison) rateRatio() float64 { return figure.Ratio(l.ours.rate(), l.bestADK().rate()) }
 
-func (l *line) tailRatio() float64 {
-	return figure.Ratio(float64(at(l.best().took, 0.99)), float64(at(l.ours.took, 0.99)))
+func (l *comparison) tailRatio() float64 {
+	return figure.Ratio(float64(quantile(l.bestADK().took, 0.99)), float64(quantile(l.ours.took, 0.99)))
 }
 
-// verdict is what the line is asked for, and whether it has it.
-type verdict struct {
+// promise is what the line is asked for, and whether it has it.
+type promise struct {
 	what string
 	met  bool
 }
 
-func (l *line) verdicts() []verdict {
+func (l *comparison) checkPromises() []promise {
 	w := l.work
-	var all []verdict
-	if w.rate > 0 {
-		all = append(all, verdict{fmt.Sprintf("answered %s of %s", figure.Times(l.rateRatio()), figure.Times(w.rate)), l.rateRatio() >= w.rate})
+	var all []promise
+	if w.rateTarget > 0 {
+		all = append(all, promise{fmt.Sprintf("answered %s of %s", figure.Times(l.rateRatio()), figure.Times(w.rateTarget)), l.rateRatio() >= w.rateTarget})
 	}
-	if w.tail > 0 {
-		all = append(all, verdict{fmt.Sprintf("p99 %s of %s", figure.Times(l.tailRatio()), figure.Times(w.tail)), l.tailRatio() >= w.tail})
+	if w.tailTarget > 0 {
+		all = append(all, promise{fmt.Sprintf("p99 %s of %s", figure.Times(l.tailRatio()), figure.Times(w.tailTarget)), l.tailRatio() >= w.tailTarget})
 	}
 	if w.memory > 0 {
-		all = append(all, verdict{fmt.Sprintf("%s MB of %s", mega(l.ours.peak), mega(w.memory)), l.ours.peak > 0 && l.ours.peak <= w.memory})
+		all = append(all, promise{fmt.Sprintf("%s MB of %s", formatMB(l.ours.peakMemory), formatMB(w.memory)), l.ours.peakMemory > 0 && l.ours.peakMemory <= w.memory})
 	}
-	return append(all, verdict{fmt.Sprintf("%d errors", l.ours.failures), l.ours.failures == 0 && l.ours.err == nil})
+	return append(all, promise{fmt.Sprintf("%d errors", l.ours.failures), l.ours.failures == 0 && l.ours.err == nil})
 }
 
 // A report is all that was compared.
-type report struct{ lines []*line }
+type report struct{ lines []*comparison }
 
-// met says whether all is reached that agenthost promises.
-func (r *report) met() bool {
+// allMet says whether all is reached that agenthost promises.
+func (r *report) allMet() bool {
 	for _, l := range r.lines {
-		if slices.ContainsFunc(l.verdicts(), func(v verdict) bool { return !v.met }) {
+		if slices.ContainsFunc(l.checkPromises(), func(v promise) bool { return !v.met }) {
 			return false
 		}
 	}
 	return true
 }
 
-// print writes the tables, adk-go's figure first in each pair, and below them what
+// printTables writes the tables, adk-go's figure first in each pair, and below them what
 // went wrong.
-func (r *report) print(w io.Writer) error {
+func (r *report) printTables(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(t, "adk-go / agenthost\tanswered a second\tratio\terrors\tp50\tp99\tratio\n")
 	for _, l := range r.lines {
-		a, b := l.best(), l.ours
+		a, b := l.bestADK(), l.ours
 		fmt.Fprintf(t, "%s\t%s / %s\t%s\t%d / %d\t%s\t%s\t%s\n", l.work.name(),
 			figure.Number(a.rate()), figure.Number(b.rate()), figure.Times(l.rateRatio()), a.failures, b.failures,
-			pair(a.took, b.took, 0.5), pair(a.took, b.took, 0.99), figure.Times(l.tailRatio()))
+			formatPair(a.took, b.took, 0.5), formatPair(a.took, b.took, 0.99), figure.Times(l.tailRatio()))
 	}
 	fmt.Fprintf(t, "\nadk-go / agenthost\tCPU of an answer\tratio\tmost memory, MB\tratio\tadk-go's best setup\n")
 	for _, l := range r.lines {
-		a, b := l.best(), l.ours
+		a, b := l.bestADK(), l.ours
 		fmt.Fprintf(t, "%s\t%s / %s\t%s\t%s / %s\t%s\t%s\n", l.work.name(),
-			figure.Time(a.each()), figure.Time(b.each()), figure.Times(figure.Ratio(float64(a.each()), float64(b.each()))),
-			mega(a.peak), mega(b.peak), figure.Times(figure.Ratio(float64(a.peak), float64(b.peak))), cmp.Or(a.setup, "-"))
+			figure.Time(a.cpuPerTurn()), figure.Time(b.cpuPerTurn()), figure.Times(figure.Ratio(float64(a.cpuPerTurn()), float64(b.cpuPerTurn()))),
+			formatMB(a.peakMemory), formatMB(b.peakMemory), figure.Times(figure.Ratio(float64(a.peakMemory), float64(b.peakMemory))), cmp.Or(a.setup, "-"))
 	}
 	fmt.Fprintf(t, "\nadk-go / agenthost\tfirst byte p50\tp99\tfirst event p50\tp99\n")
 	for _, l := range r.lines {
-		if a, b := l.best(), l.ours; l.work.path == pathStream {
+		if a, b := l.bestADK(), l.ours; l.work.path == pathStream {
 			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", l.work.name(),
-				pair(a.first, b.first, 0.5), pair(a.first, b.first, 0.99), pair(a.event, b.event, 0.5), pair(a.event, b.event, 0.99))
+				formatPair(a.first, b.first, 0.5), formatPair(a.first, b.first, 0.99), formatPair(a.event, b.event, 0.5), formatPair(a.event, b.event, 0.99))
 		}
 	}
 	fmt.Fprintf(t, "\npromised\tmeasured\tok\n")
 	for _, l := range r.lines {
-		for _, v := range l.verdicts() {
+		for _, v := range l.checkPromises() {
 			fmt.Fprintf(t, "%s\t%s\t%s\n", l.work.name(), v.what, map[bool]string{true: "yes", false: "NO"}[v.met])
 		}
 	}
@@ -132,11 +132,11 @@ func (r *report) printErrors(w io.Writer) error {
 			if side == l.ours {
 				name = oursName
 			}
-			why := cmp.Or(side.err, side.why)
-			if why == nil {
+			lastErr := cmp.Or(side.err, side.lastErr)
+			if lastErr == nil {
 				continue
 			}
-			if _, err := fmt.Fprintf(w, "\n%s, %s, %d errors, such as: %v\n", l.work.name(), strings.TrimSpace(name+" "+side.setup), side.failures, why); err != nil {
+			if _, err := fmt.Fprintf(w, "\n%s, %s, %d errors, such as: %v\n", l.work.name(), strings.TrimSpace(name+" "+side.setup), side.failures, lastErr); err != nil {
 				return err
 			}
 		}
@@ -144,8 +144,8 @@ func (r *report) printErrors(w io.Writer) error {
 	return nil
 }
 
-func pair(a, b []time.Duration, share float64) string {
-	return figure.Time(at(a, share)) + " / " + figure.Time(at(b, share))
+func formatPair(a, b []time.Duration, share float64) string {
+	return figure.Time(quantile(a, share)) + " / " + figure.Time(quantile(b, share))
 }
 
-func mega(bytes int64) string { return fmt.Sprintf("%.0f", float64(bytes)/1e6) }
+func formatMB(bytes int64) string { return fmt.Sprintf("%.0f", float64(bytes)/1e6) }

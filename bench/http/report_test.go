@@ -9,37 +9,37 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// made is an outcome of so many turns in a second, each of which took so long.
-func made(rate int, took time.Duration) *outcome {
+// newOutcome is an outcome of so many turns in a second, each of which took so long.
+func newOutcome(rate int, took time.Duration) *outcome {
 	times := []time.Duration{took}
-	return &outcome{answered: rate, wall: time.Second, cpu: time.Duration(rate) * took / 2, peak: int64(rate) * 1e4, took: times, first: times, event: times}
+	return &outcome{answered: rate, wall: time.Second, cpu: time.Duration(rate) * took / 2, peakMemory: int64(rate) * 1e4, took: times, first: times, event: times}
 }
 
 // The fastest round counts, adk-go's best setup is what agenthost is held
 // against, and an error in any round is one.
 func TestReport(t *testing.T) {
-	memory, lite := storages()[0], storages()[1]
-	fast := &line{work: turns(memory, pathRun, 32, script{}), ours: &result{}, theirs: []*result{{}}}
-	fast.ours.add(made(3000, time.Millisecond), nil)
-	fast.ours.add(made(2000, 2*time.Millisecond), nil)
-	fast.theirs[0].add(made(1000, 4*time.Millisecond), nil)
+	memory, lite := allStorages()[0], allStorages()[1]
+	fast := &comparison{work: newTurnWork(memory, pathRun, 32, script{}), ours: &result{}, theirs: []*result{{}}}
+	fast.ours.addRound(newOutcome(3000, time.Millisecond), nil)
+	fast.ours.addRound(newOutcome(2000, 2*time.Millisecond), nil)
+	fast.theirs[0].addRound(newOutcome(1000, 4*time.Millisecond), nil)
 
-	slow := &line{work: turns(lite, pathStream, 256, script{}), ours: &result{}, theirs: []*result{{setup: "one"}, {setup: "many"}}}
-	slow.ours.add(made(900, 10*time.Millisecond), nil)
-	failed := made(800, 10*time.Millisecond)
-	failed.failed, failed.why = 2, errors.New("status 409: busy")
-	slow.ours.add(failed, nil)
-	slow.theirs[0].add(made(100, 90*time.Millisecond), nil)
-	slow.theirs[1].add(nil, errors.New("no disk"))
+	slow := &comparison{work: newTurnWork(lite, pathStream, 256, script{}), ours: &result{}, theirs: []*result{{setup: "one"}, {setup: "many"}}}
+	slow.ours.addRound(newOutcome(900, 10*time.Millisecond), nil)
+	failed := newOutcome(800, 10*time.Millisecond)
+	failed.failed, failed.lastErr = 2, errors.New("status 409: busy")
+	slow.ours.addRound(failed, nil)
+	slow.theirs[0].addRound(newOutcome(100, 90*time.Millisecond), nil)
+	slow.theirs[1].addRound(nil, errors.New("no disk"))
 
-	open := &line{work: streams(memory, 5000), ours: &result{}, theirs: []*result{{}}}
-	open.ours.add(made(5000, time.Second), nil)
-	open.ours.peak = 251e6
-	open.theirs[0].add(made(5000, time.Second), nil)
+	open := &comparison{work: openStreams(memory, 5000), ours: &result{}, theirs: []*result{{}}}
+	open.ours.addRound(newOutcome(5000, time.Second), nil)
+	open.ours.peakMemory = 251e6
+	open.theirs[0].addRound(newOutcome(5000, time.Second), nil)
 
-	r := &report{lines: []*line{fast, slow, open}}
+	r := &report{lines: []*comparison{fast, slow, open}}
 	var b strings.Builder
-	if err := r.print(&b); err != nil {
+	if err := r.printTables(&b); err != nil {
 		t.Fatal(err)
 	}
 	want := `
@@ -73,20 +73,20 @@ sqlite /run_sse, 256 clients, adk-go many, 0 errors, such as: no disk
 	if diff := cmp.Diff(want, "\n"+b.String()); diff != "" {
 		t.Errorf("print() (-want +got):\n%s", diff)
 	}
-	if r.met() || !(&report{lines: r.lines[:1]}).met() {
-		t.Errorf("met() = %v of all, %v of the first", r.met(), !r.met())
+	if r.allMet() || !(&report{lines: r.lines[:1]}).allMet() {
+		t.Errorf("met() = %v of all, %v of the first", r.allMet(), !r.allMet())
 	}
 }
 
 // at tells how long the fastest so many took; nothing took no time.
-func TestAt(t *testing.T) {
+func TestQuantile(t *testing.T) {
 	times := []time.Duration{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}
 	for share, want := range map[float64]time.Duration{0: 1, 0.5: 6, 0.99: 10, 1: 10} {
-		if got := at(times, share); got != want {
+		if got := quantile(times, share); got != want {
 			t.Errorf("at(%v) = %d, want %d", share, got, want)
 		}
 	}
-	if got := at(nil, 0.5); got != 0 {
+	if got := quantile(nil, 0.5); got != 0 {
 		t.Errorf("at() of nothing = %d", got)
 	}
 }

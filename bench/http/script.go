@@ -10,35 +10,35 @@ const (
 	app         = "weather"
 	instruction = "Answer the user in three words."
 	question    = "What does the weather look like in Paris today?"
-	whole       = "sunny all day"
-	piece       = "sunny"
+	wholeText   = "sunny all day"
+	chunkText   = "sunny"
 )
 
 // A script is what the model of both sides answers: so many pieces, one each
 // time, and then the whole.
 type script struct {
-	Pieces int           `json:"pieces"`
+	Chunks int           `json:"pieces"`
 	Every  time.Duration `json:"every"`
 }
 
-// play says the answer until nobody wants more of it, or the context ends.
-func (s script) play(ctx context.Context, say func(text string, partial bool) bool) error {
-	for range s.Pieces {
-		if err := pause(ctx, s.Every); err != nil {
+// streamText says the answer until nobody wants more of it, or the context ends.
+func (s script) streamText(ctx context.Context, yield func(text string, partial bool) bool) error {
+	for range s.Chunks {
+		if err := waitFor(ctx, s.Every); err != nil {
 			return err
 		}
-		if !say(piece, true) {
+		if !yield(chunkText, true) {
 			return nil
 		}
 	}
-	if err := pause(ctx, s.Every); err != nil {
+	if err := waitFor(ctx, s.Every); err != nil {
 		return err
 	}
-	say(whole, false)
+	yield(wholeText, false)
 	return nil
 }
 
-func pause(ctx context.Context, d time.Duration) error {
+func waitFor(ctx context.Context, d time.Duration) error {
 	if d == 0 {
 		return nil
 	}

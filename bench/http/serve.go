@@ -21,8 +21,8 @@ import (
 // it has used for every line that it reads, and ends with its input.
 const serveVerb = "serve"
 
-// serving says what a server process is.
-type serving struct {
+// serverConfig says what a server process is.
+type serverConfig struct {
 	// Side is adk-go or agenthost.
 	Side string `json:"side"`
 	// URL is that of its database; empty is memory. Setup says how adk-go opens it.
@@ -33,16 +33,16 @@ type serving struct {
 	Profile string `json:"profile"`
 }
 
-func serve(ctx context.Context, text string, in io.Reader, out io.Writer) error {
-	at := &serving{}
+func serveProcess(ctx context.Context, text string, in io.Reader, out io.Writer) error {
+	at := &serverConfig{}
 	if err := json.Unmarshal([]byte(text), at); err != nil {
 		return err
 	}
-	profiled, err := profile(at.Profile)
+	stopProfile, err := startProfile(at.Profile)
 	if err != nil {
 		return err
 	}
-	handler, closer, err := open(ctx, at)
+	handler, closer, err := openSide(ctx, at)
 	if err != nil {
 		return fmt.Errorf("opening %s: %w", at.Side, err)
 	}
@@ -57,18 +57,18 @@ func serve(ctx context.Context, text string, in io.Reader, out io.Writer) error 
 	err = json.NewEncoder(out).Encode(listener.Addr().String())
 	for lines := bufio.NewScanner(in); err == nil && lines.Scan(); {
 		var u usage
-		if u, err = used(); err == nil {
+		if u, err = processUsage(); err == nil {
 			err = json.NewEncoder(out).Encode(u)
 		}
 	}
 	err = errors.Join(err, web.Close())
 	<-served
-	return errors.Join(err, closer.Close(), profiled())
+	return errors.Join(err, closer.Close(), stopProfile())
 }
 
-// profile writes where the process spends its time into a file, until it is told to
+// startProfile writes where the process spends its time into a file, until it is told to
 // end.
-func profile(file string) (end func() error, err error) {
+func startProfile(file string) (end func() error, err error) {
 	if file == "" {
 		return func() error { return nil }, nil
 	}
@@ -85,12 +85,12 @@ func profile(file string) (end func() error, err error) {
 	}, nil
 }
 
-func open(ctx context.Context, at *serving) (http.Handler, io.Closer, error) {
+func openSide(ctx context.Context, at *serverConfig) (http.Handler, io.Closer, error) {
 	switch at.Side {
 	case oursName:
-		return ours(ctx, at)
+		return openAgenthost(ctx, at)
 	case theirsName:
-		return theirs(ctx, at)
+		return openADKGo(ctx, at)
 	}
 	return nil, nil, fmt.Errorf("there is no such side")
 }
@@ -102,8 +102,8 @@ type usage struct {
 	Peak int64 `json:"peak"`
 }
 
-// used is what this process has used.
-func used() (usage, error) {
+// processUsage is what this process has used.
+func processUsage() (usage, error) {
 	var r syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &r); err != nil {
 		return usage{}, err

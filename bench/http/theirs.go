@@ -23,23 +23,23 @@ import (
 	"agenthost/bench/internal/engine"
 )
 
-// theirs is adk-go's REST server as its command "web api" serves it: with a log of
+// openADKGo is adk-go's REST server as its command "web api" serves it: with a log of
 // requests, which goes nowhere, and with traces for developers. Only a stream may
 // take longer there.
-func theirs(ctx context.Context, at *serving) (http.Handler, io.Closer, error) {
+func openADKGo(ctx context.Context, at *serverConfig) (http.Handler, io.Closer, error) {
 	log.SetOutput(io.Discard)
 	sessions, closer, err := adkSessions(at)
 	if err != nil {
 		return nil, nil, err
 	}
-	h, err := launched(ctx, at, sessions)
+	h, err := newADKRouter(ctx, at, sessions)
 	if err != nil {
 		return nil, nil, errors.Join(err, closer.Close())
 	}
 	return h, closer, nil
 }
 
-func launched(ctx context.Context, at *serving, sessions session.Service) (http.Handler, error) {
+func newADKRouter(ctx context.Context, at *serverConfig, sessions session.Service) (http.Handler, error) {
 	root, err := llmagent.New(llmagent.Config{Name: app, Model: adkModel{at.Script}, Instruction: instruction})
 	if err != nil {
 		return nil, err
@@ -60,7 +60,7 @@ func launched(ctx context.Context, at *serving, sessions session.Service) (http.
 	return router, nil
 }
 
-func adkSessions(at *serving) (session.Service, io.Closer, error) {
+func adkSessions(at *serverConfig) (session.Service, io.Closer, error) {
 	if at.URL == "" {
 		return session.InMemoryService(), io.NopCloser(nil), nil
 	}
@@ -85,7 +85,7 @@ func (adkModel) Name() string { return "script" }
 // GenerateContent plays it; pieces come only to who asks for a stream.
 func (m adkModel) GenerateContent(ctx context.Context, _ *model.LLMRequest, stream bool) iter.Seq2[*model.LLMResponse, error] {
 	return func(yield func(*model.LLMResponse, error) bool) {
-		err := m.script.play(ctx, func(text string, partial bool) bool {
+		err := m.script.streamText(ctx, func(text string, partial bool) bool {
 			if partial && !stream {
 				return true
 			}

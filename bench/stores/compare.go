@@ -15,7 +15,7 @@ import (
 // A side is a keeper with a database of its own.
 type side struct {
 	name string
-	keeper
+	sessionStore
 	drop func()
 	// best is the best of the rounds of what is measured at the moment, and err
 	// why there is none.
@@ -23,13 +23,13 @@ type side struct {
 	err  error
 }
 
-// compare measures everything at one kind of database.
-func (b *bench) compare(ctx context.Context) ([]line, error) {
-	sides, err := b.sides(ctx)
+// compareSides measures everything at one kind of database.
+func (b *bench) compareSides(ctx context.Context) ([]measurement, error) {
+	sides, err := b.openSides(ctx)
 	defer func() {
 		for _, s := range sides {
 			if err := s.close(); err != nil {
-				fmt.Fprintln(b.note, s.name, err)
+				fmt.Fprintln(b.progress, s.name, err)
 			}
 			s.drop()
 		}
@@ -37,34 +37,34 @@ func (b *bench) compare(ctx context.Context) ([]line, error) {
 	if err != nil {
 		return nil, err
 	}
-	var lines []line
+	var lines []measurement
 	for _, n := range []int{1, 16, 64} {
 		target := 0.0
 		if n == 64 {
 			target = b.appends
 		}
-		l := b.rates(ctx, sides, fmt.Sprintf("appends a second, %d sessions", n), func(k keeper, round int) (float64, error) {
+		l := b.measureRates(ctx, sides, fmt.Sprintf("appends a second, %d sessions", n), func(k sessionStore, round int) (float64, error) {
 			return b.appendAll(ctx, k, fmt.Sprintf("append-%d-%d", n, round), n)
 		})
 		l.target = target
 		lines = append(lines, l)
 	}
 	for _, n := range []int{1, 64} {
-		lines = append(lines, b.rates(ctx, sides, fmt.Sprintf("durable turns a second, %d sessions", n), func(k keeper, round int) (float64, error) {
+		lines = append(lines, b.measureRates(ctx, sides, fmt.Sprintf("durable turns a second, %d sessions", n), func(k sessionStore, round int) (float64, error) {
 			return b.turnAll(ctx, k, fmt.Sprintf("turn-%d-%d", n, round), n)
 		}))
 	}
-	more, err := b.lengths(ctx, sides)
+	more, err := b.measureLengths(ctx, sides)
 	if err != nil {
 		return nil, err
 	}
-	idle, err := b.idle(ctx)
+	idle, err := b.measureIdle(ctx)
 	return append(append(lines, more...), idle), err
 }
 
-// sides opens agenthost and all setups of adk-go, each on its own database.
-func (b *bench) sides(ctx context.Context) (sides []*side, err error) {
-	add := func(name string, open func(*engine.Database) (keeper, error)) error {
+// openSides opens agenthost and all setups of adk-go, each on its own database.
+func (b *bench) openSides(ctx context.Context) (sides []*side, err error) {
+	add := func(name string, open func(*engine.Database) (sessionStore, error)) error {
 		at, drop, err := b.Create(ctx, b.dir)
 		if err != nil {
 			return err
@@ -74,23 +74,23 @@ func (b *bench) sides(ctx context.Context) (sides []*side, err error) {
 			drop()
 			return fmt.Errorf("%s: %w", name, err)
 		}
-		sides = append(sides, &side{name: name, keeper: k, drop: drop})
+		sides = append(sides, &side{name: name, sessionStore: k, drop: drop})
 		return nil
 	}
-	if err := add(oursName, func(at *engine.Database) (keeper, error) { return openOurs(ctx, at) }); err != nil {
+	if err := add(oursName, func(at *engine.Database) (sessionStore, error) { return openOurs(ctx, at) }); err != nil {
 		return sides, err
 	}
 	for _, s := range b.Setups() {
-		if err := add(s.Name, func(at *engine.Database) (keeper, error) { return openTheirs(at, s) }); err != nil {
+		if err := add(s.Name, func(at *engine.Database) (sessionStore, error) { return openTheirs(at, s) }); err != nil {
 			return sides, err
 		}
 	}
 	return sides, nil
 }
 
-// rates lets the sides do something in turns, and takes the best round of each.
-func (b *bench) rates(ctx context.Context, sides []*side, what string, round func(k keeper, round int) (float64, error)) line {
-	fmt.Fprintln(b.note, b.Name, what)
+// measureRates lets the sides do something in turns, and takes the best round of each.
+func (b *bench) measureRates(ctx context.Context, sides []*side, what string, round func(k sessionStore, round int) (float64, error)) measurement {
+	fmt.Fprintln(b.progress, b.Name, what)
 	for _, s := range sides {
 		s.best, s.err = 0, nil
 	}
@@ -99,19 +99,19 @@ func (b *bench) rates(ctx context.Context, sides []*side, what string, round fun
 			if ctx.Err() != nil || s.err != nil {
 				continue
 			}
-			rate, err := round(s.keeper, n)
+			rate, err := round(s.sessionStore, n)
 			s.best, s.err = max(s.best, rate), err
 		}
 	}
-	return b.line(what, sides)
+	return b.newLine(what, sides)
 }
 
-// line holds agenthost against the best of the others.
-func (b *bench) line(what string, sides []*side) line {
-	l := line{engine: b.Name, what: what, ours: sides[0].best}
+// newLine holds agenthost against the best of the others.
+func (b *bench) newLine(what string, sides []*side) measurement {
+	l := measurement{engine: b.Name, what: what, ours: sides[0].best}
 	for _, s := range sides {
 		if s.err != nil {
-			fmt.Fprintf(b.note, "%s, %s: %v\n", what, s.name, s.err)
+			fmt.Fprintf(b.progress, "%s, %s: %v\n", what, s.name, s.err)
 		}
 		if s != sides[0] && s.err == nil && s.best > l.theirs {
 			l.theirs, l.setup = s.best, s.name
@@ -120,9 +120,9 @@ func (b *bench) line(what string, sides []*side) line {
 	return l
 }
 
-// together lets so many sessions do something again and again, and returns how
+// runConcurrently lets so many sessions do something again and again, and returns how
 // often that was in a second.
-func (b *bench) together(ctx context.Context, n int, do func(i int) error) (float64, error) {
+func (b *bench) runConcurrently(ctx context.Context, n int, do func(i int) error) (float64, error) {
 	counts, errs := make([]int, n), make([]error, n)
 	start := time.Now()
 	var wg sync.WaitGroup
@@ -149,61 +149,61 @@ func (b *bench) together(ctx context.Context, n int, do func(i int) error) (floa
 	return float64(total) / time.Since(start).Seconds(), nil
 }
 
-func (b *bench) appendAll(ctx context.Context, k keeper, name string, n int) (float64, error) {
-	talks := make([]talk, n)
-	for i := range talks {
+func (b *bench) appendAll(ctx context.Context, k sessionStore, name string, n int) (float64, error) {
+	sessions := make([]openSession, n)
+	for i := range sessions {
 		var err error
-		if talks[i], err = k.create(ctx, fmt.Sprint(name, "-", i)); err != nil {
+		if sessions[i], err = k.createSession(ctx, fmt.Sprint(name, "-", i)); err != nil {
 			return 0, err
 		}
 	}
-	return b.together(ctx, n, func(i int) error { return talks[i].append(ctx) })
+	return b.runConcurrently(ctx, n, func(i int) error { return sessions[i].appendEvent(ctx) })
 }
 
 // turnAll reads the session for each turn and appends a question and an answer,
 // as runners do. Every turn has a new session after five.
-func (b *bench) turnAll(ctx context.Context, k keeper, name string, n int) (float64, error) {
+func (b *bench) turnAll(ctx context.Context, k sessionStore, name string, n int) (float64, error) {
 	const turns = 5
-	made := make([]int, n)
-	return b.together(ctx, n, func(i int) error {
-		id := fmt.Sprintf("%s-%d-%d", name, i, made[i]/turns)
-		if made[i]++; made[i]%turns == 1 {
-			if _, err := k.create(ctx, id); err != nil {
+	turnCounts := make([]int, n)
+	return b.runConcurrently(ctx, n, func(i int) error {
+		id := fmt.Sprintf("%s-%d-%d", name, i, turnCounts[i]/turns)
+		if turnCounts[i]++; turnCounts[i]%turns == 1 {
+			if _, err := k.createSession(ctx, id); err != nil {
 				return err
 			}
 		}
-		return turn(ctx, k, id)
+		return runTurn(ctx, k, id)
 	})
 }
 
-func turn(ctx context.Context, k keeper, id string) error {
-	t, err := k.open(ctx, id)
+func runTurn(ctx context.Context, k sessionStore, id string) error {
+	t, err := k.readSession(ctx, id)
 	for n := 0; n < 2 && err == nil; n++ {
-		err = t.append(ctx)
+		err = t.appendEvent(ctx)
 	}
 	return err
 }
 
-// lengths measures reads of sessions of different lengths, and turns in them.
-func (b *bench) lengths(ctx context.Context, sides []*side) ([]line, error) {
-	fmt.Fprintln(b.note, b.Name, "filling sessions")
+// measureLengths measures reads of sessions of different lengths, and turns in them.
+func (b *bench) measureLengths(ctx context.Context, sides []*side) ([]measurement, error) {
+	fmt.Fprintln(b.progress, b.Name, "filling sessions")
 	sizes := []int{10, 100, 1000, 5000}
 	for _, s := range []*side{sides[0], sides[1]} {
 		for _, n := range sizes {
-			if err := fill(ctx, s.keeper, fmt.Sprint("long-", n), n); err != nil {
+			if err := fillSession(ctx, s.sessionStore, fmt.Sprint("long-", n), n); err != nil {
 				return nil, fmt.Errorf("%s: %w", s.name, err)
 			}
 		}
 	}
 	pair := sides[:2]
-	var lines []line
+	var lines []measurement
 	for _, n := range sizes {
 		id := fmt.Sprint("long-", n)
-		lines = append(lines, b.rates(ctx, pair, fmt.Sprintf("reads a second of a session with %d events", n), func(k keeper, _ int) (float64, error) {
-			return b.together(ctx, 1, func(int) error {
-				t, err := k.open(ctx, id)
-				if err == nil && t.events() < n {
-					err = fmt.Errorf("%d events were read, want %d", t.events(), n)
+		lines = append(lines, b.measureRates(ctx, pair, fmt.Sprintf("reads a second of a session with %d events", n), func(k sessionStore, _ int) (float64, error) {
+			return b.runConcurrently(ctx, 1, func(int) error {
+				t, err := k.readSession(ctx, id)
+				if err == nil && t.eventCount() < n {
+					err = fmt.Errorf("%d events were read, want %d", t.eventCount(), n)
 				}
 				return err
 			})
@@ -222,7 +222,7 @@ func (b *bench) lengths(ctx context.Context, sides []*side) ([]line, error) {
 			}
 		}
 	}
-	return append(lines, line{
+	return append(lines, measurement{
 		engine: b.Name, what: "turn after 5000 events, in turns after 10 (at most 2)",
 		ours: float64(took[1]) / float64(took[0]), most: 2,
 	}), nil
@@ -233,7 +233,7 @@ func medianTurn(ctx context.Context, s *side, id string) (time.Duration, error) 
 	var took []time.Duration
 	for range 50 {
 		began := time.Now()
-		if err := turn(ctx, s.keeper, id); err != nil {
+		if err := runTurn(ctx, s.sessionStore, id); err != nil {
 			return 0, err
 		}
 		took = append(took, time.Since(began))
@@ -244,43 +244,43 @@ func medianTurn(ctx context.Context, s *side, id string) (time.Duration, error) 
 
 const idleSessions = 10_000
 
-// idle measures the memory that agenthost holds for sessions that it has seen
+// measureIdle measures the memory that agenthost holds for sessions that it has seen
 // and nobody uses.
-func (b *bench) idle(ctx context.Context) (line, error) {
-	fmt.Fprintln(b.note, b.Name, "idle sessions")
+func (b *bench) measureIdle(ctx context.Context) (measurement, error) {
+	fmt.Fprintln(b.progress, b.Name, "idle sessions")
 	at, drop, err := b.Create(ctx, b.dir)
 	if err != nil {
-		return line{}, err
+		return measurement{}, err
 	}
 	defer drop()
 	k, err := openOurs(ctx, at)
 	if err != nil {
-		return line{}, err
+		return measurement{}, err
 	}
-	before := resident()
+	before := liveMB()
 	errs := make([]error, 64)
 	var wg sync.WaitGroup
 	for i := range errs {
 		wg.Go(func() {
 			for n := i; n < idleSessions && errs[i] == nil; n += len(errs) {
 				id := fmt.Sprint("idle-", n)
-				if _, errs[i] = k.create(ctx, id); errs[i] == nil {
-					errs[i] = errors.Join(turn(ctx, k, id), turn(ctx, k, id), turn(ctx, k, id), turn(ctx, k, id), turn(ctx, k, id))
+				if _, errs[i] = k.createSession(ctx, id); errs[i] == nil {
+					errs[i] = errors.Join(runTurn(ctx, k, id), runTurn(ctx, k, id), runTurn(ctx, k, id), runTurn(ctx, k, id), runTurn(ctx, k, id))
 				}
 			}
 		})
 	}
 	wg.Wait()
-	held := resident() - before
+	held := liveMB() - before
 	err = errors.Join(append(errs, k.close())...)
-	return line{
+	return measurement{
 		engine: b.Name, what: fmt.Sprintf("MB held for %d idle sessions of 10 events (at most 100)", idleSessions),
 		ours: held, most: 100,
 	}, err
 }
 
-// resident is the memory in use after a collection, in MB.
-func resident() float64 {
+// liveMB is the memory in use after a collection, in MB.
+func liveMB() float64 {
 	runtime.GC()
 	runtime.GC()
 	var m runtime.MemStats

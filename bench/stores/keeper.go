@@ -23,108 +23,108 @@ const (
 
 // A keeper keeps sessions. Many goroutines use it, each with a session of its
 // own. What it appends is durable when it returns.
-type keeper interface {
-	// create makes a session.
-	create(ctx context.Context, id string) (talk, error)
-	// open reads a session, as a turn does before it begins.
-	open(ctx context.Context, id string) (talk, error)
+type sessionStore interface {
+	// createSession makes a session.
+	createSession(ctx context.Context, id string) (openSession, error)
+	// readSession reads a session, as a turn does before it begins.
+	readSession(ctx context.Context, id string) (openSession, error)
 	close() error
 }
 
 // A talk is a session that was made or read.
-type talk interface {
-	// append adds an event.
-	append(ctx context.Context) error
-	// events is how many there are.
-	events() int
+type openSession interface {
+	// appendEvent adds an event.
+	appendEvent(ctx context.Context) error
+	// eventCount is how many there are.
+	eventCount() int
 }
 
-// ours is agenthost.
-type ours struct{ store *store.Store }
+// agenthostStore is agenthost.
+type agenthostStore struct{ store *store.Store }
 
-func openOurs(ctx context.Context, d *engine.Database) (keeper, error) {
+func openOurs(ctx context.Context, d *engine.Database) (sessionStore, error) {
 	st, err := store.Open(ctx, d.URL(), &store.Options{Artifacts: "memory:"})
 	if err != nil {
 		return nil, err
 	}
-	return &ours{st}, nil
+	return &agenthostStore{st}, nil
 }
 
-func (o *ours) create(ctx context.Context, id string) (talk, error) {
+func (o *agenthostStore) createSession(ctx context.Context, id string) (openSession, error) {
 	s, err := o.store.Sessions.Create(ctx, session.Key{App: app, User: user, ID: id}, nil)
-	return &ourTalk{o.store, s}, err
+	return &agenthostSession{o.store, s}, err
 }
 
-func (o *ours) open(ctx context.Context, id string) (talk, error) {
+func (o *agenthostStore) readSession(ctx context.Context, id string) (openSession, error) {
 	s, err := o.store.Sessions.Get(ctx, session.Key{App: app, User: user, ID: id}, nil)
-	return &ourTalk{o.store, s}, err
+	return &agenthostSession{o.store, s}, err
 }
 
-func (o *ours) close() error { return o.store.Close() }
+func (o *agenthostStore) close() error { return o.store.Close() }
 
-type ourTalk struct {
+type agenthostSession struct {
 	store   *store.Store
 	session *session.Session
 }
 
-func (t *ourTalk) append(ctx context.Context) error {
+func (t *agenthostSession) appendEvent(ctx context.Context) error {
 	ev := &session.Event{Author: session.UserAuthor, InvocationID: "e-1", Response: model.Response{Content: model.UserText(text)}}
 	return t.store.Sessions.Append(ctx, t.session, ev)
 }
 
-func (t *ourTalk) events() int { return t.session.History.Len() }
+func (t *agenthostSession) eventCount() int { return t.session.History.Len() }
 
-// theirs is adk-go.
-type theirs struct {
+// adkStore is adk-go.
+type adkStore struct {
 	pool    *sql.DB
 	service adk.Service
 }
 
-func openTheirs(d *engine.Database, s engine.Setup) (keeper, error) {
+func openTheirs(d *engine.Database, s engine.Setup) (sessionStore, error) {
 	service, pool, err := d.Open(s)
 	if err != nil {
 		return nil, err
 	}
-	return &theirs{pool, service}, nil
+	return &adkStore{pool, service}, nil
 }
 
-func (t *theirs) create(ctx context.Context, id string) (talk, error) {
+func (t *adkStore) createSession(ctx context.Context, id string) (openSession, error) {
 	r, err := t.service.Create(ctx, &adk.CreateRequest{AppName: app, UserID: user, SessionID: id})
 	if err != nil {
 		return nil, err
 	}
-	return &theirTalk{t.service, r.Session}, nil
+	return &adkSession{t.service, r.Session}, nil
 }
 
-func (t *theirs) open(ctx context.Context, id string) (talk, error) {
+func (t *adkStore) readSession(ctx context.Context, id string) (openSession, error) {
 	r, err := t.service.Get(ctx, &adk.GetRequest{AppName: app, UserID: user, SessionID: id})
 	if err != nil {
 		return nil, err
 	}
-	return &theirTalk{t.service, r.Session}, nil
+	return &adkSession{t.service, r.Session}, nil
 }
 
-func (t *theirs) close() error { return t.pool.Close() }
+func (t *adkStore) close() error { return t.pool.Close() }
 
-type theirTalk struct {
+type adkSession struct {
 	service adk.Service
 	session adk.Session
 }
 
-func (t *theirTalk) append(ctx context.Context) error {
+func (t *adkSession) appendEvent(ctx context.Context) error {
 	ev := adk.NewEvent(ctx, "e-1")
 	ev.Author, ev.Content = "user", genai.NewContentFromText(text, genai.RoleUser)
 	ev.Timestamp = time.Now()
 	return t.service.AppendEvent(ctx, t.session, ev)
 }
 
-func (t *theirTalk) events() int { return t.session.Events().Len() }
+func (t *adkSession) eventCount() int { return t.session.Events().Len() }
 
-// fill makes a session of so many events.
-func fill(ctx context.Context, k keeper, id string, events int) error {
-	t, err := k.create(ctx, id)
+// fillSession makes a session of so many events.
+func fillSession(ctx context.Context, k sessionStore, id string, events int) error {
+	t, err := k.createSession(ctx, id)
 	for n := 0; n < events && err == nil; n++ {
-		err = t.append(ctx)
+		err = t.appendEvent(ctx)
 	}
 	if err != nil {
 		return fmt.Errorf("filling %s: %w", id, err)

@@ -11,7 +11,7 @@ import (
 const oursName = "agenthost"
 
 // A line is one thing that was measured.
-type line struct {
+type measurement struct {
 	engine, what string
 	ours, theirs float64
 	setup        string // of theirs
@@ -19,15 +19,15 @@ type line struct {
 	target, most float64
 }
 
-func (l line) ratio() float64 {
+func (l measurement) speedup() float64 {
 	return figure.Ratio(l.ours, l.theirs)
 }
 
-func (l line) met() bool {
-	return l.ratio() >= l.target && (l.most == 0 || l.ours <= l.most)
+func (l measurement) met() bool {
+	return l.speedup() >= l.target && (l.most == 0 || l.ours <= l.most)
 }
 
-func printLines(w io.Writer, lines []line) error {
+func printLines(w io.Writer, lines []measurement) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(t, "database\twhat\tadk-go\tits best setup\t%s\tratio\ttarget\tok\n", oursName)
 	for _, l := range lines {
@@ -39,7 +39,7 @@ func printLines(w io.Writer, lines []line) error {
 		if setup == "" {
 			setup = "-"
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", l.engine, l.what, figure.Number(l.theirs), setup, figure.Number(l.ours), figure.Times(l.ratio()), figure.Times(l.target), ok)
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", l.engine, l.what, figure.Number(l.theirs), setup, figure.Number(l.ours), figure.Times(l.speedup()), figure.Times(l.target), ok)
 	}
 	return t.Flush()
 }

@@ -17,10 +17,10 @@ import (
 	"agenthost/bench/internal/engine"
 )
 
-func main() { command.Main(run) }
+func main() { command.Main(runCommand) }
 
-// run is the program; it returns the exit code.
-func run(ctx context.Context, args []string, out, progress io.Writer) int {
+// runCommand is the program; it returns the exit code.
+func runCommand(ctx context.Context, args []string, out, progress io.Writer) int {
 	f := command.New("stores", "shorter rounds", "only the databases whose name matches this `regexp`")
 	return f.Run(args, progress, func() (bool, error) { return compareAll(ctx, f, out, progress) })
 }
@@ -30,15 +30,15 @@ type bench struct {
 	engine.Engine
 	// appends is how many times more of them than adk-go agenthost has to make
 	// with 64 sessions; 0 demands nothing.
-	appends float64
-	length  time.Duration // of a round
-	rounds  int
-	dir     string
-	note    io.Writer
+	appends  float64
+	length   time.Duration // of a round
+	rounds   int
+	dir      string
+	progress io.Writer
 }
 
-// benches are those of all kinds, with what agenthost promises there.
-func benches() []*bench {
+// allBenches are those of all kinds, with what agenthost promises there.
+func allBenches() []*bench {
 	return []*bench{
 		{Engine: engine.SQLite(), appends: 10},
 		{Engine: engine.Postgres(), appends: 4},
@@ -47,7 +47,7 @@ func benches() []*bench {
 }
 
 func compareAll(ctx context.Context, f *command.Flags, out, progress io.Writer) (met bool, err error) {
-	chosen, err := command.Chosen(f, benches(), func(b *bench) string { return b.Name })
+	chosen, err := command.Chosen(f, allBenches(), func(b *bench) string { return b.Name })
 	if err != nil {
 		return false, err
 	}
@@ -57,13 +57,13 @@ func compareAll(ctx context.Context, f *command.Flags, out, progress io.Writer) 
 	}
 	defer os.RemoveAll(dir)
 	met = true
-	var all []line
+	var all []measurement
 	for _, b := range chosen {
-		b.length, b.rounds, b.dir, b.note = 2*time.Second, 3, dir, progress
+		b.length, b.rounds, b.dir, b.progress = 2*time.Second, 3, dir, progress
 		if f.Quick {
 			b.length, b.rounds = time.Second, 1
 		}
-		lines, err := b.compare(ctx)
+		lines, err := b.compareSides(ctx)
 		if err != nil {
 			return false, fmt.Errorf("%s: %w", b.Name, err)
 		}

@@ -10,8 +10,8 @@ import (
 
 // Both sides append, take turns, and read back what they appended.
 func TestSides(t *testing.T) {
-	b := &bench{Engine: engine.SQLite(), length: 20 * time.Millisecond, rounds: 1, dir: t.TempDir(), note: t.Output()}
-	sides, err := b.sides(t.Context())
+	b := &bench{Engine: engine.SQLite(), length: 20 * time.Millisecond, rounds: 1, dir: t.TempDir(), progress: t.Output()}
+	sides, err := b.openSides(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -25,10 +25,10 @@ func TestSides(t *testing.T) {
 			if rate, err := b.turnAll(t.Context(), s, "turn", 1); err != nil || rate <= 0 {
 				t.Errorf("turnAll() = %v, %v", rate, err)
 			}
-			if err := fill(t.Context(), s, "full", 7); err != nil {
+			if err := fillSession(t.Context(), s, "full", 7); err != nil {
 				t.Fatal(err)
 			}
-			if got, err := s.open(t.Context(), "full"); err != nil || got.events() != 7 {
+			if got, err := s.readSession(t.Context(), "full"); err != nil || got.eventCount() != 7 {
 				t.Errorf("open() = %v, %v, want 7 events", got, err)
 			}
 		})
@@ -38,21 +38,21 @@ func TestSides(t *testing.T) {
 func TestLines(t *testing.T) {
 	tests := []struct {
 		name string
-		line line
+		line measurement
 		want string
 		met  bool
 	}{
-		{"reached", line{ours: 4000, theirs: 400, setup: "s", target: 10}, "10× yes", true},
-		{"missed", line{ours: 3990, theirs: 400, setup: "s", target: 10}, "10× NO", false},
-		{"no target", line{ours: 1, theirs: 400, setup: "s"}, "- -", true},
-		{"nobody to compare with", line{ours: 4000, target: 10}, "10× NO", false},
-		{"small enough", line{ours: 99, most: 100}, "- yes", true},
-		{"too much", line{ours: 101, most: 100}, "- NO", false},
+		{"reached", measurement{ours: 4000, theirs: 400, setup: "s", target: 10}, "10× yes", true},
+		{"missed", measurement{ours: 3990, theirs: 400, setup: "s", target: 10}, "10× NO", false},
+		{"no target", measurement{ours: 1, theirs: 400, setup: "s"}, "- -", true},
+		{"nobody to compare with", measurement{ours: 4000, target: 10}, "10× NO", false},
+		{"small enough", measurement{ours: 99, most: 100}, "- yes", true},
+		{"too much", measurement{ours: 101, most: 100}, "- NO", false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			var b strings.Builder
-			if err := printLines(&b, []line{tt.line}); err != nil {
+			if err := printLines(&b, []measurement{tt.line}); err != nil {
 				t.Fatal(err)
 			}
 			got := strings.Join(strings.Fields(b.String()), " ")
@@ -65,7 +65,7 @@ func TestLines(t *testing.T) {
 
 func TestRunUsage(t *testing.T) {
 	var out, progress strings.Builder
-	if code := run(t.Context(), []string{"-fast"}, &out, &progress); code != 2 || !strings.Contains(progress.String(), "-fast") {
+	if code := runCommand(t.Context(), []string{"-fast"}, &out, &progress); code != 2 || !strings.Contains(progress.String(), "-fast") {
 		t.Errorf("run(-fast) = %d, %q", code, progress.String())
 	}
 }

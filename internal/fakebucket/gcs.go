@@ -34,27 +34,27 @@ func (g *GCS) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	name, err := url.PathUnescape(strings.TrimPrefix(rest, "/"))
 	switch {
 	case !ok || err != nil || strings.Contains(strings.TrimPrefix(rest, "/"), "/"):
-		refuseGCS(w, http.StatusNotFound, "Not Found")
+		writeGCSError(w, http.StatusNotFound, "Not Found")
 	case bucket == "missing":
-		refuseGCS(w, http.StatusNotFound, "The specified bucket does not exist.")
+		writeGCSError(w, http.StatusNotFound, "The specified bucket does not exist.")
 	case upload && r.Method == http.MethodPost:
-		g.upload(w, r, bucket)
+		g.uploadObject(w, r, bucket)
 	case r.Method == http.MethodGet && name == "":
-		g.list(w, r, bucket)
+		g.listObjects(w, r, bucket)
 	case r.Method == http.MethodGet:
-		g.get(w, r, bucket, name)
+		g.getObject(w, r, bucket, name)
 	case r.Method == http.MethodDelete:
 		if !g.objects.remove(bucket + "/" + name) {
-			refuseGCS(w, http.StatusNotFound, "No such object: "+bucket+"/"+name)
+			writeGCSError(w, http.StatusNotFound, "No such object: "+bucket+"/"+name)
 			return
 		}
 		w.WriteHeader(http.StatusNoContent)
 	default:
-		refuseGCS(w, http.StatusMethodNotAllowed, "Method Not Allowed")
+		writeGCSError(w, http.StatusMethodNotAllowed, "Method Not Allowed")
 	}
 }
 
-func (g *GCS) list(w http.ResponseWriter, r *http.Request, bucket string) {
+func (g *GCS) listObjects(w http.ResponseWriter, r *http.Request, bucket string) {
 	q := r.URL.Query()
 	names, more := g.objects.list(bucket, q.Get("prefix"), q.Get("delimiter"), q.Get("pageToken"))
 	var page struct {
@@ -63,43 +63,43 @@ func (g *GCS) list(w http.ResponseWriter, r *http.Request, bucket string) {
 	}
 	for _, name := range names {
 		if o, ok := g.objects.get(bucket + "/" + name); ok {
-			page.Items = append(page.Items, o.gcs(bucket, name))
+			page.Items = append(page.Items, o.toGCS(bucket, name))
 		}
 	}
 	if more {
 		page.NextPageToken = names[len(names)-1]
 	}
-	answerJSON(w, http.StatusOK, page)
+	writeJSON(w, http.StatusOK, page)
 }
 
-func (g *GCS) get(w http.ResponseWriter, r *http.Request, bucket, name string) {
+func (g *GCS) getObject(w http.ResponseWriter, r *http.Request, bucket, name string) {
 	o, ok := g.objects.get(bucket + "/" + name)
 	switch {
 	case !ok:
-		refuseGCS(w, http.StatusNotFound, "No such object: "+bucket+"/"+name)
+		writeGCSError(w, http.StatusNotFound, "No such object: "+bucket+"/"+name)
 	case r.URL.Query().Get("alt") == "media":
-		w.Header().Set("Content-Type", o.kind)
-		_, _ = w.Write(o.bytes)
+		w.Header().Set("Content-Type", o.contentType)
+		_, _ = w.Write(o.content)
 	default:
-		answerJSON(w, http.StatusOK, o.gcs(bucket, name))
+		writeJSON(w, http.StatusOK, o.toGCS(bucket, name))
 	}
 }
 
-func (g *GCS) upload(w http.ResponseWriter, r *http.Request, bucket string) {
+func (g *GCS) uploadObject(w http.ResponseWriter, r *http.Request, bucket string) {
 	head, body, err := readMultipart(r)
 	if err == nil {
-		err = badName(head.Name)
+		err = checkName(head.Name)
 	}
 	if err != nil {
-		refuseGCS(w, http.StatusBadRequest, err.Error())
+		writeGCSError(w, http.StatusBadRequest, err.Error())
 		return
 	}
 	o := object{head.ContentType, head.Metadata, time.Now().UTC(), body}
 	if !g.objects.add(bucket+"/"+head.Name, o, r.URL.Query().Get("ifGenerationMatch") == "0") {
-		refuseGCS(w, http.StatusPreconditionFailed, "At least one of the pre-conditions you specified did not hold.")
+		writeGCSError(w, http.StatusPreconditionFailed, "At least one of the pre-conditions you specified did not hold.")
 		return
 	}
-	answerJSON(w, http.StatusOK, o.gcs(bucket, head.Name))
+	writeJSON(w, http.StatusOK, o.toGCS(bucket, head.Name))
 }
 
 func readMultipart(r *http.Request) (head gcsObject, body []byte, err error) {
@@ -126,15 +126,15 @@ func readMultipart(r *http.Request) (head gcsObject, body []byte, err error) {
 	return head, body, err
 }
 
-func (o object) gcs(bucket, name string) gcsObject {
-	return gcsObject{name, bucket, o.kind, o.metadata, strconv.Itoa(len(o.bytes)), o.made.Format(time.RFC3339Nano), "1"}
+func (o object) toGCS(bucket, name string) gcsObject {
+	return gcsObject{name, bucket, o.contentType, o.metadata, strconv.Itoa(len(o.content)), o.createdAt.Format(time.RFC3339Nano), "1"}
 }
 
-func refuseGCS(w http.ResponseWriter, status int, message string) {
-	answerJSON(w, status, map[string]any{"error": map[string]any{"code": status, "message": message}})
+func writeGCSError(w http.ResponseWriter, status int, message string) {
+	writeJSON(w, status, map[string]any{"error": map[string]any{"code": status, "message": message}})
 }
 
-func answerJSON(w http.ResponseWriter, status int, v any) {
+func writeJSON(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json; charset=UTF-8")
 	w.WriteHeader(status)
 	_ = json.NewEncoder(w).Encode(v)

@@ -12,14 +12,14 @@ import (
 	"time"
 )
 
-// page is how many objects a list has at most: few, so that tests see pages.
-const page = 7
+// pageSize is how many objects a list has at most: few, so that tests see pages.
+const pageSize = 7
 
 type object struct {
-	kind     string
-	metadata map[string]string
-	made     time.Time
-	bytes    []byte
+	contentType string
+	metadata    map[string]string
+	createdAt   time.Time
+	content     []byte
 }
 
 // objects are those of all buckets, by bucket and name.
@@ -39,7 +39,7 @@ func (s *objects) get(name string) (object, bool) {
 func (s *objects) add(name string, o object, first bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if _, there := s.all[name]; there && first {
+	if _, exists := s.all[name]; exists && first {
 		return false
 	}
 	if s.all == nil {
@@ -52,22 +52,22 @@ func (s *objects) add(name string, o object, first bool) bool {
 func (s *objects) remove(name string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	_, there := s.all[name]
+	_, exists := s.all[name]
 	delete(s.all, name)
-	return there
+	return exists
 }
 
 // list returns a page of names behind a name, and whether there are more.
-func (s *objects) list(bucket, prefix, delimiter, behind string) (names []string, more bool) {
+func (s *objects) list(bucket, prefix, delimiter, after string) (names []string, more bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, full := range slices.Sorted(maps.Keys(s.all)) {
-		name, ours := strings.CutPrefix(full, bucket+"/")
-		rest, begins := strings.CutPrefix(name, prefix)
-		if !ours || !begins || name <= behind || delimiter != "" && strings.Contains(rest, delimiter) {
+		name, inBucket := strings.CutPrefix(full, bucket+"/")
+		rest, hasPrefix := strings.CutPrefix(name, prefix)
+		if !inBucket || !hasPrefix || name <= after || delimiter != "" && strings.Contains(rest, delimiter) {
 			continue
 		}
-		if len(names) == page {
+		if len(names) == pageSize {
 			return names, true
 		}
 		names = append(names, name)
@@ -75,8 +75,8 @@ func (s *objects) list(bucket, prefix, delimiter, behind string) (names []string
 	return names, false
 }
 
-// badName says what no bucket takes as a name.
-func badName(name string) error {
+// checkName says what no bucket takes as a name.
+func checkName(name string) error {
 	if name == "" || name == "." || name == ".." || len(name) > 1024 || strings.ContainsAny(name, "\r\n") {
 		return fmt.Errorf("invalid object name %q", name)
 	}

@@ -23,28 +23,28 @@ func (s *S3) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	sum := sha256.Sum256(body)
 	switch {
 	case err != nil:
-		refuseS3(w, http.StatusBadRequest, "IncompleteBody", err.Error())
+		writeS3Error(w, http.StatusBadRequest, "IncompleteBody", err.Error())
 	case !strings.HasPrefix(r.Header.Get("Authorization"), "AWS4-HMAC-SHA256 Credential="):
-		refuseS3(w, http.StatusForbidden, "AccessDenied", "Access Denied")
+		writeS3Error(w, http.StatusForbidden, "AccessDenied", "Access Denied")
 	case r.Header.Get("X-Amz-Content-Sha256") != hex.EncodeToString(sum[:]):
-		refuseS3(w, http.StatusBadRequest, "XAmzContentSHA256Mismatch", "The provided 'x-amz-content-sha256' header does not match what was computed.")
+		writeS3Error(w, http.StatusBadRequest, "XAmzContentSHA256Mismatch", "The provided 'x-amz-content-sha256' header does not match what was computed.")
 	case bucket == "missing":
-		refuseS3(w, http.StatusNotFound, "NoSuchBucket", "The specified bucket does not exist")
+		writeS3Error(w, http.StatusNotFound, "NoSuchBucket", "The specified bucket does not exist")
 	case r.Method == http.MethodGet && name == "":
-		s.list(w, r, bucket)
+		s.listObjects(w, r, bucket)
 	case r.Method == http.MethodPut:
-		s.put(w, r, bucket+"/"+name, body)
+		s.putObject(w, r, bucket+"/"+name, body)
 	case r.Method == http.MethodGet || r.Method == http.MethodHead:
-		s.get(w, bucket+"/"+name)
+		s.getObject(w, bucket+"/"+name)
 	case r.Method == http.MethodDelete:
 		s.objects.remove(bucket + "/" + name)
 		w.WriteHeader(http.StatusNoContent)
 	default:
-		refuseS3(w, http.StatusMethodNotAllowed, "MethodNotAllowed", "The specified method is not allowed against this resource.")
+		writeS3Error(w, http.StatusMethodNotAllowed, "MethodNotAllowed", "The specified method is not allowed against this resource.")
 	}
 }
 
-func (s *S3) list(w http.ResponseWriter, r *http.Request, bucket string) {
+func (s *S3) listObjects(w http.ResponseWriter, r *http.Request, bucket string) {
 	q := r.URL.Query()
 	names, more := s.objects.list(bucket, q.Get("prefix"), q.Get("delimiter"), q.Get("continuation-token"))
 	type content struct {
@@ -64,18 +64,18 @@ func (s *S3) list(w http.ResponseWriter, r *http.Request, bucket string) {
 			if q.Get("encoding-type") == "url" {
 				key = url.QueryEscape(name)
 			}
-			page.Contents = append(page.Contents, content{key, o.made.Format("2006-01-02T15:04:05.000Z"), len(o.bytes)})
+			page.Contents = append(page.Contents, content{key, o.createdAt.Format("2006-01-02T15:04:05.000Z"), len(o.content)})
 		}
 	}
 	if more {
 		page.NextContinuationToken = names[len(names)-1]
 	}
-	answerXML(w, http.StatusOK, page)
+	writeXML(w, http.StatusOK, page)
 }
 
-func (s *S3) put(w http.ResponseWriter, r *http.Request, name string, body []byte) {
-	if _, key, _ := strings.Cut(name, "/"); badName(key) != nil {
-		refuseS3(w, http.StatusBadRequest, "KeyTooLongError", badName(key).Error())
+func (s *S3) putObject(w http.ResponseWriter, r *http.Request, name string, body []byte) {
+	if _, key, _ := strings.Cut(name, "/"); checkName(key) != nil {
+		writeS3Error(w, http.StatusBadRequest, "KeyTooLongError", checkName(key).Error())
 		return
 	}
 	metadata := map[string]string{}
@@ -86,32 +86,32 @@ func (s *S3) put(w http.ResponseWriter, r *http.Request, name string, body []byt
 	}
 	o := object{r.Header.Get("Content-Type"), metadata, time.Now().UTC(), body}
 	if !s.objects.add(name, o, r.Header.Get("If-None-Match") == "*") {
-		refuseS3(w, http.StatusPreconditionFailed, "PreconditionFailed", "At least one of the pre-conditions you specified did not hold")
+		writeS3Error(w, http.StatusPreconditionFailed, "PreconditionFailed", "At least one of the pre-conditions you specified did not hold")
 	}
 }
 
-func (s *S3) get(w http.ResponseWriter, name string) {
+func (s *S3) getObject(w http.ResponseWriter, name string) {
 	o, ok := s.objects.get(name)
 	if !ok {
-		refuseS3(w, http.StatusNotFound, "NoSuchKey", "The specified key does not exist.")
+		writeS3Error(w, http.StatusNotFound, "NoSuchKey", "The specified key does not exist.")
 		return
 	}
-	w.Header().Set("Content-Type", o.kind)
-	w.Header().Set("Last-Modified", o.made.Format(http.TimeFormat))
+	w.Header().Set("Content-Type", o.contentType)
+	w.Header().Set("Last-Modified", o.createdAt.Format(http.TimeFormat))
 	for k, v := range o.metadata {
 		w.Header().Set(k, v)
 	}
-	_, _ = w.Write(o.bytes)
+	_, _ = w.Write(o.content)
 }
 
-func refuseS3(w http.ResponseWriter, status int, code, message string) {
-	answerXML(w, status, struct {
+func writeS3Error(w http.ResponseWriter, status int, code, message string) {
+	writeXML(w, status, struct {
 		XMLName       xml.Name `xml:"Error"`
 		Code, Message string
 	}{Code: code, Message: message})
 }
 
-func answerXML(w http.ResponseWriter, status int, v any) {
+func writeXML(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/xml")
 	w.WriteHeader(status)
 	_, _ = io.WriteString(w, xml.Header)

@@ -25,10 +25,10 @@ type Cache struct {
 
 // caches is what a server keeps.
 type caches struct {
-	clock   func() time.Time
-	made    int
-	byName  map[string]*Cache
-	refused map[string]Reply
+	clock    func() time.Time
+	created  int
+	byName   map[string]*Cache
+	failures map[string]Reply
 }
 
 // SetClock gives the server the time at which caches end; without it caches
@@ -44,9 +44,9 @@ func (s *Server) SetClock(now func() time.Time) {
 func (s *Server) RefuseCaches(method string, failure *Reply) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.caches.refused, method)
+	delete(s.caches.failures, method)
 	if failure != nil {
-		s.caches.refused[method] = *failure
+		s.caches.failures[method] = *failure
 	}
 }
 
@@ -63,27 +63,27 @@ func (s *Server) Caches() map[string]Cache {
 	defer s.mu.Unlock()
 	live := map[string]Cache{}
 	for name, c := range s.caches.byName {
-		if s.caches.lives(c) {
+		if s.caches.isLive(c) {
 			live[name] = *c
 		}
 	}
 	return live
 }
 
-func (c *caches) lives(one *Cache) bool { return one != nil && c.clock().Before(one.Expires) }
+func (c *caches) isLive(one *Cache) bool { return one != nil && c.clock().Before(one.Expires) }
 
 // routeCaches adds the methods of cachedContents for both backends.
 func (s *Server) routeCaches(mux *http.ServeMux) {
 	for _, prefix := range []string{"/v1beta/", "/v1beta1/projects/{project}/locations/{location}/"} {
-		mux.HandleFunc("POST "+prefix+"cachedContents", s.cached(s.createCache))
-		mux.HandleFunc("GET "+prefix+"cachedContents/{id}", s.cached(s.readCache))
-		mux.HandleFunc("PATCH "+prefix+"cachedContents/{id}", s.cached(s.extendCache))
-		mux.HandleFunc("DELETE "+prefix+"cachedContents/{id}", s.cached(s.deleteCache))
+		mux.HandleFunc("POST "+prefix+"cachedContents", s.handleCache(s.createCache))
+		mux.HandleFunc("GET "+prefix+"cachedContents/{id}", s.handleCache(s.readCache))
+		mux.HandleFunc("PATCH "+prefix+"cachedContents/{id}", s.handleCache(s.extendCache))
+		mux.HandleFunc("DELETE "+prefix+"cachedContents/{id}", s.handleCache(s.deleteCache))
 	}
 }
 
-// cached records a call about caches and answers it, or refuses.
-func (s *Server) cached(answer func(r *http.Request, req Request) (any, *Reply)) http.HandlerFunc {
+// handleCache records a call about caches and answers it, or refuses.
+func (s *Server) handleCache(answer func(r *http.Request, req Request) (any, *Reply)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		req, err := readRequest(r)
 		if err != nil {
@@ -98,7 +98,7 @@ func (s *Server) cached(answer func(r *http.Request, req Request) (any, *Reply))
 			Failure(http.StatusForbidden, "Method doesn't allow unregistered callers.").writeFailure(w)
 			return
 		}
-		if failure, refused := s.caches.refused[r.Method]; refused {
+		if failure, refused := s.caches.failures[r.Method]; refused {
 			failure.writeFailure(w)
 			return
 		}
@@ -112,7 +112,7 @@ func (s *Server) cached(answer func(r *http.Request, req Request) (any, *Reply))
 }
 
 func (s *Server) createCache(r *http.Request, req Request) (any, *Reply) {
-	ttl, err := lifetime(req.Body)
+	ttl, err := parseTTL(req.Body)
 	if err != nil {
 		return nil, new(Failure(http.StatusBadRequest, err.Error()))
 	}
@@ -120,17 +120,17 @@ func (s *Server) createCache(r *http.Request, req Request) (any, *Reply) {
 	if of == "" {
 		return nil, new(Failure(http.StatusBadRequest, "model is required"))
 	}
-	s.caches.made++
+	s.caches.created++
 	now := s.caches.clock()
 	c := &Cache{
-		Name: fmt.Sprintf("%scachedContents/%d", cacheParent(r), s.caches.made), Model: of,
+		Name: fmt.Sprintf("%scachedContents/%d", cacheParent(r), s.caches.created), Model: of,
 		Created: now, Expires: now.Add(ttl), Body: req.Body,
 	}
 	s.caches.byName[c.Name] = c
 	return c.resource(), nil
 }
 
-func lifetime(body map[string]any) (time.Duration, error) {
+func parseTTL(body map[string]any) (time.Duration, error) {
 	text, _ := body["ttl"].(string)
 	ttl, err := time.ParseDuration(text)
 	if err != nil || ttl <= 0 || !strings.HasSuffix(text, "s") {
@@ -149,13 +149,13 @@ func cacheParent(r *http.Request) string {
 
 func (s *Server) findCache(r *http.Request) (*Cache, *Reply) {
 	c := s.caches.byName[cacheParent(r)+"cachedContents/"+r.PathValue("id")]
-	if !s.caches.lives(c) {
-		return nil, new(noCache())
+	if !s.caches.isLive(c) {
+		return nil, new(cacheNotFound())
 	}
 	return c, nil
 }
 
-func noCache() Reply {
+func cacheNotFound() Reply {
 	return Failure(http.StatusForbidden, "CachedContent not found (or permission denied)")
 }
 
@@ -172,7 +172,7 @@ func (s *Server) extendCache(r *http.Request, req Request) (any, *Reply) {
 	if failure != nil {
 		return nil, failure
 	}
-	ttl, err := lifetime(req.Body)
+	ttl, err := parseTTL(req.Body)
 	if err != nil {
 		return nil, new(Failure(http.StatusBadRequest, err.Error()))
 	}
@@ -216,16 +216,16 @@ func (s *Server) checkCache(req Request) *Reply {
 	defer s.mu.Unlock()
 	c := s.caches.byName[name]
 	switch {
-	case !s.caches.lives(c):
-		return new(noCache())
+	case !s.caches.isLive(c):
+		return new(cacheNotFound())
 	case c.Model != req.Model && !strings.HasSuffix(c.Model, "/"+req.Model):
 		return new(Failure(http.StatusBadRequest, "Model used by GenerateContent request ("+req.Model+") and CachedContent ("+c.Model+") has to be the same."))
 	}
 	return nil
 }
 
-// emptyBody lets a request without a body, such as DELETE, have one.
-func emptyBody(raw []byte) []byte {
+// defaultBody lets a request without a body, such as DELETE, have one.
+func defaultBody(raw []byte) []byte {
 	if len(raw) == 0 {
 		return json.RawMessage("{}")
 	}

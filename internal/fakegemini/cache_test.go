@@ -31,7 +31,7 @@ func TestCaches(t *testing.T) {
 		}
 		return fmt.Sprintf("%s of %s ends in %s", c.Name, c.Model, c.ExpireTime.Sub(now))
 	}
-	ask := func(model string, config *genai.GenerateContentConfig) string {
+	generate := func(model string, config *genai.GenerateContentConfig) string {
 		r, err := client.Models.GenerateContent(ctx, model, genai.Text("hi"), config)
 		if err != nil {
 			return err.Error()
@@ -48,16 +48,16 @@ func TestCaches(t *testing.T) {
 		{"create", in(time.Minute), "cachedContents/1 of models/m ends in 1m0s"},
 		{"extend", name(client.Caches.Update(ctx, "cachedContents/1", &genai.UpdateCachedContentConfig{TTL: time.Hour})), "cachedContents/1 of models/m ends in 1h0m0s"},
 		{"get", name(client.Caches.Get(ctx, "cachedContents/1", nil)), "cachedContents/1 of models/m ends in 1h0m0s"},
-		{"use", ask("m", with), "hi"},
-		{"another model", ask("n", with), "Error 400, Message: Model used by GenerateContent request (n) and CachedContent (models/m) has to be the same., Status: INVALID_ARGUMENT, Details: []"},
+		{"use", generate("m", with), "hi"},
+		{"another model", generate("n", with), "Error 400, Message: Model used by GenerateContent request (n) and CachedContent (models/m) has to be the same., Status: INVALID_ARGUMENT, Details: []"},
 		{
 			"settings beside it",
-			ask("m", &genai.GenerateContentConfig{CachedContent: "cachedContents/1", SystemInstruction: genai.Text("x")[0]}),
+			generate("m", &genai.GenerateContentConfig{CachedContent: "cachedContents/1", SystemInstruction: genai.Text("x")[0]}),
 			"Error 400, Message: CachedContent can not be used with GenerateContent request setting system_instruction, tools or tool_config., Status: INVALID_ARGUMENT, Details: []",
 		},
-		{"delete", deleted(ctx, client, "cachedContents/1"), "deleted"},
-		{"delete again", deleted(ctx, client, "cachedContents/1"), gone},
-		{"use what is gone", ask("m", with), gone},
+		{"delete", deleteCache(ctx, client, "cachedContents/1"), "deleted"},
+		{"delete again", deleteCache(ctx, client, "cachedContents/1"), gone},
+		{"use what is gone", generate("m", with), gone},
 	} {
 		if diff := cmp.Diff(tt.want, tt.got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", tt.name, diff)
@@ -73,7 +73,7 @@ func TestCaches(t *testing.T) {
 	}
 }
 
-func deleted(ctx context.Context, client *genai.Client, name string) string {
+func deleteCache(ctx context.Context, client *genai.Client, name string) string {
 	if _, err := client.Caches.Delete(ctx, name, nil); err != nil {
 		return err.Error()
 	}

@@ -54,11 +54,11 @@ type Request struct {
 
 // New starts a server. The caller closes it.
 func New() *Server {
-	s := &Server{caches: caches{clock: time.Now, byName: map[string]*Cache{}, refused: map[string]Reply{}}}
+	s := &Server{caches: caches{clock: time.Now, byName: map[string]*Cache{}, failures: map[string]Reply{}}}
 	mux := http.NewServeMux()
-	mux.HandleFunc("POST /v1beta/models/{call}", s.answer)
-	mux.HandleFunc("POST /v1beta1/publishers/google/models/{call}", s.answer)
-	mux.HandleFunc("POST /v1beta1/projects/{project}/locations/{location}/publishers/google/models/{call}", s.answer)
+	mux.HandleFunc("POST /v1beta/models/{call}", s.handleCall)
+	mux.HandleFunc("POST /v1beta1/publishers/google/models/{call}", s.handleCall)
+	mux.HandleFunc("POST /v1beta1/projects/{project}/locations/{location}/publishers/google/models/{call}", s.handleCall)
 	s.routeCaches(mux)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		Failure(http.StatusNotFound, "no such method: "+r.Method+" "+r.URL.Path).writeFailure(w)
@@ -94,13 +94,13 @@ func (s *Server) Requests() []Request {
 	return slices.Clone(s.requests)
 }
 
-func (s *Server) answer(w http.ResponseWriter, r *http.Request) {
+func (s *Server) handleCall(w http.ResponseWriter, r *http.Request) {
 	req, err := readRequest(r)
 	if err != nil {
 		Failure(http.StatusBadRequest, "Invalid JSON payload received. "+err.Error()).writeFailure(w)
 		return
 	}
-	s.record(req)
+	s.recordRequest(req)
 	refused := s.checkCache(req)
 	if refused == nil {
 		refused = checkParts(req.Body)
@@ -114,9 +114,9 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request) {
 	case refused != nil:
 		refused.writeFailure(w)
 	case req.Action == "generateContent":
-		s.take(req).writeUnary(w, r)
+		s.nextReply(req).writeUnary(w, r)
 	case req.Action == "streamGenerateContent" && r.URL.Query().Get("alt") == "sse":
-		s.take(req).writeStream(w, r)
+		s.nextReply(req).writeStream(w, r)
 	case req.Action == "countTokens":
 		writeJSON(w, http.StatusOK, map[string]any{"totalTokens": len(strings.Fields(req.user))})
 	default:
@@ -124,13 +124,13 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (s *Server) record(req Request) {
+func (s *Server) recordRequest(req Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.requests = append(s.requests, req)
 }
 
-func (s *Server) take(req Request) Reply {
+func (s *Server) nextReply(req Request) Reply {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.replies) == 0 {
@@ -146,7 +146,7 @@ func readRequest(r *http.Request) (Request, error) {
 	if err != nil {
 		return Request{}, err
 	}
-	raw = emptyBody(raw)
+	raw = defaultBody(raw)
 	name, action, _ := strings.Cut(r.PathValue("call"), ":")
 	req := Request{
 		Path: r.URL.RequestURI(), Model: name, Action: action,

@@ -14,7 +14,7 @@ import (
 	"agenthost/internal/fakegemini"
 )
 
-const hello = `{"contents":[{"role":"user","parts":[{"text":"hello there"}]}]}`
+const helloBody = `{"contents":[{"role":"user","parts":[{"text":"hello there"}]}]}`
 
 func TestAnswers(t *testing.T) {
 	const unary, stream = "/v1beta/models/m:generateContent", "/v1beta/models/m:streamGenerateContent?alt=sse"
@@ -58,7 +58,7 @@ func TestAnswers(t *testing.T) {
 			if tt.reply != nil {
 				s.Enqueue(*tt.reply)
 			}
-			status, body, err := post(t, s, tt.path)
+			status, body, err := postHello(t, s, tt.path)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -76,21 +76,21 @@ func TestCutAndHold(t *testing.T) {
 	cut.Cut = true
 	s.Enqueue(cut, cut)
 	for _, path := range []string{"/v1beta/models/m:generateContent", "/v1beta/models/m:streamGenerateContent?alt=sse"} {
-		if _, body, err := post(t, s, path); !errors.Is(err, io.ErrUnexpectedEOF) {
+		if _, body, err := postHello(t, s, path); !errors.Is(err, io.ErrUnexpectedEOF) {
 			t.Errorf("POST %s = %q, %v, want unexpected EOF", path, body, err)
 		}
 	}
 	hold := make(chan struct{})
 	s.Enqueue(fakegemini.Reply{Hold: hold, Started: func() { close(hold) }})
-	if _, _, err := post(t, s, "/v1beta/models/m:generateContent"); err != nil {
+	if _, _, err := postHello(t, s, "/v1beta/models/m:generateContent"); err != nil {
 		t.Errorf("held answer: %v", err)
 	}
 }
 
-func TestRequestsHoldNoSecret(t *testing.T) {
+func TestRequestsRedactCredential(t *testing.T) {
 	s := fakegemini.New()
 	defer s.Close()
-	if _, _, err := post(t, s, "/v1beta/models/m:generateContent"); err != nil {
+	if _, _, err := postHello(t, s, "/v1beta/models/m:generateContent"); err != nil {
 		t.Fatal(err)
 	}
 	reqs := s.Requests()
@@ -107,9 +107,9 @@ func TestRequestsHoldNoSecret(t *testing.T) {
 	}
 }
 
-func post(t *testing.T, s *fakegemini.Server, path string) (int, string, error) {
+func postHello(t *testing.T, s *fakegemini.Server, path string) (int, string, error) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL()+path, strings.NewReader(hello))
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL()+path, strings.NewReader(helloBody))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -72,7 +72,7 @@ func (r Reply) writeFailure(w http.ResponseWriter) {
 		fmt.Fprint(w, r.Raw)
 		return
 	}
-	failure := map[string]any{"code": r.Status, "message": r.Message, "status": statusWord(r.Status)}
+	failure := map[string]any{"code": r.Status, "message": r.Message, "status": statusName(r.Status)}
 	if r.RetryDelay != "" {
 		failure["details"] = []any{map[string]any{
 			"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": r.RetryDelay,
@@ -82,8 +82,8 @@ func (r Reply) writeFailure(w http.ResponseWriter) {
 }
 
 func (r Reply) writeUnary(w http.ResponseWriter, req *http.Request) {
-	r.start()
-	if !r.wait(req) {
+	r.signalStart()
+	if !r.waitForHold(req) {
 		return
 	}
 	switch {
@@ -94,16 +94,16 @@ func (r Reply) writeUnary(w http.ResponseWriter, req *http.Request) {
 	case r.Cut:
 		w.Header().Set("Content-Length", "1000")
 		fmt.Fprint(w, `{"candidates":[`)
-		cut(w)
+		closeMidway(w)
 	default:
-		writeJSON(w, http.StatusOK, r.chunk(r.whole(), true))
+		writeJSON(w, http.StatusOK, r.buildChunk(r.joinTexts(), true))
 	}
 }
 
 func (r Reply) writeStream(w http.ResponseWriter, req *http.Request) {
-	r.start()
+	r.signalStart()
 	if r.Status != 0 {
-		if r.wait(req) {
+		if r.waitForHold(req) {
 			r.writeFailure(w)
 		}
 		return
@@ -112,27 +112,27 @@ func (r Reply) writeStream(w http.ResponseWriter, req *http.Request) {
 	broken := r.Cut || r.Raw != ""
 	for i, p := range r.Parts {
 		last := i == len(r.Parts)-1 && !broken
-		writeBlock(w, r.chunk([]*genai.Part{p}, last))
-		if i == 0 && !r.wait(req) {
+		writeBlock(w, r.buildChunk([]*genai.Part{p}, last))
+		if i == 0 && !r.waitForHold(req) {
 			return
 		}
 	}
 	if len(r.Parts) == 0 && !broken {
-		writeBlock(w, r.chunk(nil, true))
+		writeBlock(w, r.buildChunk(nil, true))
 	}
 	fmt.Fprint(w, r.Raw)
 	if r.Cut {
-		cut(w)
+		closeMidway(w)
 	}
 }
 
-func (r Reply) start() {
+func (r Reply) signalStart() {
 	if r.Started != nil {
 		r.Started()
 	}
 }
 
-func (r Reply) wait(req *http.Request) bool {
+func (r Reply) waitForHold(req *http.Request) bool {
 	if r.Hold == nil {
 		return true
 	}
@@ -144,8 +144,8 @@ func (r Reply) wait(req *http.Request) bool {
 	}
 }
 
-// whole joins adjacent texts, as the service does in an answer of one piece.
-func (r Reply) whole() []*genai.Part {
+// joinTexts joins adjacent texts, as the service does in an answer of one piece.
+func (r Reply) joinTexts() []*genai.Part {
 	var parts []*genai.Part
 	for _, p := range r.Parts {
 		if n := len(parts); n > 0 && p.Text != "" && parts[n-1].Text != "" && p.Thought == parts[n-1].Thought {
@@ -159,7 +159,7 @@ func (r Reply) whole() []*genai.Part {
 	return parts
 }
 
-func (r Reply) chunk(parts []*genai.Part, last bool) *genai.GenerateContentResponse {
+func (r Reply) buildChunk(parts []*genai.Part, last bool) *genai.GenerateContentResponse {
 	chunk := &genai.GenerateContentResponse{ModelVersion: "fake-gemini"}
 	if r.Block != "" {
 		chunk.PromptFeedback = &genai.GenerateContentResponsePromptFeedback{BlockReason: r.Block}
@@ -193,7 +193,7 @@ func writeBlock(w http.ResponseWriter, v any) {
 	_ = http.NewResponseController(w).Flush()
 }
 
-func cut(w http.ResponseWriter) {
+func closeMidway(w http.ResponseWriter) {
 	rc := http.NewResponseController(w)
 	_ = rc.Flush()
 	if conn, _, err := rc.Hijack(); err == nil {
@@ -201,7 +201,7 @@ func cut(w http.ResponseWriter) {
 	}
 }
 
-func statusWord(code int) string {
+func statusName(code int) string {
 	switch code {
 	case http.StatusBadRequest:
 		return "INVALID_ARGUMENT"

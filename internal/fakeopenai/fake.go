@@ -38,7 +38,7 @@ type Request struct {
 func New() *Server {
 	s := &Server{}
 	mux := http.NewServeMux()
-	mux.HandleFunc("POST /v1/chat/completions", s.answer)
+	mux.HandleFunc("POST /v1/chat/completions", s.handleCompletion)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		writeFailure(w, Reply{Status: http.StatusNotFound, Message: "Invalid URL (" + r.Method + " " + r.URL.Path + ")"})
 	})
@@ -73,27 +73,27 @@ func (s *Server) Requests() []Request {
 	return slices.Clone(s.requests)
 }
 
-func (s *Server) answer(w http.ResponseWriter, r *http.Request) {
+func (s *Server) handleCompletion(w http.ResponseWriter, r *http.Request) {
 	req := Request{Header: r.Header.Clone()}
 	req.Key, _ = strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	err := json.NewDecoder(r.Body).Decode(&req.Body)
 	if err == nil {
-		err = check(req.Body)
+		err = checkRequest(req.Body)
 	}
-	reply := s.take(req)
+	reply := s.nextReply(req)
 	if err != nil {
 		writeFailure(w, Reply{Status: http.StatusBadRequest, Message: err.Error()})
 		return
 	}
 	if streaming, _ := req.Body["stream"].(bool); streaming {
 		options, _ := req.Body["stream_options"].(map[string]any)
-		reply.stream(w, r, options["include_usage"] == true)
+		reply.streamReply(w, r, options["include_usage"] == true)
 		return
 	}
-	reply.write(w, r)
+	reply.writeReply(w, r)
 }
 
-func (s *Server) take(req Request) Reply {
+func (s *Server) nextReply(req Request) Reply {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.requests = append(s.requests, req)
@@ -105,8 +105,8 @@ func (s *Server) take(req Request) Reply {
 	return reply
 }
 
-// check refuses what OpenAI refuses.
-func check(body map[string]any) error {
+// checkRequest refuses what OpenAI refuses.
+func checkRequest(body map[string]any) error {
 	messages, _ := body["messages"].([]any)
 	if body["model"] == nil || len(messages) == 0 {
 		return fmt.Errorf("you must provide a model and messages")

@@ -37,7 +37,7 @@ type Reply struct {
 // A Call is a tool call of a reply.
 type Call struct{ ID, Name, Arguments string }
 
-func (r Reply) finish() string {
+func (r Reply) finishReason() string {
 	switch {
 	case r.Finish != "":
 		return r.Finish
@@ -47,8 +47,8 @@ func (r Reply) finish() string {
 	return "stop"
 }
 
-// begin says whether there is an answer to write.
-func (r Reply) begin(w http.ResponseWriter) bool {
+// startReply says whether there is an answer to write.
+func (r Reply) startReply(w http.ResponseWriter) bool {
 	if r.Started != nil {
 		r.Started()
 	}
@@ -58,7 +58,7 @@ func (r Reply) begin(w http.ResponseWriter) bool {
 	return r.Status == 0
 }
 
-func (r Reply) wait(req *http.Request) bool {
+func (r Reply) waitForHold(req *http.Request) bool {
 	if r.Hold == nil {
 		return true
 	}
@@ -70,8 +70,8 @@ func (r Reply) wait(req *http.Request) bool {
 	}
 }
 
-func (r Reply) write(w http.ResponseWriter, req *http.Request) {
-	if !r.begin(w) || !r.wait(req) {
+func (r Reply) writeReply(w http.ResponseWriter, req *http.Request) {
+	if !r.startReply(w) || !r.waitForHold(req) {
 		return
 	}
 	if r.Raw != "" {
@@ -95,7 +95,7 @@ func (r Reply) write(w http.ResponseWriter, req *http.Request) {
 		}
 		message["tool_calls"] = calls
 	}
-	answer := chunk(map[string]any{"index": 0, "message": message, "finish_reason": r.finish()})
+	answer := newChunk(map[string]any{"index": 0, "message": message, "finish_reason": r.finishReason()})
 	answer["object"] = "chat.completion"
 	if r.Usage != nil {
 		answer["usage"] = r.Usage
@@ -104,25 +104,25 @@ func (r Reply) write(w http.ResponseWriter, req *http.Request) {
 	_ = json.NewEncoder(w).Encode(answer)
 }
 
-func chunk(choices ...any) map[string]any {
+func newChunk(choices ...any) map[string]any {
 	return map[string]any{"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": "fake-openai", "choices": append([]any{}, choices...)}
 }
 
-func (r Reply) stream(w http.ResponseWriter, req *http.Request, usage bool) {
-	if !r.begin(w) {
+func (r Reply) streamReply(w http.ResponseWriter, req *http.Request, usage bool) {
+	if !r.startReply(w) {
 		return
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
 	delta := func(d map[string]any) {
-		writeEvent(w, chunk(map[string]any{"index": 0, "delta": d, "finish_reason": nil}))
+		writeEvent(w, newChunk(map[string]any{"index": 0, "delta": d, "finish_reason": nil}))
 	}
 	delta(map[string]any{"role": "assistant", "content": ""})
 	if r.Thought != "" {
 		delta(map[string]any{"reasoning_content": r.Thought})
 	}
-	for i, piece := range r.Pieces {
-		delta(map[string]any{"content": piece})
-		if i == 0 && !r.wait(req) {
+	for i, chunk := range r.Pieces {
+		delta(map[string]any{"content": chunk})
+		if i == 0 && !r.waitForHold(req) {
 			return
 		}
 	}
@@ -132,17 +132,17 @@ func (r Reply) stream(w http.ResponseWriter, req *http.Request, usage bool) {
 	for i, c := range r.Calls {
 		half := len(c.Arguments) / 2
 		delta(map[string]any{"tool_calls": []any{map[string]any{"index": i, "id": c.ID, "type": "function", "function": map[string]any{"name": c.Name, "arguments": ""}}}})
-		for _, piece := range []string{c.Arguments[:half], c.Arguments[half:]} {
-			delta(map[string]any{"tool_calls": []any{map[string]any{"index": i, "function": map[string]any{"arguments": piece}}}})
+		for _, chunk := range []string{c.Arguments[:half], c.Arguments[half:]} {
+			delta(map[string]any{"tool_calls": []any{map[string]any{"index": i, "function": map[string]any{"arguments": chunk}}}})
 		}
 	}
 	if r.Raw != "" {
 		fmt.Fprint(w, r.Raw)
 		return
 	}
-	writeEvent(w, chunk(map[string]any{"index": 0, "delta": map[string]any{}, "finish_reason": r.finish()}))
+	writeEvent(w, newChunk(map[string]any{"index": 0, "delta": map[string]any{}, "finish_reason": r.finishReason()}))
 	if usage {
-		last := chunk()
+		last := newChunk()
 		last["usage"] = r.Usage
 		writeEvent(w, last)
 	}

@@ -22,7 +22,7 @@ func main() {
 		err = cmd.Start()
 	}
 	if err == nil {
-		err = errors.Join(report(out, os.Stdout), cmd.Wait())
+		err = errors.Join(printReport(out, os.Stdout), cmd.Wait())
 	}
 	var exit *exec.ExitError
 	switch {
@@ -40,11 +40,11 @@ type event struct {
 }
 
 // A test is one of a package; without a name it is the package itself.
-type test struct{ pkg, name string }
+type testID struct{ pkg, name string }
 
-// report prints the events of a run.
-func report(in io.Reader, out io.Writer) error {
-	held := map[test][]string{}
+// printReport prints the events of a run.
+func printReport(in io.Reader, out io.Writer) error {
+	held := map[testID][]string{}
 	lines := bufio.NewReader(in)
 	for {
 		line, err := lines.ReadString('\n')
@@ -53,7 +53,7 @@ func report(in io.Reader, out io.Writer) error {
 			if json.Unmarshal([]byte(line), &ev) != nil {
 				ev = event{Action: "build-output", Output: line} // not of a test
 			}
-			if _, err := io.WriteString(out, ev.text(held)); err != nil {
+			if _, err := io.WriteString(out, ev.render(held)); err != nil {
 				return err
 			}
 		}
@@ -66,10 +66,10 @@ func report(in io.Reader, out io.Writer) error {
 	}
 }
 
-// text is what an event adds to the report. The output of a test is held until it is
+// render is what an event adds to the report. The output of a test is held until it is
 // known how the test ended.
-func (ev *event) text(held map[test][]string) string {
-	of := test{ev.Package, ev.Test}
+func (ev *event) render(held map[testID][]string) string {
+	id := testID{ev.Package, ev.Test}
 	switch ev.Action {
 	case "build-output":
 		return ev.Output
@@ -80,16 +80,16 @@ func (ev *event) text(held map[test][]string) string {
 		if ev.Test == "" && isVerdict(ev.Output) {
 			return ev.Output
 		}
-		held[of] = append(held[of], ev.Output)
+		held[id] = append(held[id], ev.Output)
 		return ""
 	case "pass", "fail", "skip":
-		output := held[of]
-		delete(held, of)
+		output := held[id]
+		delete(held, id)
 		switch {
 		case ev.Action == "fail":
 			return strings.Join(output, "")
 		case ev.Action == "skip" && ev.Test != "":
-			return fmt.Sprintf("SKIPPED: %s %s: %s\n", ev.Package, ev.Test, reason(output))
+			return fmt.Sprintf("SKIPPED: %s %s: %s\n", ev.Package, ev.Test, skipReason(output))
 		}
 	}
 	return ""
@@ -100,14 +100,14 @@ func isVerdict(line string) bool {
 	return strings.HasPrefix(line, "ok  \t") || strings.HasPrefix(line, "?   \t") || strings.HasPrefix(line, "FAIL\t")
 }
 
-// reason is what a skipped test printed, in one line.
-func reason(output []string) string {
-	var said []string
+// skipReason is what a skipped test printed, in one line.
+func skipReason(output []string) string {
+	var lines []string
 	for _, line := range output {
 		line = strings.TrimSpace(line)
 		if line != "" && !strings.HasPrefix(line, "--- SKIP") {
-			said = append(said, line)
+			lines = append(lines, line)
 		}
 	}
-	return strings.Join(said, " ")
+	return strings.Join(lines, " ")
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // A test file that skips in both ways, fails and passes.
-const suite = `package a
+const sampleTests = `package a
 
 import "testing"
 
@@ -21,8 +21,8 @@ func TestFails(t *testing.T) {
 }
 `
 
-// runIn runs a program in a folder, and returns what it printed.
-func runIn(t *testing.T, dir string, args ...string) string {
+// runCommand runs a program in a folder, and returns what it printed.
+func runCommand(t *testing.T, dir string, args ...string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), args[0], args[1:]...)
 	cmd.Dir = dir
@@ -31,14 +31,14 @@ func runIn(t *testing.T, dir string, args ...string) string {
 	return string(out)
 }
 
-// skips is what .ci/skips finds in a log.
-func skips(t *testing.T, log string) string {
+// findSkips is what .ci/skips finds in a log.
+func findSkips(t *testing.T, log string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "log")
 	if err := os.WriteFile(file, []byte(log), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return runIn(t, "../..", ".ci/skips", file)
+	return runCommand(t, "../..", ".ci/skips", file)
 }
 
 func writeFile(t *testing.T, name, text string) {
@@ -53,9 +53,9 @@ func writeFile(t *testing.T, name, text string) {
 func TestSkippedTestsAreReported(t *testing.T) {
 	dir := t.TempDir()
 	writeFile(t, filepath.Join(dir, "go.mod"), "module example.org/a\n\ngo 1.26\n")
-	writeFile(t, filepath.Join(dir, "a_test.go"), suite)
+	writeFile(t, filepath.Join(dir, "a_test.go"), sampleTests)
 	var out strings.Builder
-	if err := report(strings.NewReader(runIn(t, dir, "go", "test", "-json", ".")), &out); err != nil {
+	if err := printReport(strings.NewReader(runCommand(t, dir, "go", "test", "-json", ".")), &out); err != nil {
 		t.Fatal(err)
 	}
 	log := out.String()
@@ -70,10 +70,10 @@ func TestSkippedTestsAreReported(t *testing.T) {
 	if strings.Contains(log, "quiet") || strings.Contains(log, "=== RUN") {
 		t.Errorf("the report has more than failures:\n%s", log)
 	}
-	if got := strings.Count(skips(t, log), "\n"); got != 2 {
+	if got := strings.Count(findSkips(t, log), "\n"); got != 2 {
 		t.Errorf(".ci/skips finds %d lines, want 2", got)
 	}
-	if plain := runIn(t, dir, "go", "test", "-run", "TestSkips|TestPasses", "."); strings.Contains(plain, "SKIP") || skips(t, plain) != "" {
+	if plain := runCommand(t, dir, "go", "test", "-run", "TestSkips|TestPasses", "."); strings.Contains(plain, "SKIP") || findSkips(t, plain) != "" {
 		t.Errorf("go test reports the skipped test itself: %s", plain)
 	}
 }
@@ -84,7 +84,7 @@ func TestBuildFailureIsReported(t *testing.T) {
 	writeFile(t, filepath.Join(dir, "go.mod"), "module example.org/a\n\ngo 1.26\n")
 	writeFile(t, filepath.Join(dir, "a_test.go"), "package a\n\nvar x int = true\n")
 	var out strings.Builder
-	if err := report(strings.NewReader(runIn(t, dir, "go", "test", "-json", ".")), &out); err != nil {
+	if err := printReport(strings.NewReader(runCommand(t, dir, "go", "test", "-json", ".")), &out); err != nil {
 		t.Fatal(err)
 	}
 	if log := out.String(); !strings.Contains(log, "a_test.go:3:13: cannot use true") || !strings.Contains(log, "FAIL\texample.org/a [build failed]") {
@@ -98,17 +98,17 @@ func TestSkippedNodeTestsAreFound(t *testing.T) {
 	file := filepath.Join(dir, "a.test.mjs")
 	runNode := func(text string) string {
 		writeFile(t, file, "import { test } from 'node:test';\n"+text)
-		return runIn(t, dir, "node", "--test", "--test-reporter=spec", file)
+		return runCommand(t, dir, "node", "--test", "--test-reporter=spec", file)
 	}
-	if log := runNode("test('passes', () => {});\n"); !strings.Contains(log, "pass 1") || skips(t, log) != "" {
-		t.Errorf("without a skip: %q in\n%s", skips(t, log), log)
+	if log := runNode("test('passes', () => {});\n"); !strings.Contains(log, "pass 1") || findSkips(t, log) != "" {
+		t.Errorf("without a skip: %q in\n%s", findSkips(t, log), log)
 	}
 	for _, text := range []string{"test.skip('a', () => {});\n", "test('a', (t) => t.skip('no browser'));\n", "test.todo('a');\n"} {
-		if log := runNode(text); skips(t, log) == "" {
+		if log := runNode(text); findSkips(t, log) == "" {
 			t.Errorf("the skip is not found in:\n%s", log)
 		}
 	}
-	if skips(t, "SKIPPED: ui-test needs Chromium\n") == "" {
+	if findSkips(t, "SKIPPED: ui-test needs Chromium\n") == "" {
 		t.Error("the skip of ui-test/run.sh is not found")
 	}
 }

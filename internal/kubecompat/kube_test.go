@@ -19,7 +19,7 @@ import (
 const manifests = "../../deploy/kubernetes"
 
 // kinds are the types of what is deployed.
-func kinds() map[string]any {
+func resourceTypes() map[string]any {
 	return map[string]any{
 		"Deployment": &appsv1.Deployment{}, "Service": &corev1.Service{}, "ConfigMap": &corev1.ConfigMap{}, "Secret": &corev1.Secret{},
 		"PodDisruptionBudget": &policyv1.PodDisruptionBudget{}, "NetworkPolicy": &networkingv1.NetworkPolicy{},
@@ -29,17 +29,17 @@ func kinds() map[string]any {
 // What kustomize makes of the folder has only fields that Kubernetes knows, with
 // values of their types, and so has the Secret beside it.
 func TestManifestsDecode(t *testing.T) {
-	made, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), manifests)
+	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), manifests)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var names []string
-	for _, r := range made.Resources() {
+	for _, r := range resources.Resources() {
 		text, err := r.AsYAML()
 		if err != nil {
 			t.Fatal(err)
 		}
-		decode(t, r.GetKind(), text)
+		decodeStrict(t, r.GetKind(), text)
 		names = append(names, r.GetKind())
 	}
 	slices.Sort(names)
@@ -51,18 +51,18 @@ func TestManifestsDecode(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	decode(t, "Secret", secret)
+	decodeStrict(t, "Secret", secret)
 }
 
 // kustomize gives the pods the names of the ConfigMaps that it makes.
-func TestPodsMountWhatIsMade(t *testing.T) {
-	made, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), manifests)
+func TestPodsMountGeneratedConfigMaps(t *testing.T) {
+	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), manifests)
 	if err != nil {
 		t.Fatal(err)
 	}
 	maps := map[string]bool{}
 	var deployment appsv1.Deployment
-	for _, r := range made.Resources() {
+	for _, r := range resources.Resources() {
 		if r.GetKind() == "ConfigMap" {
 			maps[r.GetName()] = true
 		}
@@ -77,9 +77,9 @@ func TestPodsMountWhatIsMade(t *testing.T) {
 	}
 }
 
-func decode(t *testing.T, kind string, text []byte) {
+func decodeStrict(t *testing.T, kind string, text []byte) {
 	t.Helper()
-	into := kinds()[kind]
+	into := resourceTypes()[kind]
 	if into == nil {
 		t.Fatalf("nothing of the kind %s is expected", kind)
 	}

@@ -15,14 +15,14 @@ import (
 )
 
 const (
-	// every is how often a collection costs next to nothing.
-	every = 2 * time.Second
+	// interval is how often a collection costs next to nothing.
+	interval = 2 * time.Second
 	// The bounds of the garbage, in percent of what is in use. Go's own is 100,
 	// which is too little only as long as both together are less than room.
-	least, most = 20, 100
-	room        = 128 << 20
-	// smallest is the heap that Go takes a share of where there is less.
-	smallest = 4 << 20
+	minPercent, maxPercent = 20, 100
+	heapRoom               = 128 << 20
+	// minHeap is the heap that Go takes a share of where there is less.
+	minHeap = 4 << 20
 )
 
 // Keep sets the pace from now on, for as long as the process lives. It leaves a
@@ -31,56 +31,56 @@ func Keep() {
 	if os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" {
 		return
 	}
-	p := &pacer{percent: most, seen: time.Now()}
-	p.read()
-	p.watch()
+	p := &pacer{percent: maxPercent, lastCollection: time.Now()}
+	p.readMetrics()
+	p.watchCollections()
 }
 
 // A pacer looks at each collection.
 type pacer struct {
-	percent int
-	seen    time.Time // the last collection
-	// used is what GOGC is a share of: what is left of the heap, stacks and
+	percent        int
+	lastCollection time.Time // the last collection
+	// inUse is what GOGC is a share of: what is left of the heap, stacks and
 	// variables. made is all that was ever allocated. Both are bytes.
-	used, made uint64
+	inUse, allocated uint64
 }
 
-// watch waits for a collection: it is when a thing goes that nobody has.
-func (p *pacer) watch() {
+// watchCollections waits for a collection: it is when a thing goes that nobody has.
+func (p *pacer) watchCollections() {
 	runtime.AddCleanup(new([32]byte), func(p *pacer) {
-		p.adjust(time.Now())
-		p.watch()
+		p.adjustPercent(time.Now())
+		p.watchCollections()
 	}, p)
 }
 
-func (p *pacer) adjust(now time.Time) {
-	made, took := p.made, now.Sub(p.seen)
-	p.seen = now
-	p.read()
-	if percent := share(p.used, p.made-made, took); percent != p.percent {
+func (p *pacer) adjustPercent(now time.Time) {
+	made, took := p.allocated, now.Sub(p.lastCollection)
+	p.lastCollection = now
+	p.readMetrics()
+	if percent := computePercent(p.inUse, p.allocated-made, took); percent != p.percent {
 		p.percent = percent
 		debug.SetGCPercent(percent)
 	}
 }
 
-func (p *pacer) read() {
-	found := []metrics.Sample{
+func (p *pacer) readMetrics() {
+	samples := []metrics.Sample{
 		{Name: "/gc/heap/allocs:bytes"}, {Name: "/gc/heap/live:bytes"}, {Name: "/gc/scan/stack:bytes"}, {Name: "/gc/scan/globals:bytes"},
 	}
-	metrics.Read(found)
-	p.made, p.used = found[0].Value.Uint64(), 0
-	for _, sample := range found[1:] {
-		p.used += sample.Value.Uint64()
+	metrics.Read(samples)
+	p.allocated, p.inUse = samples[0].Value.Uint64(), 0
+	for _, sample := range samples[1:] {
+		p.inUse += sample.Value.Uint64()
 	}
 }
 
-// share is how much garbage, in percent of what is used, comes together in the time
+// computePercent is how much garbage, in percent of what is used, comes together in the time
 // of every, where so many bytes were made in the time that it took.
-func share(used, made uint64, took time.Duration) int {
+func computePercent(used, made uint64, took time.Duration) int {
 	if used == 0 || took <= 0 {
-		return most
+		return maxPercent
 	}
-	percent := 100 * float64(made) * float64(every) / float64(took) / float64(used)
-	bound := max(most, 100*room/float64(max(used, smallest))-100)
-	return int(math.Round(min(max(percent, least), bound)))
+	percent := 100 * float64(made) * float64(interval) / float64(took) / float64(used)
+	bound := max(maxPercent, 100*heapRoom/float64(max(used, minHeap))-100)
+	return int(math.Round(min(max(percent, minPercent), bound)))
 }

@@ -9,7 +9,7 @@ import (
 
 // Garbage may be what comes together in two seconds, but at least a fifth of what
 // is in use, and at most as much as that, or what makes 128 MB with it.
-func TestShare(t *testing.T) {
+func TestComputePercent(t *testing.T) {
 	const mega = 1 << 20
 	tests := []struct {
 		name       string
@@ -28,7 +28,7 @@ func TestShare(t *testing.T) {
 		{"something is made of little", 16 * mega, 8 * mega, time.Second, 100},
 	}
 	for _, tt := range tests {
-		if got := share(tt.used, tt.made, tt.took); got != tt.want {
+		if got := computePercent(tt.used, tt.made, tt.took); got != tt.want {
 			t.Errorf("%s: share() = %d, want %d", tt.name, got, tt.want)
 		}
 	}
@@ -36,24 +36,24 @@ func TestShare(t *testing.T) {
 
 // The collector of a process that made next to nothing for a long time comes
 // sooner, and one that makes much gets its garbage back.
-func TestAdjust(t *testing.T) {
-	defer debug.SetGCPercent(debug.SetGCPercent(most))
+func TestAdjustPercent(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(maxPercent))
 	runtime.GC()
-	p := &pacer{percent: most}
-	p.read()
-	p.adjust(p.seen.Add(time.Hour))
-	if got := debug.SetGCPercent(most); got != least {
-		t.Errorf("after an hour of nothing the collector is at %d, want %d", got, least)
+	p := &pacer{percent: maxPercent}
+	p.readMetrics()
+	p.adjustPercent(p.lastCollection.Add(time.Hour))
+	if got := debug.SetGCPercent(maxPercent); got != minPercent {
+		t.Errorf("after an hour of nothing the collector is at %d, want %d", got, minPercent)
 	}
-	p.made = 0
-	p.adjust(p.seen.Add(time.Nanosecond))
-	if p.percent < most {
-		t.Errorf("after much in no time the collector is at %d, want %d or more", p.percent, most)
+	p.allocated = 0
+	p.adjustPercent(p.lastCollection.Add(time.Nanosecond))
+	if p.percent < maxPercent {
+		t.Errorf("after much in no time the collector is at %d, want %d or more", p.percent, maxPercent)
 	}
 }
 
 // Whoever sets the collector has set it.
-func TestKeepLeavesUsersAlone(t *testing.T) {
+func TestKeepRespectsEnvironment(t *testing.T) {
 	for _, name := range []string{"GOGC", "GOMEMLIMIT"} {
 		t.Setenv(name, "100")
 		defer debug.SetGCPercent(debug.SetGCPercent(70))

@@ -10,7 +10,7 @@ import (
 // Files of apps, by their paths below a folder.
 type files map[string]string
 
-func (fs files) write(dir string) error {
+func (fs files) writeTo(dir string) error {
 	for name, text := range fs {
 		path := filepath.Join(dir, name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
@@ -23,22 +23,22 @@ func (fs files) write(dir string) error {
 	return nil
 }
 
-// save replaces a file as editors do: the new one is written beside it and
+// saveFile replaces a file as editors do: the new one is written beside it and
 // takes its name.
-func save(path, text string) error {
-	beside := path + "~"
-	if err := os.WriteFile(beside, []byte(text), 0o600); err != nil {
+func saveFile(path, text string) error {
+	temp := path + "~"
+	if err := os.WriteFile(temp, []byte(text), 0o600); err != nil {
 		return err
 	}
-	return os.Rename(beside, path)
+	return os.Rename(temp, path)
 }
 
-const scripted = "models:\n  demo: {provider: scripted, script: script.yaml}\n"
+const scriptedModel = "models:\n  demo: {provider: scripted, script: script.yaml}\n"
 
-// clerk notes each message with a tool and then answers: four events a turn.
-func clerk() files {
+// clerkApp notes each message with a tool and then answers: four events a turn.
+func clerkApp() files {
 	return files{
-		"clerk/app.yaml": scripted,
+		"clerk/app.yaml": scriptedModel,
 		"clerk/root_agent.yaml": `name: clerk
 model: demo
 instruction: Note everything.
@@ -52,12 +52,12 @@ tools:
 	}
 }
 
-// ledger answers each message, and notes some of them with a tool first. What
+// ledgerApp answers each message, and notes some of them with a tool first. What
 // was cut off can be resumed. The model takes a moment for its answer, or
 // for each piece of it, so that kills come between the events of a turn.
-func ledger() files {
+func ledgerApp() files {
 	return files{
-		"ledger/app.yaml": "resumability_config: {is_resumable: true}\n" + scripted,
+		"ledger/app.yaml": "resumability_config: {is_resumable: true}\n" + scriptedModel,
 		"ledger/root_agent.yaml": `name: ledger
 model: demo
 instruction: Note what is to be noted.
@@ -75,11 +75,11 @@ tools:
 	}
 }
 
-// guide says what its instruction says. Asked for "slow", it calls a tool
+// guideApp says what its instruction says. Asked for "slow", it calls a tool
 // after a while, and answers in a second call of the model.
-func guide() files {
+func guideApp() files {
 	return files{
-		"guide/app.yaml":        scripted,
+		"guide/app.yaml":        scriptedModel,
 		"guide/root_agent.yaml": guideAgent(0),
 		"guide/script.yaml": `- when: responses.think != nil
   text: "Turn {turn}: {instruction}"
@@ -100,13 +100,13 @@ tools:
 `, rule)
 }
 
-// many makes apps of some agents each, as people write them: an instruction
+// generateApps makes apps of some agents each, as people write them: an instruction
 // with state, a tool of the app's and one of their own.
-func many(apps, agents int) files {
+func generateApps(apps, agents int) files {
 	fs := files{}
 	for a := range apps {
 		dir := fmt.Sprintf("app_%03d/", a)
-		fs[dir+"app.yaml"] = scripted + lookupTool
+		fs[dir+"app.yaml"] = scriptedModel + lookupTool
 		fs[dir+"script.yaml"] = "- text: \"{instruction}\"\n"
 		var root strings.Builder
 		root.WriteString(officeAgent("root"))
@@ -155,9 +155,9 @@ tools:
 `, "NAME", name)
 }
 
-// prey answers, notes what it is told, and tells what it knows: an app that
+// victimApp answers, notes what it is told, and tells what it knows: an app that
 // hostile clients talk with.
-func prey() files {
+func victimApp() files {
 	return files{
 		"prey/root_agent.yaml": `name: prey
 model: demo
@@ -166,7 +166,7 @@ tools:
   - expr: {name: note, params: {text: string}, value: args.text, set: {k: args.text}}
   - name: load_artifacts
 `,
-		"prey/app.yaml": "resumability_config: {is_resumable: true}\n" + scripted,
+		"prey/app.yaml": "resumability_config: {is_resumable: true}\n" + scriptedModel,
 		"prey/script.yaml": `- when: responses.note != nil
   text: "Noted: {user}"
   chunks: 3

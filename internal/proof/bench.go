@@ -12,27 +12,27 @@ import (
 )
 
 // A ratio is what is read of one workload in the bench's report.
-type ratio struct {
+type benchResult struct {
 	Workload string  `json:"workload"`
 	Target   float64 `json:"target"`
 	Ratio    float64 `json:"ratio"`
-	Limit    cost    `json:"limit"`
+	Limit    opCost  `json:"limit"`
 	Sides    []struct {
 		Side  string `json:"side"`
 		Error string `json:"error"`
-		cost
+		opCost
 	} `json:"sides"`
 }
 
 // A cost is what one operation took, or may take.
-type cost struct {
+type opCost struct {
 	CPU    time.Duration `json:"cpuNs"`
 	Allocs float64       `json:"allocs"`
 }
 
-// compareWithADK runs the quick form of the bench. It is built first, so that
+// benchRows runs the quick form of the bench. It is built first, so that
 // it is one process, which can be ended.
-func compareWithADK(ctx context.Context, l *lab) ([]row, error) {
+func benchRows(ctx context.Context, l *lab) ([]row, error) {
 	program, file := filepath.Join(l.dir, "bench"), filepath.Join(l.dir, "bench.json")
 	build := exec.CommandContext(ctx, "go", "build", "-o", program, ".")
 	build.Dir = l.bench
@@ -53,7 +53,7 @@ func readRatios(file string) ([]row, error) {
 		return nil, err
 	}
 	var report struct {
-		Results []ratio `json:"results"`
+		Results []benchResult `json:"results"`
 	}
 	if err := json.Unmarshal(text, &report); err != nil {
 		return nil, fmt.Errorf("reading the bench's report: %w", err)
@@ -63,21 +63,21 @@ func readRatios(file string) ([]row, error) {
 	}
 	var rows []row
 	for _, r := range report.Results {
-		rows = append(rows, r.row())
-		if r.Limit != (cost{}) {
+		rows = append(rows, r.targetRow())
+		if r.Limit != (opCost{}) {
 			rows = append(rows, r.limitRow())
 		}
 	}
 	return rows, nil
 }
 
-// row is a workload's line. One without a target only has to be measured.
-func (r ratio) row() row {
+// targetRow is a workload's line. One without a target only has to be measured.
+func (r benchResult) targetRow() row {
 	promised := r.Workload + ": measured beside adk-go"
 	if r.Target > 0 {
 		promised = fmt.Sprintf("%s: %.3g× less CPU than adk-go", r.Workload, r.Target)
 	}
-	shown := fmt.Sprintf("%.*f×", decimals(r.Ratio), r.Ratio)
+	shown := fmt.Sprintf("%.*f×", ratioDecimals(r.Ratio), r.Ratio)
 	for _, s := range r.Sides {
 		if s.Error != "" {
 			shown += fmt.Sprintf("; %s failed: %s", s.Side, s.Error)
@@ -87,11 +87,11 @@ func (r ratio) row() row {
 }
 
 // limitRow is the line of what agenthost may take at most.
-func (r ratio) limitRow() row {
-	var took cost
+func (r benchResult) limitRow() row {
+	var took opCost
 	for _, s := range r.Sides {
 		if s.Side == "agenthost" {
-			took = s.cost
+			took = s.opCost
 		}
 	}
 	micros := func(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
@@ -102,9 +102,9 @@ func (r ratio) limitRow() row {
 	}
 }
 
-// decimals are those that a ratio is printed with: three digits, so that one
+// ratioDecimals are those that a ratio is printed with: three digits, so that one
 // just below its target is not printed as if it reached it.
-func decimals(ratio float64) int {
+func ratioDecimals(ratio float64) int {
 	switch {
 	case ratio < 10:
 		return 2

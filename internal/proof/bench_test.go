@@ -37,7 +37,7 @@ func TestReadRatios(t *testing.T) {
 	}
 }
 
-func TestReadRatiosOfNothing(t *testing.T) {
+func TestReadRatiosEmpty(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "bench.json")
 	if err := os.WriteFile(file, []byte("{}"), 0o600); err != nil {
 		t.Fatal(err)

@@ -28,35 +28,35 @@ type bomb struct {
 	setOff func(ctx context.Context) error
 }
 
-// resourceBombs is M27.
-func resourceBombs(ctx context.Context, l *lab) ([]row, error) {
+// bombRows is M27.
+func bombRows(ctx context.Context, l *lab) ([]row, error) {
 	all, err := yamlBombs(filepath.Join(l.dir, "bombs"))
 	if err != nil {
 		return nil, err
 	}
 	all = append(append(all, expressionBombs()...), valueBombs()...)
-	refused, worst, dear := 0, spending{}, []string{}
+	refused, peak, expensive := 0, resourceCost{}, []string{}
 	largest, longest := "", ""
 	for _, b := range all {
-		s := spend(func() error { return b.setOff(ctx) })
-		for range l.times(2, 9) { // others use the processor's caches too: the cheapest counts
-			again := spend(func() error { return b.setOff(ctx) })
-			s.time, s.memory = min(s.time, again.time), min(s.memory, again.memory)
+		s := measureCost(func() error { return b.setOff(ctx) })
+		for range l.choose(2, 9) { // others use the processor's caches too: the cheapest counts
+			repeat := measureCost(func() error { return b.setOff(ctx) })
+			s.time, s.memory = min(s.time, repeat.time), min(s.memory, repeat.memory)
 		}
 		if s.err != nil {
 			refused++
 		}
 		if s.time > bombTime || s.memory > bombMemory {
-			dear = append(dear, fmt.Sprintf("%s: %s, %d MiB", b.name, round(s.time), s.memory>>20))
+			expensive = append(expensive, fmt.Sprintf("%s: %s, %d MiB", b.name, roundMillis(s.time), s.memory>>20))
 		}
-		if s.time > worst.time {
-			worst.time, longest = s.time, b.name
+		if s.time > peak.time {
+			peak.time, longest = s.time, b.name
 		}
-		if s.memory > worst.memory {
-			worst.memory, largest = s.memory, b.name
+		if s.memory > peak.memory {
+			peak.memory, largest = s.memory, b.name
 		}
 	}
-	control := spend(func() error {
+	control := measureCost(func() error {
 		program, err := expr.Compile(`reduce(1..23, #acc + #acc, "aaaaaaaaaa")`)
 		if err == nil {
 			_, err = expr.Run(program, nil)
@@ -69,8 +69,8 @@ func resourceBombs(ctx context.Context, l *lab) ([]row, error) {
 	return []row{{
 		"M27: no bomb of a file, an expression or a value takes 250 ms of the processor or 64 MiB",
 		fmt.Sprintf("%d bombs: %d refused, the others harmless, %d too dear%s; at most %s (%s) and %.1f MiB allocated (%s); control, the library of expressions alone: %d MiB, and no error",
-			len(all), refused, len(dear), strings.Join(append([]string{""}, dear...), ": "), round(worst.time), longest, float64(worst.memory)/(1<<20), largest, control.memory>>20),
-		len(dear) == 0 && refused > len(all)/2 && control.memory > bombMemory,
+			len(all), refused, len(expensive), strings.Join(append([]string{""}, expensive...), ": "), roundMillis(peak.time), longest, float64(peak.memory)/(1<<20), largest, control.memory>>20),
+		len(expensive) == 0 && refused > len(all)/2 && control.memory > bombMemory,
 	}}, nil
 }
 
@@ -79,7 +79,7 @@ func yamlBombs(dir string) ([]bomb, error) {
 	const head = "name: a\ninstruction: x\n"
 	var all []bomb
 	for name, text := range map[string]string{
-		"laughs":                 head + "x: " + laughs(9),
+		"laughs":                 head + "x: " + billionLaughs(9),
 		"aliases of a long text": head + "x: &x " + strings.Repeat("x", 100_000) + "\ny: [" + strings.Repeat("*x, ", 999) + "*x]",
 		"brackets":               strings.Repeat("[", 40_000),
 		"closed brackets":        head + "x: " + strings.Repeat("[", 9_000) + strings.Repeat("]", 9_000),
@@ -89,18 +89,18 @@ func yamlBombs(dir string) ([]bomb, error) {
 		"half a million items":   head + "x: [" + strings.Repeat("a,", 1<<19-100) + "]",
 		"items":                  head + "x: [" + strings.Repeat("a,", 49_000) + "]",
 		"pairs":                  head + "x: [" + strings.Repeat("\"a\":1,", 24_000) + "]",
-		"merges":                 head + "<<: [" + count(10_000, "{a%d: 1},") + "{}]",
+		"merges":                 head + "<<: [" + repeatNumbered(10_000, "{a%d: 1},") + "{}]",
 		"a long text":            head + "description: " + strings.Repeat("a", 1<<20-100),
 		"escapes":                head + "description: \"" + strings.Repeat("\\u00e9", 170_000) + "\"",
 		"digits":                 head + "max_iterations: " + strings.Repeat("9", 1<<19),
 		"a long key":             strings.Repeat("a", 1<<19) + ": 1\n",
-		"unknown fields":         head + count(5_000, "instruction%d: x\n"),
-		"unknown tools":          head + "tools:\n" + count(3_000, "- {name: tool_%d}\n"),
-		"peers":                  head + "sub_agents:\n" + count(2_000, "- {name: s%d, instruction: x}\n"),
-		"agents that double":     doubled("sub_agents: [{use: a%[2]d}, {use: a%[2]d}], agent_class: SequentialAgent", "agent_class: SequentialAgent\nname: a\nsub_agents: [{use: a0}]\nagents:\n  a25: {instruction: x}\n"),
-		"schemas that double":    doubled("x: a%[2]d, y: a%[2]d", head+"output_schema: a0\nschemas:\n  a25: {x: string}\n"),
-		"a wide schema":          head + "output_schema:\n" + count(5_000, "  k%d: string\n"),
-		"many keys of state":     head + "state_schema:\n" + count(5_000, "  k%d: string\n"),
+		"unknown fields":         head + repeatNumbered(5_000, "instruction%d: x\n"),
+		"unknown tools":          head + "tools:\n" + repeatNumbered(3_000, "- {name: tool_%d}\n"),
+		"peers":                  head + "sub_agents:\n" + repeatNumbered(2_000, "- {name: s%d, instruction: x}\n"),
+		"agents that double":     addDoubling("sub_agents: [{use: a%[2]d}, {use: a%[2]d}], agent_class: SequentialAgent", "agent_class: SequentialAgent\nname: a\nsub_agents: [{use: a0}]\nagents:\n  a25: {instruction: x}\n"),
+		"schemas that double":    addDoubling("x: a%[2]d, y: a%[2]d", head+"output_schema: a0\nschemas:\n  a25: {x: string}\n"),
+		"a wide schema":          head + "output_schema:\n" + repeatNumbered(5_000, "  k%d: string\n"),
+		"many keys of state":     head + "state_schema:\n" + repeatNumbered(5_000, "  k%d: string\n"),
 		"placeholders":           "name: a\ninstruction: \"" + strings.Repeat("{a}", 100_000) + "\"\n",
 		"open placeholders":      "name: a\ninstruction: \"" + strings.Repeat("{<", 20_000) + "\"\n",
 		"parentheses":            head + "tools: [{expr: {name: t, value: \"" + strings.Repeat("(", 100_000) + "\"}}]\n",
@@ -109,7 +109,7 @@ func yamlBombs(dir string) ([]bomb, error) {
 		"references":             "name: a\ninstruction: \"" + strings.Repeat("${env:A:-b}", 20_000) + "\"\n",
 	} {
 		app := filepath.Join(dir, strings.ReplaceAll(name, " ", "_"))
-		if err := (files{"root_agent.yaml": text}).write(app); err != nil {
+		if err := (files{"root_agent.yaml": text}).writeTo(app); err != nil {
 			return nil, err
 		}
 		all = append(all, bomb{name, func(ctx context.Context) error {
@@ -123,8 +123,8 @@ func yamlBombs(dir string) ([]bomb, error) {
 	return all, nil
 }
 
-// count repeats a text with the numbers from 0 on.
-func count(n int, format string) string {
+// repeatNumbered repeats a text with the numbers from 0 on.
+func repeatNumbered(n int, format string) string {
 	var b strings.Builder
 	for i := range n {
 		fmt.Fprintf(&b, format, i)
@@ -132,8 +132,8 @@ func count(n int, format string) string {
 	return b.String()
 }
 
-// doubled adds to a document 25 parts, each of which uses the next one twice.
-func doubled(part, text string) string {
+// addDoubling adds to a document 25 parts, each of which uses the next one twice.
+func addDoubling(part, text string) string {
 	for i := range 25 {
 		text += fmt.Sprintf("  a%[1]d: {"+part+"}\n", i, i+1)
 	}
@@ -167,7 +167,7 @@ func expressionBombs() []bomb {
 
 // valueBombs come from models and from the state.
 func valueBombs() []bomb {
-	large := heavy{strings.Repeat("a", 1<<20)}
+	large := largeState{strings.Repeat("a", 1<<20)}
 	text := template.Parse(strings.Repeat("{a}", 1<<18))
 	return []bomb{
 		{"a value in many places", func(ctx context.Context) error { _, err := text.Render(ctx, large); return err }},
@@ -192,11 +192,11 @@ func valueBombs() []bomb {
 	}
 }
 
-// heavy is a state in which every key has a large value.
-type heavy struct{ value string }
+// largeState is a state in which every key has a large value.
+type largeState struct{ value string }
 
 // Lookup finds every key.
-func (h heavy) Lookup(string) (any, bool) { return h.value, true }
+func (h largeState) Lookup(string) (any, bool) { return h.value, true }
 
 // Artifact finds none.
-func (h heavy) Artifact(context.Context, string) (string, bool, error) { return "", false, nil }
+func (h largeState) Artifact(context.Context, string) (string, bool, error) { return "", false, nil }

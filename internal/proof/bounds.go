@@ -64,22 +64,22 @@ func hostileFolders(ctx context.Context, l *lab) (row, error) {
 	all := files{
 		"bomb/root_agent.yaml":       aliasBomb(),
 		"deep/root_agent.yaml":       "name: deep\nmodel: demo\ninstruction: x\n",
-		"gated/app.yaml":             "reload: {gate: [tests]}\n" + scripted,
+		"gated/app.yaml":             "reload: {gate: [tests]}\n" + scriptedModel,
 		"gated/script.yaml":          "- text: hi\n",
 		"gated/root_agent.yaml":      slowGate("One."),
 		"gated/root_agent.test.yaml": "- name: slow\n  user: hi\n  model: [{text: hi, delay: 20s}]\n",
 	}
-	if err := errors.Join(guide().write(dir), all.write(dir), os.MkdirAll(filepath.Join(dir, "deep", strings.Repeat("d/", 900)), 0o700)); err != nil {
+	if err := errors.Join(guideApp().writeTo(dir), all.writeTo(dir), os.MkdirAll(filepath.Join(dir, "deep", strings.Repeat("d/", 900)), 0o700)); err != nil {
 		return row{}, err
 	}
-	h, err := serve(ctx, l, filepath.Join(l.dir, "hostile-folders.db"), dir)
+	h, err := serveSQLite(ctx, l, filepath.Join(l.dir, "hostile-folders.db"), dir)
 	if err != nil {
 		return row{}, err
 	}
 	defer h.kill()
 	c := newClient(h.url, "guide", "none")
 	defer c.close()
-	s, err := c.reaches(ctx, "the good app", func(s configState) bool { return s.OK })
+	s, err := c.waitForConfig(ctx, "the good app", func(s configState) bool { return s.OK })
 	if err != nil {
 		return row{}, err
 	}
@@ -88,35 +88,35 @@ func hostileFolders(ctx context.Context, l *lab) (row, error) {
 	if err != nil {
 		return row{}, err
 	}
-	if err := wait(ctx, 5*time.Second); err != nil {
+	if err := waitFor(ctx, 5*time.Second); err != nil {
 		return row{}, err
 	}
 	after, err := processorTime(pid)
 	if err != nil {
 		return row{}, err
 	}
-	rest := (after - before).Seconds() / 5
-	var took []time.Duration
+	idleShare := (after - before).Seconds() / 5
+	var latencies []time.Duration
 	for i := range 5 {
-		err := errors.Join(save(filepath.Join(dir, "gated", "root_agent.yaml"), slowGate(fmt.Sprint("Rule ", i))),
-			save(filepath.Join(dir, "bomb", "root_agent.yaml"), aliasBomb()+fmt.Sprintf("# %d\n", i)),
-			save(filepath.Join(dir, "guide", "root_agent.yaml"), guideAgent(i+1)))
+		err := errors.Join(saveFile(filepath.Join(dir, "gated", "root_agent.yaml"), slowGate(fmt.Sprint("Rule ", i))),
+			saveFile(filepath.Join(dir, "bomb", "root_agent.yaml"), aliasBomb()+fmt.Sprintf("# %d\n", i)),
+			saveFile(filepath.Join(dir, "guide", "root_agent.yaml"), guideAgent(i+1)))
 		if err != nil {
 			return row{}, err
 		}
 		began, last := time.Now(), s.Revision
-		if s, err = c.reaches(ctx, "a save", func(s configState) bool { return s.OK && s.Revision != last }); err != nil {
+		if s, err = c.waitForConfig(ctx, "a save", func(s configState) bool { return s.OK && s.Revision != last }); err != nil {
 			return row{}, err
 		}
-		took = append(took, time.Since(began))
+		latencies = append(latencies, time.Since(began))
 	}
-	slices.Sort(took)
-	naive := checkNaively(aliasBomb())
+	slices.Sort(latencies)
+	control := checkNaively(aliasBomb())
 	return row{
 		"an app with a long text behind 1000 aliases, one with 900 nested folders and one with a slow gate delay no other app",
 		fmt.Sprintf("5 saves of another app live after %s at the median, %s at most; the host at rest takes %.0f %% of a processor; control, a reader that follows each alias: %s for one look",
-			round(took[2]), round(took[4]), 100*rest, round(naive)),
-		took[2] < neighbourSave && rest < neighbourCPU && naive > time.Second,
+			roundMillis(latencies[2]), roundMillis(latencies[4]), 100*idleShare, roundMillis(control)),
+		latencies[2] < neighbourSave && idleShare < neighbourCPU && control > time.Second,
 	}, nil
 }
 
@@ -127,13 +127,13 @@ func checkNaively(text string) time.Duration {
 	if err := yaml.Unmarshal([]byte(text), &doc); err != nil {
 		return 0
 	}
-	shape := regexp.MustCompile(`(sk|pk|ghp|xox[abp])[-_][A-Za-z0-9]{16,}|AIza[0-9A-Za-z_-]{35}`)
+	pattern := regexp.MustCompile(`(sk|pk|ghp|xox[abp])[-_][A-Za-z0-9]{16,}|AIza[0-9A-Za-z_-]{35}`)
 	var walk func(n *yaml.Node)
 	walk = func(n *yaml.Node) {
 		if n.Kind == yaml.AliasNode {
 			n = n.Alias
 		}
-		shape.MatchString(n.Value)
+		pattern.MatchString(n.Value)
 		for _, inner := range n.Content {
 			walk(inner)
 		}
@@ -152,39 +152,39 @@ func callStorm(ctx context.Context, l *lab) (row, error) {
 		return "calls: [" + strings.TrimSuffix(strings.Repeat("{name: costly},", n), ",") + "]}\n"
 	}
 	all := files{
-		"storm/app.yaml":        scripted,
+		"storm/app.yaml":        scriptedModel,
 		"storm/root_agent.yaml": "name: storm\nmodel: demo\ninstruction: x\ntools:\n  - expr: {name: costly, value: \"" + stormExpression + "\"}\n",
 		"storm/script.yaml":     "- text: done\n  when: responses.costly != nil\n- {when: 'turn == 1', " + calls(1000) + "- {" + calls(128),
-		"few/app.yaml":          scripted,
+		"few/app.yaml":          scriptedModel,
 		"few/root_agent.yaml":   "name: few\nmodel: demo\ninstruction: x\ntools:\n  - expr: {name: costly, value: \"len(1..10)\"}\n",
 		"few/script.yaml":       "- text: done\n  when: responses.costly != nil\n- {" + calls(100),
 	}
-	if err := errors.Join(guide().write(dir), all.write(dir)); err != nil {
+	if err := errors.Join(guideApp().writeTo(dir), all.writeTo(dir)); err != nil {
 		return row{}, err
 	}
-	h, err := serve(ctx, l, filepath.Join(l.dir, "storm.db"), dir)
+	h, err := serveSQLite(ctx, l, filepath.Join(l.dir, "storm.db"), dir)
 	if err != nil {
 		return row{}, err
 	}
 	defer h.kill()
 	few := newClient(h.url, "few", "s")
 	defer few.close()
-	said, err := few.turn(ctx, "go")
+	answer, err := few.runTurn(ctx, "go")
 	if err != nil {
 		return row{}, err
 	}
-	quiet, err := h.own()
+	baseline, err := h.anonMemory()
 	if err != nil {
 		return row{}, err
 	}
-	stormy, cancel := context.WithCancel(ctx)
+	stormCtx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	var storms sync.WaitGroup
+	var wg sync.WaitGroup
 	for i := range 4 {
-		storms.Go(func() {
-			for n := 0; stormy.Err() == nil && n < stormTurns; n++ {
+		wg.Go(func() {
+			for n := 0; stormCtx.Err() == nil && n < stormTurns; n++ {
 				c := newClient(h.url, "storm", fmt.Sprintf("s%d-%d", i, n/2))
-				_, _ = c.turn(stormy, "go") // refused, or ended by a limit
+				_, _ = c.runTurn(stormCtx, "go") // refused, or ended by a limit
 				c.close()
 			}
 		})
@@ -192,25 +192,25 @@ func callStorm(ctx context.Context, l *lab) (row, error) {
 	c := newClient(h.url, "guide", "honest")
 	defer c.close()
 	var longest time.Duration
-	most, failed := quiet, 0
+	peak, failed := baseline, 0
 	for range 100 {
 		began := time.Now()
-		if _, err := c.turn(ctx, "hi"); err != nil {
+		if _, err := c.runTurn(ctx, "hi"); err != nil {
 			failed++
 		}
 		longest = max(longest, time.Since(began))
-		if now, err := h.own(); err == nil {
-			most = max(most, now)
+		if now, err := h.anonMemory(); err == nil {
+			peak = max(peak, now)
 		}
 	}
 	cancel()
-	storms.Wait()
-	naive := evaluateNaively(1000)
+	wg.Wait()
+	control := evaluateNaively(1000)
 	return row{
 		"models that call a costly tool 128 and 1000 times in one answer take neither the memory nor the time of others",
 		fmt.Sprintf("%.0f MB more at most, 100 turns of others meanwhile: %d failed, %s the longest; control, the same expressions by the library alone, all at once: %.0f MB more; 100 cheap calls in one answer: %q",
-			most-quiet, failed, round(longest), naive, said),
-		most-quiet < stormMemory && failed == 0 && longest < stormWait && naive > stormMemory && said == "done",
+			peak-baseline, failed, roundMillis(longest), control, answer),
+		peak-baseline < stormMemory && failed == 0 && longest < stormWait && control > stormMemory && answer == "done",
 	}, nil
 }
 
@@ -224,7 +224,7 @@ func evaluateNaively(times int) float64 {
 	heap := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
 	metrics.Read(heap)
 	before := heap[0].Value.Uint64()
-	var most uint64
+	var peak uint64
 	quit, watched := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(watched)
@@ -234,26 +234,26 @@ func evaluateNaively(times int) float64 {
 				return
 			case <-time.After(time.Millisecond):
 				metrics.Read(heap)
-				most = max(most, heap[0].Value.Uint64())
+				peak = max(peak, heap[0].Value.Uint64())
 			}
 		}
 	}()
-	_ = together(times, func(int) error {
+	_ = runConcurrently(times, func(int) error {
 		_, err := expr.Run(program, nil)
 		return err
 	})
 	close(quit)
 	<-watched
-	return float64(most-min(most, before)) / (1 << 20)
+	return float64(peak-min(peak, before)) / (1 << 20)
 }
 
 // stalledReaders ask for a large session and do not read it.
 func stalledReaders(ctx context.Context, l *lab) (row, error) {
 	dir := filepath.Join(l.dir, "readers")
-	if err := guide().write(dir); err != nil {
+	if err := guideApp().writeTo(dir); err != nil {
 		return row{}, err
 	}
-	h, err := serve(ctx, l, filepath.Join(l.dir, "readers.db"), dir)
+	h, err := serveSQLite(ctx, l, filepath.Join(l.dir, "readers.db"), dir)
 	if err != nil {
 		return row{}, err
 	}
@@ -261,15 +261,15 @@ func stalledReaders(ctx context.Context, l *lab) (row, error) {
 	c := newClient(h.url, "guide", "large")
 	defer c.close()
 	for range 4 {
-		if _, err := c.turn(ctx, strings.Repeat("x", 3<<20)); err != nil {
+		if _, err := c.runTurn(ctx, strings.Repeat("x", 3<<20)); err != nil {
 			return row{}, err
 		}
 	}
 	path := "/apps/guide/users/user/sessions/large"
-	if _, err := c.stored(ctx); err != nil {
+	if _, err := c.readEvents(ctx); err != nil {
 		return row{}, err
 	}
-	before, err := h.own()
+	before, err := h.anonMemory()
 	if err != nil {
 		return row{}, err
 	}
@@ -277,28 +277,28 @@ func stalledReaders(ctx context.Context, l *lab) (row, error) {
 	if err != nil {
 		return row{}, err
 	}
-	held, err := h.own()
+	held, err := h.anonMemory()
 	closeAll()
 	if err != nil {
 		return row{}, err
 	}
 	after := held
 	for range 50 {
-		if after, err = h.own(); err != nil || after < before+50 {
+		if after, err = h.anonMemory(); err != nil || after < before+50 {
 			break
 		}
-		if err := wait(ctx, 100*time.Millisecond); err != nil {
+		if err := waitFor(ctx, 100*time.Millisecond); err != nil {
 			return row{}, err
 		}
 	}
-	naive, err := stallNaively(ctx, 20)
+	control, err := stallNaively(ctx, 20)
 	if err != nil {
 		return row{}, err
 	}
 	return row{
 		"100 readers that stall in a session of 12 MiB hold one copy of it, and its memory returns within seconds",
-		fmt.Sprintf("%.0f MB more while they stall, %.0f MB more within 5 s of their end; control, a server that writes each an answer of its own: %.0f MB for 20 of them", held-before, after-before, naive),
-		held-before < readersMemory && after-before < readersMemory/2 && naive > readersMemory,
+		fmt.Sprintf("%.0f MB more while they stall, %.0f MB more within 5 s of their end; control, a server that writes each an answer of its own: %.0f MB for 20 of them", held-before, after-before, control),
+		held-before < readersMemory && after-before < readersMemory/2 && control > readersMemory,
 	}, err
 }
 
@@ -350,17 +350,17 @@ func stallNaively(ctx context.Context, readers int) (float64, error) {
 // removedDatabase takes the file of the database away under a host.
 func removedDatabase(ctx context.Context, l *lab) (row, error) {
 	dir, db := filepath.Join(l.dir, "removed"), filepath.Join(l.dir, "removed.db")
-	if err := guide().write(dir); err != nil {
+	if err := guideApp().writeTo(dir); err != nil {
 		return row{}, err
 	}
-	h, err := serve(ctx, l, db, dir)
+	h, err := serveSQLite(ctx, l, db, dir)
 	if err != nil {
 		return row{}, err
 	}
 	defer h.kill()
 	c := newClient(h.url, "guide", "s")
 	defer c.close()
-	if _, err := c.turn(ctx, "hi"); err != nil {
+	if _, err := c.runTurn(ctx, "hi"); err != nil {
 		return row{}, err
 	}
 	for _, end := range []string{"", "-wal", "-shm"} {
@@ -368,18 +368,18 @@ func removedDatabase(ctx context.Context, l *lab) (row, error) {
 			return row{}, err
 		}
 	}
-	_, err = c.turn(ctx, "hi")
+	_, err = c.runTurn(ctx, "hi")
 	turn := statusOf(err)
-	if err := wait(ctx, 2*time.Second); err != nil {
+	if err := waitFor(ctx, 2*time.Second); err != nil {
 		return row{}, err
 	}
-	_, err = c.ask(ctx, http.MethodGet, "/readyz", nil)
+	_, err = c.sendRequest(ctx, http.MethodGet, "/readyz", nil)
 	ready := statusOf(err)
-	naive := insertAfterRemoval(ctx, filepath.Join(l.dir, "removed-naive.db"))
+	control := insertAfterRemoval(ctx, filepath.Join(l.dir, "removed-naive.db"))
 	return row{
 		"a host whose SQLite file was removed acknowledges nothing more and is not ready",
-		fmt.Sprintf("a turn: %d, /readyz: %d; control, a program that keeps the file open: its insert succeeds: %v", turn, ready, naive),
-		turn == http.StatusServiceUnavailable && ready == http.StatusServiceUnavailable && naive,
+		fmt.Sprintf("a turn: %d, /readyz: %d; control, a program that keeps the file open: its insert succeeds: %v", turn, ready, control),
+		turn == http.StatusServiceUnavailable && ready == http.StatusServiceUnavailable && control,
 	}, nil
 }
 
@@ -388,7 +388,7 @@ func statusOf(err error) int {
 	if err == nil {
 		return http.StatusOK
 	}
-	if r := (*refusal)(nil); errors.As(err, &r) {
+	if r := (*statusError)(nil); errors.As(err, &r) {
 		return r.status
 	}
 	return 0
@@ -418,7 +418,7 @@ func sharedCounters(ctx context.Context, l *lab) (row, error) {
 	const sessions, each = 8, 25
 	dir := filepath.Join(l.dir, "counters")
 	all := files{
-		"count/app.yaml": scripted,
+		"count/app.yaml": scriptedModel,
 		"count/root_agent.yaml": `name: count
 model: demo
 instruction: Count.
@@ -428,19 +428,19 @@ after_agent_callbacks:
 `,
 		"count/script.yaml": "- text: Counted.\n",
 	}
-	if err := all.write(dir); err != nil {
+	if err := all.writeTo(dir); err != nil {
 		return row{}, err
 	}
-	h, err := serve(ctx, l, filepath.Join(l.dir, "counters.db"), dir)
+	h, err := serveSQLite(ctx, l, filepath.Join(l.dir, "counters.db"), dir)
 	if err != nil {
 		return row{}, err
 	}
 	defer h.kill()
-	err = together(sessions, func(i int) error {
+	err = runConcurrently(sessions, func(i int) error {
 		c := newClient(h.url, "count", fmt.Sprint("s", i))
 		defer c.close()
 		for range each {
-			if _, err := c.turn(ctx, "hi"); err != nil {
+			if _, err := c.runTurn(ctx, "hi"); err != nil {
 				return err
 			}
 		}
@@ -451,11 +451,11 @@ after_agent_callbacks:
 	}
 	f := &forger{client: newClient(h.url, "count", "s0")}
 	defer f.close()
-	added, err := f.state(ctx, "user:added")
+	added, err := f.readState(ctx, "user:added")
 	if err != nil {
 		return row{}, err
 	}
-	written, err := f.state(ctx, "user:written")
+	written, err := f.readState(ctx, "user:written")
 	return row{
 		"no increment of a shared counter is lost",
 		fmt.Sprintf("%d sessions added 1 to a key of their user %d times each: %v; control, read and written back: %v", sessions, each, added, written),

@@ -9,18 +9,18 @@ import (
 )
 
 const (
-	checks     = 3
+	checkRuns  = 3
 	checkLimit = time.Second
 )
 
-// checkMany lets the program check a hundred apps of ten agents each.
-func checkMany(ctx context.Context, l *lab) ([]row, error) {
+// checkManyAgents lets the program check a hundred apps of ten agents each.
+func checkManyAgents(ctx context.Context, l *lab) ([]row, error) {
 	apps := filepath.Join(l.dir, "check")
-	if err := many(100, 10).write(apps); err != nil {
+	if err := generateApps(100, 10).writeTo(apps); err != nil {
 		return nil, err
 	}
 	var wall, cpu time.Duration
-	for i := range checks {
+	for i := range checkRuns {
 		cmd := exec.CommandContext(ctx, l.bin, "check", apps)
 		began := time.Now()
 		if out, err := cmd.CombinedOutput(); err != nil {
@@ -33,7 +33,7 @@ func checkMany(ctx context.Context, l *lab) ([]row, error) {
 	}
 	return []row{{
 		"1000 agents are checked in less than 1 s",
-		fmt.Sprintf("%s, with %s of processor time, best of %d", round(wall), round(cpu), checks),
+		fmt.Sprintf("%s, with %s of processor time, best of %d", roundMillis(wall), roundMillis(cpu), checkRuns),
 		wall < checkLimit,
 	}}, nil
 }

@@ -54,9 +54,9 @@ func newClient(url, app, session string) *client {
 
 func (c *client) close() { c.http.CloseIdleConnections() }
 
-// turn says something and returns the text of the last event.
-func (c *client) turn(ctx context.Context, text string) (string, error) {
-	events, err := c.run(ctx, text)
+// runTurn says something and returns the text of the last event.
+func (c *client) runTurn(ctx context.Context, text string) (string, error) {
+	events, err := c.runTurnEvents(ctx, text)
 	if err != nil {
 		return "", err
 	}
@@ -70,14 +70,14 @@ func lastText(events []event) string {
 	return events[len(events)-1].text()
 }
 
-// run takes a turn at /run: all events come at the end.
-func (c *client) run(ctx context.Context, text string) ([]event, error) {
-	return c.list(ctx, c.request(text, false))
+// runTurnEvents takes a turn at /run: all events come at the end.
+func (c *client) runTurnEvents(ctx context.Context, text string) ([]event, error) {
+	return c.postRun(ctx, c.newRunRequest(text, false))
 }
 
-// list is run for any request.
-func (c *client) list(ctx context.Context, request any) ([]event, error) {
-	body, err := c.ask(ctx, http.MethodPost, "/run", request)
+// postRun is run for any request.
+func (c *client) postRun(ctx context.Context, request any) ([]event, error) {
+	body, err := c.sendRequest(ctx, http.MethodPost, "/run", request)
 	if err != nil {
 		return nil, err
 	}
@@ -87,15 +87,15 @@ func (c *client) list(ctx context.Context, request any) ([]event, error) {
 	return events, err
 }
 
-// stream takes a turn at /run_sse. With an error it returns the events that
+// streamTurnEvents takes a turn at /run_sse. With an error it returns the events that
 // came before it.
-func (c *client) stream(ctx context.Context, text string) ([]event, error) {
-	return c.frames(ctx, c.request(text, true))
+func (c *client) streamTurnEvents(ctx context.Context, text string) ([]event, error) {
+	return c.postRunSSE(ctx, c.newRunRequest(text, true))
 }
 
-// frames is stream for any request.
-func (c *client) frames(ctx context.Context, request any) ([]event, error) {
-	body, err := c.ask(ctx, http.MethodPost, "/run_sse", request)
+// postRunSSE is stream for any request.
+func (c *client) postRunSSE(ctx context.Context, request any) ([]event, error) {
+	body, err := c.sendRequest(ctx, http.MethodPost, "/run_sse", request)
 	if err != nil {
 		return nil, err
 	}
@@ -119,39 +119,39 @@ func (c *client) frames(ctx context.Context, request any) ([]event, error) {
 			return events, err
 		}
 		if ev.ErrorCode != "" {
-			return events, failedRun(ev.ErrorCode, frame)
+			return events, newRunError(ev.ErrorCode, frame)
 		}
 		events = append(events, ev)
 	}
 }
 
-func (c *client) request(text string, streaming bool) any {
+func (c *client) newRunRequest(text string, streaming bool) any {
 	return map[string]any{
 		"appName": c.app, "userId": c.user, "sessionId": c.session, "streaming": streaming,
 		"newMessage": map[string]any{"parts": []any{map[string]any{"text": text}}},
 	}
 }
 
-// resumption asks to go on with an invocation.
-func (c *client) resumption(invocation string, streaming bool) any {
+// newResumeRequest asks to go on with an invocation.
+func (c *client) newResumeRequest(invocation string, streaming bool) any {
 	return map[string]any{
 		"appName": c.app, "userId": c.user, "sessionId": c.session, "streaming": streaming,
 		"invocationId": invocation,
 	}
 }
 
-// stored reads the events of the session.
-func (c *client) stored(ctx context.Context) ([]event, error) {
+// readEvents reads the events of the session.
+func (c *client) readEvents(ctx context.Context) ([]event, error) {
 	var s struct {
 		Events []event `json:"events"`
 	}
-	err := c.read(ctx, "/apps/"+c.app+"/users/"+c.user+"/sessions/"+c.session, &s)
+	err := c.getJSON(ctx, "/apps/"+c.app+"/users/"+c.user+"/sessions/"+c.session, &s)
 	return s.Events, err
 }
 
-// read gets JSON.
-func (c *client) read(ctx context.Context, path string, into any) error {
-	body, err := c.ask(ctx, http.MethodGet, path, nil)
+// getJSON gets JSON.
+func (c *client) getJSON(ctx context.Context, path string, into any) error {
+	body, err := c.sendRequest(ctx, http.MethodGet, path, nil)
 	if err != nil {
 		return err
 	}
@@ -160,28 +160,28 @@ func (c *client) read(ctx context.Context, path string, into any) error {
 }
 
 // A refusal is an answer other than 200.
-type refusal struct {
-	status int
-	after  time.Duration // that it asks to wait; 0 without
-	text   string
+type statusError struct {
+	status     int
+	retryAfter time.Duration // that it asks to wait; 0 without
+	text       string
 }
 
 // Error says what was asked, and the answer.
-func (r *refusal) Error() string { return r.text }
+func (r *statusError) Error() string { return r.text }
 
-// failedRun is the refusal in the midst of a stream. Only the code can say that
+// newRunError is the refusal in the midst of a stream. Only the code can say that
 // it may be tried again.
-func failedRun(code, frame string) *refusal {
-	r := &refusal{status: http.StatusInternalServerError, text: "the run failed: " + frame}
+func newRunError(code, frame string) *statusError {
+	r := &statusError{status: http.StatusInternalServerError, text: "the run failed: " + frame}
 	switch code {
 	case runtime.CodeSessionTaken, runtime.CodeSessionBusy, runtime.CodeCanceled:
-		r.after = time.Second
+		r.retryAfter = time.Second
 	}
 	return r
 }
 
-// ask sends a request; an answer other than 200 is a refusal.
-func (c *client) ask(ctx context.Context, method, path string, body any) (io.ReadCloser, error) {
+// sendRequest sends a request; an answer other than 200 is a refusal.
+func (c *client) sendRequest(ctx context.Context, method, path string, body any) (io.ReadCloser, error) {
 	text, err := json.Marshal(body)
 	if err != nil {
 		return nil, err
@@ -200,7 +200,7 @@ func (c *client) ask(ctx context.Context, method, path string, body any) (io.Rea
 	defer res.Body.Close()
 	detail, err := io.ReadAll(res.Body)
 	seconds, _ := strconv.Atoi(res.Header.Get("Retry-After"))
-	r := &refusal{status: res.StatusCode, after: time.Duration(seconds) * time.Second}
+	r := &statusError{status: res.StatusCode, retryAfter: time.Duration(seconds) * time.Second}
 	r.text = fmt.Sprintf("%s %s: %s: %s", method, path, res.Status, detail)
 	return nil, errors.Join(r, err)
 }

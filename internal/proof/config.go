@@ -19,8 +19,8 @@ type configState struct {
 	Diagnostics []json.RawMessage `json:"diagnostics"`
 }
 
-func (c *client) config(ctx context.Context) (s configState, err error) {
-	body, err := c.ask(ctx, http.MethodGet, "/apps/"+c.app+"/diagnostics", nil)
+func (c *client) readDiagnostics(ctx context.Context) (s configState, err error) {
+	body, err := c.sendRequest(ctx, http.MethodGet, "/apps/"+c.app+"/diagnostics", nil)
 	if err != nil {
 		return s, err
 	}
@@ -29,80 +29,80 @@ func (c *client) config(ctx context.Context) (s configState, err error) {
 	return s, err
 }
 
-// reaches waits until the host says what is looked for.
-func (c *client) reaches(ctx context.Context, what string, there func(s configState) bool) (s configState, err error) {
-	err = until(ctx, what, func() (bool, error) {
+// waitForConfig waits until the host says what is looked for.
+func (c *client) waitForConfig(ctx context.Context, what string, there func(s configState) bool) (s configState, err error) {
+	err = pollUntil(ctx, what, func() (bool, error) {
 		var err error
-		s, err = c.config(ctx)
+		s, err = c.readDiagnostics(ctx)
 		return err == nil && there(s), err
 	})
 	return s, err
 }
 
-// answerableConfig saves an app twenty times, breaks it, and goes back to each of
+// configRows saves an app twenty times, breaks it, and goes back to each of
 // its revisions: the host says at each time what serves, and why what lies in the
 // folder does not.
-func answerableConfig(ctx context.Context, l *lab) ([]row, error) {
+func configRows(ctx context.Context, l *lab) ([]row, error) {
 	const revisions = 20
 	dir := filepath.Join(l.dir, "config")
-	app, db := configPaths(dir)
-	if err := (files{"root_agent.yaml": saidAgent("first")}).write(app); err != nil {
+	app, db := configProofPaths(dir)
+	if err := (files{"root_agent.yaml": describedAgent("first")}).writeTo(app); err != nil {
 		return nil, err
 	}
-	h, err := serve(ctx, l, db, filepath.Join(dir, "apps"))
+	h, err := serveSQLite(ctx, l, db, filepath.Join(dir, "apps"))
 	if err != nil {
 		return nil, err
 	}
 	defer h.kill()
 	c := newClient(h.url, "said", "none")
 	defer c.close()
-	s, err := c.reaches(ctx, "the first revision", func(s configState) bool { return s.OK })
+	s, err := c.waitForConfig(ctx, "the first revision", func(s configState) bool { return s.OK })
 	if err != nil {
 		return nil, err
 	}
 	var all []string
 	for i := range revisions {
-		if err := save(root(app), saidAgent(fmt.Sprintf("number %d", i))); err != nil {
+		if err := saveFile(rootAgentPath(app), describedAgent(fmt.Sprintf("number %d", i))); err != nil {
 			return nil, err
 		}
 		before := s.Revision
-		if s, err = c.reaches(ctx, "a save", func(s configState) bool { return s.OK && s.Revision != before }); err != nil {
+		if s, err = c.waitForConfig(ctx, "a save", func(s configState) bool { return s.OK && s.Revision != before }); err != nil {
 			return nil, err
 		}
 		all = append(all, s.Revision)
 	}
-	if err := save(root(app), "name: a\ninstructon: slip\n"); err != nil {
+	if err := saveFile(rootAgentPath(app), "name: a\ninstructon: slip\n"); err != nil {
 		return nil, err
 	}
-	broken, err := c.reaches(ctx, "a broken save", func(s configState) bool { return !s.OK })
+	broken, err := c.waitForConfig(ctx, "a broken save", func(s configState) bool { return !s.OK })
 	if err != nil {
 		return nil, err
 	}
-	took, err := rollBack(ctx, l, c, all)
+	latencies, err := measureRollbacks(ctx, l, c, all)
 	if err != nil {
 		return nil, err
 	}
-	slices.Sort(took)
-	unkept := exec.CommandContext(ctx, l.bin, "rollback", app, "ffff", "--session-db", "sqlite:///"+db).Run()
-	longest := took[len(took)-1]
+	slices.Sort(latencies)
+	rejectedErr := exec.CommandContext(ctx, l.bin, "rollback", app, "ffff", "--session-db", "sqlite:///"+db).Run()
+	longest := latencies[len(latencies)-1]
 	return []row{{
 		"M8: a host says what serves and why a save does not, and goes back to any of 20 revisions in less than 1 s",
 		fmt.Sprintf("a broken save: revision as before: %v, problems told: %d; %d rollbacks, median %s, longest %s; control, a revision that is not kept is refused: %v",
-			broken.Revision == all[revisions-1], len(broken.Diagnostics), len(took), round(took[len(took)/2]), round(longest), unkept != nil),
-		broken.Revision == all[revisions-1] && len(broken.Diagnostics) > 0 && longest < time.Second && unkept != nil,
+			broken.Revision == all[revisions-1], len(broken.Diagnostics), len(latencies), roundMillis(latencies[len(latencies)/2]), roundMillis(longest), rejectedErr != nil),
+		broken.Revision == all[revisions-1] && len(broken.Diagnostics) > 0 && longest < time.Second && rejectedErr != nil,
 	}}, nil
 }
 
-// configPaths are the app and the database in the folder of the topic.
-func configPaths(dir string) (app, db string) {
+// configProofPaths are the app and the database in the folder of the topic.
+func configProofPaths(dir string) (app, db string) {
 	return filepath.Join(dir, "apps", "said"), filepath.Join(dir, "config.db")
 }
 
-// rollBack goes back to each revision, and returns how long it took until the
+// measureRollbacks goes back to each revision, and returns how long it took until the
 // host said that it serves.
-func rollBack(ctx context.Context, l *lab, c *client, all []string) ([]time.Duration, error) {
-	app, db := configPaths(filepath.Join(l.dir, "config"))
-	var took []time.Duration
+func measureRollbacks(ctx context.Context, l *lab, c *client, all []string) ([]time.Duration, error) {
+	app, db := configProofPaths(filepath.Join(l.dir, "config"))
+	var latencies []time.Duration
 	for _, rev := range all {
 		began := time.Now()
 		cmd := exec.CommandContext(ctx, l.bin, "rollback", app, rev, "--session-db", "sqlite:///"+db)
@@ -110,10 +110,10 @@ func rollBack(ctx context.Context, l *lab, c *client, all []string) ([]time.Dura
 		if out, err := cmd.CombinedOutput(); err != nil {
 			return nil, errors.Join(fmt.Errorf("rollback said %q", out), err)
 		}
-		if _, err := c.reaches(ctx, "a rollback", func(s configState) bool { return s.OK && s.Revision == rev }); err != nil {
+		if _, err := c.waitForConfig(ctx, "a rollback", func(s configState) bool { return s.OK && s.Revision == rev }); err != nil {
 			return nil, err
 		}
-		took = append(took, time.Since(began))
+		latencies = append(latencies, time.Since(began))
 	}
-	return took, nil
+	return latencies, nil
 }

@@ -27,7 +27,7 @@ const (
 func measureReplicas(ctx context.Context, o *options, out io.Writer) (ok bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, shortLimit)
 	defer cancel()
-	l, there, err := labOfPostgres(ctx, o)
+	l, server, err := newPostgresLab(ctx, o)
 	if err != nil {
 		return false, err
 	}
@@ -35,17 +35,17 @@ func measureReplicas(ctx context.Context, o *options, out io.Writer) (ok bool, e
 	costs, waits := [][]string{{"replicas"}}, [][]string{{"a turn comes to", "half take", "99 in 100 take"}}
 	for n := 1; n <= replicas; n++ {
 		fmt.Fprintln(l.progress, n, "replicas")
-		_, err := l.tryOut(ctx, there, func(ctx context.Context, s *site) (int, error) {
-			f, err := s.costFleet(ctx, n)
+		_, err := l.runOnFresh(ctx, server, func(ctx context.Context, s *sandbox) (int, error) {
+			f, err := s.startCostFleet(ctx, n)
 			if err != nil {
 				return 0, err
 			}
-			c, err := s.load(ctx, f)
+			c, err := s.measureLoad(ctx, f)
 			if err == nil {
-				costs = c.column(costs, n)
+				costs = c.addColumn(costs, n)
 			}
 			if err == nil && n == replicas {
-				waits, err = f.waits(ctx, waits)
+				waits, err = f.measureWaits(ctx, waits)
 			}
 			return 0, errors.Join(err, f.close())
 		})
@@ -53,7 +53,7 @@ func measureReplicas(ctx context.Context, o *options, out io.Writer) (ok bool, e
 			return false, err
 		}
 	}
-	fmt.Fprintf(out, "%s\n\n", l.about())
+	fmt.Fprintf(out, "%s\n\n", l.describeRun())
 	if err := printGrid(out, costs); err != nil {
 		return false, err
 	}
@@ -61,52 +61,52 @@ func measureReplicas(ctx context.Context, o *options, out io.Writer) (ok bool, e
 	return true, printGrid(out, waits)
 }
 
-func labOfPostgres(ctx context.Context, o *options) (*lab, place, error) {
-	there, _, err := reachable(ctx)
-	i := slices.IndexFunc(there, func(p place) bool { return p.driver == "pgx" })
+func newPostgresLab(ctx context.Context, o *options) (*lab, backend, error) {
+	server, _, err := findBackends(ctx)
+	i := slices.IndexFunc(server, func(p backend) bool { return p.driver == "pgx" })
 	if err == nil && i < 0 {
 		err = errors.New("no PostgreSQL server answers: AGENTHOST_TEST_POSTGRES can name one")
 	}
 	if err != nil {
-		return nil, place{}, err
+		return nil, backend{}, err
 	}
 	l, err := newLab(o)
-	return l, there[i], err
+	return l, server[i], err
 }
 
-func (s *site) costFleet(ctx context.Context, hosts int) (*fleet, error) {
+func (s *sandbox) startCostFleet(ctx context.Context, hosts int) (*fleet, error) {
 	apps := filepath.Join(s.dir, "cost")
-	if err := clerk().write(apps); err != nil {
+	if err := clerkApp().writeTo(apps); err != nil {
 		return nil, err
 	}
 	return newFleet(ctx, &fleet{lab: s.lab, store: s.url, apps: apps}, hosts)
 }
 
-// costs are what some turns took.
-type costs struct {
+// loadCosts are what some turns took.
+type loadCosts struct {
 	took   []time.Duration
 	whole  time.Duration
-	spent  usage
+	spent  resourceUsage
 	memory float64 // MB of one host
 }
 
 // A usage is what was used up to a moment.
-type usage struct {
+type resourceUsage struct {
 	hosts, server    time.Duration // of processors
 	commits          int64
 	log, tables      int64 // bytes: the server's log, and the database
 	conns, processes int
 }
 
-// load lets many sessions talk for a while, each with rests.
-func (s *site) load(ctx context.Context, f *fleet) (*costs, error) {
-	db, err := s.raw()
+// measureLoad lets many sessions talk for a while, each with rests.
+func (s *sandbox) measureLoad(ctx context.Context, f *fleet) (*loadCosts, error) {
+	db, err := s.openSQL()
 	if err != nil {
 		return nil, err
 	}
 	defer db.Close()
 	// Sessions are made and connections opened before anything is counted.
-	if _, err := f.talk(ctx, time.Second); err != nil {
+	if _, err := f.measureTurns(ctx, time.Second); err != nil {
 		return nil, err
 	}
 	// A database that has lived for some minutes knows its tables. One that does
@@ -114,41 +114,41 @@ func (s *site) load(ctx context.Context, f *fleet) (*costs, error) {
 	if _, err := db.ExecContext(ctx, "ANALYZE"); err != nil {
 		return nil, err
 	}
-	before, err := f.usage(ctx, db)
+	before, err := f.readUsage(ctx, db)
 	if err != nil {
 		return nil, err
 	}
-	began, c := time.Now(), &costs{}
-	if c.took, err = f.talk(ctx, costTime); err != nil {
+	began, c := time.Now(), &loadCosts{}
+	if c.took, err = f.measureTurns(ctx, costTime); err != nil {
 		return nil, err
 	}
 	c.whole = time.Since(began)
-	after, err := f.usage(ctx, db)
+	after, err := f.readUsage(ctx, db)
 	if err != nil {
 		return nil, err
 	}
-	c.spent = after.since(before)
-	c.memory, err = f.hosts[0].resident()
+	c.spent = after.subtract(before)
+	c.memory, err = f.hosts[0].residentMemory()
 	return c, err
 }
 
-// talk takes turns for a time, and returns how long each took.
-func (f *fleet) talk(ctx context.Context, long time.Duration) ([]time.Duration, error) {
+// measureTurns takes turns for a time, and returns how long each took.
+func (f *fleet) measureTurns(ctx context.Context, long time.Duration) ([]time.Duration, error) {
 	var mu sync.Mutex
 	var all []time.Duration
 	end := time.Now().Add(long)
-	err := together(costSessions, func(i int) error {
-		c := newClient(f.robin.url, "clerk", fmt.Sprint("session-", i))
+	err := runConcurrently(costSessions, func(i int) error {
+		c := newClient(f.proxy.url, "clerk", fmt.Sprint("session-", i))
 		defer c.close()
 		for {
-			if err := wait(ctx, costRest+rand.N(costRest)); err != nil {
+			if err := waitFor(ctx, costRest+rand.N(costRest)); err != nil {
 				return err
 			}
 			began := time.Now()
 			if began.After(end) {
 				return nil
 			}
-			if _, err := c.turn(ctx, "hello"); err != nil {
+			if _, err := c.runTurn(ctx, "hello"); err != nil {
 				return err
 			}
 			mu.Lock()
@@ -160,10 +160,10 @@ func (f *fleet) talk(ctx context.Context, long time.Duration) ([]time.Duration, 
 	return all, err
 }
 
-func (f *fleet) usage(ctx context.Context, db *sql.DB) (usage, error) {
-	var u usage
+func (f *fleet) readUsage(ctx context.Context, db *sql.DB) (resourceUsage, error) {
+	var u resourceUsage
 	// What a backend counts is seen a second later.
-	if err := wait(ctx, 1500*time.Millisecond); err != nil {
+	if err := waitFor(ctx, 1500*time.Millisecond); err != nil {
 		return u, err
 	}
 	for _, h := range f.hosts {
@@ -198,7 +198,7 @@ func (f *fleet) usage(ctx context.Context, db *sql.DB) (usage, error) {
 	return u, rows.Err()
 }
 
-func (u usage) since(before usage) usage {
+func (u resourceUsage) subtract(before resourceUsage) resourceUsage {
 	u.hosts -= before.hosts
 	u.server -= before.server
 	u.commits -= before.commits
@@ -207,8 +207,8 @@ func (u usage) since(before usage) usage {
 	return u
 }
 
-// column adds the figures of so many replicas to a table.
-func (c *costs) column(table [][]string, hosts int) [][]string {
+// addColumn adds the figures of so many replicas to a table.
+func (c *loadCosts) addColumn(table [][]string, hosts int) [][]string {
 	turns := float64(len(c.took))
 	each := func(d time.Duration) string { return fmt.Sprintf("%.2f", d.Seconds()*1000/turns) }
 	server := "-"
@@ -218,8 +218,8 @@ func (c *costs) column(table [][]string, hosts int) [][]string {
 	figures := [][2]string{
 		{"replicas", fmt.Sprint(hosts)},
 		{"turns a second", fmt.Sprintf("%.0f", turns/c.whole.Seconds())},
-		{"half of them take", round(share(c.took, 50)).String()},
-		{"99 in 100 take", round(share(c.took, 99)).String()},
+		{"half of them take", roundMillis(percentile(c.took, 50)).String()},
+		{"99 in 100 take", roundMillis(percentile(c.took, 99)).String()},
 		{"ms of processor a turn, hosts", each(c.spent.hosts)},
 		{"ms of processor a turn, PostgreSQL", server},
 		{"commits a turn", fmt.Sprintf("%.1f", float64(c.spent.commits)/turns)},

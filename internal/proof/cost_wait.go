@@ -9,9 +9,9 @@ import (
 
 const waitTries = 50
 
-// waits measures single turns of a fleet that has nothing else to do: at the
+// measureWaits measures single turns of a fleet that has nothing else to do: at the
 // host of the last turn and at another one, at once and after a rest.
-func (f *fleet) waits(ctx context.Context, table [][]string) ([][]string, error) {
+func (f *fleet) measureWaits(ctx context.Context, table [][]string) ([][]string, error) {
 	for _, w := range []struct {
 		what  string
 		rest  time.Duration
@@ -22,16 +22,16 @@ func (f *fleet) waits(ctx context.Context, table [][]string) ([][]string, error)
 		{"another replica, after a rest", costRest, true},
 		{"another replica, at once", 0, true},
 	} {
-		took, err := f.single(ctx, w.rest, w.other)
+		took, err := f.measureSingleTurns(ctx, w.rest, w.other)
 		if err != nil {
 			return nil, err
 		}
-		table = append(table, []string{w.what, round(share(took, 50)).String(), round(share(took, 99)).String()})
+		table = append(table, []string{w.what, roundMillis(percentile(took, 50)).String(), roundMillis(percentile(took, 99)).String()})
 	}
 	return table, nil
 }
 
-func (f *fleet) single(ctx context.Context, rest time.Duration, other bool) ([]time.Duration, error) {
+func (f *fleet) measureSingleTurns(ctx context.Context, rest time.Duration, other bool) ([]time.Duration, error) {
 	var took []time.Duration
 	clients := make([]*client, len(f.hosts))
 	for i, h := range f.hosts {
@@ -44,11 +44,11 @@ func (f *fleet) single(ctx context.Context, rest time.Duration, other bool) ([]t
 		if other {
 			c = clients[n%len(clients)]
 		}
-		if err := wait(ctx, rest); err != nil {
+		if err := waitFor(ctx, rest); err != nil {
 			return nil, err
 		}
 		began := time.Now()
-		if _, err := c.turn(ctx, "hello"); err != nil {
+		if _, err := c.runTurn(ctx, "hello"); err != nil {
 			return nil, err
 		}
 		if n >= len(f.hosts) {

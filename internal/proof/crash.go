@@ -23,26 +23,26 @@ const crashSessions = 8
 // A crash kills children in the midst of their writes, and looks what is there
 // afterwards. Event n of session i has the id i-n, and sets a key of each scope
 // to n: so what is stored tells whether it is all and nothing twice.
-type crash struct {
-	*site
-	mode                              string
-	kills                             int
-	acked                             []int // by session, the last event that was acknowledged
-	total, lost, doubled, torn, spoil int
+type crashProof struct {
+	*sandbox
+	mode                                     string
+	kills                                    int
+	acked                                    []int // by session, the last event that was acknowledged
+	total, lost, duplicated, torn, corrupted int
 }
 
-func newCrash(s *site, mode string) *crash {
-	return &crash{site: s, mode: mode, acked: make([]int, crashSessions)}
+func newCrash(s *sandbox, mode string) *crashProof {
+	return &crashProof{sandbox: s, mode: mode, acked: make([]int, crashSessions)}
 }
 
-// rounds kills so many children, and looks after each.
-func (c *crash) rounds(ctx context.Context, n int) error {
-	st, err := c.open(ctx)
+// runRounds kills so many children, and looks after each.
+func (c *crashProof) runRounds(ctx context.Context, n int) error {
+	st, err := c.openStore(ctx)
 	if err != nil {
 		return err
 	}
 	for i := range crashSessions {
-		if _, err := st.Sessions.Create(ctx, keyOf(i, i), nil); err != nil {
+		if _, err := st.Sessions.Create(ctx, sessionKey(i, i), nil); err != nil {
 			return errors.Join(err, st.Close())
 		}
 	}
@@ -50,20 +50,20 @@ func (c *crash) rounds(ctx context.Context, n int) error {
 		return err
 	}
 	for range n {
-		if err := c.kill(ctx, 1+c.dice.IntN(60), time.Duration(c.dice.IntN(3000))*time.Microsecond); err != nil {
+		if err := c.killChild(ctx, 1+c.random.IntN(60), time.Duration(c.random.IntN(3000))*time.Microsecond); err != nil {
 			return err
 		}
-		if err := c.look(ctx); err != nil {
+		if err := c.verifyStore(ctx); err != nil {
 			return fmt.Errorf("after %d kills: %w", c.kills, err)
 		}
 	}
 	return nil
 }
 
-// kill runs a child until it has acknowledged so many events, and a moment
+// killChild runs a child until it has acknowledged so many events, and a moment
 // longer.
-func (c *crash) kill(ctx context.Context, events int, longer time.Duration) error {
-	cmd := exec.CommandContext(ctx, c.self, "child", c.mode, c.url, numbersText(c.acked))
+func (c *crashProof) killChild(ctx context.Context, events int, longer time.Duration) error {
+	cmd := exec.CommandContext(ctx, c.self, "child", c.mode, c.url, formatNumbers(c.acked))
 	cmd.Stderr = c.progress
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -95,44 +95,44 @@ func (c *crash) kill(ctx context.Context, events int, longer time.Duration) erro
 	return nil
 }
 
-// look compares what is stored with what was acknowledged.
-func (c *crash) look(ctx context.Context) (err error) {
-	st, err := c.open(ctx)
+// verifyStore compares what is stored with what was acknowledged.
+func (c *crashProof) verifyStore(ctx context.Context) (err error) {
+	st, err := c.openStore(ctx)
 	if err != nil {
 		return fmt.Errorf("opening the database again: %w", err)
 	}
 	defer func() { err = errors.Join(err, st.Close()) }()
 	for i := range crashSessions {
-		sess, err := st.Sessions.Get(ctx, keyOf(i, i), nil)
+		sess, err := st.Sessions.Get(ctx, sessionKey(i, i), nil)
 		if err != nil {
 			return err
 		}
-		c.compare(i, sess)
+		c.compareSession(i, sess)
 	}
 	if c.file == "" {
 		return nil
 	}
-	if err := integrity(ctx, c.file); err != nil {
-		c.spoil++
+	if err := checkIntegrity(ctx, c.file); err != nil {
+		c.corrupted++
 		fmt.Fprintln(c.progress, err)
 	}
 	return nil
 }
 
-func (c *crash) compare(i int, sess *session.Session) {
-	there := make(map[string]int)
+func (c *crashProof) compareSession(i int, sess *session.Session) {
+	counts := make(map[string]int)
 	for n, ev := range sess.Events() {
-		there[ev.ID]++
+		counts[ev.ID]++
 		if ev.Seq != int64(n+1) {
 			c.torn++
 		}
 	}
 	for n := 1; n <= c.acked[i]; n++ {
-		if there[eventID(i, n)] == 0 {
+		if counts[eventID(i, n)] == 0 {
 			c.lost++
 		}
 	}
-	c.doubled += sess.History.Len() - len(there)
+	c.duplicated += sess.History.Len() - len(counts)
 	last := sess.History.Len()
 	for _, key := range []string{"n", fmt.Sprint("app:n", i), "user:n"} {
 		if v, _ := sess.State.Get(key); last > 0 && v != int64(last) {
@@ -144,37 +144,37 @@ func (c *crash) compare(i int, sess *session.Session) {
 	c.acked[i] = min(c.acked[i], last)
 }
 
-// bad is everything that must be zero.
-func (c *crash) bad() int { return c.lost + c.doubled + c.torn + c.spoil }
+// countViolations is everything that must be zero.
+func (c *crashProof) countViolations() int { return c.lost + c.duplicated + c.torn + c.corrupted }
 
-func tornAppends(ctx context.Context, s *site) (int, error) {
+func countTornAppends(ctx context.Context, s *sandbox) (int, error) {
 	c := newCrash(s, childNormal)
-	err := c.rounds(ctx, 4)
-	return c.bad(), err
+	err := c.runRounds(ctx, 4)
+	return c.countViolations(), err
 }
 
-func tornHalves(ctx context.Context, s *site) (int, error) {
-	c := newCrash(s, childHalves)
-	err := c.rounds(ctx, 4)
+func countSplitWrites(ctx context.Context, s *sandbox) (int, error) {
+	c := newCrash(s, childSplitState)
+	err := c.runRounds(ctx, 4)
 	return c.torn, err
 }
 
 // The ways in which a child writes.
 const (
 	childNormal = "normal"
-	// childEarly acknowledges an event before it is appended.
-	childEarly = "early"
-	// childHalves appends the event first and its state afterwards.
-	childHalves = "halves"
+	// childAckFirst acknowledges an event before it is appended.
+	childAckFirst = "early"
+	// childSplitState appends the event first and its state afterwards.
+	childSplitState = "halves"
 )
 
-// child appends to the sessions of a database until it is killed, from behind
+// runChild appends to the sessions of a database until it is killed, from behind
 // the given numbers of events on.
-func child(ctx context.Context, args []string, complaints io.Writer) int {
+func runChild(ctx context.Context, args []string, complaints io.Writer) int {
 	err := errors.New("a child is started by proof itself: child MODE URL NUMBERS")
 	switch {
 	case len(args) == 3:
-		err = appendForever(ctx, args[0], args[1], args[2])
+		err = runWriters(ctx, args[0], args[1], args[2])
 	case len(args) == 1 && args[0] == panicMode:
 		readCheckpointNaively(`{"waiting_for": [1]}`)
 	}
@@ -182,8 +182,8 @@ func child(ctx context.Context, args []string, complaints io.Writer) int {
 	return 1
 }
 
-func appendForever(ctx context.Context, mode, url, numbers string) error {
-	from, err := numbersOf(numbers)
+func runWriters(ctx context.Context, mode, url, numbers string) error {
+	from, err := parseNumbers(numbers)
 	if err != nil {
 		return err
 	}
@@ -191,35 +191,35 @@ func appendForever(ctx context.Context, mode, url, numbers string) error {
 	if err != nil {
 		return err
 	}
-	return together(len(from), func(i int) error {
-		w := &writing{mode: mode, sessions: st.Sessions, i: i}
-		return w.forever(ctx, from[i])
+	return runConcurrently(len(from), func(i int) error {
+		w := &childWriter{mode: mode, sessions: st.Sessions, i: i}
+		return w.appendForever(ctx, from[i])
 	})
 }
 
 // A writing is one session of a child.
-type writing struct {
+type childWriter struct {
 	mode     string
 	sessions *store.Sessions
 	i        int
 }
 
-func (w *writing) forever(ctx context.Context, last int) error {
-	sess, err := w.sessions.Get(ctx, keyOf(w.i, w.i), nil)
+func (w *childWriter) appendForever(ctx context.Context, last int) error {
+	sess, err := w.sessions.Get(ctx, sessionKey(w.i, w.i), nil)
 	for n := last + 1; err == nil; n++ {
-		err = w.step(ctx, sess, n)
+		err = w.appendNext(ctx, sess, n)
 	}
 	return err
 }
 
-// step appends event n and acknowledges it.
-func (w *writing) step(ctx context.Context, sess *session.Session, n int) error {
-	ev := changed(map[string]any{"n": n, fmt.Sprint("app:n", w.i): n, "user:n": n})
+// appendNext appends event n and acknowledges it.
+func (w *childWriter) appendNext(ctx context.Context, sess *session.Session, n int) error {
+	ev := stateEvent(map[string]any{"n": n, fmt.Sprint("app:n", w.i): n, "user:n": n})
 	ev.ID = eventID(w.i, n)
-	if w.mode == childEarly {
+	if w.mode == childAckFirst {
 		return errors.Join(acknowledge(ev.ID), w.sessions.Append(ctx, sess, ev))
 	}
-	if w.mode == childHalves && n%2 == 1 {
+	if w.mode == childSplitState && n%2 == 1 {
 		ev.Actions.StateDelta = nil // the next event brings it
 	}
 	if err := w.sessions.Append(ctx, sess, ev); err != nil {
@@ -236,7 +236,7 @@ func acknowledge(id string) error {
 
 func eventID(i, n int) string { return fmt.Sprintf("%d-%d", i, n) }
 
-func numbersText(all []int) string {
+func formatNumbers(all []int) string {
 	texts := make([]string, len(all))
 	for i, n := range all {
 		texts[i] = strconv.Itoa(n)
@@ -244,7 +244,7 @@ func numbersText(all []int) string {
 	return strings.Join(texts, ",")
 }
 
-func numbersOf(text string) ([]int, error) {
+func parseNumbers(text string) ([]int, error) {
 	var all []int
 	for part := range strings.SplitSeq(text, ",") {
 		n, err := strconv.Atoi(part)

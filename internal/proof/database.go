@@ -10,8 +10,8 @@ import (
 	_ "modernc.org/sqlite"
 )
 
-// integrity lets SQLite look through the whole file, which is only read.
-func integrity(ctx context.Context, file string) error {
+// checkIntegrity lets SQLite look through the whole file, which is only read.
+func checkIntegrity(ctx context.Context, file string) error {
 	at := url.URL{Scheme: "file", Path: file, RawQuery: "mode=ro"}
 	db, err := sql.Open("sqlite", at.String())
 	if err != nil {

@@ -18,14 +18,14 @@ import (
 
 const (
 	drainTurns = 100
-	// atOnce is how long a host may live after a second signal.
-	atOnce = time.Second
+	// secondSignalLimit is how long a host may live after a second signal.
+	secondSignalLimit = time.Second
 )
 
-// unhurried answers in pieces, or after a tool, and takes a second and a half.
-func unhurried() files {
+// slowApp answers in pieces, or after a tool, and takes a second and a half.
+func slowApp() files {
 	return files{
-		"unhurried/app.yaml": scripted,
+		"unhurried/app.yaml": scriptedModel,
 		"unhurried/root_agent.yaml": `name: unhurried
 model: demo
 instruction: Take your time.
@@ -46,7 +46,7 @@ tools:
 }
 
 // A draining is a host that is told to stop while turns are under way.
-type draining struct {
+type drainProof struct {
 	lab  *lab
 	apps string
 
@@ -55,94 +55,94 @@ type draining struct {
 	// purpose.
 	cut, cutBySecond int
 	codes            map[int]int // exit codes, by how often they came
-	// late are hosts that did not say that they want no runs while turns ran, and
+	// readyTooLong are hosts that did not say that they want no runs while turns ran, and
 	// wrong new turns that were not told to come again.
-	late, wrong int
-	outlived    time.Duration // the longest that a host lived after a second signal
-	first       []string
+	readyTooLong, notRefused int
+	longestExit              time.Duration // the longest that a host lived after a second signal
+	firstErrors              []string
 }
 
 // drainRows is M22.
 func drainRows(ctx context.Context, l *lab) ([]row, error) {
-	d := &draining{lab: l, apps: filepath.Join(l.dir, "drain"), codes: map[int]int{}}
-	if err := unhurried().write(d.apps); err != nil {
+	d := &drainProof{lab: l, apps: filepath.Join(l.dir, "drain"), codes: map[int]int{}}
+	if err := slowApp().writeTo(d.apps); err != nil {
 		return nil, err
 	}
-	for range l.of(3, 100) {
-		if err := d.round(ctx); err != nil {
+	for range l.choose(3, 100) {
+		if err := d.drainOnce(ctx); err != nil {
 			return nil, err
 		}
 	}
-	for range l.of(1, 10) {
-		if err := d.twice(ctx); err != nil {
+	for range l.choose(1, 10) {
+		if err := d.signalTwice(ctx); err != nil {
 			return nil, err
 		}
 	}
 	return []row{{
 		"M22: a signal ends no turn that is under way, new ones are told to come again, and a second signal ends all",
 		fmt.Sprintf("%d signals, %d turns under way: %d cut, %d times not 503 at /readyz while they ran, %d new turns not told to come again, exit codes %v%s; after a second signal gone within %s; control, that second signal: %d turns cut",
-			d.rounds, d.turns, d.cut, d.late, d.wrong, d.codes, told(d.first), round(d.outlived), d.cutBySecond),
-		d.turns == d.rounds*drainTurns && d.cut+d.late+d.wrong == 0 && d.codes[0] == d.rounds && len(d.codes) == 1 && d.outlived < atOnce && d.cutBySecond > 0,
+			d.rounds, d.turns, d.cut, d.readyTooLong, d.notRefused, d.codes, formatTrouble(d.firstErrors), roundMillis(d.longestExit), d.cutBySecond),
+		d.turns == d.rounds*drainTurns && d.cut+d.readyTooLong+d.notRefused == 0 && d.codes[0] == d.rounds && len(d.codes) == 1 && d.longestExit < secondSignalLimit && d.cutBySecond > 0,
 	}}, nil
 }
 
 // A crowd is turns under way.
-type crowd struct {
-	host    *host
-	wg      sync.WaitGroup
-	running atomic.Int64
-	cut     atomic.Int64
-	first   atomic.Pointer[error]
+type runningTurns struct {
+	host     *host
+	wg       sync.WaitGroup
+	running  atomic.Int64
+	cut      atomic.Int64
+	firstErr atomic.Pointer[error]
 }
 
-// gather begins turns, half of them streams, and returns when each is under way.
-func (d *draining) gather(ctx context.Context) (*crowd, error) {
+// startTurns begins turns, half of them streams, and returns when each is under way.
+func (d *drainProof) startTurns(ctx context.Context) (*runningTurns, error) {
 	db := filepath.Join(d.lab.dir, "drain.db")
 	if err := errors.Join(os.RemoveAll(db), os.RemoveAll(db+"-wal"), os.RemoveAll(db+"-shm")); err != nil {
 		return nil, err
 	}
-	h, err := serve(ctx, d.lab, db, d.apps)
+	h, err := serveSQLite(ctx, d.lab, db, d.apps)
 	if err != nil {
 		return nil, err
 	}
-	c := &crowd{host: h}
+	c := &runningTurns{host: h}
 	for i := range drainTurns {
 		c.running.Add(1)
 		c.wg.Go(func() {
 			defer c.running.Add(-1)
-			c.turn(ctx, i)
+			c.runTurn(ctx, i)
 		})
 	}
-	look := newClient(h.url, "unhurried", "none")
-	defer look.close()
-	err = until(ctx, "all turns to be under way", func() (bool, error) {
-		n, err := look.figure(ctx, "agenthost_runs_running")
+	probe := newClient(h.url, "unhurried", "none")
+	defer probe.close()
+	err = pollUntil(ctx, "all turns to be under way", func() (bool, error) {
+		n, err := probe.readMetric(ctx, "agenthost_runs_running")
 		return n == drainTurns, err
 	})
 	return c, err
 }
 
-// turn takes a turn, which has to come to its end.
-func (c *crowd) turn(ctx context.Context, i int) {
+// runTurn takes a turn, which has to come to its end.
+func (c *runningTurns) runTurn(ctx context.Context, i int) {
 	client := newClient(c.host.url, "unhurried", fmt.Sprint("s-", i))
 	defer client.close()
-	take := client.run
+	send := client.runTurnEvents
 	if i%2 == 0 {
-		take = client.stream
+		send = client.streamTurnEvents
 	}
-	events, err := take(ctx, []string{"talk", "note"}[i/2%2])
+	events, err := send(ctx, []string{"talk", "note"}[i/2%2])
 	if err == nil && lastText(events) != "one two three" {
 		err = fmt.Errorf("the last text is %q", lastText(events))
 	}
 	if err != nil {
 		c.cut.Add(1)
-		c.first.CompareAndSwap(nil, &err)
+		c.firstErr.CompareAndSwap(nil, &err)
 	}
 }
 
-// round lets a host stop by itself.
-func (d *draining) round(ctx context.Context) error {
-	c, err := d.gather(ctx)
+// drainOnce lets a host stop by itself.
+func (d *drainProof) drainOnce(ctx context.Context) error {
+	c, err := d.startTurns(ctx)
 	if err != nil {
 		return err
 	}
@@ -151,28 +151,28 @@ func (d *draining) round(ctx context.Context) error {
 	if err := c.host.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		return err
 	}
-	if err := d.seesRefusal(ctx, c); err != nil {
+	if err := d.checkRefusal(ctx, c); err != nil {
 		return err
 	}
 	c.wg.Wait()
 	d.cut += int(c.cut.Load())
-	if first := c.first.Load(); first != nil {
-		d.first = append(d.first, (*first).Error())
+	if first := c.firstErr.Load(); first != nil {
+		d.firstErrors = append(d.firstErrors, (*first).Error())
 	}
-	if err := c.host.end(0); err != nil {
+	if err := c.host.signalAndWait(0); err != nil {
 		return err
 	}
 	d.codes[c.host.cmd.ProcessState.ExitCode()]++
 	return nil
 }
 
-// seesRefusal waits until the host says that it wants no runs, and asks for one.
-func (d *draining) seesRefusal(ctx context.Context, c *crowd) error {
-	look := newClient(c.host.url, "unhurried", "late")
-	defer look.close()
-	err := until(ctx, "the host to say that it stops", func() (bool, error) {
-		var r *refusal
-		_, err := look.ask(ctx, http.MethodGet, "/readyz", nil)
+// checkRefusal waits until the host says that it wants no runs, and asks for one.
+func (d *drainProof) checkRefusal(ctx context.Context, c *runningTurns) error {
+	probe := newClient(c.host.url, "unhurried", "late")
+	defer probe.close()
+	err := pollUntil(ctx, "the host to say that it stops", func() (bool, error) {
+		var r *statusError
+		_, err := probe.sendRequest(ctx, http.MethodGet, "/readyz", nil)
 		if errors.As(err, &r) && r.status == http.StatusServiceUnavailable {
 			return true, nil
 		}
@@ -182,19 +182,19 @@ func (d *draining) seesRefusal(ctx context.Context, c *crowd) error {
 		return err
 	}
 	if c.running.Load() == 0 {
-		d.late++
+		d.readyTooLong++
 	}
-	var r *refusal
-	if _, err := look.run(ctx, "talk"); !errors.As(err, &r) || r.status != http.StatusServiceUnavailable || r.after == 0 {
-		d.wrong++
-		d.first = append(d.first, fmt.Sprint("a new turn: ", err))
+	var r *statusError
+	if _, err := probe.runTurnEvents(ctx, "talk"); !errors.As(err, &r) || r.status != http.StatusServiceUnavailable || r.retryAfter == 0 {
+		d.notRefused++
+		d.firstErrors = append(d.firstErrors, fmt.Sprint("a new turn: ", err))
 	}
 	return nil
 }
 
-// twice gives two signals.
-func (d *draining) twice(ctx context.Context) error {
-	c, err := d.gather(ctx)
+// signalTwice gives two signals.
+func (d *drainProof) signalTwice(ctx context.Context) error {
+	c, err := d.startTurns(ctx)
 	if err != nil {
 		return err
 	}
@@ -202,22 +202,22 @@ func (d *draining) twice(ctx context.Context) error {
 	if err := c.host.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		return err
 	}
-	if err := d.seesRefusal(ctx, c); err != nil {
+	if err := d.checkRefusal(ctx, c); err != nil {
 		return err
 	}
 	began := time.Now()
-	if err := c.host.end(syscall.SIGTERM); err != nil {
+	if err := c.host.signalAndWait(syscall.SIGTERM); err != nil {
 		return err
 	}
-	d.outlived = max(d.outlived, time.Since(began))
+	d.longestExit = max(d.longestExit, time.Since(began))
 	c.wg.Wait()
 	d.cutBySecond += int(c.cut.Load())
 	return nil
 }
 
-// figure reads a number of /metrics that has no labels.
-func (c *client) figure(ctx context.Context, name string) (float64, error) {
-	body, err := c.ask(ctx, http.MethodGet, "/metrics", nil)
+// readMetric reads a number of /metrics that has no labels.
+func (c *client) readMetric(ctx context.Context, name string) (float64, error) {
+	body, err := c.sendRequest(ctx, http.MethodGet, "/metrics", nil)
 	if err != nil {
 		return 0, err
 	}

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	enduringClients = 64
+	soakClients = 64
 	// sessionLife is how many turns a session has. Then a client begins another
 	// one, and every other client deletes the old one.
 	sessionLife = 20
@@ -23,78 +23,78 @@ const (
 )
 
 // A regime says how long a host is talked to, and how much.
-type regime struct {
-	length, reload, look time.Duration
-	rate                 int // turns a second
-	// keep leaves every other client's sessions there, so that the cache of
+type soakConfig struct {
+	length, reloadEvery, measureEvery time.Duration
+	rate                              int // turns a second
+	// keepSessions leaves every other client's sessions there, so that the cache of
 	// sessions fills. Without it all that are over are deleted.
-	keep bool
-	// hold has a turn begin with each revision that does not end.
-	hold bool
+	keepSessions bool
+	// holdTurns has a turn begin with each revision that does not end.
+	holdTurns bool
 }
 
 // An endurance is a host that is talked to at an even pace and reloaded now and
 // then, and whose memory is looked at all the while.
-type endurance struct {
-	regime
-	host   *host
-	file   string // the root agent's
-	turns  turnCount
-	rule   atomic.Int64 // the latest one that was answered
-	saves  int
-	saved  time.Time
-	unseen int       // saves that were not answered in time
-	alive  []float64 // the memory that lives, in MB, at each look
-	ram    []float64 // what is in RAM then
+type hostSoak struct {
+	soakConfig
+	host        *host
+	file        string // the root agent's
+	turns       turnCount
+	rule        atomic.Int64 // the latest one that was answered
+	saves       int
+	saved       time.Time
+	missedSaves int       // saves that were not answered in time
+	liveMB      []float64 // the memory that lives, in MB, at each look
+	residentMB  []float64 // what is in RAM then
 }
 
-// soakUnderReload is M20.
-func soakUnderReload(ctx context.Context, l *lab) ([]row, error) {
-	short := regime{length: 20 * time.Second, reload: 200 * time.Millisecond, look: 100 * time.Millisecond, rate: 200}
-	e, control := &endurance{regime: short}, &endurance{regime: short}
-	control.hold = true
+// hostSoakRows is M20.
+func hostSoakRows(ctx context.Context, l *lab) ([]row, error) {
+	short := soakConfig{length: 20 * time.Second, reloadEvery: 200 * time.Millisecond, measureEvery: 100 * time.Millisecond, rate: 200}
+	e, control := &hostSoak{soakConfig: short}, &hostSoak{soakConfig: short}
+	control.holdTurns = true
 	if l.full {
-		e.regime = regime{length: time.Hour, reload: 30 * time.Second, look: 5 * time.Second, rate: 100, keep: true}
+		e.soakConfig = soakConfig{length: time.Hour, reloadEvery: 30 * time.Second, measureEvery: 5 * time.Second, rate: 100, keepSessions: true}
 	}
 	var wg sync.WaitGroup
-	var failure error
-	wg.Go(func() { failure = control.run(ctx, l, "soak-control") })
-	err := e.run(ctx, l, "soak")
+	var controlErr error
+	wg.Go(func() { controlErr = control.runSoak(ctx, l, "soak-control") })
+	err := e.runSoak(ctx, l, "soak")
 	wg.Wait()
-	if err := errors.Join(err, failure); err != nil {
+	if err := errors.Join(err, controlErr); err != nil {
 		return nil, err
 	}
-	return []row{e.judge(control)}, nil
+	return []row{e.makeRow(control)}, nil
 }
 
-// judge holds the long form against the limit, and the short one against what
+// makeRow holds the long form against the limit, and the short one against what
 // the control grows by. Neither says that a host grows as long as its doubt leaves
 // it open; but the control has to be caught.
-func (e *endurance) judge(control *endurance) row {
-	trouble := ""
-	if first := e.turns.first.Load(); first != nil {
-		trouble = ": " + (*first).Error()
+func (e *hostSoak) makeRow(control *hostSoak) row {
+	detail := ""
+	if first := e.turns.firstErr.Load(); first != nil {
+		detail = ": " + (*first).Error()
 	}
-	grown, held := e.growth(), control.growth()
-	stays, figure := grown.slope < held.slope/5, fmt.Sprintf("%.3f ± %.3f MB more with each reload", grown.slope, grown.doubt)
+	fit, heldTurns := e.fitGrowth(), control.fitGrowth()
+	stable, growthText := fit.slope < heldTurns.slope/5, fmt.Sprintf("%.3f ± %.3f MB more with each reload", fit.slope, fit.stdErr)
 	if e.length >= time.Hour {
-		hours := e.reload.Hours()
-		stays, figure = grown.slope-2*grown.doubt < slopeLimit*hours, fmt.Sprintf("%.2f ± %.2f MB more in an hour", grown.slope/hours, grown.doubt/hours)
+		hours := e.reloadEvery.Hours()
+		stable, growthText = fit.slope-2*fit.stdErr < slopeLimit*hours, fmt.Sprintf("%.2f ± %.2f MB more in an hour", fit.slope/hours, fit.stdErr/hours)
 	}
-	half := len(e.ram) / 2
+	half := len(e.residentMB) / 2
 	return row{
 		"M20: turns and reloads for a long time: none fails, and the memory that lives stays",
 		fmt.Sprintf("%d turns in %s, %d failed%s; %d reloads of 50 agents, %d not seen; %.0f MB alive, %s; in RAM %.0f MB at most in the first half, %.0f in the second; control, turns that do not end hold their revisions: %.3f ± %.3f MB with each reload",
-			e.turns.turns.Load(), e.length, e.turns.failed.Load(), trouble, e.saves, e.unseen, grown.mean, figure,
-			slices.Max(e.ram[:half]), slices.Max(e.ram[half:]), held.slope, held.doubt),
-		e.turns.turns.Load() > 0 && e.turns.failed.Load() == 0 && e.saves > 0 && e.unseen == 0 && stays && held.slope > 2*held.doubt,
+			e.turns.turns.Load(), e.length, e.turns.failed.Load(), detail, e.saves, e.missedSaves, fit.mean, growthText,
+			slices.Max(e.residentMB[:half]), slices.Max(e.residentMB[half:]), heldTurns.slope, heldTurns.stdErr),
+		e.turns.turns.Load() > 0 && e.turns.failed.Load() == 0 && e.saves > 0 && e.missedSaves == 0 && stable && heldTurns.slope > 2*heldTurns.stdErr,
 	}
 }
 
-// staff is an app of fifty agents, each with its file. The first one answers; it
+// staffApp is an app of fifty agents, each with its file. The first one answers; it
 // has the others as tools.
-func staff() files {
-	fs := files{"staff/app.yaml": scripted + lookupTool, "staff/root_agent.yaml": staffAgent(0), "staff/script.yaml": `- when: user == "hold"
+func staffApp() files {
+	fs := files{"staff/app.yaml": scriptedModel + lookupTool, "staff/root_agent.yaml": staffAgent(0), "staff/script.yaml": `- when: user == "hold"
   text: Never.
   delay: 24h
 - when: responses.note != nil
@@ -122,99 +122,99 @@ tools:
 	return b.String()
 }
 
-// run serves the app, for as long as that is to last.
-func (e *endurance) run(ctx context.Context, l *lab, name string) (err error) {
+// runSoak serves the app, for as long as that is to last.
+func (e *hostSoak) runSoak(ctx context.Context, l *lab, name string) (err error) {
 	dir := filepath.Join(l.dir, name)
 	apps := filepath.Join(dir, "apps")
-	if err := staff().write(apps); err != nil {
+	if err := staffApp().writeTo(apps); err != nil {
 		return err
 	}
 	e.file = filepath.Join(apps, "staff", "root_agent.yaml")
-	if e.host, err = serveAt(ctx, l, "sqlite:///"+filepath.Join(dir, "sessions.db"), apps, "--pprof"); err != nil {
+	if e.host, err = serveStore(ctx, l, "sqlite:///"+filepath.Join(dir, "sessions.db"), apps, "--pprof"); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, e.host.kill()) }()
-	talk, cancel := context.WithTimeout(ctx, e.length)
+	soakCtx, cancel := context.WithTimeout(ctx, e.length)
 	defer cancel()
 	var wg sync.WaitGroup
-	for i := range enduringClients {
-		wg.Go(func() { e.talk(talk, i) })
+	for i := range soakClients {
+		wg.Go(func() { e.runClient(soakCtx, i) })
 	}
-	err = e.attend(talk, &wg)
+	err = e.reloadAndMeasure(soakCtx, &wg)
 	cancel()
 	wg.Wait()
 	return errors.Join(err, ctx.Err())
 }
 
-// attend saves the agent and looks at the host's memory until the time is over.
-func (e *endurance) attend(ctx context.Context, held *sync.WaitGroup) error {
-	look, reload := time.NewTicker(e.look), time.NewTicker(e.reload)
-	defer look.Stop()
-	defer reload.Stop()
+// reloadAndMeasure saves the agent and looks at the host's memory until the time is over.
+func (e *hostSoak) reloadAndMeasure(ctx context.Context, heldTurns *sync.WaitGroup) error {
+	measureTicker, reloadTicker := time.NewTicker(e.measureEvery), time.NewTicker(e.reloadEvery)
+	defer measureTicker.Stop()
+	defer reloadTicker.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-look.C:
-			if err := e.see(); err != nil {
+		case <-measureTicker.C:
+			if err := e.measureMemory(); err != nil {
 				return err
 			}
-		case <-reload.C:
-			if err := e.change(ctx, held); err != nil {
+		case <-reloadTicker.C:
+			if err := e.saveNextRule(ctx, heldTurns); err != nil {
 				return err
 			}
 		}
 	}
 }
 
-// see looks at the host's memory, first at what is in RAM: a collection follows.
-func (e *endurance) see() error {
-	ram, err := e.host.resident()
+// measureMemory looks at the host's memory, first at what is in RAM: a collection follows.
+func (e *hostSoak) measureMemory() error {
+	ram, err := e.host.residentMemory()
 	if err != nil {
 		return err
 	}
-	alive, _, err := e.host.live()
-	e.ram, e.alive = append(e.ram, ram), append(e.alive, alive)
+	liveMB, _, err := e.host.liveMemory()
+	e.residentMB, e.liveMB = append(e.residentMB, ram), append(e.liveMB, liveMB)
 	return err
 }
 
-// change saves the agent, unless the last save is still to be seen.
-func (e *endurance) change(ctx context.Context, held *sync.WaitGroup) error {
+// saveNextRule saves the agent, unless the last save is still to be seen.
+func (e *hostSoak) saveNextRule(ctx context.Context, heldTurns *sync.WaitGroup) error {
 	if e.rule.Load() < int64(e.saves) {
-		if time.Since(e.saved) < max(seenWithin, e.reload) {
+		if time.Since(e.saved) < max(loadLimit, e.reloadEvery) {
 			return nil
 		}
-		e.unseen++
+		e.missedSaves++
 	}
 	e.saves++
 	e.saved = time.Now()
-	if e.hold {
+	if e.holdTurns {
 		n := e.saves
-		held.Go(func() { e.holdOn(ctx, n) })
+		heldTurns.Go(func() { e.holdTurn(ctx, n) })
 	}
-	return save(e.file, staffAgent(e.saves))
+	return saveFile(e.file, staffAgent(e.saves))
 }
 
-// holdOn begins a turn that does not end by itself.
-func (e *endurance) holdOn(ctx context.Context, n int) {
+// holdTurn begins a turn that does not end by itself.
+func (e *hostSoak) holdTurn(ctx context.Context, n int) {
 	c := newClient(e.host.url, "staff", fmt.Sprint("held-", n))
 	defer c.close()
-	_, _ = c.run(ctx, "hold")
+	_, _ = c.runTurnEvents(ctx, "hold")
 }
 
-// talk takes turns at an even pace, in one session after the other.
-func (e *endurance) talk(ctx context.Context, i int) {
+// runClient takes turns at an even pace, in one session after the other.
+func (e *hostSoak) runClient(ctx context.Context, i int) {
 	each := time.Second / time.Duration(e.rate)
-	if wait(ctx, each*time.Duration(i)) != nil {
+	if waitFor(ctx, each*time.Duration(i)) != nil {
 		return
 	}
-	next := time.NewTicker(each * enduringClients)
+	next := time.NewTicker(each * soakClients)
 	defer next.Stop()
 	for n := 0; ; n++ {
 		c := newClient(e.host.url, "staff", fmt.Sprintf("client-%d-%d", i, n))
 		// The first sessions end at different times.
 		for turn := 1; turn <= sessionLife && (n > 0 || turn <= 1+i%sessionLife); turn++ {
-			e.turn(ctx, c, turn, i%4 == 0)
+			e.runTurn(ctx, c, turn, i%4 == 0)
 			select {
 			case <-ctx.Done():
 				c.close()
@@ -222,22 +222,22 @@ func (e *endurance) talk(ctx context.Context, i int) {
 			case <-next.C:
 			}
 		}
-		if i%2 == 0 || !e.keep {
-			e.forget(ctx, c)
+		if i%2 == 0 || !e.keepSessions {
+			e.deleteSession(ctx, c)
 		}
 		c.close()
 	}
 }
 
-// turn takes one turn. It fails also when the conversation was forgotten, or
+// runTurn takes one turn. It fails also when the conversation was forgotten, or
 // when an older rule comes back.
-func (e *endurance) turn(ctx context.Context, c *client, want int, streaming bool) {
+func (e *hostSoak) runTurn(ctx context.Context, c *client, want int, streaming bool) {
 	before := e.rule.Load()
-	take := c.run
+	send := c.runTurnEvents
 	if streaming {
-		take = c.stream
+		send = c.streamTurnEvents
 	}
-	events, err := take(ctx, "hi")
+	events, err := send(ctx, "hi")
 	if ctx.Err() != nil {
 		return
 	}
@@ -249,18 +249,18 @@ func (e *endurance) turn(ctx context.Context, c *client, want int, streaming boo
 	if err == nil && (turn != want || rule < before) {
 		err = fmt.Errorf("turn %d of rule %d, want turn %d of rule %d or later", turn, rule, want, before)
 	}
-	e.turns.add(err, false)
+	e.turns.addTurn(err, false)
 	for seen := e.rule.Load(); rule > seen && !e.rule.CompareAndSwap(seen, rule); seen = e.rule.Load() {
 	}
 }
 
-// forget deletes a session. It counts as a turn when it fails.
-func (e *endurance) forget(ctx context.Context, c *client) {
-	body, err := c.ask(ctx, http.MethodDelete, "/apps/"+c.app+"/users/user/sessions/"+c.session, nil)
+// deleteSession deletes a session. It counts as a turn when it fails.
+func (e *hostSoak) deleteSession(ctx context.Context, c *client) {
+	body, err := c.sendRequest(ctx, http.MethodDelete, "/apps/"+c.app+"/users/user/sessions/"+c.session, nil)
 	if err == nil {
 		err = body.Close()
 	}
 	if err != nil && ctx.Err() == nil {
-		e.turns.add(err, false)
+		e.turns.addTurn(err, false)
 	}
 }

@@ -30,111 +30,111 @@ type fuzzer struct {
 	trouble map[string]string
 }
 
-// fuzzLoader has the loader read what nobody meant, as often as can be.
-func fuzzLoader(ctx context.Context, l *lab) ([]row, error) {
-	seeds, err := realTrees()
+// fuzzRows has the loader read what nobody meant, as often as can be.
+func fuzzRows(ctx context.Context, l *lab) ([]row, error) {
+	seeds, err := loadRealTrees()
 	if err != nil {
 		return nil, err
 	}
-	z := &fuzzer{seeds: seeds, want: int64(l.times(20_000, 10_000_000)), trouble: map[string]string{}}
+	f := &fuzzer{seeds: seeds, want: int64(l.choose(20_000, 10_000_000)), trouble: map[string]string{}}
 	for i, tree := range seeds {
-		z.dirs = append(z.dirs, filepath.Join(l.dir, "fuzz", strconv.Itoa(i), "app"))
-		if err := tree.write(z.dirs[i]); err != nil {
+		f.dirs = append(f.dirs, filepath.Join(l.dir, "fuzz", strconv.Itoa(i), "app"))
+		if err := tree.writeTo(f.dirs[i]); err != nil {
 			return nil, err
 		}
 	}
 	var wg sync.WaitGroup
 	errs := make([]error, goruntime.GOMAXPROCS(0))
 	for i := range errs {
-		wg.Go(func() { errs[i] = z.work(ctx, l, newDamager(seeds, l.seed<<8+uint64(i), marks())) })
+		wg.Go(func() { errs[i] = f.runWorker(ctx, l, newMutator(seeds, l.seed<<8+uint64(i), yamlTokens())) })
 	}
 	wg.Wait()
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	var control malformed
-	control.naively(newDamager(seeds, l.seed, marks()), 500)
+	var control malformedTrees
+	control.loadNaively(newMutator(seeds, l.seed, yamlTokens()), 500)
 	return []row{{
 		"Fuzz: the loader reads any damaged tree without a panic, and refuses it with a place and a rule, or has an app",
-		fmt.Sprintf("%s; control, a loader of forty lines: %d panics in %d", z.shown(), control.panics, control.trees),
-		z.executions.Load() >= z.want && z.panics.Load() == 0 && z.wrong.Load() == 0 && z.refused.Load() > z.want/4 && control.panics > 0,
+		fmt.Sprintf("%s; control, a loader of forty lines: %d panics in %d", f.summarize(), control.panics, control.trees),
+		f.executions.Load() >= f.want && f.panics.Load() == 0 && f.wrong.Load() == 0 && f.refused.Load() > f.want/4 && control.panics > 0,
 	}}, nil
 }
 
-func (z *fuzzer) shown() string {
-	z.mu.Lock()
-	defer z.mu.Unlock()
-	first := ""
-	for _, what := range slices.Sorted(maps.Keys(z.trouble)) {
-		first += "; " + what + " (" + z.trouble[what] + ")"
+func (f *fuzzer) summarize() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	details := ""
+	for _, problem := range slices.Sorted(maps.Keys(f.trouble)) {
+		details += "; " + problem + " (" + f.trouble[problem] + ")"
 	}
 	return fmt.Sprintf("%d executions over %d apps: %d refused, %d loaded, %d panics, %d without a place or a rule%s",
-		z.executions.Load(), len(z.seeds), z.refused.Load(), z.loaded.Load(), z.panics.Load(), z.wrong.Load(), first)
+		f.executions.Load(), len(f.seeds), f.refused.Load(), f.loaded.Load(), f.panics.Load(), f.wrong.Load(), details)
 }
 
-// work loads trees with a loader of its own until there were enough.
-func (z *fuzzer) work(ctx context.Context, l *lab, d *damager) error {
+// runWorker loads trees with a loader of its own until there were enough.
+func (f *fuzzer) runWorker(ctx context.Context, l *lab, d *mutator) error {
 	open := map[string]string{} // the texts, by their full paths
-	load := loader.New(&loader.Options{Open: func(path string) ([]byte, bool) {
+	ldr := loader.New(&loader.Options{Open: func(path string) ([]byte, bool) {
 		text, ok := open[path]
 		return []byte(text), ok
 	}})
 	for {
-		n := z.executions.Add(1)
-		if n > z.want {
-			z.executions.Add(-1)
+		n := f.executions.Add(1)
+		if n > f.want {
+			f.executions.Add(-1)
 			return nil
 		}
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		i := d.random.IntN(len(z.seeds))
-		tree, how := d.damaged(z.seeds[i])
+		i := d.random.IntN(len(f.seeds))
+		tree, changes := d.mutateTree(f.seeds[i])
 		clear(open)
-		for name := range z.seeds[i] {
-			open[filepath.Join(z.dirs[i], filepath.FromSlash(name))] = tree[name]
+		for name := range f.seeds[i] {
+			open[filepath.Join(f.dirs[i], filepath.FromSlash(name))] = tree[name]
 		}
-		if err := z.try(ctx, load, z.dirs[i]); err != nil {
-			z.mu.Lock()
-			z.trouble[err.Error()] = how
-			z.mu.Unlock()
+		if err := f.loadTree(ctx, ldr, f.dirs[i]); err != nil {
+			f.mu.Lock()
+			f.trouble[err.Error()] = changes
+			f.mu.Unlock()
 		}
 		if n%100_000 == 0 && l.full {
-			fmt.Fprintln(l.progress, z.shown())
+			fmt.Fprintln(l.progress, f.summarize())
 		}
 	}
 }
 
-// try loads what is open. The error says what was not as it must be.
-func (z *fuzzer) try(ctx context.Context, load *loader.Loader, dir string) (err error) {
+// loadTree loads what is open. The error says what was not as it must be.
+func (f *fuzzer) loadTree(ctx context.Context, ldr *loader.Loader, dir string) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			z.panics.Add(1)
+			f.panics.Add(1)
 			err = fmt.Errorf("panic: %v", r)
 		}
 	}()
-	app, ds := load.Load(ctx, dir)
+	app, ds := ldr.Load(ctx, dir)
 	if app != nil {
-		z.loaded.Add(1)
+		f.loaded.Add(1)
 		app.Close()
 	} else {
-		z.refused.Add(1)
+		f.refused.Add(1)
 	}
 	if ds.HasErrors() == (app != nil) {
-		z.wrong.Add(1)
+		f.wrong.Add(1)
 		return fmt.Errorf("an app is there: %v, with %d problems", app != nil, len(ds))
 	}
 	for _, diagnostic := range ds {
-		if !placed(diagnostic) {
-			z.wrong.Add(1)
+		if !hasPlaceAndRule(diagnostic) {
+			f.wrong.Add(1)
 			return fmt.Errorf("no place or rule: %+v", diagnostic)
 		}
 	}
 	return nil
 }
 
-// placed says whether a problem has a rule, and a place or the whole of a file.
-func placed(d spec.Diagnostic) bool {
+// hasPlaceAndRule says whether a problem has a rule, and a place or the whole of a file.
+func hasPlaceAndRule(d spec.Diagnostic) bool {
 	whole := d.Pos.Line == 0 && d.Pos.Col == 0
 	return d.Rule != "" && d.Message != "" && d.Pos.File != "" && (whole || d.Pos.Line > 0 && d.Pos.Col > 0)
 }

@@ -5,21 +5,21 @@ import (
 	"slices"
 )
 
-// windows are the pieces of time of which each has one look at the memory: the
+// growthWindows are the pieces of time of which each has one look at the memory: the
 // median of many, since a collector's work comes and goes.
-const windows = 20
+const growthWindows = 20
 
 // A growth is how a host's memory moves, in MB, with each reload.
-type growth struct{ mean, slope, doubt float64 }
+type memoryGrowth struct{ mean, slope, stdErr float64 }
 
-// growth fits a line to the memory, after half of the time, in which the cache
+// fitGrowth fits a line to the memory, after half of the time, in which the cache
 // of sessions fills and the collector settles.
-func (e *endurance) growth() growth {
-	settled := e.alive[len(e.alive)/2:]
-	size := max(1, len(settled)/windows)
+func (e *hostSoak) fitGrowth() memoryGrowth {
+	settled := e.liveMB[len(e.liveMB)/2:]
+	size := max(1, len(settled)/growthWindows)
 	var at, mb []float64
 	for window := range slices.Chunk(settled, size) {
-		at = append(at, float64(len(at)*size)*e.look.Seconds()/e.reload.Seconds())
+		at = append(at, float64(len(at)*size)*e.measureEvery.Seconds()/e.reloadEvery.Seconds())
 		mb = append(mb, slices.Sorted(slices.Values(window))[len(window)/2])
 	}
 	return fitLine(at, mb)
@@ -27,7 +27,7 @@ func (e *endurance) growth() growth {
 
 // fitLine fits a line by least squares; the doubt is the standard error of its
 // slope.
-func fitLine(x, y []float64) growth {
+func fitLine(x, y []float64) memoryGrowth {
 	n := float64(len(x))
 	var mx, my, xx, xy, yy float64
 	for i := range x {
@@ -38,5 +38,5 @@ func fitLine(x, y []float64) growth {
 		xx, xy, yy = xx+dx*dx, xy+dx*dy, yy+dy*dy
 	}
 	slope := xy / xx
-	return growth{my, slope, math.Sqrt(max(0, yy-slope*xy) / (n - 2) / xx)}
+	return memoryGrowth{my, slope, math.Sqrt(max(0, yy-slope*xy) / (n - 2) / xx)}
 }

@@ -8,17 +8,17 @@ import (
 
 // A leak shows as what it is, whatever a collector's work adds and takes away,
 // and however the memory rose before it settled.
-func TestGrowth(t *testing.T) {
+func TestFitGrowth(t *testing.T) {
 	for _, leak := range []float64{0, 0.5} {
-		e := &endurance{regime: regime{look: time.Second, reload: 10 * time.Second}}
+		e := &hostSoak{soakConfig: soakConfig{measureEvery: time.Second, reloadEvery: 10 * time.Second}}
 		for i := range 1200 {
 			mb := 80 + leak*float64(i)/10 + 5*math.Sin(float64(i)/3)
 			if i < 400 {
 				mb -= float64(400-i) / 10
 			}
-			e.alive = append(e.alive, mb)
+			e.liveMB = append(e.liveMB, mb)
 		}
-		if g := e.growth(); math.Abs(g.slope-leak) > 4*g.doubt || g.doubt > 0.05 {
+		if g := e.fitGrowth(); math.Abs(g.slope-leak) > 4*g.stdErr || g.stdErr > 0.05 {
 			t.Errorf("growth with a leak of %v = %+v", leak, g)
 		}
 	}

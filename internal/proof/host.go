@@ -17,24 +17,24 @@ import (
 	"time"
 )
 
-// patience bounds everything that is waited for.
-const patience = 20 * time.Second
+// waitLimit bounds everything that is waited for.
+const waitLimit = 20 * time.Second
 
 // A host is a running agenthost serve.
 type host struct {
-	cmd  *exec.Cmd
-	log  *bytes.Buffer // its stderr; to be read when it has ended
-	url  string
-	born time.Time
+	cmd       *exec.Cmd
+	log       *bytes.Buffer // its stderr; to be read when it has ended
+	url       string
+	startedAt time.Time
 }
 
-// serve starts the program on a database file and waits for its greeting.
-func serve(ctx context.Context, l *lab, db, apps string) (*host, error) {
-	return serveAt(ctx, l, "sqlite:///"+db, apps)
+// serveSQLite starts the program on a database file and waits for its greeting.
+func serveSQLite(ctx context.Context, l *lab, db, apps string) (*host, error) {
+	return serveStore(ctx, l, "sqlite:///"+db, apps)
 }
 
-// serveAt is serve for a store's URL, and with further flags.
-func serveAt(ctx context.Context, l *lab, url, apps string, flags ...string) (*host, error) {
+// serveStore is serve for a store's URL, and with further flags.
+func serveStore(ctx context.Context, l *lab, url, apps string, flags ...string) (*host, error) {
 	h := &host{log: new(bytes.Buffer)}
 	h.cmd = exec.CommandContext(ctx, l.bin, append([]string{
 		"serve", "--addr", "127.0.0.1:0", "--auto-create-session",
@@ -46,7 +46,7 @@ func serveAt(ctx context.Context, l *lab, url, apps string, flags ...string) (*h
 	if err != nil {
 		return nil, err
 	}
-	h.born = time.Now()
+	h.startedAt = time.Now()
 	if err := h.cmd.Start(); err != nil {
 		return nil, fmt.Errorf("starting the program: %w", err)
 	}
@@ -60,11 +60,11 @@ func serveAt(ctx context.Context, l *lab, url, apps string, flags ...string) (*h
 }
 
 // kill ends the process with SIGKILL, without any notice.
-func (h *host) kill() error { return h.end(syscall.SIGKILL) }
+func (h *host) kill() error { return h.signalAndWait(syscall.SIGKILL) }
 
-// end sends a signal and waits until the process is gone. Once it is, nothing
+// signalAndWait sends a signal and waits until the process is gone. Once it is, nothing
 // happens.
-func (h *host) end(sig syscall.Signal) error {
+func (h *host) signalAndWait(sig syscall.Signal) error {
 	if h.cmd.ProcessState != nil {
 		return nil
 	}
@@ -78,40 +78,40 @@ func (h *host) end(sig syscall.Signal) error {
 	return nil
 }
 
-// goroutines ends the process by SIGQUIT, upon which Go prints the stack of
+// countGoroutines ends the process by SIGQUIT, upon which Go prints the stack of
 // each goroutine, and counts them.
-func (h *host) goroutines() (int, error) {
-	if err := h.end(syscall.SIGQUIT); err != nil {
+func (h *host) countGoroutines() (int, error) {
+	if err := h.signalAndWait(syscall.SIGQUIT); err != nil {
 		return 0, err
 	}
 	return strings.Count(h.log.String(), "\ngoroutine "), nil
 }
 
-// proc is a file or folder of the process below /proc.
-func (h *host) proc(name string) string {
+// procPath is a file or folder of the process below /proc.
+func (h *host) procPath(name string) string {
 	return filepath.Join("/proc", strconv.Itoa(h.cmd.Process.Pid), name)
 }
 
-// held counts open file handles and threads.
-func (h *host) held() (handles, threads int, err error) {
-	fds, err := os.ReadDir(h.proc("fd"))
+// countHandles counts open file handles and threads.
+func (h *host) countHandles() (handles, threads int, err error) {
+	fds, err := os.ReadDir(h.procPath("fd"))
 	if err != nil {
 		return 0, 0, err
 	}
-	tasks, err := os.ReadDir(h.proc("task"))
+	tasks, err := os.ReadDir(h.procPath("task"))
 	return len(fds), len(tasks), err
 }
 
-// resident is the memory of the process that is in RAM, in MB.
-func (h *host) resident() (float64, error) { return h.memory("VmRSS") }
+// residentMemory is the memory of the process that is in RAM, in MB.
+func (h *host) residentMemory() (float64, error) { return h.readMemory("VmRSS") }
 
-// own is what of it no file holds: heap, stacks, changed variables. The rest is
+// anonMemory is what of it no file holds: heap, stacks, changed variables. The rest is
 // pages of the program, of which the kernel maps more or fewer at once as they
 // happen to lie in its cache.
-func (h *host) own() (float64, error) { return h.memory("RssAnon") }
+func (h *host) anonMemory() (float64, error) { return h.readMemory("RssAnon") }
 
-func (h *host) memory(kind string) (float64, error) {
-	status, err := os.ReadFile(h.proc("status"))
+func (h *host) readMemory(kind string) (float64, error) {
+	status, err := os.ReadFile(h.procPath("status"))
 	if err != nil {
 		return 0, err
 	}
@@ -124,9 +124,9 @@ func (h *host) memory(kind string) (float64, error) {
 	return 0, fmt.Errorf("/proc tells no %s", kind)
 }
 
-// live is what a collection leaves of the memory that Go gave out, in MB. The
+// liveMemory is what a collection leaves of the memory that Go gave out, in MB. The
 // host collects for it, and has to serve with --pprof.
-func (h *host) live() (heap, stacks float64, err error) {
+func (h *host) liveMemory() (heap, stacks float64, err error) {
 	resp, err := http.Get(h.url + "/debug/pprof/heap?gc=1&debug=1")
 	if err != nil {
 		return 0, 0, err
@@ -147,8 +147,8 @@ func (h *host) live() (heap, stacks float64, err error) {
 	return heap, stacks, err
 }
 
-// ticks is how often a second the kernel counts the time of processors.
-const ticks = 100
+// clockTicks is how often a second the kernel counts the time of processors.
+const clockTicks = 100
 
 // processorTime is what a process of this machine has spent on processors.
 func processorTime(pid int) (time.Duration, error) {
@@ -164,12 +164,12 @@ func processorTime(pid int) (time.Duration, error) {
 	}
 	user, errUser := strconv.Atoi(fields[11])
 	system, errSystem := strconv.Atoi(fields[12])
-	return time.Duration(user+system) * time.Second / ticks, errors.Join(errUser, errSystem)
+	return time.Duration(user+system) * time.Second / clockTicks, errors.Join(errUser, errSystem)
 }
 
-// until looks again and again until what is looked for is there.
-func until(ctx context.Context, what string, there func() (bool, error)) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+// pollUntil looks again and again until what is looked for is there.
+func pollUntil(ctx context.Context, what string, there func() (bool, error)) error {
+	ctx, cancel := context.WithTimeout(ctx, waitLimit)
 	defer cancel()
 	again := time.NewTicker(10 * time.Millisecond)
 	defer again.Stop()

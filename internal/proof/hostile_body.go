@@ -8,36 +8,36 @@ import (
 
 // A member is a key of a JSON object and its value, which is a text of JSON, a list
 // of members, or a list of values.
-type member struct {
+type jsonField struct {
 	key   string
 	value any
 }
 
 // honestBody has every field that some route reads: what one does not know, it
 // ignores.
-func honestBody(app, user, sess string) []member {
-	content := []member{{"role", `"user"`}, {"parts", []any{
-		[]member{{"text", `"hi"`}},
-		[]member{{"inlineData", []member{{"mimeType", `"text/plain"`}, {"data", `"aGk="`}}}},
-		[]member{{"functionResponse", []member{{"id", `"c"`}, {"name", `"note"`}, {"response", []member{{"ok", "true"}}}}}},
+func honestBody(app, user, sess string) []jsonField {
+	content := []jsonField{{"role", `"user"`}, {"parts", []any{
+		[]jsonField{{"text", `"hi"`}},
+		[]jsonField{{"inlineData", []jsonField{{"mimeType", `"text/plain"`}, {"data", `"aGk="`}}}},
+		[]jsonField{{"functionResponse", []jsonField{{"id", `"c"`}, {"name", `"note"`}, {"response", []jsonField{{"ok", "true"}}}}}},
 	}}}
-	state := []member{{"k", "1"}, {"user:k", `"x"`}, {"temp:k", "null"}, {"deep", []member{{"list", []any{"1", "2.5", "true"}}}}}
-	actions := []member{{"stateDelta", state}, {"artifactDelta", []member{{"a.txt", "1"}}}, {"transferToAgent", `"x"`}, {"escalate", "true"}}
-	return []member{
-		{"appName", quoted(app)},
-		{"userId", quoted(user)},
-		{"sessionId", quoted(sess)},
+	state := []jsonField{{"k", "1"}, {"user:k", `"x"`}, {"temp:k", "null"}, {"deep", []jsonField{{"list", []any{"1", "2.5", "true"}}}}}
+	actions := []jsonField{{"stateDelta", state}, {"artifactDelta", []jsonField{{"a.txt", "1"}}}, {"transferToAgent", `"x"`}, {"escalate", "true"}}
+	return []jsonField{
+		{"appName", quoteJSON(app)},
+		{"userId", quoteJSON(user)},
+		{"sessionId", quoteJSON(sess)},
 		{"newMessage", content},
 		{"stateDelta", state},
 		{"streaming", "true"},
-		{"customMetadata", []member{{"a", "1"}}},
-		{"runConfig", []member{{"maxLlmCalls", "3"}, {"streamingMode", `"sse"`}, {"speechConfig", []member{{"languageCode", `"en"`}}}}},
+		{"customMetadata", []jsonField{{"a", "1"}}},
+		{"runConfig", []jsonField{{"maxLlmCalls", "3"}, {"streamingMode", `"sse"`}, {"speechConfig", []jsonField{{"languageCode", `"en"`}}}}},
 		{"invocationId", `"i"`},
 		{"functionCallEventId", `"e"`},
 		{"state", state},
-		{"events", []any{[]member{{"author", `"user"`}, {"content", content}, {"actions", actions}, {"timestamp", "1.5"}, {"invocationId", `"i"`}}}},
+		{"events", []any{[]jsonField{{"author", `"user"`}, {"content", content}, {"actions", actions}, {"timestamp", "1.5"}, {"invocationId", `"i"`}}}},
 		{"filename", `"a.txt"`},
-		{"artifact", []member{{"text", `"x"`}}},
+		{"artifact", []jsonField{{"text", `"x"`}}},
 		{"rewindBeforeInvocationId", `"i"`},
 		{"eventId", `"e"`},
 		{"agent", `"a"`},
@@ -45,49 +45,49 @@ func honestBody(app, user, sess string) []member {
 	}
 }
 
-func quoted(text string) string { return fmt.Sprintf("%q", text) }
+func quoteJSON(text string) string { return fmt.Sprintf("%q", text) }
 
 // A spoiler writes JSON and spoils some of it.
-type spoiler struct {
-	dice *rand.Rand
+type jsonMutator struct {
+	random *rand.Rand
 	// odds are in how many values one is spoilt; 0 spoils none.
 	odds int
 	out  strings.Builder
 }
 
-// spoilt is a body with some of its values, keys or bytes spoilt.
-func spoilt(dice *rand.Rand, fields []member) []byte {
-	kept := fields[:0:0]
+// mutateBody is a body with some of its values, keys or bytes spoilt.
+func mutateBody(random *rand.Rand, fields []jsonField) []byte {
+	selected := fields[:0:0]
 	for _, f := range fields {
 		// Most fields are left out, so that what is wrong with one is not hidden
 		// behind what is wrong with another.
-		if dice.IntN(3) == 0 || strings.HasSuffix(f.key, "Id") && dice.IntN(8) > 0 || f.key == "appName" {
-			kept = append(kept, f)
+		if random.IntN(3) == 0 || strings.HasSuffix(f.key, "Id") && random.IntN(8) > 0 || f.key == "appName" {
+			selected = append(selected, f)
 		}
 	}
-	s := &spoiler{dice: dice, odds: 2 + dice.IntN(12)}
-	s.write(kept)
+	s := &jsonMutator{random: random, odds: 2 + random.IntN(12)}
+	s.writeValue(selected)
 	text := []byte(s.out.String() + "\n")
-	switch dice.IntN(12) {
+	switch random.IntN(12) {
 	case 0:
-		text = text[:dice.IntN(len(text)+1)]
+		text = text[:random.IntN(len(text)+1)]
 	case 1:
-		for range 1 + dice.IntN(4) {
-			text[dice.IntN(len(text))] = byte(dice.IntN(256))
+		for range 1 + random.IntN(4) {
+			text[random.IntN(len(text))] = byte(random.IntN(256))
 		}
 	case 2:
-		text = append(text, oneOf(dice, "{}", "x", "\x00", ",", "]", "\n\n{}", "\ufeff")...)
+		text = append(text, pickString(random, "{}", "x", "\x00", ",", "]", "\n\n{}", "\ufeff")...)
 	case 3:
-		text = append([]byte(oneOf(dice, "\ufeff", "\x00", "//\n", ")]}',\n", "\xff\xfe")), text...)
+		text = append([]byte(pickString(random, "\ufeff", "\x00", "//\n", ")]}',\n", "\xff\xfe")), text...)
 	}
 	return text
 }
 
-func oneOf(dice *rand.Rand, all ...string) string { return all[dice.IntN(len(all))] }
+func pickString(random *rand.Rand, all ...string) string { return all[random.IntN(len(all))] }
 
-func (s *spoiler) write(v any) {
-	if s.odds > 0 && s.dice.IntN(s.odds) == 0 {
-		s.out.WriteString(oneOf(s.dice, badValues()...))
+func (s *jsonMutator) writeValue(v any) {
+	if s.odds > 0 && s.random.IntN(s.odds) == 0 {
+		s.out.WriteString(pickString(s.random, badValues()...))
 		return
 	}
 	switch v := v.(type) {
@@ -99,37 +99,37 @@ func (s *spoiler) write(v any) {
 			if i > 0 {
 				s.out.WriteByte(',')
 			}
-			s.write(item)
+			s.writeValue(item)
 		}
 		s.out.WriteByte(']')
-	case []member:
-		s.object(v)
+	case []jsonField:
+		s.writeObject(v)
 	}
 }
 
-func (s *spoiler) object(fields []member) {
+func (s *jsonMutator) writeObject(fields []jsonField) {
 	s.out.WriteByte('{')
 	for i, f := range fields {
 		if i > 0 {
 			s.out.WriteByte(',')
 		}
 		key := f.key
-		if s.dice.IntN(20) == 0 {
-			key = s.misspelt(key)
+		if s.random.IntN(20) == 0 {
+			key = s.mutateKey(key)
 		}
 		fmt.Fprintf(&s.out, "%q:", key)
-		s.write(f.value)
-		if s.dice.IntN(30) == 0 {
+		s.writeValue(f.value)
+		if s.random.IntN(30) == 0 {
 			fmt.Fprintf(&s.out, ",%q:", f.key)
-			s.write(f.value)
+			s.writeValue(f.value)
 		}
 	}
 	s.out.WriteByte('}')
 }
 
-// misspelt is a key that is nearly another, or none.
-func (s *spoiler) misspelt(key string) string {
-	switch s.dice.IntN(6) {
+// mutateKey is a key that is nearly another, or none.
+func (s *jsonMutator) mutateKey(key string) string {
+	switch s.random.IntN(6) {
 	case 0:
 		return strings.ToUpper(key)
 	case 1:
@@ -141,7 +141,7 @@ func (s *spoiler) misspelt(key string) string {
 	case 4:
 		return "__proto__"
 	}
-	return oneOf(s.dice, "", " ", "\x00", "app:", "temp:", "user:", "a.b", "\u202e"+key, "$ref")
+	return pickString(s.random, "", " ", "\x00", "app:", "temp:", "user:", "a.b", "\u202e"+key, "$ref")
 }
 
 // badValues are what stands in the place of a value.

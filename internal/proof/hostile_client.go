@@ -15,11 +15,11 @@ import (
 	"time"
 )
 
-// shotPatience is how long an answer may take, and dripPieces in how many pieces a
+// answerLimit is how long an answer may take, and dripPieces in how many pieces a
 // slow client sends.
 const (
-	shotPatience = 15 * time.Second
-	dripPieces   = 20
+	answerLimit = 15 * time.Second
+	slowChunks  = 20
 )
 
 // internalWords are what no answer may tell: files and lines, types and packages of
@@ -28,116 +28,116 @@ var internalWords = regexp.MustCompile(`\.go:\d|goroutine \d|(?i:runtime error|n
 	`\b(json|http|session|store|runtime|server|genai|strconv|fmt|errors|url|multipart)\.[A-Z][a-z]|0xc0[0-9a-f]{6}|` +
 	`(?i:\bsql(ite|state)?\b|SELECT |INSERT |constraint|pgconn|gorm|duplicate key|no such table)|/(tmp|home|root|work|var|usr)/`)
 
-// explained are the failures of a server that are no failures: what it says that it
+// isAllowedStatus are the failures of a server that are no failures: what it says that it
 // does not do, versions of HTTP and encodings that it does not know.
-func explained(status int) bool {
+func isAllowedStatus(status int) bool {
 	return status == http.StatusNotImplemented || status == http.StatusHTTPVersionNotSupported
 }
 
 // A reckoning is what is held against a server.
-type reckoning struct {
-	mu       sync.Mutex
-	shots    int
-	statuses map[int]int
-	broken   int // answers of 5xx that nothing explains
-	telling  int // answers with internal words
-	hanging  int // connections that were not answered and closed
-	first    []string
+type attackReport struct {
+	mu           sync.Mutex
+	requests     int
+	statuses     map[int]int
+	serverErrors int // answers of 5xx that nothing explains
+	leaking      int // answers with internal words
+	unfinished   int // connections that were not answered and closed
+	first        []string
 }
 
-func (v *reckoning) blame(count *int, s shot, why string) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
+func (report *attackReport) recordFailure(count *int, s hostileRequest, reason string) {
+	report.mu.Lock()
+	defer report.mu.Unlock()
 	*count++
-	if len(v.first) < 5 {
-		v.first = append(v.first, fmt.Sprintf("%s: %.300q: %s", s.what, s.text, why))
+	if len(report.first) < 5 {
+		report.first = append(report.first, fmt.Sprintf("%s: %.300q: %s", s.what, s.text, reason))
 	}
 }
 
-// fire sends shots of a seed from some clients at once, and judges the answers.
-func fire(ctx context.Context, addr string, a *armoury, shots int) (*reckoning, error) {
-	v := &reckoning{statuses: map[int]int{}, shots: shots}
-	next := make(chan shot)
+// sendHostileRequests sends shots of a seed from some clients at once, and judges the answers.
+func sendHostileRequests(ctx context.Context, addr string, a *requestGenerator, shots int) (*attackReport, error) {
+	report := &attackReport{statuses: map[int]int{}, requests: shots}
+	next := make(chan hostileRequest)
 	go func() {
 		defer close(next)
 		for range shots {
 			select {
-			case next <- a.shot():
+			case next <- a.next():
 			case <-ctx.Done():
 				return
 			}
 		}
 	}()
-	err := together(8, func(int) error {
+	err := runConcurrently(8, func(int) error {
 		for s := range next {
-			if err := v.send(ctx, addr, s); err != nil {
+			if err := report.sendRequest(ctx, addr, s); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
-	return v, errors.Join(err, ctx.Err())
+	return report, errors.Join(err, ctx.Err())
 }
 
-// send sends one shot. The error is one of connecting: a server that is not there
+// sendRequest sends one shot. The error is one of connecting: a server that is not there
 // any more.
-func (v *reckoning) send(ctx context.Context, addr string, s shot) error {
+func (report *attackReport) sendRequest(ctx context.Context, addr string, s hostileRequest) error {
 	c, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
 	if err != nil {
 		return err
 	}
 	conn := c.(*net.TCPConn)
 	defer conn.Close()
-	if err := conn.SetDeadline(time.Now().Add(shotPatience)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(answerLimit)); err != nil {
 		return err
 	}
 	written := make(chan struct{})
 	go func() {
 		defer close(written)
-		s.write(conn)
+		s.writeTo(conn)
 	}()
 	defer func() { conn.Close(); <-written }()
 	switch s.end {
-	case vanishes:
+	case resetsAtOnce:
 		<-written
 		return conn.SetLinger(0)
-	case hangsUp:
+	case resetsOnAnswer:
 		_, _ = conn.Read(make([]byte, 64))
 		return conn.SetLinger(0)
-	case turnsAway:
+	case closesReadSide:
 		_ = conn.CloseRead()
 		<-written
 		return nil
 	}
 	answer, err := io.ReadAll(conn)
-	if late := net.Error(nil); errors.As(err, &late) && late.Timeout() {
-		v.blame(&v.hanging, s, "no end")
+	if netErr := net.Error(nil); errors.As(err, &netErr) && netErr.Timeout() {
+		report.recordFailure(&report.unfinished, s, "no end")
 		return nil
 	}
-	v.judge(s, answer)
+	report.checkAnswer(s, answer)
 	return nil
 }
 
-// write says all; what a server does not want to hear any more is no matter.
-func (s shot) write(conn *net.TCPConn) {
+// writeTo says all; what a server does not want to hear any more is no matter.
+func (s hostileRequest) writeTo(conn *net.TCPConn) {
 	size := len(s.text)
-	if s.drip {
-		size = len(s.text)/dripPieces + 1
+	if s.slow {
+		size = len(s.text)/slowChunks + 1
 	}
-	for piece := range slices.Chunk(s.text, max(1, size)) {
-		if _, err := conn.Write(piece); err != nil {
+	for chunk := range slices.Chunk(s.text, max(1, size)) {
+		if _, err := conn.Write(chunk); err != nil {
 			return
 		}
 	}
-	if s.end == closes {
+	if s.end == closesWriteSide {
 		_ = conn.CloseWrite()
 	}
 }
 
-// judge looks at each answer of a connection.
-func (v *reckoning) judge(s shot, answer []byte) {
+// checkAnswer looks at each answer of a connection.
+func (report *attackReport) checkAnswer(s hostileRequest, answer []byte) {
 	if at := internalWords.FindIndex(answer); at != nil {
-		v.blame(&v.telling, s, fmt.Sprintf("tells %q", answer[max(0, at[0]-100):min(len(answer), at[1]+100)]))
+		report.recordFailure(&report.leaking, s, fmt.Sprintf("tells %q", answer[max(0, at[0]-100):min(len(answer), at[1]+100)]))
 	}
 	r := bufio.NewReader(bytes.NewReader(answer))
 	for {
@@ -147,11 +147,11 @@ func (v *reckoning) judge(s shot, answer []byte) {
 		}
 		body, _ := io.ReadAll(res.Body)
 		res.Body.Close()
-		v.mu.Lock()
-		v.statuses[res.StatusCode]++
-		v.mu.Unlock()
-		if res.StatusCode >= 500 && !explained(res.StatusCode) {
-			v.blame(&v.broken, s, fmt.Sprintf("%s %.200s", res.Status, body))
+		report.mu.Lock()
+		report.statuses[res.StatusCode]++
+		report.mu.Unlock()
+		if res.StatusCode >= 500 && !isAllowedStatus(res.StatusCode) {
+			report.recordFailure(&report.serverErrors, s, fmt.Sprintf("%s %.200s", res.Status, body))
 		}
 	}
 }

@@ -15,9 +15,9 @@ import (
 	"agenthost/pkg/server"
 )
 
-// naiveHost is a host such as one writes in a quarter of an hour: it tells its
+// serveNaiveHost is a host such as one writes in a quarter of an hour: it tells its
 // errors, and takes each for its own.
-func naiveHost(w http.ResponseWriter, r *http.Request) {
+func serveNaiveHost(w http.ResponseWriter, r *http.Request) {
 	var body struct {
 		AppName    string `json:"appName"`
 		NewMessage struct {
@@ -43,20 +43,20 @@ func naiveHost(w http.ResponseWriter, r *http.Request) {
 	w.Write(text)
 }
 
-// attackNaive is the control: the same requests for a naive host.
-func attackNaive(ctx context.Context, shots int) (found *reckoning, err error) {
+// attackNaiveHost is the control: the same requests for a naive host.
+func attackNaiveHost(ctx context.Context, shots int) (report *attackReport, err error) {
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}
-	web := &http.Server{Handler: http.HandlerFunc(naiveHost), ReadTimeout: time.Second, ErrorLog: log.New(io.Discard, "", 0)}
+	web := &http.Server{Handler: http.HandlerFunc(serveNaiveHost), ReadTimeout: time.Second, ErrorLog: log.New(io.Discard, "", 0)}
 	ended := make(chan error, 1)
 	go func() { ended <- web.Serve(l) }()
-	a := &armoury{dice: rand.New(rand.NewPCG(1, 0)), patterns: server.New(nil, nil).Patterns()}
-	found, err = fire(ctx, l.Addr().String(), a, shots)
+	a := &requestGenerator{random: rand.New(rand.NewPCG(1, 0)), patterns: server.New(nil, nil).Patterns()}
+	report, err = sendHostileRequests(ctx, l.Addr().String(), a, shots)
 	err = errors.Join(err, web.Close())
-	if failure := <-ended; !errors.Is(failure, http.ErrServerClosed) {
-		err = errors.Join(err, failure)
+	if serveErr := <-ended; !errors.Is(serveErr, http.ErrServerClosed) {
+		err = errors.Join(err, serveErr)
 	}
-	return found, err
+	return report, err
 }

@@ -9,104 +9,104 @@ import (
 
 // The app and the user that hostile clients talk of.
 const (
-	preyApp      = "prey"
-	hostileUser  = "mallory"
-	preySessions = 20
+	victimName     = "prey"
+	hostileUser    = "mallory"
+	victimSessions = 20
 )
 
 // An ending is what a client does when it has said what it says.
-type ending int
+type closeMode int
 
 const (
-	listens   ending = iota // until the server closes
-	closes                  // its writing side, and listens
-	vanishes                // with a reset, without listening
-	hangsUp                 // with a reset, at the first bytes of an answer
-	turnsAway               // closes its reading side, and waits
-	endings
+	readsUntilClose closeMode = iota // until the server closes
+	closesWriteSide                  // its writing side, and listens
+	resetsAtOnce                     // with a reset, without listening
+	resetsOnAnswer                   // with a reset, at the first bytes of an answer
+	closesReadSide                   // closes its reading side, and waits
+	closeModes
 )
 
 // A shot is one hostile request, or some behind one another.
-type shot struct {
+type hostileRequest struct {
 	what string
 	text []byte
-	end  ending
-	// drip sends the text in pieces of a few bytes.
-	drip bool
+	end  closeMode
+	// slow sends the text in pieces of a few bytes.
+	slow bool
 }
 
 // An armoury makes shots; all that they are follows from the seed.
-type armoury struct {
-	dice     *rand.Rand
+type requestGenerator struct {
+	random   *rand.Rand
 	patterns []string // of every route
 }
 
-// shot draws one.
-func (a *armoury) shot() shot {
+// next draws one.
+func (a *requestGenerator) next() hostileRequest {
 	kinds := []struct {
 		name string
 		make func() []byte
 		// whole says that a server need not wait for more.
 		whole bool
 	}{
-		{"body", a.body, true},
-		{"body", a.body, true},
-		{"body", a.body, true},
-		{"path", a.path, true},
-		{"path", a.path, true},
-		{"header", a.header, false},
-		{"framing", a.framing, false},
-		{"form", a.form, true},
-		{"junk", a.junk, false},
-		{"pipeline", a.pipeline, false},
+		{"body", a.malformedBody, true},
+		{"body", a.malformedBody, true},
+		{"body", a.malformedBody, true},
+		{"path", a.malformedPath, true},
+		{"path", a.malformedPath, true},
+		{"header", a.malformedHeader, false},
+		{"framing", a.malformedFraming, false},
+		{"form", a.malformedForm, true},
+		{"junk", a.randomBytes, false},
+		{"pipeline", a.pipelinedRequests, false},
 	}
-	k := kinds[a.dice.IntN(len(kinds))]
-	s := shot{what: k.name, text: k.make(), drip: a.dice.IntN(20) == 0}
+	k := kinds[a.random.IntN(len(kinds))]
+	s := hostileRequest{what: k.name, text: k.make(), slow: a.random.IntN(20) == 0}
 	if !k.whole {
-		s.end = closes
+		s.end = closesWriteSide
 	}
-	switch a.dice.IntN(10) {
+	switch a.random.IntN(10) {
 	case 0:
-		s.text, s.end = s.text[:a.dice.IntN(len(s.text)+1)], closes
+		s.text, s.end = s.text[:a.random.IntN(len(s.text)+1)], closesWriteSide
 	case 1:
-		s.end = closes + ending(a.dice.IntN(int(endings-closes)))
+		s.end = closesWriteSide + closeMode(a.random.IntN(int(closeModes-closesWriteSide)))
 	}
 	return s
 }
 
-// body is a request to a route that takes one, with a body that is spoilt.
-func (a *armoury) body() []byte {
-	method, path := a.route()
+// malformedBody is a request to a route that takes one, with a body that is spoilt.
+func (a *requestGenerator) malformedBody() []byte {
+	method, path := a.pickRoute()
 	for method == "GET" {
-		method, path = a.route()
+		method, path = a.pickRoute()
 	}
-	text := spoilt(a.dice, honestBody(preyApp, hostileUser, a.session()))
-	return request(method, path, []string{"Content-Type: application/json"}, text)
+	text := mutateBody(a.random, honestBody(victimName, hostileUser, a.pickSession()))
+	return buildRequest(method, path, []string{"Content-Type: application/json"}, text)
 }
 
-// path is a request for a route whose path is spoilt.
-func (a *armoury) path() []byte {
-	method, path := a.route()
-	if a.dice.IntN(4) == 0 {
-		method = oneOf(a.dice, "HEAD", "OPTIONS", "TRACE", "CONNECT", "PUT", "PATCH", "PROPFIND", "get", "G\x00T", "X"+strings.Repeat("X", 9000), "")
+// malformedPath is a request for a route whose path is spoilt.
+func (a *requestGenerator) malformedPath() []byte {
+	method, path := a.pickRoute()
+	if a.random.IntN(4) == 0 {
+		method = pickString(a.random, "HEAD", "OPTIONS", "TRACE", "CONNECT", "PUT", "PATCH", "PROPFIND", "get", "G\x00T", "X"+strings.Repeat("X", 9000), "")
 	}
 	pieces := strings.Split(path, "/")
-	for range 1 + a.dice.IntN(3) {
-		pieces[a.dice.IntN(len(pieces))] = oneOf(a.dice, badPieces()...)
+	for range 1 + a.random.IntN(3) {
+		pieces[a.random.IntN(len(pieces))] = pickString(a.random, badPathSegments()...)
 	}
 	path = strings.Join(pieces, "/")
-	if a.dice.IntN(5) == 0 {
-		path += "?" + oneOf(a.dice, "pageSize=-1", "pageSize=99999999999999999999", "pageToken=%00", "pageToken="+strings.Repeat("A", 3000), "version=1e9", "version=-9", "tmp=maybe",
+	if a.random.IntN(5) == 0 {
+		path += "?" + pickString(a.random, "pageSize=-1", "pageSize=99999999999999999999", "pageToken=%00", "pageToken="+strings.Repeat("A", 3000), "version=1e9", "version=-9", "tmp=maybe",
 			"detach=2", "file_path=../../x.yaml", "file_path=%00.yaml", "dark_mode=x", "detailed=x", "%zz=1", "a;b=c", "=&=&&", "after=-1")
 	}
 	var body []byte
-	if method != "GET" && a.dice.IntN(2) == 0 {
+	if method != "GET" && a.random.IntN(2) == 0 {
 		body = []byte(`{"sessionId":"s","state":{},"stateDelta":{}}`)
 	}
-	return request(method, path, nil, body)
+	return buildRequest(method, path, nil, body)
 }
 
-func badPieces() []string {
+func badPathSegments() []string {
 	return []string{
 		"", ".", "..", "%2e%2e", "..%2f..%2f", "%2F", "%5c..%5c", "%00", "a%00b", "%", "%z", "%zz", "%c0%ae%c0%ae", "%ff", "%ed%a0%80", "\xff", "\u212a", "%E2%80%AE", "a\u0301", "%C4%B0",
 		strings.Repeat("a", 300), strings.Repeat("a", 5000), strings.Repeat("%41", 4000), strings.Repeat("../", 60), "*", "{app}", "~", "con", "a:b", "a b", "a%20", "%20", "%0d%0aX-Injected:%20yes",
@@ -114,30 +114,30 @@ func badPieces() []string {
 	}
 }
 
-// header is a request that would be good, with headers that are not.
-func (a *armoury) header() []byte {
-	method, path := a.route()
-	headers := []string{oneOf(a.dice, badHeaders()...)}
-	for a.dice.IntN(2) == 0 {
-		headers = append(headers, oneOf(a.dice, badHeaders()...))
+// malformedHeader is a request that would be good, with headers that are not.
+func (a *requestGenerator) malformedHeader() []byte {
+	method, path := a.pickRoute()
+	headers := []string{pickString(a.random, badHeaders()...)}
+	for a.random.IntN(2) == 0 {
+		headers = append(headers, pickString(a.random, badHeaders()...))
 	}
 	var body []byte
 	if method != "GET" {
-		body = []byte(render(honestBody(preyApp, hostileUser, a.session())[:4]))
+		body = []byte(renderFields(honestBody(victimName, hostileUser, a.pickSession())[:4]))
 	}
-	return request(method, path, headers, body)
+	return buildRequest(method, path, headers, body)
 }
 
-// render writes members as they are.
-func render(fields []member) string {
-	s := &spoiler{dice: rand.New(rand.NewPCG(0, 0))}
+// renderFields writes members as they are.
+func renderFields(fields []jsonField) string {
+	s := &jsonMutator{random: rand.New(rand.NewPCG(0, 0))}
 	s.out.WriteByte('{')
 	for i, f := range fields {
 		if i > 0 {
 			s.out.WriteByte(',')
 		}
 		fmt.Fprintf(&s.out, "%q:", f.key)
-		s.write(f.value)
+		s.writeValue(f.value)
 	}
 	s.out.WriteByte('}')
 	return s.out.String()
@@ -155,12 +155,12 @@ func badHeaders() []string {
 	}
 }
 
-// framing is a request whose length cannot be made out, or not agreed upon.
-func (a *armoury) framing() []byte {
+// malformedFraming is a request whose length cannot be made out, or not agreed upon.
+func (a *requestGenerator) malformedFraming() []byte {
 	const head = "POST /run HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
-	body := render(honestBody(preyApp, hostileUser, a.session())[:4])
+	body := renderFields(honestBody(victimName, hostileUser, a.pickSession())[:4])
 	chunk := fmt.Sprintf("%x\r\n%s\r\n", len(body), body)
-	return []byte(oneOf(a.dice,
+	return []byte(pickString(a.random,
 		head+"Content-Length: 5\r\nContent-Length: 6\r\n\r\n"+body,
 		head+"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n"+chunk+"0\r\n\r\n",
 		head+"Transfer-Encoding: chunked\r\n\r\n"+chunk+"0\r\n\r\nGET /smuggled HTTP/1.1\r\n\r\n",
@@ -182,62 +182,64 @@ func (a *armoury) framing() []byte {
 	))
 }
 
-// pipeline is some requests behind one another, with junk among them.
-func (a *armoury) pipeline() []byte {
+// pipelinedRequests is some requests behind one another, with junk among them.
+func (a *requestGenerator) pipelinedRequests() []byte {
 	var all []byte
-	for range 2 + a.dice.IntN(5) {
-		method, path := a.route()
+	for range 2 + a.random.IntN(5) {
+		method, path := a.pickRoute()
 		var body []byte
 		if method != "GET" {
-			body = spoilt(a.dice, honestBody(preyApp, hostileUser, a.session()))
+			body = mutateBody(a.random, honestBody(victimName, hostileUser, a.pickSession()))
 		}
-		all = append(all, open(request(method, path, nil, body))...)
-		if a.dice.IntN(4) == 0 {
-			all = append(all, oneOf(a.dice, "\r\n", "\x00", "GET", "\r\n\r\n\r\n", "HTTP/1.1 200 OK\r\n\r\n")...)
+		all = append(all, withoutClose(buildRequest(method, path, nil, body))...)
+		if a.random.IntN(4) == 0 {
+			all = append(all, pickString(a.random, "\r\n", "\x00", "GET", "\r\n\r\n\r\n", "HTTP/1.1 200 OK\r\n\r\n")...)
 		}
 	}
-	return append(all, request("GET", "/health", nil, nil)...)
+	return append(all, buildRequest("GET", "/health", nil, nil)...)
 }
 
-// open is a request that lets another follow.
-func open(request []byte) []byte {
+// withoutClose is a request that lets another follow.
+func withoutClose(request []byte) []byte {
 	return []byte(strings.Replace(string(request), "Connection: close\r\n", "", 1))
 }
 
-// form is a form of the visual builder that is not to be let in.
-func (a *armoury) form() []byte {
+// malformedForm is a form of the visual builder that is not to be let in.
+func (a *requestGenerator) malformedForm() []byte {
 	var b strings.Builder
-	for range 1 + a.dice.IntN(3) {
+	for range 1 + a.random.IntN(3) {
 		fmt.Fprintf(&b, "--x\r\nContent-Disposition: form-data; name=%q; filename=%s\r\n\r\n%s\r\n",
-			oneOf(a.dice, "files", "files", "x", ""),
-			oneOf(a.dice, `"prey/../guide/root_agent.yaml"`, `"../guide/root_agent.yaml"`, `"prey/root_agent.yaml"`, `"/x.yaml"`, `"prey/x.go"`, `"prey\\..\\x.yaml"`, `"`, `""`, strings.Repeat("a", 9000), "\"prey/\x00.yaml\"", `"guide:x/a.yaml"`),
-			oneOf(a.dice, "name: [", "\x00\xff", "a: &a [*a]", strings.Repeat("- ", 5000), "name: prey\nx: 1", "", "--x--"))
+			pickString(a.random, "files", "files", "x", ""),
+			pickString(a.random, `"prey/../guide/root_agent.yaml"`, `"../guide/root_agent.yaml"`, `"prey/root_agent.yaml"`, `"/x.yaml"`, `"prey/x.go"`, `"prey\\..\\x.yaml"`, `"`, `""`, strings.Repeat("a", 9000), "\"prey/\x00.yaml\"", `"guide:x/a.yaml"`),
+			pickString(a.random, "name: [", "\x00\xff", "a: &a [*a]", strings.Repeat("- ", 5000), "name: prey\nx: 1", "", "--x--"))
 	}
-	if a.dice.IntN(3) > 0 {
+	if a.random.IntN(3) > 0 {
 		b.WriteString("--x--\r\n")
 	}
-	path := oneOf(a.dice, "/builder/save", "/builder/save?tmp=true", "/apps/prey/builder/save?tmp=true", "/dev/apps/prey/builder/save", "/dev/apps/..%2fguide/builder/save")
-	return request("POST", path, []string{"Content-Type: multipart/form-data; boundary=" + oneOf(a.dice, "x", "x", "x", "y", "", strings.Repeat("x", 200))}, []byte(b.String()))
+	path := pickString(a.random, "/builder/save", "/builder/save?tmp=true", "/apps/prey/builder/save?tmp=true", "/dev/apps/prey/builder/save", "/dev/apps/..%2fguide/builder/save")
+	return buildRequest("POST", path, []string{"Content-Type: multipart/form-data; boundary=" + pickString(a.random, "x", "x", "x", "y", "", strings.Repeat("x", 200))}, []byte(b.String()))
 }
 
-// junk is no request at all.
-func (a *armoury) junk() []byte {
-	text := make([]byte, 1+a.dice.IntN(3000))
+// randomBytes is no request at all.
+func (a *requestGenerator) randomBytes() []byte {
+	text := make([]byte, 1+a.random.IntN(3000))
 	for i := range text {
-		text[i] = byte(a.dice.Uint32())
+		text[i] = byte(a.random.Uint32())
 	}
-	return append([]byte(oneOf(a.dice, "", "\x16\x03\x01\x02\x00\x01", "GET ", "GET / HTTP/1.1\r\n", "\r\n\r\n", "SSH-2.0-x\r\n", "*1\r\n$4\r\nPING\r\n")), text...)
+	return append([]byte(pickString(a.random, "", "\x16\x03\x01\x02\x00\x01", "GET ", "GET / HTTP/1.1\r\n", "\r\n\r\n", "SSH-2.0-x\r\n", "*1\r\n$4\r\nPING\r\n")), text...)
 }
 
-func (a *armoury) session() string { return fmt.Sprint("prey-", a.dice.IntN(preySessions)) }
+func (a *requestGenerator) pickSession() string {
+	return fmt.Sprint("prey-", a.random.IntN(victimSessions))
+}
 
-// route is a method and a path of some route, but not of the feed of changes,
+// pickRoute is a method and a path of some route, but not of the feed of changes,
 // which lasts as long as who asks, and seldom of those that do nothing.
-func (a *armoury) route() (method, path string) {
+func (a *requestGenerator) pickRoute() (method, path string) {
 	for {
-		method, path, _ = strings.Cut(a.patterns[a.dice.IntN(len(a.patterns))], " ")
+		method, path, _ = strings.Cut(a.patterns[a.random.IntN(len(a.patterns))], " ")
 		idle := strings.Contains(path, "/eval") || strings.Contains(path, "/tests")
-		if path != "/-/changes" && (!idle || a.dice.IntN(4) == 0) {
+		if path != "/-/changes" && (!idle || a.random.IntN(4) == 0) {
 			break
 		}
 	}
@@ -248,24 +250,24 @@ func (a *armoury) route() (method, path string) {
 			return method, path
 		}
 		name, after, _ := strings.Cut(rest, "}")
-		path = before + url.PathEscape(a.value(name)) + after
+		path = before + url.PathEscape(a.pathValue(name)) + after
 	}
 }
 
-func (a *armoury) value(name string) string {
+func (a *requestGenerator) pathValue(name string) string {
 	switch name {
 	case "app":
-		return preyApp
+		return victimName
 	case "user":
 		return hostileUser
 	case "session":
-		return a.session()
+		return a.pickSession()
 	}
 	return "a.txt"
 }
 
-// request writes a request as it is on the wire.
-func request(method, path string, headers []string, body []byte) []byte {
+// buildRequest writes a request as it is on the wire.
+func buildRequest(method, path string, headers []string, body []byte) []byte {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n", method, path)
 	for _, h := range headers {

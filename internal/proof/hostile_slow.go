@@ -10,36 +10,36 @@ import (
 
 // What a host gives a client for the head of a request, and for its body.
 const (
-	headTime = 10 * time.Second
-	bodyTime = time.Minute
-	// afterwards is how much later the end may come.
-	afterwards = 5 * time.Second
+	headTimeout = 10 * time.Second
+	bodyTimeout = time.Minute
+	// closeSlack is how much later the end may come.
+	closeSlack = 5 * time.Second
 )
 
-// trickle opens connections that say a byte now and then, and counts those that
+// countSlowClientsKept opens connections that say a byte now and then, and counts those that
 // are not closed in time. Bodies take a minute, and are tried in the long form.
-func (g *siege) trickle(ctx context.Context) int {
+func (g *attackProof) countSlowClientsKept(ctx context.Context) int {
 	type slow struct {
 		head string
 		time time.Duration
 	}
 	all := []slow{
-		{"", headTime}, {"GET /health HTTP/1.1\r\nHost: ", headTime}, {"POST /run HTTP/1.1\r\nHost: x\r\nX-A: ", headTime},
+		{"", headTimeout}, {"GET /health HTTP/1.1\r\nHost: ", headTimeout}, {"POST /run HTTP/1.1\r\nHost: x\r\nX-A: ", headTimeout},
 	}
 	if g.site.full {
 		for _, target := range []string{"POST /run", "GET /health", "GET /nowhere", "POST /builder/save", "DELETE /apps/prey/users/mallory/sessions/prey-1"} {
-			all = append(all, slow{target + " HTTP/1.1\r\nHost: localhost\r\nContent-Type: multipart/form-data; boundary=x\r\nContent-Length: 1000000\r\n\r\n", bodyTime})
+			all = append(all, slow{target + " HTTP/1.1\r\nHost: localhost\r\nContent-Type: multipart/form-data; boundary=x\r\nContent-Length: 1000000\r\n\r\n", bodyTimeout})
 		}
 	}
-	var kept atomic.Int64
-	_ = together(len(all)*g.site.of(5, 20), func(i int) error {
+	var open atomic.Int64
+	_ = runConcurrently(len(all)*g.site.choose(5, 20), func(i int) error {
 		s := all[i%len(all)]
-		if !closedWithin(ctx, g.addr(), s.head, s.time+afterwards) {
-			kept.Add(1)
+		if !closedWithin(ctx, g.hostAddr(), s.head, s.time+closeSlack) {
+			open.Add(1)
 		}
 		return nil
 	})
-	return int(kept.Load())
+	return int(open.Load())
 }
 
 // closedWithin says whether a connection is closed in time, upon which one byte
@@ -51,27 +51,27 @@ func closedWithin(ctx context.Context, addr, head string, limit time.Duration) b
 	}
 	defer conn.Close()
 	fmt.Fprint(conn, head)
-	ended := make(chan struct{})
+	closed := make(chan struct{})
 	go func() {
-		defer close(ended)
+		defer close(closed)
 		for b := make([]byte, 512); ; {
 			if _, err := conn.Read(b); err != nil {
 				return
 			}
 		}
 	}()
-	defer func() { conn.Close(); <-ended }()
-	next := time.NewTicker(200 * time.Millisecond)
-	defer next.Stop()
-	late := time.NewTimer(limit)
-	defer late.Stop()
+	defer func() { conn.Close(); <-closed }()
+	ticker := time.NewTicker(200 * time.Millisecond)
+	defer ticker.Stop()
+	deadline := time.NewTimer(limit)
+	defer deadline.Stop()
 	for {
 		select {
-		case <-next.C:
+		case <-ticker.C:
 			_, _ = conn.Write([]byte("x"))
-		case <-ended:
+		case <-closed:
 			return true
-		case <-late.C:
+		case <-deadline.C:
 			return false
 		case <-ctx.Done():
 			return false

@@ -19,10 +19,10 @@ import (
 func TestHostileClients(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	dir := t.TempDir()
-	if err := prey().write(dir); err != nil {
+	if err := victimApp().writeTo(dir); err != nil {
 		t.Fatal(err)
 	}
-	s, err := newStand(t.Context(), dir, &loader.WatchOptions{})
+	s, err := newWatchedHost(t.Context(), dir, &loader.WatchOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,13 +30,13 @@ func TestHostileClients(t *testing.T) {
 	srv := server.New(s.host, &server.Options{ReadTimeout: time.Second, AutoCreateSession: true, Metrics: server.NewMetrics("")})
 	web := httptest.NewServer(srv)
 	defer web.Close()
-	a := &armoury{dice: rand.New(rand.NewPCG(1, 0)), patterns: srv.Patterns()}
-	r, err := fire(t.Context(), strings.TrimPrefix(web.URL, "http://"), a, 1500)
+	a := &requestGenerator{random: rand.New(rand.NewPCG(1, 0)), patterns: srv.Patterns()}
+	r, err := sendHostileRequests(t.Context(), strings.TrimPrefix(web.URL, "http://"), a, 1500)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.broken+r.telling+r.hanging > 0 {
-		t.Errorf("%d requests: %d answers of 5xx, %d with internal words, %d without an end:\n%s", r.shots, r.broken, r.telling, r.hanging, strings.Join(r.first, "\n"))
+	if r.serverErrors+r.leaking+r.unfinished > 0 {
+		t.Errorf("%d requests: %d answers of 5xx, %d with internal words, %d without an end:\n%s", r.requests, r.serverErrors, r.leaking, r.unfinished, strings.Join(r.first, "\n"))
 	}
 	if r.statuses[200] < 100 || r.statuses[422] < 100 || r.statuses[404] < 50 {
 		t.Errorf("the requests say little: %v", r.statuses)

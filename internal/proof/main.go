@@ -43,8 +43,8 @@ type lab struct {
 	progress io.Writer
 }
 
-// about says what was tried, when everything is over.
-func (l *lab) about() string {
+// describeRun says what was tried, when everything is over.
+func (l *lab) describeRun() string {
 	commit := "unknown"
 	if out, err := exec.Command("git", "rev-parse", "--short", "HEAD").Output(); err == nil {
 		commit = strings.TrimSpace(string(out))
@@ -55,14 +55,14 @@ func (l *lab) about() string {
 	return fmt.Sprintf("commit %s, seed %d, %s, %d processors", commit, l.seed, runtime.Version(), runtime.NumCPU())
 }
 
-// topics are made one after the other: they would disturb each other's times.
-func topics() []topic {
-	return slices.Concat([]topic{
-		{"restart after kill -9", restart},
-		{"reload under a running conversation", reload},
-		{"cold start", coldStart},
-		{"check of 1000 agents", checkMany},
-	}, watchTopics(), storeTopics(), clientTopics(), []topic{{"the same work as adk-go", compareWithADK}})
+// allProofs are made one after the other: they would disturb each other's times.
+func allProofs() []proof {
+	return slices.Concat([]proof{
+		{"restart after kill -9", restartRows},
+		{"reload under a running conversation", reloadRows},
+		{"cold start", coldStartRows},
+		{"check of 1000 agents", checkManyAgents},
+	}, reloadProofs(), storeProofs(), clientProofs(), []proof{{"the same work as adk-go", benchRows}})
 }
 
 // options is what the command line asks for.
@@ -75,23 +75,23 @@ type options struct {
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code := run(ctx, os.Args[1:])
+	code := runCommand(ctx, os.Args[1:])
 	stop()
 	os.Exit(code)
 }
 
-// run is the program; it returns the exit code.
-func run(ctx context.Context, args []string) int {
+// runCommand is the program; it returns the exit code.
+func runCommand(ctx context.Context, args []string) int {
 	verb := ""
 	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
 		verb, args = args[0], args[1:]
 	}
-	table := prove
+	table := printProofs
 	switch verb {
 	case "child":
-		return child(ctx, args, os.Stderr)
+		return runChild(ctx, args, os.Stderr)
 	case "probes":
-		table = probeAll
+		table = printProbes
 	case "replicas":
 		table = measureReplicas
 	case "":
@@ -99,7 +99,7 @@ func run(ctx context.Context, args []string) int {
 		fmt.Fprintf(os.Stderr, "proof: %q is unknown: there are probes and replicas, and nothing for the table of promises\n", verb)
 		return 2
 	}
-	o, err := parse(args)
+	o, err := parseFlags(args)
 	if err != nil {
 		return 2
 	}
@@ -113,8 +113,8 @@ func run(ctx context.Context, args []string) int {
 	return 0
 }
 
-// parse reads the flags; what is wrong with them is printed.
-func parse(args []string) (*options, error) {
+// parseFlags reads the flags; what is wrong with them is printed.
+func parseFlags(args []string) (*options, error) {
 	o := &options{only: regexp.MustCompile("")}
 	f := flag.NewFlagSet("proof", flag.ContinueOnError)
 	f.StringVar(&o.bin, "bin", "bin/agenthost", "the program")
@@ -128,9 +128,9 @@ func parse(args []string) (*options, error) {
 	return o, f.Parse(args)
 }
 
-// prove goes through the topics and prints the table. It says whether every
+// printProofs goes through the topics and prints the table. It says whether every
 // line is as it should be.
-func prove(ctx context.Context, o *options, out io.Writer) (bool, error) {
+func printProofs(ctx context.Context, o *options, out io.Writer) (bool, error) {
 	limit := shortLimit
 	if o.full {
 		limit = fullLimit
@@ -143,18 +143,18 @@ func prove(ctx context.Context, o *options, out io.Writer) (bool, error) {
 	}
 	defer os.RemoveAll(l.dir)
 	var t table
-	for _, p := range topics() {
+	for _, p := range allProofs() {
 		if o.only.MatchString(p.name) {
 			fmt.Fprintln(l.progress, p.name)
-			t.add(ctx, l, p)
+			t.runProof(ctx, l, p)
 		}
 	}
-	fmt.Fprintf(out, "%s\n\n", l.about())
+	fmt.Fprintf(out, "%s\n\n", l.describeRun())
 	return t.ok(), t.print(out)
 }
 
-// probeAll prints the table of zeros.
-func probeAll(ctx context.Context, o *options, out io.Writer) (bool, error) {
+// printProbes prints the table of zeros.
+func printProbes(ctx context.Context, o *options, out io.Writer) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, shortLimit)
 	defer cancel()
 	l, err := newLab(o)
@@ -162,7 +162,7 @@ func probeAll(ctx context.Context, o *options, out io.Writer) (bool, error) {
 		return false, err
 	}
 	defer os.RemoveAll(l.dir)
-	return printZeros(ctx, l, o.only, out)
+	return runProbes(ctx, l, o.only, out)
 }
 
 func newLab(o *options) (*lab, error) {

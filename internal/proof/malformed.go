@@ -20,8 +20,8 @@ const (
 	treeMemory = 64 << 20
 )
 
-// malformed counts what became of trees that are not what people meant.
-type malformed struct {
+// malformedTrees counts what became of trees that are not what people meant.
+type malformedTrees struct {
 	trees, refused, loaded  int
 	panics, changed, costly int
 	longest                 time.Duration
@@ -30,33 +30,33 @@ type malformed struct {
 	first string
 }
 
-// malformedTrees is M3: folders of real apps are damaged in every way, and put
+// malformedTreeRows is M3: folders of real apps are damaged in every way, and put
 // where an app serves.
-func malformedTrees(ctx context.Context, l *lab) ([]row, error) {
-	seeds, err := realTrees()
+func malformedTreeRows(ctx context.Context, l *lab) ([]row, error) {
+	seeds, err := loadRealTrees()
 	if err != nil {
 		return nil, err
 	}
-	var m, control malformed
-	marks := slices.Concat(marks(), bombs())
-	d := newDamager(seeds, l.seed, marks)
-	for n := l.times(4000, 1_000_000); m.trees < n; {
-		if err := m.damage(ctx, l, d, min(n-m.trees, 200)); err != nil {
+	var m, control malformedTrees
+	tokens := slices.Concat(yamlTokens(), expansionBombs())
+	d := newMutator(seeds, l.seed, tokens)
+	for n := l.choose(4000, 1_000_000); m.trees < n; {
+		if err := m.loadDamaged(ctx, l, d, min(n-m.trees, 200)); err != nil {
 			return nil, err
 		}
 		if m.trees%10_000 == 0 && l.full {
-			fmt.Fprintln(l.progress, m.shown())
+			fmt.Fprintln(l.progress, m.summarize())
 		}
 	}
-	control.naively(newDamager(seeds, l.seed, marks), 500)
+	control.loadNaively(newMutator(seeds, l.seed, tokens), 500)
 	return []row{{
 		"M3: no tree that is damaged ends the program, changes what serves, or costs 100 ms or 64 MiB",
-		fmt.Sprintf("%s, of %d apps; control, a loader of forty lines: %d panics, %d of %d wrong trees served", m.shown(), len(seeds), control.panics, control.changed, control.trees),
+		fmt.Sprintf("%s, of %d apps; control, a loader of forty lines: %d panics, %d of %d wrong trees served", m.summarize(), len(seeds), control.panics, control.changed, control.trees),
 		m.panics == 0 && m.changed == 0 && m.costly == 0 && m.refused > m.trees/4 && control.panics > 0 && control.changed > 0,
 	}}, nil
 }
 
-func (m *malformed) shown() string {
+func (m *malformedTrees) summarize() string {
 	first := ""
 	if m.first != "" {
 		first = ": " + m.first
@@ -65,51 +65,51 @@ func (m *malformed) shown() string {
 		m.trees, m.refused, m.loaded, m.panics, m.changed, m.costly, first, m.longest.Round(time.Millisecond), float64(m.largest)/(1<<20))
 }
 
-// damage puts so many trees into the place of one app.
-func (m *malformed) damage(ctx context.Context, l *lab, d *damager, n int) (err error) {
+// loadDamaged puts so many trees into the place of one app.
+func (m *malformedTrees) loadDamaged(ctx context.Context, l *lab, d *mutator, n int) (err error) {
 	top := filepath.Join(l.dir, "malformed")
 	dir := filepath.Join(top, "app")
 	if err := os.RemoveAll(top); err != nil {
 		return err
 	}
-	good := files{"root_agent.yaml": saidAgent("Good.")}
-	if err := good.write(dir); err != nil {
+	good := files{"root_agent.yaml": describedAgent("Good.")}
+	if err := good.writeTo(dir); err != nil {
 		return err
 	}
-	s, err := newStand(ctx, top, &loader.WatchOptions{})
+	s, err := newWatchedHost(ctx, top, &loader.WatchOptions{})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
-	base := d.pick()
+	base := d.pickTree()
 	for range n {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		tree, how := d.damaged(base)
-		if err := replace(dir, tree); err != nil {
+		tree, changes := d.mutateTree(base)
+		if err := replaceFiles(dir, tree); err != nil {
 			return err
 		}
-		m.try(ctx, s, how)
-		s.forget()
+		m.loadTree(ctx, s, changes)
+		s.discardLoads()
 	}
 	return nil
 }
 
-// try loads what is there, and looks at what it was.
-func (m *malformed) try(ctx context.Context, s *stand, how string) {
-	before := s.serves()
-	spent := spend(func() error { return s.watch.Sync(ctx) })
+// loadTree loads what is there, and looks at what it was.
+func (m *malformedTrees) loadTree(ctx context.Context, s *watchedHost, changes string) {
+	before := s.servedRevision()
+	spent := measureCost(func() error { return s.watch.Sync(ctx) })
 	for range 2 { // others use the processor's caches too: the cheapest of three counts
 		if spent.err == nil && (spent.time > treeTime || spent.memory > treeMemory) {
-			again := spend(func() error {
+			repeat := measureCost(func() error {
 				app, _ := loader.New(nil).Load(ctx, filepath.Join(s.dir, "app"))
 				if app != nil {
 					app.Close()
 				}
 				return nil
 			})
-			spent.time, spent.memory = min(spent.time, again.time), min(spent.memory, again.memory)
+			spent.time, spent.memory = min(spent.time, repeat.time), min(spent.memory, repeat.memory)
 		}
 	}
 	m.trees++
@@ -123,21 +123,21 @@ func (m *malformed) try(ctx context.Context, s *stand, how string) {
 		m.loaded++
 	default:
 		m.refused++
-		if s.serves() != before && known {
+		if s.servedRevision() != before && known {
 			m.changed++
 		}
 	}
-	dear := spent.time > treeTime || spent.memory > treeMemory
-	if dear {
+	expensive := spent.time > treeTime || spent.memory > treeMemory
+	if expensive {
 		m.costly++
 	}
-	if m.first == "" && (spent.err != nil || dear || m.changed > 0) {
-		m.first = fmt.Sprintf("%s: %v, %s, %d KiB", how, spent.err, spent.time, spent.memory>>10)
+	if m.first == "" && (spent.err != nil || expensive || m.changed > 0) {
+		m.first = fmt.Sprintf("%s: %v, %s, %d KiB", changes, spent.err, spent.time, spent.memory>>10)
 	}
 }
 
-// serves is the revision that the next turn would run.
-func (s *stand) serves() string {
+// servedRevision is the revision that the next turn would run.
+func (s *watchedHost) servedRevision() string {
 	app := s.host.App("app")
 	if app == nil {
 		return ""

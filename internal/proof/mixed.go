@@ -19,8 +19,8 @@ import (
 )
 
 const (
-	// mixedLook is how often the memory is measured.
-	mixedLook = time.Second
+	// mixedInterval is how often the memory is measured.
+	mixedInterval = time.Second
 	// mixedGrowth is how much more live memory a host may have in the last quarter
 	// of the time than in the second, in MB. The race detector's own is not part of it.
 	mixedGrowth = 8.0
@@ -33,66 +33,68 @@ const (
 type mixedLoad struct {
 	host   *host
 	length time.Duration
-	// keep never deletes a session, and gives each a large state: the control.
-	keep bool
+	// keepSessions never deletes a session, and gives each a large state: the control.
+	keepSessions bool
 
 	honest    turnCount
-	found     *reckoning
+	report    *attackReport
 	forgeries atomic.Int64
 	worked    atomic.Int64
 	large     atomic.Int64
 	accepted  atomic.Int64 // oversized bodies that were not refused
-	alive     []float64    // live memory in MB, at each look
+	liveMB    []float64    // live memory in MB, at each look
 }
 
 // mixedRows is the soak under mixed load: 20 seconds, or ten minutes.
 func mixedRows(ctx context.Context, l *lab) ([]row, error) {
-	raced := filepath.Join(l.dir, "agenthost-race")
-	build := exec.CommandContext(ctx, "go", "build", "-race", "-tags=grpcnotrace", "-o", raced, "./cmd/agenthost")
+	raceBin := filepath.Join(l.dir, "agenthost-race")
+	build := exec.CommandContext(ctx, "go", "build", "-race", "-tags=grpcnotrace", "-o", raceBin, "./cmd/agenthost")
 	build.Env = append(os.Environ(), "CGO_ENABLED=1")
 	if out, err := build.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("building with the race detector: %w: %s", err, out)
 	}
-	withRace := *l
-	withRace.bin = raced
+	raceLab := *l
+	raceLab.bin = raceBin
 	m := &mixedLoad{length: 20 * time.Second}
 	if l.full {
 		m.length = 10 * time.Minute
 	}
-	if err := m.run(ctx, &withRace, "mixed"); err != nil {
+	if err := m.runLoad(ctx, &raceLab, "mixed"); err != nil {
 		return nil, err
 	}
-	control := &mixedLoad{length: 20 * time.Second, keep: true}
-	if err := control.run(ctx, l, "mixed-control"); err != nil {
+	control := &mixedLoad{length: 20 * time.Second, keepSessions: true}
+	if err := control.runLoad(ctx, l, "mixed-control"); err != nil {
 		return nil, err
 	}
-	return []row{m.judge(control)}, nil
+	return []row{m.makeRow(control)}, nil
 }
 
-// judge makes the row.
-func (m *mixedLoad) judge(control *mixedLoad) row {
+// makeRow makes the row.
+func (m *mixedLoad) makeRow(control *mixedLoad) row {
 	log := m.host.log.String()
 	races, panics := strings.Count(log, "WARNING: DATA RACE"), strings.Count(log, "panic")
-	trouble := slices.Clone(m.found.first)
-	if first := m.honest.first.Load(); first != nil {
-		trouble = append(trouble, "an honest turn: "+(*first).Error())
+	problems := slices.Clone(m.report.first)
+	if first := m.honest.firstErr.Load(); first != nil {
+		problems = append(problems, "an honest turn: "+(*first).Error())
 	}
 	if races+panics > 0 {
-		trouble = append(trouble, "the log: "+log[:min(len(log), 2000)])
+		problems = append(problems, "the log: "+log[:min(len(log), 2000)])
 	}
 	return row{
 		fmt.Sprintf("%s of mixed load with forged and oversized requests under the race detector: no 5xx, no race, no growth", m.length),
 		fmt.Sprintf("%d honest turns, %d failed; %d hostile requests, %d answers of 5xx; %d forgeries, %d with an effect; %d oversized bodies, %d accepted; %d races, %d panics%s; "+
 			"%.1f MB live in the second quarter, %.1f in the last; control, sessions that are kept: %.1f and %.1f",
-			m.honest.turns.Load(), m.honest.failed.Load(), m.found.shots, m.found.broken, m.forgeries.Load(), m.worked.Load(), m.large.Load(), m.accepted.Load(), races, panics, told(trouble),
-			leastInQuarter(m.alive, 1), leastInQuarter(m.alive, 3), leastInQuarter(control.alive, 1), leastInQuarter(control.alive, 3)),
-		m.honest.turns.Load() > 0 && m.honest.failed.Load() == 0 && m.found.broken+races+panics == 0 && m.forgeries.Load() > 0 && m.worked.Load() == 0 &&
-			m.large.Load() > 0 && m.accepted.Load() == 0 && m.growth() < mixedGrowth && control.growth() > mixedGrowth,
+			m.honest.turns.Load(), m.honest.failed.Load(), m.report.requests, m.report.serverErrors, m.forgeries.Load(), m.worked.Load(), m.large.Load(), m.accepted.Load(), races, panics, formatTrouble(problems),
+			leastInQuarter(m.liveMB, 1), leastInQuarter(m.liveMB, 3), leastInQuarter(control.liveMB, 1), leastInQuarter(control.liveMB, 3)),
+		m.honest.turns.Load() > 0 && m.honest.failed.Load() == 0 && m.report.serverErrors+races+panics == 0 && m.forgeries.Load() > 0 && m.worked.Load() == 0 &&
+			m.large.Load() > 0 && m.accepted.Load() == 0 && m.liveGrowth() < mixedGrowth && control.liveGrowth() > mixedGrowth,
 	}
 }
 
-// growth is how much more memory is live in the last quarter than in the second.
-func (m *mixedLoad) growth() float64 { return leastInQuarter(m.alive, 3) - leastInQuarter(m.alive, 1) }
+// liveGrowth is how much more memory is live in the last quarter than in the second.
+func (m *mixedLoad) liveGrowth() float64 {
+	return leastInQuarter(m.liveMB, 3) - leastInQuarter(m.liveMB, 1)
+}
 
 // leastInQuarter is the smallest look of a quarter: bodies that are being read come
 // and go, and what stays is in every look.
@@ -104,66 +106,66 @@ func leastInQuarter(looks []float64, quarter int) float64 {
 	return slices.Min(part)
 }
 
-// run serves the apps and loads them until the time is over.
-func (m *mixedLoad) run(ctx context.Context, l *lab, name string) (err error) {
+// runLoad serves the apps and loads them until the time is over.
+func (m *mixedLoad) runLoad(ctx context.Context, l *lab, name string) (err error) {
 	apps := filepath.Join(l.dir, name)
-	if err := errors.Join(guide().write(apps), prey().write(apps), till(true).write(apps), panel().write(apps)); err != nil {
+	if err := errors.Join(guideApp().writeTo(apps), victimApp().writeTo(apps), tillApp(true).writeTo(apps), panelApp().writeTo(apps)); err != nil {
 		return err
 	}
 	url := "sqlite:///" + filepath.Join(l.dir, name+".db")
-	if m.keep {
+	if m.keepSessions {
 		url = "memory:"
 	}
-	if m.host, err = serveAt(ctx, l, url, apps, "--pprof", "--artifacts", "memory:"); err != nil {
+	if m.host, err = serveStore(ctx, l, url, apps, "--pprof", "--artifacts", "memory:"); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, m.host.kill()) }()
-	load, cancel := context.WithTimeout(ctx, m.length)
+	loadCtx, cancel := context.WithTimeout(ctx, m.length)
 	defer cancel()
 	var wg sync.WaitGroup
 	for i := range companions {
-		wg.Go(func() { m.talk(load, i) })
+		wg.Go(func() { m.runHonestClient(loadCtx, i) })
 	}
-	if !m.keep {
-		wg.Go(func() { m.forge(load) })
-		wg.Go(func() { m.flood(load) })
+	if !m.keepSessions {
+		wg.Go(func() { m.runForgeries(loadCtx) })
+		wg.Go(func() { m.sendOversized(loadCtx) })
 	}
-	m.found = &reckoning{statuses: map[int]int{}}
-	var failure error
-	wg.Go(func() { failure = m.shoot(load, l.seed) })
-	look := time.NewTicker(mixedLook)
-	defer look.Stop()
-	for load.Err() == nil {
+	m.report = &attackReport{statuses: map[int]int{}}
+	var loadErr error
+	wg.Go(func() { loadErr = m.sendHostile(loadCtx, l.seed) })
+	ticker := time.NewTicker(mixedInterval)
+	defer ticker.Stop()
+	for loadCtx.Err() == nil {
 		select {
-		case <-load.Done():
-		case <-look.C:
-			live, _, err := m.host.live()
+		case <-loadCtx.Done():
+		case <-ticker.C:
+			live, _, err := m.host.liveMemory()
 			if err != nil {
-				failure = errors.Join(failure, err)
+				loadErr = errors.Join(loadErr, err)
 				cancel()
 			}
-			m.alive = append(m.alive, live)
+			m.liveMB = append(m.liveMB, live)
 		}
 	}
 	wg.Wait()
-	return errors.Join(failure, ctx.Err())
+	return errors.Join(loadErr, ctx.Err())
 }
 
-// talk takes honest turns, in one session after the other.
-func (m *mixedLoad) talk(ctx context.Context, i int) {
+// runHonestClient takes honest turns, in one session after the other.
+func (m *mixedLoad) runHonestClient(ctx context.Context, i int) {
 	for n := 0; ctx.Err() == nil; n++ {
 		c := newClient(m.host.url, "guide", fmt.Sprintf("honest-%d-%d", i, n))
 		for turn := 1; turn <= sessionLife && ctx.Err() == nil; turn++ {
-			request := c.request("hi", turn%2 == 0).(map[string]any)
-			if m.keep {
+			request := c.newRunRequest("hi", turn%2 == 0).(map[string]any)
+			if m.keepSessions {
 				request["stateDelta"] = map[string]any{fmt.Sprint("k", turn): strings.Repeat("x", 20_000)}
 			}
 			var events []event
 			var err error
 			if turn%2 == 0 {
-				events, err = c.frames(ctx, request)
+				events, err = c.postRunSSE(ctx, request)
 			} else {
-				events, err = c.list(ctx, request)
+				events, err = c.postRun(ctx, request)
 			}
 			if ctx.Err() != nil {
 				break
@@ -171,45 +173,45 @@ func (m *mixedLoad) talk(ctx context.Context, i int) {
 			if want := fmt.Sprintf("Turn %d:", turn); err == nil && !strings.HasPrefix(lastText(events), want) {
 				err = fmt.Errorf("%q does not begin with %q", lastText(events), want)
 			}
-			m.honest.add(err, false)
+			m.honest.addTurn(err, false)
 		}
-		if !m.keep {
-			m.remove(ctx, c)
+		if !m.keepSessions {
+			m.deleteSession(ctx, c)
 		}
 		c.close()
 	}
 }
 
-// remove deletes a session.
-func (m *mixedLoad) remove(ctx context.Context, c *client) {
-	body, err := c.ask(ctx, http.MethodDelete, "/apps/"+c.app+"/users/"+c.user+"/sessions/"+c.session, nil)
+// deleteSession deletes a session.
+func (m *mixedLoad) deleteSession(ctx context.Context, c *client) {
+	body, err := c.sendRequest(ctx, http.MethodDelete, "/apps/"+c.app+"/users/"+c.user+"/sessions/"+c.session, nil)
 	if err == nil {
 		_ = body.Close()
 	}
 }
 
-// forge tries all forgeries again and again.
-func (m *mixedLoad) forge(ctx context.Context) {
+// runForgeries tries all forgeries again and again.
+func (m *mixedLoad) runForgeries(ctx context.Context) {
 	f := &forger{client: newClient(m.host.url, "till", "none")}
 	f.user = "forger"
 	defer f.close()
 	for ctx.Err() == nil {
-		for _, attack := range forgeries() {
-			done, err := attack.try(ctx, f)
+		for _, attack := range allForgeries() {
+			succeeded, err := attack.attempt(ctx, f)
 			if ctx.Err() != nil {
 				return
 			}
 			m.forgeries.Add(1)
-			if done || err != nil {
+			if succeeded || err != nil {
 				m.worked.Add(1)
 			}
-			m.remove(ctx, f.client)
+			m.deleteSession(ctx, f.client)
 		}
 	}
 }
 
-// flood sends bodies that are too long.
-func (m *mixedLoad) flood(ctx context.Context) {
+// sendOversized sends bodies that are too long.
+func (m *mixedLoad) sendOversized(ctx context.Context) {
 	c := &http.Client{Transport: new(http.Transport)}
 	defer c.CloseIdleConnections()
 	for ctx.Err() == nil {
@@ -229,7 +231,7 @@ func (m *mixedLoad) flood(ctx context.Context) {
 			}
 			_ = res.Body.Close()
 		}
-		if wait(ctx, 500*time.Millisecond) != nil {
+		if waitFor(ctx, 500*time.Millisecond) != nil {
 			return
 		}
 	}
@@ -254,14 +256,14 @@ func (e *endless) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// shoot fires hostile requests until the time is over.
-func (m *mixedLoad) shoot(ctx context.Context, seed uint64) error {
-	a := &armoury{dice: rand.New(rand.NewPCG(seed, 7)), patterns: server.New(nil, &server.Options{Metrics: server.NewMetrics("")}).Patterns()}
+// sendHostile fires hostile requests until the time is over.
+func (m *mixedLoad) sendHostile(ctx context.Context, seed uint64) error {
+	a := &requestGenerator{random: rand.New(rand.NewPCG(seed, 7)), patterns: server.New(nil, &server.Options{Metrics: server.NewMetrics("")}).Patterns()}
 	for ctx.Err() == nil {
-		v, err := fire(ctx, strings.TrimPrefix(m.host.url, "http://"), a, 100)
-		m.found.shots += v.shots
-		m.found.broken += v.broken
-		m.found.first = append(m.found.first, v.first...)
+		report, err := sendHostileRequests(ctx, strings.TrimPrefix(m.host.url, "http://"), a, 100)
+		m.report.requests += report.requests
+		m.report.serverErrors += report.serverErrors
+		m.report.first = append(m.report.first, report.first...)
 		if err != nil && ctx.Err() == nil {
 			return err
 		}

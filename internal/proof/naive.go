@@ -6,13 +6,13 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// naively loads damaged trees as the first forty lines of a loader would: it
+// loadNaively loads damaged trees as the first forty lines of a loader would: it
 // believes that what can be read is what was meant.
-func (m *malformed) naively(d *damager, n int) {
+func (m *malformedTrees) loadNaively(d *mutator, n int) {
 	for range n {
-		tree, _ := d.damaged(d.pick())
+		tree, _ := d.mutateTree(d.pickTree())
 		m.trees++
-		served, err := believe(tree)
+		served, err := serveNaively(tree)
 		switch {
 		case err != nil:
 			m.panics++
@@ -24,8 +24,8 @@ func (m *malformed) naively(d *damager, n int) {
 	}
 }
 
-// believe serves a tree whose files are YAML. The error is a panic.
-func believe(tree files) (served bool, err error) {
+// serveNaively serves a tree whose files are YAML. The error is a panic.
+func serveNaively(tree files) (served bool, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("panic: %v", r)
@@ -39,10 +39,10 @@ func believe(tree files) (served bool, err error) {
 		}
 		agents[name] = agent
 	}
-	return walk(agents, agents["root_agent.yaml"], 0) != "", nil
+	return joinAgentNames(agents, agents["root_agent.yaml"], 0) != "", nil
 }
 
-func walk(agents map[string]map[string]any, agent map[string]any, depth int) string {
+func joinAgentNames(agents map[string]map[string]any, agent map[string]any, depth int) string {
 	if depth > 1000 {
 		panic("stack overflow, which no program survives")
 	}
@@ -50,7 +50,7 @@ func walk(agents map[string]map[string]any, agent map[string]any, depth int) str
 	subs, _ := agent["sub_agents"].([]any)
 	for _, sub := range subs {
 		if path, ok := sub.(map[string]any)["config_path"]; ok {
-			name += walk(agents, agents[path.(string)], depth+1)
+			name += joinAgentNames(agents, agents[path.(string)], depth+1)
 		}
 	}
 	return name

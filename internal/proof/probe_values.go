@@ -16,13 +16,13 @@ import (
 
 // throughStore appends events to a session, closes the store where it is
 // durable, and reads the session again.
-func (s *site) throughStore(ctx context.Context, events ...*session.Event) (*session.Session, error) {
-	st, err := s.open(ctx)
+func (s *sandbox) throughStore(ctx context.Context, events ...*session.Event) (*session.Session, error) {
+	st, err := s.openStore(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, st.Close()) }()
-	key := keyOf(0, 0)
+	key := sessionKey(0, 0)
 	sess, err := st.Sessions.Create(ctx, key, nil)
 	if err != nil {
 		return nil, err
@@ -32,28 +32,28 @@ func (s *site) throughStore(ctx context.Context, events ...*session.Event) (*ses
 			return nil, err
 		}
 	}
-	if s.durable() {
+	if s.isDurable() {
 		if err := st.Close(); err != nil {
 			return nil, err
 		}
-		if st, err = s.open(ctx); err != nil {
+		if st, err = s.openStore(ctx); err != nil {
 			return nil, err
 		}
 	}
 	return st.Sessions.Get(ctx, key, nil)
 }
 
-const sameTime = 40
+const simultaneousCount = 40
 
-// sameMoment makes events of one microsecond, whose ids fall while they are
+// simultaneousEvents makes events of one microsecond, whose ids fall while they are
 // said, and one whose clock was set back.
-func sameMoment() []*session.Event {
+func simultaneousEvents() []*session.Event {
 	at := time.UnixMicro(1_800_000_000_000_000)
 	var events []*session.Event
-	for i := range sameTime + 1 {
-		ev := said("user", fmt.Sprint(i))
-		ev.ID, ev.Timestamp = fmt.Sprintf("event-%02d", sameTime-i), at
-		if i == sameTime {
+	for i := range simultaneousCount + 1 {
+		ev := textEvent("user", fmt.Sprint(i))
+		ev.ID, ev.Timestamp = fmt.Sprintf("event-%02d", simultaneousCount-i), at
+		if i == simultaneousCount {
 			ev.Timestamp = at.Add(-time.Hour)
 		}
 		events = append(events, ev)
@@ -61,18 +61,18 @@ func sameMoment() []*session.Event {
 	return events
 }
 
-func misplacedEvents(ctx context.Context, s *site) (int, error) {
-	sess, err := s.throughStore(ctx, sameMoment()...)
+func countMisplacedEvents(ctx context.Context, s *sandbox) (int, error) {
+	sess, err := s.throughStore(ctx, simultaneousEvents()...)
 	if err != nil {
 		return 0, err
 	}
-	return misplaced(sess.Events()), nil
+	return countMisplaced(sess.Events()), nil
 }
 
-// misplacedByTime is what a reader sees who orders by time, and by id in one
+// countMisplacedByTime is what a reader sees who orders by time, and by id in one
 // moment.
-func misplacedByTime(ctx context.Context, s *site) (int, error) {
-	sess, err := s.throughStore(ctx, sameMoment()...)
+func countMisplacedByTime(ctx context.Context, s *sandbox) (int, error) {
+	sess, err := s.throughStore(ctx, simultaneousEvents()...)
 	if err != nil {
 		return 0, err
 	}
@@ -82,11 +82,11 @@ func misplacedByTime(ctx context.Context, s *site) (int, error) {
 		}
 		return strings.Compare(a.ID, b.ID)
 	})
-	return misplaced(events), nil
+	return countMisplaced(events), nil
 }
 
-func misplaced(events []*session.Event) int {
-	n := sameTime + 1 - len(events)
+func countMisplaced(events []*session.Event) int {
+	n := simultaneousCount + 1 - len(events)
 	for i, ev := range events {
 		if ev.Text() != fmt.Sprint(i) {
 			n++
@@ -95,8 +95,8 @@ func misplaced(events []*session.Event) int {
 	return n
 }
 
-// exactly are numbers that a float64 or a database may change.
-func exactly() map[string]any {
+// edgeNumbers are numbers that a float64 or a database may change.
+func edgeNumbers() map[string]any {
 	return map[string]any{
 		"above": int64(1<<53 + 1), "largest": int64(1<<63 - 1), "smallest": int64(-1 << 63),
 		"large": json.Number("123456789012345678901234567890"), "one": 1.0, "tiny": 5e-324, "tenth": 0.1,
@@ -107,39 +107,39 @@ func exactly() map[string]any {
 // numberEvent has the numbers in every scope of the state, and in a call.
 func numberEvent() (*session.Event, error) {
 	delta := map[string]any{}
-	for k, v := range exactly() {
+	for k, v := range edgeNumbers() {
 		delta[k], delta["user:"+k], delta["app:"+k] = v, v, v
 	}
-	ev := changed(delta)
+	ev := stateEvent(delta)
 	const call = `{"id":"numbers","author":"agent","content":{"role":"model","parts":[{"functionCall":{"id":"c","name":"f",
  "args":{"above":9007199254740993,"largest":9223372036854775807,"one":1.0}}}]},"customMetadata":{"above":9007199254740993}}`
-	var said session.Event
-	if err := json.Unmarshal([]byte(call), &said); err != nil {
+	var decoded session.Event
+	if err := json.Unmarshal([]byte(call), &decoded); err != nil {
 		return nil, err
 	}
-	ev.Content, ev.CustomMetadata = said.Content, said.CustomMetadata
+	ev.Content, ev.CustomMetadata = decoded.Content, decoded.CustomMetadata
 	return ev, nil
 }
 
-func changedNumbers(ctx context.Context, s *site) (int, error) {
-	state, text, want, err := s.numbers(ctx)
+func countChangedNumbers(ctx context.Context, s *sandbox) (int, error) {
+	state, text, want, err := s.roundTripNumbers(ctx)
 	if err != nil {
 		return 0, err
 	}
 	n := 0
-	for k, v := range exactly() {
+	for k, v := range edgeNumbers() {
 		for _, prefix := range []string{"", "user:", "app:"} {
 			if !reflect.DeepEqual(state[prefix+k], v) {
 				n++
 			}
 		}
 	}
-	return n + len(differences("", want, text)), nil
+	return n + len(findDifferences("", want, text)), nil
 }
 
-// changedByFloat reads what is stored as most programs read JSON.
-func changedByFloat(ctx context.Context, s *site) (int, error) {
-	state, _, _, err := s.numbers(ctx)
+// countChangedByFloat reads what is stored as most programs read JSON.
+func countChangedByFloat(ctx context.Context, s *sandbox) (int, error) {
+	state, _, _, err := s.roundTripNumbers(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -152,7 +152,7 @@ func changedByFloat(ctx context.Context, s *site) (int, error) {
 		return 0, err
 	}
 	n := 0
-	for k, v := range exactly() {
+	for k, v := range edgeNumbers() {
 		if !reflect.DeepEqual(read[k], v) {
 			n++
 		}
@@ -160,9 +160,9 @@ func changedByFloat(ctx context.Context, s *site) (int, error) {
 	return n, nil
 }
 
-// numbers takes the numbers through the store, and returns the state and the
+// roundTripNumbers takes the numbers through the store, and returns the state and the
 // event as they are read, and the event as it was written.
-func (s *site) numbers(ctx context.Context) (state map[string]any, event, want any, err error) {
+func (s *sandbox) roundTripNumbers(ctx context.Context) (state map[string]any, event, want any, err error) {
 	ev, err := numberEvent()
 	if err != nil {
 		return nil, nil, nil, err
@@ -171,37 +171,37 @@ func (s *site) numbers(ctx context.Context) (state map[string]any, event, want a
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	if want, err = tree(ev); err != nil {
+	if want, err = eventTree(ev); err != nil {
 		return nil, nil, nil, err
 	}
-	event, err = tree(sess.Events()[0])
+	event, err = eventTree(sess.Events()[0])
 	return sess.State.All(), event, want, err
 }
 
-// tree is an event's JSON form with its numbers as they are written.
-func tree(ev *session.Event) (any, error) {
+// eventTree is an event's JSON form with its numbers as they are written.
+func eventTree(ev *session.Event) (any, error) {
 	text, err := session.AppendEvent(nil, ev)
 	if err != nil {
 		return nil, err
 	}
-	return treeOf(string(text))
+	return parseTree(string(text))
 }
 
-func treeOf(text string) (any, error) {
+func parseTree(text string) (any, error) {
 	var v any
 	dec := json.NewDecoder(strings.NewReader(text))
 	dec.UseNumber()
 	return v, dec.Decode(&v)
 }
 
-// differences lists the paths at which something that was written is not read.
-func differences(at string, want, got any) []string {
+// findDifferences lists the paths at which something that was written is not read.
+func findDifferences(at string, want, got any) []string {
 	switch w := want.(type) {
 	case map[string]any:
 		g, _ := got.(map[string]any)
 		var all []string
 		for k, v := range w {
-			all = append(all, differences(at+"."+k, v, g[k])...)
+			all = append(all, findDifferences(at+"."+k, v, g[k])...)
 		}
 		return all
 	case []any:
@@ -211,7 +211,7 @@ func differences(at string, want, got any) []string {
 		}
 		var all []string
 		for i, v := range w {
-			all = append(all, differences(fmt.Sprintf("%s[%d]", at, i), v, g[i])...)
+			all = append(all, findDifferences(fmt.Sprintf("%s[%d]", at, i), v, g[i])...)
 		}
 		return all
 	}
@@ -221,10 +221,10 @@ func differences(at string, want, got any) []string {
 	return nil
 }
 
-func lostFields(ctx context.Context, s *site) (int, error) {
+func countLostFields(ctx context.Context, s *sandbox) (int, error) {
 	n := 0
 	for i, text := range documentedEvents() {
-		want, err := treeOf(text)
+		want, err := parseTree(text)
 		if err != nil {
 			return 0, fmt.Errorf("event %d: %w", i, err)
 		}
@@ -236,56 +236,56 @@ func lostFields(ctx context.Context, s *site) (int, error) {
 		if err != nil {
 			return 0, err
 		}
-		lost := differences("", want, got)
-		if len(lost) > 0 {
-			fmt.Fprintln(s.progress, "lost fields:", strings.Join(lost, " "))
+		missing := findDifferences("", want, got)
+		if len(missing) > 0 {
+			fmt.Fprintln(s.progress, "lost fields:", strings.Join(missing, " "))
 		}
-		n += len(lost)
+		n += len(missing)
 	}
 	return n, nil
 }
 
 // fieldsOf takes an event through a database of its own.
-func (s *site) fieldsOf(ctx context.Context, ev *session.Event) (got any, err error) {
-	_, err = s.tryOut(ctx, s.place, func(ctx context.Context, s *site) (int, error) {
+func (s *sandbox) fieldsOf(ctx context.Context, ev *session.Event) (got any, err error) {
+	_, err = s.runOnFresh(ctx, s.backend, func(ctx context.Context, s *sandbox) (int, error) {
 		sess, err := s.throughStore(ctx, ev)
 		if err == nil {
-			got, err = tree(sess.Events()[0])
+			got, err = eventTree(sess.Events()[0])
 		}
 		return 0, err
 	})
 	return got, err
 }
 
-// lostByColumns leaves out what adk-go keeps no column for.
-func lostByColumns(context.Context, *site) (int, error) {
+// countLostByColumns leaves out what adk-go keeps no column for.
+func countLostByColumns(context.Context, *sandbox) (int, error) {
 	n := 0
 	for _, text := range documentedEvents() {
-		want, err := treeOf(text)
+		want, err := parseTree(text)
 		if err != nil {
 			return 0, err
 		}
-		got, _ := treeOf(text)
+		got, _ := parseTree(text)
 		for _, field := range []string{"finishReason", "avgLogprobs", "logprobsResult", "inputTranscription", "outputTranscription", "modelVersion"} {
 			delete(got.(map[string]any), field)
 		}
-		n += len(differences("", want, got))
+		n += len(findDifferences("", want, got))
 	}
 	return n, nil
 }
 
 // fillAndDelete makes a session with events and state, and lets remove take it
 // away.
-func (s *site) fillAndDelete(ctx context.Context, remove func(*store.Store, session.Key) error) (left int, err error) {
-	st, err := s.open(ctx)
+func (s *sandbox) fillAndDelete(ctx context.Context, remove func(*store.Store, session.Key) error) (left int, err error) {
+	st, err := s.openStore(ctx)
 	if err != nil {
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, st.Close()) }()
-	key := keyOf(0, 0)
+	key := sessionKey(0, 0)
 	sess, err := st.Sessions.Create(ctx, key, map[string]any{"initial": 1})
 	for i := 0; i < 10 && err == nil; i++ {
-		err = st.Sessions.Append(ctx, sess, changed(map[string]any{"own": i}))
+		err = st.Sessions.Append(ctx, sess, stateEvent(map[string]any{"own": i}))
 	}
 	if err == nil {
 		err = remove(st, key)
@@ -297,11 +297,11 @@ func (s *site) fillAndDelete(ctx context.Context, remove func(*store.Store, sess
 	if err != nil {
 		return 0, err
 	}
-	return s.again(ctx, st, key, rows)
+	return s.recreateSession(ctx, st, key, rows)
 }
 
-// again makes a session with the same key: nothing may come back.
-func (s *site) again(ctx context.Context, st *store.Store, key session.Key, rows int) (int, error) {
+// recreateSession makes a session with the same key: nothing may come back.
+func (s *sandbox) recreateSession(ctx context.Context, st *store.Store, key session.Key, rows int) (int, error) {
 	sess, err := st.Sessions.Create(ctx, key, nil)
 	if err != nil {
 		return 0, err
@@ -310,11 +310,11 @@ func (s *site) again(ctx context.Context, st *store.Store, key session.Key, rows
 }
 
 // rowsOf counts what the tables hold of a session. There is no other one.
-func (s *site) rowsOf(ctx context.Context, key session.Key) (rows int, err error) {
-	if !s.durable() {
+func (s *sandbox) rowsOf(ctx context.Context, key session.Key) (rows int, err error) {
+	if !s.isDurable() {
 		return 0, nil
 	}
-	db, err := s.raw()
+	db, err := s.openSQL()
 	if err != nil {
 		return 0, err
 	}
@@ -329,14 +329,14 @@ func (s *site) rowsOf(ctx context.Context, key session.Key) (rows int, err error
 	return rows, nil
 }
 
-func leftRows(ctx context.Context, s *site) (int, error) {
+func countLeftRows(ctx context.Context, s *sandbox) (int, error) {
 	return s.fillAndDelete(ctx, func(st *store.Store, key session.Key) error { return st.Sessions.Delete(ctx, key) })
 }
 
-// leftByRow deletes the row of the session and forgets the others.
-func leftByRow(ctx context.Context, s *site) (int, error) {
+// countLeftByRow deletes the row of the session and forgets the others.
+func countLeftByRow(ctx context.Context, s *sandbox) (int, error) {
 	return s.fillAndDelete(ctx, func(*store.Store, session.Key) error {
-		db, err := s.raw()
+		db, err := s.openSQL()
 		if err != nil {
 			return err
 		}

@@ -14,24 +14,24 @@ import (
 	"agenthost/pkg/store"
 )
 
-// said is an event of a turn.
-func said(author, text string) *session.Event {
+// textEvent is an event of a turn.
+func textEvent(author, text string) *session.Event {
 	return &session.Event{Author: author, InvocationID: "e-1", Response: model.Response{Content: model.UserText(text)}}
 }
 
-// changed is an event that only changes the state.
-func changed(delta map[string]any) *session.Event {
+// stateEvent is an event that only changes the state.
+func stateEvent(delta map[string]any) *session.Event {
 	ev := &session.Event{Author: "agent", InvocationID: "e-1"}
 	ev.Actions.StateDelta = delta
 	return ev
 }
 
-func keyOf(user, id int) session.Key {
+func sessionKey(user, id int) session.Key {
 	return session.Key{App: "app", User: fmt.Sprint("user-", user), ID: fmt.Sprint("s-", id)}
 }
 
-// together calls do at once for each number below n, and joins the errors.
-func together(n int, do func(i int) error) error {
+// runConcurrently calls do at once for each number below n, and joins the errors.
+func runConcurrently(n int, do func(i int) error) error {
 	errs := make([]error, n)
 	var wg sync.WaitGroup
 	for i := range n {
@@ -41,25 +41,25 @@ func together(n int, do func(i int) error) error {
 	return errors.Join(errs...)
 }
 
-const turnsAtOnce = 100
+const concurrentTurns = 100
 
-// turnsOfOneSession lets a host take turns of one session at once. What is
+// countConcurrentFailures lets a host take turns of one session at once. What is
 // counted failed, or is stored between the events of another turn.
-func turnsOfOneSession(ctx context.Context, s *site) (int, error) {
+func countConcurrentFailures(ctx context.Context, s *sandbox) (int, error) {
 	apps := s.dir + "/turns"
-	if err := clerk().write(apps); err != nil {
+	if err := clerkApp().writeTo(apps); err != nil {
 		return 0, err
 	}
-	h, err := serveAt(ctx, s.lab, s.url, apps)
+	h, err := serveStore(ctx, s.lab, s.url, apps)
 	if err != nil {
 		return 0, err
 	}
 	defer h.kill()
 	var failed atomic.Int64
-	_ = together(turnsAtOnce, func(i int) error {
+	_ = runConcurrently(concurrentTurns, func(i int) error {
 		c := newClient(h.url, "clerk", "one")
 		defer c.close()
-		if _, err := c.turn(ctx, fmt.Sprint("message ", i)); err != nil {
+		if _, err := c.runTurn(ctx, fmt.Sprint("message ", i)); err != nil {
 			failed.Add(1)
 			return err
 		}
@@ -67,12 +67,12 @@ func turnsOfOneSession(ctx context.Context, s *site) (int, error) {
 	})
 	c := newClient(h.url, "clerk", "one")
 	defer c.close()
-	events, err := c.stored(ctx)
+	events, err := c.readEvents(ctx)
 	if err != nil {
 		return 0, err
 	}
 	const perTurn = 4
-	if want := turnsAtOnce * perTurn; len(events) != want && failed.Load() == 0 {
+	if want := concurrentTurns * perTurn; len(events) != want && failed.Load() == 0 {
 		return 0, fmt.Errorf("%d events are stored, want %d", len(events), want)
 	}
 	mixed := 0
@@ -84,26 +84,26 @@ func turnsOfOneSession(ctx context.Context, s *site) (int, error) {
 	return int(failed.Load()) + mixed, nil
 }
 
-// turnsWithoutLine stores turns of one session from what each read before any
+// countUnqueuedFailures stores turns of one session from what each read before any
 // other was stored. It counts those that were refused.
-func turnsWithoutLine(ctx context.Context, s *site) (int, error) {
-	st, err := s.open(ctx)
+func countUnqueuedFailures(ctx context.Context, s *sandbox) (int, error) {
+	st, err := s.openStore(ctx)
 	if err != nil {
 		return 0, err
 	}
 	defer st.Close()
-	if _, err := st.Sessions.Create(ctx, keyOf(0, 0), nil); err != nil {
+	if _, err := st.Sessions.Create(ctx, sessionKey(0, 0), nil); err != nil {
 		return 0, err
 	}
 	var stale atomic.Int64
-	var read sync.WaitGroup
-	read.Add(turnsAtOnce)
-	err = together(turnsAtOnce, func(i int) error {
-		sess, err := st.Sessions.Get(ctx, keyOf(0, 0), nil)
-		read.Done()
-		read.Wait()
+	var barrier sync.WaitGroup
+	barrier.Add(concurrentTurns)
+	err = runConcurrently(concurrentTurns, func(i int) error {
+		sess, err := st.Sessions.Get(ctx, sessionKey(0, 0), nil)
+		barrier.Done()
+		barrier.Wait()
 		for n := 0; n < 4 && err == nil; n++ {
-			err = st.Sessions.Append(ctx, sess, said("user", fmt.Sprint(i, n)))
+			err = st.Sessions.Append(ctx, sess, textEvent("user", fmt.Sprint(i, n)))
 		}
 		if errors.Is(err, session.ErrStale) {
 			stale.Add(1)
@@ -116,48 +116,48 @@ func turnsWithoutLine(ctx context.Context, s *site) (int, error) {
 
 // A sharing is a number of writers that set keys of shared scopes, each in a
 // session of its own, on two stores of one database.
-type sharing struct {
+type sharedWriters struct {
 	writers, users, writes int
-	// whole keeps the keys of a scope in one JSON map, which is read and
+	// singleMap keeps the keys of a scope in one JSON map, which is read and
 	// written back.
-	whole bool
+	singleMap bool
 }
 
-func lostKeys(ctx context.Context, s *site) (int, error) {
-	return sharing{writers: 32, users: 4, writes: 10}.lost(ctx, s)
+func countLostKeys(ctx context.Context, s *sandbox) (int, error) {
+	return sharedWriters{writers: 32, users: 4, writes: 10}.countLost(ctx, s)
 }
 
-func lostKeysOfMap(ctx context.Context, s *site) (int, error) {
-	return sharing{writers: 32, users: 4, writes: 10, whole: true}.lost(ctx, s)
+func countLostKeysOfMap(ctx context.Context, s *sandbox) (int, error) {
+	return sharedWriters{writers: 32, users: 4, writes: 10, singleMap: true}.countLost(ctx, s)
 }
 
-// lost counts the acknowledged keys that are not there in the end.
-func (sh sharing) lost(ctx context.Context, s *site) (n int, err error) {
-	stores, shut, err := s.openMany(ctx, 2)
+// countLost counts the acknowledged keys that are not there in the end.
+func (sh sharedWriters) countLost(ctx context.Context, s *sandbox) (n int, err error) {
+	stores, closeStores, err := s.openStores(ctx, 2)
 	if err != nil {
 		return 0, err
 	}
-	defer func() { err = errors.Join(err, shut()) }()
-	first := make([]*session.Session, sh.writers)
-	for i := range first {
-		if first[i], err = stores[i%len(stores)].Sessions.Create(ctx, keyOf(i%sh.users, i), nil); err != nil {
+	defer func() { err = errors.Join(err, closeStores()) }()
+	created := make([]*session.Session, sh.writers)
+	for i := range created {
+		if created[i], err = stores[i%len(stores)].Sessions.Create(ctx, sessionKey(i%sh.users, i), nil); err != nil {
 			return 0, err
 		}
 	}
-	var read sync.WaitGroup
-	read.Add(sh.writers)
-	err = together(sh.writers, func(i int) error {
+	var barrier sync.WaitGroup
+	barrier.Add(sh.writers)
+	err = runConcurrently(sh.writers, func(i int) error {
 		sessions := stores[i%len(stores)].Sessions
-		sess, err := sessions.Get(ctx, first[i].Key, nil)
+		sess, err := sessions.Get(ctx, created[i].Key, nil)
 		// So all have read before the first one writes.
-		read.Done()
-		read.Wait()
+		barrier.Done()
+		barrier.Wait()
 		for n := 0; n < sh.writes && err == nil; n++ {
-			if n > 0 && sh.whole {
+			if n > 0 && sh.singleMap {
 				sess, err = sessions.Get(ctx, sess.Key, nil)
 			}
 			if err == nil {
-				err = sessions.Append(ctx, sess, changed(sh.delta(sess, fmt.Sprint(i, "-", n))))
+				err = sessions.Append(ctx, sess, stateEvent(sh.keyDelta(sess, fmt.Sprint(i, "-", n))))
 			}
 		}
 		return err
@@ -165,12 +165,12 @@ func (sh sharing) lost(ctx context.Context, s *site) (n int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	return sh.missing(ctx, stores[0])
+	return sh.countMissing(ctx, stores[0])
 }
 
-// delta sets a key of each scope, or puts it into the map that was read.
-func (sh sharing) delta(sess *session.Session, name string) map[string]any {
-	if !sh.whole {
+// keyDelta sets a key of each scope, or puts it into the map that was read.
+func (sh sharedWriters) keyDelta(sess *session.Session, name string) map[string]any {
+	if !sh.singleMap {
 		return map[string]any{"app:" + name: 1, "user:" + name: 1, "app:same": name}
 	}
 	delta := map[string]any{}
@@ -186,9 +186,9 @@ func (sh sharing) delta(sess *session.Session, name string) map[string]any {
 	return delta
 }
 
-// missing looks for every key, as a user of each of the scopes sees it.
-func (sh sharing) missing(ctx context.Context, st *store.Store) (int, error) {
-	lost := 0
+// countMissing looks for every key, as a user of each of the scopes sees it.
+func (sh sharedWriters) countMissing(ctx context.Context, st *store.Store) (int, error) {
+	missing := 0
 	for user := range sh.users {
 		sess, err := st.Sessions.Create(ctx, session.Key{App: "app", User: fmt.Sprint("user-", user)}, nil)
 		if err != nil {
@@ -197,20 +197,20 @@ func (sh sharing) missing(ctx context.Context, st *store.Store) (int, error) {
 		state := sess.State.All()
 		for i := range sh.writers {
 			for n := range sh.writes {
-				if name := fmt.Sprint(i, "-", n); user == 0 && !sh.has(state, "app:", name) {
-					lost++
+				if name := fmt.Sprint(i, "-", n); user == 0 && !sh.hasKey(state, "app:", name) {
+					missing++
 				}
-				if name := fmt.Sprint(i, "-", n); i%sh.users == user && !sh.has(state, "user:", name) {
-					lost++
+				if name := fmt.Sprint(i, "-", n); i%sh.users == user && !sh.hasKey(state, "user:", name) {
+					missing++
 				}
 			}
 		}
 	}
-	return lost, nil
+	return missing, nil
 }
 
-func (sh sharing) has(state map[string]any, prefix, name string) bool {
-	if sh.whole {
+func (sh sharedWriters) hasKey(state map[string]any, prefix, name string) bool {
+	if sh.singleMap {
 		state, _ = state[prefix+"all"].(map[string]any)
 		prefix = ""
 	}
@@ -218,36 +218,36 @@ func (sh sharing) has(state map[string]any, prefix, name string) bool {
 	return ok
 }
 
-// lockedAppends writes to many sessions at once through two stores, and counts
+// countFailedAppends writes to many sessions at once through two stores, and counts
 // every error.
-func lockedAppends(ctx context.Context, s *site) (refused int, err error) {
-	stores, shut, err := s.openMany(ctx, 2)
+func countFailedAppends(ctx context.Context, s *sandbox) (refused int, err error) {
+	stores, closeStores, err := s.openStores(ctx, 2)
 	if err != nil {
 		return 0, err
 	}
-	defer func() { err = errors.Join(err, shut()) }()
+	defer func() { err = errors.Join(err, closeStores()) }()
 	var failed atomic.Int64
-	why := together(32, func(i int) error {
+	appendErr := runConcurrently(32, func(i int) error {
 		sessions := stores[i%len(stores)].Sessions
-		sess, err := sessions.Create(ctx, keyOf(i%4, i), map[string]any{"app:a": i, "user:u": i, "k": i})
+		sess, err := sessions.Create(ctx, sessionKey(i%4, i), map[string]any{"app:a": i, "user:u": i, "k": i})
 		for n := 0; n < 10 && err == nil; n++ {
-			err = sessions.Append(ctx, sess, changed(map[string]any{"app:a": i, "app:b": i, "user:u": n, "k": n}))
+			err = sessions.Append(ctx, sess, stateEvent(map[string]any{"app:a": i, "app:b": i, "user:u": n, "k": n}))
 		}
 		if err != nil {
 			failed.Add(1)
 		}
 		return err
 	})
-	if why != nil {
+	if appendErr != nil {
 		return int(failed.Load()), ctx.Err()
 	}
 	return 0, nil
 }
 
-// lockedTransactions does what comes to mind first: transactions that read,
+// countFailedTransactions does what comes to mind first: transactions that read,
 // and then write two shared rows in the order in which they come.
-func lockedTransactions(ctx context.Context, s *site) (int, error) {
-	db, err := s.raw()
+func countFailedTransactions(ctx context.Context, s *sandbox) (int, error) {
+	db, err := s.openSQL()
 	if err != nil {
 		return 0, err
 	}
@@ -258,7 +258,7 @@ func lockedTransactions(ctx context.Context, s *site) (int, error) {
 		}
 	}
 	var failed atomic.Int64
-	_ = together(16, func(i int) error {
+	_ = runConcurrently(16, func(i int) error {
 		for range 20 {
 			tx, err := db.BeginTx(ctx, nil)
 			for n := 0; n < 2 && err == nil; n++ {
@@ -282,23 +282,23 @@ func lockedTransactions(ctx context.Context, s *site) (int, error) {
 	return int(failed.Load()), ctx.Err()
 }
 
-// tornTurns kills a host while sessions talk. It counts the events that a
+// countTornTurns kills a host while sessions talk. It counts the events that a
 // client was shown and that are not stored, and the sessions in which the next
 // turn fails.
-func tornTurns(ctx context.Context, s *site) (int, error) {
+func countTornTurns(ctx context.Context, s *sandbox) (int, error) {
 	dir := filepath.Join(s.dir, "torn-"+s.name)
-	if err := clerk().write(filepath.Join(dir, "apps")); err != nil {
+	if err := clerkApp().writeTo(filepath.Join(dir, "apps")); err != nil {
 		return 0, err
 	}
 	k := newKilling(s.url, s.file)
 	const rounds = 2
 	for range rounds {
-		if err := k.round(ctx, s.lab, dir); err != nil {
+		if err := k.runRound(ctx, s.lab, dir); err != nil {
 			return 0, err
 		}
 	}
 	for _, err := range k.errs {
 		fmt.Fprintln(s.progress, err)
 	}
-	return k.missing + rounds*len(k.talkers) - k.resumed, nil
+	return k.missing + rounds*len(k.clients) - k.resumed, nil
 }

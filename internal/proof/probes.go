@@ -11,80 +11,80 @@ import (
 
 // A probe counts something that must never be there.
 type probe struct {
-	what  string
-	count func(ctx context.Context, s *site) (int, error)
+	name  string
+	count func(ctx context.Context, s *sandbox) (int, error)
 	// control says what is done wrongly by broken, which must count something:
 	// else the probe sees nothing. Without broken there is no control.
-	control string
-	broken  func(ctx context.Context, s *site) (int, error)
+	control      string
+	countControl func(ctx context.Context, s *sandbox) (int, error)
 	// durable leaves out what does not outlive the process; tables has no
 	// control there.
-	durable, tables bool
+	durable, needsTables bool
 }
 
 // A site is an empty database at which something is tried.
-type site struct {
+type sandbox struct {
 	*lab
 	*database
-	dice *rand.Rand
+	random *rand.Rand
 }
 
-// probes lists them in the order of the table.
-func probes() []probe {
+// allProbes lists them in the order of the table.
+func allProbes() []probe {
 	return []probe{
 		{
-			what: "100 concurrent turns of one session: failed or mixed", count: turnsOfOneSession,
-			control: "nobody waits in line", broken: turnsWithoutLine,
+			name: "100 concurrent turns of one session: failed or mixed", count: countConcurrentFailures,
+			control: "nobody waits in line", countControl: countUnqueuedFailures,
 		},
 		{
-			what: "app: and user: keys of 32 concurrent writers: lost", count: lostKeys,
-			control: "one JSON map of keys, read and written back", broken: lostKeysOfMap,
+			name: "app: and user: keys of 32 concurrent writers: lost", count: countLostKeys,
+			control: "one JSON map of keys, read and written back", countControl: countLostKeysOfMap,
 		},
 		{
-			what: "32 sessions written at once: locked, deadlocked or refused", count: lockedAppends,
-			control: "transactions that lock as they go", broken: lockedTransactions, tables: true,
+			name: "32 sessions written at once: locked, deadlocked or refused", count: countFailedAppends,
+			control: "transactions that lock as they go", countControl: countFailedTransactions, needsTables: true,
 		},
 		{
-			what: "kill -9, events: lost, doubled, or without their state", count: tornAppends, durable: true,
-			control: "the state is written after the event", broken: tornHalves,
+			name: "kill -9, events: lost, doubled, or without their state", count: countTornAppends, durable: true,
+			control: "the state is written after the event", countControl: countSplitWrites,
 		},
 		{
-			what: "kill -9, turns: shown events lost, or next turns failed", count: tornTurns, durable: true,
+			name: "kill -9, turns: shown events lost, or next turns failed", count: countTornTurns, durable: true,
 		},
 		{
-			what: "events of one microsecond, or of a clock set back: out of order", count: misplacedEvents,
-			control: "ordered by time", broken: misplacedByTime,
+			name: "events of one microsecond, or of a clock set back: out of order", count: countMisplacedEvents,
+			control: "ordered by time", countControl: countMisplacedByTime,
 		},
 		{
-			what: "numbers above 2^53, and 1.0: changed", count: changedNumbers,
-			control: "numbers read as float64", broken: changedByFloat,
+			name: "numbers above 2^53, and 1.0: changed", count: countChangedNumbers,
+			control: "numbers read as float64", countControl: countChangedByFloat,
 		},
 		{
-			what: "fields of events, known and unknown: lost or changed", count: lostFields,
-			control: "fields that adk-go's table has no column for", broken: lostByColumns,
+			name: "fields of events, known and unknown: lost or changed", count: countLostFields,
+			control: "fields that adk-go's table has no column for", countControl: countLostByColumns,
 		},
 		{
-			what: "rows and state left after delete", count: leftRows,
-			control: "only the session's row is deleted", broken: leftByRow, tables: true,
+			name: "rows and state left after delete", count: countLeftRows,
+			control: "only the session's row is deleted", countControl: countLeftByRow, needsTables: true,
 		},
 	}
 }
 
 // A finding is what a probe and its control counted at one place.
 type finding struct {
-	count, control int
-	skipped, alone bool // nothing was counted; there is no control
-	err            error
+	count, control     int
+	skipped, noControl bool // nothing was counted; there is no control
+	err                error
 }
 
-// text is the cell of the table: a count, and behind it that of the control.
-func (f finding) text() string {
+// cellText is the cell of the table: a count, and behind it that of the control.
+func (f finding) cellText() string {
 	switch {
 	case f.skipped:
 		return "-"
 	case f.err != nil:
 		return "broke off"
-	case f.alone:
+	case f.noControl:
 		return fmt.Sprintf("%d", f.count)
 	default:
 		return fmt.Sprintf("%d / %d", f.count, f.control)
@@ -92,65 +92,65 @@ func (f finding) text() string {
 }
 
 func (f finding) ok() bool {
-	return f.skipped || f.err == nil && f.count == 0 && (f.alone || f.control > 0)
+	return f.skipped || f.err == nil && f.count == 0 && (f.noControl || f.control > 0)
 }
 
-// printZeros carries out all probes at all places and prints a table that must
+// runProbes carries out all probes at all places and prints a table that must
 // show zeros. It says whether it does.
-func printZeros(ctx context.Context, l *lab, only *regexp.Regexp, out io.Writer) (bool, error) {
-	there, absent, err := reachable(ctx)
+func runProbes(ctx context.Context, l *lab, only *regexp.Regexp, out io.Writer) (bool, error) {
+	backends, skipped, err := findBackends(ctx)
 	if err != nil {
 		return false, err
 	}
 	ok, lines := true, [][]string{{"what is counted", "control: what is done wrongly"}}
-	for _, at := range there {
-		lines[0] = append(lines[0], at.name)
+	for _, b := range backends {
+		lines[0] = append(lines[0], b.name)
 	}
-	for _, p := range probes() {
-		if !only.MatchString(p.what) {
+	for _, p := range allProbes() {
+		if !only.MatchString(p.name) {
 			continue
 		}
-		fmt.Fprintln(l.progress, p.what)
+		fmt.Fprintln(l.progress, p.name)
 		control := p.control
 		if control == "" {
 			control = "-"
 		}
-		line := []string{p.what, control}
-		for _, at := range there {
-			f := probeAt(ctx, l, p, at)
+		line := []string{p.name, control}
+		for _, b := range backends {
+			f := probeAt(ctx, l, p, b)
 			if f.err != nil {
-				fmt.Fprintf(l.progress, "%s: %s: %v\n", at.name, p.what, f.err)
+				fmt.Fprintf(l.progress, "%s: %s: %v\n", b.name, p.name, f.err)
 			}
 			ok = ok && f.ok()
-			line = append(line, f.text())
+			line = append(line, f.cellText())
 		}
 		lines = append(lines, line)
 	}
-	for _, a := range absent {
+	for _, a := range skipped {
 		fmt.Fprintln(l.progress, a)
 	}
-	fmt.Fprintf(out, "%s\nEach cell: counted / counted by the control.\n\n", l.about())
+	fmt.Fprintf(out, "%s\nEach cell: counted / counted by the control.\n\n", l.describeRun())
 	return ok, printGrid(out, lines)
 }
 
-func probeAt(ctx context.Context, l *lab, p probe, at place) finding {
-	if p.durable && !at.durable() {
+func probeAt(ctx context.Context, l *lab, p probe, b backend) finding {
+	if p.durable && !b.isDurable() {
 		return finding{skipped: true}
 	}
-	f := finding{alone: p.broken == nil || p.tables && !at.durable()}
-	f.count, f.err = l.tryOut(ctx, at, p.count)
-	if f.err == nil && !f.alone {
-		f.control, f.err = l.tryOut(ctx, at, p.broken)
+	f := finding{noControl: p.countControl == nil || p.needsTables && !b.isDurable()}
+	f.count, f.err = l.runOnFresh(ctx, b, p.count)
+	if f.err == nil && !f.noControl {
+		f.control, f.err = l.runOnFresh(ctx, b, p.countControl)
 	}
 	return f
 }
 
-// tryOut counts something on a database of its own.
-func (l *lab) tryOut(ctx context.Context, at place, count func(context.Context, *site) (int, error)) (n int, err error) {
-	d, err := at.fresh(ctx, l.dir)
+// runOnFresh counts something on a database of its own.
+func (l *lab) runOnFresh(ctx context.Context, b backend, count func(context.Context, *sandbox) (int, error)) (n int, err error) {
+	d, err := b.createDatabase(ctx, l.dir)
 	if err != nil {
 		return 0, err
 	}
-	defer func() { err = errors.Join(err, d.drop(ctx)) }()
-	return count(ctx, &site{l, d, rand.New(rand.NewPCG(l.seed, 0))})
+	defer func() { err = errors.Join(err, d.dropDatabase(ctx)) }()
+	return count(ctx, &sandbox{l, d, rand.New(rand.NewPCG(l.seed, 0))})
 }

@@ -13,8 +13,8 @@ import (
 )
 
 // A race lets stores on one database append to one session at the same moment.
-type race struct {
-	*site
+type raceProof struct {
+	*sandbox
 	stores []*store.Store
 	start  time.Time
 	mu     sync.Mutex
@@ -24,57 +24,57 @@ type race struct {
 const racers = 8
 
 // raceRows is M13.
-func raceRows(ctx context.Context, s *site) (rows []row, err error) {
-	stores, shut, err := s.openMany(ctx, racers)
+func raceRows(ctx context.Context, s *sandbox) (rows []row, err error) {
+	stores, closeStores, err := s.openStores(ctx, racers)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, shut()) }()
-	r := &race{site: s, stores: stores, start: time.Now()}
-	if _, err := stores[0].Sessions.Create(ctx, keyOf(0, 0), nil); err != nil {
+	defer func() { err = errors.Join(err, closeStores()) }()
+	r := &raceProof{sandbox: s, stores: stores, start: time.Now()}
+	if _, err := stores[0].Sessions.Create(ctx, sessionKey(0, 0), nil); err != nil {
 		return nil, err
 	}
-	rounds := s.of(200, 10_000)
+	rounds := s.choose(200, 10_000)
 	for n := range rounds {
-		if err := r.round(ctx, n, 2+s.dice.IntN(racers-1)); err != nil {
+		if err := r.runRound(ctx, n, 2+s.random.IntN(racers-1)); err != nil {
 			return nil, err
 		}
 	}
-	ids, err := s.history(ctx, stores[0])
+	ids, err := s.readEventIDs(ctx, stores[0])
 	if err != nil {
 		return nil, err
 	}
-	byTime(r.ops)
-	wrong := linear(r.ops, ids)
-	for _, w := range wrong {
+	sortByStart(r.ops)
+	problems := findContradictions(r.ops, ids)
+	for _, w := range problems {
 		fmt.Fprintln(s.progress, w)
 	}
-	one, more := winners(r.ops)
-	blind, tampered, err := r.controls(ctx, ids)
+	one, more := countWinners(r.ops)
+	blindWins, tamperedFound, err := r.runControls(ctx, ids)
 	return []row{{
 		fmt.Sprintf("M13 %s: of many racing appends exactly one wins, and the history is linear", s.name),
 		fmt.Sprintf("%d rounds of 2 to %d callers in %d stores: one winner in %d, more in %d, %d contradictions in %d operations; controls: %d of 20 rounds won by more who append blindly, %d contradictions found in a history that was tampered with",
-			rounds, racers, len(stores), one, more, len(wrong), len(r.ops), blind, tampered),
-		one == rounds && more == 0 && len(wrong) == 0 && len(ids) == rounds && blind > 0 && tampered > 0,
+			rounds, racers, len(stores), one, more, len(problems), len(r.ops), blindWins, tamperedFound),
+		one == rounds && more == 0 && len(problems) == 0 && len(ids) == rounds && blindWins > 0 && tamperedFound > 0,
 	}}, err
 }
 
-// history reads the session by a store that remembers nothing, where there can
+// readEventIDs reads the session by a store that remembers nothing, where there can
 // be one.
-func (s *site) history(ctx context.Context, known *store.Store) (ids []string, err error) {
-	if !s.durable() {
-		return idsOf(ctx, known)
+func (s *sandbox) readEventIDs(ctx context.Context, known *store.Store) (ids []string, err error) {
+	if !s.isDurable() {
+		return eventIDs(ctx, known)
 	}
-	st, err := s.open(ctx)
+	st, err := s.openStore(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, st.Close()) }()
-	return idsOf(ctx, st)
+	return eventIDs(ctx, st)
 }
 
-func idsOf(ctx context.Context, st *store.Store) ([]string, error) {
-	sess, err := st.Sessions.Get(ctx, keyOf(0, 0), nil)
+func eventIDs(ctx context.Context, st *store.Store) ([]string, error) {
+	sess, err := st.Sessions.Get(ctx, sessionKey(0, 0), nil)
 	if err != nil {
 		return nil, err
 	}
@@ -85,33 +85,33 @@ func idsOf(ctx context.Context, st *store.Store) ([]string, error) {
 	return ids, nil
 }
 
-// round lets callers read, and then append when all have read.
-func (r *race) round(ctx context.Context, n, callers int) error {
-	var read sync.WaitGroup
-	read.Add(callers)
-	return together(callers, func(i int) error {
+// runRound lets callers read, and then append when all have read.
+func (r *raceProof) runRound(ctx context.Context, n, callers int) error {
+	var barrier sync.WaitGroup
+	barrier.Add(callers)
+	return runConcurrently(callers, func(i int) error {
 		sessions := r.stores[i%len(r.stores)].Sessions
-		sess, err := r.read(ctx, sessions)
-		read.Done()
-		read.Wait()
+		sess, err := r.readSession(ctx, sessions)
+		barrier.Done()
+		barrier.Wait()
 		if err != nil {
 			return err
 		}
-		return r.append(ctx, sessions, sess, fmt.Sprintf("%d-%d", n, i))
+		return r.appendEvent(ctx, sessions, sess, fmt.Sprintf("%d-%d", n, i))
 	})
 }
 
-func (r *race) read(ctx context.Context, sessions *store.Sessions) (*session.Session, error) {
+func (r *raceProof) readSession(ctx context.Context, sessions *store.Sessions) (*session.Session, error) {
 	began := time.Since(r.start)
-	sess, err := sessions.Get(ctx, keyOf(0, 0), nil)
+	sess, err := sessions.Get(ctx, sessionKey(0, 0), nil)
 	if err == nil {
-		r.note(operation{began: began, ended: time.Since(r.start), version: sess.Version})
+		r.recordOp(operation{began: began, ended: time.Since(r.start), version: sess.Version})
 	}
 	return sess, err
 }
 
-func (r *race) append(ctx context.Context, sessions *store.Sessions, sess *session.Session, id string) error {
-	ev := said("user", id)
+func (r *raceProof) appendEvent(ctx context.Context, sessions *store.Sessions, sess *session.Session, id string) error {
+	ev := textEvent("user", id)
 	ev.ID = id
 	op := operation{append: true, version: sess.Version, id: id, began: time.Since(r.start)}
 	err := sessions.Append(ctx, sess, ev)
@@ -119,48 +119,48 @@ func (r *race) append(ctx context.Context, sessions *store.Sessions, sess *sessi
 	if err != nil && !errors.Is(err, session.ErrStale) {
 		return err
 	}
-	r.note(op)
+	r.recordOp(op)
 	return nil
 }
 
-func (r *race) note(op operation) {
+func (r *raceProof) recordOp(op operation) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.ops = append(r.ops, op)
 }
 
-// controls counts the rounds that more than one caller wins when who is refused
+// runControls counts the rounds that more than one caller wins when who is refused
 // appends behind whatever is there, and what is found to be wrong with a
 // history in which two events changed places.
-func (r *race) controls(ctx context.Context, ids []string) (blind, tampered int, err error) {
+func (r *raceProof) runControls(ctx context.Context, ids []string) (blindWins, tamperedFound int, err error) {
 	for n := range 20 {
-		before, err := idsOf(ctx, r.stores[0])
+		before, err := eventIDs(ctx, r.stores[0])
 		if err != nil {
 			return 0, 0, err
 		}
-		if err := r.blindly(ctx, n); err != nil {
+		if err := r.appendBlindly(ctx, n); err != nil {
 			return 0, 0, err
 		}
-		after, err := idsOf(ctx, r.stores[0])
+		after, err := eventIDs(ctx, r.stores[0])
 		if err != nil {
 			return 0, 0, err
 		}
 		if len(after)-len(before) > 1 {
-			blind++
+			blindWins++
 		}
 	}
 	swapped := slices.Clone(ids)
 	swapped[0], swapped[1] = swapped[1], swapped[0]
-	return blind, len(linear(r.ops, swapped)), nil
+	return blindWins, len(findContradictions(r.ops, swapped)), nil
 }
 
-func (r *race) blindly(ctx context.Context, n int) error {
-	return together(2, func(i int) error {
+func (r *raceProof) appendBlindly(ctx context.Context, n int) error {
+	return runConcurrently(2, func(i int) error {
 		sessions := r.stores[i%len(r.stores)].Sessions
 		for {
-			sess, err := sessions.Get(ctx, keyOf(0, 0), nil)
+			sess, err := sessions.Get(ctx, sessionKey(0, 0), nil)
 			if err == nil {
-				err = sessions.Append(ctx, sess, said("user", fmt.Sprint("blind ", n)))
+				err = sessions.Append(ctx, sess, textEvent("user", fmt.Sprint("blind ", n)))
 			}
 			if !errors.Is(err, session.ErrStale) {
 				return err

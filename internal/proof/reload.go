@@ -12,63 +12,63 @@ import (
 )
 
 const (
-	saves      = 100
-	companions = 3
-	// pause lies between the turns of a companion: people type.
-	pause = 10 * time.Millisecond
-	// soon is when a save has to be what is answered.
-	soon = time.Second
+	reloadSaves = 100
+	companions  = 3
+	// turnPause lies between the turns of a companion: people type.
+	turnPause = 10 * time.Millisecond
+	// saveLimit is when a save has to be what is answered.
+	saveLimit = time.Second
 )
 
 // A reloading is a host whose one agent is changed while it talks.
-type reloading struct {
-	host  *host
-	file  string // the agent's
-	asker *client
+type reloadProof struct {
+	host   *host
+	file   string // the agent's
+	prober *client
 	// turns and failed count those of the companions.
 	turns, failed atomic.Int64
-	first         atomic.Pointer[error] // why the first one failed
+	firstErr      atomic.Pointer[error] // why the first one failed
 	delays        []time.Duration
 }
 
-// reload changes an agent again and again, while sessions talk with it.
-func reload(ctx context.Context, l *lab) ([]row, error) {
+// reloadRows changes an agent again and again, while sessions talk with it.
+func reloadRows(ctx context.Context, l *lab) ([]row, error) {
 	dir := filepath.Join(l.dir, "reload")
 	apps := filepath.Join(dir, "apps")
-	if err := guide().write(apps); err != nil {
+	if err := guideApp().writeTo(apps); err != nil {
 		return nil, err
 	}
-	fresh, err := freshHolding(ctx, l, "sqlite:///"+filepath.Join(dir, "idle.db"), apps)
+	fresh, err := measureFreshHost(ctx, l, "sqlite:///"+filepath.Join(dir, "idle.db"), apps)
 	if err != nil {
 		return nil, err
 	}
-	h, err := serve(ctx, l, filepath.Join(dir, "sessions.db"), apps)
+	h, err := serveSQLite(ctx, l, filepath.Join(dir, "sessions.db"), apps)
 	if err != nil {
 		return nil, err
 	}
 	defer h.kill()
-	r := &reloading{host: h, file: filepath.Join(apps, "guide", "root_agent.yaml"), asker: newClient(h.url, "guide", "asker")}
+	r := &reloadProof{host: h, file: filepath.Join(apps, "guide", "root_agent.yaml"), prober: newClient(h.url, "guide", "asker")}
 	var rows []row
-	for _, show := range []func(context.Context) ([]row, error){r.changes, r.inFlight, r.broken} {
+	for _, show := range []func(context.Context) ([]row, error){r.saveUnderLoad, r.reloadDuringTurn, r.saveBroken} {
 		more, err := show(ctx)
 		if rows = append(rows, more...); err != nil {
 			return rows, err
 		}
 	}
-	more, err := r.leftovers(ctx, fresh)
+	more, err := r.compareResources(ctx, fresh)
 	return append(rows, more...), err
 }
 
-// changes saves the agent a hundred times while companions talk.
-func (r *reloading) changes(ctx context.Context) ([]row, error) {
+// saveUnderLoad saves the agent a hundred times while companions talk.
+func (r *reloadProof) saveUnderLoad(ctx context.Context) ([]row, error) {
 	quit := make(chan struct{})
 	var wg sync.WaitGroup
 	for i := range companions {
-		wg.Go(func() { r.accompany(ctx, newClient(r.host.url, "guide", fmt.Sprintf("companion-%d", i)), quit) })
+		wg.Go(func() { r.runCompanion(ctx, newClient(r.host.url, "guide", fmt.Sprintf("companion-%d", i)), quit) })
 	}
 	var err error
-	for rule := 1; rule <= saves && err == nil; rule++ {
-		err = r.change(ctx, rule)
+	for rule := 1; rule <= reloadSaves && err == nil; rule++ {
+		err = r.saveAndWait(ctx, rule)
 	}
 	close(quit)
 	wg.Wait()
@@ -77,41 +77,41 @@ func (r *reloading) changes(ctx context.Context) ([]row, error) {
 	}
 	slices.Sort(r.delays)
 	longest := r.delays[len(r.delays)-1]
-	trouble := ""
-	if first := r.first.Load(); first != nil {
-		trouble = ": " + (*first).Error()
+	detail := ""
+	if first := r.firstErr.Load(); first != nil {
+		detail = ": " + (*first).Error()
 	}
 	return []row{
 		{
 			"no turn fails while an agent is changed",
-			fmt.Sprintf("%d saves, %d turns in %d sessions, %d failed%s", saves, r.turns.Load(), companions, r.failed.Load(), trouble),
+			fmt.Sprintf("%d saves, %d turns in %d sessions, %d failed%s", reloadSaves, r.turns.Load(), companions, r.failed.Load(), detail),
 			r.turns.Load() > 0 && r.failed.Load() == 0,
 		},
 		{
 			"a save is answered within 1 s",
-			fmt.Sprintf("longest %s, median %s", round(longest), round(r.delays[len(r.delays)/2])),
-			longest < soon,
+			fmt.Sprintf("longest %s, median %s", roundMillis(longest), roundMillis(r.delays[len(r.delays)/2])),
+			longest < saveLimit,
 		},
 	}, nil
 }
 
-// change saves a rule and asks until it is what is answered.
-func (r *reloading) change(ctx context.Context, rule int) error {
+// saveAndWait saves a rule and asks until it is what is answered.
+func (r *reloadProof) saveAndWait(ctx context.Context, rule int) error {
 	saved := time.Now()
-	if err := save(r.file, guideAgent(rule)); err != nil {
+	if err := saveFile(r.file, guideAgent(rule)); err != nil {
 		return err
 	}
-	err := until(ctx, fmt.Sprintf("rule %d", rule), func() (bool, error) {
-		_, told, err := r.ask(ctx, r.asker, "hi")
-		return told == rule, err
+	err := pollUntil(ctx, fmt.Sprintf("rule %d", rule), func() (bool, error) {
+		_, answered, err := r.askRule(ctx, r.prober, "hi")
+		return answered == rule, err
 	})
 	r.delays = append(r.delays, time.Since(saved))
 	return err
 }
 
-// ask takes a turn and returns its number and the rule that was answered.
-func (r *reloading) ask(ctx context.Context, c *client, text string) (turn, rule int, err error) {
-	answer, err := c.turn(ctx, text)
+// askRule takes a turn and returns its number and the rule that was answered.
+func (r *reloadProof) askRule(ctx context.Context, c *client, text string) (turn, rule int, err error) {
+	answer, err := c.runTurn(ctx, text)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -121,15 +121,15 @@ func (r *reloading) ask(ctx context.Context, c *client, text string) (turn, rule
 	return turn, rule, nil
 }
 
-// accompany talks until it is to quit. A turn fails also when the conversation
+// runCompanion talks until it is to quit. A turn fails also when the conversation
 // was forgotten, or when an older rule comes back.
-func (r *reloading) accompany(ctx context.Context, c *client, quit <-chan struct{}) {
+func (r *reloadProof) runCompanion(ctx context.Context, c *client, quit <-chan struct{}) {
 	defer c.close()
-	next := time.NewTicker(pause)
+	next := time.NewTicker(turnPause)
 	defer next.Stop()
 	latest := 0
 	for n := 1; ; n++ {
-		turn, rule, err := r.ask(ctx, c, "hi")
+		turn, rule, err := r.askRule(ctx, c, "hi")
 		if err == nil && (turn != n || rule < latest) {
 			err = fmt.Errorf("turn %d of rule %d, want turn %d of rule %d or later", turn, rule, n, latest)
 		}
@@ -137,7 +137,7 @@ func (r *reloading) accompany(ctx context.Context, c *client, quit <-chan struct
 		r.turns.Add(1)
 		if err != nil {
 			r.failed.Add(1)
-			r.first.CompareAndSwap(nil, &err)
+			r.firstErr.CompareAndSwap(nil, &err)
 		}
 		select {
 		case <-quit:
@@ -147,39 +147,39 @@ func (r *reloading) accompany(ctx context.Context, c *client, quit <-chan struct
 	}
 }
 
-// inFlight changes the agent while a turn is between two calls of the model.
-func (r *reloading) inFlight(ctx context.Context) ([]row, error) {
+// reloadDuringTurn changes the agent while a turn is between two calls of the model.
+func (r *reloadProof) reloadDuringTurn(ctx context.Context) ([]row, error) {
 	slow := newClient(r.host.url, "guide", "slow")
 	defer slow.close()
-	var told int
-	var failure error
+	var rule int
+	var turnErr error
 	var wg sync.WaitGroup
-	wg.Go(func() { _, told, failure = r.ask(ctx, slow, "slow") })
-	err := until(ctx, "the slow turn to begin", func() (bool, error) {
+	wg.Go(func() { _, rule, turnErr = r.askRule(ctx, slow, "slow") })
+	err := pollUntil(ctx, "the slow turn to begin", func() (bool, error) {
 		// Until the turn has stored its message there is no session.
-		events, err := slow.stored(ctx)
+		events, err := slow.readEvents(ctx)
 		return err == nil && len(events) > 0, nil
 	})
 	if err == nil {
-		err = r.change(ctx, saves+1)
+		err = r.saveAndWait(ctx, reloadSaves+1)
 	}
-	meanwhile := time.Now()
+	othersDone := time.Now()
 	wg.Wait()
-	outlived := time.Since(meanwhile)
-	if err := errors.Join(err, failure); err != nil {
+	outlivedBy := time.Since(othersDone)
+	if err := errors.Join(err, turnErr); err != nil {
 		return nil, err
 	}
 	return []row{{
 		"a turn in flight ends on the text it began with",
-		fmt.Sprintf("answered rule %d, %s after others were answered rule %d", told, round(outlived), saves+1),
-		told == saves && outlived > 0,
+		fmt.Sprintf("answered rule %d, %s after others were answered rule %d", rule, roundMillis(outlivedBy), reloadSaves+1),
+		rule == reloadSaves && outlivedBy > 0,
 	}}, nil
 }
 
-// broken saves an agent with a misspelt field in its third line, and a new
+// saveBroken saves an agent with a misspelt field in its third line, and a new
 // instruction that must not be answered.
-func (r *reloading) broken(ctx context.Context) ([]row, error) {
-	if err := save(r.file, "name: guide\nmodel: demo\ndescripton: A guide.\ninstruction: Rule 999.\n"); err != nil {
+func (r *reloadProof) saveBroken(ctx context.Context) ([]row, error) {
+	if err := saveFile(r.file, "name: guide\nmodel: demo\ndescripton: A guide.\ninstruction: Rule 999.\n"); err != nil {
 		return nil, err
 	}
 	var status struct {
@@ -191,14 +191,14 @@ func (r *reloading) broken(ctx context.Context) ([]row, error) {
 			Message string `json:"message"`
 		} `json:"diagnostics"`
 	}
-	err := until(ctx, "the diagnostics", func() (bool, error) {
-		err := r.asker.read(ctx, "/apps/guide/diagnostics", &status)
+	err := pollUntil(ctx, "the diagnostics", func() (bool, error) {
+		err := r.prober.getJSON(ctx, "/apps/guide/diagnostics", &status)
 		return len(status.Diagnostics) > 0, err
 	})
 	if err != nil {
 		return nil, err
 	}
-	_, rule, err := r.ask(ctx, r.asker, "hi")
+	_, rule, err := r.askRule(ctx, r.prober, "hi")
 	if err != nil {
 		return nil, err
 	}
@@ -206,8 +206,8 @@ func (r *reloading) broken(ctx context.Context) ([]row, error) {
 	return []row{{
 		"a broken save changes nothing, and is told with its place",
 		fmt.Sprintf("still rule %d; %s:%d:%d: %s", rule, filepath.Base(d.File), d.Line, d.Column, d.Message),
-		rule == saves+1 && !status.OK && filepath.Base(d.File) == "root_agent.yaml" && d.Line == 3 && d.Column == 1,
+		rule == reloadSaves+1 && !status.OK && filepath.Base(d.File) == "root_agent.yaml" && d.Line == 3 && d.Column == 1,
 	}}, nil
 }
 
-func round(d time.Duration) time.Duration { return d.Round(time.Millisecond) }
+func roundMillis(d time.Duration) time.Duration { return d.Round(time.Millisecond) }

@@ -13,13 +13,13 @@ import (
 )
 
 const (
-	killRounds = 5
-	talkers    = 6
+	killRounds       = 5
+	recordingClients = 6
 )
 
 // A talker takes turn after turn in its own session, and remembers every event
 // that it was shown.
-type talker struct {
+type recordingClient struct {
 	client *client
 	seen   []string
 	turns  int
@@ -27,12 +27,12 @@ type talker struct {
 	err    error // why another turn failed
 }
 
-// talk goes on until a turn fails. That is no failure of the host when it was
+// runUntilFailure goes on until a turn fails. That is no failure of the host when it was
 // killed. Every other turn is streamed.
-func (t *talker) talk(ctx context.Context, killed <-chan struct{}) {
+func (t *recordingClient) runUntilFailure(ctx context.Context, killed <-chan struct{}) {
 	var err error
 	for err == nil {
-		err = t.turn(ctx)
+		err = t.runTurn(ctx)
 	}
 	select {
 	case <-killed:
@@ -42,14 +42,14 @@ func (t *talker) talk(ctx context.Context, killed <-chan struct{}) {
 	}
 }
 
-func (t *talker) turn(ctx context.Context) error {
+func (t *recordingClient) runTurn(ctx context.Context) error {
 	t.turns++
-	take := t.client.run
+	send := t.client.runTurnEvents
 	if t.turns%2 == 0 {
-		take = t.client.stream
+		send = t.client.streamTurnEvents
 	}
 	text := fmt.Sprintf("message %d", t.turns)
-	events, err := take(ctx, text)
+	events, err := send(ctx, text)
 	for _, ev := range events {
 		if !ev.Partial {
 			t.seen = append(t.seen, ev.ID)
@@ -61,118 +61,118 @@ func (t *talker) turn(ctx context.Context) error {
 	return err
 }
 
-// missing counts the events that were seen and are not stored in that order.
-func (t *talker) missing(ctx context.Context) (int, error) {
-	events, err := t.client.stored(ctx)
+// countMissing counts the events that were seen and are not stored in that order.
+func (t *recordingClient) countMissing(ctx context.Context) (int, error) {
+	events, err := t.client.readEvents(ctx)
 	if err != nil {
 		return 0, err
 	}
-	return missing(t.seen, events), nil
+	return countMissingIDs(t.seen, events), nil
 }
 
-// missing counts the ids that are not those of events in that order.
-func missing(seen []string, events []event) int {
-	lost := 0
+// countMissingIDs counts the ids that are not those of events in that order.
+func countMissingIDs(seen []string, events []event) int {
+	missing := 0
 	for _, id := range seen {
 		at := slices.IndexFunc(events, func(e event) bool { return e.ID == id })
 		if at < 0 {
-			lost++
+			missing++
 			continue
 		}
 		events = events[at+1:]
 	}
-	return lost
+	return missing
 }
 
 // A killing is what came of all rounds.
-type killing struct {
-	url, file                       string // of the database; the file is SQLite's
-	rounds, missing, whole, resumed int
-	talkers                         []*talker
-	errs                            []error
+type killProof struct {
+	url, file                        string // of the database; the file is SQLite's
+	rounds, missing, intact, resumed int
+	clients                          []*recordingClient
+	errs                             []error
 }
 
-// restart kills the host again and again, while sessions talk.
-func restart(ctx context.Context, l *lab) ([]row, error) {
+// restartRows kills the host again and again, while sessions talk.
+func restartRows(ctx context.Context, l *lab) ([]row, error) {
 	dir := filepath.Join(l.dir, "restart")
-	if err := clerk().write(filepath.Join(dir, "apps")); err != nil {
+	if err := clerkApp().writeTo(filepath.Join(dir, "apps")); err != nil {
 		return nil, err
 	}
 	file := filepath.Join(dir, "sessions.db")
 	k := newKilling("sqlite:///"+file, file)
 	for range killRounds {
-		if err := k.round(ctx, l, dir); err != nil {
-			return k.rows(), err
+		if err := k.runRound(ctx, l, dir); err != nil {
+			return k.resultRows(), err
 		}
 	}
-	return k.rows(), nil
+	return k.resultRows(), nil
 }
 
-func newKilling(url, file string) *killing {
-	k := &killing{url: url, file: file}
-	for i := range talkers {
-		k.talkers = append(k.talkers, &talker{client: newClient("", "clerk", fmt.Sprintf("session-%d", i))})
+func newKilling(url, file string) *killProof {
+	k := &killProof{url: url, file: file}
+	for i := range recordingClients {
+		k.clients = append(k.clients, &recordingClient{client: newClient("", "clerk", fmt.Sprintf("session-%d", i))})
 	}
 	return k
 }
 
-// round lets the sessions talk until a moment that nobody knows before, kills
+// runRound lets the sessions talk until a moment that nobody knows before, kills
 // the host, starts it again, and looks what is there.
-func (k *killing) round(ctx context.Context, l *lab, dir string) error {
+func (k *killProof) runRound(ctx context.Context, l *lab, dir string) error {
 	apps := filepath.Join(dir, "apps")
-	h, err := k.serve(ctx, l, apps)
+	h, err := k.serveClients(ctx, l, apps)
 	if err != nil {
 		return err
 	}
-	if err := k.talkUntilKilled(ctx, h); err != nil {
+	if err := k.runUntilKilled(ctx, h); err != nil {
 		return err
 	}
 	k.rounds++
-	if h, err = k.serve(ctx, l, apps); err != nil {
+	if h, err = k.serveClients(ctx, l, apps); err != nil {
 		return fmt.Errorf("starting again: %w", err)
 	}
-	k.look(ctx)
+	k.verifySessions(ctx)
 	return h.kill()
 }
 
-func (k *killing) talkUntilKilled(ctx context.Context, h *host) error {
-	moment := time.NewTimer(300*time.Millisecond + rand.N(900*time.Millisecond))
+func (k *killProof) runUntilKilled(ctx context.Context, h *host) error {
+	timer := time.NewTimer(300*time.Millisecond + rand.N(900*time.Millisecond))
 	killed := make(chan struct{})
 	var wg sync.WaitGroup
-	for _, t := range k.talkers {
-		wg.Go(func() { t.talk(ctx, killed) })
+	for _, t := range k.clients {
+		wg.Go(func() { t.runUntilFailure(ctx, killed) })
 	}
-	<-moment.C
+	<-timer.C
 	close(killed)
 	err := h.kill()
 	wg.Wait()
-	for _, t := range k.talkers {
+	for _, t := range k.clients {
 		err = errors.Join(err, t.err)
 	}
 	return err
 }
 
-// serve starts the host and points all clients to it.
-func (k *killing) serve(ctx context.Context, l *lab, apps string) (*host, error) {
-	h, err := serveAt(ctx, l, k.url, apps)
+// serveClients starts the host and points all clients to it.
+func (k *killProof) serveClients(ctx context.Context, l *lab, apps string) (*host, error) {
+	h, err := serveStore(ctx, l, k.url, apps)
 	if err != nil {
 		return nil, err
 	}
-	for _, t := range k.talkers {
+	for _, t := range k.clients {
 		t.client.close()
 		t.client.url = h.url
 	}
 	return h, nil
 }
 
-// look compares what is stored with what was seen, and takes a turn in each
+// verifySessions compares what is stored with what was seen, and takes a turn in each
 // session.
-func (k *killing) look(ctx context.Context) {
-	for _, t := range k.talkers {
-		lost, err := t.missing(ctx)
-		k.missing += lost
+func (k *killProof) verifySessions(ctx context.Context) {
+	for _, t := range k.clients {
+		missing, err := t.countMissing(ctx)
+		k.missing += missing
 		if err == nil {
-			err = t.turn(ctx)
+			err = t.runTurn(ctx)
 		}
 		if err != nil {
 			k.errs = append(k.errs, fmt.Errorf("%s: %w", t.client.session, err))
@@ -183,23 +183,23 @@ func (k *killing) look(ctx context.Context) {
 	if k.file == "" {
 		return
 	}
-	if err := integrity(ctx, k.file); err != nil {
+	if err := checkIntegrity(ctx, k.file); err != nil {
 		k.errs = append(k.errs, err)
 		return
 	}
-	k.whole++
+	k.intact++
 }
 
-func (k *killing) rows() []row {
+func (k *killProof) resultRows() []row {
 	seen, cut := 0, 0
-	for _, t := range k.talkers {
+	for _, t := range k.clients {
 		seen += len(t.seen)
 		cut += t.cut
 	}
-	next := k.rounds * len(k.talkers)
-	trouble := ""
+	next := k.rounds * len(k.clients)
+	detail := ""
 	if err := errors.Join(k.errs...); err != nil {
-		trouble = ": " + strings.ReplaceAll(err.Error(), "\n", "; ")
+		detail = ": " + strings.ReplaceAll(err.Error(), "\n", "; ")
 	}
 	return []row{
 		{
@@ -209,13 +209,13 @@ func (k *killing) rows() []row {
 		},
 		{
 			"the conversation goes on after it",
-			fmt.Sprintf("%d of %d next turns answered%s", k.resumed, next, trouble),
+			fmt.Sprintf("%d of %d next turns answered%s", k.resumed, next, detail),
 			next > 0 && k.resumed == next,
 		},
 		{
 			"the database stays whole",
-			fmt.Sprintf("integrity_check ok after %d of %d kills", k.whole, k.rounds),
-			k.rounds == killRounds && k.whole == k.rounds,
+			fmt.Sprintf("integrity_check ok after %d of %d kills", k.intact, k.rounds),
+			k.rounds == killRounds && k.intact == k.rounds,
 		},
 	}
 }

@@ -30,25 +30,25 @@ func newRoundRobin(hosts int) (*roundRobin, error) {
 		return nil, err
 	}
 	r := &roundRobin{url: "http://" + listener.Addr().String(), hosts: make([]atomic.Pointer[url.URL], hosts)}
-	quiet := log.New(io.Discard, "", 0) // hosts that are gone are what is tried
+	discardLog := log.New(io.Discard, "", 0) // hosts that are gone are what is tried
 	proxy := &httputil.ReverseProxy{
-		Rewrite: func(q *httputil.ProxyRequest) {
-			q.SetURL(r.hosts[r.next.Add(1)%uint64(len(r.hosts))].Load())
+		Rewrite: func(req *httputil.ProxyRequest) {
+			req.SetURL(r.hosts[r.next.Add(1)%uint64(len(r.hosts))].Load())
 		},
 		Transport:     &http.Transport{MaxIdleConnsPerHost: 256},
 		FlushInterval: -1, // each frame at once
-		ErrorLog:      quiet,
+		ErrorLog:      discardLog,
 	}
-	r.server = &http.Server{Handler: proxy, ErrorLog: quiet, ReadHeaderTimeout: patience}
+	r.server = &http.Server{Handler: proxy, ErrorLog: discardLog, ReadHeaderTimeout: waitLimit}
 	r.done.Go(func() { _ = r.server.Serve(listener) })
 	return r, nil
 }
 
-// lead makes a host the i-th one.
-func (r *roundRobin) lead(i int, to string) error {
-	at, err := url.Parse(to)
+// setHost makes a host the i-th one.
+func (r *roundRobin) setHost(i int, hostURL string) error {
+	target, err := url.Parse(hostURL)
 	if err == nil {
-		r.hosts[i].Store(at)
+		r.hosts[i].Store(target)
 	}
 	return err
 }
@@ -66,7 +66,7 @@ type fleet struct {
 	apps  string
 	flags []string
 	hosts []*host
-	robin *roundRobin
+	proxy *roundRobin
 	kills int
 }
 
@@ -74,31 +74,31 @@ type fleet struct {
 // the others wait for it.
 func newFleet(ctx context.Context, f *fleet, hosts int) (*fleet, error) {
 	var err error
-	if f.robin, err = newRoundRobin(hosts); err != nil {
+	if f.proxy, err = newRoundRobin(hosts); err != nil {
 		return nil, err
 	}
 	f.hosts = make([]*host, hosts)
-	if err := together(hosts, func(i int) error { return f.start(ctx, i) }); err != nil {
+	if err := runConcurrently(hosts, func(i int) error { return f.startHost(ctx, i) }); err != nil {
 		return nil, errors.Join(err, f.close())
 	}
 	return f, nil
 }
 
-func (f *fleet) start(ctx context.Context, i int) (err error) {
-	if f.hosts[i], err = serveAt(ctx, f.lab, f.store, f.apps, f.flags...); err != nil {
+func (f *fleet) startHost(ctx context.Context, i int) (err error) {
+	if f.hosts[i], err = serveStore(ctx, f.lab, f.store, f.apps, f.flags...); err != nil {
 		return err
 	}
-	return f.robin.lead(i, f.hosts[i].url)
+	return f.proxy.setHost(i, f.hosts[i].url)
 }
 
-// disturb kills one of the hosts again and again, and starts it anew, until
+// killPeriodically kills one of the hosts again and again, and starts it anew, until
 // quit is closed.
-func (f *fleet) disturb(ctx context.Context, every time.Duration, choose func(n int) int, quit <-chan struct{}) error {
-	again := time.NewTicker(every)
-	defer again.Stop()
+func (f *fleet) killPeriodically(ctx context.Context, interval time.Duration, choose func(n int) int, quit <-chan struct{}) error {
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
 	for {
 		select {
-		case <-again.C:
+		case <-ticker.C:
 		case <-quit:
 			return nil
 		}
@@ -107,7 +107,7 @@ func (f *fleet) disturb(ctx context.Context, every time.Duration, choose func(n 
 			return err
 		}
 		f.kills++
-		if err := f.start(ctx, i); err != nil {
+		if err := f.startHost(ctx, i); err != nil {
 			return err
 		}
 	}
@@ -121,5 +121,5 @@ func (f *fleet) close() error {
 			errs = append(errs, h.kill())
 		}
 	}
-	return errors.Join(append(errs, f.robin.close())...)
+	return errors.Join(append(errs, f.proxy.close())...)
 }

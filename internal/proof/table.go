@@ -8,9 +8,9 @@ import (
 
 // A topic shows some promises. Its error is one of the topic itself: what it
 // should show is then not known.
-type topic struct {
+type proof struct {
 	name string
-	show func(ctx context.Context, l *lab) ([]row, error)
+	run  func(ctx context.Context, l *lab) ([]row, error)
 }
 
 // A row is a line of the table.
@@ -21,9 +21,9 @@ type row struct {
 
 type table struct{ rows []row }
 
-// add makes a topic. One that breaks off leaves a row that says why.
-func (t *table) add(ctx context.Context, l *lab, p topic) {
-	rows, err := p.show(ctx, l)
+// runProof makes a topic. One that breaks off leaves a row that says why.
+func (t *table) runProof(ctx context.Context, l *lab, p proof) {
+	rows, err := p.run(ctx, l)
 	t.rows = append(t.rows, rows...)
 	if err != nil {
 		t.rows = append(t.rows, row{p.name, "broke off: " + err.Error(), false})

@@ -9,30 +9,30 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func showing(rows []row, err error) topic {
-	return topic{"speed", func(context.Context, *lab) ([]row, error) { return rows, err }}
+func newProof(rows []row, err error) proof {
+	return proof{"speed", func(context.Context, *lab) ([]row, error) { return rows, err }}
 }
 
 func TestTable(t *testing.T) {
 	kept := row{"it starts", "46ms", true}
 	tests := []struct {
 		name  string
-		topic topic
+		topic proof
 		ok    bool
 		want  string
 	}{
-		{"kept", showing([]row{kept}, nil), true, `
+		{"kept", newProof([]row{kept}, nil), true, `
 | what is promised | what was shown | ok  |
 | ---------------- | -------------- | --- |
 | it starts        | 46ms           | yes |
 `},
-		{"not kept", showing([]row{kept, {"10× less", "6×", false}}, nil), false, `
+		{"not kept", newProof([]row{kept, {"10× less", "6×", false}}, nil), false, `
 | what is promised | what was shown | ok  |
 | ---------------- | -------------- | --- |
 | it starts        | 46ms           | yes |
 | 10× less         | 6×             | NO  |
 `},
-		{"broke off", showing([]row{kept}, errors.New("no greeting,\nbut noise")), false, `
+		{"broke off", newProof([]row{kept}, errors.New("no greeting,\nbut noise")), false, `
 | what is promised | what was shown                    | ok  |
 | ---------------- | --------------------------------- | --- |
 | it starts        | 46ms                              | yes |
@@ -42,7 +42,7 @@ func TestTable(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			var got table
-			got.add(t.Context(), nil, tt.topic)
+			got.runProof(t.Context(), nil, tt.topic)
 			var b strings.Builder
 			if err := got.print(&b); err != nil {
 				t.Fatal(err)

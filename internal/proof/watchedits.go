@@ -17,13 +17,13 @@ import (
 	"agenthost/pkg/runtime"
 )
 
-// depth is how far below the root the agents of a tree stand.
-const depth = 5
+// towerDepth is how far below the root the agents of a tree stand.
+const towerDepth = 5
 
-// tower has an agent on each of its floors, one file each. The lowest answers.
-func tower() files {
-	fs := files{"tower/app.yaml": scripted, "tower/script.yaml": "- text: \"{instruction}\"\n"}
-	for floor := range depth + 1 {
+// towerApp has an agent on each of its floors, one file each. The lowest answers.
+func towerApp() files {
+	fs := files{"tower/app.yaml": scriptedModel, "tower/script.yaml": "- text: \"{instruction}\"\n"}
+	for floor := range towerDepth + 1 {
 		fs["tower/"+floorFile(floor)] = floorAgent(floor, 0)
 	}
 	return fs
@@ -37,32 +37,32 @@ func floorFile(floor int) string {
 }
 
 func floorAgent(floor, rule int) string {
-	if floor == depth {
+	if floor == towerDepth {
 		return fmt.Sprintf("name: floor%d\nmodel: demo\ninstruction: Rule %d.\n", floor, rule)
 	}
 	return fmt.Sprintf("name: floor%d\nagent_class: SequentialAgent\ndescription: Rule %d.\nsub_agents: [{config_path: %s}]\n", floor, rule, floorFile(floor+1))
 }
 
-// randomEdits changes agents on all floors: each edit is what the next turn
+// editRows changes agents on all floors: each edit is what the next turn
 // runs, and what a fresh process would load.
-func randomEdits(ctx context.Context, l *lab) ([]row, error) {
+func editRows(ctx context.Context, l *lab) ([]row, error) {
 	top := filepath.Join(l.dir, "edits")
-	if err := tower().write(top); err != nil {
+	if err := towerApp().writeTo(top); err != nil {
 		return nil, err
 	}
-	s, err := newStand(ctx, top, &loader.WatchOptions{Settle: time.Millisecond})
+	s, err := newWatchedHost(ctx, top, &loader.WatchOptions{Settle: time.Millisecond})
 	if err != nil {
 		return nil, err
 	}
-	first := s.revision("tower")
+	first := s.activeRevision("tower")
 	random := rand.New(rand.NewPCG(l.seed, 9))
-	n, other, stale, control, lowest := l.times(200, 1000), 0, 0, 0, 0
+	n, different, outdated, control, lastRule := l.choose(200, 1000), 0, 0, 0, 0
 	for i := 1; i <= n; i++ {
-		floor := random.IntN(depth + 1)
-		if floor == depth {
-			lowest = i
+		floor := random.IntN(towerDepth + 1)
+		if floor == towerDepth {
+			lastRule = i
 		}
-		if err := save(filepath.Join(top, "tower", floorFile(floor)), floorAgent(floor, i)); err != nil {
+		if err := saveFile(filepath.Join(top, "tower", floorFile(floor)), floorAgent(floor, i)); err != nil {
 			return nil, errors.Join(err, s.close())
 		}
 		if err := s.watch.Reload(ctx); err != nil {
@@ -72,30 +72,30 @@ func randomEdits(ctx context.Context, l *lab) ([]row, error) {
 		if fresh == nil {
 			return nil, errors.Join(ds.Err(), s.close())
 		}
-		if fresh.Revision != s.revision("tower") {
-			other++
+		if fresh.Revision != s.activeRevision("tower") {
+			different++
 		}
 		if fresh.Revision != first {
 			control++
 		}
 		fresh.Close()
-		said, err := s.says(ctx, "tower", fmt.Sprint(i))
+		text, err := s.runTurn(ctx, "tower", fmt.Sprint(i))
 		if err != nil {
 			return nil, errors.Join(err, s.close())
 		}
-		if !strings.HasPrefix(said, fmt.Sprintf("Rule %d.", lowest)) {
-			stale++
+		if !strings.HasPrefix(text, fmt.Sprintf("Rule %d.", lastRule)) {
+			outdated++
 		}
 	}
 	return []row{{
 		"M9: an edit of any agent of a tree is what the next turn runs, and what a fresh load has",
-		fmt.Sprintf("%d edits on %d floors: %d revisions unlike a fresh one, %d answers of an older text; control, agents kept from the first load: %d unlike", n, depth+1, other, stale, control),
-		other == 0 && stale == 0 && control == n,
+		fmt.Sprintf("%d edits on %d floors: %d revisions unlike a fresh one, %d answers of an older text; control, agents kept from the first load: %d unlike", n, towerDepth+1, different, outdated, control),
+		different == 0 && outdated == 0 && control == n,
 	}}, s.close()
 }
 
-// says takes a turn in a new session, and returns the last text.
-func (s *stand) says(ctx context.Context, app, session string) (string, error) {
+// runTurn takes a turn in a new session, and returns the last text.
+func (s *watchedHost) runTurn(ctx context.Context, app, session string) (string, error) {
 	text := ""
 	for ev, err := range s.host.Run(ctx, &runtime.RunRequest{App: app, UserID: "user", SessionID: session, Message: model.UserText("hi"), CreateSession: true}) {
 		if err != nil {
@@ -106,8 +106,8 @@ func (s *stand) says(ctx context.Context, app, session string) (string, error) {
 	return text, nil
 }
 
-// broken are the folders of apps that must not load, from the loader's tests.
-func broken() (map[string]files, error) {
+// brokenApps are the folders of apps that must not load, from the loader's tests.
+func brokenApps() (map[string]files, error) {
 	names, err := filepath.Glob(filepath.Join("pkg", "loader", "testdata", "err", "*.txtar"))
 	if err != nil {
 		return nil, err
@@ -131,92 +131,92 @@ func broken() (map[string]files, error) {
 	return all, nil
 }
 
-// failingBuilds puts everything that can be wrong into the folder of an app that
+// failingBuildRows puts everything that can be wrong into the folder of an app that
 // serves; nothing of it may change, and the next good save is taken.
-func failingBuilds(ctx context.Context, l *lab) ([]row, error) {
-	all, err := broken()
+func failingBuildRows(ctx context.Context, l *lab) ([]row, error) {
+	all, err := brokenApps()
 	if err != nil {
 		return nil, err
 	}
 	top := filepath.Join(l.dir, "failing")
-	good := files{"root_agent.yaml": "name: a\nmodel: demo\ninstruction: Good.\n", "app.yaml": scripted, "script.yaml": "- text: \"{instruction}\"\n"}
+	good := files{"root_agent.yaml": "name: a\nmodel: demo\ninstruction: Good.\n", "app.yaml": scriptedModel, "script.yaml": "- text: \"{instruction}\"\n"}
 	dir := filepath.Join(top, "app")
-	if err := good.write(dir); err != nil {
+	if err := good.writeTo(dir); err != nil {
 		return nil, err
 	}
-	s, err := newStand(ctx, top, &loader.WatchOptions{Settle: time.Millisecond})
+	s, err := newWatchedHost(ctx, top, &loader.WatchOptions{Settle: time.Millisecond})
 	if err != nil {
 		return nil, err
 	}
-	t := failures{stand: s, good: s.revision("app")}
+	t := buildFailures{watchedHost: s, good: s.activeRevision("app")}
 	for name, app := range all {
-		if err := t.try(ctx, name, dir, app); err != nil {
+		if err := t.tryBuild(ctx, name, dir, app); err != nil {
 			return nil, fmt.Errorf("%s: %w", name, errors.Join(err, s.close()))
 		}
-		if err := replace(dir, good); err != nil {
+		if err := replaceFiles(dir, good); err != nil {
 			return nil, errors.Join(err, s.close())
 		}
-		if _, err := s.reloaded(ctx); err != nil || s.revision("app") != t.good {
+		if _, err := s.reloadChanged(ctx); err != nil || s.activeRevision("app") != t.good {
 			t.stuck++
 		}
 	}
 	return []row{{
 		"M4: a build that fails changes nothing, says why, and is over with the next good save",
-		fmt.Sprintf("%d kinds of failure: %d changed what serves, %d were not told, %d kept a good save out; control, good saves that are another revision: %d of 1 taken", t.tried, t.changed, t.silent, t.stuck, s.takes(ctx, dir)),
-		t.tried >= 40 && t.changed == 0 && t.silent == 0 && t.stuck == 0,
+		fmt.Sprintf("%d kinds of failure: %d changed what serves, %d were not told, %d kept a good save out; control, good saves that are another revision: %d of 1 taken", t.tried, t.changed, t.unreported, t.stuck, s.countGoodSave(ctx, dir)),
+		t.tried >= 40 && t.changed == 0 && t.unreported == 0 && t.stuck == 0,
 	}}, s.close()
 }
 
-// failures counts what came of builds that fail.
-type failures struct {
-	*stand
-	good                          string // the revision that must go on serving
-	tried, changed, silent, stuck int
+// buildFailures counts what came of builds that fail.
+type buildFailures struct {
+	*watchedHost
+	good                              string // the revision that must go on serving
+	tried, changed, unreported, stuck int
 }
 
-// try puts files into the app's folder. Those that are only warned of are no
+// tryBuild puts files into the app's folder. Those that are only warned of are no
 // failure.
-func (t *failures) try(ctx context.Context, name, dir string, app files) error {
-	if err := replace(dir, app); err != nil {
+func (t *buildFailures) tryBuild(ctx context.Context, name, dir string, app files) error {
+	if err := replaceFiles(dir, app); err != nil {
 		return err
 	}
-	if loads, err := t.reloaded(ctx); loads || err != nil {
+	if loads, err := t.reloadChanged(ctx); loads || err != nil {
 		return err
 	}
 	t.tried++
 	st, _ := t.watch.Status("app")
-	said, err := t.says(ctx, "app", name)
-	if err != nil || !strings.HasPrefix(said, "Good.") || st.Revision != t.good || t.host.App("app").Revision != t.good {
+	text, err := t.runTurn(ctx, "app", name)
+	if err != nil || !strings.HasPrefix(text, "Good.") || st.Revision != t.good || t.host.App("app").Revision != t.good {
 		t.changed++
 	}
 	if st.OK || len(st.Diagnostics) == 0 {
-		t.silent++
+		t.unreported++
 	}
 	return nil
 }
 
-// reloaded looks until all is quiet, and says whether another revision serves.
-func (s *stand) reloaded(ctx context.Context) (bool, error) {
-	before := s.revision("app")
+// reloadChanged looks until all is quiet, and says whether another revision serves.
+func (s *watchedHost) reloadChanged(ctx context.Context) (bool, error) {
+	before := s.activeRevision("app")
 	err := s.watch.Reload(ctx)
-	return s.revision("app") != before, err
+	return s.activeRevision("app") != before, err
 }
 
-// takes counts a good change as 1 when it is taken.
-func (s *stand) takes(ctx context.Context, dir string) int {
-	if err := save(filepath.Join(dir, "root_agent.yaml"), "name: a\nmodel: demo\ninstruction: Better.\n"); err != nil {
+// countGoodSave counts a good change as 1 when it is taken.
+func (s *watchedHost) countGoodSave(ctx context.Context, dir string) int {
+	if err := saveFile(filepath.Join(dir, "root_agent.yaml"), "name: a\nmodel: demo\ninstruction: Better.\n"); err != nil {
 		return 0
 	}
-	if changed, err := s.reloaded(ctx); err != nil || !changed {
+	if changed, err := s.reloadChanged(ctx); err != nil || !changed {
 		return 0
 	}
 	return 1
 }
 
-// replace gives a folder these files and no others.
-func replace(dir string, fs files) error {
+// replaceFiles gives a folder these files and no others.
+func replaceFiles(dir string, fs files) error {
 	if err := os.RemoveAll(dir); err != nil {
 		return err
 	}
-	return fs.write(dir)
+	return fs.writeTo(dir)
 }

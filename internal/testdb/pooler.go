@@ -95,15 +95,15 @@ func freePort(ctx context.Context) (string, error) {
 func (p *Pooler) awaitListener(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	again := time.NewTicker(5 * time.Millisecond)
-	defer again.Stop()
+	ticker := time.NewTicker(5 * time.Millisecond)
+	defer ticker.Stop()
 	for {
 		conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", p.addr)
 		if err == nil {
 			return conn.Close()
 		}
 		select {
-		case <-again.C:
+		case <-ticker.C:
 		case <-ctx.Done():
 			return fmt.Errorf("pgbouncer does not listen: %w", err)
 		}

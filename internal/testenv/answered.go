@@ -8,16 +8,16 @@ import (
 	"agenthost/pkg/session"
 )
 
-// named is the id of a call in a line of input: {ship} is that of the last call
+// callIDPattern is the id of a call in a line of input: {ship} is that of the last call
 // of ship, {ship#1} that of the first one in the session.
-var named = regexp.MustCompile(`"id": "\{(\w+)(?:#(\d+))?\}"`)
+var callIDPattern = regexp.MustCompile(`"id": "\{(\w+)(?:#(\d+))?\}"`)
 
-// withIDs puts the ids of calls in the place of their names. Ids are made in an
+// resolveCallIDs puts the ids of calls in the place of their names. Ids are made in an
 // order that nobody promises: a line that had one would one day answer nothing.
-func (e *Env) withIDs(t *testing.T, key session.Key, line string) string {
+func (e *Env) resolveCallIDs(t *testing.T, key session.Key, line string) string {
 	t.Helper()
-	return named.ReplaceAllStringFunc(line, func(found string) string {
-		m := named.FindStringSubmatch(found)
+	return callIDPattern.ReplaceAllStringFunc(line, func(found string) string {
+		m := callIDPattern.FindStringSubmatch(found)
 		ids := e.CallIDs(t, key, m[1])
 		n := len(ids)
 		if m[2] != "" {

@@ -40,12 +40,12 @@ func Transcripts(t *testing.T, dir string, opts func() *loader.Options) {
 	}
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
-			playFile(t, file, opts())
+			runTranscript(t, file, opts())
 		})
 	}
 }
 
-func playFile(t *testing.T, file string, opts *loader.Options) {
+func runTranscript(t *testing.T, file string, opts *loader.Options) {
 	ar, err := txtar.ParseFile(file)
 	if err != nil {
 		t.Fatal(err)
@@ -63,14 +63,14 @@ func playFile(t *testing.T, file string, opts *loader.Options) {
 		}
 	}
 	env := &Options{Loader: opts}
-	var told spans
+	var observed spans
 	if parts["spans"] != nil {
-		env.Observe = told.observe
+		env.Observe = observed.record
 	}
 	g := golden{file, ar}
-	g.compare(t, "events", play(t, Files(t, "app", app), string(parts["input"]), env))
+	g.compareSection(t, "events", runInput(t, Files(t, "app", app), string(parts["input"]), env))
 	if parts["spans"] != nil {
-		g.compare(t, "spans", told.text())
+		g.compareSection(t, "spans", observed.render())
 	}
 }
 
@@ -80,8 +80,8 @@ type golden struct {
 	*txtar.Archive
 }
 
-// compare wants a part to be as it came out, or writes it.
-func (g golden) compare(t *testing.T, part, got string) {
+// compareSection wants a part to be as it came out, or writes it.
+func (g golden) compareSection(t *testing.T, part, got string) {
 	t.Helper()
 	i := slices.IndexFunc(g.Files, func(f txtar.File) bool { return f.Name == part })
 	if i < 0 {
@@ -130,7 +130,7 @@ func parseTurn(t *testing.T, line string) turn {
 	return tu
 }
 
-func (tu turn) content(t *testing.T) *genai.Content {
+func (tu turn) userContent(t *testing.T) *genai.Content {
 	if len(tu.Parts) == 0 {
 		return model.UserText(tu.Message)
 	}
@@ -145,7 +145,7 @@ func (tu turn) content(t *testing.T) *genai.Content {
 	return c
 }
 
-func play(t *testing.T, dir, input string, opts *Options) string {
+func runInput(t *testing.T, dir, input string, opts *Options) string {
 	e := New(t, opts)
 	e.Load(t, dir)
 	var out strings.Builder
@@ -160,20 +160,20 @@ func play(t *testing.T, dir, input string, opts *Options) string {
 			key = e.Session(t, "app", id, tu.State)
 		}
 		fmt.Fprintf(&out, "> %s\n", line)
-		e.playTurn(t, key, parseTurn(t, e.withIDs(t, key, line)), &out)
+		e.runTurn(t, key, parseTurn(t, e.resolveCallIDs(t, key, line)), &out)
 	}
-	e.writeStored(t, key, &out)
+	e.writeSession(t, key, &out)
 	return out.String()
 }
 
-func (e *Env) playTurn(t *testing.T, key session.Key, tu turn, out *strings.Builder) {
+func (e *Env) runTurn(t *testing.T, key session.Key, tu turn, out *strings.Builder) {
 	req := &runtime.RunRequest{
 		App: key.App, UserID: key.User, SessionID: key.ID,
-		Message: tu.content(t), StateDelta: tu.StateDelta, Streaming: tu.Streaming,
+		Message: tu.userContent(t), StateDelta: tu.StateDelta, Streaming: tu.Streaming,
 	}
 	var lines []string
 	parallel, n := false, 0
-	for ev, err := range e.events(t, req, tu) {
+	for ev, err := range e.runOrRewind(t, req, tu) {
 		if err != nil {
 			re := runtime.AsRunError(err)
 			lines = append(lines, fmt.Sprintf("error %s: %s", re.Code, re.Message))
@@ -193,8 +193,8 @@ func (e *Env) playTurn(t *testing.T, key session.Key, tu turn, out *strings.Buil
 	}
 }
 
-// events are those of a run, or of a rewind, which need not have a message.
-func (e *Env) events(t *testing.T, req *runtime.RunRequest, tu turn) runtime.Events {
+// runOrRewind are those of a run, or of a rewind, which need not have a message.
+func (e *Env) runOrRewind(t *testing.T, req *runtime.RunRequest, tu turn) runtime.Events {
 	if tu.RewindBefore == 0 && tu.RewindAfter == 0 {
 		return e.Host.Run(t.Context(), req)
 	}
@@ -214,7 +214,7 @@ func (e *Env) events(t *testing.T, req *runtime.RunRequest, tu turn) runtime.Eve
 	return e.Host.Rewind(t.Context(), rewind)
 }
 
-func (e *Env) writeStored(t *testing.T, key session.Key, out *strings.Builder) {
+func (e *Env) writeSession(t *testing.T, key session.Key, out *strings.Builder) {
 	sess, err := e.Store.Sessions.Get(t.Context(), key, nil)
 	if err != nil {
 		t.Fatal(err)

@@ -40,28 +40,28 @@ func Serve() { _ = New("a program").Run(context.Background(), &mcp.StdioTranspor
 // Stay never answers and never ends, and has the pipe of the variable HELD open as
 // long as its process lives.
 func Stay() {
-	held, err := os.OpenFile(os.Getenv("HELD"), os.O_WRONLY, 0)
+	pipe, err := os.OpenFile(os.Getenv("HELD"), os.O_WRONLY, 0)
 	if err != nil {
 		os.Exit(1)
 	}
-	defer held.Close()
+	defer pipe.Close()
 	time.Sleep(time.Hour)
 }
 
-type numbers struct {
+type addInput struct {
 	A int `json:"a" jsonschema:"the first"`
 	B int `json:"b" jsonschema:"the second"`
 }
 
-type sum struct {
+type addOutput struct {
 	Sum int `json:"sum"`
 }
 
-type name struct {
+type echoInput struct {
 	Name string `json:"name"`
 }
 
-type who struct {
+type serverInfo struct {
 	Name string `json:"name"`
 	PID  int    `json:"pid"`
 	Dir  string `json:"dir"`
@@ -73,15 +73,15 @@ type who struct {
 // only), who, fail and die, which ends the process without an answer.
 func New(title string) *mcp.Server {
 	s := mcp.NewServer(&mcp.Implementation{Name: title, Version: "1"}, nil)
-	mcp.AddTool(s, &mcp.Tool{Name: "add", Description: "Adds two numbers."}, func(_ context.Context, _ *mcp.CallToolRequest, in numbers) (*mcp.CallToolResult, sum, error) {
-		return nil, sum{in.A + in.B}, nil
+	mcp.AddTool(s, &mcp.Tool{Name: "add", Description: "Adds two numbers."}, func(_ context.Context, _ *mcp.CallToolRequest, in addInput) (*mcp.CallToolResult, addOutput, error) {
+		return nil, addOutput{in.A + in.B}, nil
 	})
 	readOnly := &mcp.ToolAnnotations{ReadOnlyHint: true}
-	mcp.AddTool(s, &mcp.Tool{Name: "echo", Description: "Says what a variable is.", Annotations: readOnly}, func(_ context.Context, _ *mcp.CallToolRequest, in name) (*mcp.CallToolResult, any, error) {
+	mcp.AddTool(s, &mcp.Tool{Name: "echo", Description: "Says what a variable is.", Annotations: readOnly}, func(_ context.Context, _ *mcp.CallToolRequest, in echoInput) (*mcp.CallToolResult, any, error) {
 		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: in.Name + "=" + os.Getenv(in.Name)}}}, nil, nil
 	})
-	mcp.AddTool(s, &mcp.Tool{Name: "who", Description: "Says who serves."}, func(context.Context, *mcp.CallToolRequest, struct{}) (*mcp.CallToolResult, who, error) {
-		return nil, whoIs(title), nil
+	mcp.AddTool(s, &mcp.Tool{Name: "who", Description: "Says who serves."}, func(context.Context, *mcp.CallToolRequest, struct{}) (*mcp.CallToolResult, serverInfo, error) {
+		return nil, describeServer(title), nil
 	})
 	mcp.AddTool(s, &mcp.Tool{Name: "fail", Description: "Fails."}, func(context.Context, *mcp.CallToolRequest, struct{}) (*mcp.CallToolResult, any, error) {
 		return nil, nil, errors.New("there is no such order")
@@ -93,9 +93,9 @@ func New(title string) *mcp.Server {
 	return s
 }
 
-func whoIs(title string) who {
+func describeServer(title string) serverInfo {
 	dir, _ := os.Getwd()
-	w := who{Name: title, PID: os.Getpid(), Dir: dir}
+	w := serverInfo{Name: title, PID: os.Getpid(), Dir: dir}
 	for _, variable := range os.Environ() {
 		n, _, _ := strings.Cut(variable, "=")
 		w.Env = append(w.Env, n)

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// echo is a server that says what it hears.
-func echo(t *testing.T) string {
+// startEchoServer is a server that says what it hears.
+func startEchoServer(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -35,8 +35,8 @@ func echo(t *testing.T) string {
 
 // A line carries what is said, until it is cut; after it was mended, new
 // connections work again.
-func TestLine(t *testing.T) {
-	l, err := newLine(&database{url: "x://user@" + echo(t) + "/db"})
+func TestFaultyProxy(t *testing.T) {
+	l, err := newFaultyProxy(&database{url: "x://user@" + startEchoServer(t) + "/db"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +59,7 @@ func TestLine(t *testing.T) {
 	if err := hears(first); err != nil {
 		t.Errorf("before the cut: %v", err)
 	}
-	if err := l.begin(); err != nil {
+	if err := l.startFault(); err != nil {
 		t.Fatal(err)
 	}
 	if err := hears(first); err == nil {
@@ -68,7 +68,7 @@ func TestLine(t *testing.T) {
 	if err := hears(dial()); err == nil {
 		t.Error("a connection was made while the line was down")
 	}
-	if err := l.end(); err != nil {
+	if err := l.endFault(); err != nil {
 		t.Fatal(err)
 	}
 	if err := hears(dial()); err != nil {
@@ -86,17 +86,17 @@ func TestFullDisk(t *testing.T) {
 	}
 	defer f.Close()
 	var d fullDisk
-	if err := d.begin(); err != nil {
+	if err := d.startFault(); err != nil {
 		t.Fatal(err)
 	}
-	_, full := f.WriteAt([]byte("x"), fullEnough)
-	if err := d.end(); err != nil {
+	_, full := f.WriteAt([]byte("x"), fullDiskSize)
+	if err := d.endFault(); err != nil {
 		t.Fatal(err)
 	}
 	if !errors.Is(full, syscall.EFBIG) {
 		t.Errorf("writing to a full disk = %v", full)
 	}
-	if _, err := f.WriteAt([]byte("x"), fullEnough); err != nil {
+	if _, err := f.WriteAt([]byte("x"), fullDiskSize); err != nil {
 		t.Errorf("writing afterwards = %v", err)
 	}
 }

@@ -11,26 +11,26 @@ import (
 )
 
 // A cut takes a database away from a store that is open, and gives it back.
-type cut interface {
+type faultInjector interface {
 	// url is where the store finds the database.
 	url() string
-	begin() error
-	end() error
+	startFault() error
+	endFault() error
 	// close ends the cut for good.
 	close() error
 }
 
-// newCut is a network that fails for a server, and a disk that takes nothing
+// newFaultInjector is a network that fails for a server, and a disk that takes nothing
 // more for a file.
-func newCut(s *site) (cut, error) {
+func newFaultInjector(s *sandbox) (faultInjector, error) {
 	if s.file != "" {
 		return &fullDisk{at: s.url}, nil
 	}
-	return newLine(s.database)
+	return newFaultyProxy(s.database)
 }
 
-// fullEnough is the size beyond which no file can be written.
-const fullEnough = 64 << 10
+// fullDiskSize is the size beyond which no file can be written.
+const fullDiskSize = 64 << 10
 
 // A fullDisk makes writes to files fail, those of this whole process: the file
 // system is not asked to be full, which would disturb others.
@@ -41,21 +41,21 @@ type fullDisk struct {
 
 func (f *fullDisk) url() string { return f.at }
 
-func (f *fullDisk) begin() error {
+func (f *fullDisk) startFault() error {
 	// What a disk answers is an error, not a signal.
 	signal.Ignore(syscall.SIGXFSZ)
 	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &f.before); err != nil {
 		return err
 	}
-	return syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: fullEnough, Max: f.before.Max})
+	return syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: fullDiskSize, Max: f.before.Max})
 }
 
-func (f *fullDisk) end() error { return syscall.Setrlimit(syscall.RLIMIT_FSIZE, &f.before) }
+func (f *fullDisk) endFault() error { return syscall.Setrlimit(syscall.RLIMIT_FSIZE, &f.before) }
 
 func (f *fullDisk) close() error { return nil }
 
 // A line leads to a server, over a port of its own.
-type line struct {
+type faultyProxy struct {
 	at, server string
 	listener   net.Listener
 	done       sync.WaitGroup
@@ -65,50 +65,50 @@ type line struct {
 	conns map[net.Conn]bool
 }
 
-func newLine(d *database) (*line, error) {
+func newFaultyProxy(d *database) (*faultyProxy, error) {
 	u, err := url.Parse(d.url)
 	if err != nil {
 		return nil, err
 	}
-	l := &line{server: u.Host, conns: map[net.Conn]bool{}}
+	l := &faultyProxy{server: u.Host, conns: map[net.Conn]bool{}}
 	if l.listener, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
 		return nil, err
 	}
 	u.Host = l.listener.Addr().String()
 	l.at = u.String()
-	l.done.Go(l.accept)
+	l.done.Go(l.acceptConns)
 	return l, nil
 }
 
-func (l *line) url() string { return l.at }
+func (l *faultyProxy) url() string { return l.at }
 
-func (l *line) accept() {
+func (l *faultyProxy) acceptConns() {
 	for {
 		client, err := l.listener.Accept()
 		if err != nil {
 			return
 		}
-		l.done.Go(func() { l.carry(client) })
+		l.done.Go(func() { l.forwardConn(client) })
 	}
 }
 
-// carry connects a client with the server until one of them has enough, or the
+// forwardConn connects a client with the server until one of them has enough, or the
 // line is cut.
-func (l *line) carry(client net.Conn) {
+func (l *faultyProxy) forwardConn(client net.Conn) {
 	defer client.Close()
-	if !l.keep(client) {
+	if !l.trackConn(client) {
 		return
 	}
-	defer l.forget(client)
+	defer l.untrackConn(client)
 	server, err := net.Dial("tcp", l.server)
 	if err != nil {
 		return
 	}
 	defer server.Close()
-	if !l.keep(server) {
+	if !l.trackConn(server) {
 		return
 	}
-	defer l.forget(server)
+	defer l.untrackConn(server)
 	back := make(chan struct{})
 	go func() {
 		defer close(back)
@@ -120,8 +120,8 @@ func (l *line) carry(client net.Conn) {
 	<-back
 }
 
-// keep remembers a connection, unless the line is down.
-func (l *line) keep(c net.Conn) bool {
+// trackConn remembers a connection, unless the line is down.
+func (l *faultyProxy) trackConn(c net.Conn) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.down {
@@ -130,14 +130,14 @@ func (l *line) keep(c net.Conn) bool {
 	return !l.down
 }
 
-func (l *line) forget(c net.Conn) {
+func (l *faultyProxy) untrackConn(c net.Conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.conns, c)
 }
 
-// begin cuts every connection; new ones are closed at once.
-func (l *line) begin() error {
+// startFault cuts every connection; new ones are closed at once.
+func (l *faultyProxy) startFault() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.down = true
@@ -147,15 +147,15 @@ func (l *line) begin() error {
 	return nil
 }
 
-func (l *line) end() error {
+func (l *faultyProxy) endFault() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.down = false
 	return nil
 }
 
-func (l *line) close() error {
-	err := errors.Join(l.listener.Close(), l.begin())
+func (l *faultyProxy) close() error {
+	err := errors.Join(l.listener.Close(), l.startFault())
 	l.done.Wait()
 	return err
 }

@@ -19,100 +19,100 @@ import (
 )
 
 const (
-	// stalledFor is how long a client that reads nothing is waited for, and
+	// stallTimeout is how long a client that reads nothing is waited for, and
 	// stalledSlack how much later it may be gone.
-	stalledFor   = 30 * time.Second
-	stalledSlack = 5 * time.Second
+	stallTimeout = 30 * time.Second
+	stallSlack   = 5 * time.Second
 	// stalledMemory is what a host may keep for one, in KiB.
 	stalledMemory = 256
-	// besideStalled is how much more of the processor a turn of others may take.
-	besideStalled = 1.1
+	// maxStallSlowdown is how much more of the processor a turn of others may take.
+	maxStallSlowdown = 1.1
 	// torrentSize is what a stream has to say: more than the system takes for a
 	// client with a small buffer.
 	torrentSize = 800_000
 )
 
-// torrent says a lot in many pieces.
-func torrent() files {
+// torrentApp says a lot in many pieces.
+func torrentApp() files {
 	return files{
-		"torrent/app.yaml":        scripted,
+		"torrent/app.yaml":        scriptedModel,
 		"torrent/root_agent.yaml": "name: torrent\nmodel: demo\ninstruction: Talk.\n",
 		"torrent/script.yaml":     "- text: \"" + strings.Repeat(strings.Repeat("x", 7999)+" ", torrentSize/8000) + "\"\n  chunks: 100\n",
 	}
 }
 
 // A standstill is a host with clients that begin streams and do not read them.
-type standstill struct {
+type stallProof struct {
 	lab     *lab
 	host    *host
 	clients int
 
-	before, beside effort
+	before, during turnCost
 	memory         float64       // KiB for each client
 	closed         time.Duration // until all were gone; 0 is never
-	left           holding
+	afterStall     resources
 }
 
 // An effort is what turns took.
-type effort struct{ processor, p99 time.Duration }
+type turnCost struct{ processor, p99 time.Duration }
 
 // stalledRows is M28.
 func stalledRows(ctx context.Context, l *lab) (rows []row, err error) {
-	s := &standstill{lab: l, clients: l.of(300, 1000)}
+	s := &stallProof{lab: l, clients: l.choose(300, 1000)}
 	apps := filepath.Join(l.dir, "stalled")
-	if err := errors.Join(torrent().write(apps), guide().write(apps)); err != nil {
+	if err := errors.Join(torrentApp().writeTo(apps), guideApp().writeTo(apps)); err != nil {
 		return nil, err
 	}
-	fresh, err := freshHolding(ctx, l, "sqlite:///"+filepath.Join(l.dir, "stalled-fresh.db"), apps)
+	fresh, err := measureFreshHost(ctx, l, "sqlite:///"+filepath.Join(l.dir, "stalled-fresh.db"), apps)
 	if err != nil {
 		return nil, err
 	}
-	if s.host, err = serveAt(ctx, l, "sqlite:///"+filepath.Join(l.dir, "stalled.db"), apps, "--pprof"); err != nil {
+	if s.host, err = serveStore(ctx, l, "sqlite:///"+filepath.Join(l.dir, "stalled.db"), apps, "--pprof"); err != nil {
 		return nil, err
 	}
 	defer s.host.kill()
-	if err := s.show(ctx); err != nil {
+	if err := s.measureStall(ctx); err != nil {
 		return nil, err
 	}
-	control, kept, err := naiveStreams(ctx, 50)
+	control, stillOpen, err := runNaiveStreams(ctx, 50)
 	if err != nil {
 		return nil, err
 	}
 	closed := "never"
 	if s.closed > 0 {
-		closed = "after " + round(s.closed).String()
+		closed = "after " + roundMillis(s.closed).String()
 	}
 	return []row{{
 		"M28: clients that do not read their streams are closed after 30 s, and cost others nothing",
 		fmt.Sprintf("%d of them, all closed %s; %.0f KiB for each; a turn of others took %.3f ms of the processor without them and %.3f with, p99 %s and %s; %d → %d file handles, %d → %d goroutines; control, a server that writes without a time, all at once: %d of 50 open after %s, %.0f KiB for each",
-			s.clients, closed, s.memory, millis(s.before.processor), millis(s.beside.processor), s.before.p99.Round(100*time.Microsecond), s.beside.p99.Round(100*time.Microsecond),
-			fresh.handles, s.left.handles, fresh.goroutines, s.left.goroutines, kept, stalledFor+stalledSlack, control),
-		s.closed > stalledFor-stalledSlack && s.closed <= stalledFor+stalledSlack && s.memory > 0 && s.memory < stalledMemory &&
-			float64(s.beside.processor) <= besideStalled*float64(s.before.processor) &&
-			s.left.handles <= fresh.handles+moreHandles && s.left.goroutines <= fresh.goroutines+moreGoroutines && kept == 50 && control > stalledMemory,
+			s.clients, closed, s.memory, toMillis(s.before.processor), toMillis(s.during.processor), s.before.p99.Round(100*time.Microsecond), s.during.p99.Round(100*time.Microsecond),
+			fresh.handles, s.afterStall.handles, fresh.goroutines, s.afterStall.goroutines, stillOpen, stallTimeout+stallSlack, control),
+		s.closed > stallTimeout-stallSlack && s.closed <= stallTimeout+stallSlack && s.memory > 0 && s.memory < stalledMemory &&
+			float64(s.during.processor) <= maxStallSlowdown*float64(s.before.processor) &&
+			s.afterStall.handles <= fresh.handles+moreHandles && s.afterStall.goroutines <= fresh.goroutines+moreGoroutines && stillOpen == 50 && control > stalledMemory,
 	}}, nil
 }
 
-// keeps is the memory of the host that is no garbage, in MB.
-func (s *standstill) keeps() (float64, error) {
-	heap, stacks, err := s.host.live()
+// liveMemory is the memory of the host that is no garbage, in MB.
+func (s *stallProof) liveMemory() (float64, error) {
+	heap, stacks, err := s.host.liveMemory()
 	return heap + stacks, err
 }
 
-// show measures turns, lets clients stall, and measures again until they are gone.
-func (s *standstill) show(ctx context.Context) (err error) {
-	if s.before, err = s.turns(ctx, "before"); err != nil {
+// measureStall measures turns, lets clients stall, and measures again until they are gone.
+func (s *stallProof) measureStall(ctx context.Context) (err error) {
+	if s.before, err = s.measureTurns(ctx, "before"); err != nil {
 		return err
 	}
-	handles, _, err := s.host.held()
+	handles, _, err := s.host.countHandles()
 	if err != nil {
 		return err
 	}
-	before, err := s.keeps()
+	before, err := s.liveMemory()
 	if err != nil {
 		return err
 	}
-	conns, err := stall(ctx, strings.TrimPrefix(s.host.url, "http://"), s.clients, "torrent")
+	conns, err := openStalledStreams(ctx, strings.TrimPrefix(s.host.url, "http://"), s.clients, "torrent")
 	defer func() {
 		for _, c := range conns {
 			c.Close()
@@ -121,32 +121,32 @@ func (s *standstill) show(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	look := newClient(s.host.url, "torrent", "none")
-	defer look.close()
-	err = until(ctx, "all streams to be under way", func() (bool, error) {
-		n, err := look.figure(ctx, "agenthost_runs_running")
+	probe := newClient(s.host.url, "torrent", "none")
+	defer probe.close()
+	err = pollUntil(ctx, "all streams to be under way", func() (bool, error) {
+		n, err := probe.readMetric(ctx, "agenthost_runs_running")
 		return int(n) == s.clients, err
 	})
 	if err != nil {
 		return err
 	}
-	if err := s.rests(ctx); err != nil {
+	if err := s.waitUntilIdle(ctx); err != nil {
 		return err
 	}
 	began := time.Now() // the last one has just stalled
-	now, err := s.keeps()
+	now, err := s.liveMemory()
 	if err != nil {
 		return err
 	}
 	s.memory = (now - before) * 1024 / float64(s.clients)
-	if s.beside, err = s.turns(ctx, "beside"); err != nil {
+	if s.during, err = s.measureTurns(ctx, "beside"); err != nil {
 		return err
 	}
-	for s.closed == 0 && time.Since(began) < 2*stalledFor {
-		if err := wait(ctx, 200*time.Millisecond); err != nil {
+	for s.closed == 0 && time.Since(began) < 2*stallTimeout {
+		if err := waitFor(ctx, 200*time.Millisecond); err != nil {
 			return err
 		}
-		open, _, err := s.host.held()
+		open, _, err := s.host.countHandles()
 		if err != nil {
 			return err
 		}
@@ -154,25 +154,25 @@ func (s *standstill) show(ctx context.Context) (err error) {
 			s.closed = time.Since(began)
 		}
 	}
-	s.left, err = s.host.holding(ctx)
+	s.afterStall, err = s.host.measureResources(ctx)
 	return err
 }
 
-// rests waits until the host does next to nothing: until then some streams are still
+// waitUntilIdle waits until the host does next to nothing: until then some streams are still
 // told things.
-func (s *standstill) rests(ctx context.Context) error {
+func (s *stallProof) waitUntilIdle(ctx context.Context) error {
 	var spent time.Duration
-	return until(ctx, "all streams to stall", func() (bool, error) {
+	return pollUntil(ctx, "all streams to stall", func() (bool, error) {
 		now, err := processorTime(s.host.cmd.Process.Pid)
 		before := spent
 		spent = now
-		return now-before < 30*time.Millisecond, errors.Join(err, wait(ctx, time.Second))
+		return now-before < 30*time.Millisecond, errors.Join(err, waitFor(ctx, time.Second))
 	})
 }
 
-// turns are some of others: the best of three times, since the machine does other
+// measureTurns are some of others: the best of three times, since the machine does other
 // things too.
-func (s *standstill) turns(ctx context.Context, name string) (best effort, err error) {
+func (s *stallProof) measureTurns(ctx context.Context, name string) (best turnCost, err error) {
 	for n := range 3 {
 		before, err := processorTime(s.host.cmd.Process.Pid)
 		if err != nil {
@@ -180,12 +180,12 @@ func (s *standstill) turns(ctx context.Context, name string) (best effort, err e
 		}
 		var mu sync.Mutex
 		var took []time.Duration
-		err = together(companions, func(i int) error {
+		err = runConcurrently(companions, func(i int) error {
 			c := newClient(s.host.url, "guide", fmt.Sprint(name, "-", n, "-", i))
 			defer c.close()
-			for range 2 * measured / companions {
+			for range 2 * measuredTurns / companions {
 				began := time.Now()
-				if _, err := c.turn(ctx, "hi"); err != nil {
+				if _, err := c.runTurn(ctx, "hi"); err != nil {
 					return err
 				}
 				mu.Lock()
@@ -199,7 +199,7 @@ func (s *standstill) turns(ctx context.Context, name string) (best effort, err e
 			return best, err
 		}
 		slices.Sort(took)
-		e := effort{(after - before) / time.Duration(len(took)), share(took, 99)}
+		e := turnCost{(after - before) / time.Duration(len(took)), percentile(took, 99)}
 		if n == 0 || e.processor < best.processor {
 			best.processor = e.processor
 		}
@@ -210,9 +210,9 @@ func (s *standstill) turns(ctx context.Context, name string) (best effort, err e
 	return best, nil
 }
 
-// stall opens connections that ask for a stream and do not read. Their buffers are
+// openStalledStreams opens connections that ask for a stream and do not read. Their buffers are
 // small, and so are their packets, by which the other side's buffer is measured.
-func stall(ctx context.Context, addr string, n int, app string) ([]net.Conn, error) {
+func openStalledStreams(ctx context.Context, addr string, n int, app string) ([]net.Conn, error) {
 	d := &net.Dialer{Control: func(_, _ string, c syscall.RawConn) (err error) {
 		failure := c.Control(func(fd uintptr) {
 			err = errors.Join(
@@ -223,21 +223,21 @@ func stall(ctx context.Context, addr string, n int, app string) ([]net.Conn, err
 		return errors.Join(err, failure)
 	}}
 	conns := make([]net.Conn, n)
-	err := together(n, func(i int) (err error) {
+	err := runConcurrently(n, func(i int) (err error) {
 		if conns[i], err = d.DialContext(ctx, "tcp", addr); err != nil {
 			return err
 		}
 		body := fmt.Sprintf(`{"appName":%q,"userId":"user","sessionId":"stalled-%d","streaming":true,"newMessage":{"parts":[{"text":"hi"}]}}`, app, i)
-		_, err = conns[i].Write(request("POST", "/run_sse", []string{"Content-Type: application/json"}, []byte(body)))
+		_, err = conns[i].Write(buildRequest("POST", "/run_sse", []string{"Content-Type: application/json"}, []byte(body)))
 		return err
 	})
 	return slices.DeleteFunc(conns, func(c net.Conn) bool { return c == nil }), err
 }
 
-// naiveStreams is the control: a server that makes its whole answer and writes it,
+// runNaiveStreams is the control: a server that makes its whole answer and writes it,
 // however long that takes. It returns the KiB that it keeps for a client, and how
 // many it still has when they should be gone.
-func naiveStreams(ctx context.Context, n int) (memory float64, open int, err error) {
+func runNaiveStreams(ctx context.Context, n int) (memory float64, open int, err error) {
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return 0, 0, err
@@ -254,15 +254,15 @@ func naiveStreams(ctx context.Context, n int) (memory float64, open int, err err
 	})}
 	ended := make(chan error, 1)
 	go func() { ended <- web.Serve(l) }()
-	before := heap()
-	conns, err := stall(ctx, l.Addr().String(), n, "")
+	before := heapBytes()
+	conns, err := openStalledStreams(ctx, l.Addr().String(), n, "")
 	if err == nil {
-		err = wait(ctx, stalledFor+stalledSlack)
+		err = waitFor(ctx, stallTimeout+stallSlack)
 	}
 	mu.Lock()
-	kept := open
+	stillOpen := open
 	mu.Unlock()
-	memory = float64(heap()-before) / 1024 / float64(n)
+	memory = float64(heapBytes()-before) / 1024 / float64(n)
 	for _, c := range conns {
 		c.Close()
 	}
@@ -270,11 +270,11 @@ func naiveStreams(ctx context.Context, n int) (memory float64, open int, err err
 	if failure := <-ended; !errors.Is(failure, http.ErrServerClosed) {
 		err = errors.Join(err, failure)
 	}
-	return memory, kept, err
+	return memory, stillOpen, err
 }
 
-// heap is the memory that this program's objects take.
-func heap() int64 {
+// heapBytes is the memory that this program's objects take.
+func heapBytes() int64 {
 	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
 	metrics.Read(sample)
 	return int64(sample[0].Value.Uint64())

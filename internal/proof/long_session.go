@@ -13,58 +13,58 @@ import (
 
 const (
 	shortSession = 100
-	// dearer is how much more a long session may cost than a short one.
-	dearer = 2.0
+	// maxReadRatio is how much more a long session may cost than a short one.
+	maxReadRatio = 2.0
 )
 
-// longRows is M16: what a turn reads before it begins.
-func longRows(ctx context.Context, s *site) (rows []row, err error) {
-	events := s.of(5000, 100_000)
+// longSessionRows is M16: what a turn reads before it begins.
+func longSessionRows(ctx context.Context, s *sandbox) (rows []row, err error) {
+	events := s.choose(5000, 100_000)
 	for i, n := range []int{shortSession, events} {
-		if err := s.fill(ctx, i, n); err != nil {
+		if err := s.fillSession(ctx, i, n); err != nil {
 			return nil, err
 		}
 	}
-	st, err := s.open(ctx)
+	st, err := s.openStore(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, st.Close()) }()
-	turn, err := compareReads(func(i int) (time.Duration, error) { return nextTurn(ctx, st, i) })
+	warm, err := compareReads(func(i int) (time.Duration, error) { return timeNextTurn(ctx, st, i) })
 	if err != nil {
 		return nil, err
 	}
-	fresh, err := s.open(ctx)
+	fresh, err := s.openStore(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, fresh.Close()) }()
 	last := 20
-	part, err := compareReads(func(i int) (time.Duration, error) {
+	recent, err := compareReads(func(i int) (time.Duration, error) {
 		return timedGet(ctx, fresh, i, &store.GetOptions{NumRecentEvents: &last})
 	})
 	if err != nil {
 		return nil, err
 	}
-	control, err := compareFirst(func(i int) (time.Duration, error) { return s.firstGet(ctx, i) })
-	told := fmt.Sprintf("control, all events read anew: %s", control)
+	control, err := compareFirst(func(i int) (time.Duration, error) { return s.timeFirstGet(ctx, i) })
+	controlText := fmt.Sprintf("control, all events read anew: %s", control)
 	return []row{
 		{
 			fmt.Sprintf("M16 %s: a turn after %d events reads its session in at most twice the time of one after %d", s.name, events, shortSession),
-			fmt.Sprintf("%s; %s", turn, told),
-			turn.times() <= dearer && control.times() > dearer,
+			fmt.Sprintf("%s; %s", warm, controlText),
+			warm.ratio() <= maxReadRatio && control.ratio() > maxReadRatio,
 		},
 		{
 			fmt.Sprintf("M16 %s: so do the last %d events, of a session that is not in memory", s.name, last),
-			part.String(),
-			part.times() <= dearer,
+			recent.String(),
+			recent.ratio() <= maxReadRatio,
 		},
 	}, err
 }
 
-// fill makes a session of many events. A file is filled without waiting for
+// fillSession makes a session of many events. A file is filled without waiting for
 // the disk.
-func (s *site) fill(ctx context.Context, i, events int) (err error) {
+func (s *sandbox) fillSession(ctx context.Context, i, events int) (err error) {
 	url := s.url
 	if s.file != "" {
 		url += "?synchronous=normal"
@@ -74,26 +74,26 @@ func (s *site) fill(ctx context.Context, i, events int) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, st.Close()) }()
-	sess, err := st.Sessions.Create(ctx, keyOf(0, i), map[string]any{"topic": "ferries"})
+	sess, err := st.Sessions.Create(ctx, sessionKey(0, i), map[string]any{"topic": "ferries"})
 	for n := 0; n < events && err == nil; n++ {
-		err = st.Sessions.Append(ctx, sess, said("user", fmt.Sprint("When does ferry ", n, " leave?")))
+		err = st.Sessions.Append(ctx, sess, textEvent("user", fmt.Sprint("When does ferry ", n, " leave?")))
 	}
 	return err
 }
 
 // A comparison is what the short session took, and the long one.
-type comparison [2]time.Duration
+type readComparison [2]time.Duration
 
-func (c comparison) times() float64 { return float64(c[1]) / float64(c[0]) }
+func (c readComparison) ratio() float64 { return float64(c[1]) / float64(c[0]) }
 
 // String says both and the ratio.
-func (c comparison) String() string {
-	return fmt.Sprintf("%s and %s, %.2f×", c[0].Round(time.Microsecond), c[1].Round(time.Microsecond), c.times())
+func (c readComparison) String() string {
+	return fmt.Sprintf("%s and %s, %.2f×", c[0].Round(time.Microsecond), c[1].Round(time.Microsecond), c.ratio())
 }
 
 // compareReads takes the median of many reads of each session, in turns, and
 // the best of some medians.
-func compareReads(read func(i int) (time.Duration, error)) (best comparison, err error) {
+func compareReads(read func(i int) (time.Duration, error)) (best readComparison, err error) {
 	const blocks, reads = 5, 101
 	for b := range blocks {
 		for i := range best {
@@ -115,7 +115,7 @@ func compareReads(read func(i int) (time.Duration, error)) (best comparison, err
 }
 
 // compareFirst takes the best of a few reads.
-func compareFirst(read func(i int) (time.Duration, error)) (best comparison, err error) {
+func compareFirst(read func(i int) (time.Duration, error)) (best readComparison, err error) {
 	for b := range 3 {
 		for i := range best {
 			d, err := read(i)
@@ -130,9 +130,9 @@ func compareFirst(read func(i int) (time.Duration, error)) (best comparison, err
 	return best, nil
 }
 
-// nextTurn appends what the turn before left behind, and times the read.
-func nextTurn(ctx context.Context, st *store.Store, i int) (time.Duration, error) {
-	sess, err := st.Sessions.Get(ctx, keyOf(0, i), nil)
+// timeNextTurn appends what the turn before left behind, and times the read.
+func timeNextTurn(ctx context.Context, st *store.Store, i int) (time.Duration, error) {
+	sess, err := st.Sessions.Get(ctx, sessionKey(0, i), nil)
 	if err == nil {
 		err = st.Sessions.Append(ctx, sess, &session.Event{Author: "agent", InvocationID: "e-2"})
 	}
@@ -144,13 +144,13 @@ func nextTurn(ctx context.Context, st *store.Store, i int) (time.Duration, error
 
 func timedGet(ctx context.Context, st *store.Store, i int, o *store.GetOptions) (time.Duration, error) {
 	began := time.Now()
-	_, err := st.Sessions.Get(ctx, keyOf(0, i), o)
+	_, err := st.Sessions.Get(ctx, sessionKey(0, i), o)
 	return time.Since(began), err
 }
 
-// firstGet reads a session by a store that knows nothing of it.
-func (s *site) firstGet(ctx context.Context, i int) (took time.Duration, err error) {
-	st, err := s.open(ctx)
+// timeFirstGet reads a session by a store that knows nothing of it.
+func (s *sandbox) timeFirstGet(ctx context.Context, i int) (took time.Duration, err error) {
+	st, err := s.openStore(ctx)
 	if err != nil {
 		return 0, err
 	}

@@ -8,25 +8,25 @@ import (
 	"time"
 )
 
-// spending is what something took.
-type spending struct {
+// resourceCost is what something took.
+type resourceCost struct {
 	time   time.Duration
 	memory uint64
 	err    error
 }
 
-// spend measures what is done on one thread; a panic is an error.
-func spend(do func() error) (s spending) {
+// measureCost measures what is done on one thread; a panic is an error.
+func measureCost(do func() error) (s resourceCost) {
 	goruntime.LockOSThread()
 	defer goruntime.UnlockOSThread()
-	timeBefore, memoryBefore := threadTime(), allocated()
+	timeBefore, memoryBefore := threadTime(), allocatedBytes()
 	defer func() {
-		s.time, s.memory = threadTime()-timeBefore, allocated()-memoryBefore
+		s.time, s.memory = threadTime()-timeBefore, allocatedBytes()-memoryBefore
 		if r := recover(); r != nil {
 			s.err = fmt.Errorf("panic: %v", r)
 		}
 	}()
-	return spending{err: do()}
+	return resourceCost{err: do()}
 }
 
 // threadTime is what the thread has spent on processors.
@@ -38,8 +38,8 @@ func threadTime() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// allocated is all memory that was ever asked for, which no collector takes back.
-func allocated() uint64 {
+// allocatedBytes is all memory that was ever asked for, which no collector takes back.
+func allocatedBytes() uint64 {
 	sample := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
 	metrics.Read(sample)
 	return sample[0].Value.Uint64()

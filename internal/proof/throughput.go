@@ -20,32 +20,32 @@ const (
 	speedSessions = 64
 	// The marks were set on a disk that makes 2217 writes a second durable: a
 	// disk that is slower or faster is held to the same proportion.
-	markSyncs    = 2217.0
-	markSQLite   = 5000.0
-	markServer   = 3000.0
-	markPatience = 50 * time.Millisecond // of 99 in a hundred
+	referenceSyncs = 2217.0
+	minSQLiteRate  = 5000.0
+	minServerRate  = 3000.0
+	maxAppendP99   = 50 * time.Millisecond // of 99 in a hundred
 )
 
 // A pace is how fast appends were made durable.
-type pace struct {
+type throughput struct {
 	rate float64 // a second
 	p99  time.Duration
 }
 
-// speedRows is M17: the best of some tries, since a neighbour can only slow
+// throughputRows is M17: the best of some tries, since a neighbour can only slow
 // it down.
-func speedRows(ctx context.Context, s *site) (rows []row, err error) {
+func throughputRows(ctx context.Context, s *sandbox) (rows []row, err error) {
 	syncs, err := syncsPerSecond(s.dir)
 	if err != nil {
 		return nil, err
 	}
-	st, err := s.open(ctx)
+	st, err := s.openStore(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, st.Close()) }()
-	length := time.Duration(s.of(2, 20)) * time.Second
-	var best pace
+	length := time.Duration(s.choose(2, 20)) * time.Second
+	var best throughput
 	for try := range 3 {
 		p, err := s.appendAll(ctx, st, fmt.Sprint("try-", try), length, nil)
 		if err != nil {
@@ -55,46 +55,46 @@ func speedRows(ctx context.Context, s *site) (rows []row, err error) {
 			best = p
 		}
 	}
-	var one sync.Mutex
-	control, err := s.appendAll(ctx, st, "control", length, &one)
+	var mutex sync.Mutex
+	control, err := s.appendAll(ctx, st, "control", length, &mutex)
 	if err != nil {
 		return nil, err
 	}
-	mark := markServer
+	targetRate := minServerRate
 	if s.file != "" {
-		mark = markSQLite
+		targetRate = minSQLiteRate
 	}
-	least, most := min(mark, mark/markSyncs*syncs), max(markPatience, time.Duration(float64(markPatience)*markSyncs/syncs))
+	minRate, maxP99 := min(targetRate, targetRate/referenceSyncs*syncs), max(maxAppendP99, time.Duration(float64(maxAppendP99)*referenceSyncs/syncs))
 	return []row{{
-		fmt.Sprintf("M17 %s: %d sessions, %.0f durable appends a second or %.2f for each sync of the disk", s.name, speedSessions, mark, mark/markSyncs),
+		fmt.Sprintf("M17 %s: %d sessions, %.0f durable appends a second or %.2f for each sync of the disk", s.name, speedSessions, targetRate, targetRate/referenceSyncs),
 		fmt.Sprintf("%.0f a second, %.2f for each of the disk's %.0f syncs, p99 %s; control, one after the other: %.0f a second",
-			best.rate, best.rate/syncs, syncs, round(best.p99), control.rate),
-		best.rate >= least && best.p99 <= most && control.rate < least,
+			best.rate, best.rate/syncs, syncs, roundMillis(best.p99), control.rate),
+		best.rate >= minRate && best.p99 <= maxP99 && control.rate < minRate,
 	}}, nil
 }
 
 // appendAll appends events of 1 KiB to all sessions for a while. With a mutex,
 // no two appends wait for the disk together.
-func (s *site) appendAll(ctx context.Context, st *store.Store, user string, length time.Duration, one *sync.Mutex) (pace, error) {
+func (s *sandbox) appendAll(ctx context.Context, st *store.Store, user string, length time.Duration, mutex *sync.Mutex) (throughput, error) {
 	took := make([][]time.Duration, speedSessions)
 	text := strings.Repeat("word ", 200)
 	sessions := make([]*session.Session, speedSessions)
 	for i := range sessions {
 		var err error
 		if sessions[i], err = st.Sessions.Create(ctx, session.Key{App: "speed", User: user, ID: fmt.Sprint(i)}, nil); err != nil {
-			return pace{}, err
+			return throughput{}, err
 		}
 	}
 	start := time.Now()
-	err := together(speedSessions, func(i int) error {
+	err := runConcurrently(speedSessions, func(i int) error {
 		for time.Since(start) < length {
 			began := time.Now()
-			if one != nil {
-				one.Lock()
+			if mutex != nil {
+				mutex.Lock()
 			}
-			err := st.Sessions.Append(ctx, sessions[i], said("user", text))
-			if one != nil {
-				one.Unlock()
+			err := st.Sessions.Append(ctx, sessions[i], textEvent("user", text))
+			if mutex != nil {
+				mutex.Unlock()
 			}
 			if err != nil {
 				return err
@@ -105,9 +105,9 @@ func (s *site) appendAll(ctx context.Context, st *store.Store, user string, leng
 	})
 	all := slices.Sorted(slices.Values(slices.Concat(took...)))
 	if err != nil || len(all) == 0 {
-		return pace{}, err
+		return throughput{}, err
 	}
-	return pace{float64(len(all)) / time.Since(start).Seconds(), all[len(all)*99/100]}, nil
+	return throughput{float64(len(all)) / time.Since(start).Seconds(), all[len(all)*99/100]}, nil
 }
 
 // syncsPerSecond is how often the disk makes a page durable, one after the

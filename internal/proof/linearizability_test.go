@@ -6,19 +6,19 @@ import (
 	"time"
 )
 
-func ms(n int) time.Duration { return time.Duration(n) * time.Millisecond }
+func fromMillis(n int) time.Duration { return time.Duration(n) * time.Millisecond }
 
 // What one caller after the other does is linear; what contradicts the clock,
 // or was acknowledged and is not there, is found.
-func TestLinear(t *testing.T) {
+func TestFindContradictions(t *testing.T) {
 	reads := func(began, ended, version int) operation {
-		return operation{began: ms(began), ended: ms(ended), version: int64(version)}
+		return operation{began: fromMillis(began), ended: fromMillis(ended), version: int64(version)}
 	}
 	wins := func(began, ended, version int, id string) operation {
-		return operation{began: ms(began), ended: ms(ended), append: true, version: int64(version), won: true, id: id}
+		return operation{began: fromMillis(began), ended: fromMillis(ended), append: true, version: int64(version), won: true, id: id}
 	}
 	stale := func(began, ended, version int) operation {
-		return operation{began: ms(began), ended: ms(ended), append: true, version: int64(version), id: "late"}
+		return operation{began: fromMillis(began), ended: fromMillis(ended), append: true, version: int64(version), id: "late"}
 	}
 	good := []operation{reads(0, 1, 0), wins(2, 4, 0, "a"), stale(2, 5, 0), reads(3, 6, 0), reads(3, 6, 1), wins(7, 8, 1, "b"), reads(9, 10, 2)}
 	tests := []struct {
@@ -40,7 +40,7 @@ func TestLinear(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			got := strings.Join(linear(tt.ops, strings.Fields(tt.ids)), "; ")
+			got := strings.Join(findContradictions(tt.ops, strings.Fields(tt.ids)), "; ")
 			if !strings.Contains(got, tt.want) || (tt.want == "") != (got == "") {
 				t.Errorf("linear() = %q, want %q", got, tt.want)
 			}

@@ -14,10 +14,10 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 )
 
-// realTrees are the apps of the project, those of the loader's tests, and those
+// loadRealTrees are the apps of the project, those of the loader's tests, and those
 // of the corpus where there is one.
-func realTrees() ([]files, error) {
-	all, err := broken()
+func loadRealTrees() ([]files, error) {
+	all, err := brokenApps()
 	if err != nil {
 		return nil, err
 	}
@@ -74,15 +74,15 @@ func addTrees(all map[string]files, top string) error {
 }
 
 // A damager makes wrong trees of right ones.
-type damager struct {
+type mutator struct {
 	seeds  []files
 	lines  []string // of all of them
-	marks  []string // what it puts in
+	tokens []string // what it puts in
 	random *rand.Rand
 }
 
-func newDamager(seeds []files, seed uint64, marks []string) *damager {
-	d := &damager{seeds: seeds, marks: marks, random: rand.New(rand.NewPCG(seed, 3))}
+func newMutator(seeds []files, seed uint64, marks []string) *mutator {
+	d := &mutator{seeds: seeds, tokens: marks, random: rand.New(rand.NewPCG(seed, 3))}
 	for _, tree := range seeds {
 		for _, name := range slices.Sorted(maps.Keys(tree)) {
 			d.lines = append(d.lines, strings.SplitAfter(tree[name], "\n")...)
@@ -91,43 +91,43 @@ func newDamager(seeds []files, seed uint64, marks []string) *damager {
 	return d
 }
 
-func (d *damager) pick() files { return d.seeds[d.random.IntN(len(d.seeds))] }
+func (d *mutator) pickTree() files { return d.seeds[d.random.IntN(len(d.seeds))] }
 
-// damaged is a tree with up to four damages, and what they are.
-func (d *damager) damaged(tree files) (files, string) {
+// mutateTree is a tree with up to four damages, and what they are.
+func (d *mutator) mutateTree(tree files) (files, string) {
 	tree = maps.Clone(tree)
-	var how []string
+	var changes []string
 	for range 1 + d.random.IntN(4) {
 		names := slices.Sorted(maps.Keys(tree))
 		name := names[d.random.IntN(len(names))]
-		one := damages[d.random.IntN(len(damages))]
-		tree[name] = one.do(d, tree[name])
-		how = append(how, one.name+" in "+name)
+		change := mutations[d.random.IntN(len(mutations))]
+		tree[name] = change.apply(d, tree[name])
+		changes = append(changes, change.name+" in "+name)
 		if other := names[d.random.IntN(len(names))]; d.random.IntN(20) == 0 {
 			tree[name], tree[other] = tree[other], tree[name]
-			how = append(how, "exchanged with "+other)
+			changes = append(changes, "exchanged with "+other)
 		}
 		if d.random.IntN(20) == 0 && name != "root_agent.yaml" {
 			delete(tree, name)
-			how = append(how, "taken away")
+			changes = append(changes, "taken away")
 		}
 	}
-	return tree, strings.Join(how, ", ")
+	return tree, strings.Join(changes, ", ")
 }
 
 // A damage changes a text.
-type damage struct {
-	name string
-	do   func(d *damager, text string) string
+type mutation struct {
+	name  string
+	apply func(d *mutator, text string) string
 }
 
-var damages = []damage{
-	{"cut off", func(d *damager, text string) string { return text[:d.in(text)] }},
-	{"a piece left out", func(d *damager, text string) string {
-		from := d.in(text)
+var mutations = []mutation{
+	{"cut off", func(d *mutator, text string) string { return text[:d.pickOffset(text)] }},
+	{"a piece left out", func(d *mutator, text string) string {
+		from := d.pickOffset(text)
 		return text[:from] + text[from+d.random.IntN(len(text)-from+1):]
 	}},
-	{"a byte changed", func(d *damager, text string) string {
+	{"a byte changed", func(d *mutator, text string) string {
 		if text == "" {
 			return text
 		}
@@ -135,57 +135,57 @@ var damages = []damage{
 		b[d.random.IntN(len(b))] = byte(d.random.IntN(256))
 		return string(b)
 	}},
-	{"a mark put in", func(d *damager, text string) string {
-		at := d.in(text)
-		return text[:at] + d.mark() + text[at:]
+	{"a mark put in", func(d *mutator, text string) string {
+		at := d.pickOffset(text)
+		return text[:at] + d.pickToken() + text[at:]
 	}},
-	{"another's line", (*damager).alien},
-	{"a line twice", func(d *damager, text string) string {
-		return d.line(text, func(line string) string { return line + line })
+	{"another's line", (*mutator).insertForeignLine},
+	{"a line twice", func(d *mutator, text string) string {
+		return d.mutateLine(text, func(line string) string { return line + line })
 	}},
-	{"a line left out", func(d *damager, text string) string { return d.line(text, func(string) string { return "" }) }},
-	{"a line moved in", func(d *damager, text string) string {
-		return d.line(text, func(line string) string { return strings.Repeat(" ", 1+d.random.IntN(4)) + line })
+	{"a line left out", func(d *mutator, text string) string { return d.mutateLine(text, func(string) string { return "" }) }},
+	{"a line moved in", func(d *mutator, text string) string {
+		return d.mutateLine(text, func(line string) string { return strings.Repeat(" ", 1+d.random.IntN(4)) + line })
 	}},
-	{"a line moved out", func(d *damager, text string) string {
-		return d.line(text, func(line string) string { return strings.TrimPrefix(line, "  ") })
+	{"a line moved out", func(d *mutator, text string) string {
+		return d.mutateLine(text, func(line string) string { return strings.TrimPrefix(line, "  ") })
 	}},
-	{"another value", func(d *damager, text string) string {
-		return d.line(text, func(line string) string {
+	{"another value", func(d *mutator, text string) string {
+		return d.mutateLine(text, func(line string) string {
 			key, _, ok := strings.Cut(line, ":")
 			if !ok {
 				return line
 			}
-			return key + ": " + d.mark() + "\n"
+			return key + ": " + d.pickToken() + "\n"
 		})
 	}},
-	{"much more of it", func(d *damager, text string) string {
-		return d.line(text, func(line string) string { return strings.Repeat(line, 1<<d.random.IntN(9)) })
+	{"much more of it", func(d *mutator, text string) string {
+		return d.mutateLine(text, func(line string) string { return strings.Repeat(line, 1<<d.random.IntN(9)) })
 	}},
 }
 
-// in is a place in a text.
-func (d *damager) in(text string) int { return d.random.IntN(len(text) + 1) }
+// pickOffset is a place in a text.
+func (d *mutator) pickOffset(text string) int { return d.random.IntN(len(text) + 1) }
 
-// mark is something to be put in.
-func (d *damager) mark() string { return d.marks[d.random.IntN(len(d.marks))] }
+// pickToken is something to be put in.
+func (d *mutator) pickToken() string { return d.tokens[d.random.IntN(len(d.tokens))] }
 
-// line changes one line of a text.
-func (d *damager) line(text string, change func(string) string) string {
+// mutateLine changes one line of a text.
+func (d *mutator) mutateLine(text string, change func(string) string) string {
 	lines := strings.SplitAfter(text, "\n")
 	i := d.random.IntN(len(lines))
 	lines[i] = change(lines[i])
 	return strings.Join(lines, "")
 }
 
-// alien puts a line of any file of any app before one of this.
-func (d *damager) alien(text string) string {
+// insertForeignLine puts a line of any file of any app before one of this.
+func (d *mutator) insertForeignLine(text string) string {
 	other := d.lines[d.random.IntN(len(d.lines))]
-	return d.line(text, func(line string) string { return other + line })
+	return d.mutateLine(text, func(line string) string { return other + line })
 }
 
-// marks are what means something to somebody who reads files.
-func marks() []string {
+// yamlTokens are what means something to somebody who reads files.
+func yamlTokens() []string {
 	return []string{
 		"*a", "&a ", "<<: *a\n", "!!binary ", "!!python/object:os.system ", "${env:HOME}", "${file:/etc/passwd}", "${", "{", "}", "[", "]",
 		"{{", "\"", "'", "|\n", ">-\n", "? ", ": ", "- ", "\t", "\r", "\x00", "\uFEFF", "\u2028", "\xff", "---\n", "...\n", "%YAML 9.9\n", "#",
@@ -194,16 +194,16 @@ func marks() []string {
 	}
 }
 
-// bombs are small and want to be large.
-func bombs() []string {
+// expansionBombs are small and want to be large.
+func expansionBombs() []string {
 	return []string{
 		strings.Repeat("[", 20_000), strings.Repeat("{a: ", 5_000), strings.Repeat("- ", 5_000), strings.Repeat("a", 1<<17),
-		strings.Repeat("((", 4_000), strings.Repeat("{a}", 5_000), laughs(9), fmt.Sprint("\"", strings.Repeat("\\u00e9", 20_000), "\""),
+		strings.Repeat("((", 4_000), strings.Repeat("{a}", 5_000), billionLaughs(9), fmt.Sprint("\"", strings.Repeat("\\u00e9", 20_000), "\""),
 	}
 }
 
-// laughs is a value that is nine times the one before it, level by level.
-func laughs(levels int) string {
+// billionLaughs is a value that is nine times the one before it, level by level.
+func billionLaughs(levels int) string {
 	var b strings.Builder
 	b.WriteString("{l0: &l0 [x, x, x, x, x, x, x, x, x]")
 	for i := 1; i < levels; i++ {

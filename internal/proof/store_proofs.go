@@ -1,0 +1,107 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+)
+
+// storeProofs are the promises of the store. Each has a control that must fail.
+func storeProofs() []proof {
+	return []proof{
+		{"M10 kill -9 while sessions are written", forEachBackend(true, crashRows)},
+		{"M12 shared keys of many writers", forEachBackend(false, sharedRows)},
+		{"M13 many stores race for one session", forEachBackend(false, raceRows)},
+		{"M15 soak of 256 sessions", forEachBackend(false, soakRows)},
+		{"M16 cost of a long session", forEachBackend(true, longSessionRows)},
+		{"M17 throughput", forEachBackend(true, throughputRows)},
+		{"M19 the database is gone, or full", forEachBackend(true, outageRows)},
+		{"replicas that are killed", forEachBackend(true, replicaRows)},
+	}
+}
+
+// forEachBackend tries something at every place that can be reached, or only at those
+// that outlive the process.
+func forEachBackend(durable bool, run func(ctx context.Context, s *sandbox) ([]row, error)) func(context.Context, *lab) ([]row, error) {
+	return func(ctx context.Context, l *lab) ([]row, error) {
+		backends, skipped, err := findBackends(ctx)
+		if err != nil {
+			return nil, err
+		}
+		for _, a := range skipped {
+			fmt.Fprintln(l.progress, a)
+		}
+		var rows []row
+		for _, b := range backends {
+			if durable && !b.isDurable() {
+				continue
+			}
+			backendRows, err := l.runRowsAt(ctx, b, run)
+			if rows = append(rows, backendRows...); err != nil {
+				return rows, fmt.Errorf("%s: %w", b.name, err)
+			}
+		}
+		return rows, nil
+	}
+}
+
+func (l *lab) runRowsAt(ctx context.Context, b backend, run func(ctx context.Context, s *sandbox) ([]row, error)) (rows []row, err error) {
+	d, err := b.createDatabase(ctx, l.dir)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, d.dropDatabase(ctx)) }()
+	return run(ctx, &sandbox{l, d, rand.New(rand.NewPCG(l.seed, 0))})
+}
+
+// choose chooses between the short form and the full one.
+func (l *lab) choose(short, full int) int {
+	if l.full {
+		return full
+	}
+	return short
+}
+
+// runOnOther counts something on another database of the same place.
+func (s *sandbox) runOnOther(ctx context.Context, count func(context.Context, *sandbox) (int, error)) (int, error) {
+	return s.runOnFresh(ctx, s.backend, count)
+}
+
+// crashRows is M10.
+func crashRows(ctx context.Context, s *sandbox) ([]row, error) {
+	c := newCrash(s, childNormal)
+	if err := c.runRounds(ctx, s.choose(40, 1000)); err != nil {
+		return nil, err
+	}
+	control, err := s.runOnOther(ctx, func(ctx context.Context, s *sandbox) (int, error) {
+		early := newCrash(s, childAckFirst)
+		err := early.runRounds(ctx, s.choose(5, 50))
+		return early.lost, err
+	})
+	corruptedText := ""
+	if s.file != "" {
+		corruptedText = fmt.Sprintf(", %d times broken", c.corrupted)
+	}
+	return []row{{
+		fmt.Sprintf("M10 %s: kill -9 loses no acknowledged event, doubles and tears none", s.name),
+		fmt.Sprintf("%d kills, %d events acknowledged, %d lost, %d doubled, %d torn%s; control, acknowledged early: %d lost",
+			c.kills, c.total, c.lost, c.duplicated, c.torn, corruptedText, control),
+		c.total > 0 && c.countViolations() == 0 && control > 0,
+	}}, err
+}
+
+// sharedRows is M12.
+func sharedRows(ctx context.Context, s *sandbox) ([]row, error) {
+	sh := sharedWriters{writers: 64, users: 8, writes: s.choose(20, 1000)}
+	lost, err := sh.countLost(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	control, err := s.runOnOther(ctx, sharedWriters{writers: 64, users: 8, writes: 5, singleMap: true}.countLost)
+	return []row{{
+		fmt.Sprintf("M12 %s: no app: or user: key of concurrent writers is lost", s.name),
+		fmt.Sprintf("%d writers × %d writes, %d lost; control, one JSON map: %d lost", sh.writers, sh.writes, lost, control),
+		lost == 0 && control > 0,
+	}}, err
+}
