@@ -26,7 +26,7 @@ func TestAgentWithoutBase(t *testing.T) {
 	callbacks := runtime.Callbacks{BeforeAgent: []runtime.AgentFunc{
 		func(context.Context, *runtime.CallbackContext) (*genai.Content, error) { return nil, nil },
 	}}
-	base := &custom{Base: runtime.Base{AgentName: "base"}}
+	base := &testAgent{Base: runtime.Base{AgentName: "base"}}
 	for _, tt := range []struct {
 		name string
 		err  error

@@ -14,12 +14,12 @@ import (
 	"agenthost/pkg/store"
 )
 
-// instant answers at once.
-type instant struct{ answer *model.Response }
+// instantModel answers at once.
+type instantModel struct{ answer *model.Response }
 
-func (instant) Name() string { return "instant" }
+func (instantModel) Name() string { return "instant" }
 
-func (m instant) Generate(context.Context, *model.Request) iter.Seq2[*model.Response, error] {
+func (m instantModel) Generate(context.Context, *model.Request) iter.Seq2[*model.Response, error] {
 	return func(yield func(*model.Response, error) bool) { yield(m.answer, nil) }
 }
 
@@ -48,13 +48,13 @@ func benchTurn(b *testing.B, url string, history int, observe func(*runtime.Span
 	}
 	defer st.Close()
 	host := runtime.NewHost(st, &runtime.Options{Observe: observe})
-	llm := instant{&model.Response{Content: model.ModelText("ok"), FinishReason: genai.FinishReasonStop}}
+	llm := instantModel{&model.Response{Content: model.ModelText("ok"), FinishReason: genai.FinishReasonStop}}
 	app, err := runtime.NewApp("bench", runtime.NewLLM("bench", &runtime.LLMOptions{Model: llm, Instruction: runtime.NewInstruction("Answer.", nil)}), nil)
 	if err != nil {
 		b.Fatal(err)
 	}
 	host.Swap(app)
-	key := fill(b, st, history)
+	key := fillSession(b, st, history)
 	req := &runtime.RunRequest{App: key.App, UserID: key.User, SessionID: key.ID, Message: model.UserText("hello")}
 	b.ReportAllocs()
 	b.ResetTimer()
@@ -67,7 +67,7 @@ func benchTurn(b *testing.B, url string, history int, observe func(*runtime.Span
 	}
 }
 
-func fill(b *testing.B, st *store.Store, n int) session.Key {
+func fillSession(b *testing.B, st *store.Store, n int) session.Key {
 	ctx := context.Background()
 	sess, err := st.Sessions.Create(ctx, session.Key{App: "bench", User: "u"}, nil)
 	if err != nil {

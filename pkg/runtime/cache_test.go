@@ -22,21 +22,21 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// keeping is a model that notes what it is asked to cache, and answers with
+// cacheModel is a model that notes what it is asked to cache, and answers with
 // the metadata of a cache.
-type keeping struct {
-	answering
-	asked *[]string
-	said  func(n int) *model.CacheMetadata
+type cacheModel struct {
+	modelFunc
+	requests *[]string
+	metadata func(n int) *model.CacheMetadata
 }
 
-func (k keeping) Generate(ctx context.Context, req *model.Request) iter.Seq2[*model.Response, error] {
+func (k cacheModel) Generate(ctx context.Context, req *model.Request) iter.Seq2[*model.Response, error] {
 	return func(yield func(*model.Response, error) bool) {
-		*k.asked = append(*k.asked, cacheOutline(req))
-		for r, err := range k.answering.Generate(ctx, req) {
+		*k.requests = append(*k.requests, formatCacheRequest(req))
+		for r, err := range k.modelFunc.Generate(ctx, req) {
 			if err == nil {
-				r.CacheMetadata = k.said(len(*k.asked))
-				r.UsageMetadata = &genai.GenerateContentResponseUsageMetadata{PromptTokenCount: int32(1000 * len(*k.asked))}
+				r.CacheMetadata = k.metadata(len(*k.requests))
+				r.UsageMetadata = &genai.GenerateContentResponseUsageMetadata{PromptTokenCount: int32(1000 * len(*k.requests))}
 			}
 			if !yield(r, err) {
 				return
@@ -45,7 +45,7 @@ func (k keeping) Generate(ctx context.Context, req *model.Request) iter.Seq2[*mo
 	}
 }
 
-func cacheOutline(req *model.Request) string {
+func formatCacheRequest(req *model.Request) string {
 	c := req.Cache
 	switch {
 	case c == nil:
@@ -57,8 +57,8 @@ func cacheOutline(req *model.Request) string {
 	}
 }
 
-// active is the metadata of a cache that was just made, named by the answer.
-func active(n int) *model.CacheMetadata {
+// activeCache is the metadata of a cache that was just made, named by the answer.
+func activeCache(n int) *model.CacheMetadata {
 	return &model.CacheMetadata{Name: fmt.Sprint("cache", n), Expires: time.Unix(2_000_000_000, 0), Used: 1, Fingerprint: "f", Contents: 1}
 }
 
@@ -67,19 +67,19 @@ func active(n int) *model.CacheMetadata {
 // same do not.
 func TestCacheRequests(t *testing.T) {
 	var asked []string
-	llm := keeping{calling("look"), &asked, active}
-	look := &action{name: "look", run: func(context.Context, *tool.Call) (*tool.Result, error) {
+	llm := cacheModel{toolCallModel("look"), &asked, activeCache}
+	look := &testTool{name: "look", run: func(context.Context, *tool.Call) (*tool.Result, error) {
 		return &tool.Result{Response: map[string]any{"ok": true}}, nil
 	}}
 	root := runtime.NewSequential("line", "",
 		runtime.NewLLM("one", &runtime.LLMOptions{Model: llm, Tools: []tool.Tool{look}}),
-		runtime.NewLLM("two", &runtime.LLMOptions{Model: keeping{saying("ok"), &asked, active}}),
+		runtime.NewLLM("two", &runtime.LLMOptions{Model: cacheModel{textModel("ok"), &asked, activeCache}}),
 	)
 	e := testenv.New(t, nil)
-	deploy(t, e, root, &runtime.AppOptions{ContextCache: &runtime.ContextCacheConfig{MinTokens: 7, TTLSeconds: 60, CacheIntervals: 3}})
+	deployApp(t, e, root, &runtime.AppOptions{ContextCache: &runtime.ContextCacheConfig{MinTokens: 7, TTLSeconds: 60, CacheIntervals: 3}})
 	key := e.Session(t, "app", "s", nil)
-	outline(e.Host.Run(t.Context(), say(key, "hi")))
-	outline(e.Host.Run(t.Context(), say(key, "more")))
+	formatRun(e.Host.Run(t.Context(), userMessage(key, "hi")))
+	formatRun(e.Host.Run(t.Context(), userMessage(key, "more")))
 	want := []string{
 		"one first, {7 1m0s 3}",
 		"one cache1 used 1, 1000 tokens",
@@ -98,11 +98,11 @@ func TestCacheFingerprintNotCounted(t *testing.T) {
 	var asked []string
 	said := func(int) *model.CacheMetadata { return &model.CacheMetadata{Fingerprint: "f", Contents: 1} }
 	e := testenv.New(t, nil)
-	deploy(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: keeping{saying("ok"), &asked, said}}),
+	deployApp(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: cacheModel{textModel("ok"), &asked, said}}),
 		&runtime.AppOptions{ContextCache: &runtime.ContextCacheConfig{CacheIntervals: 1, TTLSeconds: 1}})
 	key := e.Session(t, "app", "s", nil)
-	outline(e.Host.Run(t.Context(), say(key, "hi")))
-	outline(e.Host.Run(t.Context(), say(key, "more")))
+	formatRun(e.Host.Run(t.Context(), userMessage(key, "hi")))
+	formatRun(e.Host.Run(t.Context(), userMessage(key, "more")))
 	if diff := cmp.Diff([]string{"a first, {0 1s 1}", "a  used 0, 1000 tokens"}, asked); diff != "" {
 		t.Errorf("asked (-want +got):\n%s", diff)
 	}
@@ -112,19 +112,19 @@ func TestCacheFingerprintNotCounted(t *testing.T) {
 // ends with the call, and an app without the setting asks for nothing.
 func TestCacheAgentTool(t *testing.T) {
 	var asked []string
-	helper := runtime.NewAgentTool(runtime.NewLLM("helper", &runtime.LLMOptions{Model: keeping{saying("ok"), &asked, active}}), false)
-	helping := answering(func(ctx context.Context, req *model.Request) (*genai.Content, error) {
-		c, err := calling("helper")(ctx, req)
+	helper := runtime.NewAgentTool(runtime.NewLLM("helper", &runtime.LLMOptions{Model: cacheModel{textModel("ok"), &asked, activeCache}}), false)
+	helping := modelFunc(func(ctx context.Context, req *model.Request) (*genai.Content, error) {
+		c, err := toolCallModel("helper")(ctx, req)
 		if calls := model.CallsOf(c); len(calls) > 0 {
 			calls[0].Args = map[string]any{"request": "help"}
 		}
 		return c, err
 	})
-	root := runtime.NewLLM("root", &runtime.LLMOptions{Model: keeping{helping, &asked, active}, Tools: []tool.Tool{helper}})
+	root := runtime.NewLLM("root", &runtime.LLMOptions{Model: cacheModel{helping, &asked, activeCache}, Tools: []tool.Tool{helper}})
 	for _, config := range []*runtime.ContextCacheConfig{{CacheIntervals: 1, TTLSeconds: 1}, nil} {
 		e := testenv.New(t, nil)
-		deploy(t, e, root, &runtime.AppOptions{ContextCache: config})
-		outline(e.Host.Run(t.Context(), say(e.Session(t, "app", "s", nil), "hi")))
+		deployApp(t, e, root, &runtime.AppOptions{ContextCache: config})
+		formatRun(e.Host.Run(t.Context(), userMessage(e.Session(t, "app", "s", nil), "hi")))
 	}
 	want := []string{"root first, {0 1s 1}", "helper nothing", "root cache1 used 1, 1000 tokens", "root nothing", "helper nothing", "root nothing"}
 	if diff := cmp.Diff(want, asked); diff != "" {
@@ -147,7 +147,7 @@ func TestCacheAcrossRestart(t *testing.T) {
 	})
 	url := "sqlite:///" + filepath.Join(t.TempDir(), "s.db")
 	l := loader.New(&loader.Options{HTTP: fake.Client(), Env: func(string) (string, bool) { return "", false }})
-	got := []string{turnOfNewHost(t, l, dir, url), turnOfNewHost(t, l, dir, url), turnOfNewHost(t, l, dir, url)}
+	got := []string{runOnNewHost(t, l, dir, url), runOnNewHost(t, l, dir, url), runOnNewHost(t, l, dir, url)}
 	want := []string{`"" holds 1, use 0`, `"cachedContents/1" holds 1, use 1`, `"cachedContents/1" holds 1, use 2`}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)
@@ -163,9 +163,9 @@ func TestCacheAcrossRestart(t *testing.T) {
 	}
 }
 
-// turnOfNewHost says something to an app on a host that begins and ends with
+// runOnNewHost says something to an app on a host that begins and ends with
 // it, and tells of the cache of the answer.
-func turnOfNewHost(t *testing.T, l *loader.Loader, dir, url string) (told string) {
+func runOnNewHost(t *testing.T, l *loader.Loader, dir, url string) (told string) {
 	t.Helper()
 	st, err := store.Open(t.Context(), url, nil)
 	if err != nil {
@@ -179,7 +179,7 @@ func turnOfNewHost(t *testing.T, l *loader.Loader, dir, url string) (told string
 		t.Fatal(ds)
 	}
 	host.Swap(app)
-	req := say(session.Key{App: "app", User: "u", ID: "s"}, "hi")
+	req := userMessage(session.Key{App: "app", User: "u", ID: "s"}, "hi")
 	req.CreateSession = true
 	for ev, err := range host.Run(t.Context(), req) {
 		if err != nil {

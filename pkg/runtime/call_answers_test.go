@@ -16,9 +16,9 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// rewindTo takes a session back to the last event of a function's call, which is the
+// rewindToCall takes a session back to the last event of a function's call, which is the
 // last one then.
-func rewindTo(t *testing.T, e *testenv.Env, key session.Key, name string) {
+func rewindToCall(t *testing.T, e *testenv.Env, key session.Key, name string) {
 	t.Helper()
 	sess, err := e.Store.Sessions.Get(t.Context(), key, nil)
 	if err != nil {
@@ -33,12 +33,12 @@ func rewindTo(t *testing.T, e *testenv.Env, key session.Key, name string) {
 		}
 	}
 	req := &runtime.RewindRequest{App: key.App, UserID: key.User, SessionID: key.ID, AfterEventID: last}
-	if out := outline(e.Host.Rewind(t.Context(), req)); out != "" {
+	if out := formatRun(e.Host.Rewind(t.Context(), req)); out != "" {
 		t.Fatalf("Rewind = %q", out)
 	}
 }
 
-func pendingCalls(t *testing.T, e *testenv.Env, key session.Key) int {
+func countPendingCalls(t *testing.T, e *testenv.Env, key session.Key) int {
 	t.Helper()
 	sess, err := e.Store.Sessions.Get(t.Context(), key, nil)
 	if err != nil {
@@ -54,27 +54,27 @@ func TestDecisionAfterRewind(t *testing.T) {
 	for _, resumable := range []bool{false, true} {
 		for _, confirmed := range []bool{true, false} {
 			runs := 0
-			pay := &action{name: "f", traits: tool.Capabilities{Confirm: always()}, run: func(context.Context, *tool.Call) (*tool.Result, error) {
+			pay := &testTool{name: "f", capabilities: tool.Capabilities{Confirm: alwaysConfirm()}, run: func(context.Context, *tool.Call) (*tool.Result, error) {
 				runs++
 				return nil, nil
 			}}
 			e := testenv.New(t, nil)
 			key := e.Session(t, "app", "s", nil)
-			deploy(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: calling("f"), Tools: []tool.Tool{pay}}), &runtime.AppOptions{Resumable: resumable})
-			outline(e.Host.Run(t.Context(), say(key, "go")))
-			ids := requests(t, e, key)
-			outline(e.Host.Run(t.Context(), decide(key, map[string]any{"confirmed": confirmed}, ids...)))
+			deployApp(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: toolCallModel("f"), Tools: []tool.Tool{pay}}), &runtime.AppOptions{Resumable: resumable})
+			formatRun(e.Host.Run(t.Context(), userMessage(key, "go")))
+			ids := confirmationIDs(t, e, key)
+			formatRun(e.Host.Run(t.Context(), decisionRequest(key, map[string]any{"confirmed": confirmed}, ids...)))
 			before := runs
-			rewindTo(t, e, key, runtime.RequestConfirmation)
-			if n := pendingCalls(t, e, key); n != 0 {
+			rewindToCall(t, e, key, runtime.RequestConfirmation)
+			if n := countPendingCalls(t, e, key); n != 0 {
 				t.Errorf("%d calls wait after the rewind, want none", n)
 			}
-			got := outline(e.Host.Run(t.Context(), decide(key, map[string]any{"confirmed": true}, ids...)))
+			got := formatRun(e.Host.Run(t.Context(), decisionRequest(key, map[string]any{"confirmed": true}, ids...)))
 			want := "error INVALID_REQUEST: the confirmation " + ids[0] + " was answered before the session was rewound: rewind to before the call to answer it again\n"
 			if got != want || runs != before {
 				t.Errorf("resumable %t, confirmed %t: second answer = %q after %d runs and %d more, want %q", resumable, confirmed, got, before, runs-before, want)
 			}
-			if out := outline(e.Host.Run(t.Context(), say(key, "and now"))); strings.Contains(out, "error INVALID") {
+			if out := formatRun(e.Host.Run(t.Context(), userMessage(key, "and now"))); strings.Contains(out, "error INVALID") {
 				t.Errorf("the session goes on with %q", out)
 			}
 		}
@@ -88,21 +88,23 @@ func TestDecisionConcurrent(t *testing.T) {
 	var runs atomic.Int32
 	host := func(first int) *testenv.Env {
 		e := testenv.New(t, &testenv.Options{URL: url, FirstID: first})
-		pay := &action{name: "f", traits: tool.Capabilities{Confirm: always()}, run: func(context.Context, *tool.Call) (*tool.Result, error) {
+		pay := &testTool{name: "f", capabilities: tool.Capabilities{Confirm: alwaysConfirm()}, run: func(context.Context, *tool.Call) (*tool.Result, error) {
 			runs.Add(1)
 			return nil, nil
 		}}
-		deploy(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: calling("f"), Tools: []tool.Tool{pay}}), nil)
+		deployApp(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: toolCallModel("f"), Tools: []tool.Tool{pay}}), nil)
 		return e
 	}
 	hosts := []*testenv.Env{host(1), host(5000)}
 	key := hosts[0].Session(t, "app", "s", nil)
-	outline(hosts[0].Host.Run(t.Context(), say(key, "go")))
-	ids := requests(t, hosts[0], key)
+	formatRun(hosts[0].Host.Run(t.Context(), userMessage(key, "go")))
+	ids := confirmationIDs(t, hosts[0], key)
 	var wg sync.WaitGroup
 	for _, e := range hosts {
 		for range 3 {
-			wg.Go(func() { outline(e.Host.Run(t.Context(), decide(key, map[string]any{"confirmed": true}, ids...))) })
+			wg.Go(func() {
+				formatRun(e.Host.Run(t.Context(), decisionRequest(key, map[string]any{"confirmed": true}, ids...)))
+			})
 		}
 	}
 	wg.Wait()
@@ -116,15 +118,15 @@ func TestDecisionConcurrent(t *testing.T) {
 func TestAnswerAfterRewind(t *testing.T) {
 	e := testenv.New(t, nil)
 	key := e.Session(t, "app", "s", nil)
-	ask := &action{name: "f", traits: tool.Capabilities{LongRunning: true}, run: func(context.Context, *tool.Call) (*tool.Result, error) { return nil, nil }}
-	deploy(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: calling("f"), Tools: []tool.Tool{ask}}), nil)
-	outline(e.Host.Run(t.Context(), say(key, "go")))
+	ask := &testTool{name: "f", capabilities: tool.Capabilities{LongRunning: true}, run: func(context.Context, *tool.Call) (*tool.Result, error) { return nil, nil }}
+	deployApp(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: toolCallModel("f"), Tools: []tool.Tool{ask}}), nil)
+	formatRun(e.Host.Run(t.Context(), userMessage(key, "go")))
 	answer := func(text string) string {
-		req := say(key, "")
+		req := userMessage(key, "")
 		req.Message = &genai.Content{Parts: []*genai.Part{{FunctionResponse: &genai.FunctionResponse{
 			ID: e.CallIDs(t, key, "f")[0], Name: "f", Response: map[string]any{"result": text},
 		}}}}
-		return outline(e.Host.Run(t.Context(), req))
+		return formatRun(e.Host.Run(t.Context(), req))
 	}
 	if got := answer("left"); got != "a: done\n" {
 		t.Errorf("first answer: %q", got)
@@ -132,8 +134,8 @@ func TestAnswerAfterRewind(t *testing.T) {
 	if got := answer("right"); !strings.Contains(got, "it already has its final answer") {
 		t.Errorf("second answer: %q, want that there is one", got)
 	}
-	rewindTo(t, e, key, "f")
-	if n := pendingCalls(t, e, key); n != 1 {
+	rewindToCall(t, e, key, "f")
+	if n := countPendingCalls(t, e, key); n != 1 {
 		t.Errorf("%d calls wait after the rewind, want 1", n)
 	}
 	if got := answer("right"); got != "a: done\n" {
@@ -146,9 +148,9 @@ func TestAnswerAfterRewind(t *testing.T) {
 func TestAnswerAfterCrash(t *testing.T) {
 	e := testenv.New(t, nil)
 	key := e.Session(t, "app", "s", nil)
-	ask := &action{name: "f", traits: tool.Capabilities{LongRunning: true}, run: func(context.Context, *tool.Call) (*tool.Result, error) { return nil, nil }}
-	deploy(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: calling("f"), Tools: []tool.Tool{ask}}), nil)
-	outline(e.Host.Run(t.Context(), say(key, "go")))
+	ask := &testTool{name: "f", capabilities: tool.Capabilities{LongRunning: true}, run: func(context.Context, *tool.Call) (*tool.Result, error) { return nil, nil }}
+	deployApp(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: toolCallModel("f"), Tools: []tool.Tool{ask}}), nil)
+	formatRun(e.Host.Run(t.Context(), userMessage(key, "go")))
 	sess, err := e.Store.Sessions.Get(t.Context(), key, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -164,9 +166,9 @@ func TestAnswerAfterCrash(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, again := range []struct{ text, want string }{{"right", "error INVALID_REQUEST: cannot answer the call"}, {"left", "a: done"}} {
-		req := say(key, "")
+		req := userMessage(key, "")
 		req.Message = given(again.text)
-		if got := outline(e.Host.Run(t.Context(), req)); !strings.HasPrefix(got, again.want) {
+		if got := formatRun(e.Host.Run(t.Context(), req)); !strings.HasPrefix(got, again.want) {
 			t.Errorf("answer %q again: %q, want %q", again.text, got, again.want)
 		}
 	}

@@ -16,13 +16,13 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// many is a model's answer of n calls of f.
-func many(n int) answering {
+// manyCallsModel is a model's answer of n calls of f.
+func manyCallsModel(n int) modelFunc {
 	names := make([]string, n)
 	for i := range names {
 		names[i] = "f"
 	}
-	return calling(names...)
+	return toolCallModel(names...)
 }
 
 // TestFunctionCallsLimit: an answer with more calls than max_function_calls ends the run
@@ -42,12 +42,12 @@ func TestFunctionCallsLimit(t *testing.T) {
 			e := testenv.New(t, nil)
 			key := e.Session(t, "app", "s", nil)
 			var executed atomic.Int64
-			f := &action{name: "f", run: func(context.Context, *tool.Call) (*tool.Result, error) {
+			f := &testTool{name: "f", run: func(context.Context, *tool.Call) (*tool.Result, error) {
 				executed.Add(1)
 				return nil, nil
 			}}
-			deploy(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: many(tt.calls), Tools: []tool.Tool{f}}), &runtime.AppOptions{Config: tt.config})
-			got := outline(e.Host.Run(t.Context(), say(key, "go")))
+			deployApp(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: manyCallsModel(tt.calls), Tools: []tool.Tool{f}}), &runtime.AppOptions{Config: tt.config})
+			got := formatRun(e.Host.Run(t.Context(), userMessage(key, "go")))
 			if tt.want == "" {
 				if n := executed.Load(); n != int64(tt.calls) || !strings.HasSuffix(got, "a: done\n") {
 					t.Errorf("%d calls were executed, and the run ended with %s, want all and done", n, got[max(0, len(got)-200):])
@@ -88,7 +88,7 @@ func TestToolWorkers(t *testing.T) {
 			key := e.Session(t, "app", "s", nil)
 			var now, most atomic.Int64
 			full := make(chan struct{}) // closed when as many are there as are wanted
-			f := &action{name: "f", run: func(context.Context, *tool.Call) (*tool.Result, error) {
+			f := &testTool{name: "f", run: func(context.Context, *tool.Call) (*tool.Result, error) {
 				n := now.Add(1)
 				defer now.Add(-1)
 				for old := most.Load(); n > old && !most.CompareAndSwap(old, n); old = most.Load() {
@@ -106,8 +106,8 @@ func TestToolWorkers(t *testing.T) {
 				}
 				return nil, nil
 			}}
-			deploy(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: many(100), Tools: []tool.Tool{f}}), &runtime.AppOptions{Config: tt.config})
-			if got := outline(e.Host.Run(t.Context(), say(key, "go"))); !strings.HasSuffix(got, "a: done\n") {
+			deployApp(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: manyCallsModel(100), Tools: []tool.Tool{f}}), &runtime.AppOptions{Config: tt.config})
+			if got := formatRun(e.Host.Run(t.Context(), userMessage(key, "go"))); !strings.HasSuffix(got, "a: done\n") {
 				t.Errorf("Run() = %s", got)
 			}
 			if most.Load() != tt.want {
@@ -123,17 +123,17 @@ func TestToolWorkersFair(t *testing.T) {
 	e := testenv.New(t, &testenv.Options{ToolWorkers: 2})
 	slow, quick := e.Session(t, "app", "slow", nil), e.Session(t, "app", "quick", nil)
 	held, release := make(chan struct{}, 100), make(chan struct{})
-	f := &action{name: "f", run: func(_ context.Context, call *tool.Call) (*tool.Result, error) {
+	f := &testTool{name: "f", run: func(_ context.Context, call *tool.Call) (*tool.Result, error) {
 		if call.Origin.SessionID == "slow" {
 			held <- struct{}{}
 			<-release
 		}
 		return nil, nil
 	}}
-	inner := runtime.NewLLM("inner", &runtime.LLMOptions{Model: many(5), Tools: []tool.Tool{f}})
-	deploy(t, e, runtime.NewLLM("a", &runtime.LLMOptions{
-		Model: answering(func(ctx context.Context, req *model.Request) (*genai.Content, error) {
-			c, err := calling("inner", "inner", "f", "inner")(ctx, req)
+	inner := runtime.NewLLM("inner", &runtime.LLMOptions{Model: manyCallsModel(5), Tools: []tool.Tool{f}})
+	deployApp(t, e, runtime.NewLLM("a", &runtime.LLMOptions{
+		Model: modelFunc(func(ctx context.Context, req *model.Request) (*genai.Content, error) {
+			c, err := toolCallModel("inner", "inner", "f", "inner")(ctx, req)
 			for _, call := range model.CallsOf(c) {
 				if call.Name == "inner" {
 					call.Args = map[string]any{"request": "go"}
@@ -143,13 +143,13 @@ func TestToolWorkersFair(t *testing.T) {
 		}), Tools: []tool.Tool{f, runtime.NewAgentTool(inner, false)},
 	}), nil)
 	ended := make(chan string, 1)
-	go func() { ended <- outline(e.Host.Run(context.WithoutCancel(t.Context()), say(slow, "go"))) }()
+	go func() { ended <- formatRun(e.Host.Run(context.WithoutCancel(t.Context()), userMessage(slow, "go"))) }()
 	for range 3 { // its own goroutine and both workers
 		<-held
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	if got := outline(e.Host.Run(ctx, say(quick, "go"))); !strings.HasSuffix(got, "a: done\n") {
+	if got := formatRun(e.Host.Run(ctx, userMessage(quick, "go"))); !strings.HasSuffix(got, "a: done\n") {
 		t.Errorf("the other session: %s", got)
 	}
 	close(release)
@@ -170,11 +170,11 @@ func TestExpressionBudgetOfTurn(t *testing.T) {
 	}))
 	key := e.Session(t, "app", "s", nil)
 	const want = "the expressions of this turn exceed the limit of 128 MiB together"
-	got := outline(e.Host.Run(t.Context(), say(key, "many")))
+	got := formatRun(e.Host.Run(t.Context(), userMessage(key, "many")))
 	if n := strings.Count(got, want); n < 40 || n > 90 {
 		t.Errorf("%d of 100 calls failed with %q, want those beyond the budget: %s", n, want, got[max(0, len(got)-300):])
 	}
-	if got := outline(e.Host.Run(t.Context(), say(key, "one"))); strings.Contains(got, want) || !strings.HasSuffix(got, "a: done\n") {
+	if got := formatRun(e.Host.Run(t.Context(), userMessage(key, "one"))); strings.Contains(got, want) || !strings.HasSuffix(got, "a: done\n") {
 		t.Errorf("the next turn: %s", got[max(0, len(got)-300):])
 	}
 }

@@ -19,16 +19,16 @@ import (
 	"agenthost/pkg/tool"
 )
 
-func respond(text string) *model.Response {
+func textResponse(text string) *model.Response {
 	return &model.Response{Content: model.ModelText(text), FinishReason: genai.FinishReasonStop}
 }
 
-func result(key string, v any) *tool.Result {
+func toolResult(key string, v any) *tool.Result {
 	return &tool.Result{Response: map[string]any{key: v}}
 }
 
 // The callbacks of the tests, each with one thing to do.
-func agentSays(text string) runtime.AgentFunc {
+func replyAsAgent(text string) runtime.AgentFunc {
 	return func(_ context.Context, m *runtime.CallbackContext) (*genai.Content, error) {
 		if text == "" {
 			return nil, nil
@@ -37,40 +37,42 @@ func agentSays(text string) runtime.AgentFunc {
 	}
 }
 
-func agentWrites(key string, v any) runtime.AgentFunc {
+func setState(key string, v any) runtime.AgentFunc {
 	return func(_ context.Context, m *runtime.CallbackContext) (*genai.Content, error) {
 		m.State.Set(key, v)
 		return nil, nil
 	}
 }
 
-func modelSays(text string) runtime.BeforeModelFunc {
+func replyAsModel(text string) runtime.BeforeModelFunc {
 	return func(context.Context, *runtime.CallbackContext, *model.Request) (*model.Response, error) {
-		return respond(text), nil
+		return textResponse(text), nil
 	}
 }
 
-func modelShouts(_ context.Context, _ *runtime.CallbackContext, resp *model.Response) (*model.Response, error) {
+func uppercaseResponse(_ context.Context, _ *runtime.CallbackContext, resp *model.Response) (*model.Response, error) {
 	loud := resp.Clone()
 	loud.Content = model.ModelText(strings.ToUpper(model.TextOf(resp.Content)))
 	return loud, nil
 }
 
-func toolSays(v any) runtime.BeforeToolFunc {
-	return func(context.Context, tool.Tool, *tool.Call) (*tool.Result, error) { return result("before", v), nil }
+func replyAsTool(v any) runtime.BeforeToolFunc {
+	return func(context.Context, tool.Tool, *tool.Call) (*tool.Result, error) {
+		return toolResult("before", v), nil
+	}
 }
 
-func toolWraps(_ context.Context, _ tool.Tool, _ *tool.Call, r *tool.Result) (*tool.Result, error) {
-	return result("after", r.Response), nil
+func wrapToolResult(_ context.Context, _ tool.Tool, _ *tool.Call, r *tool.Result) (*tool.Result, error) {
+	return toolResult("after", r.Response), nil
 }
 
-func toolRescued(_ context.Context, t tool.Tool, call *tool.Call, err error) (*tool.Result, error) {
+func recoverToolError(_ context.Context, t tool.Tool, call *tool.Call, err error) (*tool.Result, error) {
 	call.State.Set("rescued", call.Name)
-	return result("rescued", t.Declaration().Description+": "+err.Error()), nil
+	return toolResult("rescued", t.Declaration().Description+": "+err.Error()), nil
 }
 
-// failing is a model that cannot answer.
-func failing(context.Context, *model.Request) (*genai.Content, error) {
+// failingModel is a model that cannot answer.
+func failingModel(context.Context, *model.Request) (*genai.Content, error) {
 	return nil, &model.Error{Code: 503, Status: "UNAVAILABLE", Message: "overloaded"}
 }
 
@@ -78,34 +80,34 @@ func failing(context.Context, *model.Request) (*genai.Content, error) {
 func TestCallbacks(t *testing.T) {
 	tests := []struct {
 		name  string
-		model answering
+		model modelFunc
 		cb    runtime.Callbacks
 		want  string
 		state string
 	}{
-		{"none", saying("hi"), runtime.Callbacks{}, "a: hi\n", "{}"},
+		{"none", textModel("hi"), runtime.Callbacks{}, "a: hi\n", "{}"},
 		{
-			"before_agent answers in place of the agent", saying("hi"),
-			runtime.Callbacks{BeforeAgent: []runtime.AgentFunc{agentSays("no"), agentSays("never")}, AfterAgent: []runtime.AgentFunc{agentSays("after")}},
+			"before_agent answers in place of the agent", textModel("hi"),
+			runtime.Callbacks{BeforeAgent: []runtime.AgentFunc{replyAsAgent("no"), replyAsAgent("never")}, AfterAgent: []runtime.AgentFunc{replyAsAgent("after")}},
 			"a: no\n", "{}",
 		},
 		{
-			"before_agent writes state", saying("hi"),
-			runtime.Callbacks{BeforeAgent: []runtime.AgentFunc{agentWrites("n", 1), agentSays("")}},
+			"before_agent writes state", textModel("hi"),
+			runtime.Callbacks{BeforeAgent: []runtime.AgentFunc{setState("n", 1), replyAsAgent("")}},
 			"a: \na: hi\n", `{"n":1}`,
 		},
 		{
-			"after_agent says one thing more", saying("hi"),
-			runtime.Callbacks{AfterAgent: []runtime.AgentFunc{agentWrites("n", 1), agentSays("bye")}},
+			"after_agent says one thing more", textModel("hi"),
+			runtime.Callbacks{AfterAgent: []runtime.AgentFunc{setState("n", 1), replyAsAgent("bye")}},
 			"a: hi\na: bye\n", `{"n":1}`,
 		},
 		{
-			"before_model answers, unseen by after_model", failing,
-			runtime.Callbacks{BeforeModel: []runtime.BeforeModelFunc{modelSays("hi")}, AfterModel: []runtime.AfterModelFunc{modelShouts}},
+			"before_model answers, unseen by after_model", failingModel,
+			runtime.Callbacks{BeforeModel: []runtime.BeforeModelFunc{replyAsModel("hi")}, AfterModel: []runtime.AfterModelFunc{uppercaseResponse}},
 			"a: hi\n", "{}",
 		},
 		{
-			"before_model changes the request", telling,
+			"before_model changes the request", echoRequest,
 			runtime.Callbacks{BeforeModel: []runtime.BeforeModelFunc{func(_ context.Context, m *runtime.CallbackContext, req *model.Request) (*model.Response, error) {
 				req.Contents = []*genai.Content{model.UserText("other words")}
 				m.State.Set("seen", m.Agent().Name())
@@ -113,20 +115,20 @@ func TestCallbacks(t *testing.T) {
 			}}},
 			"a: <user: other words>\n", `{"seen":"a"}`,
 		},
-		{"after_model replaces", saying("hi"), runtime.Callbacks{AfterModel: []runtime.AfterModelFunc{modelShouts}}, "a: HI\n", "{}"},
+		{"after_model replaces", textModel("hi"), runtime.Callbacks{AfterModel: []runtime.AfterModelFunc{uppercaseResponse}}, "a: HI\n", "{}"},
 		{
-			"on_model_error answers, then after_model", failing,
+			"on_model_error answers, then after_model", failingModel,
 			runtime.Callbacks{
 				OnModelError: []runtime.ModelErrorFunc{func(_ context.Context, m *runtime.CallbackContext, req *model.Request, err error) (*model.Response, error) {
 					m.State.Set("failed", req.Model)
-					return respond("sorry: " + err.Error()), nil
+					return textResponse("sorry: " + err.Error()), nil
 				}},
-				AfterModel: []runtime.AfterModelFunc{modelShouts},
+				AfterModel: []runtime.AfterModelFunc{uppercaseResponse},
 			},
 			"a: SORRY: MODEL: 503 UNAVAILABLE: OVERLOADED\n", `{"failed":"answering"}`,
 		},
 		{
-			"on_model_error has no answer", failing,
+			"on_model_error has no answer", failingModel,
 			runtime.Callbacks{OnModelError: []runtime.ModelErrorFunc{func(_ context.Context, m *runtime.CallbackContext, _ *model.Request, _ error) (*model.Response, error) {
 				m.State.Set("failed", true)
 				return nil, nil
@@ -134,40 +136,40 @@ func TestCallbacks(t *testing.T) {
 			"a: UNAVAILABLE\nerror UNAVAILABLE: model answering failed: overloaded\n", `{"failed":true}`,
 		},
 		{
-			"before_tool answers, after_tool sees it", calling("good"),
-			runtime.Callbacks{BeforeTool: []runtime.BeforeToolFunc{toolSays(1), toolSays(2)}, AfterTool: []runtime.AfterToolFunc{toolWraps}},
+			"before_tool answers, after_tool sees it", toolCallModel("good"),
+			runtime.Callbacks{BeforeTool: []runtime.BeforeToolFunc{replyAsTool(1), replyAsTool(2)}, AfterTool: []runtime.AfterToolFunc{wrapToolResult}},
 			"a: call good\na: good map[after:map[before:1]]\na: done\n", "{}",
 		},
 		{
-			"before_tool changes the arguments", calling("good"),
+			"before_tool changes the arguments", toolCallModel("good"),
 			runtime.Callbacks{BeforeTool: []runtime.BeforeToolFunc{func(_ context.Context, _ tool.Tool, call *tool.Call) (*tool.Result, error) {
 				call.Args["n"] = 7
 				return nil, nil
 			}}},
 			"a: call good\na: good map[got:map[n:7]]\na: done\n", "{}",
 		},
-		{"after_tool replaces", calling("good"), runtime.Callbacks{AfterTool: []runtime.AfterToolFunc{toolWraps}}, "a: call good\na: good map[after:map[got:map[]]]\na: done\n", "{}"},
+		{"after_tool replaces", toolCallModel("good"), runtime.Callbacks{AfterTool: []runtime.AfterToolFunc{wrapToolResult}}, "a: call good\na: good map[after:map[got:map[]]]\na: done\n", "{}"},
 		{
-			"on_tool_error answers, then after_tool", calling("bad"),
-			runtime.Callbacks{OnToolError: []runtime.ToolErrorFunc{toolRescued}, AfterTool: []runtime.AfterToolFunc{toolWraps}},
+			"on_tool_error answers, then after_tool", toolCallModel("bad"),
+			runtime.Callbacks{OnToolError: []runtime.ToolErrorFunc{recoverToolError}, AfterTool: []runtime.AfterToolFunc{wrapToolResult}},
 			"a: call bad\na: bad map[after:map[rescued:: broken]]\na: done\n", `{"rescued":"bad"}`,
 		},
 		{
-			"on_tool_error has no answer, after_tool is not asked", calling("bad"),
+			"on_tool_error has no answer, after_tool is not asked", toolCallModel("bad"),
 			runtime.Callbacks{
 				OnToolError: []runtime.ToolErrorFunc{func(context.Context, tool.Tool, *tool.Call, error) (*tool.Result, error) { return nil, nil }},
-				AfterTool:   []runtime.AfterToolFunc{toolWraps},
+				AfterTool:   []runtime.AfterToolFunc{wrapToolResult},
 			},
 			"a: call bad\na: bad map[error:broken]\na: done\n", "{}",
 		},
 		{
-			"an unknown tool, after_tool is not asked", calling("none"),
-			runtime.Callbacks{OnToolError: []runtime.ToolErrorFunc{toolRescued}, AfterTool: []runtime.AfterToolFunc{toolWraps}},
+			"an unknown tool, after_tool is not asked", toolCallModel("none"),
+			runtime.Callbacks{OnToolError: []runtime.ToolErrorFunc{recoverToolError}, AfterTool: []runtime.AfterToolFunc{wrapToolResult}},
 			"a: call none\na: none map[rescued:Tool not found: tool \"none\" not found: the available tools are good, bad]\na: done\n", `{"rescued":"none"}`,
 		},
 		{
-			"an unknown tool without an answer", calling("none"),
-			runtime.Callbacks{AfterTool: []runtime.AfterToolFunc{toolWraps}},
+			"an unknown tool without an answer", toolCallModel("none"),
+			runtime.Callbacks{AfterTool: []runtime.AfterToolFunc{wrapToolResult}},
 			"a: call none\na: none map[error:tool \"none\" not found: the available tools are good, bad]\na: done\n", "{}",
 		},
 	}
@@ -175,11 +177,11 @@ func TestCallbacks(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			e := testenv.New(t, nil)
 			key := e.Session(t, "app", "s", nil)
-			deploy(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: tt.model, Tools: goodAndBad(), Callbacks: tt.cb}), nil)
-			if diff := cmp.Diff(tt.want, outline(e.Host.Run(t.Context(), say(key, "x")))); diff != "" {
+			deployApp(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: tt.model, Tools: goodAndBadTools(), Callbacks: tt.cb}), nil)
+			if diff := cmp.Diff(tt.want, formatRun(e.Host.Run(t.Context(), userMessage(key, "x")))); diff != "" {
 				t.Errorf("Run() (-want +got):\n%s", diff)
 			}
-			if got := stateOf(t, e, key); got != tt.state {
+			if got := sessionState(t, e, key); got != tt.state {
 				t.Errorf("state = %s, want %s", got, tt.state)
 			}
 		})
@@ -196,38 +198,38 @@ func TestCallbackError(t *testing.T) {
 	}
 	tests := []struct {
 		name  string
-		model answering
+		model modelFunc
 		cb    runtime.Callbacks
 		want  string
 	}{
 		{
-			"before_agent", saying("hi"),
+			"before_agent", textModel("hi"),
 			runtime.Callbacks{BeforeAgent: []runtime.AgentFunc{func(context.Context, *runtime.CallbackContext) (*genai.Content, error) { return nil, broken }}},
 			"error CALLBACK_FAILED: before_agent of agent a failed: no database\n",
 		},
 		{
-			"before_model", saying("hi"),
+			"before_model", textModel("hi"),
 			runtime.Callbacks{BeforeModel: []runtime.BeforeModelFunc{func(context.Context, *runtime.CallbackContext, *model.Request) (*model.Response, error) {
 				return nil, broken
 			}}},
 			"error CALLBACK_FAILED: before_model of agent a failed: no database\n",
 		},
 		{
-			"after_model", saying("hi"),
+			"after_model", textModel("hi"),
 			runtime.Callbacks{AfterModel: []runtime.AfterModelFunc{func(context.Context, *runtime.CallbackContext, *model.Response) (*model.Response, error) {
 				return nil, told
 			}}},
 			"error QUOTA: come back tomorrow\n",
 		},
-		{"before_tool", calling("good"), runtime.Callbacks{BeforeTool: []runtime.BeforeToolFunc{fails(broken)}}, "a: call good\na: good map[error:before_tool of agent a failed: no database]\nerror CALLBACK_FAILED: before_tool of agent a failed: no database\n"},
-		{"before_tool in its own words", calling("good"), runtime.Callbacks{BeforeTool: []runtime.BeforeToolFunc{fails(told)}}, "a: call good\na: good map[error:come back tomorrow]\nerror QUOTA: come back tomorrow\n"},
+		{"before_tool", toolCallModel("good"), runtime.Callbacks{BeforeTool: []runtime.BeforeToolFunc{fails(broken)}}, "a: call good\na: good map[error:before_tool of agent a failed: no database]\nerror CALLBACK_FAILED: before_tool of agent a failed: no database\n"},
+		{"before_tool in its own words", toolCallModel("good"), runtime.Callbacks{BeforeTool: []runtime.BeforeToolFunc{fails(told)}}, "a: call good\na: good map[error:come back tomorrow]\nerror QUOTA: come back tomorrow\n"},
 		{
-			"of an unknown tool", calling("none"),
+			"of an unknown tool", toolCallModel("none"),
 			runtime.Callbacks{OnToolError: []runtime.ToolErrorFunc{func(context.Context, tool.Tool, *tool.Call, error) (*tool.Result, error) { return nil, broken }}},
 			"a: call none\na: none map[error:on_tool_error of agent a failed: no database]\nerror CALLBACK_FAILED: on_tool_error of agent a failed: no database\n",
 		},
 		{
-			"a panic", saying("hi"),
+			"a panic", textModel("hi"),
 			runtime.Callbacks{AfterAgent: []runtime.AgentFunc{func(context.Context, *runtime.CallbackContext) (*genai.Content, error) { panic("boom") }}},
 			"a: hi\nerror CALLBACK_FAILED: after_agent of agent a failed: it panicked\n",
 		},
@@ -236,20 +238,20 @@ func TestCallbackError(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			e := testenv.New(t, nil)
 			key := e.Session(t, "app", "s", nil)
-			deploy(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: tt.model, Tools: goodAndBad(), Callbacks: tt.cb}), nil)
-			if diff := cmp.Diff(tt.want, outline(e.Host.Run(t.Context(), say(key, "x")))); diff != "" {
+			deployApp(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: tt.model, Tools: goodAndBadTools(), Callbacks: tt.cb}), nil)
+			if diff := cmp.Diff(tt.want, formatRun(e.Host.Run(t.Context(), userMessage(key, "x")))); diff != "" {
 				t.Errorf("Run() (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
-// streaming is a model that answers in two pieces and then as a whole.
-type streaming struct{}
+// streamingModel is a model that answers in two pieces and then as a whole.
+type streamingModel struct{}
 
-func (streaming) Name() string { return "streaming" }
+func (streamingModel) Name() string { return "streaming" }
 
-func (streaming) Generate(context.Context, *model.Request) iter.Seq2[*model.Response, error] {
+func (streamingModel) Generate(context.Context, *model.Request) iter.Seq2[*model.Response, error] {
 	return func(yield func(*model.Response, error) bool) {
 		for _, r := range []*model.Response{
 			{Content: model.ModelText("one "), Partial: true},
@@ -274,11 +276,11 @@ func TestAfterModelStreams(t *testing.T) {
 		m.State.Set("n", i+1)
 		return nil, nil
 	}
-	deploy(t, e, runtime.NewLLM("a", &runtime.LLMOptions{
-		Model: streaming{}, Callbacks: runtime.Callbacks{AfterModel: []runtime.AfterModelFunc{count, modelShouts}},
+	deployApp(t, e, runtime.NewLLM("a", &runtime.LLMOptions{
+		Model: streamingModel{}, Callbacks: runtime.Callbacks{AfterModel: []runtime.AfterModelFunc{count, uppercaseResponse}},
 	}), nil)
 	var deltas []map[string]any
-	req := say(key, "x")
+	req := userMessage(key, "x")
 	req.Streaming = new(bool)
 	*req.Streaming = true
 	for ev, err := range e.Host.Run(t.Context(), req) {
@@ -295,7 +297,7 @@ func TestAfterModelStreams(t *testing.T) {
 	if diff := cmp.Diff(want, deltas); diff != "" {
 		t.Errorf("Run() (-want +got):\n%s", diff)
 	}
-	if got := stateOf(t, e, key); got != `{"n":3}` {
+	if got := sessionState(t, e, key); got != `{"n":3}` {
 		t.Errorf("state = %s", got)
 	}
 }
@@ -311,11 +313,11 @@ func TestBeforeModelNotCounted(t *testing.T) {
 		call := &genai.FunctionCall{ID: "c", Name: "good"}
 		return &model.Response{Content: &genai.Content{Role: genai.RoleModel, Parts: []*genai.Part{{FunctionCall: call}}}}, nil
 	}
-	deploy(t, e, runtime.NewLLM("a", &runtime.LLMOptions{
-		Model: saying("done"), Tools: goodAndBad(), Callbacks: runtime.Callbacks{BeforeModel: []runtime.BeforeModelFunc{once}},
+	deployApp(t, e, runtime.NewLLM("a", &runtime.LLMOptions{
+		Model: textModel("done"), Tools: goodAndBadTools(), Callbacks: runtime.Callbacks{BeforeModel: []runtime.BeforeModelFunc{once}},
 	}), &runtime.AppOptions{Config: &runtime.RunConfig{MaxLLMCalls: 1}})
 	want := "a: call good\na: good map[got:map[]]\na: done\n"
-	if diff := cmp.Diff(want, outline(e.Host.Run(t.Context(), say(key, "x")))); diff != "" {
+	if diff := cmp.Diff(want, formatRun(e.Host.Run(t.Context(), userMessage(key, "x")))); diff != "" {
 		t.Errorf("Run() (-want +got):\n%s", diff)
 	}
 }
@@ -325,12 +327,12 @@ func TestBeforeModelNotCounted(t *testing.T) {
 func TestBeforeAgentEndsOnlyItsAgent(t *testing.T) {
 	e := testenv.New(t, nil)
 	key := e.Session(t, "app", "s", nil)
-	skipped := runtime.NewLLM("a", &runtime.LLMOptions{Callbacks: runtime.Callbacks{BeforeAgent: []runtime.AgentFunc{agentSays("not me")}}})
+	skipped := runtime.NewLLM("a", &runtime.LLMOptions{Callbacks: runtime.Callbacks{BeforeAgent: []runtime.AgentFunc{replyAsAgent("not me")}}})
 	row := runtime.NewSequential("row", "", skipped, runtime.NewLLM("b", nil))
-	row.Callbacks.AfterAgent = []runtime.AgentFunc{agentSays("all done")}
-	deploy(t, e, row, &runtime.AppOptions{Model: saying("hi")})
+	row.Callbacks.AfterAgent = []runtime.AgentFunc{replyAsAgent("all done")}
+	deployApp(t, e, row, &runtime.AppOptions{Model: textModel("hi")})
 	want := "a: not me\nb: hi\nrow: all done\n"
-	if diff := cmp.Diff(want, outline(e.Host.Run(t.Context(), say(key, "x")))); diff != "" {
+	if diff := cmp.Diff(want, formatRun(e.Host.Run(t.Context(), userMessage(key, "x")))); diff != "" {
 		t.Errorf("Run() (-want +got):\n%s", diff)
 	}
 }
@@ -343,8 +345,8 @@ func TestCallbackArtifacts(t *testing.T) {
 		_, err := m.Artifacts.Save(ctx, "note.txt", &genai.Part{Text: "kept"})
 		return model.ModelText("saved"), err
 	}
-	deploy(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: saying("hi"), Callbacks: runtime.Callbacks{BeforeAgent: []runtime.AgentFunc{saves}}}), nil)
-	for ev, err := range e.Host.Run(t.Context(), say(key, "x")) {
+	deployApp(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: textModel("hi"), Callbacks: runtime.Callbacks{BeforeAgent: []runtime.AgentFunc{saves}}}), nil)
+	for ev, err := range e.Host.Run(t.Context(), userMessage(key, "x")) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -368,10 +370,10 @@ func TestPreviewBeforeModelCallback(t *testing.T) {
 		want string
 	}{
 		{"changed", []runtime.BeforeModelFunc{adds}, "You are an agent. Your internal name is \"a\".\n\nBe brief."},
-		{"answered", []runtime.BeforeModelFunc{modelSays("no")}, `the model of agent a would not be called: a callback answers "no"`},
+		{"answered", []runtime.BeforeModelFunc{replyAsModel("no")}, `the model of agent a would not be called: a callback answers "no"`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			deploy(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: saying("hi"), Callbacks: runtime.Callbacks{BeforeModel: tt.cb}}), nil)
+			deployApp(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: textModel("hi"), Callbacks: runtime.Callbacks{BeforeModel: tt.cb}}), nil)
 			got := ""
 			p, err := e.Host.Preview(t.Context(), &runtime.PreviewRequest{App: "app", Text: "x"})
 			if err != nil {
@@ -386,19 +388,19 @@ func TestPreviewBeforeModelCallback(t *testing.T) {
 	}
 }
 
-// goodAndBad are a tool that answers with its arguments and one that fails.
-func goodAndBad() []tool.Tool {
+// goodAndBadTools are a tool that answers with its arguments and one that fails.
+func goodAndBadTools() []tool.Tool {
 	return []tool.Tool{
-		&action{name: "good", run: func(_ context.Context, call *tool.Call) (*tool.Result, error) {
-			return result("got", call.Args), nil
+		&testTool{name: "good", run: func(_ context.Context, call *tool.Call) (*tool.Result, error) {
+			return toolResult("got", call.Args), nil
 		}},
-		&action{name: "bad", run: func(context.Context, *tool.Call) (*tool.Result, error) {
+		&testTool{name: "bad", run: func(context.Context, *tool.Call) (*tool.Result, error) {
 			return nil, errors.New("broken")
 		}},
 	}
 }
 
-func stateOf(t *testing.T, e *testenv.Env, key session.Key) string {
+func sessionState(t *testing.T, e *testenv.Env, key session.Key) string {
 	t.Helper()
 	sess, err := e.Store.Sessions.Get(t.Context(), key, nil)
 	if err != nil {

@@ -14,21 +14,21 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// keepers are agents that keep checkpoints, each named x, below a parallel
+// checkpointAgents are agents that keep checkpoints, each named x, below a parallel
 // agent, which runs them on goroutines of their own.
-func keepers(t *testing.T) map[string]runtime.Agent {
+func checkpointAgents(t *testing.T) map[string]runtime.Agent {
 	t.Helper()
-	f := &action{name: "f", run: func(context.Context, *tool.Call) (*tool.Result, error) { return nil, nil }}
-	one := func() runtime.Agent { return runtime.NewLLM("one", &runtime.LLMOptions{Model: saying("hello")}) }
+	f := &testTool{name: "f", run: func(context.Context, *tool.Call) (*tool.Result, error) { return nil, nil }}
+	one := func() runtime.Agent { return runtime.NewLLM("one", &runtime.LLMOptions{Model: textModel("hello")}) }
 	flow, err := runtime.NewWorkflow("x", &runtime.WorkflowOptions{
-		Nodes: []runtime.Agent{one(), runtime.NewLLM("two", &runtime.LLMOptions{Model: saying("hello")}), runtime.NewJoin("both", "")},
+		Nodes: []runtime.Agent{one(), runtime.NewLLM("two", &runtime.LLMOptions{Model: textModel("hello")}), runtime.NewJoin("both", "")},
 		Edges: []runtime.Edge{{From: runtime.Start, To: 0}, {From: runtime.Start, To: 1}, {From: 0, To: 2}, {From: 1, To: 2}},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return map[string]runtime.Agent{
-		"llm":        runtime.NewLLM("x", &runtime.LLMOptions{Model: saying("hello")}),
+		"llm":        runtime.NewLLM("x", &runtime.LLMOptions{Model: textModel("hello")}),
 		"tool node":  runtime.NewToolNode("x", f, nil),
 		"sequential": runtime.NewSequential("x", "", one()),
 		"loop":       runtime.NewLoop("x", &runtime.LoopOptions{SubAgents: []runtime.Agent{one()}, MaxIterations: 2}),
@@ -43,7 +43,7 @@ func resumeFrom(t *testing.T, keeper runtime.Agent, path, state string) string {
 	t.Helper()
 	e := testenv.New(t, nil)
 	key := e.Session(t, "app", "s", nil)
-	deploy(t, e, runtime.NewParallel("fan", "", keeper), &runtime.AppOptions{Resumable: true})
+	deployApp(t, e, runtime.NewParallel("fan", "", keeper), &runtime.AppOptions{Resumable: true})
 	checkpoint := &session.Event{ID: "2", Author: "x", InvocationID: "e-1", NodePath: path}
 	var err error
 	if checkpoint.Actions.AgentState, err = session.DecodeMap([]byte(state)); err != nil {
@@ -60,8 +60,8 @@ func resumeFrom(t *testing.T, keeper runtime.Agent, path, state string) string {
 			t.Fatal(err)
 		}
 	}
-	defer wantFree(t, e, key)
-	return outline(e.Host.Run(t.Context(), &runtime.RunRequest{App: key.App, UserID: key.User, SessionID: key.ID, InvocationID: "e-1"}))
+	defer wantSessionFree(t, e, key)
+	return formatRun(e.Host.Run(t.Context(), &runtime.RunRequest{App: key.App, UserID: key.User, SessionID: key.ID, InvocationID: "e-1"}))
 }
 
 // TestCheckpointInvalid: a checkpoint that no agent of this program wrote, as
@@ -100,7 +100,7 @@ func TestCheckpointInvalid(t *testing.T) {
 	} {
 		t.Run(tt.keeper+" "+tt.state, func(t *testing.T) {
 			want := "error INVALID_REQUEST: the invocation cannot be resumed: stored state of agent x: " + tt.want + "\n"
-			if diff := cmp.Diff(want, withoutCheckpoints(resumeFrom(t, keepers(t)[tt.keeper], "fan@1/x@1", tt.state))); diff != "" {
+			if diff := cmp.Diff(want, withoutCheckpoints(resumeFrom(t, checkpointAgents(t)[tt.keeper], "fan@1/x@1", tt.state))); diff != "" {
 				t.Errorf("Run() (-want +got):\n%s", diff)
 			}
 		})
@@ -121,7 +121,7 @@ func TestCheckpointValid(t *testing.T) {
 			`"joins":{"both":{"two":{"lane":2,"output":"hi"}}}}`},
 	} {
 		t.Run(tt.keeper+" "+tt.state, func(t *testing.T) {
-			if got := resumeFrom(t, keepers(t)[tt.keeper], "fan@1/x@1", tt.state); strings.Contains(got, "error") || !strings.Contains(got, "hello") {
+			if got := resumeFrom(t, checkpointAgents(t)[tt.keeper], "fan@1/x@1", tt.state); strings.Contains(got, "error") || !strings.Contains(got, "hello") {
 				t.Errorf("Run() =\n%s\nwant the agents to continue", got)
 			}
 		})
@@ -133,7 +133,7 @@ func TestCheckpointValid(t *testing.T) {
 func TestNodePathInvalid(t *testing.T) {
 	for _, path := range []string{"x", "@1", "@", "fan@2/x@1", "fan/x@1", "other@1"} {
 		t.Run(path, func(t *testing.T) {
-			got := resumeFrom(t, keepers(t)["llm"], path, `{}`)
+			got := resumeFrom(t, checkpointAgents(t)["llm"], path, `{}`)
 			if !strings.HasPrefix(got, "error INVALID_REQUEST: the invocation cannot be resumed: ") {
 				t.Errorf("Run() =\n%s\nwant an error that says that it cannot be resumed", got)
 			}

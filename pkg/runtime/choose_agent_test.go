@@ -18,7 +18,7 @@ import (
 // goes on on its own branch, where it does not see what its siblings said
 // (semantics 1.5, 2.5).
 func TestAnswerOnBranch(t *testing.T) {
-	asks := &action{name: "pay", run: func(_ context.Context, call *tool.Call) (*tool.Result, error) {
+	asks := &testTool{name: "pay", run: func(_ context.Context, call *tool.Call) (*tool.Result, error) {
 		if call.Confirmation == nil {
 			call.RequestConfirmation("", nil)
 			return nil, nil
@@ -26,22 +26,22 @@ func TestAnswerOnBranch(t *testing.T) {
 		return &tool.Result{Response: map[string]any{"paid": true}}, nil
 	}}
 	seen := ""
-	payer := answering(func(_ context.Context, req *model.Request) (*genai.Content, error) {
+	payer := modelFunc(func(_ context.Context, req *model.Request) (*genai.Content, error) {
 		seen = ""
 		for _, c := range req.Contents {
 			seen += model.TextOf(c) + "\n"
 		}
-		return calling("pay")(t.Context(), req)
+		return toolCallModel("pay")(t.Context(), req)
 	})
 	e := testenv.New(t, nil)
-	deploy(t, e, runtime.NewParallel("both", "",
+	deployApp(t, e, runtime.NewParallel("both", "",
 		runtime.NewLLM("payer", &runtime.LLMOptions{Model: payer, Tools: []tool.Tool{asks}}),
-		runtime.NewLLM("other", &runtime.LLMOptions{Model: saying("from the sibling")}),
+		runtime.NewLLM("other", &runtime.LLMOptions{Model: textModel("from the sibling")}),
 	), nil)
 	key := e.Session(t, "app", "s", nil)
-	outline(e.Host.Run(t.Context(), say(key, "go")))
+	formatRun(e.Host.Run(t.Context(), userMessage(key, "go")))
 	req := &runtime.RunRequest{App: key.App, UserID: key.User, SessionID: key.ID}
-	req.Message = answerTo(t, e, key, `{"answer": "adk_request_confirmation", "response": {"confirmed": true}}`)
+	req.Message = answerOpenCall(t, e, key, `{"answer": "adk_request_confirmation", "response": {"confirmed": true}}`)
 	var events []*session.Event
 	for ev, err := range e.Host.Run(t.Context(), req) {
 		if err != nil {
@@ -54,7 +54,7 @@ func TestAnswerOnBranch(t *testing.T) {
 	}
 	for _, ev := range events {
 		if ev.Branch != "both.payer" {
-			t.Errorf("%s is on branch %q, want both.payer", eventOutline(ev), ev.Branch)
+			t.Errorf("%s is on branch %q, want both.payer", formatEvent(ev), ev.Branch)
 		}
 	}
 	if strings.Contains(seen, "sibling") {

@@ -31,7 +31,7 @@ func TestCodeBuiltIn(t *testing.T) {
 		"root_agent.yaml": []byte("{name: a, model: gemini-x, instruction: Compute., code_executor: built_in, tools: [{name: exit_loop}]}"),
 		".env":            []byte("GOOGLE_API_KEY=k\nGOOGLE_GEMINI_BASE_URL=" + fake.URL() + "\n"),
 	}))
-	outline(e.Host.Run(t.Context(), say(e.Session(t, "app", "s", nil), "hi")))
+	formatRun(e.Host.Run(t.Context(), userMessage(e.Session(t, "app", "s", nil), "hi")))
 	got, err := json.Marshal(fake.Requests()[0].Body["tools"])
 	if err != nil {
 		t.Fatal(err)
@@ -42,10 +42,10 @@ func TestCodeBuiltIn(t *testing.T) {
 	}
 }
 
-// executing is a code executor made of a function.
-type executing func(ctx context.Context, m *runtime.CallbackContext, code *runtime.Code) (*runtime.CodeResult, error)
+// executorFunc is a code executor made of a function.
+type executorFunc func(ctx context.Context, m *runtime.CallbackContext, code *runtime.Code) (*runtime.CodeResult, error)
 
-func (f executing) ExecuteCode(ctx context.Context, m *runtime.CallbackContext, code *runtime.Code) (*runtime.CodeResult, error) {
+func (f executorFunc) ExecuteCode(ctx context.Context, m *runtime.CallbackContext, code *runtime.Code) (*runtime.CodeResult, error) {
 	return f(ctx, m, code)
 }
 
@@ -54,7 +54,7 @@ func (f executing) ExecuteCode(ctx context.Context, m *runtime.CallbackContext, 
 func TestCodeExecutor(t *testing.T) {
 	for _, tt := range []struct {
 		name string
-		run  executing
+		run  executorFunc
 		edit func(*runtime.CodeExecution)
 		want string
 	}{
@@ -118,8 +118,8 @@ func TestCodeExecutor(t *testing.T) {
 				tt.edit(c)
 			}
 			e := testenv.New(t, nil)
-			deploy(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: answering(coding), Code: c}), nil)
-			if diff := cmp.Diff([]string{tt.want}, codeResults(t, e.Host.Run(t.Context(), say(e.Session(t, "app", "s", nil), "go")))); diff != "" {
+			deployApp(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: modelFunc(codingModel), Code: c}), nil)
+			if diff := cmp.Diff([]string{tt.want}, codeResults(t, e.Host.Run(t.Context(), userMessage(e.Session(t, "app", "s", nil), "go")))); diff != "" {
 				t.Errorf("results (-want +got):\n%s", diff)
 			}
 		})
@@ -130,17 +130,17 @@ func TestCodeExecutor(t *testing.T) {
 // session has.
 func TestCodeStateful(t *testing.T) {
 	counts := map[string]int{}
-	count := executing(func(_ context.Context, _ *runtime.CallbackContext, code *runtime.Code) (*runtime.CodeResult, error) {
+	count := executorFunc(func(_ context.Context, _ *runtime.CallbackContext, code *runtime.Code) (*runtime.CodeResult, error) {
 		counts[code.ExecutionID]++
 		return &runtime.CodeResult{Stdout: fmt.Sprint(counts[code.ExecutionID])}, nil
 	})
 	e := testenv.New(t, nil)
-	deploy(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: answering(coding), Code: &runtime.CodeExecution{Executor: count, Stateful: true}}), nil)
+	deployApp(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: modelFunc(codingModel), Code: &runtime.CodeExecution{Executor: count, Stateful: true}}), nil)
 	one, other := e.Session(t, "app", "one", nil), e.Session(t, "app", "other", nil)
 	for i, key := range []struct {
 		req  *runtime.RunRequest
 		want string
-	}{{say(one, "go"), "1"}, {say(one, "go"), "2"}, {say(other, "go"), "1"}} {
+	}{{userMessage(one, "go"), "1"}, {userMessage(one, "go"), "2"}, {userMessage(other, "go"), "1"}} {
 		want := []string{"OUTCOME_OK Code execution result:\n" + key.want + "\n"}
 		if diff := cmp.Diff(want, codeResults(t, e.Host.Run(t.Context(), key.req))); diff != "" {
 			t.Errorf("run %d (-want +got):\n%s", i, diff)
@@ -148,8 +148,8 @@ func TestCodeStateful(t *testing.T) {
 	}
 }
 
-// coding writes code once, then is done.
-func coding(_ context.Context, req *model.Request) (*genai.Content, error) {
+// codingModel writes code once, then is done.
+func codingModel(_ context.Context, req *model.Request) (*genai.Content, error) {
 	if strings.Contains(model.TextOf(req.Contents[len(req.Contents)-1]), "tool_output") {
 		return model.ModelText("done"), nil
 	}

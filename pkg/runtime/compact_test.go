@@ -18,12 +18,12 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// metered is a model that tells how long its prompts are.
-type metered func(req *model.Request) (answer *genai.Content, tokens int32)
+// meteredModel is a model that tells how long its prompts are.
+type meteredModel func(req *model.Request) (answer *genai.Content, tokens int32)
 
-func (metered) Name() string { return "metered" }
+func (meteredModel) Name() string { return "metered" }
 
-func (f metered) Generate(_ context.Context, req *model.Request) iter.Seq2[*model.Response, error] {
+func (f meteredModel) Generate(_ context.Context, req *model.Request) iter.Seq2[*model.Response, error] {
 	return func(yield func(*model.Response, error) bool) {
 		answer, tokens := f(req)
 		usage := &genai.GenerateContentResponseUsageMetadata{PromptTokenCount: tokens}
@@ -31,8 +31,8 @@ func (f metered) Generate(_ context.Context, req *model.Request) iter.Seq2[*mode
 	}
 }
 
-// brief is a summarizer.
-func brief(tokens int32) metered {
+// summarizerModel is a summarizer.
+func summarizerModel(tokens int32) meteredModel {
 	return func(*model.Request) (*genai.Content, int32) { return model.ModelText("in brief"), tokens }
 }
 
@@ -41,12 +41,12 @@ func brief(tokens int32) metered {
 // times, and has the usage of the call that wrote it (semantics 10.4).
 func TestCompactionEvent(t *testing.T) {
 	e := testenv.New(t, nil)
-	deploy(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: saying("hi")}), &runtime.AppOptions{
+	deployApp(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: textModel("hi")}), &runtime.AppOptions{
 		Compaction: &runtime.CompactionConfig{Interval: 1},
-		Summarizer: brief(7),
+		Summarizer: summarizerModel(7),
 	})
 	key := e.Session(t, "app", "s", nil)
-	if got := outline(e.Host.Run(t.Context(), say(key, "one"))); got != "a: hi\n" {
+	if got := formatRun(e.Host.Run(t.Context(), userMessage(key, "one"))); got != "a: hi\n" {
 		t.Errorf("seen: %q, want the answer only", got)
 	}
 	sess, err := e.Store.Sessions.Get(t.Context(), key, nil)
@@ -82,20 +82,20 @@ func TestCompactionInRun(t *testing.T) {
 		return &tool.Result{Response: map[string]any{"ok": true}}, nil
 	}
 	calls := 0
-	m := metered(func(req *model.Request) (*genai.Content, int32) {
-		prompts = append(prompts, brieflyTold(req.Contents))
+	m := meteredModel(func(req *model.Request) (*genai.Content, int32) {
+		prompts = append(prompts, formatContents(req.Contents))
 		if calls++; calls <= 3 {
 			return &genai.Content{Role: genai.RoleModel, Parts: []*genai.Part{{FunctionCall: &genai.FunctionCall{ID: fmt.Sprint("c", calls), Name: "look"}}}}, int32(calls * 10)
 		}
 		return model.ModelText("done"), 15
 	})
 	e := testenv.New(t, nil)
-	deploy(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: m, Tools: []tool.Tool{&action{name: "look", run: look}}}), &runtime.AppOptions{
+	deployApp(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: m, Tools: []tool.Tool{&testTool{name: "look", run: look}}}), &runtime.AppOptions{
 		Compaction: &runtime.CompactionConfig{TokenThreshold: 20, EventRetention: 1},
-		Summarizer: brief(500),
+		Summarizer: summarizerModel(500),
 	})
 	key := e.Session(t, "app", "s", nil)
-	outline(e.Host.Run(t.Context(), say(key, "go")))
+	formatRun(e.Host.Run(t.Context(), userMessage(key, "go")))
 	want := []string{
 		"go",
 		"go | call c1 | answer c1",
@@ -105,13 +105,13 @@ func TestCompactionInRun(t *testing.T) {
 	if diff := cmp.Diff(want, prompts); diff != "" {
 		t.Errorf("prompts (-want +got):\n%s", diff)
 	}
-	if got, want := authors(t, e, key), "user a a a a user a a user a"; got != want {
+	if got, want := storedAuthors(t, e, key), "user a a a a user a a user a"; got != want {
 		t.Errorf("stored: %s, want %s", got, want)
 	}
 }
 
-// brieflyTold is what contents say, without roles.
-func brieflyTold(contents []*genai.Content) string {
+// formatContents is what contents say, without roles.
+func formatContents(contents []*genai.Content) string {
 	var said []string
 	for _, c := range contents {
 		for _, p := range c.Parts {
@@ -132,7 +132,7 @@ func brieflyTold(contents []*genai.Content) string {
 // told as what it is, and does not end the conversation.
 func TestCompactionLateAnswer(t *testing.T) {
 	e := testenv.New(t, nil)
-	deploy(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: answering(telling)}), nil)
+	deployApp(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: modelFunc(echoRequest)}), nil)
 	key := e.Session(t, "app", "s", nil)
 	sess, err := e.Store.Sessions.Get(t.Context(), key, nil)
 	if err != nil {
@@ -147,20 +147,20 @@ func TestCompactionLateAnswer(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	req := say(key, "")
+	req := userMessage(key, "")
 	req.Message = &genai.Content{Role: genai.RoleUser, Parts: []*genai.Part{
 		{FunctionResponse: &genai.FunctionResponse{ID: "c", Name: "approve", Response: map[string]any{"ok": true}}},
 	}}
 	want := "a: <user: For context: [model] said: in brief><user: For context: [user] `approve` tool returned result: {\"ok\":true}>\n"
-	if got := outline(e.Host.Run(t.Context(), req)); got != want {
+	if got := formatRun(e.Host.Run(t.Context(), req)); got != want {
 		t.Errorf("Run = %q, want %q", got, want)
 	}
 }
 
-// refusing answers with an error of its service.
-type refusing struct{ answering }
+// errorModel answers with an error of its service.
+type errorModel struct{ modelFunc }
 
-func (refusing) Generate(context.Context, *model.Request) iter.Seq2[*model.Response, error] {
+func (errorModel) Generate(context.Context, *model.Request) iter.Seq2[*model.Response, error] {
 	return func(yield func(*model.Response, error) bool) {
 		yield(&model.Response{ErrorCode: "RESOURCE", ErrorMessage: "gone"}, nil)
 	}
@@ -169,15 +169,15 @@ func (refusing) Generate(context.Context, *model.Request) iter.Seq2[*model.Respo
 // TestCompactionError: a model that cannot summarise is told of in the log only.
 func TestCompactionError(t *testing.T) {
 	for name, summarizer := range map[string]model.LLM{
-		"model answering: RESOURCE":    refusing{},
-		"the model returned no text":   saying(""),
-		"model answering: no thoughts": answering(func(context.Context, *model.Request) (*genai.Content, error) { return nil, fmt.Errorf("no thoughts") }),
+		"model answering: RESOURCE":    errorModel{},
+		"the model returned no text":   textModel(""),
+		"model answering: no thoughts": modelFunc(func(context.Context, *model.Request) (*genai.Content, error) { return nil, fmt.Errorf("no thoughts") }),
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := testenv.New(t, nil)
 			var log strings.Builder
 			host := runtime.NewHost(e.Store, &runtime.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
-			app, err := runtime.NewApp("app", runtime.NewLLM("a", &runtime.LLMOptions{Model: saying("hi")}), &runtime.AppOptions{
+			app, err := runtime.NewApp("app", runtime.NewLLM("a", &runtime.LLMOptions{Model: textModel("hi")}), &runtime.AppOptions{
 				Compaction: &runtime.CompactionConfig{Interval: 1}, Summarizer: summarizer,
 			})
 			if err != nil {
@@ -186,10 +186,10 @@ func TestCompactionError(t *testing.T) {
 			host.Swap(app)
 			defer host.Close()
 			key := e.Session(t, "app", "s", nil)
-			if got := outline(host.Run(t.Context(), say(key, "one"))); got != "a: hi\n" {
+			if got := formatRun(host.Run(t.Context(), userMessage(key, "one"))); got != "a: hi\n" {
 				t.Errorf("Run = %q, want the answer", got)
 			}
-			if got := authors(t, e, key); got != "user a" {
+			if got := storedAuthors(t, e, key); got != "user a" {
 				t.Errorf("stored: %s, want user a", got)
 			}
 			if !strings.Contains(log.String(), "compaction failed") || !strings.Contains(log.String(), name) {
@@ -202,8 +202,8 @@ func TestCompactionError(t *testing.T) {
 // TestCompactionWithoutModel: without a summarizer it is the root's model, which
 // a workflow agent has none of.
 func TestCompactionWithoutModel(t *testing.T) {
-	root := &custom{Base: runtime.Base{AgentName: "flow"}}
-	_, err := runtime.NewApp("app", root, &runtime.AppOptions{Compaction: &runtime.CompactionConfig{}, Model: saying("x")})
+	root := &testAgent{Base: runtime.Base{AgentName: "flow"}}
+	_, err := runtime.NewApp("app", root, &runtime.AppOptions{Compaction: &runtime.CompactionConfig{}, Model: textModel("x")})
 	if want := "app app: no model to summarize events: the root agent flow has none"; err == nil || err.Error() != want {
 		t.Errorf("NewApp = %v, want %s", err, want)
 	}
@@ -214,29 +214,29 @@ func TestCompactionWithoutModel(t *testing.T) {
 func TestCompactionOfEndedRuns(t *testing.T) {
 	e := testenv.New(t, nil)
 	fail := true
-	m := answering(func(context.Context, *model.Request) (*genai.Content, error) {
+	m := modelFunc(func(context.Context, *model.Request) (*genai.Content, error) {
 		if fail {
 			return nil, fmt.Errorf("not now")
 		}
 		return model.ModelText("hi"), nil
 	})
-	deploy(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: m}), &runtime.AppOptions{
-		Compaction: &runtime.CompactionConfig{Interval: 1}, Summarizer: brief(1),
+	deployApp(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: m}), &runtime.AppOptions{
+		Compaction: &runtime.CompactionConfig{Interval: 1}, Summarizer: summarizerModel(1),
 	})
 	key := e.Session(t, "app", "s", nil)
-	outline(e.Host.Run(t.Context(), say(key, "one")))
-	if got := authors(t, e, key); got != "user a" {
+	formatRun(e.Host.Run(t.Context(), userMessage(key, "one")))
+	if got := storedAuthors(t, e, key); got != "user a" {
 		t.Errorf("stored after a failure: %s, want user a", got)
 	}
 	fail = false
-	for range e.Host.Run(t.Context(), say(key, "two")) {
+	for range e.Host.Run(t.Context(), userMessage(key, "two")) {
 		break
 	}
-	if got := authors(t, e, key); got != "user a user a" {
+	if got := storedAuthors(t, e, key); got != "user a user a" {
 		t.Errorf("stored after the consumer left: %s, want user a user a", got)
 	}
-	outline(e.Host.Run(t.Context(), say(key, "three")))
-	if got := authors(t, e, key); got != "user a user a user a user" {
+	formatRun(e.Host.Run(t.Context(), userMessage(key, "three")))
+	if got := storedAuthors(t, e, key); got != "user a user a user a user" {
 		t.Errorf("stored: %s, want one summary at the end", got)
 	}
 }

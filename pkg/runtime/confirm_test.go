@@ -15,11 +15,11 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// asker is a tool that asks for itself, and notes how it was called.
-type asker struct{ calls []tool.Call }
+// confirmingTool is a tool that asks for itself, and notes how it was called.
+type confirmingTool struct{ calls []tool.Call }
 
-func (a *asker) tool(name string) *action {
-	return &action{name: name, run: func(_ context.Context, c *tool.Call) (*tool.Result, error) {
+func (a *confirmingTool) withName(name string) *testTool {
+	return &testTool{name: name, run: func(_ context.Context, c *tool.Call) (*tool.Result, error) {
 		a.calls = append(a.calls, *c)
 		if c.Confirmation == nil {
 			c.RequestConfirmation("Really?", map[string]int{"days": 3})
@@ -29,18 +29,18 @@ func (a *asker) tool(name string) *action {
 	}}
 }
 
-func always() tool.Confirmer {
+func alwaysConfirm() tool.Confirmer {
 	return tool.ConfirmFunc(func(context.Context, *tool.Call) (bool, error) { return true, nil })
 }
 
-// requests are the ids of the confirmations that a session's agents asked for.
-func requests(t *testing.T, e *testenv.Env, key session.Key) []string {
+// confirmationIDs are the ids of the confirmations that a session's agents asked for.
+func confirmationIDs(t *testing.T, e *testenv.Env, key session.Key) []string {
 	t.Helper()
 	return e.CallIDs(t, key, runtime.RequestConfirmation)
 }
 
-func decide(key session.Key, response map[string]any, ids ...string) *runtime.RunRequest {
-	req := say(key, "")
+func decisionRequest(key session.Key, response map[string]any, ids ...string) *runtime.RunRequest {
+	req := userMessage(key, "")
 	req.Message = &genai.Content{}
 	for _, id := range ids {
 		req.Message.Parts = append(req.Message.Parts, &genai.Part{FunctionResponse: &genai.FunctionResponse{
@@ -55,13 +55,13 @@ func decide(key session.Key, response map[string]any, ids ...string) *runtime.Ru
 // the user and the idempotency key of the first time.
 func TestConfirmAfterRestart(t *testing.T) {
 	url := "sqlite:///" + filepath.Join(t.TempDir(), "s.db")
-	var before, after asker
+	var before, after confirmingTool
 	e := testenv.New(t, &testenv.Options{URL: url})
 	key := e.Session(t, "app", "s", nil)
-	deploy(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: calling("f"), Tools: []tool.Tool{before.tool("f")}}), nil)
+	deployApp(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: toolCallModel("f"), Tools: []tool.Tool{before.withName("f")}}), nil)
 	want := "a: call f\na: call adk_request_confirmation\n" +
 		"a: f map[error:This tool call requires confirmation, please approve or reject.]\n"
-	if diff := cmp.Diff(want, outline(e.Host.Run(t.Context(), say(key, "a week")))); diff != "" {
+	if diff := cmp.Diff(want, formatRun(e.Host.Run(t.Context(), userMessage(key, "a week")))); diff != "" {
 		t.Fatalf("run that asks (-want +got):\n%s", diff)
 	}
 	e.Host.Close()
@@ -70,12 +70,12 @@ func TestConfirmAfterRestart(t *testing.T) {
 	}
 
 	e = testenv.New(t, &testenv.Options{URL: url})
-	deploy(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: calling("f"), Tools: []tool.Tool{after.tool("f")}}), nil)
+	deployApp(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: toolCallModel("f"), Tools: []tool.Tool{after.withName("f")}}), nil)
 	// Ids begin anew in this process: a run of another session takes the first.
-	outline(e.Host.Run(t.Context(), say(e.Session(t, "app", "other", nil), "go")))
+	formatRun(e.Host.Run(t.Context(), userMessage(e.Session(t, "app", "other", nil), "go")))
 	after.calls = nil
 	approval := map[string]any{"confirmed": true, "payload": map[string]any{"days": 2}}
-	got := outline(e.Host.Run(t.Context(), decide(key, approval, requests(t, e, key)...)))
+	got := formatRun(e.Host.Run(t.Context(), decisionRequest(key, approval, confirmationIDs(t, e, key)...)))
 	if diff := cmp.Diff("a: f map[payload:map[days:2]]\na: done\n", got); diff != "" {
 		t.Fatalf("run that answers (-want +got):\n%s", diff)
 	}
@@ -94,12 +94,12 @@ func TestConfirmAfterRestart(t *testing.T) {
 // TestConfirmRejected: a call that a person rejects is not run, not even by a
 // tool that asked for itself.
 func TestConfirmRejected(t *testing.T) {
-	var asking asker
+	var asking confirmingTool
 	e := testenv.New(t, nil)
 	key := e.Session(t, "app", "s", nil)
-	deploy(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: calling("f"), Tools: []tool.Tool{asking.tool("f")}}), nil)
-	outline(e.Host.Run(t.Context(), say(key, "go")))
-	got := outline(e.Host.Run(t.Context(), decide(key, map[string]any{"confirmed": false}, requests(t, e, key)...)))
+	deployApp(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: toolCallModel("f"), Tools: []tool.Tool{asking.withName("f")}}), nil)
+	formatRun(e.Host.Run(t.Context(), userMessage(key, "go")))
+	got := formatRun(e.Host.Run(t.Context(), decisionRequest(key, map[string]any{"confirmed": false}, confirmationIDs(t, e, key)...)))
 	if diff := cmp.Diff("a: f map[error:This tool call is rejected.]\na: done\n", got); diff != "" {
 		t.Errorf("Run() (-want +got):\n%s", diff)
 	}
@@ -114,17 +114,17 @@ func TestConfirmAfterCrash(t *testing.T) {
 	e := testenv.New(t, nil)
 	key := e.Session(t, "app", "s", nil)
 	runs := 0
-	pay := &action{name: "f", traits: tool.Capabilities{Confirm: always()}, run: func(context.Context, *tool.Call) (*tool.Result, error) {
+	pay := &testTool{name: "f", capabilities: tool.Capabilities{Confirm: alwaysConfirm()}, run: func(context.Context, *tool.Call) (*tool.Result, error) {
 		runs++
 		return nil, nil
 	}}
-	deploy(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: calling("f"), Tools: []tool.Tool{pay}}), nil)
-	outline(e.Host.Run(t.Context(), say(key, "go")))
-	approve := decide(key, map[string]any{"confirmed": true}, requests(t, e, key)...)
+	deployApp(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: toolCallModel("f"), Tools: []tool.Tool{pay}}), nil)
+	formatRun(e.Host.Run(t.Context(), userMessage(key, "go")))
+	approve := decisionRequest(key, map[string]any{"confirmed": true}, confirmationIDs(t, e, key)...)
 	for range e.Host.Run(t.Context(), approve) {
 		break
 	}
-	if diff := cmp.Diff("a: done\n", outline(e.Host.Run(t.Context(), approve))); diff != "" {
+	if diff := cmp.Diff("a: done\n", formatRun(e.Host.Run(t.Context(), approve))); diff != "" {
 		t.Errorf("Run() (-want +got):\n%s", diff)
 	}
 	if runs != 1 {
@@ -214,9 +214,9 @@ func TestConfirmInvalidAnswer(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			b := runtime.NewLLM("b", &runtime.LLMOptions{Model: saying("b")})
-			deploy(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: saying("a"), SubAgents: []runtime.Agent{b}}), nil)
-			got := outline(e.Host.Run(t.Context(), decide(key, map[string]any{"confirmed": true}, tt.ids...)))
+			b := runtime.NewLLM("b", &runtime.LLMOptions{Model: textModel("b")})
+			deployApp(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: textModel("a"), SubAgents: []runtime.Agent{b}}), nil)
+			got := formatRun(e.Host.Run(t.Context(), decisionRequest(key, map[string]any{"confirmed": true}, tt.ids...)))
 			if diff := cmp.Diff("error INVALID_REQUEST: "+tt.want+"\n", got); diff != "" {
 				t.Errorf("Run() (-want +got):\n%s", diff)
 			}
@@ -232,16 +232,16 @@ func TestConfirmHidden(t *testing.T) {
 	var seen []*genai.Content
 	e := testenv.New(t, nil)
 	key := e.Session(t, "app", "s", nil)
-	answer := calling("f")
-	deploy(t, e, runtime.NewLLM("a", &runtime.LLMOptions{
-		Model: answering(func(ctx context.Context, req *model.Request) (*genai.Content, error) {
+	answer := toolCallModel("f")
+	deployApp(t, e, runtime.NewLLM("a", &runtime.LLMOptions{
+		Model: modelFunc(func(ctx context.Context, req *model.Request) (*genai.Content, error) {
 			seen = req.Contents
 			return answer(ctx, req)
 		}),
-		Tools: []tool.Tool{new(asker).tool("f")},
+		Tools: []tool.Tool{new(confirmingTool).withName("f")},
 	}), nil)
-	outline(e.Host.Run(t.Context(), say(key, "go")))
-	outline(e.Host.Run(t.Context(), decide(key, map[string]any{"confirmed": true, "payload": "p"}, requests(t, e, key)...)))
+	formatRun(e.Host.Run(t.Context(), userMessage(key, "go")))
+	formatRun(e.Host.Run(t.Context(), decisionRequest(key, map[string]any{"confirmed": true, "payload": "p"}, confirmationIDs(t, e, key)...)))
 	want := []*genai.Content{
 		model.UserText("go"),
 		{Role: genai.RoleModel, Parts: []*genai.Part{{FunctionCall: &genai.FunctionCall{ID: "c0", Name: "f"}}}},

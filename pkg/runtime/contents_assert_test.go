@@ -19,8 +19,8 @@ type contentAssert struct {
 	Value any
 }
 
-// assertsFail plays the expectations that are a place and its value.
-func assertsFail(contents any, asserts []contentAssert) string {
+// failedAsserts plays the expectations that are a place and its value.
+func failedAsserts(contents any, asserts []contentAssert) string {
 	var failed []string
 	for _, a := range asserts {
 		inner, isLen := strings.CutPrefix(strings.TrimSuffix(a.Expr, ")"), "len(")
@@ -28,7 +28,7 @@ func assertsFail(contents any, asserts []contentAssert) string {
 		if !ok || a.Value == nil {
 			continue
 		}
-		got := placeIn(contents, path)
+		got := lookupPath(contents, path)
 		if list, ok := got.([]any); ok && isLen {
 			got = float64(len(list))
 		}
@@ -41,8 +41,8 @@ func assertsFail(contents any, asserts []contentAssert) string {
 
 var placeStep = regexp.MustCompile(`\[(\d+)\]|\.(\w+)`)
 
-// placeIn follows a path such as [0].parts[1].function_call.
-func placeIn(v any, path string) any {
+// lookupPath follows a path such as [0].parts[1].function_call.
+func lookupPath(v any, path string) any {
 	for _, m := range placeStep.FindAllStringSubmatch(path, -1) {
 		if m[1] != "" {
 			i, _ := strconv.Atoi(m[1])

@@ -13,8 +13,8 @@ import (
 	"agenthost/pkg/session"
 )
 
-// corpus opens a file of other people's test data.
-func corpus(t *testing.T, name string) []byte {
+// readCorpusFile opens a file of other people's test data.
+func readCorpusFile(t *testing.T, name string) []byte {
 	t.Helper()
 	dir := os.Getenv("AGENTHOST_CORPUS")
 	if dir == "" {
@@ -53,7 +53,7 @@ func TestContentsCorpus(t *testing.T) {
 		Model           any
 	}
 	var cases []contentCase
-	if err := json.Unmarshal(corpus(t, "contents.json"), &cases); err != nil {
+	if err := json.Unmarshal(readCorpusFile(t, "contents.json"), &cases); err != nil {
 		t.Fatal(err)
 	}
 	played := 0
@@ -73,9 +73,9 @@ func TestContentsCorpus(t *testing.T) {
 				events = append(events, ev)
 			}
 			_, keeps := c.Model.(map[string]any)
-			got := generic(t, seenBy(t, viewKey{agent: c.Agent, branch: c.Branch, keepIDs: keeps}, IncludeContents(c.IncludeContents), events))
-			diff := assertsFail(got, c.Asserts)
-			if want := generic(t, c.Expected); want != nil {
+			got := decodeGeneric(t, visibleContents(t, viewKey{agent: c.Agent, branch: c.Branch, keepIDs: keeps}, IncludeContents(c.IncludeContents), events))
+			diff := failedAsserts(got, c.Asserts)
+			if want := decodeGeneric(t, c.Expected); want != nil {
 				diff = cmp.Diff(want, got)
 			}
 			if differs := diff != ""; differs != containsAny(name, decided) {
@@ -97,9 +97,9 @@ func containsAny(s string, subs []string) bool {
 	return false
 }
 
-// seenBy takes the events in one by one, as a session grows: the contents must
+// visibleContents takes the events in one by one, as a session grows: the contents must
 // be the same as if they had been there from the start.
-func seenBy(t *testing.T, who viewKey, include IncludeContents, events []*session.Event) []byte {
+func visibleContents(t *testing.T, who viewKey, include IncludeContents, events []*session.Event) []byte {
 	t.Helper()
 	h := session.NewHistory(nil)
 	inv := &Invocation{
@@ -139,9 +139,9 @@ func encodeContents(t *testing.T, contents []*genai.Content) []byte {
 	return b
 }
 
-// generic is JSON without what two encoders may write differently: empty args
+// decodeGeneric is JSON without what two encoders may write differently: empty args
 // and responses.
-func generic(t *testing.T, b []byte) any {
+func decodeGeneric(t *testing.T, b []byte) any {
 	t.Helper()
 	var v any
 	if err := json.Unmarshal(b, &v); err != nil {

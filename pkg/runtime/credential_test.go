@@ -13,10 +13,10 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// caller is a tool that needs a credential.
-func caller(traits tool.Capabilities, keys *[]string) *action {
+// credentialTool is a tool that needs a credential.
+func credentialTool(traits tool.Capabilities, keys *[]string) *testTool {
 	config := map[string]any{"credentialKey": "crm", "authScheme": map[string]any{"type": "apiKey"}}
-	return &action{name: "f", traits: traits, run: func(_ context.Context, c *tool.Call) (*tool.Result, error) {
+	return &testTool{name: "f", capabilities: traits, run: func(_ context.Context, c *tool.Call) (*tool.Result, error) {
 		*keys = append(*keys, c.IdempotencyKey)
 		credential, ok := c.Credential(config)
 		if !ok {
@@ -42,7 +42,7 @@ func answerRequest(t *testing.T, e *testenv.Env, key session.Key, response map[s
 			}
 		}
 	}
-	req := say(key, "")
+	req := userMessage(key, "")
 	req.Message = &genai.Content{Parts: []*genai.Part{{FunctionResponse: &genai.FunctionResponse{
 		ID: last.ID, Name: last.Name, Response: response,
 	}}}}
@@ -56,12 +56,12 @@ func TestCredential(t *testing.T) {
 	var keys []string
 	e := testenv.New(t, nil)
 	key := e.Session(t, "app", "s", nil)
-	deploy(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: calling("f"), Tools: []tool.Tool{caller(tool.Capabilities{}, &keys)}}), nil)
+	deployApp(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: toolCallModel("f"), Tools: []tool.Tool{credentialTool(tool.Capabilities{}, &keys)}}), nil)
 	const asked = `{"author":"a","content":{"parts":[{"functionCall":{"args":{"authConfig":{"authScheme":{"type":"apiKey"},"credentialKey":"crm"},` +
 		`"functionCallId":"c0"},"id":"adk-00000006-0000-4000-8000-000000000000","name":"adk_request_credential"}}],"role":"user"},` +
 		`"longRunningToolIds":["adk-00000006-0000-4000-8000-000000000000"]}`
 	var lines []string
-	for ev, err := range e.Host.Run(t.Context(), say(key, "go")) {
+	for ev, err := range e.Host.Run(t.Context(), userMessage(key, "go")) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -70,13 +70,13 @@ func TestCredential(t *testing.T) {
 	if len(lines) != 3 || lines[1] != asked {
 		t.Fatalf("run that asks:\n%q\nwant as the second of three:\n%q", lines, asked)
 	}
-	got := outline(e.Host.Run(t.Context(), answerRequest(t, e, key, map[string]any{})))
+	got := formatRun(e.Host.Run(t.Context(), answerRequest(t, e, key, map[string]any{})))
 	want := "error INVALID_REQUEST: the answer to the credential adk-00000006-0000-4000-8000-000000000000 has no exchangedAuthCredential\n"
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("answer without a credential (-want +got):\n%s", diff)
 	}
 	given := map[string]any{"exchangedAuthCredential": map[string]any{"apiKey": "k"}, "credentialKey": "other"}
-	got = outline(e.Host.Run(t.Context(), answerRequest(t, e, key, given)))
+	got = formatRun(e.Host.Run(t.Context(), answerRequest(t, e, key, given)))
 	if diff := cmp.Diff("a: f map[with:k]\na: done\n", got); diff != "" {
 		t.Errorf("answer (-want +got):\n%s", diff)
 	}
@@ -95,11 +95,11 @@ func TestCredentialAfterApproval(t *testing.T) {
 	var keys []string
 	e := testenv.New(t, nil)
 	key := e.Session(t, "app", "s", nil)
-	confirmed := caller(tool.Capabilities{Confirm: always()}, &keys)
-	deploy(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: calling("f"), Tools: []tool.Tool{confirmed}}), nil)
-	outline(e.Host.Run(t.Context(), say(key, "go")))
-	got := outline(e.Host.Run(t.Context(), answerRequest(t, e, key, map[string]any{"confirmed": true})))
-	got += outline(e.Host.Run(t.Context(), answerRequest(t, e, key, map[string]any{"exchangedAuthCredential": map[string]any{"apiKey": "k"}})))
+	confirmed := credentialTool(tool.Capabilities{Confirm: alwaysConfirm()}, &keys)
+	deployApp(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: toolCallModel("f"), Tools: []tool.Tool{confirmed}}), nil)
+	formatRun(e.Host.Run(t.Context(), userMessage(key, "go")))
+	got := formatRun(e.Host.Run(t.Context(), answerRequest(t, e, key, map[string]any{"confirmed": true})))
+	got += formatRun(e.Host.Run(t.Context(), answerRequest(t, e, key, map[string]any{"exchangedAuthCredential": map[string]any{"apiKey": "k"}})))
 	want := "a: call adk_request_credential\na: f map[error:This tool call requires a credential, which the user is asked for.]\n" +
 		"a: f map[with:k]\na: done\n"
 	if diff := cmp.Diff(want, got); diff != "" {

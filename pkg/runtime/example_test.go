@@ -33,7 +33,7 @@ func Example() {
 		log.Fatal(err)
 	}
 	clerk := runtime.NewLLM("clerk", &runtime.LLMOptions{
-		Model: answering(askVAT), Tools: []tool.Tool{vat},
+		Model: modelFunc(askVAT), Tools: []tool.Tool{vat},
 		Instruction: runtime.NewInstruction("Compute what {user:name} asks.", nil),
 	})
 	app, err := runtime.NewApp("shop", clerk, nil)
@@ -45,7 +45,7 @@ func Example() {
 	if _, err := st.Sessions.Create(ctx, session.Key{App: "shop", User: "ana", ID: "s1"}, map[string]any{"user:name": "Ana"}); err != nil {
 		log.Fatal(err)
 	}
-	fmt.Print(outline(host.Run(ctx, &runtime.RunRequest{App: "shop", UserID: "ana", SessionID: "s1", Message: model.UserText("VAT of 200?")})))
+	fmt.Print(formatRun(host.Run(ctx, &runtime.RunRequest{App: "shop", UserID: "ana", SessionID: "s1", Message: model.UserText("VAT of 200?")})))
 	// Output:
 	// clerk: call vat
 	// clerk: vat map[result:42]
@@ -81,7 +81,7 @@ func Example_functions() {
 	app, problems := loader.New(&loader.Options{Functions: runtime.Functions{
 		Tools:         map[string]tool.Tool{"my_pkg.tools.roll_die": roll},
 		Callbacks:     map[string]runtime.Callbacks{"my_pkg.bye": {BeforeAgent: []runtime.AgentFunc{bye}}},
-		CodeExecutors: map[string]runtime.CodeExecutor{"upper": upper{}},
+		CodeExecutors: map[string]runtime.CodeExecutor{"upper": upperExecutor{}},
 	}}).Load(ctx, "testdata/examples/dice")
 	if app == nil {
 		log.Fatal(problems)
@@ -92,7 +92,7 @@ func Example_functions() {
 	}
 	defer host.Close()
 	for _, said := range []string{"roll", "shout", "bye"} {
-		fmt.Print(outline(host.Run(ctx, &runtime.RunRequest{
+		fmt.Print(formatRun(host.Run(ctx, &runtime.RunRequest{
 			App: "dice", UserID: "ana", SessionID: "s1", CreateSession: true, Message: model.UserText(said),
 		})))
 	}
@@ -108,11 +108,11 @@ func Example_functions() {
 	// croupier: Bye.
 }
 
-// upper is a code executor for the simplest of languages: a program says
+// upperExecutor is a code executor for the simplest of languages: a program says
 // itself aloud.
-type upper struct{}
+type upperExecutor struct{}
 
-func (upper) ExecuteCode(_ context.Context, _ *runtime.CallbackContext, code *runtime.Code) (*runtime.CodeResult, error) {
+func (upperExecutor) ExecuteCode(_ context.Context, _ *runtime.CallbackContext, code *runtime.Code) (*runtime.CodeResult, error) {
 	return &runtime.CodeResult{Stdout: strings.ToUpper(code.Source)}, nil
 }
 
@@ -146,7 +146,7 @@ func Example_folder() {
 		log.Fatal(err)
 	}
 	defer host.Close()
-	fmt.Print(outline(host.Run(ctx, &runtime.RunRequest{App: "hello", UserID: "ana", SessionID: "s1", CreateSession: true, Message: model.UserText("world")})))
+	fmt.Print(formatRun(host.Run(ctx, &runtime.RunRequest{App: "hello", UserID: "ana", SessionID: "s1", CreateSession: true, Message: model.UserText("world")})))
 	// Output:
 	// hello: Hello, world!
 }

@@ -85,11 +85,11 @@ func TestMissingValues(t *testing.T) {
 			dir := testenv.Files(t, "app", files)
 			e.Load(t, dir)
 			key := e.Session(t, "app", "s", nil)
-			got := strings.ReplaceAll(outline(e.Host.Run(t.Context(), say(key, "go"))), dir, "app")
+			got := strings.ReplaceAll(formatRun(e.Host.Run(t.Context(), userMessage(key, "go"))), dir, "app")
 			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Errorf("Run() without the value (-want +got):\n%s", diff)
 			}
-			again := rerun(t, e, key)
+			again := runAgain(t, e, key)
 			if strings.Contains(again, "user:key") {
 				t.Errorf("Run() with the value = %q, want no complaint about it", again)
 			}
@@ -97,9 +97,9 @@ func TestMissingValues(t *testing.T) {
 	}
 }
 
-func rerun(t *testing.T, e *testenv.Env, key session.Key) string {
+func runAgain(t *testing.T, e *testenv.Env, key session.Key) string {
 	t.Helper()
-	req := say(key, "again")
+	req := userMessage(key, "again")
 	req.StateDelta = map[string]any{"user:key": "value"}
-	return outline(e.Host.Run(t.Context(), req))
+	return formatRun(e.Host.Run(t.Context(), req))
 }

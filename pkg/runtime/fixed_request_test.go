@@ -51,7 +51,7 @@ func TestRequestSettings(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var asked []*genai.GenerateContentConfig
-			llm := answering(func(_ context.Context, req *model.Request) (*genai.Content, error) {
+			llm := modelFunc(func(_ context.Context, req *model.Request) (*genai.Content, error) {
 				asked = append(asked, req.Config)
 				return model.ModelText("ok"), nil
 			})

@@ -24,7 +24,7 @@ func TestInjectMissingValue(t *testing.T) {
 		"app.yaml":        []byte("models: {demo: {provider: scripted, script: s.yaml}}\n"),
 		"s.yaml":          []byte("- text: x\n"),
 	}))
-	got := outline(e.Host.Run(t.Context(), say(key, "x")))
+	got := formatRun(e.Host.Run(t.Context(), userMessage(key, "x")))
 	if !strings.HasPrefix(got, "error MISSING_VALUE: Context variable not found: `city`. (agent a, ") ||
 		!strings.HasSuffix(got, "root_agent.yaml:3:23; write {city?} if it may be missing)\n") {
 		t.Errorf("Run = %s", got)
@@ -57,12 +57,12 @@ func TestInstructionFunc(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			e := testenv.New(t, nil)
-			repeat := answering(func(_ context.Context, req *model.Request) (*genai.Content, error) {
+			repeat := modelFunc(func(_ context.Context, req *model.Request) (*genai.Content, error) {
 				text, _, _ := strings.Cut(req.Instruction(), "\n")
 				return model.ModelText(text), nil
 			})
-			deploy(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: repeat, InstructionProvider: runtime.NewInstructionProvider(tt.fn)}), nil)
-			got := outline(e.Host.Run(t.Context(), say(e.Session(t, "app", "s", map[string]any{"user:tier": "gold"}), "x")))
+			deployApp(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: repeat, InstructionProvider: runtime.NewInstructionProvider(tt.fn)}), nil)
+			got := formatRun(e.Host.Run(t.Context(), userMessage(e.Session(t, "app", "s", map[string]any{"user:tier": "gold"}), "x")))
 			if got != tt.want {
 				t.Errorf("Run() = %q, want %q", got, tt.want)
 			}

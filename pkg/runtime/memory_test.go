@@ -20,8 +20,8 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// remembered are the texts that a search finds, joined by bars.
-func remembered(t *testing.T, e *testenv.Env, key session.Key, query string) string {
+// searchMemories are the texts that a search finds, joined by bars.
+func searchMemories(t *testing.T, e *testenv.Env, key session.Key, query string) string {
 	t.Helper()
 	ms, err := e.Store.Memories.Search(t.Context(), key.App, key.User, store.MemoryQuery{Text: query})
 	if err != nil {
@@ -34,7 +34,7 @@ func remembered(t *testing.T, e *testenv.Env, key session.Key, query string) str
 	return strings.Join(texts, "|")
 }
 
-func agentRemembers(ctx context.Context, m *runtime.CallbackContext) (*genai.Content, error) {
+func addSessionToMemory(ctx context.Context, m *runtime.CallbackContext) (*genai.Content, error) {
 	return nil, m.Memories.AddSession(ctx)
 }
 
@@ -52,15 +52,15 @@ func TestCallbackAddsMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	agent := runtime.NewLLM("keeper", &runtime.LLMOptions{Tools: []tool.Tool{note}})
-	agent.Callbacks.AfterAgent = []runtime.AgentFunc{agentRemembers}
+	agent.Callbacks.AfterAgent = []runtime.AgentFunc{addSessionToMemory}
 	one := 1
 	config := runtime.DefaultRunConfig()
 	config.SessionWindow = &runtime.SessionWindow{NumRecentEvents: &one}
-	deploy(t, e, agent, &runtime.AppOptions{Model: calling("note"), Config: &config})
-	outline(e.Host.Run(t.Context(), say(key, "word one")))
-	outline(e.Host.Run(t.Context(), say(key, "word two")))
+	deployApp(t, e, agent, &runtime.AppOptions{Model: toolCallModel("note"), Config: &config})
+	formatRun(e.Host.Run(t.Context(), userMessage(key, "word one")))
+	formatRun(e.Host.Run(t.Context(), userMessage(key, "word two")))
 	want := "word of the tool|word two|word of the tool|word one"
-	if diff := cmp.Diff(want, remembered(t, e, key, "word")); diff != "" {
+	if diff := cmp.Diff(want, searchMemories(t, e, key, "word")); diff != "" {
 		t.Errorf("remembered (-want +got):\n%s", diff)
 	}
 }
@@ -76,31 +76,31 @@ func TestAgentToolRunNotInMemory(t *testing.T) {
 		found = len(ms)
 		return nil, errors.Join(err, m.Memories.AddSession(ctx), m.Memories.AddEvents(ctx, m.Session().Events()))
 	}
-	inner := runtime.NewLLM("helper", &runtime.LLMOptions{Model: saying("inner word")})
+	inner := runtime.NewLLM("helper", &runtime.LLMOptions{Model: textModel("inner word")})
 	inner.Callbacks.AfterAgent = []runtime.AgentFunc{look}
 	agentTool := runtime.NewAgentTool(inner, false)
 	root := runtime.NewLLM("root", &runtime.LLMOptions{Tools: []tool.Tool{agentTool}})
-	deploy(t, e, root, &runtime.AppOptions{Model: answering(func(_ context.Context, req *model.Request) (*genai.Content, error) {
+	deployApp(t, e, root, &runtime.AppOptions{Model: modelFunc(func(_ context.Context, req *model.Request) (*genai.Content, error) {
 		if len(model.ResponsesOf(req.Contents[len(req.Contents)-1])) > 0 {
 			return model.ModelText("done"), nil
 		}
 		return &genai.Content{Role: genai.RoleModel, Parts: []*genai.Part{{FunctionCall: &genai.FunctionCall{
 			Name: "helper", Args: map[string]any{"request": "say a word"},
 		}}}}, nil
-	}), Plugins: []*runtime.Plugin{addToMemory(t, slog.New(slog.DiscardHandler))}})
+	}), Plugins: []*runtime.Plugin{newAddToMemoryPlugin(t, slog.New(slog.DiscardHandler))}})
 	if err := e.Store.Memories.Add(t.Context(), key.App, key.User, &session.Memory{Content: model.UserText("old word")}); err != nil {
 		t.Fatal(err)
 	}
-	outline(e.Host.Run(t.Context(), say(key, "word one")))
+	formatRun(e.Host.Run(t.Context(), userMessage(key, "word one")))
 	if found != 1 {
 		t.Errorf("the inner agent found %d memories, want 1", found)
 	}
-	if diff := cmp.Diff("word one|old word", remembered(t, e, key, "word")); diff != "" {
+	if diff := cmp.Diff("word one|old word", searchMemories(t, e, key, "word")); diff != "" {
 		t.Errorf("remembered (-want +got):\n%s", diff)
 	}
 }
 
-func addToMemory(t *testing.T, logger *slog.Logger) *runtime.Plugin {
+func newAddToMemoryPlugin(t *testing.T, logger *slog.Logger) *runtime.Plugin {
 	t.Helper()
 	kind, ok := runtime.PluginKinds().Lookup("add_to_memory")
 	if !ok {
@@ -124,11 +124,11 @@ func TestAddToMemoryError(t *testing.T) {
 	key := e.Session(t, "app", "s", nil)
 	var log bytes.Buffer
 	ctx, cancel := context.WithCancel(t.Context())
-	deploy(t, e, runtime.NewLLM("keeper", nil), &runtime.AppOptions{
-		Model:   saying("done"),
-		Plugins: []*runtime.Plugin{{Name: "first", AfterRun: func(context.Context, *runtime.Invocation) error { cancel(); return nil }}, addToMemory(t, slog.New(slog.NewTextHandler(&log, nil)))},
+	deployApp(t, e, runtime.NewLLM("keeper", nil), &runtime.AppOptions{
+		Model:   textModel("done"),
+		Plugins: []*runtime.Plugin{{Name: "first", AfterRun: func(context.Context, *runtime.Invocation) error { cancel(); return nil }}, newAddToMemoryPlugin(t, slog.New(slog.NewTextHandler(&log, nil)))},
 	})
-	if got := outline(e.Host.Run(ctx, say(key, "word"))); got != "keeper: done\n" {
+	if got := formatRun(e.Host.Run(ctx, userMessage(key, "word"))); got != "keeper: done\n" {
 		t.Errorf("run = %s", got)
 	}
 	const want = `level=WARN msg="adding a run to the memory" app=app revision="" session=s invocation=e-`

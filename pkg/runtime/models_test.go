@@ -17,12 +17,12 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// answering is a model made of a function.
-type answering func(ctx context.Context, req *model.Request) (*genai.Content, error)
+// modelFunc is a model made of a function.
+type modelFunc func(ctx context.Context, req *model.Request) (*genai.Content, error)
 
-func (answering) Name() string { return "answering" }
+func (modelFunc) Name() string { return "answering" }
 
-func (f answering) Generate(ctx context.Context, req *model.Request) iter.Seq2[*model.Response, error] {
+func (f modelFunc) Generate(ctx context.Context, req *model.Request) iter.Seq2[*model.Response, error] {
 	return func(yield func(*model.Response, error) bool) {
 		c, err := f(ctx, req)
 		if err != nil {
@@ -33,13 +33,13 @@ func (f answering) Generate(ctx context.Context, req *model.Request) iter.Seq2[*
 	}
 }
 
-// saying answers the same text each time.
-func saying(text string) answering {
+// textModel answers the same text each time.
+func textModel(text string) modelFunc {
 	return func(context.Context, *model.Request) (*genai.Content, error) { return model.ModelText(text), nil }
 }
 
-// calling calls functions once in a run, then says "done".
-func calling(names ...string) answering {
+// toolCallModel calls functions once in a run, then says "done".
+func toolCallModel(names ...string) modelFunc {
 	return func(_ context.Context, req *model.Request) (*genai.Content, error) {
 		if len(model.ResponsesOf(req.Contents[len(req.Contents)-1])) > 0 {
 			return model.ModelText("done"), nil
@@ -52,8 +52,8 @@ func calling(names ...string) answering {
 	}
 }
 
-// telling answers with the conversation that it was sent.
-func telling(_ context.Context, req *model.Request) (*genai.Content, error) {
+// echoRequest answers with the conversation that it was sent.
+func echoRequest(_ context.Context, req *model.Request) (*genai.Content, error) {
 	var b strings.Builder
 	for _, c := range req.Contents {
 		fmt.Fprintf(&b, "<%s:", c.Role)
@@ -78,38 +78,38 @@ func telling(_ context.Context, req *model.Request) (*genai.Content, error) {
 }
 
 func TestSeen(t *testing.T) {
-	testenv.Transcripts(t, "testdata/seen", func() *loader.Options { return &loader.Options{Model: answering(telling)} })
+	testenv.Transcripts(t, "testdata/seen", func() *loader.Options { return &loader.Options{Model: modelFunc(echoRequest)} })
 }
 
-// action is a tool made of a function.
-type action struct {
-	name   string
-	traits tool.Capabilities
-	run    func(ctx context.Context, call *tool.Call) (*tool.Result, error)
+// testTool is a tool made of a function.
+type testTool struct {
+	name         string
+	capabilities tool.Capabilities
+	run          func(ctx context.Context, call *tool.Call) (*tool.Result, error)
 }
 
-func (a *action) Declaration() *genai.FunctionDeclaration {
+func (a *testTool) Declaration() *genai.FunctionDeclaration {
 	return &genai.FunctionDeclaration{Name: a.name}
 }
 
-func (a *action) Capabilities() tool.Capabilities { return a.traits }
+func (a *testTool) Capabilities() tool.Capabilities { return a.capabilities }
 
-func (a *action) Run(ctx context.Context, call *tool.Call) (*tool.Result, error) {
+func (a *testTool) Run(ctx context.Context, call *tool.Call) (*tool.Result, error) {
 	return a.run(ctx, call)
 }
 
-// custom is an agent made of a function.
-type custom struct {
+// testAgent is an agent made of a function.
+type testAgent struct {
 	runtime.Base
 	run func(ctx context.Context, inv *runtime.Invocation) runtime.Events
 }
 
-func (c *custom) Run(ctx context.Context, inv *runtime.Invocation) runtime.Events {
+func (c *testAgent) Run(ctx context.Context, inv *runtime.Invocation) runtime.Events {
 	return c.run(ctx, inv)
 }
 
-// deploy puts an app named app into the environment's host.
-func deploy(t *testing.T, e *testenv.Env, root runtime.Agent, opts *runtime.AppOptions) *runtime.App {
+// deployApp puts an app named app into the environment's host.
+func deployApp(t *testing.T, e *testenv.Env, root runtime.Agent, opts *runtime.AppOptions) *runtime.App {
 	t.Helper()
 	app, err := runtime.NewApp("app", root, opts)
 	if err != nil {
@@ -119,12 +119,12 @@ func deploy(t *testing.T, e *testenv.Env, root runtime.Agent, opts *runtime.AppO
 	return app
 }
 
-func say(key session.Key, text string) *runtime.RunRequest {
+func userMessage(key session.Key, text string) *runtime.RunRequest {
 	return &runtime.RunRequest{App: key.App, UserID: key.User, SessionID: key.ID, Message: model.UserText(text)}
 }
 
-// outline is a run as texts, calls, answers and the error at its end.
-func outline(events runtime.Events) string {
+// formatRun is a run as texts, calls, answers and the error at its end.
+func formatRun(events runtime.Events) string {
 	var b strings.Builder
 	for ev, err := range events {
 		if err != nil {
@@ -132,12 +132,12 @@ func outline(events runtime.Events) string {
 			fmt.Fprintf(&b, "error %s: %s\n", re.Code, re.Message)
 			break
 		}
-		b.WriteString(eventOutline(ev) + "\n")
+		b.WriteString(formatEvent(ev) + "\n")
 	}
 	return b.String()
 }
 
-func eventOutline(ev *session.Event) string {
+func formatEvent(ev *session.Event) string {
 	s := ev.Author + ":"
 	if ev.Content == nil {
 		return s + " " + ev.ErrorCode
@@ -159,7 +159,7 @@ func eventOutline(ev *session.Event) string {
 	return s
 }
 
-func authors(t *testing.T, e *testenv.Env, key session.Key) string {
+func storedAuthors(t *testing.T, e *testenv.Env, key session.Key) string {
 	t.Helper()
 	sess, err := e.Store.Sessions.Get(t.Context(), key, nil)
 	if err != nil {

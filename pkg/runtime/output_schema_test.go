@@ -14,10 +14,10 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// mixing is a model that takes tools and a schema in one request.
-type mixing struct{ answering }
+// mixingModel is a model that takes tools and a schema in one request.
+type mixingModel struct{ modelFunc }
 
-func (mixing) MixesToolsAndSchema() bool { return true }
+func (mixingModel) MixesToolsAndSchema() bool { return true }
 
 func numberSchema(t *testing.T) *tool.Schema {
 	t.Helper()
@@ -32,7 +32,7 @@ func numberSchema(t *testing.T) *tool.Schema {
 // the schema stands in the request where it may, else there is a tool for it
 // and a sentence about it.
 func TestOutputSchemaRequest(t *testing.T) {
-	noop := &action{name: "noop"}
+	noop := &testTool{name: "noop"}
 	for _, tt := range []struct {
 		name  string
 		tools []tool.Tool
@@ -49,18 +49,18 @@ func TestOutputSchemaRequest(t *testing.T) {
 			e := testenv.New(t, nil)
 			key := e.Session(t, "app", "s", nil)
 			var got string
-			listen := answering(func(_ context.Context, req *model.Request) (*genai.Content, error) {
-				got = shapeOf(req)
+			listen := modelFunc(func(_ context.Context, req *model.Request) (*genai.Content, error) {
+				got = formatRequest(req)
 				return model.ModelText("7"), nil
 			})
 			llm := model.LLM(listen)
 			if tt.mixes {
-				llm = mixing{listen}
+				llm = mixingModel{listen}
 			}
-			deploy(t, e, runtime.NewLLM("a", &runtime.LLMOptions{
+			deployApp(t, e, runtime.NewLLM("a", &runtime.LLMOptions{
 				Model: llm, Tools: tt.tools, SubAgents: tt.subs, OutputSchema: numberSchema(t),
 			}), nil)
-			outline(e.Host.Run(t.Context(), say(key, "x")))
+			formatRun(e.Host.Run(t.Context(), userMessage(key, "x")))
 			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Errorf("request (-want +got):\n%s", diff)
 			}
@@ -68,8 +68,8 @@ func TestOutputSchemaRequest(t *testing.T) {
 	}
 }
 
-// shapeOf names what a request says about tools and the answer's schema.
-func shapeOf(req *model.Request) string {
+// formatRequest names what a request says about tools and the answer's schema.
+func formatRequest(req *model.Request) string {
 	var words []string
 	if s, ok := req.Config.ResponseJsonSchema.(map[string]any); ok {
 		words = append(words, "schema", s["type"].(string), req.Config.ResponseMIMEType)
@@ -88,7 +88,7 @@ func shapeOf(req *model.Request) string {
 
 func TestOutputSchemaToolNameTaken(t *testing.T) {
 	_, err := runtime.NewApp("app", runtime.NewLLM("a", &runtime.LLMOptions{
-		Model: saying("7"), OutputSchema: numberSchema(t), Tools: []tool.Tool{&action{name: "set_model_response"}},
+		Model: textModel("7"), OutputSchema: numberSchema(t), Tools: []tool.Tool{&testTool{name: "set_model_response"}},
 	}), nil)
 	want := "app app: agent a has a tool named set_model_response, a name that is reserved for its output_schema"
 	if err == nil || err.Error() != want {

@@ -18,12 +18,12 @@ import (
 func TestPending(t *testing.T) {
 	e := testenv.New(t, nil)
 	key := e.Session(t, "app", "s", nil)
-	deploy(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: calling("f", "g"), Tools: []tool.Tool{new(asker).tool("f"), new(asker).tool("g")}}), nil)
-	outline(e.Host.Run(t.Context(), say(key, "go")))
-	ids := requests(t, e, key)
-	outline(e.Host.Run(t.Context(), decide(key, map[string]any{"confirmed": false}, ids[0])))
-	outline(e.Host.Run(t.Context(), say(key, "again")))
-	ids = append(ids[1:2], requests(t, e, key)[2:]...)
+	deployApp(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: toolCallModel("f", "g"), Tools: []tool.Tool{new(confirmingTool).withName("f"), new(confirmingTool).withName("g")}}), nil)
+	formatRun(e.Host.Run(t.Context(), userMessage(key, "go")))
+	ids := confirmationIDs(t, e, key)
+	formatRun(e.Host.Run(t.Context(), decisionRequest(key, map[string]any{"confirmed": false}, ids[0])))
+	formatRun(e.Host.Run(t.Context(), userMessage(key, "again")))
+	ids = append(ids[1:2], confirmationIDs(t, e, key)[2:]...)
 	sess, err := e.Store.Sessions.Get(t.Context(), key, nil)
 	if err != nil {
 		t.Fatal(err)

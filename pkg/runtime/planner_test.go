@@ -13,8 +13,8 @@ import (
 	"agenthost/pkg/loader"
 )
 
-// asked plays one message to an agent and returns the bodies of the requests.
-func asked(t *testing.T, yaml string, replies ...fakegemini.Reply) []map[string]any {
+// requestBodies plays one message to an agent and returns the bodies of the requests.
+func requestBodies(t *testing.T, yaml string, replies ...fakegemini.Reply) []map[string]any {
 	t.Helper()
 	fake := fakegemini.New()
 	defer fake.Close()
@@ -26,7 +26,7 @@ func asked(t *testing.T, yaml string, replies ...fakegemini.Reply) []map[string]
 		"root_agent.yaml": []byte(yaml),
 		".env":            []byte("GOOGLE_API_KEY=k\nGOOGLE_GEMINI_BASE_URL=" + fake.URL() + "\n"),
 	}))
-	outline(e.Host.Run(t.Context(), say(e.Session(t, "app", "s", nil), "hi")))
+	formatRun(e.Host.Run(t.Context(), userMessage(e.Session(t, "app", "s", nil), "hi")))
 	var bodies []map[string]any
 	for _, r := range fake.Requests() {
 		bodies = append(bodies, r.Body)
@@ -38,7 +38,7 @@ func asked(t *testing.T, yaml string, replies ...fakegemini.Reply) []map[string]
 // agent's settings, whose other fields stay (adk-python
 // planners/built_in_planner.py).
 func TestPlannerBuiltIn(t *testing.T) {
-	bodies := asked(t, `
+	bodies := requestBodies(t, `
 name: a
 model: gemini-x
 instruction: Help.
@@ -59,7 +59,7 @@ planner: {built_in: {thinking_config: {include_thoughts: true, thinking_budget: 
 // not as a thought (adk-python flows/llm_flows/_nl_planning.py); what it is told
 // of planning follows the instruction.
 func TestPlannerShowsPlan(t *testing.T) {
-	bodies := asked(t, `
+	bodies := requestBodies(t, `
 name: a
 model: gemini-x
 instruction: Help.

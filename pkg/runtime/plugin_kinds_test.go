@@ -53,16 +53,16 @@ DEBUG run ends`},
 				"app.yaml":         []byte("models: {demo: {provider: scripted, script: demo.script.yaml}}\nplugins: [" + tt.settings + "]\n"),
 				"demo.script.yaml": []byte("- when: step == 0\n  calls: [{name: pick, args: {n: 7}}]\n- text: \"all {user}\"\n"),
 			}))
-			outline(e.Host.Run(t.Context(), say(e.Session(t, "app", "s", nil), "secret")))
-			if diff := cmp.Diff(tt.want, logged(log.String())); diff != "" {
+			formatRun(e.Host.Run(t.Context(), userMessage(e.Session(t, "app", "s", nil), "secret")))
+			if diff := cmp.Diff(tt.want, formatLog(log.String())); diff != "" {
 				t.Errorf("log (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
-// logged is level, message and content of each line.
-func logged(log string) string {
+// formatLog is level, message and content of each line.
+func formatLog(log string) string {
 	line := regexp.MustCompile(`level=(\w+) msg="?([\w ]+?)"? app=.*?(?: content=(.*))?$`)
 	var out []string
 	for l := range strings.Lines(log) {

@@ -19,19 +19,19 @@ import (
 )
 
 // A record is a list that many may write to.
-type record struct {
+type callLog struct {
 	mu    sync.Mutex
 	lines []string
 }
 
-func (r *record) add(format string, args ...any) {
+func (r *callLog) add(format string, args ...any) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.lines = append(r.lines, fmt.Sprintf(format, args...))
 }
 
-// noting is a plugin that notes all that it is asked, and answers nothing.
-func noting(r *record) *runtime.Plugin {
+// loggingPlugin is a plugin that notes all that it is asked, and answers nothing.
+func loggingPlugin(r *callLog) *runtime.Plugin {
 	around := func(hook string) []runtime.AgentFunc {
 		return []runtime.AgentFunc{func(_ context.Context, m *runtime.CallbackContext) (*genai.Content, error) {
 			r.add("%s %s", hook, m.Agent().Name())
@@ -68,7 +68,7 @@ func noting(r *record) *runtime.Plugin {
 			return nil, nil
 		},
 		OnEvent: func(_ context.Context, _ *runtime.Invocation, ev *session.Event) (*session.Event, error) {
-			r.add("on_event %s", eventOutline(ev))
+			r.add("on_event %s", formatEvent(ev))
 			return nil, nil
 		},
 		AfterRun: func(_ context.Context, inv *runtime.Invocation) error {
@@ -85,17 +85,17 @@ func noting(r *record) *runtime.Plugin {
 func TestPluginOrder(t *testing.T) {
 	e := testenv.New(t, nil)
 	key := e.Session(t, "app", "s", nil)
-	r := &record{}
-	expert := runtime.NewAgentTool(runtime.NewLLM("expert", &runtime.LLMOptions{Model: saying("wise")}), false)
-	ask := answering(func(_ context.Context, req *model.Request) (*genai.Content, error) {
+	r := &callLog{}
+	expert := runtime.NewAgentTool(runtime.NewLLM("expert", &runtime.LLMOptions{Model: textModel("wise")}), false)
+	ask := modelFunc(func(_ context.Context, req *model.Request) (*genai.Content, error) {
 		if len(model.ResponsesOf(req.Contents[len(req.Contents)-1])) > 0 {
 			return model.ModelText("done"), nil
 		}
 		call := &genai.FunctionCall{ID: "c", Name: "expert", Args: map[string]any{"request": "why"}}
 		return &genai.Content{Role: genai.RoleModel, Parts: []*genai.Part{{FunctionCall: call}}}, nil
 	})
-	deploy(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: ask, Tools: []tool.Tool{expert}}), &runtime.AppOptions{Plugins: []*runtime.Plugin{noting(r)}})
-	outline(e.Host.Run(t.Context(), say(key, "go")))
+	deployApp(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: ask, Tools: []tool.Tool{expert}}), &runtime.AppOptions{Plugins: []*runtime.Plugin{loggingPlugin(r)}})
+	formatRun(e.Host.Run(t.Context(), userMessage(key, "go")))
 	e.Host.Remove("app")
 	want := `on_user_message go
 before_run a
@@ -129,9 +129,9 @@ close`
 // answer is the last.
 func TestPluginAnswers(t *testing.T) {
 	speaks := func(name string) *runtime.Plugin {
-		return &runtime.Plugin{Name: name, Callbacks: runtime.Callbacks{BeforeAgent: []runtime.AgentFunc{agentSays(name)}}}
+		return &runtime.Plugin{Name: name, Callbacks: runtime.Callbacks{BeforeAgent: []runtime.AgentFunc{replyAsAgent(name)}}}
 	}
-	quiet := &runtime.Plugin{Name: "quiet", Callbacks: runtime.Callbacks{BeforeAgent: []runtime.AgentFunc{agentSays("")}}}
+	quiet := &runtime.Plugin{Name: "quiet", Callbacks: runtime.Callbacks{BeforeAgent: []runtime.AgentFunc{replyAsAgent("")}}}
 	replacing := func(with *session.Event) *runtime.Plugin {
 		return &runtime.Plugin{Name: "replacing", OnEvent: func(context.Context, *runtime.Invocation, *session.Event) (*session.Event, error) {
 			return with, nil
@@ -191,12 +191,12 @@ func TestPluginAnswers(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			e := testenv.New(t, nil)
 			key := e.Session(t, "app", "s", nil)
-			own := runtime.Callbacks{BeforeAgent: []runtime.AgentFunc{agentSays("own")}}
-			deploy(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: saying("hi"), Callbacks: own}), &runtime.AppOptions{Plugins: tt.plugins})
-			if diff := cmp.Diff(tt.want, outline(e.Host.Run(t.Context(), say(key, "secret")))); diff != "" {
+			own := runtime.Callbacks{BeforeAgent: []runtime.AgentFunc{replyAsAgent("own")}}
+			deployApp(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: textModel("hi"), Callbacks: own}), &runtime.AppOptions{Plugins: tt.plugins})
+			if diff := cmp.Diff(tt.want, formatRun(e.Host.Run(t.Context(), userMessage(key, "secret")))); diff != "" {
 				t.Errorf("Run() (-want +got):\n%s", diff)
 			}
-			if got := authors(t, e, key); got != tt.stored {
+			if got := storedAuthors(t, e, key); got != tt.stored {
 				t.Errorf("stored = %q, want %q", got, tt.stored)
 			}
 			sess, err := e.Store.Sessions.Get(t.Context(), key, nil)
@@ -219,9 +219,9 @@ func TestPluginAnswers(t *testing.T) {
 func TestAfterRunSkippedOnError(t *testing.T) {
 	e := testenv.New(t, nil)
 	key := e.Session(t, "app", "s", nil)
-	r := &record{}
-	deploy(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: answering(failing)}), &runtime.AppOptions{Plugins: []*runtime.Plugin{noting(r)}})
-	outline(e.Host.Run(t.Context(), say(key, "go")))
+	r := &callLog{}
+	deployApp(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: modelFunc(failingModel)}), &runtime.AppOptions{Plugins: []*runtime.Plugin{loggingPlugin(r)}})
+	formatRun(e.Host.Run(t.Context(), userMessage(key, "go")))
 	if got := strings.Join(r.lines, "\n"); strings.Contains(got, "after_run") {
 		t.Errorf("after a failure the plugin was asked:\n%s", got)
 	}
@@ -237,7 +237,7 @@ func TestPluginNames(t *testing.T) {
 		{"none", []*runtime.Plugin{{}}, "app x: plugin name is required"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			_, err := runtime.NewApp("x", runtime.NewLLM("a", nil), &runtime.AppOptions{Model: saying("hi"), Plugins: tt.plugins})
+			_, err := runtime.NewApp("x", runtime.NewLLM("a", nil), &runtime.AppOptions{Model: textModel("hi"), Plugins: tt.plugins})
 			if err == nil || err.Error() != tt.want {
 				t.Errorf("NewApp() = %v, want %s", err, tt.want)
 			}

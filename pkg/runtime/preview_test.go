@@ -36,7 +36,7 @@ func previewEnv(t *testing.T) (*testenv.Env, session.Key) {
 		"demo.script.yaml": []byte("- text: \"I am {agent}\""),
 	}))
 	key := e.Session(t, "app", "s", map[string]any{"user:name": "Ana", "tone": "kind"})
-	outline(e.Host.Run(t.Context(), say(key, "hi")))
+	formatRun(e.Host.Run(t.Context(), userMessage(key, "hi")))
 	return e, key
 }
 
@@ -143,7 +143,7 @@ func TestPreview(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			e, key := previewEnv(t)
-			before := authors(t, e, key)
+			before := storedAuthors(t, e, key)
 			req := &runtime.PreviewRequest{App: key.App, UserID: key.User, SessionID: key.ID}
 			tt.edit(req)
 			p, err := e.Host.Preview(t.Context(), req)
@@ -157,7 +157,7 @@ func TestPreview(t *testing.T) {
 			if diff := cmp.Diff(tt.want, string(got)); diff != "" {
 				t.Errorf("Preview() (-want +got):\n%s", diff)
 			}
-			if after := authors(t, e, key); after != before {
+			if after := storedAuthors(t, e, key); after != before {
 				t.Errorf("stored %q after a preview, want %q", after, before)
 			}
 			sess, err := e.Store.Sessions.Get(t.Context(), key, nil)

@@ -19,7 +19,7 @@ import (
 func TestResumeAfterFailure(t *testing.T) {
 	var tried []string
 	noting := func(name string, fails int) tool.Tool {
-		return &action{name: name, traits: tool.Capabilities{FailOnError: true}, run: func(_ context.Context, call *tool.Call) (*tool.Result, error) {
+		return &testTool{name: name, capabilities: tool.Capabilities{FailOnError: true}, run: func(_ context.Context, call *tool.Call) (*tool.Result, error) {
 			tried = append(tried, name+" "+call.IdempotencyKey)
 			if fails--; fails >= 0 {
 				return nil, errors.New("no ships")
@@ -29,17 +29,17 @@ func TestResumeAfterFailure(t *testing.T) {
 	}
 	e := testenv.New(t, nil)
 	key := e.Session(t, "app", "s", nil)
-	root := runtime.NewLLM("a", &runtime.LLMOptions{Model: calling("look", "ship"), Tools: []tool.Tool{noting("look", 0), noting("ship", 1)}})
+	root := runtime.NewLLM("a", &runtime.LLMOptions{Model: toolCallModel("look", "ship"), Tools: []tool.Tool{noting("look", 0), noting("ship", 1)}})
 	config := runtime.DefaultRunConfig()
 	config.ToolThreadPoolConfig = &runtime.ToolPool{MaxWorkers: 1}
-	deploy(t, e, root, &runtime.AppOptions{Resumable: true, Config: &config})
-	got := outline(e.Host.Run(t.Context(), say(key, "go")))
+	deployApp(t, e, root, &runtime.AppOptions{Resumable: true, Config: &config})
+	got := formatRun(e.Host.Run(t.Context(), userMessage(key, "go")))
 	sess, err := e.Store.Sessions.Get(t.Context(), key, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	again := &runtime.RunRequest{App: key.App, UserID: key.User, SessionID: key.ID, InvocationID: sess.Events()[0].InvocationID}
-	got += "resumed\n" + outline(e.Host.Run(t.Context(), again))
+	got += "resumed\n" + formatRun(e.Host.Run(t.Context(), again))
 	want := `a: call look call ship
 a: look map[ok:true]
 a: ship map[error:tool ship of agent a failed: no ships]

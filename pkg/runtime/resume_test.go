@@ -34,14 +34,14 @@ func TestResume(t *testing.T) {
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
 			c := readConversation(t, file)
-			whole := c.play(t, nil)
-			want := c.lines(t, whole)
+			whole := c.replay(t, nil)
+			want := c.formatEvents(t, whole)
 			if !slices.ContainsFunc(whole, func(ev *session.Event) bool { return ev.Actions.EndOfAgent }) {
 				t.Fatalf("the conversation never ended:\n%s", strings.Join(want, "\n"))
 			}
 			for cut := 1; cut <= len(whole); cut++ {
-				got := c.play(t, whole[:cut])
-				if diff := cmp.Diff(want, c.lines(t, got)); diff != "" {
+				got := c.replay(t, whole[:cut])
+				if diff := cmp.Diff(want, c.formatEvents(t, got)); diff != "" {
 					t.Fatalf("cut off behind event %d of %d (-whole +resumed):\n%s\nwhole:\n%s", cut, len(whole), diff, strings.Join(want, "\n"))
 				}
 				c.service.checkKeys(t, got)
@@ -52,12 +52,12 @@ func TestResume(t *testing.T) {
 
 type conversation struct {
 	files map[string][]byte
-	// said are the user's messages: a text, or {"answer": TOOL, "response": …}
+	// inputs are the user's messages: a text, or {"answer": TOOL, "response": …}
 	// for the call of that tool which is open.
-	said []string
+	inputs []string
 	// unordered is a conversation with parallel branches.
 	unordered bool
-	service   *service
+	service   *idempotencyServer
 }
 
 func readConversation(t *testing.T, file string) *conversation {
@@ -68,7 +68,7 @@ func readConversation(t *testing.T, file string) *conversation {
 	c := &conversation{files: map[string][]byte{}, service: newService(t), unordered: strings.Contains(file, "parallel")}
 	for _, f := range ar.Files {
 		if f.Name == "input" {
-			c.said = strings.Split(strings.TrimSpace(string(f.Data)), "\n")
+			c.inputs = strings.Split(strings.TrimSpace(string(f.Data)), "\n")
 			continue
 		}
 		c.files[f.Name] = []byte(strings.ReplaceAll(string(f.Data), "SERVICE", c.service.URL))
@@ -76,9 +76,9 @@ func readConversation(t *testing.T, file string) *conversation {
 	return c
 }
 
-// play plays the conversation in a new host, from the events of an earlier one
+// replay plays the conversation in a new host, from the events of an earlier one
 // on, and returns all that is stored.
-func (c *conversation) play(t *testing.T, before []*session.Event) []*session.Event {
+func (c *conversation) replay(t *testing.T, before []*session.Event) []*session.Event {
 	e := testenv.New(t, &testenv.Options{FirstID: 1000 * (len(before) + 1)})
 	e.Load(t, testenv.Files(t, "app", c.files))
 	key := e.Session(t, "app", "s", nil)
@@ -100,11 +100,11 @@ func (c *conversation) play(t *testing.T, before []*session.Event) []*session.Ev
 	if heard > 0 {
 		c.run(t, e, &runtime.RunRequest{App: "app", UserID: key.User, SessionID: key.ID, InvocationID: before[len(before)-1].InvocationID})
 	}
-	for _, said := range c.said[heard:] {
+	for _, said := range c.inputs[heard:] {
 		req := &runtime.RunRequest{App: "app", UserID: key.User, SessionID: key.ID}
 		req.Message = model.UserText(said)
 		if strings.HasPrefix(said, "{") {
-			req.Message = answerTo(t, e, key, said)
+			req.Message = answerOpenCall(t, e, key, said)
 		}
 		c.run(t, e, req)
 	}
@@ -123,8 +123,8 @@ func (c *conversation) run(t *testing.T, e *testenv.Env, req *runtime.RunRequest
 	}
 }
 
-// answerTo answers the open call of a tool.
-func answerTo(t *testing.T, e *testenv.Env, key session.Key, said string) *genai.Content {
+// answerOpenCall answers the open call of a tool.
+func answerOpenCall(t *testing.T, e *testenv.Env, key session.Key, said string) *genai.Content {
 	var a struct {
 		Answer   string
 		Response map[string]any
@@ -152,9 +152,9 @@ func answerTo(t *testing.T, e *testenv.Env, key session.Key, said string) *genai
 // madeID are the ids of calls that the runtime made.
 var madeID = regexp.MustCompile(`adk-[0-9a-z-]+`)
 
-// lines are the events as text, without ids. Those of parallel branches are in
+// formatEvents are the events as text, without ids. Those of parallel branches are in
 // no order, and a workflow's own notes on the way depend on it.
-func (c *conversation) lines(t *testing.T, events []*session.Event) []string {
+func (c *conversation) formatEvents(t *testing.T, events []*session.Event) []string {
 	var all []string
 	for _, ev := range events {
 		if c.unordered && ev.Actions.AgentState["tasks"] != nil {
@@ -169,14 +169,14 @@ func (c *conversation) lines(t *testing.T, events []*session.Event) []string {
 }
 
 // A service answers every call and keeps the key that each came with.
-type service struct {
+type idempotencyServer struct {
 	*httptest.Server
 	mu   sync.Mutex
 	keys map[string]int
 }
 
-func newService(t *testing.T) *service {
-	s := &service{keys: map[string]int{}}
+func newService(t *testing.T) *idempotencyServer {
+	s := &idempotencyServer{keys: map[string]int{}}
 	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.mu.Lock()
 		s.keys[r.Header.Get("Idempotency-Key")]++
@@ -189,7 +189,7 @@ func newService(t *testing.T) *service {
 
 // checkKeys wants every call of the tool lookup to have reached the service
 // with its key.
-func (s *service) checkKeys(t *testing.T, events []*session.Event) {
+func (s *idempotencyServer) checkKeys(t *testing.T, events []*session.Event) {
 	t.Helper()
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -16,9 +16,9 @@ import (
 	"agenthost/pkg/session"
 )
 
-// shelf builds apps of any revision but those named gone and broken; each says
+// revisionLoader builds apps of any revision but those named gone and broken; each says
 // its revision and how many calls it has heard answers of.
-type shelf struct {
+type revisionLoader struct {
 	*testing.T
 	policy        runtime.SessionPolicy
 	keep          int
@@ -26,7 +26,7 @@ type shelf struct {
 	built, closed atomic.Int32
 }
 
-func (s *shelf) app(_ context.Context, name, revision string) (*runtime.App, error) {
+func (s *revisionLoader) load(_ context.Context, name, revision string) (*runtime.App, error) {
 	switch revision {
 	case "gone":
 		return nil, fmt.Errorf("revision gone: %w", session.ErrNotFound)
@@ -35,7 +35,7 @@ func (s *shelf) app(_ context.Context, name, revision string) (*runtime.App, err
 	}
 	s.built.Add(1)
 	return runtime.NewApp(name, runtime.NewLLM("a", nil), &runtime.AppOptions{
-		Model: answering(func(_ context.Context, req *model.Request) (*genai.Content, error) {
+		Model: modelFunc(func(_ context.Context, req *model.Request) (*genai.Content, error) {
 			return model.ModelText("revision " + revision), nil
 		}),
 		Revision: revision, Reload: &runtime.ReloadConfig{Sessions: s.policy, KeepRevisions: s.keep}, Resumable: s.resumable,
@@ -43,26 +43,26 @@ func (s *shelf) app(_ context.Context, name, revision string) (*runtime.App, err
 	})
 }
 
-func newShelf(t *testing.T, policy runtime.SessionPolicy) (*shelf, *testenv.Env) {
-	s := &shelf{T: t, policy: policy, keep: 2}
+func newRevisionLoader(t *testing.T, policy runtime.SessionPolicy) (*revisionLoader, *testenv.Env) {
+	s := &revisionLoader{T: t, policy: policy, keep: 2}
 	e := testenv.New(t, nil)
-	e.Host = runtime.NewHost(e.Store, &runtime.Options{LoadRevision: s.app})
+	e.Host = runtime.NewHost(e.Store, &runtime.Options{LoadRevision: s.load})
 	t.Cleanup(e.Host.Close)
 	return s, e
 }
 
-func (s *shelf) swap(e *testenv.Env, revision string) {
+func (s *revisionLoader) swapTo(e *testenv.Env, revision string) {
 	s.Helper()
-	app, err := s.app(s.Context(), "app", revision)
+	app, err := s.load(s.Context(), "app", revision)
 	if err != nil {
 		s.Fatal(err)
 	}
 	e.Host.Swap(app)
 }
 
-func (s *shelf) says(e *testenv.Env, key session.Key, want string) {
+func (s *revisionLoader) wantRevision(e *testenv.Env, key session.Key, want string) {
 	s.Helper()
-	if got := outline(e.Host.Run(s.Context(), say(key, "hi"))); !strings.HasPrefix(got, "a: revision "+want+"\n") {
+	if got := formatRun(e.Host.Run(s.Context(), userMessage(key, "hi"))); !strings.HasPrefix(got, "a: revision "+want+"\n") {
 		s.Errorf("session %s hears %q, want revision %s", key.ID, got, want)
 	}
 }
@@ -72,13 +72,13 @@ func (s *shelf) says(e *testenv.Env, key session.Key, want string) {
 func TestSessionPolicies(t *testing.T) {
 	for policy, want := range map[runtime.SessionPolicy]string{runtime.FollowNextTurn: "two", runtime.FollowNewSessions: "one"} {
 		t.Run(string(policy), func(t *testing.T) {
-			s, e := newShelf(t, policy)
+			s, e := newRevisionLoader(t, policy)
 			old := e.Session(t, "app", "old", nil)
-			s.swap(e, "one")
-			s.says(e, old, "one")
-			s.swap(e, "two")
-			s.says(e, old, want)
-			s.says(e, e.Session(t, "app", "new", nil), "two")
+			s.swapTo(e, "one")
+			s.wantRevision(e, old, "one")
+			s.swapTo(e, "two")
+			s.wantRevision(e, old, want)
+			s.wantRevision(e, e.Session(t, "app", "new", nil), "two")
 			sess, err := e.Store.Sessions.Get(t.Context(), old, nil)
 			if err != nil {
 				t.Fatal(err)
@@ -104,7 +104,7 @@ func TestRevisionImported(t *testing.T) {
 		"unverified": {Unverified: true, Revision: "one"}, "in customMetadata": {},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, e := newShelf(t, runtime.FollowNewSessions)
+			s, e := newRevisionLoader(t, runtime.FollowNewSessions)
 			key := e.Session(t, "app", "s", nil)
 			sess, err := e.Store.Sessions.Get(t.Context(), key, nil)
 			if err != nil {
@@ -115,31 +115,31 @@ func TestRevisionImported(t *testing.T) {
 			if err := e.Store.Sessions.Append(t.Context(), sess, ev); err != nil {
 				t.Fatal(err)
 			}
-			s.swap(e, "two")
-			s.says(e, key, "two")
+			s.swapTo(e, "two")
+			s.wantRevision(e, key, "two")
 		})
 	}
 }
 
 // TestRevisionsBounded: only so many old revisions are held, those used last.
 func TestRevisionsBounded(t *testing.T) {
-	s, e := newShelf(t, runtime.FollowNewSessions)
+	s, e := newRevisionLoader(t, runtime.FollowNewSessions)
 	var keys []session.Key
 	for i, revision := range []string{"r0", "r1", "r2", "r3"} {
 		keys = append(keys, e.Session(t, "app", fmt.Sprint("s", i), nil))
-		s.swap(e, revision)
-		s.says(e, keys[i], revision)
+		s.swapTo(e, revision)
+		s.wantRevision(e, keys[i], revision)
 	}
 	before := s.built.Load()
 	for range 2 {
-		s.says(e, keys[1], "r1")
-		s.says(e, keys[2], "r2")
+		s.wantRevision(e, keys[1], "r1")
+		s.wantRevision(e, keys[2], "r2")
 	}
 	if n := s.built.Load() - before; n != 2 {
 		t.Errorf("%d apps were built for two revisions, want 2", n)
 	}
-	s.says(e, keys[0], "r0")
-	s.says(e, keys[2], "r2")
+	s.wantRevision(e, keys[0], "r0")
+	s.wantRevision(e, keys[2], "r2")
 	if n := s.built.Load() - before; n != 3 {
 		t.Errorf("%d apps were built, want 3: the one used last is still there", n)
 	}
@@ -150,7 +150,7 @@ func TestRevisionsBounded(t *testing.T) {
 func TestRevisionNotKept(t *testing.T) {
 	for _, lost := range []struct{ revision, why string }{{"gone", "is no longer kept"}, {"broken", "cannot be loaded"}} {
 		t.Run(lost.revision, func(t *testing.T) {
-			s, e := newShelf(t, runtime.FollowNewSessions)
+			s, e := newRevisionLoader(t, runtime.FollowNewSessions)
 			s.resumable = true
 			key := e.Session(t, "app", "s", nil)
 			sess, err := e.Store.Sessions.Get(t.Context(), key, nil)
@@ -163,14 +163,14 @@ func TestRevisionNotKept(t *testing.T) {
 			if err := e.Store.Sessions.Append(t.Context(), sess, ev); err != nil {
 				t.Fatal(err)
 			}
-			s.swap(e, "two")
-			req := say(key, "")
+			s.swapTo(e, "two")
+			req := userMessage(key, "")
 			req.Message, req.InvocationID = nil, "e-1"
 			want := "error INVALID_REQUEST: the invocation cannot be resumed: revision " + lost.revision + " of app app, which started it, " + lost.why + "; start a new one\n"
-			if got := outline(e.Host.Run(t.Context(), req)); got != want {
+			if got := formatRun(e.Host.Run(t.Context(), req)); got != want {
 				t.Errorf("resumed: %q, want %q", got, want)
 			}
-			s.says(e, key, "two")
+			s.wantRevision(e, key, "two")
 		})
 	}
 }

@@ -16,8 +16,8 @@ import (
 	"agenthost/pkg/session"
 )
 
-// moment is what a session was right after an event.
-type moment struct {
+// snapshot is what a session was right after an event.
+type snapshot struct {
 	state map[string]any
 	note  string
 }
@@ -42,10 +42,10 @@ func TestRewindRestores(t *testing.T) {
 			if err != nil {
 				rt.Fatal(err)
 			}
-			moments := []moment{momentOf(t, e, key)}
+			moments := []snapshot{takeSnapshot(t, e, key)}
 			for i := range rapid.IntRange(1, 8).Draw(rt, "events") {
 				if i > 1 && rapid.IntRange(0, 3).Draw(rt, "rewind") == 0 {
-					moments = append(moments, rewindSomewhere(t, rt, e, key, moments))
+					moments = append(moments, rewindToRandomEvent(t, rt, e, key, moments))
 				} else {
 					ev := &session.Event{InvocationID: fmt.Sprint("i", i/2), Author: "a"}
 					ev.Actions.StateDelta = drawDelta(rt, "delta", true)
@@ -56,20 +56,20 @@ func TestRewindRestores(t *testing.T) {
 					if err := e.Store.Sessions.Append(t.Context(), sess, ev); err != nil {
 						rt.Fatal(err)
 					}
-					moments = append(moments, momentOf(t, e, key))
+					moments = append(moments, takeSnapshot(t, e, key))
 				}
 				if sess, err = e.Store.Sessions.Get(t.Context(), key, nil); err != nil {
 					rt.Fatal(err)
 				}
 			}
-			rewindSomewhere(t, rt, e, key, moments)
+			rewindToRandomEvent(t, rt, e, key, moments)
 		})
 	}
 }
 
-// rewindSomewhere draws a place, rewinds to it, and compares with the moment
+// rewindToRandomEvent draws a place, rewinds to it, and compares with the moment
 // that was there.
-func rewindSomewhere(t *testing.T, rt *rapid.T, e *testenv.Env, key session.Key, moments []moment) moment {
+func rewindToRandomEvent(t *testing.T, rt *rapid.T, e *testenv.Env, key session.Key, moments []snapshot) snapshot {
 	sess, err := e.Store.Sessions.Get(t.Context(), key, nil)
 	if err != nil {
 		rt.Fatal(err)
@@ -94,8 +94,8 @@ func rewindSomewhere(t *testing.T, rt *rapid.T, e *testenv.Env, key session.Key,
 	for _, err := range e.Host.Rewind(t.Context(), req) {
 		rt.Fatal(err)
 	}
-	got := momentOf(t, e, key)
-	if diff := cmp.Diff(want, got, cmp.AllowUnexported(moment{})); diff != "" {
+	got := takeSnapshot(t, e, key)
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(snapshot{})); diff != "" {
 		rt.Fatalf("rewind %+v (-then +now):\n%s", *req, diff)
 	}
 	after, err := e.Store.Sessions.Get(t.Context(), key, nil)
@@ -133,12 +133,12 @@ func saveNote(t *testing.T, e *testenv.Env, key session.Key, ev *session.Event, 
 	ev.Actions.SetArtifact("note.txt", version)
 }
 
-func momentOf(t *testing.T, e *testenv.Env, key session.Key) moment {
+func takeSnapshot(t *testing.T, e *testenv.Env, key session.Key) snapshot {
 	sess, err := e.Store.Sessions.Get(t.Context(), key, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := moment{state: map[string]any{}}
+	m := snapshot{state: map[string]any{}}
 	for k, v := range sess.State.All() {
 		if scope, _ := session.ScopeOf(k); scope == session.ScopeSession {
 			m.state[k] = v

@@ -19,9 +19,9 @@ import (
 // TestRewindInvalid: what cannot be rewound is told, and changes nothing.
 func TestRewindInvalid(t *testing.T) {
 	e := testenv.New(t, nil)
-	deploy(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: saying("hi")}), nil)
+	deployApp(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: textModel("hi")}), nil)
 	key := e.Session(t, "app", "s", nil)
-	outline(e.Host.Run(t.Context(), say(key, "one")))
+	formatRun(e.Host.Run(t.Context(), userMessage(key, "one")))
 	tests := []struct {
 		name string
 		req  runtime.RewindRequest
@@ -45,10 +45,10 @@ func TestRewindInvalid(t *testing.T) {
 			if req.SessionID == "" {
 				req.SessionID = key.ID
 			}
-			if got := outline(e.Host.Rewind(t.Context(), &req)); got != tt.want {
+			if got := formatRun(e.Host.Rewind(t.Context(), &req)); got != tt.want {
 				t.Errorf("Rewind = %q, want %q", got, tt.want)
 			}
-			if got := authors(t, e, key); got != "user a" {
+			if got := storedAuthors(t, e, key); got != "user a" {
 				t.Errorf("stored: %s, want user a", got)
 			}
 		})
@@ -58,18 +58,18 @@ func TestRewindInvalid(t *testing.T) {
 // TestRewindNothing: the last event is the last already, and no event says so.
 func TestRewindNothing(t *testing.T) {
 	e := testenv.New(t, nil)
-	deploy(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: saying("hi")}), nil)
+	deployApp(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: textModel("hi")}), nil)
 	key := e.Session(t, "app", "s", nil)
-	outline(e.Host.Run(t.Context(), say(key, "one")))
+	formatRun(e.Host.Run(t.Context(), userMessage(key, "one")))
 	sess, err := e.Store.Sessions.Get(t.Context(), key, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	req := &runtime.RewindRequest{App: key.App, UserID: key.User, SessionID: key.ID, AfterEventID: sess.Events()[1].ID}
-	if got := outline(e.Host.Rewind(t.Context(), req)); got != "" {
+	if got := formatRun(e.Host.Rewind(t.Context(), req)); got != "" {
 		t.Errorf("Rewind = %q, want nothing", got)
 	}
-	if got := authors(t, e, key); got != "user a" {
+	if got := storedAuthors(t, e, key); got != "user a" {
 		t.Errorf("stored: %s, want user a", got)
 	}
 }
@@ -84,10 +84,10 @@ func TestRewindMissingArtifact(t *testing.T) {
 		_, err := m.Artifacts.Save(ctx, "note.txt", &genai.Part{Text: m.ID()})
 		return nil, err
 	}
-	deploy(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: saying("hi"), Callbacks: runtime.Callbacks{BeforeAgent: []runtime.AgentFunc{note}}}), nil)
+	deployApp(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: textModel("hi"), Callbacks: runtime.Callbacks{BeforeAgent: []runtime.AgentFunc{note}}}), nil)
 	key := e.Session(t, "app", "s", nil)
-	outline(e.Host.Run(t.Context(), say(key, "one")))
-	outline(e.Host.Run(t.Context(), say(key, "two")))
+	formatRun(e.Host.Run(t.Context(), userMessage(key, "one")))
+	formatRun(e.Host.Run(t.Context(), userMessage(key, "two")))
 	sess, err := e.Store.Sessions.Get(t.Context(), key, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -97,7 +97,7 @@ func TestRewindMissingArtifact(t *testing.T) {
 		t.Fatal(err)
 	}
 	req := &runtime.RewindRequest{App: key.App, UserID: key.User, SessionID: key.ID, BeforeInvocationID: last}
-	if got := outline(e.Host.Rewind(t.Context(), req)); got != "" {
+	if got := formatRun(e.Host.Rewind(t.Context(), req)); got != "" {
 		t.Errorf("Rewind = %q, want nothing", got)
 	}
 	if _, err := e.Store.Artifacts.Load(t.Context(), key, "note.txt", -1); !errors.Is(err, session.ErrNotFound) {

@@ -36,12 +36,12 @@ func TestRunConfigInRequests(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			e := testenv.New(t, nil)
 			var got *genai.GenerateContentConfig
-			llm := answering(func(_ context.Context, req *model.Request) (*genai.Content, error) {
+			llm := modelFunc(func(_ context.Context, req *model.Request) (*genai.Content, error) {
 				got = &genai.GenerateContentConfig{ResponseModalities: req.Config.ResponseModalities, SpeechConfig: req.Config.SpeechConfig}
 				return model.ModelText("ok"), nil
 			})
-			deploy(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: llm, GenerateContentConfig: tt.agent}), &runtime.AppOptions{Config: &config})
-			outline(e.Host.Run(t.Context(), say(e.Session(t, "app", "s", nil), "hi")))
+			deployApp(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: llm, GenerateContentConfig: tt.agent}), &runtime.AppOptions{Config: &config})
+			formatRun(e.Host.Run(t.Context(), userMessage(e.Session(t, "app", "s", nil), "hi")))
 			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Errorf("the request's config (-want +got):\n%s", diff)
 			}
@@ -56,7 +56,7 @@ func TestToolPool(t *testing.T) {
 		t.Run(fmt.Sprint(workers), func(t *testing.T) {
 			e := testenv.New(t, nil)
 			var running, most atomic.Int64
-			count := &action{name: "count", run: func(context.Context, *tool.Call) (*tool.Result, error) {
+			count := &testTool{name: "count", run: func(context.Context, *tool.Call) (*tool.Result, error) {
 				defer running.Add(-1)
 				for now := running.Add(1); ; {
 					if m := most.Load(); now <= m || most.CompareAndSwap(m, now) {
@@ -64,11 +64,11 @@ func TestToolPool(t *testing.T) {
 					}
 				}
 			}}
-			llm := answering(calling("count", "count", "count", "count", "count", "count"))
+			llm := modelFunc(toolCallModel("count", "count", "count", "count", "count", "count"))
 			config := runtime.DefaultRunConfig()
 			config.ToolThreadPoolConfig = &runtime.ToolPool{MaxWorkers: workers}
-			deploy(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: llm, Tools: []tool.Tool{count}}), &runtime.AppOptions{Config: &config})
-			outline(e.Host.Run(t.Context(), say(e.Session(t, "app", "s", nil), "hi")))
+			deployApp(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: llm, Tools: []tool.Tool{count}}), &runtime.AppOptions{Config: &config})
+			formatRun(e.Host.Run(t.Context(), userMessage(e.Session(t, "app", "s", nil), "hi")))
 			if got := most.Load(); got < 1 || got > int64(workers) {
 				t.Errorf("%d calls ran at a time, want at most %d", got, workers)
 			}
@@ -131,25 +131,25 @@ func TestRunConfigOfRequest(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			e := testenv.New(t, nil)
-			f := &action{name: "f", run: func(context.Context, *tool.Call) (*tool.Result, error) { return nil, nil }}
-			deploy(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: calling("f"), Tools: []tool.Tool{f}}), nil)
+			f := &testTool{name: "f", run: func(context.Context, *tool.Call) (*tool.Result, error) { return nil, nil }}
+			deployApp(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: toolCallModel("f"), Tools: []tool.Tool{f}}), nil)
 			config := runtime.DefaultRunConfig()
 			tt.change(&config)
 			key := e.Session(t, "app", "s", nil)
-			req := say(key, "hi")
+			req := userMessage(key, "hi")
 			req.Config = &config
-			got := outline(e.Host.Run(t.Context(), req))
+			got := formatRun(e.Host.Run(t.Context(), req))
 			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Errorf("Run() (-want +got):\n%s", diff)
 			}
-			if stored := authors(t, e, key); strings.HasPrefix(got, "error") && stored != "" {
+			if stored := storedAuthors(t, e, key); strings.HasPrefix(got, "error") && stored != "" {
 				t.Errorf("stored: %q, want nothing", stored)
 			}
 		})
 	}
 	config := runtime.DefaultRunConfig()
 	config.MaxLLMCalls = 1<<31 - 1
-	_, err := runtime.NewApp("x", runtime.NewLLM("a", &runtime.LLMOptions{Model: saying("hi")}), &runtime.AppOptions{Config: &config})
+	_, err := runtime.NewApp("x", runtime.NewLLM("a", &runtime.LLMOptions{Model: textModel("hi")}), &runtime.AppOptions{Config: &config})
 	if want := "app x: max_llm_calls must be less than 2147483647; zero is no limit"; err == nil || err.Error() != want {
 		t.Errorf("NewApp() = %v, want %s", err, want)
 	}

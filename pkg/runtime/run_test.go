@@ -19,53 +19,55 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// gate is a model that tells when it is asked, and answers when it may.
-type gate struct {
-	asked chan struct{}
-	let   chan string
+// blockingModel is a model that tells when it is asked, and answers when it may.
+type blockingModel struct {
+	called  chan struct{}
+	replies chan string
 }
 
-func newGate() *gate { return &gate{make(chan struct{}, 8), make(chan string)} }
+func newBlockingModel() *blockingModel {
+	return &blockingModel{make(chan struct{}, 8), make(chan string)}
+}
 
-func (g *gate) answer(ctx context.Context, _ *model.Request) (*genai.Content, error) {
-	g.asked <- struct{}{}
+func (g *blockingModel) respond(ctx context.Context, _ *model.Request) (*genai.Content, error) {
+	g.called <- struct{}{}
 	select {
-	case text := <-g.let:
+	case text := <-g.replies:
 		return model.ModelText(text), nil
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
 }
 
-// start runs in the background; the outline comes when the run has ended.
-func start(ctx context.Context, e *testenv.Env, req *runtime.RunRequest) <-chan string {
+// startRun runs in the background; the outline comes when the run has ended.
+func startRun(ctx context.Context, e *testenv.Env, req *runtime.RunRequest) <-chan string {
 	out := make(chan string, 1)
-	go func() { out <- outline(e.Host.Run(ctx, req)) }()
+	go func() { out <- formatRun(e.Host.Run(ctx, req)) }()
 	return out
 }
 
 func TestSwapDuringRun(t *testing.T) {
 	e := testenv.New(t, nil)
 	key := e.Session(t, "app", "s", nil)
-	g := newGate()
+	g := newBlockingModel()
 	var closed atomic.Int32
-	deploy(t, e, runtime.NewLLM("old", nil), &runtime.AppOptions{
-		Model: answering(g.answer), Close: func() { closed.Add(1) },
+	deployApp(t, e, runtime.NewLLM("old", nil), &runtime.AppOptions{
+		Model: modelFunc(g.respond), Close: func() { closed.Add(1) },
 	})
-	running := start(t.Context(), e, say(key, "one"))
-	<-g.asked
-	deploy(t, e, runtime.NewLLM("new", nil), &runtime.AppOptions{Model: saying("from the new")})
+	running := startRun(t.Context(), e, userMessage(key, "one"))
+	<-g.called
+	deployApp(t, e, runtime.NewLLM("new", nil), &runtime.AppOptions{Model: textModel("from the new")})
 	if n := closed.Load(); n != 0 {
 		t.Errorf("closed %d times while a run holds the snapshot, want 0", n)
 	}
-	g.let <- "from the old"
+	g.replies <- "from the old"
 	if diff := cmp.Diff("old: from the old\n", <-running); diff != "" {
 		t.Errorf("run that began before the swap (-want +got):\n%s", diff)
 	}
 	if n := closed.Load(); n != 1 {
 		t.Errorf("closed %d times after the last run, want 1", n)
 	}
-	if diff := cmp.Diff("new: from the new\n", outline(e.Host.Run(t.Context(), say(key, "two")))); diff != "" {
+	if diff := cmp.Diff("new: from the new\n", formatRun(e.Host.Run(t.Context(), userMessage(key, "two")))); diff != "" {
 		t.Errorf("run after the swap (-want +got):\n%s", diff)
 	}
 	if n := closed.Load(); n != 1 {
@@ -77,13 +79,13 @@ func TestSwapSameApp(t *testing.T) {
 	e := testenv.New(t, nil)
 	key := e.Session(t, "app", "s", nil)
 	var closed atomic.Int32
-	app := deploy(t, e, runtime.NewLLM("a", nil), &runtime.AppOptions{Model: saying("hi"), Close: func() { closed.Add(1) }})
+	app := deployApp(t, e, runtime.NewLLM("a", nil), &runtime.AppOptions{Model: textModel("hi"), Close: func() { closed.Add(1) }})
 	e.Host.Swap(app)
-	if got := outline(e.Host.Run(t.Context(), say(key, "x"))); got != "a: hi\n" || closed.Load() != 0 {
+	if got := formatRun(e.Host.Run(t.Context(), userMessage(key, "x"))); got != "a: hi\n" || closed.Load() != 0 {
 		t.Errorf("after swapping an app for itself: %q, closed %d times", got, closed.Load())
 	}
 	e.Host.Remove("app")
-	if got := outline(e.Host.Run(t.Context(), say(key, "x"))); got != "error APP_NOT_FOUND: App not found: app\n" || closed.Load() != 1 {
+	if got := formatRun(e.Host.Run(t.Context(), userMessage(key, "x"))); got != "error APP_NOT_FOUND: App not found: app\n" || closed.Load() != 1 {
 		t.Errorf("after removing it: %q, closed %d times", got, closed.Load())
 	}
 }
@@ -91,21 +93,21 @@ func TestSwapSameApp(t *testing.T) {
 func TestSecondRunWaits(t *testing.T) {
 	e := testenv.New(t, nil)
 	key := e.Session(t, "app", "s", nil)
-	g := newGate()
-	deploy(t, e, runtime.NewLLM("a", nil), &runtime.AppOptions{Model: answering(g.answer)})
-	first := start(t.Context(), e, say(key, "one"))
-	<-g.asked
-	second := start(t.Context(), e, say(key, "two"))
-	g.let <- "1"
+	g := newBlockingModel()
+	deployApp(t, e, runtime.NewLLM("a", nil), &runtime.AppOptions{Model: modelFunc(g.respond)})
+	first := startRun(t.Context(), e, userMessage(key, "one"))
+	<-g.called
+	second := startRun(t.Context(), e, userMessage(key, "two"))
+	g.replies <- "1"
 	if got := <-first; got != "a: 1\n" {
 		t.Errorf("first run = %q", got)
 	}
-	<-g.asked
-	g.let <- "2"
+	<-g.called
+	g.replies <- "2"
 	if got := <-second; got != "a: 2\n" {
 		t.Errorf("second run = %q", got)
 	}
-	if diff := cmp.Diff("user a user a", authors(t, e, key)); diff != "" {
+	if diff := cmp.Diff("user a user a", storedAuthors(t, e, key)); diff != "" {
 		t.Errorf("stored (-want +got):\n%s", diff)
 	}
 }
@@ -114,17 +116,17 @@ func TestSessionBusy(t *testing.T) {
 	e := testenv.New(t, nil)
 	e.Host = runtime.NewHost(e.Store, &runtime.Options{Wait: time.Nanosecond})
 	key := e.Session(t, "app", "s", nil)
-	g := newGate()
-	deploy(t, e, runtime.NewLLM("a", nil), &runtime.AppOptions{Model: answering(g.answer)})
-	first := start(t.Context(), e, say(key, "one"))
-	<-g.asked
+	g := newBlockingModel()
+	deployApp(t, e, runtime.NewLLM("a", nil), &runtime.AppOptions{Model: modelFunc(g.respond)})
+	first := startRun(t.Context(), e, userMessage(key, "one"))
+	<-g.called
 	want := "error SESSION_BUSY: session s is busy with another run, retry later\n"
-	if diff := cmp.Diff(want, outline(e.Host.Run(t.Context(), say(key, "two")))); diff != "" {
+	if diff := cmp.Diff(want, formatRun(e.Host.Run(t.Context(), userMessage(key, "two")))); diff != "" {
 		t.Errorf("second run (-want +got):\n%s", diff)
 	}
-	g.let <- "1"
+	g.replies <- "1"
 	<-first
-	if diff := cmp.Diff("user a", authors(t, e, key)); diff != "" {
+	if diff := cmp.Diff("user a", storedAuthors(t, e, key)); diff != "" {
 		t.Errorf("stored (-want +got):\n%s", diff)
 	}
 }
@@ -132,22 +134,22 @@ func TestSessionBusy(t *testing.T) {
 func TestCancelMidModel(t *testing.T) {
 	e := testenv.New(t, nil)
 	key := e.Session(t, "app", "s", nil)
-	g := newGate()
-	deploy(t, e, runtime.NewLLM("a", nil), &runtime.AppOptions{Model: answering(g.answer)})
+	g := newBlockingModel()
+	deployApp(t, e, runtime.NewLLM("a", nil), &runtime.AppOptions{Model: modelFunc(g.respond)})
 	ctx, cancel := context.WithCancel(t.Context())
-	running := start(ctx, e, say(key, "one"))
-	<-g.asked
+	running := startRun(ctx, e, userMessage(key, "one"))
+	<-g.called
 	cancel()
 	if diff := cmp.Diff("error CANCELED: the run was stopped\n", <-running); diff != "" {
 		t.Errorf("canceled run (-want +got):\n%s", diff)
 	}
-	running = start(t.Context(), e, say(key, "two"))
-	<-g.asked
-	g.let <- "fine"
+	running = startRun(t.Context(), e, userMessage(key, "two"))
+	<-g.called
+	g.replies <- "fine"
 	if diff := cmp.Diff("a: fine\n", <-running); diff != "" {
 		t.Errorf("next run (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff("user user a", authors(t, e, key)); diff != "" {
+	if diff := cmp.Diff("user user a", storedAuthors(t, e, key)); diff != "" {
 		t.Errorf("stored (-want +got):\n%s", diff)
 	}
 }
@@ -156,12 +158,12 @@ func TestCancelIdleLoop(t *testing.T) {
 	e := testenv.New(t, nil)
 	key := e.Session(t, "app", "s", nil)
 	ctx, cancel := context.WithCancel(t.Context())
-	idle := &custom{Base: runtime.Base{AgentName: "idle"}, run: func(context.Context, *runtime.Invocation) runtime.Events {
+	idle := &testAgent{Base: runtime.Base{AgentName: "idle"}, run: func(context.Context, *runtime.Invocation) runtime.Events {
 		cancel()
 		return func(func(*session.Event, error) bool) {}
 	}}
-	deploy(t, e, runtime.NewLoop("loop", &runtime.LoopOptions{SubAgents: []runtime.Agent{idle}}), nil)
-	if diff := cmp.Diff("error CANCELED: the run was stopped\n", outline(e.Host.Run(ctx, say(key, "go")))); diff != "" {
+	deployApp(t, e, runtime.NewLoop("loop", &runtime.LoopOptions{SubAgents: []runtime.Agent{idle}}), nil)
+	if diff := cmp.Diff("error CANCELED: the run was stopped\n", formatRun(e.Host.Run(ctx, userMessage(key, "go")))); diff != "" {
 		t.Errorf("canceled loop without events (-want +got):\n%s", diff)
 	}
 }
@@ -180,7 +182,7 @@ func TestEventStoredBeforeYield(t *testing.T) {
 		n, _ := sess.State.Get("n")
 		order = append(order, fmt.Sprintf("%s: %d stored, n=%v", who, len(sess.Events()), n))
 	}
-	agent := &custom{Base: runtime.Base{AgentName: "a"}, run: func(_ context.Context, inv *runtime.Invocation) runtime.Events {
+	agent := &testAgent{Base: runtime.Base{AgentName: "a"}, run: func(_ context.Context, inv *runtime.Invocation) runtime.Events {
 		return func(yield func(*session.Event, error) bool) {
 			for i := range 2 {
 				ev := inv.NewEvent()
@@ -198,8 +200,8 @@ func TestEventStoredBeforeYield(t *testing.T) {
 			}
 		}
 	}}
-	deploy(t, e, agent, nil)
-	for _, err := range e.Host.Run(t.Context(), say(key, "go")) {
+	deployApp(t, e, agent, nil)
+	for _, err := range e.Host.Run(t.Context(), userMessage(key, "go")) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -225,35 +227,35 @@ func TestToolErrors(t *testing.T) {
 	}
 	tests := []struct {
 		name string
-		tool *action
+		tool *testTool
 		want string
 	}{
 		{
-			"panic", &action{name: "f", run: broken},
+			"panic", &testTool{name: "f", run: broken},
 			"a: call f\na: f map[error:tool f panicked]\na: done\n",
 		},
 		{
-			"panic that ends the run", &action{name: "f", traits: tool.Capabilities{FailOnError: true}, run: broken},
+			"panic that ends the run", &testTool{name: "f", capabilities: tool.Capabilities{FailOnError: true}, run: broken},
 			"a: call f\na: f map[error:tool f of agent a failed: tool f panicked]\nerror TOOL_FAILED: tool f of agent a failed: tool f panicked\n",
 		},
 		{
-			"failure with an answer", &action{name: "f", run: answered},
+			"failure with an answer", &testTool{name: "f", run: answered},
 			"a: call f\na: f map[content:no isError:true]\na: done\n",
 		},
 		{
-			"failure with an answer that ends the run", &action{name: "f", traits: tool.Capabilities{FailOnError: true}, run: answered},
+			"failure with an answer that ends the run", &testTool{name: "f", capabilities: tool.Capabilities{FailOnError: true}, run: answered},
 			"a: call f\na: f map[content:no isError:true]\nerror TOOL_FAILED: tool f of agent a failed: no\n",
 		},
 		{
-			"timeout", &action{name: "f", traits: tool.Capabilities{Timeout: time.Millisecond}, run: late},
+			"timeout", &testTool{name: "f", capabilities: tool.Capabilities{Timeout: time.Millisecond}, run: late},
 			"a: call f\na: f map[error:f: timed out after 1ms]\na: done\n",
 		},
 		{
-			"nothing to say", &action{name: "f", run: func(context.Context, *tool.Call) (*tool.Result, error) { return nil, nil }},
+			"nothing to say", &testTool{name: "f", run: func(context.Context, *tool.Call) (*tool.Result, error) { return nil, nil }},
 			"a: call f\na: f map[result:<nil>]\na: done\n",
 		},
 		{
-			"state that cannot be stored", &action{name: "f", run: func(_ context.Context, c *tool.Call) (*tool.Result, error) {
+			"state that cannot be stored", &testTool{name: "f", run: func(_ context.Context, c *tool.Call) (*tool.Result, error) {
 				c.State.Set("f", func() {})
 				return nil, nil
 			}},
@@ -264,8 +266,8 @@ func TestToolErrors(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			e := testenv.New(t, nil)
 			key := e.Session(t, "app", "s", nil)
-			deploy(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: calling("f"), Tools: []tool.Tool{tt.tool}}), nil)
-			got := outline(e.Host.Run(t.Context(), say(key, "go")))
+			deployApp(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: toolCallModel("f"), Tools: []tool.Tool{tt.tool}}), nil)
+			got := formatRun(e.Host.Run(t.Context(), userMessage(key, "go")))
 			if tt.name == "state that cannot be stored" && len(got) > len(tt.want) {
 				got = got[:len(tt.want)]
 			}
@@ -292,15 +294,15 @@ func TestParallelFailureStopsSiblings(t *testing.T) {
 		return &model.Error{Code: 503, Status: "UNAVAILABLE", Message: "no"}
 	}
 	agents := runtime.NewParallel("both", "",
-		runtime.NewLLM("slow", &runtime.LLMOptions{Model: answering(func(ctx context.Context, _ *model.Request) (*genai.Content, error) {
+		runtime.NewLLM("slow", &runtime.LLMOptions{Model: modelFunc(func(ctx context.Context, _ *model.Request) (*genai.Content, error) {
 			return nil, wait(ctx)
 		})}),
-		runtime.NewLLM("bad", &runtime.LLMOptions{Model: answering(func(context.Context, *model.Request) (*genai.Content, error) {
+		runtime.NewLLM("bad", &runtime.LLMOptions{Model: modelFunc(func(context.Context, *model.Request) (*genai.Content, error) {
 			return nil, fail()
 		})}))
-	calls := runtime.NewLLM("a", &runtime.LLMOptions{Model: calling("slow", "bad"), Tools: []tool.Tool{
-		&action{name: "slow", run: func(ctx context.Context, _ *tool.Call) (*tool.Result, error) { return nil, wait(ctx) }},
-		&action{name: "bad", traits: tool.Capabilities{FailOnError: true}, run: func(context.Context, *tool.Call) (*tool.Result, error) {
+	calls := runtime.NewLLM("a", &runtime.LLMOptions{Model: toolCallModel("slow", "bad"), Tools: []tool.Tool{
+		&testTool{name: "slow", run: func(ctx context.Context, _ *tool.Call) (*tool.Result, error) { return nil, wait(ctx) }},
+		&testTool{name: "bad", capabilities: tool.Capabilities{FailOnError: true}, run: func(context.Context, *tool.Call) (*tool.Result, error) {
 			<-waiting
 			return nil, errors.New("no")
 		}},
@@ -320,8 +322,8 @@ func TestParallelFailureStopsSiblings(t *testing.T) {
 			waiting = make(chan struct{})
 			e := testenv.New(t, nil)
 			key := e.Session(t, "app", "s", nil)
-			deploy(t, e, tt.root, nil)
-			if diff := cmp.Diff(tt.want, outline(e.Host.Run(t.Context(), say(key, "go")))); diff != "" {
+			deployApp(t, e, tt.root, nil)
+			if diff := cmp.Diff(tt.want, formatRun(e.Host.Run(t.Context(), userMessage(key, "go")))); diff != "" {
 				t.Errorf("Run() (-want +got):\n%s", diff)
 			}
 			if err := <-stopped; !errors.Is(err, context.Canceled) {
@@ -334,7 +336,7 @@ func TestParallelFailureStopsSiblings(t *testing.T) {
 func TestRunRequestInvalid(t *testing.T) {
 	e := testenv.New(t, nil)
 	key := e.Session(t, "app", "s", nil)
-	deploy(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: saying("hi")}), nil)
+	deployApp(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: textModel("hi")}), nil)
 	tests := []struct {
 		name string
 		edit func(*runtime.RunRequest)
@@ -353,12 +355,12 @@ func TestRunRequestInvalid(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			req := say(key, "go")
+			req := userMessage(key, "go")
 			tt.edit(req)
-			if diff := cmp.Diff(tt.want, outline(e.Host.Run(t.Context(), req))); diff != "" {
+			if diff := cmp.Diff(tt.want, formatRun(e.Host.Run(t.Context(), req))); diff != "" {
 				t.Errorf("Run() (-want +got):\n%s", diff)
 			}
-			if got := authors(t, e, key); got != "" {
+			if got := storedAuthors(t, e, key); got != "" {
 				t.Errorf("stored %q, want nothing", got)
 			}
 		})
@@ -368,7 +370,7 @@ func TestRunRequestInvalid(t *testing.T) {
 func TestCustomMetadata(t *testing.T) {
 	e := testenv.New(t, nil)
 	key := e.Session(t, "app", "s", nil)
-	agent := &custom{Base: runtime.Base{AgentName: "a"}, run: func(_ context.Context, inv *runtime.Invocation) runtime.Events {
+	agent := &testAgent{Base: runtime.Base{AgentName: "a"}, run: func(_ context.Context, inv *runtime.Invocation) runtime.Events {
 		return func(yield func(*session.Event, error) bool) {
 			ev := inv.NewEvent()
 			ev.Content = model.ModelText("x")
@@ -378,10 +380,10 @@ func TestCustomMetadata(t *testing.T) {
 	}}
 	config := runtime.DefaultRunConfig()
 	config.CustomMetadata = map[string]any{"by": "app", "at": "app", "app": "app"}
-	deploy(t, e, agent, &runtime.AppOptions{Config: &config})
-	req := say(key, "go")
+	deployApp(t, e, agent, &runtime.AppOptions{Config: &config})
+	req := userMessage(key, "go")
 	req.CustomMetadata = map[string]any{"by": "request", "at": "request"}
-	outline(e.Host.Run(t.Context(), req))
+	formatRun(e.Host.Run(t.Context(), req))
 	sess, err := e.Store.Sessions.Get(t.Context(), key, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -403,21 +405,21 @@ func TestCustomMetadata(t *testing.T) {
 func TestConcurrentRuns(t *testing.T) {
 	const sessions, agents = 64, 8
 	e := testenv.New(t, nil)
-	expert := runtime.NewLLM("expert", &runtime.LLMOptions{Model: saying("known"), OutputKey: "expertise"})
+	expert := runtime.NewLLM("expert", &runtime.LLMOptions{Model: textModel("known"), OutputKey: "expertise"})
 	var subs []runtime.Agent
 	for i := range agents {
 		subs = append(subs, runtime.NewLLM(fmt.Sprint("a", i), &runtime.LLMOptions{
-			Model: calling("expert", "expert"), OutputKey: fmt.Sprint("k", i),
+			Model: toolCallModel("expert", "expert"), OutputKey: fmt.Sprint("k", i),
 			Tools: []tool.Tool{runtime.NewAgentTool(expert, false)},
 		}))
 	}
-	deploy(t, e, runtime.NewParallel("all", "", subs...), nil)
+	deployApp(t, e, runtime.NewParallel("all", "", subs...), nil)
 	var wg sync.WaitGroup
 	for i := range sessions {
 		key := e.Session(t, "app", fmt.Sprint("s", i), nil)
 		wg.Go(func() {
 			for range 2 {
-				for _, err := range e.Host.Run(t.Context(), say(key, "go")) {
+				for _, err := range e.Host.Run(t.Context(), userMessage(key, "go")) {
 					if err != nil {
 						t.Error(err)
 					}

@@ -20,12 +20,12 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestTranscripts(t *testing.T) {
 	testenv.Transcripts(t, "testdata/transcripts", func() *loader.Options {
-		return &loader.Options{Functions: functions(t)}
+		return &loader.Options{Functions: testFunctions(t)}
 	})
 }
 
-// functions are the code that transcripts name.
-func functions(t *testing.T) runtime.Functions {
+// testFunctions are the code that transcripts name.
+func testFunctions(t *testing.T) runtime.Functions {
 	stop, err := tool.FromFunc("stop", "Ends the agent's run.", func(_ context.Context, call *tool.Call, _ struct{}) (string, error) {
 		call.EndInvocation()
 		return "stopped", nil

@@ -30,7 +30,7 @@ func TestStateValuesCopied(t *testing.T) {
 	}
 	var tools []tool.Tool
 	for _, name := range []string{"f", "g"} {
-		tools = append(tools, &action{name: name, run: func(_ context.Context, call *tool.Call) (*tool.Result, error) {
+		tools = append(tools, &testTool{name: name, run: func(_ context.Context, call *tool.Call) (*tool.Result, error) {
 			spoil(call.State)
 			call.State.Set(name, map[string]any{"x": 1})
 			own, _ := call.State.Get(name)
@@ -42,7 +42,7 @@ func TestStateValuesCopied(t *testing.T) {
 		spoil(m.State)
 		return nil, nil
 	}}}
-	deploy(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: calling("f", "g"), Tools: tools, Callbacks: before}), nil)
+	deployApp(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: toolCallModel("f", "g"), Tools: tools, Callbacks: before}), nil)
 	for _, err := range e.Host.Run(t.Context(), &runtime.RunRequest{App: key.App, UserID: key.User, SessionID: key.ID, Message: model.UserText("go")}) {
 		if err != nil {
 			t.Fatal(err)

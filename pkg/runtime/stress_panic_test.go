@@ -18,9 +18,9 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// bursting is an agent that says something and then panics.
-func bursting(name string) runtime.Agent {
-	return &custom{Base: runtime.Base{AgentName: name}, run: func(_ context.Context, inv *runtime.Invocation) runtime.Events {
+// panickingAgent is an agent that says something and then panics.
+func panickingAgent(name string) runtime.Agent {
+	return &testAgent{Base: runtime.Base{AgentName: name}, run: func(_ context.Context, inv *runtime.Invocation) runtime.Events {
 		return func(yield func(*session.Event, error) bool) {
 			ev := inv.NewEvent()
 			ev.Content = model.ModelText("now")
@@ -31,23 +31,23 @@ func bursting(name string) runtime.Agent {
 	}}
 }
 
-// bursts are trees in which somebody's code panics, and how their runs end.
-func bursts() []struct {
+// panickingTrees are trees in which somebody's code panics, and how their runs end.
+func panickingTrees() []struct {
 	name string
 	root runtime.Agent
 	want string
 } {
-	broken := answering(func(context.Context, *model.Request) (*genai.Content, error) { panic("nil map") })
+	broken := modelFunc(func(context.Context, *model.Request) (*genai.Content, error) { panic("nil map") })
 	waiting := func(name string) runtime.Agent {
-		return runtime.NewLLM(name, &runtime.LLMOptions{Model: answering(func(ctx context.Context, _ *model.Request) (*genai.Content, error) {
+		return runtime.NewLLM(name, &runtime.LLMOptions{Model: modelFunc(func(ctx context.Context, _ *model.Request) (*genai.Content, error) {
 			<-ctx.Done()
 			return nil, ctx.Err()
 		})})
 	}
-	early := &custom{Base: runtime.Base{AgentName: "early"}, run: func(context.Context, *runtime.Invocation) runtime.Events { panic("nil map") }}
+	early := &testAgent{Base: runtime.Base{AgentName: "early"}, run: func(context.Context, *runtime.Invocation) runtime.Events { panic("nil map") }}
 	hooked := func(c runtime.Callbacks) runtime.Agent {
-		f := &action{name: "f", run: func(context.Context, *tool.Call) (*tool.Result, error) { return nil, nil }}
-		return runtime.NewLLM("a", &runtime.LLMOptions{Model: calling("f"), Tools: []tool.Tool{f}, Callbacks: c})
+		f := &testTool{name: "f", run: func(context.Context, *tool.Call) (*tool.Result, error) { return nil, nil }}
+		return runtime.NewLLM("a", &runtime.LLMOptions{Model: toolCallModel("f"), Tools: []tool.Tool{f}, Callbacks: c})
 	}
 	type row = struct {
 		name string
@@ -55,10 +55,10 @@ func bursts() []struct {
 		want string
 	}
 	return []row{
-		{"agent", bursting("a"), "a: now\nerror AGENT_FAILED: agent a panicked\n"},
+		{"agent", panickingAgent("a"), "a: now\nerror AGENT_FAILED: agent a panicked\n"},
 		{"agent before its first event", early, "error AGENT_FAILED: agent early panicked\n"},
-		{"agent in a sequence", runtime.NewSequential("s", "", bursting("a"), waiting("b")), "a: now\nerror AGENT_FAILED: agent a panicked\n"},
-		{"agent beside others", runtime.NewParallel("p", "", waiting("b"), bursting("a"), waiting("c")), "a: now\nerror AGENT_FAILED: agent a panicked\n"},
+		{"agent in a sequence", runtime.NewSequential("s", "", panickingAgent("a"), waiting("b")), "a: now\nerror AGENT_FAILED: agent a panicked\n"},
+		{"agent beside others", runtime.NewParallel("p", "", waiting("b"), panickingAgent("a"), waiting("c")), "a: now\nerror AGENT_FAILED: agent a panicked\n"},
 		{"model", runtime.NewLLM("a", &runtime.LLMOptions{Model: broken}), "a: MODEL_FAILED\nerror MODEL_FAILED: model answering failed: it panicked\n"},
 		{
 			"model beside others", runtime.NewParallel("p", "", waiting("b"), runtime.NewLLM("a", &runtime.LLMOptions{Model: broken})),
@@ -75,9 +75,9 @@ func bursts() []struct {
 			}}), "a: call f\na: f map[error:after_tool of agent a failed: it panicked]\nerror CALLBACK_FAILED: after_tool of agent a failed: it panicked\n",
 		},
 		{
-			"tool beside others", runtime.NewLLM("a", &runtime.LLMOptions{Model: calling("f", "g"), Tools: []tool.Tool{
-				&action{name: "f", run: func(context.Context, *tool.Call) (*tool.Result, error) { panic("nil map") }},
-				&action{name: "g", run: func(context.Context, *tool.Call) (*tool.Result, error) { return nil, nil }},
+			"tool beside others", runtime.NewLLM("a", &runtime.LLMOptions{Model: toolCallModel("f", "g"), Tools: []tool.Tool{
+				&testTool{name: "f", run: func(context.Context, *tool.Call) (*tool.Result, error) { panic("nil map") }},
+				&testTool{name: "g", run: func(context.Context, *tool.Call) (*tool.Result, error) { return nil, nil }},
 			}}), "a: call f call g\na: f map[error:tool f panicked] g map[result:<nil>]\na: done\n",
 		},
 	}
@@ -86,15 +86,15 @@ func bursts() []struct {
 // TestPanicContained: whatever panics is told as a failure of its own, ends
 // at most its run, and leaves the session free.
 func TestPanicContained(t *testing.T) {
-	for _, tt := range bursts() {
+	for _, tt := range panickingTrees() {
 		t.Run(tt.name, func(t *testing.T) {
 			e := testenv.New(t, nil)
 			key := e.Session(t, "app", "s", nil)
-			deploy(t, e, tt.root, nil)
-			if diff := cmp.Diff(tt.want, outline(e.Host.Run(t.Context(), say(key, "go")))); diff != "" {
+			deployApp(t, e, tt.root, nil)
+			if diff := cmp.Diff(tt.want, formatRun(e.Host.Run(t.Context(), userMessage(key, "go")))); diff != "" {
 				t.Errorf("Run() (-want +got):\n%s", diff)
 			}
-			wantFree(t, e, key)
+			wantSessionFree(t, e, key)
 		})
 	}
 }
@@ -130,14 +130,14 @@ func TestPanicOutsideAgents(t *testing.T) {
 				},
 			})
 			key := e.Session(t, "app", "s", nil)
-			deploy(t, e, abandoned(t)[tt.tree], nil)
-			if got := outline(e.Host.Run(t.Context(), say(key, "go"))); !strings.Contains(got, tt.want) {
+			deployApp(t, e, multiEventTrees(t)[tt.tree], nil)
+			if got := formatRun(e.Host.Run(t.Context(), userMessage(key, "go"))); !strings.Contains(got, tt.want) {
 				t.Errorf("Run() =\n%s\nwant %s", got, tt.want)
 			}
 			if !strings.Contains(log.String(), "stress_panic_test.go") || !strings.Contains(log.String(), "panic=\"nil map\"") {
 				t.Errorf("log %s\nhas no panic with its stack", log.String())
 			}
-			wantFree(t, e, key)
+			wantSessionFree(t, e, key)
 		})
 	}
 }
@@ -146,34 +146,34 @@ func TestPanicOutsideAgents(t *testing.T) {
 // agent's failure; it goes on up, the session is free, and no agent that runs
 // beside others stays behind.
 func TestPanicInConsumer(t *testing.T) {
-	trees := abandoned(t)
-	trees["one of another kind"] = bursting("a")
+	trees := multiEventTrees(t)
+	trees["one of another kind"] = panickingAgent("a")
 	for name, root := range trees {
 		t.Run(name, func(t *testing.T) {
 			e := testenv.New(t, nil)
 			key := e.Session(t, "app", "s", nil)
-			deploy(t, e, root, nil)
+			deployApp(t, e, root, nil)
 			func() {
 				defer func() {
 					if got := recover(); got != "mine" {
 						t.Errorf("recovered %v, want the consumer's own panic", got)
 					}
 				}()
-				for range e.Host.Run(t.Context(), say(key, "go")) {
+				for range e.Host.Run(t.Context(), userMessage(key, "go")) {
 					panic("mine")
 				}
 			}()
-			wantFree(t, e, key)
+			wantSessionFree(t, e, key)
 		})
 	}
 }
 
-// abandoned are trees with many events of every sort.
-func abandoned(t *testing.T) map[string]runtime.Agent {
+// multiEventTrees are trees with many events of every sort.
+func multiEventTrees(t *testing.T) map[string]runtime.Agent {
 	t.Helper()
-	f := &action{name: "f", run: func(context.Context, *tool.Call) (*tool.Result, error) { return nil, nil }}
+	f := &testTool{name: "f", run: func(context.Context, *tool.Call) (*tool.Result, error) { return nil, nil }}
 	worker := func(name string) runtime.Agent {
-		return runtime.NewLLM(name, &runtime.LLMOptions{Model: calling("f", "f"), Tools: []tool.Tool{f}, OutputKey: name})
+		return runtime.NewLLM(name, &runtime.LLMOptions{Model: toolCallModel("f", "f"), Tools: []tool.Tool{f}, OutputKey: name})
 	}
 	flow, err := runtime.NewWorkflow("flow", &runtime.WorkflowOptions{
 		Nodes: []runtime.Agent{worker("a"), worker("b"), worker("c")},
@@ -194,18 +194,18 @@ func abandoned(t *testing.T) map[string]runtime.Agent {
 // TestConsumerStopsAtEachEvent: a client may leave at any event. What it saw is
 // stored, and the session is free at once.
 func TestConsumerStopsAtEachEvent(t *testing.T) {
-	for name, root := range abandoned(t) {
+	for name, root := range multiEventTrees(t) {
 		t.Run(name, func(t *testing.T) {
 			e := testenv.New(t, nil)
-			deploy(t, e, root, nil)
-			total := len(seeUntil(t, e, e.Session(t, "app", "whole", nil), 1<<20))
+			deployApp(t, e, root, nil)
+			total := len(runUntilEvent(t, e, e.Session(t, "app", "whole", nil), 1<<20))
 			if total < 3 {
 				t.Fatalf("the run has %d events, want some to leave at", total)
 			}
 			for n := 1; n <= total; n++ {
 				key := e.Session(t, "app", fmt.Sprint("left", n), nil)
-				seen := seeUntil(t, e, key, n)
-				wantFree(t, e, key)
+				seen := runUntilEvent(t, e, key, n)
+				wantSessionFree(t, e, key)
 				sess, err := e.Store.Sessions.Get(t.Context(), key, nil)
 				if err != nil {
 					t.Fatal(err)
@@ -222,11 +222,11 @@ func TestConsumerStopsAtEachEvent(t *testing.T) {
 	}
 }
 
-// seeUntil runs and leaves at the nth event; it returns the ids of those seen.
-func seeUntil(t *testing.T, e *testenv.Env, key session.Key, n int) []string {
+// runUntilEvent runs and leaves at the nth event; it returns the ids of those seen.
+func runUntilEvent(t *testing.T, e *testenv.Env, key session.Key, n int) []string {
 	t.Helper()
 	var ids []string
-	for ev, err := range e.Host.Run(t.Context(), say(key, "go")) {
+	for ev, err := range e.Host.Run(t.Context(), userMessage(key, "go")) {
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -16,15 +16,15 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// tree makes agents below each other: each level holds width parents, ten
+// deepTree makes agents below each other: each level holds width parents, ten
 // agents in all, and the last of them goes on one level deeper.
-func tree(depth int) runtime.Agent {
+func deepTree(depth int) runtime.Agent {
 	var subs []runtime.Agent
 	for i := range 9 {
 		subs = append(subs, runtime.NewLLM(fmt.Sprintf("a%d_%d", depth, i), nil))
 	}
 	if depth > 1 {
-		subs = append(subs, tree(depth-1))
+		subs = append(subs, deepTree(depth-1))
 	} else {
 		subs = append(subs, runtime.NewLLM("last", nil))
 	}
@@ -39,7 +39,7 @@ func tree(depth int) runtime.Agent {
 func TestDeepTree(t *testing.T) {
 	e := testenv.New(t, nil)
 	key := e.Session(t, "app", "s", nil)
-	deploy(t, e, tree(10), &runtime.AppOptions{Model: saying("ok")})
+	deployApp(t, e, deepTree(10), &runtime.AppOptions{Model: textModel("ok")})
 	var want strings.Builder
 	for depth := 10; depth > 0; depth-- {
 		for i := range 9 {
@@ -47,7 +47,7 @@ func TestDeepTree(t *testing.T) {
 		}
 	}
 	want.WriteString("last: ok\n")
-	if diff := cmp.Diff(want.String(), outline(e.Host.Run(t.Context(), say(key, "go")))); diff != "" {
+	if diff := cmp.Diff(want.String(), formatRun(e.Host.Run(t.Context(), userMessage(key, "go")))); diff != "" {
 		t.Errorf("Run() (-want +got):\n%s", diff)
 	}
 }
@@ -61,7 +61,7 @@ func TestManyBranchesWrite(t *testing.T) {
 	var subs []runtime.Agent
 	for i := range branches {
 		name := fmt.Sprint("b", i)
-		write := &action{name: "write", run: func(_ context.Context, c *tool.Call) (*tool.Result, error) {
+		write := &testTool{name: "write", run: func(_ context.Context, c *tool.Call) (*tool.Result, error) {
 			for j := range writes {
 				c.State.Set(fmt.Sprintf("%s_%d", name, j), j)
 			}
@@ -71,11 +71,11 @@ func TestManyBranchesWrite(t *testing.T) {
 			return &tool.Result{Response: map[string]any{"read": v}}, nil
 		}}
 		subs = append(subs, runtime.NewLLM(name, &runtime.LLMOptions{
-			Model: calling("write"), Tools: []tool.Tool{write}, OutputKey: "said_" + name,
+			Model: toolCallModel("write"), Tools: []tool.Tool{write}, OutputKey: "said_" + name,
 		}))
 	}
-	deploy(t, e, runtime.NewParallel("all", "", subs...), nil)
-	for ev, err := range e.Host.Run(t.Context(), say(key, "go")) {
+	deployApp(t, e, runtime.NewParallel("all", "", subs...), nil)
+	for ev, err := range e.Host.Run(t.Context(), userMessage(key, "go")) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -124,14 +124,14 @@ func TestFiftyCalls(t *testing.T) {
 	close(ended[calls])
 	for i := range calls {
 		names[i] = fmt.Sprint("f", i)
-		tools[i] = &action{name: names[i], run: func(_ context.Context, c *tool.Call) (*tool.Result, error) {
+		tools[i] = &testTool{name: names[i], run: func(_ context.Context, c *tool.Call) (*tool.Result, error) {
 			<-ended[i+1]
 			defer close(ended[i])
 			c.State.Set("last", i)
 			return &tool.Result{Response: map[string]any{"n": i}}, nil
 		}}
 	}
-	deploy(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: calling(names...), Tools: tools}),
+	deployApp(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: toolCallModel(names...), Tools: tools}),
 		&runtime.AppOptions{Config: &runtime.RunConfig{ToolThreadPoolConfig: &runtime.ToolPool{MaxWorkers: calls}}})
 	var want strings.Builder
 	want.WriteString("a: call " + strings.Join(names, " call ") + "\na:")
@@ -139,7 +139,7 @@ func TestFiftyCalls(t *testing.T) {
 		fmt.Fprintf(&want, " f%d map[n:%d]", i, i)
 	}
 	want.WriteString("\na: done\n")
-	if diff := cmp.Diff(want.String(), outline(e.Host.Run(t.Context(), say(key, "go")))); diff != "" {
+	if diff := cmp.Diff(want.String(), formatRun(e.Host.Run(t.Context(), userMessage(key, "go")))); diff != "" {
 		t.Errorf("Run() (-want +got):\n%s", diff)
 	}
 	sess, err := e.Store.Sessions.Get(t.Context(), key, nil)
@@ -149,8 +149,8 @@ func TestFiftyCalls(t *testing.T) {
 	wantState(t, sess, "last", int64(calls-1))
 }
 
-// handing hands over to the named agent, again and again.
-func handing(to string) answering {
+// transferModel hands over to the named agent, again and again.
+func transferModel(to string) modelFunc {
 	return func(context.Context, *model.Request) (*genai.Content, error) {
 		return &genai.Content{Role: genai.RoleModel, Parts: []*genai.Part{{
 			FunctionCall: &genai.FunctionCall{Name: "transfer_to_agent", Args: map[string]any{"agent_name": to}},
@@ -158,10 +158,12 @@ func handing(to string) answering {
 	}
 }
 
-// endless are trees that never end by themselves.
-func endless(t *testing.T) map[string]runtime.Agent {
+// endlessTrees are trees that never end by themselves.
+func endlessTrees(t *testing.T) map[string]runtime.Agent {
 	t.Helper()
-	answer := func(name string) runtime.Agent { return runtime.NewLLM(name, &runtime.LLMOptions{Model: saying("on")}) }
+	answer := func(name string) runtime.Agent {
+		return runtime.NewLLM(name, &runtime.LLMOptions{Model: textModel("on")})
+	}
 	circle, err := runtime.NewWorkflow("circle", &runtime.WorkflowOptions{
 		Nodes: []runtime.Agent{answer("one"), answer("two")},
 		Edges: []runtime.Edge{{From: runtime.Start, To: 0}, {From: 0, To: 1}, {From: 1, To: 0}},
@@ -169,18 +171,18 @@ func endless(t *testing.T) map[string]runtime.Agent {
 	if err != nil {
 		t.Fatal(err)
 	}
-	again := &action{name: "f", run: func(context.Context, *tool.Call) (*tool.Result, error) { return nil, nil }}
+	again := &testTool{name: "f", run: func(context.Context, *tool.Call) (*tool.Result, error) { return nil, nil }}
 	return map[string]runtime.Agent{
 		"loop":   runtime.NewLoop("loop", &runtime.LoopOptions{SubAgents: []runtime.Agent{answer("a")}}),
 		"circle": circle,
-		"calls for ever": runtime.NewLLM("a", &runtime.LLMOptions{Tools: []tool.Tool{again}, Model: answering(
+		"calls for ever": runtime.NewLLM("a", &runtime.LLMOptions{Tools: []tool.Tool{again}, Model: modelFunc(
 			func(context.Context, *model.Request) (*genai.Content, error) {
 				return &genai.Content{Role: genai.RoleModel, Parts: []*genai.Part{{FunctionCall: &genai.FunctionCall{Name: "f"}}}}, nil
 			},
 		)}),
-		"hands over to itself": runtime.NewLLM("a", &runtime.LLMOptions{Model: handing("a"), SubAgents: []runtime.Agent{answer("b")}}),
+		"hands over to itself": runtime.NewLLM("a", &runtime.LLMOptions{Model: transferModel("a"), SubAgents: []runtime.Agent{answer("b")}}),
 		"hand over in a circle": runtime.NewLLM("a", &runtime.LLMOptions{
-			Model: handing("b"), SubAgents: []runtime.Agent{runtime.NewLLM("b", &runtime.LLMOptions{Model: handing("a")})},
+			Model: transferModel("b"), SubAgents: []runtime.Agent{runtime.NewLLM("b", &runtime.LLMOptions{Model: transferModel("a")})},
 		}),
 	}
 }
@@ -188,31 +190,31 @@ func endless(t *testing.T) map[string]runtime.Agent {
 // TestEndlessRunBounded: what never ends by itself is ended by the limit of model
 // calls, which is told; the session is free at once.
 func TestEndlessRunBounded(t *testing.T) {
-	for name, root := range endless(t) {
+	for name, root := range endlessTrees(t) {
 		t.Run(name, func(t *testing.T) {
 			e := testenv.New(t, nil)
 			key := e.Session(t, "app", "s", nil)
 			config := runtime.DefaultRunConfig()
 			config.MaxLLMCalls = 40
-			deploy(t, e, root, &runtime.AppOptions{Config: &config})
-			wantEnd(t, e, key, "error LLM_CALLS_LIMIT: Max number of llm calls limit of `40` exceeded\n")
+			deployApp(t, e, root, &runtime.AppOptions{Config: &config})
+			wantRunEnd(t, e, key, "error LLM_CALLS_LIMIT: Max number of llm calls limit of `40` exceeded\n")
 		})
 	}
 }
 
 // TestEndlessRunCanceled: without such a limit, whoever asked can stop it.
 func TestEndlessRunCanceled(t *testing.T) {
-	for name, root := range endless(t) {
+	for name, root := range endlessTrees(t) {
 		t.Run(name, func(t *testing.T) {
 			e := testenv.New(t, nil)
 			key := e.Session(t, "app", "s", nil)
 			config := runtime.DefaultRunConfig()
 			config.MaxLLMCalls = 0
-			deploy(t, e, root, &runtime.AppOptions{Config: &config})
+			deployApp(t, e, root, &runtime.AppOptions{Config: &config})
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			seen, end := 0, error(nil)
-			for _, err := range e.Host.Run(ctx, say(key, "go")) {
+			for _, err := range e.Host.Run(ctx, userMessage(key, "go")) {
 				if seen++; seen == 60 {
 					cancel()
 				}
@@ -221,7 +223,7 @@ func TestEndlessRunCanceled(t *testing.T) {
 			if end == nil || runtime.AsRunError(end).Code != runtime.CodeCanceled {
 				t.Errorf("Run() ended with %v, want %s", end, runtime.CodeCanceled)
 			}
-			wantFree(t, e, key)
+			wantSessionFree(t, e, key)
 		})
 	}
 }
@@ -230,7 +232,7 @@ func TestEndlessRunCanceled(t *testing.T) {
 // of its nodes' runs.
 func TestWorkflowCycleWithoutModel(t *testing.T) {
 	silent := func(name string) runtime.Agent {
-		return &custom{Base: runtime.Base{AgentName: name}, run: func(context.Context, *runtime.Invocation) runtime.Events {
+		return &testAgent{Base: runtime.Base{AgentName: name}, run: func(context.Context, *runtime.Invocation) runtime.Events {
 			return func(func(*session.Event, error) bool) {}
 		}}
 	}
@@ -243,25 +245,25 @@ func TestWorkflowCycleWithoutModel(t *testing.T) {
 	}
 	e := testenv.New(t, nil)
 	key := e.Session(t, "app", "s", nil)
-	deploy(t, e, circle, nil)
-	wantEnd(t, e, key, "error NODE_RUNS_LIMIT: workflow circle exceeded 1000 node executions; possible infinite loop\n")
+	deployApp(t, e, circle, nil)
+	wantRunEnd(t, e, key, "error NODE_RUNS_LIMIT: workflow circle exceeded 1000 node executions; possible infinite loop\n")
 }
 
-// wantEnd makes a run that has to end so, and leave the session free.
-func wantEnd(t *testing.T, e *testenv.Env, key session.Key, want string) {
+// wantRunEnd makes a run that has to end so, and leave the session free.
+func wantRunEnd(t *testing.T, e *testenv.Env, key session.Key, want string) {
 	t.Helper()
-	got := outline(e.Host.Run(t.Context(), say(key, "go")))
+	got := formatRun(e.Host.Run(t.Context(), userMessage(key, "go")))
 	if i := strings.LastIndex(got[:max(len(got)-1, 0)], "\n"); i >= 0 {
 		got = got[i+1:]
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("end of Run() (-want +got):\n%s", diff)
 	}
-	wantFree(t, e, key)
+	wantSessionFree(t, e, key)
 }
 
-// wantFree fails when the session is still held by a run.
-func wantFree(t *testing.T, e *testenv.Env, key session.Key) {
+// wantSessionFree fails when the session is still held by a run.
+func wantSessionFree(t *testing.T, e *testenv.Env, key session.Key) {
 	t.Helper()
 	_, free, err := e.Store.Sessions.Acquire(t.Context(), key, 1)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"agenthost/pkg/session"
 )
 
-// seenLines is what an agent sees of events that are written one a line.
-func seenLines(t *testing.T, who viewKey, include IncludeContents, lines string) string {
+// visibleInLines is what an agent sees of events that are written one a line.
+func visibleInLines(t *testing.T, who viewKey, include IncludeContents, lines string) string {
 	t.Helper()
 	var events []*session.Event
 	for line := range strings.Lines(strings.TrimSpace(lines)) {
@@ -21,7 +21,7 @@ func seenLines(t *testing.T, who viewKey, include IncludeContents, lines string)
 		}
 		events = append(events, ev)
 	}
-	return string(seenBy(t, who, include, events))
+	return string(visibleContents(t, who, include, events))
 }
 
 // TestContentsTranscription: pieces of what one side said in a live conversation are
@@ -47,7 +47,7 @@ func TestContentsTranscription(t *testing.T) {
 		{"turn", IncludeNone, `[{"parts":[{"text":"bye"}],"role":"user"}]`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if diff := cmp.Diff(c.want, seenLines(t, viewKey{agent: "a"}, c.include, events)); diff != "" {
+			if diff := cmp.Diff(c.want, visibleInLines(t, viewKey{agent: "a"}, c.include, events)); diff != "" {
 				t.Errorf("contents (-want +got):\n%s", diff)
 			}
 		})
@@ -85,7 +85,7 @@ func TestContentsTranscriptionShared(t *testing.T) {
 func TestContentsLive(t *testing.T) {
 	const events = `{"author":"a","liveSessionId":"l","content":{"role":"model","parts":[{"text":"hi"}]}}`
 	const want = `[{"parts":[{"text":"For context:"},{"text":"[a] said: hi"}],"role":"user"}]`
-	if diff := cmp.Diff(want, seenLines(t, viewKey{agent: "a"}, IncludeDefault, events)); diff != "" {
+	if diff := cmp.Diff(want, visibleInLines(t, viewKey{agent: "a"}, IncludeDefault, events)); diff != "" {
 		t.Errorf("contents (-want +got):\n%s", diff)
 	}
 }
@@ -98,7 +98,7 @@ func TestContentsScoped(t *testing.T) {
 {"author":"user","isolationScope":"task-1","content":{"role":"user","parts":[{"text":"to the task"}]}}`
 	const want = `[{"parts":[{"text":"to all"}],"role":"user"}]`
 	for _, include := range []IncludeContents{IncludeDefault, IncludeNone} {
-		if diff := cmp.Diff(want, seenLines(t, viewKey{agent: "a"}, include, events)); diff != "" {
+		if diff := cmp.Diff(want, visibleInLines(t, viewKey{agent: "a"}, include, events)); diff != "" {
 			t.Errorf("%s: contents (-want +got):\n%s", include, diff)
 		}
 	}

@@ -37,15 +37,15 @@ func TestTraps(t *testing.T) {
 			t.Errorf("%s names no test and no reason", row[1])
 		}
 		for _, g := range guards {
-			if !guardExists(t, g[1]) {
+			if !testExists(t, g[1]) {
 				t.Errorf("%s names %s, which is not there", row[1], g[1])
 			}
 		}
 	}
 }
 
-// guardExists finds a transcript, or a test of a package.
-func guardExists(t *testing.T, name string) bool {
+// testExists finds a transcript, or a test of a package.
+func testExists(t *testing.T, name string) bool {
 	t.Helper()
 	if strings.HasSuffix(name, ".txtar") {
 		_, err := os.Stat(filepath.Join("testdata", name))

@@ -12,9 +12,9 @@ import (
 	"agenthost/pkg/session"
 )
 
-// node is an agent that says its name, once.
-func node(name string, edit func(*session.Event)) *custom {
-	return &custom{runtime.Base{AgentName: name}, func(_ context.Context, inv *runtime.Invocation) runtime.Events {
+// textNode is an agent that says its name, once.
+func textNode(name string, edit func(*session.Event)) *testAgent {
+	return &testAgent{runtime.Base{AgentName: name}, func(_ context.Context, inv *runtime.Invocation) runtime.Events {
 		return func(yield func(*session.Event, error) bool) {
 			ev := inv.NewEvent()
 			ev.Content = model.ModelText(name)
@@ -42,12 +42,12 @@ func TestWorkflowRoutes(t *testing.T) {
 		{"another", "x", "first other"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			first := node("first", func(ev *session.Event) { ev.Actions.Route = tt.route })
+			first := textNode("first", func(ev *session.Event) { ev.Actions.Route = tt.route })
 			route := func(to int, value string) runtime.Edge {
 				return runtime.Edge{From: 0, To: to, Kind: runtime.EdgeRoute, Route: value}
 			}
 			w, err := runtime.NewWorkflow("flow", &runtime.WorkflowOptions{
-				Nodes: []runtime.Agent{first, node("b", nil), node("three", nil), node("yes", nil), node("said", nil), node("other", nil)},
+				Nodes: []runtime.Agent{first, textNode("b", nil), textNode("three", nil), textNode("yes", nil), textNode("said", nil), textNode("other", nil)},
 				Edges: []runtime.Edge{
 					{From: runtime.Start, To: 0},
 					route(1, "b"), route(2, "3"), route(3, "true"), route(4, "first"),
@@ -59,9 +59,9 @@ func TestWorkflowRoutes(t *testing.T) {
 				t.Fatal(err)
 			}
 			e := testenv.New(t, nil)
-			deploy(t, e, w, nil)
+			deployApp(t, e, w, nil)
 			var authors []string
-			for ev, err := range e.Host.Run(t.Context(), say(e.Session(t, "app", "s", nil), "go")) {
+			for ev, err := range e.Host.Run(t.Context(), userMessage(e.Session(t, "app", "s", nil), "go")) {
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -76,7 +76,7 @@ func TestWorkflowRoutes(t *testing.T) {
 
 // TestWorkflowInvalid has the graphs that cannot be built.
 func TestWorkflowInvalid(t *testing.T) {
-	_, err := runtime.NewWorkflow("flow", &runtime.WorkflowOptions{Nodes: []runtime.Agent{node("a", nil)}, Edges: []runtime.Edge{{From: 0, To: 1}}})
+	_, err := runtime.NewWorkflow("flow", &runtime.WorkflowOptions{Nodes: []runtime.Agent{textNode("a", nil)}, Edges: []runtime.Edge{{From: 0, To: 1}}})
 	if want := "workflow flow: edge from 0 to 1 is out of range: there are 1 nodes"; err == nil || err.Error() != want {
 		t.Errorf("NewWorkflow = %v, want %s", err, want)
 	}
@@ -90,22 +90,22 @@ func TestWorkflowInvalid(t *testing.T) {
 // nodes wait for.
 func TestWorkflowStopped(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	waiting := &custom{runtime.Base{AgentName: "waiting"}, func(ctx context.Context, _ *runtime.Invocation) runtime.Events {
+	waiting := &testAgent{runtime.Base{AgentName: "waiting"}, func(ctx context.Context, _ *runtime.Invocation) runtime.Events {
 		return func(func(*session.Event, error) bool) {
 			cancel()
 			<-ctx.Done()
 		}
 	}}
 	w, err := runtime.NewWorkflow("flow", &runtime.WorkflowOptions{
-		Nodes: []runtime.Agent{waiting, node("other", nil)}, Edges: []runtime.Edge{{From: runtime.Start, To: 0}, {From: 0, To: 1}},
+		Nodes: []runtime.Agent{waiting, textNode("other", nil)}, Edges: []runtime.Edge{{From: runtime.Start, To: 0}, {From: 0, To: 1}},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	e := testenv.New(t, nil)
-	deploy(t, e, w, nil)
+	deployApp(t, e, w, nil)
 	key := e.Session(t, "app", "s", nil)
-	if got, want := outline(e.Host.Run(ctx, say(key, "go"))), "error CANCELED: the run was stopped\n"; got != want {
+	if got, want := formatRun(e.Host.Run(ctx, userMessage(key, "go"))), "error CANCELED: the run was stopped\n"; got != want {
 		t.Errorf("the run was %q, want %q", got, want)
 	}
 }
@@ -160,7 +160,7 @@ func TestFunctionNode(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			w, err := runtime.NewWorkflow("flow", &runtime.WorkflowOptions{
-				Nodes: []runtime.Agent{runtime.NewFunctionNode("first", tt.fn, nil), node("b", nil), node("other", nil)},
+				Nodes: []runtime.Agent{runtime.NewFunctionNode("first", tt.fn, nil), textNode("b", nil), textNode("other", nil)},
 				Edges: []runtime.Edge{
 					{From: runtime.Start, To: 0},
 					{From: 0, To: 1, Kind: runtime.EdgeRoute, Route: "b"},
@@ -171,8 +171,8 @@ func TestFunctionNode(t *testing.T) {
 				t.Fatal(err)
 			}
 			e := testenv.New(t, nil)
-			deploy(t, e, w, nil)
-			if got := outline(e.Host.Run(t.Context(), say(e.Session(t, "app", "s", nil), "go"))); got != tt.want {
+			deployApp(t, e, w, nil)
+			if got := formatRun(e.Host.Run(t.Context(), userMessage(e.Session(t, "app", "s", nil), "go"))); got != tt.want {
 				t.Errorf("the run was %q, want %q", got, tt.want)
 			}
 		})
