@@ -78,7 +78,7 @@ func (e *exporter) Observe(s *runtime.Span) {
 	if s.Kind == runtime.SpanModel {
 		kind = trace.SpanKindClient
 	}
-	_, span := e.tracer.Start(ctx, spanName(s), trace.WithTimestamp(s.Began), trace.WithSpanKind(kind))
+	_, span := e.tracer.Start(ctx, spanName(s), trace.WithTimestamp(s.Start), trace.WithSpanKind(kind))
 	if span.IsRecording() {
 		span.SetAttributes(e.spanAttributes(s)...)
 		if code := s.Code(); code != "" {
@@ -86,7 +86,7 @@ func (e *exporter) Observe(s *runtime.Span) {
 			span.SetStatus(codes.Error, code)
 		}
 	}
-	span.End(trace.WithTimestamp(s.Ended))
+	span.End(trace.WithTimestamp(s.End))
 }
 
 // spanName is that of the GenAI conventions.

@@ -27,7 +27,7 @@ func (s *spans) record(span *runtime.Span) {
 // render has a line for each span, in the order in which they began, inner ones
 // below outer ones. An event's id is its number.
 func (s *spans) render() string {
-	slices.SortFunc(s.all, func(a, b *runtime.Span) int { return a.Began.Compare(b.Began) })
+	slices.SortFunc(s.all, func(a, b *runtime.Span) int { return a.Start.Compare(b.Start) })
 	var out strings.Builder
 	s.writeTree(&out, trace.SpanID{}, "")
 	return out.String()

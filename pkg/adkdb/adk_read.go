@@ -107,7 +107,7 @@ func (s *adkSource) loadEvents(ctx context.Context, key session.Key, r *Report) 
 				r.omitEvent(key, id, "duplicate event ID in the session")
 			default:
 				found[id] = ev
-				if err := session.Overlooked(text); err != nil {
+				if err := session.UnknownField(text); err != nil {
 					r.addOmission("event "+id+" of session "+key.String(), "imported without a field: "+err.Error())
 				}
 			}

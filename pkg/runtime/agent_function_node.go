@@ -165,8 +165,8 @@ func (a *FunctionNode) Run(ctx context.Context, inv *Invocation) Events {
 
 // setNodeOutput stores the output of a node in its event.
 func setNodeOutput(ev *session.Event, value any, key string) {
-	if said, ok := value.(*genai.Content); ok {
-		ev.Content, ev.Output = said, model.TextOf(said)
+	if content, ok := value.(*genai.Content); ok {
+		ev.Content, ev.Output = content, model.TextOf(content)
 	} else if value != nil {
 		ev.Output = session.Normalize(value)
 		ev.Content = model.ModelText(template.String(ev.Output))
@@ -177,10 +177,10 @@ func setNodeOutput(ev *session.Event, value any, key string) {
 }
 
 func (inv *Invocation) wrapNodeError(ctx context.Context, err error) error {
-	var told *RunError
+	var runErr *RunError
 	switch {
-	case errors.As(err, &told):
-		return told
+	case errors.As(err, &runErr):
+		return runErr
 	case ctx.Err() != nil:
 		return AsRunError(ctx.Err())
 	}

@@ -235,15 +235,15 @@ func (a *LLMAgent) Run(ctx context.Context, inv *Invocation) Events {
 // that has pending calls.
 func (a *LLMAgent) run(ctx context.Context, inv *Invocation, yield func(*session.Event, error) bool) bool {
 	s := &step{inv: inv, agent: a, sink: yield}
-	goOn := true
+	proceed := true
 	switch {
 	case inv.frame != nil:
-		goOn = s.resumeAgent(ctx)
+		proceed = s.resumeAgent(ctx)
 	case inv.run.decisions != nil:
-		goOn = s.executeDecisions(ctx)
+		proceed = s.executeDecisions(ctx)
 	}
-	for goOn && !s.hasPendingCalls() && !inv.hasEnded() {
-		goOn = s.runOnce(ctx)
+	for proceed && !s.hasPendingCalls() && !inv.hasEnded() {
+		proceed = s.runOnce(ctx)
 	}
 	if !s.done {
 		s.pauseIfPending()
@@ -259,8 +259,8 @@ func (a *LLMAgent) storeOutput(s *tool.StateSchema, ev *session.Event) *RunError
 	if a.opts.OutputKey == "" || !ev.IsFinal() || ev.Content == nil {
 		return nil
 	}
-	isSaid := func(p *genai.Part) bool { return p.Text != "" && !p.Thought }
-	if !slices.ContainsFunc(ev.Content.Parts, isSaid) {
+	isOutputText := func(p *genai.Part) bool { return p.Text != "" && !p.Thought }
+	if !slices.ContainsFunc(ev.Content.Parts, isOutputText) {
 		return nil
 	}
 	text := model.TextOf(ev.Content)

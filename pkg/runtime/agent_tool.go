@@ -193,14 +193,14 @@ func (t *boundAgentTool) buildRequest(args map[string]any) (string, error) {
 
 // buildResult returns the result of the call: with an output schema the
 // decoded value, else the text.
-func (t *boundAgentTool) buildResult(said string) (*tool.Result, error) {
-	if t.capabilities.LongRunning && said == "" {
+func (t *boundAgentTool) buildResult(text string) (*tool.Result, error) {
+	if t.capabilities.LongRunning && text == "" {
 		return nil, nil
 	}
-	if t.output == nil || strings.TrimSpace(said) == "" {
-		return &tool.Result{Response: map[string]any{"result": said}}, nil
+	if t.output == nil || strings.TrimSpace(text) == "" {
+		return &tool.Result{Response: map[string]any{"result": text}}, nil
 	}
-	v, err := t.output.Parse(said)
+	v, err := t.output.Parse(text)
 	if err != nil {
 		return nil, fmt.Errorf("the answer of agent %s does not match its output_schema: %w", t.agent.Name(), err)
 	}

@@ -120,11 +120,11 @@ func NewToolNode(name string, t tool.Tool, opts *ToolNodeOptions) *ToolNode {
 // Run calls the tool. A resumed node continues where it was interrupted.
 func (a *ToolNode) Run(ctx context.Context, inv *Invocation) Events {
 	return func(yield func(*session.Event, error) bool) {
-		giving := func(ev *session.Event, err error) bool {
+		setOutput := func(ev *session.Event, err error) bool {
 			a.setAnswerOutput(ev)
 			return yield(ev, err)
 		}
-		s := &step{inv: inv, sink: giving}
+		s := &step{inv: inv, sink: setOutput}
 		switch d := inv.run.decisions; {
 		case inv.frame != nil:
 			if s.resumeAgent(ctx) && !s.hasPendingCalls() {
@@ -203,8 +203,8 @@ func (a *ToolNode) callTool(ctx context.Context, s *step) {
 
 // yieldUserAnswer yields the user's answer to a long-running call.
 func (a *ToolNode) yieldUserAnswer(s *step, c *genai.FunctionCall) {
-	for _, said := range slices.Backward(s.inv.run.record.users) {
-		for _, answer := range said.Responses() {
+	for _, ev := range slices.Backward(s.inv.run.record.users) {
+		for _, answer := range ev.Responses() {
 			if answer.ID == c.ID {
 				ev := s.inv.NewEvent()
 				a.storeAnswer(ev, answer)

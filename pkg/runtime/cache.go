@@ -27,14 +27,14 @@ const maxTTLSeconds = 100 * 365 * 24 * 60 * 60
 // config was decoded from.
 func (c *ContextCacheConfig) Check(n *spec.Node) spec.Diagnostics {
 	var ds spec.Diagnostics
-	want := func(key string, ok bool, wanted string) {
+	require := func(key string, ok bool, expected string) {
 		if !ok {
-			ds = append(ds, n.Get(key).Errorf("value", "%s must be %s", key, wanted))
+			ds = append(ds, n.Get(key).Errorf("value", "%s must be %s", key, expected))
 		}
 	}
-	want("min_tokens", c.MinTokens >= 0, "0 or more")
-	want("ttl_seconds", 0 < c.TTLSeconds && c.TTLSeconds <= maxTTLSeconds, "more than 0, and at most a hundred years")
-	want("cache_intervals", 1 <= c.CacheIntervals && c.CacheIntervals <= 100, "from 1 to 100")
+	require("min_tokens", c.MinTokens >= 0, "0 or more")
+	require("ttl_seconds", 0 < c.TTLSeconds && c.TTLSeconds <= maxTTLSeconds, "more than 0, and at most a hundred years")
+	require("cache_intervals", 1 <= c.CacheIntervals && c.CacheIntervals <= 100, "from 1 to 100")
 	return ds
 }
 
@@ -46,12 +46,12 @@ func (c *ContextCacheConfig) toModelConfig() model.CacheConfig {
 // the model. The first use of a cache in an invocation counts as one more
 // (adk-python flows/llm_flows/context_cache_processor.py).
 func (inv *Invocation) buildCacheRequest() *model.CacheRequest {
-	said := inv.readCacheState()
+	state := inv.readCacheState()
 	req := &model.CacheRequest{
-		CacheConfig: inv.run.app.ContextCache.toModelConfig(), Metadata: said.metadata, PromptTokens: said.promptTokens,
+		CacheConfig: inv.run.app.ContextCache.toModelConfig(), Metadata: state.metadata, PromptTokens: state.promptTokens,
 	}
-	if said.metadata.Active() && said.invocation != inv.run.id {
-		again := *said.metadata
+	if state.metadata.Active() && state.invocation != inv.run.id {
+		again := *state.metadata
 		again.Used++
 		req.Metadata = &again
 	}
@@ -72,20 +72,20 @@ type cacheState struct {
 // readCacheState reads each event once.
 func (inv *Invocation) readCacheState() *cacheState {
 	agent := inv.node.agent.Name()
-	said := inv.run.sess.History.Derive(cacheKey{agent}, func(last any, events []*session.Event) (any, int64) {
-		said := &cacheState{}
+	state := inv.run.sess.History.Derive(cacheKey{agent}, func(last any, events []*session.Event) (any, int64) {
+		state := &cacheState{}
 		if last != nil {
-			*said = *last.(*cacheState)
+			*state = *last.(*cacheState)
 		}
-		for _, ev := range events[said.seen:] {
+		for _, ev := range events[state.seen:] {
 			if ev.Author == agent && !ev.Provenance.Imported {
-				said.recordEvent(ev)
+				state.recordEvent(ev)
 			}
 		}
-		said.seen = len(events)
-		return said, partBytes
+		state.seen = len(events)
+		return state, partBytes
 	})
-	return said.(*cacheState)
+	return state.(*cacheState)
 }
 
 func (c *cacheState) recordEvent(ev *session.Event) {

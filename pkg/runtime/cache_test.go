@@ -66,14 +66,14 @@ func activeCache(n int) *model.CacheMetadata {
 // events; a cache of another invocation counts as used once more, those of the
 // same do not.
 func TestCacheRequests(t *testing.T) {
-	var asked []string
-	llm := cacheModel{toolCallModel("look"), &asked, activeCache}
+	var requests []string
+	llm := cacheModel{toolCallModel("look"), &requests, activeCache}
 	look := &testTool{name: "look", run: func(context.Context, *tool.Call) (*tool.Result, error) {
 		return &tool.Result{Response: map[string]any{"ok": true}}, nil
 	}}
 	root := runtime.NewSequential("line", "",
 		runtime.NewLLM("one", &runtime.LLMOptions{Model: llm, Tools: []tool.Tool{look}}),
-		runtime.NewLLM("two", &runtime.LLMOptions{Model: cacheModel{textModel("ok"), &asked, activeCache}}),
+		runtime.NewLLM("two", &runtime.LLMOptions{Model: cacheModel{textModel("ok"), &requests, activeCache}}),
 	)
 	e := testenv.New(t, nil)
 	deployApp(t, e, root, &runtime.AppOptions{ContextCache: &runtime.ContextCacheConfig{MinTokens: 7, TTLSeconds: 60, CacheIntervals: 3}})
@@ -88,22 +88,22 @@ func TestCacheRequests(t *testing.T) {
 		"one cache4 used 1, 4000 tokens",
 		"two cache3 used 2, 3000 tokens",
 	}
-	if diff := cmp.Diff(want, asked); diff != "" {
+	if diff := cmp.Diff(want, requests); diff != "" {
 		t.Errorf("asked (-want +got):\n%s", diff)
 	}
 }
 
 // TestCacheFingerprintNotCounted: without a cache there is nothing to be used.
 func TestCacheFingerprintNotCounted(t *testing.T) {
-	var asked []string
-	said := func(int) *model.CacheMetadata { return &model.CacheMetadata{Fingerprint: "f", Contents: 1} }
+	var requests []string
+	metadata := func(int) *model.CacheMetadata { return &model.CacheMetadata{Fingerprint: "f", Contents: 1} }
 	e := testenv.New(t, nil)
-	deployApp(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: cacheModel{textModel("ok"), &asked, said}}),
+	deployApp(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: cacheModel{textModel("ok"), &requests, metadata}}),
 		&runtime.AppOptions{ContextCache: &runtime.ContextCacheConfig{CacheIntervals: 1, TTLSeconds: 1}})
 	key := e.Session(t, "app", "s", nil)
 	formatRun(e.Host.Run(t.Context(), userMessage(key, "hi")))
 	formatRun(e.Host.Run(t.Context(), userMessage(key, "more")))
-	if diff := cmp.Diff([]string{"a first, {0 1s 1}", "a  used 0, 1000 tokens"}, asked); diff != "" {
+	if diff := cmp.Diff([]string{"a first, {0 1s 1}", "a  used 0, 1000 tokens"}, requests); diff != "" {
 		t.Errorf("asked (-want +got):\n%s", diff)
 	}
 }
@@ -111,8 +111,8 @@ func TestCacheFingerprintNotCounted(t *testing.T) {
 // TestCacheAgentTool: an agent that is called as a tool has a session that
 // ends with the call, and an app without the setting asks for nothing.
 func TestCacheAgentTool(t *testing.T) {
-	var asked []string
-	helper := runtime.NewAgentTool(runtime.NewLLM("helper", &runtime.LLMOptions{Model: cacheModel{textModel("ok"), &asked, activeCache}}), false)
+	var requests []string
+	helper := runtime.NewAgentTool(runtime.NewLLM("helper", &runtime.LLMOptions{Model: cacheModel{textModel("ok"), &requests, activeCache}}), false)
 	helping := modelFunc(func(ctx context.Context, req *model.Request) (*genai.Content, error) {
 		c, err := toolCallModel("helper")(ctx, req)
 		if calls := model.CallsOf(c); len(calls) > 0 {
@@ -120,14 +120,14 @@ func TestCacheAgentTool(t *testing.T) {
 		}
 		return c, err
 	})
-	root := runtime.NewLLM("root", &runtime.LLMOptions{Model: cacheModel{helping, &asked, activeCache}, Tools: []tool.Tool{helper}})
+	root := runtime.NewLLM("root", &runtime.LLMOptions{Model: cacheModel{helping, &requests, activeCache}, Tools: []tool.Tool{helper}})
 	for _, config := range []*runtime.ContextCacheConfig{{CacheIntervals: 1, TTLSeconds: 1}, nil} {
 		e := testenv.New(t, nil)
 		deployApp(t, e, root, &runtime.AppOptions{ContextCache: config})
 		formatRun(e.Host.Run(t.Context(), userMessage(e.Session(t, "app", "s", nil), "hi")))
 	}
 	want := []string{"root first, {0 1s 1}", "helper nothing", "root cache1 used 1, 1000 tokens", "root nothing", "helper nothing", "root nothing"}
-	if diff := cmp.Diff(want, asked); diff != "" {
+	if diff := cmp.Diff(want, requests); diff != "" {
 		t.Errorf("asked (-want +got):\n%s", diff)
 	}
 }
@@ -152,20 +152,20 @@ func TestCacheAcrossRestart(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)
 	}
-	made := 0
+	created := 0
 	for _, r := range fake.Requests() {
 		if r.Action == "cachedContents "+http.MethodPost {
-			made++
+			created++
 		}
 	}
-	if made != 1 {
-		t.Errorf("%d caches were made, want 1", made)
+	if created != 1 {
+		t.Errorf("%d caches were made, want 1", created)
 	}
 }
 
 // runOnNewHost says something to an app on a host that begins and ends with
 // it, and tells of the cache of the answer.
-func runOnNewHost(t *testing.T, l *loader.Loader, dir, url string) (told string) {
+func runOnNewHost(t *testing.T, l *loader.Loader, dir, url string) (summary string) {
 	t.Helper()
 	st, err := store.Open(t.Context(), url, nil)
 	if err != nil {
@@ -186,7 +186,7 @@ func runOnNewHost(t *testing.T, l *loader.Loader, dir, url string) (told string)
 			t.Fatal(err)
 		}
 		m := ev.CacheMetadata
-		told = fmt.Sprintf("%q holds %d, use %d", m.Name, m.Contents, m.Used)
+		summary = fmt.Sprintf("%q holds %d, use %d", m.Name, m.Contents, m.Used)
 	}
-	return told
+	return summary
 }

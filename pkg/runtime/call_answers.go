@@ -73,9 +73,9 @@ func rejectionReason(since []*session.Event, f *genai.FunctionResponse) string {
 		return "it does not accept an answer: " + call.Name + " is not long-running"
 	}
 	var last, final *genai.FunctionResponse // the tool's, and the user's
-	takenUp := false
+	processed := false
 	for _, ev := range since {
-		takenUp = takenUp || final != nil && ev.Author != session.UserAuthor
+		processed = processed || final != nil && ev.Author != session.UserAuthor
 		for _, given := range ev.Responses() {
 			switch {
 			case given.ID != f.ID:
@@ -89,7 +89,7 @@ func rejectionReason(since []*session.Event, f *genai.FunctionResponse) string {
 	switch {
 	case last != nil && isFailure(last.Response):
 		return "it was not executed, or failed"
-	case final != nil && (takenUp || !sameJSON(final.Response, f.Response)):
+	case final != nil && (processed || !sameJSON(final.Response, f.Response)):
 		return "it already has its final answer"
 	}
 	return ""

@@ -86,12 +86,12 @@ func TestToolWorkers(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			e := testenv.New(t, &testenv.Options{ToolWorkers: int(tt.host)})
 			key := e.Session(t, "app", "s", nil)
-			var now, most atomic.Int64
+			var running, peak atomic.Int64
 			full := make(chan struct{}) // closed when as many are there as are wanted
 			f := &testTool{name: "f", run: func(context.Context, *tool.Call) (*tool.Result, error) {
-				n := now.Add(1)
-				defer now.Add(-1)
-				for old := most.Load(); n > old && !most.CompareAndSwap(old, n); old = most.Load() {
+				n := running.Add(1)
+				defer running.Add(-1)
+				for old := peak.Load(); n > old && !peak.CompareAndSwap(old, n); old = peak.Load() {
 				}
 				if n == tt.want {
 					select {
@@ -110,8 +110,8 @@ func TestToolWorkers(t *testing.T) {
 			if got := formatRun(e.Host.Run(t.Context(), userMessage(key, "go"))); !strings.HasSuffix(got, "a: done\n") {
 				t.Errorf("Run() = %s", got)
 			}
-			if most.Load() != tt.want {
-				t.Errorf("%d calls were executed at the same time, want %d", most.Load(), tt.want)
+			if peak.Load() != tt.want {
+				t.Errorf("%d calls were executed at the same time, want %d", peak.Load(), tt.want)
 			}
 		})
 	}

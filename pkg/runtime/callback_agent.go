@@ -58,8 +58,8 @@ func (inv *Invocation) runAgentCallbacks(ctx context.Context, hook string, list 
 	}
 	content, err := firstAnswer(ctx, inv, hook, list, func(f AgentFunc) (*genai.Content, error) { return f(ctx, m) })
 	if err != nil {
-		told, _ := asHookError(err)
-		yield(nil, told)
+		hookErr, _ := asHookError(err)
+		yield(nil, hookErr)
 		return false, false
 	}
 	if content == nil && len(actions.StateDelta)+len(actions.StateUpdates) == 0 {

@@ -82,10 +82,10 @@ func withWriteVerbs(own ...string) []string {
 var hookSpecs = sync.OnceValue(func() []hookSpec {
 	args := map[string]any{}
 	call := template.Env{"name": "", "args": args}
-	said := template.Env{"event": template.Env{"id": "", "author": "", "branch": "", "text": "", "error_code": ""}}
+	eventVars := template.Env{"event": template.Env{"id": "", "author": "", "branch": "", "text": "", "error_code": ""}}
 	return []hookSpec{
 		{"before_agent", withWriteVerbs("respond", "fail"), nil, func(c Callbacks) Callbacks { return Callbacks{BeforeAgent: c.BeforeAgent} }},
-		{"after_agent", withWriteVerbs("emit", "fail"), said, func(c Callbacks) Callbacks { return Callbacks{AfterAgent: c.AfterAgent} }},
+		{"after_agent", withWriteVerbs("emit", "fail"), eventVars, func(c Callbacks) Callbacks { return Callbacks{AfterAgent: c.AfterAgent} }},
 		{"before_model", withWriteVerbs("respond", "deny", "fail"), nil, func(c Callbacks) Callbacks { return Callbacks{BeforeModel: c.BeforeModel} }},
 		{
 			"after_model",

@@ -15,7 +15,7 @@ type responseFunc = func(*model.Response, error) bool
 // callModel calls the model with its callbacks, and returns whether the whole
 // stream was consumed. Only a real model call is counted. The error is one
 // that occurred before the call.
-func (s *step) callModel(ctx context.Context, req *model.Request, hear responseFunc) (whole bool, err error) {
+func (s *step) callModel(ctx context.Context, req *model.Request, yield responseFunc) (whole bool, err error) {
 	host, hooked := s.inv.run.host, s.inv.node.hooks != nil
 	if hooked {
 		answer, err := s.inv.runBeforeModel(ctx, s.modelCallbackContext(), req)
@@ -24,7 +24,7 @@ func (s *step) callModel(ctx context.Context, req *model.Request, hear responseF
 		}
 		if answer != nil {
 			s.id = host.newID()
-			return hear(answer, nil), nil
+			return yield(answer, nil), nil
 		}
 	}
 	if err := s.inv.run.budget.spendCall(); err != nil {
@@ -32,12 +32,12 @@ func (s *step) callModel(ctx context.Context, req *model.Request, hear responseF
 	}
 	s.id = host.newID()
 	if hooked {
-		hear = s.withModelCallbacks(ctx, req, hear)
+		yield = s.withModelCallbacks(ctx, req, yield)
 	}
 	if host.observe == nil {
-		return s.streamModel(ctx, req, hear), nil // spares making a function of the method
+		return s.streamModel(ctx, req, yield), nil // spares making a function of the method
 	}
-	return host.traceModelCall(ctx, req, &s.id, s.streamModel, hear), nil
+	return host.traceModelCall(ctx, req, &s.id, s.streamModel, yield), nil
 }
 
 func (inv *Invocation) runBeforeModel(ctx context.Context, m *CallbackContext, req *model.Request) (*model.Response, error) {
@@ -47,7 +47,7 @@ func (inv *Invocation) runBeforeModel(ctx context.Context, m *CallbackContext, r
 }
 
 // withModelCallbacks wraps hear with the callbacks after the model.
-func (s *step) withModelCallbacks(ctx context.Context, req *model.Request, hear responseFunc) responseFunc {
+func (s *step) withModelCallbacks(ctx context.Context, req *model.Request, yield responseFunc) responseFunc {
 	return func(resp *model.Response, err error) bool {
 		if err != nil {
 			resp, err = s.recoverModelError(ctx, req, err)
@@ -55,7 +55,7 @@ func (s *step) withModelCallbacks(ctx context.Context, req *model.Request, hear 
 		if err == nil {
 			resp, err = s.runAfterModel(ctx, resp)
 		}
-		return hear(resp, err) && err == nil
+		return yield(resp, err) && err == nil
 	}
 }
 

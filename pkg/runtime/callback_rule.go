@@ -69,11 +69,11 @@ func wrapWithKey(key string, err error) error {
 
 // renderPaths renders a string within the budget of the turn.
 func renderPaths(text *template.Paths, vars map[string]any, state tool.State) (string, error) {
-	said, err := text.Render(placeholderLookup(vars, state), nil)
+	rendered, err := text.Render(placeholderLookup(vars, state), nil)
 	if budget, ok := vars[template.BudgetName].(*template.Budget); ok && err == nil {
-		err = budget.Text(said)
+		err = budget.Text(rendered)
 	}
-	return said, err
+	return rendered, err
 }
 
 // fillTexts returns a value with its strings rendered.
@@ -150,7 +150,7 @@ func (r *rule) beforeModel(ctx context.Context, m *CallbackContext, _ *model.Req
 }
 
 func (r *rule) afterModel(ctx context.Context, m *CallbackContext, resp *model.Response) (*model.Response, error) {
-	said := model.TextOf(resp.Content)
+	text := model.TextOf(resp.Content)
 	if r.verb == "replace" && !hasText(resp.Content) {
 		return nil, nil
 	}
@@ -159,7 +159,7 @@ func (r *rule) afterModel(ctx context.Context, m *CallbackContext, resp *model.R
 	for _, c := range model.CallsOf(resp.Content) {
 		calls = append(calls, c.Name)
 	}
-	vars["response"] = map[string]any{"text": said, "calls": calls, "partial": resp.Partial, "error_code": resp.ErrorCode}
+	vars["response"] = map[string]any{"text": text, "calls": calls, "partial": resp.Partial, "error_code": resp.ErrorCode}
 	v, err := r.evaluateRule(ctx, vars, m.State)
 	if v == nil || err != nil {
 		return nil, err
@@ -199,8 +199,8 @@ func withText(c *genai.Content, text string) *genai.Content {
 
 func (r *rule) onModelError(ctx context.Context, m *CallbackContext, _ *model.Request, failure error) (*model.Response, error) {
 	vars := m.ruleVars()
-	told := modelFailure(m.node.llm.Name(), failure)
-	vars["error"] = map[string]any{"code": told.Code, "message": told.Message}
+	runErr := modelFailure(m.node.llm.Name(), failure)
+	vars["error"] = map[string]any{"code": runErr.Code, "message": runErr.Message}
 	v, err := r.evaluateRule(ctx, vars, m.State)
 	if v == nil || err != nil {
 		return nil, err

@@ -192,7 +192,7 @@ func TestCallbacks(t *testing.T) {
 // is no error of the model or the tool. A panic takes nothing else down.
 func TestCallbackError(t *testing.T) {
 	broken := errors.New("no database")
-	told := &runtime.RunError{Code: "QUOTA", Message: "come back tomorrow"}
+	runErr := &runtime.RunError{Code: "QUOTA", Message: "come back tomorrow"}
 	fails := func(err error) runtime.BeforeToolFunc {
 		return func(context.Context, tool.Tool, *tool.Call) (*tool.Result, error) { return nil, err }
 	}
@@ -217,12 +217,12 @@ func TestCallbackError(t *testing.T) {
 		{
 			"after_model", textModel("hi"),
 			runtime.Callbacks{AfterModel: []runtime.AfterModelFunc{func(context.Context, *runtime.CallbackContext, *model.Response) (*model.Response, error) {
-				return nil, told
+				return nil, runErr
 			}}},
 			"error QUOTA: come back tomorrow\n",
 		},
 		{"before_tool", toolCallModel("good"), runtime.Callbacks{BeforeTool: []runtime.BeforeToolFunc{fails(broken)}}, "a: call good\na: good map[error:before_tool of agent a failed: no database]\nerror CALLBACK_FAILED: before_tool of agent a failed: no database\n"},
-		{"before_tool in its own words", toolCallModel("good"), runtime.Callbacks{BeforeTool: []runtime.BeforeToolFunc{fails(told)}}, "a: call good\na: good map[error:come back tomorrow]\nerror QUOTA: come back tomorrow\n"},
+		{"before_tool in its own words", toolCallModel("good"), runtime.Callbacks{BeforeTool: []runtime.BeforeToolFunc{fails(runErr)}}, "a: call good\na: good map[error:come back tomorrow]\nerror QUOTA: come back tomorrow\n"},
 		{
 			"of an unknown tool", toolCallModel("none"),
 			runtime.Callbacks{OnToolError: []runtime.ToolErrorFunc{func(context.Context, tool.Tool, *tool.Call, error) (*tool.Result, error) { return nil, broken }}},

@@ -61,10 +61,10 @@ func (s *step) answerUnknownTool(ctx context.Context, fc *genai.FunctionCall, a 
 		return
 	}
 	result, err := s.recoverToolError(ctx, missingTool{fc.Name}, s.inv.newToolCall(fc, &a.actions), err)
-	told, failed := asHookError(err)
+	hookErr, failed := asHookError(err)
 	switch {
 	case failed:
-		a.err = told
+		a.err = hookErr
 	case ctx.Err() != nil:
 		a.err = AsRunError(ctx.Err())
 	case err != nil:

@@ -24,16 +24,16 @@ func (r *checkpointReader) rejectValue(at, problem string, got ...any) {
 	if r.err != nil {
 		return
 	}
-	said := at + " " + problem
+	message := at + " " + problem
 	if len(got) > 0 {
 		shown := strings.ToValidUTF8(jsonText(got[0]), "")
 		if len(shown) > maxShownValue {
 			shown = strings.ToValidUTF8(shown[:maxShownValue], "") + "…"
 		}
-		said += ", got " + shown
+		message += ", got " + shown
 	}
 	r.err = failf(CodeInvalidRequest, session.ErrInvalid,
-		"the invocation cannot be resumed: stored state of agent %s: %s", r.inv.node.agent.Name(), said)
+		"the invocation cannot be resumed: stored state of agent %s: %s", r.inv.node.agent.Name(), message)
 }
 
 // readString reads a string.
@@ -47,17 +47,17 @@ func (r *checkpointReader) readString(at string, v any) string {
 
 // readNumber reads an integer within bounds; its result always lies within
 // them.
-func (r *checkpointReader) readNumber(at string, v any, least, most int) int {
+func (r *checkpointReader) readNumber(at string, v any, minimum, maximum int) int {
 	n, ok := v.(int64)
-	if ok && int64(least) <= n && n <= int64(most) {
+	if ok && int64(minimum) <= n && n <= int64(maximum) {
 		return int(n)
 	}
-	want := fmt.Sprintf("must be a number from %d to %d", least, most)
-	if least == most {
-		want = fmt.Sprintf("must be %d", least)
+	expected := fmt.Sprintf("must be a number from %d to %d", minimum, maximum)
+	if minimum == maximum {
+		expected = fmt.Sprintf("must be %d", minimum)
 	}
-	r.rejectValue(at, want, v)
-	return least
+	r.rejectValue(at, expected, v)
+	return minimum
 }
 
 // readList reads a list; an absent one is empty.

@@ -53,9 +53,9 @@ func resumeFrom(t *testing.T, keeper runtime.Agent, path, state string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	said := &session.Event{ID: "1", Author: session.UserAuthor, InvocationID: "e-1"}
-	said.Content = model.UserText("go")
-	for _, ev := range []*session.Event{said, checkpoint} {
+	userEvent := &session.Event{ID: "1", Author: session.UserAuthor, InvocationID: "e-1"}
+	userEvent.Content = model.UserText("go")
+	for _, ev := range []*session.Event{userEvent, checkpoint} {
 		if err := e.Store.Sessions.Append(t.Context(), sess, ev); err != nil {
 			t.Fatal(err)
 		}

@@ -115,9 +115,9 @@ func (c *CodeExecution) hasExecutor() bool { return c != nil && c.Executor != ni
 
 // emitAndRunCode yields a response up to its code, which is not a final
 // answer, and then the result of the code.
-func (s *step) emitAndRunCode(ctx context.Context, resp *model.Response, said *genai.Content, code string) bool {
+func (s *step) emitAndRunCode(ctx context.Context, resp *model.Response, content *genai.Content, code string) bool {
 	upTo := resp.Clone()
-	upTo.Content = said
+	upTo.Content = content
 	return s.emitEvent(s.newModelEvent(upTo), nil) && s.runCode(ctx, code)
 }
 
@@ -207,23 +207,23 @@ func (c *CodeExecution) truncateOutput(out string) string {
 	return fmt.Sprintf("%s\n[cut off here: %d bytes more]", out[:n], len(out)-n)
 }
 
-func failedCodePart(how genai.Outcome, why string) *genai.Part {
-	return &genai.Part{CodeExecutionResult: &genai.CodeExecutionResult{Outcome: how, Output: why}}
+func failedCodePart(result genai.Outcome, output string) *genai.Part {
+	return &genai.Part{CodeExecutionResult: &genai.CodeExecutionResult{Outcome: result, Output: output}}
 }
 
 // codeResultPart returns a result in the form of adk-python
 // (code_execution_utils.py build_code_execution_result_part).
 func codeResultPart(stdout string, files []*genai.Blob) *genai.Part {
-	var told []string
+	var sections []string
 	if stdout != "" || len(files) == 0 {
-		told = append(told, "Code execution result:\n"+stdout+"\n")
+		sections = append(sections, "Code execution result:\n"+stdout+"\n")
 	}
 	if len(files) > 0 {
 		names := make([]string, len(files))
 		for i, f := range files {
 			names[i] = "`" + f.DisplayName + "`"
 		}
-		told = append(told, "Saved artifacts:\n"+strings.Join(names, ","))
+		sections = append(sections, "Saved artifacts:\n"+strings.Join(names, ","))
 	}
-	return &genai.Part{CodeExecutionResult: &genai.CodeExecutionResult{Outcome: genai.OutcomeOK, Output: strings.Join(told, "\n\n")}}
+	return &genai.Part{CodeExecutionResult: &genai.CodeExecutionResult{Outcome: genai.OutcomeOK, Output: strings.Join(sections, "\n\n")}}
 }

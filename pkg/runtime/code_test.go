@@ -165,11 +165,11 @@ func codeResults(t *testing.T, events runtime.Events) []string {
 		}
 		for _, p := range ev.Content.Parts {
 			if r := p.CodeExecutionResult; r != nil {
-				told := string(r.Outcome) + " " + r.Output
+				line := string(r.Outcome) + " " + r.Output
 				if len(ev.Actions.ArtifactDelta) > 0 {
-					told += fmt.Sprint(" ", ev.Actions.ArtifactDelta, " ", ev.Actions.StateDelta)
+					line += fmt.Sprint(" ", ev.Actions.ArtifactDelta, " ", ev.Actions.StateDelta)
 				}
-				results = append(results, told)
+				results = append(results, line)
 			}
 		}
 	}

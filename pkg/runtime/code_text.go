@@ -15,15 +15,15 @@ import (
 // response up to the code: text after the code is dropped, because the model
 // has not seen the result yet. Tool calls take precedence: a response with
 // calls has no code.
-func (s *step) findCode(resp *model.Response) (said *genai.Content, code string) {
+func (s *step) findCode(resp *model.Response) (upTo *genai.Content, code string) {
 	c := s.agent.opts.Code
 	if !c.hasExecutor() || resp.Partial || resp.Content == nil || len(model.CallsOf(resp.Content)) > 0 {
 		return nil, ""
 	}
-	if said, code = c.extractCode(resp.Content); code == "" || s.countCodeFailures() >= c.Attempts {
+	if upTo, code = c.extractCode(resp.Content); code == "" || s.countCodeFailures() >= c.Attempts {
 		return nil, ""
 	}
-	return said, code
+	return upTo, code
 }
 
 // extractCode returns the first code of a content: a code part without result,
@@ -36,21 +36,21 @@ func (c *CodeExecution) extractCode(content *genai.Content) (*genai.Content, str
 			return &genai.Content{Role: content.Role, Parts: parts[:i+1]}, p.ExecutableCode.Code
 		}
 	}
-	said := &genai.Content{Role: content.Role}
+	upTo := &genai.Content{Role: content.Role}
 	for _, p := range parts {
 		before, code, found := "", "", false
 		if p.Text != "" && !p.Thought {
 			before, code, found = c.findDelimited(p.Text)
 		}
 		if !found {
-			said.Parts = append(said.Parts, p)
+			upTo.Parts = append(upTo.Parts, p)
 			continue
 		}
 		if before != "" {
-			said.Parts = append(said.Parts, &genai.Part{Text: before})
+			upTo.Parts = append(upTo.Parts, &genai.Part{Text: before})
 		}
-		said.Parts = append(said.Parts, newCodePart(code))
-		return said, code
+		upTo.Parts = append(upTo.Parts, newCodePart(code))
+		return upTo, code
 	}
 	return nil, ""
 }

@@ -92,13 +92,13 @@ func (inv *Invocation) estimatePromptTokens(events []*session.Event) int {
 	if err != nil {
 		return 0 // the request itself will tell
 	}
-	letters := 0
+	chars := 0
 	for _, c := range contents {
 		for _, p := range c.Parts {
-			letters += utf8.RuneCountInString(p.Text)
+			chars += utf8.RuneCountInString(p.Text)
 		}
 	}
-	return letters / 4
+	return chars / 4
 }
 
 // storeSummary stores the summary of a range, and reports whether it did. The
@@ -153,9 +153,9 @@ func (inv *Invocation) summaryOrigin(prompt string) model.Origin {
 
 // streamSummary calls the model, and reports whether the consumer took the
 // whole stream.
-func (c *compactor) streamSummary(ctx context.Context, req *model.Request, hear responseFunc) (whole bool) {
+func (c *compactor) streamSummary(ctx context.Context, req *model.Request, yield responseFunc) (whole bool) {
 	for resp, err := range c.llm.Generate(ctx, req) {
-		if !hear(resp, err) {
+		if !yield(resp, err) {
 			return false
 		}
 	}

@@ -175,15 +175,15 @@ func firstPending(events []*session.Event) int {
 
 // beforeAnswered moves n before every call that is answered after it.
 func beforeAnswered(events []*session.Event, n int) int {
-	calledAt := map[string]int{}
+	callIndex := map[string]int{}
 	for i, ev := range events {
 		for _, c := range ev.Calls() {
-			calledAt[c.ID] = i
+			callIndex[c.ID] = i
 		}
 	}
 	for i := len(events) - 1; i >= n; i-- {
 		for _, r := range events[i].Responses() {
-			if at, ok := calledAt[r.ID]; ok {
+			if at, ok := callIndex[r.ID]; ok {
 				n = min(n, at)
 			}
 		}

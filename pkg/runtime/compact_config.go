@@ -44,15 +44,15 @@ const DefaultCompactionInterval = 10
 // that the config was decoded from.
 func (c *CompactionConfig) Check(n *spec.Node) spec.Diagnostics {
 	var ds spec.Diagnostics
-	least := func(key string, value, least int) {
-		if at := n.Get(key); at != nil && value < least {
-			ds = append(ds, at.Errorf("compaction", "%s must be %d or more", key, least))
+	requireMin := func(key string, value, requireMin int) {
+		if at := n.Get(key); at != nil && value < requireMin {
+			ds = append(ds, at.Errorf("compaction", "%s must be %d or more", key, requireMin))
 		}
 	}
-	least("compaction_interval", c.Interval, 1)
-	least("overlap_size", c.Overlap, 0)
-	least("token_threshold", c.TokenThreshold, 1)
-	least("event_retention_size", c.EventRetention, 0)
+	requireMin("compaction_interval", c.Interval, 1)
+	requireMin("overlap_size", c.Overlap, 0)
+	requireMin("token_threshold", c.TokenThreshold, 1)
+	requireMin("event_retention_size", c.EventRetention, 0)
 	for _, pair := range [][2]string{{"token_threshold", "event_retention_size"}, {"event_retention_size", "token_threshold"}} {
 		if at := n.Get(pair[0]); at != nil && n.Get(pair[1]) == nil {
 			ds = append(ds, at.Errorf("compaction", "token_threshold and event_retention_size must be set together").

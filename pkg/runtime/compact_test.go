@@ -112,20 +112,20 @@ func TestCompactionInRun(t *testing.T) {
 
 // formatContents is what contents say, without roles.
 func formatContents(contents []*genai.Content) string {
-	var said []string
+	var lines []string
 	for _, c := range contents {
 		for _, p := range c.Parts {
 			switch {
 			case p.FunctionCall != nil:
-				said = append(said, "call "+p.FunctionCall.ID)
+				lines = append(lines, "call "+p.FunctionCall.ID)
 			case p.FunctionResponse != nil:
-				said = append(said, "answer "+p.FunctionResponse.ID)
+				lines = append(lines, "answer "+p.FunctionResponse.ID)
 			default:
-				said = append(said, p.Text)
+				lines = append(lines, p.Text)
 			}
 		}
 	}
-	return strings.NewReplacer("For context: | ", "For context: ").Replace(strings.Join(said, " | "))
+	return strings.NewReplacer("For context: | ", "For context: ").Replace(strings.Join(lines, " | "))
 }
 
 // TestCompactionLateAnswer: an answer to a call that is only in a summary is

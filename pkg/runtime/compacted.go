@@ -30,20 +30,20 @@ func eventSeconds(ev *session.Event) float64 { return float64(ev.Timestamp.UnixM
 // _process_compaction_events). A compaction covers only events before it; its
 // summary is placed at the last of them. It also returns the covered events.
 func applyCompactions(events []*session.Event) (seen, covered []*session.Event) {
-	gone := make([]bool, len(events))
+	isCovered := make([]bool, len(events))
 	summaries := map[int][]*session.Event{}
 	for _, k := range currentCompactions(events) {
 		c, at := events[k].Actions.Compaction, k
 		for i, ev := range events[:k] {
 			if t := eventSeconds(ev); !isCompaction(ev) && c.StartTimestamp <= t && t <= c.EndTimestamp {
-				gone[i], at = true, i
+				isCovered[i], at = true, i
 			}
 		}
 		summaries[at] = append(summaries[at], summaryEvent(events[k]))
 	}
 	for i, ev := range events {
 		switch {
-		case gone[i]:
+		case isCovered[i]:
 			covered = append(covered, ev)
 		case !isCompaction(ev):
 			seen = append(seen, ev)

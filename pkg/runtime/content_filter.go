@@ -80,22 +80,22 @@ func newExprFilter(x *template.Expr) ContentFilter {
 	return func(ctx context.Context, m *CallbackContext, contents []*genai.Content) ([]*genai.Content, error) {
 		vars := m.Invocation.conditionVars()
 		vars["count"] = len(contents)
-		shown := make([]bool, len(contents))
+		keep := make([]bool, len(contents))
 		for i, c := range contents {
 			vars["index"], vars["content"] = i, contentVars(c)
 			ok, err := x.Bool(ctx, vars)
 			if err != nil {
 				return nil, err
 			}
-			shown[i] = ok || i == len(contents)-1
+			keep[i] = ok || i == len(contents)-1
 			if i > 0 && len(model.ResponsesOf(c)) > 0 {
-				shown[i] = shown[i] || shown[i-1]
-				shown[i-1] = shown[i]
+				keep[i] = keep[i] || keep[i-1]
+				keep[i-1] = keep[i]
 			}
 		}
 		var rest []*genai.Content
 		for i, c := range contents {
-			if shown[i] {
+			if keep[i] {
 				rest = append(rest, c)
 			}
 		}

@@ -17,19 +17,19 @@ import (
 // (contents_foreign.go), and that each function response directly follows its
 // call. The slice is shared and must not be changed.
 func (inv *Invocation) buildContents(include IncludeContents) ([]*genai.Content, error) {
-	who := viewKey{agent: inv.node.agent.Name(), branch: inv.branch, keepIDs: keepsIDs(inv.node.llm), delimiters: inv.node.delimiters}
+	key := viewKey{agent: inv.node.agent.Name(), branch: inv.branch, keepIDs: keepsIDs(inv.node.llm), delimiters: inv.node.delimiters}
 	if events := inv.run.sess.Events(); include == IncludeNone || len(events) <= shortHistory {
-		v := contentsView{viewKey: who}
+		v := contentsView{viewKey: key}
 		if include == IncludeNone {
 			events = currentEvents(events, &v)
 		}
 		v.appendEvents(events)
 		return v.currentContents()
 	}
-	v := inv.run.sess.History.Derive(who, func(last any, events []*session.Event) (any, int64) {
+	v := inv.run.sess.History.Derive(key, func(last any, events []*session.Event) (any, int64) {
 		// Each caller gets its own header: another step of the same history
 		// may extend the view while this one's contents are on their way.
-		v := newView(who)
+		v := newView(key)
 		if last != nil {
 			*v = *last.(*contentsView)
 		}
@@ -103,7 +103,7 @@ func contentBytes(c *genai.Content) int64 {
 	return bytes
 }
 
-func newView(who viewKey) *contentsView { return &contentsView{viewKey: who} }
+func newView(key viewKey) *contentsView { return &contentsView{viewKey: key} }
 
 // indexCalls records the position of the function calls of an event.
 func (v *contentsView) indexCalls(ev *session.Event, at int) {
@@ -188,10 +188,10 @@ func (v *contentsView) addEvent(ev *session.Event) {
 
 func (v *contentsView) addForeign(ev *session.Event) {
 	v.indexCalls(ev, -1)
-	if told := presentForeign(ev); told != nil {
+	if foreign := presentForeign(ev); foreign != nil {
 		v.last = lastEvent{}
-		v.bytes += contentBytes(told)
-		v.appendContent(v.contentForModel(told))
+		v.bytes += contentBytes(foreign)
+		v.appendContent(v.contentForModel(foreign))
 	}
 }
 
@@ -221,10 +221,10 @@ func (v *contentsView) insertResponse(content *genai.Content) {
 	case site.at == len(v.contents)-1:
 		site.response = v.appendContent(v.contentForModel(content))
 	default:
-		behind := site.at + 1
-		v.contents = slices.Insert(slices.Clone(v.contents), behind, v.contentForModel(content))
-		v.shiftSites(behind)
-		site.response = behind
+		at := site.at + 1
+		v.contents = slices.Insert(slices.Clone(v.contents), at, v.contentForModel(content))
+		v.shiftSites(at)
+		site.response = at
 	}
 	site.answer = content
 	v.last = lastEvent{responses: true, at: site.response}

@@ -31,17 +31,17 @@ func (v *contentsView) isForeign(ev *session.Event) bool {
 // has nothing to present (adk-python contents.py
 // _present_other_agent_message).
 func presentForeign(ev *session.Event) *genai.Content {
-	told := model.UserText("For context:")
-	told.Parts = slices.Grow(told.Parts, len(ev.Content.Parts))
+	content := model.UserText("For context:")
+	content.Parts = slices.Grow(content.Parts, len(ev.Content.Parts))
 	for _, p := range ev.Content.Parts {
 		if q := presentPart(ev.Author, p); q != nil {
-			told.Parts = append(told.Parts, q)
+			content.Parts = append(content.Parts, q)
 		}
 	}
-	if len(told.Parts) == 1 {
+	if len(content.Parts) == 1 {
 		return nil
 	}
-	return told
+	return content
 }
 
 func presentPart(author string, p *genai.Part) *genai.Part {

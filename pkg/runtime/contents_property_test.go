@@ -132,21 +132,21 @@ func TestIncludeNoneContinues(t *testing.T) {
 // TestLateAnswersKept: what lies between a call and its late answer is left out,
 // but for answers to earlier calls (decision 0006).
 func TestLateAnswersKept(t *testing.T) {
-	say := func(role string, p *genai.Part) *session.Event {
+	newEvent := func(role string, p *genai.Part) *session.Event {
 		ev := &session.Event{Author: "a"}
 		ev.Content = &genai.Content{Role: role, Parts: []*genai.Part{p}}
 		return ev
 	}
 	call := func(id string) *session.Event {
-		return say(genai.RoleModel, &genai.Part{FunctionCall: &genai.FunctionCall{ID: id, Name: "ask"}})
+		return newEvent(genai.RoleModel, &genai.Part{FunctionCall: &genai.FunctionCall{ID: id, Name: "ask"}})
 	}
 	answer := func(id, text string) *session.Event {
-		return say(genai.RoleUser, &genai.Part{FunctionResponse: &genai.FunctionResponse{ID: id, Name: "ask", Response: map[string]any{"is": text}}})
+		return newEvent(genai.RoleUser, &genai.Part{FunctionResponse: &genai.FunctionResponse{ID: id, Name: "ask", Response: map[string]any{"is": text}}})
 	}
 	a, b := call("A"), call("B")
 	lateA, lateB := answer("A", "yes"), answer("B", "no")
 	h := session.NewHistory([]*session.Event{
-		a, answer("A", "pending"), b, answer("B", "pending"), say(genai.RoleModel, &genai.Part{Text: "I wait."}), lateA, lateB,
+		a, answer("A", "pending"), b, answer("B", "pending"), newEvent(genai.RoleModel, &genai.Part{Text: "I wait."}), lateA, lateB,
 	})
 	inv := &Invocation{run: &run{sess: &session.Session{History: h}}, node: &node{agent: NewLLM("a", nil)}}
 	got, err := inv.buildContents("")

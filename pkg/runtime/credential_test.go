@@ -57,7 +57,7 @@ func TestCredential(t *testing.T) {
 	e := testenv.New(t, nil)
 	key := e.Session(t, "app", "s", nil)
 	deployApp(t, e, runtime.NewLLM("a", &runtime.LLMOptions{Model: toolCallModel("f"), Tools: []tool.Tool{credentialTool(tool.Capabilities{}, &keys)}}), nil)
-	const asked = `{"author":"a","content":{"parts":[{"functionCall":{"args":{"authConfig":{"authScheme":{"type":"apiKey"},"credentialKey":"crm"},` +
+	const wantRequest = `{"author":"a","content":{"parts":[{"functionCall":{"args":{"authConfig":{"authScheme":{"type":"apiKey"},"credentialKey":"crm"},` +
 		`"functionCallId":"c0"},"id":"adk-00000006-0000-4000-8000-000000000000","name":"adk_request_credential"}}],"role":"user"},` +
 		`"longRunningToolIds":["adk-00000006-0000-4000-8000-000000000000"]}`
 	var lines []string
@@ -67,8 +67,8 @@ func TestCredential(t *testing.T) {
 		}
 		lines = append(lines, testenv.Stable(t, ev))
 	}
-	if len(lines) != 3 || lines[1] != asked {
-		t.Fatalf("run that asks:\n%q\nwant as the second of three:\n%q", lines, asked)
+	if len(lines) != 3 || lines[1] != wantRequest {
+		t.Fatalf("run that asks:\n%q\nwant as the second of three:\n%q", lines, wantRequest)
 	}
 	got := formatRun(e.Host.Run(t.Context(), answerRequest(t, e, key, map[string]any{})))
 	want := "error INVALID_REQUEST: the answer to the credential adk-00000006-0000-4000-8000-000000000000 has no exchangedAuthCredential\n"

@@ -30,15 +30,15 @@ func (s *eventHandoff) sendEvent(ev *session.Event, err error) bool {
 // deliverEvent yields the event to the consumer, and returns whether the run
 // continues. It acknowledges the event even if the consumer panics, because
 // the agent would otherwise wait forever.
-func (s *eventHandoff) deliverEvent(yield func(*session.Event, error) bool) (goOn bool) {
-	defer func() { s.acknowledgeEvent(goOn) }()
+func (s *eventHandoff) deliverEvent(yield func(*session.Event, error) bool) (proceed bool) {
+	defer func() { s.acknowledgeEvent(proceed) }()
 	return yield(s.ev, s.err) && s.err == nil
 }
 
 // acknowledgeEvent tells the agent whether to continue. It must be called for
 // each event, even when the run is over.
-func (s *eventHandoff) acknowledgeEvent(goOn bool) {
-	s.proceed = goOn
+func (s *eventHandoff) acknowledgeEvent(proceed bool) {
+	s.proceed = proceed
 	s.acknowledged.Done()
 }
 
@@ -49,7 +49,7 @@ func (s *eventHandoff) acknowledgeEvent(goOn bool) {
 //go:noinline
 func growStack(use bool) {
 	if use {
-		var room [6 << 10]byte
-		goruntime.KeepAlive(&room)
+		var stack [6 << 10]byte
+		goruntime.KeepAlive(&stack)
 	}
 }

@@ -18,8 +18,8 @@ type fixedRequest struct {
 
 func (a *App) buildFixedRequest(n *node, l *LLMAgent) *fixedRequest {
 	s := &fixedRequest{system: a.fixedSystemInstruction(n, l)}
-	shown := n.hooks != nil && len(n.hooks.beforeModel)+len(n.hooks.onModelError) > 0 || len(n.tools.editors) > 0
-	if s.system == nil || shown || len(n.toolsets) > 0 || l.opts.Planner != nil {
+	editable := n.hooks != nil && len(n.hooks.beforeModel)+len(n.hooks.onModelError) > 0 || len(n.tools.editors) > 0
+	if s.system == nil || editable || len(n.toolsets) > 0 || l.opts.Planner != nil {
 		return s
 	}
 	c := &genai.GenerateContentConfig{}
@@ -43,8 +43,8 @@ func (a *App) fixedSystemInstruction(n *node, l *LLMAgent) *genai.Content {
 	if !fixed || !alsoFixed || l.opts.InstructionProvider != nil || l.opts.StaticInstruction != nil {
 		return nil
 	}
-	told := prompt(nil).appendParagraph(first).appendParagraph(own).appendIdentity(n, l)
-	return &genai.Content{Parts: []*genai.Part{{Text: told.String()}}}
+	text := prompt(nil).appendParagraph(first).appendParagraph(own).appendIdentity(n, l)
+	return &genai.Content{Parts: []*genai.Part{{Text: text.String()}}}
 }
 
 // applySettings sets the agent's settings in a request.

@@ -15,7 +15,7 @@ import (
 // not the next run's, and what nobody may change is made once.
 func TestRequestSettings(t *testing.T) {
 	cold := genai.Ptr[float32](0)
-	freezes := func(_ context.Context, _ *runtime.CallbackContext, req *model.Request) (*model.Response, error) {
+	setTemperature := func(_ context.Context, _ *runtime.CallbackContext, req *model.Request) (*model.Response, error) {
 		if req.Config.Temperature == nil {
 			req.Config.Temperature = cold
 			req.AppendInstruction("Be brief.")
@@ -37,7 +37,7 @@ func TestRequestSettings(t *testing.T) {
 		{name: "filled", instruction: "Answer{name?}."},
 		{
 			name: "changed by a callback", instruction: "Answer.",
-			callbacks: runtime.Callbacks{BeforeModel: []runtime.BeforeModelFunc{freezes}},
+			callbacks: runtime.Callbacks{BeforeModel: []runtime.BeforeModelFunc{setTemperature}},
 			told:      "\n\nBe brief.", temperature: cold,
 		},
 		{
@@ -50,9 +50,9 @@ func TestRequestSettings(t *testing.T) {
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			var asked []*genai.GenerateContentConfig
+			var configs []*genai.GenerateContentConfig
 			llm := modelFunc(func(_ context.Context, req *model.Request) (*genai.Content, error) {
-				asked = append(asked, req.Config)
+				configs = append(configs, req.Config)
 				return model.ModelText("ok"), nil
 			})
 			opts := &runtime.LLMOptions{
@@ -66,9 +66,9 @@ func TestRequestSettings(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			spoken := app.Config
-			spoken.ResponseModalities = []string{"AUDIO"}
-			for _, config := range []*runtime.RunConfig{nil, &spoken, nil} {
+			audioConfig := app.Config
+			audioConfig.ResponseModalities = []string{"AUDIO"}
+			for _, config := range []*runtime.RunConfig{nil, &audioConfig, nil} {
 				req := &runtime.RunRequest{App: "a", UserID: "u", SessionID: "s", CreateSession: true, Message: model.UserText("hello"), Config: config}
 				for _, err := range host.Run(t.Context(), req) {
 					if err != nil {
@@ -76,14 +76,14 @@ func TestRequestSettings(t *testing.T) {
 					}
 				}
 			}
-			if first, last := asked[0], asked[2]; (first == last) != tt.shared {
+			if first, last := configs[0], configs[2]; (first == last) != tt.shared {
 				t.Errorf("settings are shared: %v, want %v", first == last, tt.shared)
 			}
-			if len(asked[0].ResponseModalities) != 0 || len(asked[1].ResponseModalities) != 1 || len(asked[2].ResponseModalities) != 0 {
-				t.Errorf("modalities %v, %v, %v", asked[0].ResponseModalities, asked[1].ResponseModalities, asked[2].ResponseModalities)
+			if len(configs[0].ResponseModalities) != 0 || len(configs[1].ResponseModalities) != 1 || len(configs[2].ResponseModalities) != 0 {
+				t.Errorf("modalities %v, %v, %v", configs[0].ResponseModalities, configs[1].ResponseModalities, configs[2].ResponseModalities)
 			}
 			want := "Answer.\n\nYou are an agent. Your internal name is \"clerk\"." + tt.told
-			for i, c := range asked {
+			for i, c := range configs {
 				if got := model.TextOf(c.SystemInstruction); got != want || c.Temperature != tt.temperature {
 					t.Errorf("request %d: temperature %v, instruction %q, want %v, %q", i+1, c.Temperature, got, tt.temperature, want)
 				}

@@ -101,8 +101,8 @@ func (inv *Invocation) runFrame(ctx context.Context, yield func(*session.Event, 
 	if inv.frame.prior.hasEnded() {
 		return true
 	}
-	goOn, ok := inv.beginAgent(ctx, yield)
-	if ok && goOn {
+	proceed, ok := inv.beginAgent(ctx, yield)
+	if ok && proceed {
 		ok = inv.runAgentBody(ctx, yield) && (inv.Paused() || inv.hasEnded() || inv.runAfterAgent(ctx, yield))
 	}
 	if _, join := inv.node.agent.(*JoinNode); !ok || join || inv.Paused() {
@@ -116,7 +116,7 @@ func (inv *Invocation) runFrame(ctx context.Context, yield func(*session.Event, 
 // beginAgent evaluates the agent's condition and calls its callbacks, unless
 // the agent has started before. goOn is false when the agent must not run, ok
 // is false when the run is over.
-func (inv *Invocation) beginAgent(ctx context.Context, yield func(*session.Event, error) bool) (goOn, ok bool) {
+func (inv *Invocation) beginAgent(ctx context.Context, yield func(*session.Event, error) bool) (proceed, ok bool) {
 	if len(inv.hookEvents(hookPathWhen)) > 0 {
 		return false, true
 	}
@@ -271,8 +271,8 @@ func (rec *invocationRecord) countModelAnswers(app *App) int {
 		if at := app.findNode(ev.Author); at != nil && at.isGraphNode() {
 			continue
 		}
-		aside := strings.HasSuffix(ev.NodePath, ")") || isCodeResult(ev.Content) || ev.Actions.SetModelResponse != nil && len(ev.Responses()) == 0
-		if !aside && (ev.Content != nil && ev.Content.Role != "user" || ev.ErrorCode != "" && !isCallFailure(ev)) {
+		notModel := strings.HasSuffix(ev.NodePath, ")") || isCodeResult(ev.Content) || ev.Actions.SetModelResponse != nil && len(ev.Responses()) == 0
+		if !notModel && (ev.Content != nil && ev.Content.Role != "user" || ev.ErrorCode != "" && !isCallFailure(ev)) {
 			n++
 		}
 	}

@@ -86,15 +86,15 @@ func (f *hookError) Error() string { return f.runErr.Message }
 func (f *hookError) Unwrap() error { return f.runErr }
 
 func wrapHookError(ctx context.Context, by, hook string, err error) error {
-	var told *RunError
+	var runErr *RunError
 	switch {
-	case errors.As(err, &told):
+	case errors.As(err, &runErr):
 	case ctx.Err() != nil:
-		told = AsRunError(ctx.Err())
+		runErr = AsRunError(ctx.Err())
 	default:
-		told = failf(CodeCallbackFailed, err, "%s of %s failed: %s", hook, by, err)
+		runErr = failf(CodeCallbackFailed, err, "%s of %s failed: %s", hook, by, err)
 	}
-	return &hookError{told}
+	return &hookError{runErr}
 }
 
 // asHookError returns the error of a callback in an error chain.

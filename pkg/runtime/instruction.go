@@ -56,30 +56,30 @@ func (i *Instruction) fixedText() (string, bool) {
 }
 
 func (i *Instruction) renderText(ctx context.Context, inv *Invocation) (string, error) {
-	pieces, err := i.appendChunks(ctx, nil, inv)
-	return strings.Join(pieces, ""), err
+	chunks, err := i.appendChunks(ctx, nil, inv)
+	return strings.Join(chunks, ""), err
 }
 
 // appendChunks adds what the filled text is made of, to be joined.
-func (i *Instruction) appendChunks(ctx context.Context, pieces []string, inv *Invocation) ([]string, error) {
+func (i *Instruction) appendChunks(ctx context.Context, chunks []string, inv *Invocation) ([]string, error) {
 	if i == nil {
-		return pieces, nil
+		return chunks, nil
 	}
-	pieces, err := i.text.AppendPieces(ctx, pieces, scope{inv})
+	chunks, err := i.text.AppendSegments(ctx, chunks, scope{inv})
 	if err != nil {
 		return nil, i.explainError(err, inv)
 	}
-	return pieces, nil
+	return chunks, nil
 }
 
 // explainError is a failure in words, with the place of a value that is missing.
 func (i *Instruction) explainError(err error, inv *Invocation) error {
 	var missing *template.MissingError
 	if errors.As(err, &missing) {
-		where := ""
+		location := ""
 		if i.at != nil {
 			at := i.at(missing.Ref.Offset)
-			where = ", " + at.Short().String()
+			location = ", " + at.Short().String()
 			err = fmt.Errorf("%s: %w", at, err) // the log has the whole path
 		}
 		name := missing.Ref.Name
@@ -87,7 +87,7 @@ func (i *Instruction) explainError(err error, inv *Invocation) error {
 			name = "artifact." + name
 		}
 		return failf(CodeMissingValue, err, "%s (agent %s%s; write {%s?} if it may be missing)",
-			missing.Error(), inv.node.agent.Name(), where, name)
+			missing.Error(), inv.node.agent.Name(), location, name)
 	}
 	return err
 }
@@ -115,40 +115,40 @@ func (s scope) Artifact(ctx context.Context, name string) (string, bool, error) 
 // (runtime-semantics 4.3): the root's global instruction, the static one or
 // else the agent's own, then identity and transfer targets. It returns
 // contents that belong to a static instruction.
-func (inv *Invocation) buildInstructions(ctx context.Context, a *LLMAgent, req *model.Request) (beside []*genai.Content, err error) {
-	if standing := inv.node.fixedRequest().system; standing != nil && req.Config.SystemInstruction == nil {
-		req.Config.SystemInstruction = standing
+func (inv *Invocation) buildInstructions(ctx context.Context, a *LLMAgent, req *model.Request) (userContents []*genai.Content, err error) {
+	if fixed := inv.node.fixedRequest().system; fixed != nil && req.Config.SystemInstruction == nil {
+		req.Config.SystemInstruction = fixed
 		return nil, nil
 	}
-	var room [16]string
-	told := prompt(room[:0])
+	var buf [16]string
+	system := prompt(buf[:0])
 	if root, ok := inv.run.app.Root.(*LLMAgent); ok {
-		if told, err = told.appendInstruction(ctx, inv, root.opts.GlobalInstruction); err != nil {
+		if system, err = system.appendInstruction(ctx, inv, root.opts.GlobalInstruction); err != nil {
 			return nil, err
 		}
 	}
 	if a.opts.StaticInstruction == nil {
-		told, err = told.appendOwnInstruction(ctx, inv, a)
+		system, err = system.appendOwnInstruction(ctx, inv, a)
 	} else {
 		var text string
-		text, beside = splitStaticInstruction(a.opts.StaticInstruction)
-		told = told.appendParagraph(text)
-		beside, err = inv.appendDynamicInstruction(ctx, beside, a)
+		text, userContents = splitStaticInstruction(a.opts.StaticInstruction)
+		system = system.appendParagraph(text)
+		userContents, err = inv.appendDynamicInstruction(ctx, userContents, a)
 	}
 	if err != nil {
 		return nil, err
 	}
-	req.AppendInstruction(told.appendIdentity(inv.node, a).String())
-	return beside, nil
+	req.AppendInstruction(system.appendIdentity(inv.node, a).String())
+	return userContents, nil
 }
 
 // appendDynamicInstruction adds the agent's own instruction as the user's words.
 func (inv *Invocation) appendDynamicInstruction(ctx context.Context, to []*genai.Content, a *LLMAgent) ([]*genai.Content, error) {
-	told, err := prompt(nil).appendOwnInstruction(ctx, inv, a)
-	if err != nil || len(told) == 0 {
+	system, err := prompt(nil).appendOwnInstruction(ctx, inv, a)
+	if err != nil || len(system) == 0 {
 		return to, err
 	}
-	return append(to, model.UserText(told.String())), nil
+	return append(to, model.UserText(system.String())), nil
 }
 
 // identityText tells the model which agent it is, with quoted names and
@@ -190,6 +190,6 @@ func describeFile(name, mime string) string {
 	return fmt.Sprintf("'%s', type: %s", name, mime)
 }
 
-func fileReference(what, id string, p *genai.Part) *genai.Content {
-	return &genai.Content{Role: genai.RoleUser, Parts: []*genai.Part{{Text: fmt.Sprintf("Referenced %s: %s", what, id)}, p}}
+func fileReference(kind, id string, p *genai.Part) *genai.Content {
+	return &genai.Content{Role: genai.RoleUser, Parts: []*genai.Part{{Text: fmt.Sprintf("Referenced %s: %s", kind, id)}, p}}
 }

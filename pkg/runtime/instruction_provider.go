@@ -121,8 +121,8 @@ func (p *InstructionProvider) computeText(ctx context.Context, inv *Invocation) 
 			return &text, err
 		})
 		if err != nil {
-			told, _ := asHookError(err)
-			return "", told
+			runErr, _ := asHookError(err)
+			return "", runErr
 		}
 		return *text, nil
 	}
@@ -138,9 +138,9 @@ func (p *InstructionProvider) computeText(ctx context.Context, inv *Invocation) 
 		return text, nil
 	}
 	v, err := p.expr.Eval(ctx, vars)
-	var told *RunError
-	if errors.As(err, &told) {
-		return "", told
+	var runErr *RunError
+	if errors.As(err, &runErr) {
+		return "", runErr
 	}
 	if err != nil {
 		return "", failf(CodeInvalidRequest, err, "instruction_provider of agent %s: %s", inv.node.agent.Name(), err)

@@ -138,13 +138,13 @@ func asResponse(v any) map[string]any {
 // emitStructuredOutput yields the answer that the response tool took, as an
 // event of the model (semantics 5.3).
 func (s *step) emitStructuredOutput(answer *session.Event) (*session.Event, bool) {
-	said := answer.Actions.SetModelResponse
-	if said == nil || s.inv.node.tools.byName[setModelResponse] == nil {
+	value := answer.Actions.SetModelResponse
+	if value == nil || s.inv.node.tools.byName[setModelResponse] == nil {
 		return answer, true
 	}
 	ev := s.inv.NewEvent()
-	ev.Content = model.ModelText(jsonText(said))
-	ev.Actions.SetModelResponse = said
+	ev.Content = model.ModelText(jsonText(value))
+	ev.Actions.SetModelResponse = value
 	return ev, s.emitAnswer(ev)
 }
 

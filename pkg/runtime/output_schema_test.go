@@ -49,13 +49,13 @@ func TestOutputSchemaRequest(t *testing.T) {
 			e := testenv.New(t, nil)
 			key := e.Session(t, "app", "s", nil)
 			var got string
-			listen := modelFunc(func(_ context.Context, req *model.Request) (*genai.Content, error) {
+			recording := modelFunc(func(_ context.Context, req *model.Request) (*genai.Content, error) {
 				got = formatRequest(req)
 				return model.ModelText("7"), nil
 			})
-			llm := model.LLM(listen)
+			llm := model.LLM(recording)
 			if tt.mixes {
-				llm = mixingModel{listen}
+				llm = mixingModel{recording}
 			}
 			deployApp(t, e, runtime.NewLLM("a", &runtime.LLMOptions{
 				Model: llm, Tools: tt.tools, SubAgents: tt.subs, OutputSchema: numberSchema(t),

@@ -44,8 +44,8 @@ func (inv *Invocation) panicFailure(p *safe.Panic) error {
 
 // streamModel calls the agent's model, and returns whether the whole stream
 // was consumed. A panic of the model is a failed call.
-func (s *step) streamModel(ctx context.Context, req *model.Request, hear responseFunc) (whole bool) {
-	s.guard = panicGuard[*model.Response]{onPanic: (*Invocation).modelPanicked, inv: s.inv, yield: hear}
+func (s *step) streamModel(ctx context.Context, req *model.Request, yield responseFunc) (whole bool) {
+	s.guard = panicGuard[*model.Response]{onPanic: (*Invocation).modelPanicked, inv: s.inv, yield: yield}
 	defer s.guard.recoverPanic()
 	s.inv.node.llm.Generate(ctx, req)(s.guard.forwardValue)
 	return !s.guard.stopped

@@ -73,9 +73,9 @@ func withoutThoughtMarks(contents []*genai.Content) []*genai.Content {
 		plain := &genai.Content{Role: c.Role, Parts: slices.Clone(c.Parts)}
 		for j, p := range plain.Parts {
 			if p.Thought {
-				said := *p
-				said.Thought = false
-				plain.Parts[j] = &said
+				unmarked := *p
+				unmarked.Thought = false
+				plain.Parts[j] = &unmarked
 			}
 		}
 		out[i] = plain
@@ -85,24 +85,24 @@ func withoutThoughtMarks(contents []*genai.Content) []*genai.Content {
 
 // separatePlan tells plan from answer in what the model says (adk-python
 // planners/plan_re_act_planner.py process_planning_response).
-func (p *Planner) separatePlan(hear responseFunc) responseFunc {
+func (p *Planner) separatePlan(yield responseFunc) responseFunc {
 	if p == nil || !p.PlanReact {
-		return hear
+		return yield
 	}
 	var streamed planText
 	return func(resp *model.Response, err error) bool {
 		if resp != nil && resp.Content != nil {
-			told := *resp
-			told.Content = &genai.Content{Role: resp.Content.Role}
+			separated := *resp
+			separated.Content = &genai.Content{Role: resp.Content.Role}
 			if resp.Partial {
-				told.Content.Parts = streamed.markThoughts(resp.Content.Parts)
+				separated.Content.Parts = streamed.markThoughts(resp.Content.Parts)
 			} else {
 				streamed = planText{}
-				told.Content.Parts = splitPlan(resp.Content.Parts)
+				separated.Content.Parts = splitPlan(resp.Content.Parts)
 			}
-			resp = &told
+			resp = &separated
 		}
-		return hear(resp, err)
+		return yield(resp, err)
 	}
 }
 
@@ -134,7 +134,7 @@ func splitPlan(parts []*genai.Part) []*genai.Part {
 }
 
 // planText is the text received so far, which may be streamed.
-type planText struct{ said string }
+type planText struct{ text string }
 
 // markThoughts makes thoughts of the parts, or of the beginning of a part, that belong
 // to the plan.
@@ -145,10 +145,10 @@ func (t *planText) markThoughts(parts []*genai.Part) []*genai.Part {
 			marked = append(marked, p)
 			continue
 		}
-		from := len(t.said)
-		t.said += p.Text
+		from := len(t.text)
+		t.text += p.Text
 		thought, answer := *p, *p
-		at := min(max(thoughtLength(t.said)-from, 0), len(p.Text))
+		at := min(max(thoughtLength(t.text)-from, 0), len(p.Text))
 		thought.Text, thought.Thought, answer.Text = p.Text[:at], true, p.Text[at:]
 		if answer.Text != "" {
 			// The signature belongs to the end of the text.

@@ -135,7 +135,7 @@ func (r *run) runWithPlugins(ctx context.Context, inv *Invocation, yield func(*s
 // runAgentWithPlugins yields the agent's events as the plugins return them, or
 // the one event of a plugin instead. It returns whether the run continues.
 func (r *run) runAgentWithPlugins(ctx context.Context, inv *Invocation, yield func(*session.Event, error) bool) bool {
-	aside := inv.atHook(hookPathBeforeRun)
+	hookInv := inv.atHook(hookPathBeforeRun)
 	if inv.frame != nil && len(inv.hookEvents(hookPathBeforeRun)) > 0 {
 		return true
 	}
@@ -150,7 +150,7 @@ func (r *run) runAgentWithPlugins(ctx context.Context, inv *Invocation, yield fu
 		return false
 	}
 	if content != nil {
-		ev := aside.NewEvent()
+		ev := hookInv.NewEvent()
 		ev.Author, ev.Content = genai.RoleModel, content
 		return yield(ev, nil)
 	}
@@ -226,8 +226,8 @@ func askPlugins[A any](ctx context.Context, inv *Invocation, hook string, of fun
 		one := []ownedCallback[func() (*A, error)]{{"plugin " + p.Name, fn}}
 		answer, err := firstAnswer(ctx, inv, hook, one, func(f func() (*A, error)) (*A, error) { return f() })
 		if err != nil {
-			told, _ := asHookError(err)
-			return nil, told
+			hookErr, _ := asHookError(err)
+			return nil, hookErr
 		}
 		if answer != nil {
 			return answer, nil

@@ -14,16 +14,16 @@ type globalInstructionConfig struct {
 // newGlobalInstruction makes ADK's GlobalInstructionPlugin.
 func newGlobalInstruction(_ context.Context, _ PluginEnv, c *globalInstructionConfig) (*Plugin, error) {
 	text := newInstructionAt(c.Instruction)
-	tell := func(ctx context.Context, m *CallbackContext, req *model.Request) (*model.Response, error) {
-		told, err := text.renderText(ctx, m.Invocation)
-		if err != nil || told == "" {
+	prepend := func(ctx context.Context, m *CallbackContext, req *model.Request) (*model.Response, error) {
+		instruction, err := text.renderText(ctx, m.Invocation)
+		if err != nil || instruction == "" {
 			return nil, err
 		}
 		own := req.Instruction()
 		req.Config.SystemInstruction = nil
-		req.AppendInstruction(told)
+		req.AppendInstruction(instruction)
 		req.AppendInstruction(own)
 		return nil, nil
 	}
-	return &Plugin{Name: "global_instruction", Callbacks: Callbacks{BeforeModel: []BeforeModelFunc{tell}}}, nil
+	return &Plugin{Name: "global_instruction", Callbacks: Callbacks{BeforeModel: []BeforeModelFunc{prepend}}}, nil
 }

@@ -42,9 +42,9 @@ func newLogging(_ context.Context, env PluginEnv, c *loggingConfig) (*Plugin, er
 }
 
 // write puts what is said last, where it may be told.
-func (l *runLog) write(ctx context.Context, msg string, said string, args ...any) {
-	if l.contents && said != "" {
-		args = append(args, "content", truncateText(said))
+func (l *runLog) write(ctx context.Context, msg string, content string, args ...any) {
+	if l.contents && content != "" {
+		args = append(args, "content", truncateText(content))
 	}
 	l.logger.Log(ctx, l.level, msg, args...)
 }
@@ -108,11 +108,11 @@ func (l *runLog) logToolCall(ctx context.Context, _ tool.Tool, call *tool.Call) 
 }
 
 func (l *runLog) logToolResult(ctx context.Context, _ tool.Tool, call *tool.Call, result *tool.Result) (*tool.Result, error) {
-	said := ""
+	content := ""
 	if result != nil {
-		said = template.String(result.Response)
+		content = template.String(result.Response)
 	}
-	l.write(ctx, "tool answers", said, callAttrs(call)...)
+	l.write(ctx, "tool answers", content, callAttrs(call)...)
 	return nil, nil
 }
 

@@ -24,13 +24,13 @@ func (p prompt) appendParagraph(text string) prompt {
 
 // appendInstruction adds an instruction with its placeholders filled.
 func (p prompt) appendInstruction(ctx context.Context, inv *Invocation, i *Instruction) (prompt, error) {
-	begun := p.appendSeparator()
-	all, err := i.appendChunks(ctx, begun, inv)
+	start := p.appendSeparator()
+	all, err := i.appendChunks(ctx, start, inv)
 	if err != nil {
 		return nil, err
 	}
-	for _, piece := range all[len(begun):] {
-		if piece != "" {
+	for _, chunk := range all[len(start):] {
+		if chunk != "" {
 			return all, nil
 		}
 	}

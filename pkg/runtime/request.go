@@ -17,7 +17,7 @@ func (inv *Invocation) buildRequest(ctx context.Context, a *LLMAgent) (*model.Re
 	if err := inv.loadToolsets(ctx); err != nil {
 		return nil, err
 	}
-	req, beside, err := inv.prepareRequest(ctx, a)
+	req, userContents, err := inv.prepareRequest(ctx, a)
 	if err != nil {
 		return nil, err
 	}
@@ -25,7 +25,7 @@ func (inv *Invocation) buildRequest(ctx context.Context, a *LLMAgent) (*model.Re
 	if err != nil {
 		return nil, err
 	}
-	req.Contents = insertBeforeUserTail(contents, beside)
+	req.Contents = insertBeforeUserTail(contents, userContents)
 	a.opts.Planner.prepareRequest(req)
 	if inv.run.app.ContextCache != nil {
 		req.Cache = inv.buildCacheRequest()
@@ -35,7 +35,7 @@ func (inv *Invocation) buildRequest(ctx context.Context, a *LLMAgent) (*model.Re
 
 // prepareRequest is a request with all but its contents, and the contents that go with
 // its instruction.
-func (inv *Invocation) prepareRequest(ctx context.Context, a *LLMAgent) (req *model.Request, beside []*genai.Content, err error) {
+func (inv *Invocation) prepareRequest(ctx context.Context, a *LLMAgent) (req *model.Request, userContents []*genai.Content, err error) {
 	if c := inv.node.fixedRequest().config; c != nil && !inv.run.config.affectsRequests() {
 		req = &model.Request{Config: c}
 		inv.setModelAndOrigin(req)
@@ -50,11 +50,11 @@ func (inv *Invocation) prepareRequest(ctx context.Context, a *LLMAgent) (req *mo
 	inv.setModelAndOrigin(req)
 	inv.node.applySettings(req.Config, a)
 	inv.run.config.applyToRequest(req.Config)
-	if beside, err = inv.buildInstructions(ctx, a, req); err != nil {
+	if userContents, err = inv.buildInstructions(ctx, a, req); err != nil {
 		return nil, nil, err
 	}
 	req.Config.Tools = slices.Clip(inv.activeToolbox().declared)
-	return req, beside, nil
+	return req, userContents, nil
 }
 
 // setModelAndOrigin says who asks whom.

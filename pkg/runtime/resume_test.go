@@ -86,7 +86,7 @@ func (c *conversation) replay(t *testing.T, before []*session.Event) []*session.
 	if err != nil {
 		t.Fatal(err)
 	}
-	heard := 0
+	sent := 0
 	for _, ev := range before {
 		again := *ev
 		again.Seq = 0
@@ -94,17 +94,17 @@ func (c *conversation) replay(t *testing.T, before []*session.Event) []*session.
 			t.Fatal(err)
 		}
 		if ev.Author == session.UserAuthor {
-			heard++
+			sent++
 		}
 	}
-	if heard > 0 {
+	if sent > 0 {
 		c.run(t, e, &runtime.RunRequest{App: "app", UserID: key.User, SessionID: key.ID, InvocationID: before[len(before)-1].InvocationID})
 	}
-	for _, said := range c.inputs[heard:] {
+	for _, input := range c.inputs[sent:] {
 		req := &runtime.RunRequest{App: "app", UserID: key.User, SessionID: key.ID}
-		req.Message = model.UserText(said)
-		if strings.HasPrefix(said, "{") {
-			req.Message = answerOpenCall(t, e, key, said)
+		req.Message = model.UserText(input)
+		if strings.HasPrefix(input, "{") {
+			req.Message = answerOpenCall(t, e, key, input)
 		}
 		c.run(t, e, req)
 	}
@@ -124,12 +124,12 @@ func (c *conversation) run(t *testing.T, e *testenv.Env, req *runtime.RunRequest
 }
 
 // answerOpenCall answers the open call of a tool.
-func answerOpenCall(t *testing.T, e *testenv.Env, key session.Key, said string) *genai.Content {
+func answerOpenCall(t *testing.T, e *testenv.Env, key session.Key, input string) *genai.Content {
 	var a struct {
 		Answer   string
 		Response map[string]any
 	}
-	if err := json.Unmarshal([]byte(said), &a); err != nil {
+	if err := json.Unmarshal([]byte(input), &a); err != nil {
 		t.Fatal(err)
 	}
 	sess, err := e.Store.Sessions.Get(t.Context(), key, nil)

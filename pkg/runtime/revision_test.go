@@ -148,8 +148,8 @@ func TestRevisionsBounded(t *testing.T) {
 // TestRevisionNotKept: a session whose revision cannot be had goes on with the one
 // that serves; an invocation that waits does not.
 func TestRevisionNotKept(t *testing.T) {
-	for _, lost := range []struct{ revision, why string }{{"gone", "is no longer kept"}, {"broken", "cannot be loaded"}} {
-		t.Run(lost.revision, func(t *testing.T) {
+	for _, missing := range []struct{ revision, why string }{{"gone", "is no longer kept"}, {"broken", "cannot be loaded"}} {
+		t.Run(missing.revision, func(t *testing.T) {
 			s, e := newRevisionLoader(t, runtime.FollowNewSessions)
 			s.resumable = true
 			key := e.Session(t, "app", "s", nil)
@@ -159,14 +159,14 @@ func TestRevisionNotKept(t *testing.T) {
 			}
 			ev := &session.Event{ID: "1", InvocationID: "e-1", Author: session.UserAuthor}
 			ev.Content = model.UserText("hi")
-			ev.Provenance.Revision = lost.revision
+			ev.Provenance.Revision = missing.revision
 			if err := e.Store.Sessions.Append(t.Context(), sess, ev); err != nil {
 				t.Fatal(err)
 			}
 			s.swapTo(e, "two")
 			req := userMessage(key, "")
 			req.Message, req.InvocationID = nil, "e-1"
-			want := "error INVALID_REQUEST: the invocation cannot be resumed: revision " + lost.revision + " of app app, which started it, " + lost.why + "; start a new one\n"
+			want := "error INVALID_REQUEST: the invocation cannot be resumed: revision " + missing.revision + " of app app, which started it, " + missing.why + "; start a new one\n"
 			if got := formatRun(e.Host.Run(t.Context(), req)); got != want {
 				t.Errorf("resumed: %q, want %q", got, want)
 			}

@@ -63,7 +63,7 @@ func (r *revisionCache) dropApp(name string) {
 // reference to it: the current one, or that of the revision on which the
 // request continues.
 func (h *Host) acquireRevision(ctx context.Context, serving *App, sess *session.Session, req *RunRequest) (*App, error) {
-	revision, goesOn, err := h.chooseRevision(ctx, serving, sess, req)
+	revision, continues, err := h.chooseRevision(ctx, serving, sess, req)
 	if err != nil {
 		return nil, err
 	}
@@ -77,9 +77,9 @@ func (h *Host) acquireRevision(ctx context.Context, serving *App, sess *session.
 		return app, nil
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
-	case goesOn && errors.Is(err, session.ErrNotFound):
+	case continues && errors.Is(err, session.ErrNotFound):
 		return nil, invalidRequest("the invocation cannot be resumed: revision %s of app %s, which started it, is no longer kept; start a new one", revision, serving.Name)
-	case goesOn:
+	case continues:
 		h.logger.Error("loading a revision failed", "app", serving.Name, "revision", revision, "error", err)
 		return nil, invalidRequest("the invocation cannot be resumed: revision %s of app %s, which started it, cannot be loaded; start a new one", revision, serving.Name)
 	}
@@ -91,7 +91,7 @@ func (h *Host) acquireRevision(ctx context.Context, serving *App, sess *session.
 
 // chooseRevision returns the revision for a request; empty for the current
 // one. A resumed invocation continues on the revision that it started with.
-func (h *Host) chooseRevision(ctx context.Context, serving *App, sess *session.Session, req *RunRequest) (revision string, goesOn bool, err error) {
+func (h *Host) chooseRevision(ctx context.Context, serving *App, sess *session.Session, req *RunRequest) (revision string, continues bool, err error) {
 	answers := model.ResponsesOf(req.Message)
 	if serving.Revision == "" || req.InvocationID == "" && len(answers) == 0 {
 		if serving.Reload.Sessions == FollowNewSessions {

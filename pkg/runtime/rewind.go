@@ -70,8 +70,8 @@ func (h *Host) Rewind(ctx context.Context, req *RewindRequest) Events {
 		span.recordSessionWait(h.now)
 		yield = reportingStoreCause(ctx, key, yield)
 		if err := h.rewindSession(ctx, key, req); err != nil {
-			var told *RunError
-			if !errors.As(err, &told) {
+			var runErr *RunError
+			if !errors.As(err, &runErr) {
 				err = storeFailure(key, err)
 			}
 			yield(nil, err)
@@ -181,15 +181,15 @@ func sessionState(all map[string]any) map[string]any {
 }
 
 // revertDelta is the delta that makes the state now what it was then.
-func revertDelta(then, now map[string]any) map[string]any {
+func revertDelta(former, now map[string]any) map[string]any {
 	delta := map[string]any{}
-	for k, v := range then {
+	for k, v := range former {
 		if current, ok := now[k]; !ok || !reflect.DeepEqual(current, v) {
 			delta[k] = v
 		}
 	}
 	for k := range now {
-		if _, ok := then[k]; !ok {
+		if _, ok := former[k]; !ok {
 			delta[k] = nil
 		}
 	}
@@ -199,15 +199,15 @@ func revertDelta(then, now map[string]any) map[string]any {
 // restoreArtifacts saves the former versions of the session's artifacts as new
 // versions, and returns their numbers.
 func (h *Host) restoreArtifacts(ctx context.Context, key session.Key, events []*session.Event, from int) (map[string]int, error) {
-	then, now := savedVersions(events[:from]), savedVersions(events)
+	former, now := savedVersions(events[:from]), savedVersions(events)
 	parts := map[string]*genai.Part{}
 	for name, version := range now {
-		old, had := then[name]
-		if strings.HasPrefix(name, session.UserPrefix) || had && old == version {
+		old, existed := former[name]
+		if strings.HasPrefix(name, session.UserPrefix) || existed && old == version {
 			continue
 		}
 		parts[name] = store.Absence()
-		if had {
+		if existed {
 			part, err := h.loadFormerArtifact(ctx, key, name, old)
 			if err != nil {
 				return nil, fmt.Errorf("restoring artifact %s: %w", name, err)

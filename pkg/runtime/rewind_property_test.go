@@ -42,10 +42,10 @@ func TestRewindRestores(t *testing.T) {
 			if err != nil {
 				rt.Fatal(err)
 			}
-			moments := []snapshot{takeSnapshot(t, e, key)}
+			snapshots := []snapshot{takeSnapshot(t, e, key)}
 			for i := range rapid.IntRange(1, 8).Draw(rt, "events") {
 				if i > 1 && rapid.IntRange(0, 3).Draw(rt, "rewind") == 0 {
-					moments = append(moments, rewindToRandomEvent(t, rt, e, key, moments))
+					snapshots = append(snapshots, rewindToRandomEvent(t, rt, e, key, snapshots))
 				} else {
 					ev := &session.Event{InvocationID: fmt.Sprint("i", i/2), Author: "a"}
 					ev.Actions.StateDelta = drawDelta(rt, "delta", true)
@@ -56,20 +56,20 @@ func TestRewindRestores(t *testing.T) {
 					if err := e.Store.Sessions.Append(t.Context(), sess, ev); err != nil {
 						rt.Fatal(err)
 					}
-					moments = append(moments, takeSnapshot(t, e, key))
+					snapshots = append(snapshots, takeSnapshot(t, e, key))
 				}
 				if sess, err = e.Store.Sessions.Get(t.Context(), key, nil); err != nil {
 					rt.Fatal(err)
 				}
 			}
-			rewindToRandomEvent(t, rt, e, key, moments)
+			rewindToRandomEvent(t, rt, e, key, snapshots)
 		})
 	}
 }
 
 // rewindToRandomEvent draws a place, rewinds to it, and compares with the moment
 // that was there.
-func rewindToRandomEvent(t *testing.T, rt *rapid.T, e *testenv.Env, key session.Key, moments []snapshot) snapshot {
+func rewindToRandomEvent(t *testing.T, rt *rapid.T, e *testenv.Env, key session.Key, snapshots []snapshot) snapshot {
 	sess, err := e.Store.Sessions.Get(t.Context(), key, nil)
 	if err != nil {
 		rt.Fatal(err)
@@ -78,14 +78,14 @@ func rewindToRandomEvent(t *testing.T, rt *rapid.T, e *testenv.Env, key session.
 	req := &runtime.RewindRequest{App: key.App, UserID: key.User, SessionID: key.ID}
 	// After the last event there is nothing to take back.
 	at := rapid.IntRange(0, len(events)-1).Draw(rt, "at")
-	want := moments[at]
+	want := snapshots[at]
 	if at > 0 && rapid.Bool().Draw(rt, "to an event") {
 		req.AfterEventID = events[at-1].ID
 	} else {
 		req.BeforeInvocationID = events[at].InvocationID
 		for i, ev := range events {
 			if ev.InvocationID == req.BeforeInvocationID {
-				want = moments[i]
+				want = snapshots[i]
 				break
 			}
 		}

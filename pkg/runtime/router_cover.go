@@ -52,14 +52,14 @@ func (c *routerConfig) uncoveredValues(s *tool.StateSchema) (key string, missing
 		if named[k] == nil {
 			continue
 		}
-		var open []string
+		var uncovered []string
 		for _, v := range s.Values(k) {
-			if told := jsonText(v); !named[k][told] {
-				open = append(open, told)
+			if text := jsonText(v); !named[k][text] {
+				uncovered = append(uncovered, text)
 			}
 		}
-		if key == "" || len(open) < len(missing) {
-			key, missing = k, open
+		if key == "" || len(uncovered) < len(missing) {
+			key, missing = k, uncovered
 		}
 	}
 	return key, missing

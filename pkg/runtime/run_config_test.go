@@ -101,12 +101,12 @@ func TestOverride(t *testing.T) {
 		{`{"maxCalls": 3}`, app, `run_config:1:2: unknown field "max_calls" [unknown-field]`},
 	} {
 		got, problems := tt.app.Override([]byte(tt.text))
-		said := strings.Join(problems.Strings(), " ")
+		summary := strings.Join(problems.Strings(), " ")
 		if got != nil {
-			said = strings.TrimSpace(fmt.Sprintf("%s %d %v %s", got.StreamingMode, got.MaxLLMCalls, got.ResponseModalities, said))
+			summary = strings.TrimSpace(fmt.Sprintf("%s %d %v %s", got.StreamingMode, got.MaxLLMCalls, got.ResponseModalities, summary))
 		}
-		if said != tt.want {
-			t.Errorf("Override(%s) = %s\nwant %s", tt.text, said, tt.want)
+		if summary != tt.want {
+			t.Errorf("Override(%s) = %s\nwant %s", tt.text, summary, tt.want)
 		}
 	}
 	if app.MaxLLMCalls != 20 || len(app.ResponseModalities) != 1 {

@@ -88,8 +88,8 @@ func (s *step) handleResponse(ctx context.Context, resp *model.Response, err err
 	if !isMeaningful(resp) {
 		return true
 	}
-	if said, code := s.findCode(resp); said != nil {
-		return s.emitAndRunCode(ctx, resp, said, code)
+	if upTo, code := s.findCode(resp); upTo != nil {
+		return s.emitAndRunCode(ctx, resp, upTo, code)
 	}
 	ev := s.newModelEvent(resp)
 	if !s.emitAnswer(ev) {
@@ -206,8 +206,8 @@ func (s *step) transferTo(ctx context.Context, name string) {
 
 // handleModelError yields an event with the model's error, and ends the run.
 func (s *step) handleModelError(err error) {
-	if told, ok := asHookError(err); ok {
-		s.emitEvent(nil, told)
+	if hookErr, ok := asHookError(err); ok {
+		s.emitEvent(nil, hookErr)
 		return
 	}
 	failure := modelFailure(s.inv.node.llm.Name(), err)

@@ -37,7 +37,7 @@ func panickingTrees() []struct {
 	root runtime.Agent
 	want string
 } {
-	broken := modelFunc(func(context.Context, *model.Request) (*genai.Content, error) { panic("nil map") })
+	panicking := modelFunc(func(context.Context, *model.Request) (*genai.Content, error) { panic("nil map") })
 	waiting := func(name string) runtime.Agent {
 		return runtime.NewLLM(name, &runtime.LLMOptions{Model: modelFunc(func(ctx context.Context, _ *model.Request) (*genai.Content, error) {
 			<-ctx.Done()
@@ -59,9 +59,9 @@ func panickingTrees() []struct {
 		{"agent before its first event", early, "error AGENT_FAILED: agent early panicked\n"},
 		{"agent in a sequence", runtime.NewSequential("s", "", panickingAgent("a"), waiting("b")), "a: now\nerror AGENT_FAILED: agent a panicked\n"},
 		{"agent beside others", runtime.NewParallel("p", "", waiting("b"), panickingAgent("a"), waiting("c")), "a: now\nerror AGENT_FAILED: agent a panicked\n"},
-		{"model", runtime.NewLLM("a", &runtime.LLMOptions{Model: broken}), "a: MODEL_FAILED\nerror MODEL_FAILED: model answering failed: it panicked\n"},
+		{"model", runtime.NewLLM("a", &runtime.LLMOptions{Model: panicking}), "a: MODEL_FAILED\nerror MODEL_FAILED: model answering failed: it panicked\n"},
 		{
-			"model beside others", runtime.NewParallel("p", "", waiting("b"), runtime.NewLLM("a", &runtime.LLMOptions{Model: broken})),
+			"model beside others", runtime.NewParallel("p", "", waiting("b"), runtime.NewLLM("a", &runtime.LLMOptions{Model: panicking})),
 			"a: MODEL_FAILED\nerror MODEL_FAILED: model answering failed: it panicked\n",
 		},
 		{

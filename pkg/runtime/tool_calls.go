@@ -126,11 +126,11 @@ func (s *step) newFailureEvent(calls []*genai.FunctionCall, answers []*callResul
 		if a.err == nil {
 			continue
 		}
-		told := AsRunError(a.err)
-		if told.Code == CodeCanceled {
-			told = &RunError{Message: callStoppedText}
+		runErr := AsRunError(a.err)
+		if runErr.Code == CodeCanceled {
+			runErr = &RunError{Message: callStoppedText}
 		}
-		a.setResponse(calls[i], errorResponse(told))
+		a.setResponse(calls[i], errorResponse(runErr))
 		ev.Content.Parts = append(ev.Content.Parts, a.part)
 	}
 	return ev
@@ -251,8 +251,8 @@ func (s *step) wrapToolError(ctx context.Context, name string, err error) error 
 	if errors.Is(err, errBudget) {
 		return err
 	}
-	if told, ok := asHookError(err); ok {
-		return told
+	if runErr, ok := asHookError(err); ok {
+		return runErr
 	}
 	if ctx.Err() != nil {
 		return AsRunError(ctx.Err())

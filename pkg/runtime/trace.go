@@ -34,8 +34,8 @@ type Span struct {
 	Name string
 	// IDs are the span and trace IDs. Parent is the enclosing span, or that of
 	// the caller; it is invalid if there is none.
-	IDs, Parent  trace.SpanContext
-	Began, Ended time.Time
+	IDs, Parent trace.SpanContext
+	Start, End  time.Time
 	// Run identifies the run.
 	Run *TracedRun
 	// Agent is the agent that called the model or tool; empty if there is
@@ -121,7 +121,7 @@ func (h *Host) beginSpan(ctx context.Context, kind SpanKind, name string) (conte
 	if h.observe == nil {
 		return ctx, nil
 	}
-	s := &Span{Kind: kind, Name: name, Began: h.now(), observe: h.observe}
+	s := &Span{Kind: kind, Name: name, Start: h.now(), observe: h.observe}
 	s.carrier.span = s
 	s.Parent = trace.SpanContextFromContext(ctx)
 	if o := spanFromContext(ctx); o != nil {
@@ -167,7 +167,7 @@ func spanFromContext(ctx context.Context) *Span {
 // recordSessionWait records how long the run waited for the session.
 func (s *Span) recordSessionWait(now func() time.Time) {
 	if s != nil {
-		s.Run.Wait = now().Sub(s.Began)
+		s.Run.Wait = now().Sub(s.Start)
 	}
 }
 
@@ -194,7 +194,7 @@ func (s *Span) recordErrors(yield func(*session.Event, error) bool) func(*sessio
 // end ends the span and reports it.
 func (s *Span) end(now func() time.Time) {
 	if s != nil {
-		s.Ended = now()
+		s.End = now()
 		s.observe(s)
 	}
 }
@@ -202,7 +202,7 @@ func (s *Span) end(now func() time.Time) {
 // recordResponse records a response of the model. A whole response ends the
 // span, because its processing is not the model's time.
 func (s *Span) recordResponse(now func() time.Time, resp *model.Response, err error) {
-	if !s.Ended.IsZero() {
+	if !s.End.IsZero() {
 		return
 	}
 	if err == nil && s.Model.First.IsZero() {
@@ -218,9 +218,9 @@ func (s *Span) recordResponse(now func() time.Time, resp *model.Response, err er
 // traceModelCall calls a model in a span, if spans are observed, and returns
 // whether the whole stream was consumed. event points to the ID of the
 // response's event, which is set when the model is called; it may be nil.
-func (h *Host) traceModelCall(ctx context.Context, req *model.Request, event *string, ask func(context.Context, *model.Request, responseFunc) bool, hear responseFunc) (whole bool) {
+func (h *Host) traceModelCall(ctx context.Context, req *model.Request, event *string, call func(context.Context, *model.Request, responseFunc) bool, yield responseFunc) (whole bool) {
 	if h.observe == nil {
-		return ask(ctx, req, hear)
+		return call(ctx, req, yield)
 	}
 	ctx, span := h.beginSpan(ctx, SpanModel, req.Model)
 	span.Agent, span.Model = req.Origin.Agent, &TracedModel{Request: req}
@@ -228,14 +228,14 @@ func (h *Host) traceModelCall(ctx context.Context, req *model.Request, event *st
 		span.Event = *event
 	}
 	defer func() {
-		if span.Ended.IsZero() {
+		if span.End.IsZero() {
 			span.Err = ctx.Err()
 			span.end(h.now)
 		}
 	}()
-	return ask(ctx, req, func(resp *model.Response, err error) bool {
+	return call(ctx, req, func(resp *model.Response, err error) bool {
 		span.recordResponse(h.now, resp, err)
-		return hear(resp, err)
+		return yield(resp, err)
 	})
 }
 
@@ -249,7 +249,7 @@ func (s *step) runToolTraced(ctx context.Context, t tool.Tool, call *tool.Call, 
 	ctx, span := h.beginSpan(ctx, SpanTool, call.Name)
 	result, err := s.runToolWithCallbacks(ctx, t, call, traits)
 	span.Agent, span.Tool, span.Err = call.Origin.Agent, &TracedTool{call, result}, err
-	span.Ended = h.now()
+	span.End = h.now()
 	a.span = span
 	return result, err
 }

@@ -40,22 +40,22 @@ func readTranscription(ev *session.Event) transcript {
 // transcriptions of one speaker form one text, which replaces the last content
 // (adk-python contents.py).
 func (v *contentsView) mergeTranscription(ev *session.Event) *session.Event {
-	piece := readTranscription(ev)
+	next := readTranscription(ev)
 	last := v.transcript
 	v.transcript = transcript{}
-	if piece.text == "" {
+	if next.text == "" {
 		return ev
 	}
-	if piece.author == last.author && piece.role == last.role {
-		piece.text = last.text + piece.text
+	if next.author == last.author && next.role == last.role {
+		next.text = last.text + next.text
 		// Clipped: requests under way read the content that goes.
 		v.contents = slices.Clip(v.contents[:len(v.contents)-last.contentCount])
 		v.bytes -= last.bytes
 	}
-	v.transcript = piece
-	words := *ev
-	words.Content = &genai.Content{Role: piece.role, Parts: []*genai.Part{{Text: piece.text}}}
-	return &words
+	v.transcript = next
+	merged := *ev
+	merged.Content = &genai.Content{Role: next.role, Parts: []*genai.Part{{Text: next.text}}}
+	return &merged
 }
 
 // isScoped says whether an event belongs to a task of ADK 2's node path, which

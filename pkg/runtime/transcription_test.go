@@ -58,19 +58,19 @@ func TestContentsTranscription(t *testing.T) {
 // when more is said.
 func TestContentsTranscriptionShared(t *testing.T) {
 	v := newView(viewKey{agent: "a"})
-	piece := func(text string) *session.Event {
+	newEvent := func(text string) *session.Event {
 		ev := new(session.Event)
 		if err := json.Unmarshal([]byte(`{"author":"user","inputTranscription":{"text":"`+text+`"}}`), ev); err != nil {
 			t.Fatal(err)
 		}
 		return ev
 	}
-	v.addEvent(piece("one"))
+	v.addEvent(newEvent("one"))
 	before, err := v.currentContents()
 	if err != nil {
 		t.Fatal(err)
 	}
-	v.addEvent(piece(" two"))
+	v.addEvent(newEvent(" two"))
 	after, err := v.currentContents()
 	if err != nil {
 		t.Fatal(err)

@@ -67,23 +67,23 @@ func (w *workflowEdges) decodeChain(n *spec.Node) spec.Diagnostics {
 		return spec.Diagnostics{n.Errorf("edges", "a chain must be a list of at least two nodes, or of a node and its routes")}
 	}
 	var ds spec.Diagnostics
-	last, begun := Start, false
+	last, started := Start, false
 	for _, item := range n.Items {
 		routes := item.Kind == spec.Mapping && !isInlineAgent(item)
 		switch {
-		case routes && !begun:
+		case routes && !started:
 			ds = append(ds, item.Errorf("edges", "routes must follow the node that they start from"))
 		case routes:
 			ds = append(ds, w.decodeRoutes(last, item)...)
-		case item.Value == "START" && !begun:
-			begun = true
+		case item.Value == "START" && !started:
+			started = true
 		default:
 			to, found := w.resolveNode(item)
 			ds = append(ds, found...)
-			if begun && !found.HasErrors() {
+			if started && !found.HasErrors() {
 				ds = append(ds, w.addEdge(Edge{From: last, To: to}, item)...)
 			}
-			last, begun = to, true
+			last, started = to, true
 		}
 		if ds.HasErrors() {
 			return ds
@@ -252,7 +252,7 @@ func (w *workflowEdges) mayEnd(i int) bool {
 }
 
 // reachableFrom is all that can be reached along the edges, as along reads them.
-func (w *workflowEdges) reachableFrom(from []int, along func(parsedEdge) (int, int)) map[int]bool {
+func (w *workflowEdges) reachableFrom(from []int, endpoints func(parsedEdge) (int, int)) map[int]bool {
 	reached := map[int]bool{}
 	for len(from) > 0 {
 		next := from[len(from)-1]
@@ -262,7 +262,7 @@ func (w *workflowEdges) reachableFrom(from []int, along func(parsedEdge) (int, i
 		}
 		reached[next] = true
 		for _, e := range w.edges {
-			if a, b := along(e); a == next {
+			if a, b := endpoints(e); a == next {
 				from = append(from, b)
 			}
 		}

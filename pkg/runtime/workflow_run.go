@@ -250,7 +250,7 @@ func (w *workflowRun) followEdges(ctx context.Context, o *outcome) bool {
 func (w *workflowRun) enqueueNode(node int, on *lane, input any) {
 	w.times[node]++
 	t := task{node: node, nth: w.times[node], lane: on}
-	if _, hears := w.Children[node].(*LLMAgent); !hears {
+	if _, isLLM := w.Children[node].(*LLMAgent); !isLLM {
 		t.input = &nodeValue{input}
 	}
 	w.queue = append(w.queue, t)

@@ -72,7 +72,7 @@ func (w *workflowRun) restoreCheckpoint() (bool, error) {
 	if saved == nil {
 		return false, nil
 	}
-	r := &workflowReader{checkpointReader: checkpointReader{inv: w.inv}, walk: w}
+	r := &workflowReader{checkpointReader: checkpointReader{inv: w.inv}, run: w}
 	r.readLanes(saved["lanes"])
 	r.readNodes(saved["nodes"])
 	r.readJoins(saved["joins"])
@@ -83,7 +83,7 @@ func (w *workflowRun) restoreCheckpoint() (bool, error) {
 // workflowReader reads a checkpoint into a walk.
 type workflowReader struct {
 	checkpointReader
-	walk  *workflowRun
+	run   *workflowRun
 	lanes []*lane
 }
 
@@ -111,8 +111,8 @@ func (r *workflowReader) readNodes(v any) {
 	for _, name := range slices.Sorted(maps.Keys(nodes)) {
 		at := "nodes." + name
 		if i := r.findNode(at, name); r.err == nil {
-			r.walk.times[i] = r.readNumber(at+".runs", r.readMapping(at, nodes[name])["runs"], 0, maxNodeRuns)
-			r.walk.runs += r.walk.times[i]
+			r.run.times[i] = r.readNumber(at+".runs", r.readMapping(at, nodes[name])["runs"], 0, maxNodeRuns)
+			r.run.runs += r.run.times[i]
 		}
 	}
 }
@@ -126,12 +126,12 @@ func (r *workflowReader) readJoins(v any) {
 		if r.err != nil {
 			return
 		}
-		if _, ok := r.walk.Children[to].(*JoinNode); !ok {
+		if _, ok := r.run.Children[to].(*JoinNode); !ok {
 			r.rejectValue(at, "must be a JoinNode")
 			return
 		}
 		before := r.readMapping(at, joins[name])
-		r.walk.joins[to] = map[int]joinInput{}
+		r.run.joins[to] = map[int]joinInput{}
 		for _, from := range slices.Sorted(maps.Keys(before)) {
 			r.readArrived(to, from, before[from])
 		}
@@ -139,17 +139,17 @@ func (r *workflowReader) readJoins(v any) {
 }
 
 func (r *workflowReader) readArrived(to int, name string, v any) {
-	at := "joins." + r.walk.nodeName(to) + "." + name
+	at := "joins." + r.run.nodeName(to) + "." + name
 	from := Start
-	if name != r.walk.nodeName(Start) {
+	if name != r.run.nodeName(Start) {
 		from = r.findNode(at, name)
 	}
-	if r.err == nil && !slices.ContainsFunc(r.walk.edges[from+1], func(e Edge) bool { return e.To == to }) {
-		r.rejectValue(at, "has no edge to "+r.walk.nodeName(to))
+	if r.err == nil && !slices.ContainsFunc(r.run.edges[from+1], func(e Edge) bool { return e.To == to }) {
+		r.rejectValue(at, "has no edge to "+r.run.nodeName(to))
 	}
 	m := r.readMapping(at, v)
 	if on := r.findLane(at+".lane", m["lane"]); r.err == nil {
-		r.walk.joins[to][from] = joinInput{on, m["output"]}
+		r.run.joins[to][from] = joinInput{on, m["output"]}
 	}
 }
 
@@ -167,7 +167,7 @@ func (r *workflowReader) readTasks(v any) {
 		if r.err != nil {
 			return
 		}
-		t := task{node: node, lane: on, nth: r.readNumber(at+".run", m["run"], 1, max(1, r.walk.times[node]))}
+		t := task{node: node, lane: on, nth: r.readNumber(at+".run", m["run"], 1, max(1, r.run.times[node]))}
 		if input, has := m["input"]; has {
 			t.input = &nodeValue{input}
 		}
@@ -175,18 +175,18 @@ func (r *workflowReader) readTasks(v any) {
 			r.rejectValue(at, fmt.Sprintf("repeats run %d of node %s", t.nth, name))
 		}
 		seen[run{node, t.nth}] = true
-		r.walk.queue = append(r.walk.queue, t)
-		r.walk.runs--
+		r.run.queue = append(r.run.queue, t)
+		r.run.runs--
 	}
 }
 
 // findNode is the place of a node of the workflow; the error of a missing one says
 // that the workflow does not have it any more.
 func (r *workflowReader) findNode(at, name string) int {
-	i := slices.IndexFunc(r.walk.Children, func(a Agent) bool { return a.Name() == name })
+	i := slices.IndexFunc(r.run.Children, func(a Agent) bool { return a.Name() == name })
 	switch {
 	case i >= 0 || r.err != nil:
-	case name == r.walk.nodeName(Start):
+	case name == r.run.nodeName(Start):
 		r.rejectValue(at, "must be a node of the workflow", name)
 	default:
 		r.err = r.inv.missingNodeError(name)

@@ -92,7 +92,7 @@ func (m *Metrics) addCallMetrics(what, calls, time string) (find func(labels) ca
 
 // Observe takes a span in.
 func (m *Metrics) Observe(s *runtime.Span) {
-	took := s.Ended.Sub(s.Began).Seconds()
+	took := s.End.Sub(s.Start).Seconds()
 	switch s.Kind {
 	case runtime.SpanRun:
 		m.observeRun(s, took)
@@ -100,7 +100,7 @@ func (m *Metrics) Observe(s *runtime.Span) {
 		app := s.App()
 		m.models.get(labels{app, s.Name, spanCode(s)}).observe(took)
 		if first := s.Model.First; !first.IsZero() {
-			m.firstChunk.get(labels{app: app, name: s.Name}).Observe(first.Sub(s.Began).Seconds())
+			m.firstChunk.get(labels{app: app, name: s.Name}).Observe(first.Sub(s.Start).Seconds())
 		}
 		if r := s.Model.Response; r != nil && r.UsageMetadata != nil {
 			m.observeTokens(app, s.Name, r.UsageMetadata)

@@ -74,9 +74,9 @@ func BenchmarkObserve(b *testing.B) {
 	m, at := server.NewMetrics(""), time.Now()
 	run := &runtime.TracedRun{App: "hello"}
 	spans := []*runtime.Span{
-		{Kind: runtime.SpanModel, Name: "m", Run: run, Began: at, Ended: at, Model: &runtime.TracedModel{First: at}},
-		{Kind: runtime.SpanAgent, Name: "a", Run: run, Began: at, Ended: at},
-		{Kind: runtime.SpanRun, Name: "hello", Run: run, Began: at, Ended: at},
+		{Kind: runtime.SpanModel, Name: "m", Run: run, Start: at, End: at, Model: &runtime.TracedModel{First: at}},
+		{Kind: runtime.SpanAgent, Name: "a", Run: run, Start: at, End: at},
+		{Kind: runtime.SpanRun, Name: "hello", Run: run, Start: at, End: at},
 	}
 	b.ReportAllocs()
 	for b.Loop() {

@@ -61,7 +61,7 @@ type keptSpan struct {
 // Observe keeps a span.
 func (t *Traces) Observe(s *runtime.Span) {
 	k := keptSpan{
-		kind: s.Kind, name: s.Name, agent: s.Agent, event: s.Event, began: s.Began, ended: s.Ended,
+		kind: s.Kind, name: s.Name, agent: s.Agent, event: s.Event, began: s.Start, ended: s.End,
 		trace: s.IDs.TraceID(), span: s.IDs.SpanID(), parent: s.Parent.SpanID(),
 	}
 	if s.Run != nil {

@@ -17,7 +17,7 @@ import (
 // modelSpan is the span of a model call.
 func modelSpan(event, text string) *runtime.Span {
 	return &runtime.Span{
-		Kind: runtime.SpanModel, Event: event, Began: time.Unix(1, 0), Ended: time.Unix(2, 0),
+		Kind: runtime.SpanModel, Event: event, Start: time.Unix(1, 0), End: time.Unix(2, 0),
 		IDs: trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{1}, SpanID: trace.SpanID{2}}),
 		Run: &runtime.TracedRun{App: "a", SessionID: "s"},
 		Model: &runtime.TracedModel{

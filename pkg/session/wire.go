@@ -55,10 +55,10 @@ func (e *Event) UnmarshalJSON(b []byte) error {
 	return r.checkEnd()
 }
 
-// Overlooked returns a [FieldError] for the first nested key of an event's JSON
+// UnknownField returns a [FieldError] for the first nested key of an event's JSON
 // form that UnmarshalJSON would ignore, or for invalid JSON. It returns nil if
 // there is none.
-func Overlooked(b []byte) error {
+func UnknownField(b []byte) error {
 	r := reader{b: b, strict: true}
 	r.readEvent(&Event{})
 	return r.checkEnd()

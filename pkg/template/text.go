@@ -47,9 +47,9 @@ func (t *Text) Render(ctx context.Context, s Scope) (string, error) {
 	return t.body.renderText(scopeLookup(ctx, s))
 }
 
-// AppendPieces appends the strings that Render would join, for callers that join
+// AppendSegments appends the strings that Render would join, for callers that join
 // them with others.
-func (t *Text) AppendPieces(ctx context.Context, segments []string, s Scope) ([]string, error) {
+func (t *Text) AppendSegments(ctx context.Context, segments []string, s Scope) ([]string, error) {
 	return t.body.appendSegments(segments, scopeLookup(ctx, s))
 }
 
