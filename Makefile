@@ -60,7 +60,7 @@ fmt-check:
 	if [ -n "$$out" ]; then echo "not formatted (make fmt repairs it):"; echo "$$out"; exit 1; fi
 
 generate: ## write schemas, reference, usage texts and licences
-	$(NOCGO) $(GO) test ./pkg/loader -run 'TestSchemasFresh' -update
+	$(NOCGO) $(GO) test ./pkg/loader -run 'TestSchemaFilesUpToDate' -update
 	$(NOCGO) $(GO) test ./cmd/agenthost -run 'TestUsageFresh|TestReferenceFresh|TestHostSchemaFresh|TestLicensesFresh' -update
 
 film: ## play the film of the README anew, and draw it

@@ -11,11 +11,10 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// Here is what the Python, the Java and the Go of ADK write differently.
+// This file handles spellings that differ between ADK for Python, Java and Go.
 
-// normalizeClassName is the name of one of ADK's classes of agents without its package,
-// which may stand in front of it in Python and in Java, with the module too.
-// Agent is ADK's other name of LlmAgent.
+// normalizeClassName removes the package and module that Python and Java allow in
+// front of the name of an agent class of ADK. Agent is an alias of LlmAgent.
 func normalizeClassName(name string) string {
 	if rest, ok := strings.CutPrefix(strings.TrimPrefix(name, "com."), "google.adk.agents."); ok {
 		name = lastWord(rest)
@@ -26,22 +25,22 @@ func normalizeClassName(name string) string {
 	return name
 }
 
-// resolveModelCode is what stands in the place of an agent's model_code.
+// resolveModelCode returns the model that functions: maps an agent's model_code to.
 func (j *job) resolveModelCode(ctx context.Context, agent *spec.Node) model.LLM {
 	code := agent.Get("model_code")
 	ref := runtime.CodeRef(code)
 	if ref == nil {
-		j.report(code.Errorf("type", "model_code is the name of code: {name: my_pkg.models.one}"))
+		j.report(code.Errorf("type", "model_code must name code, such as {name: my_pkg.models.one}"))
 		return nil
 	}
 	if named := agent.Get("model"); !named.IsNull() {
-		j.report(code.Errorf("model", "model_code stands in the place of model, which is there too"))
+		j.report(code.Errorf("model", "model_code and model cannot be combined"))
 	}
 	j.report(checkCodeArgs(code)...)
 	f, ok := j.findFunction(ref.Value)
 	switch {
 	case !ok:
-		j.report(missingCodeError(ref, "model", ref.Value, "say under functions: in app.yaml which model stands in its place, or name one under model:"))
+		j.report(missingCodeError(ref, "model", ref.Value, "map the name to a model under functions: in app.yaml, or set model: instead"))
 		return nil
 	case j.loader.opts.Model != nil || f.node.Kind == spec.Scalar:
 		return j.resolveModel(ctx, f.node.Text())
@@ -49,20 +48,20 @@ func (j *job) resolveModelCode(ctx context.Context, agent *spec.Node) model.LLM 
 	return j.buildPartModel(ctx, ref.Value, f)
 }
 
-// checkCodeArgs tells of arguments beside a name of code. Python passes them to the
-// code; what stands in its place here takes none.
+// checkCodeArgs reports arguments of a code name. Python passes them to the code;
+// the replacement under functions: takes none.
 func checkCodeArgs(ref *spec.Node) spec.Diagnostics {
 	var ds spec.Diagnostics
 	for _, e := range ref.Entries {
 		if key := e.Key.Value; key == "args" || key == "params" {
-			ds = append(ds, e.Key.Errorf("code", "%s are for code: what stands in its place here takes none", key).
-				WithHint("write their values into what functions: has for the name"))
+			ds = append(ds, e.Key.Errorf("code", "%s are not supported: entries under functions: take no arguments", key).
+				WithHint("write the values into the entry of functions:"))
 		}
 	}
 	return ds
 }
 
-// stripCodeArgs is a name of code without its arguments, which are told of.
+// stripCodeArgs returns a code name without its arguments, and reports them.
 func (j *job) stripCodeArgs(ref *spec.Node) *spec.Node {
 	ds := checkCodeArgs(ref)
 	if len(ds) == 0 || ref.Get("name") == nil {
@@ -74,8 +73,8 @@ func (j *job) stripCodeArgs(ref *spec.Node) *spec.Node {
 	return &bare
 }
 
-// trimToolModule is ADK's short name of a tool that is named with its package or
-// module, as Python imports it; any other name stays.
+// trimToolModule shortens the import path of an ADK tool to the tool's name; other
+// names stay unchanged.
 func trimToolModule(name string) string {
 	if strings.HasPrefix(name, "google.adk.tools.") {
 		return lastWord(name)
@@ -83,9 +82,9 @@ func trimToolModule(name string) string {
 	return name
 }
 
-// applyMappedClass is an agent of a class of code as functions: has it: with the class
-// and the fields of the agent that stands there, where it does not say its own. It
-// is nil when what stands there is wrong.
+// applyMappedClass merges the agent that functions: maps a code class to into an
+// agent of this class; fields of the agent itself take precedence. It returns nil
+// when the mapped agent is invalid.
 func (j *job) applyMappedClass(n *spec.Node) *spec.Node {
 	class := n.Get("agent_class")
 	if class.IsNull() || class.Kind != spec.Scalar || !isCodeName(class.Value) {
@@ -102,7 +101,7 @@ func (j *job) applyMappedClass(n *spec.Node) *spec.Node {
 	case ds.HasErrors():
 		return nil
 	case mapped.Inline == nil:
-		j.report(f.node.Errorf("agent-ref", "the agent that stands for the class %s must be written out here: its fields are those of every agent of the class", class.Value))
+		j.report(f.node.Errorf("agent-ref", "the agent for the class %s must be written inline: every agent of the class gets its fields", class.Value))
 		return nil
 	}
 	own := *n
@@ -115,8 +114,8 @@ func (j *job) applyMappedClass(n *spec.Node) *spec.Node {
 	return &own
 }
 
-// normalizeArgs is the args of a named tool as a mapping. The Java dialect writes
-// them as a list of {name, value}; a tool without args has an empty mapping.
+// normalizeArgs returns the args of a named tool as a mapping. ADK for Java writes
+// them as a list of {name, value}; without args the mapping is empty.
 func normalizeArgs(ref *runtime.ToolRef) *spec.Node {
 	empty := *ref.Node
 	empty.Entries = nil
@@ -135,8 +134,8 @@ func normalizeArgs(ref *runtime.ToolRef) *spec.Node {
 	return &empty
 }
 
-// normalizeAgentToolArgs is the args of AgentTool. The Go dialect has skip_summarization
-// beside the reference to the agent.
+// normalizeAgentToolArgs returns the args of AgentTool. ADK for Go writes
+// skip_summarization into the agent reference; it moves to the args.
 func normalizeAgentToolArgs(args *spec.Node) *spec.Node {
 	agent := args.Get("agent")
 	skip := agent.Get("skip_summarization")
@@ -154,24 +153,24 @@ func normalizeAgentToolArgs(args *spec.Node) *spec.Node {
 	return moved
 }
 
-// resolveFunctionTool is ADK's class around a function: what stands in the place of the
-// function, and is answered later when the class says so.
+// resolveFunctionTool resolves FunctionTool and LongRunningFunctionTool to the tool
+// that the program or functions: has for the function.
 func (j *job) resolveFunctionTool(ctx context.Context, ref *runtime.ToolRef, t ancestry) []*resolvedTool {
 	args := normalizeArgs(ref)
 	at := args.Get("func")
 	for _, e := range args.Entries {
 		if e.Value != at {
-			j.report(e.Key.Errorf("unknown-field", "unknown field %q", e.Key.Value).WithHint("the only field here is func"))
+			j.report(e.Key.Errorf("unknown-field", "unknown field %q", e.Key.Value).WithHint("use func, the only field of these args"))
 		}
 	}
 	if at.IsNull() || at.Kind != spec.Scalar {
-		j.report(ref.Node.Errorf("required", "%s needs the name of a function: args: {func: NAME}", ref.Name.Value))
+		j.report(ref.Node.Errorf("required", "%s requires the name of a function: args: {func: NAME}", ref.Name.Value))
 		return nil
 	}
 	name, longRunning := at.Value, trimToolModule(ref.Name.Value) == "LongRunningFunctionTool"
 	if own, ok := j.loader.opts.Functions.Tools[name]; ok {
 		if longRunning && !tool.CapabilitiesOf(own).LongRunning {
-			j.report(at.Errorf("tool", "the program's tool %s is not long-running: name it as it is, without LongRunningFunctionTool", name))
+			j.report(at.Errorf("tool", "the registered tool %s is not long-running: use FunctionTool or its plain name", name))
 			return nil
 		}
 		return []*resolvedTool{{set: j.wrapSet(tool.One(own))}}
@@ -187,7 +186,7 @@ func (j *job) resolveFunctionTool(ctx context.Context, ref *runtime.ToolRef, t a
 	return j.resolveMappedTool(ctx, f, name, t)
 }
 
-// markLongRunning is a tool of one kind with long_running.
+// markLongRunning adds long_running: true to a tool definition.
 func markLongRunning(n *spec.Node) *spec.Node {
 	if n.Kind != spec.Mapping || len(n.Entries) != 1 || n.Entries[0].Value.Kind != spec.Mapping {
 		return n

@@ -2,8 +2,8 @@ package loader
 
 import "fmt"
 
-// CheckAppName says why a folder, which need not be there, cannot be an app's
-// by its name; nil when it can.
+// CheckAppName returns an error if the name of a folder is not a valid app name.
+// The folder need not exist.
 func CheckAppName(dir string) error {
 	ds := (*Loader)(nil).checkAppName(&source{name: AppName(dir), displayDir: dir})
 	if err := ds.Err(); err != nil {

@@ -7,9 +7,9 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// checkCodeExecution warns of agents that let their model run code when it cannot, those
-// that are called as tools included. Above says which model an agent without
-// one has; nil is the default.
+// checkCodeExecution warns of agents, including those called as tools, that enable
+// code execution with a model that does not support it. above is the model that
+// an agent without its own inherits; nil is the default model.
 func (j *job) checkCodeExecution(ctx context.Context, p *resolvedAgent, above model.LLM) {
 	if p == nil || j.ds.HasErrors() {
 		return
@@ -21,8 +21,8 @@ func (j *job) checkCodeExecution(ctx context.Context, p *resolvedAgent, above mo
 		BuiltInCode(n *spec.Node) *spec.Node
 	}); ok {
 		if at := c.BuiltInCode(p.plan.Node); at != nil && !model.RunsCode(j.modelOrDefault(ctx, above)) {
-			j.report(at.Warnf("code-executor", "the model of agent %s runs no code: this changes nothing", p.name).
-				WithHint("models of the provider gemini do"))
+			j.report(at.Warnf("code-executor", "the model of agent %s does not support code execution: the setting has no effect", p.name).
+				WithHint("use a model of the provider gemini"))
 		}
 	}
 	for _, sub := range p.subs {

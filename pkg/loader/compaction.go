@@ -7,13 +7,13 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// compactionNode is events_compaction_config with its place.
+// compactionNode is events_compaction_config with its position.
 type compactionNode struct {
 	node   *spec.Node
 	config runtime.CompactionConfig
 }
 
-// DecodeSpec decodes the settings and checks what they mean.
+// DecodeSpec decodes and validates the settings.
 func (c *compactionNode) DecodeSpec(n *spec.Node) spec.Diagnostics {
 	c.node = n
 	ds := spec.Decode(n, &c.config)
@@ -23,12 +23,12 @@ func (c *compactionNode) DecodeSpec(n *spec.Node) spec.Diagnostics {
 	return ds
 }
 
-// SchemaSpec refers to the definition.
+// SchemaSpec references the definition.
 func (c *compactionNode) SchemaSpec() map[string]any {
 	return map[string]any{"$ref": "#/$defs/events_compaction_config"}
 }
 
-// compactionConfig is the app's, or nil where nothing is said.
+// compactionConfig returns the app's setting, or nil.
 func (d *document) compactionConfig() *runtime.CompactionConfig {
 	if d.Compaction == nil {
 		return nil
@@ -36,8 +36,8 @@ func (d *document) compactionConfig() *runtime.CompactionConfig {
 	return &d.Compaction.config
 }
 
-// resolveCompaction finds the model that writes summaries. Without a name it is
-// the root agent's, which must then be one that asks a model.
+// resolveCompaction finds the model that writes summaries: the configured one, or
+// that of the root agent, which must then be an LLM agent.
 func (j *job) resolveCompaction(ctx context.Context, root *resolvedAgent) {
 	c := j.doc.Compaction
 	if c == nil {
@@ -51,7 +51,7 @@ func (j *job) resolveCompaction(ctx context.Context, root *resolvedAgent) {
 		return
 	}
 	if _, asks := root.plan.Config.(interface{ ModelName() spec.Text }); !asks {
-		j.report(c.node.Errorf("compaction", "the root agent %s asks no model that could summarise", root.name).
-			WithHint("name one: summarizer: {model: NAME}"))
+		j.report(c.node.Errorf("compaction", "the root agent %s has no model for summaries", root.name).
+			WithHint("set summarizer: {model: NAME}"))
 	}
 }

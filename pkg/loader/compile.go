@@ -10,8 +10,8 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// compileApp builds the agents, leaves first, into an app. When that fails, what
-// was opened is closed again.
+// compileApp builds the agents, leaves first, into an app. On failure it closes the
+// resources of the load.
 func (j *job) compileApp(ctx context.Context, root *resolvedAgent) *runtime.App {
 	agent, err := j.buildAgent(ctx, root)
 	if err == nil {
@@ -41,7 +41,7 @@ func (j *job) closeResources() {
 		errs = append(errs, c())
 	}
 	if err := errors.Join(errs...); err != nil {
-		j.loader.opts.Logger.Warn("closing an app", "app", j.src.name, "error", err)
+		j.loader.opts.Logger.Warn("failed to close app", "app", j.src.name, "error", err)
 	}
 }
 

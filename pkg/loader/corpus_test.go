@@ -121,7 +121,7 @@ func checkCode(t *testing.T, dir string, s sample) {
 				t.Errorf("Check: %s", d)
 			}
 		case d.Rule == "code":
-			name, _, _ := strings.Cut(d.Message, " is code of")
+			name, _, _ := strings.Cut(d.Message, " is code that")
 			got = append(got, name[strings.LastIndex(name, " ")+1:])
 		case d.Rule == "tool" && slices.Contains(s.Builtin, words[0]):
 		default:

@@ -5,24 +5,24 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// A document is app.yaml: what an app is beside its agents' files.
+// A document is app.yaml: the settings of an app apart from its agents' files.
 type document struct {
-	Name        spec.Text      `yaml:"name" doc:"The app's name. It is that of its folder, so this may only repeat it."`
+	Name        spec.Text      `yaml:"name" doc:"The app's name. It must match the name of the folder."`
 	Description string         `yaml:"description" doc:"What the app is for."`
-	RootAgent   *rootRef       `yaml:"root_agent" doc:"The agent at the top: a file (root_agent.yaml when nothing is said), or the agent written out."`
-	Include     []spec.Text    `yaml:"include" doc:"Files with models, tools, functions, schemas, agents and defaults that belong to the app too: of the app, or beside its folder (../NAME.yaml)."`
+	RootAgent   *rootRef       `yaml:"root_agent" doc:"The root agent: a file (default root_agent.yaml), or the agent inline."`
+	Include     []spec.Text    `yaml:"include" doc:"Files with further models, tools, functions, schemas, agents and defaults of the app: in its folder, or next to it (../NAME.yaml)."`
 	Parts       parts          `yaml:",inline"`
-	RunConfig   *runConfigNode `yaml:"run_config" doc:"How invocations run."`
-	Plugins     []pluginRef    `yaml:"plugins" doc:"What takes part in every run, in this order: names, or names with their settings."`
+	RunConfig   *runConfigNode `yaml:"run_config" doc:"Settings of invocations."`
+	Plugins     []pluginRef    `yaml:"plugins" doc:"Plugins of every run, in this order: names, or names with their settings."`
 
-	ContextCache *runtime.ContextCacheConfig `yaml:"context_cache_config" doc:"Have models keep the beginning of a conversation, so that it is not sent and paid for again each time."`
-	Resumability *runtime.ResumabilityConfig `yaml:"resumability_config" doc:"Whether invocations that were cut off, or that wait for somebody, go on where they were."`
-	Compaction   *compactionNode             `yaml:"events_compaction_config" doc:"When the older part of a conversation is replaced by a summary."`
-	Reload       *runtime.ReloadConfig       `yaml:"reload" doc:"What becomes of changes of the app's files while it serves."`
-	Retention    spec.Duration               `yaml:"retention" doc:"How long a session is kept after its last event, such as 30d; then serve deletes it with its artifacts. Without it, sessions are kept."`
+	ContextCache *runtime.ContextCacheConfig `yaml:"context_cache_config" doc:"Context caching: models cache the beginning of a conversation, so that it is not sent and paid for again with each request."`
+	Resumability *runtime.ResumabilityConfig `yaml:"resumability_config" doc:"Whether interrupted or waiting invocations can be resumed."`
+	Compaction   *compactionNode             `yaml:"events_compaction_config" doc:"When to replace the older events of a session by a summary."`
+	Reload       *runtime.ReloadConfig       `yaml:"reload" doc:"How changes of the app's files take effect while it runs."`
+	Retention    spec.Duration               `yaml:"retention" doc:"How long to keep a session after its last event, such as 30d; then serve deletes it and its artifacts. By default sessions are not deleted."`
 }
 
-// rootRef is the root agent: a file, or the agent written out.
+// rootRef is the root agent: a file, or the agent inline.
 type rootRef struct {
 	file   spec.Text
 	inline *spec.Node
@@ -37,7 +37,7 @@ func (r *rootRef) DecodeSpec(n *spec.Node) spec.Diagnostics {
 	return r.file.DecodeSpec(n)
 }
 
-// SchemaSpec describes both.
+// SchemaSpec describes both forms.
 func (r *rootRef) SchemaSpec() map[string]any {
 	return map[string]any{"anyOf": []any{
 		map[string]any{"type": "string"},
@@ -45,13 +45,13 @@ func (r *rootRef) SchemaSpec() map[string]any {
 	}}
 }
 
-// runConfigNode is the settings of runs, and where they stand.
+// runConfigNode is run_config with its position.
 type runConfigNode struct {
 	node   *spec.Node
 	config runtime.RunConfig
 }
 
-// DecodeSpec decodes the settings and checks what they mean.
+// DecodeSpec decodes and validates the settings.
 func (r *runConfigNode) DecodeSpec(n *spec.Node) spec.Diagnostics {
 	r.node = n
 	ds := spec.Decode(n, &r.config)
@@ -61,12 +61,12 @@ func (r *runConfigNode) DecodeSpec(n *spec.Node) spec.Diagnostics {
 	return ds
 }
 
-// SchemaSpec refers to the definition.
+// SchemaSpec references the definition.
 func (r *runConfigNode) SchemaSpec() map[string]any {
 	return map[string]any{"$ref": "#/$defs/run_config"}
 }
 
-// runConfig is the app's, or nil where nothing is said.
+// runConfig returns the app's setting, or nil.
 func (d *document) runConfig() *runtime.RunConfig {
 	if d.RunConfig == nil {
 		return nil

@@ -8,9 +8,8 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// inlineNames is an agent's mapping with the schemas that it names, and with what
-// stands in the place of its callbacks. Every node keeps the place where it was
-// written.
+// inlineNames replaces the names of schemas and callbacks in an agent's mapping by
+// their definitions. Every node keeps its position.
 func (j *job) inlineNames(n *spec.Node) *spec.Node {
 	for _, key := range []string{"output_schema", "input_schema", "state_schema"} {
 		n = j.inlineSchema(n, key)
@@ -18,7 +17,7 @@ func (j *job) inlineNames(n *spec.Node) *spec.Node {
 	return j.inlineCallbacks(n)
 }
 
-// applyDefaults adds the keys that the agent does not have.
+// applyDefaults adds the default values of the keys that the agent does not set.
 func (j *job) applyDefaults(n *spec.Node, class string) *spec.Node {
 	p, ok := j.names.defaults[class]
 	if !ok {
@@ -37,16 +36,16 @@ func (j *job) applyDefaults(n *spec.Node, class string) *spec.Node {
 	})
 }
 
-// composedKey is what a mapping is put together of: one, and the value that a
-// key of it has instead, or a mapping of defaults.
+// composedKey identifies a mapping derived from another one: with a new value for a
+// key, or with a mapping of defaults.
 type composedKey struct {
 	of    *spec.Node
 	key   string
 	value *spec.Node
 }
 
-// replaceKeyCached is a mapping in which a key has another value: the same one for the same
-// value, so that it is known again.
+// replaceKeyCached is replaceKey that returns the same node for the same value, so
+// that caches find it again.
 func (j *job) replaceKeyCached(n *spec.Node, key string, value *spec.Node) *spec.Node {
 	if n.Get(key) == value {
 		return n
@@ -54,7 +53,7 @@ func (j *job) replaceKeyCached(n *spec.Node, key string, value *spec.Node) *spec
 	return getOrMake(j.src.cache, composedKey{n, key, value}, func() (*spec.Node, bool) { return replaceKey(n, key, value), true })
 }
 
-// checkDefaults looks at the defaults as such: their classes and their keys.
+// checkDefaults checks the classes and keys under defaults:.
 func (j *job) checkDefaults() {
 	own := []string{"name", "agent_class", "sub_agents", "instruction", "instruction_provider"}
 	for class, d := range sortedParts(j.names.defaults) {
@@ -68,15 +67,15 @@ func (j *job) checkDefaults() {
 		}
 		for _, e := range d.node.Entries {
 			if slices.Contains(own, e.Key.Value) {
-				j.report(e.Key.Errorf("defaults", "%s is each agent's own: it has no default", e.Key.Value))
+				j.report(e.Key.Errorf("defaults", "%s cannot have a default: it is specific to each agent", e.Key.Value))
 			}
 		}
 		j.report(kind.CheckKeys(d.node)...)
 	}
 }
 
-// inlineSchema puts a schema in the place of its name, and in that of a class of
-// code that functions: has a schema for.
+// inlineSchema replaces the name of a schema, or of a code class that functions: maps
+// to a schema, by the schema.
 func (j *job) inlineSchema(n *spec.Node, key string) *spec.Node {
 	at := n.Get(key)
 	if at.IsNull() {
@@ -99,7 +98,7 @@ func (j *job) inlineSchema(n *spec.Node, key string) *spec.Node {
 	return j.replaceKeyCached(n, key, schema)
 }
 
-// replaceKey is a mapping in which a key has another value.
+// replaceKey returns a copy of a mapping with another value for a key.
 func replaceKey(n *spec.Node, key string, value *spec.Node) *spec.Node {
 	changed := *n
 	changed.Entries = slices.Clone(n.Entries)
@@ -111,14 +110,14 @@ func replaceKey(n *spec.Node, key string, value *spec.Node) *spec.Node {
 	return &changed
 }
 
-// checkSchemas looks at the schemas as such, used or not.
+// checkSchemas checks all declared schemas, used or not.
 func (j *job) checkSchemas() {
 	for name, s := range sortedParts(j.names.schemas) {
 		if s.shared {
-			continue // is looked at where it is used
+			continue // checked where it is used
 		}
 		if isTypeName(name) {
-			j.report(s.node.Errorf("clash", "the schema %s has the name of a type", name))
+			j.report(s.node.Errorf("clash", "schema %s must not have the name of a type", name))
 			continue
 		}
 		schema, ds := spec.ResolveSchemaNames(s.node, func(name string) *spec.Node { return j.names.schemas[name].node })
@@ -133,8 +132,8 @@ func isTypeName(name string) bool {
 	return slices.Contains([]string{"string", "integer", "number", "boolean", "object", "any"}, name)
 }
 
-// inlineCallbacks puts the rules of functions: in the place of their names. A Go
-// function of that name comes first.
+// inlineCallbacks replaces names of callbacks by their rules under functions:. A
+// registered Go function of the name takes precedence.
 func (j *job) inlineCallbacks(n *spec.Node) *spec.Node {
 	for _, e := range n.Entries {
 		if strings.HasSuffix(e.Key.Value, "_callbacks") && e.Value.Kind == spec.Sequence {

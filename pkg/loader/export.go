@@ -9,15 +9,15 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// Export lowers an app to plain files of ADK's Agent Config, by their names:
-// root_agent.yaml, and one for each agent below it. What cannot be lowered is an
-// error at its place, and then there are no files.
+// Export converts an app to plain files of ADK's Agent Config, by file name:
+// root_agent.yaml, and one file for each other agent. Anything that cannot be
+// converted is an error, and then no files are returned.
 func (l *Loader) Export(ctx context.Context, dir string) (map[string][]byte, spec.Diagnostics) {
 	var files map[string][]byte
 	ds := l.inspectApp(ctx, dir, func(j *job, root *resolvedAgent) {
 		for _, f := range j.findForeign(root) {
 			if !f.lowered {
-				j.report(f.at.Errorf("portable", "%s", f.message).WithHint("leave it out, or say it in a way that ADK has: it cannot be written for ADK"))
+				j.report(f.at.Errorf("portable", "%s", f.message).WithHint("remove it, or use an equivalent that ADK supports"))
 			}
 		}
 		if !j.ds.HasErrors() {
@@ -38,9 +38,9 @@ type exporter struct {
 	files map[string][]byte
 }
 
-// writeAgent writes an agent, and those below it beside it.
+// writeAgent writes an agent and its descendants, each to a file of its own.
 func (x *exporter) writeAgent(p *resolvedAgent, file string) {
-	x.files[file] = nil // the name is taken
+	x.files[file] = nil // reserves the name
 	out := *p.base
 	out.Entries = nil
 	for _, e := range p.base.Entries {
@@ -63,19 +63,19 @@ func (x *exporter) writeAgent(p *resolvedAgent, file string) {
 		out.Entries = append(out.Entries, e)
 	}
 	var text bytes.Buffer
-	_ = spec.Print(&text, &out, false) // a buffer takes all
+	_ = spec.Print(&text, &out, false) // a buffer does not fail
 	x.files[file] = text.Bytes()
 }
 
-// exportModelHint says how the file would name a model.
+// exportModelHint returns the hint for an agent whose model is left out.
 func exportModelHint(n *spec.Node) string {
 	if n.HasReference() {
-		return "to have a model written, set its variable to the name of one of Gemini's"
+		return "set the variable to the name of a Gemini model to export one"
 	}
-	return "to have a model written, name one of Gemini's, also in an overlay (--env)"
+	return "name a Gemini model, in the file or in an overlay (--env), to export one"
 }
 
-// replaceText is a scalar with another text.
+// replaceText returns a scalar with another value.
 func replaceText(n *spec.Node, text string) *spec.Node {
 	if n.Value == text {
 		return n
@@ -89,7 +89,7 @@ func (x *exporter) replaceItems(n *spec.Node, items []*spec.Node) *spec.Node {
 	return &list
 }
 
-// writeSubAgents are the agents below one, each in a file of its own.
+// writeSubAgents writes the sub-agents to files and returns the references.
 func (x *exporter) writeSubAgents(p *resolvedAgent) []*spec.Node {
 	var refs []*spec.Node
 	for _, sub := range p.subs {
@@ -112,12 +112,12 @@ func (x *exporter) isNameTaken(file string) bool {
 	return taken || file == appFile
 }
 
-// newMapping is one of a key.
+// newMapping returns a mapping with one key.
 func newMapping(key string, value *spec.Node) *spec.Node {
 	return &spec.Node{Kind: spec.Mapping, Tag: "!!map", Entries: []spec.Entry{{Key: newScalar(key), Value: value}}}
 }
 
-// exportTools are ADK's own, and agents as AgentTool.
+// exportTools returns built-in tools as they are, and agents as AgentTool.
 func (x *exporter) exportTools(p *resolvedAgent) []*spec.Node {
 	var tools []*spec.Node
 	for _, t := range p.tools {

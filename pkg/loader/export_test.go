@@ -124,7 +124,7 @@ func stubFunctions(t *testing.T, dir string) (string, bool) {
 	var b strings.Builder
 	seen := map[string]bool{}
 	for _, d := range check(t, dir) {
-		what, _, isCode := strings.Cut(d.Message, " is code of")
+		what, _, isCode := strings.Cut(d.Message, " is code that")
 		words := strings.Fields(what)
 		if !isCode || strings.HasPrefix(what, "agent class") {
 			return "", false

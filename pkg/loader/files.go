@@ -2,8 +2,8 @@ package loader
 
 import "agenthost/pkg/spec"
 
-// readConfigFiles gives a config the texts of the files that it names, and says
-// whether it names none.
+// readConfigFiles reads the files that a config names, and reports whether there are
+// none.
 func (j *job) readConfigFiles(config any, ds *spec.Diagnostics) (selfContained bool) {
 	selfContained = true
 	if c, ok := config.(interface {
@@ -17,11 +17,11 @@ func (j *job) readConfigFiles(config any, ds *spec.Diagnostics) (selfContained b
 	return selfContained
 }
 
-// checkSecrets reports secrets that stand where they would be shown. It is
-// asked when all documents were decoded.
+// checkSecrets reports secrets in fields that are displayed. All documents must have
+// been decoded before.
 func (j *job) checkSecrets() {
 	if j.ds.HasErrors() {
-		return // what was not decoded has read no secret
+		return // decoding may be incomplete
 	}
 	for _, root := range j.src.roots {
 		j.report(spec.CheckSecrets(root)...)

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A fileSet is files by path, as a file system without folders.
+// A fileSet is a read-only file system of files by path, without folders.
 type fileSet map[string][]byte
 
 // Open opens a file.
@@ -19,28 +19,28 @@ func (s fileSet) Open(name string) (fs.File, error) {
 	return &setFile{bytes.NewReader(content), path.Base(name)}, nil
 }
 
-// setFile is a file of a set, and what is known of it.
+// setFile is an open file of a set and its file info.
 type setFile struct {
 	*bytes.Reader
 	name string
 }
 
-// Stat tells of the file.
+// Stat returns the file itself.
 func (f *setFile) Stat() (fs.FileInfo, error) { return f, nil }
 
 // Close does nothing.
 func (f *setFile) Close() error { return nil }
 
-// Name is the last part of the file's path.
+// Name returns the base name.
 func (f *setFile) Name() string { return f.name }
 
-// Mode is that of a regular file that nobody writes.
+// Mode is that of a read-only regular file.
 func (f *setFile) Mode() fs.FileMode { return 0o444 }
 
-// ModTime is not known.
+// ModTime is the zero time.
 func (f *setFile) ModTime() time.Time { return time.Time{} }
 
-// IsDir says no.
+// IsDir returns false.
 func (f *setFile) IsDir() bool { return false }
 
 // Sys is nil.

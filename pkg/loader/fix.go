@@ -15,15 +15,14 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// maxFixRounds bounds how often an app is looked at again after a repair: a mistake
-// of syntax hides those behind it.
+// maxFixRounds limits how often an app is checked again after a repair: a syntax
+// error hides later problems.
 const maxFixRounds = 100
 
-// Fix carries out the repairs that are safe in the files of an app, and nothing
-// else: all other bytes stay as they are. It returns the problems that were
-// repaired, and those that are left. A file is written as a whole or not at
-// all. The error tells of a file that could not be written, as when it was
-// changed since it was read; it is then as it was.
+// Fix applies the safe fixes to the files of an app; all other bytes stay
+// unchanged. It returns the repaired and the remaining problems. Files are
+// replaced atomically. The error is about a file that could not be written, for
+// example because it changed after it was read; this file stays unchanged.
 func (l *Loader) Fix(ctx context.Context, dir string) (repaired, remaining spec.Diagnostics, err error) {
 	for range maxFixRounds {
 		got := l.loadApp(ctx, dir, nil, (*job).readTests)
@@ -42,8 +41,8 @@ func (l *Loader) Fix(ctx context.Context, dir string) (repaired, remaining spec.
 	return repaired, remaining, nil
 }
 
-// repairFiles repairs each of the files that were read, and stops at one that
-// cannot be written. Files above the folder, which apps share, are left alone.
+// repairFiles applies the fixes to the files of a load, and stops at a file that
+// cannot be written. It skips files that apps share, which lie above the folder.
 func repairFiles(dir string, got loadResult) (repaired spec.Diagnostics, err error) {
 	of := map[string]map[spec.Fix]spec.Diagnostic{}
 	for _, d := range got.ds {
@@ -79,8 +78,8 @@ func repairFiles(dir string, got loadResult) (repaired spec.Diagnostics, err err
 	return repaired, nil
 }
 
-// parsesFurther says whether a repaired text can be read as far as the one before it
-// and further.
+// parsesFurther reports whether the repaired text parses, or has its first syntax
+// error after that of the original.
 func parsesFurther(before, after []byte) bool {
 	_, old := spec.Parse("", before)
 	_, now := spec.Parse("", after)
@@ -99,17 +98,17 @@ func isAfter(p, q spec.Pos) bool {
 	return p.Line > q.Line || p.Line == q.Line && p.Col > q.Col
 }
 
-var errChanged = errors.New("the file was changed since it was read, and stays as it is: run check again")
+var errChanged = errors.New("file changed since it was read: run check again")
 
-// replaceFile puts a new text in the place of the one that was read, in one step. A
-// link is not followed: what it leads to may belong to somebody else.
+// replaceFile atomically replaces the content that was read. It does not follow
+// links: their targets may not belong to the app.
 func replaceFile(root *os.Root, file string, read, text []byte) error {
 	info, err := root.Lstat(file)
 	if err != nil {
 		return err
 	}
 	if !info.Mode().IsRegular() {
-		return errors.New("it is a link: repair the file that it leads to")
+		return errors.New("not a regular file: repair its target instead")
 	}
 	temp := path.Join(path.Dir(file), "."+path.Base(file)+"."+rand.Text())
 	if err := createFile(root, temp, info.Mode().Perm(), text); err != nil {

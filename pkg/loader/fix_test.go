@@ -12,7 +12,7 @@ import (
 func TestReplaceFile(t *testing.T) {
 	for _, tt := range []struct{ name, content, want, problem string }{
 		{"as it was read", "old", "new", ""},
-		{"changed meanwhile", "theirs", "theirs", "the file was changed since it was read, and stays as it is: run check again"},
+		{"changed meanwhile", "theirs", "theirs", "file changed since it was read: run check again"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			dir := t.TempDir()

@@ -18,8 +18,8 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// Open opens the folder of an app that the watch knows, for reading. The error
-// is [session.ErrNotFound] when there is no such app.
+// Open opens the folder of a watched app for reading. The error is
+// [session.ErrNotFound] if the app does not exist.
 func (w *Watch) Open(app string) (*os.Root, error) {
 	s, ok := w.Status(app)
 	if !ok {
@@ -28,11 +28,11 @@ func (w *Watch) Open(app string) (*os.Root, error) {
 	return os.OpenRoot(s.Dir)
 }
 
-// Save writes YAML files into an app's folder, by their paths in it, and returns
-// when the watch has taken them in. An app that there is not yet is made in the
-// first folder of apps. Nothing is written when the app would have errors with
-// these files: the diagnostics tell them, with files named from the app on. The error of a name that no file of an
-// app may have is [session.ErrInvalid].
+// Save writes YAML files, by their paths in the app's folder, and returns after the
+// app was reloaded. A new app is created in the first folder of apps. If the app
+// would have errors with these files, nothing is written, and the diagnostics
+// contain them, with paths that begin with the app's name. The error of an invalid
+// app or file name is [session.ErrInvalid].
 func (w *Watch) Save(ctx context.Context, app string, files map[string][]byte) (spec.Diagnostics, error) {
 	if err := checkSaveRequest(app, files); err != nil {
 		return nil, err
@@ -57,8 +57,8 @@ func (w *Watch) Save(ctx context.Context, app string, files map[string][]byte) (
 	return relativeToApps(dir, got.ds), w.pollUntilSettled(ctx, pollMode{}, func(name string) bool { return name == app })
 }
 
-// relativeToApps names the files of an app's folder as who writes them does: with the
-// app, and without where the folder lies on this machine.
+// relativeToApps shortens the paths of files in an app's folder so that they begin
+// with the app's name and do not reveal where the folder is.
 func relativeToApps(dir string, ds spec.Diagnostics) spec.Diagnostics {
 	below := func(at *spec.Pos) {
 		if rel, err := filepath.Rel(filepath.Dir(dir), at.File); err == nil && filepath.IsLocal(rel) {
@@ -76,32 +76,33 @@ func relativeToApps(dir string, ds spec.Diagnostics) spec.Diagnostics {
 	return named
 }
 
-// checkSaveRequest refuses names that lead out of the app, or that no document has.
+// checkSaveRequest rejects invalid app names, and files that are not YAML files
+// within the app's folder.
 func checkSaveRequest(app string, files map[string][]byte) error {
 	if !appName.MatchString(app) || app == "user" {
-		return fmt.Errorf("an app cannot be called %q: use a letter first, then letters, digits, _ and -; user is taken: %w", app, session.ErrInvalid)
+		return fmt.Errorf("app name must be a letter followed by letters, digits, _ or -, and not user, got %q: %w", app, session.ErrInvalid)
 	}
 	for name, text := range files {
 		hidden := slices.ContainsFunc(strings.Split(name, "/"), func(step string) bool { return strings.HasPrefix(step, ".") })
 		ext := path.Ext(name)
 		switch {
 		case !fs.ValidPath(name) || hidden || strings.ContainsAny(name, `\:`) || ext != ".yaml" && ext != ".yml":
-			return fmt.Errorf("a file of an app cannot be called %q: it is a .yaml or .yml below the app's folder: %w", name, session.ErrInvalid)
+			return fmt.Errorf("file name must be the path of a .yaml or .yml file within the app's folder, got %q: %w", name, session.ErrInvalid)
 		case len(text) > maxFile:
-			return fmt.Errorf("file %s has %d bytes, and may have %d: %w", name, len(text), maxFile, session.ErrInvalid)
+			return fmt.Errorf("file %s has %d bytes, which exceeds the limit of %d: %w", name, len(text), maxFile, session.ErrInvalid)
 		}
 	}
 	return nil
 }
 
-// findOrCreateFolder is an app's folder, which may have to be made.
+// findOrCreateFolder returns the folder of an app, and whether it was created.
 func (w *Watch) findOrCreateFolder(app string) (dir string, made bool, err error) {
 	if s, ok := w.Status(app); ok {
 		return s.Dir, false, nil
 	}
 	i := slices.IndexFunc(w.dirs, func(dir string) bool { return !isApp(dir) })
 	if i < 0 {
-		return "", false, fmt.Errorf("app %s: new apps need a folder of apps to stand in, and this host serves single apps: %w", app, session.ErrInvalid)
+		return "", false, fmt.Errorf("cannot create app %s: the host serves single apps and no folder of apps: %w", app, session.ErrInvalid)
 	}
 	dir = filepath.Join(w.dirs[i], app)
 	err = os.Mkdir(dir, 0o755)
@@ -111,7 +112,7 @@ func (w *Watch) findOrCreateFolder(app string) (dir string, made bool, err error
 	return dir, err == nil, err
 }
 
-// withEditedFiles is a loader that finds these files in a folder.
+// withEditedFiles returns a loader that reads these files instead of those on disk.
 func (l *Loader) withEditedFiles(dir string, files map[string][]byte) *Loader {
 	opts := l.opts
 	open := opts.Open
@@ -128,8 +129,8 @@ func (l *Loader) withEditedFiles(dir string, files map[string][]byte) *Loader {
 	return New(&opts)
 }
 
-// writeFiles writes each file whole or not at all, the agent at the root last: what
-// is seen before that is the app as it was.
+// writeFiles writes each file atomically, and the root agent last, so that the app
+// changes only when all other files are there.
 func writeFiles(dir string, files map[string][]byte) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -153,8 +154,8 @@ func writeOrder(name string) int {
 	return 0
 }
 
-// checkParentFolders refuses a path that leads through a file, or through a link out of the
-// app: [session.ErrInvalid].
+// checkParentFolders rejects a path that leads through a file, or through a link out
+// of the app, with [session.ErrInvalid].
 func checkParentFolders(root *os.Root, name string) error {
 	for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
 		info, err := root.Stat(dir)
@@ -164,7 +165,7 @@ func checkParentFolders(root *os.Root, name string) error {
 			}
 		}
 		if err != nil || !info.IsDir() {
-			return fmt.Errorf("%s is not a folder of the app, or a link that leads out of it: %w", dir, session.ErrInvalid)
+			return fmt.Errorf("%s must be a folder within the app's folder: %w", dir, session.ErrInvalid)
 		}
 	}
 	return nil
@@ -180,7 +181,7 @@ func writeFile(root *os.Root, name string, text []byte) error {
 	if err := root.MkdirAll(path.Dir(name), 0o755); err != nil {
 		return err
 	}
-	// Folders that begin with a dot are not looked at, nor are such files read.
+	// The watch ignores folders that begin with a dot, and the loader such files.
 	draft := path.Join(path.Dir(name), "."+path.Base(name)+".new")
 	f, err := root.OpenFile(draft, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
 	if err != nil {

@@ -98,18 +98,18 @@ func TestSaveRejectsNames(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, tc := range []struct{ app, file, text, want string }{
-		{"user", "a.yaml", "", `an app cannot be called "user": use a letter first, then letters, digits, _ and -; user is taken: invalid`},
-		{"../shop", "a.yaml", "", `an app cannot be called "../shop"`},
-		{"shop", "../a.yaml", "", `a file of an app cannot be called "../a.yaml": it is a .yaml or .yml below the app's folder: invalid`},
-		{"shop", "/a.yaml", "", `cannot be called "/a.yaml"`},
-		{"shop", `a\b.yaml`, "", `cannot be called "a\\b.yaml"`},
-		{"shop", "C:a.yaml", "", `cannot be called "C:a.yaml"`},
-		{"shop", ".env", "", `cannot be called ".env"`},
-		{"shop", "x/.hid/a.yaml", "", `cannot be called "x/.hid/a.yaml"`},
-		{"shop", "run.py", "", `cannot be called "run.py"`},
-		{"shop", "a.yaml", strings.Repeat(" ", 4<<20+1), `file a.yaml has 4194305 bytes, and may have 4194304: invalid`},
-		{"shop", "out/a.yaml", "", `out is not a folder of the app, or a link that leads out of it: invalid`},
-		{"shop", "root_agent.yaml/a.yaml", "", `root_agent.yaml is not a folder of the app`},
+		{"user", "a.yaml", "", `app name must be a letter followed by letters, digits, _ or -, and not user, got "user": invalid`},
+		{"../shop", "a.yaml", "", `and not user, got "../shop"`},
+		{"shop", "../a.yaml", "", `file name must be the path of a .yaml or .yml file within the app's folder, got "../a.yaml": invalid`},
+		{"shop", "/a.yaml", "", `got "/a.yaml"`},
+		{"shop", `a\b.yaml`, "", `got "a\\b.yaml"`},
+		{"shop", "C:a.yaml", "", `got "C:a.yaml"`},
+		{"shop", ".env", "", `got ".env"`},
+		{"shop", "x/.hid/a.yaml", "", `got "x/.hid/a.yaml"`},
+		{"shop", "run.py", "", `got "run.py"`},
+		{"shop", "a.yaml", strings.Repeat(" ", 4<<20+1), `file a.yaml has 4194305 bytes, which exceeds the limit of 4194304: invalid`},
+		{"shop", "out/a.yaml", "", `out must be a folder within the app's folder: invalid`},
+		{"shop", "root_agent.yaml/a.yaml", "", `root_agent.yaml must be a folder within the app's folder`},
 	} {
 		_, err := w.Save(t.Context(), tc.app, map[string][]byte{tc.file: []byte(tc.text)})
 		if !errors.Is(err, session.ErrInvalid) || !strings.Contains(err.Error(), tc.want) {
@@ -123,7 +123,7 @@ func TestSaveWithoutAppsFolder(t *testing.T) {
 	_, shop := writeShop(t)
 	w, _ := newSaveWatch(t, shop)
 	_, err := w.Save(t.Context(), "fresh", map[string][]byte{"root_agent.yaml": []byte(pause)})
-	want := "app fresh: new apps need a folder of apps to stand in, and this host serves single apps: invalid"
+	want := "cannot create app fresh: the host serves single apps and no folder of apps: invalid"
 	if !errors.Is(err, session.ErrInvalid) || err.Error() != want {
 		t.Errorf("Save = %v, want %s", err, want)
 	}

@@ -8,7 +8,7 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// findFunction finds what functions: has for a name of code.
+// findFunction returns the entry of functions: for a name of code.
 func (j *job) findFunction(name string) (part, bool) {
 	f, ok := j.names.functions[name]
 	if ok {
@@ -17,12 +17,12 @@ func (j *job) findFunction(name string) (part, bool) {
 	return f, ok
 }
 
-// resolveMappedTool is the tool that functions: has for a name of code. Where it has
-// no name of its own, it has the last word of that name, as the code would.
+// resolveMappedTool resolves the tool that functions: has for a name of code. A tool
+// without a name is named after the last part of the code name.
 func (j *job) resolveMappedTool(ctx context.Context, f part, name string, t ancestry) []*resolvedTool {
 	mark := "function " + name
 	if t.hasVisited(mark) {
-		j.report(f.node.Errorf("cycle", "function %s stands for itself: %s", name, formatCycle(t.visited, mark)))
+		j.report(f.node.Errorf("cycle", "function %s refers to itself: %s", name, formatCycle(t.visited, mark)))
 		return nil
 	}
 	var ref runtime.ToolRef
@@ -34,10 +34,10 @@ func (j *job) resolveMappedTool(ctx context.Context, f part, name string, t ance
 	return j.resolveTool(ctx, &ref, t.extendWith(f.file, mark))
 }
 
-// lastWord is what a name of code ends with.
+// lastWord returns the last part of a dotted code name.
 func lastWord(name string) string { return name[strings.LastIndex(name, ".")+1:] }
 
-// addToolName gives a tool of one kind a name where it has none.
+// addToolName adds a name to a tool definition without one.
 func addToolName(n *spec.Node, name string) *spec.Node {
 	if n.Kind != spec.Mapping || len(n.Entries) != 1 {
 		return n
@@ -49,7 +49,7 @@ func addToolName(n *spec.Node, name string) *spec.Node {
 	return n
 }
 
-// resolveMappedAgent is the agent that functions: has for a name of code.
+// resolveMappedAgent resolves the agent that functions: has for a name of code.
 func (j *job) resolveMappedAgent(ctx context.Context, f part, name string, t ancestry) *resolvedAgent {
 	var ref runtime.AgentRef
 	ds := ref.DecodeSpec(f.node)
@@ -59,7 +59,7 @@ func (j *job) resolveMappedAgent(ctx context.Context, f part, name string, t anc
 	}
 	mark := "function " + name
 	if t.hasVisited(mark) {
-		j.report(f.node.Errorf("cycle", "agent %s stands below itself: %s", name, formatCycle(t.visited, mark)))
+		j.report(f.node.Errorf("cycle", "agent %s is its own descendant: %s", name, formatCycle(t.visited, mark)))
 		return nil
 	}
 	if ref.Inline != nil {
@@ -68,12 +68,12 @@ func (j *job) resolveMappedAgent(ctx context.Context, f part, name string, t anc
 	return j.resolveRef(ctx, &ref, t.extendWith(f.file, mark))
 }
 
-// missingCodeError words a name that only a program could supply, and the ways out.
+// missingCodeError reports a code name that this host has no implementation for.
 func missingCodeError(at *spec.Node, what, name, ways string) spec.Diagnostic {
-	return at.Errorf("code", "%s %s is code of another program, which this host does not have", what, name).WithHint("%s", ways)
+	return at.Errorf("code", "%s %s is code that this host does not have", what, name).WithHint("%s", ways)
 }
 
-// addDefaultName gives a mapping a name, that of its key, where it has none.
+// addDefaultName adds a name to a mapping without one.
 func addDefaultName(n *spec.Node, name string) *spec.Node {
 	if n.Kind != spec.Mapping || n.Get("name") != nil {
 		return n

@@ -14,13 +14,12 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// A Gate is asked before a changed app, loaded from a folder, is let in. An
-// error among the problems that it returns keeps the app out, and what served
-// before serves on.
+// A Gate checks a changed app before it replaces the running revision. If the
+// returned problems include an error, the previous revision stays active.
 type Gate func(ctx context.Context, dir string, app *runtime.App) spec.Diagnostics
 
-// Gate is the gate that an app's own reload: {gate: […]} asks for: with tests,
-// all tests of the app must pass. It returns what failed.
+// Gate is the gate that the app configures with reload: {gate: […]}: with tests, all
+// tests of the app must pass. It returns the failures.
 func (l *Loader) Gate(ctx context.Context, dir string, app *runtime.App) spec.Diagnostics {
 	if !slices.Contains(app.Reload.Gate, runtime.GateTests) {
 		return nil
@@ -30,9 +29,9 @@ func (l *Loader) Gate(ctx context.Context, dir string, app *runtime.App) spec.Di
 	case suite == nil:
 		return ds
 	case suite.Revision != app.Revision:
-		return spec.Diagnostics{{Pos: spec.Pos{File: filepath.ToSlash(dir)}, Rule: "test-failed", Message: "the files changed before the tests ran: they are run again"}}
+		return spec.Diagnostics{{Pos: spec.Pos{File: filepath.ToSlash(dir)}, Rule: "test-failed", Message: "the files changed before the tests ran; the tests run again"}}
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, maxGateTime, errors.New("the tests took longer than 2m0s"))
+	ctx, cancel := context.WithTimeoutCause(ctx, maxGateTime, errors.New("the tests exceeded the limit of 2m0s"))
 	defer cancel()
 	failures := make([]spec.Diagnostics, len(suite.Tests))
 	var wg sync.WaitGroup
@@ -50,9 +49,9 @@ func (l *Loader) Gate(ctx context.Context, dir string, app *runtime.App) spec.Di
 			defer func() { <-free }()
 			defer safe.Recover(func(p *safe.Panic) {
 				p.Log(l.opts.Logger, "test panicked", "app", app.Name, "test", t.Name)
-				failures[i] = spec.Diagnostics{{Pos: spec.Pos{File: filepath.ToSlash(dir)}, Rule: "test-failed", Message: "test " + t.Name + " panicked, which is a fault of agenthost: " + p.Error()}}
+				failures[i] = spec.Diagnostics{{Pos: spec.Pos{File: filepath.ToSlash(dir)}, Rule: "test-failed", Message: "test " + t.Name + " panicked, which is a bug in agenthost: " + p.Error()}}
 			})
-			ctx, cancel := context.WithTimeoutCause(ctx, gateTestTimeout, errors.New("it took longer than 30s"))
+			ctx, cancel := context.WithTimeoutCause(ctx, gateTestTimeout, errors.New("the test exceeded the limit of 30s"))
 			defer cancel()
 			failures[i] = suite.Run(ctx, t).Diagnostics()
 		})
@@ -62,10 +61,10 @@ func (l *Loader) Gate(ctx context.Context, dir string, app *runtime.App) spec.Di
 }
 
 const (
-	// maxGateTests is how many tests of an app run at once beside the turns of a
-	// host that serves.
+	// maxGateTests limits the concurrent tests of an app, because the host serves
+	// requests at the same time.
 	maxGateTests = 2
-	// gateTestTimeout is how long one of them may take, maxGateTime all of them.
+	// gateTestTimeout limits the time of one test, maxGateTime that of all tests.
 	gateTestTimeout = 30 * time.Second
 	maxGateTime     = 2 * time.Minute
 )

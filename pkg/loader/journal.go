@@ -9,51 +9,51 @@ import (
 	"agenthost/pkg/store"
 )
 
-// What a watch remembers of its loads: so many reports, and the files of the last
-// few, of which it can still say what their agents say otherwise.
+// A watch keeps maxReports reports. Only the last maxCompared of them keep the files
+// that are needed to compute changes.
 const (
 	maxReports  = 64
 	maxCompared = 8
 )
 
-// A Report tells what came of one change of an app's folder.
+// A Report is the result of one change of an app's folder.
 type Report struct {
-	// Number counts the reports of a watch, from 1.
+	// Number is the sequence number of the report, from 1.
 	Number int
 	App    string
 	Time   time.Time
-	// What is one of the words below.
+	// What is one of the constants below.
 	What string
-	// From is the revision that served before, To the one that serves now or, of
-	// an app that waits, is to; empty where there is none.
+	// From is the previously active revision; To is the one that is active now or,
+	// for ReportWaiting, the pending one. Either may be empty.
 	From, To string
-	// Changes are what agents say otherwise, and Files those that differ; of
-	// apps that loaded or wait. Changes are found out when somebody asks for the
-	// report; the older ones that nobody has asked for have none.
+	// Changes are the changed fields, and Files the changed files, for ReportLoaded
+	// and ReportWaiting. Changes are computed when the report is first read; older
+	// reports that were never read have none.
 	Changes []Change
 	Files   []string
 }
 
-// The words of Report.What.
+// The values of Report.What.
 const (
-	// ReportLoaded says that the folder's content serves now.
+	// ReportLoaded means that the folder's content is active now.
 	ReportLoaded = "loaded"
-	// ReportRefused says that the content has problems.
+	// ReportRefused means that the content has errors.
 	ReportRefused = "refused"
-	// ReportWaiting says that the content waits to be let in.
+	// ReportWaiting means that the content is pending a manual reload.
 	ReportWaiting = "waiting"
-	// ReportRecovered says that the content is what serves, again.
+	// ReportRecovered means that the content matches the active revision again.
 	ReportRecovered = "mended"
-	// ReportRemoved says that the folder is gone.
+	// ReportRemoved means that the folder was removed.
 	ReportRemoved = "removed"
 )
 
-// Reports returns what was told after the report of a number, the oldest first,
-// as far as it is remembered, and a channel that closes when there is more.
-// Statuses that are asked for later are at least as new.
+// Reports returns the retained reports with a number greater than after, oldest
+// first, and a channel that is closed when there are more. A later call of Status is
+// at least as recent.
 func (w *Watch) Reports(after int) ([]Report, <-chan struct{}) { return w.journal.reportsAfter(after) }
 
-// A journal keeps the last reports. Who writes never waits for who reads.
+// A journal keeps the last reports. Writers never wait for readers.
 type journal struct {
 	mu      sync.Mutex
 	count   int
@@ -61,12 +61,12 @@ type journal struct {
 	changed chan struct{}
 }
 
-// An entry is a report, and what it takes to say what has changed: reading two
-// revisions as a whole costs more than a reload of one file.
+// A journalEntry is a report with the revisions to compute its changes from. They are
+// computed lazily: loading two revisions costs more than a reload of one file.
 type journalEntry struct {
 	mu            sync.Mutex
 	report        Report
-	before, after *store.Revision // nil when they were compared, or are forgotten
+	before, after *store.Revision // nil once compared or released
 }
 
 func newJournal() *journal { return &journal{changed: make(chan struct{})} }
@@ -103,12 +103,12 @@ func (j *journal) reportsAfter(n int) ([]Report, <-chan struct{}) {
 	return all, more
 }
 
-// resolveChanges is the report with its changes.
+// resolveChanges returns the report with its changes.
 func (e *journalEntry) resolveChanges() Report {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.before != nil {
-		// A loader of its own: what apps hold open is not lent for reading.
+		// A separate loader: it must not share open resources with running apps.
 		l, ctx := New(nil), context.Background()
 		e.report.Changes = Compare(l.Summarize(ctx, e.before), l.Summarize(ctx, e.after))
 		e.before, e.after = nil, nil
@@ -116,7 +116,8 @@ func (e *journalEntry) resolveChanges() Report {
 	return e.report
 }
 
-// releaseFiles lets go of the files, which a reader does who is comparing them.
+// releaseFiles drops the files, unless a reader is comparing them, which drops them
+// afterwards.
 func (e *journalEntry) releaseFiles() {
 	if e.mu.TryLock() {
 		e.before, e.after = nil, nil
@@ -124,8 +125,8 @@ func (e *journalEntry) releaseFiles() {
 	}
 }
 
-// recordReport reports what made one status of another, unless they say the same. The
-// status stands before it is told of.
+// recordReport appends a report about the change of a status, unless both are
+// equivalent. The new status must have been stored before.
 func (w *Watch) recordReport(a *watchedApp, got loadResult, old, now Status) {
 	r := Report{App: now.App, Time: now.Loaded, From: old.Revision, To: now.Revision}
 	switch {

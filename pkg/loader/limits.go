@@ -15,37 +15,37 @@ const (
 	maxFolderDepth   = 32
 	maxFolderEntries = 10_000
 	maxFolderBytes   = 256 << 20
-	// maxWatchedFolders is how many folders of one app the system notifies of;
-	// changes in the others are found by polling.
+	// maxWatchedFolders limits the folders of one app with file notifications;
+	// changes in other folders are found by polling.
 	maxWatchedFolders = 500
 )
 
-// A limitError is a limit that an app exceeds, and what to do about it.
+// A limitError is a limit that an app exceeds, with a hint.
 type limitError struct{ message, hint string }
 
-// Error is the message.
+// Error returns the message.
 func (e *limitError) Error() string { return e.message }
 
-// toDiagnostic makes it a problem of an app.
+// toDiagnostic returns the error as a problem of an app's folder.
 func (e *limitError) toDiagnostic(dir string) spec.Diagnostic {
 	return spec.Diagnostic{Pos: spec.Pos{File: filepath.ToSlash(dir)}, Rule: "limit", Message: e.message, Hint: e.hint}
 }
 
 // The limits of one load of an app.
 const (
-	// maxLoadTime is how long it may take, its tests apart.
+	// maxLoadTime limits the time of a load without its tests.
 	maxLoadTime = 10 * time.Second
-	// maxLoadBytes bounds the files and the values of references, each as often
-	// as it is used.
+	// maxLoadBytes limits the size of files and values of references, counted at
+	// each use.
 	maxLoadBytes = 32 << 20
-	// maxLoadItems bounds the lines, keys and items of its documents.
+	// maxLoadItems limits the lines, keys and items of the documents.
 	maxLoadItems = 500_000
-	// maxOutsideFiles bounds the files elsewhere that an app depends on.
+	// maxOutsideFiles limits the files outside of its folder that an app depends on.
 	maxOutsideFiles = 1000
 )
 
-// A loadBudget is what is left of the limits of one load. The first limit that
-// is exceeded ends the load: what follows is not read any more.
+// A loadBudget tracks the limits of one load. The first exceeded limit ends the load:
+// nothing more is read.
 type loadBudget struct {
 	cause        func() error
 	deadline     time.Time
@@ -60,8 +60,8 @@ func newLoadBudget(ctx context.Context) *loadBudget {
 	}
 }
 
-// consume takes bytes and pieces from the budget, and returns the limit that is
-// exceeded, if one is.
+// consume subtracts bytes and items from the budget, and returns an error if a limit
+// is exceeded.
 func (b *loadBudget) consume(bytes, items int) error {
 	b.bytes -= bytes
 	b.items -= items
@@ -75,7 +75,7 @@ func (b *loadBudget) consume(bytes, items int) error {
 		b.exceeded = loadTooLong
 	default:
 		if err := b.cause(); err != nil {
-			b.exceeded = &limitError{message: "loading the app was stopped: " + err.Error()}
+			b.exceeded = &limitError{message: "loading the app was cancelled: " + err.Error()}
 		}
 	}
 	if b.exceeded != nil {
@@ -84,10 +84,10 @@ func (b *loadBudget) consume(bytes, items int) error {
 	return nil
 }
 
-// isExceeded reports whether a limit is exceeded by now.
+// isExceeded reports whether a limit is exceeded.
 func (b *loadBudget) isExceeded() bool { return b.consume(0, 0) != nil }
 
-const moveElsewhere = "move what is no part of the app elsewhere, or into a folder whose name begins with a dot"
+const moveElsewhere = "move files that do not belong to the app elsewhere, or into a folder whose name begins with a dot"
 
 var (
 	folderTooDeep  = &limitError{"the app's folder exceeds the limit of 32 levels of folders", moveElsewhere}
@@ -95,10 +95,10 @@ var (
 	folderTooLarge = &limitError{"the app's folder exceeds the limit of 256 MiB in files of up to 4 MiB", moveElsewhere}
 	folderTooSlow  = &limitError{"reading the app's folder exceeds the limit of 10s", moveElsewhere}
 
-	loadTooLarge     = &limitError{"what the app reads exceeds the limit of 32 MiB", "a file counts each time that ${file:PATH} puts it in"}
+	loadTooLarge     = &limitError{"the files and values of the app exceed the limit of 32 MiB", "include large files with ${file:PATH} less often: each use counts"}
 	loadTooManyItems = &limitError{"the app's documents exceed the limit of 500000 lines, keys and items", "split the app"}
 	loadTooLong      = &limitError{"loading the app exceeds the limit of 10s", ""}
-	tooManyOutside   = &limitError{"the app depends on more than 1000 files outside of its folder", ""}
+	tooManyOutside   = &limitError{"the app exceeds the limit of 1000 files outside of its folder", ""}
 )
 
 func isLimitError(err error) bool {
@@ -106,13 +106,13 @@ func isLimitError(err error) bool {
 	return errors.As(err, &limit)
 }
 
-// maxTransferPairs bounds the pairs of agents of which one may hand over to the
-// other. Each agent's model is told of all that it may hand over to, so that a
-// thousand agents below one would take a million descriptions.
+// maxTransferPairs limits the pairs of agents that may transfer to each other. The
+// requests of each agent describe all of its transfer targets, so 1000 sub-agents of
+// one agent would take 1,000,000 descriptions.
 const maxTransferPairs = 100_000
 
-// countTransferPairs counts those among an agent that asks a model and all right
-// below it, and tells when there are too many.
+// countTransferPairs counts the pairs among an LLM agent and its sub-agents, and
+// reports an error when the limit is exceeded.
 func (j *job) countTransferPairs(p *resolvedAgent) {
 	if p.plan.Kind.Name != "LlmAgent" {
 		return
@@ -120,7 +120,7 @@ func (j *job) countTransferPairs(p *resolvedAgent) {
 	before := j.transferPairs
 	j.transferPairs += len(p.subs) * (len(p.subs) + 1)
 	if before <= maxTransferPairs && j.transferPairs > maxTransferPairs {
-		j.report(p.plan.Node.Errorf("limit", "the app's agents may hand over to each other in more than %d ways", maxTransferPairs).
-			WithHint("put agents below others, or offer them as tools"))
+		j.report(p.plan.Node.Errorf("limit", "the app exceeds the limit of %d pairs of agents that may transfer to each other", maxTransferPairs).
+			WithHint("nest sub-agents more deeply, or use agents as tools"))
 	}
 }

@@ -1,23 +1,22 @@
 package loader
 
-// A recall is what a load of an app leaves to the next one: what was made of
-// documents, and of pieces of them, that have not changed. A document with the
-// same content is the same node, and what only depends on a node is found by it.
-// What the next load does not ask for is forgotten. A nil recall knows nothing.
-// One goroutine uses it.
+// A loadCache keeps what a load of an app derived from its documents for the next
+// load. A document with the same content is the same node, and values that depend
+// only on a node are cached by it. Entries that a load does not use are evicted. A
+// nil loadCache caches nothing. It is not safe for concurrent use.
 type loadCache struct{ previous, current map[any]any }
 
-// startLoad starts another load.
+// startLoad begins another load.
 func (r *loadCache) startLoad() {
-	if len(r.current) > 0 { // else the load before did not get far
+	if len(r.current) > 0 { // otherwise the last load failed early
 		r.previous = r.current
 	}
 	r.current = map[any]any{}
 }
 
-// getOrMake is what was made for a key before, or is made now. What is not lasting
-// is made each time.
-func getOrMake[K comparable, T any](r *loadCache, key K, make func() (made T, lasting bool)) T {
+// getOrMake returns the cached value of a key, or makes it. Values that are not
+// cacheable are made each time.
+func getOrMake[K comparable, T any](r *loadCache, key K, make func() (made T, cacheable bool)) T {
 	if r == nil {
 		made, _ := make()
 		return made
@@ -29,8 +28,8 @@ func getOrMake[K comparable, T any](r *loadCache, key K, make func() (made T, la
 		r.current[key] = known
 		return known.(T)
 	}
-	made, lasting := make()
-	if lasting {
+	made, cacheable := make()
+	if cacheable {
 		r.current[key] = made
 	}
 	return made

@@ -18,11 +18,10 @@ import (
 	"agenthost/pkg/tool"
 )
 
-// DefaultModel serves agents that name no model and have nobody above that
-// does.
+// DefaultModel is the model of agents that neither set a model nor inherit one.
 const DefaultModel = "gemini-flash-latest"
 
-// A Loader turns an app's folder into an app. Many goroutines may use it.
+// A Loader builds an app from its folder. It is safe for concurrent use.
 type Loader struct {
 	opts       Options
 	agentKinds spec.Kinds[runtime.AgentEnv, runtime.Agent]
@@ -34,46 +33,46 @@ type Loader struct {
 	resources  *resources
 }
 
-// Options are what a loader may be given. The zero value works.
+// Options configure a loader. The zero value is valid.
 type Options struct {
-	// Env reads the environment; nil is os.LookupEnv.
+	// Env looks up environment variables; nil is os.LookupEnv.
 	Env func(name string) (string, bool)
 	// Secrets is the folder of secrets, as Kubernetes mounts them: APP/NAME is a
-	// secret of one app, NAME a shared one. A secret that has no file there is a
-	// variable of the environment or of the app's .env. Policy says which apps may
-	// use shared secrets and the environment.
+	// secret of one app, NAME a shared one. A secret without a file is looked up in
+	// the environment and in the app's .env. Policy controls which apps may use
+	// shared secrets and the environment.
 	Secrets string
-	// Overlay picks the file app.NAME.yaml that is laid over app.yaml, where an
-	// app has one; empty is none.
+	// Overlay is the NAME of the file app.NAME.yaml that is merged into app.yaml, if
+	// the app has one; empty is none.
 	Overlay string
-	// Open reads files as an editor has them that is not done yet, by their full
-	// paths; what it does not have is read from the disk.
+	// Open returns the unsaved content of files in an editor, by their full paths;
+	// other files are read from disk.
 	Open func(path string) ([]byte, bool)
-	// HTTP carries calls of models and tools, and decides which addresses may be
-	// reached; nil makes a client for each app, which Policy guards.
+	// HTTP sends the requests of models and tools, and controls which addresses are
+	// allowed; nil creates a client for each app, guarded by Policy.
 	HTTP *http.Client
-	// Policy is what the host grants to apps; nil is that of a developer's own
-	// machine. See [policy.Policy.For] for a program that listens, or that has
+	// Policy contains the permissions of apps; nil is the policy for local
+	// development. See [policy.Policy.For] for a program that listens, or that has
 	// secrets of its own in its environment.
 	Policy *policy.Policy
-	// Model, if set, takes the place of every model of every app.
+	// Model, if set, replaces every model of every app.
 	Model model.LLM
-	// Wrap, if set, is put around every model, such as [provider.Recorder.Wrap].
+	// Wrap, if set, wraps every model, such as [provider.Recorder.Wrap].
 	Wrap func(model.LLM) model.LLM
-	// WrapTool, if set, is put around every tool of a kind that documents
-	// declare and every tool of Functions, such as [RecordTools] and
-	// [ReplayTools]; not around the built-in ones and agents.
+	// WrapTool, if set, wraps every tool that documents declare and every tool of
+	// Functions, such as [RecordTools] and [ReplayTools]; it does not wrap built-in
+	// tools and agents.
 	WrapTool func(tool.Tool) tool.Tool
-	// Replace, if set, gives every tool of every agent the one that takes its
-	// place: built-in ones and agents too.
+	// Replace, if set, replaces every tool of every agent, built-in tools and agents
+	// included.
 	Replace func(tool.Tool) tool.Tool
-	// Functions are the program's own that documents may name.
+	// Functions are Go functions that documents may name.
 	Functions runtime.Functions
-	// Logger gets what models and tools have to say; nil is silent.
+	// Logger receives the logs of models and tools; nil discards them.
 	Logger *slog.Logger
 }
 
-// New makes a loader; nil options are fine.
+// New returns a loader; options may be nil.
 func New(opts *Options) *Loader {
 	if opts == nil {
 		opts = &Options{}
@@ -99,27 +98,27 @@ func New(opts *Options) *Loader {
 	return l
 }
 
-// Load builds the app of a folder. It returns all problems, sorted by place;
-// with an error among them there is no app. Building connects to nothing. The
-// app is the caller's: give it to a host, or Close it.
+// Load builds the app of a folder. It returns all problems, sorted by position; if
+// one of them is an error, the app is nil. Building opens no connections. The caller
+// owns the app and must pass it to a host or Close it.
 func (l *Loader) Load(ctx context.Context, dir string) (*runtime.App, spec.Diagnostics) {
 	got := l.loadApp(ctx, dir, nil, nil)
 	return got.app, got.ds
 }
 
-// loadResult is what became of a folder.
+// loadResult is the result of loading a folder.
 type loadResult struct {
 	app   *runtime.App
 	suite *Suite
 	ds    spec.Diagnostics
-	// outside are the files elsewhere that the app depends on.
+	// outside are the files outside of the folder that the app depends on.
 	outside []string
-	// files are those that the app was built from, and read those of the folder
-	// as they were read, also when there is no app.
+	// files are those that the app was built from; read are those that were read
+	// from the folder, also when there is no app.
 	files, read map[string][]byte
 }
 
-// loadApp builds the app of a folder with what the load before it has left, and then
+// loadApp builds the app of a folder with the cache of the previous load, and then
 // reads its tests with readTests; both may be nil.
 func (l *Loader) loadApp(ctx context.Context, dir string, r *loadCache, readTests func(*job, context.Context, *resolvedAgent) *Suite) loadResult {
 	src, ds := l.openAppFolder(dir)
@@ -133,8 +132,8 @@ func (l *Loader) loadApp(ctx context.Context, dir string, r *loadCache, readTest
 	return l.loadSource(ctx, src, readTests)
 }
 
-// loadAppSafely is load for a host that serves: a panic is a problem of this one app,
-// and the others are loaded. Elsewhere it ends the program, with its stack.
+// loadAppSafely is loadApp for a running host: a panic becomes a problem of this app
+// and does not affect others. In other programs a panic ends the process.
 func (l *Loader) loadAppSafely(ctx context.Context, dir string, r *loadCache, readTests func(*job, context.Context, *resolvedAgent) *Suite) (got loadResult) {
 	p := safe.Call(func() { got = l.loadApp(ctx, dir, r, readTests) })
 	if p == nil {
@@ -143,11 +142,11 @@ func (l *Loader) loadAppSafely(ctx context.Context, dir string, r *loadCache, re
 	p.Log(l.opts.Logger, "loading an app panicked", "app", AppName(dir))
 	return loadResult{ds: spec.Diagnostics{{
 		Pos: spec.Pos{File: filepath.ToSlash(dir)}, Rule: "build",
-		Message: "loading the app panicked, which is a fault of agenthost: " + p.Error(),
+		Message: "loading the app panicked, which is a bug in agenthost: " + p.Error(),
 	}}}
 }
 
-// loadSource is the whole load of a source.
+// loadSource builds the app of an open source.
 func (l *Loader) loadSource(ctx context.Context, src *source, readTests func(*job, context.Context, *resolvedAgent) *Suite) loadResult {
 	src.budget = newLoadBudget(ctx)
 	j := newJob(l, src)
@@ -170,7 +169,7 @@ func (l *Loader) loadSource(ctx context.Context, src *source, readTests func(*jo
 	return loadResult{app, suite, j.ds, src.outsideFiles, src.revisionFiles(), src.readFiles}
 }
 
-// openAppFolder opens an app's folder, or says why it cannot be read.
+// openAppFolder opens an app's folder, or returns the problem.
 func (l *Loader) openAppFolder(dir string) (*source, spec.Diagnostics) {
 	src, err := openSource(dir, &l.opts)
 	if err != nil {
@@ -179,13 +178,13 @@ func (l *Loader) openAppFolder(dir string) (*source, spec.Diagnostics) {
 	return src, nil
 }
 
-// Check reports all problems of a folder's app and of the tests beside it.
+// Check reports all problems of a folder's app and of its tests.
 func (l *Loader) Check(ctx context.Context, dir string) spec.Diagnostics {
 	_, ds := l.Suite(ctx, dir)
 	return ds
 }
 
-// AppName is the name of the app in a folder: the folder's own.
+// AppName returns the name of the app in a folder, which is the folder's base name.
 func AppName(dir string) string {
 	full, err := filepath.Abs(dir)
 	if err != nil {
@@ -200,7 +199,7 @@ func (l *Loader) checkAppName(src *source) spec.Diagnostics {
 	}
 	return spec.Diagnostics{{
 		Pos: spec.Pos{File: strings.TrimSuffix(src.displayDir, "/")}, Rule: "app-name",
-		Message: "an app's name is that of its folder, and \"" + src.name + "\" cannot be one",
-		Hint:    "use a letter first, then letters, digits, _ and -; user is taken",
+		Message: "invalid app name \"" + src.name + "\": an app is named after its folder",
+		Hint:    "use a letter followed by letters, digits, _ or -; user is reserved",
 	}}
 }

@@ -90,7 +90,7 @@ func TestLoadBeyondLimits(t *testing.T) {
 		{"a text that is put in 20 times", func(s *watchEnv) {
 			s.writeFile("x/long.txt", strings.Repeat("long ", 400_000))
 			s.writeFile("x/root_agent.yaml", "name: a\ninstruction: \""+strings.Repeat("${file:long.txt}", 20)+"\"\n")
-		}, "x: what the app reads exceeds the limit of 32 MiB [limit]"},
+		}, "x: the files and values of the app exceed the limit of 32 MiB [limit]"},
 		{"a text that is put in 10 times", func(s *watchEnv) {
 			s.writeFile("x/long.txt", strings.Repeat("long ", 400_000))
 			s.writeFile("x/root_agent.yaml", "name: a\ninstruction: Answer.\ndescription: \""+strings.Repeat("${file:long.txt}", 7)+"\"\n")
@@ -104,7 +104,7 @@ func TestLoadBeyondLimits(t *testing.T) {
 		{"secrets that are many", func(s *watchEnv) {
 			s.writeFile("x/app.yaml", "include:\n"+lines(1200, "  - ../shared%d.yaml\n"))
 			s.writeFile("x/root_agent.yaml", agentYAML("one"))
-		}, "x: the app depends on more than 1000 files outside of its folder [limit]"},
+		}, "x: the app exceeds the limit of 1000 files outside of its folder [limit]"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := newWatchEnv(t)
@@ -131,7 +131,7 @@ func TestLoadTooLong(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(loadTooLong)
 	b := newLoadBudget(ctx)
-	if err := b.consume(1, 1); err == nil || err.Error() != "loading the app was stopped: loading the app exceeds the limit of 10s" {
+	if err := b.consume(1, 1); err == nil || err.Error() != "loading the app was cancelled: loading the app exceeds the limit of 10s" {
 		t.Errorf("spend of a stopped load = %v", err)
 	}
 	b = newLoadBudget(t.Context())

@@ -31,7 +31,7 @@ func TestWatchLoadPanics(t *testing.T) {
 	s.writeFile("y/root_agent.yaml", agentYAML("new"))
 	s.pollAndExpect(3, "y new")
 	st, _ := s.watch.Status("x")
-	if want := "loading the app panicked, which is a fault of agenthost: panic: nil map"; st.OK || st.Revision != before.Revision || !strings.Contains(st.Diagnostics.Error(), want) {
+	if want := "loading the app panicked, which is a bug in agenthost: panic: nil map"; st.OK || st.Revision != before.Revision || !strings.Contains(st.Diagnostics.Error(), want) {
 		t.Errorf("Status = OK %v, revision %s, %s; want the revision %s and %q", st.OK, st.Revision, st.Diagnostics.Error(), before.Revision, want)
 	}
 	if !strings.Contains(log.String(), "watch_panic_test.go") {
