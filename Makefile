@@ -19,7 +19,7 @@ SEED    ?= 1
 CORPUS  ?= $(abspath ../shared/corpus)
 export AGENTHOST_CORPUS ?= $(CORPUS)
 
-.PHONY: all help build run test pgbouncer unit race lint fmt fmt-check generate film fresh apps gcs-test kube-test ui-test fuzz bench bench-stores bench-http bench-replicas proof proof-full probes cover clean
+.PHONY: all help build run test pgbouncer unit race lint fmt fmt-check generate film fresh apps gcs-test kube-test ui-test fuzz bench bench-stores bench-http bench-replicas proof proof-full probes dist cover clean
 
 all: test ## the same as test
 
@@ -109,8 +109,11 @@ fuzz: ## let each fuzz target run for ten seconds
 	    echo "$$pkg $$target"; $(NOCGO) $(GO) test $$pkg -run '^$$' -fuzz "^$$target\$$" -fuzztime 10s || exit 1; \
 	  done; done
 
+dist: ## build the archives of a release for six platforms, with checksums and SBOMs, in dist/
+	$(NOCGO) $(GO) run ./internal/dist -version '$(VERSION)'
+
 cover: ## print test coverage by package
 	$(NOCGO) $(GO) test -cover ./pkg/... | awk '{print $$2, $$5}'
 
 clean: ## remove what was built
-	rm -rf bin
+	rm -rf bin dist
