@@ -429,7 +429,7 @@ func TestEventsFromADKCorpus(t *testing.T) {
 	}
 	files, err := filepath.Glob(filepath.Join(corpus, "rest", "*", "*.txt"))
 	if err != nil || len(files) == 0 {
-		t.Skipf("NO CORPUS in %s: set AGENTHOST_CORPUS", corpus)
+		t.Skipf("SKIPPED: no corpus in %s: set AGENTHOST_CORPUS", corpus)
 	}
 	n := 0
 	for _, file := range files {
