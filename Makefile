@@ -19,7 +19,7 @@ SEED    ?= 1
 CORPUS  ?= $(abspath ../shared/corpus)
 export AGENTHOST_CORPUS ?= $(CORPUS)
 
-.PHONY: all help build run test pgbouncer unit race lint fmt fmt-check generate film fresh apps gcs-test kube-test ui-test fuzz bench bench-stores bench-http bench-replicas proof proof-full probes dist cover clean
+.PHONY: all help build run test pgbouncer unit race lint fmt fmt-check generate film fresh apps gcs-test kube-test ui-test fuzz bench bench-stores bench-http bench-replicas proof proof-full probes dist module cover clean
 
 all: test ## the same as test
 
@@ -111,6 +111,10 @@ fuzz: ## let each fuzz target run for ten seconds
 
 dist: ## build the archives of a release for six platforms, with checksums and SBOMs, in dist/
 	$(NOCGO) $(GO) run ./internal/dist -version '$(VERSION)'
+
+# The path is an argument named PATH, which hides the search path of commands here.
+module: ## change the module path everywhere: make module PATH=github.com/you/agenthost
+	@/bin/sh tools/module.sh '$(PATH)'
 
 cover: ## print test coverage by package
 	$(NOCGO) $(GO) test -cover ./pkg/... | awk '{print $$2, $$5}'

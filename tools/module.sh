@@ -1,0 +1,29 @@
+#!/bin/sh
+# module.sh NEW: changes the path of this module and of its nested modules everywhere:
+# in go.mod files, in imports, and in the examples of the documentation.
+set -eu
+# make module PATH=… exports that PATH.
+PATH=/usr/local/bin:/usr/bin:/bin
+cd "$(dirname "$0")/.."
+new=${1:-}
+old=$(sed -n 's/^module //p' go.mod)
+if ! printf %s "$new" | grep -Eq '^[a-z0-9][a-zA-Z0-9._~-]*(/[a-zA-Z0-9._~-]+)*$'; then
+  echo "module path must look like github.com/you/agenthost, got \"$new\"" >&2
+  exit 2
+fi
+if [ "$new" = "$old" ]; then
+  echo "the module path is $old already" >&2
+  exit 2
+fi
+escaped=$(printf %s "$old" | sed 's/[.]/\\./g')
+find . \( -name node_modules -o -name .git -o -name bin -o -name dist \) -prune -o \
+  \( -name '*.go' -o -name '*.md' -o -name '*.txtar' -o -name go.mod \) -type f -print |
+  while IFS= read -r file; do
+    case $file in
+    */go.mod) script="s#^module $escaped\(/\|\$\)#module $new\1#; s#^\([[:space:]]*\)$escaped v0#\1$new v0#; s#^replace $escaped =>#replace $new =>#; s#^require $escaped v0#require $new v0#" ;;
+    *) script="s#\"$escaped/#\"$new/#g; s#\(go get \|go install \|go doc \)$escaped/#\1$new/#g" ;;
+    esac
+    sed "$script" "$file" >"$file.module"
+    if cmp -s "$file" "$file.module"; then rm "$file.module"; else cat "$file.module" >"$file" && rm "$file.module"; fi
+  done
+echo "the module path is $new; run make fmt test"
