@@ -97,7 +97,7 @@ func (c *checkRun) checkApps(ctx context.Context, io stdio, dirs []string) error
 func (c *checkRun) findProblems(ctx context.Context, io stdio, l *loader.Loader, app string) (spec.Diagnostics, error) {
 	switch {
 	case c.portable:
-		return l.Portable(ctx, app), nil
+		return l.CheckPortable(ctx, app), nil
 	case !c.fix:
 		return l.Check(ctx, app), nil
 	}

@@ -42,7 +42,7 @@ func printConfig(ctx context.Context, io stdio, f *configFlags, dir string) erro
 	if err != nil {
 		return err
 	}
-	app, ds := l.Effective(ctx, dir)
+	app, ds := l.ResolveEffective(ctx, dir)
 	if err := writeDiagnostics(io, ds); err != nil {
 		return err
 	}

@@ -17,7 +17,7 @@ func runRecorded(file string, run func(opts *loader.Options) error) error {
 		return failWithf("--record: %w", err)
 	}
 	rec := provider.NewRecorder(out)
-	err = run(&loader.Options{Wrap: rec.Wrap, WrapTool: loader.RecordTools(rec)})
+	err = run(&loader.Options{WrapModel: rec.Wrap, WrapTool: loader.RecordTools(rec)})
 	if lost := errors.Join(rec.Err(), out.Close()); err == nil {
 		err = failWith(lost)
 	}

@@ -74,7 +74,7 @@ func recordSession(ctx context.Context, io stdio, f *recordFlags, args []string)
 	if err != nil {
 		return err
 	}
-	record.Own = suite.Own
+	record.Own = suite.UnmockedTools
 	text, cutOff, err := apptest.Make(record)
 	if err != nil {
 		return failWithf("session %s cannot be a test: %w", args[1], err)

@@ -37,7 +37,7 @@ func TestRecordedAppsReplay(t *testing.T) {
 			t.Run(app, func(t *testing.T) {
 				var script strings.Builder
 				rec := provider.NewRecorder(&script)
-				want := runConversation(t, dir, said[app], streaming, &loader.Options{Wrap: rec.Wrap, WrapTool: loader.RecordTools(rec)})
+				want := runConversation(t, dir, said[app], streaming, &loader.Options{WrapModel: rec.Wrap, WrapTool: loader.RecordTools(rec)})
 				if rec.Err() != nil {
 					t.Fatal(rec.Err())
 				}

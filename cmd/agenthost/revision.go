@@ -150,7 +150,7 @@ func (c *comparison) printText(io stdio) {
 	where := ""
 	for _, ch := range c.Changes {
 		if ch.Field == "" {
-			fmt.Fprintf(io.out, "%s %s\n", ch.Where, ch.What)
+			fmt.Fprintf(io.out, "%s %s\n", ch.Where, ch.Kind)
 			continue
 		}
 		if ch.Where != where {
@@ -171,8 +171,8 @@ func (c *comparison) printText(io stdio) {
 }
 
 func formatChange(ch loader.Change) string {
-	if ch.What != loader.Changed {
-		return ch.Field + " " + ch.What
+	if ch.Kind != loader.Changed {
+		return ch.Field + " " + ch.Kind
 	}
 	was, is := firstDifference(ch.Before, ch.After)
 	return fmt.Sprintf("%s: %s → %s", ch.Field, was, is)

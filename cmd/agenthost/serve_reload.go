@@ -38,9 +38,9 @@ func (s watchReloader) Reports(after int) ([]server.Report, <-chan struct{}) {
 	reports, more := s.watch.Reports(after)
 	var all []server.Report
 	for _, r := range reports {
-		told := server.Report{Number: r.Number, App: r.App, Time: r.Time, What: r.What, From: r.From, To: r.To, Files: r.Files}
+		told := server.Report{Number: r.Number, App: r.App, Time: r.Time, What: r.Kind, From: r.From, To: r.To, Files: r.Files}
 		for _, c := range r.Changes {
-			told.Changes = append(told.Changes, server.Difference(c))
+			told.Changes = append(told.Changes, server.Difference{Where: c.Where, Field: c.Field, What: c.Kind, Before: c.Before, After: c.After})
 		}
 		all = append(all, told)
 	}

@@ -228,7 +228,7 @@ func (w *explanation) involvedParts(ev *session.Event) []loader.OriginPart {
 		}
 	}
 	if !w.fromTools {
-		all = append(all, w.Agent.Own)
+		all = append(all, w.Agent.StateUse)
 	}
 	for _, c := range w.Agent.Callbacks {
 		if ofTools := strings.Contains(c.Name, "_tool"); ofTools == w.fromTools {

@@ -23,7 +23,7 @@ func (w *explanation) printText(io stdio) {
 	p.printList("wrote", formatKeys(w.Wrote))
 	var asked []string
 	for _, c := range w.Callbacks {
-		asked = append(asked, fmt.Sprintf("%s (%s), %s", c.Name, c.Does, c.At))
+		asked = append(asked, fmt.Sprintf("%s (%s), %s", c.Name, c.Detail, c.At))
 	}
 	p.printList("callbacks", asked)
 	p.printList("not known", w.Unknown)
@@ -54,8 +54,8 @@ func (w *explanation) describeOrigin() []string {
 	lines[0] = fmt.Sprintf("agent %s (%s), %s of revision %s, in invocation %s", w.Author, w.Agent.Class, w.Agent.At, w.Revision, w.Invocation)
 	if m := w.Agent.Model; m != nil && !w.fromTools {
 		line := "model " + m.Name + ", " + m.At
-		if m.Does != "" {
-			line += ", set up at " + m.Does
+		if m.Detail != "" {
+			line += ", set up at " + m.Detail
 		}
 		if w.ModelVersion != "" {
 			line += "; it answered as " + w.ModelVersion

@@ -43,7 +43,7 @@ func TestExportLoadsAgain(t *testing.T) {
 				write(t, filepath.Join(again, file), string(text))
 			}
 			l := loader.New(&loader.Options{Env: lookUpEnv, Model: opts.Model})
-			if ds := l.Portable(t.Context(), again); len(ds) > 0 {
+			if ds := l.CheckPortable(t.Context(), again); len(ds) > 0 {
 				t.Errorf("Portable:\n%s", renderText(t, ds))
 			}
 			if diff := cmp.Diff(previewAll(t, dir, opts), previewAll(t, again, &loader.Options{Env: lookUpEnv, Model: opts.Model})); diff != "" {

@@ -22,8 +22,8 @@ type Report struct {
 	Number int
 	App    string
 	Time   time.Time
-	// What is one of the constants below.
-	What string
+	// Kind is one of the constants below.
+	Kind string
 	// From is the previously active revision; To is the one that is active now or,
 	// for ReportWaiting, the pending one. Either may be empty.
 	From, To string
@@ -131,22 +131,22 @@ func (w *Watch) recordReport(a *watchedApp, got loadResult, old, now Status) {
 	r := Report{App: now.App, Time: now.Loaded, From: old.Revision, To: now.Revision}
 	switch {
 	case now.OK && now.Revision != old.Revision:
-		r.What = ReportLoaded
+		r.Kind = ReportLoaded
 	case now.OK && !old.OK:
-		r.What = ReportRecovered
+		r.Kind = ReportRecovered
 	case now.PendingRevision != "" && now.PendingRevision != old.PendingRevision:
-		r.What, r.To = ReportWaiting, now.PendingRevision
+		r.Kind, r.To = ReportWaiting, now.PendingRevision
 	case !now.OK && now.PendingRevision == "" && (old.OK || !slices.Equal(old.Diagnostics.Strings(), now.Diagnostics.Strings())):
-		r.What = ReportRefused
+		r.Kind = ReportRefused
 	default:
 		return
 	}
 	var before, after *store.Revision
-	if old.Revision != "" && (r.What == ReportLoaded || r.What == ReportWaiting) {
+	if old.Revision != "" && (r.Kind == ReportLoaded || r.Kind == ReportWaiting) {
 		before, after = &store.Revision{App: r.App, Files: a.servingFiles}, &store.Revision{App: r.App, Files: got.files}
 		r.Files = ChangedFiles(before.Files, after.Files)
 	}
-	if r.What == ReportLoaded {
+	if r.Kind == ReportLoaded {
 		a.servingFiles = got.files
 	}
 	w.journal.appendReport(r, before, after)

@@ -16,12 +16,12 @@ func (s *watchEnv) formatReports(after int) string {
 	var b strings.Builder
 	reports, _ := s.watch.Reports(after)
 	for _, r := range reports {
-		fmt.Fprintf(&b, "%d %s %s", r.Number, r.App, r.What)
-		if (r.From == r.To) != (r.What == ReportRecovered || r.What == ReportRefused) {
+		fmt.Fprintf(&b, "%d %s %s", r.Number, r.App, r.Kind)
+		if (r.From == r.To) != (r.Kind == ReportRecovered || r.Kind == ReportRefused) {
 			b.WriteString(", the wrong revisions")
 		}
 		for _, c := range r.Changes {
-			fmt.Fprintf(&b, "; %s %s %s", c.Where, c.Field, c.What)
+			fmt.Fprintf(&b, "; %s %s %s", c.Where, c.Field, c.Kind)
 		}
 		b.WriteString(strings.Join(append([]string{""}, r.Files...), " "))
 		b.WriteString("\n")

@@ -57,15 +57,15 @@ type Options struct {
 	Policy *policy.Policy
 	// Model, if set, replaces every model of every app.
 	Model model.LLM
-	// Wrap, if set, wraps every model, such as [provider.Recorder.Wrap].
-	Wrap func(model.LLM) model.LLM
+	// WrapModel, if set, wraps every model, such as [provider.Recorder.Wrap].
+	WrapModel func(model.LLM) model.LLM
 	// WrapTool, if set, wraps every tool that documents declare and every tool of
 	// Functions, such as [RecordTools] and [ReplayTools]; it does not wrap built-in
 	// tools and agents.
 	WrapTool func(tool.Tool) tool.Tool
-	// Replace, if set, replaces every tool of every agent, built-in tools and agents
+	// ReplaceTool, if set, replaces every tool of every agent, built-in tools and agents
 	// included.
-	Replace func(tool.Tool) tool.Tool
+	ReplaceTool func(tool.Tool) tool.Tool
 	// Functions are Go functions that documents may name.
 	Functions runtime.Functions
 	// Logger receives the logs of models and tools; nil discards them.
@@ -86,11 +86,11 @@ func New(opts *Options) *Loader {
 	if l.opts.Env == nil {
 		l.opts.Env = os.LookupEnv
 	}
-	if l.opts.Wrap == nil {
-		l.opts.Wrap = func(m model.LLM) model.LLM { return m }
+	if l.opts.WrapModel == nil {
+		l.opts.WrapModel = func(m model.LLM) model.LLM { return m }
 	}
 	if l.opts.Model != nil {
-		l.opts.Model = l.opts.Wrap(l.opts.Model)
+		l.opts.Model = l.opts.WrapModel(l.opts.Model)
 	}
 	if l.opts.Logger == nil {
 		l.opts.Logger = slog.New(slog.DiscardHandler)

@@ -44,7 +44,7 @@ func (j *job) buildPartModel(ctx context.Context, name string, p part) model.LLM
 		return nil
 	}
 	others := j.resolveFallbacks(ctx, name, b.fallbacks)
-	j.models[name] = j.loader.opts.Wrap(provider.Fallback(b.model, others, j.loader.opts.Logger))
+	j.models[name] = j.loader.opts.WrapModel(provider.Fallback(b.model, others, j.loader.opts.Logger))
 	return j.models[name]
 }
 
@@ -183,7 +183,7 @@ func (j *job) resolveModel(ctx context.Context, name spec.Text) model.LLM {
 	}
 	m := j.resolveModelName(ctx, name)
 	if m != nil {
-		m = j.loader.opts.Wrap(m)
+		m = j.loader.opts.WrapModel(m)
 		j.models[name.Value] = m
 	}
 	return m
@@ -254,7 +254,7 @@ func (j *job) buildDefaultModel(ctx context.Context) model.LLM {
 	if m, ok := j.models[DefaultModel]; ok {
 		return m
 	}
-	m := j.loader.opts.Wrap(j.buildGeminiModel(ctx, spec.Text{Value: DefaultModel}))
+	m := j.loader.opts.WrapModel(j.buildGeminiModel(ctx, spec.Text{Value: DefaultModel}))
 	j.models[DefaultModel] = m
 	return m
 }

@@ -33,8 +33,8 @@ type Origin struct {
 	Provider string `json:"-"`
 	// Variables are those that its lines name.
 	Variables []string `json:"variables,omitempty"`
-	// Own is what the agent itself does with the state.
-	Own       OriginPart   `json:"-"`
+	// StateUse is what the agent itself does with the state.
+	StateUse  OriginPart   `json:"-"`
 	Callbacks []OriginPart `json:"callbacks"`
 	Tools     []OriginPart `json:"tools"`
 }
@@ -46,10 +46,10 @@ type OriginText struct{ Field, Source, At string }
 type OriginPart struct {
 	// Name is that of a model or a tool, or the hook of a callback.
 	Name string `json:"name"`
-	// Does is the kind of a tool, what a callback does, or where a model's
+	// Detail is the kind of a tool, what a callback does, or where a model's
 	// settings stand.
-	Does string `json:"does,omitempty"`
-	At   string `json:"at"`
+	Detail string `json:"does,omitempty"`
+	At     string `json:"at"`
 	// Reads and Writes are the keys of the state that it names.
 	Reads  []OriginKey `json:"reads,omitempty"`
 	Writes []OriginKey `json:"writes,omitempty"`
@@ -124,7 +124,7 @@ func (j *job) describeOrigin(ctx context.Context, root, p *resolvedAgent, model 
 	n := p.plan.Node
 	o := &Origin{
 		Agent: p.name, Class: p.plan.Kind.Name, At: n.Pos.String(), YAML: renderText(removeKey(n, "sub_agents")),
-		Texts: instructionTexts(root, p), Own: newOriginPart(p.name, "", n, agentStateUse(root, p)),
+		Texts: instructionTexts(root, p), StateUse: newOriginPart(p.name, "", n, agentStateUse(root, p)),
 		Callbacks: []OriginPart{}, Tools: []OriginPart{},
 	}
 	if at := n.Get("instruction_provider"); !at.IsNull() {
@@ -139,7 +139,7 @@ func (j *job) describeOrigin(ctx context.Context, root, p *resolvedAgent, model 
 	if model.Value != "" {
 		o.Model = &OriginPart{Name: model.Value, At: model.Pos.String()}
 		if m, ok := j.names.models[model.Value]; ok {
-			o.Model.Does = m.node.Pos.String()
+			o.Model.Detail = m.node.Pos.String()
 		}
 	}
 	for _, c := range runtime.CallbackUses(n) {
@@ -191,7 +191,7 @@ func instructionTexts(root, p *resolvedAgent) []OriginText {
 }
 
 func newOriginPart(name, does string, at *spec.Node, use tool.StateUse) OriginPart {
-	part := OriginPart{Name: name, Does: does, At: at.Pos.String(), ReadsAny: use.ReadsAny || use.Opaque}
+	part := OriginPart{Name: name, Detail: does, At: at.Pos.String(), ReadsAny: use.ReadsAny || use.Opaque}
 	read := func(key string, at spec.Text, offset int) {
 		part.Reads = append(part.Reads, OriginKey{key, at.At(offset).String()})
 	}

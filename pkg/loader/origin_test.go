@@ -37,9 +37,9 @@ sub_agents:
 			"instruction: \"Help {who}.\"  # sub/helper.yaml:2\n" +
 			"global_instruction: \"Not {mine}.\"  # sub/helper.yaml:3\n" +
 			"description: Ours.  # app.yaml:3\n",
-		Model:     &loader.OriginPart{Name: "demo", Does: "app.yaml:1:16", At: "root_agent.yaml:2:8"},
+		Model:     &loader.OriginPart{Name: "demo", Detail: "app.yaml:1:16", At: "root_agent.yaml:2:8"},
 		Texts:     []loader.OriginText{{Field: "global_instruction", Source: "Be {tone}.", At: "root_agent.yaml:4:21"}, {Field: "instruction", Source: "Help {who}.", At: "sub/helper.yaml:2:14"}},
-		Own:       loader.OriginPart{Name: "helper", At: "sub/helper.yaml:1:1", Reads: []loader.OriginKey{{Key: "who", At: "sub/helper.yaml:2:19"}, {Key: "tone", At: "root_agent.yaml:4:24"}}},
+		StateUse:  loader.OriginPart{Name: "helper", At: "sub/helper.yaml:1:1", Reads: []loader.OriginKey{{Key: "who", At: "sub/helper.yaml:2:19"}, {Key: "tone", At: "root_agent.yaml:4:24"}}},
 		Callbacks: []loader.OriginPart{}, Tools: []loader.OriginPart{},
 	}, {
 		Agent: "helper", Class: "LlmAgent", At: "root_agent.yaml:11:9",
@@ -48,7 +48,7 @@ sub_agents:
 			"description: Ours.  # app.yaml:3\n",
 		Model:     &loader.OriginPart{Name: "$CLERK", At: "root_agent.yaml:8:12"},
 		Texts:     []loader.OriginText{{Field: "global_instruction", Source: "Be {tone}.", At: "root_agent.yaml:4:21"}, {Field: "instruction", Source: "Help here.", At: "root_agent.yaml:11:37"}},
-		Own:       loader.OriginPart{Name: "helper", At: "root_agent.yaml:11:9", Reads: []loader.OriginKey{{Key: "tone", At: "root_agent.yaml:4:24"}}},
+		StateUse:  loader.OriginPart{Name: "helper", At: "root_agent.yaml:11:9", Reads: []loader.OriginKey{{Key: "tone", At: "root_agent.yaml:4:24"}}},
 		Callbacks: []loader.OriginPart{}, Tools: []loader.OriginPart{},
 	}}
 	if diff := cmp.Diff(want, found); diff != "" {

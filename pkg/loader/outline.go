@@ -14,15 +14,15 @@ import (
 // problems it has what could be found.
 type Outline struct {
 	// Agents, Tools and Models are sorted by name.
-	Agents, Tools, Models []Named
+	Agents, Tools, Models []Symbol
 	// State are the keys of the state that the documents write or declare.
 	State []string
 	// Documents are the files that were read, by their paths in the app.
 	Documents map[string]*spec.Node
 }
 
-// Named is a thing that a document names.
-type Named struct {
+// Symbol is a thing that a document names.
+type Symbol struct {
 	Name string
 	// Doc is its description.
 	Doc string
@@ -49,36 +49,36 @@ func (l *Loader) Outline(ctx context.Context, dir string) (*Outline, spec.Diagno
 }
 
 func (j *job) buildOutline(ctx context.Context, root *resolvedAgent) *Outline {
-	agents, tools, models := map[string]Named{}, map[string]Named{}, map[string]Named{}
+	agents, tools, models := map[string]Symbol{}, map[string]Symbol{}, map[string]Symbol{}
 	for name, p := range j.names.agents {
-		agents[name] = newNamed(name, p.node)
+		agents[name] = newSymbol(name, p.node)
 	}
 	for name, p := range j.names.tools {
-		tools[name] = newNamed(name, p.node)
+		tools[name] = newSymbol(name, p.node)
 	}
 	for name, p := range j.names.models {
-		models[name] = newNamed(name, p.node)
+		models[name] = newSymbol(name, p.node)
 	}
 	if root != nil {
 		root.visitTree(func(p *resolvedAgent) {
-			agents[p.name] = newNamed(p.name, p.plan.Node)
+			agents[p.name] = newSymbol(p.name, p.plan.Node)
 			for _, t := range p.tools {
 				for _, name := range t.listToolNames(ctx) {
 					if _, known := tools[name]; !known && t.node != nil {
-						tools[name] = newNamed(name, t.node)
+						tools[name] = newSymbol(name, t.node)
 					}
 				}
 			}
 		})
 	}
 	return &Outline{
-		Agents: sortedNames(agents), Tools: sortedNames(tools), Models: sortedNames(models),
+		Agents: sortSymbols(agents), Tools: sortSymbols(tools), Models: sortSymbols(models),
 		State: collectStateKeys(j.src.documents), Documents: j.src.documents,
 	}
 }
 
-func newNamed(name string, n *spec.Node) Named {
-	d := Named{Name: name, Pos: n.Pos}
+func newSymbol(name string, n *spec.Node) Symbol {
+	d := Symbol{Name: name, Pos: n.Pos}
 	for _, key := range []string{"description", "provider", "model"} {
 		if at := n.Get(key); at != nil && at.Kind == spec.Scalar {
 			d.Doc = cmp.Or(d.Doc, at.Value)
@@ -87,8 +87,8 @@ func newNamed(name string, n *spec.Node) Named {
 	return d
 }
 
-func sortedNames(all map[string]Named) []Named {
-	return slices.SortedFunc(maps.Values(all), func(a, b Named) int { return cmp.Compare(a.Name, b.Name) })
+func sortSymbols(all map[string]Symbol) []Symbol {
+	return slices.SortedFunc(maps.Values(all), func(a, b Symbol) int { return cmp.Compare(a.Name, b.Name) })
 }
 
 // collectStateKeys are the keys under output_key, state_schema, and the verbs that write

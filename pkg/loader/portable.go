@@ -10,9 +10,9 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// Portable reports all problems of a folder's app, and as warnings what plain
+// CheckPortable reports all problems of a folder's app, and as warnings what plain
 // ADK would not understand.
-func (l *Loader) Portable(ctx context.Context, dir string) spec.Diagnostics {
+func (l *Loader) CheckPortable(ctx context.Context, dir string) spec.Diagnostics {
 	return l.inspectApp(ctx, dir, func(j *job, root *resolvedAgent) {
 		for _, f := range j.findForeign(root) {
 			d := f.at.Warnf("portable", "%s", f.message)

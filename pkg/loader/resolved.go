@@ -10,7 +10,7 @@ import (
 )
 
 // An Effective app is what its files come to.
-type Effective struct {
+type EffectiveApp struct {
 	// Document is app.yaml as it counts: overlay, includes and values are in it,
 	// and the whole tree of agents, with their defaults and schemas, stands under
 	// root_agent. Each node has the place where it was written. It is printed by
@@ -23,12 +23,12 @@ type Effective struct {
 	Revision string
 }
 
-// Effective puts an app's files together. With an error among the problems
+// ResolveEffective puts an app's files together. With an error among the problems
 // there is none.
-func (l *Loader) Effective(ctx context.Context, dir string) (*Effective, spec.Diagnostics) {
-	var e *Effective
+func (l *Loader) ResolveEffective(ctx context.Context, dir string) (*EffectiveApp, spec.Diagnostics) {
+	var e *EffectiveApp
 	ds := l.inspectApp(ctx, dir, func(j *job, root *resolvedAgent) {
-		e = &Effective{
+		e = &EffectiveApp{
 			Document: j.buildEffectiveDocument(root), Revision: j.src.computeRevision(),
 			Files: slices.Sorted(maps.Keys(j.src.readFiles)), Values: slices.Sorted(maps.Keys(j.src.usedValues)),
 		}

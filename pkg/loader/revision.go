@@ -10,7 +10,7 @@ import (
 )
 
 // A Loaded is an app with the files that it was built from.
-type Loaded struct {
+type LoadedApp struct {
 	App *runtime.App
 	// Files are by path from the app's folder. A .env is not among them: its
 	// values are secrets of this machine.
@@ -18,18 +18,18 @@ type Loaded struct {
 }
 
 // SaveRevision puts the app's revision into a store. An event may name it from then on.
-func (a *Loaded) SaveRevision(ctx context.Context, revisions *store.Revisions) error {
+func (a *LoadedApp) SaveRevision(ctx context.Context, revisions *store.Revisions) error {
 	return revisions.Put(ctx, &store.Revision{App: a.App.Name, ID: a.App.Revision, Files: a.Files}, a.App.Reload.KeepRevisions)
 }
 
 // LoadFiles is [Loader.Load] and the files that were read. Without an app there
 // is nothing.
-func (l *Loader) LoadFiles(ctx context.Context, dir string) (*Loaded, spec.Diagnostics) {
+func (l *Loader) LoadFiles(ctx context.Context, dir string) (*LoadedApp, spec.Diagnostics) {
 	got := l.loadApp(ctx, dir, nil, nil)
 	if got.app == nil {
 		return nil, got.ds
 	}
-	return &Loaded{got.app, got.files}, got.ds
+	return &LoadedApp{got.app, got.files}, got.ds
 }
 
 // LoadRevision builds the app of a revision from its files, with the present

@@ -155,8 +155,8 @@ type Change struct {
 	// Where is an agent or app.yaml; Field is empty when all of it came or went.
 	Where string `json:"where"`
 	Field string `json:"field,omitempty"`
-	// What is added, removed or changed.
-	What string `json:"what"`
+	// Kind is added, removed or changed.
+	Kind string `json:"what"`
 	// Before and After are the texts.
 	Before string `json:"before,omitempty"`
 	After  string `json:"after,omitempty"`
@@ -183,9 +183,9 @@ func Compare(a, b *Summary) []Change {
 		oldText, newText := a.sections[name], b.sections[name]
 		switch {
 		case oldText == nil && newText != nil && name != appSection:
-			all = append(all, Change{Where: name, What: Added})
+			all = append(all, Change{Where: name, Kind: Added})
 		case oldText != nil && newText == nil && name != appSection:
-			all = append(all, Change{Where: name, What: Removed})
+			all = append(all, Change{Where: name, Kind: Removed})
 		default:
 			all = append(all, oldText.diffFields(newText, name)...)
 		}
@@ -203,14 +203,14 @@ func (p fieldTexts) diffFields(q fieldTexts, where string) []Change {
 	for _, field := range slices.Sorted(maps.Keys(both)) {
 		oldText, inOld := p[field]
 		newText, inNew := q[field]
-		c := Change{Where: where, Field: field, What: Changed, Before: oldText, After: newText}
+		c := Change{Where: where, Field: field, Kind: Changed, Before: oldText, After: newText}
 		switch {
 		case inOld && inNew && oldText == newText:
 			continue
 		case !inOld:
-			c.What = Added
+			c.Kind = Added
 		case !inNew:
-			c.What = Removed
+			c.Kind = Removed
 		}
 		all = append(all, c)
 	}

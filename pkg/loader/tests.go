@@ -26,9 +26,9 @@ type Suite struct {
 	App, Revision string
 	// Tests are in the order of their files and places.
 	Tests []*apptest.Test
-	// Own are the tools that do their work in a test as they do it elsewhere:
+	// UnmockedTools are the tools that do their work in a test as they do it elsewhere:
 	// those that need nothing from outside the session.
-	Own []string
+	UnmockedTools []string
 
 	loader *Loader
 	dir    string
@@ -66,7 +66,7 @@ func (s *Suite) Run(ctx context.Context, t *apptest.Test) *apptest.Result {
 // openApp loads the app with what a test puts in the place of the world.
 func (s *Suite) openApp(ctx context.Context, env *apptest.TestEnv) (*runtime.App, error) {
 	opts := s.loader.opts
-	opts.Model, opts.HTTP, opts.Replace, opts.WrapTool = env.Model, env.HTTP, env.Replace, nil
+	opts.Model, opts.HTTP, opts.ReplaceTool, opts.WrapTool = env.Model, env.HTTP, env.Replace, nil
 	app, ds := New(&opts).Load(ctx, s.dir)
 	if app == nil {
 		return nil, ds.Err()
@@ -83,7 +83,7 @@ func (s *Suite) openApp(ctx context.Context, env *apptest.TestEnv) (*runtime.App
 func (j *job) readTests(ctx context.Context, root *resolvedAgent) *Suite {
 	s := &Suite{App: j.src.name, Revision: j.src.computeRevision(), loader: j.loader, dir: j.src.dir}
 	s.names = j.collectTestNames(ctx, root)
-	s.Own = listUnmockedTools(ctx, root)
+	s.UnmockedTools = listUnmockedTools(ctx, root)
 	for _, file := range j.testFiles(ctx) {
 		n, ds := j.src.readDocument(file)
 		if n != nil {
@@ -178,7 +178,7 @@ func (p *resolvedAgent) visitTree(visit func(*resolvedAgent)) {
 
 // replaceSetTools is a set whose tools are replaced when they are known.
 func (j *job) replaceSetTools(set tool.Set) tool.Set {
-	if replace := j.loader.opts.Replace; replace != nil {
+	if replace := j.loader.opts.ReplaceTool; replace != nil {
 		return wrappedSet{set, replace}
 	}
 	return set
@@ -186,12 +186,12 @@ func (j *job) replaceSetTools(set tool.Set) tool.Set {
 
 // replaceTools gives each tool the one that takes its place.
 func (j *job) replaceTools(tools []tool.Tool, err error) ([]tool.Tool, error) {
-	if err != nil || j.loader.opts.Replace == nil {
+	if err != nil || j.loader.opts.ReplaceTool == nil {
 		return tools, err
 	}
 	all := make([]tool.Tool, len(tools))
 	for i, t := range tools {
-		all[i] = j.loader.opts.Replace(t)
+		all[i] = j.loader.opts.ReplaceTool(t)
 	}
 	return all, nil
 }

@@ -210,7 +210,7 @@ func (j *job) acquireToolSet(ctx context.Context, d *decodedTool) (tool.Set, err
 	set, release, err := acquireResource(j.loader.resources, d.key, func() (tool.Set, func() error, error) {
 		client, end := j.acquireToolClient(d.plan.Config)
 		set, err := d.plan.Build(ctx, tool.Env{
-			HTTP: client, Dir: j.src.absoluteDir(), Offline: j.loader.opts.Replace != nil, Logger: j.loader.opts.Logger,
+			HTTP: client, Dir: j.src.absoluteDir(), Offline: j.loader.opts.ReplaceTool != nil, Logger: j.loader.opts.Logger,
 		})
 		if err != nil {
 			return nil, nil, errors.Join(err, end())

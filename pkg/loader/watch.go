@@ -93,9 +93,9 @@ type WatchOptions struct {
 	Logger *slog.Logger
 	// Gate is asked before an app is let in; nil is [Loader.Gate].
 	Gate Gate
-	// Patience is how long Sync and Reload wait for one app; zero is 10 s. An app
+	// MaxWait is how long Sync and Reload wait for one app; zero is 10 s. An app
 	// that takes longer goes on loading.
-	Patience time.Duration
+	MaxWait time.Duration
 	// Problems gets the problems of every load as text for people, with source
 	// lines and carets; nil drops them.
 	Problems io.Writer
@@ -188,7 +188,7 @@ func NewWatch(l *Loader, host Host, dirs []string, opts *WatchOptions) *Watch {
 	w.opts.Settle = cmp.Or(w.opts.Settle, 100*time.Millisecond)
 	w.opts.Poll = cmp.Or(w.opts.Poll, 2*time.Second)
 	w.opts.Absence = cmp.Or(w.opts.Absence, 2*time.Second)
-	w.opts.Patience = cmp.Or(w.opts.Patience, 10*time.Second)
+	w.opts.MaxWait = cmp.Or(w.opts.MaxWait, 10*time.Second)
 	if w.opts.Watcher == nil {
 		w.opts.Watcher = fsnotify.NewWatcher
 	}
@@ -268,7 +268,7 @@ func (w *Watch) removeIfAbsent(a *watchedApp, p pollMode) (again bool) {
 	was, _ := w.Status(a.name)
 	w.deleteStatus(a.name)
 	w.opts.Logger.Info("app removed", "app", a.name)
-	w.journal.appendReport(Report{App: a.name, Time: now, What: ReportRemoved, From: was.Revision}, nil, nil)
+	w.journal.appendReport(Report{App: a.name, Time: now, Kind: ReportRemoved, From: was.Revision}, nil, nil)
 	return false
 }
 

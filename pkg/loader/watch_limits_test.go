@@ -145,7 +145,7 @@ func TestLoadTooLong(t *testing.T) {
 func newBlockedEnv(t *testing.T) (s *watchEnv, began chan string, free chan struct{}) {
 	s = newServingEnv(t)
 	began, free = make(chan string, 10), make(chan struct{})
-	s.watch.opts.Patience = 10 * time.Millisecond
+	s.watch.opts.MaxWait = 10 * time.Millisecond
 	s.watch.opts.Gate = func(ctx context.Context, _ string, app *runtime.App) spec.Diagnostics {
 		if app.Description != "slow" {
 			return nil
@@ -183,7 +183,7 @@ func TestWatchSlowGate(t *testing.T) {
 	}
 	close(free)
 	s.watch.polls.Wait()
-	s.watch.opts.Patience = time.Minute
+	s.watch.opts.MaxWait = time.Minute
 	s.must(s.watch.Sync(t.Context()))
 	after, _ := s.watch.Status("x")
 	if after.Loading || after.Revision == before.Revision || s.host.apps["x"].Description != "slow" {

@@ -127,7 +127,7 @@ func (w *Watch) publishResult(ctx context.Context, a *watchedApp, got loadResult
 func (w *Watch) gateAndSwap(ctx context.Context, a *watchedApp, got loadResult, s *Status) bool {
 	s.Diagnostics = append(slices.Clone(got.ds), w.opts.Gate(ctx, a.dir, got.app)...)
 	if ctx.Err() == nil && !s.Diagnostics.HasErrors() && w.opts.Revisions != nil {
-		kept := &Loaded{got.app, got.files}
+		kept := &LoadedApp{got.app, got.files}
 		if err := kept.SaveRevision(ctx, w.opts.Revisions); err != nil {
 			a.loadedHash = ""
 			s.Diagnostics = append(s.Diagnostics, spec.Diagnostic{

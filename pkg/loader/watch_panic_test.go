@@ -17,7 +17,7 @@ import (
 func TestWatchLoadPanics(t *testing.T) {
 	s := newWatchEnv(t)
 	var log bytes.Buffer
-	l := New(&Options{Logger: slog.New(slog.NewTextHandler(&log, nil)), Wrap: func(m model.LLM) model.LLM {
+	l := New(&Options{Logger: slog.New(slog.NewTextHandler(&log, nil)), WrapModel: func(m model.LLM) model.LLM {
 		if m.Name() == "gemini-panics" {
 			panic("nil map")
 		}

@@ -151,7 +151,7 @@ func (w *Watch) runForApps(ctx context.Context, only func(name string) bool, do 
 				if err := do(ctx, a, dir); err != nil {
 					keep(err)
 				}
-			case <-time.After(w.opts.Patience):
+			case <-time.After(w.opts.MaxWait):
 				w.markLoading(a.name, dir)
 			case <-ctx.Done():
 				w.markLoading(a.name, dir)
@@ -248,7 +248,7 @@ func (w *Watch) pollApp(a *watchedApp, dir string, p pollMode, job *poll) (again
 		defer safe.Recover(w.logPanic)
 		leave()
 	}).Stop()
-	defer time.AfterFunc(w.opts.Patience, func() {
+	defer time.AfterFunc(w.opts.MaxWait, func() {
 		defer safe.Recover(w.logPanic)
 		w.markLoading(a.name, dir)
 		close(job.late)

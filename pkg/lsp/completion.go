@@ -76,7 +76,7 @@ func (s *Server) completeFields(c *cursor) []completionItem {
 
 // namedKeys returns the agents or tools whose names are keys at the cursor. Only
 // tests have such keys.
-func (s *Server) namedKeys(c *cursor) []loader.Named {
+func (s *Server) namedKeys(c *cursor) []loader.Symbol {
 	if c.documentKind() != "test" || len(c.keys) != 2 {
 		return nil
 	}
@@ -121,7 +121,7 @@ func (s *Server) completeValues(c *cursor) []completionItem {
 }
 
 // namesForKey returns the names of the app that may be the value of the key.
-func (s *Server) namesForKey(c *cursor) []loader.Named {
+func (s *Server) namesForKey(c *cursor) []loader.Symbol {
 	o := s.outlineOf(c)
 	switch c.key {
 	case "model", "fallback":

@@ -101,7 +101,7 @@ func findInterpolated(n *spec.Node, line int) *spec.Node {
 
 // findNamed looks up a word: first in the names that the key expects, then in all
 // names of the app.
-func (s *Server) findNamed(c *cursor, word string) (loader.Named, string, bool) {
+func (s *Server) findNamed(c *cursor, word string) (loader.Symbol, string, bool) {
 	for _, n := range s.namesForKey(c) {
 		if n.Name == word {
 			return n, "reference to", true
@@ -110,7 +110,7 @@ func (s *Server) findNamed(c *cursor, word string) (loader.Named, string, bool) 
 	o := s.outlineOf(c)
 	for _, list := range []struct {
 		what  string
-		names []loader.Named
+		names []loader.Symbol
 	}{{"agent", o.Agents}, {"tool", o.Tools}, {"model", o.Models}} {
 		for _, n := range list.names {
 			if n.Name == word {
@@ -118,5 +118,5 @@ func (s *Server) findNamed(c *cursor, word string) (loader.Named, string, bool) 
 			}
 		}
 	}
-	return loader.Named{}, "", false
+	return loader.Symbol{}, "", false
 }
