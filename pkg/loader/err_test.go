@@ -107,11 +107,11 @@ func TestLargeProblems(t *testing.T) {
 	for _, tt := range []struct{ name, agent, want string }{
 		{
 			"1 MiB and some", "name: a\ninstruction: " + strings.Repeat("x", 1<<20),
-			"app/root_agent.yaml: the file has 1048597 bytes; at most 1 MiB is read [limit]",
+			"app/root_agent.yaml: file size of 1048597 bytes exceeds the limit of 1 MiB [limit]",
 		},
 		{
 			"items", "name: a\ninstruction: x\nlabels: [" + strings.Repeat("a,", 50_000) + "]",
-			"app/root_agent.yaml: the file has about 50006 lines, keys and items; at most 50000 are read [limit]",
+			"app/root_agent.yaml: file has about 50006 lines, keys and items, which exceeds the limit of 50000 [limit]",
 		},
 		{
 			"agents that may all hand over to each other", "name: a\ninstruction: x\nsub_agents:\n" + repeatNumbered(400, "- {name: a%d, instruction: x}\n"),
@@ -127,7 +127,7 @@ func TestLargeProblems(t *testing.T) {
 		},
 		{
 			"65 levels", "name: a\ninstruction: x\ngenerate_content_config: " + strings.Repeat("[", 70) + strings.Repeat("]", 70),
-			"app/root_agent.yaml:3:89: this is nested more than 64 levels deep [limit]",
+			"app/root_agent.yaml:3:89: nesting exceeds the limit of 64 levels [limit]",
 		},
 		{
 			"agents that double", doublingAgents(20),
@@ -207,7 +207,7 @@ func TestDoublingSchemas(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "app")
 	write(t, filepath.Join(dir, "root_agent.yaml"), doublingSchemas(30))
 	ds := check(t, dir)
-	if want := "app/root_agent.yaml:3:16: the schemas that are used here have more than 10000 values [limit]"; len(ds) == 0 || ds[0].String() != want {
+	if want := "app/root_agent.yaml:3:16: the referenced schemas exceed the limit of 10000 values [limit]"; len(ds) == 0 || ds[0].String() != want {
 		t.Errorf("Check = %.300q, want %q first", ds.Strings(), want)
 	}
 	for _, d := range ds {

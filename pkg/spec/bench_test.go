@@ -88,8 +88,8 @@ type benchAgent struct {
 	} `yaml:"sub_agents"`
 }
 
-// BenchmarkAgent reads an agent of fifty lines. A thousand of them have to
-// take well under a second.
+// BenchmarkAgent loads an agent of fifty lines. A thousand must load in well under a
+// second.
 func BenchmarkAgent(b *testing.B) {
 	src := []byte(agentYAML)
 	b.SetBytes(int64(len(src)))

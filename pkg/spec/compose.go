@@ -7,18 +7,18 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// A composer makes our nodes of the YAML parser's: it follows aliases, merges
-// `<<`, and checks what the parser leaves unchecked.
+// A composer converts the nodes of the YAML parser: it resolves aliases and merge keys
+// and reports duplicate keys, unknown tags and invalid keys.
 type composer struct {
 	file string
 	src  *source
 	ds   Diagnostics
-	// active are the anchors whose nodes are being composed.
+	// active holds the anchors whose nodes are being composed.
 	active map[*yaml.Node]bool
-	// alias is the outermost alias that leads to the present node, or nil.
+	// alias is the outermost alias being resolved, or nil.
 	alias *Node
-	// valueBudget and bytes are how many nodes, and how much of their text, may still
-	// come from aliases.
+	// valueBudget and byteBudget bound the nodes, and the bytes of their values, that
+	// aliases may still add.
 	valueBudget, byteBudget int
 }
 
@@ -54,7 +54,7 @@ func (c *composer) composeNode(y *yaml.Node, depth int) *Node {
 		}
 	}
 	if depth > maxDepth && y.Kind != yaml.ScalarNode {
-		c.ds = append(c.ds, c.reportedNode(n).Errorf("limit", "this is nested more than %d levels deep", maxDepth))
+		c.ds = append(c.ds, c.reportedNode(n).Errorf("limit", "nesting exceeds the limit of %d levels", maxDepth))
 		return n
 	}
 	if y.Anchor != "" {
@@ -64,7 +64,7 @@ func (c *composer) composeNode(y *yaml.Node, depth int) *Node {
 	return c.fillNode(n, y, depth)
 }
 
-// newNode makes a null scalar at the place of a node.
+// newNode returns a null scalar at the position of y.
 func (c *composer) newNode(y *yaml.Node) *Node {
 	pos := Pos{c.file, y.Line, y.Column}
 	if c.src.isPastEnd(pos) {
@@ -93,14 +93,14 @@ func (c *composer) fillNode(n *Node, y *yaml.Node, depth int) *Node {
 	return n
 }
 
-// reportedNode is the node that stands where people see the problem: the alias that
-// leads to n, or n.
+// reportedNode returns the node at which to report a problem of n: the alias being
+// resolved, or n itself.
 func (c *composer) reportedNode(n *Node) *Node { return cmp.Or(c.alias, n) }
 
 func (c *composer) resolveAlias(n *Node, y *yaml.Node, depth int) *Node {
 	switch {
 	case c.active[y.Alias]:
-		c.ds = append(c.ds, n.Errorf("yaml", "alias *%s stands inside the value that it repeats", y.Value))
+		c.ds = append(c.ds, n.Errorf("yaml", "alias *%s refers to a value that contains it", y.Value))
 		return n
 	case c.exceedsAliases():
 		return n
@@ -112,17 +112,16 @@ func (c *composer) resolveAlias(n *Node, y *yaml.Node, depth int) *Node {
 	c.alias = nil
 	switch {
 	case c.valueBudget < 0:
-		c.ds = append(c.ds, n.Errorf("limit", "aliases repeat too much: more than %d values or %d times the file", maxAliased, maxAliasRatio))
+		c.ds = append(c.ds, n.Errorf("limit", "alias expansion exceeds the limit of %d values or %d times the file", maxAliased, maxAliasRatio))
 	case c.byteBudget < 0:
-		c.ds = append(c.ds, n.Errorf("limit", "text repeated by aliases exceeds the limit of 1 MiB"))
+		c.ds = append(c.ds, n.Errorf("limit", "text expanded by aliases exceeds the limit of 1 MiB"))
 	}
 	return target
 }
 
-// exceedsAliases reports whether aliases repeat more than the document may.
 func (c *composer) exceedsAliases() bool { return c.valueBudget < 0 || c.byteBudget < 0 }
 
-// checkTag allows a mapping or sequence no tag but its own.
+// checkTag rejects tags of mappings and sequences other than the default one.
 func (c *composer) checkTag(n *Node, y *yaml.Node) {
 	if y.Tag != n.Tag {
 		c.reportUnknownTag(n, y.Tag)
@@ -130,8 +129,8 @@ func (c *composer) checkTag(n *Node, y *yaml.Node) {
 }
 
 func (c *composer) reportUnknownTag(n *Node, tag string) {
-	c.ds = append(c.ds, n.Errorf("yaml", "the tag %s is not known here", tag).
-		WithHint("write the value without a tag; text that starts with ! needs quotes"))
+	c.ds = append(c.ds, n.Errorf("yaml", "unknown tag %s", tag).
+		WithHint("remove the tag, or quote text that starts with !"))
 }
 
 func (c *composer) composeScalar(n *Node, y *yaml.Node) {
@@ -143,11 +142,11 @@ func (c *composer) composeScalar(n *Node, y *yaml.Node) {
 	n.Tag = adjustTag(y.Tag, y.Value)
 	if n.Tag == intTag && hasLeadingZero(n.Value) {
 		c.ds = append(c.ds, n.Warnf("yaml", "%s is read as the octal number %v", n.Value, parseIntScalar(n.Value)).
-			WithHint("quote it to keep it as text, or write it without the leading zero"))
+			WithHint("quote it to keep it as a string, or remove the leading zero"))
 	}
 }
 
-// checkTaggedScalar checks that a value is what its tag says.
+// checkTaggedScalar reports a value that does not match its explicit tag.
 func (c *composer) checkTaggedScalar(n *Node, y *yaml.Node) {
 	switch y.Tag {
 	case strTag, timestampTag:
@@ -158,7 +157,7 @@ func (c *composer) checkTaggedScalar(n *Node, y *yaml.Node) {
 		if found == y.Tag || y.Tag == floatTag && found == intTag {
 			return
 		}
-		c.ds = append(c.ds, n.Errorf("yaml", "%q is not what the tag %s says", y.Value, y.Tag))
+		c.ds = append(c.ds, n.Errorf("yaml", "%q does not match the tag %s", y.Value, y.Tag))
 	default:
 		c.reportUnknownTag(n, y.Tag)
 	}
@@ -172,7 +171,7 @@ func (c *composer) composeMapping(n *Node, y *yaml.Node, depth int) {
 		key, ok := c.composeKey(pair[0], depth)
 		value := pair[1]
 		if before, twice := first[key.Value]; ok && twice {
-			c.ds = append(c.ds, key.Errorf("duplicate-key", "the key %q is already there, in line %d", key.Value, before.Line))
+			c.ds = append(c.ds, key.Errorf("duplicate-key", "duplicate key %q, first used in line %d", key.Value, before.Line))
 			ok = false
 		}
 		switch {
@@ -191,14 +190,14 @@ func (c *composer) composeMapping(n *Node, y *yaml.Node, depth int) {
 	}
 }
 
-// composeValue composes the value of a key, or an item.
+// composeValue composes the value of a key or an item of a list.
 func (c *composer) composeValue(y *yaml.Node, depth int) *Node {
 	n := c.composeNode(y, depth)
 	c.checkTypography(n, y)
 	return n
 }
 
-// composeKey composes a key. Numbers, true and false as keys are their text.
+// composeKey composes a key. It reads numbers and booleans as strings.
 func (c *composer) composeKey(y *yaml.Node, depth int) (*Node, bool) {
 	key := c.composeNode(y, depth+1)
 	if key.Kind == Scalar && key.Tag != nullTag {
@@ -206,12 +205,12 @@ func (c *composer) composeKey(y *yaml.Node, depth int) (*Node, bool) {
 		return key, true
 	}
 	at := c.newNode(y)
-	c.ds = append(c.ds, at.Errorf("yaml", "a key must be text, got %s", key.describeType()).WithHint("put the key in quotes"))
+	c.ds = append(c.ds, at.Errorf("yaml", "a key must be a string, got %s", key.describeType()).WithHint("quote the key"))
 	return at, false
 }
 
-// mergeEntries adds the entries of a mapping, or of a list of mappings, whose keys
-// are not there yet.
+// mergeEntries adds the entries of a mapping, or of a list of mappings, whose keys are
+// not in have.
 func (c *composer) mergeEntries(n *Node, have map[string]Pos, from *Node) {
 	switch from.Kind {
 	case Mapping:
@@ -225,12 +224,12 @@ func (c *composer) mergeEntries(n *Node, have map[string]Pos, from *Node) {
 	case Sequence:
 		for _, item := range from.Items {
 			if item.Kind != Mapping {
-				c.ds = append(c.ds, item.Errorf("yaml", "<< wants mappings to merge, got %s", item.describeType()))
+				c.ds = append(c.ds, item.Errorf("yaml", "<< must merge mappings, got %s", item.describeType()))
 				continue
 			}
 			c.mergeEntries(n, have, item)
 		}
 		return
 	}
-	c.ds = append(c.ds, from.Errorf("yaml", "<< wants a mapping to merge, got %s", from.describeType()))
+	c.ds = append(c.ds, from.Errorf("yaml", "<< must merge a mapping, got %s", from.describeType()))
 }

@@ -6,26 +6,26 @@ import (
 	"strings"
 )
 
-// A Decoder is a type with its own YAML form. DecodeSpec is called with what
-// stands in the place of the value; the value of a field is never null.
+// A Decoder is a type with its own YAML form. DecodeSpec receives the node of the value.
+// The value of a struct field is never null.
 type Decoder interface {
 	DecodeSpec(n *Node) Diagnostics
 }
 
-// Decode fills dst, a pointer, from a node; nil is a null node. For a struct the node must be a
-// mapping, whose keys are the [Fields] of the struct. It reports every problem
-// and fills what it can:
+// Decode fills dst, a pointer, from a node. A nil node is null. For a struct, the node
+// must be a mapping whose keys are the [Fields] of the struct. Decode reports all
+// problems and decodes the fields that are valid:
 //
-//   - null is as good as an absent key;
-//   - an absent field takes its default, unless dst already holds a value;
-//   - a field for true or false takes also yes, no, on and off;
-//   - what [Interpolate] put into a scalar may be text also where it looks
-//     like a number.
+//   - null equals an absent key;
+//   - an absent field gets its default, unless dst already holds a value;
+//   - a boolean may also be written as yes, no, on or off;
+//   - a scalar that [Interpolate] changed may be a string even if it looks like a
+//     number.
 //
-// Fields may be text, booleans, numbers, slices, maps with string keys,
-// structs, pointers to those, any (as [Node.Any]), *[Node], and types that are
-// a [Decoder]. Bytes are base64 in either alphabet. The DecodeSpec of dst
-// itself is not called, so that it can call Decode.
+// Fields may be strings, booleans, numbers, slices, maps with string keys, structs,
+// pointers to those, any (see [Node.Any]), *[Node], and types that implement [Decoder].
+// Bytes are base64, standard or URL-safe. Decode does not call DecodeSpec of dst itself,
+// so DecodeSpec may call Decode.
 func Decode(n *Node, dst any) Diagnostics { return decodeInto(n, dst, new(fieldTable)) }
 
 func decodeInto(n *Node, dst any, fields *fieldTable) Diagnostics {
@@ -45,7 +45,6 @@ type decoder struct {
 
 func (d *decoder) report(ds ...Diagnostic) { d.ds = append(d.ds, ds...) }
 
-// decodeStruct fills a struct from a mapping.
 func (d *decoder) decodeStruct(n *Node, v reflect.Value) {
 	if n.IsNull() {
 		n = &Node{Pos: n.Pos, Kind: Mapping, Tag: mapTag, src: n.src}
@@ -56,19 +55,19 @@ func (d *decoder) decodeStruct(n *Node, v reflect.Value) {
 	}
 	fields := d.fields.fieldsOf(v.Type())
 	found := make([]*Node, len(fields))
-	told := len(d.ds)
+	before := len(d.ds)
 	for _, e := range n.Entries {
 		d.matchField(e, fields, found)
 	}
-	var meant map[string]int
-	if slices.ContainsFunc(d.ds[told:], func(diag Diagnostic) bool { return diag.Rule == "unknown-field" }) {
-		meant = d.suggestFields(n, fields)
+	var matches map[string]int
+	if slices.ContainsFunc(d.ds[before:], func(diag Diagnostic) bool { return diag.Rule == "unknown-field" }) {
+		matches = d.suggestFields(n, fields)
 	}
 	for i, f := range fields {
 		switch at := v.FieldByIndex(f.index); {
 		case found[i] != nil && !found[i].IsNull():
 			d.decodeField(found[i], at, f)
-		case f.Required && at.IsZero() && meant[f.Name] > 0: // told already: it is misspelt
+		case f.Required && at.IsZero() && matches[f.Name] > 0: // already reported as misspelled
 		case f.Required && at.IsZero():
 			d.report(n.Errorf("required", "missing field %q", f.Name))
 		default:
@@ -77,7 +76,7 @@ func (d *decoder) decodeStruct(n *Node, v reflect.Value) {
 	}
 }
 
-// matchField finds the field of a key.
+// matchField records the value of a key in found, at the index of its field.
 func (d *decoder) matchField(e Entry, fields []Field, found []*Node) {
 	for i, f := range fields {
 		if !f.matchesKey(e.Key.Value) {
@@ -87,7 +86,7 @@ func (d *decoder) matchField(e Entry, fields []Field, found []*Node) {
 			d.report(e.Key.Errorf("duplicate-key", "%q and %q are the same field", f.Name, f.Alias))
 		}
 		if f.Deprecated != "" {
-			d.report(e.Key.Warnf("deprecated", "the field %q is deprecated: %s", f.Name, f.Deprecated))
+			d.report(e.Key.Warnf("deprecated", "field %q is deprecated: %s", f.Name, f.Deprecated))
 		}
 		found[i] = e.Value
 		return
@@ -95,37 +94,37 @@ func (d *decoder) matchField(e Entry, fields []Field, found []*Node) {
 	d.report(unknownFieldError(e.Key, fields))
 }
 
-// suggestFields gives an unknown field its repair: the one field that it must
-// have been meant for, when nothing else of the mapping is that field. It returns
-// how many keys were meant for each field.
+// suggestFields adds a fix to each unknown field that is an unambiguous misspelling of a
+// field that no other key sets. It returns the number of keys that match each field,
+// spelled correctly or not.
 func (d *decoder) suggestFields(n *Node, fields []Field) map[string]int {
 	names := make([]string, len(fields))
 	for i, f := range fields {
 		names[i] = f.Name
 	}
-	type mistake struct {
+	type misspelling struct {
 		key  *Node
 		near string
 	}
-	meant, mistakes := map[string]int{}, map[Pos]mistake{}
+	matches, misspellings := map[string]int{}, map[Pos]misspelling{}
 	for _, e := range n.Entries {
 		if field := fieldForKey(e.Key.Value, fields); field != "" {
-			meant[field]++
+			matches[field]++
 		} else if field = suggestUnambiguous(e.Key.Value, names); field != "" {
-			meant[field]++
-			mistakes[e.Key.Pos] = mistake{e.Key, field}
+			matches[field]++
+			misspellings[e.Key.Pos] = misspelling{e.Key, field}
 		}
 	}
 	for i, diag := range d.ds {
-		m, ok := mistakes[diag.Pos]
-		if ok && diag.Rule == "unknown-field" && meant[m.near] == 1 && m.key.isPlain() {
+		m, ok := misspellings[diag.Pos]
+		if ok && diag.Rule == "unknown-field" && matches[m.near] == 1 && m.key.isPlain() {
 			d.ds[i] = diag.WithFix(m.key.Value, m.near)
 		}
 	}
-	return meant
+	return matches
 }
 
-// fieldForKey is the name of the field that a key stands for, or "".
+// fieldForKey returns the name of the field with this key, or "".
 func fieldForKey(key string, fields []Field) string {
 	for _, f := range fields {
 		if f.matchesKey(key) {
@@ -135,7 +134,7 @@ func fieldForKey(key string, fields []Field) string {
 	return ""
 }
 
-// maxHintNames bounds the names that a hint lists.
+// maxHintNames limits the names that a hint lists.
 const maxHintNames = 12
 
 func unknownFieldError(key *Node, fields []Field) Diagnostic {
@@ -149,7 +148,7 @@ func unknownFieldError(key *Node, fields []Field) Diagnostic {
 		return diag
 	}
 	if diag.Hint == "" && len(names) > 0 && len(names) <= maxHintNames {
-		diag.Hint = "the fields here are " + strings.Join(names, ", ")
+		diag.Hint = "valid fields: " + strings.Join(names, ", ")
 	}
 	return diag
 }
@@ -165,36 +164,36 @@ func (d *decoder) decodeField(n *Node, v reflect.Value, f Field) {
 	d.decodeValue(n, v, f)
 }
 
-// resolveEnum checks a scalar, or the elements of a list or mapping. It returns the node
-// with the values that the enum's names stand for.
+// resolveEnum checks a scalar, or the elements of a list or mapping, against the enum.
+// It returns a copy of the node with the canonical values.
 func (d *decoder) resolveEnum(n *Node, f Field) (*Node, bool) {
-	settled, ok := *n, true
-	settled.Items = make([]*Node, len(n.Items))
+	resolved, ok := *n, true
+	resolved.Items = make([]*Node, len(n.Items))
 	for i, item := range n.Items {
-		inner, fits := d.resolveEnum(item, f)
-		settled.Items[i], ok = inner, ok && fits
+		inner, innerOK := d.resolveEnum(item, f)
+		resolved.Items[i], ok = inner, ok && innerOK
 	}
 	if f.Type.Kind() == reflect.Map {
-		settled.Entries = make([]Entry, len(n.Entries))
+		resolved.Entries = make([]Entry, len(n.Entries))
 		for i, e := range n.Entries {
-			inner, fits := d.resolveEnum(e.Value, f)
-			settled.Entries[i], ok = Entry{e.Key, inner}, ok && fits
+			inner, innerOK := d.resolveEnum(e.Value, f)
+			resolved.Entries[i], ok = Entry{e.Key, inner}, ok && innerOK
 		}
 	}
 	if n.Kind != Scalar {
-		return &settled, ok
+		return &resolved, ok
 	}
 	value, known := f.enumValue(n.Value)
 	if !known {
 		d.report(n.Errorf("enum", "%q is not one of: %s", n.writtenValue(), strings.Join(f.Enum, ", ")).withSuggestion(n.writtenValue(), f.Enum))
 		return n, false
 	}
-	settled.Value = value
-	return &settled, ok
+	resolved.Value = value
+	return &resolved, ok
 }
 
-// setDefaults gives a field that is not there its default, and a struct that is not
-// there the defaults of its fields.
+// setDefaults sets an absent field to its default, and an absent struct to the defaults
+// of its fields.
 func (d *decoder) setDefaults(n *Node, v reflect.Value, f Field) {
 	switch {
 	case !v.IsZero():
@@ -215,19 +214,18 @@ func defaultNode(n *Node, f Field) *Node {
 	return node
 }
 
-// stringType is what want calls text.
 const stringType = "a string"
 
 // typeError reports a value of the wrong type.
 func (n *Node) typeError(what string) Diagnostic {
 	d := n.Errorf("type", "expected %s, got %s", what, n.describeType())
 	if len(n.parts) > 0 && !n.isPlain() {
-		d.Hint = "a reference in quotes is text: write it without them, on a line of its own"
+		d.Hint = "quotes make the reference a string: remove them and write it on its own line"
 	} else if n.Kind == Scalar && !n.isPlain() && resolveTag(n.Value) != strTag {
-		d.Hint = "in quotes it is text: write " + n.Value
+		d.Hint = "quotes make it a string: write " + n.Value
 	}
 	if what == stringType && n.Kind == Mapping && n.src != nil && strings.HasPrefix(n.src.textFrom(n.Pos), "{") {
-		d.Hint = "put text that begins with { in quotes"
+		d.Hint = "quote text that begins with {"
 	}
 	return d
 }

@@ -19,17 +19,17 @@ type inlinedFields struct {
 	Timeout spec.Duration `yaml:"timeout" default:"5s"`
 }
 
-// A loud is a type with its own form: text, or a mapping with the key text.
-type upperString struct {
+// shoutText has its own YAML form: a string, or a mapping with the key text.
+type shoutText struct {
 	Text string `yaml:"text" required:"true"`
 }
 
-func (l *upperString) DecodeSpec(n *spec.Node) spec.Diagnostics {
+func (s *shoutText) DecodeSpec(n *spec.Node) spec.Diagnostics {
 	if n.Kind == spec.Scalar {
-		l.Text = n.Value + "!"
+		s.Text = n.Value + "!"
 		return nil
 	}
-	return spec.Decode(n, l)
+	return spec.Decode(n, s)
 }
 
 type toneName string
@@ -57,8 +57,8 @@ type allTypes struct {
 	When   spec.Expr              `yaml:"when"`
 	Wait   spec.Duration          `yaml:"wait"`
 	Size   spec.Size              `yaml:"size"`
-	Loud   upperString            `yaml:"loud"`
-	Louds  []upperString          `yaml:"louds"`
+	Loud   shoutText              `yaml:"loud"`
+	Louds  []shoutText            `yaml:"louds"`
 	Bytes  []byte                 `yaml:"bytes"`
 	Time   time.Time              `yaml:"time"`
 	Old    string                 `yaml:"old" deprecated:"use text"`
@@ -126,7 +126,7 @@ func TestDecode(t *testing.T) {
 		{"timeout: 1s", func(e *allTypes) { e.Common.Timeout = spec.Duration(time.Second) }},
 		{"loud: hi", func(e *allTypes) { e.Loud.Text = "hi!" }},
 		{"loud: {text: hi}", func(e *allTypes) { e.Loud.Text = "hi" }},
-		{"louds: [a, {text: b}]", func(e *allTypes) { e.Louds = []upperString{{"a!"}, {"b"}} }},
+		{"louds: [a, {text: b}]", func(e *allTypes) { e.Louds = []shoutText{{"a!"}, {"b"}} }},
 		{"bytes: aGk=", func(e *allTypes) { e.Bytes = []byte("hi") }},
 		{"bytes: -_8", func(e *allTypes) { e.Bytes = []byte{0xfb, 0xff} }},
 		{"bytes: +/8=", func(e *allTypes) { e.Bytes = []byte{0xfb, 0xff} }},
@@ -154,24 +154,24 @@ func TestDecode_Problems(t *testing.T) {
 		{"txt: a", `1:1: unknown field "txt" [unknown-field]`},
 		{"[a]", `1:1: expected a mapping, got a list [type]`},
 		{"hello", `1:1: expected a mapping, got a string [type]`},
-		{"text: 1", `1:7: expected a string, got a whole number [type]`},
+		{"text: 1", `1:7: expected a string, got an integer [type]`},
 		{"text: 1.5", `1:7: expected a string, got a number [type]`},
-		{"text: true", `1:7: expected a string, got true or false [type]`},
+		{"text: true", `1:7: expected a string, got a boolean [type]`},
 		{"text: [a]", `1:7: expected a string, got a list [type]`},
 		{"text: {a: b}", `1:7: expected a string, got a mapping [type]`},
-		{"texts: [~]", `1:9: expected a string, got nothing [type]`},
+		{"texts: [~]", `1:9: expected a string, got null [type]`},
 		{"texts: a", `1:8: expected a list, got a string [type]`},
 		{"map: [a]", `1:6: expected a mapping, got a list [type]`},
-		{"map: {a: 1}", `1:10: expected a string, got a whole number [type]`},
-		{"bool: 1", `1:7: expected true or false, got a whole number [type]`},
+		{"map: {a: 1}", `1:10: expected a string, got an integer [type]`},
+		{"bool: 1", `1:7: expected true or false, got an integer [type]`},
 		{"bool: 'yes'", `1:7: expected true or false, got a string [type]`},
-		{"int: abc", `1:6: expected a whole number, got a string [type]`},
-		{"int: '1'", `1:6: expected a whole number, got a string [type]`},
-		{"int: 1.5", `1:6: expected a whole number, got a number [type]`},
-		{"int: {}", `1:6: expected a whole number, got a mapping [type]`},
-		{"int: 99999999999999999999", `1:6: 99999999999999999999 is not between -9223372036854775808 and 9223372036854775807 [limit]`},
-		{"int8: 128", `1:7: 128 is not between -128 and 127 [limit]`},
-		{"uint16: -1", `1:9: -1 is not between 0 and 65535 [limit]`},
+		{"int: abc", `1:6: expected an integer, got a string [type]`},
+		{"int: '1'", `1:6: expected an integer, got a string [type]`},
+		{"int: 1.5", `1:6: expected an integer, got a number [type]`},
+		{"int: {}", `1:6: expected an integer, got a mapping [type]`},
+		{"int: 99999999999999999999", `1:6: must be between -9223372036854775808 and 9223372036854775807, got 99999999999999999999 [limit]`},
+		{"int8: 128", `1:7: must be between -128 and 127, got 128 [limit]`},
+		{"uint16: -1", `1:9: must be between 0 and 65535, got -1 [limit]`},
 		{"float: abc", `1:8: expected a number, got a string [type]`},
 		{"float4: 1e300", `1:9: 1e300 is too large [limit]`},
 		{"tone: wrm", `1:7: "wrm" is not one of: warm, dry [enum]`},
@@ -179,20 +179,20 @@ func TestDecode_Problems(t *testing.T) {
 		{"tone: very dry", `1:7: "very dry" is not one of: warm, dry [enum]`},
 		{"tone: 'so. dry'", `1:7: "so. dry" is not one of: warm, dry [enum]`},
 		{"tones: [dry, cold]", `1:14: "cold" is not one of: warm, dry [enum]`},
-		{"inner: {codes: [a]}", `1:17: expected a whole number, got a string [type]`},
+		{"inner: {codes: [a]}", `1:17: expected an integer, got a string [type]`},
 		{"inner: {cods: []}", `1:9: unknown field "cods" [unknown-field]`},
 		{"prompt: [a]", `1:9: expected a string, got a list [type]`},
 		{"when: {}", `1:7: expected a string, got a mapping [type]`},
 		{"wait: soon", `1:7: expected a duration, got a string [type]`},
-		{"wait: 30", `1:7: expected a duration, got a whole number [type]`},
+		{"wait: 30", `1:7: expected a duration, got an integer [type]`},
 		{"size: big", `1:7: expected a size, got a string [type]`},
 		{"loud: {}", `1:7: missing field "text" [required]`},
 		{"louds: [{txt: a, text: b}]", `1:10: unknown field "txt" [unknown-field]`},
 		{"bytes: '*'", `1:8: expected base64, got a string [type]`},
-		{"time: noon", `1:7: "noon" cannot be read [value]`},
+		{"time: noon", `1:7: cannot parse "noon" [value]`},
 		{"time: [noon]", `1:7: expected a string, got a list [type]`},
 		{"go: -1s", `1:5: expected a duration, got a string [type]`},
-		{"old: x", `1:1: warning: the field "old" is deprecated: use text [deprecated]`},
+		{"old: x", `1:1: warning: field "old" is deprecated: use text [deprecated]`},
 	}
 	for _, test := range tests {
 		var v allTypes
@@ -203,8 +203,7 @@ func TestDecode_Problems(t *testing.T) {
 	}
 }
 
-// TestDecode_AllAtOnce shows that the problems come together, sorted, and that
-// the rest is filled.
+// Decode reports all problems in order and decodes the valid fields.
 func TestDecode_AllAtOnce(t *testing.T) {
 	type agent struct {
 		Name  string   `yaml:"name" required:"true"`
@@ -229,12 +228,12 @@ steps: many
 f.yaml:1:1: unknown field "instrction" [unknown-field]
   | instrction: hi
   | ^
-hint: the fields here are name, model, tools, mode, steps
+hint: valid fields: name, model, tools, mode, steps
 f.yaml:2:1: unknown field "modle" [unknown-field]
   | modle: x
   | ^
 hint: did you mean "model"?
-f.yaml:4:5: expected a string, got a whole number [type]
+f.yaml:4:5: expected a string, got an integer [type]
   |   - 1
   |     ^
 hint: put it in quotes: "1"
@@ -242,7 +241,7 @@ f.yaml:6:7: "nome" is not one of: default, none [enum]
   | mode: nome
   |       ^
 hint: did you mean "none"?
-f.yaml:7:8: expected a whole number, got a string [type]
+f.yaml:7:8: expected an integer, got a string [type]
   | steps: many
   |        ^
 `
@@ -250,12 +249,12 @@ f.yaml:7:8: expected a whole number, got a string [type]
 		t.Errorf("problems (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff(agent{Tools: []string{"", "a"}}, a); diff != "" {
-		t.Errorf("what was filled (-want +got):\n%s", diff)
+		t.Errorf("decoded value (-want +got):\n%s", diff)
 	}
 }
 
-// TestDecode_KeepsWhatIsThere lets a program fill in its own defaults first.
-func TestDecode_KeepsWhatIsThere(t *testing.T) {
+// Decode keeps values that the caller set before.
+func TestDecode_PresetValues(t *testing.T) {
 	v := innerStruct{Codes: []int{1}, Tries: 7}
 	if ds := spec.Decode(parseValid(t, "{}"), &v); ds != nil {
 		t.Fatalf("Decode = %v", ds)
@@ -265,7 +264,7 @@ func TestDecode_KeepsWhatIsThere(t *testing.T) {
 	}
 }
 
-func TestDecode_OtherThanStructs(t *testing.T) {
+func TestDecode_SliceAndNode(t *testing.T) {
 	var list []innerStruct
 	if ds := spec.Decode(parseValid(t, "[{tries: 1}]"), &list); ds != nil || len(list) != 1 || list[0].Tries != 1 {
 		t.Errorf("Decode into a slice = %v, %v", list, ds)
@@ -276,7 +275,7 @@ func TestDecode_OtherThanStructs(t *testing.T) {
 	}
 }
 
-func TestDecode_Nothing(t *testing.T) {
+func TestDecode_NilNode(t *testing.T) {
 	var g greetingConfig
 	ds := spec.Decode(parseValid(t, "{}").Get("absent"), &g)
 	if diff := cmp.Diff([]string{`missing field "name" [required]`}, problemLines(ds)); diff != "" {

@@ -10,7 +10,6 @@ import (
 	"time"
 )
 
-// decodeValue decodes into a value of any supported type.
 func (d *decoder) decodeValue(n *Node, v reflect.Value, f Field) {
 	if f.Secret {
 		n.neverShown = true
@@ -27,7 +26,7 @@ func isDecoder(v reflect.Value) bool {
 	return ok
 }
 
-// decodeWithoutDecoder is value but for the type's own DecodeSpec.
+// decodeWithoutDecoder decodes a value without calling DecodeSpec of its type.
 func (d *decoder) decodeWithoutDecoder(n *Node, v reflect.Value, f Field) {
 	switch dst := v.Addr().Interface().(type) {
 	case **Node:
@@ -68,7 +67,7 @@ func (d *decoder) decodeWithoutDecoder(n *Node, v reflect.Value, f Field) {
 
 func (d *decoder) decodeSlice(n *Node, v reflect.Value, f Field) {
 	if n.Kind != Sequence {
-		d.report(n.typeError("a list").WithHint("write [a, b], or each element on a line of its own, after a -"))
+		d.report(n.typeError("a list").WithHint("write [a, b], or one element per line after a dash"))
 		return
 	}
 	s := reflect.MakeSlice(v.Type(), len(n.Items), len(n.Items))
@@ -109,7 +108,7 @@ func (d *decoder) decodeScalar(n *Node, v reflect.Value, f Field) {
 	case v.CanFloat():
 		d.decodeFloat(n, v, f)
 	default:
-		d.report(n.Errorf("type", "no value can be written here"))
+		d.report(n.Errorf("type", "unsupported field type"))
 	}
 }
 
@@ -125,7 +124,7 @@ func (d *decoder) decodeString(n *Node, v reflect.Value) {
 	d.report(diag)
 }
 
-// decodeBool takes also the words of YAML 1.1, which ADK reads.
+// decodeBool also accepts the YAML 1.1 words yes, no, on and off, as ADK does.
 func (d *decoder) decodeBool(n *Node, v reflect.Value) {
 	if n.Kind == Scalar && n.isPlain() {
 		switch strings.ToLower(n.Value) {
@@ -163,8 +162,8 @@ func (d *decoder) decodeUint(n *Node, v reflect.Value, f Field) {
 	}
 }
 
-// parseInteger reads a whole number, also one such as 1.0 or 1e3, as JSON has it. It
-// returns nil when there is none that int64 holds.
+// parseInteger returns an int64, or nil after reporting a problem. It accepts integers
+// written as 1.0 or 1e3, as JSON does.
 func (d *decoder) parseInteger(n *Node, f Field) any {
 	tag := n.numberTag(f)
 	if tag == intTag {
@@ -177,12 +176,12 @@ func (d *decoder) parseInteger(n *Node, f Field) any {
 	if x, ok := parseFloat(n.Value); ok && tag == floatTag && x == math.Trunc(x) && math.Abs(x) < 1<<53 {
 		return int64(x)
 	}
-	d.report(n.typeError("a whole number"))
+	d.report(n.typeError("an integer"))
 	return nil
 }
 
-// numberTag is the tag of a scalar, seen through quotes where the field allows
-// them around numbers.
+// numberTag returns the tag of a scalar, ignoring quotes if the field allows them around
+// numbers.
 func (n *Node) numberTag(f Field) string {
 	if f.allowsQuotedNumber && n.Kind == Scalar && n.Tag == strTag {
 		return resolveTag(n.Value)
@@ -191,7 +190,7 @@ func (n *Node) numberTag(f Field) string {
 }
 
 func (d *decoder) reportOutOfRange(n *Node, low, high int64) {
-	d.report(n.Errorf("limit", "%s is not between %d and %d", n.writtenValue(), low, high))
+	d.report(n.Errorf("limit", "must be between %d and %d, got %s", low, high, n.writtenValue()))
 }
 
 func (d *decoder) decodeFloat(n *Node, v reflect.Value, f Field) {
@@ -210,7 +209,7 @@ func (d *decoder) decodeFloat(n *Node, v reflect.Value, f Field) {
 	}
 }
 
-// parseIntAsFloat reads a !!int, which may be octal or hexadecimal.
+// parseIntAsFloat parses a !!int, which may be octal or hexadecimal.
 func parseIntAsFloat(value string) (float64, bool) {
 	if i, ok := parseIntScalar(value).(int64); ok {
 		return float64(i), true
@@ -218,8 +217,8 @@ func parseIntAsFloat(value string) (float64, bool) {
 	return parseFloat(value)
 }
 
-// decodeGoDuration reads into Go's own type, which the structs of package genai have.
-// A plain number is milliseconds there, as in ADK's http_options.
+// decodeGoDuration decodes time.Duration, which structs of package genai use. There, a
+// number without a unit is in milliseconds, as in ADK's http_options.
 func (d *decoder) decodeGoDuration(n *Node, dst *time.Duration) {
 	if n.Tag == intTag {
 		if ms, ok := parseIntScalar(n.Value).(int64); ok && ms >= 0 && ms <= math.MaxInt64/int64(time.Millisecond) {
@@ -230,7 +229,7 @@ func (d *decoder) decodeGoDuration(n *Node, dst *time.Duration) {
 	d.report((*Duration)(dst).DecodeSpec(n)...)
 }
 
-// decodeBase64 reads base64 in either alphabet, with padding or without.
+// decodeBase64 accepts both alphabets, with or without padding.
 func (d *decoder) decodeBase64(n *Node, dst *[]byte) {
 	plain := strings.NewReplacer("-", "+", "_", "/", "\n", "", "=", "").Replace(n.Value)
 	b, err := base64.RawStdEncoding.DecodeString(plain)
@@ -241,7 +240,7 @@ func (d *decoder) decodeBase64(n *Node, dst *[]byte) {
 	*dst = b
 }
 
-// decodeHeader takes a text for a list of one.
+// decodeHeader reads a string as a list of one value.
 func (d *decoder) decodeHeader(n *Node, dst *http.Header) {
 	if n.Kind != Mapping {
 		d.report(n.typeError("a mapping"))
@@ -267,6 +266,6 @@ func (d *decoder) unmarshalText(n *Node, dst encoding.TextUnmarshaler) {
 		return
 	}
 	if err := dst.UnmarshalText([]byte(n.Value)); err != nil {
-		d.report(n.Errorf("value", "%q cannot be read", n.writtenValue()))
+		d.report(n.Errorf("value", "cannot parse %q", n.writtenValue()))
 	}
 }

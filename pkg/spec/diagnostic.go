@@ -8,18 +8,18 @@ import (
 	"strings"
 )
 
-// A Severity says whether a problem keeps an app from being loaded.
+// A Severity states whether a problem prevents an app from loading.
 type Severity int
 
-// The severities.
+// Severities.
 const (
-	// Error keeps the document from being used.
+	// Error prevents the document from being used.
 	Error Severity = iota
-	// Warning is told, and the document is used.
+	// Warning is reported; the document is still used.
 	Warning
 )
 
-// String is the word that people and programs read: error or warning.
+// String returns "error" or "warning".
 func (s Severity) String() string {
 	if s == Warning {
 		return "warning"
@@ -27,36 +27,36 @@ func (s Severity) String() string {
 	return "error"
 }
 
-// A Diagnostic is one problem, with its place.
+// A Diagnostic is one problem and its position.
 type Diagnostic struct {
 	Pos      Pos
 	Severity Severity
-	// Rule names the check that found it, such as unknown-field.
+	// Rule identifies the check that found the problem, such as unknown-field.
 	Rule    string
 	Message string
-	// Hint is the way out, where there is one ("did you mean …").
+	// Hint is an optional instruction that resolves the problem ("did you mean …").
 	Hint string
-	// Source is the line of the file that Pos points into, without line feed.
+	// Source is the line at Pos, without its line break.
 	Source string
-	// Fix repairs the problem, where that is safe.
+	// Fix is an optional automatic fix.
 	Fix Fix
-	// Also are the other places with the same problem; see [Diagnostics.Merge].
+	// Also lists the other positions of a merged problem; see [Diagnostics.Merge].
 	Also []Place
 }
 
-// A Place is a position in a document, with its line.
+// A Place is a position in a document and its source line.
 type Place struct {
 	Pos    Pos
 	Source string
 }
 
-// MarshalJSON writes file, line and column.
+// MarshalJSON encodes file, line and column.
 func (p Place) MarshalJSON() ([]byte, error) {
 	return json.Marshal(map[string]any{"file": p.Pos.File, "line": p.Pos.Line, "column": p.Pos.Col})
 }
 
-// String is file:line:col: message [rule], with "warning: " before the message
-// of a warning.
+// String returns "file:line:col: message [rule]"; warnings have "warning: " before the
+// message.
 func (d Diagnostic) String() string {
 	var b strings.Builder
 	if at := d.Pos.String(); at != "" {
@@ -72,13 +72,13 @@ func (d Diagnostic) String() string {
 	return b.String()
 }
 
-// WithHint returns the diagnostic with a way out.
+// WithHint returns the diagnostic with a hint.
 func (d Diagnostic) WithHint(format string, args ...any) Diagnostic {
 	d.Hint = fmt.Sprintf(format, args...)
 	return d
 }
 
-// withSuggestion adds what a mistyped name may have meant.
+// withSuggestion adds the hint "did you mean" if a name is similar to a mistyped one.
 func (d Diagnostic) withSuggestion(name string, names []string) Diagnostic {
 	if near := Suggest(name, names); near != "" {
 		d.Hint = fmt.Sprintf("did you mean %q?", near)
@@ -86,8 +86,8 @@ func (d Diagnostic) withSuggestion(name string, names []string) Diagnostic {
 	return d
 }
 
-// MarshalJSON writes file, line, column, severity, rule and message, and where
-// there are any hint, source, fix and also.
+// MarshalJSON encodes file, line, column, severity, rule and message, and the optional
+// hint, source, fix and also.
 func (d Diagnostic) MarshalJSON() ([]byte, error) {
 	return json.Marshal(struct {
 		File     string  `json:"file"`
@@ -103,15 +103,15 @@ func (d Diagnostic) MarshalJSON() ([]byte, error) {
 	}{d.Pos.File, d.Pos.Line, d.Pos.Col, d.Severity.String(), d.Rule, d.Message, d.Hint, d.Source, d.Fix, d.Also})
 }
 
-// Diagnostics is a list of problems. All problems are reported at once.
+// Diagnostics is a list of problems.
 type Diagnostics []Diagnostic
 
-// HasErrors says whether any of them is an error.
+// HasErrors reports whether any problem is an error.
 func (ds Diagnostics) HasErrors() bool {
 	return slices.ContainsFunc(ds, func(d Diagnostic) bool { return d.Severity == Error })
 }
 
-// Err returns the list as an error, or nil when it holds no error.
+// Err returns the list as an error, or nil if it contains no error.
 func (ds Diagnostics) Err() error {
 	if !ds.HasErrors() {
 		return nil
@@ -119,10 +119,10 @@ func (ds Diagnostics) Err() error {
 	return ds
 }
 
-// Error is the text of all problems, one a line.
+// Error returns all problems, one per line.
 func (ds Diagnostics) Error() string { return strings.Join(ds.Strings(), "\n") }
 
-// Strings returns one line for each problem, without snippets and hints.
+// Strings returns one line per problem, without snippets and hints.
 func (ds Diagnostics) Strings() []string {
 	lines := make([]string, len(ds))
 	for i, d := range ds {
@@ -131,19 +131,18 @@ func (ds Diagnostics) Strings() []string {
 	return lines
 }
 
-// MarshalJSON writes a list, also for nil.
+// MarshalJSON encodes a list; nil is the empty list.
 func (ds Diagnostics) MarshalJSON() ([]byte, error) {
 	return json.Marshal(append([]Diagnostic{}, ds...))
 }
 
-// Sort orders the problems by file and place and drops those that are there
-// twice.
+// Sort orders the problems by file and position and removes duplicates.
 func (ds *Diagnostics) Sort() {
 	slices.SortStableFunc(*ds, Diagnostic.compareTo)
 	*ds = slices.CompactFunc(*ds, func(d, e Diagnostic) bool { return d.Equal(e) })
 }
 
-// Equal says whether both are the same problem: rule, message and place.
+// Equal reports whether both have the same rule, message and position.
 func (d Diagnostic) Equal(e Diagnostic) bool { return d.compareTo(e) == 0 }
 
 func (d Diagnostic) compareTo(e Diagnostic) int {
@@ -156,22 +155,22 @@ func (d Diagnostic) compareTo(e Diagnostic) int {
 	)
 }
 
-// Merge joins the problems of these rules that have the same words into the
-// first of them, which says how many other places have it and which. The list
-// must be sorted. A problem with a [Fix] stays by itself.
+// Merge combines problems of the given rules that differ only in position into the first
+// one. Its message states the number of other places, and Also lists them. The list must
+// be sorted. Problems with a [Fix] are not merged.
 func (ds Diagnostics) Merge(rules ...string) Diagnostics {
-	type words struct {
+	type mergeKey struct {
 		severity            Severity
 		rule, message, hint string
 	}
-	first := map[words]int{}
+	first := map[mergeKey]int{}
 	var merged Diagnostics
 	for _, d := range ds {
 		if !slices.Contains(rules, d.Rule) || d.Fix != (Fix{}) {
 			merged = append(merged, d)
 			continue
 		}
-		key := words{d.Severity, d.Rule, d.Message, d.Hint}
+		key := mergeKey{d.Severity, d.Rule, d.Message, d.Hint}
 		if i, ok := first[key]; ok {
 			merged[i].Also = append(merged[i].Also, Place{d.Pos, d.Source})
 			continue
@@ -191,8 +190,8 @@ func (ds Diagnostics) Merge(rules ...string) Diagnostics {
 	return merged
 }
 
-// Split undoes [Diagnostics.Merge]: each place has a problem of its own, with the
-// words of all.
+// Split undoes [Diagnostics.Merge]: it returns one problem per position, each with the
+// merged message.
 func (ds Diagnostics) Split() Diagnostics {
 	var split Diagnostics
 	for _, d := range ds {

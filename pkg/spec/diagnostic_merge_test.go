@@ -8,8 +8,8 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// TestMerge has one problem at two places: Merge joins the rules that it is given,
-// every form of output names the other place, and Split has each place again.
+// Merge combines problems of the given rules, every output format names the other place,
+// and Split undoes Merge.
 func TestMerge(t *testing.T) {
 	at := func(line int, rule string) spec.Diagnostic {
 		return spec.Diagnostic{Pos: spec.Pos{File: "a.yaml", Line: line, Col: 3}, Rule: rule, Message: "no x", Source: "- x"}
@@ -35,6 +35,6 @@ func TestMerge(t *testing.T) {
 	}
 	split := got.Split()
 	if len(split) != 4 || split[1].Pos.Line != 2 || split[1].Also != nil || split[1].Source != "- x" {
-		t.Errorf("Split = %v, want the 4 places", split)
+		t.Errorf("Split = %v, want 4 problems", split)
 	}
 }

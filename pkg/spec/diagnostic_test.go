@@ -33,7 +33,7 @@ func TestDiagnostics_WriteText(t *testing.T) {
 		{"a file as a whole", spec.Diagnostic{Pos: spec.Pos{File: "a.yaml"}, Rule: "limit", Message: "large"}, "a.yaml: large [limit]\n"},
 		{"no place, no rule", spec.Diagnostic{Message: "bad"}, "bad\n"},
 		{"no source", spec.Diagnostic{Pos: posAt(1, 1), Message: "bad"}, "a.yaml:1:1: bad\n"},
-		{"behind the end", spec.Diagnostic{Pos: posAt(1, 9), Message: "bad", Source: "ab"}, "a.yaml:1:9: bad\n  | ab\n  |   ^\n"},
+		{"after the end", spec.Diagnostic{Pos: posAt(1, 9), Message: "bad", Source: "ab"}, "a.yaml:1:9: bad\n  | ab\n  |   ^\n"},
 		{"tabs", spec.Diagnostic{Pos: posAt(1, 3), Message: "bad", Source: "\ta\tb"}, "a.yaml:1:3: bad\n  |     a   b\n  |      ^\n"},
 		{"combining marks", spec.Diagnostic{Pos: posAt(1, 3), Message: "bad", Source: "e\u0301x"}, "a.yaml:1:3: bad\n  | e\u0301x\n  |  ^\n"},
 		{"wide characters", spec.Diagnostic{Pos: posAt(1, 3), Message: "bad", Source: "日本x"}, "a.yaml:1:3: bad\n  | 日本x\n  |     ^\n"},
@@ -130,7 +130,7 @@ func TestSuggest(t *testing.T) {
 	}
 	for _, order := range [][]string{{"ab", "ac"}, {"ac", "ab"}} {
 		if got := spec.Suggest("aa", order); got != "ab" {
-			t.Errorf("Suggest(aa, %v) = %q, want the first of the alphabet", order, got)
+			t.Errorf("Suggest(aa, %v) = %q, want the first in alphabetical order", order, got)
 		}
 	}
 }

@@ -1,16 +1,15 @@
-// Package spec is the config language: YAML with places, and structs that say
-// what may stand in it.
+// Package spec implements the config language: YAML with source positions, decoded into
+// tagged structs.
 //
-// A document is parsed to a tree of [Node], each with the place it came from.
-// A config struct is the one model of a piece of the language: its [Fields]
-// are what [Decode] accepts, what [Schema] tells editors and what [Reference]
-// explains to people.
+// [Parse] turns a document into a tree of [Node], each with its position. A config struct
+// is the single model of a part of the language: its [Fields] define what [Decode]
+// accepts, and [Schema] and [Reference] document them for editors and users.
 //
 //	type greeter struct {
-//		Name  string        `yaml:"name" required:"true" doc:"Who greets."`
-//		Tone  string        `yaml:"tone" enum:"warm|dry" default:"warm" doc:"How."`
-//		Text  spec.Text     `yaml:"text" doc:"What is said; may use {state}."`
-//		After spec.Duration `yaml:"after" default:"2s" doc:"How long it waits."`
+//		Name  string        `yaml:"name" required:"true" doc:"Name of the greeter."`
+//		Tone  string        `yaml:"tone" enum:"warm|dry" default:"warm" doc:"Tone of the greeting."`
+//		Text  spec.Text     `yaml:"text" doc:"Greeting; may use {state}."`
+//		After spec.Duration `yaml:"after" default:"2s" doc:"Delay before the greeting."`
 //	}
 //
 //	root, problems := spec.Parse("greeter.yaml", src)
@@ -20,19 +19,18 @@
 //		return problems.WriteText(os.Stderr)
 //	}
 //
-// Whatever is wrong is a [Diagnostic] at its place, and all of them are
-// reported at once:
+// Every problem is a [Diagnostic] with its position, and all problems are reported at
+// once:
 //
 //	greeter.yaml:2:7: "wrm" is not one of: warm, dry [enum]
 //	  | tone: wrm
 //	  |       ^
 //	hint: did you mean "warm"?
 //
-// Three words: a kind ([Kind]) is a named thing that documents may ask for; a
-// rule is the check that found a problem, in brackets behind its message; a
-// reference is ${env:X}, put in after parsing by [Interpolate].
+// Terms: a kind ([Kind]) is a named variant that documents select; a rule is the check
+// that found a problem, in brackets after its message; a reference is ${env:X}, which
+// [Interpolate] replaces after parsing.
 //
-// The package stands on the ground floor: it knows no agent and no tool.
-// Nothing in it is safe for changes by many goroutines at once; all of it may
-// be read by many.
+// The package depends on no other package of agenthost. Its types are safe for concurrent
+// reads, but not for concurrent changes.
 package spec

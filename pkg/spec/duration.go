@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// A Duration is written as 30s, 5m, 1h30m or 30d; a day has 24 hours. The
-// units are those of [time.ParseDuration], and d.
+// A Duration is written as 30s, 5m, 1h30m or 30d. The units are those of
+// [time.ParseDuration], and d for days of 24 hours.
 type Duration time.Duration
 
-// String is the duration as Go writes it.
+// String formats the duration like [time.Duration].
 func (d Duration) String() string { return time.Duration(d).String() }
 
-// DecodeSpec reads a duration that is not below zero.
+// DecodeSpec decodes a duration that is not negative.
 func (d *Duration) DecodeSpec(n *Node) Diagnostics {
 	v, ok := parseDuration(n.Value)
 	if n.Kind != Scalar || !ok {
@@ -28,7 +28,7 @@ func (d *Duration) DecodeSpec(n *Node) Diagnostics {
 	return nil
 }
 
-// SchemaSpec describes the written form. The one number without a unit is 0.
+// SchemaSpec describes the written form. The only number without a unit is 0.
 func (d *Duration) SchemaSpec() map[string]any {
 	return map[string]any{
 		"type": []any{"string", "integer"}, "minimum": 0, "maximum": 0, "examples": []any{"30s", "5m", "1h30m", "30d"},
@@ -36,7 +36,7 @@ func (d *Duration) SchemaSpec() map[string]any {
 	}
 }
 
-// parseDuration adds days to time.ParseDuration. They come first, as in 1d12h.
+// parseDuration extends time.ParseDuration with leading days, as in 1d12h.
 func parseDuration(s string) (time.Duration, bool) {
 	var total float64
 	if days, rest, ok := strings.Cut(s, "d"); ok {
@@ -57,11 +57,10 @@ func parseDuration(s string) (time.Duration, bool) {
 	return time.Duration(total), true
 }
 
-// A Size is a number of bytes, written as 10MiB, 4KiB, 1GiB, 500kB or as a
-// plain number.
+// A Size is a number of bytes, written as 10MiB, 4KiB, 1GiB, 500kB or as a plain number.
 type Size int64
 
-// DecodeSpec reads a size that is not below zero.
+// DecodeSpec decodes a size that is not negative.
 func (s *Size) DecodeSpec(n *Node) Diagnostics {
 	bytes, ok := ParseSize(n.Value)
 	if n.Kind != Scalar || !ok {
@@ -71,7 +70,7 @@ func (s *Size) DecodeSpec(n *Node) Diagnostics {
 	return nil
 }
 
-// ParseSize reads a number of bytes such as 10MiB.
+// ParseSize parses a number of bytes such as 10MiB.
 func ParseSize(s string) (int64, bool) {
 	digits := s[:len(s)-len(strings.TrimLeft(s, "0123456789."))]
 	number, err := strconv.ParseFloat(digits, 64)
@@ -80,7 +79,7 @@ func ParseSize(s string) (int64, bool) {
 	return int64(bytes), err == nil && known && bytes < math.MaxInt64
 }
 
-// FormatSize writes a number of bytes in the largest unit that divides it.
+// FormatSize formats a number of bytes in the largest unit that divides it.
 func FormatSize(bytes int64) string {
 	for i, unit := range []string{"GiB", "MiB", "KiB"} {
 		if size := int64(1) << (30 - 10*i); bytes >= size && bytes%size == 0 {

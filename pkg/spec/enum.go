@@ -6,16 +6,16 @@ import (
 	"strings"
 )
 
-// enumValue is the value of an enumeration that a name stands for. ADK's languages
-// write the same value as sse, SSE, StreamingMode.SSE or agent.StreamingModeSSE: case,
-// underscores, qualifiers and the name of the field before it make no difference.
+// enumValue returns the canonical value of an enumeration. ADK's languages write the
+// same value as sse, SSE, StreamingMode.SSE or agent.StreamingModeSSE: enumValue ignores
+// case, underscores, qualifiers and the field's name as a prefix.
 func (f Field) enumValue(written string) (value string, ok bool) {
 	if slices.Contains(f.Enum, written) {
 		return written, true
 	}
-	asked := foldEnum(trimQualifier(written))
+	folded := foldEnum(trimQualifier(written))
 	at := slices.IndexFunc(f.Enum, func(v string) bool {
-		return foldEnum(v) == asked || foldEnum(f.Name+v) == asked
+		return foldEnum(v) == folded || foldEnum(f.Name+v) == folded
 	})
 	if at < 0 {
 		return "", false
@@ -23,8 +23,8 @@ func (f Field) enumValue(written string) (value string, ok bool) {
 	return f.Enum[at], true
 }
 
-// normalizeAPIEnum is a value of an enumeration of Gemini's API, which knows one spelling:
-// capitals for nearly all of them.
+// normalizeAPIEnum converts a value of an enumeration of the Gemini API to the only
+// spelling that the API accepts: upper case for most types.
 func normalizeAPIEnum(t reflect.Type, written string) string {
 	switch t.Name() {
 	case "ServiceTier", "ImagePromptLanguage", "Role":
@@ -34,7 +34,7 @@ func normalizeAPIEnum(t reflect.Type, written string) string {
 	}
 }
 
-// isAPIEnum says whether a field holds an enumeration of Gemini's API.
+// isAPIEnum reports whether the field holds an enumeration of the Gemini API.
 func (f Field) isAPIEnum(t reflect.Type) bool {
 	return f.fromJSONStruct && t.Kind() == reflect.String && t.PkgPath() != ""
 }
@@ -43,7 +43,7 @@ func foldEnum(name string) string {
 	return strings.ToLower(strings.NewReplacer("_", "", "-", "").Replace(name))
 }
 
-// trimQualifier is a name without the types before it: SSE of RunConfig.StreamingMode.SSE.
+// trimQualifier removes the types before a name: SSE of RunConfig.StreamingMode.SSE.
 func trimQualifier(name string) string {
 	at := strings.LastIndexByte(name, '.')
 	isType := func(r rune) bool {

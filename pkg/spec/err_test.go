@@ -13,10 +13,10 @@ import (
 	"agenthost/pkg/spec"
 )
 
-var update = flag.Bool("update", false, "write what the tests get into the golden files")
+var update = flag.Bool("update", false, "update the golden files")
 
-// TestBrokenDocuments shows what people see of every kind of broken document:
-// each file has a sentence, the document, and the problems as printed.
+// TestBrokenDocuments runs testdata/err: each file has a comment, a document and its
+// problems as printed.
 func TestBrokenDocuments(t *testing.T) {
 	files, err := filepath.Glob("testdata/err/*.txtar")
 	if err != nil || len(files) == 0 {
@@ -41,13 +41,12 @@ func TestBrokenDocuments(t *testing.T) {
 				t.Errorf("Parse(%s) (-want +got):\n%s", file, diff)
 			}
 			if len(problems) == 0 {
-				t.Errorf("Parse(%s) found no problem", file)
+				t.Errorf("Parse(%s) reported no problem", file)
 			}
 		})
 	}
 }
 
-// formatText is the text that people see.
 func formatText(t testing.TB, ds spec.Diagnostics) string {
 	t.Helper()
 	var b strings.Builder

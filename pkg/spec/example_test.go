@@ -7,12 +7,12 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// A greeter is a config struct: the one model of a piece of the language.
+// greeter is a config struct: the single model of a part of the language.
 type greeter struct {
-	Name  string        `yaml:"name" required:"true" doc:"Who greets."`
-	Tone  string        `yaml:"tone" enum:"warm|dry" default:"warm" doc:"How."`
-	Text  spec.Text     `yaml:"text" doc:"What is said; may use {state}."`
-	After spec.Duration `yaml:"after" default:"2s" doc:"How long it waits."`
+	Name  string        `yaml:"name" required:"true" doc:"Name of the greeter."`
+	Tone  string        `yaml:"tone" enum:"warm|dry" default:"warm" doc:"Tone of the greeting."`
+	Text  spec.Text     `yaml:"text" doc:"Greeting; may use {state}."`
+	After spec.Duration `yaml:"after" default:"2s" doc:"Delay before the greeting."`
 }
 
 func Example() {

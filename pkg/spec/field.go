@@ -7,30 +7,30 @@ import (
 	"unicode"
 )
 
-// A Field is one line of the language: what [Decode] accepts, [Schema]
-// describes and [Reference] explains.
+// A Field describes one key of a config struct. [Decode] accepts it, and [Schema] and
+// [Reference] document it.
 type Field struct {
-	// Name is the key. Alias is a second spelling of it, or "".
+	// Name is the key. Alias is an alternative spelling, or "".
 	Name, Alias string
-	// Doc is the sentence for people.
+	// Doc is the description.
 	Doc string
-	// Required fields must be there and not null.
+	// Required fields must be present and not null.
 	Required bool
-	// Default is what an absent field is, as it would be written in YAML.
+	// Default is the value of an absent field, in YAML.
 	Default string
-	// Enum lists the texts that are allowed; of a list, of its elements.
+	// Enum lists the allowed strings, or the allowed elements of a list.
 	Enum []string
-	// Secret values are never shown.
+	// Secret values are redacted in output.
 	Secret bool
-	// Deprecated says what to use in place of the field, or is "".
+	// Deprecated names the replacement of a deprecated field, or is "".
 	Deprecated string
 	// Type is the Go type.
 	Type reflect.Type
 
 	index []int
-	// allowsQuotedNumber numbers may be written in quotes, as JSON APIs do for int64.
+	// allowsQuotedNumber permits numbers in quotes, as JSON APIs use for int64.
 	allowsQuotedNumber bool
-	// fromJSONStruct fields are of a struct that was written for JSON.
+	// fromJSONStruct marks fields of a struct with json tags and without yaml tags.
 	fromJSONStruct bool
 }
 
@@ -38,18 +38,18 @@ type Field struct {
 //
 //	yaml:"name" doc:"…" required:"true" default:"…" enum:"a|b" secret:"true" deprecated:"use x"
 //
-// and yaml:",inline" takes the fields of a struct as the struct's own. A
-// struct with json tags and no yaml tags, such as those of package genai, has
-// the names of its json tags in snake_case; the camelCase ones are aliases.
+// and yaml:",inline" adds the fields of an embedded struct. A struct with json tags and
+// without yaml tags, such as those of package genai, uses its json names in snake_case;
+// the camelCase names are aliases.
 func Fields(t reflect.Type) []Field {
 	var fields []Field
-	foreign := isJSONStruct(t)
+	isJSON := isJSONStruct(t)
 	for i := range t.NumField() {
 		sf := t.Field(i)
 		if !sf.IsExported() {
 			continue
 		}
-		if foreign {
+		if isJSON {
 			fields = appendJSONFields(fields, sf)
 			continue
 		}
@@ -64,8 +64,8 @@ func Fields(t reflect.Type) []Field {
 	return fields
 }
 
-// fieldTable remembers the fields of struct types: reading tags takes longer
-// than decoding. Many goroutines may use it.
+// fieldTable caches the fields of struct types: reading tags takes longer than decoding.
+// It is safe for concurrent use.
 type fieldTable struct{ fields sync.Map }
 
 func (t *fieldTable) fieldsOf(typ reflect.Type) []Field {
@@ -99,7 +99,7 @@ func appendInlined(fields []Field, sf reflect.StructField) []Field {
 	return fields
 }
 
-// isJSONStruct says whether a struct was written for JSON and not for us.
+// isJSONStruct reports whether a struct has json tags and no yaml tags.
 func isJSONStruct(t reflect.Type) bool {
 	hasJSON := false
 	for i := range t.NumField() {
@@ -127,7 +127,7 @@ func appendJSONFields(fields []Field, sf reflect.StructField) []Field {
 	return append(fields, f)
 }
 
-// snakeCase is response_mime_type for responseMimeType.
+// snakeCase converts responseMimeType to response_mime_type.
 func snakeCase(camel string) string {
 	var b strings.Builder
 	var last rune

@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// A Fix is a safe repair of a problem: it puts New in the place of Old, on one
-// line of the file of the problem. The zero Fix is none.
+// A Fix is a safe automatic fix: it replaces Old with New at a position in the file of
+// the problem. Old is on one line. The zero Fix means none.
 type Fix struct {
 	Line int    `json:"line"`
 	Col  int    `json:"column"`
@@ -16,16 +16,15 @@ type Fix struct {
 	New  string `json:"new"`
 }
 
-// WithFix returns the diagnostic with a repair of what stands at its place.
-func (d Diagnostic) WithFix(old, now string) Diagnostic {
-	d.Fix = Fix{d.Pos.Line, d.Pos.Col, old, now}
+// WithFix returns the diagnostic with a fix at its position.
+func (d Diagnostic) WithFix(oldText, newText string) Diagnostic {
+	d.Fix = Fix{d.Pos.Line, d.Pos.Col, oldText, newText}
 	return d
 }
 
-// Apply carries out the repairs of one file and leaves every other byte of it
-// as it is. A repair whose old text does not stand in its place, or that
-// overlaps the one before it, is left out; done are the others, in the order of
-// the file.
+// ApplyFixes applies the fixes of one file and leaves every other byte unchanged. It
+// skips fixes whose old text is not at their position and fixes that overlap the
+// previous one; done are the applied fixes in the order of the file.
 func ApplyFixes(text []byte, fixes []Fix) (fixed []byte, done []Fix) {
 	fixes = slices.Clone(fixes)
 	slices.SortFunc(fixes, func(a, b Fix) int {
@@ -48,8 +47,7 @@ func ApplyFixes(text []byte, fixes []Fix) (fixed []byte, done []Fix) {
 	return out.Bytes(), done
 }
 
-// lineStarts are the offsets at which lines begin, as the YAML parser counts
-// them.
+// lineStarts returns the offsets at which lines begin, counted as the YAML parser does.
 func lineStarts(text []byte) []int {
 	starts := []int{0}
 	for at := 0; at < len(text); {

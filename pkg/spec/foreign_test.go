@@ -16,8 +16,7 @@ type modelConfig struct {
 	Config *genai.GenerateContentConfig `yaml:"generate_content_config"`
 }
 
-// TestDecode_API reads the structs of the API: snake_case as in ADK's YAML,
-// and camelCase as in the API's JSON.
+// API structs accept snake_case, as in ADK's YAML, and camelCase, as in the API's JSON.
 func TestDecode_API(t *testing.T) {
 	budget := int32(100)
 	timeout := 30 * time.Second
@@ -34,7 +33,7 @@ func TestDecode_API(t *testing.T) {
 		{"lists", "{stop_sequences: [a, b], response_modalities: [TEXT]}", genai.GenerateContentConfig{
 			StopSequences: []string{"a", "b"}, ResponseModalities: []string{"TEXT"},
 		}},
-		{"enums are texts", "safety_settings: [{category: HARM_CATEGORY_HARASSMENT, threshold: BLOCK_NONE}]", genai.GenerateContentConfig{
+		{"enums are strings", "safety_settings: [{category: HARM_CATEGORY_HARASSMENT, threshold: BLOCK_NONE}]", genai.GenerateContentConfig{
 			SafetySettings: []*genai.SafetySetting{{Category: genai.HarmCategoryHarassment, Threshold: genai.HarmBlockThresholdBlockNone}},
 		}},
 		{"enums in other spellings", "{thinking_config: {thinking_level: high}, safety_settings: [{category: types.HarmCategory.HARM_CATEGORY_HARASSMENT, threshold: block_none}], service_tier: ServiceTier.FLEX}", genai.GenerateContentConfig{
@@ -73,15 +72,14 @@ func TestDecode_API(t *testing.T) {
 	}
 }
 
-// TestDecode_QuotedNumbers takes quotes around the numbers for which the API's
-// JSON has them, and only around those.
+// Numbers that the API's JSON quotes may be quoted, and only those.
 func TestDecode_QuotedNumbers(t *testing.T) {
 	var v genai.SlidingWindow
 	if ds := spec.Decode(parseValid(t, "target_tokens: '12'"), &v); ds != nil || v.TargetTokens == nil || *v.TargetTokens != 12 {
 		t.Errorf("target_tokens: '12' = %v, %v", v.TargetTokens, ds)
 	}
 	ds := spec.Decode(parseValid(t, "target_tokens: 'many'"), &v)
-	if diff := cmp.Diff([]string{"f.yaml:1:16: expected a whole number, got a string [type]"}, problemLines(ds)); diff != "" {
+	if diff := cmp.Diff([]string{"f.yaml:1:16: expected an integer, got a string [type]"}, problemLines(ds)); diff != "" {
 		t.Errorf("target_tokens: many (-want +got):\n%s", diff)
 	}
 }
@@ -99,7 +97,7 @@ func TestDecode_APIProblems(t *testing.T) {
 	want := []string{
 		`f.yaml:2:3: unknown field "temprature" [unknown-field]`,
 		`f.yaml:4:3: "top_p" and "topP" are the same field [duplicate-key]`,
-		`f.yaml:5:22: 3000000000 is not between -2147483648 and 2147483647 [limit]`,
+		`f.yaml:5:22: must be between -2147483648 and 2147483647, got 3000000000 [limit]`,
 		`f.yaml:6:21: unknown field "thinkingBudgets" [unknown-field]`,
 		`f.yaml:7:19: expected a list, got a string [type]`,
 	}
@@ -108,8 +106,7 @@ func TestDecode_APIProblems(t *testing.T) {
 	}
 }
 
-// TestFields_API guards the names: each is its JSON name with underscores, and
-// no two fields of a struct share one.
+// Each name is the JSON name in snake_case and is unique within its struct.
 func TestFields_API(t *testing.T) {
 	want := map[string]string{
 		"httpOptions": "http_options", "topP": "top_p", "responseMimeType": "response_mime_type",
@@ -126,7 +123,7 @@ func TestFields_API(t *testing.T) {
 			got[camel] = f.Name
 		}
 		if seen[f.Name] {
-			t.Errorf("two fields are called %s", f.Name)
+			t.Errorf("two fields are named %s", f.Name)
 		}
 		seen[f.Name] = true
 	}

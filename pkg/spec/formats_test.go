@@ -9,13 +9,13 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// sampleDiagnostics are problems with everything that the formats have to write.
+// sampleDiagnostics uses every feature of the output formats.
 func sampleDiagnostics() spec.Diagnostics {
 	n, _ := spec.Parse("my app/a,b.yaml", []byte("é: 1\n"))
 	key := n.Entries[0].Key
 	return spec.Diagnostics{
 		key.Errorf("unknown-field", "unknown field %q", "é").WithHint("did you mean %q?", "e").WithFix("é", "e"),
-		key.Warnf("unused", "100%% of it\nis used nowhere"),
+		key.Warnf("unused", "100%% of it\nis unused"),
 		{Pos: spec.Pos{File: "/apps/b"}, Rule: "app-name", Message: "no name"},
 	}
 }
@@ -26,7 +26,7 @@ func TestWriteGitHub(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := `::error file=my app/a%2Cb.yaml,line=1,col=1,title=unknown-field::unknown field "é"%0Adid you mean "e"?
-::warning file=my app/a%2Cb.yaml,line=1,col=1,title=unused::100%25 of it%0Ais used nowhere
+::warning file=my app/a%2Cb.yaml,line=1,col=1,title=unused::100%25 of it%0Ais unused
 ::error file=/apps/b,title=app-name::no name
 `
 	if diff := cmp.Diff(want, b.String()); diff != "" {
@@ -42,9 +42,9 @@ func TestWriteSARIF(t *testing.T) {
 	compareGolden(t, "log.sarif", b.String())
 }
 
-// TestApply has the repairs of a text: by line and column, whatever ends its
-// lines, and never where something else stands.
-func TestApply(t *testing.T) {
+// ApplyFixes finds fixes by line and column for any line ending, and skips fixes whose
+// old text is not there.
+func TestApplyFixes(t *testing.T) {
 	for _, tt := range []struct {
 		name, in string
 		fixes    []spec.Fix
@@ -52,23 +52,23 @@ func TestApply(t *testing.T) {
 		done     int
 	}{
 		{"one", "a: 1\nbb: 2\n", []spec.Fix{{2, 1, "bb", "c"}}, "a: 1\nc: 2\n", 1},
-		{"two, the last one first", "a b c", []spec.Fix{{1, 5, "c", "CC"}, {1, 1, "a", "AA"}}, "AA b CC", 2},
-		{"line ends", "x\r\ny\rz\u2028w\n", []spec.Fix{{2, 1, "y", "Y"}, {3, 1, "z", "Z"}, {4, 1, "w", "W"}}, "x\r\nY\rZ\u2028W\n", 3},
+		{"two in reverse order", "a b c", []spec.Fix{{1, 5, "c", "CC"}, {1, 1, "a", "AA"}}, "AA b CC", 2},
+		{"line endings", "x\r\ny\rz\u2028w\n", []spec.Fix{{2, 1, "y", "Y"}, {3, 1, "z", "Z"}, {4, 1, "w", "W"}}, "x\r\nY\rZ\u2028W\n", 3},
 		{"columns are characters", "é日: x", []spec.Fix{{1, 5, "x", "y"}}, "é日: y", 1},
 		{"a byte order mark", "\uFEFFa: 1", []spec.Fix{{1, 1, "a", "b"}}, "\uFEFFb: 1", 1},
 		{"overlapping", "abc", []spec.Fix{{1, 1, "ab", "x"}, {1, 2, "bc", "y"}}, "xc", 1},
-		{"something else", "abc", []spec.Fix{{1, 1, "b", "x"}, {2, 1, "a", "x"}, {1, 9, "a", "x"}, {0, 1, "a", "x"}}, "abc", 0},
-		{"nothing", "abc", nil, "abc", 0},
+		{"other text", "abc", []spec.Fix{{1, 1, "b", "x"}, {2, 1, "a", "x"}, {1, 9, "a", "x"}, {0, 1, "a", "x"}}, "abc", 0},
+		{"none", "abc", nil, "abc", 0},
 	} {
 		got, done := spec.ApplyFixes([]byte(tt.in), tt.fixes)
 		if string(got) != tt.want || len(done) != tt.done {
-			t.Errorf("%s: Apply = %q, %d done, want %q, %d", tt.name, got, len(done), tt.want, tt.done)
+			t.Errorf("%s: ApplyFixes = %q, %d done, want %q, %d", tt.name, got, len(done), tt.want, tt.done)
 		}
 	}
 }
 
-// TestRepairs has what is repaired of a document, and what is too uncertain.
-func TestRepairs(t *testing.T) {
+// Parse offers a fix for unquoted text, except where its extent is ambiguous.
+func TestParse_Fixes(t *testing.T) {
 	for _, tt := range []struct{ in, want string }{
 		{"{a: string?}", `{a: "string?"}`},
 		{"{a: [string?]}", `{a: ["string?"]}`},
@@ -88,7 +88,7 @@ func TestRepairs(t *testing.T) {
 			fixes = append(fixes, d.Fix)
 		}
 		if got, _ := spec.ApplyFixes([]byte(tt.in), fixes); string(got) != tt.want {
-			t.Errorf("%s becomes %s, want %s", tt.in, got, tt.want)
+			t.Errorf("fixed %s = %s, want %s", tt.in, got, tt.want)
 		}
 	}
 }

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// WriteGitHub writes the problems as workflow commands of GitHub Actions, which
-// shows each beside its line.
+// WriteGitHub writes the problems as workflow commands of GitHub Actions, which annotate
+// the lines.
 func (ds Diagnostics) WriteGitHub(w io.Writer) error {
 	var b strings.Builder
 	for _, d := range ds {
@@ -21,12 +21,10 @@ func (ds Diagnostics) WriteGitHub(w io.Writer) error {
 	return err
 }
 
-// escapeCommand escapes what would end a command.
 func escapeCommand(s string) string {
 	return strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A").Replace(s)
 }
 
-// escapeProperty escapes what would end a property, too.
 func escapeProperty(s string) string {
 	return strings.NewReplacer(":", "%3A", ",", "%2C").Replace(escapeCommand(s))
 }

@@ -7,24 +7,22 @@ import (
 	"sync"
 )
 
-// A Lookup returns what a reference stands for, by its kind (env, secret or
-// file) and its name. The error is [ErrUnset], or says in words for people why
-// there is nothing.
+// A Lookup resolves a reference by its kind (env, secret or file) and its name. Without
+// a value, the error is [ErrUnset] or describes the reason.
 type Lookup func(kind, name string) (string, error)
 
-// ErrUnset says that there is no variable or secret of that name.
+// ErrUnset means that no variable or secret has the name.
 var ErrUnset = errors.New("is not set")
 
-// Interpolate replaces the references ${env:X}, ${env:X:-default}, ${secret:X}
-// and ${file:path} in every scalar of a tree but keys; any other $ is literal.
-// What lookup returns is not scanned again, nor by a second call. A plain
-// scalar that is one variable and nothing else takes the type of its new text,
-// so ${env:PORT} may be a number, and nothing when the text is empty; a quoted
-// one stays text, as do secrets and files. In the place of a secret the value
-// has ***; only a [Secret] reads it.
+// Interpolate replaces the references ${env:X}, ${env:X:-default}, ${secret:X} and
+// ${file:path} in every scalar of a tree except keys; any other $ is literal. It does
+// not scan replacements for further references, not even when called again. If a plain
+// scalar consists of one ${env:X} only, its replacement may be a number, a boolean or
+// null (if empty). Quoted scalars, secrets and files are always strings. The value shows
+// *** for a secret; only [Secret] exposes it.
 //
-// A variable that is not there and has no default is a diagnostic at its
-// place, as is a reference that is not well formed. Its scalar stays as it is.
+// A variable that is not set and has no default is reported at its position, and so is a
+// malformed reference. The scalar then keeps the reference.
 func Interpolate(n *Node, lookup Lookup) Diagnostics {
 	i := interpolator{lookup: lookup, namePatterns: sync.OnceValue(func() map[string]*regexp.Regexp {
 		return map[string]*regexp.Regexp{
@@ -36,16 +34,16 @@ func Interpolate(n *Node, lookup Lookup) Diagnostics {
 	return i.ds
 }
 
-// A LookupError is an error of a [Lookup] that has a rule and a hint of its own,
-// such as a variable that may not be read.
+// A LookupError is an error of a [Lookup] with its own rule and hint, for example for a
+// variable that the app may not read.
 type LookupError struct {
 	Rule, Message, Hint string
-	// Ignored is what a warning says where a reference has a default that is used
-	// for that reason; empty uses it without a warning.
+	// Ignored is the message of a warning if the reference has a default, which is then
+	// used. If it is empty, there is no warning.
 	Ignored string
 }
 
-// Error is the message.
+// Error returns the message.
 func (e *LookupError) Error() string { return e.Message }
 
 type interpolator struct {
@@ -66,11 +64,11 @@ func (i *interpolator) interpolateNode(n *Node) {
 	}
 }
 
-// maxScalarProblems bounds the problems that are told of one scalar.
+// maxScalarProblems limits the problems reported for one scalar.
 const maxScalarProblems = 100
 
-// A part is a piece of a scalar's value, from start to end, that stands for
-// what was written from from to to. Secret is what it hides, or "".
+// A substitution is the range [start, end) of a scalar's value that replaced the range
+// [writtenStart, writtenEnd) of its written form. secret is the hidden value, or "".
 type substitution struct {
 	start, end, writtenStart, writtenEnd int
 	secret                               string
@@ -79,7 +77,7 @@ type substitution struct {
 func (i *interpolator) interpolateScalar(n *Node) {
 	var value strings.Builder
 	var parts []substitution
-	done, before := 0, len(i.ds)
+	copied, before := 0, len(i.ds)
 	for _, r := range findReferences(n.Value) {
 		text, ok := i.resolveReference(n, r)
 		if len(i.ds)-before >= maxScalarProblems {
@@ -88,7 +86,7 @@ func (i *interpolator) interpolateScalar(n *Node) {
 		if !ok {
 			continue
 		}
-		value.WriteString(n.Value[done:r.from])
+		value.WriteString(n.Value[copied:r.from])
 		p := substitution{start: value.Len(), writtenStart: r.from, writtenEnd: r.to}
 		if r.kind == "secret" {
 			p.secret, text = text, redacted
@@ -96,12 +94,12 @@ func (i *interpolator) interpolateScalar(n *Node) {
 		value.WriteString(text)
 		p.end = value.Len()
 		parts = append(parts, p)
-		done = r.to
+		copied = r.to
 	}
 	if len(parts) == 0 {
 		return
 	}
-	value.WriteString(n.Value[done:])
+	value.WriteString(n.Value[copied:])
 	whole := parts[0].writtenStart == 0 && parts[0].writtenEnd == len(n.Value) && strings.HasPrefix(n.Value, "${env:")
 	n.written, n.Value, n.parts = n.Value, value.String(), parts
 	if whole && n.style == 0 {
@@ -109,7 +107,7 @@ func (i *interpolator) interpolateScalar(n *Node) {
 	}
 }
 
-// A reference is ${kind:body} at the bytes from from to to of a value.
+// A reference is ${kind:body} in the byte range [from, to) of a value.
 type reference struct {
 	kind, body string
 	from, to   int
@@ -132,8 +130,8 @@ func findReferences(value string) []reference {
 	}
 }
 
-// readReference reads what follows a "${". The kind is empty when it is not a
-// reference of ours.
+// readReference reads the reference at start, where value has "${". The kind is empty if
+// it is not a reference of this package.
 func readReference(value string, start int) reference {
 	rest := value[start+len("${"):]
 	for _, kind := range []string{"env", "secret", "file"} {
@@ -163,30 +161,30 @@ func (i *interpolator) resolveReference(n *Node, r reference) (string, bool) {
 		return "", false
 	}
 	value, err := i.lookup(r.kind, name)
-	refused, isRefused := errors.AsType[*LookupError](err)
+	lookupErr, isLookupErr := errors.AsType[*LookupError](err)
 	switch {
 	case err == nil && (value != "" || r.kind != "secret"):
 		return value, true
 	case hasFallback:
-		if isRefused && refused.Ignored != "" {
-			i.report(text.Warnf(r.from, refused.Rule, "%s: the default is used", refused.Ignored).WithHint("%s", refused.Hint))
+		if isLookupErr && lookupErr.Ignored != "" {
+			i.report(text.Warnf(r.from, lookupErr.Rule, "%s; using the default", lookupErr.Ignored).WithHint("%s", lookupErr.Hint))
 		}
 		return fallback, true
-	case isRefused:
-		i.report(text.Errorf(r.from, refused.Rule, "%s", refused.Message).WithHint("%s", refused.Hint))
+	case isLookupErr:
+		i.report(text.Errorf(r.from, lookupErr.Rule, "%s", lookupErr.Message).WithHint("%s", lookupErr.Hint))
 	case r.kind == "env":
-		i.report(text.Errorf(r.from, "env", "the environment variable %s is not set", name).
+		i.report(text.Errorf(r.from, "env", "environment variable %s is not set", name).
 			WithHint("set %s, or write ${env:%s:-default}", name, name))
 	case r.kind == "secret" && (err == nil || errors.Is(err, ErrUnset)):
-		i.report(text.Errorf(r.from, "secret", "there is no secret %s, or it is empty", name).
-			WithHint("write it to the file %s in the folder of --secrets, or set the environment variable %s", name, name))
+		i.report(text.Errorf(r.from, "secret", "secret %s is not set or is empty", name).
+			WithHint("create the file %s in the --secrets directory, or set the environment variable %s", name, name))
 	default:
 		i.report(text.Errorf(r.from, "file", "%s", err))
 	}
 	return "", false
 }
 
-// expectedForms are the ways to write a reference of this kind.
+// expectedForms lists the valid forms of a reference of this kind.
 func (r reference) expectedForms() string {
 	switch r.kind {
 	case "secret":
@@ -202,24 +200,24 @@ func (i *interpolator) report(d Diagnostic) { i.ds = append(i.ds, d) }
 func (i *interpolator) validateReference(r reference, name, fallback string) string {
 	switch {
 	case !r.closed:
-		return "the reference that starts here has no }"
+		return "reference is not closed: missing }"
 	case name == "":
-		return "a reference without a name"
+		return "reference has no name"
 	case r.kind == "env" && !i.namePatterns()["env"].MatchString(name):
-		return "\"" + name + "\" cannot be the name of an environment variable"
+		return "invalid environment variable name \"" + name + "\""
 	case r.kind == "secret" && !i.namePatterns()["secret"].MatchString(name):
-		return "\"" + name + "\" cannot be the name of a secret"
+		return "invalid secret name \"" + name + "\""
 	case strings.Contains(fallback, "${"):
-		return "a default cannot hold another reference"
+		return "a default cannot contain another reference"
 	}
 	return ""
 }
 
-// HasReference says whether references stood in a scalar.
+// HasReference reports whether the scalar contained references.
 func (n *Node) HasReference() bool { return len(n.parts) > 0 }
 
-// writtenValue is a scalar's value for messages: the reference and not what it stands
-// for, which may be a secret.
+// writtenValue returns the scalar's value for messages: with its references, because the
+// replacements may be secrets.
 func (n *Node) writtenValue() string {
 	if len(n.parts) > 0 {
 		return n.written
@@ -227,8 +225,8 @@ func (n *Node) writtenValue() string {
 	return n.Value
 }
 
-// sourceOffset returns a scalar's value as it is written in the file, and what an
-// offset in the present value is there.
+// sourceOffset maps an offset in the value to the scalar as written in the file, and
+// returns both.
 func (n *Node) sourceOffset(offset int) (written string, at int) {
 	if len(n.parts) == 0 {
 		return n.Value, offset
@@ -246,6 +244,6 @@ func (n *Node) sourceOffset(offset int) (written string, at int) {
 	return n.written, offset + shift
 }
 
-// BeforeInterpolation returns what a scalar was before ${…} values were filled into it; false
-// when there were none.
+// BeforeInterpolation returns a scalar as it was before references were replaced; false
+// if it had none.
 func (n *Node) BeforeInterpolation() (written string, ok bool) { return n.written, len(n.parts) > 0 }

@@ -13,10 +13,10 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// lookupTestEnv answers for kind env.
+// lookupTestEnv resolves variables of kind env.
 func lookupTestEnv(kind, name string) (string, error) {
 	if kind == "file" {
-		return "", errors.New("there is no file " + name)
+		return "", errors.New("file not found: " + name)
 	}
 	value, ok := map[string]string{
 		"NAME": "ann", "PORT": "8080", "ON": "yes", "TRUE": "true", "EMPTY": "", "ZIP": "08540",
@@ -35,8 +35,8 @@ func TestInterpolate(t *testing.T) {
 	}{
 		{"v: ${env:NAME}", "ann"},
 		{"v: hello ${env:NAME}, ${env:NAME}!", "hello ann, ann!"},
-		{"v: ${env:NONE:-nobody}", "nobody"},
-		{"v: ${env:NAME:-nobody}", "ann"},
+		{"v: ${env:NONE:-guest}", "guest"},
+		{"v: ${env:NAME:-guest}", "ann"},
 		{"v: ${env:NONE:-}", nil},
 		{"v: ${env:EMPTY}", nil},
 		{"v: x${env:EMPTY}", "x"},
@@ -87,38 +87,38 @@ bad: ${env:MY-NAME}
 nested: ${env:A:-${env:B}}
 `)
 	ds := spec.Interpolate(n, lookupTestEnv)
-	want := `f.yaml:1:13: the environment variable HOST is not set [env]
+	want := `f.yaml:1:13: environment variable HOST is not set [env]
   | url: http://${env:HOST}:${env:PORT}/
   |             ^
 hint: set HOST, or write ${env:HOST:-default}
-f.yaml:2:6: there is no secret TOKEN, or it is empty [secret]
+f.yaml:2:6: secret TOKEN is not set or is empty [secret]
   | key: ${secret:TOKEN}
   |      ^
-hint: write it to the file TOKEN in the folder of --secrets, or set the environment variable TOKEN
-f.yaml:3:8: "../TOKEN" cannot be the name of a secret [value]
+hint: create the file TOKEN in the --secrets directory, or set the environment variable TOKEN
+f.yaml:3:8: invalid secret name "../TOKEN" [value]
   | other: ${secret:../TOKEN}
   |        ^
 hint: write ${secret:NAME}
-f.yaml:6:19: the environment variable OTHER is not set [env]
+f.yaml:6:19: environment variable OTHER is not set [env]
   |   ${env:NAME} and ${env:OTHER}
   |                   ^
 hint: set OTHER, or write ${env:OTHER:-default}
-f.yaml:7:3: there is no file prompts/a.md [file]
+f.yaml:7:3: file not found: prompts/a.md [file]
   |   ${file:prompts/a.md}
   |   ^
-f.yaml:8:12: a reference without a name [value]
+f.yaml:8:12: reference has no name [value]
   | quoted: "\t${env:}"
   |            ^
 hint: write ${env:NAME} or ${env:NAME:-default}
-f.yaml:9:7: the reference that starts here has no } [value]
+f.yaml:9:7: reference is not closed: missing } [value]
   | open: ${env:NAME
   |       ^
 hint: write ${env:NAME} or ${env:NAME:-default}
-f.yaml:10:6: "MY-NAME" cannot be the name of an environment variable [value]
+f.yaml:10:6: invalid environment variable name "MY-NAME" [value]
   | bad: ${env:MY-NAME}
   |      ^
 hint: write ${env:NAME} or ${env:NAME:-default}
-f.yaml:11:9: a default cannot hold another reference [value]
+f.yaml:11:9: a default cannot contain another reference [value]
   | nested: ${env:A:-${env:B}}
   |         ^
 hint: write ${env:NAME} or ${env:NAME:-default}
@@ -131,17 +131,17 @@ hint: write ${env:NAME} or ${env:NAME:-default}
 	}
 }
 
-// TestInterpolate_File takes a file for text, also where it looks like a number.
+// The content of a file is a string, even if it looks like a number.
 func TestInterpolate_File(t *testing.T) {
 	n := parseValid(t, "v: ${file:a/b.md}")
 	ds := spec.Interpolate(n, func(kind, name string) (string, error) { return "12", nil })
 	if got := n.Get("v").Any(); got != "12" || ds != nil {
-		t.Errorf("v = %q, %v, want the text 12", got, ds)
+		t.Errorf("v = %q, %v, want the string 12", got, ds)
 	}
 }
 
-// TestInterpolate_ThenDecode shows that a value from outside that looks like a
-// number may still be text, and yes be true.
+// A replaced value that looks like a number may be decoded as a string, and yes as a
+// boolean.
 func TestInterpolate_ThenDecode(t *testing.T) {
 	n := parseValid(t, "text: ${env:PORT}\nint: ${env:PORT}\nbool: ${env:ON}\nwhen: ${env:TRUE}\ntone: ${env:EMPTY}\n")
 	spec.Interpolate(n, lookupTestEnv)
@@ -156,16 +156,15 @@ func TestInterpolate_ThenDecode(t *testing.T) {
 	}
 }
 
-// TestInterpolate_KeepsSecrets has messages name the reference, and not what it
-// stands for.
-func TestInterpolate_KeepsSecrets(t *testing.T) {
+// Messages show the reference, not the secret.
+func TestInterpolate_SecretsInMessages(t *testing.T) {
 	n := parseValid(t, "tone: ${secret:a}\nint8: ${secret:n}\ntexts: [\"${secret:a}\"]\n")
 	spec.Interpolate(n, lookupTestSecret)
 	var v allTypes
 	want := `f.yaml:1:7: "${secret:a}" is not one of: warm, dry [enum]
   | tone: ${secret:a}
   |       ^
-f.yaml:2:7: expected a whole number, got a string [type]
+f.yaml:2:7: expected an integer, got a string [type]
   | int8: ${secret:n}
   |       ^
 `
@@ -178,8 +177,7 @@ func lookupTestSecret(_, name string) (string, error) {
 	return map[string]string{"a": "wrm", "n": "4711"}[name], nil
 }
 
-// TestSecret shows that whatever prints a secret prints ***, and that it has
-// its text for those who ask for it.
+// All formatted forms of a secret are redacted; only Reveal returns its text.
 func TestSecret(t *testing.T) {
 	n := parseValid(t, "v: Bearer ${secret:a}-${secret:n}.")
 	if ds := spec.Interpolate(n, lookupTestSecret); ds != nil {
@@ -203,15 +201,15 @@ func TestSecret(t *testing.T) {
 		slog.Any("key", v.V).String(), v.V.Value, n.Get("v").Value, fmt.Sprint(n.Any()),
 	} {
 		if strings.Contains(got, "wrm") || strings.Contains(got, "4711") || !strings.Contains(got, "Bearer ***-***.") {
-			t.Errorf("it is printed as %q", got)
+			t.Errorf("printed as %q, want it redacted", got)
 		}
 	}
 	if got := v.V.At(len("Bearer ***-")); got.Col != 23 {
-		t.Errorf("the second secret stands at %s, want column 23", got)
+		t.Errorf("position of the second secret = %s, want column 23", got)
 	}
 }
 
-// TestCheckSecrets finds the secret that was read as a plain text.
+// A secret that was decoded as a plain text is reported.
 func TestCheckSecrets(t *testing.T) {
 	n := parseValid(t, "key: ${secret:a}\ntext: Say ${secret:a}\n")
 	spec.Interpolate(n, lookupTestSecret)
@@ -222,19 +220,18 @@ func TestCheckSecrets(t *testing.T) {
 	if ds := spec.Decode(n, &v); ds != nil {
 		t.Fatalf("Decode = %v", ds)
 	}
-	want := `f.yaml:2:11: a secret cannot stand here, where people or models see it [secret]
+	want := `f.yaml:2:11: secrets are not allowed here: users or models would see them [secret]
   | text: Say ${secret:a}
   |           ^
-hint: a secret belongs in the api_key or the headers of a model, in the headers or the query of an http tool, or in the headers or the env of an mcp tool
+hint: use secrets only in the api_key or headers of a model, in the headers or query of an http tool, or in the headers or env of an mcp tool
 `
 	if diff := cmp.Diff(want, formatText(t, spec.CheckSecrets(n))); diff != "" {
 		t.Errorf("CheckSecrets (-want +got):\n%s", diff)
 	}
 }
 
-// TestInterpolate_KeepsPlaces finds the places of what stands before, in and
-// after a reference.
-func TestInterpolate_KeepsPlaces(t *testing.T) {
+// Positions before, in and after a reference are those in the file.
+func TestInterpolate_Positions(t *testing.T) {
 	n := parseValid(t, "t: |\n  {a} ${env:NAME} {b}\n  ${env:NONE:-x} {c}\n")
 	spec.Interpolate(n, lookupTestEnv)
 	var v textFields

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// A schemaChecker finds mistakes in a JSON Schema that is written in YAML.
+// A schemaChecker reports mistakes in a JSON Schema written in YAML.
 type schemaChecker struct {
 	root   *Node
 	shapes map[string]keywordShape
@@ -27,7 +27,7 @@ func newSchemaChecker(root *Node) *schemaChecker {
 
 func (c *schemaChecker) report(d Diagnostic) { c.ds = append(c.ds, d) }
 
-// A shape is what the value of a keyword must be.
+// A keywordShape is the required form of a keyword's value.
 type keywordShape int
 
 const (
@@ -47,7 +47,7 @@ const (
 	stringsMapShape
 )
 
-// schemaKeywords are those of JSON Schema, and those that model APIs add to it.
+// schemaKeywords lists the keywords of JSON Schema and the extensions of model APIs.
 func schemaKeywords() map[keywordShape][]string {
 	return map[keywordShape][]string{
 		anyShape:        {"const", "default", "example"},
@@ -67,13 +67,13 @@ func schemaKeywords() map[keywordShape][]string {
 	}
 }
 
-// checkSchema checks a schema: a mapping, or true or false.
+// checkSchema checks a schema: a mapping or a boolean.
 func (c *schemaChecker) checkSchema(n *Node) {
 	if n.Tag == boolTag {
 		return
 	}
 	if n.Kind != Mapping {
-		c.report(n.typeError("a JSON Schema").WithHint("inside a JSON Schema there are no short forms: write {type: string}"))
+		c.report(n.typeError("a JSON Schema").WithHint("short forms are not supported inside a JSON Schema: write {type: string}"))
 		return
 	}
 	for _, e := range n.Entries {
@@ -91,7 +91,7 @@ func (c *schemaChecker) checkSchema(n *Node) {
 }
 
 func (c *schemaChecker) reportUnknownKeyword(key *Node) {
-	d := key.Errorf("unknown-field", "%q is not a keyword of JSON Schema", key.Value)
+	d := key.Errorf("unknown-field", "unknown JSON Schema keyword %q", key.Value)
 	if d = d.withSuggestion(key.Value, slices.Collect(maps.Keys(c.shapes))); d.Hint == "" {
 		d.Hint = `a mapping with "type:" or "properties:" is a JSON Schema; its fields go under properties:`
 	}
@@ -134,12 +134,12 @@ func (c *schemaChecker) checkScalar(s keywordShape, n *Node) {
 		}
 	case countShape:
 		if n.Tag != intTag || strings.HasPrefix(n.Value, "-") {
-			c.report(n.typeError("a whole number from 0"))
+			c.report(n.typeError("a non-negative integer"))
 		}
 	case patternShape:
 		c.checkString(n)
 		if _, err := regexp.Compile(n.Value); err != nil && n.Tag == strTag {
-			c.report(n.Errorf("value", "this is not a regular expression: %v", err))
+			c.report(n.Errorf("value", "invalid regular expression: %v", err))
 		}
 	default:
 		c.checkString(n)
@@ -184,29 +184,29 @@ func (c *schemaChecker) checkTypeName(n *Node) {
 		return
 	}
 	if n.Kind != Scalar {
-		c.report(n.typeError("the name of a type"))
+		c.report(n.typeError("a type name"))
 		return
 	}
 	c.report(n.Errorf("enum", "%q is not one of: %s", n.writtenValue(), strings.Join(names, ", ")).withSuggestion(n.Value, names))
 }
 
-// checkRef follows a reference, which leads to a place in the same schema.
+// checkRef resolves a reference, which must point into the same schema.
 func (c *schemaChecker) checkRef(n *Node) {
 	path, ok := strings.CutPrefix(n.Value, "#")
 	if n.Kind != Scalar || !ok {
-		c.report(n.Errorf("value", "a $ref leads to a place in the same schema").WithHint("write #/$defs/NAME"))
+		c.report(n.Errorf("value", "$ref must point into the same schema").WithHint("write #/$defs/NAME"))
 		return
 	}
 	at := c.root
 	for _, step := range strings.Split(path, "/")[1:] {
 		if at = at.childAt(strings.NewReplacer("~1", "/", "~0", "~").Replace(step)); at == nil {
-			c.report(n.Errorf("value", "%s leads nowhere: there is no %q", n.Value, step))
+			c.report(n.Errorf("value", "$ref %s not found: no %q", n.Value, step))
 			return
 		}
 	}
 }
 
-// childAt follows one step of a JSON pointer, or returns nil.
+// childAt resolves one token of a JSON pointer, or returns nil.
 func (n *Node) childAt(name string) *Node {
 	if n.Kind != Sequence {
 		return n.Get(name)
@@ -218,8 +218,8 @@ func (n *Node) childAt(name string) *Node {
 	return n.Items[i]
 }
 
-// checkRequired warns of required fields that are no properties: allowed, and
-// nearly always a slip.
+// checkRequired warns about required fields without a property: valid, but almost always
+// a mistake.
 func (c *schemaChecker) checkRequired(n *Node) {
 	properties, required := n.Get("properties"), n.Get("required")
 	if properties == nil || required == nil || n.Get("allOf") != nil {
@@ -227,40 +227,39 @@ func (c *schemaChecker) checkRequired(n *Node) {
 	}
 	for _, item := range required.Items {
 		if properties.Get(item.Value) == nil {
-			c.report(item.Warnf("schema-required", "%q is required but is not under properties", item.Value).
+			c.report(item.Warnf("schema-required", "%q is required but not defined under properties", item.Value).
 				withSuggestion(item.Value, properties.Keys()))
 		}
 	}
 }
 
-// checkDefault compares the default's type, and the choices, with the default.
+// checkDefault checks that the default matches the type and the enum.
 func (c *schemaChecker) checkDefault(n *Node) {
 	value, kind, enum := n.Get("default"), n.Get("type"), n.Get("enum")
 	if value == nil || value.IsNull() {
 		return
 	}
 	if kind != nil && kind.Kind == Scalar && joinTypes(kind.Value, jsonType(value)) != kind.Value {
-		c.report(value.Errorf("schema-default", "the default is %s, but the type is %s", value.describeType(), kind.Value))
+		c.report(value.Errorf("schema-default", "the default must be of type %s, got %s", kind.Value, value.describeType()))
 	}
 	if enum != nil && value.Kind == Scalar && enum.Kind == Sequence && !slices.ContainsFunc(enum.Items, value.equalScalar) {
 		c.report(value.Errorf("schema-default", "the default %q is not one of: %s", value.writtenValue(), listValues(enum)))
 	}
 }
 
-// checkRanges warns of a least value that is above the greatest one: nothing
-// goes with it.
+// checkRanges warns about minimums that exceed their maximums.
 func (c *schemaChecker) checkRanges(n *Node) {
 	for _, pair := range [][2]string{
 		{"minimum", "maximum"}, {"minLength", "maxLength"}, {"minItems", "maxItems"}, {"minProperties", "maxProperties"},
 	} {
-		least, most := n.Get(pair[0]), n.Get(pair[1])
-		if least == nil || most == nil {
+		minNode, maxNode := n.Get(pair[0]), n.Get(pair[1])
+		if minNode == nil || maxNode == nil {
 			continue
 		}
-		low, okLow := parseFloat(least.Value)
-		high, okHigh := parseFloat(most.Value)
+		low, okLow := parseFloat(minNode.Value)
+		high, okHigh := parseFloat(maxNode.Value)
 		if okLow && okHigh && low > high {
-			c.report(least.Warnf("schema-range", "%s %s is more than %s %s: no value fits", pair[0], least.Value, pair[1], most.Value))
+			c.report(minNode.Warnf("schema-range", "%s %s exceeds %s %s: no value is valid", pair[0], minNode.Value, pair[1], maxNode.Value))
 		}
 	}
 }

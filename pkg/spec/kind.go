@@ -5,10 +5,11 @@ import (
 	"reflect"
 )
 
-// A Kind is one thing that a document may name: its fields, its sentence, and
-// how it is built. Env is what building may use; T is what is built.
+// A Kind is a named variant of an extension point, such as a kind of tool: its config
+// struct, its description and its build function. Env is the input of the build, T its
+// result.
 type Kind[Env, T any] struct {
-	// Name is what documents write; Doc is the sentence of the reference page.
+	// Name is the name in documents. Doc is the description in the reference.
 	Name, Doc string
 
 	config func() any
@@ -16,7 +17,7 @@ type Kind[Env, T any] struct {
 	build  func(ctx context.Context, env Env, config any) (T, error)
 }
 
-// NewKind ties a config struct to the function that builds from it.
+// NewKind returns a kind with config struct C.
 func NewKind[C, Env, T any](name, doc string, build func(context.Context, Env, *C) (T, error)) Kind[Env, T] {
 	return Kind[Env, T]{
 		Name: name, Doc: doc,
@@ -27,8 +28,8 @@ func NewKind[C, Env, T any](name, doc string, build func(context.Context, Env, *
 	}
 }
 
-// Decode checks a mapping against the kind's fields. A config that is a
-// [Decoder] reads itself.
+// Decode decodes a mapping into the kind's config. A config that implements [Decoder]
+// decodes itself.
 func (k Kind[Env, T]) Decode(n *Node) (Plan[Env, T], Diagnostics) {
 	config := k.config()
 	plan := Plan[Env, T]{Kind: k, Config: config, Node: n}
@@ -38,7 +39,7 @@ func (k Kind[Env, T]) Decode(n *Node) (Plan[Env, T], Diagnostics) {
 	return plan, decodeInto(n, config, k.fields)
 }
 
-// CheckKeys reports the keys of a mapping that are no fields of the kind.
+// CheckKeys reports keys of a mapping that are not fields of the kind.
 func (k Kind[Env, T]) CheckKeys(n *Node) Diagnostics {
 	d := &decoder{fields: k.fields}
 	fields := k.fields.fieldsOf(k.ConfigType())
@@ -48,30 +49,30 @@ func (k Kind[Env, T]) CheckKeys(n *Node) Diagnostics {
 	return d.ds
 }
 
-// ConfigType is the kind's config struct.
+// ConfigType returns the type of the config struct.
 func (k Kind[Env, T]) ConfigType() reflect.Type { return reflect.TypeOf(k.config()).Elem() }
 
-// Reference is the kind's Markdown page.
+// Reference returns the kind's section of the reference in Markdown.
 func (k Kind[Env, T]) Reference() string { return Reference(k.Name, k.Doc, k.ConfigType()) }
 
-// A Plan is a decoded document piece of some kind, ready to be built.
+// A Plan is a decoded config of a kind, ready to be built.
 type Plan[Env, T any] struct {
 	Kind Kind[Env, T]
-	// Config is the decoded config struct, a pointer.
+	// Config is a pointer to the decoded config struct.
 	Config any
-	// Node is what was decoded.
+	// Node is the decoded node.
 	Node *Node
 }
 
-// Build makes the thing. It may be called more than once.
+// Build builds the result. It may be called more than once.
 func (p Plan[Env, T]) Build(ctx context.Context, env Env) (T, error) {
 	return p.Kind.build(ctx, env, p.Config)
 }
 
-// Kinds is the list of an extension point.
+// Kinds is the list of kinds of an extension point.
 type Kinds[Env, T any] []Kind[Env, T]
 
-// Lookup finds a kind by name.
+// Lookup returns the kind with a name.
 func (ks Kinds[Env, T]) Lookup(name string) (Kind[Env, T], bool) {
 	for _, k := range ks {
 		if k.Name == name {
@@ -81,7 +82,7 @@ func (ks Kinds[Env, T]) Lookup(name string) (Kind[Env, T], bool) {
 	return Kind[Env, T]{}, false
 }
 
-// Names lists the names of the kinds in order, such as for [Suggest].
+// Names lists the names of the kinds in order, for example for [Suggest].
 func (ks Kinds[Env, T]) Names() []string {
 	names := make([]string, len(ks))
 	for i, k := range ks {

@@ -12,17 +12,17 @@ import (
 )
 
 type greetingConfig struct {
-	Name string `yaml:"name" required:"true" doc:"Who is greeted."`
+	Name string `yaml:"name" required:"true" doc:"Name of the person."`
 }
 
-// greetingKinds is how an extension point looks: the environment is a text to begin
-// with, and what is built is a text.
+// greetingKinds is a sample extension point: a kind builds a greeting that starts with
+// env.
 func greetingKinds() spec.Kinds[string, string] {
 	return spec.Kinds[string, string]{
-		spec.NewKind("greet", "Greets somebody.", func(_ context.Context, env string, c *greetingConfig) (string, error) {
+		spec.NewKind("greet", "Greets a person.", func(_ context.Context, env string, c *greetingConfig) (string, error) {
 			return env + " " + c.Name, nil
 		}),
-		spec.NewKind("loud", "Has a form of its own.", func(_ context.Context, _ string, c *upperString) (string, error) {
+		spec.NewKind("loud", "Has its own form.", func(_ context.Context, _ string, c *shoutText) (string, error) {
 			return "", errors.New("too loud: " + c.Text)
 		}),
 	}
@@ -48,8 +48,8 @@ func TestKinds(t *testing.T) {
 			t.Errorf("Build() = %q, %v", got, err)
 		}
 	}
-	want := "### greet\n\nGreets somebody.\n\n| field | value | default | meaning |\n| --- | --- | --- | --- |\n" +
-		"| `name` | text, required |  | Who is greeted. |\n"
+	want := "### greet\n\nGreets a person.\n\n| field | type | default | description |\n| --- | --- | --- | --- |\n" +
+		"| `name` | string, required |  | Name of the person. |\n"
 	if diff := cmp.Diff(want, greet.Reference()); diff != "" {
 		t.Errorf("Reference() (-want +got):\n%s", diff)
 	}

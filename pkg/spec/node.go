@@ -6,54 +6,51 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// A NodeKind is the shape of a node.
+// A NodeKind is the structure of a node.
 type NodeKind int
 
-// The shapes.
+// Node kinds.
 const (
-	// Scalar is a single value: text, number, true or false, or nothing.
+	// Scalar is a single value: a string, number, boolean or null.
 	Scalar NodeKind = iota
-	// Mapping is a list of keys with values.
+	// Mapping is a list of key-value pairs.
 	Mapping
 	// Sequence is a list.
 	Sequence
 )
 
-// A Node is a piece of a document with its place. Aliases and merge keys are
-// already resolved; what came from an anchor has the place of the anchor.
-// Nodes are read-only but for [Interpolate], and for the note that a [Secret]
-// was decoded from one; then they may be read by many goroutines.
+// A Node is a value of a document with its position. Aliases and merge keys are
+// resolved; nodes from an anchor have the position of the anchor. After [Interpolate]
+// and [Decode], nodes are read-only and safe for concurrent use.
 type Node struct {
 	Pos  Pos
 	Kind NodeKind
-	// Tag is the resolved YAML tag: !!str, !!int, !!float, !!bool, !!null,
-	// !!map or !!seq.
+	// Tag is the resolved YAML tag: !!str, !!int, !!float, !!bool, !!null, !!map or
+	// !!seq.
 	Tag string
-	// Value is a scalar's text.
+	// Value is the value of a scalar.
 	Value string
-	// Entries are a mapping's keys and values in order, merged ones last.
+	// Entries are the key-value pairs of a mapping in order, merged ones last.
 	Entries []Entry
-	// Items are a sequence's elements.
+	// Items are the elements of a sequence.
 	Items []*Node
 
 	style yaml.Style
 	src   *source
-	// parts are the pieces of Value that Interpolate put in; written is what
-	// Value was before.
+	// parts are the ranges of Value that Interpolate replaced; written is the value
+	// before that.
 	parts   []substitution
 	written string
-	// readAsSecret says that a Secret was decoded from the scalar.
+	// readAsSecret is set once a Secret has been decoded from the scalar.
 	readAsSecret bool
-	// neverShown says that it stands in a field that is never shown.
+	// neverShown is set if the value belongs to a secret field.
 	neverShown bool
 }
 
-// An Entry is one key of a mapping with its value. Keys are scalars, and no
-// key is there twice.
+// An Entry is a key-value pair of a mapping. Keys are scalars and unique.
 type Entry struct{ Key, Value *Node }
 
-// Get returns the value under a key of a mapping, or nil. It may be asked of a
-// nil node.
+// Get returns the value of a key of a mapping, or nil. It accepts a nil node.
 func (n *Node) Get(key string) *Node {
 	if n == nil {
 		return nil
@@ -66,16 +63,16 @@ func (n *Node) Get(key string) *Node {
 	return nil
 }
 
-// WithEntry is a mapping with one key more, whose value is as if it were written
-// without quotes, at the place of the mapping. The mapping itself stays.
+// WithEntry returns a copy of a mapping with one more entry, an unquoted string, at the
+// position of the mapping.
 func (n *Node) WithEntry(key, value string) *Node {
 	scalar := func(v string) *Node { return &Node{Pos: n.Pos, Tag: strTag, Value: v, src: n.src} }
-	with := *n
-	with.Entries = append([]Entry{{scalar(key), scalar(value)}}, n.Entries...)
-	return &with
+	extended := *n
+	extended.Entries = append([]Entry{{scalar(key), scalar(value)}}, n.Entries...)
+	return &extended
 }
 
-// Keys lists the keys of a mapping in order.
+// Keys returns the keys of a mapping in order.
 func (n *Node) Keys() []string {
 	keys := make([]string, len(n.Entries))
 	for i, e := range n.Entries {
@@ -84,25 +81,25 @@ func (n *Node) Keys() []string {
 	return keys
 }
 
-// IsNull says whether the node is a null (or empty) scalar, or nil.
+// IsNull reports whether the node is nil, null or empty.
 func (n *Node) IsNull() bool { return n == nil || n.Kind == Scalar && n.Tag == nullTag }
 
-// Errorf makes an error at the node, with its source line.
+// Errorf returns an error at the node, with its source line.
 func (n *Node) Errorf(rule, format string, args ...any) Diagnostic {
 	return Diagnostic{Pos: n.Pos, Rule: rule, Message: fmt.Sprintf(format, args...), Source: n.src.lineText(n.Pos.Line)}
 }
 
-// Warnf makes a warning at the node, with its source line.
+// Warnf returns a warning at the node, with its source line.
 func (n *Node) Warnf(rule, format string, args ...any) Diagnostic {
 	d := n.Errorf(rule, format, args...)
 	d.Severity = Warning
 	return d
 }
 
-// isPlain says whether a scalar is written without quotes and not as a block.
+// isPlain reports whether a scalar is neither quoted nor a block.
 func (n *Node) isPlain() bool { return n.style&^yaml.TaggedStyle == 0 }
 
-// describeType names what a node holds in words for people.
+// describeType returns the type of a node for messages, with its article.
 func (n *Node) describeType() string {
 	switch n.Kind {
 	case Mapping:
@@ -112,11 +109,11 @@ func (n *Node) describeType() string {
 	}
 	switch n.Tag {
 	case nullTag:
-		return "nothing"
+		return "null"
 	case boolTag:
-		return "true or false"
+		return "a boolean"
 	case intTag:
-		return "a whole number"
+		return "an integer"
 	case floatTag:
 		return "a number"
 	}

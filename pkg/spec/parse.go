@@ -10,7 +10,7 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// The bounds of a document.
+// Limits of a document.
 const (
 	maxBytes        = 1 << 20
 	maxNodeEstimate = 50_000
@@ -20,27 +20,25 @@ const (
 	maxAliasedBytes = 1 << 20
 )
 
-// Parse reads one YAML document, or one of JSON without the escapes \/ and
-// surrogate pairs, which YAML does not have. It reports bad syntax, duplicate
-// keys, keys that are no text, tags that are not YAML's own, aliases without
-// end, a second document, and documents beyond the bounds: 1 MiB, 50 000 lines,
-// keys and items, 64 levels, and by aliases 10 000 nodes, 100 times those
-// written, or 1 MiB of text.
-// The node is never nil: an empty document, or one that cannot be read at all,
-// is a null scalar.
+// Parse parses one YAML document, or one JSON document without the escapes that YAML
+// lacks: \/ and surrogate pairs. It reports invalid syntax, duplicate keys, keys that
+// are not strings, unknown tags, recursive aliases, a second document, and documents
+// over the limits: 1 MiB; 50,000 lines, keys and items; 64 levels; and, added by
+// aliases, 10,000 nodes, 100 times the written nodes, or 1 MiB of text. The node is
+// never nil: an empty or unreadable document is a null scalar.
 func Parse(file string, src []byte) (*Node, Diagnostics) {
 	src = bytes.TrimPrefix(src, []byte("\uFEFF"))
 	if len(src) > maxBytes {
 		return emptyDocument(file, nil), Diagnostics{{
 			Pos: Pos{File: file}, Rule: "limit",
-			Message: fmt.Sprintf("the file has %d bytes; at most 1 MiB is read", len(src)),
+			Message: fmt.Sprintf("file size of %d bytes exceeds the limit of 1 MiB", len(src)),
 		}}
 	}
 	if n := EstimateNodes(src); n > maxNodeEstimate {
 		return emptyDocument(file, nil), Diagnostics{{
 			Pos: Pos{File: file}, Rule: "limit",
-			Message: fmt.Sprintf("the file has about %d lines, keys and items; at most %d are read", n, maxNodeEstimate),
-			Hint:    "cut it in several files, or keep long texts in files of their own: ${file:PATH}",
+			Message: fmt.Sprintf("file has about %d lines, keys and items, which exceeds the limit of %d", n, maxNodeEstimate),
+			Hint:    "split the file, or move long text to separate files with ${file:PATH}",
 		}}
 	}
 	text := newSource(string(src))
@@ -59,9 +57,9 @@ func Parse(file string, src []byte) (*Node, Diagnostics) {
 	return root, ds
 }
 
-// EstimateNodes counts what may begin a line, a key or an item, which is what reading a
-// document costs: there are at most twice as many nodes. Commas and colons of
-// texts count too, since only a parser could tell them apart.
+// EstimateNodes counts the characters that may start a line, a key or an item, which is
+// an estimate of the cost of parsing: a document has at most twice as many nodes. It
+// also counts commas and colons inside strings, which only a parser can distinguish.
 func EstimateNodes(src []byte) int {
 	n := 0
 	for i, b := range src {
@@ -83,17 +81,17 @@ func emptyDocument(file string, src *source) *Node {
 	return &Node{Pos: Pos{file, 1, 1}, Tag: nullTag, src: src}
 }
 
-// findBadCharacter looks for what YAML does not allow anywhere. The YAML
-// parser would tell it without a place.
+// findBadCharacter returns a problem for the first character that YAML does not allow.
+// The YAML parser would report it without a position.
 func findBadCharacter(file string, src []byte) (Diagnostic, bool) {
 	for at := 0; at < len(src); {
 		r, size := utf8.DecodeRune(src[at:])
 		message := ""
 		switch {
 		case r == utf8.RuneError && size <= 1:
-			message = "this is not UTF-8 text"
+			message = "file is not valid UTF-8"
 		case !isPrintable(r):
-			message = fmt.Sprintf("the character U+%04X is not allowed in YAML", r)
+			message = fmt.Sprintf("character U+%04X is not allowed in YAML", r)
 		}
 		if message != "" {
 			return Diagnostic{Pos: posAfter(file, src[:at]), Rule: "yaml", Message: message}, true
@@ -103,7 +101,7 @@ func findBadCharacter(file string, src []byte) (Diagnostic, bool) {
 	return Diagnostic{}, false
 }
 
-// isPrintable is the YAML 1.1 rule.
+// isPrintable implements the YAML 1.1 rule.
 func isPrintable(r rune) bool {
 	switch {
 	case r == '\t', r == '\n', r == '\r', r == 0x85:
@@ -114,14 +112,14 @@ func isPrintable(r rune) bool {
 	return true
 }
 
-// posAfter is the place after the text before it.
+// posAfter returns the position after the given text.
 func posAfter(file string, before []byte) Pos {
 	lines := newSource(string(bytes.ToValidUTF8(before, []byte("?")))).lines
 	return Pos{file, len(lines), utf8.RuneCountInString(lines[len(lines)-1]) + 1}
 }
 
-// readDocuments runs the YAML parser. It returns the first document, if there
-// is one, and the problems that the parser found or a second document is.
+// readDocuments runs the YAML parser. It returns the first document, if any, and the
+// problems.
 func readDocuments(file string, src []byte, text *source) ([]*yaml.Node, Diagnostics) {
 	dec := yaml.NewDecoder(bytes.NewReader(src))
 	var docs []*yaml.Node
@@ -139,17 +137,17 @@ func readDocuments(file string, src []byte, text *source) ([]*yaml.Node, Diagnos
 	pos := text.clampPos(Pos{file, docs[1].Line, docs[1].Column})
 	return docs[:1], Diagnostics{{
 		Pos: pos, Rule: "yaml", Source: text.lineText(pos.Line),
-		Message: "a second document starts here; a file holds one",
-		Hint:    `remove the "---" line, or move what follows to a file of its own`,
+		Message: "a second document starts here; only one per file is allowed",
+		Hint:    `remove the "---" line, or move the second document to its own file`,
 	}}
 }
 
-// decodeYAML turns a crash of the parser into an error, so that no file can
-// end the program.
+// decodeYAML converts a panic of the parser to an error, so that no file can crash the
+// program.
 func decodeYAML(dec *yaml.Decoder, doc *yaml.Node) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			err = fmt.Errorf("yaml: the YAML parser gave up on this file: %v", r)
+			err = fmt.Errorf("yaml: parser panicked: %v", r)
 		}
 	}()
 	return dec.Decode(doc)

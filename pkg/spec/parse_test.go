@@ -14,7 +14,7 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// parseValid reads a document that has to be right.
+// parseValid parses a document that must be valid.
 func parseValid(t testing.TB, src string) *spec.Node {
 	t.Helper()
 	n, ds := spec.Parse("f.yaml", []byte(src))
@@ -99,7 +99,7 @@ func TestDocuments(t *testing.T) {
 		{"json", "{\"a\": [1, 2.5, \"x\\ty\", null, true],\n\t\"b\": {}}", map[string]any{
 			"a": []any{int64(1), 2.5, "x\ty", nil, true}, "b": map[string]any{},
 		}},
-		{"keys are text", "1: a\ntrue: b\n2026-01-02: c\n1.50: d", map[string]any{"1": "a", "true": "b", "2026-01-02": "c", "1.50": "d"}},
+		{"keys are strings", "1: a\ntrue: b\n2026-01-02: c\n1.50: d", map[string]any{"1": "a", "true": "b", "2026-01-02": "c", "1.50": "d"}},
 		{"alias", "a: &x [1]\nb: *x", map[string]any{"a": []any{int64(1)}, "b": []any{int64(1)}}},
 		{"anchored key", "&k a: 1\nb: *k", map[string]any{"a": int64(1), "b": "a"}},
 		{"merge", "base: &b {x: 1, y: 2}\nv:\n  <<: *b\n  y: 3", map[string]any{
@@ -123,7 +123,7 @@ func TestDocuments(t *testing.T) {
 	}
 }
 
-func TestPlacesOfNodes(t *testing.T) {
+func TestNodePositions(t *testing.T) {
 	n := parseValid(t, `名前: x
 list:
   - a
@@ -145,7 +145,7 @@ block: |
 		{"flow mapping", flow, "f.yaml:4:5"},
 		{"anchored", flow.Get("k"), "f.yaml:4:9"},
 		{"quoted", flow.Get("é"), "f.yaml:4:23"},
-		{"alias has the anchor's place", flow.Get("w"), "f.yaml:4:9"},
+		{"alias has the anchor's position", flow.Get("w"), "f.yaml:4:9"},
 		{"block", n.Get("block"), "f.yaml:5:8"},
 	}
 	for _, test := range tests {
@@ -158,7 +158,7 @@ block: |
 	}
 }
 
-func TestGetOfNothing(t *testing.T) {
+func TestGet_NotAMapping(t *testing.T) {
 	var none *spec.Node
 	if got := none.Get("a").Get("b"); got != nil {
 		t.Errorf("Get of a nil node = %v, want nil", got)
@@ -168,7 +168,7 @@ func TestGetOfNothing(t *testing.T) {
 	}
 }
 
-func TestBounds(t *testing.T) {
+func TestParse_Limits(t *testing.T) {
 	bomb := "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n"
 	for i := 1; i < 9; i++ {
 		alias := strings.Repeat(fmt.Sprintf("*a%d, ", i-1), 10)
@@ -180,23 +180,23 @@ func TestBounds(t *testing.T) {
 		want     []string
 	}{
 		{"64 levels", deepest, nil},
-		{"65 levels", "[" + deepest + "]", []string{"f.yaml:1:65: this is nested more than 64 levels deep [limit]"}},
-		{"levels of a block", strings.Repeat("- ", 65) + "x", []string{"f.yaml:1:129: this is nested more than 64 levels deep [limit]"}},
+		{"65 levels", "[" + deepest + "]", []string{"f.yaml:1:65: nesting exceeds the limit of 64 levels [limit]"}},
+		{"levels of a block", strings.Repeat("- ", 65) + "x", []string{"f.yaml:1:129: nesting exceeds the limit of 64 levels [limit]"}},
 		{"too many levels for the parser", strings.Repeat("[", 20_000), []string{"f.yaml:1:10001: exceeded max depth of 10000 [yaml]"}},
-		{"levels by aliases", nestedAliases(64), []string{"f.yaml:64:12: this is nested more than 64 levels deep [limit]"}},
-		{"a bomb of aliases", bomb, []string{
-			"f.yaml:4:45: aliases repeat too much: more than 10000 values or 100 times the file [limit]",
+		{"levels by aliases", nestedAliases(64), []string{"f.yaml:64:12: nesting exceeds the limit of 64 levels [limit]"}},
+		{"alias bomb", bomb, []string{
+			"f.yaml:4:45: alias expansion exceeds the limit of 10000 values or 100 times the file [limit]",
 		}},
-		{"a long text by a few aliases", "a: &a " + strings.Repeat("x", 100_000) + "\nb: [*a, *a, *a]", nil},
-		{"a long text by many aliases", "a: &a " + strings.Repeat("x", 100_000) + "\nb: [" + strings.Repeat("*a, ", 999) + "*a]", []string{
-			"f.yaml:2:45: text repeated by aliases exceeds the limit of 1 MiB [limit]",
+		{"long string, few aliases", "a: &a " + strings.Repeat("x", 100_000) + "\nb: [*a, *a, *a]", nil},
+		{"long string, many aliases", "a: &a " + strings.Repeat("x", 100_000) + "\nb: [" + strings.Repeat("*a, ", 999) + "*a]", []string{
+			"f.yaml:2:45: text expanded by aliases exceeds the limit of 1 MiB [limit]",
 		}},
 		{"1 MiB", "a: " + strings.Repeat("x", 1<<20-3), nil},
-		{"more than 1 MiB", strings.Repeat("#", 1<<20+1), []string{"f.yaml: the file has 1048577 bytes; at most 1 MiB is read [limit]"}},
-		{"more than 50 000 items", strings.Repeat("- a\n", 25_001), []string{"f.yaml: the file has about 50002 lines, keys and items; at most 50000 are read [limit]"}},
-		{"no UTF-8", "a: 1\nb: \xff", []string{"f.yaml:2:4: this is not UTF-8 text [yaml]"}},
-		{"UTF-16", "\xff\xfea\x00", []string{"f.yaml:1:1: this is not UTF-8 text [yaml]"}},
-		{"cut short", "ä: \xe2\x82", []string{"f.yaml:1:4: this is not UTF-8 text [yaml]"}},
+		{"more than 1 MiB", strings.Repeat("#", 1<<20+1), []string{"f.yaml: file size of 1048577 bytes exceeds the limit of 1 MiB [limit]"}},
+		{"more than 50 000 items", strings.Repeat("- a\n", 25_001), []string{"f.yaml: file has about 50002 lines, keys and items, which exceeds the limit of 50000 [limit]"}},
+		{"invalid UTF-8", "a: 1\nb: \xff", []string{"f.yaml:2:4: file is not valid UTF-8 [yaml]"}},
+		{"UTF-16", "\xff\xfea\x00", []string{"f.yaml:1:1: file is not valid UTF-8 [yaml]"}},
+		{"truncated UTF-8", "ä: \xe2\x82", []string{"f.yaml:1:4: file is not valid UTF-8 [yaml]"}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -218,7 +218,7 @@ func problemLines(ds spec.Diagnostics) []string {
 	return ds.Strings()
 }
 
-// nestedAliases makes each line a list of the line before.
+// nestedAliases returns a document in which each line is a list of the previous one.
 func nestedAliases(n int) string {
 	doc := "a0: &a0 []\n"
 	for i := 1; i < n; i++ {
@@ -227,16 +227,16 @@ func nestedAliases(n int) string {
 	return doc
 }
 
-// TestCorpus reads every YAML file that people published for ADK.
+// Parse accepts all published ADK YAML files of the corpus.
 func TestCorpus(t *testing.T) {
 	dir := os.Getenv("AGENTHOST_CORPUS")
 	if dir == "" {
 		dir = filepath.Join("..", "..", "..", "shared", "corpus")
 	}
 	if _, err := os.Stat(dir); err != nil {
-		t.Skipf("SKIPPED: there is no corpus: %v", err)
+		t.Skipf("SKIPPED: corpus not found: %v", err)
 	}
-	read := 0
+	count := 0
 	err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
 		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".yaml") {
 			return err
@@ -245,13 +245,13 @@ func TestCorpus(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		read++
+		count++
 		if _, ds := spec.Parse(path, src); ds.HasErrors() {
 			t.Errorf("Parse(%s) = %v", path, ds)
 		}
 		return nil
 	})
-	if err != nil || read == 0 {
-		t.Errorf("read %d files: %v", read, err)
+	if err != nil || count == 0 {
+		t.Errorf("read %d files: %v", count, err)
 	}
 }

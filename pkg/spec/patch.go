@@ -2,10 +2,9 @@ package spec
 
 import "slices"
 
-// Patch is a JSON merge patch (RFC 7396) of trees: mappings are merged key by
-// key, null takes a key away, and any other value takes the place of what was
-// there. Each node keeps the place where it was written. Neither tree is
-// changed; what they have in common with the result is shared.
+// Patch applies a JSON merge patch (RFC 7396): it merges mappings key by key, null
+// removes a key, and any other value replaces the previous one. Nodes keep their
+// positions. Patch does not change its arguments; the result shares nodes with them.
 func Patch(base, patch *Node) *Node {
 	if patch.Kind != Mapping {
 		return patch

@@ -9,7 +9,7 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// TestPatch has the examples of RFC 7396, appendix A.
+// The examples of RFC 7396, appendix A.
 func TestPatch(t *testing.T) {
 	for _, tt := range []struct{ base, patch, want string }{
 		{`{"a":"b"}`, `{"a":"c"}`, `{"a":"c"}`},
@@ -38,14 +38,14 @@ func TestPatch(t *testing.T) {
 	}
 }
 
-// TestPatch_Places shows that each value has the place of the file that says it.
-func TestPatch_Places(t *testing.T) {
+// Each value keeps the position in its file.
+func TestPatch_Positions(t *testing.T) {
 	base, _ := spec.Parse("app.yaml", []byte("run:\n  a: 1\n  b: 2\n"))
 	patch, _ := spec.Parse("app.prod.yaml", []byte("run: {b: 3, c: 4}\n"))
 	run := spec.Patch(base, patch).Get("run")
 	for key, want := range map[string]string{"a": "app.yaml:2:6", "b": "app.prod.yaml:1:10", "c": "app.prod.yaml:1:16"} {
 		if got := run.Get(key).Pos.String(); got != want {
-			t.Errorf("%s stands at %s, want %s", key, got, want)
+			t.Errorf("position of %s = %s, want %s", key, got, want)
 		}
 	}
 	if base.Get("run").Get("c") != nil {

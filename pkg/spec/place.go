@@ -8,7 +8,7 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// positionAt returns the place of a byte offset in the value of a scalar.
+// positionAt returns the position of a byte offset in the value of a scalar.
 func (n *Node) positionAt(offset int) Pos {
 	if n.src == nil || n.Kind != Scalar {
 		return n.Pos
@@ -35,8 +35,8 @@ func runesBefore(s string, offset int) int {
 	return utf8.RuneCountInString(s[:min(max(offset, 0), len(s))])
 }
 
-// contentStart is the place behind an anchor and a tag, which the YAML
-// parser takes as the start of a node.
+// contentStart returns the position after an anchor and a tag, at which the YAML parser
+// starts a node.
 func (n *Node) contentStart() Pos {
 	pos := n.Pos
 	rest := n.src.textFrom(pos)
@@ -52,8 +52,8 @@ func (n *Node) contentStart() Pos {
 	return pos
 }
 
-// literalPosition finds a place in a block scalar `|`, whose lines stand in the file
-// as they are but for the indentation.
+// literalPosition finds an offset in a block scalar `|`, whose lines appear in the file
+// unchanged except for indentation.
 func (n *Node) literalPosition(value string, offset int) Pos {
 	before := value[:min(max(offset, 0), len(value))]
 	row := strings.Count(before, "\n")
@@ -74,12 +74,12 @@ func (n *Node) literalIndent(value string) int {
 	return 0
 }
 
-// A quoting reads one character of a quoted text: the bytes it takes in the
-// file, and those it gives.
+// An unescapeStep reads one character of a quoted string: the bytes it occupies in the
+// file, and those it adds to the value.
 type unescapeStep func(rest string) (read, written int)
 
-// quotedPosition walks along a quoted text. Behind the end of its first line there
-// is no telling: that is the place where the text starts.
+// quotedPosition walks along a quoted string. For offsets after the first line, it
+// returns the start of the string.
 func (n *Node) quotedPosition(start Pos, offset int, step unescapeStep) Pos {
 	rest := n.src.textFrom(start)
 	if rest == "" {

@@ -14,8 +14,7 @@ type textFields struct {
 	U spec.Text `yaml:"u"`
 }
 
-// TestText_At marks the searched place with ^ in the line below it, or says
-// that it is the start of the text.
+// At returns the position of an offset, or the start of the text if it cannot map it.
 func TestText_At(t *testing.T) {
 	tests := []struct{ name, in, find, want string }{
 		{"plain", "t: hello {name}", "{name}", "1:10"},
@@ -23,17 +22,17 @@ func TestText_At(t *testing.T) {
 		{"plain in a flow mapping", "{u: 1, t: a b}", "b", "1:13"},
 		{"plain with anchor and tag", "t: &a !!str  hello {name}", "{name}", "1:20"},
 		{"plain on its own line", "t:\n  hello {name}", "{name}", "2:9"},
-		{"plain over lines: its start", "t: hello\n  {name}", "{name}", "1:4"},
+		{"plain over lines: start", "t: hello\n  {name}", "{name}", "1:4"},
 		{"plain over lines, first line", "t: hello {x}\n  more", "{x}", "1:4"},
 		{"number", "t: 12.50", "5", "1:7"},
 		{"single quotes", "t: 'hello {name}'", "{name}", "1:11"},
 		{"single quotes, doubled", "t: 'it''s {name}'", "{name}", "1:11"},
 		{"single quotes over lines, first line", "t: 'a {x}\n  b'", "{x}", "1:7"},
-		{"single quotes over lines: their start", "t: 'a\n  {x}'", "{x}", "1:4"},
+		{"single quotes over lines: start", "t: 'a\n  {x}'", "{x}", "1:4"},
 		{"double quotes", `t: "hello {name}"`, "{name}", "1:11"},
 		{"double quotes, escapes", `t: "a\tb\"c\\ {name}"`, "{name}", "1:15"},
 		{"double quotes, hexadecimal escapes", `t: "\x41\u00e9\U0001F600\L\N{name}"`, "{name}", "1:29"},
-		{"double quotes over lines: their start", "t: \"a\n  {x}\"", "{x}", "1:4"},
+		{"double quotes over lines: start", "t: \"a\n  {x}\"", "{x}", "1:4"},
 		{"literal", "t: |\n  one\n  two {name}\n", "{name}", "3:7"},
 		{"literal, first line", "t: |\n  {one}\n", "{one}", "2:3"},
 		{"literal, stripped", "t: |-\n    one\n    {name}", "{name}", "3:5"},
@@ -62,7 +61,7 @@ func TestText_At(t *testing.T) {
 	}
 }
 
-func TestText_AtStaysInTheFile(t *testing.T) {
+func TestText_At_InsideFile(t *testing.T) {
 	for _, in := range []string{"t: abc", "t: 'abc'", `t: "abc"`, "t: |\n  abc\n", "t: >\n  abc\n", "t: ''", "t: |\n"} {
 		var v textFields
 		if ds := spec.Decode(parseValid(t, in), &v); ds != nil {
@@ -72,7 +71,7 @@ func TestText_AtStaysInTheFile(t *testing.T) {
 		for _, offset := range []int{-1, 0, 3, 4, 1000} {
 			got := v.T.At(offset)
 			if got.Line < 1 || got.Line > len(rows) || got.Col < 1 || got.Col > len(rows[got.Line-1])+1 {
-				t.Errorf("%q: At(%d) = %v, which is not in the file", in, offset, got)
+				t.Errorf("%q: At(%d) = %v, outside of the file", in, offset, got)
 			}
 		}
 	}
@@ -89,10 +88,10 @@ func TestText_Errorf(t *testing.T) {
 	var v textFields
 	spec.Decode(parseValid(t, "t: |\n  Dear {nme},\n  hello\n"), &v)
 	ds := spec.Diagnostics{
-		v.T.Errorf(5, "template", "there is no %q", "nme").WithHint("did you mean %q?", spec.Suggest("nme", []string{"name"})),
+		v.T.Errorf(5, "template", "unknown name %q", "nme").WithHint("did you mean %q?", spec.Suggest("nme", []string{"name"})),
 		v.T.Warnf(12, "style", "a greeting"),
 	}
-	want := `f.yaml:2:8: there is no "nme" [template]
+	want := `f.yaml:2:8: unknown name "nme" [template]
   |   Dear {nme},
   |        ^
 hint: did you mean "name"?

@@ -6,14 +6,14 @@ import (
 	"path/filepath"
 )
 
-// A Pos is a place in a file that a person edits. Lines and columns count from
-// 1; columns count characters. A zero Line means the file as a whole.
+// A Pos is a position in a file. Lines and columns start at 1; columns count characters.
+// Line is 0 for the file as a whole.
 type Pos struct {
 	File      string
 	Line, Col int
 }
 
-// String is file:line:col, or the file alone.
+// String returns "file:line:col", or only the file if there is no line.
 func (p Pos) String() string {
 	if p.Line == 0 {
 		return p.File
@@ -21,8 +21,8 @@ func (p Pos) String() string {
 	return fmt.Sprintf("%s:%d:%d", p.File, p.Line, p.Col)
 }
 
-// Short is the place without the folders of its file: for messages that clients
-// read, who need not know where the host keeps its apps.
+// Short returns the position with the base name of its file, for messages to clients
+// that should not reveal the directories of the host.
 func (p Pos) Short() Pos {
 	if p.File != "" {
 		p.File = path.Base(filepath.ToSlash(p.File))
@@ -30,7 +30,6 @@ func (p Pos) Short() Pos {
 	return p
 }
 
-// moveRight is the place n characters further on the same line.
 func (p Pos) moveRight(n int) Pos {
 	p.Col += n
 	return p

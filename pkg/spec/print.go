@@ -9,9 +9,9 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// Print writes a tree as YAML. Values of secrets, and what references put into
-// fields that may hold secrets, are ***. With origins, each line ends with a
-// comment that names the place it came from.
+// Print writes a tree as YAML. It redacts secrets, and replaced references in fields
+// that may contain secrets, as ***. With origins, each line ends with a comment that
+// names its position in the source.
 func Print(w io.Writer, n *Node, origins bool) error {
 	p := &treePrinter{origins: origins}
 	switch {
@@ -29,10 +29,10 @@ type treePrinter struct {
 	origins bool
 }
 
-// isBlock says whether a node takes lines of its own.
+// isBlock reports whether a node is printed on lines of its own.
 func (n *Node) isBlock() bool { return len(n.Entries) > 0 || len(n.Items) > 0 }
 
-// writeLine ends a line, with the origin of a node.
+// writeLine writes text as the end of a line, with the position of a node if wanted.
 func (p *treePrinter) writeLine(text string, n *Node) {
 	p.out.WriteString(text)
 	if p.origins && n.Pos.Line > 0 {
@@ -53,7 +53,7 @@ func (p *treePrinter) writeBlock(n *Node, depth int) {
 			p.writeValue("-", item, depth)
 			continue
 		}
-		// A mapping begins on the line of its dash.
+		// A mapping starts on the line of its dash.
 		inner := &treePrinter{origins: p.origins}
 		inner.writeBlock(item, depth+1)
 		p.out.WriteString("- ")
@@ -61,7 +61,7 @@ func (p *treePrinter) writeBlock(n *Node, depth int) {
 	}
 }
 
-// writeValue writes what stands behind a key or a dash.
+// writeValue writes the value after a key or a dash.
 func (p *treePrinter) writeValue(head string, n *Node, depth int) {
 	text := n.redactedValue()
 	switch {
@@ -75,7 +75,7 @@ func (p *treePrinter) writeValue(head string, n *Node, depth int) {
 	}
 }
 
-// isLiteral says whether a text is written as a block of lines.
+// isLiteral reports whether a string is printed as a block scalar.
 func isLiteral(text string) bool {
 	return strings.Contains(strings.TrimSuffix(text, "\n"), "\n") && !strings.HasPrefix(text, " ") && !strings.HasPrefix(text, "\n") &&
 		!strings.HasSuffix(text, "\n\n") && !strings.ContainsAny(text, "\t\r\u0085\u2028\u2029\uFEFF") && !strings.Contains(text, " \n")
@@ -110,7 +110,7 @@ func (p *treePrinter) formatFlow(n *Node) string {
 	return formatScalar(n.redactedValue())
 }
 
-// formatScalar is a text as a scalar of one line, in quotes where it needs them.
+// formatScalar formats a string as a scalar on one line, quoted if necessary.
 func formatScalar(text string) string {
 	if strings.ContainsAny(text, "\n\r") || resolveTag(text) != strTag || strings.ContainsAny(text, "{}[]#:,&*!|>'\"%@`") {
 		return doubleQuote(text)
@@ -130,7 +130,7 @@ func doubleQuote(text string) string {
 	return fmt.Sprintf("%q", text)
 }
 
-// redactedValue is a scalar's value without what may be secret.
+// redactedValue returns the scalar's value without secrets.
 func (n *Node) redactedValue() string {
 	switch {
 	case n.neverShown && n.Value != "":
@@ -139,10 +139,10 @@ func (n *Node) redactedValue() string {
 		return n.Value
 	}
 	var b strings.Builder
-	done := 0
+	copied := 0
 	for _, p := range n.parts {
-		b.WriteString(n.Value[done:p.start] + redacted)
-		done = p.end
+		b.WriteString(n.Value[copied:p.start] + redacted)
+		copied = p.end
 	}
-	return b.String() + n.Value[done:]
+	return b.String() + n.Value[copied:]
 }

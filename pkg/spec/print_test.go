@@ -9,7 +9,7 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// TestPrint reads what it writes: it is the same tree.
+// Parsing printed YAML returns the same tree.
 func TestPrint(t *testing.T) {
 	for _, src := range []string{
 		"a: 1\nb: [x, {c: d, e: [f, [g, h]]}, []]\nm: {}\nn: null\n",
@@ -35,8 +35,8 @@ func TestPrint(t *testing.T) {
 	}
 }
 
-// TestPrint_Hides has no secret, and no value of a field that may hold one.
-func TestPrint_Hides(t *testing.T) {
+// Secrets, and fields that may contain one, are redacted.
+func TestPrint_Redacts(t *testing.T) {
 	n := parseValid(t, "key: plain\nheader: Bearer ${env:NAME} ${secret:PORT}\nname: ${env:NAME}\n")
 	spec.Interpolate(n, func(kind, name string) (string, error) { return lookupTestEnv("env", name) })
 	var v struct {

@@ -11,17 +11,16 @@ import (
 	"strings"
 )
 
-// minSecretLength is the shortest secret that is looked for in texts: a shorter one
-// stands in many by chance.
+// minSecretLength is the shortest secret that is redacted: shorter ones occur in text by
+// chance.
 const minSecretLength = 4
 
-// A Redactor puts *** in the place of secrets that somebody else repeats: as they are,
-// and as URLs, JSON, Go, base64 and hexadecimal digits have them. The nil Redactor
-// hides nothing. Many goroutines may use it.
+// A Redactor replaces secrets in text with ***: as they are, and in their encodings in
+// URLs, JSON, Go strings, base64 and hexadecimal. A nil Redactor changes nothing. It is
+// safe for concurrent use.
 type Redactor struct{ replacer *strings.Replacer }
 
-// NewRedactor returns a veil for some secrets. Those of less than four letters are
-// left out.
+// NewRedactor returns a redactor for secrets. It ignores those of less than four bytes.
 func NewRedactor(secrets ...string) *Redactor {
 	var forms []string
 	for _, s := range secrets {
@@ -29,7 +28,7 @@ func NewRedactor(secrets ...string) *Redactor {
 			forms = append(forms, secretEncodings(s)...)
 		}
 	}
-	// One may be the beginning of another: the longer one goes first.
+	// One form may be a prefix of another: replace the longer one first.
 	slices.SortFunc(forms, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) })
 	var pairs []string
 	for _, form := range slices.Compact(forms) {
@@ -38,7 +37,7 @@ func NewRedactor(secrets ...string) *Redactor {
 	return &Redactor{strings.NewReplacer(pairs...)}
 }
 
-// secretEncodings are the ways in which a secret may be written.
+// secretEncodings returns the forms in which a secret may appear.
 func secretEncodings(secret string) []string {
 	inner := func(quoted string) string { return quoted[1 : len(quoted)-1] }
 	quoted := inner(strconv.Quote(secret))
@@ -47,15 +46,15 @@ func secretEncodings(secret string) []string {
 		quoted, inner(strconv.QuoteToASCII(secret)), strings.ReplaceAll(quoted, "/", `\/`),
 		hex.EncodeToString([]byte(secret)), strings.ToUpper(hex.EncodeToString([]byte(secret))),
 	}
-	// A text of JSON escapes what HTML has a meaning for, or does not.
+	// JSON encoders may or may not escape HTML characters.
 	if text, err := json.Marshal(secret); err == nil {
 		forms = append(forms, inner(string(text)), strings.ReplaceAll(inner(string(text)), "/", `\/`))
 	}
 	for _, code := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
 		forms = append(forms, code.EncodeToString([]byte(secret)))
 		for before := range 3 {
-			// Of a secret in the midst of other text, what stands beside it has a
-			// share of the letters at both ends.
+			// Within a longer text, the first and last base64 characters of the secret
+			// also encode the adjacent text: leave them out.
 			text := code.EncodeToString([]byte("xx"[:before] + secret))
 			if form := text[(before*8+5)/6 : len(text)-1]; len(form) >= 2*minSecretLength {
 				forms = append(forms, form)
@@ -65,7 +64,7 @@ func secretEncodings(secret string) []string {
 	return forms
 }
 
-// RedactString is a text with its secrets hidden.
+// RedactString returns the text without secrets.
 func (r *Redactor) RedactString(text string) string {
 	if r == nil {
 		return text
@@ -73,7 +72,7 @@ func (r *Redactor) RedactString(text string) string {
 	return r.replacer.Replace(text)
 }
 
-// RedactValue is a value of JSON with the secrets hidden in its texts and keys.
+// RedactValue returns a JSON value without secrets in its strings and keys.
 func (r *Redactor) RedactValue(value any) any {
 	switch value := value.(type) {
 	case string:

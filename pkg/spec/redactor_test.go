@@ -12,8 +12,7 @@ import (
 	"agenthost/pkg/spec"
 )
 
-// A veil hides a secret in each form in which somebody may repeat it, and nothing
-// besides.
+// A Redactor replaces a secret in each of its encodings, and nothing else.
 func TestRedactor(t *testing.T) {
 	const secret = `k3y/w1th <&"\+é`
 	inJSON, err := json.Marshal(secret)
@@ -28,20 +27,20 @@ func TestRedactor(t *testing.T) {
 	} {
 		got := strings.Trim(r.RedactString("<"+text+">"), `<>"=`)
 		if got != "***" {
-			t.Errorf("%s: Text(%s) = %s, want ***", name, text, got)
+			t.Errorf("%s: RedactString(%s) = %s, want ***", name, text, got)
 		}
 	}
 	for before := range 7 {
 		basic := base64.StdEncoding.EncodeToString([]byte("me-too:"[before:] + secret + "@"))
 		if got := r.RedactString(basic); !strings.Contains(got, "***") || len(got) > len("***")+16 {
-			t.Errorf("Text(%s) = %s, want little beside ***", basic, got)
+			t.Errorf("RedactString(%s) = %s, want at most 16 other characters than ***", basic, got)
 		}
 	}
 	got := r.RedactValue(map[string]any{"a": []any{secret, 1, nil}, secret: map[string]any{"b": "abc " + secret}})
 	if want := map[string]any{"a": []any{"***", 1, nil}, "***": map[string]any{"b": "abc ***"}}; !reflect.DeepEqual(got, want) {
-		t.Errorf("Value = %v, want %v", got, want)
+		t.Errorf("RedactValue = %v, want %v", got, want)
 	}
 	if got := (*spec.Redactor)(nil).RedactString(secret); got != secret {
-		t.Errorf("no veil: %s", got)
+		t.Errorf("nil Redactor: %s, want it unchanged", got)
 	}
 }

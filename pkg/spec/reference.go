@@ -8,16 +8,16 @@ import (
 	"time"
 )
 
-// Reference is the Markdown page of a named thing with its sentence and a
-// table of the [Fields] of its config struct. Fields of structs inside it have
-// dotted names; those of lists and mappings [] and * in them.
+// Reference returns a Markdown section with a name, a description and a table of the
+// [Fields] of its config struct. Fields of nested structs have dotted names, with [] for
+// lists and * for mappings.
 func Reference(name, doc string, t reflect.Type) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "### %s\n\n%s\n", name, doc)
 	r := referenceTable{visiting: map[reflect.Type]bool{}}
 	r.addFields("", t)
 	if len(r.rows) > 0 {
-		b.WriteString("\n| field | value | default | meaning |\n| --- | --- | --- | --- |\n")
+		b.WriteString("\n| field | type | default | description |\n| --- | --- | --- | --- |\n")
 		b.WriteString(strings.Join(r.rows, ""))
 	}
 	return b.String()
@@ -25,8 +25,8 @@ func Reference(name, doc string, t reflect.Type) string {
 
 type referenceTable struct {
 	rows []string
-	// visiting are the structs around the present field: none is explained twice
-	// inside itself.
+	// visiting holds the structs that contain the current field; a recursive struct is
+	// listed once.
 	visiting map[reflect.Type]bool
 }
 
@@ -52,27 +52,27 @@ func tableRow(prefix string, f Field) string {
 	if f.Required {
 		value += ", required"
 	}
-	meaning := []string{f.Doc}
+	description := []string{f.Doc}
 	if f.Secret {
-		meaning = append(meaning, "Never shown.")
+		description = append(description, "Redacted in output.")
 	}
 	if f.Deprecated != "" {
-		meaning = append(meaning, "Deprecated: "+f.Deprecated+".")
+		description = append(description, "Deprecated: "+f.Deprecated+".")
 	}
 	fallback := f.Default
 	if fallback != "" {
 		fallback = "`" + fallback + "`"
 	}
-	cells := []string{"`" + prefix + f.Name + "`", value, fallback, strings.TrimSpace(strings.Join(meaning, " "))}
+	cells := []string{"`" + prefix + f.Name + "`", value, fallback, strings.TrimSpace(strings.Join(description, " "))}
 	for i, c := range cells {
 		cells[i] = strings.ReplaceAll(c, "|", `\|`)
 	}
 	return "| " + strings.Join(cells, " | ") + " |\n"
 }
 
-// nestedStruct is the struct whose fields stand inside a field, and what its name
-// gets: [] for a list, .* for a mapping. It is nil for a type with a form of
-// its own and for the API's structs, which are explained elsewhere.
+// nestedStruct returns the struct nested in a field and the suffix of the field's name:
+// [] for a list, .* for a mapping. It returns nil for types with their own form and for
+// API structs, which are documented elsewhere.
 func nestedStruct(t reflect.Type) (inner reflect.Type, suffix string) {
 	switch {
 	case hasOwnForm(t):
@@ -99,14 +99,14 @@ func hasOwnForm(t reflect.Type) bool {
 	return false
 }
 
-// typeLabel is a type in words for people.
+// typeLabel returns the name of a type for the reference.
 func typeLabel(t reflect.Type) string {
 	if t.Kind() == reflect.Pointer && t != reflect.TypeFor[*Node]() {
 		return typeLabel(t.Elem())
 	}
 	switch zero := reflect.New(t).Interface().(type) {
 	case *Text, *Secret:
-		return "text"
+		return "string"
 	case *Expr:
 		return "expression"
 	case *Duration, *time.Duration:
@@ -116,7 +116,7 @@ func typeLabel(t reflect.Type) string {
 	case *ShortSchema:
 		return "schema"
 	case *[]byte:
-		return "base64 text"
+		return "base64 string"
 	case SchemaProvider:
 		if title, ok := zero.SchemaSpec()["title"].(string); ok {
 			return title
@@ -125,7 +125,7 @@ func typeLabel(t reflect.Type) string {
 	case Decoder, **Node, *any:
 		return "any value"
 	case encoding.TextUnmarshaler:
-		return "text"
+		return "string"
 	}
 	return kindLabel(t)
 }
@@ -133,9 +133,9 @@ func typeLabel(t reflect.Type) string {
 func kindLabel(t reflect.Type) string {
 	switch t.Kind() {
 	case reflect.String:
-		return "text"
+		return "string"
 	case reflect.Bool:
-		return "true or false"
+		return "boolean"
 	case reflect.Float32, reflect.Float64:
 		return "number"
 	case reflect.Slice:
@@ -148,5 +148,5 @@ func kindLabel(t reflect.Type) string {
 		}
 		return "mapping"
 	}
-	return "whole number"
+	return "integer"
 }

@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// sarifSchema is where the schema of SARIF 2.1.0 is kept.
+// sarifSchema is the URL of the SARIF 2.1.0 schema.
 const sarifSchema = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 
-// The parts of a SARIF log that are written here.
+// The subset of SARIF that WriteSARIF uses.
 type (
 	sarifLog struct {
 		Schema  string     `json:"$schema"`
@@ -75,8 +75,8 @@ type (
 	}
 )
 
-// WriteSARIF writes the problems as a SARIF 2.1.0 log, which services for code
-// review read; version is that of the program. Columns count characters.
+// WriteSARIF writes the problems as a SARIF 2.1.0 log for code review services. version
+// is the version of the program. Columns count characters.
 func (ds Diagnostics) WriteSARIF(w io.Writer, version string) error {
 	rules := []string{}
 	for _, d := range ds {
@@ -114,7 +114,7 @@ func (d Diagnostic) toSARIF() sarifResult {
 	}
 	if f := d.Fix; f != (Fix{}) {
 		r.Fixes = []sarifFix{{
-			Description: sarifMessage{"write " + f.New},
+			Description: sarifMessage{"replace with " + f.New},
 			Changes: []sarifChange{{at.Artifact, []sarifReplacement{{
 				Deleted:  sarifRegion{StartLine: f.Line, StartColumn: f.Col, EndColumn: f.Col + len([]rune(f.Old))},
 				Inserted: sarifMessage{f.New},
@@ -124,7 +124,7 @@ func (d Diagnostic) toSARIF() sarifResult {
 	return r
 }
 
-// fullText is the message with the way out and the other places.
+// fullText returns the message, the hint and the other places.
 func (d Diagnostic) fullText() string {
 	text := d.Message
 	if d.Hint != "" {
@@ -136,7 +136,7 @@ func (d Diagnostic) fullText() string {
 	return text
 }
 
-// fileURI is a path as a reference: what means something in a URI is escaped.
+// fileURI returns a path as a URI reference.
 func fileURI(path string) string {
 	u := url.URL{Path: path}
 	if strings.HasPrefix(path, "/") {

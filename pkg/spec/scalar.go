@@ -8,7 +8,7 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// The tags that a node may have.
+// YAML tags of nodes.
 const (
 	strTag   = "!!str"
 	intTag   = "!!int"
@@ -22,9 +22,8 @@ const (
 	mergeTag     = "!!merge"
 )
 
-// Any returns the node as plain Go values: map[string]any, []any, string,
-// int64, float64, bool, nil. A whole number that int64 cannot hold is a
-// json.Number; a date is its text.
+// Any returns the node as plain Go values: map[string]any, []any, string, int64,
+// float64, bool or nil. Integers that overflow int64 are json.Number; dates are strings.
 func (n *Node) Any() any {
 	switch n.Kind {
 	case Mapping:
@@ -58,9 +57,9 @@ func (n *Node) scalarValue() any {
 	return n.Value
 }
 
-// resolveTag finds the tag of a plain scalar. It is the YAML 1.1 of ADK's
-// loader without dates and base 60: 0777 is octal, 1_000 is a number, 08 is
-// text. Only true and false are booleans here; see [Decode] for yes and no.
+// resolveTag returns the tag of a plain scalar. It follows the YAML 1.1 of ADK's loader
+// without dates and base 60: 0777 is octal, 1_000 is a number, 08 is a string. Only true
+// and false are booleans; [Decode] also accepts yes and no.
 func resolveTag(value string) string {
 	tag := (&yaml.Node{Kind: yaml.ScalarNode, Value: value}).ShortTag()
 	return adjustTag(tag, value)
@@ -79,7 +78,7 @@ func adjustTag(tag, value string) string {
 	return tag
 }
 
-// parseIntScalar reads the text of a !!int: an int64, or a json.Number beyond it.
+// parseIntScalar parses a !!int to an int64, or to a json.Number on overflow.
 func parseIntScalar(value string) any {
 	plain := strings.ReplaceAll(value, "_", "")
 	if i, err := strconv.ParseInt(plain, 0, 64); err == nil {

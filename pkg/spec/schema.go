@@ -11,29 +11,28 @@ import (
 	"time"
 )
 
-// A SchemaProvider is a type with its own JSON Schema. SchemaSpec is called on the
-// zero value. It may point into "#/$defs/" for what [SchemaSet.Define] names.
+// A SchemaProvider is a type with its own JSON Schema. SchemaSpec is called on the zero
+// value. The schema may refer to "#/$defs/" for definitions of [SchemaSet.Define].
 type SchemaProvider interface {
 	SchemaSpec() map[string]any
 }
 
-// Schema is the JSON Schema (draft 7) of the documents that [Decode] reads
-// into a struct type. It is for editors: it also takes ${…} where a number or
-// true and false are wanted. Structs inside it are under $defs.
+// Schema returns the JSON Schema (draft 7) of documents that [Decode] decodes into a
+// struct type. It is meant for editors, so it also accepts ${…} for numbers and
+// booleans. Nested structs are under $defs.
 func Schema(t reflect.Type) map[string]any {
 	var s SchemaSet
 	return s.Document(s.Object(t))
 }
 
-// A SchemaSet makes schemas that share their definitions. The zero value is
-// ready to use.
+// A SchemaSet builds schemas that share definitions. The zero value is ready to use.
 type SchemaSet struct {
 	defs  map[string]any
 	names map[reflect.Type]string
 }
 
-// Define adds a definition and returns the reference to it. A definition of
-// that name that is there is replaced.
+// Define adds a definition, replacing one with the same name, and returns a reference to
+// it.
 func (s *SchemaSet) Define(name string, schema map[string]any) map[string]any {
 	if s.defs == nil {
 		s.defs = map[string]any{}
@@ -42,12 +41,12 @@ func (s *SchemaSet) Define(name string, schema map[string]any) map[string]any {
 	return s.Ref(name)
 }
 
-// Ref is the reference to a definition, which may be made later.
+// Ref returns a reference to a definition, which may be added later.
 func (s *SchemaSet) Ref(name string) map[string]any {
 	return map[string]any{"$ref": "#/$defs/" + name}
 }
 
-// Document makes a schema a whole file: root with the definitions.
+// Document returns root as a complete schema with all definitions.
 func (s *SchemaSet) Document(root map[string]any) map[string]any {
 	doc := maps.Clone(root)
 	doc["$schema"] = "http://json-schema.org/draft-07/schema#"
@@ -57,8 +56,7 @@ func (s *SchemaSet) Document(root map[string]any) map[string]any {
 	return doc
 }
 
-// Object is the schema of a struct type, written out; structs inside it are
-// references.
+// Object returns the schema of a struct type inline; nested structs are references.
 func (s *SchemaSet) Object(t reflect.Type) map[string]any {
 	properties := map[string]any{}
 	var required []any
@@ -82,7 +80,7 @@ func (s *SchemaSet) Object(t reflect.Type) map[string]any {
 	return object
 }
 
-// fieldSchema adds to the schema of a field's type what its tags say.
+// fieldSchema returns the schema of a field: its type with the attributes of its tags.
 func (s *SchemaSet) fieldSchema(f Field) map[string]any {
 	schema := maps.Clone(s.Of(f.Type))
 	if f.Doc != "" {
@@ -104,7 +102,7 @@ func (s *SchemaSet) fieldSchema(f Field) map[string]any {
 	return schema
 }
 
-// addEnum restricts a value, or the elements of a list or mapping.
+// addEnum restricts a value, or the elements of a list or mapping, to an enum.
 func addEnum(schema map[string]any, enum []string) {
 	for _, inner := range []string{"items", "additionalProperties"} {
 		if of, ok := schema[inner].(map[string]any); ok {
@@ -121,8 +119,8 @@ func addEnum(schema map[string]any, enum []string) {
 	schema["enum"] = values
 }
 
-// Of is the schema of a type. A struct is defined under its name and referred
-// to, unless it is a [SchemaProvider].
+// Of returns the schema of a type. It defines a struct under its name and returns a
+// reference, unless the struct is a [SchemaProvider].
 func (s *SchemaSet) Of(t reflect.Type) map[string]any {
 	if t.Kind() == reflect.Pointer && t != reflect.TypeFor[*Node]() {
 		return s.Of(t.Elem())
@@ -170,7 +168,7 @@ func orString(kind, pattern string) map[string]any {
 	return map[string]any{"type": []any{kind, "string"}, "pattern": pattern}
 }
 
-// defineStruct defines a struct once; a recursive one refers to itself.
+// defineStruct defines a struct once; a recursive struct refers to itself.
 func (s *SchemaSet) defineStruct(t reflect.Type) map[string]any {
 	if t.Name() == "" {
 		return s.Object(t)
@@ -188,7 +186,7 @@ func (s *SchemaSet) defineStruct(t reflect.Type) map[string]any {
 	return s.Ref(name)
 }
 
-// uniqueName is package.Type, with a number where two packages share a name.
+// uniqueName returns package.Type, with a number if that is taken.
 func (s *SchemaSet) uniqueName(t reflect.Type) string {
 	plain := regexp.MustCompile(`[^A-Za-z0-9._-]+`).ReplaceAllString(t.String(), "_")
 	name := plain

@@ -18,17 +18,17 @@ import (
 
 type routeConfig struct {
 	When  spec.Expr    `yaml:"when" doc:"The condition."`
-	Agent *agentConfig `yaml:"agent" required:"true" doc:"Who answers."`
+	Agent *agentConfig `yaml:"agent" required:"true" doc:"Agent that answers."`
 }
 
-// An agent has one field of every sort.
+// agentConfig has a field of each type.
 type agentConfig struct {
-	Name     string                  `yaml:"name" required:"true" doc:"Its name."`
-	Mode     string                  `yaml:"mode" enum:"default|none" default:"default" doc:"What it sees."`
+	Name     string                  `yaml:"name" required:"true" doc:"Name of the agent."`
+	Mode     string                  `yaml:"mode" enum:"default|none" default:"default" doc:"Visible context."`
 	Modes    []string                `yaml:"modes" enum:"a|b"`
 	Key      string                  `yaml:"key" secret:"true" doc:"A key."`
-	Old      bool                    `yaml:"old" deprecated:"use mode" doc:"Gone."`
-	Steps    int                     `yaml:"steps" default:"3" doc:"How often."`
+	Old      bool                    `yaml:"old" deprecated:"use mode" doc:"Former mode."`
+	Steps    int                     `yaml:"steps" default:"3" doc:"Number of steps."`
 	Heat     *float64                `yaml:"heat" default:"0.5"`
 	Text     spec.Text               `yaml:"text"`
 	Wait     spec.Duration           `yaml:"wait" default:"5s"`
@@ -38,7 +38,7 @@ type agentConfig struct {
 	Models   map[string]*innerStruct `yaml:"models"`
 	Anything any                     `yaml:"anything"`
 	Raw      *spec.Node              `yaml:"raw"`
-	Own      upperString             `yaml:"own"`
+	Own      shoutText               `yaml:"own"`
 	Bytes    []byte                  `yaml:"bytes"`
 	Go       time.Duration           `yaml:"go"`
 	Time     time.Time               `yaml:"time"`
@@ -49,7 +49,7 @@ type agentConfig struct {
 	} `yaml:"private"`
 }
 
-// compareGolden compares with a file of testdata.
+// compareGolden compares got with a file of testdata.
 func compareGolden(t *testing.T, name, got string) {
 	t.Helper()
 	file := filepath.Join("testdata", name)
@@ -75,7 +75,7 @@ func TestSchema(t *testing.T) {
 	compareGolden(t, "schema.json", string(got)+"\n")
 }
 
-// compileSchema makes a validator of a schema, by way of JSON.
+// compileSchema compiles a schema from its JSON encoding.
 func compileSchema(t testing.TB, schema map[string]any) *jsonschema.Schema {
 	t.Helper()
 	text, err := json.Marshal(schema)
@@ -97,7 +97,7 @@ func compileSchema(t testing.TB, schema map[string]any) *jsonschema.Schema {
 	return compiled
 }
 
-// TestSchema_AgreesWithDecode holds the two readings of the model together.
+// The schema accepts exactly what Decode accepts.
 func TestSchema_AgreesWithDecode(t *testing.T) {
 	schema := compileSchema(t, spec.Schema(reflect.TypeFor[agentConfig]()))
 	tests := []struct {
@@ -153,7 +153,7 @@ func TestSchema_AgreesWithDecode(t *testing.T) {
 		}
 	}
 	if err := schema.Validate(toJSONValue(t, parseValid(t, `{name: a, steps: "${env:STEPS}", old: "${env:OLD}"}`))); err != nil {
-		t.Errorf("the schema takes no references: %v", err)
+		t.Errorf("the schema rejects references: %v", err)
 	}
 }
 
@@ -170,7 +170,7 @@ func toJSONValue(t testing.TB, n *spec.Node) any {
 	return v
 }
 
-// TestSchema_API compiles the schema of the largest struct there is.
+// The schema of the largest API struct compiles.
 func TestSchema_API(t *testing.T) {
 	schema := compileSchema(t, spec.Schema(reflect.TypeFor[genai.GenerateContentConfig]()))
 	good := "{temperature: 0.5, maxOutputTokens: 1, http_options: {timeout: 1000, headers: {a: b}}}"
@@ -178,11 +178,11 @@ func TestSchema_API(t *testing.T) {
 		t.Errorf("schema of %s: %v", good, err)
 	}
 	if err := schema.Validate(toJSONValue(t, parseValid(t, "temprature: 0.5"))); err == nil {
-		t.Error("the schema takes unknown fields")
+		t.Error("the schema accepts unknown fields")
 	}
 }
 
-// TestSchemaSet assembles the schema of kinds that refer to each other.
+// Definitions may refer to each other.
 func TestSchemaSet(t *testing.T) {
 	var s spec.SchemaSet
 	s.Define("agent", map[string]any{"anyOf": []any{s.Of(reflect.TypeFor[innerStruct]()), s.Ref("list")}})
@@ -201,17 +201,17 @@ func TestReference(t *testing.T) {
 
 func TestFields(t *testing.T) {
 	type config struct {
-		Name   string        `yaml:"name" required:"true" doc:"Its name."`
+		Name   string        `yaml:"name" required:"true" doc:"Name of the agent."`
 		Mode   string        `yaml:"mode" enum:"a|b" default:"a"`
 		Key    string        `yaml:"key" secret:"true" deprecated:"use name"`
 		Common inlinedFields `yaml:",inline"`
 		Hidden string
 		Out    string `yaml:"-"`
-		//lint:ignore U1000 shows that it is no field
+		//lint:ignore U1000 shows that unexported fields are ignored
 		hidden string `yaml:"hidden"`
 	}
 	want := []spec.Field{
-		{Name: "name", Required: true, Doc: "Its name.", Type: reflect.TypeFor[string]()},
+		{Name: "name", Required: true, Doc: "Name of the agent.", Type: reflect.TypeFor[string]()},
 		{Name: "mode", Enum: []string{"a", "b"}, Default: "a", Type: reflect.TypeFor[string]()},
 		{Name: "key", Secret: true, Deprecated: "use name", Type: reflect.TypeFor[string]()},
 		{Name: "timeout", Default: "5s", Type: reflect.TypeFor[spec.Duration]()},
@@ -224,7 +224,7 @@ func TestFields(t *testing.T) {
 	}
 }
 
-// TestSchemaSet_Names keeps types apart that share a name.
+// Types with the same name get separate definitions.
 func TestSchemaSet_Names(t *testing.T) {
 	var s spec.SchemaSet
 	outer := s.Of(reflect.TypeFor[innerStruct]())
@@ -236,6 +236,6 @@ func TestSchemaSet_Names(t *testing.T) {
 		t.Errorf("two types are defined as %v", local)
 	}
 	if again := s.Of(reflect.TypeFor[*inner]()); !cmp.Equal(local, again) {
-		t.Errorf("the second time Of = %v, want %v", again, local)
+		t.Errorf("second call of Of = %v, want %v", again, local)
 	}
 }

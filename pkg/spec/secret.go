@@ -5,86 +5,82 @@ import (
 	"strings"
 )
 
-// redacted is what a secret looks like wherever something is printed.
+// redacted replaces secrets in all output.
 const redacted = "***"
 
-// A Secret is a scalar that may hold ${secret:X}. Its Value has *** in the
-// place of secrets, and so have all ways to print it; only [Secret.Reveal] and
-// [Secret.Parts] tell them.
+// A Secret is a scalar that may contain ${secret:X}. Its Value and all formatted forms
+// show *** for secrets; only [Secret.Reveal] and [Secret.Parts] return them.
 type Secret struct {
 	Text
-	pieces []SecretPart
+	parts []SecretPart
 }
 
-// A SecretPart is a part of a secret's text, in order: one that may be shown, or
-// what a ${secret:X} stands for.
+// A SecretPart is a section of a secret's text: plain text or the value of a
+// ${secret:X}.
 type SecretPart struct {
 	Text string
-	// Hidden says that the text is a secret.
+	// Hidden marks the value of a secret.
 	Hidden bool
-	// Offset is where the piece begins in the secret's Value.
+	// Offset is the start of the part in the secret's Value.
 	Offset int
 }
 
-// DecodeSpec reads a scalar. What it held is known to be in good hands from
-// then on, see [CheckSecrets].
+// DecodeSpec decodes a scalar and marks it as read by a Secret, see [CheckSecrets].
 func (s *Secret) DecodeSpec(n *Node) Diagnostics {
 	if ds := s.Text.DecodeSpec(n); ds != nil {
 		return ds
 	}
 	n.readAsSecret = true
-	s.pieces = n.secretParts()
+	s.parts = n.secretParts()
 	return nil
 }
 
-// SchemaSpec allows what DecodeSpec reads.
+// SchemaSpec describes the accepted types.
 func (s *Secret) SchemaSpec() map[string]any { return s.Text.SchemaSpec() }
 
-// Reveal is the text with its secrets. It is for whoever sends it to where it
-// belongs, and for nobody who prints.
+// Reveal returns the text with its secrets. Callers must not print or log it.
 func (s Secret) Reveal() string {
 	var b strings.Builder
-	for _, p := range s.pieces {
+	for _, p := range s.parts {
 		b.WriteString(p.Text)
 	}
 	return b.String()
 }
 
-// Parts are the parts of the text. They are only read.
-func (s Secret) Parts() []SecretPart { return s.pieces }
+// Parts returns the parts of the text, which must not be modified.
+func (s Secret) Parts() []SecretPart { return s.parts }
 
-// GoString hides what String hides.
+// GoString returns the redacted value.
 func (s Secret) GoString() string { return s.Value }
 
-// LogValue hides what String hides.
+// LogValue returns the redacted value.
 func (s Secret) LogValue() slog.Value { return slog.StringValue(s.Value) }
 
-// MarshalText hides what String hides.
+// MarshalText returns the redacted value.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.Value), nil }
 
-// secretParts cuts a scalar at its secrets.
+// secretParts splits a scalar at its secrets.
 func (n *Node) secretParts() []SecretPart {
 	var all []SecretPart
-	done := 0
+	end := 0
 	for _, p := range n.parts {
 		if p.secret == "" {
 			continue
 		}
-		if done < p.start {
-			all = append(all, SecretPart{Text: n.Value[done:p.start], Offset: done})
+		if end < p.start {
+			all = append(all, SecretPart{Text: n.Value[end:p.start], Offset: end})
 		}
 		all = append(all, SecretPart{Text: p.secret, Hidden: true, Offset: p.start})
-		done = p.end
+		end = p.end
 	}
-	if done < len(n.Value) {
-		all = append(all, SecretPart{Text: n.Value[done:], Offset: done})
+	if end < len(n.Value) {
+		all = append(all, SecretPart{Text: n.Value[end:], Offset: end})
 	}
 	return all
 }
 
-// CheckSecrets reports the secrets of a tree that no [Secret] has read: what
-// stands there is shown to people or to models. It is for trees that were
-// decoded whole.
+// CheckSecrets reports secrets of a tree that no [Secret] decoded, because users or
+// models would see them. Call it after the whole tree is decoded.
 func CheckSecrets(n *Node) Diagnostics {
 	var ds Diagnostics
 	for _, e := range n.Entries {
@@ -101,8 +97,8 @@ func CheckSecrets(n *Node) Diagnostics {
 			continue
 		}
 		text := Text{Value: n.Value, Pos: n.Pos, node: n}
-		return append(ds, text.Errorf(p.start, "secret", "a secret cannot stand here, where people or models see it").
-			WithHint("a secret belongs in the api_key or the headers of a model, in the headers or the query of an http tool, or in the headers or the env of an mcp tool"))
+		return append(ds, text.Errorf(p.start, "secret", "secrets are not allowed here: users or models would see them").
+			WithHint("use secrets only in the api_key or headers of a model, in the headers or query of an http tool, or in the headers or env of an mcp tool"))
 	}
 	return ds
 }

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// A ShortSchema describes the fields of an object in few words:
+// A ShortSchema describes the fields of an object in a short form:
 //
 //	note:  string?                                 # optional
 //	n:     integer
@@ -14,18 +14,18 @@ import (
 //	who:   {name: string}
 //	limit: {type: integer, minimum: 1}             # a JSON Schema
 //
-// The types are string, integer, number, boolean, object and any. A field with
-// a default is optional. A mapping that has `type:` or `properties:` is a JSON
-// Schema; the whole may be one too, and is then one of an object.
+// The types are string, integer, number, boolean, object and any. A field with a default
+// is optional. A mapping with `type:` or `properties:` is a JSON Schema. The whole value
+// may also be a JSON Schema, which must then describe an object.
 type ShortSchema struct {
 	schema map[string]any
 }
 
-// JSON is the JSON Schema of the object, or nil when none was written. The map
-// belongs to the schema and is only read.
+// JSON returns the JSON Schema of the object, or nil if there is none. Callers must not
+// modify it.
 func (s ShortSchema) JSON() map[string]any { return s.schema }
 
-// DecodeSpec reads either form.
+// DecodeSpec decodes both forms.
 func (s *ShortSchema) DecodeSpec(n *Node) Diagnostics {
 	if n.Kind != Mapping {
 		return Diagnostics{n.typeError("a mapping of fields to their types").WithHint("write name: string, n: integer, tags: [string]")}
@@ -39,12 +39,12 @@ func (s *ShortSchema) DecodeSpec(n *Node) Diagnostics {
 	if t := n.Get("type"); t == nil {
 		s.schema["type"] = "object"
 	} else if t.Value != "object" && slices.Contains(jsonTypes(), t.Value) {
-		r.report(t.Errorf("type", "expected the schema of an object, got %q", t.Value))
+		r.report(t.Errorf("type", "the schema must describe an object, got %q", t.Value))
 	}
 	return r.ds
 }
 
-// SchemaSpec tells editors only that it is a mapping.
+// SchemaSpec describes a mapping, without its fields.
 func (s *ShortSchema) SchemaSpec() map[string]any {
 	return map[string]any{
 		"type": "object",
@@ -54,8 +54,8 @@ func (s *ShortSchema) SchemaSpec() map[string]any {
 	}
 }
 
-// isJSONSchema tells a JSON Schema from a mapping of fields. A field that is
-// called type, and is not a plain word, does not make one.
+// isJSONSchema reports whether a mapping is a JSON Schema and not a mapping of fields.
+// It is not if its only keyword is a field named type with an unusual value.
 func isJSONSchema(n *Node) bool {
 	kinds := map[string]NodeKind{
 		"type": Scalar, "properties": Mapping, "$ref": Scalar,
@@ -81,7 +81,7 @@ func (r *shortSchemaParser) parseJSONSchema(n *Node) map[string]any {
 	return n.Any().(map[string]any)
 }
 
-// parseObject reads a mapping of fields.
+// parseObject parses a mapping of fields.
 func (r *shortSchemaParser) parseObject(n *Node) map[string]any {
 	properties := map[string]any{}
 	required := []any{}
@@ -113,12 +113,12 @@ func (r *shortSchemaParser) parseField(n *Node) (schema map[string]any, optional
 	return r.parseObject(n), false
 }
 
-// parseTypeName reads the name of a type, with a question mark when it is optional.
+// parseTypeName parses the name of a type, with a question mark if it is optional.
 func (r *shortSchemaParser) parseTypeName(n *Node) (map[string]any, bool) {
 	name, optional := strings.CutSuffix(n.Value, "?")
 	switch {
 	case n.Tag != strTag:
-		r.report(n.typeError("a type").WithHint("the types are %s", strings.Join(shortTypes(), ", ")))
+		r.report(n.typeError("a type").WithHint("valid types: %s", strings.Join(shortTypes(), ", ")))
 		return map[string]any{}, optional
 	case name == "any":
 		return map[string]any{}, optional
@@ -133,16 +133,16 @@ func shortTypes() []string {
 	return []string{"string", "integer", "number", "boolean", "object", "any"}
 }
 
-// unknownTypeError knows the words of other languages.
+// unknownTypeError suggests the type that other languages call name.
 func unknownTypeError(n *Node, name string) Diagnostic {
-	d := n.Errorf("type", "%q is not a type", name)
+	d := n.Errorf("type", "unknown type %q", name)
 	word := map[string]string{
 		"str": "string", "text": "string", "int": "integer", "int64": "integer", "float": "number",
 		"double": "number", "bool": "boolean", "dict": "object", "map": "object", "mapping": "object",
 	}[strings.ToLower(name)]
 	switch strings.ToLower(name) {
 	case "list", "array":
-		return d.WithHint("write a list of texts as [string]")
+		return d.WithHint("write a list of strings as [string]")
 	}
 	if word != "" {
 		d = d.WithHint("did you mean %q?", word)
@@ -152,20 +152,20 @@ func unknownTypeError(n *Node, name string) Diagnostic {
 		return d
 	}
 	if d = d.withSuggestion(name, shortTypes()); d.Hint == "" {
-		d.Hint = "the types are " + strings.Join(shortTypes(), ", ")
+		d.Hint = "valid types: " + strings.Join(shortTypes(), ", ")
 	}
 	return d
 }
 
 func (r *shortSchemaParser) parseList(n *Node) map[string]any {
 	if len(n.Items) != 1 {
-		r.report(n.Errorf("type", "a list has one type of element, got %d", len(n.Items)).
-			WithHint("write [string], or {enum: [a, b]} for a choice"))
+		r.report(n.Errorf("type", "a list must have one element type, got %d", len(n.Items)).
+			WithHint("write [string], or {enum: [a, b]} for an enum"))
 		return map[string]any{"type": "array"}
 	}
 	items, optional := r.parseField(n.Items[0])
 	if optional {
-		r.report(n.Items[0].Errorf("type", "an element of a list cannot be optional"))
+		r.report(n.Items[0].Errorf("type", "list elements cannot be optional"))
 	}
 	return map[string]any{"type": "array", "items": items}
 }
@@ -175,7 +175,7 @@ func isEnum(n *Node) bool {
 	return e != nil && e.Kind == Sequence
 }
 
-// parseEnum reads a choice, with a default or a description where they are wanted.
+// parseEnum parses an enum with an optional default and description.
 func (r *shortSchemaParser) parseEnum(n *Node) map[string]any {
 	schema := map[string]any{}
 	for _, e := range n.Entries {
@@ -203,16 +203,16 @@ func (r *shortSchemaParser) parseEnum(n *Node) map[string]any {
 // enumType checks the values of an enum and returns their common type.
 func (r *shortSchemaParser) enumType(n *Node) string {
 	if len(n.Items) == 0 {
-		r.report(n.Errorf("enum", "an enum needs at least one value"))
+		r.report(n.Errorf("enum", "enum must have at least one value"))
 	}
 	common := ""
 	for i, item := range n.Items {
 		if item.Kind != Scalar || item.IsNull() {
-			r.report(item.typeError("a string, a number, true or false"))
+			r.report(item.typeError("a string, a number or a boolean"))
 			continue
 		}
 		if slices.ContainsFunc(n.Items[:i], item.equalScalar) {
-			r.report(item.Errorf("enum", "%q is there twice", item.writtenValue()))
+			r.report(item.Errorf("enum", "duplicate value %q", item.writtenValue()))
 		}
 		common = joinTypes(common, jsonType(item))
 	}
@@ -228,7 +228,7 @@ func (r *shortSchemaParser) checkEnumDefault(enum, value *Node) {
 	}
 }
 
-// equalScalar says whether two scalars are the same value.
+// equalScalar reports whether two scalars have the same value and type.
 func (n *Node) equalScalar(m *Node) bool {
 	return n.Kind == Scalar && m.Kind == Scalar && n.Tag == m.Tag && n.Value == m.Value
 }
@@ -241,7 +241,7 @@ func listValues(n *Node) string {
 	return strings.Join(words, ", ")
 }
 
-// jsonType is JSON Schema's name for what a node holds.
+// jsonType returns the JSON Schema type of a node.
 func jsonType(n *Node) string {
 	switch n.Tag {
 	case mapTag:

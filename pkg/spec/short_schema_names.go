@@ -2,16 +2,15 @@ package spec
 
 import "slices"
 
-// ResolveSchemaNames puts schemas in the place of their names: where a short schema
-// has a word that is no type, find may return the schema of that name. What it
-// returns has names of its own; a schema that holds itself is a diagnostic, and
-// so is one that grows beyond 10 000 values by schemas that use others twice.
-// The tree is not changed: what differs is new.
+// ResolveSchemaNames replaces names of schemas in a short schema: for a word that is not
+// a type, find may return the schema of that name, which is resolved in turn. It reports
+// schemas that refer to themselves, and schemas that expand to more than 10,000 values.
+// The tree is not changed; changed nodes are copies.
 func ResolveSchemaNames(n *Node, find func(name string) *Node) (*Node, Diagnostics) {
 	s := schemaResolver{find: find, budget: maxAliased}
 	whole := s.resolveField(n)
 	if s.budget < 0 {
-		s.ds = append(s.ds, n.Errorf("limit", "the schemas that are used here have more than %d values", maxAliased))
+		s.ds = append(s.ds, n.Errorf("limit", "the referenced schemas exceed the limit of %d values", maxAliased))
 		whole = anyTypeNode(n)
 	}
 	return whole, s.ds
@@ -19,9 +18,9 @@ func ResolveSchemaNames(n *Node, find func(name string) *Node) (*Node, Diagnosti
 
 type schemaResolver struct {
 	find func(name string) *Node
-	// budget is how many values may still come from names.
+	// budget is the number of values that names may still add.
 	budget int
-	// resolving are the names of the schemas around the present place.
+	// resolving holds the names of the schemas being resolved.
 	resolving []string
 	ds        Diagnostics
 }
@@ -59,7 +58,7 @@ func (s *schemaResolver) resolveField(n *Node) *Node {
 	return &with
 }
 
-// anyTypeNode takes the place of a schema that cannot be had.
+// anyTypeNode replaces a schema that cannot be resolved.
 func anyTypeNode(n *Node) *Node { return &Node{Pos: n.Pos, Tag: strTag, Value: "any", src: n.src} }
 
 func (s *schemaResolver) resolveName(n *Node) *Node {
@@ -71,8 +70,8 @@ func (s *schemaResolver) resolveName(n *Node) *Node {
 	case found == nil:
 		return n
 	case slices.Contains(s.resolving, n.Value):
-		s.ds = append(s.ds, n.Errorf("cycle", "the schema %s holds itself", n.Value).
-			WithHint("a JSON Schema may: with $defs and $ref"))
+		s.ds = append(s.ds, n.Errorf("cycle", "schema %s refers to itself", n.Value).
+			WithHint("for a recursive schema, use a JSON Schema with $defs and $ref"))
 		return anyTypeNode(n)
 	}
 	s.resolving = append(s.resolving, n.Value)

@@ -7,17 +7,16 @@ import (
 )
 
 const (
-	// tabStop is the width of a tab in snippets.
+	// tabStop is the tab width in snippets.
 	tabStop = 4
-	// snippetWidth bounds the printed part of a long line.
+	// snippetWidth limits the printed part of a long line.
 	snippetWidth = 120
-	// maxSnippet is the length of a line from which on there is no snippet:
-	// nobody reads a document in one line.
+	// maxSnippet is the length of the longest line printed as a snippet.
 	maxSnippet = 16 << 10
 )
 
-// WriteText prints each problem as file:line:col: message [rule], then where
-// they are known the source line, a caret under the column, and the hint.
+// WriteText writes each problem as "file:line:col: message [rule]", followed by the
+// source line, a caret under the column, and the hint, if known.
 func (ds Diagnostics) WriteText(w io.Writer) error {
 	var b strings.Builder
 	for _, d := range ds {
@@ -34,7 +33,7 @@ func (ds Diagnostics) WriteText(w io.Writer) error {
 	return err
 }
 
-// maxAlso bounds the other places that are printed.
+// maxAlso limits the printed other places.
 const maxAlso = 5
 
 func (d Diagnostic) alsoText() string {
@@ -63,8 +62,8 @@ func (d Diagnostic) writeSnippet(b *strings.Builder) {
 	b.WriteString("  | " + strings.Repeat(" ", caret-from) + "^\n")
 }
 
-// layoutCells spreads a line over the cells of a terminal and finds the cell of a
-// column. A wide character takes two cells, the second of which is empty.
+// layoutCells spreads a line over the cells of a terminal and returns the cell of a
+// column. A wide character occupies two cells, the second of which is empty.
 func layoutCells(line string, col int) (cells []string, caret int) {
 	n := 1
 	for _, r := range line {
@@ -99,8 +98,8 @@ func appendRune(cells []string, r rune) []string {
 	return append(cells, string(r))
 }
 
-// isWide says whether terminals give the character two cells: the East Asian
-// scripts, their punctuation and full-width forms, and pictures.
+// isWide reports whether terminals display the character in two cells: East Asian
+// scripts, their punctuation and full-width forms, and emoji.
 func isWide(r rune) bool {
 	return unicode.In(r, unicode.Han, unicode.Hangul, unicode.Hiragana, unicode.Katakana) ||
 		r >= 0x3000 && r <= 0x303E || r >= 0xFF01 && r <= 0xFF60 || r >= 0x1F300 && r <= 0x1FAFF

@@ -5,19 +5,18 @@ import (
 	"unicode/utf8"
 )
 
-// A source is the text of a file, for snippets and for places inside scalars.
+// A source holds the lines of a file, for snippets and for positions inside scalars.
 type source struct {
 	lines []string
-	// strideOffsets has, by line number, the byte offsets of every stride'th
-	// character of the long lines, so that a document in one line is not walked
-	// from its start for each place in it.
+	// strideOffsets contains, by line number, the byte offset of every strideLength'th
+	// character of long lines. It avoids a scan from the start of the line for each
+	// position in a document on one line.
 	strideOffsets map[int][]int
 }
 
 const strideLength = 1024
 
-// newSource ends lines where the YAML parser ends them, so that its line
-// numbers fit.
+// newSource splits lines as the YAML parser does, so that line numbers match.
 func newSource(text string) *source {
 	breaks := strings.NewReplacer("\r\n", "\n", "\r", "\n", "\u0085", "\n", "\u2028", "\n", "\u2029", "\n")
 	s := &source{lines: strings.Split(breaks.Replace(text), "\n"), strideOffsets: map[int][]int{}}
@@ -41,7 +40,7 @@ func strideOffsets(line string) []int {
 	return offsets
 }
 
-// lineText returns a line by its number, or "" when there is none.
+// lineText returns a line by its number, or "" if there is none.
 func (s *source) lineText(number int) string {
 	if s == nil || number < 1 || number > len(s.lines) {
 		return ""
@@ -49,7 +48,7 @@ func (s *source) lineText(number int) string {
 	return s.lines[number-1]
 }
 
-// textFrom returns what stands on the line of p from its column on.
+// textFrom returns the rest of the line of p, starting at its column.
 func (s *source) textFrom(p Pos) string {
 	line, skip := s.lineText(p.Line), p.Col-1
 	if offsets := s.strideOffsets[p.Line]; skip >= strideLength && len(offsets) > 0 {
@@ -63,7 +62,7 @@ func (s *source) textFrom(p Pos) string {
 	return line
 }
 
-// lastPos is the last place of the file that has a character.
+// lastPos returns the position of the last character of the file that is not a space.
 func (s *source) lastPos(file string) Pos {
 	for i := len(s.lines); i > 0; i-- {
 		if text := strings.TrimRight(s.lineText(i), " \t"); text != "" {
@@ -73,8 +72,8 @@ func (s *source) lastPos(file string) Pos {
 	return Pos{file, 1, 1}
 }
 
-// clampPos moves a place into the file: the parser reports some problems behind
-// its end.
+// clampPos moves a position into the file: the parser reports some problems after its
+// end.
 func (s *source) clampPos(p Pos) Pos {
 	if s.isPastEnd(p) {
 		return s.lastPos(p.File)
@@ -84,8 +83,7 @@ func (s *source) clampPos(p Pos) Pos {
 	return p
 }
 
-// isPastEnd says whether a place is on no line, or on the empty one after the
-// last line feed.
+// isPastEnd reports whether a position is after the last line that is not empty.
 func (s *source) isPastEnd(p Pos) bool {
 	return p.Line > len(s.lines) || p.Line > 1 && p.Line == len(s.lines) && s.lineText(p.Line) == ""
 }

@@ -2,22 +2,22 @@ package spec
 
 import "slices"
 
-// A StateSchema is a [ShortSchema] of the keys of a session's state. A key may
-// also say who writes it:
+// A StateSchema is a [ShortSchema] of the keys of a session's state. A key may also
+// declare who may write it:
 //
 //	note:  string?
 //	limit: {type: number, default: 50, writable: agent}
 //	plan:  {writable: admin}                             # of any type
 type StateSchema struct {
 	ShortSchema
-	// writers are the values of writable, by key.
+	// writers holds the values of writable by key.
 	writers map[string]*Node
 }
 
-// Writers are the values of `writable`, by key.
+// Writers returns the values of `writable` by key.
 func (s StateSchema) Writers() map[string]*Node { return s.writers }
 
-// DecodeSpec reads either form of a [ShortSchema].
+// DecodeSpec decodes both forms of a [ShortSchema].
 func (s *StateSchema) DecodeSpec(n *Node) Diagnostics {
 	s.writers = map[string]*Node{}
 	if n.Kind == Mapping {
@@ -26,7 +26,7 @@ func (s *StateSchema) DecodeSpec(n *Node) Diagnostics {
 	return s.ShortSchema.DecodeSpec(n)
 }
 
-// withoutWriters takes `writable` out of the keys, and notes it.
+// withoutWriters records and removes `writable` from the keys.
 func (s *StateSchema) withoutWriters(n *Node) *Node {
 	if !isJSONSchema(n) {
 		return s.stripWriters(n, anyTypeNode)
@@ -41,15 +41,15 @@ func (s *StateSchema) withoutWriters(n *Node) *Node {
 	return &with
 }
 
-// stripWriters is a mapping of keys without their writers; empty makes a field of
-// which nothing is left.
+// stripWriters records and removes `writable` from a mapping of keys. empty replaces
+// fields that have no other entry.
 func (s *StateSchema) stripWriters(n *Node, empty func(*Node) *Node) *Node {
 	with := *n
 	with.Entries = slices.Clone(n.Entries)
 	for i, e := range with.Entries {
 		at := e.Value.Get("writable")
 		if at == nil || at.Kind != Scalar || slices.Contains(shortTypes(), at.Value) && !isJSONSchema(e.Value) && !isEnum(e.Value) {
-			continue // a field of an object that is called writable
+			continue // a field named writable
 		}
 		s.writers[e.Key.Value] = at
 		field := *e.Value

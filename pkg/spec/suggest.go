@@ -8,14 +8,16 @@ import (
 // maxSuggestLength and mostNames bound what is compared letter by letter: a file may
 // have thousands of names that are not known.
 const (
+	// maxSuggestLength and maxSuggestNames limit the cost of the comparison: a file may
+	// have thousands of unknown names.
 	maxSuggestLength = 64
 	maxSuggestNames  = 500
 )
 
-// Suggest returns the name that is nearest to a mistyped one, for "did you mean
-// …?", or "" when none is near. Upper and lower case are the same; of equally
-// near names it is the one nearest in length, then the first of the alphabet.
-// Nothing is near to a name of more than 64 bytes, or among more than 500 names.
+// Suggest returns the name most similar to a mistyped one, for "did you mean …?", or ""
+// if none is similar. It ignores case. Of equally similar names, it returns the one
+// closest in length, then the first in alphabetical order. It returns "" for a name of
+// more than 64 bytes, or if there are more than 500 names.
 func Suggest(name string, names []string) string {
 	if len(name) > maxSuggestLength || len(names) > maxSuggestNames {
 		return ""
@@ -38,7 +40,7 @@ func Suggest(name string, names []string) string {
 	return best
 }
 
-// suggestUnambiguous is what Suggest says, or "" when another name is as near.
+// suggestUnambiguous is Suggest, but returns "" if another name is equally similar.
 func suggestUnambiguous(name string, names []string) string {
 	best := Suggest(name, names)
 	if best == "" {
@@ -57,8 +59,8 @@ func isNearer(a, b string, length int) bool {
 	return cmp.Or(cmp.Compare(absInt(len(a)-length), absInt(len(b)-length)), cmp.Compare(a, b)) < 0
 }
 
-// countMissingBytes counts the letters of a word that another one does not have: it is
-// never more than their distance, and found sooner.
+// countMissingBytes counts the bytes of a word that another one does not have. It is a
+// lower bound of their edit distance that is cheaper to compute.
 func countMissingBytes(word, other string) int {
 	var count [256]int8
 	for i := range len(other) {
@@ -74,9 +76,8 @@ func countMissingBytes(word, other string) int {
 	return n
 }
 
-// editDistance counts the letters to insert, drop, replace or swap with their
-// neighbour to make one word of the other. The words are near in length, and one
-// of them is at most longestName long.
+// editDistance counts the bytes to insert, delete, replace or transpose to turn a into
+// b. The words are close in length, and one of them has at most maxSuggestLength bytes.
 func editDistance(a, b string) int {
 	var rows [3][maxSuggestLength + maxSuggestLength/3 + 1]int
 	before, last, row := rows[0][:len(b)+1], rows[1][:len(b)+1], rows[2][:len(b)+1]

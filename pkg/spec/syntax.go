@@ -11,7 +11,7 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// newSyntaxError puts an error of the YAML parser into words, at its place.
+// newSyntaxError explains an error of the YAML parser, with its position.
 func newSyntaxError(file string, src *source, dec *yaml.Decoder, err error) Diagnostic {
 	message := strings.TrimPrefix(err.Error(), "yaml: ")
 	pos := Pos{file, 1, 1}
@@ -27,9 +27,9 @@ func newSyntaxError(file string, src *source, dec *yaml.Decoder, err error) Diag
 	return explainSyntax(d, src)
 }
 
-// parserPos reads where the parser stopped from its unexported fields: its
-// errors carry a line that is sometimes missing, sometimes one too low, and no
-// column. The parser is frozen; should a field be gone, the line has to do.
+// parserPos reads the parser's position from its unexported fields: the line in its
+// errors is sometimes missing or one too low, and there is no column. The parser is no
+// longer developed; without these fields, the line of the error is used.
 func parserPos(dec *yaml.Decoder, message string) (Pos, bool) {
 	outer := fieldByName(reflect.ValueOf(dec), "parser")
 	parser := fieldByName(outer, "parser")
@@ -40,15 +40,15 @@ func parserPos(dec *yaml.Decoder, message string) (Pos, bool) {
 		return at, at.Line > 0
 	case message != fieldByName(parser, "problem").String():
 		return Pos{}, false
-	// What has no end is told best where it starts.
+	// Report an unclosed value at its start.
 	case strings.HasPrefix(message, "found unexpected"), strings.HasPrefix(message, "could not find expected ':'"):
 		return context, context.Line > 0
 	}
 	return problem, problem.Line > 0
 }
 
-// fieldByName is a field of a struct, or of what a pointer points to; the zero
-// Value when there is none.
+// fieldByName returns a field of a struct or of a pointer to a struct, or the zero Value
+// if there is none.
 func fieldByName(v reflect.Value, name string) reflect.Value {
 	if v.Kind() == reflect.Pointer {
 		v = v.Elem()
@@ -68,8 +68,7 @@ func parserMark(v reflect.Value, name string) Pos {
 	return Pos{Line: int(line.Int()) + 1, Col: int(col.Int()) + 1}
 }
 
-// explainSyntax puts the parser's words into ordinary ones. What it does not
-// know stays as it is.
+// explainSyntax replaces the parser's message by a clearer one, if there is one.
 func explainSyntax(d Diagnostic, src *source) Diagnostic {
 	if explained, ok := explainNoBreakSpace(d, src); ok {
 		return explained
@@ -78,12 +77,12 @@ func explainSyntax(d Diagnostic, src *source) Diagnostic {
 	switch message := d.Message; {
 	case strings.HasPrefix(message, "unknown anchor"):
 		name := strings.Split(message, "'")[1]
-		d.Message = "there is no anchor &" + name + " above this alias"
+		d.Message = "anchor &" + name + " is not defined before this alias"
 	case strings.HasPrefix(message, "found character that cannot start any token"):
 		return explainStart(d, here)
 	case leadingBrace.MatchString(d.Source):
 		d.Message, d.Pos.Col = "text cannot start with {", strings.Index(d.Source, "{")+1
-		return d.WithHint("put it in quotes, or on a line of its own under %s: |", leadingBrace.FindStringSubmatch(d.Source)[1])
+		return d.WithHint("quote it, or write it as a block under %s: |", leadingBrace.FindStringSubmatch(d.Source)[1])
 	case strings.HasPrefix(message, "did not find expected ',' or"):
 		return explainFlow(d, here)
 	case message == "could not find expected ':'" && unspacedKey.MatchString(src.lineText(d.Pos.Line)):
@@ -99,16 +98,16 @@ func explainSyntax(d Diagnostic, src *source) Diagnostic {
 	return d
 }
 
-// leadingBrace finds a text that begins with a placeholder, which YAML takes for
-// a mapping with something behind it.
+// leadingBrace matches text that starts with a placeholder, which YAML parses as a
+// mapping.
 var leadingBrace = regexp.MustCompile(`^[ -]*([\w-]+): *\{[^{}]*\} *[^ #,}\]]`)
 
-// unspacedKey finds key:value, which YAML takes for one text.
+// unspacedKey matches key:value, which YAML parses as one string.
 var unspacedKey = regexp.MustCompile(`^\s*([A-Za-z_][\w-]*):([^\s:/].*)$`)
 
 func explainStart(d Diagnostic, here string) Diagnostic {
 	if strings.HasPrefix(here, "\t") {
-		d.Message, d.Hint = "a tab cannot indent", "use spaces"
+		d.Message, d.Hint = "tabs are not allowed for indentation", "indent with spaces"
 		return d
 	}
 	first, _ := utf8.DecodeRuneInString(here)
@@ -116,8 +115,8 @@ func explainStart(d Diagnostic, here string) Diagnostic {
 	return d.WithHint("put it in quotes")
 }
 
-// explainFlow tells of what YAML 1.1 does not take inside [ ] and { }: text
-// with a question mark at its end, and ${…}.
+// explainFlow explains what YAML 1.1 does not allow inside [ ] and { }: text that ends
+// with a question mark, and ${…}.
 func explainFlow(d Diagnostic, here string) Diagnostic {
 	end := strings.TrimPrefix(d.Message, "did not find expected ',' or ")
 	d.Message = `expected "," or "` + strings.Trim(end, "'") + `" here`
@@ -125,59 +124,59 @@ func explainFlow(d Diagnostic, here string) Diagnostic {
 	word := before[strings.LastIndexAny(before, " ,:{[")+1:]
 	switch {
 	case strings.HasPrefix(here, "??") || strings.HasPrefix(here, "? "):
-		return withQuotesFix(d.WithHint("inside { } and [ ], an expression with ? needs quotes"))
+		return withQuotesFix(d.WithHint("quote expressions with ? inside { } and [ ]"))
 	case strings.HasPrefix(here, "?"):
-		return withQuotesFix(d.WithHint(`inside { } and [ ], text with ? needs quotes: "%s?"`, word))
+		return withQuotesFix(d.WithHint(`quote text with ? inside { } and [ ]: "%s?"`, word))
 	case strings.HasPrefix(here, "{") && strings.HasSuffix(word, "$"):
 		reference, _, _ := strings.Cut(here, "}")
-		return withQuotesFix(d.WithHint(`inside { } and [ ], text with { } needs quotes: "%s%s}"`, word, reference))
+		return withQuotesFix(d.WithHint(`quote text with { } inside { } and [ ]: "%s%s}"`, word, reference))
 	}
-	return d.WithHint(`close every [ and {, and put text with , [ ] { } or ": " in quotes`)
+	return d.WithHint(`close every [ and {, and quote text with , [ ] { } or ": "`)
 }
 
-// describeSyntaxError has a message and a hint for each message of the parser that
-// people meet.
+// describeSyntaxError returns the message and the hint for common messages of the
+// parser.
 func describeSyntaxError(message string) ([2]string, bool) {
 	words, ok := map[string][2]string{
 		notAllowedColon: {
 			`a ":" is not allowed here`,
-			`text with ": " in it needs quotes, as an expression with ? and : does; or check the indentation of this line and the one above`,
+			`quote text that contains ": " and expressions with ? and :, or check the indentation of this line and the one above`,
 		},
 		"block sequence entries are not allowed in this context": {
-			`a "- " is not allowed here`, "start a list on a line of its own",
+			`a "- " is not allowed here`, "start the list on a new line",
 		},
 		missingKey: {
-			"expected a key here", "check the indentation, and the quotes of the text before it",
+			"expected a key here", "check the indentation and the quotes before this position",
 		},
 		"did not find expected '-' indicator": {
-			`expected "- " here`, "every entry of a list starts in the same column",
+			`expected "- " here`, "start every list item in the same column",
 		},
 		"did not find expected node content": {
-			"expected a value here", "text that starts with , ] or } needs quotes",
+			"expected a value here", "quote text that starts with , ] or }",
 		},
 		"did not find expected <document start>": {
-			"the document has ended before this", "check the indentation",
+			"unexpected content after the end of the document", "check the indentation",
 		},
 		"could not find expected ':'": {
-			`expected ":" after this key`, "text over several lines is indented, or stands under key: |",
+			`expected ":" after this key`, "indent multi-line text, or write it as a block under key: |",
 		},
-		"found unexpected end of stream":      {"the quote that opens here is not closed", ""},
-		"found unexpected document indicator": {"the quote that opens here is not closed", ""},
-		"found unknown escape character":      {"this text has a \\ with a letter that means nothing", `in "…" write \\ for one \, or use '…'`},
+		"found unexpected end of stream":      {"the quote opened here is not closed", ""},
+		"found unexpected document indicator": {"the quote opened here is not closed", ""},
+		"found unknown escape character":      {"unknown escape sequence in a quoted string", `inside "…", write \\ for a backslash, or use '…'`},
 		"found invalid Unicode character escape code": {
-			"this text has a \\u escape that is no character", "write the character itself",
+			"invalid character in a \\u escape", "write the character itself",
 		},
-		"did not find expected hexdecimal number": {"this text has a \\x or \\u escape without its digits", ""},
+		"did not find expected hexdecimal number": {"\\x or \\u escape without hexadecimal digits", ""},
 		"found a tab character that violates indentation": {
-			"a tab cannot indent", "use spaces",
+			"tabs are not allowed for indentation", "indent with spaces",
 		},
 		"found a tab character where an indentation space is expected": {
-			"a tab cannot indent", "use spaces",
+			"tabs are not allowed for indentation", "indent with spaces",
 		},
 		"did not find expected comment or line break": {
-			"only a comment may follow | or > on its line", "start the text on the next line",
+			"only a comment may follow | or > on the same line", "start the text on the next line",
 		},
-		"found undefined tag handle": {"this tag is not known here", "text that starts with ! needs quotes"},
+		"found undefined tag handle": {"unknown tag", "quote text that starts with !"},
 	}[message]
 	return words, ok
 }

@@ -5,9 +5,8 @@ import (
 	"unicode/utf8"
 )
 
-// withQuotesFix gives a problem inside { } or [ ] its repair: quotes around the plain
-// text that it stands in. There is none where it is not certain where that text
-// begins and ends.
+// withQuotesFix adds a fix to a problem inside { } or [ ]: quotes around the plain text.
+// It adds none if the start or end of that text is ambiguous.
 func withQuotesFix(d Diagnostic) Diagnostic {
 	at := 0
 	for range d.Pos.Col - 1 {
@@ -24,18 +23,19 @@ func withQuotesFix(d Diagnostic) Diagnostic {
 	return d
 }
 
-// isInsideQuotes says whether what follows may be part of a quoted text or a comment.
+// isInsideQuotes reports whether the text after before may be inside quotes or a
+// comment.
 func isInsideQuotes(before string) bool {
 	return strings.Count(before, `"`)%2 > 0 || strings.Count(before, "'")%2 > 0 || strings.Contains(before, " #")
 }
 
-// isSafeToQuote says whether a plain text is the same between quotes.
+// isSafeToQuote reports whether quotes do not change the value of a plain text.
 func isSafeToQuote(text string) bool {
 	return !strings.ContainsAny(text, "\"'\\#&*!|>@`") && !strings.Contains(text, ": ") &&
 		strings.Count(text, "(") == strings.Count(text, ")")
 }
 
-// plainTextStart is where the text begins that ends a line: behind a bracket, a
+// plainTextStart returns the start of the text at the end of before: after a bracket, a
 // comma, or the colon of its key.
 func plainTextStart(before string) int {
 	start := strings.LastIndexAny(before, "{[,") + 1
@@ -45,8 +45,8 @@ func plainTextStart(before string) int {
 	return start
 }
 
-// plainTextEnd is where the text ends that begins a line: before a comma or a
-// bracket that closes. The braces of ${env:X} are part of it.
+// plainTextEnd returns the end of the text at the start of here: before a comma or a
+// closing bracket, except for the braces of ${env:X}.
 func plainTextEnd(here string) int {
 	depth := 0
 	for i, r := range here {

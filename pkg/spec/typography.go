@@ -9,22 +9,22 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// Text that was pasted from a word processor or a web page has characters that look
-// like those of YAML, and are text to it: noBreakSpace for a space, and typographic
-// quotes for " and '.
+// Characters of text pasted from a word processor or a web page that look like YAML
+// syntax but are ordinary text in YAML.
 const (
 	noBreakSpace     = "\u00a0\u202f"
 	typographicQuote = "“”„‟«»‘’‚‹›"
 )
 
-// spacedKey finds a key with a no-break space behind its colon.
+// spacedKey matches a key with a no-break space after its colon.
 var spacedKey = regexp.MustCompile(`^([A-Za-z_][\w-]*):[\x{a0}\x{202f}]`)
 
-// misplacedSpace finds a no-break space where YAML needs a space: in the indentation,
-// or behind the colon of a key.
+// misplacedSpace matches a no-break space where YAML needs a space: in the indentation,
+// or after the colon of a key.
 var misplacedSpace = regexp.MustCompile(`^(?: *(?:- +)?[A-Za-z_][\w-]*:| *-|\s*)[\x{a0}\x{202f}]`)
 
-// layoutErrors are the parser's messages for a line that does not fit the one above.
+// layoutErrors lists the parser's messages for a line that does not match the layout of
+// the line above.
 func layoutErrors() []string {
 	return []string{
 		"mapping values are not allowed in this context", "could not find expected ':'",
@@ -32,8 +32,8 @@ func layoutErrors() []string {
 	}
 }
 
-// explainNoBreakSpace looks for a no-break space that broke the syntax in the line of a
-// problem or in the one above.
+// explainNoBreakSpace checks the line of a problem and the line above for a no-break
+// space that breaks the syntax.
 func explainNoBreakSpace(d Diagnostic, src *source) (Diagnostic, bool) {
 	if !slices.Contains(layoutErrors(), d.Message) {
 		return d, false
@@ -46,13 +46,13 @@ func explainNoBreakSpace(d Diagnostic, src *source) (Diagnostic, bool) {
 		before := line[:strings.IndexAny(line, noBreakSpace)]
 		d.Pos.Line, d.Pos.Col, d.Source = number, utf8.RuneCountInString(before)+1, line
 		d.Message = "a no-break space is not a space in YAML"
-		return d.WithHint("write an ordinary space"), true
+		return d.WithHint("use an ordinary space"), true
 	}
 	return d, false
 }
 
-// checkTypography warns of a plain value that was to be in quotes, or behind a space:
-// typographic quotes around it and a no-break space before it are part of it.
+// checkTypography warns about plain values that probably contain a mistake: typographic
+// quotes around them or a no-break space before them.
 func (c *composer) checkTypography(n *Node, y *yaml.Node) {
 	if y.Kind != yaml.ScalarNode || c.alias != nil || !n.isPlain() {
 		return
@@ -62,19 +62,19 @@ func (c *composer) checkTypography(n *Node, y *yaml.Node) {
 	inner := strings.Trim(n.Value, typographicQuote)
 	switch m := spacedKey.FindStringSubmatch(n.Value); {
 	case m != nil:
-		c.ds = append(c.ds, n.Warnf("yaml", "a no-break space stands after %s: and makes all of it text", m[1]).
-			WithHint("write an ordinary space; or put the text in quotes"))
+		c.ds = append(c.ds, n.Warnf("yaml", "the no-break space after %s: makes the whole line a string", m[1]).
+			WithHint("use an ordinary space, or quote the text"))
 	case strings.ContainsRune(noBreakSpace, first):
 		c.ds = append(c.ds, n.Warnf("yaml", "this text begins with a no-break space").
-			WithHint("write an ordinary space; or put the text in quotes"))
+			WithHint("use an ordinary space, or quote the text"))
 	case strings.ContainsRune(typographicQuote, first) && strings.ContainsRune(typographicQuote, last) && !strings.ContainsAny(inner, typographicQuote):
 		c.ds = append(c.ds, n.Warnf("yaml", "the typographic quotes %c %c are part of this text", first, last).
-			WithHint(`write "…" for quotes; or put all of it in "…" to keep them`))
+			WithHint(`use "…" to quote, or wrap the whole text in "…" to keep them`))
 	}
 }
 
-// typographyHint says what stands in a key that is not known, and how the key is
-// written.
+// typographyHint returns a hint for an unknown key that has typographic quotes or
+// no-break spaces.
 func typographyHint(key string) (string, bool) {
 	clean := strings.Trim(key, noBreakSpace+typographicQuote+" ")
 	switch {

@@ -2,15 +2,15 @@ package spec
 
 import "fmt"
 
-// A Text is a scalar for people or templates that remembers its place. It
-// takes text, and numbers, true and false as they are written.
+// A Text is a string with its position, for messages and templates. It accepts strings,
+// and numbers and booleans as written.
 type Text struct {
 	Value string
 	Pos   Pos
 	node  *Node
 }
 
-// DecodeSpec reads a scalar.
+// DecodeSpec decodes a scalar.
 func (t *Text) DecodeSpec(n *Node) Diagnostics {
 	if n.Kind != Scalar || n.IsNull() {
 		return Diagnostics{n.typeError(stringType)}
@@ -19,7 +19,7 @@ func (t *Text) DecodeSpec(n *Node) Diagnostics {
 	return nil
 }
 
-// Text is the scalar with its place; what is no scalar is an empty text.
+// Text returns the scalar with its position, or an empty text if n is not a scalar.
 func (n *Node) Text() Text {
 	if n.Kind != Scalar {
 		return Text{Pos: n.Pos, node: n}
@@ -27,17 +27,16 @@ func (n *Node) Text() Text {
 	return Text{Value: n.Value, Pos: n.Pos, node: n}
 }
 
-// SchemaSpec allows what DecodeSpec reads.
+// SchemaSpec describes the accepted types.
 func (t *Text) SchemaSpec() map[string]any {
 	return map[string]any{"type": []any{"string", "number", "boolean"}}
 }
 
-// String is the value.
+// String returns the value.
 func (t Text) String() string { return t.Value }
 
-// At returns the place of the byte offset in Value. In a folded block or a
-// plain or quoted text over several lines it is the place where the text
-// starts.
+// At returns the position of a byte offset in Value. In a folded block, or a plain or
+// quoted string over several lines, it returns the start of the string.
 func (t Text) At(offset int) Pos {
 	if t.node == nil {
 		return t.Pos
@@ -45,8 +44,8 @@ func (t Text) At(offset int) Pos {
 	return t.node.positionAt(offset)
 }
 
-// Mapping is a mapping of one key with a value, at the place of the text: what
-// the text is short for.
+// Mapping returns a mapping with one entry at the position of the text, for texts that
+// are a short form of it.
 func (t Text) Mapping(key, value string) *Node {
 	scalar := func(v string) *Node { return &Node{Pos: t.Pos, Tag: strTag, Value: v, src: t.nodeSource()} }
 	return &Node{Pos: t.Pos, Kind: Mapping, Tag: mapTag, Entries: []Entry{{scalar(key), scalar(value)}}, src: t.nodeSource()}
@@ -59,7 +58,7 @@ func (t Text) nodeSource() *source {
 	return t.node.src
 }
 
-// Errorf makes an error at a byte offset of the text.
+// Errorf returns an error at a byte offset of the text.
 func (t Text) Errorf(offset int, rule, format string, args ...any) Diagnostic {
 	pos := t.At(offset)
 	d := Diagnostic{Pos: pos, Rule: rule, Message: fmt.Sprintf(format, args...)}
@@ -69,12 +68,12 @@ func (t Text) Errorf(offset int, rule, format string, args ...any) Diagnostic {
 	return d
 }
 
-// Warnf makes a warning at a byte offset of the text.
+// Warnf returns a warning at a byte offset of the text.
 func (t Text) Warnf(offset int, rule, format string, args ...any) Diagnostic {
 	d := t.Errorf(offset, rule, format, args...)
 	d.Severity = Warning
 	return d
 }
 
-// An Expr is the text of an expression.
+// An Expr is the source of an expression.
 type Expr struct{ Text }

@@ -1,17 +1,16 @@
 package spec
 
-// A ValueSchema describes a value of any kind: a mapping is read as a
-// [ShortSchema] reads a field, [string] is a list of texts, and a plain word is
-// a type.
+// A ValueSchema describes a value of any type, in the form of a field of a
+// [ShortSchema]: a mapping is an object, [string] a list of strings, and a word a type.
 type ValueSchema struct {
 	schema map[string]any
 }
 
-// JSON is the JSON Schema of the value, or nil when none was written. The map
-// belongs to the schema and is only read.
+// JSON returns the JSON Schema of the value, or nil if there is none. Callers must not
+// modify it.
 func (s ValueSchema) JSON() map[string]any { return s.schema }
 
-// DecodeSpec reads each of the forms.
+// DecodeSpec decodes all forms.
 func (s *ValueSchema) DecodeSpec(n *Node) Diagnostics {
 	r := &shortSchemaParser{}
 	schema, optional := r.parseField(n)
@@ -25,7 +24,7 @@ func (s *ValueSchema) DecodeSpec(n *Node) Diagnostics {
 	return r.ds
 }
 
-// SchemaSpec tells editors which forms there are.
+// SchemaSpec describes the forms.
 func (s *ValueSchema) SchemaSpec() map[string]any {
 	return map[string]any{
 		"title": "schema", "type": []any{"object", "array", "string"},

@@ -40,8 +40,8 @@ func TestValueSchema(t *testing.T) {
 func TestValueSchemaProblems(t *testing.T) {
 	for _, tt := range []struct{ in, want string }{
 		{"string?", `f.yaml:1:4: the value as a whole cannot be optional [type]`},
-		{"str", `f.yaml:1:4: "str" is not a type [type]`},
-		{"[a, b]", `f.yaml:1:4: a list has one type of element, got 2 [type]`},
+		{"str", `f.yaml:1:4: unknown type "str" [type]`},
+		{"[a, b]", `f.yaml:1:4: a list must have one element type, got 2 [type]`},
 	} {
 		var got answerConfig
 		ds := spec.Decode(parseValid(t, "s: "+tt.in), &got)
