@@ -58,7 +58,9 @@ func (s signer) signature(t *testing.T, text string) []byte {
 	hash := map[string]crypto.Hash{"256": crypto.SHA256, "384": crypto.SHA384, "512": crypto.SHA512}[s.alg[2:]]
 	var sum []byte
 	if hash != 0 {
-		sum = hashSum(hash, []byte(text))
+		digest := hash.New()
+		digest.Write([]byte(text))
+		sum = digest.Sum(nil)
 	}
 	switch k := s.key.(type) {
 	case *ecdsa.PrivateKey:

@@ -4,11 +4,13 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"maps"
+	"fmt"
 	"reflect"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/go-jose/go-jose/v4"
 
 	"agenthost/pkg/spec"
 	"agenthost/pkg/template"
@@ -119,16 +121,17 @@ func (a *Auth) addToken(ds *spec.Diagnostics, c *tokenConfig, at *spec.Node) {
 }
 
 func (a *Auth) addIssuer(ds *spec.Diagnostics, c *issuerConfig) {
-	known := slices.Sorted(maps.Keys(supportedAlgorithms()))
+	known := supportedAlgorithms()
 	in := &issuer{name: c.Issuer.Value, audience: c.Audience.Value, leeway: time.Duration(c.Leeway)}
 	for _, alg := range c.Algorithms {
-		if !slices.Contains(known, alg.Value) {
-			*ds = append(*ds, alg.Errorf(0, "auth", "unknown algorithm %q, must be one of %s", alg.Value, strings.Join(known, ", ")))
+		if !slices.Contains(known, jose.SignatureAlgorithm(alg.Value)) {
+			names := strings.Trim(strings.ReplaceAll(fmt.Sprint(known), " ", ", "), "[]")
+			*ds = append(*ds, alg.Errorf(0, "auth", "unknown algorithm %q, must be one of %s", alg.Value, names))
 		}
-		in.algorithms = append(in.algorithms, alg.Value)
+		in.algorithms = append(in.algorithms, jose.SignatureAlgorithm(alg.Value))
 	}
 	if len(in.algorithms) == 0 {
-		in.algorithms = []string{"RS256", "ES256", "EdDSA"}
+		in.algorithms = []jose.SignatureAlgorithm{jose.RS256, jose.ES256, jose.EdDSA}
 	}
 	url := c.JWKS.Value
 	if strings.HasPrefix(url, "http://") && !isLoopbackURL(url) {

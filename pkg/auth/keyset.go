@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-jose/go-jose/v4"
+
 	"agenthost/internal/safe"
 )
 
@@ -25,7 +27,7 @@ type keySet struct {
 	fetches  sync.WaitGroup
 
 	mu        sync.Mutex // never held during a fetch
-	keys      []key
+	keys      []jose.JSONWebKey
 	attempted time.Time // start of the last fetch
 	fetched   time.Time // start of the last successful fetch
 	fetch     *keyFetch // the fetch in flight, or nil
@@ -45,7 +47,7 @@ func newKeySet(where string, opts Options) *keySet {
 
 // findKeys returns the keys with an ID, or all if it is empty. If a refresh fails, it
 // returns the known keys.
-func (ks *keySet) findKeys(ctx context.Context, id string) ([]key, error) {
+func (ks *keySet) findKeys(ctx context.Context, id string) ([]jose.JSONWebKey, error) {
 	found, r := ks.knownKeys(ctx, id)
 	if len(found) > 0 {
 		return found, nil
@@ -70,7 +72,7 @@ func (ks *keySet) findKeys(ctx context.Context, id string) ([]key, error) {
 
 // knownKeys returns the cached keys with an ID and the fetch in flight. It starts a
 // fetch if one is needed and the last one is at least refreshInterval ago.
-func (ks *keySet) knownKeys(ctx context.Context, id string) ([]key, *keyFetch) {
+func (ks *keySet) knownKeys(ctx context.Context, id string) ([]jose.JSONWebKey, *keyFetch) {
 	ks.mu.Lock()
 	defer ks.mu.Unlock()
 	now, found := ks.clock(), ks.keysWithID(id)
@@ -96,7 +98,7 @@ func (ks *keySet) startFetch(ctx context.Context, now time.Time) {
 }
 
 // finishFetch stores the result of a fetch and wakes the callers that wait for it.
-func (ks *keySet) finishFetch(r *keyFetch, keys []key, err error) {
+func (ks *keySet) finishFetch(r *keyFetch, keys []jose.JSONWebKey, err error) {
 	ks.mu.Lock()
 	defer ks.mu.Unlock()
 	if r.err = err; err == nil {
@@ -117,10 +119,10 @@ func (ks *keySet) close() {
 	ks.fetches.Wait()
 }
 
-func (ks *keySet) keysWithID(id string) []key {
-	var found []key
+func (ks *keySet) keysWithID(id string) []jose.JSONWebKey {
+	var found []jose.JSONWebKey
 	for _, k := range ks.keys {
-		if id == "" || k.id == id {
+		if id == "" || k.KeyID == id {
 			found = append(found, k)
 		}
 	}

@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/go-jose/go-jose/v4"
 )
 
 // stallingIssuer is an issuer that responds once proceed is closed; requests counts
@@ -52,7 +54,7 @@ func TestStalledIssuer(t *testing.T) {
 	clock := now
 	a := decodeAuth(t, func() time.Time { return clock }, issuer.document())
 	ks := a.issuers["https://id.example"].keys
-	ks.keys, ks.fetched, ks.attempted = []key{{id: first.alg, publicKey: first.key.Public()}}, now, now
+	ks.keys, ks.fetched, ks.attempted = []jose.JSONWebKey{{KeyID: first.alg, Key: first.key.Public()}}, now, now
 	n := 0
 	token := func(s signer) string { n++; return "Bearer " + s.sign(t, nil, map[string]any{"jti": n}) }
 
